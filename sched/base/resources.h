@@ -1,0 +1,26 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+namespace harrow {
+
+/// What a task asks of a node. Equal shapes are kept together in the queues.
+struct Shape {
+  uint32_t cores = 1;    // cores of one node; of each node when nodes > 1
+  uint32_t gpus = 0;     // devices
+  uint32_t nodes = 1;    // whole nodes when > 1 or when `whole_node`
+  bool whole_node = false;
+  uint64_t memory = 0;   // bytes of one node; 0: not declared
+  auto operator<=>(const Shape&) const = default;
+};
+
+/// What a node has to give.
+struct NodeCapacity {
+  uint32_t slots = 0;
+  uint32_t gpus = 0;
+  uint64_t memory = 0;   // bytes; 0: unknown, never limits
+  auto operator<=>(const NodeCapacity&) const = default;
+};
+
+}  // namespace harrow

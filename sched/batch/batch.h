@@ -1,0 +1,43 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/time.h"
+
+namespace harrow::batch {
+
+struct GrantedNode {
+  std::string name;
+  uint32_t cpus = 0;            // granted; 0: whatever the machine has
+  uint64_t memory = 0;          // bytes; 0: unknown
+  uint32_t gpus = 0;
+};
+
+/// The batch system of this allocation, or this machine alone. Used by the keeper and the server.
+class Batch {
+ public:
+  virtual ~Batch() = default;
+  virtual std::string name() const = 0;     // "local", "slurm"
+  virtual std::string job_id() const = 0;   // empty: none
+  virtual Result<std::vector<GrantedNode>> Nodes() = 0;
+  /// When the allocation ends; none: never. Asked rarely.
+  virtual std::optional<WallTime> EndTime() = 0;
+  /// The command lines that start the agents, each run and waited for by the keeper (local: one a node; Slurm: one srun).
+  virtual Result<std::vector<std::vector<std::string>>> AgentCommands(const std::string& run_dir) = 0;
+  /// Numeric addresses a server should listen on so that agents reach it.
+  virtual std::vector<std::string> ListenHosts() = 0;
+};
+
+struct LocalOptions {
+  std::string program;          // this harrow
+  uint32_t nodes = 1;           // pretend nodes
+  uint32_t slots = 0;           // a node; 0: all allowed cores (divided over the pretend nodes)
+};
+std::unique_ptr<Batch> MakeLocal(const LocalOptions& options);
+
+}  // namespace harrow::batch

@@ -1,0 +1,113 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/status.h"
+#include "base/time.h"
+
+namespace harrow::journal {
+
+/// How one attempt ended. Numbers as in the table `attempt`; the words in brackets are what its view shows.
+enum class End : uint8_t {
+  kExited = 1,      // exited
+  kSignaled = 2,    // signaled
+  kTimedOut = 3,    // timed_out
+  kOutOfMemory = 4, // out_of_memory
+  kCancelled = 5,   // cancelled
+  kInterrupted = 6, // interrupted
+  kNotStarted = 7,  // not_started
+  kLost = 8,        // lost
+};
+enum class TaskFate : uint8_t { kOpen = 0, kDone = 1, kFailed = 2, kSkipped = 3, kCancelled = 4 };
+
+struct AttemptRecord {
+  TaskId task;
+  uint32_t attempt = 0;
+  NodeId node;
+  End end = End::kExited;
+  int32_t code = 0;                 // exit code or signal
+  int64_t start_ns = 0, end_ns = 0; // calendar time; 0: never started
+  int64_t user_us = 0, system_us = 0, max_rss_kib = 0;
+  uint32_t output_file = 0;
+  uint64_t output_offset = 0, stdout_bytes = 0, stderr_bytes = 0;
+  bool output_truncated = false;
+  std::string message;
+  std::string cores;                // PUs it was pinned to, as a list "0-3,8"; empty: not pinned
+  int64_t local_bytes = 0, remote_bytes = 0;  // input bytes by where they were when assigned
+};
+struct TaskRecord {
+  TaskId task;
+  std::string name;                 // never empty
+  std::string kind;
+  uint64_t identity_high = 0, identity_low = 0;  // XXH3-128 of name, command, env, cwd, in, out
+  int32_t level = 0;
+  uint32_t cores = 1;
+};
+struct FateRecord {
+  TaskId task;
+  TaskFate fate = TaskFate::kOpen;
+  TaskId because;
+};
+struct NodeRecord {
+  NodeId node;
+  std::string name;
+  uint32_t slots = 0;
+  uint64_t incarnation = 0;
+  uint32_t output_file = 0;
+  int64_t joined_ns = 0, left_ns = 0;
+  std::string topology;
+};
+
+/// What a journal holds, read back. Tasks without a fate are open.
+struct History {
+  std::string run_id;
+  uint64_t epoch = 0;               // of the last server
+  uint32_t format = 0;
+  std::vector<TaskRecord> tasks;
+  std::vector<FateRecord> fates;
+  std::vector<AttemptRecord> attempts;  // in order of commit
+  std::vector<NodeRecord> nodes;
+  std::vector<std::pair<std::string, std::string>> facts;  // run-level: started_ns, ended_ns, submit_dir, order, version, ...
+};
+
+/// The durable records of a run: RUN/journal.db (SQLite; journal_format.md). Writing is done by a thread of its own
+/// in groups: a group is committed when the thread is free, at most 100 ms after its first record.
+class Journal {
+ public:
+  struct Options {
+    Duration group_time = std::chrono::milliseconds(100);
+    bool sync = true;               // synchronous = FULL
+    std::string run_id;
+    uint64_t epoch = 1;
+  };
+  /// Makes or opens the journal of a run directory whose owner the caller is (journal/owner.h). kDamaged names what
+  /// does not read; nothing is repaired silently.
+  static Result<std::unique_ptr<Journal>> Open(const std::string& run_dir, const Options& options);
+  virtual ~Journal() = default;     // commits what is queued
+
+  // Each returns at once; `sequence` counts calls from 1.
+  virtual uint64_t Add(AttemptRecord record) = 0;
+  virtual uint64_t Add(FateRecord record) = 0;
+  virtual uint64_t Add(NodeRecord record) = 0;
+  virtual uint64_t Add(std::vector<TaskRecord> tasks) = 0;
+  virtual uint64_t SetFact(std::string_view key, std::string_view value) = 0;
+
+  /// `committed(sequence)`: all up to it are on disk. `failed(why)`: nothing more can be written (disk full, ...);
+  /// after that nothing is committed. Both are called on the journal's thread.
+  virtual void SetCallbacks(std::function<void(uint64_t)> committed, std::function<void(Status)> failed) = 0;
+  /// Waits until all that was added is on disk.
+  virtual Status Flush() = 0;
+  /// Flushes and leaves a plain file without WAL beside it.
+  virtual Status Close() = 0;
+};
+
+/// Reads a journal that no server holds (or a copy); runs SQLite's integrity check first. kDamaged, kNotFound.
+Result<History> ReadHistory(const std::string& run_dir);
+
+}  // namespace harrow::journal

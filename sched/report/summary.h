@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "journal/journal.h"
+#include "output/packed_output.h"
+#include "report/progress.h"
+
+namespace harrow::report {
+
+/// The figures of a run from its journal. A run without the fact `ended_ns` counts until its last record.
+ProgressView FiguresOf(const journal::History& history);
+
+/// How an attempt ended, for people: "exit 1", "signal 11 (SIGSEGV)", "timed out", "not started: x: command not found".
+std::string EndText(const journal::AttemptRecord& attempt);
+
+struct Failure {
+  std::string task;
+  uint32_t attempt = 0;
+  std::string node;
+  std::string how;          // EndText
+  std::string stderr_tail;  // last lines, as printed by the task; empty: it printed none
+  bool cut = false;         // there was more before
+};
+
+/// The first `count` tasks that failed, in the order in which they ended for good, with the last `lines` lines of their
+/// last attempt's stderr. `reader` null: without stderr. Unreadable output is said in the tail, never an error.
+std::vector<Failure> FirstFailures(const journal::History& history, output::Reader* reader, size_t count = 5, size_t lines = 10);
+
+/// Those failures for people, control characters other than tab made visible; empty when there are none. `total_failed`
+/// says how many there are in all; `logs_hint` is the command that shows the rest ("harrow logs --failed").
+std::string FailuresText(const std::vector<Failure>& failures, uint64_t total_failed, const std::string& logs_hint);
+
+/// "done 4998 of 5000, failed 1, skipped 1; 12.4 s, 97.1 % of 8 slots busy, 83 % of input bytes local". No line end.
+std::string SummaryLine(const ProgressView& view);
+
+/// What is put around the figures in `status --json` and `run --json`.
+struct NodeView {
+  std::string name;
+  uint32_t slots = 0;
+  uint32_t running = 0;
+  uint64_t ended = 0;         // attempts
+  std::string state;          // joined, lost, closed, left
+  uint32_t incarnations = 0;  // of its agent
+};
+struct StatusContext {
+  std::string run_dir, run_id;
+  std::string state;                 // running, ended, stopped (over, with tasks open), unreachable
+  std::string source;                // server, journal
+  std::string note;                  // a sentence when something is to be known about the source
+  uint64_t epoch = 0;                // of the last server
+  bool with_nodes = false;
+  std::vector<NodeView> nodes;
+  bool with_failures = false;
+  std::vector<Failure> failures;
+};
+
+/// The document of `status --json`, with a line end; keys as in harrow-status(1). Version: kStatusVersion.
+inline constexpr int kStatusVersion = 1;
+std::string StatusJson(const ProgressView& view, const StatusContext& context);
+
+}  // namespace harrow::report

@@ -34,8 +34,12 @@ class FileSystem {
   virtual ~FileSystem() = default;
   virtual Result<std::string> Read(const std::string& path, uint64_t limit = UINT64_MAX) = 0;
   virtual Result<std::string> ReadRange(const std::string& path, uint64_t offset, uint64_t length) = 0;
+  /// A secret: refused (kPermission) when it is a link, not this user's, or open to anybody else.
+  virtual Result<std::string> ReadPrivate(const std::string& path, uint64_t limit) = 0;
   /// Under a temporary name in the same directory, synced, then renamed into place.
   virtual Status WriteWhole(const std::string& path, std::string_view data, uint32_t mode = 0644) = 0;
+  /// As WriteWhole, but kExists when there is something of that name; of several who try, one succeeds.
+  virtual Status CreateWhole(const std::string& path, std::string_view data, uint32_t mode = 0644) = 0;
   virtual Result<std::unique_ptr<AppendFile>> OpenAppend(const std::string& path, uint32_t mode = 0644) = 0;
   virtual Result<FileInfo> Stat(const std::string& path) = 0;      // kNotFound when absent
   virtual Result<std::vector<std::string>> List(const std::string& directory) = 0;  // names, sorted

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "base/time.h"
+#include "formats/load.h"
+#include "order/order.h"
+#include "os/file_system.h"
+
+namespace harrow::config {
+
+enum class Files : uint8_t { kShared, kLocal };
+enum class Progress : uint8_t { kAuto, kPlain, kNone };
+
+/// How a run is to go, all sources considered. Each member is a setting of the same name with '-' for '_'
+/// (`harrow.conf`, [flow], HARROW_MAX_FAILURES, --max-failures); what a file of one run cannot say is marked.
+struct RunOptions {
+  std::string name;  // of the run; empty: the flow's
+  order::Policy order = order::Policy::kLifoHrf;
+  bool steal = true;
+  bool locality = true;
+  Files files = Files::kShared;
+  uint64_t seed = 1;  // of the orders that draw
+  int32_t retries = 0;
+  bool fail_fast = false;
+  uint32_t max_failures = 0;        // 0: no limit
+  uint32_t max_losses = 5;          // of one task, by lost nodes and agents
+  uint32_t bad_node_failures = 10;  // so many failures in a row within a second put a node aside; 0: never
+  uint64_t output_limit = uint64_t{64}
+                          << 20;  // bytes kept of a task's stdout, and of its stderr; 0: no limit
+  std::string shell = "/bin/sh";  // for commands that need one
+  uint32_t slots = 0;             // a node; 0: its allowed cores
+  uint32_t local_nodes = 1;       // pretend nodes of a run on one machine
+  bool pin = true;
+  Duration lease = std::chrono::minutes(5);        // an agent that hears of no server for so long ends
+  Duration end_margin = std::chrono::seconds(30);  // kept free before the allocation's end
+  Progress progress = Progress::kAuto;
+  std::string run_dir;  // empty: harrow-<job or date>
+};
+
+/// A setting as somebody wrote it.
+struct Setting {
+  std::string key, value;
+  std::string place;  // "FILE:LINE:COLUMN", "HARROW_ORDER", "--order": begins messages
+};
+
+/// Is it a setting of a [flow] table, and well-formed? kInvalid: what is wrong; what would be right.
+Status CheckSetting(std::string_view key, std::string_view value);
+/// Applies settings in order: later ones win. kInvalid with one line a problem.
+Status Apply(const std::vector<Setting>& settings, RunOptions* options);
+std::vector<Setting> FromFlow(const formats::Flow& flow);
+
+/// Settings of the site (/etc/harrow/harrow.conf, or the file HARROW_CONF names), the user
+/// (~/.config/harrow/harrow.conf) and the environment (HARROW_<KEY>), in rising precedence. `environment`:
+/// "NAME=value" each. A missing file is no error, except HARROW_CONF's. HARROW_ variables that are no
+/// settings are left alone (a task's own environment has some).
+Result<std::vector<Setting>> ReadSettings(os::FileSystem& fs, const std::vector<std::string>& environment);
+
+/// One line a setting, for help and `harrow doctor`.
+struct SettingInfo {
+  std::string_view key, values, help;
+  std::string current;  // of the options given
+};
+std::vector<SettingInfo> DescribeSettings(const RunOptions& options);
+
+}  // namespace harrow::config

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace harrow::formats {
+
+/// Task numbers as sbatch(1) --array writes them: "0-420", "1-10:2", "1,3,5-7%64".
+struct ArraySpec {
+  struct Range {
+    uint64_t first = 0, last = 0, step = 1;
+    uint64_t count() const { return (last - first) / step + 1; }
+  };
+  std::vector<Range> ranges;  // as written; no number is in two of them
+  uint64_t limit = 0;         // %N: at most so many run at once; 0: no limit
+  uint64_t count = 0;         // numbers in all
+
+  std::vector<uint64_t> Numbers() const;  // ascending within a range, ranges as written
+};
+
+/// kInvalid says what is wrong; also when there are more than `max_count` numbers (the text names the count).
+Result<ArraySpec> ParseArraySpec(std::string_view text, uint64_t max_count = 10'000'000);
+
+}  // namespace harrow::formats

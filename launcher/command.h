@@ -1,0 +1,52 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "base/status.h"
+
+namespace harrow::launcher {
+
+/// Exit status of the program; 128 + signal when a signal ended the run.
+enum ExitCode : int {
+  kExitDone = 0,        // all tasks done
+  kExitTaskFailed = 1,  // a task failed
+  kExitUsage = 2,       // bad input or usage
+  kExitCannotGoOn = 3,  // the run could not go on
+};
+
+/// One subcommand. A file launcher/NAME.cc holds it and registers it:
+///
+///     const Registered kStatus({.name = "status",
+///                               .summary = "Show how far a run is",
+///                               .example = "harrow status --failed",
+///                               .setup = [](CLI::App& app) -> std::function<int()> {
+///                                 auto options = std::make_shared<StatusOptions>();
+///                                 app.add_option("--run-dir", options->run_dir, "Run
+///                                 directory")->type_name("D"); return [options] { return
+///                                 RunStatus(*options); };
+///                               }});
+struct Command {
+  std::string name;
+  std::string summary;  // one line, first letter a capital, no full stop
+  std::string example;  // lines shown under the help text
+  std::string usage;    // what follows "harrow NAME"; empty: made from the options
+  bool hidden = false;  // not in the list: for Harrow's own processes
+  int order = 100;      // place in the list of subcommands
+  /// Adds options; what it returns runs the command after they have been read and gives the exit status.
+  std::function<std::function<int()>(CLI::App&)> setup;
+};
+
+struct Registered {
+  explicit Registered(Command command);
+};
+
+/// Prints "harrow: MESSAGE" on standard error and gives the exit status that fits the status' code.
+int Fail(const Status& status);
+/// The path of this program, to start it again as server or agent.
+std::string ThisProgram();
+
+}  // namespace harrow::launcher

@@ -1,0 +1,199 @@
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "launcher/command.h"
+
+// The frame of the program: subcommands register themselves before main; here they are listed, found,
+// suggested when misspelt, and run.
+
+namespace harrow::launcher {
+namespace {
+
+std::vector<Command>& Commands() {
+  static std::vector<Command> commands;
+  return commands;
+}
+
+/// Help as short as it can be, so that every subcommand's fits a screen of 24 lines.
+class ShortHelp : public CLI::Formatter {
+ public:
+  explicit ShortHelp(const Command* command) : command_(command) {}
+
+  std::string make_help(const CLI::App* app, std::string, CLI::AppFormatMode) const override {
+    std::string out = command_ == nullptr ? ProgramHelp() : CommandHelp(*app);
+    return out;
+  }
+
+ private:
+  static std::string Row(const std::string& left, const std::string& right, size_t width) {
+    std::string row = StrCat("  ", left);
+    if (right.empty()) return row + "\n";
+    row.append(row.size() < width ? width - row.size() : 2, ' ');
+    return row + right + "\n";
+  }
+
+  static std::string ProgramHelp() {
+    std::string out =
+        "usage: harrow COMMAND [options]\nRun a flow of many tasks inside one allocation, or on this "
+        "machine.\n\n";
+    for (const Command& command : Commands()) {
+      if (!command.hidden) out += Row(command.name, command.summary, 14);
+    }
+    return out +
+           "\nharrow COMMAND --help tells more; harrow --version prints the version.\n"
+           "example: seq 100 | sed 's/^/echo /' > tasks.txt && harrow run tasks.txt\n";
+  }
+
+  static std::string Left(const CLI::Option& option) {
+    std::string left = option.get_name(option.get_positional(), true);
+    std::replace(left.begin(), left.end(), ',', ' ');
+    if (!option.get_positional() && !option.get_type_name().empty())
+      left += StrCat(" ", option.get_type_name());
+    return left;
+  }
+
+  std::string CommandHelp(const CLI::App& app) const {
+    std::string usage = command_->usage;
+    const auto options =
+        app.get_options([](const CLI::Option* option) { return !option->get_group().empty(); });
+    if (usage.empty()) {
+      if (options.size() > 1) usage = "[options]";
+      for (const CLI::Option* option : options) {
+        if (!option->get_positional()) continue;
+        const std::string name = option->get_name(true) + (option->get_items_expected_max() > 1 ? "..." : "");
+        usage += option->get_required() ? StrCat(" ", name) : StrCat(" [", name, "]");
+      }
+    }
+    std::string out = StrCat("usage: harrow ", command_->name, " ", usage, "\n", command_->summary, ".\n");
+    size_t width = 0;
+    for (const CLI::Option* option : options) width = std::max(width, Left(*option).size() + 4);
+    width = std::min<size_t>(width, 26);
+    for (const CLI::Option* option : options) {
+      if (option->get_name() != "--help") out += Row(Left(*option), option->get_description(), width);
+    }
+    if (!command_->example.empty()) out += StrCat("example: ", command_->example, "\n");
+    return out;
+  }
+
+  const Command* command_;
+};
+
+int UsageError(const std::string& message, const std::string& where) {
+  std::cerr << "harrow: " << message << "\ntry: harrow " << where << (where.empty() ? "" : " ") << "--help\n";
+  return kExitUsage;
+}
+
+std::string SuggestText(std::string_view word, const std::vector<std::string>& known) {
+  const std::vector<std::string_view> views(known.begin(), known.end());
+  const auto near = Suggest(word, views);
+  return near ? StrCat("; did you mean '", *near, "'?") : "";
+}
+
+std::vector<std::string> OptionNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+CLI::App* FindCommand(CLI::App& app, const std::string& name) {
+  for (CLI::App* sub : app.get_subcommands([](CLI::App*) { return true; })) {
+    if (sub->get_name() == name) return sub;
+  }
+  return nullptr;
+}
+
+int Main(int argc, char** argv) {
+  std::vector<Command>& commands = Commands();
+  std::stable_sort(commands.begin(), commands.end(),
+                   [](const Command& a, const Command& b) { return a.order < b.order; });
+  CLI::App app("", "harrow");
+  app.set_help_flag("-h,--help", "Show this help");
+  app.set_version_flag("--version", "harrow " HARROW_VERSION);
+  app.formatter(std::make_shared<ShortHelp>(nullptr));
+  std::map<const CLI::App*, std::function<int()>> actions;
+  std::vector<std::string> names;
+  for (const Command& command : commands) {
+    CLI::App* sub = app.add_subcommand(command.name, command.summary);
+    sub->formatter(std::make_shared<ShortHelp>(&command));
+    if (!command.hidden) names.push_back(command.name);
+    actions[sub] = command.setup(*sub);
+  }
+  if (argc < 2) {
+    std::cerr << app.help();
+    return kExitUsage;
+  }
+  const std::string first = argv[1];
+  if (first == "help") {
+    CLI::App* sub = argc > 2 ? FindCommand(app, argv[2]) : nullptr;
+    std::cout << (sub != nullptr ? sub : &app)->help();
+    return kExitDone;
+  }
+  if (!first.starts_with("-") && FindCommand(app, first) == nullptr) {
+    return UsageError(StrCat("no command '", Printable(first), "'", SuggestText(first, names)), "");
+  }
+  CLI::App* chosen = FindCommand(app, first);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::cout << (chosen != nullptr ? chosen : &app)->help();
+    return kExitDone;
+  } catch (const CLI::CallForVersion& version) {
+    std::cout << version.what() << "\n";
+    return kExitDone;
+  } catch (const CLI::ExtrasError&) {
+    const CLI::App& where = chosen != nullptr ? *chosen : app;
+    const std::vector<std::string> extras = app.remaining(true);
+    const std::string word = extras.empty() ? "" : extras.front();
+    const std::string what = word.starts_with("-") ? "unknown option" : "unexpected argument";
+    return UsageError(StrCat(what, " '", Printable(word), "'",
+                             SuggestText(word.substr(0, word.find('=')), OptionNames(where))),
+                      chosen != nullptr ? chosen->get_name() : "");
+  } catch (const CLI::ParseError& error) {
+    return UsageError(error.what(), chosen != nullptr ? chosen->get_name() : "");
+  }
+  for (const auto& [sub, action] : actions) {
+    if (sub->parsed()) return action();
+  }
+  std::cerr << app.help();
+  return kExitUsage;
+}
+
+}  // namespace
+
+Registered::Registered(Command command) {
+  Commands().push_back(std::move(command));
+}
+
+int Fail(const Status& status) {
+  std::cerr << "harrow: " << status.message() << "\n";
+  switch (status.code()) {
+    case Code::kOk:
+      return kExitDone;
+    case Code::kInvalid:
+    case Code::kNotFound:
+    case Code::kExists:
+      return kExitUsage;
+    default:
+      return kExitCannotGoOn;
+  }
+}
+
+std::string ThisProgram() {
+  char path[4096];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+  return length > 0 ? std::string(path, static_cast<size_t>(length)) : "harrow";
+}
+
+}  // namespace harrow::launcher
+
+int main(int argc, char** argv) {
+  std::ios::sync_with_stdio(false);
+  return harrow::launcher::Main(argc, argv);
+}

@@ -6,12 +6,16 @@
 
 #include "journal/journal.h"
 #include "output/packed_output.h"
+#include "report/json.h"
 #include "report/progress.h"
 
 namespace harrow::report {
 
+class RunView;
+
 /// The figures of a run from its journal. A run without the fact `ended_ns` counts until its last record.
 ProgressView FiguresOf(const journal::History& history);
+ProgressView FiguresOf(const RunView& run);
 
 /// How an attempt ended, for people: "exit 1", "signal 11 (SIGSEGV)", "timed out", "not started: x: command not found".
 std::string EndText(const journal::AttemptRecord& attempt);
@@ -60,5 +64,7 @@ struct StatusContext {
 /// The document of `status --json`, with a line end; keys as in harrow-status(1). Version: kStatusVersion.
 inline constexpr int kStatusVersion = 1;
 std::string StatusJson(const ProgressView& view, const StatusContext& context);
+/// The members that it shares with `report --json`, into an object that is open.
+void AppendFigures(const ProgressView& view, const StatusContext& context, JsonWriter* json);
 
 }  // namespace harrow::report

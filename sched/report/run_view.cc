@@ -1,0 +1,175 @@
+#include "report/run_view.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/text.h"
+
+namespace harrow::report {
+
+using journal::AttemptRecord;
+using journal::End;
+using journal::TaskFate;
+
+Duration RunTime(const AttemptRecord& attempt) {
+  if (attempt.start_ns <= 0 || attempt.end_ns <= attempt.start_ns) return Duration(0);
+  return Duration(attempt.end_ns - attempt.start_ns);
+}
+
+std::string_view FateName(TaskFate fate) {
+  switch (fate) {
+    case TaskFate::kOpen: return "open";
+    case TaskFate::kDone: return "done";
+    case TaskFate::kFailed: return "failed";
+    case TaskFate::kSkipped: return "skipped";
+    case TaskFate::kCancelled: return "cancelled";
+  }
+  return "unknown";
+}
+
+std::string_view EndName(End end) {
+  switch (end) {
+    case End::kExited: return "exited";
+    case End::kSignaled: return "signaled";
+    case End::kTimedOut: return "timed_out";
+    case End::kOutOfMemory: return "out_of_memory";
+    case End::kCancelled: return "cancelled";
+    case End::kInterrupted: return "interrupted";
+    case End::kNotStarted: return "not_started";
+    case End::kLost: return "lost";
+  }
+  return "unknown";
+}
+
+RunView::RunView(const journal::History& history) : history_(history) {
+  const size_t n = history.tasks.size();
+  for (size_t i = 0; i < n && dense_; ++i) dense_ = history.tasks[i].task.value == i;
+  if (!dense_) {
+    for (size_t i = 0; i < n; ++i) positions_[history.tasks[i].task.value] = i;
+  }
+  fates_.assign(n, TaskFate::kOpen);
+  for (const journal::FateRecord& fate : history.fates) {
+    const auto at = Position(fate.task);
+    if (!at) continue;
+    fates_[*at] = fate.fate;
+    if (fate.because) because_[*at] = fate.because;
+  }
+  last_attempt_.assign(n, kNoAttempt);
+  attempt_counts_.assign(n, 0);
+  attempt_before_.assign(history.attempts.size(), kNoAttempt);
+  for (size_t a = 0; a < history.attempts.size(); ++a) {
+    const auto at = Position(history.attempts[a].task);
+    if (!at) continue;
+    attempt_before_[a] = last_attempt_[*at];
+    last_attempt_[*at] = static_cast<uint32_t>(a);
+    ++attempt_counts_[*at];
+  }
+  FindTimes();
+}
+
+std::optional<size_t> RunView::Position(TaskId task) const {
+  if (dense_) return task.value < task_count() ? std::optional<size_t>(task.value) : std::nullopt;
+  const auto at = positions_.find(task.value);
+  return at == positions_.end() ? std::nullopt : std::optional(at->second);
+}
+
+std::string RunView::Because(size_t i) const {
+  const auto at = because_.find(i);
+  return at == because_.end() ? "" : TaskName(at->second);
+}
+
+std::optional<size_t> RunView::LastAttempt(size_t i) const {
+  return last_attempt_[i] == kNoAttempt ? std::nullopt : std::optional<size_t>(last_attempt_[i]);
+}
+
+std::vector<size_t> RunView::Attempts(size_t i) const {
+  std::vector<size_t> attempts;
+  for (uint32_t a = last_attempt_[i]; a != kNoAttempt; a = attempt_before_[a]) attempts.push_back(a);
+  std::reverse(attempts.begin(), attempts.end());
+  return attempts;
+}
+
+std::optional<size_t> RunView::FindTask(std::string_view name) const {
+  for (size_t i = 0; i < task_count(); ++i) {
+    if (task(i).name == name) return i;
+  }
+  if (name.starts_with('#')) name.remove_prefix(1);
+  uint32_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error != std::errc() || end != name.data() + name.size() || number == 0) return std::nullopt;
+  return Position(TaskId(number - 1));
+}
+
+std::string RunView::TaskName(TaskId task) const {
+  const auto at = Position(task);
+  return at ? history_.tasks[*at].name : StrCat("#", uint64_t{task.value} + 1);
+}
+
+std::string RunView::NodeName(NodeId node) const {
+  if (!node) return "";
+  for (auto record = history_.nodes.rbegin(); record != history_.nodes.rend(); ++record) {
+    if (record->node == node) return record->name;
+  }
+  return StrCat("node ", node.value);
+}
+
+uint32_t RunView::cores(TaskId task) const {
+  const auto at = Position(task);
+  return at ? std::max<uint32_t>(history_.tasks[*at].cores, 1) : 1;
+}
+
+std::optional<std::string_view> RunView::Fact(std::string_view key) const {
+  for (const auto& [name, value] : history_.facts) {
+    if (name == key) return value;
+  }
+  return std::nullopt;
+}
+
+std::optional<int64_t> RunView::NumberFact(std::string_view key) const {
+  const auto text = Fact(key);
+  if (!text) return std::nullopt;
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (error != std::errc() || end != text->data() + text->size()) return std::nullopt;
+  return value;
+}
+
+uint32_t RunView::slots() const {
+  std::unordered_map<uint32_t, uint32_t> slots_of;
+  for (const journal::NodeRecord& node : history_.nodes) slots_of[node.node.value] = node.slots;
+  uint32_t slots = 0;
+  for (const auto& [node, count] : slots_of) slots += count;
+  return slots;
+}
+
+void RunView::FindTimes() {
+  const int64_t session_start = NumberFact("started_ns").value_or(0);
+  int64_t first = 0, last = 0;
+  for (const AttemptRecord& attempt : history_.attempts) {
+    if (attempt.start_ns <= 0) continue;
+    first = first == 0 ? attempt.start_ns : std::min(first, attempt.start_ns);
+    last = std::max({last, attempt.start_ns, attempt.end_ns});
+  }
+  for (const journal::NodeRecord& node : history_.nodes) last = std::max({last, node.joined_ns, node.left_ns});
+  start_ns_ = session_start == 0 ? first : session_start;
+  end_ns_ = std::max(NumberFact("ended_ns").value_or(last), start_ns_);
+  if (start_ns_ == 0) return;
+  makespan_ = Duration(end_ns_ - start_ns_);
+  if (first == 0 || first >= start_ns_) return;
+
+  // Attempts before the start of this session: a resumed run. Of the earlier sessions the time counts in which
+  // something ran.
+  std::vector<std::pair<int64_t, int64_t>> busy;
+  for (const AttemptRecord& attempt : history_.attempts) {
+    if (attempt.start_ns <= 0 || attempt.start_ns >= start_ns_) continue;
+    busy.emplace_back(attempt.start_ns, std::min(std::max(attempt.end_ns, attempt.start_ns), start_ns_));
+  }
+  std::sort(busy.begin(), busy.end());
+  int64_t covered_to = 0;
+  for (const auto& [from, to] : busy) {
+    makespan_ += Duration(std::max<int64_t>(to - std::max(from, covered_to), 0));
+    covered_to = std::max(covered_to, to);
+  }
+}
+
+}  // namespace harrow::report

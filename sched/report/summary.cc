@@ -1,0 +1,217 @@
+// The end of a run, from its journal. A task's fate is one record; its last attempt in order of commit tells how it
+// came about, so failures are listed in the order in which they were recorded.
+
+#include "report/summary.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include <algorithm>
+#include <charconv>
+#include <unordered_map>
+
+#include "base/text.h"
+#include "report/json.h"
+#include "report/run_view.h"
+
+namespace harrow::report {
+namespace {
+
+constexpr size_t kTailBytes = 64 << 10;
+
+/// The last `lines` lines of `text`; *cut when there is more before.
+std::string LastLines(std::string text, size_t lines, bool* cut) {
+  size_t end = text.size();
+  while (end > 0 && text[end - 1] == '\n') --end;
+  text.resize(end);
+  size_t at = text.size();
+  for (size_t found = 0; at > 0; --at) {
+    if (text[at - 1] == '\n' && ++found == lines) break;
+  }
+  if (at > 0) *cut = true;
+  return text.substr(at);
+}
+
+/// Control characters and bytes that are not UTF-8 made visible; tabs stay.
+std::string VisibleLine(std::string_view line) {
+  std::string out;
+  for (size_t at = 0; at <= line.size();) {
+    const size_t tab = std::min(line.find('\t', at), line.size());
+    out += Printable(line.substr(at, tab - at), 2000);
+    if (tab < line.size()) out.push_back('\t');
+    at = tab + 1;
+  }
+  return out;
+}
+
+std::string Percent(double share) {
+  std::string text;
+  const double percent = share * 100;
+  AppendFixed(&text, percent, percent >= 99.95 || percent == 0 ? 0 : 1);
+  return text + " %";
+}
+
+void AppendFailures(JsonWriter* json, const std::vector<Failure>& failures) {
+  json->Key("failed").BeginArray();
+  for (const Failure& failure : failures) {
+    json->BeginObject().Member("task", failure.task).MemberUint("attempt", failure.attempt);
+    json->Member("node", failure.node).Member("how", failure.how).Member("stderr_tail", failure.stderr_tail);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+void AppendNodes(JsonWriter* json, const std::vector<NodeView>& nodes) {
+  json->Key("nodes").BeginArray();
+  for (const NodeView& node : nodes) {
+    json->BeginObject().Member("name", node.name).MemberUint("slots", node.slots);
+    json->MemberUint("running", node.running).MemberUint("ended", node.ended).Member("state", node.state);
+    json->MemberUint("incarnations", node.incarnations).EndObject();
+  }
+  json->EndArray();
+}
+
+}  // namespace
+
+std::string EndText(const journal::AttemptRecord& attempt) {
+  using journal::End;
+  switch (attempt.end) {
+    case End::kExited: return StrCat("exit ", attempt.code);
+    case End::kSignaled: {
+      const char* name = sigabbrev_np(attempt.code);
+      return name ? StrCat("signal ", attempt.code, " (SIG", name, ")") : StrCat("signal ", attempt.code);
+    }
+    case End::kTimedOut: return "timed out";
+    case End::kOutOfMemory: return "out of memory";
+    case End::kCancelled: return "cancelled";
+    case End::kInterrupted: return "interrupted";
+    case End::kNotStarted: return attempt.message.empty() ? "not started" : StrCat("not started: ", attempt.message);
+    case End::kLost: return "lost with its node";
+  }
+  return StrCat("end ", static_cast<unsigned>(attempt.end));
+}
+
+ProgressView FiguresOf(const journal::History& history) { return FiguresOf(RunView(history)); }
+
+ProgressView FiguresOf(const RunView& run) {
+  const journal::History& history = run.history();
+  ProgressView view;
+  view.total = history.tasks.size();
+  for (size_t i = 0; i < history.tasks.size(); ++i) {
+    switch (run.fate(i)) {
+      case journal::TaskFate::kOpen: break;
+      case journal::TaskFate::kDone: ++view.done; break;
+      case journal::TaskFate::kFailed: ++view.failed; break;
+      case journal::TaskFate::kSkipped: ++view.skipped; break;
+      case journal::TaskFate::kCancelled: ++view.cancelled; break;
+    }
+  }
+  view.attempts = history.attempts.size();
+  for (const journal::AttemptRecord& attempt : history.attempts) {
+    if (attempt.end == journal::End::kLost) ++view.losses;
+    view.local_bytes += static_cast<uint64_t>(std::max<int64_t>(attempt.local_bytes, 0));
+    view.remote_bytes += static_cast<uint64_t>(std::max<int64_t>(attempt.remote_bytes, 0));
+    view.busy_core_time += RunTime(attempt) * run.cores(attempt.task);
+  }
+  if (const auto moved = run.NumberFact("bytes_moved")) view.bytes_moved = static_cast<uint64_t>(*moved);
+  view.elapsed = run.makespan();
+  view.slots = run.slots();
+  view.complete = run.NumberFact("ended_ns").has_value();
+  return view;
+}
+
+std::vector<Failure> FirstFailures(const journal::History& history, output::Reader* reader, size_t count, size_t lines) {
+  const RunView run(history);
+  // Where each failed task's last attempt stands: the order in which they failed.
+  std::vector<size_t> last;
+  for (size_t i = 0; i < history.tasks.size(); ++i) {
+    if (run.fate(i) != journal::TaskFate::kFailed) continue;
+    if (const auto at = run.LastAttempt(i)) last.push_back(*at);
+  }
+  const size_t shown = std::min(count, last.size());
+  std::partial_sort(last.begin(), last.begin() + static_cast<ptrdiff_t>(shown), last.end());
+
+  std::vector<Failure> failures;
+  for (size_t i = 0; i < shown; ++i) {
+    const journal::AttemptRecord& attempt = history.attempts[last[i]];
+    Failure failure{run.TaskName(attempt.task), attempt.attempt, run.NodeName(attempt.node), EndText(attempt), "", false};
+    if (reader && attempt.stderr_bytes > 0) {
+      auto tail = reader->Tail(attempt.output_file, attempt.output_offset, attempt.task, attempt.attempt,
+                               output::Stream::kStderr, kTailBytes);
+      if (tail.ok()) {
+        failure.cut = attempt.stderr_bytes > tail->size();
+        failure.stderr_tail = LastLines(*std::move(tail), lines, &failure.cut);
+      } else {
+        failure.stderr_tail = StrCat("(its output cannot be read: ", tail.status().message(), ")");
+      }
+    }
+    failures.push_back(std::move(failure));
+  }
+  return failures;
+}
+
+std::string FailuresText(const std::vector<Failure>& failures, uint64_t total_failed, const std::string& logs_hint) {
+  std::string text;
+  for (const Failure& failure : failures) {
+    text += StrCat("failed: ", Printable(failure.task), " (", Printable(failure.how, 300));
+    if (failure.attempt > 1) text += StrCat(", attempt ", failure.attempt);
+    if (!failure.node.empty()) text += StrCat(", on ", Printable(failure.node));
+    text += ")\n";
+    if (failure.stderr_tail.empty()) continue;
+    if (failure.cut) text += "  | ...\n";
+    for (size_t at = 0; at <= failure.stderr_tail.size();) {
+      const size_t end = std::min(failure.stderr_tail.find('\n', at), failure.stderr_tail.size());
+      text += StrCat("  | ", VisibleLine(std::string_view(failure.stderr_tail).substr(at, end - at)), "\n");
+      at = end + 1;
+    }
+  }
+  if (total_failed > failures.size()) {
+    text += StrCat("... and ", total_failed - failures.size(), " more failed; ", logs_hint, " shows them\n");
+  }
+  return text;
+}
+
+std::string SummaryLine(const ProgressView& view) {
+  std::string line = StrCat("done ", view.done, " of ", view.total, ", failed ", view.failed, ", skipped ", view.skipped);
+  if (view.cancelled > 0) line += StrCat(", cancelled ", view.cancelled);
+  if (view.open() > 0) line += StrCat(", not run ", view.open());
+  line += StrCat("; ", FormatDuration(view.elapsed));
+  if (view.slots > 0) {
+    line += StrCat(", ", Percent(CoreUtilisation(view)), " of ", view.slots, view.slots == 1 ? " slot" : " slots", " busy");
+  }
+  if (const auto share = LocalShare(view)) line += StrCat(", ", Percent(*share), " of input bytes local");
+  if (view.bytes_moved > 0) line += StrCat(", ", FormatBytes(view.bytes_moved), " moved");
+  if (view.losses > 0) line += StrCat(", ", view.losses, view.losses == 1 ? " attempt lost" : " attempts lost");
+  return line;
+}
+
+void AppendFigures(const ProgressView& view, const StatusContext& context, JsonWriter* json) {
+  json->Member("run", context.run_id).Member("run_dir", context.run_dir);
+  json->Member("state", context.state).Member("source", context.source);
+  if (!context.note.empty()) json->Member("note", context.note);
+  json->MemberUint("epoch", context.epoch);
+  json->Key("tasks").BeginObject();
+  json->MemberUint("total", view.total).MemberUint("done", view.done).MemberUint("failed", view.failed);
+  json->MemberUint("skipped", view.skipped).MemberUint("cancelled", view.cancelled).MemberUint("running", view.running);
+  json->EndObject();
+  json->MemberFixed("makespan_s", Seconds(view.elapsed), 6);
+  json->MemberFixed("core_utilisation", CoreUtilisation(view), 4);
+  json->MemberUint("slots", view.slots).MemberUint("attempts", view.attempts).MemberUint("losses", view.losses);
+  json->Key("input_bytes").BeginObject();
+  json->MemberUint("local", view.local_bytes).MemberUint("remote", view.remote_bytes).EndObject();
+  json->MemberUint("bytes_moved", view.bytes_moved);
+}
+
+std::string StatusJson(const ProgressView& view, const StatusContext& context) {
+  std::string out;
+  JsonWriter json(&out);
+  json.BeginObject().MemberUint("version", kStatusVersion);
+  AppendFigures(view, context, &json);
+  if (context.with_nodes) AppendNodes(&json, context.nodes);
+  if (context.with_failures) AppendFailures(&json, context.failures);
+  json.EndObject();
+  out.push_back('\n');
+  return out;
+}
+
+}  // namespace harrow::report

@@ -1,0 +1,90 @@
+#include "server/messages.h"
+
+#include "base/text.h"
+
+namespace harrow::server {
+
+static_assert(static_cast<int>(journal::End::kExited) == pb::Attempt::EXITED &&
+                  static_cast<int>(journal::End::kLost) == pb::Attempt::LOST,
+              "the journal numbers ends as the wire does");
+
+void ProfileToProto(const graph::Profile& profile, uint32_t id, pb::Profile* out) {
+  out->set_id(id);
+  out->set_cores(profile.shape.cores);
+  out->set_gpus(profile.shape.gpus);
+  out->set_memory(profile.shape.memory);
+  out->set_nodes(profile.shape.nodes);
+  out->set_whole_node(profile.shape.whole_node);
+  out->set_ranks(profile.ranks);
+  out->set_cwd(profile.cwd);
+  out->set_shell(profile.shell);
+  for (const auto& [name, value] : profile.env) {
+    pb::EnvVar* variable = out->add_env();
+    variable->set_name(name);
+    variable->set_value(value);
+  }
+  out->set_time_limit_ns(profile.time_limit.count());
+  out->set_retries(profile.retries);
+  out->mutable_retry_on()->Add(profile.retry_on.begin(), profile.retry_on.end());
+  out->set_stdin_path(profile.stdin_path);
+  out->set_stdout_path(profile.stdout_path);
+  out->set_stderr_path(profile.stderr_path);
+  out->set_priority(profile.priority);
+  out->set_keep(profile.keep);
+}
+
+journal::AttemptRecord AttemptFromProto(const pb::Attempt& attempt, NodeId node) {
+  journal::AttemptRecord record;
+  record.task = TaskId(attempt.task());
+  record.attempt = attempt.attempt();
+  record.node = node;
+  record.end = attempt.end() == pb::Attempt::RUNNING ? journal::End::kLost : static_cast<journal::End>(attempt.end());
+  record.code = attempt.code();
+  record.start_ns = attempt.start_ns();
+  record.end_ns = attempt.end_ns();
+  record.user_us = attempt.usage().user_us();
+  record.system_us = attempt.usage().system_us();
+  record.max_rss_kib = attempt.usage().max_rss_kib();
+  record.output_file = attempt.output().file();
+  record.output_offset = attempt.output().offset();
+  record.stdout_bytes = attempt.output().stdout_bytes();
+  record.stderr_bytes = attempt.output().stderr_bytes();
+  record.output_truncated = attempt.output().truncated();
+  record.message = attempt.message();
+  record.cores = NumberList({attempt.cores().data(), static_cast<size_t>(attempt.cores_size())});
+  return record;
+}
+
+void AttemptToProto(const journal::AttemptRecord& record, pb::Attempt* out) {
+  out->set_task(record.task.value);
+  out->set_attempt(record.attempt);
+  out->set_end(static_cast<pb::Attempt::End>(record.end));
+  out->set_code(record.code);
+  out->set_start_ns(record.start_ns);
+  out->set_end_ns(record.end_ns);
+  out->mutable_usage()->set_user_us(record.user_us);
+  out->mutable_usage()->set_system_us(record.system_us);
+  out->mutable_usage()->set_max_rss_kib(record.max_rss_kib);
+  pb::OutputRef* output = out->mutable_output();
+  output->set_file(record.output_file);
+  output->set_offset(record.output_offset);
+  output->set_stdout_bytes(record.stdout_bytes);
+  output->set_stderr_bytes(record.stderr_bytes);
+  output->set_truncated(record.output_truncated);
+  out->set_message(record.message);
+}
+
+std::string NumberList(std::span<const uint32_t> numbers) {
+  std::string out;
+  for (size_t i = 0; i < numbers.size();) {
+    size_t last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    if (!out.empty()) out += ',';
+    out += StrCat(numbers[i]);
+    if (last > i) out += StrCat("-", numbers[last]);
+    i = last + 1;
+  }
+  return out;
+}
+
+}  // namespace harrow::server

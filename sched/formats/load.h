@@ -26,6 +26,7 @@ struct Input {
 struct LoadOptions {
   std::string directory;       // where relative paths and patterns start; empty: the current directory
   bool need_commands = false;  // to be run: a task without a command is a problem
+  bool inputs_must_exist = false;    // a file that a flow file's task reads and no task makes has to be there
   uint64_t max_tasks = 10'000'000;
   size_t max_problems = 20;  // then reading stops
   /// Is [flow] `key = value` known and well-formed? Not set: all are taken (config::CheckSetting knows them).

@@ -1,0 +1,110 @@
+#include "formats/array_spec.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "base/text.h"
+
+namespace harrow::formats {
+namespace {
+
+// Far above what anybody means, and low enough that no sum of counts overflows.
+constexpr uint64_t kLargest = 1'000'000'000'000'000;
+
+Status Bad(std::string_view text, std::string_view why) {
+  return Status(Code::kInvalid, StrCat("\"", Printable(text, 60), "\" ", why));
+}
+
+constexpr std::string_view kHint = "; write numbers and ranges as 0-420, 1-10:2 or 1,3,5-7";
+
+Result<uint64_t> TakeNumber(std::string_view text, std::string_view* rest) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(rest->data(), rest->data() + rest->size(), value);
+  if (end == rest->data()) {
+    const std::string found = rest->empty() ? "its end" : StrCat("\"", Printable(rest->substr(0, 10)), "\"");
+    return Bad(text, StrCat("has ", found, " where a number is expected", kHint));
+  }
+  if (error != std::errc() || value > kLargest) {
+    return Bad(text, StrCat("has a number above ", kLargest, "; array numbers are task numbers, mostly below 10000000"));
+  }
+  rest->remove_prefix(static_cast<size_t>(end - rest->data()));
+  return value;
+}
+
+bool TakeChar(std::string_view* rest, char c) {
+  if (rest->empty() || rest->front() != c) return false;
+  rest->remove_prefix(1);
+  return true;
+}
+
+/// A number that is in two ranges, if any.
+std::optional<uint64_t> NamedTwice(const ArraySpec& spec) {
+  std::vector<ArraySpec::Range> sorted = spec.ranges;
+  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  const bool apart = std::adjacent_find(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+                       return b.first <= a.last;
+                     }) == sorted.end();
+  if (apart) return std::nullopt;
+  std::vector<uint64_t> numbers = spec.Numbers();  // interleaved ranges are rare: 1-9:2,2-10:2
+  std::sort(numbers.begin(), numbers.end());
+  const auto twice = std::adjacent_find(numbers.begin(), numbers.end());
+  return twice == numbers.end() ? std::nullopt : std::optional(*twice);
+}
+
+}  // namespace
+
+std::vector<uint64_t> ArraySpec::Numbers() const {
+  std::vector<uint64_t> numbers;
+  numbers.reserve(count);
+  for (const Range& range : ranges) {
+    for (uint64_t i = 0, n = range.count(); i < n; ++i) numbers.push_back(range.first + i * range.step);
+  }
+  return numbers;
+}
+
+Result<ArraySpec> ParseArraySpec(std::string_view text, uint64_t max_count) {
+  ArraySpec spec;
+  std::string_view rest = text;
+  do {
+    ArraySpec::Range range;
+    Result<uint64_t> first = TakeNumber(text, &rest);
+    if (!first) return first.status();
+    range.first = range.last = *first;
+    if (TakeChar(&rest, '-')) {
+      Result<uint64_t> last = TakeNumber(text, &rest);
+      if (!last) return last.status();
+      range.last = *last;
+      if (range.last < range.first) {
+        return Bad(text, StrCat("counts down from ", range.first, " to ", range.last, "; write ", range.last, "-", range.first));
+      }
+      if (TakeChar(&rest, ':')) {
+        Result<uint64_t> step = TakeNumber(text, &rest);
+        if (!step) return step.status();
+        if (*step == 0) return Bad(text, "has a step of 0; a step is at least 1");
+        range.step = *step;
+      }
+    }
+    range.last -= (range.last - range.first) % range.step;
+    spec.count += range.count();
+    spec.ranges.push_back(range);
+    if (spec.count > max_count) {
+      return Bad(text, StrCat("means ", spec.count, " tasks or more; at most ", max_count, " are taken"));
+    }
+  } while (TakeChar(&rest, ','));
+  if (TakeChar(&rest, '%')) {
+    Result<uint64_t> limit = TakeNumber(text, &rest);
+    if (!limit) return limit.status();
+    if (*limit == 0) return Bad(text, "lets 0 tasks run at once; write %1 or more");
+    spec.limit = *limit;
+  }
+  if (!rest.empty()) {
+    return Bad(text, StrCat("has \"", Printable(rest.substr(0, 10)), "\" where , - : or % is expected", kHint));
+  }
+  if (const std::optional<uint64_t> twice = NamedTwice(spec)) {
+    return Bad(text, StrCat("names ", *twice, " twice; leave one out"));
+  }
+  return spec;
+}
+
+}  // namespace harrow::formats

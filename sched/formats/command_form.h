@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "graph/graph.h"
+
+namespace harrow::formats {
+
+/// How a command text is to be started (the rule: command_form.cc). For kArgv *argv holds the arguments, separated by NUL;
+/// otherwise the text itself is the command.
+graph::CommandForm Classify(std::string_view text, std::string* argv);
+
+/// The program of a command, without its directory: what tasks are grouped by when nothing else is said. "sh" where a
+/// shell text hides it. Views into `command`.
+std::string_view ProgramName(std::string_view command, graph::CommandForm form);
+
+/// Whether the kernel would start it; otherwise what is wrong and what would be right.
+Status CheckCommandSize(std::string_view command, graph::CommandForm form);
+
+/// A command as one line for people: arguments quoted as a shell wants them.
+std::string CommandText(std::string_view command, graph::CommandForm form);
+
+}  // namespace harrow::formats

@@ -1,0 +1,101 @@
+#include "formats/detect.h"
+
+#include <array>
+
+#include "base/text.h"
+
+namespace harrow::formats {
+namespace {
+
+bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+bool IsKeyChar(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.' || c == '"';
+}
+
+/// The first line that is neither blank nor a comment; empty: there is none.
+std::string_view FirstLine(std::string_view text) {
+  while (!text.empty()) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    while (!line.empty() && IsBlank(line.front())) line.remove_prefix(1);
+    while (!line.empty() && IsBlank(line.back())) line.remove_suffix(1);
+    if (!line.empty() && line.front() != '#') return line;
+  }
+  return {};
+}
+
+/// [table], [[table]], or key = value with a bare key.
+bool LooksLikeToml(std::string_view line) {
+  if (line.starts_with("[")) {
+    line.remove_prefix(line.starts_with("[[") ? 2 : 1);
+    while (!line.empty() && line.front() == ' ') line.remove_prefix(1);
+    return !line.empty() && IsKeyChar(line.front()) && line.find(']') != std::string_view::npos;
+  }
+  size_t n = 0;
+  while (n < line.size() && IsKeyChar(line[n])) ++n;
+  if (n == 0) return false;
+  size_t equals = n;
+  while (equals < line.size() && IsBlank(line[equals])) ++equals;
+  // A shell's assignment (A=b) has no blank before the sign and no value of TOML after it.
+  if (equals >= line.size() || line[equals] != '=') return false;
+  size_t value = equals + 1;
+  while (value < line.size() && IsBlank(line[value])) ++value;
+  return equals > n || value > equals + 1;
+}
+
+}  // namespace
+
+std::string_view FormatName(Format format) {
+  switch (format) {
+    case Format::kLines:
+      return "line file";
+    case Format::kFlow:
+      return "flow file";
+    case Format::kWfFormat:
+      return "WfFormat";
+  }
+  return "?";
+}
+
+Result<Format> Detect(std::string_view path, bool lines, std::string_view text) {
+  auto no = [&](std::string_view what) { return Status(Code::kInvalid, std::string(what)); };
+  const std::string name = Printable(path);
+  struct Magic {
+    std::string_view bytes, what;
+  };
+  static constexpr std::array<Magic, 6> kMagics = {{
+      {"\x7f" "ELF", "is a program, no flow; put its command line into a line file: one command a line, FILE.txt"},
+      {"\x1f\x8b", "is compressed (gzip); decompress it first: gzip -d"},
+      {"\xfd" "7zXZ", "is compressed (xz); decompress it first: xz -d"},
+      {"\x28\xb5\x2f\xfd", "is compressed (zstd); decompress it first: zstd -d"},
+      {"BZh", "is compressed (bzip2); decompress it first: bzip2 -d"},
+      {"PK\x03\x04", "is a zip archive; extract the flow file first"},
+  }};
+  for (const Magic& magic : kMagics) {
+    if (text.starts_with(magic.bytes)) return no(magic.what);
+  }
+  if (lines) return Format::kLines;
+  if (text.starts_with("#!")) {
+    return no(StrCat("is a script, no flow: its lines are no tasks; harrow array --array=1-N ", name,
+                     " runs it as an array, and --lines takes every line as a task"));
+  }
+  if (path == "-" || path.ends_with(".txt")) return Format::kLines;
+  const std::string_view first = FirstLine(text);
+  if (path.ends_with(".toml")) return Format::kFlow;
+  if (path.ends_with(".json")) return Format::kWfFormat;
+  if (first.empty()) {
+    return no("is empty; write one command a line (FILE.txt), or [[task]] with name and command (FILE.toml)");
+  }
+  if (first.starts_with("{")) return Format::kWfFormat;
+  if (first.starts_with("<")) return no("looks like XML, which is not read; a Pegasus DAX can be converted to WfFormat JSON by wfcommons");
+  if (LooksLikeToml(first)) return Format::kFlow;
+  if (path.ends_with(".sh") || path.ends_with(".bash") || path.ends_with(".slurm") || path.ends_with(".sbatch")) {
+    return no(StrCat("is a script, no flow: its lines are no tasks; harrow array --array=1-N ", name,
+                     " runs it as an array, and --lines takes every line as a task"));
+  }
+  return no(
+      "is neither a line file, a flow file nor WfFormat; name a file of one command a line FILE.txt or give --lines, a "
+      "flow file begins with [flow] or [[task]], WfFormat with {");
+}
+
+}  // namespace harrow::formats

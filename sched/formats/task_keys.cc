@@ -1,0 +1,157 @@
+#include "formats/task_keys.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "base/text.h"
+#include "formats/problems.h"
+
+namespace harrow::formats {
+namespace {
+
+Status Invalid(std::string text) { return Status(Code::kInvalid, std::move(text)); }
+
+template <class Int>
+Status SetInteger(std::string_view key, std::string_view value, int64_t least, int64_t most, Int* out) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  const bool whole = end == value.data() + value.size() && !value.empty();
+  if (error != std::errc() || !whole || number < least || number > most) {
+    return Invalid(StrCat(key, " cannot be \"", Printable(value, 40), "\"; write a whole number from ", least, " to ", most));
+  }
+  *out = static_cast<Int>(number);
+  return Status();
+}
+
+Status SetFlag(std::string_view key, std::string_view value, bool* out) {
+  if (value != "true" && value != "false") {
+    return Invalid(StrCat(key, " cannot be \"", Printable(value, 40), "\"; write true or false"));
+  }
+  *out = value == "true";
+  return Status();
+}
+
+Status SetTime(std::string_view key, std::string_view value, bool zero, Duration* out) {
+  Result<Duration> time = ParseDuration(value);
+  if (!time) return Invalid(StrCat(key, ": ", time.status().message()));
+  if (time->count() == 0 && !zero) return Invalid(StrCat(key, " cannot be 0; leave it out for no limit"));
+  *out = *time;
+  return Status();
+}
+
+Status SetMemory(std::string_view value, uint64_t* out) {
+  Result<uint64_t> bytes = ParseBytes(value);
+  if (!bytes) return Invalid(StrCat("memory: ", bytes.status().message()));
+  if (*bytes < (uint64_t{1} << 20)) {
+    return Invalid(StrCat("memory cannot be ", *bytes, " bytes; write ", Printable(value, 20), "M or ", Printable(value, 20),
+                          "G if MiB or GiB are meant"));
+  }
+  if (*bytes > (uint64_t{1} << 50)) return Invalid(StrCat("memory cannot be ", FormatBytes(*bytes), "; a node has at most 1024T"));
+  *out = *bytes;
+  return Status();
+}
+
+/// "1,75,SIGKILL" or "9-12": exit codes, signals as 128 + n.
+Status SetRetryOn(std::string_view value, std::vector<int32_t>* out) {
+  out->clear();
+  while (!value.empty()) {
+    const std::string_view item = value.substr(0, value.find(','));
+    value.remove_prefix(std::min(value.size(), item.size() + 1));
+    int32_t code = 0;
+    HARROW_RETURN_IF_ERROR(SetInteger("retry_on", item, 1, 255, &code));
+    out->push_back(code);
+  }
+  std::sort(out->begin(), out->end());
+  out->erase(std::unique(out->begin(), out->end()), out->end());
+  return Status();
+}
+
+constexpr uint32_t kMostCores = 65536;
+
+}  // namespace
+
+graph::Profile TaskAttributes::Resolved() const {
+  graph::Profile resolved = profile;
+  if (resolved.ranks > 0 && !cores_given) {
+    resolved.shape.cores = std::min(kMostCores, (resolved.ranks + resolved.shape.nodes - 1) / resolved.shape.nodes);
+  }
+  return resolved;
+}
+
+const std::vector<std::string_view>& AttributeKeys() {
+  static const std::vector<std::string_view> keys = {
+      "cores", "memory", "gpus",   "nodes",  "whole_node", "ranks",    "time", "retries", "retry_on", "cwd",
+      "kind",  "stdin",  "stdout", "stderr", "shell",      "priority", "keep", "run_time"};
+  return keys;
+}
+
+Status SetAttribute(std::string_view key, std::string_view value, TaskAttributes* attributes) {
+  graph::Profile& profile = attributes->profile;
+  if (value.find('\0') != std::string_view::npos) return Invalid(StrCat(key, " holds a NUL byte; no text of a task may"));
+  if (key == "cores") {
+    HARROW_RETURN_IF_ERROR(SetInteger(key, value, 1, kMostCores, &profile.shape.cores));
+    attributes->cores_given = true;
+    return Status();
+  }
+  if (key == "memory") return SetMemory(value, &profile.shape.memory);
+  if (key == "gpus") return SetInteger(key, value, 0, 1024, &profile.shape.gpus);
+  if (key == "nodes") return SetInteger(key, value, 1, 1'000'000, &profile.shape.nodes);
+  if (key == "whole_node") return SetFlag(key, value, &profile.shape.whole_node);
+  if (key == "ranks") return SetInteger(key, value, 1, 100'000'000, &profile.ranks);
+  if (key == "time") return SetTime(key, value, false, &profile.time_limit);
+  if (key == "retries") return SetInteger(key, value, 0, 1000, &profile.retries);
+  if (key == "retry_on") return SetRetryOn(value, &profile.retry_on);
+  if (key == "priority") return SetInteger(key, value, -1'000'000, 1'000'000, &profile.priority);
+  if (key == "keep") return SetFlag(key, value, &profile.keep);
+  if (key == "run_time") {
+    Duration time{};
+    HARROW_RETURN_IF_ERROR(SetTime(key, value, true, &time));
+    attributes->run_time = time;
+    return Status();
+  }
+  const std::pair<std::string_view, std::string*> texts[] = {
+      {"cwd", &profile.cwd},           {"kind", &attributes->kind},      {"shell", &profile.shell},
+      {"stdin", &profile.stdin_path}, {"stdout", &profile.stdout_path}, {"stderr", &profile.stderr_path}};
+  for (const auto& [name, text] : texts) {
+    if (name != key) continue;
+    if (value.empty()) return Invalid(StrCat(key, " is empty; leave it out for its default"));
+    if (value.size() > 4096) return Invalid(StrCat(key, " has ", value.size(), " bytes; at most 4096 are taken"));
+    *text = value;
+    return Status();
+  }
+  return Invalid(StrCat("unknown key ", Printable(key, 60), SuggestKey(key, AttributeKeys())));
+}
+
+Status SetVariable(std::string_view name, std::string_view value, TaskAttributes* attributes) {
+  if (name.empty() || name.find('=') != std::string_view::npos || name.find('\0') != std::string_view::npos) {
+    return Invalid(StrCat("env cannot set \"", Printable(name, 40), "\"; a variable's name has no = and is not empty"));
+  }
+  if (value.find('\0') != std::string_view::npos) return Invalid(StrCat("env ", Printable(name, 40), " holds a NUL byte; no variable may"));
+  auto& env = attributes->profile.env;
+  const auto at = std::lower_bound(env.begin(), env.end(), name, [](const auto& pair, std::string_view n) { return pair.first < n; });
+  if (at != env.end() && at->first == name) {
+    at->second = value;
+  } else {
+    env.emplace(at, name, value);
+  }
+  return Status();
+}
+
+std::string SuggestKey(std::string_view word, const std::vector<std::string_view>& known) {
+  static constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
+      {"cpus", "cores"},        {"cpus_per_task", "cores"}, {"ncpus", "cores"},     {"threads", "cores"},    {"mem", "memory"},
+      {"ram", "memory"},        {"gres", "gpus"},           {"devices", "gpus"},    {"ntasks", "ranks"},     {"np", "ranks"},
+      {"processes", "ranks"},   {"walltime", "time"},       {"timeout", "time"},    {"time_limit", "time"},  {"duration", "run_time"},
+      {"runtime", "run_time"},  {"exclusive", "whole_node"}, {"input", "in"},       {"inputs", "in"},        {"output", "out"},
+      {"outputs", "out"},       {"depends", "after"},       {"depends_on", "after"}, {"needs", "after"},     {"dependency", "after"},
+      {"dependencies", "after"}, {"dir", "cwd"},            {"chdir", "cwd"},       {"workdir", "cwd"},      {"cmd", "command"},
+      {"run", "command"},       {"script", "command"},      {"id", "name"},         {"foreach", "each"},     {"matrix", "each"},
+      {"array", "each"},        {"environment", "env"},     {"retry", "retries"},   {"nice", "priority"}};
+  for (const auto& [elsewhere, here] : kElsewhere) {
+    if (elsewhere == word && std::find(known.begin(), known.end(), here) != known.end()) return StrCat("; here it is called ", here);
+  }
+  return SuggestOneOf(word, known);
+}
+
+}  // namespace harrow::formats

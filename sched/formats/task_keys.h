@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "base/time.h"
+#include "graph/graph.h"
+
+namespace harrow::formats {
+
+/// What a task can say besides its command and files: by `key = value` in a flow file, by #HARROW key=value in a line file.
+struct TaskAttributes {
+  graph::Profile profile;
+  bool cores_given = false;
+  std::string kind;
+  std::optional<Duration> run_time;  // recorded, for simulation
+
+  /// The profile with what follows from other keys: a core a rank, unless cores are given.
+  graph::Profile Resolved() const;
+};
+
+/// Sets one attribute from its text. kInvalid: unknown key or bad value; the text says what is wrong and what would be right.
+Status SetAttribute(std::string_view key, std::string_view value, TaskAttributes* attributes);
+/// Adds or replaces a variable of the environment.
+Status SetVariable(std::string_view name, std::string_view value, TaskAttributes* attributes);
+
+/// The keys of SetAttribute.
+const std::vector<std::string_view>& AttributeKeys();
+/// "; did you mean cores?": knows the words of other systems as well (mem, cpus, walltime, inputs).
+std::string SuggestKey(std::string_view word, const std::vector<std::string_view>& known);
+
+}  // namespace harrow::formats

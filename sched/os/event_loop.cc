@@ -11,8 +11,6 @@
 #include <unordered_map>
 #include <utility>
 
-#define ASIO_STANDALONE
-#define ASIO_NO_DEPRECATED
 #include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -23,6 +24,8 @@ struct Rendezvous {
 Status WriteRendezvous(os::FileSystem& fs, const std::string& run_dir, const Rendezvous& r);
 /// kNotFound: no server yet, or the run is over. kPermission when the file is readable by others.
 Result<Rendezvous> ReadRendezvous(os::FileSystem& fs, const std::string& run_dir);
+/// What such a file says: kDamaged, or kRefused for a version not known here.
+Result<Rendezvous> ParseRendezvous(std::string_view text);
 
 /// 32 bytes from the system's random source.
 std::string NewKey();

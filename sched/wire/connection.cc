@@ -1,0 +1,248 @@
+// Sending: messages gather in `queued_`; one Flush, posted by the first of a turn, encrypts them together and
+// hands them to the kernel in as few writes as it takes. Receiving: one recv of up to 256 KiB a wake-up. So
+// the number of system calls follows the turns of the loop, not the messages.
+//
+// Closing: what is queued and TLS's close_notify go out, the sending side is shut, and what still arrives is
+// read and dropped until the peer closes too (or kLinger is over). Closing at once with unread bytes would
+// make the kernel send a reset, which can destroy the last messages on their way.
+#include "wire/connection.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <sys/socket.h>
+#include <utility>
+
+#include <asio/post.hpp>
+
+#include "base/text.h"
+
+namespace harrow::wire {
+namespace {
+
+constexpr size_t kReadAtOnce = 256u << 10;
+constexpr size_t kSealAtOnce = 256u << 10;
+constexpr size_t kPerTurn = 4u << 20;  // then others get their turn
+constexpr Duration kLinger = std::chrono::seconds(2);
+
+char* Scratch() {
+  thread_local std::unique_ptr<char[]> scratch(new char[kReadAtOnce]);
+  return scratch.get();
+}
+
+Status Gone(std::string_view why) {
+  return Status(Code::kUnavailable, std::string(why));
+}
+
+}  // namespace
+
+Connection::Connection(asio::ip::tcp::socket socket, std::string peer, std::unique_ptr<TlsEngine> engine,
+                       const Limits& limits, Established established)
+    : socket_(std::move(socket)),
+      deadline_(socket_.get_executor()),
+      peer_(std::move(peer)),
+      engine_(std::move(engine)),
+      frames_(limits.max_message),
+      limits_(limits),
+      established_(std::move(established)) {}
+
+void Connection::StartServer() {
+  ArmDeadline(limits_.handshake_time, "it said nothing, or not enough, in the time of a handshake");
+  AwaitReadable();
+}
+
+void Connection::StartClient(const asio::ip::tcp::endpoint& to) {
+  state_ = State::kConnecting;
+  ArmDeadline(limits_.handshake_time, StrCat("no answer from ", peer_));
+  int rc = connect(socket_.native_handle(), to.data(), static_cast<socklen_t>(to.size()));
+  int error = rc == 0 ? 0 : errno;
+  if (error != 0 && error != EINPROGRESS && error != EINTR) {
+    asio::post(socket_.get_executor(), [self = shared_from_this(), error] {
+      self->Lost(Gone(StrCat("cannot connect to ", self->peer_, ": ", strerror(error))));
+    });
+    return;
+  }
+  socket_.async_wait(asio::ip::tcp::socket::wait_write, [self = shared_from_this()](const asio::error_code&) {
+    if (self->state_ != State::kConnecting) return;
+    int result = 0;
+    socklen_t size = sizeof(result);
+    getsockopt(self->socket_.native_handle(), SOL_SOCKET, SO_ERROR, &result, &size);
+    if (result != 0)
+      return self->Lost(Gone(StrCat("cannot connect to ", self->peer_, ": ", strerror(result))));
+    self->state_ = State::kHandshake;
+    self->Take({});
+    self->AwaitReadable();
+  });
+}
+
+void Connection::Abandon(const Status& why) {
+  if (state_ == State::kConnecting || state_ == State::kHandshake) Lost(why);
+}
+
+void Connection::ArmDeadline(Duration after, std::string what) {
+  deadline_.expires_after(after);
+  deadline_.async_wait([weak = weak_from_this(), what = std::move(what)](const asio::error_code& error) {
+    auto self = weak.lock();
+    if (error || !self) return;
+    if (self->state_ == State::kLingering) {
+      self->Shut();
+    } else {
+      self->Abandon(Gone(what));
+    }
+  });
+}
+
+void Connection::AwaitReadable() {
+  if (state_ == State::kClosed) return;
+  socket_.async_wait(asio::ip::tcp::socket::wait_read,
+                     [self = shared_from_this()](const asio::error_code& error) {
+                       if (!error) self->OnReadable();
+                     });
+}
+
+void Connection::AwaitWritable() {
+  if (awaiting_writable_ || state_ == State::kClosed) return;
+  awaiting_writable_ = true;
+  socket_.async_wait(asio::ip::tcp::socket::wait_write,
+                     [self = shared_from_this()](const asio::error_code& error) {
+                       self->awaiting_writable_ = false;
+                       if (!error) self->Flush();
+                     });
+}
+
+void Connection::OnReadable() {
+  if (state_ == State::kClosed) return;
+  ssize_t n = recv(socket_.native_handle(), Scratch(), kReadAtOnce, MSG_DONTWAIT);
+  if (n > 0) {
+    if (state_ != State::kLingering) Take(std::string_view(Scratch(), static_cast<size_t>(n)));
+  } else if (n == 0) {
+    return Lost(Gone(state_ == State::kHandshake ? "the connection was closed during the handshake"
+                                                 : "the connection was cut"));
+  } else if (errno != EAGAIN && errno != EINTR) {
+    return Lost(Gone(StrCat("the connection broke: ", strerror(errno))));
+  }
+  AwaitReadable();
+}
+
+void Connection::Take(std::string_view received) {
+  bool was_open = state_ == State::kOpen;
+  TlsEngine::State tls = engine_->Receive(received, frames_.buffer());
+  if (!engine_->output().empty()) Push();  // handshake, or an alert that tells the peer why
+  if (!was_open && (tls == TlsEngine::State::kOpen || tls == TlsEngine::State::kClosedByPeer)) {
+    state_ = State::kOpen;
+    deadline_.cancel();
+    auto established = std::exchange(established_, nullptr);
+    in_handler_ = true;
+    ChannelHandler handler = established(shared_from_this(), Status());
+    in_handler_ = false;
+    if (state_ != State::kOpen) return;
+    handler_ = std::move(handler);
+  }
+  if (state_ == State::kOpen) Deliver();
+  if (state_ != State::kOpen && state_ != State::kHandshake) return;
+  if (tls == TlsEngine::State::kFailed) return Lost(engine_->failure());
+  if (tls == TlsEngine::State::kClosedByPeer) return Lost(Gone("the peer closed the connection"));
+  if (!frames_.status().ok()) return Lost(frames_.status());
+}
+
+void Connection::Deliver() {
+  std::string_view message;
+  in_handler_ = true;
+  while (state_ == State::kOpen && frames_.Next(&message)) {
+    if (handler_.on_message) handler_.on_message(message);
+  }
+  in_handler_ = false;
+  if (state_ != State::kOpen) handler_ = {};
+}
+
+void Connection::Send(std::string_view message) {
+  if (state_ != State::kOpen || write_broken_) return;
+  AppendFrame(message, &queued_);
+  if (flush_posted_ || awaiting_writable_) return;
+  flush_posted_ = true;
+  asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    self->flush_posted_ = false;
+    self->Flush();
+  });
+}
+
+size_t Connection::unsent_bytes() const {
+  return queued_.size() - queued_begin_ + engine_->output().size();
+}
+
+bool Connection::Push() {
+  while (!engine_->output().empty() && !write_broken_) {
+    std::string_view out = engine_->output();
+    ssize_t n = send(socket_.native_handle(), out.data(), out.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n >= 0) {
+      engine_->ConsumeOutput(static_cast<size_t>(n));
+    } else if (errno == EAGAIN) {
+      AwaitWritable();
+      return false;
+    } else if (errno != EINTR) {
+      // The reading side reports the end, after what the peer had still to say.
+      write_broken_ = true;
+    }
+  }
+  return true;
+}
+
+void Connection::Flush() {
+  if (state_ == State::kClosed || awaiting_writable_) return;
+  size_t sealed = 0;
+  while (Push()) {
+    if (write_broken_) {
+      queued_.clear();
+      queued_begin_ = 0;
+      if (state_ == State::kLingering) Shut();
+      return;
+    }
+    if (queued_begin_ == queued_.size()) {
+      queued_.clear();
+      queued_begin_ = 0;
+      if (queued_.capacity() > kPerTurn) queued_.shrink_to_fit();
+      if (state_ != State::kLingering) return;
+      if (end_sealed_) {
+        shutdown(socket_.native_handle(), SHUT_WR);
+        return;
+      }
+      engine_->SealEnd();
+      end_sealed_ = true;
+      continue;
+    }
+    if (sealed >= kPerTurn) return AwaitWritable();
+    size_t n = std::min(kSealAtOnce, queued_.size() - queued_begin_);
+    engine_->Seal(std::string_view(queued_).substr(queued_begin_, n));
+    queued_begin_ += n;
+    sealed += n;
+  }
+}
+
+void Connection::Close() {
+  if (state_ != State::kOpen) return Abandon(Gone("closed"));
+  state_ = State::kLingering;
+  if (!in_handler_) handler_ = {};
+  ArmDeadline(kLinger, "");
+  Flush();
+}
+
+void Connection::Lost(const Status& why) {
+  if (state_ == State::kClosed) return;
+  State was = state_;
+  auto keep = shared_from_this();
+  Shut();
+  ChannelHandler handler = std::exchange(handler_, {});
+  auto established = std::exchange(established_, nullptr);
+  if (was == State::kOpen && handler.on_closed) handler.on_closed(why);
+  if (was != State::kOpen && established) established(nullptr, why);
+}
+
+void Connection::Shut() {
+  state_ = State::kClosed;
+  deadline_.cancel();
+  asio::error_code ignored;
+  socket_.close(ignored);
+}
+
+}  // namespace harrow::wire

@@ -1,0 +1,47 @@
+#include "wire/frame.h"
+
+#include <cstring>
+
+#include "base/text.h"
+
+namespace harrow::wire {
+namespace {
+constexpr size_t kHead = 4;
+constexpr size_t kKeepCapacity = 1u << 20;
+}  // namespace
+
+void AppendFrame(std::string_view message, std::string* out) {
+  auto n = static_cast<uint32_t>(message.size());
+  const char head[kHead] = {static_cast<char>(n), static_cast<char>(n >> 8), static_cast<char>(n >> 16),
+                            static_cast<char>(n >> 24)};
+  out->append(head, kHead);
+  out->append(message);
+}
+
+bool FrameReader::Next(std::string_view* message) {
+  std::string_view rest = std::string_view(buffer_).substr(begin_);
+  uint32_t length = 0;
+  if (rest.size() >= kHead) {
+    for (size_t i = 0; i < kHead; ++i) length |= uint32_t{static_cast<unsigned char>(rest[i])} << (8 * i);
+    if (length > max_message_ && status_.ok()) {
+      status_ = Status(Code::kDamaged, StrCat("a message of ", length, " bytes was announced; at most ",
+                                              max_message_, " are allowed"));
+    }
+    if (!status_.ok()) return false;
+    if (rest.size() - kHead >= length) {
+      *message = rest.substr(kHead, length);
+      begin_ += kHead + length;
+      return true;
+    }
+  }
+  if (rest.empty()) {
+    buffer_.clear();
+    if (buffer_.capacity() > kKeepCapacity) buffer_.shrink_to_fit();
+  } else {
+    buffer_.erase(0, begin_);
+  }
+  begin_ = 0;
+  return false;
+}
+
+}  // namespace harrow::wire

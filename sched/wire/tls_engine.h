@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "wire/channel.h"
+
+namespace harrow::wire {
+
+/// One end of a TLS 1.3 connection without its socket: what came from the network goes in, what is to be sent
+/// comes out. Of one thread.
+class TlsEngine {
+ public:
+  enum class State { kHandshake, kOpen, kClosedByPeer, kFailed };
+
+  virtual ~TlsEngine() = default;
+  /// Takes bytes from the network; decrypted ones are appended to `plain`. A client begins with no bytes.
+  virtual State Receive(std::string_view bytes, std::string* plain) = 0;
+  /// Encrypts into the output. Only when open.
+  virtual void Seal(std::string_view plain) = 0;
+  /// Tells the peer, by the output, that nothing more comes.
+  virtual void SealEnd() = 0;
+  /// What is to be sent. Valid until the next call of anything else.
+  virtual std::string_view output() const = 0;
+  virtual void ConsumeOutput(size_t bytes) = 0;
+  /// Why it failed: kRefused in the handshake (the peer does not hold the same key), kDamaged after it.
+  virtual const Status& failure() const = 0;
+  /// Of the client end. Valid when open.
+  virtual Role role() const = 0;
+};
+
+/// Settings and keys of one end; makes its engines, which keep it alive.
+class TlsContext {
+ public:
+  virtual ~TlsContext() = default;
+  virtual std::unique_ptr<TlsEngine> NewEngine() = 0;
+};
+
+Result<std::shared_ptr<TlsContext>> MakeTlsServer(const Credentials& credentials);
+Result<std::shared_ptr<TlsContext>> MakeTlsClient(const Credentials& credentials, Role role);
+
+}  // namespace harrow::wire

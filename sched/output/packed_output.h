@@ -15,16 +15,21 @@ namespace harrow::output {
 
 enum class Stream : uint8_t { kStdout = 1, kStderr = 2 };
 
-/// Packed output of one agent incarnation: RUN/output/<number>.out, self-framed records (output_format.md), and
-/// <number>.idx, which can be rebuilt from it. Writer: any thread; Reader: other processes, also while it grows.
+/// Packed output of one agent incarnation: RUN/output/<number>.out, self-framed records (output_format.md),
+/// and <number>.idx, which can be rebuilt from it. Writer: any thread; Reader: other processes, also while it
+/// grows.
 class Writer {
  public:
-  static Result<std::unique_ptr<Writer>> Create(os::FileSystem& fs, const std::string& run_dir, uint32_t file_number);
+  /// kExists when there is output of that number.
+  static Result<std::unique_ptr<Writer>> Create(os::FileSystem& fs, const std::string& run_dir,
+                                                uint32_t file_number);
   virtual ~Writer() = default;
   /// Appends one piece of an attempt's output; returns the offset of its record. Buffered.
   virtual Result<uint64_t> Append(TaskId task, uint32_t attempt, Stream stream, std::string_view data) = 0;
-  /// Hands what is buffered to the kernel: before a result is acknowledged.
+  /// Hands what is buffered to the kernel, in one write: before a result is acknowledged. On an error it
+  /// stays buffered, and offsets hold when a later call succeeds.
   virtual Status Flush() = 0;
+  virtual size_t buffered_bytes() const = 0;
   virtual Status Sync() = 0;
 };
 
@@ -32,19 +37,22 @@ struct Piece {
   TaskId task;
   uint32_t attempt = 0;
   Stream stream = Stream::kStdout;
-  uint64_t offset = 0;          // of the record
+  uint64_t offset = 0;  // of the record
   std::string data;
 };
 
+/// A damaged record is skipped, and told once what can be read has been delivered: kDamaged, with file and
+/// place.
 class Reader {
  public:
   static Result<std::unique_ptr<Reader>> Open(os::FileSystem& fs, const std::string& run_dir);
   virtual ~Reader() = default;
-  /// Pieces of one attempt in order, from `file` at `offset` on; a damaged record is skipped and reported at the end.
+  /// Pieces of one attempt in order, from `file` at `offset` (0: its start) on.
   virtual Status ReadAttempt(uint32_t file, uint64_t offset, TaskId task, uint32_t attempt,
                              const std::function<void(const Piece&)>& piece) = 0;
   /// The last `bytes` of one stream of an attempt.
-  virtual Result<std::string> Tail(uint32_t file, uint64_t offset, TaskId task, uint32_t attempt, Stream stream, size_t bytes) = 0;
+  virtual Result<std::string> Tail(uint32_t file, uint64_t offset, TaskId task, uint32_t attempt,
+                                   Stream stream, size_t bytes) = 0;
   /// All pieces of all files that came since the last call (for logs -f).
   virtual Status ReadNew(const std::function<void(uint32_t file, const Piece&)>& piece) = 0;
 };

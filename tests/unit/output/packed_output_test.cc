@@ -1,0 +1,210 @@
+#include "output/packed_output.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <random>
+
+#include "output/record.h"
+#include "support/memory_file_system.h"
+
+namespace harrow::output {
+namespace {
+
+using test::MemoryFileSystem;
+using testing::HasSubstr;
+
+constexpr char kOut[] = "run/output/7.out";
+constexpr char kIdx[] = "run/output/7.idx";
+
+class PackedOutputTest : public testing::Test {
+ protected:
+  std::unique_ptr<Writer> MakeWriter() {
+    Result<std::unique_ptr<Writer>> writer = Writer::Create(fs_, "run", 7);
+    EXPECT_TRUE(writer.ok()) << writer.status().message();
+    return std::move(writer).value();
+  }
+  uint64_t Append(Writer& writer, uint32_t task, std::string_view text, Stream stream = Stream::kStdout) {
+    Result<uint64_t> offset = writer.Append(TaskId(task), 1, stream, text);
+    EXPECT_TRUE(offset.ok());
+    return *offset;
+  }
+  std::unique_ptr<Reader> MakeReader() { return std::move(Reader::Open(fs_, "run")).value(); }
+  /// stdout and stderr of an attempt, the latter in brackets.
+  std::string Read(Reader& reader, uint32_t task, uint64_t offset = 0, Status* status = nullptr) {
+    std::string text;
+    Status result = reader.ReadAttempt(7, offset, TaskId(task), 1, [&](const Piece& piece) {
+      text += piece.stream == Stream::kStderr ? "[" + piece.data + "]" : piece.data;
+    });
+    if (status != nullptr) {
+      *status = result;
+    } else {
+      EXPECT_TRUE(result.ok()) << result.message();
+    }
+    return text;
+  }
+
+  MemoryFileSystem fs_;
+};
+
+TEST_F(PackedOutputTest, PiecesOfAnAttemptComeBackInOrder) {
+  auto writer = MakeWriter();
+  const uint64_t first = Append(*writer, 1, "one ");
+  Append(*writer, 2, "other");
+  Append(*writer, 1, "two", Stream::kStderr);
+  ASSERT_TRUE(writer->Flush().ok());
+  auto reader = MakeReader();
+  EXPECT_EQ(Read(*reader, 1, first), "one [two]");
+  EXPECT_EQ(Read(*reader, 2), "other");
+  EXPECT_EQ(Read(*reader, 3), "");
+}
+
+TEST_F(PackedOutputTest, OffsetZeroIsNeverARecord) {
+  auto writer = MakeWriter();
+  EXPECT_EQ(Append(*writer, 1, "x"), kFileHeader);
+}
+
+TEST_F(PackedOutputTest, NothingIsThereBeforeFlush) {
+  auto writer = MakeWriter();
+  Append(*writer, 1, "late");
+  EXPECT_GT(writer->buffered_bytes(), 0u);
+  EXPECT_EQ(Read(*MakeReader(), 1), "");
+  ASSERT_TRUE(writer->Flush().ok());
+  EXPECT_EQ(writer->buffered_bytes(), 0u);
+  EXPECT_EQ(Read(*MakeReader(), 1), "late");
+}
+
+TEST_F(PackedOutputTest, LargeOutputIsCutIntoRecords) {
+  auto writer = MakeWriter();
+  std::string large(3 * kMaxPayload + 17, 'a');
+  large[kMaxPayload] = 'b';
+  Append(*writer, 1, large);
+  ASSERT_TRUE(writer->Flush().ok());
+  EXPECT_EQ(Read(*MakeReader(), 1), large);
+}
+
+TEST_F(PackedOutputTest, ReaderFollowsAGrowingFile) {
+  auto writer = MakeWriter();
+  auto reader = MakeReader();
+  std::string seen;
+  const auto take = [&](uint32_t, const Piece& piece) { seen += piece.data; };
+  ASSERT_TRUE(reader->ReadNew(take).ok());
+  Append(*writer, 1, "a");
+  ASSERT_TRUE(writer->Flush().ok());
+  ASSERT_TRUE(reader->ReadNew(take).ok());
+  Append(*writer, 2, "b");
+  ASSERT_TRUE(writer->Flush().ok());
+  ASSERT_TRUE(reader->ReadNew(take).ok());
+  ASSERT_TRUE(reader->ReadNew(take).ok());
+  EXPECT_EQ(seen, "ab");
+}
+
+TEST_F(PackedOutputTest, NoOutputDirectoryIsNoOutput) {
+  EXPECT_TRUE(MakeReader()->ReadNew([](uint32_t, const Piece&) { FAIL(); }).ok());
+}
+
+TEST_F(PackedOutputTest, TailIsTheEndOfOneStream) {
+  auto writer = MakeWriter();
+  Append(*writer, 1, "12345");
+  Append(*writer, 1, "err", Stream::kStderr);
+  Append(*writer, 1, "67");
+  ASSERT_TRUE(writer->Flush().ok());
+  auto reader = MakeReader();
+  EXPECT_EQ(*reader->Tail(7, 0, TaskId(1), 1, Stream::kStdout, 4), "4567");
+  EXPECT_EQ(*reader->Tail(7, 0, TaskId(1), 1, Stream::kStdout, 100), "1234567");
+  EXPECT_EQ(*reader->Tail(7, 0, TaskId(1), 1, Stream::kStderr, 2), "rr");
+}
+
+TEST_F(PackedOutputTest, ATornTailIsLeftAlone) {
+  auto writer = MakeWriter();
+  Append(*writer, 1, "whole");
+  const uint64_t second = Append(*writer, 2, "torn off");
+  ASSERT_TRUE(writer->Flush().ok());
+  writer.reset();
+  for (size_t cut = second; cut < fs_.Content(kOut).size(); ++cut) {
+    MemoryFileSystem copy;
+    ASSERT_TRUE(copy.WriteWhole(kOut, fs_.Content(kOut).substr(0, cut)).ok());
+    ASSERT_TRUE(copy.WriteWhole(kIdx, fs_.Content(kIdx)).ok());
+    auto reader = std::move(Reader::Open(copy, "run")).value();
+    EXPECT_EQ(Read(*reader, 1), "whole") << "cut at " << cut;
+    EXPECT_EQ(Read(*reader, 2), "") << "cut at " << cut;
+  }
+}
+
+TEST_F(PackedOutputTest, DamageIsSkippedAndTold) {
+  auto writer = MakeWriter();
+  const uint64_t first = Append(*writer, 1, "first");
+  Append(*writer, 2, "second");
+  ASSERT_TRUE(writer->Flush().ok());
+  writer.reset();
+  const std::string whole = fs_.Content(kOut);
+  for (size_t byte = first; byte < first + kRecordHeader + 5; ++byte) {
+    for (bool with_index : {false, true}) {
+      MemoryFileSystem copy;
+      ASSERT_TRUE(copy.WriteWhole(kOut, whole).ok());
+      if (with_index) {
+        ASSERT_TRUE(copy.WriteWhole(kIdx, fs_.Content(kIdx)).ok());
+      }
+      copy.FlipBit(kOut, byte * 8 + byte % 8);
+      auto reader = std::move(Reader::Open(copy, "run")).value();
+      Status status;
+      EXPECT_EQ(Read(*reader, 2, 0, with_index ? nullptr : &status), "second") << "byte " << byte;
+      if (with_index) {
+        EXPECT_EQ(Read(*reader, 1, 0, &status), "") << "byte " << byte;
+      }
+      EXPECT_EQ(status.code(), Code::kDamaged) << "byte " << byte;
+      EXPECT_THAT(status.message(), HasSubstr("output/7.out"));
+    }
+  }
+}
+
+TEST_F(PackedOutputTest, TheIndexCanBeMissingOldOrWrong) {
+  auto writer = MakeWriter();
+  for (uint32_t task = 0; task < 500; ++task) Append(*writer, task, std::to_string(task));
+  ASSERT_TRUE(writer->Flush().ok());
+  writer.reset();
+  const std::string index = fs_.Content(kIdx);
+  ASSERT_EQ(index.size(), kFileHeader + 500 * kIndexEntry);
+  const uint32_t seed = std::random_device()();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937 random(seed);
+  for (int round = 0; round < 50; ++round) {
+    std::string changed = index;
+    if (round % 3 == 0) changed.resize(random() % index.size());
+    if (round % 3 == 1) changed[random() % index.size()] ^= static_cast<char>(1 << (random() % 8));
+    ASSERT_TRUE(fs_.WriteWhole(kIdx, changed).ok());
+    auto reader = MakeReader();
+    for (uint32_t task = 0; task < 500; ++task) EXPECT_EQ(Read(*reader, task), std::to_string(task));
+  }
+  ASSERT_TRUE(fs_.Remove(kIdx).ok());
+  EXPECT_EQ(Read(*MakeReader(), 499), "499");
+}
+
+TEST_F(PackedOutputTest, AFullDiskLosesNothingWhenRoomComesBack) {
+  auto writer = MakeWriter();
+  fs_.SetFree(0);
+  const uint64_t first = Append(*writer, 1, "one");
+  EXPECT_FALSE(writer->Flush().ok());
+  const uint64_t second = Append(*writer, 2, "two");
+  EXPECT_FALSE(writer->Flush().ok());
+  fs_.SetFree(1 << 20);
+  EXPECT_TRUE(writer->Flush().ok());
+  auto reader = MakeReader();
+  EXPECT_EQ(Read(*reader, 1, first), "one");
+  EXPECT_EQ(Read(*reader, 2, second), "two");
+}
+
+TEST_F(PackedOutputTest, ANumberIsUsedOnce) {
+  auto writer = MakeWriter();
+  EXPECT_EQ(Writer::Create(fs_, "run", 7).status().code(), Code::kExists);
+}
+
+TEST_F(PackedOutputTest, AForeignFileIsRefused) {
+  ASSERT_TRUE(fs_.MakeDirectories("run/output").ok());
+  ASSERT_TRUE(fs_.WriteWhole(kOut, "something else, but long enough").ok());
+  Status status;
+  Read(*MakeReader(), 1, 0, &status);
+  EXPECT_EQ(status.code(), Code::kDamaged);
+}
+
+}  // namespace
+}  // namespace harrow::output

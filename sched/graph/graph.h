@@ -1,11 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -14,6 +14,8 @@
 #include "base/source_place.h"
 #include "base/status.h"
 #include "base/time.h"
+#include "graph/file_table.h"
+#include "graph/text_arena.h"
 
 namespace harrow::graph {
 
@@ -55,7 +57,8 @@ struct TaskSpec {
 };
 
 /// Tasks and files of a flow. Grows: tasks may be added after Seal(), which is then called again.
-/// Owner: one thread. Names and commands are kept in an arena; views into it live as long as the graph.
+/// Owner: one thread. Names and commands are kept in an arena; views into it live as long as the graph. Spans live
+/// until the next call that adds something.
 class Graph {
  public:
   Graph();
@@ -73,50 +76,121 @@ class Graph {
   uint32_t AddSource(std::string_view file_name);
   TaskId AddTask(const TaskSpec& task);
   void AddDependency(TaskId before, TaskId after);
+  /// Room for that many more tasks, so that adding them moves nothing.
+  void Reserve(size_t more_tasks, size_t more_files = 0);
 
   /// Finds the producer of every file (an input below an output directory is produced by that directory's task),
   /// links tasks, computes levels. kInvalid with "FILE:LINE:COLUMN: ..." for duplicate names, two producers of one
   /// file, and cycles (with their path). All problems are found, up to `max_problems`, a line each.
+  /// Called again after growth it costs what was added, not what was there (unless a new task comes before an old one).
   Status Seal(size_t max_problems = 20);
+  /// Tasks sealed before the last Seal() whose level it raised.
+  std::span<const TaskId> relevelled() const { return relevelled_; }
 
   // --- reading
-  size_t task_count() const;
-  size_t file_count() const;
-  size_t profile_count() const;
-  size_t kind_count() const;
+  size_t task_count() const { return tasks_.size(); }
+  size_t file_count() const { return files_.count(); }
+  size_t profile_count() const { return profiles_.size(); }
+  size_t kind_count() const { return kinds_.size(); }
   /// Never empty: "#12" (number from 1) for a task without a name.
   std::string TaskName(TaskId task) const;
-  std::string_view given_name(TaskId task) const;
-  std::string_view command(TaskId task) const;
-  CommandForm form(TaskId task) const;
-  ProfileId profile_id(TaskId task) const;
-  const Profile& profile(TaskId task) const;
-  const Profile& profile(ProfileId profile) const;
-  KindId kind(TaskId task) const;
+  std::string_view given_name(TaskId task) const { return {record(task).text, record(task).name_size}; }
+  std::string_view command(TaskId task) const {
+    return {record(task).text + record(task).name_size, record(task).command_size};
+  }
+  CommandForm form(TaskId task) const { return record(task).form; }
+  ProfileId profile_id(TaskId task) const { return record(task).profile; }
+  const Profile& profile(TaskId task) const { return profiles_[record(task).profile.value]; }
+  const Profile& profile(ProfileId profile) const { return profiles_[profile.value]; }
+  KindId kind(TaskId task) const { return record(task).kind; }
   std::string_view kind_name(KindId kind) const;
   SourcePlace place(TaskId task) const;
   /// "FILE:LINE:COLUMN" of a place.
   std::string PlaceText(SourcePlace place) const;
   std::optional<Duration> recorded_run_time(TaskId task) const;
-  Level level(TaskId task) const;
-  std::span<const FileId> inputs(TaskId task) const;
-  std::span<const FileId> outputs(TaskId task) const;
+  Level level(TaskId task) const { return levels_[task.value]; }
+  std::span<const FileId> inputs(TaskId task) const {
+    const Links& links = links_[task.value];
+    return {io_.data() + links.inputs, links.outputs - links.inputs};
+  }
+  std::span<const FileId> outputs(TaskId task) const {
+    const Links* links = &links_[task.value];
+    return {io_.data() + links[0].outputs, links[1].inputs - links[0].outputs};
+  }
   /// Tasks that wait for this one / that it waits for; each once. Valid after Seal().
-  std::span<const TaskId> successors(TaskId task) const;
-  std::span<const TaskId> predecessors(TaskId task) const;
-  std::string_view file_name(FileId file) const;
-  int64_t file_size(FileId file) const;            // -1: unknown
-  TaskId producer(FileId file) const;              // none: it exists before the flow
-  std::optional<FileId> FindFile(std::string_view name) const;
+  std::span<const TaskId> successors(TaskId task) const {
+    const Links& links = links_[task.value];
+    return {successors_.data() + links.successors, links.successor_count};
+  }
+  std::span<const TaskId> predecessors(TaskId task) const {
+    return {predecessors_.data() + predecessor_begin_[task.value],
+            predecessor_begin_[task.value + 1] - predecessor_begin_[task.value]};
+  }
+  std::string_view file_name(FileId file) const { return files_.name(file); }
+  int64_t file_size(FileId file) const { return files_.size(file); }     // -1: unknown
+  TaskId producer(FileId file) const { return files_.producer(file); }  // none: it exists before the flow
+  std::optional<FileId> FindFile(std::string_view name) const { return files_.Find(name); }
   /// By name, or "#12" / "12" for the task of that number. Builds an index at the first call.
   std::optional<TaskId> FindTask(std::string_view name) const;
+
+  /// Bring what the accessors above read into the cache; for loops over many tasks.
+  void PrefetchLinks(TaskId task) const { __builtin_prefetch(&links_[task.value]); }
+  void PrefetchInputs(TaskId task) const { __builtin_prefetch(io_.data() + links_[task.value].inputs); }
+  void PrefetchSuccessors(TaskId task) const {
+    __builtin_prefetch(successors_.data() + links_[task.value].successors);
+  }
 
   /// Bytes held, without the text of names and commands.
   size_t MemoryWithoutText() const;
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  friend class Sealer;
+
+  struct Record {
+    const char* text;  // the name, then the command
+    uint32_t name_size;
+    uint32_t command_size;
+    ProfileId profile;
+    KindId kind;
+    uint32_t line, column;
+    uint32_t source : 24;
+    CommandForm form;
+  };
+  /// Where a task's files begin in io_ (inputs, then outputs, up to the next task's), and its successors.
+  struct Links {
+    uint32_t inputs = 0;
+    uint32_t outputs = 0;
+    uint32_t successors = 0;
+    uint32_t successor_count = 0;
+  };
+  const Record& record(TaskId task) const { return tasks_[task.value]; }
+
+  TextArena text_;
+  FileTable files_;
+  std::vector<Record> tasks_;
+  std::vector<Links> links_;  // one more than tasks
+  std::vector<Level> levels_;
+  std::vector<FileId> io_;
+  std::vector<TaskId> successors_;
+  std::vector<TaskId> predecessors_;
+  std::vector<uint32_t> predecessor_begin_;    // one more than sealed tasks
+  std::unordered_map<uint32_t, uint32_t> room_;  // of successor lists that were moved, when more than they fill
+  std::vector<Duration> recorded_;             // empty, or one a task (negative: none)
+  std::vector<Profile> profiles_;
+  std::unordered_multimap<size_t, ProfileId> profile_index_;
+  std::vector<std::string> kinds_;
+  std::unordered_map<std::string, KindId> kind_index_;
+  std::vector<std::string> sources_;
+
+  // Not linked yet.
+  std::vector<std::pair<TaskId, TaskId>> new_dependencies_;  // after, before
+  std::vector<std::pair<FileId, TaskId>> second_producers_;
+  std::vector<FileId> late_products_;          // read by sealed tasks before anybody was known to make them
+  size_t sealed_ = 0;                          // tasks linked so far
+  std::vector<TaskId> relevelled_;
+
+  mutable NameIndex names_;
+  mutable size_t named_up_to_ = 0;             // tasks that are in names_
 };
 
 /// Longest path in recorded run times (critical path) and its tasks; needs recorded times.

@@ -1,0 +1,166 @@
+#include "graph/graph.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/text.h"
+
+namespace harrow::graph {
+namespace {
+
+void Combine(size_t* seed, size_t value) { *seed ^= value + 0x9E3779B97F4A7C15ull + (*seed << 6) + (*seed >> 2); }
+
+size_t HashOf(const Profile& profile) {
+  const std::hash<std::string> text;
+  size_t hash = profile.shape.cores;
+  Combine(&hash, profile.shape.gpus);
+  Combine(&hash, profile.shape.nodes);
+  Combine(&hash, profile.shape.memory);
+  Combine(&hash, profile.ranks);
+  Combine(&hash, text(profile.cwd));
+  Combine(&hash, text(profile.shell));
+  for (const auto& [name, value] : profile.env) {
+    Combine(&hash, text(name));
+    Combine(&hash, text(value));
+  }
+  Combine(&hash, static_cast<size_t>(profile.time_limit.count()));
+  Combine(&hash, static_cast<size_t>(profile.priority));
+  Combine(&hash, text(profile.stdin_path));
+  Combine(&hash, text(profile.stdout_path));
+  return hash;
+}
+
+}  // namespace
+
+Graph::Graph() : links_(1), predecessor_begin_(1, 0) {}
+Graph::~Graph() = default;
+Graph::Graph(Graph&&) noexcept = default;
+Graph& Graph::operator=(Graph&&) noexcept = default;
+
+ProfileId Graph::AddProfile(const Profile& profile) {
+  const size_t hash = HashOf(profile);
+  const auto [first, last] = profile_index_.equal_range(hash);
+  for (auto it = first; it != last; ++it) {
+    if (profiles_[it->second.value] == profile) return it->second;
+  }
+  const ProfileId id(static_cast<uint32_t>(profiles_.size()));
+  profiles_.push_back(profile);
+  profile_index_.emplace(hash, id);
+  return id;
+}
+
+KindId Graph::AddKind(std::string_view name) {
+  const KindId next(static_cast<uint32_t>(kinds_.size()));
+  const auto [it, inserted] = kind_index_.emplace(std::string(name), next);
+  if (inserted) kinds_.emplace_back(name);
+  return it->second;
+}
+
+FileId Graph::AddFile(std::string_view name) { return files_.Add(name, &text_); }
+
+void Graph::SetFileSize(FileId file, int64_t bytes) { files_.set_size(file, bytes); }
+
+uint32_t Graph::AddSource(std::string_view file_name) {
+  sources_.emplace_back(file_name);
+  return static_cast<uint32_t>(sources_.size() - 1);
+}
+
+TaskId Graph::AddTask(const TaskSpec& spec) {
+  const TaskId task(static_cast<uint32_t>(tasks_.size()));
+  char* text = nullptr;
+  if (const size_t size = spec.name.size() + spec.command.size(); size > 0) {
+    text = text_.Allocate(size);
+    std::copy(spec.name.begin(), spec.name.end(), text);
+    std::copy(spec.command.begin(), spec.command.end(), text + spec.name.size());
+  }
+  tasks_.push_back({text, static_cast<uint32_t>(spec.name.size()), static_cast<uint32_t>(spec.command.size()),
+                    spec.profile, spec.kind, spec.place.line, spec.place.column, spec.place.source & 0xFFFFFF,
+                    spec.form});
+  levels_.push_back(0);
+
+  links_.back().inputs = static_cast<uint32_t>(io_.size());
+  io_.insert(io_.end(), spec.in.begin(), spec.in.end());
+  links_.back().outputs = static_cast<uint32_t>(io_.size());
+  io_.insert(io_.end(), spec.out.begin(), spec.out.end());
+  links_.push_back({static_cast<uint32_t>(io_.size()), static_cast<uint32_t>(io_.size()), 0, 0});
+
+  for (FileId file : spec.out) {
+    const TaskId known = files_.producer(file);
+    if (known && !files_.below_output(file)) {
+      if (known != task) second_producers_.emplace_back(file, task);
+      continue;
+    }
+    files_.set_producer(file, task, false);
+    if (files_.is_read(file)) late_products_.push_back(file);
+  }
+  for (TaskId before : spec.after) new_dependencies_.emplace_back(task, before);
+  if (spec.recorded_run_time) {
+    recorded_.resize(task.value, Duration(-1));
+    recorded_.push_back(*spec.recorded_run_time);
+  }
+  return task;
+}
+
+void Graph::AddDependency(TaskId before, TaskId after) { new_dependencies_.emplace_back(after, before); }
+
+void Graph::Reserve(size_t more_tasks, size_t more_files) {
+  tasks_.reserve(tasks_.size() + more_tasks);
+  links_.reserve(links_.size() + more_tasks);
+  levels_.reserve(levels_.size() + more_tasks);
+  files_.Reserve(more_files);
+}
+
+std::string Graph::TaskName(TaskId task) const {
+  const std::string_view given = given_name(task);
+  return given.empty() ? StrCat("#", task.value + uint64_t{1}) : std::string(given);
+}
+
+std::string_view Graph::kind_name(KindId kind) const {
+  return kind ? std::string_view(kinds_[kind.value]) : std::string_view();
+}
+
+SourcePlace Graph::place(TaskId task) const {
+  const Record& r = record(task);
+  return {r.source, r.line, r.column};
+}
+
+std::string Graph::PlaceText(SourcePlace place) const {
+  std::string text = place.source < sources_.size() ? sources_[place.source] : "-";
+  if (place.line > 0) text += StrCat(":", place.line);
+  if (place.line > 0 && place.column > 0) text += StrCat(":", place.column);
+  return text;
+}
+
+std::optional<Duration> Graph::recorded_run_time(TaskId task) const {
+  if (task.value >= recorded_.size() || recorded_[task.value].count() < 0) return std::nullopt;
+  return recorded_[task.value];
+}
+
+std::optional<TaskId> Graph::FindTask(std::string_view name) const {
+  const auto hash_of = [this](uint32_t n) { return std::hash<std::string_view>()(given_name(TaskId(n))); };
+  for (; named_up_to_ < tasks_.size(); ++named_up_to_) {
+    const auto number = static_cast<uint32_t>(named_up_to_);
+    if (tasks_[number].name_size > 0) names_.Insert(hash_of(number), number, hash_of);
+  }
+  const std::optional<uint32_t> found =
+      names_.Find(std::hash<std::string_view>()(name), [&](uint32_t n) { return given_name(TaskId(n)) == name; });
+  if (found) return TaskId(*found);
+
+  if (name.starts_with('#')) name.remove_prefix(1);
+  uint32_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error != std::errc() || end != name.data() + name.size() || number == 0 || number > tasks_.size()) {
+    return std::nullopt;
+  }
+  return TaskId(number - 1);
+}
+
+size_t Graph::MemoryWithoutText() const {
+  const auto bytes = [](const auto& v) { return v.capacity() * sizeof(v[0]); };
+  return files_.memory() + names_.memory() + bytes(tasks_) + bytes(links_) + bytes(levels_) + bytes(io_) +
+         bytes(successors_) + bytes(predecessors_) + bytes(predecessor_begin_) + bytes(recorded_) + bytes(profiles_) +
+         bytes(new_dependencies_) + bytes(second_producers_) + bytes(late_products_) + bytes(relevelled_) +
+         room_.size() * 4 * sizeof(uint32_t);
+}
+
+}  // namespace harrow::graph

@@ -1,0 +1,183 @@
+#include <cstdlib>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <random>
+
+#include "topology/machine.h"
+#include "topology/slots.h"
+
+namespace harrow::topology {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+Machine Synthetic(const std::string& description) {
+  Result<Machine> machine = ReadMachine({.synthetic = description});
+  EXPECT_TRUE(machine.ok()) << machine.status().message();
+  return machine.ok() ? *machine : Machine();
+}
+
+TEST(MachineTest, TwoNumaNodesOfHyperthreadedCores) {
+  const Machine machine = Synthetic("numa:2(memory=8GB) core:2 pu:2");
+  ASSERT_EQ(machine.cores.size(), 4u);
+  EXPECT_EQ(machine.cores[0], (Core{.pus = {0, 1}, .numa = 0}));
+  EXPECT_EQ(machine.cores[1], (Core{.pus = {2, 3}, .numa = 0}));
+  EXPECT_EQ(machine.cores[2], (Core{.pus = {4, 5}, .numa = 1}));
+  EXPECT_EQ(machine.cores[3], (Core{.pus = {6, 7}, .numa = 1}));
+  EXPECT_EQ(machine.numa_nodes, 2u);
+  EXPECT_GE(machine.memory, 16'000'000'000u);
+  EXPECT_THAT(machine.summary, HasSubstr("4 cores of 8 PUs, 2 NUMA nodes"));
+}
+
+TEST(MachineTest, OsNumbersMayInterleave) {
+  // As most Linux machines count: first one thread of every core, then the other.
+  const Machine machine = Synthetic("core:4 pu:2(indexes=0,4,1,5,2,6,3,7)");
+  ASSERT_EQ(machine.cores.size(), 4u);
+  EXPECT_THAT(machine.cores[1].pus, ElementsAre(1, 5));
+}
+
+TEST(MachineTest, CachesAndPackagesDoNotMatter) {
+  const Machine machine = Synthetic("pack:2 l3:2 l2:1 core:3 pu:1");
+  EXPECT_EQ(machine.cores.size(), 12u);
+  EXPECT_EQ(machine.numa_nodes, 1u);
+}
+
+TEST(MachineTest, APuWithoutACoreIsACore) {
+  EXPECT_EQ(Synthetic("pack:1 pu:3").cores.size(), 3u);
+}
+
+TEST(MachineTest, ABadDescriptionIsAnError) {
+  Result<Machine> machine = ReadMachine({.synthetic = "core:two"});
+  EXPECT_EQ(machine.status().code(), Code::kInvalid);
+  EXPECT_THAT(machine.status().message(), HasSubstr("core:two"));
+  machine = ReadMachine({.xml_file = "no/such/file.xml"});
+  EXPECT_FALSE(machine.ok());
+  EXPECT_THAT(machine.status().message(), HasSubstr("no/such/file.xml"));
+}
+
+TEST(MachineTest, ARecordedMachineWithDisallowedCoresAndGpus) {
+  Result<Machine> machine =
+      ReadMachine({.xml_file = std::string(HARROW_SOURCE_DIR) + "/tests/data/topology/gpu-node.xml"});
+  ASSERT_TRUE(machine.ok()) << machine.status().message();
+  ASSERT_EQ(machine->cores.size(), 3u) << "core 0 is not in the allowed cpuset";
+  EXPECT_THAT(machine->cores[0].pus, ElementsAre(1));
+  EXPECT_EQ(machine->cores[2].numa, 1u);
+  EXPECT_THAT(machine->devices,
+              ElementsAre(Device{DeviceKind::kNvidia, "0"}, Device{DeviceKind::kNvidia, "1"}));
+}
+
+TEST(MachineTest, ThisMachineHasACore) {
+  Result<Machine> machine = ReadMachine();
+  ASSERT_TRUE(machine.ok()) << machine.status().message();
+  EXPECT_GE(machine->cores.size(), 1u);
+}
+
+TEST(MachineTest, GrantedDevicesReplaceFoundOnes) {
+  Machine machine;
+  machine.devices = {{DeviceKind::kNvidia, "0"}, {DeviceKind::kNvidia, "1"}, {DeviceKind::kAmd, "0"}};
+  KeepVisibleDevices("GPU-1a2b,3", std::nullopt, &machine);
+  EXPECT_THAT(machine.devices,
+              ElementsAre(Device{DeviceKind::kAmd, "0"}, Device{DeviceKind::kNvidia, "GPU-1a2b"},
+                          Device{DeviceKind::kNvidia, "3"}));
+  KeepVisibleDevices("NoDevFiles", "", &machine);
+  EXPECT_THAT(machine.devices, IsEmpty());
+}
+
+TEST(SlotPlanTest, EveryCoreIsASlotUnlessFewerAreWanted) {
+  const Machine machine = Synthetic("numa:2 core:2 pu:2");
+  const SlotPlan all = PlanSlots(machine, 0);
+  ASSERT_EQ(all.slots.size(), 4u);
+  EXPECT_TRUE(all.pinned);
+  EXPECT_THAT(all.slots[3].pus, ElementsAre(6, 7));
+  EXPECT_EQ(all.slots[3].numa, 1u);
+  EXPECT_EQ(PlanSlots(machine, 3).slots.size(), 3u);
+  EXPECT_TRUE(PlanSlots(machine, 3).pinned);
+}
+
+TEST(SlotPlanTest, MoreSlotsThanCoresAreNotPinned) {
+  const SlotPlan plan = PlanSlots(Synthetic("core:2 pu:1"), 125);
+  EXPECT_EQ(plan.slots.size(), 125u);
+  EXPECT_FALSE(plan.pinned);
+  EXPECT_THAT(plan.slots[7].pus, IsEmpty());
+  EXPECT_EQ(plan.notice, "tasks are not pinned: 125 slots are more than the 2 cores allowed");
+}
+
+TEST(SlotPlanTest, PretendNodesDivideTheCores) {
+  const Machine machine = Synthetic("core:4 pu:1");
+  const SlotPlan second = PlanSlots(machine, 0, {.index = 1, .of = 2});
+  ASSERT_EQ(second.slots.size(), 2u);
+  EXPECT_TRUE(second.pinned);
+  EXPECT_THAT(second.slots[0].pus, ElementsAre(2));
+  EXPECT_THAT(second.slots[1].pus, ElementsAre(3));
+  const SlotPlan uneven = PlanSlots(machine, 0, {.index = 0, .of = 3});
+  EXPECT_EQ(uneven.slots.size(), 1u);
+  EXPECT_FALSE(uneven.pinned);
+  const SlotPlan crowded = PlanSlots(machine, 0, {.index = 7, .of = 8});
+  EXPECT_EQ(crowded.slots.size(), 1u);
+  EXPECT_FALSE(crowded.pinned);
+  EXPECT_FALSE(PlanSlots(machine, 3, {.index = 0, .of = 2}).pinned);
+}
+
+TEST(CoreAllocatorTest, PacksWithinANumaNodeByBestFit) {
+  CoreAllocator cores({0, 0, 0, 0, 1, 1, 1, 1});
+  EXPECT_THAT(*cores.Take(2), ElementsAre(0, 1));
+  EXPECT_THAT(*cores.Take(2), ElementsAre(2, 3)) << "node 0 has the fewest free that do";
+  EXPECT_THAT(*cores.Take(3), ElementsAre(4, 5, 6));
+  EXPECT_EQ(cores.Take(2), std::nullopt);
+  EXPECT_EQ(cores.free_count(), 1u);
+}
+
+TEST(CoreAllocatorTest, PrefersNeighbours) {
+  CoreAllocator cores({0, 0, 0, 0, 0, 0, 0, 0});
+  for (uint32_t slot : {0u, 2u, 5u}) cores.TakeSlot(slot);
+  EXPECT_THAT(*cores.Take(2), ElementsAre(3, 4)) << "free: 1, 3 4, 6 7";
+  cores.Free(3);
+  EXPECT_THAT(*cores.Take(2), ElementsAre(6, 7));
+  EXPECT_THAT(*cores.Take(2), ElementsAre(1, 3)) << "no neighbours left";
+}
+
+TEST(CoreAllocatorTest, SpreadsOverAsFewNodesAsPossible) {
+  CoreAllocator cores({0, 0, 1, 1, 1, 2, 2, 2});
+  cores.TakeSlot(2);
+  EXPECT_THAT(*cores.Take(5), ElementsAre(0, 1, 5, 6, 7));
+}
+
+TEST(CoreAllocatorTest, RandomUseNeverGivesASlotTwice) {
+  const uint32_t seed = std::random_device()();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937 random(seed);
+  std::vector<uint32_t> numa(24);
+  for (uint32_t i = 0; i < 24; ++i) numa[i] = i / 8;
+  CoreAllocator cores(numa);
+  std::vector<std::vector<uint32_t>> held;
+  std::vector<bool> taken(24);
+  for (int step = 0; step < 20'000; ++step) {
+    if (random() % 2 == 0) {
+      const auto count = static_cast<uint32_t>(1 + random() % 10);
+      const size_t before = cores.free_count();
+      const auto got = cores.Take(count);
+      ASSERT_EQ(got.has_value(), count <= before);
+      if (!got) continue;
+      ASSERT_EQ(got->size(), count);
+      for (uint32_t slot : *got) {
+        ASSERT_FALSE(taken[slot]);
+        taken[slot] = true;
+      }
+      held.push_back(*got);
+    } else if (!held.empty()) {
+      std::swap(held[random() % held.size()], held.back());
+      for (uint32_t slot : held.back()) {
+        taken[slot] = false;
+        cores.Free(slot);
+      }
+      held.pop_back();
+    }
+    ASSERT_EQ(cores.free_count(), static_cast<size_t>(std::count(taken.begin(), taken.end(), false)));
+  }
+}
+
+}  // namespace
+}  // namespace harrow::topology

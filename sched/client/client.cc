@@ -1,5 +1,5 @@
-// A server that is killed is started again within a second, with a new address and epoch in RUN/server. So a dial that
-// fails is repeated, RUN/server read anew each time, until the patience is over.
+// A server that is killed is started again within a second, with a new address and epoch in RUN/server. So a
+// dial that fails is repeated, RUN/server read anew each time, until the patience is over.
 
 #include "client/client.h"
 
@@ -21,8 +21,8 @@ void DialOverTls(os::EventLoop* loop, const std::string& address, const wire::Cr
 
 }  // namespace
 
-Result<std::unique_ptr<Client>> Client::Connect(os::EventLoop* loop, os::FileSystem& fs, const std::string& run_dir,
-                                                const Options& options) {
+Result<std::unique_ptr<Client>> Client::Connect(os::EventLoop* loop, os::FileSystem& fs,
+                                                const std::string& run_dir, const Options& options) {
   const Time give_up = loop->Now() + options.patience;
   for (;;) {
     auto rendezvous = wire::ReadRendezvous(fs, run_dir);
@@ -36,8 +36,9 @@ Result<std::unique_ptr<Client>> Client::Connect(os::EventLoop* loop, os::FileSys
       if (last.code() == Code::kRefused) return last;
     }
     if (loop->Now() >= give_up) {
-      return Status(Code::kUnavailable, StrCat("the server of ", run_dir, " (", rendezvous->host, ", process ", rendezvous->pid,
-                                               ") does not answer: ", last.message()));
+      return Status(Code::kUnavailable,
+                    StrCat("the server of ", run_dir, " (", rendezvous->host, ", process ", rendezvous->pid,
+                           ") does not answer: ", last.message()));
     }
     bool waited = false;
     loop->After(kBetweenDials, [&waited, loop] {
@@ -52,7 +53,8 @@ Client::~Client() {
   if (channel_ && !closed_) channel_->Close();
 }
 
-Status Client::Dial(const std::string& address, const wire::Credentials& credentials, const Options& options) {
+Status Client::Dial(const std::string& address, const wire::Credentials& credentials,
+                    const Options& options) {
   // The loop may call back after this returned on time-out: what it touches then must outlive the call.
   struct Attempt {
     Client* client = nullptr;  // null: given up
@@ -62,26 +64,29 @@ Status Client::Dial(const std::string& address, const wire::Credentials& credent
   auto attempt = std::make_shared<Attempt>();
   attempt->client = this;
   const Options::Dial dial = options.dial ? options.dial : DialOverTls;
-  dial(loop_, address, credentials, [attempt](Result<std::shared_ptr<wire::Channel>> channel) -> wire::ChannelHandler {
-    if (attempt->client == nullptr) return {};
-    Client* client = attempt->client;
-    attempt->done = true;
-    client->loop_->Stop();
-    if (!channel.ok()) {
-      attempt->status = channel.status();
-      return {};
-    }
-    client->channel_ = *channel;
-    return {.on_message = [attempt](std::string_view message) {
-              if (attempt->client != nullptr) attempt->client->OnMessage(message);
-            },
-            .on_closed = [attempt](const Status& why) {
-              if (attempt->client == nullptr) return;
-              attempt->client->closed_ = true;
-              attempt->client->why_closed_ = why;
-              attempt->client->loop_->Stop();
-            }};
-  });
+  dial(loop_, address, credentials,
+       [attempt](Result<std::shared_ptr<wire::Channel>> channel) -> wire::ChannelHandler {
+         if (attempt->client == nullptr) return {};
+         Client* client = attempt->client;
+         attempt->done = true;
+         client->loop_->Stop();
+         if (!channel.ok()) {
+           attempt->status = channel.status();
+           return {};
+         }
+         client->channel_ = *channel;
+         return {.on_message =
+                     [attempt](std::string_view message) {
+                       if (attempt->client != nullptr) attempt->client->OnMessage(message);
+                     },
+                 .on_closed =
+                     [attempt](const Status& why) {
+                       if (attempt->client == nullptr) return;
+                       attempt->client->closed_ = true;
+                       attempt->client->why_closed_ = why;
+                       attempt->client->loop_->Stop();
+                     }};
+       });
   const Status waited = RunUntil(attempt->done, reply_time_, "no connection");
   guard_ = std::shared_ptr<void>(nullptr, [attempt](void*) { attempt->client = nullptr; });
   HARROW_RETURN_IF_ERROR(waited);
@@ -97,7 +102,8 @@ Status Client::RunUntil(const bool& done, Duration limit, const char* what) {
   while (!done && !closed_ && !late) loop_->Run();
   loop_->CancelTimer(timer);
   if (done) return {};
-  if (closed_) return why_closed_.ok() ? Status(Code::kUnavailable, "the server closed the connection") : why_closed_;
+  if (closed_)
+    return why_closed_.ok() ? Status(Code::kUnavailable, "the server closed the connection") : why_closed_;
   return {Code::kUnavailable, StrCat(what, " within ", FormatDuration(limit))};
 }
 
@@ -135,8 +141,8 @@ Status Client::Greet(const std::string& run_id) {
     return true;
   }));
   if (version == wire::kProtocolVersion) return {};
-  return {Code::kRefused, StrCat("the server speaks version ", version, " and this program version ", wire::kProtocolVersion,
-                                 "; use the harrow that started the run")};
+  return {Code::kRefused, StrCat("the server speaks version ", version, " and this program version ",
+                                 wire::kProtocolVersion, "; use the harrow that started the run")};
 }
 
 Result<pb::Progress> Client::Progress(bool with_nodes) {

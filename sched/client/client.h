@@ -20,19 +20,20 @@ struct Options {
   Duration patience = std::chrono::milliseconds(1500);  // for a server that is just being started again
   Duration reply_time = std::chrono::seconds(10);
   /// wire::Dial, or a fake of the tests.
-  using Dial = std::function<void(os::EventLoop*, const std::string& address, const wire::Credentials&,
-                                  std::function<wire::ChannelHandler(Result<std::shared_ptr<wire::Channel>>)>)>;
+  using Dial =
+      std::function<void(os::EventLoop*, const std::string& address, const wire::Credentials&,
+                         std::function<wire::ChannelHandler(Result<std::shared_ptr<wire::Channel>>)>)>;
   Dial dial;
 };
 
-/// A conversation with the server of a run: one question at a time, answered before the call returns. Runs the loop
-/// that it is given; of that loop's thread.
+/// A conversation with the server of a run: one question at a time, answered before the call returns. Runs
+/// the loop that it is given; of that loop's thread.
 class Client {
  public:
-  /// kNotFound: no server is announced (the run is over, or not yet up). kUnavailable: one is announced and does not
-  /// answer. kRefused: it answers and does not take us (key, version). kPermission: not our run.
-  static Result<std::unique_ptr<Client>> Connect(os::EventLoop* loop, os::FileSystem& fs, const std::string& run_dir,
-                                                 const Options& options = {});
+  /// kNotFound: no server is announced (the run is over, or not yet up). kUnavailable: one is announced and
+  /// does not answer. kRefused: it answers and does not take us (key, version). kPermission: not our run.
+  static Result<std::unique_ptr<Client>> Connect(os::EventLoop* loop, os::FileSystem& fs,
+                                                 const std::string& run_dir, const Options& options = {});
   ~Client();
 
   Result<pb::Progress> Progress(bool with_nodes);

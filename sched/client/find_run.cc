@@ -8,8 +8,8 @@
 namespace harrow::client {
 namespace {
 
-/// When the run of a directory was started or resumed last; none: it is no run directory. RUN/flow is written at each
-/// start; RUN/server at each start of a server; the journal alone is what a copied run may have.
+/// When the run of a directory was started or resumed last; none: it is no run directory. RUN/flow is written
+/// at each start; RUN/server at each start of a server; the journal alone is what a copied run may have.
 std::optional<WallTime> StartOf(os::FileSystem& fs, const std::string& directory) {
   std::optional<WallTime> latest;
   for (const char* name : {"/flow", "/server"}) {
@@ -46,7 +46,8 @@ Status NoRun(const std::string& path, const char* option) {
 
 }  // namespace
 
-Result<std::string> FindRun(os::FileSystem& fs, const std::string& given, const std::string& from_environment) {
+Result<std::string> FindRun(os::FileSystem& fs, const std::string& given,
+                            const std::string& from_environment) {
   if (!given.empty()) {
     if (StartOf(fs, given)) return given;
     return NoRun(given, "--run-dir");

@@ -72,10 +72,17 @@ std::vector<KindRow> KindRows(const RunView& run, const std::vector<size_t>& tas
     ++row.tasks;
     row.attempts += run.attempt_count(i);
     switch (run.fate(i)) {
-      case TaskFate::kDone: ++row.done; break;
-      case TaskFate::kFailed: ++row.failed; break;
-      case TaskFate::kSkipped: ++row.skipped; break;
-      default: ++row.other;
+      case TaskFate::kDone:
+        ++row.done;
+        break;
+      case TaskFate::kFailed:
+        ++row.failed;
+        break;
+      case TaskFate::kSkipped:
+        ++row.skipped;
+        break;
+      default:
+        ++row.other;
     }
     for (const size_t a : run.Attempts(i)) {
       const AttemptRecord& attempt = run.history().attempts[a];
@@ -84,7 +91,8 @@ std::vector<KindRow> KindRows(const RunView& run, const std::vector<size_t>& tas
       row.max_rss_kib = std::max(row.max_rss_kib, attempt.max_rss_kib);
     }
     const auto last = run.LastAttempt(i);
-    if (last && run.fate(i) == TaskFate::kDone) times[at->second].push_back(RunTime(run.history().attempts[*last]).count());
+    if (last && run.fate(i) == TaskFate::kDone)
+      times[at->second].push_back(RunTime(run.history().attempts[*last]).count());
   }
   for (size_t r = 0; r < rows.size(); ++r) {
     std::vector<int64_t>& t = times[r];
@@ -137,7 +145,8 @@ std::vector<NodeRow> NodeRows(const RunView& run, const std::vector<size_t>& tas
 }
 
 std::vector<size_t> Slowest(const RunView& run, const std::vector<size_t>& tasks, size_t count) {
-  std::vector<std::pair<int64_t, size_t>> times;  // negated, so that the longest is first and ties keep the flow's order
+  std::vector<std::pair<int64_t, size_t>>
+      times;  // negated, so that the longest is first and ties keep the flow's order
   for (const size_t i : tasks) {
     const auto last = run.LastAttempt(i);
     if (last) times.emplace_back(-RunTime(run.history().attempts[*last]).count(), i);

@@ -13,12 +13,12 @@ namespace harrow::report {
 /// Which tasks a report is about. Kinds and nodes: any of those named; empty: all.
 struct Filter {
   bool failed = false;
-  std::vector<std::string> kinds;
-  std::vector<std::string> nodes;  // of a task's last attempt
+  std::vector<std::string> kinds{};
+  std::vector<std::string> nodes{};  // of a task's last attempt
 };
 
-/// Positions of the tasks that pass, in the order of the flow. kInvalid for a kind or node the run does not have,
-/// with a suggestion.
+/// Positions of the tasks that pass, in the order of the flow. kInvalid for a kind or node the run does not
+/// have, with a suggestion.
 Result<std::vector<size_t>> Select(const RunView& run, const Filter& filter);
 
 /// Times are of the last attempts of tasks that are done.
@@ -27,8 +27,8 @@ struct KindRow {
   uint64_t tasks = 0, done = 0, failed = 0, skipped = 0, other = 0;  // other: cancelled or open
   uint64_t attempts = 0;
   Duration mean{0}, median{0}, max{0};
-  Duration core_time{0};      // of all attempts, x cores
-  Duration cpu_time{0};       // user and system, of all attempts
+  Duration core_time{0};  // of all attempts, x cores
+  Duration cpu_time{0};   // user and system, of all attempts
   int64_t max_rss_kib = 0;
 };
 /// In the order in which the kinds first occur in the flow.
@@ -39,8 +39,8 @@ struct NodeRow {
   uint32_t slots = 0;
   uint32_t incarnations = 0;  // of its agent
   uint64_t attempts = 0, failed = 0, lost = 0;
-  Duration busy{0};           // run time x cores
-  double utilisation = 0;     // busy / (makespan x slots)
+  Duration busy{0};        // run time x cores
+  double utilisation = 0;  // busy / (makespan x slots)
   uint64_t local_bytes = 0, remote_bytes = 0;
   uint64_t output_bytes = 0;
 };

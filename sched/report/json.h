@@ -6,8 +6,8 @@
 
 namespace harrow::report {
 
-/// Writes JSON (RFC 8259) into a string, compact; bytes that are not UTF-8 become U+FFFD. Commas are its business,
-/// matching Begin and End the caller's.
+/// Writes JSON (RFC 8259) into a string, compact; bytes that are not UTF-8 become U+FFFD. Commas are its
+/// business, matching Begin and End the caller's.
 class JsonWriter {
  public:
   explicit JsonWriter(std::string* out) : out_(out) {}
@@ -26,7 +26,9 @@ class JsonWriter {
 
   JsonWriter& Member(std::string_view key, std::string_view value) { return Key(key).String(value); }
   JsonWriter& MemberUint(std::string_view key, uint64_t value) { return Key(key).Uint(value); }
-  JsonWriter& MemberFixed(std::string_view key, double value, int decimals) { return Key(key).Fixed(value, decimals); }
+  JsonWriter& MemberFixed(std::string_view key, double value, int decimals) {
+    return Key(key).Fixed(value, decimals);
+  }
 
  private:
   JsonWriter& Open(char c);

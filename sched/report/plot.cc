@@ -1,5 +1,6 @@
-// Each attempt adds its cores to the time bins that it covers, whole bins by a difference array, the two at its ends by
-// the covered part: a bin's height is the mean number of cores in use, so that a million short tasks are drawn truly.
+// Each attempt adds its cores to the time bins that it covers, whole bins by a difference array, the two at
+// its ends by the covered part: a bin's height is the mean number of cores in use, so that a million short
+// tasks are drawn truly.
 
 #include "report/plot.h"
 
@@ -19,8 +20,9 @@ constexpr size_t kBins = 800;
 constexpr double kLeft = 60, kTop = 40, kWide = 800, kHigh = 320, kLegend = 220;
 
 // Paul Tol's "muted" and "bright" sets: told apart also by colour-blind readers.
-constexpr const char* kColours[] = {"#332288", "#88CCEE", "#44AA99", "#117733", "#999933", "#DDCC77", "#CC6677",
-                                    "#882255", "#AA4499", "#4477AA", "#EE6677", "#228833", "#BBBBBB"};
+constexpr const char* kColours[] = {"#332288", "#88CCEE", "#44AA99", "#117733", "#999933",
+                                    "#DDCC77", "#CC6677", "#882255", "#AA4499", "#4477AA",
+                                    "#EE6677", "#228833", "#BBBBBB"};
 
 std::string Number(double value) {
   std::string text;
@@ -32,11 +34,20 @@ std::string XmlText(std::string_view text) {
   std::string out;
   for (const char c : Printable(text, 60)) {
     switch (c) {
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '&': out += "&amp;"; break;
-      case '"': out += "&quot;"; break;
-      default: out.push_back(c);
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '&':
+        out += "&amp;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out.push_back(c);
     }
   }
   return out;
@@ -52,7 +63,9 @@ double TickStep(double most, int count) {
   return 10 * power;
 }
 
-std::string TickText(double value) { return StrCat(value); }
+std::string TickText(double value) {
+  return StrCat(value);
+}
 
 struct Series {
   std::string name;
@@ -61,7 +74,8 @@ struct Series {
 };
 
 /// Adds `cores` over [from, to), in bins.
-void AddInterval(double from, double to, double cores, std::vector<double>* whole, std::vector<double>* height) {
+void AddInterval(double from, double to, double cores, std::vector<double>* whole,
+                 std::vector<double>* height) {
   from = std::clamp(from, 0.0, static_cast<double>(kBins));
   to = std::clamp(to, from, static_cast<double>(kBins));
   const auto first = static_cast<size_t>(from), last = static_cast<size_t>(to);
@@ -75,7 +89,8 @@ void AddInterval(double from, double to, double cores, std::vector<double>* whol
   (*whole)[last] -= cores;
 }
 
-std::vector<Series> MakeSeries(const RunView& run, const std::vector<size_t>& tasks, int64_t begin_ns, double span) {
+std::vector<Series> MakeSeries(const RunView& run, const std::vector<size_t>& tasks, int64_t begin_ns,
+                               double span) {
   std::vector<Series> all;
   std::vector<std::vector<double>> whole;
   std::unordered_map<std::string_view, size_t> index;
@@ -93,7 +108,8 @@ std::vector<Series> MakeSeries(const RunView& run, const std::vector<size_t>& ta
       const double from = Seconds(Duration(attempt.start_ns - begin_ns));
       const double cores = std::max<uint32_t>(run.task(i).cores, 1);
       series.core_seconds += length * cores;
-      AddInterval(from / span * kBins, (from + length) / span * kBins, cores, &whole[at->second], &series.height);
+      AddInterval(from / span * kBins, (from + length) / span * kBins, cores, &whole[at->second],
+                  &series.height);
     }
   }
   for (size_t s = 0; s < all.size(); ++s) {
@@ -104,7 +120,8 @@ std::vector<Series> MakeSeries(const RunView& run, const std::vector<size_t>& ta
   // Keeps the flow's order among the kinds that are drawn on their own.
   std::vector<size_t> by_size(all.size());
   std::iota(by_size.begin(), by_size.end(), size_t{0});
-  std::stable_sort(by_size.begin(), by_size.end(), [&](size_t a, size_t b) { return all[a].core_seconds > all[b].core_seconds; });
+  std::stable_sort(by_size.begin(), by_size.end(),
+                   [&](size_t a, size_t b) { return all[a].core_seconds > all[b].core_seconds; });
   std::sort(by_size.begin(), by_size.begin() + kMostKinds);
   std::vector<Series> drawn;
   for (size_t k = 0; k < kMostKinds; ++k) drawn.push_back(std::move(all[by_size[k]]));
@@ -118,12 +135,13 @@ std::vector<Series> MakeSeries(const RunView& run, const std::vector<size_t>& ta
 }
 
 std::string Line(double x1, double y1, double x2, double y2, const char* style) {
-  return StrCat("<line x1=\"", Number(x1), "\" y1=\"", Number(y1), "\" x2=\"", Number(x2), "\" y2=\"", Number(y2), "\" ", style,
-                "/>\n");
+  return StrCat("<line x1=\"", Number(x1), "\" y1=\"", Number(y1), "\" x2=\"", Number(x2), "\" y2=\"",
+                Number(y2), "\" ", style, "/>\n");
 }
 
 std::string Label(double x, double y, const char* anchor, const std::string& text) {
-  return StrCat("<text x=\"", Number(x), "\" y=\"", Number(y), "\" text-anchor=\"", anchor, "\">", text, "</text>\n");
+  return StrCat("<text x=\"", Number(x), "\" y=\"", Number(y), "\" text-anchor=\"", anchor, "\">", text,
+                "</text>\n");
 }
 
 }  // namespace
@@ -145,9 +163,10 @@ std::string PlotSvg(const RunView& run, const std::vector<size_t>& tasks, const 
   const auto x = [&](double bin) { return kLeft + kWide * bin / kBins; };
   const auto y = [&](double cores) { return kTop + kHigh * (1 - cores / most); };
 
-  std::string out = StrCat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", Number(kLeft + kWide + kLegend), " ",
-                           Number(kTop + kHigh + 60), "\" font-family=\"sans-serif\" font-size=\"12\">\n",
-                           "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n");
+  std::string out =
+      StrCat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", Number(kLeft + kWide + kLegend), " ",
+             Number(kTop + kHigh + 60), "\" font-family=\"sans-serif\" font-size=\"12\">\n",
+             "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n");
   out += StrCat("<title>", XmlText(title), "</title>\n");
   out += StrCat("<text x=\"", Number(kLeft), "\" y=\"24\" font-size=\"14\">", XmlText(title), "</text>\n");
   const double step_y = TickStep(most, 6), step_x = TickStep(span, 8);
@@ -165,28 +184,32 @@ std::string PlotSvg(const RunView& run, const std::vector<size_t>& tasks, const 
     std::string there, back;
     for (size_t bin = 0; bin < kBins; ++bin) {
       const double top = below[bin] + series[s].height[bin], bottom = below[bin];
-      const std::string right = Number(x(static_cast<double>(bin) + 1)), left = Number(x(static_cast<double>(bin)));
+      const std::string right = Number(x(static_cast<double>(bin) + 1)),
+                        left = Number(x(static_cast<double>(bin)));
       there += StrCat(left, ",", Number(y(top)), " ", right, ",", Number(y(top)), " ");
       back = StrCat(right, ",", Number(y(bottom)), " ", left, ",", Number(y(bottom)), " ") + back;
       below[bin] = top;
     }
     const char* colour = kColours[s % std::size(kColours)];
-    out += StrCat("<polygon fill=\"", colour, "\" points=\"", there, back, "\"><title>", XmlText(series[s].name),
-                  "</title></polygon>\n");
-    const double row = kTop + 10 + 18 * static_cast<double>(series.size() - 1 - s);  // as they lie: the last on top
-    out += StrCat("<rect x=\"", Number(kLeft + kWide + 16), "\" y=\"", Number(row), "\" width=\"12\" height=\"12\" fill=\"", colour,
-                  "\"/>\n");
+    out += StrCat("<polygon fill=\"", colour, "\" points=\"", there, back, "\"><title>",
+                  XmlText(series[s].name), "</title></polygon>\n");
+    const double row =
+        kTop + 10 + 18 * static_cast<double>(series.size() - 1 - s);  // as they lie: the last on top
+    out += StrCat("<rect x=\"", Number(kLeft + kWide + 16), "\" y=\"", Number(row),
+                  "\" width=\"12\" height=\"12\" fill=\"", colour, "\"/>\n");
     out += Label(kLeft + kWide + 34, row + 10, "start", XmlText(series[s].name));
   }
   if (run.slots() > 0) {
-    out += Line(kLeft, y(run.slots()), kLeft + kWide, y(run.slots()), "stroke=\"#444\" stroke-dasharray=\"5 4\"");
+    out += Line(kLeft, y(run.slots()), kLeft + kWide, y(run.slots()),
+                "stroke=\"#444\" stroke-dasharray=\"5 4\"");
     out += Label(kLeft + kWide - 4, y(run.slots()) - 4, "end", StrCat(run.slots(), " slots"));
   }
   out += Line(kLeft, kTop + kHigh, kLeft + kWide, kTop + kHigh, "stroke=\"#444\"");
   out += Line(kLeft, kTop, kLeft, kTop + kHigh, "stroke=\"#444\"");
   out += Label(kLeft + kWide / 2, kTop + kHigh + 40, "middle", "seconds since the start");
-  out += StrCat("<text x=\"16\" y=\"", Number(kTop + kHigh / 2), "\" text-anchor=\"middle\" transform=\"rotate(-90 16 ",
-                Number(kTop + kHigh / 2), ")\">cores in use</text>\n");
+  out += StrCat("<text x=\"16\" y=\"", Number(kTop + kHigh / 2),
+                "\" text-anchor=\"middle\" transform=\"rotate(-90 16 ", Number(kTop + kHigh / 2),
+                ")\">cores in use</text>\n");
   return out + "</svg>\n";
 }
 

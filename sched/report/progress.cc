@@ -118,8 +118,12 @@ std::string ProgressLine(const ProgressView& view, double rate, size_t width) {
   return line;
 }
 
-std::string DrawOver(const std::string& line) { return StrCat("\r", line, "\x1b[K"); }
-std::string EraseLine() { return "\r\x1b[K"; }
+std::string DrawOver(const std::string& line) {
+  return StrCat("\r", line, "\x1b[K");
+}
+std::string EraseLine() {
+  return "\r\x1b[K";
+}
 
 std::optional<std::string> PlainProgress::Next(const ProgressView& view, double rate) {
   if (view.complete) return std::nullopt;

@@ -1,4 +1,5 @@
-// CSV and JSON of a run, handed on in pieces of some 64 KiB so that a million tasks need no document in memory.
+// CSV and JSON of a run, handed on in pieces of some 64 KiB so that a million tasks need no document in
+// memory.
 
 #include "report/rows.h"
 
@@ -19,8 +20,10 @@ using journal::End;
 constexpr size_t kPiece = 64 << 10;
 
 constexpr std::string_view kHeading =
-    "task,number,kind,level,cores,state,because,attempts,attempt,node,start,end,run_time_s,how,exit_code,signal,"
-    "user_s,system_s,max_rss_kib,stdout_bytes,stderr_bytes,output_truncated,local_bytes,remote_bytes,pinned,message\n";
+    "task,number,kind,level,cores,state,because,attempts,attempt,node,start,end,run_time_s,how,exit_code,"
+    "signal,"
+    "user_s,system_s,max_rss_kib,stdout_bytes,stderr_bytes,output_truncated,local_bytes,remote_bytes,pinned,"
+    "message\n";
 
 void AppendTwo(std::string* out, unsigned value) {
   out->push_back(static_cast<char>('0' + value / 10));
@@ -80,7 +83,11 @@ class Row {
 void AppendCsvRow(const RunView& run, size_t i, const AttemptRecord* attempt, std::string* out) {
   const journal::TaskRecord& task = run.task(i);
   Row row(out);
-  row.Text(task.name).Number(uint64_t{task.task.value} + 1).Text(task.kind).Number(task.level).Number(task.cores);
+  row.Text(task.name)
+      .Number(uint64_t{task.task.value} + 1)
+      .Text(task.kind)
+      .Number(task.level)
+      .Number(task.cores);
   row.Text(FateName(run.fate(i))).Text(run.Because(i)).Number(run.attempt_count(i));
   if (attempt == nullptr) {
     row.Empty(18).End();
@@ -95,7 +102,8 @@ void AppendCsvRow(const RunView& run, size_t i, const AttemptRecord* attempt, st
   } else {
     row.Empty(2);
   }
-  row.Fixed(static_cast<double>(attempt->user_us) * 1e-6).Fixed(static_cast<double>(attempt->system_us) * 1e-6);
+  row.Fixed(static_cast<double>(attempt->user_us) * 1e-6)
+      .Fixed(static_cast<double>(attempt->system_us) * 1e-6);
   row.Number(attempt->max_rss_kib).Number(attempt->stdout_bytes).Number(attempt->stderr_bytes);
   row.Number(attempt->output_truncated ? 1 : 0).Number(attempt->local_bytes).Number(attempt->remote_bytes);
   row.Text(attempt->cores).Text(attempt->message).End();
@@ -129,10 +137,15 @@ void AppendKinds(const std::vector<KindRow>& rows, JsonWriter* json) {
   json->Key("kinds").BeginArray();
   for (const KindRow& row : rows) {
     json->BeginObject().Member("kind", row.kind).MemberUint("tasks", row.tasks).MemberUint("done", row.done);
-    json->MemberUint("failed", row.failed).MemberUint("skipped", row.skipped).MemberUint("attempts", row.attempts);
+    json->MemberUint("failed", row.failed)
+        .MemberUint("skipped", row.skipped)
+        .MemberUint("attempts", row.attempts);
     json->MemberFixed("mean_s", Seconds(row.mean), 6).MemberFixed("median_s", Seconds(row.median), 6);
     json->MemberFixed("max_s", Seconds(row.max), 6).MemberFixed("core_time_s", Seconds(row.core_time), 6);
-    json->MemberFixed("cpu_time_s", Seconds(row.cpu_time), 6).Key("max_rss_kib").Int(row.max_rss_kib).EndObject();
+    json->MemberFixed("cpu_time_s", Seconds(row.cpu_time), 6)
+        .Key("max_rss_kib")
+        .Int(row.max_rss_kib)
+        .EndObject();
   }
   json->EndArray();
 }
@@ -195,7 +208,8 @@ void WriteCsv(const RunView& run, const std::vector<size_t>& tasks, bool every_a
   sink(out);
 }
 
-void WriteJson(const RunView& run, const std::vector<size_t>& tasks, const StatusContext& context, const Sink& sink) {
+void WriteJson(const RunView& run, const std::vector<size_t>& tasks, const StatusContext& context,
+               const Sink& sink) {
   std::string out, scratch;
   JsonWriter json(&out);
   json.BeginObject().MemberUint("version", kReportVersion);

@@ -18,25 +18,38 @@ Duration RunTime(const AttemptRecord& attempt) {
 
 std::string_view FateName(TaskFate fate) {
   switch (fate) {
-    case TaskFate::kOpen: return "open";
-    case TaskFate::kDone: return "done";
-    case TaskFate::kFailed: return "failed";
-    case TaskFate::kSkipped: return "skipped";
-    case TaskFate::kCancelled: return "cancelled";
+    case TaskFate::kOpen:
+      return "open";
+    case TaskFate::kDone:
+      return "done";
+    case TaskFate::kFailed:
+      return "failed";
+    case TaskFate::kSkipped:
+      return "skipped";
+    case TaskFate::kCancelled:
+      return "cancelled";
   }
   return "unknown";
 }
 
 std::string_view EndName(End end) {
   switch (end) {
-    case End::kExited: return "exited";
-    case End::kSignaled: return "signaled";
-    case End::kTimedOut: return "timed_out";
-    case End::kOutOfMemory: return "out_of_memory";
-    case End::kCancelled: return "cancelled";
-    case End::kInterrupted: return "interrupted";
-    case End::kNotStarted: return "not_started";
-    case End::kLost: return "lost";
+    case End::kExited:
+      return "exited";
+    case End::kSignaled:
+      return "signaled";
+    case End::kTimedOut:
+      return "timed_out";
+    case End::kOutOfMemory:
+      return "out_of_memory";
+    case End::kCancelled:
+      return "cancelled";
+    case End::kInterrupted:
+      return "interrupted";
+    case End::kNotStarted:
+      return "not_started";
+    case End::kLost:
+      return "lost";
   }
   return "unknown";
 }
@@ -150,15 +163,16 @@ void RunView::FindTimes() {
     first = first == 0 ? attempt.start_ns : std::min(first, attempt.start_ns);
     last = std::max({last, attempt.start_ns, attempt.end_ns});
   }
-  for (const journal::NodeRecord& node : history_.nodes) last = std::max({last, node.joined_ns, node.left_ns});
+  for (const journal::NodeRecord& node : history_.nodes)
+    last = std::max({last, node.joined_ns, node.left_ns});
   start_ns_ = session_start == 0 ? first : session_start;
   end_ns_ = std::max(NumberFact("ended_ns").value_or(last), start_ns_);
   if (start_ns_ == 0) return;
   makespan_ = Duration(end_ns_ - start_ns_);
   if (first == 0 || first >= start_ns_) return;
 
-  // Attempts before the start of this session: a resumed run. Of the earlier sessions the time counts in which
-  // something ran.
+  // Attempts before the start of this session: a resumed run. Of the earlier sessions the time counts in
+  // which something ran.
   std::vector<std::pair<int64_t, int64_t>> busy;
   for (const AttemptRecord& attempt : history_.attempts) {
     if (attempt.start_ns <= 0 || attempt.start_ns >= start_ns_) continue;

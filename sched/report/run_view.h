@@ -22,8 +22,8 @@ std::string_view FateName(journal::TaskFate fate);
 /// "exited", "signaled", ...: the words of the journal's view.
 std::string_view EndName(journal::End end);
 
-/// An index over what a journal holds. Keeps a reference: the history must outlive it. Tasks are addressed by their
-/// position in history.tasks, attempts by theirs in history.attempts.
+/// An index over what a journal holds. Keeps a reference: the history must outlive it. Tasks are addressed by
+/// their position in history.tasks, attempts by theirs in history.attempts.
 class RunView {
  public:
   explicit RunView(const journal::History& history);
@@ -43,8 +43,8 @@ class RunView {
   std::optional<size_t> Position(TaskId task) const;
   /// A name, "#12" or "12" (numbers count from 1).
   std::optional<size_t> FindTask(std::string_view name) const;
-  std::string TaskName(TaskId task) const;   // "#12" for one without a record
-  std::string NodeName(NodeId node) const;   // empty for none
+  std::string TaskName(TaskId task) const;  // "#12" for one without a record
+  std::string NodeName(NodeId node) const;  // empty for none
   uint32_t cores(TaskId task) const;
 
   std::optional<std::string_view> Fact(std::string_view key) const;
@@ -67,8 +67,8 @@ class RunView {
   std::vector<journal::TaskFate> fates_;
   std::unordered_map<size_t, TaskId> because_;
   static constexpr uint32_t kNoAttempt = UINT32_MAX;
-  std::vector<uint32_t> last_attempt_;      // a task's, by position
-  std::vector<uint32_t> attempt_before_;    // an attempt's, of the same task
+  std::vector<uint32_t> last_attempt_;    // a task's, by position
+  std::vector<uint32_t> attempt_before_;  // an attempt's, of the same task
   std::vector<uint32_t> attempt_counts_;
   int64_t start_ns_ = 0, end_ns_ = 0;
   Duration makespan_{0};

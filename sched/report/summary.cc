@@ -1,13 +1,12 @@
-// The end of a run, from its journal. A task's fate is one record; its last attempt in order of commit tells how it
-// came about, so failures are listed in the order in which they were recorded.
+// The end of a run, from its journal. A task's fate is one record; its last attempt in order of commit tells
+// how it came about, so failures are listed in the order in which they were recorded.
 
 #include "report/summary.h"
 
-#include <signal.h>
-#include <string.h>
-
 #include <algorithm>
 #include <charconv>
+#include <signal.h>
+#include <string.h>
 #include <unordered_map>
 
 #include "base/text.h"
@@ -76,22 +75,31 @@ void AppendNodes(JsonWriter* json, const std::vector<NodeView>& nodes) {
 std::string EndText(const journal::AttemptRecord& attempt) {
   using journal::End;
   switch (attempt.end) {
-    case End::kExited: return StrCat("exit ", attempt.code);
+    case End::kExited:
+      return StrCat("exit ", attempt.code);
     case End::kSignaled: {
       const char* name = sigabbrev_np(attempt.code);
       return name ? StrCat("signal ", attempt.code, " (SIG", name, ")") : StrCat("signal ", attempt.code);
     }
-    case End::kTimedOut: return "timed out";
-    case End::kOutOfMemory: return "out of memory";
-    case End::kCancelled: return "cancelled";
-    case End::kInterrupted: return "interrupted";
-    case End::kNotStarted: return attempt.message.empty() ? "not started" : StrCat("not started: ", attempt.message);
-    case End::kLost: return "lost with its node";
+    case End::kTimedOut:
+      return "timed out";
+    case End::kOutOfMemory:
+      return "out of memory";
+    case End::kCancelled:
+      return "cancelled";
+    case End::kInterrupted:
+      return "interrupted";
+    case End::kNotStarted:
+      return attempt.message.empty() ? "not started" : StrCat("not started: ", attempt.message);
+    case End::kLost:
+      return "lost with its node";
   }
   return StrCat("end ", static_cast<unsigned>(attempt.end));
 }
 
-ProgressView FiguresOf(const journal::History& history) { return FiguresOf(RunView(history)); }
+ProgressView FiguresOf(const journal::History& history) {
+  return FiguresOf(RunView(history));
+}
 
 ProgressView FiguresOf(const RunView& run) {
   const journal::History& history = run.history();
@@ -99,11 +107,20 @@ ProgressView FiguresOf(const RunView& run) {
   view.total = history.tasks.size();
   for (size_t i = 0; i < history.tasks.size(); ++i) {
     switch (run.fate(i)) {
-      case journal::TaskFate::kOpen: break;
-      case journal::TaskFate::kDone: ++view.done; break;
-      case journal::TaskFate::kFailed: ++view.failed; break;
-      case journal::TaskFate::kSkipped: ++view.skipped; break;
-      case journal::TaskFate::kCancelled: ++view.cancelled; break;
+      case journal::TaskFate::kOpen:
+        break;
+      case journal::TaskFate::kDone:
+        ++view.done;
+        break;
+      case journal::TaskFate::kFailed:
+        ++view.failed;
+        break;
+      case journal::TaskFate::kSkipped:
+        ++view.skipped;
+        break;
+      case journal::TaskFate::kCancelled:
+        ++view.cancelled;
+        break;
     }
   }
   view.attempts = history.attempts.size();
@@ -120,7 +137,8 @@ ProgressView FiguresOf(const RunView& run) {
   return view;
 }
 
-std::vector<Failure> FirstFailures(const journal::History& history, output::Reader* reader, size_t count, size_t lines) {
+std::vector<Failure> FirstFailures(const journal::History& history, output::Reader* reader, size_t count,
+                                   size_t lines) {
   const RunView run(history);
   // Where each failed task's last attempt stands: the order in which they failed.
   std::vector<size_t> last;
@@ -134,7 +152,8 @@ std::vector<Failure> FirstFailures(const journal::History& history, output::Read
   std::vector<Failure> failures;
   for (size_t i = 0; i < shown; ++i) {
     const journal::AttemptRecord& attempt = history.attempts[last[i]];
-    Failure failure{run.TaskName(attempt.task), attempt.attempt, run.NodeName(attempt.node), EndText(attempt), "", false};
+    Failure failure{
+        run.TaskName(attempt.task), attempt.attempt, run.NodeName(attempt.node), EndText(attempt), "", false};
     if (reader && attempt.stderr_bytes > 0) {
       auto tail = reader->Tail(attempt.output_file, attempt.output_offset, attempt.task, attempt.attempt,
                                output::Stream::kStderr, kTailBytes);
@@ -150,7 +169,8 @@ std::vector<Failure> FirstFailures(const journal::History& history, output::Read
   return failures;
 }
 
-std::string FailuresText(const std::vector<Failure>& failures, uint64_t total_failed, const std::string& logs_hint) {
+std::string FailuresText(const std::vector<Failure>& failures, uint64_t total_failed,
+                         const std::string& logs_hint) {
   std::string text;
   for (const Failure& failure : failures) {
     text += StrCat("failed: ", Printable(failure.task), " (", Printable(failure.how, 300));
@@ -172,16 +192,19 @@ std::string FailuresText(const std::vector<Failure>& failures, uint64_t total_fa
 }
 
 std::string SummaryLine(const ProgressView& view) {
-  std::string line = StrCat("done ", view.done, " of ", view.total, ", failed ", view.failed, ", skipped ", view.skipped);
+  std::string line =
+      StrCat("done ", view.done, " of ", view.total, ", failed ", view.failed, ", skipped ", view.skipped);
   if (view.cancelled > 0) line += StrCat(", cancelled ", view.cancelled);
   if (view.open() > 0) line += StrCat(", not run ", view.open());
   line += StrCat("; ", FormatDuration(view.elapsed));
   if (view.slots > 0) {
-    line += StrCat(", ", Percent(CoreUtilisation(view)), " of ", view.slots, view.slots == 1 ? " slot" : " slots", " busy");
+    line += StrCat(", ", Percent(CoreUtilisation(view)), " of ", view.slots,
+                   view.slots == 1 ? " slot" : " slots", " busy");
   }
   if (const auto share = LocalShare(view)) line += StrCat(", ", Percent(*share), " of input bytes local");
   if (view.bytes_moved > 0) line += StrCat(", ", FormatBytes(view.bytes_moved), " moved");
-  if (view.losses > 0) line += StrCat(", ", view.losses, view.losses == 1 ? " attempt lost" : " attempts lost");
+  if (view.losses > 0)
+    line += StrCat(", ", view.losses, view.losses == 1 ? " attempt lost" : " attempts lost");
   return line;
 }
 
@@ -192,11 +215,15 @@ void AppendFigures(const ProgressView& view, const StatusContext& context, JsonW
   json->MemberUint("epoch", context.epoch);
   json->Key("tasks").BeginObject();
   json->MemberUint("total", view.total).MemberUint("done", view.done).MemberUint("failed", view.failed);
-  json->MemberUint("skipped", view.skipped).MemberUint("cancelled", view.cancelled).MemberUint("running", view.running);
+  json->MemberUint("skipped", view.skipped)
+      .MemberUint("cancelled", view.cancelled)
+      .MemberUint("running", view.running);
   json->EndObject();
   json->MemberFixed("makespan_s", Seconds(view.elapsed), 6);
   json->MemberFixed("core_utilisation", CoreUtilisation(view), 4);
-  json->MemberUint("slots", view.slots).MemberUint("attempts", view.attempts).MemberUint("losses", view.losses);
+  json->MemberUint("slots", view.slots)
+      .MemberUint("attempts", view.attempts)
+      .MemberUint("losses", view.losses);
   json->Key("input_bytes").BeginObject();
   json->MemberUint("local", view.local_bytes).MemberUint("remote", view.remote_bytes).EndObject();
   json->MemberUint("bytes_moved", view.bytes_moved);

@@ -17,7 +17,8 @@ class RunView;
 ProgressView FiguresOf(const journal::History& history);
 ProgressView FiguresOf(const RunView& run);
 
-/// How an attempt ended, for people: "exit 1", "signal 11 (SIGSEGV)", "timed out", "not started: x: command not found".
+/// How an attempt ended, for people: "exit 1", "signal 11 (SIGSEGV)", "timed out", "not started: x: command
+/// not found".
 std::string EndText(const journal::AttemptRecord& attempt);
 
 struct Failure {
@@ -29,15 +30,20 @@ struct Failure {
   bool cut = false;         // there was more before
 };
 
-/// The first `count` tasks that failed, in the order in which they ended for good, with the last `lines` lines of their
-/// last attempt's stderr. `reader` null: without stderr. Unreadable output is said in the tail, never an error.
-std::vector<Failure> FirstFailures(const journal::History& history, output::Reader* reader, size_t count = 5, size_t lines = 10);
+/// The first `count` tasks that failed, in the order in which they ended for good, with the last `lines`
+/// lines of their last attempt's stderr. `reader` null: without stderr. Unreadable output is said in the
+/// tail, never an error.
+std::vector<Failure> FirstFailures(const journal::History& history, output::Reader* reader, size_t count = 5,
+                                   size_t lines = 10);
 
-/// Those failures for people, control characters other than tab made visible; empty when there are none. `total_failed`
-/// says how many there are in all; `logs_hint` is the command that shows the rest ("harrow logs --failed").
-std::string FailuresText(const std::vector<Failure>& failures, uint64_t total_failed, const std::string& logs_hint);
+/// Those failures for people, control characters other than tab made visible; empty when there are none.
+/// `total_failed` says how many there are in all; `logs_hint` is the command that shows the rest ("harrow
+/// logs --failed").
+std::string FailuresText(const std::vector<Failure>& failures, uint64_t total_failed,
+                         const std::string& logs_hint);
 
-/// "done 4998 of 5000, failed 1, skipped 1; 12.4 s, 97.1 % of 8 slots busy, 83 % of input bytes local". No line end.
+/// "done 4998 of 5000, failed 1, skipped 1; 12.4 s, 97.1 % of 8 slots busy, 83 % of input bytes local". No
+/// line end.
 std::string SummaryLine(const ProgressView& view);
 
 /// What is put around the figures in `status --json` and `run --json`.
@@ -51,10 +57,10 @@ struct NodeView {
 };
 struct StatusContext {
   std::string run_dir, run_id;
-  std::string state;                 // running, ended, stopped (over, with tasks open), unreachable
-  std::string source;                // server, journal
-  std::string note;                  // a sentence when something is to be known about the source
-  uint64_t epoch = 0;                // of the last server
+  std::string state;   // running, ended, stopped (over, with tasks open), unreachable
+  std::string source;  // server, journal
+  std::string note;    // a sentence when something is to be known about the source
+  uint64_t epoch = 0;  // of the last server
   bool with_nodes = false;
   std::vector<NodeView> nodes;
   bool with_failures = false;

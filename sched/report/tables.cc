@@ -1,5 +1,5 @@
-// Tables for people: columns two blanks apart, numbers to the right, as wide as their widest cell. The table of tasks
-// may have a million rows: it is laid out in two passes over a row function, nothing is kept.
+// Tables for people: columns two blanks apart, numbers to the right, as wide as their widest cell. The table
+// of tasks may have a million rows: it is laid out in two passes over a row function, nothing is kept.
 
 #include "report/tables.h"
 
@@ -25,12 +25,13 @@ struct Column {
 
 /// Columns on the terminal: characters, not bytes (no double width: names of tasks rarely have any).
 size_t Width(std::string_view text) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 void WriteTable(const std::vector<Column>& columns, size_t rows,
-                const std::function<void(size_t row, std::vector<std::string>* cells)>& fill, const Sink& sink) {
+                const std::function<void(size_t row, std::vector<std::string>* cells)>& fill,
+                const Sink& sink) {
   std::vector<size_t> widths;
   for (const Column& column : columns) widths.push_back(column.heading.size());
   std::vector<std::string> cells;
@@ -68,9 +69,13 @@ void WriteTable(const std::vector<Column>& columns, size_t rows,
   sink(out);
 }
 
-std::string Memory(int64_t kib) { return kib <= 0 ? "-" : FormatBytes(static_cast<uint64_t>(kib) * 1024); }
+std::string Memory(int64_t kib) {
+  return kib <= 0 ? "-" : FormatBytes(static_cast<uint64_t>(kib) * 1024);
+}
 
-std::string Cell(std::string_view text) { return Printable(text, kWidestCell); }
+std::string Cell(std::string_view text) {
+  return Printable(text, kWidestCell);
+}
 
 std::string Percent(double share) {
   std::string text;
@@ -95,68 +100,105 @@ std::string SinceStart(const RunView& run, const AttemptRecord& attempt) {
 
 void WriteKinds(const RunView& run, const std::vector<size_t>& tasks, const Sink& sink) {
   const std::vector<KindRow> rows = KindRows(run, tasks);
-  WriteTable({{"kind"}, {"tasks", true}, {"done", true}, {"failed", true}, {"skipped", true}, {"mean", true}, {"median", true},
-              {"max", true}, {"core time", true}, {"max RSS", true}},
-             rows.size(),
-             [&](size_t r, std::vector<std::string>* cells) {
-               const KindRow& row = rows[r];
-               *cells = {Cell(row.kind), StrCat(row.tasks), StrCat(row.done), StrCat(row.failed), StrCat(row.skipped)};
-               const bool timed = row.done > 0;
-               for (const Duration d : {row.mean, row.median, row.max}) cells->push_back(timed ? FormatDuration(d) : "-");
-               cells->push_back(FormatDuration(row.core_time));
-               cells->push_back(Memory(row.max_rss_kib));
-             },
-             sink);
+  WriteTable(
+      {{"kind"},
+       {"tasks", true},
+       {"done", true},
+       {"failed", true},
+       {"skipped", true},
+       {"mean", true},
+       {"median", true},
+       {"max", true},
+       {"core time", true},
+       {"max RSS", true}},
+      rows.size(),
+      [&](size_t r, std::vector<std::string>* cells) {
+        const KindRow& row = rows[r];
+        *cells = {Cell(row.kind), StrCat(row.tasks), StrCat(row.done), StrCat(row.failed),
+                  StrCat(row.skipped)};
+        const bool timed = row.done > 0;
+        for (const Duration d : {row.mean, row.median, row.max})
+          cells->push_back(timed ? FormatDuration(d) : "-");
+        cells->push_back(FormatDuration(row.core_time));
+        cells->push_back(Memory(row.max_rss_kib));
+      },
+      sink);
 }
 
 void WriteNodes(const RunView& run, const std::vector<size_t>& tasks, const Sink& sink) {
   const std::vector<NodeRow> rows = NodeRows(run, tasks);
-  WriteTable({{"node"}, {"slots", true}, {"attempts", true}, {"failed", true}, {"lost", true}, {"busy", true},
-              {"utilisation", true}, {"local input", true}, {"remote input", true}},
-             rows.size(),
-             [&](size_t r, std::vector<std::string>* cells) {
-               const NodeRow& row = rows[r];
-               *cells = {Cell(row.node), StrCat(row.slots), StrCat(row.attempts), StrCat(row.failed), StrCat(row.lost),
-                         FormatDuration(row.busy), Percent(row.utilisation), FormatBytes(row.local_bytes),
-                         FormatBytes(row.remote_bytes)};
-             },
-             sink);
+  WriteTable(
+      {{"node"},
+       {"slots", true},
+       {"attempts", true},
+       {"failed", true},
+       {"lost", true},
+       {"busy", true},
+       {"utilisation", true},
+       {"local input", true},
+       {"remote input", true}},
+      rows.size(),
+      [&](size_t r, std::vector<std::string>* cells) {
+        const NodeRow& row = rows[r];
+        *cells = {Cell(row.node),
+                  StrCat(row.slots),
+                  StrCat(row.attempts),
+                  StrCat(row.failed),
+                  StrCat(row.lost),
+                  FormatDuration(row.busy),
+                  Percent(row.utilisation),
+                  FormatBytes(row.local_bytes),
+                  FormatBytes(row.remote_bytes)};
+      },
+      sink);
 }
 
 }  // namespace
 
 void WriteTaskTable(const RunView& run, const std::vector<size_t>& tasks, const Sink& sink) {
-  WriteTable({{"task"}, {"kind"}, {"state"}, {"attempts", true}, {"node"}, {"start s", true}, {"run time", true}, {"ended"},
-              {"CPU", true}, {"max RSS", true}, {"output", true}},
-             tasks.size(),
-             [&](size_t r, std::vector<std::string>* cells) {
-               const size_t i = tasks[r];
-               const auto at = run.LastAttempt(i);
-               const AttemptRecord* last = at ? &run.history().attempts[*at] : nullptr;
-               *cells = {Cell(run.task(i).name), Cell(run.task(i).kind), std::string(FateName(run.fate(i))),
-                         StrCat(run.attempt_count(i))};
-               if (last == nullptr) {
-                 for (const std::string& cell : {std::string("-"), std::string("-"), std::string("-"), HowText(run, i, last),
-                                                 std::string("-"), std::string("-"), std::string("-")}) {
-                   cells->push_back(cell);
-                 }
-                 return;
-               }
-               const std::string node = run.NodeName(last->node);
-               cells->push_back(node.empty() ? "-" : Cell(node));
-               cells->push_back(SinceStart(run, *last));
-               cells->push_back(last->start_ns == 0 ? "-" : FormatDuration(RunTime(*last)));
-               cells->push_back(HowText(run, i, last));
-               cells->push_back(FormatDuration(std::chrono::microseconds(last->user_us + last->system_us)));
-               cells->push_back(Memory(last->max_rss_kib));
-               cells->push_back(FormatBytes(last->stdout_bytes + last->stderr_bytes));
-             },
-             sink);
+  WriteTable(
+      {{"task"},
+       {"kind"},
+       {"state"},
+       {"attempts", true},
+       {"node"},
+       {"start s", true},
+       {"run time", true},
+       {"ended"},
+       {"CPU", true},
+       {"max RSS", true},
+       {"output", true}},
+      tasks.size(),
+      [&](size_t r, std::vector<std::string>* cells) {
+        const size_t i = tasks[r];
+        const auto at = run.LastAttempt(i);
+        const AttemptRecord* last = at ? &run.history().attempts[*at] : nullptr;
+        *cells = {Cell(run.task(i).name), Cell(run.task(i).kind), std::string(FateName(run.fate(i))),
+                  StrCat(run.attempt_count(i))};
+        if (last == nullptr) {
+          for (const std::string& cell :
+               {std::string("-"), std::string("-"), std::string("-"), HowText(run, i, last), std::string("-"),
+                std::string("-"), std::string("-")}) {
+            cells->push_back(cell);
+          }
+          return;
+        }
+        const std::string node = run.NodeName(last->node);
+        cells->push_back(node.empty() ? "-" : Cell(node));
+        cells->push_back(SinceStart(run, *last));
+        cells->push_back(last->start_ns == 0 ? "-" : FormatDuration(RunTime(*last)));
+        cells->push_back(HowText(run, i, last));
+        cells->push_back(FormatDuration(std::chrono::microseconds(last->user_us + last->system_us)));
+        cells->push_back(Memory(last->max_rss_kib));
+        cells->push_back(FormatBytes(last->stdout_bytes + last->stderr_bytes));
+      },
+      sink);
 }
 
 void WriteOverview(const RunView& run, const std::vector<size_t>& tasks, size_t slowest, const Sink& sink) {
   std::string head = SummaryLine(FiguresOf(run)) + "\n";
-  if (tasks.size() != run.task_count()) head += StrCat("below: ", tasks.size(), " of ", run.task_count(), " tasks\n");
+  if (tasks.size() != run.task_count())
+    head += StrCat("below: ", tasks.size(), " of ", run.task_count(), " tasks\n");
   if (!sink(head + "\n")) return;
   WriteKinds(run, tasks, sink);
   sink("\n");

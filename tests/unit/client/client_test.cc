@@ -29,7 +29,8 @@ class ClientTest : public testing::Test {
         }
         auto [server, client] = test::FakeChannel::Pair(&loop_, wire::Role::kClient);
         server_ = server;
-        server_->SetHandler({.on_message = [this](std::string_view bytes) { OnQuestion(bytes); }, .on_closed = {}});
+        server_->SetHandler(
+            {.on_message = [this](std::string_view bytes) { OnQuestion(bytes); }, .on_closed = {}});
         client->SetHandler(done(std::shared_ptr<wire::Channel>(client)));
       });
     };
@@ -111,7 +112,8 @@ TEST_F(ClientTest, NoServerAnnounced) {
 }
 
 TEST_F(ClientTest, WaitsForAServerThatStartsAgain) {
-  refusals_ = {Status(Code::kUnavailable, "connection refused"), Status(Code::kUnavailable, "connection refused")};
+  refusals_ = {Status(Code::kUnavailable, "connection refused"),
+               Status(Code::kUnavailable, "connection refused")};
   auto client = Connect();
   ASSERT_TRUE(client.ok()) << client.status().message();
   EXPECT_EQ(dialled_.size(), 3u);
@@ -121,7 +123,8 @@ TEST_F(ClientTest, GivesUp) {
   for (int i = 0; i < 100; ++i) refusals_.emplace_back(Code::kUnavailable, "connection refused");
   auto client = Connect();
   EXPECT_EQ(client.status().code(), Code::kUnavailable);
-  EXPECT_EQ(client.status().message(), "the server of run (here, process 4711) does not answer: connection refused");
+  EXPECT_EQ(client.status().message(),
+            "the server of run (here, process 4711) does not answer: connection refused");
   EXPECT_GE(Seconds(loop_.Now().time_since_epoch()), 1.5);
   EXPECT_LT(Seconds(loop_.Now().time_since_epoch()), 2.0);
 }
@@ -154,7 +157,9 @@ TEST_F(ClientTest, ASilentServerIsNotWaitedForEver) {
 
 TEST_F(ClientTest, LateConnectionFindsNobody) {
   std::function<wire::ChannelHandler(Result<std::shared_ptr<wire::Channel>>)> late;
-  options_.dial = [&](os::EventLoop*, const std::string&, const wire::Credentials&, auto done) { late = std::move(done); };
+  options_.dial = [&](os::EventLoop*, const std::string&, const wire::Credentials&, auto done) {
+    late = std::move(done);
+  };
   EXPECT_FALSE(Connect().ok());
   const wire::ChannelHandler handler = late(Status(Code::kUnavailable, "timed out"));
   EXPECT_FALSE(handler.on_message);
@@ -163,7 +168,9 @@ TEST_F(ClientTest, LateConnectionFindsNobody) {
 TEST_F(ClientTest, ABrokenConnectionIsTold) {
   auto client = Connect();
   ASSERT_TRUE(client.ok());
-  answer_ = [this](const pb::FromClient&, pb::ToClient*) { server_->Break(Status(Code::kUnavailable, "reset by peer")); };
+  answer_ = [this](const pb::FromClient&, pb::ToClient*) {
+    server_->Break(Status(Code::kUnavailable, "reset by peer"));
+  };
   EXPECT_EQ((*client)->Progress(false).status().code(), Code::kUnavailable);
   EXPECT_EQ((*client)->Progress(false).status().code(), Code::kUnavailable);
 }

@@ -59,8 +59,7 @@ TEST_F(FindRunTest, GivenWins) {
   AddRun("b", 20);
   EXPECT_EQ(Found("a", "b"), "a");
   EXPECT_EQ(Found("", "b"), "b");
-  EXPECT_EQ(Found("c", "b"),
-            "no run in c (--run-dir); a run directory holds the files flow and journal.db");
+  EXPECT_EQ(Found("c", "b"), "no run in c (--run-dir); a run directory holds the files flow and journal.db");
   EXPECT_EQ(FindRun(fs_, "c", "").status().code(), Code::kInvalid);
 }
 

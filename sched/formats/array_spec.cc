@@ -26,7 +26,8 @@ Result<uint64_t> TakeNumber(std::string_view text, std::string_view* rest) {
     return Bad(text, StrCat("has ", found, " where a number is expected", kHint));
   }
   if (error != std::errc() || value > kLargest) {
-    return Bad(text, StrCat("has a number above ", kLargest, "; array numbers are task numbers, mostly below 10000000"));
+    return Bad(text, StrCat("has a number above ", kLargest,
+                            "; array numbers are task numbers, mostly below 10000000"));
   }
   rest->remove_prefix(static_cast<size_t>(end - rest->data()));
   return value;
@@ -76,7 +77,8 @@ Result<ArraySpec> ParseArraySpec(std::string_view text, uint64_t max_count) {
       if (!last) return last.status();
       range.last = *last;
       if (range.last < range.first) {
-        return Bad(text, StrCat("counts down from ", range.first, " to ", range.last, "; write ", range.last, "-", range.first));
+        return Bad(text, StrCat("counts down from ", range.first, " to ", range.last, "; write ", range.last,
+                                "-", range.first));
       }
       if (TakeChar(&rest, ':')) {
         Result<uint64_t> step = TakeNumber(text, &rest);
@@ -99,7 +101,8 @@ Result<ArraySpec> ParseArraySpec(std::string_view text, uint64_t max_count) {
     spec.limit = *limit;
   }
   if (!rest.empty()) {
-    return Bad(text, StrCat("has \"", Printable(rest.substr(0, 10)), "\" where , - : or % is expected", kHint));
+    return Bad(text,
+               StrCat("has \"", Printable(rest.substr(0, 10)), "\" where , - : or % is expected", kHint));
   }
   if (const std::optional<uint64_t> twice = NamedTwice(spec)) {
     return Bad(text, StrCat("names ", *twice, " twice; leave one out"));

@@ -1,9 +1,11 @@
-// Braces in a flow file. Only {key} of the task's own `each` is filled in, and "{{" is a "{": all other braces, ${HOME},
-// {} or {print $1}, stay as they are. A {word} that is no key is taken for a slip in names and paths, and in commands of
-// tasks with `each` unless it stands after $ or between single quotes.
+// Braces in a flow file. Only {key} of the task's own `each` is filled in, and "{{" is a "{": all other
+// braces, ${HOME},
+// {} or {print $1}, stay as they are. A {word} that is no key is taken for a slip in names and paths, and in
+// commands of tasks with `each` unless it stands after $ or between single quotes.
 //
-// In a shell command a value becomes one word whatever it holds. What that takes depends on the quotes it stands
-// between, so these are followed: 'x' '...{i}...' "...{i}...". Quotes nested by $(...) inside "..." are not followed.
+// In a shell command a value becomes one word whatever it holds. What that takes depends on the quotes it
+// stands between, so these are followed: 'x' '...{i}...' "...{i}...". Quotes nested by $(...) inside "..."
+// are not followed.
 #include "formats/brace_text.h"
 
 #include "base/text.h"
@@ -12,8 +14,12 @@
 namespace harrow::formats {
 namespace {
 
-bool IsWordStart(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool IsWordChar(char c) { return IsWordStart(c) || (c >= '0' && c <= '9'); }
+bool IsWordStart(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+bool IsWordChar(char c) {
+  return IsWordStart(c) || (c >= '0' && c <= '9');
+}
 
 /// The word of "{word}" at the start of the text; empty: none is there.
 std::string_view BracedWord(std::string_view text) {
@@ -26,15 +32,17 @@ std::string_view BracedWord(std::string_view text) {
 Status UnknownKey(std::string_view word, const std::vector<std::string_view>& keys) {
   const std::string shown = Printable(word, 40);
   if (keys.empty()) {
-    return Status(Code::kInvalid,
-                  StrCat("{", shown, "} has no value; add each = { ", shown, " = ... }, or write {{", shown, "} for the text itself"));
+    return Status(Code::kInvalid, StrCat("{", shown, "} has no value; add each = { ", shown,
+                                         " = ... }, or write {{", shown, "} for the text itself"));
   }
-  return Status(Code::kInvalid, StrCat("{", shown, "} is no key of each", SuggestOneOf(word, keys), " ({{", shown, "} stands for the text itself)"));
+  return Status(Code::kInvalid, StrCat("{", shown, "} is no key of each", SuggestOneOf(word, keys), " ({{",
+                                       shown, "} stands for the text itself)"));
 }
 
 }  // namespace
 
-Result<BraceText> BraceText::Parse(std::string_view text, Use use, const std::vector<std::string_view>& keys) {
+Result<BraceText> BraceText::Parse(std::string_view text, Use use,
+                                   const std::vector<std::string_view>& keys) {
   BraceText parsed;
   Piece piece;
   Quoting quotes = use == Use::kShell ? Quoting::kWord : Quoting::kNone;
@@ -63,7 +71,7 @@ Result<BraceText> BraceText::Parse(std::string_view text, Use use, const std::ve
     }
     piece.literal += c;
     if (use != Use::kShell) continue;
-    if (c == '\\' && quotes != Quoting::kSingle && i + 1 < text.size() && text[i + 1] != '{') {
+    if (c == '\\' && quotes != Quoting::kSingle && i + 1 < text.size()) {
       piece.literal += text[++i];
     } else if (c == '\'' && quotes != Quoting::kDouble) {
       quotes = quotes == Quoting::kSingle ? Quoting::kWord : Quoting::kSingle;

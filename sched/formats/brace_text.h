@@ -14,10 +14,10 @@ namespace harrow::formats {
 class BraceText {
  public:
   enum class Use : uint8_t {
-    kName,     // names, paths: values as they are; {word} of no key is an error
-    kShell,    // a command: values quoted as their place between quotes wants it
-    kArgument, // one argument of a command: values as they are
-    kTask,     // names of other tasks: {word} of no key stays
+    kName,      // names, paths: values as they are; {word} of no key is an error
+    kShell,     // a command: values quoted as their place between quotes wants it
+    kArgument,  // one argument of a command: values as they are
+    kTask,      // names of other tasks: {word} of no key stays
   };
   /// kInvalid: a {word} that is no key, where one must be meant.
   static Result<BraceText> Parse(std::string_view text, Use use, const std::vector<std::string_view>& keys);
@@ -31,7 +31,7 @@ class BraceText {
   enum class Quoting : uint8_t { kNone, kWord, kSingle, kDouble };
   struct Piece {
     std::string literal;
-    int32_t key = -1;         // filled in after the literal
+    int32_t key = -1;  // filled in after the literal
     Quoting quoting = Quoting::kNone;
   };
   std::vector<Piece> pieces_;

@@ -1,14 +1,17 @@
 // How a command text is started.
 //
-//   kWords  no character that a shell would act on, and a first word that is a program: no shell keyword, no builtin
+//   kWords  no character that a shell would act on, and a first word that is a program: no shell keyword, no
+//   builtin
 //           without a program of that name, no assignment. Split at blanks and tabs, executed directly.
-//   kArgv   the same, but with plain quoting: '...', "..." without $ ` and \ other than \" \\, and \x outside quotes.
+//   kArgv   the same, but with plain quoting: '...', "..." without $ ` and \ other than \" \\, and \x outside
+//   quotes.
 //           The arguments are taken apart here and executed directly.
 //   kShell  everything else.
 //
-// Characters a shell acts on, anywhere: | & ; < > ( ) $ ` * ? [ { newline. At the start of a word: # ~ and, as a word, !.
-// "~" also after = or : (assignments, PATH-like words). echo, printf, test, true, false, kill and pwd are executed as the
-// programs of these names, which do the same.
+// Characters a shell acts on, anywhere: | & ; < > ( ) $ ` * ? [ { newline. At the start of a word: # ~ and,
+// as a word, !.
+// "~" also after = or : (assignments, PATH-like words). echo, printf, test, true, false, kill and pwd are
+// executed as the programs of these names, which do the same.
 #include "formats/command_form.h"
 
 #include <algorithm>
@@ -26,7 +29,8 @@ enum CharClass : uint8_t { kPlain, kBlank, kShellChar, kQuote, kWordStart, kEqua
 
 constexpr std::array<CharClass, 256> MakeClasses() {
   std::array<CharClass, 256> classes{};
-  for (char c : {'|', '&', ';', '<', '>', '(', ')', '$', '`', '*', '?', '[', '{', '\n'}) classes[static_cast<unsigned char>(c)] = kShellChar;
+  for (char c : {'|', '&', ';', '<', '>', '(', ')', '$', '`', '*', '?', '[', '{', '\n'})
+    classes[static_cast<unsigned char>(c)] = kShellChar;
   for (char c : {'\'', '"', '\\'}) classes[static_cast<unsigned char>(c)] = kQuote;
   for (char c : {'#', '~', '!'}) classes[static_cast<unsigned char>(c)] = kWordStart;
   for (char c : {' ', '\t'}) classes[static_cast<unsigned char>(c)] = kBlank;
@@ -35,16 +39,20 @@ constexpr std::array<CharClass, 256> MakeClasses() {
   return classes;
 }
 constexpr std::array<CharClass, 256> kClasses = MakeClasses();
-CharClass ClassOf(char c) { return kClasses[static_cast<unsigned char>(c)]; }
+CharClass ClassOf(char c) {
+  return kClasses[static_cast<unsigned char>(c)];
+}
 
 bool IsShellWord(std::string_view word) {
   static const std::unordered_set<std::string_view> kWords = {
-      ".",      ":",       "alias",    "bg",       "bind",    "break",  "builtin", "case",   "cd",     "command",  "continue", "coproc",
-      "declare", "dirs",   "disown",   "do",       "done",    "elif",   "else",    "enable", "esac",   "eval",     "exec",     "exit",
-      "export", "fc",      "fg",       "fi",       "for",     "function", "getopts", "hash",  "help",   "history",  "if",       "in",
-      "jobs",   "let",     "local",    "logout",   "mapfile", "popd",   "pushd",   "read",   "readarray", "readonly", "return", "select",
-      "set",    "shift",   "shopt",    "source",   "suspend", "then",   "time",    "times",  "trap",   "type",     "typeset",  "ulimit",
-      "umask",  "unalias", "unset",    "until",    "wait",    "while",  "}"};
+      ".",        ":",        "alias",    "bg",      "bind",    "break",  "builtin", "case",    "cd",
+      "command",  "continue", "coproc",   "declare", "dirs",    "disown", "do",      "done",    "elif",
+      "else",     "enable",   "esac",     "eval",    "exec",    "exit",   "export",  "fc",      "fg",
+      "fi",       "for",      "function", "getopts", "hash",    "help",   "history", "if",      "in",
+      "jobs",     "let",      "local",    "logout",  "mapfile", "popd",   "pushd",   "read",    "readarray",
+      "readonly", "return",   "select",   "set",     "shift",   "shopt",  "source",  "suspend", "then",
+      "time",     "times",    "trap",     "type",    "typeset", "ulimit", "umask",   "unalias", "unset",
+      "until",    "wait",     "while",    "}"};
   return word.size() <= 9 && kWords.contains(word);
 }
 
@@ -133,7 +141,8 @@ std::string_view TakeWord(std::string_view* text) {
   return word;
 }
 
-/// The kernel's limit of one argument (MAX_ARG_STRLEN), its NUL included, and a safe share of ARG_MAX for all.
+/// The kernel's limit of one argument (MAX_ARG_STRLEN), its NUL included, and a safe share of ARG_MAX for
+/// all.
 constexpr size_t kLongestArgument = 131071;
 constexpr size_t kLongestCommand = 1'500'000;
 
@@ -162,7 +171,8 @@ CommandForm Classify(std::string_view text, std::string* argv) {
       quoted = true;
       word_start = false;
     } else {
-      if (k == kWordStart && !quoted && (word_start || (c == '~' && (before == '=' || before == ':')))) return CommandForm::kShell;
+      if (k == kWordStart && !quoted && (word_start || (c == '~' && (before == '=' || before == ':'))))
+        return CommandForm::kShell;
       if (word_start && first_word) first_begin = i;
       word_start = false;
     }
@@ -179,7 +189,8 @@ std::string_view ProgramName(std::string_view command, CommandForm form) {
   std::string_view rest = command;
   std::string_view word = TakeWord(&rest);
   if (form == CommandForm::kWords) return BaseName(word);
-  while (IsAssignment(word) && word.find_first_of("$`'\"\\") == std::string_view::npos) word = TakeWord(&rest);
+  while (IsAssignment(word) && word.find_first_of("$`'\"\\") == std::string_view::npos)
+    word = TakeWord(&rest);
   while (word == "cd" || word == "exec") {
     if (word == "cd") {
       const size_t next = rest.find_first_of("&;\n");
@@ -201,12 +212,14 @@ Status CheckCommandSize(std::string_view command, CommandForm form) {
   if (command.size() <= kLongestArgument) [[likely]]
     return Status();
   auto too_long = [&](std::string_view what, size_t size, size_t most) {
-    return Status(Code::kInvalid, StrCat("the command has ", what, " of ", size, " bytes; the system takes at most ", most,
-                                         ": put it into a script, or its arguments into a file"));
+    return Status(Code::kInvalid,
+                  StrCat("the command has ", what, " of ", size, " bytes; the system takes at most ", most,
+                         ": put it into a script, or its arguments into a file"));
   };
   if (command.size() > kLongestCommand) return too_long("a length", command.size(), kLongestCommand);
   if (form == CommandForm::kShell) return too_long("a shell text", command.size(), kLongestArgument);
-  const std::string_view separators = form == CommandForm::kArgv ? std::string_view("\0", 1) : std::string_view(" \t");
+  const std::string_view separators =
+      form == CommandForm::kArgv ? std::string_view("\0", 1) : std::string_view(" \t");
   while (!command.empty()) {
     const size_t length = std::min(command.find_first_of(separators), command.size());
     if (length > kLongestArgument) return too_long("an argument", length, kLongestArgument);

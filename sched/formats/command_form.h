@@ -7,12 +7,12 @@
 
 namespace harrow::formats {
 
-/// How a command text is to be started (the rule: command_form.cc). For kArgv *argv holds the arguments, separated by NUL;
-/// otherwise the text itself is the command.
+/// How a command text is to be started (the rule: command_form.cc). For kArgv *argv holds the arguments,
+/// separated by NUL; otherwise the text itself is the command.
 graph::CommandForm Classify(std::string_view text, std::string* argv);
 
-/// The program of a command, without its directory: what tasks are grouped by when nothing else is said. "sh" where a
-/// shell text hides it. Views into `command`.
+/// The program of a command, without its directory: what tasks are grouped by when nothing else is said. "sh"
+/// where a shell text hides it. Views into `command`.
 std::string_view ProgramName(std::string_view command, graph::CommandForm form);
 
 /// Whether the kernel would start it; otherwise what is wrong and what would be right.

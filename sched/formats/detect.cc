@@ -7,9 +7,12 @@
 namespace harrow::formats {
 namespace {
 
-bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+bool IsBlank(char c) {
+  return c == ' ' || c == '\t' || c == '\r';
+}
 bool IsKeyChar(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.' || c == '"';
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+         c == '.' || c == '"';
 }
 
 /// The first line that is neither blank nor a comment; empty: there is none.
@@ -64,9 +67,13 @@ Result<Format> Detect(std::string_view path, bool lines, std::string_view text) 
     std::string_view bytes, what;
   };
   static constexpr std::array<Magic, 6> kMagics = {{
-      {"\x7f" "ELF", "is a program, no flow; put its command line into a line file: one command a line, FILE.txt"},
+      {"\x7f"
+       "ELF",
+       "is a program, no flow; put its command line into a line file: one command a line, FILE.txt"},
       {"\x1f\x8b", "is compressed (gzip); decompress it first: gzip -d"},
-      {"\xfd" "7zXZ", "is compressed (xz); decompress it first: xz -d"},
+      {"\xfd"
+       "7zXZ",
+       "is compressed (xz); decompress it first: xz -d"},
       {"\x28\xb5\x2f\xfd", "is compressed (zstd); decompress it first: zstd -d"},
       {"BZh", "is compressed (bzip2); decompress it first: bzip2 -d"},
       {"PK\x03\x04", "is a zip archive; extract the flow file first"},
@@ -87,14 +94,18 @@ Result<Format> Detect(std::string_view path, bool lines, std::string_view text) 
     return no("is empty; write one command a line (FILE.txt), or [[task]] with name and command (FILE.toml)");
   }
   if (first.starts_with("{")) return Format::kWfFormat;
-  if (first.starts_with("<")) return no("looks like XML, which is not read; a Pegasus DAX can be converted to WfFormat JSON by wfcommons");
+  if (first.starts_with("<"))
+    return no(
+        "looks like XML, which is not read; a Pegasus DAX can be converted to WfFormat JSON by wfcommons");
   if (LooksLikeToml(first)) return Format::kFlow;
-  if (path.ends_with(".sh") || path.ends_with(".bash") || path.ends_with(".slurm") || path.ends_with(".sbatch")) {
+  if (path.ends_with(".sh") || path.ends_with(".bash") || path.ends_with(".slurm") ||
+      path.ends_with(".sbatch")) {
     return no(StrCat("is a script, no flow: its lines are no tasks; harrow array --array=1-N ", name,
                      " runs it as an array, and --lines takes every line as a task"));
   }
   return no(
-      "is neither a line file, a flow file nor WfFormat; name a file of one command a line FILE.txt or give --lines, a "
+      "is neither a line file, a flow file nor WfFormat; name a file of one command a line FILE.txt or give "
+      "--lines, a "
       "flow file begins with [flow] or [[task]], WfFormat with {");
 }
 

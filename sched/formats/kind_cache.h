@@ -8,7 +8,8 @@
 
 namespace harrow::formats {
 
-/// Kinds by programs' names, for tasks that name none: at most 1000, then "other". Runs of equal names cost a comparison.
+/// Kinds by programs' names, for tasks that name none: at most 1000, then "other". Runs of equal names cost a
+/// comparison.
 class KindCache {
  public:
   explicit KindCache(graph::Graph* graph) : graph_(graph) {}

@@ -1,6 +1,7 @@
-// A line file: one command a line. Blank lines and lines that begin with # are skipped; a line "#HARROW key=value ..."
-// sets what the lines below it ask for, until another one sets it anew. Values with blanks are quoted. Lines end with LF or
-// CR LF. The keys are those of a flow file that make sense for a line (task_keys.h), and env.NAME=value.
+// A line file: one command a line. Blank lines and lines that begin with # are skipped; a line "#HARROW
+// key=value ..." sets what the lines below it ask for, until another one sets it anew. Values with blanks are
+// quoted. Lines end with LF or CR LF. The keys are those of a flow file that make sense for a line
+// (task_keys.h), and env.NAME=value.
 //
 // A line costs no allocation: text and command are views until the graph copies them.
 #include "formats/line_file.h"
@@ -16,7 +17,9 @@
 namespace harrow::formats {
 namespace {
 
-bool IsBlank(char c) { return c == ' ' || c == '\t'; }
+bool IsBlank(char c) {
+  return c == ' ' || c == '\t';
+}
 
 class LineReader {
  public:
@@ -52,7 +55,8 @@ class LineReader {
  private:
   void Command(std::string_view text) {
     if (graph_->task_count() >= max_tasks_) {
-      problems_->AddLast(place_, StrCat("there are more than ", max_tasks_, " tasks; split them into several runs"));
+      problems_->AddLast(place_,
+                         StrCat("there are more than ", max_tasks_, " tasks; split them into several runs"));
       return;
     }
     graph::TaskSpec task;
@@ -103,7 +107,8 @@ class LineReader {
       while (at < text.size() && text[at] != '=' && !IsBlank(text[at])) ++at;
       const std::string_view key = text.substr(key_begin, at - key_begin);
       if (at == text.size() || text[at] != '=') {
-        problems_->Add(place, StrCat("\"", Printable(key, 40), "\" has no value; write key=value without blanks around ="));
+        problems_->Add(place, StrCat("\"", Printable(key, 40),
+                                     "\" has no value; write key=value without blanks around ="));
         return;
       }
       ++at;
@@ -111,7 +116,8 @@ class LineReader {
       if (at < text.size() && (text[at] == '"' || text[at] == '\'')) {
         const size_t close = text.find(text[at], at + 1);
         if (close == std::string_view::npos) {
-          problems_->Add(place, StrCat("the value of ", Printable(key, 40), " has no closing ", text[at], "; add it"));
+          problems_->Add(
+              place, StrCat("the value of ", Printable(key, 40), " has no closing ", text[at], "; add it"));
           return;
         }
         value = text.substr(at + 1, close - at - 1);
@@ -121,10 +127,12 @@ class LineReader {
         while (at < text.size() && !IsBlank(text[at])) ++at;
         value = text.substr(value_begin, at - value_begin);
       }
-      const Status set = key.starts_with("env.") ? SetVariable(key.substr(4), value, &attributes_) : SetAttribute(key, value, &attributes_);
+      const Status set = key.starts_with("env.") ? SetVariable(key.substr(4), value, &attributes_)
+                                                 : SetAttribute(key, value, &attributes_);
       if (!set.ok()) problems_->Add(place, set.message());
     }
-    if (!any) problems_->Add(line, "#HARROW sets nothing; write for example #HARROW cores=4 time=10m memory=2G");
+    if (!any)
+      problems_->Add(line, "#HARROW sets nothing; write for example #HARROW cores=4 time=10m memory=2G");
     profile_ = graph_->AddProfile(attributes_.Resolved());
     if (!attributes_.kind.empty()) kind_ = graph_->AddKind(attributes_.kind);
   }
@@ -142,7 +150,8 @@ class LineReader {
 
 }  // namespace
 
-void ReadLines(uint32_t source, std::string_view text, uint64_t max_tasks, graph::Graph* graph, Problems* problems) {
+void ReadLines(uint32_t source, std::string_view text, uint64_t max_tasks, graph::Graph* graph,
+               Problems* problems) {
   LineReader(source, max_tasks, graph, problems).Read(text);
 }
 

@@ -9,6 +9,7 @@
 namespace harrow::formats {
 
 /// Adds a task a line to the graph. What a line file may hold: line_file.cc.
-void ReadLines(uint32_t source, std::string_view text, uint64_t max_tasks, graph::Graph* graph, Problems* problems);
+void ReadLines(uint32_t source, std::string_view text, uint64_t max_tasks, graph::Graph* graph,
+               Problems* problems);
 
 }  // namespace harrow::formats

@@ -24,9 +24,9 @@ struct Input {
 };
 
 struct LoadOptions {
-  std::string directory;       // where relative paths and patterns start; empty: the current directory
-  bool need_commands = false;  // to be run: a task without a command is a problem
-  bool inputs_must_exist = false;    // a file that a flow file's task reads and no task makes has to be there
+  std::string directory;           // where relative paths and patterns start; empty: the current directory
+  bool need_commands = false;      // to be run: a task without a command is a problem
+  bool inputs_must_exist = false;  // a file that a flow file's task reads and no task makes has to be there
   uint64_t max_tasks = 10'000'000;
   size_t max_problems = 20;  // then reading stops
   /// Is [flow] `key = value` known and well-formed? Not set: all are taken (config::CheckSetting knows them).
@@ -44,12 +44,13 @@ struct FlowSetting {
 struct Flow {
   std::string name;  // [flow] name, else the first file's name without its ending
   std::vector<FlowSetting> settings;
-  std::vector<Format> formats;  // one an input
+  std::vector<Format> formats;       // one an input
+  std::vector<std::string> notices;  // "FILE:LINE:COLUMN: ...": what is taken but has no effect
 };
 
 /// Reads `inputs` into an empty graph and seals it. Every problem found is a line "FILE:LINE:COLUMN: what is
 /// wrong; what would be right" of the status, which is kInvalid for anything that a user wrote or named.
-/// Formats are told by content (formats/detect.h), patterns in `in` are resolved here, once (flow_file.cc).
+/// Formats are told by content (formats/detect.h), patterns in `in` are resolved here, once (flow_build.cc).
 Status Load(os::FileSystem& fs, const std::vector<Input>& inputs, const LoadOptions& options,
             graph::Graph* graph, Flow* flow);
 

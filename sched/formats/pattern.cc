@@ -7,7 +7,8 @@
 namespace harrow::formats {
 namespace {
 
-/// One set "[...]" at the start of *pattern against c; takes it from the pattern. An unclosed one is a plain "[".
+/// One set "[...]" at the start of *pattern against c; takes it from the pattern. An unclosed one is a plain
+/// "[".
 bool MatchSet(std::string_view* pattern, char c) {
   std::string_view p = pattern->substr(1);
   bool negated = false;
@@ -16,7 +17,8 @@ bool MatchSet(std::string_view* pattern, char c) {
     p.remove_prefix(1);
   }
   const size_t close = p.find(']', 1);  // a "]" in first place is a member
-  if (p.empty() || close == std::string_view::npos || p.substr(0, close).find('/') != std::string_view::npos) {
+  if (p.empty() || close == std::string_view::npos ||
+      p.substr(0, close).find('/') != std::string_view::npos) {
     pattern->remove_prefix(1);
     return c == '[';
   }
@@ -94,12 +96,15 @@ std::string Join(const std::string& directory, std::string_view name) {
 
 }  // namespace
 
-bool IsPattern(std::string_view text) { return text.find_first_of("*?[") != std::string_view::npos; }
+bool IsPattern(std::string_view text) {
+  return text.find_first_of("*?[") != std::string_view::npos;
+}
 
 bool MatchesPattern(std::string_view pattern, std::string_view name) {
   while (pattern.starts_with("./")) pattern.remove_prefix(2);
   while (true) {
-    const bool more_pattern = pattern.find('/') != std::string_view::npos, more_name = name.find('/') != std::string_view::npos;
+    const bool more_pattern = pattern.find('/') != std::string_view::npos,
+               more_name = name.find('/') != std::string_view::npos;
     if (more_pattern != more_name) return false;
     if (!MatchComponent(TakeComponent(&pattern), TakeComponent(&name))) return false;
     if (!more_pattern) return true;
@@ -116,7 +121,8 @@ std::vector<std::string_view> FileMatcher::MatchOutputs(std::string_view pattern
   while (pattern.starts_with("./")) pattern.remove_prefix(2);
   const std::string_view prefix = pattern.substr(0, pattern.find_first_of("*?["));
   std::vector<std::string_view> found;
-  for (auto at = std::lower_bound(outputs_.begin(), outputs_.end(), prefix); at != outputs_.end() && at->starts_with(prefix); ++at) {
+  for (auto at = std::lower_bound(outputs_.begin(), outputs_.end(), prefix);
+       at != outputs_.end() && at->starts_with(prefix); ++at) {
     if (MatchesPattern(pattern, *at)) found.push_back(*at);
   }
   return found;
@@ -154,7 +160,8 @@ std::vector<std::string> FileMatcher::MatchExisting(std::string_view pattern) {
       }
       const std::vector<std::string>& names = List(base);
       const std::string_view begin = part.substr(0, part.find_first_of("*?["));
-      for (auto at = std::lower_bound(names.begin(), names.end(), begin); at != names.end() && at->starts_with(begin); ++at) {
+      for (auto at = std::lower_bound(names.begin(), names.end(), begin);
+           at != names.end() && at->starts_with(begin); ++at) {
         if (MatchComponent(part, *at)) next.push_back(StrCat(prefix, *at));
       }
     }
@@ -168,7 +175,9 @@ bool FileMatcher::Exists(std::string_view name) {
   const size_t slash = name.rfind('/');
   const std::string_view base = slash == std::string_view::npos ? name : name.substr(slash + 1);
   if (base.empty() || base == "." || base == "..") return fs_.Stat(Join(directory_, name)).ok();
-  const std::vector<std::string>& names = List(std::string(slash == std::string_view::npos ? "" : slash == 0 ? "/" : name.substr(0, slash)));
+  const std::vector<std::string>& names = List(std::string(slash == std::string_view::npos ? ""
+                                                           : slash == 0                    ? "/"
+                                                                        : name.substr(0, slash)));
   return std::binary_search(names.begin(), names.end(), base);
 }
 

@@ -12,7 +12,8 @@ namespace harrow::formats {
 
 /// Does the text hold *, ? or [ ?
 bool IsPattern(std::string_view text);
-/// glob(7): * and ? stay within one directory, [a-z] and [!a-z] are sets; a leading dot is matched only by a dot.
+/// glob(7): * and ? stay within one directory, [a-z] and [!a-z] are sets; a leading dot is matched only by a
+/// dot.
 bool MatchesPattern(std::string_view pattern, std::string_view name);
 
 /// Which files a pattern means: among names declared as outputs, and among those that exist.
@@ -31,7 +32,7 @@ class FileMatcher {
   const std::vector<std::string>& List(const std::string& directory);
   os::FileSystem& fs_;
   std::string directory_;
-  std::vector<std::string_view> outputs_;   // sorted
+  std::vector<std::string_view> outputs_;  // sorted
   std::unordered_map<std::string, std::vector<std::string>> listings_;
 };
 

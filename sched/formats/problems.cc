@@ -30,7 +30,8 @@ SourcePlace PlaceAt(uint32_t source, std::string_view text, size_t offset) {
   SourcePlace place;
   place.source = source;
   place.line = static_cast<uint32_t>(std::count(before.begin(), before.end(), '\n') + 1);
-  place.column = static_cast<uint32_t>(newline == std::string_view::npos ? before.size() + 1 : before.size() - newline);
+  place.column =
+      static_cast<uint32_t>(newline == std::string_view::npos ? before.size() + 1 : before.size() - newline);
   return place;
 }
 

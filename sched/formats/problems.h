@@ -9,7 +9,8 @@
 
 namespace harrow::formats {
 
-/// What is wrong with the user's input, one line each, in the order found. The graph knows the sources' names.
+/// What is wrong with the user's input, one line each, in the order found. The graph knows the sources'
+/// names.
 class Problems {
  public:
   Problems(const graph::Graph* graph, size_t limit) : graph_(graph), limit_(limit) {}

@@ -10,7 +10,9 @@
 namespace harrow::formats {
 namespace {
 
-Status Invalid(std::string text) { return Status(Code::kInvalid, std::move(text)); }
+Status Invalid(std::string text) {
+  return Status(Code::kInvalid, std::move(text));
+}
 
 template <class Int>
 Status SetInteger(std::string_view key, std::string_view value, int64_t least, int64_t most, Int* out) {
@@ -18,7 +20,8 @@ Status SetInteger(std::string_view key, std::string_view value, int64_t least, i
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
   const bool whole = end == value.data() + value.size() && !value.empty();
   if (error != std::errc() || !whole || number < least || number > most) {
-    return Invalid(StrCat(key, " cannot be \"", Printable(value, 40), "\"; write a whole number from ", least, " to ", most));
+    return Invalid(StrCat(key, " cannot be \"", Printable(value, 40), "\"; write a whole number from ", least,
+                          " to ", most));
   }
   *out = static_cast<Int>(number);
   return Status();
@@ -44,10 +47,11 @@ Status SetMemory(std::string_view value, uint64_t* out) {
   Result<uint64_t> bytes = ParseBytes(value);
   if (!bytes) return Invalid(StrCat("memory: ", bytes.status().message()));
   if (*bytes < (uint64_t{1} << 20)) {
-    return Invalid(StrCat("memory cannot be ", *bytes, " bytes; write ", Printable(value, 20), "M or ", Printable(value, 20),
-                          "G if MiB or GiB are meant"));
+    return Invalid(StrCat("memory cannot be ", *bytes, " bytes; write ", Printable(value, 20), "M or ",
+                          Printable(value, 20), "G if MiB or GiB are meant"));
   }
-  if (*bytes > (uint64_t{1} << 50)) return Invalid(StrCat("memory cannot be ", FormatBytes(*bytes), "; a node has at most 1024T"));
+  if (*bytes > (uint64_t{1} << 50))
+    return Invalid(StrCat("memory cannot be ", FormatBytes(*bytes), "; a node has at most 1024T"));
   *out = *bytes;
   return Status();
 }
@@ -74,21 +78,23 @@ constexpr uint32_t kMostCores = 65536;
 graph::Profile TaskAttributes::Resolved() const {
   graph::Profile resolved = profile;
   if (resolved.ranks > 0 && !cores_given) {
-    resolved.shape.cores = std::min(kMostCores, (resolved.ranks + resolved.shape.nodes - 1) / resolved.shape.nodes);
+    resolved.shape.cores =
+        std::min(kMostCores, (resolved.ranks + resolved.shape.nodes - 1) / resolved.shape.nodes);
   }
   return resolved;
 }
 
 const std::vector<std::string_view>& AttributeKeys() {
   static const std::vector<std::string_view> keys = {
-      "cores", "memory", "gpus",   "nodes",  "whole_node", "ranks",    "time", "retries", "retry_on", "cwd",
-      "kind",  "stdin",  "stdout", "stderr", "shell",      "priority", "keep", "run_time"};
+      "cores", "memory", "gpus",  "nodes",  "whole_node", "ranks", "time",     "retries", "retry_on",
+      "cwd",   "kind",   "stdin", "stdout", "stderr",     "shell", "priority", "keep",    "run_time"};
   return keys;
 }
 
 Status SetAttribute(std::string_view key, std::string_view value, TaskAttributes* attributes) {
   graph::Profile& profile = attributes->profile;
-  if (value.find('\0') != std::string_view::npos) return Invalid(StrCat(key, " holds a NUL byte; no text of a task may"));
+  if (value.find('\0') != std::string_view::npos)
+    return Invalid(StrCat(key, " holds a NUL byte; no text of a task may"));
   if (key == "cores") {
     HARROW_RETURN_IF_ERROR(SetInteger(key, value, 1, kMostCores, &profile.shape.cores));
     attributes->cores_given = true;
@@ -111,12 +117,13 @@ Status SetAttribute(std::string_view key, std::string_view value, TaskAttributes
     return Status();
   }
   const std::pair<std::string_view, std::string*> texts[] = {
-      {"cwd", &profile.cwd},           {"kind", &attributes->kind},      {"shell", &profile.shell},
+      {"cwd", &profile.cwd},          {"kind", &attributes->kind},      {"shell", &profile.shell},
       {"stdin", &profile.stdin_path}, {"stdout", &profile.stdout_path}, {"stderr", &profile.stderr_path}};
   for (const auto& [name, text] : texts) {
     if (name != key) continue;
     if (value.empty()) return Invalid(StrCat(key, " is empty; leave it out for its default"));
-    if (value.size() > 4096) return Invalid(StrCat(key, " has ", value.size(), " bytes; at most 4096 are taken"));
+    if (value.size() > 4096)
+      return Invalid(StrCat(key, " has ", value.size(), " bytes; at most 4096 are taken"));
     *text = value;
     return Status();
   }
@@ -125,11 +132,14 @@ Status SetAttribute(std::string_view key, std::string_view value, TaskAttributes
 
 Status SetVariable(std::string_view name, std::string_view value, TaskAttributes* attributes) {
   if (name.empty() || name.find('=') != std::string_view::npos || name.find('\0') != std::string_view::npos) {
-    return Invalid(StrCat("env cannot set \"", Printable(name, 40), "\"; a variable's name has no = and is not empty"));
+    return Invalid(
+        StrCat("env cannot set \"", Printable(name, 40), "\"; a variable's name has no = and is not empty"));
   }
-  if (value.find('\0') != std::string_view::npos) return Invalid(StrCat("env ", Printable(name, 40), " holds a NUL byte; no variable may"));
+  if (value.find('\0') != std::string_view::npos)
+    return Invalid(StrCat("env ", Printable(name, 40), " holds a NUL byte; no variable may"));
   auto& env = attributes->profile.env;
-  const auto at = std::lower_bound(env.begin(), env.end(), name, [](const auto& pair, std::string_view n) { return pair.first < n; });
+  const auto at = std::lower_bound(env.begin(), env.end(), name,
+                                   [](const auto& pair, std::string_view n) { return pair.first < n; });
   if (at != env.end() && at->first == name) {
     at->second = value;
   } else {
@@ -140,16 +150,22 @@ Status SetVariable(std::string_view name, std::string_view value, TaskAttributes
 
 std::string SuggestKey(std::string_view word, const std::vector<std::string_view>& known) {
   static constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
-      {"cpus", "cores"},        {"cpus_per_task", "cores"}, {"ncpus", "cores"},     {"threads", "cores"},    {"mem", "memory"},
-      {"ram", "memory"},        {"gres", "gpus"},           {"devices", "gpus"},    {"ntasks", "ranks"},     {"np", "ranks"},
-      {"processes", "ranks"},   {"walltime", "time"},       {"timeout", "time"},    {"time_limit", "time"},  {"duration", "run_time"},
-      {"runtime", "run_time"},  {"exclusive", "whole_node"}, {"input", "in"},       {"inputs", "in"},        {"output", "out"},
-      {"outputs", "out"},       {"depends", "after"},       {"depends_on", "after"}, {"needs", "after"},     {"dependency", "after"},
-      {"dependencies", "after"}, {"dir", "cwd"},            {"chdir", "cwd"},       {"workdir", "cwd"},      {"cmd", "command"},
-      {"run", "command"},       {"script", "command"},      {"id", "name"},         {"foreach", "each"},     {"matrix", "each"},
-      {"array", "each"},        {"environment", "env"},     {"retry", "retries"},   {"nice", "priority"}};
+      {"cpus", "cores"},       {"cpus_per_task", "cores"},  {"ncpus", "cores"},
+      {"threads", "cores"},    {"mem", "memory"},           {"ram", "memory"},
+      {"gres", "gpus"},        {"devices", "gpus"},         {"ntasks", "ranks"},
+      {"np", "ranks"},         {"processes", "ranks"},      {"walltime", "time"},
+      {"timeout", "time"},     {"time_limit", "time"},      {"duration", "run_time"},
+      {"runtime", "run_time"}, {"exclusive", "whole_node"}, {"input", "in"},
+      {"inputs", "in"},        {"output", "out"},           {"outputs", "out"},
+      {"depends", "after"},    {"depends_on", "after"},     {"needs", "after"},
+      {"dependency", "after"}, {"dependencies", "after"},   {"dir", "cwd"},
+      {"chdir", "cwd"},        {"workdir", "cwd"},          {"cmd", "command"},
+      {"run", "command"},      {"script", "command"},       {"id", "name"},
+      {"foreach", "each"},     {"matrix", "each"},          {"array", "each"},
+      {"environment", "env"},  {"retry", "retries"},        {"nice", "priority"}};
   for (const auto& [elsewhere, here] : kElsewhere) {
-    if (elsewhere == word && std::find(known.begin(), known.end(), here) != known.end()) return StrCat("; here it is called ", here);
+    if (elsewhere == word && std::find(known.begin(), known.end(), here) != known.end())
+      return StrCat("; here it is called ", here);
   }
   return SuggestOneOf(word, known);
 }

@@ -12,7 +12,8 @@
 
 namespace harrow::formats {
 
-/// What a task can say besides its command and files: by `key = value` in a flow file, by #HARROW key=value in a line file.
+/// What a task can say besides its command and files: by `key = value` in a flow file, by #HARROW key=value
+/// in a line file.
 struct TaskAttributes {
   graph::Profile profile;
   bool cores_given = false;
@@ -23,7 +24,8 @@ struct TaskAttributes {
   graph::Profile Resolved() const;
 };
 
-/// Sets one attribute from its text. kInvalid: unknown key or bad value; the text says what is wrong and what would be right.
+/// Sets one attribute from its text. kInvalid: unknown key or bad value; the text says what is wrong and what
+/// would be right.
 Status SetAttribute(std::string_view key, std::string_view value, TaskAttributes* attributes);
 /// Adds or replaces a variable of the environment.
 Status SetVariable(std::string_view name, std::string_view value, TaskAttributes* attributes);

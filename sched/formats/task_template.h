@@ -25,16 +25,17 @@ struct EachKey {
   uint64_t count = 0;
 };
 
-/// A [[task]] as written: one task, or one for each combination of the values of `each` (the first key changes slowest).
+/// A [[task]] as written: one task, or one for each combination of the values of `each` (the first key
+/// changes slowest).
 struct TaskTemplate {
   SourcePlace place;
   Placed name;
   std::vector<EachKey> each;
   uint64_t count = 1;
-  std::vector<Placed> command;   // a shell text, or arguments
-  bool is_list = false;          // arguments
+  std::vector<Placed> command;  // a shell text, or arguments
+  bool is_list = false;         // arguments
   std::vector<Placed> in, out, after;
-  TaskAttributes attributes;     // texts with braces still in them
+  TaskAttributes attributes;  // texts with braces still in them
 };
 
 /// A [[file]] as written: known sizes of files that no task makes, or for simulation.
@@ -55,8 +56,8 @@ class EachWalk {
 
  private:
   struct Position {
-    size_t item = 0;             // of values, or of ranges
-    uint64_t step = 0;           // within the range
+    size_t item = 0;    // of values, or of ranges
+    uint64_t step = 0;  // within the range
   };
   void SetText(size_t key);
   const std::vector<EachKey>& each_;

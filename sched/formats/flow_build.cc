@@ -1,0 +1,498 @@
+// From templates to tasks, in three rounds, because a task may name files and tasks that stand further down.
+//
+//   1. outputs of every task are declared
+//   2. tasks are added; a pattern in `in` means the declared outputs it matches, its own left out; if there
+//   is none, files
+//      that exist; nothing at all is an error. A text that is itself a declared output or an existing file is
+//      no pattern.
+//   3. `after` is linked: a task's name, or a template's name as written, which means all its tasks
+//
+// Patterns are resolved here and never again: the graph holds names only.
+#include "formats/flow_build.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "base/text.h"
+#include "formats/brace_text.h"
+#include "formats/command_form.h"
+#include "formats/kind_cache.h"
+#include "formats/pattern.h"
+
+namespace harrow::formats {
+namespace {
+
+// More than any real flow has; each costs memory.
+constexpr uint64_t kMostLinks = 100'000'000;
+
+/// Texts of one template with their braces parsed; none where one was wrong.
+struct ParsedText {
+  BraceText text;
+  SourcePlace place;
+};
+
+std::vector<std::string_view> KeyNames(const std::vector<EachKey>& each) {
+  std::vector<std::string_view> names;
+  for (const EachKey& key : each) names.push_back(key.name);
+  return names;
+}
+
+}  // namespace
+
+EachWalk::EachWalk(const std::vector<EachKey>& each) : each_(each), at_(each.size()), values_(each.size()) {
+  for (size_t key = 0; key < each.size(); ++key) SetText(key);
+}
+
+void EachWalk::SetText(size_t key) {
+  const EachKey& k = each_[key];
+  const Position& p = at_[key];
+  values_[key] =
+      k.ranges.empty() ? k.values[p.item] : StrCat(k.ranges[p.item].first + p.step * k.ranges[p.item].step);
+}
+
+void EachWalk::Next() {
+  for (size_t key = each_.size(); key-- > 0;) {
+    const EachKey& k = each_[key];
+    Position& p = at_[key];
+    bool wrapped = false;
+    if (k.ranges.empty() || ++p.step == k.ranges[p.item].count()) {
+      p.step = 0;
+      if (++p.item == (k.ranges.empty() ? k.values.size() : k.ranges.size())) {
+        p.item = 0;
+        wrapped = true;
+      }
+    }
+    SetText(key);
+    if (!wrapped) return;
+  }
+}
+
+struct FlowBuilder::Impl {
+  Impl(os::FileSystem& fs, const LoadOptions& load_options, graph::Graph* g, Problems* p)
+      : options(load_options), graph(g), problems(p), matcher(fs, load_options.directory), kinds(g) {}
+
+  struct After {
+    TaskId task;
+    std::string name;
+    SourcePlace place;
+  };
+  struct Tasks {
+    TaskId first;
+    uint64_t count = 0;
+  };
+
+  std::optional<ParsedText> Parse(const Placed& placed, BraceText::Use use,
+                                  const std::vector<std::string_view>& keys) {
+    Result<BraceText> parsed = BraceText::Parse(placed.text, use, keys);
+    if (!parsed) {
+      problems->Add(placed.place, parsed.status().message());
+      return std::nullopt;
+    }
+    return ParsedText{std::move(*parsed), placed.place};
+  }
+
+  std::vector<ParsedText> ParseAll(const std::vector<Placed>& all, BraceText::Use use,
+                                   const std::vector<std::string_view>& keys) {
+    std::vector<ParsedText> parsed;
+    for (const Placed& placed : all) {
+      if (auto text = Parse(placed, use, keys)) parsed.push_back(std::move(*text));
+    }
+    return parsed;
+  }
+
+  /// Several tasks of one template cannot share `what`: each key with several values has to be in the text.
+  bool NamesEach(const ParsedText& text, const std::string& written, const std::vector<EachKey>& each,
+                 uint64_t count, std::string_view what) {
+    for (size_t key = 0; key < each.size(); ++key) {
+      if (each[key].count < 2 || text.text.Uses(key)) continue;
+      problems->Add(text.place,
+                    StrCat(what, " \"", Printable(written, 80), "\" lacks {", each[key].name, "}: ", count,
+                           " tasks would share it; put {", each[key].name, "} into it"));
+      return false;
+    }
+    return true;
+  }
+
+  /// An expanded name of a file; false: it is no name.
+  bool CheckFileName(std::string_view name, SourcePlace place, std::string_view key) {
+    if (!name.empty() && name.size() <= 4096) return true;
+    problems->Add(place, name.empty() ? StrCat(key, " names a file with an empty name; leave it out")
+                                      : StrCat(key, " names a file of ", name.size(),
+                                               " bytes; a path has at most 4096"));
+    return false;
+  }
+
+  void DeclareOutputs(const FlowFile& file) {
+    for (const TaskTemplate& task : file.tasks) {
+      if (problems->full()) return;
+      const std::vector<std::string_view> keys = KeyNames(task.each);
+      const std::vector<ParsedText> outs = ParseAll(task.out, BraceText::Use::kName, keys);
+      if (outs.size() != task.out.size()) continue;
+      bool good = true;
+      for (size_t i = 0; i < outs.size(); ++i) {
+        good &= NamesEach(outs[i], task.out[i].text, task.each, task.count, "out");
+        if (IsPattern(task.out[i].text) && task.out[i].text.find('[') == std::string::npos) {
+          problems->Add(outs[i].place,
+                        "a pattern cannot stand in out; name each file, or the directory that holds them");
+          good = false;
+        }
+      }
+      if (!good || outs.empty()) continue;
+      EachWalk walk(task.each);
+      std::string name;
+      for (uint64_t n = 0; n < task.count && !problems->full(); ++n, walk.Next()) {
+        for (const ParsedText& out : outs) {
+          name.clear();
+          out.text.Expand(walk.values(), &name);
+          if (CheckFileName(name, out.place, "out")) outputs.push_back(graph->AddFile(name));
+        }
+      }
+    }
+  }
+
+  void PrepareMatching() {
+    if (prepared) return;
+    prepared = true;
+    std::vector<std::string_view> made;
+    made.reserve(outputs.size());
+    for (FileId file : outputs) {
+      made.push_back(graph->file_name(file));
+      produced.insert(file);
+    }
+    matcher.SetOutputs(std::move(made));
+  }
+
+  struct Matched {
+    std::vector<FileId> outputs;
+    std::optional<std::vector<FileId>> existing;  // looked up only when needed
+  };
+
+  void AddExisting(const std::string& pattern, const std::vector<FileId>& own, Matched* matched,
+                   std::vector<FileId>* in) {
+    if (!matched->existing) {
+      matched->existing.emplace();
+      for (const std::string& name : matcher.MatchExisting(pattern))
+        matched->existing->push_back(graph->AddFile(name));
+    }
+    for (FileId file : *matched->existing) {
+      if (std::find(own.begin(), own.end(), file) == own.end()) in->push_back(file);
+    }
+  }
+
+  /// Appends what one text of `in` means.
+  void ResolveInput(const std::string& name, const ParsedText& text, const std::vector<FileId>& own,
+                    std::vector<FileId>* in) {
+    if (!CheckFileName(name, text.place, "in")) return;
+    if (IsPattern(name)) {
+      const std::optional<FileId> literal = graph->FindFile(name);
+      if (!literal || !produced.contains(*literal)) {
+        ResolvePattern(name, text, own, in);
+        return;
+      }
+    }
+    const FileId file = graph->AddFile(name);
+    in->push_back(file);
+    if (options.inputs_must_exist && !produced.contains(file)) needed.try_emplace(file, text.place);
+  }
+
+  void ResolvePattern(const std::string& pattern, const ParsedText& text, const std::vector<FileId>& own,
+                      std::vector<FileId>* in) {
+    if (pattern.find("**") != std::string::npos) {
+      problems->Add(text.place,
+                    StrCat("\"", Printable(pattern, 80),
+                           "\" holds **, which is no pattern here; * matches within one directory"));
+      return;
+    }
+    Matched passing;
+    Matched* matched = &passing;
+    if (text.text.constant()) {  // the same for all tasks of the template: looked up once
+      const auto [at, added] = patterns.try_emplace(pattern);
+      matched = &at->second;
+      if (added) MatchOutputs(pattern, matched);
+    } else {
+      MatchOutputs(pattern, matched);
+    }
+    const size_t before = in->size();
+    for (FileId file : matched->outputs) {
+      if (std::find(own.begin(), own.end(), file) == own.end()) in->push_back(file);
+    }
+    if (in->size() == before) AddExisting(pattern, own, matched, in);
+    if (in->size() == before && matcher.Exists(pattern)) in->push_back(graph->AddFile(pattern));
+    if (in->size() == before) {
+      problems->Add(text.place, StrCat("\"", Printable(pattern, 80),
+                                       "\" matches no declared output and no existing file; correct it, or "
+                                       "declare it in some task's out"));
+    }
+    links += in->size() - before;
+    if (links > kMostLinks) {
+      problems->AddLast(text.place, StrCat("patterns mean more than ", kMostLinks,
+                                           " inputs; let one task gather the files for the others"));
+    }
+  }
+
+  void MatchOutputs(std::string_view pattern, Matched* matched) {
+    for (std::string_view name : matcher.MatchOutputs(pattern)) {
+      if (const std::optional<FileId> file = graph->FindFile(name)) matched->outputs.push_back(*file);
+    }
+  }
+
+  struct ProfileTexts {
+    std::vector<std::pair<std::string graph::Profile::*, ParsedText>> texts;
+    std::vector<std::pair<size_t, ParsedText>> env;
+    bool constant = true;
+  };
+
+  ProfileTexts ParseProfile(const TaskTemplate& task, const std::vector<std::string_view>& keys) {
+    ProfileTexts parsed;
+    const graph::Profile& profile = task.attributes.profile;
+    for (auto member : {&graph::Profile::cwd, &graph::Profile::stdin_path, &graph::Profile::stdout_path,
+                        &graph::Profile::stderr_path}) {
+      if (auto text = Parse({profile.*member, task.place}, BraceText::Use::kName, keys)) {
+        parsed.constant &= text->text.constant();
+        parsed.texts.emplace_back(member, std::move(*text));
+      }
+    }
+    for (size_t i = 0; i < profile.env.size(); ++i) {
+      // A value may well hold braces of its own (JSON, formats): only known keys are filled in.
+      if (auto text = Parse({profile.env[i].second, task.place}, BraceText::Use::kTask, keys)) {
+        parsed.constant &= text->text.constant();
+        parsed.env.emplace_back(i, std::move(*text));
+      }
+    }
+    return parsed;
+  }
+
+  ProfileId AddProfile(const TaskTemplate& task, const ProfileTexts& parsed,
+                       std::span<const std::string> values) {
+    graph::Profile profile = task.attributes.Resolved();
+    for (const auto& [member, text] : parsed.texts) {
+      (profile.*member).clear();
+      text.text.Expand(values, &(profile.*member));
+    }
+    for (const auto& [index, text] : parsed.env) {
+      profile.env[index].second.clear();
+      text.text.Expand(values, &profile.env[index].second);
+    }
+    return graph->AddProfile(profile);
+  }
+
+  /// Fills a command in; its form follows from what it then is.
+  graph::CommandForm Command(const TaskTemplate& task, const std::vector<ParsedText>& command,
+                             std::span<const std::string> values, std::string* text, std::string* argv) {
+    text->clear();
+    if (task.is_list) {
+      for (size_t i = 0; i < command.size(); ++i) {
+        if (i > 0) text->push_back('\0');
+        command[i].text.Expand(values, text);
+      }
+      return graph::CommandForm::kArgv;
+    }
+    command[0].text.Expand(values, text);
+    if (!task.attributes.profile.shell.empty()) return graph::CommandForm::kShell;
+    const graph::CommandForm form = Classify(*text, argv);
+    if (form == graph::CommandForm::kArgv) text->swap(*argv);
+    return form;
+  }
+
+  void AddTemplate(const TaskTemplate& task) {
+    const std::vector<std::string_view> keys = KeyNames(task.each);
+    const std::optional<ParsedText> name = Parse(task.name, BraceText::Use::kName, keys);
+    const std::vector<ParsedText> command =
+        ParseAll(task.command, task.is_list ? BraceText::Use::kArgument : BraceText::Use::kShell, keys);
+    const std::vector<ParsedText> ins = ParseAll(task.in, BraceText::Use::kName, keys);
+    const std::vector<ParsedText> outs = ParseAll(task.out, BraceText::Use::kName, keys);
+    const std::vector<ParsedText> afters = ParseAll(task.after, BraceText::Use::kTask, keys);
+    const ProfileTexts profile_texts = ParseProfile(task, keys);
+    if (!problems->empty() &&
+        (!name || command.size() != task.command.size() || ins.size() != task.in.size()))
+      return;
+    if (!NamesEach(*name, task.name.text, task.each, task.count, "name")) return;
+    if (graph->task_count() + task.count > options.max_tasks) {
+      problems->AddLast(task.place, StrCat("with this task's ", task.count, " there are ",
+                                           graph->task_count() + task.count, " tasks; at most ",
+                                           options.max_tasks, " are taken: split them into several runs"));
+      return;
+    }
+    const TaskId first(static_cast<uint32_t>(graph->task_count()));
+    templates.try_emplace(task.name.text, Tasks{first, task.count});
+    const KindId kind = task.attributes.kind.empty() ? KindId() : graph->AddKind(task.attributes.kind);
+    ProfileId profile;
+    EachWalk walk(task.each);
+    std::string name_text, text, argv, file;
+    std::vector<FileId> in, out;
+    for (uint64_t n = 0; n < task.count && !problems->full(); ++n, walk.Next()) {
+      const std::vector<std::string>& values = walk.values();
+      if (n == 0 || !profile_texts.constant) profile = AddProfile(task, profile_texts, values);
+      name_text.clear();
+      name->text.Expand(values, &name_text);
+      in.clear();
+      out.clear();
+      for (const ParsedText& o : outs) {
+        file.clear();
+        o.text.Expand(values, &file);
+        out.push_back(graph->AddFile(file));
+      }
+      for (const ParsedText& i : ins) {
+        file.clear();
+        i.text.Expand(values, &file);
+        ResolveInput(file, i, out, &in);
+      }
+      RemoveRepeated(&in);
+      RemoveRepeated(&out);
+      graph::TaskSpec spec;
+      spec.name = name_text;
+      spec.form = Command(task, command, values, &text, &argv);
+      spec.command = text;
+      spec.profile = profile;
+      spec.kind = kind ? kind : kinds.Of(ProgramName(text, spec.form));
+      spec.in = in;
+      spec.out = out;
+      spec.place = task.name.place;
+      spec.recorded_run_time = task.attributes.run_time;
+      if (Status size = CheckCommandSize(text, spec.form); !size.ok())
+        problems->Add(command[0].place, size.message());
+      if (name_text.size() > 1024)
+        problems->Add(task.name.place,
+                      StrCat("name has ", name_text.size(), " bytes; at most 1024 are taken"));
+      const TaskId id = graph->AddTask(spec);
+      for (const ParsedText& a : afters) {
+        After after{id, {}, a.place};
+        a.text.Expand(values, &after.name);
+        waits.push_back(std::move(after));
+      }
+    }
+  }
+
+  /// Repeated names keep their first place.
+  static void RemoveRepeated(std::vector<FileId>* files) {
+    if (files->size() <= 8) {
+      for (size_t i = 1; i < files->size();) {
+        const bool repeated =
+            std::find(files->begin(), files->begin() + i, (*files)[i]) != files->begin() + i;
+        i += repeated ? 0 : 1;
+        if (repeated) files->erase(files->begin() + i);
+      }
+      return;
+    }
+    std::unordered_set<FileId> seen;
+    std::erase_if(*files, [&](FileId file) { return !seen.insert(file).second; });
+  }
+
+  void AddFiles(const FlowFile& flow) {
+    for (const FileTemplate& file : flow.files) {
+      const std::optional<ParsedText> name = Parse(file.name, BraceText::Use::kName, KeyNames(file.each));
+      if (!name) continue;
+      EachWalk walk(file.each);
+      std::string text;
+      for (uint64_t n = 0; n < file.count && !problems->full(); ++n, walk.Next()) {
+        text.clear();
+        name->text.Expand(walk.values(), &text);
+        if (CheckFileName(text, file.name.place, "file")) graph->SetFileSize(graph->AddFile(text), file.size);
+      }
+    }
+  }
+
+  void Link() {
+    for (const After& after : waits) {
+      if (problems->full()) return;
+      if (const auto named = templates.find(after.name); named != templates.end()) {
+        links += named->second.count;
+        if (links > kMostLinks) {
+          problems->AddLast(after.place, StrCat("after means more than ", kMostLinks,
+                                                " pairs of tasks; put one task between the two families"));
+          return;
+        }
+        for (uint64_t n = 0; n < named->second.count; ++n) {
+          graph->AddDependency(TaskId(named->second.first.value + static_cast<uint32_t>(n)), after.task);
+        }
+      } else if (const std::optional<TaskId> task = FindNamed(after.name)) {
+        graph->AddDependency(*task, after.task);
+      } else {
+        std::vector<std::string_view> known;
+        for (const auto& [name, tasks] : templates) known.push_back(name);
+        std::sort(known.begin(), known.end());
+        problems->Add(after.place, StrCat("after names no task: \"", Printable(after.name, 80), "\"",
+                                          SuggestOneOf(after.name, known)));
+      }
+    }
+    CheckNeeded();
+  }
+
+  /// By its full name. Graph::FindTask is for a sealed graph, and takes numbers as well.
+  std::optional<TaskId> FindNamed(const std::string& name) {
+    if (names.empty()) {
+      for (uint32_t n = 0; n < graph->task_count(); ++n)
+        names.try_emplace(graph->given_name(TaskId(n)), TaskId(n));
+    }
+    const auto at = names.find(name);
+    return at == names.end() || name.empty() ? std::nullopt : std::optional(at->second);
+  }
+
+  void CheckNeeded() {
+    std::vector<std::pair<FileId, SourcePlace>> files(needed.begin(), needed.end());
+    std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (const auto& [file, place] : files) {
+      if (problems->full()) return;
+      const std::string_view name = graph->file_name(file);
+      if (InsideOutput(name) || matcher.Exists(name)) continue;
+      std::vector<std::string_view> made;
+      for (size_t i = 0; i < outputs.size() && i < 1000; ++i) made.push_back(graph->file_name(outputs[i]));
+      const auto near = Suggest(name, made);
+      problems->Add(place, StrCat("no task makes \"", Printable(name, 200), "\", and there is no such file",
+                                  near ? StrCat("; did you mean \"", Printable(*near), "\"?")
+                                       : "; create it, or declare it in the out of the task that makes it"));
+    }
+  }
+
+  /// Below a directory that some task declares as its output?
+  bool InsideOutput(std::string_view name) const {
+    for (size_t slash = name.rfind('/'); slash != std::string_view::npos && slash > 0;
+         slash = name.rfind('/', slash - 1)) {
+      const std::optional<FileId> directory = graph->FindFile(name.substr(0, slash));
+      if (directory && produced.contains(*directory)) return true;
+    }
+    return false;
+  }
+
+  const LoadOptions& options;
+  graph::Graph* graph;
+  Problems* problems;
+  FileMatcher matcher;
+  KindCache kinds;
+  std::vector<FileId> outputs;
+  std::unordered_set<FileId> produced;
+  bool prepared = false;
+  std::unordered_map<std::string, Matched> patterns;
+  std::unordered_map<std::string, Tasks> templates;
+  std::unordered_map<std::string_view, TaskId> names;  // filled when first needed
+  std::unordered_map<FileId, SourcePlace> needed;      // has to exist; the place that names it first
+  std::vector<After> waits;
+  uint64_t links = 0;
+};
+
+FlowBuilder::FlowBuilder(os::FileSystem& fs, const LoadOptions& options, graph::Graph* graph,
+                         Problems* problems)
+    : impl_(std::make_unique<Impl>(fs, options, graph, problems)) {}
+FlowBuilder::~FlowBuilder() = default;
+
+void FlowBuilder::DeclareOutputs(const FlowFile& file) {
+  impl_->DeclareOutputs(file);
+}
+
+void FlowBuilder::AddTasks(const FlowFile& file) {
+  impl_->PrepareMatching();
+  for (const TaskTemplate& task : file.tasks) {
+    if (impl_->problems->full()) return;
+    impl_->AddTemplate(task);
+  }
+  impl_->AddFiles(file);
+}
+
+void FlowBuilder::Link() {
+  if (impl_->problems->empty()) impl_->Link();
+}
+
+}  // namespace harrow::formats

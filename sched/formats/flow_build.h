@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "formats/flow_file.h"
+#include "formats/load.h"
+#include "formats/problems.h"
+
+namespace harrow::formats {
+
+/// Turns templates into tasks: DeclareOutputs for every flow file first, then AddTasks for each in the order
+/// its tasks should have, then Link once every task is known.
+class FlowBuilder {
+ public:
+  FlowBuilder(os::FileSystem& fs, const LoadOptions& options, graph::Graph* graph, Problems* problems);
+  ~FlowBuilder();
+  void DeclareOutputs(const FlowFile& file);
+  void AddTasks(const FlowFile& file);
+  void Link();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace harrow::formats

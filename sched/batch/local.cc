@@ -3,7 +3,8 @@
 #include "base/text.h"
 #include "batch/batch.h"
 
-// This machine alone. Pretend nodes are agents of one machine: same framing, encryption and processes as on many.
+// This machine alone. Pretend nodes are agents of one machine: same framing, encryption and processes as on
+// many.
 
 namespace harrow::batch {
 namespace {
@@ -25,7 +26,8 @@ class Local : public Batch {
     if (options_.nodes == 0) return Status(Code::kInvalid, "--local-nodes 0: at least 1 node is needed");
     std::vector<GrantedNode> nodes;
     for (uint32_t i = 0; i < options_.nodes; ++i) {
-      nodes.push_back({.name = options_.nodes == 1 ? HostName() : StrCat("local", i), .cpus = options_.slots});
+      nodes.push_back(
+          {.name = options_.nodes == 1 ? HostName() : StrCat("local", i), .cpus = options_.slots});
     }
     return nodes;
   }
@@ -37,8 +39,8 @@ class Local : public Batch {
     if (!nodes.ok()) return nodes.status();
     std::vector<std::vector<std::string>> commands;
     for (uint32_t i = 0; i < nodes->size(); ++i) {
-      std::vector<std::string> command = {options_.program, "agent", "--run-dir", run_dir, "--node-name",
-                                          (*nodes)[i].name};
+      std::vector<std::string> command = {options_.program, "agent",       "--run-dir",
+                                          run_dir,          "--node-name", (*nodes)[i].name};
       if (options_.slots > 0) command.insert(command.end(), {"--slots", StrCat(options_.slots)});
       if (options_.nodes > 1) command.insert(command.end(), {"--share", StrCat(i, "/", options_.nodes)});
       commands.push_back(std::move(command));
@@ -54,6 +56,8 @@ class Local : public Batch {
 
 }  // namespace
 
-std::unique_ptr<Batch> MakeLocal(const LocalOptions& options) { return std::make_unique<Local>(options); }
+std::unique_ptr<Batch> MakeLocal(const LocalOptions& options) {
+  return std::make_unique<Local>(options);
+}
 
 }  // namespace harrow::batch

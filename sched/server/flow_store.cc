@@ -4,10 +4,9 @@
 #include <zstd.h>
 
 #define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cstring>
+#include <xxhash.h>
 
 #include "base/text.h"
 #include "server/messages.h"
@@ -25,7 +24,9 @@ constexpr uint32_t kPerChunk = 16384;
 constexpr uint32_t kMaxRaw = 1u << 30;
 constexpr int kLevel = 1;
 
-std::string PathOf(const std::string& run_dir) { return run_dir + "/flow"; }
+std::string PathOf(const std::string& run_dir) {
+  return run_dir + "/flow";
+}
 
 template <class T>
 void Put(std::string* out, T value) {
@@ -35,7 +36,8 @@ void Put(std::string* out, T value) {
 template <class T>
 T Get(std::string_view data, size_t at) {
   T value = 0;
-  for (size_t i = 0; i < sizeof value; ++i) value |= static_cast<T>(static_cast<uint8_t>(data[at + i])) << (8 * i);
+  for (size_t i = 0; i < sizeof value; ++i)
+    value |= static_cast<T>(static_cast<uint8_t>(data[at + i])) << (8 * i);
   return value;
 }
 
@@ -93,8 +95,8 @@ class FrameReader {
     }
     const auto version = Get<uint32_t>(data_, 8);
     if (version != kFlowVersion) {
-      return Status(Code::kDamaged, StrCat(path_, ": version ", version, " of the flow file; this harrow reads version ",
-                                           kFlowVersion));
+      return Status(Code::kDamaged, StrCat(path_, ": version ", version,
+                                           " of the flow file; this harrow reads version ", kFlowVersion));
     }
     at_ = kHeader;
     return Status();
@@ -203,7 +205,10 @@ bool FromProto(const pb::RunSettings& p, RunSettings* s) {
 
 graph::Profile ProfileFrom(const pb::Profile& p) {
   graph::Profile profile;
-  profile.shape = {.cores = p.cores(), .gpus = p.gpus(), .nodes = p.nodes(), .whole_node = p.whole_node(),
+  profile.shape = {.cores = p.cores(),
+                   .gpus = p.gpus(),
+                   .nodes = p.nodes(),
+                   .whole_node = p.whole_node(),
                    .memory = p.memory()};
   profile.ranks = p.ranks();
   profile.cwd = p.cwd();
@@ -231,8 +236,8 @@ void ToProto(const graph::Graph& graph, TaskId task, bool unwanted, pb::StoredTa
   for (const FileId file : inputs) out->add_in(file.value);
   for (const FileId file : graph.outputs(task)) out->add_out(file.value);
   for (const TaskId before : graph.predecessors(task)) {
-    const bool by_file =
-        std::any_of(inputs.begin(), inputs.end(), [&](FileId file) { return graph.producer(file) == before; });
+    const bool by_file = std::any_of(inputs.begin(), inputs.end(),
+                                     [&](FileId file) { return graph.producer(file) == before; });
     if (!by_file) out->add_after(before.value);
   }
   const SourcePlace place = graph.place(task);
@@ -243,7 +248,8 @@ void ToProto(const graph::Graph& graph, TaskId task, bool unwanted, pb::StoredTa
   out->set_unwanted(unwanted);
 }
 
-/// Puts a flow together from its chunks. Every index is checked: a damaged file must not become a wrong graph.
+/// Puts a flow together from its chunks. Every index is checked: a damaged file must not become a wrong
+/// graph.
 class FlowBuilder {
  public:
   bool AddChunk(const pb::FlowChunk& chunk) {
@@ -251,7 +257,8 @@ class FlowBuilder {
       if (!FromProto(chunk.settings(), &flow_.settings)) return false;
       for (const std::string& source : flow_.settings.sources) flow_.graph.AddSource(source);
     }
-    for (const pb::Profile& profile : chunk.profile()) profiles_.push_back(flow_.graph.AddProfile(ProfileFrom(profile)));
+    for (const pb::Profile& profile : chunk.profile())
+      profiles_.push_back(flow_.graph.AddProfile(ProfileFrom(profile)));
     for (const std::string& kind : chunk.kind()) kinds_.push_back(flow_.graph.AddKind(kind));
     for (const pb::StoredFile& file : chunk.file()) {
       files_.push_back(flow_.graph.AddFile(file.name()));
@@ -288,7 +295,8 @@ class FlowBuilder {
   }
 
   bool AddTask(const pb::StoredTask& task) {
-    if (task.profile() >= profiles_.size() || task.form() > static_cast<uint32_t>(graph::CommandForm::kNone)) return false;
+    if (task.profile() >= profiles_.size() || task.form() > static_cast<uint32_t>(graph::CommandForm::kNone))
+      return false;
     if (task.kind() >= kinds_.size() && task.kind() != KindId::kNone) return false;
     if (!Files(task.in(), &in_) || !Files(task.out(), &out_)) return false;
     after_.clear();
@@ -383,7 +391,8 @@ Result<StoredFlow> ReadFlow(os::FileSystem& fs, const std::string& run_dir) {
     if (!more.ok()) return more.status();
     if (!*more) break;
     auto* chunk = google::protobuf::Arena::CreateMessage<pb::FlowChunk>(&arena);
-    if (!chunk->ParseFromString(raw) || !builder.AddChunk(*chunk)) return reader.Damaged("a part does not fit the others");
+    if (!chunk->ParseFromString(raw) || !builder.AddChunk(*chunk))
+      return reader.Damaged("a part does not fit the others");
     arena.Reset();
   }
   if (builder.count() != reader.tasks()) return reader.Damaged("tasks are missing");
@@ -401,7 +410,8 @@ Result<RunSettings> ReadSettings(os::FileSystem& fs, const std::string& run_dir)
   if (!more.ok()) return more.status();
   pb::FlowChunk chunk;
   RunSettings settings;
-  if (!*more || !chunk.ParseFromString(raw) || !chunk.has_settings() || !FromProto(chunk.settings(), &settings)) {
+  if (!*more || !chunk.ParseFromString(raw) || !chunk.has_settings() ||
+      !FromProto(chunk.settings(), &settings)) {
     return reader.Damaged("its settings do not read");
   }
   return settings;

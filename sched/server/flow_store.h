@@ -47,8 +47,8 @@ struct RunSettings {
 /// A flow as it lies in RUN/flow: tasks have the ids they had when it was written.
 struct StoredFlow {
   RunSettings settings;
-  graph::Graph graph;           // sealed
-  std::vector<bool> unwanted;   // a flag a task: not needed for the targets, never run; empty: none is
+  graph::Graph graph;          // sealed
+  std::vector<bool> unwanted;  // a flag a task: not needed for the targets, never run; empty: none is
 };
 
 /// Writes RUN/flow (0600: it holds the submit environment), replacing what was there in one step.

@@ -38,7 +38,8 @@ journal::AttemptRecord AttemptFromProto(const pb::Attempt& attempt, NodeId node)
   record.task = TaskId(attempt.task());
   record.attempt = attempt.attempt();
   record.node = node;
-  record.end = attempt.end() == pb::Attempt::RUNNING ? journal::End::kLost : static_cast<journal::End>(attempt.end());
+  record.end =
+      attempt.end() == pb::Attempt::RUNNING ? journal::End::kLost : static_cast<journal::End>(attempt.end());
   record.code = attempt.code();
   record.start_ns = attempt.start_ns();
   record.end_ns = attempt.end_ns();

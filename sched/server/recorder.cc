@@ -54,11 +54,17 @@ void Recorder::Fate(TaskId task, journal::TaskFate fate, TaskId because) {
   added_ = journal_->Add(journal::FateRecord{.task = task, .fate = fate, .because = because});
 }
 
-void Recorder::Node(journal::NodeRecord record) { added_ = journal_->Add(std::move(record)); }
+void Recorder::Node(journal::NodeRecord record) {
+  added_ = journal_->Add(std::move(record));
+}
 
-void Recorder::Fact(std::string_view key, std::string_view value) { added_ = journal_->SetFact(key, value); }
+void Recorder::Fact(std::string_view key, std::string_view value) {
+  added_ = journal_->SetFact(key, value);
+}
 
-void Recorder::Tasks(std::vector<journal::TaskRecord> tasks) { added_ = journal_->Add(std::move(tasks)); }
+void Recorder::Tasks(std::vector<journal::TaskRecord> tasks) {
+  added_ = journal_->Add(std::move(tasks));
+}
 
 void Recorder::AcknowledgeLater(NodeId node, uint64_t incarnation, uint64_t agent_sequence) {
   pending_.push_back({added_, node, incarnation, agent_sequence});

@@ -37,8 +37,9 @@ class Recorder {
   /// An agent's results up to `agent_sequence` have been handed to the journal.
   void AcknowledgeLater(NodeId node, uint64_t incarnation, uint64_t agent_sequence);
   /// All up to `sequence` is on disk: calls `acknowledge` for what agents may drop.
-  void Committed(uint64_t sequence,
-                 const std::function<void(NodeId node, uint64_t incarnation, uint64_t agent_sequence)>& acknowledge);
+  void Committed(
+      uint64_t sequence,
+      const std::function<void(NodeId node, uint64_t incarnation, uint64_t agent_sequence)>& acknowledge);
   bool all_committed() const { return committed_ >= added_; }
   uint64_t added() const { return added_; }
 
@@ -54,7 +55,7 @@ class Recorder {
   void Note(TaskId task, uint32_t attempt);
 
   journal::Journal* journal_;
-  std::vector<uint16_t> last_attempt_;    // highest recorded
+  std::vector<uint16_t> last_attempt_;  // highest recorded
   std::vector<uint8_t> fates_;
   std::unordered_set<uint64_t> missing_;  // attempts below the highest that are not recorded
   std::deque<Pending> pending_;

@@ -1,0 +1,138 @@
+#include "server/client_session.h"
+
+#include <utility>
+
+#include "base/text.h"
+#include "server/messages.h"
+#include "wire/version.h"
+
+namespace harrow::server {
+namespace {
+
+constexpr size_t kMostUnsent = 4u << 20;    // a follower that does not read gets no more
+constexpr uint32_t kMostCompared = 20'000;  // names looked at for a suggestion
+
+bool IsSettled(core::TaskState state) {
+  return state >= core::TaskState::kDone;
+}
+
+}  // namespace
+
+std::string UnknownTask(const graph::Graph& graph, const std::string& name) {
+  std::vector<std::string_view> names;
+  for (uint32_t i = 0; i < graph.task_count() && i < kMostCompared; ++i) {
+    if (const std::string_view given = graph.given_name(TaskId(i)); !given.empty()) names.push_back(given);
+  }
+  const auto near = Suggest(name, names);
+  return StrCat("no task '", Printable(name), "' in this run",
+                near ? StrCat("; did you mean '", *near, "'?")
+                     : StrCat("; tasks are called by name, or #1 to #", graph.task_count()));
+}
+
+ClientSession::ClientSession(std::shared_ptr<wire::Channel> channel, const StoredFlow* flow,
+                             RunDriver* driver, std::function<Moment()> now)
+    : channel_(std::move(channel)), flow_(flow), driver_(driver), now_(std::move(now)) {}
+
+void ClientSession::OnMessage(std::string_view bytes) {
+  pb::FromClient message;
+  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    channel_->Close();
+    return;
+  }
+  if (message.has_hello()) {
+    if (message.hello().version() != wire::kProtocolVersion ||
+        message.hello().run_id() != flow_->settings.run_id) {
+      Answer(false, 3,
+             StrCat("this client does not fit the server (protocol version ", wire::kProtocolVersion,
+                    "); use the harrow that runs the flow"));
+      channel_->Close();
+      return;
+    }
+    greeted_ = true;
+    pb::ToClient reply;
+    reply.mutable_hello()->set_version(wire::kProtocolVersion);
+    reply.mutable_hello()->set_run_id(flow_->settings.run_id);
+    Send(reply);
+  }
+  if (!greeted_) {
+    channel_->Close();
+    return;
+  }
+  if (message.has_status()) {
+    pb::ToClient reply;
+    driver_->Snapshot(now_(), message.status().nodes(), reply.mutable_progress());
+    Send(reply);
+  }
+  if (message.has_explain()) Explain(message.explain().task());
+  if (message.has_cancel()) Cancel(message.cancel());
+  if (message.has_follow()) {
+    for (const std::string& name : message.follow().task()) {
+      const std::optional<TaskId> task = Find(name);
+      if (!task) return;
+      wanted_tasks_.insert(task->value);
+    }
+    following_ = true;
+    wants_output_ = message.follow().output();
+    SendProgress();
+  }
+}
+
+void ClientSession::Send(const pb::ToClient& message) {
+  channel_->Send(message.SerializeAsString());
+}
+
+void ClientSession::Answer(bool ok, int32_t code, std::string text) {
+  pb::ToClient reply;
+  reply.mutable_answer()->set_ok(ok);
+  reply.mutable_answer()->set_code(code);
+  reply.mutable_answer()->set_text(std::move(text));
+  Send(reply);
+}
+
+std::optional<TaskId> ClientSession::Find(const std::string& name) {
+  const std::optional<TaskId> task = flow_->graph.FindTask(name);
+  if (!task) Answer(false, 2, UnknownTask(flow_->graph, name));
+  return task;
+}
+
+void ClientSession::Explain(const std::string& name) {
+  if (const std::optional<TaskId> task = Find(name)) Answer(true, 0, driver_->Explain(*task));
+}
+
+void ClientSession::Cancel(const pb::CancelRequest& request) {
+  std::vector<TaskId> tasks;
+  uint64_t over = 0;
+  if (request.all()) {
+    for (uint32_t i = 0; i < flow_->graph.task_count(); ++i) {
+      if (!IsSettled(driver_->scheduler().state(TaskId(i)))) tasks.push_back(TaskId(i));
+    }
+  }
+  for (const std::string& name : request.task()) {
+    const std::optional<TaskId> task = Find(name);
+    if (!task) return;
+    if (IsSettled(driver_->scheduler().state(*task))) {
+      ++over;
+    } else {
+      tasks.push_back(*task);
+    }
+  }
+  driver_->Cancel(tasks);
+  std::string text = StrCat(tasks.size(), tasks.size() == 1 ? " task" : " tasks", " cancelled");
+  if (over > 0) text += StrCat("; ", over, " had ended before");
+  Answer(!tasks.empty() || over == 0, tasks.empty() && over > 0 ? 1 : 0, std::move(text));
+}
+
+void ClientSession::SendProgress() {
+  if (!following_ || channel_->unsent_bytes() > kMostUnsent) return;
+  driver_->Snapshot(now_(), false, ended_.mutable_progress());
+  Send(ended_);
+  ended_.Clear();
+}
+
+void ClientSession::AttemptEnded(const journal::AttemptRecord& record) {
+  if (!wants_output_ || channel_->unsent_bytes() > kMostUnsent) return;
+  if (!wanted_tasks_.empty() && !wanted_tasks_.contains(record.task.value)) return;
+  AttemptToProto(record, ended_.add_ended());
+}
+
+}  // namespace harrow::server

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "server/driver.h"
+#include "wire/channel.h"
+#include "wire/harrow.pb.h"
+
+namespace harrow::server {
+
+/// One client's conversation: status, explain, cancel, follow. Of the server's thread.
+class ClientSession {
+ public:
+  ClientSession(std::shared_ptr<wire::Channel> channel, const StoredFlow* flow, RunDriver* driver,
+                std::function<Moment()> now);
+
+  void OnMessage(std::string_view bytes);
+  /// A few times a second, and with `complete` progress at the end: what followers get.
+  void SendProgress();
+  void AttemptEnded(const journal::AttemptRecord& record);
+  bool following() const { return following_; }
+  const wire::Channel* channel() const { return channel_.get(); }
+  void Close() { channel_->Close(); }
+
+ private:
+  void Send(const pb::ToClient& message);
+  void Answer(bool ok, int32_t code, std::string text);
+  void Explain(const std::string& name);
+  void Cancel(const pb::CancelRequest& request);
+  /// A task by name, or an answer that it is unknown.
+  std::optional<TaskId> Find(const std::string& name);
+
+  std::shared_ptr<wire::Channel> channel_;
+  const StoredFlow* flow_;
+  RunDriver* driver_;
+  std::function<Moment()> now_;
+  bool greeted_ = false, following_ = false, wants_output_ = false;
+  std::unordered_set<uint32_t> wanted_tasks_;  // empty: all
+  pb::ToClient ended_;
+};
+
+/// "no task 'x' in this run; did you mean 'y'?"
+std::string UnknownTask(const graph::Graph& graph, const std::string& name);
+
+}  // namespace harrow::server

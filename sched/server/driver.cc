@@ -1,0 +1,615 @@
+#include "server/driver.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
+#include "os/log.h"
+#include "server/messages.h"
+#include "wire/version.h"
+
+// One Flush is one instant of the scheduler: all that agents said since the last one is taken in before
+// anything is started. An attempt's number is one more than the highest recorded one, so an attempt that
+// never ran (taken back, or lost on its way) leaves no gap, and (task, attempt) names a result for ever:
+// whatever is sent twice is recorded once.
+//
+// After a restart nothing is started until the agents that the earlier server knew have told what they run
+// and hold, or `gather_ticks` have passed: until then events are only kept. A task that an agent has in its
+// queue is asked back first, so that it cannot begin there and elsewhere.
+
+namespace harrow::server {
+namespace {
+
+core::Options SchedulerOptions(const RunSettings& settings) {
+  core::Options options;
+  options.policy = settings.order;
+  options.locality = settings.locality;
+  options.steal = settings.steal;
+  options.seed = settings.seed;
+  options.retries = settings.retries;
+  options.max_losses = settings.max_losses;
+  options.max_failures = settings.max_failures;
+  options.fail_fast = settings.fail_fast;
+  options.bad_node_failures = settings.bad_node_failures;
+  return options;
+}
+
+constexpr int32_t kTimedOutCode = 124;    // as timeout(1)
+constexpr int32_t kNotStartedCode = 127;  // as a shell that does not find the command
+constexpr int32_t kKilledCode = 128 + 9;
+
+int32_t ExitCodeOf(const pb::Attempt& attempt) {
+  switch (attempt.end()) {
+    case pb::Attempt::EXITED:
+      return attempt.code();
+    case pb::Attempt::SIGNALED:
+      return 128 + attempt.code();
+    case pb::Attempt::TIMED_OUT:
+      return kTimedOutCode;
+    case pb::Attempt::OUT_OF_MEMORY:
+      return kKilledCode;
+    default:
+      return kNotStartedCode;
+  }
+}
+
+journal::NodeRecord RecordOf(const Node& node, int64_t left_ns) {
+  return {.node = node.id,
+          .name = node.name,
+          .slots = node.capacity.slots,
+          .incarnation = node.incarnation,
+          .output_file = node.output_file,
+          .joined_ns = node.joined_ns,
+          .left_ns = left_ns,
+          .topology = node.topology};
+}
+
+journal::TaskFate FateOf(core::FinalState state) {
+  switch (state) {
+    case core::FinalState::kDone:
+      return journal::TaskFate::kDone;
+    case core::FinalState::kFailed:
+      return journal::TaskFate::kFailed;
+    case core::FinalState::kSkipped:
+      return journal::TaskFate::kSkipped;
+    case core::FinalState::kCancelled:
+      return journal::TaskFate::kCancelled;
+  }
+  return journal::TaskFate::kOpen;
+}
+
+}  // namespace
+
+RunDriver::RunDriver(const StoredFlow& flow, const DriverOptions& options, journal::Journal* journal,
+                     Hooks hooks)
+    : flow_(flow),
+      graph_(flow.graph),
+      options_(options),
+      hooks_(std::move(hooks)),
+      scheduler_(flow.graph, SchedulerOptions(flow.settings)),
+      recorder_(journal, flow.graph.task_count()) {}
+
+Status RunDriver::Restore(const journal::History& history) {
+  if (!recorder_.Restore(history)) {
+    return Status(Code::kDamaged, "the journal names tasks that the run's flow does not have");
+  }
+  std::vector<journal::NodeRecord> records = history.nodes;
+  std::stable_sort(
+      records.begin(), records.end(),
+      [](const journal::NodeRecord& a, const journal::NodeRecord& b) { return a.node < b.node; });
+  for (const journal::NodeRecord& record : records) {
+    Node& node = nodes_.Named(record.name);
+    ++node.incarnations;
+    if (record.left_ns == 0) {
+      awaited_.insert(record.name);
+    } else {
+      awaited_.erase(record.name);
+    }
+  }
+  for (const journal::AttemptRecord& attempt : history.attempts) {
+    ++earlier_attempts_;
+    earlier_local_bytes_ += attempt.local_bytes;
+    earlier_remote_bytes_ += attempt.remote_bytes;
+    if (attempt.end == journal::End::kLost) ++losses_;
+    if (attempt.start_ns > 0) {
+      busy_ns_ += (attempt.end_ns - attempt.start_ns) * graph_.profile(attempt.task).shape.cores;
+    }
+  }
+  return Status();
+}
+
+bool RunDriver::IsUnwanted(TaskId task) const {
+  return task.value < flow_.unwanted.size() && flow_.unwanted[task.value] &&
+         recorder_.fate(task) == journal::TaskFate::kOpen;
+}
+
+void RunDriver::Begin(const Moment& moment) {
+  for (uint32_t i = 0; i < flow_.unwanted.size(); ++i) unwanted_ += IsUnwanted(TaskId(i)) ? 1 : 0;
+  phase_ = Phase::kGathering;
+  if (awaited_.empty()) EndGathering(moment);
+}
+
+void RunDriver::EndGathering(const Moment&) {
+  if (phase_ != Phase::kGathering) return;
+  phase_ = Phase::kRunning;
+  for (const std::string& name : awaited_) os::LogWarning(StrCat("node ", name, " has not come back"));
+  awaited_.clear();
+  unsure_.clear();
+  std::vector<core::Event> first;
+  const auto count = static_cast<uint32_t>(graph_.task_count());
+  first.push_back(core::TasksAdded{TaskId(0), count});
+  for (uint32_t i = 0; i < count; ++i) {
+    const TaskId task(i);
+    using As = core::TaskRestored::As;
+    switch (recorder_.fate(task)) {
+      case journal::TaskFate::kDone:
+        first.push_back(core::TaskRestored{task, As::kDone});
+        break;
+      case journal::TaskFate::kFailed:
+        first.push_back(core::TaskRestored{task, As::kFailed});
+        break;
+      case journal::TaskFate::kSkipped:
+      case journal::TaskFate::kCancelled:
+        first.push_back(core::TaskRestored{task, As::kSkipped});
+        break;
+      case journal::TaskFate::kOpen:
+        if (IsUnwanted(task)) first.push_back(core::TaskRestored{task, As::kDone});
+        break;
+    }
+  }
+  events_.insert(events_.begin(), std::make_move_iterator(first.begin()),
+                 std::make_move_iterator(first.end()));
+  Wake();
+}
+
+void RunDriver::Wake() {
+  if (wake_pending_) return;
+  wake_pending_ = true;
+  hooks_.wake();
+}
+
+// --- agents come and go
+
+Result<NodeId> RunDriver::Join(const Moment& moment, std::shared_ptr<wire::Channel> channel,
+                               const pb::FromAgent& message) {
+  const pb::AgentHello& hello = message.hello();
+  if (hello.version() != wire::kProtocolVersion) {
+    return Status(Code::kRefused,
+                  StrCat("the agent speaks version ", hello.version(), " of the protocol, this server ",
+                         wire::kProtocolVersion, "; all nodes must run the same harrow"));
+  }
+  if (hello.run_id() != flow_.settings.run_id)
+    return Status(Code::kRefused, "the agent belongs to another run");
+  if (hello.node().name().empty() || hello.node().slots() == 0) {
+    return Status(Code::kRefused, "the agent names no node, or one without slots");
+  }
+  Node& node = nodes_.Named(hello.node().name());
+  const bool same_agent = node.incarnation == hello.incarnation();
+  if (node.channel != nullptr && node.channel != channel) {
+    hooks_.drop_agent(std::exchange(node.channel, nullptr).get());
+  }
+  if (!same_agent && node.joined) Lose(moment, node, "its agent was started again");
+  node.channel = std::move(channel);
+  node.silent_ticks = 0;
+  node.profiles_sent.assign(graph_.profile_count(), false);
+  node.capacity = {
+      .slots = hello.node().slots(), .gpus = hello.node().gpus(), .memory = hello.node().memory()};
+  const bool rejoined = node.joined;
+  if (!same_agent) {
+    node.incarnation = hello.incarnation();
+    node.output_file = hello.output_file();
+    node.joined_ns = moment.wall_ns();
+    ++node.incarnations;
+    node.topology = hello.node().topology();
+    recorder_.Node(RecordOf(node, 0));
+    os::LogInfo(
+        StrCat("node ", node.name, " joined: ", node.capacity.slots, " slots, ", hello.node().topology()));
+  } else {
+    os::LogInfo(StrCat("node ", node.name, " is connected again"));
+  }
+  if (!rejoined) {
+    node.joined = true;
+    events_.push_back(core::NodeJoined{node.id, node.capacity});
+  }
+  most_slots_ = std::max(most_slots_, nodes_.joined_slots());
+  Welcome(node);
+  Reconcile(moment, node, hello);
+  awaited_.erase(node.name);
+  Handle(moment, node.id, message);
+  if (phase_ == Phase::kGathering && awaited_.empty() && unsure_.empty()) EndGathering(moment);
+  Wake();
+  return node.id;
+}
+
+void RunDriver::Welcome(Node& node) {
+  pb::Welcome* welcome = nodes_.Outbox(node).mutable_welcome();
+  welcome->set_version(wire::kProtocolVersion);
+  welcome->set_epoch(options_.epoch);
+  welcome->set_node(node.id.value);
+  welcome->set_submit_dir(flow_.settings.submit_dir);
+  for (const auto& [name, value] : flow_.settings.env) {
+    pb::EnvVar* variable = welcome->add_env();
+    variable->set_name(name);
+    variable->set_value(value);
+  }
+  welcome->set_output_limit(flow_.settings.output_limit);
+  welcome->set_heartbeat_ns(options_.heartbeat.count());
+  welcome->set_kill_wait_ns(options_.kill_wait.count());
+  welcome->set_shell(flow_.settings.shell);
+  welcome->set_lease_ns(flow_.settings.lease.count());
+}
+
+bool RunDriver::IsAt(TaskId task, NodeId node) const {
+  if (scheduler_.node(task) != node) return false;
+  const core::TaskState state = scheduler_.state(task);
+  return state == core::TaskState::kSent || state == core::TaskState::kRecalled ||
+         state == core::TaskState::kRunning;
+}
+
+bool RunDriver::NeverSent(TaskId task) const {
+  if (phase_ != Phase::kRunning) return recorder_.fate(task) == journal::TaskFate::kOpen;
+  const core::TaskState state = scheduler_.state(task);
+  return state == core::TaskState::kWaiting || state == core::TaskState::kReady;
+}
+
+void RunDriver::Adopt(Node& node, TaskId task, uint32_t attempt, int64_t start_ns) {
+  if (IsAt(task, node.id)) {
+    NoteStarted(task, node.id, start_ns);
+    events_.push_back(core::TaskStarted{task, node.id});
+  } else if (NeverSent(task) && recorder_.IsNew(task, attempt)) {
+    NoteStarted(task, node.id, start_ns);
+    events_.push_back(core::TaskStarted{task, node.id});
+  } else {
+    nodes_.Outbox(node).mutable_cancel()->add_task(task.value);
+  }
+}
+
+// Compares what the agent has with what the scheduler believes it has. What was sent and never arrived is
+// ready again.
+void RunDriver::Reconcile(const Moment&, Node& node, const pb::AgentHello& hello) {
+  const size_t count = graph_.task_count();
+  for (const pb::Attempt& attempt : hello.running()) {
+    if (attempt.task() < count) Adopt(node, TaskId(attempt.task()), attempt.attempt(), attempt.start_ns());
+  }
+  for (const uint32_t queued : hello.queued()) {
+    if (queued >= count || (phase_ == Phase::kRunning && IsAt(TaskId(queued), node.id))) continue;
+    nodes_.Outbox(node).add_take_back(queued);
+    if (phase_ == Phase::kGathering) unsure_.insert(queued);
+  }
+}
+
+void RunDriver::Disconnected(NodeId id, const wire::Channel* channel) {
+  Node* node = nodes_.Find(id);
+  if (node == nullptr || node->channel.get() != channel) return;
+  node->channel.reset();
+  os::LogWarning(StrCat("node ", node->name, ": the connection to its agent is gone"));
+}
+
+void RunDriver::Lose(const Moment& moment, Node& node, const std::string& why) {
+  os::LogWarning(StrCat("node ", node.name, " is lost: ", why));
+  for (auto it = running_.begin(); it != running_.end();) {
+    if (it->second.node != node.id) {
+      ++it;
+      continue;
+    }
+    const TaskId task(it->first);
+    const int64_t start_ns = it->second.start_ns;
+    ++it;
+    NoteEnded(task);
+    if (!IsAt(task, node.id)) continue;
+    ++losses_;
+    busy_ns_ += (moment.wall_ns() - start_ns) * graph_.profile(task).shape.cores;
+    journal::AttemptRecord record;
+    record.task = task;
+    record.attempt = recorder_.NextAttempt(task);
+    record.node = node.id;
+    record.end = journal::End::kLost;
+    record.start_ns = start_ns;
+    record.end_ns = moment.wall_ns();
+    record.message = why;
+    recorder_.Attempt(std::move(record));
+  }
+  for (uint32_t i = 0; phase_ == Phase::kRunning && i < graph_.task_count(); ++i) {
+    if (IsAt(TaskId(i), node.id)) perhaps_begun_.insert(i);
+  }
+  recorder_.Node(RecordOf(node, moment.wall_ns()));
+  node.joined = false;
+  node.running = 0;
+  events_.push_back(core::NodeLost{node.id});
+  Wake();
+}
+
+void RunDriver::Tick(const Moment& moment) {
+  for (const auto& node : nodes_.all()) {
+    if (node->joined && ++node->silent_ticks > options_.silent_ticks) {
+      Lose(moment, *node, "nothing was heard of its agent");
+      if (node->channel != nullptr) hooks_.drop_agent(std::exchange(node->channel, nullptr).get());
+    }
+  }
+  if (phase_ == Phase::kGathering && ++gather_ticks_ >= options_.gather_ticks) EndGathering(moment);
+}
+
+// --- what agents say
+
+void RunDriver::Handle(const Moment& moment, NodeId id, const pb::FromAgent& message) {
+  Node* node = nodes_.Find(id);
+  if (node == nullptr) return;
+  node->silent_ticks = 0;
+  if (message.has_heartbeat()) {
+    *nodes_.Outbox(*node).mutable_heartbeat() = message.heartbeat();
+    if (message.heartbeat().round_trip_ns() > 0) {
+      events_.push_back(core::RoundTripMeasured{id, Duration(message.heartbeat().round_trip_ns())});
+    }
+  }
+  if (message.has_started()) TakeStarted(id, message.started());
+  for (const pb::TasksEnded& ended : message.ended()) TakeEnded(moment, *node, ended);
+  for (const uint32_t task : message.returned().task()) {
+    if (task >= graph_.task_count()) continue;
+    unsure_.erase(task);
+    events_.push_back(core::TaskReturned{TaskId(task), id});
+  }
+  if (message.has_problem()) {
+    os::Log(message.problem().fatal() ? os::LogLevel::kError : os::LogLevel::kWarning,
+            StrCat("node ", node->name, ": ", message.problem().text()));
+  }
+  if (phase_ == Phase::kGathering && awaited_.empty() && unsure_.empty()) EndGathering(moment);
+  Wake();
+}
+
+void RunDriver::TakeStarted(NodeId id, const pb::TasksStarted& started) {
+  for (int i = 0; i < started.task_size(); ++i) {
+    const uint32_t index = started.task(i);
+    if (index >= graph_.task_count()) continue;
+    const TaskId task(index);
+    unsure_.erase(index);
+    if (!IsAt(task, id) && !NeverSent(task)) continue;
+    NoteStarted(task, id, i < started.start_ns_size() ? started.start_ns(i) : 0);
+    events_.push_back(core::TaskStarted{task, id});
+  }
+}
+
+void RunDriver::TakeEnded(const Moment& moment, Node& node, const pb::TasksEnded& ended) {
+  for (const pb::Attempt& attempt : ended.attempt()) TakeAttempt(moment, node, attempt);
+  recorder_.AcknowledgeLater(node.id, node.incarnation, ended.sequence());
+}
+
+void RunDriver::TakeAttempt(const Moment&, Node& node, const pb::Attempt& attempt) {
+  if (attempt.task() >= graph_.task_count()) return;
+  const TaskId task(attempt.task());
+  unsure_.erase(task.value);
+  if (!recorder_.IsNew(task, attempt.attempt())) return;
+  const bool here = IsAt(task, node.id);
+  if (!here && !NeverSent(task)) return;  // it was given to another node meanwhile
+  const graph::Profile& profile = graph_.profile(task);
+  journal::AttemptRecord record = AttemptFromProto(attempt, node.id);
+  const int64_t run_ns = record.start_ns > 0 ? std::max<int64_t>(0, record.end_ns - record.start_ns) : 0;
+  busy_ns_ += run_ns * profile.shape.cores;
+  ++node.ended;
+  NoteEnded(task);
+  if (hooks_.attempt_ended) hooks_.attempt_ended(record);
+  recorder_.Attempt(std::move(record));
+  if (attempt.output_sizes_size() > 0) {
+    const auto outputs = graph_.outputs(task);
+    for (int i = 0; i < attempt.output_sizes_size() && i < static_cast<int>(outputs.size()); ++i) {
+      if (attempt.output_sizes(i) >= 0) {
+        events_.push_back(core::FileStored{outputs[i], node.id, attempt.output_sizes(i)});
+      }
+    }
+  }
+  if (!here) events_.push_back(core::TaskStarted{task, node.id});
+  events_.push_back(core::TaskEnded{task, node.id, OutcomeOf(attempt), Duration(run_ns)});
+}
+
+core::Outcome RunDriver::OutcomeOf(const pb::Attempt& attempt) const {
+  switch (attempt.end()) {
+    case pb::Attempt::CANCELLED:
+      return core::Cancelled{};
+    case pb::Attempt::INTERRUPTED:
+      return core::Interrupted{};
+    case pb::Attempt::LOST:
+    case pb::Attempt::RUNNING:
+      return core::Lost{};
+    default:
+      break;
+  }
+  const int32_t code = ExitCodeOf(attempt);
+  if (attempt.end() == pb::Attempt::EXITED && code == 0) return core::Done{};
+  const std::vector<int32_t>& retry_on = graph_.profile(TaskId(attempt.task())).retry_on;
+  const bool retryable =
+      retry_on.empty() || std::find(retry_on.begin(), retry_on.end(), code) != retry_on.end();
+  return core::Failed{code, retryable};
+}
+
+void RunDriver::NoteStarted(TaskId task, NodeId node, int64_t start_ns) {
+  const uint32_t cores = graph_.profile(task).shape.cores;
+  if (!running_.try_emplace(task.value, Running{node, start_ns, cores}).second) return;
+  running_cores_ += cores;
+  running_start_ns_ += start_ns * cores;
+  if (Node* at = nodes_.Find(node)) ++at->running;
+}
+
+void RunDriver::NoteEnded(TaskId task) {
+  const auto found = running_.find(task.value);
+  if (found == running_.end()) return;
+  running_cores_ -= found->second.cores;
+  running_start_ns_ -= found->second.start_ns * found->second.cores;
+  if (Node* at = nodes_.Find(found->second.node); at != nullptr && at->running > 0) --at->running;
+  running_.erase(found);
+}
+
+// --- what follows
+
+void RunDriver::Flush(const Moment& moment) {
+  wake_pending_ = false;
+  if (phase_ == Phase::kRunning && !events_.empty()) {
+    actions_.clear();
+    scheduler_.HandleAll(moment.now, events_, &actions_);
+    events_.clear();
+    for (const core::Action& action : actions_) Act(moment, action);
+  }
+  SendAll();
+}
+
+void RunDriver::Act(const Moment&, const core::Action& action) {
+  if (const auto* start = std::get_if<core::StartTask>(&action)) {
+    Start(*start);
+  } else if (const auto* settled = std::get_if<core::TaskSettled>(&action)) {
+    const bool stays_open = interrupted_ && settled->state == core::FinalState::kSkipped && !settled->because;
+    if (!IsUnwanted(settled->task) && !stays_open)
+      recorder_.Fate(settled->task, FateOf(settled->state), settled->because);
+  } else if (const auto* back = std::get_if<core::TakeBack>(&action)) {
+    if (Node* node = nodes_.Find(back->node)) nodes_.Outbox(*node).add_take_back(back->task.value);
+  } else if (const auto* cancel = std::get_if<core::CancelTask>(&action)) {
+    if (Node* node = nodes_.Find(cancel->node))
+      nodes_.Outbox(*node).mutable_cancel()->add_task(cancel->task.value);
+  } else {
+    complete_ = true;
+  }
+}
+
+void RunDriver::Start(const core::StartTask& start) {
+  Node* node = nodes_.Find(start.node);
+  if (node == nullptr) return;
+  pb::ToAgent& out = nodes_.Outbox(*node);
+  const TaskId task = start.task;
+  const ProfileId profile = graph_.profile_id(task);
+  if (!node->profiles_sent[profile.value]) {
+    node->profiles_sent[profile.value] = true;
+    ProfileToProto(graph_.profile(profile), profile.value, out.add_profile());
+  }
+  pb::Task* message = out.add_start();
+  const uint32_t attempt = recorder_.NextAttempt(task);
+  message->set_id(task.value);
+  message->set_attempt(attempt);
+  message->set_profile(profile.value);
+  message->set_form(static_cast<uint32_t>(graph_.form(task)));
+  const std::string_view command = graph_.command(task), name = graph_.given_name(task);
+  message->set_command(command.data(), command.size());
+  if (!name.empty()) message->set_name(name.data(), name.size());
+  message->set_ahead(start.ahead);
+  const auto outputs = graph_.outputs(task);
+  if (outputs.empty()) return;
+  if (attempt > 1 || options_.epoch > 1 || perhaps_begun_.contains(task.value)) {
+    for (const FileId file : outputs) message->add_remove_first(std::string(graph_.file_name(file)));
+  }
+  if (options_.nodes_expected > 1 && flow_.settings.locality && !graph_.successors(task).empty()) {
+    for (const FileId file : outputs) message->add_outputs(std::string(graph_.file_name(file)));
+  }
+}
+
+void RunDriver::SendAll() {
+  nodes_.SendAll();
+}
+
+void RunDriver::Committed(uint64_t sequence) {
+  bool any = false;
+  recorder_.Committed(sequence, [&](NodeId id, uint64_t incarnation, uint64_t agent_sequence) {
+    Node* node = nodes_.Find(id);
+    if (node == nullptr || node->incarnation != incarnation) return;
+    nodes_.Outbox(*node).mutable_committed()->set_sequence(agent_sequence);
+    any = true;
+  });
+  if (any) Wake();
+}
+
+void RunDriver::Cancel(const std::vector<TaskId>& tasks) {
+  for (const TaskId task : tasks) events_.push_back(core::CancelRequested{task});
+  Wake();
+}
+
+void RunDriver::Interrupt(const Moment& moment) {
+  if (interrupted_) return;
+  interrupted_ = true;
+  EndGathering(moment);
+  Flush(moment);  // what is believed to run is up to date
+  events_.push_back(core::DrainRequested{});
+  for (uint32_t i = 0; i < graph_.task_count(); ++i) {
+    const core::TaskState state = scheduler_.state(TaskId(i));
+    if (state != core::TaskState::kSent && state != core::TaskState::kRecalled &&
+        state != core::TaskState::kRunning) {
+      continue;
+    }
+    Node* node = nodes_.Find(scheduler_.node(TaskId(i)));
+    if (node == nullptr) continue;
+    pb::CancelTasks* cancel = nodes_.Outbox(*node).mutable_cancel();
+    cancel->set_interrupted(true);
+    cancel->add_task(i);
+  }
+  Wake();
+}
+
+void RunDriver::EndTime(const Moment& moment, WallTime end) {
+  const Duration left = end - moment.wall - flow_.settings.end_margin;
+  events_.push_back(core::EndTimeKnown{moment.now + left});
+  Wake();
+}
+
+void RunDriver::ShutDownAgents(const std::string& reason) {
+  for (const auto& node : nodes_.all()) {
+    if (node->channel != nullptr) nodes_.Outbox(*node).mutable_shutdown()->set_reason(reason);
+  }
+  SendAll();
+}
+
+void RunDriver::RecordNodesLeft(const Moment& moment) {
+  for (const auto& node : nodes_.all()) {
+    if (!node->joined) continue;
+    recorder_.Node(RecordOf(*node, moment.wall_ns()));
+  }
+}
+
+// --- answers
+
+void RunDriver::Snapshot(const Moment& moment, bool with_nodes, pb::Progress* progress) const {
+  const core::Counts& counts = scheduler_.counts();
+  // What is not wanted counts as done for the scheduler, and not at all for people.
+  progress->set_total(graph_.task_count() - unwanted_);
+  progress->set_done(counts.done > unwanted_ ? counts.done - unwanted_ : 0);
+  progress->set_failed(counts.failed);
+  progress->set_skipped(counts.skipped);
+  progress->set_cancelled(counts.cancelled);
+  progress->set_running(std::min<uint64_t>(counts.running + counts.sent, nodes_.joined_slots()));
+  progress->set_attempts(earlier_attempts_ + counts.attempts);
+  progress->set_losses(losses_);
+  progress->set_local_bytes(static_cast<uint64_t>(earlier_local_bytes_) + counts.local_bytes);
+  progress->set_remote_bytes(static_cast<uint64_t>(earlier_remote_bytes_) + counts.remote_bytes);
+  progress->set_elapsed_ns((moment.wall - flow_.settings.started).count());
+  progress->set_busy_core_ns(busy_ns_ + running_cores_ * moment.wall_ns() - running_start_ns_);
+  progress->set_slots(most_slots_);
+  progress->set_complete(complete_);
+  progress->set_epoch(options_.epoch);
+  progress->set_stopping(interrupted_);
+  if (!with_nodes) return;
+  for (const auto& node : nodes_.all()) {
+    pb::NodeStatus* status = progress->add_node();
+    status->set_name(node->name);
+    status->set_slots(node->capacity.slots);
+    status->set_running(node->running);
+    status->set_ended(node->ended);
+    status->set_state(node->joined ? "joined" : "lost");
+    status->set_incarnations(node->incarnations);
+  }
+}
+
+std::string RunDriver::Explain(TaskId task) const {
+  const core::Explanation why = scheduler_.Explain(task);
+  std::string text =
+      StrCat("task ", graph_.TaskName(task), " (level ", graph_.level(task), "): ", why.text, "\n");
+  if (!why.waits_for.empty()) {
+    text += "waits for:";
+    for (const TaskId before : why.waits_for) text += StrCat(" ", graph_.TaskName(before));
+    text += "\n";
+  }
+  if (!why.candidates.empty()) {
+    text += "candidate nodes:";
+    for (const NodeId id : why.candidates) {
+      const Node* node = nodes_.Find(id);
+      text += StrCat(" ", node == nullptr ? "?" : node->name);
+    }
+    text += "\n";
+  }
+  if (const Node* node = nodes_.Find(why.node)) text += StrCat("node: ", node->name, "\n");
+  return text;
+}
+
+}  // namespace harrow::server

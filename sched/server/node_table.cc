@@ -1,0 +1,49 @@
+#include "server/node_table.h"
+
+#include <algorithm>
+
+namespace harrow::server {
+
+Node& NodeTable::Named(const std::string& name) {
+  const auto [found, added] = by_name_.try_emplace(name, NodeId(static_cast<uint32_t>(nodes_.size())));
+  if (added) {
+    nodes_.push_back(std::make_unique<Node>());
+    nodes_.back()->id = found->second;
+    nodes_.back()->name = name;
+  }
+  return *nodes_[found->second.value];
+}
+
+pb::ToAgent& NodeTable::Outbox(Node& node) {
+  if (!node.outbox_used) {
+    node.outbox_used = true;
+    used_.push_back(node.id);
+  }
+  return node.outbox;
+}
+
+void NodeTable::SendAll() {
+  for (const NodeId id : used_) {
+    Node& node = *nodes_[id.value];
+    node.outbox_used = false;
+    if (node.channel != nullptr) {
+      node.outbox.SerializeToString(&buffer_);
+      node.channel->Send(buffer_);
+    }
+    node.outbox.Clear();
+  }
+  used_.clear();
+}
+
+size_t NodeTable::connected_count() const {
+  return static_cast<size_t>(
+      std::count_if(nodes_.begin(), nodes_.end(), [](const auto& node) { return node->channel != nullptr; }));
+}
+
+uint32_t NodeTable::joined_slots() const {
+  uint32_t slots = 0;
+  for (const auto& node : nodes_) slots += node->joined ? node->capacity.slots : 0;
+  return slots;
+}
+
+}  // namespace harrow::server

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/resources.h"
+#include "wire/channel.h"
+#include "wire/harrow.pb.h"
+
+namespace harrow::server {
+
+/// A node as the server sees it: its present agent, if any, and what is to be sent to it next.
+struct Node {
+  NodeId id;
+  std::string name;
+  std::string topology;  // one line for people
+  NodeCapacity capacity;
+  uint64_t incarnation = 0;
+  uint32_t incarnations = 0;  // agents seen
+  uint32_t output_file = 0;
+  int64_t joined_ns = 0;
+  bool joined = false;  // the scheduler knows it
+  uint32_t silent_ticks = 0;
+  uint64_t ended = 0;    // attempts
+  uint32_t running = 0;  // reported as started
+  std::shared_ptr<wire::Channel> channel;
+  std::vector<bool> profiles_sent;
+  pb::ToAgent outbox;
+  bool outbox_used = false;
+};
+
+/// All nodes of a run by id and name. Names keep their ids over agents' and servers' lives.
+class NodeTable {
+ public:
+  Node& Named(const std::string& name);
+  Node* Find(NodeId id) { return id.value < nodes_.size() ? nodes_[id.value].get() : nullptr; }
+  const Node* Find(NodeId id) const { return id.value < nodes_.size() ? nodes_[id.value].get() : nullptr; }
+  const std::vector<std::unique_ptr<Node>>& all() const { return nodes_; }
+  /// To be sent with the next SendAll.
+  pb::ToAgent& Outbox(Node& node);
+  /// One message to each node that has something to be told; what is for a node without an agent is dropped.
+  void SendAll();
+  size_t connected_count() const;
+  uint32_t joined_slots() const;
+
+ private:
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::unordered_map<std::string, NodeId> by_name_;
+  std::vector<NodeId> used_;  // nodes with an outbox in use
+  std::string buffer_;
+};
+
+}  // namespace harrow::server

@@ -1,0 +1,451 @@
+#include "server/server.h"
+
+#include <algorithm>
+#include <list>
+#include <optional>
+#include <unistd.h>
+#include <unordered_map>
+#include <utility>
+
+#include "base/text.h"
+#include "formats/identity.h"
+#include "os/log.h"
+#include "server/client_session.h"
+#include "server/driver.h"
+#include "server/flow_store.h"
+#include "server/progress_pipe.h"
+#include "wire/rendezvous.h"
+
+// The life of a server. Start: flow and journal are read, the next epoch is taken, RUN/server tells where it
+// listens. Then one loop: channels call the driver, the driver asks to be flushed once a turn. The journal's
+// thread posts what it has committed. The end comes in three steps, each when the one before is known to be
+// done:
+//   kRunning -> kRecording  all tasks are settled; what is queued for the journal gets to disk
+//            -> kLeaving    agents know that their results are safe, and end
+//            -> the journal becomes a plain file, RUN/server goes, the loop stops
+// A journal that fails ends the run at once: what is not recorded will run again with --resume.
+
+namespace harrow::server {
+namespace {
+
+constexpr Duration kProgressEvery = std::chrono::milliseconds(200);
+constexpr Duration kTick = std::chrono::seconds(1);
+constexpr Duration kEndTimeEvery = std::chrono::minutes(1);
+constexpr Duration kLeaveTime = std::chrono::seconds(10);
+constexpr size_t kTaskRecordsAtOnce = 4096;
+constexpr size_t kMaxProblem = 2000;
+
+std::string HostName() {
+  char name[256] = {};
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+}  // namespace
+
+struct Server::Impl {
+  /// A connection of an agent, before and after it has said who it is.
+  struct AgentSession {
+    std::shared_ptr<wire::Channel> channel;
+    NodeId node;
+  };
+  enum class Phase { kRunning, kRecording, kLeaving, kOver };
+
+  Impl(os::EventLoop* l, os::FileSystem* f, os::Clock* c, batch::Batch* b, ServerOptions o)
+      : loop(l), fs(f), clock(c), batch(b), options(std::move(o)), progress(options.progress_fd) {}
+
+  Moment Now() const { return {loop->Now(), clock->Now()}; }
+
+  // --- start
+  Status Start();
+  Status OpenJournal(const journal::History& history);
+  void RecordStart(const journal::History& history);
+  Status Announce();
+  wire::ChannelHandler Accept(std::shared_ptr<wire::Channel> channel);
+  wire::ChannelHandler AcceptAgent(std::shared_ptr<wire::Channel> channel);
+  Status TakeFromAgent(AgentSession* session, std::string_view bytes);
+  void DropAgent(const wire::Channel* key);
+  wire::ChannelHandler AcceptClient(std::shared_ptr<wire::Channel> channel);
+
+  // --- run
+  void Flush();
+  void TickTimer();
+  void ProgressTimer();
+  void EndTimeTimer();
+  void WriteProgress();
+  void FeedTasks();
+  void Committed(uint64_t sequence);
+  void JournalFailed(const Status& why);
+
+  // --- end
+  void GoOn();
+  void Leave();
+  void Finish();
+  ServerEnd EndOf() const;
+  std::string CannotGoOn() const;
+  bool tasks_fed() const { return next_record >= flow->graph.task_count(); }
+
+  os::EventLoop* loop;
+  os::FileSystem* fs;
+  os::Clock* clock;
+  batch::Batch* batch;
+  ServerOptions options;
+  ProgressWriter progress;
+
+  std::optional<StoredFlow> flow;
+  uint64_t epoch = 1;
+  std::unique_ptr<journal::Journal> journal;
+  std::unique_ptr<RunDriver> driver;
+  wire::Credentials credentials;
+  std::unique_ptr<wire::Listener> listener;
+  std::unordered_map<const wire::Channel*, AgentSession> agents;
+  std::list<ClientSession> clients;
+  pb::FromAgent from_agent;  // reused for every message
+
+  std::vector<formats::Identity> identities;
+  std::vector<bool> has_record;  // tasks that the journal's task table names
+  uint32_t next_record = 0;
+  uint64_t committed = 0;
+  uint64_t fed_until = 0;  // journal sequence of the last task records
+
+  Phase phase = Phase::kRunning;
+  std::string problem;
+  bool journal_failed = false;
+};
+
+Server::Server(os::EventLoop* loop, os::FileSystem* fs, os::Clock* clock, batch::Batch* batch,
+               ServerOptions options)
+    : impl_(std::make_unique<Impl>(loop, fs, clock, batch, std::move(options))) {}
+Server::~Server() = default;
+
+Status Server::Start() {
+  Status status = impl_->Start();
+  if (!status.ok()) {
+    impl_->problem = status.message();
+    impl_->WriteProgress();
+  }
+  return status;
+}
+
+ServerEnd Server::Run() {
+  impl_->loop->Run();
+  return impl_->EndOf();
+}
+
+void Server::Interrupt() {
+  if (impl_->phase != Impl::Phase::kRunning) return;
+  os::LogWarning("interrupted: nothing more is started");
+  impl_->driver->Interrupt(impl_->Now());
+}
+
+// --- start
+
+Status Server::Impl::Start() {
+  Result<StoredFlow> stored = ReadFlow(*fs, options.run_dir);
+  if (!stored.ok()) return stored.status();
+  flow.emplace(std::move(*stored));
+  Result<std::vector<batch::GrantedNode>> nodes = batch->Nodes();
+  if (!nodes.ok()) return nodes.status();
+
+  journal::History history;
+  Result<journal::History> read = journal::ReadHistory(options.run_dir);
+  if (read.ok()) {
+    history = std::move(*read);
+  } else if (read.status().code() != Code::kNotFound) {
+    return read.status();
+  }
+  HARROW_RETURN_IF_ERROR(OpenJournal(history));
+
+  DriverOptions driver_options;
+  driver_options.epoch = epoch;
+  driver_options.nodes_expected = static_cast<uint32_t>(nodes->size());
+  RunDriver::Hooks hooks;
+  hooks.wake = [this] { loop->Post([this] { Flush(); }); };
+  hooks.drop_agent = [this](const wire::Channel* channel) { DropAgent(channel); };
+  hooks.attempt_ended = [this](const journal::AttemptRecord& record) {
+    for (ClientSession& client : clients) client.AttemptEnded(record);
+  };
+  driver = std::make_unique<RunDriver>(*flow, driver_options, journal.get(), std::move(hooks));
+  HARROW_RETURN_IF_ERROR(driver->Restore(history));
+  RecordStart(history);
+  HARROW_RETURN_IF_ERROR(Announce());
+
+  driver->Begin(Now());
+  TickTimer();
+  ProgressTimer();
+  EndTimeTimer();
+  FeedTasks();
+  return Status();
+}
+
+Status Server::Impl::OpenJournal(const journal::History& history) {
+  const RunSettings& settings = flow->settings;
+  for (const auto& [key, value] : history.facts) {
+    if (key == "flow_id" && value != settings.flow_id) {
+      return Status(Code::kDamaged, StrCat(options.run_dir,
+                                           ": flow and journal do not belong together; go on with harrow "
+                                           "run --resume --run-dir ",
+                                           options.run_dir));
+    }
+  }
+  if (!history.run_id.empty() && history.run_id != settings.run_id) {
+    return Status(Code::kDamaged,
+                  StrCat(options.run_dir, ": the journal belongs to another run than the flow"));
+  }
+  epoch = history.epoch + 1;
+  journal::Journal::Options journal_options;
+  journal_options.run_id = settings.run_id;
+  journal_options.epoch = epoch;
+  journal_options.sync = settings.sync_journal;
+  Result<std::unique_ptr<journal::Journal>> opened = journal::Journal::Open(options.run_dir, journal_options);
+  if (!opened.ok()) return opened.status();
+  journal = std::move(*opened);
+  journal->SetCallbacks([this](uint64_t sequence) { loop->Post([this, sequence] { Committed(sequence); }); },
+                        [this](Status why) { loop->Post([this, why] { JournalFailed(why); }); });
+  has_record.assign(flow->graph.task_count(), false);
+  for (const journal::TaskRecord& task : history.tasks) {
+    if (task.task.value < has_record.size()) has_record[task.task.value] = true;
+  }
+  return Status();
+}
+
+void Server::Impl::RecordStart(const journal::History& history) {
+  const RunSettings& settings = flow->settings;
+  Recorder& recorder = driver->recorder();
+  recorder.Fact("flow_id", settings.flow_id);
+  recorder.Fact("name", settings.name);
+  recorder.Fact("order", order::PolicyName(settings.order));
+  recorder.Fact("submit_dir", settings.submit_dir);
+  recorder.Fact("started_ns", StrCat(settings.started.time_since_epoch().count()));
+  recorder.Fact("version", StrCat(kFlowVersion));
+  if (!settings.job_id.empty()) recorder.Fact("job_id", settings.job_id);
+  const bool ended_before = std::any_of(history.facts.begin(), history.facts.end(), [](const auto& fact) {
+    return fact.first == "ended_ns" && !fact.second.empty();
+  });
+  if (ended_before) recorder.Fact("ended_ns", "");
+}
+
+Status Server::Impl::Announce() {
+  credentials = {.run_id = flow->settings.run_id, .key = wire::NewKey()};
+  Result<std::unique_ptr<wire::Listener>> listening =
+      wire::Listen(loop, batch->ListenHosts(), 0, credentials, wire::Limits(),
+                   [this](std::shared_ptr<wire::Channel> channel) { return Accept(std::move(channel)); });
+  if (!listening.ok()) return listening.status();
+  listener = std::move(*listening);
+  wire::Rendezvous rendezvous;
+  rendezvous.run_id = credentials.run_id;
+  rendezvous.epoch = epoch;
+  rendezvous.addresses = listener->addresses();
+  rendezvous.key = credentials.key;
+  rendezvous.host = HostName();
+  rendezvous.pid = getpid();
+  os::LogInfo(StrCat("server of epoch ", epoch, " listens on ", rendezvous.addresses.front(), "; ",
+                     flow->graph.task_count(), " tasks"));
+  return wire::WriteRendezvous(*fs, options.run_dir, rendezvous);
+}
+
+wire::ChannelHandler Server::Impl::Accept(std::shared_ptr<wire::Channel> channel) {
+  return channel->role() == wire::Role::kAgent ? AcceptAgent(std::move(channel))
+                                               : AcceptClient(std::move(channel));
+}
+
+wire::ChannelHandler Server::Impl::AcceptAgent(std::shared_ptr<wire::Channel> channel) {
+  const wire::Channel* key = channel.get();
+  agents[key].channel = std::move(channel);
+  wire::ChannelHandler handler;
+  handler.on_message = [this, key](std::string_view bytes) {
+    const auto found = agents.find(key);
+    if (found == agents.end()) return;
+    const Status taken = TakeFromAgent(&found->second, bytes);
+    if (taken.ok()) return;
+    os::LogWarning(StrCat("agent at ", key->peer(), ": ", taken.message()));
+    pb::ToAgent refusal;
+    refusal.mutable_shutdown()->set_reason(taken.message());
+    refusal.mutable_shutdown()->set_refused(true);
+    found->second.channel->Send(refusal.SerializeAsString());
+    driver->Disconnected(found->second.node, key);
+    DropAgent(key);
+  };
+  handler.on_closed = [this, key](const Status& why) {
+    const auto found = agents.find(key);
+    if (found == agents.end()) return;
+    os::LogInfo(StrCat("agent at ", key->peer(), ": ", why.message()));
+    if (found->second.node) driver->Disconnected(found->second.node, key);
+    agents.erase(found);
+    loop->Post([this] { GoOn(); });
+  };
+  return handler;
+}
+
+Status Server::Impl::TakeFromAgent(AgentSession* session, std::string_view bytes) {
+  if (!from_agent.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return Status(Code::kDamaged, "what it sent is no message");
+  }
+  if (session->node) {
+    driver->Handle(Now(), session->node, from_agent);
+    return Status();
+  }
+  if (!from_agent.has_hello()) return Status(Code::kRefused, "it did not say who it is");
+  if (phase >= Phase::kLeaving) return Status(Code::kRefused, "the run is over");
+  const Result<NodeId> joined = driver->Join(Now(), session->channel, from_agent);
+  if (joined.ok()) session->node = *joined;
+  return joined.status();
+}
+
+void Server::Impl::DropAgent(const wire::Channel* key) {
+  const auto found = agents.find(key);
+  if (found == agents.end()) return;
+  found->second.channel->Close();
+  // Not now: it may be that channel whose message is being handled.
+  loop->Post([held = std::move(found->second.channel)] {});
+  agents.erase(found);
+}
+
+wire::ChannelHandler Server::Impl::AcceptClient(std::shared_ptr<wire::Channel> channel) {
+  const wire::Channel* key = channel.get();
+  clients.emplace_back(std::move(channel), &*flow, driver.get(), [this] { return Now(); });
+  const auto session = std::prev(clients.end());
+  wire::ChannelHandler handler;
+  handler.on_message = [session](std::string_view bytes) { session->OnMessage(bytes); };
+  handler.on_closed = [this, key](const Status&) {
+    clients.remove_if([key](const ClientSession& client) { return client.channel() == key; });
+  };
+  return handler;
+}
+
+// --- run
+
+void Server::Impl::Flush() {
+  driver->Flush(Now());
+  GoOn();
+}
+
+void Server::Impl::TickTimer() {
+  driver->Tick(Now());
+  loop->After(kTick, [this] { TickTimer(); });
+}
+
+void Server::Impl::ProgressTimer() {
+  WriteProgress();
+  for (ClientSession& client : clients) client.SendProgress();
+  loop->After(kProgressEvery, [this] { ProgressTimer(); });
+}
+
+void Server::Impl::EndTimeTimer() {
+  if (const std::optional<WallTime> end = batch->EndTime()) {
+    driver->EndTime(Now(), *end);
+    loop->After(kEndTimeEvery, [this] { EndTimeTimer(); });
+  }
+}
+
+void Server::Impl::WriteProgress() {
+  pb::Progress figures;
+  if (driver != nullptr) driver->Snapshot(Now(), false, &figures);
+  figures.set_complete(phase == Phase::kOver);
+  figures.set_problem(problem.substr(0, kMaxProblem));
+  progress.Write(figures);
+}
+
+// The task table goes to the journal in pieces, the next when the last is on disk, so that results need not
+// wait.
+void Server::Impl::FeedTasks() {
+  if (tasks_fed() || fed_until > committed) return;
+  if (identities.empty()) identities = formats::Identities(flow->graph);
+  const graph::Graph& graph = flow->graph;
+  std::vector<journal::TaskRecord> records;
+  for (; !tasks_fed() && records.size() < kTaskRecordsAtOnce; ++next_record) {
+    const TaskId task(next_record);
+    if (has_record[next_record] || driver->IsUnwanted(task)) continue;
+    records.push_back({.task = task,
+                       .name = graph.TaskName(task),
+                       .kind = graph.kind(task) ? std::string(graph.kind_name(graph.kind(task))) : "",
+                       .identity_high = identities[next_record].high,
+                       .identity_low = identities[next_record].low,
+                       .level = graph.level(task),
+                       .cores = graph.profile(task).shape.cores});
+  }
+  if (!records.empty()) {
+    driver->recorder().Tasks(std::move(records));
+    fed_until = driver->recorder().added();
+  }
+  if (tasks_fed()) identities = {};
+}
+
+void Server::Impl::Committed(uint64_t sequence) {
+  committed = std::max(committed, sequence);
+  driver->Committed(sequence);
+  FeedTasks();
+  GoOn();
+}
+
+void Server::Impl::JournalFailed(const Status& why) {
+  if (journal_failed) return;
+  journal_failed = true;
+  problem = StrCat("the journal cannot be written: ", why.message(),
+                   "; the run has been stopped, nothing recorded is "
+                   "lost; go on with harrow run --resume --run-dir ",
+                   options.run_dir);
+  os::LogError(problem);
+  if (phase >= Phase::kLeaving) return;
+  driver->Interrupt(Now());
+  Leave();
+}
+
+// --- end
+
+void Server::Impl::GoOn() {
+  if (phase == Phase::kRunning && driver->complete() && tasks_fed()) {
+    phase = Phase::kRecording;
+    driver->RecordNodesLeft(Now());
+    driver->recorder().Fact("ended_ns", StrCat(Now().wall_ns()));
+  }
+  if (phase == Phase::kRecording && driver->recorder().all_committed()) Leave();
+  if (phase == Phase::kLeaving && agents.empty()) Finish();
+}
+
+void Server::Impl::Leave() {
+  phase = Phase::kLeaving;
+  driver->Flush(Now());
+  driver->ShutDownAgents(journal_failed ? "the journal cannot be written" : "the run is over");
+  loop->After(kLeaveTime, [this] { Finish(); });
+  if (agents.empty()) Finish();
+}
+
+void Server::Impl::Finish() {
+  if (phase == Phase::kOver) return;
+  phase = Phase::kOver;
+  if (!journal_failed) {
+    if (const Status closed = journal->Close(); !closed.ok()) {
+      journal_failed = true;
+      problem = StrCat("the journal cannot be written: ", closed.message());
+    }
+  }
+  if (EndOf() == ServerEnd::kCannotGoOn && problem.empty()) problem = CannotGoOn();
+  (void)fs->Remove(StrCat(options.run_dir, "/server"));
+  WriteProgress();
+  for (ClientSession& client : clients) {
+    client.SendProgress();
+    client.Close();
+  }
+  os::LogInfo(StrCat("the run is over: ", static_cast<int>(EndOf())));
+  // Channels still have to send what is queued.
+  loop->Post([this] { loop->Stop(); });
+}
+
+std::string Server::Impl::CannotGoOn() const {
+  pb::Progress figures;
+  driver->Snapshot(Now(), false, &figures);
+  const uint64_t settled = figures.done() + figures.failed() + figures.skipped() + figures.cancelled();
+  return StrCat(figures.total() - settled, " tasks could not be started; harrow explain TASK tells why");
+}
+
+ServerEnd Server::Impl::EndOf() const {
+  if (journal_failed) return ServerEnd::kCannotGoOn;
+  pb::Progress figures;
+  driver->Snapshot(Now(), false, &figures);
+  if (driver->interrupted()) return ServerEnd::kInterrupted;
+  if (figures.failed() + figures.skipped() + figures.cancelled() > 0) return ServerEnd::kSomeFailed;
+  return figures.done() == figures.total() ? ServerEnd::kAllDone : ServerEnd::kCannotGoOn;
+}
+
+}  // namespace harrow::server

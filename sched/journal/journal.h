@@ -40,6 +40,7 @@ struct AttemptRecord {
   std::string message;
   std::string cores;                // PUs it was pinned to, as a list "0-3,8"; empty: not pinned
   int64_t local_bytes = 0, remote_bytes = 0;  // input bytes by where they were when assigned
+  bool operator==(const AttemptRecord&) const = default;
 };
 struct TaskRecord {
   TaskId task;
@@ -48,11 +49,13 @@ struct TaskRecord {
   uint64_t identity_high = 0, identity_low = 0;  // XXH3-128 of name, command, env, cwd, in, out
   int32_t level = 0;
   uint32_t cores = 1;
+  bool operator==(const TaskRecord&) const = default;
 };
 struct FateRecord {
   TaskId task;
   TaskFate fate = TaskFate::kOpen;
   TaskId because;
+  bool operator==(const FateRecord&) const = default;
 };
 struct NodeRecord {
   NodeId node;
@@ -62,6 +65,7 @@ struct NodeRecord {
   uint32_t output_file = 0;
   int64_t joined_ns = 0, left_ns = 0;
   std::string topology;
+  bool operator==(const NodeRecord&) const = default;
 };
 
 /// What a journal holds, read back. Tasks without a fate are open.
@@ -84,17 +88,21 @@ class Journal {
     Duration group_time = std::chrono::milliseconds(100);
     bool sync = true;               // synchronous = FULL
     std::string run_id;
-    uint64_t epoch = 1;
+    uint64_t epoch = 1;             // larger than History::epoch of what is there
   };
-  /// Makes or opens the journal of a run directory whose owner the caller is (journal/owner.h). kDamaged names what
-  /// does not read; nothing is repaired silently.
-  static Result<std::unique_ptr<Journal>> Open(const std::string& run_dir, const Options& options);
+  /// Makes or opens the journal of a run directory whose owner the caller is (journal/owner.h). What is there is
+  /// verified first, and handed out in `history` if that is not null (as ReadHistory would, without reading twice).
+  /// kDamaged names what does not read; nothing is repaired silently. kRefused: a newer format.
+  static Result<std::unique_ptr<Journal>> Open(const std::string& run_dir, const Options& options,
+                                               History* history = nullptr);
   virtual ~Journal() = default;     // commits what is queued
 
   // Each returns at once; `sequence` counts calls from 1.
   virtual uint64_t Add(AttemptRecord record) = 0;
   virtual uint64_t Add(FateRecord record) = 0;
   virtual uint64_t Add(NodeRecord record) = 0;
+  /// In the order of their ids, also from call to call; tasks that the journal holds already are passed over. Many are
+  /// written in pieces, so that other records need not wait; their sequence is committed with the last piece.
   virtual uint64_t Add(std::vector<TaskRecord> tasks) = 0;
   virtual uint64_t SetFact(std::string_view key, std::string_view value) = 0;
 
@@ -107,7 +115,8 @@ class Journal {
   virtual Status Close() = 0;
 };
 
-/// Reads a journal that no server holds (or a copy); runs SQLite's integrity check first. kDamaged, kNotFound.
+/// Reads a journal that no server holds (or a copy) and verifies every record; changes nothing, also when a killed
+/// server left its WAL. kNotFound, kDamaged, kRefused (a newer format).
 Result<History> ReadHistory(const std::string& run_dir);
 
 }  // namespace harrow::journal

@@ -1,0 +1,229 @@
+// One thread writes. Records gather while it is busy or rests; then they are committed together. After a
+// commit it rests for half the group time, so that a busy run makes some 20 commits a second of hundreds of
+// records, while a lone record is on disk at once. Task records, which come by the million at the start, go
+// in pieces between the other records.
+#include "journal/journal.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <pthread.h>
+#include <signal.h>
+#include <thread>
+#include <utility>
+
+#include "journal/store.h"
+
+namespace harrow::journal {
+namespace {
+
+constexpr size_t kTasksInGroup = 8192;
+
+class GroupedJournal : public Journal {
+ public:
+  GroupedJournal(std::unique_ptr<Store> store, const Options& options)
+      : rest_(options.group_time / 2), last_task_(store->last_task()), store_(std::move(store)) {
+    // A signal meant for the loop's thread must not end up here.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    thread_ = std::thread([this] { Write(); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+
+  ~GroupedJournal() override { Join(); }
+
+  uint64_t Add(AttemptRecord record) override {
+    return Queue([&] { queued_.attempts.push_back(std::move(record)); });
+  }
+  uint64_t Add(FateRecord record) override {
+    return Queue([&] { queued_.fates.push_back(record); });
+  }
+  uint64_t Add(NodeRecord record) override {
+    return Queue([&] { queued_.nodes.push_back(std::move(record)); });
+  }
+  uint64_t Add(std::vector<TaskRecord> tasks) override {
+    return Queue([&] {
+      auto first = std::find_if(tasks.begin(), tasks.end(), [&](const TaskRecord& t) {
+        return !last_task_ || t.task.value > last_task_.value;
+      });
+      if (first == tasks.end()) return;
+      last_task_ = tasks.back().task;
+      task_batches_.push_back(
+          {last_sequence_ + 1, static_cast<size_t>(first - tasks.begin()), std::move(tasks)});
+    });
+  }
+  uint64_t SetFact(std::string_view key, std::string_view value) override {
+    return Queue([&] { queued_.facts.emplace_back(key, value); });
+  }
+
+  void SetCallbacks(std::function<void(uint64_t)> committed, std::function<void(Status)> failed) override {
+    std::lock_guard lock(mutex_);
+    on_committed_ = std::move(committed);
+    on_failed_ = std::move(failed);
+    wake_.notify_one();
+  }
+
+  Status Flush() override {
+    std::unique_lock lock(mutex_);
+    uint64_t upto = last_sequence_;
+    flush_upto_ = std::max(flush_upto_, upto);
+    wake_.notify_one();
+    flushed_.wait(lock, [&] { return committed_ >= upto || !failed_.ok() || joined_; });
+    return failed_;
+  }
+
+  Status Close() override {
+    Status flushed = Flush();
+    Join();
+    if (!store_) return flushed;
+    Status closed = store_->Close();
+    store_.reset();
+    return flushed.ok() ? closed : flushed;
+  }
+
+ private:
+  struct Records {
+    std::vector<AttemptRecord> attempts;
+    std::vector<FateRecord> fates;
+    std::vector<NodeRecord> nodes;
+    std::vector<std::pair<std::string, std::string>> facts;
+    void Clear() {
+      attempts.clear();
+      fates.clear();
+      nodes.clear();
+      facts.clear();
+    }
+  };
+  struct TaskBatch {
+    uint64_t sequence = 0;
+    size_t begin = 0;  // of what is not yet written
+    std::vector<TaskRecord> tasks;
+  };
+
+  template <class Push>
+  uint64_t Queue(Push push) {
+    std::lock_guard lock(mutex_);
+    if (failed_.ok()) push();
+    ++last_sequence_;
+    if (idle_) {
+      idle_ = false;
+      wake_.notify_one();
+    }
+    return last_sequence_;
+  }
+
+  void Join() {
+    if (!thread_.joinable()) return;
+    {
+      std::lock_guard lock(mutex_);
+      stop_ = true;
+      wake_.notify_one();
+    }
+    thread_.join();
+    joined_ = true;
+  }
+
+  bool Urgent() const { return stop_ || flush_upto_ > committed_ || !task_batches_.empty() || !failed_.ok(); }
+
+  void Write() {
+    std::unique_lock lock(mutex_);
+    auto rested = std::chrono::steady_clock::now();
+    Records taken;
+    while (true) {
+      idle_ = true;
+      wake_.wait(lock, [&] { return stop_ || committed_ < last_sequence_ || !failed_.ok(); });
+      idle_ = false;
+      if (!failed_.ok()) {
+        // Also when the callbacks come only after the failure.
+        wake_.wait(lock, [&] { return stop_ || on_failed_; });
+        auto failed = std::exchange(on_failed_, nullptr);
+        Status why = failed_;
+        bool stop = stop_;
+        lock.unlock();
+        if (failed) failed(why);
+        lock.lock();
+        if (stop) return;
+        continue;
+      }
+      if (committed_ == last_sequence_) return;  // and stop_
+      wake_.wait_until(lock, rested, [&] { return Urgent(); });
+
+      std::swap(taken, queued_);
+      uint64_t reached = last_sequence_;
+      Group group;
+      TaskBatch* batch = task_batches_.empty() ? nullptr : &task_batches_.front();  // stable: only we remove
+      if (batch != nullptr) {
+        size_t count = std::min(kTasksInGroup, batch->tasks.size() - batch->begin);
+        group.tasks = std::span(batch->tasks).subspan(batch->begin, count);
+      }
+      group.attempts = taken.attempts;
+      group.fates = taken.fates;
+      group.nodes = taken.nodes;
+      group.facts = taken.facts;
+      lock.unlock();
+      Status status = store_->Commit(group);
+      taken.Clear();
+      lock.lock();
+
+      rested = std::chrono::steady_clock::now() + rest_;
+      if (!status.ok()) {
+        failed_ = status;
+        task_batches_.clear();
+        queued_.Clear();
+        flushed_.notify_all();
+        continue;
+      }
+      if (batch != nullptr) {
+        batch->begin += group.tasks.size();
+        if (batch->begin == batch->tasks.size()) {
+          auto written = std::move(batch->tasks);
+          task_batches_.pop_front();
+          lock.unlock();  // giving back a million records takes a while
+          written = {};
+          lock.lock();
+        }
+      }
+      uint64_t before = committed_;
+      committed_ = task_batches_.empty() ? reached : std::min(reached, task_batches_.front().sequence - 1);
+      if (committed_ == before) continue;
+      flushed_.notify_all();
+      auto committed = on_committed_;
+      uint64_t sequence = committed_;
+      lock.unlock();
+      if (committed) committed(sequence);
+      lock.lock();
+    }
+  }
+
+  const std::chrono::steady_clock::duration rest_;
+  std::mutex mutex_;  // of all below but store_ and thread_
+  std::condition_variable wake_, flushed_;
+  Records queued_;
+  std::deque<TaskBatch> task_batches_;
+  TaskId last_task_;
+  uint64_t last_sequence_ = 0;
+  uint64_t committed_ = 0;
+  uint64_t flush_upto_ = 0;
+  bool idle_ = false;  // the thread waits for a first record
+  bool stop_ = false;
+  bool joined_ = false;
+  Status failed_;
+  std::function<void(uint64_t)> on_committed_;
+  std::function<void(Status)> on_failed_;
+
+  std::unique_ptr<Store> store_;  // of the thread; after it has ended, of Close
+  std::thread thread_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Journal>> Journal::Open(const std::string& run_dir, const Options& options,
+                                               History* history) {
+  Result<std::unique_ptr<Store>> store = Store::Open(run_dir, options, history);
+  if (!store.ok()) return store.status();
+  return std::unique_ptr<Journal>(std::make_unique<GroupedJournal>(std::move(*store), options));
+}
+
+}  // namespace harrow::journal

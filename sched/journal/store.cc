@@ -1,0 +1,622 @@
+// The SQLite database of a journal (journal_format.md).
+//
+// Files. Its one writer is made sure of by RUN/owner, so there are no file locks (VFS "unix-none") and no
+// shared memory file (locking_mode = EXCLUSIVE keeps the WAL's index in the process): both fail on some
+// network file systems. A WAL that a killed server left is normal. Until everything is verified, nothing is
+// written: recovery is in memory, and a connection that is closed before leaves database and WAL as they
+// were.
+//
+// Verification. SQLite notices damage of its structure, not of a value. Tables are only appended to; each
+// commit adds a row to `commit_group` with the number of rows it added to every table and a hash that runs
+// over all of them and the hash of the group before. Reading follows the groups, recomputes the chain and
+// compares the mark of what was acknowledged. The chain holds the fields in the order of the Visit functions
+// below.
+#include "journal/store.h"
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <sqlite3.h>
+#include <type_traits>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "journal/acknowledged.h"
+#include "journal/hash.h"
+#include "journal/schema.h"
+
+namespace harrow::journal {
+namespace {
+
+constexpr int32_t kApplicationId = 0x48727731;  // "Hrw1"
+constexpr int kCheckpointPages = 4000;
+
+using Fact = std::pair<std::string, std::string>;
+
+template <class R, class V>
+void VisitFields(R& r, V& v) {
+  using T = std::remove_const_t<R>;
+  if constexpr (std::is_same_v<T, TaskRecord>) {
+    v(r.name), v(r.kind), v(r.identity_high), v(r.identity_low), v(r.level), v(r.cores);
+  } else if constexpr (std::is_same_v<T, AttemptRecord>) {
+    v(r.task), v(r.attempt), v(r.node), v(r.end), v(r.code), v(r.start_ns), v(r.end_ns), v(r.user_us),
+        v(r.system_us);
+    v(r.max_rss_kib), v(r.output_file), v(r.output_offset), v(r.stdout_bytes), v(r.stderr_bytes),
+        v(r.output_truncated);
+    v(r.message), v(r.cores), v(r.local_bytes), v(r.remote_bytes);
+  } else if constexpr (std::is_same_v<T, FateRecord>) {
+    v(r.task), v(r.fate), v(r.because);
+  } else if constexpr (std::is_same_v<T, NodeRecord>) {
+    v(r.node), v(r.name), v(r.slots), v(r.incarnation), v(r.output_file), v(r.joined_ns), v(r.left_ns),
+        v(r.topology);
+  } else {
+    static_assert(std::is_same_v<T, Fact>);
+    v(r.first), v(r.second);
+  }
+}
+
+// --- SQLite, wrapped
+
+Status Damaged(std::string_view path, std::string_view what) {
+  return Status(Code::kDamaged, StrCat(path, " is damaged: ", what,
+                                       ". Restore it from a copy, or begin anew in another run directory"));
+}
+
+/// `verifying`: whatever does not read is damage.
+Status FailedTo(sqlite3* db, std::string_view what, const std::string& path, bool verifying = false) {
+  int rc = sqlite3_extended_errcode(db);
+  int system_error = sqlite3_system_errno(db);
+  std::string reason = sqlite3_errmsg(db);
+  switch (rc & 0xff) {
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+    case SQLITE_SCHEMA:
+      return Damaged(path, reason);
+    case SQLITE_FULL:
+      return Status(Code::kExhausted, StrCat("cannot ", what, " ", path, ": the disk is full"));
+    case SQLITE_NOMEM:
+      return Status(Code::kExhausted, StrCat("cannot ", what, " ", path, ": out of memory"));
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+    case SQLITE_CANTOPEN:
+      if (system_error == ENOSPC || system_error == EDQUOT || system_error == EMFILE) break;
+      return Status(Code::kPermission, StrCat("cannot ", what, " ", path, ": ",
+                                              system_error != 0 ? strerror(system_error) : reason.c_str()));
+    default:
+      break;
+  }
+  if (system_error == ENOSPC || system_error == EDQUOT || system_error == EFBIG || system_error == EMFILE) {
+    return Status(Code::kExhausted, StrCat("cannot ", what, " ", path, ": ", strerror(system_error)));
+  }
+  if (verifying && (rc == SQLITE_IOERR_SHORT_READ || (rc & 0xff) == SQLITE_ERROR))
+    return Damaged(path, reason);
+  std::string detail = system_error != 0 ? StrCat(reason, " (", strerror(system_error), ")") : reason;
+  return Status(Code::kUnavailable, StrCat("cannot ", what, " ", path, ": ", detail));
+}
+
+class Statement {
+ public:
+  Statement() = default;
+  ~Statement() { Finalize(); }
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+
+  bool Prepare(sqlite3* db, const std::string& sql) {
+    return sqlite3_prepare_v3(db, sql.c_str(), -1, SQLITE_PREPARE_PERSISTENT, &statement_, nullptr) ==
+           SQLITE_OK;
+  }
+  void Finalize() {
+    sqlite3_finalize(statement_);
+    statement_ = nullptr;
+  }
+  sqlite3_stmt* get() const { return statement_; }
+  int Step() { return sqlite3_step(statement_); }
+  bool Execute() {
+    int rc = sqlite3_step(statement_);
+    sqlite3_reset(statement_);
+    return rc == SQLITE_DONE;
+  }
+  int64_t Int(int column) const { return sqlite3_column_int64(statement_, column); }
+  std::string_view Text(int column) const {
+    auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
+    return std::string_view(text == nullptr ? "" : text,
+                            static_cast<size_t>(sqlite3_column_bytes(statement_, column)));
+  }
+
+ private:
+  sqlite3_stmt* statement_ = nullptr;
+};
+
+/// Binds a record's fields to an INSERT from parameter 2 on (1 is the id), and adds them to the chain.
+class Binder {
+ public:
+  Binder(sqlite3_stmt* statement, Chain* chain, int64_t id) : statement_(statement), chain_(chain) {
+    Number(id);
+  }
+  void operator()(const std::string& text) {
+    chain_->Add(text);
+    sqlite3_bind_text(statement_, ++column_, text.data(), static_cast<int>(text.size()), SQLITE_STATIC);
+  }
+  template <class Tag>
+  void operator()(Id<Tag> id) {
+    if (id) return Number(id.value);
+    chain_->Add(-1);
+    sqlite3_bind_null(statement_, ++column_);
+  }
+  template <class T>
+  requires std::is_integral_v<T> || std::is_enum_v<T>
+  void operator()(T n) { Number(static_cast<int64_t>(n)); }
+
+ private:
+  void Number(int64_t n) {
+    chain_->Add(n);
+    sqlite3_bind_int64(statement_, ++column_, n);
+  }
+
+  sqlite3_stmt* statement_;
+  Chain* chain_;
+  int column_ = 0;
+};
+
+/// The same, reading: what it adds to the chain is what is stored, before it is made to fit a field.
+class Unbinder {
+ public:
+  Unbinder(const Statement& statement, Chain* chain) : statement_(statement), chain_(chain) {
+    chain_->Add(Number());
+  }
+  void operator()(std::string& text) {
+    text = statement_.Text(column_++);
+    chain_->Add(text);
+  }
+  template <class Tag>
+  void operator()(Id<Tag>& id) {
+    bool none = sqlite3_column_type(statement_.get(), column_) == SQLITE_NULL;
+    int64_t n = Number();
+    chain_->Add(none ? -1 : n);
+    id = none ? Id<Tag>() : Id<Tag>(static_cast<uint32_t>(n));
+  }
+  template <class T>
+  requires std::is_integral_v<T> || std::is_enum_v<T>
+  void operator()(T& field) {
+    int64_t n = Number();
+    chain_->Add(n);
+    field = static_cast<T>(n);
+  }
+
+ private:
+  int64_t Number() { return statement_.Int(column_++); }
+
+  const Statement& statement_;
+  Chain* chain_;
+  int column_ = 0;
+};
+
+struct Table {
+  const char* name;
+  int columns;
+};
+constexpr std::array<Table, 5> kTables = {
+    Table{"task", 7}, {"attempt", 20}, {"fate", 4}, {"node", 9}, {"fact", 3}};
+enum TableIndex { kTask, kAttempt, kFate, kNode, kFact };
+
+/// A connection and what verifying it found out.
+class Database {
+ public:
+  explicit Database(const std::string& run_dir) : path_(run_dir + "/journal.db"), acknowledged_(run_dir) {}
+  ~Database() { sqlite3_close(db_); }
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  Status Open(int flags) {
+    int rc =
+        sqlite3_open_v2(path_.c_str(), &db_, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, "unix-none");
+    if (rc != SQLITE_OK) return FailedTo(db_, "open", path_);
+    sqlite3_extended_result_codes(db_, 1);
+    sqlite3_db_config(db_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+    sqlite3_db_config(db_, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+    if (!Run("PRAGMA locking_mode = EXCLUSIVE; PRAGMA cell_size_check = ON; PRAGMA temp_store = MEMORY")) {
+      return FailedTo(db_, "open", path_);
+    }
+    return {};
+  }
+
+  bool Run(const char* sql) { return sqlite3_exec(db_, sql, nullptr, nullptr, nullptr) == SQLITE_OK; }
+
+  /// The first value of a query's first row.
+  Status Ask(const char* sql, std::string* answer) {
+    Statement s;
+    if (!s.Prepare(db_, sql) || s.Step() != SQLITE_ROW) return FailedTo(db_, "read", path_, true);
+    *answer = s.Text(0);
+    return {};
+  }
+
+  /// An empty database, as one is whose making was interrupted.
+  Result<bool> IsEmpty() {
+    std::string objects;
+    HARROW_RETURN_IF_ERROR(Ask("SELECT count(*) FROM sqlite_schema", &objects));
+    return objects == "0" && !acknowledged_.Read();
+  }
+
+  Status Verify(History* history);
+
+  sqlite3* db() { return db_; }
+  const std::string& path() const { return path_; }
+  Acknowledged& acknowledged() { return acknowledged_; }
+
+  // What is there, after Verify.
+  std::array<int64_t, kTables.size()> rows{};
+  int64_t groups = 0;
+  uint64_t epoch = 0;
+  std::string run_id;
+  TaskId last_task;
+  Chain chain;
+
+ private:
+  Status VerifyFormat();
+  Status VerifySchema();
+
+  std::string path_;
+  Acknowledged acknowledged_;
+  sqlite3* db_ = nullptr;
+};
+
+Status Database::VerifyFormat() {
+  std::string id, format, said;
+  HARROW_RETURN_IF_ERROR(Ask("PRAGMA application_id", &id));
+  HARROW_RETURN_IF_ERROR(Ask("PRAGMA user_version", &format));
+  if (id != std::to_string(kApplicationId)) return Damaged(path_, "it is not a journal of Harrow");
+  if (format == std::to_string(kJournalFormat)) return {};
+  // A flipped bit in the version must not look like a newer program's work.
+  HARROW_RETURN_IF_ERROR(Ask("SELECT value FROM fact WHERE key = 'format'", &said));
+  if (said != format) return Damaged(path_, "its format is said in two ways");
+  return Status(Code::kRefused,
+                StrCat(path_, " has journal format ", Printable(format), "; this Harrow knows format ",
+                       kJournalFormat, ". Use the version of Harrow that wrote it, or a newer one"));
+}
+
+std::string SchemaText(sqlite3* db) {
+  Statement s;
+  std::string text;
+  if (!s.Prepare(db, "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY rowid")) return "";
+  while (s.Step() == SQLITE_ROW) {
+    for (int column = 0; column < 4; ++column) text.append(s.Text(column)).push_back('\n');
+  }
+  return text;
+}
+
+// People read through the views: a bit flipped in one of them would show wrong words.
+Status Database::VerifySchema() {
+  sqlite3* model = nullptr;
+  std::string expected;
+  if (sqlite3_open(":memory:", &model) == SQLITE_OK &&
+      sqlite3_exec(model, kSchema, nullptr, nullptr, nullptr) == SQLITE_OK) {
+    expected = SchemaText(model);
+  }
+  sqlite3_close(model);
+  if (expected.empty()) return Status(Code::kInternal, "SQLite does not take the journal's schema");
+  if (SchemaText(db_) != expected) return Damaged(path_, "its tables are not those of a journal");
+  return {};
+}
+
+enum class Rows { kRead, kMissing, kUnreadable };
+
+template <class Record, class Use>
+Rows ReadRows(Statement& rows, int64_t count, Chain* chain, Use use) {
+  for (int64_t i = 0; i < count; ++i) {
+    int rc = rows.Step();
+    if (rc != SQLITE_ROW) return rc == SQLITE_DONE ? Rows::kMissing : Rows::kUnreadable;
+    Record record;
+    Unbinder read(rows, chain);
+    VisitFields(record, read);
+    use(rows.Int(0), record);
+  }
+  return Rows::kRead;
+}
+
+Status Database::Verify(History* history) {
+  HARROW_RETURN_IF_ERROR(VerifyFormat());
+  HARROW_RETURN_IF_ERROR(VerifySchema());
+  std::string check;
+  HARROW_RETURN_IF_ERROR(Ask("PRAGMA quick_check(1)", &check));
+  if (check != "ok") return Damaged(path_, check.substr(check.rfind('\n') + 1));
+
+  History ignored;
+  History& h = history == nullptr ? ignored : *history;
+  h = {};
+  std::array<Statement, kTables.size()> tables;
+  for (size_t i = 0; i < kTables.size(); ++i) {
+    if (!tables[i].Prepare(db_, StrCat("SELECT * FROM ", kTables[i].name, " ORDER BY id"))) {
+      return FailedTo(db_, "read", path_, true);
+    }
+  }
+  Statement commits;
+  if (!commits.Prepare(db_,
+                       "SELECT id, epoch, time_ns, tasks, attempts, fates, nodes, facts, chain FROM "
+                       "commit_group ORDER BY id")) {
+    return FailedTo(db_, "read", path_, true);
+  }
+  std::map<std::string, size_t> fact_of;
+  std::optional<Acknowledged::Mark> mark = acknowledged_.Read();
+  bool mark_found = false;
+  int rc;
+  while ((rc = commits.Step()) == SQLITE_ROW) {
+    int64_t id = commits.Int(0);
+    if (id != groups + 1) return Damaged(path_, StrCat("group ", groups + 1, " is missing"));
+    groups = id;
+    auto wrong = [&] {
+      return Damaged(path_, StrCat("the records of group ", id, " are not those that were written"));
+    };
+    auto all = [&](auto& list) {
+      return [&list, keep = history != nullptr](int64_t, auto& record) {
+        if (keep) list.push_back(std::move(record));
+      };
+    };
+    auto task = [&](int64_t task_id, TaskRecord& record) {
+      last_task = record.task = TaskId(static_cast<uint32_t>(task_id));
+      if (history != nullptr) h.tasks.push_back(std::move(record));
+    };
+    auto fact = [&](int64_t, Fact& f) {
+      if (f.first == "run_id") run_id = f.second;
+      auto [it, added] = fact_of.emplace(f.first, h.facts.size());
+      if (added) {
+        h.facts.push_back(std::move(f));
+      } else {
+        h.facts[it->second].second = std::move(f.second);
+      }
+    };
+    Rows read = ReadRows<TaskRecord>(tables[kTask], commits.Int(3), &chain, task);
+    if (read == Rows::kRead)
+      read = ReadRows<AttemptRecord>(tables[kAttempt], commits.Int(4), &chain, all(h.attempts));
+    if (read == Rows::kRead) read = ReadRows<FateRecord>(tables[kFate], commits.Int(5), &chain, all(h.fates));
+    if (read == Rows::kRead) read = ReadRows<NodeRecord>(tables[kNode], commits.Int(6), &chain, all(h.nodes));
+    if (read == Rows::kRead) read = ReadRows<Fact>(tables[kFact], commits.Int(7), &chain, fact);
+    if (read == Rows::kUnreadable) return FailedTo(db_, "read", path_, true);
+    if (read == Rows::kMissing) return wrong();
+    for (size_t i = 0; i < kTables.size(); ++i) rows[i] += commits.Int(static_cast<int>(i) + 3);
+    epoch = static_cast<uint64_t>(commits.Int(1));
+    chain.Add(commits.Int(1));
+    chain.Add(commits.Int(2));
+    uint64_t end = chain.EndGroup();
+    if (end != static_cast<uint64_t>(commits.Int(8))) return wrong();
+    if (mark && mark->group == static_cast<uint64_t>(id)) mark_found = mark->chain == end;
+  }
+  if (rc != SQLITE_DONE) return FailedTo(db_, "read", path_, true);
+  for (Statement& table : tables) {
+    rc = table.Step();
+    if (rc == SQLITE_ROW) return Damaged(path_, "it holds records of no group");
+    if (rc != SQLITE_DONE) return FailedTo(db_, "read", path_, true);
+  }
+  if (groups == 0) return Damaged(path_, "it holds no group of records");
+  if (mark && !mark_found) {
+    return Damaged(path_,
+                   StrCat("group ", mark->group, " was acknowledged as written and is not there as it was (",
+                          groups, " are)"));
+  }
+  h.run_id = run_id;
+  h.epoch = epoch;
+  h.format = kJournalFormat;
+  return {};
+}
+
+int64_t NowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+class SqliteStore : public Store {
+ public:
+  SqliteStore(const std::string& run_dir, const Journal::Options& options)
+      : options_(options), database_(std::make_unique<Database>(run_dir)) {}
+
+  Status Open(History* history) {
+    Database& d = *database_;
+    HARROW_RETURN_IF_ERROR(d.Open(SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE));
+    Result<bool> empty = d.IsEmpty();
+    if (!empty.ok()) return empty.status();
+    if (!*empty) {
+      HARROW_RETURN_IF_ERROR(d.Verify(history));
+      if (!d.run_id.empty() && !options_.run_id.empty() && d.run_id != options_.run_id) {
+        return Status(Code::kInvalid,
+                      StrCat(d.path(), " belongs to run ", d.run_id, ", not to ", options_.run_id));
+      }
+      if (options_.epoch <= d.epoch) {
+        return Status(Code::kInvalid,
+                      StrCat(d.path(), " has had epoch ", d.epoch,
+                             " already; a new server needs a larger one than ", options_.epoch));
+      }
+    } else if (history != nullptr) {
+      *history = {};
+    }
+    if (sqlite3_db_readonly(d.db(), "main") == 1) {
+      return Status(Code::kPermission, StrCat("cannot write ", d.path(), ": it is read-only for you"));
+    }
+    std::string mode;
+    HARROW_RETURN_IF_ERROR(Pragma("PRAGMA journal_mode = WAL", &mode));
+    if (mode != "wal")
+      return Status(Code::kUnavailable, StrCat("SQLite does not write ", d.path(), " as WAL but as ", mode));
+    HARROW_RETURN_IF_ERROR(d.acknowledged().OpenForWriting());
+    std::string settings = StrCat("PRAGMA synchronous = ", options_.sync ? "FULL" : "OFF",
+                                  "; PRAGMA wal_autocheckpoint = ", kCheckpointPages);
+    if (!d.Run(settings.c_str()) || !d.Run("BEGIN IMMEDIATE")) return FailedTo(d.db(), "write", d.path());
+    std::vector<Fact> first;
+    if (*empty) {
+      std::string version =
+          StrCat("PRAGMA application_id = ", kApplicationId, "; PRAGMA user_version = ", kJournalFormat);
+      if (!d.Run(kSchema) || !d.Run(version.c_str())) return FailedTo(d.db(), "write", d.path());
+      first = {{"format", std::to_string(kJournalFormat)}, {"run_id", options_.run_id}};
+    }
+    for (size_t i = 0; i < kTables.size(); ++i) {
+      std::string sql = StrCat("INSERT INTO ", kTables[i].name, " VALUES (?");
+      for (int column = 1; column < kTables[i].columns; ++column) sql += ",?";
+      if (!inserts_[i].Prepare(d.db(), sql + ")")) return FailedTo(d.db(), "write", d.path());
+    }
+    if (!begin_.Prepare(d.db(), "BEGIN IMMEDIATE") || !commit_.Prepare(d.db(), "COMMIT") ||
+        !insert_group_.Prepare(d.db(), "INSERT INTO commit_group VALUES (?,?,?,?,?,?,?,?,?)")) {
+      return FailedTo(d.db(), "write", d.path());
+    }
+    // The epoch is on disk before anybody hears of it; what cannot be written shows here.
+    Group group;
+    group.facts = first;
+    return CommitBegun(group);
+  }
+
+  Status Commit(const Group& group) override {
+    HARROW_RETURN_IF_ERROR(failed_);
+    if (!begin_.Execute()) return Fail();
+    return CommitBegun(group);
+  }
+
+  Status Close() override {
+    if (!database_) return failed_;
+    Status result = failed_;
+    if (failed_.ok()) {
+      std::string mode;
+      FinalizeAll();
+      result = Pragma("PRAGMA journal_mode = DELETE", &mode);
+      if (result.ok() && mode != "delete") result = FailedTo(database_->db(), "close", database_->path());
+      failed_ = Status(Code::kInternal, "the journal is closed");
+    } else {
+      FinalizeAll();
+    }
+    database_.reset();
+    return result;
+  }
+
+  ~SqliteStore() override {
+    FinalizeAll();
+    database_.reset();
+  }
+
+  TaskId last_task() const override { return database_->last_task; }
+
+ private:
+  Status Pragma(const char* sql, std::string* answer) {
+    Statement s;
+    if (!s.Prepare(database_->db(), sql) || s.Step() != SQLITE_ROW) {
+      return FailedTo(database_->db(), "write", database_->path());
+    }
+    *answer = s.Text(0);
+    return {};
+  }
+
+  template <class Record>
+  bool Insert(TableIndex table, std::span<const Record> records) {
+    Statement& insert = inserts_[table];
+    for (const Record& record : records) {
+      int64_t id = ++database_->rows[table];
+      if constexpr (std::is_same_v<Record, TaskRecord>) {
+        id = record.task.value;
+        database_->last_task = record.task;
+      }
+      Binder bind(insert.get(), &database_->chain, id);
+      VisitFields(record, bind);
+      if (!insert.Execute()) return false;
+    }
+    return true;
+  }
+
+  Status CommitBegun(const Group& group) {
+    Database& d = *database_;
+    if (!Insert(kTask, group.tasks) || !Insert(kAttempt, group.attempts) || !Insert(kFate, group.fates) ||
+        !Insert(kNode, group.nodes) || !Insert(kFact, group.facts)) {
+      return Fail();
+    }
+    auto epoch = static_cast<int64_t>(options_.epoch);
+    int64_t now = NowNs();
+    d.chain.Add(epoch);
+    d.chain.Add(now);
+    uint64_t chain = d.chain.EndGroup();
+    int64_t values[] = {++d.groups,
+                        epoch,
+                        now,
+                        static_cast<int64_t>(group.tasks.size()),
+                        static_cast<int64_t>(group.attempts.size()),
+                        static_cast<int64_t>(group.fates.size()),
+                        static_cast<int64_t>(group.nodes.size()),
+                        static_cast<int64_t>(group.facts.size()),
+                        static_cast<int64_t>(chain)};
+    int column = 0;
+    for (int64_t value : values) sqlite3_bind_int64(insert_group_.get(), ++column, value);
+    if (!insert_group_.Execute() || !commit_.Execute()) return Fail();
+    d.acknowledged().Write({static_cast<uint64_t>(d.groups), chain});
+    return {};
+  }
+
+  // After a failed write or sync nobody knows what the disk holds of it: no second try.
+  Status Fail() {
+    failed_ = FailedTo(database_->db(), "write", database_->path());
+    database_->Run("ROLLBACK");
+    return failed_;
+  }
+
+  void FinalizeAll() {
+    for (Statement& insert : inserts_) insert.Finalize();
+    begin_.Finalize();
+    commit_.Finalize();
+    insert_group_.Finalize();
+  }
+
+  const Journal::Options options_;
+  std::unique_ptr<Database> database_;
+  std::array<Statement, kTables.size()> inserts_;
+  Statement begin_, commit_, insert_group_;
+  Status failed_;
+};
+
+// A server killed while it closed its journal leaves SQLite's rollback journal, which only a writer can
+// apply: a copy is made for that.
+Result<History> ReadCopy(const std::string& run_dir) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  std::string copy = StrCat(fs::temp_directory_path(error).string(), "/harrow-journal-XXXXXX");
+  if (error || mkdtemp(copy.data()) == nullptr) {
+    return Status(Code::kUnavailable, "cannot make a temporary directory to read the journal in");
+  }
+  Result<History> result = Status(Code::kUnavailable, "");
+  for (const char* name : {"/journal.db", "/journal.db-journal", "/journal.acknowledged"}) {
+    if (!error && fs::exists(run_dir + name, error)) fs::copy_file(run_dir + name, copy + name, error);
+  }
+  if (error) {
+    result = Status(Code::kUnavailable, StrCat("cannot copy the journal to ", copy, ": ", error.message()));
+  } else {
+    Database d(copy);
+    History history;
+    Status status = d.Open(SQLITE_OPEN_READWRITE);
+    if (status.ok()) status = d.Verify(&history);
+    result = status.ok() ? Result<History>(std::move(history)) : Result<History>(status);
+  }
+  fs::remove_all(copy, error);
+  return result;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Store>> Store::Open(const std::string& run_dir, const Journal::Options& options,
+                                           History* history) {
+  auto store = std::make_unique<SqliteStore>(run_dir, options);
+  HARROW_RETURN_IF_ERROR(store->Open(history));
+  return std::unique_ptr<Store>(std::move(store));
+}
+
+Result<History> ReadHistory(const std::string& run_dir) {
+  if (access((run_dir + "/journal.db").c_str(), F_OK) != 0) {
+    return Status(Code::kNotFound, StrCat("no journal in ", run_dir, ": ", strerror(errno)));
+  }
+  if (access((run_dir + "/journal.db-journal").c_str(), F_OK) == 0) return ReadCopy(run_dir);
+  Database d(run_dir);
+  HARROW_RETURN_IF_ERROR(d.Open(SQLITE_OPEN_READONLY));
+  Result<bool> empty = d.IsEmpty();
+  if (!empty.ok()) return empty.status();
+  if (*empty) return Status(Code::kNotFound, StrCat(d.path(), " is empty: its run never began"));
+  History history;
+  HARROW_RETURN_IF_ERROR(d.Verify(&history));
+  return history;
+}
+
+}  // namespace harrow::journal

@@ -1,0 +1,175 @@
+#include "journal/journal.h"
+
+#include <gtest/gtest.h>
+#include <mutex>
+#include <random>
+#include <set>
+
+#include "unit/journal/journal_files.h"
+
+namespace harrow::journal {
+namespace {
+
+using test::JournalDir;
+
+TEST(Journal, ReadsBackEveryField) {
+  auto seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  JournalDir dir;
+  test::RecordMaker make(seed);
+  History wrote = make.Write(dir.path(), {.run_id = "run", .epoch = 1}, 500);
+  Result<History> got = ReadHistory(dir.path());
+  ASSERT_TRUE(got.ok()) << got.status().message();
+  test::ExpectEqual(*got, wrote);
+  EXPECT_EQ(got->run_id, "run");
+  EXPECT_EQ(got->epoch, 1u);
+  EXPECT_EQ(got->format, 1u);
+}
+
+TEST(Journal, ClosedLeavesOneDatabaseWithoutWal) {
+  JournalDir dir;
+  test::RecordMaker make(1);
+  make.Write(dir.path(), {.run_id = "run"}, 10);
+  EXPECT_EQ(dir.Files(), (std::vector<std::string>{"journal.acknowledged", "journal.db"}));
+  // The database alone is enough.
+  std::filesystem::remove(dir.path() + "/journal.acknowledged");
+  EXPECT_TRUE(ReadHistory(dir.path()).ok());
+}
+
+TEST(Journal, AbsentIsNotFound) {
+  JournalDir dir;
+  EXPECT_EQ(ReadHistory(dir.path()).status().code(), Code::kNotFound);
+  EXPECT_EQ(ReadHistory(dir.path() + "/nowhere").status().code(), Code::kNotFound);
+}
+
+TEST(Journal, WhatIsFlushedIsThereWhenTheServerDies) {
+  JournalDir dir, killed;
+  auto journal = Journal::Open(dir.path(), {.run_id = "run"});
+  ASSERT_TRUE(journal.ok()) << journal.status().message();
+  test::RecordMaker make(2);
+  History wrote;
+  make.AddTasks(**journal, 100, &wrote);
+  for (int i = 0; i < 5; ++i) {
+    make.AddSome(**journal, 40, &wrote);
+    ASSERT_TRUE((*journal)->Flush().ok());
+    killed.CopyFrom(dir);
+    auto before = killed.Contents();
+    Result<History> got = ReadHistory(killed.path());
+    ASSERT_TRUE(got.ok()) << got.status().message();
+    test::ExpectEqual(*got, wrote);
+    EXPECT_EQ(killed.Contents(), before) << "reading changed the files";
+  }
+}
+
+TEST(Journal, NextServerGoesOnWithALargerEpoch) {
+  JournalDir dir;
+  test::RecordMaker make(3);
+  History wrote;
+  for (uint64_t epoch = 1; epoch <= 4; ++epoch) {
+    History found;
+    auto journal = Journal::Open(dir.path(), {.run_id = "run", .epoch = epoch}, &found);
+    ASSERT_TRUE(journal.ok()) << journal.status().message();
+    test::ExpectEqual(found, wrote);
+    EXPECT_EQ(found.epoch, epoch - 1);
+    make.AddTasks(**journal, 50, &wrote);
+    make.AddSome(**journal, 30, &wrote);
+    if (epoch % 2 == 0) {
+      ASSERT_TRUE((*journal)->Close().ok());
+    } else {
+      journal->reset();  // the WAL stays
+    }
+  }
+  Result<History> got = ReadHistory(dir.path());
+  ASSERT_TRUE(got.ok()) << got.status().message();
+  test::ExpectEqual(*got, wrote);
+  EXPECT_EQ(got->epoch, 4u);
+  EXPECT_EQ(Journal::Open(dir.path(), {.run_id = "run", .epoch = 4}).status().code(), Code::kInvalid);
+  EXPECT_EQ(Journal::Open(dir.path(), {.run_id = "other", .epoch = 9}).status().code(), Code::kInvalid);
+}
+
+TEST(Journal, SequencesAreCommittedInOrderAndAllOfThem) {
+  JournalDir dir;
+  auto journal = Journal::Open(dir.path(), {.group_time = Duration(0), .run_id = "run"});
+  ASSERT_TRUE(journal.ok());
+  std::mutex mutex;
+  std::vector<uint64_t> committed;
+  (*journal)->SetCallbacks(
+      [&](uint64_t sequence) {
+        std::lock_guard lock(mutex);
+        committed.push_back(sequence);
+      },
+      [](Status why) { ADD_FAILURE() << why.message(); });
+  test::RecordMaker make(4);
+  History wrote;
+  uint64_t last = 0;
+  make.AddTasks(**journal, 30000, &wrote);
+  for (int i = 0; i < 2000; ++i) last = (*journal)->Add(make.Attempt());
+  EXPECT_EQ(last, 2001u);
+  ASSERT_TRUE((*journal)->Close().ok());
+  ASSERT_FALSE(committed.empty());
+  EXPECT_EQ(committed.back(), last);
+  EXPECT_EQ(std::set(committed.begin(), committed.end()).size(), committed.size());
+  EXPECT_TRUE(std::is_sorted(committed.begin(), committed.end()));
+  Result<History> got = ReadHistory(dir.path());
+  ASSERT_TRUE(got.ok());
+  EXPECT_EQ(got->tasks.size(), 30000u);
+  EXPECT_EQ(got->attempts.size(), 2000u);
+}
+
+TEST(Journal, WhatIsCommittedIsReadableAtThatMoment) {
+  JournalDir dir;
+  auto journal = Journal::Open(dir.path(), {.group_time = Duration(0), .run_id = "run"});
+  ASSERT_TRUE(journal.ok());
+  // The callback runs on the writing thread, so nothing changes while it copies and reads.
+  (*journal)->SetCallbacks(
+      [&](uint64_t sequence) {
+        JournalDir copy;
+        copy.CopyFrom(dir);
+        Result<History> got = ReadHistory(copy.path());
+        ASSERT_TRUE(got.ok()) << got.status().message();
+        EXPECT_GE(got->attempts.size(), sequence);
+      },
+      [](Status why) { ADD_FAILURE() << why.message(); });
+  test::RecordMaker make(5);
+  for (int i = 0; i < 200; ++i) {
+    (*journal)->Add(make.Attempt());
+    if (i % 10 == 0) {
+      ASSERT_TRUE((*journal)->Flush().ok());
+    }
+  }
+  ASSERT_TRUE((*journal)->Close().ok());
+}
+
+TEST(Journal, TasksThatAreThereArePassedOver) {
+  JournalDir dir;
+  test::RecordMaker make(6);
+  std::vector<TaskRecord> tasks;
+  for (int i = 0; i < 100; ++i) tasks.push_back(make.Task());
+  for (uint64_t epoch = 1; epoch <= 3; ++epoch) {
+    auto journal = Journal::Open(dir.path(), {.run_id = "run", .epoch = epoch});
+    ASSERT_TRUE(journal.ok()) << journal.status().message();
+    (*journal)->Add(std::vector(tasks.begin(), tasks.begin() + 40 * static_cast<long>(epoch) - 20));
+    EXPECT_TRUE((*journal)->Close().ok());
+  }
+  Result<History> got = ReadHistory(dir.path());
+  ASSERT_TRUE(got.ok()) << got.status().message();
+  EXPECT_EQ(got->tasks, tasks);
+}
+
+TEST(Journal, LastFactCounts) {
+  JournalDir dir;
+  auto journal = Journal::Open(dir.path(), {.run_id = "run"});
+  ASSERT_TRUE(journal.ok());
+  (*journal)->SetFact("ended_ns", "1");
+  (*journal)->SetFact("order", "hrf");
+  (*journal)->SetFact("ended_ns", "2");
+  ASSERT_TRUE((*journal)->Close().ok());
+  Result<History> got = ReadHistory(dir.path());
+  ASSERT_TRUE(got.ok());
+  using Fact = std::pair<std::string, std::string>;
+  EXPECT_EQ(got->facts,
+            (std::vector<Fact>{{"format", "1"}, {"run_id", "run"}, {"ended_ns", "2"}, {"order", "hrf"}}));
+}
+
+}  // namespace
+}  // namespace harrow::journal

@@ -1,0 +1,342 @@
+// Settings: one table says how each is read, shown and explained; harrow.conf, the environment, [flow] and
+// the command line all go through it. Keys are written with _ or -, in any case.
+//
+// harrow.conf holds lines `key = value`; # begins a comment; a value may stand between double quotes.
+#include "config/run_options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <functional>
+
+#include "base/text.h"
+
+namespace harrow::config {
+namespace {
+
+Status Invalid(std::string text) {
+  return Status(Code::kInvalid, std::move(text));
+}
+
+Status Refuse(std::string_view key, std::string_view value, std::string_view right) {
+  return Invalid(StrCat(key, " cannot be \"", Printable(value, 60), "\"; write ", right));
+}
+
+/// How one setting is read into the options and shown again.
+struct Key {
+  std::string_view name;
+  std::string_view values;  // for people
+  std::string_view help;
+  bool in_flow;  // may a flow file say it?
+  std::function<Status(const Key&, std::string_view, RunOptions*)> set;
+  std::function<std::string(const RunOptions&)> show;
+};
+
+Key FlagKey(std::string_view name, bool RunOptions::*member, std::string_view help, bool in_flow = true) {
+  return {name,
+          "true | false",
+          help,
+          in_flow,
+          [member](const Key& key, std::string_view value, RunOptions* options) {
+            const bool yes = value == "true" || value == "yes" || value == "on" || value == "1";
+            const bool no = value == "false" || value == "no" || value == "off" || value == "0";
+            if (!yes && !no) return Refuse(key.name, value, "true or false");
+            options->*member = yes;
+            return Status();
+          },
+          [member](const RunOptions& options) { return std::string(options.*member ? "true" : "false"); }};
+}
+
+template <class Int>
+Key NumberKey(std::string_view name, Int RunOptions::*member, uint64_t least, uint64_t most,
+              std::string_view help, bool in_flow = true) {
+  return {name,
+          "number",
+          help,
+          in_flow,
+          [=](const Key& key, std::string_view value, RunOptions* options) {
+            uint64_t number = 0;
+            const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+            if (error != std::errc() || end != value.data() + value.size() || value.empty() ||
+                number < least || number > most) {
+              return Refuse(key.name, value, StrCat("a whole number from ", least, " to ", most));
+            }
+            options->*member = static_cast<Int>(number);
+            return Status();
+          },
+          [member](const RunOptions& options) { return StrCat(options.*member); }};
+}
+
+Key TimeKey(std::string_view name, Duration RunOptions::*member, Duration least, Duration most,
+            std::string_view help, bool in_flow) {
+  return {name,
+          "time",
+          help,
+          in_flow,
+          [=](const Key& key, std::string_view value, RunOptions* options) {
+            Result<Duration> time = ParseDuration(value);
+            if (!time) return Invalid(StrCat(key.name, ": ", time.status().message()));
+            if (*time < least || *time > most) {
+              return Refuse(key.name, value,
+                            StrCat("a time from ", FormatDuration(least), " to ", FormatDuration(most)));
+            }
+            options->*member = *time;
+            return Status();
+          },
+          [member](const RunOptions& options) { return FormatDuration(options.*member); }};
+}
+
+Key TextKey(std::string_view name, std::string RunOptions::*member, std::string_view values,
+            std::string_view help, bool in_flow) {
+  return {name,
+          values,
+          help,
+          in_flow,
+          [member](const Key& key, std::string_view value, RunOptions* options) {
+            if (value.empty()) return Refuse(key.name, value, "a text, or leave it out");
+            options->*member = value;
+            return Status();
+          },
+          [member](const RunOptions& options) { return options.*member; }};
+}
+
+template <class Enum>
+Key ChoiceKey(std::string_view name, Enum RunOptions::*member,
+              std::vector<std::pair<std::string_view, Enum>> choices, std::string_view values,
+              std::string_view help, bool in_flow) {
+  return {name,
+          values,
+          help,
+          in_flow,
+          [=](const Key& key, std::string_view value, RunOptions* options) {
+            for (const auto& [word, choice] : choices) {
+              if (word != value) continue;
+              options->*member = choice;
+              return Status();
+            }
+            return Refuse(key.name, value, values);
+          },
+          [=](const RunOptions& options) {
+            for (const auto& [word, choice] : choices) {
+              if (options.*member == choice) return std::string(word);
+            }
+            return std::string();
+          }};
+}
+
+const std::vector<Key>& Keys() {
+  using std::chrono::hours;
+  using std::chrono::seconds;
+  static const std::vector<Key> keys = {
+      TextKey("name", &RunOptions::name, "text", "name of the run", true),
+      {"order", "fifo | lifo | hrf | lifo+hrf | rank+hrf", "which ready task is taken first", true,
+       [](const Key& key, std::string_view value, RunOptions* options) {
+         const std::optional<order::Policy> policy = order::ParsePolicy(value);
+         if (!policy) return Refuse(key.name, value, "fifo, lifo, hrf, lifo+hrf or rank+hrf");
+         options->order = *policy;
+         return Status();
+       },
+       [](const RunOptions& options) { return std::string(order::PolicyName(options.order)); }},
+      FlagKey("steal", &RunOptions::steal, "idle slots take tasks from other nodes' queues"),
+      FlagKey("locality", &RunOptions::locality, "tasks go where their input files are"),
+      ChoiceKey<Files>("files", &RunOptions::files, {{"shared", Files::kShared}, {"local", Files::kLocal}},
+                       "shared | local",
+                       "tasks work on the shared file system, or in stores on the nodes' disks", true),
+      NumberKey("seed", &RunOptions::seed, 0, UINT64_MAX,
+                "of orders that draw, so that a run can be repeated"),
+      NumberKey("retries", &RunOptions::retries, 0, 1000, "more attempts for a task that fails"),
+      FlagKey("fail_fast", &RunOptions::fail_fast, "the first failed task ends the run"),
+      NumberKey("max_failures", &RunOptions::max_failures, 0, UINT32_MAX,
+                "start nothing more after so many failed tasks; 0: never"),
+      NumberKey("max_losses", &RunOptions::max_losses, 1, 1000,
+                "a task lost so often with its node has failed"),
+      NumberKey("bad_node_failures", &RunOptions::bad_node_failures, 0, 1'000'000,
+                "failures in a row within a second that put a node aside; 0: never"),
+      {"output_limit", "bytes", "kept of a task's stdout, and of its stderr; 0: no limit", true,
+       [](const Key& key, std::string_view value, RunOptions* options) {
+         Result<uint64_t> bytes = ParseBytes(value);
+         if (!bytes) return Invalid(StrCat(key.name, ": ", bytes.status().message()));
+         options->output_limit = *bytes;
+         return Status();
+       },
+       [](const RunOptions& options) { return FormatBytes(options.output_limit); }},
+      TextKey("shell", &RunOptions::shell, "program", "for commands that need a shell", true),
+      NumberKey("slots", &RunOptions::slots, 0, 65536,
+                "tasks of one core that run on a node at once; 0: its allowed cores", false),
+      NumberKey("local_nodes", &RunOptions::local_nodes, 1, 1000, "pretend nodes of a run on one machine",
+                false),
+      FlagKey("pin", &RunOptions::pin, "bind each task to cores of its own"),
+      TimeKey("lease", &RunOptions::lease, seconds(5), hours(24 * 7),
+              "an agent that hears of no server for so long ends", false),
+      TimeKey("end_margin", &RunOptions::end_margin, seconds(0), hours(24),
+              "kept free before the allocation's end", false),
+      ChoiceKey<Progress>("progress", &RunOptions::progress,
+                          {{"auto", Progress::kAuto}, {"plain", Progress::kPlain}, {"none", Progress::kNone}},
+                          "auto | plain | none", "how progress is shown", false),
+      TextKey("run_dir", &RunOptions::run_dir, "directory", "where the run is recorded", false),
+  };
+  return keys;
+}
+
+std::string Normal(std::string_view key) {
+  std::string normal(key);
+  for (char& c : normal) {
+    if (c == '-') c = '_';
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
+  }
+  return normal;
+}
+
+const Key* FindKey(std::string_view name) {
+  const std::string normal = Normal(name);
+  for (const Key& key : Keys()) {
+    if (key.name == normal) return &key;
+  }
+  return nullptr;
+}
+
+Status UnknownKey(std::string_view name, bool in_flow) {
+  std::vector<std::string_view> names;
+  std::string all;
+  for (const Key& key : Keys()) {
+    if (in_flow && !key.in_flow) continue;
+    names.push_back(key.name);
+    all += StrCat(all.empty() ? "" : ", ", key.name);
+  }
+  const auto near = Suggest(Normal(name), names);
+  return Invalid(StrCat("unknown setting ", Printable(name, 60),
+                        near ? StrCat("; did you mean ", *near, "?") : StrCat("; settings are ", all)));
+}
+
+Status Set(std::string_view key, std::string_view value, RunOptions* options) {
+  const Key* known = FindKey(key);
+  return known != nullptr ? known->set(*known, value, options) : UnknownKey(key, false);
+}
+
+std::string_view Trim(std::string_view s) {
+  const size_t begin = s.find_first_not_of(" \t\r");
+  return begin == std::string_view::npos ? std::string_view()
+                                         : s.substr(begin, s.find_last_not_of(" \t\r") + 1 - begin);
+}
+
+/// `key = value # comment` of one line; false: it holds neither.
+Status ParseLine(std::string_view line, std::string* key, std::string* value, size_t* column) {
+  *column = line.find_first_not_of(" \t") + 1;
+  const size_t equals = line.find('=');
+  if (equals == std::string_view::npos) {
+    return Invalid(StrCat("\"", Printable(Trim(line), 40), "\" is no setting; write key = value"));
+  }
+  *key = Trim(line.substr(0, equals));
+  std::string_view rest = Trim(line.substr(equals + 1));
+  if (rest.starts_with('"')) {
+    const size_t close = rest.find('"', 1);
+    const std::string_view after = close == std::string_view::npos ? rest : Trim(rest.substr(close + 1));
+    if (close == std::string_view::npos || (!after.empty() && !after.starts_with('#'))) {
+      *column = static_cast<size_t>(rest.data() - line.data()) + 1;
+      return Invalid(StrCat("the value of ", Printable(*key, 40),
+                            " is not one text between quotes; write key = \"value\""));
+    }
+    *value = rest.substr(1, close - 1);
+  } else {
+    *value = Trim(rest.substr(0, rest.find('#')));
+  }
+  return Status();
+}
+
+Status ReadConf(os::FileSystem& fs, const std::string& path, bool required, std::vector<Setting>* settings) {
+  Result<std::string> text = fs.Read(path);
+  if (!text) {
+    if (text.status().code() == Code::kNotFound && !required) return Status();
+    return Invalid(StrCat(text.status().message(), required ? "; HARROW_CONF has to name a readable file"
+                                                            : "; make it readable, or remove it"));
+  }
+  std::string problems;
+  std::string_view rest = *text;
+  for (size_t number = 1; !rest.empty(); ++number) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    const std::string_view content = Trim(line);
+    if (content.empty() || content.front() == '#') continue;
+    Setting setting;
+    size_t column = 1;
+    Status status = ParseLine(line, &setting.key, &setting.value, &column);
+    setting.place = StrCat(path, ":", number, ":", column);
+    RunOptions ignored;
+    if (status.ok()) status = Set(setting.key, setting.value, &ignored);
+    if (!status.ok()) problems += StrCat(problems.empty() ? "" : "\n", setting.place, ": ", status.message());
+    settings->push_back(std::move(setting));
+  }
+  return problems.empty() ? Status() : Invalid(problems);
+}
+
+}  // namespace
+
+Status CheckSetting(std::string_view key, std::string_view value) {
+  const Key* known = FindKey(key);
+  if (known == nullptr) return UnknownKey(key, true);
+  if (!known->in_flow) {
+    return Invalid(StrCat(
+        known->name, " is no setting of a flow; give --",
+        [&] {
+          std::string option(known->name);
+          std::replace(option.begin(), option.end(), '_', '-');
+          return option;
+        }(),
+        " or write it into harrow.conf"));
+  }
+  RunOptions ignored;
+  return known->set(*known, value, &ignored);
+}
+
+Status Apply(const std::vector<Setting>& settings, RunOptions* options) {
+  std::string problems;
+  for (const Setting& setting : settings) {
+    if (const Status status = Set(setting.key, setting.value, options); !status.ok()) {
+      problems += StrCat(problems.empty() ? "" : "\n", setting.place, setting.place.empty() ? "" : ": ",
+                         status.message());
+    }
+  }
+  return problems.empty() ? Status() : Invalid(problems);
+}
+
+std::vector<Setting> FromFlow(const formats::Flow& flow) {
+  std::vector<Setting> settings;
+  for (const formats::FlowSetting& setting : flow.settings)
+    settings.push_back({setting.key, setting.value, setting.place});
+  return settings;
+}
+
+Result<std::vector<Setting>> ReadSettings(os::FileSystem& fs, const std::vector<std::string>& environment) {
+  std::vector<Setting> settings;
+  const auto variable = [&](std::string_view name) -> std::optional<std::string> {
+    for (const std::string& entry : environment) {
+      if (entry.size() > name.size() && entry[name.size()] == '=' && entry.starts_with(name))
+        return entry.substr(name.size() + 1);
+    }
+    return std::nullopt;
+  };
+  const std::optional<std::string> conf = variable("HARROW_CONF");
+  HARROW_RETURN_IF_ERROR(ReadConf(fs, conf.value_or("/etc/harrow/harrow.conf"), conf.has_value(), &settings));
+  const std::optional<std::string> xdg = variable("XDG_CONFIG_HOME"), home = variable("HOME");
+  const std::string user = xdg && !xdg->empty() ? *xdg : home && !home->empty() ? *home + "/.config" : "";
+  if (!user.empty()) HARROW_RETURN_IF_ERROR(ReadConf(fs, user + "/harrow/harrow.conf", false, &settings));
+  for (const std::string& entry : environment) {
+    const size_t equals = entry.find('=');
+    if (!entry.starts_with("HARROW_") || equals == std::string::npos) continue;
+    const std::string name = entry.substr(0, equals);
+    if (FindKey(name.substr(7)) == nullptr || equals + 1 == entry.size()) continue;
+    // A task is told its run's directory by the same name; a run within a task needs one of its own.
+    if (name == "HARROW_RUN_DIR" && variable("HARROW_TASK_ID")) continue;
+    settings.push_back({Normal(name.substr(7)), entry.substr(equals + 1), name});
+  }
+  RunOptions ignored;
+  HARROW_RETURN_IF_ERROR(Apply(settings, &ignored));
+  return settings;
+}
+
+std::vector<SettingInfo> DescribeSettings(const RunOptions& options) {
+  std::vector<SettingInfo> infos;
+  for (const Key& key : Keys()) infos.push_back({key.name, key.values, key.help, key.show(options)});
+  return infos;
+}
+
+}  // namespace harrow::config

@@ -66,10 +66,22 @@ Status Damaged(std::string_view path, std::string_view what) {
                                        ". Restore it from a copy, or begin anew in another run directory"));
 }
 
+/// errno of the last failed call on database or WAL. SQLite tells a full disk (ENOSPC), but not a quota.
+int SystemError(sqlite3* db) {
+  int error = 0;
+  sqlite3_file* wal = nullptr;
+  if (sqlite3_file_control(db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &wal) == SQLITE_OK && wal != nullptr &&
+      wal->pMethods != nullptr) {
+    wal->pMethods->xFileControl(wal, SQLITE_FCNTL_LAST_ERRNO, &error);
+  }
+  if (error == 0) sqlite3_file_control(db, "main", SQLITE_FCNTL_LAST_ERRNO, &error);
+  return error != 0 ? error : sqlite3_system_errno(db);
+}
+
 /// `verifying`: whatever does not read is damage.
 Status FailedTo(sqlite3* db, std::string_view what, const std::string& path, bool verifying = false) {
   int rc = sqlite3_extended_errcode(db);
-  int system_error = sqlite3_system_errno(db);
+  int system_error = SystemError(db);
   std::string reason = sqlite3_errmsg(db);
   switch (rc & 0xff) {
     case SQLITE_CORRUPT:
@@ -208,11 +220,25 @@ enum TableIndex { kTask, kAttempt, kFate, kNode, kFact };
 class Database {
  public:
   explicit Database(const std::string& run_dir) : path_(run_dir + "/journal.db"), acknowledged_(run_dir) {}
-  ~Database() { sqlite3_close(db_); }
+  ~Database() {
+    sqlite3_close(db_);
+    // SQLite makes an empty WAL where there is none, also for reading.
+    std::error_code ignored;
+    if (without_wal_ && std::filesystem::file_size(path_ + "-wal", ignored) == 0) {
+      std::filesystem::remove(path_ + "-wal", ignored);
+    }
+  }
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
   Status Open(int flags) {
+    // SQLite would take such a WAL for an old one and remove it.
+    std::error_code absent;
+    without_wal_ = !std::filesystem::exists(path_ + "-wal", absent);
+    bool empty = std::filesystem::file_size(path_, absent) == 0;
+    if (empty && (!without_wal_ || acknowledged_.Read())) {
+      return Damaged(path_, "it is empty");
+    }
     int rc =
         sqlite3_open_v2(path_.c_str(), &db_, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, "unix-none");
     if (rc != SQLITE_OK) return FailedTo(db_, "open", path_);
@@ -263,6 +289,7 @@ class Database {
   std::string path_;
   Acknowledged acknowledged_;
   sqlite3* db_ = nullptr;
+  bool without_wal_ = false;
 };
 
 Status Database::VerifyFormat() {
@@ -569,8 +596,19 @@ class SqliteStore : public Store {
   Status failed_;
 };
 
+Result<History> ReadWith(const std::string& run_dir, int flags) {
+  Database d(run_dir);
+  HARROW_RETURN_IF_ERROR(d.Open(flags));
+  Result<bool> empty = d.IsEmpty();
+  if (!empty.ok()) return empty.status();
+  if (*empty) return Status(Code::kNotFound, StrCat(d.path(), " is empty: its run never began"));
+  History history;
+  HARROW_RETURN_IF_ERROR(d.Verify(&history));
+  return history;
+}
+
 // A server killed while it closed its journal leaves SQLite's rollback journal, which only a writer can
-// apply: a copy is made for that.
+// apply; and SQLite may want to write beside a journal that is not ours. A copy is made for that.
 Result<History> ReadCopy(const std::string& run_dir) {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -579,17 +617,14 @@ Result<History> ReadCopy(const std::string& run_dir) {
     return Status(Code::kUnavailable, "cannot make a temporary directory to read the journal in");
   }
   Result<History> result = Status(Code::kUnavailable, "");
-  for (const char* name : {"/journal.db", "/journal.db-journal", "/journal.acknowledged"}) {
+  for (const char* name :
+       {"/journal.db", "/journal.db-wal", "/journal.db-journal", "/journal.acknowledged"}) {
     if (!error && fs::exists(run_dir + name, error)) fs::copy_file(run_dir + name, copy + name, error);
   }
   if (error) {
     result = Status(Code::kUnavailable, StrCat("cannot copy the journal to ", copy, ": ", error.message()));
   } else {
-    Database d(copy);
-    History history;
-    Status status = d.Open(SQLITE_OPEN_READWRITE);
-    if (status.ok()) status = d.Verify(&history);
-    result = status.ok() ? Result<History>(std::move(history)) : Result<History>(status);
+    result = ReadWith(copy, SQLITE_OPEN_READWRITE);
   }
   fs::remove_all(copy, error);
   return result;
@@ -609,14 +644,8 @@ Result<History> ReadHistory(const std::string& run_dir) {
     return Status(Code::kNotFound, StrCat("no journal in ", run_dir, ": ", strerror(errno)));
   }
   if (access((run_dir + "/journal.db-journal").c_str(), F_OK) == 0) return ReadCopy(run_dir);
-  Database d(run_dir);
-  HARROW_RETURN_IF_ERROR(d.Open(SQLITE_OPEN_READONLY));
-  Result<bool> empty = d.IsEmpty();
-  if (!empty.ok()) return empty.status();
-  if (*empty) return Status(Code::kNotFound, StrCat(d.path(), " is empty: its run never began"));
-  History history;
-  HARROW_RETURN_IF_ERROR(d.Verify(&history));
-  return history;
+  Result<History> read = ReadWith(run_dir, SQLITE_OPEN_READONLY);
+  return read.status().code() == Code::kPermission ? ReadCopy(run_dir) : read;
 }
 
 }  // namespace harrow::journal

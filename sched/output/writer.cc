@@ -106,12 +106,11 @@ Result<std::unique_ptr<Writer>> Writer::Create(os::FileSystem& fs, const std::st
   const std::string directory = run_dir + "/output";
   const std::string stem = StrCat(directory, "/", file_number);
   HARROW_RETURN_IF_ERROR(fs.MakeDirectories(directory));
-  Result<std::unique_ptr<os::AppendFile>> data = fs.OpenAppend(stem + ".out", 0644);
+  HARROW_RETURN_IF_ERROR(fs.CreateWhole(stem + ".out", FileHeader(kOutputMagic, file_number)));
+  Result<std::unique_ptr<os::AppendFile>> data = fs.OpenAppend(stem + ".out");
   if (!data.ok()) return data.status();
-  if ((*data)->size() != 0) return Status(Code::kExists, StrCat(stem, ".out already holds output"));
-  Result<std::unique_ptr<os::AppendFile>> index = fs.OpenAppend(stem + ".idx", 0644);
+  Result<std::unique_ptr<os::AppendFile>> index = fs.OpenAppend(stem + ".idx");
   if (!index.ok()) return index.status();
-  HARROW_RETURN_IF_ERROR((*data)->Append(FileHeader(kOutputMagic, file_number)));
   HARROW_RETURN_IF_ERROR((*index)->Append(FileHeader(kIndexMagic, file_number)));
   return std::unique_ptr<Writer>(
       std::make_unique<PackedWriter>(std::move(data).value(), std::move(index).value()));

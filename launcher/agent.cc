@@ -1,0 +1,62 @@
+#include "agent/agent.h"
+
+#include <charconv>
+#include <climits>
+#include <cstdlib>
+#include <memory>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "launcher/command.h"
+
+namespace harrow::launcher {
+namespace {
+
+struct Options {
+  agent::AgentOptions agent;
+  std::string share;
+};
+
+/// "I/K": the I-th, from 0, of K pretend nodes.
+bool ParseShare(const std::string& text, topology::Share* share) {
+  const char* end = text.data() + text.size();
+  const auto index = std::from_chars(text.data(), end, share->index);
+  if (index.ec != std::errc() || index.ptr == end || *index.ptr != '/') return false;
+  const auto of = std::from_chars(index.ptr + 1, end, share->of);
+  return of.ec == std::errc() && of.ptr == end && share->of > 0 && share->index < share->of;
+}
+
+int Run(Options options) {
+  if (!options.share.empty() && !ParseShare(options.share, &options.agent.share)) {
+    return Fail(Status(Code::kInvalid, StrCat("--share ", Printable(options.share),
+                                              ": expected I/K, the I-th (from 0) of K nodes")));
+  }
+  if (options.agent.node_name.empty()) {
+    char name[HOST_NAME_MAX + 1] = {};
+    gethostname(name, sizeof name - 1);
+    options.agent.node_name = name;
+  }
+  char path[PATH_MAX];
+  if (realpath(options.agent.run_dir.c_str(), path) == nullptr) {
+    return Fail(Status(Code::kNotFound, StrCat("no run directory ", Printable(options.agent.run_dir))));
+  }
+  options.agent.run_dir = path;
+  return agent::RunWarden(std::move(options.agent));
+}
+
+const Registered kAgent(
+    {.name = "agent",
+     .summary = "Run the tasks of one node (started by harrow run)",
+     .example = "harrow agent --run-dir harrow-1234 --node-name $(hostname)",
+     .hidden = true,
+     .setup = [](CLI::App& app) -> std::function<int()> {
+       auto options = std::make_shared<Options>();
+       app.add_option("--run-dir", options->agent.run_dir, "Run directory")->type_name("D")->required();
+       app.add_option("--node-name", options->agent.node_name, "Default: the host's name")->type_name("N");
+       app.add_option("--slots", options->agent.slots, "Default: one a core")->type_name("K");
+       app.add_option("--share", options->share, "The I-th of K nodes of one machine")->type_name("I/K");
+       return [options] { return Run(*options); };
+     }});
+
+}  // namespace
+}  // namespace harrow::launcher

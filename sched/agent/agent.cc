@@ -1,0 +1,232 @@
+// Threads of an agent: this one (the event loop: the conversation with the server, signals), the collector
+// (output and batches of results), and one a slot (tasks). Nothing that may block on storage runs on the loop
+// while it is connected.
+#include "agent/agent.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
+#include <fcntl.h>
+#include <optional>
+#include <random>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "agent/collector.h"
+#include "agent/messages.h"
+#include "agent/session.h"
+#include "agent/slot_pool.h"
+#include "base/text.h"
+#include "os/event_loop.h"
+#include "os/file_system.h"
+#include "os/log.h"
+#include "os/process.h"
+#include "topology/machine.h"
+#include "wire/channel.h"
+#include "wire/rendezvous.h"
+
+namespace harrow::agent {
+namespace {
+
+constexpr Duration kLookAtSlots = std::chrono::seconds(1);
+constexpr Duration kSayGoodbye = std::chrono::seconds(2);
+constexpr Duration kLookWhetherIdle = std::chrono::milliseconds(20);
+
+std::optional<std::string> Variable(const char* name) {
+  const char* value = getenv(name);
+  return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
+}
+
+/// Output of this agent alone, under a number that no other agent of the run has.
+Result<std::unique_ptr<output::Writer>> ClaimOutput(const std::string& run_dir, uint32_t* number) {
+  os::FileSystem& fs = os::RealFileSystem();
+  uint32_t highest = 0;
+  if (Result<std::vector<std::string>> names = fs.List(run_dir + "/output"); names.ok()) {
+    for (const std::string& name : *names) {
+      uint32_t n = 0;
+      std::from_chars(name.data(), name.data() + name.size(), n);
+      highest = std::max(highest, n);
+    }
+  }
+  for (*number = highest + 1;; ++*number) {
+    Result<std::unique_ptr<output::Writer>> writer = output::Writer::Create(fs, run_dir, *number);
+    if (writer.ok() || writer.status().code() != Code::kExists) return writer;
+  }
+}
+
+uint64_t NewIncarnation() {
+  std::random_device random;
+  return (static_cast<uint64_t>(random()) << 32) | random();
+}
+
+class Agent {
+ public:
+  explicit Agent(AgentOptions options) : options_(std::move(options)) {}
+
+  int Run() {
+    if (const Status ready = Begin(); !ready.ok()) {
+      os::LogError(ready.message());
+      return kAgentCannotGoOn;
+    }
+    loop_->Run();
+    // Threads first: they use the collector, and the collector the loop.
+    pool_.reset();
+    collector_.reset();
+    session_.reset();
+    os::LogInfo(StrCat("the agent ends with ", exit_));
+    return exit_;
+  }
+
+ private:
+  Status Begin() {
+    Result<topology::Machine> machine = topology::ReadMachine();
+    if (!machine.ok()) return machine.status();
+    topology::KeepVisibleDevices(Variable("CUDA_VISIBLE_DEVICES"), Variable("ROCR_VISIBLE_DEVICES"),
+                                 &*machine);
+    topology::SlotPlan plan = topology::PlanSlots(*machine, options_.slots, options_.share);
+    uint32_t output_file = 0;
+    Result<std::unique_ptr<output::Writer>> writer = ClaimOutput(options_.run_dir, &output_file);
+    if (!writer.ok()) return writer.status();
+    char directory[4096];
+    if (getcwd(directory, sizeof directory) != nullptr) node_.directory = directory;
+    node_.slots = std::move(plan.slots);
+    node_.devices = machine->devices;
+    node_.tmp_root = options_.tmp_root;
+
+    const auto slots = static_cast<uint32_t>(node_.slots.size());
+    NodeInfo info{.name = options_.node_name,
+                  .slots = slots,
+                  .gpus = static_cast<uint32_t>(node_.devices.size()),
+                  .memory = machine->memory / options_.share.of,
+                  .cores_allowed = static_cast<uint32_t>(machine->cores.size()),
+                  .pinned = plan.pinned,
+                  .topology = machine->summary,
+                  .incarnation = NewIncarnation(),
+                  .output_file = output_file,
+                  .own_tmp = !node_.tmp_root.empty()};
+    os::LogInfo(StrCat("agent of node ", info.name, ": ", slots, " slots, ", info.topology));
+    notice_ = plan.notice;
+
+    const std::array signals = {SIGTERM, SIGINT, SIGHUP};
+    loop_ = os::MakeEventLoop();
+    signal_fd_ = os::SignalDescriptor(signals);
+    loop_->WatchFd(signal_fd_, [this] {
+      while (const int signal = os::ReadSignal(signal_fd_)) Leave(StrCat("signal ", signal), kAgentDone);
+    });
+    const auto post = [this](auto work) { loop_->Post(std::move(work)); };
+    collector_ = std::make_unique<Collector>(
+        std::move(writer).value(), os::RealClock(),
+        [this, post](Batch batch) {
+          // A function object has to be copyable.
+          auto shared = std::make_shared<Batch>(std::move(batch));
+          post([this, shared] {
+            session_->Deliver(std::move(*shared));
+            if (collector_) collector_->Arrived();
+          });
+        },
+        [this, post](std::string problem) { post([this, problem] { session_->Report(problem); }); });
+    pool_ = std::make_unique<SlotPool>(node_, os::RealClock(), *collector_);
+    session_ = std::make_unique<Session>(
+        *loop_, *pool_, info, [this](Session::OnDialed done) { Dial(std::move(done)); },
+        Session::Hooks{.over = [this](Session::Over how, const std::string& why) { Over(how, why); },
+                       .welcomed = [this](const pb::Welcome& welcome) { TakeSettings(welcome); }});
+    session_->Start();
+    LookAtSlots();
+    return {};
+  }
+
+  void Dial(Session::OnDialed done) {
+    Result<wire::Rendezvous> server = wire::ReadRendezvous(os::RealFileSystem(), options_.run_dir);
+    if (!server.ok()) {
+      done(server.status());
+      return;
+    }
+    if (server->addresses.empty()) {
+      done(Status(Code::kUnavailable, "the server names no address"));
+      return;
+    }
+    // One address an attempt, in turn.
+    const std::string address = server->addresses[dials_++ % server->addresses.size()];
+    wire::Dial(
+        loop_.get(), address, wire::Role::kAgent, {.run_id = server->run_id, .key = server->key}, {},
+        [done = std::move(done), run_id = server->run_id](Result<std::shared_ptr<wire::Channel>> channel) {
+          if (!channel.ok()) return done(channel.status());
+          return done(Session::Connection{.channel = std::move(channel).value(), .run_id = run_id});
+        });
+  }
+
+  void TakeSettings(const pb::Welcome& welcome) {
+    if (welcome.output_limit() > 0) node_.output_limit.store(welcome.output_limit());
+    if (welcome.kill_wait_ns() > 0) node_.kill_wait_ns.store(welcome.kill_wait_ns());
+    if (!settled_) {
+      // Before the first task: slots read the directory from then on.
+      settled_ = true;
+      if (chdir(welcome.submit_dir().c_str()) == 0) node_.directory = welcome.submit_dir();
+      if (!notice_.empty()) session_->Report(notice_);
+    }
+  }
+
+  /// For a collector that is held up by storage (slot_pool.cc).
+  void LookAtSlots() {
+    pool_->InterruptBlindWaits();
+    loop_->After(kLookAtSlots, [this] { LookAtSlots(); });
+  }
+
+  void Over(Session::Over how, const std::string& why) {
+    os::LogInfo(StrCat("over: ", why));
+    Leave(why, how == Session::Over::kShutDown ? kAgentDone : kAgentCannotGoOn);
+  }
+
+  /// Ends the tasks, lets the server know while it is there, and ends.
+  void Leave(const std::string& why, int code) {
+    if (leaving_) return;
+    leaving_ = true;
+    exit_ = code;
+    os::LogInfo(StrCat("ending what runs: ", why));
+    pool_->EndAll(End::kInterrupted);
+    leave_by_ = loop_->Now() + Duration(node_.kill_wait_ns.load()) + kSayGoodbye;
+    WaitUntilIdle();
+  }
+
+  void WaitUntilIdle() {
+    const bool quiet = pool_->Idle() && (!session_->joined() || session_->AllSent());
+    if (quiet || loop_->Now() >= leave_by_) {
+      session_->Close();
+      // Once more round the loop, so that what is queued leaves.
+      loop_->After(Duration(0), [this] { loop_->Stop(); });
+      return;
+    }
+    loop_->After(kLookWhetherIdle, [this] { WaitUntilIdle(); });
+  }
+
+  const AgentOptions options_;
+  NodeContext node_;
+  std::unique_ptr<os::EventLoop> loop_;
+  std::unique_ptr<Collector> collector_;
+  std::unique_ptr<SlotPool> pool_;
+  std::unique_ptr<Session> session_;
+  int signal_fd_ = -1;
+  std::string notice_;
+  size_t dials_ = 0;
+  bool settled_ = false;
+  bool leaving_ = false;
+  Time leave_by_{};
+  int exit_ = kAgentDone;
+};
+
+}  // namespace
+
+int RunAgent(const AgentOptions& options) {
+  prctl(PR_SET_NAME, "harrow-agent");
+  // Tasks inherit the standard input; nothing else uses it.
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (null > 0) {
+    dup2(null, STDIN_FILENO);
+    close(null);
+  }
+  return Agent(options).Run();
+}
+
+}  // namespace harrow::agent

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "topology/slots.h"
+
+namespace harrow::agent {
+
+struct AgentOptions {
+  std::string run_dir;
+  std::string node_name;
+  uint32_t slots = 0;     // 0: one a core
+  topology::Share share;  // of this machine, for pretend nodes
+  std::string tmp_root;   // made by the warden, where tasks' temporary directories go; empty: none
+};
+
+/// How an agent or its warden ends. Others than these (a signal, an abort) mean that it may be started again.
+enum AgentExit : int {
+  kAgentDone = 0,        // the server said so, or a signal did
+  kAgentCannotGoOn = 3,  // refused, lease over, or no way to begin
+};
+
+/// The agent proper: runs tasks until the server says that it is over. In a process of its own with one
+/// thread, whose signals have been taken (os::TakeSignals).
+int RunAgent(const AgentOptions& options);
+
+/// The small parent of an agent: whatever the agent leaves is ended, and a dead agent is started again.
+/// Forks.
+int RunWarden(AgentOptions options);
+
+}  // namespace harrow::agent

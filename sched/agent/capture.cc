@@ -1,0 +1,76 @@
+#include "agent/capture.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+namespace harrow::agent {
+namespace {
+
+constexpr size_t kHandOnBytes = 64 * 1024;
+
+}  // namespace
+
+bool CapturedStream::Reset() {
+  CloseAll();
+  waiting_.clear();
+  kept_ = 0;
+  first_offset_ = 0;
+  truncated_ = false;
+  return true;
+}
+
+bool CapturedStream::Open(uint32_t task, uint32_t attempt, uint64_t byte_limit) {
+  Reset();
+  task_ = task;
+  attempt_ = attempt;
+  limit_ = byte_limit;
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return false;
+  read_fd_ = ends[0];
+  write_fd_ = ends[1];
+  return true;
+}
+
+void CapturedStream::CloseWriteEnd() {
+  if (write_fd_ >= 0) close(write_fd_);
+  write_fd_ = -1;
+}
+
+void CapturedStream::CloseAll() {
+  CloseWriteEnd();
+  if (read_fd_ >= 0) close(read_fd_);
+  read_fd_ = -1;
+}
+
+void CapturedStream::TakeIn(short revents) {
+  if (revents == 0) return;
+  ssize_t n = 0;
+  char buffer[kHandOnBytes];
+  if ((revents & POLLIN) != 0) {
+    while ((n = read(read_fd_, buffer, sizeof buffer)) < 0 && errno == EINTR) {
+    }
+  }
+  if (n <= 0) {
+    close(read_fd_);
+    read_fd_ = -1;
+    return;
+  }
+  const auto size = static_cast<size_t>(n);
+  const auto keep = static_cast<size_t>(std::min<uint64_t>(size, limit_ - std::min(limit_, kept_)));
+  truncated_ = truncated_ || keep < size;
+  kept_ += keep;
+  waiting_.append(buffer, keep);
+  if (waiting_.size() >= kHandOnBytes) HandOn();
+}
+
+void CapturedStream::HandOn() {
+  if (waiting_.empty()) return;
+  const uint64_t offset = collector_.AddOutput(task_, attempt_, stream_, waiting_);
+  if (first_offset_ == 0) first_offset_ = offset;
+  waiting_.clear();
+}
+
+}  // namespace harrow::agent

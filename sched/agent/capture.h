@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "agent/collector.h"
+#include "output/packed_output.h"
+
+namespace harrow::agent {
+
+/// One captured stream of one attempt: its pipe, what was read and not handed on yet, and the byte limit. Of
+/// one thread.
+class CapturedStream {
+ public:
+  CapturedStream(output::Stream stream, Collector& collector) : stream_(stream), collector_(collector) {}
+  ~CapturedStream() { CloseAll(); }
+  CapturedStream(const CapturedStream&) = delete;
+  CapturedStream& operator=(const CapturedStream&) = delete;
+
+  /// A new pipe for an attempt; false with errno when there is none to be had.
+  bool Open(uint32_t task, uint32_t attempt, uint64_t byte_limit);
+  /// No capture for this attempt. True.
+  bool Reset();
+  int read_fd() const { return read_fd_; }  // -1: at its end
+  int write_fd() const { return write_fd_; }
+  void CloseWriteEnd();
+  /// Acts on what poll() said of read_fd(): takes in what is there, or closes it when nobody can write any
+  /// more.
+  void TakeIn(short revents);
+  /// Hands on what was read. Before the result.
+  void HandOn();
+  void CloseAll();
+
+  bool open() const { return read_fd_ >= 0; }
+  size_t waiting_bytes() const { return waiting_.size(); }
+  uint64_t first_offset() const { return first_offset_; }  // 0: no output
+  uint64_t kept_bytes() const { return kept_; }
+  bool truncated() const { return truncated_; }
+
+ private:
+  const output::Stream stream_;
+  Collector& collector_;
+  int read_fd_ = -1;
+  int write_fd_ = -1;
+  uint32_t task_ = 0;
+  uint32_t attempt_ = 0;
+  uint64_t limit_ = 0;
+  std::string waiting_;
+  uint64_t kept_ = 0;
+  uint64_t first_offset_ = 0;
+  bool truncated_ = false;
+};
+
+}  // namespace harrow::agent

@@ -1,0 +1,176 @@
+// The thread sleeps until the policy says that something leaves. While short tasks come in quick succession
+// it wakes by its own timer, so that adding a result costs a lock and no waking-up.
+#include "agent/collector.h"
+
+#include <pthread.h>
+#include <utility>
+
+#include "base/text.h"
+
+namespace harrow::agent {
+namespace {
+
+constexpr size_t kMaxBuffered = 32u << 20;
+constexpr auto kRetryOutput = std::chrono::milliseconds(500);
+
+std::vector<StartedTask> EndedIn(const Batch& batch) {
+  std::vector<StartedTask> tasks;
+  tasks.reserve(batch.ended.size());
+  for (const TaskResult& r : batch.ended)
+    tasks.push_back({.id = r.id, .attempt = r.attempt, .start = r.start});
+  return tasks;
+}
+
+}  // namespace
+
+Collector::Collector(std::unique_ptr<output::Writer> writer, const os::Clock& clock,
+                     std::function<void(Batch)> deliver, std::function<void(std::string)> problem,
+                     BatchPolicy policy)
+    : writer_(std::move(writer)),
+      clock_(clock),
+      deliver_(std::move(deliver)),
+      problem_(std::move(problem)),
+      policy_(policy),
+      thread_([this] { Run(); }) {
+  pthread_setname_np(thread_.native_handle(), "collector");
+}
+
+Collector::~Collector() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+void Collector::WantPulse() {
+  // Sequentially consistent with the store in Run(): either the thread sees the slot that calls, or we see it
+  // stop.
+  if (pulsing_.load()) return;
+  {
+    std::lock_guard lock(mutex_);
+    if (pulsing_.exchange(true)) return;
+    state_.last_pulse = clock_.Steady();
+  }
+  wake_.notify_one();
+}
+
+void Collector::StopPulse() {
+  std::lock_guard lock(mutex_);
+  pulse_ = [] { return false; };
+}
+
+uint64_t Collector::AddOutput(uint32_t task, uint32_t attempt, output::Stream stream, std::string_view data) {
+  std::unique_lock lock(mutex_);
+  room_.wait(lock, [this] { return state_.output_bytes < kMaxBuffered || stop_; });
+  const Result<uint64_t> offset = writer_->Append(TaskId(task), attempt, stream, data);
+  state_.output_bytes += data.size();
+  const bool first = !state_.oldest_output;
+  if (first) state_.oldest_output = clock_.Steady();
+  if (sleeping_ || state_.output_bytes >= policy_.output_bytes) wake_.notify_one();
+  return offset.ok() ? *offset : 0;
+}
+
+void Collector::AddStarted(const StartedTask& task) {
+  std::lock_guard lock(mutex_);
+  waiting_.started.push_back(task);
+  if (!state_.oldest_result) state_.oldest_result = clock_.Steady();
+  if (sleeping_) wake_.notify_one();
+}
+
+void Collector::AddEnded(TaskResult result) {
+  std::lock_guard lock(mutex_);
+  waiting_.ended.push_back(std::move(result));
+  if (!state_.oldest_result) state_.oldest_result = clock_.Steady();
+  if (sleeping_) wake_.notify_one();
+}
+
+void Collector::Hurry() {
+  std::lock_guard lock(mutex_);
+  if (!state_.oldest_result && !state_.oldest_output) return;
+  state_.hurry = true;
+  wake_.notify_one();
+}
+
+void Collector::Arrived() {
+  std::lock_guard lock(mutex_);
+  on_its_way_.pop_front();
+}
+
+std::vector<StartedTask> Collector::Undelivered() {
+  std::lock_guard lock(mutex_);
+  std::vector<StartedTask> tasks = EndedIn(waiting_);
+  for (const auto& batch : on_its_way_) tasks.insert(tasks.end(), batch.begin(), batch.end());
+  return tasks;
+}
+
+bool Collector::FlushOutput() {
+  const Status status = writer_->Flush();
+  if (!status.ok() && !output_fails_) {
+    problem_(StrCat("output of tasks cannot be written, their results wait for it: ", status.message()));
+  }
+  if (status.ok() && output_fails_) problem_("output of tasks is written again");
+  output_fails_ = !status.ok();
+  return status.ok();
+}
+
+void Collector::Run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    Duration now = clock_.Steady();
+    if (state_.last_pulse && now >= *state_.last_pulse + policy_.pulse) {
+      state_.last_pulse = now;
+      if (!pulse_()) {
+        pulsing_.store(false);
+        // A slot that began to wait in between saw pulsing_ and did not wake us.
+        if (pulse_()) {
+          pulsing_.store(true);
+        } else {
+          state_.last_pulse.reset();
+        }
+      }
+    }
+    if (policy_.Due(state_, now) || (stop_ && (state_.oldest_result || state_.oldest_output))) {
+      Batch batch = std::exchange(waiting_, {});
+      const BatchPolicy::State before = state_;
+      state_.oldest_result.reset();
+      state_.oldest_output.reset();
+      state_.output_bytes = 0;
+      state_.hurry = false;
+      on_its_way_.push_back(EndedIn(batch));
+      lock.unlock();
+      const bool written = FlushOutput();
+      const bool deliver = written && (!batch.ended.empty() || !batch.started.empty());
+      if (deliver) deliver_(std::move(batch));
+      lock.lock();
+      // Delivered batches arrive in their order, so what did not leave is the last.
+      if (!deliver) on_its_way_.pop_back();
+      if (written) {
+        room_.notify_all();
+        continue;
+      }
+      // Nothing may leave before its output: put it back in front, and try again a little later.
+      batch.started.insert(batch.started.end(), waiting_.started.begin(), waiting_.started.end());
+      std::move(waiting_.ended.begin(), waiting_.ended.end(), std::back_inserter(batch.ended));
+      waiting_ = std::move(batch);
+      state_.output_bytes += before.output_bytes;
+      if (stop_) return;
+      wake_.wait_for(lock, kRetryOutput, [this] { return stop_; });
+      if (before.oldest_result) state_.oldest_result = before.oldest_result;
+      if (before.oldest_output) state_.oldest_output = before.oldest_output;
+      continue;
+    }
+    if (stop_) return;
+    const std::optional<Duration> next = policy_.NextLook(state_);
+    sleeping_ = !next || *next > now + policy_.gather;
+    if (!next) {
+      wake_.wait(lock);
+    } else {
+      wake_.wait_for(lock, *next - now);
+    }
+    sleeping_ = false;
+  }
+}
+
+}  // namespace harrow::agent

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "agent/batch_policy.h"
+#include "agent/task.h"
+#include "base/status.h"
+#include "os/clock.h"
+#include "output/packed_output.h"
+
+namespace harrow::agent {
+
+/// What leaves together. The output of its results is in the kernel's hands.
+struct Batch {
+  std::vector<StartedTask> started;
+  std::vector<TaskResult> ended;
+};
+
+/// Gathers results and output of all slots, on a thread of its own: storage may be slow, and neither the
+/// slots nor the event loop should wait for it. Add... may be called by any thread.
+class Collector {
+ public:
+  /// `deliver` takes a batch, `problem` a line for the user (output cannot be written); both on the
+  /// collector's thread.
+  Collector(std::unique_ptr<output::Writer> writer, const os::Clock& clock,
+            std::function<void(Batch)> deliver, std::function<void(std::string)> problem,
+            BatchPolicy policy = {});
+  ~Collector();  // what was added is written and delivered first
+
+  /// `pulse` is called now and then from WantPulse() on, until it returns false. Set before the first use.
+  void SetPulse(std::function<bool()> pulse) { pulse_ = std::move(pulse); }
+  void StopPulse();
+  void WantPulse();
+
+  /// Offset of the first record. Waits while storage is far behind.
+  uint64_t AddOutput(uint32_t task, uint32_t attempt, output::Stream stream, std::string_view data);
+  void AddStarted(const StartedTask& task);
+  void AddEnded(TaskResult result);
+  /// What waits leaves now: a slot has nothing to do.
+  void Hurry();
+  /// The oldest batch that was delivered has arrived.
+  void Arrived();
+  /// What has ended and is not in a batch that has arrived.
+  std::vector<StartedTask> Undelivered();
+
+ private:
+  void Run();
+  /// Writes what is buffered; false, and a problem told once, when that cannot be done now.
+  bool FlushOutput();
+
+  std::unique_ptr<output::Writer> writer_;
+  const os::Clock& clock_;
+  std::function<void(Batch)> deliver_;
+  std::function<void(std::string)> problem_;
+  std::function<bool()> pulse_;
+  const BatchPolicy policy_;
+
+  std::mutex mutex_;              // of what follows
+  std::condition_variable wake_;  // of the collector's thread
+  std::condition_variable room_;  // of those who wait for storage
+  Batch waiting_;
+  BatchPolicy::State state_;
+  std::deque<std::vector<StartedTask>> on_its_way_;  // of each batch that has not arrived
+  bool stop_ = false;
+  bool sleeping_ = false;  // without a time limit that is near: has to be woken
+
+  std::atomic<bool> pulsing_{false};
+  bool output_fails_ = false;  // of the thread
+  std::thread thread_;
+};
+
+}  // namespace harrow::agent

@@ -1,0 +1,116 @@
+#include "agent/command.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/text.h"
+
+namespace harrow::agent {
+namespace {
+
+constexpr std::string_view kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
+constexpr size_t kMaxFound = 4096;
+
+/// 0 when `path` can be executed, else errno.
+int CheckExecutable(const std::string& path) {
+  struct stat st {};
+  if (stat(path.c_str(), &st) != 0) return errno;
+  if (S_ISDIR(st.st_mode)) return EISDIR;
+  return access(path.c_str(), X_OK) == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+void ArgumentBuilder::Add(std::string_view argument) {
+  offsets_.push_back(text_.size());
+  text_.append(argument).append(1, '\0');
+}
+
+Result<char* const*> ArgumentBuilder::Build(CommandForm form, std::string_view command,
+                                            std::string_view shell, bool always_shell) {
+  text_.clear();
+  offsets_.clear();
+  if (form == CommandForm::kNone) {
+    return Status(Code::kInvalid, "the task has no command: it can be simulated or replayed, not run");
+  }
+  if (form == CommandForm::kShell || (form == CommandForm::kWords && always_shell)) {
+    Add(shell);
+    Add("-c");
+    Add(command);
+  } else if (form == CommandForm::kArgv) {
+    for (size_t begin = 0;;) {
+      const size_t end = std::min(command.find('\0', begin), command.size());
+      Add(command.substr(begin, end - begin));
+      if (end == command.size()) break;
+      begin = end + 1;
+    }
+  } else {
+    for (size_t begin = command.find_first_not_of(" \t"); begin != std::string_view::npos;) {
+      const size_t end = std::min(command.find_first_of(" \t", begin), command.size());
+      Add(command.substr(begin, end - begin));
+      begin = command.find_first_not_of(" \t", end);
+    }
+  }
+  if (offsets_.empty() || text_[0] == '\0') return Status(Code::kInvalid, "the task's command is empty");
+  pointers_.clear();
+  for (size_t offset : offsets_) pointers_.push_back(text_.data() + offset);
+  pointers_.push_back(nullptr);
+  return pointers_.data();
+}
+
+const ProgramFinder::Found& ProgramFinder::Find(std::string_view program, std::string_view path_variable,
+                                                const std::string& directory) {
+  if (program.find('/') != std::string_view::npos) {
+    uncached_ = {.path = std::string(program)};
+    return uncached_;
+  }
+  if (path_variable.empty()) path_variable = kDefaultPath;
+  key_.assign(program).append(1, '\0').append(path_variable);
+  if (auto it = found_.find(key_); it != found_.end()) return it->second;
+  uncached_ = {.path = {}, .error = ENOENT};
+  bool depends_on_directory = false;
+  for (size_t begin = 0; begin <= path_variable.size();) {
+    const size_t end = std::min(path_variable.find(':', begin), path_variable.size());
+    std::string entry(path_variable.substr(begin, end - begin));
+    begin = end + 1;
+    if (entry.empty() || entry.front() != '/') {
+      depends_on_directory = true;
+      entry = entry.empty() ? directory : StrCat(directory, "/", entry);
+    }
+    entry.append(1, '/').append(program);
+    const int error = CheckExecutable(entry);
+    if (error == 0) {
+      uncached_ = {.path = std::move(entry), .error = 0};
+      break;
+    }
+    if (error == EACCES) uncached_.error = EACCES;
+  }
+  // What is missing now may be made by the next task.
+  if (depends_on_directory || uncached_.path.empty()) return uncached_;
+  if (found_.size() >= kMaxFound) found_.clear();
+  return found_.emplace(key_, uncached_).first->second;
+}
+
+std::string DescribeStartFailure(std::string_view program, const std::string& path, int error) {
+  const std::string name = Printable(program);
+  const bool by_path = program.find('/') != std::string_view::npos;
+  switch (error) {
+    case ENOENT:
+      if (!path.empty() && access(path.c_str(), F_OK) == 0)
+        return StrCat(name, ": the interpreter that its first line names, or its loader, does not exist");
+      return by_path ? StrCat(name, ": no such file") : StrCat(name, ": command not found");
+    case EACCES:
+      return StrCat(name, ": permission denied (is it executable?)");
+    case EISDIR:
+      return StrCat(name, ": is a directory");
+    case E2BIG:
+      return StrCat(name, ": arguments and environment are longer than the system allows");
+    default:
+      return StrCat(name, ": ", strerror(error));
+  }
+}
+
+}  // namespace harrow::agent

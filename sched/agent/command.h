@@ -1,0 +1,50 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "agent/task.h"
+#include "base/status.h"
+
+namespace harrow::agent {
+
+/// The arguments of a command, in buffers that are used again. Of one thread.
+class ArgumentBuilder {
+ public:
+  /// Ends with nullptr; valid until the next call. kInvalid when there is nothing to start.
+  /// `shell` is for commands in shell form, and with `always_shell` also for those without shell syntax.
+  Result<char* const*> Build(CommandForm form, std::string_view command, std::string_view shell,
+                             bool always_shell);
+
+ private:
+  void Add(std::string_view argument);
+
+  std::string text_;
+  std::vector<size_t> offsets_;
+  std::vector<char*> pointers_;
+};
+
+/// Where a program is: PATH searched as execvp does, the answer kept. Of one thread.
+class ProgramFinder {
+ public:
+  struct Found {
+    std::string path;
+    int error = 0;  // errno when path is empty
+  };
+  /// `path_variable` is the PATH of the task, `directory` where it will run. Valid until the next call.
+  const Found& Find(std::string_view program, std::string_view path_variable, const std::string& directory);
+  /// What was kept did not start.
+  void Forget() { found_.clear(); }
+
+ private:
+  std::unordered_map<std::string, Found> found_;
+  std::string key_;
+  Found uncached_;
+};
+
+/// Why `program` could not be started: "mProject: command not found".
+std::string DescribeStartFailure(std::string_view program, const std::string& path, int error);
+
+}  // namespace harrow::agent

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/time.h"
+
+namespace harrow::agent {
+
+using EnvList = std::vector<std::pair<std::string, std::string>>;
+
+/// What every task on this node inherits (environment.md). Immutable; shared by profiles.
+class BaseEnvironment {
+ public:
+  struct Common {
+    std::string submit_dir{};
+    std::string node_name{};
+    std::string shell{};    // for commands that need one and whose profile names none; empty: /bin/sh
+    bool has_gpus = false;  // then a task without any must see none
+    bool own_tmp = false;   // tasks get a TMPDIR of their own
+  };
+  BaseEnvironment(const EnvList& submit_environment, Common common);
+
+  const Common& common() const { return common_; }
+  const std::vector<std::string>& entries() const { return entries_; }  // "NAME=value"
+  /// Number of the entry of that name; -1: none.
+  int Find(std::string_view name) const;
+
+ private:
+  std::vector<std::string> entries_;
+  Common common_;
+};
+
+/// Attributes that tasks share, made ready for starting.
+struct ProfileSpec {
+  uint32_t cores = 1;
+  uint32_t gpus = 0;
+  uint64_t memory = 0;  // bytes; 0: not limited
+  uint32_t nodes = 1;
+  bool whole_node = false;
+  uint32_t ranks = 0;
+  std::string cwd{};  // relative to the submit directory
+  std::string shell{};
+  EnvList env{};
+  Duration time_limit{0};
+  std::string stdin_path{}, stdout_path{}, stderr_path{};
+};
+
+class TaskProfile {
+ public:
+  TaskProfile(ProfileSpec spec, std::shared_ptr<const BaseEnvironment> base);
+
+  const ProfileSpec& spec() const { return spec_; }
+  const BaseEnvironment& base() const { return *base_; }
+  /// What runs its commands when they need a shell.
+  const std::string& shell() const { return shell_; }
+  /// Absolute, when the submit directory is.
+  const std::string& directory() const { return directory_; }
+  /// The PATH of its tasks.
+  const std::string& path() const { return path_; }
+  /// Value of a variable as its tasks see it; empty when absent.
+  std::string_view Variable(std::string_view name) const;
+
+ private:
+  friend class EnvironmentBuilder;
+  struct Override {
+    int base_index;  // -1: not in the base
+    std::string entry;
+  };
+  ProfileSpec spec_;
+  std::shared_ptr<const BaseEnvironment> base_;
+  std::string directory_;
+  std::vector<Override> overrides_;
+  std::string path_, shell_;
+  bool sets_omp_threads_ = false;
+  bool sets_tmp_dir_ = false;
+};
+
+/// Variables of one task.
+struct TaskVariables {
+  uint32_t number = 0;  // TaskId + 1: what "#12" shows
+  std::string_view name;
+  uint32_t attempt = 1;
+  uint32_t cores = 1;
+  std::string_view tmp_dir;       // where the node gives tasks one
+  std::string_view cuda_devices;  // comma-separated
+  std::string_view rocr_devices;
+};
+
+/// Puts environments together in buffers that are used again. Of one thread.
+class EnvironmentBuilder {
+ public:
+  /// Ends with nullptr; valid until the next call and as long as the profile.
+  char* const* Build(const TaskProfile& profile, const TaskVariables& task);
+
+ private:
+  void Add(std::string_view name, std::string_view value);
+  void Add(std::string_view name, uint64_t value);
+
+  std::string text_;
+  std::vector<size_t> offsets_;
+  std::vector<char*> pointers_;
+};
+
+}  // namespace harrow::agent

@@ -1,0 +1,84 @@
+#include "agent/file_pattern.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace harrow::agent {
+namespace {
+
+std::string FirstOf(std::string_view first, std::string_view second, std::string_view otherwise) {
+  if (!first.empty()) return std::string(first);
+  return std::string(!second.empty() ? second : otherwise);
+}
+
+/// False when `field` is not one of ours.
+bool Expand(char field, const TaskProfile& profile, uint32_t task_number, std::string* out) {
+  const auto variable = [&profile](std::string_view name) { return profile.Variable(name); };
+  switch (field) {
+    case '%':
+      *out = "%";
+      return true;
+    case 'A':
+      *out = FirstOf(variable("SLURM_ARRAY_JOB_ID"), variable("SLURM_JOB_ID"), "0");
+      return true;
+    case 'a':
+      *out = FirstOf(variable("SLURM_ARRAY_TASK_ID"), {}, StrCat(task_number));
+      return true;
+    case 'j':
+      *out = FirstOf(variable("SLURM_JOB_ID"), {}, "0");
+      return true;
+    case 'J':
+      *out = StrCat(FirstOf(variable("SLURM_JOB_ID"), {}, "0"), ".", task_number);
+      return true;
+    case 'N':
+      *out = profile.base().common().node_name;
+      return true;
+    case 'n':
+    case 't':
+      *out = "0";
+      return true;
+    case 'u':
+      *out = FirstOf(variable("USER"), variable("LOGNAME"), "nobody");
+      return true;
+    case 'x':
+      *out = FirstOf(variable("SLURM_JOB_NAME"), {}, "harrow");
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+std::string ExpandFilePattern(std::string_view pattern, const TaskProfile& profile, uint32_t task_number) {
+  std::string path;
+  if (pattern.find('\\') != std::string_view::npos) {
+    std::copy_if(pattern.begin(), pattern.end(), std::back_inserter(path), [](char c) { return c != '\\'; });
+  } else {
+    for (size_t at = 0; at < pattern.size(); ++at) {
+      if (pattern[at] != '%') {
+        path += pattern[at];
+        continue;
+      }
+      size_t field = at + 1;
+      size_t width = 0;
+      // Slurm takes at most 10 digits.
+      for (; field < pattern.size() && pattern[field] >= '0' && pattern[field] <= '9'; ++field)
+        width = std::min<size_t>(10, width * 10 + static_cast<size_t>(pattern[field] - '0'));
+      std::string text;
+      if (field >= pattern.size() || !Expand(pattern[field], profile, task_number, &text)) {
+        path += '%';
+        continue;
+      }
+      const bool numeric = text.find_first_not_of("0123456789") == std::string::npos;
+      if (numeric && text.size() < width) path.append(width - text.size(), '0');
+      path += text;
+      at = field;
+    }
+  }
+  if (path.empty() || path.front() == '/') return path;
+  return profile.directory() + "/" + path;
+}
+
+}  // namespace harrow::agent

@@ -1,0 +1,79 @@
+#include "agent/messages.h"
+
+namespace harrow::agent {
+namespace {
+
+static_assert(static_cast<int>(End::kExited) == pb::Attempt::EXITED);
+static_assert(static_cast<int>(End::kSignaled) == pb::Attempt::SIGNALED);
+static_assert(static_cast<int>(End::kTimedOut) == pb::Attempt::TIMED_OUT);
+static_assert(static_cast<int>(End::kOutOfMemory) == pb::Attempt::OUT_OF_MEMORY);
+static_assert(static_cast<int>(End::kCancelled) == pb::Attempt::CANCELLED);
+static_assert(static_cast<int>(End::kInterrupted) == pb::Attempt::INTERRUPTED);
+static_assert(static_cast<int>(End::kNotStarted) == pb::Attempt::NOT_STARTED);
+
+int64_t Microseconds(Duration d) {
+  return d / std::chrono::microseconds(1);
+}
+
+}  // namespace
+
+int64_t Nanoseconds(WallTime time) {
+  return time.time_since_epoch().count();
+}
+
+ProfileSpec ProfileFromProto(const pb::Profile& message) {
+  ProfileSpec spec{.cores = message.cores(),
+                   .gpus = message.gpus(),
+                   .memory = message.memory(),
+                   .nodes = message.nodes(),
+                   .whole_node = message.whole_node(),
+                   .ranks = message.ranks(),
+                   .cwd = message.cwd(),
+                   .shell = message.shell(),
+                   .time_limit = Duration(message.time_limit_ns()),
+                   .stdin_path = message.stdin_path(),
+                   .stdout_path = message.stdout_path(),
+                   .stderr_path = message.stderr_path()};
+  for (const pb::EnvVar& variable : message.env()) spec.env.emplace_back(variable.name(), variable.value());
+  return spec;
+}
+
+LocalTask TaskFromProto(pb::Task& message) {
+  LocalTask task;
+  task.id = message.id();
+  task.attempt = message.attempt();
+  // What is not known cannot be started, and says so.
+  task.form = message.form() <= 2 ? static_cast<CommandForm>(message.form()) : CommandForm::kNone;
+  task.ahead = message.ahead();
+  task.command = std::move(*message.mutable_command());
+  task.name = std::move(*message.mutable_name());
+  for (std::string& path : *message.mutable_remove_first()) task.remove_first.push_back(std::move(path));
+  for (std::string& path : *message.mutable_outputs()) task.outputs.push_back(std::move(path));
+  return task;
+}
+
+void ResultToProto(TaskResult result, pb::Attempt* out) {
+  out->set_task(result.id);
+  out->set_attempt(result.attempt);
+  out->set_end(static_cast<pb::Attempt::End>(result.end));
+  out->set_code(result.code);
+  out->set_start_ns(Nanoseconds(result.start));
+  out->set_end_ns(Nanoseconds(result.finish));
+  pb::Usage* usage = out->mutable_usage();
+  usage->set_user_us(Microseconds(result.user_time));
+  usage->set_system_us(Microseconds(result.system_time));
+  usage->set_max_rss_kib(result.max_rss_kib);
+  if (result.output_offset != 0 || result.truncated) {
+    pb::OutputRef* output = out->mutable_output();
+    output->set_offset(result.output_offset);
+    output->set_stdout_bytes(result.stdout_bytes);
+    output->set_stderr_bytes(result.stderr_bytes);
+    output->set_truncated(result.truncated);
+  }
+  if (!result.message.empty()) out->set_message(std::move(result.message));
+  for (int64_t size : result.output_sizes) out->add_output_sizes(size);
+  for (uint32_t pu : result.pus) out->add_cores(pu);
+  if (!result.gpus.empty()) out->set_gpus(std::move(result.gpus));
+}
+
+}  // namespace harrow::agent

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "agent/environment.h"
+#include "agent/task.h"
+#include "wire/harrow.pb.h"
+
+// Between the messages of wire/harrow.proto and the agent's own values.
+
+namespace harrow::agent {
+
+ProfileSpec ProfileFromProto(const pb::Profile& message);
+/// Without its profile. Moves the texts out of the message.
+LocalTask TaskFromProto(pb::Task& message);
+void ResultToProto(TaskResult result, pb::Attempt* out);
+int64_t Nanoseconds(WallTime time);
+
+}  // namespace harrow::agent

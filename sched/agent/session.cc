@@ -1,0 +1,299 @@
+// kApart --dial--> kDialing --connected: hello--> kGreeting --welcome--> kJoined; any failure leads back to
+// kApart, and after kRetry it dials again, reading RUN/server anew. The hello tells all that this agent has,
+// the results that are kept included, so that a server that has just been started knows at once. A server
+// with a lower epoch than one obeyed before is a left-over: it is hung up on.
+#include "agent/session.h"
+
+#include <utility>
+
+#include "agent/messages.h"
+#include "base/text.h"
+#include "os/log.h"
+#include "wire/version.h"
+
+namespace harrow::agent {
+namespace {
+
+constexpr Duration kRetry = std::chrono::milliseconds(100);
+constexpr int kSilentBeats = 10;  // a server that answers none of so many is gone
+constexpr Duration kMostLease = std::chrono::hours(24);
+
+}  // namespace
+
+Session::Session(os::EventLoop& loop, TaskHost& host, NodeInfo node, Dial dial, Hooks hooks)
+    : loop_(loop), host_(host), node_(std::move(node)), dial_(std::move(dial)), hooks_(std::move(hooks)) {}
+
+Session::~Session() {
+  *alive_ = false;
+  loop_.CancelTimer(beat_timer_);
+  loop_.CancelTimer(lease_timer_);
+}
+
+void Session::Start() {
+  last_heard_ = loop_.Now();
+  CheckLease();
+  Connect();
+}
+
+void Session::Connect() {
+  if (state_ != State::kApart) return;
+  state_ = State::kDialing;
+  dial_([this, alive = alive_](Result<Connection> result) {
+    return *alive ? Dialed(std::move(result)) : wire::ChannelHandler();
+  });
+}
+
+wire::ChannelHandler Session::Dialed(Result<Connection> result) {
+  if (state_ != State::kDialing) return {};
+  if (!result.ok()) {
+    Disconnected(result.status().message());
+    return {};
+  }
+  if (!run_id_.empty() && result->run_id != run_id_) {
+    Finish(Over::kRefused, StrCat("the run directory now belongs to another run, ", result->run_id));
+    return {};
+  }
+  run_id_ = result->run_id;
+  channel_ = std::move(result->channel);
+  state_ = State::kGreeting;
+  const uint64_t connection = ++connection_;
+  Hello(run_id_);
+  return {.on_message =
+              [this, connection, alive = alive_](std::string_view message) {
+                if (*alive && connection == connection_) Receive(message);
+              },
+          .on_closed =
+              [this, connection, alive = alive_](const Status& why) {
+                if (*alive && connection == connection_) Disconnected(why.message());
+              }};
+}
+
+void Session::Hello(const std::string& run_id) {
+  pb::FromAgent message;
+  pb::AgentHello* hello = message.mutable_hello();
+  hello->set_version(wire::kProtocolVersion);
+  hello->set_run_id(run_id);
+  hello->set_incarnation(node_.incarnation);
+  hello->set_epoch_seen(epoch_seen_);
+  hello->set_output_file(node_.output_file);
+  pb::NodeDescription* node = hello->mutable_node();
+  node->set_name(node_.name);
+  node->set_slots(node_.slots);
+  node->set_gpus(node_.gpus);
+  node->set_memory(node_.memory);
+  node->set_cores_allowed(node_.cores_allowed);
+  node->set_pinned(node_.pinned);
+  node->set_topology(node_.topology);
+  const TaskHost::Snapshot snapshot = host_.TakeSnapshot();
+  for (const StartedTask& task : snapshot.running) {
+    pb::Attempt* attempt = hello->add_running();
+    attempt->set_task(task.id);
+    attempt->set_attempt(task.attempt);
+    attempt->set_start_ns(Nanoseconds(task.start));
+  }
+  for (uint32_t task : snapshot.queued) hello->add_queued(task);
+  // Serialized messages can be joined: their fields are merged, repeated ones appended.
+  std::string bytes = message.SerializeAsString();
+  for (const Kept& kept : kept_) bytes += kept.message;
+  channel_->Send(bytes);
+}
+
+void Session::Disconnected(const std::string& why) {
+  if (state_ == State::kOver) return;
+  if (state_ == State::kJoined || why != last_failure_) os::LogInfo("no server: " + why);
+  last_failure_ = why;
+  ++connection_;
+  loop_.CancelTimer(beat_timer_);
+  // Destroyed later: this may be a call of the channel's own.
+  if (channel_) loop_.Post([channel = std::exchange(channel_, nullptr)] {});
+  state_ = State::kApart;
+  loop_.After(kRetry, [this, alive = alive_] {
+    if (*alive) Connect();
+  });
+}
+
+void Session::Receive(std::string_view bytes) {
+  pb::ToAgent message;
+  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    channel_->Close();
+    Disconnected("the server sent a message that cannot be read");
+    return;
+  }
+  last_heard_ = loop_.Now();
+  if (message.has_shutdown()) {
+    const pb::Shutdown& shutdown = message.shutdown();
+    Finish(shutdown.refused() ? Over::kRefused : Over::kShutDown, shutdown.reason());
+    return;
+  }
+  if (message.has_welcome()) {
+    if (message.welcome().epoch() < epoch_seen_) {
+      channel_->Close();
+      Disconnected(StrCat("a server of epoch ", message.welcome().epoch(), " answered, but one of epoch ",
+                          epoch_seen_, " has been there"));
+      return;
+    }
+    TakeWelcome(message.welcome());
+  }
+  if (state_ != State::kJoined) return;
+  if (message.profile_size() > 0) TakeProfiles(message);
+  if (message.take_back_size() > 0) {
+    pb::FromAgent answer;
+    const std::vector<uint32_t> asked(message.take_back().begin(), message.take_back().end());
+    for (uint32_t task : host_.TakeBack(asked)) answer.mutable_returned()->add_task(task);
+    if (answer.has_returned()) Send(answer);
+  }
+  if (message.start_size() > 0) TakeTasks(message);
+  if (message.has_cancel()) {
+    const auto& tasks = message.cancel().task();
+    host_.End({tasks.begin(), tasks.end()},
+              message.cancel().interrupted() ? End::kInterrupted : End::kCancelled);
+  }
+  if (message.has_committed()) {
+    while (!kept_.empty() && kept_.front().sequence <= message.committed().sequence()) kept_.pop_front();
+  }
+  if (message.has_heartbeat()) TakeHeartbeat(message);
+}
+
+void Session::TakeWelcome(const pb::Welcome& welcome) {
+  epoch_seen_ = welcome.epoch();
+  os::LogInfo(StrCat("joined the server of epoch ", epoch_seen_));
+  state_ = State::kJoined;
+  last_failure_.clear();
+  if (welcome.lease_ns() > 0) lease_ = std::min<Duration>(Duration(welcome.lease_ns()), kMostLease);
+  if (welcome.heartbeat_ns() > 0) heartbeat_ = Duration(welcome.heartbeat_ns());
+  EnvList environment;
+  for (const pb::EnvVar& variable : welcome.env())
+    environment.emplace_back(variable.name(), variable.value());
+  base_ = std::make_shared<BaseEnvironment>(environment,
+                                            BaseEnvironment::Common{.submit_dir = welcome.submit_dir(),
+                                                                    .node_name = node_.name,
+                                                                    .shell = welcome.shell(),
+                                                                    .has_gpus = node_.gpus > 0,
+                                                                    .own_tmp = node_.own_tmp});
+  profiles_.clear();
+  hooks_.welcomed(welcome);
+  loop_.CancelTimer(beat_timer_);
+  Beat();
+}
+
+void Session::TakeProfiles(const pb::ToAgent& message) {
+  for (const pb::Profile& profile : message.profile())
+    profiles_[profile.id()] = std::make_shared<TaskProfile>(ProfileFromProto(profile), base_);
+}
+
+void Session::TakeTasks(pb::ToAgent& message) {
+  std::vector<LocalTask> tasks;
+  tasks.reserve(static_cast<size_t>(message.start_size()));
+  for (pb::Task& start : *message.mutable_start()) {
+    LocalTask task = TaskFromProto(start);
+    const auto profile = profiles_.find(start.profile());
+    if (profile == profiles_.end()) {
+      Report(StrCat("task ", task.id, " names profile ", start.profile(), ", which was never sent"), true);
+      channel_->Close();
+      Disconnected("the server does not keep to the protocol");
+      return;
+    }
+    task.profile = profile->second;
+    tasks.push_back(std::move(task));
+  }
+  host_.Push(std::move(tasks));
+}
+
+void Session::Beat() {
+  if (loop_.Now() - last_heard_ > heartbeat_ * kSilentBeats) {
+    channel_->Close();
+    Disconnected("the server does not answer");
+    return;
+  }
+  pb::FromAgent message;
+  pb::Heartbeat* beat = message.mutable_heartbeat();
+  beat->set_sequence(++beats_);
+  beat->set_sent_ns(loop_.Now().time_since_epoch().count());
+  beat->set_round_trip_ns(round_trip_.count());
+  Send(message);
+  beat_timer_ = loop_.After(heartbeat_, [this] { Beat(); });
+}
+
+void Session::TakeHeartbeat(const pb::ToAgent& message) {
+  const bool first = round_trip_ == Duration(0);
+  const Duration measured = loop_.Now() - Time(Duration(message.heartbeat().sent_ns()));
+  // What hides a round trip has to hide the gathering of results as well.
+  if (measured > Duration(0)) round_trip_ = measured + BatchPolicy().gather;
+  if (!first) return;
+  // Tasks are sent ahead only once the round trip is known.
+  loop_.CancelTimer(beat_timer_);
+  Beat();
+}
+
+void Session::CheckLease() {
+  if (state_ == State::kOver) return;
+  const Duration left = lease_ - (loop_.Now() - last_heard_);
+  if (left <= Duration(0)) {
+    Finish(Over::kLeaseOver, StrCat("no server was heard of for ", FormatDuration(lease_)));
+    return;
+  }
+  // The lease may change meanwhile, so it is looked at now and then.
+  lease_timer_ = loop_.After(std::min<Duration>(left, heartbeat_), [this] { CheckLease(); });
+}
+
+void Session::Deliver(Batch batch) {
+  if (state_ == State::kOver) return;
+  pb::FromAgent message;
+  if (state_ == State::kJoined && !batch.started.empty()) {
+    pb::TasksStarted* started = message.mutable_started();
+    for (const StartedTask& task : batch.started) {
+      started->add_task(task.id);
+      started->add_start_ns(Nanoseconds(task.start));
+    }
+    Send(message);
+    message.Clear();
+  }
+  if (batch.ended.empty()) return;
+  pb::TasksEnded* ended = message.add_ended();
+  ended->set_sequence(++last_sequence_);
+  for (TaskResult& result : batch.ended) {
+    const bool has_output = result.output_offset != 0;
+    pb::Attempt* attempt = ended->add_attempt();
+    ResultToProto(std::move(result), attempt);
+    if (has_output) attempt->mutable_output()->set_file(node_.output_file);
+  }
+  kept_.push_back({.sequence = last_sequence_, .message = message.SerializeAsString()});
+  if (state_ == State::kJoined) channel_->Send(kept_.back().message);
+}
+
+void Session::Report(const std::string& problem, bool fatal) {
+  os::LogWarning(problem);
+  if (state_ != State::kJoined) return;
+  pb::FromAgent message;
+  message.mutable_problem()->set_text(problem);
+  message.mutable_problem()->set_fatal(fatal);
+  Send(message);
+}
+
+bool Session::AllSent() const {
+  return kept_.empty() && (channel_ == nullptr || channel_->unsent_bytes() == 0);
+}
+
+void Session::Send(const pb::FromAgent& message) {
+  channel_->Send(message.SerializeAsString());
+}
+
+void Session::Close() {
+  if (state_ == State::kOver) return;
+  ++connection_;
+  loop_.CancelTimer(beat_timer_);
+  loop_.CancelTimer(lease_timer_);
+  state_ = State::kOver;
+  if (channel_) {
+    channel_->Close();
+    loop_.Post([channel = std::exchange(channel_, nullptr)] {});
+  }
+}
+
+void Session::Finish(Over how, const std::string& why) {
+  if (state_ == State::kOver) return;
+  Close();
+  hooks_.over(how, why);
+}
+
+}  // namespace harrow::agent

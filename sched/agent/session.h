@@ -1,0 +1,120 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "agent/collector.h"
+#include "agent/environment.h"
+#include "agent/task_host.h"
+#include "base/status.h"
+#include "os/event_loop.h"
+#include "wire/channel.h"
+
+namespace harrow::pb {
+class ToAgent;
+class FromAgent;
+class Welcome;
+}  // namespace harrow::pb
+
+namespace harrow::agent {
+
+/// What a server is told of this node and agent.
+struct NodeInfo {
+  std::string name{};
+  uint32_t slots = 0;
+  uint32_t gpus = 0;
+  uint64_t memory = 0;  // bytes; 0: unknown
+  uint32_t cores_allowed = 0;
+  bool pinned = true;
+  std::string topology{};  // one line for people
+  uint64_t incarnation = 0;
+  uint32_t output_file = 0;
+  bool own_tmp = false;  // tasks get a TMPDIR of their own
+};
+
+/// The conversation with the server of a run: dials while there is none, obeys the highest epoch, keeps
+/// results until they are committed, ends when the lease is over. Of the loop's thread.
+class Session {
+ public:
+  struct Connection {
+    std::shared_ptr<wire::Channel> channel;
+    std::string run_id;
+  };
+  using OnDialed = std::function<wire::ChannelHandler(Result<Connection>)>;
+  /// Finds the server and connects; calls back once.
+  using Dial = std::function<void(OnDialed)>;
+
+  enum class Over { kShutDown, kRefused, kLeaseOver };
+  struct Hooks {
+    std::function<void(Over, const std::string& why)> over;  // once; nothing is sent or received any more
+    /// A server's settings, before the first of its tasks.
+    std::function<void(const pb::Welcome&)> welcomed;
+  };
+
+  Session(os::EventLoop& loop, TaskHost& host, NodeInfo node, Dial dial, Hooks hooks);
+  ~Session();
+
+  void Start();
+  /// Results and starts of tasks.
+  void Deliver(Batch batch);
+  /// A line for the log of the server.
+  void Report(const std::string& problem, bool fatal = false);
+  /// Says goodbye: sends what waits and closes.
+  void Close();
+  bool joined() const { return state_ == State::kJoined; }
+  /// Bytes that the server has not taken, and results that it has not committed.
+  bool AllSent() const;
+
+ private:
+  enum class State { kApart, kDialing, kGreeting, kJoined, kOver };
+  struct Kept {
+    uint64_t sequence;
+    std::string message;  // a FromAgent with these results only
+  };
+
+  void Connect();
+  wire::ChannelHandler Dialed(Result<Connection> result);
+  void Hello(const std::string& run_id);
+  void Disconnected(const std::string& why);
+  void Receive(std::string_view message);
+  void TakeWelcome(const pb::Welcome& welcome);
+  void TakeProfiles(const pb::ToAgent& message);
+  void TakeTasks(pb::ToAgent& message);
+  void TakeHeartbeat(const pb::ToAgent& message);
+  void Beat();
+  void CheckLease();
+  void Send(const pb::FromAgent& message);
+  void Finish(Over how, const std::string& why);
+
+  os::EventLoop& loop_;
+  TaskHost& host_;
+  const NodeInfo node_;
+  Dial dial_;
+  Hooks hooks_;
+  State state_ = State::kApart;
+  std::shared_ptr<wire::Channel> channel_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for callbacks that may come late
+  uint64_t connection_ = 0;  // number of the present one; callbacks of earlier ones are ignored
+  std::string run_id_;
+  uint64_t epoch_seen_ = 0;
+  Duration lease_ = std::chrono::minutes(5);
+  Duration heartbeat_ = std::chrono::seconds(1);
+  Time last_heard_{};
+  os::EventLoop::TimerId beat_timer_ = 0;
+  os::EventLoop::TimerId lease_timer_ = 0;
+  uint64_t beats_ = 0;
+  Duration round_trip_{0};
+  std::string last_failure_;  // logged once
+
+  std::shared_ptr<const BaseEnvironment> base_;
+  std::unordered_map<uint32_t, std::shared_ptr<const TaskProfile>> profiles_;
+  std::deque<Kept> kept_;
+  uint64_t last_sequence_ = 0;
+};
+
+}  // namespace harrow::agent

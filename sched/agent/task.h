@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+
+namespace harrow::agent {
+
+class TaskProfile;
+
+/// How a command is started; numbers as graph::CommandForm and pb::Task.form.
+enum class CommandForm : uint8_t { kWords = 0, kArgv = 1, kShell = 2, kNone = 3 };
+
+/// A task as the server sent it.
+struct LocalTask {
+  uint32_t id = 0;
+  uint32_t attempt = 1;
+  std::shared_ptr<const TaskProfile> profile;
+  CommandForm form = CommandForm::kWords;
+  bool ahead = false;
+  std::string command;
+  std::string name;
+  std::vector<std::string> remove_first;  // relative to the task's directory
+  std::vector<std::string> outputs;
+};
+
+/// How an attempt ended; numbers as pb::Attempt.End.
+enum class End : uint8_t {
+  kRunning = 0,
+  kExited = 1,
+  kSignaled = 2,
+  kTimedOut = 3,
+  kOutOfMemory = 4,
+  kCancelled = 5,
+  kInterrupted = 6,
+  kNotStarted = 7,
+};
+
+struct TaskResult {
+  uint32_t id = 0;
+  uint32_t attempt = 1;
+  End end = End::kNotStarted;
+  int code = 0;  // exit code, or signal; 126 and 127 as a shell gives them when not started
+  WallTime start, finish;
+  Duration user_time{0}, system_time{0};
+  int64_t max_rss_kib = 0;
+  uint64_t output_offset = 0;  // of the first record in the packed output; 0: none
+  uint64_t stdout_bytes = 0;   // kept
+  uint64_t stderr_bytes = 0;
+  bool truncated = false;
+  std::string message;
+  std::vector<int64_t> output_sizes;  // of LocalTask::outputs; -1: absent
+  std::vector<uint32_t> pus;          // it was pinned to
+  std::string gpus;
+};
+
+struct StartedTask {
+  uint32_t id = 0;
+  uint32_t attempt = 1;
+  WallTime start;
+};
+
+}  // namespace harrow::agent

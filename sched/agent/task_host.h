@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "agent/task.h"
+
+namespace harrow::agent {
+
+/// What the conversation with the server needs of the slots. Results come by the collector.
+class TaskHost {
+ public:
+  virtual ~TaskHost() = default;
+  /// In the order in which they are to start.
+  virtual void Push(std::vector<LocalTask> tasks) = 0;
+  /// Of these, the ones that had not started; they never will.
+  virtual std::vector<uint32_t> TakeBack(const std::vector<uint32_t>& tasks) = 0;
+  /// Ends tasks, running or queued, if they are here; their results give the reason.
+  virtual void End(const std::vector<uint32_t>& tasks, agent::End reason) = 0;
+  virtual void EndAll(agent::End reason) = 0;
+  struct Snapshot {
+    std::vector<StartedTask> running;  // also those that have ended and whose result is still on its way
+    std::vector<uint32_t> queued;
+  };
+  /// Every task that was pushed and whose result has not come is in one of the two.
+  virtual Snapshot TakeSnapshot() = 0;
+  /// Nothing runs, nothing is queued.
+  virtual bool Idle() = 0;
+};
+
+}  // namespace harrow::agent

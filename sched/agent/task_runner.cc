@@ -1,0 +1,416 @@
+// How a task's end is waited for. Most tasks of a big flow are short and say little, and for them every
+// system call counts. So a slot whose task before was such a one waits "blindly": in wait4 alone, without
+// looking at the pipes and without a time limit. The collector's pulse (slot_pool.cc) interrupts a blind wait
+// that lasts some ms by a signal to the thread; from then on, and from the start for other tasks, the slot
+// polls the pipes, the process (pidfd) and its own wake-up descriptor, with the next deadline as time-out.
+// What a short task wrote waits in the pipes meanwhile.
+//
+// A task is over when its process exits. Others that still hold its pipes get kGrace; what is left in its
+// process group is killed then.
+//
+// This thread has a descriptor table of its own (slot_pool.cc): nothing here may use a descriptor that was
+// opened elsewhere, the log's neither.
+#include "agent/task_runner.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/file_pattern.h"
+#include "agent/memory_watch.h"
+#include "base/text.h"
+#include "os/file_system.h"
+#include "os/process.h"
+
+namespace harrow::agent {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr Duration kGrace = milliseconds(500);
+constexpr Duration kReportStarted = milliseconds(20);
+constexpr Duration kHandOnOutput = milliseconds(100);
+constexpr Duration kShort = milliseconds(1);  // a task that may be waited for blindly
+constexpr uint64_t kSaysLittle = 32 * 1024;   // bytes, half of a pipe
+constexpr Duration kNever = Duration::max();
+constexpr Duration kWithoutPidfd = milliseconds(20);
+constexpr Duration kKillAgain = milliseconds(500);  // forks may outrun one round
+constexpr int kOomScore = 500;
+
+Duration FromTimeval(const timeval& t) {
+  return std::chrono::seconds(t.tv_sec) + std::chrono::microseconds(t.tv_usec);
+}
+
+class OwnedFd {
+ public:
+  OwnedFd() = default;
+  explicit OwnedFd(int fd) : fd_(fd) {}
+  ~OwnedFd() { Reset(); }
+  OwnedFd(const OwnedFd&) = delete;
+  OwnedFd& operator=(const OwnedFd&) = delete;
+  int get() const { return fd_; }
+  void Reset(int fd = -1) {
+    if (fd_ >= 0) close(fd_);
+    fd_ = fd;
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+int OpenRetrying(const std::string& path, int flags) {
+  int fd;
+  while ((fd = open(path.c_str(), flags | O_CLOEXEC, 0666)) < 0 && errno == EINTR) {
+  }
+  return fd;
+}
+
+/// `path` below `directory`, unless it is absolute.
+std::string Below(const std::string& directory, const std::string& path) {
+  return !path.empty() && path.front() == '/' ? path : StrCat(directory, "/", path);
+}
+
+int64_t SizeOf(const std::string& path) {
+  struct stat st {};
+  return stat(path.c_str(), &st) == 0 ? st.st_size : -1;
+}
+
+TaskResult& NotStarted(TaskResult* result, std::string why, int code = 0) {
+  result->end = End::kNotStarted;
+  result->message = std::move(why);
+  result->code = code;
+  return *result;
+}
+
+}  // namespace
+
+/// Descriptors that the child gets; -1: as the agent's own standard input.
+struct TaskRunner::Files {
+  OwnedFd in, out, err;
+  int stdout_fd = -1;
+  int stderr_fd = -1;
+};
+
+TaskRunner::TaskRunner(uint32_t slot, const NodeContext& node, const os::Clock& clock, Collector& collector,
+                       SlotSignals& signals)
+    : slot_(slot),
+      node_(node),
+      clock_(clock),
+      collector_(collector),
+      signals_(signals),
+      tmp_(node.tmp_root, slot),
+      stdout_(output::Stream::kStdout, collector),
+      stderr_(output::Stream::kStderr, collector) {}
+
+Status TaskRunner::RemoveOutputs(const LocalTask& task) {
+  for (const std::string& name : task.remove_first) {
+    const std::string path = Below(task.profile->directory(), name);
+    const Status removed = os::RealFileSystem().RemoveTree(path);
+    if (!removed.ok() && removed.code() != Code::kNotFound)
+      return Status(removed.code(), "an output of the earlier attempt stays: " + removed.message());
+  }
+  return {};
+}
+
+Status TaskRunner::OpenFiles(const LocalTask& task, Files* files) {
+  const ProfileSpec& spec = task.profile->spec();
+  const auto open_for = [&task](const char* what, const std::string& path, int flags, OwnedFd* fd) {
+    fd->Reset(OpenRetrying(path, flags));
+    if (fd->get() >= 0) return Status();
+    return Status(Code::kInvalid, StrCat("cannot open its ", what, " ", path, ": ", strerror(errno)));
+  };
+  const auto expand = [&task](const std::string& pattern) {
+    return pattern.empty() ? std::string() : ExpandFilePattern(pattern, *task.profile, task.id + 1);
+  };
+  constexpr int kWrite = O_WRONLY | O_CREAT | O_TRUNC | O_APPEND;
+  const std::string out = expand(spec.stdout_path);
+  const std::string err = expand(spec.stderr_path);
+  if (!spec.stdin_path.empty())
+    HARROW_RETURN_IF_ERROR(open_for("stdin", expand(spec.stdin_path), O_RDONLY, &files->in));
+  if (!out.empty()) {
+    HARROW_RETURN_IF_ERROR(open_for("stdout", out, kWrite, &files->out));
+    files->stdout_fd = files->out.get();
+  }
+  if (!err.empty() && err == out) {
+    files->stderr_fd = files->stdout_fd;
+  } else if (!err.empty()) {
+    HARROW_RETURN_IF_ERROR(open_for("stderr", err, kWrite, &files->err));
+    files->stderr_fd = files->err.get();
+  }
+  const uint64_t limit = node_.output_limit.load(std::memory_order_relaxed);
+  const auto capture = [&](CapturedStream& stream, int* fd) {
+    if (*fd >= 0) return stream.Reset();
+    if (!stream.Open(task.id, task.attempt, limit)) return false;
+    *fd = stream.write_fd();
+    return true;
+  };
+  if (!capture(stdout_, &files->stdout_fd) || !capture(stderr_, &files->stderr_fd))
+    return Status(Code::kExhausted, StrCat("no pipe for its output: ", strerror(errno)));
+  return {};
+}
+
+pid_t TaskRunner::Start(const Assignment& assignment, TaskResult* result) {
+  const LocalTask& task = assignment.task;
+  const TaskProfile& profile = *task.profile;
+  const ProfileSpec& spec = profile.spec();
+  Files files;
+  std::string tmp_dir;
+  Status ready = RemoveOutputs(task);
+  if (ready.ok()) ready = OpenFiles(task, &files);
+  const bool own_tmp = !node_.tmp_root.empty();
+  if (ready.ok() && own_tmp) {
+    Result<std::string> made = tmp_.Prepare(result->start);
+    if (made.ok()) {
+      tmp_dir = std::move(made).value();
+    } else {
+      ready = made.status();
+    }
+  }
+  Result<char* const*> argv(nullptr);
+  if (ready.ok()) {
+    argv = arguments_.Build(task.form, task.command, profile.shell(), !spec.shell.empty());
+    ready = argv.status();
+  }
+  if (!ready.ok()) {
+    NotStarted(result, ready.message());
+    return -1;
+  }
+
+  std::string cuda, rocr;
+  for (uint32_t gpu : assignment.gpus) {
+    const topology::Device& device = node_.devices[gpu];
+    std::string& list = device.kind == topology::DeviceKind::kNvidia ? cuda : rocr;
+    list += StrCat(list.empty() ? "" : ",", device.id);
+  }
+  result->gpus = StrCat(cuda, cuda.empty() || rocr.empty() ? "" : ",", rocr);
+  std::string number_name;
+  if (task.name.empty()) number_name = StrCat("#", task.id + 1);
+  const char* const* envp = environment_.Build(
+      profile, {.number = task.id + 1,
+                .name = task.name.empty() ? std::string_view(number_name) : std::string_view(task.name),
+                .attempt = task.attempt,
+                .cores = static_cast<uint32_t>(assignment.slots.size()),
+                .tmp_dir = tmp_dir,
+                .cuda_devices = cuda,
+                .rocr_devices = rocr});
+
+  std::vector<uint32_t> pus;
+  for (uint32_t slot : assignment.slots) {
+    const std::vector<uint32_t>& more = node_.slots[slot].pus;
+    pus.insert(pus.end(), more.begin(), more.end());
+  }
+  const bool own_cpus = assignment.slots.size() == 1 && assignment.slots.front() == slot_;
+  const os::CpuMask mask = own_cpus ? os::CpuMask() : os::CpuMask(pus);
+  result->pus = std::move(pus);
+
+  os::SpawnRequest request{
+      .argv = *argv,
+      .envp = const_cast<char* const*>(envp),
+      .stdin_fd = files.in.get(),
+      .stdout_fd = files.stdout_fd,
+      .stderr_fd = files.stderr_fd,
+      .directory = profile.directory() == node_.directory ? nullptr : profile.directory().c_str(),
+      .cpus = mask.empty() ? nullptr : &mask,
+      .oom_score_adj = spec.memory > 0 ? kOomScore : 0};
+  const std::string_view program = (*argv)[0];
+  os::SpawnOutcome outcome;
+  std::string path;
+  // A second time when a program is no longer where it was found.
+  for (int round = 0; round < 2; ++round) {
+    const ProgramFinder::Found& found = programs_.Find(program, profile.path(), profile.directory());
+    path = found.path;
+    if (path.empty()) {
+      outcome = {.pid = -1, .error = found.error, .step = os::SpawnStep::kExec};
+      break;
+    }
+    request.program = path.c_str();
+    outcome = spawner_.Spawn(request);
+    if (outcome.pid > 0 || outcome.error != ENOENT) break;
+    programs_.Forget();
+  }
+  stdout_.CloseWriteEnd();
+  stderr_.CloseWriteEnd();
+  if (outcome.pid > 0) return outcome.pid;
+  switch (outcome.step) {
+    case os::SpawnStep::kExec:
+      NotStarted(result,
+                 DescribeStartFailure(program, path.empty() ? path : Below(profile.directory(), path),
+                                      outcome.error),
+                 outcome.error == ENOENT ? 127 : 126);
+      break;
+    case os::SpawnStep::kDirectory:
+      NotStarted(result,
+                 StrCat("cannot enter its directory ", profile.directory(), ": ", strerror(outcome.error)));
+      break;
+    default:
+      NotStarted(result, StrCat("cannot start a process: ", strerror(outcome.error)));
+  }
+  return -1;
+}
+
+bool TaskRunner::WaitBlindly(pid_t pid, int* wait_status, rusage* usage) {
+  signals_.blind_since_ns.store(clock_.Steady().count());
+  collector_.WantPulse();
+  const pid_t ended = wait4(pid, wait_status, 0, usage);
+  signals_.blind_since_ns.store(0);
+  return ended == pid;
+}
+
+void TaskRunner::WaitWatching(const Assignment& assignment, TaskResult* result, pid_t pid, int* wait_status,
+                              rusage* usage) {
+  const ProfileSpec& spec = assignment.task.profile->spec();
+  const OwnedFd pidfd(os::OpenPidfd(pid));
+  const MemoryWatch memory(pid, spec.memory);
+  const Duration start = started_;
+  Duration time_limit = spec.time_limit > Duration(0) ? start + spec.time_limit : kNever;
+  Duration report = start + kReportStarted;
+  Duration look_at_memory = memory.on() ? start : kNever;
+  Duration hand_on = kNever;
+  Duration kill_at = kNever;
+  const auto end_task = [&](End reason, Duration now, Duration wait) {
+    if (result->end != End::kRunning) return;  // already being ended
+    result->end = reason;
+    kill_at = now + wait;
+    if (wait > Duration(0)) {
+      kill(-pid, SIGTERM);
+      kill(-pid, SIGCONT);
+    }
+  };
+  while (true) {
+    const Duration now = clock_.Steady();
+    if (const auto reason = signals_.end_as.load(); reason != 0)
+      end_task(static_cast<End>(reason), now, KillWait());
+    if (now >= time_limit) {
+      end_task(End::kTimedOut, now, KillWait());
+      time_limit = kNever;
+    }
+    if (now >= look_at_memory) {
+      if (memory.Exceeded()) end_task(End::kOutOfMemory, now, Duration(0));
+      look_at_memory = clock_.Steady() + MemoryWatch::kInterval;
+    }
+    if (now >= kill_at) {
+      // Those that left the group and are still below the task go with it.
+      for (pid_t below : os::Descendants(pid)) kill(below, SIGKILL);
+      kill(-pid, SIGKILL);
+      kill_at = now + kKillAgain;
+    }
+    if (now >= report) {
+      collector_.AddStarted({.id = result->id, .attempt = result->attempt, .start = result->start});
+      report = kNever;
+    }
+    if (now >= hand_on) {
+      stdout_.HandOn();
+      stderr_.HandOn();
+      hand_on = kNever;
+    }
+    if (hand_on == kNever && stdout_.waiting_bytes() + stderr_.waiting_bytes() > 0)
+      hand_on = now + kHandOnOutput;
+
+    Duration next = std::min({time_limit, report, look_at_memory, hand_on, kill_at});
+    if (pidfd.get() < 0) next = std::min(next, now + kWithoutPidfd);
+    // Rounded up, so that it does not wake before its time.
+    const int timeout =
+        next == kNever ? -1
+                       : static_cast<int>(std::max<Duration>(Duration(0), next - now) / milliseconds(1)) + 1;
+    pollfd set[] = {{stdout_.read_fd(), POLLIN, 0},
+                    {stderr_.read_fd(), POLLIN, 0},
+                    {signals_.wake_fd, POLLIN, 0},
+                    {pidfd.get(), POLLIN, 0}};
+    if (poll(set, 4, timeout) < 0) continue;  // EINTR
+    stdout_.TakeIn(set[0].revents);
+    stderr_.TakeIn(set[1].revents);
+    if (set[2].revents != 0) {
+      uint64_t count;
+      [[maybe_unused]] ssize_t n = read(signals_.wake_fd, &count, sizeof count);
+    }
+    if ((set[3].revents != 0 || pidfd.get() < 0) && wait4(pid, wait_status, WNOHANG, usage) == pid) return;
+  }
+}
+
+void TaskRunner::DrainPipes(pid_t group) {
+  std::optional<Duration> give_up;
+  while (stdout_.open() || stderr_.open()) {
+    pollfd set[] = {{stdout_.read_fd(), POLLIN, 0}, {stderr_.read_fd(), POLLIN, 0}};
+    int timeout = 0;
+    if (give_up)
+      timeout =
+          static_cast<int>(std::max<Duration>(Duration(0), *give_up - clock_.Steady()) / milliseconds(1));
+    const int ready = poll(set, 2, timeout);
+    if (ready < 0) continue;
+    if (ready > 0) {
+      stdout_.TakeIn(set[0].revents);
+      stderr_.TakeIn(set[1].revents);
+    }
+    // Somebody else holds a pipe still.
+    if (!give_up) {
+      if (ready == 0) give_up = clock_.Steady() + kGrace;
+    } else if (clock_.Steady() >= *give_up || signals_.end_as.load() != 0) {
+      break;
+    }
+  }
+  kill(-group, SIGKILL);
+  stdout_.CloseAll();
+  stderr_.CloseAll();
+}
+
+TaskResult TaskRunner::Run(const Assignment& assignment) {
+  const LocalTask& task = assignment.task;
+  TaskResult result;
+  result.id = task.id;
+  result.attempt = task.attempt;
+  result.start = clock_.Now();
+  started_ = clock_.Steady();
+  if (const auto reason = signals_.end_as.load(); reason != 0) {
+    result.end = static_cast<End>(reason);
+    result.finish = result.start;
+    return result;
+  }
+  const pid_t pid = Start(assignment, &result);
+  if (pid < 0) {
+    stdout_.CloseAll();
+    stderr_.CloseAll();
+    result.finish = clock_.Now();
+    return result;
+  }
+
+  int wait_status = 0;
+  rusage usage{};
+  result.end = End::kRunning;
+  if (!expect_short_ || task.profile->spec().memory > 0 || !WaitBlindly(pid, &wait_status, &usage))
+    WaitWatching(assignment, &result, pid, &wait_status, &usage);
+  result.finish = clock_.Now();
+  const Duration ran = clock_.Steady() - started_;
+  DrainPipes(pid);
+  stdout_.HandOn();
+  stderr_.HandOn();
+  if (!node_.tmp_root.empty()) tmp_.CleanAfterTask();
+
+  const bool said_little = stdout_.kept_bytes() < kSaysLittle && stderr_.kept_bytes() < kSaysLittle;
+  expect_short_ = ran < kShort && said_little;
+  // A task that is being ended may still end well, but not after its time limit.
+  const bool by_itself = result.end == End::kRunning;
+  if (by_itself) result.end = WIFSIGNALED(wait_status) ? End::kSignaled : End::kExited;
+  result.code = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+  result.user_time = FromTimeval(usage.ru_utime);
+  result.system_time = FromTimeval(usage.ru_stime);
+  result.max_rss_kib = usage.ru_maxrss;
+  result.stdout_bytes = stdout_.kept_bytes();
+  result.stderr_bytes = stderr_.kept_bytes();
+  result.truncated = stdout_.truncated() || stderr_.truncated();
+  result.output_offset = stdout_.first_offset();
+  if (const uint64_t other = stderr_.first_offset();
+      other != 0 && (result.output_offset == 0 || other < result.output_offset))
+    result.output_offset = other;
+  for (const std::string& name : task.outputs)
+    result.output_sizes.push_back(SizeOf(Below(task.profile->directory(), name)));
+  return result;
+}
+
+}  // namespace harrow::agent

@@ -44,21 +44,26 @@ struct TasksAdded {
   TaskId first;
   uint32_t count = 0;
 };
-/// Known from an earlier run (resume) or server (restart), or not wanted (target): never started here.
+/// Known from an earlier run (resume) or server (restart), or not wanted (target): never started here. kOpen: it is to
+/// run, and only what was tried before is told. No TaskSettled answers; what needs a task that is not done is skipped.
 struct TaskRestored {
   TaskId task;
-  enum class As : uint8_t { kDone, kFailed, kSkipped } as = As::kDone;
+  enum class As : uint8_t { kDone, kFailed, kSkipped, kOpen, kCancelled } as = As::kDone;
+  uint32_t attempts = 0;  // made so far, those that were lost included
+  uint32_t losses = 0;
 };
 /// An agent began it. Also for a task that this scheduler did not send: an agent that outlived a server tells what it runs.
 struct TaskStarted {
   TaskId task;
   NodeId node;
+  uint32_t attempt = 0;  // 0: not known; else an older attempt's event is told from a newer one's
 };
 struct TaskEnded {
   TaskId task;
   NodeId node;
   Outcome outcome;
   Duration run_time{0};
+  uint32_t attempt = 0;  // as in TaskStarted
 };
 /// Answer to TakeBack: it was not started there and will not be.
 struct TaskReturned {
@@ -74,6 +79,9 @@ struct FileLost {
   FileId file;
   NodeId node;
 };
+/// No node is expected beside those joined: a task that fits none of them fails. May be told again when one is lost
+/// for good.
+struct AllNodesJoined {};
 struct CancelRequested {
   TaskId task;
 };
@@ -89,7 +97,8 @@ struct EndTimeKnown {
 };
 
 using Event = std::variant<NodeJoined, NodeLost, NodeClosed, TasksAdded, TaskRestored, TaskStarted, TaskEnded, TaskReturned,
-                           FileStored, FileLost, CancelRequested, DrainRequested, RoundTripMeasured, EndTimeKnown>;
+                           FileStored, FileLost, CancelRequested, DrainRequested, RoundTripMeasured, EndTimeKnown,
+                           AllNodesJoined>;
 
 // --- actions: what is to be done
 /// Send the task to the node. `ahead`: no slot is free there yet; the agent queues it behind what it has.
@@ -98,6 +107,13 @@ struct StartTask {
   NodeId node;
   uint32_t attempt = 0;  // from 1
   bool ahead = false;
+  int64_t local_bytes = 0, remote_bytes = 0;  // input bytes by where they are now
+};
+/// A further node of a task of several nodes. Comes right before its StartTask, which names the lead node; all of them
+/// are the task's until it ends.
+struct JoinGang {
+  TaskId task;
+  NodeId node;
 };
 /// Ask for a task back that was sent and may not have begun: TaskReturned, or TaskStarted / TaskEnded, answers.
 struct TakeBack {
@@ -110,15 +126,30 @@ struct CancelTask {
   NodeId node;
 };
 enum class FinalState : uint8_t { kDone, kFailed, kSkipped, kCancelled };
-/// The task's fate is decided. Skipped: something it needs failed (`because`), or the run stopped starting tasks.
+enum class Reason : uint8_t {
+  kNone,         // done, failed by itself, cancelled by a user
+  kDependency,   // something it needs is not done: `because`, the first cause
+  kStopped,      // the run starts nothing more: drained, or too many failures (`because`: the last of them)
+  kInterrupted,  // the allocation's limit ended it
+  kNoTimeLeft,   // its time limit does not fit before the allocation ends
+  kNoNodeFits,   // no node can ever give what it asks for
+  kLostTooOften,
+};
+/// The task's fate is decided.
 struct TaskSettled {
   TaskId task;
   FinalState state = FinalState::kDone;
   TaskId because;
+  Reason reason = Reason::kNone;
+};
+/// Tasks failed there one after the other, at once, while others did not: nothing is started there any more.
+struct NodePutAside {
+  NodeId node;
+  uint32_t failures = 0;
 };
 /// Every task is settled, or nothing can be started any more and nothing runs.
 struct RunComplete {};
 
-using Action = std::variant<StartTask, TakeBack, CancelTask, TaskSettled, RunComplete>;
+using Action = std::variant<StartTask, TakeBack, CancelTask, TaskSettled, RunComplete, JoinGang, NodePutAside>;
 
 }  // namespace harrow::core

@@ -9,6 +9,7 @@
 #include "base/time.h"
 #include "core/event.h"
 #include "graph/graph.h"
+#include "order/draws.h"
 #include "order/order.h"
 
 namespace harrow::core {
@@ -47,12 +48,16 @@ struct Counts {
   uint64_t local_bytes = 0, remote_bytes = 0;  // input bytes by where they were when the task was assigned
 };
 
+/// How a task came to the node it was assigned to.
+enum class TakenFrom : uint8_t { kNothing, kNodeQueue, kRemoteQueue, kSteal, kAdopted, kGang };
+
 /// Why a task is where it is, for people.
 struct Explanation {
   TaskState state = TaskState::kWaiting;
   std::vector<TaskId> waits_for;       // unfinished predecessors (at most 20)
   std::vector<NodeId> candidates;      // nodes in whose queue it stands; empty: the remote queue
   NodeId node;                         // where it is or was
+  TakenFrom taken_from = TakenFrom::kNothing;
   uint32_t ahead_in_queue = 0;         // ready tasks that its order puts before it, about
   std::string text;                    // one or two sentences
 };
@@ -61,7 +66,8 @@ struct Explanation {
 /// It has no clock, thread, file or socket. The graph must outlive it and be sealed before TasksAdded names its tasks.
 class Scheduler {
  public:
-  Scheduler(const graph::Graph& graph, const Options& options);
+  /// `draws`: where rank+hrf takes its random numbers from, instead of a generator seeded by the options; for tests.
+  Scheduler(const graph::Graph& graph, const Options& options, order::Draws* draws = nullptr);
   ~Scheduler();
 
   /// Takes one event in and appends what is to be done. Events that come too late (a node already lost, a task
@@ -73,6 +79,7 @@ class Scheduler {
   TaskState state(TaskId task) const;
   uint32_t attempts(TaskId task) const;
   NodeId node(TaskId task) const;
+  uint32_t losses(TaskId task) const;
   const Counts& counts() const;
   Explanation Explain(TaskId task) const;
   /// Bytes held, the graph's included (without text).

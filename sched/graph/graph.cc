@@ -74,7 +74,7 @@ TaskId Graph::AddTask(const TaskSpec& spec) {
     std::copy(spec.command.begin(), spec.command.end(), text + spec.name.size());
   }
   tasks_.push_back({text, static_cast<uint32_t>(spec.name.size()), static_cast<uint32_t>(spec.command.size()),
-                    spec.profile, spec.kind, spec.place.line, spec.place.column, spec.place.source & 0xFFFFFF,
+                    spec.profile ? spec.profile : AddProfile({}), spec.kind, spec.place.line, spec.place.column, spec.place.source & 0xFFFFFF,
                     spec.form});
   levels_.push_back(0);
 

@@ -45,15 +45,15 @@ struct Profile {
 
 /// One task as a format hands it in. The views need to live only during the call.
 struct TaskSpec {
-  std::string_view name;     // empty: a line of a line file, called by its number
-  std::string_view command;
+  std::string_view name = {};     // empty: a line of a line file, called by its number
+  std::string_view command = {};
   CommandForm form = CommandForm::kWords;
-  ProfileId profile;
-  KindId kind;
-  std::span<const FileId> in, out;
-  std::span<const TaskId> after;
-  SourcePlace place;
-  std::optional<Duration> recorded_run_time;  // of a trace
+  ProfileId profile = {};         // none: an empty one
+  KindId kind = {};
+  std::span<const FileId> in = {}, out = {};
+  std::span<const TaskId> after = {};
+  SourcePlace place = {};
+  std::optional<Duration> recorded_run_time = {};  // of a trace
 };
 
 /// Tasks and files of a flow. Grows: tasks may be added after Seal(), which is then called again.
@@ -86,6 +86,8 @@ class Graph {
   Status Seal(size_t max_problems = 20);
   /// Tasks sealed before the last Seal() whose level it raised.
   std::span<const TaskId> relevelled() const { return relevelled_; }
+  /// How often Seal() changed something.
+  uint64_t seal_count() const { return seal_count_; }
 
   // --- reading
   size_t task_count() const { return tasks_.size(); }
@@ -187,6 +189,7 @@ class Graph {
   std::vector<std::pair<FileId, TaskId>> second_producers_;
   std::vector<FileId> late_products_;          // read by sealed tasks before anybody was known to make them
   size_t sealed_ = 0;                          // tasks linked so far
+  uint64_t seal_count_ = 0;
   std::vector<TaskId> relevelled_;
 
   mutable NameIndex names_;

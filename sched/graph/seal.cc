@@ -322,6 +322,7 @@ class Sealer {
       g_.named_up_to_ = 0;
     }
     g_.sealed_ = count_;
+    ++g_.seal_count_;
   }
 
   Graph& g_;

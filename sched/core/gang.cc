@@ -1,0 +1,111 @@
+// Tasks of several whole nodes. They have a queue of their own. The first of them by the order starts when enough idle
+// nodes are left after the others have taken what they can; so that it does not wait for ever, the cores started
+// meanwhile are counted, and when they come to what the gang itself asks for, the nodes with the least to finish are
+// kept for it until all of them are idle. One gang is gathered at a time: two could keep nodes from each other.
+
+#include <algorithm>
+
+#include "core/impl.h"
+
+namespace harrow::core {
+
+/// Cores that may be started before nodes are kept for the gang.
+uint64_t Scheduler::Impl::GangPatience() const {
+  const uint64_t wanted = lanes[tasks[gathering.value].card.lane].nodes;
+  return wanted * (open_slots / std::max(1u, open_nodes));
+}
+
+void Scheduler::Impl::CountForGang(uint32_t cores) {
+  const uint64_t patience = GangPatience();
+  if (gang_overtaken >= patience) return;
+  gang_overtaken += cores;
+  if (gang_overtaken >= patience) gang_look = true;
+}
+
+void Scheduler::Impl::StartGangs() {
+  gang_look = false;
+  while (true) {
+    if (!gathering) {
+      order::Room any;
+      any.lanes = lanes;
+      any.closed = lane_closed.data();
+      any.slots = any.gpus = any.total.slots = any.total.gpus = UINT32_MAX;
+      any.idle = true;
+      gathering = gangs.Take(*order, cards(), any).task;
+      gang_overtaken = 0;
+      if (!gathering) return;
+    }
+    const order::LaneId lane = tasks[gathering.value].card.lane;
+    const size_t wanted = lanes[lane].nodes;
+    std::vector<NodeId> chosen = gang_held;
+    if (chosen.empty()) {
+      for (uint32_t n = 0; n < nodes.size(); ++n) {
+        if (MayQueueAt(NodeId(n), lane)) chosen.emplace_back(n);
+      }
+      if (chosen.size() < wanted) return;
+      const auto used = [this](NodeId id) { return nodes[id.value].used_slots; };
+      std::stable_sort(chosen.begin(), chosen.end(), [&](NodeId a, NodeId b) { return used(a) < used(b); });
+      chosen.resize(wanted);
+    }
+    const bool all_idle = std::all_of(chosen.begin(), chosen.end(), [this](NodeId id) {
+      return nodes[id.value].occupants == 0 && nodes[id.value].ahead.empty();
+    });
+    if (!all_idle) {
+      if (!gang_held.empty() || gang_overtaken < GangPatience()) return;
+      for (NodeId id : chosen) {
+        DropHold(id);
+        nodes[id.value].gang = gathering;
+        Touch(id);
+        RecallAll(id);
+      }
+      gang_held = chosen;
+      return;
+    }
+    std::sort(chosen.begin(), chosen.end());
+    StartGang(gathering, std::move(chosen));
+  }
+}
+
+void Scheduler::Impl::StartGang(TaskId id, std::vector<NodeId> members) {
+  for (NodeId member : gang_held) nodes[member.value].gang = TaskId();
+  gang_held.clear();
+  gathering = TaskId();
+  const order::LaneId lane = tasks[id.value].card.lane;
+  for (size_t i = 1; i < members.size(); ++i) {
+    DropHold(members[i]);
+    Occupy(nodes[members[i].value], lane);
+    Touch(members[i]);
+    actions->push_back(JoinGang{id, members[i]});
+  }
+  const NodeId lead = members.front();
+  DropHold(lead);
+  gang_members[id.value] = std::move(members);
+  Start(id, lead, TakenFrom::kGang, false);
+}
+
+void Scheduler::Impl::EndGang(TaskId id) {
+  const auto found = gang_members.find(id.value);
+  for (NodeId member : found->second) {
+    Release(nodes[member.value], tasks[id.value].card.lane);
+    Touch(member);
+  }
+  gang_members.erase(found);
+  gang_look = true;
+}
+
+/// Nothing is kept for it any more. `requeue`: it is still to run.
+void Scheduler::Impl::GiveUpGang(bool requeue) {
+  for (NodeId member : gang_held) {
+    nodes[member.value].gang = TaskId();
+    Touch(member);
+  }
+  gang_held.clear();
+  const TaskId id = std::exchange(gathering, TaskId());
+  gang_look = true;
+  if (!requeue || !id) return;
+  const order::Card& card = tasks[id.value].card;
+  gangs.Leave(card, false);
+  gangs.PutBack(id, card, cards());
+}
+
+}  // namespace harrow::core

@@ -1,0 +1,222 @@
+// Which queues a ready task stands in: those of its candidate nodes, else the remote queue; tasks of several nodes have
+// a queue of their own. Without locality all stand in the remote queue: then there is one queue, as in the paper.
+
+#include <algorithm>
+#include <bit>
+
+#include "core/impl.h"
+
+namespace harrow::core {
+namespace {
+
+constexpr size_t kManyLanes = 256;
+
+/// `value` with all but its upper five bits rounded up.
+uint64_t RoundUp(uint64_t value) {
+  const int drop = std::max(0, static_cast<int>(std::bit_width(value)) - 5);
+  const uint64_t step = uint64_t{1} << drop;
+  return (value + step - 1) / step * step;
+}
+
+}  // namespace
+
+order::LaneId Scheduler::Impl::LaneOf(TaskId id) {
+  const ProfileId profile = graph.profile_id(id);
+  if (profile.value >= lane_of_profile.size()) lane_of_profile.resize(graph.profile_count(), order::kNoLane);
+  order::LaneId& lane = lane_of_profile[profile.value];
+  if (lane == order::kNoLane) {
+    const graph::Profile& p = graph.profile(profile);
+    const bool gang = p.shape.nodes > 1;
+    lane = FindOrAddLane({std::max(1u, p.shape.cores), p.shape.gpus, p.shape.memory, std::max(1u, p.shape.nodes),
+                          p.shape.whole_node || gang, p.priority, p.time_limit});
+  }
+  return lane;
+}
+
+order::LaneId Scheduler::Impl::FindOrAddLane(order::Lane lane) {
+  // A flow may give each task its own time and memory; queues with thousands of lanes would be slow to search.
+  if (lanes.size() >= kManyLanes) {
+    lane.time_limit = Duration(static_cast<int64_t>(RoundUp(static_cast<uint64_t>(lane.time_limit.count()))));
+    lane.memory = RoundUp(lane.memory);
+  }
+  const auto known = std::find(lanes.begin(), lanes.end(), lane);
+  if (known != lanes.end()) return static_cast<order::LaneId>(known - lanes.begin());
+  if (lanes.size() == order::kNoLane) {
+    order::Lane& last = lanes.back();
+    last.cores = std::max(last.cores, lane.cores);
+    last.gpus = std::max(last.gpus, lane.gpus);
+    last.memory = std::max(last.memory, lane.memory);
+    last.time_limit = std::max(last.time_limit, lane.time_limit);
+    return static_cast<order::LaneId>(lanes.size() - 1);
+  }
+  lanes.push_back(lane);
+  lane_states.emplace_back();
+  lane_closed.push_back(0);
+  timed_lanes |= lane.time_limit.count() > 0;
+  FindClosedLanes();
+  return static_cast<order::LaneId>(lanes.size() - 1);
+}
+
+void Scheduler::Impl::EnqueueReady() {
+  for (TaskId id : put_back) {
+    const Task& task = tasks[id.value];
+    if (task.state() == TaskState::kWaiting && task.waits == 0) Enqueue(id, NodeId(), true);
+  }
+  put_back.clear();
+  if (!std::is_sorted(newly_ready.begin(), newly_ready.end())) std::sort(newly_ready.begin(), newly_ready.end());
+  for (uint64_t each : newly_ready) {
+    const TaskId id(static_cast<uint32_t>(each >> 32));
+    const Task& task = tasks[id.value];
+    if (task.state() == TaskState::kWaiting && task.waits == 0) Enqueue(id, NodeId(static_cast<uint32_t>(each)), false);
+  }
+  newly_ready.clear();
+}
+
+bool Scheduler::Impl::MayQueueAt(NodeId id, order::LaneId lane) const {
+  const Node& node = nodes[id.value];
+  return node.access == Node::Access::kOpen && order::Room::FitsCapacity(lanes[lane], node.total);
+}
+
+void Scheduler::Impl::Enqueue(TaskId id, NodeId released_at, bool keep_place) {
+  Task& task = tasks[id.value];
+  const order::LaneId lane = task.card.lane;
+  if (!IsGang(lane) && options.locality && !graph.inputs(id).empty()) {
+    SetCandidates(task, replicas.Candidates(id, [&](NodeId node) { return MayQueueAt(node, lane); }));
+  }
+  if (!keep_place) task.card.ticket = next_ticket++;
+  task.card.queued = true;
+  SetState(task, TaskState::kReady);
+  LaneState& state = lane_states[lane];
+  ++state.ready;
+  if (!std::exchange(state.pushed, true)) pushed.push_back(lane);
+  PutIntoQueues(id, keep_place);
+  if (IsGang(lane)) {
+    gang_look = true;
+    return;
+  }
+  const auto [candidate, count] = CandidatesOf(task);
+  for (uint32_t i = 0; i < count; ++i) {
+    Touch(NodeId(candidate[i]));
+    if (options.steal) state.victims.Note(NodeId(candidate[i]));
+  }
+  if (!released_at) return;
+  if (count == 0) asks.push_back(released_at);
+  RecallForOrder(id, released_at);
+}
+
+void Scheduler::Impl::PutIntoQueues(TaskId id, bool keep_place) {
+  const Task& task = tasks[id.value];
+  const auto put = [&](order::ReadyQueue& queue) {
+    if (keep_place) {
+      queue.PutBack(id, task.card, cards());
+    } else {
+      queue.Push(id, task.card, cards());
+    }
+  };
+  if (IsGang(task.card.lane)) {
+    put(gangs);
+    return;
+  }
+  const auto [candidate, count] = CandidatesOf(task);
+  if (count == 0) put(remote);
+  for (uint32_t i = 0; i < count; ++i) put(nodes[candidate[i]].queue);
+}
+
+std::pair<const uint32_t*, uint32_t> Scheduler::Impl::CandidatesOf(const Task& task) const {
+  if (task.has(Task::kMany)) return {lists[task.candidate[0]].data(), task.candidate[1]};
+  const uint32_t count = task.candidate[0] == NodeId::kNone ? 0 : task.candidate[1] == NodeId::kNone ? 1 : 2;
+  return {task.candidate, count};
+}
+
+void Scheduler::Impl::SetCandidates(Task& task, std::span<const NodeId> list) {
+  if (list.size() <= 2) {
+    for (size_t i = 0; i < list.size(); ++i) task.candidate[i] = list[i].value;
+    return;
+  }
+  if (free_lists.empty()) {
+    free_lists.push_back(static_cast<uint32_t>(lists.size()));
+    lists.emplace_back();
+  }
+  std::vector<uint32_t>& place = lists[free_lists.back()];
+  place.clear();
+  for (NodeId node : list) place.push_back(node.value);
+  task.flags |= Task::kMany;
+  task.candidate[0] = free_lists.back();
+  task.candidate[1] = static_cast<uint32_t>(list.size());
+  free_lists.pop_back();
+}
+
+void Scheduler::Impl::ClearCandidates(Task& task) {
+  if (task.has(Task::kMany)) {
+    free_lists.push_back(task.candidate[0]);
+    task.flags &= static_cast<uint8_t>(~Task::kMany);
+  }
+  task.candidate[0] = task.candidate[1] = NodeId::kNone;
+}
+
+/// A ready task is taken out of all queues; its candidates stay known. `ahead`: it counts there still.
+void Scheduler::Impl::LeaveQueues(TaskId id, bool ahead) {
+  Task& task = tasks[id.value];
+  const order::LaneId lane = task.card.lane;
+  task.card.queued = false;
+  LaneState& state = lane_states[lane];
+  --state.ready;
+  if (state.holders > state.ready) trim_holds = true;
+  if (IsGang(lane)) {
+    gangs.Leave(task.card, false);
+    if (gathering == id) GiveUpGang(false);
+    return;
+  }
+  const auto [candidate, count] = CandidatesOf(task);
+  if (count == 0) remote.Leave(task.card, ahead);
+  for (uint32_t i = 0; i < count; ++i) nodes[candidate[i]].queue.Leave(task.card, ahead);
+}
+
+/// A task sent ahead has begun or comes back: it counts in queues no more.
+void Scheduler::Impl::LeaveAhead(Task& task) {
+  Node& node = nodes[task.node.value];
+  const TaskId id(static_cast<uint32_t>(&task - tasks.data()));
+  node.ahead.erase(std::find(node.ahead.begin(), node.ahead.end(), id));
+  --ahead_total;
+  task.flags &= static_cast<uint8_t>(~Task::kAhead);
+  const auto [candidate, count] = CandidatesOf(task);
+  if (count == 0) remote.LeaveAhead(task.card);
+  for (uint32_t i = 0; i < count; ++i) nodes[candidate[i]].queue.LeaveAhead(task.card);
+  ClearCandidates(task);
+}
+
+/// Takes over the levels that the graph has raised; queued tasks move to their new level, at their place.
+void Scheduler::Impl::Relevel() {
+  const auto take_over = [this](TaskId id) {
+    if (id.value >= tasks.size()) return;
+    Task& task = tasks[id.value];
+    const Level level = graph.level(id);
+    if (level == task.card.level || task.has(Task::kAhead)) return;
+    if (task.state() != TaskState::kReady) {
+      task.card.level = level;
+      return;
+    }
+    const auto move = [&](order::ReadyQueue& queue, const order::Card& moved) {
+      queue.Leave(task.card, false);
+      queue.PutBack(id, moved, cards());
+    };
+    order::Card moved = task.card;
+    moved.level = level;
+    const auto [candidate, count] = CandidatesOf(task);
+    if (IsGang(moved.lane)) {
+      move(gangs, moved);
+    } else if (count == 0) {
+      move(remote, moved);
+    }
+    for (uint32_t i = 0; i < count; ++i) move(nodes[candidate[i]].queue, moved);
+    task.card = moved;
+  };
+  if (graph.seal_count() == seal_seen + 1) {
+    for (TaskId id : graph.relevelled()) take_over(id);
+  } else {
+    for (uint32_t n = 0; n < tasks.size(); ++n) take_over(TaskId(n));
+  }
+  seal_seen = graph.seal_count();
+}
+
+}  // namespace harrow::core

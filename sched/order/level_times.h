@@ -1,0 +1,37 @@
+#pragma once
+
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+
+namespace harrow::order {
+
+/// Mean run times of the finished tasks of each level.
+class LevelTimes {
+ public:
+  void Add(Level level, Duration run_time) {
+    if (static_cast<size_t>(level) >= levels_.size()) levels_.resize(static_cast<size_t>(level) + 1);
+    Sum& sum = levels_[static_cast<size_t>(level)];
+    sum.total += Seconds(run_time);
+    sum.count += 1;
+  }
+  bool measured(Level level) const {
+    return static_cast<size_t>(level) < levels_.size() && levels_[static_cast<size_t>(level)].count > 0;
+  }
+  /// In seconds; only when measured.
+  double mean(Level level) const {
+    const Sum& sum = levels_[static_cast<size_t>(level)];
+    return sum.total / sum.count;
+  }
+  size_t memory() const { return levels_.capacity() * sizeof(Sum); }
+
+ private:
+  struct Sum {
+    double total = 0;
+    double count = 0;
+  };
+  std::vector<Sum> levels_;
+};
+
+}  // namespace harrow::order

@@ -1,0 +1,214 @@
+// The five policies (M. Tanaka, O. Tatebe: the Pwrake paper, sections 4.2.1 to 4.2.3). Each chooses a bucket of a queue
+// and an end of it. In every policy a larger priority goes first among tasks that are otherwise equal: all tasks for
+// fifo and lifo, those of one level where levels count.
+//
+// Two answers are found in one pass: the task that fits now, and whether the order would have put one first that does
+// not fit. The scheduler counts the latter, and keeps room for a task that was overtaken too long.
+
+#include "order/policy.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+namespace harrow::order {
+namespace {
+
+using Buckets = std::span<const Bucket>;
+
+/// The best bucket by `better(a, b)`, among those that fit, and among all that could.
+template <class Better>
+struct Search {
+  const Room& room;
+  Buckets buckets;
+  Better better;
+  size_t fitting = Choice::kNothing;
+  size_t first = Choice::kNothing;
+
+  void Look(size_t i) {
+    const Bucket& bucket = buckets[i];
+    if (bucket.live == 0 || !room.Possible(bucket.lane)) return;
+    if (first == Choice::kNothing || better(bucket, buckets[first])) first = i;
+    if ((fitting == Choice::kNothing || better(bucket, buckets[fitting])) && room.Fits(bucket.lane)) fitting = i;
+  }
+  Choice Answer(bool newest) const {
+    Choice choice;
+    choice.bucket = fitting;
+    choice.newest = newest;
+    if (first != fitting) choice.overtaken = buckets[first].lane;
+    return choice;
+  }
+};
+
+struct OldestFirst {
+  const Room& room;
+  bool operator()(const Bucket& a, const Bucket& b) const {
+    const int32_t pa = room.lanes[a.lane].priority, pb = room.lanes[b.lane].priority;
+    return pa != pb ? pa > pb : Older(a.front, b.front);
+  }
+};
+
+struct NewestFirst {
+  const Room& room;
+  bool operator()(const Bucket& a, const Bucket& b) const {
+    const int32_t pa = room.lanes[a.lane].priority, pb = room.lanes[b.lane].priority;
+    return pa != pb ? pa > pb : Older(b.back, a.back);
+  }
+};
+
+template <class Better>
+Choice ChooseOver(const ReadyQueue& queue, const Room& room, bool newest) {
+  Search<Better> search{room, queue.buckets(), Better{room}};
+  for (size_t i = 0; i < search.buckets.size(); ++i) search.Look(i);
+  return search.Answer(newest);
+}
+
+/// Highest level first, first in, first out within a level.
+Choice ChooseHighest(const ReadyQueue& queue, const Room& room) {
+  Search<OldestFirst> search{room, queue.buckets(), OldestFirst{room}};
+  Choice choice;
+  // A level is looked at as a whole; the first one with a task that fits decides.
+  for (size_t end = search.buckets.size(); end > 0;) {
+    size_t begin = end;
+    while (begin > 0 && search.buckets[begin - 1].level == search.buckets[end - 1].level) --begin;
+    const size_t known_first = search.first;
+    search.first = Choice::kNothing;
+    for (size_t i = begin; i < end; ++i) search.Look(i);
+    if (known_first != Choice::kNothing) search.first = known_first;
+    if (search.fitting != Choice::kNothing) break;
+    end = begin;
+  }
+  return search.Answer(false);
+}
+
+/// N_r > N_c: cores that the tasks of the highest level ask for, those sent ahead included, against the queue's slots.
+bool ManyAtHighestLevel(const ReadyQueue& queue, const Room& room) {
+  const Buckets buckets = queue.buckets();
+  size_t i = buckets.size();
+  while (i > 0 && buckets[i - 1].live + buckets[i - 1].ahead == 0) --i;
+  if (i == 0) return false;
+  uint64_t cores = 0;
+  for (const Level highest = buckets[i - 1].level; i > 0 && buckets[i - 1].level == highest; --i) {
+    cores += uint64_t{buckets[i - 1].live + buckets[i - 1].ahead} * room.lanes[buckets[i - 1].lane].cores;
+  }
+  return cores > queue.slots();
+}
+
+class Fifo : public Order {
+ public:
+  bool by_level() const override { return false; }
+  bool NewcomerFirst(Level, Level) const override { return false; }
+  Choice Choose(const ReadyQueue& queue, const Room& room, const Choice&) override {
+    return ChooseOver<OldestFirst>(queue, room, false);
+  }
+};
+
+class Lifo : public Order {
+ public:
+  bool by_level() const override { return false; }
+  bool NewcomerFirst(Level, Level) const override { return true; }
+  Choice Choose(const ReadyQueue& queue, const Room& room, const Choice&) override {
+    return ChooseOver<NewestFirst>(queue, room, true);
+  }
+};
+
+class Hrf : public Order {
+ public:
+  bool by_level() const override { return true; }
+  bool NewcomerFirst(Level newcomer, Level waiting) const override { return newcomer > waiting; }
+  Choice Choose(const ReadyQueue& queue, const Room& room, const Choice&) override {
+    return ChooseHighest(queue, room);
+  }
+};
+
+class LifoHrf : public Order {
+ public:
+  bool by_level() const override { return true; }
+  bool NewcomerFirst(Level, Level) const override { return true; }
+  Choice Choose(const ReadyQueue& queue, const Room& room, const Choice&) override {
+    if (ManyAtHighestLevel(queue, room)) return ChooseOver<NewestFirst>(queue, room, true);
+    return ChooseHighest(queue, room);
+  }
+};
+
+class RankHrf : public Order {
+ public:
+  RankHrf(Draws* draws, const LevelTimes* times) : draws_(*draws), times_(*times) {}
+  bool by_level() const override { return true; }
+  bool NewcomerFirst(Level, Level) const override { return true; }
+  Choice Choose(const ReadyQueue& queue, const Room& room, const Choice& before) override {
+    if (before.drawn) return NewestOf(*before.drawn, queue, room, before.overtaken);
+    if (!ManyAtHighestLevel(queue, room)) return ChooseHighest(queue, room);
+    const std::optional<Level> level = Draw(queue, room, false);
+    if (!level) return {};
+    Choice choice = NewestOf(*level, queue, room, kNoLane);
+    if (choice.bucket != Choice::kNothing) return choice;
+    // Nothing of that level fits: its turn is kept in mind, and one is drawn of those that fit.
+    const std::optional<Level> other = Draw(queue, room, true);
+    return other ? NewestOf(*other, queue, room, choice.overtaken) : choice;
+  }
+
+ private:
+  Choice NewestOf(Level level, const ReadyQueue& queue, const Room& room, LaneId overtaken) const {
+    Search<NewestFirst> search{room, queue.buckets(), NewestFirst{room}};
+    for (size_t i = 0; i < search.buckets.size(); ++i) {
+      if (search.buckets[i].level == level) search.Look(i);
+    }
+    Choice choice = search.Answer(true);
+    if (overtaken != kNoLane) choice.overtaken = overtaken;
+    choice.drawn = level;
+    return choice;
+  }
+
+  /// A level with tasks, by 1 / mean run time; one without measurement weighs as the mean of those with.
+  std::optional<Level> Draw(const ReadyQueue& queue, const Room& room, bool fitting) {
+    weights_.clear();
+    double measured_weight = 0, measured = 0;
+    for (size_t i = queue.buckets().size(); i-- > 0;) {
+      const Bucket& bucket = queue.buckets()[i];
+      if (bucket.live == 0 || !room.Possible(bucket.lane) || (fitting && !room.Fits(bucket.lane))) continue;
+      if (!weights_.empty() && weights_.back().level == bucket.level) continue;
+      double weight = -1;
+      if (times_.measured(bucket.level)) {
+        weight = 1 / std::max(times_.mean(bucket.level), kShortest);
+        measured_weight += weight;
+        measured += 1;
+      }
+      weights_.push_back({bucket.level, weight});
+    }
+    if (weights_.empty()) return std::nullopt;
+    if (weights_.size() == 1) return weights_.front().level;
+    const double unmeasured_weight = measured > 0 ? measured_weight / measured : 1;
+    const double total = measured_weight + unmeasured_weight * (static_cast<double>(weights_.size()) - measured);
+    double left = draws_.Next() * total;
+    for (const LevelWeight& each : weights_) {
+      left -= each.weight < 0 ? unmeasured_weight : each.weight;
+      if (left < 0) return each.level;
+    }
+    return weights_.back().level;
+  }
+
+  static constexpr double kShortest = 1e-6;  // seconds; below, clocks say little
+  struct LevelWeight {
+    Level level;
+    double weight;  // < 0: not measured
+  };
+  Draws& draws_;
+  const LevelTimes& times_;
+  std::vector<LevelWeight> weights_;
+};
+
+}  // namespace
+
+std::unique_ptr<Order> MakeOrder(Policy policy, Draws* draws, const LevelTimes* times) {
+  switch (policy) {
+    case Policy::kFifo: return std::make_unique<Fifo>();
+    case Policy::kLifo: return std::make_unique<Lifo>();
+    case Policy::kHrf: return std::make_unique<Hrf>();
+    case Policy::kLifoHrf: return std::make_unique<LifoHrf>();
+    case Policy::kRankHrf: return std::make_unique<RankHrf>(draws, times);
+  }
+  return nullptr;
+}
+
+}  // namespace harrow::order

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/ids.h"
+#include "graph/graph.h"
+
+namespace harrow::place {
+
+/// Input bytes of a task by where they are; files of unknown size count nothing.
+struct InputBytes {
+  int64_t local = 0;
+  int64_t remote = 0;
+};
+
+/// Which nodes hold which files. Owned by the scheduler.
+class Replicas {
+ public:
+  /// Sizes come from the graph until a stored replica says better.
+  explicit Replicas(const graph::Graph& graph) : graph_(graph) {}
+
+  /// Files and tasks of the graph that were added since.
+  void Grow();
+  void NodeJoined(NodeId node);
+  /// With every replica it held.
+  void NodeLost(NodeId node);
+  void Add(FileId file, NodeId node);
+  /// The one replica that counts from now on.
+  void SetOnly(FileId file, NodeId node);
+  void Remove(FileId file, NodeId node);
+  void SetSize(FileId file, int64_t bytes) { files_[file.value].size = bytes; }
+  int64_t size(FileId file) const { return files_[file.value].size; }
+  bool Holds(FileId file, NodeId node) const;
+  std::vector<NodeId> Holders(FileId file) const;
+
+  /// The nodes with at least half of the largest sum of input bytes a node has (Pwrake paper, 4.1); empty when that
+  /// is 0. A file of unknown size counts as the mean of those known, or as 1 when none is. Nodes are told apart by
+  /// `allowed(node)`. The span lives until the next call.
+  template <class Allowed>
+  std::span<const NodeId> Candidates(TaskId task, const Allowed& allowed) {
+    SumInputs(task);
+    int64_t largest = 0;
+    for (NodeId node : touched_) {
+      if (allowed(node)) {
+        largest = std::max(largest, sums_[node.value]);
+      } else {
+        sums_[node.value] = 0;
+      }
+    }
+    candidates_.clear();
+    for (NodeId node : touched_) {
+      const int64_t sum = std::exchange(sums_[node.value], 0);
+      if (sum > 0 && sum >= largest - largest / 2) candidates_.push_back(node);
+    }
+    return candidates_;
+  }
+  InputBytes BytesAt(TaskId task, NodeId node) const;
+
+  void Prefetch(FileId file) const { __builtin_prefetch(&files_[file.value]); }
+  size_t memory() const;
+
+ private:
+  // A node's replicas are entered under its holder number, which it gets when it joins and loses when it is lost: so
+  // all of them go at once, and do not come back with the node.
+  static constexpr uint32_t kNobody = UINT32_MAX;
+  struct File {
+    int64_t size = -1;
+    uint32_t holder = kNobody;
+    uint32_t more = kNobody;  // index in more_
+  };
+  template <class Each>
+  void ForEachHolder(const File& file, const Each& each) const {
+    if (file.holder == kNobody) return;
+    if (const NodeId node = node_of_[file.holder]; node) each(node);
+    if (file.more == kNobody) return;
+    for (uint32_t holder : more_[file.more]) {
+      if (const NodeId node = node_of_[holder]; node) each(node);
+    }
+  }
+  void SumInputs(TaskId task);
+
+  const graph::Graph& graph_;
+  std::vector<File> files_;
+  std::vector<std::vector<uint32_t>> more_;  // holders after the first
+  std::vector<uint32_t> free_more_;
+  std::vector<NodeId> node_of_;              // by holder
+  std::vector<uint32_t> holder_of_;          // by node
+
+  std::vector<int64_t> sums_;                // by node; zero between calls
+  std::vector<NodeId> touched_;
+  std::vector<NodeId> candidates_;
+};
+
+}  // namespace harrow::place

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/ids.h"
+
+namespace harrow::place {
+
+/// Which nodes' queues may hold tasks of one lane. A node is entered when a task comes into its queue, and taken out
+/// when somebody who wants to steal finds nothing there: so finding a victim is O(1) amortised.
+class Victims {
+ public:
+  /// At each push; remembers whether the node stands here already.
+  void Note(NodeId node) {
+    if (node.value >= listed_.size()) listed_.resize(node.value + 1, false);
+    if (listed_[node.value]) return;
+    listed_[node.value] = true;
+    nodes_.push_back(node);
+  }
+  size_t size() const { return nodes_.size(); }
+  NodeId operator[](size_t i) const { return nodes_[i]; }
+  void Drop(size_t i) {
+    listed_[nodes_[i].value] = false;
+    nodes_[i] = nodes_.back();
+    nodes_.pop_back();
+  }
+  size_t memory() const { return nodes_.capacity() * sizeof(NodeId) + listed_.capacity() / 8; }
+
+ private:
+  std::vector<NodeId> nodes_;
+  std::vector<bool> listed_;
+};
+
+/// Nodes by their number of free slots.
+class FreeNodes {
+ public:
+  /// 0 takes it out.
+  void Set(NodeId node, uint32_t free_slots);
+  uint32_t free_slots(NodeId node) const { return node.value < where_.size() ? where_[node.value].free_slots : 0; }
+  uint32_t largest() const { return largest_; }
+  bool empty() const { return largest_ == 0; }
+  /// Nodes with exactly that many.
+  const std::vector<NodeId>& With(uint32_t free_slots) const { return by_free_[free_slots]; }
+  size_t memory() const;
+
+ private:
+  struct Where {
+    uint32_t free_slots = 0;
+    uint32_t index = 0;
+  };
+  std::vector<std::vector<NodeId>> by_free_ = std::vector<std::vector<NodeId>>(1);
+  std::vector<Where> where_;
+  uint32_t largest_ = 0;
+};
+
+}  // namespace harrow::place

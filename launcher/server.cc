@@ -1,8 +1,9 @@
-#include <signal.h>
-#include <unistd.h>
+#include "server/server.h"
 
 #include <array>
 #include <memory>
+#include <signal.h>
+#include <unistd.h>
 
 #include "base/text.h"
 #include "batch/batch.h"
@@ -10,7 +11,6 @@
 #include "os/log.h"
 #include "os/process.h"
 #include "server/flow_store.h"
-#include "server/server.h"
 
 namespace harrow::launcher {
 namespace {
@@ -22,11 +22,12 @@ int RunServer(const std::string& run_dir) {
   const int signals = os::SignalDescriptor(kSignals);
   os::FileSystem& fs = os::RealFileSystem();
   (void)fs.MakeDirectories(run_dir + "/log");
-  if (const Status opened = os::OpenLog(run_dir + "/log/server.log"); !opened.ok()) os::LogWarning(opened.message());
+  if (const Status opened = os::OpenLog(run_dir + "/log/server.log"); !opened.ok())
+    os::LogWarning(opened.message());
   const Result<server::RunSettings> settings = server::ReadSettings(fs, run_dir);
   if (!settings.ok()) return Fail(settings.status());
-  const std::unique_ptr<batch::Batch> batch = batch::MakeLocal(
-      {.program = ThisProgram(), .nodes = settings->local_nodes, .slots = settings->slots});
+  const std::unique_ptr<batch::Batch> batch =
+      batch::MakeLocal({.program = ThisProgram(), .nodes = settings->local_nodes, .slots = settings->slots});
   const std::unique_ptr<os::EventLoop> loop = os::MakeEventLoop();
   server::Server server(loop.get(), &fs, &os::RealClock(), batch.get(),
                         {.run_dir = run_dir, .progress_fd = STDOUT_FILENO});
@@ -40,16 +41,17 @@ int RunServer(const std::string& run_dir) {
   return static_cast<int>(server.Run());
 }
 
-const Registered kServer({.name = "server",
-                          .summary = "The scheduler of one run; started by harrow run",
-                          .example = "",
-                          .usage = "",
-                          .hidden = true,
-                          .setup = [](CLI::App& app) -> std::function<int()> {
-                            auto run_dir = std::make_shared<std::string>();
-                            app.add_option("--run-dir", *run_dir, "Run directory")->required()->type_name("D");
-                            return [run_dir] { return RunServer(*run_dir); };
-                          }});
+const Registered kServer(
+    {.name = "server",
+     .summary = "The scheduler of one run; started by harrow run",
+     .example = "",
+     .usage = "",
+     .hidden = true,
+     .setup = [](CLI::App& app) -> std::function<int()> {
+       auto run_dir = std::make_shared<std::string>();
+       app.add_option("--run-dir", *run_dir, "Run directory")->required()->type_name("D");
+       return [run_dir] { return RunServer(*run_dir); };
+     }});
 
 }  // namespace
 }  // namespace harrow::launcher

@@ -1,0 +1,167 @@
+#include "server/keeper.h"
+
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "batch/batch.h"
+#include "journal/journal.h"
+#include "journal/owner.h"
+#include "launcher/command.h"
+#include "launcher/run_access.h"
+#include "os/event_loop.h"
+#include "os/log.h"
+#include "output/packed_output.h"
+#include "report/progress.h"
+#include "report/summary.h"
+#include "server/flow_store.h"
+
+namespace harrow::launcher {
+namespace {
+
+struct KeepOptions {
+  std::string run_dir;
+  std::string progress = "auto";
+  bool json = false;
+  bool resumed = false;
+};
+
+/// What a run says on standard error while it goes on.
+class Screen {
+ public:
+  explicit Screen(const std::string& mode)
+      : drawn_(mode == "auto" && isatty(STDERR_FILENO) != 0), plain_(mode != "none" && !drawn_) {}
+
+  void Show(const pb::Progress& progress) {
+    const report::ProgressView view = ViewOf(progress);
+    if (progress.complete()) return;
+    rate_.Add(view);
+    if (drawn_) {
+      WriteTo(STDERR_FILENO, report::DrawOver(report::ProgressLine(view, rate_.rate(), Width())));
+      line_shown_ = true;
+    } else if (plain_) {
+      if (const std::optional<std::string> line = lines_.Next(view, rate_.rate())) {
+        WriteTo(STDERR_FILENO, *line + "\n");
+      }
+    }
+  }
+  void Say(const std::string& line) {
+    Clear();
+    WriteTo(STDERR_FILENO, StrCat("harrow: ", line, "\n"));
+  }
+  void Clear() {
+    if (line_shown_) WriteTo(STDERR_FILENO, report::EraseLine());
+    line_shown_ = false;
+  }
+
+ private:
+  static size_t Width() {
+    winsize size{};
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+  }
+
+  bool drawn_, plain_, line_shown_ = false;
+  report::RateMeter rate_;
+  report::PlainProgress lines_;
+};
+
+int ExitOf(const server::KeeperEnd& end) {
+  if (end.signal != 0) return 128 + end.signal;
+  switch (end.end) {
+    case server::ServerEnd::kAllDone:
+      return kExitDone;
+    case server::ServerEnd::kSomeFailed:
+      return kExitTaskFailed;
+    default:
+      return kExitCannotGoOn;
+  }
+}
+
+/// The end of a run for people or programs. The journal is read only where the last figures do not say all.
+void ShowEnd(const KeepOptions& options, const server::KeeperEnd& end) {
+  report::ProgressView view = ViewOf(end.last);
+  report::StatusContext context;
+  std::vector<report::Failure> failures;
+  if (options.json || options.resumed || view.failed > 0 || !view.complete) {
+    const Result<journal::History> history = journal::ReadHistory(options.run_dir);
+    if (history.ok()) {
+      view = report::FiguresOf(*history);
+      context.run_id = history->run_id;
+      context.epoch = history->epoch;
+      const Result<std::unique_ptr<output::Reader>> reader =
+          output::Reader::Open(os::RealFileSystem(), options.run_dir);
+      failures = report::FirstFailures(*history, reader.ok() ? reader->get() : nullptr);
+    } else {
+      std::cerr << "harrow: " << history.status().message() << "\n";
+    }
+  }
+  if (end.signal == 0 || !failures.empty()) {
+    std::cerr << report::FailuresText(failures, view.failed,
+                                      StrCat("harrow logs --failed --run-dir ", options.run_dir));
+  }
+  if (!end.problem.empty()) std::cerr << "harrow: " << end.problem << "\n";
+  if (end.end == server::ServerEnd::kInterrupted) {
+    std::cerr << "harrow: interrupted with " << view.open()
+              << " tasks open; go on with: harrow run --resume --run-dir " << ShellQuote(options.run_dir)
+              << "\n";
+  }
+  if (options.json) {
+    context.run_dir = options.run_dir;
+    context.state = end.end == server::ServerEnd::kAllDone || end.end == server::ServerEnd::kSomeFailed
+                        ? "ended"
+                        : "stopped";
+    context.source = "journal";
+    context.note = end.problem;
+    context.with_failures = true;
+    context.failures = std::move(failures);
+    std::cout << report::StatusJson(view, context);
+  } else {
+    std::cout << report::SummaryLine(view) << "\n";
+  }
+  std::cout.flush();
+}
+
+int Keep(const KeepOptions& options) {
+  os::FileSystem& fs = os::RealFileSystem();
+  if (const Status opened = os::OpenLog(options.run_dir + "/log/keeper.log"); !opened.ok())
+    os::LogWarning(opened.message());
+  const Result<server::RunSettings> settings = server::ReadSettings(fs, options.run_dir);
+  if (!settings.ok()) return Fail(settings.status());
+  const std::unique_ptr<batch::Batch> batch =
+      batch::MakeLocal({.program = ThisProgram(), .nodes = settings->local_nodes, .slots = settings->slots});
+  const std::unique_ptr<os::EventLoop> loop = os::MakeEventLoop();
+  Screen screen(options.progress);
+  server::KeeperOptions keeper_options;
+  keeper_options.program = ThisProgram();
+  keeper_options.run_dir = options.run_dir;
+  keeper_options.progress = [&](const pb::Progress& progress) { screen.Show(progress); };
+  keeper_options.say = [&](const std::string& line) { screen.Say(line); };
+  const server::KeeperEnd end = server::Keeper(loop.get(), batch.get(), std::move(keeper_options)).Run();
+  screen.Clear();
+  ShowEnd(options, end);
+  if (const Status released = journal::ReleaseOwnership(fs, options.run_dir); !released.ok())
+    os::LogError(released.message());
+  return ExitOf(end);
+}
+
+const Registered kKeeper(
+    {.name = "keeper",
+     .summary = "The parent of a run's server and agents; what harrow run becomes",
+     .example = "",
+     .usage = "",
+     .hidden = true,
+     .setup = [](CLI::App& app) -> std::function<int()> {
+       auto options = std::make_shared<KeepOptions>();
+       app.add_option("--run-dir", options->run_dir, "Run directory")->required()->type_name("D");
+       app.add_option("--progress", options->progress, "auto, plain or none")->type_name("MODE");
+       app.add_flag("--json", options->json, "The end as a JSON document");
+       app.add_flag("--resumed", options->resumed, "The run had a beginning before");
+       return [options] { return Keep(*options); };
+     }});
+
+}  // namespace
+}  // namespace harrow::launcher

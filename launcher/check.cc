@@ -44,8 +44,10 @@ std::string KindTable(const formats::Statistics& s) {
     if (name.size() > width) name.resize(width);
     name.append(width - name.size(), ' ');
     char rest[120];
-    std::snprintf(rest, sizeof rest, "%10s %6s %12s\n", tasks.c_str(), cores.c_str(), mean.c_str());
-    return StrCat(name, rest);
+    std::snprintf(rest, sizeof rest, "%10s %6s %12s", tasks.c_str(), cores.c_str(), mean.c_str());
+    std::string line = StrCat(name, rest);
+    while (line.ends_with(" ")) line.pop_back();
+    return line + "\n";
   };
   std::string out = "\n" + row("kind", "tasks", "cores", s.timed > 0 ? "mean time" : "");
   for (size_t i = 0; i < std::min(s.kinds.size(), kShownKinds); ++i) {

@@ -11,7 +11,9 @@
 #include "formats/flow_build.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -128,6 +130,7 @@ struct FlowBuilder::Impl {
   void DeclareOutputs(const FlowFile& file) {
     for (const TaskTemplate& task : file.tasks) {
       if (problems->full()) return;
+      if (task.broken) continue;
       const std::vector<std::string_view> keys = KeyNames(task.each);
       const std::vector<ParsedText> outs = ParseAll(task.out, BraceText::Use::kName, keys);
       if (outs.size() != task.out.size()) continue;
@@ -221,7 +224,8 @@ struct FlowBuilder::Impl {
     }
     if (in->size() == before) AddExisting(pattern, own, matched, in);
     if (in->size() == before && matcher.Exists(pattern)) in->push_back(graph->AddFile(pattern));
-    if (in->size() == before) {
+    // After another problem the output that it means may just not be known.
+    if (in->size() == before && problems->empty()) {
       problems->Add(text.place, StrCat("\"", Printable(pattern, 80),
                                        "\" matches no declared output and no existing file; correct it, or "
                                        "declare it in some task's out"));
@@ -431,19 +435,34 @@ struct FlowBuilder::Impl {
     return at == names.end() || name.empty() ? std::nullopt : std::optional(at->second);
   }
 
+  /// Files that nobody makes and that are not there: one problem for each text of `in`.
   void CheckNeeded() {
+    struct Missing {
+      FileId first;
+      uint64_t more = 0;
+    };
     std::vector<std::pair<FileId, SourcePlace>> files(needed.begin(), needed.end());
     std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::map<std::tuple<uint32_t, uint32_t, uint32_t>, Missing> missing;
     for (const auto& [file, place] : files) {
-      if (problems->full()) return;
       const std::string_view name = graph->file_name(file);
       if (InsideOutput(name) || matcher.Exists(name)) continue;
-      std::vector<std::string_view> made;
-      for (size_t i = 0; i < outputs.size() && i < 1000; ++i) made.push_back(graph->file_name(outputs[i]));
-      const auto near = Suggest(name, made);
-      problems->Add(place, StrCat("no task makes \"", Printable(name, 200), "\", and there is no such file",
-                                  near ? StrCat("; did you mean \"", Printable(*near), "\"?")
-                                       : "; create it, or declare it in the out of the task that makes it"));
+      const auto [at, added] = missing.try_emplace({place.source, place.line, place.column}, Missing{file});
+      if (!added) ++at->second.more;
+    }
+    if (missing.empty()) return;
+    std::vector<std::string_view> made;
+    for (size_t i = 0; i < outputs.size() && i < 1000; ++i) made.push_back(graph->file_name(outputs[i]));
+    for (const auto& [place, files_there] : missing) {
+      if (problems->full()) return;
+      const std::string_view name = graph->file_name(files_there.first);
+      const auto near = files_there.more == 0 ? Suggest(name, made) : std::nullopt;
+      problems->Add(
+          {std::get<0>(place), std::get<1>(place), std::get<2>(place)},
+          StrCat("no task makes \"", Printable(name, 200), "\", and there is no such file",
+                 files_there.more > 0 ? StrCat(" (nor ", files_there.more, " more of this kind)") : "",
+                 near ? StrCat("; did you mean \"", Printable(*near), "\"?")
+                      : "; create it, or declare it in the out of the task that makes it"));
     }
   }
 
@@ -486,7 +505,7 @@ void FlowBuilder::AddTasks(const FlowFile& file) {
   impl_->PrepareMatching();
   for (const TaskTemplate& task : file.tasks) {
     if (impl_->problems->full()) return;
-    impl_->AddTemplate(task);
+    if (!task.broken) impl_->AddTemplate(task);
   }
   impl_->AddFiles(file);
 }

@@ -218,6 +218,7 @@ class FlowReader {
   void ReadTask(const toml::table& table) {
     TaskTemplate task;
     task.place = At(table.source());
+    const size_t problems_before = problems_->count();
     static const std::vector<std::string_view> known = [] {
       std::vector<std::string_view> keys = {"name", "command", "each", "in", "out", "after", "env"};
       keys.insert(keys.end(), AttributeKeys().begin(), AttributeKeys().end());
@@ -258,6 +259,7 @@ class FlowReader {
               "a list of arguments is started without a shell; leave shell out, or write the command as one "
               "text");
     }
+    task.broken = problems_->count() > problems_before;
     flow_.tasks.push_back(std::move(task));
   }
 
@@ -462,7 +464,7 @@ class FlowReader {
     }
     if (file.name.text.empty() || !sized)
       Problem(file.place, "a file has name and size; write name = \"raw.fits\" and size = \"4M\"");
-    flow_.files.push_back(std::move(file));
+    if (problems_->empty()) flow_.files.push_back(std::move(file));
   }
 
   uint32_t source_;

@@ -17,6 +17,7 @@ class Problems {
   /// `text`: what is wrong; what would be right.
   void Add(SourcePlace place, std::string_view text);
   bool empty() const { return count_ == 0; }
+  size_t count() const { return count_; }
   /// A problem that makes reading further pointless.
   void AddLast(SourcePlace place, std::string_view text);
   bool full() const { return stopped_ || count_ >= limit_; }  // do not read further

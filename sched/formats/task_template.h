@@ -29,6 +29,7 @@ struct EachKey {
 /// changes slowest).
 struct TaskTemplate {
   SourcePlace place;
+  bool broken = false;  // a problem with it has been told
   Placed name;
   std::vector<EachKey> each;
   uint64_t count = 1;

@@ -105,7 +105,11 @@ class WfReader {
     } catch (const Broken& broken) {
       problems_->AddLast(places_.Of(broken.offset), broken.what);
     } catch (const simdjson::simdjson_error& error) {
-      problems_->AddLast(places_.Of(ErrorOffset(error.error())), JsonError(error.error()));
+      const size_t offset = ErrorOffset(error.error());
+      const bool cut = text_.find_first_not_of(" \t\r\n", offset) == std::string_view::npos &&
+                       error.error() == simdjson::TAPE_ERROR;
+      problems_->AddLast(places_.Of(offset),
+                         JsonError(cut ? simdjson::INCOMPLETE_ARRAY_OR_OBJECT : error.error()));
     }
     return std::string(name_);
   }
@@ -134,6 +138,9 @@ class WfReader {
         break;
       case simdjson::INCOMPLETE_ARRAY_OR_OBJECT:
         what = "it ends within a list or object";
+        break;
+      case simdjson::TAPE_ERROR:
+        what = "a comma, colon, key or bracket is missing or too many here";
         break;
       case simdjson::CAPACITY:
         what = "it is larger than 4 GB";

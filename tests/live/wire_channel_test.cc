@@ -1,0 +1,177 @@
+// Channels over real sockets: order, volume, back-pressure, closing.
+#include <algorithm>
+#include <fcntl.h>
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <random>
+
+#include "live/wire_peers.h"
+
+namespace harrow::test {
+namespace {
+
+TEST(WireChannel, CarriesMessagesOfEverySizeInOrder) {
+  auto seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937 random(seed);
+  EchoServer server(wire::Limits{});
+  Peer peer(server.address());
+  ASSERT_TRUE(peer.dialled().ok()) << peer.dialled().message();
+  std::vector<std::string> sent;
+  for (int round = 0; round < 30; ++round) {
+    std::vector<std::string> turn;
+    for (size_t n = random() % 40; n > 0; --n) {
+      std::string message(random() % 10 == 0 ? random() % 300000 : random() % 300, '\0');
+      for (char& c : message) c = static_cast<char>(random());
+      turn.push_back(std::move(message));
+    }
+    peer.SendAll(turn);
+    sent.insert(sent.end(), turn.begin(), turn.end());
+  }
+  ASSERT_TRUE(peer.WaitFor(sent.size()));
+  EXPECT_TRUE(peer.got() == sent);
+}
+
+TEST(WireChannel, OneTurnLeavesInFewRecords) {
+  EchoServer server(wire::Limits{});
+  Relay relay(server.port());
+  Peer peer(relay.address());
+  ASSERT_TRUE(peer.dialled().ok());
+  ASSERT_TRUE(peer.Echo("x"));
+  size_t handshake = relay.up().size();
+  peer.SendAll(std::vector<std::string>(1000, std::string(100, 'm')));
+  ASSERT_TRUE(peer.WaitFor(1001));
+  std::string traffic = relay.up().substr(handshake);
+  size_t records = 0;
+  for (size_t at = 0; at + 5 <= traffic.size(); ++records) {
+    at += 5 + static_cast<size_t>(static_cast<unsigned char>(traffic[at + 3])) * 256 +
+          static_cast<unsigned char>(traffic[at + 4]);
+  }
+  EXPECT_LE(records, 1000u * 104 / 16384 + 2);
+}
+
+TEST(WireChannel, SenderSeesWhatThePeerDoesNotTake) {
+  EchoServer server(wire::Limits{});
+  constexpr size_t kMessages = 400, kBytes = 100000;
+  server.on_message = [](wire::Channel& channel, std::string_view) {
+    for (size_t i = 0; i < kMessages; ++i) channel.Send(std::string(kBytes, static_cast<char>('a' + i % 26)));
+  };
+  Relay relay(server.port());
+  Peer peer(relay.address());
+  ASSERT_TRUE(peer.dialled().ok());
+  relay.stall_down = true;
+  peer.Send("go");
+  auto unsent = [&] { return server.thread().Call([&] { return server.only_channel()->unsent_bytes(); }); };
+  while (server.received() == 0) std::this_thread::yield();
+  size_t stuck = unsent();
+  EXPECT_GT(stuck, kMessages * kBytes / 2);
+  EXPECT_LT(stuck, 2 * kMessages * kBytes);
+  relay.stall_down = false;
+  ASSERT_TRUE(peer.WaitFor(kMessages));
+  auto got = peer.got();
+  for (size_t i = 0; i < kMessages; ++i)
+    ASSERT_TRUE(got[i] == std::string(kBytes, static_cast<char>('a' + i % 26)));
+  EXPECT_EQ(unsent(), 0u);
+}
+
+TEST(WireChannel, CloseDeliversTheLastWords) {
+  EchoServer server(wire::Limits{});
+  std::string large(3'000'000, 'w');
+  server.on_message = [&](wire::Channel& channel, std::string_view) {
+    channel.Send(large);
+    channel.Send("goodbye");
+    channel.Close();
+  };
+  for (int i = 0; i < 10; ++i) {
+    Peer peer(server.address());
+    ASSERT_TRUE(peer.dialled().ok());
+    // More than the server reads before it closes.
+    peer.SendAll(std::vector<std::string>(50, std::string(10000, 'q')));
+    ASSERT_TRUE(peer.WaitClosed());
+    auto got = peer.got();
+    ASSERT_EQ(got.size(), 2u);
+    EXPECT_TRUE(got[0] == large);
+    EXPECT_EQ(got[1], "goodbye");
+    EXPECT_EQ(peer.end().code(), Code::kUnavailable);
+  }
+}
+
+TEST(WireChannel, EndOfAPeerIsHeardOnce) {
+  EchoServer server(wire::Limits{});
+  for (int i = 0; i < 5; ++i) {
+    Peer peer(server.address());
+    ASSERT_TRUE(peer.Echo("x"));
+  }
+  while (server.channels() > 0) std::this_thread::yield();
+  EXPECT_EQ(server.ends().size(), 5u);
+}
+
+TEST(WireChannel, MayBeDestroyedInItsOwnCallbacks) {
+  EchoServer server(wire::Limits{});
+  LoopThread thread;
+  std::shared_ptr<wire::Channel> mine;
+  std::promise<void> closed;
+  thread.Call([&] {
+    wire::Dial(thread.loop(), server.address(), wire::Role::kAgent, Key(), {}, [&](auto channel) {
+      mine = *channel;
+      mine->Send("a");
+      mine->Send("b");
+      wire::ChannelHandler handler;
+      handler.on_message = [&](std::string_view) {
+        mine.reset();  // in the middle of a batch
+        closed.set_value();
+      };
+      handler.on_closed = [&](const Status&) { ADD_FAILURE() << "heard of its own end"; };
+      return handler;
+    });
+  });
+  EXPECT_EQ(closed.get_future().wait_for(kPatience), std::future_status::ready);
+  while (server.channels() > 0) std::this_thread::yield();
+}
+
+TEST(WireChannel, DiallingNobodyIsUnavailable) {
+  uint16_t port;
+  {
+    EchoServer gone(wire::Limits{});
+    port = gone.port();
+  }
+  Peer nobody("127.0.0.1:" + std::to_string(port));
+  EXPECT_EQ(nobody.dialled().code(), Code::kUnavailable) << nobody.dialled().message();
+  EXPECT_NE(nobody.dialled().message().find("Connection refused"), std::string::npos)
+      << nobody.dialled().message();
+  Peer nonsense("somewhere");
+  EXPECT_EQ(nonsense.dialled().code(), Code::kInvalid);
+}
+
+TEST(WireChannel, DiallingSomebodySilentEnds) {
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in any{};
+  any.sin_family = AF_INET;
+  any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(any);
+  ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&any), size), 0);
+  ASSERT_EQ(listen(fd, 5), 0);
+  getsockname(fd, reinterpret_cast<sockaddr*>(&any), &size);
+  Peer peer("127.0.0.1:" + std::to_string(ntohs(any.sin_port)), Key(), wire::Role::kAgent,
+            {.handshake_time = 100ms});
+  EXPECT_EQ(peer.dialled().code(), Code::kUnavailable) << peer.dialled().message();
+  close(fd);
+}
+
+TEST(WireChannel, NoSocketIsInheritedByTasks) {
+  EchoServer server(wire::Limits{});
+  Peer peer(server.address());
+  ASSERT_TRUE(peer.Echo("x"));
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    int fd = atoi(entry.path().filename().c_str());
+    std::error_code error;
+    std::string target = std::filesystem::read_symlink(entry.path(), error).string();
+    if (fd <= 2 || error ||
+        (target.find("socket") == std::string::npos && target.find("anon_inode") == std::string::npos))
+      continue;
+    EXPECT_NE(fcntl(fd, F_GETFD) & FD_CLOEXEC, 0) << fd << " " << target;
+  }
+}
+
+}  // namespace
+}  // namespace harrow::test

@@ -1,0 +1,257 @@
+// What strangers and broken peers can do to a server: nothing but be refused, while it goes on serving
+// others.
+#include <algorithm>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <random>
+
+#include "live/wire_peers.h"
+#include "os/log.h"
+
+namespace harrow::test {
+namespace {
+
+using wire::Role;
+
+const std::string kTaskText = "mProject raw/2mass-atlas-990214n.fits p/out.fits region.hdr";
+
+/// A server with a peer that must be served whatever happens.
+class WireSecurity : public testing::Test {
+ protected:
+  static wire::Limits Quick() {
+    wire::Limits limits;
+    limits.handshake_time = 300ms;
+    limits.max_handshakes = 8;
+    limits.max_message = 1u << 20;
+    return limits;
+  }
+  void SetUp() override { ASSERT_TRUE(friend_.dialled().ok()) << friend_.dialled().message(); }
+  void TearDown() override {
+    EXPECT_TRUE(friend_.Echo("still served"));
+    for (const std::string& message : server_.messages()) {
+      EXPECT_TRUE(std::find(allowed_.begin(), allowed_.end(), message) != allowed_.end())
+          << message.substr(0, 100);
+    }
+  }
+  /// Waits until the server has refused so many.
+  bool Refused(uint64_t count) {
+    auto until = std::chrono::steady_clock::now() + kPatience;
+    while (std::chrono::steady_clock::now() < until) {
+      auto r = server_.refusals();
+      if (r.handshakes_failed + r.timed_out + r.turned_away >= count) return true;
+      std::this_thread::yield();
+    }
+    return false;
+  }
+
+  EchoServer server_{Quick()};
+  Peer friend_{server_.address()};
+  std::vector<std::string> allowed_ = {"still served", "hello"};
+};
+
+TEST_F(WireSecurity, BothRolesAreServed) {
+  for (Role role : {Role::kAgent, Role::kClient}) {
+    Peer peer(server_.address(), Key(), role);
+    ASSERT_TRUE(peer.dialled().ok()) << peer.dialled().message();
+    EXPECT_TRUE(peer.Echo("hello"));
+  }
+  auto r = server_.refusals();
+  EXPECT_EQ(r.handshakes_failed + r.timed_out + r.turned_away, 0u);
+}
+
+TEST_F(WireSecurity, WrongKeyOrRunIsRefusedAndSaidToTheDialler) {
+  Peer wrong_key(server_.address(), Key("run-1", 'x'));
+  EXPECT_EQ(wrong_key.dialled().code(), Code::kRefused) << wrong_key.dialled().message();
+  Peer wrong_run(server_.address(), Key("run-2"));
+  EXPECT_EQ(wrong_run.dialled().code(), Code::kRefused) << wrong_run.dialled().message();
+  Peer wrong_both(server_.address(), Key("run-2", 'x'), Role::kClient);
+  EXPECT_EQ(wrong_both.dialled().code(), Code::kRefused) << wrong_both.dialled().message();
+  EXPECT_TRUE(Refused(3));
+  EXPECT_EQ(server_.refusals().handshakes_failed, 3u);
+}
+
+TEST_F(WireSecurity, WithoutAKeyNothingIsHeard) {
+  std::vector<std::string> openings = {"GET / HTTP/1.1\r\nHost: node1\r\n\r\n", "SSH-2.0-OpenSSH_9.2\r\n",
+                                       std::string(100000, '\0'), std::string(100000, '\xff')};
+  auto seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937 random(seed);
+  for (int i = 0; i < 20; ++i) {
+    std::string noise(1 + random() % 2000, '\0');
+    for (char& c : noise) c = static_cast<char>(random());
+    if (i % 2 == 0)
+      noise.replace(0, std::min<size_t>(5, noise.size()), "\x16\x03\x01\x01\x00",
+                    std::min<size_t>(5, noise.size()));
+    openings.push_back(noise);
+  }
+  for (const std::string& opening : openings) {
+    RawPeer raw(server_.port());
+    raw.Send(opening);
+    std::string answer;
+    EXPECT_TRUE(raw.ReadToEnd(&answer));
+    EXPECT_LE(answer.size(), 7u) << "no more than an alert";
+  }
+  EXPECT_TRUE(Refused(openings.size()));
+}
+
+TEST_F(WireSecurity, SilentOnesAreDroppedAfterTheHandshakeTime) {
+  RawPeer silent(server_.port());
+  RawPeer half(server_.port());
+  half.Send(std::string("\x16\x03\x01\x02\x00\x01\x00", 7));
+  EXPECT_TRUE(friend_.Echo("hello"));
+  std::string answer;
+  EXPECT_TRUE(silent.ReadToEnd(&answer));
+  EXPECT_TRUE(half.ReadToEnd(&answer));
+  EXPECT_EQ(answer, "");
+  EXPECT_TRUE(Refused(2));
+  EXPECT_EQ(server_.refusals().timed_out, 2u);
+}
+
+TEST_F(WireSecurity, CrowdsOfSilentOnesKeepNobodyOut) {
+  std::vector<std::unique_ptr<RawPeer>> crowd;
+  for (int i = 0; i < 100; ++i) crowd.push_back(std::make_unique<RawPeer>(server_.port()));
+  auto began = std::chrono::steady_clock::now();
+  Peer peer(server_.address(), Key(), Role::kAgent, {.handshake_time = kPatience});
+  ASSERT_TRUE(peer.dialled().ok()) << peer.dialled().message();
+  EXPECT_TRUE(peer.Echo("hello"));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, kPatience / 2);
+  EXPECT_TRUE(Refused(100));
+  EXPECT_GE(server_.refusals().turned_away, 80u);
+}
+
+TEST_F(WireSecurity, RecordedBytesOpenNothing) {
+  std::string recorded;
+  {
+    Relay relay(server_.port());
+    Peer peer(relay.address());
+    ASSERT_TRUE(peer.dialled().ok()) << peer.dialled().message();
+    ASSERT_TRUE(peer.Echo("hello"));
+    recorded = relay.up();
+  }
+  size_t before = server_.received();
+  size_t channels = server_.channels();
+  {
+    RawPeer all_at_once(server_.port());
+    all_at_once.Send(recorded);
+    std::string answer;
+    EXPECT_TRUE(all_at_once.ReadToEnd(&answer));
+  }
+  {
+    // The hello is fresh enough to be answered; what follows it is not.
+    RawPeer in_turn(server_.port());
+    size_t hello = 5 + static_cast<size_t>(static_cast<unsigned char>(recorded[3])) * 256 +
+                   static_cast<unsigned char>(recorded[4]);
+    in_turn.Send(recorded.substr(0, hello));
+    EXPECT_NE(in_turn.ReadSome(), "");
+    in_turn.Send(recorded.substr(hello));
+    std::string answer;
+    EXPECT_TRUE(in_turn.ReadToEnd(&answer));
+  }
+  EXPECT_TRUE(Refused(2));
+  EXPECT_EQ(server_.received(), before);
+  EXPECT_LE(server_.channels(), channels);
+}
+
+TEST_F(WireSecurity, TruncatedHandshakesAreRefused) {
+  std::string recorded;
+  {
+    Relay relay(server_.port());
+    Peer peer(relay.address());
+    ASSERT_TRUE(peer.dialled().ok());
+    recorded = relay.up();
+  }
+  uint64_t count = 0;
+  for (size_t n = 0; n < recorded.size(); n += recorded.size() / 20 + 1, ++count) {
+    RawPeer raw(server_.port());
+    raw.Send(recorded.substr(0, n));
+  }
+  EXPECT_TRUE(Refused(count));
+}
+
+TEST_F(WireSecurity, TrafficDoesNotShowWhatTasksAre) {
+  allowed_.push_back(kTaskText);
+  Relay relay(server_.port());
+  Peer peer(relay.address());
+  ASSERT_TRUE(peer.dialled().ok()) << peer.dialled().message();
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(peer.Echo(kTaskText));
+  for (const std::string& traffic : {relay.up(), relay.down()}) {
+    EXPECT_GT(traffic.size(), 20 * kTaskText.size());
+    for (size_t at = 0; at + 8 <= kTaskText.size(); ++at) {
+      EXPECT_EQ(traffic.find(kTaskText.substr(at, 8)), std::string::npos) << kTaskText.substr(at, 8);
+    }
+    EXPECT_EQ(traffic.find(std::string(32, 'k')), std::string::npos) << "the key";
+  }
+}
+
+TEST_F(WireSecurity, ChangedBytesEndTheChannelAndDeliverNothing) {
+  Relay relay(server_.port());
+  std::atomic<bool> change{false};
+  relay.change_up = [&](size_t, std::string* piece) {
+    if (change) piece->back() = static_cast<char>(piece->back() ^ 1);
+  };
+  Peer peer(relay.address());
+  ASSERT_TRUE(peer.dialled().ok()) << peer.dialled().message();
+  ASSERT_TRUE(peer.Echo("hello"));
+  size_t before = server_.received();
+  change = true;
+  peer.Send("drop the table");
+  EXPECT_TRUE(peer.WaitClosed());
+  EXPECT_EQ(server_.received(), before);
+  auto ends = server_.ends();
+  EXPECT_TRUE(std::any_of(ends.begin(), ends.end(), [](const std::string& e) {
+    return e.find("does not verify") != std::string::npos;
+  }));
+}
+
+TEST_F(WireSecurity, TooLongAMessageOfAKnownPeerEndsItsChannelOnly) {
+  wire::Limits generous;
+  Peer peer(server_.address(), Key(), Role::kClient, generous);
+  ASSERT_TRUE(peer.dialled().ok());
+  ASSERT_TRUE(peer.Echo("hello"));
+  size_t before = server_.received();
+  peer.Send(std::string((1u << 20) + 1, 'x'));
+  EXPECT_TRUE(peer.WaitClosed());
+  EXPECT_EQ(server_.received(), before);
+  auto ends = server_.ends();
+  EXPECT_TRUE(std::any_of(ends.begin(), ends.end(),
+                          [](const std::string& e) { return e.find("was announced") != std::string::npos; }));
+}
+
+TEST_F(WireSecurity, ServerThatIsNoneIsRefusedByTheDialler) {
+  // The other direction: whoever listens where a server was must not be taken for it.
+  EchoServer impostor(Quick(), Key("run-1", 'y'));
+  Peer peer(impostor.address());
+  EXPECT_EQ(peer.dialled().code(), Code::kRefused) << peer.dialled().message();
+}
+
+TEST(WireLog, RefusalsAreLoggedInFewLines) {
+  std::string path =
+      (std::filesystem::temp_directory_path() / ("harrow-wire-log-" + std::to_string(getpid()))).string();
+  ASSERT_TRUE(os::OpenLog(path).ok());
+  {
+    EchoServer server(wire::Limits{});
+    for (int i = 0; i < 200; ++i) {
+      RawPeer raw(server.port());
+      raw.Send("GET / HTTP/1.1\r\n\r\n");
+      std::string answer;
+      ASSERT_TRUE(raw.ReadToEnd(&answer));
+    }
+  }
+  std::ifstream file(path);
+  std::string line;
+  int lines = 0, named = 0;
+  while (std::getline(file, line)) {
+    ++lines;
+    if (line.find("refused a connection from 127.0.0.1:") != std::string::npos) ++named;
+  }
+  EXPECT_GE(named, 1);
+  EXPECT_LT(lines, 100) << "200 refusals in a moment";
+  EXPECT_EQ(std::filesystem::status(path).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace harrow::test

@@ -202,7 +202,7 @@ void AppendUnsigned(std::string* out, uint64_t n) {
   out->append(buffer, std::to_chars(buffer, buffer + sizeof buffer, n).ptr);
 }
 void AppendDouble(std::string* out, double d) {
-  out->append(Print("%.6g", d));
+  out->append(Print(std::fabs(d) < 1e15 && d == std::floor(d) ? "%.0f" : "%.6g", d));
 }
 }  // namespace text_internal
 

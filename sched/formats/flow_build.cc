@@ -133,9 +133,8 @@ struct FlowBuilder::Impl {
       if (task.broken) continue;
       const std::vector<std::string_view> keys = KeyNames(task.each);
       const std::vector<ParsedText> outs = ParseAll(task.out, BraceText::Use::kName, keys);
-      if (outs.size() != task.out.size()) continue;
-      bool good = true;
-      for (size_t i = 0; i < outs.size(); ++i) {
+      bool good = outs.size() == task.out.size();
+      for (size_t i = 0; i < outs.size() && good; ++i) {
         good &= NamesEach(outs[i], task.out[i].text, task.each, task.count, "out");
         if (IsPattern(task.out[i].text) && task.out[i].text.find('[') == std::string::npos) {
           problems->Add(outs[i].place,
@@ -143,6 +142,7 @@ struct FlowBuilder::Impl {
           good = false;
         }
       }
+      if (!good) bad.insert(&task);
       if (!good || outs.empty()) continue;
       EachWalk walk(task.each);
       std::string name;
@@ -252,9 +252,15 @@ struct FlowBuilder::Impl {
   ProfileTexts ParseProfile(const TaskTemplate& task, const std::vector<std::string_view>& keys) {
     ProfileTexts parsed;
     const graph::Profile& profile = task.attributes.profile;
-    for (auto member : {&graph::Profile::cwd, &graph::Profile::stdin_path, &graph::Profile::stdout_path,
-                        &graph::Profile::stderr_path}) {
-      if (auto text = Parse({profile.*member, task.place}, BraceText::Use::kName, keys)) {
+    static constexpr std::pair<std::string_view, std::string graph::Profile::*> kTexts[] = {
+        {"cwd", &graph::Profile::cwd},
+        {"stdin", &graph::Profile::stdin_path},
+        {"stdout", &graph::Profile::stdout_path},
+        {"stderr", &graph::Profile::stderr_path}};
+    for (const auto& [key, member] : kTexts) {
+      const auto at = task.places.find(key);
+      if (at == task.places.end()) continue;
+      if (auto text = Parse({profile.*member, at->second}, BraceText::Use::kName, keys)) {
         parsed.constant &= text->text.constant();
         parsed.texts.emplace_back(member, std::move(*text));
       }
@@ -483,6 +489,7 @@ struct FlowBuilder::Impl {
   KindCache kinds;
   std::vector<FileId> outputs;
   std::unordered_set<FileId> produced;
+  std::unordered_set<const TaskTemplate*> bad;  // a problem with its outputs has been told
   bool prepared = false;
   std::unordered_map<std::string, Matched> patterns;
   std::unordered_map<std::string, Tasks> templates;
@@ -505,7 +512,7 @@ void FlowBuilder::AddTasks(const FlowFile& file) {
   impl_->PrepareMatching();
   for (const TaskTemplate& task : file.tasks) {
     if (impl_->problems->full()) return;
-    if (!task.broken) impl_->AddTemplate(task);
+    if (!task.broken && !impl_->bad.contains(&task)) impl_->AddTemplate(task);
   }
   impl_->AddFiles(file);
 }

@@ -244,6 +244,7 @@ class FlowReader {
         ReadEnv(*node, &task.attributes);
       } else if (std::find(known.begin(), known.end(), key) != known.end()) {
         ReadAttribute(key, *node, &task.attributes);
+        task.places.emplace(key, At(node->source()));
       } else {
         Problem(At(key_node->source()), StrCat("unknown key ", Printable(key, 60), SuggestKey(key, known)));
       }
@@ -384,7 +385,9 @@ class FlowReader {
         Result<ArraySpec> spec = ParseArraySpec(*text, options_.max_tasks);
         if (!spec) {
           Problem(key->place, StrCat("each.", key->name, ": ", spec.status().message(),
-                                     ", or a list: [\"a\", \"b\"], or \"@file\""));
+                                     text->find_first_of("0123456789") == 0
+                                         ? ""
+                                         : ", values as a list [\"a\", \"b\"], or \"@file\""));
           return false;
         }
         if (spec->limit > 0) {

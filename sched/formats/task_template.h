@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -36,7 +38,8 @@ struct TaskTemplate {
   std::vector<Placed> command;  // a shell text, or arguments
   bool is_list = false;         // arguments
   std::vector<Placed> in, out, after;
-  TaskAttributes attributes;  // texts with braces still in them
+  TaskAttributes attributes;                               // texts with braces still in them
+  std::map<std::string, SourcePlace, std::less<>> places;  // of attributes, by key
 };
 
 /// A [[file]] as written: known sizes of files that no task makes, or for simulation.

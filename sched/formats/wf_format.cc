@@ -142,6 +142,9 @@ class WfReader {
       case simdjson::TAPE_ERROR:
         what = "a comma, colon, key or bracket is missing or too many here";
         break;
+      case simdjson::INCORRECT_TYPE:
+        what = "this is neither a text, a number, true, false, null, a list nor an object";
+        break;
       case simdjson::CAPACITY:
         what = "it is larger than 4 GB";
         break;

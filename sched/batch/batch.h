@@ -16,6 +16,7 @@ struct GrantedNode {
   uint32_t cpus = 0;            // granted; 0: whatever the machine has
   uint64_t memory = 0;          // bytes; 0: unknown
   uint32_t gpus = 0;
+  std::string partition = {};   // empty: none
 };
 
 /// The batch system of this allocation, or this machine alone. Used by the keeper and the server.
@@ -24,6 +25,7 @@ class Batch {
   virtual ~Batch() = default;
   virtual std::string name() const = 0;     // "local", "slurm"
   virtual std::string job_id() const = 0;   // empty: none
+  virtual std::string job_name() const { return ""; }
   virtual Result<std::vector<GrantedNode>> Nodes() = 0;
   /// When the allocation ends; none: never. Asked rarely.
   virtual std::optional<WallTime> EndTime() = 0;

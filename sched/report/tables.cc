@@ -18,55 +18,10 @@ using journal::TaskFate;
 
 constexpr size_t kWidestCell = 48;
 
-struct Column {
-  std::string_view heading;
-  bool to_right = false;
-};
-
 /// Columns on the terminal: characters, not bytes (no double width: names of tasks rarely have any).
 size_t Width(std::string_view text) {
   return static_cast<size_t>(std::count_if(
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
-
-void WriteTable(const std::vector<Column>& columns, size_t rows,
-                const std::function<void(size_t row, std::vector<std::string>* cells)>& fill,
-                const Sink& sink) {
-  std::vector<size_t> widths;
-  for (const Column& column : columns) widths.push_back(column.heading.size());
-  std::vector<std::string> cells;
-  for (size_t row = 0; row < rows; ++row) {
-    cells.clear();
-    fill(row, &cells);
-    for (size_t c = 0; c < cells.size(); ++c) widths[c] = std::max(widths[c], Width(cells[c]));
-  }
-  std::string out;
-  const auto add_line = [&] {
-    size_t blanks = 0;  // before the next cell; none at the end of a line
-    for (size_t c = 0; c < columns.size(); ++c) {
-      const size_t pad = widths[c] > Width(cells[c]) ? widths[c] - Width(cells[c]) : 0;
-      if (columns[c].to_right) blanks += pad;
-      if (!cells[c].empty()) {
-        out.append(blanks, ' ');
-        out += cells[c];
-        blanks = 0;
-      }
-      blanks += (columns[c].to_right ? 0 : pad) + 2;
-    }
-    out.push_back('\n');
-  };
-  cells.assign(columns.size(), "");
-  for (size_t c = 0; c < columns.size(); ++c) cells[c] = columns[c].heading;
-  add_line();
-  for (size_t row = 0; row < rows; ++row) {
-    cells.clear();
-    fill(row, &cells);
-    add_line();
-    if (out.size() < (64 << 10)) continue;
-    if (!sink(out)) return;
-    out.clear();
-  }
-  sink(out);
 }
 
 std::string Memory(int64_t kib) {
@@ -154,6 +109,46 @@ void WriteNodes(const RunView& run, const std::vector<size_t>& tasks, const Sink
 }
 
 }  // namespace
+
+void WriteTable(const std::vector<Column>& columns, size_t rows,
+                const std::function<void(size_t row, std::vector<std::string>* cells)>& fill,
+                const Sink& sink) {
+  std::vector<size_t> widths;
+  for (const Column& column : columns) widths.push_back(column.heading.size());
+  std::vector<std::string> cells;
+  for (size_t row = 0; row < rows; ++row) {
+    cells.clear();
+    fill(row, &cells);
+    for (size_t c = 0; c < cells.size(); ++c) widths[c] = std::max(widths[c], Width(cells[c]));
+  }
+  std::string out;
+  const auto add_line = [&] {
+    size_t blanks = 0;  // before the next cell; none at the end of a line
+    for (size_t c = 0; c < columns.size(); ++c) {
+      const size_t pad = widths[c] > Width(cells[c]) ? widths[c] - Width(cells[c]) : 0;
+      if (columns[c].to_right) blanks += pad;
+      if (!cells[c].empty()) {
+        out.append(blanks, ' ');
+        out += cells[c];
+        blanks = 0;
+      }
+      blanks += (columns[c].to_right ? 0 : pad) + 2;
+    }
+    out.push_back('\n');
+  };
+  cells.assign(columns.size(), "");
+  for (size_t c = 0; c < columns.size(); ++c) cells[c] = columns[c].heading;
+  add_line();
+  for (size_t row = 0; row < rows; ++row) {
+    cells.clear();
+    fill(row, &cells);
+    add_line();
+    if (out.size() < (64 << 10)) continue;
+    if (!sink(out)) return;
+    out.clear();
+  }
+  sink(out);
+}
 
 void WriteTaskTable(const RunView& run, const std::vector<size_t>& tasks, const Sink& sink) {
   WriteTable(

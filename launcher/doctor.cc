@@ -1,0 +1,78 @@
+#include <memory>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "launcher/command.h"
+#include "launcher/doctor_checks.h"
+#include "launcher/run_access.h"
+#include "report/json.h"
+
+namespace harrow::launcher {
+namespace {
+
+struct DoctorOptions {
+  std::string run_dir;
+  bool json = false;
+};
+
+const char* Word(Health health) {
+  return health == Health::kOk ? "ok" : health == Health::kWarning ? "warning" : "bad";
+}
+
+int RunDoctor(const DoctorOptions& options) {
+  std::vector<Check> checks;
+  const auto add = [&checks](std::vector<Check> more) {
+    for (Check& check : more) checks.push_back(std::move(check));
+  };
+  add(CheckCores());
+  add(CheckCgroup());
+  add(CheckProcesses());
+  add(CheckDirectory(options.run_dir.empty() ? "." : options.run_dir));
+  add(CheckNetwork());
+  add(CheckBatch());
+  add(CheckSettings());
+  if (!options.run_dir.empty()) add(CheckRun(options.run_dir));
+
+  bool bad = false;
+  std::string text;
+  report::JsonWriter json(&text);
+  if (options.json) json.BeginObject().MemberUint("version", 1).Key("checks").BeginArray();
+  for (const Check& check : checks) {
+    bad |= check.health == Health::kBad;
+    if (options.json) {
+      json.BeginObject().Member("name", check.name).Member("state", Word(check.health));
+      json.Member("text", check.text).Member("advice", check.advice).EndObject();
+      continue;
+    }
+    std::string line = Word(check.health);
+    line.resize(9, ' ');
+    line += check.name;
+    line.resize(std::max<size_t>(20, line.size() + 1), ' ');
+    text += StrCat(line, check.text, "\n");
+    if (!check.advice.empty()) text += StrCat(std::string(20, ' '), "-> ", check.advice, "\n");
+  }
+  if (options.json) {
+    json.EndArray().EndObject();
+    text += "\n";
+  }
+  WriteTo(STDOUT_FILENO, text);
+  const int written = OutputDone();
+  return written != kExitDone ? written : bad ? 1 : 0;
+}
+
+const Registered kDoctor({.name = "doctor",
+                          .summary = "Check what runs on this machine depend on, and say what to do",
+                          .example = "harrow doctor --run-dir /scratch/$USER",
+                          .usage = "[options]",
+                          .order = 45,
+                          .setup = [](CLI::App& app) -> std::function<int()> {
+                            auto options = std::make_shared<DoctorOptions>();
+                            app.add_option("--run-dir", options->run_dir,
+                                           "A run, or where runs shall be (default: here)")
+                                ->type_name("D");
+                            app.add_flag("--json", options->json, "One JSON document");
+                            return [options] { return RunDoctor(*options); };
+                          }});
+
+}  // namespace
+}  // namespace harrow::launcher

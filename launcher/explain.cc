@@ -1,0 +1,110 @@
+#include <iostream>
+#include <memory>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "launcher/command.h"
+#include "launcher/run_access.h"
+#include "report/summary.h"
+
+namespace harrow::launcher {
+namespace {
+
+struct ExplainOptions {
+  std::string run_dir;
+  std::string task;
+};
+
+std::string AttemptText(const report::RunView& run, const journal::AttemptRecord& attempt) {
+  const std::string node = run.NodeName(attempt.node);
+  std::string text = StrCat("  attempt ", attempt.attempt);
+  if (!node.empty()) text += StrCat(" on ", Printable(node));
+  if (!attempt.cores.empty()) text += StrCat(" (PU ", attempt.cores, ")");
+  text += StrCat(": ", Printable(report::EndText(attempt), 300));
+  if (attempt.start_ns > 0) {
+    const Duration since = Duration(attempt.start_ns - run.start_ns());
+    if (since.count() >= 0) text += StrCat(", started ", FormatDuration(since), " after the run");
+    text += StrCat(", ran ", FormatDuration(report::RunTime(attempt)));
+  }
+  const int64_t input = attempt.local_bytes + attempt.remote_bytes;
+  if (input > 0) {
+    text += StrCat(", ", FormatBytes(static_cast<uint64_t>(attempt.local_bytes)), " of ",
+                   FormatBytes(static_cast<uint64_t>(input)), " of input were on the node");
+  }
+  return text + "\n";
+}
+
+/// What the journal knows about a task, when no server can tell more.
+std::string FromJournal(const report::RunView& run, size_t task) {
+  using journal::TaskFate;
+  std::string text = StrCat(Printable(run.task(task).name), " (kind ", Printable(run.task(task).kind),
+                            ", level ", run.task(task).level, "): ");
+  const std::string because = Printable(run.Because(task));
+  switch (run.fate(task)) {
+    case TaskFate::kOpen:
+      text += "open: the run stopped before its fate was decided; harrow run --resume goes on";
+      break;
+    case TaskFate::kDone:
+      text += "done";
+      break;
+    case TaskFate::kFailed:
+      text += "failed";
+      break;
+    case TaskFate::kSkipped:
+      text +=
+          because.empty() ? "skipped: the run stopped starting tasks" : StrCat("skipped: it needs ", because);
+      break;
+    case TaskFate::kCancelled:
+      text += "cancelled";
+      break;
+  }
+  text += "\n";
+  for (const size_t a : run.Attempts(task)) text += AttemptText(run, run.history().attempts[a]);
+  return text;
+}
+
+int RunExplain(const ExplainOptions& options) {
+  auto run = RunAccess::Open(options.run_dir);
+  if (!run.ok()) return Fail(run.status());
+  std::string text;
+  if ((*run)->server() != nullptr) {
+    auto answer = (*run)->server()->Explain(options.task);
+    if (answer.ok() && !answer->ok()) {
+      std::cerr << "harrow: " << answer->text() << "\n";
+      return answer->code();
+    }
+    if (answer.ok()) text = answer->text();
+    if (!text.empty() && text.back() != '\n') text += "\n";
+  }
+  auto history = (*run)->ReadHistory();
+  if (!history.ok() && text.empty()) return Fail(history.status());
+  if (history.ok()) {
+    const report::RunView view(*history);
+    auto task = FindTasks(view, {options.task});
+    if (!task.ok() && text.empty()) return Fail(task.status());
+    if (task.ok() && text.empty()) {
+      if (const std::string note = (*run)->Note(); !note.empty()) std::cerr << "harrow: " << note << "\n";
+      text = FromJournal(view, task->front());
+    } else if (task.ok()) {
+      for (const size_t a : view.Attempts(task->front()))
+        text += AttemptText(view, view.history().attempts[a]);
+    }
+  }
+  WriteTo(STDOUT_FILENO, text);
+  return OutputDone();
+}
+
+const Registered kExplain({.name = "explain",
+                           .summary = "Tell why a task waits, or where and how it ran",
+                           .example = "harrow explain project-17\n         harrow explain '#17'",
+                           .usage = "[options] TASK",
+                           .order = 42,
+                           .setup = [](CLI::App& app) -> std::function<int()> {
+                             auto options = std::make_shared<ExplainOptions>();
+                             AddRunDir(app, &options->run_dir);
+                             app.add_option("TASK", options->task, "A task's name, or #number")->required();
+                             return [options] { return RunExplain(*options); };
+                           }});
+
+}  // namespace
+}  // namespace harrow::launcher

@@ -1,0 +1,363 @@
+// Output of tasks. Of what has ended, the journal knows the place in the packed output; what runs has none
+// yet and is found by reading the packed output through. Following reads what is new a few times a second,
+// straight from the files, and asks the server only whether the run goes on.
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <unistd.h>
+#include <unordered_set>
+
+#include "base/text.h"
+#include "launcher/command.h"
+#include "launcher/run_access.h"
+#include "os/file_system.h"
+#include "output/packed_output.h"
+#include "report/summary.h"
+#include "report/tables.h"
+#include "server/flow_store.h"
+
+namespace harrow::launcher {
+namespace {
+
+using output::Piece;
+using output::Stream;
+
+struct LogsOptions {
+  std::string run_dir;
+  std::vector<std::string> tasks;
+  bool failed = false, follow = false, only_stdout = false, only_stderr = false, list = false;
+  bool prefix = false, quiet = false;
+  int64_t tail = -1;  // lines; -1: all
+
+  bool Wants(Stream stream) const { return stream == Stream::kStdout ? !only_stderr : !only_stdout; }
+};
+
+int FdOf(Stream stream) {
+  return stream == Stream::kStdout ? STDOUT_FILENO : STDERR_FILENO;
+}
+
+/// Prints pieces; with a prefix, whole lines only, each after the name of its task.
+class Printer {
+ public:
+  explicit Printer(bool prefix) : prefix_(prefix) {}
+  ~Printer() { FlushPartLines(); }
+
+  /// `name` is wanted for a line's beginning only.
+  template <class Name>
+  void Print(const Piece& piece, const Name& name) {
+    if (!open_) return;
+    if (!prefix_) {
+      open_ = WriteTo(FdOf(piece.stream), piece.data);
+      return;
+    }
+    std::string& part = parts_[{piece.task.value, piece.attempt, piece.stream}];
+    part += piece.data;
+    const size_t end = part.rfind('\n');
+    if (end == std::string::npos && part.size() < (1 << 20)) return;
+    const size_t whole = end == std::string::npos ? part.size() : end + 1;
+    PrintLines(piece.stream, name(), std::string_view(part).substr(0, whole));
+    part.erase(0, whole);
+    if (part.empty())
+      parts_.erase({piece.task.value, piece.attempt, piece.stream});
+    else
+      names_[piece.task.value] = name();
+  }
+  void Text(std::string_view text) {
+    if (open_) open_ = WriteTo(STDOUT_FILENO, text);
+  }
+  void FlushPartLines() {
+    for (const auto& [key, part] : parts_) {
+      const auto at = names_.find(std::get<0>(key));
+      PrintLines(std::get<2>(key), at == names_.end() ? "" : at->second, part);
+    }
+    parts_.clear();
+  }
+  bool open() const { return open_; }  // somebody reads
+
+ private:
+  void PrintLines(Stream stream, const std::string& name, std::string_view lines) {
+    std::string text;
+    while (!lines.empty()) {
+      const size_t end = std::min(lines.find('\n'), lines.size());
+      text += StrCat(name, ": ", lines.substr(0, end), "\n");
+      lines.remove_prefix(std::min(end + 1, lines.size()));
+    }
+    if (open_) open_ = WriteTo(FdOf(stream), text);
+  }
+
+  bool prefix_;
+  bool open_ = true;
+  std::map<std::tuple<uint32_t, uint32_t, Stream>, std::string> parts_;  // lines that have not ended
+  std::map<uint32_t, std::string> names_;                                // of tasks with such lines
+};
+
+/// The last `lines` lines of text.
+std::string_view LastLines(std::string_view text, int64_t lines) {
+  if (lines == 0) return {};
+  size_t at = text.size();
+  if (at > 0 && text[at - 1] == '\n') --at;
+  for (int64_t found = 0; at > 0; --at) {
+    if (text[at - 1] == '\n' && ++found == lines) break;
+  }
+  return text.substr(at);
+}
+
+/// Where a task's output is to be taken from.
+struct Source {
+  size_t task;                            // position in the journal
+  const journal::AttemptRecord* attempt;  // null: none has ended
+  std::vector<Piece> live;                // of the attempt that runs
+};
+
+Status PrintTail(output::Reader& reader, const journal::AttemptRecord& attempt, Stream stream, int64_t lines,
+                 const std::function<void(const Piece&)>& print) {
+  const uint64_t all = stream == Stream::kStdout ? attempt.stdout_bytes : attempt.stderr_bytes;
+  for (size_t bytes = 64 << 10; all > 0; bytes *= 8) {
+    auto tail =
+        reader.Tail(attempt.output_file, attempt.output_offset, attempt.task, attempt.attempt, stream, bytes);
+    if (!tail.ok()) return tail.status();
+    const std::string_view last = LastLines(*tail, lines);
+    if (last.size() == tail->size() && tail->size() < all && bytes < (size_t{1} << 31)) continue;
+    if (!last.empty()) print({attempt.task, attempt.attempt, stream, 0, std::string(last)});
+    break;
+  }
+  return {};
+}
+
+Status PrintSource(output::Reader& reader, const Source& source, const LogsOptions& options,
+                   const std::function<void(const Piece&)>& print) {
+  if (source.live.empty() && source.attempt == nullptr) return {};
+  if (!source.live.empty()) {
+    for (const Stream stream : {Stream::kStdout, Stream::kStderr}) {
+      if (options.tail < 0 || !options.Wants(stream)) continue;
+      Piece whole{source.live[0].task, source.live[0].attempt, stream, 0, ""};
+      for (const Piece& piece : source.live) whole.data += piece.stream == stream ? piece.data : "";
+      whole.data = LastLines(whole.data, options.tail);
+      if (!whole.data.empty()) print(whole);
+    }
+    for (const Piece& piece : source.live) {
+      if (options.tail < 0 && options.Wants(piece.stream)) print(piece);
+    }
+    return {};
+  }
+  const journal::AttemptRecord& attempt = *source.attempt;
+  if (attempt.stdout_bytes + attempt.stderr_bytes == 0) return {};
+  if (options.tail >= 0) {
+    for (const Stream stream : {Stream::kStdout, Stream::kStderr}) {
+      if (options.Wants(stream))
+        HARROW_RETURN_IF_ERROR(PrintTail(reader, attempt, stream, options.tail, print));
+    }
+    return {};
+  }
+  return reader.ReadAttempt(attempt.output_file, attempt.output_offset, attempt.task, attempt.attempt,
+                            [&](const Piece& piece) {
+                              if (options.Wants(piece.stream)) print(piece);
+                            });
+}
+
+/// What the attempts that have not ended have written so far.
+Status ReadLive(output::Reader& reader, const report::RunView& run, std::vector<Source>* sources) {
+  std::map<uint32_t, Source*> open;
+  for (Source& source : *sources) {
+    if (run.fate(source.task) == journal::TaskFate::kOpen) open[run.task(source.task).task.value] = &source;
+  }
+  if (open.empty()) return {};
+  return reader.ReadNew([&](uint32_t, const Piece& piece) {
+    const auto at = open.find(piece.task.value);
+    if (at == open.end()) return;
+    Source& source = *at->second;
+    if (source.attempt != nullptr && piece.attempt <= source.attempt->attempt) return;
+    if (!source.live.empty() && source.live[0].attempt < piece.attempt) source.live.clear();
+    source.live.push_back(piece);
+  });
+}
+
+void PrintList(const report::RunView& run, const std::vector<Source>& sources) {
+  std::vector<const Source*> with_output;
+  for (const Source& source : sources) {
+    const bool ended =
+        source.attempt != nullptr && source.attempt->stdout_bytes + source.attempt->stderr_bytes > 0;
+    if (ended || !source.live.empty()) with_output.push_back(&source);
+  }
+  report::WriteTable(
+      {{"task"}, {"attempt", true}, {"node"}, {"ended"}, {"stdout", true}, {"stderr", true}},
+      with_output.size(),
+      [&](size_t r, std::vector<std::string>* cells) {
+        const Source& source = *with_output[r];
+        uint64_t bytes[2] = {0, 0};
+        for (const Piece& piece : source.live) bytes[piece.stream == Stream::kStderr] += piece.data.size();
+        const bool live = !source.live.empty();
+        if (!live) {
+          bytes[0] = source.attempt->stdout_bytes;
+          bytes[1] = source.attempt->stderr_bytes;
+        }
+        *cells = {Printable(run.task(source.task).name, 60),
+                  StrCat(live ? source.live[0].attempt : source.attempt->attempt),
+                  live ? "" : Printable(run.NodeName(source.attempt->node)),
+                  live ? "runs" : Printable(report::EndText(*source.attempt), 60),
+                  StrCat(bytes[0]),
+                  StrCat(bytes[1])};
+      },
+      [](std::string_view text) { return WriteTo(STDOUT_FILENO, text); });
+}
+
+int PrintLogs(RunAccess& access, const LogsOptions& options) {
+  auto history = access.ReadHistory();
+  if (!history.ok()) return Fail(history.status());
+  if (const std::string note = access.Note(); !note.empty()) std::cerr << "harrow: " << note << "\n";
+  const report::RunView run(*history);
+  std::vector<size_t> tasks;
+  if (!options.tasks.empty()) {
+    auto named = FindTasks(run, options.tasks);
+    if (!named.ok()) return Fail(named.status());
+    tasks = *std::move(named);
+  } else {
+    for (size_t i = 0; i < run.task_count(); ++i) tasks.push_back(i);
+  }
+  if (options.failed)
+    std::erase_if(tasks, [&](size_t i) { return run.fate(i) != journal::TaskFate::kFailed; });
+  auto reader = output::Reader::Open(os::RealFileSystem(), access.dir());
+  if (!reader.ok()) return Fail(reader.status());
+
+  std::vector<Source> sources;
+  for (const size_t i : tasks) {
+    const auto last = run.LastAttempt(i);
+    sources.push_back({i, last ? &history->attempts[*last] : nullptr, {}});
+  }
+  Status damage = access.server() != nullptr ? ReadLive(**reader, run, &sources) : Status();
+  if (options.list) {
+    PrintList(run, sources);
+    return damage.ok() ? OutputDone() : Fail(damage);
+  }
+
+  Printer printer(options.prefix);
+  const bool headings = tasks.size() > 1 && !options.prefix && !options.quiet;
+  bool line_open = false;
+  for (const Source& source : sources) {
+    const std::string name = Printable(run.task(source.task).name);
+    bool begun = false;
+    const Status read = PrintSource(**reader, source, options, [&](const Piece& piece) {
+      if (headings && !begun) {
+        const bool live = !source.live.empty();
+        printer.Text(StrCat(line_open ? "\n" : "", "==> ", name, " (",
+                            live ? "runs" : Printable(report::EndText(*source.attempt), 200), ") <==\n"));
+      }
+      begun = true;
+      printer.Print(piece, [&] { return name; });
+      line_open = !piece.data.ends_with('\n');
+    });
+    if (!read.ok()) damage = read;
+    if (source.attempt != nullptr && source.attempt->output_truncated && source.live.empty()) {
+      std::cerr << "harrow: " << name << " wrote more than the output limit; the rest was dropped\n";
+    }
+    if (!printer.open()) break;
+  }
+  printer.FlushPartLines();
+  if (!damage.ok()) return Fail(damage);
+  return OutputDone();
+}
+
+/// Is the run still going on? Between a server's death and the next one's start it is.
+bool GoesOn(RunAccess& access) {
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    if (access.server() != nullptr) {
+      const auto progress = access.server()->Progress(false);
+      if (progress.ok()) return !progress->complete();
+    }
+    if (attempt == 0) access.Reconnect();
+  }
+  return false;
+}
+
+int Follow(RunAccess& access, const LogsOptions& options) {
+  auto flow = server::ReadFlow(os::RealFileSystem(), access.dir());
+  if (!flow.ok()) return Fail(flow.status());
+  std::unordered_set<uint32_t> wanted;
+  for (const std::string& name : options.tasks) {
+    const auto task = flow->graph.FindTask(name);
+    if (!task) {
+      return Fail(Status(Code::kInvalid, StrCat("no task '", Printable(name),
+                                                "' in this run; harrow logs --list shows what has printed")));
+    }
+    wanted.insert(task->value);
+  }
+  auto reader = output::Reader::Open(os::RealFileSystem(), access.dir());
+  if (!reader.ok()) return Fail(reader.status());
+  Printer printer(options.prefix || (wanted.size() != 1 && !options.quiet));
+  const auto shows = [&](const Piece& piece) {
+    return options.Wants(piece.stream) && (wanted.empty() || wanted.contains(piece.task.value));
+  };
+  const auto print = [&](const Piece& piece) {
+    printer.Print(piece, [&] { return Printable(flow->graph.TaskName(piece.task)); });
+  };
+  Status damage;
+  if (options.tail >= 0) {
+    std::map<std::tuple<uint32_t, uint32_t, Stream>, std::string> so_far;
+    damage = (*reader)->ReadNew([&](uint32_t, const Piece& piece) {
+      if (!shows(piece)) return;
+      std::string& kept = so_far[{piece.task.value, piece.attempt, piece.stream}];
+      kept += piece.data;
+      if (const size_t last = LastLines(kept, options.tail).size(); last < kept.size())
+        kept.erase(0, kept.size() - last);
+    });
+    for (const auto& [key, text] : so_far) {
+      const auto& [task, attempt, stream] = key;
+      if (!text.empty()) print({TaskId(task), attempt, stream, 0, text});
+    }
+  }
+  constexpr int kLooksAQuestion = 5;
+  for (int looks = 0;; ++looks) {
+    // Asked first: what a run wrote before its end was known is then read.
+    const bool goes_on = looks % kLooksAQuestion != 0 || GoesOn(access);
+    const Status read = (*reader)->ReadNew([&](uint32_t, const Piece& piece) {
+      if (shows(piece)) print(piece);
+    });
+    if (!read.ok() && damage.ok()) damage = read;
+    if (!goes_on || !printer.open()) break;
+    access.Wait(std::chrono::milliseconds(100));
+  }
+  printer.FlushPartLines();
+  if (!damage.ok()) return Fail(damage);
+  return OutputDone();
+}
+
+int RunLogs(const LogsOptions& options) {
+  if (options.only_stdout && options.only_stderr) {
+    return Fail(
+        Status(Code::kInvalid, "--stdout and --stderr exclude each other; both streams are the default"));
+  }
+  if (options.follow && (options.failed || options.list)) {
+    return Fail(Status(Code::kInvalid, "-f follows tasks that run: it does not go with --failed or --list"));
+  }
+  auto access = RunAccess::Open(options.run_dir);
+  if (!access.ok()) return Fail(access.status());
+  return options.follow ? Follow(**access, options) : PrintLogs(**access, options);
+}
+
+const Registered kLogs(
+    {.name = "logs",
+     .summary = "Print what tasks wrote: their stdout to stdout, their stderr to stderr",
+     .example = "harrow logs --failed --stderr --tail 20\n         harrow logs -f project-17",
+     .usage = "[options] [TASK...]",
+     .order = 41,
+     .setup = [](CLI::App& app) -> std::function<int()> {
+       auto options = std::make_shared<LogsOptions>();
+       AddRunDir(app, &options->run_dir);
+       app.add_flag("--failed", options->failed, "Only of tasks that failed");
+       app.add_flag("-f,--follow", options->follow, "Go on as it comes, until the run is over");
+       app.add_flag("--stdout", options->only_stdout, "Only stdout");
+       app.add_flag("--stderr", options->only_stderr, "Only stderr");
+       app.add_option("--tail", options->tail, "Only the last N lines of each stream")
+           ->type_name("N")
+           ->check(CLI::Range(int64_t{0}, int64_t{1} << 31));
+       app.add_flag("--list", options->list, "A table of who wrote how much, not the output");
+       app.add_flag("--prefix", options->prefix, "Begin each line with its task's name");
+       app.add_flag("-q,--quiet", options->quiet, "No headings between tasks, no prefixes");
+       app.add_option("TASK", options->tasks, "Tasks by name or #number (default: all)");
+       return [options] { return RunLogs(*options); };
+     }});
+
+}  // namespace
+}  // namespace harrow::launcher

@@ -1,0 +1,166 @@
+#include "launcher/run_access.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <errno.h>
+#include <iostream>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+#include <utility>
+
+#include "base/text.h"
+#include "client/find_run.h"
+#include "journal/snapshot.h"
+#include "launcher/command.h"
+#include "os/file_system.h"
+#include "report/aggregate.h"
+#include "wire/rendezvous.h"
+
+namespace harrow::launcher {
+namespace {
+
+int write_error = 0;
+
+/// Is the server's process known to be gone? Only on its own host can that be said.
+bool ServerIsGone(const std::string& run_dir) {
+  const auto rendezvous = wire::ReadRendezvous(os::RealFileSystem(), run_dir);
+  if (!rendezvous.ok()) return rendezvous.status().code() == Code::kNotFound;
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
+  return rendezvous->host == host && rendezvous->pid > 0 &&
+         kill(static_cast<pid_t>(rendezvous->pid), 0) != 0 && errno == ESRCH;
+}
+
+}  // namespace
+
+void AddRunDir(CLI::App& app, std::string* run_dir) {
+  app.add_option("--run-dir", *run_dir, "The run (default: the newest here)")->type_name("D");
+}
+
+RunAccess::RunAccess(std::string dir) : dir_(std::move(dir)), loop_(os::MakeEventLoop()) {}
+
+Result<std::unique_ptr<RunAccess>> RunAccess::Open(const std::string& run_dir) {
+  const char* from_environment = getenv("HARROW_RUN_DIR");
+  auto dir =
+      client::FindRun(os::RealFileSystem(), run_dir, from_environment == nullptr ? "" : from_environment);
+  if (!dir.ok()) return dir.status();
+  std::unique_ptr<RunAccess> access(new RunAccess(*dir));
+  access->Reconnect();
+  return access;
+}
+
+void RunAccess::Reconnect() {
+  client_.reset();
+  auto client = client::Client::Connect(loop_.get(), os::RealFileSystem(), dir_);
+  server_status_ = client.status();
+  if (client.ok()) client_ = *std::move(client);
+}
+
+void RunAccess::Wait(Duration d) {
+  bool over = false;
+  loop_->After(d, [&] {
+    over = true;
+    loop_->Stop();
+  });
+  while (!over) loop_->Run();
+}
+
+Result<journal::History> RunAccess::ReadHistory() {
+  auto history = journal::ReadSnapshot(dir_);
+  if (!history.ok() && history.status().code() == Code::kNotFound) {
+    return Status(Code::kUnavailable, StrCat("the run in ", dir_, " has recorded nothing yet"));
+  }
+  return history;
+}
+
+std::string RunAccess::Note() const {
+  if (client_ || server_status_.code() == Code::kNotFound || ServerIsGone(dir_)) return "";
+  return StrCat(server_status_.message(), "; what follows is from the journal");
+}
+
+std::string RunAccess::State(bool complete) const {
+  if (client_) return complete ? "ended" : "running";
+  if (complete) return "ended";
+  return server_status_.code() == Code::kNotFound || ServerIsGone(dir_) ? "stopped" : "unreachable";
+}
+
+report::ProgressView ViewOf(const pb::Progress& progress) {
+  report::ProgressView view;
+  view.total = progress.total();
+  view.done = progress.done();
+  view.failed = progress.failed();
+  view.skipped = progress.skipped();
+  view.cancelled = progress.cancelled();
+  view.running = progress.running();
+  view.attempts = progress.attempts();
+  view.losses = progress.losses();
+  view.local_bytes = progress.local_bytes();
+  view.remote_bytes = progress.remote_bytes();
+  view.bytes_moved = progress.bytes_moved();
+  view.elapsed = Duration(progress.elapsed_ns());
+  view.busy_core_time = Duration(progress.busy_core_ns());
+  view.slots = progress.slots();
+  view.complete = progress.complete();
+  return view;
+}
+
+std::vector<report::NodeView> NodesOf(const pb::Progress& progress) {
+  std::vector<report::NodeView> nodes;
+  for (const pb::NodeStatus& node : progress.node()) {
+    nodes.push_back(
+        {node.name(), node.slots(), node.running(), node.ended(), node.state(), node.incarnations()});
+  }
+  return nodes;
+}
+
+std::vector<report::NodeView> NodesOf(const report::RunView& run) {
+  std::vector<size_t> all(run.task_count());
+  for (size_t i = 0; i < all.size(); ++i) all[i] = i;
+  std::vector<report::NodeView> nodes;
+  for (const report::NodeRow& row : report::NodeRows(run, all)) {
+    nodes.push_back({row.node, row.slots, 0, row.attempts, "left", row.incarnations});
+  }
+  return nodes;
+}
+
+Result<std::vector<size_t>> FindTasks(const report::RunView& run, const std::vector<std::string>& names) {
+  constexpr size_t kMostCompared = 20'000;
+  std::vector<size_t> found;
+  for (const std::string& name : names) {
+    if (const auto at = run.FindTask(name)) {
+      if (std::find(found.begin(), found.end(), *at) == found.end()) found.push_back(*at);
+      continue;
+    }
+    std::vector<std::string_view> known;
+    for (size_t i = 0; i < run.task_count() && i < kMostCompared; ++i) {
+      if (!run.task(i).name.starts_with('#')) known.push_back(run.task(i).name);
+    }
+    const auto near = Suggest(name, known);
+    return Status(Code::kInvalid,
+                  StrCat("no task '", Printable(name), "' in this run",
+                         near ? StrCat("; did you mean '", Printable(*near), "'?")
+                              : StrCat("; tasks are called by name, or #1 to #", run.task_count())));
+  }
+  return found;
+}
+
+bool WriteTo(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = write(fd, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      write_error = errno;
+      return false;
+    }
+    text.remove_prefix(static_cast<size_t>(n));
+  }
+  return true;
+}
+
+int OutputDone() {
+  if (write_error == 0 || write_error == EPIPE) return kExitDone;
+  return Fail(Status(Code::kExhausted, StrCat("cannot write the output: ", strerror(write_error))));
+}
+
+}  // namespace harrow::launcher

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "base/status.h"
+#include "client/client.h"
+#include "journal/journal.h"
+#include "os/event_loop.h"
+#include "report/progress.h"
+#include "report/run_view.h"
+#include "report/summary.h"
+
+namespace harrow::launcher {
+
+/// Adds --run-dir.
+void AddRunDir(CLI::App& app, std::string* run_dir);
+
+/// A run as the commands that ask about it see it: its server while that answers, else its journal.
+class RunAccess {
+ public:
+  /// Finds the run and tries its server. An error: there is no such run.
+  static Result<std::unique_ptr<RunAccess>> Open(const std::string& run_dir);
+
+  const std::string& dir() const { return dir_; }
+  /// Null: none answers, server_status() says why.
+  client::Client* server() { return client_.get(); }
+  const Status& server_status() const { return server_status_; }
+  /// Tries again, for commands that follow a run.
+  void Reconnect();
+  /// Lets time pass.
+  void Wait(Duration d);
+
+  /// What is on disk: while a server runs it lags behind by some tenths of a second.
+  Result<journal::History> ReadHistory();
+  /// Said on standard error where the journal stands in for a server that should answer; empty: nothing to
+  /// say.
+  std::string Note() const;
+  /// running, ended, stopped (over before its end), unreachable (a server may still run, elsewhere).
+  std::string State(bool complete) const;
+
+ private:
+  explicit RunAccess(std::string dir);
+
+  std::string dir_;
+  std::unique_ptr<os::EventLoop> loop_;
+  std::unique_ptr<client::Client> client_;
+  Status server_status_;
+};
+
+report::ProgressView ViewOf(const pb::Progress& progress);
+std::vector<report::NodeView> NodesOf(const pb::Progress& progress);
+std::vector<report::NodeView> NodesOf(const report::RunView& run);
+
+/// Positions of the tasks named: names, "#12" or "12". kInvalid, one line, with a suggestion for one that is
+/// unknown.
+Result<std::vector<size_t>> FindTasks(const report::RunView& run, const std::vector<std::string>& names);
+
+/// Writes all of it; false when nobody reads on or the disk is full (WriteFailure then says so).
+bool WriteTo(int fd, std::string_view text);
+/// The exit status of a command that has printed: kExitDone, or after a failed WriteTo 3 with a line of why.
+int OutputDone();
+
+}  // namespace harrow::launcher

@@ -1,0 +1,185 @@
+#include <iostream>
+#include <memory>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "launcher/command.h"
+#include "launcher/run_access.h"
+#include "os/file_system.h"
+#include "report/aggregate.h"
+#include "report/tables.h"
+
+namespace harrow::launcher {
+namespace {
+
+struct StatusOptions {
+  std::string run_dir;
+  bool json = false, failed = false, nodes = false, watch = false;
+};
+
+/// One look at a run.
+struct Look {
+  report::ProgressView view;
+  report::StatusContext context;
+};
+
+Result<Look> TakeLook(RunAccess& run, const StatusOptions& options) {
+  Look look;
+  look.context.run_dir = run.dir();
+  look.context.with_nodes = options.nodes;
+  look.context.with_failures = options.failed;
+  bool from_server = false;
+  if (run.server() != nullptr) {
+    auto progress = run.server()->Progress(options.nodes);
+    if (!progress.ok()) {
+      run.Reconnect();  // a server that has just been replaced, or whose run has just ended
+      if (run.server() != nullptr) progress = run.server()->Progress(options.nodes);
+    }
+    if (progress.ok()) {
+      from_server = true;
+      look.view = ViewOf(*progress);
+      look.context.nodes = NodesOf(*progress);
+      look.context.epoch = progress->epoch();
+    }
+  }
+  look.context.source = from_server ? "server" : "journal";
+  if (from_server && !options.failed && !options.json) {
+    look.context.state = run.State(look.view.complete);
+    return look;
+  }
+  auto history = run.ReadHistory();
+  if (!history.ok()) {
+    if (!from_server || options.failed) return history.status();
+  } else {
+    const report::RunView view(*history);
+    look.context.run_id = history->run_id;
+    if (!from_server) {
+      look.view = report::FiguresOf(view);
+      look.context.epoch = history->epoch;
+      if (options.nodes) look.context.nodes = NodesOf(view);
+      look.context.note = run.Note();
+    }
+    if (options.failed) {
+      auto reader = output::Reader::Open(os::RealFileSystem(), run.dir());
+      look.context.failures =
+          report::FirstFailures(*history, options.json && reader.ok() ? reader->get() : nullptr, SIZE_MAX);
+    }
+  }
+  look.context.state = run.State(look.view.complete);
+  return look;
+}
+
+std::string NodeTable(const std::vector<report::NodeView>& nodes) {
+  std::string text;
+  report::WriteTable(
+      {{"node"}, {"slots", true}, {"running", true}, {"ended", true}, {"state"}}, nodes.size(),
+      [&nodes](size_t r, std::vector<std::string>* cells) {
+        const report::NodeView& node = nodes[r];
+        *cells = {Printable(node.name), StrCat(node.slots), StrCat(node.running), StrCat(node.ended),
+                  node.state};
+        if (node.incarnations > 1) cells->back() += StrCat(" (agent started ", node.incarnations, " times)");
+      },
+      [&text](std::string_view piece) {
+        text += piece;
+        return true;
+      });
+  return text;
+}
+
+std::string LookText(const Look& look, const StatusOptions& options) {
+  const report::ProgressView& view = look.view;
+  std::string text = StrCat("run ", Printable(look.context.run_dir), ": ", look.context.state);
+  if (look.context.state == "stopped") {
+    text += StrCat(" with ", view.open(), " tasks open; harrow run --resume --run-dir ",
+                   ShellQuote(look.context.run_dir), " goes on");
+  }
+  text += "\n";
+  if (look.context.state == "running") {
+    const double seconds = Seconds(view.elapsed);
+    const double rate = seconds > 0 ? static_cast<double>(view.settled()) / seconds : 0;
+    text += StrCat(report::ProgressLine(view, rate, 200), "\n", FormatDuration(view.elapsed), " so far");
+    if (view.slots > 0) text += StrCat(" on ", view.slots, view.slots == 1 ? " slot" : " slots");
+    text += "\n";
+  } else {
+    text += report::SummaryLine(view) + "\n";
+  }
+  if (options.nodes) text += "\n" + NodeTable(look.context.nodes);
+  if (options.failed && !look.context.failures.empty()) {
+    text += "\n" + report::FailuresText(look.context.failures, look.context.failures.size(), "");
+  }
+  return text;
+}
+
+size_t TerminalWidth() {
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+/// Until the run is over; the exit status is then the run's.
+int Watch(RunAccess& run, const StatusOptions& options) {
+  const bool terminal = isatty(STDOUT_FILENO) == 1;
+  report::RateMeter rate;
+  report::PlainProgress plain;
+  for (;;) {
+    auto look = TakeLook(run, options);
+    if (!look.ok()) {
+      if (terminal) WriteTo(STDOUT_FILENO, report::EraseLine());
+      return Fail(look.status());
+    }
+    const bool running = look->context.state == "running";
+    if (options.json) {
+      if (!WriteTo(STDOUT_FILENO, report::StatusJson(look->view, look->context))) return OutputDone();
+    } else if (running) {
+      rate.Add(look->view);
+      std::string text;
+      if (terminal) {
+        text = report::DrawOver(report::ProgressLine(look->view, rate.rate(), TerminalWidth() - 1));
+      } else if (auto line = plain.Next(look->view, rate.rate())) {
+        text = *line + "\n";
+      }
+      if (!WriteTo(STDOUT_FILENO, text)) return OutputDone();
+    } else {
+      if (terminal) WriteTo(STDOUT_FILENO, report::EraseLine());
+      WriteTo(STDOUT_FILENO, LookText(*look, options));
+    }
+    if (!running) {
+      if (look->context.state != "ended") return kExitCannotGoOn;
+      const auto& view = look->view;
+      return view.failed + view.skipped + view.cancelled + view.open() > 0 ? kExitTaskFailed : OutputDone();
+    }
+    run.Wait(terminal ? std::chrono::milliseconds(250) : std::chrono::milliseconds(1000));
+  }
+}
+
+int RunStatus(const StatusOptions& options) {
+  auto run = RunAccess::Open(options.run_dir);
+  if (!run.ok()) return Fail(run.status());
+  if (options.watch) return Watch(**run, options);
+  auto look = TakeLook(**run, options);
+  if (!look.ok()) return Fail(look.status());
+  if (!look->context.note.empty() && !options.json) std::cerr << "harrow: " << look->context.note << "\n";
+  WriteTo(STDOUT_FILENO,
+          options.json ? report::StatusJson(look->view, look->context) : LookText(*look, options));
+  return OutputDone();
+}
+
+const Registered kStatus({.name = "status",
+                          .summary = "Show how far a run is",
+                          .example = "harrow status --failed\n         harrow status --watch && ./next-step",
+                          .usage = "[options]",
+                          .order = 40,
+                          .setup = [](CLI::App& app) -> std::function<int()> {
+                            auto options = std::make_shared<StatusOptions>();
+                            AddRunDir(app, &options->run_dir);
+                            app.add_flag("--failed", options->failed, "Also the tasks that failed, and how");
+                            app.add_flag("--nodes", options->nodes, "Also the nodes");
+                            app.add_flag("--watch", options->watch,
+                                         "Until the run is over; exits as the run does");
+                            app.add_flag("--json", options->json,
+                                         "One JSON document (with --watch: a line each second)");
+                            return [options] { return RunStatus(*options); };
+                          }});
+
+}  // namespace
+}  // namespace harrow::launcher

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+namespace harrow::plugin {
+
+/// A job on this node.
+struct Job {
+  uint32_t id = 0;      // of this component
+  uint32_t leader = 0;  // SLURM_JOB_ID of its processes: the first component's id; 0: unknown
+  uid_t uid = 0;
+  gid_t gid = 0;
+};
+
+constexpr size_t kPathSize = 640;
+
+/// LOCAL/harrow/ID.
+bool JobDirectoryPath(const char* local, uint32_t id, char (&path)[kPathSize]);
+
+/// Makes the private directory of a job (0700, the user's) with its marker; done already is fine. False:
+/// there is none, and one line was logged. Runs with the rights of slurmd's user.
+bool MakeJobDirectory(const char* local, const Job& job);
+
+/// At the job's end: ends its processes, accounts for its runs, removes its directory and then its marker.
+/// Without a marker nothing. What could not be done is one logged line; the marker then stays for
+/// SweepOldDirectories.
+void RemoveJobDirectory(const char* local, const Job& job);
+
+/// Directories whose node was switched off before their job's end.
+void SweepOldDirectories(const char* local);
+
+}  // namespace harrow::plugin

@@ -1,0 +1,279 @@
+#include "processes.h"
+
+#include <charconv>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+// Slurm ends what its process tracking still knows. What is left are processes that left their session or
+// lost their slurmstepd. They cannot be listed by asking, so all of /proc is read: once for the members, who
+// are stopped so that they cannot fork, again until there are no new ones, and then all are killed. A process
+// is signalled through a pidfd that was opened before it was judged, so a number that is used again meanwhile
+// hits nobody (kernels without pidfds: the start time is compared). An environment is the user's to forge,
+// but only processes of that same user are looked at.
+
+namespace harrow::plugin {
+namespace {
+
+constexpr int kRounds = 50;
+constexpr int kWaitMilliseconds = 5000;
+
+struct Process {
+  pid_t pid = 0, parent = 0;
+  uid_t uid = 0;
+  unsigned long long started = 0;
+  char state = '?';
+  bool member = false;
+  bool judged = false;
+};
+
+// std::vector needs the C++ runtime.
+class Table {
+ public:
+  Table() = default;
+  Table(const Table&) = delete;
+  Table& operator=(const Table&) = delete;
+  ~Table() { free(data_); }
+  bool Add(const Process& process) {
+    if (size_ == capacity_) {
+      size_t wanted = capacity_ == 0 ? 1024 : 2 * capacity_;
+      void* bigger = realloc(data_, wanted * sizeof(Process));
+      if (bigger == nullptr) return false;
+      data_ = static_cast<Process*>(bigger);
+      capacity_ = wanted;
+    }
+    data_[size_++] = process;
+    return true;
+  }
+  void Clear() { size_ = 0; }
+  Process* begin() { return data_; }
+  Process* end() { return data_ + size_; }
+  // /proc lists in rising order, so this stays sorted.
+  Process* Find(pid_t pid) {
+    size_t low = 0, high = size_;
+    while (low < high) {
+      size_t middle = (low + high) / 2;
+      if (data_[middle].pid < pid) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low < size_ && data_[low].pid == pid ? &data_[low] : nullptr;
+  }
+
+ private:
+  Process* data_ = nullptr;
+  size_t size_ = 0, capacity_ = 0;
+};
+
+ssize_t ReadProcFile(pid_t pid, const char* file, char* text, size_t size) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/%s", pid, file);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return -1;
+  ssize_t n = read(fd, text, size - 1);
+  close(fd);
+  if (n >= 0) text[n] = '\0';
+  return n;
+}
+
+bool ReadProcess(pid_t pid, Process* out) {
+  char text[2048];
+  if (ReadProcFile(pid, "stat", text, sizeof text) <= 0) return false;
+  const char* at = strrchr(text, ')');  // a program may be called ") R 1"
+  if (at == nullptr) return false;
+  out->pid = pid;
+  // After the name: state, parent, and 18 numbers before the start time.
+  if (sscanf(at + 1, " %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
+             &out->state, &out->parent, &out->started) != 3) {
+    return false;
+  }
+  if (ReadProcFile(pid, "status", text, sizeof text) <= 0) return false;
+  at = strstr(text, "\nUid:");
+  if (at == nullptr) return false;
+  out->uid = static_cast<uid_t>(strtoul(at + 5, nullptr, 10));
+  return true;
+}
+
+void ReadAll(Table* table) {
+  table->Clear();
+  DIR* proc = opendir("/proc");
+  if (proc == nullptr) return;
+  while (const dirent* entry = readdir(proc)) {
+    if (entry->d_name[0] < '1' || entry->d_name[0] > '9') continue;
+    Process process;
+    if (ReadProcess(atoi(entry->d_name), &process) && !table->Add(process)) break;
+  }
+  closedir(proc);
+}
+
+bool IsMarked(pid_t pid, const JobProcesses& job) {
+  char path[64], chunk[16384];
+  snprintf(path, sizeof path, "/proc/%d/environ", pid);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd >= 0) {
+    EnvironmentScan scan(job.directory);
+    ssize_t n;
+    while ((n = read(fd, chunk, sizeof chunk)) > 0) scan.Feed(chunk, static_cast<size_t>(n));
+    close(fd);
+    scan.Finish();
+    uint32_t named = scan.job_id();
+    if (scan.has_directory() && (named == 0 || named == job.id || named == job.leader)) return true;
+  }
+  ssize_t n = ReadProcFile(pid, "cgroup", chunk, sizeof chunk);
+  return n > 0 && IsCgroupOfJob({chunk, static_cast<size_t>(n)}, job.id);
+}
+
+// Marks the members of the table; their number.
+unsigned Judge(Table* table, const JobProcesses& job) {
+  unsigned members = 0;
+  // Neither init nor whoever called us, however they came by the mark.
+  for (pid_t pid = getpid(); pid > 1;) {
+    Process* self = table->Find(pid);
+    if (self == nullptr) break;
+    self->judged = true;
+    pid = self->parent;
+  }
+  for (Process& process : *table) {
+    if (process.judged || process.pid <= 1 || process.uid != job.uid || process.state == 'Z') {
+      process.judged = true;
+    } else if (IsMarked(process.pid, job)) {
+      process.judged = process.member = true;
+      ++members;
+    }
+  }
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (Process& process : *table) {
+      if (process.judged) continue;
+      Process* parent = table->Find(process.parent);
+      if (parent == nullptr || !parent->member) continue;
+      process.judged = process.member = changed = true;
+      ++members;
+    }
+  }
+  return members;
+}
+
+bool IsSame(const Process& process) {
+  Process now;
+  return ReadProcess(process.pid, &now) && now.started == process.started && now.state != 'Z';
+}
+
+// The pidfd is opened first and the process compared after, so the signal reaches the one that was judged or
+// nobody.
+void Signal(const Process& process, int signal) {
+  long fd = syscall(SYS_pidfd_open, process.pid, 0);
+  if (fd < 0 && errno != ENOSYS) return;
+  if (IsSame(process)) {
+    if (fd < 0 || (syscall(SYS_pidfd_send_signal, fd, signal, nullptr, 0) != 0 && errno == ENOSYS)) {
+      kill(process.pid, signal);
+    }
+  }
+  if (fd >= 0) close(static_cast<int>(fd));
+}
+
+void Pause() {
+  timespec pause = {0, 5'000'000};
+  nanosleep(&pause, nullptr);
+}
+
+}  // namespace
+
+void EnvironmentScan::Feed(const char* data, size_t size) {
+  for (size_t i = 0; i < size; ++i) {
+    if (data[i] == '\0') {
+      Entry();
+      size_ = 0;
+    } else {
+      if (size_ < sizeof entry_) entry_[size_] = data[i];
+      ++size_;
+    }
+  }
+}
+
+void EnvironmentScan::Finish() {
+  if (size_ > 0) Entry();
+  size_ = 0;
+}
+
+void EnvironmentScan::Entry() {
+  if (size_ > sizeof entry_) return;
+  std::string_view entry(entry_, size_);
+  constexpr std::string_view kDirectory = "HARROW_LOCAL=", kJob = "SLURM_JOB_ID=";
+  if (entry.starts_with(kDirectory)) {
+    entry.remove_prefix(kDirectory.size());
+    has_directory_ = has_directory_ || entry == directory_;
+  } else if (entry.starts_with(kJob)) {
+    entry.remove_prefix(kJob.size());
+    std::from_chars(entry.data(), entry.data() + entry.size(), job_id_);
+  }
+}
+
+bool IsCgroupOfJob(std::string_view text, uint32_t id) {
+  char name[32];
+  int size = snprintf(name, sizeof name, "/job_%u", id);
+  std::string_view job(name, static_cast<size_t>(size));
+  for (size_t at = text.find(job); at != std::string_view::npos; at = text.find(job, at + 1)) {
+    size_t end = at + job.size();
+    if (end != text.size() && text[end] != '/' && text[end] != '\n') continue;
+    // Only below Slurm's own: v1 /slurm[_NODE]/uid_N/job_N, v2 .../slurmstepd.scope/job_N (or
+    // NODE_slurmstepd.scope).
+    size_t line = text.rfind('\n', at);
+    line = line == std::string_view::npos ? 0 : line + 1;
+    std::string_view before(text.data() + line, at - line);
+    if (before.find("slurm") != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+Ended EndProcesses(const JobProcesses& job) {
+  Ended ended;
+  Table table;
+  unsigned known = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    ReadAll(&table);
+    unsigned members = Judge(&table, job);
+    if (members == 0) return ended;
+    for (const Process& process : table) {
+      if (process.member) Signal(process, SIGSTOP);
+    }
+    if (members == known) break;  // all stopped: nobody forks any more
+    known = members;
+  }
+  for (int round = 0; round < kRounds; ++round) {
+    for (const Process& process : table) {
+      if (!process.member) continue;
+      Signal(process, SIGKILL);
+      if (round == 0) ++ended.ended;
+    }
+    for (int waited = 0; waited < kWaitMilliseconds / kRounds; waited += 5) {
+      ended.left = 0;
+      for (const Process& process : table) {
+        if (process.member && IsSame(process)) ended.left = process.pid;
+      }
+      if (ended.left == 0) break;
+      Pause();
+    }
+    // Also those that were forked before their parent stopped.
+    ReadAll(&table);
+    if (Judge(&table, job) == 0) {
+      ended.left = 0;
+      return ended;
+    }
+    for (const Process& process : table) {
+      if (process.member) ended.left = process.pid;
+    }
+  }
+  return ended;
+}
+
+}  // namespace harrow::plugin

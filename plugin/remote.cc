@@ -1,0 +1,80 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "contexts.h"
+#include "job_directory.h"
+#include "log.h"
+#include "options.h"
+
+namespace harrow::plugin {
+namespace {
+
+constexpr char kVariable[] = "HARROW_LOCAL";
+
+void Set(spank_t spank, const char* name, const char* value) {
+  if (spank_err_t error = spank_setenv(spank, name, value, 1); error != ESPANK_SUCCESS) {
+    LogNotice("%s is not set: %s", name, spank_strerror(error));
+  }
+}
+
+// As `mkdir -p -m 700`, with nobody's rights but the user's.
+bool MakeForUser(char* path) {
+  for (char* slash = strchr(path + 1, '/'); slash != nullptr; slash = strchr(slash + 1, '/')) {
+    *slash = '\0';
+    int made = mkdir(path, 0700);
+    *slash = '/';
+    if (made != 0 && errno != EEXIST) return false;
+  }
+  return mkdir(path, 0700) == 0 || errno == EEXIST;
+}
+
+}  // namespace
+
+void RemoteInit(spank_t spank) {
+  RegisterOptions(spank);
+}
+
+void RemotePostOptions(spank_t spank, int argc, char** argv) {
+  char announced[kPathSize];
+  if (!CurrentRequest().used) {
+    // What another job's script announced to the sbatch or srun that it called: that directory is not this
+    // job's, and its processes must not be taken for that job's.
+    if (spank_getenv(spank, kVariable, announced, sizeof announced) != ESPANK_ENV_NOEXIST) {
+      spank_unsetenv(spank, kVariable);
+    }
+    return;
+  }
+  const Policy policy = ParsePolicy(argc, argv, [](const char* argument, const char* expected) {
+    LogNotice("plugstack argument '%.100s' has no effect; it should be %s", argument, expected);
+  });
+  spank_unsetenv(spank, kVariable);
+  ExportSettings(spank, policy, CurrentRequest(), Set);
+  Job job;
+  char path[kPathSize], leader[32];
+  if (spank_get_item(spank, S_JOB_ID, &job.id) != ESPANK_SUCCESS ||
+      spank_get_item(spank, S_JOB_UID, &job.uid) != ESPANK_SUCCESS ||
+      spank_get_item(spank, S_JOB_GID, &job.gid) != ESPANK_SUCCESS ||
+      !JobDirectoryPath(policy.local, job.id, path)) {
+    LogError("no job directory: Slurm does not tell the job's id and user");
+    return;
+  }
+  if (spank_getenv(spank, "SLURM_JOB_ID", leader, sizeof leader) == ESPANK_SUCCESS) {
+    job.leader = static_cast<uint32_t>(strtoul(leader, nullptr, 10));
+  }
+  if (MakeJobDirectory(policy.local, job)) Set(spank, kVariable, path);
+}
+
+// A job container may have mounted something of its own over LOCAL (job_container/tmpfs with /tmp): then the
+// directory is made again in there, and vanishes with the container.
+void RemoteTaskInit(spank_t spank) {
+  char path[kPathSize];
+  if (!CurrentRequest().used || spank_getenv(spank, kVariable, path, sizeof path) != ESPANK_SUCCESS) return;
+  if (access(path, W_OK | X_OK) == 0 || (errno == ENOENT && MakeForUser(path))) return;
+  LogError("the job directory %s is not to be used here: %s", path, strerror(errno));
+  spank_unsetenv(spank, kVariable);
+}
+
+}  // namespace harrow::plugin

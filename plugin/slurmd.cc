@@ -1,0 +1,16 @@
+#include "contexts.h"
+#include "job_directory.h"
+#include "log.h"
+#include "policy.h"
+
+namespace harrow::plugin {
+
+// slurmd starts: the one moment at which an admin looks at its log.
+void SlurmdInit(int argc, char** argv) {
+  const Policy policy = ParsePolicy(argc, argv, [](const char* argument, const char* expected) {
+    LogError("plugstack argument '%.100s' has no effect; it should be %s", argument, expected);
+  });
+  SweepOldDirectories(policy.local);
+}
+
+}  // namespace harrow::plugin

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <mpi.h>
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+
+namespace harrow::multiview {
+
+/// Words shared by the processes of one node, in an MPI-3 shared window.
+class Control {
+ public:
+  /// What a process offers to its node's readers.
+  struct Offer {
+    std::atomic<std::uint32_t> number;
+    std::atomic<std::uint32_t> sleepers;
+    pid_t pid;
+    int file;  // -1: memory
+    std::uint64_t address;
+    std::uint64_t probe;
+  };
+  struct Cell {
+    std::atomic<std::uint32_t> arrived;
+    std::atomic<std::uint32_t> sleepers;
+    std::atomic<std::uint64_t> flags;
+    std::atomic<std::int64_t> sum;
+  };
+  struct Head {
+    Cell cells[3];
+    alignas(64) std::atomic<std::uint32_t> generation;
+    std::atomic<std::uint32_t> sleepers;
+    std::uint64_t flags[2];
+    std::int64_t sum[2];
+  };
+
+  Control(MPI_Comm node, MPI_Comm progress);
+  ~Control();
+  Control(const Control&) = delete;
+  Control& operator=(const Control&) = delete;
+
+  bool ok() const { return head_ != nullptr; }
+  Head& head() { return *head_; }
+  Offer& offer(int node_rank);
+  /// Returns when `word` has reached `target` (as a serial number). `sleepers` lies beside it.
+  void Await(std::atomic<std::uint32_t>& word, std::atomic<std::uint32_t>& sleepers, std::uint32_t target);
+  void Wake(std::atomic<std::uint32_t>& word, std::atomic<std::uint32_t>& sleepers);
+
+ private:
+  MPI_Win window_ = MPI_WIN_NULL;
+  MPI_Comm progress_;
+  Head* head_ = nullptr;
+  std::byte* offers_ = nullptr;
+  int spins_;
+};
+
+}  // namespace harrow::multiview

@@ -1,0 +1,111 @@
+#include "multiview/geometry.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <random>
+
+namespace harrow::multiview {
+namespace {
+
+TEST(RangeAsBoxes, CoversTheRangeOnceWithFewBoxes) {
+  const Indices shape{3, 4, 5};
+  for (Index first = 0; first <= 60; ++first) {
+    for (Index last = first; last <= 60; ++last) {
+      const auto boxes = RangeAsBoxes(shape, first, last);
+      EXPECT_LE(boxes.size(), 5u);
+      std::vector<Index> seen;
+      for (const Box& box : boxes) {
+        Indices at = box.lo;
+        for (at[0] = box.lo[0]; at[0] < box.lo[0] + box.n[0]; ++at[0]) {
+          for (at[1] = box.lo[1]; at[1] < box.lo[1] + box.n[1]; ++at[1]) {
+            for (at[2] = box.lo[2]; at[2] < box.lo[2] + box.n[2]; ++at[2]) seen.push_back(Linear(shape, at));
+          }
+        }
+      }
+      std::vector<Index> want(static_cast<std::size_t>(last - first));
+      std::iota(want.begin(), want.end(), first);
+      EXPECT_EQ(seen, want) << first << " to " << last;
+    }
+  }
+}
+
+TEST(Runs, AreAsLongAsMemoryAllows) {
+  const Box whole{{0, 0, 0}, {4, 6, 8}};
+  const Runs all(whole, whole, 10);
+  EXPECT_TRUE(all.contiguous());
+  EXPECT_EQ(all.length, 1920);
+  const Runs slab(whole, {{1, 0, 0}, {2, 6, 8}}, 10);
+  EXPECT_TRUE(slab.contiguous());
+  EXPECT_EQ(slab.first, 480);
+  const Runs rows(whole, {{0, 2, 0}, {4, 3, 8}}, 10);
+  EXPECT_EQ(rows.length, 240);
+  EXPECT_EQ(rows.total, 960);
+  EXPECT_THAT(rows.count, testing::ElementsAre(4));
+  EXPECT_THAT(rows.stride, testing::ElementsAre(480));
+  // Columns: the loops over the first two dimensions are one.
+  const Runs columns(whole, {{0, 0, 3}, {4, 6, 1}}, 10);
+  EXPECT_EQ(columns.length, 10);
+  EXPECT_THAT(columns.count, testing::ElementsAre(24));
+}
+
+struct Arrays {
+  Box from, to, part;
+};
+
+Arrays RandomArrays(std::mt19937* random) {
+  const auto draw = [&](Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(*random); };
+  const std::size_t dims = static_cast<std::size_t>(draw(1, 5));
+  Arrays a{{Indices(dims), Indices(dims)}, {Indices(dims), Indices(dims)}, {Indices(dims), Indices(dims)}};
+  for (std::size_t d = 0; d < dims; ++d) {
+    a.part.lo[d] = draw(0, 5);
+    a.part.n[d] = draw(1, 4);
+    for (Box* box : {&a.from, &a.to}) {
+      box->lo[d] = a.part.lo[d] - draw(0, 2);
+      box->n[d] = a.part.lo[d] + a.part.n[d] + draw(0, 2) - box->lo[d];
+    }
+  }
+  return a;
+}
+
+TEST(CopyPart, AndCursorsCopyExactlyThePart) {
+  const unsigned seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  for (int round = 0; round < 500; ++round) {
+    const Arrays a = RandomArrays(&random);
+    const std::size_t bytes = std::array<std::size_t, 5>{1, 3, 8, 16, 100}[random() % 5];
+    const auto size = [&](const Box& box) { return static_cast<std::size_t>(box.volume()) * bytes; };
+    std::vector<std::byte> from(size(a.from)), to(size(a.to), std::byte{0xee}), again = to, packed(size(a.part));
+    for (auto& b : from) b = static_cast<std::byte>(random());
+    std::vector<std::byte> want = to;
+    for (Index i = 0; i < a.part.volume(); ++i) {
+      Indices at(a.part.n.size()), in_from = at, in_to = at;
+      Unlinear(a.part.n, i, at.data());
+      for (std::size_t d = 0; d < at.size(); ++d) {
+        in_from[d] = at[d] + a.part.lo[d] - a.from.lo[d];
+        in_to[d] = at[d] + a.part.lo[d] - a.to.lo[d];
+      }
+      std::copy_n(from.begin() + static_cast<long>(bytes) * Linear(a.from.n, in_from), bytes,
+                  want.begin() + static_cast<long>(bytes) * Linear(a.to.n, in_to));
+    }
+    CopyPart(a.part, to.data(), a.to, from.data(), a.from, bytes);
+    ASSERT_EQ(to, want);
+
+    const Runs source(a.from, a.part, bytes), target(a.to, a.part, bytes);
+    ASSERT_EQ(source.total, static_cast<std::int64_t>(packed.size()));
+    RunCursor out(source), in(target);
+    for (std::int64_t done = 0; done < source.total;) {
+      const std::int64_t some = std::min<std::int64_t>(1 + random() % 50, source.total - done);
+      out.Gather(from.data(), packed.data() + done, some);
+      in.Scatter(again.data(), packed.data() + done, some);
+      done += some;
+    }
+    EXPECT_EQ(out.remaining(), 0);
+    ASSERT_EQ(again, want);
+  }
+}
+
+}  // namespace
+}  // namespace harrow::multiview

@@ -1,0 +1,122 @@
+#include "multiview/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <numeric>
+#include <random>
+
+namespace harrow::multiview {
+namespace {
+
+Layout Make(const std::vector<Index>& shape, const Split& split, int processes, std::vector<int> roles = {}) {
+  auto grid = Grid::Make(shape, split, "test", "Split");
+  return Layout(std::move(*grid), processes, std::move(roles));
+}
+
+Index Elements(const std::vector<Piece>& pieces) {
+  Index n = 0;
+  for (const Piece& piece : pieces) n += piece.part.volume();
+  return n;
+}
+
+Split RandomSplit(const std::vector<Index>& shape, std::mt19937* random) {
+  std::vector<Cut> cuts;
+  for (Index n : shape) cuts.push_back(Cut(1 + static_cast<Index>((*random)() % n)));
+  return Split(cuts);
+}
+
+TEST(Plan, BothSidesAgreeAndEveryElementMovesOnce) {
+  const unsigned seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<Index> shape(1 + random() % 4);
+    for (Index& n : shape) n = static_cast<Index>(1 + random() % 7);
+    const int processes = static_cast<int>(1 + random() % 9);
+    const Layout from = Make(shape, RandomSplit(shape, &random), processes);
+    const Layout to = Make(shape, RandomSplit(shape, &random), processes);
+    std::vector<Plan> plans;
+    for (int p = 0; p < processes; ++p) plans.emplace_back(from, to, p);
+    for (int p = 0; p < processes; ++p) {
+      Index sent = Elements(plans[p].keep), received = sent;
+      for (const Partner& partner : plans[p].send) {
+        ASSERT_FALSE(partner.pieces.empty());
+        sent += Elements(partner.pieces);
+        const auto& theirs = plans[partner.process].receive;
+        const auto match = std::find_if(theirs.begin(), theirs.end(), [&](const Partner& q) { return q.process == p; });
+        ASSERT_NE(match, theirs.end());
+        ASSERT_EQ(match->pieces.size(), partner.pieces.size());
+        for (std::size_t i = 0; i < partner.pieces.size(); ++i) {
+          ASSERT_EQ(match->pieces[i].part, partner.pieces[i].part);
+          ASSERT_EQ(match->pieces[i].from, partner.pieces[i].from);
+          ASSERT_EQ(match->pieces[i].to, partner.pieces[i].to);
+        }
+      }
+      for (const Partner& partner : plans[p].receive) received += Elements(partner.pieces);
+      ASSERT_EQ(sent, from.Volume(p));
+      ASSERT_EQ(received, to.Volume(p));
+      // Rounds divide the pieces without a rest.
+      for (Index rounds : {1, 2, 5}) {
+        Index in_rounds = 0;
+        for (Index k = 0; k < rounds; ++k) {
+          in_rounds += Elements(
+              Within(plans[p].keep, plans[p].from, plans[p].from.volume * k / rounds, plans[p].from.volume * (k + 1) / rounds));
+        }
+        ASSERT_EQ(in_rounds, Elements(plans[p].keep));
+      }
+    }
+  }
+}
+
+TEST(Plan, KnowsNothingOfElements) {
+  // Figure 4's pattern, and the same with 10^12 times the elements.
+  for (Index n : {64, 64000}) {
+    const std::vector<Index> shape{4, n, n, n, n};
+    const Plan plan(Make(shape, {kNone, 8, 8, 8, 8}, 4096), Make(shape, {kAll, 8, 8, 4, 4}, 4096), 1234);
+    EXPECT_EQ(plan.send.size() + !plan.keep.empty(), 4u);
+    EXPECT_EQ(plan.receive.size() + !plan.keep.empty(), 4u);
+  }
+}
+
+Index Kept(const Layout& from, const Layout& to) {
+  Index kept = 0;
+  for (int p = 0; p < from.processes(); ++p) kept += Elements(Plan(from, to, p).keep);
+  return kept;
+}
+
+TEST(LeastMovedRoles, KeepAsMuchAsAnyPermutation) {
+  const unsigned seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  for (int round = 0; round < 60; ++round) {
+    std::vector<Index> shape(1 + random() % 3);
+    for (Index& n : shape) n = static_cast<Index>(1 + random() % 6);
+    const int processes = static_cast<int>(1 + random() % 6);
+    const Layout from = Make(shape, RandomSplit(shape, &random), processes);
+    const Split split = RandomSplit(shape, &random);
+    const auto grid = Make(shape, split, processes).grid();
+    Index best = 0;
+    std::vector<int> roles(static_cast<std::size_t>(processes));
+    std::iota(roles.begin(), roles.end(), 0);
+    do {
+      best = std::max(best, Kept(from, Layout(grid, processes, roles)));
+    } while (std::next_permutation(roles.begin(), roles.end()));
+    ASSERT_EQ(Kept(from, Layout(grid, processes, LeastMovedRoles(from, grid))), best);
+  }
+}
+
+TEST(LeastMovedRoles, ManyProcesses) {
+  const std::vector<Index> shape{2, 512, 4};
+  const Layout from = Make(shape, {kNone, 512, kNone}, 512);
+  const auto to = Make(shape, {kAll, 256, kNone}, 512);
+  const auto roles = LeastMovedRoles(from, to.grid());
+  std::vector<int> sorted = roles;
+  std::sort(sorted.begin(), sorted.end());
+  for (int p = 0; p < 512; ++p) ASSERT_EQ(sorted[p], p);
+  EXPECT_EQ(Kept(from, Layout(to.grid(), 512, roles)), 2 * 512 * 4 / 2);
+}
+
+}  // namespace
+}  // namespace harrow::multiview

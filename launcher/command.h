@@ -30,10 +30,10 @@ enum ExitCode : int {
 ///                                 RunStatus(*options); };
 ///                               }});
 struct Command {
-  std::string name;
-  std::string summary;  // one line, first letter a capital, no full stop
-  std::string example;  // lines shown under the help text
-  std::string usage;    // what follows "harrow NAME"; empty: made from the options
+  std::string name{};
+  std::string summary{};  // one line, first letter a capital, no full stop
+  std::string example{};  // lines shown under the help text
+  std::string usage{};    // what follows "harrow NAME"; empty: made from the options
   bool hidden = false;  // not in the list: for Harrow's own processes
   int order = 100;      // place in the list of subcommands
   /// Adds options; what it returns runs the command after they have been read and gives the exit status.

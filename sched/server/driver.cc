@@ -53,6 +53,23 @@ int32_t ExitCodeOf(const pb::Attempt& attempt) {
   }
 }
 
+core::TaskRestored::As RestoredAs(journal::TaskFate fate, bool unwanted) {
+  using As = core::TaskRestored::As;
+  switch (fate) {
+    case journal::TaskFate::kDone:
+      return As::kDone;
+    case journal::TaskFate::kFailed:
+      return As::kFailed;
+    case journal::TaskFate::kSkipped:
+      return As::kSkipped;
+    case journal::TaskFate::kCancelled:
+      return As::kCancelled;
+    case journal::TaskFate::kOpen:
+      break;
+  }
+  return unwanted ? As::kDone : As::kOpen;
+}
+
 journal::NodeRecord RecordOf(const Node& node, int64_t left_ns) {
   return {.node = node.id,
           .name = node.name,
@@ -62,6 +79,15 @@ journal::NodeRecord RecordOf(const Node& node, int64_t left_ns) {
           .joined_ns = node.joined_ns,
           .left_ns = left_ns,
           .topology = node.topology};
+}
+
+std::string NoNodeFits(const Shape& shape) {
+  std::string text = "no node of the allocation can give what it asks for:";
+  if (shape.nodes > 1) text += StrCat(" ", shape.nodes, " nodes with");
+  text += StrCat(" ", shape.cores, shape.cores == 1 ? " core" : " cores");
+  if (shape.gpus > 0) text += StrCat(", ", shape.gpus, " devices");
+  if (shape.memory > 0) text += StrCat(", ", FormatBytes(shape.memory));
+  return text;
 }
 
 journal::TaskFate FateOf(core::FinalState state) {
@@ -106,13 +132,21 @@ Status RunDriver::Restore(const journal::History& history) {
       awaited_.erase(record.name);
     }
   }
+  const int64_t session_start = flow_.settings.started.time_since_epoch().count();
   for (const journal::AttemptRecord& attempt : history.attempts) {
-    ++earlier_attempts_;
     earlier_local_bytes_ += attempt.local_bytes;
     earlier_remote_bytes_ += attempt.remote_bytes;
-    if (attempt.end == journal::End::kLost) ++losses_;
+    const bool lost = attempt.end == journal::End::kLost;
+    losses_ += lost ? 1 : 0;
     if (attempt.start_ns > 0) {
       busy_ns_ += (attempt.end_ns - attempt.start_ns) * graph_.profile(attempt.task).shape.cores;
+    }
+    if (attempt.end_ns < session_start) {
+      ++earlier_attempts_;
+    } else {
+      Tries& tries = tries_[attempt.task.value];
+      ++tries.attempts;
+      tries.losses += lost ? 1 : 0;
     }
   }
   return Status();
@@ -140,23 +174,17 @@ void RunDriver::EndGathering(const Moment&) {
   first.push_back(core::TasksAdded{TaskId(0), count});
   for (uint32_t i = 0; i < count; ++i) {
     const TaskId task(i);
-    using As = core::TaskRestored::As;
-    switch (recorder_.fate(task)) {
-      case journal::TaskFate::kDone:
-        first.push_back(core::TaskRestored{task, As::kDone});
-        break;
-      case journal::TaskFate::kFailed:
-        first.push_back(core::TaskRestored{task, As::kFailed});
-        break;
-      case journal::TaskFate::kSkipped:
-      case journal::TaskFate::kCancelled:
-        first.push_back(core::TaskRestored{task, As::kSkipped});
-        break;
-      case journal::TaskFate::kOpen:
-        if (IsUnwanted(task)) first.push_back(core::TaskRestored{task, As::kDone});
-        break;
+    const journal::TaskFate fate = recorder_.fate(task);
+    const auto tried = tries_.find(i);
+    if (fate == journal::TaskFate::kOpen && tried == tries_.end() && !IsUnwanted(task)) continue;
+    core::TaskRestored restored{.task = task, .as = RestoredAs(fate, IsUnwanted(task))};
+    if (tried != tries_.end()) {
+      restored.attempts = tried->second.attempts;
+      restored.losses = tried->second.losses;
     }
+    first.push_back(restored);
   }
+  tries_.clear();
   events_.insert(events_.begin(), std::make_move_iterator(first.begin()),
                  std::make_move_iterator(first.end()));
   Wake();
@@ -210,15 +238,21 @@ Result<NodeId> RunDriver::Join(const Moment& moment, std::shared_ptr<wire::Chann
   if (!rejoined) {
     node.joined = true;
     events_.push_back(core::NodeJoined{node.id, node.capacity});
+    if (!all_joined_ && nodes_.joined_count() >= options_.nodes_expected) AllJoined();
   }
   most_slots_ = std::max(most_slots_, nodes_.joined_slots());
   Welcome(node);
-  Reconcile(moment, node, hello);
+  Reconcile(moment, node, message);
   awaited_.erase(node.name);
   Handle(moment, node.id, message);
   if (phase_ == Phase::kGathering && awaited_.empty() && unsure_.empty()) EndGathering(moment);
   Wake();
   return node.id;
+}
+
+void RunDriver::AllJoined() {
+  all_joined_ = true;
+  events_.push_back(core::AllNodesJoined{});
 }
 
 void RunDriver::Welcome(Node& node) {
@@ -266,15 +300,32 @@ void RunDriver::Adopt(Node& node, TaskId task, uint32_t attempt, int64_t start_n
 
 // Compares what the agent has with what the scheduler believes it has. What was sent and never arrived is
 // ready again.
-void RunDriver::Reconcile(const Moment&, Node& node, const pb::AgentHello& hello) {
+void RunDriver::Reconcile(const Moment& moment, Node& node, const pb::FromAgent& message) {
+  const pb::AgentHello& hello = message.hello();
   const size_t count = graph_.task_count();
+  std::unordered_set<uint32_t> there(hello.queued().begin(), hello.queued().end());
   for (const pb::Attempt& attempt : hello.running()) {
+    there.insert(attempt.task());
     if (attempt.task() < count) Adopt(node, TaskId(attempt.task()), attempt.attempt(), attempt.start_ns());
+  }
+  for (const pb::TasksEnded& ended : message.ended()) {
+    for (const pb::Attempt& attempt : ended.attempt()) there.insert(attempt.task());
   }
   for (const uint32_t queued : hello.queued()) {
     if (queued >= count || (phase_ == Phase::kRunning && IsAt(TaskId(queued), node.id))) continue;
     nodes_.Outbox(node).add_take_back(queued);
     if (phase_ == Phase::kGathering) unsure_.insert(queued);
+  }
+  for (uint32_t i = 0; phase_ == Phase::kRunning && i < count; ++i) {
+    const TaskId task(i);
+    if (!IsAt(task, node.id) || there.contains(i)) continue;
+    if (scheduler_.state(task) == core::TaskState::kRunning) {
+      RecordLost(moment, node, task, "its agent does not know it any more");
+      NoteEnded(task);
+      events_.push_back(core::TaskEnded{.task = task, .node = node.id, .outcome = core::Lost{}});
+    } else {
+      events_.push_back(core::TaskReturned{task, node.id});
+    }
   }
 }
 
@@ -287,27 +338,13 @@ void RunDriver::Disconnected(NodeId id, const wire::Channel* channel) {
 
 void RunDriver::Lose(const Moment& moment, Node& node, const std::string& why) {
   os::LogWarning(StrCat("node ", node.name, " is lost: ", why));
-  for (auto it = running_.begin(); it != running_.end();) {
-    if (it->second.node != node.id) {
-      ++it;
-      continue;
-    }
-    const TaskId task(it->first);
-    const int64_t start_ns = it->second.start_ns;
-    ++it;
+  std::vector<TaskId> there;
+  for (const auto& [task, running] : running_) {
+    if (running.node == node.id) there.push_back(TaskId(task));
+  }
+  for (const TaskId task : there) {
+    if (IsAt(task, node.id)) RecordLost(moment, node, task, why);
     NoteEnded(task);
-    if (!IsAt(task, node.id)) continue;
-    ++losses_;
-    busy_ns_ += (moment.wall_ns() - start_ns) * graph_.profile(task).shape.cores;
-    journal::AttemptRecord record;
-    record.task = task;
-    record.attempt = recorder_.NextAttempt(task);
-    record.node = node.id;
-    record.end = journal::End::kLost;
-    record.start_ns = start_ns;
-    record.end_ns = moment.wall_ns();
-    record.message = why;
-    recorder_.Attempt(std::move(record));
   }
   for (uint32_t i = 0; phase_ == Phase::kRunning && i < graph_.task_count(); ++i) {
     if (IsAt(TaskId(i), node.id)) perhaps_begun_.insert(i);
@@ -319,12 +356,34 @@ void RunDriver::Lose(const Moment& moment, Node& node, const std::string& why) {
   Wake();
 }
 
+void RunDriver::RecordLost(const Moment& moment, const Node& node, TaskId task, const std::string& why) {
+  journal::AttemptRecord record;
+  record.task = task;
+  record.attempt = recorder_.NextAttempt(task);
+  record.node = node.id;
+  record.end = journal::End::kLost;
+  if (const auto running = running_.find(task.value); running != running_.end()) {
+    record.start_ns = running->second.start_ns;
+    busy_ns_ += (moment.wall_ns() - record.start_ns) * running->second.cores;
+  }
+  record.end_ns = moment.wall_ns();
+  record.message = why;
+  ++losses_;
+  recorder_.Attempt(std::move(record));
+}
+
 void RunDriver::Tick(const Moment& moment) {
   for (const auto& node : nodes_.all()) {
     if (node->joined && ++node->silent_ticks > options_.silent_ticks) {
       Lose(moment, *node, "nothing was heard of its agent");
       if (node->channel != nullptr) hooks_.drop_agent(std::exchange(node->channel, nullptr).get());
     }
+  }
+  if (!all_joined_ && nodes_.joined_count() > 0 && ++join_ticks_ >= options_.join_ticks) {
+    os::LogWarning(StrCat("only ", nodes_.joined_count(), " of ", options_.nodes_expected,
+                          " nodes have come; the run goes on without the others"));
+    AllJoined();
+    Wake();
   }
   if (phase_ == Phase::kGathering && ++gather_ticks_ >= options_.gather_ticks) EndGathering(moment);
 }
@@ -386,8 +445,17 @@ void RunDriver::TakeAttempt(const Moment&, Node& node, const pb::Attempt& attemp
   busy_ns_ += run_ns * profile.shape.cores;
   ++node.ended;
   NoteEnded(task);
-  if (hooks_.attempt_ended) hooks_.attempt_ended(record);
-  recorder_.Attempt(std::move(record));
+  if (const auto bytes = input_bytes_.find(task.value); bytes != input_bytes_.end()) {
+    record.local_bytes = bytes->second.local;
+    record.remote_bytes = bytes->second.remote;
+    input_bytes_.erase(bytes);
+  }
+  const bool never_began = record.start_ns == 0 && (record.end == journal::End::kCancelled ||
+                                                    record.end == journal::End::kInterrupted);
+  if (!never_began) {
+    if (hooks_.attempt_ended) hooks_.attempt_ended(record);
+    recorder_.Attempt(std::move(record));
+  }
   if (attempt.output_sizes_size() > 0) {
     const auto outputs = graph_.outputs(task);
     for (int i = 0; i < attempt.output_sizes_size() && i < static_cast<int>(outputs.size()); ++i) {
@@ -450,21 +518,47 @@ void RunDriver::Flush(const Moment& moment) {
   SendAll();
 }
 
-void RunDriver::Act(const Moment&, const core::Action& action) {
+void RunDriver::Act(const Moment& moment, const core::Action& action) {
   if (const auto* start = std::get_if<core::StartTask>(&action)) {
     Start(*start);
   } else if (const auto* settled = std::get_if<core::TaskSettled>(&action)) {
-    const bool stays_open = interrupted_ && settled->state == core::FinalState::kSkipped && !settled->because;
-    if (!IsUnwanted(settled->task) && !stays_open)
-      recorder_.Fate(settled->task, FateOf(settled->state), settled->because);
+    Settle(moment, *settled);
   } else if (const auto* back = std::get_if<core::TakeBack>(&action)) {
     if (Node* node = nodes_.Find(back->node)) nodes_.Outbox(*node).add_take_back(back->task.value);
   } else if (const auto* cancel = std::get_if<core::CancelTask>(&action)) {
     if (Node* node = nodes_.Find(cancel->node))
       nodes_.Outbox(*node).mutable_cancel()->add_task(cancel->task.value);
-  } else {
+  } else if (const auto* aside = std::get_if<core::NodePutAside>(&action)) {
+    if (Node* node = nodes_.Find(aside->node)) {
+      node->put_aside = true;
+      os::LogWarning(StrCat("node ", node->name, " is put aside: ", aside->failures,
+                            " tasks in a row failed there at once"));
+    }
+  } else if (std::holds_alternative<core::RunComplete>(action)) {
     complete_ = true;
   }
+}
+
+void RunDriver::Settle(const Moment& moment, const core::TaskSettled& settled) {
+  if (IsUnwanted(settled.task)) return;
+  // What an interruption or the time limit kept from running stays open: --resume goes on there.
+  const bool stays_open = settled.reason == core::Reason::kInterrupted ||
+                          settled.reason == core::Reason::kNoTimeLeft ||
+                          (interrupted_ && settled.reason == core::Reason::kStopped);
+  if (stays_open) {
+    left_open_ = true;
+    return;
+  }
+  if (settled.reason == core::Reason::kNoNodeFits) {
+    journal::AttemptRecord record;
+    record.task = settled.task;
+    record.attempt = recorder_.NextAttempt(settled.task);
+    record.end = journal::End::kNotStarted;
+    record.end_ns = moment.wall_ns();
+    record.message = NoNodeFits(graph_.profile(settled.task).shape);
+    recorder_.Attempt(std::move(record));
+  }
+  recorder_.Fate(settled.task, FateOf(settled.state), settled.because);
 }
 
 void RunDriver::Start(const core::StartTask& start) {
@@ -487,6 +581,8 @@ void RunDriver::Start(const core::StartTask& start) {
   message->set_command(command.data(), command.size());
   if (!name.empty()) message->set_name(name.data(), name.size());
   message->set_ahead(start.ahead);
+  if (start.local_bytes + start.remote_bytes > 0)
+    input_bytes_[task.value] = {start.local_bytes, start.remote_bytes};
   const auto outputs = graph_.outputs(task);
   if (outputs.empty()) return;
   if (attempt > 1 || options_.epoch > 1 || perhaps_begun_.contains(task.value)) {
@@ -586,7 +682,7 @@ void RunDriver::Snapshot(const Moment& moment, bool with_nodes, pb::Progress* pr
     status->set_slots(node->capacity.slots);
     status->set_running(node->running);
     status->set_ended(node->ended);
-    status->set_state(node->joined ? "joined" : "lost");
+    status->set_state(!node->joined ? "lost" : node->put_aside ? "closed" : "joined");
     status->set_incarnations(node->incarnations);
   }
 }

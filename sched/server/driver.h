@@ -32,6 +32,7 @@ struct DriverOptions {
   uint32_t nodes_expected = 1;                   // of the allocation
   uint32_t silent_ticks = 5;                     // an agent unheard of for so many ticks is lost
   uint32_t gather_ticks = 8;                     // after a restart, so long known agents are waited for
+  uint32_t join_ticks = 60;                      // nodes that have not come by then are not waited for
   Duration heartbeat = std::chrono::seconds(1);  // what agents are told
   Duration kill_wait = std::chrono::seconds(5);
 };
@@ -76,6 +77,8 @@ class RunDriver {
   /// Nothing is left to do, or nothing can be done any more.
   bool complete() const { return complete_; }
   bool interrupted() const { return interrupted_; }
+  /// Tasks are open because there was no time for them; the run can be resumed.
+  bool left_open() const { return left_open_; }
   bool agents_connected() const { return nodes_.connected_count() > 0; }
   bool gathering() const { return phase_ == Phase::kGathering; }
 
@@ -95,7 +98,8 @@ class RunDriver {
   };
 
   void Welcome(Node& node);
-  void Reconcile(const Moment& moment, Node& node, const pb::AgentHello& hello);
+  void Reconcile(const Moment& moment, Node& node, const pb::FromAgent& message);
+  void RecordLost(const Moment& moment, const Node& node, TaskId task, const std::string& why);
   void Adopt(Node& node, TaskId task, uint32_t attempt, int64_t start_ns);
   void TakeStarted(NodeId node, const pb::TasksStarted& started);
   void TakeEnded(const Moment& moment, Node& node, const pb::TasksEnded& ended);
@@ -104,6 +108,8 @@ class RunDriver {
   void EndGathering(const Moment& moment);
   void Act(const Moment& moment, const core::Action& action);
   void Start(const core::StartTask& start);
+  void Settle(const Moment& moment, const core::TaskSettled& settled);
+  void AllJoined();
   void SendAll();
   core::Outcome OutcomeOf(const pb::Attempt& attempt) const;
   bool IsAt(TaskId task, NodeId node) const;
@@ -120,14 +126,23 @@ class RunDriver {
   Recorder recorder_;
   NodeTable nodes_;
   Phase phase_ = Phase::kIdle;
-  uint32_t gather_ticks_ = 0;
+  uint32_t gather_ticks_ = 0, join_ticks_ = 0;
+  bool all_joined_ = false;
   std::unordered_set<std::string> awaited_;        // names of nodes an earlier server knew
   std::unordered_set<uint32_t> unsure_;            // tasks that an agent may still begin; while gathering
   std::unordered_set<uint32_t> perhaps_begun_;     // sent to a node that was lost: may have left outputs
   std::unordered_map<uint32_t, Running> running_;  // reported as started
+  struct Tries {
+    uint32_t attempts = 0, losses = 0;
+  };
+  std::unordered_map<uint32_t, Tries> tries_;  // of earlier servers of this session; until Begin
+  struct InputBytes {
+    int64_t local = 0, remote = 0;
+  };
+  std::unordered_map<uint32_t, InputBytes> input_bytes_;  // of tasks that are out, where not 0
   std::vector<core::Event> events_;
   std::vector<core::Action> actions_;
-  bool wake_pending_ = false, complete_ = false, interrupted_ = false;
+  bool wake_pending_ = false, complete_ = false, interrupted_ = false, left_open_ = false;
 
   // figures: of earlier servers and of this one
   uint64_t unwanted_ = 0;  // tasks not needed and not done before

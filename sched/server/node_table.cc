@@ -40,6 +40,11 @@ size_t NodeTable::connected_count() const {
       std::count_if(nodes_.begin(), nodes_.end(), [](const auto& node) { return node->channel != nullptr; }));
 }
 
+size_t NodeTable::joined_count() const {
+  return static_cast<size_t>(
+      std::count_if(nodes_.begin(), nodes_.end(), [](const auto& node) { return node->joined; }));
+}
+
 uint32_t NodeTable::joined_slots() const {
   uint32_t slots = 0;
   for (const auto& node : nodes_) slots += node->joined ? node->capacity.slots : 0;

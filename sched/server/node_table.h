@@ -23,7 +23,8 @@ struct Node {
   uint32_t incarnations = 0;  // agents seen
   uint32_t output_file = 0;
   int64_t joined_ns = 0;
-  bool joined = false;  // the scheduler knows it
+  bool joined = false;     // the scheduler knows it
+  bool put_aside = false;  // nothing is started there any more
   uint32_t silent_ticks = 0;
   uint64_t ended = 0;    // attempts
   uint32_t running = 0;  // reported as started
@@ -46,6 +47,7 @@ class NodeTable {
   void SendAll();
   size_t connected_count() const;
   uint32_t joined_slots() const;
+  size_t joined_count() const;
 
  private:
   std::vector<std::unique_ptr<Node>> nodes_;

@@ -203,14 +203,18 @@ Status FinishReplacement(os::FileSystem& fs, const std::string& run_dir) {
   if (has(*fresh, "journal.db")) {
     int number = 1;
     while (has(*present, StrCat("journal-", number, ".db"))) ++number;
-    // What belongs to the old journal goes first, so that it is never taken for the new one's.
-    for (auto name = present->rbegin(); name != present->rend(); ++name) {
-      if (!name->starts_with("journal.db")) continue;
-      const std::string ending = name->substr(std::string("journal.db").size());
-      HARROW_RETURN_IF_ERROR(
-          fs.Rename(StrCat(run_dir, "/", *name), StrCat(run_dir, "/journal-", number, ".db", ending)));
+    // The files beside the old journal go first, so that none is ever taken for one of the new.
+    std::vector<std::string> old;
+    for (const std::string& name : *present) {
+      if (name.starts_with("journal.") && name != "journal.db") old.push_back(name);
+    }
+    if (has(*present, "journal.db")) old.push_back("journal.db");
+    for (const std::string& name : old) {
+      const std::string kept = StrCat("journal-", number, name.substr(std::string("journal").size()));
+      HARROW_RETURN_IF_ERROR(fs.Rename(StrCat(run_dir, "/", name), StrCat(run_dir, "/", kept)));
     }
   }
+  // journal.db comes first of the journal.* files: once it is in place, none of those there is old.
   for (auto name = fresh->rbegin(); name != fresh->rend(); ++name) {
     HARROW_RETURN_IF_ERROR(fs.Rename(StrCat(ready, "/", *name), StrCat(run_dir, "/", *name)));
   }

@@ -443,7 +443,7 @@ ServerEnd Server::Impl::EndOf() const {
   if (journal_failed) return ServerEnd::kCannotGoOn;
   pb::Progress figures;
   driver->Snapshot(Now(), false, &figures);
-  if (driver->interrupted()) return ServerEnd::kInterrupted;
+  if (driver->interrupted() || driver->left_open()) return ServerEnd::kInterrupted;
   if (figures.failed() + figures.skipped() + figures.cancelled() > 0) return ServerEnd::kSomeFailed;
   return figures.done() == figures.total() ? ServerEnd::kAllDone : ServerEnd::kCannotGoOn;
 }

@@ -48,6 +48,7 @@ const Registered kAgent(
     {.name = "agent",
      .summary = "Run the tasks of one node (started by harrow run)",
      .example = "harrow agent --run-dir harrow-1234 --node-name $(hostname)",
+     .usage = "",
      .hidden = true,
      .setup = [](CLI::App& app) -> std::function<int()> {
        auto options = std::make_shared<Options>();

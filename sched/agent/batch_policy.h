@@ -15,11 +15,11 @@ struct BatchPolicy {
   Duration pulse = std::chrono::milliseconds(2);  // between looks at slots that wait blindly (slot_pool.cc)
 
   struct State {
-    std::optional<Duration> oldest_result;  // when the first waiting one came
-    std::optional<Duration> oldest_output;
+    std::optional<Duration> oldest_result{};  // when the first waiting one came
+    std::optional<Duration> oldest_output{};
     size_t output_bytes = 0;
     bool hurry = false;
-    std::optional<Duration> last_pulse;  // none: no slot waits blindly
+    std::optional<Duration> last_pulse{};  // none: no slot waits blindly
   };
   /// Whether what waits should leave now. Who is awake takes along what has waited half its time.
   bool Due(const State& state, Duration now) const {

@@ -83,12 +83,12 @@ class TaskProfile {
 /// Variables of one task.
 struct TaskVariables {
   uint32_t number = 0;  // TaskId + 1: what "#12" shows
-  std::string_view name;
+  std::string_view name{};
   uint32_t attempt = 1;
   uint32_t cores = 1;
-  std::string_view tmp_dir;       // where the node gives tasks one
-  std::string_view cuda_devices;  // comma-separated
-  std::string_view rocr_devices;
+  std::string_view tmp_dir{};       // where the node gives tasks one
+  std::string_view cuda_devices{};  // comma-separated
+  std::string_view rocr_devices{};
 };
 
 /// Puts environments together in buffers that are used again. Of one thread.

@@ -125,7 +125,14 @@ void SlotPool::Dispatch(std::optional<uint32_t> caller) {
 
 void SlotPool::Push(std::vector<LocalTask> tasks) {
   std::lock_guard lock(mutex_);
-  for (LocalTask& task : tasks) dispatcher_.Push(std::move(task));
+  for (LocalTask& task : tasks) {
+    const std::string why = dispatcher_.WhyNever(task);
+    if (why.empty()) {
+      dispatcher_.Push(std::move(task));
+    } else {
+      ReportUnstarted(task, End::kNotStarted, why);
+    }
+  }
   Dispatch(std::nullopt);
 }
 
@@ -146,11 +153,12 @@ void SlotPool::EndRunning(Slot& slot, agent::End reason) {
   [[maybe_unused]] ssize_t n = write(slot.signals.wake_fd, &one, sizeof one);
 }
 
-void SlotPool::ReportUnstarted(const LocalTask& task, agent::End reason) {
+void SlotPool::ReportUnstarted(const LocalTask& task, agent::End reason, std::string why) {
   TaskResult result;
   result.id = task.id;
   result.attempt = task.attempt;
   result.end = reason;
+  result.message = std::move(why);
   result.start = result.finish = clock_.Now();
   collector_.AddEnded(std::move(result));
 }

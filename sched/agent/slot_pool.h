@@ -45,7 +45,7 @@ class SlotPool : public TaskHost {
   /// Holding mutex_: gives out queued tasks and wakes the slots that got one.
   void Dispatch(std::optional<uint32_t> caller);
   void EndRunning(Slot& slot, agent::End reason);
-  void ReportUnstarted(const LocalTask& task, agent::End reason);
+  void ReportUnstarted(const LocalTask& task, agent::End reason, std::string why = {});
 
   NodeContext& node_;
   const os::Clock& clock_;

@@ -60,7 +60,7 @@ struct TaskResult {
 struct StartedTask {
   uint32_t id = 0;
   uint32_t attempt = 1;
-  WallTime start;
+  WallTime start{};
 };
 
 }  // namespace harrow::agent

@@ -19,8 +19,8 @@ class TaskHost {
   virtual void End(const std::vector<uint32_t>& tasks, agent::End reason) = 0;
   virtual void EndAll(agent::End reason) = 0;
   struct Snapshot {
-    std::vector<StartedTask> running;  // also those that have ended and whose result is still on its way
-    std::vector<uint32_t> queued;
+    std::vector<StartedTask> running{};  // also those that have ended and whose result is still on its way
+    std::vector<uint32_t> queued{};
   };
   /// Every task that was pushed and whose result has not come is in one of the two.
   virtual Snapshot TakeSnapshot() = 0;

@@ -16,7 +16,7 @@ struct Share {
 };
 
 struct Slot {
-  std::vector<uint32_t> pus;  // what its tasks are pinned to; empty when unpinned
+  std::vector<uint32_t> pus{};  // what its tasks are pinned to; empty when unpinned
   uint32_t numa = 0;
 };
 

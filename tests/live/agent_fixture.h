@@ -1,0 +1,167 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <fcntl.h>
+#include <filesystem>
+#include <functional>
+#include <gtest/gtest.h>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include "agent/slot_pool.h"
+#include "os/file_system.h"
+#include "os/process.h"
+
+namespace harrow::agent {
+
+constexpr auto kGenerous = std::chrono::seconds(60);
+
+/// A directory that goes away with the test.
+class ScratchDirectory {
+ public:
+  ScratchDirectory() {
+    std::string path = (std::filesystem::temp_directory_path() / "harrow-test-XXXXXX").string();
+    path_ = mkdtemp(path.data());
+  }
+  ~ScratchDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// The slots of a node with real processes, output in a scratch directory; results are looked up by task.
+class SlotPoolTest : public testing::Test {
+ protected:
+  SlotPoolTest() {
+    static const bool taken = [] {
+      os::TakeSignals();
+      const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+      dup2(null, 0);
+      close(null);
+      return true;
+    }();
+    EXPECT_TRUE(taken);
+    SetSlots(2);
+  }
+  ~SlotPoolTest() override { Stop(); }
+
+  void SetSlots(size_t slots) {
+    Stop();
+    node_.slots.assign(slots, {});
+    Restart();
+  }
+  void Restart() {
+    std::filesystem::create_directories(scratch_.path() + "/tmp");
+    node_.tmp_root = scratch_.path() + "/tmp";
+    node_.kill_wait_ns = Duration(std::chrono::milliseconds(200)).count();
+    auto writer = output::Writer::Create(os::RealFileSystem(), scratch_.path(), ++output_file_);
+    ASSERT_TRUE(writer.ok()) << writer.status().message();
+    collector_ = std::make_unique<Collector>(
+        std::move(writer).value(), os::RealClock(),
+        [this](Batch batch) {
+          std::lock_guard lock(mutex_);
+          for (const StartedTask& task : batch.started) started_.push_back(task.id);
+          for (TaskResult& result : batch.ended) {
+            order_.push_back(result.id);
+            results_[result.id] = std::move(result);
+          }
+          changed_.notify_all();
+        },
+        [](const std::string& problem) { ADD_FAILURE() << problem; });
+    pool_ = std::make_unique<SlotPool>(node_, os::RealClock(), *collector_);
+  }
+  void Stop() {
+    pool_.reset();
+    collector_.reset();
+  }
+
+  /// A shell command.
+  LocalTask Shell(const std::string& text, ProfileSpec spec = {}) {
+    LocalTask task = Words(text, std::move(spec));
+    task.form = CommandForm::kShell;
+    return task;
+  }
+  LocalTask Words(const std::string& text, ProfileSpec spec = {}) {
+    EnvList env;
+    for (const char* name : {"PATH", "HOME"}) {
+      if (const char* value = getenv(name)) env.emplace_back(name, value);
+    }
+    const auto base = std::make_shared<BaseEnvironment>(
+        env, BaseEnvironment::Common{.submit_dir = scratch_.path(), .node_name = "test", .own_tmp = true});
+    LocalTask task;
+    task.id = next_id_++;
+    task.command = text;
+    task.profile = std::make_shared<TaskProfile>(std::move(spec), base);
+    return task;
+  }
+
+  uint32_t Push(LocalTask task) {
+    const uint32_t id = task.id;
+    std::vector<LocalTask> tasks;
+    tasks.push_back(std::move(task));
+    pool_->Push(std::move(tasks));
+    return id;
+  }
+  TaskResult Wait(uint32_t id) {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, kGenerous, [&] { return results_.contains(id); })) << "task " << id;
+    return results_[id];
+  }
+  TaskResult Run(LocalTask task) { return Wait(Push(std::move(task))); }
+  void WaitStarted(uint32_t id) {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, kGenerous, [&] {
+      return std::find(started_.begin(), started_.end(), id) != started_.end() || results_.contains(id);
+    }));
+  }
+  /// What a task wrote to a stream.
+  std::string Output(const TaskResult& result, output::Stream stream = output::Stream::kStdout) {
+    std::string text;
+    if (result.output_offset == 0) return text;
+    auto reader = std::move(output::Reader::Open(os::RealFileSystem(), scratch_.path())).value();
+    const Status status = reader->ReadAttempt(output_file_, result.output_offset, TaskId(result.id),
+                                              result.attempt, [&](const output::Piece& piece) {
+                                                if (piece.stream == stream) text += piece.data;
+                                              });
+    EXPECT_TRUE(status.ok()) << status.message();
+    return text;
+  }
+  std::string File(const std::string& name) {
+    return os::RealFileSystem().Read(scratch_.path() + "/" + name).ok()
+               ? *os::RealFileSystem().Read(scratch_.path() + "/" + name)
+               : "";
+  }
+  /// Polls: processes end in their own time.
+  static bool Eventually(const std::function<bool()>& condition) {
+    const Duration end = os::RealClock().Steady() + kGenerous;
+    while (!condition()) {
+      if (os::RealClock().Steady() > end) return false;
+      usleep(5'000);
+    }
+    return true;
+  }
+
+  ScratchDirectory scratch_;
+  NodeContext node_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<uint32_t, TaskResult> results_;
+  std::vector<uint32_t> order_, started_;
+  uint32_t next_id_ = 0;
+  uint32_t output_file_ = 0;
+  std::unique_ptr<Collector> collector_;
+  std::unique_ptr<SlotPool> pool_;
+};
+
+}  // namespace harrow::agent

@@ -1,0 +1,355 @@
+// What happens to tasks: real processes on the slots of a node.
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <numeric>
+#include <sys/stat.h>
+
+#include "live/agent_fixture.h"
+
+namespace harrow::agent {
+namespace {
+
+using output::Stream;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+using AgentTasks = SlotPoolTest;
+
+bool Alive(pid_t pid) {
+  return kill(pid, 0) == 0;
+}
+
+TEST_F(AgentTasks, ExitCodesAndOutput) {
+  TaskResult result = Run(Shell("echo out; echo err >&2; exit 3"));
+  EXPECT_EQ(result.end, End::kExited);
+  EXPECT_EQ(result.code, 3);
+  EXPECT_EQ(Output(result), "out\n");
+  EXPECT_EQ(Output(result, Stream::kStderr), "err\n");
+  EXPECT_EQ(result.stdout_bytes, 4u);
+  EXPECT_EQ(result.stderr_bytes, 4u);
+  EXPECT_FALSE(result.truncated);
+  EXPECT_GT(result.max_rss_kib, 0);
+  EXPECT_GE(result.finish, result.start);
+  result = Run(Words("true"));
+  EXPECT_EQ(result.end, End::kExited);
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.output_offset, 0u);
+}
+
+TEST_F(AgentTasks, ManyShortTasksInOrderEachOnce) {
+  SetSlots(1);
+  std::vector<LocalTask> tasks;
+  for (int i = 0; i < 500; ++i) tasks.push_back(Words("echo " + std::to_string(i)));
+  pool_->Push(std::move(tasks));
+  for (uint32_t i = 0; i < 500; ++i) EXPECT_EQ(Output(Wait(i)), std::to_string(i) + "\n");
+  std::vector<uint32_t> expected(500);
+  std::iota(expected.begin(), expected.end(), 0);
+  EXPECT_EQ(order_, expected);
+}
+
+TEST_F(AgentTasks, ShortAndLongTasksTakeTurns) {
+  // A slot that waits blindly after short tasks must notice that this one is long, or says much.
+  for (int round = 0; round < 5; ++round) {
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(Run(Words("true")).code, 0);
+    EXPECT_EQ(Run(Shell("sleep 0.05; exit 4")).code, 4);
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(Run(Words("true")).code, 0);
+    const TaskResult result = Run(Shell("head -c 300000 /dev/zero"));
+    EXPECT_EQ(result.code, 0);
+    EXPECT_EQ(result.stdout_bytes, 300'000u);
+  }
+}
+
+TEST_F(AgentTasks, SignalsAreTold) {
+  const TaskResult result = Run(Shell("kill -SEGV $$"));
+  EXPECT_EQ(result.end, End::kSignaled);
+  EXPECT_EQ(result.code, SIGSEGV);
+}
+
+TEST_F(AgentTasks, SignalHandlingIsTheDefault) {
+  const TaskResult result = Run(Shell("grep -E '^Sig(Blk|Ign)' /proc/self/status; trap '' PIPE; exit 0"));
+  EXPECT_EQ(Output(result), "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
+}
+
+TEST_F(AgentTasks, OnlyTheStandardDescriptorsAreOpen) {
+  // ls itself opens the directory.
+  EXPECT_EQ(Output(Run(Words("ls /proc/self/fd"))), "0\n1\n2\n3\n");
+  EXPECT_EQ(Output(Run(Words("readlink /proc/self/fd/0"))), "/dev/null\n");
+}
+
+TEST_F(AgentTasks, EachLeadsAGroupAndHasNoTerminal) {
+  const TaskResult result =
+      Run(Shell("test $(ps -o pgid= -p $$) = $$ && echo leader; (: >/dev/tty) 2>/dev/null || echo none"));
+  EXPECT_EQ(Output(result), "leader\nnone\n");
+}
+
+TEST_F(AgentTasks, WhatCannotBeStartedSaysWhy) {
+  TaskResult result = Run(Words("no-such-program-here x"));
+  EXPECT_EQ(result.end, End::kNotStarted);
+  EXPECT_EQ(result.code, 127);
+  EXPECT_EQ(result.message, "no-such-program-here: command not found");
+  result = Run(Words("./missing"));
+  EXPECT_EQ(result.message, "./missing: no such file");
+
+  std::ofstream(scratch_.path() + "/plain") << "echo hello\n";
+  result = Run(Words("./plain"));
+  EXPECT_EQ(result.end, End::kNotStarted);
+  EXPECT_EQ(result.code, 126);
+  EXPECT_THAT(result.message, HasSubstr("permission denied"));
+
+  std::ofstream(scratch_.path() + "/lost") << "#!/no/such/interpreter\n";
+  chmod((scratch_.path() + "/lost").c_str(), 0755);
+  EXPECT_THAT(Run(Words("./lost")).message, HasSubstr("interpreter"));
+
+  result = Run(Words("true", {.cwd = "no/such/dir"}));
+  EXPECT_EQ(result.end, End::kNotStarted);
+  EXPECT_THAT(result.message, HasSubstr("no/such/dir"));
+
+  result = Run(Words("true", {.cores = 3}));
+  EXPECT_EQ(result.end, End::kNotStarted);
+  EXPECT_THAT(result.message, HasSubstr("3 cores"));
+
+  result = Run(Words("echo " + std::string(3 << 20, 'x')));
+  EXPECT_EQ(result.end, End::kNotStarted);
+  EXPECT_THAT(result.message, HasSubstr("longer than the system allows"));
+  EXPECT_EQ(Run(Words("true")).code, 0) << "and the slot goes on";
+}
+
+TEST_F(AgentTasks, AScriptWithoutFirstLineIsGivenToTheShell) {
+  std::ofstream(scratch_.path() + "/script") << "echo $0 $1\n";
+  chmod((scratch_.path() + "/script").c_str(), 0755);
+  EXPECT_EQ(Output(Run(Words("./script arg"))), "./script arg\n");
+}
+
+TEST_F(AgentTasks, AProgramThatMovesIsFoundAgain) {
+  const std::string a = scratch_.path() + "/a", b = scratch_.path() + "/b";
+  for (const std::string& dir : {a, b}) {
+    std::filesystem::create_directory(dir);
+    std::filesystem::copy("/bin/echo", dir + "/tool");
+  }
+  const ProfileSpec spec{.env = {{"PATH", a + ":" + b + ":/usr/bin:/bin"}}};
+  SetSlots(1);
+  EXPECT_EQ(Output(Run(Words("tool 1", spec))), "1\n");
+  std::filesystem::remove(a + "/tool");
+  EXPECT_EQ(Output(Run(Words("tool 2", spec))), "2\n");
+}
+
+TEST_F(AgentTasks, EnvironmentAndDirectory) {
+  std::filesystem::create_directory(scratch_.path() + "/deep");
+  LocalTask task =
+      Shell("echo $HARROW_TASK_ID $HARROW_TASK_NAME $HARROW_ATTEMPT $HARROW_NODE $OMP_NUM_THREADS $MINE; pwd",
+            {.cores = 2, .cwd = "deep", .env = {{"MINE", "yes"}}});
+  task.name = "job-1";
+  task.attempt = 3;
+  EXPECT_EQ(Output(Run(std::move(task))), "1 job-1 3 test 2 yes\n" + scratch_.path() + "/deep\n");
+}
+
+TEST_F(AgentTasks, TmpdirIsEmptyForEachTask) {
+  SetSlots(1);
+  const std::string leave =
+      "ls -A $TMPDIR | wc -l; mkdir $TMPDIR/d; touch $TMPDIR/d/x $TMPDIR/.y; chmod 500 $TMPDIR/d";
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(Output(Run(Shell(leave))), "0\n") << "round " << i;
+  EXPECT_EQ(Run(Shell("rmdir $TMPDIR")).code, 0);
+  EXPECT_EQ(Output(Run(Shell("test -d $TMPDIR && echo there"))), "there\n");
+}
+
+TEST_F(AgentTasks, FilesInPlaceOfPipes) {
+  std::ofstream(scratch_.path() + "/in") << "given";
+  TaskResult result =
+      Run(Shell("cat; echo err >&2", {.stdin_path = "in", .stdout_path = "o-%a", .stderr_path = "e-%a"}));
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(File("o-1"), "given");
+  EXPECT_EQ(File("e-1"), "err\n");
+  EXPECT_EQ(result.output_offset, 0u);
+  result = Run(Shell("echo a; echo b >&2; echo c", {.stdout_path = "both", .stderr_path = "both"}));
+  EXPECT_EQ(File("both"), "a\nb\nc\n");
+  result = Run(Words("cat", {.stdin_path = "missing"}));
+  EXPECT_EQ(result.end, End::kNotStarted);
+  EXPECT_THAT(result.message, HasSubstr("missing"));
+}
+
+TEST_F(AgentTasks, MuchOutputComesWhole) {
+  const TaskResult result = Run(Shell("seq 1 400000; seq 1 100000 >&2"));
+  EXPECT_EQ(result.code, 0);
+  std::string expected;
+  for (int i = 1; i <= 400'000; ++i) expected += std::to_string(i) + "\n";
+  EXPECT_TRUE(Output(result) == expected);
+  EXPECT_EQ(result.stderr_bytes, 588'895u);
+}
+
+TEST_F(AgentTasks, OutputIsCutAtTheLimit) {
+  node_.output_limit = 1000;
+  const TaskResult result = Run(Shell("head -c 5000 /dev/zero; printf abc >&2; exit 6"));
+  EXPECT_EQ(result.code, 6) << "the task does not notice";
+  EXPECT_TRUE(result.truncated);
+  EXPECT_EQ(result.stdout_bytes, 1000u);
+  EXPECT_EQ(Output(result), std::string(1000, '\0'));
+  EXPECT_EQ(Output(result, Stream::kStderr), "abc");
+}
+
+TEST_F(AgentTasks, TheTimeLimitEndsTheWholeGroup) {
+  TaskResult result = Run(Shell("sleep 300 & echo $!; wait", {.time_limit = milliseconds(200)}));
+  EXPECT_EQ(result.end, End::kTimedOut);
+  const pid_t below = std::stoi(Output(result));
+  EXPECT_TRUE(Eventually([&] { return !Alive(below); }));
+  EXPECT_LT(result.finish - result.start, seconds(60));
+
+  result =
+      Run(Shell("trap '' TERM; echo $$; while :; do sleep 0.1; done", {.time_limit = milliseconds(200)}));
+  EXPECT_EQ(result.end, End::kTimedOut) << "one that ignores TERM is killed";
+  EXPECT_EQ(result.code, SIGKILL);
+
+  result = Run(Shell("trap 'echo saved; exit 9' TERM; while :; do sleep 0.05; done",
+                     {.time_limit = milliseconds(200)}));
+  EXPECT_EQ(result.end, End::kTimedOut);
+  EXPECT_EQ(result.code, 9);
+  EXPECT_EQ(Output(result), "saved\n");
+}
+
+TEST_F(AgentTasks, CancelledTasksEnd) {
+  const uint32_t running = Push(Shell("sleep 300"));
+  WaitStarted(running);
+  Push(Shell("sleep 300"));
+  const uint32_t queued = Push(Words("true"));
+  pool_->End({running, queued}, End::kCancelled);
+  EXPECT_EQ(Wait(running).end, End::kCancelled);
+  EXPECT_EQ(Wait(queued).end, End::kCancelled);
+  pool_->EndAll(End::kInterrupted);
+  EXPECT_EQ(Wait(queued - 1).end, End::kInterrupted);
+  EXPECT_EQ(Run(Words("true")).end, End::kExited);
+}
+
+TEST_F(AgentTasks, QueuedTasksCanBeTakenBackRunningOnesNot) {
+  SetSlots(1);
+  const uint32_t running = Push(Shell("read x < go; exit 2"));
+  mkfifo((scratch_.path() + "/go").c_str(), 0600);
+  const uint32_t queued = Push(Words("true"));
+  const uint32_t other = Push(Words("true"));
+  EXPECT_THAT(pool_->TakeBack({running, queued}), ElementsAre(queued));
+  const TaskHost::Snapshot snapshot = pool_->TakeSnapshot();
+  ASSERT_EQ(snapshot.running.size(), 1u);
+  EXPECT_EQ(snapshot.running[0].id, running);
+  EXPECT_THAT(snapshot.queued, ElementsAre(other));
+  pool_->End({running}, End::kCancelled);
+  EXPECT_EQ(Wait(other).code, 0);
+  EXPECT_FALSE(results_.contains(queued));
+  EXPECT_TRUE(Eventually([&] { return pool_->Idle(); }));
+}
+
+TEST_F(AgentTasks, StartsOfLongTasksAreTold) {
+  const uint32_t task = Push(Shell("sleep 300"));
+  WaitStarted(task);
+  EXPECT_FALSE(results_.contains(task));
+  EXPECT_THAT(started_, Contains(task));
+}
+
+TEST_F(AgentTasks, BackgroundProcessesDoNotHoldATaskUp) {
+  // It keeps the pipes open; it is in the task's group, so it ends with it.
+  TaskResult result = Run(Shell("echo before; sleep 300 & echo $!"));
+  EXPECT_EQ(result.code, 0);
+  const std::string text = Output(result);
+  EXPECT_THAT(text, StartsWith("before\n"));
+  const pid_t below = std::stoi(text.substr(7));
+  EXPECT_TRUE(Eventually([&] { return !Alive(below); }));
+
+  // One that has left the group stays; the slot goes on.
+  result = Run(Shell("setsid sh -c 'echo $$; exec sleep 300' & sleep 0.3"));
+  EXPECT_EQ(result.code, 0);
+  const pid_t escaped = std::stoi(Output(result));
+  EXPECT_TRUE(Alive(escaped));
+  kill(escaped, SIGKILL);
+}
+
+TEST_F(AgentTasks, LateOutputOfTheGroupIsTakenIn) {
+  const TaskResult result = Run(Shell("(sleep 0.1; echo late) & exit 0"));
+  EXPECT_EQ(Output(result), "late\n");
+}
+
+TEST_F(AgentTasks, OutputOfALongTaskCanBeFollowed) {
+  mkfifo((scratch_.path() + "/go").c_str(), 0600);
+  const uint32_t task = Push(Shell("echo early; read x < go"));
+  auto reader = std::move(output::Reader::Open(os::RealFileSystem(), scratch_.path())).value();
+  std::string seen;
+  EXPECT_TRUE(Eventually([&] {
+    EXPECT_TRUE(reader->ReadNew([&](uint32_t, const output::Piece& piece) { seen += piece.data; }).ok());
+    return seen == "early\n";
+  }));
+  EXPECT_FALSE(results_.contains(task));
+  std::ofstream(scratch_.path() + "/go") << "\n";
+  EXPECT_EQ(Wait(task).code, 0);
+}
+
+TEST_F(AgentTasks, MoreMemoryThanDeclaredEndsATask) {
+  const std::string grow = "x=$(head -c 200000000 /dev/zero | tr '\\0' a); sleep 300";
+  const TaskResult result = Run(Shell(grow, {.memory = 50u << 20}));
+  EXPECT_EQ(result.end, End::kOutOfMemory);
+  EXPECT_EQ(Output(Run(Shell("cat /proc/self/oom_score_adj", {.memory = 500u << 20}))), "500\n");
+  EXPECT_EQ(Run(Shell("sleep 0.3", {.memory = 500u << 20})).end, End::kExited);
+}
+
+TEST_F(AgentTasks, OutputsOfAnEarlierAttemptAreRemovedAndSizesTold) {
+  std::filesystem::create_directories(scratch_.path() + "/old/dir");
+  std::ofstream(scratch_.path() + "/old/dir/file") << "x";
+  std::ofstream(scratch_.path() + "/stale") << "x";
+  LocalTask task = Shell("test ! -e old && test ! -e stale && printf 12345 > made");
+  task.remove_first = {"old", "stale", "never-there"};
+  task.outputs = {"made", "missing"};
+  const TaskResult result = Run(std::move(task));
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.output_sizes, ElementsAre(5, -1));
+}
+
+TEST_F(AgentTasks, TasksAreMeasured) {
+  const TaskResult result = Run(Shell("i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"));
+  EXPECT_GT(result.user_time + result.system_time, milliseconds(5));
+  EXPECT_LE(result.user_time + result.system_time, result.finish - result.start + milliseconds(20));
+}
+
+TEST_F(AgentTasks, ATaskIsPinnedToItsCores) {
+  cpu_set_t own;
+  sched_getaffinity(0, sizeof own, &own);
+  if (CPU_COUNT(&own) < 2) GTEST_SKIP() << "one CPU only";
+  std::vector<uint32_t> pus;
+  for (uint32_t i = 0; pus.size() < 2; ++i) {
+    if (CPU_ISSET(i, &own)) pus.push_back(i);
+  }
+  Stop();
+  node_.slots = {{.pus = {pus[0]}, .numa = 0}, {.pus = {pus[1]}, .numa = 0}};
+  Restart();
+  const std::string show = "grep Cpus_allowed_list /proc/self/status | cut -f2";
+  TaskResult result = Run(Shell(show, {.cores = 2}));
+  EXPECT_EQ(result.pus, pus);
+  const std::string both = pus[1] == pus[0] + 1 ? std::to_string(pus[0]) + "-" + std::to_string(pus[1])
+                                                : std::to_string(pus[0]) + "," + std::to_string(pus[1]);
+  EXPECT_EQ(Output(result), both + "\n");
+  result = Run(Shell(show));
+  ASSERT_EQ(result.pus.size(), 1u);
+  EXPECT_EQ(Output(result), std::to_string(result.pus[0]) + "\n");
+}
+
+TEST_F(AgentTasks, DevicesAreATasksOwn) {
+  Stop();
+  node_.devices = {{topology::DeviceKind::kNvidia, "3"}, {topology::DeviceKind::kNvidia, "5"}};
+  Restart();
+  LocalTask task = Shell("true", {.gpus = 2});
+  EXPECT_EQ(Run(std::move(task)).gpus, "3,5");
+}
+
+TEST_F(AgentTasks, TasksEndWithTheirAgent) {
+  const uint32_t task = Push(Shell("echo $$ > pid; exec sleep 300"));
+  WaitStarted(task);
+  ASSERT_TRUE(Eventually([&] { return !File("pid").empty(); }));
+  const pid_t pid = std::stoi(File("pid"));
+  Stop();
+  EXPECT_FALSE(Alive(pid));
+  EXPECT_EQ(results_[task].end, End::kInterrupted);
+}
+
+}  // namespace
+}  // namespace harrow::agent

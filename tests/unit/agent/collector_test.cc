@@ -1,0 +1,158 @@
+#include "agent/collector.h"
+
+#include <future>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <thread>
+
+namespace harrow::agent {
+namespace {
+
+using testing::HasSubstr;
+
+/// Records what is appended; can be told to fail or to hold a flush up.
+class FakeWriter : public output::Writer {
+ public:
+  Result<uint64_t> Append(TaskId, uint32_t, output::Stream, std::string_view data) override {
+    std::lock_guard lock(mutex);
+    const uint64_t offset = 16 + appended.size();
+    appended += data;
+    return offset;
+  }
+  Status Flush() override {
+    std::unique_lock lock(mutex);
+    ++flushes;
+    changed.notify_all();
+    changed.wait(lock, [this] { return !held; });
+    if (fails) return Status(Code::kExhausted, "no space left on device");
+    written = appended;
+    return {};
+  }
+  size_t buffered_bytes() const override { return 0; }
+  Status Sync() override { return {}; }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::string appended, written;
+  int flushes = 0;
+  bool held = false;
+  bool fails = false;
+};
+
+/// What the collector delivered, and what was written by then.
+class CollectorTest : public testing::Test {
+ protected:
+  CollectorTest() {
+    auto writer = std::make_unique<FakeWriter>();
+    writer_ = writer.get();
+    collector_.emplace(
+        std::move(writer), os::RealClock(),
+        [this](Batch batch) {
+          std::scoped_lock lock(mutex_, writer_->mutex);
+          written_at_delivery_ = writer_->written;
+          for (const TaskResult& result : batch.ended) ended_.push_back(result.id);
+          for (const StartedTask& task : batch.started) started_.push_back(task.id);
+          changed_.notify_all();
+        },
+        [this](std::string problem) {
+          std::lock_guard lock(mutex_);
+          problems_.push_back(std::move(problem));
+          changed_.notify_all();
+        });
+  }
+  void WaitFor(const std::function<bool()>& condition) {
+    std::unique_lock lock(mutex_);
+    ASSERT_TRUE(changed_.wait_for(lock, std::chrono::seconds(30), condition));
+  }
+  static TaskResult Result(uint32_t id) {
+    TaskResult result;
+    result.id = id;
+    return result;
+  }
+
+  FakeWriter* writer_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<uint32_t> ended_, started_;
+  std::vector<std::string> problems_;
+  std::string written_at_delivery_;
+  std::optional<Collector> collector_;
+};
+
+TEST_F(CollectorTest, OutputIsWrittenBeforeItsResultLeaves) {
+  EXPECT_EQ(collector_->AddOutput(1, 1, output::Stream::kStdout, "text"), 16u);
+  collector_->AddEnded(Result(1));
+  WaitFor([this] { return ended_.size() == 1; });
+  EXPECT_EQ(written_at_delivery_, "text");
+}
+
+TEST_F(CollectorTest, StartedTasksAreTold) {
+  collector_->AddStarted({.id = 4});
+  WaitFor([this] { return started_.size() == 1; });
+}
+
+TEST_F(CollectorTest, WhatWasAddedLeavesBeforeTheEnd) {
+  for (uint32_t i = 0; i < 100; ++i) collector_->AddEnded(Result(i));
+  collector_.reset();
+  EXPECT_EQ(ended_.size(), 100u);
+}
+
+TEST_F(CollectorTest, ResultsWaitForStorageThatIsFull) {
+  {
+    std::lock_guard lock(writer_->mutex);
+    writer_->fails = true;
+  }
+  collector_->AddEnded(Result(1));
+  WaitFor([this] { return problems_.size() == 1; });
+  EXPECT_THAT(problems_[0], HasSubstr("no space left"));
+  EXPECT_TRUE(ended_.empty());
+  collector_->AddEnded(Result(2));
+  {
+    std::lock_guard lock(writer_->mutex);
+    writer_->fails = false;
+  }
+  WaitFor([this] { return ended_.size() == 2; });
+  EXPECT_THAT(ended_, testing::ElementsAre(1, 2));
+  EXPECT_EQ(problems_.size(), 2u) << "told once, and that it is over";
+}
+
+TEST_F(CollectorTest, AResultIsUndeliveredUntilItsBatchHasArrived) {
+  {
+    std::lock_guard lock(writer_->mutex);
+    writer_->held = true;
+  }
+  collector_->AddEnded(Result(1));
+  {
+    std::unique_lock lock(writer_->mutex);
+    ASSERT_TRUE(
+        writer_->changed.wait_for(lock, std::chrono::seconds(30), [this] { return writer_->flushes > 0; }));
+  }
+  collector_->AddEnded(Result(2));
+  EXPECT_EQ(collector_->Undelivered().size(), 2u) << "one being written, one waiting";
+  {
+    std::lock_guard lock(writer_->mutex);
+    writer_->held = false;
+  }
+  writer_->changed.notify_all();
+  WaitFor([this] { return ended_.size() == 2; });
+  EXPECT_EQ(collector_->Undelivered().size(), 2u) << "delivered, but not arrived";
+  collector_->Arrived();
+  EXPECT_EQ(collector_->Undelivered().size(), 1u);
+  collector_->Arrived();
+  EXPECT_EQ(collector_->Undelivered().size(), 0u);
+}
+
+TEST_F(CollectorTest, ThePulseBeatsWhileItIsWanted) {
+  std::atomic<int> beats{0};
+  std::promise<void> enough;
+  collector_->SetPulse([&] {
+    if (++beats == 5) enough.set_value();
+    return beats < 5;
+  });
+  collector_->WantPulse();
+  ASSERT_EQ(enough.get_future().wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  collector_->StopPulse();
+}
+
+}  // namespace
+}  // namespace harrow::agent

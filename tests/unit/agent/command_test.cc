@@ -1,0 +1,112 @@
+#include "agent/command.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace harrow::agent {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class ArgumentsTest : public testing::Test {
+ protected:
+  std::vector<std::string> Build(CommandForm form, std::string_view command, bool always_shell = false) {
+    Result<char* const*> argv = builder_.Build(form, command, "/bin/sh", always_shell);
+    EXPECT_TRUE(argv.ok()) << argv.status().message();
+    std::vector<std::string> words;
+    for (char* const* word = *argv; argv.ok() && *word != nullptr; ++word) words.push_back(*word);
+    return words;
+  }
+  ArgumentBuilder builder_;
+};
+
+TEST_F(ArgumentsTest, WordsAreSplitAtBlanks) {
+  EXPECT_THAT(Build(CommandForm::kWords, " mAdd\t-p  p x "), ElementsAre("mAdd", "-p", "p", "x"));
+  EXPECT_THAT(Build(CommandForm::kWords, "true"), ElementsAre("true"));
+}
+
+TEST_F(ArgumentsTest, ArgumentsAreSeparatedByNul) {
+  EXPECT_THAT(Build(CommandForm::kArgv, std::string_view("a b\0\0c", 6)), ElementsAre("a b", "", "c"));
+  EXPECT_THAT(Build(CommandForm::kArgv, std::string_view("a\0", 2)), ElementsAre("a", ""));
+}
+
+TEST_F(ArgumentsTest, AShellGetsTheText) {
+  EXPECT_THAT(Build(CommandForm::kShell, "a | b"), ElementsAre("/bin/sh", "-c", "a | b"));
+  EXPECT_THAT(Build(CommandForm::kWords, "a b", true), ElementsAre("/bin/sh", "-c", "a b"));
+}
+
+TEST_F(ArgumentsTest, NothingToStartIsAnError) {
+  EXPECT_FALSE(builder_.Build(CommandForm::kWords, "  \t", "/bin/sh", false).ok());
+  EXPECT_FALSE(builder_.Build(CommandForm::kArgv, std::string_view("\0a", 2), "/bin/sh", false).ok());
+  const auto none = builder_.Build(CommandForm::kNone, "", "/bin/sh", false);
+  EXPECT_THAT(none.status().message(), HasSubstr("replayed"));
+}
+
+class ProgramFinderTest : public testing::Test {
+ protected:
+  ProgramFinderTest() {
+    char path[] = "/tmp/harrow-test-XXXXXX";
+    root_ = mkdtemp(path);
+    for (const char* name : {"/a", "/b"}) mkdir((root_ + name).c_str(), 0755);
+  }
+  ~ProgramFinderTest() override { std::system(("rm -rf " + root_).c_str()); }
+  void MakeFile(const std::string& name, mode_t mode) {
+    std::ofstream(root_ + name) << "#!/bin/sh\n";
+    chmod((root_ + name).c_str(), mode);
+  }
+  std::string Path() const { return root_ + "/a:" + root_ + "/b"; }
+
+  std::string root_;
+  ProgramFinder finder_;
+};
+
+TEST_F(ProgramFinderTest, TheFirstExecutableOfThePath) {
+  MakeFile("/b/tool", 0755);
+  EXPECT_EQ(finder_.Find("tool", Path(), "/").path, root_ + "/b/tool");
+  MakeFile("/a/tool", 0755);
+  EXPECT_EQ(finder_.Find("tool", Path(), "/").path, root_ + "/b/tool") << "kept";
+  finder_.Forget();
+  EXPECT_EQ(finder_.Find("tool", Path(), "/").path, root_ + "/a/tool");
+  EXPECT_EQ(finder_.Find("tool", root_ + "/b", "/").path, root_ + "/b/tool") << "another PATH";
+}
+
+TEST_F(ProgramFinderTest, WhatIsMissingIsLookedForAgain) {
+  EXPECT_EQ(finder_.Find("tool", Path(), "/").error, ENOENT);
+  MakeFile("/a/tool", 0755);
+  EXPECT_EQ(finder_.Find("tool", Path(), "/").path, root_ + "/a/tool");
+}
+
+TEST_F(ProgramFinderTest, RelativeEntriesAreOfTheTasksDirectory) {
+  MakeFile("/a/tool", 0755);
+  EXPECT_EQ(finder_.Find("tool", "a", root_).path, root_ + "/a/tool");
+  EXPECT_EQ(finder_.Find("tool", "", root_).error, ENOENT);
+  EXPECT_EQ(finder_.Find("tool", ":/nowhere", root_ + "/a").path, root_ + "/a/tool");
+  EXPECT_EQ(finder_.Find("tool", ":/nowhere", root_ + "/b").error, ENOENT)
+      << "not kept for another directory";
+}
+
+TEST_F(ProgramFinderTest, ASlashMeansAPath) {
+  EXPECT_EQ(finder_.Find("./x", Path(), "/").path, "./x");
+}
+
+TEST_F(ProgramFinderTest, ADirectoryIsNoProgram) {
+  mkdir((root_ + "/a/tool").c_str(), 0755);
+  EXPECT_EQ(finder_.Find("tool", Path(), "/").error, ENOENT);
+}
+
+TEST_F(ProgramFinderTest, FailuresSayWhatIsWrong) {
+  MakeFile("/a/script", 0644);
+  EXPECT_EQ(DescribeStartFailure("mProject", "", ENOENT), "mProject: command not found");
+  EXPECT_EQ(DescribeStartFailure("./x", "/nowhere/x", ENOENT), "./x: no such file");
+  EXPECT_THAT(DescribeStartFailure("script", root_ + "/a/script", ENOENT), HasSubstr("interpreter"));
+  EXPECT_THAT(DescribeStartFailure("script", root_ + "/a/script", EACCES), HasSubstr("permission denied"));
+}
+
+}  // namespace
+}  // namespace harrow::agent

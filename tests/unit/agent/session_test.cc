@@ -1,0 +1,338 @@
+#include "agent/session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/fake_channel.h"
+#include "support/fake_event_loop.h"
+#include "wire/harrow.pb.h"
+#include "wire/version.h"
+
+namespace harrow::agent {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+class FakeHost : public TaskHost {
+ public:
+  void Push(std::vector<LocalTask> tasks) override {
+    for (LocalTask& task : tasks) pushed.push_back(std::move(task));
+  }
+  std::vector<uint32_t> TakeBack(const std::vector<uint32_t>& tasks) override {
+    std::vector<uint32_t> taken;
+    for (uint32_t task : tasks) {
+      if (std::erase(snapshot.queued, task) > 0) taken.push_back(task);
+    }
+    return taken;
+  }
+  void End(const std::vector<uint32_t>& tasks, agent::End reason) override {
+    for (uint32_t task : tasks) ended.emplace_back(task, reason);
+  }
+  void EndAll(agent::End) override {}
+  Snapshot TakeSnapshot() override { return snapshot; }
+  bool Idle() override { return true; }
+
+  std::vector<LocalTask> pushed;
+  std::vector<std::pair<uint32_t, agent::End>> ended;
+  Snapshot snapshot;
+};
+
+/// A server by hand: what the agent says comes out of Take(), Tell() answers.
+class SessionTest : public testing::Test {
+ protected:
+  SessionTest()
+      : session_(loop_, host_, {.name = "n1", .slots = 2, .incarnation = 77, .output_file = 5},
+                 [this](Session::OnDialed done) {
+                   ++dials_;
+                   if (!server_up_) {
+                     done(Status(Code::kUnavailable, "connection refused"));
+                     return;
+                   }
+                   channel_ = std::make_shared<test::FakeChannel>(&loop_, wire::Role::kAgent, "server");
+                   channel_->SetHandler(done(Session::Connection{.channel = channel_, .run_id = run_id_}));
+                 },
+                 {.over = [this](Session::Over how, const std::string&) { over_.push_back(how); },
+                  .welcomed = [this](const pb::Welcome&) { ++welcomed_; }}) {}
+
+  std::vector<pb::FromAgent> Take() {
+    std::vector<pb::FromAgent> messages;
+    for (const std::string& bytes : channel_->TakeSent()) {
+      EXPECT_TRUE(messages.emplace_back().ParseFromString(bytes));
+    }
+    return messages;
+  }
+  void Tell(const pb::ToAgent& message) { channel_->Deliver(message.SerializeAsString()); }
+  void Welcome(uint64_t epoch) {
+    pb::ToAgent message;
+    message.mutable_welcome()->set_version(wire::kProtocolVersion);
+    message.mutable_welcome()->set_epoch(epoch);
+    message.mutable_welcome()->set_submit_dir("/sub");
+    message.mutable_welcome()->set_lease_ns(Duration(seconds(300)).count());
+    Tell(message);
+  }
+  /// Starts, and is welcomed by a server.
+  void Join(uint64_t epoch = 1) {
+    session_.Start();
+    Welcome(epoch);
+    Take();
+  }
+  void Break() {
+    channel_->Break(Status(Code::kUnavailable, "connection reset"));
+    loop_.RunPosted();
+  }
+  static Batch Ended(std::vector<uint32_t> tasks) {
+    Batch batch;
+    for (uint32_t task : tasks) {
+      TaskResult result;
+      result.id = task;
+      result.end = End::kExited;
+      result.output_offset = 16;
+      batch.ended.push_back(std::move(result));
+    }
+    return batch;
+  }
+
+  test::FakeEventLoop loop_;
+  FakeHost host_;
+  bool server_up_ = true;
+  std::string run_id_ = "run";
+  std::shared_ptr<test::FakeChannel> channel_;
+  int dials_ = 0, welcomed_ = 0;
+  std::vector<Session::Over> over_;
+  Session session_;
+};
+
+TEST_F(SessionTest, TheHelloTellsWhatTheAgentHas) {
+  host_.snapshot = {.running = {{.id = 3, .attempt = 2, .start = WallTime(Duration(9))}}, .queued = {4, 5}};
+  session_.Start();
+  const auto said = Take();
+  ASSERT_THAT(said, SizeIs(1));
+  const pb::AgentHello& hello = said[0].hello();
+  EXPECT_EQ(hello.version(), wire::kProtocolVersion);
+  EXPECT_EQ(hello.run_id(), "run");
+  EXPECT_EQ(hello.incarnation(), 77u);
+  EXPECT_EQ(hello.output_file(), 5u);
+  EXPECT_EQ(hello.node().name(), "n1");
+  ASSERT_EQ(hello.running_size(), 1);
+  EXPECT_EQ(hello.running(0).task(), 3u);
+  EXPECT_EQ(hello.running(0).attempt(), 2u);
+  EXPECT_EQ(hello.running(0).start_ns(), 9);
+  EXPECT_THAT(hello.queued(), ElementsAre(4, 5));
+  EXPECT_FALSE(session_.joined());
+}
+
+TEST_F(SessionTest, TasksReachTheSlotsInOrderWithTheirProfile) {
+  Join();
+  pb::ToAgent message;
+  pb::Profile* profile = message.add_profile();
+  profile->set_id(8);
+  profile->set_cores(2);
+  profile->set_cwd("deep");
+  for (uint32_t id : {5u, 3u}) {
+    pb::Task* task = message.add_start();
+    task->set_id(id);
+    task->set_attempt(1);
+    task->set_profile(8);
+    task->set_command("true");
+    task->add_outputs("o");
+  }
+  Tell(message);
+  ASSERT_THAT(host_.pushed, SizeIs(2));
+  EXPECT_EQ(host_.pushed[0].id, 5u);
+  EXPECT_EQ(host_.pushed[1].id, 3u);
+  EXPECT_EQ(host_.pushed[0].profile->spec().cores, 2u);
+  EXPECT_EQ(host_.pushed[0].profile->directory(), "/sub/deep");
+  EXPECT_THAT(host_.pushed[0].outputs, ElementsAre("o"));
+}
+
+TEST_F(SessionTest, ATaskOfAnUnknownProfileEndsTheConversation) {
+  Join();
+  pb::ToAgent message;
+  message.add_start()->set_profile(9);
+  Tell(message);
+  EXPECT_TRUE(channel_->closed());
+  EXPECT_THAT(host_.pushed, IsEmpty());
+}
+
+TEST_F(SessionTest, ResultsAreKeptUntilTheyAreCommitted) {
+  Join();
+  session_.Deliver(Ended({1, 2}));
+  session_.Deliver(Ended({3}));
+  auto said = Take();
+  ASSERT_THAT(said, SizeIs(2));
+  EXPECT_EQ(said[0].ended(0).sequence(), 1u);
+  EXPECT_EQ(said[0].ended(0).attempt_size(), 2);
+  EXPECT_EQ(said[0].ended(0).attempt(0).output().file(), 5u);
+  EXPECT_FALSE(session_.AllSent());
+  pb::ToAgent committed;
+  committed.mutable_committed()->set_sequence(1);
+  Tell(committed);
+
+  Break();
+  loop_.Advance(milliseconds(100));
+  said = Take();
+  ASSERT_THAT(said, SizeIs(1)) << "the hello carries them";
+  EXPECT_TRUE(said[0].has_hello());
+  ASSERT_EQ(said[0].ended_size(), 1);
+  EXPECT_EQ(said[0].ended(0).sequence(), 2u);
+  EXPECT_EQ(said[0].ended(0).attempt(0).task(), 3u);
+  Welcome(2);
+  committed.mutable_committed()->set_sequence(2);
+  Tell(committed);
+  EXPECT_TRUE(session_.AllSent());
+}
+
+TEST_F(SessionTest, ResultsWithoutAServerWaitForOne) {
+  Join();
+  server_up_ = false;
+  Break();
+  session_.Deliver(Ended({1}));
+  loop_.Advance(seconds(1));
+  EXPECT_GE(dials_, 9) << "it dials each 100 ms";
+  server_up_ = true;
+  loop_.Advance(milliseconds(100));
+  const auto said = Take();
+  ASSERT_THAT(said, SizeIs(1));
+  EXPECT_EQ(said[0].ended_size(), 1);
+}
+
+TEST_F(SessionTest, StartsAreToldButNotKept) {
+  Join();
+  Batch batch;
+  batch.started.push_back({.id = 6, .attempt = 1, .start = WallTime(Duration(5))});
+  session_.Deliver(std::move(batch));
+  const auto said = Take();
+  ASSERT_THAT(said, SizeIs(1));
+  EXPECT_THAT(said[0].started().task(), ElementsAre(6));
+  EXPECT_THAT(said[0].started().start_ns(), ElementsAre(5));
+  EXPECT_TRUE(session_.AllSent());
+}
+
+TEST_F(SessionTest, OnlyWhatHasNotStartedIsReturned) {
+  host_.snapshot.queued = {4};
+  Join();
+  pb::ToAgent message;
+  message.add_take_back(3);
+  message.add_take_back(4);
+  Tell(message);
+  const auto said = Take();
+  ASSERT_THAT(said, SizeIs(1));
+  EXPECT_THAT(said[0].returned().task(), ElementsAre(4));
+  Tell(message);
+  EXPECT_THAT(Take(), IsEmpty()) << "none left: the start or the end says it";
+}
+
+TEST_F(SessionTest, CancelSaysWhy) {
+  Join();
+  pb::ToAgent message;
+  message.mutable_cancel()->add_task(4);
+  Tell(message);
+  message.mutable_cancel()->set_interrupted(true);
+  Tell(message);
+  EXPECT_THAT(host_.ended, ElementsAre(std::pair(4u, End::kCancelled), std::pair(4u, End::kInterrupted)));
+}
+
+TEST_F(SessionTest, AServerOfALowerEpochIsNotObeyed) {
+  Join(3);
+  Break();
+  loop_.Advance(milliseconds(100));
+  EXPECT_EQ(Take()[0].hello().epoch_seen(), 3u);
+  auto old = channel_;
+  Welcome(2);
+  EXPECT_TRUE(old->closed());
+  EXPECT_FALSE(session_.joined());
+  loop_.Advance(milliseconds(100));
+  Welcome(4);
+  EXPECT_TRUE(session_.joined());
+  EXPECT_EQ(welcomed_, 2);
+}
+
+TEST_F(SessionTest, NothingIsObeyedBeforeTheWelcome) {
+  session_.Start();
+  pb::ToAgent message;
+  message.mutable_cancel()->add_task(4);
+  Tell(message);
+  EXPECT_THAT(host_.ended, IsEmpty());
+}
+
+TEST_F(SessionTest, TheRoundTripIsMeasuredAndTold) {
+  session_.Start();
+  Welcome(1);
+  auto said = Take();
+  ASSERT_THAT(said, SizeIs(2));
+  ASSERT_TRUE(said[1].has_heartbeat()) << "at once: nothing is sent ahead before the round trip is known";
+  EXPECT_EQ(said[1].heartbeat().round_trip_ns(), 0);
+  loop_.Advance(milliseconds(3));
+  pb::ToAgent answer;
+  *answer.mutable_heartbeat() = said[1].heartbeat();
+  Tell(answer);
+  said = Take();
+  ASSERT_THAT(said, SizeIs(1));
+  EXPECT_EQ(Duration(said[0].heartbeat().round_trip_ns()), milliseconds(3) + BatchPolicy().gather);
+}
+
+TEST_F(SessionTest, HeartbeatsComeEachSecondAndASilentServerIsLeft) {
+  Join();
+  loop_.Advance(milliseconds(3500));
+  EXPECT_THAT(Take(), SizeIs(3));
+  auto silent = channel_;
+  loop_.Advance(seconds(8));
+  EXPECT_TRUE(silent->closed());
+  EXPECT_NE(channel_, silent) << "it dialed again";
+}
+
+TEST_F(SessionTest, TheLeaseEndsWithoutAServer) {
+  Join();
+  server_up_ = false;
+  Break();
+  loop_.Advance(seconds(298));
+  EXPECT_THAT(over_, IsEmpty());
+  loop_.Advance(seconds(4));
+  EXPECT_THAT(over_, ElementsAre(Session::Over::kLeaseOver));
+  const int dials = dials_;
+  loop_.Advance(seconds(10));
+  EXPECT_EQ(dials_, dials);
+}
+
+TEST_F(SessionTest, TheServerMayEndOrRefuse) {
+  Join();
+  pb::ToAgent message;
+  message.mutable_shutdown()->set_reason("all done");
+  Tell(message);
+  EXPECT_THAT(over_, ElementsAre(Session::Over::kShutDown));
+  loop_.Advance(seconds(2));
+  EXPECT_EQ(dials_, 1);
+}
+
+TEST_F(SessionTest, ARefusalComesBeforeAnyWelcome) {
+  session_.Start();
+  pb::ToAgent message;
+  message.mutable_shutdown()->set_refused(true);
+  Tell(message);
+  EXPECT_THAT(over_, ElementsAre(Session::Over::kRefused));
+}
+
+TEST_F(SessionTest, AnotherRunInTheDirectoryIsNotServed) {
+  Join();
+  Break();
+  run_id_ = "another";
+  loop_.Advance(milliseconds(100));
+  EXPECT_THAT(over_, ElementsAre(Session::Over::kRefused));
+}
+
+TEST_F(SessionTest, GarbageEndsTheConnectionOnly) {
+  Join();
+  auto first = channel_;
+  channel_->Deliver("\xff\xff\xff garbage");
+  EXPECT_TRUE(first->closed());
+  loop_.Advance(milliseconds(100));
+  EXPECT_NE(channel_, first);
+  EXPECT_THAT(over_, IsEmpty());
+}
+
+}  // namespace
+}  // namespace harrow::agent

@@ -59,7 +59,7 @@ void Scheduler::Impl::SendAhead(NodeId id) {
       pick = remote.Take(*order, cards(), room);
     }
     if (!pick.task) {
-      if (!std::exchange(node.hungry, true)) hungry.push_back(id);
+      if (remote.live() == 0 && !std::exchange(node.hungry, true)) hungry.push_back(id);
       return;
     }
     const Task& task = tasks[pick.task.value];

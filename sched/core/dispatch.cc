@@ -27,7 +27,9 @@ void Scheduler::Impl::Dispatch() {
     }
     if (gang_look) StartGangs();
     ServeIdle();
-    while (trim_holds) TrimHolds();
+  }
+  while (trim_holds) TrimHolds();
+  if (!stopped) {
     for (size_t i = 0; i < touched.size(); ++i) SendAhead(touched[i]);
     FeedHungry();
     RecallForIdle();
@@ -45,7 +47,7 @@ void Scheduler::Impl::Dispatch() {
 /// One task for a node, if it has room for one that may run there.
 bool Scheduler::Impl::StartOne(NodeId id) {
   Node& node = nodes[id.value];
-  if (node.access != Node::Access::kOpen || node.gang || node.free_slots() == 0) return false;
+  if (stopped || node.access != Node::Access::kOpen || node.gang || node.free_slots() == 0) return false;
   const order::Room room = RoomOf(node);
   order::LaneId overtaken = order::kNoLane;
   TakenFrom from = TakenFrom::kNodeQueue;

@@ -94,7 +94,11 @@ void Scheduler::Impl::Retry(TaskId id) {
     SkipDependents(id);
   } else {
     SetState(task, TaskState::kWaiting);
-    if (task.waits == 0) newly_ready.push_back(uint64_t{id.value} << 32 | NodeId::kNone);
+    if (task.waits == 0) {
+      newly_ready.push_back(uint64_t{id.value} << 32 | NodeId::kNone);
+    } else {
+      CountWaits(id);  // it got a predecessor while in flight, which may have failed since
+    }
   }
 }
 

@@ -28,15 +28,17 @@ void Scheduler::Impl::Occupy(Node& node, order::LaneId id) {
   ++node.occupants;
 }
 
+/// What was sent ahead moves up: the agent has begun it by now.
 void Scheduler::Impl::Release(Node& node, order::LaneId id) {
   const order::Lane& lane = lanes[id];
   node.used_slots -= lane.whole_node ? std::max(lane.cores, node.total.slots) : lane.cores;
   node.used_gpus -= lane.gpus;
   node.used_memory -= lane.memory;
-  --node.occupants;
+  if (--node.occupants == 0) gang_look = true;
+  while (node.joined() && !node.ahead.empty() && node.free_slots() > 0) Begins(node.ahead.front());
 }
 
-/// An in-flight task is on its node no longer. What was sent ahead there moves up: the agent has begun it by now.
+/// An in-flight task is on its node no longer.
 void Scheduler::Impl::Vacate(TaskId id) {
   Task& task = tasks[id.value];
   Node& node = nodes[task.node.value];
@@ -61,8 +63,6 @@ void Scheduler::Impl::Vacate(TaskId id) {
     return;
   }
   Release(node, task.card.lane);
-  if (node.occupants == 0) gang_look = true;
-  while (node.joined() && !node.ahead.empty() && node.free_slots() > 0) Begins(node.ahead.front());
 }
 
 /// A task sent ahead has a slot now.

@@ -132,7 +132,9 @@ std::string Scheduler::Impl::FindBroken() const {
     for (order::LaneId lane = 0; lane < lanes.size(); ++lane) {
       if (IsGang(lane) || !room.Possible(lane) || !room.Fits(lane)) continue;
       if (node.queue.HasLive(lane) || remote.HasLive(lane) || (options.steal && lane_ready[lane] > 0)) {
-        return StrCat(who, "has room for a task of lane ", uint32_t{lane}, " that is ready");
+        return StrCat(who, "has room for a task of lane ", uint32_t{lane}, " that is ready; free slots ",
+                      node.free_slots(), ", in its own queue ", node.queue.HasLive(lane), ", in the remote queue ",
+                      remote.HasLive(lane));
       }
     }
   }

@@ -40,6 +40,7 @@ void Scheduler::Impl::Finish() {
   for (TaskId root : skip_roots) SkipDependents(root);
   skip_roots.clear();
   EnqueueReady();
+  if (timed_lanes && counts.ready > 0 && counts.sent + counts.running == 0) SkipWithoutTime();
   Dispatch();
   CountBytes();
   CheckComplete();
@@ -50,19 +51,17 @@ void Scheduler::Impl::FindClosedLanes() {
   for (size_t lane = 0; lane < lanes.size(); ++lane) {
     const Duration limit = lanes[lane].time_limit;
     const bool closed = limit.count() > 0 && end != Time::max() && (end - now) < limit;
-    // Reopened when the allocation was given more time: idle nodes must look again.
-    if (lane_closed[lane] != 0 && !closed && !std::exchange(lane_states[lane].pushed, true)) {
-      pushed.push_back(static_cast<order::LaneId>(lane));
-      ++room_version;
+    if (lane_closed[lane] != 0 && !closed) {
+      // The allocation was given more time: idle nodes must look again.
+      for (uint32_t n = 0; n < nodes.size(); ++n) Touch(NodeId(n));
+      gang_look = true;
     }
     lane_closed[lane] = closed;
   }
 }
 
 void Scheduler::Impl::CheckComplete() {
-  if (complete || !told_tasks || counts.sent + counts.running > 0) return;
-  if (counts.ready > 0 && timed_lanes) SkipWithoutTime();
-  if (counts.waiting + counts.ready > 0) return;
+  if (complete || !told_tasks || counts.waiting + counts.ready + counts.sent + counts.running > 0) return;
   complete = true;
   actions->push_back(RunComplete{});
 }

@@ -191,13 +191,14 @@ bool JobDirectoryPath(const char* local, uint32_t id, char (&path)[kPathSize]) {
   return n > 0 && static_cast<size_t>(n) < sizeof path;
 }
 
-bool MakeJobDirectory(const char* local, const Job& job) {
+Made MakeJobDirectory(const char* local, const Job& job) {
   Fd base(OpenBase(local, true));
   if (base < 0) {
     LogBase(local, "no job directory");
-    return false;
+    return Made::kNot;
   }
   bool ok = WriteMarker(base, job);
+  const Made made = ok ? Made::kNow : Made::kBefore;
   if (!ok && errno == EEXIST) {
     Marker marker;
     ok = ReadMarker(base, MarkerName(job.id), &marker);
@@ -214,9 +215,9 @@ bool MakeJobDirectory(const char* local, const Job& job) {
   }
   if (!ok || !MakeDirectory(base, job)) {
     LogError("no job directory: %s/harrow/%u: %s", local, job.id, strerror(errno));
-    return false;
+    return Made::kNot;
   }
-  return true;
+  return made;
 }
 
 void RemoveJobDirectory(const char* local, const Job& job) {

@@ -18,9 +18,10 @@ constexpr size_t kPathSize = 640;
 /// LOCAL/harrow/ID.
 bool JobDirectoryPath(const char* local, uint32_t id, char (&path)[kPathSize]);
 
-/// Makes the private directory of a job (0700, the user's) with its marker; done already is fine. False:
+enum class Made { kNow, kBefore, kNot };
+/// Makes the private directory of a job (0700, the user's) with its marker, unless another step has. kNot:
 /// there is none, and one line was logged. Runs with the rights of slurmd's user.
-bool MakeJobDirectory(const char* local, const Job& job);
+Made MakeJobDirectory(const char* local, const Job& job);
 
 /// At the job's end: ends its processes, accounts for its runs, removes its directory and then its marker.
 /// Without a marker nothing. What could not be done is one logged line; the marker then stays for

@@ -47,9 +47,7 @@ void RemotePostOptions(spank_t spank, int argc, char** argv) {
     }
     return;
   }
-  const Policy policy = ParsePolicy(argc, argv, [](const char* argument, const char* expected) {
-    LogNotice("plugstack argument '%.100s' has no effect; it should be %s", argument, expected);
-  });
+  const Policy policy = ParsePolicy(argc, argv, nullptr);
   spank_unsetenv(spank, kVariable);
   ExportSettings(spank, policy, CurrentRequest(), Set);
   Job job;
@@ -64,7 +62,14 @@ void RemotePostOptions(spank_t spank, int argc, char** argv) {
   if (spank_getenv(spank, "SLURM_JOB_ID", leader, sizeof leader) == ESPANK_SUCCESS) {
     job.leader = static_cast<uint32_t>(strtoul(leader, nullptr, 10));
   }
-  if (MakeJobDirectory(policy.local, job)) Set(spank, kVariable, path);
+  const Made made = MakeJobDirectory(policy.local, job);
+  if (made != Made::kNot) Set(spank, kVariable, path);
+  // Once a job and node, as the arguments may have changed since slurmd started.
+  if (made == Made::kNow) {
+    ParsePolicy(argc, argv, [](const char* argument, const char* expected) {
+      LogNotice("plugstack argument '%.100s' has no effect; it should be %s", argument, expected);
+    });
+  }
 }
 
 // A job container may have mounted something of its own over LOCAL (job_container/tmpfs with /tmp): then the

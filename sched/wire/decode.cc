@@ -1,0 +1,97 @@
+#include "wire/decode.h"
+
+#include <limits>
+
+#include "base/text.h"
+
+namespace harrow::wire {
+namespace {
+
+constexpr uint32_t kNoId = std::numeric_limits<uint32_t>::max();
+constexpr uint32_t kForms = 4;  // of graph::CommandForm
+constexpr size_t kLongestName = 4096;
+
+Status Wrong(std::string_view what) {
+  return Status(Code::kDamaged, StrCat("a message is not as agreed: ", what));
+}
+
+template <class Message>
+Status Parse(std::string_view bytes, Message* out) {
+  if (bytes.size() > std::numeric_limits<int>::max() ||
+      !out->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return Wrong("it cannot be read");
+  }
+  return {};
+}
+
+template <class Ids>
+bool AllIds(const Ids& ids) {
+  for (uint32_t id : ids) {
+    if (id == kNoId) return false;
+  }
+  return true;
+}
+
+Status Check(const pb::Attempt& a, bool ended) {
+  if (a.task() == kNoId) return Wrong("an attempt of no task");
+  if (a.attempt() == 0) return Wrong("attempts count from 1");
+  if (!pb::Attempt::End_IsValid(a.end()))
+    return Wrong(StrCat("an attempt ended in way ", static_cast<int>(a.end())));
+  if (ended == (a.end() == pb::Attempt::RUNNING))
+    return Wrong(ended ? "an end without an end" : "running, and ended");
+  for (int64_t size : a.output_sizes()) {
+    if (size < -1) return Wrong("an output of negative size");
+  }
+  return {};
+}
+
+Status Check(const pb::NodeDescription& node) {
+  if (node.name().empty() || node.name().size() > kLongestName) return Wrong("a node without a name");
+  return {};
+}
+
+}  // namespace
+
+Status Decode(std::string_view bytes, pb::FromAgent* out) {
+  HARROW_RETURN_IF_ERROR(Parse(bytes, out));
+  if (out->has_hello()) {
+    HARROW_RETURN_IF_ERROR(Check(out->hello().node()));
+    for (const pb::Attempt& a : out->hello().running()) HARROW_RETURN_IF_ERROR(Check(a, false));
+    if (!AllIds(out->hello().queued())) return Wrong("no task is queued");
+  }
+  if (out->started().task_size() != out->started().start_ns_size())
+    return Wrong("starts without their times");
+  if (!AllIds(out->started().task())) return Wrong("no task was started");
+  for (const pb::TasksEnded& ended : out->ended()) {
+    for (const pb::Attempt& a : ended.attempt()) HARROW_RETURN_IF_ERROR(Check(a, true));
+  }
+  if (!AllIds(out->returned().task())) return Wrong("no task was returned");
+  return {};
+}
+
+Status Decode(std::string_view bytes, pb::ToAgent* out) {
+  HARROW_RETURN_IF_ERROR(Parse(bytes, out));
+  for (const pb::Profile& p : out->profile()) {
+    if (p.id() == kNoId) return Wrong("a profile without a number");
+  }
+  for (const pb::Task& t : out->start()) {
+    if (t.id() == kNoId || t.profile() == kNoId) return Wrong("a task without a number or profile");
+    if (t.attempt() == 0) return Wrong("attempts count from 1");
+    if (t.form() >= kForms) return Wrong(StrCat("a command of form ", t.form()));
+  }
+  if (!AllIds(out->take_back())) return Wrong("no task to take back");
+  if (!AllIds(out->cancel().task())) return Wrong("no task to cancel");
+  return {};
+}
+
+Status Decode(std::string_view bytes, pb::FromClient* out) {
+  return Parse(bytes, out);
+}
+
+Status Decode(std::string_view bytes, pb::ToClient* out) {
+  HARROW_RETURN_IF_ERROR(Parse(bytes, out));
+  for (const pb::Attempt& a : out->ended()) HARROW_RETURN_IF_ERROR(Check(a, true));
+  return {};
+}
+
+}  // namespace harrow::wire

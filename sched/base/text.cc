@@ -181,6 +181,12 @@ size_t EditDistance(std::string_view a, std::string_view b, size_t limit) {
   return previous[b.size()];
 }
 
+size_t CommonPrefix(std::string_view a, std::string_view b) {
+  size_t n = 0;
+  while (n < a.size() && n < b.size() && Lower(a[n]) == Lower(b[n])) ++n;
+  return n;
+}
+
 std::string Print(const char* format, auto... values) {
   char buffer[64];
   const int n = std::snprintf(buffer, sizeof buffer, format, values...);
@@ -304,11 +310,9 @@ std::optional<std::string_view> Suggest(std::string_view word,
   std::optional<std::string_view> found;
   for (std::string_view candidate : candidates) {
     size_t distance = EditDistance(word, candidate, limit);
-    const std::string_view shorter = word.size() < candidate.size() ? word : candidate;
-    if (distance > limit && shorter.size() >= 3 &&
-        EditDistance(word.substr(0, shorter.size()), candidate.substr(0, shorter.size()), 0) == 0) {
-      distance = limit;  // one is the beginning of the other: "mem", "memory"
-    }
+    // A long common beginning counts as near: "mem" and "memory", "retry" and "retries".
+    const size_t common = CommonPrefix(word, candidate);
+    if (distance > limit && common >= 3 && common * 4 >= word.size() * 3) distance = limit;
     if (distance < best) {
       best = distance;
       found = candidate;

@@ -28,7 +28,7 @@ namespace harrow::formats {
 namespace {
 
 // More than any real flow has; each costs memory.
-constexpr uint64_t kMostLinks = 100'000'000;
+constexpr uint64_t kMostLinks = 50'000'000;
 
 /// Texts of one template with their braces parsed; none where one was wrong.
 struct ParsedText {
@@ -406,15 +406,10 @@ struct FlowBuilder::Impl {
   }
 
   void Link() {
+    if (!LinksAreFew()) return;
     for (const After& after : waits) {
       if (problems->full()) return;
       if (const auto named = templates.find(after.name); named != templates.end()) {
-        links += named->second.count;
-        if (links > kMostLinks) {
-          problems->AddLast(after.place, StrCat("after means more than ", kMostLinks,
-                                                " pairs of tasks; put one task between the two families"));
-          return;
-        }
         for (uint64_t n = 0; n < named->second.count; ++n) {
           graph->AddDependency(TaskId(named->second.first.value + static_cast<uint32_t>(n)), after.task);
         }
@@ -429,6 +424,19 @@ struct FlowBuilder::Impl {
       }
     }
     CheckNeeded();
+  }
+
+  bool LinksAreFew() {
+    for (const After& after : waits) {
+      const auto named = templates.find(after.name);
+      if (named == templates.end()) continue;
+      links += named->second.count;
+      if (links <= kMostLinks) continue;
+      problems->AddLast(after.place, StrCat("after means more than ", kMostLinks,
+                                            " pairs of tasks; put one task between the two families"));
+      return false;
+    }
+    return true;
   }
 
   /// By its full name. Graph::FindTask is for a sealed graph, and takes numbers as well.

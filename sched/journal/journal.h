@@ -40,6 +40,9 @@ struct AttemptRecord {
   std::string message;
   std::string cores;                // PUs it was pinned to, as a list "0-3,8"; empty: not pinned
   int64_t local_bytes = 0, remote_bytes = 0;  // input bytes by where they were when assigned
+  TaskId output_task;               // the task's number when the output was written, if a resumed run gave it another
+
+  TaskId OutputTask() const { return output_task ? output_task : task; }
   bool operator==(const AttemptRecord&) const = default;
 };
 struct TaskRecord {

@@ -12,7 +12,7 @@ CREATE TABLE attempt (id INTEGER PRIMARY KEY, task INTEGER NOT NULL, attempt INT
   user_us INTEGER NOT NULL, system_us INTEGER NOT NULL, max_rss_kib INTEGER NOT NULL, output_file INTEGER NOT NULL,
   output_offset INTEGER NOT NULL, stdout_bytes INTEGER NOT NULL, stderr_bytes INTEGER NOT NULL,
   output_truncated INTEGER NOT NULL, message TEXT NOT NULL, cores TEXT NOT NULL, local_bytes INTEGER NOT NULL,
-  remote_bytes INTEGER NOT NULL);
+  remote_bytes INTEGER NOT NULL, output_task INTEGER);
 CREATE TABLE fate (id INTEGER PRIMARY KEY, task INTEGER NOT NULL, fate INTEGER NOT NULL, because INTEGER);
 CREATE TABLE node (id INTEGER PRIMARY KEY, node INTEGER, name TEXT NOT NULL, slots INTEGER NOT NULL,
   incarnation INTEGER NOT NULL, output_file INTEGER NOT NULL, joined_ns INTEGER NOT NULL, left_ns INTEGER NOT NULL,

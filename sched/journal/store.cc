@@ -47,7 +47,7 @@ void VisitFields(R& r, V& v) {
         v(r.system_us);
     v(r.max_rss_kib), v(r.output_file), v(r.output_offset), v(r.stdout_bytes), v(r.stderr_bytes),
         v(r.output_truncated);
-    v(r.message), v(r.cores), v(r.local_bytes), v(r.remote_bytes);
+    v(r.message), v(r.cores), v(r.local_bytes), v(r.remote_bytes), v(r.output_task);
   } else if constexpr (std::is_same_v<T, FateRecord>) {
     v(r.task), v(r.fate), v(r.because);
   } else if constexpr (std::is_same_v<T, NodeRecord>) {

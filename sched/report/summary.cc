@@ -155,7 +155,7 @@ std::vector<Failure> FirstFailures(const journal::History& history, output::Read
     Failure failure{
         run.TaskName(attempt.task), attempt.attempt, run.NodeName(attempt.node), EndText(attempt), "", false};
     if (reader && attempt.stderr_bytes > 0) {
-      auto tail = reader->Tail(attempt.output_file, attempt.output_offset, attempt.task, attempt.attempt,
+      auto tail = reader->Tail(attempt.output_file, attempt.output_offset, attempt.OutputTask(), attempt.attempt,
                                output::Stream::kStderr, kTailBytes);
       if (tail.ok()) {
         failure.cut = attempt.stderr_bytes > tail->size();

@@ -116,6 +116,7 @@ Status WriteRenumbered(const std::string& directory, const ResumePlan& plan, con
   for (journal::AttemptRecord record : history.attempts) {
     const auto found = now.find(record.task.value);
     if (found == now.end()) continue;
+    record.output_task = record.OutputTask();
     record.task = found->second;
     journal.Add(std::move(record));
   }

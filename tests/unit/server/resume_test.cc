@@ -178,6 +178,8 @@ TEST_F(ApplyResumeTest, RenumberedKeepsWhatIsKnown) {
   ASSERT_EQ(after.attempts.size(), 3u);
   EXPECT_EQ(after.attempts[2].task, TaskId(3));
   EXPECT_EQ(after.attempts[2].code, 1);
+  EXPECT_EQ(after.attempts[2].OutputTask(), TaskId(3)) << "where its output is found";
+  EXPECT_EQ(after.attempts[0].OutputTask(), TaskId(0));
   const Result<StoredFlow> flow = ReadFlow(fs_, run_dir_);
   ASSERT_TRUE(flow.ok());
   EXPECT_EQ(flow->graph.task_count(), 4u);

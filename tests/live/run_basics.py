@@ -1,0 +1,312 @@
+#!/usr/bin/env python3
+"""Whole runs: what is run, recorded, printed and refused.   usage: run_basics.py HARROW [TEST...]"""
+import glob
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import run_support
+from run_support import Harrow, Skipped, check, lines_of, query, same, wait_for, write
+
+
+def test_journal_equals_what_the_tasks_say(directory, program):
+    """An outside witness: each task appends its number and pid itself."""
+    harrow = Harrow(program, directory)
+    write(f"{directory}/tasks.txt", "".join(f"echo {i} $$ >> witness; exit {3 if i % 50 == 7 else 0}\n" for i in range(300)))
+    result = harrow("run", "--run-dir", "r", "--slots", "4", "tasks.txt", code=1)
+    check("done 294 of 300, failed 6" in result.out, result)
+    witness = [int(line.split()[0]) for line in lines_of(f"{directory}/witness")]
+    same(sorted(witness), list(range(300)), "each task once")
+    run = f"{directory}/r"
+    same(query(run, "SELECT count(*) FROM attempt")[0][0], 300)
+    same(query(run, "SELECT id, state FROM tasks ORDER BY id"),
+         [(i, "failed" if i % 50 == 7 else "done") for i in range(300)])
+    same(query(run, "SELECT DISTINCT code FROM attempts WHERE outcome = 'exited' ORDER BY code"), [(0,), (3,)])
+    same(query(run, "PRAGMA integrity_check"), [("ok",)])
+    same(sorted(os.listdir(run)), ["flow", "journal.acknowledged", "journal.db", "log", "output"], "no WAL, owner or server is left")
+    check("harrow logs --failed" in result.err and "exit 3" in result.err, result)
+
+
+def test_output_is_captured(directory, program):
+    harrow = Harrow(program, directory)
+    write(f"{directory}/tasks.txt", "".join(f"echo out {i}; echo err {i} >&2\n" for i in range(20)))
+    harrow("run", "--run-dir", "r", "tasks.txt", code=0)
+    for i in (0, 7, 19):
+        logs = harrow("logs", "--run-dir", "r", f"#{i + 1}", code=0)
+        check(f"out {i}" in logs.out and f"err {i}" in logs.err, logs)
+
+
+def test_dependencies_and_skips(directory, program):
+    harrow = Harrow(program, directory)
+    write(f"{directory}/flow.toml", """
+[[task]]
+name = "good"
+command = "echo x > good.txt"
+out = ["good.txt"]
+[[task]]
+name = "use"
+command = "cat good.txt > used.txt"
+in = ["good.txt"]
+out = ["used.txt"]
+[[task]]
+name = "bad"
+command = "echo broken >&2; exit 9"
+out = ["bad.txt"]
+[[task]]
+name = "after-bad"
+command = "touch never"
+in = ["bad.txt"]
+""")
+    result = harrow("run", "--run-dir", "r", "--json", "flow.toml", code=1)
+    document = json.loads(result.out)
+    same({k: document["tasks"][k] for k in ("total", "done", "failed", "skipped", "running")},
+         {"total": 4, "done": 2, "failed": 1, "skipped": 1, "running": 0})
+    check(document["version"] >= 1 and document["makespan_s"] > 0 and "core_utilisation" in document, document)
+    check("broken" in json.dumps(document), "the failure's stderr is told", document)
+    check(not os.path.exists(f"{directory}/never"), "a task ran without its input")
+    same(query(f"{directory}/r", "SELECT state, because FROM tasks WHERE name = 'after-bad'"), [("skipped", "bad")])
+
+
+def test_retries(directory, program):
+    harrow = Harrow(program, directory)
+    write(f"{directory}/tasks.txt", "echo x >> tries; test $(wc -l < tries) -ge 3\n")
+    harrow("run", "--run-dir", "r", "--retries", "3", "tasks.txt", code=0)
+    same(len(lines_of(f"{directory}/tries")), 3)
+    same(query(f"{directory}/r", "SELECT attempt, code FROM attempts ORDER BY attempt"), [(1, 1), (2, 1), (3, 0)])
+
+
+def test_max_failures_and_fail_fast(directory, program):
+    harrow = Harrow(program, directory)
+    write(f"{directory}/tasks.txt", "false\n" * 50)
+    harrow("run", "--run-dir", "r1", "--slots", "1", "--max-failures", "3", "tasks.txt", code=1)
+    failed = query(f"{directory}/r1", "SELECT count(*) FROM tasks WHERE state = 'failed'")[0][0]
+    check(3 <= failed < 50, failed, "failed")
+    write(f"{directory}/more.txt", "sleep 60\nfalse\nsleep 60\n")
+    start = time.monotonic()
+    harrow("run", "--run-dir", "r2", "--slots", "3", "--fail-fast", "more.txt", code=1)
+    check(time.monotonic() - start < 40, "fail-fast did not end the others")
+
+
+def test_a_used_directory_is_not_touched(directory, program):
+    harrow = Harrow(program, directory)
+    write(f"{directory}/tasks.txt", "true\n")
+    harrow("run", "--run-dir", "r", "tasks.txt", code=0)
+    before = subprocess.check_output("find r -type f | sort | xargs md5sum; stat -c %Y r/*", shell=True, cwd=directory)
+    result = harrow("run", "--run-dir", "r", "tasks.txt", code=2)
+    same(len(result.err.splitlines()), 1, result)
+    check("--resume" in result.err, result)
+    same(subprocess.check_output("find r -type f | sort | xargs md5sum; stat -c %Y r/*", shell=True, cwd=directory), before)
+
+
+def test_two_keepers_cannot_share_a_run(directory, program):
+    harrow = Harrow(program, directory)
+    write(f"{directory}/tasks.txt", "touch began; sleep 30\n")
+    first = harrow.start("run", "--run-dir", "r", "tasks.txt")
+    try:
+        wait_for(lambda: os.path.exists(f"{directory}/began"))
+        second = harrow("run", "--resume", "--run-dir", "r")
+        check(second.code == 2 and len(second.err.splitlines()) == 1, second)
+    finally:
+        first.send_signal(signal.SIGINT)
+        same(first.wait(30), 128 + signal.SIGINT)
+
+
+def test_interrupt_and_resume(directory, program):
+    harrow = Harrow(program, directory)
+    write(f"{directory}/tasks.txt", "".join(f"echo {i} >> began; test -e go || sleep 60; echo {i} >> ended\n" for i in range(6)) +
+          "echo quick >> began; echo quick >> ended\n")
+    first = harrow.start("run", "--run-dir", "r", "--slots", "7", "tasks.txt")
+    wait_for(lambda: len(lines_of(f"{directory}/began")) == 7 and lines_of(f"{directory}/ended"))
+    time.sleep(0.5)
+    first.send_signal(signal.SIGTERM)
+    same(first.wait(30), 128 + signal.SIGTERM)
+    said = open(f"{directory}/harrow.out").read()
+    check("harrow run --resume" in said and "6 tasks open" in said, said)
+    wait_for(lambda: not run_support.of_run(f"{directory}/r", "agent"))
+    write(f"{directory}/go", "")
+    result = harrow("run", "--resume", "--run-dir", "r", code=0)
+    check("1 of 7 tasks are done" in result.err, result)
+    same(sorted(lines_of(f"{directory}/ended")), ["0", "1", "2", "3", "4", "5", "quick"])
+    same(lines_of(f"{directory}/began").count("quick"), 1)
+
+
+def test_a_second_signal_ends_at_once(directory, program):
+    harrow = Harrow(program, directory)
+    write(f"{directory}/tasks.txt", "trap '' TERM; touch began; sleep 77.7\n")
+    first = harrow.start("run", "--run-dir", "r", "tasks.txt")
+    wait_for(lambda: os.path.exists(f"{directory}/began"))
+    first.send_signal(signal.SIGINT)
+    wait_for(lambda: "once more" in open(f"{directory}/harrow.out").read())
+    first.send_signal(signal.SIGINT)
+    start = time.monotonic()
+    same(first.wait(30), 128 + signal.SIGINT)
+    check(time.monotonic() - start < 5, "it took too long")
+    wait_for(lambda: not run_support.with_word("77.7"), 5)
+
+
+def test_nothing_survives_a_run(directory, program):
+    """Children that fork twice or make a session of their own end with the run."""
+    harrow = Harrow(program, directory)
+    write(f"{directory}/tasks.txt", "setsid sleep 991.25 & (sleep 992.25 & ) ; setsid sh -c 'sleep 993.25 & exit' ; true\n")
+    harrow("run", "--run-dir", "r", "tasks.txt", code=0)
+    for word in ("991.25", "992.25", "993.25"):
+        wait_for(lambda: not run_support.with_word(word), 5)
+
+
+def test_pretend_nodes(directory, program):
+    harrow = Harrow(program, directory)
+    write(f"{directory}/tasks.txt", "echo $HARROW_NODE >> nodes; sleep 0.3\n" * 40)
+    harrow("run", "--run-dir", "r", "--slots", "2", "--local-nodes", "4", "tasks.txt", code=0)
+    same(sorted(set(lines_of(f"{directory}/nodes"))), ["local0", "local1", "local2", "local3"])
+    same(query(f"{directory}/r", "SELECT count(DISTINCT node) FROM attempts"), [(4,)])
+
+
+def test_orders_and_input_forms(directory, program):
+    harrow = Harrow(program, directory)
+    for number, order in enumerate(("fifo", "lifo", "hrf", "lifo+hrf", "rank+hrf")):
+        harrow("run", "--run-dir", f"r{number}", "--order", order, "-", stdin="true\ntrue\n", code=0)
+    harrow("run", "--run-dir", "r9", "--lines", write(f"{directory}/odd.sh", "true\n"), code=0)
+    bad = harrow("run", "--run-dir", "r10", "--order", "fastest", "-", stdin="true\n", code=2)
+    check("fifo" in bad.err and not os.path.exists(f"{directory}/r10"), bad)
+
+
+def test_target_stale_and_dry_run(directory, program):
+    harrow = Harrow(program, directory)
+    write(f"{directory}/in.txt", "1\n")
+    flow = write(f"{directory}/flow.toml", """
+[[task]]
+name = "one"
+command = "cat in.txt > one.txt; echo one >> ran"
+in = ["in.txt"]
+out = ["one.txt"]
+[[task]]
+name = "two"
+command = "cat one.txt > two.txt; echo two >> ran"
+in = ["one.txt"]
+out = ["two.txt"]
+[[task]]
+name = "other"
+command = "touch other.txt; echo other >> ran"
+out = ["other.txt"]
+""")
+    dry = harrow("run", "--dry-run", "--target", "two", flow, code=0)
+    same([line.split("\t")[0] for line in dry.out.splitlines()], ["one", "two"])
+    check(not glob.glob(f"{directory}/harrow-*"), "a dry run made a run directory")
+    result = harrow("run", "--run-dir", "r1", "--target", "two", flow, code=0)
+    check("done 2 of 2" in result.out, result)
+    same(lines_of(f"{directory}/ran"), ["one", "two"])
+    harrow("run", "--run-dir", "r2", "--stale", flow, code=0)
+    same(lines_of(f"{directory}/ran"), ["one", "two", "other"])
+    later = time.time() + 5
+    os.utime(f"{directory}/in.txt", (later, later))
+    harrow("run", "--run-dir", "r3", "--stale", flow, code=0)
+    same(lines_of(f"{directory}/ran"), ["one", "two", "other", "one", "two"])
+    unknown = harrow("run", "--target", "tow", flow, code=2)
+    check("two" in unknown.err and len(unknown.err.splitlines()) == 1, unknown)
+
+
+def test_bad_places(directory, program):
+    harrow = Harrow(program, directory)
+    write(f"{directory}/tasks.txt", "true\n")
+    write(f"{directory}/file", "")
+    for place in ("file/r", "/proc/harrow-run"):
+        result = harrow("run", "--run-dir", place, "tasks.txt")
+        check(result.code in (2, 3) and len(result.err.splitlines()) == 1, result)
+    result = harrow("run", "--resume", "--run-dir", "nowhere", code=2)
+    same(len(result.err.splitlines()), 1, result)
+    result = harrow("run", code=2)
+    check("no flow file" in result.err, result)
+    result = harrow("run", "--reusme", "tasks.txt", code=2)
+    check("--resume" in result.err, result)
+    result = harrow("rnu", code=2)
+    check("'run'" in result.err, result)
+
+
+def test_a_read_only_directory(directory, program):
+    if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode != 0:
+        raise Skipped("mounting needs root")
+    harrow = Harrow(program, directory)
+    write(f"{directory}/tasks.txt", "true\n")
+    os.mkdir(f"{directory}/ro")
+    done = subprocess.run(["unshare", "-m", "sh", "-c", f"mount -t tmpfs -o ro none {directory}/ro && exec {harrow.program} run --run-dir ro/r tasks.txt"],
+                          cwd=directory, env=harrow.env, text=True, capture_output=True, timeout=60)
+    check(done.returncode == 3 and len(done.stderr.splitlines()) == 1 and "ead-only" in done.stderr, done)
+
+
+def test_a_full_disk(directory, program):
+    """The run directory's disk fills up while tasks run: one line, exit 3, and --resume goes on without repeating what is recorded."""
+    if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode != 0:
+        raise Skipped("mounting needs root")
+    harrow = Harrow(program, directory)
+    write(f"{directory}/tasks.txt", "".join(f"echo {i} >> {directory}/witness\n" for i in range(20000)))
+    os.mkdir(f"{directory}/small")
+    script = f"""mount -t tmpfs -o size=1500k none small
+{harrow.program} run --progress none --run-dir small/r tasks.txt >first.out 2>first.err; echo $? >first.code
+cp -r small/r copy
+mount -o remount,size=200m small
+{harrow.program} run --progress none --resume --run-dir small/r >second.out 2>second.err; echo $? >second.code
+cp small/r/journal.db done.db
+"""
+    subprocess.run(["unshare", "-m", "sh", "-c", script], cwd=directory, env=harrow.env, timeout=280, check=True)
+    same(lines_of(f"{directory}/first.code"), ["3"], open(f"{directory}/first.err").read())
+    check("full" in open(f"{directory}/first.err").read() or "space" in open(f"{directory}/first.err").read(),
+          open(f"{directory}/first.err").read())
+    same(lines_of(f"{directory}/second.code"), ["0"], open(f"{directory}/second.err").read())
+    recorded = int(lines_of(f"{directory}/second.err")[0].split()[1])
+    check(recorded > 0, "nothing was recorded before the disk was full")
+    witness = lines_of(f"{directory}/witness")
+    same(sorted(set(witness), key=int), [str(i) for i in range(20000)])
+    check(len(witness) - 20000 < 20000 - recorded + 1, "tasks that were recorded ran again")
+
+
+def test_a_damaged_journal(directory, program):
+    harrow = Harrow(program, directory)
+    write(f"{directory}/tasks.txt", "echo $HARROW_TASK_ID >> ran; test -e go\n" * 30)
+    harrow("run", "--run-dir", "r", "tasks.txt", code=1)
+    data = bytearray(open(f"{directory}/r/journal.db", "rb").read())
+    data[len(data) // 2] ^= 0x10
+    open(f"{directory}/r/journal.db", "wb").write(data)
+    before = lines_of(f"{directory}/ran")
+    result = harrow("run", "--resume", "--run-dir", "r", code=3)
+    same(len(result.err.splitlines()), 1, result)
+    same(lines_of(f"{directory}/ran"), before, "something ran")
+    same(open(f"{directory}/r/journal.db", "rb").read(), bytes(data), "the journal was changed")
+
+
+def test_many_kinds_of_ends(directory, program):
+    harrow = Harrow(program, directory)
+    write(f"{directory}/flow.toml", """
+[[task]]
+name = "signal"
+command = "kill -SEGV $$"
+[[task]]
+name = "late"
+command = "sleep 60"
+time = "1s"
+[[task]]
+name = "missing"
+command = "no-such-program-anywhere"
+[[task]]
+name = "wide"
+command = "true"
+cores = 4000
+""")
+    result = harrow("run", "--run-dir", "r", "flow.toml", code=1)
+    same(dict(query(f"{directory}/r", "SELECT task, outcome FROM attempts")),
+         {"signal": "signaled", "late": "timed_out", "missing": "not_started", "wide": "not_started"})
+    for words in ("no-such-program-anywhere", "4000 cores", "signal 11"):
+        check(words in result.err, words, "is not told", result)
+
+
+def main():
+    program = sys.argv[1]
+    if len(sys.argv) > 2:
+        for name in [n for n in globals() if n.startswith("test_") and n not in sys.argv[2:]]:
+            del globals()[name]
+    run_support.tests_of(sys.modules[__name__], program)
+
+
+run_support.tell(main)

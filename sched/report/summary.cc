@@ -123,6 +123,8 @@ ProgressView FiguresOf(const RunView& run) {
         break;
     }
   }
+  // Open tasks that the last session did not want (run --target, --stale).
+  view.total -= std::min<uint64_t>(view.open(), static_cast<uint64_t>(run.NumberFact("unwanted").value_or(0)));
   view.attempts = history.attempts.size();
   for (const journal::AttemptRecord& attempt : history.attempts) {
     if (attempt.end == journal::End::kLost) ++view.losses;

@@ -119,6 +119,7 @@ Status RunDriver::Restore(const journal::History& history) {
   if (!recorder_.Restore(history)) {
     return Status(Code::kDamaged, "the journal names tasks that the run's flow does not have");
   }
+  for (uint32_t i = 0; i < flow_.unwanted.size(); ++i) unwanted_ += IsUnwanted(TaskId(i)) ? 1 : 0;
   std::vector<journal::NodeRecord> records = history.nodes;
   std::stable_sort(
       records.begin(), records.end(),
@@ -158,7 +159,6 @@ bool RunDriver::IsUnwanted(TaskId task) const {
 }
 
 void RunDriver::Begin(const Moment& moment) {
-  for (uint32_t i = 0; i < flow_.unwanted.size(); ++i) unwanted_ += IsUnwanted(TaskId(i)) ? 1 : 0;
   phase_ = Phase::kGathering;
   if (awaited_.empty()) EndGathering(moment);
 }
@@ -544,9 +544,11 @@ void RunDriver::Settle(const Moment& moment, const core::TaskSettled& settled) {
   // What an interruption or the time limit kept from running stays open: --resume goes on there.
   const bool stays_open = settled.reason == core::Reason::kInterrupted ||
                           settled.reason == core::Reason::kNoTimeLeft ||
-                          (interrupted_ && settled.reason == core::Reason::kStopped);
+                          (interrupted_ && settled.reason == core::Reason::kStopped) ||
+                          (settled.reason == core::Reason::kDependency && settled.because &&
+                           recorder_.fate(settled.because) == journal::TaskFate::kOpen);
   if (stays_open) {
-    left_open_ = true;
+    left_open_ += settled.state == core::FinalState::kSkipped ? 1 : 0;
     return;
   }
   if (settled.reason == core::Reason::kNoNodeFits) {
@@ -662,7 +664,7 @@ void RunDriver::Snapshot(const Moment& moment, bool with_nodes, pb::Progress* pr
   progress->set_total(graph_.task_count() - unwanted_);
   progress->set_done(counts.done > unwanted_ ? counts.done - unwanted_ : 0);
   progress->set_failed(counts.failed);
-  progress->set_skipped(counts.skipped);
+  progress->set_skipped(counts.skipped - left_open_);
   progress->set_cancelled(counts.cancelled);
   progress->set_running(std::min<uint64_t>(counts.running + counts.sent, nodes_.joined_slots()));
   progress->set_attempts(earlier_attempts_ + counts.attempts);

@@ -76,9 +76,11 @@ class RunDriver {
 
   /// Nothing is left to do, or nothing can be done any more.
   bool complete() const { return complete_; }
+  /// How many tasks are open and not to be run; known from Restore on.
+  uint64_t unwanted() const { return unwanted_; }
   bool interrupted() const { return interrupted_; }
   /// Tasks are open because there was no time for them; the run can be resumed.
-  bool left_open() const { return left_open_; }
+  bool left_open() const { return left_open_ > 0; }
   bool agents_connected() const { return nodes_.connected_count() > 0; }
   bool gathering() const { return phase_ == Phase::kGathering; }
 
@@ -142,7 +144,8 @@ class RunDriver {
   std::unordered_map<uint32_t, InputBytes> input_bytes_;  // of tasks that are out, where not 0
   std::vector<core::Event> events_;
   std::vector<core::Action> actions_;
-  bool wake_pending_ = false, complete_ = false, interrupted_ = false, left_open_ = false;
+  bool wake_pending_ = false, complete_ = false, interrupted_ = false;
+  uint64_t left_open_ = 0;  // settled as skipped by the scheduler, and open all the same
 
   // figures: of earlier servers and of this one
   uint64_t unwanted_ = 0;  // tasks not needed and not done before

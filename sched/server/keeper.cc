@@ -271,6 +271,12 @@ void Keeper::Impl::EndRun(ServerEnd how) {
   if (ending) return;
   ending = true;
   end.end = how;
+  // Agents that were told have ended by then; one that had not found the server yet is told by signal.
+  loop->After(kGrace, [this] {
+    for (const Child& warden : wardens) {
+      if (warden.pid > 0) kill(warden.pid, SIGTERM);
+    }
+  });
   loop->After(kAgentsLeave, [this] { loop->Stop(); });
   StopWhenAlone();
 }

@@ -99,7 +99,6 @@ Status WriteRenumbered(const std::string& directory, const ResumePlan& plan, con
   std::vector<journal::TaskRecord> tasks;
   for (uint32_t i = 0; i < graph.task_count(); ++i) {
     const TaskId task(i);
-    if (!plan.earlier[i]) continue;
     tasks.push_back({.task = task,
                      .name = graph.TaskName(task),
                      .kind = graph.kind(task) ? std::string(graph.kind_name(graph.kind(task))) : "",

@@ -218,6 +218,7 @@ void Server::Impl::RecordStart(const journal::History& history) {
   recorder.Fact("submit_dir", settings.submit_dir);
   recorder.Fact("started_ns", StrCat(settings.started.time_since_epoch().count()));
   recorder.Fact("version", StrCat(kFlowVersion));
+  recorder.Fact("unwanted", StrCat(driver->unwanted()));
   if (!settings.job_id.empty()) recorder.Fact("job_id", settings.job_id);
   const bool ended_before = std::any_of(history.facts.begin(), history.facts.end(), [](const auto& fact) {
     return fact.first == "ended_ns" && !fact.second.empty();
@@ -355,7 +356,7 @@ void Server::Impl::FeedTasks() {
   std::vector<journal::TaskRecord> records;
   for (; !tasks_fed() && records.size() < kTaskRecordsAtOnce; ++next_record) {
     const TaskId task(next_record);
-    if (has_record[next_record] || driver->IsUnwanted(task)) continue;
+    if (has_record[next_record]) continue;
     records.push_back({.task = task,
                        .name = graph.TaskName(task),
                        .kind = graph.kind(task) ? std::string(graph.kind_name(graph.kind(task))) : "",

@@ -13,6 +13,10 @@ if(HARROW_SANITIZE)
   target_link_options(harrow_flags INTERFACE -fsanitize=${HARROW_SANITIZE})
 endif()
 
+if(HARROW_FUZZ)
+  target_compile_options(harrow_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
 # harrow_library(NAME [DEPS folders...] [LIBS third-party targets...])
 # The sources are all *.cc of the folder. DEPS are other folders; LIBS stay private to the folder.
 function(harrow_library name)

@@ -242,12 +242,18 @@ Status ParseLine(std::string_view line, std::string* key, std::string* value, si
   return Status();
 }
 
-Status ReadConf(os::FileSystem& fs, const std::string& path, bool required, std::vector<Setting>* settings) {
+enum class Conf { kSite, kNamed, kUser };
+
+Status ReadConf(os::FileSystem& fs, const std::string& path, Conf whose, std::vector<Setting>* settings) {
   Result<std::string> text = fs.Read(path);
   if (!text) {
-    if (text.status().code() == Code::kNotFound && !required) return Status();
-    return Invalid(StrCat(text.status().message(), required ? "; HARROW_CONF has to name a readable file"
-                                                            : "; make it readable, or remove it"));
+    const Code code = text.status().code();
+    if (code == Code::kNotFound && whose != Conf::kNamed) return Status();
+    if (code == Code::kPermission && whose == Conf::kUser)
+      return Status();  // HOME is somebody else's (su, sudo)
+    return Invalid(StrCat(text.status().message(), whose == Conf::kNamed
+                                                       ? "; HARROW_CONF has to name a readable file"
+                                                       : "; make it readable, or remove it"));
   }
   std::string problems;
   std::string_view rest = *text;
@@ -315,10 +321,12 @@ Result<std::vector<Setting>> ReadSettings(os::FileSystem& fs, const std::vector<
     return std::nullopt;
   };
   const std::optional<std::string> conf = variable("HARROW_CONF");
-  HARROW_RETURN_IF_ERROR(ReadConf(fs, conf.value_or("/etc/harrow/harrow.conf"), conf.has_value(), &settings));
+  HARROW_RETURN_IF_ERROR(
+      ReadConf(fs, conf.value_or("/etc/harrow/harrow.conf"), conf ? Conf::kNamed : Conf::kSite, &settings));
   const std::optional<std::string> xdg = variable("XDG_CONFIG_HOME"), home = variable("HOME");
   const std::string user = xdg && !xdg->empty() ? *xdg : home && !home->empty() ? *home + "/.config" : "";
-  if (!user.empty()) HARROW_RETURN_IF_ERROR(ReadConf(fs, user + "/harrow/harrow.conf", false, &settings));
+  if (!user.empty())
+    HARROW_RETURN_IF_ERROR(ReadConf(fs, user + "/harrow/harrow.conf", Conf::kUser, &settings));
   for (const std::string& entry : environment) {
     const size_t equals = entry.find('=');
     if (!entry.starts_with("HARROW_") || equals == std::string::npos) continue;

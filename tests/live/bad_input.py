@@ -77,7 +77,8 @@ def main():
                 done = subprocess.run(argv, cwd=work, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
                 error = done.stderr.decode(errors="replace")
                 place = f'{case["name"]}:{case["at"]}: '
-                line = next((l for l in error.splitlines() if place in l), "")
+                lines = [l for l in error.splitlines() if place in l]
+                line = next((l for l in lines if case["wrong"] in l), lines[0] if lines else "")
                 message = line[line.find(place) + len(place):]
                 what, _, hint = message.partition("; ")
                 said = [

@@ -108,6 +108,14 @@ TEST(ReadSettingsTest, ProblemsHaveAPlace) {
               HasSubstr("HARROW_ORDER: order cannot be \"up\""));
 }
 
+TEST(ReadSettingsTest, AHomeOfSomebodyElseIsLeftAlone) {
+  test::MemoryFileSystem fs;
+  fs.Fail("/root/.config/harrow/harrow.conf", Status(Code::kPermission, "cannot read it: Permission denied"));
+  EXPECT_TRUE(ReadSettings(fs, {"HOME=/root"}).ok());
+  fs.Fail("/etc/harrow/harrow.conf", Status(Code::kPermission, "cannot read it: Permission denied"));
+  EXPECT_THAT(ReadSettings(fs, {}).status().message(), HasSubstr("make it readable, or remove it"));
+}
+
 // What conf/harrow.conf shows as defaults are the defaults, and every setting that it can hold is there.
 TEST(ConfFileTest, ShowsTheDefaults) {
   std::ifstream file(HARROW_SOURCE_DIR "/conf/harrow.conf");

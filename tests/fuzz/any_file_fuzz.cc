@@ -1,0 +1,7 @@
+// A file without an ending: what it is is judged by its content.
+#include "fuzz/load_fuzz.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  harrow::fuzz::LoadText("f", std::string_view(reinterpret_cast<const char*>(data), size));
+  return 0;
+}

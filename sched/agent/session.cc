@@ -95,6 +95,7 @@ void Session::Hello(const std::string& run_id) {
   // Serialized messages can be joined: their fields are merged, repeated ones appended.
   std::string bytes = message.SerializeAsString();
   for (const Kept& kept : kept_) bytes += kept.message;
+  told_sequence_ = last_sequence_;
   channel_->Send(bytes);
 }
 
@@ -145,8 +146,8 @@ void Session::Receive(std::string_view bytes) {
   if (message.start_size() > 0) TakeTasks(message);
   if (message.has_cancel()) {
     const auto& tasks = message.cancel().task();
-    host_.End({tasks.begin(), tasks.end()},
-              message.cancel().interrupted() ? End::kInterrupted : End::kCancelled);
+    host_.EndTasks({tasks.begin(), tasks.end()},
+                   message.cancel().interrupted() ? End::kInterrupted : End::kCancelled);
   }
   if (message.has_committed()) {
     while (!kept_.empty() && kept_.front().sequence <= message.committed().sequence()) kept_.pop_front();
@@ -171,6 +172,10 @@ void Session::TakeWelcome(const pb::Welcome& welcome) {
                                                                     .has_gpus = node_.gpus > 0,
                                                                     .own_tmp = node_.own_tmp});
   profiles_.clear();
+  // What ended between greeting and welcome.
+  for (const Kept& kept : kept_) {
+    if (kept.sequence > told_sequence_) channel_->Send(kept.message);
+  }
   hooks_.welcomed(welcome);
   loop_.CancelTimer(beat_timer_);
   Beat();

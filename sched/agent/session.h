@@ -115,6 +115,7 @@ class Session {
   std::unordered_map<uint32_t, std::shared_ptr<const TaskProfile>> profiles_;
   std::deque<Kept> kept_;
   uint64_t last_sequence_ = 0;
+  uint64_t told_sequence_ = 0;  // the last one that the greeting held
 };
 
 }  // namespace harrow::agent

@@ -168,6 +168,8 @@ void RunDriver::EndGathering(const Moment&) {
   phase_ = Phase::kRunning;
   for (const std::string& name : awaited_) os::LogWarning(StrCat("node ", name, " has not come back"));
   awaited_.clear();
+  // Not given back, so it has begun there.
+  for (const auto& [task, node] : unsure_) events_.push_back(core::TaskStarted{TaskId(task), node});
   unsure_.clear();
   std::vector<core::Event> first;
   const auto count = static_cast<uint32_t>(graph_.task_count());
@@ -314,7 +316,7 @@ void RunDriver::Reconcile(const Moment& moment, Node& node, const pb::FromAgent&
   for (const uint32_t queued : hello.queued()) {
     if (queued >= count || (phase_ == Phase::kRunning && IsAt(TaskId(queued), node.id))) continue;
     nodes_.Outbox(node).add_take_back(queued);
-    if (phase_ == Phase::kGathering) unsure_.insert(queued);
+    if (phase_ == Phase::kGathering) unsure_.emplace(queued, node.id);
   }
   for (uint32_t i = 0; phase_ == Phase::kRunning && i < count; ++i) {
     const TaskId task(i);

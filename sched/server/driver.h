@@ -131,7 +131,7 @@ class RunDriver {
   uint32_t gather_ticks_ = 0, join_ticks_ = 0;
   bool all_joined_ = false;
   std::unordered_set<std::string> awaited_;        // names of nodes an earlier server knew
-  std::unordered_set<uint32_t> unsure_;            // tasks that an agent may still begin; while gathering
+  std::unordered_map<uint32_t, NodeId> unsure_;  // tasks that an agent may still begin; while gathering
   std::unordered_set<uint32_t> perhaps_begun_;     // sent to a node that was lost: may have left outputs
   std::unordered_map<uint32_t, Running> running_;  // reported as started
   struct Tries {

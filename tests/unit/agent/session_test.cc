@@ -29,15 +29,15 @@ class FakeHost : public TaskHost {
     }
     return taken;
   }
-  void End(const std::vector<uint32_t>& tasks, agent::End reason) override {
+  void EndTasks(const std::vector<uint32_t>& tasks, End reason) override {
     for (uint32_t task : tasks) ended.emplace_back(task, reason);
   }
-  void EndAll(agent::End) override {}
+  void Close(End) override {}
   Snapshot TakeSnapshot() override { return snapshot; }
   bool Idle() override { return true; }
 
   std::vector<LocalTask> pushed;
-  std::vector<std::pair<uint32_t, agent::End>> ended;
+  std::vector<std::pair<uint32_t, End>> ended;
   Snapshot snapshot;
 };
 
@@ -198,6 +198,16 @@ TEST_F(SessionTest, ResultsWithoutAServerWaitForOne) {
   const auto said = Take();
   ASSERT_THAT(said, SizeIs(1));
   EXPECT_EQ(said[0].ended_size(), 1);
+}
+
+TEST_F(SessionTest, ResultsBetweenGreetingAndWelcomeAreToldAfterIt) {
+  session_.Start();
+  session_.Deliver(Ended({1}));
+  Welcome(1);
+  const auto said = Take();
+  int results = 0;
+  for (const pb::FromAgent& message : said) results += message.ended_size();
+  EXPECT_EQ(results, 1);
 }
 
 TEST_F(SessionTest, StartsAreToldButNotKept) {

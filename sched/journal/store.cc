@@ -59,6 +59,14 @@ void VisitFields(R& r, V& v) {
   }
 }
 
+struct FieldCounter {
+  int fields = 0;
+  template <class T>
+  void operator()(const T&) {
+    ++fields;
+  }
+};
+
 // --- SQLite, wrapped
 
 Status Damaged(std::string_view path, std::string_view what) {
@@ -208,12 +216,7 @@ class Unbinder {
   int column_ = 0;
 };
 
-struct Table {
-  const char* name;
-  int columns;
-};
-constexpr std::array<Table, 5> kTables = {
-    Table{"task", 7}, {"attempt", 20}, {"fate", 4}, {"node", 9}, {"fact", 3}};
+constexpr std::array<const char*, 5> kTables = {"task", "attempt", "fate", "node", "fact"};
 enum TableIndex { kTask, kAttempt, kFate, kNode, kFact };
 
 /// A connection and what verifying it found out.
@@ -357,7 +360,7 @@ Status Database::Verify(History* history) {
   h = {};
   std::array<Statement, kTables.size()> tables;
   for (size_t i = 0; i < kTables.size(); ++i) {
-    if (!tables[i].Prepare(db_, StrCat("SELECT * FROM ", kTables[i].name, " ORDER BY id"))) {
+    if (!tables[i].Prepare(db_, StrCat("SELECT * FROM ", kTables[i], " ORDER BY id"))) {
       return FailedTo(db_, "read", path_, true);
     }
   }
@@ -478,10 +481,9 @@ class SqliteStore : public Store {
       if (!d.Run(kSchema) || !d.Run(version.c_str())) return FailedTo(d.db(), "write", d.path());
       first = {{"format", std::to_string(kJournalFormat)}, {"run_id", options_.run_id}};
     }
-    for (size_t i = 0; i < kTables.size(); ++i) {
-      std::string sql = StrCat("INSERT INTO ", kTables[i].name, " VALUES (?");
-      for (int column = 1; column < kTables[i].columns; ++column) sql += ",?";
-      if (!inserts_[i].Prepare(d.db(), sql + ")")) return FailedTo(d.db(), "write", d.path());
+    if (!Prepare<TaskRecord>(kTask) || !Prepare<AttemptRecord>(kAttempt) || !Prepare<FateRecord>(kFate) ||
+        !Prepare<NodeRecord>(kNode) || !Prepare<Fact>(kFact)) {
+      return FailedTo(d.db(), "write", d.path());
     }
     if (!begin_.Prepare(d.db(), "BEGIN IMMEDIATE") || !commit_.Prepare(d.db(), "COMMIT") ||
         !insert_group_.Prepare(d.db(), "INSERT INTO commit_group VALUES (?,?,?,?,?,?,?,?,?)")) {
@@ -530,6 +532,16 @@ class SqliteStore : public Store {
     }
     *answer = s.Text(0);
     return {};
+  }
+
+  template <class Record>
+  bool Prepare(TableIndex table) {
+    Record record;
+    FieldCounter count;
+    VisitFields(record, count);
+    std::string sql = StrCat("INSERT INTO ", kTables[table], " VALUES (?");
+    for (int i = 0; i < count.fields; ++i) sql += ",?";
+    return inserts_[table].Prepare(database_->db(), sql + ")");
   }
 
   template <class Record>

@@ -161,7 +161,7 @@ TEST(JournalDamage, FlippedBitsAreNeverAWrongResult) {
     Contents whole = killed ? KilledJournal(make, &wrote) : ClosedJournal(make, &wrote);
     for (auto& [name, bytes] : whole) {
       int noticed = 0;
-      const int kFlips = name == kMark ? 60 : 250;
+      const int kFlips = name == kMark ? 30 : 120;
       for (int i = 0; i < kFlips; ++i) {
         Contents damaged = whole;
         // A third of them in the first page, where the structure is.

@@ -1,0 +1,60 @@
+// What an authenticated peer may send: frames, messages, and what they mean. The first byte says which kind
+// of peer.
+#include <cstdint>
+#include <vector>
+
+#include "fuzz/check_message.h"
+#include "wire/decode.h"
+#include "wire/frame.h"
+
+namespace {
+
+template <class Message>
+void Read(std::string_view bytes) {
+  using harrow::fuzz::Require;
+  Message message;
+  harrow::Status status = harrow::wire::Decode(bytes, &message);
+  harrow::fuzz::CheckMessage(status);
+  if (!status.ok()) return;
+  Message again;
+  Require(harrow::wire::Decode(message.SerializeAsString(), &again).ok(), "what was read cannot be sent on");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using harrow::fuzz::Require;
+  if (size < 2) return 0;
+  std::string_view stream(reinterpret_cast<const char*>(data + 2), size - 2);
+  size_t piece = data[1] + size_t{1};
+  constexpr uint32_t kMost = 5000;
+  harrow::wire::FrameReader frames(kMost);
+  size_t taken = 0;
+  while (!stream.empty()) {
+    frames.buffer()->append(stream.substr(0, piece));
+    stream.remove_prefix(std::min(piece, stream.size()));
+    std::string_view message;
+    while (frames.Next(&message)) {
+      Require(message.size() <= kMost, "a message above the limit");
+      taken += message.size() + 4;
+      switch (data[0] % 4) {
+        case 0:
+          Read<harrow::pb::FromAgent>(message);
+          break;
+        case 1:
+          Read<harrow::pb::ToAgent>(message);
+          break;
+        case 2:
+          Read<harrow::pb::FromClient>(message);
+          break;
+        default:
+          Read<harrow::pb::ToClient>(message);
+          break;
+      }
+    }
+    harrow::fuzz::CheckMessage(frames.status());
+    if (!frames.status().ok()) break;
+  }
+  Require(taken <= size, "more messages than bytes");
+  return 0;
+}

@@ -38,14 +38,11 @@ bool Scheduler::Impl::MaySendAhead(const Task& task) const {
 
 void Scheduler::Impl::SendAhead(NodeId id) {
   Node& node = nodes[id.value];
+  if (node.round_trip.count() <= 0) return;
   if (node.access != Node::Access::kOpen || node.gang || node.hold != order::kNoLane || node.recalls > 0) return;
   const uint32_t depth = Depth(node);
   if (node.ahead.size() >= depth || node.free_slots() > 0) return;
-  order::Room room = RoomOf(node);
-  room.slots = 1;
-  room.gpus = 0;
-  room.memory = 0;
-  room.idle = false;
+  const order::Room room(lanes, node.total, {.slots = 1, .gpus = 0, .memory = 0, .idle = false});
   while (node.ahead.size() < depth && node.releasers == 0) {
     order::ReadyQueue* queue = &node.queue;
     order::Pick pick = node.queue.Take(*order, cards(), room);

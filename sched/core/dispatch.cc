@@ -21,6 +21,8 @@ void Scheduler::Impl::Dispatch() {
       StartOne(asks[i]);
     }
     for (size_t i = 0; i < touched.size(); ++i) {
+      if (i + 6 < touched.size()) nodes[touched[i + 6].value].queue.PrefetchEnds();
+      if (i + 3 < touched.size()) nodes[touched[i + 3].value].queue.PrefetchCards(cards());
       while (StartOne(touched[i])) {
       }
       UpdateFree(touched[i]);
@@ -155,8 +157,13 @@ void Scheduler::Impl::Started(TaskId id, NodeId node_id, TakenFrom from, bool ah
 
 /// Input bytes of what was started, all at the end: what they are does not change meanwhile.
 void Scheduler::Impl::CountBytes() {
-  for (size_t at : started) {
-    auto& start = std::get<StartTask>((*actions)[at]);
+  const auto start_of = [this](size_t i) -> StartTask& { return std::get<StartTask>((*actions)[started[i]]); };
+  const size_t count = started.size();
+  for (size_t i = 0; i < count; ++i) {
+    if (i + 9 < count) graph.PrefetchLinks(start_of(i + 9).task);
+    if (i + 6 < count) graph.PrefetchInputs(start_of(i + 6).task);
+    if (i + 3 < count) replicas.PrefetchInputs(start_of(i + 3).task);
+    StartTask& start = start_of(i);
     const place::InputBytes bytes = replicas.BytesAt(start.task, start.node);
     start.local_bytes = bytes.local;
     start.remote_bytes = bytes.remote;
@@ -169,7 +176,7 @@ void Scheduler::Impl::CountBytes() {
 /// Whether a node that nothing happened to could be given a task of that lane.
 bool Scheduler::Impl::AnyFor(order::LaneId lane) const {
   const LaneState& state = lane_states[lane];
-  return !lane_closed[lane] && state.ready > 0 && (options.steal || remote.HasLive(lane));
+  return !lanes.closed(lane) && state.ready > 0 && (options.steal || remote.HasLive(lane));
 }
 
 /// Nodes with free slots that nothing happened to are asked for what has become ready, the emptiest first.
@@ -193,7 +200,7 @@ void Scheduler::Impl::ServeIdle() {
 }
 
 bool Scheduler::Impl::Reachable(const Node& node, order::LaneId lane) const {
-  if (lane_closed[lane] || lane_states[lane].ready == 0) return false;
+  if (lanes.closed(lane) || lane_states[lane].ready == 0) return false;
   return options.steal || remote.HasLive(lane) || node.queue.HasLive(lane);
 }
 

@@ -13,20 +13,9 @@
 namespace harrow::core {
 namespace {
 
-uint64_t& CountOf(Counts& counts, TaskState state) {
-  switch (state) {
-    case TaskState::kWaiting: return counts.waiting;
-    case TaskState::kReady: return counts.ready;
-    case TaskState::kSent:
-    case TaskState::kRecalled: return counts.sent;
-    case TaskState::kRunning: return counts.running;
-    case TaskState::kDone: return counts.done;
-    case TaskState::kFailed: return counts.failed;
-    case TaskState::kSkipped: return counts.skipped;
-    case TaskState::kCancelled: break;
-  }
-  return counts.cancelled;
-}
+/// By state.
+constexpr uint64_t Counts::* kCountOf[] = {&Counts::waiting, &Counts::ready,  &Counts::sent,    &Counts::sent,     &Counts::running,
+                                           &Counts::done,    &Counts::failed, &Counts::skipped, &Counts::cancelled};
 
 FinalState FinalOf(TaskState state) {
   switch (state) {
@@ -40,8 +29,8 @@ FinalState FinalOf(TaskState state) {
 }  // namespace
 
 void Scheduler::Impl::SetState(Task& task, TaskState state) {
-  --CountOf(counts, task.state());
-  ++CountOf(counts, state);
+  --(counts.*kCountOf[static_cast<size_t>(task.state())]);
+  ++(counts.*kCountOf[static_cast<size_t>(state)]);
   task.card.of_owner = static_cast<uint8_t>(state);
 }
 

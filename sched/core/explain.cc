@@ -85,7 +85,7 @@ Explanation Scheduler::Impl::Explain(TaskId id) const {
         out.text = "It is ready; no node is there to run it.";
       } else if (!possible) {
         out.text = StrCat("It is ready, but asks for ", ShapeText(lane), ", which no node here has.");
-      } else if (lane_closed[task.card.lane]) {
+      } else if (lanes.closed(task.card.lane)) {
         out.text = "It is ready, but its time limit does not fit before the allocation ends.";
       } else if (gathering == id) {
         out.text += gang_held.empty() ? " It waits for idle nodes." : " Nodes are being kept free for it.";

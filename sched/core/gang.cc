@@ -26,11 +26,8 @@ void Scheduler::Impl::StartGangs() {
   gang_look = false;
   while (true) {
     if (!gathering) {
-      order::Room any;
-      any.lanes = lanes;
-      any.closed = lane_closed.data();
-      any.slots = any.gpus = any.total.slots = any.total.gpus = UINT32_MAX;
-      any.idle = true;
+      const order::Room any(lanes, {.slots = UINT32_MAX, .gpus = UINT32_MAX, .memory = 0},
+                            {.slots = UINT32_MAX, .gpus = UINT32_MAX, .memory = 0, .idle = true});
       gathering = gangs.Take(*order, cards(), any).task;
       gang_overtaken = 0;
       if (!gathering) return;

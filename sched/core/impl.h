@@ -93,6 +93,7 @@ struct Scheduler::Impl {
   // --- scheduler.cc: taking events in
   void Begin(Time the_time, std::vector<Action>* the_actions);
   void Take(const Event& event);
+  void TakeAll(const std::vector<Event>& events);
   void Finish();
   void On(const NodeJoined& e);
   void On(const NodeLost& e);
@@ -154,6 +155,7 @@ struct Scheduler::Impl {
   order::LaneId FindOrAddLane(order::Lane lane);
   order::Cards cards() const { return order::Cards(tasks.data()); }
   void EnqueueReady();
+  void FindCandidates(TaskId id);
   void Enqueue(TaskId id, NodeId released_at, bool keep_place);
   bool MayQueueAt(NodeId id, order::LaneId lane) const;
   std::pair<const uint32_t*, uint32_t> CandidatesOf(const Task& task) const;
@@ -215,9 +217,8 @@ struct Scheduler::Impl {
 
   std::vector<Task> tasks;
   std::vector<Node> nodes;
-  std::vector<order::Lane> lanes;
+  order::LaneTable lanes;
   std::vector<LaneState> lane_states;
-  std::vector<uint8_t> lane_closed;             // no time is left for its tasks
   std::vector<order::LaneId> lane_of_profile;
   std::vector<std::vector<uint32_t>> lists;     // of candidates, where there are more than two
   std::vector<uint32_t> free_lists;

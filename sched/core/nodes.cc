@@ -8,16 +8,12 @@
 namespace harrow::core {
 
 order::Room Scheduler::Impl::RoomOf(const Node& node) const {
-  order::Room room;
-  room.lanes = lanes;
-  room.closed = lane_closed.data();
-  room.slots = node.free_slots();
-  room.gpus = node.total.gpus > node.used_gpus ? node.total.gpus - node.used_gpus : 0;
-  room.memory = node.total.memory > node.used_memory ? node.total.memory - node.used_memory : 0;
-  room.idle = node.occupants == 0;
-  room.total = node.total;
-  room.only = node.hold;
-  return room;
+  order::Room::Free left;
+  left.slots = node.free_slots();
+  left.gpus = node.total.gpus > node.used_gpus ? node.total.gpus - node.used_gpus : 0;
+  left.memory = node.total.memory > node.used_memory ? node.total.memory - node.used_memory : 0;
+  left.idle = node.occupants == 0;
+  return {lanes, node.total, left, node.hold};
 }
 
 void Scheduler::Impl::Occupy(Node& node, order::LaneId id) {

@@ -39,37 +39,53 @@ order::LaneId Scheduler::Impl::FindOrAddLane(order::Lane lane) {
     lane.time_limit = Duration(static_cast<int64_t>(RoundUp(static_cast<uint64_t>(lane.time_limit.count()))));
     lane.memory = RoundUp(lane.memory);
   }
-  const auto known = std::find(lanes.begin(), lanes.end(), lane);
-  if (known != lanes.end()) return static_cast<order::LaneId>(known - lanes.begin());
+  if (const order::LaneId known = lanes.Find(lane); known != order::kNoLane) return known;
   if (lanes.size() == order::kNoLane) {
-    order::Lane& last = lanes.back();
-    last.cores = std::max(last.cores, lane.cores);
-    last.gpus = std::max(last.gpus, lane.gpus);
-    last.memory = std::max(last.memory, lane.memory);
-    last.time_limit = std::max(last.time_limit, lane.time_limit);
+    lanes.WidenLast(lane);
     return static_cast<order::LaneId>(lanes.size() - 1);
   }
-  lanes.push_back(lane);
   lane_states.emplace_back();
-  lane_closed.push_back(0);
   timed_lanes |= lane.time_limit.count() > 0;
+  const order::LaneId id = lanes.Add(lane);
   FindClosedLanes();
-  return static_cast<order::LaneId>(lanes.size() - 1);
+  return id;
 }
 
 void Scheduler::Impl::EnqueueReady() {
   for (TaskId id : put_back) {
     const Task& task = tasks[id.value];
-    if (task.state() == TaskState::kWaiting && task.waits == 0) Enqueue(id, NodeId(), true);
+    if (task.state() != TaskState::kWaiting || task.waits > 0) continue;
+    FindCandidates(id);
+    Enqueue(id, NodeId(), true);
   }
   put_back.clear();
+  if (newly_ready.empty()) return;
   if (!std::is_sorted(newly_ready.begin(), newly_ready.end())) std::sort(newly_ready.begin(), newly_ready.end());
-  for (uint64_t each : newly_ready) {
-    const TaskId id(static_cast<uint32_t>(each >> 32));
-    const Task& task = tasks[id.value];
-    if (task.state() == TaskState::kWaiting && task.waits == 0) Enqueue(id, NodeId(static_cast<uint32_t>(each)), false);
+  const auto task_of = [](uint64_t each) { return TaskId(static_cast<uint32_t>(each >> 32)); };
+  std::erase_if(newly_ready, [&](uint64_t each) {
+    const Task& task = tasks[task_of(each).value];
+    return task.state() != TaskState::kWaiting || task.waits > 0;
+  });
+  const size_t count = newly_ready.size();
+  for (size_t i = 0; i < count; ++i) {
+    if (i + 9 < count) graph.PrefetchLinks(task_of(newly_ready[i + 9]));
+    if (i + 6 < count) graph.PrefetchInputs(task_of(newly_ready[i + 6]));
+    if (i + 3 < count) replicas.PrefetchInputs(task_of(newly_ready[i + 3]));
+    FindCandidates(task_of(newly_ready[i]));
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const TaskId id = task_of(newly_ready[i]);
+    // A task may be there twice.
+    if (tasks[id.value].state() == TaskState::kWaiting) Enqueue(id, NodeId(static_cast<uint32_t>(newly_ready[i])), false);
   }
   newly_ready.clear();
+}
+
+void Scheduler::Impl::FindCandidates(TaskId id) {
+  Task& task = tasks[id.value];
+  const order::LaneId lane = task.card.lane;
+  if (!options.locality || IsGang(lane) || task.has(Task::kMany)) return;
+  SetCandidates(task, replicas.Candidates(id, [&](NodeId node) { return MayQueueAt(node, lane); }));
 }
 
 bool Scheduler::Impl::MayQueueAt(NodeId id, order::LaneId lane) const {
@@ -80,9 +96,6 @@ bool Scheduler::Impl::MayQueueAt(NodeId id, order::LaneId lane) const {
 void Scheduler::Impl::Enqueue(TaskId id, NodeId released_at, bool keep_place) {
   Task& task = tasks[id.value];
   const order::LaneId lane = task.card.lane;
-  if (!IsGang(lane) && options.locality && !graph.inputs(id).empty()) {
-    SetCandidates(task, replicas.Candidates(id, [&](NodeId node) { return MayQueueAt(node, lane); }));
-  }
   if (!keep_place) task.card.ticket = next_ticket++;
   task.card.queued = true;
   SetState(task, TaskState::kReady);

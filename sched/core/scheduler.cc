@@ -12,6 +12,8 @@
 namespace harrow::core {
 namespace {
 
+constexpr size_t kPrefetched = 4;  // of a task's files or successors
+
 [[noreturn]] void Raise(const std::string& text) { throw std::logic_error(text); }
 
 }  // namespace
@@ -36,6 +38,35 @@ void Scheduler::Impl::Take(const Event& event) {
   std::visit([this](const auto& e) { On(e); }, event);
 }
 
+/// What the end of a task will read is asked of memory some events before, a step of the way at a time.
+void Scheduler::Impl::TakeAll(const std::vector<Event>& events) {
+  const auto ended = [&](size_t i) { return i < events.size() ? std::get_if<TaskEnded>(&events[i]) : nullptr; };
+  const auto known = [&](const TaskEnded* e) { return e != nullptr && e->task.value < tasks.size(); };
+  for (size_t i = 0; i < events.size(); ++i) {
+    if (const TaskEnded* e = ended(i + 9); known(e)) {
+      __builtin_prefetch(&tasks[e->task.value]);
+      graph.PrefetchLinks(e->task);
+    }
+    if (const TaskEnded* e = ended(i + 6); known(e)) {
+      graph.PrefetchInputs(e->task);
+      graph.PrefetchSuccessors(e->task);
+    }
+    if (const TaskEnded* e = ended(i + 3); known(e)) {
+      for (FileId file : graph.inputs(e->task).first(std::min<size_t>(kPrefetched, graph.inputs(e->task).size()))) {
+        replicas.Prefetch(file);
+      }
+      for (FileId file : graph.outputs(e->task).first(std::min<size_t>(kPrefetched, graph.outputs(e->task).size()))) {
+        replicas.Prefetch(file);
+      }
+      const auto successors = graph.successors(e->task);
+      for (TaskId after : successors.first(std::min<size_t>(kPrefetched, successors.size()))) {
+        if (after.value < tasks.size()) __builtin_prefetch(&tasks[after.value]);
+      }
+    }
+    Take(events[i]);
+  }
+}
+
 void Scheduler::Impl::Finish() {
   for (TaskId root : skip_roots) SkipDependents(root);
   skip_roots.clear();
@@ -48,15 +79,15 @@ void Scheduler::Impl::Finish() {
 
 /// Lanes whose declared time no longer fits.
 void Scheduler::Impl::FindClosedLanes() {
-  for (size_t lane = 0; lane < lanes.size(); ++lane) {
+  for (order::LaneId lane = 0; lane < lanes.size(); ++lane) {
     const Duration limit = lanes[lane].time_limit;
     const bool closed = limit.count() > 0 && end != Time::max() && (end - now) < limit;
-    if (lane_closed[lane] != 0 && !closed) {
+    if (lanes.closed(lane) && !closed) {
       // The allocation was given more time: idle nodes must look again.
       for (uint32_t n = 0; n < nodes.size(); ++n) Touch(NodeId(n));
       gang_look = true;
     }
-    lane_closed[lane] = closed;
+    lanes.SetClosed(lane, closed);
   }
 }
 
@@ -69,7 +100,7 @@ void Scheduler::Impl::CheckComplete() {
 /// When nothing runs and all that is ready would take longer than there is time, none of it is going to run.
 void Scheduler::Impl::SkipWithoutTime() {
   uint64_t closed = 0;
-  for (size_t lane = 0; lane < lanes.size(); ++lane) closed += lane_closed[lane] ? lane_states[lane].ready : 0;
+  for (order::LaneId lane = 0; lane < lanes.size(); ++lane) closed += lanes.closed(lane) ? lane_states[lane].ready : 0;
   if (closed < counts.ready) return;
   for (uint32_t n = 0; n < tasks.size(); ++n) {
     if (tasks[n].state() != TaskState::kReady) continue;
@@ -194,7 +225,7 @@ size_t Scheduler::Impl::Memory() const {
   }
   for (const LaneState& lane : lane_states) bytes += sizeof(lane) + lane.victims.memory();
   for (const auto& list : lists) bytes += sizeof(list) + list.capacity() * sizeof(uint32_t);
-  bytes += lane_of_profile.capacity() * sizeof(order::LaneId) + lanes.capacity() * sizeof(order::Lane);
+  bytes += lane_of_profile.capacity() * sizeof(order::LaneId) + lanes.memory();
   bytes += newly_ready.capacity() * sizeof(uint64_t) + skip_stack.capacity() * sizeof(TaskId);
   return bytes;
 }
@@ -211,7 +242,7 @@ void Scheduler::Handle(Time now, const Event& event, std::vector<Action>* action
 
 void Scheduler::HandleAll(Time now, const std::vector<Event>& events, std::vector<Action>* actions) {
   impl_->Begin(now, actions);
-  for (const Event& event : events) impl_->Take(event);
+  impl_->TakeAll(events);
   impl_->Finish();
 }
 

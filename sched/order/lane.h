@@ -1,8 +1,11 @@
 #pragma once
 
+#include <array>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <span>
+#include <vector>
 
 #include "base/resources.h"
 #include "base/time.h"
@@ -28,31 +31,85 @@ struct Lane {
   bool plain() const { return cores == 1 && gpus == 0 && memory == 0 && !whole_node && nodes == 1; }
 };
 
-/// What is free on a node at a moment.
-struct Room {
-  std::span<const Lane> lanes;
-  const uint8_t* closed = nullptr;  // one a lane, nonzero: nothing of it may start now (its time does not fit)
-  uint32_t slots = 0;               // free
-  uint32_t gpus = 0;
-  uint64_t memory = 0;
-  bool idle = false;  // nothing at all runs there
-  NodeCapacity total;
-  LaneId only = kNoLane;  // what gets free is kept for this lane
+/// All lanes, and sets of the first 64 of them as bits, so that which of them fit a node is known at once.
+class LaneTable {
+ public:
+  static constexpr size_t kInSets = 64;
+  size_t size() const { return lanes_.size(); }
+  const Lane& operator[](size_t id) const { return lanes_[id]; }
+  LaneId Add(const Lane& lane);
+  /// Its tasks may not start now, as their time does not fit.
+  bool closed(LaneId id) const { return closed_[id] != 0; }
+  void SetClosed(LaneId id, bool closed);
+  /// The lane of that kind, or kNoLane.
+  LaneId Find(const Lane& lane) const;
+  /// Makes the last lane ask for as much as `lane`, too.
+  void WidenLast(const Lane& lane);
 
-  bool Fits(LaneId id) const {
-    const Lane& lane = lanes[id];
-    return lane.cores <= slots && lane.gpus <= gpus && (lane.memory == 0 || total.memory == 0 || lane.memory <= memory) &&
-           (!lane.whole_node || idle) && (only == kNoLane || only == id);
+  /// Lanes that ask for at most so many cores, of those that ask for cores only.
+  uint64_t plain_up_to(uint32_t cores) const { return up_to_[cores < kCores ? cores : kCores]; }
+  uint64_t special() const { return special_; }
+  uint64_t closed_set() const { return closed_set_; }
+  size_t memory() const { return lanes_.capacity() * sizeof(Lane) + closed_.capacity(); }
+
+ private:
+  static constexpr uint32_t kCores = 256;
+  void Enter(LaneId id);
+  std::vector<Lane> lanes_;
+  std::vector<uint8_t> closed_;
+  std::array<uint64_t, kCores + 1> up_to_{};
+  uint64_t special_ = 0;  // ask for more than cores
+  uint64_t closed_set_ = 0;
+};
+
+/// What is free on a node at a moment, and so which lanes' tasks may start there.
+class Room {
+ public:
+  struct Free {
+    uint32_t slots = 0;
+    uint32_t gpus = 0;
+    uint64_t memory = 0;
+    bool idle = false;  // nothing at all runs there
+  };
+  /// `only`: what gets free is kept for that lane.
+  Room(const LaneTable& lanes, const NodeCapacity& total, const Free& free, LaneId only = kNoLane)
+      : lanes_(lanes), total_(total), free_(free), only_(only) {
+    fits_ = lanes.plain_up_to(free.slots);
+    possible_ = lanes.plain_up_to(total.slots);
+    for (uint64_t left = lanes.special(); left != 0; left &= left - 1) {
+      const auto lane = static_cast<LaneId>(std::countr_zero(left));
+      fits_ |= uint64_t{ComputeFits(lane)} << lane;
+      possible_ |= uint64_t{FitsCapacity(lanes[lane], total)} << lane;
+    }
+    possible_ &= ~lanes.closed_set();
+    if (only != kNoLane) fits_ &= only < LaneTable::kInSets ? uint64_t{1} << only : 0;
   }
+  bool Fits(LaneId id) const { return id < LaneTable::kInSets ? (fits_ >> id & 1) != 0 : ComputeFits(id); }
   /// Fits when the node is empty.
   bool Possible(LaneId id) const {
-    const Lane& lane = lanes[id];
-    return closed[id] == 0 && FitsCapacity(lane, total);
+    return id < LaneTable::kInSets ? (possible_ >> id & 1) != 0
+                                   : !lanes_.closed(id) && FitsCapacity(lanes_[id], total_);
   }
+  const Lane& lane(LaneId id) const { return lanes_[id]; }
+
   static bool FitsCapacity(const Lane& lane, const NodeCapacity& total) {
     return lane.cores <= total.slots && lane.gpus <= total.gpus &&
            (lane.memory == 0 || total.memory == 0 || lane.memory <= total.memory);
   }
+
+ private:
+  bool ComputeFits(LaneId id) const {
+    const Lane& lane = lanes_[id];
+    return lane.cores <= free_.slots && lane.gpus <= free_.gpus &&
+           (lane.memory == 0 || total_.memory == 0 || lane.memory <= free_.memory) &&
+           (!lane.whole_node || free_.idle) && (only_ == kNoLane || only_ == id);
+  }
+
+  const LaneTable& lanes_;
+  NodeCapacity total_;
+  Free free_;
+  LaneId only_;
+  uint64_t possible_ = 0, fits_ = 0;  // of the first lanes
 };
 
 }  // namespace harrow::order

@@ -43,7 +43,7 @@ struct Search {
 struct OldestFirst {
   const Room& room;
   bool operator()(const Bucket& a, const Bucket& b) const {
-    const int32_t pa = room.lanes[a.lane].priority, pb = room.lanes[b.lane].priority;
+    const int32_t pa = room.lane(a.lane).priority, pb = room.lane(b.lane).priority;
     return pa != pb ? pa > pb : Older(a.front, b.front);
   }
 };
@@ -51,7 +51,7 @@ struct OldestFirst {
 struct NewestFirst {
   const Room& room;
   bool operator()(const Bucket& a, const Bucket& b) const {
-    const int32_t pa = room.lanes[a.lane].priority, pb = room.lanes[b.lane].priority;
+    const int32_t pa = room.lane(a.lane).priority, pb = room.lane(b.lane).priority;
     return pa != pb ? pa > pb : Older(b.back, a.back);
   }
 };
@@ -65,20 +65,22 @@ Choice ChooseOver(const ReadyQueue& queue, const Room& room, bool newest) {
 
 /// Highest level first, first in, first out within a level.
 Choice ChooseHighest(const ReadyQueue& queue, const Room& room) {
-  Search<OldestFirst> search{room, queue.buckets(), OldestFirst{room}};
-  Choice choice;
-  // A level is looked at as a whole; the first one with a task that fits decides.
-  for (size_t end = search.buckets.size(); end > 0;) {
-    size_t begin = end;
-    while (begin > 0 && search.buckets[begin - 1].level == search.buckets[end - 1].level) --begin;
-    const size_t known_first = search.first;
-    search.first = Choice::kNothing;
-    for (size_t i = begin; i < end; ++i) search.Look(i);
-    if (known_first != Choice::kNothing) search.first = known_first;
-    if (search.fitting != Choice::kNothing) break;
-    end = begin;
+  const Buckets buckets = queue.buckets();
+  const OldestFirst better{room};
+  size_t fitting = Choice::kNothing, first = Choice::kNothing;
+  for (size_t i = buckets.size(); i-- > 0;) {
+    const Bucket& bucket = buckets[i];
+    if (bucket.live == 0) continue;
+    if (fitting != Choice::kNothing && bucket.level != buckets[fitting].level) break;
+    if (!room.Possible(bucket.lane)) continue;
+    const bool leads = first == Choice::kNothing || (bucket.level == buckets[first].level && better(bucket, buckets[first]));
+    if (leads) first = i;
+    if (room.Fits(bucket.lane) && (fitting == Choice::kNothing || better(bucket, buckets[fitting]))) fitting = i;
   }
-  return search.Answer(false);
+  Choice choice;
+  choice.bucket = fitting;
+  if (first != fitting) choice.overtaken = buckets[first].lane;
+  return choice;
 }
 
 /// N_r > N_c: cores that the tasks of the highest level ask for, those sent ahead included, against the queue's slots.
@@ -89,7 +91,7 @@ bool ManyAtHighestLevel(const ReadyQueue& queue, const Room& room) {
   if (i == 0) return false;
   uint64_t cores = 0;
   for (const Level highest = buckets[i - 1].level; i > 0 && buckets[i - 1].level == highest; --i) {
-    cores += uint64_t{buckets[i - 1].live + buckets[i - 1].ahead} * room.lanes[buckets[i - 1].lane].cores;
+    cores += uint64_t{buckets[i - 1].live + buckets[i - 1].ahead} * room.lane(buckets[i - 1].lane).cores;
   }
   return cores > queue.slots();
 }

@@ -45,14 +45,6 @@ void ReadyQueue::Clear() {
   live_ = empties_ = 0;
 }
 
-size_t ReadyQueue::Find(Level level, LaneId lane) const {
-  const auto before = [](const Bucket& b, std::pair<Level, LaneId> key) {
-    return b.level != key.first ? b.level < key.first : b.lane < key.second;
-  };
-  const auto it = std::lower_bound(buckets_.begin(), buckets_.end(), std::pair(level, lane), before);
-  return static_cast<size_t>(it - buckets_.begin());
-}
-
 Bucket& ReadyQueue::FindOrMake(const Card& card) {
   const Level level = KeyLevel(card);
   size_t at = Find(level, card.lane);
@@ -93,7 +85,6 @@ void ReadyQueue::Emptied(Bucket* bucket) {
 }
 
 void ReadyQueue::MakeRoom(Bucket* bucket, const Cards& cards) {
-  if (bucket->ring != nullptr && bucket->size <= bucket->mask()) return;
   if (bucket->ring != nullptr && bucket->size > 2 * bucket->live) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < bucket->size; ++i) {
@@ -116,7 +107,7 @@ void ReadyQueue::MakeRoom(Bucket* bucket, const Cards& cards) {
 
 void ReadyQueue::Push(TaskId task, const Card& card, const Cards& cards) {
   Bucket& bucket = FindOrMake(card);
-  MakeRoom(&bucket, cards);
+  if (bucket.ring == nullptr || bucket.size > bucket.mask()) MakeRoom(&bucket, cards);
   bucket.at(bucket.size) = {task, card.ticket};
   if (bucket.size++ == 0) bucket.front = card.ticket;
   bucket.back = card.ticket;
@@ -126,7 +117,7 @@ void ReadyQueue::Push(TaskId task, const Card& card, const Cards& cards) {
 
 void ReadyQueue::PutBack(TaskId task, const Card& card, const Cards& cards) {
   Bucket& bucket = FindOrMake(card);
-  MakeRoom(&bucket, cards);
+  if (bucket.ring == nullptr || bucket.size > bucket.mask()) MakeRoom(&bucket, cards);
   // From whichever end is nearer: what was sent ahead last came from an end not long ago.
   uint32_t from_front = 0, from_back = 0;
   while (from_front + from_back < bucket.size) {

@@ -28,6 +28,7 @@ class Cards {
   const Card& operator[](TaskId task) const {
     return *reinterpret_cast<const Card*>(first_ + task.value * stride_);
   }
+  void Prefetch(TaskId task) const { __builtin_prefetch(first_ + task.value * stride_); }
 
  private:
   const std::byte* first_;
@@ -102,6 +103,24 @@ class ReadyQueue {
   std::vector<TaskId> Tasks(const Cards& cards) const;
   void Clear();
 
+  /// Bring what Take() will read into the cache: first the ends of the rings, then the cards of the tasks there.
+  void PrefetchEnds() const {
+    if (live_ == 0) return;
+    for (const Bucket& bucket : buckets_) {
+      if (bucket.live == 0) continue;
+      __builtin_prefetch(&bucket.at(0));
+      __builtin_prefetch(&bucket.at(bucket.size - 1));
+    }
+  }
+  void PrefetchCards(const Cards& cards) const {
+    if (live_ == 0) return;
+    for (const Bucket& bucket : buckets_) {
+      if (bucket.live == 0) continue;
+      cards.Prefetch(bucket.at(0).task);
+      cards.Prefetch(bucket.at(bucket.size - 1).task);
+    }
+  }
+
   size_t memory() const;
   /// Empty when all is well, else what is broken.
   std::string Check(const Cards& cards) const;
@@ -112,7 +131,18 @@ class ReadyQueue {
     const Card& card = cards[entry.task];
     return card.queued && card.ticket == entry.ticket && KeyLevel(card) == bucket.level && card.lane == bucket.lane;
   }
-  size_t Find(Level level, LaneId lane) const;
+  /// Where the bucket is, or would be.
+  size_t Find(Level level, LaneId lane) const {
+    const auto key = [](Level l, LaneId n) { return int64_t{l} << 16 | n; };
+    const int64_t wanted = key(level, lane);
+    size_t low = 0, high = buckets_.size();
+    while (high - low > 8) {
+      const size_t middle = (low + high) / 2;
+      (key(buckets_[middle].level, buckets_[middle].lane) < wanted ? low : high) = middle;
+    }
+    while (low < buckets_.size() && key(buckets_[low].level, buckets_[low].lane) < wanted) ++low;
+    return low;
+  }
   Bucket& FindOrMake(const Card& card);
   void MakeRoom(Bucket* bucket, const Cards& cards);
   void Emptied(Bucket* bucket);

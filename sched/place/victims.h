@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -14,23 +15,22 @@ class Victims {
  public:
   /// At each push; remembers whether the node stands here already.
   void Note(NodeId node) {
-    if (node.value >= listed_.size()) listed_.resize(node.value + 1, false);
-    if (listed_[node.value]) return;
-    listed_[node.value] = true;
+    if (node.value >= listed_.size()) listed_.resize(node.value + 1, 0);
+    if (std::exchange(listed_[node.value], 1) != 0) return;
     nodes_.push_back(node);
   }
   size_t size() const { return nodes_.size(); }
   NodeId operator[](size_t i) const { return nodes_[i]; }
   void Drop(size_t i) {
-    listed_[nodes_[i].value] = false;
+    listed_[nodes_[i].value] = 0;
     nodes_[i] = nodes_.back();
     nodes_.pop_back();
   }
-  size_t memory() const { return nodes_.capacity() * sizeof(NodeId) + listed_.capacity() / 8; }
+  size_t memory() const { return nodes_.capacity() * sizeof(NodeId) + listed_.capacity(); }
 
  private:
   std::vector<NodeId> nodes_;
-  std::vector<bool> listed_;
+  std::vector<uint8_t> listed_;
 };
 
 /// Nodes by their number of free slots.

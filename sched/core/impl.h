@@ -114,6 +114,7 @@ struct Scheduler::Impl {
   void CheckComplete();
   void SkipWithoutTime();
   void CountWaits(TaskId id);
+  void PrefetchPredecessors(TaskId id) const;
   void NewPredecessor(TaskId id);
   size_t Memory() const;
 

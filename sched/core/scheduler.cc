@@ -123,6 +123,7 @@ void Scheduler::Impl::On(const TasksAdded& e) {
   for (size_t n = begin; n < last; ++n) {
     const TaskId id(static_cast<uint32_t>(n));
     Task& task = tasks[n];
+    if (n + 16 < last) PrefetchPredecessors(TaskId(static_cast<uint32_t>(n + 16)));
     task.card.level = graph.level(id);
     task.card.lane = LaneOf(id);
     CountWaits(id);
@@ -137,6 +138,13 @@ void Scheduler::Impl::On(const TasksAdded& e) {
     }
   } else if (nodes_known) {
     FindImpossibleLanes();
+  }
+}
+
+void Scheduler::Impl::PrefetchPredecessors(TaskId id) const {
+  const auto before = graph.predecessors(id);
+  for (TaskId each : before.first(std::min<size_t>(kPrefetched, before.size()))) {
+    if (each.value < tasks.size()) __builtin_prefetch(&tasks[each.value]);
   }
 }
 

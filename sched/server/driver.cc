@@ -244,7 +244,7 @@ Result<NodeId> RunDriver::Join(const Moment& moment, std::shared_ptr<wire::Chann
   }
   most_slots_ = std::max(most_slots_, nodes_.joined_slots());
   Welcome(node);
-  Reconcile(moment, node, message);
+  Reconcile(moment, node, message, rejoined);
   awaited_.erase(node.name);
   Handle(moment, node.id, message);
   if (phase_ == Phase::kGathering && awaited_.empty() && unsure_.empty()) EndGathering(moment);
@@ -302,7 +302,7 @@ void RunDriver::Adopt(Node& node, TaskId task, uint32_t attempt, int64_t start_n
 
 // Compares what the agent has with what the scheduler believes it has. What was sent and never arrived is
 // ready again.
-void RunDriver::Reconcile(const Moment& moment, Node& node, const pb::FromAgent& message) {
+void RunDriver::Reconcile(const Moment& moment, Node& node, const pb::FromAgent& message, bool rejoined) {
   const pb::AgentHello& hello = message.hello();
   const size_t count = graph_.task_count();
   std::unordered_set<uint32_t> there(hello.queued().begin(), hello.queued().end());
@@ -318,7 +318,7 @@ void RunDriver::Reconcile(const Moment& moment, Node& node, const pb::FromAgent&
     nodes_.Outbox(node).add_take_back(queued);
     if (phase_ == Phase::kGathering) unsure_.emplace(queued, node.id);
   }
-  for (uint32_t i = 0; phase_ == Phase::kRunning && i < count; ++i) {
+  for (uint32_t i = 0; rejoined && phase_ == Phase::kRunning && i < count; ++i) {
     const TaskId task(i);
     if (!IsAt(task, node.id) || there.contains(i)) continue;
     if (scheduler_.state(task) == core::TaskState::kRunning) {

@@ -100,7 +100,7 @@ class RunDriver {
   };
 
   void Welcome(Node& node);
-  void Reconcile(const Moment& moment, Node& node, const pb::FromAgent& message);
+  void Reconcile(const Moment& moment, Node& node, const pb::FromAgent& message, bool rejoined);
   void RecordLost(const Moment& moment, const Node& node, TaskId task, const std::string& why);
   void Adopt(Node& node, TaskId task, uint32_t attempt, int64_t start_ns);
   void TakeStarted(NodeId node, const pb::TasksStarted& started);

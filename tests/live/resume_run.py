@@ -3,6 +3,7 @@
 usage: resume_run.py HARROW [TEST...]"""
 import os
 import sys
+import time
 
 import run_support
 from run_support import Harrow, check, kill, lines_of, of_run, query, same, wait_for, write
@@ -83,6 +84,7 @@ def test_after_everything_was_killed(directory, program):
     run = harrow.start("run", "--run-dir", "r", "--slots", "14", "tasks.txt")
     wait_for(lambda: len(lines_of(f"{directory}/ran")) == 14)
     wait_for(lambda: b'"done":10' in harrow_status(harrow))
+    time.sleep(0.6)  # done is on disk at the latest half a second later
     for role in ("keeper", "server", "agent", "inner"):
         for pid in of_run(f"{directory}/r", role):
             kill(pid)

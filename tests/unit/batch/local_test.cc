@@ -8,6 +8,7 @@ namespace harrow::batch {
 namespace {
 
 using ::testing::Contains;
+using ::testing::Not;
 
 TEST(Local, OneNodeIsThisHost) {
   const auto batch = MakeLocal({.program = "/bin/harrow", .nodes = 1, .slots = 0});

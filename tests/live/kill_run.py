@@ -43,7 +43,7 @@ def none_ran_again(directory, kills):
 
 
 def outputs(harrow):
-    logs = harrow("logs", "--run-dir", "r", code=0)
+    logs = harrow("logs", "--quiet", "--run-dir", "r", code=0)
     return sorted(logs.out.splitlines()), sorted(logs.err.splitlines())
 
 

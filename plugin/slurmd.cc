@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include "contexts.h"
 #include "job_directory.h"
 #include "log.h"
@@ -10,6 +12,13 @@ void SlurmdInit(int argc, char** argv) {
   const Policy policy = ParsePolicy(argc, argv, [](const char* argument, const char* expected) {
     LogError("plugstack argument '%.100s' has no effect; it should be %s", argument, expected);
   });
+  if (geteuid() != 0) {
+    LogNotice(
+        "slurmd runs as an ordinary user (uid %u): all jobs are of that user, whom job directories and their "
+        "markers "
+        "are not safe from",
+        geteuid());
+  }
   SweepOldDirectories(policy.local);
 }
 

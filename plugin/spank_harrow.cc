@@ -25,6 +25,9 @@ HARROW_EXPORT extern const unsigned int plugin_version;
 HARROW_EXPORT extern const unsigned int spank_plugin_version;
 SPANK_PLUGIN(harrow, 1)
 
+// For harrow-plugin-check; the plugin exports no symbol for it.
+[[gnu::used]] static const char built_for[] = "harrow-plugin-built-for-slurm-" HARROW_SLURM_VERSION;
+
 HARROW_EXPORT int slurm_spank_init(spank_t spank, int argc, char** argv) {
   switch (spank_context()) {
     case S_CTX_LOCAL:

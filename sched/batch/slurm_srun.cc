@@ -44,6 +44,8 @@ constexpr std::array<std::string_view, 21> kKept = {"SLURM_CLUSTER_NAME",
 
 bool IsKept(std::string_view name) {
   return std::find(kKept.begin(), kKept.end(), name) != kKept.end() || name.starts_with("SLURM_ARRAY_") ||
+         name.starts_with("SLURM_SPANK_") ||  // options of plugins that sbatch was given
+
          name.starts_with("SLURM_JOB_ID_HET_GROUP_") || name.starts_with("SLURM_JOB_ID_PACK_GROUP_");
 }
 

@@ -64,7 +64,7 @@ TEST(Srun, WhatWouldChangeTheStepIsCleared) {
                              {"SLURM_SUBMIT_DIR", "/x"},
                              {"SLURM_ARRAY_TASK_ID", "3"},
                              {"SLURM_JOB_NAME", "n"},
-                             {"_SLURM_SPANK_OPTION_harrow_harrow", ""},
+                             {"SLURM_SPANK__SLURM_SPANK_OPTION_harrow_harrow", ""},
                              {"SLURM_JOB_ID_HET_GROUP_1", "8"},
                              {"SLURMD_DEBUG", "9"},
                              {"SLURM_STEP_ID", "0"}};

@@ -4,26 +4,22 @@
 // is through in milliseconds, so it is the silent ones that go, and they cannot keep others out.
 #include "wire/channel.h"
 
+#include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <list>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/socket.h>
+#include <unistd.h>
 #include <utility>
-
-#include <asio/post.hpp>
 
 #include "base/text.h"
 #include "os/asio_context.h"
 #include "os/log.h"
+#include "wire/address.h"
 #include "wire/connection.h"
 
 namespace harrow::wire {
 namespace {
-
-using asio::ip::tcp;
 
 class Handle : public Channel {
  public:
@@ -39,9 +35,9 @@ class Handle : public Channel {
   std::shared_ptr<Connection> connection_;
 };
 
-std::string Text(const tcp::endpoint& e) {
-  return e.address().is_v6() ? StrCat("[", e.address().to_string(), "]:", e.port())
-                             : StrCat(e.address().to_string(), ":", e.port());
+// Neither inherited by tasks nor ever waited on.
+int NewSocket(const Address& address) {
+  return socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
 }
 
 void SetNoDelay(int fd) {
@@ -49,179 +45,135 @@ void SetNoDelay(int fd) {
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
-Result<tcp::endpoint> ParseEndpoint(std::string_view text) {
-  size_t colon = text.rfind(':');
-  std::string host(text.substr(0, colon));
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-  uint16_t port = 0;
-  std::string_view digits = colon == std::string_view::npos ? "" : text.substr(colon + 1);
-  auto [end, bad] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  asio::error_code error;
-  asio::ip::address address = asio::ip::make_address(host, error);
-  if (error || bad != std::errc() || end != digits.data() + digits.size() || port == 0) {
-    return Status(Code::kInvalid,
-                  StrCat("\"", Printable(text), "\" is not a numeric address and port, as 10.0.0.1:4000"));
-  }
-  return tcp::endpoint(address, port);
-}
-
-/// Says who was refused, in at most kLines lines a second.
-class RefusalLog : public std::enable_shared_from_this<RefusalLog> {
- public:
-  explicit RefusalLog(asio::io_context& context) : timer_(context) {}
-
-  void Add(const std::string& peer, const Status& why) {
-    if (lines_ == 0) Arm();
-    if (++lines_ <= kLines) {
-      os::LogWarning(StrCat("refused a connection from ", peer, ": ", why.message()));
-    } else {
-      ++silent_;
-    }
-  }
-
- private:
-  static constexpr int kLines = 3;
-
-  void Arm() {
-    timer_.expires_after(std::chrono::seconds(1));
-    timer_.async_wait([weak = weak_from_this()](const asio::error_code& error) {
-      auto self = weak.lock();
-      if (error || !self) return;
-      if (self->silent_ > 0) os::LogWarning(StrCat("refused ", self->silent_, " more connections"));
-      self->lines_ = 0;
-      self->silent_ = 0;
-    });
-  }
-
-  asio::steady_timer timer_;
-  int lines_ = 0;
-  uint64_t silent_ = 0;
-};
-
 class TlsListener : public Listener {
  public:
-  TlsListener(asio::io_context& context, std::shared_ptr<TlsContext> tls, const Limits& limits, Accept accept)
-      : shared_(std::make_shared<Shared>(context, std::move(tls), limits, std::move(accept))) {}
+  TlsListener(os::EventLoop* loop, asio::io_context* context, std::shared_ptr<TlsContext> tls,
+              const Limits& limits, Accept accept)
+      : loop_(loop), context_(context), tls_(std::move(tls)), limits_(limits), accept_(std::move(accept)) {}
 
   ~TlsListener() override {
-    shared_->stopped = true;
-    for (tcp::acceptor& acceptor : shared_->acceptors) {
-      asio::error_code ignored;
-      acceptor.close(ignored);
+    *alive_ = false;
+    loop_->CancelTimer(retry_timer_);
+    loop_->CancelTimer(log_timer_);
+    for (int fd : sockets_) {
+      loop_->UnwatchFd(fd);
+      close(fd);
     }
-    auto pending = std::move(shared_->pending);
-    for (auto& connection : pending) connection->Abandon(Status(Code::kUnavailable, "the server ends"));
+    for (const auto& connection : std::exchange(pending_, {})) {
+      connection->Abandon(Status(Code::kUnavailable, "the server ends"));
+    }
   }
 
   Status Open(const std::string& host, uint16_t port) {
-    asio::error_code error;
-    asio::ip::address address = asio::ip::make_address(host, error);
-    if (error)
-      return Status(Code::kInvalid, StrCat("cannot listen on \"", host, "\": not a numeric address"));
-    tcp::endpoint endpoint(address, port);
-    int fd = socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
+    Result<Address> address = Address::Of(host, port);
+    if (!address.ok()) return Status(Code::kInvalid, StrCat("cannot listen: ", address.status().message()));
+    int fd = NewSocket(*address);
     int on = 1;
     if (fd >= 0) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    if (fd < 0 || bind(fd, endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0 ||
-        listen(fd, SOMAXCONN) != 0) {
-      Status why(Code::kUnavailable, StrCat("cannot listen on ", Text(endpoint), ": ", strerror(errno)));
+    if (fd < 0 || bind(fd, address->get(), address->size) != 0 || listen(fd, SOMAXCONN) != 0) {
+      Status why(Code::kUnavailable, StrCat("cannot listen on ", address->Text(), ": ", strerror(errno)));
       if (fd >= 0) close(fd);
       return why;
     }
-    tcp::acceptor& acceptor = shared_->acceptors.emplace_back(shared_->context);
-    acceptor.assign(endpoint.protocol(), fd);
-    Shared::AwaitPeer(shared_, &acceptor);
+    sockets_.push_back(fd);
+    Watch(fd);
     return {};
   }
 
   std::vector<std::string> addresses() const override {
     std::vector<std::string> out;
-    for (const tcp::acceptor& acceptor : shared_->acceptors) {
-      asio::error_code error;
-      tcp::endpoint endpoint = acceptor.local_endpoint(error);
-      if (!error) out.push_back(Text(endpoint));
+    for (int fd : sockets_) {
+      Address address;
+      address.size = sizeof(address.storage);
+      if (getsockname(fd, address.get(), &address.size) == 0) out.push_back(address.Text());
     }
     return out;
   }
-  Refusals refusals() const override { return shared_->refusals; }
+  Refusals refusals() const override { return refusals_; }
 
  private:
-  /// What pending callbacks keep alive after the listener is gone.
-  struct Shared {
-    Shared(asio::io_context& c, std::shared_ptr<TlsContext> t, const Limits& l, Accept a)
-        : context(c),
-          tls(std::move(t)),
-          limits(l),
-          accept(std::move(a)),
-          log(std::make_shared<RefusalLog>(c)),
-          retry(c) {}
+  static constexpr int kLogLines = 3;  // a second
 
-    static void AwaitPeer(const std::shared_ptr<Shared>& self, tcp::acceptor* acceptor) {
-      acceptor->async_wait(tcp::acceptor::wait_read, [self, acceptor](const asio::error_code& error) {
-        if (error || self->stopped) return;
-        if (TakePeers(self, acceptor)) return AwaitPeer(self, acceptor);
-        // Out of descriptors: the peers wait in the kernel's queue meanwhile.
-        self->retry.expires_after(std::chrono::milliseconds(100));
-        self->retry.async_wait([self, acceptor](const asio::error_code& e) {
-          if (!e && !self->stopped) AwaitPeer(self, acceptor);
-        });
+  void Watch(int fd) {
+    loop_->WatchFd(fd, [this, fd] { TakePeers(fd); });
+  }
+
+  void TakePeers(int listening) {
+    auto alive = alive_;  // a call of accept_ may destroy this
+    for (uint32_t i = 0; i < std::max(limits_.max_handshakes, 1u); ++i) {
+      Address from;
+      from.size = sizeof(from.storage);
+      int fd = accept4(listening, from.get(), &from.size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+      if (fd >= 0) {
+        SetNoDelay(fd);
+        Begin(fd, from);
+        if (!*alive) return;
+        continue;
+      }
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) Rest();
+      return;
+    }
+  }
+
+  // Out of descriptors: peers wait in the kernel's queue meanwhile.
+  void Rest() {
+    for (int fd : sockets_) loop_->UnwatchFd(fd);
+    loop_->CancelTimer(retry_timer_);
+    retry_timer_ = loop_->After(std::chrono::milliseconds(100), [this] {
+      for (int fd : sockets_) Watch(fd);
+    });
+  }
+
+  void Begin(int fd, const Address& from) {
+    if (pending_.size() >= std::max(limits_.max_handshakes, 1u)) {
+      ++refusals_.turned_away;
+      turning_away_ = true;
+      auto oldest = pending_.front();
+      oldest->Abandon(Status(Code::kUnavailable, "too many unfinished handshakes; this was the oldest"));
+      turning_away_ = false;
+    }
+    auto place = pending_.insert(pending_.end(), nullptr);
+    std::string peer = from.Text();
+    auto established = [this, alive = alive_, place, peer](std::shared_ptr<Connection> connection,
+                                                           const Status& why) -> ChannelHandler {
+      if (!*alive) return {};
+      pending_.erase(place);
+      if (connection) return accept_(std::make_shared<Handle>(std::move(connection)));
+      if (!turning_away_)
+        ++(why.code() == Code::kRefused ? refusals_.handshakes_failed : refusals_.timed_out);
+      LogRefusal(peer, why);
+      return {};
+    };
+    *place =
+        Connection::Make(context_, fd, from.ipv6(), peer, tls_->NewEngine(), limits_, std::move(established));
+    (*place)->StartServer();
+  }
+
+  void LogRefusal(const std::string& peer, const Status& why) {
+    if (log_lines_ == 0) {
+      log_timer_ = loop_->After(std::chrono::seconds(1), [this] {
+        if (log_lines_ > kLogLines)
+          os::LogWarning(StrCat("refused ", log_lines_ - kLogLines, " more connections"));
+        log_lines_ = 0;
       });
     }
-
-    static bool TakePeers(const std::shared_ptr<Shared>& self, tcp::acceptor* acceptor) {
-      for (uint32_t i = 0; i < self->limits.max_handshakes; ++i) {
-        tcp::endpoint from;
-        auto size = static_cast<socklen_t>(from.capacity());
-        int fd = accept4(acceptor->native_handle(), from.data(), &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0) return errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM;
-        from.resize(size);
-        SetNoDelay(fd);
-        tcp::socket socket(self->context);
-        socket.assign(from.protocol(), fd);
-        Begin(self, std::move(socket), Text(from));
-        if (self->stopped) return true;
-      }
-      return true;
+    if (++log_lines_ <= kLogLines) {
+      os::LogWarning(StrCat("refused a connection from ", peer, ": ", why.message()));
     }
+  }
 
-    static void Begin(const std::shared_ptr<Shared>& self, tcp::socket socket, std::string peer) {
-      if (self->pending.size() >= std::max(self->limits.max_handshakes, 1u)) {
-        ++self->refusals.turned_away;
-        self->turning_away = true;
-        auto oldest = self->pending.front();
-        oldest->Abandon(Status(Code::kUnavailable, "too many unfinished handshakes; this was the oldest"));
-        self->turning_away = false;
-      }
-      auto place = self->pending.insert(self->pending.end(), nullptr);
-      *place = std::make_shared<Connection>(
-          std::move(socket), peer, self->tls->NewEngine(), self->limits,
-          [self, place, peer](std::shared_ptr<Connection> connection, const Status& why) -> ChannelHandler {
-            if (self->stopped) return {};
-            self->pending.erase(place);
-            if (connection) return self->accept(std::make_shared<Handle>(std::move(connection)));
-            if (!self->turning_away) {
-              ++(why.code() == Code::kRefused ? self->refusals.handshakes_failed : self->refusals.timed_out);
-            }
-            self->log->Add(peer, why);
-            return {};
-          });
-      (*place)->StartServer();
-    }
-
-    asio::io_context& context;
-    std::shared_ptr<TlsContext> tls;
-    const Limits limits;
-    Accept accept;
-    std::shared_ptr<RefusalLog> log;
-    asio::steady_timer retry;
-    std::list<tcp::acceptor> acceptors;
-    std::list<std::shared_ptr<Connection>> pending;  // unfinished handshakes, oldest first
-    Refusals refusals;
-    bool turning_away = false;
-    bool stopped = false;
-  };
-
-  std::shared_ptr<Shared> shared_;
+  os::EventLoop* const loop_;
+  asio::io_context* const context_;
+  const std::shared_ptr<TlsContext> tls_;
+  const Limits limits_;
+  const Accept accept_;
+  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  std::vector<int> sockets_;
+  std::list<std::shared_ptr<Connection>> pending_;  // unfinished handshakes, oldest first
+  Refusals refusals_;
+  bool turning_away_ = false;
+  os::EventLoop::TimerId retry_timer_ = 0, log_timer_ = 0;
+  int log_lines_ = 0;  // of this second, also those not written
 };
 
 }  // namespace
@@ -233,7 +185,7 @@ Result<std::unique_ptr<Listener>> Listen(os::EventLoop* loop, const std::vector<
   if (context == nullptr) return Status(Code::kInternal, "this event loop has no sockets");
   Result<std::shared_ptr<TlsContext>> tls = MakeTlsServer(credentials);
   if (!tls.ok()) return tls.status();
-  auto listener = std::make_unique<TlsListener>(*context, *tls, limits, std::move(accept));
+  auto listener = std::make_unique<TlsListener>(loop, context, *tls, limits, std::move(accept));
   for (const std::string& host : hosts) HARROW_RETURN_IF_ERROR(listener->Open(host, port));
   return std::unique_ptr<Listener>(std::move(listener));
 }
@@ -243,25 +195,21 @@ void Dial(os::EventLoop* loop, const std::string& address, Role role, const Cred
   auto fail = [&](Status why) { loop->Post([done, why = std::move(why)] { done(why); }); };
   asio::io_context* context = os::IoContextOf(loop);
   if (context == nullptr) return fail(Status(Code::kInternal, "this event loop has no sockets"));
-  Result<tcp::endpoint> to = ParseEndpoint(address);
+  Result<Address> to = Address::Parse(address);
   if (!to.ok()) return fail(to.status());
   Result<std::shared_ptr<TlsContext>> tls = MakeTlsClient(credentials, role);
   if (!tls.ok()) return fail(tls.status());
-  int fd = socket(to->protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
+  int fd = NewSocket(*to);
   if (fd < 0) return fail(Status(Code::kExhausted, StrCat("cannot make a socket: ", strerror(errno))));
   SetNoDelay(fd);
-  tcp::socket socket(*context);
-  socket.assign(to->protocol(), fd);
-  auto connection = std::make_shared<Connection>(
-      std::move(socket), address, (*tls)->NewEngine(), limits,
-      [done = std::move(done), address](std::shared_ptr<Connection> ready,
-                                        const Status& why) -> ChannelHandler {
-        if (ready) return done(std::shared_ptr<Channel>(std::make_shared<Handle>(std::move(ready))));
-        return done(why.code() == Code::kRefused
-                        ? Status(Code::kRefused, StrCat(address, ": ", why.message()))
-                        : why);
-      });
-  connection->StartClient(*to);
+  auto established = [done = std::move(done), address](std::shared_ptr<Connection> ready,
+                                                       const Status& why) -> ChannelHandler {
+    if (ready) return done(std::shared_ptr<Channel>(std::make_shared<Handle>(std::move(ready))));
+    return done(why.code() == Code::kRefused ? Status(Code::kRefused, StrCat(address, ": ", why.message()))
+                                             : why);
+  };
+  Connection::Make(context, fd, to->ipv6(), address, (*tls)->NewEngine(), limits, std::move(established))
+      ->StartClient(to->get(), to->size);
 }
 
 }  // namespace harrow::wire

@@ -15,14 +15,15 @@ namespace harrow::wire {
 
 enum class Role : uint8_t { kAgent, kClient };
 
-/// What both ends must share. The PSK of a connection is derived from key, run id and role, so that an agent's
-/// connection cannot be taken for a client's or for another run's.
+/// What both ends must share. The PSK of a connection is derived from key, run id and role, so that an
+/// agent's connection cannot be taken for a client's or for another run's.
 struct Credentials {
   std::string run_id;
   std::string key;  // 32 bytes, secret
 };
 
-/// An authenticated, encrypted, ordered stream of messages (TLS 1.3, external pre-shared key). Of its loop's thread.
+/// An authenticated, encrypted, ordered stream of messages (TLS 1.3, external pre-shared key). Of its loop's
+/// thread.
 class Channel {
  public:
   virtual ~Channel() = default;  // closes
@@ -45,10 +46,11 @@ struct ChannelHandler {
 struct Limits {
   uint32_t max_message = 64u << 20;
   Duration handshake_time = std::chrono::seconds(5);
-  uint32_t max_handshakes = 64;        // at once; more wait in the listen queue, or are closed at once
+  uint32_t max_handshakes = 64;  // at once; more wait in the listen queue, or are closed at once
 };
 
-/// Accepts peers that hold the key. Others are refused, logged (not more than a few lines a second) and cost nothing else.
+/// Accepts peers that hold the key. Others are refused, logged (not more than a few lines a second) and cost
+/// nothing else.
 class Listener {
  public:
   virtual ~Listener() = default;
@@ -56,16 +58,19 @@ class Listener {
   virtual std::vector<std::string> addresses() const = 0;
   /// Returns the handler of a new, authenticated channel.
   using Accept = std::function<ChannelHandler(std::shared_ptr<Channel>)>;
-  struct Refusals { uint64_t handshakes_failed = 0, timed_out = 0, turned_away = 0; };
+  struct Refusals {
+    uint64_t handshakes_failed = 0, timed_out = 0, turned_away = 0;
+  };
   virtual Refusals refusals() const = 0;
 };
 
 /// Addresses are numeric ("127.0.0.1"); port 0: any.
-Result<std::unique_ptr<Listener>> Listen(os::EventLoop* loop, const std::vector<std::string>& hosts, uint16_t port,
-                                         const Credentials& credentials, const Limits& limits, Listener::Accept accept);
+Result<std::unique_ptr<Listener>> Listen(os::EventLoop* loop, const std::vector<std::string>& hosts,
+                                         uint16_t port, const Credentials& credentials, const Limits& limits,
+                                         Listener::Accept accept);
 
 /// Connects and authenticates; `done` is called once with the channel or the reason.
-void Dial(os::EventLoop* loop, const std::string& address, Role role, const Credentials& credentials, const Limits& limits,
-          std::function<ChannelHandler(Result<std::shared_ptr<Channel>>)> done);
+void Dial(os::EventLoop* loop, const std::string& address, Role role, const Credentials& credentials,
+          const Limits& limits, std::function<ChannelHandler(Result<std::shared_ptr<Channel>>)> done);
 
 }  // namespace harrow::wire

@@ -14,9 +14,13 @@
 #include <sys/socket.h>
 #include <utility>
 
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
 #include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
 
 #include "base/text.h"
+#include "wire/frame.h"
 
 namespace harrow::wire {
 namespace {
@@ -35,10 +39,56 @@ Status Gone(std::string_view why) {
   return Status(Code::kUnavailable, std::string(why));
 }
 
-}  // namespace
+class AsioConnection : public Connection, public std::enable_shared_from_this<AsioConnection> {
+ public:
+  AsioConnection(asio::ip::tcp::socket socket, std::string peer, std::unique_ptr<TlsEngine> engine,
+                 const Limits& limits, Established established);
 
-Connection::Connection(asio::ip::tcp::socket socket, std::string peer, std::unique_ptr<TlsEngine> engine,
-                       const Limits& limits, Established established)
+  void StartServer() override;
+  void StartClient(const sockaddr* to, socklen_t size) override;
+  void Abandon(const Status& why) override;
+  void Send(std::string_view message) override;
+  size_t unsent_bytes() const override;
+  void Close() override;
+  Role role() const override { return engine_->role(); }
+  const std::string& peer() const override { return peer_; }
+
+ private:
+  enum class State { kConnecting, kHandshake, kOpen, kLingering, kClosed };
+
+  void ArmDeadline(Duration after, std::string what);
+  void AwaitReadable();
+  void AwaitWritable();
+  void OnReadable();
+  void Take(std::string_view received);
+  void Deliver();
+  void Flush();
+  /// Moves what the engine has to the kernel; false when the kernel takes no more now.
+  bool Push();
+  void Lost(const Status& why);
+  void Shut();
+
+  asio::ip::tcp::socket socket_;
+  asio::steady_timer deadline_;
+  const std::string peer_;
+  const std::unique_ptr<TlsEngine> engine_;
+  FrameReader frames_;
+  const Limits limits_;
+  Established established_;
+  ChannelHandler handler_;
+  State state_ = State::kHandshake;
+  bool in_handler_ = false;
+  bool flush_posted_ = false;
+  bool awaiting_writable_ = false;
+  bool write_broken_ = false;
+  bool end_sealed_ = false;
+  std::string queued_;  // frames not yet encrypted, from queued_begin_ on
+  size_t queued_begin_ = 0;
+};
+
+AsioConnection::AsioConnection(asio::ip::tcp::socket socket, std::string peer,
+                               std::unique_ptr<TlsEngine> engine, const Limits& limits,
+                               Established established)
     : socket_(std::move(socket)),
       deadline_(socket_.get_executor()),
       peer_(std::move(peer)),
@@ -47,15 +97,15 @@ Connection::Connection(asio::ip::tcp::socket socket, std::string peer, std::uniq
       limits_(limits),
       established_(std::move(established)) {}
 
-void Connection::StartServer() {
+void AsioConnection::StartServer() {
   ArmDeadline(limits_.handshake_time, "it said nothing, or not enough, in the time of a handshake");
   AwaitReadable();
 }
 
-void Connection::StartClient(const asio::ip::tcp::endpoint& to) {
+void AsioConnection::StartClient(const sockaddr* to, socklen_t size) {
   state_ = State::kConnecting;
   ArmDeadline(limits_.handshake_time, StrCat("no answer from ", peer_));
-  int rc = connect(socket_.native_handle(), to.data(), static_cast<socklen_t>(to.size()));
+  int rc = connect(socket_.native_handle(), to, size);
   int error = rc == 0 ? 0 : errno;
   if (error != 0 && error != EINPROGRESS && error != EINTR) {
     asio::post(socket_.get_executor(), [self = shared_from_this(), error] {
@@ -66,8 +116,8 @@ void Connection::StartClient(const asio::ip::tcp::endpoint& to) {
   socket_.async_wait(asio::ip::tcp::socket::wait_write, [self = shared_from_this()](const asio::error_code&) {
     if (self->state_ != State::kConnecting) return;
     int result = 0;
-    socklen_t size = sizeof(result);
-    getsockopt(self->socket_.native_handle(), SOL_SOCKET, SO_ERROR, &result, &size);
+    socklen_t result_size = sizeof(result);
+    getsockopt(self->socket_.native_handle(), SOL_SOCKET, SO_ERROR, &result, &result_size);
     if (result != 0)
       return self->Lost(Gone(StrCat("cannot connect to ", self->peer_, ": ", strerror(result))));
     self->state_ = State::kHandshake;
@@ -76,11 +126,11 @@ void Connection::StartClient(const asio::ip::tcp::endpoint& to) {
   });
 }
 
-void Connection::Abandon(const Status& why) {
+void AsioConnection::Abandon(const Status& why) {
   if (state_ == State::kConnecting || state_ == State::kHandshake) Lost(why);
 }
 
-void Connection::ArmDeadline(Duration after, std::string what) {
+void AsioConnection::ArmDeadline(Duration after, std::string what) {
   deadline_.expires_after(after);
   deadline_.async_wait([weak = weak_from_this(), what = std::move(what)](const asio::error_code& error) {
     auto self = weak.lock();
@@ -93,7 +143,7 @@ void Connection::ArmDeadline(Duration after, std::string what) {
   });
 }
 
-void Connection::AwaitReadable() {
+void AsioConnection::AwaitReadable() {
   if (state_ == State::kClosed) return;
   socket_.async_wait(asio::ip::tcp::socket::wait_read,
                      [self = shared_from_this()](const asio::error_code& error) {
@@ -101,7 +151,7 @@ void Connection::AwaitReadable() {
                      });
 }
 
-void Connection::AwaitWritable() {
+void AsioConnection::AwaitWritable() {
   if (awaiting_writable_ || state_ == State::kClosed) return;
   awaiting_writable_ = true;
   socket_.async_wait(asio::ip::tcp::socket::wait_write,
@@ -111,7 +161,7 @@ void Connection::AwaitWritable() {
                      });
 }
 
-void Connection::OnReadable() {
+void AsioConnection::OnReadable() {
   if (state_ == State::kClosed) return;
   ssize_t n = recv(socket_.native_handle(), Scratch(), kReadAtOnce, MSG_DONTWAIT);
   if (n > 0) {
@@ -125,7 +175,7 @@ void Connection::OnReadable() {
   AwaitReadable();
 }
 
-void Connection::Take(std::string_view received) {
+void AsioConnection::Take(std::string_view received) {
   bool was_open = state_ == State::kOpen;
   TlsEngine::State tls = engine_->Receive(received, frames_.buffer());
   if (!engine_->output().empty()) Push();  // handshake, or an alert that tells the peer why
@@ -146,7 +196,7 @@ void Connection::Take(std::string_view received) {
   if (!frames_.status().ok()) return Lost(frames_.status());
 }
 
-void Connection::Deliver() {
+void AsioConnection::Deliver() {
   std::string_view message;
   in_handler_ = true;
   while (state_ == State::kOpen && frames_.Next(&message)) {
@@ -156,7 +206,7 @@ void Connection::Deliver() {
   if (state_ != State::kOpen) handler_ = {};
 }
 
-void Connection::Send(std::string_view message) {
+void AsioConnection::Send(std::string_view message) {
   if (state_ != State::kOpen || write_broken_) return;
   AppendFrame(message, &queued_);
   if (flush_posted_ || awaiting_writable_) return;
@@ -167,11 +217,11 @@ void Connection::Send(std::string_view message) {
   });
 }
 
-size_t Connection::unsent_bytes() const {
+size_t AsioConnection::unsent_bytes() const {
   return queued_.size() - queued_begin_ + engine_->output().size();
 }
 
-bool Connection::Push() {
+bool AsioConnection::Push() {
   while (!engine_->output().empty() && !write_broken_) {
     std::string_view out = engine_->output();
     ssize_t n = send(socket_.native_handle(), out.data(), out.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -188,7 +238,7 @@ bool Connection::Push() {
   return true;
 }
 
-void Connection::Flush() {
+void AsioConnection::Flush() {
   if (state_ == State::kClosed || awaiting_writable_) return;
   size_t sealed = 0;
   while (Push()) {
@@ -219,7 +269,7 @@ void Connection::Flush() {
   }
 }
 
-void Connection::Close() {
+void AsioConnection::Close() {
   if (state_ != State::kOpen) return Abandon(Gone("closed"));
   state_ = State::kLingering;
   if (!in_handler_) handler_ = {};
@@ -227,7 +277,7 @@ void Connection::Close() {
   Flush();
 }
 
-void Connection::Lost(const Status& why) {
+void AsioConnection::Lost(const Status& why) {
   if (state_ == State::kClosed) return;
   State was = state_;
   auto keep = shared_from_this();
@@ -238,11 +288,22 @@ void Connection::Lost(const Status& why) {
   if (was != State::kOpen && established) established(nullptr, why);
 }
 
-void Connection::Shut() {
+void AsioConnection::Shut() {
   state_ = State::kClosed;
   deadline_.cancel();
   asio::error_code ignored;
   socket_.close(ignored);
+}
+
+}  // namespace
+
+std::shared_ptr<Connection> Connection::Make(asio::io_context* context, int fd, bool ipv6, std::string peer,
+                                             std::unique_ptr<TlsEngine> engine, const Limits& limits,
+                                             Established established) {
+  asio::ip::tcp::socket socket(*context);
+  socket.assign(ipv6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), fd);
+  return std::make_shared<AsioConnection>(std::move(socket), std::move(peer), std::move(engine), limits,
+                                          std::move(established));
 }
 
 }  // namespace harrow::wire

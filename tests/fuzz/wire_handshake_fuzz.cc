@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 2) return 0;
   auto engine = (data[0] % 2 == 0 ? server : client)->NewEngine();
   std::string_view stream(reinterpret_cast<const char*>(data + 2), size - 2);
-  size_t piece = 1 + data[1] * size_t{16};
+  size_t piece = 32 + data[1] * size_t{16};
   std::string plain;
   engine->Receive("", &plain);
   while (!stream.empty()) {
@@ -22,7 +22,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     stream.remove_prefix(std::min(piece, stream.size()));
     Require(state == TlsEngine::State::kHandshake || state == TlsEngine::State::kFailed,
             "opened without the key");
-    if (state == TlsEngine::State::kFailed) harrow::fuzz::CheckMessage(engine->failure());
+    if (state == TlsEngine::State::kFailed) {
+      harrow::fuzz::CheckMessage(engine->failure());
+      Require(engine->Receive(stream, &plain) == state, "opened after it had failed");
+      break;
+    }
   }
   Require(plain.empty(), "something was delivered before the handshake");
   return 0;

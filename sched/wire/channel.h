@@ -23,7 +23,7 @@ struct Credentials {
 };
 
 /// An authenticated, encrypted, ordered stream of messages (TLS 1.3, external pre-shared key). Of its loop's
-/// thread.
+/// thread; channels and listeners are destroyed before their loop.
 class Channel {
  public:
   virtual ~Channel() = default;  // closes
@@ -46,7 +46,7 @@ struct ChannelHandler {
 struct Limits {
   uint32_t max_message = 64u << 20;
   Duration handshake_time = std::chrono::seconds(5);
-  uint32_t max_handshakes = 64;  // at once; more wait in the listen queue, or are closed at once
+  uint32_t max_handshakes = 64;  // unfinished at once; one more turns away the oldest
 };
 
 /// Accepts peers that hold the key. Others are refused, logged (not more than a few lines a second) and cost

@@ -185,7 +185,7 @@ class Agent {
     leaving_ = true;
     exit_ = code;
     os::LogInfo(StrCat("ending what runs: ", why));
-    pool_->EndAll(End::kInterrupted);
+    pool_->Close(End::kInterrupted);
     leave_by_ = loop_->Now() + Duration(node_.kill_wait_ns.load()) + kSayGoodbye;
     WaitUntilIdle();
   }

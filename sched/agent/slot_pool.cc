@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -23,6 +24,7 @@ namespace harrow::agent {
 namespace {
 
 constexpr int kInterrupt = SIGURG;
+constexpr rlim_t kOtherDescriptors = 128;
 constexpr Duration kBlindTooLong = std::chrono::milliseconds(2);
 
 std::vector<uint32_t> NumaOfSlots(const NodeContext& node) {
@@ -45,6 +47,7 @@ SlotPool::SlotPool(NodeContext& node, const os::Clock& clock, Collector& collect
       clock_(clock),
       collector_(collector),
       dispatcher_(NumaOfSlots(node), static_cast<uint32_t>(node.devices.size())) {
+  MakeRoomForDescriptors();
   struct sigaction action {};
   action.sa_handler = [](int) {};
   sigaction(kInterrupt, &action, nullptr);
@@ -78,6 +81,16 @@ SlotPool::~SlotPool() {
     slot->thread.join();
     close(slot->signals.wake_fd);
   }
+}
+
+// One wake-up descriptor a slot. Tasks get the limit that was there before.
+void SlotPool::MakeRoomForDescriptors() {
+  rlimit limit{};
+  const rlim_t wanted = node_.slots.size() + kOtherDescriptors;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
+  node_.task_descriptors = limit.rlim_cur;
+  limit.rlim_cur = std::min(limit.rlim_max, wanted);
+  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 void SlotPool::Run(uint32_t number) {
@@ -127,10 +140,12 @@ void SlotPool::Push(std::vector<LocalTask> tasks) {
   std::lock_guard lock(mutex_);
   for (LocalTask& task : tasks) {
     const std::string why = dispatcher_.WhyNever(task);
-    if (why.empty()) {
-      dispatcher_.Push(std::move(task));
-    } else {
+    if (closed_ != End::kRunning) {
+      ReportUnstarted(task, closed_);
+    } else if (!why.empty()) {
       ReportUnstarted(task, End::kNotStarted, why);
+    } else {
+      dispatcher_.Push(std::move(task));
     }
   }
   Dispatch(std::nullopt);
@@ -146,14 +161,14 @@ std::vector<uint32_t> SlotPool::TakeBack(const std::vector<uint32_t>& tasks) {
   return taken;
 }
 
-void SlotPool::EndRunning(Slot& slot, agent::End reason) {
+void SlotPool::EndRunning(Slot& slot, End reason) {
   uint8_t none = 0;
   slot.signals.end_as.compare_exchange_strong(none, static_cast<uint8_t>(reason));
   const uint64_t one = 1;
   [[maybe_unused]] ssize_t n = write(slot.signals.wake_fd, &one, sizeof one);
 }
 
-void SlotPool::ReportUnstarted(const LocalTask& task, agent::End reason, std::string why) {
+void SlotPool::ReportUnstarted(const LocalTask& task, End reason, std::string why) {
   TaskResult result;
   result.id = task.id;
   result.attempt = task.attempt;
@@ -163,7 +178,7 @@ void SlotPool::ReportUnstarted(const LocalTask& task, agent::End reason, std::st
   collector_.AddEnded(std::move(result));
 }
 
-void SlotPool::End(const std::vector<uint32_t>& tasks, agent::End reason) {
+void SlotPool::EndTasks(const std::vector<uint32_t>& tasks, End reason) {
   std::lock_guard lock(mutex_);
   for (uint32_t task : tasks) {
     if (std::optional<LocalTask> queued = dispatcher_.Remove(task)) {
@@ -178,8 +193,9 @@ void SlotPool::End(const std::vector<uint32_t>& tasks, agent::End reason) {
   Dispatch(std::nullopt);
 }
 
-void SlotPool::EndAll(agent::End reason) {
+void SlotPool::Close(End reason) {
   std::lock_guard lock(mutex_);
+  closed_ = reason;
   while (!dispatcher_.queue().empty())
     ReportUnstarted(*dispatcher_.Remove(dispatcher_.queue().front().id), reason);
   for (uint32_t i = 0; i < slots_.size(); ++i) {
@@ -209,8 +225,11 @@ TaskHost::Snapshot SlotPool::TakeSnapshot() {
 }
 
 bool SlotPool::Idle() {
-  std::lock_guard lock(mutex_);
-  return dispatcher_.queue().empty() && dispatcher_.busy_slots() == 0;
+  {
+    std::lock_guard lock(mutex_);
+    if (!dispatcher_.queue().empty() || dispatcher_.busy_slots() > 0) return false;
+  }
+  return collector_.Undelivered().empty();
 }
 
 bool SlotPool::InterruptBlindWaits() {

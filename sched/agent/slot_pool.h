@@ -24,8 +24,8 @@ class SlotPool : public TaskHost {
 
   void Push(std::vector<LocalTask> tasks) override;
   std::vector<uint32_t> TakeBack(const std::vector<uint32_t>& tasks) override;
-  void End(const std::vector<uint32_t>& tasks, agent::End reason) override;
-  void EndAll(agent::End reason) override;
+  void EndTasks(const std::vector<uint32_t>& tasks, End reason) override;
+  void Close(End reason) override;
   Snapshot TakeSnapshot() override;
   bool Idle() override;
 
@@ -41,11 +41,12 @@ class SlotPool : public TaskHost {
     std::thread thread;
   };
 
+  void MakeRoomForDescriptors();
   void Run(uint32_t slot);
   /// Holding mutex_: gives out queued tasks and wakes the slots that got one.
   void Dispatch(std::optional<uint32_t> caller);
-  void EndRunning(Slot& slot, agent::End reason);
-  void ReportUnstarted(const LocalTask& task, agent::End reason, std::string why = {});
+  void EndRunning(Slot& slot, End reason);
+  void ReportUnstarted(const LocalTask& task, End reason, std::string why = {});
 
   NodeContext& node_;
   const os::Clock& clock_;
@@ -53,6 +54,7 @@ class SlotPool : public TaskHost {
   std::mutex mutex_;
   Dispatcher dispatcher_;        // of mutex_
   std::vector<uint32_t> given_;  // of mutex_, used again
+  End closed_ = End::kRunning;   // of mutex_; else: what is pushed ends so
   bool stop_ = false;            // of mutex_
   std::vector<std::unique_ptr<Slot>> slots_;
 };

@@ -43,6 +43,8 @@ constexpr Duration kNever = Duration::max();
 constexpr Duration kWithoutPidfd = milliseconds(20);
 constexpr Duration kKillAgain = milliseconds(500);  // forks may outrun one round
 constexpr int kOomScore = 500;
+constexpr int kMostRounds = 20;  // of starting a program
+constexpr int kRoundPause = 20;  // ms
 
 Duration FromTimeval(const timeval& t) {
   return std::chrono::seconds(t.tv_sec) + std::chrono::microseconds(t.tv_usec);
@@ -80,6 +82,12 @@ std::string Below(const std::string& directory, const std::string& path) {
 int64_t SizeOf(const std::string& path) {
   struct stat st {};
   return stat(path.c_str(), &st) == 0 ? st.st_size : -1;
+}
+
+/// Another try may succeed: a program that is being written by somebody, no process or memory to be had just
+/// now.
+bool MayPass(int error) {
+  return error == ENOENT || error == ETXTBSY || error == EAGAIN || error == ENOMEM;
 }
 
 TaskResult& NotStarted(TaskResult* result, std::string why, int code = 0) {
@@ -218,12 +226,12 @@ pid_t TaskRunner::Start(const Assignment& assignment, TaskResult* result) {
       .stderr_fd = files.stderr_fd,
       .directory = profile.directory() == node_.directory ? nullptr : profile.directory().c_str(),
       .cpus = mask.empty() ? nullptr : &mask,
-      .oom_score_adj = spec.memory > 0 ? kOomScore : 0};
+      .oom_score_adj = spec.memory > 0 ? kOomScore : 0,
+      .descriptor_limit = node_.task_descriptors};
   const std::string_view program = (*argv)[0];
   os::SpawnOutcome outcome;
   std::string path;
-  // A second time when a program is no longer where it was found.
-  for (int round = 0; round < 2; ++round) {
+  for (int round = 1;; ++round) {
     const ProgramFinder::Found& found = programs_.Find(program, profile.path(), profile.directory());
     path = found.path;
     if (path.empty()) {
@@ -232,8 +240,13 @@ pid_t TaskRunner::Start(const Assignment& assignment, TaskResult* result) {
     }
     request.program = path.c_str();
     outcome = spawner_.Spawn(request);
-    if (outcome.pid > 0 || outcome.error != ENOENT) break;
-    programs_.Forget();
+    if (outcome.pid > 0 || round == kMostRounds || !MayPass(outcome.error)) break;
+    if (outcome.error == ENOENT) {  // no longer where it was found
+      if (round > 1) break;
+      programs_.Forget();
+    } else {
+      poll(nullptr, 0, kRoundPause);
+    }
   }
   stdout_.CloseWriteEnd();
   stderr_.CloseWriteEnd();

@@ -26,6 +26,7 @@ struct NodeContext {
   std::vector<topology::Device> devices;
   std::string tmp_root;                           // empty: TMPDIR stays as inherited
   std::string directory;                          // the agent's current one
+  uint64_t task_descriptors = 0;                  // soft RLIMIT_NOFILE of tasks; 0: the agent's own
   std::atomic<uint64_t> output_limit{64u << 20};  // bytes a task and stream
   std::atomic<int64_t> kill_wait_ns{5'000'000'000};
 };

@@ -15,6 +15,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -74,6 +75,12 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) int Child(void* a
     sched_setaffinity(0, request.cpus->bytes(), reinterpret_cast<const cpu_set_t*>(request.cpus->words()));
   }
   if (request.oom_score_adj > 0) RaiseOomScore(request.oom_score_adj);
+  if (request.descriptor_limit > 0) {
+    rlimit limit{};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = request.descriptor_limit;
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
   for (int signal : *context->ignored_signals) ::signal(signal, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);

@@ -35,6 +35,7 @@ struct SpawnRequest {
   const char* directory = nullptr;  // nullptr: the caller's
   const CpuMask* cpus = nullptr;    // nullptr: as the calling thread
   int oom_score_adj = 0;            // 0: as the caller
+  uint64_t descriptor_limit = 0;    // soft RLIMIT_NOFILE; 0: as the caller
 };
 
 enum class SpawnStep : uint8_t { kNone, kClone, kDirectory, kDescriptors, kExec };

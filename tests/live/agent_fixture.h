@@ -40,6 +40,16 @@ class ScratchDirectory {
   std::string path_;
 };
 
+/// Polls: processes end in their own time.
+inline bool Eventually(const std::function<bool()>& condition) {
+  const Duration end = os::RealClock().Steady() + kGenerous;
+  while (!condition()) {
+    if (os::RealClock().Steady() > end) return false;
+    usleep(5'000);
+  }
+  return true;
+}
+
 /// The slots of a node with real processes, output in a scratch directory; results are looked up by task.
 class SlotPoolTest : public testing::Test {
  protected:
@@ -77,8 +87,10 @@ class SlotPoolTest : public testing::Test {
             results_[result.id] = std::move(result);
           }
           changed_.notify_all();
+          arrival_->Arrived();
         },
         [](const std::string& problem) { ADD_FAILURE() << problem; });
+    arrival_ = collector_.get();
     pool_ = std::make_unique<SlotPool>(node_, os::RealClock(), *collector_);
   }
   void Stop() {
@@ -142,16 +154,6 @@ class SlotPoolTest : public testing::Test {
                ? *os::RealFileSystem().Read(scratch_.path() + "/" + name)
                : "";
   }
-  /// Polls: processes end in their own time.
-  static bool Eventually(const std::function<bool()>& condition) {
-    const Duration end = os::RealClock().Steady() + kGenerous;
-    while (!condition()) {
-      if (os::RealClock().Steady() > end) return false;
-      usleep(5'000);
-    }
-    return true;
-  }
-
   ScratchDirectory scratch_;
   NodeContext node_;
   std::mutex mutex_;
@@ -161,6 +163,7 @@ class SlotPoolTest : public testing::Test {
   uint32_t next_id_ = 0;
   uint32_t output_file_ = 0;
   std::unique_ptr<Collector> collector_;
+  Collector* arrival_ = nullptr;  // also while collector_ is being destroyed
   std::unique_ptr<SlotPool> pool_;
 };
 

@@ -217,12 +217,13 @@ TEST_F(AgentTasks, CancelledTasksEnd) {
   WaitStarted(running);
   Push(Shell("sleep 300"));
   const uint32_t queued = Push(Words("true"));
-  pool_->End({running, queued}, End::kCancelled);
+  pool_->EndTasks({running, queued}, End::kCancelled);
   EXPECT_EQ(Wait(running).end, End::kCancelled);
   EXPECT_EQ(Wait(queued).end, End::kCancelled);
-  pool_->EndAll(End::kInterrupted);
-  EXPECT_EQ(Wait(queued - 1).end, End::kInterrupted);
   EXPECT_EQ(Run(Words("true")).end, End::kExited);
+  pool_->Close(End::kInterrupted);
+  EXPECT_EQ(Wait(queued - 1).end, End::kInterrupted);
+  EXPECT_EQ(Run(Words("true")).end, End::kInterrupted) << "closed";
 }
 
 TEST_F(AgentTasks, QueuedTasksCanBeTakenBackRunningOnesNot) {
@@ -236,7 +237,7 @@ TEST_F(AgentTasks, QueuedTasksCanBeTakenBackRunningOnesNot) {
   ASSERT_EQ(snapshot.running.size(), 1u);
   EXPECT_EQ(snapshot.running[0].id, running);
   EXPECT_THAT(snapshot.queued, ElementsAre(other));
-  pool_->End({running}, End::kCancelled);
+  pool_->EndTasks({running}, End::kCancelled);
   EXPECT_EQ(Wait(other).code, 0);
   EXPECT_FALSE(results_.contains(queued));
   EXPECT_TRUE(Eventually([&] { return pool_->Idle(); }));

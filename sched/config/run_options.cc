@@ -320,6 +320,15 @@ Result<std::vector<Setting>> ReadSettings(os::FileSystem& fs, const std::vector<
     }
     return std::nullopt;
   };
+  // What the site's plugin for Slurm says to the jobs that use it: the weakest.
+  for (const std::string& entry : environment) {
+    constexpr std::string_view kSite = "HARROW_SITE_";
+    const size_t equals = entry.find('=');
+    if (!entry.starts_with(kSite) || equals == std::string::npos || equals + 1 == entry.size()) continue;
+    const std::string key = entry.substr(kSite.size(), equals - kSite.size());
+    if (FindKey(key) != nullptr)
+      settings.push_back({Normal(key), entry.substr(equals + 1), entry.substr(0, equals)});
+  }
   const std::optional<std::string> conf = variable("HARROW_CONF");
   HARROW_RETURN_IF_ERROR(
       ReadConf(fs, conf.value_or("/etc/harrow/harrow.conf"), conf ? Conf::kNamed : Conf::kSite, &settings));

@@ -55,7 +55,8 @@ Status CheckSetting(std::string_view key, std::string_view value);
 Status Apply(const std::vector<Setting>& settings, RunOptions* options);
 std::vector<Setting> FromFlow(const formats::Flow& flow);
 
-/// Settings of the site (/etc/harrow/harrow.conf, or the file HARROW_CONF names), the user
+/// Settings of the site (HARROW_SITE_<KEY>, as its Slurm plugin gives it; then /etc/harrow/harrow.conf, or the
+/// file HARROW_CONF names), the user
 /// (~/.config/harrow/harrow.conf) and the environment (HARROW_<KEY>), in rising precedence. `environment`:
 /// "NAME=value" each. A missing file is no error, except HARROW_CONF's. HARROW_ variables that are no
 /// settings are left alone (a task's own environment has some).

@@ -23,8 +23,12 @@ int RunCancel(const CancelOptions& options) {
   auto run = RunAccess::Open(options.run_dir);
   if (!run.ok()) return Fail(run.status());
   if ((*run)->server() == nullptr) {
-    const std::string state = (*run)->State(false);
+    const std::string state = (*run)->State({});
     if (state == "unreachable") return Fail((*run)->server_status());
+    if (state == "starting") {
+      return Fail(
+          Status(Code::kUnavailable, StrCat("the run in ", (*run)->dir(), " is just starting; try again")));
+    }
     return Fail(
         Status(Code::kInvalid, StrCat("the run in ", (*run)->dir(), " is over: nothing is left to cancel")));
   }

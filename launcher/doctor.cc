@@ -47,9 +47,9 @@ int RunDoctor(const DoctorOptions& options) {
     std::string line = Word(check.health);
     line.resize(9, ' ');
     line += check.name;
-    line.resize(std::max<size_t>(20, line.size() + 1), ' ');
+    line.resize(std::max<size_t>(21, line.size() + 1), ' ');
     text += StrCat(line, check.text, "\n");
-    if (!check.advice.empty()) text += StrCat(std::string(20, ' '), "-> ", check.advice, "\n");
+    if (!check.advice.empty()) text += StrCat(std::string(21, ' '), "-> ", check.advice, "\n");
   }
   if (options.json) {
     json.EndArray().EndObject();

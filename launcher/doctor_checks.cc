@@ -25,6 +25,7 @@
 #include "journal/snapshot.h"
 #include "os/event_loop.h"
 #include "os/file_system.h"
+#include "os/log.h"
 #include "report/summary.h"
 #include "topology/machine.h"
 #include "topology/slots.h"
@@ -201,7 +202,8 @@ std::vector<Check> CheckCores() {
     if (line.starts_with("MemAvailable:")) available = strtoull(line.c_str() + 13, nullptr, 10) * 1024;
   }
   const uint64_t limit = CgroupLimit("memory.max");
-  std::string memory = StrCat(FormatBytes(machine->memory), ", ", FormatBytes(available), " free");
+  std::string memory =
+      StrCat(FormatBytes(machine->memory), " for tasks, ", FormatBytes(available), " free now");
   if (limit > 0) memory += StrCat(", limited to ", FormatBytes(limit), " by a cgroup");
   const uint64_t usable = limit > 0 ? std::min(limit, available) : available;
   checks.push_back(
@@ -388,6 +390,7 @@ std::vector<Check> CheckProcesses() {
 }
 
 std::vector<Check> CheckNetwork() {
+  (void)os::OpenLog("/dev/null");  // the wrong key is refused with a line in the log
   auto loop = os::MakeEventLoop();
   const wire::Credentials right{"doctor", wire::NewKey()}, wrong{"doctor", wire::NewKey()};
   std::string heard;

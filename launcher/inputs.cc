@@ -16,7 +16,7 @@ std::vector<formats::Input> FlowArguments::Inputs() const {
 
 void AddFlowArguments(CLI::App& app, FlowArguments* arguments) {
   app.add_option("FILE", arguments->files,
-                 "Line file (FILE.txt, - for standard input), flow file or WfFormat");
+                 "Line file (.txt; - is stdin), flow file or WfFormat");
   app.add_option("--lines", arguments->line_files, "A line file, whatever it is called")
       ->type_name("FILE")
       ->allow_extra_args(false);

@@ -115,8 +115,8 @@ Status PrintTail(output::Reader& reader, const journal::AttemptRecord& attempt, 
                  const std::function<void(const Piece&)>& print) {
   const uint64_t all = stream == Stream::kStdout ? attempt.stdout_bytes : attempt.stderr_bytes;
   for (size_t bytes = 64 << 10; all > 0; bytes *= 8) {
-    auto tail =
-        reader.Tail(attempt.output_file, attempt.output_offset, attempt.task, attempt.attempt, stream, bytes);
+    auto tail = reader.Tail(attempt.output_file, attempt.output_offset, attempt.OutputTask(), attempt.attempt,
+                            stream, bytes);
     if (!tail.ok()) return tail.status();
     const std::string_view last = LastLines(*tail, lines);
     if (last.size() == tail->size() && tail->size() < all && bytes < (size_t{1} << 31)) continue;
@@ -151,10 +151,24 @@ Status PrintSource(output::Reader& reader, const Source& source, const LogsOptio
     }
     return {};
   }
-  return reader.ReadAttempt(attempt.output_file, attempt.output_offset, attempt.task, attempt.attempt,
+  return reader.ReadAttempt(attempt.output_file, attempt.output_offset, attempt.OutputTask(), attempt.attempt,
                             [&](const Piece& piece) {
                               if (options.Wants(piece.stream)) print(piece);
                             });
+}
+
+/// Output files of agents that are gone: nothing that runs now is in them, and tasks may have had other
+/// numbers then.
+std::unordered_set<uint32_t> PastFiles(const journal::History& history) {
+  std::unordered_set<uint32_t> past;
+  std::map<uint32_t, const journal::NodeRecord*> last;
+  for (const journal::NodeRecord& node : history.nodes) {
+    const journal::NodeRecord*& before = last[node.node.value];
+    if (before != nullptr && before->incarnation != node.incarnation) past.insert(before->output_file);
+    if (node.left_ns > 0) past.insert(node.output_file);
+    before = &node;
+  }
+  return past;
 }
 
 /// What the attempts that have not ended have written so far.
@@ -164,9 +178,10 @@ Status ReadLive(output::Reader& reader, const report::RunView& run, std::vector<
     if (run.fate(source.task) == journal::TaskFate::kOpen) open[run.task(source.task).task.value] = &source;
   }
   if (open.empty()) return {};
-  return reader.ReadNew([&](uint32_t, const Piece& piece) {
+  const std::unordered_set<uint32_t> past = PastFiles(run.history());
+  return reader.ReadNew([&](uint32_t file, const Piece& piece) {
     const auto at = open.find(piece.task.value);
-    if (at == open.end()) return;
+    if (at == open.end() || past.contains(file)) return;
     Source& source = *at->second;
     if (source.attempt != nullptr && piece.attempt <= source.attempt->attempt) return;
     if (!source.live.empty() && source.live[0].attempt < piece.attempt) source.live.clear();
@@ -286,8 +301,12 @@ int Follow(RunAccess& access, const LogsOptions& options) {
   auto reader = output::Reader::Open(os::RealFileSystem(), access.dir());
   if (!reader.ok()) return Fail(reader.status());
   Printer printer(options.prefix || (wanted.size() != 1 && !options.quiet));
-  const auto shows = [&](const Piece& piece) {
-    return options.Wants(piece.stream) && (wanted.empty() || wanted.contains(piece.task.value));
+  const auto history = access.ReadHistory();
+  const std::unordered_set<uint32_t> past =
+      history.ok() ? PastFiles(*history) : std::unordered_set<uint32_t>();
+  const auto shows = [&](uint32_t file, const Piece& piece) {
+    return options.Wants(piece.stream) && (wanted.empty() || wanted.contains(piece.task.value)) &&
+           !past.contains(file);
   };
   const auto print = [&](const Piece& piece) {
     printer.Print(piece, [&] { return Printable(flow->graph.TaskName(piece.task)); });
@@ -295,8 +314,8 @@ int Follow(RunAccess& access, const LogsOptions& options) {
   Status damage;
   if (options.tail >= 0) {
     std::map<std::tuple<uint32_t, uint32_t, Stream>, std::string> so_far;
-    damage = (*reader)->ReadNew([&](uint32_t, const Piece& piece) {
-      if (!shows(piece)) return;
+    damage = (*reader)->ReadNew([&](uint32_t file, const Piece& piece) {
+      if (!shows(file, piece)) return;
       std::string& kept = so_far[{piece.task.value, piece.attempt, piece.stream}];
       kept += piece.data;
       if (const size_t last = LastLines(kept, options.tail).size(); last < kept.size())
@@ -311,8 +330,8 @@ int Follow(RunAccess& access, const LogsOptions& options) {
   for (int looks = 0;; ++looks) {
     // Asked first: what a run wrote before its end was known is then read.
     const bool goes_on = looks % kLooksAQuestion != 0 || GoesOn(access);
-    const Status read = (*reader)->ReadNew([&](uint32_t, const Piece& piece) {
-      if (shows(piece)) print(piece);
+    const Status read = (*reader)->ReadNew([&](uint32_t file, const Piece& piece) {
+      if (shows(file, piece)) print(piece);
     });
     if (!read.ok() && damage.ok()) damage = read;
     if (!goes_on || !printer.open()) break;
@@ -333,12 +352,14 @@ int RunLogs(const LogsOptions& options) {
   }
   auto access = RunAccess::Open(options.run_dir);
   if (!access.ok()) return Fail(access.status());
-  return options.follow ? Follow(**access, options) : PrintLogs(**access, options);
+  // Of a run that is over nothing comes: what there is is printed as ever.
+  return options.follow && (*access)->server() != nullptr ? Follow(**access, options)
+                                                          : PrintLogs(**access, options);
 }
 
 const Registered kLogs(
     {.name = "logs",
-     .summary = "Print what tasks wrote: their stdout to stdout, their stderr to stderr",
+     .summary = "Print what tasks wrote to stdout and stderr",
      .example = "harrow logs --failed --stderr --tail 20\n         harrow logs -f project-17",
      .usage = "[options] [TASK...]",
      .order = 41,
@@ -351,7 +372,7 @@ const Registered kLogs(
        app.add_flag("--stderr", options->only_stderr, "Only stderr");
        app.add_option("--tail", options->tail, "Only the last N lines of each stream")
            ->type_name("N")
-           ->check(CLI::Range(int64_t{0}, int64_t{1} << 31));
+           ->check(CLI::Range(int64_t{0}, int64_t{1} << 31).description(""));
        app.add_flag("--list", options->list, "A table of who wrote how much, not the output");
        app.add_flag("--prefix", options->prefix, "Begin each line with its task's name");
        app.add_flag("-q,--quiet", options->quiet, "No headings between tasks, no prefixes");

@@ -30,8 +30,7 @@ int RunReport(const ReportOptions& options) {
   auto history = (*run)->ReadHistory();
   if (!history.ok()) return Fail(history.status());
   const report::RunView view(*history);
-  const bool complete = view.NumberFact("ended_ns").has_value();
-  const std::string state = (*run)->State(complete);
+  const std::string state = (*run)->State(report::FiguresOf(view));
   auto tasks = report::Select(view, options.filter);
   if (!tasks.ok()) return Fail(tasks.status());
   const report::Sink sink = [](std::string_view text) { return WriteTo(STDOUT_FILENO, text); };

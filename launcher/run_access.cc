@@ -11,25 +11,29 @@
 
 #include "base/text.h"
 #include "client/find_run.h"
+#include "journal/owner.h"
 #include "journal/snapshot.h"
 #include "launcher/command.h"
 #include "os/file_system.h"
 #include "report/aggregate.h"
-#include "wire/rendezvous.h"
 
 namespace harrow::launcher {
 namespace {
 
 int write_error = 0;
 
-/// Is the server's process known to be gone? Only on its own host can that be said.
-bool ServerIsGone(const std::string& run_dir) {
-  const auto rendezvous = wire::ReadRendezvous(os::RealFileSystem(), run_dir);
-  if (!rendezvous.ok()) return rendezvous.status().code() == Code::kNotFound;
-  char host[256] = {};
-  gethostname(host, sizeof host - 1);
-  return rendezvous->host == host && rendezvous->pid > 0 &&
-         kill(static_cast<pid_t>(rendezvous->pid), 0) != 0 && errno == ESRCH;
+/// Is the keeper, without whom no server lives long, known to be gone? Only on its own machine can that be
+/// said.
+bool KeeperIsGone(const std::string& run_dir) {
+  const auto text = os::RealFileSystem().Read(run_dir + "/owner");
+  if (!text.ok()) return text.status().code() == Code::kNotFound;
+  const auto owner = journal::ParseOwner(*text);
+  if (!owner.ok()) return false;
+  const journal::Owner here = journal::ThisProcess("");
+  if (owner->host != here.host) return false;
+  if (owner->boot_id != here.boot_id) return true;
+  return owner->pid_namespace == here.pid_namespace && kill(static_cast<pid_t>(owner->pid), 0) != 0 &&
+         errno == ESRCH;
 }
 
 }  // namespace
@@ -52,7 +56,9 @@ Result<std::unique_ptr<RunAccess>> RunAccess::Open(const std::string& run_dir) {
 
 void RunAccess::Reconnect() {
   client_.reset();
-  auto client = client::Client::Connect(loop_.get(), os::RealFileSystem(), dir_);
+  client::Options options;
+  if (KeeperIsGone(dir_)) options.patience = Duration(0);
+  auto client = client::Client::Connect(loop_.get(), os::RealFileSystem(), dir_, options);
   server_status_ = client.status();
   if (client.ok()) client_ = *std::move(client);
 }
@@ -75,14 +81,15 @@ Result<journal::History> RunAccess::ReadHistory() {
 }
 
 std::string RunAccess::Note() const {
-  if (client_ || server_status_.code() == Code::kNotFound || ServerIsGone(dir_)) return "";
+  if (client_ || server_status_.code() == Code::kNotFound || KeeperIsGone(dir_)) return "";
   return StrCat(server_status_.message(), "; what follows is from the journal");
 }
 
-std::string RunAccess::State(bool complete) const {
-  if (client_) return complete ? "ended" : "running";
-  if (complete) return "ended";
-  return server_status_.code() == Code::kNotFound || ServerIsGone(dir_) ? "stopped" : "unreachable";
+std::string RunAccess::State(const report::ProgressView& view) const {
+  if (client_) return view.complete ? "ended" : "running";
+  if (view.complete) return view.open() == 0 ? "ended" : "stopped";
+  if (KeeperIsGone(dir_)) return "stopped";
+  return server_status_.code() == Code::kNotFound ? "starting" : "unreachable";
 }
 
 report::ProgressView ViewOf(const pb::Progress& progress) {

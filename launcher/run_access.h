@@ -40,8 +40,8 @@ class RunAccess {
   /// Said on standard error where the journal stands in for a server that should answer; empty: nothing to
   /// say.
   std::string Note() const;
-  /// running, ended, stopped (over before its end), unreachable (a server may still run, elsewhere).
-  std::string State(bool complete) const;
+  /// starting, running, ended, stopped (over with tasks open), unreachable (a server may still run, elsewhere).
+  std::string State(const report::ProgressView& view) const;
 
  private:
   explicit RunAccess(std::string dir);

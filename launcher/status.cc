@@ -45,12 +45,13 @@ Result<Look> TakeLook(RunAccess& run, const StatusOptions& options) {
   }
   look.context.source = from_server ? "server" : "journal";
   if (from_server && !options.failed && !options.json) {
-    look.context.state = run.State(look.view.complete);
+    look.context.state = run.State(look.view);
     return look;
   }
   auto history = run.ReadHistory();
+  const bool nothing_yet = !history.ok() && history.status().code() == Code::kUnavailable;
   if (!history.ok()) {
-    if (!from_server || options.failed) return history.status();
+    if (!nothing_yet && (!from_server || options.failed)) return history.status();
   } else {
     const report::RunView view(*history);
     look.context.run_id = history->run_id;
@@ -66,7 +67,7 @@ Result<Look> TakeLook(RunAccess& run, const StatusOptions& options) {
           report::FirstFailures(*history, options.json && reader.ok() ? reader->get() : nullptr, SIZE_MAX);
     }
   }
-  look.context.state = run.State(look.view.complete);
+  look.context.state = run.State(look.view);
   return look;
 }
 
@@ -127,7 +128,7 @@ int Watch(RunAccess& run, const StatusOptions& options) {
       if (terminal) WriteTo(STDOUT_FILENO, report::EraseLine());
       return Fail(look.status());
     }
-    const bool running = look->context.state == "running";
+    const bool running = look->context.state == "running" || look->context.state == "starting";
     if (options.json) {
       if (!WriteTo(STDOUT_FILENO, report::StatusJson(look->view, look->context))) return OutputDone();
     } else if (running) {

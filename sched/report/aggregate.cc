@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -111,11 +112,12 @@ std::vector<KindRow> KindRows(const RunView& run, const std::vector<size_t>& tas
 
 std::vector<NodeRow> NodeRows(const RunView& run, const std::vector<size_t>& tasks) {
   std::map<uint32_t, NodeRow> rows;
+  std::set<std::pair<uint32_t, uint64_t>> incarnations;  // a node has a record when it joins and when it leaves
   for (const journal::NodeRecord& node : run.history().nodes) {
     NodeRow& row = rows[node.node.value];
     row.node = node.name;
     row.slots = node.slots;
-    ++row.incarnations;
+    if (incarnations.emplace(node.node.value, node.incarnation).second) ++row.incarnations;
   }
   for (const size_t i : tasks) {
     for (const size_t a : run.Attempts(i)) {

@@ -165,16 +165,16 @@ void Scheduler::Impl::On(const TaskStarted& e) {
   Task& task = tasks[e.task.value];
   if (task.in_flight() && task.node == e.node) {
     if (Stale(task, e.attempt) || task.state() == TaskState::kRunning) return;
-    if (task.state() == TaskState::kRecalled) {
+    const bool recalled = task.state() == TaskState::kRecalled;
+    if (recalled) {
       --nodes[e.node.value].recalls;
       --recalled_total;
       Touch(e.node);
     }
-    const bool was_ahead = task.has(Task::kAhead);
-    if (was_ahead) Begins(e.task);
+    if (task.has(Task::kAhead)) Begins(e.task);
     SetState(task, TaskState::kRunning);
-    // Until now it could only be asked back.
-    if (was_ahead && task.has(Task::kCancel)) actions->push_back(CancelTask{e.task, e.node});
+    // Until now it was only asked back.
+    if (recalled && task.has(Task::kCancel)) actions->push_back(CancelTask{e.task, e.node});
     return;
   }
   if (task.settled() || task.in_flight()) {
@@ -263,14 +263,20 @@ void Scheduler::Impl::On(const TaskReturned& e) {
   Task& task = tasks[e.task.value];
   if (!task.in_flight() || task.node != e.node || task.state() == TaskState::kRunning) return;
   Vacate(e.task);
+  NeverBegan(e.task);
+}
+
+/// It was sent, and comes back as if it had not been: to its old place in the queues.
+void Scheduler::Impl::NeverBegan(TaskId id) {
+  Task& task = tasks[id.value];
   --task.attempts;
   --counts.attempts;
   if (task.has(Task::kCancel) || stopped || task.waits > 0) {
-    Retry(e.task);
+    Retry(id);
     return;
   }
   SetState(task, TaskState::kWaiting);
-  put_back.push_back(e.task);
+  put_back.push_back(id);
 }
 
 }  // namespace harrow::core

@@ -124,6 +124,7 @@ struct Scheduler::Impl {
   void Settle(TaskId id, TaskState state, Reason reason, TaskId because);
   void SkipDependents(TaskId root);
   void Retry(TaskId id);
+  void NeverBegan(TaskId id);
   void AfterLoss(TaskId id);
   void AfterFailure(TaskId id, const Failed& failed);
   void CountFailure(TaskId id);

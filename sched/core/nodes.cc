@@ -133,17 +133,14 @@ void Scheduler::Impl::On(const NodeLost& e) {
   }
   std::sort(here.begin(), here.end());
   for (TaskId id : here) {
-    Task& task = tasks[id.value];
-    const bool ahead = task.has(Task::kAhead);
+    const bool ahead = tasks[id.value].has(Task::kAhead);
     Vacate(id);
-    if (!ahead) {
+    // Without a slot there nothing was lost.
+    if (ahead) {
+      NeverBegan(id);
+    } else {
       AfterLoss(id);
-      continue;
     }
-    // It never had a slot there: nothing was lost.
-    --task.attempts;
-    --counts.attempts;
-    Retry(id);
   }
   node->round_trip = Duration(0);
 }

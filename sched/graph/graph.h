@@ -82,7 +82,7 @@ class Graph {
   /// Finds the producer of every file (an input below an output directory is produced by that directory's task),
   /// links tasks, computes levels. kInvalid with "FILE:LINE:COLUMN: ..." for duplicate names, two producers of one
   /// file, and cycles (with their path). All problems are found, up to `max_problems`, a line each.
-  /// Called again after growth it costs what was added, not what was there (unless a new task comes before an old one).
+  /// After an error the graph is of no more use. Called again after growth it costs what was added, not what was there (unless a new task comes before an old one).
   Status Seal(size_t max_problems = 20);
   /// Tasks sealed before the last Seal() whose level it raised.
   std::span<const TaskId> relevelled() const { return relevelled_; }

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/text.h"
+#include "core/scheduler.h"
+
+namespace harrow::testing {
+
+/// A small flow and its scheduler, told event by event; what it answers is text, an action each:
+/// "start A@0", "ahead A@0", "back A@0", "cancel A@0", "join A@1", "done A", "failed A", "skipped B because A",
+/// "aside @1", "complete". Checks all invariants after each event.
+class ToldScheduler {
+ public:
+  using Words = std::vector<std::string>;
+
+  explicit ToldScheduler(core::Options options = {}) : options_(options) {}
+
+  // --- the flow, before the first event or between
+  graph::Profile profile;  // of the tasks that follow
+  TaskId Add(std::string_view name, const Words& after = {}, const Words& in = {}, const Words& out = {}) {
+    std::vector<TaskId> before;
+    for (const std::string& each : after) before.push_back(tasks_.at(each));
+    std::vector<FileId> ins, outs;
+    for (const std::string& each : in) ins.push_back(graph_.AddFile(each));
+    for (const std::string& each : out) outs.push_back(graph_.AddFile(each));
+    graph::TaskSpec spec;
+    spec.name = name;
+    spec.profile = graph_.AddProfile(profile);
+    spec.after = before;
+    spec.in = ins;
+    spec.out = outs;
+    return tasks_[std::string(name)] = graph_.AddTask(spec);
+  }
+  void Size(const std::string& file, int64_t bytes) { graph_.SetFileSize(graph_.AddFile(file), bytes); }
+
+  // --- events
+  std::string Begin(const std::vector<NodeCapacity>& nodes) {
+    std::vector<core::Event> events = {Added()};
+    for (uint32_t n = 0; n < nodes.size(); ++n) events.push_back(core::NodeJoined{NodeId(n), nodes[n]});
+    return TellAll(events);
+  }
+  core::TasksAdded Added() {
+    const auto first = static_cast<uint32_t>(told_);
+    if (const Status sealed = graph_.Seal(); !sealed.ok()) throw sealed.message();
+    told_ = graph_.task_count();
+    return {TaskId(first), static_cast<uint32_t>(told_ - first)};
+  }
+  std::string Tell(const core::Event& event) { return TellAll({event}); }
+  std::string TellAll(const std::vector<core::Event>& events) {
+    std::vector<core::Action> actions;
+    if (events.size() == 1) {
+      scheduler().Handle(now, events[0], &actions);
+    } else {
+      scheduler().HandleAll(now, events, &actions);
+    }
+    scheduler().SanityCheck();
+    last_ = actions;
+    std::string text;
+    for (const core::Action& action : actions) {
+      const std::string one = std::visit([this](const auto& a) { return Text(a); }, action);
+      if (!one.empty()) text += (text.empty() ? "" : ", ") + one;
+    }
+    return text;
+  }
+  std::string Started(std::string_view task, uint32_t node) { return Tell(core::TaskStarted{(*this)[task], NodeId(node)}); }
+  std::string Ended(std::string_view task, uint32_t node, core::Outcome outcome = core::Done{},
+                    Duration run_time = std::chrono::seconds(1)) {
+    return Tell(core::TaskEnded{(*this)[task], NodeId(node), outcome, run_time});
+  }
+  std::string Returned(std::string_view task, uint32_t node) { return Tell(core::TaskReturned{(*this)[task], NodeId(node)}); }
+
+  TaskId operator[](std::string_view name) const { return tasks_.at(std::string(name)); }
+  FileId File(std::string_view name) const { return *graph_.FindFile(name); }
+  core::TaskState State(std::string_view name) { return scheduler().state((*this)[name]); }
+  core::Scheduler& scheduler() {
+    if (!scheduler_) scheduler_ = std::make_unique<core::Scheduler>(graph_, options_);
+    return *scheduler_;
+  }
+  const std::vector<core::Action>& last() const { return last_; }
+  Time now{};
+
+ private:
+  std::string Name(TaskId task) const { return graph_.TaskName(task); }
+  static std::string At(NodeId node) { return StrCat("@", node.value); }
+  std::string Text(const core::StartTask& a) const { return StrCat(a.ahead ? "ahead " : "start ", Name(a.task), At(a.node)); }
+  std::string Text(const core::TakeBack& a) const { return StrCat("back ", Name(a.task), At(a.node)); }
+  std::string Text(const core::CancelTask& a) const { return StrCat("cancel ", Name(a.task), At(a.node)); }
+  std::string Text(const core::JoinGang& a) const { return StrCat("join ", Name(a.task), At(a.node)); }
+  std::string Text(const core::NodePutAside& a) const { return StrCat("aside ", At(a.node)); }
+  std::string Text(const core::RunComplete&) const { return "complete"; }
+  std::string Text(const core::TaskSettled& a) const {
+    static constexpr const char* kStates[] = {"done ", "failed ", "skipped ", "cancelled "};
+    static constexpr const char* kReasons[] = {"", "", " (stopped)", " (interrupted)", " (no time)", " (fits nowhere)", " (lost)"};
+    std::string text = StrCat(kStates[static_cast<int>(a.state)], Name(a.task), kReasons[static_cast<int>(a.reason)]);
+    if (a.because) text += " because " + Name(a.because);
+    return text;
+  }
+
+  core::Options options_;
+  graph::Graph graph_;
+  std::map<std::string, TaskId> tasks_;
+  size_t told_ = 0;
+  std::unique_ptr<core::Scheduler> scheduler_;
+  std::vector<core::Action> last_;
+};
+
+}  // namespace harrow::testing

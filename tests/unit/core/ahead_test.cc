@@ -1,0 +1,161 @@
+// Sending ahead of a free slot, and taking back.
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "core/scheduler.h"
+#include "support/told_scheduler.h"
+#include "support/virtual_time.h"
+
+namespace harrow::core {
+namespace {
+
+using testing::ToldScheduler;
+using testing::VirtualTime;
+using order::Policy;
+
+const Duration kShort = std::chrono::milliseconds(1);
+
+/// One node of one slot, a round trip of one run time; A has ended, so the run time is known.
+void WarmUp(ToldScheduler& s, uint32_t nodes = 1) {
+  s.Add("A");
+  for (int i = 0; i < 9; ++i) s.Add("T" + std::to_string(i));
+  s.Begin(std::vector<NodeCapacity>(nodes, {1, 0, 0}));
+  for (uint32_t n = 0; n < nodes; ++n) s.Tell(RoundTripMeasured{NodeId(n), kShort});
+}
+
+TEST(Ahead, AsDeepAsTheRoundTripAsks) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  WarmUp(s);
+  EXPECT_EQ(s.Ended("A", 0, Done{}, kShort), "done A, start T0@0, ahead T1@0, ahead T2@0");
+  EXPECT_EQ(s.Ended("T0", 0, Done{}, kShort), "done T0, ahead T3@0") << "T1 has begun by itself";
+  EXPECT_EQ(s.scheduler().Explain(s["T2"]).state, TaskState::kSent);
+}
+
+TEST(Ahead, NotForLongTasks) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  WarmUp(s);
+  EXPECT_EQ(s.Ended("A", 0, Done{}, std::chrono::milliseconds(21)), "done A, start T0@0");
+}
+
+TEST(Ahead, NotWithoutARoundTrip) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  s.Add("A");
+  s.Add("B");
+  s.Add("C");
+  s.Begin({{1, 0, 0}});
+  EXPECT_EQ(s.Ended("A", 0, Done{}, kShort), "done A, start B@0");
+}
+
+TEST(Ahead, NotBehindATaskWhoseEndMakesOneReadyThatGoesFirst) {
+  for (const Policy policy : {Policy::kLifo, Policy::kFifo}) {
+    ToldScheduler s({.policy = policy});
+    s.Add("X");
+    for (int i = 0; i < 3; ++i) s.Add("P" + std::to_string(i));
+    for (int i = 0; i < 3; ++i) s.Add("Q" + std::to_string(i), {"P" + std::to_string(i)});
+    s.Add("A");
+    s.Begin({{1, 0, 0}});
+    s.Tell(RoundTripMeasured{NodeId(0), kShort});
+    if (policy == Policy::kFifo) {
+      EXPECT_EQ(s.Ended("X", 0, Done{}, kShort), "done X, start P0@0");
+      EXPECT_EQ(s.Ended("P0", 0, Done{}, kShort), "done P0, start P1@0, ahead P2@0, ahead A@0");
+    } else {
+      EXPECT_EQ(s.Ended("A", 0, Done{}, kShort), "done A, start P2@0");
+      EXPECT_EQ(s.Ended("P2", 0, Done{}, kShort), "done P2, start Q2@0, ahead P1@0") << "a chain stays together";
+      EXPECT_EQ(s.Ended("Q2", 0, Done{}, kShort), "done Q2") << "nothing is sent behind P1";
+      EXPECT_EQ(s.Ended("P1", 0, Done{}, kShort), "done P1, start Q1@0, ahead P0@0");
+    }
+  }
+}
+
+TEST(Ahead, IdleNodeHasTasksAskedBack) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  WarmUp(s);
+  EXPECT_EQ(s.Ended("A", 0, Done{}, kShort), "done A, start T0@0, ahead T1@0, ahead T2@0");
+  for (int i = 3; i < 9; ++i) s.Tell(CancelRequested{s["T" + std::to_string(i)]});
+  s.Tell(RoundTripMeasured{NodeId(0), kShort / 4});
+  EXPECT_EQ(s.Tell(NodeJoined{NodeId(1), {1, 0, 0}}), "back T2@0");
+  EXPECT_EQ(s.State("T2"), TaskState::kRecalled);
+  EXPECT_EQ(s.Returned("T2", 0), "start T2@1");
+  EXPECT_EQ(s.scheduler().attempts(s["T2"]), 1u) << "what never began was no attempt";
+}
+
+TEST(Ahead, TaskThatBeganAfterAllStays) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  WarmUp(s);
+  s.Ended("A", 0, Done{}, kShort);
+  s.Tell(NodeClosed{NodeId(0)});
+  EXPECT_EQ(s.State("T1"), TaskState::kRecalled);
+  s.Ended("T0", 0, Done{}, kShort);
+  s.Started("T1", 0);
+  EXPECT_EQ(s.State("T1"), TaskState::kRunning);
+  EXPECT_EQ(s.Returned("T1", 0), "") << "nonsense";
+  EXPECT_EQ(s.Ended("T1", 0, Done{}, kShort), "done T1");
+}
+
+TEST(Ahead, ReturnedTaskTakesItsOldPlace) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  WarmUp(s);
+  s.Ended("A", 0, Done{}, kShort);
+  s.Tell(RoundTripMeasured{NodeId(0), Duration(0)});
+  s.Returned("T2", 0);
+  s.Returned("T1", 0);
+  EXPECT_EQ(s.Ended("T0", 0, Done{}, kShort), "done T0, start T1@0");
+  EXPECT_EQ(s.Ended("T1", 0, Done{}, kShort), "done T1, start T2@0");
+}
+
+TEST(Ahead, CancelOfATaskThatWasSentAhead) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  WarmUp(s);
+  s.Ended("A", 0, Done{}, kShort);
+  EXPECT_EQ(s.Tell(CancelRequested{s["T1"]}), "back T1@0");
+  EXPECT_EQ(s.Tell(CancelRequested{s["T2"]}), "back T2@0");
+  EXPECT_EQ(s.Returned("T1", 0), "cancelled T1");
+  s.Ended("T0", 0, Done{}, kShort);
+  EXPECT_EQ(s.Started("T2", 0), "cancel T2@0, ahead T3@0, ahead T4@0") << "it could not be taken back";
+}
+
+TEST(Ahead, LostNodeLosesNoAttemptOfWhatHadNotBegun) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  WarmUp(s);
+  s.Ended("A", 0, Done{}, kShort);
+  s.Tell(NodeLost{NodeId(0)});
+  EXPECT_EQ(s.scheduler().losses(s["T0"]), 1u);
+  EXPECT_EQ(s.scheduler().losses(s["T1"]), 0u);
+  EXPECT_EQ(s.scheduler().attempts(s["T1"]), 0u);
+  EXPECT_EQ(s.Tell(NodeJoined{NodeId(0), {1, 0, 0}}), "start T1@0") << "at its old place; T0 comes last, as it is tried again";
+}
+
+/// Utilisation of `nodes` nodes of 2 slots by independent tasks of 1 ms, messages of 0.25 ms.
+double Utilisation(uint32_t nodes, uint32_t max_ahead, size_t* asked_back) {
+  graph::Graph graph;
+  for (int i = 0; i < 4000; ++i) graph.AddTask({});
+  EXPECT_TRUE(graph.Seal().ok());
+  VirtualTime::Options cluster;
+  cluster.nodes.assign(nodes, {2, 0, 0});
+  cluster.latency = 0.00025;
+  cluster.check = false;
+  cluster.run_time = [](TaskId task) { return 0.001 * (0.5 + (task.value * 7919 % 1000) / 1000.0); };
+  Options options;
+  options.max_ahead = max_ahead;
+  VirtualTime run(graph, options, cluster);
+  run.Run();
+  EXPECT_EQ(run.scheduler().counts().done, 4000u);
+  double busy = 0;
+  for (const auto& start : run.starts()) busy += start.end - start.time;
+  if (asked_back != nullptr) *asked_back = run.Count<TakeBack>();
+  return busy / (run.makespan() * 2 * nodes);
+}
+
+TEST(Ahead, HidesTheRoundTrip) {
+  for (const uint32_t nodes : {1u, 4u}) {
+    size_t asked_back = 0;
+    EXPECT_LT(Utilisation(nodes, 0, nullptr), 0.72) << "without it half a run time is lost after each";
+    EXPECT_GT(Utilisation(nodes, 256, &asked_back), 0.97);
+    EXPECT_LE(asked_back, 2 * nodes) << "independent short tasks need no asking back, but at the very end";
+  }
+}
+
+}  // namespace
+}  // namespace harrow::core

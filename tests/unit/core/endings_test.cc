@@ -1,0 +1,281 @@
+// What becomes of tasks: retries, losses, cancelling, skipping, stopping, restoring.
+
+#include <gtest/gtest.h>
+
+#include "core/scheduler.h"
+#include "support/told_scheduler.h"
+
+namespace harrow::core {
+namespace {
+
+using testing::ToldScheduler;
+const Failed kFailed{1, true};
+const Failed kFinalFailure{1, false};
+
+TEST(Endings, ChainToTheEnd) {
+  ToldScheduler s;
+  s.Add("A");
+  s.Add("B", {"A"});
+  EXPECT_EQ(s.Begin({{1, 0, 0}}), "start A@0");
+  EXPECT_EQ(s.Started("A", 0), "");
+  EXPECT_EQ(s.State("A"), TaskState::kRunning);
+  EXPECT_EQ(s.Ended("A", 0), "done A, start B@0");
+  EXPECT_EQ(s.Ended("B", 0), "done B, complete");
+  EXPECT_EQ(s.scheduler().counts().attempts, 2u);
+}
+
+TEST(Endings, NothingToDoIsComplete) {
+  ToldScheduler s;
+  EXPECT_EQ(s.Begin({{1, 0, 0}}), "complete");
+}
+
+TEST(Endings, RetriesThenFailsAndSkipsWhatNeedsIt) {
+  ToldScheduler s({.retries = 1});
+  s.Add("A");
+  s.Add("B", {"A"});
+  s.Add("C", {"B"});
+  EXPECT_EQ(s.Begin({{1, 0, 0}}), "start A@0");
+  EXPECT_EQ(s.Ended("A", 0, kFailed), "start A@0");
+  EXPECT_EQ(s.scheduler().attempts(s["A"]), 2u);
+  EXPECT_EQ(s.Ended("A", 0, kFailed), "failed A, skipped B because A, skipped C because A, complete");
+}
+
+TEST(Endings, OwnRetriesGoBeforeTheRuns) {
+  ToldScheduler s({.retries = 5});
+  s.profile.retries = 0;
+  s.Add("A");
+  s.Begin({{1, 0, 0}});
+  EXPECT_EQ(s.Ended("A", 0, kFailed), "failed A, complete");
+}
+
+TEST(Endings, WhatMayNotBeRetriedIsNot) {
+  ToldScheduler s({.retries = 5});
+  s.Add("A");
+  s.Begin({{1, 0, 0}});
+  EXPECT_EQ(s.Ended("A", 0, kFinalFailure), "failed A, complete");
+}
+
+TEST(Endings, LossesCountApartFromRetries) {
+  ToldScheduler s({.retries = 0, .max_losses = 3});
+  s.Add("A");
+  s.Begin({{1, 0, 0}});
+  EXPECT_EQ(s.Ended("A", 0, Lost{}), "start A@0");
+  EXPECT_EQ(s.Ended("A", 0, Lost{}), "start A@0");
+  EXPECT_EQ(s.scheduler().losses(s["A"]), 2u);
+  EXPECT_EQ(s.Ended("A", 0, Lost{}), "failed A (lost), complete");
+}
+
+TEST(Endings, LostNodeLosesItsTasksAndComesBack) {
+  ToldScheduler s;
+  s.Add("A");
+  s.Begin({{1, 0, 0}});
+  s.Started("A", 0);
+  EXPECT_EQ(s.Tell(NodeLost{NodeId(0)}), "");
+  EXPECT_EQ(s.State("A"), TaskState::kReady);
+  EXPECT_EQ(s.Tell(NodeJoined{NodeId(0), {1, 0, 0}}), "start A@0");
+  EXPECT_EQ(s.scheduler().attempts(s["A"]), 2u);
+  EXPECT_EQ(s.Tell(TaskEnded{s["A"], NodeId(0), kFailed, Duration(1), 1}), "") << "the first attempt's end, late";
+  EXPECT_EQ(s.Tell(TaskEnded{s["A"], NodeId(0), Done{}, Duration(1), 2}), "done A, complete");
+}
+
+TEST(Endings, InterruptedCostsNoRetryAndIsNotStartedAgain) {
+  ToldScheduler s({.retries = 3});
+  s.Add("A");
+  s.Add("B", {"A"});
+  s.Begin({{1, 0, 0}});
+  EXPECT_EQ(s.Ended("A", 0, Interrupted{}), "skipped A (interrupted), skipped B because A, complete");
+}
+
+TEST(Endings, CancelInEveryState) {
+  ToldScheduler s({.policy = order::Policy::kFifo});
+  s.Add("A");
+  s.Add("B");
+  s.Add("C", {"A"});
+  s.Add("D", {"C"});
+  EXPECT_EQ(s.Begin({{1, 0, 0}}), "start A@0");
+  EXPECT_EQ(s.Tell(CancelRequested{s["B"]}), "cancelled B");
+  EXPECT_EQ(s.Tell(CancelRequested{s["C"]}), "cancelled C, skipped D because C");
+  EXPECT_EQ(s.Tell(CancelRequested{s["A"]}), "cancel A@0");
+  EXPECT_EQ(s.Tell(CancelRequested{s["A"]}), "") << "once is enough";
+  EXPECT_EQ(s.Ended("A", 0, Cancelled{}), "cancelled A, complete");
+}
+
+TEST(Endings, DoneBeforeTheCancelArrived) {
+  ToldScheduler s;
+  s.Add("A");
+  s.Begin({{1, 0, 0}});
+  EXPECT_EQ(s.Tell(CancelRequested{s["A"]}), "cancel A@0");
+  EXPECT_EQ(s.Ended("A", 0), "done A, complete");
+}
+
+TEST(Endings, CancelledTaskIsNotRetried) {
+  ToldScheduler s({.retries = 9});
+  s.Add("A");
+  s.Begin({{1, 0, 0}});
+  s.Tell(CancelRequested{s["A"]});
+  EXPECT_EQ(s.Ended("A", 0, kFailed), "cancelled A, complete");
+}
+
+TEST(Endings, FailFastEndsWhatRuns) {
+  ToldScheduler s({.policy = order::Policy::kFifo, .fail_fast = true});
+  for (const char* name : {"A", "B", "C"}) s.Add(name);
+  EXPECT_EQ(s.Begin({{2, 0, 0}}), "start A@0, start B@0");
+  EXPECT_EQ(s.Ended("A", 0, kFailed), "failed A, skipped C (stopped) because A, cancel B@0");
+  EXPECT_EQ(s.Ended("B", 0, Cancelled{}), "cancelled B, complete");
+}
+
+TEST(Endings, MaxFailuresLetsWhatRunsEnd) {
+  ToldScheduler s({.policy = order::Policy::kFifo, .retries = 1, .max_failures = 2});
+  for (const char* name : {"A", "B", "C", "D"}) s.Add(name);
+  EXPECT_EQ(s.Begin({{3, 0, 0}}), "start A@0, start B@0, start C@0");
+  EXPECT_EQ(s.Ended("A", 0, kFinalFailure), "failed A, start D@0");
+  EXPECT_EQ(s.Ended("B", 0, kFinalFailure), "failed B");
+  EXPECT_EQ(s.Ended("C", 0, kFailed), "failed C") << "nothing is tried again";
+  EXPECT_EQ(s.Ended("D", 0), "done D, complete");
+}
+
+TEST(Endings, Drain) {
+  ToldScheduler s({.policy = order::Policy::kFifo});
+  s.Add("A");
+  s.Add("B", {"A"});
+  s.Add("C");
+  EXPECT_EQ(s.Begin({{1, 0, 0}}), "start A@0");
+  EXPECT_EQ(s.Tell(DrainRequested{}), "skipped B (stopped), skipped C (stopped)");
+  EXPECT_EQ(s.Ended("A", 0), "done A, complete");
+}
+
+TEST(Endings, WhatDoesNotFitTheTimeLeftIsNotStarted) {
+  ToldScheduler s({.policy = order::Policy::kFifo});
+  s.profile.time_limit = std::chrono::minutes(10);
+  s.Add("long");
+  s.profile.time_limit = std::chrono::minutes(5);
+  s.Add("short");
+  s.Tell(EndTimeKnown{Time(std::chrono::minutes(8))});
+  EXPECT_EQ(s.Begin({{1, 0, 0}}), "start short@0");
+  EXPECT_EQ(s.Tell(EndTimeKnown{Time(std::chrono::minutes(20))}), "");
+  EXPECT_EQ(s.Ended("short", 0), "done short, start long@0") << "the allocation was given more time";
+  EXPECT_EQ(s.Ended("long", 0, Lost{}), "start long@0");
+  s.now = Time(std::chrono::minutes(11));
+  EXPECT_EQ(s.Ended("long", 0, Lost{}), "skipped long (no time), complete");
+}
+
+TEST(Endings, ExactlyEnoughTime) {
+  ToldScheduler s;
+  s.profile.time_limit = std::chrono::minutes(10);
+  s.Add("A");
+  s.Tell(EndTimeKnown{Time(std::chrono::minutes(10))});
+  EXPECT_EQ(s.Begin({{1, 0, 0}}), "start A@0");
+}
+
+TEST(Endings, Restored) {
+  ToldScheduler s({.policy = order::Policy::kFifo, .retries = 1});
+  s.Add("A");
+  s.Add("B", {"A"});
+  s.Add("C");
+  s.Add("D", {"C"});
+  s.Add("E");
+  using As = TaskRestored::As;
+  EXPECT_EQ(s.TellAll({s.Added(), TaskRestored{s["A"], As::kDone}, TaskRestored{s["C"], As::kFailed},
+                       TaskRestored{s["E"], As::kOpen, 1}, NodeJoined{NodeId(0), {2, 0, 0}}}),
+            "skipped D because C, start B@0, start E@0");
+  EXPECT_EQ(s.scheduler().attempts(s["E"]), 2u);
+  EXPECT_EQ(s.Ended("E", 0, kFailed), "failed E") << "its retry was used up before";
+  EXPECT_EQ(s.Ended("B", 0), "done B, complete");
+}
+
+TEST(Endings, RunningTaskOfAnEarlierServerIsAdopted) {
+  ToldScheduler s({.policy = order::Policy::kFifo});
+  s.Add("A");
+  s.Add("B");
+  EXPECT_EQ(s.TellAll({s.Added(), NodeJoined{NodeId(0), {1, 0, 0}}, TaskStarted{s["B"], NodeId(0), 3}}), "");
+  EXPECT_EQ(s.State("B"), TaskState::kRunning);
+  EXPECT_EQ(s.Tell(TaskEnded{s["B"], NodeId(0), Done{}, Duration(1), 3}), "done B, start A@0");
+}
+
+TEST(Endings, ResultOfATaskThatWasNotAskedForCounts) {
+  ToldScheduler s({.policy = order::Policy::kFifo});
+  s.Add("A");
+  s.Add("B");
+  EXPECT_EQ(s.Begin({{1, 0, 0}, {0, 0, 0}}), "start A@0");
+  EXPECT_EQ(s.Ended("B", 1), "done B");
+  EXPECT_EQ(s.Ended("A", 1), "cancel A@0, done A, complete") << "done elsewhere, so what runs here is for nothing";
+  EXPECT_EQ(s.Ended("A", 0), "") << "late";
+}
+
+TEST(Endings, TaskThatRunsTwiceIsEndedWhereItIsNotWanted) {
+  ToldScheduler s;
+  s.Add("A");
+  s.Begin({{1, 0, 0}, {1, 0, 0}});
+  const uint32_t here = s.scheduler().node(s["A"]).value;
+  EXPECT_EQ(s.Started("A", 1 - here), "cancel A@" + std::to_string(1 - here));
+}
+
+TEST(Endings, BadNodeIsPutAside) {
+  ToldScheduler s({.policy = order::Policy::kFifo, .retries = 9, .bad_node_failures = 2});
+  for (int i = 0; i < 8; ++i) s.Add("T" + std::to_string(i));
+  s.Begin({{1, 0, 0}, {1, 0, 0}});
+  const auto on = [&](uint32_t node) {
+    for (int i = 0; i < 8; ++i) {
+      const std::string name = "T" + std::to_string(i);
+      if ((s.State(name) == TaskState::kSent) && s.scheduler().node(s[name]) == NodeId(node)) return name;
+    }
+    return std::string();
+  };
+  const Duration at_once = std::chrono::milliseconds(5);
+  s.Ended(on(0), 0, kFailed, at_once);
+  s.Ended(on(1), 1);
+  const std::string answer = s.Ended(on(0), 0, kFailed, at_once);
+  EXPECT_EQ(answer.substr(0, 8), "aside @0");
+  EXPECT_EQ(on(0), "");
+  s.Ended(on(1), 1, kFailed, at_once);
+  s.Ended(on(1), 1, kFailed, at_once);
+  EXPECT_NE(on(1), "") << "never the last one";
+}
+
+TEST(Endings, NodeIsNotBadWhenTasksFailEverywhere) {
+  ToldScheduler s({.policy = order::Policy::kFifo, .bad_node_failures = 2});
+  for (int i = 0; i < 20; ++i) s.Add("T" + std::to_string(i));
+  s.Begin({{1, 0, 0}, {1, 0, 0}});
+  for (int i = 0; i < 20; ++i) {
+    const std::string name = "T" + std::to_string(i);
+    EXPECT_EQ(s.Ended(name, s.scheduler().node(s[name]).value, kFailed, Duration(1)).find("aside"), std::string::npos);
+  }
+}
+
+TEST(Endings, TasksThatFitNoNodeFailWhenAllAreThere) {
+  ToldScheduler s({.policy = order::Policy::kFifo});
+  s.profile.shape.cores = 8;
+  s.Add("wide");
+  s.Add("wide2", {"wide"});
+  s.profile.shape = {};
+  s.profile.shape.memory = 5000;
+  s.Add("big");
+  s.profile.shape = {};
+  s.profile.shape.nodes = 3;
+  s.Add("gang");
+  EXPECT_EQ(s.Begin({{4, 0, 4000}, {4, 0, 4000}}), "");
+  EXPECT_EQ(s.Tell(AllNodesJoined{}),
+            "failed wide (fits nowhere), skipped wide2 because wide, failed big (fits nowhere), failed gang (fits nowhere), complete");
+}
+
+TEST(Endings, GrowthAfterTheEnd) {
+  ToldScheduler s;
+  s.Add("A");
+  s.Begin({{1, 0, 0}});
+  EXPECT_EQ(s.Ended("A", 0), "done A, complete");
+  s.Add("B", {"A"});
+  EXPECT_EQ(s.Tell(s.Added()), "start B@0");
+  EXPECT_EQ(s.Ended("B", 0), "done B, complete");
+}
+
+TEST(Endings, GrowthMovesQueuedTasksToTheirNewLevel) {
+  ToldScheduler s({.policy = order::Policy::kHrf});
+  for (const char* name : {"A", "B", "C"}) s.Add(name);
+  EXPECT_EQ(s.Begin({{1, 0, 0}}), "start A@0");
+  s.Add("D", {"C"});  // C is of level 1 now
+  EXPECT_EQ(s.Tell(s.Added()), "");
+  EXPECT_EQ(s.Ended("A", 0), "done A, start C@0");
+}
+
+}  // namespace
+}  // namespace harrow::core

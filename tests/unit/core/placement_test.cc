@@ -1,0 +1,276 @@
+// Where tasks run: locality, steal, shapes, reservation, tasks of several nodes.
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "core/scheduler.h"
+#include "support/told_scheduler.h"
+#include "support/virtual_time.h"
+
+namespace harrow::core {
+namespace {
+
+using testing::ToldScheduler;
+using order::Policy;
+
+std::string Number(const char* name, int i) { return name + std::to_string(i); }
+
+TEST(Placement, TaskFollowsItsInput) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  for (int i = 0; i < 2; ++i) {
+    s.Add(Number("A", i), {}, {}, {Number("f", i)});
+    s.Size(Number("f", i), 100);
+  }
+  for (int i = 0; i < 2; ++i) s.Add(Number("B", i), {}, {Number("f", i)});
+  EXPECT_EQ(s.Begin({{1, 0, 0}, {1, 0, 0}}), "start A0@0, start A1@1");
+  EXPECT_EQ(s.TellAll({TaskEnded{s["A1"], NodeId(1), Done{}, Duration(1)}, TaskEnded{s["A0"], NodeId(0), Done{}, Duration(1)}}),
+            "done A1, done A0, start B1@1, start B0@0");
+  const auto& start = std::get<StartTask>(s.last()[2]);
+  EXPECT_EQ(start.local_bytes, 100);
+  EXPECT_EQ(start.remote_bytes, 0);
+  EXPECT_EQ(s.scheduler().counts().local_bytes, 200u);
+}
+
+TEST(Placement, IdleNodeStealsOrWaits) {
+  for (const bool steal : {true, false}) {
+    ToldScheduler s({.policy = Policy::kFifo, .steal = steal});
+    s.Add("A", {}, {}, {"f"});
+    s.Size("f", 100);
+    s.Add("B0", {}, {"f"});
+    s.Add("B1", {}, {"f"});
+    EXPECT_EQ(s.Begin({{1, 0, 0}, {1, 0, 0}}), "start A@0");
+    EXPECT_EQ(s.Ended("A", 0), steal ? "done A, start B0@0, start B1@1" : "done A, start B0@0");
+    EXPECT_EQ(s.scheduler().counts().stolen, steal ? 1u : 0u);
+    if (steal) {
+      EXPECT_EQ(s.scheduler().counts().remote_bytes, 100u);
+      EXPECT_EQ(s.scheduler().Explain(s["B1"]).taken_from, TakenFrom::kSteal);
+    } else {
+      EXPECT_EQ(s.scheduler().Explain(s["B1"]).candidates, std::vector<NodeId>{NodeId(0)});
+      EXPECT_EQ(s.Ended("B0", 0), "done B0, start B1@0");
+    }
+  }
+}
+
+TEST(Placement, OwnQueueBeforeTheRemoteOne) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  s.Add("A", {}, {}, {"f"});
+  s.Size("f", 100);
+  s.Add("far");
+  s.Add("near", {}, {"f"});
+  EXPECT_EQ(s.Begin({{1, 0, 0}}), "start A@0");
+  EXPECT_EQ(s.Ended("A", 0), "done A, start near@0");
+  EXPECT_EQ(s.Ended("near", 0), "done near, start far@0");
+}
+
+TEST(Placement, WithoutLocalityThereIsOneQueue) {
+  ToldScheduler s({.policy = Policy::kFifo, .locality = false});
+  s.Add("A", {}, {}, {"f"});
+  s.Size("f", 100);
+  s.Add("far");
+  s.Add("near", {}, {"f"});
+  EXPECT_EQ(s.Begin({{1, 0, 0}}), "start A@0");
+  EXPECT_EQ(s.Ended("A", 0), "done A, start far@0");
+  EXPECT_EQ(s.Ended("far", 0), "done far, start near@0");
+  EXPECT_EQ(s.scheduler().counts().local_bytes, 100u) << "counted nevertheless";
+}
+
+TEST(Placement, LostNodesFilesAreNoReasonToGoThere) {
+  ToldScheduler s({.policy = Policy::kFifo, .steal = false});
+  s.Add("A", {}, {}, {"f"});
+  s.Size("f", 100);
+  s.Add("B", {}, {"f"});
+  EXPECT_EQ(s.Begin({{1, 0, 0}}), "start A@0");
+  s.Tell(NodeClosed{NodeId(0)});
+  EXPECT_EQ(s.Ended("A", 0), "done A");
+  EXPECT_TRUE(s.scheduler().Explain(s["B"]).candidates.empty());
+  EXPECT_EQ(s.Tell(NodeJoined{NodeId(1), {1, 0, 0}}), "start B@1");
+}
+
+TEST(Placement, QueuedTasksLeaveALostNode) {
+  ToldScheduler s({.policy = Policy::kFifo, .steal = false});
+  s.Add("A", {}, {}, {"f"});
+  s.Size("f", 100);
+  s.Add("B", {}, {"f"});
+  s.Add("C", {}, {"f"});
+  s.Begin({{1, 0, 0}, {1, 0, 0}});
+  EXPECT_EQ(s.Ended("A", 0), "done A, start B@0");
+  EXPECT_EQ(s.Tell(NodeLost{NodeId(0)}), "start C@1");
+  EXPECT_EQ(s.Ended("C", 1), "done C, start B@1");
+}
+
+TEST(Placement, ReplicasAreToldInLocalMode) {
+  ToldScheduler s({.policy = Policy::kFifo, .steal = false, .shared_files = false});
+  s.Add("A", {}, {}, {"f"});
+  s.Add("B", {}, {"f"});
+  s.Begin({{1, 0, 0}, {1, 0, 0}});
+  EXPECT_EQ(s.TellAll({TaskEnded{s["A"], NodeId(0), Done{}, Duration(1)}, FileStored{s.File("f"), NodeId(1), 10}}),
+            "done A, start B@1");
+}
+
+TEST(Placement, SmallTasksPassALargeOneButNotForEver) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  s.Add("first");
+  s.profile.shape.cores = 2;
+  s.Add("large");
+  s.profile.shape = {};
+  for (int i = 0; i < 6; ++i) s.Add(Number("S", i));
+  EXPECT_EQ(s.Begin({{2, 0, 0}}), "start first@0, start S0@0") << "it does not fit, others do";
+  EXPECT_EQ(s.Ended("first", 0), "done first, start S1@0");
+  EXPECT_EQ(s.Ended("S0", 0), "done S0") << "passed over by as many as the node has slots: now the slot is kept";
+  EXPECT_EQ(s.Ended("S1", 0), "done S1, start large@0");
+  EXPECT_EQ(s.Ended("large", 0), "done large, start S2@0, start S3@0");
+}
+
+TEST(Placement, RoomIsGivenBackWhenNobodyWaitsForItAnyMore) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  s.Add("first");
+  s.profile.shape.cores = 2;
+  s.Add("large");
+  s.profile.shape = {};
+  for (int i = 0; i < 6; ++i) s.Add(Number("S", i));
+  s.Begin({{2, 0, 0}});
+  s.Ended("first", 0);
+  EXPECT_EQ(s.Ended("S0", 0), "done S0");
+  EXPECT_EQ(s.Tell(CancelRequested{s["large"]}), "cancelled large, start S2@0");
+}
+
+TEST(Placement, OneNodeKeepsRoomForOneTask) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  for (int i = 0; i < 4; ++i) s.Add(Number("F", i));
+  s.profile.shape.cores = 2;
+  s.Add("large");
+  s.profile.shape = {};
+  for (int i = 0; i < 30; ++i) s.Add(Number("S", i));
+  s.Begin({{2, 0, 0}, {2, 0, 0}});
+  int idle_slots = 0;
+  for (int round = 0; round < 12 && s.State("large") == TaskState::kReady; ++round) {
+    // One task of each node in turn.
+    for (uint32_t node = 0; node < 2; ++node) {
+      for (int i = 0; i < 34; ++i) {
+        const std::string name = i < 4 ? Number("F", i) : Number("S", i - 4);
+        if (s.State(name) != TaskState::kSent || s.scheduler().node(s[name]) != NodeId(node)) continue;
+        s.Ended(name, node);
+        break;
+      }
+    }
+    idle_slots += s.scheduler().counts().sent < 3;
+  }
+  EXPECT_EQ(s.State("large"), TaskState::kSent);
+  EXPECT_EQ(idle_slots, 0) << "never more than the one slot kept for it";
+}
+
+TEST(Placement, DevicesAndMemory) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  s.profile.shape.gpus = 1;
+  s.Add("G0");
+  s.Add("G1");
+  s.profile.shape = {};
+  s.profile.shape.memory = 600;
+  s.Add("M0");
+  s.Add("M1");
+  s.profile.shape = {};
+  s.Add("P");
+  EXPECT_EQ(s.Begin({{4, 1, 1000}}), "start G0@0, start M0@0, start P@0");
+  EXPECT_EQ(s.Ended("P", 0), "done P");
+  EXPECT_EQ(s.Ended("M0", 0), "done M0, start M1@0");
+  EXPECT_EQ(s.Ended("G0", 0), "done G0, start G1@0");
+}
+
+TEST(Placement, WholeNodeIsAlone) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  s.profile.shape.whole_node = true;
+  s.Add("W");
+  s.profile.shape = {};
+  s.Add("S");
+  EXPECT_EQ(s.Begin({{4, 0, 0}}), "start W@0");
+  EXPECT_EQ(s.Ended("W", 0), "done W, start S@0");
+}
+
+TEST(Placement, LargerPriorityFirst) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  s.Add("now");
+  s.Add("low");
+  s.profile.priority = 5;
+  s.Add("high");
+  s.Begin({{1, 0, 0}});
+  EXPECT_EQ(s.State("high"), TaskState::kSent);
+  EXPECT_EQ(s.Ended("high", 0), "done high, start now@0");
+}
+
+TEST(Placement, GangStartsOnIdleNodesAndHoldsThem) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  s.profile.shape.nodes = 2;
+  s.Add("gang");
+  s.profile.shape = {};
+  s.Add("S");
+  EXPECT_EQ(s.Begin({{1, 0, 0}, {2, 0, 0}, {2, 0, 0}}), "start S@0, join gang@2, start gang@1");
+  EXPECT_EQ(s.Ended("gang", 1), "done gang");
+  EXPECT_EQ(s.Ended("S", 0), "done S, complete");
+}
+
+TEST(Placement, GangDoesNotWaitForEver) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  for (int i = 0; i < 12; ++i) s.Add(Number("S", i));
+  s.profile.shape.nodes = 2;
+  s.Add("gang");
+  s.Begin({{1, 0, 0}, {1, 0, 0}});
+  int small_before = 0;
+  while (s.State("gang") == TaskState::kReady && small_before < 12) {
+    for (int i = 0; i < 12; ++i) {
+      if (s.State(Number("S", i)) != TaskState::kSent) continue;
+      s.Ended(Number("S", i), s.scheduler().node(s[Number("S", i)]).value);
+      ++small_before;
+      break;
+    }
+  }
+  EXPECT_EQ(s.State("gang"), TaskState::kSent);
+  EXPECT_LE(small_before, 6);
+}
+
+TEST(Placement, GangThatLosesANodeIsTriedAgain) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  s.profile.shape.nodes = 2;
+  s.Add("gang");
+  EXPECT_EQ(s.Begin({{1, 0, 0}, {1, 0, 0}}), "join gang@1, start gang@0");
+  EXPECT_EQ(s.Tell(NodeLost{NodeId(1)}), "cancel gang@0");
+  EXPECT_EQ(s.Tell(NodeJoined{NodeId(1), {1, 0, 0}}), "join gang@1, start gang@0");
+  EXPECT_EQ(s.scheduler().losses(s["gang"]), 1u);
+}
+
+// Table 3 (b): with lifo and no locality nearly every B reads what an A of its own node wrote, as an end is followed by
+// the same worker asking again. Also when results come in one batch, and with tasks so short that others would be sent
+// ahead.
+TEST(Placement, LifoKeepsChainsWhereTheyAre) {
+  for (const bool instants : {false, true}) {
+    for (const double latency : {0.0, 0.001}) {
+      for (const Policy policy : {Policy::kLifo, Policy::kLifoHrf}) {
+        SCOPED_TRACE(instants ? "batches" : "one by one");
+        graph::Graph graph;
+        std::vector<TaskId> first;
+        for (int i = 0; i < 200; ++i) first.push_back(graph.AddTask({}));
+        for (int i = 0; i < 200; ++i) {
+          const TaskId after[1] = {first[i]};
+          graph.AddTask({.after = after});
+        }
+        ASSERT_TRUE(graph.Seal().ok());
+        testing::VirtualTime::Options cluster;
+        cluster.nodes.assign(10, {1, 0, 0});
+        cluster.latency = latency;
+        cluster.instants = instants;
+        cluster.run_time = [](TaskId task) { return 0.002 + (task.value % 7) * 0.0001; };
+        testing::VirtualTime run(graph, {.policy = policy, .locality = false}, cluster);
+        run.Run();
+        std::vector<NodeId> where(400);
+        for (const auto& start : run.starts()) where[start.task.value] = start.node;
+        int together = 0;
+        for (int i = 0; i < 200; ++i) together += where[i] == where[200 + i];
+        EXPECT_EQ(run.scheduler().counts().done, 400u);
+        EXPECT_GE(together, policy == Policy::kLifo ? 199 : 180) << "but where lifo+hrf ends in hrf; " << "latency " << latency;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace harrow::core

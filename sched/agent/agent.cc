@@ -92,7 +92,9 @@ class Agent {
     char directory[4096];
     if (getcwd(directory, sizeof directory) != nullptr) node_.directory = directory;
     node_.slots = std::move(plan.slots);
-    node_.devices = machine->devices;
+    // Pretend nodes of one machine have no device in common.
+    for (size_t i = options_.share.index; i < machine->devices.size(); i += options_.share.of)
+      node_.devices.push_back(machine->devices[i]);
     node_.tmp_root = options_.tmp_root;
 
     const auto slots = static_cast<uint32_t>(node_.slots.size());

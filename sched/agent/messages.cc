@@ -44,7 +44,6 @@ LocalTask TaskFromProto(pb::Task& message) {
   task.attempt = message.attempt();
   // What is not known cannot be started, and says so.
   task.form = message.form() <= 2 ? static_cast<CommandForm>(message.form()) : CommandForm::kNone;
-  task.ahead = message.ahead();
   task.command = std::move(*message.mutable_command());
   task.name = std::move(*message.mutable_name());
   for (std::string& path : *message.mutable_remove_first()) task.remove_first.push_back(std::move(path));

@@ -20,7 +20,6 @@ struct LocalTask {
   uint32_t attempt = 1;
   std::shared_ptr<const TaskProfile> profile;
   CommandForm form = CommandForm::kWords;
-  bool ahead = false;
   std::string command;
   std::string name;
   std::vector<std::string> remove_first;  // relative to the task's directory

@@ -84,6 +84,7 @@ class Warden {
       return pid;
     }
     if (!os::DieWithParent(SIGKILL, self).ok()) _exit(kAgentCannotGoOn);
+    setsid();  // tasks must not find the terminal that the run was started from
     // exit(), not _exit: the log is flushed.
     exit(RunAgent(options_));
   }
@@ -119,7 +120,6 @@ int RunWarden(AgentOptions options) {
   prctl(PR_SET_NAME, "harrow-warden");
   const pid_t parent = getppid();
   os::TakeSignals();
-  setsid();  // fails harmlessly for the leader of a group
   const std::string log = StrCat(options.run_dir, "/log/agent-", LogName(options.node_name), ".log");
   (void)os::RealFileSystem().MakeDirectories(options.run_dir + "/log");
   if (const Status opened = os::OpenLog(log); !opened.ok()) os::LogWarning(opened.message());

@@ -59,7 +59,7 @@ bool IsCleared(std::string_view name) {
 std::vector<std::string> SrunCommand(const SlurmAllocation& allocation, const Environment& environment,
                                      const std::vector<std::string>& agent,
                                      const std::vector<std::string>& site_flags) {
-  std::vector<std::string> command = {"env"};
+  std::vector<std::string> command = {"/usr/bin/env"};
   for (const auto& [name, value] : environment) {
     if (IsCleared(name)) command.insert(command.end(), {"-u", name});
   }

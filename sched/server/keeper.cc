@@ -1,7 +1,6 @@
 #include "server/keeper.h"
 
 #include <algorithm>
-#include <array>
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
@@ -35,7 +34,6 @@ constexpr Duration kRestartPause = std::chrono::milliseconds(100);
 constexpr Duration kInterruptTime = std::chrono::seconds(40);  // then an interrupted run is ended by force
 constexpr Duration kAgentsLeave = std::chrono::seconds(10);
 constexpr Duration kGrace = std::chrono::seconds(1);
-constexpr std::array kSignals = {SIGCHLD, SIGINT, SIGTERM, SIGHUP};
 
 struct Child {
   std::vector<std::string> command;
@@ -44,6 +42,16 @@ struct Child {
   int crashes = 0;    // in a row, each soon after the start
   bool over = false;  // not to be started again
 };
+
+/// What is listened to: not what the starter had us ignore, as nohup and shells in the background do.
+std::vector<int> Signals() {
+  std::vector<int> signals = {SIGCHLD};
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action {};
+    if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler != SIG_IGN) signals.push_back(signal);
+  }
+  return signals;
+}
 
 }  // namespace
 
@@ -103,9 +111,10 @@ KeeperEnd Keeper::Run() {
 }
 
 Status Keeper::Impl::Start() {
+  const std::vector<int> signals = Signals();
   os::TakeSignals();
   HARROW_RETURN_IF_ERROR(os::BecomeSubreaper());
-  signal_fd = os::SignalDescriptor(kSignals);
+  signal_fd = os::SignalDescriptor(signals);
   if (signal_fd < 0 || pipe2(progress_fds, O_CLOEXEC | O_NONBLOCK) != 0) {
     return Status(Code::kExhausted, "no descriptors are left for signals and progress");
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <list>
 #include <optional>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <unordered_map>
 #include <utility>
@@ -34,6 +35,8 @@ constexpr Duration kEndTimeEvery = std::chrono::minutes(1);
 constexpr Duration kLeaveTime = std::chrono::seconds(10);
 constexpr size_t kTaskRecordsAtOnce = 4096;
 constexpr size_t kMaxProblem = 2000;
+
+double SecondsOf(const timeval& t) { return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6; }
 
 std::string HostName() {
   char name[256] = {};
@@ -428,7 +431,10 @@ void Server::Impl::Finish() {
     client.SendProgress();
     client.Close();
   }
-  os::LogInfo(StrCat("the run is over: ", static_cast<int>(EndOf())));
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  os::LogInfo(StrCat("the run is over (", static_cast<int>(EndOf()), "); the server used ", SecondsOf(usage.ru_utime),
+                     " s user, ", SecondsOf(usage.ru_stime), " s system, ", usage.ru_maxrss, " KiB"));
   // Channels still have to send what is queued.
   loop->Post([this] { loop->Stop(); });
 }

@@ -7,6 +7,7 @@
 #include <spawn.h>
 #include <sys/wait.h>
 #include <thread>
+#include <utility>
 
 #include "live/agent_fixture.h"
 #include "os/event_loop.h"
@@ -170,13 +171,15 @@ class WardenTest : public testing::Test {
     tmp_before_.empty() ? unsetenv("TMPDIR") : setenv("TMPDIR", tmp_before_.c_str(), 1);
   }
 
-  void StartWarden() {
-    std::vector<std::string> words = {HARROW_PROGRAM, "agent", "--run-dir", scratch_.path(),
-                                      "--node-name",  "n1",    "--slots",   "4"};
-    std::vector<char*> argv;
-    for (std::string& word : words) argv.push_back(word.data());
-    argv.push_back(nullptr);
-    ASSERT_EQ(posix_spawn(&warden_, HARROW_PROGRAM, nullptr, nullptr, argv.data(), environ), 0);
+  /// With a text after it: as part of a shell command.
+  void StartWarden(const std::string& shell_suffix = "") {
+    const std::string command =
+        std::string(HARROW_PROGRAM) + " agent --run-dir " + scratch_.path() + " --node-name n1 --slots 4";
+    std::string text =
+        "cd " + scratch_.path() + "; " + (shell_suffix.empty() ? "exec " : "") + command + " " + shell_suffix;
+    char shell[] = "/bin/sh", option[] = "-c";
+    char* argv[] = {shell, option, text.data(), nullptr};
+    ASSERT_EQ(posix_spawn(&warden_, shell, nullptr, nullptr, argv, environ), 0);
   }
   /// The agent is the warden's child of that name.
   pid_t Agent() {
@@ -307,6 +310,30 @@ TEST_F(WardenTest, TasksRunOnWhileTheServerIsAway) {
   std::filesystem::create_directory(scratch_.path() + "/go");
   EXPECT_EQ(server_->Ended(1).code(), 3);
   server_->Commit(server_->last_sequence());
+  server_->ShutDown();
+  EXPECT_EQ(WaitForWarden(), 0);
+}
+
+TEST_F(WardenTest, TheDeathOfTheWardensParentEndsEverything) {
+  // The parent, a shell, starts the warden and waits for it; killed, it leaves the warden to us.
+  StartWarden("& echo $! > warden; wait");
+  server_->Hello(1);
+  server_->Start(1, "echo $$ > task; " + Daemon("daemon") + "sleep 300");
+  const pid_t task = ReadPid("task");
+  const pid_t daemon = ReadPid("daemon");
+  const pid_t shell = std::exchange(warden_, ReadPid("warden"));
+  kill(shell, SIGKILL);
+  EXPECT_EQ(waitpid(shell, nullptr, 0), shell);
+  WaitForWarden();
+  EXPECT_TRUE(Gone(task));
+  EXPECT_TRUE(Gone(daemon));
+}
+
+TEST_F(WardenTest, TasksHaveNoTerminal) {
+  StartWarden();
+  server_->Hello(1);
+  server_->Start(1, "test $(ps -o sid= -p $$) != $(ps -o sid= -p " + std::to_string(getpid()) + ")");
+  EXPECT_EQ(server_->Ended(1).code(), 0);
   server_->ShutDown();
   EXPECT_EQ(WaitForWarden(), 0);
 }

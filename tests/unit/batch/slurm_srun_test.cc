@@ -27,7 +27,7 @@ std::vector<std::string> Cleared(const std::vector<std::string>& command) {
 
 TEST(Srun, OneStepOnEveryNode) {
   EXPECT_THAT(SrunCommand(Of({4}), {}, {"/opt/harrow", "agent"}, {}),
-              ElementsAre("env", "srun", "--overlap", "--cpu-bind=none", "--mem=0", "--kill-on-bad-exit=0",
+              ElementsAre("/usr/bin/env", "srun", "--overlap", "--cpu-bind=none", "--mem=0", "--kill-on-bad-exit=0",
                           "--no-kill", "--wait=0", "--input=none", "--export=ALL", "--job-name=harrow", "-N4",
                           "-n4", "/opt/harrow", "agent"));
 }

@@ -1,0 +1,125 @@
+// Starting and ending processes, real ones.
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+#include "live/agent_fixture.h"
+#include "os/process.h"
+#include "os/spawn.h"
+
+extern char** environ;
+
+namespace harrow::os {
+namespace {
+
+using agent::Eventually;
+using agent::ScratchDirectory;
+using testing::Contains;
+
+class ProcessesTest : public testing::Test {
+ protected:
+  ProcessesTest() { EXPECT_TRUE(BecomeSubreaper().ok()); }
+  ~ProcessesTest() override { EXPECT_TRUE(EndDescendants(Duration(0)).ok()); }
+
+  pid_t Start(const std::string& script) {
+    std::string text = script;
+    char shell[] = "/bin/sh", option[] = "-c";
+    char* argv[] = {shell, option, text.data(), nullptr};
+    const SpawnOutcome outcome = spawner_.Spawn(
+        {.program = "/bin/sh", .argv = argv, .envp = environ, .directory = scratch_.path().c_str()});
+    EXPECT_GT(outcome.pid, 0) << strerror(outcome.error);
+    return outcome.pid;
+  }
+  pid_t ReadPid(const std::string& name) {
+    const std::string path = scratch_.path() + "/" + name;
+    pid_t pid = 0;
+    EXPECT_TRUE(Eventually([&] { return static_cast<bool>(std::ifstream(path) >> pid); })) << name;
+    return pid;
+  }
+  static bool Alive(pid_t pid) { return kill(pid, 0) == 0; }
+
+  ScratchDirectory scratch_;
+  Spawner spawner_;
+};
+
+TEST_F(ProcessesTest, DescendantsEndHoweverTheyHide) {
+  Start("setsid sh -c '(setsid sh -c \"echo \\$\\$ > deep; exec sleep 300\" &)' & exec sleep 300");
+  Start("trap '' TERM INT HUP; echo $$ > stubborn; while :; do sleep 1; done");
+  const pid_t deep = ReadPid("deep"), stubborn = ReadPid("stubborn");
+  EXPECT_THAT(Descendants(getpid()), Contains(deep));
+  EXPECT_TRUE(EndDescendants(std::chrono::milliseconds(100)).ok());
+  EXPECT_FALSE(Alive(deep));
+  EXPECT_FALSE(Alive(stubborn));
+  EXPECT_TRUE(Descendants(getpid()).empty());
+}
+
+TEST_F(ProcessesTest, ThoseThatAreToStayStayWithAllBelowThem) {
+  const pid_t kept = Start("sleep 300 & echo $! > below; wait");
+  Start("echo $$ > other; exec sleep 300");
+  const pid_t below = ReadPid("below"), other = ReadPid("other");
+  const pid_t except[] = {kept};
+  EXPECT_TRUE(EndDescendants(Duration(0), except).ok());
+  EXPECT_FALSE(Alive(other));
+  EXPECT_TRUE(Alive(kept));
+  EXPECT_TRUE(Alive(below));
+}
+
+TEST_F(ProcessesTest, ThoseThatMayEndInPeaceDo) {
+  Start("trap 'echo saved > saved; exit' TERM; echo $$ > ready; while :; do sleep 0.02; done");
+  ReadPid("ready");
+  EXPECT_TRUE(EndDescendants(std::chrono::seconds(30)).ok());
+  EXPECT_TRUE(std::filesystem::exists(scratch_.path() + "/saved"));
+}
+
+TEST_F(ProcessesTest, ForksFasterThanTheKillingDoNotEscape) {
+  Start("echo $$ > ready; i=0; while [ $i -lt 300 ]; do (setsid sleep 300 &); i=$((i+1)); done");
+  ReadPid("ready");
+  EXPECT_TRUE(EndDescendants(Duration(0)).ok());
+  EXPECT_TRUE(Descendants(getpid()).empty());
+}
+
+TEST_F(ProcessesTest, AProcessEndsWithTheThreadThatStartedIt) {
+  pid_t pid = 0;
+  std::thread([&] {
+    Spawner spawner;
+    char program[] = "/bin/sleep", time[] = "300";
+    char* argv[] = {program, time, nullptr};
+    pid = spawner.Spawn({.program = program, .argv = argv, .envp = environ}).pid;
+  }).join();
+  ASSERT_GT(pid, 0);
+  int status = 0;
+  EXPECT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGKILL);
+}
+
+TEST_F(ProcessesTest, WhatGoesWrongInTheChildIsTold) {
+  char program[] = "/no/such/program";
+  char* argv[] = {program, nullptr};
+  SpawnOutcome outcome = spawner_.Spawn({.program = program, .argv = argv, .envp = environ});
+  EXPECT_EQ(outcome.step, SpawnStep::kExec);
+  EXPECT_EQ(outcome.error, ENOENT);
+  outcome = spawner_.Spawn({.program = program, .argv = argv, .envp = environ, .directory = "/no/such/dir"});
+  EXPECT_EQ(outcome.step, SpawnStep::kDirectory);
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "no zombie is left";
+}
+
+TEST_F(ProcessesTest, MemoryOfAProcessIsSeen) {
+  EXPECT_GT(ResidentMemory(getpid()), 100u << 10);
+  EXPECT_GT(ProportionalMemory(getpid()), 100u << 10);
+  EXPECT_LE(ProportionalMemory(getpid()), ResidentMemory(getpid()) * 2);
+  EXPECT_EQ(ResidentMemory(0x7FFFFFFF), 0u);
+}
+
+TEST(WaitStatusTest, SaysWhatHappened) {
+  EXPECT_EQ(DescribeWaitStatus(3 << 8), "exit code 3");
+  EXPECT_EQ(DescribeWaitStatus(SIGKILL), "signal 9 (Killed)");
+}
+
+}  // namespace
+}  // namespace harrow::os

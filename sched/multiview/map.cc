@@ -23,6 +23,7 @@ class TaskRun {
   const View& view() const { return view_; }
   const std::vector<Index>& shape() const { return store_.shape(); }
   bool has_output() const { return output_ != nullptr; }
+  const std::vector<Index>& shape_of_output() const { return output_ ? output_->shape() : none_; }
   Status Put(Coordinates at, const void* bytes, std::size_t size) {
     if (output_) return output_->Note(&additions_, "map: put", at, bytes, size, number_);
     additions_.error = Status(Code::kInvalid, "map: put: there is no output store");
@@ -43,6 +44,7 @@ class TaskRun {
   const View& view_;
   Store* output_;
   Additions additions_;
+  const std::vector<Index> none_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   std::uint64_t number_ = 0;  // of the task, on this process
 };
@@ -338,6 +340,7 @@ const Split& Task::split() const { return run_->split(); }
 const View& Task::view() const { return run_->view(); }
 const std::vector<Index>& Task::shape() const { return run_->shape(); }
 bool Task::has_output() const { return run_->has_output(); }
+const std::vector<Index>& Task::shape_of_output() const { return run_->shape_of_output(); }
 Status Task::Put(Coordinates at, const void* bytes, std::size_t size) { return run_->Put(at, bytes, size); }
 
 }  // namespace harrow::multiview

@@ -282,6 +282,7 @@ class Task {
   const View& view() const;
   const std::vector<Index>& shape() const;  // of the input store
   bool has_output() const;
+  const std::vector<Index>& shape_of_output() const;  // empty without one
   /// Adds an element to the output store; it stays on this process. It is there when Map has returned, unless the task failed.
   Status Put(Coordinates at, const void* bytes, std::size_t size);
   template <class T>

@@ -1,0 +1,187 @@
+// What goes wrong is the same error on every process, names the call, and changes nothing.
+#include <gmock/gmock.h>
+
+#include "mpi_test.h"
+
+namespace {
+
+using mv::Index;
+using mv::kAll;
+using mv::kNone;
+using testing::HasSubstr;
+
+struct Fixture {
+  mv::World world;
+  mv::DataStore store;  // (4,6) of ints, complete, by columns
+  int rank;
+
+  static Fixture Make(MPI_Comm comm) {
+    auto world = mv::World::Create(comm);
+    auto store = world->CreateStore({4, 6}, sizeof(int));
+    EXPECT_OK(store->SetSplit({kNone, 3}));
+    EXPECT_OK(store->LoadParallel([](mv::Loader& loader) {
+      auto block = loader.Block();
+      for (mv::Element e : *block) e.as<int>() = static_cast<int>(10 * e.coordinates[0] + e.coordinates[1]);
+      return 0;
+    }));
+    const int rank = world->rank();
+    return {std::move(*world), std::move(*store), rank};
+  }
+  void ExpectUnchanged() {
+    auto count = store.Count();
+    EXPECT_OK(count.status());
+    EXPECT_EQ(*count, 24);
+    EXPECT_OK(store.ForEach([](const mv::Element& e) {
+      EXPECT_EQ(e.as<int>(), static_cast<int>(10 * e.coordinates[0] + e.coordinates[1]));
+    }));
+  }
+};
+
+// The same text everywhere.
+void ExpectAlike(MPI_Comm comm, const mv::Status& status, const std::string& part) {
+  EXPECT_THAT(status.message(), HasSubstr(part));
+  char first[512] = "", mine[512] = "";
+  status.message().copy(mine, sizeof mine - 1);
+  std::copy(std::begin(mine), std::end(mine), first);
+  MPI_Bcast(first, sizeof first, MPI_CHAR, 0, comm);
+  EXPECT_STREQ(first, mine);
+}
+
+int Nothing(mv::Task&) { return 0; }
+
+TEST(Errors, WrongCallsAreNamed) {
+  Processes three(3);
+  if (!three) return;
+  Fixture f = Fixture::Make(three);
+  ExpectAlike(three, f.store.SetSplit({kAll}), "set_split: Split has 1 entries, the store 2 dimensions");
+  ExpectAlike(three, f.store.SetSplit({5, 1}), "set_split: Split asks for 5 blocks in dimension 0");
+  ExpectAlike(three, f.store.SetSplit({-3, 1}), "set_split");
+  ExpectAlike(three, f.store.Map(nullptr, Nothing, {kAll, kAll, kAll}).status, "map: View has 3 entries");
+  ExpectAlike(three, f.store.Map(nullptr, Nothing, {kAll, 7}).status, "map: View asks for 7 blocks");
+  const int value = 1;
+  const std::vector<Index> outside{4, 0}, negative{0, -1}, flat{1}, inside{1, 1};
+  ExpectAlike(three, f.store.Put(outside, &value, sizeof value), "put: (4,0) is not a place in a store of (4,6)");
+  ExpectAlike(three, f.store.Put(inside, &value, 3), "put: an element of 3 bytes; the store's have 4");
+  ExpectAlike(three, f.store.Get(negative).status(), "get: (0,-1) is not a place");
+  ExpectAlike(three, f.store.Remove(flat), "remove: (1) is not a place");
+  ExpectAlike(three, f.world.CreateStore({}, 4).status(), "store: no dimensions");
+  ExpectAlike(three, f.world.CreateStore({3, 0}, 4).status(), "store: a dimension of 0 elements");
+  ExpectAlike(three, f.world.CreateStore({Index{1} << 40, Index{1} << 40}, 4).status(), "store: more elements");
+  f.ExpectUnchanged();
+  EXPECT_EQ(f.store.split(), mv::Split({kNone, 3}));
+}
+
+TEST(Errors, StoresOfDifferentWorlds) {
+  Processes two(2);
+  if (!two) return;
+  Fixture f = Fixture::Make(two), other = Fixture::Make(two);
+  ExpectAlike(two, f.store.Map(&other.store, Nothing, {kAll, kAll}).status, "map: the output store belongs to another world");
+  ExpectAlike(two, mv::DataStore::Join({f.store, other.store}).status(), "join: the stores belong to different worlds");
+  f.ExpectUnchanged();
+  other.ExpectUnchanged();
+}
+
+TEST(Errors, ALoadThatFailsOnOneProcessAddsNothing) {
+  Processes four(4);
+  if (!four) return;
+  Fixture f = Fixture::Make(four);
+  const auto load = [&](int code) {
+    return f.store.LoadParallel([&](mv::Loader& loader) {
+      const int value = -1;
+      EXPECT_OK(loader.Put({0, 0}, value));
+      return f.rank == 2 ? code : 0;
+    });
+  };
+  ExpectAlike(four, load(7), "load_parallel: the load function returned 7 on process 2");
+  f.ExpectUnchanged();
+  ExpectAlike(four, f.store.LoadParallel([&](mv::Loader& loader) {
+    const int value = -1;
+    EXPECT_OK(loader.Put({1, 1}, value));
+    if (f.rank == 3) {
+      EXPECT_FALSE(loader.Put({1, 6}, value).ok());
+    }
+    return 0;
+  }), "load_parallel: put: (1,6) is not a place");
+  f.ExpectUnchanged();
+  ExpectAlike(four, f.store.LoadParallel([&](mv::Loader&) -> int {
+    if (f.rank == 1) throw std::runtime_error("no such file");
+    return 0;
+  }), "no such file");
+  f.ExpectUnchanged();
+}
+
+TEST(Errors, FailedTasksAreListedAndTheirOutputDropped) {
+  Processes four(4);
+  if (!four) return;
+  Fixture f = Fixture::Make(four);
+  auto output = f.world.CreateStore({4, 6}, sizeof(int));
+  const auto result = f.store.Map(&*output, [&](mv::Task& task) {
+    for (mv::Element e : task.elements()) EXPECT_OK(task.Put(e.coordinates, e.bytes.data(), e.bytes.size()));
+    const Index row = task.key()[0];
+    int rank;
+    MPI_Comm_rank(task.comm(), &rank);
+    if (row == 1) return rank == 1 ? 5 : 0;  // one of its processes only
+    if (row == 3) throw std::runtime_error("diverged");
+    return 0;
+  }, {kAll, kNone});
+  EXPECT_EQ(result.status.code(), mv::Code::kTaskFailed);
+  ExpectAlike(four, result.status, "map: 2 tasks failed, first the one of key (1,0): it returned 5");
+  ASSERT_EQ(result.failed.size(), 2u);
+  EXPECT_EQ(result.failed[0].key, (mv::Key{1, 0}));
+  EXPECT_EQ(result.failed[0].code, 5);
+  EXPECT_EQ(result.failed[1].key, (mv::Key{3, 0}));
+  EXPECT_EQ(result.failed[1].message, "diverged");
+  std::vector<Index> rows;
+  EXPECT_OK(output->ForEach([&](const mv::Element& e) { rows.push_back(e.coordinates[0]); }));
+  EXPECT_THAT(rows, testing::ElementsAre(0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2));
+  f.ExpectUnchanged();
+}
+
+TEST(Errors, ATaskThatPutsOutsideFails) {
+  Processes two(2);
+  if (!two) return;
+  Fixture f = Fixture::Make(two);
+  auto output = f.world.CreateStore({2}, sizeof(int));
+  const auto result = f.store.Map(&*output, [&](mv::Task& task) {
+    const int value = 1;
+    (void)task.Put({task.key()[0]}, value);  // its status ignored: the task fails all the same
+    return 0;
+  }, {kAll, kNone});
+  ASSERT_EQ(result.failed.size(), 2u);
+  EXPECT_THAT(result.failed[0].message, HasSubstr("map: put: (2) is not a place in a store of (2)"));
+  EXPECT_EQ(*output->Count(), 2);
+  const auto without = f.store.Map(nullptr, [&](mv::Task& task) {
+    const int value = 1;
+    EXPECT_FALSE(task.Put({0}, value).ok());
+    return 0;
+  }, {kNone, kNone});
+  EXPECT_THAT(without.status.message(), HasSubstr("there is no output store"));
+}
+
+TEST(Errors, CollectiveCallsWithinATaskAreRefused) {
+  Processes two(2);
+  if (!two) return;
+  Fixture f = Fixture::Make(two);
+  EXPECT_OK(f.store.Map([&](mv::Task&) {
+    EXPECT_THAT(f.store.SetSplit({kAll, kNone}).message(), HasSubstr("set_split: called within a task"));
+    EXPECT_FALSE(f.store.Count().ok());
+    EXPECT_FALSE(f.store.Map(nullptr, Nothing, {kAll, kAll}).ok());
+    EXPECT_FALSE(f.world.CreateStore({2}, 4).ok());
+    return 0;
+  }, {kNone, kNone}).status);
+  f.ExpectUnchanged();
+}
+
+TEST(Errors, NoRoomForAFile) {
+  Processes two(2);
+  if (!two) return;
+  mv::WorldOptions options;
+  options.directory = "/nonexistent";
+  auto world = mv::World::Create(two, options);
+  auto store = world->CreateStore({8, 1000}, sizeof(double), mv::Target::kFile);
+  ExpectAlike(two, store->LoadParallel([](mv::Loader& loader) { return loader.Block().ok() ? 0 : 1; }),
+              "cannot create a file of");
+  EXPECT_EQ(*store->Count(), 0);
+}
+
+}  // namespace

@@ -1,0 +1,214 @@
+// Single elements, whole stores, and what redistribution costs.
+#include <gmock/gmock.h>
+
+#include <cstring>
+#include <map>
+
+#include "mpi_test.h"
+
+namespace {
+
+using mv::Index;
+using mv::kAll;
+using mv::kNone;
+
+using At = std::vector<Index>;
+
+std::string Text(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+TEST(Elements, PutGetRemoveOfVariableSize) {
+  Processes four(4);
+  if (!four) return;
+  auto world = mv::World::Create(four);
+  auto store = world->CreateStore({3, 5}, 0);
+  EXPECT_EQ(store->Get(At{1, 1}).status().code(), mv::Code::kNotFound);
+  EXPECT_OK(store->Put(At{1, 1}, "one", 3));
+  EXPECT_OK(store->Put(At{2, 4}, "", 0));
+  EXPECT_OK(store->Put(At{0, 0}, "zero", 4));
+  EXPECT_OK(store->Put(At{1, 1}, "another", 7));
+  EXPECT_EQ(Text(*store->Get(At{1, 1})), "another");
+  EXPECT_EQ(Text(*store->Get(At{2, 4})), "");
+  EXPECT_EQ(*store->Count(), 3);
+  EXPECT_OK(store->SetSplit({kNone, 4}));
+  EXPECT_OK(store->Redistribute());
+  constexpr Index kHere[] = {2, 0, 0, 1};
+  EXPECT_EQ(store->LocalElements().count(), kHere[world->rank()]);
+  EXPECT_EQ(Text(*store->Get(At{1, 1})), "another");
+  EXPECT_OK(store->Remove(At{1, 1}));
+  EXPECT_EQ(store->Remove(At{1, 1}).code(), mv::Code::kNotFound);
+  EXPECT_EQ(*store->Count(), 2);
+}
+
+TEST(Elements, RemovedFromTheMiddleOfACompleteStore) {
+  Processes three(3);
+  if (!three) return;
+  auto world = mv::World::Create(three);
+  auto store = world->CreateStore({2, 9}, sizeof(int));
+  EXPECT_OK(store->SetSplit({kNone, 3}));
+  EXPECT_OK(store->LoadParallel([](mv::Loader& loader) {
+    auto block = loader.Block();
+    for (mv::Element e : *block) e.as<int>() = static_cast<int>(e.coordinates[0] * 9 + e.coordinates[1]);
+    return 0;
+  }));
+  int value = 99;
+  EXPECT_OK(store->Put(At{1, 4}, &value, sizeof value));
+  EXPECT_OK(store->Remove(At{0, 4}));
+  std::map<Index, int> all;
+  EXPECT_OK(store->ForEach([&](const mv::Element& e) { all[e.coordinates[0] * 9 + e.coordinates[1]] = e.as<int>(); }));
+  EXPECT_EQ(all.size(), 17u);
+  EXPECT_FALSE(all.contains(4));
+  EXPECT_EQ(all[13], 99);
+  // Filled up again it is complete, and moves by layout alone.
+  EXPECT_OK(store->Put(At{0, 4}, &value, sizeof value));
+  EXPECT_OK(store->Redistribute());
+  EXPECT_OK(store->SetSplit({kAll, kNone}));
+  EXPECT_OK(store->Redistribute());
+  const auto examined = world->statistics().elements_examined;
+  EXPECT_OK(store->SetSplit({kNone, 3}));
+  EXPECT_OK(store->Redistribute());
+  EXPECT_EQ(world->statistics().elements_examined, examined);
+  EXPECT_EQ(*store->Count(), 18);
+}
+
+TEST(Elements, ThereTwiceTheNewerHolds) {
+  Processes four(4);
+  if (!four) return;
+  auto world = mv::World::Create(four);
+  auto store = world->CreateStore({4}, sizeof(int));
+  const auto put = [&](int on, int value) {
+    return store->LoadParallel([&](mv::Loader& loader) {
+      if (world->rank() == on) {
+        EXPECT_OK(loader.Put({2}, value));
+      }
+      return 0;
+    });
+  };
+  EXPECT_OK(put(3, 30));
+  EXPECT_OK(put(0, 40));
+  EXPECT_EQ(*store->Count(), 1);
+  int value;
+  std::memcpy(&value, store->Get(At{2})->data(), sizeof value);
+  EXPECT_EQ(value, 40);
+  EXPECT_OK(store->Redistribute());
+  EXPECT_EQ(store->LocalElements().count(), world->rank() == 2 ? 1 : 0);
+  for (mv::Element e : store->LocalElements()) EXPECT_EQ(e.as<int>(), 40);
+}
+
+TEST(WholeStores, SplitUpAndJoin) {
+  Processes four(4);
+  if (!four) return;
+  auto world = mv::World::Create(four);
+  auto store = world->CreateStore({3, 4, 5}, sizeof(long));
+  EXPECT_OK(store->SetSplit({kNone, 2, 2}));
+  EXPECT_OK(store->LoadParallel([](mv::Loader& loader) {
+    auto block = loader.Block();
+    for (mv::Element e : *block) e.as<long>() = e.coordinates[0] * 100 + e.coordinates[1] * 10 + e.coordinates[2];
+    return 0;
+  }));
+  auto parts = store->SplitUp();
+  EXPECT_OK(parts.status());
+  ASSERT_EQ(parts->size(), 3u);
+  for (Index i = 0; i < 3; ++i) {
+    mv::DataStore& part = (*parts)[i];
+    EXPECT_EQ(part.shape(), (At{4, 5}));
+    EXPECT_EQ(part.LocalElements().count(), store->LocalElements().count() / 3) << "elements stay";
+    EXPECT_OK(part.SetSplit({2, 2}));
+    EXPECT_OK(part.Map([&](mv::Task& task) {
+      for (mv::Element e : task.elements()) {
+        EXPECT_EQ(e.as<long>(), i * 100 + e.coordinates[0] * 10 + e.coordinates[1]);
+        e.as<long>() += 1000;
+      }
+      return 0;
+    }, {kNone, kNone}).status);
+  }
+  auto joined = mv::DataStore::Join(*parts);
+  EXPECT_OK(joined.status());
+  EXPECT_EQ(joined->shape(), store->shape());
+  EXPECT_OK(joined->SetSplit({kNone, 4, kNone}));
+  EXPECT_OK(joined->Redistribute());
+  Index seen = 0;
+  EXPECT_OK(joined->ForEach([&](const mv::Element& e) {
+    ++seen;
+    EXPECT_EQ(e.as<long>(), 1000 + e.coordinates[0] * 100 + e.coordinates[1] * 10 + e.coordinates[2]);
+  }));
+  EXPECT_EQ(seen, 60);
+  for (mv::Element e : store->LocalElements()) EXPECT_LT(e.as<long>(), 1000) << "the parts are copies";
+}
+
+// The paper's pattern in small: what a process sends and receives is what must move, in one message a partner.
+struct Costs {
+  mv::Statistics statistics;
+  Index local;
+};
+Costs ThereAndBack(MPI_Comm comm, const mv::WorldOptions& options, Index n, mv::Placement placement = mv::Placement::kInOrder) {
+  auto world = mv::World::Create(comm, options);
+  int size;
+  MPI_Comm_size(comm, &size);
+  auto store = world->CreateStore({2, n, 64}, 16);
+  EXPECT_OK(store->SetSplit({kNone, size, kNone}));
+  EXPECT_OK(store->LoadParallel([](mv::Loader& loader) { return loader.Block().ok() ? 0 : 1; }));
+  EXPECT_OK(store->SetSplit({kAll, size / 2, kNone}, placement));
+  EXPECT_OK(store->Redistribute());
+  EXPECT_OK(store->SetSplit({kNone, size, kNone}));
+  EXPECT_OK(store->Redistribute());
+  const Index local = store->LocalElements().count();
+  const mv::Statistics statistics = world->statistics();
+  return {statistics, local};
+}
+
+TEST(Costs, MessagesAndBytesAreTheLeastPossible) {
+  for (int processes : {4, 8, 12}) {
+    Processes some(processes);
+    if (!some) continue;
+    int rank;
+    MPI_Comm_rank(some, &rank);
+    mv::WorldOptions options;
+    options.direct_reads = false;
+    const Costs c = ThereAndBack(some, options, 24 * processes);
+    const int half = processes / 2;
+    // Its two halves go to the processes that hold its part of member 0 and of member 1.
+    const int to[2] = {rank / 2, half + rank / 2};
+    const int from[2] = {2 * (rank % half), 2 * (rank % half) + 1};
+    std::uint64_t messages = 0;
+    for (int p : to) messages += p != rank;
+    for (int p : from) messages += p != rank;  // on the way back
+    const std::uint64_t piece = static_cast<std::uint64_t>(c.local) / 2 * 16;
+    EXPECT_EQ(c.statistics.messages_sent, messages);
+    EXPECT_EQ(c.statistics.bytes_sent, messages * piece);
+    EXPECT_EQ(c.statistics.bytes_read, 0u);
+    EXPECT_EQ(c.statistics.bytes_copied + c.statistics.bytes_kept, (4 - messages) * piece);
+    EXPECT_EQ(c.statistics.plans_made, 2u);
+    EXPECT_EQ(c.statistics.elements_examined, 0u);
+  }
+}
+
+TEST(Costs, WithinANodeNoMessagesButTheSameBytes) {
+  Processes eight(8);
+  if (!eight) return;
+  const Costs c = ThereAndBack(eight, {}, 240);
+  if (c.statistics.bytes_read == 0) GTEST_SKIP() << "the system does not let processes read each other's memory";
+  EXPECT_EQ(c.statistics.messages_sent, 0u);
+  EXPECT_EQ(c.statistics.bytes_read + c.statistics.bytes_copied + c.statistics.bytes_kept,
+            2 * static_cast<std::uint64_t>(c.local) * 16);
+}
+
+TEST(Costs, RelabellingMovesHalf) {
+  Processes eight(8);
+  if (!eight) return;
+  const Costs c = ThereAndBack(eight, {}, 240, mv::Placement::kLeastMoved);
+  const std::uint64_t data = static_cast<std::uint64_t>(c.local) * 16;
+  EXPECT_EQ(c.statistics.bytes_read + c.statistics.bytes_sent, data);
+  EXPECT_EQ(c.statistics.bytes_copied + c.statistics.bytes_kept, data);
+}
+
+TEST(Costs, LargePartsThatStayAreNotCopied) {
+  Processes two(2);
+  if (!two) return;
+  const Costs c = ThereAndBack(two, {}, 2048);
+  EXPECT_EQ(c.statistics.bytes_copied, 0u);
+  EXPECT_EQ(c.statistics.bytes_kept, static_cast<std::uint64_t>(c.local) * 16);
+}
+
+}  // namespace

@@ -274,7 +274,7 @@ wire::ChannelHandler Server::Impl::AcceptAgent(std::shared_ptr<wire::Channel> ch
     const auto found = agents.find(key);
     if (found == agents.end()) return;
     os::LogInfo(StrCat("agent at ", key->peer(), ": ", why.message()));
-    if (found->second.node) driver->Disconnected(found->second.node, key);
+    if (found->second.node && phase < Phase::kLeaving) driver->Disconnected(found->second.node, key);
     agents.erase(found);
     loop->Post([this] { GoOn(); });
   };

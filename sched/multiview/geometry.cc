@@ -47,10 +47,14 @@ void Unlinear(std::span<const Index> shape, Index linear, Index* at) {
   for (std::size_t d = shape.size(); d-- > 0; linear /= shape[d]) at[d] = linear % shape[d];
 }
 
-std::vector<Box> RangeAsBoxes(std::span<const Index> shape, Index first, Index last) {
+void AppendRange(std::span<const Index> shape, Index first, Index last, std::vector<Box>* boxes) {
   const std::size_t dims = shape.size();
-  std::vector<Box> boxes;
-  std::vector<Index> inner(dims + 1, 1);  // elements below one index of dimension d: inner[d + 1]
+  if (last == first + 1) {
+    Box& box = boxes->emplace_back(Box{Indices(dims), Indices(dims, 1)});
+    Unlinear(shape, first, box.lo.data());
+    return;
+  }
+  Indices inner(dims + 1, 1);  // elements below one index of dimension d: inner[d + 1]
   for (std::size_t d = dims; d-- > 0;) inner[d] = inner[d + 1] * shape[d];
   while (first < last) {
     // The slowest dimension whose slab starts here and fits, with as many slabs as fit before its own end.
@@ -62,10 +66,9 @@ std::vector<Box> RangeAsBoxes(std::span<const Index> shape, Index first, Index l
     Unlinear(shape, first, box.lo.data());
     box.n[d] = slabs;
     for (std::size_t e = d + 1; e < dims; ++e) box.n[e] = shape[e];
-    boxes.push_back(std::move(box));
+    boxes->push_back(std::move(box));
     first += slabs * inner[d + 1];
   }
-  return boxes;
 }
 
 Runs::Runs(const Box& whole, const Box& part, std::size_t element_bytes) {

@@ -25,9 +25,9 @@ bool Intersect(const Box& a, const Box& b, Box* out);
 Index Linear(std::span<const Index> shape, std::span<const Index> at);
 void Unlinear(std::span<const Index> shape, Index linear, Index* at);
 
-/// The row-major range first .. last - 1 of an array of extents `shape`, as the fewest boxes: at most 2 * dimensions - 1, in
-/// ascending order of their first elements.
-std::vector<Box> RangeAsBoxes(std::span<const Index> shape, Index first, Index last);
+/// Appends the row-major range first .. last - 1 of an array of extents `shape` as the fewest boxes: at most
+/// 2 * dimensions - 1, in ascending order of their first elements.
+void AppendRange(std::span<const Index> shape, Index first, Index last, std::vector<Box>* boxes);
 
 /// The memory of a box that is part of a larger row-major array: runs of equal length, `count[i]` of them `stride[i]` bytes
 /// apart, slowest loop first. Loops are merged where that makes runs longer.

@@ -11,7 +11,7 @@ namespace harrow::multiview {
 
 using Index = std::int64_t;
 
-/// One number a dimension. Up to eight lie in the object itself: planning handles thousands of them in a millisecond.
+/// One number a dimension. Up to six lie in the object itself: planning handles thousands of them in a millisecond.
 class Indices {
  public:
   using value_type = Index;
@@ -25,18 +25,21 @@ class Indices {
   Indices(std::initializer_list<Index> v) : Indices(std::span<const Index>(v.begin(), v.size())) {}
   Indices(const Indices& o) : Indices(std::span<const Index>(o.data(), o.size_)) {}
   Indices(Indices&& o) noexcept : size_(o.size_), heap_(std::move(o.heap_)) {
-    std::copy_n(o.inline_, kInline, inline_);
+    if (!heap_) std::copy_n(o.inline_, size_, inline_);
     o.size_ = 0;
   }
   Indices& operator=(const Indices& o) {
-    if (this != &o) *this = Indices(o);
+    if (this == &o) return *this;
+    if (size_ != o.size_) return *this = Indices(o);
+    std::copy_n(o.data(), size_, data());
     return *this;
   }
   Indices& operator=(Indices&& o) noexcept {
+    if (this == &o) return *this;
     size_ = o.size_;
     heap_ = std::move(o.heap_);
-    std::copy_n(o.inline_, kInline, inline_);
-    if (&o != this) o.size_ = 0;
+    if (!heap_) std::copy_n(o.inline_, size_, inline_);
+    o.size_ = 0;
     return *this;
   }
 
@@ -53,9 +56,9 @@ class Indices {
   friend bool operator==(const Indices& a, const Indices& b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
 
  private:
-  static constexpr std::size_t kInline = 8;
+  static constexpr std::size_t kInline = 6;
   std::size_t size_ = 0;
-  Index inline_[kInline] = {};
+  Index inline_[kInline];
   std::unique_ptr<Index[]> heap_;
 };
 

@@ -3,36 +3,41 @@
 namespace harrow::multiview {
 namespace {
 
-std::vector<Piece> Common(const BoxList& from, const BoxList& to) {
-  std::vector<Piece> pieces;
+void AppendCommon(const BoxSpan& from, const BoxSpan& to, std::vector<Piece>* pieces) {
   Box part;
   for (std::size_t f = 0; f < from.boxes.size(); ++f) {
     for (std::size_t t = 0; t < to.boxes.size(); ++t) {
-      if (Intersect(from.boxes[f], to.boxes[t], &part)) pieces.push_back({static_cast<int>(f), static_cast<int>(t), part});
+      if (!Intersect(from.boxes[f], to.boxes[t], &part)) continue;
+      pieces->push_back({static_cast<int>(f), static_cast<int>(t), std::move(part)});
     }
   }
-  return pieces;
 }
 
-// Everyone turns to its neighbour first, not to process 0.
-std::vector<int> PartnersOf(const BoxList& mine, const Layout& other, int process, int direction) {
+// Ascending, each once.
+std::vector<int> HoldersOf(const BoxSpan& mine, const Layout& other) {
   std::vector<int> found;
   for (const Box& box : mine.boxes) {
     other.ForEachHolder(box, [&](int p) {
       if (found.empty() || found.back() != p) found.push_back(p);
     });
   }
-  const int n = other.processes();
-  for (int& p : found) p = (direction * (p - process) + n) % n;
-  std::sort(found.begin(), found.end());
+  if (!std::is_sorted(found.begin(), found.end())) std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());
-  for (int& p : found) p = (process + direction * p + n) % n;
   return found;
+}
+
+// Without `process`; its neighbour comes first: not everyone shall turn to process 0 at once.
+std::vector<int> InTurn(std::vector<int> ascending, int process, bool upwards) {
+  std::erase(ascending, process);
+  std::rotate(ascending.begin(), std::lower_bound(ascending.begin(), ascending.end(), process), ascending.end());
+  if (!upwards) std::reverse(ascending.begin(), ascending.end());
+  return ascending;
 }
 
 }  // namespace
 
 BoxList::BoxList(std::vector<Box> list) : boxes(std::move(list)) {
+  first.reserve(boxes.size());
   for (const Box& box : boxes) {
     first.push_back(volume);
     volume += box.volume();
@@ -40,30 +45,44 @@ BoxList::BoxList(std::vector<Box> list) : boxes(std::move(list)) {
 }
 
 Plan::Plan(const Layout& from_layout, const Layout& to_layout, int process)
-    : from(from_layout.Boxes(process)), to(to_layout.Boxes(process)) {
-  keep = Common(from, to);
-  for (int p : PartnersOf(from, to_layout, process, 1)) {
-    if (p == process) continue;
-    Partner partner{p, BoxList(to_layout.Boxes(p)), {}};
-    partner.pieces = Common(from, partner.boxes);
-    send.push_back(std::move(partner));
-  }
-  for (int p : PartnersOf(to, from_layout, process, -1)) {
-    if (p == process) continue;
-    Partner partner{p, BoxList(from_layout.Boxes(p)), {}};
-    partner.pieces = Common(partner.boxes, to);
-    receive.push_back(std::move(partner));
-  }
+    : from_(from_layout.Boxes(process)), to_(to_layout.Boxes(process)) {
+  AppendCommon(from_, to_, &keep_);
+  const std::vector<int> receivers = InTurn(HoldersOf(from_, to_layout), process, true);
+  const std::vector<int> senders = InTurn(HoldersOf(to_, from_layout), process, false);
+  send_.reserve(receivers.size());
+  receive_.reserve(senders.size());
+  boxes_.reserve(receivers.size() + senders.size());
+  first_.reserve(receivers.size() + senders.size());
+  pieces_.reserve(receivers.size() + senders.size());
+  for (int p : receivers) send_.push_back(Add(to_layout, p, false));
+  for (int p : senders) receive_.push_back(Add(from_layout, p, true));
 }
 
-std::vector<Piece> Within(const std::vector<Piece>& pieces, const BoxList& from, Index first, Index last) {
+Plan::Partner Plan::Add(const Layout& layout, int process, bool sends) {
+  Partner partner{process, static_cast<std::uint32_t>(boxes_.size()), 0, static_cast<std::uint32_t>(pieces_.size()), 0, 0};
+  layout.AppendBoxes(process, &boxes_);
+  for (std::size_t b = partner.box; b < boxes_.size(); ++b) {
+    first_.push_back(partner.volume);
+    partner.volume += boxes_[b].volume();
+  }
+  partner.boxes = static_cast<std::uint32_t>(boxes_.size()) - partner.box;
+  if (sends) {
+    AppendCommon(BoxesOf(partner), to_, &pieces_);
+  } else {
+    AppendCommon(from_, BoxesOf(partner), &pieces_);
+  }
+  partner.pieces = static_cast<std::uint32_t>(pieces_.size()) - partner.piece;
+  return partner;
+}
+
+std::vector<Piece> Within(std::span<const Piece> pieces, const BoxSpan& from, Index first, Index last) {
   std::vector<std::vector<Box>> slabs(from.boxes.size());
   for (std::size_t b = 0; b < from.boxes.size(); ++b) {
     const Box& box = from.boxes[b];
     const Index begin = std::max<Index>(first - from.first[b], 0);
     const Index end = std::min(last - from.first[b], box.volume());
     if (begin >= end) continue;
-    slabs[b] = RangeAsBoxes(box.n, begin, end);
+    AppendRange(box.n, begin, end, &slabs[b]);
     for (Box& slab : slabs[b]) {
       for (std::size_t d = 0; d < slab.lo.size(); ++d) slab.lo[d] += box.lo[d];
     }
@@ -89,9 +108,11 @@ std::vector<Overlap> Overlaps(const Layout& from, const Layout& to) {
   std::vector<Overlap> overlaps;
   for (int p = 0; p < from.processes(); ++p) {
     const BoxList mine(from.Boxes(p));
-    for (int role : PartnersOf(mine, to, 0, 1)) {
+    for (int role : HoldersOf(mine, to)) {
       Index elements = 0;
-      for (const Piece& piece : Common(mine, BoxList(to.Boxes(role)))) elements += piece.part.volume();
+      std::vector<Piece> common;
+      AppendCommon(mine, BoxList(to.Boxes(role)), &common);
+      for (const Piece& piece : common) elements += piece.part.volume();
       overlaps.push_back({elements, p, role});
     }
   }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <vector>
 
 #include "multiview/layout.h"
@@ -7,13 +9,19 @@
 namespace harrow::multiview {
 
 /// Boxes that lie one after the other in memory.
+struct BoxSpan {
+  std::span<const Box> boxes;
+  std::span<const Index> first;  // elements before each box
+  Index volume;
+};
 struct BoxList {
   std::vector<Box> boxes;
-  std::vector<Index> first;  // elements before each box
+  std::vector<Index> first;
   Index volume = 0;
 
   BoxList() = default;
   explicit BoxList(std::vector<Box> list);
+  operator BoxSpan() const { return {boxes, first, volume}; }
 };
 
 /// What box `from` of one list and box `to` of another have in common.
@@ -23,24 +31,44 @@ struct Piece {
   Box part;
 };
 
-struct Partner {
-  int process;
-  BoxList boxes;  // the partner's
-  std::vector<Piece> pieces;
-};
-
 /// What one process sends, receives and keeps when a complete array goes from one layout to another. It knows nothing of
 /// elements one by one, and its size goes with the partners of the process.
-struct Plan {
-  BoxList from, to;                     // mine
-  std::vector<Partner> send, receive;   // in the order process + 1, process + 2, ... (send), process - 1, ... (receive)
-  std::vector<Piece> keep;
+class Plan {
+ public:
+  struct Partner {
+    int process;
+    std::uint32_t box, boxes, piece, pieces;  // first and number, in the plan's lists
+    Index volume;
+  };
 
   Plan(const Layout& from_layout, const Layout& to_layout, int process);
+
+  const BoxList& from() const { return from_; }
+  const BoxList& to() const { return to_; }
+  /// In the order process + 1, process + 2, ...
+  const std::vector<Partner>& send() const { return send_; }
+  /// In the order process - 1, process - 2, ...
+  const std::vector<Partner>& receive() const { return receive_; }
+  const std::vector<Piece>& keep() const { return keep_; }
+  /// The partner's own boxes: after the move where it receives, before it where it sends.
+  BoxSpan BoxesOf(const Partner& p) const {
+    return {std::span(boxes_).subspan(p.box, p.boxes), std::span(first_).subspan(p.box, p.boxes), p.volume};
+  }
+  std::span<const Piece> PiecesOf(const Partner& p) const { return std::span(pieces_).subspan(p.piece, p.pieces); }
+
+ private:
+  Partner Add(const Layout& layout, int process, bool sends);
+  BoxList from_, to_;
+  std::vector<Partner> send_, receive_;
+  std::vector<Piece> keep_;
+  // Of all partners together: a plan with thousands of them is made without thousands of allocations.
+  std::vector<Box> boxes_;
+  std::vector<Index> first_;
+  std::vector<Piece> pieces_;
 };
 
 /// The parts of `pieces` that lie in elements first .. last - 1 of the memory `from` describes.
-std::vector<Piece> Within(const std::vector<Piece>& pieces, const BoxList& from, Index first, Index last);
+std::vector<Piece> Within(std::span<const Piece> pieces, const BoxSpan& from, Index first, Index last);
 
 /// Roles of `to` for the processes of `from`, such that as much as possible of what a process holds stays where it is: a
 /// weighted bipartite matching, exact up to kExactProcesses and greedy above (at least half of the best).

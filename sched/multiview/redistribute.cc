@@ -21,7 +21,7 @@ Status Store::Redistribute() {
 
 Status Store::RedistributeComplete(const std::shared_ptr<const Layout>& target) {
   const auto plan = team_->PlanOf(content_.layout, target);
-  auto to = AllocateBoxes(plan->to);
+  auto to = AllocateBoxes(plan->to());
   if (Status s = team_->AgreeOn(to.status()); !s.ok()) return s;
   const Index largest = std::max(content_.layout->LargestVolume(), target->LargestVolume());
   const bool bounded = target_ == Target::kFile || (target_ == Target::kAutomatic && team_->options().memory_limit != SIZE_MAX);
@@ -29,7 +29,7 @@ Status Store::RedistributeComplete(const std::shared_ptr<const Layout>& target) 
                   to->get()};
   if (Status s = Execute(*team_, move); !s.ok()) return s;
   content_.dense = std::move(*to);
-  content_.boxes = plan->to;
+  content_.boxes = plan->to();
   content_.layout = target;
   return {};
 }

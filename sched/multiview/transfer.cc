@@ -36,7 +36,7 @@ class Mover {
 
  private:
   std::int64_t Bytes(Index elements) const { return elements * static_cast<std::int64_t>(bytes_); }
-  Runs RunsIn(const BoxList& list, int box, const Box& part) const {
+  Runs RunsIn(const BoxSpan& list, int box, const Box& part) const {
     Runs runs(list.boxes[box], part, bytes_);
     runs.first += Bytes(list.first[box]);
     return runs;
@@ -45,14 +45,15 @@ class Mover {
   bool Reads(int process, const Runs& source) const {
     return team_.CanRead(process) && (source.length >= kShortRun || source.total <= kFewRuns * source.length);
   }
-  Index SlabBegin(const BoxList& list, int process, int round) const {
+  Index SlabBegin(const BoxSpan& list, int process, int round) const {
     return list.volume * ((round + process) % rounds_) / rounds_;
   }
-  Index SlabEnd(const BoxList& list, int process, int round) const {
+  Index SlabEnd(const BoxSpan& list, int process, int round) const {
     return list.volume * ((round + process) % rounds_ + 1) / rounds_;
   }
-  std::vector<Piece> OfRound(const std::vector<Piece>& pieces, const BoxList& from, int process, int round) const {
-    return rounds_ == 1 ? pieces : Within(pieces, from, SlabBegin(from, process, round), SlabEnd(from, process, round));
+  std::vector<Piece> OfRound(std::span<const Piece> pieces, const BoxSpan& from, int process, int round) const {
+    if (rounds_ == 1) return {pieces.begin(), pieces.end()};
+    return Within(pieces, from, SlabBegin(from, process, round), SlabEnd(from, process, round));
   }
   Status Round(int round);
   Status ReadPiece(int process, const Runs& source, const Runs& target, MessageExchange* messages);
@@ -79,13 +80,13 @@ std::size_t Mover::PackedBytes() const {
 
 void Mover::ChooseStaying() {
   const Plan& plan = move_.plan;
-  copied_ = plan.keep;
+  copied_ = plan.keep();
   if (move_.from->file() >= 0 || move_.to->file() >= 0 || move_.to->fragmented()) return;
   const auto both = [&](const Piece& piece) {
-    return std::pair(RunsIn(plan.from, piece.from, piece.part), RunsIn(plan.to, piece.to, piece.part));
+    return std::pair(RunsIn(plan.from(), piece.from, piece.part), RunsIn(plan.to(), piece.to, piece.part));
   };
   std::int64_t most = 0;
-  for (const Piece& piece : plan.keep) {
+  for (const Piece& piece : plan.keep()) {
     const auto [source, target] = both(piece);
     if (!source.contiguous() || !target.contiguous() || source.total <= most) continue;
     most = source.total;
@@ -109,8 +110,8 @@ Status Mover::Run() {
     if (rounds_ > 1) DiscardSlab(round);
   }
   for (const Piece& piece : staying_) {
-    const Runs source = RunsIn(move_.plan.from, piece.from, piece.part);
-    const Runs target = RunsIn(move_.plan.to, piece.to, piece.part);
+    const Runs source = RunsIn(move_.plan.from(), piece.from, piece.part);
+    const Runs target = RunsIn(move_.plan.to(), piece.to, piece.part);
     if (Segment::Exchange(move_.from, source.first, move_.to, target.first, source.total)) {
       team_.statistics().bytes_kept += static_cast<std::uint64_t>(source.total);
     } else if (Status s = Keep(source, target, piece); !s.ok()) {
@@ -123,10 +124,10 @@ Status Mover::Run() {
 }
 
 void Mover::DiscardSlab(int round) {
-  const Index begin = SlabBegin(move_.plan.from, team_.rank(), round), end = SlabEnd(move_.plan.from, team_.rank(), round);
+  const Index begin = SlabBegin(move_.plan.from(), team_.rank(), round), end = SlabEnd(move_.plan.from(), team_.rank(), round);
   std::int64_t at = Bytes(begin);
   for (const Piece& piece : staying_) {  // in ascending order of memory
-    const Runs source = RunsIn(move_.plan.from, piece.from, piece.part);
+    const Runs source = RunsIn(move_.plan.from(), piece.from, piece.part);
     const std::int64_t until = std::min(source.first, Bytes(end));
     if (until > at) move_.from->Discard(at, until - at);
     at = std::max(at, source.first + source.total);
@@ -150,10 +151,11 @@ Status Mover::Round(int round) {
     f.total += mine.total;
     f.runs.push_back(mine);
   };
-  for (const Partner& partner : plan.receive) {
-    for (const Piece& piece : OfRound(partner.pieces, partner.boxes, partner.process, round)) {
-      const Runs source = RunsIn(partner.boxes, piece.from, piece.part);
-      const Runs target = RunsIn(plan.to, piece.to, piece.part);
+  for (const Plan::Partner& partner : plan.receive()) {
+    const BoxSpan theirs = plan.BoxesOf(partner);
+    for (const Piece& piece : OfRound(plan.PiecesOf(partner), theirs, partner.process, round)) {
+      const Runs source = RunsIn(theirs, piece.from, piece.part);
+      const Runs target = RunsIn(plan.to(), piece.to, piece.part);
       if (Reads(partner.process, source)) {
         readings.push_back({partner.process, source, target});
       } else {
@@ -161,19 +163,20 @@ Status Mover::Round(int round) {
       }
     }
   }
-  for (const Partner& partner : plan.send) {
-    for (const Piece& piece : OfRound(partner.pieces, plan.from, me, round)) {
-      const Runs source = RunsIn(plan.from, piece.from, piece.part);
-      const Runs target = RunsIn(partner.boxes, piece.to, piece.part);
+  for (const Plan::Partner& partner : plan.send()) {
+    const BoxSpan theirs = plan.BoxesOf(partner);
+    for (const Piece& piece : OfRound(plan.PiecesOf(partner), plan.from(), me, round)) {
+      const Runs source = RunsIn(plan.from(), piece.from, piece.part);
+      const Runs target = RunsIn(theirs, piece.to, piece.part);
       if (!Reads(partner.process, source)) flow(sends, partner.process, source, target);
     }
   }
   team_.Offer(move_.from);
   MessageExchange messages(team_, std::move(sends), std::move(receives), move_.from, move_.to, PackedBytes());
   Status status = messages.Progress();
-  for (const Piece& piece : OfRound(copied_, plan.from, me, round)) {
+  for (const Piece& piece : OfRound(copied_, plan.from(), me, round)) {
     if (!status.ok()) break;
-    status = Keep(RunsIn(plan.from, piece.from, piece.part), RunsIn(plan.to, piece.to, piece.part), piece);
+    status = Keep(RunsIn(plan.from(), piece.from, piece.part), RunsIn(plan.to(), piece.to, piece.part), piece);
     if (status.ok()) status = messages.Progress();
   }
   for (const Reading& reading : readings) {
@@ -188,8 +191,8 @@ Status Mover::Keep(const Runs& source, const Runs& target, const Piece& piece) {
   team_.statistics().bytes_copied += static_cast<std::uint64_t>(source.total);
   if (move_.from->file() < 0 && move_.to->file() < 0) {
     const Plan& plan = move_.plan;
-    CopyPart(piece.part, move_.to->data() + Bytes(plan.to.first[piece.to]), plan.to.boxes[piece.to],
-             move_.from->data() + Bytes(plan.from.first[piece.from]), plan.from.boxes[piece.from], bytes_);
+    CopyPart(piece.part, move_.to->data() + Bytes(plan.to().first[piece.to]), plan.to().boxes[piece.to],
+             move_.from->data() + Bytes(plan.from().first[piece.from]), plan.from().boxes[piece.from], bytes_);
     return {};
   }
   tile_.resize(kTile);

@@ -9,11 +9,12 @@
 namespace harrow::multiview {
 namespace {
 
-TEST(RangeAsBoxes, CoversTheRangeOnceWithFewBoxes) {
+TEST(AppendRange, CoversTheRangeOnceWithFewBoxes) {
   const Indices shape{3, 4, 5};
   for (Index first = 0; first <= 60; ++first) {
     for (Index last = first; last <= 60; ++last) {
-      const auto boxes = RangeAsBoxes(shape, first, last);
+      std::vector<Box> boxes;
+      AppendRange(shape, first, last, &boxes);
       EXPECT_LE(boxes.size(), 5u);
       std::vector<Index> seen;
       for (const Box& box : boxes) {

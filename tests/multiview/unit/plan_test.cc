@@ -15,7 +15,7 @@ Layout Make(const std::vector<Index>& shape, const Split& split, int processes, 
   return Layout(std::move(*grid), processes, std::move(roles));
 }
 
-Index Elements(const std::vector<Piece>& pieces) {
+Index Elements(std::span<const Piece> pieces) {
   Index n = 0;
   for (const Piece& piece : pieces) n += piece.part.volume();
   return n;
@@ -40,21 +40,24 @@ TEST(Plan, BothSidesAgreeAndEveryElementMovesOnce) {
     std::vector<Plan> plans;
     for (int p = 0; p < processes; ++p) plans.emplace_back(from, to, p);
     for (int p = 0; p < processes; ++p) {
-      Index sent = Elements(plans[p].keep), received = sent;
-      for (const Partner& partner : plans[p].send) {
-        ASSERT_FALSE(partner.pieces.empty());
-        sent += Elements(partner.pieces);
-        const auto& theirs = plans[partner.process].receive;
-        const auto match = std::find_if(theirs.begin(), theirs.end(), [&](const Partner& q) { return q.process == p; });
-        ASSERT_NE(match, theirs.end());
-        ASSERT_EQ(match->pieces.size(), partner.pieces.size());
-        for (std::size_t i = 0; i < partner.pieces.size(); ++i) {
-          ASSERT_EQ(match->pieces[i].part, partner.pieces[i].part);
-          ASSERT_EQ(match->pieces[i].from, partner.pieces[i].from);
-          ASSERT_EQ(match->pieces[i].to, partner.pieces[i].to);
+      Index sent = Elements(plans[p].keep()), received = sent;
+      for (const Plan::Partner& partner : plans[p].send()) {
+        const auto pieces = plans[p].PiecesOf(partner);
+        ASSERT_FALSE(pieces.empty());
+        sent += Elements(pieces);
+        const Plan& other = plans[partner.process];
+        const auto match = std::find_if(other.receive().begin(), other.receive().end(),
+                                        [&](const Plan::Partner& q) { return q.process == p; });
+        ASSERT_NE(match, other.receive().end());
+        const auto theirs = other.PiecesOf(*match);
+        ASSERT_EQ(theirs.size(), pieces.size());
+        for (std::size_t i = 0; i < pieces.size(); ++i) {
+          ASSERT_EQ(theirs[i].part, pieces[i].part);
+          ASSERT_EQ(theirs[i].from, pieces[i].from);
+          ASSERT_EQ(theirs[i].to, pieces[i].to);
         }
       }
-      for (const Partner& partner : plans[p].receive) received += Elements(partner.pieces);
+      for (const Plan::Partner& partner : plans[p].receive()) received += Elements(plans[p].PiecesOf(partner));
       ASSERT_EQ(sent, from.Volume(p));
       ASSERT_EQ(received, to.Volume(p));
       // Rounds divide the pieces without a rest.
@@ -62,9 +65,9 @@ TEST(Plan, BothSidesAgreeAndEveryElementMovesOnce) {
         Index in_rounds = 0;
         for (Index k = 0; k < rounds; ++k) {
           in_rounds += Elements(
-              Within(plans[p].keep, plans[p].from, plans[p].from.volume * k / rounds, plans[p].from.volume * (k + 1) / rounds));
+              Within(plans[p].keep(), plans[p].from(), plans[p].from().volume * k / rounds, plans[p].from().volume * (k + 1) / rounds));
         }
-        ASSERT_EQ(in_rounds, Elements(plans[p].keep));
+        ASSERT_EQ(in_rounds, Elements(plans[p].keep()));
       }
     }
   }
@@ -75,14 +78,14 @@ TEST(Plan, KnowsNothingOfElements) {
   for (Index n : {64, 64000}) {
     const std::vector<Index> shape{4, n, n, n, n};
     const Plan plan(Make(shape, {kNone, 8, 8, 8, 8}, 4096), Make(shape, {kAll, 8, 8, 4, 4}, 4096), 1234);
-    EXPECT_EQ(plan.send.size() + !plan.keep.empty(), 4u);
-    EXPECT_EQ(plan.receive.size() + !plan.keep.empty(), 4u);
+    EXPECT_EQ(plan.send().size() + !plan.keep().empty(), 4u);
+    EXPECT_EQ(plan.receive().size() + !plan.keep().empty(), 4u);
   }
 }
 
 Index Kept(const Layout& from, const Layout& to) {
   Index kept = 0;
-  for (int p = 0; p < from.processes(); ++p) kept += Elements(Plan(from, to, p).keep);
+  for (int p = 0; p < from.processes(); ++p) kept += Elements(Plan(from, to, p).keep());
   return kept;
 }
 

@@ -20,6 +20,14 @@ Result<Grid> Grid::Make(std::span<const Index> shape, const Cuts& cuts, const ch
   return Grid(Indices(shape), std::move(blocks));
 }
 
+Grid::Grid(Indices shape, Indices blocks)
+    : shape_(std::move(shape)), blocks_(std::move(blocks)), smaller_(shape_.size()), larger_(shape_.size()) {
+  for (std::size_t d = 0; d < shape_.size(); ++d) {
+    smaller_[d] = shape_[d] / blocks_[d];
+    larger_[d] = shape_[d] % blocks_[d];
+  }
+}
+
 Index Grid::count() const {
   Index v = 1;
   for (Index b : blocks_) v *= b;
@@ -48,6 +56,8 @@ Layout::Layout(Grid grid, int processes, std::vector<int> role_of_process)
     : grid_(std::move(grid)),
       processes_(processes),
       count_(grid_.count()),
+      fewer_(count_ / processes),
+      longer_(count_ % processes),
       inner_(grid_.blocks().size(), 1),
       role_of_process_(std::move(role_of_process)) {
   for (std::size_t d = inner_.size(); d-- > 1;) inner_[d - 1] = inner_[d] * grid_.blocks()[d];
@@ -59,7 +69,7 @@ Layout::Layout(Grid grid, int processes, std::vector<int> role_of_process)
 }
 
 int Layout::RoleOfBlock(Index block) const {
-  const Index q = count_ / processes_, r = count_ % processes_;
+  const Index q = fewer_, r = longer_;
   return static_cast<int>(block < r * (q + 1) ? block / (q + 1) : r + (block - r * (q + 1)) / q);
 }
 

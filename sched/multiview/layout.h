@@ -13,29 +13,28 @@ namespace harrow::multiview {
 class Grid {
  public:
   Grid() = default;
-  Grid(Indices shape, Indices blocks) : shape_(std::move(shape)), blocks_(std::move(blocks)) {}
+  Grid(Indices shape, Indices blocks);
   /// `call` and `what` ("Split", "View") are for the error's text.
   static Result<Grid> Make(std::span<const Index> shape, const Cuts& cuts, const char* call, const char* what);
 
   const Indices& shape() const { return shape_; }
   const Indices& blocks() const { return blocks_; }
   Index count() const;
-  Index Start(std::size_t d, Index block) const {
-    return block * (shape_[d] / blocks_[d]) + std::min(block, shape_[d] % blocks_[d]);
-  }
+  Index Start(std::size_t d, Index block) const { return block * smaller_[d] + std::min(block, larger_[d]); }
   /// The block of dimension `d` that holds index `i`.
   Index Holding(std::size_t d, Index i) const {
-    const Index q = shape_[d] / blocks_[d], r = shape_[d] % blocks_[d];
+    const Index q = smaller_[d], r = larger_[d];
     return i < r * (q + 1) ? i / (q + 1) : r + (i - r * (q + 1)) / q;
   }
   /// Elements of the blocks lo .. lo + n - 1.
   Box Elements(const Box& of_blocks) const;
   /// The blocks that `elements` touches.
   Box Blocks(const Box& elements) const;
-  friend bool operator==(const Grid&, const Grid&) = default;
+  friend bool operator==(const Grid& a, const Grid& b) { return a.shape_ == b.shape_ && a.blocks_ == b.blocks_; }
 
  private:
   Indices shape_, blocks_;
+  Indices smaller_, larger_;  // the size of the smaller blocks; how many have one element more
 };
 
 /// Which process holds what: the blocks of a grid, in row-major order, in runs over the processes. A run is a *role*; process p
@@ -68,14 +67,14 @@ class Layout {
 
  private:
   Index FirstBlock(int role) const {
-    return role * (count_ / processes_) + std::min<Index>(role, count_ % processes_);
+    return role * fewer_ + std::min<Index>(role, longer_);
   }
   int RoleOfBlock(Index block) const;
   void Visit(const Box& blocks, std::size_t d, Index before, const std::function<void(int)>& visit) const;
 
   Grid grid_;
   int processes_;
-  Index count_;
+  Index count_, fewer_, longer_;  // blocks; of the shorter runs; the number of longer runs
   Indices inner_;  // blocks below one block of dimension d
   std::vector<int> role_of_process_, process_of_role_;  // empty: the same
 };

@@ -53,26 +53,29 @@ Plan::Plan(const Layout& from_layout, const Layout& to_layout, int process)
   receive_.reserve(senders.size());
   boxes_.reserve(receivers.size() + senders.size());
   first_.reserve(receivers.size() + senders.size());
-  pieces_.reserve(receivers.size() + senders.size());
   for (int p : receivers) send_.push_back(Add(to_layout, p, false));
   for (int p : senders) receive_.push_back(Add(from_layout, p, true));
 }
 
 Plan::Partner Plan::Add(const Layout& layout, int process, bool sends) {
-  Partner partner{process, static_cast<std::uint32_t>(boxes_.size()), 0, static_cast<std::uint32_t>(pieces_.size()), 0, 0};
+  Partner partner{process, sends, static_cast<std::uint32_t>(boxes_.size()), 0, 0};
   layout.AppendBoxes(process, &boxes_);
   for (std::size_t b = partner.box; b < boxes_.size(); ++b) {
     first_.push_back(partner.volume);
     partner.volume += boxes_[b].volume();
   }
   partner.boxes = static_cast<std::uint32_t>(boxes_.size()) - partner.box;
-  if (sends) {
-    AppendCommon(BoxesOf(partner), to_, &pieces_);
-  } else {
-    AppendCommon(from_, BoxesOf(partner), &pieces_);
-  }
-  partner.pieces = static_cast<std::uint32_t>(pieces_.size()) - partner.piece;
   return partner;
+}
+
+std::vector<Piece> Plan::PiecesOf(const Partner& p) const {
+  std::vector<Piece> pieces;
+  if (p.sends) {
+    AppendCommon(BoxesOf(p), to_, &pieces);
+  } else {
+    AppendCommon(from_, BoxesOf(p), &pieces);
+  }
+  return pieces;
 }
 
 std::vector<Piece> Within(std::span<const Piece> pieces, const BoxSpan& from, Index first, Index last) {

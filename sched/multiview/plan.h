@@ -37,7 +37,8 @@ class Plan {
  public:
   struct Partner {
     int process;
-    std::uint32_t box, boxes, piece, pieces;  // first and number, in the plan's lists
+    bool sends;
+    std::uint32_t box, boxes;  // first and number, in the plan's list
     Index volume;
   };
 
@@ -50,11 +51,13 @@ class Plan {
   /// In the order process - 1, process - 2, ...
   const std::vector<Partner>& receive() const { return receive_; }
   const std::vector<Piece>& keep() const { return keep_; }
-  /// The partner's own boxes: after the move where it receives, before it where it sends.
+  /// The partner's own boxes: before the move where it sends, after it where it receives.
   BoxSpan BoxesOf(const Partner& p) const {
     return {std::span(boxes_).subspan(p.box, p.boxes), std::span(first_).subspan(p.box, p.boxes), p.volume};
   }
-  std::span<const Piece> PiecesOf(const Partner& p) const { return std::span(pieces_).subspan(p.piece, p.pieces); }
+  /// What goes to or comes from the partner, in the same order on both sides. Made anew at each call: it is a quarter of the
+  /// planning, and its memory would be half of the plan's.
+  std::vector<Piece> PiecesOf(const Partner& p) const;
 
  private:
   Partner Add(const Layout& layout, int process, bool sends);
@@ -64,7 +67,6 @@ class Plan {
   // Of all partners together: a plan with thousands of them is made without thousands of allocations.
   std::vector<Box> boxes_;
   std::vector<Index> first_;
-  std::vector<Piece> pieces_;
 };
 
 /// The parts of `pieces` that lie in elements first .. last - 1 of the memory `from` describes.

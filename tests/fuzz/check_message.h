@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 
 #include "base/status.h"
 #include "base/text.h"
@@ -10,9 +11,9 @@
 namespace harrow::fuzz {
 
 /// Ends the process with a message when something that must hold does not.
-inline void Require(bool holds, const char* what, const std::string& text = "") {
+inline void Require(bool holds, const char* what, std::string_view text = {}) {
   if (holds) return;
-  std::fprintf(stderr, "broken: %s: %s\n", what, text.c_str());
+  std::fprintf(stderr, "broken: %s: %s\n", what, Printable(text, 2000).c_str());
   std::abort();
 }
 
@@ -21,10 +22,9 @@ inline void CheckMessage(const Status& status) {
   if (status.ok()) return;
   const std::string& text = status.message();
   Require(!text.empty(), "an error without a message");
-  Require(FindInvalidUtf8(text) == std::string::npos, "a message that is no UTF-8", Printable(text, 1000));
+  Require(FindInvalidUtf8(text) == std::string::npos, "a message that is no UTF-8", text);
   for (const char c : text)
-    Require(c == '\n' || static_cast<unsigned char>(c) >= 0x20, "a control character in a message",
-            Printable(text, 1000));
+    Require(c == '\n' || static_cast<unsigned char>(c) >= 0x20, "a control character in a message", text);
   Require(text.size() < 200'000, "a message without end");
 }
 

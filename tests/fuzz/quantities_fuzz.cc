@@ -14,14 +14,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const Result<Duration> time = ParseDuration(text);
   fuzz::CheckMessage(time.status());
   if (time) {
-    Require(time->count() >= 0 && Seconds(*time) <= 100.0 * 366 * 86400, "a time out of bounds",
-            std::string(text));
+    Require(time->count() >= 0 && Seconds(*time) <= 100.0 * 366 * 86400, "a time out of bounds", text);
     Require(!FormatDuration(*time).empty(), "a time that cannot be shown");
   }
   const Result<uint64_t> bytes = ParseBytes(text);
   fuzz::CheckMessage(bytes.status());
   if (bytes) {
-    Require(*bytes <= uint64_t{1} << 62, "bytes out of bounds", std::string(text));
+    Require(*bytes <= uint64_t{1} << 62, "bytes out of bounds", text);
     const Result<uint64_t> again = ParseBytes(FormatBytes(*bytes));
     Require(again.ok() && std::fabs(static_cast<double>(*again) - static_cast<double>(*bytes)) <=
                               0.06 * static_cast<double>(*bytes) + 1,

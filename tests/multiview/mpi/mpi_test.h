@@ -8,13 +8,14 @@
 namespace mv = harrow::multiview;
 
 // Programs of this folder run under mpirun; every process runs every test. A test that needs fewer processes makes a
-// communicator of the first ones, and the others skip it.
+// communicator of the first ones, and the others skip it; with fewer, all skip it.
 class Processes {
  public:
   explicit Processes(int wanted) {
-    int rank;
+    int rank, size;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_split(MPI_COMM_WORLD, rank < wanted ? 0 : MPI_UNDEFINED, rank, &comm_);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_split(MPI_COMM_WORLD, rank < wanted && wanted <= size ? 0 : MPI_UNDEFINED, rank, &comm_);
   }
   ~Processes() {
     if (comm_ != MPI_COMM_NULL) MPI_Comm_free(&comm_);

@@ -284,7 +284,7 @@ std::string FormatDuration(Duration d) {
   if (ns < 999'500'000) return Print("%.3g ms", static_cast<double>(ns) * 1e-6);
   if (ns < 59'950'000'000)
     return Print(ns < 9'995'000'000 ? "%.2f s" : "%.1f s", static_cast<double>(ns) * 1e-9);
-  const long long s = (ns + kSecond / 2) / kSecond;
+  const long long s = ns / kSecond + (ns % kSecond >= kSecond / 2 ? 1 : 0);
   if (s < 3600) return Print("%lld min %02lld s", s / 60, s % 60);
   if (s < 86400) return Print("%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
   return Print("%lld-%02lld:%02lld:%02lld", s / 86400, s / 3600 % 24, s / 60 % 60, s % 60);

@@ -21,6 +21,7 @@ using Time = RunClock::time_point;
 using WallTime = std::chrono::sys_time<Duration>;
 
 constexpr double Seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
-constexpr Duration FromSeconds(double s) { return Duration(static_cast<int64_t>(s * 1e9)); }
+/// To the nearest nanosecond, so that Seconds() of a decimal fraction with up to nine digits gives it back.
+constexpr Duration FromSeconds(double s) { return Duration(static_cast<int64_t>(s * 1e9 + (s < 0 ? -0.5 : 0.5))); }
 
 }  // namespace harrow

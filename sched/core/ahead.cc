@@ -1,11 +1,12 @@
-// Sending ahead: a task is sent before a slot is free, so that the agent has it when one gets free, and no slot waits
-// for a round trip. As deep as twice what a node ends in a round trip (half of it is usually on its way), not for tasks
-// of levels whose mean run time is long or unknown.
+// Sending ahead: a task is sent before a slot is free, so that the agent has it when one gets free, and no
+// slot waits for a round trip. As deep as twice what a node ends in a round trip (half of it is usually on
+// its way), not for tasks of levels whose mean run time is long or unknown.
 //
-// What is sent ahead must not change the order. Where newly ready tasks go first (all policies but fifo, and hrf only
-// across levels), nothing is sent behind a task whose end may make another ready: its successor is to be asked for when
-// the slot gets free. Should one become ready all the same that goes first, what is ahead there is asked back. An idle
-// node that finds nothing else has the last task of a long row asked back. A task that comes back takes its old place.
+// What is sent ahead must not change the order. Where newly ready tasks go first (all policies but fifo, and
+// hrf only across levels), nothing is sent behind a task whose end may make another ready: its successor is
+// to be asked for when the slot gets free. Should one become ready all the same that goes first, what is
+// ahead there is asked back. An idle node that finds nothing else has the last task of a long row asked back.
+// A task that comes back takes its old place.
 
 #include <algorithm>
 #include <cmath>
@@ -15,12 +16,14 @@
 namespace harrow::core {
 
 uint32_t Scheduler::Impl::Depth(const Node& node) const {
-  if (node.round_trip.count() <= 0 || node.mean_run <= 0 || node.mean_run > Seconds(options.ahead_limit)) return 0;
+  if (node.round_trip.count() <= 0 || node.mean_run <= 0 || node.mean_run > Seconds(options.ahead_limit))
+    return 0;
   const double deep = std::ceil(2 * node.total.slots * Seconds(node.round_trip) / node.mean_run);
   return static_cast<uint32_t>(std::min(deep, static_cast<double>(options.max_ahead) * node.total.slots));
 }
 
-/// Whether its end may make a task ready that comes before others: one that waits for no more tasks than the node runs.
+/// Whether its end may make a task ready that comes before others: one that waits for no more tasks than the
+/// node runs.
 bool Scheduler::Impl::WouldRelease(TaskId id, const Node& node) const {
   const Level level = tasks[id.value].card.level;
   for (TaskId after : graph.successors(id)) {
@@ -39,7 +42,8 @@ bool Scheduler::Impl::MaySendAhead(const Task& task) const {
 void Scheduler::Impl::SendAhead(NodeId id) {
   Node& node = nodes[id.value];
   if (node.round_trip.count() <= 0) return;
-  if (node.access != Node::Access::kOpen || node.gang || node.hold != order::kNoLane || node.recalls > 0) return;
+  if (node.access != Node::Access::kOpen || node.gang || node.hold != order::kNoLane || node.recalls > 0)
+    return;
   const uint32_t depth = Depth(node);
   if (node.ahead.size() >= depth || node.free_slots() > 0) return;
   const order::Room room(lanes, node.total, {.slots = 1, .gpus = 0, .memory = 0, .idle = false});
@@ -89,7 +93,7 @@ void Scheduler::Impl::Recall(TaskId id) {
   SetState(task, TaskState::kRecalled);
   ++nodes[task.node.value].recalls;
   ++recalled_total;
-  actions->push_back(TakeBack{id, task.node});
+  actions->push_back(TakeBack{id, task.node, task.attempts});
 }
 
 void Scheduler::Impl::RecallAll(NodeId id) {
@@ -120,7 +124,8 @@ void Scheduler::Impl::RecallForIdle() {
         ahead_nodes.pop_back();
         continue;
       }
-      const auto waiting = static_cast<double>(node.ahead.size() - std::min<size_t>(node.recalls, node.ahead.size()));
+      const auto waiting =
+          static_cast<double>(node.ahead.size() - std::min<size_t>(node.recalls, node.ahead.size()));
       const double wait = waiting * node.mean_run / std::max(1u, node.total.slots);
       if (wait > longest_wait && wait > Seconds(node.round_trip)) {
         longest = ahead_nodes[i];

@@ -1,32 +1,47 @@
-// Who gets what. A node with a free slot takes from its own queue, else from the remote queue, else steals. Nodes ask in
-// this order: those where a task ended that made others ready, newest first, one slot each (so a chain stays where it
-// is under lifo, as when a worker asks by itself); all others that something happened to; idle ones while there is
-// something for them.
+// Who gets what. A node with a free slot takes from its own queue, else from the remote queue, else steals.
+// Nodes ask in this order: those where a task ended that made others ready, newest first, one slot each (so a
+// chain stays where it is under lifo, as when a worker asks by itself); all others that something happened
+// to; idle ones while there is something for them.
 //
-// Reservation. A task that does not fit is passed over: what fits may start. The cores so started while such a task was
-// first are counted; when they come to as many as the node has, the node keeps what gets free for that lane until one of
-// its tasks has started. So a large task waits for at most about one node's worth of small ones, and costs at most the
-// slots that are empty while its own are collected. No more nodes keep room for a lane than it has tasks.
+// Reservation. A task that does not fit is passed over: what fits may start. The cores so started while such
+// a task was first are counted; when they come to as many as the node has, the node keeps what gets free for
+// that lane until one of its tasks has started. So a large task waits for at most about one node's worth of
+// small ones, and costs at most the slots that are empty while its own are collected. No more nodes keep room
+// for a lane than it has tasks.
 
 #include <algorithm>
 
 #include "core/impl.h"
+#include "core/in_steps.h"
 
 namespace harrow::core {
 
 void Scheduler::Impl::Dispatch() {
   if (!stopped) {
+    if (gang_look) CheckGathering();
     for (size_t i = asks.size(); i-- > 0;) {
       Touch(asks[i]);
       StartOne(asks[i]);
     }
-    for (size_t i = 0; i < touched.size(); ++i) {
-      if (i + 6 < touched.size()) nodes[touched[i + 6].value].queue.PrefetchEnds();
-      if (i + 3 < touched.size()) nodes[touched[i + 3].value].queue.PrefetchCards(cards());
-      while (StartOne(touched[i])) {
-      }
-      UpdateFree(touched[i]);
-    }
+    const auto asked = [this](size_t i) {
+      const Node& node = nodes[touched[i].value];
+      return node.free_slots() > 0 ? &node.queue : nullptr;
+    };
+    InSteps([this] { return touched.size(); },
+            [&](size_t i) {
+              if (const order::ReadyQueue* queue = asked(i)) queue->PrefetchBuckets();
+            },
+            [&](size_t i) {
+              if (const order::ReadyQueue* queue = asked(i)) queue->PrefetchEnds(ends);
+            },
+            [&](size_t i) {
+              if (const order::ReadyQueue* queue = asked(i)) queue->PrefetchCards(ends, cards());
+            },
+            [&](size_t i) {
+              while (StartOne(touched[i])) {
+              }
+              UpdateFree(touched[i]);
+            });
     if (gang_look) StartGangs();
     ServeIdle();
   }
@@ -44,6 +59,17 @@ void Scheduler::Impl::Dispatch() {
   asks.clear();
   touched.clear();
   pushed.clear();
+}
+
+/// Those that the next tasks of this one will leave, too.
+void Scheduler::Impl::PrefetchOtherQueues(const order::ReadyQueue& queue) const {
+  queue.ForEachLikely(ends, [this](TaskId id) {
+    const Task& task = tasks[id.value];
+    if (!task.card.queued || task.has(Task::kMany)) return;
+    for (uint32_t node : task.candidate) {
+      if (node != NodeId::kNone) nodes[node].queue.PrefetchBuckets();
+    }
+  });
 }
 
 /// One task for a node, if it has room for one that may run there.
@@ -75,7 +101,8 @@ bool Scheduler::Impl::StartOne(NodeId id) {
     }
   } else if (overtaken != order::kNoLane) {
     if (pick.task) node.overtaken_cores += lanes[tasks[pick.task.value].card.lane].cores;
-    if (node.overtaken_cores >= node.total.slots && lane_states[overtaken].holders < lane_states[overtaken].ready) {
+    if (node.overtaken_cores >= node.total.slots &&
+        lane_states[overtaken].holders < lane_states[overtaken].ready) {
       Hold(id, overtaken);
     }
   } else {
@@ -157,19 +184,20 @@ void Scheduler::Impl::Started(TaskId id, NodeId node_id, TakenFrom from, bool ah
 
 /// Input bytes of what was started, all at the end: what they are does not change meanwhile.
 void Scheduler::Impl::CountBytes() {
-  const auto start_of = [this](size_t i) -> StartTask& { return std::get<StartTask>((*actions)[started[i]]); };
-  const size_t count = started.size();
-  for (size_t i = 0; i < count; ++i) {
-    if (i + 9 < count) graph.PrefetchLinks(start_of(i + 9).task);
-    if (i + 6 < count) graph.PrefetchInputs(start_of(i + 6).task);
-    if (i + 3 < count) replicas.PrefetchInputs(start_of(i + 3).task);
-    StartTask& start = start_of(i);
-    const place::InputBytes bytes = replicas.BytesAt(start.task, start.node);
-    start.local_bytes = bytes.local;
-    start.remote_bytes = bytes.remote;
-    counts.local_bytes += static_cast<uint64_t>(bytes.local);
-    counts.remote_bytes += static_cast<uint64_t>(bytes.remote);
-  }
+  const auto start_of = [this](size_t i) -> StartTask& {
+    return std::get<StartTask>((*actions)[started[i]]);
+  };
+  InSteps([this] { return started.size(); }, [&](size_t i) { graph.PrefetchLinks(start_of(i).task); },
+          [&](size_t i) { graph.PrefetchInputs(start_of(i).task); },
+          [&](size_t i) { replicas.PrefetchInputs(start_of(i).task); },
+          [&](size_t i) {
+            StartTask& start = start_of(i);
+            const place::InputBytes bytes = replicas.BytesAt(start.task, start.node);
+            start.local_bytes = bytes.local;
+            start.remote_bytes = bytes.remote;
+            counts.local_bytes += static_cast<uint64_t>(bytes.local);
+            counts.remote_bytes += static_cast<uint64_t>(bytes.remote);
+          });
   started.clear();
 }
 
@@ -227,7 +255,8 @@ void Scheduler::Impl::TrimHolds() {
   trim_holds = false;
   for (uint32_t n = 0; n < nodes.size(); ++n) {
     Node& node = nodes[n];
-    if (node.hold == order::kNoLane || lane_states[node.hold].holders <= lane_states[node.hold].ready) continue;
+    if (node.hold == order::kNoLane || lane_states[node.hold].holders <= lane_states[node.hold].ready)
+      continue;
     DropHold(NodeId(n));
     while (StartOne(NodeId(n))) {
     }

@@ -1,10 +1,10 @@
 // What becomes of tasks: attempts that begin and end, retries, cancelling, skipping what cannot run any more.
 //
-// Messages from agents come late, twice, or from an agent that was given up. An event counts when the task is in flight
-// at that node, and, where the event says so, in that attempt. Three kinds that do not fit are taken in nevertheless,
-// as they tell of work done that this scheduler did not ask for (it was restarted, or had given the node up): a task
-// that runs is adopted, a result is accepted, a failure of a later attempt counts. A task that an agent runs although it
-// is settled, or in flight elsewhere, is ended there.
+// Messages from agents come late, twice, or from an agent that was given up. An event counts when the task is
+// in flight at that node, and, where the event says so, in that attempt. Three kinds that do not fit are
+// taken in nevertheless, as they tell of work done that this scheduler did not ask for (it was restarted, or
+// had given the node up): a task that runs is adopted, a result is accepted, a failure of a later attempt
+// counts. A task that an agent runs although it is settled, or in flight elsewhere, is ended there.
 
 #include <algorithm>
 
@@ -14,15 +14,20 @@ namespace harrow::core {
 namespace {
 
 /// By state.
-constexpr uint64_t Counts::* kCountOf[] = {&Counts::waiting, &Counts::ready,  &Counts::sent,    &Counts::sent,     &Counts::running,
-                                           &Counts::done,    &Counts::failed, &Counts::skipped, &Counts::cancelled};
+constexpr uint64_t Counts::*kCountOf[] = {&Counts::waiting, &Counts::ready,   &Counts::sent,
+                                          &Counts::sent,    &Counts::running, &Counts::done,
+                                          &Counts::failed,  &Counts::skipped, &Counts::cancelled};
 
 FinalState FinalOf(TaskState state) {
   switch (state) {
-    case TaskState::kDone: return FinalState::kDone;
-    case TaskState::kFailed: return FinalState::kFailed;
-    case TaskState::kCancelled: return FinalState::kCancelled;
-    default: return FinalState::kSkipped;
+    case TaskState::kDone:
+      return FinalState::kDone;
+    case TaskState::kFailed:
+      return FinalState::kFailed;
+    case TaskState::kCancelled:
+      return FinalState::kCancelled;
+    default:
+      return FinalState::kSkipped;
   }
 }
 
@@ -48,10 +53,7 @@ void Scheduler::Impl::MarkDone(TaskId id, NodeId released_at) {
 
 void Scheduler::Impl::Settle(TaskId id, TaskState state, Reason reason, TaskId because) {
   Task& task = tasks[id.value];
-  if (task.state() == TaskState::kReady) {
-    LeaveQueues(id, false);
-    ClearCandidates(task);
-  }
+  Unqueue(id);
   SetState(task, state);
   actions->push_back(TaskSettled{id, FinalOf(state), because, reason});
 }
@@ -81,6 +83,10 @@ void Scheduler::Impl::Retry(TaskId id) {
   } else if (stopped) {
     Settle(id, TaskState::kSkipped, Reason::kStopped, stopped_by);
     SkipDependents(id);
+  } else if (lane_states[task.card.lane].impossible) {
+    Settle(id, TaskState::kFailed, Reason::kNoNodeFits, TaskId());
+    SkipDependents(id);
+    CountFailure(id);
   } else {
     SetState(task, TaskState::kWaiting);
     if (task.waits == 0) {
@@ -108,7 +114,9 @@ void Scheduler::Impl::AfterFailure(TaskId id, const Failed& failed) {
   Task& task = tasks[id.value];
   const int32_t own = ProfileOf(id).retries;
   const int64_t retries = std::min<int64_t>(own >= 0 ? own : options.retries, UINT16_MAX - UINT8_MAX - 1);
-  const int64_t failures = int64_t{task.attempts} - task.losses;
+  const auto earlier = uncounted.find(id.value);
+  const int64_t failures =
+      int64_t{task.attempts} - task.losses - (earlier == uncounted.end() ? 0 : earlier->second);
   if (task.has(Task::kCancel) || (failed.retryable && failures <= retries && !stopped)) {
     Retry(id);
     return;
@@ -155,8 +163,14 @@ void Scheduler::Impl::Cancel(TaskId id) {
   if (task.has(Task::kAhead)) {
     Recall(id);
   } else {
-    actions->push_back(CancelTask{id, task.node});
+    actions->push_back(CancelAt(id));
   }
+}
+
+/// There was an attempt of that number.
+void Scheduler::Impl::NoteAttempt(Task& task, uint32_t attempt) {
+  task.attempts =
+      static_cast<uint16_t>(std::min<uint32_t>(std::max<uint32_t>(task.attempts, attempt), UINT16_MAX));
 }
 
 void Scheduler::Impl::On(const TaskStarted& e) {
@@ -174,20 +188,19 @@ void Scheduler::Impl::On(const TaskStarted& e) {
     if (task.has(Task::kAhead)) Begins(e.task);
     SetState(task, TaskState::kRunning);
     // Until now it was only asked back.
-    if (recalled && task.has(Task::kCancel)) actions->push_back(CancelTask{e.task, e.node});
+    if (recalled && task.has(Task::kCancel)) actions->push_back(CancelAt(e.task));
     return;
   }
   if (task.settled() || task.in_flight()) {
-    if (task.node != e.node) actions->push_back(CancelTask{e.task, e.node});
+    const bool unknown_here = task.node != e.node || e.attempt > task.attempts;
+    if (unknown_here) actions->push_back(CancelTask{e.task, e.node, e.attempt});
     return;
   }
-  const bool known_to_have_ended = e.attempt != 0 ? e.attempt <= task.attempts : task.attempts > 0 && task.node == e.node;
+  const bool known_to_have_ended =
+      e.attempt != 0 ? e.attempt <= task.attempts : task.attempts > 0 && task.node == e.node;
   if (known_to_have_ended) return;
-  if (task.state() == TaskState::kReady) {
-    LeaveQueues(e.task, false);
-    ClearCandidates(task);
-  }
-  task.attempts = static_cast<uint16_t>(std::min<uint32_t>(std::max<uint32_t>(task.attempts + 1u, e.attempt), UINT16_MAX));
+  Unqueue(e.task);
+  NoteAttempt(task, std::max<uint32_t>(task.attempts + 1u, e.attempt));
   ++counts.attempts;
   Started(e.task, e.node, TakenFrom::kAdopted, false);
   SetState(task, TaskState::kRunning);
@@ -231,14 +244,13 @@ void Scheduler::Impl::LateEnd(const TaskEnded& e) {
   if (std::holds_alternative<Done>(e.outcome)) {
     if (task.in_flight()) {
       // It is being done again elsewhere, or here in a later attempt, for nothing.
-      actions->push_back(CancelTask{e.task, task.node});
+      actions->push_back(CancelAt(e.task));
       Vacate(e.task);
-    } else if (task.state() == TaskState::kReady) {
-      LeaveQueues(e.task, false);
-      ClearCandidates(task);
+    } else {
+      Unqueue(e.task);
     }
     task.node = e.node;
-    task.attempts = static_cast<uint16_t>(std::min<uint32_t>(std::max<uint32_t>(task.attempts, e.attempt), UINT16_MAX));
+    NoteAttempt(task, e.attempt);
     if (options.shared_files) {
       for (FileId file : graph.outputs(e.task)) replicas.SetOnly(file, e.node);
     }
@@ -248,20 +260,18 @@ void Scheduler::Impl::LateEnd(const TaskEnded& e) {
   }
   const auto* failed = std::get_if<Failed>(&e.outcome);
   if (failed == nullptr || task.in_flight() || task.waits > 0 || e.attempt <= task.attempts) return;
-  if (task.state() == TaskState::kReady) {
-    LeaveQueues(e.task, false);
-    ClearCandidates(task);
-    SetState(task, TaskState::kWaiting);
-  }
+  Unqueue(e.task);
   task.node = e.node;
-  task.attempts = static_cast<uint16_t>(std::min<uint32_t>(e.attempt, UINT16_MAX));
+  NoteAttempt(task, e.attempt);
   AfterFailure(e.task, *failed);
 }
 
 void Scheduler::Impl::On(const TaskReturned& e) {
   if (e.task.value >= tasks.size()) return;
   Task& task = tasks[e.task.value];
-  if (!task.in_flight() || task.node != e.node || task.state() == TaskState::kRunning) return;
+  if (!task.in_flight() || task.node != e.node || task.state() == TaskState::kRunning ||
+      Stale(task, e.attempt))
+    return;
   Vacate(e.task);
   NeverBegan(e.task);
 }
@@ -271,7 +281,7 @@ void Scheduler::Impl::NeverBegan(TaskId id) {
   Task& task = tasks[id.value];
   --task.attempts;
   --counts.attempts;
-  if (task.has(Task::kCancel) || stopped || task.waits > 0) {
+  if (task.has(Task::kCancel) || stopped || task.waits > 0 || lane_states[task.card.lane].impossible) {
     Retry(id);
     return;
   }

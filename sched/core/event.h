@@ -35,7 +35,7 @@ struct NodeJoined {
 struct NodeLost {
   NodeId node;
 };
-/// Nothing new is started there; what runs may end.
+/// Nothing new is started there; what runs may end. After AllNodesJoined, tasks that fit no other node fail.
 struct NodeClosed {
   NodeId node;
 };
@@ -44,31 +44,41 @@ struct TasksAdded {
   TaskId first;
   uint32_t count = 0;
 };
-/// Known from an earlier run (resume) or server (restart), or not wanted (target): never started here. kOpen: it is to
-/// run, and only what was tried before is told. No TaskSettled answers; what needs a task that is not done is skipped.
+/// Known from an earlier run (resume) or server (restart), or not wanted (target): never started here. kOpen:
+/// it is to run, and only what was tried before is told. No TaskSettled answers; what needs a task that is
+/// not done is skipped.
 struct TaskRestored {
   TaskId task;
   enum class As : uint8_t { kDone, kFailed, kSkipped, kOpen, kCancelled } as = As::kDone;
-  uint32_t attempts = 0;  // made so far, those that were lost included
-  uint32_t losses = 0;
+  uint32_t attempts =
+      0;  // made so far, as far as they count against its retries, those that were lost included
+  uint32_t losses = 0;        // of them
+  uint32_t last_attempt = 0;  // highest number an attempt ever had, when that is more than `attempts`
 };
-/// An agent began it. Also for a task that this scheduler did not send: an agent that outlived a server tells what it runs.
+// Attempts of a task are numbered from 1, by StartTask; what tells of an attempt names it, so that the late
+// word of an old one is not taken for that of a newer one on the same node. 0: not known, taken for the
+// present one. A task that was sent and never began (TaskReturned, or its node was lost before it had a slot)
+// keeps its number for the next time.
+
+/// An agent began it. Also for a task that this scheduler did not send: an agent that outlived a server tells
+/// what it runs.
 struct TaskStarted {
   TaskId task;
   NodeId node;
-  uint32_t attempt = 0;  // 0: not known; else an older attempt's event is told from a newer one's
+  uint32_t attempt = 0;
 };
 struct TaskEnded {
   TaskId task;
   NodeId node;
   Outcome outcome;
   Duration run_time{0};
-  uint32_t attempt = 0;  // as in TaskStarted
+  uint32_t attempt = 0;
 };
 /// Answer to TakeBack: it was not started there and will not be.
 struct TaskReturned {
   TaskId task;
   NodeId node;
+  uint32_t attempt = 0;
 };
 struct FileStored {
   FileId file;
@@ -79,8 +89,8 @@ struct FileLost {
   FileId file;
   NodeId node;
 };
-/// No node is expected beside those joined: a task that fits none of them fails. May be told again when one is lost
-/// for good.
+/// No node is expected beside those joined: a task that fits none of them fails. One that is lost later is
+/// expected back until this is told again.
 struct AllNodesJoined {};
 struct CancelRequested {
   TaskId task;
@@ -96,34 +106,37 @@ struct EndTimeKnown {
   Time end;
 };
 
-using Event = std::variant<NodeJoined, NodeLost, NodeClosed, TasksAdded, TaskRestored, TaskStarted, TaskEnded, TaskReturned,
-                           FileStored, FileLost, CancelRequested, DrainRequested, RoundTripMeasured, EndTimeKnown,
-                           AllNodesJoined>;
+using Event = std::variant<NodeJoined, NodeLost, NodeClosed, TasksAdded, TaskRestored, TaskStarted, TaskEnded,
+                           TaskReturned, FileStored, FileLost, CancelRequested, DrainRequested,
+                           RoundTripMeasured, EndTimeKnown, AllNodesJoined>;
 
 // --- actions: what is to be done
 /// Send the task to the node. `ahead`: no slot is free there yet; the agent queues it behind what it has.
 struct StartTask {
   TaskId task;
   NodeId node;
-  uint32_t attempt = 0;  // from 1
+  uint32_t attempt = 0;  // its number: one more than the last that began, those told by TaskRestored included
   bool ahead = false;
   int64_t local_bytes = 0, remote_bytes = 0;  // input bytes by where they are now
 };
-/// A further node of a task of several nodes. Comes right before its StartTask, which names the lead node; all of them
-/// are the task's until it ends.
+/// A further node of a task of several nodes. Comes right before its StartTask, which names the lead node;
+/// all of them are the task's until it ends.
 struct JoinGang {
   TaskId task;
   NodeId node;
 };
-/// Ask for a task back that was sent and may not have begun: TaskReturned, or TaskStarted / TaskEnded, answers.
+/// Ask for a task back that was sent and may not have begun: TaskReturned, or TaskStarted / TaskEnded,
+/// answers.
 struct TakeBack {
   TaskId task;
   NodeId node;
+  uint32_t attempt = 0;
 };
-/// End a running task: TaskEnded answers.
+/// End a running task: TaskEnded answers. A newer attempt may be started there at the same instant.
 struct CancelTask {
   TaskId task;
   NodeId node;
+  uint32_t attempt = 0;  // that one only; 0: whatever runs of it there
 };
 enum class FinalState : uint8_t { kDone, kFailed, kSkipped, kCancelled };
 enum class Reason : uint8_t {
@@ -150,6 +163,7 @@ struct NodePutAside {
 /// Every task is settled, or nothing can be started any more and nothing runs.
 struct RunComplete {};
 
-using Action = std::variant<StartTask, TakeBack, CancelTask, TaskSettled, RunComplete, JoinGang, NodePutAside>;
+using Action =
+    std::variant<StartTask, TakeBack, CancelTask, TaskSettled, RunComplete, JoinGang, NodePutAside>;
 
 }  // namespace harrow::core

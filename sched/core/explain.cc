@@ -12,12 +12,18 @@ constexpr size_t kShown = 20;
 
 std::string_view HowTaken(TakenFrom from) {
   switch (from) {
-    case TakenFrom::kNodeQueue: return "it was taken from that node's own queue, as most of its input lies there";
-    case TakenFrom::kRemoteQueue: return "it was taken from the remote queue, as no node holds its input";
-    case TakenFrom::kSteal: return "an idle slot there stole it from the queue of a node that holds its input";
-    case TakenFrom::kAdopted: return "the agent there was running it already";
-    case TakenFrom::kGang: return "enough nodes were idle, or had been kept for it";
-    case TakenFrom::kNothing: break;
+    case TakenFrom::kNodeQueue:
+      return "it was taken from that node's own queue, as most of its input lies there";
+    case TakenFrom::kRemoteQueue:
+      return "it was taken from the remote queue, as no node holds its input";
+    case TakenFrom::kSteal:
+      return "an idle slot there stole it from the queue of a node that holds its input";
+    case TakenFrom::kAdopted:
+      return "the agent there was running it already";
+    case TakenFrom::kGang:
+      return "enough nodes were idle, or had been kept for it";
+    case TakenFrom::kNothing:
+      break;
   }
   return "it was assigned there before this server began";
 }
@@ -32,7 +38,107 @@ std::string ShapeText(const order::Lane& lane) {
   return text;
 }
 
+std::string Tried(const Task& task) {
+  if (task.attempts == 0) return {};
+  return StrCat(" It has been tried ",
+                task.attempts == 1 ? std::string("once") : StrCat(uint32_t{task.attempts}, " times"),
+                " already.");
+}
+
 }  // namespace
+
+/// Ready tasks that its order puts before it in its queue, or in the first of them.
+uint32_t Scheduler::Impl::CountBefore(TaskId id) const {
+  const Task& task = tasks[id.value];
+  const auto [candidate, count] = CandidatesOf(task);
+  const order::ReadyQueue& queue = IsGang(task.card.lane) ? gangs
+                                   : count > 0            ? nodes[candidate[0]].queue
+                                                          : remote;
+  uint32_t before = 0;
+  for (TaskId other : queue.Tasks(cards())) {
+    const order::Card& o = tasks[other.value].card;
+    if (other == id) continue;
+    const bool older = order::Older(o.ticket, task.card.ticket);
+    const bool newest_first = order->NewcomerFirst(0, 0);
+    const bool same_level = !order->by_level() || o.level == task.card.level;
+    before += newest_first ? !older : same_level ? older : o.level > task.card.level;
+  }
+  return before;
+}
+
+void Scheduler::Impl::ExplainReady(TaskId id, Explanation* out) const {
+  const Task& task = tasks[id.value];
+  const order::Lane& lane = lanes[task.card.lane];
+  uint32_t fitting = 0;
+  for (uint32_t n = 0; n < nodes.size(); ++n) fitting += MayQueueAt(NodeId(n), task.card.lane);
+  if (open_nodes == 0) {
+    out->text = "It is ready; no node is there to run it.";
+  } else if (fitting == 0) {
+    out->text = StrCat("It is ready, but asks for ", ShapeText(lane), ", which no node here has.");
+  } else if (fitting < lane.nodes) {
+    out->text = StrCat("It is ready, but asks for ", ShapeText(lane), "; ", fitting,
+                       fitting == 1 ? " such node is" : " such nodes are", " here.");
+  } else if (lanes.closed(task.card.lane)) {
+    out->text = "It is ready, but its time limit does not fit before the allocation ends.";
+  } else {
+    if (IsGang(task.card.lane)) {
+      out->text = "It is ready, in the queue of tasks of several nodes; ";
+    } else if (!out->candidates.empty()) {
+      out->text = StrCat("It is ready, in the ",
+                         out->candidates.size() == 1 ? "queue of the node" : "queues of the nodes",
+                         " with at least half of the largest share of its input; ");
+    } else {
+      out->text = options.locality ? "It is ready, in the remote queue (no node holds its input); "
+                                   : "It is ready, in the one queue of all nodes; ";
+    }
+    const uint32_t before = out->ahead_in_queue;
+    out->text += before == 0
+                     ? "none comes before it there."
+                     : StrCat("about ", before, before == 1 ? " task comes" : " tasks come", " first there.");
+    if (!lane.plain()) out->text += StrCat(" It asks for ", ShapeText(lane), ".");
+    if (gathering == id) {
+      out->text += gang_held.empty() ? " It waits for idle nodes." : " Nodes are being kept free for it.";
+    } else if (lane_states[task.card.lane].holders > 0) {
+      out->text += " A node keeps what gets free for tasks of its shape.";
+    }
+    if (!options.steal && !out->candidates.empty()) out->text += " Stealing is off: no other node takes it.";
+  }
+  out->text += Tried(task);
+}
+
+/// In flight, done or failed.
+void Scheduler::Impl::ExplainPlace(TaskId id, Explanation* out) const {
+  const Task& task = tasks[id.value];
+  const bool failed = task.state() == TaskState::kFailed;
+  if (!task.node) {
+    out->text =
+        failed && lane_states[task.card.lane].impossible
+            ? StrCat("It failed: it asks for ", ShapeText(lanes[task.card.lane]), ", which no node can give.")
+        : failed ? "It failed in an earlier run."
+                 : "It was done before.";
+    return;
+  }
+  out->text = StrCat(task.has(Task::kAhead)                ? "It was sent ahead of a free slot to its node"
+                     : task.state() == TaskState::kRunning ? "It runs"
+                     : task.in_flight()                    ? "It was sent to its node"
+                     : failed                              ? "It failed"
+                                                           : "It ran",
+                     "; ", HowTaken(task.taken_from()), ".");
+  const place::InputBytes bytes = replicas.BytesAt(id, task.node);
+  if (bytes.local + bytes.remote > 0 && task.in_flight()) {
+    out->text +=
+        StrCat(" ", FormatBytes(static_cast<uint64_t>(bytes.local)), " of ",
+               FormatBytes(static_cast<uint64_t>(bytes.local + bytes.remote)), " of its input lie there.");
+  }
+  if (task.attempts > 1) {
+    out->text +=
+        StrCat(task.in_flight() ? " This is attempt " : " That was attempt ", uint32_t{task.attempts}, ".");
+  }
+  if (task.losses > 0)
+    out->text +=
+        StrCat(" ", uint32_t{task.losses}, task.losses == 1 ? " was" : " were", " lost with the node.");
+  if (task.state() == TaskState::kRecalled) out->text += " It has been asked back.";
+}
 
 Explanation Scheduler::Impl::Explain(TaskId id) const {
   Explanation out;
@@ -41,7 +147,6 @@ Explanation Scheduler::Impl::Explain(TaskId id) const {
     return out;
   }
   const Task& task = tasks[id.value];
-  const order::Lane& lane = lanes[task.card.lane];
   out.state = task.state();
   out.node = task.node;
   out.taken_from = task.taken_from();
@@ -56,73 +161,35 @@ Explanation Scheduler::Impl::Explain(TaskId id) const {
 
   switch (out.state) {
     case TaskState::kWaiting:
-      out.text = StrCat("It waits for ", unfinished, unfinished == 1 ? " task" : " tasks", " that it needs.");
+      out.text = StrCat("It waits for ", unfinished, unfinished == 1 ? " task" : " tasks", " that it needs.",
+                        Tried(task));
       break;
-    case TaskState::kReady: {
-      const order::ReadyQueue& queue = lane.nodes > 1 ? gangs : count > 0 ? nodes[candidate[0]].queue : remote;
-      for (TaskId other : queue.Tasks(cards())) {
-        const Task& o = tasks[other.value];
-        if (other == id) continue;
-        const bool same_level = !order->by_level() || o.card.level == task.card.level;
-        const bool older = order::Older(o.card.ticket, task.card.ticket);
-        const bool newest_first = order->NewcomerFirst(0, 0);
-        const bool before = newest_first ? !older : same_level ? older : o.card.level > task.card.level;
-        if (before) ++out.ahead_in_queue;
-      }
-      if (count > 0) {
-        out.text = StrCat("It is ready, in the queues of ", count, count == 1 ? " node" : " nodes",
-                          " with at least half of the largest share of its input; about ", out.ahead_in_queue,
-                          " tasks come first there.");
-      } else {
-        out.text = StrCat("It is ready, in the remote queue (no node holds its input); about ", out.ahead_in_queue,
-                          " tasks come first.");
-      }
-      bool possible = false;
-      for (const Node& node : nodes) {
-        possible |= node.access == Node::Access::kOpen && order::Room::FitsCapacity(lane, node.total);
-      }
-      if (open_nodes == 0) {
-        out.text = "It is ready; no node is there to run it.";
-      } else if (!possible) {
-        out.text = StrCat("It is ready, but asks for ", ShapeText(lane), ", which no node here has.");
-      } else if (lanes.closed(task.card.lane)) {
-        out.text = "It is ready, but its time limit does not fit before the allocation ends.";
-      } else if (gathering == id) {
-        out.text += gang_held.empty() ? " It waits for idle nodes." : " Nodes are being kept free for it.";
-      } else if (lane_states[task.card.lane].holders > 0) {
-        out.text += " A node keeps what gets free for tasks of its shape.";
-      }
+    case TaskState::kReady:
+      out.ahead_in_queue = CountBefore(id);
+      ExplainReady(id, &out);
       break;
-    }
     case TaskState::kSent:
     case TaskState::kRecalled:
     case TaskState::kRunning:
     case TaskState::kDone:
-    case TaskState::kFailed: {
-      const bool there = out.state == TaskState::kRunning;
-      if (!task.node) {
-        out.text = out.state == TaskState::kDone ? "It was done before." : "It never began.";
-        break;
-      }
-      const place::InputBytes bytes = replicas.BytesAt(id, task.node);
-      out.text = StrCat(task.has(Task::kAhead) ? "It was sent ahead of a free slot to its node"
-                        : there                ? "It runs"
-                        : task.in_flight()     ? "It was sent to its node"
-                                               : "It ran",
-                        "; ", HowTaken(out.taken_from), ".");
-      if (bytes.local + bytes.remote > 0 && task.in_flight()) {
-        out.text += StrCat(" ", FormatBytes(static_cast<uint64_t>(bytes.local)), " of ",
-                           FormatBytes(static_cast<uint64_t>(bytes.local + bytes.remote)), " of its input lie there.");
-      }
-      if (task.attempts > 1) out.text += StrCat(" This is attempt ", uint32_t{task.attempts}, ".");
-      if (task.losses > 0) out.text += StrCat(" ", uint32_t{task.losses}, " were lost with their node.");
-      if (out.state == TaskState::kRecalled) out.text += " It has been asked back.";
+    case TaskState::kFailed:
+      ExplainPlace(id, &out);
       break;
-    }
     case TaskState::kSkipped:
-      out.text = unfinished > 0 ? "It was skipped: something it needs is not done." : "It was skipped: the run starts nothing more.";
+      if (unfinished > 0) {
+        out.text = "It was skipped: something it needs is not done.";
+      } else if (lanes.closed(task.card.lane)) {
+        out.text = "It was skipped: its time limit does not fit before the allocation ends.";
+      } else if (task.attempts > 0) {
+        out.text =
+            "It was begun, and ended with the allocation or not tried again, as the run starts nothing more.";
+      } else {
+        out.text = "It was skipped: the run starts nothing more.";
+      }
       break;
-    case TaskState::kCancelled: out.text = "It was cancelled."; break;
+    case TaskState::kCancelled:
+      out.text = "It was cancelled.";
+      break;
   }
   return out;
 }

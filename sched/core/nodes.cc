@@ -81,14 +81,11 @@ void Scheduler::Impl::UpdateFree(NodeId id) {
   free.Set(id, slots);
 }
 
-void Scheduler::Impl::SumSlots() {
-  open_nodes = 0;
-  open_slots = 0;
-  for (const Node& node : nodes) {
-    if (node.access != Node::Access::kOpen) continue;
-    ++open_nodes;
-    open_slots += node.total.slots;
-  }
+/// An open node is counted, or no longer.
+void Scheduler::Impl::CountOpen(const Node& node, bool open) {
+  if (node.access != Node::Access::kOpen) return;
+  open_nodes = open ? open_nodes + 1 : open_nodes - 1;
+  open_slots = open ? open_slots + node.total.slots : open_slots - node.total.slots;
   remote.set_slots(static_cast<uint32_t>(std::min<uint64_t>(open_slots, UINT32_MAX)));
   gangs.set_slots(remote.slots());
 }
@@ -101,17 +98,21 @@ void Scheduler::Impl::On(const NodeJoined& e) {
     for (size_t n = known; n < nodes.size(); ++n) nodes[n].queue = order::ReadyQueue(order->by_level());
   }
   Node& node = nodes[e.node.value];
-  // Said again of a node that is here: nothing on it has changed but what it has to give, and only when it is empty.
+  // Said again of a node that is here: nothing on it has changed but what it has to give, and only when it is
+  // empty.
   if (node.joined() && (node.occupants > 0 || node.access == Node::Access::kClosed)) return;
+  CountOpen(node, false);
   node.access = Node::Access::kOpen;
+  node.expected = true;
   node.put_aside = false;
   node.total = e.capacity;
   node.failures_in_row = 0;
   node.mean_run = 0;
   node.overtaken_cores = 0;
+  CountOpen(node, true);
   node.queue.set_slots(e.capacity.slots);
   replicas.NodeJoined(e.node);
-  SumSlots();
+  capacity_changed = true;
   gang_look = true;
   ++room_version;
   Touch(e.node);
@@ -120,15 +121,15 @@ void Scheduler::Impl::On(const NodeJoined& e) {
 void Scheduler::Impl::On(const NodeLost& e) {
   Node* node = Find(e.node);
   if (node == nullptr || !node->joined()) return;
+  CountOpen(*node, false);
   node->access = Node::Access::kGone;
   replicas.NodeLost(e.node);
-  SumSlots();
   MoveQueueAway(e.node);
   std::vector<TaskId> here = node->in_flight;
   for (const auto& [lead, members] : gang_members) {
     if (members.front() != e.node && std::find(members.begin(), members.end(), e.node) != members.end()) {
       here.emplace_back(lead);
-      actions->push_back(CancelTask{TaskId(lead), members.front()});
+      actions->push_back(CancelAt(TaskId(lead)));
     }
   }
   std::sort(here.begin(), here.end());
@@ -151,10 +152,12 @@ void Scheduler::Impl::On(const NodeClosed& e) {
 }
 
 void Scheduler::Impl::CloseNode(NodeId id) {
+  CountOpen(nodes[id.value], false);
   nodes[id.value].access = Node::Access::kClosed;
-  SumSlots();
+  nodes[id.value].expected = false;
   MoveQueueAway(id);
   RecallAll(id);
+  capacity_changed = true;
 }
 
 /// Its queued tasks go to their other candidates or the remote queue; nothing is kept for anybody there.
@@ -163,17 +166,15 @@ void Scheduler::Impl::MoveQueueAway(NodeId id) {
   Touch(id);
   DropHold(id);
   if (node.gang) GiveUpGang(true);
+  gang_look = true;
   for (TaskId queued : node.queue.Tasks(cards())) {
-    Task& task = tasks[queued.value];
-    LeaveQueues(queued, false);
-    ClearCandidates(task);
-    SetState(task, TaskState::kWaiting);
+    Unqueue(queued);
     put_back.push_back(queued);
   }
 }
 
-/// A node where tasks fail one after the other, at once, is put aside; but not when they fail everywhere, and never the
-/// last one.
+/// A node where tasks fail one after the other, at once, is put aside; but not when they fail everywhere, and
+/// never the last one.
 void Scheduler::Impl::RowOfFailures(NodeId id, bool failed, Duration run_time) {
   Node& node = nodes[id.value];
   const double seconds = std::max(Seconds(run_time), 1e-9);
@@ -194,13 +195,14 @@ void Scheduler::Impl::RowOfFailures(NodeId id, bool failed, Duration run_time) {
   CloseNode(id);
 }
 
-/// Tasks that ask for what no node has.
+/// Tasks that ask for what no node has. One that was lost counts until all that are expected are said to be
+/// there.
 void Scheduler::Impl::FindImpossibleLanes() {
   bool some = false;
   for (size_t lane = 0; lane < lanes.size(); ++lane) {
     uint32_t fitting = 0;
     for (const Node& node : nodes) {
-      if (node.joined() && order::Room::FitsCapacity(lanes[lane], node.total)) ++fitting;
+      if (node.expected && order::Room::FitsCapacity(lanes[lane], node.total)) ++fitting;
     }
     lane_states[lane].impossible = fitting < lanes[lane].nodes;
     some |= lane_states[lane].impossible;

@@ -1,10 +1,12 @@
-// Which queues a ready task stands in: those of its candidate nodes, else the remote queue; tasks of several nodes have
-// a queue of their own. Without locality all stand in the remote queue: then there is one queue, as in the paper.
+// Which queues a ready task stands in: those of its candidate nodes, else the remote queue; tasks of several
+// nodes have a queue of their own. Without locality all stand in the remote queue: then there is one queue,
+// as in the paper.
 
 #include <algorithm>
 #include <bit>
 
 #include "core/impl.h"
+#include "core/in_steps.h"
 
 namespace harrow::core {
 namespace {
@@ -27,14 +29,15 @@ order::LaneId Scheduler::Impl::LaneOf(TaskId id) {
   if (lane == order::kNoLane) {
     const graph::Profile& p = graph.profile(profile);
     const bool gang = p.shape.nodes > 1;
-    lane = FindOrAddLane({std::max(1u, p.shape.cores), p.shape.gpus, p.shape.memory, std::max(1u, p.shape.nodes),
-                          p.shape.whole_node || gang, p.priority, p.time_limit});
+    lane = FindOrAddLane({std::max(1u, p.shape.cores), p.shape.gpus, p.shape.memory,
+                          std::max(1u, p.shape.nodes), p.shape.whole_node || gang, p.priority, p.time_limit});
   }
   return lane;
 }
 
 order::LaneId Scheduler::Impl::FindOrAddLane(order::Lane lane) {
-  // A flow may give each task its own time and memory; queues with thousands of lanes would be slow to search.
+  // A flow may give each task its own time and memory; queues with thousands of lanes would be slow to
+  // search.
   if (lanes.size() >= kManyLanes) {
     lane.time_limit = Duration(static_cast<int64_t>(RoundUp(static_cast<uint64_t>(lane.time_limit.count()))));
     lane.memory = RoundUp(lane.memory);
@@ -60,24 +63,27 @@ void Scheduler::Impl::EnqueueReady() {
   }
   put_back.clear();
   if (newly_ready.empty()) return;
-  if (!std::is_sorted(newly_ready.begin(), newly_ready.end())) std::sort(newly_ready.begin(), newly_ready.end());
+  if (!std::is_sorted(newly_ready.begin(), newly_ready.end()))
+    std::sort(newly_ready.begin(), newly_ready.end());
   const auto task_of = [](uint64_t each) { return TaskId(static_cast<uint32_t>(each >> 32)); };
   std::erase_if(newly_ready, [&](uint64_t each) {
     const Task& task = tasks[task_of(each).value];
     return task.state() != TaskState::kWaiting || task.waits > 0;
   });
   const size_t count = newly_ready.size();
-  for (size_t i = 0; i < count; ++i) {
-    if (i + 9 < count) graph.PrefetchLinks(task_of(newly_ready[i + 9]));
-    if (i + 6 < count) graph.PrefetchInputs(task_of(newly_ready[i + 6]));
-    if (i + 3 < count) replicas.PrefetchInputs(task_of(newly_ready[i + 3]));
-    FindCandidates(task_of(newly_ready[i]));
-  }
-  for (size_t i = 0; i < count; ++i) {
-    const TaskId id = task_of(newly_ready[i]);
-    // A task may be there twice.
-    if (tasks[id.value].state() == TaskState::kWaiting) Enqueue(id, NodeId(static_cast<uint32_t>(newly_ready[i])), false);
-  }
+  const auto size = [count] { return count; };
+  const auto each = [&](size_t i) { return task_of(newly_ready[i]); };
+  InSteps(
+      size, [&](size_t i) { graph.PrefetchLinks(each(i)); }, [&](size_t i) { graph.PrefetchInputs(each(i)); },
+      [&](size_t i) { replicas.PrefetchInputs(each(i)); }, [&](size_t i) { FindCandidates(each(i)); });
+  InSteps(
+      size, [&](size_t i) { PrefetchQueues(each(i), false); },
+      [&](size_t i) { PrefetchQueues(each(i), true); },
+      [&](size_t i) {
+        // A task may be there twice.
+        if (tasks[each(i).value].state() != TaskState::kWaiting) return;
+        Enqueue(each(i), NodeId(static_cast<uint32_t>(newly_ready[i])), false);
+      });
   newly_ready.clear();
 }
 
@@ -86,6 +92,19 @@ void Scheduler::Impl::FindCandidates(TaskId id) {
   const order::LaneId lane = task.card.lane;
   if (!options.locality || IsGang(lane) || task.has(Task::kMany)) return;
   SetCandidates(task, replicas.Candidates(id, [&](NodeId node) { return MayQueueAt(node, lane); }));
+}
+
+void Scheduler::Impl::PrefetchQueues(TaskId id, bool rings) const {
+  const Task& task = tasks[id.value];
+  if (task.has(Task::kMany)) return;
+  for (uint32_t node : task.candidate) {
+    if (node == NodeId::kNone) return;
+    if (rings) {
+      nodes[node].queue.PrefetchPush(task.card);
+    } else {
+      nodes[node].queue.PrefetchBuckets();
+    }
+  }
 }
 
 bool Scheduler::Impl::MayQueueAt(NodeId id, order::LaneId lane) const {
@@ -109,7 +128,9 @@ void Scheduler::Impl::Enqueue(TaskId id, NodeId released_at, bool keep_place) {
   }
   const auto [candidate, count] = CandidatesOf(task);
   for (uint32_t i = 0; i < count; ++i) {
-    Touch(NodeId(candidate[i]));
+    // A full node has no use for it, but to be sent it ahead.
+    const Node& node = nodes[candidate[i]];
+    if (node.free_slots() > 0 || node.round_trip.count() > 0) Touch(NodeId(candidate[i]));
     if (options.steal) state.victims.Note(NodeId(candidate[i]));
   }
   if (!released_at) return;
@@ -183,6 +204,15 @@ void Scheduler::Impl::LeaveQueues(TaskId id, bool ahead) {
   const auto [candidate, count] = CandidatesOf(task);
   if (count == 0) remote.Leave(task.card, ahead);
   for (uint32_t i = 0; i < count; ++i) nodes[candidate[i]].queue.Leave(task.card, ahead);
+}
+
+/// Out of all queues, if it stands in any; to wait, or to be what it was found to be.
+void Scheduler::Impl::Unqueue(TaskId id) {
+  Task& task = tasks[id.value];
+  if (task.state() != TaskState::kReady) return;
+  LeaveQueues(id, false);
+  ClearCandidates(task);
+  SetState(task, TaskState::kWaiting);
 }
 
 /// A task sent ahead has begun or comes back: it counts in queues no more.

@@ -1,20 +1,26 @@
-// Events change state first; then, once for all events of an instant, tasks that have become ready are put into their
-// queues in ascending order, and nodes ask for work: the steps of Finish(). So a run is the same whether a result comes
-// alone or with others, except that those that come together see each other's successors.
+// Events change state first; then, once for all events of an instant, tasks that have become ready are put
+// into their queues in ascending order, and nodes ask for work: the steps of Finish(). So a run is the same
+// whether a result comes alone or with others, except that those that come together see each other's
+// successors.
 
 #include "core/scheduler.h"
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
+#include "base/prefetch.h"
 #include "core/impl.h"
+#include "core/in_steps.h"
 
 namespace harrow::core {
 namespace {
 
 constexpr size_t kPrefetched = 4;  // of a task's files or successors
 
-[[noreturn]] void Raise(const std::string& text) { throw std::logic_error(text); }
+[[noreturn]] void Raise(const std::string& text) {
+  throw std::logic_error(text);
+}
 
 }  // namespace
 
@@ -24,6 +30,7 @@ Scheduler::Impl::Impl(const graph::Graph& the_graph, const Options& the_options,
       draws(the_options.seed),
       side_draws(the_options.seed ^ 0x5DEECE66Dull),
       order(order::MakeOrder(the_options.policy, the_draws != nullptr ? the_draws : &draws, &level_times)),
+      ends(order->ends()),
       replicas(the_graph),
       remote(order->by_level()),
       gangs(order->by_level()) {}
@@ -38,38 +45,43 @@ void Scheduler::Impl::Take(const Event& event) {
   std::visit([this](const auto& e) { On(e); }, event);
 }
 
-/// What the end of a task will read is asked of memory some events before, a step of the way at a time.
+/// What the end of a task will read is asked of memory some events before.
 void Scheduler::Impl::TakeAll(const std::vector<Event>& events) {
-  const auto ended = [&](size_t i) { return i < events.size() ? std::get_if<TaskEnded>(&events[i]) : nullptr; };
-  const auto known = [&](const TaskEnded* e) { return e != nullptr && e->task.value < tasks.size(); };
-  for (size_t i = 0; i < events.size(); ++i) {
-    if (const TaskEnded* e = ended(i + 9); known(e)) {
-      __builtin_prefetch(&tasks[e->task.value]);
-      graph.PrefetchLinks(e->task);
-    }
-    if (const TaskEnded* e = ended(i + 6); known(e)) {
-      graph.PrefetchInputs(e->task);
-      graph.PrefetchSuccessors(e->task);
-    }
-    if (const TaskEnded* e = ended(i + 3); known(e)) {
-      for (FileId file : graph.inputs(e->task).first(std::min<size_t>(kPrefetched, graph.inputs(e->task).size()))) {
-        replicas.Prefetch(file);
-      }
-      for (FileId file : graph.outputs(e->task).first(std::min<size_t>(kPrefetched, graph.outputs(e->task).size()))) {
-        replicas.Prefetch(file);
-      }
-      const auto successors = graph.successors(e->task);
-      for (TaskId after : successors.first(std::min<size_t>(kPrefetched, successors.size()))) {
-        if (after.value < tasks.size()) __builtin_prefetch(&tasks[after.value]);
-      }
-    }
-    Take(events[i]);
-  }
+  const auto for_ended = [&](size_t i, const auto& step) {
+    if (const auto* e = std::get_if<TaskEnded>(&events[i]); e != nullptr && e->task.value < tasks.size())
+      step(*e);
+  };
+  const auto some = [](const auto& list) { return list.first(std::min(kPrefetched, list.size())); };
+  InSteps([&] { return events.size(); },
+          [&](size_t i) {
+            for_ended(i, [&](const TaskEnded& e) {
+              Prefetch(&tasks[e.task.value]);
+              graph.PrefetchLinks(e.task);
+              if (e.node.value < nodes.size()) Prefetch(nodes[e.node.value].in_flight.data());
+            });
+          },
+          [&](size_t i) {
+            for_ended(i, [&](const TaskEnded& e) {
+              graph.PrefetchInputs(e.task);
+              graph.PrefetchSuccessors(e.task);
+            });
+          },
+          [&](size_t i) {
+            for_ended(i, [&](const TaskEnded& e) {
+              for (FileId file : some(graph.inputs(e.task))) replicas.Prefetch(file);
+              for (FileId file : some(graph.outputs(e.task))) replicas.Prefetch(file);
+              for (TaskId after : some(graph.successors(e.task))) {
+                if (after.value < tasks.size()) Prefetch(&tasks[after.value]);
+              }
+            });
+          },
+          [&](size_t i) { Take(events[i]); });
 }
 
 void Scheduler::Impl::Finish() {
   for (TaskId root : skip_roots) SkipDependents(root);
   skip_roots.clear();
+  if (std::exchange(capacity_changed, false) && nodes_known) FindImpossibleLanes();
   EnqueueReady();
   if (timed_lanes && counts.ready > 0 && counts.sent + counts.running == 0) SkipWithoutTime();
   Dispatch();
@@ -82,10 +94,10 @@ void Scheduler::Impl::FindClosedLanes() {
   for (order::LaneId lane = 0; lane < lanes.size(); ++lane) {
     const Duration limit = lanes[lane].time_limit;
     const bool closed = limit.count() > 0 && end != Time::max() && (end - now) < limit;
+    if (lanes.closed(lane) != closed) gang_look = true;
     if (lanes.closed(lane) && !closed) {
       // The allocation was given more time: idle nodes must look again.
       for (uint32_t n = 0; n < nodes.size(); ++n) Touch(NodeId(n));
-      gang_look = true;
     }
     lanes.SetClosed(lane, closed);
   }
@@ -100,7 +112,8 @@ void Scheduler::Impl::CheckComplete() {
 /// When nothing runs and all that is ready would take longer than there is time, none of it is going to run.
 void Scheduler::Impl::SkipWithoutTime() {
   uint64_t closed = 0;
-  for (order::LaneId lane = 0; lane < lanes.size(); ++lane) closed += lanes.closed(lane) ? lane_states[lane].ready : 0;
+  for (order::LaneId lane = 0; lane < lanes.size(); ++lane)
+    closed += lanes.closed(lane) ? lane_states[lane].ready : 0;
   if (closed < counts.ready) return;
   for (uint32_t n = 0; n < tasks.size(); ++n) {
     if (tasks[n].state() != TaskState::kReady) continue;
@@ -136,15 +149,14 @@ void Scheduler::Impl::On(const TasksAdded& e) {
     for (size_t n = begin; n < last; ++n) {
       Settle(TaskId(static_cast<uint32_t>(n)), TaskState::kSkipped, Reason::kStopped, stopped_by);
     }
-  } else if (nodes_known) {
-    FindImpossibleLanes();
   }
+  capacity_changed = true;  // so have the lanes
 }
 
 void Scheduler::Impl::PrefetchPredecessors(TaskId id) const {
   const auto before = graph.predecessors(id);
   for (TaskId each : before.first(std::min<size_t>(kPrefetched, before.size()))) {
-    if (each.value < tasks.size()) __builtin_prefetch(&tasks[each.value]);
+    if (each.value < tasks.size()) Prefetch(&tasks[each.value]);
   }
 }
 
@@ -160,25 +172,20 @@ void Scheduler::Impl::CountWaits(TaskId id) {
 
 /// A task that was there before waits for a new one.
 void Scheduler::Impl::NewPredecessor(TaskId id) {
-  Task& task = tasks[id.value];
   CountWaits(id);
-  if (task.state() != TaskState::kReady) return;
-  LeaveQueues(id, false);
-  ClearCandidates(task);
-  SetState(task, TaskState::kWaiting);
+  Unqueue(id);
 }
 
 void Scheduler::Impl::On(const TaskRestored& e) {
   if (e.task.value >= tasks.size()) return;
   Task& task = tasks[e.task.value];
   if (task.settled() || task.in_flight()) return;
-  task.attempts = static_cast<uint16_t>(std::min<uint32_t>(std::max<uint32_t>(task.attempts, e.attempts), UINT16_MAX));
-  task.losses = static_cast<uint8_t>(std::min<uint32_t>(std::max<uint32_t>(task.losses, e.losses), UINT8_MAX));
+  NoteAttempt(task, std::max(e.attempts, e.last_attempt));
+  if (task.attempts > e.attempts) uncounted[e.task.value] = task.attempts - e.attempts;
+  task.losses =
+      static_cast<uint8_t>(std::min<uint32_t>(std::max<uint32_t>(task.losses, e.losses), UINT8_MAX));
   if (e.as == TaskRestored::As::kOpen) return;
-  if (task.state() == TaskState::kReady) {
-    LeaveQueues(e.task, false);
-    ClearCandidates(task);
-  }
+  Unqueue(e.task);
   if (e.as == TaskRestored::As::kDone) {
     MarkDone(e.task, NodeId());
     return;
@@ -206,7 +213,9 @@ void Scheduler::Impl::On(const CancelRequested& e) {
   if (e.task.value < tasks.size()) Cancel(e.task);
 }
 
-void Scheduler::Impl::On(const DrainRequested&) { Stop(TaskId()); }
+void Scheduler::Impl::On(const DrainRequested&) {
+  Stop(TaskId());
+}
 
 void Scheduler::Impl::On(const RoundTripMeasured& e) {
   Node* node = Find(e.node);
@@ -222,12 +231,14 @@ void Scheduler::Impl::On(const EndTimeKnown& e) {
 
 void Scheduler::Impl::On(const AllNodesJoined&) {
   nodes_known = true;
-  FindImpossibleLanes();
+  for (Node& node : nodes) node.expected = node.expected && node.joined();
+  capacity_changed = true;
 }
 
 size_t Scheduler::Impl::Memory() const {
-  size_t bytes = graph.MemoryWithoutText() + tasks.capacity() * sizeof(Task) + nodes.capacity() * sizeof(Node) +
-                 replicas.memory() + free.memory() + remote.memory() + gangs.memory() + level_times.memory();
+  size_t bytes = graph.MemoryWithoutText() + tasks.capacity() * sizeof(Task) +
+                 nodes.capacity() * sizeof(Node) + replicas.memory() + free.memory() + remote.memory() +
+                 gangs.memory() + level_times.memory();
   for (const Node& node : nodes) {
     bytes += node.queue.memory() + (node.in_flight.capacity() + node.ahead.capacity()) * sizeof(TaskId);
   }
@@ -266,9 +277,15 @@ uint32_t Scheduler::losses(TaskId task) const {
 NodeId Scheduler::node(TaskId task) const {
   return task.value < impl_->tasks.size() ? impl_->tasks[task.value].node : NodeId();
 }
-const Counts& Scheduler::counts() const { return impl_->counts; }
-Explanation Scheduler::Explain(TaskId task) const { return impl_->Explain(task); }
-size_t Scheduler::MemoryWithoutText() const { return impl_->Memory(); }
+const Counts& Scheduler::counts() const {
+  return impl_->counts;
+}
+Explanation Scheduler::Explain(TaskId task) const {
+  return impl_->Explain(task);
+}
+size_t Scheduler::MemoryWithoutText() const {
+  return impl_->Memory();
+}
 
 void Scheduler::SanityCheck() const {
   // Nothing is meant to catch it: an exception that leaves the lambda ends the process with this text.

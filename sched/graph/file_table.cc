@@ -40,7 +40,8 @@ FileId FileTable::Add(std::string_view name, TextArena* text) {
   if (std::optional<FileId> known = FindNormal(normal)) return *known;
   const FileId file(static_cast<uint32_t>(records_.size()));
   const std::string_view copy = text->Copy(normal);
-  records_.push_back({copy.data(), static_cast<uint32_t>(copy.size()) & 0x3FFFFFFF, false, false, TaskId(), -1});
+  records_.push_back(
+      {copy.data(), static_cast<uint32_t>(copy.size()) & 0x3FFFFFFF, false, false, TaskId(), -1});
   index_.Insert(Hash(copy), file.value, [this](uint32_t n) { return Hash(this->name(FileId(n))); });
   return file;
 }

@@ -12,8 +12,8 @@
 
 namespace harrow::graph {
 
-/// `name` without "." components, doubled and trailing slashes, and with "x/.." removed; "." for nothing at all.
-/// Looks at the text only. Returns `name` itself when it is normal already, else a view of `*buffer`.
+/// `name` without "." components, doubled and trailing slashes, and with "x/.." removed; "." for nothing at
+/// all. Looks at the text only. Returns `name` itself when it is normal already, else a view of `*buffer`.
 std::string_view NormalFileName(std::string_view name, std::string* buffer);
 
 /// Numbers by hash, with open addressing. What a number stands for is known by the caller alone.
@@ -71,7 +71,9 @@ class FileTable {
   std::optional<FileId> FindNormal(std::string_view normal_name) const;
 
   size_t count() const { return records_.size(); }
-  std::string_view name(FileId file) const { return {records_[file.value].name, records_[file.value].name_size}; }
+  std::string_view name(FileId file) const {
+    return {records_[file.value].name, records_[file.value].name_size};
+  }
   int64_t size(FileId file) const { return records_[file.value].size; }
   TaskId producer(FileId file) const { return records_[file.value].producer; }
   /// It is nobody's output itself: it lies below an output directory.

@@ -8,7 +8,9 @@
 namespace harrow::graph {
 namespace {
 
-void Combine(size_t* seed, size_t value) { *seed ^= value + 0x9E3779B97F4A7C15ull + (*seed << 6) + (*seed >> 2); }
+void Combine(size_t* seed, size_t value) {
+  *seed ^= value + 0x9E3779B97F4A7C15ull + (*seed << 6) + (*seed >> 2);
+}
 
 size_t HashOf(const Profile& profile) {
   const std::hash<std::string> text;
@@ -56,9 +58,13 @@ KindId Graph::AddKind(std::string_view name) {
   return it->second;
 }
 
-FileId Graph::AddFile(std::string_view name) { return files_.Add(name, &text_); }
+FileId Graph::AddFile(std::string_view name) {
+  return files_.Add(name, &text_);
+}
 
-void Graph::SetFileSize(FileId file, int64_t bytes) { files_.set_size(file, bytes); }
+void Graph::SetFileSize(FileId file, int64_t bytes) {
+  files_.set_size(file, bytes);
+}
 
 uint32_t Graph::AddSource(std::string_view file_name) {
   sources_.emplace_back(file_name);
@@ -74,8 +80,8 @@ TaskId Graph::AddTask(const TaskSpec& spec) {
     std::copy(spec.command.begin(), spec.command.end(), text + spec.name.size());
   }
   tasks_.push_back({text, static_cast<uint32_t>(spec.name.size()), static_cast<uint32_t>(spec.command.size()),
-                    spec.profile ? spec.profile : AddProfile({}), spec.kind, spec.place.line, spec.place.column, spec.place.source & 0xFFFFFF,
-                    spec.form});
+                    spec.profile ? spec.profile : AddProfile({}), spec.kind, spec.place.line,
+                    spec.place.column, spec.place.source & 0xFFFFFF, spec.form});
   levels_.push_back(0);
 
   links_.back().inputs = static_cast<uint32_t>(io_.size());
@@ -101,7 +107,9 @@ TaskId Graph::AddTask(const TaskSpec& spec) {
   return task;
 }
 
-void Graph::AddDependency(TaskId before, TaskId after) { new_dependencies_.emplace_back(after, before); }
+void Graph::AddDependency(TaskId before, TaskId after) {
+  new_dependencies_.emplace_back(after, before);
+}
 
 void Graph::Reserve(size_t more_tasks, size_t more_files) {
   tasks_.reserve(tasks_.size() + more_tasks);
@@ -142,8 +150,8 @@ std::optional<TaskId> Graph::FindTask(std::string_view name) const {
     const auto number = static_cast<uint32_t>(named_up_to_);
     if (tasks_[number].name_size > 0) names_.Insert(hash_of(number), number, hash_of);
   }
-  const std::optional<uint32_t> found =
-      names_.Find(std::hash<std::string_view>()(name), [&](uint32_t n) { return given_name(TaskId(n)) == name; });
+  const std::optional<uint32_t> found = names_.Find(
+      std::hash<std::string_view>()(name), [&](uint32_t n) { return given_name(TaskId(n)) == name; });
   if (found) return TaskId(*found);
 
   if (name.starts_with('#')) name.remove_prefix(1);
@@ -158,9 +166,9 @@ std::optional<TaskId> Graph::FindTask(std::string_view name) const {
 size_t Graph::MemoryWithoutText() const {
   const auto bytes = [](const auto& v) { return v.capacity() * sizeof(v[0]); };
   return files_.memory() + names_.memory() + bytes(tasks_) + bytes(links_) + bytes(levels_) + bytes(io_) +
-         bytes(successors_) + bytes(predecessors_) + bytes(predecessor_begin_) + bytes(recorded_) + bytes(profiles_) +
-         bytes(new_dependencies_) + bytes(second_producers_) + bytes(late_products_) + bytes(relevelled_) +
-         room_.size() * 4 * sizeof(uint32_t);
+         bytes(successors_) + bytes(predecessors_) + bytes(predecessor_begin_) + bytes(recorded_) +
+         bytes(profiles_) + bytes(new_dependencies_) + bytes(second_producers_) + bytes(late_products_) +
+         bytes(relevelled_) + room_.size() * 4 * sizeof(uint32_t);
 }
 
 }  // namespace harrow::graph

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/prefetch.h"
 #include "base/resources.h"
 #include "base/source_place.h"
 #include "base/status.h"
@@ -30,25 +31,26 @@ enum class CommandForm : uint8_t {
 /// What tasks of one kind have in common. Equal profiles share one ProfileId.
 struct Profile {
   Shape shape;
-  uint32_t ranks = 0;             // > 0: an MPI task
-  std::string cwd;                // relative to the submit directory; empty: that directory
-  std::string shell;              // "bash", "/bin/zsh"; empty: direct execution, or /bin/sh when the command needs one
+  uint32_t ranks = 0;  // > 0: an MPI task
+  std::string cwd;     // relative to the submit directory; empty: that directory
+  std::string shell;   // "bash", "/bin/zsh"; empty: direct execution, or /bin/sh when the command needs one
   std::vector<std::pair<std::string, std::string>> env;
   Duration time_limit{0};         // 0: none
   int32_t retries = -1;           // -1: the run's default
   std::vector<int32_t> retry_on;  // exit codes (signals as 128 + n); empty: any
-  std::string stdin_path, stdout_path, stderr_path;  // patterns with %A %a %j %J %N %n %t %x; empty: /dev/null, packed, packed
-  int32_t priority = 0;           // larger first among ready tasks of equal order
-  bool keep = false;              // its outputs are results, never dropped
+  std::string stdin_path, stdout_path,
+      stderr_path;       // patterns with %A %a %j %J %N %n %t %x; empty: /dev/null, packed, packed
+  int32_t priority = 0;  // larger first among ready tasks of equal order
+  bool keep = false;     // its outputs are results, never dropped
   bool operator==(const Profile&) const = default;
 };
 
 /// One task as a format hands it in. The views need to live only during the call.
 struct TaskSpec {
-  std::string_view name = {};     // empty: a line of a line file, called by its number
+  std::string_view name = {};  // empty: a line of a line file, called by its number
   std::string_view command = {};
   CommandForm form = CommandForm::kWords;
-  ProfileId profile = {};         // none: an empty one
+  ProfileId profile = {};  // none: an empty one
   KindId kind = {};
   std::span<const FileId> in = {}, out = {};
   std::span<const TaskId> after = {};
@@ -57,8 +59,8 @@ struct TaskSpec {
 };
 
 /// Tasks and files of a flow. Grows: tasks may be added after Seal(), which is then called again.
-/// Owner: one thread. Names and commands are kept in an arena; views into it live as long as the graph. Spans live
-/// until the next call that adds something.
+/// Owner: one thread. Names and commands are kept in an arena; views into it live as long as the graph. Spans
+/// live until the next call that adds something.
 class Graph {
  public:
   Graph();
@@ -79,10 +81,11 @@ class Graph {
   /// Room for that many more tasks, so that adding them moves nothing.
   void Reserve(size_t more_tasks, size_t more_files = 0);
 
-  /// Finds the producer of every file (an input below an output directory is produced by that directory's task),
-  /// links tasks, computes levels. kInvalid with "FILE:LINE:COLUMN: ..." for duplicate names, two producers of one
-  /// file, and cycles (with their path). All problems are found, up to `max_problems`, a line each.
-  /// After an error the graph is of no more use. Called again after growth it costs what was added, not what was there (unless a new task comes before an old one).
+  /// Finds the producer of every file (an input below an output directory is produced by that directory's
+  /// task), links tasks, computes levels. kInvalid with "FILE:LINE:COLUMN: ..." for duplicate names, two
+  /// producers of one file, and cycles (with their path). All problems are found, up to `max_problems`, a
+  /// line each. After an error the graph is of no more use. Called again after growth it costs what was
+  /// added, not what was there (unless a new task comes before an old one).
   Status Seal(size_t max_problems = 20);
   /// Tasks sealed before the last Seal() whose level it raised.
   std::span<const TaskId> relevelled() const { return relevelled_; }
@@ -129,17 +132,17 @@ class Graph {
             predecessor_begin_[task.value + 1] - predecessor_begin_[task.value]};
   }
   std::string_view file_name(FileId file) const { return files_.name(file); }
-  int64_t file_size(FileId file) const { return files_.size(file); }     // -1: unknown
+  int64_t file_size(FileId file) const { return files_.size(file); }    // -1: unknown
   TaskId producer(FileId file) const { return files_.producer(file); }  // none: it exists before the flow
   std::optional<FileId> FindFile(std::string_view name) const { return files_.Find(name); }
   /// By name, or "#12" / "12" for the task of that number. Builds an index at the first call.
   std::optional<TaskId> FindTask(std::string_view name) const;
 
   /// Bring what the accessors above read into the cache; for loops over many tasks.
-  void PrefetchLinks(TaskId task) const { __builtin_prefetch(&links_[task.value]); }
-  void PrefetchInputs(TaskId task) const { __builtin_prefetch(io_.data() + links_[task.value].inputs); }
+  void PrefetchLinks(TaskId task) const { harrow::Prefetch(&links_[task.value]); }
+  void PrefetchInputs(TaskId task) const { harrow::Prefetch(io_.data() + links_[task.value].inputs); }
   void PrefetchSuccessors(TaskId task) const {
-    __builtin_prefetch(successors_.data() + links_[task.value].successors);
+    harrow::Prefetch(successors_.data() + links_[task.value].successors);
   }
 
   /// Bytes held, without the text of names and commands.
@@ -175,9 +178,10 @@ class Graph {
   std::vector<FileId> io_;
   std::vector<TaskId> successors_;
   std::vector<TaskId> predecessors_;
-  std::vector<uint32_t> predecessor_begin_;    // one more than sealed tasks
-  std::unordered_map<uint32_t, uint32_t> room_;  // of successor lists that were moved, when more than they fill
-  std::vector<Duration> recorded_;             // empty, or one a task (negative: none)
+  std::vector<uint32_t> predecessor_begin_;  // one more than sealed tasks
+  std::unordered_map<uint32_t, uint32_t>
+      room_;                        // of successor lists that were moved, when more than they fill
+  std::vector<Duration> recorded_;  // empty, or one a task (negative: none)
   std::vector<Profile> profiles_;
   std::unordered_multimap<size_t, ProfileId> profile_index_;
   std::vector<std::string> kinds_;
@@ -187,13 +191,13 @@ class Graph {
   // Not linked yet.
   std::vector<std::pair<TaskId, TaskId>> new_dependencies_;  // after, before
   std::vector<std::pair<FileId, TaskId>> second_producers_;
-  std::vector<FileId> late_products_;          // read by sealed tasks before anybody was known to make them
-  size_t sealed_ = 0;                          // tasks linked so far
+  std::vector<FileId> late_products_;  // read by sealed tasks before anybody was known to make them
+  size_t sealed_ = 0;                  // tasks linked so far
   uint64_t seal_count_ = 0;
   std::vector<TaskId> relevelled_;
 
   mutable NameIndex names_;
-  mutable size_t named_up_to_ = 0;             // tasks that are in names_
+  mutable size_t named_up_to_ = 0;  // tasks that are in names_
 };
 
 /// Longest path in recorded run times (critical path) and its tasks; needs recorded times.

@@ -1,13 +1,13 @@
 // Linking what was added.
 //
-// A task's predecessors are the producers of its inputs and the tasks named by `after`. New tasks append their lists
-// to `predecessors_` (one run of a task after the other); `successors_` is filled from them by counting. When the
-// graph grows, an old task that gets successors has its list moved to the end, into room for twice as many, so that
-// growth costs no more than what is added. Only a new dependency of an old task (somebody now makes a file it reads)
-// needs everything linked again.
+// A task's predecessors are the producers of its inputs and the tasks named by `after`. New tasks append
+// their lists to `predecessors_` (one run of a task after the other); `successors_` is filled from them by
+// counting. When the graph grows, an old task that gets successors has its list moved to the end, into room
+// for twice as many, so that growth costs no more than what is added. Only a new dependency of an old task
+// (somebody now makes a file it reads) needs everything linked again.
 //
-// Levels are computed from the final tasks backwards (Kahn's order on the reversed edges); whoever is never reached
-// lies on a cycle or before one.
+// Levels are computed from the final tasks backwards (Kahn's order on the reversed edges); whoever is never
+// reached lies on a cycle or before one.
 
 #include <algorithm>
 #include <bit>
@@ -46,13 +46,16 @@ class Sealer {
     text_ += StrCat(g_.PlaceText(g_.place(task)), ": ", text);
   }
   Status Failure() {
-    if (problems_ > max_problems_) text_ += StrCat("\n... and ", problems_ - max_problems_, " more of the kind");
+    if (problems_ > max_problems_)
+      text_ += StrCat("\n... and ", problems_ - max_problems_, " more of the kind");
     return Status(Code::kInvalid, text_);
   }
   std::string Quoted(TaskId task) const { return StrCat("'", Printable(g_.TaskName(task)), "'"); }
 
   void CheckNames() {
-    const auto hash_of = [this](uint32_t n) { return std::hash<std::string_view>()(g_.given_name(TaskId(n))); };
+    const auto hash_of = [this](uint32_t n) {
+      return std::hash<std::string_view>()(g_.given_name(TaskId(n)));
+    };
     for (size_t n = g_.named_up_to_; n < count_; ++n) {
       const TaskId task(static_cast<uint32_t>(n));
       const std::string_view name = g_.given_name(task);
@@ -116,7 +119,8 @@ class Sealer {
     return TaskId();
   }
 
-  /// Appends the predecessors of task `n`, each once, to `list`; `dependency` walks the sorted new_dependencies_.
+  /// Appends the predecessors of task `n`, each once, to `list`; `dependency` walks the sorted
+  /// new_dependencies_.
   void AppendPredecessors(size_t n, std::vector<TaskId>* list, size_t* dependency) {
     const TaskId task(static_cast<uint32_t>(n));
     const size_t begin = list->size();
@@ -221,7 +225,8 @@ class Sealer {
       links.successors = place;
       if (new_room > count) g_.room_[before.value] = new_room;
     }
-    for (size_t i = 0; i < edges.size(); ++i) g_.successors_[links.successors + old_count + i] = edges[i].second;
+    for (size_t i = 0; i < edges.size(); ++i)
+      g_.successors_[links.successors + old_count + i] = edges[i].second;
     links.successor_count = count;
   }
 
@@ -284,7 +289,8 @@ class Sealer {
       text += StrCat(Printable(g_.TaskName(cycle[i]), 60), " -> ");
     }
     text += Printable(g_.TaskName(cycle.front()), 60);
-    Problem(cycle.front(), StrCat("tasks wait for each other in a cycle: ", text, "; remove one of these dependencies"));
+    Problem(cycle.front(),
+            StrCat("tasks wait for each other in a cycle: ", text, "; remove one of these dependencies"));
   }
 
   /// New tasks push the old ones that they need to higher levels.

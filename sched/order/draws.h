@@ -13,8 +13,8 @@ class Draws {
   virtual double Next() = 0;
 };
 
-/// xoshiro256++ (Blackman, Vigna: Scrambled linear pseudorandom number generators, 2021), seeded by splitmix64:
-/// the same numbers on every machine, which the standard distributions do not promise.
+/// xoshiro256++ (Blackman, Vigna: Scrambled linear pseudorandom number generators, 2021), seeded by
+/// splitmix64: the same numbers on every machine, which the standard distributions do not promise.
 class SeededDraws : public Draws {
  public:
   explicit SeededDraws(uint64_t seed) {

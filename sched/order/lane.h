@@ -15,8 +15,8 @@ namespace harrow::order {
 using LaneId = uint16_t;
 constexpr LaneId kNoLane = std::numeric_limits<LaneId>::max();
 
-/// What the tasks of a lane have in common: they can take each other's place. Queues keep lanes apart, so that a
-/// task that does not fit now is never in the way of one that does.
+/// What the tasks of a lane have in common: they can take each other's place. Queues keep lanes apart, so
+/// that a task that does not fit now is never in the way of one that does.
 struct Lane {
   uint32_t cores = 1;
   uint32_t gpus = 0;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "base/ids.h"
@@ -15,6 +16,7 @@ class LevelTimes {
     Sum& sum = levels_[static_cast<size_t>(level)];
     sum.total += Seconds(run_time);
     sum.count += 1;
+    sum.weight = 0;
   }
   bool measured(Level level) const {
     return static_cast<size_t>(level) < levels_.size() && levels_[static_cast<size_t>(level)].count > 0;
@@ -24,12 +26,19 @@ class LevelTimes {
     const Sum& sum = levels_[static_cast<size_t>(level)];
     return sum.total / sum.count;
   }
+  /// 1 / mean; only when measured. Times below a microsecond count as one: clocks say little there.
+  double weight(Level level) const {
+    const Sum& sum = levels_[static_cast<size_t>(level)];
+    if (sum.weight == 0) sum.weight = 1 / std::max(sum.total / sum.count, 1e-6);
+    return sum.weight;
+  }
   size_t memory() const { return levels_.capacity() * sizeof(Sum); }
 
  private:
   struct Sum {
     double total = 0;
     double count = 0;
+    mutable double weight = 0;  // 0: to be found anew
   };
   std::vector<Sum> levels_;
 };

@@ -7,10 +7,10 @@ namespace harrow::order {
 namespace {
 
 constexpr std::array<std::pair<Policy, std::string_view>, 5> kNames = {{{Policy::kFifo, "fifo"},
-                                                                       {Policy::kLifo, "lifo"},
-                                                                       {Policy::kHrf, "hrf"},
-                                                                       {Policy::kLifoHrf, "lifo+hrf"},
-                                                                       {Policy::kRankHrf, "rank+hrf"}}};
+                                                                        {Policy::kLifo, "lifo"},
+                                                                        {Policy::kHrf, "hrf"},
+                                                                        {Policy::kLifoHrf, "lifo+hrf"},
+                                                                        {Policy::kRankHrf, "rank+hrf"}}};
 
 }  // namespace
 

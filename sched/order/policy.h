@@ -29,6 +29,8 @@ class Order {
   virtual bool by_level() const = 0;
   /// Whether a task that becomes ready later may come before one that waits.
   virtual bool NewcomerFirst(Level newcomer, Level waiting) const = 0;
+  /// Where Choose() is going to look.
+  virtual Ends ends() const = 0;
   /// `before`: the previous choice of the same Take(), which found an entry that does not count.
   virtual Choice Choose(const ReadyQueue& queue, const Room& room, const Choice& before) = 0;
 };

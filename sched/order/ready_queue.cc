@@ -1,11 +1,12 @@
-// A queue keeps a ring of entries for each level and lane, and counts of the tasks in it that are still to be had. A
-// task that stands in several queues is taken from one; in the others only the counts change, and its entry is thrown
-// away when it comes to an end of its ring, or when the ring would have to grow. So a task costs each of its queues a
-// constant time, however many there are, and the ends of a ring are read in the order in which they lie in memory.
+// A queue keeps a ring of entries for each level and lane, and counts of the tasks in it that are still to be
+// had. A task that stands in several queues is taken from one; in the others only the counts change, and its
+// entry is thrown away when it comes to an end of its ring, or when the ring would have to grow. So a task
+// costs each of its queues a constant time, however many there are, and the ends of a ring are read in the
+// order in which they lie in memory.
 //
-// Tickets decide between buckets: first in, first out over several lanes is the smallest front ticket, last in, first
-// out over several levels the largest back ticket. An end may be an entry that no longer counts; then it is thrown
-// away and the choice made again, which is exact, as what lies behind it can only be worse.
+// Tickets decide between buckets: first in, first out over several lanes is the smallest front ticket, last
+// in, first out over several levels the largest back ticket. An end may be an entry that no longer counts;
+// then it is thrown away and the choice made again, which is exact, as what lies behind it can only be worse.
 
 #include "order/ready_queue.h"
 
@@ -19,14 +20,18 @@
 namespace harrow::order {
 namespace {
 
-constexpr uint8_t kFirstRoom = 3;    // log2 of entries
-constexpr uint8_t kKeptRoom = 6;     // an empty ring of more is given back
+constexpr uint8_t kFirstRoom = 3;  // log2 of entries
+constexpr uint8_t kKeptRoom = 6;   // an empty ring of more is given back
 
 }  // namespace
 
-ReadyQueue::~ReadyQueue() { Clear(); }
+ReadyQueue::~ReadyQueue() {
+  Clear();
+}
 
-ReadyQueue::ReadyQueue(ReadyQueue&& other) noexcept { *this = std::move(other); }
+ReadyQueue::ReadyQueue(ReadyQueue&& other) noexcept {
+  *this = std::move(other);
+}
 
 ReadyQueue& ReadyQueue::operator=(ReadyQueue&& other) noexcept {
   if (this == &other) return *this;
@@ -96,7 +101,8 @@ void ReadyQueue::MakeRoom(Bucket* bucket, const Cards& cards) {
     bucket->back = bucket->at(kept - 1).ticket;
     if (kept <= bucket->mask()) return;
   }
-  const uint8_t log2_room = bucket->ring == nullptr ? kFirstRoom : static_cast<uint8_t>(bucket->log2_room + 1);
+  const uint8_t log2_room =
+      bucket->ring == nullptr ? kFirstRoom : static_cast<uint8_t>(bucket->log2_room + 1);
   auto* ring = new Entry[size_t{1} << log2_room];
   for (uint32_t i = 0; i < bucket->size; ++i) ring[i] = bucket->at(i);
   delete[] bucket->ring;
@@ -123,7 +129,8 @@ void ReadyQueue::PutBack(TaskId task, const Card& card, const Cards& cards) {
   while (from_front + from_back < bucket.size) {
     if (!Older(bucket.at(from_front).ticket, card.ticket)) break;
     ++from_front;
-    if (from_front + from_back == bucket.size || Older(bucket.at(bucket.size - 1 - from_back).ticket, card.ticket)) {
+    if (from_front + from_back == bucket.size ||
+        Older(bucket.at(bucket.size - 1 - from_back).ticket, card.ticket)) {
       from_front = bucket.size - from_back;
       break;
     }
@@ -220,19 +227,22 @@ std::string ReadyQueue::Check(const Cards& cards) const {
   for (size_t b = 0; b < buckets_.size(); ++b) {
     const Bucket& bucket = buckets_[b];
     const std::string where = StrCat("level ", bucket.level, ", lane ", uint32_t{bucket.lane});
-    if (b > 0 && std::pair(buckets_[b - 1].level, buckets_[b - 1].lane) >= std::pair(bucket.level, bucket.lane)) {
+    if (b > 0 &&
+        std::pair(buckets_[b - 1].level, buckets_[b - 1].lane) >= std::pair(bucket.level, bucket.lane)) {
       return StrCat(where, ": buckets out of order");
     }
     live += bucket.live;
     if (bucket.live + bucket.ahead == 0) ++empties;
-    if (bucket.size > 0 && (bucket.front != bucket.at(0).ticket || bucket.back != bucket.at(bucket.size - 1).ticket)) {
+    if (bucket.size > 0 &&
+        (bucket.front != bucket.at(0).ticket || bucket.back != bucket.at(bucket.size - 1).ticket)) {
       return StrCat(where, ": tickets of the ends are not those of the entries");
     }
     uint32_t counting = 0;
     TaskId last;
     for (uint32_t i = 0; i < bucket.size; ++i) {
       const Entry& entry = bucket.at(i);
-      if (i > 0 && Older(entry.ticket, bucket.at(i - 1).ticket)) return StrCat(where, ": tickets out of order");
+      if (i > 0 && Older(entry.ticket, bucket.at(i - 1).ticket))
+        return StrCat(where, ": tickets out of order");
       if (!Counts(bucket, entry, cards) || entry.task == last) continue;
       last = entry.task;
       ++counting;
@@ -242,7 +252,8 @@ std::string ReadyQueue::Check(const Cards& cards) const {
     }
   }
   if (live != live_) return StrCat("the queue is said to hold ", live_, " tasks, its buckets ", live);
-  if (empties != empties_) return StrCat("the queue is said to have ", empties_, " empty buckets, it has ", empties);
+  if (empties != empties_)
+    return StrCat("the queue is said to have ", empties_, " empty buckets, it has ", empties);
   return {};
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/prefetch.h"
 #include "order/lane.h"
 
 namespace harrow::order {
@@ -16,19 +18,20 @@ struct Card {
   uint32_t ticket = 0;  // of its last enqueue; later ones are larger
   Level level = 0;
   LaneId lane = 0;
-  bool queued = false;    // it is ready: entries with its ticket count
-  uint8_t of_owner = 0;   // not the queue's
+  bool queued = false;   // it is ready: entries with its ticket count
+  uint8_t of_owner = 0;  // not the queue's
 };
 
 /// All cards, in records of the owner's size.
 class Cards {
  public:
   template <class Record>
-  explicit Cards(const Record* first) : first_(reinterpret_cast<const std::byte*>(first)), stride_(sizeof(Record)) {}
+  explicit Cards(const Record* first)
+      : first_(reinterpret_cast<const std::byte*>(first)), stride_(sizeof(Record)) {}
   const Card& operator[](TaskId task) const {
     return *reinterpret_cast<const Card*>(first_ + task.value * stride_);
   }
-  void Prefetch(TaskId task) const { __builtin_prefetch(first_ + task.value * stride_); }
+  void Prefetch(TaskId task) const { harrow::Prefetch(first_ + task.value * stride_); }
 
  private:
   const std::byte* first_;
@@ -42,18 +45,20 @@ struct Entry {
 };
 
 /// a came before b, also when tickets have begun again from 0.
-inline bool Older(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) < 0; }
+inline bool Older(uint32_t a, uint32_t b) {
+  return static_cast<int32_t>(a - b) < 0;
+}
 
 /// The queued tasks of one level and lane in the order of their tickets: a ring of entries.
 struct Bucket {
   Level level = 0;
   LaneId lane = 0;
   uint8_t log2_room = 0;
-  uint32_t live = 0;    // entries that count
-  uint32_t ahead = 0;   // tasks sent ahead from here and not started
+  uint32_t live = 0;   // entries that count
+  uint32_t ahead = 0;  // tasks sent ahead from here and not started
   uint32_t head = 0;
-  uint32_t size = 0;    // entries, counting or not
-  uint32_t front = 0;   // tickets of the first and the last entry
+  uint32_t size = 0;   // entries, counting or not
+  uint32_t front = 0;  // tickets of the first and the last entry
   uint32_t back = 0;
   Entry* ring = nullptr;
 
@@ -63,14 +68,22 @@ struct Bucket {
 
 class Order;
 
-/// What Take() found.
-struct Pick {
-  TaskId task;                // none: nothing fits
-  LaneId overtaken = kNoLane; // the order would have put a task of this lane first, but it does not fit now
+/// Which entries of a queue an order looks at: the oldest ones of the highest level, the newest ones of any;
+/// with both, the latter when that level has more tasks than the queue has slots.
+struct Ends {
+  bool oldest = false;
+  bool newest = false;
 };
 
-/// The ready tasks of one node, or of none in particular (the remote queue). A task may stand in several queues; one
-/// that is taken from another stays here as an entry that no longer counts, until it comes to an end of its ring.
+/// What Take() found.
+struct Pick {
+  TaskId task;                 // none: nothing fits
+  LaneId overtaken = kNoLane;  // the order would have put a task of this lane first, but it does not fit now
+};
+
+/// The ready tasks of one node, or of none in particular (the remote queue). A task may stand in several
+/// queues; one that is taken from another stays here as an entry that no longer counts, until it comes to an
+/// end of its ring.
 class ReadyQueue {
  public:
   ReadyQueue() = default;
@@ -87,11 +100,13 @@ class ReadyQueue {
   void Push(TaskId task, const Card& card, const Cards& cards);
   /// One that stood here before: to where its ticket puts it.
   void PutBack(TaskId task, const Card& card, const Cards& cards);
-  /// A task that stands here was taken, by this queue or another. `ahead`: it is only sent ahead, and still counts.
+  /// A task that stands here was taken, by this queue or another. `ahead`: it is only sent ahead, and still
+  /// counts.
   void Leave(const Card& card, bool ahead);
   /// A task sent ahead has begun, or comes back.
   void LeaveAhead(const Card& card);
-  /// The first task by `order` that fits; the caller clears `queued` and calls Leave in every queue it stands in.
+  /// The first task by `order` that fits; the caller clears `queued` and calls Leave in every queue it stands
+  /// in.
   Pick Take(Order& order, const Cards& cards, const Room& room);
 
   /// Tasks that stand here and are not taken.
@@ -103,22 +118,35 @@ class ReadyQueue {
   std::vector<TaskId> Tasks(const Cards& cards) const;
   void Clear();
 
-  /// Bring what Take() will read into the cache: first the ends of the rings, then the cards of the tasks there.
-  void PrefetchEnds() const {
-    if (live_ == 0) return;
-    for (const Bucket& bucket : buckets_) {
-      if (bucket.live == 0) continue;
-      __builtin_prefetch(&bucket.at(0));
-      __builtin_prefetch(&bucket.at(bucket.size - 1));
-    }
+  /// Bring what Push() and Take() will read into the cache, a step of the way at a time: the buckets, the end
+  /// of the ring where a card is to go, the ends where an order looks, the cards of the tasks there.
+  void PrefetchBuckets() const {
+    const auto* first = reinterpret_cast<const std::byte*>(buckets_.data());
+    const size_t bytes = std::min<size_t>(buckets_.size() * sizeof(Bucket), kPrefetchedBytes);
+    for (size_t i = 0; i < bytes; i += kCacheLine) harrow::Prefetch(first + i);
   }
-  void PrefetchCards(const Cards& cards) const {
-    if (live_ == 0) return;
-    for (const Bucket& bucket : buckets_) {
-      if (bucket.live == 0) continue;
-      cards.Prefetch(bucket.at(0).task);
-      cards.Prefetch(bucket.at(bucket.size - 1).task);
-    }
+  void PrefetchPush(const Card& card) const {
+    const size_t at = Find(KeyLevel(card), card.lane);
+    if (at < buckets_.size() && buckets_[at].ring != nullptr)
+      harrow::Prefetch(&buckets_[at].at(buckets_[at].size));
+  }
+  void PrefetchEnds(const Ends& ends) const {
+    ForEachEnd(ends, [](const Bucket& bucket, uint32_t first, uint32_t count) {
+      harrow::Prefetch(&bucket.at(first));
+      harrow::Prefetch(&bucket.at(first + count - 1));
+    });
+  }
+  void PrefetchCards(const Ends& ends, const Cards& cards) const {
+    ForEachEnd(ends, [&](const Bucket& bucket, uint32_t first, uint32_t count) {
+      for (uint32_t i = 0; i < count; ++i) cards.Prefetch(bucket.at(first + i).task);
+    });
+  }
+  /// The tasks of the entries whose cards were brought.
+  template <class Each>
+  void ForEachLikely(const Ends& ends, const Each& each) const {
+    ForEachEnd(ends, [&](const Bucket& bucket, uint32_t first, uint32_t count) {
+      for (uint32_t i = 0; i < count; ++i) each(bucket.at(first + i).task);
+    });
   }
 
   size_t memory() const;
@@ -126,10 +154,37 @@ class ReadyQueue {
   std::string Check(const Cards& cards) const;
 
  private:
+  static constexpr size_t kCacheLine = 64, kPrefetchedBytes = 4 * kCacheLine;
+  static constexpr uint32_t kOldest = 4,
+                            kNewest = 2;  // entries at an end: of the old ones, some count no longer
+  static constexpr size_t kPrefetchedBuckets = 8;
+  /// `each(bucket, first, count)` for each end of a ring.
+  template <class Each>
+  void ForEachEnd(const Ends& ends, const Each& each) const {
+    if (live_ == 0) return;
+    size_t at = buckets_.size() - 1;
+    while (buckets_[at].live == 0) --at;
+    bool newest = ends.newest;
+    if (ends.oldest) {
+      const Level highest = buckets_[at].level;
+      uint32_t live = buckets_[at].live;
+      for (size_t i = at; i-- > 0 && buckets_[i].level == highest;) live += buckets_[i].live;
+      newest = newest && live > slots_;
+      for (size_t i = at + 1; !newest && i-- > 0 && buckets_[i].level == highest;) {
+        if (buckets_[i].live > 0) each(buckets_[i], 0u, std::min(buckets_[i].size, kOldest));
+      }
+    }
+    if (!newest) return;
+    for (size_t i = at + 1, seen = 0; i-- > 0 && seen < kPrefetchedBuckets; ++seen) {
+      const uint32_t count = std::min(buckets_[i].size, kNewest);
+      if (buckets_[i].live > 0) each(buckets_[i], buckets_[i].size - count, count);
+    }
+  }
   Level KeyLevel(const Card& card) const { return by_level_ ? card.level : 0; }
   bool Counts(const Bucket& bucket, const Entry& entry, const Cards& cards) const {
     const Card& card = cards[entry.task];
-    return card.queued && card.ticket == entry.ticket && KeyLevel(card) == bucket.level && card.lane == bucket.lane;
+    return card.queued && card.ticket == entry.ticket && KeyLevel(card) == bucket.level &&
+           card.lane == bucket.lane;
   }
   /// Where the bucket is, or would be.
   size_t Find(Level level, LaneId lane) const {

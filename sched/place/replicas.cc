@@ -7,7 +7,8 @@ namespace harrow::place {
 void Replicas::Grow() {
   const size_t known = files_.size();
   files_.resize(graph_.file_count());
-  for (size_t n = known; n < files_.size(); ++n) files_[n].size = graph_.file_size(FileId(static_cast<uint32_t>(n)));
+  for (size_t n = known; n < files_.size(); ++n)
+    files_[n].size = graph_.file_size(FileId(static_cast<uint32_t>(n)));
 }
 
 void Replicas::NodeJoined(NodeId node) {
@@ -75,7 +76,8 @@ void Replicas::Remove(FileId id, NodeId node) {
       more_[file.more].pop_back();
     }
   }
-  if (file.more != kNobody && more_[file.more].empty()) free_more_.push_back(std::exchange(file.more, kNobody));
+  if (file.more != kNobody && more_[file.more].empty())
+    free_more_.push_back(std::exchange(file.more, kNobody));
 }
 
 bool Replicas::Holds(FileId file, NodeId node) const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/prefetch.h"
 #include "graph/graph.h"
 
 namespace harrow::place {
@@ -37,9 +38,9 @@ class Replicas {
   bool Holds(FileId file, NodeId node) const;
   std::vector<NodeId> Holders(FileId file) const;
 
-  /// The nodes with at least half of the largest sum of input bytes a node has (Pwrake paper, 4.1); empty when that
-  /// is 0. A file of unknown size counts as the mean of those known, or as 1 when none is. Nodes are told apart by
-  /// `allowed(node)`. The span lives until the next call.
+  /// The nodes with at least half of the largest sum of input bytes a node has (Pwrake paper, 4.1); empty
+  /// when that is 0. A file of unknown size counts as the mean of those known, or as 1 when none is. Nodes
+  /// are told apart by `allowed(node)`. The span lives until the next call.
   template <class Allowed>
   std::span<const NodeId> Candidates(TaskId task, const Allowed& allowed) {
     SumInputs(task);
@@ -61,7 +62,7 @@ class Replicas {
   InputBytes BytesAt(TaskId task, NodeId node) const;
 
   /// Bring what the above read into the cache; for loops over many tasks.
-  void Prefetch(FileId file) const { __builtin_prefetch(&files_[file.value]); }
+  void Prefetch(FileId file) const { harrow::Prefetch(&files_[file.value]); }
   void PrefetchInputs(TaskId task) const {
     const std::span<const FileId> inputs = graph_.inputs(task);
     for (FileId file : inputs.first(std::min<size_t>(4, inputs.size()))) Prefetch(file);
@@ -69,8 +70,8 @@ class Replicas {
   size_t memory() const;
 
  private:
-  // A node's replicas are entered under its holder number, which it gets when it joins and loses when it is lost: so
-  // all of them go at once, and do not come back with the node.
+  // A node's replicas are entered under its holder number, which it gets when it joins and loses when it is
+  // lost: so all of them go at once, and do not come back with the node.
   static constexpr uint32_t kNobody = UINT32_MAX;
   struct File {
     int64_t size = -1;
@@ -92,10 +93,10 @@ class Replicas {
   std::vector<File> files_;
   std::vector<std::vector<uint32_t>> more_;  // holders after the first
   std::vector<uint32_t> free_more_;
-  std::vector<NodeId> node_of_;              // by holder
-  std::vector<uint32_t> holder_of_;          // by node
+  std::vector<NodeId> node_of_;      // by holder
+  std::vector<uint32_t> holder_of_;  // by node
 
-  std::vector<int64_t> sums_;                // by node; zero between calls
+  std::vector<int64_t> sums_;  // by node; zero between calls
   std::vector<NodeId> touched_;
   std::vector<NodeId> candidates_;
 };

@@ -9,8 +9,8 @@
 
 namespace harrow::place {
 
-/// Which nodes' queues may hold tasks of one lane. A node is entered when a task comes into its queue, and taken out
-/// when somebody who wants to steal finds nothing there: so finding a victim is O(1) amortised.
+/// Which nodes' queues may hold tasks of one lane. A node is entered when a task comes into its queue, and
+/// taken out when somebody who wants to steal finds nothing there: so finding a victim is O(1) amortised.
 class Victims {
  public:
   /// At each push; remembers whether the node stands here already.
@@ -38,7 +38,9 @@ class FreeNodes {
  public:
   /// 0 takes it out.
   void Set(NodeId node, uint32_t free_slots);
-  uint32_t free_slots(NodeId node) const { return node.value < where_.size() ? where_[node.value].free_slots : 0; }
+  uint32_t free_slots(NodeId node) const {
+    return node.value < where_.size() ? where_[node.value].free_slots : 0;
+  }
   uint32_t largest() const { return largest_; }
   bool empty() const { return largest_ == 0; }
   /// Nodes with exactly that many.

@@ -1,7 +1,6 @@
 // Sending ahead of a free slot, and taking back.
 
 #include <gtest/gtest.h>
-
 #include <string>
 
 #include "core/scheduler.h"
@@ -11,9 +10,9 @@
 namespace harrow::core {
 namespace {
 
+using order::Policy;
 using testing::ToldScheduler;
 using testing::VirtualTime;
-using order::Policy;
 
 const Duration kShort = std::chrono::milliseconds(1);
 
@@ -62,7 +61,8 @@ TEST(Ahead, NotBehindATaskWhoseEndMakesOneReadyThatGoesFirst) {
       EXPECT_EQ(s.Ended("P0", 0, Done{}, kShort), "done P0, start P1@0, ahead P2@0, ahead A@0");
     } else {
       EXPECT_EQ(s.Ended("A", 0, Done{}, kShort), "done A, start P2@0");
-      EXPECT_EQ(s.Ended("P2", 0, Done{}, kShort), "done P2, start Q2@0, ahead P1@0") << "a chain stays together";
+      EXPECT_EQ(s.Ended("P2", 0, Done{}, kShort), "done P2, start Q2@0, ahead P1@0")
+          << "a chain stays together";
       EXPECT_EQ(s.Ended("Q2", 0, Done{}, kShort), "done Q2") << "nothing is sent behind P1";
       EXPECT_EQ(s.Ended("P1", 0, Done{}, kShort), "done P1, start Q1@0, ahead P0@0");
     }
@@ -124,7 +124,8 @@ TEST(Ahead, LostNodeLosesNoAttemptOfWhatHadNotBegun) {
   EXPECT_EQ(s.scheduler().losses(s["T0"]), 1u);
   EXPECT_EQ(s.scheduler().losses(s["T1"]), 0u);
   EXPECT_EQ(s.scheduler().attempts(s["T1"]), 0u);
-  EXPECT_EQ(s.Tell(NodeJoined{NodeId(0), {1, 0, 0}}), "start T1@0") << "at its old place; T0 comes last, as it is tried again";
+  EXPECT_EQ(s.Tell(NodeJoined{NodeId(0), {1, 0, 0}}), "start T1@0")
+      << "at its old place; T0 comes last, as it is tried again";
 }
 
 /// Utilisation of `nodes` nodes of 2 slots by independent tasks of 1 ms, messages of 0.25 ms.

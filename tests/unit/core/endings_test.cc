@@ -74,7 +74,8 @@ TEST(Endings, LostNodeLosesItsTasksAndComesBack) {
   EXPECT_EQ(s.State("A"), TaskState::kReady);
   EXPECT_EQ(s.Tell(NodeJoined{NodeId(0), {1, 0, 0}}), "start A@0");
   EXPECT_EQ(s.scheduler().attempts(s["A"]), 2u);
-  EXPECT_EQ(s.Tell(TaskEnded{s["A"], NodeId(0), kFailed, Duration(1), 1}), "") << "the first attempt's end, late";
+  EXPECT_EQ(s.Tell(TaskEnded{s["A"], NodeId(0), kFailed, Duration(1), 1}), "")
+      << "the first attempt's end, late";
   EXPECT_EQ(s.Tell(TaskEnded{s["A"], NodeId(0), Done{}, Duration(1), 2}), "done A, complete");
 }
 
@@ -198,7 +199,8 @@ TEST(Endings, ResultOfATaskThatWasNotAskedForCounts) {
   s.Add("B");
   EXPECT_EQ(s.Begin({{1, 0, 0}, {0, 0, 0}}), "start A@0");
   EXPECT_EQ(s.Ended("B", 1), "done B");
-  EXPECT_EQ(s.Ended("A", 1), "cancel A@0, done A, complete") << "done elsewhere, so what runs here is for nothing";
+  EXPECT_EQ(s.Ended("A", 1), "cancel A@0, done A, complete")
+      << "done elsewhere, so what runs here is for nothing";
   EXPECT_EQ(s.Ended("A", 0), "") << "late";
 }
 
@@ -238,7 +240,8 @@ TEST(Endings, NodeIsNotBadWhenTasksFailEverywhere) {
   s.Begin({{1, 0, 0}, {1, 0, 0}});
   for (int i = 0; i < 20; ++i) {
     const std::string name = "T" + std::to_string(i);
-    EXPECT_EQ(s.Ended(name, s.scheduler().node(s[name]).value, kFailed, Duration(1)).find("aside"), std::string::npos);
+    EXPECT_EQ(s.Ended(name, s.scheduler().node(s[name]).value, kFailed, Duration(1)).find("aside"),
+              std::string::npos);
   }
 }
 
@@ -255,7 +258,135 @@ TEST(Endings, TasksThatFitNoNodeFailWhenAllAreThere) {
   s.Add("gang");
   EXPECT_EQ(s.Begin({{4, 0, 4000}, {4, 0, 4000}}), "");
   EXPECT_EQ(s.Tell(AllNodesJoined{}),
-            "failed wide (fits nowhere), skipped wide2 because wide, failed big (fits nowhere), failed gang (fits nowhere), complete");
+            "failed wide (fits nowhere), skipped wide2 because wide, failed big (fits nowhere), failed gang "
+            "(fits nowhere), complete");
+}
+
+TEST(Endings, WhatOnlyAClosedNodeHasIsFoundMissing) {
+  ToldScheduler s({.policy = order::Policy::kFifo, .retries = 5});
+  s.profile.shape.gpus = 1;
+  s.Add("G0");
+  s.Add("G1");
+  s.Add("G2", {"G1"});
+  s.Begin({{1, 1, 0}, {1, 0, 0}});
+  s.Tell(AllNodesJoined{});
+  EXPECT_EQ(s.Tell(NodeClosed{NodeId(0)}), "failed G1 (fits nowhere), skipped G2 because G1");
+  EXPECT_EQ(s.Ended("G0", 0, kFailed), "failed G0 (fits nowhere), complete") << "nowhere to try it again";
+}
+
+TEST(Endings, TaskWhoseFailureClosesTheOnlyNodeForItHasFailed) {
+  ToldScheduler s({.policy = order::Policy::kFifo, .fail_fast = true, .bad_node_failures = 1});
+  s.profile.shape.gpus = 1;
+  s.Add("G0");
+  s.Add("G1");
+  s.profile = {};
+  s.Add("P");
+  s.Begin({{1, 1, 0}, {1, 0, 0}});
+  s.Tell(AllNodesJoined{});
+  EXPECT_EQ(s.Ended("P", 1), "done P");
+  s.Add("Q");
+  s.Tell(s.Added());
+  s.Ended("Q", 1);
+  EXPECT_EQ(s.Ended("G0", 0, kFinalFailure, Duration(1)).find("cancelled G0"), std::string::npos);
+  EXPECT_EQ(s.State("G0"), TaskState::kFailed);
+}
+
+TEST(Endings, LostNodeMayComeBackUntilAllAreSaidToBeThere) {
+  ToldScheduler s({.policy = order::Policy::kFifo});
+  s.profile.shape.gpus = 1;
+  s.Add("G0");
+  s.Add("G1");
+  s.Begin({{1, 1, 0}, {1, 0, 0}});
+  s.Tell(AllNodesJoined{});
+  EXPECT_EQ(s.Tell(NodeLost{NodeId(0)}), "");
+  EXPECT_EQ(s.State("G1"), TaskState::kReady);
+  EXPECT_EQ(s.Tell(NodeJoined{NodeId(0), {1, 1, 0}}), "start G1@0");
+  EXPECT_EQ(s.Tell(NodeLost{NodeId(0)}), "");
+  EXPECT_EQ(s.Tell(AllNodesJoined{}), "failed G0 (fits nowhere), failed G1 (fits nowhere), complete");
+}
+
+/// A has been lost on node 0 in attempt 1, and is there again in attempt 2.
+ToldScheduler SecondAttempt(Options options = {}) {
+  ToldScheduler s(options);
+  s.Add("A");
+  s.Add("B", {"A"});
+  s.Begin({{1, 0, 0}});
+  s.Started("A", 0);
+  EXPECT_EQ(s.Ended("A", 0, Lost{}), "start A@0");
+  EXPECT_EQ(s.scheduler().attempts(s["A"]), 2u);
+  return s;
+}
+
+TEST(Attempts, FailureOfAnOldOneIsNotThatOfTheNew) {
+  ToldScheduler s = SecondAttempt();
+  for (const Outcome& end :
+       {Outcome(kFailed), Outcome(Lost{}), Outcome(Cancelled{}), Outcome(Interrupted{})}) {
+    EXPECT_EQ(s.Tell(TaskEnded{s["A"], NodeId(0), end, Duration(1), 1}), "");
+    EXPECT_EQ(s.State("A"), TaskState::kSent);
+  }
+  EXPECT_EQ(s.scheduler().losses(s["A"]), 1u);
+  EXPECT_EQ(s.Tell(TaskEnded{s["A"], NodeId(0), kFailed, Duration(1), 2}),
+            "failed A, skipped B because A, complete");
+}
+
+TEST(Attempts, ResultOfAnOldOneCountsAndEndsTheNew) {
+  ToldScheduler s = SecondAttempt();
+  EXPECT_EQ(s.Tell(TaskEnded{s["A"], NodeId(0), Done{}, Duration(1), 1}), "cancel A@0, done A, start B@0");
+  EXPECT_EQ(std::get<CancelTask>(s.last()[0]).attempt, 2u);
+  EXPECT_EQ(s.Tell(TaskEnded{s["A"], NodeId(0), Cancelled{}, Duration(1), 2}), "");
+}
+
+TEST(Attempts, StartOfAnOldOneSaysNothingOfTheNew) {
+  ToldScheduler s = SecondAttempt();
+  EXPECT_EQ(s.Tell(TaskStarted{s["A"], NodeId(0), 1}), "");
+  EXPECT_EQ(s.State("A"), TaskState::kSent);
+  EXPECT_EQ(s.Tell(TaskStarted{s["A"], NodeId(0), 2}), "");
+  EXPECT_EQ(s.State("A"), TaskState::kRunning);
+}
+
+TEST(Attempts, ReturnOfAnOldOneDoesNotTakeTheNewBack) {
+  ToldScheduler s = SecondAttempt();
+  EXPECT_EQ(s.Tell(TaskReturned{s["A"], NodeId(0), 1}), "");
+  EXPECT_EQ(s.State("A"), TaskState::kSent);
+  EXPECT_EQ(s.Tell(TaskReturned{s["A"], NodeId(0), 2}), "start A@0");
+  EXPECT_EQ(std::get<StartTask>(s.last()[0]).attempt, 2u) << "it had not begun: the number is not used up";
+}
+
+TEST(Attempts, WithoutANumberThePresentOneIsMeant) {
+  ToldScheduler s = SecondAttempt();
+  EXPECT_EQ(s.Tell(TaskStarted{s["A"], NodeId(0)}), "");
+  EXPECT_EQ(s.State("A"), TaskState::kRunning);
+  EXPECT_EQ(s.Tell(TaskEnded{s["A"], NodeId(0), Lost{}}), "start A@0");
+  EXPECT_EQ(s.scheduler().losses(s["A"]), 2u);
+}
+
+TEST(Attempts, OneThatIsNewerThanTheLastIsEndedOnceTheTaskIsSettled) {
+  ToldScheduler s = SecondAttempt();
+  EXPECT_EQ(s.Tell(TaskEnded{s["A"], NodeId(0), Done{}, Duration(1), 2}), "done A, start B@0");
+  EXPECT_EQ(s.Tell(TaskStarted{s["A"], NodeId(0), 2}), "") << "late";
+  EXPECT_EQ(s.Tell(TaskStarted{s["A"], NodeId(0), 3}), "cancel A@0");
+}
+
+TEST(Attempts, NumbersGoOnAfterThoseOfEarlierRunsWhichCostNoRetry) {
+  ToldScheduler s({.retries = 1});
+  s.Add("A");
+  s.Add("B");
+  const auto open = TaskRestored::As::kOpen;
+  s.TellAll({s.Added(),
+             TaskRestored{.task = s["A"], .as = open, .attempts = 0, .losses = 0, .last_attempt = 4},
+             TaskRestored{.task = s["B"], .as = open, .attempts = 1, .losses = 0, .last_attempt = 4},
+             NodeJoined{NodeId(0), {2, 0, 0}}});
+  EXPECT_EQ(s.scheduler().attempts(s["A"]), 5u);
+  EXPECT_EQ(s.Tell(TaskEnded{s["B"], NodeId(0), kFailed, Duration(1), 5}), "failed B");
+  EXPECT_EQ(s.Tell(TaskEnded{s["A"], NodeId(0), kFailed, Duration(1), 5}), "start A@0");
+  EXPECT_EQ(std::get<StartTask>(s.last()[0]).attempt, 6u);
+  EXPECT_EQ(s.Tell(TaskEnded{s["A"], NodeId(0), kFailed, Duration(1), 6}), "failed A, complete");
+}
+
+TEST(Attempts, ActionsNameTheAttemptTheyAreAbout) {
+  ToldScheduler s = SecondAttempt({.policy = order::Policy::kFifo});
+  EXPECT_EQ(s.Tell(CancelRequested{s["A"]}), "cancel A@0");
+  EXPECT_EQ(std::get<CancelTask>(s.last()[0]).attempt, 2u);
 }
 
 TEST(Endings, GrowthAfterTheEnd) {

@@ -1,7 +1,6 @@
 // The paper's figure 5: chains A_i -> B_i, then C, on one node of two cores, equal times.
 
 #include <gtest/gtest.h>
-
 #include <string>
 #include <vector>
 
@@ -24,7 +23,8 @@ graph::Graph Figure5() {
 }
 
 /// "A1 A2 | A3 ...": a column is one time step, `-` an idle core.
-std::string Columns(const graph::Graph& graph, const std::vector<testing::VirtualTime::Start>& starts, uint32_t cores) {
+std::string Columns(const graph::Graph& graph, const std::vector<testing::VirtualTime::Start>& starts,
+                    uint32_t cores) {
   std::vector<std::vector<std::string>> steps;
   for (const auto& start : starts) {
     const auto step = static_cast<size_t>(start.time);
@@ -62,11 +62,15 @@ std::string StartsOf(order::Policy policy, std::vector<double> draws = {}) {
   return Columns(graph, run.starts(), 2);
 }
 
-TEST(Figure5, Fifo) { EXPECT_EQ(StartsOf(order::Policy::kFifo), "A1 A2 | A3 A4 | A5 B1 | B2 B3 | B4 B5 | C -"); }
+TEST(Figure5, Fifo) {
+  EXPECT_EQ(StartsOf(order::Policy::kFifo), "A1 A2 | A3 A4 | A5 B1 | B2 B3 | B4 B5 | C -");
+}
 TEST(Figure5, Lifo) {
   EXPECT_EQ(StartsOf(order::Policy::kLifo), "A5 A4 | B5 B4 | A3 A2 | B3 B2 | A1 - | B1 - | C -");
 }
-TEST(Figure5, Hrf) { EXPECT_EQ(StartsOf(order::Policy::kHrf), "A1 A2 | A3 A4 | A5 B1 | B2 B3 | B4 B5 | C -"); }
+TEST(Figure5, Hrf) {
+  EXPECT_EQ(StartsOf(order::Policy::kHrf), "A1 A2 | A3 A4 | A5 B1 | B2 B3 | B4 B5 | C -");
+}
 TEST(Figure5, LifoHrf) {
   EXPECT_EQ(StartsOf(order::Policy::kLifoHrf), "A5 A4 | B5 B4 | A3 A1 | A2 B3 | B1 B2 | C -");
 }

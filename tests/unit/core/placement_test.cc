@@ -1,7 +1,6 @@
 // Where tasks run: locality, steal, shapes, reservation, tasks of several nodes.
 
 #include <gtest/gtest.h>
-
 #include <string>
 
 #include "core/scheduler.h"
@@ -11,10 +10,12 @@
 namespace harrow::core {
 namespace {
 
-using testing::ToldScheduler;
 using order::Policy;
+using testing::ToldScheduler;
 
-std::string Number(const char* name, int i) { return name + std::to_string(i); }
+std::string Number(const char* name, int i) {
+  return name + std::to_string(i);
+}
 
 TEST(Placement, TaskFollowsItsInput) {
   ToldScheduler s({.policy = Policy::kFifo});
@@ -24,7 +25,8 @@ TEST(Placement, TaskFollowsItsInput) {
   }
   for (int i = 0; i < 2; ++i) s.Add(Number("B", i), {}, {Number("f", i)});
   EXPECT_EQ(s.Begin({{1, 0, 0}, {1, 0, 0}}), "start A0@0, start A1@1");
-  EXPECT_EQ(s.TellAll({TaskEnded{s["A1"], NodeId(1), Done{}, Duration(1)}, TaskEnded{s["A0"], NodeId(0), Done{}, Duration(1)}}),
+  EXPECT_EQ(s.TellAll({TaskEnded{s["A1"], NodeId(1), Done{}, Duration(1)},
+                       TaskEnded{s["A0"], NodeId(0), Done{}, Duration(1)}}),
             "done A1, done A0, start B1@1, start B0@0");
   const auto& start = std::get<StartTask>(s.last()[2]);
   EXPECT_EQ(start.local_bytes, 100);
@@ -104,8 +106,9 @@ TEST(Placement, ReplicasAreToldInLocalMode) {
   s.Add("A", {}, {}, {"f"});
   s.Add("B", {}, {"f"});
   s.Begin({{1, 0, 0}, {1, 0, 0}});
-  EXPECT_EQ(s.TellAll({TaskEnded{s["A"], NodeId(0), Done{}, Duration(1)}, FileStored{s.File("f"), NodeId(1), 10}}),
-            "done A, start B@1");
+  EXPECT_EQ(
+      s.TellAll({TaskEnded{s["A"], NodeId(0), Done{}, Duration(1)}, FileStored{s.File("f"), NodeId(1), 10}}),
+      "done A, start B@1");
 }
 
 TEST(Placement, SmallTasksPassALargeOneButNotForEver) {
@@ -117,7 +120,8 @@ TEST(Placement, SmallTasksPassALargeOneButNotForEver) {
   for (int i = 0; i < 6; ++i) s.Add(Number("S", i));
   EXPECT_EQ(s.Begin({{2, 0, 0}}), "start first@0, start S0@0") << "it does not fit, others do";
   EXPECT_EQ(s.Ended("first", 0), "done first, start S1@0");
-  EXPECT_EQ(s.Ended("S0", 0), "done S0") << "passed over by as many as the node has slots: now the slot is kept";
+  EXPECT_EQ(s.Ended("S0", 0), "done S0")
+      << "passed over by as many as the node has slots: now the slot is kept";
   EXPECT_EQ(s.Ended("S1", 0), "done S1, start large@0");
   EXPECT_EQ(s.Ended("large", 0), "done large, start S2@0, start S3@0");
 }
@@ -238,9 +242,55 @@ TEST(Placement, GangThatLosesANodeIsTriedAgain) {
   EXPECT_EQ(s.scheduler().losses(s["gang"]), 1u);
 }
 
-// Table 3 (b): with lifo and no locality nearly every B reads what an A of its own node wrote, as an end is followed by
-// the same worker asking again. Also when results come in one batch, and with tasks so short that others would be sent
-// ahead.
+TEST(Placement, GangThatAsksForMoreNodesThanAreHereIsNotInTheWay) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  s.profile.shape.nodes = 3;
+  s.Add("three");
+  s.profile.shape.nodes = 2;
+  s.Add("two");
+  EXPECT_EQ(s.Begin({{1, 0, 0}, {1, 0, 0}}), "join two@1, start two@0");
+  EXPECT_EQ(s.Ended("two", 0), "done two");
+  EXPECT_EQ(s.Tell(NodeJoined{NodeId(2), {1, 0, 0}}), "join three@1, join three@2, start three@0");
+}
+
+TEST(Placement, GangIsGivenUpWhenANodeItNeedsIsClosed) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  s.Add("S");
+  s.profile.shape.nodes = 3;
+  s.Add("three");
+  s.profile.shape.nodes = 2;
+  s.Add("two");
+  EXPECT_EQ(s.Begin({{1, 0, 0}, {1, 0, 0}, {1, 0, 0}}), "start S@0");
+  EXPECT_EQ(s.Tell(NodeClosed{NodeId(2)}), "") << "S is in the way of both";
+  EXPECT_EQ(s.Ended("S", 0), "done S, join two@1, start two@0");
+  EXPECT_EQ(s.Ended("two", 0), "done two");
+  EXPECT_EQ(s.Tell(AllNodesJoined{}), "failed three (fits nowhere), complete");
+}
+
+TEST(Placement, GangKeepsItsNodesUntilAllAreIdle) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  for (int i = 0; i < 9; ++i) s.Add(Number("S", i));
+  s.profile.shape.nodes = 2;
+  s.profile.priority = 9;
+  s.Add("gang");
+  s.Begin({{2, 0, 0}, {1, 0, 0}});
+  uint32_t at_once = 0;
+  while (s.State("gang") == TaskState::kReady) {
+    for (int i = 0; i < 9; ++i) {
+      if (s.State(Number("S", i)) != TaskState::kSent) continue;
+      const std::string answer = s.Ended(Number("S", i), s.scheduler().node(s[Number("S", i)]).value);
+      at_once += answer.find("start S") != std::string::npos;
+      EXPECT_EQ(answer.find("start gang") != std::string::npos,
+                s.scheduler().counts().sent == 1 && s.State("gang") == TaskState::kSent);
+      break;
+    }
+  }
+  EXPECT_LE(at_once, 3u) << "as many cores as its nodes have, then they are kept for it";
+}
+
+// Table 3 (b): with lifo and no locality nearly every B reads what an A of its own node wrote, as an end is
+// followed by the same worker asking again. Also when results come in one batch, and with tasks so short that
+// others would be sent ahead.
 TEST(Placement, LifoKeepsChainsWhereTheyAre) {
   for (const bool instants : {false, true}) {
     for (const double latency : {0.0, 0.001}) {
@@ -266,7 +316,8 @@ TEST(Placement, LifoKeepsChainsWhereTheyAre) {
         int together = 0;
         for (int i = 0; i < 200; ++i) together += where[i] == where[200 + i];
         EXPECT_EQ(run.scheduler().counts().done, 400u);
-        EXPECT_GE(together, policy == Policy::kLifo ? 199 : 180) << "but where lifo+hrf ends in hrf; " << "latency " << latency;
+        EXPECT_GE(together, policy == Policy::kLifo ? 199 : 180) << "but where lifo+hrf ends in hrf; "
+                                                                 << "latency " << latency;
       }
     }
   }

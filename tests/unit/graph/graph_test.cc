@@ -1,9 +1,8 @@
 #include "graph/graph.h"
 
+#include <algorithm>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -16,8 +15,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 /// A task by name, the files it reads and makes, and what it comes after; its line is its number from 1.
-TaskId Add(Graph& graph, std::string_view name, std::vector<std::string> in = {}, std::vector<std::string> out = {},
-           std::vector<TaskId> after = {}) {
+TaskId Add(Graph& graph, std::string_view name, std::vector<std::string> in = {},
+           std::vector<std::string> out = {}, std::vector<TaskId> after = {}) {
   std::vector<FileId> ins, outs;
   for (const std::string& file : in) ins.push_back(graph.AddFile(file));
   for (const std::string& file : out) outs.push_back(graph.AddFile(file));
@@ -37,7 +36,9 @@ Graph Sourced() {
   return graph;
 }
 
-std::vector<TaskId> List(std::span<const TaskId> tasks) { return {tasks.begin(), tasks.end()}; }
+std::vector<TaskId> List(std::span<const TaskId> tasks) {
+  return {tasks.begin(), tasks.end()};
+}
 
 TEST(FileName, Normal) {
   std::string buffer;
@@ -112,7 +113,8 @@ TEST(Graph, TwoProducers) {
   Add(graph, "two", {}, {"./x"});
   const Status status = graph.Seal();
   EXPECT_EQ(status.code(), Code::kInvalid);
-  EXPECT_THAT(status.message(), HasSubstr("flow.toml:2:1: task 'two' makes 'x', which task 'one' (flow.toml:1:1)"));
+  EXPECT_THAT(status.message(),
+              HasSubstr("flow.toml:2:1: task 'two' makes 'x', which task 'one' (flow.toml:1:1)"));
 }
 
 TEST(Graph, DuplicateNames) {
@@ -121,7 +123,8 @@ TEST(Graph, DuplicateNames) {
   Add(graph, "other");
   Add(graph, "same");
   const Status status = graph.Seal();
-  EXPECT_THAT(status.message(), HasSubstr("flow.toml:3:1: a second task is named 'same'; the first is at flow.toml:1:1"));
+  EXPECT_THAT(status.message(),
+              HasSubstr("flow.toml:3:1: a second task is named 'same'; the first is at flow.toml:1:1"));
 }
 
 TEST(Graph, CycleWithItsPath) {
@@ -135,8 +138,10 @@ TEST(Graph, CycleWithItsPath) {
   graph.AddDependency(self, self);
   const Status status = graph.Seal();
   EXPECT_EQ(status.code(), Code::kInvalid);
-  EXPECT_THAT(status.message(), HasSubstr("flow.toml:2:1: tasks wait for each other in a cycle: b -> d -> c -> b;"));
-  EXPECT_THAT(status.message(), HasSubstr("flow.toml:6:1: tasks wait for each other in a cycle: self -> self;"));
+  EXPECT_THAT(status.message(),
+              HasSubstr("flow.toml:2:1: tasks wait for each other in a cycle: b -> d -> c -> b;"));
+  EXPECT_THAT(status.message(),
+              HasSubstr("flow.toml:6:1: tasks wait for each other in a cycle: self -> self;"));
 }
 
 TEST(Graph, NoMoreProblemsThanAskedFor) {
@@ -234,8 +239,10 @@ TEST(Graph, RandomGrowthEqualsBuildingAtOnce) {
       std::vector<std::string> in, out;
       std::vector<TaskId> after;
       for (uint32_t k = random.Below(4); k > 0 && n > 0; --k) {
-        if (random.Below(2) == 0) after.emplace_back(random.Below(n));
-        else in.push_back("f" + std::to_string(random.Below(n)));
+        if (random.Below(2) == 0)
+          after.emplace_back(random.Below(n));
+        else
+          in.push_back("f" + std::to_string(random.Below(n)));
       }
       if (random.Below(3) > 0) out.push_back("f" + std::to_string(n));
       const std::string name = "t" + std::to_string(n);

@@ -1,8 +1,7 @@
 #include "order/ready_queue.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
+#include <gtest/gtest.h>
 #include <map>
 #include <memory>
 #include <string>
@@ -160,9 +159,12 @@ TEST(ReadyQueue, RandomStepsAgreeWithLists) {
       in_each(task, [&](uint32_t q) {
         queues[q].Leave(records[task].card, ahead);
         auto& items = models[q].items;
-        const auto it = std::find_if(items.begin(), items.end(), [&](const auto& i) { return i.task.value == task; });
-        if (ahead) it->ahead = true;
-        else items.erase(it);
+        const auto it =
+            std::find_if(items.begin(), items.end(), [&](const auto& i) { return i.task.value == task; });
+        if (ahead)
+          it->ahead = true;
+        else
+          items.erase(it);
       });
     };
     std::vector<uint32_t> ahead;
@@ -203,7 +205,8 @@ TEST(ReadyQueue, RandomStepsAgreeWithLists) {
         if (returns) records[back].card.queued = true;
         in_each(back, [&](uint32_t q) {
           auto& items = models[q].items;
-          const auto it = std::find_if(items.begin(), items.end(), [&](const auto& i) { return i.task.value == back; });
+          const auto it =
+              std::find_if(items.begin(), items.end(), [&](const auto& i) { return i.task.value == back; });
           if (returns) {
             it->ahead = false;
             queues[q].PutBack(TaskId(back), records[back].card, cards);
@@ -219,7 +222,8 @@ TEST(ReadyQueue, RandomStepsAgreeWithLists) {
   }
 }
 
-/// The work of a queue must not grow with what lies in it: entries that no longer count are thrown away in time.
+/// The work of a queue must not grow with what lies in it: entries that no longer count are thrown away in
+/// time.
 TEST(ReadyQueue, TasksTakenElsewhereLeaveNoGarbage) {
   const auto order = MakeOrder(Policy::kLifo, nullptr, nullptr);
   LaneTable lanes;

@@ -1,6 +1,5 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
 #include <map>
 #include <set>
 #include <string>
@@ -77,7 +76,9 @@ TEST_F(CandidatesTest, InputsOnNoNodeGiveNone) {
   Input("A", 10, {});
   EXPECT_THAT(Find(), IsEmpty());
 }
-TEST_F(CandidatesTest, WithoutInputNone) { EXPECT_THAT(Find(), IsEmpty()); }
+TEST_F(CandidatesTest, WithoutInputNone) {
+  EXPECT_THAT(Find(), IsEmpty());
+}
 TEST_F(CandidatesTest, ClosedNodesDoNotCount) {
   Input("A", 100, {1});
   Input("B", 10, {2});

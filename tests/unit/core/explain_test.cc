@@ -1,0 +1,194 @@
+// What `harrow explain` says of a task in each state.
+
+#include <gtest/gtest.h>
+#include <string>
+
+#include "core/scheduler.h"
+#include "support/told_scheduler.h"
+
+namespace harrow::core {
+namespace {
+
+using order::Policy;
+using testing::ToldScheduler;
+
+std::string Says(ToldScheduler& s, std::string_view task) {
+  return s.scheduler().Explain(s[task]).text;
+}
+
+TEST(Explain, UnknownTask) {
+  ToldScheduler s;
+  EXPECT_EQ(s.scheduler().Explain(TaskId(7)).text, "It is not known to the scheduler yet.");
+}
+
+TEST(Explain, WaitsForWhatItNeeds) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  s.Add("A");
+  s.Add("B");
+  s.Add("C", {"A", "B"});
+  s.Begin({{2, 0, 0}});
+  EXPECT_EQ(Says(s, "C"), "It waits for 2 tasks that it needs.");
+  s.Ended("A", 0);
+  EXPECT_EQ(Says(s, "C"), "It waits for 1 task that it needs.");
+  EXPECT_EQ(s.scheduler().Explain(s["C"]).waits_for, std::vector<TaskId>{s["B"]});
+}
+
+TEST(Explain, ReadyInTheRemoteQueue) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  for (const char* name : {"A", "B", "C"}) s.Add(name);
+  s.Begin({});
+  EXPECT_EQ(Says(s, "A"), "It is ready; no node is there to run it.");
+  s.Tell(NodeJoined{NodeId(0), {1, 0, 0}});
+  EXPECT_EQ(Says(s, "B"),
+            "It is ready, in the remote queue (no node holds its input); none comes before it there.");
+  EXPECT_EQ(Says(s, "C"),
+            "It is ready, in the remote queue (no node holds its input); about 1 task comes first there.");
+  EXPECT_EQ(s.scheduler().Explain(s["C"]).ahead_in_queue, 1u);
+}
+
+TEST(Explain, ReadyWithoutLocality) {
+  ToldScheduler s({.policy = Policy::kLifo, .locality = false});
+  for (const char* name : {"A", "B", "C"}) s.Add(name);
+  s.Begin({{1, 0, 0}});
+  EXPECT_EQ(Says(s, "A"), "It is ready, in the one queue of all nodes; about 1 task comes first there.");
+}
+
+TEST(Explain, ReadyWhereItsInputLies) {
+  for (const bool steal : {true, false}) {
+    ToldScheduler s({.policy = Policy::kFifo, .steal = steal});
+    s.Add("A", {}, {}, {"f"});
+    s.Size("f", 100);
+    for (const char* name : {"B", "C", "D"}) s.Add(name, {}, {"f"});
+    s.Begin({{1, 0, 0}});
+    s.Ended("A", 0);
+    EXPECT_EQ(
+        Says(s, "D"),
+        std::string("It is ready, in the queue of the node with at least half of the largest share of its "
+                    "input; about 1 task comes first there.") +
+            (steal ? "" : " Stealing is off: no other node takes it."));
+    EXPECT_EQ(Says(s, "A"), "It ran; it was taken from the remote queue, as no node holds its input.");
+    EXPECT_EQ(Says(s, "B"),
+              "It was sent to its node; it was taken from that node's own queue, as most of its input lies "
+              "there. 100 B of 100 B of its input lie there.");
+    s.Started("B", 0);
+    EXPECT_TRUE(Says(s, "B").starts_with("It runs; ")) << Says(s, "B");
+  }
+}
+
+TEST(Explain, AsksForWhatIsNotHere) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  s.profile.shape.gpus = 2;
+  s.Add("G");
+  s.profile.shape = {};
+  s.profile.shape.nodes = 3;
+  s.Add("gang");
+  s.Begin({{4, 1, 0}, {4, 1, 0}});
+  EXPECT_EQ(Says(s, "G"), "It is ready, but asks for 1 core, 2 devices, which no node here has.");
+  EXPECT_EQ(Says(s, "gang"), "It is ready, but asks for 3 whole nodes of 1 core; 2 such nodes are here.");
+  s.Tell(AllNodesJoined{});
+  EXPECT_EQ(Says(s, "G"), "It failed: it asks for 1 core, 2 devices, which no node can give.");
+}
+
+TEST(Explain, RoomIsKeptForIt) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  s.Add("first");
+  s.profile.shape.cores = 2;
+  s.Add("large");
+  s.profile.shape = {};
+  for (const char* name : {"S0", "S1", "S2", "S3"}) s.Add(name);
+  s.Begin({{2, 0, 0}});
+  EXPECT_EQ(Says(s, "large"),
+            "It is ready, in the remote queue (no node holds its input); none comes before it there. "
+            "It asks for 2 cores.");
+  s.Ended("first", 0);
+  s.Ended("S0", 0);
+  EXPECT_EQ(Says(s, "large"),
+            "It is ready, in the remote queue (no node holds its input); none comes before it there. "
+            "It asks for 2 cores. A node keeps what gets free for tasks of its shape.");
+}
+
+TEST(Explain, TaskOfSeveralNodes) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  s.Add("S");
+  s.profile.shape.nodes = 2;
+  s.Add("gang");
+  s.Begin({{1, 0, 0}, {1, 0, 0}});
+  EXPECT_EQ(Says(s, "gang"),
+            "It is ready, in the queue of tasks of several nodes; none comes before it there. It asks for 2 "
+            "whole nodes of 1 core. It waits for idle nodes.");
+  s.Ended("S", 0);
+  EXPECT_EQ(Says(s, "gang"), "It was sent to its node; enough nodes were idle, or had been kept for it.");
+}
+
+TEST(Explain, TimeLimitDoesNotFit) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  s.Add("A");
+  s.profile.time_limit = std::chrono::minutes(10);
+  s.Add("long");
+  s.Tell(EndTimeKnown{Time(std::chrono::minutes(5))});
+  s.Begin({{1, 0, 0}});
+  EXPECT_EQ(Says(s, "long"), "It is ready, but its time limit does not fit before the allocation ends.");
+  s.Ended("A", 0);
+  EXPECT_EQ(Says(s, "long"), "It was skipped: its time limit does not fit before the allocation ends.");
+}
+
+TEST(Explain, TriedAgain) {
+  ToldScheduler s({.policy = Policy::kFifo, .retries = 1, .max_losses = 3});
+  s.Add("A");
+  s.Add("B");
+  s.Begin({{1, 0, 0}});
+  s.Ended("A", 0, Failed{1, true});
+  EXPECT_EQ(Says(s, "A"),
+            "It is ready, in the remote queue (no node holds its input); none comes before it there. "
+            "It has been tried once already.");
+  s.Ended("B", 0, Lost{});
+  s.Ended("A", 0, Failed{1, true});
+  EXPECT_EQ(Says(s, "A"),
+            "It failed; it was taken from the remote queue, as no node holds its input. That was attempt 2.");
+  EXPECT_EQ(
+      Says(s, "B"),
+      "It was sent to its node; it was taken from the remote queue, as no node holds its input. This is "
+      "attempt 2. 1 was lost with the node.");
+}
+
+TEST(Explain, SentAheadAndAskedBack) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  for (const char* name : {"A", "B", "C", "D", "E"}) s.Add(name);
+  s.Begin({{1, 0, 0}});
+  s.Tell(RoundTripMeasured{NodeId(0), std::chrono::milliseconds(1)});
+  s.Ended("A", 0, Done{}, std::chrono::milliseconds(1));
+  EXPECT_TRUE(Says(s, "C").starts_with("It was sent ahead of a free slot to its node; ")) << Says(s, "C");
+  s.Tell(NodeClosed{NodeId(0)});
+  EXPECT_TRUE(Says(s, "C").ends_with(" It has been asked back.")) << Says(s, "C");
+}
+
+TEST(Explain, SettledWithoutHavingRun) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  s.Add("A");
+  s.Add("B", {"A"});
+  s.Add("C");
+  s.Add("D");
+  s.Begin({{1, 0, 0}});
+  s.Tell(CancelRequested{s["D"]});
+  EXPECT_EQ(Says(s, "D"), "It was cancelled.");
+  s.Ended("A", 0, Failed{1, false});
+  EXPECT_EQ(Says(s, "B"), "It was skipped: something it needs is not done.");
+  s.Tell(DrainRequested{});
+  s.Ended("C", 0, Interrupted{});
+  EXPECT_EQ(
+      Says(s, "C"),
+      "It was begun, and ended with the allocation or not tried again, as the run starts nothing more.");
+}
+
+TEST(Explain, OfEarlierRuns) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  s.Add("A");
+  s.Add("B");
+  s.TellAll({s.Added(), TaskRestored{s["A"], TaskRestored::As::kDone},
+             TaskRestored{s["B"], TaskRestored::As::kFailed}});
+  EXPECT_EQ(Says(s, "A"), "It was done before.");
+  EXPECT_EQ(Says(s, "B"), "It failed in an earlier run.");
+}
+
+}  // namespace
+}  // namespace harrow::core

@@ -7,6 +7,8 @@
 namespace harrow::formats {
 namespace {
 
+constexpr size_t kHead = 65536;  // an XML file's root element begins within it
+
 bool IsBlank(char c) {
   return c == ' ' || c == '\t' || c == '\r';
 }
@@ -56,6 +58,12 @@ std::string_view FormatName(Format format) {
       return "flow file";
     case Format::kWfFormat:
       return "WfFormat";
+    case Format::kStg:
+      return "standard task graph";
+    case Format::kDax:
+      return "DAX";
+    case Format::kDagTsv:
+      return "table of tasks";
   }
   return "?";
 }
@@ -90,13 +98,20 @@ Result<Format> Detect(std::string_view path, bool lines, std::string_view text) 
   const std::string_view first = FirstLine(text);
   if (path.ends_with(".toml")) return Format::kFlow;
   if (path.ends_with(".json")) return Format::kWfFormat;
+  if (path.ends_with(".stg")) return Format::kStg;
+  if (path.ends_with(".dag.tsv")) return Format::kDagTsv;
   if (first.empty()) {
     return no("is empty; write one command a line (FILE.txt), or [[task]] with name and command (FILE.toml)");
   }
   if (first.starts_with("{")) return Format::kWfFormat;
-  if (first.starts_with("<"))
-    return no(
-        "looks like XML, which is not read; a Pegasus DAX can be converted to WfFormat JSON by wfcommons");
+  if (first.starts_with("<")) {
+    const std::string_view head = text.substr(0, kHead);
+    for (const std::string_view root : {"<adag", ":adag"}) {
+      if (path.ends_with(".dax") || head.find(root) != std::string_view::npos) return Format::kDax;
+    }
+    return no("looks like XML, of which only a Pegasus DAX is read; it begins with <adag>");
+  }
+  if (first.starts_with("T\t") || first.starts_with("F\t")) return Format::kDagTsv;
   if (LooksLikeToml(first)) return Format::kFlow;
   if (path.ends_with(".sh") || path.ends_with(".bash") || path.ends_with(".slurm") ||
       path.ends_with(".sbatch")) {

@@ -197,6 +197,12 @@ struct FlowBuilder::Impl {
       }
     }
     const FileId file = graph->AddFile(name);
+    if (std::find(own.begin(), own.end(), file) != own.end()) {
+      problems->Add(text.place,
+                    StrCat("\"", Printable(name, 80),
+                           "\" is in the task's out as well; a second attempt would begin without it, so let the task "
+                           "make another file"));
+    }
     in->push_back(file);
     if (options.inputs_must_exist && !produced.contains(file)) needed.try_emplace(file, text.place);
   }

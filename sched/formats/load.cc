@@ -12,10 +12,22 @@
 #include "formats/flow_file.h"
 #include "formats/line_file.h"
 #include "formats/problems.h"
+#include "formats/recorded.h"
 #include "formats/wf_format.h"
 
 namespace harrow::formats {
 namespace {
+
+constexpr uint64_t kMostBytes = uint64_t{4} << 30;  // of a file; a device may go on for ever
+
+Status TooLarge(const std::string& what) {
+  return Status(Code::kInvalid, StrCat(what, " holds more than ", FormatBytes(kMostBytes)));
+}
+
+Result<std::string> ReadFile(os::FileSystem& fs, const std::string& path) {
+  Result<std::string> text = fs.Read(path, kMostBytes + 1);
+  return text.ok() && text->size() > kMostBytes ? TooLarge(path) : std::move(text);
+}
 
 Result<std::string> ReadStandardInput() {
   std::string text;
@@ -27,6 +39,7 @@ Result<std::string> ReadStandardInput() {
     if (n < 0) return Status(Code::kInvalid, StrCat("cannot read standard input: ", strerror(errno)));
     if (n == 0) break;
     size += static_cast<size_t>(n);
+    if (size > kMostBytes) return TooLarge("standard input");
   }
   text.resize(size);
   return text;
@@ -79,7 +92,7 @@ class Loader {
     const SourcePlace start{source->number, 1, 1};
     Result<std::string> text = input.text          ? Result<std::string>(*input.text)
                                : input.path == "-" ? ReadStandardInput()
-                                                   : fs_.Read(input.path);
+                                                   : ReadFile(fs_, input.path);
     if (!text) {
       problems_.Add(start, StrCat(Printable(text.status().message(), 1000),
                                   "; name a readable file, or - for standard input"));
@@ -130,6 +143,15 @@ class Loader {
         if (flow_->name.empty()) flow_->name = name;
         break;
       }
+      case Format::kStg:
+        ReadStg(source->number, source->content, options_, graph_, &problems_);
+        break;
+      case Format::kDax:
+        ReadDax(source->number, source->content, options_, graph_, &problems_);
+        break;
+      case Format::kDagTsv:
+        ReadDagTsv(source->number, source->content, options_, graph_, &problems_);
+        break;
     }
     std::string().swap(source->text);
     source->content = {};

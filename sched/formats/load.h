@@ -13,8 +13,8 @@
 
 namespace harrow::formats {
 
-enum class Format : uint8_t { kLines, kFlow, kWfFormat };
-std::string_view FormatName(Format format);  // "line file", "flow file", "WfFormat"
+enum class Format : uint8_t { kLines, kFlow, kWfFormat, kStg, kDax, kDagTsv };
+std::string_view FormatName(Format format);  // "line file", "flow file", "WfFormat", ...
 
 /// One file a user named.
 struct Input {
@@ -26,6 +26,7 @@ struct Input {
 struct LoadOptions {
   std::string directory;           // where relative paths and patterns start; empty: the current directory
   bool need_commands = false;      // to be run: a task without a command is a problem
+  bool one_core = false;           // recorded tasks take one core each, whatever the record says
   bool inputs_must_exist = false;  // a file that a flow file's task reads and no task makes has to be there
   uint64_t max_tasks = 10'000'000;
   size_t max_problems = 20;  // then reading stops

@@ -486,7 +486,8 @@ class WfReader {
     std::vector<FileId> in, out;
     size_t without_command = 0, without_command_at = 0;
     for (const WfTask& task : tasks_) {
-      const uint32_t cores = static_cast<uint32_t>(std::max(1.0, std::ceil(task.cores)));
+      const uint32_t cores =
+          options_.one_core ? 1 : static_cast<uint32_t>(std::max(1.0, std::ceil(task.cores)));
       auto [profile, added] = profiles.try_emplace(cores);
       if (added) {
         graph::Profile p;

@@ -1,0 +1,104 @@
+#include "formats/cluster_model.h"
+
+#include <gtest/gtest.h>
+
+namespace harrow::formats {
+namespace {
+
+TEST(ClusterModelTest, ReadsEveryKey) {
+  const Result<ClusterModel> model = ReadClusterModel("c.toml", R"(
+[cluster]
+name = "T"
+source = "by hand"
+[[node]]
+count = 2
+cores = 8
+memory = "32GiB"
+[[node]]
+cores = 4
+gpus = 1
+speed = 0.5
+page_cache = "1G"
+[storage]
+files = "shared"
+inputs = "random"
+read_local_disk = "70MiB/s"
+read_local_cache = "592MiB/s"
+read_remote_disk = "39MiB/s"
+read_remote_cache = "71MiB/s"
+write = "59MiB/s"
+server = "1GiB/s"
+share_disks = false
+write_back = "6GiB"
+[network]
+nic = "100MiB/s"
+hub = "200MiB/s"
+hub_loss = 0.1
+[dispatch]
+latency = "0.5ms"
+jitter = "20ms"
+rate = 1000
+overhead = "10ms"
+[failures]
+mtbf = "30d"
+repair = "10m"
+[[failure]]
+node = 2
+at = "90s"
+)");
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_EQ(model->node_count(), 3u);
+  EXPECT_EQ(model->slot_count(), 20u);
+  EXPECT_EQ(model->nodes[0].page_cache, uint64_t{32} << 30);
+  EXPECT_EQ(model->nodes[1].page_cache, uint64_t{1} << 30);
+  EXPECT_EQ(model->nodes[1].speed, 0.5);
+  EXPECT_EQ(model->storage, ClusterModel::Storage::kShared);
+  EXPECT_EQ(model->inputs, ClusterModel::Inputs::kRandom);
+  EXPECT_EQ(model->read_local_disk, 70.0 * (1 << 20));
+  EXPECT_EQ(model->server, 1.0 * (1 << 30));
+  EXPECT_FALSE(model->share_disks);
+  EXPECT_EQ(model->write_back, uint64_t{6} << 30);
+  EXPECT_EQ(model->overhead, 0.01);
+  EXPECT_EQ(model->hub_loss, 0.1);
+  EXPECT_DOUBLE_EQ(model->latency, 0.0005);
+  EXPECT_DOUBLE_EQ(model->jitter, 0.02);
+  EXPECT_EQ(model->mtbf, 30 * 86400.0);
+  EXPECT_EQ(model->repair, 600);
+  ASSERT_EQ(model->failures.size(), 1u);
+  EXPECT_EQ(model->failures[0].at, 90);
+}
+
+TEST(ClusterModelTest, RefusesWhatCannotBe) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"", "c.toml:1:1: there is no node; add [[node]]"},
+      {"[[node]]\ncores = 0\n", "c.toml:2:9: cores is no whole number from 1"},
+      {"[[node]]\ncount = 2\n", "c.toml:1:1: a node has cores"},
+      {"[[node]]\ncores = 1\nspeed = 0\n", "c.toml:3:9: speed is no number from"},
+      {"[[node]]\ncores = 1\nmemory = \"-1G\"\n", "c.toml:3:10: memory: "},
+      {"[[node]]\ncores = 1\nmemmory = \"1G\"\n", "c.toml:3:1: unknown key memmory; did you mean memory?"},
+      {"[[node]]\ncores = 1\n[storage]\nwrite = \"0MiB/s\"\n", "c.toml:4:9: write is no rate above 0; write write = \"70MiB/s\""},
+      {"[[node]]\ncores = 1\n[storage]\nwrite = \"59MiB\"\n", "c.toml:4:9: write is no rate"},
+      {"[[node]]\ncores = 1\n[storage]\nwrite = 59\n", "c.toml:4:9: write is no rate"},
+      {"[[node]]\ncores = 1\n[storage]\nfiles = \"disk\"\n", "c.toml:4:9: files cannot be disk; write one of \"nodes\", \"shared\""},
+      {"[[node]]\ncores = 1\n[storage]\nshare_disks = 1\n", "c.toml:4:15: share_disks is neither true nor false"},
+      {"[[node]]\ncores = 1\n[network]\nhub_loss = -1\n", "c.toml:4:12: hub_loss is no number from 0"},
+      {"[[node]]\ncores = 1\n[dispatch]\nrate = 0\n", "c.toml:4:8: rate is no number"},
+      {"[[node]]\ncores = 1\n[dispatch]\nlatency = \"-1s\"\n", "c.toml:4:11: latency is no length of time"},
+      {"[[node]]\ncores = 1\n[failures]\nmtbf = \"0s\"\n", "c.toml:4:8: mtbf is no length of time above 0"},
+      {"[[node]]\ncores = 1\n[[failure]]\nnode = 1\nat = \"1s\"\n", "c.toml:3:1: there is no node 1; nodes are 0 to 0"},
+      {"[[node]]\ncores = 1\n[[failure]]\nnode = 0\n", "c.toml:3:1: a failure has node and at"},
+      {"[[node]]\ncores = 1\n[disk]\n", "c.toml:3:2: unknown key disk"},
+      {"[[node]\ncores = 1\n", "c.toml:1:"},
+      {"node = 1\n", "c.toml:1:1: node is no list of tables; every node begins with [[node]]"},
+  };
+  for (const auto& [text, message] : cases) {
+    const Result<ClusterModel> model = ReadClusterModel("c.toml", text);
+    ASSERT_FALSE(model.ok()) << text;
+    EXPECT_EQ(model.status().code(), Code::kInvalid);
+    EXPECT_EQ(model.status().message().substr(0, std::string_view(message).size()), message) << text;
+    EXPECT_NE(model.status().message().find("; "), std::string::npos) << text;
+  }
+}
+
+}  // namespace
+}  // namespace harrow::formats

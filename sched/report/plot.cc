@@ -89,28 +89,15 @@ void AddInterval(double from, double to, double cores, std::vector<double>* whol
   (*whole)[last] -= cores;
 }
 
-std::vector<Series> MakeSeries(const RunView& run, const std::vector<size_t>& tasks, int64_t begin_ns,
-                               double span) {
+std::vector<Series> MakeSeries(const Plot& plot, double span) {
   std::vector<Series> all;
-  std::vector<std::vector<double>> whole;
-  std::unordered_map<std::string_view, size_t> index;
-  for (const size_t i : tasks) {
-    const auto [at, is_new] = index.try_emplace(run.task(i).kind, all.size());
-    if (is_new) {
-      all.push_back({.name = run.task(i).kind});
-      whole.emplace_back(kBins + 2, 0.0);
-    }
-    Series& series = all[at->second];
-    for (const size_t a : run.Attempts(i)) {
-      const journal::AttemptRecord& attempt = run.history().attempts[a];
-      const double length = Seconds(RunTime(attempt));
-      if (length <= 0) continue;
-      const double from = Seconds(Duration(attempt.start_ns - begin_ns));
-      const double cores = std::max<uint32_t>(run.task(i).cores, 1);
-      series.core_seconds += length * cores;
-      AddInterval(from / span * kBins, (from + length) / span * kBins, cores, &whole[at->second],
-                  &series.height);
-    }
+  for (const std::string& name : plot.series) all.push_back({.name = name});
+  std::vector<std::vector<double>> whole(all.size(), std::vector<double>(kBins + 2, 0.0));
+  for (const PlotInterval& each : plot.intervals) {
+    if (each.to <= each.from) continue;
+    Series& series = all[each.series];
+    series.core_seconds += (each.to - each.from) * each.cores;
+    AddInterval(each.from / span * kBins, each.to / span * kBins, each.cores, &whole[each.series], &series.height);
   }
   for (size_t s = 0; s < all.size(); ++s) {
     double open = 0;
@@ -146,14 +133,11 @@ std::string Label(double x, double y, const char* anchor, const std::string& tex
 
 }  // namespace
 
-std::string PlotSvg(const RunView& run, const std::vector<size_t>& tasks, const std::string& title) {
-  int64_t begin_ns = run.start_ns();
-  for (const journal::AttemptRecord& attempt : run.history().attempts) {
-    if (attempt.start_ns > 0) begin_ns = std::min(begin_ns, attempt.start_ns);
-  }
-  const double span = std::max(Seconds(Duration(run.end_ns() - begin_ns)), 1e-6);
-  std::vector<Series> series = MakeSeries(run, tasks, begin_ns, span);
-  double most = run.slots();
+std::string PlotSvg(const Plot& plot) {
+  const double span = std::max(plot.span, 1e-6);
+  const double slots = plot.slots;
+  std::vector<Series> series = MakeSeries(plot, span);
+  double most = slots;
   for (size_t bin = 0; bin < kBins; ++bin) {
     double sum = 0;
     for (const Series& s : series) sum += s.height[bin];
@@ -167,8 +151,8 @@ std::string PlotSvg(const RunView& run, const std::vector<size_t>& tasks, const 
       StrCat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", Number(kLeft + kWide + kLegend), " ",
              Number(kTop + kHigh + 60), "\" font-family=\"sans-serif\" font-size=\"12\">\n",
              "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n");
-  out += StrCat("<title>", XmlText(title), "</title>\n");
-  out += StrCat("<text x=\"", Number(kLeft), "\" y=\"24\" font-size=\"14\">", XmlText(title), "</text>\n");
+  out += StrCat("<title>", XmlText(plot.title), "</title>\n");
+  out += StrCat("<text x=\"", Number(kLeft), "\" y=\"24\" font-size=\"14\">", XmlText(plot.title), "</text>\n");
   const double step_y = TickStep(most, 6), step_x = TickStep(span, 8);
   for (double v = 0; v <= most; v += step_y) {
     out += Line(kLeft, y(v), kLeft + kWide, y(v), "stroke=\"#ddd\"");
@@ -199,10 +183,10 @@ std::string PlotSvg(const RunView& run, const std::vector<size_t>& tasks, const 
                   "\" width=\"12\" height=\"12\" fill=\"", colour, "\"/>\n");
     out += Label(kLeft + kWide + 34, row + 10, "start", XmlText(series[s].name));
   }
-  if (run.slots() > 0) {
-    out += Line(kLeft, y(run.slots()), kLeft + kWide, y(run.slots()),
+  if (slots > 0) {
+    out += Line(kLeft, y(slots), kLeft + kWide, y(slots),
                 "stroke=\"#444\" stroke-dasharray=\"5 4\"");
-    out += Label(kLeft + kWide - 4, y(run.slots()) - 4, "end", StrCat(run.slots(), " slots"));
+    out += Label(kLeft + kWide - 4, y(slots) - 4, "end", StrCat(slots, " slots"));
   }
   out += Line(kLeft, kTop + kHigh, kLeft + kWide, kTop + kHigh, "stroke=\"#444\"");
   out += Line(kLeft, kTop, kLeft, kTop + kHigh, "stroke=\"#444\"");
@@ -211,6 +195,29 @@ std::string PlotSvg(const RunView& run, const std::vector<size_t>& tasks, const 
                 "\" text-anchor=\"middle\" transform=\"rotate(-90 16 ", Number(kTop + kHigh / 2),
                 ")\">cores in use</text>\n");
   return out + "</svg>\n";
+}
+
+std::string PlotSvg(const RunView& run, const std::vector<size_t>& tasks, const std::string& title) {
+  int64_t begin_ns = run.start_ns();
+  for (const journal::AttemptRecord& attempt : run.history().attempts) {
+    if (attempt.start_ns > 0) begin_ns = std::min(begin_ns, attempt.start_ns);
+  }
+  Plot plot;
+  plot.title = title;
+  plot.span = Seconds(Duration(run.end_ns() - begin_ns));
+  plot.slots = run.slots();
+  std::unordered_map<std::string_view, size_t> index;
+  for (const size_t i : tasks) {
+    const auto [at, is_new] = index.try_emplace(run.task(i).kind, plot.series.size());
+    if (is_new) plot.series.emplace_back(run.task(i).kind);
+    for (const size_t a : run.Attempts(i)) {
+      const journal::AttemptRecord& attempt = run.history().attempts[a];
+      const double from = Seconds(Duration(attempt.start_ns - begin_ns));
+      const double cores = std::max<uint32_t>(run.task(i).cores, 1);
+      plot.intervals.push_back({from, from + Seconds(RunTime(attempt)), cores, at->second});
+    }
+  }
+  return PlotSvg(plot);
 }
 
 }  // namespace harrow::report

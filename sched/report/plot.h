@@ -1,14 +1,31 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include "report/run_view.h"
 
 namespace harrow::report {
 
-/// An SVG picture of the cores in use over the run's time, a stacked area a kind (the twelve with most core
-/// time, the rest as one), with the slots as a line: what figures 11 to 14 of the Pwrake paper show. A
-/// resumed run shows its sessions in calendar time.
+/// Cores in use from one time to another (seconds since the start), for one of the series.
+struct PlotInterval {
+  double from = 0, to = 0, cores = 1;
+  size_t series = 0;
+};
+struct Plot {
+  std::string title;
+  std::vector<std::string> series;  // kinds
+  std::vector<PlotInterval> intervals;
+  double span = 0;                  // seconds
+  double slots = 0;                 // drawn as a line; 0: not
+};
+
+/// An SVG picture of the cores in use over time, a stacked area a series (the twelve with most core time, the rest as
+/// one), with the slots as a line: what figures 11 to 14 of the Pwrake paper show.
+std::string PlotSvg(const Plot& plot);
+
+/// The same of a run's attempts by kind. A resumed run shows its sessions in calendar time.
 std::string PlotSvg(const RunView& run, const std::vector<size_t>& tasks, const std::string& title);
 
 }  // namespace harrow::report

@@ -78,6 +78,7 @@ std::string EndText(const journal::AttemptRecord& attempt) {
     case End::kExited:
       return StrCat("exit ", attempt.code);
     case End::kSignaled: {
+      if (!attempt.message.empty()) return attempt.message;  // why its agent killed it
       const char* name = sigabbrev_np(attempt.code);
       return name ? StrCat("signal ", attempt.code, " (SIG", name, ")") : StrCat("signal ", attempt.code);
     }
@@ -104,7 +105,9 @@ ProgressView FiguresOf(const journal::History& history) {
 ProgressView FiguresOf(const RunView& run) {
   const journal::History& history = run.history();
   ProgressView view;
-  view.total = history.tasks.size();
+  // The task table is written while the run goes on: when it ends early, parts of it are missing.
+  view.total =
+      std::max<uint64_t>(history.tasks.size(), static_cast<uint64_t>(run.NumberFact("tasks").value_or(0)));
   for (size_t i = 0; i < history.tasks.size(); ++i) {
     switch (run.fate(i)) {
       case journal::TaskFate::kOpen:
@@ -124,7 +127,8 @@ ProgressView FiguresOf(const RunView& run) {
     }
   }
   // Open tasks that the last session did not want (run --target, --stale).
-  view.total -= std::min<uint64_t>(view.open(), static_cast<uint64_t>(run.NumberFact("unwanted").value_or(0)));
+  view.total -=
+      std::min<uint64_t>(view.open(), static_cast<uint64_t>(run.NumberFact("unwanted").value_or(0)));
   view.attempts = history.attempts.size();
   for (const journal::AttemptRecord& attempt : history.attempts) {
     if (attempt.end == journal::End::kLost) ++view.losses;
@@ -157,8 +161,8 @@ std::vector<Failure> FirstFailures(const journal::History& history, output::Read
     Failure failure{
         run.TaskName(attempt.task), attempt.attempt, run.NodeName(attempt.node), EndText(attempt), "", false};
     if (reader && attempt.stderr_bytes > 0) {
-      auto tail = reader->Tail(attempt.output_file, attempt.output_offset, attempt.OutputTask(), attempt.attempt,
-                               output::Stream::kStderr, kTailBytes);
+      auto tail = reader->Tail(attempt.output_file, attempt.output_offset, attempt.OutputTask(),
+                               attempt.attempt, output::Stream::kStderr, kTailBytes);
       if (tail.ok()) {
         failure.cut = attempt.stderr_bytes > tail->size();
         failure.stderr_tail = LastLines(*std::move(tail), lines, &failure.cut);

@@ -1,8 +1,9 @@
 // The makespans that the scheduler's core reaches, for comparison with programs that share no code with it.
 //
-// Reads a table from standard input: "T seconds" for each task in order, "E parent child" for each edge, by number
-// from 0. Arguments: numbers of slots. Prints "SLOTS POLICY SECONDS" lines, seconds such that they read back exactly.
-// One node, a core a task, no files; results of one instant are handled as one, in ascending order of tasks.
+// Reads a table from standard input: "T seconds" for each task in order, "E parent child" for each edge, by
+// number from 0. Arguments: numbers of slots. Prints "SLOTS POLICY SECONDS" lines, seconds such that they
+// read back exactly. One node, a core a task, no files; results of one instant are handled as one, in
+// ascending order of tasks.
 
 #include <cstdio>
 #include <cstdlib>

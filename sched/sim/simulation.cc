@@ -1,0 +1,509 @@
+// The second driver of core::Scheduler. All that happens at one instant is told to it at once: files stored, then tasks
+// ended, in ascending order of tasks. Times are doubles that are only added, so that without I/O and latency a schedule
+// ends at exactly the time that any other program gets that adds the same numbers.
+//
+// A start goes from the server to its node: it waits for the starts before it (rate), is on its way for the latency
+// and jitter, and does not overtake on the way to one node. Agents begin what they have in that order, as slots get
+// free; what they report takes the latency. A begun task reads its inputs one after the other, runs, writes its outputs
+// one after the other.
+//
+// A node that fails takes its tasks and its page cache with it. Files on its disk stay readable from other nodes: the
+// scheduler forgets these replicas, so nothing is placed by them, but no producer runs again.
+
+#include "sim/simulation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <optional>
+#include <queue>
+#include <tuple>
+#include <utility>
+
+#include "base/prefetch.h"
+#include "order/draws.h"
+#include "sim/run_ends.h"
+#include "sim/storage.h"
+#include "sim/transfers.h"
+
+namespace harrow::sim {
+namespace {
+
+class Simulation {
+ public:
+  Simulation(const graph::Graph& graph, const std::vector<Work>& work, const Options& options)
+      : graph_(graph),
+        work_(work),
+        options_(options),
+        cluster_(options.cluster),
+        scheduler_(graph, options.core),
+        jitter_draws_(options.seed ^ 0x510E527FADE682D1ull),
+        failure_draws_(options.seed ^ 0x9B05688C2B3E6C1Full) {
+    if (options.io) storage_.emplace(graph, cluster_, &transfers_, options.seed);
+    for (const formats::ClusterModel::Nodes& group : cluster_.nodes) {
+      for (uint32_t i = 0; i < group.count; ++i) {
+        Node& node = nodes_.emplace_back();
+        node.capacity = group.capacity;
+        node.free = group.capacity.slots;
+        node.speed = group.speed;
+      }
+    }
+    outcome_.kinds.resize(graph.kind_count());
+    outcome_.attempts.reserve(graph.task_count());
+    live_.reserve(graph.task_count());
+  }
+
+  Outcome Run() {
+    JoinAll();
+    while (!outcome_.complete) {
+      const double next = std::min({run_ends_.empty() ? Transfers::kNever : run_ends_.top().time,
+                                    happenings_.empty() ? Transfers::kNever : happenings_.top().time, transfers_.Next()});
+      if (next == Transfers::kNever) break;
+      now_ = next;
+      while (!happenings_.empty() && happenings_.top().time == now_) {
+        const Happening what = happenings_.top();
+        happenings_.pop();
+        Take(what);
+      }
+      while (!run_ends_.empty() && run_ends_.top().time == now_) {
+        const uint32_t attempt = run_ends_.top().attempt;
+        run_ends_.Pop();
+        PrefetchSoon();
+        if (live_[attempt].stage == Stage::kRunning) RunEnded(attempt);
+      }
+      while (transfers_.Next() == now_) {
+        const uint32_t who = transfers_.Pop();
+        if (Storage::IsOwn(who)) {
+          storage_->OwnEnded(who, now_);
+        } else {
+          TransferEnded(who);
+        }
+      }
+      Tell();
+      transfers_.Settle(now_);
+    }
+    outcome_.counts = scheduler_.counts();
+    if (!options_.io) outcome_.bytes_moved = static_cast<double>(outcome_.counts.remote_bytes);
+    return std::move(outcome_);
+  }
+
+ private:
+  enum class Kind : uint8_t { kStartArrives, kTakeBackArrives, kStartReported, kEndReported, kReturnReported, kFails, kRepaired };
+  struct Happening {
+    double time;
+    uint32_t order;   // of what happens at one instant
+    Kind kind;
+    uint32_t a, b;
+    uint64_t number;
+    bool operator<(const Happening& o) const { return std::tie(o.time, o.order, o.number) < std::tie(time, order, number); }
+  };
+  enum class Stage : uint8_t { kOnItsWay, kWaiting, kReading, kRunning, kWriting, kOver };
+  /// What is known of an attempt beside its record.
+  struct Live {
+    uint32_t number;        // the scheduler's, from 1
+    uint32_t incarnation;   // of its node
+    uint32_t file = 0;      // the one being read or written
+    uint32_t transfer = UINT32_MAX;
+    double file_begin = 0;
+    Stage stage = Stage::kOnItsWay;
+    bool behind = false;    // the file being written goes to disk later
+  };
+  struct Node {
+    NodeCapacity capacity;
+    uint32_t free = 0;
+    uint32_t incarnation = 0;
+    bool up = true;
+    double speed = 1;
+    double last_arrival = 0;
+    double repair = 0;                // of the failure that is under way
+    std::deque<uint32_t> waiting;     // attempts, as they came
+    std::vector<uint32_t> here;       // that have begun
+  };
+
+  void At(double time, uint32_t order, Kind kind, uint32_t a, uint32_t b = 0) {
+    happenings_.push({time, order, kind, a, b, number_++});
+  }
+  bool Delayed() const { return cluster_.latency > 0; }
+
+  void JoinAll() {
+    for (uint32_t n = 0; n < nodes_.size(); ++n) {
+      others_.push_back(core::NodeJoined{NodeId(n), nodes_[n].capacity});
+      if (Delayed()) others_.push_back(core::RoundTripMeasured{NodeId(n), FromSeconds(2 * cluster_.latency + cluster_.jitter)});
+      DrawFailure(n);
+    }
+    for (const formats::ClusterModel::Failure& failure : cluster_.failures) {
+      if (failure.node < nodes_.size()) At(failure.at, 0, Kind::kFails, failure.node, AddRepair(failure.repair));
+    }
+    others_.push_back(core::TasksAdded{TaskId(0), static_cast<uint32_t>(graph_.task_count())});
+    if (storage_) {
+      for (const auto& [file, node] : storage_->inputs()) {
+        others_.push_back(core::FileStored{file, node, graph_.file_size(file)});
+      }
+    }
+    others_.push_back(core::AllNodesJoined{});
+    Tell();
+    transfers_.Settle(now_);
+  }
+
+  uint32_t AddRepair(double seconds) {
+    repairs_.push_back(seconds);
+    return static_cast<uint32_t>(repairs_.size() - 1);
+  }
+  double Exponential(order::SeededDraws* draws, double mean) { return -mean * std::log1p(-draws->Next()); }
+  void DrawFailure(uint32_t node) {
+    if (cluster_.mtbf > 0) At(now_ + Exponential(&failure_draws_, cluster_.mtbf), 0, Kind::kFails, node, AddRepair(cluster_.repair));
+  }
+
+  void Take(const Happening& what) {
+    switch (what.kind) {
+      case Kind::kStartArrives:
+        StartArrived(what.a);
+        break;
+      case Kind::kTakeBackArrives:
+        TakeBackArrived(TaskId(what.a), NodeId(what.b));
+        break;
+      case Kind::kStartReported:
+        if (Current(what.a)) others_.push_back(core::TaskStarted{Record(what.a).task, Record(what.a).node, live_[what.a].number});
+        break;
+      case Kind::kEndReported:
+        if (Current(what.a)) ReportEnd(what.a);
+        break;
+      case Kind::kReturnReported:
+        if (Current(what.a)) others_.push_back(core::TaskReturned{Record(what.a).task, Record(what.a).node, live_[what.a].number});
+        break;
+      case Kind::kFails:
+        NodeFails(what.a, repairs_[what.b]);
+        break;
+      case Kind::kRepaired:
+        NodeRepaired(what.a);
+        break;
+    }
+  }
+
+  Attempt& Record(uint32_t attempt) { return outcome_.attempts[attempt]; }
+  bool Current(uint32_t attempt) { return live_[attempt].incarnation == nodes_[Record(attempt).node.value].incarnation; }
+
+  /// Tells the scheduler what has happened, and does what it says; again while that makes something happen at once.
+  void Tell() {
+    while (!others_.empty() || !stored_.empty() || !ended_.empty()) {
+      std::vector<core::Event>& events = told_;
+      events.assign(others_.begin(), others_.end());
+      events.insert(events.end(), stored_.begin(), stored_.end());
+      std::sort(ended_.begin(), ended_.end(), [](const core::TaskEnded& a, const core::TaskEnded& b) { return a.task < b.task; });
+      events.insert(events.end(), ended_.begin(), ended_.end());
+      others_.clear();
+      stored_.clear();
+      ended_.clear();
+      actions_.clear();
+      scheduler_.HandleAll(Time(FromSeconds(now_)), events, &actions_);
+      for (const core::Action& action : actions_) std::visit([this](const auto& a) { Do(a); }, action);
+    }
+  }
+
+  void Do(const core::StartTask& start) {
+    const auto attempt = static_cast<uint32_t>(live_.size());
+    outcome_.attempts.push_back({start.task, start.node});
+    live_.push_back({start.attempt, nodes_[start.node.value].incarnation});
+    KindTotals& kind = KindOf(start.task);
+    kind.local_bytes += static_cast<uint64_t>(start.local_bytes);
+    kind.remote_bytes += static_cast<uint64_t>(start.remote_bytes);
+    double leaves = now_;
+    if (cluster_.rate > 0) {
+      leaves = std::max(now_, server_free_) + 1 / cluster_.rate;
+      server_free_ = leaves;
+    }
+    double arrives = leaves + cluster_.latency;
+    if (cluster_.jitter > 0) arrives += Exponential(&jitter_draws_, cluster_.jitter);
+    if (arrives == now_) {
+      StartArrived(attempt);
+      return;
+    }
+    double& last = nodes_[start.node.value].last_arrival;
+    last = std::max(last, arrives);
+    At(last, 1, Kind::kStartArrives, attempt);
+  }
+  void Do(const core::TakeBack& back) {
+    double& last = nodes_[back.node.value].last_arrival;
+    last = std::max(last, now_ + cluster_.latency);
+    At(last, 1, Kind::kTakeBackArrives, back.task.value, back.node.value);
+  }
+  void Do(const core::RunComplete&) { outcome_.complete = true; }
+  void Do(const core::CancelTask&) {}  // nobody asks for it here
+  void Do(const core::TaskSettled&) {}
+  void Do(const core::JoinGang&) {}    // the other nodes are kept free of anything else by the scheduler
+  void Do(const core::NodePutAside&) {}
+
+  KindTotals& KindOf(TaskId task) {
+    const KindId kind = graph_.kind(task);
+    if (!kind) {
+      if (outcome_.kinds.empty()) outcome_.kinds.resize(1);
+      return outcome_.kinds[0];
+    }
+    return outcome_.kinds[kind.value];
+  }
+
+  void StartArrived(uint32_t attempt) {
+    if (!Current(attempt)) return;  // the node has failed meanwhile
+    live_[attempt].stage = Stage::kWaiting;
+    const NodeId id = Record(attempt).node;
+    Node& node = nodes_[id.value];
+    const uint32_t cores = CoresOf(Record(attempt).task, node);
+    if (node.waiting.empty() && node.free >= cores) {
+      Begin(attempt, cores, &node);
+    } else {
+      node.waiting.push_back(attempt);
+      BeginWaiting(id);
+    }
+  }
+  void TakeBackArrived(TaskId task, NodeId node) {
+    std::deque<uint32_t>& waiting = nodes_[node.value].waiting;
+    const auto at = std::find_if(waiting.begin(), waiting.end(), [&](uint32_t a) { return Record(a).task == task; });
+    if (at == waiting.end()) return;
+    live_[*at].stage = Stage::kOver;
+    Record(*at).begin = Record(*at).end = now_;
+    At(now_ + cluster_.latency, 2, Kind::kReturnReported, *at);
+    waiting.erase(at);
+  }
+
+  uint32_t CoresOf(TaskId task, const Node& node) const {
+    const Shape& shape = graph_.profile(task).shape;
+    return shape.whole_node || shape.nodes > 1 ? node.capacity.slots : shape.cores;
+  }
+
+  void BeginWaiting(NodeId id) {
+    Node& node = nodes_[id.value];
+    while (!node.waiting.empty()) {
+      const uint32_t attempt = node.waiting.front();
+      const uint32_t cores = CoresOf(Record(attempt).task, node);
+      if (node.free < cores) return;
+      node.waiting.pop_front();
+      Begin(attempt, cores, &node);
+    }
+  }
+  void Begin(uint32_t attempt, uint32_t cores, Node* node) {
+    node->free -= cores;
+    if (may_fail_) node->here.push_back(attempt);
+    Record(attempt).begin = now_;
+    if (Delayed()) At(now_ + cluster_.latency, 2, Kind::kStartReported, attempt);
+    live_[attempt].stage = Stage::kReading;
+    ReadOn(attempt);
+  }
+  void PrefetchSoon() const {
+    if (run_ends_.empty()) return;
+    for (size_t i = 0; i < 5; ++i) {
+      const uint32_t attempt = run_ends_.soon(i).attempt;
+      Prefetch(&live_[attempt]);
+      Prefetch(&outcome_.attempts[attempt]);
+    }
+  }
+
+  /// Reads what is left to read, then runs.
+  void ReadOn(uint32_t attempt) {
+    Live& live = live_[attempt];
+    const Attempt& record = Record(attempt);
+    const auto inputs = graph_.inputs(record.task);
+    if (storage_ && !work_[record.task.value].left_out) {
+      for (; live.file < inputs.size(); ++live.file) {
+        const Storage::Access access = storage_->Read(inputs[live.file], record.node);
+        if (access.remote) outcome_.bytes_moved += access.bytes;
+        if (!access.at_once) {
+          Move(attempt, access);
+          return;
+        }
+        storage_->HasRead(inputs[live.file], record.node);
+      }
+    }
+    live.stage = Stage::kRunning;
+    const Work& work = work_[record.task.value];
+    const double seconds = work.left_out ? 0 : work.seconds / nodes_[record.node.value].speed + cluster_.overhead;
+    run_ends_.Push({now_ + seconds, record.task.value, attempt});
+  }
+  void RunEnded(uint32_t attempt) {
+    live_[attempt].stage = Stage::kWriting;
+    live_[attempt].file = 0;
+    WriteOn(attempt);
+  }
+  void WriteOn(uint32_t attempt) {
+    Live& live = live_[attempt];
+    const Attempt& record = Record(attempt);
+    if (storage_) {
+      const bool left_out = work_[record.task.value].left_out;
+      const auto outputs = graph_.outputs(record.task);
+      for (; live.file < outputs.size(); ++live.file) {
+        const Storage::Access access = storage_->Write(outputs[live.file], record.node);
+        if (!access.at_once && !left_out) {
+          Move(attempt, access);
+          return;
+        }
+        storage_->HasWritten(outputs[live.file], record.node, access.behind && !left_out, now_);
+      }
+    }
+    End(attempt);
+  }
+  void Move(uint32_t attempt, const Storage::Access& access) {
+    Live& live = live_[attempt];
+    live.file_begin = now_;
+    live.behind = access.behind;
+    live.transfer = transfers_.Begin(now_, attempt, access.bytes, access.most, {access.uses, access.use_count});
+  }
+  void TransferEnded(uint32_t attempt) {
+    Live& live = live_[attempt];
+    const Attempt& record = Record(attempt);
+    live.transfer = UINT32_MAX;
+    if (live.stage == Stage::kReading) {
+      outcome_.read_seconds += now_ - live.file_begin;
+      storage_->HasRead(graph_.inputs(record.task)[live.file++], record.node);
+      ReadOn(attempt);
+    } else {
+      outcome_.write_seconds += now_ - live.file_begin;
+      storage_->HasWritten(graph_.outputs(record.task)[live.file++], record.node, live.behind, now_);
+      WriteOn(attempt);
+    }
+  }
+
+  void End(uint32_t attempt) {
+    Over(attempt);
+    Attempt& record = Record(attempt);
+    Node& node = nodes_[record.node.value];
+    if (may_fail_) std::erase(node.here, attempt);
+    KindTotals& kind = KindOf(record.task);
+    ++kind.tasks;
+    kind.task_seconds += record.end - record.begin;
+    if (Delayed()) {
+      At(now_ + cluster_.latency, 2, Kind::kEndReported, attempt);
+    } else {
+      ReportEnd(attempt);
+    }
+    if (!node.waiting.empty()) BeginWaiting(record.node);
+  }
+  /// It has ended, whichever way; its cores are free.
+  void Over(uint32_t attempt) {
+    live_[attempt].stage = Stage::kOver;
+    Attempt& record = Record(attempt);
+    record.end = now_;
+    outcome_.makespan = std::max(outcome_.makespan, now_);
+    Node& node = nodes_[record.node.value];
+    const uint32_t cores = CoresOf(record.task, node);
+    node.free += cores;
+    const uint32_t on_nodes = std::max(1u, graph_.profile(record.task).shape.nodes);
+    outcome_.core_seconds += (record.end - record.begin) * cores * on_nodes;
+  }
+  void ReportEnd(uint32_t attempt) {
+    const Attempt& record = Record(attempt);
+    if (storage_ && cluster_.storage == formats::ClusterModel::Storage::kNodes) {
+      for (FileId file : graph_.outputs(record.task)) {
+        stored_.push_back(core::FileStored{file, record.node, graph_.file_size(file)});
+      }
+    }
+    ended_.push_back(core::TaskEnded{record.task, record.node, core::Done{}, FromSeconds(record.end - record.begin), live_[attempt].number});
+  }
+
+  void NodeFails(uint32_t id, double repair) {
+    Node& node = nodes_[id];
+    if (!node.up) return;
+    ++outcome_.node_losses;
+    node.up = false;
+    ++node.incarnation;
+    for (uint32_t attempt : node.here) {
+      if (live_[attempt].transfer != UINT32_MAX) transfers_.Cancel(live_[attempt].transfer);
+      Over(attempt);
+      Record(attempt).lost = true;
+      outcome_.lost_seconds += Record(attempt).end - Record(attempt).begin;
+    }
+    for (uint32_t attempt : node.waiting) {
+      live_[attempt].stage = Stage::kOver;
+      Record(attempt).begin = Record(attempt).end = now_;
+    }
+    node.here.clear();
+    node.waiting.clear();
+    if (storage_) storage_->NodeLost(NodeId(id));
+    others_.push_back(core::NodeLost{NodeId(id)});
+    if (repair > 0) {
+      At(now_ + repair, 0, Kind::kRepaired, id);
+      ++expected_;
+    }
+    const bool any = expected_ > 0 || std::any_of(nodes_.begin(), nodes_.end(), [](const Node& n) { return n.up; });
+    if (!any) {
+      others_.push_back(core::DrainRequested{});
+    } else if (expected_ == 0) {
+      others_.push_back(core::AllNodesJoined{});
+    }
+  }
+  void NodeRepaired(uint32_t id) {
+    Node& node = nodes_[id];
+    --expected_;
+    node.up = true;
+    node.free = node.capacity.slots;
+    others_.push_back(core::NodeJoined{NodeId(id), node.capacity});
+    if (Delayed()) others_.push_back(core::RoundTripMeasured{NodeId(id), FromSeconds(2 * cluster_.latency + cluster_.jitter)});
+    DrawFailure(id);
+  }
+
+  const graph::Graph& graph_;
+  const std::vector<Work>& work_;
+  const Options& options_;
+  const formats::ClusterModel& cluster_;
+  core::Scheduler scheduler_;
+  order::SeededDraws jitter_draws_, failure_draws_;
+  Transfers transfers_;
+  std::optional<Storage> storage_;
+  std::vector<Node> nodes_;
+  std::vector<Live> live_;  // by attempt, as outcome_.attempts
+  std::vector<double> repairs_;
+  uint32_t expected_ = 0;   // nodes that will be back
+  RunEnds run_ends_;
+  std::priority_queue<Happening> happenings_;  // all else
+  const bool may_fail_ = cluster_.mtbf > 0 || !cluster_.failures.empty();
+  uint64_t number_ = 0;
+  double now_ = 0;
+  double server_free_ = 0;
+  std::vector<core::Event> others_, told_;
+  std::vector<core::FileStored> stored_;
+  std::vector<core::TaskEnded> ended_;
+  std::vector<core::Action> actions_;
+  Outcome outcome_;
+};
+
+}  // namespace
+
+Outcome Simulate(const graph::Graph& graph, const std::vector<Work>& work, const Options& options) {
+  Options own = options;
+  own.core.shared_files = !options.io || options.cluster.storage == formats::ClusterModel::Storage::kShared;
+  return Simulation(graph, work, own).Run();
+}
+
+Bounds FindBounds(const graph::Graph& graph, const std::vector<Work>& work, const formats::ClusterModel& cluster) {
+  Bounds bounds;
+  double speed = 0, power = 0;  // of the fastest node; cores times speed
+  for (const formats::ClusterModel::Nodes& group : cluster.nodes) {
+    speed = std::max(speed, group.speed);
+    power += group.speed * group.capacity.slots * group.count;
+  }
+  std::vector<double> until(graph.task_count(), 0);
+  std::vector<uint32_t> waits(graph.task_count());
+  std::vector<TaskId> ready;
+  for (uint32_t n = 0; n < graph.task_count(); ++n) {
+    waits[n] = static_cast<uint32_t>(graph.predecessors(TaskId(n)).size());
+    if (waits[n] == 0) ready.push_back(TaskId(n));
+  }
+  while (!ready.empty()) {
+    const TaskId id = ready.back();
+    ready.pop_back();
+    const Work& w = work[id.value];
+    const Shape& shape = graph.profile(id).shape;
+    const double seconds = w.left_out ? 0 : w.seconds;
+    until[id.value] += seconds;
+    bounds.work += seconds * std::max(1u, shape.cores) * std::max(1u, shape.nodes);
+    bounds.critical_path = std::max(bounds.critical_path, until[id.value]);
+    for (TaskId after : graph.successors(id)) {
+      until[after.value] = std::max(until[after.value], until[id.value]);
+      if (--waits[after.value] == 0) ready.push_back(after);
+    }
+  }
+  const auto slots = static_cast<double>(cluster.slot_count());
+  bounds.lower = std::max(bounds.critical_path / speed, bounds.work / power);
+  bounds.graham = bounds.work / slots + (1 - 1 / slots) * bounds.critical_path;
+  return bounds;
+}
+
+}  // namespace harrow::sim

@@ -1,0 +1,170 @@
+#include "sim/summary.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/text.h"
+#include "order/order.h"
+#include "report/json.h"
+#include "report/plot.h"
+
+namespace harrow::sim {
+namespace {
+
+std::string Fixed(double value, int decimals) {
+  std::string text;
+  report::AppendFixed(&text, value, decimals);
+  return text;
+}
+
+std::string Percent(double share) { return StrCat(Fixed(share * 100, 1), " %"); }
+
+double LocalShare(const Outcome& outcome) {
+  const double all = static_cast<double>(outcome.counts.local_bytes) + static_cast<double>(outcome.counts.remote_bytes);
+  return all > 0 ? static_cast<double>(outcome.counts.local_bytes) / all : 0;
+}
+
+std::string Manner(const core::Options& options) {
+  return StrCat(order::PolicyName(options.policy), options.locality ? "" : ", no locality", options.steal ? "" : ", no steal");
+}
+
+void WriteKinds(const graph::Graph& graph, const Outcome& outcome, report::JsonWriter* json) {
+  json->Key("kinds").BeginArray();
+  for (uint32_t k = 0; k < outcome.kinds.size() && k < graph.kind_count(); ++k) {
+    const KindTotals& kind = outcome.kinds[k];
+    if (kind.tasks == 0) continue;
+    json->BeginObject().Member("kind", graph.kind_name(KindId(k))).MemberUint("tasks", kind.tasks);
+    json->MemberFixed("task_s", kind.task_seconds, 6);
+    json->Key("input_bytes").BeginObject().MemberUint("local", kind.local_bytes).MemberUint("remote", kind.remote_bytes).EndObject();
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+void WriteOutcome(const graph::Graph& graph, const Options& options, const Outcome& outcome, report::JsonWriter* json) {
+  const core::Counts& counts = outcome.counts;
+  json->Member("order", order::PolicyName(options.core.policy)).Key("locality").Bool(options.core.locality);
+  json->Key("steal").Bool(options.core.steal).MemberUint("seed", options.seed);
+  json->Member("io", options.io ? "model" : "none");
+  json->Key("tasks").BeginObject().MemberUint("total", counts.total).MemberUint("done", counts.done);
+  json->MemberUint("failed", counts.failed).MemberUint("skipped", counts.skipped + counts.cancelled);
+  json->MemberUint("running", counts.total - counts.done - counts.failed - counts.skipped - counts.cancelled).EndObject();
+  json->MemberFixed("makespan_s", outcome.makespan, 9).MemberFixed("core_utilisation", Utilisation(outcome, options.cluster), 6);
+  json->MemberUint("attempts", counts.attempts).MemberUint("losses", counts.losses).MemberUint("stolen", counts.stolen);
+  json->MemberUint("node_losses", outcome.node_losses);
+  json->Key("input_bytes").BeginObject().MemberUint("local", counts.local_bytes).MemberUint("remote", counts.remote_bytes).EndObject();
+  json->MemberFixed("bytes_moved", outcome.bytes_moved, 0).MemberFixed("core_s", outcome.core_seconds, 6);
+  json->MemberFixed("lost_s", outcome.lost_seconds, 6).MemberFixed("read_s", outcome.read_seconds, 6);
+  json->MemberFixed("write_s", outcome.write_seconds, 6);
+  WriteKinds(graph, outcome, json);
+}
+
+void WriteHead(const Title& title, const Options& options, const Bounds& bounds, report::JsonWriter* json) {
+  json->BeginObject().MemberUint("version", 1).Member("flow", title.flow).Member("cluster", title.cluster);
+  json->MemberUint("nodes", options.cluster.node_count()).MemberUint("slots", options.cluster.slot_count());
+  json->MemberFixed("critical_path_s", bounds.critical_path, 9).MemberFixed("work_core_s", bounds.work, 9);
+  json->MemberFixed("lower_bound_s", bounds.lower, 9);
+}
+
+std::string Where(const Options& options, const Title& title) {
+  const uint64_t slots = options.cluster.slot_count();
+  return StrCat(title.cluster, ": ", options.cluster.node_count(), " node", options.cluster.node_count() == 1 ? "" : "s",
+                ", ", slots, " slot", slots == 1 ? "" : "s", options.io ? ", with I/O" : ", without I/O");
+}
+
+}  // namespace
+
+double Utilisation(const Outcome& outcome, const formats::ClusterModel& cluster) {
+  const double room = outcome.makespan * static_cast<double>(cluster.slot_count());
+  return room > 0 ? outcome.core_seconds / room : 0;
+}
+
+std::string Json(const Title& title, const graph::Graph& graph, const Options& options, const Outcome& outcome,
+                 const Bounds& bounds) {
+  std::string out;
+  report::JsonWriter json(&out);
+  WriteHead(title, options, bounds, &json);
+  WriteOutcome(graph, options, outcome, &json);
+  json.EndObject();
+  return out + "\n";
+}
+
+std::string Text(const Title& title, const graph::Graph&, const Options& options, const Outcome& outcome,
+                 const Bounds& bounds) {
+  const core::Counts& counts = outcome.counts;
+  std::string out = StrCat(Printable(title.flow), " on ", Printable(Where(options, title)), "; ", Manner(options.core), "\n");
+  const auto row = [&](std::string_view name, const std::string& value) {
+    std::string line(name);
+    line.append(line.size() < 18 ? 18 - line.size() : 1, ' ');
+    out += line + value + "\n";
+  };
+  row("tasks", StrCat(counts.done, " done", counts.failed > 0 ? StrCat(", ", counts.failed, " failed") : "",
+                      counts.skipped > 0 ? StrCat(", ", counts.skipped, " skipped") : "", ", ", counts.attempts, " attempts"));
+  const double over = bounds.lower > 0 ? outcome.makespan / bounds.lower : 0;
+  row("makespan", StrCat(Fixed(outcome.makespan, 3), " s", over > 0 ? StrCat(", ", Fixed(over, 3), " times the lower bound ", Fixed(bounds.lower, 3), " s") : ""));
+  row("core utilisation", Percent(Utilisation(outcome, options.cluster)));
+  if (counts.local_bytes + counts.remote_bytes > 0) {
+    row("local input", StrCat(Percent(LocalShare(outcome)), ", ", FormatBytes(static_cast<uint64_t>(outcome.bytes_moved)), options.io ? " moved" : " to be moved"));
+  }
+  if (counts.stolen > 0) row("stolen", StrCat(counts.stolen));
+  if (options.io) row("in I/O", StrCat(Percent(outcome.core_seconds > 0 ? (outcome.read_seconds + outcome.write_seconds) / outcome.core_seconds : 0), " of the tasks' time"));
+  if (outcome.node_losses > 0) row("nodes lost", StrCat(outcome.node_losses, ", with ", Fixed(outcome.lost_seconds, 3), " s of tasks"));
+  return out;
+}
+
+std::string CompareText(const Title& title, const std::vector<Compared>& rows, const Bounds& bounds) {
+  const Options& first = rows.front().options;
+  double best = rows.front().outcome.makespan;
+  for (const Compared& row : rows) best = std::min(best, row.outcome.makespan);
+  std::string out = StrCat(Printable(title.flow), " on ", Printable(Where(first, title)), "; lower bound ", Fixed(bounds.lower, 3),
+                           " s (critical path ", Fixed(bounds.critical_path, 3), " s, ", Fixed(bounds.work, 3), " core seconds)\n");
+  char line[160];
+  std::snprintf(line, sizeof line, "%-10s %14s %9s %12s %8s %12s\n", "order", "makespan s", "/ bound", "utilisation", "local", "moved");
+  out += line;
+  for (const Compared& row : rows) {
+    const Outcome& outcome = row.outcome;
+    std::snprintf(line, sizeof line, "%-10s %14s %9s %12s %8s %12s%s\n", std::string(order::PolicyName(row.options.core.policy)).c_str(),
+                  Fixed(outcome.makespan, 3).c_str(), bounds.lower > 0 ? Fixed(outcome.makespan / bounds.lower, 3).c_str() : "",
+                  Percent(Utilisation(outcome, row.options.cluster)).c_str(), Percent(LocalShare(outcome)).c_str(),
+                  FormatBytes(static_cast<uint64_t>(outcome.bytes_moved)).c_str(), outcome.makespan == best ? "  *" : "");
+    out += line;
+  }
+  return out;
+}
+
+std::string CompareJson(const Title& title, const graph::Graph& graph, const std::vector<Compared>& rows,
+                        const Bounds& bounds) {
+  std::string out;
+  report::JsonWriter json(&out);
+  WriteHead(title, rows.front().options, bounds, &json);
+  json.Key("runs").BeginArray();
+  for (const Compared& row : rows) {
+    json.BeginObject();
+    WriteOutcome(graph, row.options, row.outcome, &json);
+    json.EndObject();
+  }
+  json.EndArray().EndObject();
+  return out + "\n";
+}
+
+std::string PlotSvg(const Title& title, const graph::Graph& graph, const Options& options, const Outcome& outcome) {
+  report::Plot plot;
+  plot.title = StrCat(title.flow, " on ", Where(options, title), "; ", Manner(options.core));
+  plot.span = outcome.makespan;
+  plot.slots = static_cast<double>(options.cluster.slot_count());
+  std::vector<size_t> series(graph.kind_count() + 1, SIZE_MAX);
+  for (const Attempt& attempt : outcome.attempts) {
+    if (attempt.end <= attempt.begin) continue;
+    const KindId kind = graph.kind(attempt.task);
+    size_t& at = series[kind ? kind.value : graph.kind_count()];
+    if (at == SIZE_MAX) {
+      at = plot.series.size();
+      plot.series.emplace_back(kind ? graph.kind_name(kind) : "tasks");
+    }
+    const Shape& shape = graph.profile(attempt.task).shape;
+    plot.intervals.push_back({attempt.begin, attempt.end, static_cast<double>(std::max(1u, shape.cores)) * std::max(1u, shape.nodes), at});
+  }
+  return report::PlotSvg(plot);
+}
+
+}  // namespace harrow::sim

@@ -1,0 +1,178 @@
+#include "sim/simulation.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/text.h"
+#include "sim/summary.h"
+#include "support/loaded_flow.h"
+
+namespace harrow::sim {
+namespace {
+
+using test::LoadedFlow;
+
+/// A flow of tables of tasks, and what Simulate() needs.
+struct Case {
+  LoadedFlow flow;
+  std::vector<Work> work;
+  Options options;
+
+  explicit Case(const std::string& table, uint32_t nodes = 1, uint32_t cores = 1) : flow("x.dag.tsv", table) {
+    EXPECT_TRUE(flow.status.ok()) << flow.status.message();
+    for (uint32_t n = 0; n < flow.graph.task_count(); ++n) {
+      work.push_back({Seconds(flow.graph.recorded_run_time(TaskId(n)).value_or(Duration(0)))});
+    }
+    options.cluster.nodes.push_back({.count = nodes, .capacity = {cores, 0, 0}, .page_cache = 0, .speed = 1, .line = 0});
+  }
+  Outcome Run() { return Simulate(flow.graph, work, options); }
+  /// Names in the order of starts, "|" where time goes on.
+  std::string Starts(const Outcome& outcome) const {
+    std::string text;
+    double time = 0;
+    for (const Attempt& attempt : outcome.attempts) {
+      if (attempt.begin > time) text += "| ";
+      time = attempt.begin;
+      text += flow.graph.TaskName(attempt.task) + " ";
+    }
+    return text;
+  }
+};
+
+std::string FigureFive() {
+  std::string table;
+  for (int i = 1; i <= 5; ++i) table += StrCat("T\tA", i, "\tA\t1\nO\tA", i, "\ta", i, "\n");
+  for (int i = 1; i <= 5; ++i) table += StrCat("T\tB", i, "\tB\t1\nI\tB", i, "\ta", i, "\nO\tB", i, "\tb", i, "\n");
+  table += "T\tC\tC\t1\n";
+  for (int i = 1; i <= 5; ++i) table += StrCat("I\tC\tb", i, "\n");
+  return table;
+}
+
+TEST(SimulationTest, TheOrdersOfThePapersFigureFive) {
+  Case c(FigureFive(), 1, 2);
+  c.options.core.locality = false;  // one queue
+  c.options.core.policy = order::Policy::kFifo;
+  EXPECT_EQ(c.Starts(c.Run()), "A1 A2 | A3 A4 | A5 B1 | B2 B3 | B4 B5 | C ");
+  c.options.core.policy = order::Policy::kHrf;
+  const Outcome outcome = c.Run();
+  EXPECT_EQ(c.Starts(outcome), "A1 A2 | A3 A4 | A5 B1 | B2 B3 | B4 B5 | C ");
+  EXPECT_EQ(outcome.makespan, 6);
+  EXPECT_TRUE(outcome.complete);
+  const Bounds bounds = FindBounds(c.flow.graph, c.work, c.options.cluster);
+  EXPECT_EQ(bounds.critical_path, 3);
+  EXPECT_EQ(bounds.work, 11);
+  EXPECT_EQ(bounds.lower, 5.5);
+  EXPECT_EQ(bounds.graham, 5.5 + 1.5);
+}
+
+TEST(SimulationTest, ReadingAndWritingTakeTheirRates) {
+  Case c("T\ta\tk\t2\nI\ta\tin\nO\ta\tmid\nT\tb\tk\t3\nI\tb\tmid\nO\tb\tout\nF\tin\t700\nF\tmid\t590\nF\tout\t59\n");
+  c.options.io = true;
+  c.options.cluster.nodes[0].page_cache = 1000;
+  c.options.cluster.read_local_disk = 70;
+  c.options.cluster.read_local_cache = 590;
+  c.options.cluster.write = 59;
+  // Read 700 from disk, run, write 590; read that from the cache, run, write 59.
+  EXPECT_DOUBLE_EQ(c.Run().makespan, 10 + 2 + 10 + 1 + 3 + 1);
+  c.options.cluster.nodes[0].page_cache = 500;
+  EXPECT_NEAR(c.Run().makespan, 10 + 2 + 10 + 590.0 / 70 + 3 + 1, 1e-9);
+}
+
+TEST(SimulationTest, RemoteFilesAreReadFromTheNodeThatWroteThem) {
+  Case c("T\ta\tk\t0\nO\ta\tf\nT\tb\tk\t0\nI\tb\tf\nT\tc\tk\t0\nI\tc\tf\nF\tf\t590\n", 2, 1);
+  c.options.io = true;
+  c.options.cluster.read_local_disk = 59;
+  c.options.cluster.read_remote_disk = 29.5;
+  c.options.cluster.write = 59;
+  const Outcome outcome = c.Run();
+  // a writes in 10 s; one of b and c reads at home, in 10 s, the other is stolen and takes 20 s; the disk gives both
+  // together 59 a second, so each has what it wants (29.5) or half.
+  EXPECT_EQ(outcome.counts.local_bytes, 590u);
+  EXPECT_EQ(outcome.counts.remote_bytes, 590u);
+  EXPECT_EQ(outcome.bytes_moved, 590);
+  EXPECT_DOUBLE_EQ(outcome.makespan, 10 + 20);
+}
+
+TEST(SimulationTest, WritesGoToDiskBehindTheTasksBack) {
+  // Two tasks, one after the other, write 100 bytes each; a third reads a file of 100 from disk.
+  Case c("T\ta\tk\t0\nO\ta\tf\nT\tb\tk\t0\nO\tb\tg\nE\ta\tb\nT\tc\tk\t0\nI\tc\tin\nE\tb\tc\nF\tf\t100\nF\tg\t100\nF\tin\t100\n");
+  c.options.io = true;
+  c.options.cluster.read_local_disk = c.options.cluster.write = 10;
+  c.options.cluster.write_back = 150;
+  // a: 10 s. b begins while f goes to disk; f and g are more than may wait: they share the disk, 20 s. c reads alone.
+  EXPECT_DOUBLE_EQ(c.Run().makespan, 10 + 20 + 10);
+  c.options.cluster.write_back = 250;
+  // b: 10 s more, f is on disk then; c shares the disk with g: 20 s.
+  EXPECT_DOUBLE_EQ(c.Run().makespan, 10 + 10 + 20);
+}
+
+TEST(SimulationTest, AFailedNodesTasksRunAgain) {
+  Case c("T\ta\tk\t10\nT\tb\tk\t10\nT\tc\tk\t10\n", 2, 1);
+  c.options.cluster.failures.push_back({.node = 1, .at = 5, .repair = 0});
+  Outcome outcome = c.Run();
+  EXPECT_EQ(outcome.counts.done, 3u);
+  EXPECT_EQ(outcome.counts.losses, 1u);
+  EXPECT_EQ(outcome.makespan, 30);
+  EXPECT_EQ(outcome.lost_seconds, 5);
+  c.options.cluster.failures[0].repair = 1;
+  outcome = c.Run();
+  EXPECT_EQ(outcome.makespan, 20);
+  c.options.cluster.failures[0].repair = 0;
+  c.options.cluster.failures.push_back({.node = 0, .at = 12, .repair = 0});
+  outcome = c.Run();
+  EXPECT_EQ(outcome.counts.done, 1u);
+  EXPECT_EQ(outcome.node_losses, 2u);
+}
+
+TEST(SimulationTest, NodesThatFailNowAndThenDoNotLoseWork) {
+  std::string table;
+  for (int i = 0; i < 200; ++i) table += StrCat("T\tt", i, "\tk\t10\n");
+  Case c(table, 4, 2);
+  c.options.cluster.mtbf = 100;
+  c.options.cluster.repair = 5;
+  c.options.core.max_losses = 200;
+  const Outcome outcome = c.Run();
+  EXPECT_EQ(outcome.counts.done, 200u);
+  EXPECT_GT(outcome.node_losses, 2u);
+  EXPECT_GE(outcome.makespan, 250);
+}
+
+TEST(SimulationTest, DispatchTakesItsTime) {
+  Case c("T\ta\tk\t1\nT\tb\tk\t1\nE\ta\tb\n");
+  c.options.cluster.latency = 0.25;
+  // there, run, back, there, run
+  EXPECT_DOUBLE_EQ(c.Run().makespan, 0.25 + 1 + 0.25 + 0.25 + 1);
+  c.options.cluster.latency = 0;
+  c.options.cluster.rate = 2;
+  EXPECT_DOUBLE_EQ(c.Run().makespan, 0.5 + 1 + 0.5 + 1);
+  std::string table;
+  for (int i = 0; i < 1000; ++i) table += StrCat("T\tt", i, "\tk\t0.001\n");
+  Case many(table, 2, 2);
+  many.options.cluster.latency = 0.0005;
+  const Outcome outcome = many.Run();
+  EXPECT_EQ(outcome.counts.done, 1000u);
+  EXPECT_LT(outcome.makespan, 0.3);  // sent ahead: 250 rounds of 1 ms, not of 2 ms
+}
+
+TEST(SimulationTest, SameSeedSameDocument) {
+  std::string table;
+  for (int i = 0; i < 50; ++i) table += StrCat("T\ta", i, "\ta\t", 1 + i % 7, "\nI\ta", i, "\tin", i, "\nO\ta", i, "\tf", i, "\n");
+  for (int i = 0; i < 50; ++i) table += StrCat("T\tb", i, "\tb\t", 1 + i % 5, "\nI\tb", i, "\tf", i, "\n");
+  for (int i = 0; i < 50; ++i) table += StrCat("F\tf", i, "\t", 1000 * (i + 1), "\nF\tin", i, "\t5000\n");
+  Case c(table, 3, 2);
+  c.options.io = true;
+  c.options.core.policy = order::Policy::kRankHrf;
+  c.options.cluster.read_local_disk = c.options.cluster.read_remote_disk = c.options.cluster.write = 1e4;
+  c.options.cluster.jitter = 0.1;
+  c.options.cluster.nic = 8000;
+  c.options.cluster.hub = 12000;
+  const auto document = [&] { return Json({"f", "c"}, c.flow.graph, c.options, c.Run(), FindBounds(c.flow.graph, c.work, c.options.cluster)); };
+  const std::string first = document();
+  EXPECT_EQ(first, document());
+  c.options.seed = 2;
+  EXPECT_NE(first, document());
+}
+
+}  // namespace
+}  // namespace harrow::sim

@@ -1,6 +1,6 @@
 // Threads of an agent: this one (the event loop: the conversation with the server, signals), the collector
-// (output and batches of results), and one a slot (tasks). Nothing that may block on storage runs on the loop
-// while it is connected.
+// (output and batches of results), one a slot (tasks), and where the site limits it one that watches the
+// disk. Nothing that may block on storage runs on the loop while it is connected.
 #include "agent/agent.h"
 
 #include <algorithm>
@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "agent/collector.h"
+#include "agent/local_watch.h"
 #include "agent/messages.h"
 #include "agent/session.h"
 #include "agent/slot_pool.h"
@@ -72,6 +73,7 @@ class Agent {
     }
     loop_->Run();
     // Threads first: they use the collector, and the collector the loop.
+    local_watch_.reset();
     pool_.reset();
     collector_.reset();
     session_.reset();
@@ -85,7 +87,20 @@ class Agent {
     if (!machine.ok()) return machine.status();
     topology::KeepVisibleDevices(Variable("CUDA_VISIBLE_DEVICES"), Variable("ROCR_VISIBLE_DEVICES"),
                                  &*machine);
-    topology::SlotPlan plan = topology::PlanSlots(*machine, options_.slots, options_.share);
+    uint32_t unpinned = 0;
+    *machine = topology::GrantedPart(*machine, options_.grant, &unpinned, &notice_);
+    const uint32_t wanted = options_.slots > 0 ? options_.slots : unpinned;
+    const uint32_t most =
+        options_.most_tasks > 0 ? std::max<uint32_t>(1, options_.most_tasks / options_.share.of) : UINT32_MAX;
+    topology::SlotPlan plan = topology::PlanSlots(*machine, std::min(wanted, most), options_.share);
+    if (plan.slots.size() > most) plan.slots.resize(most);
+    if (options_.slots > most)
+      notice_ = StrCat(most, most == 1 ? " slot" : " slots", ", not ", options_.slots,
+                       ": more the site does not allow");
+    if (unpinned > 0 || !options_.pin) {
+      for (topology::Slot& slot : plan.slots) slot.pus.clear();
+      plan.pinned = false;
+    }
     uint32_t output_file = 0;
     Result<std::unique_ptr<output::Writer>> writer = ClaimOutput(options_.run_dir, &output_file);
     if (!writer.ok()) return writer.status();
@@ -96,6 +111,7 @@ class Agent {
     for (size_t i = options_.share.index; i < machine->devices.size(); i += options_.share.of)
       node_.devices.push_back(machine->devices[i]);
     node_.tmp_root = options_.tmp_root;
+    node_.local_limit = options_.tmp_root.empty() ? 0 : options_.local_limit / options_.share.of;
 
     const auto slots = static_cast<uint32_t>(node_.slots.size());
     NodeInfo info{.name = options_.node_name,
@@ -107,9 +123,10 @@ class Agent {
                   .topology = machine->summary,
                   .incarnation = NewIncarnation(),
                   .output_file = output_file,
-                  .own_tmp = !node_.tmp_root.empty()};
+                  .own_tmp = !node_.tmp_root.empty(),
+                  .local = options_.local};
     os::LogInfo(StrCat("agent of node ", info.name, ": ", slots, " slots, ", info.topology));
-    notice_ = plan.notice;
+    if (notice_.empty()) notice_ = plan.notice;
 
     const std::array signals = {SIGTERM, SIGINT, SIGHUP};
     loop_ = os::MakeEventLoop();
@@ -130,6 +147,7 @@ class Agent {
         },
         [this, post](std::string problem) { post([this, problem] { session_->Report(problem); }); });
     pool_ = std::make_unique<SlotPool>(node_, os::RealClock(), *collector_);
+    if (node_.local_limit > 0) local_watch_ = std::make_unique<LocalWatch>(node_, os::RealClock(), *pool_);
     session_ = std::make_unique<Session>(
         *loop_, *pool_, info, [this](Session::OnDialed done) { Dial(std::move(done)); },
         Session::Hooks{.over = [this](Session::Over how, const std::string& why) { Over(how, why); },
@@ -208,6 +226,7 @@ class Agent {
   std::unique_ptr<os::EventLoop> loop_;
   std::unique_ptr<Collector> collector_;
   std::unique_ptr<SlotPool> pool_;
+  std::unique_ptr<LocalWatch> local_watch_;
   std::unique_ptr<Session> session_;
   int signal_fd_ = -1;
   std::string notice_;

@@ -11,7 +11,13 @@ struct AgentOptions {
   std::string run_dir;
   std::string node_name;
   uint32_t slots = 0;     // 0: one a core
+  bool pin = true;        // tasks to their slots' cores
   topology::Share share;  // of this machine, for pretend nodes
+  std::string local;      // the job's directory on this node's disk, made by the batch system; empty: none
+  uint32_t most_tasks = 0;   // at a time, by the site's leave; 0: no limit
+  uint64_t local_limit = 0;  // bytes that tasks may hold there; 0: no limit
+  topology::Grant grant;  // of the batch system
+  bool alone = false;     // wait for, and give way to, another warden of this run and node
   std::string tmp_root;   // made by the warden, where tasks' temporary directories go; empty: none
 };
 

@@ -10,11 +10,12 @@ namespace harrow::agent {
 namespace {
 
 /// Set for every task by us, so not inherited from where the run was started.
-constexpr std::array<std::string_view, 7> kOurs = {"HARROW_TASK_ID",
+constexpr std::array<std::string_view, 8> kOurs = {"HARROW_TASK_ID",
                                                    "HARROW_TASK_NAME",
                                                    "HARROW_ATTEMPT",
                                                    "HARROW_NODE",
                                                    "HARROW_SUBMIT_DIR",
+                                                   "HARROW_LOCAL",
                                                    "OMP_NUM_THREADS",
                                                    "PWD"};
 
@@ -36,10 +37,12 @@ BaseEnvironment::BaseEnvironment(const EnvList& submit_environment, Common commo
     if (std::find(kOurs.begin(), kOurs.end(), name) != kOurs.end()) continue;
     if (common_.has_gpus && (name == "CUDA_VISIBLE_DEVICES" || name == "ROCR_VISIBLE_DEVICES")) continue;
     if (common_.own_tmp && name == "TMPDIR") continue;
-    entries_.push_back(StrCat(name, "=", value));
+    const bool names_node = name == "SLURMD_NODENAME";  // the one that harrow run was started on
+    entries_.push_back(StrCat(name, "=", names_node ? common_.node_name : value));
   }
   entries_.push_back("HARROW_NODE=" + common_.node_name);
   entries_.push_back("HARROW_SUBMIT_DIR=" + common_.submit_dir);
+  if (!common_.local.empty()) entries_.push_back("HARROW_LOCAL=" + common_.local);
 }
 
 int BaseEnvironment::Find(std::string_view name) const {

@@ -22,6 +22,7 @@ class BaseEnvironment {
     std::string shell{};    // for commands that need one and whose profile names none; empty: /bin/sh
     bool has_gpus = false;  // then a task without any must see none
     bool own_tmp = false;   // tasks get a TMPDIR of their own
+    std::string local{};    // HARROW_LOCAL: the job's directory on this node; empty: none
   };
   BaseEnvironment(const EnvList& submit_environment, Common common);
 

@@ -9,6 +9,7 @@
 #include "agent/messages.h"
 #include "base/text.h"
 #include "os/log.h"
+#include "wire/decode.h"
 #include "wire/version.h"
 
 namespace harrow::agent {
@@ -115,9 +116,9 @@ void Session::Disconnected(const std::string& why) {
 
 void Session::Receive(std::string_view bytes) {
   pb::ToAgent message;
-  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+  if (const Status read = wire::Decode(bytes, &message); !read.ok()) {
     channel_->Close();
-    Disconnected("the server sent a message that cannot be read");
+    Disconnected(StrCat("the server: ", read.message()));
     return;
   }
   last_heard_ = loop_.Now();
@@ -143,12 +144,13 @@ void Session::Receive(std::string_view bytes) {
     for (uint32_t task : host_.TakeBack(asked)) answer.mutable_returned()->add_task(task);
     if (answer.has_returned()) Send(answer);
   }
-  if (message.start_size() > 0) TakeTasks(message);
+  // Before new tasks: what is to be ended may be an earlier attempt of one of them.
   if (message.has_cancel()) {
     const auto& tasks = message.cancel().task();
     host_.EndTasks({tasks.begin(), tasks.end()},
                    message.cancel().interrupted() ? End::kInterrupted : End::kCancelled);
   }
+  if (message.start_size() > 0) TakeTasks(message);
   if (message.has_committed()) {
     while (!kept_.empty() && kept_.front().sequence <= message.committed().sequence()) kept_.pop_front();
   }
@@ -170,7 +172,8 @@ void Session::TakeWelcome(const pb::Welcome& welcome) {
                                                                     .node_name = node_.name,
                                                                     .shell = welcome.shell(),
                                                                     .has_gpus = node_.gpus > 0,
-                                                                    .own_tmp = node_.own_tmp});
+                                                                    .own_tmp = node_.own_tmp,
+                                                                    .local = node_.local});
   profiles_.clear();
   // What ended between greeting and welcome.
   for (const Kept& kept : kept_) {

@@ -35,6 +35,7 @@ struct NodeInfo {
   uint64_t incarnation = 0;
   uint32_t output_file = 0;
   bool own_tmp = false;  // tasks get a TMPDIR of their own
+  std::string local{};   // HARROW_LOCAL of tasks; empty: none
 };
 
 /// The conversation with the server of a run: dials while there is none, obeys the highest epoch, keeps

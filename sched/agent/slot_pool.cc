@@ -34,10 +34,12 @@ std::vector<uint32_t> NumaOfSlots(const NodeContext& node) {
 }
 
 /// A descriptor table of this thread's own: 0, 1, 2 and `keep`.
-void OwnDescriptors(int keep) {
+void OwnDescriptors([[maybe_unused]] int keep) {
+#ifndef __SANITIZE_THREAD__  // which believes that all threads have one
   if (unshare(CLONE_FILES) != 0) return;  // forbidden somewhere: then it stays shared
   close_range(3, static_cast<unsigned>(keep) - 1, 0);
   close_range(static_cast<unsigned>(keep) + 1, ~0u, 0);
+#endif
 }
 
 }  // namespace
@@ -191,6 +193,12 @@ void SlotPool::EndTasks(const std::vector<uint32_t>& tasks, End reason) {
     }
   }
   Dispatch(std::nullopt);
+}
+
+std::optional<uint32_t> SlotPool::TaskOf(uint32_t slot) {
+  std::lock_guard lock(mutex_);
+  const Assignment* assignment = dispatcher_.assignment(slot);
+  return assignment != nullptr ? std::optional(assignment->task.id) : std::nullopt;
 }
 
 void SlotPool::Close(End reason) {

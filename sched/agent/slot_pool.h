@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -26,6 +27,8 @@ class SlotPool : public TaskHost {
   std::vector<uint32_t> TakeBack(const std::vector<uint32_t>& tasks) override;
   void EndTasks(const std::vector<uint32_t>& tasks, End reason) override;
   void Close(End reason) override;
+  /// The task that the slot's thread runs.
+  std::optional<uint32_t> TaskOf(uint32_t slot);
   Snapshot TakeSnapshot() override;
   bool Idle() override;
 

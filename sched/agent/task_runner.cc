@@ -299,7 +299,8 @@ void TaskRunner::WaitWatching(const Assignment& assignment, TaskResult* result, 
   while (true) {
     const Duration now = clock_.Steady();
     if (const auto reason = signals_.end_as.load(); reason != 0)
-      end_task(static_cast<End>(reason), now, KillWait());
+      end_task(static_cast<End>(reason), now,
+               static_cast<End>(reason) == End::kSignaled ? Duration(0) : KillWait());
     if (now >= time_limit) {
       end_task(End::kTimedOut, now, KillWait());
       time_limit = kNever;
@@ -309,9 +310,11 @@ void TaskRunner::WaitWatching(const Assignment& assignment, TaskResult* result, 
       look_at_memory = clock_.Steady() + MemoryWatch::kInterval;
     }
     if (now >= kill_at) {
-      // Those that left the group and are still below the task go with it.
-      for (pid_t below : os::Descendants(pid)) kill(below, SIGKILL);
+      // Those that left the group and are still below the task go with it; the group first, all of it at once: a shell
+      // whose child dies before it would still say how.
+      const std::vector<pid_t> below = os::Descendants(pid);
       kill(-pid, SIGKILL);
+      for (pid_t left : below) kill(left, SIGKILL);
       kill_at = now + kKillAgain;
     }
     if (now >= report) {
@@ -408,9 +411,14 @@ TaskResult TaskRunner::Run(const Assignment& assignment) {
   const bool said_little = stdout_.kept_bytes() < kSaysLittle && stderr_.kept_bytes() < kSaysLittle;
   expect_short_ = ran < kShort && said_little;
   // A task that is being ended may still end well, but not after its time limit.
-  const bool by_itself = result.end == End::kRunning;
+  const bool too_large = result.end == End::kSignaled && WIFSIGNALED(wait_status);
+  const bool by_itself = result.end == End::kRunning || (result.end == End::kSignaled && !too_large);
   if (by_itself) result.end = WIFSIGNALED(wait_status) ? End::kSignaled : End::kExited;
   result.code = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+  if (too_large) {
+    result.message = StrCat("killed: its TMPDIR held the most when the tasks of this node held more than the ",
+                            FormatBytes(node_.local_limit), " that the site allows");
+  }
   result.user_time = FromTimeval(usage.ru_utime);
   result.system_time = FromTimeval(usage.ru_stime);
   result.max_rss_kib = usage.ru_maxrss;

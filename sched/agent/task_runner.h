@@ -25,6 +25,7 @@ struct NodeContext {
   std::vector<topology::Slot> slots;
   std::vector<topology::Device> devices;
   std::string tmp_root;                           // empty: TMPDIR stays as inherited
+  uint64_t local_limit = 0;                       // bytes that all tasks may hold below tmp_root; 0: no limit
   std::string directory;                          // the agent's current one
   uint64_t task_descriptors = 0;                  // soft RLIMIT_NOFILE of tasks; 0: the agent's own
   std::atomic<uint64_t> output_limit{64u << 20};  // bytes a task and stream

@@ -2,11 +2,25 @@
 // agent. As a child subreaper it becomes the parent of everything a task leaves behind. Its own parent's
 // death reaches it as SIGTERM, so that it can still end all that; its own death kills the agent (and that,
 // the tasks), and what those leave falls to the next subreaper, the keeper.
+//
+// On a node without a keeper (`alone`) there are two, one the parent of the other: the outer one ends what a
+// killed inner one leaves, and starts it again; the inner one hears of the outer one's death, and ends all
+// and itself.
+//
+// Where a node may be given a second warden (a network that was away, a keeper that has been started again
+// before all of the last one's agents had left), a name in the abstract socket space, which the kernel frees
+// when its owner dies, says whether the first lives. The second waits for it to leave, and gives up when it
+// stays: then it serves the run.
 #include <algorithm>
 #include <csignal>
+#include <cstddef>
 #include <cstdlib>
+#include <cstring>
+#include <functional>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,19 +37,59 @@ namespace {
 
 constexpr int kMostDeaths = 5;  // within kSoon of its start, one after the other
 constexpr Duration kSoon = std::chrono::seconds(10);
+constexpr Duration kOtherLeaves = std::chrono::seconds(15);
 constexpr Duration kGrace = std::chrono::seconds(1);
 
 /// A directory of our own on the node's disk; empty when none can be made.
-std::string MakeTmpRoot() {
-  const char* base = getenv("TMPDIR");
-  std::string path = StrCat(base != nullptr && *base == '/' ? base : "/tmp", "/harrow-XXXXXX");
-  return mkdtemp(path.data()) != nullptr ? path : std::string();
+std::string MakeTmpRoot(const std::string& local) {
+  const char* inherited = getenv("TMPDIR");
+  for (const std::string& base :
+       {local, std::string(inherited != nullptr ? inherited : ""), std::string("/tmp")}) {
+    std::string path = StrCat(base, "/harrow-XXXXXX");
+    if (base.starts_with('/') && mkdtemp(path.data()) != nullptr) return path;
+  }
+  return "";
 }
 
 std::string LogName(const std::string& node) {
   std::string name = node;
   std::replace(name.begin(), name.end(), '/', '_');
   return name;
+}
+
+/// Is the listener at `address` another user's? Then it says nothing about us.
+bool IsForeign(const sockaddr_un& address, socklen_t length) {
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  const bool foreign = fd >= 0 && connect(fd, reinterpret_cast<const sockaddr*>(&address), length) == 0 &&
+                       getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid != getuid();
+  if (fd >= 0) close(fd);
+  return foreign;
+}
+
+/// Binds the name of this run and node; -1 when another process of this user holds it for longer than
+/// kOtherLeaves, or a signal says to leave. A name that cannot be had for another reason is done without.
+int OnlyWarden(const AgentOptions& options, const sigset_t& signals, bool* other_stays) {
+  const std::string name = StrCat("harrow-warden-", getuid(), "-",
+                                  std::hash<std::string>()(options.run_dir + "\n" + options.node_name));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  memcpy(address.sun_path + 1, name.data(), name.size());
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const Duration until = os::RealClock().Steady() + kOtherLeaves;
+  while (fd >= 0 && bind(fd, reinterpret_cast<sockaddr*>(&address), length) != 0) {
+    if (errno != EADDRINUSE || IsForeign(address, length)) return fd;
+    constexpr timespec kPause = {.tv_sec = 0, .tv_nsec = 100'000'000};
+    const bool told = sigtimedwait(&signals, nullptr, &kPause) > 0;
+    if (told || os::RealClock().Steady() > until) {
+      *other_stays = true;
+      return fd;
+    }
+  }
+  if (fd >= 0) listen(fd, 8);
+  return fd;
 }
 
 class Warden {
@@ -45,7 +99,16 @@ class Warden {
   int Run() {
     sigemptyset(&signals_);
     for (int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT}) sigaddset(&signals_, signal);
-    options_.tmp_root = MakeTmpRoot();
+    if (options_.alone) {
+      bool other_stays = false;
+      alone_fd_ = OnlyWarden(options_, signals_, &other_stays);
+      if (other_stays) {
+        os::LogInfo("another agent serves this node; this one leaves");
+        return kAgentDone;
+      }
+    }
+    const bool makes_tmp = options_.tmp_root.empty();
+    if (makes_tmp) options_.tmp_root = MakeTmpRoot(options_.local);
     int deaths = 0;
     int code = kAgentCannotGoOn;
     while (true) {
@@ -71,6 +134,7 @@ class Warden {
         break;
       }
     }
+    if (makes_tmp) os::LogInfo(StrCat("agent and tasks used ", Seconds(os::ProcessorTime()), " s of CPU"));
     if (!options_.tmp_root.empty()) (void)os::RealFileSystem().RemoveTree(options_.tmp_root);
     return code;
   }
@@ -82,6 +146,13 @@ class Warden {
     if (pid != 0) {
       if (pid < 0) os::LogError("cannot fork an agent");
       return pid;
+    }
+    if (options_.alone) {
+      if (!os::DieWithParent(SIGTERM, self).ok() || !os::BecomeSubreaper().ok()) _exit(kAgentCannotGoOn);
+      if (alone_fd_ >= 0) close(alone_fd_);
+      AgentOptions inner = options_;
+      inner.alone = false;
+      exit(Warden(std::move(inner)).Run());
     }
     if (!os::DieWithParent(SIGKILL, self).ok()) _exit(kAgentCannotGoOn);
     setsid();  // tasks must not find the terminal that the run was started from
@@ -111,6 +182,7 @@ class Warden {
 
   AgentOptions options_;
   sigset_t signals_{};
+  int alone_fd_ = -1;
   bool leaving_ = false;
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "wire/decode.h"
 #include "wire/rendezvous.h"
 #include "wire/version.h"
 
@@ -109,9 +110,9 @@ Status Client::RunUntil(const bool& done, Duration limit, const char* what) {
 
 void Client::OnMessage(std::string_view bytes) {
   pb::ToClient message;
-  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+  if (const Status read = wire::Decode(bytes, &message); !read.ok()) {
     closed_ = true;
-    why_closed_ = Status(Code::kDamaged, "the server sent a message that does not parse");
+    why_closed_ = read;
     loop_->Stop();
     return;
   }

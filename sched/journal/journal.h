@@ -91,7 +91,7 @@ class Journal {
     Duration group_time = std::chrono::milliseconds(100);
     bool sync = true;               // synchronous = FULL
     std::string run_id;
-    uint64_t epoch = 1;             // larger than History::epoch of what is there
+    uint64_t epoch = 1;             // larger than History::epoch of what is there; 0: one more than that
   };
   /// Makes or opens the journal of a run directory whose owner the caller is (journal/owner.h). What is there is
   /// verified first, and handed out in `history` if that is not null (as ReadHistory would, without reading twice).

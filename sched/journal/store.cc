@@ -455,7 +455,7 @@ class SqliteStore : public Store {
         return Status(Code::kInvalid,
                       StrCat(d.path(), " belongs to run ", d.run_id, ", not to ", options_.run_id));
       }
-      if (options_.epoch <= d.epoch) {
+      if (options_.epoch != 0 && options_.epoch <= d.epoch) {
         return Status(Code::kInvalid,
                       StrCat(d.path(), " has had epoch ", d.epoch,
                              " already; a new server needs a larger one than ", options_.epoch));
@@ -463,6 +463,7 @@ class SqliteStore : public Store {
     } else if (history != nullptr) {
       *history = {};
     }
+    if (options_.epoch == 0) options_.epoch = d.epoch + 1;
     if (sqlite3_db_readonly(d.db(), "main") == 1) {
       return Status(Code::kPermission, StrCat("cannot write ", d.path(), ": it is read-only for you"));
     }
@@ -601,7 +602,7 @@ class SqliteStore : public Store {
     insert_group_.Finalize();
   }
 
-  const Journal::Options options_;
+  Journal::Options options_;
   std::unique_ptr<Database> database_;
   std::array<Statement, kTables.size()> inserts_;
   Statement begin_, commit_, insert_group_;

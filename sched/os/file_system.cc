@@ -1,11 +1,11 @@
 #include "os/file_system.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -278,11 +278,12 @@ class PosixFileSystem : public FileSystem {
 
  private:
   Result<std::string> WriteTemporary(const std::string& path, std::string_view data, mode_t mode) {
-    static std::atomic<uint64_t> count{0};
+    // Unique over the nodes that share a directory, where a process number is not.
+    uint64_t unique = 0;
+    if (getrandom(&unique, sizeof unique, 0) != sizeof unique) return Failed("write", path);
     size_t name = path.rfind('/') + 1;  // npos + 1 is 0
     std::string temporary =
-        StrCat(path.substr(0, name), ".", path.substr(name), ".", getpid(), ".", count.fetch_add(1), ".tmp");
-    unlink(temporary.c_str());  // of a process that died and had our number
+        StrCat(path.substr(0, name), ".", path.substr(name), ".", getpid(), ".", unique, ".tmp");
     Fd fd = OpenFd(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
     if (!fd.ok()) return Failed("write", path);
     if (!WriteAll(fd.get(), data) || fsync(fd.get()) != 0) {

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -218,6 +219,18 @@ Status EndDescendants(Duration grace, std::span<const pid_t> except, Duration li
     pause = std::min<Duration>(pause * 2, std::chrono::milliseconds(50));
   }
   return {};
+}
+
+Duration ProcessorTime() {
+  Duration sum{0};
+  for (const int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage usage{};
+    getrusage(who, &usage);
+    for (const timeval& part : {usage.ru_utime, usage.ru_stime}) {
+      sum += std::chrono::seconds(part.tv_sec) + std::chrono::microseconds(part.tv_usec);
+    }
+  }
+  return sum;
 }
 
 std::string DescribeWaitStatus(int wait_status) {

@@ -41,6 +41,9 @@ uint64_t ProportionalMemory(pid_t pid);
 Status EndDescendants(Duration grace, std::span<const pid_t> except = {},
                       Duration limit = std::chrono::seconds(30));
 
+/// CPU time of this process and of all its descendants that have ended and been waited for.
+Duration ProcessorTime();
+
 /// "signal 9 (Killed)"; "exit code 3".
 std::string DescribeWaitStatus(int wait_status);
 

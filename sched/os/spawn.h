@@ -36,6 +36,7 @@ struct SpawnRequest {
   const CpuMask* cpus = nullptr;    // nullptr: as the calling thread
   int oom_score_adj = 0;            // 0: as the caller
   uint64_t descriptor_limit = 0;    // soft RLIMIT_NOFILE; 0: as the caller
+  int death_signal = 9;             // what it gets when the spawning thread ends
 };
 
 enum class SpawnStep : uint8_t { kNone, kClone, kDirectory, kDescriptors, kExec };
@@ -47,8 +48,8 @@ struct SpawnOutcome {
 };
 
 /// Starts programs for one thread at little cost (how: spawn.cc). Each becomes the leader of a process group
-/// of its own, with default signal handling and an empty signal mask, and is killed when the spawning thread
-/// ends. Belongs to the thread that calls Spawn; the descriptors of the process should be close-on-exec.
+/// of its own, with default signal handling and an empty signal mask, and is killed (or told) when the spawning
+/// thread ends. Belongs to the thread that calls Spawn; the descriptors of the process should be close-on-exec.
 class Spawner {
  public:
   Spawner();

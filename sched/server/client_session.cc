@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "server/messages.h"
+#include "wire/decode.h"
 #include "wire/version.h"
 
 namespace harrow::server {
@@ -35,7 +36,7 @@ ClientSession::ClientSession(std::shared_ptr<wire::Channel> channel, const Store
 
 void ClientSession::OnMessage(std::string_view bytes) {
   pb::FromClient message;
-  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+  if (!wire::Decode(bytes, &message).ok()) {
     channel_->Close();
     return;
   }

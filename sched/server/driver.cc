@@ -9,9 +9,9 @@
 #include "wire/version.h"
 
 // One Flush is one instant of the scheduler: all that agents said since the last one is taken in before
-// anything is started. An attempt's number is one more than the highest recorded one, so an attempt that
-// never ran (taken back, or lost on its way) leaves no gap, and (task, attempt) names a result for ever:
-// whatever is sent twice is recorded once.
+// anything is started. The scheduler numbers attempts, going on after the highest recorded one, so that
+// (task, attempt) names a result for ever: whatever is sent twice is recorded once, and the late end of an
+// attempt that was given up does not count for a later one.
 //
 // After a restart nothing is started until the agents that the earlier server knew have told what they run
 // and hold, or `gather_ticks` have passed: until then events are only kept. A task that an agent has in its
@@ -178,8 +178,10 @@ void RunDriver::EndGathering(const Moment&) {
     const TaskId task(i);
     const journal::TaskFate fate = recorder_.fate(task);
     const auto tried = tries_.find(i);
-    if (fate == journal::TaskFate::kOpen && tried == tries_.end() && !IsUnwanted(task)) continue;
-    core::TaskRestored restored{.task = task, .as = RestoredAs(fate, IsUnwanted(task))};
+    const uint32_t last_attempt = recorder_.NextAttempt(task) - 1;
+    if (fate == journal::TaskFate::kOpen && last_attempt == 0 && !IsUnwanted(task)) continue;
+    core::TaskRestored restored{
+        .task = task, .as = RestoredAs(fate, IsUnwanted(task)), .last_attempt = last_attempt};
     if (tried != tries_.end()) {
       restored.attempts = tried->second.attempts;
       restored.losses = tried->second.losses;
@@ -224,6 +226,11 @@ Result<NodeId> RunDriver::Join(const Moment& moment, std::shared_ptr<wire::Chann
   node.profiles_sent.assign(graph_.profile_count(), false);
   node.capacity = {
       .slots = hello.node().slots(), .gpus = hello.node().gpus(), .memory = hello.node().memory()};
+  if (const auto granted = options_.memory_granted.find(node.name);
+      granted != options_.memory_granted.end()) {
+    const bool more = node.capacity.memory > granted->second || node.capacity.memory == 0;
+    if (more) node.capacity.memory = granted->second;
+  }
   const bool rejoined = node.joined;
   if (!same_agent) {
     node.incarnation = hello.incarnation();
@@ -282,6 +289,10 @@ bool RunDriver::IsAt(TaskId task, NodeId node) const {
          state == core::TaskState::kRunning;
 }
 
+bool RunDriver::IsAt(TaskId task, NodeId node, uint32_t attempt) const {
+  return IsAt(task, node) && scheduler_.attempts(task) == attempt;
+}
+
 bool RunDriver::NeverSent(TaskId task) const {
   if (phase_ != Phase::kRunning) return recorder_.fate(task) == journal::TaskFate::kOpen;
   const core::TaskState state = scheduler_.state(task);
@@ -289,12 +300,11 @@ bool RunDriver::NeverSent(TaskId task) const {
 }
 
 void RunDriver::Adopt(Node& node, TaskId task, uint32_t attempt, int64_t start_ns) {
-  if (IsAt(task, node.id)) {
+  // An attempt that was counted as lost may not go on beside the next.
+  const bool later = phase_ != Phase::kRunning || attempt > scheduler_.attempts(task);
+  if (IsAt(task, node.id, attempt) || (NeverSent(task) && recorder_.IsNew(task, attempt) && later)) {
     NoteStarted(task, node.id, start_ns);
-    events_.push_back(core::TaskStarted{task, node.id});
-  } else if (NeverSent(task) && recorder_.IsNew(task, attempt)) {
-    NoteStarted(task, node.id, start_ns);
-    events_.push_back(core::TaskStarted{task, node.id});
+    events_.push_back(core::TaskStarted{task, node.id, attempt});
   } else {
     nodes_.Outbox(node).mutable_cancel()->add_task(task.value);
   }
@@ -324,7 +334,8 @@ void RunDriver::Reconcile(const Moment& moment, Node& node, const pb::FromAgent&
     if (scheduler_.state(task) == core::TaskState::kRunning) {
       RecordLost(moment, node, task, "its agent does not know it any more");
       NoteEnded(task);
-      events_.push_back(core::TaskEnded{.task = task, .node = node.id, .outcome = core::Lost{}});
+      events_.push_back(core::TaskEnded{
+          .task = task, .node = node.id, .outcome = core::Lost{}, .attempt = scheduler_.attempts(task)});
     } else {
       events_.push_back(core::TaskReturned{task, node.id});
     }
@@ -361,7 +372,7 @@ void RunDriver::Lose(const Moment& moment, Node& node, const std::string& why) {
 void RunDriver::RecordLost(const Moment& moment, const Node& node, TaskId task, const std::string& why) {
   journal::AttemptRecord record;
   record.task = task;
-  record.attempt = recorder_.NextAttempt(task);
+  record.attempt = scheduler_.attempts(task);
   record.node = node.id;
   record.end = journal::End::kLost;
   if (const auto running = running_.find(task.value); running != running_.end()) {
@@ -376,9 +387,14 @@ void RunDriver::RecordLost(const Moment& moment, const Node& node, TaskId task, 
 
 void RunDriver::Tick(const Moment& moment) {
   for (const auto& node : nodes_.all()) {
-    if (node->joined && ++node->silent_ticks > options_.silent_ticks) {
+    ++node->silent_ticks;
+    if (node->joined && node->silent_ticks > options_.silent_ticks) {
       Lose(moment, *node, "nothing was heard of its agent");
       if (node->channel != nullptr) hooks_.drop_agent(std::exchange(node->channel, nullptr).get());
+    } else if (!node->joined && all_joined_ && node->silent_ticks == options_.return_ticks) {
+      os::LogWarning(StrCat("node ", node->name, " is not waited for any longer"));
+      AllJoined();
+      Wake();
     }
   }
   if (!all_joined_ && nodes_.joined_count() > 0 && ++join_ticks_ >= options_.join_ticks) {
@@ -403,7 +419,12 @@ void RunDriver::Handle(const Moment& moment, NodeId id, const pb::FromAgent& mes
     }
   }
   if (message.has_started()) TakeStarted(id, message.started());
-  for (const pb::TasksEnded& ended : message.ended()) TakeEnded(moment, *node, ended);
+  bool leaves = false;
+  for (const pb::TasksEnded& ended : message.ended()) {
+    TakeEnded(moment, *node, ended);
+    for (const pb::Attempt& attempt : ended.attempt()) leaves |= EndedUnasked(attempt);
+  }
+  if (leaves && node->joined) Lose(moment, *node, "its agent is ending");
   for (const uint32_t task : message.returned().task()) {
     if (task >= graph_.task_count()) continue;
     unsure_.erase(task);
@@ -434,13 +455,19 @@ void RunDriver::TakeEnded(const Moment& moment, Node& node, const pb::TasksEnded
   recorder_.AcknowledgeLater(node.id, node.incarnation, ended.sequence());
 }
 
+/// An agent that was told to end by somebody else (its job step, its starter's death) interrupts its tasks:
+/// for the run they are lost with it.
+bool RunDriver::EndedUnasked(const pb::Attempt& attempt) const {
+  return attempt.end() == pb::Attempt::INTERRUPTED && !interrupted_;
+}
+
 void RunDriver::TakeAttempt(const Moment&, Node& node, const pb::Attempt& attempt) {
-  if (attempt.task() >= graph_.task_count()) return;
+  if (attempt.task() >= graph_.task_count() || EndedUnasked(attempt)) return;
   const TaskId task(attempt.task());
   unsure_.erase(task.value);
   if (!recorder_.IsNew(task, attempt.attempt())) return;
-  const bool here = IsAt(task, node.id);
-  if (!here && !NeverSent(task)) return;  // it was given to another node meanwhile
+  const bool here = IsAt(task, node.id, attempt.attempt());
+  if (!here && !NeverSent(task)) return;  // it was given to another node meanwhile, or here once more
   const graph::Profile& profile = graph_.profile(task);
   journal::AttemptRecord record = AttemptFromProto(attempt, node.id);
   const int64_t run_ns = record.start_ns > 0 ? std::max<int64_t>(0, record.end_ns - record.start_ns) : 0;
@@ -466,8 +493,8 @@ void RunDriver::TakeAttempt(const Moment&, Node& node, const pb::Attempt& attemp
       }
     }
   }
-  if (!here) events_.push_back(core::TaskStarted{task, node.id});
-  events_.push_back(core::TaskEnded{task, node.id, OutcomeOf(attempt), Duration(run_ns)});
+  if (!here) events_.push_back(core::TaskStarted{task, node.id, attempt.attempt()});
+  events_.push_back(core::TaskEnded{task, node.id, OutcomeOf(attempt), Duration(run_ns), attempt.attempt()});
 }
 
 core::Outcome RunDriver::OutcomeOf(const pb::Attempt& attempt) const {
@@ -494,7 +521,7 @@ void RunDriver::NoteStarted(TaskId task, NodeId node, int64_t start_ns) {
   const uint32_t cores = graph_.profile(task).shape.cores;
   if (!running_.try_emplace(task.value, Running{node, start_ns, cores}).second) return;
   running_cores_ += cores;
-  running_start_ns_ += start_ns * cores;
+  running_start_ns_ += static_cast<uint64_t>(start_ns) * cores;
   if (Node* at = nodes_.Find(node)) ++at->running;
 }
 
@@ -502,7 +529,7 @@ void RunDriver::NoteEnded(TaskId task) {
   const auto found = running_.find(task.value);
   if (found == running_.end()) return;
   running_cores_ -= found->second.cores;
-  running_start_ns_ -= found->second.start_ns * found->second.cores;
+  running_start_ns_ -= static_cast<uint64_t>(found->second.start_ns) * found->second.cores;
   if (Node* at = nodes_.Find(found->second.node); at != nullptr && at->running > 0) --at->running;
   running_.erase(found);
 }
@@ -576,9 +603,8 @@ void RunDriver::Start(const core::StartTask& start) {
     ProfileToProto(graph_.profile(profile), profile.value, out.add_profile());
   }
   pb::Task* message = out.add_start();
-  const uint32_t attempt = recorder_.NextAttempt(task);
   message->set_id(task.value);
-  message->set_attempt(attempt);
+  message->set_attempt(start.attempt);
   message->set_profile(profile.value);
   message->set_form(static_cast<uint32_t>(graph_.form(task)));
   const std::string_view command = graph_.command(task), name = graph_.given_name(task);
@@ -589,7 +615,7 @@ void RunDriver::Start(const core::StartTask& start) {
     input_bytes_[task.value] = {start.local_bytes, start.remote_bytes};
   const auto outputs = graph_.outputs(task);
   if (outputs.empty()) return;
-  if (attempt > 1 || options_.epoch > 1 || perhaps_begun_.contains(task.value)) {
+  if (start.attempt > 1 || options_.epoch > 1 || perhaps_begun_.contains(task.value)) {
     for (const FileId file : outputs) message->add_remove_first(std::string(graph_.file_name(file)));
   }
   if (options_.nodes_expected > 1 && flow_.settings.locality && !graph_.successors(task).empty()) {
@@ -674,7 +700,8 @@ void RunDriver::Snapshot(const Moment& moment, bool with_nodes, pb::Progress* pr
   progress->set_local_bytes(static_cast<uint64_t>(earlier_local_bytes_) + counts.local_bytes);
   progress->set_remote_bytes(static_cast<uint64_t>(earlier_remote_bytes_) + counts.remote_bytes);
   progress->set_elapsed_ns((moment.wall - flow_.settings.started).count());
-  progress->set_busy_core_ns(busy_ns_ + running_cores_ * moment.wall_ns() - running_start_ns_);
+  const uint64_t running_ns = running_cores_ * static_cast<uint64_t>(moment.wall_ns()) - running_start_ns_;
+  progress->set_busy_core_ns(busy_ns_ + static_cast<int64_t>(running_ns));
   progress->set_slots(most_slots_);
   progress->set_complete(complete_);
   progress->set_epoch(options_.epoch);
@@ -689,6 +716,12 @@ void RunDriver::Snapshot(const Moment& moment, bool with_nodes, pb::Progress* pr
     status->set_state(!node->joined ? "lost" : node->put_aside ? "closed" : "joined");
     status->set_incarnations(node->incarnations);
   }
+}
+
+bool RunDriver::IsAbsent(const std::string& name) const {
+  const Node* node = nodes_.FindNamed(name);
+  if (node == nullptr || node->incarnations == 0) return all_joined_;
+  return !node->joined;
 }
 
 std::string RunDriver::Explain(TaskId task) const {

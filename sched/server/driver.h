@@ -33,8 +33,10 @@ struct DriverOptions {
   uint32_t silent_ticks = 5;                     // an agent unheard of for so many ticks is lost
   uint32_t gather_ticks = 8;                     // after a restart, so long known agents are waited for
   uint32_t join_ticks = 60;                      // nodes that have not come by then are not waited for
+  uint32_t return_ticks = 300;                   // lost ones neither, by tasks that fit nowhere else
   Duration heartbeat = std::chrono::seconds(1);  // what agents are told
   Duration kill_wait = std::chrono::seconds(5);
+  std::unordered_map<std::string, uint64_t> memory_granted{};  // bytes, by node; not named: all that it has
 };
 
 /// Drives core::Scheduler: what agents say becomes events of one instant, its actions become one message an
@@ -81,6 +83,8 @@ class RunDriver {
   bool interrupted() const { return interrupted_; }
   /// Tasks are open because there was no time for them; the run can be resumed.
   bool left_open() const { return left_open_ > 0; }
+  /// A node that should have an agent and has none: it was lost, or has not come in time.
+  bool IsAbsent(const std::string& node) const;
   bool agents_connected() const { return nodes_.connected_count() > 0; }
   bool gathering() const { return phase_ == Phase::kGathering; }
 
@@ -106,6 +110,7 @@ class RunDriver {
   void TakeStarted(NodeId node, const pb::TasksStarted& started);
   void TakeEnded(const Moment& moment, Node& node, const pb::TasksEnded& ended);
   void TakeAttempt(const Moment& moment, Node& node, const pb::Attempt& attempt);
+  bool EndedUnasked(const pb::Attempt& attempt) const;
   void Lose(const Moment& moment, Node& node, const std::string& why);
   void EndGathering(const Moment& moment);
   void Act(const Moment& moment, const core::Action& action);
@@ -115,6 +120,7 @@ class RunDriver {
   void SendAll();
   core::Outcome OutcomeOf(const pb::Attempt& attempt) const;
   bool IsAt(TaskId task, NodeId node) const;
+  bool IsAt(TaskId task, NodeId node, uint32_t attempt) const;
   bool NeverSent(TaskId task) const;
   void NoteStarted(TaskId task, NodeId node, int64_t start_ns);
   void NoteEnded(TaskId task);
@@ -152,7 +158,8 @@ class RunDriver {
   uint64_t earlier_attempts_ = 0, losses_ = 0;
   int64_t earlier_local_bytes_ = 0, earlier_remote_bytes_ = 0;
   int64_t busy_ns_ = 0;                               // of ended attempts, times cores
-  int64_t running_cores_ = 0, running_start_ns_ = 0;  // sums over running_: cores, start x cores
+  // Sums over running_: cores, start x cores. Their sum may go round; what is made of it does not.
+  uint64_t running_cores_ = 0, running_start_ns_ = 0;
   uint32_t most_slots_ = 0;
 };
 

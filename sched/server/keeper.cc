@@ -2,6 +2,11 @@
 
 #include <algorithm>
 #include <fcntl.h>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -15,13 +20,18 @@
 #include "os/spawn.h"
 #include "server/progress_pipe.h"
 
-// Each child leads a process group of its own, so that a Ctrl-C reaches the keeper alone, and is killed when
-// the keeper dies. The server writes progress to its standard output, a pipe whose both ends the keeper
-// keeps: it outlives servers.
+// Each child leads a process group of its own, so that a Ctrl-C reaches the keeper alone. When the keeper
+// dies the server is killed, and who starts agents (a warden, srun) gets SIGTERM and ends them. The server
+// writes progress to its standard output, a pipe whose both ends the keeper keeps: it outlives servers.
 //
 // A server that ends with an exit status has decided (ServerEnd). One that is killed or crashes is started
 // again at once, with the next epoch; a warden that dies likewise, after all that it left has been ended. Who
 // dies kMostCrashes times in a row soon after its start is not started again.
+//
+// Under Slurm one srun starts all agents, and cannot start one again. So a node that the server reports
+// absent for a while gets an srun of its own (a rescue); so does every node when the one srun has died:
+// agents may have survived it. When the node is down, srun waits or fails, and is tried again, less and less
+// often. What sruns say goes to log/srun.log.
 
 extern char** environ;
 
@@ -34,6 +44,9 @@ constexpr Duration kRestartPause = std::chrono::milliseconds(100);
 constexpr Duration kInterruptTime = std::chrono::seconds(40);  // then an interrupted run is ended by force
 constexpr Duration kAgentsLeave = std::chrono::seconds(10);
 constexpr Duration kGrace = std::chrono::seconds(1);
+constexpr Duration kAbsentFor = std::chrono::seconds(3);  // then a node is rescued
+constexpr Duration kMostBackOff = std::chrono::minutes(1);
+constexpr size_t kMostRescues = 16;  // at once
 
 struct Child {
   std::vector<std::string> command;
@@ -43,10 +56,17 @@ struct Child {
   bool over = false;  // not to be started again
 };
 
+/// A node without an agent, and who is to start one there.
+struct Rescue {
+  Child child;
+  Time due;  // of the next start, while the child does not run
+  Duration back_off = kAbsentFor;
+};
+
 /// What is listened to: not what the starter had us ignore, as nohup and shells in the background do.
 std::vector<int> Signals() {
   std::vector<int> signals = {SIGCHLD};
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
     struct sigaction action {};
     if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler != SIG_IGN) signals.push_back(signal);
   }
@@ -60,7 +80,7 @@ struct Keeper::Impl {
       : loop(l), batch(b), options(std::move(o)), reader([this](const pb::Progress& p) { Figures(p); }) {}
 
   Status Start();
-  Status StartChild(Child* child, int stdout_fd);
+  Status StartChild(Child* child, int stdout_fd, int stderr_fd = -1);
   void StartServer();
   void OnSignal();
   void OnProgress();
@@ -70,11 +90,14 @@ struct Keeper::Impl {
   void WardenEnded(Child* warden, int wait_status);
   /// Notes that a child died; false when that was once too often.
   bool MayStartAgain(Child* child);
+  void Rescues(const pb::Progress& progress);
   void Interrupt(int signal);
   void GiveUp(std::string why);
   void EndRun(ServerEnd how);
   void StopWhenAlone();
   std::vector<pid_t> Living() const;
+  std::string LastWords() const;
+  std::string SrunLog() const { return options.run_dir + "/log/srun.log"; }
 
   os::EventLoop* loop;
   batch::Batch* batch;
@@ -86,6 +109,10 @@ struct Keeper::Impl {
   int null_fd = -1;
   Child server;
   std::vector<Child> wardens;
+  std::map<std::string, Rescue> rescues;  // by node
+  int srun_log = -1;
+  bool agents_came = false;
+  bool can_rescue = false;
   bool ending = false;
   KeeperEnd end;
 };
@@ -94,7 +121,8 @@ Keeper::Keeper(os::EventLoop* loop, batch::Batch* batch, KeeperOptions options)
     : impl_(std::make_unique<Impl>(loop, batch, std::move(options))) {}
 
 Keeper::~Keeper() {
-  for (const int fd : {impl_->signal_fd, impl_->progress_fds[0], impl_->progress_fds[1], impl_->null_fd}) {
+  for (const int fd :
+       {impl_->signal_fd, impl_->progress_fds[0], impl_->progress_fds[1], impl_->null_fd, impl_->srun_log}) {
     if (fd >= 0) close(fd);
   }
 }
@@ -107,6 +135,7 @@ KeeperEnd Keeper::Run() {
   }
   if (const Status ended = os::EndDescendants(kGrace); !ended.ok()) os::LogError(ended.message());
   impl_->OnProgress();
+  os::LogInfo(StrCat("keeper and all that it waited for used ", Seconds(os::ProcessorTime()), " s of CPU"));
   return impl_->end;
 }
 
@@ -121,18 +150,20 @@ Status Keeper::Impl::Start() {
   null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
   loop->WatchFd(signal_fd, [this] { OnSignal(); });
   loop->WatchFd(progress_fds[0], [this] { OnProgress(); });
-  Result<std::vector<std::vector<std::string>>> commands = batch->AgentCommands(options.run_dir);
-  if (!commands.ok()) return commands.status();
   server.command = {options.program, "server", "--run-dir", options.run_dir};
   HARROW_RETURN_IF_ERROR(StartChild(&server, progress_fds[1]));
+  Result<std::vector<std::vector<std::string>>> commands = batch->AgentCommands(options.run_dir);
+  if (!commands.ok()) return commands.status();
+  can_rescue = batch->AgentCommandOn(options.run_dir, "").has_value();
+  if (can_rescue) srun_log = open(SrunLog().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   for (std::vector<std::string>& command : *commands) {
     wardens.push_back({.command = std::move(command), .pid = -1, .started = {}, .crashes = 0, .over = false});
-    HARROW_RETURN_IF_ERROR(StartChild(&wardens.back(), null_fd));
+    HARROW_RETURN_IF_ERROR(StartChild(&wardens.back(), null_fd, srun_log));
   }
   return Status();
 }
 
-Status Keeper::Impl::StartChild(Child* child, int stdout_fd) {
+Status Keeper::Impl::StartChild(Child* child, int stdout_fd, int stderr_fd) {
   std::vector<char*> argv;
   for (std::string& word : child->command) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -142,6 +173,8 @@ Status Keeper::Impl::StartChild(Child* child, int stdout_fd) {
   request.envp = environ;
   request.stdin_fd = null_fd;
   request.stdout_fd = stdout_fd;
+  request.stderr_fd = stderr_fd;
+  if (child != &server) request.death_signal = SIGTERM;
   const os::SpawnOutcome outcome = spawner.Spawn(request);
   if (outcome.pid <= 0) {
     return Status(Code::kUnavailable,
@@ -172,6 +205,8 @@ void Keeper::Impl::OnProgress() {
 
 void Keeper::Impl::Figures(const pb::Progress& progress) {
   if (!progress.problem().empty()) end.problem = progress.problem();
+  if (progress.slots() > 0) agents_came = true;
+  if (!ending) Rescues(progress);
   if (progress.total() == 0 && end.last.total() > 0) return;
   end.last = progress;
   if (options.progress) options.progress(progress);
@@ -191,8 +226,23 @@ void Keeper::Impl::Reap() {
       warden.pid = -1;
       WardenEnded(&warden, status);
     }
+    for (auto& [node, rescue] : rescues) {
+      if (rescue.child.pid != pid) continue;
+      rescue.child.pid = -1;
+      rescue.due = loop->Now() + rescue.back_off;
+      rescue.back_off = std::min(2 * rescue.back_off, kMostBackOff);
+      os::LogInfo(StrCat("the rescue of node ", node, " ended: ", os::DescribeWaitStatus(status)));
+    }
   }
   StopWhenAlone();
+}
+
+/// ": " and the last line that srun wrote.
+std::string Keeper::Impl::LastWords() const {
+  std::ifstream file(SrunLog());
+  std::string last;
+  for (std::string line; std::getline(file, line);) last = line.empty() ? last : line;
+  return last.empty() ? "" : ": " + Printable(last, 300);
 }
 
 bool Keeper::Impl::MayStartAgain(Child* child) {
@@ -232,23 +282,58 @@ void Keeper::Impl::WardenEnded(Child* warden, int wait_status) {
     warden->over = true;  // its server told it to leave
     return;
   }
-  os::LogWarning(StrCat("an agent's warden died: ", os::DescribeWaitStatus(wait_status)));
+  os::LogWarning(StrCat("who started agents died: ", os::DescribeWaitStatus(wait_status)));
   const std::vector<pid_t> living = Living();
   if (const Status ended = os::EndDescendants(Duration(0), living); !ended.ok())
     os::LogError(ended.message());
+  if (agents_came && can_rescue) {
+    warden->over = true;  // some of its agents may live on; nodes without one are rescued
+    return;
+  }
   if (!MayStartAgain(warden)) {
     warden->over = true;
     const bool any = std::any_of(wardens.begin(), wardens.end(), [](const Child& c) { return !c.over; });
-    const std::string what = StrCat("an agent died ", kMostCrashes, " times in a row (",
-                                    os::DescribeWaitStatus(wait_status), "); see ", options.run_dir, "/log");
+    const std::string what =
+        StrCat(can_rescue ? "srun failed " : "an agent died ", kMostCrashes, " times in a row (",
+               os::DescribeWaitStatus(wait_status), ")", LastWords(), "; see ", options.run_dir, "/log");
     if (!any) return GiveUp(what);
     options.say(what);
     return;
   }
   loop->After(kRestartPause, [this, warden] {
     if (ending || warden->pid > 0) return;
-    if (const Status started = StartChild(warden, null_fd); !started.ok()) GiveUp(started.message());
+    if (const Status started = StartChild(warden, null_fd, srun_log); !started.ok())
+      GiveUp(started.message());
   });
+}
+
+void Keeper::Impl::Rescues(const pb::Progress& progress) {
+  const Time now = loop->Now();
+  std::set<std::string> absent(progress.absent().begin(), progress.absent().end());
+  for (auto it = rescues.begin(); it != rescues.end();) {
+    // One that has come and gone again begins anew.
+    const bool forget = !absent.contains(it->first) && it->second.child.pid <= 0;
+    it = forget ? rescues.erase(it) : std::next(it);
+  }
+  for (const std::string& node : absent) {
+    const auto [found, added] = rescues.try_emplace(node);
+    Rescue& rescue = found->second;
+    if (added) rescue.due = now + kAbsentFor;
+    const auto running = std::count_if(rescues.begin(), rescues.end(),
+                                       [](const auto& entry) { return entry.second.child.pid > 0; });
+    if (rescue.child.pid > 0 || now < rescue.due || running >= static_cast<long>(kMostRescues)) continue;
+    std::optional<std::vector<std::string>> command = batch->AgentCommandOn(options.run_dir, node);
+    if (!command) {
+      rescue.due = now + kMostBackOff;
+      continue;
+    }
+    rescue.child.command = std::move(*command);
+    os::LogInfo(StrCat("starting an agent on node ", node, " again"));
+    if (const Status started = StartChild(&rescue.child, null_fd, srun_log); !started.ok()) {
+      os::LogError(started.message());
+      rescue.due = now + kMostBackOff;
+    }
+  }
 }
 
 void Keeper::Impl::Interrupt(int signal) {
@@ -285,6 +370,9 @@ void Keeper::Impl::EndRun(ServerEnd how) {
     for (const Child& warden : wardens) {
       if (warden.pid > 0) kill(warden.pid, SIGTERM);
     }
+    for (const auto& [node, rescue] : rescues) {
+      if (rescue.child.pid > 0) kill(rescue.child.pid, SIGTERM);
+    }
   });
   loop->After(kAgentsLeave, [this] { loop->Stop(); });
   StopWhenAlone();
@@ -299,6 +387,9 @@ std::vector<pid_t> Keeper::Impl::Living() const {
   if (server.pid > 0) living.push_back(server.pid);
   for (const Child& warden : wardens) {
     if (warden.pid > 0) living.push_back(warden.pid);
+  }
+  for (const auto& [node, rescue] : rescues) {
+    if (rescue.child.pid > 0) living.push_back(rescue.child.pid);
   }
   return living;
 }

@@ -14,6 +14,11 @@ Node& NodeTable::Named(const std::string& name) {
   return *nodes_[found->second.value];
 }
 
+const Node* NodeTable::FindNamed(const std::string& name) const {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : nodes_[found->second.value].get();
+}
+
 pb::ToAgent& NodeTable::Outbox(Node& node) {
   if (!node.outbox_used) {
     node.outbox_used = true;

@@ -40,6 +40,7 @@ class NodeTable {
   Node& Named(const std::string& name);
   Node* Find(NodeId id) { return id.value < nodes_.size() ? nodes_[id.value].get() : nullptr; }
   const Node* Find(NodeId id) const { return id.value < nodes_.size() ? nodes_[id.value].get() : nullptr; }
+  const Node* FindNamed(const std::string& name) const;
   const std::vector<std::unique_ptr<Node>>& all() const { return nodes_; }
   /// To be sent with the next SendAll.
   pb::ToAgent& Outbox(Node& node);

@@ -62,19 +62,22 @@ std::vector<journal::NodeRecord> PresentNodes(const journal::History& history) {
 
 Status GoOnInPlace(const std::string& run_dir, const ResumePlan& plan, const journal::History& history,
                    const RunSettings& settings, size_t tasks) {
+  std::vector<journal::FateRecord> opened;
+  const std::vector<journal::TaskFate> fates = FatesOf(history, tasks);
+  for (uint32_t i = 0; i < tasks; ++i) {
+    if (fates[i] != journal::TaskFate::kOpen && !plan.done[i]) {
+      opened.push_back({.task = TaskId(i), .fate = journal::TaskFate::kOpen, .because = {}});
+    }
+  }
+  std::vector<journal::NodeRecord> left = PresentNodes(history);
+  if (opened.empty() && left.empty()) return Status();
   journal::Journal::Options options;
   options.run_id = settings.run_id;
   options.epoch = history.epoch + 1;
   Result<std::unique_ptr<journal::Journal>> journal = journal::Journal::Open(run_dir, options);
   if (!journal.ok()) return journal.status();
-  const std::vector<journal::TaskFate> fates = FatesOf(history, tasks);
-  for (uint32_t i = 0; i < tasks; ++i) {
-    if (fates[i] != journal::TaskFate::kOpen && !plan.done[i]) {
-      (*journal)->Add(
-          journal::FateRecord{.task = TaskId(i), .fate = journal::TaskFate::kOpen, .because = {}});
-    }
-  }
-  for (journal::NodeRecord record : PresentNodes(history)) {
+  for (const journal::FateRecord& record : opened) (*journal)->Add(record);
+  for (journal::NodeRecord& record : left) {
     record.left_ns = settings.started.time_since_epoch().count();
     (*journal)->Add(std::move(record));
   }
@@ -131,7 +134,11 @@ Status WriteRenumbered(const std::string& directory, const ResumePlan& plan, con
 ResumePlan PlanResume(const graph::Graph& before, const graph::Graph& now, const std::vector<bool>& unwanted,
                       const journal::History& history) {
   ResumePlan plan;
-  const std::vector<Identity> old_ids = formats::Identities(before), new_ids = formats::Identities(now);
+  std::vector<Identity> old_ids, new_ids;
+  if (&before != &now) {
+    old_ids = formats::Identities(before);
+    new_ids = formats::Identities(now);
+  }
   plan.same_numbering = old_ids == new_ids;
   plan.earlier.resize(now.task_count());
   plan.done.resize(now.task_count());

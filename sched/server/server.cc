@@ -4,6 +4,7 @@
 #include <list>
 #include <optional>
 #include <sys/resource.h>
+#include <thread>
 #include <unistd.h>
 #include <unordered_map>
 #include <utility>
@@ -15,6 +16,8 @@
 #include "server/driver.h"
 #include "server/flow_store.h"
 #include "server/progress_pipe.h"
+#include "server/site_account.h"
+#include "wire/decode.h"
 #include "wire/rendezvous.h"
 
 // The life of a server. Start: flow and journal are read, the next epoch is taken, RUN/server tells where it
@@ -31,12 +34,17 @@ namespace {
 
 constexpr Duration kProgressEvery = std::chrono::milliseconds(200);
 constexpr Duration kTick = std::chrono::seconds(1);
+constexpr Duration kAccountEvery = std::chrono::minutes(1);
 constexpr Duration kEndTimeEvery = std::chrono::minutes(1);
 constexpr Duration kLeaveTime = std::chrono::seconds(10);
 constexpr size_t kTaskRecordsAtOnce = 4096;
 constexpr size_t kMaxProblem = 2000;
+constexpr int kMostAbsent = 64;       // told to the keeper at once
+constexpr uint32_t kSilentTicks = 3;  // over a network: a dead node is noticed within 5 s
 
-double SecondsOf(const timeval& t) { return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6; }
+double SecondsOf(const timeval& t) {
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+}
 
 std::string HostName() {
   char name[256] = {};
@@ -61,7 +69,7 @@ struct Server::Impl {
 
   // --- start
   Status Start();
-  Status OpenJournal(const journal::History& history);
+  Status OpenJournal(journal::History* history);
   void RecordStart(const journal::History& history);
   Status Announce();
   wire::ChannelHandler Accept(std::shared_ptr<wire::Channel> channel);
@@ -75,6 +83,7 @@ struct Server::Impl {
   void TickTimer();
   void ProgressTimer();
   void EndTimeTimer();
+  void AccountTimer();
   void WriteProgress();
   void FeedTasks();
   void Committed(uint64_t sequence);
@@ -96,6 +105,8 @@ struct Server::Impl {
   ProgressWriter progress;
 
   std::optional<StoredFlow> flow;
+  std::optional<SiteAccount> account;
+  std::vector<batch::GrantedNode> granted;
   uint64_t epoch = 1;
   std::unique_ptr<journal::Journal> journal;
   std::unique_ptr<RunDriver> driver;
@@ -111,6 +122,7 @@ struct Server::Impl {
   uint64_t committed = 0;
   uint64_t fed_until = 0;  // journal sequence of the last task records
 
+  std::thread asking;  // the batch system, for the allocation's end
   Phase phase = Phase::kRunning;
   std::string problem;
   bool journal_failed = false;
@@ -119,7 +131,9 @@ struct Server::Impl {
 Server::Server(os::EventLoop* loop, os::FileSystem* fs, os::Clock* clock, batch::Batch* batch,
                ServerOptions options)
     : impl_(std::make_unique<Impl>(loop, fs, clock, batch, std::move(options))) {}
-Server::~Server() = default;
+Server::~Server() {
+  if (impl_->asking.joinable()) impl_->asking.join();
+}
 
 Status Server::Start() {
   Status status = impl_->Start();
@@ -151,17 +165,18 @@ Status Server::Impl::Start() {
   if (!nodes.ok()) return nodes.status();
 
   journal::History history;
-  Result<journal::History> read = journal::ReadHistory(options.run_dir);
-  if (read.ok()) {
-    history = std::move(*read);
-  } else if (read.status().code() != Code::kNotFound) {
-    return read.status();
-  }
-  HARROW_RETURN_IF_ERROR(OpenJournal(history));
+  HARROW_RETURN_IF_ERROR(OpenJournal(&history));
 
   DriverOptions driver_options;
   driver_options.epoch = epoch;
   driver_options.nodes_expected = static_cast<uint32_t>(nodes->size());
+  driver_options.return_ticks =
+      static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::seconds>(flow->settings.lease).count());
+  if (batch->name() != "local") driver_options.silent_ticks = kSilentTicks;
+  granted = std::move(*nodes);
+  for (const batch::GrantedNode& node : granted) {
+    if (node.memory > 0) driver_options.memory_granted.emplace(node.name, node.memory);
+  }
   RunDriver::Hooks hooks;
   hooks.wake = [this] { loop->Post([this] { Flush(); }); };
   hooks.drop_agent = [this](const wire::Channel* channel) { DropAgent(channel); };
@@ -171,19 +186,30 @@ Status Server::Impl::Start() {
   driver = std::make_unique<RunDriver>(*flow, driver_options, journal.get(), std::move(hooks));
   HARROW_RETURN_IF_ERROR(driver->Restore(history));
   RecordStart(history);
+  account.emplace(*fs, options.site.local, flow->settings, flow->graph, history);
   HARROW_RETURN_IF_ERROR(Announce());
 
   driver->Begin(Now());
   TickTimer();
   ProgressTimer();
   EndTimeTimer();
+  AccountTimer();
   FeedTasks();
   return Status();
 }
 
-Status Server::Impl::OpenJournal(const journal::History& history) {
+Status Server::Impl::OpenJournal(journal::History* history) {
   const RunSettings& settings = flow->settings;
-  for (const auto& [key, value] : history.facts) {
+  journal::Journal::Options journal_options;
+  journal_options.run_id = settings.run_id;
+  journal_options.epoch = 0;
+  journal_options.sync = settings.sync_journal;
+  Result<std::unique_ptr<journal::Journal>> opened =
+      journal::Journal::Open(options.run_dir, journal_options, history);
+  if (!opened.ok()) return opened.status();
+  journal = std::move(*opened);
+  epoch = history->epoch + 1;
+  for (const auto& [key, value] : history->facts) {
     if (key == "flow_id" && value != settings.flow_id) {
       return Status(Code::kDamaged, StrCat(options.run_dir,
                                            ": flow and journal do not belong together; go on with harrow "
@@ -191,22 +217,10 @@ Status Server::Impl::OpenJournal(const journal::History& history) {
                                            options.run_dir));
     }
   }
-  if (!history.run_id.empty() && history.run_id != settings.run_id) {
-    return Status(Code::kDamaged,
-                  StrCat(options.run_dir, ": the journal belongs to another run than the flow"));
-  }
-  epoch = history.epoch + 1;
-  journal::Journal::Options journal_options;
-  journal_options.run_id = settings.run_id;
-  journal_options.epoch = epoch;
-  journal_options.sync = settings.sync_journal;
-  Result<std::unique_ptr<journal::Journal>> opened = journal::Journal::Open(options.run_dir, journal_options);
-  if (!opened.ok()) return opened.status();
-  journal = std::move(*opened);
   journal->SetCallbacks([this](uint64_t sequence) { loop->Post([this, sequence] { Committed(sequence); }); },
                         [this](Status why) { loop->Post([this, why] { JournalFailed(why); }); });
   has_record.assign(flow->graph.task_count(), false);
-  for (const journal::TaskRecord& task : history.tasks) {
+  for (const journal::TaskRecord& task : history->tasks) {
     if (task.task.value < has_record.size()) has_record[task.task.value] = true;
   }
   return Status();
@@ -217,6 +231,7 @@ void Server::Impl::RecordStart(const journal::History& history) {
   Recorder& recorder = driver->recorder();
   recorder.Fact("flow_id", settings.flow_id);
   recorder.Fact("name", settings.name);
+  recorder.Fact("tasks", StrCat(flow->graph.task_count()));
   recorder.Fact("order", order::PolicyName(settings.order));
   recorder.Fact("submit_dir", settings.submit_dir);
   recorder.Fact("started_ns", StrCat(settings.started.time_since_epoch().count()));
@@ -232,7 +247,8 @@ void Server::Impl::RecordStart(const journal::History& history) {
 Status Server::Impl::Announce() {
   credentials = {.run_id = flow->settings.run_id, .key = wire::NewKey()};
   Result<std::unique_ptr<wire::Listener>> listening =
-      wire::Listen(loop, batch->ListenHosts(), 0, credentials, wire::Limits(),
+      wire::Listen(loop, batch->ListenHosts(), {options.site.port_first, options.site.port_last}, credentials,
+                   wire::Limits(),
                    [this](std::shared_ptr<wire::Channel> channel) { return Accept(std::move(channel)); });
   if (!listening.ok()) return listening.status();
   listener = std::move(*listening);
@@ -282,9 +298,7 @@ wire::ChannelHandler Server::Impl::AcceptAgent(std::shared_ptr<wire::Channel> ch
 }
 
 Status Server::Impl::TakeFromAgent(AgentSession* session, std::string_view bytes) {
-  if (!from_agent.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    return Status(Code::kDamaged, "what it sent is no message");
-  }
+  HARROW_RETURN_IF_ERROR(wire::Decode(bytes, &from_agent));
   if (session->node) {
     driver->Handle(Now(), session->node, from_agent);
     return Status();
@@ -335,16 +349,34 @@ void Server::Impl::ProgressTimer() {
   loop->After(kProgressEvery, [this] { ProgressTimer(); });
 }
 
+// The answer may take seconds, so a thread of its own waits for it.
 void Server::Impl::EndTimeTimer() {
-  if (const std::optional<WallTime> end = batch->EndTime()) {
-    driver->EndTime(Now(), *end);
-    loop->After(kEndTimeEvery, [this] { EndTimeTimer(); });
-  }
+  if (asking.joinable()) asking.join();
+  asking = std::thread([this] {
+    const std::optional<WallTime> end = batch->EndTime();
+    loop->Post([this, end] {
+      if (!end) return;
+      driver->EndTime(Now(), *end);
+      loop->After(kEndTimeEvery, [this] { EndTimeTimer(); });
+    });
+  });
+}
+
+void Server::Impl::AccountTimer() {
+  if (!account->wanted()) return;
+  pb::Progress figures;
+  driver->Snapshot(Now(), false, &figures);
+  account->Leave(figures.attempts(), figures.busy_core_ns());
+  loop->After(kAccountEvery, [this] { AccountTimer(); });
 }
 
 void Server::Impl::WriteProgress() {
   pb::Progress figures;
   if (driver != nullptr) driver->Snapshot(Now(), false, &figures);
+  for (const batch::GrantedNode& node : granted) {
+    if (driver == nullptr || phase != Phase::kRunning || figures.absent_size() == kMostAbsent) break;
+    if (driver->IsAbsent(node.name)) figures.add_absent(node.name);
+  }
   figures.set_complete(phase == Phase::kOver);
   figures.set_problem(problem.substr(0, kMaxProblem));
   progress.Write(figures);
@@ -426,6 +458,7 @@ void Server::Impl::Finish() {
   }
   if (EndOf() == ServerEnd::kCannotGoOn && problem.empty()) problem = CannotGoOn();
   (void)fs->Remove(StrCat(options.run_dir, "/server"));
+  AccountTimer();
   WriteProgress();
   for (ClientSession& client : clients) {
     client.SendProgress();
@@ -433,8 +466,9 @@ void Server::Impl::Finish() {
   }
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  os::LogInfo(StrCat("the run is over (", static_cast<int>(EndOf()), "); the server used ", SecondsOf(usage.ru_utime),
-                     " s user, ", SecondsOf(usage.ru_stime), " s system, ", usage.ru_maxrss, " KiB"));
+  os::LogInfo(StrCat("the run is over (", static_cast<int>(EndOf()), "); the server used ",
+                     SecondsOf(usage.ru_utime), " s user, ", SecondsOf(usage.ru_stime), " s system, ",
+                     usage.ru_maxrss, " KiB"));
   // Channels still have to send what is queued.
   loop->Post([this] { loop->Stop(); });
 }

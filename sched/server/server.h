@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "batch/batch.h"
+#include "batch/slurm_site.h"
 #include "os/clock.h"
 #include "os/event_loop.h"
 #include "os/file_system.h"
@@ -22,6 +23,7 @@ enum class ServerEnd : int {
 struct ServerOptions {
   std::string run_dir;
   int progress_fd = -1;  // where the keeper reads progress (server/progress_pipe.h); -1: nowhere
+  batch::SitePolicy site = {};
 };
 
 /// The scheduler of one allocation: reads RUN/flow and the journal, listens, schedules until the run is over.

@@ -6,6 +6,40 @@
 
 namespace harrow::topology {
 
+Machine GrantedPart(const Machine& machine, const Grant& grant, uint32_t* unpinned, std::string* notice) {
+  *unpinned = 0;
+  const auto cores = static_cast<uint32_t>(machine.cores.size());
+  uint32_t pus = 0;
+  for (const Core& core : machine.cores) pus += static_cast<uint32_t>(core.pus.size());
+  if (grant.cpus == 0 || (grant.cpus >= cores && grant.cpus <= pus)) return machine;
+  if (grant.cpus > pus && pus < grant.online) {
+    *notice = StrCat("only ", cores, cores == 1 ? " core is" : " cores are", " used: ", grant.cpus,
+                     " CPUs were granted, but this process is bound to ", pus);
+    return machine;
+  }
+  if (grant.cpus > pus) {
+    *unpinned = grant.cpus;
+    *notice = StrCat("tasks are not pinned: the batch system granted ", grant.cpus,
+                     " CPUs, and the machine has ", pus);
+    return machine;
+  }
+  Machine part = machine;
+  part.cores.clear();
+  uint32_t place = 0;
+  for (const Core& core : machine.cores) {
+    Core left{.pus = {}, .numa = core.numa};
+    for (const uint32_t pu : core.pus) {
+      if (std::binary_search(grant.which.begin(), grant.which.end(), place++)) left.pus.push_back(pu);
+    }
+    if (!left.pus.empty()) part.cores.push_back(std::move(left));
+  }
+  if (!part.cores.empty()) return part;
+  *unpinned = grant.cpus;
+  *notice = StrCat("tasks are not pinned: ", grant.cpus, " of ", pus,
+                   " CPUs were granted, and it is not known which");
+  return machine;
+}
+
 SlotPlan PlanSlots(const Machine& machine, uint32_t wanted, Share share) {
   const auto cores = static_cast<uint32_t>(machine.cores.size());
   const uint32_t of_share = cores / share.of;

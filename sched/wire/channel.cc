@@ -9,6 +9,7 @@
 #include <cstring>
 #include <list>
 #include <netinet/tcp.h>
+#include <random>
 #include <unistd.h>
 #include <utility>
 
@@ -64,14 +65,31 @@ class TlsListener : public Listener {
     }
   }
 
-  Status Open(const std::string& host, uint16_t port) {
+  // Begins anywhere in the range: several servers of a node seldom meet.
+  Status Open(const std::string& host, PortRange ports) {
+    const uint32_t count = uint32_t{ports.last} - ports.first + 1;
+    const uint32_t begin = count > 1 ? std::random_device()() % count : 0;
+    for (uint32_t i = 0;; ++i) {
+      const auto port = static_cast<uint16_t>(ports.first + (begin + i) % count);
+      int error = 0;
+      const Status opened = OpenPort(host, port, &error);
+      if (opened.ok() || error != EADDRINUSE || count == 1) return opened;
+      if (i + 1 == count) {
+        return Status(Code::kUnavailable, StrCat("cannot listen on ", host, ": all ports ", ports.first, "-",
+                                                 ports.last, " that the site allows are in use"));
+      }
+    }
+  }
+
+  Status OpenPort(const std::string& host, uint16_t port, int* error) {
     Result<Address> address = Address::Of(host, port);
     if (!address.ok()) return Status(Code::kInvalid, StrCat("cannot listen: ", address.status().message()));
     int fd = NewSocket(*address);
     int on = 1;
     if (fd >= 0) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (fd < 0 || bind(fd, address->get(), address->size) != 0 || listen(fd, SOMAXCONN) != 0) {
-      Status why(Code::kUnavailable, StrCat("cannot listen on ", address->Text(), ": ", strerror(errno)));
+      *error = errno;
+      Status why(Code::kUnavailable, StrCat("cannot listen on ", address->Text(), ": ", strerror(*error)));
       if (fd >= 0) close(fd);
       return why;
     }
@@ -179,14 +197,14 @@ class TlsListener : public Listener {
 }  // namespace
 
 Result<std::unique_ptr<Listener>> Listen(os::EventLoop* loop, const std::vector<std::string>& hosts,
-                                         uint16_t port, const Credentials& credentials, const Limits& limits,
-                                         Listener::Accept accept) {
+                                         PortRange ports, const Credentials& credentials,
+                                         const Limits& limits, Listener::Accept accept) {
   asio::io_context* context = os::IoContextOf(loop);
   if (context == nullptr) return Status(Code::kInternal, "this event loop has no sockets");
   Result<std::shared_ptr<TlsContext>> tls = MakeTlsServer(credentials);
   if (!tls.ok()) return tls.status();
   auto listener = std::make_unique<TlsListener>(loop, context, *tls, limits, std::move(accept));
-  for (const std::string& host : hosts) HARROW_RETURN_IF_ERROR(listener->Open(host, port));
+  for (const std::string& host : hosts) HARROW_RETURN_IF_ERROR(listener->Open(host, ports));
   return std::unique_ptr<Listener>(std::move(listener));
 }
 

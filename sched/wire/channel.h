@@ -64,10 +64,17 @@ class Listener {
   virtual Refusals refusals() const = 0;
 };
 
-/// Addresses are numeric ("127.0.0.1"); port 0: any.
+/// Ports of which a listener takes a free one for each address; 0: any.
+struct PortRange {
+  PortRange(uint16_t one) : first(one), last(one) {}  // NOLINT(google-explicit-constructor)
+  PortRange(uint16_t from, uint16_t to) : first(from), last(to) {}
+  uint16_t first, last;
+};
+
+/// Addresses are numeric ("127.0.0.1"). kUnavailable: no port of the range is free.
 Result<std::unique_ptr<Listener>> Listen(os::EventLoop* loop, const std::vector<std::string>& hosts,
-                                         uint16_t port, const Credentials& credentials, const Limits& limits,
-                                         Listener::Accept accept);
+                                         PortRange ports, const Credentials& credentials,
+                                         const Limits& limits, Listener::Accept accept);
 
 /// Connects and authenticates; `done` is called once with the channel or the reason.
 void Dial(os::EventLoop* loop, const std::string& address, Role role, const Credentials& credentials,

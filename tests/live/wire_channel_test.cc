@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <random>
+#include <set>
 
 #include "live/wire_peers.h"
 
@@ -30,6 +31,38 @@ TEST(WireChannel, CarriesMessagesOfEverySizeInOrder) {
   }
   ASSERT_TRUE(peer.WaitFor(sent.size()));
   EXPECT_TRUE(peer.got() == sent);
+}
+
+TEST(WireChannel, ListensOnAFreePortOfARange) {
+  // Two neighbours that are free now.
+  uint16_t first = 0;
+  LoopThread thread;
+  const auto listen = [&](wire::PortRange ports) {
+    return thread.Call([&] { return wire::Listen(thread.loop(), {"127.0.0.1"}, ports, Key(), {}, {}); });
+  };
+  const auto port_of = [](const wire::Listener& listener) {
+    const std::string address = listener.addresses().at(0);
+    return static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
+  };
+  std::vector<std::unique_ptr<wire::Listener>> held;
+  for (int tries = 0; tries < 100 && held.size() < 2; ++tries) {
+    thread.Call([&] { held.clear(); });
+    auto any = listen(0);
+    ASSERT_TRUE(any.ok());
+    first = port_of(**any);
+    thread.Call([&] { any->reset(); });
+    for (int i = 0; i < 2; ++i) {
+      auto one = listen({first, static_cast<uint16_t>(first + 1)});
+      if (one.ok()) held.push_back(std::move(*one));
+    }
+  }
+  ASSERT_EQ(held.size(), 2u);
+  EXPECT_EQ((std::set<int>{port_of(*held[0]), port_of(*held[1])}), (std::set<int>{first, first + 1}));
+  auto third = listen({first, static_cast<uint16_t>(first + 1)});
+  ASSERT_FALSE(third.ok());
+  EXPECT_NE(third.status().message().find("that the site allows are in use"), std::string::npos)
+      << third.status().message();
+  thread.Call([&] { held.clear(); });
 }
 
 TEST(WireChannel, OneTurnLeavesInFewRecords) {

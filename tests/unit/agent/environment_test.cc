@@ -29,10 +29,21 @@ std::map<std::string, std::string> Collect(char* const* envp) {
 std::shared_ptr<const BaseEnvironment> Base(bool gpus = false, bool tmp = false) {
   const EnvList submit = {{"PATH", "/bin"},        {"HOME", "/home/u"},           {"OMP_NUM_THREADS", "99"},
                           {"HARROW_TASK_ID", "5"}, {"CUDA_VISIBLE_DEVICES", "7"}, {"TMPDIR", "/tmp"},
-                          {"PWD", "/elsewhere"}};
+                          {"PWD", "/elsewhere"},   {"SLURMD_NODENAME", "n0"}};
   return std::make_shared<BaseEnvironment>(
       submit,
       BaseEnvironment::Common{.submit_dir = "/sub", .node_name = "n1", .has_gpus = gpus, .own_tmp = tmp});
+}
+
+// The directory of another node's component is not this node's.
+TEST(EnvironmentTest, TheJobsLocalDirectoryIsTheNodesOwn) {
+  for (const std::string& local : {std::string("/disk/harrow/13"), std::string()}) {
+    const auto base = std::make_shared<BaseEnvironment>(
+        EnvList{{"HARROW_LOCAL", "/disk/harrow/12"}},
+        BaseEnvironment::Common{.submit_dir = "/sub", .node_name = "n1", .local = local});
+    const TaskProfile profile({}, base);
+    EXPECT_EQ(profile.Variable("HARROW_LOCAL"), local);
+  }
 }
 
 TEST(EnvironmentTest, ATaskFindsWhatIsDocumented) {
@@ -51,6 +62,7 @@ TEST(EnvironmentTest, ATaskFindsWhatIsDocumented) {
       {"OMP_NUM_THREADS", "4"},
       {"PATH", "/bin"},
       {"PWD", "/sub/deep"},
+      {"SLURMD_NODENAME", "n1"},
       {"TMPDIR", "/tmp"},
   };
   EXPECT_EQ(env, expected);

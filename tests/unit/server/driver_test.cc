@@ -243,6 +243,27 @@ TEST_F(DriverTest, SilentAgentsAreLostAndTheirLateResultsIgnored) {
   EXPECT_THAT(Attempts(), ElementsAre(std::pair(0u, 1u), std::pair(0u, 2u)));
 }
 
+TEST_F(DriverTest, ALateEndDoesNotCountForALaterAttemptOnTheSameNode) {
+  Make({{"a", "x"}});
+  driver_->Begin(Now());
+  Agent agent;
+  Join(&agent, Hello("n", 1, 1));
+  Started(&agent, {0});
+  Agent late = agent;
+  for (uint32_t i = 0; i <= options_.silent_ticks; ++i) driver_->Tick(Now());
+  agent.tasks.clear();
+  Join(&agent, Hello("n", 1, 1));
+  ASSERT_EQ(Tasks(agent), (std::set<uint32_t>{0}));
+  EXPECT_EQ(agent.tasks[0].attempt(), 2u);
+  driver_->Handle(Now(), agent.node, Ended(&late, {0}, pb::Attempt::EXITED, 1));
+  Turn(&agent);
+  EXPECT_FALSE(driver_->complete()) << "attempt 2 runs";
+  End(&agent, {0});
+  EXPECT_TRUE(driver_->complete());
+  EXPECT_THAT(Attempts(), ElementsAre(std::pair(0u, 1u), std::pair(0u, 2u)));
+  EXPECT_THAT(Fates(), ElementsAre(std::pair(0u, journal::TaskFate::kDone)));
+}
+
 TEST_F(DriverTest, WhatNeverArrivedIsSentAgainAfterAReconnect) {
   Make({{"a", "x"}, {"b", "x"}});
   driver_->Begin(Now());
@@ -256,6 +277,25 @@ TEST_F(DriverTest, WhatNeverArrivedIsSentAgainAfterAReconnect) {
   Join(&agent, hello);
   EXPECT_EQ(Tasks(agent), (std::set<uint32_t>{0})) << "task 1 runs there, task 0 was lost on its way";
   EXPECT_THAT(agent.cancelled, IsEmpty());
+}
+
+TEST_F(DriverTest, ANodesMemoryIsWhatTheJobWasGranted) {
+  graph::Profile heavy;
+  heavy.shape.memory = 300 << 20;
+  options_.memory_granted = {{"n", 650 << 20}, {"small", uint64_t{64} << 30}};
+  std::vector<TinyTask> tasks;
+  for (const char* name : {"a", "b", "c", "d"}) tasks.push_back({name, "x", {}, {}, heavy});
+  Make(tasks, 2);
+  driver_->Begin(Now());
+  Agent agent, small;
+  pb::FromAgent hello = Hello("n", 1, 4);
+  hello.mutable_hello()->mutable_node()->set_memory(uint64_t{64} << 30);
+  Join(&agent, hello);
+  EXPECT_EQ(agent.tasks.size(), 2u) << "by what was granted, not by what the machine has";
+  hello = Hello("small", 2, 4);
+  hello.mutable_hello()->mutable_node()->set_memory(400 << 20);
+  Join(&small, hello);
+  EXPECT_EQ(small.tasks.size(), 1u) << "a grant adds nothing to what there is";
 }
 
 TEST_F(DriverTest, ARestartedServerAdoptsWhatRuns) {
@@ -394,6 +434,33 @@ TEST_F(DriverTest, ATaskThatFitsNoNodeFailsWithTheReason) {
   EXPECT_EQ(Fates()[0], journal::TaskFate::kFailed);
   ASSERT_EQ(journal_.history.attempts.front().task, TaskId(0));
   EXPECT_THAT(journal_.history.attempts.front().message, ::testing::HasSubstr("64 cores"));
+}
+
+TEST_F(DriverTest, WhatFitsOnlyALostNodeIsNotWaitedForForEver) {
+  graph::Profile wide;
+  wide.shape.cores = 2;
+  options_.return_ticks = 20;
+  Make({{"wide", "x", {}, {}, wide}, {"slim", "x"}}, 2);
+  driver_->Begin(Now());
+  Agent small, large;
+  Join(&small, Hello("small", 1, 1));
+  Join(&large, Hello("large", 2, 2));
+  Turn(&small);
+  Started(&large, {0});
+  for (uint32_t i = 0; i <= options_.silent_ticks; ++i) {
+    driver_->Handle(Now(), small.node, pb::FromAgent());
+    driver_->Tick(Now());
+  }
+  End(&small, {1});
+  EXPECT_FALSE(driver_->complete()) << "the node may come back";
+  for (uint32_t i = 0; i < options_.return_ticks; ++i) {
+    driver_->Handle(Now(), small.node, pb::FromAgent());
+    driver_->Tick(Now());
+  }
+  Turn(&small);
+  EXPECT_TRUE(driver_->complete());
+  EXPECT_THAT(Fates(), ElementsAre(std::pair(0u, journal::TaskFate::kFailed),
+                                   std::pair(1u, journal::TaskFate::kDone)));
 }
 
 TEST_F(DriverTest, UnwantedTasksAreNeitherRunNorCounted) {

@@ -121,6 +121,37 @@ TEST(SlotPlanTest, PretendNodesDivideTheCores) {
   EXPECT_FALSE(PlanSlots(machine, 3, {.index = 0, .of = 2}).pinned);
 }
 
+TEST(GrantTest, LeavesWhatWasGranted) {
+  const Machine machine = Synthetic("numa:2 core:2 pu:2");
+  uint32_t unpinned = 1;
+  std::string notice;
+  for (const uint32_t all : {0u, 4u, 8u}) {  // counted as cores or as PUs
+    EXPECT_EQ(GrantedPart(machine, {.cpus = all}, &unpinned, &notice).cores, machine.cores);
+    EXPECT_EQ(unpinned, 0u);
+  }
+  const Machine part = GrantedPart(machine, {.cpus = 3, .which = {2, 3, 6}}, &unpinned, &notice);
+  ASSERT_EQ(part.cores.size(), 2u);
+  EXPECT_THAT(part.cores[0].pus, ElementsAre(2, 3));
+  EXPECT_THAT(part.cores[1].pus, ElementsAre(6));
+  EXPECT_EQ(unpinned, 0u);
+  EXPECT_EQ(notice, "");
+}
+
+TEST(GrantTest, UnpinnedWhereTheGrantCannotBePlaced) {
+  const Machine machine = Synthetic("core:4 pu:1");
+  uint32_t unpinned = 0;
+  std::string notice;
+  EXPECT_EQ(GrantedPart(machine, {.cpus = 3}, &unpinned, &notice).cores.size(), 4u);
+  EXPECT_EQ(unpinned, 3u);
+  EXPECT_EQ(notice, "tasks are not pinned: 3 of 4 CPUs were granted, and it is not known which");
+  EXPECT_EQ(GrantedPart(machine, {.cpus = 6, .online = 8}, &unpinned, &notice).cores.size(), 4u);
+  EXPECT_EQ(unpinned, 0u);
+  EXPECT_EQ(notice, "only 4 cores are used: 6 CPUs were granted, but this process is bound to 4");
+  GrantedPart(machine, {.cpus = 6, .online = 4}, &unpinned, &notice);
+  EXPECT_EQ(unpinned, 6u);
+  EXPECT_EQ(notice, "tasks are not pinned: the batch system granted 6 CPUs, and the machine has 4");
+}
+
 TEST(CoreAllocatorTest, PacksWithinANumaNodeByBestFit) {
   CoreAllocator cores({0, 0, 0, 0, 1, 1, 1, 1});
   EXPECT_THAT(*cores.Take(2), ElementsAre(0, 1));

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "agent/slot_pool.h"
+
+namespace harrow::agent {
+
+/// Bytes on disk of all below the directory `path`, on its file system. Follows no link; what vanishes
+/// meanwhile does not count, a file of several names counts for each.
+uint64_t DiskUse(const std::string& path);
+
+/// Keeps what the tasks of a node hold in their TMPDIRs within NodeContext::local_limit: while it is more, the
+/// task that holds the most is killed. A thread of its own; a disk fills between two looks, so this is no
+/// quota.
+class LocalWatch {
+ public:
+  LocalWatch(const NodeContext& node, const os::Clock& clock, SlotPool& pool);
+  ~LocalWatch();
+
+ private:
+  void Run();
+  void Look();
+
+  const NodeContext& node_;
+  const os::Clock& clock_;
+  SlotPool& pool_;
+  std::mutex mutex_;
+  std::condition_variable wake_;  // of mutex_
+  bool stop_ = false;             // of mutex_
+  std::thread thread_;
+};
+
+}  // namespace harrow::agent

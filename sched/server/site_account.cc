@@ -1,0 +1,42 @@
+#include "server/site_account.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
+#include "os/log.h"
+
+namespace harrow::server {
+namespace {
+
+constexpr int64_t kSecond = 1'000'000'000;
+
+}  // namespace
+
+SiteAccount::SiteAccount(os::FileSystem& fs, std::string local, const RunSettings& settings,
+                         const graph::Graph& graph, const journal::History& history)
+    : fs_(fs), local_(std::move(local)) {
+  const int64_t started = settings.started.time_since_epoch().count();
+  // A job may begin a run and go on with it: two executions, two accounts.
+  use_.run_id = StrCat(settings.run_id, ".", started);
+  use_.name = settings.name;
+  for (const journal::AttemptRecord& attempt : history.attempts) {
+    if (attempt.end_ns >= started) continue;
+    ++earlier_attempts_;
+    if (attempt.start_ns > 0)
+      earlier_core_ns_ += (attempt.end_ns - attempt.start_ns) * graph.profile(attempt.task).shape.cores;
+  }
+}
+
+void SiteAccount::Leave(uint64_t attempts, int64_t busy_core_ns) {
+  if (!wanted()) return;
+  use_.tasks = attempts - std::min(attempts, earlier_attempts_);
+  use_.core_seconds =
+      static_cast<uint64_t>((std::max<int64_t>(0, busy_core_ns - earlier_core_ns_) + kSecond / 2) / kSecond);
+  if (const Status left = batch::LeaveRunAccount(fs_, local_, use_); !left.ok()) {
+    os::LogWarning(StrCat("the site's account of this run: ", left.message()));
+    local_.clear();
+  }
+}
+
+}  // namespace harrow::server

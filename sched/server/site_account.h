@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "batch/slurm_site.h"
+#include "graph/graph.h"
+#include "journal/journal.h"
+#include "os/file_system.h"
+#include "server/flow_store.h"
+
+namespace harrow::server {
+
+/// What one `harrow run` has used, left where the site's plugin looks for it at the job's end
+/// (plugin/run_account_format.md). What earlier jobs did in the same run directory does not count again; what
+/// an earlier server of this one did, does.
+class SiteAccount {
+ public:
+  /// `local`: SitePolicy::local; empty: nobody wants an account. `history`: the journal when the server
+  /// started.
+  SiteAccount(os::FileSystem& fs, std::string local, const RunSettings& settings, const graph::Graph& graph,
+              const journal::History& history);
+
+  bool wanted() const { return !local_.empty(); }
+  /// With the figures of pb::Progress, which count from the run's first beginning. A failure is logged, once.
+  void Leave(uint64_t attempts, int64_t busy_core_ns);
+
+ private:
+  os::FileSystem& fs_;
+  std::string local_;
+  batch::RunUse use_;
+  uint64_t earlier_attempts_ = 0;
+  int64_t earlier_core_ns_ = 0;
+};
+
+}  // namespace harrow::server

@@ -31,6 +31,12 @@ class Batch {
   virtual std::optional<WallTime> EndTime() = 0;
   /// The command lines that start the agents, each run and waited for by the keeper (local: one a node; Slurm: one srun).
   virtual Result<std::vector<std::vector<std::string>>> AgentCommands(const std::string& run_dir) = 0;
+  /// The command line that starts an agent on a node that has lost its own; none where the commands above, run
+  /// again, do that.
+  virtual std::optional<std::vector<std::string>> AgentCommandOn(const std::string& /*run_dir*/,
+                                                                 const std::string& /*node*/) {
+    return std::nullopt;
+  }
   /// Numeric addresses a server should listen on so that agents reach it.
   virtual std::vector<std::string> ListenHosts() = 0;
 };
@@ -39,6 +45,7 @@ struct LocalOptions {
   std::string program;          // this harrow
   uint32_t nodes = 1;           // pretend nodes
   uint32_t slots = 0;           // a node; 0: all allowed cores (divided over the pretend nodes)
+  bool pin = true;              // tasks to their cores
 };
 std::unique_ptr<Batch> MakeLocal(const LocalOptions& options);
 

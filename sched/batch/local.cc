@@ -42,6 +42,7 @@ class Local : public Batch {
       std::vector<std::string> command = {options_.program, "agent",       "--run-dir",
                                           run_dir,          "--node-name", (*nodes)[i].name};
       if (options_.slots > 0) command.insert(command.end(), {"--slots", StrCat(options_.slots)});
+      if (!options_.pin) command.push_back("--no-pin");
       if (options_.nodes > 1) command.insert(command.end(), {"--share", StrCat(i, "/", options_.nodes)});
       commands.push_back(std::move(command));
     }

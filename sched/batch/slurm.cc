@@ -1,6 +1,7 @@
 #include "batch/slurm.h"
 
 #include <algorithm>
+#include <set>
 #include <sstream>
 #include <unistd.h>
 
@@ -15,18 +16,11 @@
 namespace harrow::batch {
 namespace {
 
+constexpr const char* kQuery = "harrow-slurm-query";
 constexpr Duration kAnswerWithin = std::chrono::seconds(10);
+constexpr Duration kAnswerHolds = std::chrono::seconds(2);     // for questions that come together
 constexpr Duration kAskAgainAfter = std::chrono::seconds(60);  // when there was no answer
 constexpr size_t kPeersAsked = 8;                              // names looked up to learn this node's address
-
-std::string QueryProgram(const std::string& harrow) {
-  std::string directory = harrow.substr(0, harrow.rfind('/') + 1);
-  for (const char* place : {"harrow-slurm-query", "../libexec/harrow/harrow-slurm-query"}) {
-    std::string path = directory + place;
-    if (access(path.c_str(), X_OK) == 0) return path;
-  }
-  return "";
-}
 
 class Slurm : public Batch {
  public:
@@ -69,10 +63,14 @@ class Slurm : public Batch {
   Result<std::vector<std::vector<std::string>>> AgentCommands(const std::string& run_dir) override {
     Result<SlurmAllocation> allocation = Allocation();
     if (!allocation.ok()) return allocation.status();
-    std::vector<std::string> agent = {options_.program, "agent", "--run-dir", run_dir};
-    if (options_.slots > 0) agent.insert(agent.end(), {"--slots", StrCat(options_.slots)});
     return std::vector<std::vector<std::string>>{
-        SrunCommand(*allocation, environment_, agent, options_.site_flags)};
+        SrunCommand(*allocation, environment_, Agent(run_dir), options_.site_flags)};
+  }
+
+  std::optional<std::vector<std::string>> AgentCommandOn(const std::string& run_dir,
+                                                         const std::string& node) override {
+    return SrunCommandOn(node, granted_.ok() ? *granted_ : SlurmAllocation(), environment_, Agent(run_dir),
+                         options_.site_flags);
   }
 
   std::vector<std::string> ListenHosts() override {
@@ -91,10 +89,29 @@ class Slurm : public Batch {
     return AddressesTowards(peers);
   }
 
+ protected:
+  std::vector<std::string> Agent(const std::string& run_dir) const {
+    std::vector<std::string> agent = {options_.program, "agent", "--run-dir", run_dir};
+    if (options_.slots > 0) agent.insert(agent.end(), {"--slots", StrCat(options_.slots)});
+    if (!options_.pin) agent.push_back("--no-pin");
+    return agent;
+  }
+
  private:
   // Of slurmctld. The answer counts: a job may have lost nodes since it began.
   Result<SlurmAllocation> Ask() {
-    if (query_.empty()) query_ = QueryProgram(options_.program);
+    const Duration now = os::RealClock().Steady();
+    if (!answer_ || now - answered_ > kAnswerHolds) {
+      Result<SlurmAllocation> answer = AskNow();
+      if (!answer.ok()) return answer;
+      answer_ = std::move(*answer);
+      answered_ = now;
+    }
+    return *answer_;
+  }
+
+  Result<SlurmAllocation> AskNow() {
+    if (query_.empty()) query_ = HelperProgram(options_.program, kQuery);
     if (query_.empty()) return Status(Code::kUnavailable, "harrow-slurm-query is not installed");
     std::vector<std::string> command = {query_};
     if (granted_.ok()) {
@@ -139,9 +156,41 @@ class Slurm : public Batch {
   Environment environment_;
   Result<SlurmAllocation> granted_;  // as the environment tells
   std::string query_;
+  std::optional<SlurmAllocation> answer_;
+  Duration answered_{0};  // steady
   Failure asking_, squeue_;
   std::optional<WallTime> last_end_;
   bool said_fallback_ = false;
+};
+
+/// A step whose other tasks are agents already.
+class SlurmStep : public Slurm {
+ public:
+  SlurmStep(const SlurmOptions& options, const std::vector<std::string>& environment, std::string_view nodes)
+      : Slurm(options, environment) {
+    while (!nodes.empty()) {
+      const size_t comma = std::min(nodes.find(','), nodes.size());
+      nodes_.emplace(nodes.substr(0, comma));
+      nodes.remove_prefix(std::min(comma + 1, nodes.size()));
+    }
+  }
+
+  Result<std::vector<GrantedNode>> Nodes() override {
+    Result<std::vector<GrantedNode>> nodes = Slurm::Nodes();
+    if (nodes.ok())
+      std::erase_if(*nodes, [&](const GrantedNode& node) { return !nodes_.contains(node.name); });
+    return nodes;
+  }
+
+  Result<std::vector<std::vector<std::string>>> AgentCommands(const std::string& run_dir) override {
+    return std::vector<std::vector<std::string>>{Agent(run_dir)};
+  }
+  std::optional<std::vector<std::string>> AgentCommandOn(const std::string&, const std::string&) override {
+    return std::nullopt;
+  }
+
+ private:
+  std::set<std::string, std::less<>> nodes_;
 };
 
 }  // namespace
@@ -150,13 +199,50 @@ std::unique_ptr<Batch> MakeSlurm(const SlurmOptions& options, const std::vector<
   return std::make_unique<Slurm>(options, environment);
 }
 
+std::string HelperProgram(const std::string& harrow, const std::string& name) {
+  const std::string directory = harrow.substr(0, harrow.rfind('/') + 1);
+  for (const char* place : {"", "../libexec/harrow/"}) {
+    std::string path = StrCat(directory, place, name);
+    if (access(path.c_str(), X_OK) == 0) return path;
+  }
+  return "";
+}
+
+std::string JobWithRestarts(const std::vector<std::string>& environment) {
+  const Environment variables = ParseEnvironment(environment);
+  if (!InSlurmJob(variables)) return "";
+  std::string job = variables.find("SLURM_JOB_ID")->second;
+  if (auto it = variables.find("SLURM_RESTART_COUNT"); it != variables.end() && it->second != "0") {
+    job += "." + it->second;
+  }
+  return job;
+}
+
+std::optional<bool> JobRuns(const std::string& program, const std::string& job, const std::string& own) {
+  const std::string id = job.substr(0, job.find('.'));
+  if (job != own && id == own.substr(0, own.find('.'))) return false;  // an earlier start of the same job
+  const std::string query = HelperProgram(program, kQuery);
+  if (query.empty()) return std::nullopt;
+  const Result<std::string> text = RunCommand({query, id}, kAnswerWithin);
+  if (!text.ok()) return std::nullopt;
+  const Result<SlurmAllocation> allocation = ParseQuery(*text);
+  if (allocation.ok()) return true;
+  return allocation.status().code() == Code::kNotFound ? std::optional<bool>(false) : std::nullopt;
+}
+
 std::unique_ptr<Batch> FindBatch(const LocalOptions& options, const std::vector<std::string>& environment) {
   Environment variables = ParseEnvironment(environment);
-  if (!InSlurmJob(variables)) return MakeLocal(options);
-  SlurmOptions slurm{.program = options.program, .slots = options.slots, .site_flags = {}};
+  // A run within a task has that task's cores, not the job's.
+  const bool within_task = variables.contains("HARROW_TASK_ID");
+  if (!InSlurmJob(variables) || options.nodes > 1 || within_task) return MakeLocal(options);
+  SlurmOptions slurm{
+      .program = options.program, .slots = options.slots, .pin = options.pin, .site_flags = {}};
   if (auto it = variables.find("HARROW_SRUN_FLAGS"); it != variables.end()) {
     std::istringstream words(it->second);
     for (std::string word; words >> word;) slurm.site_flags.push_back(word);
+  }
+  if (auto it = variables.find("HARROW_STEP_NODES"); it != variables.end()) {
+    return std::make_unique<SlurmStep>(slurm, environment, it->second);
   }
   return MakeSlurm(slurm, environment);
 }

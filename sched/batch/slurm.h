@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@ namespace harrow::batch {
 struct SlurmOptions {
   std::string program;  // this harrow; harrow-slurm-query lies beside it or in ../libexec/harrow
   uint32_t slots = 0;   // a node; 0: what was granted
+  bool pin = true;      // tasks to their cores
   std::vector<std::string> site_flags;  // more options for srun
 };
 
@@ -19,8 +21,19 @@ struct SlurmOptions {
 /// is the fall-back.
 std::unique_ptr<Batch> MakeSlurm(const SlurmOptions& options, const std::vector<std::string>& environment);
 
-/// Slurm when `environment` is that of a job, else this machine alone. HARROW_SRUN_FLAGS of the environment
-/// (split at blanks) are the site's further options for srun.
+/// Slurm when `environment` is that of a job no task of Harrow's, and no pretend nodes are asked for, else
+/// this machine alone. HARROW_SRUN_FLAGS of the environment (split at blanks) are the site's further options
+/// for srun. HARROW_STEP_NODES (names, separated by commas): agents have been started already on these nodes,
+/// by the srun that this process is a task of; only this node's is still to be.
 std::unique_ptr<Batch> FindBatch(const LocalOptions& options, const std::vector<std::string>& environment);
+
+/// A program of Harrow's own that lies beside `harrow` or in ../libexec/harrow; empty: not installed.
+std::string HelperProgram(const std::string& harrow, const std::string& name);
+
+/// The job of `environment` for owner files: its id, with ".N" when it was requeued N times; empty: none.
+std::string JobWithRestarts(const std::vector<std::string>& environment);
+/// Whether such a job still runs; none: nobody knows (no Slurm here, or slurmctld does not answer). `own`:
+/// this process' job.
+std::optional<bool> JobRuns(const std::string& program, const std::string& job, const std::string& own);
 
 }  // namespace harrow::batch

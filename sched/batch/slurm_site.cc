@@ -57,10 +57,15 @@ Status LeaveRunAccount(os::FileSystem& fs, const std::string& local, const RunUs
   std::string name = use.name.substr(0, 64);
   std::replace_if(
       name.begin(), name.end(), [](char c) { return c == '\n' || c == '\0'; }, '_');
-  return fs.WriteWhole(StrCat(local, "/.harrow-run-", use.run_id),
-                       StrCat("harrow-run 1\nrun ", name.empty() ? "run" : name, "\ntasks ", use.tasks,
-                              "\ncore_seconds ", use.core_seconds, "\n"),
-                       0600);
+  // Not synced: it is read before this machine goes down, or never; and the server must not wait for a disk
+  // that its tasks keep busy.
+  const std::string temporary = StrCat(local, "/.harrow-new-", use.run_id);
+  (void)fs.Remove(temporary);
+  Result<std::unique_ptr<os::AppendFile>> file = fs.OpenAppend(temporary, 0600);
+  if (!file.ok()) return file.status();
+  HARROW_RETURN_IF_ERROR((*file)->Append(StrCat("harrow-run 1\nrun ", name.empty() ? "run" : name, "\ntasks ",
+                                                use.tasks, "\ncore_seconds ", use.core_seconds, "\n")));
+  return fs.Rename(temporary, StrCat(local, "/.harrow-run-", use.run_id));
 }
 
 }  // namespace harrow::batch

@@ -54,28 +54,52 @@ bool IsCleared(std::string_view name) {
          !IsKept(name);
 }
 
-}  // namespace
-
-std::vector<std::string> SrunCommand(const SlurmAllocation& allocation, const Environment& environment,
-                                     const std::vector<std::string>& agent,
-                                     const std::vector<std::string>& site_flags) {
+std::vector<std::string> Cleared(const Environment& environment) {
   std::vector<std::string> command = {"/usr/bin/env"};
   for (const auto& [name, value] : environment) {
     if (IsCleared(name)) command.insert(command.end(), {"-u", name});
   }
   command.push_back("srun");
-  const bool heterogeneous = allocation.components.size() > 1;
+  return command;
+}
+
+void AddComponent(const SlurmAllocation& allocation, size_t component, const std::vector<std::string>& where,
+                  const std::vector<std::string>& site_flags, const std::vector<std::string>& agent,
+                  std::vector<std::string>* command) {
+  command->insert(command->end(),
+                  {"--overlap", "--cpu-bind=none", "--mem=0", "--kill-on-bad-exit=0", "--no-kill", "--wait=0",
+                   "--input=none", "--export=ALL", "--job-name=harrow"});
+  if (allocation.components.size() > 1) command->push_back(StrCat("--het-group=", component));
+  for (const std::vector<std::string>* words : {&where, &site_flags, &agent}) {
+    command->insert(command->end(), words->begin(), words->end());
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> SrunCommand(const SlurmAllocation& allocation, const Environment& environment,
+                                     const std::vector<std::string>& agent,
+                                     const std::vector<std::string>& site_flags) {
+  std::vector<std::string> command = Cleared(environment);
   for (size_t i = 0; i < allocation.components.size(); ++i) {
     if (i > 0) command.push_back(":");
-    command.insert(command.end(),
-                   {"--overlap", "--cpu-bind=none", "--mem=0", "--kill-on-bad-exit=0", "--no-kill",
-                    "--wait=0", "--input=none", "--export=ALL", "--job-name=harrow"});
-    if (heterogeneous) command.push_back(StrCat("--het-group=", i));
-    size_t nodes = allocation.components[i].nodes.size();
-    command.insert(command.end(), {StrCat("-N", nodes), StrCat("-n", nodes)});
-    command.insert(command.end(), site_flags.begin(), site_flags.end());
-    command.insert(command.end(), agent.begin(), agent.end());
+    const size_t nodes = allocation.components[i].nodes.size();
+    AddComponent(allocation, i, {StrCat("-N", nodes), StrCat("-n", nodes)}, site_flags, agent, &command);
   }
+  return command;
+}
+
+std::vector<std::string> SrunCommandOn(const std::string& node, const SlurmAllocation& allocation,
+                                       const Environment& environment, const std::vector<std::string>& agent,
+                                       const std::vector<std::string>& site_flags) {
+  std::vector<std::string> command = Cleared(environment);
+  size_t component = 0;
+  for (size_t i = 0; i < allocation.components.size(); ++i) {
+    const std::vector<GrantedNode>& nodes = allocation.components[i].nodes;
+    if (std::any_of(nodes.begin(), nodes.end(), [&](const GrantedNode& n) { return n.name == node; }))
+      component = i;
+  }
+  AddComponent(allocation, component, {"-N1", "-n1", "-w", node}, site_flags, agent, &command);
   return command;
 }
 

@@ -14,4 +14,9 @@ std::vector<std::string> SrunCommand(const SlurmAllocation& allocation, const En
                                      const std::vector<std::string>& agent,
                                      const std::vector<std::string>& site_flags);
 
+/// The same for one node that has lost its agent.
+std::vector<std::string> SrunCommandOn(const std::string& node, const SlurmAllocation& allocation,
+                                       const Environment& environment, const std::vector<std::string>& agent,
+                                       const std::vector<std::string>& site_flags);
+
 }  // namespace harrow::batch

@@ -27,9 +27,20 @@ std::vector<std::string> Cleared(const std::vector<std::string>& command) {
 
 TEST(Srun, OneStepOnEveryNode) {
   EXPECT_THAT(SrunCommand(Of({4}), {}, {"/opt/harrow", "agent"}, {}),
-              ElementsAre("/usr/bin/env", "srun", "--overlap", "--cpu-bind=none", "--mem=0", "--kill-on-bad-exit=0",
-                          "--no-kill", "--wait=0", "--input=none", "--export=ALL", "--job-name=harrow", "-N4",
-                          "-n4", "/opt/harrow", "agent"));
+              ElementsAre("/usr/bin/env", "srun", "--overlap", "--cpu-bind=none", "--mem=0",
+                          "--kill-on-bad-exit=0", "--no-kill", "--wait=0", "--input=none", "--export=ALL",
+                          "--job-name=harrow", "-N4", "-n4", "/opt/harrow", "agent"));
+}
+
+TEST(Srun, OneNodeOfItsComponent) {
+  SlurmAllocation allocation = Of({1, 2});
+  allocation.components[0].nodes[0].name = "a";
+  allocation.components[1].nodes[1].name = "b";
+  EXPECT_THAT(
+      SrunCommandOn("b", allocation, {{"SLURM_NTASKS", "9"}}, {"agent"}, {"--x"}),
+      ElementsAre("/usr/bin/env", "-u", "SLURM_NTASKS", "srun", "--overlap", "--cpu-bind=none", "--mem=0",
+                  "--kill-on-bad-exit=0", "--no-kill", "--wait=0", "--input=none", "--export=ALL",
+                  "--job-name=harrow", "--het-group=1", "-N1", "-n1", "-w", "b", "--x", "agent"));
 }
 
 TEST(Srun, SiteFlagsComeLast) {

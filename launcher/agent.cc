@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "batch/slurm_site.h"
 #include "launcher/command.h"
+#include "launcher/inputs.h"
 
 namespace harrow::launcher {
 namespace {
@@ -31,11 +33,20 @@ int Run(Options options) {
     return Fail(Status(Code::kInvalid, StrCat("--share ", Printable(options.share),
                                               ": expected I/K, the I-th (from 0) of K nodes")));
   }
+  if (const char* node = getenv("SLURMD_NODENAME"); node != nullptr && options.agent.node_name.empty()) {
+    options.agent.node_name = node;
+    options.agent.alone = true;
+    options.agent.grant = NodeGrant();
+  }
   if (options.agent.node_name.empty()) {
     char name[HOST_NAME_MAX + 1] = {};
     gethostname(name, sizeof name - 1);
     options.agent.node_name = name;
   }
+  const batch::SitePolicy site = batch::ReadSitePolicy(batch::ParseEnvironment(Environment()));
+  options.agent.local = site.local;
+  options.agent.local_limit = site.local_limit;
+  options.agent.most_tasks = site.tasks_per_node;
   char path[PATH_MAX];
   if (realpath(options.agent.run_dir.c_str(), path) == nullptr) {
     return Fail(Status(Code::kNotFound, StrCat("no run directory ", Printable(options.agent.run_dir))));
@@ -53,8 +64,11 @@ const Registered kAgent(
      .setup = [](CLI::App& app) -> std::function<int()> {
        auto options = std::make_shared<Options>();
        app.add_option("--run-dir", options->agent.run_dir, "Run directory")->type_name("D")->required();
-       app.add_option("--node-name", options->agent.node_name, "Default: the host's name")->type_name("N");
+       app.add_option("--node-name", options->agent.node_name,
+                      "Default: as the batch system names it, or the host's name")
+           ->type_name("N");
        app.add_option("--slots", options->agent.slots, "Default: one a core")->type_name("K");
+       app.add_flag("!--no-pin", options->agent.pin, "Let tasks run on any core");
        app.add_option("--share", options->share, "The I-th of K nodes of one machine")->type_name("I/K");
        return [options] { return Run(*options); };
      }});

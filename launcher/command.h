@@ -48,5 +48,7 @@ struct Registered {
 int Fail(const Status& status);
 /// The path of this program, to start it again as server or agent.
 std::string ThisProgram();
+/// Goes on as `harrow WORDS...`, in this process; comes back, with an exit status, only when that fails.
+int Become(std::vector<std::string> words);
 
 }  // namespace harrow::launcher

@@ -30,6 +30,7 @@ int RunDoctor(const DoctorOptions& options) {
   add(CheckDirectory(options.run_dir.empty() ? "." : options.run_dir));
   add(CheckNetwork());
   add(CheckBatch());
+  add(CheckSite());
   add(CheckSettings());
   if (!options.run_dir.empty()) add(CheckRun(options.run_dir));
 

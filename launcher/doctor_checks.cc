@@ -21,8 +21,10 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "batch/slurm_site.h"
 #include "config/run_options.h"
 #include "journal/snapshot.h"
+#include "launcher/inputs.h"
 #include "os/event_loop.h"
 #include "os/file_system.h"
 #include "os/log.h"
@@ -132,16 +134,6 @@ std::string FileSystemName(long type) {
   }
 }
 
-std::string InPath(const std::string& program) {
-  const char* path = getenv("PATH");
-  std::istringstream directories(path == nullptr ? "/usr/bin:/bin" : path);
-  for (std::string directory; std::getline(directories, directory, ':');) {
-    const std::string candidate = (directory.empty() ? "." : directory) + "/" + program;
-    if (access(candidate.c_str(), X_OK) == 0) return candidate;
-  }
-  return "";
-}
-
 /// Removes a probe's files however it ends.
 struct Cleanup {
   std::vector<std::string> paths;
@@ -166,6 +158,16 @@ Check CheckAppend(const std::string& path) {
 }
 
 }  // namespace
+
+std::string InPath(const std::string& program) {
+  const char* path = getenv("PATH");
+  std::istringstream directories(path == nullptr ? "/usr/bin:/bin" : path);
+  for (std::string directory; std::getline(directories, directory, ':');) {
+    const std::string candidate = (directory.empty() ? "." : directory) + "/" + program;
+    if (access(candidate.c_str(), X_OK) == 0) return candidate;
+  }
+  return "";
+}
 
 std::vector<Check> CheckCores() {
   std::vector<Check> checks;
@@ -460,19 +462,6 @@ std::vector<Check> CheckNetwork() {
   return checks;
 }
 
-std::vector<Check> CheckBatch() {
-  const char* job = getenv("SLURM_JOB_ID");
-  const std::string srun = InPath("srun");
-  if (job != nullptr) {
-    const char* nodes = getenv("SLURM_JOB_NODELIST");
-    const std::string text = StrCat("in job ", job, ", nodes ", nodes == nullptr ? "?" : nodes);
-    return {srun.empty() ? Bad("Slurm", text + ", but there is no srun in PATH", "load Slurm's module")
-                         : Ok("Slurm", text)};
-  }
-  return {Ok("Slurm", srun.empty() ? "not installed: runs use this machine"
-                                   : StrCat(srun, "; not in a job: runs use this machine"))};
-}
-
 std::vector<Check> CheckSettings() {
   std::vector<std::string> environment;
   for (char** variable = environ; *variable != nullptr; ++variable) environment.emplace_back(*variable);
@@ -490,6 +479,24 @@ std::vector<Check> CheckSettings() {
                    setting.place, ")");
   }
   return {Ok("settings", text.empty() ? "defaults" : text)};
+}
+
+std::vector<Check> CheckSite() {
+  const batch::SitePolicy site = batch::ReadSitePolicy(batch::ParseEnvironment(Environment()));
+  std::string text;
+  const auto add = [&text](std::string part) { text += StrCat(text.empty() ? "" : ", ", part); };
+  if (site.local_limit > 0) add(StrCat("TMPDIRs hold at most ", FormatBytes(site.local_limit)));
+  if (site.tasks_per_node > 0) add(StrCat("at most ", site.tasks_per_node, " slots a node"));
+  if (site.port_first > 0) add(StrCat("servers listen on ports ", site.port_first, "-", site.port_last));
+  if (site.local.empty()) return text.empty() ? std::vector<Check>() : std::vector<Check>{Ok("site", text)};
+  add(StrCat("the job's directory is ", Printable(site.local)));
+  struct statvfs disk {};
+  if (access(site.local.c_str(), W_OK | X_OK) != 0 || statvfs(site.local.c_str(), &disk) != 0) {
+    return {Warning("site", StrCat(text, ": ", Reason()),
+                    "HARROW_LOCAL is of another job or node: tasks get their TMPDIR elsewhere")};
+  }
+  add(StrCat(FormatBytes(uint64_t{disk.f_bavail} * disk.f_frsize), " free"));
+  return {Ok("site", text)};
 }
 
 std::vector<Check> CheckRun(const std::string& run_dir) {

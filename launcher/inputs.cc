@@ -1,8 +1,12 @@
 #include "launcher/inputs.h"
 
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
 #include <iostream>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "launcher/command.h"
 
 namespace harrow::launcher {
@@ -31,6 +35,26 @@ std::vector<std::string> Environment() {
   std::vector<std::string> variables;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) variables.emplace_back(*entry);
   return variables;
+}
+
+std::string Variable(const char* name) {
+  const char* value = getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+topology::Grant NodeGrant() {
+  topology::Grant grant;
+  const std::string cpus = Variable("SLURM_CPUS_ON_NODE");
+  std::from_chars(cpus.data(), cpus.data() + cpus.size(), grant.cpus);
+  grant.online = static_cast<uint32_t>(std::max(0L, sysconf(_SC_NPROCESSORS_CONF)));
+  return grant;
+}
+
+Status UnknownRunTime(const graph::Graph& graph, TaskId task) {
+  return Status(Code::kInvalid,
+                StrCat(graph.PlaceText(graph.place(task)), ": the run time of task ",
+                       Printable(graph.TaskName(task), 80),
+                       " is not known; write run_time = \"10s\" in the flow, or give --run-time"));
 }
 
 }  // namespace harrow::launcher

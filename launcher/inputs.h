@@ -7,6 +7,8 @@
 
 #include "base/status.h"
 #include "formats/load.h"
+#include "graph/graph.h"
+#include "topology/slots.h"
 
 namespace harrow::launcher {
 
@@ -23,5 +25,11 @@ void AddFlowArguments(CLI::App& app, FlowArguments* arguments);
 int FailInput(const Status& status);
 /// This process's environment, "NAME=value" each.
 std::vector<std::string> Environment();
+/// One variable of it; empty when it is not set.
+std::string Variable(const char* name);
+/// What Slurm says that it granted of this node; all of it outside of a job.
+topology::Grant NodeGrant();
+/// The problem of a task that is to be timed and whose run time nobody knows.
+Status UnknownRunTime(const graph::Graph& graph, TaskId task);
 
 }  // namespace harrow::launcher

@@ -8,10 +8,11 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "batch/batch.h"
+#include "batch/slurm.h"
 #include "journal/journal.h"
 #include "journal/owner.h"
 #include "launcher/command.h"
+#include "launcher/inputs.h"
 #include "launcher/run_access.h"
 #include "os/event_loop.h"
 #include "os/log.h"
@@ -131,8 +132,11 @@ int Keep(const KeepOptions& options) {
     os::LogWarning(opened.message());
   const Result<server::RunSettings> settings = server::ReadSettings(fs, options.run_dir);
   if (!settings.ok()) return Fail(settings.status());
-  const std::unique_ptr<batch::Batch> batch =
-      batch::MakeLocal({.program = ThisProgram(), .nodes = settings->local_nodes, .slots = settings->slots});
+  const std::unique_ptr<batch::Batch> batch = batch::FindBatch({.program = ThisProgram(),
+                                                                .nodes = settings->local_nodes,
+                                                                .slots = settings->slots,
+                                                                .pin = settings->pin},
+                                                               Environment());
   const std::unique_ptr<os::EventLoop> loop = os::MakeEventLoop();
   Screen screen(options.progress);
   server::KeeperOptions keeper_options;

@@ -218,6 +218,23 @@ void PrintList(const report::RunView& run, const std::vector<Source>& sources) {
       [](std::string_view text) { return WriteTo(STDOUT_FILENO, text); });
 }
 
+/// Streams that the flow sends to files of their own are not in the packed output.
+void TellFiles(const RunAccess& access, const report::RunView& run, const std::vector<size_t>& silent) {
+  const auto flow = server::ReadFlow(os::RealFileSystem(), access.dir());
+  if (!flow.ok()) return;
+  for (const size_t i : silent) {
+    const TaskId task = run.task(i).task;
+    if (task.value >= flow->graph.task_count()) continue;
+    const graph::Profile& profile = flow->graph.profile(task);
+    for (const auto& [stream, path] :
+         {std::pair("stdout", profile.stdout_path), std::pair("stderr", profile.stderr_path)}) {
+      if (path.empty()) continue;
+      std::cerr << "harrow: " << Printable(run.task(i).name) << " writes its " << stream << " to the file "
+                << Printable(path) << "\n";
+    }
+  }
+}
+
 int PrintLogs(RunAccess& access, const LogsOptions& options) {
   auto history = access.ReadHistory();
   if (!history.ok()) return Fail(history.status());
@@ -248,6 +265,7 @@ int PrintLogs(RunAccess& access, const LogsOptions& options) {
   }
 
   Printer printer(options.prefix);
+  std::vector<size_t> silent;
   const bool headings = tasks.size() > 1 && !options.prefix && !options.quiet;
   bool line_open = false;
   for (const Source& source : sources) {
@@ -264,12 +282,14 @@ int PrintLogs(RunAccess& access, const LogsOptions& options) {
       line_open = !piece.data.ends_with('\n');
     });
     if (!read.ok()) damage = read;
+    if (!begun && !options.tasks.empty()) silent.push_back(source.task);
     if (source.attempt != nullptr && source.attempt->output_truncated && source.live.empty()) {
       std::cerr << "harrow: " << name << " wrote more than the output limit; the rest was dropped\n";
     }
     if (!printer.open()) break;
   }
   printer.FlushPartLines();
+  if (!silent.empty()) TellFiles(access, run, silent);
   if (!damage.ok()) return Fail(damage);
   return OutputDone();
 }

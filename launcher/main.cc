@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -169,6 +171,18 @@ int Main(int argc, char** argv) {
 
 Registered::Registered(Command command) {
   Commands().push_back(std::move(command));
+}
+
+int Become(std::vector<std::string> words) {
+  words.insert(words.begin(), ThisProgram());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  std::cout.flush();
+  std::cerr.flush();
+  execv(argv[0], argv.data());
+  return Fail(
+      Status(Code::kInternal, StrCat(words[0], " cannot be started again: ", strerrordesc_np(errno))));
 }
 
 int Fail(const Status& status) {

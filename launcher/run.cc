@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "batch/slurm.h"
 #include "client/find_run.h"
 #include "config/run_options.h"
 #include "formats/load.h"
@@ -18,6 +19,7 @@
 #include "journal/owner.h"
 #include "launcher/command.h"
 #include "launcher/inputs.h"
+#include "launcher/srun_form.h"
 #include "os/clock.h"
 #include "server/flow_store.h"
 #include "server/resume.h"
@@ -30,6 +32,7 @@
 namespace harrow::launcher {
 namespace {
 
+constexpr int kMostSameName = 1000;
 constexpr size_t kListed = 10;  // names of tasks shown in a line
 
 struct RunArguments {
@@ -83,6 +86,11 @@ std::vector<std::pair<std::string, std::string>> SubmitEnvironment() {
       variables.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));
   }
   return variables;
+}
+
+std::string JobId() {
+  const std::string job = batch::JobWithRestarts(Environment());
+  return job.substr(0, job.find('.'));
 }
 
 std::string DateName() {
@@ -184,6 +192,9 @@ Status LoadPlan(os::FileSystem& fs, const RunArguments& arguments, Plan* plan) {
 }
 
 Status Select(os::FileSystem& fs, const RunArguments& arguments, Plan* plan) {
+  if (plan->options.files == config::Files::kLocal) {
+    return Status(Code::kInvalid, "files = local is not there yet; use --files shared");
+  }
   if (arguments.targets.empty() && !arguments.stale) return Status();
   std::vector<bool> wanted(plan->graph.task_count(), true);
   if (!arguments.targets.empty()) {
@@ -233,21 +244,51 @@ Status CannotUse(const std::string& run_dir, const Status& why) {
                 StrCat("run directory ", run_dir, ": ", why.message()));
 }
 
+Status Own(os::FileSystem& fs, const std::string& run_dir) {
+  const std::string job = batch::JobWithRestarts(Environment());
+  return journal::TakeOwnership(fs, run_dir, journal::ThisProcess(job), [&](const std::string& other) {
+    return batch::JobRuns(ThisProgram(), other, job);
+  });
+}
+
+Status TakeUnused(os::FileSystem& fs, const std::string& run_dir) {
+  if (IsUsed(fs, run_dir)) {
+    return Status(Code::kExists, StrCat("run directory ", run_dir,
+                                        " is used already; go on with --resume, or name "
+                                        "another with --run-dir"));
+  }
+  if (const Status made = fs.MakeDirectories(run_dir); !made.ok()) return CannotUse(run_dir, made);
+  const Status owned = Own(fs, run_dir);
+  return owned.ok() ? owned : CannotUse(run_dir, owned);
+}
+
+/// The directory that was asked for, or one named after job or date: of several runs that begin in the same
+/// second each gets its own.
+Result<std::string> TakeRunDirectory(os::FileSystem& fs, const std::string& asked) {
+  if (!asked.empty()) {
+    const std::string run_dir = Absolute(asked);
+    HARROW_RETURN_IF_ERROR(TakeUnused(fs, run_dir));
+    return run_dir;
+  }
+  const std::string job = JobId();
+  const std::string first = Absolute(StrCat("harrow-", job.empty() ? DateName() : job));
+  Status taken;
+  for (int number = 1; number <= kMostSameName; ++number) {
+    const std::string run_dir = number == 1 ? first : StrCat(first, "-", number);
+    taken = TakeUnused(fs, run_dir);
+    if (taken.ok()) return run_dir;
+    if (taken.code() != Code::kExists) break;
+  }
+  return taken;
+}
+
 int BecomeKeeper(const Plan& plan, const RunArguments& arguments, const std::string& run_dir, bool resumed) {
   constexpr const char* kModes[] = {"auto", "plain", "none"};
-  std::vector<std::string> words = {ThisProgram(), "keeper",
-                                    "--run-dir",   run_dir,
-                                    "--progress",  kModes[static_cast<int>(plan.options.progress)]};
+  std::vector<std::string> words = {"keeper", "--run-dir", run_dir, "--progress",
+                                    kModes[static_cast<int>(plan.options.progress)]};
   if (arguments.json) words.push_back("--json");
   if (resumed) words.push_back("--resumed");
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  std::cout.flush();
-  std::cerr.flush();
-  execv(argv[0], argv.data());
-  return Fail(
-      Status(Code::kInternal, StrCat(words[0], " cannot be started again: ", strerrordesc_np(errno))));
+  return Become(std::move(words));
 }
 
 void Notice(const Plan& plan) {
@@ -269,20 +310,13 @@ int StartNew(os::FileSystem& fs, const RunArguments& arguments) {
   if (const Status selected = Select(fs, arguments, &plan); !selected.ok()) return Fail(selected);
   Notice(plan);
   if (arguments.dry_run) return ShowPlan(plan, {});
-  const std::string run_dir =
-      Absolute(plan.options.run_dir.empty() ? StrCat("harrow-", DateName()) : plan.options.run_dir);
-  if (IsUsed(fs, run_dir)) {
-    return Fail(Status(Code::kExists, StrCat("run directory ", run_dir,
-                                             " is used already; go on with --resume, or name "
-                                             "another with --run-dir")));
-  }
-  if (const Status made = fs.MakeDirectories(run_dir); !made.ok()) return Fail(CannotUse(run_dir, made));
-  if (const Status owned = journal::TakeOwnership(fs, run_dir, journal::ThisProcess("")); !owned.ok()) {
-    return Fail(CannotUse(run_dir, owned));
-  }
+  const Result<std::string> taken = TakeRunDirectory(fs, plan.options.run_dir);
+  if (!taken.ok()) return Fail(taken.status());
+  const std::string& run_dir = *taken;
   FillSettings(plan.options, &plan.settings);
   plan.settings.run_id = RandomId();
   plan.settings.flow_id = plan.settings.run_id;
+  plan.settings.job_id = JobId();
   plan.settings.env = SubmitEnvironment();
   plan.settings.started = os::RealClock().Now();
   Status ready = Prepare(fs, run_dir);
@@ -315,18 +349,15 @@ Result<Earlier> ReadEarlier(os::FileSystem& fs, const std::string& run_dir) {
   return earlier;
 }
 
-/// The plan of a resumed run: the flow named again, or the one of before.
-Status PlanAgain(os::FileSystem& fs, const RunArguments& arguments, const std::string& run_dir,
-                 const Earlier& earlier, Plan* plan) {
+/// The plan of a resumed run: the flow named again, or the one of before, whose graph moves over then.
+Status PlanAgain(os::FileSystem& fs, const RunArguments& arguments, Earlier* earlier, Plan* plan) {
   if (!arguments.flow.Inputs().empty()) {
     HARROW_RETURN_IF_ERROR(LoadPlan(fs, arguments, plan));
   } else {
-    Result<server::StoredFlow> again = server::ReadFlow(fs, run_dir);
-    if (!again.ok()) return again.status();
-    plan->graph = std::move(again->graph);
-    plan->settings = earlier.flow.settings;
-    plan->options = OptionsOf(earlier.flow.settings);
-    plan->unwanted = earlier.flow.unwanted;
+    plan->graph = std::move(earlier->flow.graph);
+    plan->settings = earlier->flow.settings;
+    plan->options = OptionsOf(earlier->flow.settings);
+    plan->unwanted = earlier->flow.unwanted;
     HARROW_RETURN_IF_ERROR(config::Apply(arguments.settings, &plan->options));
   }
   if (!arguments.targets.empty() || arguments.stale) plan->unwanted.clear();
@@ -357,7 +388,7 @@ int Resume(os::FileSystem& fs, const RunArguments& arguments) {
   if (!found.ok()) return Fail(found.status());
   const std::string run_dir = Absolute(*found);
   if (!arguments.dry_run) {
-    if (const Status owned = journal::TakeOwnership(fs, run_dir, journal::ThisProcess("")); !owned.ok()) {
+    if (const Status owned = Own(fs, run_dir); !owned.ok()) {
       return Fail(CannotUse(run_dir, owned));
     }
   }
@@ -365,20 +396,22 @@ int Resume(os::FileSystem& fs, const RunArguments& arguments) {
     if (!arguments.dry_run) (void)journal::ReleaseOwnership(fs, run_dir);
     return exit_code;
   };
-  const Result<Earlier> earlier = ReadEarlier(fs, run_dir);
+  Result<Earlier> earlier = ReadEarlier(fs, run_dir);
   if (!earlier.ok()) return give_up(Fail(earlier.status()));
   Plan plan;
-  if (const Status planned = PlanAgain(fs, arguments, run_dir, *earlier, &plan); !planned.ok()) {
+  if (const Status planned = PlanAgain(fs, arguments, &*earlier, &plan); !planned.ok()) {
     return give_up(planned.code() == Code::kInvalid ? FailInput(planned) : Fail(planned));
   }
   Notice(plan);
-  const server::ResumePlan resume =
-      server::PlanResume(earlier->flow.graph, plan.graph, plan.unwanted, earlier->history);
+  const bool same_flow = arguments.flow.Inputs().empty();
+  const server::ResumePlan resume = server::PlanResume(same_flow ? plan.graph : earlier->flow.graph,
+                                                       plan.graph, plan.unwanted, earlier->history);
   TellResume(plan, resume);
   if (arguments.dry_run) return ShowPlan(plan, resume.done);
   FillSettings(plan.options, &plan.settings);
   plan.settings.run_id = earlier->flow.settings.run_id;
   plan.settings.flow_id = earlier->flow.settings.flow_id;
+  plan.settings.job_id = JobId();
   plan.settings.env = SubmitEnvironment();
   plan.settings.started = os::RealClock().Now();
   Status ready = Prepare(fs, run_dir);
@@ -391,14 +424,12 @@ int Resume(os::FileSystem& fs, const RunArguments& arguments) {
 }
 
 int Run(RunArguments arguments) {
+  if (const std::optional<int> ended = BecomeAgentOfStep()) return *ended;
   if (arguments.rerun_failed) arguments.resume = true;
-  for (const config::Setting& setting : arguments.settings) {
-    if (setting.key == "files" && setting.value == "local") {
-      return Fail(Status(Code::kInvalid, "--files local is not there yet; use --files shared"));
-    }
-  }
-  return arguments.resume ? Resume(os::RealFileSystem(), arguments)
-                          : StartNew(os::RealFileSystem(), arguments);
+  const int code =
+      arguments.resume ? Resume(os::RealFileSystem(), arguments) : StartNew(os::RealFileSystem(), arguments);
+  (void)TellStep("");  // there is no run
+  return code;
 }
 
 std::function<int()> Setup(CLI::App& app) {

@@ -1,13 +1,15 @@
 #include "server/server.h"
 
 #include <array>
+#include <cstdlib>
 #include <memory>
 #include <signal.h>
 #include <unistd.h>
 
 #include "base/text.h"
-#include "batch/batch.h"
+#include "batch/slurm.h"
 #include "launcher/command.h"
+#include "launcher/inputs.h"
 #include "os/log.h"
 #include "os/process.h"
 #include "server/flow_store.h"
@@ -26,11 +28,17 @@ int RunServer(const std::string& run_dir) {
     os::LogWarning(opened.message());
   const Result<server::RunSettings> settings = server::ReadSettings(fs, run_dir);
   if (!settings.ok()) return Fail(settings.status());
-  const std::unique_ptr<batch::Batch> batch =
-      batch::MakeLocal({.program = ThisProgram(), .nodes = settings->local_nodes, .slots = settings->slots});
+  const std::unique_ptr<batch::Batch> batch = batch::FindBatch({.program = ThisProgram(),
+                                                                .nodes = settings->local_nodes,
+                                                                .slots = settings->slots,
+                                                                .pin = settings->pin},
+                                                               Environment());
+  batch::SitePolicy site = batch::ReadSitePolicy(batch::ParseEnvironment(Environment()));
+  // A run within a task: its cores are those of the task, and accounted for.
+  if (getenv("HARROW_TASK_ID") != nullptr) site.local.clear();
   const std::unique_ptr<os::EventLoop> loop = os::MakeEventLoop();
   server::Server server(loop.get(), &fs, &os::RealClock(), batch.get(),
-                        {.run_dir = run_dir, .progress_fd = STDOUT_FILENO});
+                        {.run_dir = run_dir, .progress_fd = STDOUT_FILENO, .site = site});
   if (const Status started = server.Start(); !started.ok()) {
     os::LogError(started.message());
     return static_cast<int>(server::ServerEnd::kCannotGoOn);

@@ -1,0 +1,213 @@
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/text.h"
+#include "formats/load.h"
+#include "launcher/command.h"
+#include "launcher/inputs.h"
+#include "os/file_system.h"
+#include "report/json.h"
+
+// `harrow replay`: a recorded flow, really run, with stand-ins for its tasks. It writes into a directory of its own
+//
+//   flow.json   the flow in WfFormat; every task's command is `harrow stand-in DIR/work OFFSET`
+//   work        a line a task: what its stand-in does (launcher/stand_in.cc)
+//   files/      what the tasks read and write; the flow's own inputs are made here, of the recorded sizes
+//
+// and becomes `harrow run DIR/flow.json`.
+
+namespace harrow::launcher {
+namespace {
+
+struct ReplayArguments {
+  FlowArguments flow;
+  double time_scale = 1, size_scale = 1;
+  bool burn = false, one_core = false;
+  std::string directory = "harrow-replay", run_time;
+  std::vector<std::string> run_words;  // handed on to harrow run
+};
+
+/// A file's name in files/: its number, and what can be recognised of its name.
+std::string FileName(const graph::Graph& graph, FileId file) {
+  std::string_view name = graph.file_name(file);
+  name = name.substr(name.rfind('/') + 1);
+  std::string out = StrCat("files/", file.value, "-");
+  for (const char c : name.substr(0, 60)) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
+    out.push_back(plain ? c : '_');
+  }
+  return out;
+}
+
+class Replay {
+ public:
+  Replay(const graph::Graph& graph, const ReplayArguments& arguments, std::string directory, Duration missing)
+      : graph_(graph), arguments_(arguments), directory_(std::move(directory)), missing_(missing) {}
+
+  Status Write(os::FileSystem& fs, const std::string& name) {
+    HARROW_RETURN_IF_ERROR(fs.MakeDirectories(directory_ + "/files"));
+    const std::vector<uint64_t> offsets = WriteWork();
+    HARROW_RETURN_IF_ERROR(fs.WriteWhole(directory_ + "/work", work_));
+    HARROW_RETURN_IF_ERROR(fs.WriteWhole(directory_ + "/flow.json", FlowText(name, offsets)));
+    for (uint32_t f = 0; f < graph_.file_count(); ++f) {
+      if (!graph_.producer(FileId(f))) HARROW_RETURN_IF_ERROR(MakeInput(FileId(f)));
+    }
+    return Status();
+  }
+
+ private:
+  int64_t BytesOf(FileId file) const {
+    const auto bytes = static_cast<double>(std::max<int64_t>(0, graph_.file_size(file)));
+    return static_cast<int64_t>(std::llround(bytes * arguments_.size_scale));
+  }
+  double SecondsOf(TaskId task) const {
+    return Seconds(graph_.recorded_run_time(task).value_or(missing_)) * arguments_.time_scale;
+  }
+
+  std::vector<uint64_t> WriteWork() {
+    std::vector<uint64_t> offsets;
+    for (uint32_t n = 0; n < graph_.task_count(); ++n) {
+      offsets.push_back(work_.size());
+      report::AppendFixed(&work_, SecondsOf(TaskId(n)), 9);
+      work_ += arguments_.burn ? "\tburn" : "\tsleep";
+      for (FileId file : graph_.inputs(TaskId(n))) work_ += StrCat("\tI\t", FileName(graph_, file));
+      for (FileId file : graph_.outputs(TaskId(n))) work_ += StrCat("\tO\t", FileName(graph_, file), "\t", BytesOf(file));
+      work_ += "\n";
+    }
+    return offsets;
+  }
+
+  std::string FlowText(const std::string& name, const std::vector<uint64_t>& offsets) const {
+    std::string out;
+    report::JsonWriter json(&out);
+    const auto tasks = [&](std::string_view key, std::span<const TaskId> list) {
+      json.Key(key).BeginArray();
+      for (TaskId task : list) json.String(graph_.TaskName(task));
+      json.EndArray();
+    };
+    const auto files = [&](std::string_view key, std::span<const FileId> list) {
+      json.Key(key).BeginArray();
+      for (FileId file : list) json.String(FileName(graph_, file));
+      json.EndArray();
+    };
+    json.BeginObject().Member("name", name).Member("schemaVersion", "1.5").Key("workflow").BeginObject();
+    json.Key("specification").BeginObject().Key("tasks").BeginArray();
+    for (uint32_t n = 0; n < graph_.task_count(); ++n) {
+      const TaskId id(n);
+      json.BeginObject().Member("id", graph_.TaskName(id)).Member("name", graph_.TaskName(id));
+      if (graph_.kind(id)) json.Member("category", graph_.kind_name(graph_.kind(id)));
+      tasks("parents", graph_.predecessors(id));
+      json.Key("children").BeginArray().EndArray();
+      files("inputFiles", graph_.inputs(id));
+      files("outputFiles", graph_.outputs(id));
+      json.EndObject();
+    }
+    json.EndArray().Key("files").BeginArray();
+    for (uint32_t f = 0; f < graph_.file_count(); ++f) {
+      json.BeginObject().Member("id", FileName(graph_, FileId(f))).MemberUint("sizeInBytes", static_cast<uint64_t>(BytesOf(FileId(f)))).EndObject();
+    }
+    json.EndArray().EndObject().Key("execution").BeginObject().Key("tasks").BeginArray();
+    for (uint32_t n = 0; n < graph_.task_count(); ++n) {
+      const TaskId id(n);
+      json.BeginObject().Member("id", graph_.TaskName(id)).MemberFixed("runtimeInSeconds", SecondsOf(id), 9);
+      json.MemberUint("coreCount", std::max(1u, graph_.profile(id).shape.cores)).Key("command").BeginObject();
+      json.Member("program", ThisProgram()).Key("arguments").BeginArray();
+      json.String("stand-in").String(directory_ + "/work").String(StrCat(offsets[n])).EndArray().EndObject().EndObject();
+    }
+    json.EndArray().EndObject().EndObject().EndObject();
+    return out + "\n";
+  }
+
+  Status MakeInput(FileId file) const {
+    const std::filesystem::path path = directory_ + "/" + FileName(graph_, file);
+    std::error_code error;
+    if (!std::filesystem::exists(path, error)) {
+      Status made = os::RealFileSystem().WriteWhole(path.string(), "");
+      if (!made.ok()) return made;
+    }
+    // Holes: reading them costs what reading from memory does.
+    std::filesystem::resize_file(path, static_cast<uintmax_t>(BytesOf(file)), error);
+    return error ? Status(Code::kUnavailable, StrCat(path.string(), ": ", error.message())) : Status();
+  }
+
+  const graph::Graph& graph_;
+  const ReplayArguments& arguments_;
+  std::string directory_;
+  Duration missing_;
+  std::string work_;
+};
+
+/// Tasks whose time is not known are an error, unless a time for them is given.
+Result<Duration> MissingTime(const graph::Graph& graph, const std::string& given) {
+  if (!given.empty()) return ParseDuration(given);
+  for (uint32_t n = 0; n < graph.task_count(); ++n) {
+    if (!graph.recorded_run_time(TaskId(n))) return UnknownRunTime(graph, TaskId(n));
+  }
+  return Duration(0);
+}
+
+int RunReplay(const ReplayArguments& arguments) {
+  if (arguments.flow.Inputs().empty()) return Fail(Status(Code::kInvalid, "no FILE is named; try: harrow replay --time-scale 0.01 flow.json"));
+  for (const auto& [scale, name] : {std::pair{arguments.time_scale, "--time-scale"}, std::pair{arguments.size_scale, "--size-scale"}}) {
+    if (!(scale >= 0 && scale <= 1e6)) return Fail(Status(Code::kInvalid, StrCat(name, " cannot be ", scale, "; give a number from 0 to 1e6")));
+  }
+  os::FileSystem& fs = os::RealFileSystem();
+  formats::LoadOptions load;
+  load.one_core = arguments.one_core;
+  graph::Graph graph;
+  formats::Flow flow;
+  if (const Status loaded = formats::Load(fs, arguments.flow.Inputs(), load, &graph, &flow); !loaded.ok()) return FailInput(loaded);
+  const Result<Duration> missing = MissingTime(graph, arguments.run_time);
+  if (!missing.ok()) return FailInput(missing.status());
+  std::error_code error;
+  const std::string directory = std::filesystem::absolute(arguments.directory, error).lexically_normal().string();
+  if (error) return Fail(Status(Code::kUnavailable, StrCat(arguments.directory, ": ", error.message())));
+  if (const Status written = Replay(graph, arguments, directory, *missing).Write(fs, flow.name); !written.ok()) return Fail(written);
+  std::vector<std::string> words = {"run"};
+  words.insert(words.end(), arguments.run_words.begin(), arguments.run_words.end());
+  words.push_back(directory + "/flow.json");
+  return Become(std::move(words));
+}
+
+const Registered kReplay(
+    {.name = "replay",
+     .summary = "Run a recorded flow with stand-ins for its tasks",
+     .example = "harrow replay --time-scale 0.01 --size-scale 0 montage.json",
+     .usage = "[options] FILE...",
+     .order = 22,
+     .setup = [](CLI::App& app) -> std::function<int()> {
+       auto a = std::make_shared<ReplayArguments>();
+       AddFlowArguments(app, &a->flow);
+       app.add_option("--time-scale", a->time_scale, "Times the recorded run times (default 1)")->type_name("F");
+       app.add_option("--size-scale", a->size_scale, "Times the recorded file sizes (default 1)")->type_name("F");
+       app.add_option("--run-time", a->run_time, "Of tasks whose run time is not known")->type_name("TIME");
+       app.add_flag("--burn", a->burn, "Use the CPU for that time instead of sleeping");
+       app.add_flag("--one-core", a->one_core, "Recorded tasks take one core each");
+       app.add_option("--dir", a->directory, "For the files (default harrow-replay)")->type_name("D");
+       const auto hand_on = [&](const char* option, const char* type, const char* help) {
+         app.add_option_function<std::string>(
+                option, [a, option](const std::string& value) { a->run_words.insert(a->run_words.end(), {option, value}); }, help)
+             ->type_name(type);
+       };
+       const auto hand_on_flag = [&](const char* option, const char* help) {
+         app.add_flag_callback(option, [a, option] { a->run_words.emplace_back(option); }, help);
+       };
+       hand_on("--order", "P", "fifo, lifo, hrf, lifo+hrf (default) or rank+hrf");
+       hand_on_flag("--no-steal", "Idle slots take nothing from other nodes' queues");
+       hand_on_flag("--no-locality", "Do not place tasks where their files are");
+       hand_on("--run-dir", "RD", "Run directory (default harrow-<job or date>)");
+       hand_on("--slots", "N", "Tasks at once on a node (default: its cores)");
+       hand_on("--local-nodes", "K", "Divide this machine into K pretend nodes");
+       hand_on("--progress", "MODE", "auto (default), plain or none");
+       hand_on_flag("--json", "At the end a JSON document on standard output");
+       return [a] { return RunReplay(*a); };
+     }});
+
+}  // namespace
+}  // namespace harrow::launcher

@@ -1,0 +1,207 @@
+#include <algorithm>
+#include <charconv>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <sched.h>
+#include <string>
+#include <vector>
+
+#include "base/text.h"
+#include "config/run_options.h"
+#include "formats/cluster_model.h"
+#include "formats/load.h"
+#include "launcher/command.h"
+#include "launcher/inputs.h"
+#include "order/order.h"
+#include "os/file_system.h"
+#include "sim/simulation.h"
+#include "sim/summary.h"
+
+// `harrow sim`: a flow on a modelled cluster in virtual time.
+
+namespace harrow::launcher {
+namespace {
+
+constexpr order::Policy kPolicies[] = {order::Policy::kFifo, order::Policy::kLifo, order::Policy::kHrf,
+                                       order::Policy::kLifoHrf, order::Policy::kRankHrf};
+
+struct SimArguments {
+  FlowArguments flow;
+  std::string cluster, nodes, order, io, run_time, plot;
+  std::vector<std::string> leave_out;
+  bool one_core = false, no_locality = false, no_steal = false, compare = false, json = false;
+  uint64_t seed = 1;
+};
+
+Status Bad(const std::string& what) { return Status(Code::kInvalid, what); }
+
+/// "12x8": 12 nodes of 8 cores.
+Status ParseNodes(const std::string& text, uint32_t* nodes, uint32_t* cores) {
+  const size_t times = text.find('x');
+  const auto whole = [](std::string_view digits, uint32_t most, uint32_t* to) {
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), *to);
+    return error == std::errc() && end == digits.data() + digits.size() && *to >= 1 && *to <= most;
+  };
+  *cores = 0;
+  const bool good = whole(std::string_view(text).substr(0, times), 1'000'000, nodes) &&
+                    (times == std::string::npos || whole(std::string_view(text).substr(times + 1), 65536, cores));
+  return good ? Status() : Bad(StrCat("--nodes cannot be \"", Printable(text, 40), "\"; write NODESxCORES, for example 12x8"));
+}
+
+uint32_t CoresHere() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 1;
+  return static_cast<uint32_t>(std::max(1, CPU_COUNT(&allowed)));
+}
+
+/// --cluster, --nodes, or this machine; with both, the cluster's first kind of node, so many of it.
+Status ReadCluster(os::FileSystem& fs, const SimArguments& arguments, formats::ClusterModel* cluster, std::string* name) {
+  if (!arguments.cluster.empty()) {
+    const Result<std::string> text = fs.Read(arguments.cluster);
+    if (!text) return Bad(StrCat(Printable(arguments.cluster), ":1:1: ", text.status().message(), "; --cluster names a readable file"));
+    Result<formats::ClusterModel> model = formats::ReadClusterModel(Printable(arguments.cluster, 1000), *text);
+    if (!model) return model.status();
+    *cluster = std::move(*model);
+    *name = cluster->name.empty() ? arguments.cluster : cluster->name;
+  }
+  uint32_t nodes = 1, cores = 0;
+  if (arguments.nodes.empty()) {
+    if (arguments.cluster.empty()) {
+      *name = "this machine";
+      cluster->nodes.push_back({.count = 1, .capacity = {CoresHere(), 0, 0}, .page_cache = 0, .speed = 1, .line = 0});
+    }
+    return Status();
+  }
+  HARROW_RETURN_IF_ERROR(ParseNodes(arguments.nodes, &nodes, &cores));
+  if (cluster->nodes.empty()) {
+    if (cores == 0) return Bad(StrCat("--nodes ", arguments.nodes, " does not say how many cores; write ", arguments.nodes, "x8, or give --cluster"));
+    *name = arguments.nodes;
+    cluster->nodes.emplace_back();
+  } else {
+    cluster->nodes.resize(1);
+    for (const formats::ClusterModel::Failure& failure : cluster->failures) {
+      if (failure.node >= nodes) return Bad(StrCat("--nodes ", arguments.nodes, " leaves out node ", failure.node, ", of which the cluster file says when it fails"));
+    }
+  }
+  cluster->nodes[0].count = nodes;
+  if (cores > 0) cluster->nodes[0].capacity.slots = cores;
+  return Status();
+}
+
+/// The recorded times; --run-time where there is none.
+Status FindWork(const SimArguments& arguments, const graph::Graph& graph, std::vector<sim::Work>* work) {
+  std::optional<double> missing;
+  if (!arguments.run_time.empty()) {
+    const Result<Duration> time = ParseDuration(arguments.run_time);
+    if (!time) return Bad(StrCat("--run-time: ", time.status().message()));
+    missing = Seconds(*time);
+  }
+  std::vector<bool> out(graph.kind_count(), false);
+  for (const std::string& name : arguments.leave_out) {
+    bool known = false;
+    std::vector<std::string_view> names;
+    for (uint32_t k = 0; k < graph.kind_count(); ++k) {
+      names.push_back(graph.kind_name(KindId(k)));
+      if (names.back() == name) out[k] = known = true;
+    }
+    const auto near = Suggest(name, names);
+    if (!known) return Bad(StrCat("--leave-out: no task is of kind \"", Printable(name, 60), "\"", near ? StrCat("; did you mean ", *near, "?") : "; harrow check lists the kinds"));
+  }
+  work->resize(graph.task_count());
+  for (uint32_t n = 0; n < graph.task_count(); ++n) {
+    const TaskId id(n);
+    const std::optional<Duration> recorded = graph.recorded_run_time(id);
+    if (!recorded && !missing) return UnknownRunTime(graph, id);
+    const KindId kind = graph.kind(id);
+    (*work)[n] = {recorded ? Seconds(*recorded) : *missing, kind && out[kind.value]};
+  }
+  return Status();
+}
+
+int Simulate(const SimArguments& arguments) {
+  os::FileSystem& fs = os::RealFileSystem();
+  if (arguments.flow.Inputs().empty()) return Fail(Bad("no FILE is named; try: harrow sim --nodes 4x8 flow.json"));
+  sim::Options options;
+  sim::Title title;
+  if (const Status read = ReadCluster(fs, arguments, &options.cluster, &title.cluster); !read.ok()) return FailInput(read);
+  formats::LoadOptions load;
+  load.check_setting = config::CheckSetting;
+  load.one_core = arguments.one_core;
+  graph::Graph graph;
+  formats::Flow flow;
+  if (const Status loaded = formats::Load(fs, arguments.flow.Inputs(), load, &graph, &flow); !loaded.ok()) return FailInput(loaded);
+  for (const std::string& notice : flow.notices) std::cerr << notice << "\n";
+  title.flow = flow.name;
+  std::vector<sim::Work> work;
+  if (const Status found = FindWork(arguments, graph, &work); !found.ok()) return FailInput(found);
+  config::RunOptions run;
+  std::vector<config::Setting> settings = config::FromFlow(flow);
+  if (!arguments.order.empty()) settings.push_back({"order", arguments.order, "--order"});
+  if (const Status applied = config::Apply(settings, &run); !applied.ok()) return FailInput(applied);
+  if (!arguments.io.empty() && arguments.io != "none" && arguments.io != "model") {
+    return Fail(Bad(StrCat("--io cannot be \"", Printable(arguments.io, 40), "\"; write none or model")));
+  }
+  if (arguments.io == "model" && arguments.cluster.empty()) {
+    return Fail(Bad("--io model needs the rates of a cluster; give --cluster FILE.toml (see harrow-cluster(5))"));
+  }
+  options.io = arguments.io == "model" || (arguments.io.empty() && !arguments.cluster.empty());
+  options.seed = arguments.seed;
+  options.core.policy = run.order;
+  options.core.locality = run.locality && !arguments.no_locality;
+  options.core.steal = run.steal && !arguments.no_steal;
+  options.core.seed = arguments.seed;
+  options.core.max_losses = run.max_losses;
+  const sim::Bounds bounds = sim::FindBounds(graph, work, options.cluster);
+  if (arguments.compare) {
+    std::vector<sim::Compared> rows;
+    for (const order::Policy policy : kPolicies) {
+      options.core.policy = policy;
+      rows.push_back({options, sim::Simulate(graph, work, options)});
+      if (policy != run.order) rows.back().outcome.attempts.clear();
+    }
+    std::cout << (arguments.json ? sim::CompareJson(title, graph, rows, bounds) : sim::CompareText(title, rows, bounds));
+    options.core.policy = run.order;
+  }
+  if (arguments.compare && arguments.plot.empty()) return std::cout.flush().good() ? kExitDone : kExitCannotGoOn;
+  const sim::Outcome outcome = sim::Simulate(graph, work, options);
+  if (!arguments.compare) {
+    std::cout << (arguments.json ? sim::Json(title, graph, options, outcome, bounds) : sim::Text(title, graph, options, outcome, bounds));
+  }
+  if (!arguments.plot.empty()) {
+    const Status drawn = fs.WriteWhole(arguments.plot, sim::PlotSvg(title, graph, options, outcome));
+    if (!drawn.ok()) return Fail(drawn);
+  }
+  std::cout << std::flush;
+  std::cerr << std::flush;
+  // A simulation of a million tasks need not be taken apart piece by piece.
+  _Exit(!std::cout.good() ? kExitCannotGoOn : outcome.counts.done == outcome.counts.total ? kExitDone : kExitTaskFailed);
+}
+
+const Registered kSim({.name = "sim",
+                       .summary = "Simulate a flow of known run times on a modelled cluster",
+                       .example = "harrow sim --nodes 12x8 --compare montage.json",
+                       .usage = "[options] FILE...",
+                       .order = 21,
+                       .setup = [](CLI::App& app) -> std::function<int()> {
+                         auto a = std::make_shared<SimArguments>();
+                         AddFlowArguments(app, &a->flow);
+                         app.add_option("--cluster", a->cluster, "The cluster's model (harrow-cluster(5))")->type_name("FILE.toml");
+                         app.add_option("--nodes", a->nodes, "Nodes and cores of each, as 12x8")->type_name("NxC");
+                         app.add_option("--order", a->order, "fifo, lifo, hrf, lifo+hrf (default) or rank+hrf")->type_name("P");
+                         app.add_flag("--no-locality", a->no_locality, "Do not place tasks where their files are");
+                         app.add_flag("--no-steal", a->no_steal, "Idle slots take nothing from other nodes' queues");
+                         app.add_option("--io", a->io, "none, or model (default with --cluster)")->type_name("MODE");
+                         app.add_option("--run-time", a->run_time, "Of tasks whose run time is not known")->type_name("TIME");
+                         app.add_option("--leave-out", a->leave_out, "Tasks of this kind take no time")->type_name("KIND")->allow_extra_args(false);
+                         app.add_flag("--one-core", a->one_core, "Recorded tasks take one core each");
+                         app.add_option("--seed", a->seed, "Of what is drawn (default 1)")->type_name("S");
+                         app.add_flag("--compare", a->compare, "All orders side by side");
+                         app.add_option("--plot", a->plot, "Draw cores in use over time, by kind")->type_name("FILE.svg");
+                         app.add_flag("--json", a->json, "Print one JSON document");
+                         return [a] { return Simulate(*a); };
+                       }});
+
+}  // namespace
+}  // namespace harrow::launcher

@@ -8,6 +8,8 @@
 #include <syslog.h>
 #include <unistd.h>
 
+#include "remove_tree.h"
+
 namespace harrow::plugin {
 namespace {
 
@@ -65,7 +67,7 @@ void LogRuns(int directory, uint32_t job, uint32_t uid, const char* user) {
   while (const dirent* entry = readdir(entries)) {
     if (strncmp(entry->d_name, kPrefix, sizeof kPrefix - 1) != 0 || runs == kMostRuns) continue;
     // Not through a link, and a FIFO does not hold us up.
-    int fd = openat(directory, entry->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    int fd = OpenOnThisMount(directory, entry->d_name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) continue;
     struct stat info;
     char text[512];

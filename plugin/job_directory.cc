@@ -10,6 +10,7 @@
 #include <string_view>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "account.h"
@@ -20,10 +21,15 @@
 // LOCAL may be open to everybody, as /tmp is, so trust begins one step below: LOCAL/harrow must be a
 // directory, no link, of slurmd's user, writable by nobody else. Inside it no user can rename or replace
 // anything, so ID and ID.job mean what they say. The marker is made before the directory and removed after
-// it: there is no directory without one.
+// it: there is no directory without one. When a job is over its marker becomes ID.over: from then on whoever
+// comes by (the epilog of another job, slurmd when it starts) may go on with removing, which is safe to be
+// done by several at once. Should the job start again on this node before that is complete, it waits for the
+// lock of LOCAL/harrow, which whoever removes for others holds.
 
 namespace harrow::plugin {
 namespace {
+
+constexpr unsigned kSecondsAtStart = 30;  // a job waits
 
 class Fd {
  public:
@@ -105,6 +111,18 @@ void BootId(char (&out)[80]) {
   snprintf(out + n, sizeof out - static_cast<size_t>(n), ".%s", started);
 }
 
+Name OverName(uint32_t id) {
+  Name name;
+  snprintf(name.text, sizeof name.text, "%u.over", id);
+  return name;
+}
+
+time_t Now() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec;
+}
+
 struct Marker {
   char boot[80] = "";
   unsigned leader = 0;
@@ -151,20 +169,56 @@ bool WriteMarker(int base, const Job& job) {
   return false;
 }
 
-bool RemoveDirectoryAndMarker(int base, uint32_t id, const char* local) {
-  Removal removal = RemoveTree(base, DirectoryName(id).text);
-  if (!removal.complete) {
-    LogError(
-        "%s/harrow/%u is not wholly removed: %s; its marker stays and slurmd tries again when the node has "
-        "booted",
-        local, id, strerror(removal.error));
-    return false;
-  }
-  if (unlinkat(base, MarkerName(id).text, 0) != 0 && errno != ENOENT) {
+bool RemoveDirectoryAndMarker(int base, uint32_t id, const char* local, unsigned seconds) {
+  if (renameat(base, MarkerName(id).text, base, OverName(id).text) != 0 && errno != ENOENT) {
     LogError("%s/harrow/%u.job: %s", local, id, strerror(errno));
     return false;
   }
+  Removal removal = RemoveTree(base, DirectoryName(id).text, seconds);
+  if (!removal.complete) {
+    LogError("%s/harrow/%u is not wholly removed: %s; the next job's end, or slurmd's start, tries again",
+             local, id, strerror(removal.error));
+    return false;
+  }
+  if (unlinkat(base, OverName(id).text, 0) != 0 && errno != ENOENT) {
+    LogError("%s/harrow/%u.over: %s", local, id, strerror(errno));
+    return false;
+  }
   return true;
+}
+
+// The id of "ID.job" (false) or "ID.over" (true); 0: it is neither.
+uint32_t IdOfMarker(const char* name, bool* over) {
+  if (name[0] < '1' || name[0] > '9') return 0;
+  char* end = nullptr;
+  unsigned long id = strtoul(name, &end, 10);
+  *over = strcmp(end, ".over") == 0;
+  return id <= UINT_MAX && (*over || strcmp(end, ".job") == 0) ? static_cast<uint32_t>(id) : 0;
+}
+
+void Sweep(int base, const char* local, time_t deadline) {
+  int listing = openat(base, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (listing < 0) return;
+  DIR* entries = flock(base, LOCK_EX | LOCK_NB) == 0 ? fdopendir(listing) : nullptr;
+  if (entries == nullptr) {
+    close(listing);
+    return;  // somebody is at it
+  }
+  while (const dirent* entry = readdir(entries)) {
+    const time_t left = deadline - Now();
+    if (left <= 0) break;
+    bool over = false;
+    const uint32_t id = IdOfMarker(entry->d_name, &over);
+    Marker marker;
+    if (id == 0 || !ReadMarker(base, over ? OverName(id) : MarkerName(id), &marker)) continue;
+    if (over ? faccessat(base, MarkerName(id).text, F_OK, 0) == 0 : !IsStale(marker)) continue;
+    if (RemoveDirectoryAndMarker(base, id, local, static_cast<unsigned>(left))) {
+      LogNotice("removed %s/harrow/%u: %s", local, id,
+                over ? "its job's end could not" : "its job ran when the node went down");
+    }
+  }
+  closedir(entries);
+  flock(base, LOCK_UN);
 }
 
 // False with errno.
@@ -172,7 +226,7 @@ bool MakeDirectory(int base, const Job& job) {
   const Name name = DirectoryName(job.id);
   bool made = mkdirat(base, name.text, 0700) == 0;
   if (!made && errno != EEXIST) return false;
-  Fd fd(openat(base, name.text, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  Fd fd(OpenOnThisMount(base, name.text, O_RDONLY | O_DIRECTORY));
   struct stat info;
   if (fd < 0 || fstat(fd, &info) != 0) return false;
   if (info.st_uid == job.uid && (!made || info.st_gid == job.gid)) return !made || fchmod(fd, 0700) == 0;
@@ -197,6 +251,13 @@ Made MakeJobDirectory(const char* local, const Job& job) {
     LogBase(local, "no job directory");
     return Made::kNot;
   }
+  if (faccessat(base, OverName(job.id).text, F_OK, 0) == 0) {
+    flock(base, LOCK_EX);
+    const bool removed = faccessat(base, OverName(job.id).text, F_OK, 0) != 0 ||
+                         RemoveDirectoryAndMarker(base, job.id, local, kSecondsAtStart);
+    flock(base, LOCK_UN);
+    if (!removed) return Made::kNot;
+  }
   bool ok = WriteMarker(base, job);
   const Made made = ok ? Made::kNow : Made::kBefore;
   if (!ok && errno == EEXIST) {
@@ -206,7 +267,7 @@ Made MakeJobDirectory(const char* local, const Job& job) {
       // This job ran here before the node went down, and was started again.
       flock(base, LOCK_EX);
       if (ReadMarker(base, MarkerName(job.id), &marker) && IsStale(marker)) {
-        ok = RemoveDirectoryAndMarker(base, job.id, local) && WriteMarker(base, job);
+        ok = RemoveDirectoryAndMarker(base, job.id, local, kSecondsAtStart) && WriteMarker(base, job);
       }
       flock(base, LOCK_UN);
     } else if (!ok) {
@@ -220,7 +281,17 @@ Made MakeJobDirectory(const char* local, const Job& job) {
   return made;
 }
 
-void RemoveJobDirectory(const char* local, const Job& job) {
+bool HasJobDirectory(const char* local, uint32_t id) {
+  Fd base(OpenBase(local, false));
+  if (base < 0) {
+    if (errno == EPERM) LogBase(local, "nothing is removed");
+    return false;
+  }
+  Marker marker;
+  return ReadMarker(base, MarkerName(id), &marker);
+}
+
+void RemoveJobDirectory(const char* local, const Job& job, unsigned seconds) {
   Fd base(OpenBase(local, false));
   if (base < 0) {
     if (errno == EPERM) LogBase(local, "nothing is removed");
@@ -230,40 +301,28 @@ void RemoveJobDirectory(const char* local, const Job& job) {
   if (!ReadMarker(base, MarkerName(job.id), &marker)) return;
   char path[kPathSize];
   if (!JobDirectoryPath(local, job.id, path)) return;
+  // First of all: should we be ended in what follows, others go on.
+  renameat(base, MarkerName(job.id).text, base, OverName(job.id).text);
   Ended ended = EndProcesses({.uid = job.uid, .id = job.id, .leader = marker.leader, .directory = path});
   if (ended.left != 0) LogError("job %u: process %d does not end", job.id, ended.left);
   if (ended.ended > 0) LogNotice("job %u: ended %u processes it had left", job.id, ended.ended);
   {
-    Fd directory(openat(base, DirectoryName(job.id).text, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    DetachMounts(base, DirectoryName(job.id).text);
+    Fd directory(OpenOnThisMount(base, DirectoryName(job.id).text, O_RDONLY | O_DIRECTORY));
     const char* user = getenv("SLURM_JOB_USER");
     if (directory >= 0) LogRuns(directory, job.id, job.uid, user != nullptr ? user : "?");
   }
-  RemoveDirectoryAndMarker(base, job.id, local);
+  const time_t deadline = Now() + static_cast<time_t>(seconds);
+  if (RemoveDirectoryAndMarker(base, job.id, local, seconds)) Sweep(base, local, deadline);
 }
 
-void SweepOldDirectories(const char* local) {
+void SweepOldDirectories(const char* local, unsigned seconds) {
   Fd base(OpenBase(local, false));
   if (base < 0) {
     if (errno == EPERM) LogBase(local, "nothing is removed");
     return;
   }
-  int listing = dup(base);
-  DIR* entries = listing < 0 ? nullptr : fdopendir(listing);
-  if (entries == nullptr) {
-    if (listing >= 0) close(listing);
-    return;
-  }
-  while (const dirent* entry = readdir(entries)) {
-    char* end = nullptr;
-    unsigned long id = strtoul(entry->d_name, &end, 10);
-    if (end == entry->d_name || strcmp(end, ".job") != 0 || id == 0 || id > UINT_MAX) continue;
-    Marker marker;
-    if (!ReadMarker(base, MarkerName(static_cast<uint32_t>(id)), &marker) || !IsStale(marker)) continue;
-    if (RemoveDirectoryAndMarker(base, static_cast<uint32_t>(id), local)) {
-      LogNotice("removed %s/harrow/%lu: its job ran when the node went down", local, id);
-    }
-  }
-  closedir(entries);
+  Sweep(base, local, Now() + static_cast<time_t>(seconds));
 }
 
 }  // namespace harrow::plugin

@@ -23,12 +23,16 @@ enum class Made { kNow, kBefore, kNot };
 /// there is none, and one line was logged. Runs with the rights of slurmd's user.
 Made MakeJobDirectory(const char* local, const Job& job);
 
-/// At the job's end: ends its processes, accounts for its runs, removes its directory and then its marker.
-/// Without a marker nothing. What could not be done is one logged line; the marker then stays for
-/// SweepOldDirectories.
-void RemoveJobDirectory(const char* local, const Job& job);
+/// Has the job a directory, by its marker? One line is logged when LOCAL/harrow is not safe.
+bool HasJobDirectory(const char* local, uint32_t id);
 
-/// Directories whose node was switched off before their job's end.
-void SweepOldDirectories(const char* local);
+/// At the job's end: ends its processes, accounts for its runs, removes its directory, then its marker, then
+/// what earlier jobs have left. Without a marker nothing. Removing takes `seconds` at most; what could not be
+/// done is one logged line and left for the next job's end or SweepOldDirectories.
+void RemoveJobDirectory(const char* local, const Job& job, unsigned seconds);
+
+/// Removes directories whose node was switched off before their job's end, and those of jobs whose end could
+/// not remove them. Takes `seconds` at most.
+void SweepOldDirectories(const char* local, unsigned seconds);
 
 }  // namespace harrow::plugin

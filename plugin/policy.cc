@@ -92,6 +92,10 @@ constexpr Key kKeys[] = {
      [](std::string_view v, Policy* p) { return IsOrder(v) && Copy(v, p->order); }},
     {"files", "files=shared or local",
      [](std::string_view v, Policy* p) { return IsFiles(v) && Copy(v, p->files); }},
+    {"epilog_time", "epilog_time=SECONDS, 1-86400",
+     [](std::string_view v, Policy* p) {
+       return ReadNumber(v, &p->epilog_time) && p->epilog_time >= 1 && p->epilog_time <= 86400;
+     }},
 };
 
 }  // namespace
@@ -117,7 +121,8 @@ Policy ParsePolicy(int argc, char** argv, Complain complain) {
     std::string_view argument = argv[i];
     size_t equals = argument.find('=');
     std::string_view name(argument.data(), equals == std::string_view::npos ? argument.size() : equals);
-    const char* expected = "one of local, local_limit, ports, tasks_per_node, move_partitions, order, files";
+    const char* expected =
+        "one of local, local_limit, ports, tasks_per_node, move_partitions, order, files, epilog_time";
     bool good = false;
     for (const Key& key : kKeys) {
       if (name != key.name) continue;

@@ -15,6 +15,7 @@ struct Policy {
   char move_partitions[512] = "";  // move_partitions=A,B,...: tasks may move between them; empty: none
   char order[16] = "";             // order=POLICY: default of runs; empty: Harrow's
   char files[16] = "";             // files=shared|local: default of runs; empty: Harrow's
+  uint32_t epilog_time = 300;      // epilog_time=SECONDS that removing a job's directory may take
 };
 
 constexpr std::string_view kOrders[] = {"fifo", "lifo", "hrf", "lifo+hrf", "rank+hrf"};

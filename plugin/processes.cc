@@ -165,7 +165,8 @@ unsigned Judge(Table* table, const JobProcesses& job) {
 
 bool IsSame(const Process& process) {
   Process now;
-  return ReadProcess(process.pid, &now) && now.started == process.started && now.state != 'Z';
+  return ReadProcess(process.pid, &now) && now.started == process.started && now.uid == process.uid &&
+         now.state != 'Z';
 }
 
 // The pidfd is opened first and the process compared after, so the signal reaches the one that was judged or

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,13 +18,14 @@
 // There is no walking down and up again, as a directory may be moved meanwhile: a directory found inside is
 // moved up beside the others at the top, under a number, and emptied there in its turn. That also makes the
 // depth of the tree irrelevant. What is mounted inside cannot be moved (EBUSY); it is told by its mount id
-// and detached.
+// and detached. Users may mount file systems of their own (FUSE), and those may let us wait for ever: so a
+// name is opened without a word to its file system (O_PATH), its mount compared, and only then opened to be
+// read.
 
 namespace harrow::plugin {
 namespace {
 
-constexpr time_t kLongestSeconds = 600;
-constexpr int kOpenDirectory = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+constexpr int kOpenDirectory = O_RDONLY | O_DIRECTORY;
 
 // Which mount an open file is on; kernels before 5.8 tell it here alone. -1: not to be learned.
 long MountId(int fd) {
@@ -39,22 +41,53 @@ long MountId(int fd) {
   return at == nullptr ? -1 : strtol(at + 7, nullptr, 10);
 }
 
+bool Detach(int parent, const char* name) {
+  char path[NAME_MAX + 64];
+  snprintf(path, sizeof path, "/proc/self/fd/%d/%s", parent, name);
+  return umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) == 0;
+}
+
+// As OpenOnThisMount, with the id of the mount of `parent`. Where we are not root the user may have shut a
+// directory: then it is opened to us.
+int OpenChecked(int parent, const char* name, int flags, long mount) {
+  int handle = openat(parent, name, O_PATH | O_NOFOLLOW | O_CLOEXEC | (flags & O_DIRECTORY));
+  if (handle < 0) return -1;
+  if (mount < 0 || MountId(handle) != mount) {
+    close(handle);
+    errno = EXDEV;
+    return -1;
+  }
+  struct stat info;
+  char path[64];
+  snprintf(path, sizeof path, "/proc/self/fd/%d", handle);
+  int fd = -1;
+  if (fstat(handle, &info) != 0 || S_ISLNK(info.st_mode)) {
+    errno = ELOOP;
+  } else {
+    fd = open(path, flags | O_CLOEXEC);
+    if (fd < 0 && errno == EACCES && S_ISDIR(info.st_mode) && chmod(path, 0700) == 0)
+      fd = open(path, flags | O_CLOEXEC);
+  }
+  const int error = errno;
+  close(handle);
+  errno = error;
+  return fd;
+}
+
 class Remover {
  public:
-  Remover(int top, long mount) : top_(top), mount_(mount) {}
+  Remover(int top, long mount, unsigned seconds)
+      : top_(top), mount_(mount), deadline_(Now() + static_cast<time_t>(seconds)) {}
 
-  // Until the top is empty, a round over it changed nothing, or somebody fills it as fast as we empty it.
+  // Until the top is empty, a round over it changed nothing, or time is up: somebody may fill it as fast as
+  // we empty it.
   Removal Run() {
-    const time_t deadline = Now() + kLongestSeconds;
     while (true) {
       unsigned long before = result_.removed + moved_;
       result_.error = 0;
       EmptyTop();
-      if (result_.removed + moved_ == before) return result_;
-      if (Now() > deadline) {
-        Failed(ETIME);
-        return result_;
-      }
+      if (TimeIsUp()) result_.error = ETIME;
+      if (TimeIsUp() || result_.removed + moved_ == before) return result_;
     }
   }
 
@@ -64,6 +97,8 @@ class Remover {
     clock_gettime(CLOCK_MONOTONIC, &now);
     return now.tv_sec;
   }
+
+  bool TimeIsUp() const { return Now() >= deadline_; }
 
   template <class Visit>
   void EachEntry(int directory, Visit visit) {
@@ -75,7 +110,7 @@ class Remover {
       return;
     }
     rewinddir(entries);
-    while (const dirent* entry = readdir(entries)) {
+    while (const dirent* entry = TimeIsUp() ? nullptr : readdir(entries)) {
       if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) visit(entry->d_name);
     }
     closedir(entries);
@@ -83,13 +118,13 @@ class Remover {
 
   void EmptyTop() {
     EachEntry(top_, [this](const char* name) {
-      int inside = OpenDirectory(top_, name);
-      if (inside < 0) return Remove(top_, name);
-      if (IsOfThisMount(inside)) {
-        EachEntry(inside, [this, inside](const char* below) { Remove(inside, below); });
-      } else {
-        Unmount(top_, name);
+      int inside = OpenChecked(top_, name, kOpenDirectory, mount_);
+      if (inside < 0) {
+        if (errno != EXDEV) return Remove(top_, name);
+        if (!Unmount(top_, name)) Failed(EBUSY);
+        return;
       }
+      EachEntry(inside, [this, inside](const char* below) { Remove(inside, below); });
       close(inside);
       if (unlinkat(top_, name, AT_REMOVEDIR) == 0) {
         ++result_.removed;
@@ -99,32 +134,9 @@ class Remover {
     });
   }
 
-  int OpenDirectory(int parent, const char* name) {
-    int fd = openat(parent, name, kOpenDirectory);
-    if (fd >= 0 || errno != EACCES) return fd;
-    // Where we are not root the user may have shut it. A link is not followed: O_PATH with O_NOFOLLOW opens
-    // itself.
-    int handle = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (handle < 0) return -1;
-    char path[64];
-    snprintf(path, sizeof path, "/proc/self/fd/%d", handle);
-    chmod(path, 0700);
-    close(handle);
-    return openat(parent, name, kOpenDirectory);
-  }
-
-  bool IsOfThisMount(int fd) { return MountId(fd) == mount_; }
-
   bool Unmount(int parent, const char* name) {
-    int here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (here < 0 || fchdir(parent) != 0) {
-      if (here >= 0) close(here);
-      return false;
-    }
-    bool done = umount2(name, MNT_DETACH | UMOUNT_NOFOLLOW) == 0;
+    bool done = Detach(parent, name);
     if (done) ++moved_;
-    if (fchdir(here) != 0) Failed(errno);
-    close(here);
     return done;
   }
 
@@ -156,8 +168,8 @@ class Remover {
         return;
       }
       if (errno == EACCES &&
-          tries == 0) {  // ".." of it changes, so it must be writable: not root, see OpenDirectory
-        int inside = OpenDirectory(parent, name);
+          tries == 0) {  // ".." of it changes, so it must be writable: not root, see OpenChecked
+        int inside = OpenChecked(parent, name, kOpenDirectory, mount_);
         if (inside < 0) return Failed(EACCES);
         fchmod(inside, 0700);
         close(inside);
@@ -174,6 +186,7 @@ class Remover {
 
   int top_;
   long mount_;
+  time_t deadline_;
   unsigned long next_ = 0;
   unsigned long moved_ = 0;
   Removal result_;
@@ -181,27 +194,33 @@ class Remover {
 
 }  // namespace
 
-Removal RemoveTree(int parent, const char* name) {
+int OpenOnThisMount(int parent, const char* name, int flags) {
+  return OpenChecked(parent, name, flags, MountId(parent));
+}
+
+void DetachMounts(int parent, const char* name) {
+  while (true) {
+    int fd = openat(parent, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) return;
+    const bool mounted = MountId(fd) != MountId(parent);
+    close(fd);
+    if (!mounted || !Detach(parent, name)) return;
+  }
+}
+
+Removal RemoveTree(int parent, const char* name, unsigned seconds) {
   Removal result;
-  int top = openat(parent, name, kOpenDirectory);
-  if (top < 0 && errno == EACCES && fchmodat(parent, name, 0700, 0) == 0)
-    top = openat(parent, name, kOpenDirectory);
+  DetachMounts(parent, name);
+  int top = OpenOnThisMount(parent, name, kOpenDirectory);
   if (top < 0) {
     const int error = errno;
     // A link or a file where the directory should be: itself goes.
     result.complete = error == ENOENT || unlinkat(parent, name, 0) == 0;
-    result.error = error;
-    return result;
-  }
-  const long mount = MountId(top);
-  if (mount < 0 || mount != MountId(parent)) {
-    // Something is mounted on the job's directory itself: not ours to empty.
-    close(top);
-    result.error = EBUSY;
+    result.error = error == EXDEV ? EBUSY : error;
     return result;
   }
   fchmod(top, 0700);
-  result = Remover(top, mount).Run();
+  result = Remover(top, MountId(top), seconds).Run();
   close(top);
   if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT) {
     result.complete = true;

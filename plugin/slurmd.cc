@@ -6,6 +6,11 @@
 #include "policy.h"
 
 namespace harrow::plugin {
+namespace {
+
+constexpr unsigned kSecondsAtStart = 60;  // until then slurmd does not register
+
+}  // namespace
 
 // slurmd starts: the one moment at which an admin looks at its log.
 void SlurmdInit(int argc, char** argv) {
@@ -19,7 +24,7 @@ void SlurmdInit(int argc, char** argv) {
         "are not safe from",
         geteuid());
   }
-  SweepOldDirectories(policy.local);
+  SweepOldDirectories(policy.local, kSecondsAtStart);
 }
 
 }  // namespace harrow::plugin

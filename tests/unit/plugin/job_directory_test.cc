@@ -62,7 +62,9 @@ class Directory : public ::testing::Test {
     fs::remove_all(root_);
   }
   Made Make(uint32_t id = 12) { return MakeJobDirectory(local_.c_str(), JobOf(id)); }
-  void Remove(uint32_t id = 12) { RemoveJobDirectory(local_.c_str(), JobOf(id)); }
+  void Remove(uint32_t id = 12, unsigned seconds = 60) {
+    RemoveJobDirectory(local_.c_str(), JobOf(id), seconds);
+  }
   static Job JobOf(uint32_t id) { return {.id = id, .leader = id, .uid = getuid(), .gid = getgid()}; }
   std::string path(const std::string& below) const { return local_ + "/harrow" + below; }
   static void Write(const std::string& file, const std::string& text = "x") { std::ofstream(file) << text; }
@@ -146,7 +148,7 @@ TEST_F(Directory, AnUnsafeBaseIsRefused) {
 TEST_F(Directory, AMissingLocalIsOneLine) {
   EXPECT_EQ(MakeJobDirectory((root_ + "/none").c_str(), JobOf(5)), Made::kNot);
   EXPECT_THAT(logged, ElementsAre(HasSubstr("No such file")));
-  RemoveJobDirectory((root_ + "/none").c_str(), JobOf(5));
+  RemoveJobDirectory((root_ + "/none").c_str(), JobOf(5), 60);
   EXPECT_EQ(logged.size(), 1u);
 }
 
@@ -166,7 +168,7 @@ TEST_F(Directory, SweepTakesWhatIsOfAnotherBootAlone) {
   Write(path("/3.job"), "");                                          // a full disk
   Write(path("/4.job"), "harrow-job 1\nboot another.1\nuid 0\nlea");  // lost power
   Write(path("/notes.job"));
-  SweepOldDirectories(local_.c_str());
+  SweepOldDirectories(local_.c_str(), 60);
   EXPECT_TRUE(fs::exists(path("/1")));
   EXPECT_FALSE(fs::exists(path("/2")));
   EXPECT_FALSE(fs::exists(path("/2.job")));
@@ -174,6 +176,45 @@ TEST_F(Directory, SweepTakesWhatIsOfAnotherBootAlone) {
   EXPECT_TRUE(fs::exists(path("/4")));
   EXPECT_TRUE(fs::exists(path("/notes.job")));
   EXPECT_THAT(logged, ElementsAre(HasSubstr("harrow/2: its job ran when the node went down")));
+}
+
+// What takes too long is left, and goes at the end of another job or when slurmd starts.
+TEST_F(Directory, ARemovalThatTakesTooLongIsGoneOnWith) {
+  for (const bool by_slurmd : {false, true}) {
+    logged.clear();
+    Make();
+    Write(path("/12/file"));
+    Remove(12, 0);
+    EXPECT_TRUE(fs::exists(path("/12/file")));
+    EXPECT_TRUE(fs::exists(path("/12.over")));
+    EXPECT_FALSE(fs::exists(path("/12.job")));
+    EXPECT_THAT(logged, ElementsAre(HasSubstr("harrow/12 is not wholly removed: Timer expired")));
+    if (by_slurmd) {
+      SweepOldDirectories(local_.c_str(), 60);
+    } else {
+      Make(13);
+      Remove(13);
+    }
+    EXPECT_TRUE(IsEmptyBase());
+    EXPECT_THAT(logged.back(), HasSubstr("removed " + path("/12")));
+  }
+}
+
+TEST_F(Directory, AJobThatStartsAgainOverItsRemainsStartsEmpty) {
+  Make();
+  Write(path("/12/old"));
+  Remove(12, 0);
+  EXPECT_EQ(Make(), Made::kNow);
+  EXPECT_TRUE(fs::is_empty(path("/12")));
+  EXPECT_FALSE(fs::exists(path("/12.over")));
+}
+
+TEST_F(Directory, SweepTouchesNoJobThatRuns) {
+  Make();
+  Write(path("/12/file"));
+  Write(path("/12.over"), "harrow-job 1\nboot another.1\nuid 0\nleader 12\n");
+  SweepOldDirectories(local_.c_str(), 60);
+  EXPECT_TRUE(fs::exists(path("/12/file")));
 }
 
 TEST_F(Directory, HostileContents) {

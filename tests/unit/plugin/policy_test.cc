@@ -32,8 +32,9 @@ TEST(Policy, DefaultsAreSafe) {
 }
 
 TEST(Policy, EveryArgument) {
-  Policy policy = Parse({"local=/scratch/local", "local_limit=200G", "ports=30000-30999",
-                         "tasks_per_node=128", "move_partitions=fast,slow", "order=rank+hrf", "files=local"});
+  Policy policy =
+      Parse({"local=/scratch/local", "local_limit=200G", "ports=30000-30999", "tasks_per_node=128",
+             "move_partitions=fast,slow", "order=rank+hrf", "files=local", "epilog_time=60"});
   EXPECT_THAT(complaints, IsEmpty());
   EXPECT_STREQ(policy.local, "/scratch/local");
   EXPECT_EQ(policy.local_limit, uint64_t{200} << 30);
@@ -43,6 +44,7 @@ TEST(Policy, EveryArgument) {
   EXPECT_STREQ(policy.move_partitions, "fast,slow");
   EXPECT_STREQ(policy.order, "rank+hrf");
   EXPECT_STREQ(policy.files, "local");
+  EXPECT_EQ(policy.epilog_time, 60u);
 }
 
 TEST(Policy, ABrokenArgumentIsNamedAndHasNoEffect) {
@@ -80,6 +82,8 @@ TEST(Policy, ABrokenArgumentIsNamedAndHasNoEffect) {
                           "order=best",
                           "files=",
                           "files=here",
+                          "epilog_time=0",
+                          "epilog_time=100000",
                           "LOCAL=/x",
                           "order =fifo"}) {
     Policy policy = Parse({"local=/disk", bad, "order=fifo"});

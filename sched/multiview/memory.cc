@@ -2,10 +2,15 @@
 // to the new one's by mremap instead of being copied; the new array's own pages take their place, so that both arrays remain
 // whole and can be used again. That needs both places to be alike modulo the page size, which AlignLike provides for one part;
 // alike modulo the huge page size, whole page tables move and 40 MB cost some 20 us.
+//
+// The kernel is called past the C library: the memory hooks of some MPI transports (UCX as MPICH brings it) replace mremap by a
+// function that drops the new address. What the hooks are for, forgetting what a network card knows of these addresses, is
+// seen to by madvise, which all of them watch, too.
 #include "multiview/memory.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -49,7 +54,10 @@ std::byte* Passage(std::size_t bytes) {
 
 // `from` stays mapped, empty: no other thread's mapping can get between. Older kernels than 5.7 refuse.
 bool MovePages(std::byte* from, std::size_t bytes, std::byte* to) {
-  return mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) != MAP_FAILED;
+  constexpr int kFlags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
+  if (syscall(SYS_mremap, from, bytes, bytes, kFlags, to) != static_cast<long>(Address(to))) return false;
+  madvise(from, bytes, MADV_DONTNEED);  // nothing is there any more
+  return true;
 }
 
 Status NoMemory(std::size_t bytes) {

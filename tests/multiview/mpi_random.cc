@@ -3,9 +3,10 @@
 //   mpirun -n 16 multiview_random [--layouts N] [--seed S]
 //
 // The processes divide into groups of random sizes; each group goes through random stores of its own until N redistributions
-// have been compared in all. After each one every process's part, and what random Views run on it, must equal the reference.
+// (with HARROW_LONG=1 at least 10 000) have been compared in all. After each one every process's part, and what random Views run on it, must equal the reference.
 #include <mpi.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -69,6 +70,7 @@ class Case {
   }
   std::string Value(const Place& at, long version) const;
   void Load();
+  void CheckSame(const std::map<Place, std::string>& found, const char* what) const;
   void CompareParts(const char* when);
   void CompareTasks(bool write);
 
@@ -155,6 +157,25 @@ void Case::Load() {
   if (kind >= 2 && !declared) split_.assign(shape_.size(), reference::kNone), split_[0] = reference::kAll;
 }
 
+void Case::CheckSame(const std::map<Place, std::string>& found, const char* what) const {
+  const auto& expected = expected_.elements();
+  if (found == expected) return;
+  std::string text = std::string(what) + ": " + std::to_string(found.size()) + " elements, expected " + std::to_string(expected.size());
+  long different = 0;
+  for (const auto& [at, value] : found) {
+    const auto right = expected.find(at);
+    if (right != expected.end() && right->second == value) continue;
+    if (different++ > 0) continue;
+    text += "; first wrong at " + Text(at);
+    if (right == expected.end()) continue;
+    text += ", " + std::to_string(value.size()) + " bytes, expected " + std::to_string(right->second.size());
+    const auto [a, b] = std::mismatch(value.begin(), value.end(), right->second.begin(), right->second.end());
+    text += ", differing from byte " + std::to_string(a - value.begin());
+    for (long v = 0; v <= version_; ++v) text += Value(at, v) == value ? ", as version " + std::to_string(v) : "";
+  }
+  Fail(text + "; " + std::to_string(different) + " wrong");
+}
+
 void Case::CompareParts(const char* when) {
   std::map<Place, std::string> found;
   for (mv::Element e : store_->LocalElements()) {
@@ -163,10 +184,7 @@ void Case::CompareParts(const char* when) {
     Check(once, "an element is there twice");
   }
   if (!relabelled_) {
-    if (found != expected_.elements()) {
-      Fail(std::string(when) + ": this process has " + std::to_string(found.size()) + " elements that differ from the reference's " +
-           std::to_string(expected_.elements().size()));
-    }
+    CheckSame(found, when);
     return;
   }
   // Who has a part is not said, but it must be a whole part of somebody's.
@@ -210,7 +228,7 @@ void Case::CompareTasks(bool write) {
     }
     return 0;
   }, Make<mv::View>(view)).status);
-  if (!relabelled_) Check(seen == expected_.elements(), "the tasks of a process together see its elements");
+  if (!relabelled_) CheckSame(seen, "what the tasks of a process together see");
   if (write) {
     const auto old = expected_.elements();
     for (const auto& [at, value] : old) expected_.Put(at, Value(at, version_));
@@ -265,6 +283,7 @@ int main(int argc, char** argv) {
     if (std::strcmp(argv[i], "--layouts") == 0) wanted = std::atol(argv[i + 1]);
     if (std::strcmp(argv[i], "--seed") == 0) g_seed = static_cast<unsigned>(std::atol(argv[i + 1]));
   }
+  if (const char* value = std::getenv("HARROW_LONG"); value && *value) wanted = std::max(wanted, 10000L);
   MPI_Bcast(&g_seed, 1, MPI_UNSIGNED, 0, MPI_COMM_WORLD);
   if (rank == 0) std::printf("multiview_random: seed %u\n", g_seed), std::fflush(stdout);
 

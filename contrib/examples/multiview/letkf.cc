@@ -98,7 +98,7 @@ void Eigen(std::vector<State> a, State* values, std::vector<State>* vectors) {
 
 // The members' values at one point become those of the analysis. `background` holds the members at all points (they are observed
 // as they are), `observed` the observations.
-void Analyse(int point, State* x, const std::vector<State>& background, const State& observed) {
+void Analyse(int point, State* x, const State& background, const State& observed) {
   const int k = static_cast<int>(x->size());
   std::vector<State> inverse(k, State(k));  // of the analysis covariance in the ensemble's space
   State gain(k);                            // Y^T R^-1 (y - mean)
@@ -107,11 +107,11 @@ void Analyse(int point, State* x, const std::vector<State>& background, const St
     const int o = (point + d + kPoints) % kPoints;
     const double weight = std::exp(-0.5 * d * d / (kLength * kLength));
     double mean = 0;
-    for (int i = 0; i < k; ++i) mean += background[i][o] / k;
+    for (int i = 0; i < k; ++i) mean += background[i * kPoints + o] / k;
     for (int i = 0; i < k; ++i) {
-      const double yi = weight * (background[i][o] - mean);
+      const double yi = weight * (background[i * kPoints + o] - mean);
       gain[i] += yi * (observed[o] - mean);
-      for (int j = 0; j < k; ++j) inverse[i][j] += yi * (background[j][o] - mean);
+      for (int j = 0; j < k; ++j) inverse[i][j] += yi * (background[j * kPoints + o] - mean);
     }
   }
   State values;
@@ -178,15 +178,15 @@ double Assimilate(int members, int cycles) {
     for (double& value : observed) value += normal(random);
 
     // A task a member: forecast, and note what would be observed.
-    std::vector<State> background(members, State(kPoints));
+    State background(members * kPoints);
     Need(ensemble->SetSplit({mv::kAll, mv::kNone}));
     Need(ensemble->Map(&*ensemble, [&](mv::Task& task) {
       double* x = task.elements().fragments()[0].as<double>();
       Forecast(x);
-      std::copy_n(x, kPoints, background[task.key()[0]].begin());
+      std::copy_n(x, kPoints, &background[task.key()[0] * kPoints]);
       return 0;
     }, {mv::kAll, mv::kNone}).status);
-    for (State& member : background) MPI_Allreduce(MPI_IN_PLACE, member.data(), kPoints, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allreduce(MPI_IN_PLACE, background.data(), members * kPoints, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 
     // A task a grid point: its values in all members.
     State mean(kPoints);

@@ -1,7 +1,12 @@
 // Single elements, whole stores, and what redistribution costs.
 #include <gmock/gmock.h>
 
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <map>
 
 #include "mpi_test.h"
@@ -148,11 +153,20 @@ Costs ThereAndBack(MPI_Comm comm, const mv::WorldOptions& options, Index n, mv::
   MPI_Comm_size(comm, &size);
   auto store = world->CreateStore({2, n, 64}, 16);
   EXPECT_OK(store->SetSplit({kNone, size, kNone}));
-  EXPECT_OK(store->LoadParallel([](mv::Loader& loader) { return loader.Block().ok() ? 0 : 1; }));
+  const auto number = [n](const mv::Element& e) { return (e.coordinates[0] * n + e.coordinates[1]) * 64 + e.coordinates[2]; };
+  EXPECT_OK(store->LoadParallel([&](mv::Loader& loader) {
+    auto block = loader.Block();
+    if (!block) return 1;
+    for (mv::Element e : *block) e.as<Index>() = number(e);
+    return 0;
+  }));
   EXPECT_OK(store->SetSplit({kAll, size / 2, kNone}, placement));
   EXPECT_OK(store->Redistribute());
   EXPECT_OK(store->SetSplit({kNone, size, kNone}));
   EXPECT_OK(store->Redistribute());
+  Index wrong = 0;
+  for (mv::Element e : store->LocalElements()) wrong += e.as<Index>() != number(e);
+  EXPECT_EQ(wrong, 0);
   const Index local = store->LocalElements().count();
   const mv::Statistics statistics = world->statistics();
   return {statistics, local};
@@ -187,6 +201,12 @@ TEST(Costs, MessagesAndBytesAreTheLeastPossible) {
 TEST(Costs, WithinANodeNoMessagesButTheSameBytes) {
   Processes eight(8);
   if (!eight) return;
+  MPI_Comm node;
+  MPI_Comm_split_type(eight, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+  int here;
+  MPI_Comm_size(node, &here);
+  MPI_Comm_free(&node);
+  if (here < 8) GTEST_SKIP() << "these processes are on several nodes";
   const Costs c = ThereAndBack(eight, {}, 240);
   if (c.statistics.bytes_read == 0) GTEST_SKIP() << "the system does not let processes read each other's memory";
   EXPECT_EQ(c.statistics.messages_sent, 0u);
@@ -209,6 +229,65 @@ TEST(Costs, LargePartsThatStayAreNotCopied) {
   const Costs c = ThereAndBack(two, {}, 2048);
   EXPECT_EQ(c.statistics.bytes_copied, 0u);
   EXPECT_EQ(c.statistics.bytes_kept, static_cast<std::uint64_t>(c.local) * 16);
+}
+
+// Bytes of files of `directory` that this process has mapped.
+std::size_t MappedFiles(const std::string& directory) {
+  std::ifstream maps("/proc/self/maps");
+  std::size_t bytes = 0;
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long begin, end;
+    if (line.find(" " + directory + "/") == std::string::npos) continue;
+    if (std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) == 2) bytes += end - begin;
+  }
+  return bytes;
+}
+
+TEST(Targets, WhatIsAboveTheLimitLiesInFiles) {
+  Processes two(2);
+  if (!two) return;
+  char name[] = "/tmp/harrow-multiview-XXXXXX";
+  ASSERT_NE(mkdtemp(name), nullptr);
+  constexpr Index kRows = 512;  // 1 MiB a process
+  constexpr std::size_t kPart = 1 << 20;
+  {
+    mv::WorldOptions options;
+    options.directory = name;
+    options.memory_limit = kPart * 3 / 2;
+    auto world = mv::World::Create(two, options);
+    const auto make = [&](mv::Target target, long value) {
+      auto store = world->CreateStore({kRows, 512}, sizeof(long), target);
+      EXPECT_OK(store->SetSplit({2, kNone}));
+      EXPECT_OK(store->LoadParallel([&](mv::Loader& loader) {
+        auto block = loader.Block();
+        if (!block) return 1;
+        for (mv::Element e : *block) e.as<long>() = value + e.coordinates[0] * 512 + e.coordinates[1];
+        return 0;
+      }));
+      return *store;
+    };
+    mv::DataStore first = make(mv::Target::kAutomatic, 0);
+    EXPECT_EQ(MappedFiles(name), 0u);
+    mv::DataStore second = make(mv::Target::kAutomatic, 1000);
+    EXPECT_EQ(MappedFiles(name), kPart);
+    mv::DataStore in_memory = make(mv::Target::kMemory, 2000);
+    EXPECT_EQ(MappedFiles(name), kPart) << "a store that is to be in memory is, whatever the limit";
+    for (auto* store : {&first, &second, &in_memory}) {
+      EXPECT_OK(store->SetSplit({kNone, 2}));
+      EXPECT_OK(store->Redistribute());
+    }
+    EXPECT_EQ(MappedFiles(name), 2 * kPart) << "while the first one moves both its parts count";
+    long base = 0;
+    for (auto* store : {&first, &second, &in_memory}) {
+      Index wrong = 0;
+      for (mv::Element e : store->LocalElements()) wrong += e.as<long>() != base + e.coordinates[0] * 512 + e.coordinates[1];
+      EXPECT_EQ(wrong, 0);
+      EXPECT_OK(store->Sync());
+      base += 1000;
+    }
+  }
+  EXPECT_EQ(MappedFiles(name), 0u);
+  EXPECT_EQ(rmdir(name), 0) << "files have no names";
 }
 
 }  // namespace

@@ -46,11 +46,11 @@ _harrow() {
     return
   fi
   case $prev in
-    --run-dir)
+    --run-dir | --dir)
       compopt -o filenames
       mapfile -t COMPREPLY < <(compgen -d -- "$cur")
       return ;;
-    --lines | --plot)
+    --lines | --plot | --cluster)
       compopt -o filenames
       mapfile -t COMPREPLY < <(compgen -f -- "$cur")
       return ;;
@@ -60,14 +60,15 @@ _harrow() {
     --kind) _harrow_offer "$word" < <("$harrow" complete "${run_dir[@]}" kinds -- "$word" 2>/dev/null) ;;
     --node) _harrow_offer "$word" < <("$harrow" complete "${run_dir[@]}" nodes -- "$word" 2>/dev/null) ;;
     --target) _harrow_offer "$word" < <("$harrow" complete "${run_dir[@]}" tasks -- "$word" 2>/dev/null) ;;
-    --retries | --max-failures | --slots | --local-nodes | --tail | --slowest | --output-limit) return ;;
+    --io) _harrow_offer "$cur" <<<$'none\nmodel'; return ;;
+    --retries | --max-failures | --slots | --local-nodes | --tail | --slowest | --output-limit | --nodes | --seed | --run-time | --time-scale | --size-scale) return ;;
     *)
       if [[ $cur == -* ]]; then
         _harrow_offer "$cur" < <(_harrow_options "$harrow" "$command")
         return
       fi
       case $command in
-        run | check)
+        run | check | sim | replay)
           compopt -o filenames
           mapfile -t COMPREPLY < <(compgen -f -- "$cur")
           return ;;

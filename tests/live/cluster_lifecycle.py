@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """contrib/testcluster comes up, runs jobs, loses nodes and cables, and goes without a trace: as root and as an
-ordinary user.  usage: cluster_lifecycle.py [name of a test]"""
+ordinary user.  usage: cluster_lifecycle.py [name of a test]
+Without HARROW_LONG=1: not everything as both, nor what the tests of whole runs show as well (losses, affinity, devices)."""
 import os
 import signal
 import sys
@@ -94,4 +95,5 @@ if __name__ == "__main__":
         for test in (lives_and_goes, losses, one_pid, affinity):
             tests.append((f"{test.__name__} ({who})", lambda test=test, ordinary=ordinary: test(ordinary)))
     tests.append(("devices", devices))
-    sys.exit(run_tests(tests))
+    in_short = ("lives_and_goes (ordinary user)", "one_pid (root)")
+    sys.exit(run_tests(tests, only_long=[name for name, _ in tests if name not in in_short]))

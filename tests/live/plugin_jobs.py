@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The SPANK plugin in a real Slurm: every way to start a job and every way to end one.
 usage: plugin_jobs.py SPANK_HARROW.SO [name of a test]
-HARROW_LONG=1: also the time limit (90 s), and twenty jobs of each kind of loss."""
+HARROW_LONG=1: also the time limit (90 s), slurmd's and a node's end, clusters of their own; twenty jobs of each kind of loss."""
 import os
 import re
 import subprocess
@@ -24,7 +24,7 @@ def listing(node):
 
 
 def sleepers(node, seconds):
-    return CLUSTER.run("pgrep", "-f", f"^sleep {seconds}$", node=node, check=False).stdout.split()
+    return CLUSTER.run("pgrep", "-f", f"^sleep ({seconds})$", node=node, check=False).stdout.split()
 
 
 def slurmd_log(node):
@@ -35,8 +35,8 @@ def slurmd_log(node):
 def nothing_left(seconds=(), nodes=NODES, but=()):
     for node in nodes:
         wait_for(lambda: [n for n in listing(node) if n.split(".")[0] not in but] == [], f"job directories of {node}: {listing(node)}", 20)
-        for s in seconds:
-            wait_for(lambda: sleepers(node, s) == [], f"the end of processes on {node}", 20)
+        if seconds:
+            wait_for(lambda: sleepers(node, "|".join(map(str, seconds))) == [], f"the end of processes on {node}", 20)
     states = set(CLUSTER.out("sinfo", "-h", "-N", "-p", "all", "-o", "%T").split())
     check(not any("drain" in s for s in states), f"a node is drained: {states}")
 
@@ -124,9 +124,6 @@ def cancelled():
 
 
 def time_limit():
-    if not LONG:
-        print("  only with HARROW_LONG=1")
-        return
     ended("time", lambda job: CLUSTER.run("scontrol", "update", f"jobid={job}", "timelimit=1"), ["TIMEOUT"], limit=150)
 
 
@@ -137,6 +134,18 @@ def slurmstepd_killed():
             CLUSTER.run("pkill", "-9", "-f", f"^slurmstepd: .{job}[.]", node=node, check=False)
         CLUSTER.run("scancel", job, check=False)
     ended("stepd", kill, ["CANCELLED", "FAILED", "NODE_FAIL", "COMPLETED"], 20 if LONG else 1)
+
+
+def slurmd_killed():
+    """A job that ends while nobody is there to clear up after it: slurmd does so when it is back."""
+    def kill(job):
+        with open(CLUSTER.path("run", "slurmd.node2.pid")) as f:
+            CLUSTER.run("kill", "-9", f.read().strip(), node="node2")
+        CLUSTER.run("scancel", job)
+        wait_for(lambda: sleepers("node1", 4002) == [], "the end of the job elsewhere", 30)
+        check(f"{job}.job" in listing("node2"), "somebody cleared up without slurmd")
+        CLUSTER.run("slurmd", "-N", "node2", node="node2")
+    ended("slurmd", kill, ["CANCELLED", "NODE_FAIL", "FAILED"], 5 if LONG else 1)
 
 
 def node_killed():
@@ -256,11 +265,12 @@ def an_ordinary_users_cluster():
 if __name__ == "__main__":
     del sys.argv[1]
     mixed = [shown_in_help, every_way_to_start, without_the_option, completed, cancelled, time_limit, slurmstepd_killed,
-             node_killed, two_jobs_of_one_user, a_line_in_syslog, a_full_or_missing_disk]
+             slurmd_killed, node_killed, two_jobs_of_one_user, a_line_in_syslog, a_full_or_missing_disk]
     alone = [a_private_mount, an_ordinary_users_cluster]
+    only_long = ("time_limit", "completed", "slurmstepd_killed", "slurmd_killed", "node_killed", "a_private_mount", "an_ordinary_users_cluster")
     if os.getuid() != 0:
         print("not root: only the cluster of an ordinary user is tested")
         sys.exit(run_tests([(t.__name__, t) for t in alone[1:]]))
     with Cluster("--plugin", PLUGIN, "--plugin-args", POLICY, *SHARE) as CLUSTER:
-        status = run_tests([(t.__name__, t) for t in mixed])
-    sys.exit(status or run_tests([(t.__name__, t) for t in alone]))
+        status = run_tests([(t.__name__, t) for t in mixed], only_long)
+    sys.exit(status or run_tests([(t.__name__, t) for t in alone], only_long))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What must not happen with the SPANK plugin: mangled arguments, hostile users, the wrong version of Slurm.
 usage: plugin_robust.py SPANK_HARROW.SO SANITIZED.SO [name of a test]
-HARROW_LONG=1: 200 mangled configurations instead of 30."""
+HARROW_LONG=1: 200 mangled configurations instead of 8, and a syslog that hangs."""
 import os
 import random
 import re
@@ -86,7 +86,7 @@ def mangled_arguments():
     print(f"  seed {seed}")
     rng = random.Random(seed)
     whole = ["local=/mnt/local", "local_limit=20G", "ports=30000-31000", "tasks_per_node=64", "move_partitions=a,b", "order=hrf", "files=shared"]
-    for case in range(200 if LONG else 30):
+    for case in range(200 if LONG else 8):
         arguments = [a.encode() for a in whole]
         for _ in range(rng.randint(1, 4)):
             i = rng.randrange(len(arguments))
@@ -161,6 +161,66 @@ def hostile_contents():
     not_drained()
 
 
+# Mounts on each argument a file system whose server takes no request: whoever looks at it waits.
+SILENT = """import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+for path in sys.argv[1:]:
+    fd = os.open('/dev/fuse', os.O_RDWR)
+    mode = '40000' if os.path.isdir(path) else '100000'
+    data = f'fd={fd},rootmode={mode},user_id=5001,group_id=5001,allow_other'
+    if libc.mount(b'silent', path.encode(), b'fuse', 0, data.encode()) != 0: sys.exit(f'{path}: {os.strerror(ctypes.get_errno())}')
+print('mounted', flush=True)
+sys.stdin.read()"""
+
+
+def a_file_system_that_never_answers():
+    """A user's own (FUSE), on and in the job's directory: the job's end does not wait for it."""
+    if CLUSTER.run("test", "-w", "/dev/fuse", node="node1", check=False).returncode != 0:
+        print("  not here: no /dev/fuse")
+        return
+    plugstack(f"optional {SANITIZED} local=/mnt/local\n")
+    for where in (("dir", "deep/er", ".harrow-run-a", "dir2/file"), ("",)):
+        home = CLUSTER.path("home", "alice")
+        for name in ("silent-ready", "silent-go"):
+            CLUSTER.run("rm", "-f", f"/mnt/home/alice/{name}")
+        job = CLUSTER.script("cd $HARROW_LOCAL; mkdir -p dir deep/er dir2; touch .harrow-run-a dir2/file; cd /; touch ~/silent-ready\n"
+                             "while [ ! -e ~/silent-go ]; do sleep 0.05; done\n", "--harrow", "-w", "node1", "-o", "/dev/null", user="alice")
+        wait_for(lambda: os.path.exists(f"{home}/silent-ready"), "the job")
+        holder = CLUSTER.start("timeout", "120", sys.executable, "-c", SILENT, *(f"/mnt/local/harrow/{job}/{name}".rstrip("/") for name in where),
+                               node="node1", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        check(holder.stdout.readline() == "mounted\n", "the file system is not mounted")
+        CLUSTER.run("touch", "/mnt/home/alice/silent-go")
+        check(CLUSTER.wait_job(job, 40) == "COMPLETED", f"the job ended as {CLUSTER.job_state(job)}")
+        wait_for(lambda: CLUSTER.out("squeue", "-h") == "" and listing() == [], f"empty job directories: {listing()}", 20)
+        check(holder.poll() is None, "its server did not outlive the job: nothing was shown")
+        holder.communicate("", timeout=20)
+    not_drained()
+
+
+def a_syslog_that_never_reads():
+    """Whatever hangs: the job's end comes after epilog_time and 15 s, and no node is drained."""
+    if not LONG:
+        print("  only with HARROW_LONG=1: it takes 16 s")
+        return
+    plugstack(f"optional {SANITIZED} local=/mnt/local epilog_time=1\n")
+    deaf = CLUSTER.start("timeout", "120", sys.executable, "-c", "import os, socket, sys\ns = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+                         "s.bind('/dev/log')\nos.chmod('/dev/log', 0o666)\nc = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+                         "c.connect('/dev/log')\nc.setblocking(False)\ntry:\n  while True: c.send(b'x')\nexcept BlockingIOError: pass\n"
+                         "print('full', flush=True)\nsys.stdin.read()\nos.unlink('/dev/log')", node="node1", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    check(deaf.stdout.readline() == "full\n", "no syslog")
+    account = r"printf 'harrow-run 1\nrun m\ntasks 1\ncore_seconds 1\n' >$HARROW_LOCAL/.harrow-run-a"
+    job = CLUSTER.script(f"{account}\n", "--harrow", "-w", "node1", "-o", "/dev/null", user="alice")
+    began = time.monotonic()
+    check(CLUSTER.wait_job(job, 50) == "COMPLETED", "the job failed")
+    wait_for(lambda: CLUSTER.out("squeue", "-h") == "", "the job's end", 30)
+    check(time.monotonic() - began > 10, "syslog did not hold it up: nothing was shown")
+    not_drained()
+    check(f"{job}.over" in listing(), f"not left for others: {listing()}")
+    deaf.communicate("", timeout=20)
+    CLUSTER.run("srun", "--harrow", "-w", "node1", "true", user="alice")
+    wait_for(lambda: listing() == [], f"the next job's end to clear up: {listing()}", 30)
+
+
 def hostile_base():
     """In a directory open to all, a user who comes first gains nothing."""
     plugstack(f"optional {SANITIZED} local=/tmp\n")
@@ -180,7 +240,8 @@ if __name__ == "__main__":
     if os.getuid() != 0:
         sys.exit(run_tests([("symbols", symbols)]))
     with Cluster("--nodes", "2", "--plugin", SANITIZED, "--plugin-args", "local=/mnt/local", *SHARE) as CLUSTER:
-        status = run_tests([(t.__name__, t) for t in (symbols, another_version, mangled_arguments, hostile_contents)])
+        status = run_tests([(t.__name__, t) for t in (symbols, another_version, mangled_arguments, hostile_contents,
+                                                          a_file_system_that_never_answers, a_syslog_that_never_reads)])
         ALICE = sorted(os.listdir(CLUSTER.path("home", "alice")))
         status = status or run_tests([("hostile_base", hostile_base)])
     sys.exit(status)

@@ -301,6 +301,56 @@ cores = 4000
         check(words in result.err, words, "is not told", result)
 
 
+def test_runs_of_one_second_get_directories_of_their_own(directory, program):
+    harrow = Harrow(program, directory)
+    write(f"{directory}/tasks.txt", "true\n")
+    runs = [subprocess.Popen([harrow.program, "run", "tasks.txt"], cwd=directory, env=harrow.env,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(6)]
+    for run in runs:
+        out, err = run.communicate(timeout=120)
+        same(run.returncode, 0, out, err)
+    same(len(glob.glob(f"{directory}/harrow-*/journal.db")), 6)
+
+
+def test_pinning_can_be_switched_off(directory, program):
+    harrow = Harrow(program, directory)
+    write(f"{directory}/tasks.txt", "grep Cpus_allowed_list /proc/self/status\n")
+    allowed = os.sched_getaffinity(0)
+    if len(allowed) < 2:
+        raise Skipped("one core: pinned or not is the same")
+    seen = {}
+    for pin in ("true", "false"):
+        with_pin = Harrow(program, directory, {"HARROW_PIN": pin})
+        with_pin("run", "--run-dir", pin, "tasks.txt", code=0)
+        seen[pin] = harrow("logs", "--run-dir", pin, "#1", code=0).out.split(":")[1].strip()
+    check("," not in seen["true"] and "-" not in seen["true"], "pinned to one core", seen)
+    check("," in seen["false"] or "-" in seen["false"], "free to use all", seen)
+    same(query(f"{directory}/false", "SELECT cores FROM attempt"), [("",)])
+
+
+def test_logs_names_the_file_a_stream_goes_to(directory, program):
+    harrow = Harrow(program, directory)
+    write(f"{directory}/flow.toml", '[[task]]\nname = "quiet"\ncommand = "echo hidden"\nstdout = "out-%j.txt"\n')
+    harrow("run", "--run-dir", "r", "flow.toml", code=0)
+    logs = harrow("logs", "--run-dir", "r", "quiet", code=0)
+    check("out-%j.txt" in logs.err and "hidden" not in logs.out, logs)
+    same(len(glob.glob(f"{directory}/out-*.txt")), 1)
+
+
+def test_an_interrupted_run_knows_how_many_tasks_it_has(directory, program):
+    """Its journal has not got all tasks' names yet."""
+    harrow = Harrow(program, directory)
+    write(f"{directory}/tasks.txt", "sleep 600\n" * 200000)
+    run = subprocess.Popen([harrow.program, "run", "--run-dir", "r", "tasks.txt"], cwd=directory, env=harrow.env,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: os.path.exists(f"{directory}/r/journal.db"))
+    run.send_signal(signal.SIGINT)
+    out, err = run.communicate(timeout=120)
+    same(run.returncode, 130, out, err)
+    check("of 200000" in out or "200000 tasks open" in err, out, err)
+    check("of 200000" in harrow("status", "--run-dir", "r").out, harrow("status", "--run-dir", "r"))
+
+
 def main():
     program = sys.argv[1]
     if len(sys.argv) > 2:

@@ -1,13 +1,13 @@
-// Cost of the scheduler's core: how many task completions a second it takes in, from TaskEnded to the StartTask that
-// follows (successors made ready, candidates found, queues, choice), on one thread; and the bytes it holds.
+// Cost of the scheduler's core: how many task completions a second it takes in, from TaskEnded to the
+// StartTask that follows (successors made ready, candidates found, queues, choice), on one thread; and the
+// bytes it holds.
 //
-// The flow: three levels of equally many tasks; each task reads two files made by two tasks of the level before (the
-// first level: two files that lie on two nodes), and writes one, which two tasks read. So nearly every task has two
-// candidate nodes, and they follow from where its predecessors ran. Every tenth task asks for four cores.
-// The cluster: 1 000 nodes of 64 slots. Tasks end in random order, in batches, as a server reads them from its agents.
-// Only the processor time inside the scheduler counts: tasks added, and everything until the last one is done.
-
-#include <time.h>
+// The flow: three levels of equally many tasks; each task reads two files made by two tasks of the level
+// before (the first level: two files that lie on two nodes), and writes one, which two tasks read. So nearly
+// every task has two candidate nodes, and they follow from where its predecessors ran. Every tenth task asks
+// for four cores. The cluster: 1 000 nodes of 64 slots. Tasks end in random order, in batches, as a server
+// reads them from its agents. Only the processor time inside the scheduler counts: tasks added, and
+// everything until the last one is done.
 
 #include <algorithm>
 #include <chrono>
@@ -17,6 +17,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <time.h>
 #include <vector>
 
 #include "core/scheduler.h"
@@ -36,9 +37,9 @@ double ThreadSeconds() {
 constexpr uint32_t kNodes = 1000, kSlots = 64;
 
 struct Figures {
-  double seconds = 0;        // in the scheduler
+  double seconds = 0;  // in the scheduler
   double completions = 0;
-  double bytes_a_task = 0;   // most at any time, without text
+  double bytes_a_task = 0;  // most at any time, without text
   double seal_seconds = 0;
   uint64_t stolen = 0, attempts = 0, local = 0, remote = 0;
 };
@@ -79,7 +80,8 @@ graph::Graph MakeFlow(uint32_t tasks, std::vector<core::Event>* stored) {
     }
     // Every file twice, in random order.
     before = made;
-    for (size_t i = before.size(); i > 1; --i) std::swap(before[i - 1], before[random.Below(static_cast<uint32_t>(i))]);
+    for (size_t i = before.size(); i > 1; --i)
+      std::swap(before[i - 1], before[random.Below(static_cast<uint32_t>(i))]);
   }
   return graph;
 }
@@ -122,7 +124,8 @@ Figures Run(order::Policy policy, uint32_t tasks, size_t batch, bool growing_che
     }
     figures.seconds += ThreadSeconds() - begin;
     for (const core::Action& action : actions) {
-      if (const auto* start = std::get_if<core::StartTask>(&action)) running.push_back({start->task, start->node});
+      if (const auto* start = std::get_if<core::StartTask>(&action))
+        running.push_back({start->task, start->node});
     }
     actions.clear();
     events.clear();
@@ -131,7 +134,8 @@ Figures Run(order::Policy policy, uint32_t tasks, size_t batch, bool growing_che
   while (!running.empty()) {
     if (growing_check && scheduler.counts().done >= next_memory) {
       next_memory += tasks / 10;
-      figures.bytes_a_task = std::max(figures.bytes_a_task, static_cast<double>(scheduler.MemoryWithoutText()) / tasks);
+      figures.bytes_a_task =
+          std::max(figures.bytes_a_task, static_cast<double>(scheduler.MemoryWithoutText()) / tasks);
     }
     for (size_t i = 0; i < batch && !running.empty(); ++i) {
       Running& one = running[random.Below(static_cast<uint32_t>(running.size()))];
@@ -145,7 +149,8 @@ Figures Run(order::Policy policy, uint32_t tasks, size_t batch, bool growing_che
   }
   const core::Counts& counts = scheduler.counts();
   if (counts.done != graph.task_count()) {
-    std::fprintf(stderr, "%llu of %zu tasks done\n", static_cast<unsigned long long>(counts.done), graph.task_count());
+    std::fprintf(stderr, "%llu of %zu tasks done\n", static_cast<unsigned long long>(counts.done),
+                 graph.task_count());
     std::exit(1);
   }
   figures.completions = static_cast<double>(counts.done);
@@ -161,7 +166,8 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-bool Line(const std::string& name, double figure, const char* format, const char* unit, double bound, bool at_least) {
+bool Line(const std::string& name, double figure, const char* format, const char* unit, double bound,
+          bool at_least) {
   char text[64];
   std::snprintf(text, sizeof text, format, figure);
   const bool holds = at_least ? figure >= bound : figure <= bound;
@@ -191,8 +197,8 @@ int main(int argc, char** argv) {
     if (arg == "--only" && i + 1 < argc) only = argv[++i];
   }
   bool all = true;
-  for (order::Policy policy : {order::Policy::kFifo, order::Policy::kLifo, order::Policy::kHrf, order::Policy::kLifoHrf,
-                               order::Policy::kRankHrf}) {
+  for (order::Policy policy : {order::Policy::kFifo, order::Policy::kLifo, order::Policy::kHrf,
+                               order::Policy::kLifoHrf, order::Policy::kRankHrf}) {
     const std::string name(order::PolicyName(policy));
     if (!only.empty() && only != name) continue;
     std::vector<double> rates, small_rates, bytes;
@@ -207,10 +213,13 @@ int main(int argc, char** argv) {
     }
     all &= Line("core completions " + name, Median(rates), "%.0f", "1/s", 1e6, true);
     all &= Line("core memory " + name, Median(bytes), "%.0f", "bytes a task", 250, false);
-    if (small_too) all &= Line("core growth " + name, Median(small_rates) / Median(rates), "%.2f", "x from a tenth of the tasks", 2, false);
-    std::printf("  (%s: %.0f %% of input bytes local, %.0f %% of tasks stolen, linking %.2f s)\n", name.c_str(),
-                100.0 * static_cast<double>(last.local) / static_cast<double>(last.local + last.remote),
-                100.0 * static_cast<double>(last.stolen) / static_cast<double>(last.attempts), last.seal_seconds);
+    if (small_too)
+      all &= Line("core growth " + name, Median(small_rates) / Median(rates), "%.2f",
+                  "x from a tenth of the tasks", 2, false);
+    std::printf(
+        "  (%s: %.0f %% of input bytes local, %.0f %% of tasks stolen, linking %.2f s)\n", name.c_str(),
+        100.0 * static_cast<double>(last.local) / static_cast<double>(last.local + last.remote),
+        100.0 * static_cast<double>(last.stolen) / static_cast<double>(last.attempts), last.seal_seconds);
   }
   return all ? 0 : 1;
 }

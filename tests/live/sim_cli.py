@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""harrow sim and harrow replay as commands: output, errors, determinism, pictures.
+
+usage: sim_cli.py HARROW SOURCE_DIR"""
+import json
+import os
+import sys
+import xml.dom.minidom
+
+from run_support import Harrow, check, same, tell, tests_of, write
+
+FLOW = "".join(f"T\ta{i}\tmake\t{1 + i % 3}\nO\ta{i}\tf{i}\nF\tf{i}\t1000000\nT\tb{i}\tuse\t2\nI\tb{i}\tf{i}\n" for i in range(20))
+
+
+def test_same_input_and_seed_same_bytes(directory, harrow_program, source):
+    harrow = Harrow(harrow_program, directory)
+    flow = os.path.join(source, "contrib/evaluation/copyfile.toml")
+    args = ["sim", "--cluster", os.path.join(source, "contrib/evaluation/tohoku.toml"), "--nodes", "10x1", "--order", "rank+hrf", flow]
+    first, again, other = harrow(*args, "--json", code=0), harrow(*args, "--json", code=0), harrow(*args, "--json", "--seed", "2", code=0)
+    same(first.out, again.out)
+    check(first.out != other.out, "another seed changes nothing")
+    same(harrow(*args, "--compare", code=0).out, harrow(*args, "--compare", code=0).out)
+    document = json.loads(first.out)
+    same(document["tasks"]["done"], 200)
+    check(document["makespan_s"] >= document["lower_bound_s"])
+
+
+def test_pictures(directory, harrow_program, source):
+    harrow = Harrow(harrow_program, directory)
+    write(os.path.join(directory, "f.dag.tsv"), FLOW)
+    harrow("sim", "--nodes", "2x2", "--plot", "run.svg", "f.dag.tsv", code=0)
+    text = xml.dom.minidom.parse(os.path.join(directory, "run.svg")).toxml()
+    check("make" in text and "use" in text, text[:500])
+
+
+def test_errors(directory, harrow_program, source):
+    harrow = Harrow(harrow_program, directory)
+    write(os.path.join(directory, "f.dag.tsv"), FLOW)
+    write(os.path.join(directory, "bad.toml"), '[[node]]\ncores = 2\n[storage]\nwrite = "0MiB/s"\nwrit = 1\n')
+    done = harrow("sim", "--cluster", "bad.toml", "f.dag.tsv", code=2)
+    check("bad.toml:4:9: write is no rate above 0; " in done.err and "bad.toml:5:1: unknown key writ; did you mean write?" in done.err, done)
+    for args, words in [(["--nodes", "0x8"], "--nodes cannot be"), (["--nodes", "4"], "write 4x8"), (["--io", "model"], "give --cluster"),
+                        (["--io", "some"], "write none or model"), (["--cluster", "absent.toml"], "absent.toml:1:1: "), (["--order", "best"], "fifo, lifo"),
+                        (["--leave-out", "mak"], "did you mean make")]:
+        done = harrow("sim", *args, "f.dag.tsv", code=2)
+        check(words in done.err, args, done)
+    write(os.path.join(directory, "t.txt"), "echo a\n")
+    check("t.txt:1:1: the run time of task #1 is not known" in harrow("sim", "t.txt", code=2).err)
+    check("makespan          5.000 s" in harrow("sim", "--run-time", "5s", "t.txt", code=0).out)
+    check("harrow replay" in harrow("run", "f.dag.tsv", code=2).err)
+    check("--time-scale" in harrow("replay", "--time-scale", "-1", "f.dag.tsv", code=2).err)
+
+
+def test_replay_reads_and_writes(directory, harrow_program, source):
+    harrow = Harrow(harrow_program, directory)
+    write(os.path.join(directory, "f.dag.tsv"), FLOW.replace("T\ta0\t", "I\ta0\tsome/in put\nF\tsome/in put\t2000000\nT\ta0\t"))
+    done = harrow("replay", "--time-scale", "0.01", "--size-scale", "0.5", "--local-nodes", "2", "--slots", "2", "--run-dir", "run", "--json", "f.dag.tsv", code=0)
+    document = json.loads(done.out)
+    same((document["tasks"]["done"], document["tasks"]["failed"]), (40, 0))
+    sizes = sorted(os.path.getsize(os.path.join(directory, "harrow-replay/files", name)) for name in os.listdir(os.path.join(directory, "harrow-replay/files")))
+    same(sizes, [500000] * 20 + [1000000])
+    # The generated flow can be run, checked and simulated as any other.
+    check("no problem found" in harrow("check", "harrow-replay/flow.json", code=0).out)
+    check("40 done" in harrow("sim", "--nodes", "2x2", "harrow-replay/flow.json", code=0).out)
+
+
+tell(lambda: tests_of(sys.modules[__name__], sys.argv[1], sys.argv[2]))

@@ -1,0 +1,255 @@
+#!/usr/bin/env python3
+"""500 sleeping tasks on 4 nodes of a test cluster, and what can die dies at random moments.
+
+usage: slurm_lives.py HARROW SLEEPER [TEST...]
+HARROW_LONG=1: all tests, 20 kills of each kind instead of one or two; HARROW_SEED: repeats one.
+
+Every task is done at the end (after a resume in another job where the run's own head died), none that ended more than
+half a second before a kill has run again, outputs are those of an undisturbed run, no process is left on any node."""
+import calendar
+import os
+import random
+import re
+import sys
+import time
+
+from cluster_support import LONG, Cluster, check, run_tests, wait_for
+from kill_run import TASKS, outputs, testimony
+from run_support import Harrow, kill, lines_of, of_run, processes, query, with_word
+from slurm_support import Job, states_of
+
+HARROW, SLEEPER = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+SEED = int(os.environ.get("HARROW_SEED") or time.time_ns() % 10**9)
+OPTIONS = "--progress none"
+EXPECTED = (sorted(f"out {i} {what}" for i in range(TASKS) for what in ("first", "last")), sorted(f"err {i}" for i in range(TASKS)))
+
+
+class Run:
+    """A run that is being disturbed."""
+
+    def __init__(self, name, *sbatch, shortest=1.0, longest=4.0, slots=125):
+        self.rng = random.Random(f"{SEED} {name}")
+        self.name, self.kills, self.jobs = name, [], []
+        self.marker = f"harrow-marker-{os.getpid()}-{self.rng.randrange(10**9)}"
+        self.directory = os.path.join(CLUSTER.home, self.marker)
+        self.run_dir = os.path.join(self.directory, "r")
+        os.mkdir(self.directory)
+        with open(f"{self.directory}/tasks.txt", "w", encoding="utf-8") as f:
+            for i in range(TASKS):
+                f.write(f"{SLEEPER} {self.marker} {i} {self.rng.uniform(shortest, longest):.3f} {self.directory}/witness"
+                        f"{' leave' if i % 10 == 0 else ''}\n")
+        self.submit(f"run {OPTIONS} --slots {slots} --run-dir r tasks.txt", *sbatch)
+        wait_for(lambda: lines_of(f"{self.directory}/witness") or self.job.cluster.job_state(self.job.id) == "FAILED", "the first task", 60)
+
+    def submit(self, arguments, *sbatch):
+        self.job = Job(CLUSTER, HARROW, arguments, *sbatch, directory=self.directory, env={"HARROW_MAX_LOSSES": "1000"})
+        self.jobs.append(self.job.id)
+
+    def resume(self, *sbatch):
+        wait_for(self.nothing_left, "the end of all that the last job left", 60)
+        CLUSTER.idle(90, nodes=None if not sbatch else 2)
+        self.submit(f"run {OPTIONS} --slots 125 --resume --run-dir r", *sbatch)
+
+    def pause(self, least=0.1, most=2.0):
+        time.sleep(self.rng.uniform(least, most))
+
+    def over(self):
+        return CLUSTER.job_state(self.job.id) not in ("PENDING", "CONFIGURING", "RUNNING")
+
+    def kill_one(self, role):
+        """kill -9 of a process of a role: server, agent, inner or outer warden, stepd, keeper."""
+        every = processes()
+        outer = of_run(self.run_dir, "agent")
+        below = {pid: every[pid][0] for pid in of_run(self.run_dir, "inner") if pid in every}
+        if role == "stepd":
+            found = [every[pid][0] for pid in outer if pid in every]
+        elif role == "outer":
+            found = outer
+        elif role in ("inner", "agent"):
+            found = [pid for pid, parent in below.items() if (parent in outer) == (role == "inner")]
+        else:
+            found = of_run(self.run_dir, role)
+        if found and not self.over():
+            self.kills.append(time.time())
+            kill(self.rng.choice(found))
+
+    def nothing_left(self):
+        return not with_word(self.marker) and not of_run(self.run_dir, "agent") and not of_run(self.run_dir, "server")
+
+    def ran_again(self, unheard):
+        """What ended more than half a second before a kill never begins again; nor what ended later than `unheard` seconds
+        after it, so long as tasks may end on what died or was cut off, and nobody hears of it. How many attempts more."""
+        ends, begins = [], {}
+        for when, task, what in testimony(self.directory):
+            if what == "end":
+                ends.append((task, when))
+            else:
+                begins.setdefault(task, []).append(when)
+        again = [(task, when, begins[task]) for task, when in ends
+                 if any(b > when for b in begins[task]) and all(not k - 0.5 < when < k + unheard for k in self.kills)]
+        check(not again, f"{self.name}: kills at {self.kills}; (task, its end, its begins): {again[:5]}, {len(again)} in all")
+        return sum(len(b) for b in begins.values()) - len(begins)
+
+    def finish(self, timeout=180, unheard=1.5):
+        # Slurm's own end of a job waits for lost nodes.
+        wait_for(lambda: "harrow ended with" in self.job.said() or self.over(), f"{self.name}'s end", timeout)
+        code = self.job.told()
+        said = self.job.said()
+        logs = "".join(open(os.path.join(self.run_dir, "log", name), errors="replace").read()[-1500:]
+                       for name in ("server.log", "keeper.log", "srun.log") if os.path.exists(os.path.join(self.run_dir, "log", name)))
+        check(code == 0, f"{self.name}: harrow ended with {code} after {len(self.kills)} kills\n{said}\n{logs}")
+        check(states_of(self.run_dir) == {"done": TASKS}, f"{self.name}: {states_of(self.run_dir)}")
+        ended = sorted({task for _, task, what in testimony(self.directory) if what == "end"})
+        check(ended == list(range(TASKS)), f"{self.name}: only {len(ended)} tasks ended")
+        again = self.ran_again(unheard)
+        check(outputs(Harrow(HARROW, self.directory)) == EXPECTED, f"{self.name}: outputs differ from an undisturbed run's")
+        wait_for(self.nothing_left, "the end of every process", 30)
+        print(f"  {self.name}: {len(self.kills)} kills, {len(self.jobs)} jobs, {again} attempts more than tasks", flush=True)
+
+
+def times(each):
+    """How many runs make 20 kills of each kind (short: one run)."""
+    return range((20 if each == 1 else 10) if LONG else 1)
+
+
+# What takes a node away is killed once a run: the server notices after seconds, and until then a second kill would be
+# blamed for what the first did.
+def kills_of(*roles):
+    def test():
+        wanted, done, number = 20 * len(roles) if LONG else 1, 0, 0
+        while done < wanted:
+            check(number < 3 * wanted, f"only {done} of {wanted} kills: runs are over too soon")
+            run = Run(f"{'+'.join(roles)} {number}", longest=8 if len(roles) > 1 else 4)
+            for role in roles:
+                run.pause(0.1, 1.2)
+                run.kill_one(role)
+            run.finish()
+            CLUSTER.idle(90)
+            done, number = done + len(run.kills), number + 1
+    return test
+
+
+def slurmd():
+    for number in times(2):
+        run = Run(f"slurmd {number}")
+        for node in run.rng.sample(["node1", "node2", "node3", "node4"], 2):
+            run.pause(0.1, 1.0)
+            for pid, (_, words) in processes().items():
+                if words[0].endswith("slurmd") and node in words and CLUSTER.state in open(f"/proc/{pid}/environ", "rb").read().decode():
+                    run.kills.append(time.time())
+                    kill(pid)
+            CLUSTER.run("slurmd", "-N", node, node=node)
+        run.finish()
+        CLUSTER.idle(90)
+
+
+def nodes(*names):
+    def test():
+        for number in times(1):
+            run = Run(f"{len(names)} nodes killed {number}", longest=6)
+            run.pause()
+            lost = list(names) if len(names) > 1 else [run.rng.choice(["node2", "node3", "node4"])]
+            run.kills.append(time.time())
+            for node in lost:
+                CLUSTER.tool("kill", node)
+            wait_for_notice(run, len(lost))
+            late = max(noticed(run)) - run.kills[0]
+            check(late <= 5.5, f"noticed after {late:.1f} s")  # half a second for this machine's load
+            print(f"  noticed after {late:.1f} s")
+            run.finish()
+            if LONG or len(names) > 1:
+                for node in lost:
+                    CLUSTER.tool("boot", node)
+                CLUSTER.idle(90)
+    return test
+
+
+def comes_back():
+    """A node that is booted again gets an agent again."""
+    run = Run("node comes back", slots=20)
+    run.pause()
+    run.kills.append(time.time())
+    CLUSTER.tool("kill", "node3")
+    wait_for_notice(run, 1)
+    CLUSTER.tool("boot", "node3")
+    booted = time.time_ns()
+    run.finish()
+    ((later,),) = query(run.run_dir, f"SELECT count(*) FROM attempt WHERE outcome = 1 AND start_ns > {booted} AND node IN "
+                                     "(SELECT node FROM node WHERE name = 'node3')")
+    check(later > 0, "no task ran on the node that came back")
+    print(f"  {later} tasks ran on it later")
+    CLUSTER.idle(90)
+
+
+def noticed(run):
+    """When the server first took each node for lost: unheard of, or its agent had still the time to say that it ends."""
+    found = {}
+    for line in lines_of(f"{run.run_dir}/log/server.log"):
+        if lost := re.search(r" node (\S+) is lost: ", line):
+            stamp = line.split()[0]
+            found.setdefault(lost[1], calendar.timegm(time.strptime(stamp[:19], "%Y-%m-%dT%H:%M:%S")) + float(stamp[19:23]))
+    return list(found.values())
+
+
+def wait_for_notice(run, count):
+    wait_for(lambda: len(noticed(run)) >= count or "harrow ended with" in run.job.said(), "the server to notice", 30)
+    check(len(noticed(run)) >= count, "\n".join(["the server did not notice:", *lines_of(f"{run.run_dir}/log/server.log")[-20:], run.job.said()]))
+
+
+def keeper():
+    for number in times(1):
+        run = Run(f"keeper {number}", longest=8)
+        run.pause()
+        run.kill_one("keeper")
+        check(run.job.code() in (137, None), run.job.said())
+        run.resume()
+        run.finish()
+
+
+def cancelled():
+    """scancel, and the next job goes on on other nodes."""
+    for number in times(1):
+        run = Run(f"scancel {number}", "-p", "fast", "-N2", "--no-kill", "--exclusive")
+        run.pause()
+        CLUSTER.run("scancel", str(run.job.id))
+        CLUSTER.wait_job(run.job.id, 60)
+        said = run.job.said()
+        run.resume("-p", "slow", "-N2", "--no-kill", "--exclusive")
+        run.finish()
+        check("go on with: harrow run --resume" in said, f"does not say how to go on: {said}")
+
+
+def drained():
+    run = Run("drained")
+    CLUSTER.run("scontrol", "update", "NodeName=node3", "State=DRAIN", "Reason=test")
+    run.finish()
+    CLUSTER.wait_job(run.job.id)
+    CLUSTER.run("scontrol", "update", "NodeName=node3", "State=RESUME")
+    CLUSTER.idle()
+
+
+def cut(seconds):
+    def test():
+        run = Run(f"network cut for {seconds} s", longest=6)
+        run.pause()
+        run.kills.append(time.time())
+        CLUSTER.tool("cut", "node3")
+        time.sleep(seconds)
+        CLUSTER.tool("repair", "node3")
+        run.finish(unheard=seconds + 10)
+        CLUSTER.idle(120)
+    return test
+
+
+def main():
+    global CLUSTER
+    sys.argv[1:] = sys.argv[3:]
+    print("seed", SEED, flush=True)
+    tests = [("server_agent", kills_of("server", "agent", "inner", "server")), ("warden", kills_of("outer")), ("stepd", kills_of("stepd"))]
+    tests += [("slurmd", slurmd), ("two_nodes", nodes("node3", "node4")), ("keeper", keeper), ("scancel", cancelled), ("drained", drained),
+              ("cut3", cut(3)), ("cut60", cut(60)), ("comes_back", comes_back), ("one_node", nodes("any"))]
+    with Cluster("--cpus", "4", "--share", os.path.dirname(HARROW)) as CLUSTER:
+        return run_tests(tests, only_long=("warden", "slurmd", "two_nodes", "keeper", "scancel", "drained", "cut60", "comes_back"))
+
+
+sys.exit(main())

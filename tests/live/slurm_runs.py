@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""Whole runs in allocations of every form: time limit, signals, srun in front, heterogeneous jobs, task/affinity,
+jobs one after the other, an ordinary user.
+
+usage: slurm_runs.py HARROW [TEST...]
+Without HARROW_LONG=1: only what one cluster can show."""
+import json
+import os
+import shlex
+import sys
+import time
+
+from cluster_support import NOBODY, Cluster, check, run_tests, wait_for
+from run_support import kill, lines_of, of_run, query
+from slurm_support import Job, nodes_of, states_of
+
+HARROW = os.path.abspath(sys.argv[1])
+SHARE = ("--share", os.path.dirname(HARROW))
+
+
+def flow(cluster, name, lines):
+    directory = os.path.join(cluster.home, name)
+    os.mkdir(directory)
+    with open(f"{directory}/tasks.txt", "w", encoding="utf-8") as f:
+        f.writelines(line + "\n" for line in lines)
+    return directory
+
+
+def time_limit():
+    """Starts nothing that cannot end, ends what does not end in time, says what is left; the next job does that elsewhere."""
+    directory = flow(CLUSTER, "limit", ["#HARROW time=5s"] + [f"sleep 3; echo {i} >>done" for i in range(40)])
+    job = Job(CLUSTER, HARROW, "run tasks.txt --run-dir r --slots 2 --progress none", "-p", "fast", "-N2", "--exclusive",
+              directory=directory, env={"HARROW_END_MARGIN": "3s"},
+              before=f"scontrol update JobId=$SLURM_JOB_ID EndTime=$(date -d '+15 seconds' +%Y-%m-%dT%H:%M:%S)\n")
+    began = time.monotonic()
+    code = job.code(60)
+    said = job.said()
+    check(code == 3, f"harrow ended with {code}: {said}")
+    check(time.monotonic() - began < 30, "it did not end in time")
+    done = len(lines_of(f"{directory}/done"))
+    check(4 <= done < 40, f"{done} tasks done")
+    check(states_of(f"{directory}/r") == {"done": done, "open": 40 - done}, states_of(f"{directory}/r"))
+    check(not query(f"{directory}/r", "SELECT 1 FROM attempts WHERE outcome <> 'exited'"), "something was started that could not end")
+    check(f"{40 - done} tasks open" in said and "harrow run --resume" in said, said)
+    again = Job(CLUSTER, HARROW, "run --resume --run-dir r --slots 20 --progress none", "-p", "slow", "-N2", "--exclusive", directory=directory)
+    check(again.code(60) == 0, again.said())
+    check(sorted(map(int, lines_of(f"{directory}/done"))) == list(range(40)), "not every task ran once")
+    check(nodes_of(f"{directory}/r") == {"node1", "node2", "node3", "node4"}, nodes_of(f"{directory}/r"))
+
+
+def signals():
+    """TERM and USR1 (what sbatch --signal sends) end the run cleanly: interrupted tasks cost no attempt."""
+    for number, name in ((15, "TERM"), (10, "USR1")):
+        directory = flow(CLUSTER, name, ["echo begun >>begun; exec sleep 60"] * 8)
+        job = Job(CLUSTER, HARROW, "run tasks.txt --run-dir r --slots 2 --progress none", directory=directory)
+        wait_for(lambda: len(lines_of(f"{directory}/begun")) == 8 or job.said(), "8 tasks", 40)
+        kill(of_run(f"{directory}/r", "keeper")[0], number)
+        check(job.code(40) == 128 + number, job.said())
+        check("interrupted with 8 tasks open" in job.said(), job.said())
+        check(states_of(f"{directory}/r") == {"open": 8}, states_of(f"{directory}/r"))
+
+
+def srun_form():
+    """srun --mpi=pmix harrow run: rank 0 keeps, the others are agents."""
+    directory = flow(CLUSTER, "wired", ["echo $HARROW_NODE ${PMIX_RANK-clean} >>where; sleep 2"] * 8)
+    job = Job(CLUSTER, HARROW, "run tasks.txt --run-dir r --progress none", "-p", "all", "-N4", "--exclusive", directory=directory,
+              wrap="srun -N4 --ntasks-per-node=1 --cpus-per-task=2 --mpi=pmix")
+    check(job.code(60) == 0, job.said())
+    where = lines_of(f"{directory}/where")
+    check(sorted(set(where)) == [f"node{i} clean" for i in (1, 2, 3, 4)], f"{where}")
+    check(len(job.srun_lines()) == 1, job.srun_lines())
+    bad = Job(CLUSTER, HARROW, "run missing.txt", "-p", "all", "-N2", directory=directory, wrap="srun -N2 --ntasks-per-node=1 --mpi=pmix")
+    check(bad.code(60) == 2 and bad.said().count("cannot read missing.txt") == 1, bad.said())
+
+
+def heterogeneous():
+    directory = flow(CLUSTER, "het", ["echo $HARROW_NODE >>where; sleep 2"] * 6)
+    job = Job(CLUSTER, HARROW, "run tasks.txt --run-dir r --progress none", "-p", "fast", "-N1", "-n2", ":", "-p", "slow", "-N2", "-n4",
+              directory=directory)
+    check(job.code(90) == 0, job.said())
+    check(len(job.srun_lines()) == 1, job.srun_lines())
+    check(set(lines_of(f"{directory}/where")) == {"node1", "node3", "node4"}, lines_of(f"{directory}/where"))
+
+
+def heterogeneous_srun_form():
+    directory = flow(CLUSTER, "wired-het", ["echo $HARROW_NODE >>where; sleep 2"] * 6)
+    job = Job(CLUSTER, HARROW, "run tasks.txt --run-dir r --progress none", "-p", "fast", "-N1", "-n1", ":", "-p", "slow", "-N2", "-n2",
+              directory=directory, wrap="srun --het-group=0,1 --mpi=pmix")
+    check(job.code(90) == 0, job.said())
+    check(set(lines_of(f"{directory}/where")) == {"node1", "node3", "node4"}, lines_of(f"{directory}/where"))
+
+
+def one_after_the_other():
+    """Two runs of one job have directories of their own, named after the job."""
+    directory = flow(CLUSTER, "twice", ["true"])
+    job = Job(CLUSTER, HARROW, "run tasks.txt --progress none", directory=directory, before=f"{shlex.quote(HARROW)} run tasks.txt --progress none\n")
+    check(job.code(60) == 0, job.said())
+    found = sorted(name for name in os.listdir(directory) if name.startswith("harrow-"))
+    check(found == [f"harrow-{job.id}", f"harrow-{job.id}-2"], found)
+
+
+def affinity():
+    """Under task/affinity every granted CPU is used, each task pinned to its own, and no other job's."""
+    cpus = os.cpu_count()
+    with Cluster("--nodes", "2", "--profile", "affinity", *SHARE) as cluster:
+        line = "echo $HARROW_NODE $(sed -n 's/^Cpus_allowed_list:.//p' /proc/self/status) >>where; sleep 2"
+        directory = flow(cluster, "pinned", [line] * 2 * cpus)
+        job = Job(cluster, HARROW, "run tasks.txt --run-dir r --progress none", "-p", "all", "-N2", "--exclusive", directory=directory)
+        check(job.code(60) == 0, job.said())
+        where = lines_of(f"{directory}/where")
+        check(len(set(where)) == 2 * cpus, f"not every task had a core of its own: {where}")
+        if cpus > 1:
+            directory = flow(cluster, "part", [line] * 2)
+            job = Job(cluster, HARROW, "run tasks.txt --run-dir r --progress none", "-p", "fast", "-N1", "-n1", directory=directory)
+            check(job.code(60) == 0, job.said())
+            check(len(set(lines_of(f"{directory}/where"))) == 1, "more than the granted core was used")
+            check(query(f"{directory}/r", "SELECT DISTINCT slots FROM node") == [(1,)], "one granted CPU is one slot")
+
+
+def crowded():
+    """Where Slurm grants more CPUs than there are, the grant counts, unpinned, and that is said."""
+    directory = flow(CLUSTER, "crowded", ["sed -n 's/^Cpus_allowed_list:.//p' /proc/self/status >>where"] * 8)
+    job = Job(CLUSTER, HARROW, "run tasks.txt --run-dir r --progress none", "-p", "all", "-N1", "--exclusive", directory=directory)
+    check(job.code(60) == 0, job.said())
+    check(query(f"{directory}/r", "SELECT DISTINCT slots FROM node") == [(CPUS,)], query(f"{directory}/r", "SELECT slots FROM node"))
+    check(len(set(lines_of(f"{directory}/where"))) == 1, "tasks are pinned")
+    check(any("tasks are not pinned" in line for line in lines_of(f"{directory}/r/log/server.log")), "it is not said")
+
+
+def memory():
+    """Tasks with memory share what the job was granted of a node, not what the machine has."""
+    directory = flow(CLUSTER, "memory", ["#HARROW memory=400M"] + ["sleep 2"] * 4)
+    job = Job(CLUSTER, HARROW, "run tasks.txt --run-dir r --slots 4 --progress none", "-p", "fast", "-N1", "--mem=1000", directory=directory,
+              before=f"{shlex.quote(HARROW)} doctor --json --run-dir . >doctor.json\n")
+    check(job.code(60) == 0, job.said())
+    moments = query(f"{directory}/r", "SELECT start_ns, 1 FROM attempt UNION ALL SELECT end_ns, -1 FROM attempt ORDER BY 1, 2")
+    at_once = most = 0
+    for _, change in moments:
+        at_once += change
+        most = max(most, at_once)
+    if os.cpu_count() > 1:  # one CPU was granted, nothing binds to it
+        check(any("it is not known which" in line for line in lines_of(f"{directory}/r/log/server.log")), "pinned to CPUs that may be others'")
+    check(len(moments) == 8 and most == 2, f"{most} tasks of 400 MB at once, where 1000 MB were granted: {moments}")
+    doctor(directory, job.id)
+
+
+def doctor(directory, job):
+    """What `harrow doctor` said inside the job."""
+    with open(f"{directory}/doctor.json", encoding="utf-8") as f:
+        told = {found["name"]: (found["state"], found["text"]) for found in json.load(f)["checks"]}
+    check(told["Slurm"][0] == "ok" and f"job {job}: 1 node, " in told["Slurm"][1] and "ends in " in told["Slurm"][1], told["Slurm"])
+    for part in (" granted, ", " allowed, ", " slot"):
+        check(part in told["CPUs"][1], told["CPUs"])
+    check(told["addresses"] == ("ok", "other nodes reach this one at 10.77.0.11"), told["addresses"])
+    for name in ("fsync", "rename", "append", "clock", "network", "keys", "PMIx"):
+        check(told[name][0] == "ok", (name, told.get(name)))
+    check("cgroup" in told, sorted(told))
+
+
+def site_flags():
+    """HARROW_SRUN_FLAGS reach the one srun."""
+    directory = flow(CLUSTER, "flags", ["true"] * 2)
+    with open(f"{directory}/prolog", "w", encoding="utf-8") as f:
+        f.write(f"#!/bin/sh\nhostname >>{directory}/began\n")
+    os.chmod(f"{directory}/prolog", 0o755)
+    job = Job(CLUSTER, HARROW, "run tasks.txt --run-dir r --progress none", "-p", "fast", "-N1", directory=directory,
+              env={"HARROW_SRUN_FLAGS": f"--task-prolog={directory}/prolog --mpi=none"})
+    check(job.code(60) == 0, job.said())
+    check(lines_of(f"{directory}/began") == ["node1"], lines_of(f"{directory}/began"))
+    check(len(job.srun_lines()) == 1 and "--mpi=none" in job.srun_lines()[0], job.srun_lines())
+
+
+def ordinary_user():
+    if os.getuid() == 0 and not os.access("/usr/bin/setpriv", os.X_OK):
+        return
+    with Cluster("--nodes", "2", *SHARE, ordinary=True) as cluster:
+        check(cluster.prefix == NOBODY or os.getuid() != 0, "not an ordinary user")
+        job = cluster.script(f"cd /mnt/home && printf 'hostname >>where; sleep 1\\n%.0s' $(seq 8) >tasks.txt\n"
+                             f"{shlex.quote(HARROW)} run tasks.txt --slots 4 --run-dir r --progress none\n", "-N2", "-p", "all", "-o", "/mnt/home/job.log")
+        state = cluster.wait_job(job, 60)
+        said = cluster.run("cat", "/mnt/home/job.log").stdout
+        check(state == "COMPLETED", said)
+        check(set(cluster.out("cat", "/mnt/home/where").split()) == {"node1", "node2"}, said)
+
+
+def main():
+    global CLUSTER, CPUS
+    sys.argv[1:] = sys.argv[2:]
+    CPUS = (os.cpu_count() or 1) + 2
+    with Cluster("--cpus", str(CPUS), *SHARE) as CLUSTER:
+        tests = (time_limit, signals, srun_form, heterogeneous, heterogeneous_srun_form, one_after_the_other, crowded, memory, site_flags,
+                 affinity, ordinary_user)
+        return run_tests([(test.__name__, test) for test in tests], only_long=("heterogeneous_srun_form", "affinity", "ordinary_user"))
+
+
+sys.exit(main())

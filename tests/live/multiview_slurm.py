@@ -1,7 +1,11 @@
 """Multi-View in a real Slurm with nodes of their own: its tests over several nodes, the example, a killed process.
 
 usage: multiview_slurm.py MULTIVIEW_MPI_TEST MULTIVIEW_RANDOM MULTIVIEW_KILLED QCD_MULTIVIEW MPI_CXX_COMPILER"""
+import glob
 import os
+import resource
+import shutil
+import subprocess
 import sys
 
 from cluster_support import LONG, Cluster, skip
@@ -20,9 +24,23 @@ def check(ok, what):
         raise AssertionError(what)
 
 
+resource.setrlimit(resource.RLIMIT_CORE, (resource.getrlimit(resource.RLIMIT_CORE)[1],) * 2)  # srun hands it on
+
 with Cluster("--nodes", "4", "--cpus", "4") as cluster:
-    def srun(*arguments, **kwargs):
-        return cluster.run("srun", "-p", "all", "--mpi=pmix", *arguments, env=MPI, timeout=300, merge=True, **kwargs)
+    def srun(*arguments, check=True, again=True):
+        done = cluster.run("srun", "-p", "all", "--mpi=pmix", *arguments, env=MPI, timeout=300, merge=True, check=False)
+        if check and done.returncode == 128 + 11 and again:
+            # Seen once in hundreds of steps: Open MPI 4.1 calls a null pointer while processes connect to each other.
+            # What is at fault in Multi-View happens again, and under ASan (multiview.mpi, multiview.random).
+            print(f"a process died by SIGSEGV; once more\n{done.stdout}", flush=True)
+            for core in glob.glob(os.path.join(cluster.home, "core*")):
+                if shutil.which("gdb"):
+                    subprocess.run(["gdb", "-batch", "-ex", "thread apply all bt", next(a for a in arguments if a.startswith("/")), core])
+                os.unlink(core)
+            return srun(*arguments, again=False)
+        if check and done.returncode != 0:
+            raise AssertionError(f"{' '.join(arguments)}: status {done.returncode}\n{done.stdout}")
+        return done
 
     if "pmix" not in cluster.run("srun", "--mpi=list", merge=True).stdout:
         skip("this Slurm has no PMIx plugin")

@@ -283,6 +283,10 @@ Result<std::string> TakeRunDirectory(os::FileSystem& fs, const std::string& aske
 }
 
 int BecomeKeeper(const Plan& plan, const RunArguments& arguments, const std::string& run_dir, bool resumed) {
+  if (!TellStep(run_dir)) {
+    (void)journal::ReleaseOwnership(os::RealFileSystem(), run_dir);
+    return kExitCannotGoOn;
+  }
   constexpr const char* kModes[] = {"auto", "plain", "none"};
   std::vector<std::string> words = {"keeper", "--run-dir", run_dir, "--progress",
                                     kModes[static_cast<int>(plan.options.progress)]};

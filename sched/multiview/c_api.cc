@@ -22,6 +22,11 @@ struct mv_loader {
 };
 struct mv_task {
   mv::Task* task;
+  // Elements of their own size are a fragment each: the whole number, and the place of the last mv_task_element, are kept, so
+  // that a loop over all of them takes a step an element.
+  mv::Index elements;
+  mutable std::size_t fragment = 0;
+  mutable mv::Index first = 0;  // elements before that fragment
 };
 
 namespace {
@@ -118,7 +123,7 @@ mv_code mv_map(mv_store* store, mv_store* output, mv_map_function task, void* ar
   mv::MapResult result = store->store.Map(
       output ? &output->store : nullptr,
       [&](mv::Task& t) {
-        mv_task handle{&t};
+        mv_task handle{&t, t.elements().count()};
         return task(&handle, argument);
       },
       Cuts<mv::View>(view, store->store.shape().size()));
@@ -218,26 +223,25 @@ void mv_task_view(const mv_task* task, int64_t* cuts) {
   for (std::size_t d = 0; d < task->task->view().size(); ++d) cuts[d] = task->task->view()[d].value();
 }
 
-int64_t mv_task_elements(const mv_task* task) { return task->task->elements().count(); }
+int64_t mv_task_elements(const mv_task* task) { return task->elements; }
 
 mv_code mv_task_element(const mv_task* task, int64_t i, int64_t* at, void** bytes, size_t* size) {
-  for (const mv::Fragment& f : task->task->elements().fragments()) {
-    const mv::Index count = f.count();
-    if (i >= count) {
-      i -= count;
-      continue;
-    }
-    if (i < 0) break;
-    std::byte* data = f.data;
-    for (std::size_t d = f.extent.size(); d-- > 0; i /= f.extent[d]) {
-      data += i % f.extent[d] * f.stride[d];
-      if (at) at[d] = f.origin[d] + i % f.extent[d];
-    }
-    *bytes = data;
-    if (size) *size = f.element_bytes;
-    return MV_OK;
+  if (i < 0 || i >= task->elements) {
+    return Return({mv::Code::kInvalid, "task_element: the task has no element of that number here"});
   }
-  return Return({mv::Code::kInvalid, "task_element: the task has no element of that number here"});
+  const std::vector<mv::Fragment>& fragments = task->task->elements().fragments();
+  if (i < task->first) task->fragment = 0, task->first = 0;
+  for (mv::Index count; i - task->first >= (count = fragments[task->fragment].count()); ++task->fragment) task->first += count;
+  const mv::Fragment& f = fragments[task->fragment];
+  mv::Index rest = i - task->first;
+  std::byte* data = f.data;
+  for (std::size_t d = f.extent.size(); d-- > 0; rest /= f.extent[d]) {
+    data += rest % f.extent[d] * f.stride[d];
+    if (at) at[d] = f.origin[d] + rest % f.extent[d];
+  }
+  *bytes = data;
+  if (size) *size = f.element_bytes;
+  return Return({});
 }
 
 size_t mv_task_fragments(const mv_task* task) { return task->task->elements().fragments().size(); }

@@ -3,7 +3,8 @@
 ! - Handles are type(c_ptr). Functions return MV_OK or what went wrong, mv_message() tells more.
 ! - Coordinates and numbers of fragments and elements count from 0 and dimensions are in the order of C (the first varies
 !   slowest), so that a place has the same numbers in every language. As a Fortran array a fragment has its extents in reverse:
-!   call c_f_pointer(fragment%data, array, mv_extents(fragment, dimensions)).
+!   call c_f_pointer(fragment%data, array, mv_extents(fragment, dimensions)), where fragment%contiguous is not 0 (what
+!   mv_loader_block gives always is); other fragments are visited element by element with mv_task_element.
 ! - Load functions and tasks are procedures with bind(c); `argument` (a c_loc of what they need) is handed through.
 module harrow_multiview
   use, intrinsic :: iso_c_binding

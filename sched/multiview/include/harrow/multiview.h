@@ -100,7 +100,7 @@ mv_code mv_redistribute(mv_store* store);
 size_t mv_failed_count(const mv_store* store);
 mv_code mv_failed(const mv_store* store, size_t i, int64_t* key, int* code, const char** message);
 mv_code mv_put(mv_store* store, const int64_t* at, const void* bytes, size_t size);
-/* Copies at most `room` bytes; *size is the element's. */
+/* Copies at most `room` bytes; *size (or NULL) is the element's. */
 mv_code mv_get(mv_store* store, const int64_t* at, void* bytes, size_t room, size_t* size);
 mv_code mv_remove(mv_store* store, const int64_t* at);
 mv_code mv_count(mv_store* store, int64_t* count);
@@ -116,7 +116,7 @@ void mv_local_fragment(const mv_store* store, size_t i, mv_fragment* fragment);
 
 mv_code mv_loader_put(mv_loader* loader, const int64_t* at, const void* bytes, size_t size);
 mv_code mv_loader_put_block(mv_loader* loader, const int64_t* origin, const int64_t* extent, const void* elements);
-/* The store's own memory of this process's part, to be filled in place. */
+/* The store's own memory of this process's part under the declared Split, to be filled in place (see Loader::Block). */
 mv_code mv_loader_block(mv_loader* loader, size_t* fragments);
 void mv_loader_fragment(const mv_loader* loader, size_t i, mv_fragment* fragment);
 
@@ -126,7 +126,7 @@ MPI_Fint mv_task_comm_f(const mv_task* task);
 void mv_task_split(const mv_task* task, int64_t* cuts);
 void mv_task_view(const mv_task* task, int64_t* cuts);
 int64_t mv_task_elements(const mv_task* task);
-/* The i-th element on this process, fragment by fragment, each in row-major order. `at` may be NULL. */
+/* The i-th element on this process, fragment by fragment, each in row-major order. `at` and `size` may be NULL. */
 mv_code mv_task_element(const mv_task* task, int64_t i, int64_t* at, void** bytes, size_t* size);
 size_t mv_task_fragments(const mv_task* task);
 void mv_task_fragment(const mv_task* task, size_t i, mv_fragment* fragment);

@@ -262,7 +262,8 @@ class Loader {
   /// The elements origin .. origin + extent - 1, which follow each other in row-major order. Fixed element size only.
   Status PutBlock(Coordinates origin, Coordinates extent, const void* elements);
   /// The store's own memory of this process's part under the declared Split, to be filled in place: nothing is copied. The
-  /// store must be empty, or complete under that Split. Contents start undefined; all of it counts as put.
+  /// store must be empty, or complete under that Split. In an empty one contents start undefined; all of it counts as put. What
+  /// is written into a complete one stays, even if the load function fails.
   Result<Elements> Block();
 
  private:

@@ -223,6 +223,8 @@ Result<NodeId> RunDriver::Join(const Moment& moment, std::shared_ptr<wire::Chann
   if (!same_agent && node.joined) Lose(moment, node, "its agent was started again");
   node.channel = std::move(channel);
   node.silent_ticks = 0;
+  node.heard = moment.now;
+  node.suspect = false;
   node.profiles_sent.assign(graph_.profile_count(), false);
   node.capacity = {
       .slots = hello.node().slots(), .gpus = hello.node().gpus(), .memory = hello.node().memory()};
@@ -388,10 +390,7 @@ void RunDriver::RecordLost(const Moment& moment, const Node& node, TaskId task, 
 void RunDriver::Tick(const Moment& moment) {
   for (const auto& node : nodes_.all()) {
     ++node->silent_ticks;
-    if (node->joined && node->silent_ticks > options_.silent_ticks) {
-      Lose(moment, *node, "nothing was heard of its agent");
-      if (node->channel != nullptr) hooks_.drop_agent(std::exchange(node->channel, nullptr).get());
-    } else if (!node->joined && all_joined_ && node->silent_ticks == options_.return_ticks) {
+    if (!node->joined && all_joined_ && node->silent_ticks == options_.return_ticks) {
       os::LogWarning(StrCat("node ", node->name, " is not waited for any longer"));
       AllJoined();
       Wake();
@@ -406,12 +405,32 @@ void RunDriver::Tick(const Moment& moment) {
   if (phase_ == Phase::kGathering && ++gather_ticks_ >= options_.gather_ticks) EndGathering(moment);
 }
 
+// A loaded machine makes agents late, and this server; neither means that a node is gone. So what the kernels
+// know counts: that of a living node acknowledges, whatever its processes do, and this one's asks it. Where
+// there is no connection to ask by, or the agent hangs on a living node, it must have been silent when looked
+// at twice: in between all has been read that had come while this server was late.
+void RunDriver::FindSilent(const Moment& moment) {
+  for (const auto& node : nodes_.all()) {
+    if (!node->joined) continue;
+    const Duration silent = moment.now - node->heard;
+    const bool dead = silent > options_.dead_after && node->channel != nullptr &&
+                      node->channel->unheard() > options_.dead_after;
+    const bool suspect = silent > (node->channel == nullptr ? options_.gone_after : options_.hung_after);
+    const bool again = std::exchange(node->suspect, suspect) && suspect;
+    if (!again && !dead) continue;
+    Lose(moment, *node, dead ? "nothing is heard of it" : "nothing is heard of its agent");
+    if (node->channel != nullptr) hooks_.drop_agent(std::exchange(node->channel, nullptr).get());
+  }
+}
+
 // --- what agents say
 
 void RunDriver::Handle(const Moment& moment, NodeId id, const pb::FromAgent& message) {
   Node* node = nodes_.Find(id);
   if (node == nullptr) return;
   node->silent_ticks = 0;
+  node->heard = moment.now;
+  node->suspect = false;
   if (message.has_heartbeat()) {
     *nodes_.Outbox(*node).mutable_heartbeat() = message.heartbeat();
     if (message.heartbeat().round_trip_ns() > 0) {

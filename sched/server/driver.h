@@ -30,11 +30,13 @@ struct Moment {
 struct DriverOptions {
   uint64_t epoch = 1;
   uint32_t nodes_expected = 1;                   // of the allocation
-  uint32_t silent_ticks = 5;                     // an agent unheard of for so many ticks is lost
   uint32_t gather_ticks = 8;                     // after a restart, so long known agents are waited for
   uint32_t join_ticks = 60;                      // nodes that have not come by then are not waited for
   uint32_t return_ticks = 300;                   // lost ones neither, by tasks that fit nowhere else
   Duration heartbeat = std::chrono::seconds(1);  // what agents are told
+  Duration dead_after = std::chrono::milliseconds(3500);  // a node unheard of for so long is lost,
+  Duration gone_after = std::chrono::seconds(3);   // one whose agent has hung up and does not dial again,
+  Duration hung_after = std::chrono::seconds(20);  // and one that answers while its agent does not
   Duration kill_wait = std::chrono::seconds(5);
   std::unordered_map<std::string, uint64_t> memory_granted{};  // bytes, by node; not named: all that it has
 };
@@ -63,8 +65,10 @@ class RunDriver {
   void Disconnected(NodeId node, const wire::Channel* channel);
   /// Hands what came in to the scheduler and sends what follows.
   void Flush(const Moment& moment);
-  /// Each second: silent agents, waiting for agents after a restart.
+  /// Each second: waiting for agents.
   void Tick(const Moment& moment);
+  /// Some times a second: agents and nodes that are heard of no more.
+  void FindSilent(const Moment& moment);
   /// The journal has all up to `sequence` on disk.
   void Committed(uint64_t sequence);
 

@@ -26,6 +26,8 @@ struct Node {
   bool joined = false;     // the scheduler knows it
   bool put_aside = false;  // nothing is started there any more
   uint32_t silent_ticks = 0;
+  Time heard{};          // its agent, last
+  bool suspect = false;  // was silent too long when it was last looked at
   uint64_t ended = 0;    // attempts
   uint32_t running = 0;  // reported as started
   std::shared_ptr<wire::Channel> channel;

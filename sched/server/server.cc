@@ -34,13 +34,13 @@ namespace {
 
 constexpr Duration kProgressEvery = std::chrono::milliseconds(200);
 constexpr Duration kTick = std::chrono::seconds(1);
+constexpr Duration kListenEvery = std::chrono::milliseconds(250);
 constexpr Duration kAccountEvery = std::chrono::minutes(1);
 constexpr Duration kEndTimeEvery = std::chrono::minutes(1);
 constexpr Duration kLeaveTime = std::chrono::seconds(10);
 constexpr size_t kTaskRecordsAtOnce = 4096;
 constexpr size_t kMaxProblem = 2000;
-constexpr int kMostAbsent = 64;       // told to the keeper at once
-constexpr uint32_t kSilentTicks = 3;  // over a network: a dead node is noticed within 5 s
+constexpr int kMostAbsent = 64;  // told to the keeper at once
 
 double SecondsOf(const timeval& t) {
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
@@ -81,6 +81,7 @@ struct Server::Impl {
   // --- run
   void Flush();
   void TickTimer();
+  void ListenTimer();
   void ProgressTimer();
   void EndTimeTimer();
   void AccountTimer();
@@ -172,7 +173,6 @@ Status Server::Impl::Start() {
   driver_options.nodes_expected = static_cast<uint32_t>(nodes->size());
   driver_options.return_ticks =
       static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::seconds>(flow->settings.lease).count());
-  if (batch->name() != "local") driver_options.silent_ticks = kSilentTicks;
   granted = std::move(*nodes);
   for (const batch::GrantedNode& node : granted) {
     if (node.memory > 0) driver_options.memory_granted.emplace(node.name, node.memory);
@@ -191,6 +191,7 @@ Status Server::Impl::Start() {
 
   driver->Begin(Now());
   TickTimer();
+  ListenTimer();
   ProgressTimer();
   EndTimeTimer();
   AccountTimer();
@@ -341,6 +342,11 @@ void Server::Impl::Flush() {
 void Server::Impl::TickTimer() {
   driver->Tick(Now());
   loop->After(kTick, [this] { TickTimer(); });
+}
+
+void Server::Impl::ListenTimer() {
+  driver->FindSilent(Now());
+  loop->After(kListenEvery, [this] { ListenTimer(); });
 }
 
 void Server::Impl::ProgressTimer() {

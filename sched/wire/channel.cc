@@ -28,6 +28,7 @@ class Handle : public Channel {
   ~Handle() override { connection_->Close(); }
   void Send(std::string_view message) override { connection_->Send(message); }
   size_t unsent_bytes() const override { return connection_->unsent_bytes(); }
+  Duration unheard() const override { return connection_->unheard(); }
   Role role() const override { return connection_->role(); }
   std::string peer() const override { return connection_->peer(); }
   void Close() override { connection_->Close(); }
@@ -41,9 +42,17 @@ int NewSocket(const Address& address) {
   return socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
 }
 
-void SetNoDelay(int fd) {
-  int on = 1;
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+void SetOption(int fd, int level, int name, int value) {
+  setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+// The kernel asks a silent peer's kernel whether it is there (Channel::unheard).
+void SetOptions(int fd) {
+  SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  SetOption(fd, IPPROTO_TCP, TCP_KEEPIDLE, 2);
+  SetOption(fd, IPPROTO_TCP, TCP_KEEPINTVL, 1);
+  SetOption(fd, IPPROTO_TCP, TCP_KEEPCNT, 10);
+  SetOption(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 }
 
 class TlsListener : public Listener {
@@ -85,8 +94,7 @@ class TlsListener : public Listener {
     Result<Address> address = Address::Of(host, port);
     if (!address.ok()) return Status(Code::kInvalid, StrCat("cannot listen: ", address.status().message()));
     int fd = NewSocket(*address);
-    int on = 1;
-    if (fd >= 0) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (fd >= 0) SetOption(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     if (fd < 0 || bind(fd, address->get(), address->size) != 0 || listen(fd, SOMAXCONN) != 0) {
       *error = errno;
       Status why(Code::kUnavailable, StrCat("cannot listen on ", address->Text(), ": ", strerror(*error)));
@@ -123,7 +131,7 @@ class TlsListener : public Listener {
       from.size = sizeof(from.storage);
       int fd = accept4(listening, from.get(), &from.size, SOCK_CLOEXEC | SOCK_NONBLOCK);
       if (fd >= 0) {
-        SetNoDelay(fd);
+        SetOptions(fd);
         Begin(fd, from);
         if (!*alive) return;
         continue;
@@ -219,7 +227,7 @@ void Dial(os::EventLoop* loop, const std::string& address, Role role, const Cred
   if (!tls.ok()) return fail(tls.status());
   int fd = NewSocket(*to);
   if (fd < 0) return fail(Status(Code::kExhausted, StrCat("cannot make a socket: ", strerror(errno))));
-  SetNoDelay(fd);
+  SetOptions(fd);
   auto established = [done = std::move(done), address](std::shared_ptr<Connection> ready,
                                                        const Status& why) -> ChannelHandler {
     if (ready) return done(std::shared_ptr<Channel>(std::make_shared<Handle>(std::move(ready))));

@@ -31,6 +31,9 @@ class Channel {
   virtual void Send(std::string_view message) = 0;
   /// Bytes queued that the kernel has not taken: a sender that can wait should, above some MiB.
   virtual size_t unsent_bytes() const = 0;
+  /// Since when the peer's machine has sent nothing at all, not even the acknowledgements that its kernel
+  /// sends for a process that is busy or stopped. One that lives is heard of every 2 to 3 seconds.
+  virtual Duration unheard() const = 0;
   virtual Role role() const = 0;
   /// Who is there, for logs: "127.0.0.1:40112".
   virtual std::string peer() const = 0;

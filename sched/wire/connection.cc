@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <utility>
 
@@ -49,6 +50,7 @@ class AsioConnection : public Connection, public std::enable_shared_from_this<As
   void Abandon(const Status& why) override;
   void Send(std::string_view message) override;
   size_t unsent_bytes() const override;
+  Duration unheard() const override;
   void Close() override;
   Role role() const override { return engine_->role(); }
   const std::string& peer() const override { return peer_; }
@@ -219,6 +221,16 @@ void AsioConnection::Send(std::string_view message) {
 
 size_t AsioConnection::unsent_bytes() const {
   return queued_.size() - queued_begin_ + engine_->output().size();
+}
+
+Duration AsioConnection::unheard() const {
+  tcp_info info{};
+  socklen_t size = sizeof(info);
+  auto& socket = const_cast<asio::ip::tcp::socket&>(socket_);
+  if (state_ == State::kClosed ||
+      getsockopt(socket.native_handle(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
+    return Duration::max();
+  return std::chrono::milliseconds(std::min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv));
 }
 
 bool AsioConnection::Push() {

@@ -37,6 +37,7 @@ class Connection {
 
   virtual void Send(std::string_view message) = 0;
   virtual size_t unsent_bytes() const = 0;
+  virtual Duration unheard() const = 0;
   virtual void Close() = 0;
   virtual Role role() const = 0;
   virtual const std::string& peer() const = 0;

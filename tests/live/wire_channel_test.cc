@@ -65,6 +65,23 @@ TEST(WireChannel, ListensOnAFreePortOfARange) {
   thread.Call([&] { held.clear(); });
 }
 
+TEST(WireChannel, AMachineIsHeardOfWhileItsProcessIsSilent) {
+  EchoServer server(wire::Limits{});
+  Peer peer(server.address());
+  ASSERT_TRUE(peer.Echo("x"));
+  Duration longest(0), last(0);
+  int answers = 0;  // of the other kernel
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (answers < 2 && std::chrono::steady_clock::now() < until) {
+    const Duration unheard = peer.Unheard();
+    answers += unheard < last ? 1 : 0;
+    longest = std::max(longest, last = unheard);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_EQ(answers, 2);
+  EXPECT_LT(longest, std::chrono::milliseconds(3500));
+}
+
 TEST(WireChannel, OneTurnLeavesInFewRecords) {
   EchoServer server(wire::Limits{});
   Relay relay(server.port());

@@ -161,6 +161,9 @@ class Peer {
     changed_.wait_for(lock, kPatience, [&] { return got_.size() >= messages || closed_; });
     return got_.size() >= messages;
   }
+  Duration Unheard() {
+    return thread_.Call([this] { return channel_->unheard(); });
+  }
   bool WaitClosed() {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, kPatience, [&] { return closed_; });

@@ -46,6 +46,7 @@ class FakeChannel : public wire::Channel, public std::enable_shared_from_this<Fa
     for (const std::string& m : stalled_) bytes += m.size() + 4;
     return bytes;
   }
+  Duration unheard() const override { return silence; }
   wire::Role role() const override { return role_; }
   std::string peer() const override { return peer_name_; }
   void Close() override {
@@ -80,6 +81,7 @@ class FakeChannel : public wire::Channel, public std::enable_shared_from_this<Fa
 
   std::vector<std::string> sent;
   bool stalled = false;  // the kernel takes nothing: unsent_bytes grows
+  Duration silence{0};   // of the peer's machine
 
  private:
   void TellPeer(const Status& why) {

@@ -106,6 +106,12 @@ class DriverTest : public ::testing::Test {
     driver_->Handle(Now(), agent->node, Ended(agent, std::move(tasks), end, code));
     Turn(agent);
   }
+  /// Nothing is heard of an agent for a while; `machine`: nor of its machine.
+  void Silence(Agent* agent, Duration how_long, bool machine = true) {
+    time_ += how_long;
+    if (machine) agent->channel->silence = how_long;
+    for (int look = 0; look < 2; ++look) driver_->FindSilent(Now());
+  }
   void Started(Agent* agent, std::vector<uint32_t> tasks) {
     pb::FromAgent message;
     for (const uint32_t task : tasks) {
@@ -225,7 +231,7 @@ TEST_F(DriverTest, SilentAgentsAreLostAndTheirLateResultsIgnored) {
   Agent first, second;
   Join(&first, Hello("n1", 1, 1));
   Started(&first, {0});
-  for (uint32_t i = 0; i <= options_.silent_ticks; ++i) driver_->Tick(Now());
+  Silence(&first, options_.dead_after + Duration(1));
   EXPECT_THAT(dropped_, ElementsAre(first.channel.get()));
   Join(&second, Hello("n2", 5, 1));
   EXPECT_EQ(Tasks(second), (std::set<uint32_t>{0}));
@@ -243,6 +249,33 @@ TEST_F(DriverTest, SilentAgentsAreLostAndTheirLateResultsIgnored) {
   EXPECT_THAT(Attempts(), ElementsAre(std::pair(0u, 1u), std::pair(0u, 2u)));
 }
 
+TEST_F(DriverTest, AnAgentIsNotLostWhileItsNodeAnswers) {
+  Make({{"a", "x"}});
+  driver_->Begin(Now());
+  Agent agent;
+  Join(&agent, Hello("n", 1, 1));
+  Silence(&agent, options_.dead_after * 3, false);
+  EXPECT_THAT(dropped_, ElementsAre()) << "its machine is loaded";
+  Silence(&agent, options_.hung_after, false);
+  EXPECT_THAT(dropped_, ElementsAre(agent.channel.get())) << "it hangs";
+}
+
+TEST_F(DriverTest, AServerThatWasLateReadsBeforeItJudges) {
+  Make({{"a", "x"}});
+  driver_->Begin(Now());
+  Agent agent;
+  Join(&agent, Hello("n", 1, 1));
+  driver_->Disconnected(agent.node, agent.channel.get());
+  time_ += options_.dead_after * 10;
+  driver_->FindSilent(Now());
+  Join(&agent, Hello("n", 1, 1));
+  driver_->FindSilent(Now());
+  EXPECT_EQ(driver_->IsAbsent("n"), false);
+  driver_->Disconnected(agent.node, agent.channel.get());
+  Silence(&agent, options_.dead_after + Duration(1));
+  EXPECT_EQ(driver_->IsAbsent("n"), true);
+}
+
 TEST_F(DriverTest, ALateEndDoesNotCountForALaterAttemptOnTheSameNode) {
   Make({{"a", "x"}});
   driver_->Begin(Now());
@@ -250,7 +283,7 @@ TEST_F(DriverTest, ALateEndDoesNotCountForALaterAttemptOnTheSameNode) {
   Join(&agent, Hello("n", 1, 1));
   Started(&agent, {0});
   Agent late = agent;
-  for (uint32_t i = 0; i <= options_.silent_ticks; ++i) driver_->Tick(Now());
+  Silence(&agent, options_.dead_after + Duration(1));
   agent.tasks.clear();
   Join(&agent, Hello("n", 1, 1));
   ASSERT_EQ(Tasks(agent), (std::set<uint32_t>{0}));
@@ -447,10 +480,9 @@ TEST_F(DriverTest, WhatFitsOnlyALostNodeIsNotWaitedForForEver) {
   Join(&large, Hello("large", 2, 2));
   Turn(&small);
   Started(&large, {0});
-  for (uint32_t i = 0; i <= options_.silent_ticks; ++i) {
-    driver_->Handle(Now(), small.node, pb::FromAgent());
-    driver_->Tick(Now());
-  }
+  time_ += options_.dead_after + Duration(1);
+  driver_->Handle(Now(), small.node, pb::FromAgent());
+  Silence(&large, options_.dead_after + Duration(1));
   End(&small, {1});
   EXPECT_FALSE(driver_->complete()) << "the node may come back";
   for (uint32_t i = 0; i < options_.return_ticks; ++i) {

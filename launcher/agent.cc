@@ -17,6 +17,7 @@ namespace {
 struct Options {
   agent::AgentOptions agent;
   std::string share;
+  std::string cpus;
 };
 
 /// "I/K": the I-th, from 0, of K pretend nodes.
@@ -36,7 +37,7 @@ int Run(Options options) {
   if (const char* node = getenv("SLURMD_NODENAME"); node != nullptr && options.agent.node_name.empty()) {
     options.agent.node_name = node;
     options.agent.alone = true;
-    options.agent.grant = NodeGrant();
+    options.agent.grant = NodeGrant(node, options.cpus);
   }
   if (options.agent.node_name.empty()) {
     char name[HOST_NAME_MAX + 1] = {};
@@ -69,6 +70,8 @@ const Registered kAgent(
            ->type_name("N");
        app.add_option("--slots", options->agent.slots, "Default: one a core")->type_name("K");
        app.add_flag("!--no-pin", options->agent.pin, "Let tasks run on any core");
+       app.add_option("--cpus", options->cpus, "Which were granted of nodes granted in part")
+           ->type_name("LIST/ALL:NODE,...;...");
        app.add_option("--share", options->share, "The I-th of K nodes of one machine")->type_name("I/K");
        return [options] { return Run(*options); };
      }});

@@ -17,7 +17,8 @@ namespace {
 
 /// What this node gives a run: granted, allowed, used.
 Check CheckGrant() {
-  const topology::Grant grant = NodeGrant();
+  const topology::Grant grant =
+      NodeGrant(Variable("SLURMD_NODENAME"), batch::GrantedCpus(ThisProgram(), Environment()));
   const std::string cpus = Variable("SLURM_CPUS_ON_NODE");
   const Result<topology::Machine> machine = topology::ReadMachine();
   if (!machine.ok()) return {"CPUs", Health::kBad, machine.status().message(), "see lstopo"};

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "batch/slurm_cpus.h"
 #include "launcher/command.h"
 
 namespace harrow::launcher {
@@ -42,11 +43,15 @@ std::string Variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-topology::Grant NodeGrant() {
+topology::Grant NodeGrant(const std::string& node, const std::string& cpus_of_nodes) {
   topology::Grant grant;
   const std::string cpus = Variable("SLURM_CPUS_ON_NODE");
   std::from_chars(cpus.data(), cpus.data() + cpus.size(), grant.cpus);
   grant.online = static_cast<uint32_t>(std::max(0L, sysconf(_SC_NPROCESSORS_CONF)));
+  if (auto found = batch::CpusOn(cpus_of_nodes, node)) {
+    grant.which = std::move(found->which);
+    grant.of = found->of;
+  }
   return grant;
 }
 

@@ -27,8 +27,8 @@ int FailInput(const Status& status);
 std::vector<std::string> Environment();
 /// One variable of it; empty when it is not set.
 std::string Variable(const char* name);
-/// What Slurm says that it granted of this node; all of it outside of a job.
-topology::Grant NodeGrant();
+/// What Slurm says that it granted of this node; all of it outside of a job. `cpus`: batch::GrantedCpus.
+topology::Grant NodeGrant(const std::string& node, const std::string& cpus);
 /// The problem of a task that is to be timed and whose run time nobody knows.
 Status UnknownRunTime(const graph::Graph& graph, TaskId task);
 

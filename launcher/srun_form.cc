@@ -13,9 +13,9 @@
 #include "launcher/command.h"
 #include "launcher/inputs.h"
 
-// What goes around: every rank says its node's name, rank 0 the run directory as well. So rank 0 knows the
-// nodes of the step, which need not be all of the job's, and says so to keeper and server by
-// HARROW_STEP_NODES.
+// What goes around: every rank says its node's name, rank 0 the run directory as well, and which CPUs were
+// granted of the nodes. So rank 0 knows the nodes of the step, which need not be all of the job's, and says
+// so to keeper and server by HARROW_STEP_NODES.
 
 namespace harrow::launcher {
 namespace {
@@ -30,10 +30,10 @@ bool IsPmi(std::string_view entry) {
 
 struct Said {
   std::vector<std::string> nodes;  // by rank
-  std::string run_dir;
+  std::string cpus, run_dir;
 };
 
-Result<Said> Exchange(const std::string& run_dir) {
+Result<Said> Exchange(const std::string& cpus, const std::string& run_dir) {
   const std::string program = batch::HelperProgram(ThisProgram(), "harrow-pmix-exchange");
   if (program.empty()) {
     return Status(
@@ -42,16 +42,20 @@ Result<Said> Exchange(const std::string& run_dir) {
   }
   std::vector<std::string> command = {"/usr/bin/env"};
   command.insert(command.end(), pmi.begin(), pmi.end());
-  command.insert(command.end(), {program, StrCat(Variable("SLURMD_NODENAME"), "\t", run_dir)});
+  command.insert(command.end(), {program, StrCat(Variable("SLURMD_NODENAME"), "\t", cpus, "\t", run_dir)});
   const Result<std::string> text = batch::RunCommand(command, kRankZeroReads);
   if (!text.ok()) return text.status();
   Said said;
   std::istringstream lines(*text);
   for (std::string line; std::getline(lines, line) && line != "end";) {
-    const size_t first = line.find('\t'), second = line.find('\t', first + 1);
-    if (second == std::string::npos) return Status(Code::kUnavailable, "harrow-pmix-exchange told nonsense");
+    const size_t first = line.find('\t'), second = line.find('\t', first + 1),
+                 third = line.find('\t', second + 1);
+    if (first == std::string::npos || second == first || third == first || third == std::string::npos)
+      return Status(Code::kUnavailable, "harrow-pmix-exchange told nonsense");
     said.nodes.push_back(line.substr(first + 1, second - first - 1));
-    if (said.nodes.size() == 1) said.run_dir = line.substr(second + 1);
+    if (said.nodes.size() > 1) continue;
+    said.cpus = line.substr(second + 1, third - second - 1);
+    said.run_dir = line.substr(third + 1);
   }
   return said;
 }
@@ -71,15 +75,18 @@ std::optional<int> BecomeAgentOfStep() {
   }
   for (const std::string& entry : pmi) unsetenv(entry.substr(0, entry.find('=')).c_str());
   if (rank == "0") return std::nullopt;
-  const Result<Said> said = Exchange("");
+  const Result<Said> said = Exchange("", "");
   if (!said.ok()) return Fail(said.status());
   if (said->run_dir.empty()) return kExitDone;  // rank 0 has said why
-  return Become({"agent", "--run-dir", said->run_dir});
+  std::vector<std::string> words = {"agent", "--run-dir", said->run_dir};
+  if (!said->cpus.empty()) words.insert(words.end(), {"--cpus", said->cpus});
+  return Become(std::move(words));
 }
 
 bool TellStep(const std::string& run_dir) {
   if (pmi.empty()) return true;
-  const Result<Said> said = Exchange(run_dir);
+  const Result<Said> said =
+      Exchange(run_dir.empty() ? "" : batch::GrantedCpus(ThisProgram(), Environment()), run_dir);
   pmi.clear();
   if (!said.ok()) {
     std::cerr << "harrow: the other ranks of this step cannot be told: " << said.status().message() << "\n";

@@ -17,6 +17,9 @@ struct GrantedNode {
   uint64_t memory = 0;          // bytes; 0: unknown
   uint32_t gpus = 0;
   std::string partition = {};   // empty: none
+  std::vector<uint32_t> which =
+      {};           // the CPUs granted, as the batch system numbers them; empty: all, or unknown
+  uint32_t of = 0;  // how many CPUs it numbers there
 };
 
 /// The batch system of this allocation, or this machine alone. Used by the keeper and the server.

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "batch/slurm_addresses.h"
+#include "batch/slurm_cpus.h"
 #include "batch/slurm_environment.h"
 #include "batch/slurm_query.h"
 #include "batch/slurm_srun.h"
@@ -61,6 +62,7 @@ class Slurm : public Batch {
   }
 
   Result<std::vector<std::vector<std::string>>> AgentCommands(const std::string& run_dir) override {
+    AskCpus();
     Result<SlurmAllocation> allocation = Allocation();
     if (!allocation.ok()) return allocation.status();
     return std::vector<std::vector<std::string>>{
@@ -71,6 +73,14 @@ class Slurm : public Batch {
                                                          const std::string& node) override {
     return SrunCommandOn(node, granted_.ok() ? *granted_ : SlurmAllocation(), environment_, Agent(run_dir),
                          options_.site_flags);
+  }
+
+  const std::string& AskCpus() {
+    if (Result<SlurmAllocation> answer = AskNow(true); answer.ok()) {
+      cpus_ = CpusText(*answer);
+      Keep(*std::move(answer));
+    }
+    return cpus_;
   }
 
   std::vector<std::string> ListenHosts() override {
@@ -94,32 +104,37 @@ class Slurm : public Batch {
     std::vector<std::string> agent = {options_.program, "agent", "--run-dir", run_dir};
     if (options_.slots > 0) agent.insert(agent.end(), {"--slots", StrCat(options_.slots)});
     if (!options_.pin) agent.push_back("--no-pin");
+    if (!cpus_.empty()) agent.insert(agent.end(), {"--cpus", cpus_});
     return agent;
   }
 
  private:
   // Of slurmctld. The answer counts: a job may have lost nodes since it began.
   Result<SlurmAllocation> Ask() {
-    const Duration now = os::RealClock().Steady();
-    if (!answer_ || now - answered_ > kAnswerHolds) {
-      Result<SlurmAllocation> answer = AskNow();
+    if (!answer_ || os::RealClock().Steady() - answered_ > kAnswerHolds) {
+      Result<SlurmAllocation> answer = AskNow(false);
       if (!answer.ok()) return answer;
-      answer_ = std::move(*answer);
-      answered_ = now;
+      Keep(*std::move(answer));
     }
     return *answer_;
   }
 
-  Result<SlurmAllocation> AskNow() {
+  void Keep(SlurmAllocation answer) {
+    answer_ = std::move(answer);
+    answered_ = os::RealClock().Steady();
+  }
+
+  Result<SlurmAllocation> AskNow(bool with_cpus) {
     if (query_.empty()) query_ = HelperProgram(options_.program, kQuery);
     if (query_.empty()) return Status(Code::kUnavailable, "harrow-slurm-query is not installed");
     std::vector<std::string> command = {query_};
+    if (with_cpus) command.push_back("--cpus");
     if (granted_.ok()) {
       for (const SlurmComponent& component : granted_->components) command.push_back(component.job_id);
     } else {
       command.push_back(job_id());
     }
-    Result<std::string> text = Run(&asking_, command);
+    Result<std::string> text = Run(with_cpus ? &asking_cpus_ : &asking_, command);
     if (!text.ok()) return text.status();
     return ParseQuery(*text);
   }
@@ -158,7 +173,8 @@ class Slurm : public Batch {
   std::string query_;
   std::optional<SlurmAllocation> answer_;
   Duration answered_{0};  // steady
-  Failure asking_, squeue_;
+  Failure asking_, asking_cpus_, squeue_;
+  std::string cpus_;  // of nodes granted in part
   std::optional<WallTime> last_end_;
   bool said_fallback_ = false;
 };
@@ -183,6 +199,7 @@ class SlurmStep : public Slurm {
   }
 
   Result<std::vector<std::vector<std::string>>> AgentCommands(const std::string& run_dir) override {
+    AskCpus();
     return std::vector<std::vector<std::string>>{Agent(run_dir)};
   }
   std::optional<std::vector<std::string>> AgentCommandOn(const std::string&, const std::string&) override {
@@ -197,6 +214,10 @@ class SlurmStep : public Slurm {
 
 std::unique_ptr<Batch> MakeSlurm(const SlurmOptions& options, const std::vector<std::string>& environment) {
   return std::make_unique<Slurm>(options, environment);
+}
+
+std::string GrantedCpus(const std::string& program, const std::vector<std::string>& environment) {
+  return Slurm({.program = program, .site_flags = {}}, environment).AskCpus();
 }
 
 std::string HelperProgram(const std::string& harrow, const std::string& name) {

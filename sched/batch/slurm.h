@@ -27,6 +27,9 @@ std::unique_ptr<Batch> MakeSlurm(const SlurmOptions& options, const std::vector<
 /// by the srun that this process is a task of; only this node's is still to be.
 std::unique_ptr<Batch> FindBatch(const LocalOptions& options, const std::vector<std::string>& environment);
 
+/// Which CPUs the job of `environment` was granted, for `harrow agent --cpus` (slurm_cpus.h). Asks slurmctld.
+std::string GrantedCpus(const std::string& program, const std::vector<std::string>& environment);
+
 /// A program of Harrow's own that lies beside `harrow` or in ../libexec/harrow; empty: not installed.
 std::string HelperProgram(const std::string& harrow, const std::string& name);
 

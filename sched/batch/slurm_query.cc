@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "batch/slurm_cpus.h"
 
 extern char** environ;
 
@@ -153,6 +154,12 @@ Result<SlurmAllocation> ParseQuery(std::string_view text) {
       }
       node.partition = allocation.components.back().partition;
       allocation.components.back().nodes.push_back(std::move(node));
+    } else if (field[0] == "cpus" && field.size() == 3 && !allocation.components.empty() &&
+               !allocation.components.back().nodes.empty()) {
+      GrantedNode& node = allocation.components.back().nodes.back();
+      Result<std::vector<uint32_t>> which = ParseCpus(field[1]);
+      if (!which.ok() || !ReadNumber(field[2], &node.of)) return damaged;
+      node.which = *std::move(which);
     } else if (field[0] == "end") {
       complete = true;
     } else {

@@ -6,13 +6,42 @@
 
 namespace harrow::topology {
 
+namespace {
+
+/// The cores of `machine` that are left with what was granted of it; none when the numbers do not fit it.
+std::vector<Core> CoresOf(const Grant& grant, const Machine& machine, uint32_t pus) {
+  const bool by_core = grant.of == machine.cores.size();
+  if (!by_core && grant.of != pus) return {};
+  std::vector<Core> cores;
+  uint32_t place = 0;
+  const auto granted = [&] { return std::binary_search(grant.which.begin(), grant.which.end(), place); };
+  for (const Core& core : machine.cores) {
+    Core left{.pus = {}, .numa = core.numa};
+    for (const uint32_t pu : core.pus) {
+      if (granted()) left.pus.push_back(pu);
+      if (!by_core) ++place;
+    }
+    if (by_core) ++place;
+    if (!left.pus.empty()) cores.push_back(std::move(left));
+  }
+  return cores;
+}
+
+}  // namespace
+
 Machine GrantedPart(const Machine& machine, const Grant& grant, uint32_t* unpinned, std::string* notice) {
   *unpinned = 0;
   const auto cores = static_cast<uint32_t>(machine.cores.size());
   uint32_t pus = 0;
   for (const Core& core : machine.cores) pus += static_cast<uint32_t>(core.pus.size());
+  const bool constrained = pus < grant.online;
+  if (!grant.which.empty() && !constrained) {
+    Machine part = machine;
+    part.cores = CoresOf(grant, machine, pus);
+    if (!part.cores.empty()) return part;
+  }
   if (grant.cpus == 0 || (grant.cpus >= cores && grant.cpus <= pus)) return machine;
-  if (grant.cpus > pus && pus < grant.online) {
+  if (grant.cpus > pus && constrained) {
     *notice = StrCat("only ", cores, cores == 1 ? " core is" : " cores are", " used: ", grant.cpus,
                      " CPUs were granted, but this process is bound to ", pus);
     return machine;
@@ -23,17 +52,6 @@ Machine GrantedPart(const Machine& machine, const Grant& grant, uint32_t* unpinn
                      " CPUs, and the machine has ", pus);
     return machine;
   }
-  Machine part = machine;
-  part.cores.clear();
-  uint32_t place = 0;
-  for (const Core& core : machine.cores) {
-    Core left{.pus = {}, .numa = core.numa};
-    for (const uint32_t pu : core.pus) {
-      if (std::binary_search(grant.which.begin(), grant.which.end(), place++)) left.pus.push_back(pu);
-    }
-    if (!left.pus.empty()) part.cores.push_back(std::move(left));
-  }
-  if (!part.cores.empty()) return part;
   *unpinned = grant.cpus;
   *notice = StrCat("tasks are not pinned: ", grant.cpus, " of ", pus,
                    " CPUs were granted, and it is not known which");

@@ -26,11 +26,12 @@ struct SlotPlan {
   std::string notice;  // why tasks are not pinned; empty when they are
 };
 
-/// What a batch system granted of a machine.
+/// What a batch system granted of a machine. It may take a machine's cores for its CPUs, or its PUs.
 struct Grant {
   uint32_t cpus = 0;              // PUs or cores, as its administrator counts; 0: all
   uint32_t online = 0;            // PUs of the whole machine, also those this process may not use; 0: unknown
-  std::vector<uint32_t> which{};  // the PUs, by their place in the machine's order; empty: unknown
+  std::vector<uint32_t> which{};  // the CPUs, by their place in the machine's order; empty: all, or unknown
+  uint32_t of = 0;                // how many there are, which tells whether they are PUs or cores
 };
 
 /// The part of a machine that a grant leaves. Where nothing keeps this process to what was granted, only the

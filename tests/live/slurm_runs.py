@@ -8,7 +8,6 @@ import json
 import os
 import shlex
 import sys
-import time
 
 from cluster_support import NOBODY, Cluster, check, run_tests, wait_for
 from run_support import kill, lines_of, of_run, query
@@ -28,23 +27,23 @@ def flow(cluster, name, lines):
 
 def time_limit():
     """Starts nothing that cannot end, ends what does not end in time, says what is left; the next job does that elsewhere."""
-    directory = flow(CLUSTER, "limit", ["#HARROW time=5s"] + [f"sleep 3; echo {i} >>done" for i in range(40)])
+    directory = flow(CLUSTER, "limit", ["#HARROW time=5s"] + [f"sleep 3; echo {i} >>done" for i in range(60)])
     job = Job(CLUSTER, HARROW, "run tasks.txt --run-dir r --slots 2 --progress none", "-p", "fast", "-N2", "--exclusive",
               directory=directory, env={"HARROW_END_MARGIN": "3s"},
-              before=f"scontrol update JobId=$SLURM_JOB_ID EndTime=$(date -d '+15 seconds' +%Y-%m-%dT%H:%M:%S)\n")
-    began = time.monotonic()
-    code = job.code(60)
+              before="end=$(($(date +%s) + 30))\nscontrol update JobId=$SLURM_JOB_ID EndTime=$(date -d @$end +%Y-%m-%dT%H:%M:%S)\n",
+              after="echo left $((end - $(date +%s)))")
+    code = job.code(90)
     said = job.said()
     check(code == 3, f"harrow ended with {code}: {said}")
-    check(time.monotonic() - began < 30, "it did not end in time")
+    check(int(said.split("\nleft ")[1].split()[0]) >= 0, f"it did not end in time: {said}")
     done = len(lines_of(f"{directory}/done"))
-    check(4 <= done < 40, f"{done} tasks done")
-    check(states_of(f"{directory}/r") == {"done": done, "open": 40 - done}, states_of(f"{directory}/r"))
+    check(4 <= done < 60, f"{done} tasks done")
+    check(states_of(f"{directory}/r") == {"done": done, "open": 60 - done}, states_of(f"{directory}/r"))
     check(not query(f"{directory}/r", "SELECT 1 FROM attempts WHERE outcome <> 'exited'"), "something was started that could not end")
-    check(f"{40 - done} tasks open" in said and "harrow run --resume" in said, said)
+    check(f"{60 - done} tasks open" in said and "harrow run --resume" in said, said)
     again = Job(CLUSTER, HARROW, "run --resume --run-dir r --slots 20 --progress none", "-p", "slow", "-N2", "--exclusive", directory=directory)
     check(again.code(60) == 0, again.said())
-    check(sorted(map(int, lines_of(f"{directory}/done"))) == list(range(40)), "not every task ran once")
+    check(sorted(map(int, lines_of(f"{directory}/done"))) == list(range(60)), "not every task ran once")
     check(nodes_of(f"{directory}/r") == {"node1", "node2", "node3", "node4"}, nodes_of(f"{directory}/r"))
 
 
@@ -115,6 +114,29 @@ def affinity():
             check(job.code(60) == 0, job.said())
             check(len(set(lines_of(f"{directory}/where"))) == 1, "more than the granted core was used")
             check(query(f"{directory}/r", "SELECT DISTINCT slots FROM node") == [(1,)], "one granted CPU is one slot")
+
+
+def side_by_side():
+    """Jobs that share a node which nothing constrains keep to the CPUs that each was granted, in both forms."""
+    cpus = os.cpu_count()
+    if cpus < 2:
+        return
+    share = cpus // 2
+    with Cluster("--nodes", "1", "--cpus", str(cpus), *SHARE) as cluster:
+        jobs = []
+        for name, wrap in (("script", ""), ("srun", f"srun -N1 -n1 --cpus-per-task={share} --cpu-bind=none --mpi=pmix")):
+            line = "sed -n 's/^Cpus_allowed_list:.//p' /proc/self/status >>where; echo >>begun; while [ ! -e ../go ]; do sleep 0.1; done"
+            directory = flow(cluster, name, [line] * share)
+            jobs.append(Job(cluster, HARROW, "run tasks.txt --run-dir r --progress none", "-p", "all", "-N1", "-n1", f"--cpus-per-task={share}",
+                            directory=directory, wrap=wrap))
+        wait_for(lambda: all(len(lines_of(f"{job.directory}/begun")) == share or job.told() is not None for job in jobs), "tasks of both jobs", 60)
+        with open(f"{cluster.home}/go", "w", encoding="utf-8"):
+            pass
+        for job in jobs:
+            check(job.code(60) == 0, job.said())
+        where = [line for job in jobs for line in lines_of(f"{job.directory}/where")]
+        check(len(set(where)) == len(where) == 2 * share, f"tasks do not have cores of their own: {where}")
+        check(not any("," in cores or "-" in cores for cores in where), f"tasks are not pinned to one core each: {where}")
 
 
 def crowded():
@@ -188,7 +210,7 @@ def main():
     sys.argv[1:] = sys.argv[2:]
     CPUS = (os.cpu_count() or 1) + 2
     with Cluster("--cpus", str(CPUS), *SHARE) as CLUSTER:
-        tests = (time_limit, signals, srun_form, heterogeneous, heterogeneous_srun_form, one_after_the_other, crowded, memory, site_flags,
+        tests = (time_limit, signals, srun_form, heterogeneous, heterogeneous_srun_form, one_after_the_other, side_by_side, crowded, memory, site_flags,
                  affinity, ordinary_user)
         return run_tests([(test.__name__, test) for test in tests], only_long=("heterogeneous_srun_form", "affinity", "ordinary_user"))
 

@@ -1,13 +1,24 @@
-// harrow-slurm-query JOB...: what slurmctld granted to a job (several: the components of a heterogeneous
-// one).
+// harrow-slurm-query [--cpus] JOB...: what slurmctld granted to a job (several: the components of a
+// heterogeneous one).
 //
 // A program of its own, not a library loaded into harrow: libslurm ends its process (fatal()) when slurm.conf
 // cannot be read or a plugin of its own does not load, which must not end a run; it starts threads; and a
 // machine without the libslurm.so that this was built against refuses to start it, which harrow takes as an
 // answer. Prints, tab-separated:
 //     job   ID  END(seconds since 1970; 0: no limit)  PARTITION  NAME        for each component, followed by
-//     its node  NAME  CPUS  MEMORY(bytes; 0: unknown)  GPUS gone  ID no such job, or it is over end
+// its nodes
+//     node  NAME  CPUS  MEMORY(bytes; 0: unknown)  GPUS
+//     cpus  "0-1,3"  8      with --cpus, where a node was granted in part: which CPUs, of how many; after its
+//     node
+// and in the end
+//     gone  ID              no such job, or it is over
+//     end
 // Exit status 1 and a line on standard error when slurmctld does not answer.
+//
+// Which CPUs is a question of its own: it takes the table of all nodes, for Slurm numbers a node's PUs in its
+// own order, a core's next to each other, and only that table tells how many a core has. libslurm loads it
+// itself when it is asked for the numbers, and crashes when that fails: so they are asked for once it has
+// come.
 
 #include <cinttypes>
 #include <cstdio>
@@ -62,7 +73,23 @@ std::string OneLine(const char* text) {
   return out;
 }
 
-void PrintJob(const job_info_t& job) {
+const node_info_t* FindNode(const node_info_msg_t* nodes, const char* name) {
+  for (uint32_t i = 0; nodes != nullptr && i < nodes->record_count; ++i) {
+    const node_info_t& node = nodes->node_array[i];
+    if (node.name != nullptr && std::strcmp(node.name, name) == 0) return &node;
+  }
+  return nullptr;
+}
+
+void PrintCpus(const job_info_t& job, int index, int cpus, const node_info_t* node) {
+  if (node == nullptr || job.job_resrcs == nullptr || cpus <= 0 || cpus >= node->cpus) return;
+  char list[4096] = {};
+  if (slurm_job_cpus_allocated_str_on_node_id(list, sizeof list, job.job_resrcs, index) != 0) return;
+  if (list[0] == '\0' || std::strlen(list) + 1 == sizeof list) return;
+  std::printf("cpus\t%s\t%d\n", list, node->sockets * node->cores * node->threads);
+}
+
+void PrintJob(const job_info_t& job, const node_info_msg_t* all_nodes) {
   bool unlimited = job.time_limit == INFINITE || job.end_time <= 0;
   std::printf("job\t%" PRIu32 "\t%lld\t%s\t%s\n", job.job_id,
               unlimited ? 0LL : static_cast<long long>(job.end_time), OneLine(job.partition).c_str(),
@@ -82,6 +109,7 @@ void PrintJob(const job_info_t& job) {
                         ? Gpus(job.gres_detail_str[i])
                         : 0;
     std::printf("node\t%s\t%d\t%" PRIu64 "\t%" PRIu64 "\n", OneLine(name).c_str(), cpus, memory, gpus);
+    PrintCpus(job, i, cpus, FindNode(all_nodes, name));
     std::free(name);
   }
   slurm_hostlist_destroy(nodes);
@@ -90,12 +118,14 @@ void PrintJob(const job_info_t& job) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2) {
-    std::fprintf(stderr, "usage: harrow-slurm-query JOB...\n");
+  const bool with_cpus = argc > 1 && std::strcmp(argv[1], "--cpus") == 0;
+  if (argc < (with_cpus ? 3 : 2)) {
+    std::fprintf(stderr, "usage: harrow-slurm-query [--cpus] JOB...\n");
     return 2;
   }
   slurm_init(nullptr);
-  for (int i = 1; i < argc; ++i) {
+  node_info_msg_t* nodes = nullptr;
+  for (int i = with_cpus ? 2 : 1; i < argc; ++i) {
     char* end = nullptr;
     unsigned long id = std::strtoul(argv[i], &end, 10);
     if (*end != '\0' || id == 0 || id >= MAX_JOB_ID) {
@@ -117,7 +147,12 @@ int main(int argc, char** argv) {
       uint32_t state = job.job_state & JOB_STATE_BASE;
       if (job.job_id != id || (state != JOB_RUNNING && state != JOB_SUSPENDED) || job.nodes == nullptr)
         continue;
-      PrintJob(job);
+      // A job that has its nodes for itself has all of them.
+      if (with_cpus && job.shared != JOB_SHARED_NONE && nodes == nullptr &&
+          slurm_load_node(0, &nodes, SHOW_ALL) != SLURM_SUCCESS) {
+        nodes = nullptr;
+      }
+      PrintJob(job, nodes);
       found = true;
     }
     if (!found) std::printf("gone\t%lu\n", id);

@@ -44,7 +44,8 @@ TEST(Query, CutAnywhereIsNoAnswer) {
   ASSERT_TRUE(ParseQuery(whole).ok());
   for (size_t n = 0; n < whole.size(); ++n) EXPECT_FALSE(ParseQuery(whole.substr(0, n)).ok()) << n;
   for (const char* bad : {"node\ta\t1\t0\t0\nend\n", "job\t1\tx\tp\tn\nend\n",
-                          "job\t1\t0\tp\tn\nnode\ta\t-1\t0\t0\nend\n", "what\nend\n", "end\n"}) {
+                          "job\t1\t0\tp\tn\nnode\ta\t-1\t0\t0\nend\n", "job\t1\t0\tp\tn\ncpus\t0\t8\nend\n",
+                          "job\t1\t0\tp\tn\nnode\ta\t1\t0\t0\ncpus\t1-0\t8\nend\n", "what\nend\n", "end\n"}) {
     EXPECT_FALSE(ParseQuery(bad).ok()) << bad;
   }
 }

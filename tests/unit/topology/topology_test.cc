@@ -129,12 +129,36 @@ TEST(GrantTest, LeavesWhatWasGranted) {
     EXPECT_EQ(GrantedPart(machine, {.cpus = all}, &unpinned, &notice).cores, machine.cores);
     EXPECT_EQ(unpinned, 0u);
   }
-  const Machine part = GrantedPart(machine, {.cpus = 3, .which = {2, 3, 6}}, &unpinned, &notice);
+  const Machine part = GrantedPart(machine, {.cpus = 3, .which = {2, 3, 6}, .of = 8}, &unpinned, &notice);
   ASSERT_EQ(part.cores.size(), 2u);
   EXPECT_THAT(part.cores[0].pus, ElementsAre(2, 3));
   EXPECT_THAT(part.cores[1].pus, ElementsAre(6));
   EXPECT_EQ(unpinned, 0u);
   EXPECT_EQ(notice, "");
+}
+
+TEST(GrantTest, CpusMayBeCores) {
+  const Machine machine = Synthetic("core:4 pu:2");
+  uint32_t unpinned = 0;
+  std::string notice;
+  const Machine part =
+      GrantedPart(machine, {.cpus = 2, .online = 8, .which = {1, 2}, .of = 4}, &unpinned, &notice);
+  ASSERT_EQ(part.cores.size(), 2u);
+  EXPECT_EQ(part.cores[0].pus, machine.cores[1].pus);
+  EXPECT_EQ(part.cores[1].pus, machine.cores[2].pus);
+  EXPECT_EQ(notice, "");
+  // As many CPUs as there are cores, and only half of the cores.
+  EXPECT_EQ(
+      GrantedPart(machine, {.cpus = 4, .which = {0, 1, 2, 3}, .of = 8}, &unpinned, &notice).cores.size(), 2u);
+}
+
+TEST(GrantTest, WhichCpusIsNoMatterWhereSomethingConstrains) {
+  const Machine machine = Synthetic("core:4 pu:1");
+  uint32_t unpinned = 0;
+  std::string notice;
+  const Grant grant{.cpus = 4, .online = 8, .which = {4, 5, 6, 7}, .of = 8};
+  EXPECT_EQ(GrantedPart(machine, grant, &unpinned, &notice).cores, machine.cores);
+  EXPECT_EQ(unpinned, 0u);
 }
 
 TEST(GrantTest, UnpinnedWhereTheGrantCannotBePlaced) {
@@ -144,6 +168,9 @@ TEST(GrantTest, UnpinnedWhereTheGrantCannotBePlaced) {
   EXPECT_EQ(GrantedPart(machine, {.cpus = 3}, &unpinned, &notice).cores.size(), 4u);
   EXPECT_EQ(unpinned, 3u);
   EXPECT_EQ(notice, "tasks are not pinned: 3 of 4 CPUs were granted, and it is not known which");
+  const Grant of_another{.cpus = 3, .which = {0, 1, 2}, .of = 6};
+  EXPECT_EQ(GrantedPart(machine, of_another, &unpinned, &notice).cores.size(), 4u);
+  EXPECT_EQ(unpinned, 3u);
   EXPECT_EQ(GrantedPart(machine, {.cpus = 6, .online = 8}, &unpinned, &notice).cores.size(), 4u);
   EXPECT_EQ(unpinned, 0u);
   EXPECT_EQ(notice, "only 4 cores are used: 6 CPUs were granted, but this process is bound to 4");

@@ -11,7 +11,7 @@ from cluster_support import Cluster, check, processes_naming, run_tests, wait_fo
 
 
 def reachable(cluster, node, port=6818):
-    return cluster.run("timeout", "1", "bash", "-c", f"</dev/tcp/10.77.0.{10 + int(node[4:])}/{port}", check=False).returncode == 0
+    return cluster.run("timeout", "5", "bash", "-c", f"</dev/tcp/10.77.0.{10 + int(node[4:])}/{port}", check=False).returncode == 0
 
 
 def lives_and_goes(ordinary):

@@ -9,6 +9,7 @@ import time
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TOOL = os.path.join(SOURCE, "contrib", "testcluster")
 LONG = os.environ.get("HARROW_LONG") == "1"
+PATIENCE = 6  # times what a quiet machine needs at most: only what hangs is waited for so long
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env", "HOME=/tmp", "USER=nobody"]
 
 
@@ -31,9 +32,12 @@ class Cluster:
         self.home = os.path.join(self.state, "home")
 
     def tool(self, *args, **kwargs):
-        kwargs.setdefault("timeout", 90)
+        kwargs.setdefault("timeout", 90 * PATIENCE)
         kwargs.setdefault("cwd", "/")
         return subprocess.run([*self.prefix, TOOL, args[0], "--state", self.state, *args[1:]], text=True, **kwargs)
+
+    def start_tool(self, *args):
+        return subprocess.Popen([*self.prefix, TOOL, args[0], "--state", self.state, *args[1:]], cwd="/")
 
     def up(self):
         done = self.tool("up", *self.options, stderr=subprocess.PIPE)
@@ -45,11 +49,15 @@ class Cluster:
         return self
 
     def __enter__(self):
-        return self.up()
+        try:
+            return self.up()
+        except Exception:
+            self.__exit__(*sys.exc_info())
+            raise
 
     def __exit__(self, kind, value, trace):
         if kind is not None and kind is not SystemExit:
-            for name in sorted(os.listdir(self.path("log"))):
+            for name in sorted(os.listdir(self.path("log"))) if os.path.isdir(self.path("log")) else ():
                 with open(self.path("log", name), errors="replace") as log:
                     print(f"--- the end of {name}", *[line.rstrip() for line in log.readlines()[-15:]], sep="\n", file=sys.stderr)
         self.tool("down")
@@ -67,7 +75,7 @@ class Cluster:
 
     def run(self, *command, node=None, user=None, check=True, timeout=60, cwd=None, env=None, merge=False):
         """Runs a command; the CompletedProcess with stdout and stderr as text."""
-        done = subprocess.run(self.command(*command, node=node, user=user), text=True, timeout=timeout,
+        done = subprocess.run(self.command(*command, node=node, user=user), text=True, timeout=timeout * PATIENCE,
                               cwd=cwd or self.home, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT if merge else subprocess.PIPE,
                               env={**os.environ, **env} if env else None)
@@ -92,9 +100,11 @@ class Cluster:
         return self.out("sbatch", "--parsable", *options, path, user=user, cwd=home)
 
     def job_state(self, job):
-        for word in self.run("scontrol", "-o", "show", "job", str(job), check=False).stdout.split():
+        told = self.run("scontrol", "-o", "show", "job", str(job), check=False)
+        for word in told.stdout.split():
             if word.startswith("JobState="):
                 return word.split("=")[1]
+        check("Invalid job id" in told.stderr, f"the state of job {job} is not known: {told.stdout}{told.stderr}")
         return "GONE"
 
     def wait_job(self, job, timeout=60):
@@ -110,6 +120,7 @@ class Cluster:
 
 
 def wait_for(condition, what, timeout=30):
+    timeout *= PATIENCE
     deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > deadline:

@@ -15,7 +15,7 @@ NODES = ["node1", "node2"]
 
 def install(prefix, destdir=None):
     env = {**os.environ, **({"DESTDIR": destdir} if destdir else {})}
-    subprocess.run(["cmake", "--install", BUILD, "--component", "plugin", "--prefix", prefix], check=True, env=env, timeout=60,
+    subprocess.run(["cmake", "--install", BUILD, "--component", "plugin", "--prefix", prefix], check=True, env=env, timeout=300,
                    stdout=subprocess.DEVNULL)
     top = (destdir or "") + prefix
     return top, sorted(os.path.relpath(os.path.join(d, f), top) for d, _, files in os.walk(top) for f in files)

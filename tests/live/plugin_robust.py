@@ -186,14 +186,14 @@ def a_file_system_that_never_answers():
         job = CLUSTER.script("cd $HARROW_LOCAL; mkdir -p dir deep/er dir2; touch .harrow-run-a dir2/file; cd /; touch ~/silent-ready\n"
                              "while [ ! -e ~/silent-go ]; do sleep 0.05; done\n", "--harrow", "-w", "node1", "-o", "/dev/null", user="alice")
         wait_for(lambda: os.path.exists(f"{home}/silent-ready"), "the job")
-        holder = CLUSTER.start("timeout", "120", sys.executable, "-c", SILENT, *(f"/mnt/local/harrow/{job}/{name}".rstrip("/") for name in where),
+        holder = CLUSTER.start("timeout", "900", sys.executable, "-c", SILENT, *(f"/mnt/local/harrow/{job}/{name}".rstrip("/") for name in where),
                                node="node1", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         check(holder.stdout.readline() == "mounted\n", "the file system is not mounted")
         CLUSTER.run("touch", "/mnt/home/alice/silent-go")
         check(CLUSTER.wait_job(job, 40) == "COMPLETED", f"the job ended as {CLUSTER.job_state(job)}")
         wait_for(lambda: CLUSTER.out("squeue", "-h") == "" and listing() == [], f"empty job directories: {listing()}", 20)
         check(holder.poll() is None, "its server did not outlive the job: nothing was shown")
-        holder.communicate("", timeout=20)
+        holder.communicate("", timeout=120)
     not_drained()
 
 
@@ -203,7 +203,7 @@ def a_syslog_that_never_reads():
         print("  only with HARROW_LONG=1: it takes 16 s")
         return
     plugstack(f"optional {SANITIZED} local=/mnt/local epilog_time=1\n")
-    deaf = CLUSTER.start("timeout", "120", sys.executable, "-c", "import os, socket, sys\ns = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+    deaf = CLUSTER.start("timeout", "900", sys.executable, "-c", "import os, socket, sys\ns = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
                          "s.bind('/dev/log')\nos.chmod('/dev/log', 0o666)\nc = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
                          "c.connect('/dev/log')\nc.setblocking(False)\ntry:\n  while True: c.send(b'x')\nexcept BlockingIOError: pass\n"
                          "print('full', flush=True)\nsys.stdin.read()\nos.unlink('/dev/log')", node="node1", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -216,7 +216,7 @@ def a_syslog_that_never_reads():
     check(time.monotonic() - began > 10, "syslog did not hold it up: nothing was shown")
     not_drained()
     check(f"{job}.over" in listing(), f"not left for others: {listing()}")
-    deaf.communicate("", timeout=20)
+    deaf.communicate("", timeout=120)
     CLUSTER.run("srun", "--harrow", "-w", "node1", "true", user="alice")
     wait_for(lambda: listing() == [], f"the next job's end to clear up: {listing()}", 30)
 

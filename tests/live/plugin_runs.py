@@ -28,13 +28,13 @@ class Syslog:
 
     def __enter__(self):
         self.lines = []
-        self.listener = CLUSTER.start("timeout", "120", sys.executable, "-c", LISTENER, node="node1", stdout=subprocess.PIPE)
+        self.listener = CLUSTER.start("timeout", "900", sys.executable, "-c", LISTENER, node="node1", stdout=subprocess.PIPE)
         check(self.listener.stdout.readline() == "ready\n", "no listener")
         return self
 
     def __exit__(self, *_):
         CLUSTER.run(sys.executable, "-c", "import socket;socket.socket(socket.AF_UNIX,socket.SOCK_DGRAM).sendto(b'stop','/dev/log')", node="node1")
-        self.lines = [line.split("]: ", 1)[1] for line in self.listener.communicate(timeout=20)[0].splitlines() if "harrow[" in line]
+        self.lines = [line.split("]: ", 1)[1] for line in self.listener.communicate(timeout=120)[0].splitlines() if "harrow[" in line]
 
 
 def home(*parts):

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 
@@ -101,6 +102,21 @@ def wait_for(what, seconds=60, step=0.02):
             return found
         time.sleep(step)
     raise AssertionError(f"waited {seconds} s in vain for {what}")
+
+
+class Lateness:
+    """How late this machine is to run what is ready to: the worst case since the start. What must hold within some time on a quiet
+    machine must hold within that and, for each process in the chain, this."""
+
+    def __init__(self, pause=0.02):
+        self.worst, self.pause = 0.0, pause
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self):
+        while True:
+            began = time.monotonic()
+            time.sleep(self.pause)
+            self.worst = max(self.worst, time.monotonic() - began - self.pause)
 
 
 # --- processes

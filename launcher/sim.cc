@@ -120,6 +120,33 @@ Status FindWork(const SimArguments& arguments, const graph::Graph& graph, std::v
   return Status();
 }
 
+/// Tasks that ask for more than any node has fail at once: says so, as their number alone would not tell.
+void NoteUnfitting(const graph::Graph& graph, const formats::ClusterModel& cluster) {
+  const auto fits = [&](const Shape& shape) {
+    uint64_t enough = 0;
+    for (const formats::ClusterModel::Nodes& group : cluster.nodes) {
+      const NodeCapacity& has = group.capacity;
+      if (shape.cores <= has.slots && shape.gpus <= has.gpus && (shape.memory == 0 || has.memory == 0 || shape.memory <= has.memory)) enough += group.count;
+    }
+    return enough >= std::max(1u, shape.nodes);
+  };
+  uint64_t count = 0;
+  TaskId first;
+  for (uint32_t n = 0; n < graph.task_count(); ++n) {
+    if (fits(graph.profile(TaskId(n)).shape)) continue;
+    if (count++ == 0) first = TaskId(n);
+  }
+  if (count == 0) return;
+  const Shape& shape = graph.profile(first).shape;
+  std::string asks = StrCat(std::max(1u, shape.cores), shape.cores > 1 ? " cores" : " core");
+  if (shape.gpus > 0) asks += StrCat(", ", shape.gpus, " gpus");
+  if (shape.memory > 0) asks += StrCat(", ", FormatBytes(shape.memory), " of memory");
+  if (shape.nodes > 1) asks += StrCat(" on each of ", shape.nodes, " nodes");
+  std::cerr << "harrow sim: " << count << (count == 1 ? " task asks" : " tasks ask") << " for more than the cluster has, first "
+            << Printable(graph.TaskName(first), 60) << " (" << asks << "); larger nodes run " << (count == 1 ? "it" : "them")
+            << ", and so does --one-core where only cores are short\n";
+}
+
 int Simulate(const SimArguments& arguments) {
   os::FileSystem& fs = os::RealFileSystem();
   if (arguments.flow.Inputs().empty()) return Fail(Bad("no FILE is named; try: harrow sim --nodes 4x8 flow.json"));
@@ -154,8 +181,9 @@ int Simulate(const SimArguments& arguments) {
   options.core.seed = arguments.seed;
   options.core.max_losses = run.max_losses;
   const sim::Bounds bounds = sim::FindBounds(graph, work, options.cluster);
+  NoteUnfitting(graph, options.cluster);
+  std::vector<sim::Compared> rows;
   if (arguments.compare) {
-    std::vector<sim::Compared> rows;
     for (const order::Policy policy : kPolicies) {
       options.core.policy = policy;
       rows.push_back({options, sim::Simulate(graph, work, options)});
@@ -164,7 +192,10 @@ int Simulate(const SimArguments& arguments) {
     std::cout << (arguments.json ? sim::CompareJson(title, graph, rows, bounds) : sim::CompareText(title, rows, bounds));
     options.core.policy = run.order;
   }
-  if (arguments.compare && arguments.plot.empty()) return std::cout.flush().good() ? kExitDone : kExitCannotGoOn;
+  if (arguments.compare && arguments.plot.empty()) {
+    const bool all_done = std::all_of(rows.begin(), rows.end(), [](const sim::Compared& row) { return row.outcome.all_done(); });
+    return !std::cout.flush().good() ? kExitCannotGoOn : all_done ? kExitDone : kExitTaskFailed;
+  }
   const sim::Outcome outcome = sim::Simulate(graph, work, options);
   if (!arguments.compare) {
     std::cout << (arguments.json ? sim::Json(title, graph, options, outcome, bounds) : sim::Text(title, graph, options, outcome, bounds));
@@ -176,7 +207,7 @@ int Simulate(const SimArguments& arguments) {
   std::cout << std::flush;
   std::cerr << std::flush;
   // A simulation of a million tasks need not be taken apart piece by piece.
-  _Exit(!std::cout.good() ? kExitCannotGoOn : outcome.counts.done == outcome.counts.total ? kExitDone : kExitTaskFailed);
+  _Exit(!std::cout.good() ? kExitCannotGoOn : outcome.all_done() ? kExitDone : kExitTaskFailed);
 }
 
 const Registered kSim({.name = "sim",

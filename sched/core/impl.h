@@ -96,6 +96,7 @@ struct Scheduler::Impl {
   void Begin(Time the_time, std::vector<Action>* the_actions);
   void Take(const Event& event);
   void TakeAll(const std::vector<Event>& events);
+  void PrefetchEnd(TaskId id, int step) const;
   void Finish();
   void On(const NodeJoined& e);
   void On(const NodeLost& e);

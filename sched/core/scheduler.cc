@@ -17,6 +17,7 @@ namespace harrow::core {
 namespace {
 
 constexpr size_t kPrefetched = 4;  // of a task's files or successors
+constexpr size_t kPrefetchedInFlight = 64;
 
 [[noreturn]] void Raise(const std::string& text) {
   throw std::logic_error(text);
@@ -47,35 +48,35 @@ void Scheduler::Impl::Take(const Event& event) {
 
 /// What the end of a task will read is asked of memory some events before.
 void Scheduler::Impl::TakeAll(const std::vector<Event>& events) {
-  const auto for_ended = [&](size_t i, const auto& step) {
-    if (const auto* e = std::get_if<TaskEnded>(&events[i]); e != nullptr && e->task.value < tasks.size())
-      step(*e);
+  const auto prefetch = [&](size_t i, int step) {
+    if (const auto* e = std::get_if<TaskEnded>(&events[i])) PrefetchEnd(e->task, step);
   };
+  InSteps([&] { return events.size(); }, [&](size_t i) { prefetch(i, 0); }, [&](size_t i) { prefetch(i, 1); },
+          [&](size_t i) { prefetch(i, 2); }, [&](size_t i) { Take(events[i]); });
+}
+
+void Scheduler::Impl::PrefetchEnd(TaskId id, int step) const {
+  if (id.value >= tasks.size()) return;
+  const Task& task = tasks[id.value];
   const auto some = [](const auto& list) { return list.first(std::min(kPrefetched, list.size())); };
-  InSteps([&] { return events.size(); },
-          [&](size_t i) {
-            for_ended(i, [&](const TaskEnded& e) {
-              Prefetch(&tasks[e.task.value]);
-              graph.PrefetchLinks(e.task);
-              if (e.node.value < nodes.size()) Prefetch(nodes[e.node.value].in_flight.data());
-            });
-          },
-          [&](size_t i) {
-            for_ended(i, [&](const TaskEnded& e) {
-              graph.PrefetchInputs(e.task);
-              graph.PrefetchSuccessors(e.task);
-            });
-          },
-          [&](size_t i) {
-            for_ended(i, [&](const TaskEnded& e) {
-              for (FileId file : some(graph.inputs(e.task))) replicas.Prefetch(file);
-              for (FileId file : some(graph.outputs(e.task))) replicas.Prefetch(file);
-              for (TaskId after : some(graph.successors(e.task))) {
-                if (after.value < tasks.size()) Prefetch(&tasks[after.value]);
-              }
-            });
-          },
-          [&](size_t i) { Take(events[i]); });
+  if (step == 0) {
+    Prefetch(&task);
+    graph.PrefetchLinks(id);
+  } else if (step == 1) {
+    if (task.node.value < nodes.size()) PrefetchAll(&nodes[task.node.value], sizeof(Node));
+    graph.PrefetchInputs(id);
+    graph.PrefetchSuccessors(id);
+  } else {
+    if (task.node.value < nodes.size()) {
+      const std::vector<TaskId>& in_flight = nodes[task.node.value].in_flight;
+      PrefetchAll(in_flight.data(), std::min(kPrefetchedInFlight, in_flight.size()) * sizeof(TaskId));
+    }
+    for (FileId file : some(graph.inputs(id))) replicas.Prefetch(file);
+    for (FileId file : some(graph.outputs(id))) replicas.Prefetch(file);
+    for (TaskId after : some(graph.successors(id))) {
+      if (after.value < tasks.size()) Prefetch(&tasks[after.value]);
+    }
+  }
 }
 
 void Scheduler::Impl::Finish() {
@@ -263,6 +264,10 @@ void Scheduler::HandleAll(Time now, const std::vector<Event>& events, std::vecto
   impl_->Begin(now, actions);
   impl_->TakeAll(events);
   impl_->Finish();
+}
+
+void Scheduler::PrefetchEnd(TaskId task, int step) const {
+  impl_->PrefetchEnd(task, step);
 }
 
 TaskState Scheduler::state(TaskId task) const {

@@ -8,9 +8,9 @@
 
 namespace harrow::sim {
 
-/// When attempts end their runs, the next first; those of one instant by task. Two parts, because a large cluster has more
-/// of them than a heap can hold near the processor: a heap of those up to a horizon, and the rest in no order. When the
-/// heap is empty, a sixteenth of the rest moves in.
+/// When attempts end their runs, the next first; those of one instant by task. A large cluster has more of them than a
+/// heap can hold near the processor, so most lie in no order until they come within the horizon; then an eighth of them is
+/// sorted. What comes within the horizon later is in a small heap. So it is known what comes after the next ones, too.
 class RunEnds {
  public:
   struct Entry {
@@ -20,64 +20,52 @@ class RunEnds {
     bool operator<(const Entry& o) const { return time != o.time ? time < o.time : task < o.task; }
   };
 
-  bool empty() const { return near_.empty(); }
-  const Entry& top() const { return near_.front(); }
-  /// One that is among the next few to come.
-  const Entry& soon(size_t i) const { return near_[std::min(i, near_.size() - 1)]; }
+  bool empty() const { return first_ == sorted_.size() && late_.empty(); }
+  const Entry& top() const { return SortedIsNext() ? sorted_[first_] : late_.front(); }
+  /// One that comes after about `count` others, where that is known.
+  const Entry* After(size_t count) const { return count < sorted_.size() - first_ ? &sorted_[first_ + count] : nullptr; }
 
   void Push(const Entry& entry) {
-    if (!(entry < horizon_)) {
-      far_.push_back(entry);
-      if (near_.empty()) Refill();
+    if (entry < horizon_) {
+      late_.push_back(entry);
+      std::push_heap(late_.begin(), late_.end(), Later());
       return;
     }
-    size_t at = near_.size();
-    near_.push_back(entry);
-    while (at > 0 && entry < near_[(at - 1) / 4]) {
-      near_[at] = near_[(at - 1) / 4];
-      at = (at - 1) / 4;
-    }
-    near_[at] = entry;
+    far_.push_back(entry);
+    if (empty()) Refill();
   }
 
   void Pop() {
-    const Entry last = near_.back();
-    near_.pop_back();
-    if (!near_.empty()) SiftDown(last);
-    if (near_.empty() && !far_.empty()) Refill();
+    if (SortedIsNext()) {
+      ++first_;
+    } else {
+      std::pop_heap(late_.begin(), late_.end(), Later());
+      late_.pop_back();
+    }
+    if (empty() && !far_.empty()) Refill();
   }
 
  private:
   static constexpr size_t kLeast = 1024;
-
-  void SiftDown(const Entry& entry) {
-    size_t at = 0;
-    for (;;) {
-      const size_t first = at * 4 + 1;
-      if (first >= near_.size()) break;
-      size_t least = first;
-      for (size_t child = first + 1, end = std::min(first + 4, near_.size()); child < end; ++child) {
-        if (near_[child] < near_[least]) least = child;
-      }
-      if (!(near_[least] < entry)) break;
-      near_[at] = near_[least];
-      at = least;
-    }
-    near_[at] = entry;
-  }
+  struct Later {  // no function, as those that compare by it would call it
+    bool operator()(const Entry& a, const Entry& b) const { return b < a; }
+  };
+  bool SortedIsNext() const { return first_ < sorted_.size() && (late_.empty() || sorted_[first_] < late_.front()); }
 
   void Refill() {
-    const size_t count = std::min(far_.size(), std::max(kLeast, far_.size() / 16));
+    const size_t count = std::min(far_.size(), std::max(kLeast, far_.size() / 8));
     const auto middle = far_.end() - static_cast<ptrdiff_t>(count);
     // The soonest to the end, so that taking them leaves the others where they are.
-    std::nth_element(far_.begin(), middle, far_.end(), [](const Entry& a, const Entry& b) { return b < a; });
-    near_.assign(middle, far_.end());
+    std::nth_element(far_.begin(), middle, far_.end(), Later());
+    sorted_.assign(middle, far_.end());
     far_.erase(middle, far_.end());
-    std::sort(near_.begin(), near_.end());  // a sorted list is a heap
-    horizon_ = near_.back();
+    std::sort(sorted_.begin(), sorted_.end());
+    first_ = 0;
+    horizon_ = sorted_.back();
   }
 
-  std::vector<Entry> near_, far_;
+  std::vector<Entry> sorted_, late_, far_;
+  size_t first_ = 0;  // of sorted_ that is not taken
   Entry horizon_{-std::numeric_limits<double>::infinity(), 0, 0};
 };
 

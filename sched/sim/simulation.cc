@@ -50,7 +50,6 @@ class Simulation {
     }
     outcome_.kinds.resize(graph.kind_count());
     outcome_.attempts.reserve(graph.task_count());
-    live_.reserve(graph.task_count());
   }
 
   Outcome Run() {
@@ -69,7 +68,7 @@ class Simulation {
         const uint32_t attempt = run_ends_.top().attempt;
         run_ends_.Pop();
         PrefetchSoon();
-        if (live_[attempt].stage == Stage::kRunning) RunEnded(attempt);
+        if (Record(attempt).stage == Stage::kRunning) RunEnded(attempt);
       }
       while (transfers_.Next() == now_) {
         const uint32_t who = transfers_.Pop();
@@ -82,8 +81,7 @@ class Simulation {
       Tell();
       transfers_.Settle(now_);
     }
-    outcome_.counts = scheduler_.counts();
-    if (!options_.io) outcome_.bytes_moved = static_cast<double>(outcome_.counts.remote_bytes);
+    SumUp();
     return std::move(outcome_);
   }
 
@@ -97,16 +95,14 @@ class Simulation {
     uint64_t number;
     bool operator<(const Happening& o) const { return std::tie(o.time, o.order, o.number) < std::tie(time, order, number); }
   };
-  enum class Stage : uint8_t { kOnItsWay, kWaiting, kReading, kRunning, kWriting, kOver };
-  /// What is known of an attempt beside its record.
+  using Stage = Attempt::Stage;
+  /// What must be known of an attempt beside its record where files are modelled or nodes fail.
   struct Live {
-    uint32_t number;        // the scheduler's, from 1
     uint32_t incarnation;   // of its node
     uint32_t file = 0;      // the one being read or written
     uint32_t transfer = UINT32_MAX;
-    double file_begin = 0;
-    Stage stage = Stage::kOnItsWay;
     bool behind = false;    // the file being written goes to disk later
+    double file_begin = 0;
   };
   struct Node {
     NodeCapacity capacity;
@@ -163,13 +159,13 @@ class Simulation {
         TakeBackArrived(TaskId(what.a), NodeId(what.b));
         break;
       case Kind::kStartReported:
-        if (Current(what.a)) others_.push_back(core::TaskStarted{Record(what.a).task, Record(what.a).node, live_[what.a].number});
+        if (Current(what.a)) others_.push_back(core::TaskStarted{Record(what.a).task, Record(what.a).node, Record(what.a).number});
         break;
       case Kind::kEndReported:
         if (Current(what.a)) ReportEnd(what.a);
         break;
       case Kind::kReturnReported:
-        if (Current(what.a)) others_.push_back(core::TaskReturned{Record(what.a).task, Record(what.a).node, live_[what.a].number});
+        if (Current(what.a)) others_.push_back(core::TaskReturned{Record(what.a).task, Record(what.a).node, Record(what.a).number});
         break;
       case Kind::kFails:
         NodeFails(what.a, repairs_[what.b]);
@@ -181,7 +177,7 @@ class Simulation {
   }
 
   Attempt& Record(uint32_t attempt) { return outcome_.attempts[attempt]; }
-  bool Current(uint32_t attempt) { return live_[attempt].incarnation == nodes_[Record(attempt).node.value].incarnation; }
+  bool Current(uint32_t attempt) { return !may_fail_ || live_[attempt].incarnation == nodes_[Record(attempt).node.value].incarnation; }
 
   /// Tells the scheduler what has happened, and does what it says; again while that makes something happen at once.
   void Tell() {
@@ -201,9 +197,9 @@ class Simulation {
   }
 
   void Do(const core::StartTask& start) {
-    const auto attempt = static_cast<uint32_t>(live_.size());
-    outcome_.attempts.push_back({start.task, start.node});
-    live_.push_back({start.attempt, nodes_[start.node.value].incarnation});
+    const auto attempt = static_cast<uint32_t>(outcome_.attempts.size());
+    outcome_.attempts.push_back({.task = start.task, .node = start.node, .number = static_cast<uint16_t>(start.attempt)});
+    if (storage_ || may_fail_) live_.push_back({nodes_[start.node.value].incarnation});
     KindTotals& kind = KindOf(start.task);
     kind.local_bytes += static_cast<uint64_t>(start.local_bytes);
     kind.remote_bytes += static_cast<uint64_t>(start.remote_bytes);
@@ -244,7 +240,7 @@ class Simulation {
 
   void StartArrived(uint32_t attempt) {
     if (!Current(attempt)) return;  // the node has failed meanwhile
-    live_[attempt].stage = Stage::kWaiting;
+    Record(attempt).stage = Stage::kWaiting;
     const NodeId id = Record(attempt).node;
     Node& node = nodes_[id.value];
     const uint32_t cores = CoresOf(Record(attempt).task, node);
@@ -259,7 +255,7 @@ class Simulation {
     std::deque<uint32_t>& waiting = nodes_[node.value].waiting;
     const auto at = std::find_if(waiting.begin(), waiting.end(), [&](uint32_t a) { return Record(a).task == task; });
     if (at == waiting.end()) return;
-    live_[*at].stage = Stage::kOver;
+    Record(*at).stage = Stage::kGone;
     Record(*at).begin = Record(*at).end = now_;
     At(now_ + cluster_.latency, 2, Kind::kReturnReported, *at);
     waiting.erase(at);
@@ -284,25 +280,31 @@ class Simulation {
     node->free -= cores;
     if (may_fail_) node->here.push_back(attempt);
     Record(attempt).begin = now_;
+    Record(attempt).cores = cores;
     if (Delayed()) At(now_ + cluster_.latency, 2, Kind::kStartReported, attempt);
-    live_[attempt].stage = Stage::kReading;
+    Record(attempt).stage = Stage::kReading;
     ReadOn(attempt);
   }
+  /// What the ends to come will read is asked of memory in steps, each some ends before the next.
   void PrefetchSoon() const {
-    if (run_ends_.empty()) return;
-    for (size_t i = 0; i < 5; ++i) {
-      const uint32_t attempt = run_ends_.soon(i).attempt;
-      Prefetch(&live_[attempt]);
-      Prefetch(&outcome_.attempts[attempt]);
+    constexpr size_t kGap = 6;
+    if (const RunEnds::Entry* entry = run_ends_.After(3 * kGap)) {
+      Prefetch(&outcome_.attempts[entry->attempt]);
+      scheduler_.PrefetchEnd(TaskId(entry->task), 0);
     }
+    if (const RunEnds::Entry* entry = run_ends_.After(2 * kGap)) {
+      PrefetchAll(&nodes_[outcome_.attempts[entry->attempt].node.value], sizeof(Node));
+      scheduler_.PrefetchEnd(TaskId(entry->task), 1);
+    }
+    if (const RunEnds::Entry* entry = run_ends_.After(kGap)) scheduler_.PrefetchEnd(TaskId(entry->task), 2);
   }
 
   /// Reads what is left to read, then runs.
   void ReadOn(uint32_t attempt) {
-    Live& live = live_[attempt];
-    const Attempt& record = Record(attempt);
-    const auto inputs = graph_.inputs(record.task);
+    Attempt& record = Record(attempt);
     if (storage_ && !work_[record.task.value].left_out) {
+      Live& live = live_[attempt];
+      const auto inputs = graph_.inputs(record.task);
       for (; live.file < inputs.size(); ++live.file) {
         const Storage::Access access = storage_->Read(inputs[live.file], record.node);
         if (access.remote) outcome_.bytes_moved += access.bytes;
@@ -313,20 +315,20 @@ class Simulation {
         storage_->HasRead(inputs[live.file], record.node);
       }
     }
-    live.stage = Stage::kRunning;
+    record.stage = Stage::kRunning;
     const Work& work = work_[record.task.value];
     const double seconds = work.left_out ? 0 : work.seconds / nodes_[record.node.value].speed + cluster_.overhead;
     run_ends_.Push({now_ + seconds, record.task.value, attempt});
   }
   void RunEnded(uint32_t attempt) {
-    live_[attempt].stage = Stage::kWriting;
-    live_[attempt].file = 0;
+    Record(attempt).stage = Stage::kWriting;
+    if (storage_) live_[attempt].file = 0;
     WriteOn(attempt);
   }
   void WriteOn(uint32_t attempt) {
-    Live& live = live_[attempt];
     const Attempt& record = Record(attempt);
     if (storage_) {
+      Live& live = live_[attempt];
       const bool left_out = work_[record.task.value].left_out;
       const auto outputs = graph_.outputs(record.task);
       for (; live.file < outputs.size(); ++live.file) {
@@ -350,7 +352,7 @@ class Simulation {
     Live& live = live_[attempt];
     const Attempt& record = Record(attempt);
     live.transfer = UINT32_MAX;
-    if (live.stage == Stage::kReading) {
+    if (record.stage == Stage::kReading) {
       outcome_.read_seconds += now_ - live.file_begin;
       storage_->HasRead(graph_.inputs(record.task)[live.file++], record.node);
       ReadOn(attempt);
@@ -362,13 +364,10 @@ class Simulation {
   }
 
   void End(uint32_t attempt) {
-    Over(attempt);
-    Attempt& record = Record(attempt);
+    Over(attempt, Stage::kDone);
+    const Attempt& record = Record(attempt);
     Node& node = nodes_[record.node.value];
     if (may_fail_) std::erase(node.here, attempt);
-    KindTotals& kind = KindOf(record.task);
-    ++kind.tasks;
-    kind.task_seconds += record.end - record.begin;
     if (Delayed()) {
       At(now_ + cluster_.latency, 2, Kind::kEndReported, attempt);
     } else {
@@ -377,16 +376,26 @@ class Simulation {
     if (!node.waiting.empty()) BeginWaiting(record.node);
   }
   /// It has ended, whichever way; its cores are free.
-  void Over(uint32_t attempt) {
-    live_[attempt].stage = Stage::kOver;
+  void Over(uint32_t attempt, Stage stage) {
     Attempt& record = Record(attempt);
+    record.stage = stage;
     record.end = now_;
     outcome_.makespan = std::max(outcome_.makespan, now_);
-    Node& node = nodes_[record.node.value];
-    const uint32_t cores = CoresOf(record.task, node);
-    node.free += cores;
-    const uint32_t on_nodes = std::max(1u, graph_.profile(record.task).shape.nodes);
-    outcome_.core_seconds += (record.end - record.begin) * cores * on_nodes;
+    nodes_[record.node.value].free += record.cores;
+  }
+  void SumUp() {
+    outcome_.counts = scheduler_.counts();
+    if (!options_.io) outcome_.bytes_moved = static_cast<double>(outcome_.counts.remote_bytes);
+    for (const Attempt& attempt : outcome_.attempts) {
+      if (attempt.end < 0) continue;
+      const double seconds = attempt.end - attempt.begin;
+      outcome_.core_seconds += seconds * attempt.cores * std::max(1u, graph_.profile(attempt.task).shape.nodes);
+      if (attempt.lost) outcome_.lost_seconds += seconds;
+      if (attempt.stage != Stage::kDone) continue;
+      KindTotals& kind = KindOf(attempt.task);
+      ++kind.tasks;
+      kind.task_seconds += seconds;
+    }
   }
   void ReportEnd(uint32_t attempt) {
     const Attempt& record = Record(attempt);
@@ -395,7 +404,7 @@ class Simulation {
         stored_.push_back(core::FileStored{file, record.node, graph_.file_size(file)});
       }
     }
-    ended_.push_back(core::TaskEnded{record.task, record.node, core::Done{}, FromSeconds(record.end - record.begin), live_[attempt].number});
+    ended_.push_back(core::TaskEnded{record.task, record.node, core::Done{}, FromSeconds(record.end - record.begin), record.number});
   }
 
   void NodeFails(uint32_t id, double repair) {
@@ -406,12 +415,11 @@ class Simulation {
     ++node.incarnation;
     for (uint32_t attempt : node.here) {
       if (live_[attempt].transfer != UINT32_MAX) transfers_.Cancel(live_[attempt].transfer);
-      Over(attempt);
+      Over(attempt, Stage::kGone);
       Record(attempt).lost = true;
-      outcome_.lost_seconds += Record(attempt).end - Record(attempt).begin;
     }
     for (uint32_t attempt : node.waiting) {
-      live_[attempt].stage = Stage::kOver;
+      Record(attempt).stage = Stage::kGone;
       Record(attempt).begin = Record(attempt).end = now_;
     }
     node.here.clear();
@@ -448,7 +456,7 @@ class Simulation {
   Transfers transfers_;
   std::optional<Storage> storage_;
   std::vector<Node> nodes_;
-  std::vector<Live> live_;  // by attempt, as outcome_.attempts
+  std::vector<Live> live_;  // by attempt, as outcome_.attempts; empty when none is needed
   std::vector<double> repairs_;
   uint32_t expected_ = 0;   // nodes that will be back
   RunEnds run_ends_;

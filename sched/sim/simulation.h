@@ -25,12 +25,18 @@ struct Work {
   bool left_out = false;   // takes no time at all: neither run nor files
 };
 
+/// Half a cache line, as a large cluster has very many under way.
 struct Attempt {
+  enum class Stage : uint8_t { kOnItsWay, kWaiting, kReading, kRunning, kWriting, kDone, kGone };
   TaskId task;
   NodeId node;
   double begin = 0, end = -1;  // seconds
+  uint32_t cores = 0;          // on its node; 0: it did not begin
+  uint16_t number = 0;         // the scheduler's, from 1
+  Stage stage = Stage::kOnItsWay;
   bool lost = false;           // with its node
 };
+static_assert(sizeof(Attempt) == 32);
 
 struct KindTotals {
   uint64_t tasks = 0;
@@ -49,6 +55,8 @@ struct Outcome {
   uint64_t node_losses = 0;
   std::vector<KindTotals> kinds;      // by KindId
   bool complete = false;              // every task has its fate; else no node is left
+
+  bool all_done() const { return counts.done == counts.total; }
 };
 
 /// Runs a sealed graph on a modelled cluster in virtual time, with a core::Scheduler of its own. `work`: one a task.

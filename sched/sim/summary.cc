@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 
 #include "base/text.h"
 #include "order/order.h"
@@ -100,7 +101,7 @@ std::string Text(const Title& title, const graph::Graph&, const Options& options
   };
   row("tasks", StrCat(counts.done, " done", counts.failed > 0 ? StrCat(", ", counts.failed, " failed") : "",
                       counts.skipped > 0 ? StrCat(", ", counts.skipped, " skipped") : "", ", ", counts.attempts, " attempts"));
-  const double over = bounds.lower > 0 ? outcome.makespan / bounds.lower : 0;
+  const double over = bounds.lower > 0 && outcome.all_done() ? outcome.makespan / bounds.lower : 0;
   row("makespan", StrCat(Fixed(outcome.makespan, 3), " s", over > 0 ? StrCat(", ", Fixed(over, 3), " times the lower bound ", Fixed(bounds.lower, 3), " s") : ""));
   row("core utilisation", Percent(Utilisation(outcome, options.cluster)));
   if (counts.local_bytes + counts.remote_bytes > 0) {
@@ -114,8 +115,10 @@ std::string Text(const Title& title, const graph::Graph&, const Options& options
 
 std::string CompareText(const Title& title, const std::vector<Compared>& rows, const Bounds& bounds) {
   const Options& first = rows.front().options;
-  double best = rows.front().outcome.makespan;
-  for (const Compared& row : rows) best = std::min(best, row.outcome.makespan);
+  double best = std::numeric_limits<double>::infinity();
+  for (const Compared& row : rows) {
+    if (row.outcome.all_done()) best = std::min(best, row.outcome.makespan);
+  }
   std::string out = StrCat(Printable(title.flow), " on ", Printable(Where(first, title)), "; lower bound ", Fixed(bounds.lower, 3),
                            " s (critical path ", Fixed(bounds.critical_path, 3), " s, ", Fixed(bounds.work, 3), " core seconds)\n");
   char line[160];
@@ -124,10 +127,14 @@ std::string CompareText(const Title& title, const std::vector<Compared>& rows, c
   for (const Compared& row : rows) {
     const Outcome& outcome = row.outcome;
     std::snprintf(line, sizeof line, "%-10s %14s %9s %12s %8s %12s%s\n", std::string(order::PolicyName(row.options.core.policy)).c_str(),
-                  Fixed(outcome.makespan, 3).c_str(), bounds.lower > 0 ? Fixed(outcome.makespan / bounds.lower, 3).c_str() : "",
+                  Fixed(outcome.makespan, 3).c_str(), bounds.lower > 0 && outcome.all_done() ? Fixed(outcome.makespan / bounds.lower, 3).c_str() : "",
                   Percent(Utilisation(outcome, row.options.cluster)).c_str(), Percent(LocalShare(outcome)).c_str(),
-                  FormatBytes(static_cast<uint64_t>(outcome.bytes_moved)).c_str(), outcome.makespan == best ? "  *" : "");
+                  FormatBytes(static_cast<uint64_t>(outcome.bytes_moved)).c_str(), !outcome.all_done() ? "" : outcome.makespan == best ? "  *" : "");
     out += line;
+    if (!outcome.all_done()) {
+      out.pop_back();
+      out += StrCat("  only ", outcome.counts.done, " of ", outcome.counts.total, " tasks done\n");
+    }
   }
   return out;
 }

@@ -51,6 +51,16 @@ def test_errors(directory, harrow_program, source):
     check("--time-scale" in harrow("replay", "--time-scale", "-1", "f.dag.tsv", code=2).err)
 
 
+def test_tasks_that_fit_nowhere(directory, harrow_program, source):
+    harrow = Harrow(harrow_program, directory)
+    write(os.path.join(directory, "f.dag.tsv"), "T\twide\tk\t1\t4\nT\tnarrow\tk\t2\n")
+    done = harrow("sim", "--nodes", "2x2", "f.dag.tsv", code=1)
+    check("1 task asks for more than the cluster has, first wide (4 cores)" in done.err and "--one-core" in done.err, done)
+    check("1 done, 1 failed" in done.out and "times the lower bound" not in done.out, done)
+    check("only 1 of 2 tasks done" in harrow("sim", "--compare", "--nodes", "2x2", "f.dag.tsv", code=1).out)
+    check("2 done" in harrow("sim", "--one-core", "--nodes", "2x2", "f.dag.tsv", code=0).out)
+
+
 def test_replay_reads_and_writes(directory, harrow_program, source):
     harrow = Harrow(harrow_program, directory)
     write(os.path.join(directory, "f.dag.tsv"), FLOW.replace("T\ta0\t", "I\ta0\tsome/in put\nF\tsome/in put\t2000000\nT\ta0\t"))

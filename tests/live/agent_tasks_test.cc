@@ -345,7 +345,7 @@ TEST_F(AgentTasks, DevicesAreATasksOwn) {
 TEST_F(AgentTasks, TasksEndWithTheirAgent) {
   const uint32_t task = Push(Shell("echo $$ > pid; exec sleep 300"));
   WaitStarted(task);
-  ASSERT_TRUE(Eventually([&] { return !File("pid").empty(); }));
+  ASSERT_TRUE(Eventually([&] { return File("pid").ends_with('\n'); }));
   const pid_t pid = std::stoi(File("pid"));
   Stop();
   EXPECT_FALSE(Alive(pid));

@@ -205,9 +205,13 @@ class WardenTest : public testing::Test {
   }
   pid_t ReadPid(const std::string& name) {
     const std::string path = scratch_.path() + "/" + name;
-    EXPECT_TRUE(Eventually([&] { return std::filesystem::exists(path); })) << name;
-    const Result<std::string> text = os::RealFileSystem().Read(path);
-    return text.ok() ? std::stoi(*text) : 0;
+    std::string text;  // a file is there before its line is
+    EXPECT_TRUE(Eventually([&] {
+      const Result<std::string> read = os::RealFileSystem().Read(path);
+      text = read.ok() ? *read : "";
+      return text.ends_with('\n');
+    })) << name;
+    return text.ends_with('\n') ? std::stoi(text) : 0;
   }
   static bool Gone(pid_t pid) {
     return Eventually([pid] { return kill(pid, 0) != 0; });

@@ -188,9 +188,11 @@ class Agent {
     }
   }
 
-  /// For a collector that is held up by storage (slot_pool.cc).
+  /// For a collector that is held up by storage (slot_pool.cc). And what much output once needed must not hide
+  /// how little later tasks do (os/spawn.cc).
   void LookAtSlots() {
     pool_->InterruptBlindWaits();
+    os::ForgetPeakMemory();
     loop_->After(kLookAtSlots, [this] { LookAtSlots(); });
   }
 

@@ -45,7 +45,7 @@ struct TaskResult {
   int code = 0;  // exit code, or signal; 126 and 127 as a shell gives them when not started
   WallTime start, finish;
   Duration user_time{0}, system_time{0};
-  int64_t max_rss_kib = 0;
+  int64_t max_rss_kib = 0;  // negative: not known, but less than so much
   uint64_t output_offset = 0;  // of the first record in the packed output; 0: none
   uint64_t stdout_bytes = 0;   // kept
   uint64_t stderr_bytes = 0;

@@ -43,6 +43,7 @@ constexpr Duration kNever = Duration::max();
 constexpr Duration kWithoutPidfd = milliseconds(20);
 constexpr Duration kKillAgain = milliseconds(500);  // forks may outrun one round
 constexpr int kOomScore = 500;
+constexpr int64_t kPeakDoubt = 16;  // a part of it: the kernel's counts of resident pages are not exact
 constexpr int kMostRounds = 20;  // of starting a program
 constexpr int kRoundPause = 20;  // ms
 
@@ -95,6 +96,12 @@ TaskResult& NotStarted(TaskResult* result, std::string why, int code = 0) {
   result->message = std::move(why);
   result->code = code;
   return *result;
+}
+
+/// What is known of a task's memory when the kernel counts the peak of its starter in (os/spawn.cc).
+int64_t OwnPeak(int64_t counted_kib, int64_t starter_kib) {
+  const int64_t doubtful = starter_kib + starter_kib / kPeakDoubt;
+  return counted_kib > doubtful ? counted_kib : -doubtful;
 }
 
 }  // namespace
@@ -250,6 +257,7 @@ pid_t TaskRunner::Start(const Assignment& assignment, TaskResult* result) {
   }
   stdout_.CloseWriteEnd();
   stderr_.CloseWriteEnd();
+  starter_peak_kib_ = outcome.peak_kib;
   if (outcome.pid > 0) return outcome.pid;
   switch (outcome.step) {
     case os::SpawnStep::kExec:
@@ -421,7 +429,7 @@ TaskResult TaskRunner::Run(const Assignment& assignment) {
   }
   result.user_time = FromTimeval(usage.ru_utime);
   result.system_time = FromTimeval(usage.ru_stime);
-  result.max_rss_kib = usage.ru_maxrss;
+  result.max_rss_kib = OwnPeak(usage.ru_maxrss, starter_peak_kib_);
   result.stdout_bytes = stdout_.kept_bytes();
   result.stderr_bytes = stderr_.kept_bytes();
   result.truncated = stdout_.truncated() || stderr_.truncated();

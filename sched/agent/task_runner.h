@@ -69,6 +69,7 @@ class TaskRunner {
   SlotSignals& signals_;
 
   os::Spawner spawner_;
+  int64_t starter_peak_kib_ = 0;  // of the last start
   ArgumentBuilder arguments_;
   ProgramFinder programs_;
   EnvironmentBuilder environment_;

@@ -33,7 +33,8 @@ struct AttemptRecord {
   End end = End::kExited;
   int32_t code = 0;                 // exit code or signal
   int64_t start_ns = 0, end_ns = 0; // calendar time; 0: never started
-  int64_t user_us = 0, system_us = 0, max_rss_kib = 0;
+  int64_t user_us = 0, system_us = 0;
+  int64_t max_rss_kib = 0;          // 0: never started; negative: not known, but less than so much
   uint32_t output_file = 0;
   uint64_t output_offset = 0, stdout_bytes = 0, stderr_bytes = 0;
   bool output_truncated = false;

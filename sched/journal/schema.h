@@ -38,7 +38,8 @@ CREATE VIEW attempts AS
     a.code, CASE WHEN a.start_ns > 0 THEN strftime('%Y-%m-%dT%H:%M:%fZ', a.start_ns / 1e9, 'unixepoch') END AS start,
     CASE WHEN a.end_ns > 0 THEN strftime('%Y-%m-%dT%H:%M:%fZ', a.end_ns / 1e9, 'unixepoch') END AS "end",
     CASE WHEN a.start_ns > 0 THEN (a.end_ns - a.start_ns) / 1e9 END AS run_s, a.user_us / 1e6 AS user_s,
-    a.system_us / 1e6 AS system_s, a.max_rss_kib, a.stdout_bytes, a.stderr_bytes, a.cores, a.local_bytes, a.remote_bytes,
+    a.system_us / 1e6 AS system_s,
+    CASE WHEN a.max_rss_kib > 0 THEN a.max_rss_kib END AS max_rss_kib, a.stdout_bytes, a.stderr_bytes, a.cores, a.local_bytes, a.remote_bytes,
     a.message
   FROM attempt a LEFT JOIN task t ON t.id = a.task LEFT JOIN node_name n ON n.node = a.node;
 )sql";

@@ -12,7 +12,7 @@
 namespace harrow::journal {
 
 /// Of journal.db (journal_format.md).
-inline constexpr uint32_t kJournalFormat = 1;
+inline constexpr uint32_t kJournalFormat = 2;
 
 /// What is committed together.
 struct Group {

@@ -195,6 +195,13 @@ uint64_t ProportionalMemory(pid_t pid) {
   return kib * 1024;
 }
 
+void ForgetPeakMemory() {
+  const int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  [[maybe_unused]] const ssize_t written = write(fd, "5", 1);
+  close(fd);
+}
+
 Status EndDescendants(Duration grace, std::span<const pid_t> except, Duration limit) {
   const Duration start = Steady();
   const pid_t self = getpid();

@@ -33,6 +33,8 @@ std::vector<pid_t> Descendants(pid_t root);
 /// it is gone.
 uint64_t ResidentMemory(pid_t pid);
 uint64_t ProportionalMemory(pid_t pid);
+/// The peak of this process's resident memory becomes what it is now.
+void ForgetPeakMemory();
 
 /// Ends every descendant of this process, a child subreaper, also those that forked twice or made a session
 /// of their own: TERM, and after `grace` KILL, until none is left. `except` and what is below them stay. All

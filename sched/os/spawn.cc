@@ -6,6 +6,10 @@
 // The child may only make system calls on memory that was prepared before: it shares locks and heap with
 // threads that run on. Handlers of ours could run in it until the exec; the callers' threads therefore block
 // every signal whose handler does more than nothing, and the child's mask is cleared last.
+//
+// At an exec the kernel carries the peak of the memory that is left, ours, over into what it will call the process's
+// max RSS: a smaller figure cannot be had of it afterwards. So the child asks for that peak and leaves it to the
+// caller, who can tell a task's own figure from it.
 #include "os/spawn.h"
 
 #include <cerrno>
@@ -38,6 +42,7 @@ struct ChildContext {
   // volatile: written by the child in our memory while we wait.
   volatile int error = 0;
   volatile SpawnStep step = SpawnStep::kNone;
+  volatile int64_t peak_kib = 0;
 };
 
 int Abandon(ChildContext* context, SpawnStep step) {
@@ -88,6 +93,9 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) int Child(void* a
     limit.rlim_cur = request.descriptor_limit;
     setrlimit(RLIMIT_NOFILE, &limit);
   }
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  context->peak_kib = usage.ru_maxrss;
   for (int signal : *context->ignored_signals) ::signal(signal, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
@@ -133,7 +141,7 @@ SpawnOutcome Spawner::SpawnOnce(const SpawnRequest& request) {
   void* top = static_cast<char*>(stack_) + kStackBytes + kGuardBytes;
   int pid = clone(Child, top, CLONE_VM | CLONE_VFORK | SIGCHLD, &context);
   if (pid < 0) return {.pid = -1, .error = errno, .step = SpawnStep::kClone};
-  if (context.step == SpawnStep::kNone) return {.pid = pid};
+  if (context.step == SpawnStep::kNone) return {.pid = pid, .peak_kib = context.peak_kib};
   while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
   }
   return {.pid = -1, .error = context.error, .step = context.step};

@@ -45,6 +45,7 @@ struct SpawnOutcome {
   int pid = -1;   // > 0: runs; the caller waits for it
   int error = 0;  // errno of `step`
   SpawnStep step = SpawnStep::kNone;
+  int64_t peak_kib = 0;  // what the kernel counts into the process's max RSS from before its exec (spawn.cc)
 };
 
 /// Starts programs for one thread at little cost (how: spawn.cc). Each becomes the leader of a process group

@@ -1,6 +1,7 @@
 #include "report/aggregate.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <string_view>
@@ -89,7 +90,8 @@ std::vector<KindRow> KindRows(const RunView& run, const std::vector<size_t>& tas
       const AttemptRecord& attempt = run.history().attempts[a];
       row.core_time += RunTime(attempt) * std::max<uint32_t>(run.task(i).cores, 1);
       row.cpu_time += std::chrono::microseconds(attempt.user_us + attempt.system_us);
-      row.max_rss_kib = std::max(row.max_rss_kib, attempt.max_rss_kib);
+      // A bound above what is known of the others may hide the largest.
+      if (std::abs(attempt.max_rss_kib) > std::abs(row.max_rss_kib)) row.max_rss_kib = attempt.max_rss_kib;
     }
     const auto last = run.LastAttempt(i);
     if (last && run.fate(i) == TaskFate::kDone)

@@ -29,7 +29,7 @@ struct KindRow {
   Duration mean{0}, median{0}, max{0};
   Duration core_time{0};  // of all attempts, x cores
   Duration cpu_time{0};   // user and system, of all attempts
-  int64_t max_rss_kib = 0;
+  int64_t max_rss_kib = 0;  // negative: less than so much
 };
 /// In the order in which the kinds first occur in the flow.
 std::vector<KindRow> KindRows(const RunView& run, const std::vector<size_t>& tasks);

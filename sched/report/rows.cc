@@ -104,9 +104,17 @@ void AppendCsvRow(const RunView& run, size_t i, const AttemptRecord* attempt, st
   }
   row.Fixed(static_cast<double>(attempt->user_us) * 1e-6)
       .Fixed(static_cast<double>(attempt->system_us) * 1e-6);
-  row.Number(attempt->max_rss_kib).Number(attempt->stdout_bytes).Number(attempt->stderr_bytes);
+  attempt->max_rss_kib > 0 ? row.Number(attempt->max_rss_kib) : row.Empty();
+  row.Number(attempt->stdout_bytes).Number(attempt->stderr_bytes);
   row.Number(attempt->output_truncated ? 1 : 0).Number(attempt->local_bytes).Number(attempt->remote_bytes);
   row.Text(attempt->cores).Text(attempt->message).End();
+}
+
+/// null: not known, but `max_rss_below_kib` may be.
+void AppendPeak(int64_t max_rss_kib, JsonWriter* json) {
+  json->Key("max_rss_kib");
+  max_rss_kib > 0 ? json->Int(max_rss_kib) : json->Null();
+  if (max_rss_kib < 0) json->Key("max_rss_below_kib").Int(-max_rss_kib);
 }
 
 void AppendAttempt(const RunView& run, const AttemptRecord& attempt, JsonWriter* json, std::string* scratch) {
@@ -124,7 +132,7 @@ void AppendAttempt(const RunView& run, const AttemptRecord& attempt, JsonWriter*
   if (attempt.end == End::kSignaled) json->Key("signal").Int(attempt.code);
   json->MemberFixed("user_s", static_cast<double>(attempt.user_us) * 1e-6, 6);
   json->MemberFixed("system_s", static_cast<double>(attempt.system_us) * 1e-6, 6);
-  json->Key("max_rss_kib").Int(attempt.max_rss_kib);
+  AppendPeak(attempt.max_rss_kib, json);
   json->MemberUint("stdout_bytes", attempt.stdout_bytes).MemberUint("stderr_bytes", attempt.stderr_bytes);
   json->Key("output_truncated").Bool(attempt.output_truncated);
   json->Key("local_bytes").Int(attempt.local_bytes).Key("remote_bytes").Int(attempt.remote_bytes);
@@ -142,10 +150,9 @@ void AppendKinds(const std::vector<KindRow>& rows, JsonWriter* json) {
         .MemberUint("attempts", row.attempts);
     json->MemberFixed("mean_s", Seconds(row.mean), 6).MemberFixed("median_s", Seconds(row.median), 6);
     json->MemberFixed("max_s", Seconds(row.max), 6).MemberFixed("core_time_s", Seconds(row.core_time), 6);
-    json->MemberFixed("cpu_time_s", Seconds(row.cpu_time), 6)
-        .Key("max_rss_kib")
-        .Int(row.max_rss_kib)
-        .EndObject();
+    json->MemberFixed("cpu_time_s", Seconds(row.cpu_time), 6);
+    AppendPeak(row.max_rss_kib, json);
+    json->EndObject();
   }
   json->EndArray();
 }

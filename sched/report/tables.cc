@@ -4,6 +4,7 @@
 #include "report/tables.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 
 #include "base/text.h"
@@ -25,7 +26,8 @@ size_t Width(std::string_view text) {
 }
 
 std::string Memory(int64_t kib) {
-  return kib <= 0 ? "-" : FormatBytes(static_cast<uint64_t>(kib) * 1024);
+  if (kib == 0) return "-";
+  return StrCat(kib < 0 ? "<" : "", FormatBytes(static_cast<uint64_t>(std::abs(kib)) * 1024));
 }
 
 std::string Cell(std::string_view text) {

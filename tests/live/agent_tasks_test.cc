@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <numeric>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "live/agent_fixture.h"
@@ -35,7 +36,7 @@ TEST_F(AgentTasks, ExitCodesAndOutput) {
   EXPECT_EQ(result.stdout_bytes, 4u);
   EXPECT_EQ(result.stderr_bytes, 4u);
   EXPECT_FALSE(result.truncated);
-  EXPECT_GT(result.max_rss_kib, 0);
+  EXPECT_NE(result.max_rss_kib, 0);
   EXPECT_GE(result.finish, result.start);
   result = Run(Words("true"));
   EXPECT_EQ(result.end, End::kExited);
@@ -310,6 +311,17 @@ TEST_F(AgentTasks, TasksAreMeasured) {
   const TaskResult result = Run(Shell("i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"));
   EXPECT_GT(result.user_time + result.system_time, milliseconds(5));
   EXPECT_LE(result.user_time + result.system_time, result.finish - result.start + milliseconds(20));
+}
+
+TEST_F(AgentTasks, MemoryIsATasksOwnNotItsAgents) {
+  const std::vector<char> much(60 << 20, 1);  // this process is the agent
+  EXPECT_LT(Run(Words("true")).max_rss_kib, -(60 << 10));
+  EXPECT_LT(Run(Words("true")).max_rss_kib, 0);
+  rusage own{};
+  getrusage(RUSAGE_SELF, &own);
+  const int64_t bytes = own.ru_maxrss * 1024 + (64 << 20);
+  const TaskResult large = Run(Shell("x=$(head -c " + std::to_string(bytes) + " /dev/zero | tr '\\0' x)"));
+  EXPECT_GT(large.max_rss_kib, own.ru_maxrss);
 }
 
 TEST_F(AgentTasks, ATaskIsPinnedToItsCores) {

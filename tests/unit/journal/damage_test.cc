@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "journal/journal.h"
+#include "journal/store.h"
 #include "unit/journal/journal_files.h"
 
 namespace harrow::journal {
@@ -220,12 +221,12 @@ TEST(JournalDamage, NewerFormatIsRefusedByName) {
   History wrote;
   Contents whole = ClosedJournal(make, &wrote);
   constexpr size_t kUserVersion = 63;  // last byte of the header's field
-  ASSERT_EQ(whole[kDb][kUserVersion], 1);
-  whole[kDb][kUserVersion] = 2;
+  ASSERT_EQ(whole[kDb][kUserVersion], char{kJournalFormat});
+  whole[kDb][kUserVersion] = char{kJournalFormat + 1};
   EXPECT_FALSE(ReadsWhole(whole, wrote, "version alone"));  // as a flipped bit would
-  size_t fact = whole[kDb].find("format1");
+  size_t fact = whole[kDb].find("format" + std::to_string(kJournalFormat));
   ASSERT_NE(fact, std::string::npos);
-  whole[kDb].replace(fact, 7, "format2");
+  whole[kDb].replace(fact, 7, "format" + std::to_string(kJournalFormat + 1));
   JournalDir dir;
   dir.Put(whole);
   EXPECT_EQ(ReadHistory(dir.path()).status().code(), Code::kRefused);

@@ -1,4 +1,5 @@
 #include "journal/journal.h"
+#include "journal/store.h"
 
 #include <gtest/gtest.h>
 #include <mutex>
@@ -23,7 +24,7 @@ TEST(Journal, ReadsBackEveryField) {
   test::ExpectEqual(*got, wrote);
   EXPECT_EQ(got->run_id, "run");
   EXPECT_EQ(got->epoch, 1u);
-  EXPECT_EQ(got->format, 1u);
+  EXPECT_EQ(got->format, kJournalFormat);
 }
 
 TEST(Journal, ClosedLeavesOneDatabaseWithoutWal) {
@@ -168,7 +169,7 @@ TEST(Journal, LastFactCounts) {
   ASSERT_TRUE(got.ok());
   using Fact = std::pair<std::string, std::string>;
   EXPECT_EQ(got->facts,
-            (std::vector<Fact>{{"format", "1"}, {"run_id", "run"}, {"ended_ns", "2"}, {"order", "hrf"}}));
+            (std::vector<Fact>{{"format", std::to_string(kJournalFormat)}, {"run_id", "run"}, {"ended_ns", "2"}, {"order", "hrf"}}));
 }
 
 }  // namespace

@@ -80,7 +80,9 @@ inline journal::History SampleRun() {
   a.stdout_bytes = 10;
   a.local_bytes = 300;
   run.Attempt(1, 0, 0, 1000, End::kLost);
-  run.Attempt(1, 1, 1000, 5000).remote_bytes = 100;
+  auto& small = run.Attempt(1, 1, 1000, 5000);
+  small.remote_bytes = 100;
+  small.max_rss_kib = -1536;  // known to be less
   auto& failed = run.Attempt(2, 1, 2000, 8000, End::kSignaled, 11);
   failed.max_rss_kib = 1 << 20;
   failed.stderr_bytes = 24;

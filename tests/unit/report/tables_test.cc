@@ -42,12 +42,12 @@ TEST_F(TablesTest, Csv) {
             "1.500000,0.250000,2048,10,0,0,300,0,,\n"
             "make-2,2,make,0,1,done,,2,2,node2,2026-03-01T09:30:01.000000Z,2026-03-01T09:30:05.000000Z,4."
             "000000,exited,0,,"
-            "0.000000,0.000000,0,0,0,0,0,100,,\n"
+            "0.000000,0.000000,,0,0,0,0,100,,\n"
             "big,3,solve,0,2,failed,,1,1,node2,2026-03-01T09:30:02.000000Z,2026-03-01T09:30:08.000000Z,6."
             "000000,signaled,,11,"
             "0.000000,0.000000,1048576,0,24,0,0,0,0-1,\n"
             "\"after, \"\"big\"\"\",4,plot,0,1,skipped,big,0,,,,,,,,,,,,,,,,,,\n"
-            "typo,5,plto,0,1,failed,,1,1,node1,,,0.000000,not_started,,,0.000000,0.000000,0,0,0,0,0,0,,plto: "
+            "typo,5,plto,0,1,failed,,1,1,node1,,,0.000000,not_started,,,0.000000,0.000000,,0,0,0,0,0,,plto: "
             "command not found\n"
             "spare,6,make,0,1,cancelled,,0,,,,,,,,,,,,,,,,,,\n");
 }
@@ -99,6 +99,14 @@ TEST_F(TablesTest, Json) {
       << out_;
 }
 
+TEST_F(TablesTest, MemoryThatIsKnownToBeLess) {
+  WriteJson(run_, {1}, {}, Into());
+  EXPECT_NE(out_.find("\"max_rss_kib\":null,\"max_rss_below_kib\":1536,"), std::string::npos) << out_;
+  // Of a kind the largest, unless what is not known may be larger.
+  EXPECT_EQ(KindRows(run_, {0, 1}).at(0).max_rss_kib, 2048);
+  EXPECT_EQ(KindRows(run_, {1}).at(0).max_rss_kib, -1536);
+}
+
 TEST_F(TablesTest, Overview) {
   WriteOverview(run_, All(), 2, Into());
   EXPECT_EQ(
@@ -118,9 +126,9 @@ TEST_F(TablesTest, Overview) {
       "node2      2         2       1     0  16.0 s       80.0 %          0 B         100 B\n"
       "\n"
       "slowest tasks\n"
-      "task    kind   state   attempts  node   start s  run time  ended                CPU  max RSS  output\n"
-      "big     solve  failed         1  node2   +2.000    6.00 s  signal 11 (SIGSEGV)  0 s  1.0 GiB    24 B\n"
-      "make-2  make   done           2  node2   +1.000    4.00 s  exit 0               0 s        -     0 "
+      "task    kind   state   attempts  node   start s  run time  ended                CPU   max RSS  output\n"
+      "big     solve  failed         1  node2   +2.000    6.00 s  signal 11 (SIGSEGV)  0 s   1.0 GiB    24 B\n"
+      "make-2  make   done           2  node2   +1.000    4.00 s  exit 0               0 s  <1.5 MiB     0 "
       "B\n");
 }
 

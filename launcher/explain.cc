@@ -5,7 +5,9 @@
 #include "base/text.h"
 #include "launcher/command.h"
 #include "launcher/run_access.h"
+#include "os/file_system.h"
 #include "report/summary.h"
+#include "server/flow_store.h"
 
 namespace harrow::launcher {
 namespace {
@@ -34,8 +36,16 @@ std::string AttemptText(const report::RunView& run, const journal::AttemptRecord
   return text + "\n";
 }
 
+/// What it runs, and where the flow says so; empty: the run's flow cannot be read.
+std::string CommandText(const std::string& run_dir, TaskId task) {
+  const auto texts = server::ReadTaskTexts(os::RealFileSystem(), run_dir, {task});
+  if (!texts.ok() || texts->empty()) return "";
+  const server::TaskText& text = texts->begin()->second;
+  return StrCat("  command (", Printable(text.place), "): ", Printable(text.command, 4096), "\n");
+}
+
 /// What the journal knows about a task, when no server can tell more.
-std::string FromJournal(const report::RunView& run, size_t task) {
+std::string FromJournal(const std::string& run_dir, const report::RunView& run, size_t task) {
   using journal::TaskFate;
   std::string text = StrCat(Printable(run.task(task).name), " (kind ", Printable(run.task(task).kind),
                             ", level ", run.task(task).level, "): ");
@@ -58,7 +68,7 @@ std::string FromJournal(const report::RunView& run, size_t task) {
       text += "cancelled";
       break;
   }
-  text += "\n";
+  text += "\n" + CommandText(run_dir, run.task(task).task);
   for (const size_t a : run.Attempts(task)) text += AttemptText(run, run.history().attempts[a]);
   return text;
 }
@@ -84,8 +94,9 @@ int RunExplain(const ExplainOptions& options) {
     if (!task.ok() && text.empty()) return Fail(task.status());
     if (task.ok() && text.empty()) {
       if (const std::string note = (*run)->Note(); !note.empty()) std::cerr << "harrow: " << note << "\n";
-      text = FromJournal(view, task->front());
+      text = FromJournal((*run)->dir(), view, task->front());
     } else if (task.ok()) {
+      text += CommandText((*run)->dir(), view.task(task->front()).task);
       for (const size_t a : view.Attempts(task->front()))
         text += AttemptText(view, view.history().attempts[a]);
     }

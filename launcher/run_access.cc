@@ -16,6 +16,7 @@
 #include "launcher/command.h"
 #include "os/file_system.h"
 #include "report/aggregate.h"
+#include "server/flow_store.h"
 
 namespace harrow::launcher {
 namespace {
@@ -52,6 +53,17 @@ Result<std::unique_ptr<RunAccess>> RunAccess::Open(const std::string& run_dir) {
   std::unique_ptr<RunAccess> access(new RunAccess(*dir));
   access->Reconnect();
   return access;
+}
+
+void AddCommands(const std::string& run_dir, std::vector<report::Failure>* failures) {
+  std::vector<TaskId> tasks;
+  for (const report::Failure& failure : *failures) tasks.push_back(failure.id);
+  const auto texts = server::ReadTaskTexts(os::RealFileSystem(), run_dir, tasks);
+  if (!texts.ok()) return;
+  for (report::Failure& failure : *failures) {
+    if (const auto at = texts->find(failure.id.value); at != texts->end())
+      failure.command = at->second.command;
+  }
 }
 
 void RunAccess::Reconnect() {

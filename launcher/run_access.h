@@ -60,6 +60,9 @@ std::vector<report::NodeView> NodesOf(const report::RunView& run);
 /// unknown.
 Result<std::vector<size_t>> FindTasks(const report::RunView& run, const std::vector<std::string>& names);
 
+/// Says what the failed tasks ran, where the run's flow can be read.
+void AddCommands(const std::string& run_dir, std::vector<report::Failure>* failures);
+
 /// Writes all of it; false when nobody reads on or the disk is full (WriteFailure then says so).
 bool WriteTo(int fd, std::string_view text);
 /// The exit status of a command that has printed: kExitDone, or after a failed WriteTo 3 with a line of why.

@@ -65,6 +65,7 @@ Result<Look> TakeLook(RunAccess& run, const StatusOptions& options) {
       auto reader = output::Reader::Open(os::RealFileSystem(), run.dir());
       look.context.failures =
           report::FirstFailures(*history, options.json && reader.ok() ? reader->get() : nullptr, SIZE_MAX);
+      AddCommands(run.dir(), &look.context.failures);
     }
   }
   look.context.state = run.State(look.view);

@@ -7,6 +7,9 @@
 namespace harrow::formats {
 namespace {
 
+constexpr std::string_view kScript =
+    "is a script, no flow: its lines are no tasks; write a line for each run of it into a line file "
+    "(SLURM_ARRAY_TASK_ID=1 sh SCRIPT), or take every line as a task with --lines";
 constexpr size_t kHead = 65536;  // an XML file's root element begins within it
 
 bool IsBlank(char c) {
@@ -17,14 +20,16 @@ bool IsKeyChar(char c) {
          c == '.' || c == '"';
 }
 
-/// The first line that is neither blank nor a comment; empty: there is none.
-std::string_view FirstLine(std::string_view text) {
+/// The first line that is neither blank nor a comment; empty: there is none. *batch_script: options for a batch
+/// system stand before it.
+std::string_view FirstLine(std::string_view text, bool* batch_script) {
   while (!text.empty()) {
     std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), line.size() + 1));
     while (!line.empty() && IsBlank(line.front())) line.remove_prefix(1);
     while (!line.empty() && IsBlank(line.back())) line.remove_suffix(1);
     if (!line.empty() && line.front() != '#') return line;
+    if (line.starts_with("#SBATCH ") || line.starts_with("#PBS ")) *batch_script = true;
   }
   return {};
 }
@@ -70,7 +75,6 @@ std::string_view FormatName(Format format) {
 
 Result<Format> Detect(std::string_view path, bool lines, std::string_view text) {
   auto no = [&](std::string_view what) { return Status(Code::kInvalid, std::string(what)); };
-  const std::string name = Printable(path);
   struct Magic {
     std::string_view bytes, what;
   };
@@ -91,11 +95,19 @@ Result<Format> Detect(std::string_view path, bool lines, std::string_view text) 
   }
   if (lines) return Format::kLines;
   if (text.starts_with("#!")) {
-    return no(StrCat("is a script, no flow: its lines are no tasks; harrow array --array=1-N ", name,
-                     " runs it as an array, and --lines takes every line as a task"));
+    return no(kScript);
   }
-  if (path == "-" || path.ends_with(".txt")) return Format::kLines;
-  const std::string_view first = FirstLine(text);
+  bool batch_script = false;
+  const std::string_view first = FirstLine(text, &batch_script);
+  if (batch_script) return no(kScript);
+  if (path == "-" || path.ends_with(".txt")) {
+    // No command begins like this.
+    if (first.starts_with("[[task]]") || first.starts_with("[flow]"))
+      return no("is a flow file, no list of commands; call it FILE.toml");
+    if (first == "{" || first.starts_with("{\""))
+      return no("is JSON, no list of commands; WfFormat is called FILE.json");
+    return Format::kLines;
+  }
   if (path.ends_with(".toml")) return Format::kFlow;
   if (path.ends_with(".json")) return Format::kWfFormat;
   if (path.ends_with(".stg")) return Format::kStg;
@@ -115,8 +127,7 @@ Result<Format> Detect(std::string_view path, bool lines, std::string_view text) 
   if (LooksLikeToml(first)) return Format::kFlow;
   if (path.ends_with(".sh") || path.ends_with(".bash") || path.ends_with(".slurm") ||
       path.ends_with(".sbatch")) {
-    return no(StrCat("is a script, no flow: its lines are no tasks; harrow array --array=1-N ", name,
-                     " runs it as an array, and --lines takes every line as a task"));
+    return no(kScript);
   }
   return no(
       "is neither a line file, a flow file nor WfFormat; name a file of one command a line FILE.txt or give "

@@ -6,8 +6,10 @@
 // A line costs no allocation: text and command are views until the graph copies them.
 #include "formats/line_file.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "base/text.h"
 #include "formats/command_form.h"
@@ -19,6 +21,9 @@ namespace {
 
 bool IsBlank(char c) {
   return c == ' ' || c == '\t';
+}
+bool IsLetter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
 class LineReader {
@@ -59,6 +64,14 @@ class LineReader {
                          StrCat("there are more than ", max_tasks_, " tasks; split them into several runs"));
       return;
     }
+    const size_t last = text.find_last_not_of('\\');
+    const size_t backslashes = text.size() - (last == std::string_view::npos ? 0 : last + 1);
+    if (backslashes % 2 == 1) {
+      SourcePlace place = place_;
+      place.column += static_cast<uint32_t>(text.size() - 1);
+      problems_->Add(place, "the line ends with \\, and a command ends with its line; write all of it on one line");
+      return;
+    }
     graph::TaskSpec task;
     task.form = attributes_.profile.shell.empty() ? Classify(text, &argv_) : graph::CommandForm::kShell;
     task.command = task.form == graph::CommandForm::kArgv ? std::string_view(argv_) : text;
@@ -78,17 +91,18 @@ class LineReader {
     const size_t blanks = rest.find_first_not_of(" \t");
     if (blanks == std::string_view::npos) return;
     std::string_view word = rest.substr(blanks);
-    word = word.substr(0, word.find_first_of(" \t"));
-    if (blanks == 0 && word == "HARROW") {
+    word = word.substr(0, std::find_if_not(word.begin(), word.end(), IsLetter) - word.begin());
+    const size_t after = blanks + word.size();
+    if (blanks == 0 && word == "HARROW" && (after == rest.size() || IsBlank(rest[after]))) {
       Directive(text, 1 + word.size());
       return;
     }
     // A misspelt directive must not pass as a comment.
     std::string upper(word.substr(0, 12));
     for (char& c : upper) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
-    const bool sets = rest.substr(blanks + word.size()).find('=') != std::string_view::npos;
+    const bool sets = rest.substr(after).find('=') != std::string_view::npos;
     if (sets && word.size() >= 4 && word.size() <= 8 && Suggest(upper, {"HARROW"})) {
-      problems_->Add(place_, StrCat("\"", Printable(text.substr(0, 1 + blanks + word.size())),
+      problems_->Add(place_, StrCat("\"", Printable(text.substr(0, 1 + after)),
                                     "\" is a comment; write #HARROW to set what follows"));
     }
   }
@@ -96,11 +110,10 @@ class LineReader {
   /// `key=value` and `key="a value"`, separated by blanks, from `at` of the line on.
   void Directive(std::string_view text, size_t at) {
     const SourcePlace line = place_;
-    bool any = false;
+    std::vector<std::string_view> keys;
     for (;;) {
       while (at < text.size() && IsBlank(text[at])) ++at;
       if (at == text.size()) break;
-      any = true;
       SourcePlace place = line;
       place.column = line.column + static_cast<uint32_t>(at);
       const size_t key_begin = at;
@@ -112,6 +125,11 @@ class LineReader {
         return;
       }
       ++at;
+      if (std::find(keys.begin(), keys.end(), key) != keys.end()) {
+        problems_->Add(place, StrCat(Printable(key, 40), " stands twice in this line; write it once"));
+        return;
+      }
+      keys.push_back(key);
       std::string value;
       if (at < text.size() && (text[at] == '"' || text[at] == '\'')) {
         const size_t close = text.find(text[at], at + 1);
@@ -131,7 +149,7 @@ class LineReader {
                                                  : SetAttribute(key, value, &attributes_);
       if (!set.ok()) problems_->Add(place, set.message());
     }
-    if (!any)
+    if (keys.empty())
       problems_->Add(line, "#HARROW sets nothing; write for example #HARROW cores=4 time=10m memory=2G");
     profile_ = graph_->AddProfile(attributes_.Resolved());
     if (!attributes_.kind.empty()) kind_ = graph_->AddKind(attributes_.kind);

@@ -413,7 +413,10 @@ class WfReader {
       } else if (key == "size" || key == "sizeInBytes") {
         file.size = std::max(file.size, Number(v, key, 0, 4e18, -1));
       } else if (key == "link") {
-        file.output = Text(v, "link") == "output";
+        const std::string_view link = Text(v, "link");
+        if (link != "input" && link != "output")
+          throw Broken{offset, StrCat("link cannot be \"", Printable(link, 40), "\"; write input or output")};
+        file.output = link == "output";
       } else {
         Skip(v);
       }

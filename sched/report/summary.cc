@@ -17,6 +17,7 @@ namespace harrow::report {
 namespace {
 
 constexpr size_t kTailBytes = 64 << 10;
+constexpr size_t kCommandShown = 300;
 
 /// The last `lines` lines of `text`; *cut when there is more before.
 std::string LastLines(std::string text, size_t lines, bool* cut) {
@@ -55,6 +56,7 @@ void AppendFailures(JsonWriter* json, const std::vector<Failure>& failures) {
   for (const Failure& failure : failures) {
     json->BeginObject().Member("task", failure.task).MemberUint("attempt", failure.attempt);
     json->Member("node", failure.node).Member("how", failure.how).Member("stderr_tail", failure.stderr_tail);
+    if (!failure.command.empty()) json->Member("command", failure.command);
     json->EndObject();
   }
   json->EndArray();
@@ -158,8 +160,11 @@ std::vector<Failure> FirstFailures(const journal::History& history, output::Read
   std::vector<Failure> failures;
   for (size_t i = 0; i < shown; ++i) {
     const journal::AttemptRecord& attempt = history.attempts[last[i]];
-    Failure failure{
-        run.TaskName(attempt.task), attempt.attempt, run.NodeName(attempt.node), EndText(attempt), "", false};
+    Failure failure{.id = attempt.task,
+                    .task = run.TaskName(attempt.task),
+                    .attempt = attempt.attempt,
+                    .node = run.NodeName(attempt.node),
+                    .how = EndText(attempt)};
     if (reader && attempt.stderr_bytes > 0) {
       auto tail = reader->Tail(attempt.output_file, attempt.output_offset, attempt.OutputTask(),
                                attempt.attempt, output::Stream::kStderr, kTailBytes);
@@ -183,6 +188,7 @@ std::string FailuresText(const std::vector<Failure>& failures, uint64_t total_fa
     if (failure.attempt > 1) text += StrCat(", attempt ", failure.attempt);
     if (!failure.node.empty()) text += StrCat(", on ", Printable(failure.node));
     text += ")\n";
+    if (!failure.command.empty()) text += StrCat("  $ ", Printable(failure.command, kCommandShown), "\n");
     if (failure.stderr_tail.empty()) continue;
     if (failure.cut) text += "  | ...\n";
     for (size_t at = 0; at <= failure.stderr_tail.size();) {

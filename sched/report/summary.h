@@ -22,12 +22,14 @@ ProgressView FiguresOf(const RunView& run);
 std::string EndText(const journal::AttemptRecord& attempt);
 
 struct Failure {
+  TaskId id;
   std::string task;
   uint32_t attempt = 0;
   std::string node;
   std::string how;          // EndText
-  std::string stderr_tail;  // last lines, as printed by the task; empty: it printed none
+  std::string stderr_tail{};  // last lines, as printed by the task; empty: it printed none
   bool cut = false;         // there was more before
+  std::string command{};    // a line; empty: not known
 };
 
 /// The first `count` tasks that failed, in the order in which they ended for good, with the last `lines`

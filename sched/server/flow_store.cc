@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "base/text.h"
+#include "formats/command_form.h"
 #include "server/messages.h"
 #include "wire/harrow.pb.h"
 
@@ -398,6 +399,38 @@ Result<StoredFlow> ReadFlow(os::FileSystem& fs, const std::string& run_dir) {
   if (builder.count() != reader.tasks()) return reader.Damaged("tasks are missing");
   if (const Status sealed = builder.Finish(); !sealed.ok()) return reader.Damaged(sealed.message());
   return builder.Take();
+}
+
+Result<std::unordered_map<uint32_t, TaskText>> ReadTaskTexts(os::FileSystem& fs, const std::string& run_dir,
+                                                             const std::vector<TaskId>& tasks) {
+  std::vector<TaskId> left = tasks;  // the next one last
+  std::sort(left.begin(), left.end(), std::greater<>());
+  Result<std::string> data = fs.Read(PathOf(run_dir));
+  if (!data.ok()) return NoRun(run_dir, data.status());
+  FrameReader reader(*data, PathOf(run_dir));
+  HARROW_RETURN_IF_ERROR(reader.Start());
+  std::unordered_map<uint32_t, TaskText> texts;
+  std::vector<std::string> sources;
+  uint32_t first = 0;  // task of the chunk
+  std::string raw;
+  while (!left.empty()) {
+    const Result<bool> more = reader.Next(&raw);
+    if (!more.ok()) return more.status();
+    if (!*more) break;
+    pb::FlowChunk chunk;
+    if (!chunk.ParseFromString(raw)) return reader.Damaged("a part does not read");
+    if (chunk.has_settings())
+      sources.assign(chunk.settings().source().begin(), chunk.settings().source().end());
+    const uint32_t end = first + static_cast<uint32_t>(chunk.task_size());
+    for (; !left.empty() && left.back().value < end; left.pop_back()) {
+      const pb::StoredTask& task = chunk.task(static_cast<int>(left.back().value - first));
+      TaskText& text = texts[left.back().value];
+      text.command = formats::CommandText(task.command(), static_cast<graph::CommandForm>(task.form()));
+      if (task.source() < sources.size()) text.place = StrCat(sources[task.source()], ":", task.line());
+    }
+    first = end;
+  }
+  return texts;
 }
 
 Result<RunSettings> ReadSettings(os::FileSystem& fs, const std::string& run_dir) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -56,6 +57,14 @@ Status WriteFlow(os::FileSystem& fs, const std::string& run_dir, const RunSettin
                  const graph::Graph& graph, const std::vector<bool>& unwanted);
 /// kNotFound: no run there. kDamaged: cut, changed or of another version; never a part of the flow.
 Result<StoredFlow> ReadFlow(os::FileSystem& fs, const std::string& run_dir);
+/// A task for people.
+struct TaskText {
+  std::string command;  // a line
+  std::string place;    // where its flow tells it: "tasks.txt:17"
+};
+/// Of the tasks asked for; those that are not in the flow are left out.
+Result<std::unordered_map<uint32_t, TaskText>> ReadTaskTexts(os::FileSystem& fs, const std::string& run_dir,
+                                                             const std::vector<TaskId>& tasks);
 /// The settings alone: the first chunk only.
 Result<RunSettings> ReadSettings(os::FileSystem& fs, const std::string& run_dir);
 

@@ -76,7 +76,7 @@ TEST(LineFileTest, AllProblemsAreToldAtOnce) {
 TEST(LineFileTest, CommentsThatOnlyLookLikeIt) {
   LoadedFlow f("tasks.txt", "# narrow cores=4 of them\n#HARROWING tale\n#SBATCH -n 4\n# x = y\ntrue\n");
   EXPECT_FALSE(f.status.ok());  // "narrow cores=4" is too near
-  f.Load("tasks.txt", "#HARROWING tale\n#SBATCH --ntasks=4\n# x = y\n#\n##\ntrue\n");
+  f.Load("tasks.txt", "#HARROWING tale\n# x = y\n#\n##\ntrue\n#SBATCH --ntasks=4\n");
   EXPECT_TRUE(f.status.ok()) << f.status.message();
 }
 

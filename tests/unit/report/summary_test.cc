@@ -115,10 +115,13 @@ TEST(FirstFailures, WithTheTailOfStderr) {
   const journal::History history = test::SampleRun();
   FakeReader reader;
   reader.tails[2] = "reading grid\nNaN in cell 7\n";
-  const auto failures = FirstFailures(history, &reader);
+  auto failures = FirstFailures(history, &reader);
   EXPECT_EQ(reader.asked, std::vector<std::string>{"3@77 2.1 stderr"});
+  EXPECT_EQ(failures[0].id, TaskId(2));
+  failures[0].command = "solve --grid 7";
   EXPECT_EQ(FailuresText(failures, 2, "harrow logs --failed"),
             "failed: big (signal 11 (SIGSEGV), on node2)\n"
+            "  $ solve --grid 7\n"
             "  | reading grid\n"
             "  | NaN in cell 7\n"
             "failed: typo (not started: plto: command not found, on node1)\n");
@@ -210,7 +213,7 @@ TEST(StatusJson, TheWholeDocument) {
   context.with_nodes = true;
   context.nodes = {{"n1", 2, 1, 7, "joined", 1}};
   context.with_failures = true;
-  context.failures = {{"big", 1, "node2", "exit 1", "a\nb", false}};
+  context.failures = {{.id = TaskId(2), .task = "big", .attempt = 1, .node = "node2", .how = "exit 1", .stderr_tail = "a\nb"}};
   const std::string text = StatusJson(ProgressView{}, context);
   EXPECT_NE(text.find("\"note\":\"x\""), std::string::npos);
   EXPECT_NE(text.find("\"nodes\":[{\"name\":\"n1\",\"slots\":2,\"running\":1,\"ended\":7,\"state\":"

@@ -83,7 +83,7 @@ int ExitOf(const server::KeeperEnd& end) {
 }
 
 /// The end of a run for people or programs. The journal is read only where the last figures do not say all.
-void ShowEnd(const KeepOptions& options, const server::KeeperEnd& end) {
+void ShowEnd(const KeepOptions& options, const server::RunSettings& settings, const server::KeeperEnd& end) {
   report::ProgressView view = ViewOf(end.last);
   report::StatusContext context;
   std::vector<report::Failure> failures;
@@ -96,6 +96,7 @@ void ShowEnd(const KeepOptions& options, const server::KeeperEnd& end) {
       const Result<std::unique_ptr<output::Reader>> reader =
           output::Reader::Open(os::RealFileSystem(), options.run_dir);
       failures = report::FirstFailures(*history, reader.ok() ? reader->get() : nullptr);
+      AddCommands(options.run_dir, &failures);
     } else {
       std::cerr << "harrow: " << history.status().message() << "\n";
     }
@@ -103,6 +104,12 @@ void ShowEnd(const KeepOptions& options, const server::KeeperEnd& end) {
   if (end.signal == 0 || !failures.empty()) {
     std::cerr << report::FailuresText(failures, view.failed,
                                       StrCat("harrow logs --failed --run-dir ", options.run_dir));
+  }
+  if (settings.fail_fast && view.failed > 0) {
+    std::cerr << "harrow: ended by the first failure (--fail-fast)\n";
+  } else if (settings.max_failures > 0 && view.failed >= settings.max_failures && view.skipped > 0) {
+    std::cerr << "harrow: nothing more was started after " << settings.max_failures
+              << " failed tasks (--max-failures)\n";
   }
   if (!end.problem.empty()) std::cerr << "harrow: " << end.problem << "\n";
   if (end.end == server::ServerEnd::kInterrupted) {
@@ -146,7 +153,7 @@ int Keep(const KeepOptions& options) {
   keeper_options.say = [&](const std::string& line) { screen.Say(line); };
   const server::KeeperEnd end = server::Keeper(loop.get(), batch.get(), std::move(keeper_options)).Run();
   screen.Clear();
-  ShowEnd(options, end);
+  ShowEnd(options, *settings, end);
   if (const Status released = journal::ReleaseOwnership(fs, options.run_dir); !released.ok())
     os::LogError(released.message());
   return ExitOf(end);

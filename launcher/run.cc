@@ -329,6 +329,9 @@ int StartNew(os::FileSystem& fs, const RunArguments& arguments) {
     (void)journal::ReleaseOwnership(fs, run_dir);
     return Fail(CannotUse(run_dir, ready));
   }
+  if (plan.options.run_dir.empty() && plan.options.progress != config::Progress::kNone) {
+    std::cerr << "harrow: run directory " << Printable(run_dir.substr(run_dir.rfind('/') + 1)) << "\n";
+  }
   return BecomeKeeper(plan, arguments, run_dir, false);
 }
 

@@ -85,7 +85,7 @@ std::string NoNodeFits(const Shape& shape) {
   std::string text = "no node of the allocation can give what it asks for:";
   if (shape.nodes > 1) text += StrCat(" ", shape.nodes, " nodes with");
   text += StrCat(" ", shape.cores, shape.cores == 1 ? " core" : " cores");
-  if (shape.gpus > 0) text += StrCat(", ", shape.gpus, " devices");
+  if (shape.gpus > 0) text += StrCat(", ", shape.gpus, shape.gpus == 1 ? " device" : " devices");
   if (shape.memory > 0) text += StrCat(", ", FormatBytes(shape.memory));
   return text;
 }
@@ -351,6 +351,11 @@ void RunDriver::Disconnected(NodeId id, const wire::Channel* channel) {
   os::LogWarning(StrCat("node ", node->name, ": the connection to its agent is gone"));
 }
 
+void RunDriver::Tell(const std::string& line) {
+  os::LogWarning(line);
+  if (hooks_.tell) hooks_.tell(line);
+}
+
 void RunDriver::Lose(const Moment& moment, Node& node, const std::string& why) {
   os::LogWarning(StrCat("node ", node.name, " is lost: ", why));
   std::vector<TaskId> there;
@@ -391,14 +396,14 @@ void RunDriver::Tick(const Moment& moment) {
   for (const auto& node : nodes_.all()) {
     ++node->silent_ticks;
     if (!node->joined && all_joined_ && node->silent_ticks == options_.return_ticks) {
-      os::LogWarning(StrCat("node ", node->name, " is not waited for any longer"));
+      Tell(StrCat("node ", node->name, " is not waited for any longer"));
       AllJoined();
       Wake();
     }
   }
   if (!all_joined_ && nodes_.joined_count() > 0 && ++join_ticks_ >= options_.join_ticks) {
-    os::LogWarning(StrCat("only ", nodes_.joined_count(), " of ", options_.nodes_expected,
-                          " nodes have come; the run goes on without the others"));
+    Tell(StrCat("only ", nodes_.joined_count(), " of ", options_.nodes_expected,
+                " nodes have come; the run goes on without the others"));
     AllJoined();
     Wake();
   }
@@ -450,8 +455,7 @@ void RunDriver::Handle(const Moment& moment, NodeId id, const pb::FromAgent& mes
     events_.push_back(core::TaskReturned{TaskId(task), id});
   }
   if (message.has_problem()) {
-    os::Log(message.problem().fatal() ? os::LogLevel::kError : os::LogLevel::kWarning,
-            StrCat("node ", node->name, ": ", message.problem().text()));
+    Tell(StrCat("node ", node->name, ": ", message.problem().text()));
   }
   if (phase_ == Phase::kGathering && awaited_.empty() && unsure_.empty()) EndGathering(moment);
   Wake();
@@ -579,8 +583,8 @@ void RunDriver::Act(const Moment& moment, const core::Action& action) {
   } else if (const auto* aside = std::get_if<core::NodePutAside>(&action)) {
     if (Node* node = nodes_.Find(aside->node)) {
       node->put_aside = true;
-      os::LogWarning(StrCat("node ", node->name, " is put aside: ", aside->failures,
-                            " tasks in a row failed there at once"));
+      Tell(StrCat("node ", node->name, " is put aside: ", aside->failures,
+                  " tasks in a row failed there at once"));
     }
   } else if (std::holds_alternative<core::RunComplete>(action)) {
     complete_ = true;

@@ -49,6 +49,7 @@ class RunDriver {
     std::function<void(const wire::Channel*)> drop_agent;              // its connection is no longer wanted
     std::function<void()> wake;                                        // Flush is due, soon
     std::function<void(const journal::AttemptRecord&)> attempt_ended;  // may be empty
+    std::function<void(const std::string&)> tell{};                    // a line for the user; may be empty
   };
   RunDriver(const StoredFlow& flow, const DriverOptions& options, journal::Journal* journal, Hooks hooks);
 
@@ -109,6 +110,7 @@ class RunDriver {
 
   void Welcome(Node& node);
   void Reconcile(const Moment& moment, Node& node, const pb::FromAgent& message, bool rejoined);
+  void Tell(const std::string& line);
   void RecordLost(const Moment& moment, const Node& node, TaskId task, const std::string& why);
   void Adopt(Node& node, TaskId task, uint32_t attempt, int64_t start_ns);
   void TakeStarted(NodeId node, const pb::TasksStarted& started);

@@ -205,6 +205,7 @@ void Keeper::Impl::OnProgress() {
 
 void Keeper::Impl::Figures(const pb::Progress& progress) {
   if (!progress.problem().empty()) end.problem = progress.problem();
+  for (const std::string& notice : progress.notice()) options.say(Printable(notice, 500));
   if (progress.slots() > 0) agents_came = true;
   if (!ending) Rescues(progress);
   if (progress.total() == 0 && end.last.total() > 0) return;

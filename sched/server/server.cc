@@ -1,6 +1,7 @@
 #include "server/server.h"
 
 #include <algorithm>
+#include <deque>
 #include <list>
 #include <optional>
 #include <sys/resource.h>
@@ -40,6 +41,8 @@ constexpr Duration kEndTimeEvery = std::chrono::minutes(1);
 constexpr Duration kLeaveTime = std::chrono::seconds(10);
 constexpr size_t kTaskRecordsAtOnce = 4096;
 constexpr size_t kMaxProblem = 2000;
+constexpr size_t kMostNotices = 100;  // told to the user in all; the log has every one
+constexpr size_t kMaxNotice = 500;
 constexpr int kMostAbsent = 64;  // told to the keeper at once
 
 double SecondsOf(const timeval& t) {
@@ -126,6 +129,8 @@ struct Server::Impl {
   std::thread asking;  // the batch system, for the allocation's end
   Phase phase = Phase::kRunning;
   std::string problem;
+  std::deque<std::string> notices;  // not yet told to the keeper
+  size_t notice_count = 0;
   bool journal_failed = false;
 };
 
@@ -182,6 +187,9 @@ Status Server::Impl::Start() {
   hooks.drop_agent = [this](const wire::Channel* channel) { DropAgent(channel); };
   hooks.attempt_ended = [this](const journal::AttemptRecord& record) {
     for (ClientSession& client : clients) client.AttemptEnded(record);
+  };
+  hooks.tell = [this](const std::string& line) {
+    if (++notice_count <= kMostNotices) notices.push_back(line.substr(0, kMaxNotice));
   };
   driver = std::make_unique<RunDriver>(*flow, driver_options, journal.get(), std::move(hooks));
   HARROW_RETURN_IF_ERROR(driver->Restore(history));
@@ -385,7 +393,12 @@ void Server::Impl::WriteProgress() {
   }
   figures.set_complete(phase == Phase::kOver);
   figures.set_problem(problem.substr(0, kMaxProblem));
-  progress.Write(figures);
+  do {
+    figures.clear_notice();
+    if (!notices.empty()) figures.add_notice(notices.front());
+    if (!progress.Write(figures)) break;
+    if (!notices.empty()) notices.pop_front();
+  } while (phase == Phase::kOver && !notices.empty());
 }
 
 // The task table goes to the journal in pieces, the next when the last is on disk, so that results need not

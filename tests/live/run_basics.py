@@ -28,6 +28,7 @@ def test_journal_equals_what_the_tasks_say(directory, program):
     same(query(run, "PRAGMA integrity_check"), [("ok",)])
     same(sorted(os.listdir(run)), ["flow", "journal.acknowledged", "journal.db", "log", "output"], "no WAL, owner or server is left")
     check("harrow logs --failed" in result.err and "exit 3" in result.err, result)
+    check("  $ echo " in result.err, "what failed is told", result)
 
 
 def test_output_is_captured(directory, program):
@@ -81,13 +82,15 @@ def test_retries(directory, program):
 def test_max_failures_and_fail_fast(directory, program):
     harrow = Harrow(program, directory)
     write(f"{directory}/tasks.txt", "false\n" * 50)
-    harrow("run", "--run-dir", "r1", "--slots", "1", "--max-failures", "3", "tasks.txt", code=1)
+    stopped = harrow("run", "--run-dir", "r1", "--slots", "1", "--max-failures", "3", "tasks.txt", code=1)
+    check("after 3 failed tasks (--max-failures)" in stopped.err, stopped)
     failed = query(f"{directory}/r1", "SELECT count(*) FROM tasks WHERE state = 'failed'")[0][0]
     check(3 <= failed < 50, failed, "failed")
     write(f"{directory}/more.txt", "sleep 60\nfalse\nsleep 60\n")
     start = time.monotonic()
-    harrow("run", "--run-dir", "r2", "--slots", "3", "--fail-fast", "more.txt", code=1)
+    ended = harrow("run", "--run-dir", "r2", "--slots", "3", "--fail-fast", "more.txt", code=1)
     check(time.monotonic() - start < 40, "fail-fast did not end the others")
+    check("(--fail-fast)" in ended.err, ended)
 
 
 def test_a_used_directory_is_not_touched(directory, program):
@@ -260,6 +263,27 @@ cp small/r/journal.db done.db
     witness = lines_of(f"{directory}/witness")
     same(sorted(set(witness), key=int), [str(i) for i in range(20000)])
     check(len(witness) - 20000 < 20000 - recorded + 1, "tasks that were recorded ran again")
+
+
+def test_a_disk_that_is_full_of_output_is_told_and_waited_for(directory, program):
+    if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode != 0:
+        raise Skipped("mounting needs root")
+    harrow = Harrow(program, directory)
+    write(f"{directory}/tasks.txt", "head -c 3000000 /dev/zero; echo x >> ran\n" * 10)
+    os.mkdir(f"{directory}/small")
+    script = f"""mount -t tmpfs -o size=10m none small
+{harrow.program} run --progress none --run-dir small/r tasks.txt >out 2>err & pid=$!
+tries=0; until grep -qs "cannot be written" err || ! kill -0 $pid || test $((tries+=1)) -gt 6000; do sleep 0.01; done
+mount -o remount,size=100m small
+wait $pid; echo $? >code
+{harrow.program} logs --list --run-dir small/r >list
+"""
+    subprocess.run(["unshare", "-m", "sh", "-c", script], cwd=directory, env=harrow.env, timeout=280, check=True)
+    same(lines_of(f"{directory}/code"), ["0"], lines_of(f"{directory}/err"))
+    said = open(f"{directory}/err").read()
+    check("output of tasks cannot be written" in said and "space" in said, said)
+    same(len(lines_of(f"{directory}/ran")), 10)
+    same([line.split()[5] for line in lines_of(f"{directory}/list")[1:]], ["3000000"] * 10)
 
 
 def test_a_damaged_journal(directory, program):

@@ -270,13 +270,13 @@ def test_a_disk_that_is_full_of_output_is_told_and_waited_for(directory, program
         raise Skipped("mounting needs root")
     harrow = Harrow(program, directory)
     write(f"{directory}/tasks.txt", "head -c 3000000 /dev/zero; echo x >> ran\n" * 10)
-    os.mkdir(f"{directory}/small")
-    script = f"""mount -t tmpfs -o size=10m none small
-{harrow.program} run --progress none --run-dir small/r tasks.txt >out 2>err & pid=$!
+    os.makedirs(f"{directory}/r/output")  # the journal has room
+    script = f"""mount -t tmpfs -o size=10m none r/output
+{harrow.program} run --progress none --run-dir r tasks.txt >out 2>err & pid=$!
 tries=0; until grep -qs "cannot be written" err || ! kill -0 $pid || test $((tries+=1)) -gt 6000; do sleep 0.01; done
-mount -o remount,size=100m small
+mount -o remount,size=100m r/output
 wait $pid; echo $? >code
-{harrow.program} logs --list --run-dir small/r >list
+{harrow.program} logs --list --run-dir r >list
 """
     subprocess.run(["unshare", "-m", "sh", "-c", script], cwd=directory, env=harrow.env, timeout=280, check=True)
     same(lines_of(f"{directory}/code"), ["0"], lines_of(f"{directory}/err"))

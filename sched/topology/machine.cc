@@ -122,6 +122,11 @@ Result<Machine> ReadMachine(const MachineSource& source) {
   if (machine.cores.empty()) return Status(Code::kInvalid, StrCat("no usable core found in ", what));
   machine.numa_nodes = std::max<uint32_t>(1, static_cast<uint32_t>(numa_of.size()));
   machine.memory = hwloc_get_root_obj(raw)->total_memory;
+  if (this_machine) {
+    // Where a virtual machine is given memory as it runs, its NUMA nodes tell of a part of it.
+    const auto pages = static_cast<uint64_t>(std::max(0L, sysconf(_SC_PHYS_PAGES)));
+    machine.memory = std::max(machine.memory, pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)));
+  }
   machine.devices = FindDevices(raw, this_machine);
   machine.summary = Summary(machine);
   return machine;

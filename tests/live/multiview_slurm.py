@@ -14,9 +14,11 @@ tests, random, killed, qcd, compiler = sys.argv[1:]
 if "mpich" in os.path.basename(os.path.realpath(compiler)):
     skip("this MPI does not speak PMIx")
 
-# No fabric here: without these Open MPI looks for one for a while.
-MPI = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader,tcp", "OMPI_MCA_btl_tcp_if_include": "10.77.0.0/24",
+# No fabric here: without these Open MPI looks for one for a while. Nor its own shared memory, which it sometimes does not
+# find when it starts here: then it calls a null pointer.
+MPI = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,tcp", "OMPI_MCA_btl_tcp_if_include": "10.77.0.0/24",
        "OMPI_MCA_mpi_yield_when_idle": "1", "ASAN_OPTIONS": "detect_leaks=0", "HARROW_LONG": ""}
+AT_FAULT = ("A system call failed during shared memory initialization", "Open MPI failed to TCP connect")  # by its own word
 
 
 def check(ok, what):
@@ -27,17 +29,17 @@ def check(ok, what):
 resource.setrlimit(resource.RLIMIT_CORE, (resource.getrlimit(resource.RLIMIT_CORE)[1],) * 2)  # srun hands it on
 
 with Cluster("--nodes", "4", "--cpus", "4") as cluster:
-    def srun(*arguments, check=True, again=True):
+    def srun(*arguments, check=True, tries=3):
         done = cluster.run("srun", "-p", "all", "--mpi=pmix", *arguments, env=MPI, timeout=300, merge=True, check=False)
-        if check and done.returncode == 128 + 11 and again:
-            # Seen once in hundreds of steps: Open MPI 4.1 calls a null pointer while processes connect to each other.
-            # What is at fault in Multi-View happens again, and under ASan (multiview.mpi, multiview.random).
-            print(f"a process died by SIGSEGV; once more\n{done.stdout}", flush=True)
+        if check and done.returncode == 128 + 11 and any(text in done.stdout for text in AT_FAULT):
+            print(f"a process died by SIGSEGV\n{done.stdout}", flush=True)
             for core in glob.glob(os.path.join(cluster.home, "core*")):
                 if shutil.which("gdb"):
                     subprocess.run(["gdb", "-batch", "-ex", "thread apply all bt", next(a for a in arguments if a.startswith("/")), core])
                 os.unlink(core)
-            return srun(*arguments, again=False)
+            if tries > 1:
+                return srun(*arguments, tries=tries - 1)
+            skip("Open MPI does not start here; what it says is above")
         if check and done.returncode != 0:
             raise AssertionError(f"{' '.join(arguments)}: status {done.returncode}\n{done.stdout}")
         return done

@@ -31,7 +31,7 @@ resource.setrlimit(resource.RLIMIT_CORE, (resource.getrlimit(resource.RLIMIT_COR
 with Cluster("--nodes", "4", "--cpus", "4") as cluster:
     def srun(*arguments, check=True, tries=3):
         done = cluster.run("srun", "-p", "all", "--mpi=pmix", *arguments, env=MPI, timeout=300, merge=True, check=False)
-        if check and done.returncode == 128 + 11 and any(text in done.stdout for text in AT_FAULT):
+        if check and done.returncode in (128 + 11, 128 + 9) and any(text in done.stdout for text in AT_FAULT):
             print(f"a process died by SIGSEGV\n{done.stdout}", flush=True)
             for core in glob.glob(os.path.join(cluster.home, "core*")):
                 if shutil.which("gdb"):

@@ -58,3 +58,18 @@ function(harrow_unit_test folder)
   add_test(NAME unit.${folder} COMMAND ${folder}_test)
   set_tests_properties(unit.${folder} PROPERTIES LABELS unit TIMEOUT 300)
 endfunction()
+
+# harrow_helper_program(NAME SOURCE LIBRARY): a program that `harrow` starts, beside it or in libexec, to speak with the
+# library of ${LIBRARY}_INCLUDE_DIR and ${LIBRARY}_LIBRARY. Without these it is not built. Its target has _ for -.
+function(harrow_helper_program name source library)
+  string(REPLACE - _ target ${name})
+  if(NOT ${library}_INCLUDE_DIR OR NOT ${library}_LIBRARY)
+    message(STATUS "${library}'s header or library is not there: ${name} is not built")
+    return()
+  endif()
+  add_executable(${target} ${source})
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name})
+  target_include_directories(${target} SYSTEM PRIVATE ${${library}_INCLUDE_DIR})
+  target_link_libraries(${target} PRIVATE harrow_flags ${${library}_LIBRARY})
+  install(TARGETS ${target} RUNTIME DESTINATION libexec/harrow)
+endfunction()

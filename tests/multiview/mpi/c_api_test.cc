@@ -18,7 +18,7 @@ std::string Word(std::int64_t i) { return std::string(static_cast<std::size_t>(i
 class CApi : public testing::Test {
  protected:
   void SetUp() override {
-    if (!processes_) GTEST_SKIP();
+    if (!processes_) GTEST_SKIP() << "this process is none of the three";
     ASSERT_EQ(mv_world_create(processes_, nullptr, &world_), MV_OK);
     const std::int64_t shape[] = {kWords};
     ASSERT_EQ(mv_store_create(world_, 1, shape, 0, MV_TARGET_AUTOMATIC, &words_), MV_OK) << mv_message();

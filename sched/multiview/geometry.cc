@@ -1,6 +1,10 @@
 #include "multiview/geometry.h"
 
+#include <algorithm>
 #include <cstring>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 namespace harrow::multiview {
 
@@ -129,6 +133,36 @@ void CopyFixed(std::byte* to, std::int64_t to_stride, const std::byte* from, std
   for (; count > 0; --count, to += to_stride, from += from_stride) std::memcpy(to, from, kBytes);
 }
 
+// Parts of more bytes than a process has of the last cache are written past it: on x86 an ordinary store first reads the line
+// that it then overwrites, a third of all traffic.
+constexpr std::int64_t kStreamedPart = 8 << 20;
+constexpr std::int64_t kStreamedRun = 1024;
+
+#if defined(__SSE2__)
+void StreamRun(std::byte* to, const std::byte* from, std::int64_t length) {
+  constexpr std::int64_t kLine = 64;
+  const std::int64_t head = -static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(to)) & (kLine - 1);
+  std::memcpy(to, from, static_cast<std::size_t>(head));
+  std::int64_t at = head;
+  for (; at + kLine <= length; at += kLine) {
+    const auto* in = reinterpret_cast<const __m128i*>(from + at);
+    auto* out = reinterpret_cast<__m128i*>(to + at);
+    const __m128i a = _mm_loadu_si128(in), b = _mm_loadu_si128(in + 1), c = _mm_loadu_si128(in + 2), d = _mm_loadu_si128(in + 3);
+    _mm_stream_si128(out, a);
+    _mm_stream_si128(out + 1, b);
+    _mm_stream_si128(out + 2, c);
+    _mm_stream_si128(out + 3, d);
+  }
+  std::memcpy(to + at, from + at, static_cast<std::size_t>(length - at));
+}
+void FinishStreams() { _mm_sfence(); }
+#else
+void StreamRun(std::byte* to, const std::byte* from, std::int64_t length) {
+  std::memcpy(to, from, static_cast<std::size_t>(length));
+}
+void FinishStreams() {}
+#endif
+
 // `count` runs of `length` bytes each.
 void CopyStrided(std::byte* to, std::int64_t to_stride, const std::byte* from, std::int64_t from_stride, std::int64_t length,
                  std::int64_t count) {
@@ -215,13 +249,15 @@ void CopyPart(const Box& part, std::byte* to, const Box& to_whole, const std::by
     to_step *= to_whole.n[d];
     from_step *= from_whole.n[d];
   }
-  if (loops.empty()) {
-    std::memcpy(to, from, static_cast<std::size_t>(run));
-    return;
-  }
+  if (loops.empty()) loops.push_back({1, 0, 0});
+  const bool streamed = run >= kStreamedRun && part.volume() * static_cast<std::int64_t>(element_bytes) >= kStreamedPart;
   std::vector<std::int64_t> at(loops.size());
   for (;;) {
-    CopyStrided(to, loops[0].to, from, loops[0].from, run, loops[0].count);
+    if (streamed) {
+      for (std::int64_t i = 0; i < loops[0].count; ++i) StreamRun(to + i * loops[0].to, from + i * loops[0].from, run);
+    } else {
+      CopyStrided(to, loops[0].to, from, loops[0].from, run, loops[0].count);
+    }
     std::size_t l = 1;
     for (; l < loops.size(); ++l) {
       to += loops[l].to;
@@ -231,8 +267,9 @@ void CopyPart(const Box& part, std::byte* to, const Box& to_whole, const std::by
       from -= loops[l].from * loops[l].count;
       at[l] = 0;
     }
-    if (l == loops.size()) return;
+    if (l == loops.size()) break;
   }
+  if (streamed) FinishStreams();
 }
 
 }  // namespace harrow::multiview

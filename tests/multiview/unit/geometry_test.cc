@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <numeric>
 #include <random>
 
@@ -70,13 +71,17 @@ Arrays RandomArrays(std::mt19937* random) {
   return a;
 }
 
-TEST(CopyPart, AndCursorsCopyExactlyThePart) {
+constexpr std::size_t kMostMemory = 64 << 20;
+
+// The element size of a round comes from `bytes_of`, which is given the part's volume.
+void CopyRandomParts(int rounds, const std::function<std::size_t(std::mt19937&, Index)>& bytes_of) {
   const unsigned seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
-  for (int round = 0; round < 500; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     const Arrays a = RandomArrays(&random);
-    const std::size_t bytes = std::array<std::size_t, 5>{1, 3, 8, 16, 100}[random() % 5];
+    const std::size_t bytes = bytes_of(random, a.part.volume());
+    if (static_cast<std::size_t>(a.from.volume() + a.to.volume()) * bytes > kMostMemory) continue;
     const auto size = [&](const Box& box) { return static_cast<std::size_t>(box.volume()) * bytes; };
     std::vector<std::byte> from(size(a.from)), to(size(a.to), std::byte{0xee}), again = to, packed(size(a.part));
     for (auto& b : from) b = static_cast<std::byte>(random());
@@ -98,7 +103,7 @@ TEST(CopyPart, AndCursorsCopyExactlyThePart) {
     ASSERT_EQ(source.total, static_cast<std::int64_t>(packed.size()));
     RunCursor out(source), in(target);
     for (std::int64_t done = 0; done < source.total;) {
-      const std::int64_t some = std::min<std::int64_t>(1 + random() % 50, source.total - done);
+      const std::int64_t some = std::min<std::int64_t>(1 + random() % (bytes / 2 + 50), source.total - done);
       out.Gather(from.data(), packed.data() + done, some);
       in.Scatter(again.data(), packed.data() + done, some);
       done += some;
@@ -106,6 +111,16 @@ TEST(CopyPart, AndCursorsCopyExactlyThePart) {
     EXPECT_EQ(out.remaining(), 0);
     ASSERT_EQ(again, want);
   }
+}
+
+TEST(CopyPart, AndCursorsCopyExactlyThePart) {
+  CopyRandomParts(500, [](std::mt19937& random, Index) { return std::array<std::size_t, 5>{1, 3, 8, 16, 100}[random() % 5]; });
+}
+
+TEST(CopyPart, LargerThanTheCache) {
+  CopyRandomParts(30, [](std::mt19937& random, Index volume) {
+    return (std::size_t{8} << 20) / static_cast<std::size_t>(volume) + 1 + random() % 1000;
+  });
 }
 
 }  // namespace

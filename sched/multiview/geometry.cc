@@ -48,7 +48,12 @@ Index Linear(std::span<const Index> shape, std::span<const Index> at) {
 }
 
 void Unlinear(std::span<const Index> shape, Index linear, Index* at) {
-  for (std::size_t d = shape.size(); d-- > 0; linear /= shape[d]) at[d] = linear % shape[d];
+  for (std::size_t d = shape.size(); d-- > 0;) {
+    at[d] = 0;
+    if (shape[d] == 1) continue;  // no division, which is what this costs
+    at[d] = linear % shape[d];
+    linear /= shape[d];
+  }
 }
 
 void AppendRange(std::span<const Index> shape, Index first, Index last, std::vector<Box>* boxes) {

@@ -1,17 +1,20 @@
 #include "multiview/plan.h"
 
 namespace harrow::multiview {
-namespace {
 
-void AppendCommon(const BoxSpan& from, const BoxSpan& to, std::vector<Piece>* pieces) {
+std::vector<Piece> Common(const BoxSpan& from, const BoxSpan& to) {
+  std::vector<Piece> pieces;
   Box part;
   for (std::size_t f = 0; f < from.boxes.size(); ++f) {
     for (std::size_t t = 0; t < to.boxes.size(); ++t) {
       if (!Intersect(from.boxes[f], to.boxes[t], &part)) continue;
-      pieces->push_back({static_cast<int>(f), static_cast<int>(t), std::move(part)});
+      pieces.push_back({static_cast<int>(f), static_cast<int>(t), std::move(part)});
     }
   }
+  return pieces;
 }
+
+namespace {
 
 // Ascending, each once.
 std::vector<int> HoldersOf(const BoxSpan& mine, const Layout& other) {
@@ -45,38 +48,11 @@ BoxList::BoxList(std::vector<Box> list) : boxes(std::move(list)) {
 }
 
 Plan::Plan(const Layout& from_layout, const Layout& to_layout, int process)
-    : from_(from_layout.Boxes(process)), to_(to_layout.Boxes(process)) {
-  AppendCommon(from_, to_, &keep_);
-  const std::vector<int> receivers = InTurn(HoldersOf(from_, to_layout), process, true);
-  const std::vector<int> senders = InTurn(HoldersOf(to_, from_layout), process, false);
-  send_.reserve(receivers.size());
-  receive_.reserve(senders.size());
-  boxes_.reserve(receivers.size() + senders.size());
-  first_.reserve(receivers.size() + senders.size());
-  for (int p : receivers) send_.push_back(Add(to_layout, p, false));
-  for (int p : senders) receive_.push_back(Add(from_layout, p, true));
-}
-
-Plan::Partner Plan::Add(const Layout& layout, int process, bool sends) {
-  Partner partner{process, sends, static_cast<std::uint32_t>(boxes_.size()), 0, 0};
-  layout.AppendBoxes(process, &boxes_);
-  for (std::size_t b = partner.box; b < boxes_.size(); ++b) {
-    first_.push_back(partner.volume);
-    partner.volume += boxes_[b].volume();
-  }
-  partner.boxes = static_cast<std::uint32_t>(boxes_.size()) - partner.box;
-  return partner;
-}
-
-std::vector<Piece> Plan::PiecesOf(const Partner& p) const {
-  std::vector<Piece> pieces;
-  if (p.sends) {
-    AppendCommon(BoxesOf(p), to_, &pieces);
-  } else {
-    AppendCommon(from_, BoxesOf(p), &pieces);
-  }
-  return pieces;
-}
+    : from_(from_layout.Boxes(process)),
+      to_(to_layout.Boxes(process)),
+      send_(InTurn(HoldersOf(from_, to_layout), process, true)),
+      receive_(InTurn(HoldersOf(to_, from_layout), process, false)),
+      keep_(Common(from_, to_)) {}
 
 std::vector<Piece> Within(std::span<const Piece> pieces, const BoxSpan& from, Index first, Index last) {
   std::vector<std::vector<Box>> slabs(from.boxes.size());
@@ -113,9 +89,7 @@ std::vector<Overlap> Overlaps(const Layout& from, const Layout& to) {
     const BoxList mine(from.Boxes(p));
     for (int role : HoldersOf(mine, to)) {
       Index elements = 0;
-      std::vector<Piece> common;
-      AppendCommon(mine, BoxList(to.Boxes(role)), &common);
-      for (const Piece& piece : common) elements += piece.part.volume();
+      for (const Piece& piece : Common(mine, BoxList(to.Boxes(role)))) elements += piece.part.volume();
       overlaps.push_back({elements, p, role});
     }
   }

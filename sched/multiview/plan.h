@@ -31,42 +31,28 @@ struct Piece {
   Box part;
 };
 
-/// What one process sends, receives and keeps when a complete array goes from one layout to another. It knows nothing of
-/// elements one by one, and its size goes with the partners of the process.
+/// All of them, ordered by the box in `from`, then by the one in `to`: the same on both sides of a transfer.
+std::vector<Piece> Common(const BoxSpan& from, const BoxSpan& to);
+
+/// With whom one process exchanges what, and what it keeps, when a complete array goes from one layout to another. It knows
+/// nothing of elements one by one, and its size goes with the partners of the process. What a partner has of either layout, and
+/// so the pieces, are made when they are needed: kept, they would be a hundred times the plan.
 class Plan {
  public:
-  struct Partner {
-    int process;
-    bool sends;
-    std::uint32_t box, boxes;  // first and number, in the plan's list
-    Index volume;
-  };
-
   Plan(const Layout& from_layout, const Layout& to_layout, int process);
 
   const BoxList& from() const { return from_; }
   const BoxList& to() const { return to_; }
-  /// In the order process + 1, process + 2, ...
-  const std::vector<Partner>& send() const { return send_; }
+  /// Processes, in the order process + 1, process + 2, ...
+  const std::vector<int>& send() const { return send_; }
   /// In the order process - 1, process - 2, ...
-  const std::vector<Partner>& receive() const { return receive_; }
+  const std::vector<int>& receive() const { return receive_; }
   const std::vector<Piece>& keep() const { return keep_; }
-  /// The partner's own boxes: before the move where it sends, after it where it receives.
-  BoxSpan BoxesOf(const Partner& p) const {
-    return {std::span(boxes_).subspan(p.box, p.boxes), std::span(first_).subspan(p.box, p.boxes), p.volume};
-  }
-  /// What goes to or comes from the partner, in the same order on both sides. Made anew at each call: it is a quarter of the
-  /// planning, and its memory would be half of the plan's.
-  std::vector<Piece> PiecesOf(const Partner& p) const;
 
  private:
-  Partner Add(const Layout& layout, int process, bool sends);
   BoxList from_, to_;
-  std::vector<Partner> send_, receive_;
+  std::vector<int> send_, receive_;
   std::vector<Piece> keep_;
-  // Of all partners together: a plan with thousands of them is made without thousands of allocations.
-  std::vector<Box> boxes_;
-  std::vector<Index> first_;
 };
 
 /// The parts of `pieces` that lie in elements first .. last - 1 of the memory `from` describes.

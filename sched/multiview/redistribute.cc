@@ -25,8 +25,14 @@ Status Store::RedistributeComplete(const std::shared_ptr<const Layout>& target) 
   if (Status s = team_->AgreeOn(to.status()); !s.ok()) return s;
   const Index largest = std::max(content_.layout->LargestVolume(), target->LargestVolume());
   const bool bounded = target_ == Target::kFile || (target_ == Target::kAutomatic && team_->options().memory_limit != SIZE_MAX);
-  const Move move{*plan, element_bytes_, static_cast<std::size_t>(largest) * element_bytes_, bounded, content_.dense.get(),
-                  to->get()};
+  const Move move{.plan = *plan,
+                  .from_layout = *content_.layout,
+                  .to_layout = *target,
+                  .element_bytes = element_bytes_,
+                  .largest_bytes = static_cast<std::size_t>(largest) * element_bytes_,
+                  .bounded = bounded,
+                  .from = content_.dense.get(),
+                  .to = to->get()};
   if (Status s = Execute(*team_, move); !s.ok()) return s;
   content_.dense = std::move(*to);
   content_.boxes = plan->to();

@@ -151,24 +151,24 @@ Status Mover::Round(int round) {
     f.total += mine.total;
     f.runs.push_back(mine);
   };
-  for (const Plan::Partner& partner : plan.receive()) {
-    const BoxSpan theirs = plan.BoxesOf(partner);
-    for (const Piece& piece : OfRound(plan.PiecesOf(partner), theirs, partner.process, round)) {
+  for (const int process : plan.receive()) {
+    const BoxList theirs(move_.from_layout.Boxes(process));
+    for (const Piece& piece : OfRound(Common(theirs, plan.to()), theirs, process, round)) {
       const Runs source = RunsIn(theirs, piece.from, piece.part);
       const Runs target = RunsIn(plan.to(), piece.to, piece.part);
-      if (Reads(partner.process, source)) {
-        readings.push_back({partner.process, source, target});
+      if (Reads(process, source)) {
+        readings.push_back({process, source, target});
       } else {
-        flow(receives, partner.process, target, source);
+        flow(receives, process, target, source);
       }
     }
   }
-  for (const Plan::Partner& partner : plan.send()) {
-    const BoxSpan theirs = plan.BoxesOf(partner);
-    for (const Piece& piece : OfRound(plan.PiecesOf(partner), plan.from(), me, round)) {
+  for (const int process : plan.send()) {
+    const BoxList theirs(move_.to_layout.Boxes(process));
+    for (const Piece& piece : OfRound(Common(plan.from(), theirs), plan.from(), me, round)) {
       const Runs source = RunsIn(plan.from(), piece.from, piece.part);
       const Runs target = RunsIn(theirs, piece.to, piece.part);
-      if (!Reads(partner.process, source)) flow(sends, partner.process, source, target);
+      if (!Reads(process, source)) flow(sends, process, source, target);
     }
   }
   team_.Offer(move_.from);

@@ -7,6 +7,8 @@ namespace harrow::multiview {
 /// Redistribution of one complete array of fixed-size elements, between two layouts that all processes know.
 struct Move {
   const Plan& plan;
+  const Layout& from_layout;
+  const Layout& to_layout;
   std::size_t element_bytes;
   std::size_t largest_bytes;  // that any process holds in either layout: sizes messages, so the same everywhere
   bool bounded;               // no message larger than the staging memory, because arrays may be files

@@ -41,15 +41,13 @@ TEST(Plan, BothSidesAgreeAndEveryElementMovesOnce) {
     for (int p = 0; p < processes; ++p) plans.emplace_back(from, to, p);
     for (int p = 0; p < processes; ++p) {
       Index sent = Elements(plans[p].keep()), received = sent;
-      for (const Plan::Partner& partner : plans[p].send()) {
-        const auto pieces = plans[p].PiecesOf(partner);
+      for (const int partner : plans[p].send()) {
+        const auto pieces = Common(plans[p].from(), BoxList(to.Boxes(partner)));
         ASSERT_FALSE(pieces.empty());
         sent += Elements(pieces);
-        const Plan& other = plans[partner.process];
-        const auto match = std::find_if(other.receive().begin(), other.receive().end(),
-                                        [&](const Plan::Partner& q) { return q.process == p; });
-        ASSERT_NE(match, other.receive().end());
-        const auto theirs = other.PiecesOf(*match);
+        const Plan& other = plans[partner];
+        ASSERT_THAT(other.receive(), testing::Contains(p));
+        const auto theirs = Common(BoxList(from.Boxes(p)), other.to());
         ASSERT_EQ(theirs.size(), pieces.size());
         for (std::size_t i = 0; i < pieces.size(); ++i) {
           ASSERT_EQ(theirs[i].part, pieces[i].part);
@@ -57,7 +55,7 @@ TEST(Plan, BothSidesAgreeAndEveryElementMovesOnce) {
           ASSERT_EQ(theirs[i].to, pieces[i].to);
         }
       }
-      for (const Plan::Partner& partner : plans[p].receive()) received += Elements(plans[p].PiecesOf(partner));
+      for (const int partner : plans[p].receive()) received += Elements(Common(BoxList(from.Boxes(partner)), plans[p].to()));
       ASSERT_EQ(sent, from.Volume(p));
       ASSERT_EQ(received, to.Volume(p));
       // Rounds divide the pieces without a rest.

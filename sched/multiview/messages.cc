@@ -2,9 +2,13 @@
 // side has a few slots, filled in the order of the partners: sends to process + 1, + 2, ..., receives from process - 1, - 2, ...
 // Of all messages not yet delivered take one with the smallest distance from sender to receiver, and of its flow the first:
 // all earlier ones of its sender and of its receiver are done, so both have it in a slot. Hence some message always moves.
+//
+// Where a flow has several messages they are sent synchronously: a send of a size that MPI buffers is complete before anyone
+// receives, and a sender that runs ahead would fill its receiver's memory with messages, among which MPI seeks one by one.
 #include "multiview/messages.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -109,8 +113,8 @@ Status MessageExchange::StartSend(int index) {
     });
     data = slot.staging.get();
   }
-  if (MPI_Isend(data, static_cast<int>(slot.bytes), MPI_BYTE, flow.process, kTag, team_.comm(), &requests_[index]) !=
-      MPI_SUCCESS) {
+  const auto send = slot.bytes < flow.total ? MPI_Issend : MPI_Isend;
+  if (send(data, static_cast<int>(slot.bytes), MPI_BYTE, flow.process, kTag, team_.comm(), &requests_[index]) != MPI_SUCCESS) {
     return Status(Code::kInternal, "cannot send to process " + std::to_string(flow.process));
   }
   slot.busy = true;
@@ -188,9 +192,13 @@ Status MessageExchange::Step(bool wait) {
     if (Status s = StartSend(i); !s.ok()) return s;
   }
   int count = 0, done[2 * kSlots];
-  const int e = wait ? MPI_Waitsome(2 * kSlots, requests_, &count, done, MPI_STATUSES_IGNORE)
-                     : MPI_Testsome(2 * kSlots, requests_, &count, done, MPI_STATUSES_IGNORE);
-  if (e != MPI_SUCCESS) return Status(Code::kInternal, "a message failed");
+  for (;;) {
+    if (MPI_Testsome(2 * kSlots, requests_, &count, done, MPI_STATUSES_IGNORE) != MPI_SUCCESS) {
+      return Status(Code::kInternal, "a message failed");
+    }
+    if (!wait || count != 0) break;
+    sched_yield();  // MPI_Waitsome may keep the core that the partner needs
+  }
   if (count == MPI_UNDEFINED) return {};
   for (int i = 0; i < count; ++i) {
     if (done[i] < kSlots) {

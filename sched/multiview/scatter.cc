@@ -4,6 +4,8 @@
 // next while others are still in the first: tags alternate.
 #include "multiview/scatter.h"
 
+#include <sched.h>
+
 #include <climits>
 #include <cstring>
 #include <list>
@@ -42,6 +44,7 @@ class SparseExchange {
     for (int done = 0; !done;) {
       Receive();
       MPI_Test(&barrier, &done, MPI_STATUS_IGNORE);
+      if (!done) sched_yield();
     }
     return error_;
   }
@@ -54,11 +57,13 @@ class SparseExchange {
 
   void Turn() {
     Receive();
+    const std::size_t before = under_way_.size();
     for (auto it = under_way_.begin(); it != under_way_.end();) {
       int done;
       MPI_Test(&it->request, &done, MPI_STATUS_IGNORE);
       it = done ? under_way_.erase(it) : std::next(it);
     }
+    if (under_way_.size() == before) sched_yield();
   }
 
   void Receive() {

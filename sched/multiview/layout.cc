@@ -79,23 +79,11 @@ int Layout::Owner(std::span<const Index> at) const {
   return ProcessOf(RoleOfBlock(block));
 }
 
-void Layout::AppendBoxes(int process, std::vector<Box>* boxes) const {
-  const int role = RoleOf(process);
-  const std::size_t begin = boxes->size();
-  AppendRange(grid_.blocks(), FirstBlock(role), FirstBlock(role + 1), boxes);
-  for (std::size_t i = begin; i < boxes->size(); ++i) {
-    Box& box = (*boxes)[i];
-    for (std::size_t d = 0; d < box.lo.size(); ++d) {
-      const Index end = grid_.Start(d, box.lo[d] + box.n[d]);
-      box.lo[d] = grid_.Start(d, box.lo[d]);
-      box.n[d] = end - box.lo[d];
-    }
-  }
-}
-
 std::vector<Box> Layout::Boxes(int process) const {
+  const int role = RoleOf(process);
   std::vector<Box> boxes;
-  AppendBoxes(process, &boxes);
+  AppendRange(grid_.blocks(), FirstBlock(role), FirstBlock(role + 1), &boxes);
+  for (Box& box : boxes) box = grid_.Elements(box);
   return boxes;
 }
 

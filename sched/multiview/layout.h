@@ -52,7 +52,6 @@ class Layout {
   int Owner(std::span<const Index> at) const;
   /// What the process holds, in the order in which it lies in memory, each box row-major: at most 2 * dimensions - 1 boxes.
   std::vector<Box> Boxes(int process) const;
-  void AppendBoxes(int process, std::vector<Box>* boxes) const;
   /// Elements the process holds; the most any process holds.
   Index Volume(int process) const;
   Index LargestVolume() const;

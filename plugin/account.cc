@@ -1,13 +1,13 @@
 #include "account.h"
 
 #include <charconv>
-#include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <syslog.h>
 #include <unistd.h>
 
+#include "fd.h"
 #include "remove_tree.h"
 
 namespace harrow::plugin {
@@ -55,31 +55,24 @@ bool ParseRunAccount(std::string_view text, RunAccount* account) {
 }
 
 void LogRuns(int directory, uint32_t job, uint32_t uid, const char* user) {
-  int listing = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR* entries = listing < 0 ? nullptr : fdopendir(listing);
-  if (entries == nullptr) {
-    if (listing >= 0) close(listing);
-    return;
-  }
+  Listing entries(directory);
   char name[65];
   CleanName(user, name, sizeof name);
   int runs = 0;
-  while (const dirent* entry = readdir(entries)) {
+  while (const dirent* entry = entries.Next()) {
     if (strncmp(entry->d_name, kPrefix, sizeof kPrefix - 1) != 0 || runs == kMostRuns) continue;
     // Not through a link, and a FIFO does not hold us up.
-    int fd = OpenOnThisMount(directory, entry->d_name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0) continue;
+    Fd fd(OpenOnThisMount(directory, entry->d_name, O_NONBLOCK | O_NOCTTY));
+    if (fd.none()) continue;
     struct stat info;
     char text[512];
     ssize_t n = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) ? read(fd, text, sizeof text) : -1;
-    close(fd);
     RunAccount account;
     if (n <= 0 || !ParseRunAccount({text, static_cast<size_t>(n)}, &account)) continue;
     if (runs++ == 0) openlog("harrow", LOG_PID, LOG_DAEMON);
     syslog(LOG_INFO, "job=%u user=%s uid=%u run=%s tasks=%llu core_hours=%.3f", job, name, uid, account.run,
            static_cast<unsigned long long>(account.tasks), static_cast<double>(account.core_seconds) / 3600);
   }
-  closedir(entries);
   if (runs > 0) closelog();
 }
 

@@ -3,6 +3,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base_directory.h"
+
 namespace harrow::plugin {
 
 /// A job on this node.
@@ -18,21 +20,23 @@ constexpr size_t kPathSize = 640;
 /// LOCAL/harrow/ID.
 bool JobDirectoryPath(const char* local, uint32_t id, char (&path)[kPathSize]);
 
+// All of the following touch the site's disk, which may not answer: only errands (errand.h) call them.
+
 enum class Made { kNow, kBefore, kNot };
 /// Makes the private directory of a job (0700, the user's) with its marker, unless another step has. kNot:
-/// there is none, and one line was logged. Runs with the rights of slurmd's user.
-Made MakeJobDirectory(const char* local, const Job& job);
+/// there is none, and one line was logged. Runs with the rights of slurmd's user. To remove what an earlier
+/// start of this job left may take `seconds`.
+Made MakeJobDirectory(const Places& places, const Job& job, unsigned seconds);
 
-/// Has the job a directory, by its marker? One line is logged when LOCAL/harrow is not safe.
-bool HasJobDirectory(const char* local, uint32_t id);
+/// At the job's end: ends its processes (but not `caller`, nor its ancestors), accounts for its runs, removes
+/// its directory and its marker, then what earlier jobs have left. Without a marker nothing. Removing takes
+/// `seconds` at most; what could not be done is one logged line and left for the next job's end or
+/// PrepareNode.
+void RemoveJobDirectory(const Places& places, const Job& job, unsigned seconds, pid_t caller);
 
-/// At the job's end: ends its processes, accounts for its runs, removes its directory, then its marker, then
-/// what earlier jobs have left. Without a marker nothing. Removing takes `seconds` at most; what could not be
-/// done is one logged line and left for the next job's end or SweepOldDirectories.
-void RemoveJobDirectory(const char* local, const Job& job, unsigned seconds);
-
-/// Removes directories whose node was switched off before their job's end, and those of jobs whose end could
-/// not remove them. Takes `seconds` at most.
-void SweepOldDirectories(const char* local, unsigned seconds);
+/// When slurmd starts: makes LOCAL/harrow, so that nobody else can; removes directories whose node was
+/// switched off before their job's end, and those of jobs whose end could not remove them. Takes `seconds` at
+/// most.
+void PrepareNode(const Places& places, unsigned seconds);
 
 }  // namespace harrow::plugin

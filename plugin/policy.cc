@@ -32,6 +32,11 @@ bool IsDirectoryName(std::string_view path) {
   return true;
 }
 
+template <size_t N>
+bool ReadDirectory(std::string_view text, char (&out)[N]) {
+  return text.size() <= 500 && IsDirectoryName(text) && Copy(text, out);
+}
+
 bool ReadSize(std::string_view text, uint64_t* out) {
   int shift = 0;
   if (!text.empty()) {
@@ -41,7 +46,7 @@ bool ReadSize(std::string_view text, uint64_t* out) {
       text.remove_suffix(1);
     }
   }
-  uint64_t n = 0;
+  uint64_t n;
   if (!ReadNumber(text, &n) || n > (UINT64_MAX >> shift)) return false;
   *out = n << shift;
   return true;
@@ -77,9 +82,9 @@ struct Key {
 
 constexpr Key kKeys[] = {
     {"local", "local=DIR with an absolute path of at most 500 letters",
-     [](std::string_view v, Policy* p) {
-       return v.size() <= 500 && IsDirectoryName(v) && Copy(v, p->local);
-     }},
+     [](std::string_view v, Policy* p) { return ReadDirectory(v, p->local); }},
+    {"state", "state=DIR with an absolute path of at most 500 letters",
+     [](std::string_view v, Policy* p) { return ReadDirectory(v, p->state); }},
     {"local_limit", "local_limit=SIZE such as 200G",
      [](std::string_view v, Policy* p) { return ReadSize(v, &p->local_limit); }},
     {"ports", "ports=FIRST-LAST within 1024-65535",
@@ -122,7 +127,7 @@ Policy ParsePolicy(int argc, char** argv, Complain complain) {
     size_t equals = argument.find('=');
     std::string_view name(argument.data(), equals == std::string_view::npos ? argument.size() : equals);
     const char* expected =
-        "one of local, local_limit, ports, tasks_per_node, move_partitions, order, files, epilog_time";
+        "one of local, state, local_limit, ports, tasks_per_node, move_partitions, order, files, epilog_time";
     bool good = false;
     for (const Key& key : kKeys) {
       if (name != key.name) continue;

@@ -8,6 +8,8 @@ namespace harrow::plugin {
 /// What the site says in plugstack.conf, as key=value arguments of the plugin.
 struct Policy {
   char local[512] = "/tmp";  // local=DIR: job directories lie in DIR/harrow
+  // state=DIR: the notes of jobs (note.h), on a file system in memory
+  char state[512] = "/run/harrow";
   uint64_t local_limit = 0;  // local_limit=SIZE, bytes a job and node; 0: none
   uint32_t port_first = 0;   // ports=FIRST-LAST; 0: any
   uint32_t port_last = 0;

@@ -9,8 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clock.h"
+#include "fd.h"
 
 // Slurm ends what its process tracking still knows. What is left are processes that left their session or
 // lost their slurmstepd. They cannot be listed by asking, so all of /proc is read: once for the members, who
@@ -23,7 +25,7 @@ namespace harrow::plugin {
 namespace {
 
 constexpr int kRounds = 50;
-constexpr int kWaitMilliseconds = 5000;
+constexpr long kWaitMilliseconds = 5000;
 
 struct Process {
   pid_t pid = 0, parent = 0;
@@ -77,10 +79,8 @@ class Table {
 ssize_t ReadProcFile(pid_t pid, const char* file, char* text, size_t size) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/%s", pid, file);
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return -1;
-  ssize_t n = read(fd, text, size - 1);
-  close(fd);
+  Fd fd(open(path, kReadFile));
+  const ssize_t n = read(fd, text, size - 1);
   if (n >= 0) text[n] = '\0';
   return n;
 }
@@ -108,9 +108,9 @@ void ReadAll(Table* table) {
   DIR* proc = opendir("/proc");
   if (proc == nullptr) return;
   while (const dirent* entry = readdir(proc)) {
-    if (entry->d_name[0] < '1' || entry->d_name[0] > '9') continue;
     Process process;
-    if (ReadProcess(atoi(entry->d_name), &process) && !table->Add(process)) break;
+    const pid_t pid = atoi(entry->d_name);  // 0: it is none's
+    if (pid > 0 && ReadProcess(pid, &process) && !table->Add(process)) break;
   }
   closedir(proc);
 }
@@ -118,17 +118,14 @@ void ReadAll(Table* table) {
 bool IsMarked(pid_t pid, const JobProcesses& job) {
   char path[64], chunk[16384];
   snprintf(path, sizeof path, "/proc/%d/environ", pid);
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd >= 0) {
-    EnvironmentScan scan(job.directory);
-    ssize_t n;
-    while ((n = read(fd, chunk, sizeof chunk)) > 0) scan.Feed(chunk, static_cast<size_t>(n));
-    close(fd);
-    scan.Finish();
-    uint32_t named = scan.job_id();
-    if (scan.has_directory() && (named == 0 || named == job.id || named == job.leader)) return true;
-  }
-  ssize_t n = ReadProcFile(pid, "cgroup", chunk, sizeof chunk);
+  Fd fd(open(path, kReadFile));
+  EnvironmentScan scan(job.directory);
+  ssize_t n;
+  while ((n = read(fd, chunk, sizeof chunk)) > 0) scan.Feed(chunk, static_cast<size_t>(n));
+  scan.Finish();
+  const uint32_t named = scan.job_id();
+  if (scan.has_directory() && (named == 0 || named == job.id || named == job.leader)) return true;
+  n = ReadProcFile(pid, "cgroup", chunk, sizeof chunk);
   return n > 0 && IsCgroupOfJob({chunk, static_cast<size_t>(n)}, job.id);
 }
 
@@ -136,11 +133,11 @@ bool IsMarked(pid_t pid, const JobProcesses& job) {
 unsigned Judge(Table* table, const JobProcesses& job) {
   unsigned members = 0;
   // Neither init nor whoever called us, however they came by the mark.
-  for (pid_t pid = getpid(); pid > 1;) {
-    Process* self = table->Find(pid);
-    if (self == nullptr) break;
-    self->judged = true;
-    pid = self->parent;
+  for (const pid_t first : {getpid(), job.caller}) {
+    for (Process* self = table->Find(first); self != nullptr && self->pid > 1;
+         self = table->Find(self->parent)) {
+      self->judged = true;
+    }
   }
   for (Process& process : *table) {
     if (process.judged || process.pid <= 1 || process.uid != job.uid || process.state == 'Z') {
@@ -182,11 +179,6 @@ void Signal(const Process& process, int signal) {
   if (fd >= 0) close(static_cast<int>(fd));
 }
 
-void Pause() {
-  timespec pause = {0, 5'000'000};
-  nanosleep(&pause, nullptr);
-}
-
 }  // namespace
 
 void EnvironmentScan::Feed(const char* data, size_t size) {
@@ -203,7 +195,6 @@ void EnvironmentScan::Feed(const char* data, size_t size) {
 
 void EnvironmentScan::Finish() {
   if (size_ > 0) Entry();
-  size_ = 0;
 }
 
 void EnvironmentScan::Entry() {
@@ -250,26 +241,23 @@ Ended EndProcesses(const JobProcesses& job) {
     if (members == known) break;  // all stopped: nobody forks any more
     known = members;
   }
-  for (int round = 0; round < kRounds; ++round) {
+  long pause = 1;
+  for (long waited = 0; waited < kWaitMilliseconds; waited += pause, pause += pause) {
     for (const Process& process : table) {
       if (!process.member) continue;
       Signal(process, SIGKILL);
-      if (round == 0) ++ended.ended;
+      if (waited == 0) ++ended.ended;
     }
-    for (int waited = 0; waited < kWaitMilliseconds / kRounds; waited += 5) {
-      ended.left = 0;
-      for (const Process& process : table) {
-        if (process.member && IsSame(process)) ended.left = process.pid;
-      }
-      if (ended.left == 0) break;
-      Pause();
+    Pause(pause);
+    ended.left = 0;
+    for (const Process& process : table) {
+      if (process.member && IsSame(process)) ended.left = process.pid;
     }
+    // All of them first: what has lost its parent is not known as a member any more.
+    if (ended.left != 0) continue;
     // Also those that were forked before their parent stopped.
     ReadAll(&table);
-    if (Judge(&table, job) == 0) {
-      ended.left = 0;
-      return ended;
-    }
+    if (Judge(&table, job) == 0) break;
     for (const Process& process : table) {
       if (process.member) ended.left = process.pid;
     }

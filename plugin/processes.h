@@ -12,7 +12,7 @@ class EnvironmentScan {
   /// `directory`: the value of HARROW_LOCAL that is looked for; must stay.
   explicit EnvironmentScan(std::string_view directory) : directory_(directory) {}
   void Feed(const char* data, size_t size);
-  /// After the last piece.
+  /// After the last piece; the last call.
   void Finish();
   bool has_directory() const { return has_directory_; }
   uint32_t job_id() const { return job_id_; }  // of SLURM_JOB_ID; 0: there is none
@@ -34,6 +34,7 @@ struct JobProcesses {
   uid_t uid;
   uint32_t id, leader;         // the component's job id; SLURM_JOB_ID of its processes
   std::string_view directory;  // HARROW_LOCAL of its processes
+  pid_t caller = 0;            // neither it, nor the calling process, nor an ancestor of these is one of them
 };
 
 struct Ended {

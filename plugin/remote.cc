@@ -5,14 +5,18 @@
 #include <unistd.h>
 
 #include "contexts.h"
+#include "errand.h"
 #include "job_directory.h"
 #include "log.h"
+#include "note.h"
 #include "options.h"
 
 namespace harrow::plugin {
 namespace {
 
 constexpr char kVariable[] = "HARROW_LOCAL";
+constexpr unsigned kSecondsAtStart = 20;   // that a step waits for the disk
+constexpr unsigned kSecondsToRemove = 15;  // of these, what the same job left before it was started again
 
 void Set(spank_t spank, const char* name, const char* value) {
   if (spank_err_t error = spank_setenv(spank, name, value, 1); error != ESPANK_SUCCESS) {
@@ -22,13 +26,28 @@ void Set(spank_t spank, const char* name, const char* value) {
 
 // As `mkdir -p -m 700`, with nobody's rights but the user's.
 bool MakeForUser(char* path) {
-  for (char* slash = strchr(path + 1, '/'); slash != nullptr; slash = strchr(slash + 1, '/')) {
-    *slash = '\0';
-    int made = mkdir(path, 0700);
-    *slash = '/';
-    if (made != 0 && errno != EEXIST) return false;
+  for (char* slash = path; slash != nullptr;) {
+    slash = strchr(slash + 1, '/');
+    if (slash != nullptr) *slash = '\0';
+    const bool there = mkdir(path, 0700) == 0 || errno == EEXIST;
+    if (slash != nullptr) *slash = '/';
+    if (!there) return false;
   }
-  return mkdir(path, 0700) == 0 || errno == EEXIST;
+  return true;
+}
+
+Made Make(const Places& places, const Job& job) {
+  if (const Note note = NoteOfJob(places, job.id); note == Note::kMute || note == Note::kNothing) {
+    LogError("no job directory: %s did not answer when the job began", places.local);
+    return Made::kNot;
+  }
+  const Errand errand = RunErrand(
+      kSecondsAtStart, [&] { return static_cast<int>(MakeJobDirectory(places, job, kSecondsToRemove)); });
+  if (errand.end == Errand::kDone) return static_cast<Made>(errand.value);
+  LogError("no job directory: %s/harrow/%u is not made, %u s at most: %s", places.local, job.id,
+           kSecondsAtStart, WhyNot(errand));
+  if (errand.end == Errand::kLate) MuteJob(places, job.id);
+  return Made::kNot;
 }
 
 }  // namespace
@@ -62,7 +81,7 @@ void RemotePostOptions(spank_t spank, int argc, char** argv) {
   if (spank_getenv(spank, "SLURM_JOB_ID", leader, sizeof leader) == ESPANK_SUCCESS) {
     job.leader = static_cast<uint32_t>(strtoul(leader, nullptr, 10));
   }
-  const Made made = MakeJobDirectory(policy.local, job);
+  const Made made = Make(PlacesOf(policy), job);
   if (made != Made::kNot) Set(spank, kVariable, path);
   // Once a job and node, as the arguments may have changed since slurmd started.
   if (made == Made::kNow) {
@@ -77,8 +96,13 @@ void RemotePostOptions(spank_t spank, int argc, char** argv) {
 void RemoteTaskInit(spank_t spank) {
   char path[kPathSize];
   if (!CurrentRequest().used || spank_getenv(spank, kVariable, path, sizeof path) != ESPANK_SUCCESS) return;
-  if (access(path, W_OK | X_OK) == 0 || (errno == ENOENT && MakeForUser(path))) return;
-  LogError("the job directory %s is not to be used here: %s", path, strerror(errno));
+  const Errand errand = RunErrand(kSecondsAtStart, [&] {
+    return access(path, W_OK | X_OK) == 0 || (errno == ENOENT && MakeForUser(path)) ? 0 : errno;
+  });
+  // Who may start no more processes is not kept from what his job has.
+  if ((errand.end == Errand::kDone && errand.value == 0) || errand.end == Errand::kFailed) return;
+  LogError("the job directory %s is not to be used here: %s", path,
+           errand.end == Errand::kDone ? strerror(errand.value) : WhyNot(errand));
   spank_unsetenv(spank, kVariable);
 }
 

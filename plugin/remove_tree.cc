@@ -1,17 +1,20 @@
 #include "remove_tree.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/fs.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clock.h"
+#include "fd.h"
 
 // Root removes a tree that a user has shaped, while other processes of that user may still reshape it. So
 // nothing is reached by a path: every step is one name in an open directory, and none is a link (O_NOFOLLOW).
@@ -21,20 +24,22 @@
 // and detached. Users may mount file systems of their own (FUSE), and those may let us wait for ever: so a
 // name is opened without a word to its file system (O_PATH), its mount compared, and only then opened to be
 // read.
+//
+// A directory cannot always be moved to the top (EXDEV) though nothing is mounted: users may give directories
+// project ids (quotas of XFS and ext4) and, on Btrfs, make subvolumes. The top is made to take any project
+// id; what still does not move becomes a top of its own.
 
 namespace harrow::plugin {
 namespace {
 
-constexpr int kOpenDirectory = O_RDONLY | O_DIRECTORY;
+constexpr int kMostTops = 16;  // one in another; a subvolume is one
 
 // Which mount an open file is on; kernels before 5.8 tell it here alone. -1: not to be learned.
 long MountId(int fd) {
   char path[64], text[512];
   snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
-  int info = open(path, O_RDONLY | O_CLOEXEC);
-  if (info < 0) return -1;
-  ssize_t n = read(info, text, sizeof text - 1);
-  close(info);
+  Fd info(open(path, kReadFile));
+  const ssize_t n = read(info, text, sizeof text - 1);
   if (n <= 0) return -1;
   text[n] = '\0';
   const char* at = strstr(text, "mnt_id:");
@@ -47,37 +52,45 @@ bool Detach(int parent, const char* name) {
   return umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) == 0;
 }
 
+// A name, without a word to the file system that it is on.
+int Look(int parent, const char* name) {
+  return openat(parent, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+}
+
 // As OpenOnThisMount, with the id of the mount of `parent`. Where we are not root the user may have shut a
 // directory: then it is opened to us.
 int OpenChecked(int parent, const char* name, int flags, long mount) {
-  int handle = openat(parent, name, O_PATH | O_NOFOLLOW | O_CLOEXEC | (flags & O_DIRECTORY));
-  if (handle < 0) return -1;
+  Fd handle(Look(parent, name));
+  if (handle.none()) return -1;
   if (mount < 0 || MountId(handle) != mount) {
-    close(handle);
     errno = EXDEV;
     return -1;
   }
   struct stat info;
-  char path[64];
-  snprintf(path, sizeof path, "/proc/self/fd/%d", handle);
-  int fd = -1;
-  if (fstat(handle, &info) != 0 || S_ISLNK(info.st_mode)) {
-    errno = ELOOP;
-  } else {
-    fd = open(path, flags | O_CLOEXEC);
-    if (fd < 0 && errno == EACCES && S_ISDIR(info.st_mode) && chmod(path, 0700) == 0)
-      fd = open(path, flags | O_CLOEXEC);
+  if (fstat(handle, &info) != 0) return -1;
+  if (S_ISLNK(info.st_mode) || ((flags & O_DIRECTORY) != 0 && !S_ISDIR(info.st_mode))) {
+    errno = S_ISLNK(info.st_mode) ? ELOOP : ENOTDIR;
+    return -1;
   }
-  const int error = errno;
-  close(handle);
-  errno = error;
-  return fd;
+  char path[64];
+  snprintf(path, sizeof path, "/proc/self/fd/%d", static_cast<int>(handle));
+  if (S_ISDIR(info.st_mode) && (info.st_mode & 0700) != 0700) chmod(path, 0700);
+  return open(path, flags | O_CLOEXEC);
+}
+
+// Whether directories of other project ids may not be moved into this one, and now may.
+bool TakesAnyProject(int directory) {
+  fsxattr attributes;
+  if (ioctl(directory, FS_IOC_FSGETXATTR, &attributes) != 0) return false;
+  if ((attributes.fsx_xflags & FS_XFLAG_PROJINHERIT) == 0) return false;
+  attributes.fsx_xflags &= ~static_cast<unsigned>(FS_XFLAG_PROJINHERIT);
+  return ioctl(directory, FS_IOC_FSSETXATTR, &attributes) == 0;
 }
 
 class Remover {
  public:
-  Remover(int top, long mount, unsigned seconds)
-      : top_(top), mount_(mount), deadline_(Now() + static_cast<time_t>(seconds)) {}
+  Remover(int top, long mount, long deadline, int tops = 1)
+      : top_(top), mount_(mount), deadline_(deadline), tops_(tops) {}
 
   // Until the top is empty, a round over it changed nothing, or time is up: somebody may fill it as fast as
   // we empty it.
@@ -92,40 +105,26 @@ class Remover {
   }
 
  private:
-  static time_t Now() {
-    timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec;
-  }
-
-  bool TimeIsUp() const { return Now() >= deadline_; }
+  bool TimeIsUp() const { return Milliseconds() >= deadline_; }
 
   template <class Visit>
   void EachEntry(int directory, Visit visit) {
-    int listing = dup(directory);
-    DIR* entries = listing < 0 ? nullptr : fdopendir(listing);
-    if (entries == nullptr) {
-      Failed(errno);
-      if (listing >= 0) close(listing);
-      return;
-    }
-    rewinddir(entries);
-    while (const dirent* entry = TimeIsUp() ? nullptr : readdir(entries)) {
+    Listing entries(directory);
+    if (entries.none()) return Failed(errno);
+    while (const dirent* entry = TimeIsUp() ? nullptr : entries.Next()) {
       if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) visit(entry->d_name);
     }
-    closedir(entries);
   }
 
   void EmptyTop() {
     EachEntry(top_, [this](const char* name) {
-      int inside = OpenChecked(top_, name, kOpenDirectory, mount_);
-      if (inside < 0) {
+      Fd inside(OpenChecked(top_, name, O_DIRECTORY, mount_));
+      if (inside.none()) {
         if (errno != EXDEV) return Remove(top_, name);
         if (!Unmount(top_, name)) Failed(EBUSY);
         return;
       }
-      EachEntry(inside, [this, inside](const char* below) { Remove(inside, below); });
-      close(inside);
+      EachEntry(inside, [this, &inside](const char* below) { Remove(inside, below); });
       if (unlinkat(top_, name, AT_REMOVEDIR) == 0) {
         ++result_.removed;
       } else if (errno != ENOENT && errno != ENOTEMPTY) {
@@ -163,21 +162,40 @@ class Remover {
         ++moved_;
         return;
       }
-      if (errno == EBUSY || errno == EXDEV) {
+      if (errno == EBUSY) {
         if (!Unmount(parent, name)) Failed(EBUSY);
         return;
       }
+      if (errno == EXDEV) {
+        if (tries == 0 && TakesAnyProject(top_)) continue;
+        return RemoveWhereItIs(parent, name);
+      }
       if (errno == EACCES &&
           tries == 0) {  // ".." of it changes, so it must be writable: not root, see OpenChecked
-        int inside = OpenChecked(parent, name, kOpenDirectory, mount_);
-        if (inside < 0) return Failed(EACCES);
-        fchmod(inside, 0700);
-        close(inside);
+        Fd inside(OpenChecked(parent, name, O_DIRECTORY, mount_));
+        if (inside.none()) return Failed(EACCES);
         continue;
       }
       if (errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR) return Failed(errno);
     }
     Failed(error);
+  }
+
+  void RemoveWhereItIs(int parent, const char* name) {
+    if (tops_ == kMostTops) return Failed(EXDEV);
+    Fd inside(OpenChecked(parent, name, O_DIRECTORY, mount_));
+    if (inside.none()) {
+      const int error = errno;
+      if (error != EXDEV || !Unmount(parent, name)) Failed(error);
+      return;
+    }
+    const Removal below = Remover(inside, mount_, deadline_, tops_ + 1).Run();
+    result_.removed += below.removed;
+    if (unlinkat(parent, name, AT_REMOVEDIR) == 0) {
+      ++result_.removed;
+    } else {
+      Failed(below.error != 0 ? below.error : errno);
+    }
   }
 
   void Failed(int error) {
@@ -186,7 +204,8 @@ class Remover {
 
   int top_;
   long mount_;
-  time_t deadline_;
+  long deadline_;
+  int tops_;
   unsigned long next_ = 0;
   unsigned long moved_ = 0;
   Removal result_;
@@ -200,28 +219,26 @@ int OpenOnThisMount(int parent, const char* name, int flags) {
 
 void DetachMounts(int parent, const char* name) {
   while (true) {
-    int fd = openat(parent, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0) return;
-    const bool mounted = MountId(fd) != MountId(parent);
-    close(fd);
-    if (!mounted || !Detach(parent, name)) return;
+    Fd fd(Look(parent, name));
+    if (fd.none() || MountId(fd) == MountId(parent) || !Detach(parent, name)) return;
   }
 }
 
 Removal RemoveTree(int parent, const char* name, unsigned seconds) {
   Removal result;
   DetachMounts(parent, name);
-  int top = OpenOnThisMount(parent, name, kOpenDirectory);
-  if (top < 0) {
+  Fd top(OpenOnThisMount(parent, name, O_DIRECTORY));
+  if (top.none()) {
     const int error = errno;
     // A link or a file where the directory should be: itself goes.
     result.complete = error == ENOENT || unlinkat(parent, name, 0) == 0;
     result.error = error == EXDEV ? EBUSY : error;
     return result;
   }
+  // From here on the user can change nothing at the top, also through what is open.
+  if (geteuid() == 0 && fchown(top, 0, 0) != 0) result.error = errno;
   fchmod(top, 0700);
-  result = Remover(top, MountId(top), seconds).Run();
-  close(top);
+  result = Remover(top, MountId(top), Milliseconds() + static_cast<long>(seconds) * 1000).Run();
   if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT) {
     result.complete = true;
     result.error = 0;

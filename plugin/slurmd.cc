@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include "contexts.h"
+#include "errand.h"
 #include "job_directory.h"
 #include "log.h"
 #include "policy.h"
@@ -8,7 +9,7 @@
 namespace harrow::plugin {
 namespace {
 
-constexpr unsigned kSecondsAtStart = 60;  // until then slurmd does not register
+constexpr unsigned kSecondsAtStart = 10;  // until then slurmd does not register
 
 }  // namespace
 
@@ -20,11 +21,16 @@ void SlurmdInit(int argc, char** argv) {
   if (geteuid() != 0) {
     LogNotice(
         "slurmd runs as an ordinary user (uid %u): all jobs are of that user, whom job directories and their "
-        "markers "
-        "are not safe from",
+        "markers are not safe from",
         geteuid());
   }
-  SweepOldDirectories(policy.local, kSecondsAtStart);
+  const Errand errand = RunErrand(kSecondsAtStart, [&] {
+    PrepareNode(PlacesOf(policy), kSecondsAtStart - 2);
+    return 0;
+  });
+  if (errand.end != Errand::kDone) {
+    LogError("%s/harrow is not prepared, %u s at most: %s", policy.local, kSecondsAtStart, WhyNot(errand));
+  }
 }
 
 }  // namespace harrow::plugin

@@ -104,6 +104,6 @@ def from_nothing_and_back():
 if __name__ == "__main__":
     del sys.argv[1]
     if os.getuid() != 0:
-        skip("installing and enabling takes root")
+        skip("installing and enabling takes root", "root")
     with Cluster("--nodes", "2") as CLUSTER:
         sys.exit(run_tests([(t.__name__, t) for t in (files_and_their_places, from_nothing_and_back)]))

@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 from cluster_support import Cluster, check, run_tests, skip, wait_for
+from run_support import in_part
 
 PLUGIN, HARROW = (os.path.abspath(p) for p in sys.argv[1:3])
 POLICY = "local=/mnt/local ports=31000-31009 tasks_per_node=2 local_limit=16M order=fifo move_partitions=fast,slow"
@@ -55,7 +56,7 @@ def submit(name, tasks, options="", after="", wait=True):
 
 
 def journal(name, query):
-    with sqlite3.connect(f"file:{home(name, 'journal.db')}?mode=ro", uri=True) as db:
+    with sqlite3.connect(f"file:{in_part(home(name), 'journal.db')}?mode=ro", uri=True) as db:
         return db.execute(query).fetchall()
 
 
@@ -65,10 +66,10 @@ def left(node="node1"):
 
 def policy_is_what_runs_do():
     with Syslog() as syslog:
-        job, text = submit("policy", ["echo TMPDIR=$TMPDIR LOCAL=$HARROW_LOCAL; sleep 1"] * 6 + ["cat policy/server"], "--json --slots 3")
+        job, text = submit("policy", ["echo TMPDIR=$TMPDIR LOCAL=$HARROW_LOCAL; sleep 1"] * 6 + [f"cat {in_part('policy', 'server')}"], "--json --slots 3")
         wait_for(lambda: left() == [], f"the end of the directory: {left()}", 30)
     check("status 0" in text, text)
-    with open(home("policy", "log", "server.log")) as f:
+    with open(in_part(home("policy"), "log", "server.log")) as f:
         check("2 slots, not 3: more the site does not allow" in f.read(), "the log does not tell why there are fewer slots")
     check(journal("policy", "select max(slots) from node") == [(2,)], "more slots than the site allows")
     check(journal("policy", "select value from fact where key = 'order'") == [("fifo",)], "not the site's order")
@@ -150,7 +151,7 @@ def every_component_has_its_own_directory():
 if __name__ == "__main__":
     del sys.argv[1:3]
     if os.getuid() != 0:
-        skip("a user of the cluster besides Slurm's own takes root")
+        skip("a user of the cluster besides Slurm's own takes root", "root")
     with Cluster("--nodes", "2", "--plugin", PLUGIN, "--plugin-args", POLICY, "--share", os.path.dirname(PLUGIN)) as CLUSTER:
         os.makedirs(CLUSTER.path("opt", "bin"))
         PROGRAM = CLUSTER.path("opt", "bin", "harrow")

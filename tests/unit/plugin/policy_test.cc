@@ -25,6 +25,10 @@ Policy Parse(std::vector<std::string> arguments) {
 TEST(Policy, DefaultsAreSafe) {
   Policy policy = Parse({});
   EXPECT_STREQ(policy.local, "/tmp");
+  EXPECT_STREQ(policy.state, "/run/harrow");
+  EXPECT_EQ(policy.epilog_time, 300u);
+  EXPECT_STREQ(policy.files, "");
+  EXPECT_STREQ(policy.move_partitions, "");
   EXPECT_EQ(policy.local_limit, 0u);
   EXPECT_EQ(policy.port_first, 0u);
   EXPECT_EQ(policy.tasks_per_node, 0u);
@@ -95,8 +99,53 @@ TEST(Policy, ABrokenArgumentIsNamedAndHasNoEffect) {
   }
 }
 
+TEST(Policy, Limits) {
+  EXPECT_EQ(Parse({"local_limit=1"}).local_limit, 1u);
+  EXPECT_EQ(Parse({"local_limit=3K"}).local_limit, uint64_t{3} << 10);
+  EXPECT_EQ(Parse({"local_limit=3M"}).local_limit, uint64_t{3} << 20);
+  EXPECT_EQ(Parse({"local_limit=3T"}).local_limit, uint64_t{3} << 40);
+  EXPECT_EQ(Parse({"local_limit=16383P"}).local_limit, uint64_t{16383} << 50);
+  EXPECT_EQ(Parse({"ports=1024-65535"}).port_first, 1024u);
+  EXPECT_EQ(Parse({"ports=3000-3000"}).port_last, 3000u);
+  EXPECT_EQ(Parse({"epilog_time=1"}).epilog_time, 1u);
+  EXPECT_EQ(Parse({"epilog_time=86400"}).epilog_time, 86400u);
+  EXPECT_STREQ(Parse({"local=/a"}).local, "/a");
+  EXPECT_STREQ(Parse({"local=/a..b/..c"}).local, "/a..b/..c");
+  EXPECT_STREQ(Parse({"state=/var/run/x"}).state, "/var/run/x");
+  EXPECT_STREQ(Parse({"move_partitions=aZ0_-.,b"}).move_partitions, "aZ0_-.,b");
+  EXPECT_THAT(complaints, IsEmpty());
+  for (const char* bad : {"local_limit=16384P", "ports=1023-2000", "ports=1024-65536", "epilog_time=86401",
+                          "local=/a\x7f", "local=/a b", "state=run", "state=/run/..", "move_partitions=a,"}) {
+    Parse({bad});
+    EXPECT_THAT(complaints, ElementsAre(bad));
+  }
+}
+
+TEST(Policy, WhatWouldBeRightIsTold) {
+  static std::vector<std::string> told;
+  told.clear();
+  for (const char* bad : {"local", "state", "local_limit", "ports", "tasks_per_node", "move_partitions",
+                          "order", "files", "epilog_time", "x=1"}) {
+    std::string argument = bad;
+    char* arguments[] = {argument.data()};
+    ParsePolicy(1, arguments, [](const char*, const char* expected) { told.push_back(expected); });
+  }
+  EXPECT_THAT(told, ElementsAre("local=DIR with an absolute path of at most 500 letters",
+                                "state=DIR with an absolute path of at most 500 letters",
+                                "local_limit=SIZE such as 200G", "ports=FIRST-LAST within 1024-65535",
+                                "tasks_per_node=NUMBER", "move_partitions=NAME,NAME,...",
+                                "order=fifo, lifo, hrf, lifo+hrf or rank+hrf", "files=shared or local",
+                                "epilog_time=SECONDS, 1-86400",
+                                "one of local, state, local_limit, ports, tasks_per_node, move_partitions, "
+                                "order, files, epilog_time"));
+}
+
 TEST(Policy, LongValues) {
   EXPECT_STREQ(Parse({"local=/" + std::string(400, 'a')}).local, ("/" + std::string(400, 'a')).c_str());
+  EXPECT_EQ(std::string(Parse({"local=/" + std::string(499, 'a')}).local).size(), 500u);
+  EXPECT_EQ(std::string(Parse({"move_partitions=" + std::string(511, 'p')}).move_partitions).size(), 511u);
+  Parse({"move_partitions=" + std::string(512, 'p')});
+  EXPECT_EQ(complaints.size(), 1u);
   Parse({"local=/" + std::string(500, 'a')});
   EXPECT_EQ(complaints.size(), 1u);
   Parse({"move_partitions=" + std::string(5000, 'p')});

@@ -12,14 +12,27 @@ namespace harrow::multiview {
 /// Words shared by the processes of one node, in an MPI-3 shared window.
 class Control {
  public:
+  /// A file as another process can find it: a number in /proc/PID/fd, and what must lie behind it.
+  struct SharedFile {
+    int descriptor;  // -1: none
+    std::uint64_t device, inode;
+  };
+  /// How a process is found by its node's readers, and how they know that it is the one: `secret`, random, is at `secret_at` in
+  /// its memory.
+  struct Identity {
+    pid_t pid;
+    std::uint64_t pid_space;  // the namespace in which `pid` counts; 0: not known
+    std::uint64_t secret[2];
+    std::uint64_t secret_at;
+    SharedFile test;
+  };
   /// What a process offers to its node's readers.
   struct Offer {
     std::atomic<std::uint32_t> number;
     std::atomic<std::uint32_t> sleepers;
-    pid_t pid;
-    int file;  // -1: memory
-    std::uint64_t address;
-    std::uint64_t probe;
+    SharedFile file;  // if any, the elements are there from `start` on, else in memory
+    std::uint64_t start;
+    Identity identity;
   };
   struct Cell {
     std::atomic<std::uint32_t> arrived;

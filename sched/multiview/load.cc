@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "multiview/guard.h"
 #include "multiview/store.h"
 
 namespace harrow::multiview::internal {
@@ -9,17 +10,20 @@ class LoadRun {
   explicit LoadRun(Store* store) : store_(store), additions_(store->NewAdditions()) {}
 
   Status Put(Coordinates at, const void* bytes, std::size_t size) {
-    return store_->Note(&additions_, "load_parallel: put", at, bytes, size);
+    return Fail(Guarded("load_parallel: put",
+                        [&] { return store_->Note(&additions_, "load_parallel: put", at, bytes, size); }));
   }
   Status PutBlock(Coordinates origin, Coordinates extent, const void* elements);
   Result<Elements> Block();
   Status Commit(Status status);
 
- private:
+  /// Notes what went wrong: the load fails even if the load function does not look at it.
   Status Fail(Status s) {
-    if (additions_.error.ok()) additions_.error = s;
+    if (!s.ok() && additions_.error.ok()) additions_.error = s;
     return s;
   }
+
+ private:
   bool InPlace() const {
     const Content& content = store_->content();
     return content.state == Content::State::kComplete && *content.layout == *store_->declared();
@@ -40,16 +44,20 @@ Status LoadRun::PutBlock(Coordinates origin, Coordinates extent, const void* ele
   Box box{Indices(origin), Indices(extent)};
   for (std::size_t d = 0; d < extent.size(); ++d) {
     if (extent[d] < 0) return Fail(Status(Code::kInvalid, std::string(kCall) + ": negative extent"));
-    if (extent[d] == 0) return {};
-    box.lo[d] = origin[d] + extent[d] - 1;
   }
-  if (Status s = store_->CheckPlace(kCall, box.lo); !s.ok()) return Fail(s);
-  box.lo = Indices(origin);
+  if (std::find(extent.begin(), extent.end(), 0) != extent.end()) return {};
+  for (std::size_t d = 0; d < extent.size(); ++d) {
+    if (extent[d] > store_->shape()[d] - origin[d]) {
+      return Fail(Status(Code::kInvalid, std::string(kCall) + ": " + std::to_string(extent[d]) + " elements from " +
+                                             std::to_string(origin[d]) + " on in dimension " + std::to_string(d) +
+                                             ", which has " + std::to_string(store_->shape()[d])));
+    }
+  }
   // Entries that point into the caller's array, in the order of its memory.
   const auto* data = static_cast<const std::byte*>(elements);
   BoxList one(std::vector<Box>{box});
   for (const Entry& e : BoxesAsEntries(one, store_->shape(), const_cast<std::byte*>(data), bytes, 0)) {
-    if (Status s = additions_.loose.Append(&additions_.arena, e.index, e.count, 0, e.data, e.bytes, true); !s.ok()) {
+    if (Status s = Append(&additions_.arena, &additions_.entries, e.index, e.count, 0, e.data, e.bytes, true); !s.ok()) {
       return Fail(s);
     }
   }
@@ -99,7 +107,7 @@ Status LoadRun::Commit(Status status) {
   std::uint64_t flags = status.ok() ? 0 : kFailed;
   if (block_ && boxes_.volume > 0) flags |= kBlock;
   if (!block_) flags |= kNoBlock;
-  if (!additions_.loose.entries.empty()) flags |= kOthers;
+  if (!additions_.entries.empty()) flags |= kOthers;
   const Vote vote = store_->team().Agree({flags, 0});
   if (vote.flags & kFailed) return store_->team().FirstError(status);
   if ((vote.flags & kBlock) && !(vote.flags & (kOthers | kNoBlock))) {
@@ -114,10 +122,10 @@ Status LoadRun::Commit(Status status) {
   if (!(vote.flags & (kBlock | kOthers))) return {};
   if (block_) {
     // Single elements take precedence over the block.
-    for (Entry& e : additions_.loose.entries) ++e.sequence;
+    for (Entry& e : additions_.entries) ++e.sequence;
     const auto block = BoxesAsEntries(boxes_, store_->shape(), block_->data(), store_->element_bytes(), 0);
-    additions_.loose.entries.insert(additions_.loose.entries.end(), block.begin(), block.end());
-    additions_.loose.memory.push_back(block_);
+    additions_.entries.insert(additions_.entries.end(), block.begin(), block.end());
+    additions_.memory.push_back(block_);
   }
   std::uint64_t none = 0;
   return store_->Commit(&additions_, &none);
@@ -127,19 +135,14 @@ Status Store::LoadParallel(const LoadFunction& load) {
   if (Status s = Callable("load_parallel"); !s.ok()) return s;
   LoadRun run(this);
   Loader loader(&run);
-  Status status;
   team_->in_task = true;
-  try {
-    if (int code = load(loader); code != 0) {
-      status = Status(Code::kTaskFailed, "load_parallel: the load function returned " + std::to_string(code) + " on process " +
-                                             std::to_string(team_->rank()));
-    }
-  } catch (const std::exception& e) {
-    status = Status(Code::kTaskFailed, std::string("load_parallel: ") + e.what());
-  } catch (...) {
-    status = Status(Code::kTaskFailed, "load_parallel: the load function threw");
-  }
+  int code = 0;
+  Status status = Caught("load_parallel", [&] { code = load(loader); });
   team_->in_task = false;
+  if (code != 0) {
+    status = Status(Code::kTaskFailed, "load_parallel: the load function returned " + std::to_string(code) + " on process " +
+                                           std::to_string(team_->rank()));
+  }
   return run.Commit(status);
 }
 
@@ -149,8 +152,12 @@ namespace harrow::multiview {
 
 Status Loader::Put(Coordinates at, const void* bytes, std::size_t size) { return run_->Put(at, bytes, size); }
 Status Loader::PutBlock(Coordinates origin, Coordinates extent, const void* elements) {
-  return run_->PutBlock(origin, extent, elements);
+  return run_->Fail(Guarded("load_parallel: put_block", [&] { return run_->PutBlock(origin, extent, elements); }));
 }
-Result<Elements> Loader::Block() { return run_->Block(); }
+Result<Elements> Loader::Block() {
+  auto block = Guarded("load_parallel: block", [&] { return run_->Block(); });
+  if (!block) (void)run_->Fail(block.status());
+  return block;
+}
 
 }  // namespace harrow::multiview

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "multiview/layout.h"
@@ -18,34 +19,79 @@ struct Entry {
   std::uint64_t sequence;  // then the one added last
   std::byte* data;
   std::size_t bytes;
+
+  static constexpr std::size_t kRemoved = SIZE_MAX;  // as `bytes`: the element is not there any more
+  bool removed() const { return bytes == kRemoved; }
 };
 
-/// Memory for elements that come one by one.
+/// Memory for elements that come one by one, in chunks that grow with what there is: their number goes with its logarithm.
 class Arena {
  public:
   Arena(MemoryPool* pool, Target target) : pool_(pool), target_(target) {}
-  /// Room for `bytes`, directly after the last if it was asked to hold on and the chunk has room.
+  /// Room for `bytes`, directly after the last where the chunk has room.
   Result<std::byte*> Reserve(std::size_t bytes);
+  const std::vector<std::shared_ptr<Segment>>& chunks() const { return chunks_; }
   std::vector<std::shared_ptr<Segment>> TakeChunks() { return std::move(chunks_); }
+  /// Of all chunks.
+  std::size_t capacity() const { return capacity_; }
 
  private:
   MemoryPool* pool_;
   Target target_;
   std::vector<std::shared_ptr<Segment>> chunks_;
   std::size_t used_ = 0;
-  std::size_t next_chunk_ = 64 << 10;
+  std::size_t capacity_ = 0;
 };
 
-/// Elements with their memory.
-struct LooseElements {
-  std::vector<Entry> entries;
-  std::vector<std::shared_ptr<Segment>> memory;
+/// Elements with their memory. What single calls add and remove is kept apart from the lists until somebody wants them all, so
+/// that such a call costs the same whatever is there already. Of several together there is a new list, which is joined with the one
+/// before once it has half of its length: each entry is copied a logarithmic number of times.
+class LooseElements {
+ public:
+  /// Entries in order of their elements, none of them twice.
+  const std::vector<Entry>& entries();
+  /// The entry that has this element, or nullptr. Valid until the next call that is not const.
+  Entry* Find(Index element);
+  /// Replaces what there is of the same elements; `added` is settled, and newer than anything here.
+  void Add(std::vector<Entry> added);
+  /// Takes over what an entry's data lies in.
+  void Own(std::shared_ptr<Segment> memory) { memory_.push_back(std::move(memory)); }
+  void Own(std::vector<std::shared_ptr<Segment>> memory);
+  /// Room for data of entries to be added; lasts until Compact.
+  Result<std::byte*> Reserve(std::size_t bytes, MemoryPool* pool, Target target);
+  void Remove(Index element);
+  /// Where most of the memory is of elements that have been replaced or removed, what is left moves together.
+  void Compact(MemoryPool* pool, Target target);
+  /// For each segment that data may lie in.
+  template <class F>
+  void ForEachSegment(F&& visit) const {
+    for (const auto& s : memory_) visit(s);
+    if (arena_) {
+      for (const auto& s : arena_->chunks()) visit(s);
+    }
+  }
+  Index count();
 
-  Index count() const;
-  /// Adds `bytes` at element `index`, extending the last entry where they follow it.
-  Status Append(Arena* arena, Index index, Index count, std::uint64_t order, const void* data, std::size_t bytes,
-                bool fixed_size);
+ private:
+  void Join(std::size_t levels);
+  void Put(std::vector<Entry> newest);
+  void PutSingles();
+
+  std::vector<std::vector<Entry>> levels_;  // the first is the largest, and has no removed elements
+  std::unordered_map<Index, Entry> singles_;  // newer than all levels; also removed ones
+  std::vector<std::shared_ptr<Segment>> memory_;
+  std::shared_ptr<Arena> arena_;
+  std::size_t dead_ = 0;         // bytes of data that no entry has any more
+  std::size_t dead_most_ = 1 << 20;
 };
+
+/// Adds `bytes` at element `index`, extending the last entry where they follow it.
+Status Append(Arena* arena, std::vector<Entry>* entries, Index index, Index count, std::uint64_t order, const void* data,
+              std::size_t bytes, bool fixed_size);
+
+/// Those of `newer` and what they leave of `older`; both settled. Removed elements are kept as such, or dropped. `dead`: the bytes
+/// of what is replaced are added.
+std::vector<Entry> Over(const std::vector<Entry>& older, const std::vector<Entry>& newer, bool keep_removed, std::size_t* dead);
 
 /// Sorts by element; of several entries for one element the highest remains.
 void Settle(std::vector<Entry>* entries, std::size_t element_bytes);

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <map>
 
+#include "multiview/gather.h"
+#include "multiview/guard.h"
 #include "multiview/scatter.h"
 #include "multiview/store.h"
 
@@ -25,7 +27,11 @@ class TaskRun {
   bool has_output() const { return output_ != nullptr; }
   const std::vector<Index>& shape_of_output() const { return output_ ? output_->shape() : none_; }
   Status Put(Coordinates at, const void* bytes, std::size_t size) {
-    if (output_) return output_->Note(&additions_, "map: put", at, bytes, size, number_);
+    if (output_) {
+      Status s = Guarded("map: put", [&] { return output_->Note(&additions_, "map: put", at, bytes, size, number_); });
+      if (!s.ok() && additions_.error.ok()) additions_.error = s;
+      return s;
+    }
     additions_.error = Status(Code::kInvalid, "map: put: there is no output store");
     return additions_.error;
   }
@@ -52,9 +58,20 @@ class TaskRun {
 namespace {
 
 constexpr std::size_t kUnloadEvery = 64 << 20;
+constexpr std::size_t kPageNumbers = 32 << 10;
 
 std::string Bytes(const std::vector<std::int64_t>& numbers) {
   return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(std::int64_t)};
+}
+
+/// Numbers for a process, in pages of bounded length.
+using Pages = std::vector<std::vector<std::int64_t>>;
+using Mail = std::map<int, Pages>;
+
+/// Where a further record is to be appended.
+std::vector<std::int64_t>& NewRecord(Pages* pages) {
+  if (pages->empty() || pages->back().size() >= kPageNumbers) pages->emplace_back();
+  return pages->back();
 }
 
 /// Failed tasks as bytes: key, code, length and text of the message.
@@ -104,7 +121,7 @@ class MapRun {
 };
 
 void MapRun::FindTasks() {
-  const Content& content = store_.content();
+  Content& content = store_.content();
   if (complete()) {
     for (const Box& box : content.boxes.boxes) {
       const Box blocks = grid_.Blocks(box);
@@ -125,7 +142,7 @@ void MapRun::FindTasks() {
   const std::size_t last = grid_.shape().size() - 1, bytes = store_.element_bytes();
   std::vector<std::pair<Index, Entry>> parts;
   Indices at(last + 1), block(last + 1);
-  for (const Entry& e : content.loose.entries) {
+  for (const Entry& e : content.loose.entries()) {
     for (Index i = e.index, end = e.index + e.count; i < end;) {
       Unlinear(grid_.shape(), i, at.data());
       for (std::size_t d = 0; d <= last; ++d) block[d] = grid_.Holding(d, at[d]);
@@ -158,18 +175,21 @@ Status MapRun::FindMembers() {
     std::memcpy(v.data(), bytes, size);
     return v;
   };
-  const auto letters = [](const std::map<int, std::vector<std::int64_t>>& by_process) {
+  // A letter ends between two records: with any number of tasks, no message is longer than MPI can count.
+  const auto letters = [](const Mail& by_process) {
     std::vector<Letter> list;
-    for (const auto& [process, v] : by_process) {
-      const auto* begin = reinterpret_cast<const std::byte*>(v.data());
-      list.push_back({process, {begin, begin + v.size() * sizeof(std::int64_t)}});
+    for (const auto& [process, pages] : by_process) {
+      for (const auto& page : pages) {
+        const auto bytes = std::as_bytes(std::span(page));
+        list.push_back({process, {bytes.begin(), bytes.end()}});
+      }
     }
     return list;
   };
-  std::map<int, std::vector<std::int64_t>> questions, answers;
+  Mail questions, answers;
   for (Index key : keys_) {
     const std::vector<int> may = store_.content().layout->Holders(BlockOf(key));
-    if (may.size() > 1) questions[may.front()].push_back(key);
+    if (may.size() > 1) NewRecord(&questions[may.front()]).push_back(key);
   }
   std::map<Index, std::vector<int>> present;
   Status s = SendLetters(team_, letters(questions), [&](int process, const std::byte* bytes, std::size_t size) {
@@ -180,7 +200,7 @@ Status MapRun::FindMembers() {
   for (auto& [key, processes] : present) {
     std::sort(processes.begin(), processes.end());
     for (int p : processes) {
-      auto& answer = answers[p];
+      auto& answer = NewRecord(&answers[p]);
       answer.push_back(key);
       answer.push_back(static_cast<std::int64_t>(processes.size()));
       answer.insert(answer.end(), processes.begin(), processes.end());
@@ -228,13 +248,7 @@ void MapRun::RunTask(std::size_t number) {
   int code = -1;
   std::string message;
   team_.in_task = true;
-  try {
-    code = task_(task);
-  } catch (const std::exception& e) {
-    message = e.what();
-  } catch (...) {
-    message = "the task threw";
-  }
+  message = Caught("", [&] { code = task_(task); }).message();
   team_.in_task = false;
   if (const Status& s = run_.additions().error; !s.ok()) {
     if (code == 0) code = -1;
@@ -256,29 +270,21 @@ void MapRun::RunTask(std::size_t number) {
 std::vector<FailedTask> MapRun::GatherFailures() {
   std::string mine;
   for (const Failure& f : failures_) Pack(&mine, keys_[f.number], f.code, f.message);
-  int size = static_cast<int>(mine.size());
-  std::vector<int> sizes(team_.size()), begins(team_.size());
-  MPI_Allgather(&size, 1, MPI_INT, sizes.data(), 1, MPI_INT, team_.comm());
-  int total = 0;
-  for (int p = 0; p < team_.size(); ++p) {
-    begins[p] = total;
-    total += sizes[p];
-  }
-  std::string all(static_cast<std::size_t>(total), '\0');
-  MPI_Allgatherv(mine.data(), size, MPI_CHAR, all.data(), sizes.data(), begins.data(), MPI_CHAR, team_.comm());
+  const std::vector<std::byte> all = GatherBytes(team_, std::as_bytes(std::span(mine)));
   // Of several processes of a task the one of lowest rank is quoted.
   std::map<Index, FailedTask> by_key;
   for (std::size_t at = 0; at < all.size();) {
     std::int64_t head[3];
     std::memcpy(head, all.data() + at, sizeof head);
     at += sizeof head;
-    FailedTask failed{Key(grid_.shape().size()), static_cast<int>(head[1]), all.substr(at, static_cast<std::size_t>(head[2]))};
+    const auto* text = reinterpret_cast<const char*>(all.data() + at);
+    FailedTask failed{Key(grid_.shape().size()), static_cast<int>(head[1]), {text, static_cast<std::size_t>(head[2])}};
     Unlinear(grid_.blocks(), head[0], failed.key.data());
     by_key.try_emplace(head[0], std::move(failed));
     at += static_cast<std::size_t>(head[2]);
   }
   // What a failed task has put is dropped on all its processes.
-  std::erase_if(run_.additions().loose.entries, [&](const Entry& e) { return by_key.contains(keys_[e.order]); });
+  std::erase_if(run_.additions().entries, [&](const Entry& e) { return by_key.contains(keys_[e.order]); });
   std::vector<FailedTask> failed;
   for (auto& [key, task] : by_key) failed.push_back(std::move(task));
   return failed;

@@ -20,7 +20,7 @@
 namespace harrow::multiview {
 namespace {
 
-constexpr std::size_t kPage = 4096;
+const std::size_t kPage = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kWorthExchanging = 128 << 10;
 
@@ -83,43 +83,31 @@ Result<std::unique_ptr<Segment>> Segment::Anonymous(std::size_t capacity) {
   return s;
 }
 
-Result<std::unique_ptr<Segment>> Segment::File(std::size_t capacity, const std::string& directory) {
+Result<std::unique_ptr<Segment>> Segment::File(std::size_t capacity, const std::shared_ptr<FileSpace>& space) {
+  auto extent = space->Take(capacity);
+  if (!extent) return extent.status();
   std::unique_ptr<Segment> s(new Segment);
-  const auto fail = [&](const char* what) {
-    return Status(Code::kStorage, std::string(what) + " " + std::to_string(capacity) + " bytes in " + directory + ": " +
-                                      std::strerror(errno));
-  };
-  s->file_ = open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  if (s->file_ < 0) {
-    std::string name = directory + "/multiview-XXXXXX";
-    s->file_ = mkostemp(name.data(), O_CLOEXEC);
-    if (s->file_ < 0) return fail("cannot create a file of");
-    unlink(name.c_str());
-  }
-  // Taking the space now turns a full disk into an error here instead of a SIGBUS later.
-  if (int e = posix_fallocate(s->file_, 0, static_cast<off_t>(std::max<std::size_t>(capacity, 1))); e != 0) {
-    errno = e;
-    return fail("no space for");
-  }
+  s->space_ = space;
+  s->extent_ = *extent;
   s->page_ = kPage;
   s->capacity_ = capacity;
-  s->mapped_ = RoundUp(std::max<std::size_t>(capacity, 1), kPage);
-  void* p = mmap(nullptr, s->mapped_, PROT_READ | PROT_WRITE, MAP_SHARED, s->file_, 0);
+  void* p = mmap(nullptr, extent->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, s->file(), static_cast<off_t>(extent->offset));
   if (p == MAP_FAILED) {
-    s->mapped_ = 0;
-    return fail("cannot map");
+    return Status(Code::kStorage, "cannot map " + std::to_string(capacity) + " bytes of a file in " + space->directory() + ": " +
+                                      std::strerror(errno));
   }
+  s->mapped_ = extent->bytes;
   s->map_ = s->data_ = static_cast<std::byte*>(p);
   return s;
 }
 
 Segment::~Segment() {
   if (map_) munmap(map_, mapped_);
-  if (file_ >= 0) close(file_);
+  if (space_) space_->Give(extent_);
 }
 
 void Segment::AlignLike(const std::byte* address) {
-  if (file_ >= 0) return;
+  if (file() >= 0) return;
   data_ = map_ + Address(address) % page_;
 }
 
@@ -128,21 +116,23 @@ void Segment::Discard(std::size_t offset, std::size_t bytes) {
   const std::size_t end = Address(data_ + offset + bytes) / kPage * kPage;
   if (begin >= end) return;
   void* at = reinterpret_cast<void*>(begin);
-  if (file_ < 0) {
+  if (file() < 0) {
     madvise(at, end - begin, MADV_DONTNEED);
   } else {
-    fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin - Address(map_)),
-              static_cast<off_t>(end - begin));
+    fallocate(file(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+              static_cast<off_t>(extent_.offset + begin - Address(map_)), static_cast<off_t>(end - begin));
   }
 }
 
 void Segment::Unload() {
-  if (file_ >= 0) madvise(map_, mapped_, MADV_DONTNEED);
+  if (file() >= 0) madvise(map_, mapped_, MADV_DONTNEED);
 }
+
+int Segment::Sync() { return file() >= 0 && msync(map_, mapped_, MS_SYNC) != 0 ? errno : 0; }
 
 bool Segment::CanExchange(const Segment& from, std::size_t from_offset, const Segment& to, std::size_t to_offset,
                           std::size_t bytes) {
-  return bytes >= kWorthExchanging && from.file_ < 0 && to.file_ < 0 && !from.fragmented() && !to.fragmented() &&
+  return bytes >= kWorthExchanging && from.file() < 0 && to.file() < 0 && !from.fragmented() && !to.fragmented() &&
          Address(from.data_ + from_offset) % kPage == Address(to.data_ + to_offset) % kPage;
 }
 
@@ -170,12 +160,13 @@ bool Segment::Exchange(Segment* from, std::size_t from_offset, Segment* to, std:
 }
 
 MemoryPool::MemoryPool(const WorldOptions& options)
-    : limit_(options.memory_limit), keep_(options.keep_bytes), directory_(options.directory) {
+    : limit_(options.memory_limit), keep_(options.keep_bytes) {
+  std::string directory = options.directory;
   for (const char* name : {"HARROW_MULTIVIEW_DIR", "TMPDIR"}) {
     const char* value = std::getenv(name);
-    if (directory_.empty() && value && *value) directory_ = value;
+    if (directory.empty() && value && *value) directory = value;
   }
-  if (directory_.empty()) directory_ = "/tmp";
+  files_ = std::make_shared<FileSpace>(directory.empty() ? "/tmp" : directory);
 }
 
 Result<std::shared_ptr<Segment>> MemoryPool::Allocate(std::size_t bytes, Target target) {
@@ -185,23 +176,22 @@ Result<std::shared_ptr<Segment>> MemoryPool::Allocate(std::size_t bytes, Target 
     return std::shared_ptr<Segment>(s.release(), [pool = shared_from_this()](Segment* freed) { pool->Free(freed); });
   };
   if (target == Target::kFile || (target == Target::kAutomatic && (bytes > limit_ || in_use_ > limit_ - bytes))) {
-    auto file = Segment::File(bytes, directory_);
+    auto file = Segment::File(bytes, files_);
     if (!file) return file.status();
     return own(std::move(*file));
   }
-  for (auto it = free_.begin(); it != free_.end(); ++it) {
-    if ((*it)->capacity() >= bytes && (*it)->capacity() <= bytes + bytes / 4 + kPage) {
-      std::unique_ptr<Segment> s = std::move(*it);
-      free_.erase(it);
-      free_bytes_ -= s->capacity();
-      return own(std::move(s));
-    }
+  if (const auto it = free_.lower_bound(bytes); it != free_.end() && it->first <= bytes + bytes / 4 + kPage) {
+    std::unique_ptr<Segment> s = std::move(it->second);
+    free_.erase(it);
+    free_bytes_ -= s->capacity();
+    return own(std::move(s));
   }
   // Kept memory must not make the process larger than its stores alone have ever been.
   largest_use_ = std::max(largest_use_, in_use_ + bytes);
   while (!free_.empty() && in_use_ + free_bytes_ + bytes > largest_use_) {
-    free_bytes_ -= free_.back()->capacity();
-    free_.pop_back();
+    const auto largest = std::prev(free_.end());
+    free_bytes_ -= largest->first;
+    free_.erase(largest);
   }
   auto fresh = Segment::Anonymous(bytes);
   if (!fresh) return fresh.status();
@@ -213,8 +203,13 @@ void MemoryPool::Free(Segment* segment) {
   if (s->file() >= 0) return;
   in_use_ -= s->capacity();
   if (s->fragmented() || free_bytes_ + s->capacity() > keep_) return;
-  free_bytes_ += s->capacity();
-  free_.push_front(std::move(s));
+  const std::size_t bytes = s->capacity();
+  try {
+    free_.emplace_hint(free_.lower_bound(bytes), bytes, std::move(s));
+  } catch (...) {
+    return;  // then it is not kept: this runs in destructors
+  }
+  free_bytes_ += bytes;
 }
 
 void MemoryPool::Trim() {

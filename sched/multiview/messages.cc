@@ -41,7 +41,9 @@ Status SegmentAccess::Gather(RunCursor* cursor, std::byte* out, std::int64_t byt
   }
   while (bytes > 0) {
     const std::int64_t some = std::min(bytes, cursor->length());
-    const auto got = pread(segment_->file(), out, static_cast<std::size_t>(some), static_cast<off_t>(cursor->offset()));
+    const auto at = static_cast<off_t>(segment_->file_offset()) + cursor->offset();
+    const auto got = pread(segment_->file(), out, static_cast<std::size_t>(some), at);
+    if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return FileError("cannot read", cursor, bytes);
     cursor->Skip(got);
     out += got;
@@ -57,7 +59,9 @@ Status SegmentAccess::Scatter(RunCursor* cursor, const std::byte* in, std::int64
   }
   while (bytes > 0) {
     const std::int64_t some = std::min(bytes, cursor->length());
-    const auto put = pwrite(segment_->file(), in, static_cast<std::size_t>(some), static_cast<off_t>(cursor->offset()));
+    const auto at = static_cast<off_t>(segment_->file_offset()) + cursor->offset();
+    const auto put = pwrite(segment_->file(), in, static_cast<std::size_t>(some), at);
+    if (put < 0 && errno == EINTR) continue;
     if (put <= 0) return FileError("cannot write", cursor, bytes);
     cursor->Skip(put);
     in += put;

@@ -33,9 +33,10 @@ Status Store::RedistributeComplete(const std::shared_ptr<const Layout>& target) 
                   .bounded = bounded,
                   .from = content_.dense.get(),
                   .to = to->get()};
+  BoxList boxes = plan->to();
   if (Status s = Execute(*team_, move); !s.ok()) return s;
   content_.dense = std::move(*to);
-  content_.boxes = plan->to();
+  content_.boxes = std::move(boxes);
   content_.layout = target;
   return {};
 }
@@ -43,7 +44,7 @@ Status Store::RedistributeComplete(const std::shared_ptr<const Layout>& target) 
 // Where elements lie is found out here, once: from then on the layout is known.
 Status Store::RedistributeLoose(const std::shared_ptr<const Layout>& target) {
   constexpr std::uint64_t kMisplaced = 1;
-  auto& entries = content_.loose.entries;
+  const std::vector<Entry>& entries = content_.loose.entries();
   const BoxList boxes(target->Boxes(team_->rank()));
   const Vote vote = team_->Agree({Inside(entries, shape_, boxes) ? 0 : kMisplaced, content_.loose.count()});
   const bool full = element_bytes_ > 0 && vote.sum == volume_;
@@ -80,7 +81,7 @@ Result<bool> Store::ScatterIntoPlace(const std::shared_ptr<const Layout>& target
   if (Status s = team_->AgreeOn(empty.status()); !s.ok()) return s;
   std::vector<bool> taken(static_cast<std::size_t>(empty->boxes.volume));
   bool twice = false;
-  Status status = Scatter(*team_, *target, content_.loose.entries, element_bytes_, [&](const Entry& e) {
+  Status status = Scatter(*team_, *target, content_.loose.entries(), element_bytes_, [&](const Entry& e) {
     ForEachPart(e, shape_, empty->boxes, element_bytes_, [&](Index offset, Index count, const std::byte* data) {
       for (Index i = offset; i < offset + count; ++i) {
         twice = twice || taken[static_cast<std::size_t>(i)];
@@ -101,16 +102,18 @@ Status Store::ScatterLoosely(const std::shared_ptr<const Layout>& target, Conten
   constexpr std::uint64_t kFailed = 1;
   *result = {};
   Arena arena(&team_->memory(), target_);
-  LooseElements& loose = result->loose;
-  Status status = Scatter(*team_, *target, content_.loose.entries, element_bytes_, [&](const Entry& e) {
-    return loose.Append(&arena, e.index, e.count, e.order, e.data, e.bytes, element_bytes_ > 0);
+  std::vector<Entry> entries;
+  Status status = Scatter(*team_, *target, content_.loose.entries(), element_bytes_, [&](const Entry& e) {
+    return Append(&arena, &entries, e.index, e.count, e.order, e.data, e.bytes, element_bytes_ > 0);
   });
-  loose.memory = arena.TakeChunks();
-  Settle(&loose.entries, element_bytes_);
+  Settle(&entries, element_bytes_);
+  LooseElements& loose = result->loose;
+  loose.Own(arena.TakeChunks());
+  loose.Add(std::move(entries));
   const Vote vote = team_->Agree({status.ok() ? 0 : kFailed, loose.count()});
   if (vote.flags & kFailed) return team_->FirstError(status);
   if (element_bytes_ > 0 && vote.sum == volume_) {
-    auto dense = Densified(target, loose.entries);
+    auto dense = Densified(target, loose.entries());
     if (Status s = team_->AgreeOn(dense.status()); !s.ok()) return s;
     *result = std::move(*dense);
     return {};

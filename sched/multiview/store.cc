@@ -1,7 +1,5 @@
 #include "multiview/store.h"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <climits>
 #include <cstring>
@@ -10,6 +8,8 @@ namespace harrow::multiview::internal {
 namespace {
 
 constexpr std::size_t kLargestElement = std::size_t{1} << 30;
+constexpr std::size_t kFewBytes = 64 << 10;
+constexpr std::size_t kLargeValue = 1 << 20;
 
 std::string Text(Coordinates at) {
   std::string text = "(";
@@ -73,7 +73,7 @@ Status Store::Note(Additions* additions, const char* call, Coordinates at, const
                    std::uint64_t group) const {
   Status s = CheckElement(call, at, size);
   if (s.ok()) {
-    s = additions->loose.Append(&additions->arena, Linear(shape_, at), 1, group, bytes, size, element_bytes_ > 0);
+    s = Append(&additions->arena, &additions->entries, Linear(shape_, at), 1, group, bytes, size, element_bytes_ > 0);
   }
   if (!s.ok() && additions->error.ok()) additions->error = s;
   return s;
@@ -82,8 +82,8 @@ Status Store::Note(Additions* additions, const char* call, Coordinates at, const
 void Store::Loosen() {
   if (content_.state != Content::State::kComplete) return;
   LooseElements loose;
-  loose.entries = BoxesAsEntries(content_.boxes, shape_, content_.dense->data(), element_bytes_, 0);
-  loose.memory.push_back(std::move(content_.dense));
+  loose.Add(BoxesAsEntries(content_.boxes, shape_, content_.dense->data(), element_bytes_, 0));
+  loose.Own(content_.dense);
   content_.state = Content::State::kLoose;
   content_.loose = std::move(loose);
   content_.boxes = {};
@@ -112,7 +112,7 @@ Result<Content> Store::Densified(const std::shared_ptr<const Layout>& layout, co
 Status Store::Commit(Additions* additions, std::uint64_t* flags_of_caller) {
   constexpr std::uint64_t kSomething = 1, kNotConforming = 2, kOutside = 4;
   const std::uint64_t order = NextOrder();
-  std::vector<Entry> added = additions->loose.entries;
+  std::vector<Entry> added = additions->entries;
   for (Entry& e : added) e.order = order;
   Settle(&added, element_bytes_);
   const bool fixed = element_bytes_ > 0;
@@ -144,11 +144,7 @@ Status Store::Commit(Additions* additions, std::uint64_t* flags_of_caller) {
   }
   const bool was_aligned = was_empty || (content_.layout && *content_.layout == *declared_);
   Loosen();
-  LooseElements& loose = content_.loose;
-  loose.entries.insert(loose.entries.end(), added.begin(), added.end());
-  Settle(&loose.entries, element_bytes_);
-  for (auto& memory : additions->loose.memory) loose.memory.push_back(std::move(memory));
-  for (auto& chunk : additions->arena.TakeChunks()) loose.memory.push_back(std::move(chunk));
+  Adopt(std::move(added), additions);
   content_.state = Content::State::kLoose;
   const bool aligned = was_aligned && !(vote.flags & kOutside);
   content_.layout = aligned ? declared_ : nullptr;
@@ -156,25 +152,36 @@ Status Store::Commit(Additions* additions, std::uint64_t* flags_of_caller) {
   return {};
 }
 
-const Entry* Store::Find(Index element) const {
-  const auto& entries = content_.loose.entries;
-  auto it = std::upper_bound(entries.begin(), entries.end(), element, [](Index i, const Entry& e) { return i < e.index; });
-  if (it == entries.begin()) return nullptr;
-  --it;
-  return element < it->index + it->count ? &*it : nullptr;
+// Little data is copied to the rest of the store's, so that many small additions do not leave a chunk of memory each.
+void Store::Adopt(std::vector<Entry> added, Additions* additions) {
+  std::size_t bytes = 0;
+  for (const Entry& e : added) bytes += e.bytes;
+  std::byte* place = nullptr;
+  if (bytes <= kFewBytes) {
+    if (auto room = content_.loose.Reserve(bytes, &team_->memory(), target_)) place = *room;
+  }
+  if (place) {
+    for (Entry& e : added) {
+      if (e.bytes > 0) std::memcpy(place, e.data, e.bytes);
+      e.data = place;
+      place += e.bytes;
+    }
+  } else {
+    content_.loose.Own(std::move(additions->memory));
+    content_.loose.Own(additions->arena.TakeChunks());
+  }
+  content_.loose.Add(std::move(added));
+  content_.loose.Compact(&team_->memory(), target_);
 }
 
 // The process whose element at `at` holds, or -1 if there is none. Collective unless the contents are complete.
 int Store::HolderOf(Coordinates at) {
   if (content_.state == Content::State::kComplete) return content_.layout->Owner(at);
-  const Entry* mine = content_.state == Content::State::kLoose ? Find(Linear(shape_, at)) : nullptr;
-  struct {
-    long order;
-    int rank;
-  } best{mine ? static_cast<long>(mine->order >> 32) : -1, mine ? team_->rank() : -1};
-  long order = best.order;
-  MPI_Allreduce(MPI_IN_PLACE, &order, 1, MPI_LONG, MPI_MAX, team_->comm());
-  int rank = best.order == order ? best.rank : -1;
+  const Entry* mine = content_.state == Content::State::kLoose ? content_.loose.Find(Linear(shape_, at)) : nullptr;
+  const std::int64_t own = mine ? static_cast<std::int64_t>(mine->order >> kRankBits) : -1;
+  std::int64_t order = own;
+  MPI_Allreduce(MPI_IN_PLACE, &order, 1, MPI_INT64_T, MPI_MAX, team_->comm());
+  int rank = mine && own == order ? team_->rank() : -1;
   MPI_Allreduce(MPI_IN_PLACE, &rank, 1, MPI_INT, MPI_MAX, team_->comm());
   return rank;
 }
@@ -186,12 +193,50 @@ Status Store::Put(Coordinates at, const void* bytes, std::size_t size) {
     if (content_.layout->Owner(at) == team_->rank()) std::memcpy(Place(at), bytes, size);
     return {};
   }
-  Additions additions = NewAdditions();
-  Status s;
-  if ((content_.layout ? *content_.layout : *declared_).Owner(at) == team_->rank()) s = Note(&additions, "put", at, bytes, size);
-  if (s = team_->AgreeOn(s); !s.ok()) return s;
-  std::uint64_t none = 0;
-  return Commit(&additions, &none);
+  return PutLoosely(at, bytes, size);
+}
+
+// On the process where the layout has the element, or would have it. Everyone knows which that is, so that all there is to agree
+// on is whether it has the memory.
+Status Store::PutLoosely(Coordinates at, const void* bytes, std::size_t size) {
+  LooseElements& loose = content_.loose;
+  const bool empty = content_.state == Content::State::kEmpty;
+  const Layout& layout = content_.layout && !empty ? *content_.layout : *declared_;
+  const bool mine = layout.Owner(at) == team_->rank();
+  const Index element = Linear(shape_, at);
+  Entry* there = nullptr;
+  Result<std::byte*> place{nullptr};
+  if (mine) {
+    // In place, unless it is one of several of a common order and another process may have the element, too.
+    there = loose.Find(element);
+    if (there && (there->bytes != static_cast<std::size_t>(there->count) * size || (there->count > 1 && !content_.distinct))) {
+      there = nullptr;
+    }
+    if (there) {
+      place = there->data + static_cast<std::size_t>(element - there->index) * size;
+    } else {
+      place = loose.Reserve(size, &team_->memory(), target_);
+    }
+  }
+  if (Status s = team_->AgreeOn(place.status()); !s.ok()) return s;
+  const std::uint64_t order = NextOrder();
+  if (mine) {
+    if (size > 0) std::memmove(*place, bytes, size);
+    if (!there) {
+      loose.Add({{element, 1, order, 0, *place, size}});
+      loose.Compact(&team_->memory(), target_);
+    } else if (there->count == 1) {
+      there->order = order;
+    }
+  }
+  if (empty) {
+    content_.state = Content::State::kLoose;
+    content_.layout = declared_;
+    content_.distinct = true;
+  } else if (!content_.layout) {
+    content_.distinct = false;
+  }
+  return {};
 }
 
 std::byte* Store::Place(Coordinates at) const {
@@ -212,7 +257,7 @@ Result<std::vector<std::byte>> Store::Get(Coordinates at) {
   if (holder == team_->rank()) {
     const Index element = Linear(shape_, at);
     if (content_.state == Content::State::kLoose) {
-      const Entry* e = Find(element);
+      const Entry* e = content_.loose.Find(element);
       const std::size_t bytes = element_bytes_ ? element_bytes_ : e->bytes;
       const std::byte* data = e->data + static_cast<std::size_t>(element - e->index) * element_bytes_;
       value.assign(data, data + bytes);
@@ -227,7 +272,18 @@ Result<std::vector<std::byte>> Store::Get(Coordinates at) {
   } else {
     bytes = element_bytes_;
   }
-  value.resize(bytes);
+  if (bytes < kLargeValue) {
+    value.resize(bytes);
+  } else {
+    // So much that a process may not have it: it is better to know before the others wait for it.
+    Status s;
+    try {
+      value.resize(bytes);
+    } catch (const std::exception&) {
+      s = Status(Code::kMemory, "get: no memory for an element of " + std::to_string(bytes) + " bytes");
+    }
+    if (s = team_->AgreeOn(s); !s.ok()) return s;
+  }
   MPI_Bcast(value.data(), static_cast<int>(bytes), MPI_BYTE, holder, team_->comm());
   return value;
 }
@@ -238,20 +294,9 @@ Status Store::Remove(Coordinates at) {
   if (HolderOf(at) < 0) return Status(Code::kNotFound, "remove: no element at " + Text(at));
   Loosen();
   const Index element = Linear(shape_, at);
-  if (const Entry* found = Find(element)) {
-    auto& entries = content_.loose.entries;
-    const auto it = entries.begin() + (found - entries.data());
-    const Entry old = *it;
-    std::vector<Entry> rest;
-    const Index before = element - old.index, after = old.count - before - 1;
-    if (before > 0) {
-      rest.push_back({old.index, before, old.order, 0, old.data, static_cast<std::size_t>(before) * element_bytes_});
-    }
-    if (after > 0) {
-      rest.push_back({element + 1, after, old.order, 0, old.data + static_cast<std::size_t>(before + 1) * element_bytes_,
-                      static_cast<std::size_t>(after) * element_bytes_});
-    }
-    entries.insert(entries.erase(it), rest.begin(), rest.end());
+  if (content_.loose.Find(element)) {
+    content_.loose.Remove(element);
+    content_.loose.Compact(&team_->memory(), target_);
   }
   return {};
 }
@@ -259,12 +304,11 @@ Status Store::Remove(Coordinates at) {
 Status Store::Sync() {
   Status status;
   const auto sync = [&](const std::shared_ptr<Segment>& s) {
-    if (s && s->file() >= 0 && fdatasync(s->file()) != 0 && status.ok()) {
-      status = Status(Code::kStorage, std::string("sync: ") + std::strerror(errno));
-    }
+    const int e = s ? s->Sync() : 0;
+    if (e != 0 && status.ok()) status = Status(Code::kStorage, std::string("sync: ") + std::strerror(e));
   };
   sync(content_.dense);
-  for (const auto& s : content_.loose.memory) sync(s);
+  content_.loose.ForEachSegment(sync);
   return status;
 }
 
@@ -312,12 +356,12 @@ void Store::AddLooseFragments(std::span<const Entry> entries, std::vector<Fragme
   }
 }
 
-Elements Store::Local() const {
+Elements Store::Local() {
   std::vector<Fragment> fragments;
   if (content_.state == Content::State::kComplete) {
     AddDenseFragments({Indices(shape_.size()), Indices(shape_)}, &fragments);
   } else {
-    AddLooseFragments(content_.loose.entries, &fragments);
+    AddLooseFragments(content_.loose.entries(), &fragments);
   }
   return Elements(std::move(fragments));
 }

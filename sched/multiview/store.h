@@ -20,19 +20,22 @@ struct Content {
   std::shared_ptr<const Layout> layout;
   BoxList boxes;
   std::shared_ptr<Segment> dense;
-  LooseElements loose;   // settled
+  LooseElements loose;
   bool distinct = true;  // loose: no element is on two processes
 };
 
 /// What a load or map adds on this process, before all have agreed to it.
 struct Additions {
-  LooseElements loose;
+  std::vector<Entry> entries;
+  std::vector<std::shared_ptr<Segment>> memory;  // that entries lie in besides the arena
   Arena arena;
   Status error;  // of the first impossible request
 };
 
 class Store {
  public:
+  static constexpr int kRankBits = 24;  // of an Entry's order; the others number the calls
+
   Store(std::shared_ptr<Team> team, std::vector<Index> shape, std::size_t element_bytes, Target target);
 
   Team& team() const { return *team_; }
@@ -59,16 +62,18 @@ class Store {
   Status Remove(Coordinates at);
   Result<Index> Count();
   Status ForEach(const std::function<void(const Element&)>& visit);
-  Elements Local() const;
+  Elements Local();
   void Clear() { content_ = {}; }
   Status Sync();
 
   /// Memory for the boxes of this process under `layout`.
   Result<std::shared_ptr<Segment>> AllocateBoxes(const BoxList& boxes) const;
-  Additions NewAdditions() const { return {{}, Arena(&team_->memory(), target_), {}}; }
+  Additions NewAdditions() const { return {{}, {}, Arena(&team_->memory(), target_), {}}; }
   /// Notes an element to be added; in `additions`, not in the store. Entries of different groups remain apart.
   Status Note(Additions* additions, const char* call, Coordinates at, const void* bytes, std::size_t size,
               std::uint64_t group = 0) const;
+  /// Takes over what is added on this process. Local.
+  void Adopt(std::vector<Entry> added, Additions* additions);
   /// Adds what every process has noted; what was there before is replaced. Collective. The caller's flags are or-ed over all
   /// processes on the way; if any is set, nothing is added and `additions` remain as they are.
   Status Commit(Additions* additions, std::uint64_t* flags_of_caller);
@@ -76,7 +81,7 @@ class Store {
   void Loosen();
   /// The complete form of entries that cover this process's boxes exactly. Local.
   Result<Content> Densified(const std::shared_ptr<const Layout>& layout, const std::vector<Entry>& entries) const;
-  std::uint64_t NextOrder() { return (++calls_ << 32) | static_cast<std::uint32_t>(team_->rank()); }
+  std::uint64_t NextOrder() { return (++calls_ << kRankBits) | static_cast<std::uint32_t>(team_->rank()); }
   void Become(Content content, std::uint64_t calls) {
     content_ = std::move(content);
     calls_ = calls;
@@ -91,7 +96,7 @@ class Store {
   Status RedistributeLoose(const std::shared_ptr<const Layout>& target);
   Result<bool> ScatterIntoPlace(const std::shared_ptr<const Layout>& target, Content* result);
   Status ScatterLoosely(const std::shared_ptr<const Layout>& target, Content* result);
-  const Entry* Find(Index element) const;
+  Status PutLoosely(Coordinates at, const void* bytes, std::size_t size);
   std::byte* Place(Coordinates at) const;  // complete contents, on the owner
   int HolderOf(Coordinates at);
 

@@ -4,6 +4,10 @@
 #include "multiview/team.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,8 +15,10 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <random>
 
 #include "multiview/control.h"
+#include "multiview/guard.h"
 
 namespace harrow::multiview::internal {
 namespace {
@@ -20,6 +26,7 @@ namespace {
 constexpr std::size_t kCachedPlans = 32;
 constexpr std::size_t kCachedOwners = 32;
 constexpr int kGroupTag = 0x4d56;
+constexpr int kMostRounds = 4096;
 
 Status MpiError(const char* call, int code) {
   char text[MPI_MAX_ERROR_STRING] = "";
@@ -33,6 +40,53 @@ bool Disabled(const char* name) {
   return value && std::strcmp(value, "0") == 0;
 }
 
+// Why processes cannot read each other's memory, the more fundamental the higher; kRefused with an error number.
+enum Obstacle { kRefused = 1, kNoFiles = 10000, kOtherProcess, kOtherSpace, kSwitchedOff };
+
+std::string Explain(int obstacle) {
+  switch (obstacle) {
+    case kNoFiles: return "files of other processes cannot be opened below /proc";
+    case kOtherProcess: return "the number of a process of this node means another process here";
+    case kOtherSpace: return "the processes of this node are in PID namespaces (containers) of their own";
+    case kSwitchedOff: return "switched off, by the options or by HARROW_MULTIVIEW_DIRECT_READS=0";
+    default:
+      return std::string("process_vm_readv: ") + std::strerror(obstacle - kRefused) +
+             (obstacle == kRefused + EPERM ? " (a container without CAP_SYS_PTRACE, or kernel.yama.ptrace_scope above 1)" : "");
+  }
+}
+
+// Worlds that have let other processes read this one; what they asked for ends with the last.
+int g_opened = 0;
+
+void FillRandom(void* bytes, std::size_t size) {
+  if (getrandom(bytes, size, 0) == static_cast<ssize_t>(size)) return;
+  std::random_device device;
+  for (std::size_t i = 0; i < size; ++i) static_cast<unsigned char*>(bytes)[i] = static_cast<unsigned char>(device());
+}
+
+// A descriptor, or -1 with errno. Nothing is opened but the very file: behind the number of another process there could be a
+// pipe or a device.
+int OpenShared(pid_t pid, const Control::SharedFile& file) {
+  const auto path = [](const std::string& process, int descriptor) {
+    return "/proc/" + process + "/fd/" + std::to_string(descriptor);
+  };
+  const int place = open(path(std::to_string(pid), file.descriptor).c_str(), O_PATH | O_CLOEXEC);
+  if (place < 0) return -1;
+  struct stat found;
+  int opened = -1;
+  if (fstat(place, &found) == 0) {
+    if (S_ISREG(found.st_mode) && found.st_dev == file.device && found.st_ino == file.inode) {
+      opened = open(path("self", place).c_str(), O_RDONLY | O_CLOEXEC);
+    } else {
+      errno = ESTALE;
+    }
+  }
+  const int e = errno;
+  close(place);
+  errno = e;
+  return opened;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<Team>> Team::Create(MPI_Comm comm, const WorldOptions& options) {
@@ -43,7 +97,10 @@ Result<std::shared_ptr<Team>> Team::Create(MPI_Comm comm, const WorldOptions& op
   if (comm == MPI_COMM_NULL) return Status(Code::kInvalid, "world: the communicator is MPI_COMM_NULL");
   std::shared_ptr<Team> team(new Team);
   team->options_ = options;
-  if (team->options_.rounds < 1) return Status(Code::kInvalid, "world: rounds must be at least 1");
+  if (options.rounds < 1 || options.rounds > kMostRounds) {
+    return Status(Code::kInvalid, "world: " + std::to_string(options.rounds) + " rounds; from 1 to " +
+                                      std::to_string(kMostRounds) + " are possible");
+  }
   team->memory_ = std::make_shared<MemoryPool>(options);
   if (Status s = team->SetUp(comm); !s.ok()) return s;
   return team;
@@ -100,30 +157,77 @@ Status Team::SetUpNode() {
     node_size_ = 1;
   }
   MPI_Comm_split(comm_, node_rank_ == 0 ? 0 : MPI_UNDEFINED, rank_, &leaders_);
-  readable_ = control_ && TryReading();
+  if (control_) TryReading();
   return {};
 }
 
-// Whether the system lets processes of this node read each other's memory: everyone tries with its neighbour.
-bool Team::TryReading() {
-  constexpr std::uint64_t kSecret = 0x6d756c7469766965;
-  const std::uint64_t secret = kSecret + static_cast<std::uint64_t>(node_rank_);
-  Control::Offer& mine = control_->offer(node_rank_);
+// Whether the system lets processes of this node read each other's memory. Everyone tries with everyone, and looks for the secret
+// that the other one has told it: with containers a process number may mean another process, or to some of them only.
+void Team::TryReading() {
+  Control::Identity& mine = control_->offer(node_rank_).identity;
+  FillRandom(secret_, sizeof secret_);
+  struct stat space, test;
   mine.pid = getpid();
-  mine.probe = reinterpret_cast<std::uint64_t>(&secret);
+  mine.pid_space = stat("/proc/self/ns/pid", &space) == 0 ? space.st_ino : 0;
+  std::copy(std::begin(secret_), std::end(secret_), mine.secret);
+  mine.secret_at = reinterpret_cast<std::uint64_t>(secret_);
+  const int file = memfd_create("multiview-test", MFD_CLOEXEC);
+  mine.test = {file, 0, 0};
+  if (file >= 0 && fstat(file, &test) == 0) mine.test = {file, test.st_dev, test.st_ino};
   MPI_Barrier(node_);
-  const int neighbour = (node_rank_ + 1) % node_size_;
-  const Control::Offer& next = control_->offer(neighbour);
-  std::uint64_t read = 0;
-  iovec local{&read, sizeof read}, remote{reinterpret_cast<void*>(next.probe), sizeof read};
-  int works = options_.direct_reads && !Disabled("HARROW_MULTIVIEW_DIRECT_READS") &&
-              process_vm_readv(next.pid, &local, 1, &remote, 1, 0) == sizeof read &&
-              read == kSecret + static_cast<std::uint64_t>(neighbour);
-  MPI_Allreduce(MPI_IN_PLACE, &works, 1, MPI_INT, MPI_MIN, node_);
-  return works != 0;
+  int obstacle = Probe();
+  if (obstacle == kRefused + EPERM) {
+    // Yama lets a process be read by its ancestors alone unless it names another one, whose descendants may read it, too: the
+    // parent that all have, as launchers are, or else anyone of the same user.
+    int parents[2] = {getppid(), -getppid()};
+    MPI_Allreduce(MPI_IN_PLACE, parents, 2, MPI_INT, MPI_MAX, node_);
+    const bool common = parents[0] == -parents[1] && parents[0] > 0;
+    opened_ = prctl(PR_SET_PTRACER, common ? static_cast<unsigned long>(parents[0]) : PR_SET_PTRACER_ANY, 0, 0, 0) == 0;
+    MPI_Barrier(node_);
+    obstacle = Probe();
+    if (opened_) {
+      if (obstacle == 0) {
+        ++g_opened;
+      } else {
+        prctl(PR_SET_PTRACER, 0, 0, 0, 0);
+        opened_ = false;
+      }
+    }
+  }
+  if (file >= 0) close(file);
+  readable_ = obstacle == 0;
+  if (!readable_) direct_reads_ = Status(Code::kNotFound, "direct_reads: " + Explain(obstacle));
+}
+
+// The worst obstacle that any process of the node has met; 0: none.
+int Team::Probe() {
+  int obstacle = options_.direct_reads && !Disabled("HARROW_MULTIVIEW_DIRECT_READS") ? 0 : kSwitchedOff;
+  const Control::Identity& mine = control_->offer(node_rank_).identity;
+  for (int r = 0; r < node_size_ && obstacle == 0; ++r) {
+    const Control::Identity& other = control_->offer(r).identity;
+    if (r == node_rank_) continue;
+    if (other.pid_space != mine.pid_space) {
+      obstacle = kOtherSpace;
+      break;
+    }
+    std::uint64_t read[2] = {};
+    iovec local{read, sizeof read}, remote{reinterpret_cast<void*>(other.secret_at), sizeof read};
+    if (process_vm_readv(other.pid, &local, 1, &remote, 1, 0) != sizeof read) {
+      obstacle = kRefused + errno;
+    } else if (!std::equal(std::begin(read), std::end(read), other.secret)) {
+      obstacle = kOtherProcess;
+    } else if (r == (node_rank_ + 1) % node_size_) {
+      const int file = OpenShared(other.pid, other.test);
+      if (file < 0) obstacle = kNoFiles;
+      else close(file);
+    }
+  }
+  MPI_Allreduce(MPI_IN_PLACE, &obstacle, 1, MPI_INT, MPI_MAX, node_);
+  return obstacle;
 }
 
 Team::~Team() {
+  if (opened_ && --g_opened == 0) prctl(PR_SET_PTRACER, 0, 0, 0, 0);
   int finalized = 0;
   MPI_Finalized(&finalized);
   if (finalized) return;
@@ -180,9 +284,9 @@ Status Team::FirstError(const Status& mine) {
   int first = mine.ok() ? INT_MAX : rank_;
   MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, comm_);
   if (first == INT_MAX) return {};
-  int head[2] = {static_cast<int>(mine.code()), static_cast<int>(mine.message().size())};
+  std::string message = mine.message().substr(0, kLongestMessage);
+  int head[2] = {static_cast<int>(mine.code()), static_cast<int>(message.size())};
   MPI_Bcast(head, 2, MPI_INT, first, comm_);
-  std::string message = mine.message();
   message.resize(static_cast<std::size_t>(head[1]));
   MPI_Bcast(message.data(), head[1], MPI_CHAR, first, comm_);
   return Status(static_cast<Code>(head[0]), message);
@@ -192,8 +296,12 @@ void Team::Offer(const Segment* array) {
   ++offers_;
   if (!control_) return;
   Control::Offer& mine = control_->offer(node_rank_);
-  mine.file = array ? array->file() : -1;
-  mine.address = array ? reinterpret_cast<std::uint64_t>(array->data()) : 0;
+  mine.file = {-1, 0, 0};
+  mine.start = array ? reinterpret_cast<std::uint64_t>(array->data()) : 0;
+  if (struct stat file; array && array->file() >= 0 && fstat(array->file(), &file) == 0) {
+    mine.file = {array->file(), file.st_dev, file.st_ino};
+    mine.start = array->file_offset();
+  }
   mine.number.store(offers_);
   control_->Wake(mine.number, mine.sleepers);
 }
@@ -202,21 +310,23 @@ Status Team::Read(int process, std::vector<iovec>& remote, std::vector<iovec>& l
   const int node_rank = node_ranks_.at(process);
   Control::Offer& theirs = control_->offer(node_rank);
   control_->Await(theirs.number, theirs.sleepers, offers_);
-  const auto failed = [&] {
-    return Status(Code::kInternal, "cannot read from process " + std::to_string(process) + ": " + std::strerror(errno));
+  const auto failed = [&](int error) {
+    return Status(Code::kInternal, "cannot read from process " + std::to_string(process) + ": " + std::strerror(error) +
+                                       "; HARROW_MULTIVIEW_DIRECT_READS=0 sends messages instead");
   };
-  if (theirs.file >= 0) {
-    const std::string path = "/proc/" + std::to_string(theirs.pid) + "/fd/" + std::to_string(theirs.file);
-    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (file < 0) return failed();
+  for (iovec& v : remote) v.iov_base = reinterpret_cast<void*>(theirs.start + reinterpret_cast<std::uint64_t>(v.iov_base));
+  if (theirs.file.descriptor >= 0) {
+    const int file = OpenShared(theirs.identity.pid, theirs.file);
+    if (file < 0) return failed(errno);
     std::size_t r = 0, used = 0;
     for (iovec& to : local) {
       for (std::size_t done = 0; done < to.iov_len;) {
         const std::size_t bytes = std::min(to.iov_len - done, remote[r].iov_len - used);
         const auto got = pread(file, static_cast<std::byte*>(to.iov_base) + done, bytes,
                                static_cast<off_t>(reinterpret_cast<std::size_t>(remote[r].iov_base) + used));
+        if (got < 0 && errno == EINTR) continue;
         if (got <= 0) {
-          const Status s = failed();
+          const Status s = failed(got == 0 ? ENODATA : errno);
           close(file);
           return s;
         }
@@ -231,8 +341,12 @@ Status Team::Read(int process, std::vector<iovec>& remote, std::vector<iovec>& l
     close(file);
     return {};
   }
-  for (iovec& v : remote) v.iov_base = reinterpret_cast<void*>(theirs.address + reinterpret_cast<std::uint64_t>(v.iov_base));
-  std::size_t l = 0, r = 0;
+  // Every call reads the other one's secret as well: its number may have become another process's meanwhile.
+  const Control::Identity& identity = theirs.identity;
+  std::uint64_t secret[2];
+  local.insert(local.begin(), iovec{});
+  remote.insert(remote.begin(), iovec{});
+  std::size_t l = 1, r = 1;
   const auto advance = [](std::vector<iovec>& v, std::size_t& i, std::size_t bytes) {
     while (i < v.size() && bytes >= v[i].iov_len) bytes -= v[i++].iov_len;
     if (bytes > 0) {
@@ -241,11 +355,15 @@ Status Team::Read(int process, std::vector<iovec>& remote, std::vector<iovec>& l
     }
   };
   while (l < local.size()) {
-    const auto got = process_vm_readv(theirs.pid, &local[l], std::min<std::size_t>(local.size() - l, IOV_MAX), &remote[r],
-                                      std::min<std::size_t>(remote.size() - r, IOV_MAX), 0);
-    if (got <= 0) return failed();
-    advance(local, l, static_cast<std::size_t>(got));
-    advance(remote, r, static_cast<std::size_t>(got));
+    local[l - 1] = {secret, sizeof secret};
+    remote[r - 1] = {reinterpret_cast<void*>(identity.secret_at), sizeof secret};
+    const auto got = process_vm_readv(identity.pid, &local[l - 1], std::min<std::size_t>(local.size() - l + 1, IOV_MAX),
+                                      &remote[r - 1], std::min<std::size_t>(remote.size() - r + 1, IOV_MAX), 0);
+    if (got < 0) return failed(errno);
+    if (got <= static_cast<ssize_t>(sizeof secret)) return failed(EFAULT);
+    if (!std::equal(std::begin(secret), std::end(secret), identity.secret)) return failed(ESRCH);
+    advance(local, l, static_cast<std::size_t>(got) - sizeof secret);
+    advance(remote, r, static_cast<std::size_t>(got) - sizeof secret);
   }
   return {};
 }

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include <list>
 #include <map>
 #include <memory>
 #include <unordered_map>
@@ -45,6 +46,8 @@ class Team : public std::enable_shared_from_this<Team> {
   /// The same where a vote has already told that someone failed.
   Status FirstError(const Status& mine);
 
+  /// Ok if this process reads what it needs of its node's others directly; else its message tells why not.
+  const Status& direct_reads() const { return direct_reads_; }
   /// Whether this process may read that one's memory.
   bool CanRead(int process) const { return readable_ && node_ranks_.contains(process); }
   /// Offers this process's array to its node's readers until the next Agree; each call counts one offer.
@@ -74,7 +77,8 @@ class Team : public std::enable_shared_from_this<Team> {
   Team() = default;
   Status SetUp(MPI_Comm comm);
   Status SetUpNode();
-  bool TryReading();
+  void TryReading();
+  int Probe();
 
   WorldOptions options_;
   MPI_Comm comm_ = MPI_COMM_NULL, node_ = MPI_COMM_NULL, leaders_ = MPI_COMM_NULL;
@@ -83,6 +87,9 @@ class Team : public std::enable_shared_from_this<Team> {
   std::unordered_map<int, int> node_ranks_;  // of the processes of this node
   std::unique_ptr<Control> control_;         // null: the node is this process alone
   bool readable_ = false;
+  Status direct_reads_;
+  std::uint64_t secret_[2] = {};  // see Control::Identity
+  bool opened_ = false;           // other processes are allowed to read this one because we asked for it
   std::uint32_t offers_ = 0;
   std::uint32_t agreements_ = 0;
   Statistics statistics_;

@@ -11,9 +11,9 @@ namespace mv = harrow::multiview;
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   auto world = mv::World::Create(MPI_COMM_WORLD);
-  if (!world) return 3;
+  if (!world || world->size() != 4) return 3;
   const bool alone = argc > 1 && std::strcmp(argv[1], "alone") == 0;
-  auto store = world->CreateStore({2, world->size()}, sizeof(int));
+  auto store = world->CreateStore({2, world->size()}, sizeof(int), mv::Target::kFile);
   if (!store->SetSplit({mv::kNone, mv::kAll}).ok()) return 3;
   if (!store->LoadParallel([](mv::Loader& loader) { return loader.Block().ok() ? 0 : 1; }).ok()) return 3;
   const auto result = store->Map([&](mv::Task& task) {

@@ -1,6 +1,6 @@
 // Random layouts against the element-wise reference.
 //
-//   mpirun -n 16 multiview_random [--layouts N] [--seed S]
+//   mpirun -n 16 multiview_random --processes 16 [--layouts N] [--seed S]
 //
 // The processes divide into groups of random sizes; each group goes through random stores of its own until N redistributions
 // (with HARROW_LONG=1 at least 10 000) have been compared in all. After each one every process's part, and what random Views run on it, must equal the reference.
@@ -278,10 +278,17 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   long wanted = 1000;
+  int processes = 0;
   g_seed = std::random_device()();
   for (int i = 1; i + 1 < argc; i += 2) {
+    if (std::strcmp(argv[i], "--processes") == 0) processes = std::atoi(argv[i + 1]);
     if (std::strcmp(argv[i], "--layouts") == 0) wanted = std::atol(argv[i + 1]);
     if (std::strcmp(argv[i], "--seed") == 0) g_seed = static_cast<unsigned>(std::atol(argv[i + 1]));
+  }
+  if (processes != size) {  // so that processes that do not find each other are not taken for a test
+    std::fprintf(stderr, "multiview_random: %d processes; --processes N says how many there are to be\n", size);
+    MPI_Finalize();
+    return 2;
   }
   if (const char* value = std::getenv("HARROW_LONG"); value && *value) wanted = std::max(wanted, 10000L);
   MPI_Bcast(&g_seed, 1, MPI_UNSIGNED, 0, MPI_COMM_WORLD);

@@ -87,6 +87,10 @@ module harrow_multiview
       type(c_ptr), value :: world
       type(mv_statistics), intent(out) :: values
     end subroutine
+    integer(c_int) function mv_world_direct_reads(world) bind(c)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: world
+    end function
     subroutine mv_world_trim(world) bind(c)
       import :: c_ptr
       type(c_ptr), value :: world

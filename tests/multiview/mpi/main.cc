@@ -1,12 +1,25 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <cstdio>
+#include <cstdlib>
+
 // Every process prints its failures, process 0 everything; the exit status is that of the worst.
+//
+// mpirun -n N multiview_mpi_test --processes N [GoogleTest's options]: with any other number of processes (one each, where mpirun is
+// another MPI's) most tests would find too few and have nothing to do.
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   testing::InitGoogleTest(&argc, argv);
-  int rank;
+  int rank, size;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  const int wanted = argc == 3 && std::string(argv[1]) == "--processes" ? std::atoi(argv[2]) : 0;
+  if (size != wanted || size < 12) {
+    std::fprintf(stderr, "multiview_mpi_test: %d processes; --processes N says how many there are to be, at least 12\n", size);
+    MPI_Finalize();
+    return 2;
+  }
   if (rank != 0) {
     auto& listeners = testing::UnitTest::GetInstance()->listeners();
     struct FailuresOnly : testing::EmptyTestEventListener {

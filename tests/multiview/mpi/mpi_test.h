@@ -8,13 +8,14 @@
 namespace mv = harrow::multiview;
 
 // Programs of this folder run under mpirun; every process runs every test. A test that needs fewer processes makes a
-// communicator of the first ones, and the others skip it; with fewer, all skip it.
+// communicator of the first ones, and the others skip it; with fewer in all it fails.
 class Processes {
  public:
   explicit Processes(int wanted) {
     int rank, size;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    EXPECT_LE(wanted, size) << "too few processes for this test";
     MPI_Comm_split(MPI_COMM_WORLD, rank < wanted && wanted <= size ? 0 : MPI_UNDEFINED, rank, &comm_);
   }
   ~Processes() {

@@ -208,7 +208,8 @@ TEST(Costs, WithinANodeNoMessagesButTheSameBytes) {
   MPI_Comm_free(&node);
   if (here < 8) GTEST_SKIP() << "these processes are on several nodes";
   const Costs c = ThereAndBack(eight, {}, 240);
-  if (c.statistics.bytes_read == 0) GTEST_SKIP() << "the system does not let processes read each other's memory";
+  if (c.statistics.bytes_read == 0) GTEST_SKIP() << "the system does not let processes read each other's memory "
+                                                "(needs reading a sibling's memory)";
   EXPECT_EQ(c.statistics.messages_sent, 0u);
   EXPECT_EQ(c.statistics.bytes_read + c.statistics.bytes_copied + c.statistics.bytes_kept,
             2 * static_cast<std::uint64_t>(c.local) * 16);

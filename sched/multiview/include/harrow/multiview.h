@@ -2,6 +2,8 @@
  * (coordinates from 0, first dimension slowest, every process makes the same calls unless a comment says "local").
  *
  * - Every call that can fail returns mv_code; MV_OK is 0. mv_message() then tells what was wrong, until the next call.
+ *   Nothing is thrown through a caller in C or Fortran, not even what a callback throws. A handle that is NULL is MV_INVALID;
+ *   functions that return no code return 0, or -1, or do nothing, and mv_message() tells why.
  * - Handles are made by *_create, split_up, join and given back by *_free, which takes NULL as well. Handles that a
  *   callback gets belong to the library and end with the callback. A world ends when it and its stores have been freed;
  *   the last of these frees is collective and comes before MPI_Finalize.
@@ -73,7 +75,7 @@ typedef int (*mv_load_function)(mv_loader* loader, void* argument);
 typedef int (*mv_map_function)(mv_task* task, void* argument);
 typedef void (*mv_visit_function)(const int64_t* at, const void* bytes, size_t size, void* argument);
 
-/* What went wrong in this thread's last call; "" if nothing did. Local. */
+/* What went wrong in this thread's last call that returns a code, cut at 4 kB; "" if nothing did. Local. */
 const char* mv_message(void);
 
 mv_code mv_world_create(MPI_Comm comm, const mv_options* options, mv_world** world);
@@ -83,6 +85,8 @@ int mv_world_rank(const mv_world* world);                               /* local
 int mv_world_size(const mv_world* world);                               /* local */
 void mv_world_statistics(const mv_world* world, mv_statistics* values); /* local */
 void mv_world_trim(mv_world* world);                                    /* local */
+/* MV_OK if this process reads directly what it needs of others of its node; else mv_message() tells why not. Local. */
+mv_code mv_world_direct_reads(const mv_world* world);
 
 /* element_bytes 0: every element has a size of its own. */
 mv_code mv_store_create(mv_world* world, int dimensions, const int64_t* shape, size_t element_bytes, mv_target target,

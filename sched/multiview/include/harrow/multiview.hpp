@@ -10,7 +10,9 @@
 //   runs that differ by at most one block, larger ones first; with more processes than blocks the last ones hold nothing.
 // - The main program is written as if it were sequential: every process makes the same calls in the same order with the same
 //   arguments. Every call of World and DataStore is collective unless its comment says "local".
-// - A call that fails changes nothing and returns the same error on every process. No exception leaves the library.
+// - A call that fails changes nothing and returns the same error on every process. No exception leaves the library, but
+//   std::bad_alloc from LocalElements and from copying what it returned. A process that is out of memory in the middle of a
+//   collective call gets kMemory alone; the others may wait for it, so that it should call MPI_Abort.
 // - One thread of a process calls the library (MPI_THREAD_FUNNELED is enough).
 #pragma once
 
@@ -169,7 +171,7 @@ class Elements {
 enum class Target {
   kAutomatic,  // memory, up to WorldOptions::memory_limit, then files
   kMemory,
-  kFile,       // an unlinked file in WorldOptions::directory, which should be on a node-local disk
+  kFile,       // a file without a name in WorldOptions::directory, which should be on a node-local disk
 };
 
 enum class Placement {
@@ -183,7 +185,8 @@ struct WorldOptions {
   std::string directory;  // of files; empty: HARROW_MULTIVIEW_DIR, TMPDIR, /tmp
   /// Freed memory of stores is kept for the next ones, up to this many bytes a process.
   std::size_t keep_bytes = SIZE_MAX;
-  /// Redistribution moves the data in so many rounds and frees what has moved after each: 1 is fastest, more need less memory.
+  /// Redistribution moves the data in so many rounds and frees what has moved after each: 1 is fastest, more need less memory;
+  /// at most 4096.
   int rounds = 1;
   /// Read memory of other processes of the node directly where the system allows it; off: everything goes through messages.
   bool direct_reads = true;
@@ -238,6 +241,9 @@ class World {
   int rank() const;                     // local
   int size() const;                     // local
   const Statistics& statistics() const; // local
+  /// Ok if this process reads directly what it needs of other processes of its node; else its message tells why what they
+  /// have comes in messages. Local.
+  const Status& DirectReads() const;
   /// Gives freed memory back to the system. Local.
   void Trim();
 
@@ -322,7 +328,8 @@ class DataStore {
   Status Remove(Coordinates at);
   /// How many elements there are.
   Result<Index> Count() const;
-  /// Calls `visit` for every element, in row-major order, on every process. Data is passed on in pieces of bounded size.
+  /// Calls `visit` for every element, in row-major order, on every process. Data is passed on in pieces of some MB, or of one
+  /// element that is larger. Once `visit` has thrown on a process it is not called there any more, and kTaskFailed is returned.
   Status ForEach(const std::function<void(const Element&)>& visit) const;
   /// What lies on this process. Local.
   Elements LocalElements() const;

@@ -10,12 +10,14 @@
 #include "batch/slurm_site.h"
 #include "launcher/command.h"
 #include "launcher/inputs.h"
+#include "run_dir/part.h"
 
 namespace harrow::launcher {
 namespace {
 
 struct Options {
   agent::AgentOptions agent;
+  std::string run_dir;
   std::string share;
   std::string cpus;
 };
@@ -48,11 +50,18 @@ int Run(Options options) {
   options.agent.local = site.local;
   options.agent.local_limit = site.local_limit;
   options.agent.most_tasks = site.tasks_per_node;
+  const auto given = run_dir::RunDir::Open(options.run_dir);
+  if (!given.ok()) return Fail(given.status());
+  // By the name that all agents of a node know it by.
   char path[PATH_MAX];
-  if (realpath(options.agent.run_dir.c_str(), path) == nullptr) {
-    return Fail(Status(Code::kNotFound, StrCat("no run directory ", Printable(options.agent.run_dir))));
+  if (realpath(options.run_dir.c_str(), path) == nullptr) {
+    return Fail(Status(Code::kNotFound, StrCat("no run directory ", Printable(options.run_dir))));
   }
-  options.agent.run_dir = path;
+  auto dir = run_dir::RunDir::Open(path);
+  if (!dir.ok()) return Fail(dir.status());
+  auto part = run_dir::OpenPart(*std::move(dir));
+  if (!part.ok()) return Fail(part.status());
+  options.agent.dir = std::move(part->dir);
   return agent::RunWarden(std::move(options.agent));
 }
 
@@ -64,7 +73,7 @@ const Registered kAgent(
      .hidden = true,
      .setup = [](CLI::App& app) -> std::function<int()> {
        auto options = std::make_shared<Options>();
-       app.add_option("--run-dir", options->agent.run_dir, "Run directory")->type_name("D")->required();
+       app.add_option("--run-dir", options->run_dir, "Run directory")->type_name("D")->required();
        app.add_option("--node-name", options->agent.node_name,
                       "Default: as the batch system names it, or the host's name")
            ->type_name("N");

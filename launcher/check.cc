@@ -9,6 +9,7 @@
 #include "formats/load.h"
 #include "formats/statistics.h"
 #include "launcher/command.h"
+#include "launcher/end_output.h"
 #include "launcher/inputs.h"
 #include "os/file_system.h"
 #include "report/json.h"
@@ -79,9 +80,13 @@ std::string Text(const CheckOptions& options, const graph::Graph& graph, const f
     out += StrCat(inputs[i].path == "-" ? "standard input" : Printable(inputs[i].path), ": ",
                   formats::FormatName(flow.formats[i]), ", no problem found\n");
   }
+  if (s.without_command > 0) {
+    out += StrCat("harrow run cannot run ", s.without_command == s.tasks ? "it, as there are no commands" : "all of it, as some tasks have no command",
+                  "; harrow replay runs stand-ins for its tasks, harrow sim simulates it\n");
+  }
   out += Columns(
       "tasks", s.tasks,
-      s.without_command > 0 ? StrCat(s.without_command, " without a command: for sim and replay") : "");
+      s.without_command > 0 ? StrCat(s.without_command, " without a command: for replay and sim") : "");
   const std::string known = s.unknown_sizes < s.files ? StrCat(", ", FormatBytes(s.bytes),
                                                                s.unknown_sizes > 0 ? " where known" : "")
                                                       : "";
@@ -161,21 +166,23 @@ int RunCheck(const CheckOptions& options) {
   os::FileSystem& fs = os::RealFileSystem();
   formats::LoadOptions load;
   load.inputs_must_exist = !options.no_files;
-  load.check_setting = config::CheckSetting;
+  load.check_outputs = true;
+  load.to_run = true;
   graph::Graph graph;
   formats::Flow flow;
-  const Status status = formats::Load(fs, options.flow.Inputs(), load, &graph, &flow);
+  config::RunOptions settings;
+  const Status status = LoadFlow(fs, options.flow, {}, load, &graph, &flow, &settings);
   if (!status.ok()) {
     if (options.json) std::cout << ProblemsJson(status);
     return FailInput(status);
   }
   for (const std::string& notice : flow.notices) std::cerr << notice << "\n";
   const formats::Statistics statistics = formats::Summarise(graph);
-  std::cout << (options.json ? Json(graph, flow, statistics) : Text(options, graph, flow, statistics))
-            << std::flush;
+  std::cout << (options.json ? Json(graph, flow, statistics) : Text(options, graph, flow, statistics));
+  const int code = EndOutput(kExitDone);
   // A graph of a million tasks need not be taken apart piece by piece.
   std::cerr << std::flush;
-  _Exit(std::cout.good() ? kExitDone : kExitCannotGoOn);
+  _Exit(code);
 }
 
 const Registered kCheck({.name = "check",

@@ -46,6 +46,9 @@ struct Registered {
 
 /// Prints "harrow: MESSAGE" on standard error and gives the exit status that fits the status' code.
 int Fail(const Status& status);
+/// Is it a terminal on which a line can be drawn over? Not where TERM is "dumb" or unset, nor where NO_COLOR asks for
+/// plain text.
+bool DrawsOn(int fd);
 /// The path of this program, to start it again as server or agent.
 std::string ThisProgram();
 /// Goes on as `harrow WORDS...`, in this process; comes back, with an exit status, only when that fails.

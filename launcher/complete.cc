@@ -3,12 +3,11 @@
 #include <unordered_set>
 
 #include "base/text.h"
-#include "client/find_run.h"
 #include "journal/snapshot.h"
 #include "launcher/command.h"
 #include "launcher/run_access.h"
 #include "os/file_system.h"
-#include "server/flow_store.h"
+#include "run/flow_store.h"
 
 // For the completions of contrib/completion: words of the newest run, a line each. It must be quick and may
 // never complain: without a run it prints nothing.
@@ -55,17 +54,15 @@ void AddFromFlow(const graph::Graph& graph, bool kinds, bool numbers, Words* wor
 }
 
 int RunComplete(const CompleteOptions& options) {
-  const char* from_environment = getenv("HARROW_RUN_DIR");
-  os::FileSystem& fs = os::RealFileSystem();
-  const auto dir = client::FindRun(fs, options.run_dir, from_environment == nullptr ? "" : from_environment);
-  if (!dir.ok()) return kExitDone;
+  const auto part = OpenRun(options.run_dir);
+  if (!part.ok()) return kExitDone;
   Words words(options.prefix);
   if (options.what == "nodes") {
-    const auto history = journal::ReadSnapshot(*dir);
+    const auto history = journal::ReadSnapshot(part->dir);
     if (!history.ok()) return kExitDone;
     for (const journal::NodeRecord& node : history->nodes) words.Add(node.name);
   } else {
-    const auto flow = server::ReadFlow(fs, *dir);
+    const auto flow = run::ReadFlow(*part);
     if (!flow.ok()) return kExitDone;
     AddFromFlow(flow->graph, options.what == "kinds", options.prefix.starts_with('#'), &words);
   }

@@ -29,10 +29,12 @@
 #include "os/file_system.h"
 #include "os/log.h"
 #include "report/summary.h"
+#include "run_dir/find.h"
+#include "run_dir/part.h"
+#include "run_dir/rendezvous.h"
 #include "topology/machine.h"
 #include "topology/slots.h"
 #include "wire/channel.h"
-#include "wire/rendezvous.h"
 
 extern char** environ;
 
@@ -394,7 +396,7 @@ std::vector<Check> CheckProcesses() {
 std::vector<Check> CheckNetwork() {
   (void)os::OpenLog("/dev/null");  // the wrong key is refused with a line in the log
   auto loop = os::MakeEventLoop();
-  const wire::Credentials right{"doctor", wire::NewKey()}, wrong{"doctor", wire::NewKey()};
+  const wire::Credentials right{"doctor", run_dir::NewKey()}, wrong{"doctor", run_dir::NewKey()};
   std::string heard;
   std::shared_ptr<wire::Channel> server_end;
   auto listener = wire::Listen(loop.get(), {"127.0.0.1"}, 0, right, wire::Limits{},
@@ -500,10 +502,15 @@ std::vector<Check> CheckSite() {
 }
 
 std::vector<Check> CheckRun(const std::string& run_dir) {
-  if (access((run_dir + "/flow").c_str(), F_OK) != 0 && access((run_dir + "/journal.db").c_str(), F_OK) != 0)
-    return {};
+  if (!run_dir::IsRun(os::RealFileSystem(), run_dir)) return {};
   std::vector<Check> checks;
-  auto history = journal::ReadSnapshot(run_dir);
+  const auto dir = run_dir::RunDir::Open(run_dir, run_dir::Purpose::kLook);
+  const auto part = dir.ok() ? run_dir::LookAtPart(*dir) : dir.status();
+  if (!part.ok()) {
+    checks.push_back(Bad("run directory", part.status().message(), "see RUN DIRECTORIES in harrow-run(1)"));
+    return checks;
+  }
+  auto history = journal::ReadSnapshot(part->dir);
   if (history.ok()) {
     checks.push_back(
         Ok("journal", StrCat("reads and verifies: ", report::SummaryLine(report::FiguresOf(*history)))));
@@ -513,10 +520,10 @@ std::vector<Check> CheckRun(const std::string& run_dir) {
     checks.push_back(Bad("journal", history.status().message(),
                          "restore it from a copy; without it finished tasks would run again"));
   }
-  const auto rendezvous = wire::ReadRendezvous(os::RealFileSystem(), run_dir);
+  const auto rendezvous = run_dir::ReadRendezvous(*part->dir, part->dir->path());
   if (!rendezvous.ok() && rendezvous.status().code() != Code::kNotFound) {
     checks.push_back(Bad("server file", rendezvous.status().message(),
-                         StrCat("chmod 600 ", run_dir, "/server, if nobody else has read it")));
+                         StrCat("chmod 600 ", ShellQuote(run_dir::ServerPath(part->dir->path())), ", if nobody else has read it")));
   }
   return checks;
 }

@@ -7,7 +7,7 @@
 #include "launcher/run_access.h"
 #include "os/file_system.h"
 #include "report/summary.h"
-#include "server/flow_store.h"
+#include "run/flow_store.h"
 
 namespace harrow::launcher {
 namespace {
@@ -25,7 +25,7 @@ std::string AttemptText(const report::RunView& run, const journal::AttemptRecord
   text += StrCat(": ", Printable(report::EndText(attempt), 300));
   if (attempt.start_ns > 0) {
     const Duration since = Duration(attempt.start_ns - run.start_ns());
-    if (since.count() >= 0) text += StrCat(", started ", FormatDuration(since), " after the run");
+    if (since.count() >= 0) text += StrCat(", started ", FormatDuration(since), " after the run began");
     text += StrCat(", ran ", FormatDuration(report::RunTime(attempt)));
   }
   const int64_t input = attempt.local_bytes + attempt.remote_bytes;
@@ -37,15 +37,15 @@ std::string AttemptText(const report::RunView& run, const journal::AttemptRecord
 }
 
 /// What it runs, and where the flow says so; empty: the run's flow cannot be read.
-std::string CommandText(const std::string& run_dir, TaskId task) {
-  const auto texts = server::ReadTaskTexts(os::RealFileSystem(), run_dir, {task});
+std::string CommandText(const run_dir::Part& part, TaskId task) {
+  const auto texts = run::ReadTaskTexts(part, {task});
   if (!texts.ok() || texts->empty()) return "";
-  const server::TaskText& text = texts->begin()->second;
+  const run::TaskText& text = texts->begin()->second;
   return StrCat("  command (", Printable(text.place), "): ", Printable(text.command, 4096), "\n");
 }
 
 /// What the journal knows about a task, when no server can tell more.
-std::string FromJournal(const std::string& run_dir, const report::RunView& run, size_t task) {
+std::string FromJournal(const run_dir::Part& part, const report::RunView& run, size_t task) {
   using journal::TaskFate;
   std::string text = StrCat(Printable(run.task(task).name), " (kind ", Printable(run.task(task).kind),
                             ", level ", run.task(task).level, "): ");
@@ -68,7 +68,7 @@ std::string FromJournal(const std::string& run_dir, const report::RunView& run, 
       text += "cancelled";
       break;
   }
-  text += "\n" + CommandText(run_dir, run.task(task).task);
+  text += "\n" + CommandText(part, run.task(task).task);
   for (const size_t a : run.Attempts(task)) text += AttemptText(run, run.history().attempts[a]);
   return text;
 }
@@ -94,9 +94,9 @@ int RunExplain(const ExplainOptions& options) {
     if (!task.ok() && text.empty()) return Fail(task.status());
     if (task.ok() && text.empty()) {
       if (const std::string note = (*run)->Note(); !note.empty()) std::cerr << "harrow: " << note << "\n";
-      text = FromJournal((*run)->dir(), view, task->front());
+      text = FromJournal((*run)->part(), view, task->front());
     } else if (task.ok()) {
-      text += CommandText((*run)->dir(), view.task(task->front()).task);
+      text += CommandText((*run)->part(), view.task(task->front()).task);
       for (const size_t a : view.Attempts(task->front()))
         text += AttemptText(view, view.history().attempts[a]);
     }

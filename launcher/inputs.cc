@@ -27,6 +27,32 @@ void AddFlowArguments(CLI::App& app, FlowArguments* arguments) {
       ->allow_extra_args(false);
 }
 
+Status LoadFlow(os::FileSystem& fs, const FlowArguments& arguments, const std::vector<config::Setting>& given,
+                formats::LoadOptions load, graph::Graph* graph, formats::Flow* flow, config::RunOptions* options) {
+  Result<std::vector<config::Setting>> settings = config::ReadSettings(fs, Environment());
+  if (!settings.ok()) return settings.status();
+  config::RunOptions before;
+  HARROW_RETURN_IF_ERROR(config::Apply(*settings, &before));
+  load.shell = before.shell;
+  load.check_setting = config::CheckSetting;
+  HARROW_RETURN_IF_ERROR(formats::Load(fs, arguments.Inputs(), load, graph, flow));
+  std::vector<config::Setting> all = std::move(*settings);
+  for (const std::vector<config::Setting>& more : {config::FromFlow(*flow), given})
+    all.insert(all.end(), more.begin(), more.end());
+  HARROW_RETURN_IF_ERROR(config::Apply(all, options));
+  std::string files_place;  // where the last word on it stands
+  config::RunOptions so_far;
+  for (const config::Setting& setting : all) {
+    (void)config::Apply({setting}, &so_far);
+    if (so_far.files != config::Files::kLocal) files_place.clear();
+    if (so_far.files == config::Files::kLocal && files_place.empty()) files_place = setting.place;
+  }
+  if (load.to_run && !files_place.empty()) {
+    return Status(Code::kInvalid, StrCat(files_place, ": files = local comes with a later version; leave it out, or write shared"));
+  }
+  return Status();
+}
+
 int FailInput(const Status& status) {
   std::cerr << status.message() << "\n";
   return kExitUsage;

@@ -6,8 +6,10 @@
 #include <CLI/CLI.hpp>
 
 #include "base/status.h"
+#include "config/run_options.h"
 #include "formats/load.h"
 #include "graph/graph.h"
+#include "os/file_system.h"
 #include "topology/slots.h"
 
 namespace harrow::launcher {
@@ -20,6 +22,11 @@ struct FlowArguments {
 };
 
 void AddFlowArguments(CLI::App& app, FlowArguments* arguments);
+/// Reads the flow with all that holds for it, in rising precedence: settings of the site, the user and the environment,
+/// the flow's own, and `given` (the command line's). `load.shell` and `load.check_setting` are filled in here. With
+/// `load.to_run`, settings that this version cannot follow are kInvalid.
+Status LoadFlow(os::FileSystem& fs, const FlowArguments& arguments, const std::vector<config::Setting>& given,
+                formats::LoadOptions load, graph::Graph* graph, formats::Flow* flow, config::RunOptions* options);
 /// Prints the lines "FILE:LINE:COLUMN: what; what would be right" of a load that failed; gives the exit
 /// status.
 int FailInput(const Status& status);

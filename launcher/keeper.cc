@@ -1,4 +1,4 @@
-#include "server/keeper.h"
+#include "keeper/keeper.h"
 
 #include <iostream>
 #include <memory>
@@ -7,19 +7,22 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "agent/tmp_tree.h"
 #include "base/text.h"
 #include "batch/slurm.h"
 #include "journal/journal.h"
-#include "journal/owner.h"
 #include "launcher/command.h"
 #include "launcher/inputs.h"
 #include "launcher/run_access.h"
 #include "os/event_loop.h"
 #include "os/log.h"
+#include "os/process.h"
 #include "output/packed_output.h"
 #include "report/progress.h"
 #include "report/summary.h"
-#include "server/flow_store.h"
+#include "run/flow_store.h"
+#include "run_dir/owner.h"
+#include "run_dir/part.h"
 
 namespace harrow::launcher {
 namespace {
@@ -35,7 +38,7 @@ struct KeepOptions {
 class Screen {
  public:
   explicit Screen(const std::string& mode)
-      : drawn_(mode == "auto" && isatty(STDERR_FILENO) != 0), plain_(mode != "none" && !drawn_) {}
+      : drawn_(mode == "auto" && DrawsOn(STDERR_FILENO)), plain_(mode != "none" && !drawn_) {}
 
   void Show(const pb::Progress& progress) {
     const report::ProgressView view = ViewOf(progress);
@@ -70,33 +73,34 @@ class Screen {
   report::PlainProgress lines_;
 };
 
-int ExitOf(const server::KeeperEnd& end) {
+int ExitOf(const keeper::KeeperEnd& end) {
   if (end.signal != 0) return 128 + end.signal;
   switch (end.end) {
-    case server::ServerEnd::kAllDone:
+    case run::ServerEnd::kAllDone:
       return kExitDone;
-    case server::ServerEnd::kSomeFailed:
+    case run::ServerEnd::kSomeFailed:
       return kExitTaskFailed;
     default:
       return kExitCannotGoOn;
   }
 }
 
-/// The end of a run for people or programs. The journal is read only where the last figures do not say all.
-void ShowEnd(const KeepOptions& options, const server::RunSettings& settings, const server::KeeperEnd& end) {
+/// The end of a run for people or programs. The journal is read only where the last figures do not say all, or more than
+/// was recorded.
+void ShowEnd(const KeepOptions& options, const run_dir::Part& part,
+             const run::RunSettings& settings, const keeper::KeeperEnd& end) {
   report::ProgressView view = ViewOf(end.last);
   report::StatusContext context;
   std::vector<report::Failure> failures;
-  if (options.json || options.resumed || view.failed > 0 || !view.complete) {
-    const Result<journal::History> history = journal::ReadHistory(options.run_dir);
+  if (options.json || options.resumed || view.failed > 0 || !view.complete || end.end != run::ServerEnd::kAllDone) {
+    const Result<journal::History> history = journal::ReadHistory(part.dir);
     if (history.ok()) {
       view = report::FiguresOf(*history);
       context.run_id = history->run_id;
       context.epoch = history->epoch;
-      const Result<std::unique_ptr<output::Reader>> reader =
-          output::Reader::Open(os::RealFileSystem(), options.run_dir);
+      const Result<std::unique_ptr<output::Reader>> reader = output::Reader::Open(*part.dir, part.dir->path());
       failures = report::FirstFailures(*history, reader.ok() ? reader->get() : nullptr);
-      AddCommands(options.run_dir, &failures);
+      AddCommands(part, &failures);
     } else {
       std::cerr << "harrow: " << history.status().message() << "\n";
     }
@@ -112,14 +116,14 @@ void ShowEnd(const KeepOptions& options, const server::RunSettings& settings, co
               << " failed tasks (--max-failures)\n";
   }
   if (!end.problem.empty()) std::cerr << "harrow: " << end.problem << "\n";
-  if (end.end == server::ServerEnd::kInterrupted) {
+  if (end.end == run::ServerEnd::kInterrupted) {
     std::cerr << "harrow: interrupted with " << view.open()
-              << " tasks open; go on with: harrow run --resume --run-dir " << ShellQuote(options.run_dir)
+              << (view.open() == 1 ? " task" : " tasks") << " open; go on with: harrow run --resume --run-dir " << ShellQuote(options.run_dir)
               << "\n";
   }
   if (options.json) {
     context.run_dir = options.run_dir;
-    context.state = end.end == server::ServerEnd::kAllDone || end.end == server::ServerEnd::kSomeFailed
+    context.state = end.end == run::ServerEnd::kAllDone || end.end == run::ServerEnd::kSomeFailed
                         ? "ended"
                         : "stopped";
     context.source = "journal";
@@ -130,14 +134,17 @@ void ShowEnd(const KeepOptions& options, const server::RunSettings& settings, co
   } else {
     std::cout << report::SummaryLine(view) << "\n";
   }
-  std::cout.flush();
 }
 
 int Keep(const KeepOptions& options) {
-  os::FileSystem& fs = os::RealFileSystem();
-  if (const Status opened = os::OpenLog(options.run_dir + "/log/keeper.log"); !opened.ok())
-    os::LogWarning(opened.message());
-  const Result<server::RunSettings> settings = server::ReadSettings(fs, options.run_dir);
+  os::CloseOthersOnExec();
+  const auto opened = run_dir::RunDir::Open(options.run_dir);
+  if (!opened.ok()) return Fail(opened.status());
+  const auto part = run_dir::OpenPart(*opened);
+  if (!part.ok()) return Fail(part.status());
+  run_dir::RunDir& dir = *part->dir;
+  if (const Status logs = run_dir::LogTo(dir, run_dir::kKeeperLog); !logs.ok()) os::LogWarning(logs.message());
+  const Result<run::RunSettings> settings = run::ReadSettings(*part);
   if (!settings.ok()) return Fail(settings.status());
   const std::unique_ptr<batch::Batch> batch = batch::FindBatch({.program = ThisProgram(),
                                                                 .nodes = settings->local_nodes,
@@ -146,15 +153,16 @@ int Keep(const KeepOptions& options) {
                                                                Environment());
   const std::unique_ptr<os::EventLoop> loop = os::MakeEventLoop();
   Screen screen(options.progress);
-  server::KeeperOptions keeper_options;
+  keeper::KeeperOptions keeper_options;
   keeper_options.program = ThisProgram();
-  keeper_options.run_dir = options.run_dir;
+  keeper_options.part = *part;
   keeper_options.progress = [&](const pb::Progress& progress) { screen.Show(progress); };
   keeper_options.say = [&](const std::string& line) { screen.Say(line); };
-  const server::KeeperEnd end = server::Keeper(loop.get(), batch.get(), std::move(keeper_options)).Run();
+  const keeper::KeeperEnd end = keeper::Keeper(loop.get(), batch.get(), std::move(keeper_options)).Run();
+  agent::RemoveLeftTmpRoots(dir);
   screen.Clear();
-  ShowEnd(options, *settings, end);
-  if (const Status released = journal::ReleaseOwnership(fs, options.run_dir); !released.ok())
+  ShowEnd(options, *part, *settings, end);
+  if (const Status released = run_dir::ReleaseOwnership(dir, dir.path()); !released.ok())
     os::LogError(released.message());
   return ExitOf(end);
 }

@@ -16,7 +16,7 @@
 #include "output/packed_output.h"
 #include "report/summary.h"
 #include "report/tables.h"
-#include "server/flow_store.h"
+#include "run/flow_store.h"
 
 namespace harrow::launcher {
 namespace {
@@ -218,19 +218,26 @@ void PrintList(const report::RunView& run, const std::vector<Source>& sources) {
       [](std::string_view text) { return WriteTo(STDOUT_FILENO, text); });
 }
 
-/// Streams that the flow sends to files of their own are not in the packed output.
-void TellFiles(const RunAccess& access, const report::RunView& run, const std::vector<size_t>& silent) {
-  const auto flow = server::ReadFlow(os::RealFileSystem(), access.dir());
+/// Why nothing is shown of tasks that were asked for by name; what the flow sends to files is not in the packed output.
+void TellSilent(const RunAccess& access, const report::RunView& run, const LogsOptions& options,
+                const std::vector<size_t>& silent) {
+  const auto flow = run::ReadFlow(access.part());
   if (!flow.ok()) return;
   for (const size_t i : silent) {
     const TaskId task = run.task(i).task;
     if (task.value >= flow->graph.task_count()) continue;
+    const std::string name = Printable(run.task(i).name);
+    const auto last = run.LastAttempt(i);
+    if (!last) std::cerr << "harrow: " << name << " has not run\n";
     const graph::Profile& profile = flow->graph.profile(task);
     for (const auto& [stream, path] :
          {std::pair("stdout", profile.stdout_path), std::pair("stderr", profile.stderr_path)}) {
       if (path.empty()) continue;
-      std::cerr << "harrow: " << Printable(run.task(i).name) << " writes its " << stream << " to the file "
+      std::cerr << "harrow: " << name << " writes its " << stream << " to the file "
                 << Printable(path) << "\n";
+    }
+    if (last && profile.stdout_path.empty() && profile.stderr_path.empty()) {
+      std::cerr << "harrow: " << name << " wrote nothing" << (options.only_stdout ? " to stdout" : options.only_stderr ? " to stderr" : "") << "\n";
     }
   }
 }
@@ -250,7 +257,7 @@ int PrintLogs(RunAccess& access, const LogsOptions& options) {
   }
   if (options.failed)
     std::erase_if(tasks, [&](size_t i) { return run.fate(i) != journal::TaskFate::kFailed; });
-  auto reader = output::Reader::Open(os::RealFileSystem(), access.dir());
+  auto reader = access.OpenOutput();
   if (!reader.ok()) return Fail(reader.status());
 
   std::vector<Source> sources;
@@ -289,7 +296,7 @@ int PrintLogs(RunAccess& access, const LogsOptions& options) {
     if (!printer.open()) break;
   }
   printer.FlushPartLines();
-  if (!silent.empty()) TellFiles(access, run, silent);
+  if (!silent.empty()) TellSilent(access, run, options, silent);
   if (!damage.ok()) return Fail(damage);
   return OutputDone();
 }
@@ -307,7 +314,7 @@ bool GoesOn(RunAccess& access) {
 }
 
 int Follow(RunAccess& access, const LogsOptions& options) {
-  auto flow = server::ReadFlow(os::RealFileSystem(), access.dir());
+  auto flow = run::ReadFlow(access.part());
   if (!flow.ok()) return Fail(flow.status());
   std::unordered_set<uint32_t> wanted;
   for (const std::string& name : options.tasks) {
@@ -318,7 +325,7 @@ int Follow(RunAccess& access, const LogsOptions& options) {
     }
     wanted.insert(task->value);
   }
-  auto reader = output::Reader::Open(os::RealFileSystem(), access.dir());
+  auto reader = access.OpenOutput();
   if (!reader.ok()) return Fail(reader.status());
   Printer printer(options.prefix || (wanted.size() != 1 && !options.quiet));
   const auto history = access.ReadHistory();

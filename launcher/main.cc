@@ -1,14 +1,22 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <iostream>
 #include <map>
 #include <memory>
+#include <new>
+#include <string_view>
+#include <system_error>
 #include <unistd.h>
 
 #include "base/text.h"
 #include "launcher/command.h"
+#include "launcher/end_output.h"
+#include "os/log.h"
+#include "os/standard_descriptors.h"
 
 // The frame of the program: subcommands register themselves before main; here they are listed, found,
 // suggested when misspelt, and run.
@@ -111,7 +119,27 @@ CLI::App* FindCommand(CLI::App& app, const std::string& name) {
   return nullptr;
 }
 
+/// What ends the program where a thread cannot be made. Not by catching in main: on the way there threads that were made
+/// before would be left running.
+[[noreturn]] void TellUncaught() {
+  try {
+    if (std::current_exception() != nullptr) std::rethrow_exception(std::current_exception());
+  } catch (const std::system_error& error) {
+    if (error.code() == std::errc::resource_unavailable_try_again) {
+      const std::string text = StrCat("no more threads can be started (", error.code().message(),
+                                      "); raise the limit of processes (ulimit -u), or run with fewer --slots");
+      os::LogError(text);
+      std::cerr << "harrow: " << text << std::endl;
+      _Exit(kExitCannotGoOn);
+    }
+  } catch (...) {
+  }
+  std::cerr << "harrow: ended by an error that nothing expected" << std::endl;
+  abort();
+}
+
 int Main(int argc, char** argv) {
+  std::set_terminate(TellUncaught);
   std::vector<Command>& commands = Commands();
   std::stable_sort(commands.begin(), commands.end(),
                    [](const Command& a, const Command& b) { return a.order < b.order; });
@@ -199,6 +227,14 @@ int Fail(const Status& status) {
   }
 }
 
+bool DrawsOn(int fd) {
+  if (isatty(fd) != 1) return false;
+  const char* terminal = getenv("TERM");
+  const char* no_colour = getenv("NO_COLOR");
+  const std::string_view kind = terminal == nullptr ? "" : terminal;
+  return !kind.empty() && kind != "dumb" && (no_colour == nullptr || *no_colour == '\0');
+}
+
 std::string ThisProgram() {
   char path[4096];
   const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
@@ -208,6 +244,13 @@ std::string ThisProgram() {
 }  // namespace harrow::launcher
 
 int main(int argc, char** argv) {
+  harrow::os::OccupyStandardDescriptors();
   std::ios::sync_with_stdio(false);
-  return harrow::launcher::Main(argc, argv);
+  harrow::launcher::BeginOutput();
+  try {
+    return harrow::launcher::EndOutput(harrow::launcher::Main(argc, argv));
+  } catch (const std::bad_alloc&) {
+    std::cerr << "harrow: there is not enough memory to go on\n";
+    return harrow::launcher::kExitCannotGoOn;
+  }
 }

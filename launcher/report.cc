@@ -8,6 +8,7 @@
 #include "os/file_system.h"
 #include "report/plot.h"
 #include "report/tables.h"
+#include "run_dir/names.h"
 
 namespace harrow::launcher {
 namespace {
@@ -59,6 +60,7 @@ int RunReport(const ReportOptions& options) {
     report::WriteTaskTable(view, *tasks, sink);
   } else {
     report::WriteOverview(view, *tasks, options.slowest, sink);
+    sink(StrCat("\njournal: ", Printable(run_dir::JournalPath((*run)->part().dir->path())), "\n"));
   }
   return OutputDone();
 }

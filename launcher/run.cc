@@ -11,23 +11,28 @@
 
 #include "base/text.h"
 #include "batch/slurm.h"
-#include "client/find_run.h"
 #include "config/run_options.h"
+#include "formats/command_form.h"
 #include "formats/load.h"
+#include "formats/output_check.h"
 #include "formats/selection.h"
 #include "journal/journal.h"
-#include "journal/owner.h"
 #include "launcher/command.h"
 #include "launcher/inputs.h"
+#include "launcher/resume_place.h"
 #include "launcher/srun_form.h"
 #include "os/clock.h"
-#include "server/flow_store.h"
-#include "server/resume.h"
-#include "wire/rendezvous.h"
+#include "run/flow_store.h"
+#include "run/resume.h"
+#include "run_dir/find.h"
+#include "run_dir/names.h"
+#include "run_dir/owner.h"
+#include "run_dir/part.h"
+#include "run_dir/rendezvous.h"
 
 // `harrow run`: reads the flow or takes it from an earlier run, decides what is to be run, makes the run
 // directory ready, and becomes the keeper by exec, so that the parsed flow's memory is free while the run
-// goes on. The process stays the same: what it owns in RUN/owner is still its own.
+// goes on. The process stays the same: the part of the run that it owns is still its own.
 
 namespace harrow::launcher {
 namespace {
@@ -46,8 +51,7 @@ struct RunArguments {
 struct Plan {
   graph::Graph graph;
   std::vector<bool> unwanted;
-  config::RunOptions options;
-  server::RunSettings settings;
+  run::RunSettings settings;
   std::vector<std::string> notices;
 };
 
@@ -105,7 +109,7 @@ std::string DateName() {
 std::string RandomId() {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string id;
-  for (const char c : wire::NewKey().substr(0, 8)) {
+  for (const char c : run_dir::NewKey().substr(0, 8)) {
     id += kDigits[static_cast<uint8_t>(c) >> 4];
     id += kDigits[static_cast<uint8_t>(c) & 15];
   }
@@ -127,74 +131,21 @@ std::string Names(const graph::Graph& graph, const std::vector<TaskId>& tasks) {
   return text;
 }
 
-void FillSettings(const config::RunOptions& from, server::RunSettings* to) {
-  to->order = from.order;
-  to->locality = from.locality;
-  to->steal = from.steal;
-  to->seed = from.seed;
-  to->retries = from.retries;
-  to->max_losses = from.max_losses;
-  to->max_failures = from.max_failures;
-  to->bad_node_failures = from.bad_node_failures;
-  to->fail_fast = from.fail_fast;
-  to->slots = from.slots;
-  to->local_nodes = from.local_nodes;
-  to->pin = from.pin;
-  to->shell = from.shell;
-  to->output_limit = from.output_limit;
-  to->lease = from.lease;
-  to->end_margin = from.end_margin;
-}
-
-/// The options of an earlier run, for one that goes on without naming its flow again.
-config::RunOptions OptionsOf(const server::RunSettings& from) {
-  config::RunOptions options;
-  options.name = from.name;
-  options.order = from.order;
-  options.locality = from.locality;
-  options.steal = from.steal;
-  options.seed = from.seed;
-  options.retries = from.retries;
-  options.max_losses = from.max_losses;
-  options.max_failures = from.max_failures;
-  options.bad_node_failures = from.bad_node_failures;
-  options.fail_fast = from.fail_fast;
-  options.slots = from.slots;
-  options.local_nodes = from.local_nodes;
-  options.pin = from.pin;
-  options.shell = from.shell;
-  options.output_limit = from.output_limit;
-  options.lease = from.lease;
-  options.end_margin = from.end_margin;
-  return options;
-}
-
 /// Reads the flow that the command names and all settings. kInvalid: problems in the input.
 Status LoadPlan(os::FileSystem& fs, const RunArguments& arguments, Plan* plan) {
-  Result<std::vector<config::Setting>> settings = config::ReadSettings(fs, Environment());
-  if (!settings.ok()) return settings.status();
   formats::LoadOptions load;
-  load.need_commands = true;
-  load.inputs_must_exist = true;
-  load.check_setting = config::CheckSetting;
+  load.need_commands = load.to_run = load.inputs_must_exist = load.check_outputs = true;
   formats::Flow flow;
-  HARROW_RETURN_IF_ERROR(formats::Load(fs, arguments.flow.Inputs(), load, &plan->graph, &flow));
-  std::vector<config::Setting> all = std::move(*settings);
-  for (const std::vector<config::Setting>& more : {config::FromFlow(flow), arguments.settings}) {
-    all.insert(all.end(), more.begin(), more.end());
-  }
-  HARROW_RETURN_IF_ERROR(config::Apply(all, &plan->options));
+  HARROW_RETURN_IF_ERROR(
+      LoadFlow(fs, arguments.flow, arguments.settings, load, &plan->graph, &flow, &plan->settings));
   plan->notices = std::move(flow.notices);
-  plan->settings.name = plan->options.name.empty() ? flow.name : plan->options.name;
+  if (plan->settings.name.empty()) plan->settings.name = flow.name;
   for (const formats::Input& input : arguments.flow.Inputs()) plan->settings.sources.push_back(input.path);
-  plan->settings.submit_dir = Absolute(".");
+  plan->settings.submit_dir = RealPath(".");
   return Status();
 }
 
 Status Select(os::FileSystem& fs, const RunArguments& arguments, Plan* plan) {
-  if (plan->options.files == config::Files::kLocal) {
-    return Status(Code::kInvalid, "files = local is not there yet; use --files shared");
-  }
   if (arguments.targets.empty() && !arguments.stale) return Status();
   std::vector<bool> wanted(plan->graph.task_count(), true);
   if (!arguments.targets.empty()) {
@@ -222,74 +173,84 @@ int ShowPlan(const Plan& plan, const std::vector<bool>& done) {
   std::stable_sort(tasks.begin(), tasks.end(),
                    [&](TaskId a, TaskId b) { return plan.graph.level(a) > plan.graph.level(b); });
   for (const TaskId task : tasks) {
-    std::string command(plan.graph.command(task));
-    if (plan.graph.form(task) == graph::CommandForm::kArgv)
-      std::replace(command.begin(), command.end(), '\0', ' ');
-    std::cout << plan.graph.TaskName(task) << "\t" << Printable(command, 4096) << "\n";
+    const std::string command = formats::CommandText(plan.graph.command(task), plan.graph.form(task));
+    std::cout << Printable(plan.graph.TaskName(task), 1024) << "\t" << Printable(command, 4096) << "\n";
   }
   std::cerr << "harrow: " << tasks.size() << " of " << plan.graph.task_count() << " tasks would be run\n";
   return kExitDone;
 }
 
-bool IsUsed(os::FileSystem& fs, const std::string& run_dir) {
-  for (const char* name : {"flow", "journal.db", "owner", "resume.ready"}) {
-    if (fs.Stat(StrCat(run_dir, "/", name)).ok()) return true;
+using run_dir::Part;
+
+/// A run, or a part of one, lies there.
+bool IsUsed(run_dir::RunDir& dir) {
+  const std::string& path = dir.path();
+  for (const std::string& used : {run_dir::FlowPath(path), run_dir::JournalPath(path), run_dir::OwnerPath(path),
+                                  run_dir::ResumeReadyPath(path)}) {
+    if (dir.Stat(used).status().code() != Code::kNotFound) return true;
   }
   return false;
 }
 
 /// What is wrong with a directory that cannot become a run directory, in one line.
 Status CannotUse(const std::string& run_dir, const Status& why) {
-  return Status(why.code() == Code::kExists ? Code::kExists : Code::kUnavailable,
+  const bool refused = why.code() == Code::kExists || why.code() == Code::kInvalid;
+  return Status(refused ? why.code() : Code::kUnavailable,
                 StrCat("run directory ", run_dir, ": ", why.message()));
 }
 
-Status Own(os::FileSystem& fs, const std::string& run_dir) {
+Status Own(const Part& part) {
   const std::string job = batch::JobWithRestarts(Environment());
-  return journal::TakeOwnership(fs, run_dir, journal::ThisProcess(job), [&](const std::string& other) {
+  return run_dir::TakeOwnership(*part.dir, part.dir->path(), run_dir::ThisProcess(job), [&](const std::string& other) {
     return batch::JobRuns(ThisProgram(), other, job);
   });
 }
 
-Status TakeUnused(os::FileSystem& fs, const std::string& run_dir) {
-  if (IsUsed(fs, run_dir)) {
-    return Status(Code::kExists, StrCat("run directory ", run_dir,
-                                        " is used already; go on with --resume, or name "
-                                        "another with --run-dir"));
-  }
-  if (const Status made = fs.MakeDirectories(run_dir); !made.ok()) return CannotUse(run_dir, made);
-  const Status owned = Own(fs, run_dir);
-  return owned.ok() ? owned : CannotUse(run_dir, owned);
+void Release(const Part& part) {
+  (void)run_dir::ReleaseOwnership(*part.dir, part.dir->path());
+}
+
+Result<Part> TakeUnused(const std::string& run_dir) {
+  const Status used(Code::kExists, StrCat("run directory ", run_dir,
+                                          " is used already; go on with --resume, or name "
+                                          "another with --run-dir"));
+  const auto dir = run_dir::RunDir::Make(run_dir);
+  if (!dir.ok()) return CannotUse(run_dir, dir.status());
+  if (IsUsed(**dir)) return used;
+  Result<Part> part = run_dir::MakePart(*dir);
+  if (!part.ok()) return CannotUse(run_dir, part.status());
+  if (IsUsed(*part->dir)) return used;
+  if (const Status owned = Own(*part); !owned.ok()) return CannotUse(run_dir, owned);
+  return part;
+}
+
+std::string UnaskedRunDirectory() {
+  const std::string job = JobId();
+  return Absolute(StrCat("harrow-", job.empty() ? DateName() : job));
 }
 
 /// The directory that was asked for, or one named after job or date: of several runs that begin in the same
-/// second each gets its own.
-Result<std::string> TakeRunDirectory(os::FileSystem& fs, const std::string& asked) {
-  if (!asked.empty()) {
-    const std::string run_dir = Absolute(asked);
-    HARROW_RETURN_IF_ERROR(TakeUnused(fs, run_dir));
-    return run_dir;
-  }
-  const std::string job = JobId();
-  const std::string first = Absolute(StrCat("harrow-", job.empty() ? DateName() : job));
-  Status taken;
+/// second each gets its own, and where another user was first the next name is taken.
+Result<Part> TakeRunDirectory(const std::string& asked) {
+  if (!asked.empty()) return TakeUnused(Absolute(asked));
+  const std::string first = UnaskedRunDirectory();
+  Result<Part> taken = Status();
   for (int number = 1; number <= kMostSameName; ++number) {
-    const std::string run_dir = number == 1 ? first : StrCat(first, "-", number);
-    taken = TakeUnused(fs, run_dir);
-    if (taken.ok()) return run_dir;
-    if (taken.code() != Code::kExists) break;
+    taken = TakeUnused(number == 1 ? first : StrCat(first, "-", number));
+    if (taken.ok() || taken.status().code() != Code::kExists) break;
   }
   return taken;
 }
 
-int BecomeKeeper(const Plan& plan, const RunArguments& arguments, const std::string& run_dir, bool resumed) {
+int BecomeKeeper(const Plan& plan, const RunArguments& arguments, const Part& part, bool resumed) {
+  const std::string& run_dir = part.run->path();
   if (!TellStep(run_dir)) {
-    (void)journal::ReleaseOwnership(os::RealFileSystem(), run_dir);
+    Release(part);
     return kExitCannotGoOn;
   }
   constexpr const char* kModes[] = {"auto", "plain", "none"};
   std::vector<std::string> words = {"keeper", "--run-dir", run_dir, "--progress",
-                                    kModes[static_cast<int>(plan.options.progress)]};
+                                    kModes[static_cast<int>(plan.settings.progress)]};
   if (arguments.json) words.push_back("--json");
   if (resumed) words.push_back("--resumed");
   return Become(std::move(words));
@@ -299,9 +260,9 @@ void Notice(const Plan& plan) {
   for (const std::string& notice : plan.notices) std::cerr << notice << "\n";
 }
 
-Status Prepare(os::FileSystem& fs, const std::string& run_dir) {
-  HARROW_RETURN_IF_ERROR(fs.MakeDirectories(run_dir + "/log"));
-  return fs.MakeDirectories(run_dir + "/output");
+Status Prepare(const Part& part) {
+  HARROW_RETURN_IF_ERROR(part.dir->MakeDirectories(run_dir::LogDirectory(part.dir->path())));
+  return part.dir->MakeDirectories(run_dir::OutputDirectory(part.dir->path()));
 }
 
 int StartNew(os::FileSystem& fs, const RunArguments& arguments) {
@@ -314,40 +275,55 @@ int StartNew(os::FileSystem& fs, const RunArguments& arguments) {
   if (const Status selected = Select(fs, arguments, &plan); !selected.ok()) return Fail(selected);
   Notice(plan);
   if (arguments.dry_run) return ShowPlan(plan, {});
-  const Result<std::string> taken = TakeRunDirectory(fs, plan.options.run_dir);
+  if (arguments.stale && !arguments.json &&
+      std::find(plan.unwanted.begin(), plan.unwanted.end(), false) == plan.unwanted.end()) {
+    std::cerr << "harrow: nothing is to be run: all outputs are there, and none is older than what it is made from\n";
+    return kExitDone;
+  }
+  const std::string wanted =
+      plan.settings.run_dir.empty() ? UnaskedRunDirectory() : Absolute(plan.settings.run_dir);
+  const Status apart = formats::CheckRunDirectory(fs, plan.graph, plan.settings.submit_dir, wanted);
+  if (!apart.ok()) return FailInput(apart);
+  const Result<Part> taken = TakeRunDirectory(plan.settings.run_dir);
   if (!taken.ok()) return Fail(taken.status());
-  const std::string& run_dir = *taken;
-  FillSettings(plan.options, &plan.settings);
+  run_dir::RunDir& run = *taken->run;
+  const std::string& run_dir = run.path();
   plan.settings.run_id = RandomId();
   plan.settings.flow_id = plan.settings.run_id;
   plan.settings.job_id = JobId();
   plan.settings.env = SubmitEnvironment();
   plan.settings.started = os::RealClock().Now();
-  Status ready = Prepare(fs, run_dir);
-  if (ready.ok()) ready = server::WriteFlow(fs, run_dir, plan.settings, plan.graph, plan.unwanted);
+  Status ready = Prepare(*taken);
+  if (ready.ok()) ready = run::WriteFlow(run, run_dir, plan.settings, plan.graph, plan.unwanted);
   if (!ready.ok()) {
-    (void)journal::ReleaseOwnership(fs, run_dir);
+    Release(*taken);
     return Fail(CannotUse(run_dir, ready));
   }
-  if (plan.options.run_dir.empty() && plan.options.progress != config::Progress::kNone) {
+  if (plan.settings.run_dir.empty() && plan.settings.progress != config::Progress::kNone) {
     std::cerr << "harrow: run directory " << Printable(run_dir.substr(run_dir.rfind('/') + 1)) << "\n";
   }
-  return BecomeKeeper(plan, arguments, run_dir, false);
+  return BecomeKeeper(plan, arguments, *taken, false);
 }
 
 /// The earlier run as it stands on disk.
 struct Earlier {
-  server::StoredFlow flow;
+  run::StoredFlow flow;
   journal::History history;
 };
 
-Result<Earlier> ReadEarlier(os::FileSystem& fs, const std::string& run_dir) {
-  HARROW_RETURN_IF_ERROR(server::FinishReplacement(fs, run_dir));
+/// `owned`: what an interrupted resume left is finished; else it is read where it lies, and nothing is moved.
+Result<Earlier> ReadEarlier(const Part& part, bool owned) {
+  const auto& dir = part.dir;
+  if (owned) HARROW_RETURN_IF_ERROR(run::FinishReplacement(*dir));
   Earlier earlier;
-  Result<server::StoredFlow> flow = server::ReadFlow(fs, run_dir);
+  const std::string ready = run::HomeOf(*dir, dir->path(), run_dir::kFlow);
+  Result<run::StoredFlow> flow =
+      ready == dir->path() ? run::ReadFlow(part) : run::ReadFlow(*dir, ready);
   if (!flow.ok()) return flow.status();
   earlier.flow = std::move(*flow);
-  Result<journal::History> history = journal::ReadHistory(run_dir);
+  const std::string home = run::HomeOf(*dir, dir->path(), run_dir::kJournal);
+  Result<journal::History> history =
+      home == dir->path() ? journal::ReadHistory(dir) : journal::ReadHistory(home);
   if (history.ok()) {
     earlier.history = std::move(*history);
   } else if (history.status().code() != Code::kNotFound) {
@@ -363,17 +339,19 @@ Status PlanAgain(os::FileSystem& fs, const RunArguments& arguments, Earlier* ear
   } else {
     plan->graph = std::move(earlier->flow.graph);
     plan->settings = earlier->flow.settings;
-    plan->options = OptionsOf(earlier->flow.settings);
     plan->unwanted = earlier->flow.unwanted;
-    HARROW_RETURN_IF_ERROR(config::Apply(arguments.settings, &plan->options));
+    HARROW_RETURN_IF_ERROR(config::Apply(arguments.settings, &plan->settings));
   }
   if (!arguments.targets.empty() || arguments.stale) plan->unwanted.clear();
   return Select(fs, arguments, plan);
 }
 
-void TellResume(const Plan& plan, const server::ResumePlan& resume) {
-  std::cerr << "harrow: " << resume.done_count << " of " << plan.graph.task_count()
-            << " tasks are done and stay so";
+void TellResume(const Plan& plan, const run::ResumePlan& resume) {
+  if (resume.done_count == 0) {
+    std::cerr << "harrow: nothing of the run is done yet";
+  } else {
+    std::cerr << "harrow: " << resume.done_count << " of " << plan.graph.task_count() << " tasks are done and stay so";
+  }
   if (resume.failed_count > 0)
     std::cerr << "; " << resume.failed_count << " failed, skipped or cancelled run again";
   std::cerr << "\n";
@@ -391,43 +369,53 @@ int Resume(os::FileSystem& fs, const RunArguments& arguments) {
   }
   const char* from_environment = getenv("HARROW_RUN_DIR");
   const Result<std::string> found =
-      client::FindRun(fs, given, from_environment == nullptr ? "" : from_environment);
+      run_dir::FindRun(fs, given, from_environment == nullptr ? "" : from_environment);
   if (!found.ok()) return Fail(found.status());
-  const std::string run_dir = Absolute(*found);
+  const auto dir = run_dir::RunDir::Open(Absolute(*found));
+  if (!dir.ok()) return Fail(dir.status());
+  const std::string& run_dir = (*dir)->path();
+  // A run whose part has been removed has nothing recorded, and begins anew.
+  Result<Part> part = arguments.dry_run ? run_dir::OpenPart(*dir) : run_dir::MakePart(*dir);
+  if (arguments.dry_run && part.status().code() == Code::kNotFound) part = run_dir::LookAtPart(*dir);
+  if (!part.ok()) return Fail(part.status());
   if (!arguments.dry_run) {
-    if (const Status owned = Own(fs, run_dir); !owned.ok()) {
+    if (const Status owned = Own(*part); !owned.ok()) {
       return Fail(CannotUse(run_dir, owned));
     }
   }
   const auto give_up = [&](int exit_code) {
-    if (!arguments.dry_run) (void)journal::ReleaseOwnership(fs, run_dir);
+    if (!arguments.dry_run) Release(*part);
     return exit_code;
   };
-  Result<Earlier> earlier = ReadEarlier(fs, run_dir);
+  Result<Earlier> earlier = ReadEarlier(*part, !arguments.dry_run);
   if (!earlier.ok()) return give_up(Fail(earlier.status()));
   Plan plan;
+  const bool same_flow = arguments.flow.Inputs().empty();
+  const Result<ResumePlace> place = FindResumePlace(earlier->flow.settings, earlier->history, run_dir, !same_flow);
+  if (!place.ok()) return give_up(Fail(place.status()));
+  earlier->flow.settings.submit_dir = place->submit_dir;
   if (const Status planned = PlanAgain(fs, arguments, &*earlier, &plan); !planned.ok()) {
     return give_up(planned.code() == Code::kInvalid ? FailInput(planned) : Fail(planned));
   }
+  const Status apart = formats::CheckRunDirectory(fs, plan.graph, plan.settings.submit_dir, run_dir);
+  if (!apart.ok()) return give_up(FailInput(apart));
   Notice(plan);
-  const bool same_flow = arguments.flow.Inputs().empty();
-  const server::ResumePlan resume = server::PlanResume(same_flow ? plan.graph : earlier->flow.graph,
+  if (!place->notice.empty()) std::cerr << "harrow: " << place->notice << "\n";
+  const run::ResumePlan resume = run::PlanResume(same_flow ? plan.graph : earlier->flow.graph,
                                                        plan.graph, plan.unwanted, earlier->history);
   TellResume(plan, resume);
   if (arguments.dry_run) return ShowPlan(plan, resume.done);
-  FillSettings(plan.options, &plan.settings);
   plan.settings.run_id = earlier->flow.settings.run_id;
   plan.settings.flow_id = earlier->flow.settings.flow_id;
   plan.settings.job_id = JobId();
   plan.settings.env = SubmitEnvironment();
   plan.settings.started = os::RealClock().Now();
-  Status ready = Prepare(fs, run_dir);
+  Status ready = Prepare(*part);
   if (ready.ok()) {
-    ready =
-        server::ApplyResume(fs, run_dir, resume, earlier->history, &plan.settings, plan.graph, plan.unwanted);
+    ready = run::ApplyResume(part->dir, resume, earlier->history, &plan.settings, plan.graph, plan.unwanted);
   }
   if (!ready.ok()) return give_up(Fail(CannotUse(run_dir, ready)));
-  return BecomeKeeper(plan, arguments, run_dir, true);
+  return BecomeKeeper(plan, arguments, *part, true);
 }
 
 int Run(RunArguments arguments) {

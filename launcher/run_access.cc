@@ -10,13 +10,13 @@
 #include <utility>
 
 #include "base/text.h"
-#include "client/find_run.h"
-#include "journal/owner.h"
 #include "journal/snapshot.h"
 #include "launcher/command.h"
 #include "os/file_system.h"
 #include "report/aggregate.h"
-#include "server/flow_store.h"
+#include "run/flow_store.h"
+#include "run_dir/find.h"
+#include "run_dir/owner.h"
 
 namespace harrow::launcher {
 namespace {
@@ -25,12 +25,10 @@ int write_error = 0;
 
 /// Is the keeper, without whom no server lives long, known to be gone? Only on its own machine can that be
 /// said.
-bool KeeperIsGone(const std::string& run_dir) {
-  const auto text = os::RealFileSystem().Read(run_dir + "/owner");
-  if (!text.ok()) return text.status().code() == Code::kNotFound;
-  const auto owner = journal::ParseOwner(*text);
-  if (!owner.ok()) return false;
-  const journal::Owner here = journal::ThisProcess("");
+bool KeeperIsGone(run_dir::RunDir& dir) {
+  const auto owner = run_dir::ReadOwner(dir, dir.path());
+  if (!owner.ok()) return owner.status().code() == Code::kNotFound;
+  const run_dir::Owner here = run_dir::ThisProcess("");
   if (owner->host != here.host) return false;
   if (owner->boot_id != here.boot_id) return true;
   return owner->pid_namespace == here.pid_namespace && kill(static_cast<pid_t>(owner->pid), 0) != 0 &&
@@ -43,22 +41,32 @@ void AddRunDir(CLI::App& app, std::string* run_dir) {
   app.add_option("--run-dir", *run_dir, "The run (default: the newest here)")->type_name("D");
 }
 
-RunAccess::RunAccess(std::string dir) : dir_(std::move(dir)), loop_(os::MakeEventLoop()) {}
+Result<run_dir::Part> OpenRun(const std::string& given) {
+  const char* from_environment = getenv("HARROW_RUN_DIR");
+  const auto path =
+      run_dir::FindRun(os::RealFileSystem(), given, from_environment == nullptr ? "" : from_environment,
+                       run_dir::Purpose::kLook);
+  if (!path.ok()) return path.status();
+  auto run = run_dir::RunDir::Open(*path, run_dir::Purpose::kLook);
+  if (!run.ok()) return run.status();
+  return run_dir::LookAtPart(*std::move(run));
+}
+
+RunAccess::RunAccess(run_dir::Part part)
+    : part_(std::move(part)), loop_(os::MakeEventLoop()) {}
 
 Result<std::unique_ptr<RunAccess>> RunAccess::Open(const std::string& run_dir) {
-  const char* from_environment = getenv("HARROW_RUN_DIR");
-  auto dir =
-      client::FindRun(os::RealFileSystem(), run_dir, from_environment == nullptr ? "" : from_environment);
-  if (!dir.ok()) return dir.status();
-  std::unique_ptr<RunAccess> access(new RunAccess(*dir));
+  auto part = OpenRun(run_dir);
+  if (!part.ok()) return part.status();
+  std::unique_ptr<RunAccess> access(new RunAccess(*std::move(part)));
   access->Reconnect();
   return access;
 }
 
-void AddCommands(const std::string& run_dir, std::vector<report::Failure>* failures) {
+void AddCommands(const run_dir::Part& part, std::vector<report::Failure>* failures) {
   std::vector<TaskId> tasks;
   for (const report::Failure& failure : *failures) tasks.push_back(failure.id);
-  const auto texts = server::ReadTaskTexts(os::RealFileSystem(), run_dir, tasks);
+  const auto texts = run::ReadTaskTexts(part, tasks);
   if (!texts.ok()) return;
   for (report::Failure& failure : *failures) {
     if (const auto at = texts->find(failure.id.value); at != texts->end())
@@ -69,10 +77,14 @@ void AddCommands(const std::string& run_dir, std::vector<report::Failure>* failu
 void RunAccess::Reconnect() {
   client_.reset();
   client::Options options;
-  if (KeeperIsGone(dir_)) options.patience = Duration(0);
-  auto client = client::Client::Connect(loop_.get(), os::RealFileSystem(), dir_, options);
+  if (KeeperIsGone(*part_.dir)) options.patience = Duration(0);
+  auto client = client::Client::Connect(loop_.get(), *part_.dir, part_.dir->path(), options);
   server_status_ = client.status();
   if (client.ok()) client_ = *std::move(client);
+}
+
+Result<std::unique_ptr<output::Reader>> RunAccess::OpenOutput() const {
+  return output::Reader::Open(*part_.dir, part_.dir->path());
 }
 
 void RunAccess::Wait(Duration d) {
@@ -85,22 +97,22 @@ void RunAccess::Wait(Duration d) {
 }
 
 Result<journal::History> RunAccess::ReadHistory() {
-  auto history = journal::ReadSnapshot(dir_);
+  auto history = journal::ReadSnapshot(part_.dir);
   if (!history.ok() && history.status().code() == Code::kNotFound) {
-    return Status(Code::kUnavailable, StrCat("the run in ", dir_, " has recorded nothing yet"));
+    return Status(Code::kUnavailable, StrCat("the run in ", dir(), " has recorded nothing yet"));
   }
   return history;
 }
 
 std::string RunAccess::Note() const {
-  if (client_ || server_status_.code() == Code::kNotFound || KeeperIsGone(dir_)) return "";
+  if (client_ || server_status_.code() == Code::kNotFound || KeeperIsGone(*part_.dir)) return "";
   return StrCat(server_status_.message(), "; what follows is from the journal");
 }
 
 std::string RunAccess::State(const report::ProgressView& view) const {
   if (client_) return view.complete ? "ended" : "running";
   if (view.complete) return view.open() == 0 ? "ended" : "stopped";
-  if (KeeperIsGone(dir_)) return "stopped";
+  if (KeeperIsGone(*part_.dir)) return "stopped";
   return server_status_.code() == Code::kNotFound ? "starting" : "unreachable";
 }
 

@@ -11,22 +11,28 @@
 #include "client/client.h"
 #include "journal/journal.h"
 #include "os/event_loop.h"
+#include "output/packed_output.h"
 #include "report/progress.h"
 #include "report/run_view.h"
 #include "report/summary.h"
+#include "run_dir/part.h"
 
 namespace harrow::launcher {
 
 /// Adds --run-dir.
 void AddRunDir(CLI::App& app, std::string* run_dir);
+/// The run that a command is about, opened to look at (run_dir/find.h).
+Result<run_dir::Part> OpenRun(const std::string& given);
 
 /// A run as the commands that ask about it see it: its server while that answers, else its journal.
 class RunAccess {
  public:
-  /// Finds the run and tries its server. An error: there is no such run.
+  /// Finds the run and tries its server. An error: there is no such run, or it must not be used (run_dir/find.h).
   static Result<std::unique_ptr<RunAccess>> Open(const std::string& run_dir);
 
-  const std::string& dir() const { return dir_; }
+  const std::string& dir() const { return part_.run->path(); }
+  const run_dir::Part& part() const { return part_; }
+  Result<std::unique_ptr<output::Reader>> OpenOutput() const;
   /// Null: none answers, server_status() says why.
   client::Client* server() { return client_.get(); }
   const Status& server_status() const { return server_status_; }
@@ -44,9 +50,9 @@ class RunAccess {
   std::string State(const report::ProgressView& view) const;
 
  private:
-  explicit RunAccess(std::string dir);
+  explicit RunAccess(run_dir::Part part);
 
-  std::string dir_;
+  run_dir::Part part_;
   std::unique_ptr<os::EventLoop> loop_;
   std::unique_ptr<client::Client> client_;
   Status server_status_;
@@ -61,7 +67,7 @@ std::vector<report::NodeView> NodesOf(const report::RunView& run);
 Result<std::vector<size_t>> FindTasks(const report::RunView& run, const std::vector<std::string>& names);
 
 /// Says what the failed tasks ran, where the run's flow can be read.
-void AddCommands(const std::string& run_dir, std::vector<report::Failure>* failures);
+void AddCommands(const run_dir::Part& part, std::vector<report::Failure>* failures);
 
 /// Writes all of it; false when nobody reads on or the disk is full (WriteFailure then says so).
 bool WriteTo(int fd, std::string_view text);

@@ -12,6 +12,7 @@
 #include "formats/cluster_model.h"
 #include "formats/load.h"
 #include "launcher/command.h"
+#include "launcher/end_output.h"
 #include "launcher/inputs.h"
 #include "order/order.h"
 #include "os/file_system.h"
@@ -28,10 +29,10 @@ constexpr order::Policy kPolicies[] = {order::Policy::kFifo, order::Policy::kLif
 
 struct SimArguments {
   FlowArguments flow;
-  std::string cluster, nodes, order, io, run_time, plot;
+  std::string cluster, nodes, io, run_time, plot;
   std::vector<std::string> leave_out;
-  bool one_core = false, no_locality = false, no_steal = false, compare = false, json = false;
-  uint64_t seed = 1;
+  std::vector<config::Setting> settings;  // as given on the command line
+  bool one_core = false, compare = false, json = false;
 };
 
 Status Bad(const std::string& what) { return Status(Code::kInvalid, what); }
@@ -56,8 +57,15 @@ uint32_t CoresHere() {
   return static_cast<uint32_t>(std::max(1, CPU_COUNT(&allowed)));
 }
 
+/// This machine as harrow run would use it: pretend nodes, slots.
+void AddThisMachine(const config::RunOptions& run, formats::ClusterModel* cluster) {
+  const uint32_t slots = run.slots > 0 ? run.slots : std::max(1u, CoresHere() / run.local_nodes);
+  cluster->nodes.push_back({.count = run.local_nodes, .capacity = {slots, 0, 0}, .page_cache = 0, .speed = 1, .line = 0});
+}
+
 /// --cluster, --nodes, or this machine; with both, the cluster's first kind of node, so many of it.
-Status ReadCluster(os::FileSystem& fs, const SimArguments& arguments, formats::ClusterModel* cluster, std::string* name) {
+Status ReadCluster(os::FileSystem& fs, const SimArguments& arguments, const config::RunOptions& run,
+                   formats::ClusterModel* cluster, std::string* name) {
   if (!arguments.cluster.empty()) {
     const Result<std::string> text = fs.Read(arguments.cluster);
     if (!text) return Bad(StrCat(Printable(arguments.cluster), ":1:1: ", text.status().message(), "; --cluster names a readable file"));
@@ -70,7 +78,7 @@ Status ReadCluster(os::FileSystem& fs, const SimArguments& arguments, formats::C
   if (arguments.nodes.empty()) {
     if (arguments.cluster.empty()) {
       *name = "this machine";
-      cluster->nodes.push_back({.count = 1, .capacity = {CoresHere(), 0, 0}, .page_cache = 0, .speed = 1, .line = 0});
+      AddThisMachine(run, cluster);
     }
     return Status();
   }
@@ -152,21 +160,17 @@ int Simulate(const SimArguments& arguments) {
   if (arguments.flow.Inputs().empty()) return Fail(Bad("no FILE is named; try: harrow sim --nodes 4x8 flow.json"));
   sim::Options options;
   sim::Title title;
-  if (const Status read = ReadCluster(fs, arguments, &options.cluster, &title.cluster); !read.ok()) return FailInput(read);
   formats::LoadOptions load;
-  load.check_setting = config::CheckSetting;
   load.one_core = arguments.one_core;
   graph::Graph graph;
   formats::Flow flow;
-  if (const Status loaded = formats::Load(fs, arguments.flow.Inputs(), load, &graph, &flow); !loaded.ok()) return FailInput(loaded);
+  config::RunOptions run;
+  if (const Status loaded = LoadFlow(fs, arguments.flow, arguments.settings, load, &graph, &flow, &run); !loaded.ok()) return FailInput(loaded);
+  if (const Status read = ReadCluster(fs, arguments, run, &options.cluster, &title.cluster); !read.ok()) return FailInput(read);
   for (const std::string& notice : flow.notices) std::cerr << notice << "\n";
-  title.flow = flow.name;
+  title.flow = run.name.empty() ? flow.name : run.name;
   std::vector<sim::Work> work;
   if (const Status found = FindWork(arguments, graph, &work); !found.ok()) return FailInput(found);
-  config::RunOptions run;
-  std::vector<config::Setting> settings = config::FromFlow(flow);
-  if (!arguments.order.empty()) settings.push_back({"order", arguments.order, "--order"});
-  if (const Status applied = config::Apply(settings, &run); !applied.ok()) return FailInput(applied);
   if (!arguments.io.empty() && arguments.io != "none" && arguments.io != "model") {
     return Fail(Bad(StrCat("--io cannot be \"", Printable(arguments.io, 40), "\"; write none or model")));
   }
@@ -174,11 +178,11 @@ int Simulate(const SimArguments& arguments) {
     return Fail(Bad("--io model needs the rates of a cluster; give --cluster FILE.toml (see harrow-cluster(5))"));
   }
   options.io = arguments.io == "model" || (arguments.io.empty() && !arguments.cluster.empty());
-  options.seed = arguments.seed;
+  options.seed = run.seed;
   options.core.policy = run.order;
-  options.core.locality = run.locality && !arguments.no_locality;
-  options.core.steal = run.steal && !arguments.no_steal;
-  options.core.seed = arguments.seed;
+  options.core.locality = run.locality;
+  options.core.steal = run.steal;
+  options.core.seed = run.seed;
   options.core.max_losses = run.max_losses;
   const sim::Bounds bounds = sim::FindBounds(graph, work, options.cluster);
   NoteUnfitting(graph, options.cluster);
@@ -194,7 +198,7 @@ int Simulate(const SimArguments& arguments) {
   }
   if (arguments.compare && arguments.plot.empty()) {
     const bool all_done = std::all_of(rows.begin(), rows.end(), [](const sim::Compared& row) { return row.outcome.all_done(); });
-    return !std::cout.flush().good() ? kExitCannotGoOn : all_done ? kExitDone : kExitTaskFailed;
+    return all_done ? kExitDone : kExitTaskFailed;
   }
   const sim::Outcome outcome = sim::Simulate(graph, work, options);
   if (!arguments.compare) {
@@ -204,10 +208,10 @@ int Simulate(const SimArguments& arguments) {
     const Status drawn = fs.WriteWhole(arguments.plot, sim::PlotSvg(title, graph, options, outcome));
     if (!drawn.ok()) return Fail(drawn);
   }
-  std::cout << std::flush;
+  const int code = EndOutput(outcome.all_done() ? kExitDone : kExitTaskFailed);
   std::cerr << std::flush;
   // A simulation of a million tasks need not be taken apart piece by piece.
-  _Exit(!std::cout.good() ? kExitCannotGoOn : outcome.all_done() ? kExitDone : kExitTaskFailed);
+  _Exit(code);
 }
 
 const Registered kSim({.name = "sim",
@@ -220,14 +224,22 @@ const Registered kSim({.name = "sim",
                          AddFlowArguments(app, &a->flow);
                          app.add_option("--cluster", a->cluster, "The cluster's model (harrow-cluster(5))")->type_name("FILE.toml");
                          app.add_option("--nodes", a->nodes, "Nodes and cores of each, as 12x8")->type_name("NxC");
-                         app.add_option("--order", a->order, "fifo, lifo, hrf, lifo+hrf (default) or rank+hrf")->type_name("P");
-                         app.add_flag("--no-locality", a->no_locality, "Do not place tasks where their files are");
-                         app.add_flag("--no-steal", a->no_steal, "Idle slots take nothing from other nodes' queues");
+                         const auto setting = [&](const char* key, const char* type, const char* help) {
+                           app.add_option_function<std::string>(StrCat("--", key), [a, key](const std::string& value) {
+                                a->settings.push_back({key, value, StrCat("--", key)});
+                              }, help)->type_name(type);
+                         };
+                         const auto no = [&](const char* key, const char* help) {
+                           app.add_flag_callback(StrCat("--no-", key), [a, key] { a->settings.push_back({key, "false", StrCat("--no-", key)}); }, help);
+                         };
+                         setting("order", "P", "fifo, lifo, hrf, lifo+hrf (default) or rank+hrf");
+                         no("locality", "Do not place tasks where their files are");
+                         no("steal", "Idle slots take nothing from other nodes' queues");
                          app.add_option("--io", a->io, "none, or model (default with --cluster)")->type_name("MODE");
                          app.add_option("--run-time", a->run_time, "Of tasks whose run time is not known")->type_name("TIME");
                          app.add_option("--leave-out", a->leave_out, "Tasks of this kind take no time")->type_name("KIND")->allow_extra_args(false);
                          app.add_flag("--one-core", a->one_core, "Recorded tasks take one core each");
-                         app.add_option("--seed", a->seed, "Of what is drawn (default 1)")->type_name("S");
+                         setting("seed", "S", "Of what is drawn (default 1)");
                          app.add_flag("--compare", a->compare, "All orders side by side");
                          app.add_option("--plot", a->plot, "Draw cores in use over time, by kind")->type_name("FILE.svg");
                          app.add_flag("--json", a->json, "Print one JSON document");

@@ -62,10 +62,10 @@ Result<Look> TakeLook(RunAccess& run, const StatusOptions& options) {
       look.context.note = run.Note();
     }
     if (options.failed) {
-      auto reader = output::Reader::Open(os::RealFileSystem(), run.dir());
+      auto reader = run.OpenOutput();
       look.context.failures =
           report::FirstFailures(*history, options.json && reader.ok() ? reader->get() : nullptr, SIZE_MAX);
-      AddCommands(run.dir(), &look.context.failures);
+      AddCommands(run.part(), &look.context.failures);
     }
   }
   look.context.state = run.State(look.view);
@@ -93,7 +93,7 @@ std::string LookText(const Look& look, const StatusOptions& options) {
   const report::ProgressView& view = look.view;
   std::string text = StrCat("run ", Printable(look.context.run_dir), ": ", look.context.state);
   if (look.context.state == "stopped") {
-    text += StrCat(" with ", view.open(), " tasks open; harrow run --resume --run-dir ",
+    text += StrCat(" with ", view.open(), view.open() == 1 ? " task" : " tasks", " open; harrow run --resume --run-dir ",
                    ShellQuote(look.context.run_dir), " goes on");
   }
   text += "\n";
@@ -120,7 +120,7 @@ size_t TerminalWidth() {
 
 /// Until the run is over; the exit status is then the run's.
 int Watch(RunAccess& run, const StatusOptions& options) {
-  const bool terminal = isatty(STDOUT_FILENO) == 1;
+  const bool terminal = DrawsOn(STDOUT_FILENO);
   report::RateMeter rate;
   report::PlainProgress plain;
   for (;;) {

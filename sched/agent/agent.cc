@@ -1,11 +1,11 @@
 // Threads of an agent: this one (the event loop: the conversation with the server, signals), the collector
 // (output and batches of results), one a slot (tasks), and where the site limits it one that watches the
-// disk. Nothing that may block on storage runs on the loop while it is connected.
+// disk. Nothing that may block on storage runs on the loop while it is connected. All but the loop's thread
+// look themselves whether tasks may run (fence_page.cc).
 #include "agent/agent.h"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
@@ -24,37 +24,22 @@
 #include "os/file_system.h"
 #include "os/log.h"
 #include "os/process.h"
+#include "run_dir/names.h"
+#include "run_dir/rendezvous.h"
 #include "topology/machine.h"
 #include "wire/channel.h"
-#include "wire/rendezvous.h"
 
 namespace harrow::agent {
 namespace {
 
 constexpr Duration kLookAtSlots = std::chrono::seconds(1);
+constexpr Duration kOutputPatience = std::chrono::minutes(5);  // with storage that takes no output
 constexpr Duration kSayGoodbye = std::chrono::seconds(2);
 constexpr Duration kLookWhetherIdle = std::chrono::milliseconds(20);
 
 std::optional<std::string> Variable(const char* name) {
   const char* value = getenv(name);
   return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
-}
-
-/// Output of this agent alone, under a number that no other agent of the run has.
-Result<std::unique_ptr<output::Writer>> ClaimOutput(const std::string& run_dir, uint32_t* number) {
-  os::FileSystem& fs = os::RealFileSystem();
-  uint32_t highest = 0;
-  if (Result<std::vector<std::string>> names = fs.List(run_dir + "/output"); names.ok()) {
-    for (const std::string& name : *names) {
-      uint32_t n = 0;
-      std::from_chars(name.data(), name.data() + name.size(), n);
-      highest = std::max(highest, n);
-    }
-  }
-  for (*number = highest + 1;; ++*number) {
-    Result<std::unique_ptr<output::Writer>> writer = output::Writer::Create(fs, run_dir, *number);
-    if (writer.ok() || writer.status().code() != Code::kExists) return writer;
-  }
 }
 
 uint64_t NewIncarnation() {
@@ -72,12 +57,15 @@ class Agent {
       return kAgentCannotGoOn;
     }
     loop_->Run();
+    os::LogInfo(StrCat("the agent ends with ", exit_));
+    // A slot may wait for a child that was stopped before it ran its program. The warden ends all that is
+    // left.
+    if (!node_.fence->MayRun(os::RealClock().Steady()) && !pool_->Idle()) _exit(exit_);
     // Threads first: they use the collector, and the collector the loop.
     local_watch_.reset();
     pool_.reset();
     collector_.reset();
     session_.reset();
-    os::LogInfo(StrCat("the agent ends with ", exit_));
     return exit_;
   }
 
@@ -101,12 +89,15 @@ class Agent {
       for (topology::Slot& slot : plan.slots) slot.pus.clear();
       plan.pinned = false;
     }
-    uint32_t output_file = 0;
-    Result<std::unique_ptr<output::Writer>> writer = ClaimOutput(options_.run_dir, &output_file);
+    std::random_device random;
+    Result<std::unique_ptr<output::Writer>> writer =
+        output::Writer::CreateNew(*options_.dir, options_.dir->path(), [&] { return random(); }, &output_file_);
     if (!writer.ok()) return writer.status();
     char directory[4096];
     if (getcwd(directory, sizeof directory) != nullptr) node_.directory = directory;
     node_.slots = std::move(plan.slots);
+    if (options_.fence != nullptr) node_.fence = options_.fence;
+    node_.fence->SetOutputFile(output_file_);
     // Pretend nodes of one machine have no device in common.
     for (size_t i = options_.share.index; i < machine->devices.size(); i += options_.share.of)
       node_.devices.push_back(machine->devices[i]);
@@ -122,13 +113,15 @@ class Agent {
                   .pinned = plan.pinned,
                   .topology = machine->summary,
                   .incarnation = NewIncarnation(),
-                  .output_file = output_file,
+                  .output_file = output_file_,
                   .own_tmp = !node_.tmp_root.empty(),
                   .local = options_.local};
     os::LogInfo(StrCat("agent of node ", info.name, ": ", slots, " slots, ", info.topology));
     if (notice_.empty()) notice_ = plan.notice;
 
     const std::array signals = {SIGTERM, SIGINT, SIGHUP};
+    loop_began_ =
+        os::RealClock().Steady();  // before it does, so that no time of the loop's is taken for a later one
     loop_ = os::MakeEventLoop();
     signal_fd_ = os::SignalDescriptor(signals);
     loop_->WatchFd(signal_fd_, [this] {
@@ -146,19 +139,27 @@ class Agent {
           });
         },
         [this, post](std::string problem) { post([this, problem] { session_->Report(problem); }); });
+    collector_->SetStuck(kOutputPatience, [this, post](std::string problem) {
+      post([this, problem] { session_->Report(problem, true); });
+    });
     pool_ = std::make_unique<SlotPool>(node_, os::RealClock(), *collector_);
     if (node_.local_limit > 0) local_watch_ = std::make_unique<LocalWatch>(node_, os::RealClock(), *pool_);
     session_ = std::make_unique<Session>(
         *loop_, *pool_, info, [this](Session::OnDialed done) { Dial(std::move(done)); },
         Session::Hooks{.over = [this](Session::Over how, const std::string& why) { Over(how, why); },
-                       .welcomed = [this](const pb::Welcome& welcome) { TakeSettings(welcome); }});
+                       .welcomed = [this](const pb::Welcome& welcome) { TakeSettings(welcome); },
+                       .may_run_until =
+                           [this](std::optional<Time> until) {
+                             return pool_->RunUntil(until ? loop_began_ + until->time_since_epoch()
+                                                          : FencePage::kNoFence);
+                           }});
     session_->Start();
     LookAtSlots();
     return {};
   }
 
   void Dial(Session::OnDialed done) {
-    Result<wire::Rendezvous> server = wire::ReadRendezvous(os::RealFileSystem(), options_.run_dir);
+    Result<run_dir::Rendezvous> server = run_dir::ReadRendezvous(*options_.dir, options_.dir->path());
     if (!server.ok()) {
       done(server.status());
       return;
@@ -178,7 +179,9 @@ class Agent {
   }
 
   void TakeSettings(const pb::Welcome& welcome) {
-    if (welcome.output_limit() > 0) node_.output_limit.store(welcome.output_limit());
+    node_.output_limit.store(welcome.output_limit());
+    // Slots have descriptors of their own, but /proc/self is this thread, which has the directory open.
+    node_.made.Set(run_dir::MadePath(options_.dir->LastingPath("."), output_file_), welcome.flow_id());
     if (welcome.kill_wait_ns() > 0) node_.kill_wait_ns.store(welcome.kill_wait_ns());
     if (!settled_) {
       // Before the first task: slots read the directory from then on.
@@ -198,6 +201,8 @@ class Agent {
 
   void Over(Session::Over how, const std::string& why) {
     os::LogInfo(StrCat("over: ", why));
+    // Who is not wanted any more may have been replaced: its tasks are killed, and do nothing before that.
+    if (how == Session::Over::kRefused) node_.kill_wait_ns.store(0);
     Leave(why, how == Session::Over::kShutDown ? kAgentDone : kAgentCannotGoOn);
   }
 
@@ -207,6 +212,7 @@ class Agent {
     leaving_ = true;
     exit_ = code;
     os::LogInfo(StrCat("ending what runs: ", why));
+    session_->Leave();
     pool_->Close(End::kInterrupted);
     leave_by_ = loop_->Now() + Duration(node_.kill_wait_ns.load()) + kSayGoodbye;
     WaitUntilIdle();
@@ -225,12 +231,14 @@ class Agent {
 
   const AgentOptions options_;
   NodeContext node_;
+  Duration loop_began_{0};  // steady
   std::unique_ptr<os::EventLoop> loop_;
   std::unique_ptr<Collector> collector_;
   std::unique_ptr<SlotPool> pool_;
   std::unique_ptr<LocalWatch> local_watch_;
   std::unique_ptr<Session> session_;
   int signal_fd_ = -1;
+  uint32_t output_file_ = 0;
   std::string notice_;
   size_t dials_ = 0;
   bool settled_ = false;

@@ -1,14 +1,18 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
+#include "agent/fence_page.h"
+#include "agent/tmp_tree.h"
+#include "run_dir/run_dir.h"
 #include "topology/slots.h"
 
 namespace harrow::agent {
 
 struct AgentOptions {
-  std::string run_dir;
+  std::shared_ptr<run_dir::RunDir> dir;  // of its part of the run
   std::string node_name;
   uint32_t slots = 0;     // 0: one a core
   bool pin = true;        // tasks to their slots' cores
@@ -18,7 +22,8 @@ struct AgentOptions {
   uint64_t local_limit = 0;  // bytes that tasks may hold there; 0: no limit
   topology::Grant grant;  // of the batch system
   bool alone = false;     // wait for, and give way to, another warden of this run and node
-  std::string tmp_root;   // made by the warden, where tasks' temporary directories go; empty: none
+  TmpRoot tmp_root;       // made by the warden, where tasks' temporary directories go; empty: none
+  FencePage* fence = nullptr;  // made by the warden, which looks at it too
 };
 
 /// How an agent or its warden ends. Others than these (a signal, an abort) mean that it may be started again.

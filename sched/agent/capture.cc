@@ -26,7 +26,7 @@ bool CapturedStream::Open(uint32_t task, uint32_t attempt, uint64_t byte_limit) 
   Reset();
   task_ = task;
   attempt_ = attempt;
-  limit_ = byte_limit;
+  limit_ = byte_limit == 0 ? UINT64_MAX : byte_limit;
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return false;
   read_fd_ = ends[0];

@@ -1,7 +1,13 @@
 // The thread sleeps until the policy says that something leaves. While short tasks come in quick succession
 // it wakes by its own timer, so that adding a result costs a lock and no waking-up.
+//
+// A result never leaves before its output is in the kernel's hands: a task that is recorded as done has its
+// output. Where it cannot be written (a full disk, a quota) results wait, and tasks whose pipes are full with
+// them. Once the run is to end, by a signal or at its time limit, there is no time for that: what still
+// cannot be written is dropped, and what it belongs to is told as interrupted, never as done.
 #include "agent/collector.h"
 
+#include <algorithm>
 #include <pthread.h>
 #include <utility>
 
@@ -12,6 +18,11 @@ namespace {
 
 constexpr size_t kMaxBuffered = 32u << 20;
 constexpr auto kRetryOutput = std::chrono::milliseconds(500);
+constexpr Duration kLastTries = std::chrono::seconds(2);  // for storage that fails, when the run ends
+
+uint64_t KeyOf(uint32_t task, uint32_t attempt) {
+  return (uint64_t{task} << 32) | attempt;
+}
 
 std::vector<StartedTask> EndedIn(const Batch& batch) {
   std::vector<StartedTask> tasks;
@@ -65,6 +76,8 @@ uint64_t Collector::AddOutput(uint32_t task, uint32_t attempt, output::Stream st
   std::unique_lock lock(mutex_);
   room_.wait(lock, [this] { return state_.output_bytes < kMaxBuffered || stop_; });
   const Result<uint64_t> offset = writer_->Append(TaskId(task), attempt, stream, data);
+  if (unwritten_.empty() || unwritten_.back() != KeyOf(task, attempt))
+    unwritten_.push_back(KeyOf(task, attempt));
   state_.output_bytes += data.size();
   const bool first = !state_.oldest_output;
   if (first) state_.oldest_output = clock_.Steady();
@@ -81,6 +94,7 @@ void Collector::AddStarted(const StartedTask& task) {
 
 void Collector::AddEnded(TaskResult result) {
   std::lock_guard lock(mutex_);
+  if (!lost_.empty()) MarkLost(&result);
   waiting_.ended.push_back(std::move(result));
   if (!state_.oldest_result) state_.oldest_result = clock_.Steady();
   if (sleeping_) wake_.notify_one();
@@ -105,14 +119,58 @@ std::vector<StartedTask> Collector::Undelivered() {
   return tasks;
 }
 
-bool Collector::FlushOutput() {
+void Collector::GiveUpOutput() {
+  std::lock_guard lock(mutex_);
+  if (!giving_up_) giving_up_ = clock_.Steady();
+}
+
+Status Collector::FlushOutput() {
   const Status status = writer_->Flush();
-  if (!status.ok() && !output_fails_) {
+  const Duration now = clock_.Steady();
+  if (status.ok()) {
+    if (output_fails_ && !dropped_) problem_("output of tasks is written again");
+    output_fails_.reset();
+    return status;
+  }
+  if (!output_fails_) {
+    output_fails_ = now;
     problem_(StrCat("output of tasks cannot be written, their results wait for it: ", status.message()));
   }
-  if (status.ok() && output_fails_) problem_("output of tasks is written again");
-  output_fails_ = !status.ok();
-  return status.ok();
+  if (stuck_ && !told_stuck_ && now - *output_fails_ >= patience_) {
+    told_stuck_ = true;
+    stuck_(StrCat("output of tasks could not be written for ", FormatDuration(patience_),
+                  ", so the run ends: ", status.message()));
+  }
+  return status;
+}
+
+void Collector::MarkLost(TaskResult* result) {
+  const auto lost = lost_.find(KeyOf(result->id, result->attempt));
+  if (lost == lost_.end()) return;
+  result->end = End::kInterrupted;
+  result->code = 0;
+  result->message = StrCat("its output could not be written and is lost: ", lost->second);
+  result->output_offset = result->stdout_bytes = result->stderr_bytes = 0;
+  lost_.erase(lost);
+}
+
+// Holding mutex_.
+bool Collector::DropOutput(const Status& why) {
+  if (unwritten_.empty()) return false;
+  dropped_ = true;
+  writer_->Discard();
+  state_.output_bytes = 0;
+  state_.oldest_output.reset();
+  std::sort(unwritten_.begin(), unwritten_.end());
+  unwritten_.erase(std::unique(unwritten_.begin(), unwritten_.end()), unwritten_.end());
+  for (const uint64_t attempt : unwritten_) lost_.emplace(attempt, why.message());
+  problem_(
+      StrCat("output of ", unwritten_.size(), unwritten_.size() == 1 ? " task" : " tasks",
+             " could not be written and is lost; they count as interrupted, and run again with --resume"));
+  unwritten_.clear();
+  for (TaskResult& result : waiting_.ended) MarkLost(&result);
+  room_.notify_all();
+  return true;
 }
 
 void Collector::Run() {
@@ -139,8 +197,10 @@ void Collector::Run() {
       state_.output_bytes = 0;
       state_.hurry = false;
       on_its_way_.push_back(EndedIn(batch));
+      std::vector<uint64_t> flushed = std::exchange(unwritten_, {});
       lock.unlock();
-      const bool written = FlushOutput();
+      const Status flush = FlushOutput();
+      const bool written = flush.ok();
       const bool deliver = written && (!batch.ended.empty() || !batch.started.empty());
       if (deliver) deliver_(std::move(batch));
       lock.lock();
@@ -154,11 +214,13 @@ void Collector::Run() {
       batch.started.insert(batch.started.end(), waiting_.started.begin(), waiting_.started.end());
       std::move(waiting_.ended.begin(), waiting_.ended.end(), std::back_inserter(batch.ended));
       waiting_ = std::move(batch);
+      unwritten_.insert(unwritten_.begin(), flushed.begin(), flushed.end());
       state_.output_bytes += before.output_bytes;
+      if (before.oldest_result) state_.oldest_result = before.oldest_result;
+      if (giving_up_ && clock_.Steady() - *giving_up_ >= kLastTries && DropOutput(flush)) continue;
+      if (before.oldest_output) state_.oldest_output = before.oldest_output;
       if (stop_) return;
       wake_.wait_for(lock, kRetryOutput, [this] { return stop_; });
-      if (before.oldest_result) state_.oldest_result = before.oldest_result;
-      if (before.oldest_output) state_.oldest_output = before.oldest_output;
       continue;
     }
     if (stop_) return;

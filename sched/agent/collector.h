@@ -6,9 +6,11 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "agent/batch_policy.h"
@@ -47,6 +49,15 @@ class Collector {
   void AddEnded(TaskResult result);
   /// What waits leaves now: a slot has nothing to do.
   void Hurry();
+  /// The run, or this agent, ends: storage that fails is waited for no longer than a moment. Output that cannot be
+  /// written then is dropped, and the attempts it belongs to end as interrupted, so that they run again.
+  void GiveUpOutput();
+  /// `stuck` is called once, on the collector's thread, when output could not be written for `patience`. Set before
+  /// the first use.
+  void SetStuck(Duration patience, std::function<void(std::string)> stuck) {
+    patience_ = patience;
+    stuck_ = std::move(stuck);
+  }
   /// The oldest batch that was delivered has arrived.
   void Arrived();
   /// What has ended and is not in a batch that has arrived.
@@ -54,8 +65,11 @@ class Collector {
 
  private:
   void Run();
-  /// Writes what is buffered; false, and a problem told once, when that cannot be done now.
-  bool FlushOutput();
+  /// Writes what is buffered; an error, told to the user once, when that cannot be done now.
+  Status FlushOutput();
+  /// Drops what cannot be written, and makes the attempts that it belongs to interrupted ones; false: there is nothing.
+  bool DropOutput(const Status& why);
+  void MarkLost(TaskResult* result);
 
   std::unique_ptr<output::Writer> writer_;
   const os::Clock& clock_;
@@ -70,11 +84,18 @@ class Collector {
   Batch waiting_;
   BatchPolicy::State state_;
   std::deque<std::vector<StartedTask>> on_its_way_;  // of each batch that has not arrived
+  std::vector<uint64_t> unwritten_;           // attempts with output that may not have been written
+  std::unordered_map<uint64_t, std::string> lost_;  // attempts whose output was dropped, and why
+  std::optional<Duration> giving_up_;         // since when
   bool stop_ = false;
   bool sleeping_ = false;  // without a time limit that is near: has to be woken
 
   std::atomic<bool> pulsing_{false};
-  bool output_fails_ = false;  // of the thread
+  std::optional<Duration> output_fails_;  // of the thread: since when
+  bool told_stuck_ = false;               // of the thread
+  bool dropped_ = false;                  // of the thread
+  Duration patience_ = Duration::max();
+  std::function<void(std::string)> stuck_;
   std::thread thread_;
 };
 

@@ -11,7 +11,8 @@
 namespace harrow::agent {
 namespace {
 
-constexpr std::string_view kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
+// Without a PATH, as dash and bash of Debian have it.
+constexpr std::string_view kDefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 constexpr size_t kMaxFound = 4096;
 
 /// 0 when `path` can be executed, else errno.
@@ -39,7 +40,8 @@ Result<char* const*> ArgumentBuilder::Build(CommandForm form, std::string_view c
   if (form == CommandForm::kShell || (form == CommandForm::kWords && always_shell)) {
     Add(shell);
     Add("-c");
-    Add(command);
+    // What begins like an option would be taken for one.
+    Add(command.starts_with('-') || command.starts_with('+') ? StrCat(" ", command) : command);
   } else if (form == CommandForm::kArgv) {
     for (size_t begin = 0;;) {
       const size_t end = std::min(command.find('\0', begin), command.size());
@@ -92,6 +94,10 @@ const ProgramFinder::Found& ProgramFinder::Find(std::string_view program, std::s
   if (depends_on_directory || uncached_.path.empty()) return uncached_;
   if (found_.size() >= kMaxFound) found_.clear();
   return found_.emplace(key_, uncached_).first->second;
+}
+
+int ExitCodeOfStartFailure(int error) {
+  return error == ENOENT || error == ENOTDIR || error == ELOOP || error == ENAMETOOLONG ? 127 : 126;
 }
 
 std::string DescribeStartFailure(std::string_view program, const std::string& path, int error) {

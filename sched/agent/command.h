@@ -44,6 +44,9 @@ class ProgramFinder {
   Found uncached_;
 };
 
+/// What a shell would have ended with: 127, not found, or 126, found and not to be executed. `error` is an
+/// errno.
+int ExitCodeOfStartFailure(int error);
 /// Why `program` could not be started: "mProject: command not found".
 std::string DescribeStartFailure(std::string_view program, const std::string& path, int error);
 

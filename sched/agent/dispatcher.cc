@@ -26,9 +26,9 @@ std::string Dispatcher::WhyNever(const LocalTask& task) const {
   return {};
 }
 
-std::optional<LocalTask> Dispatcher::Remove(uint32_t task) {
+std::optional<LocalTask> Dispatcher::Remove(AttemptId attempt) {
   const auto it =
-      std::find_if(queue_.begin(), queue_.end(), [task](const LocalTask& t) { return t.id == task; });
+      std::find_if(queue_.begin(), queue_.end(), [attempt](const LocalTask& t) { return t.attempt_id() == attempt; });
   if (it == queue_.end()) return std::nullopt;
   LocalTask removed = std::move(*it);
   queue_.erase(it);

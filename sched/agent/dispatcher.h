@@ -29,8 +29,8 @@ class Dispatcher {
   /// Why the task can never run here; empty when it can.
   std::string WhyNever(const LocalTask& task) const;
   void Push(LocalTask task) { queue_.push_back(std::move(task)); }
-  /// Takes a task out of the queue; none when it is not there (any more).
-  std::optional<LocalTask> Remove(uint32_t task);
+  /// Takes an attempt out of the queue; none when it is not there (any more).
+  std::optional<LocalTask> Remove(AttemptId attempt);
 
   /// What `slot` ran is over; its cores and devices are free again.
   void Release(uint32_t slot);

@@ -1,23 +1,96 @@
+// What was true of the process that harrow run is, the batch script's step or one rank of an srun, is not
+// true of a task. A program that believes it thinks that it has peers, and waits for them, or that it may use
+// CPUs which others have. So what says which job this is and what users set for their programs stays; what
+// says which process, of how many, where and with how much goes, and where the batch system is Slurm is set
+// anew, as for a step of one process on this node with the task's cores:
+//
+// - SLURM_JOB_ID and the like stay, so srun, scontrol and the user's scripts find their job.
+// - Each SLURM_* that srun takes a default from goes (srun's list grows with each release, so it is said what
+// stays).
+//   SLURM_NTASKS=1 makes `srun PROGRAM` one process; without SLURM_NNODES `srun -n64` may still use the nodes
+//   it needs; and without SLURM_OVERLAP the steps of tasks that run at the same time would wait for each
+//   other ("Requested nodes are busy").
+// - mpirun of Open MPI, and Hydra, take their slots from SLURM_NODELIST and SLURM_TASKS_PER_NODE, and Open
+// MPI's refuses to
+//   start in a job without them: this node, and as many as the task has cores.
+// - A program that starts MPI by itself is alone: whatever would lead it to somebody's PMI server goes.
+//
+// (environment.md is the list for users.)
 #include "agent/environment.h"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <initializer_list>
 
 #include "base/text.h"
 
 namespace harrow::agent {
 namespace {
 
-/// Set for every task by us, so not inherited from where the run was started.
-constexpr std::array<std::string_view, 8> kOurs = {"HARROW_TASK_ID",
-                                                   "HARROW_TASK_NAME",
-                                                   "HARROW_ATTEMPT",
-                                                   "HARROW_NODE",
-                                                   "HARROW_SUBMIT_DIR",
-                                                   "HARROW_LOCAL",
-                                                   "OMP_NUM_THREADS",
-                                                   "PWD"};
+using Names = std::initializer_list<std::string_view>;
+
+bool IsOneOf(std::string_view name, Names names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool StartsWithOneOf(std::string_view name, Names prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(),
+                     [&](std::string_view p) { return name.starts_with(p); });
+}
+
+/// Set for every task by us, so not inherited from where the run was started; or of the run alone.
+bool IsOurs(std::string_view name) {
+  return IsOneOf(name, {"HARROW_TASK_ID", "HARROW_TASK_NAME", "HARROW_ATTEMPT", "HARROW_NODE",
+                        "HARROW_SUBMIT_DIR", "HARROW_LOCAL", "HARROW_STEP_NODES", "OMP_NUM_THREADS", "PWD"});
+}
+
+/// Of SLURM_*: says which job this is, or was set by a user for srun.
+bool SaysWhichJob(std::string_view name) {
+  return IsOneOf(name, {"SLURM_BITSTR_LEN",     "SLURM_CLUSTER_NAME",    "SLURM_CONF",
+                        "SLURM_CONF_SERVER",    "SLURM_HET_SIZE",        "SLURM_JOBID",
+                        "SLURM_JOB_ACCOUNT",    "SLURM_JOB_COMMENT",     "SLURM_JOB_CONSTRAINTS",
+                        "SLURM_JOB_DEPENDENCY", "SLURM_JOB_END_TIME",    "SLURM_JOB_EXTRA",
+                        "SLURM_JOB_GID",        "SLURM_JOB_ID",          "SLURM_JOB_LICENSES",
+                        "SLURM_JOB_NAME",       "SLURM_JOB_NODELIST",    "SLURM_JOB_PARTITION",
+                        "SLURM_JOB_QOS",        "SLURM_JOB_RESERVATION", "SLURM_JOB_START_TIME",
+                        "SLURM_JOB_UID",        "SLURM_JOB_USER",        "SLURM_JWT",
+                        "SLURM_MPI_TYPE",       "SLURM_PACK_SIZE",       "SLURM_RESTART_COUNT",
+                        "SLURM_SUBMIT_DIR",     "SLURM_SUBMIT_HOST",     "SLURM_TIME_FORMAT",
+                        "SLURM_WORKING_CLUSTER"}) ||
+         StartsWithOneOf(
+             name, {"SLURM_ARRAY_", "SLURM_SPANK_", "SLURM_JOB_ID_HET_GROUP_", "SLURM_JOB_ID_PACK_GROUP_"});
+}
+
+/// Says which process of how many somebody is, or where its PMI server listens.
+bool SaysWhichProcess(std::string_view name, bool below_mpirun) {
+  if (name.starts_with("SLURM_")) return !SaysWhichJob(name);
+  if (StartsWithOneOf(name, {"SLURMD_", "SRUN_", "PMI2_", "ALPS_APP_", "PALS_", "FLUX_TASK_", "HYDI_",
+                             "MPISPAWN_", "MV2_COMM_WORLD_", "OMPI_COMM_WORLD_", "JSM_NAMESPACE_"}))
+    return true;
+  // Where they are installed and how they are tuned is the user's to say.
+  if (name.starts_with("PMIX_"))
+    return !name.starts_with("PMIX_MCA_") &&
+           !IsOneOf(name, {"PMIX_BASE", "PMIX_DIR", "PMIX_HOME", "PMIX_INSTALL_PREFIX", "PMIX_PREFIX",
+                           "PMIX_ROOT"});
+  if (name.starts_with("PMI_"))
+    return !StartsWithOneOf(name, {"PMI_DEBUG", "PMI_MAX_", "PMI_MMAP_", "PMI_NO_"});
+  if (IsOneOf(name, {"FLUX_JOB_NNODES", "FLUX_JOB_SIZE", "MPI_LOCALNRANKS", "MPI_LOCALRANKID",
+                     "OMPI_APP_CTX_NUM_PROCS", "OMPI_ARGV", "OMPI_COMMAND", "OMPI_FILE_LOCATION",
+                     "OMPI_FIRST_RANKS", "OMPI_NUM_APP_CTX", "OMPI_UNIVERSE_SIZE"}))
+    return true;
+  // A user's own settings, unless it was mpirun that made them.
+  return below_mpirun &&
+         StartsWithOneOf(name, {"OMPI_MCA_ess", "OMPI_MCA_orte", "OMPI_MCA_pmix", "PRTE_MCA_"});
+}
+
+/// Numbers of devices as another process counts them.
+bool NamesDevices(std::string_view name) {
+  return IsOneOf(
+      name, {"CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"});
+}
+
+constexpr std::string_view kFunctionBegin = "BASH_FUNC_", kFunctionEnd = "%%";
 
 std::string_view NameOf(std::string_view entry) {
   return entry.substr(0, entry.find('='));
@@ -33,13 +106,24 @@ std::string Join(const std::string& directory, const std::string& path) {
 
 BaseEnvironment::BaseEnvironment(const EnvList& submit_environment, Common common)
     : common_(std::move(common)) {
+  const bool below_mpirun = std::any_of(submit_environment.begin(), submit_environment.end(),
+                                        [](const auto& v) { return v.first == "OMPI_COMM_WORLD_SIZE"; });
   for (const auto& [name, value] : submit_environment) {
-    if (std::find(kOurs.begin(), kOurs.end(), name) != kOurs.end()) continue;
-    if (common_.has_gpus && (name == "CUDA_VISIBLE_DEVICES" || name == "ROCR_VISIBLE_DEVICES")) continue;
+    in_slurm_ = in_slurm_ || name == "SLURM_JOB_ID";
+    names_node_ = names_node_ || name == "SLURMD_NODENAME";
+    if (IsOurs(name) || SaysWhichProcess(name, below_mpirun)) continue;
+    if (common_.has_gpus && NamesDevices(name)) continue;
     if (common_.own_tmp && name == "TMPDIR") continue;
-    const bool names_node = name == "SLURMD_NODENAME";  // the one that harrow run was started on
-    entries_.push_back(StrCat(name, "=", names_node ? common_.node_name : value));
+    entries_.push_back(StrCat(name, "=", value));
   }
+  // Those of a step of one process on this node. What depends on its cores is added by TaskProfile.
+  if (in_slurm_) {
+    for (const char* entry : {"SLURM_NTASKS=1", "SLURM_NPROCS=1", "SLURM_PROCID=0", "SLURM_LOCALID=0",
+                              "SLURM_NODEID=0", "SLURM_OVERLAP=1"})
+      entries_.emplace_back(entry);
+    entries_.push_back("SLURM_NODELIST=" + common_.node_name);
+  }
+  if (names_node_) entries_.push_back("SLURMD_NODENAME=" + common_.node_name);
   entries_.push_back("HARROW_NODE=" + common_.node_name);
   entries_.push_back("HARROW_SUBMIT_DIR=" + common_.submit_dir);
   if (!common_.local.empty()) entries_.push_back("HARROW_LOCAL=" + common_.local);
@@ -60,15 +144,35 @@ TaskProfile::TaskProfile(ProfileSpec spec, std::shared_ptr<const BaseEnvironment
     overrides_.push_back({.base_index = base_->Find(name), .entry = StrCat(name, "=", value)});
   };
   set("PWD", directory_);
+  if (base_->in_slurm()) {
+    for (const char* name : {"SLURM_CPUS_ON_NODE", "SLURM_CPUS_PER_TASK", "SLURM_TASKS_PER_NODE"})
+      set(name, StrCat(spec_.cores));
+    if (spec_.gpus > 0) set("SLURM_GPUS_ON_NODE", StrCat(spec_.gpus));
+  }
   for (const auto& [name, value] : spec_.env) {
     sets_omp_threads_ = sets_omp_threads_ || name == "OMP_NUM_THREADS";
     sets_tmp_dir_ = sets_tmp_dir_ || name == "TMPDIR";
-    std::erase_if(overrides_, [&name](const Override& o) { return NameOf(o.entry) == name; });
+    std::erase_if(overrides_, [&name = name](const Override& o) { return NameOf(o.entry) == name; });
     set(name, value);
   }
+  const auto note_function = [this](std::string_view name) {
+    if (!name.starts_with(kFunctionBegin) || !name.ends_with(kFunctionEnd)) return;
+    name.remove_prefix(kFunctionBegin.size());
+    name.remove_suffix(kFunctionEnd.size());
+    functions_.emplace_back(name);
+  };
+  for (const std::string& entry : base_->entries()) note_function(NameOf(entry));
+  for (const auto& [name, value] : spec_.env) note_function(name);
   path_ = Variable("PATH");
   shell_ = spec_.shell.empty() ? base_->common().shell : spec_.shell;
   if (shell_.empty()) shell_ = "/bin/sh";
+}
+
+bool TaskProfile::StartsWithFunction(std::string_view command) const {
+  if (functions_.empty()) return false;
+  command.remove_prefix(std::min(command.size(), command.find_first_not_of(" \t")));
+  return std::find(functions_.begin(), functions_.end(), command.substr(0, command.find_first_of(" \t"))) !=
+         functions_.end();
 }
 
 std::string_view TaskProfile::Variable(std::string_view name) const {

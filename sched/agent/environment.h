@@ -30,8 +30,10 @@ class BaseEnvironment {
   const std::vector<std::string>& entries() const { return entries_; }  // "NAME=value"
   /// Number of the entry of that name; -1: none.
   int Find(std::string_view name) const;
+  bool in_slurm() const { return in_slurm_; }
 
  private:
+  bool in_slurm_ = false, names_node_ = false;
   std::vector<std::string> entries_;
   Common common_;
 };
@@ -63,6 +65,9 @@ class TaskProfile {
   const std::string& directory() const { return directory_; }
   /// The PATH of its tasks.
   const std::string& path() const { return path_; }
+  /// Is a command's first word the name of a function that bash exported (`module`)? A shell that knows such
+  /// runs it.
+  bool StartsWithFunction(std::string_view command) const;
   /// Value of a variable as its tasks see it; empty when absent.
   std::string_view Variable(std::string_view name) const;
 
@@ -77,6 +82,7 @@ class TaskProfile {
   std::string directory_;
   std::vector<Override> overrides_;
   std::string path_, shell_;
+  std::vector<std::string> functions_;
   bool sets_omp_threads_ = false;
   bool sets_tmp_dir_ = false;
 };

@@ -83,16 +83,16 @@ void LocalWatch::Run() {
 
 void LocalWatch::Look() {
   uint64_t total = 0, most = 0;
-  std::optional<uint32_t> largest;
+  std::optional<AttemptId> largest;
   for (uint32_t slot = 0; slot < node_.slots.size(); ++slot) {
     // Asked first: a directory is emptied between two tasks, and the next is not to pay for the one before.
-    const std::optional<uint32_t> task = pool_.TaskOf(slot);
-    if (!task) continue;
-    const uint64_t bytes = DiskUse(StrCat(node_.tmp_root, "/", slot));
+    const std::optional<AttemptId> attempt = pool_.TaskOf(slot);
+    if (!attempt) continue;
+    const uint64_t bytes = DiskUse(StrCat(node_.tmp_root.path, "/", slot));
     total += bytes;
     if (bytes > most) {
       most = bytes;
-      largest = task;
+      largest = attempt;
     }
   }
   if (total > node_.local_limit && largest) pool_.EndTasks({*largest}, End::kSignaled);

@@ -8,8 +8,8 @@ namespace harrow::agent {
 
 bool MemoryWatch::Exceeded() const {
   if (!on()) return false;
-  std::vector<pid_t> processes = os::Descendants(pid_);
-  processes.push_back(pid_);
+  std::vector<pid_t> processes = {pid_};
+  for (const os::Process& process : os::Descendants(pid_)) processes.push_back(process.pid);
   // Resident memory counts shared pages once a process, so it is never too small; it costs little to read.
   uint64_t resident = 0;
   for (pid_t pid : processes) resident += os::ResidentMemory(pid);

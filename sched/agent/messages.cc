@@ -46,8 +46,14 @@ LocalTask TaskFromProto(pb::Task& message) {
   task.form = message.form() <= 2 ? static_cast<CommandForm>(message.form()) : CommandForm::kNone;
   task.command = std::move(*message.mutable_command());
   task.name = std::move(*message.mutable_name());
-  for (std::string& path : *message.mutable_remove_first()) task.remove_first.push_back(std::move(path));
   for (std::string& path : *message.mutable_outputs()) task.outputs.push_back(std::move(path));
+  task.sizes_wanted = message.sizes_wanted();
+  if (message.has_earlier()) {
+    const pb::Made& made = message.earlier();
+    task.earlier = {.begin_ns = made.begin_ns(),
+                    .end_ns = made.end_ns(),
+                    .found = {made.found().begin(), made.found().end()}};
+  }
   return task;
 }
 
@@ -73,6 +79,12 @@ void ResultToProto(TaskResult result, pb::Attempt* out) {
   for (int64_t size : result.output_sizes) out->add_output_sizes(size);
   for (uint32_t pu : result.pus) out->add_cores(pu);
   if (!result.gpus.empty()) out->set_gpus(std::move(result.gpus));
+  if (result.made) {
+    pb::Made* made = out->mutable_made();
+    made->set_begin_ns(result.made->begin_ns);
+    made->set_end_ns(result.made->end_ns);
+    for (const uint32_t number : result.made->found) made->add_found(number);
+  }
 }
 
 }  // namespace harrow::agent

@@ -1,7 +1,9 @@
 // kApart --dial--> kDialing --connected: hello--> kGreeting --welcome--> kJoined; any failure leads back to
 // kApart, and after kRetry it dials again, reading RUN/server anew. The hello tells all that this agent has,
 // the results that are kept included, so that a server that has just been started knows at once. A server
-// with a lower epoch than one obeyed before is a left-over: it is hung up on.
+// with a lower epoch than one obeyed before is a left-over: it is hung up on. An agent that leaves, for
+// whatever reason, uses the connection that it has and makes no other: who dials is taken for one that goes
+// on.
 #include "agent/session.h"
 
 #include <utility>
@@ -9,6 +11,7 @@
 #include "agent/messages.h"
 #include "base/text.h"
 #include "os/log.h"
+#include "wire/attempt_id.h"
 #include "wire/decode.h"
 #include "wire/version.h"
 
@@ -18,6 +21,15 @@ namespace {
 constexpr Duration kRetry = std::chrono::milliseconds(100);
 constexpr int kSilentBeats = 10;  // a server that answers none of so many is gone
 constexpr Duration kMostLease = std::chrono::hours(24);
+constexpr int kBeatsBeforeFence = 4;
+constexpr Duration kAskAgain = std::chrono::milliseconds(5);
+
+std::vector<AttemptId> IdsOf(const google::protobuf::RepeatedPtrField<pb::AttemptId>& messages) {
+  std::vector<AttemptId> ids;
+  ids.reserve(static_cast<size_t>(messages.size()));
+  for (const pb::AttemptId& message : messages) ids.push_back(wire::IdOf(message));
+  return ids;
+}
 
 }  // namespace
 
@@ -28,6 +40,7 @@ Session::~Session() {
   *alive_ = false;
   loop_.CancelTimer(beat_timer_);
   loop_.CancelTimer(lease_timer_);
+  loop_.CancelTimer(fence_timer_);
 }
 
 void Session::Start() {
@@ -37,7 +50,7 @@ void Session::Start() {
 }
 
 void Session::Connect() {
-  if (state_ != State::kApart) return;
+  if (state_ != State::kApart || leaving_) return;
   state_ = State::kDialing;
   dial_([this, alive = alive_](Result<Connection> result) {
     return *alive ? Dialed(std::move(result)) : wire::ChannelHandler();
@@ -46,6 +59,10 @@ void Session::Connect() {
 
 wire::ChannelHandler Session::Dialed(Result<Connection> result) {
   if (state_ != State::kDialing) return {};
+  if (leaving_) {
+    state_ = State::kApart;
+    return {};
+  }
   if (!result.ok()) {
     Disconnected(result.status().message());
     return {};
@@ -70,6 +87,7 @@ wire::ChannelHandler Session::Dialed(Result<Connection> result) {
 }
 
 void Session::Hello(const std::string& run_id) {
+  hello_sent_ = loop_.Now();
   pb::FromAgent message;
   pb::AgentHello* hello = message.mutable_hello();
   hello->set_version(wire::kProtocolVersion);
@@ -92,7 +110,7 @@ void Session::Hello(const std::string& run_id) {
     attempt->set_attempt(task.attempt);
     attempt->set_start_ns(Nanoseconds(task.start));
   }
-  for (uint32_t task : snapshot.queued) hello->add_queued(task);
+  for (const AttemptId attempt : snapshot.queued) wire::SetId(attempt, hello->add_queued());
   // Serialized messages can be joined: their fields are merged, repeated ones appended.
   std::string bytes = message.SerializeAsString();
   for (const Kept& kept : kept_) bytes += kept.message;
@@ -109,6 +127,7 @@ void Session::Disconnected(const std::string& why) {
   // Destroyed later: this may be a call of the channel's own.
   if (channel_) loop_.Post([channel = std::exchange(channel_, nullptr)] {});
   state_ = State::kApart;
+  if (leaving_) return;
   loop_.After(kRetry, [this, alive = alive_] {
     if (*alive) Connect();
   });
@@ -122,8 +141,10 @@ void Session::Receive(std::string_view bytes) {
     return;
   }
   last_heard_ = loop_.Now();
+  CheckFence();  // an agent that hung finds only now that its time was over
   if (message.has_shutdown()) {
     const pb::Shutdown& shutdown = message.shutdown();
+    told_to_end_ = true;
     Finish(shutdown.refused() ? Over::kRefused : Over::kShutDown, shutdown.reason());
     return;
   }
@@ -140,15 +161,22 @@ void Session::Receive(std::string_view bytes) {
   if (message.profile_size() > 0) TakeProfiles(message);
   if (message.take_back_size() > 0) {
     pb::FromAgent answer;
-    const std::vector<uint32_t> asked(message.take_back().begin(), message.take_back().end());
-    for (uint32_t task : host_.TakeBack(asked)) answer.mutable_returned()->add_task(task);
+    for (const AttemptId attempt : host_.TakeBack(IdsOf(message.take_back())))
+      wire::SetId(attempt, answer.mutable_returned()->add_attempt());
     if (answer.has_returned()) Send(answer);
   }
   // Before new tasks: what is to be ended may be an earlier attempt of one of them.
   if (message.has_cancel()) {
-    const auto& tasks = message.cancel().task();
-    host_.EndTasks({tasks.begin(), tasks.end()},
+    host_.EndTasks(IdsOf(message.cancel().attempt()),
                    message.cancel().interrupted() ? End::kInterrupted : End::kCancelled);
+  }
+  // After what is to be ended instead.
+  if (message.has_welcome()) {
+    fence_.Set(Duration(message.welcome().fence_ns()));
+    fence_.Answered(hello_sent_, loop_.Now());
+    RenewFence();
+    loop_.CancelTimer(beat_timer_);
+    Beat();
   }
   if (message.start_size() > 0) TakeTasks(message);
   if (message.has_committed()) {
@@ -180,8 +208,6 @@ void Session::TakeWelcome(const pb::Welcome& welcome) {
     if (kept.sequence > told_sequence_) channel_->Send(kept.message);
   }
   hooks_.welcomed(welcome);
-  loop_.CancelTimer(beat_timer_);
-  Beat();
 }
 
 void Session::TakeProfiles(const pb::ToAgent& message) {
@@ -219,12 +245,19 @@ void Session::Beat() {
   beat->set_sent_ns(loop_.Now().time_since_epoch().count());
   beat->set_round_trip_ns(round_trip_.count());
   Send(message);
-  beat_timer_ = loop_.After(heartbeat_, [this] { Beat(); });
+  beat_timer_ = loop_.After(BeatEvery(), [this] { Beat(); });
+}
+
+Duration Session::BeatEvery() const {
+  return fence_.until() ? std::min(heartbeat_, fence_.limit() / kBeatsBeforeFence) : heartbeat_;
 }
 
 void Session::TakeHeartbeat(const pb::ToAgent& message) {
   const bool first = round_trip_ == Duration(0);
-  const Duration measured = loop_.Now() - Time(Duration(message.heartbeat().sent_ns()));
+  const Time sent(Duration(message.heartbeat().sent_ns()));
+  const Duration measured = loop_.Now() - sent;
+  fence_.Answered(sent, loop_.Now());
+  RenewFence();
   // What hides a round trip has to hide the gathering of results as well.
   if (measured > Duration(0)) round_trip_ = measured + BatchPolicy().gather;
   if (!first) return;
@@ -233,8 +266,30 @@ void Session::TakeHeartbeat(const pb::ToAgent& message) {
   Beat();
 }
 
+void Session::RenewFence() {
+  loop_.CancelTimer(fence_timer_);
+  CheckFence();
+  if (hooks_.may_run_until(fence_.until())) return;
+  fence_timer_ = loop_.After(kAskAgain, [this] { RenewFence(); });
+}
+
+/// For the log: the slots and the warden look for themselves.
+void Session::CheckFence() {
+  const Time now = loop_.Now();
+  if (fence_.At(now) == Fence::State::kStopped) {
+    if (standing_) return;
+    standing_ = *fence_.until();
+    os::LogWarning(StrCat("no server has answered for ", FormatDuration(fence_.limit()),
+                          ": tasks stand still until one does"));
+  } else if (standing_) {
+    os::LogInfo(StrCat("tasks go on after ", FormatDuration(now - *standing_)));
+    standing_.reset();
+  }
+}
+
 void Session::CheckLease() {
-  if (state_ == State::kOver) return;
+  if (state_ == State::kOver || leaving_) return;
+  CheckFence();
   const Duration left = lease_ - (loop_.Now() - last_heard_);
   if (left <= Duration(0)) {
     Finish(Over::kLeaseOver, StrCat("no server was heard of for ", FormatDuration(lease_)));
@@ -250,7 +305,7 @@ void Session::Deliver(Batch batch) {
   if (state_ == State::kJoined && !batch.started.empty()) {
     pb::TasksStarted* started = message.mutable_started();
     for (const StartedTask& task : batch.started) {
-      started->add_task(task.id);
+      wire::SetId(task.attempt_id(), started->add_attempt());
       started->add_start_ns(Nanoseconds(task.start));
     }
     Send(message);
@@ -279,7 +334,7 @@ void Session::Report(const std::string& problem, bool fatal) {
 }
 
 bool Session::AllSent() const {
-  return kept_.empty() && (channel_ == nullptr || channel_->unsent_bytes() == 0);
+  return (kept_.empty() || told_to_end_) && (channel_ == nullptr || channel_->unsent_bytes() == 0);
 }
 
 void Session::Send(const pb::FromAgent& message) {
@@ -291,6 +346,7 @@ void Session::Close() {
   ++connection_;
   loop_.CancelTimer(beat_timer_);
   loop_.CancelTimer(lease_timer_);
+  loop_.CancelTimer(fence_timer_);
   state_ = State::kOver;
   if (channel_) {
     channel_->Close();
@@ -299,8 +355,8 @@ void Session::Close() {
 }
 
 void Session::Finish(Over how, const std::string& why) {
-  if (state_ == State::kOver) return;
-  Close();
+  if (state_ == State::kOver || leaving_) return;
+  Leave();
   hooks_.over(how, why);
 }
 

@@ -4,12 +4,14 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "agent/collector.h"
 #include "agent/environment.h"
+#include "agent/fence.h"
 #include "agent/task_host.h"
 #include "base/status.h"
 #include "os/event_loop.h"
@@ -39,7 +41,8 @@ struct NodeInfo {
 };
 
 /// The conversation with the server of a run: dials while there is none, obeys the highest epoch, keeps
-/// results until they are committed, ends when the lease is over. Of the loop's thread.
+/// results until they are committed, ends when the lease is over; says until when tasks may run (fence.h). Of
+/// the loop's thread.
 class Session {
  public:
   struct Connection {
@@ -52,9 +55,14 @@ class Session {
 
   enum class Over { kShutDown, kRefused, kLeaseOver };
   struct Hooks {
-    std::function<void(Over, const std::string& why)> over;  // once; nothing is sent or received any more
+    /// This agent is to end its tasks and itself; once. It dials no more; what connection there is stays
+    /// until Close(), for the results.
+    std::function<void(Over, const std::string& why)> over;
     /// A server's settings, before the first of its tasks.
     std::function<void(const pb::Welcome&)> welcomed;
+    /// Tasks may run until then, and stand from then on; none: whenever. False: what is being ended while it
+    /// stands has not been killed yet, so the others stand still; asked again soon.
+    std::function<bool(std::optional<Time>)> may_run_until = [](std::optional<Time>) { return true; };
   };
 
   Session(os::EventLoop& loop, TaskHost& host, NodeInfo node, Dial dial, Hooks hooks);
@@ -65,10 +73,13 @@ class Session {
   void Deliver(Batch batch);
   /// A line for the log of the server.
   void Report(const std::string& problem, bool fatal = false);
+  /// The agent is about to end: it dials no more, whatever becomes of its connection.
+  void Leave() { leaving_ = true; }
   /// Says goodbye: sends what waits and closes.
   void Close();
   bool joined() const { return state_ == State::kJoined; }
-  /// Bytes that the server has not taken, and results that it has not committed.
+  /// Nothing waits to be sent, and the server has committed all results; one that has told us to end commits
+  /// none.
   bool AllSent() const;
 
  private:
@@ -89,6 +100,10 @@ class Session {
   void TakeHeartbeat(const pb::ToAgent& message);
   void Beat();
   void CheckLease();
+  void CheckFence();
+  void RenewFence();
+  /// Between heartbeats: some of them may get lost before tasks have to stand.
+  Duration BeatEvery() const;
   void Send(const pb::FromAgent& message);
   void Finish(Over how, const std::string& why);
 
@@ -108,6 +123,12 @@ class Session {
   Time last_heard_{};
   os::EventLoop::TimerId beat_timer_ = 0;
   os::EventLoop::TimerId lease_timer_ = 0;
+  os::EventLoop::TimerId fence_timer_ = 0;  // to ask again
+  Fence fence_;
+  Time hello_sent_{};
+  std::optional<Time> standing_;  // told in the log: since when
+  bool leaving_ = false;
+  bool told_to_end_ = false;  // by the server
   uint64_t beats_ = 0;
   Duration round_trip_{0};
   std::string last_failure_;  // logged once

@@ -35,7 +35,7 @@ std::vector<uint32_t> NumaOfSlots(const NodeContext& node) {
 
 /// A descriptor table of this thread's own: 0, 1, 2 and `keep`.
 void OwnDescriptors([[maybe_unused]] int keep) {
-#ifndef __SANITIZE_THREAD__  // which believes that all threads have one
+#ifndef __SANITIZE_THREAD__               // which believes that all threads have one
   if (unshare(CLONE_FILES) != 0) return;  // forbidden somewhere: then it stays shared
   close_range(3, static_cast<unsigned>(keep) - 1, 0);
   close_range(static_cast<unsigned>(keep) + 1, ~0u, 0);
@@ -118,18 +118,24 @@ void SlotPool::Run(uint32_t number) {
       self.wake.wait(lock, [&] { return stop_ || dispatcher_.assignment(number) != nullptr; });
       continue;
     }
+    // It may have been given before the time was over.
+    self.wake.wait(lock, [&] {
+      return stop_ || self.signals.end_as.load() != 0 || node_.fence->MayRun(clock_.Steady());
+    });
     lock.unlock();
-    TaskResult result = runner.Run(*assignment);
-    collector_.AddEnded(std::move(result));
+    std::optional<TaskResult> result = runner.Run(*assignment);
+    if (result) collector_.AddEnded(std::move(*result));
     lock.lock();
+    if (!result) continue;
     self.signals.end_as.store(0);
+    self.signals.kill_owed.store(false);
     dispatcher_.Release(number);
     Dispatch(number);
   }
 }
 
 void SlotPool::Dispatch(std::optional<uint32_t> caller) {
-  if (stop_) return;
+  if (stop_ || !node_.fence->MayRun(clock_.Steady())) return;
   given_.clear();
   dispatcher_.Dispatch(caller, &given_);
   for (uint32_t slot : given_) {
@@ -153,11 +159,11 @@ void SlotPool::Push(std::vector<LocalTask> tasks) {
   Dispatch(std::nullopt);
 }
 
-std::vector<uint32_t> SlotPool::TakeBack(const std::vector<uint32_t>& tasks) {
-  std::vector<uint32_t> taken;
+std::vector<AttemptId> SlotPool::TakeBack(const std::vector<AttemptId>& attempts) {
+  std::vector<AttemptId> taken;
   std::lock_guard lock(mutex_);
-  for (uint32_t task : tasks) {
-    if (dispatcher_.Remove(task)) taken.push_back(task);
+  for (const AttemptId attempt : attempts) {
+    if (dispatcher_.Remove(attempt)) taken.push_back(attempt);
   }
   Dispatch(std::nullopt);  // one that did not fit may have been at the head
   return taken;
@@ -165,9 +171,29 @@ std::vector<uint32_t> SlotPool::TakeBack(const std::vector<uint32_t>& tasks) {
 
 void SlotPool::EndRunning(Slot& slot, End reason) {
   uint8_t none = 0;
+  if (!node_.fence->MayRun(clock_.Steady())) slot.signals.kill_owed.store(true);
   slot.signals.end_as.compare_exchange_strong(none, static_cast<uint8_t>(reason));
+  Wake(slot);
+}
+
+void SlotPool::Wake(Slot& slot) {
   const uint64_t one = 1;
   [[maybe_unused]] ssize_t n = write(slot.signals.wake_fd, &one, sizeof one);
+  slot.wake.notify_one();
+}
+
+bool SlotPool::RunUntil(Duration until) {
+  std::lock_guard lock(mutex_);
+  const Duration now = clock_.Steady();
+  if (!node_.fence->MayRun(now)) {
+    for (const auto& slot : slots_) {
+      if (slot->signals.kill_owed.load()) return false;
+    }
+  }
+  if (!node_.fence->Renew(until, now)) return true;
+  for (auto& slot : slots_) Wake(*slot);
+  Dispatch(std::nullopt);
+  return true;
 }
 
 void SlotPool::ReportUnstarted(const LocalTask& task, End reason, std::string why) {
@@ -180,32 +206,34 @@ void SlotPool::ReportUnstarted(const LocalTask& task, End reason, std::string wh
   collector_.AddEnded(std::move(result));
 }
 
-void SlotPool::EndTasks(const std::vector<uint32_t>& tasks, End reason) {
+void SlotPool::EndTasks(const std::vector<AttemptId>& attempts, End reason) {
+  if (reason == End::kInterrupted) collector_.GiveUpOutput();
   std::lock_guard lock(mutex_);
-  for (uint32_t task : tasks) {
-    if (std::optional<LocalTask> queued = dispatcher_.Remove(task)) {
+  for (const AttemptId attempt : attempts) {
+    if (std::optional<LocalTask> queued = dispatcher_.Remove(attempt)) {
       ReportUnstarted(*queued, reason);
       continue;
     }
     for (uint32_t i = 0; i < slots_.size(); ++i) {
       const Assignment* assignment = dispatcher_.assignment(i);
-      if (assignment != nullptr && assignment->task.id == task) EndRunning(*slots_[i], reason);
+      if (assignment != nullptr && assignment->task.attempt_id() == attempt) EndRunning(*slots_[i], reason);
     }
   }
   Dispatch(std::nullopt);
 }
 
-std::optional<uint32_t> SlotPool::TaskOf(uint32_t slot) {
+std::optional<AttemptId> SlotPool::TaskOf(uint32_t slot) {
   std::lock_guard lock(mutex_);
   const Assignment* assignment = dispatcher_.assignment(slot);
-  return assignment != nullptr ? std::optional(assignment->task.id) : std::nullopt;
+  return assignment != nullptr ? std::optional(assignment->task.attempt_id()) : std::nullopt;
 }
 
 void SlotPool::Close(End reason) {
+  collector_.GiveUpOutput();
   std::lock_guard lock(mutex_);
   closed_ = reason;
   while (!dispatcher_.queue().empty())
-    ReportUnstarted(*dispatcher_.Remove(dispatcher_.queue().front().id), reason);
+    ReportUnstarted(*dispatcher_.Remove(dispatcher_.queue().front().attempt_id()), reason);
   for (uint32_t i = 0; i < slots_.size(); ++i) {
     if (dispatcher_.assignment(i) != nullptr) EndRunning(*slots_[i], reason);
   }
@@ -221,11 +249,11 @@ TaskHost::Snapshot SlotPool::TakeSnapshot() {
       snapshot.running.push_back(
           {.id = assignment->task.id, .attempt = assignment->task.attempt, .start = slots_[i]->start});
     }
-    for (const LocalTask& task : dispatcher_.queue()) snapshot.queued.push_back(task.id);
+    for (const LocalTask& task : dispatcher_.queue()) snapshot.queued.push_back(task.attempt_id());
   }
   // After the slots: a task is added to the collector before its slot lets go of it.
   for (const StartedTask& ended : collector_.Undelivered()) {
-    const auto same = [&ended](const StartedTask& t) { return t.id == ended.id; };
+    const auto same = [&ended](const StartedTask& t) { return t.attempt_id() == ended.attempt_id(); };
     if (std::none_of(snapshot.running.begin(), snapshot.running.end(), same))
       snapshot.running.push_back(ended);
   }

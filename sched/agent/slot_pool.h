@@ -24,13 +24,17 @@ class SlotPool : public TaskHost {
   ~SlotPool() override;
 
   void Push(std::vector<LocalTask> tasks) override;
-  std::vector<uint32_t> TakeBack(const std::vector<uint32_t>& tasks) override;
-  void EndTasks(const std::vector<uint32_t>& tasks, End reason) override;
+  std::vector<AttemptId> TakeBack(const std::vector<AttemptId>& attempts) override;
+  void EndTasks(const std::vector<AttemptId>& attempts, End reason) override;
   void Close(End reason) override;
-  /// The task that the slot's thread runs.
-  std::optional<uint32_t> TaskOf(uint32_t slot);
+  /// What the slot's thread runs.
+  std::optional<AttemptId> TaskOf(uint32_t slot);
   Snapshot TakeSnapshot() override;
   bool Idle() override;
+
+  /// Tasks may run until this steady time (FencePage::kNoFence: whenever) and stand from then on; those that
+  /// stood go on. False, and nothing is done, while one that was ended as it stood has not been killed yet.
+  bool RunUntil(Duration until);
 
   /// Interrupts blind waits that have lasted too long (task_runner.cc). True while any slot waits blindly.
   bool InterruptBlindWaits();
@@ -46,9 +50,10 @@ class SlotPool : public TaskHost {
 
   void MakeRoomForDescriptors();
   void Run(uint32_t slot);
-  /// Holding mutex_: gives out queued tasks and wakes the slots that got one.
+  /// Holding mutex_: gives out queued tasks and wakes the slots that got one; none while tasks have to stand.
   void Dispatch(std::optional<uint32_t> caller);
   void EndRunning(Slot& slot, End reason);
+  void Wake(Slot& slot);
   void ReportUnstarted(const LocalTask& task, End reason, std::string why = {});
 
   NodeContext& node_;

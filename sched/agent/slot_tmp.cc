@@ -1,6 +1,11 @@
 // Whether a task left something: a directory's modification time changes with each name made or removed in
-// it, so one fstat tells that nothing did. The kernel's file times are coarse (a tick of some ms): a time
+// it, so one lstat tells that nothing did. The kernel's file times are coarse (a tick of some ms): a time
 // that is not clearly older than the task proves nothing, and then the directory is listed.
+//
+// A task may do with its directory what it likes: move it to where it keeps results, put a link to its home
+// in its place. So what is emptied is the directory that we made and hold open, and only while it still has
+// its name; what else bears the name is removed, a link as a link. Where others can write further up they may
+// put another directory, or a link, in place of the one that holds ours, so that is reached by a descriptor too.
 #include "agent/slot_tmp.h"
 
 #include <cerrno>
@@ -9,8 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/tmp_tree.h"
 #include "base/text.h"
-#include "os/file_system.h"
 
 namespace harrow::agent {
 namespace {
@@ -23,41 +28,57 @@ WallTime ChangeTime(const struct stat& st) {
 
 }  // namespace
 
-SlotTmp::SlotTmp(std::string root, uint32_t slot) : path_(StrCat(root, "/", slot)) {}
+SlotTmp::SlotTmp(const TmpRoot& root, uint32_t slot)
+    : root_(root), name_(StrCat(slot)), path_(StrCat(root.path, "/", slot)) {}
 
 SlotTmp::~SlotTmp() {
-  if (fd_ >= 0) close(fd_);
+  for (const int fd : {fd_, root_fd_}) {
+    if (fd >= 0) close(fd);
+  }
+}
+
+bool SlotTmp::Remove() {
+  if (unlinkat(root_fd_, name_.c_str(), 0) == 0 || errno == ENOENT) return true;
+  const int fd = openat(root_fd_, name_.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool empty = EmptyDirectory(fd);
+  close(fd);
+  return empty && unlinkat(root_fd_, name_.c_str(), AT_REMOVEDIR) == 0;
 }
 
 Result<std::string> SlotTmp::Prepare(WallTime now) {
   task_start_ = now;
   if (fd_ >= 0) return path_;
-  if (mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST)
+  if (root_fd_ < 0) root_fd_ = OpenTmpRoot(root_);
+  if (root_fd_ < 0) return Status(Code::kExhausted, StrCat("the temporary directory ", root_.path, " is gone"));
+  // What is there already was left by another agent.
+  const auto make = [this] { return mkdirat(root_fd_, name_.c_str(), 0700) == 0; };
+  if (!make() && !(errno == EEXIST && Remove() && make()))
     return Status(Code::kExhausted,
                   StrCat("cannot make the temporary directory ", path_, ": ", strerror(errno)));
-  fd_ = open(path_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (fd_ < 0)
+  fd_ = openat(root_fd_, name_.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  struct stat st {};
+  if (fd_ < 0 || fstat(fd_, &st) != 0)
     return Status(Code::kExhausted,
                   StrCat("cannot open the temporary directory ", path_, ": ", strerror(errno)));
+  device_ = st.st_dev;
+  inode_ = st.st_ino;
+  known_empty_ = {};
   return path_;
 }
 
 void SlotTmp::CleanAfterTask() {
   struct stat st {};
   if (fd_ < 0) return;
-  if (fstat(fd_, &st) != 0 || st.st_nlink == 0) {  // the task removed it
+  if (fstatat(root_fd_, name_.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0 || st.st_dev != device_ ||
+      st.st_ino != inode_) {
     close(fd_);
     fd_ = -1;
+    (void)Remove();
     return;
   }
   if (ChangeTime(st) == known_empty_ && known_empty_ + kCoarse < task_start_) return;
-  os::FileSystem& fs = os::RealFileSystem();
-  const Result<std::vector<std::string>> names = fs.List(path_);
-  bool empty = names.ok();
-  if (names.ok()) {
-    for (const std::string& name : *names) empty = fs.RemoveTree(StrCat(path_, "/", name)).ok() && empty;
-  }
-  if (empty && fstat(fd_, &st) == 0) known_empty_ = ChangeTime(st);
+  if (EmptyDirectory(fd_) && fstat(fd_, &st) == 0) known_empty_ = ChangeTime(st);
 }
 
 }  // namespace harrow::agent

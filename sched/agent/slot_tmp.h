@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "agent/tmp_tree.h"
 #include "base/status.h"
 #include "base/time.h"
 
@@ -12,7 +13,7 @@ namespace harrow::agent {
 /// something. Of one thread.
 class SlotTmp {
  public:
-  SlotTmp(std::string root, uint32_t slot);
+  SlotTmp(const TmpRoot& root, uint32_t slot);
   ~SlotTmp();
   SlotTmp(const SlotTmp&) = delete;
   SlotTmp& operator=(const SlotTmp&) = delete;
@@ -22,9 +23,15 @@ class SlotTmp {
   void CleanAfterTask();
 
  private:
-  std::string path_;
-  int fd_ = -1;             // the directory, to look at it cheaply
-  WallTime known_empty_{};  // its time of change when it was empty
+  /// What bears our name.
+  bool Remove();
+
+  const TmpRoot root_;
+  const std::string name_, path_;
+  int root_fd_ = -1;
+  int fd_ = -1;                      // the directory, as it was made
+  uint64_t device_ = 0, inode_ = 0;  // of fd_
+  WallTime known_empty_{};           // its time of change when it was empty
   WallTime task_start_{};
 };
 

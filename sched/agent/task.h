@@ -2,10 +2,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/ids.h"
 #include "base/time.h"
+#include "made/record.h"
 
 namespace harrow::agent {
 
@@ -18,12 +21,14 @@ enum class CommandForm : uint8_t { kWords = 0, kArgv = 1, kShell = 2, kNone = 3 
 struct LocalTask {
   uint32_t id = 0;
   uint32_t attempt = 1;
+  AttemptId attempt_id() const { return {TaskId(id), attempt}; }
   std::shared_ptr<const TaskProfile> profile;
   CommandForm form = CommandForm::kWords;
   std::string command;
   std::string name;
-  std::vector<std::string> remove_first;  // relative to the task's directory
-  std::vector<std::string> outputs;
+  std::vector<std::string> outputs;  // declared; below the submit directory
+  bool sizes_wanted = false;
+  std::optional<made::Attempt> earlier;  // its task and attempt are not looked at
 };
 
 /// How an attempt ended; numbers as pb::Attempt.End.
@@ -51,7 +56,8 @@ struct TaskResult {
   uint64_t stderr_bytes = 0;
   bool truncated = false;
   std::string message;
-  std::vector<int64_t> output_sizes;  // of LocalTask::outputs; -1: absent
+  std::vector<int64_t> output_sizes;  // of LocalTask::outputs, where wanted; -1: absent
+  std::optional<made::Attempt> made;  // it began, and did not succeed
   std::vector<uint32_t> pus;          // it was pinned to
   std::string gpus;
 };
@@ -59,6 +65,7 @@ struct TaskResult {
 struct StartedTask {
   uint32_t id = 0;
   uint32_t attempt = 1;
+  AttemptId attempt_id() const { return {TaskId(id), attempt}; }
   WallTime start{};
 };
 

@@ -14,14 +14,14 @@ class TaskHost {
   /// In the order in which they are to start.
   virtual void Push(std::vector<LocalTask> tasks) = 0;
   /// Of these, the ones that had not started; they never will.
-  virtual std::vector<uint32_t> TakeBack(const std::vector<uint32_t>& tasks) = 0;
-  /// Ends tasks, running or queued, if they are here; their results give the reason.
-  virtual void EndTasks(const std::vector<uint32_t>& tasks, End reason) = 0;
+  virtual std::vector<AttemptId> TakeBack(const std::vector<AttemptId>& attempts) = 0;
+  /// Ends attempts, running or queued, if they are here; their results give the reason.
+  virtual void EndTasks(const std::vector<AttemptId>& attempts, End reason) = 0;
   /// Ends all tasks; what is pushed from now on ends at once.
   virtual void Close(agent::End reason) = 0;
   struct Snapshot {
     std::vector<StartedTask> running{};  // also those that have ended and whose result is still on its way
-    std::vector<uint32_t> queued{};
+    std::vector<AttemptId> queued{};
   };
   /// Every task that was pushed and whose result has not come is in one of the two.
   virtual Snapshot TakeSnapshot() = 0;

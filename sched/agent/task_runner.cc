@@ -1,12 +1,18 @@
 // How a task's end is waited for. Most tasks of a big flow are short and say little, and for them every
-// system call counts. So a slot whose task before was such a one waits "blindly": in wait4 alone, without
+// system call counts. So a slot whose task before was such a one waits "blindly": in waitid alone, without
 // looking at the pipes and without a time limit. The collector's pulse (slot_pool.cc) interrupts a blind wait
 // that lasts some ms by a signal to the thread; from then on, and from the start for other tasks, the slot
 // polls the pipes, the process (pidfd) and its own wake-up descriptor, with the next deadline as time-out.
 // What a short task wrote waits in the pipes meanwhile.
 //
 // A task is over when its process exits. Others that still hold its pipes get kGrace; what is left in its
-// process group is killed then.
+// process group is killed then. Until then the process is not reaped: as long as it has its number, nobody
+// else can have it, nor the group's, and what we kill is the task's. Those that left the group and are still
+// below the task when it is being ended are remembered, each by number and start time, and end with it,
+// whether their parents live or not.
+//
+// While the fence stands (fence_page.cc) the task's processes are stopped and its time limit waits for them;
+// one that is ended then is killed.
 //
 // This thread has a descriptor table of its own (slot_pool.cc): nothing here may use a descriptor that was
 // opened elsewhere, the log's neither.
@@ -26,7 +32,7 @@
 #include "agent/file_pattern.h"
 #include "agent/memory_watch.h"
 #include "base/text.h"
-#include "os/file_system.h"
+#include "made/remove.h"
 #include "os/process.h"
 
 namespace harrow::agent {
@@ -85,6 +91,20 @@ int64_t SizeOf(const std::string& path) {
   return stat(path.c_str(), &st) == 0 ? st.st_size : -1;
 }
 
+/// Empties a file that is one of the task's own outputs: each attempt writes it from the start.
+void BeginAnew(const LocalTask& task, int fd, const FencePage& fence, const os::Clock& clock) {
+  struct stat file {}, output {};
+  if (task.outputs.empty() || fstat(fd, &file) != 0 || !S_ISREG(file.st_mode) || file.st_size == 0) return;
+  for (const std::string& name : task.outputs) {
+    const std::string path = Below(task.profile->base().common().submit_dir, name);
+    if (stat(path.c_str(), &output) != 0 || output.st_ino != file.st_ino || output.st_dev != file.st_dev)
+      continue;
+    if (!fence.MayRun(clock.Steady())) return;  // then the task does not begin either
+    [[maybe_unused]] const int emptied = ftruncate(fd, 0);
+    return;
+  }
+}
+
 /// Another try may succeed: a program that is being written by somebody, no process or memory to be had just
 /// now.
 bool MayPass(int error) {
@@ -96,6 +116,11 @@ TaskResult& NotStarted(TaskResult* result, std::string why, int code = 0) {
   result->message = std::move(why);
   result->code = code;
   return *result;
+}
+
+bool HasEnded(pid_t pid) {
+  siginfo_t info{};
+  return waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
 }
 
 /// What is known of a task's memory when the kernel counts the peak of its starter in (os/spawn.cc).
@@ -113,7 +138,7 @@ struct TaskRunner::Files {
   int stderr_fd = -1;
 };
 
-TaskRunner::TaskRunner(uint32_t slot, const NodeContext& node, const os::Clock& clock, Collector& collector,
+TaskRunner::TaskRunner(uint32_t slot, NodeContext& node, const os::Clock& clock, Collector& collector,
                        SlotSignals& signals)
     : slot_(slot),
       node_(node),
@@ -122,21 +147,34 @@ TaskRunner::TaskRunner(uint32_t slot, const NodeContext& node, const os::Clock& 
       signals_(signals),
       tmp_(node.tmp_root, slot),
       stdout_(output::Stream::kStdout, collector),
-      stderr_(output::Stream::kStderr, collector) {}
+      stderr_(output::Stream::kStderr, collector),
+      made_(node.made) {}
 
-Status TaskRunner::RemoveOutputs(const LocalTask& task) {
-  for (const std::string& name : task.remove_first) {
-    const std::string path = Below(task.profile->directory(), name);
-    const Status removed = os::RealFileSystem().RemoveTree(path);
-    if (!removed.ok() && removed.code() != Code::kNotFound)
-      return Status(removed.code(), "an output of the earlier attempt stays: " + removed.message());
+Status TaskRunner::ReadyOutputs(const LocalTask& task) {
+  looked_.reset();
+  if (task.outputs.empty()) return {};
+  const std::string& directory = task.profile->base().common().submit_dir;
+  made::Attempt now{.task = task.id, .attempt = task.attempt};
+  for (uint32_t i = 0; i < task.outputs.size(); ++i) {
+    const std::string& name = task.outputs[i];
+    const auto& earlier = task.earlier;
+    if (earlier && !std::binary_search(earlier->found.begin(), earlier->found.end(), i)) {
+      const Status removed = made::RemoveMade(directory, name, {earlier->begin_ns, earlier->end_ns});
+      if (!removed.ok())
+        return Status(removed.code(), "an output of the earlier attempt stays: " + removed.message());
+    }
+    if (made::IsThere(directory, name)) now.found.push_back(i);
   }
+  const Result<int64_t> began = made_.Began(task.id, task.attempt, now.found);
+  if (!began.ok()) return {};  // then nothing of it is ever removed
+  now.begin_ns = *began;
+  looked_ = std::move(now);
   return {};
 }
 
 Status TaskRunner::OpenFiles(const LocalTask& task, Files* files) {
   const ProfileSpec& spec = task.profile->spec();
-  const auto open_for = [&task](const char* what, const std::string& path, int flags, OwnedFd* fd) {
+  const auto open_for = [](const char* what, const std::string& path, int flags, OwnedFd* fd) {
     fd->Reset(OpenRetrying(path, flags));
     if (fd->get() >= 0) return Status();
     return Status(Code::kInvalid, StrCat("cannot open its ", what, " ", path, ": ", strerror(errno)));
@@ -144,19 +182,22 @@ Status TaskRunner::OpenFiles(const LocalTask& task, Files* files) {
   const auto expand = [&task](const std::string& pattern) {
     return pattern.empty() ? std::string() : ExpandFilePattern(pattern, *task.profile, task.id + 1);
   };
-  constexpr int kWrite = O_WRONLY | O_CREAT | O_TRUNC | O_APPEND;
+  // Somebody else's text may be there: another task's, an earlier attempt's, the user's.
+  constexpr int kWrite = O_WRONLY | O_CREAT | O_APPEND;
   const std::string out = expand(spec.stdout_path);
   const std::string err = expand(spec.stderr_path);
   if (!spec.stdin_path.empty())
     HARROW_RETURN_IF_ERROR(open_for("stdin", expand(spec.stdin_path), O_RDONLY, &files->in));
   if (!out.empty()) {
     HARROW_RETURN_IF_ERROR(open_for("stdout", out, kWrite, &files->out));
+    BeginAnew(task, files->out.get(), *node_.fence, clock_);
     files->stdout_fd = files->out.get();
   }
   if (!err.empty() && err == out) {
     files->stderr_fd = files->stdout_fd;
   } else if (!err.empty()) {
     HARROW_RETURN_IF_ERROR(open_for("stderr", err, kWrite, &files->err));
+    BeginAnew(task, files->err.get(), *node_.fence, clock_);
     files->stderr_fd = files->err.get();
   }
   const uint64_t limit = node_.output_limit.load(std::memory_order_relaxed);
@@ -177,7 +218,7 @@ pid_t TaskRunner::Start(const Assignment& assignment, TaskResult* result) {
   const ProfileSpec& spec = profile.spec();
   Files files;
   std::string tmp_dir;
-  Status ready = RemoveOutputs(task);
+  Status ready = ReadyOutputs(task);
   if (ready.ok()) ready = OpenFiles(task, &files);
   const bool own_tmp = !node_.tmp_root.empty();
   if (ready.ok() && own_tmp) {
@@ -190,7 +231,8 @@ pid_t TaskRunner::Start(const Assignment& assignment, TaskResult* result) {
   }
   Result<char* const*> argv(nullptr);
   if (ready.ok()) {
-    argv = arguments_.Build(task.form, task.command, profile.shell(), !spec.shell.empty());
+    const bool function = task.form == CommandForm::kWords && profile.StartsWithFunction(task.command);
+    argv = arguments_.Build(task.form, task.command, profile.shell(), !spec.shell.empty() || function);
     ready = argv.status();
   }
   if (!ready.ok()) {
@@ -234,7 +276,8 @@ pid_t TaskRunner::Start(const Assignment& assignment, TaskResult* result) {
       .directory = profile.directory() == node_.directory ? nullptr : profile.directory().c_str(),
       .cpus = mask.empty() ? nullptr : &mask,
       .oom_score_adj = spec.memory > 0 ? kOomScore : 0,
-      .descriptor_limit = node_.task_descriptors};
+      .descriptor_limit = node_.task_descriptors,
+      .until_ns = node_.fence->until_ns()};
   const std::string_view program = (*argv)[0];
   os::SpawnOutcome outcome;
   std::string path;
@@ -260,11 +303,14 @@ pid_t TaskRunner::Start(const Assignment& assignment, TaskResult* result) {
   starter_peak_kib_ = outcome.peak_kib;
   if (outcome.pid > 0) return outcome.pid;
   switch (outcome.step) {
+    case os::SpawnStep::kTooLate:
+      result->end = End::kRunning;
+      break;
     case os::SpawnStep::kExec:
       NotStarted(result,
                  DescribeStartFailure(program, path.empty() ? path : Below(profile.directory(), path),
                                       outcome.error),
-                 outcome.error == ENOENT ? 127 : 126);
+                 ExitCodeOfStartFailure(outcome.error));
       break;
     case os::SpawnStep::kDirectory:
       NotStarted(result,
@@ -276,16 +322,39 @@ pid_t TaskRunner::Start(const Assignment& assignment, TaskResult* result) {
   return -1;
 }
 
-bool TaskRunner::WaitBlindly(pid_t pid, int* wait_status, rusage* usage) {
+bool TaskRunner::WaitBlindly(pid_t pid) {
   signals_.blind_since_ns.store(clock_.Steady().count());
   collector_.WantPulse();
-  const pid_t ended = wait4(pid, wait_status, 0, usage);
+  siginfo_t info{};
+  const bool ended = waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT) == 0;
   signals_.blind_since_ns.store(0);
-  return ended == pid;
+  return ended;
 }
 
-void TaskRunner::WaitWatching(const Assignment& assignment, TaskResult* result, pid_t pid, int* wait_status,
-                              rusage* usage) {
+void TaskRunner::SignalTask(pid_t pid, std::initializer_list<int> signals) {
+  // The group first, all of it at once: a shell whose child dies before it would still say how.
+  for (const os::Process& process : os::Descendants(pid)) {
+    if (process.group != pid) left_group_[process.pid] = process;
+  }
+  for (const int signal : signals) {
+    kill(-pid, signal);
+    for (const auto& [number, process] : left_group_) os::SignalProcess(process, signal);
+  }
+}
+
+void TaskRunner::EndThoseThatLeftTheGroup() {
+  if (left_group_.empty()) return;
+  std::vector<os::Process> all;
+  for (const auto& [number, process] : left_group_) {
+    all.push_back(process);
+    const std::vector<os::Process> below = os::Descendants(process);
+    all.insert(all.end(), below.begin(), below.end());
+  }
+  for (const os::Process& process : all) os::SignalProcess(process, SIGKILL);
+  left_group_.clear();
+}
+
+void TaskRunner::WaitWatching(const Assignment& assignment, TaskResult* result, pid_t pid) {
   const ProfileSpec& spec = assignment.task.profile->spec();
   const OwnedFd pidfd(os::OpenPidfd(pid));
   const MemoryWatch memory(pid, spec.memory);
@@ -295,21 +364,33 @@ void TaskRunner::WaitWatching(const Assignment& assignment, TaskResult* result, 
   Duration look_at_memory = memory.on() ? start : kNever;
   Duration hand_on = kNever;
   Duration kill_at = kNever;
+  Duration beat = looked_ ? start : kNever;
+  bool stands = false;
   const auto end_task = [&](End reason, Duration now, Duration wait) {
     if (result->end != End::kRunning) return;  // already being ended
     result->end = reason;
     kill_at = now + wait;
-    if (wait > Duration(0)) {
-      kill(-pid, SIGTERM);
-      kill(-pid, SIGCONT);
-    }
+    if (wait > Duration(0)) SignalTask(pid, {SIGTERM, SIGCONT});
   };
   while (true) {
+    const Duration until = node_.fence->until();
     const Duration now = clock_.Steady();
+    const bool may_run = now < until;
     if (const auto reason = signals_.end_as.load(); reason != 0)
       end_task(static_cast<End>(reason), now,
-               static_cast<End>(reason) == End::kSignaled ? Duration(0) : KillWait());
-    if (now >= time_limit) {
+               static_cast<End>(reason) == End::kSignaled || !may_run ? Duration(0) : KillWait());
+    if (!may_run && result->end != End::kRunning) {
+      kill_at = std::min(kill_at, now);
+    } else if (may_run == stands) {
+      stands = !may_run;
+      stands ? standing_.Stop(pid) : standing_.Continue();
+      continue;  // which may have taken its time
+    }
+    if (const Duration stood = node_.fence->stood(); may_run && stood != stood_) {
+      if (time_limit != kNever) time_limit += stood - stood_;
+      stood_ = stood;
+    }
+    if (may_run && now >= time_limit) {
       end_task(End::kTimedOut, now, KillWait());
       time_limit = kNever;
     }
@@ -318,11 +399,8 @@ void TaskRunner::WaitWatching(const Assignment& assignment, TaskResult* result, 
       look_at_memory = clock_.Steady() + MemoryWatch::kInterval;
     }
     if (now >= kill_at) {
-      // Those that left the group and are still below the task go with it; the group first, all of it at once: a shell
-      // whose child dies before it would still say how.
-      const std::vector<pid_t> below = os::Descendants(pid);
-      kill(-pid, SIGKILL);
-      for (pid_t left : below) kill(left, SIGKILL);
+      SignalTask(pid, {SIGKILL});
+      signals_.kill_owed.store(false);
       kill_at = now + kKillAgain;
     }
     if (now >= report) {
@@ -334,10 +412,15 @@ void TaskRunner::WaitWatching(const Assignment& assignment, TaskResult* result, 
       stderr_.HandOn();
       hand_on = kNever;
     }
+    if (now >= beat) {
+      if (now > start) made_.Beat();
+      beat = clock_.Steady() + made::Writer::kBeat;
+    }
     if (hand_on == kNever && stdout_.waiting_bytes() + stderr_.waiting_bytes() > 0)
       hand_on = now + kHandOnOutput;
 
-    Duration next = std::min({time_limit, report, look_at_memory, hand_on, kill_at});
+    Duration next = std::min({report, look_at_memory, hand_on, kill_at, beat});
+    if (may_run) next = std::min({next, time_limit, until});
     if (pidfd.get() < 0) next = std::min(next, now + kWithoutPidfd);
     // Rounded up, so that it does not wake before its time.
     const int timeout =
@@ -354,11 +437,11 @@ void TaskRunner::WaitWatching(const Assignment& assignment, TaskResult* result, 
       uint64_t count;
       [[maybe_unused]] ssize_t n = read(signals_.wake_fd, &count, sizeof count);
     }
-    if ((set[3].revents != 0 || pidfd.get() < 0) && wait4(pid, wait_status, WNOHANG, usage) == pid) return;
+    if (pidfd.get() >= 0 ? set[3].revents != 0 : HasEnded(pid)) return;
   }
 }
 
-void TaskRunner::DrainPipes(pid_t group) {
+void TaskRunner::TakeInWhatIsLeft() {
   std::optional<Duration> give_up;
   while (stdout_.open() || stderr_.open()) {
     pollfd set[] = {{stdout_.read_fd(), POLLIN, 0}, {stderr_.read_fd(), POLLIN, 0}};
@@ -379,48 +462,69 @@ void TaskRunner::DrainPipes(pid_t group) {
       break;
     }
   }
-  kill(-group, SIGKILL);
-  stdout_.CloseAll();
-  stderr_.CloseAll();
 }
 
-TaskResult TaskRunner::Run(const Assignment& assignment) {
+void TaskRunner::NoteEnd(TaskResult* result) {
+  if (!looked_) return;
+  looked_->end_ns = made_.Ended(looked_->task, looked_->attempt);
+  // The end of a success is written down as well: its result may get lost with this agent, and what others
+  // put among its outputs since then is not the attempt's.
+  if (result->end != End::kExited || result->code != 0) result->made = std::move(looked_);
+  looked_.reset();
+}
+
+std::optional<TaskResult> TaskRunner::Run(const Assignment& assignment) {
   const LocalTask& task = assignment.task;
   TaskResult result;
   result.id = task.id;
   result.attempt = task.attempt;
   result.start = clock_.Now();
   started_ = clock_.Steady();
+  standing_.Forget();
+  stood_ = node_.fence->stood();
   if (const auto reason = signals_.end_as.load(); reason != 0) {
     result.end = static_cast<End>(reason);
     result.finish = result.start;
     return result;
   }
+  if (!MayRun()) return std::nullopt;
   const pid_t pid = Start(assignment, &result);
   if (pid < 0) {
     stdout_.CloseAll();
     stderr_.CloseAll();
+    NoteEnd(&result);
+    if (result.end == End::kRunning) return std::nullopt;
     result.finish = clock_.Now();
     return result;
   }
 
-  int wait_status = 0;
-  rusage usage{};
   result.end = End::kRunning;
-  if (!expect_short_ || task.profile->spec().memory > 0 || !WaitBlindly(pid, &wait_status, &usage))
-    WaitWatching(assignment, &result, pid, &wait_status, &usage);
+  if (!expect_short_ || task.profile->spec().memory > 0 || !WaitBlindly(pid))
+    WaitWatching(assignment, &result, pid);
   result.finish = clock_.Now();
   const Duration ran = clock_.Steady() - started_;
-  DrainPipes(pid);
+  TakeInWhatIsLeft();
+  kill(-pid, SIGKILL);
+  EndThoseThatLeftTheGroup();
+  stdout_.CloseAll();
+  stderr_.CloseAll();
+  int wait_status = 0;
+  rusage usage{};
+  while (wait4(pid, &wait_status, 0, &usage) < 0 && errno == EINTR) {
+  }
   stdout_.HandOn();
   stderr_.HandOn();
   if (!node_.tmp_root.empty()) tmp_.CleanAfterTask();
 
   const bool said_little = stdout_.kept_bytes() < kSaysLittle && stderr_.kept_bytes() < kSaysLittle;
   expect_short_ = ran < kShort && said_little;
-  // A task that is being ended may still end well, but not after its time limit.
+  // A task that is being ended may still end well: what exits with 0 after a SIGTERM has finished.
   const bool too_large = result.end == End::kSignaled && WIFSIGNALED(wait_status);
-  const bool by_itself = result.end == End::kRunning || (result.end == End::kSignaled && !too_large);
+  const bool had_term =
+      result.end == End::kTimedOut || result.end == End::kCancelled || result.end == End::kInterrupted;
+  const bool finished = had_term && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0;
+  const bool by_itself =
+      result.end == End::kRunning || (result.end == End::kSignaled && !too_large) || finished;
   if (by_itself) result.end = WIFSIGNALED(wait_status) ? End::kSignaled : End::kExited;
   result.code = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
   if (too_large) {
@@ -437,8 +541,11 @@ TaskResult TaskRunner::Run(const Assignment& assignment) {
   if (const uint64_t other = stderr_.first_offset();
       other != 0 && (result.output_offset == 0 || other < result.output_offset))
     result.output_offset = other;
-  for (const std::string& name : task.outputs)
-    result.output_sizes.push_back(SizeOf(Below(task.profile->directory(), name)));
+  NoteEnd(&result);
+  for (const std::string& name : task.outputs) {
+    if (task.sizes_wanted)
+      result.output_sizes.push_back(SizeOf(Below(task.profile->base().common().submit_dir, name)));
+  }
   return result;
 }
 

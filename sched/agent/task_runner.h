@@ -2,6 +2,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <optional>
 #include <string>
 #include <sys/types.h>
 #include <vector>
@@ -11,12 +14,13 @@
 #include "agent/command.h"
 #include "agent/dispatcher.h"
 #include "agent/environment.h"
+#include "agent/fence_page.h"
 #include "agent/slot_tmp.h"
+#include "made/record.h"
 #include "os/clock.h"
+#include "os/process.h"
 #include "os/spawn.h"
 #include "topology/slots.h"
-
-struct rusage;
 
 namespace harrow::agent {
 
@@ -24,46 +28,58 @@ namespace harrow::agent {
 struct NodeContext {
   std::vector<topology::Slot> slots;
   std::vector<topology::Device> devices;
-  std::string tmp_root;                           // empty: TMPDIR stays as inherited
+  TmpRoot tmp_root;                               // empty: TMPDIR stays as inherited
   uint64_t local_limit = 0;                       // bytes that all tasks may hold below tmp_root; 0: no limit
   std::string directory;                          // the agent's current one
   uint64_t task_descriptors = 0;                  // soft RLIMIT_NOFILE of tasks; 0: the agent's own
-  std::atomic<uint64_t> output_limit{64u << 20};  // bytes a task and stream
+  std::atomic<uint64_t> output_limit{64u << 20};  // bytes a task and stream; 0: no limit
+  made::Record made;                              // of declared outputs
   std::atomic<int64_t> kill_wait_ns{5'000'000'000};
+  FencePage own_fence;
+  FencePage* fence = &own_fence;  // until when tasks may run
 };
 
 /// What others tell the thread of a slot while it runs a task.
 struct SlotSignals {
   std::atomic<uint8_t> end_as{0};          // an End: the task is to be ended, for this reason
   std::atomic<int64_t> blind_since_ns{0};  // steady; > 0: it waits for the process alone (task_runner.cc)
-  int wake_fd = -1;                        // eventfd, written after end_as was set
+  std::atomic<bool> kill_owed{false};      // end_as came as tasks had to stand, and SIGKILL has not been sent
+  int wake_fd = -1;                        // eventfd, written after end_as was set or the fence renewed
 };
 
 /// Runs tasks of one slot, one after the other, on the slot's thread.
 class TaskRunner {
  public:
-  TaskRunner(uint32_t slot, const NodeContext& node, const os::Clock& clock, Collector& collector,
+  TaskRunner(uint32_t slot, NodeContext& node, const os::Clock& clock, Collector& collector,
              SlotSignals& signals);
 
-  /// The result's output has been handed to the collector.
-  TaskResult Run(const Assignment& assignment);
+  /// The result's output has been handed to the collector. None: it was too late to begin, because tasks have
+  /// to stand; it may be run later.
+  std::optional<TaskResult> Run(const Assignment& assignment);
 
  private:
   struct Files;
 
-  Status RemoveOutputs(const LocalTask& task);
+  /// Before an attempt: removes what the one before made of the outputs, and records what is there now.
+  Status ReadyOutputs(const LocalTask& task);
   Status OpenFiles(const LocalTask& task, Files* files);
-  /// -1: not started, and *result says why.
+  bool MayRun() const { return node_.fence->MayRun(clock_.Steady()); }
+  /// -1: not started, and *result says why; kRunning: too late.
   pid_t Start(const Assignment& assignment, TaskResult* result);
-  bool WaitBlindly(pid_t pid, int* wait_status, rusage* usage);
-  void WaitWatching(const Assignment& assignment, TaskResult* result, pid_t pid, int* wait_status,
-                    rusage* usage);
+  // The process has ended, and is not reaped yet, when these return (true).
+  bool WaitBlindly(pid_t pid);
+  void WaitWatching(const Assignment& assignment, TaskResult* result, pid_t pid);
+  /// To a task that has not been reaped: its group, and whoever below it has left the group.
+  void SignalTask(pid_t pid, std::initializer_list<int> signals);
+  void EndThoseThatLeftTheGroup();
   Duration KillWait() const { return Duration(node_.kill_wait_ns.load(std::memory_order_relaxed)); }
-  /// Takes in what is left in the pipes; waits a little for those who still hold them.
-  void DrainPipes(pid_t group);
+  /// An attempt without success: its result tells what it found, and when it could make files.
+  void NoteEnd(TaskResult* result);
+  /// From the pipes; waits a little for those who still hold them.
+  void TakeInWhatIsLeft();
 
   const uint32_t slot_;
-  const NodeContext& node_;
+  NodeContext& node_;
   const os::Clock& clock_;
   Collector& collector_;
   SlotSignals& signals_;
@@ -75,7 +91,12 @@ class TaskRunner {
   EnvironmentBuilder environment_;
   SlotTmp tmp_;
   CapturedStream stdout_, stderr_;
-  Duration started_{0};        // steady
+  std::map<pid_t, os::Process> left_group_;  // of the task that is being ended
+  os::Stopper standing_;                     // what the fence has stopped of the task
+  Duration stood_{0};                        // FencePage::stood() that deadlines reckon with
+  made::Writer made_;
+  std::optional<made::Attempt> looked_;  // as the running attempt found its outputs; none: not recorded
+  Duration started_{0};                  // steady
   bool expect_short_ = false;  // the task before was short and said little
 };
 

@@ -3,34 +3,39 @@
 // death reaches it as SIGTERM, so that it can still end all that; its own death kills the agent (and that,
 // the tasks), and what those leave falls to the next subreaper, the keeper.
 //
+// It also stops what runs below it when the time for that is over, whether its agent hangs or not
+// (fence_page.cc).
+//
 // On a node without a keeper (`alone`) there are two, one the parent of the other: the outer one ends what a
 // killed inner one leaves, and starts it again; the inner one hears of the outer one's death, and ends all
-// and itself.
+// and itself. Of the two the inner one, the agent's parent, keeps the fence.
 //
 // Where a node may be given a second warden (a network that was away, a keeper that has been started again
-// before all of the last one's agents had left), a name in the abstract socket space, which the kernel frees
-// when its owner dies, says whether the first lives. The second waits for it to leave, and gives up when it
-// stays: then it serves the run.
+// before all of the last one's agents had left), they find each other (node_claim.cc). The second waits for
+// the first to leave, and gives up when it stays: then it serves the run.
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <csignal>
-#include <cstddef>
-#include <cstdlib>
 #include <cstring>
-#include <functional>
+#include <iostream>
+#include <memory>
 #include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include <utility>
 
 #include "agent/agent.h"
+#include "agent/node_claim.h"
+#include "agent/tmp_tree.h"
 #include "base/text.h"
+#include "made/record.h"
 #include "os/clock.h"
 #include "os/file_system.h"
 #include "os/log.h"
 #include "os/process.h"
+#include "run_dir/names.h"
 
 namespace harrow::agent {
 namespace {
@@ -39,58 +44,8 @@ constexpr int kMostDeaths = 5;  // within kSoon of its start, one after the othe
 constexpr Duration kSoon = std::chrono::seconds(10);
 constexpr Duration kOtherLeaves = std::chrono::seconds(15);
 constexpr Duration kGrace = std::chrono::seconds(1);
-
-/// A directory of our own on the node's disk; empty when none can be made.
-std::string MakeTmpRoot(const std::string& local) {
-  const char* inherited = getenv("TMPDIR");
-  for (const std::string& base :
-       {local, std::string(inherited != nullptr ? inherited : ""), std::string("/tmp")}) {
-    std::string path = StrCat(base, "/harrow-XXXXXX");
-    if (base.starts_with('/') && mkdtemp(path.data()) != nullptr) return path;
-  }
-  return "";
-}
-
-std::string LogName(const std::string& node) {
-  std::string name = node;
-  std::replace(name.begin(), name.end(), '/', '_');
-  return name;
-}
-
-/// Is the listener at `address` another user's? Then it says nothing about us.
-bool IsForeign(const sockaddr_un& address, socklen_t length) {
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  const bool foreign = fd >= 0 && connect(fd, reinterpret_cast<const sockaddr*>(&address), length) == 0 &&
-                       getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid != getuid();
-  if (fd >= 0) close(fd);
-  return foreign;
-}
-
-/// Binds the name of this run and node; -1 when another process of this user holds it for longer than
-/// kOtherLeaves, or a signal says to leave. A name that cannot be had for another reason is done without.
-int OnlyWarden(const AgentOptions& options, const sigset_t& signals, bool* other_stays) {
-  const std::string name = StrCat("harrow-warden-", getuid(), "-",
-                                  std::hash<std::string>()(options.run_dir + "\n" + options.node_name));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  memcpy(address.sun_path + 1, name.data(), name.size());
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const Duration until = os::RealClock().Steady() + kOtherLeaves;
-  while (fd >= 0 && bind(fd, reinterpret_cast<sockaddr*>(&address), length) != 0) {
-    if (errno != EADDRINUSE || IsForeign(address, length)) return fd;
-    constexpr timespec kPause = {.tv_sec = 0, .tv_nsec = 100'000'000};
-    const bool told = sigtimedwait(&signals, nullptr, &kPause) > 0;
-    if (told || os::RealClock().Steady() > until) {
-      *other_stays = true;
-      return fd;
-    }
-  }
-  if (fd >= 0) listen(fd, 8);
-  return fd;
-}
+constexpr Duration kAgentFirst = std::chrono::milliseconds(100);  // who tells tasks apart
+constexpr Duration kLookAgain = std::chrono::seconds(1);          // while the fence stands
 
 class Warden {
  public:
@@ -98,17 +53,22 @@ class Warden {
 
   int Run() {
     sigemptyset(&signals_);
-    for (int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT}) sigaddset(&signals_, signal);
+    for (int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT, FencePage::kLookAgain})
+      sigaddset(&signals_, signal);
     if (options_.alone) {
-      bool other_stays = false;
-      alone_fd_ = OnlyWarden(options_, signals_, &other_stays);
-      if (other_stays) {
+      claim_ = std::make_unique<NodeClaim>(options_.dir->path(), options_.node_name);
+      const auto pause = [this] {
+        constexpr timespec kPause = {.tv_sec = 0, .tv_nsec = 100'000'000};
+        return sigtimedwait(&signals_, nullptr, &kPause) <= 0;
+      };
+      if (!claim_->Take(kOtherLeaves, pause)) {
         os::LogInfo("another agent serves this node; this one leaves");
         return kAgentDone;
       }
     }
     const bool makes_tmp = options_.tmp_root.empty();
-    if (makes_tmp) options_.tmp_root = MakeTmpRoot(options_.local);
+    if (makes_tmp) options_.tmp_root = MakeTmpRoot(*options_.dir, options_.node_name, options_.local);
+    if (options_.fence == nullptr) options_.fence = FencePage::MakeShared();
     int deaths = 0;
     int code = kAgentCannotGoOn;
     while (true) {
@@ -123,6 +83,7 @@ class Warden {
         break;
       }
       os::LogWarning(StrCat("the agent died: ", os::DescribeWaitStatus(status)));
+      if (!options_.tmp_root.empty()) (void)EmptyTmpRoot(options_.tmp_root);
       if (leaving_) {
         code = kAgentDone;
         break;
@@ -135,21 +96,31 @@ class Warden {
       }
     }
     if (makes_tmp) os::LogInfo(StrCat("agent and tasks used ", Seconds(os::ProcessorTime()), " s of CPU"));
-    if (!options_.tmp_root.empty()) (void)os::RealFileSystem().RemoveTree(options_.tmp_root);
+    // Also the one whose parent made it, and may have been killed.
+    if (!options_.tmp_root.empty() && (makes_tmp || getppid() != parent_))
+      RemoveTmpRoot(*options_.dir, options_.node_name, options_.tmp_root);
     return code;
   }
 
  private:
-  pid_t StartAgent() const {
+  pid_t StartAgent() {
     const pid_t self = getpid();
+    if (options_.fence != nullptr) options_.fence->Reset(self);
+    stopped_.Forget();
+    stands_ = false;
     const pid_t pid = fork();
     if (pid != 0) {
-      if (pid < 0) os::LogError("cannot fork an agent");
+      if (pid < 0) {
+        const std::string text = StrCat("no more processes can be started (", strerror(errno),
+                                        "); raise the limit of processes (ulimit -u)");
+        os::LogError(text);
+        std::cerr << "harrow: " << text << std::endl;
+      }
       return pid;
     }
     if (options_.alone) {
       if (!os::DieWithParent(SIGTERM, self).ok() || !os::BecomeSubreaper().ok()) _exit(kAgentCannotGoOn);
-      if (alone_fd_ >= 0) close(alone_fd_);
+      claim_.reset();
       AgentOptions inner = options_;
       inner.alone = false;
       exit(Warden(std::move(inner)).Run());
@@ -160,30 +131,73 @@ class Warden {
     exit(RunAgent(options_));
   }
 
-  /// Until the agent has ended; passes on that it should, reaps what ends meanwhile.
+  /// Until the agent has ended; passes on that it should, reaps what ends meanwhile, keeps the fence.
   int WaitFor(pid_t agent) {
     while (true) {
       int status = 0;
       for (pid_t ended; (ended = waitpid(-1, &status, WNOHANG)) > 0;) {
         if (ended == agent) return status;
+        if (ended == life_) life_ = 0;
       }
-      const int signal = sigwaitinfo(&signals_, nullptr);
-      if (signal > 0 && signal != SIGCHLD) {
+      const int signal = WaitForSignal(KeepFence(agent));
+      if (signal > 0 && signal != SIGCHLD && signal != FencePage::kLookAgain) {
         leaving_ = true;
         kill(agent, SIGTERM);
       }
     }
   }
 
+  int WaitForSignal(Duration at_most) {
+    if (at_most == FencePage::kNoFence) return sigwaitinfo(&signals_, nullptr);
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(at_most);
+    const timespec wait = {.tv_sec = seconds.count(), .tv_nsec = (at_most - seconds).count()};
+    return sigtimedwait(&signals_, nullptr, &wait);
+  }
+
+  /// Stops and continues as the page says; returns how long it may wait for the next look. Touches no
+  /// file itself: storage that holds up the agent would hold it up as well.
+  Duration KeepFence(pid_t agent) {
+    const bool keeps = options_.fence != nullptr && !options_.alone;
+    const Duration until = keeps ? options_.fence->until() : FencePage::kNoFence;
+    const Duration now = os::RealClock().Steady();
+    if (now < until) {
+      stopped_.Continue();
+      stands_ = false;
+    }
+    if (until == FencePage::kNoFence) return until;
+    if (now < until + kAgentFirst) return until + kAgentFirst - now;
+    const std::array except = {agent, life_};
+    stopped_.Stop(getpid(), except);
+    if (!std::exchange(stands_, true)) ShowLife();
+    return kLookAgain;
+  }
+
+  void ShowLife() {
+    const uint32_t file = options_.fence->output_file();
+    if (file == 0 || life_ != 0) return;
+    const pid_t child = fork();
+    if (child != 0) {
+      life_ = std::max(child, 0);
+      return;
+    }
+    made::ShowLife(run_dir::MadePath(options_.dir->LastingPath("."), file));
+    _exit(0);
+  }
+
   void EndWhatIsLeft() {
-    const Status ended = os::EndDescendants(leaving_ ? kGrace : Duration(0));
+    const bool may_run = options_.fence == nullptr || options_.fence->MayRun(os::RealClock().Steady());
+    const Status ended = os::EndDescendants(leaving_ && may_run ? kGrace : Duration(0));
     if (!ended.ok()) os::LogError(ended.message());
   }
 
   AgentOptions options_;
+  const pid_t parent_ = getppid();
   sigset_t signals_{};
-  int alone_fd_ = -1;
+  std::unique_ptr<NodeClaim> claim_;
   bool leaving_ = false;
+  os::Stopper stopped_;  // by the fence
+  bool stands_ = false;  // the fence, when it was looked at last
+  pid_t life_ = 0;       // a child that shows life; the next look does not stop it
 };
 
 }  // namespace
@@ -192,9 +206,8 @@ int RunWarden(AgentOptions options) {
   prctl(PR_SET_NAME, "harrow-warden");
   const pid_t parent = getppid();
   os::TakeSignals();
-  const std::string log = StrCat(options.run_dir, "/log/agent-", LogName(options.node_name), ".log");
-  (void)os::RealFileSystem().MakeDirectories(options.run_dir + "/log");
-  if (const Status opened = os::OpenLog(log); !opened.ok()) os::LogWarning(opened.message());
+  const Status logs = run_dir::LogTo(*options.dir, run_dir::AgentLog(options.node_name));
+  if (!logs.ok()) os::LogWarning(logs.message());
   Status ready = os::BecomeSubreaper();
   if (ready.ok()) ready = os::DieWithParent(SIGTERM, parent);
   if (!ready.ok()) {

@@ -1,13 +1,14 @@
-// A server that is killed is started again within a second, with a new address and epoch in RUN/server. So a
-// dial that fails is repeated, RUN/server read anew each time, until the patience is over.
+// A server that is killed is started again within a second, with a new address and epoch in PART/server. So a
+// dial that fails is repeated, PART/server read anew each time, until the patience is over.
 
 #include "client/client.h"
 
 #include <utility>
 
 #include "base/text.h"
+#include "run_dir/names.h"
+#include "run_dir/rendezvous.h"
 #include "wire/decode.h"
-#include "wire/rendezvous.h"
 #include "wire/version.h"
 
 namespace harrow::client {
@@ -26,9 +27,9 @@ Result<std::unique_ptr<Client>> Client::Connect(os::EventLoop* loop, os::FileSys
                                                 const std::string& run_dir, const Options& options) {
   const Time give_up = loop->Now() + options.patience;
   for (;;) {
-    auto rendezvous = wire::ReadRendezvous(fs, run_dir);
+    auto rendezvous = run_dir::ReadRendezvous(fs, run_dir);
     if (!rendezvous.ok()) return rendezvous.status();
-    Status last(Code::kUnavailable, StrCat(run_dir, "/server names no address"));
+    Status last(Code::kUnavailable, StrCat(run_dir::ServerPath(run_dir), " names no address"));
     for (const std::string& address : rendezvous->addresses) {
       std::unique_ptr<Client> client(new Client(loop, options.reply_time));
       last = client->Dial(address, {rendezvous->run_id, rendezvous->key}, options);

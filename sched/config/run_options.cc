@@ -29,7 +29,14 @@ struct Key {
   bool in_flow;  // may a flow file say it?
   std::function<Status(const Key&, std::string_view, RunOptions*)> set;
   std::function<std::string(const RunOptions&)> show;
+  std::function<std::string(const RunOptions&)> exact = {};  // what `set` reads back as it was; none: as shown
+  bool of_command = false;                                  // a matter of one command: not stored with a run
 };
+
+Key OfCommand(Key key) {
+  key.of_command = true;
+  return key;
+}
 
 Key FlagKey(std::string_view name, bool RunOptions::*member, std::string_view help, bool in_flow = true) {
   return {name,
@@ -66,6 +73,11 @@ Key NumberKey(std::string_view name, Int RunOptions::*member, uint64_t least, ui
           [member](const RunOptions& options) { return StrCat(options.*member); }};
 }
 
+std::string ExactTime(Duration d) {
+  const std::string nanoseconds = StrCat(d.count() % 1'000'000'000);
+  return StrCat(d.count() / 1'000'000'000, ".", std::string(9 - nanoseconds.size(), '0'), nanoseconds, "s");
+}
+
 Key TimeKey(std::string_view name, Duration RunOptions::*member, Duration least, Duration most,
             std::string_view help, bool in_flow) {
   return {name,
@@ -82,7 +94,8 @@ Key TimeKey(std::string_view name, Duration RunOptions::*member, Duration least,
             options->*member = *time;
             return Status();
           },
-          [member](const RunOptions& options) { return FormatDuration(options.*member); }};
+          [member](const RunOptions& options) { return FormatDuration(options.*member); },
+          [member](const RunOptions& options) { return ExactTime(options.*member); }};
 }
 
 Key TextKey(std::string_view name, std::string RunOptions::*member, std::string_view values,
@@ -158,7 +171,8 @@ const std::vector<Key>& Keys() {
          options->output_limit = *bytes;
          return Status();
        },
-       [](const RunOptions& options) { return FormatBytes(options.output_limit); }},
+       [](const RunOptions& options) { return FormatBytes(options.output_limit); },
+       [](const RunOptions& options) { return StrCat(options.output_limit); }},
       TextKey("shell", &RunOptions::shell, "program", "for commands that need a shell", true),
       NumberKey("slots", &RunOptions::slots, 0, 65536,
                 "tasks of one core that run on a node at once; 0: its allowed cores", false),
@@ -167,12 +181,14 @@ const std::vector<Key>& Keys() {
       FlagKey("pin", &RunOptions::pin, "bind each task to cores of its own"),
       TimeKey("lease", &RunOptions::lease, seconds(5), hours(24 * 7),
               "an agent that hears of no server for so long ends", false),
+      TimeKey("fence", &RunOptions::fence, seconds(2), hours(1),
+              "a node unheard of for so long is lost: its tasks, which it stops before, start again elsewhere", false),
       TimeKey("end_margin", &RunOptions::end_margin, seconds(0), hours(24),
               "kept free before the allocation's end", false),
-      ChoiceKey<Progress>("progress", &RunOptions::progress,
-                          {{"auto", Progress::kAuto}, {"plain", Progress::kPlain}, {"none", Progress::kNone}},
-                          "auto | plain | none", "how progress is shown", false),
-      TextKey("run_dir", &RunOptions::run_dir, "directory", "where the run is recorded", false),
+      OfCommand(ChoiceKey<Progress>("progress", &RunOptions::progress,
+                                    {{"auto", Progress::kAuto}, {"plain", Progress::kPlain}, {"none", Progress::kNone}},
+                                    "auto | plain | none", "how progress is shown", false)),
+      OfCommand(TextKey("run_dir", &RunOptions::run_dir, "directory", "where the run is recorded", false)),
   };
   return keys;
 }
@@ -302,6 +318,17 @@ Status Apply(const std::vector<Setting>& settings, RunOptions* options) {
     }
   }
   return problems.empty() ? Status() : Invalid(problems);
+}
+
+std::vector<Setting> ToStore(const RunOptions& options) {
+  std::vector<Setting> settings;
+  for (const Key& key : Keys()) {
+    if (key.of_command) continue;
+    std::string value = key.exact ? key.exact(options) : key.show(options);
+    // An empty text cannot be written, and is the default.
+    if (!value.empty()) settings.push_back({std::string(key.name), std::move(value), ""});
+  }
+  return settings;
 }
 
 std::vector<Setting> FromFlow(const formats::Flow& flow) {

@@ -18,7 +18,8 @@ enum class Files : uint8_t { kShared, kLocal };
 enum class Progress : uint8_t { kAuto, kPlain, kNone };
 
 /// How a run is to go, all sources considered. Each member is a setting of the same name with '-' for '_'
-/// (`harrow.conf`, [flow], HARROW_MAX_FAILURES, --max-failures); what a file of one run cannot say is marked.
+/// (`harrow.conf`, [flow], HARROW_MAX_FAILURES, --max-failures). A new one is a member here, with its default, and a line of the
+/// table in run_options.cc: it is read, shown, checked and stored with a run by that.
 struct RunOptions {
   std::string name;  // of the run; empty: the flow's
   order::Policy order = order::Policy::kLifoHrf;
@@ -38,6 +39,7 @@ struct RunOptions {
   uint32_t local_nodes = 1;       // pretend nodes of a run on one machine
   bool pin = true;
   Duration lease = std::chrono::minutes(5);        // an agent that hears of no server for so long ends
+  Duration fence = std::chrono::seconds(30);       // of a node unheard of for so long tasks start again elsewhere
   Duration end_margin = std::chrono::seconds(30);  // kept free before the allocation's end
   Progress progress = Progress::kAuto;
   std::string run_dir;  // empty: harrow-<job or date>
@@ -53,6 +55,9 @@ struct Setting {
 Status CheckSetting(std::string_view key, std::string_view value);
 /// Applies settings in order: later ones win. kInvalid with one line a problem.
 Status Apply(const std::vector<Setting>& settings, RunOptions* options);
+/// What is stored with a run: applied to RunOptions() it gives these options again, but for what is a matter of one command
+/// only (progress, run_dir).
+std::vector<Setting> ToStore(const RunOptions& options);
 std::vector<Setting> FromFlow(const formats::Flow& flow);
 
 /// Settings of the site (HARROW_SITE_<KEY>, as its Slurm plugin gives it; then /etc/harrow/harrow.conf, or the

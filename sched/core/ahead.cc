@@ -93,7 +93,7 @@ void Scheduler::Impl::Recall(TaskId id) {
   SetState(task, TaskState::kRecalled);
   ++nodes[task.node.value].recalls;
   ++recalled_total;
-  actions->push_back(TakeBack{id, task.node, task.attempts});
+  actions->push_back(TakeBack{Latest(id), task.node});
 }
 
 void Scheduler::Impl::RecallAll(NodeId id) {

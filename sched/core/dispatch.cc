@@ -115,14 +115,16 @@ bool Scheduler::Impl::StartOne(NodeId id) {
   return true;
 }
 
-/// A task from the longer of two queues that are drawn among those with tasks of a lane that fits.
+/// A task from the longer of two queues that are drawn among those with tasks of a lane that fits; of the lane whose
+/// queue so found has the task of the highest priority.
 order::Pick Scheduler::Impl::Steal(NodeId thief, const order::Room& room, NodeId* victim) {
   order::LaneId best = order::kNoLane;
+  int32_t priority = 0;
   for (size_t i = 0; i < lanes.size(); ++i) {
     const auto lane = static_cast<order::LaneId>(i);
     LaneState& state = lane_states[i];
     if (state.ready == 0 || state.victims.size() == 0 || !room.Possible(lane) || !room.Fits(lane)) continue;
-    if (best != order::kNoLane && lanes[i].priority <= lanes[best].priority) continue;
+    if (best != order::kNoLane && priorities.empty()) break;
     place::Victims& victims = state.victims;
     NodeId found;
     for (int tries = 0; tries < 2 && victims.size() > 0;) {
@@ -137,7 +139,10 @@ order::Pick Scheduler::Impl::Steal(NodeId thief, const order::Room& room, NodeId
       if (victims.size() == 1) break;
     }
     if (!found || found == thief) continue;
+    const int32_t highest = nodes[found.value].queue.Priority(lane);
+    if (best != order::kNoLane && highest <= priority) continue;
     best = lane;
+    priority = highest;
     *victim = found;
   }
   if (best == order::kNoLane) return {};
@@ -151,12 +156,13 @@ void Scheduler::Impl::Start(TaskId id, NodeId node_id, TakenFrom from, bool ahea
   Task& task = tasks[id.value];
   LeaveQueues(id, ahead);
   if (!ahead) ClearCandidates(task);
+  if (task.has(Task::kLost)) ForgetLoss(id, false);
   if (task.attempts < UINT16_MAX) ++task.attempts;
   ++counts.attempts;
   Started(id, node_id, from, ahead);
   if (gathering && gathering != id) CountForGang(lanes[task.card.lane].cores);
   started.push_back(actions->size());
-  actions->push_back(StartTask{id, node_id, task.attempts, ahead});
+  actions->push_back(StartTask{Latest(id), node_id, ahead});
 }
 
 /// Enters a task that is at a node now.
@@ -187,12 +193,12 @@ void Scheduler::Impl::CountBytes() {
   const auto start_of = [this](size_t i) -> StartTask& {
     return std::get<StartTask>((*actions)[started[i]]);
   };
-  InSteps([this] { return started.size(); }, [&](size_t i) { graph.PrefetchLinks(start_of(i).task); },
-          [&](size_t i) { graph.PrefetchInputs(start_of(i).task); },
-          [&](size_t i) { replicas.PrefetchInputs(start_of(i).task); },
+  InSteps([this] { return started.size(); }, [&](size_t i) { graph.PrefetchLinks(start_of(i).attempt.task); },
+          [&](size_t i) { graph.PrefetchInputs(start_of(i).attempt.task); },
+          [&](size_t i) { replicas.PrefetchInputs(start_of(i).attempt.task); },
           [&](size_t i) {
             StartTask& start = start_of(i);
-            const place::InputBytes bytes = replicas.BytesAt(start.task, start.node);
+            const place::InputBytes bytes = replicas.BytesAt(start.attempt.task, start.node);
             start.local_bytes = bytes.local;
             start.remote_bytes = bytes.remote;
             counts.local_bytes += static_cast<uint64_t>(bytes.local);

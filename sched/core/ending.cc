@@ -1,10 +1,10 @@
 // What becomes of tasks: attempts that begin and end, retries, cancelling, skipping what cannot run any more.
 //
-// Messages from agents come late, twice, or from an agent that was given up. An event counts when the task is
-// in flight at that node, and, where the event says so, in that attempt. Three kinds that do not fit are
-// taken in nevertheless, as they tell of work done that this scheduler did not ask for (it was restarted, or
-// had given the node up): a task that runs is adopted, a result is accepted, a failure of a later attempt
-// counts. A task that an agent runs although it is settled, or in flight elsewhere, is ended there.
+// Messages from agents come late, twice, or from an agent that was given up. An event counts when that
+// attempt is in flight at that node. One that does not fit is adopted, running or ended, where it tells of
+// work that this scheduler did not ask for (it was restarted) or believed lost (it had given the node up),
+// and nothing of the task was started since. An attempt that an agent runs although its task is settled, or
+// in flight elsewhere, is ended there.
 
 #include <algorithm>
 
@@ -74,8 +74,20 @@ void Scheduler::Impl::SkipDependents(TaskId root) {
   }
 }
 
-/// In flight no longer, and to be tried again.
-void Scheduler::Impl::Retry(TaskId id) {
+/// No node there is, or is expected, can give what it asks for.
+void Scheduler::Impl::SettleImpossible(TaskId id) {
+  if (lane_states[tasks[id.value].card.lane].gone) {
+    Settle(id, TaskState::kSkipped, Reason::kNodesGone, TaskId());
+    SkipDependents(id);
+    return;
+  }
+  Settle(id, TaskState::kFailed, Reason::kNoNodeFits, TaskId());
+  SkipDependents(id);
+  CountFailure(id);
+}
+
+/// In flight no longer, and to be tried again, `delay` from now.
+void Scheduler::Impl::Retry(TaskId id, Duration delay) {
   Task& task = tasks[id.value];
   if (task.has(Task::kCancel)) {
     Settle(id, TaskState::kCancelled, Reason::kNone, TaskId());
@@ -84,30 +96,53 @@ void Scheduler::Impl::Retry(TaskId id) {
     Settle(id, TaskState::kSkipped, Reason::kStopped, stopped_by);
     SkipDependents(id);
   } else if (lane_states[task.card.lane].impossible) {
-    Settle(id, TaskState::kFailed, Reason::kNoNodeFits, TaskId());
-    SkipDependents(id);
-    CountFailure(id);
+    SettleImpossible(id);
   } else {
     SetState(task, TaskState::kWaiting);
-    if (task.waits == 0) {
-      newly_ready.push_back(uint64_t{id.value} << 32 | NodeId::kNone);
-    } else {
+    if (task.waits > 0) {
       CountWaits(id);  // it got a predecessor while in flight, which may have failed since
+    } else if (delay > Duration(0)) {
+      delayed[id.value] = now + delay;
+    } else {
+      newly_ready.push_back(uint64_t{id.value} << 32 | NodeId::kNone);
     }
   }
 }
 
+void Scheduler::Impl::EndDelays() {
+  for (auto it = delayed.begin(); it != delayed.end();) {
+    if (it->second > now) {
+      ++it;
+      continue;
+    }
+    newly_ready.push_back(uint64_t{it->first} << 32 | NodeId::kNone);
+    it = delayed.erase(it);
+  }
+  told_wake = Time::max();
+}
+
+/// Losses that follow one another are spaced (0, 1, 2, 4 s ...): what goes wrong for some seconds, an agent
+/// that does not get up at once, or two that take each other's place, does not use up all that a task has.
 void Scheduler::Impl::AfterLoss(TaskId id) {
   Task& task = tasks[id.value];
   ++counts.losses;
   if (task.losses < UINT8_MAX) ++task.losses;
   if (task.losses < std::min<uint32_t>(options.max_losses, UINT8_MAX) || task.has(Task::kCancel)) {
-    Retry(id);
+    constexpr int kLongest = 5;  // as a power of two
+    const int further = std::min(int{task.losses} - 2, kLongest);
+    Retry(id, further < 0 ? Duration(0) : Duration(std::chrono::seconds(1 << further)));
     return;
   }
   Settle(id, TaskState::kFailed, Reason::kLostTooOften, TaskId());
   SkipDependents(id);
   CountFailure(id);
+}
+
+/// It was sent ahead to a node that is lost: not known to have begun there, nor that it has not.
+void Scheduler::Impl::LostAhead(TaskId id) {
+  ++uncounted[id.value];
+  lost_ahead.insert(id.value);
+  ToOldPlace(id);
 }
 
 void Scheduler::Impl::AfterFailure(TaskId id, const Failed& failed) {
@@ -173,113 +208,109 @@ void Scheduler::Impl::NoteAttempt(Task& task, uint32_t attempt) {
       static_cast<uint16_t>(std::min<uint32_t>(std::max<uint32_t>(task.attempts, attempt), UINT16_MAX));
 }
 
+/// The latest attempt, which was lost, is heard of again (`undo`), or a new one is started.
+void Scheduler::Impl::ForgetLoss(TaskId id, bool undo) {
+  Task& task = tasks[id.value];
+  task.flags &= static_cast<uint8_t>(~Task::kLost);
+  if (lost_ahead.erase(id.value) == 0) {
+    if (!undo) return;
+    if (task.losses > 0) --task.losses;
+    --counts.losses;
+    --counts.attempts;  // as it is counted once more below
+  } else if (undo && --uncounted[id.value] == 0) {
+    uncounted.erase(id.value);
+  }
+}
+
+/// An attempt that this scheduler does not believe to be there: is it taken in?
+bool Scheduler::Impl::Adopt(AttemptId attempt, NodeId node_id) {
+  const TaskId id = attempt.task;
+  Task& task = tasks[id.value];
+  const Node* node = Find(node_id);
+  if (node == nullptr || !node->joined() || task.settled() || task.in_flight()) return false;
+  const bool back = attempt.number == task.attempts && task.has(Task::kLost);
+  if (attempt.number <= task.attempts && !back) return false;
+  Unqueue(id);
+  if (task.has(Task::kLost)) ForgetLoss(id, back);
+  // Numbers between are of attempts of which nobody told; they cost no retry.
+  if (attempt.number > task.attempts + 1u) uncounted[id.value] += attempt.number - task.attempts - 1;
+  NoteAttempt(task, attempt.number);
+  ++counts.attempts;
+  Started(id, node_id, TakenFrom::kAdopted, false);
+  SetState(task, TaskState::kRunning);
+  return true;
+}
+
 void Scheduler::Impl::On(const TaskStarted& e) {
-  const Node* node = Find(e.node);
-  if (e.task.value >= tasks.size() || node == nullptr || !node->joined()) return;
-  Task& task = tasks[e.task.value];
-  if (task.in_flight() && task.node == e.node) {
-    if (Stale(task, e.attempt) || task.state() == TaskState::kRunning) return;
+  if (e.attempt.task.value >= tasks.size()) return;
+  const TaskId id = e.attempt.task;
+  Task& task = tasks[id.value];
+  if (IsAt(e.attempt, e.node)) {
+    if (task.state() == TaskState::kRunning) return;
     const bool recalled = task.state() == TaskState::kRecalled;
     if (recalled) {
       --nodes[e.node.value].recalls;
       --recalled_total;
       Touch(e.node);
     }
-    if (task.has(Task::kAhead)) Begins(e.task);
+    if (task.has(Task::kAhead)) Begins(id);
     SetState(task, TaskState::kRunning);
     // Until now it was only asked back.
-    if (recalled && task.has(Task::kCancel)) actions->push_back(CancelAt(e.task));
+    if (recalled && task.has(Task::kCancel)) actions->push_back(CancelAt(id));
     return;
   }
-  if (task.settled() || task.in_flight()) {
-    const bool unknown_here = task.node != e.node || e.attempt > task.attempts;
-    if (unknown_here) actions->push_back(CancelTask{e.task, e.node, e.attempt});
-    return;
-  }
-  const bool known_to_have_ended =
-      e.attempt != 0 ? e.attempt <= task.attempts : task.attempts > 0 && task.node == e.node;
-  if (known_to_have_ended) return;
-  Unqueue(e.task);
-  NoteAttempt(task, std::max<uint32_t>(task.attempts + 1u, e.attempt));
-  ++counts.attempts;
-  Started(e.task, e.node, TakenFrom::kAdopted, false);
-  SetState(task, TaskState::kRunning);
+  if (Adopt(e.attempt, e.node)) return;
+  const Node* node = Find(e.node);
+  const bool unknown_here = task.node != e.node || e.attempt.number > task.attempts;
+  if ((task.settled() || task.in_flight()) && unknown_here && node != nullptr && node->joined())
+    actions->push_back(CancelTask{e.attempt, e.node});
 }
 
 void Scheduler::Impl::On(const TaskEnded& e) {
-  if (e.task.value >= tasks.size()) return;
-  Task& task = tasks[e.task.value];
-  if (!task.in_flight() || task.node != e.node || Stale(task, e.attempt)) {
-    LateEnd(e);
-    return;
-  }
-  Vacate(e.task);
+  if (e.attempt.task.value >= tasks.size()) return;
+  const TaskId id = e.attempt.task;
+  Task& task = tasks[id.value];
+  if (!IsAt(e.attempt, e.node) && !Adopt(e.attempt, e.node)) return;
+  Vacate(id);
   if (std::holds_alternative<Done>(e.outcome)) {
     level_times.Add(task.card.level, e.run_time);
     RowOfFailures(e.node, false, e.run_time);
     if (options.shared_files) {
-      for (FileId file : graph.inputs(e.task)) replicas.SetOnly(file, e.node);
-      for (FileId file : graph.outputs(e.task)) replicas.SetOnly(file, e.node);
+      for (FileId file : graph.inputs(id)) replicas.SetOnly(file, e.node);
+      for (FileId file : graph.outputs(id)) replicas.SetOnly(file, e.node);
     }
-    MarkDone(e.task, e.node);
-    actions->push_back(TaskSettled{e.task, FinalState::kDone, TaskId(), Reason::kNone});
+    MarkDone(id, e.node);
+    actions->push_back(TaskSettled{id, FinalState::kDone, TaskId(), Reason::kNone});
   } else if (const auto* failed = std::get_if<Failed>(&e.outcome)) {
     RowOfFailures(e.node, true, e.run_time);
-    AfterFailure(e.task, *failed);
+    AfterFailure(id, *failed);
   } else if (std::holds_alternative<Lost>(e.outcome)) {
-    AfterLoss(e.task);
+    AfterLoss(id);
   } else if (std::holds_alternative<Interrupted>(e.outcome) && !task.has(Task::kCancel)) {
-    Settle(e.task, TaskState::kSkipped, Reason::kInterrupted, TaskId());
-    SkipDependents(e.task);
+    Settle(id, TaskState::kSkipped, Reason::kInterrupted, TaskId());
+    SkipDependents(id);
   } else {
-    Settle(e.task, TaskState::kCancelled, Reason::kNone, TaskId());
-    SkipDependents(e.task);
+    Settle(id, TaskState::kCancelled, Reason::kNone, TaskId());
+    SkipDependents(id);
   }
-}
-
-void Scheduler::Impl::LateEnd(const TaskEnded& e) {
-  Task& task = tasks[e.task.value];
-  const Node* node = Find(e.node);
-  if (task.settled() || node == nullptr || !node->joined()) return;
-  if (std::holds_alternative<Done>(e.outcome)) {
-    if (task.in_flight()) {
-      // It is being done again elsewhere, or here in a later attempt, for nothing.
-      actions->push_back(CancelAt(e.task));
-      Vacate(e.task);
-    } else {
-      Unqueue(e.task);
-    }
-    task.node = e.node;
-    NoteAttempt(task, e.attempt);
-    if (options.shared_files) {
-      for (FileId file : graph.outputs(e.task)) replicas.SetOnly(file, e.node);
-    }
-    MarkDone(e.task, e.node);
-    actions->push_back(TaskSettled{e.task, FinalState::kDone, TaskId(), Reason::kNone});
-    return;
-  }
-  const auto* failed = std::get_if<Failed>(&e.outcome);
-  if (failed == nullptr || task.in_flight() || task.waits > 0 || e.attempt <= task.attempts) return;
-  Unqueue(e.task);
-  task.node = e.node;
-  NoteAttempt(task, e.attempt);
-  AfterFailure(e.task, *failed);
 }
 
 void Scheduler::Impl::On(const TaskReturned& e) {
-  if (e.task.value >= tasks.size()) return;
-  Task& task = tasks[e.task.value];
-  if (!task.in_flight() || task.node != e.node || task.state() == TaskState::kRunning ||
-      Stale(task, e.attempt))
-    return;
-  Vacate(e.task);
-  NeverBegan(e.task);
+  if (e.attempt.task.value >= tasks.size() || !IsAt(e.attempt, e.node)) return;
+  if (tasks[e.attempt.task.value].state() == TaskState::kRunning) return;
+  Vacate(e.attempt.task);
+  NeverBegan(e.attempt.task);
 }
 
-/// It was sent, and comes back as if it had not been: to its old place in the queues.
+/// It was sent, and comes back as if it had not been: its number is used again.
 void Scheduler::Impl::NeverBegan(TaskId id) {
+  --tasks[id.value].attempts;
+  ToOldPlace(id);
+}
+
+/// What was sent and has not begun counts as no attempt, and goes to its old place in the queues.
+void Scheduler::Impl::ToOldPlace(TaskId id) {
   Task& task = tasks[id.value];
-  --task.attempts;
   --counts.attempts;
   if (task.has(Task::kCancel) || stopped || task.waits > 0 || lane_states[task.card.lane].impossible) {
     Retry(id);

@@ -31,7 +31,14 @@ struct NodeJoined {
   NodeId node;
   NodeCapacity capacity;
 };
-/// Gone, with everything sent to it and its replicas.
+/// Nothing is heard of it. What is there may go on, so it stays there; nothing more is started, and its queue
+/// goes to others. NodeJoined (it is heard of again: what was asked of it and may not have arrived is asked
+/// again) or NodeLost follows.
+struct NodeSilent {
+  NodeId node;
+};
+/// Gone, with its replicas and everything sent to it: none of those attempts goes on, or ever will without a
+/// TaskStarted (an agent that comes back later than it was waited for).
 struct NodeLost {
   NodeId node;
 };
@@ -55,30 +62,26 @@ struct TaskRestored {
   uint32_t losses = 0;        // of them
   uint32_t last_attempt = 0;  // highest number an attempt ever had, when that is more than `attempts`
 };
-// Attempts of a task are numbered from 1, by StartTask; what tells of an attempt names it, so that the late
-// word of an old one is not taken for that of a newer one on the same node. 0: not known, taken for the
-// present one. A task that was sent and never began (TaskReturned, or its node was lost before it had a slot)
-// keeps its number for the next time.
+// Attempts of a task are numbered from 1, by StartTask; what tells of a task's doing names the attempt, so
+// that the late word of an old one is not taken for that of a newer one on the same node. A number is used
+// again only when the attempt is known never to have begun (TaskReturned).
 
-/// An agent began it. Also for a task that this scheduler did not send: an agent that outlived a server tells
-/// what it runs.
+/// An agent began it. Also for one that this scheduler did not send (an agent that outlived a server tells
+/// what it runs), and for the latest one when it was lost and nothing was started since: it goes on there.
 struct TaskStarted {
-  TaskId task;
+  AttemptId attempt;
   NodeId node;
-  uint32_t attempt = 0;
 };
 struct TaskEnded {
-  TaskId task;
+  AttemptId attempt;
   NodeId node;
   Outcome outcome;
   Duration run_time{0};
-  uint32_t attempt = 0;
 };
 /// Answer to TakeBack: it was not started there and will not be.
 struct TaskReturned {
-  TaskId task;
+  AttemptId attempt;
   NodeId node;
-  uint32_t attempt = 0;
 };
 struct FileStored {
   FileId file;
@@ -105,17 +108,19 @@ struct RoundTripMeasured {
 struct EndTimeKnown {
   Time end;
 };
+/// Answer to WakeAt: that time has come. Nothing is wrong with one that comes early or unasked.
+struct TimeCame {};
 
-using Event = std::variant<NodeJoined, NodeLost, NodeClosed, TasksAdded, TaskRestored, TaskStarted, TaskEnded,
-                           TaskReturned, FileStored, FileLost, CancelRequested, DrainRequested,
-                           RoundTripMeasured, EndTimeKnown, AllNodesJoined>;
+using Event = std::variant<NodeJoined, NodeSilent, NodeLost, NodeClosed, TasksAdded, TaskRestored,
+                           TaskStarted, TaskEnded, TaskReturned, FileStored, FileLost, CancelRequested,
+                           DrainRequested, RoundTripMeasured, EndTimeKnown, AllNodesJoined, TimeCame>;
 
 // --- actions: what is to be done
 /// Send the task to the node. `ahead`: no slot is free there yet; the agent queues it behind what it has.
 struct StartTask {
-  TaskId task;
+  // Its number is one more than the last that may have begun, those told by TaskRestored included.
+  AttemptId attempt;
   NodeId node;
-  uint32_t attempt = 0;  // its number: one more than the last that began, those told by TaskRestored included
   bool ahead = false;
   int64_t local_bytes = 0, remote_bytes = 0;  // input bytes by where they are now
 };
@@ -128,15 +133,13 @@ struct JoinGang {
 /// Ask for a task back that was sent and may not have begun: TaskReturned, or TaskStarted / TaskEnded,
 /// answers.
 struct TakeBack {
-  TaskId task;
+  AttemptId attempt;
   NodeId node;
-  uint32_t attempt = 0;
 };
-/// End a running task: TaskEnded answers. A newer attempt may be started there at the same instant.
+/// End that attempt: TaskEnded answers. A newer one may be started there at the same instant.
 struct CancelTask {
-  TaskId task;
+  AttemptId attempt;
   NodeId node;
-  uint32_t attempt = 0;  // that one only; 0: whatever runs of it there
 };
 enum class FinalState : uint8_t { kDone, kFailed, kSkipped, kCancelled };
 enum class Reason : uint8_t {
@@ -146,6 +149,7 @@ enum class Reason : uint8_t {
   kInterrupted,  // the allocation's limit ended it
   kNoTimeLeft,   // its time limit does not fit before the allocation ends
   kNoNodeFits,   // no node can ever give what it asks for
+  kNodesGone,    // the nodes that could give it were lost, and none is expected back
   kLostTooOften,
 };
 /// The task's fate is decided.
@@ -160,10 +164,14 @@ struct NodePutAside {
   NodeId node;
   uint32_t failures = 0;
 };
+/// Tell TimeCame then, or any other event after it; each replaces the one before.
+struct WakeAt {
+  Time time;
+};
 /// Every task is settled, or nothing can be started any more and nothing runs.
 struct RunComplete {};
 
 using Action =
-    std::variant<StartTask, TakeBack, CancelTask, TaskSettled, RunComplete, JoinGang, NodePutAside>;
+    std::variant<StartTask, TakeBack, CancelTask, TaskSettled, RunComplete, JoinGang, NodePutAside, WakeAt>;
 
 }  // namespace harrow::core

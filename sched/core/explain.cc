@@ -61,7 +61,8 @@ uint32_t Scheduler::Impl::CountBefore(TaskId id) const {
     const bool older = order::Older(o.ticket, task.card.ticket);
     const bool newest_first = order->NewcomerFirst(0, 0);
     const bool same_level = !order->by_level() || o.level == task.card.level;
-    before += newest_first ? !older : same_level ? older : o.level > task.card.level;
+    const int32_t mine = cards().priority(id), others = cards().priority(other);
+    before += same_level && mine != others ? others > mine : newest_first ? !older : same_level ? older : o.level > task.card.level;
   }
   return before;
 }

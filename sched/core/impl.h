@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,9 @@ struct alignas(32) Task {
   static constexpr uint8_t kMany = 4;      // more than two candidates
   static constexpr uint8_t kReleases = 8;  // counted in Node::releasers
   static constexpr int kTakenShift = 4;    // three bits of TakenFrom
+  static constexpr uint8_t kTakenBits = 7 << kTakenShift;
+  static constexpr uint8_t kLost =
+      128;  // its latest attempt was lost with its node, and may be heard of again
 
   order::Card card;
   uint32_t waits = 0;  // predecessors that are not done
@@ -39,10 +43,9 @@ struct alignas(32) Task {
 
   TaskState state() const { return static_cast<TaskState>(card.of_owner); }
   bool has(uint8_t flag) const { return (flags & flag) != 0; }
-  TakenFrom taken_from() const { return static_cast<TakenFrom>((flags >> kTakenShift) & 7); }
+  TakenFrom taken_from() const { return static_cast<TakenFrom>((flags & kTakenBits) >> kTakenShift); }
   void set_taken_from(TakenFrom from) {
-    flags =
-        static_cast<uint8_t>((flags & ((1 << kTakenShift) - 1)) | (static_cast<int>(from) << kTakenShift));
+    flags = static_cast<uint8_t>((flags & ~kTakenBits) | (static_cast<int>(from) << kTakenShift));
   }
   bool settled() const { return state() >= TaskState::kDone; }
   bool in_flight() const { return state() >= TaskState::kSent && state() <= TaskState::kRunning; }
@@ -50,7 +53,7 @@ struct alignas(32) Task {
 static_assert(sizeof(Task) == 32);
 
 struct Node {
-  enum class Access : uint8_t { kGone, kOpen, kClosed };
+  enum class Access : uint8_t { kGone, kOpen, kClosed, kSilent };
   Access access = Access::kGone;
   bool touched = false;  // listed in Impl::touched
   bool hungry = false;   // listed in Impl::hungry
@@ -82,7 +85,8 @@ struct LaneState {
   uint64_t ready = 0;       // queued tasks
   uint32_t holders = 0;     // nodes that keep room for it
   bool pushed = false;      // listed in Impl::pushed
-  bool impossible = false;  // no node there is can ever take one
+  bool impossible = false;  // no node there is can ever take one,
+  bool gone = false;        // though some that were lost could
   uint64_t stuck_at = 0;    // Impl::room_version when no idle node could take one
   place::Victims victims;
 };
@@ -99,6 +103,7 @@ struct Scheduler::Impl {
   void PrefetchEnd(TaskId id, int step) const;
   void Finish();
   void On(const NodeJoined& e);
+  void On(const NodeSilent& e);
   void On(const NodeLost& e);
   void On(const NodeClosed& e);
   void On(const TasksAdded& e);
@@ -113,6 +118,7 @@ struct Scheduler::Impl {
   void On(const RoundTripMeasured& e);
   void On(const EndTimeKnown& e);
   void On(const AllNodesJoined& e);
+  void On(const TimeCame&) {}
   void FindClosedLanes();
   void CheckComplete();
   void SkipWithoutTime();
@@ -126,17 +132,26 @@ struct Scheduler::Impl {
   void MarkDone(TaskId id, NodeId released_at);
   void Settle(TaskId id, TaskState state, Reason reason, TaskId because);
   void SkipDependents(TaskId root);
-  void Retry(TaskId id);
+  void SettleImpossible(TaskId id);
+  void Retry(TaskId id, Duration delay = Duration(0));
   void NeverBegan(TaskId id);
+  void LostAhead(TaskId id);
+  void ToOldPlace(TaskId id);
+  void EndDelays();
   void AfterLoss(TaskId id);
   void AfterFailure(TaskId id, const Failed& failed);
   void CountFailure(TaskId id);
   void Stop(TaskId because);
   void Cancel(TaskId id);
-  void LateEnd(const TaskEnded& e);
+  bool Adopt(AttemptId attempt, NodeId node);
   void NoteAttempt(Task& task, uint32_t attempt);
-  CancelTask CancelAt(TaskId id) const { return {id, tasks[id.value].node, tasks[id.value].attempts}; }
-  bool Stale(const Task& task, uint32_t attempt) const { return attempt != 0 && attempt != task.attempts; }
+  void ForgetLoss(TaskId id, bool undo);
+  AttemptId Latest(TaskId id) const { return {id, tasks[id.value].attempts}; }
+  CancelTask CancelAt(TaskId id) const { return {Latest(id), tasks[id.value].node}; }
+  bool IsAt(AttemptId attempt, NodeId node) const {
+    const Task& task = tasks[attempt.task.value];
+    return task.in_flight() && task.node == node && task.attempts == attempt.number;
+  }
   const graph::Profile& ProfileOf(TaskId id) const { return graph.profile(id); }
 
   // --- nodes.cc: what nodes have and what is on them
@@ -151,6 +166,7 @@ struct Scheduler::Impl {
   void Begins(TaskId id);
   void UpdateFree(NodeId id);
   void CloseNode(NodeId id);
+  void AskAgain(const Node& node);
   void MoveQueueAway(NodeId id);
   void RowOfFailures(NodeId id, bool failed, Duration run_time);
   void CountOpen(const Node& node, bool open);
@@ -159,8 +175,9 @@ struct Scheduler::Impl {
 
   // --- queueing.cc: ready queues
   order::LaneId LaneOf(TaskId id);
+  void NotePriority(TaskId id);
   order::LaneId FindOrAddLane(order::Lane lane);
-  order::Cards cards() const { return order::Cards(tasks.data()); }
+  order::Cards cards() const { return order::Cards(tasks.data(), priorities.empty() ? nullptr : priorities.data()); }
   void EnqueueReady();
   void FindCandidates(TaskId id);
   void PrefetchQueues(TaskId id, bool rings) const;
@@ -233,12 +250,17 @@ struct Scheduler::Impl {
   Counts counts;
 
   std::vector<Task> tasks;
+  std::vector<int32_t> priorities;  // by task; empty as long as all are 0
   std::vector<Node> nodes;
   order::LaneTable lanes;
   std::vector<LaneState> lane_states;
   std::vector<order::LaneId> lane_of_profile;
-  std::unordered_map<uint32_t, uint32_t> uncounted;  // attempts of earlier runs that cost no retry, by task
-  std::vector<std::vector<uint32_t>> lists;          // of candidates, where there are more than two
+  // Attempts that cost no retry, by task: those of earlier runs, and those sent ahead whose node was lost.
+  std::unordered_map<uint32_t, uint32_t> uncounted;
+  std::unordered_set<uint32_t> lost_ahead;     // tasks with kLost whose attempt is among the uncounted
+  std::unordered_map<uint32_t, Time> delayed;  // tasks that wait for nothing else, after a further loss
+  Time told_wake = Time::max();
+  std::vector<std::vector<uint32_t>> lists;  // of candidates, where there are more than two
   std::vector<uint32_t> free_lists;
   order::ReadyQueue remote;
   uint32_t next_ticket = 1;
@@ -277,6 +299,7 @@ struct Scheduler::Impl {
   std::vector<uint64_t> newly_ready;  // task << 32 | node where its last predecessor ended
   std::vector<TaskId> put_back;       // ready again, to their old places
   std::vector<TaskId> skip_roots;
+  std::vector<TaskId> restored_failures;
   std::vector<TaskId> skip_stack;
   std::vector<NodeId> asks;  // nodes that ask before others, one slot each
   std::vector<NodeId> touched;

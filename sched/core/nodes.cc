@@ -100,7 +100,18 @@ void Scheduler::Impl::On(const NodeJoined& e) {
   Node& node = nodes[e.node.value];
   // Said again of a node that is here: nothing on it has changed but what it has to give, and only when it is
   // empty.
-  if (node.joined() && (node.occupants > 0 || node.access == Node::Access::kClosed)) return;
+  if (node.joined()) {
+    AskAgain(node);
+    if (node.access == Node::Access::kSilent) {
+      node.access = Node::Access::kOpen;
+      CountOpen(node, true);
+      capacity_changed = true;
+      gang_look = true;
+      ++room_version;
+      Touch(e.node);
+    }
+    if (node.occupants > 0 || node.access == Node::Access::kClosed) return;
+  }
   CountOpen(node, false);
   node.access = Node::Access::kOpen;
   node.expected = true;
@@ -116,6 +127,26 @@ void Scheduler::Impl::On(const NodeJoined& e) {
   gang_look = true;
   ++room_version;
   Touch(e.node);
+}
+
+/// What was asked of it may have been lost on the way. (A StartTask that was is told as TaskReturned.)
+void Scheduler::Impl::AskAgain(const Node& node) {
+  for (TaskId id : node.in_flight) {
+    const Task& task = tasks[id.value];
+    if (task.state() == TaskState::kRecalled) {
+      actions->push_back(TakeBack{Latest(id), task.node});
+    } else if (task.has(Task::kCancel)) {
+      actions->push_back(CancelAt(id));
+    }
+  }
+}
+
+void Scheduler::Impl::On(const NodeSilent& e) {
+  Node* node = Find(e.node);
+  if (node == nullptr || node->access != Node::Access::kOpen) return;
+  CountOpen(*node, false);
+  node->access = Node::Access::kSilent;
+  MoveQueueAway(e.node);
 }
 
 void Scheduler::Impl::On(const NodeLost& e) {
@@ -136,9 +167,10 @@ void Scheduler::Impl::On(const NodeLost& e) {
   for (TaskId id : here) {
     const bool ahead = tasks[id.value].has(Task::kAhead);
     Vacate(id);
-    // Without a slot there nothing was lost.
+    tasks[id.value].flags |= Task::kLost;
+    // Without a slot there next to nothing was lost.
     if (ahead) {
-      NeverBegan(id);
+      LostAhead(id);
     } else {
       AfterLoss(id);
     }
@@ -196,15 +228,18 @@ void Scheduler::Impl::RowOfFailures(NodeId id, bool failed, Duration run_time) {
 }
 
 /// Tasks that ask for what no node has. One that was lost counts until all that are expected are said to be
-/// there.
+/// there; from then on the tasks are not failed, as another run may have it again.
 void Scheduler::Impl::FindImpossibleLanes() {
   bool some = false;
   for (size_t lane = 0; lane < lanes.size(); ++lane) {
-    uint32_t fitting = 0;
+    uint32_t fitting = 0, gone = 0;
     for (const Node& node : nodes) {
-      if (node.expected && order::Room::FitsCapacity(lanes[lane], node.total)) ++fitting;
+      if (!order::Room::FitsCapacity(lanes[lane], node.total)) continue;
+      fitting += node.expected ? 1 : 0;
+      gone += !node.expected && !node.joined() ? 1 : 0;
     }
     lane_states[lane].impossible = fitting < lanes[lane].nodes;
+    lane_states[lane].gone = fitting + gone >= lanes[lane].nodes;
     some |= lane_states[lane].impossible;
   }
   if (!some || stopped) return;
@@ -212,9 +247,7 @@ void Scheduler::Impl::FindImpossibleLanes() {
     const TaskState state = tasks[n].state();
     if (state != TaskState::kWaiting && state != TaskState::kReady) continue;
     if (!lane_states[tasks[n].card.lane].impossible) continue;
-    Settle(TaskId(n), TaskState::kFailed, Reason::kNoNodeFits, TaskId());
-    SkipDependents(TaskId(n));
-    CountFailure(TaskId(n));
+    SettleImpossible(TaskId(n));
   }
 }
 

@@ -11,7 +11,7 @@
 namespace harrow::core {
 namespace {
 
-constexpr size_t kManyLanes = 256;
+constexpr size_t kManyLanes = 128;
 
 /// `value` with all but its upper five bits rounded up.
 uint64_t RoundUp(uint64_t value) {
@@ -30,9 +30,16 @@ order::LaneId Scheduler::Impl::LaneOf(TaskId id) {
     const graph::Profile& p = graph.profile(profile);
     const bool gang = p.shape.nodes > 1;
     lane = FindOrAddLane({std::max(1u, p.shape.cores), p.shape.gpus, p.shape.memory,
-                          std::max(1u, p.shape.nodes), p.shape.whole_node || gang, p.priority, p.time_limit});
+                          std::max(1u, p.shape.nodes), p.shape.whole_node || gang, p.time_limit});
   }
   return lane;
+}
+
+void Scheduler::Impl::NotePriority(TaskId id) {
+  const int32_t priority = ProfileOf(id).priority;
+  if (priority == 0 && priorities.empty()) return;
+  priorities.resize(tasks.size());
+  priorities[id.value] = priority;
 }
 
 order::LaneId Scheduler::Impl::FindOrAddLane(order::Lane lane) {
@@ -209,6 +216,7 @@ void Scheduler::Impl::LeaveQueues(TaskId id, bool ahead) {
 /// Out of all queues, if it stands in any; to wait, or to be what it was found to be.
 void Scheduler::Impl::Unqueue(TaskId id) {
   Task& task = tasks[id.value];
+  if (!delayed.empty()) delayed.erase(id.value);
   if (task.state() != TaskState::kReady) return;
   LeaveQueues(id, false);
   ClearCandidates(task);

@@ -56,10 +56,14 @@ std::string Scheduler::Impl::FindBroken() const {
           return who + "waits for what will not be done";
       }
       if (waits != task.waits) return StrCat(who, "waits for ", waits, " tasks, is said to for ", task.waits);
-      if (task.state() == TaskState::kWaiting && waits == 0)
+      if (task.state() == TaskState::kWaiting && waits == 0 && !delayed.contains(id.value))
         return who + "waits for nothing and is not ready";
       if (task.state() == TaskState::kReady && waits > 0) return who + "is ready and waits";
     }
+    if (delayed.contains(id.value) && (task.state() != TaskState::kWaiting || task.waits > 0))
+      return who + "is delayed and does not wait";
+    if (lost_ahead.contains(id.value) && !task.has(Task::kLost)) return who + "lost ahead, and not lost";
+    if (task.has(Task::kLost) && task.in_flight()) return who + "is lost and in flight";
     if (task.card.queued != (task.state() == TaskState::kReady)) return who + "queued and ready do not agree";
     const auto [candidate, count] = CandidatesOf(task);
     if (task.state() == TaskState::kReady) {
@@ -127,7 +131,7 @@ std::string Scheduler::Impl::FindBroken() const {
     if (releasers_at[n] != node.releasers) return who + "releasers";
     if (queued_at[n] != node.queue.live())
       return StrCat(who, queued_at[n], " queued, said ", node.queue.live());
-    if (const std::string broken = node.queue.Check(cards()); !broken.empty()) return who + broken;
+    if (const std::string broken = node.queue.FindBroken(cards()); !broken.empty()) return who + broken;
     ahead += node.ahead.size();
     recalled += node.recalls;
     for (TaskId id : node.in_flight) {
@@ -170,7 +174,8 @@ std::string Scheduler::Impl::FindBroken() const {
   if (free_found != free_slots || open != open_nodes || slots != open_slots) return "sums of slots";
   if (remote_ready != remote.live() || gangs_ready != gangs.live())
     return "tasks in the remote queue or of gangs";
-  if (const std::string broken = remote.Check(cards()); !broken.empty()) return "remote queue: " + broken;
+  if (const std::string broken = remote.FindBroken(cards()); !broken.empty())
+    return "remote queue: " + broken;
   for (size_t lane = 0; lane < lanes.size(); ++lane) {
     if (lane_ready[lane] != lane_states[lane].ready) return StrCat("lane ", lane, ": ready tasks");
     if (lane_holders[lane] != lane_states[lane].holders)

@@ -40,6 +40,7 @@ void Scheduler::Impl::Begin(Time the_time, std::vector<Action>* the_actions) {
   now = the_time;
   actions = the_actions;
   if (timed_lanes && end != Time::max()) FindClosedLanes();
+  if (!delayed.empty()) EndDelays();
 }
 
 void Scheduler::Impl::Take(const Event& event) {
@@ -49,7 +50,7 @@ void Scheduler::Impl::Take(const Event& event) {
 /// What the end of a task will read is asked of memory some events before.
 void Scheduler::Impl::TakeAll(const std::vector<Event>& events) {
   const auto prefetch = [&](size_t i, int step) {
-    if (const auto* e = std::get_if<TaskEnded>(&events[i])) PrefetchEnd(e->task, step);
+    if (const auto* e = std::get_if<TaskEnded>(&events[i])) PrefetchEnd(e->attempt.task, step);
   };
   InSteps([&] { return events.size(); }, [&](size_t i) { prefetch(i, 0); }, [&](size_t i) { prefetch(i, 1); },
           [&](size_t i) { prefetch(i, 2); }, [&](size_t i) { Take(events[i]); });
@@ -82,12 +83,20 @@ void Scheduler::Impl::PrefetchEnd(TaskId id, int step) const {
 void Scheduler::Impl::Finish() {
   for (TaskId root : skip_roots) SkipDependents(root);
   skip_roots.clear();
+  // Once all is restored: the server that knew of these failures may not have come to stop.
+  for (TaskId failed : restored_failures) CountFailure(failed);
+  restored_failures.clear();
   if (std::exchange(capacity_changed, false) && nodes_known) FindImpossibleLanes();
   EnqueueReady();
   if (timed_lanes && counts.ready > 0 && counts.sent + counts.running == 0) SkipWithoutTime();
   Dispatch();
   CountBytes();
   CheckComplete();
+  if (!delayed.empty()) {
+    Time next = Time::max();
+    for (const auto& [task, due] : delayed) next = std::min(next, due);
+    if (next != told_wake) actions->push_back(WakeAt{told_wake = next});
+  }
 }
 
 /// Lanes whose declared time no longer fits.
@@ -140,6 +149,7 @@ void Scheduler::Impl::On(const TasksAdded& e) {
     if (n + 16 < last) PrefetchPredecessors(TaskId(static_cast<uint32_t>(n + 16)));
     task.card.level = graph.level(id);
     task.card.lane = LaneOf(id);
+    NotePriority(id);
     CountWaits(id);
     if (task.waits == 0) newly_ready.push_back(uint64_t{id.value} << 32 | NodeId::kNone);
     for (TaskId after : graph.successors(id)) {
@@ -195,6 +205,7 @@ void Scheduler::Impl::On(const TaskRestored& e) {
                  : e.as == TaskRestored::As::kCancelled ? TaskState::kCancelled
                                                         : TaskState::kSkipped);
   skip_roots.push_back(e.task);
+  if (e.as == TaskRestored::As::kFailed) restored_failures.push_back(e.task);
 }
 
 void Scheduler::Impl::On(const FileStored& e) {
@@ -245,7 +256,7 @@ size_t Scheduler::Impl::Memory() const {
   }
   for (const LaneState& lane : lane_states) bytes += sizeof(lane) + lane.victims.memory();
   for (const auto& list : lists) bytes += sizeof(list) + list.capacity() * sizeof(uint32_t);
-  bytes += lane_of_profile.capacity() * sizeof(order::LaneId) + lanes.memory();
+  bytes += lane_of_profile.capacity() * sizeof(order::LaneId) + priorities.capacity() * sizeof(int32_t) + lanes.memory();
   bytes += newly_ready.capacity() * sizeof(uint64_t) + skip_stack.capacity() * sizeof(TaskId);
   return bytes;
 }

@@ -81,8 +81,8 @@ class Scheduler {
   /// The same for events of one instant: nothing is started before all have been taken in.
   void HandleAll(Time now, const std::vector<Event>& events, std::vector<Action>* actions);
 
-  /// Brings what the end of a task in flight will read into the cache, a step of the way at a time (0, 1, 2); for a
-  /// caller that knows some ends before they come.
+  /// Brings what the end of a task in flight will read into the cache, a step of the way at a time (0, 1, 2);
+  /// for a caller that knows some ends before they come.
   void PrefetchEnd(TaskId task, int step) const;
 
   TaskState state(TaskId task) const;

@@ -11,6 +11,7 @@ namespace {
 
 // Far above what anybody means, and low enough that no sum of counts overflows.
 constexpr uint64_t kLargest = 1'000'000'000'000'000;
+constexpr size_t kMostDigits = 16;
 
 Status Bad(std::string_view text, std::string_view why) {
   return Status(Code::kInvalid, StrCat("\"", Printable(text, 60), "\" ", why));
@@ -18,7 +19,8 @@ Status Bad(std::string_view text, std::string_view why) {
 
 constexpr std::string_view kHint = "; write numbers and ranges as 0-420, 1-10:2 or 1,3,5-7";
 
-Result<uint64_t> TakeNumber(std::string_view text, std::string_view* rest) {
+/// `*digits`: at least as many as were written.
+Result<uint64_t> TakeNumber(std::string_view text, std::string_view* rest, size_t* digits) {
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(rest->data(), rest->data() + rest->size(), value);
   if (end == rest->data()) {
@@ -29,7 +31,10 @@ Result<uint64_t> TakeNumber(std::string_view text, std::string_view* rest) {
     return Bad(text, StrCat("has a number above ", kLargest,
                             "; array numbers are task numbers, mostly below 10000000"));
   }
-  rest->remove_prefix(static_cast<size_t>(end - rest->data()));
+  *digits = static_cast<size_t>(end - rest->data());
+  if (*digits > kMostDigits)
+    return Bad(text, StrCat("has a number of ", *digits, " digits; at most ", kMostDigits, " are taken"));
+  rest->remove_prefix(*digits);
   return value;
 }
 
@@ -69,24 +74,30 @@ Result<ArraySpec> ParseArraySpec(std::string_view text, uint64_t max_count) {
   std::string_view rest = text;
   do {
     ArraySpec::Range range;
-    Result<uint64_t> first = TakeNumber(text, &rest);
+    size_t first_digits = 0, last_digits = 0, ignored = 0;
+    bool zeros = rest.starts_with('0');
+    Result<uint64_t> first = TakeNumber(text, &rest, &first_digits);
     if (!first) return first.status();
+    zeros = zeros && first_digits > 1;
     range.first = range.last = *first;
     if (TakeChar(&rest, '-')) {
-      Result<uint64_t> last = TakeNumber(text, &rest);
+      const bool zero = rest.starts_with('0');
+      Result<uint64_t> last = TakeNumber(text, &rest, &last_digits);
       if (!last) return last.status();
+      zeros = zeros || (zero && last_digits > 1);
       range.last = *last;
       if (range.last < range.first) {
         return Bad(text, StrCat("counts down from ", range.first, " to ", range.last, "; write ", range.last,
                                 "-", range.first));
       }
       if (TakeChar(&rest, ':')) {
-        Result<uint64_t> step = TakeNumber(text, &rest);
+        Result<uint64_t> step = TakeNumber(text, &rest, &ignored);
         if (!step) return step.status();
         if (*step == 0) return Bad(text, "has a step of 0; a step is at least 1");
         range.step = *step;
       }
     }
+    if (zeros) range.width = static_cast<uint32_t>(std::max(first_digits, last_digits));
     range.last -= (range.last - range.first) % range.step;
     spec.count += range.count();
     spec.ranges.push_back(range);
@@ -95,7 +106,8 @@ Result<ArraySpec> ParseArraySpec(std::string_view text, uint64_t max_count) {
     }
   } while (TakeChar(&rest, ','));
   if (TakeChar(&rest, '%')) {
-    Result<uint64_t> limit = TakeNumber(text, &rest);
+    size_t ignored = 0;
+    Result<uint64_t> limit = TakeNumber(text, &rest, &ignored);
     if (!limit) return limit.status();
     if (*limit == 0) return Bad(text, "lets 0 tasks run at once; write %1 or more");
     spec.limit = *limit;

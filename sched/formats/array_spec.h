@@ -8,10 +8,12 @@
 
 namespace harrow::formats {
 
-/// Task numbers as sbatch(1) --array writes them: "0-420", "1-10:2", "1,3,5-7%64".
+/// Task numbers as sbatch(1) --array writes them: "0-420", "1-10:2", "1,3,5-7%64". For names, zeros before a number
+/// are kept, as a shell's {001..420} and Slurm's node[001-420] do.
 struct ArraySpec {
   struct Range {
     uint64_t first = 0, last = 0, step = 1;
+    uint32_t width = 0;  // digits at least, where an end is written with zeros before it: 001-420, 1-010
     uint64_t count() const { return (last - first) / step + 1; }
   };
   std::vector<Range> ranges;  // as written; no number is in two of them

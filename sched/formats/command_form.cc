@@ -1,8 +1,11 @@
 // How a command text is started.
 //
-//   kWords  no character that a shell would act on, and a first word that is a program: no shell keyword, no
-//   builtin
-//           without a program of that name, no assignment. Split at blanks and tabs, executed directly.
+// The rule above all: a command does what `/bin/sh -c` would make of it. It is executed directly only where
+// that is the same.
+//
+//   kWords  no character that a shell would act on, and a first word that names a program: no shell keyword,
+//   no
+//           builtin, no assignment. Split at blanks and tabs, executed directly.
 //   kArgv   the same, but with plain quoting: '...', "..." without $ ` and \ other than \" \\, and \x outside
 //   quotes.
 //           The arguments are taken apart here and executed directly.
@@ -10,8 +13,13 @@
 //
 // Characters a shell acts on, anywhere: | & ; < > ( ) $ ` * ? [ { newline. At the start of a word: # ~ and,
 // as a word, !.
-// "~" also after = or : (assignments, PATH-like words). echo, printf, test, true, false, kill and pwd are
-// executed as the programs of these names, which do the same.
+// "~" also after = or : (assignments, PATH-like words).
+//
+// A builtin goes to the shell also where there is a program of that name. The two differ: of Debian's, echo
+// (what \t and -e are), printf (\x, %b, numbers), test (==), kill (-l, what it says), pwd (links), true and
+// false (--help); and a program of the user's that is called `test` is not what a shell runs. It costs
+// nothing: the shell then starts no program. Which words these are is what dash, bash, BusyBox, ksh and mksh,
+// one of which is /bin/sh, know.
 #include "formats/command_form.h"
 
 #include <algorithm>
@@ -43,17 +51,31 @@ CharClass ClassOf(char c) {
   return kClasses[static_cast<unsigned char>(c)];
 }
 
+/// Builtins of which there are programs as well.
+bool IsProgramToo(std::string_view word) {
+  static const std::unordered_set<std::string_view> kWords = {"[",      "[[",  "echo", "false", "kill",
+                                                              "printf", "pwd", "test", "true"};
+  return word.size() <= 6 && kWords.contains(word);
+}
+
+/// Keywords and builtins that are in no directory of PATH.
 bool IsShellWord(std::string_view word) {
   static const std::unordered_set<std::string_view> kWords = {
-      ".",        ":",        "alias",    "bg",      "bind",    "break",  "builtin", "case",    "cd",
-      "command",  "continue", "coproc",   "declare", "dirs",    "disown", "do",      "done",    "elif",
-      "else",     "enable",   "esac",     "eval",    "exec",    "exit",   "export",  "fc",      "fg",
-      "fi",       "for",      "function", "getopts", "hash",    "help",   "history", "if",      "in",
-      "jobs",     "let",      "local",    "logout",  "mapfile", "popd",   "pushd",   "read",    "readarray",
-      "readonly", "return",   "select",   "set",     "shift",   "shopt",  "source",  "suspend", "then",
-      "time",     "times",    "trap",     "type",    "typeset", "ulimit", "umask",   "unalias", "unset",
-      "until",    "wait",     "while",    "}"};
+      ".",       ":",       "alias",   "bg",      "bind",     "break",     "builtin",  "caller",   "case",
+      "cd",      "chdir",   "command", "compgen", "complete", "compopt",   "continue", "coproc",   "declare",
+      "dirs",    "disown",  "do",      "done",    "elif",     "else",      "enable",   "esac",     "eval",
+      "exec",    "exit",    "export",  "fc",      "fg",       "fi",        "for",      "function", "getopts",
+      "hash",    "help",    "history", "if",      "in",       "jobs",      "let",      "local",    "logout",
+      "mapfile", "popd",    "print",   "pushd",   "read",     "readarray", "readonly", "return",   "select",
+      "set",     "shift",   "shopt",   "source",  "suspend",  "then",      "time",     "times",    "trap",
+      "type",    "typeset", "ulimit",  "umask",   "unalias",  "unset",     "until",    "wait",     "whence",
+      "while",   "}"};
   return word.size() <= 9 && kWords.contains(word);
+}
+
+/// Is `word`, the first of a command, for the shell? Of bash, %1 is a job.
+bool NeedsShell(std::string_view word) {
+  return IsShellWord(word) || IsProgramToo(word) || word.starts_with('%');
 }
 
 bool IsAssignment(std::string_view word) {
@@ -73,7 +95,7 @@ bool SplitQuoted(std::string_view text, std::string* argv) {
   std::string word;
   auto end_word = [&] {
     if (!in_word) return true;
-    if (first && (IsShellWord(word) || IsAssignment(word) || word.empty())) return false;
+    if (first && (NeedsShell(word) || IsAssignment(word) || word.empty())) return false;
     if (!first) argv->push_back('\0');
     argv->append(word);
     word.clear();
@@ -180,7 +202,7 @@ CommandForm Classify(std::string_view text, std::string* argv) {
   }
   if (quoted) return SplitQuoted(text, argv) ? CommandForm::kArgv : CommandForm::kShell;
   const std::string_view word = text.substr(first_begin, first_end - first_begin);
-  return IsShellWord(word) || IsAssignment(word) ? CommandForm::kShell : CommandForm::kWords;
+  return NeedsShell(word) || IsAssignment(word) ? CommandForm::kShell : CommandForm::kWords;
 }
 
 std::string_view ProgramName(std::string_view command, CommandForm form) {

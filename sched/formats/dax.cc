@@ -267,15 +267,21 @@ class DaxReader {
       problems_->Add(element.place, "uses names no file; write <uses file=\"...\" link=\"input\">");
       return;
     }
+    const std::string_view link = element.Get("link");
+    const bool in = link == "input" || link == "inout", out = link == "output" || link == "inout";
+    if (!in && !out) {  // an executable, a checkpoint: neither read nor made by the flow
+      if (!link.empty() && link != "none" && link != "checkpoint") {
+        problems_->Add(element.place,
+                       StrCat("link cannot be \"", Printable(link, 40), "\"; write input, output, inout or none"));
+      }
+      return;
+    }
     if (const std::string_view size = element.Get("size"); !size.empty()) {
       const auto bytes = TraceNumber(size, "size", 0, 4e18, element.place, problems_);
       if (bytes) trace_.SetSize(file, static_cast<int64_t>(*bytes));
     }
-    if (element.Get("link") == "input") {
-      trace_.AddInput(*job_, file);
-    } else {
-      trace_.AddOutput(*job_, file);
-    }
+    if (in) trace_.AddInput(*job_, file);
+    if (out) trace_.AddOutput(*job_, file);
   }
 
   void Link() {

@@ -21,6 +21,7 @@
 #include "base/text.h"
 #include "formats/brace_text.h"
 #include "formats/command_form.h"
+#include "formats/file_set.h"
 #include "formats/kind_cache.h"
 #include "formats/pattern.h"
 
@@ -42,6 +43,16 @@ std::vector<std::string_view> KeyNames(const std::vector<EachKey>& each) {
   return names;
 }
 
+bool IsShellProgram(std::string_view word) {
+  word = word.substr(word.rfind('/') + 1);
+  return word.ends_with("sh") && word.size() <= 4;
+}
+
+/// -c, -lc, -ec: the next word is what the shell reads.
+bool IsCodeOption(std::string_view word) {
+  return word.size() >= 2 && word.starts_with('-') && word.ends_with('c') && !word.starts_with("--");
+}
+
 }  // namespace
 
 EachWalk::EachWalk(const std::vector<EachKey>& each) : each_(each), at_(each.size()), values_(each.size()) {
@@ -51,8 +62,13 @@ EachWalk::EachWalk(const std::vector<EachKey>& each) : each_(each), at_(each.siz
 void EachWalk::SetText(size_t key) {
   const EachKey& k = each_[key];
   const Position& p = at_[key];
-  values_[key] =
-      k.ranges.empty() ? k.values[p.item] : StrCat(k.ranges[p.item].first + p.step * k.ranges[p.item].step);
+  if (k.ranges.empty()) {
+    values_[key] = k.values[p.item];
+    return;
+  }
+  const ArraySpec::Range& range = k.ranges[p.item];
+  std::string& text = values_[key] = StrCat(range.first + p.step * range.step);
+  if (text.size() < range.width) text.insert(0, range.width - text.size(), '0');
 }
 
 void EachWalk::Next() {
@@ -74,7 +90,7 @@ void EachWalk::Next() {
 
 struct FlowBuilder::Impl {
   Impl(os::FileSystem& fs, const LoadOptions& load_options, graph::Graph* g, Problems* p)
-      : options(load_options), graph(g), problems(p), matcher(fs, load_options.directory), kinds(g) {}
+      : options(load_options), graph(g), problems(p), matcher(fs, load_options.directory), kinds(g), shell(load_options.shell) {}
 
   struct After {
     TaskId task;
@@ -87,8 +103,8 @@ struct FlowBuilder::Impl {
   };
 
   std::optional<ParsedText> Parse(const Placed& placed, BraceText::Use use,
-                                  const std::vector<std::string_view>& keys) {
-    Result<BraceText> parsed = BraceText::Parse(placed.text, use, keys);
+                                  const std::vector<std::string_view>& keys, std::string_view command_shell = {}) {
+    Result<BraceText> parsed = BraceText::Parse(placed.text, use, keys, command_shell);
     if (!parsed) {
       problems->Add(placed.place, parsed.status().message());
       return std::nullopt;
@@ -101,6 +117,23 @@ struct FlowBuilder::Impl {
     std::vector<ParsedText> parsed;
     for (const Placed& placed : all) {
       if (auto text = Parse(placed, use, keys)) parsed.push_back(std::move(*text));
+    }
+    return parsed;
+  }
+
+  /// A command text, or its words. What follows a shell's -c is a text for that shell, unless all of it is a value.
+  std::vector<ParsedText> ParseCommand(const TaskTemplate& task, const std::vector<std::string_view>& keys) {
+    std::vector<ParsedText> parsed;
+    std::string_view reader;
+    for (size_t i = 0; i < task.command.size(); ++i) {
+      const std::string& text = task.command[i].text;
+      const bool code = task.is_list && i > 0 && !reader.empty() && IsCodeOption(task.command[i - 1].text) &&
+                        !(text.starts_with('{') && text.find('}') + 1 == text.size());
+      const std::string& own = task.attributes.profile.shell;
+      const auto use = task.is_list && !code ? BraceText::Use::kArgument : BraceText::Use::kShell;
+      const std::string_view by = code ? reader : own.empty() ? std::string_view(shell) : std::string_view(own);
+      if (auto one = Parse(task.command[i], use, keys, by)) parsed.push_back(std::move(*one));
+      if (IsShellProgram(text)) reader = text;
     }
     return parsed;
   }
@@ -128,6 +161,11 @@ struct FlowBuilder::Impl {
   }
 
   void DeclareOutputs(const FlowFile& file) {
+    for (const FlowSetting& setting : file.settings) {
+      const bool same = setting.key.size() == 5 && std::equal(setting.key.begin(), setting.key.end(), "shell",
+                                                              [](char a, char b) { return (a | 32) == b; });
+      if (same) shell = setting.value;
+    }
     for (const TaskTemplate& task : file.tasks) {
       if (problems->full()) return;
       if (task.broken) continue;
@@ -138,7 +176,7 @@ struct FlowBuilder::Impl {
         good &= NamesEach(outs[i], task.out[i].text, task.each, task.count, "out");
         if (IsPattern(task.out[i].text) && task.out[i].text.find('[') == std::string::npos) {
           problems->Add(outs[i].place,
-                        "a pattern cannot stand in out; name each file, or the directory that holds them");
+                        "a pattern cannot stand in out; name each file, or a directory that this task alone makes");
           good = false;
         }
       }
@@ -173,20 +211,22 @@ struct FlowBuilder::Impl {
     std::optional<std::vector<FileId>> existing;  // looked up only when needed
   };
 
-  void AddExisting(const std::string& pattern, const std::vector<FileId>& own, Matched* matched,
-                   std::vector<FileId>* in) {
+  void AddExisting(const std::string& pattern, SourcePlace place, const FileSet& own,
+                   Matched* matched, std::vector<FileId>* in) {
     if (!matched->existing) {
       matched->existing.emplace();
-      for (const std::string& name : matcher.MatchExisting(pattern))
+      for (const std::string& name : matcher.MatchExisting(pattern)) {
         matched->existing->push_back(graph->AddFile(name));
+        places.found.emplace_back(matched->existing->back(), place);
+      }
     }
     for (FileId file : *matched->existing) {
-      if (std::find(own.begin(), own.end(), file) == own.end()) in->push_back(file);
+      if (!own.contains(file)) in->push_back(file);
     }
   }
 
   /// Appends what one text of `in` means.
-  void ResolveInput(const std::string& name, const ParsedText& text, const std::vector<FileId>& own,
+  void ResolveInput(const std::string& name, const ParsedText& text, const FileSet& own,
                     std::vector<FileId>* in) {
     if (!CheckFileName(name, text.place, "in")) return;
     if (IsPattern(name)) {
@@ -197,7 +237,7 @@ struct FlowBuilder::Impl {
       }
     }
     const FileId file = graph->AddFile(name);
-    if (std::find(own.begin(), own.end(), file) != own.end()) {
+    if (own.contains(file)) {
       problems->Add(text.place,
                     StrCat("\"", Printable(name, 80),
                            "\" is in the task's out as well; a second attempt would begin without it, so let the task "
@@ -207,7 +247,7 @@ struct FlowBuilder::Impl {
     if (options.inputs_must_exist && !produced.contains(file)) needed.try_emplace(file, text.place);
   }
 
-  void ResolvePattern(const std::string& pattern, const ParsedText& text, const std::vector<FileId>& own,
+  void ResolvePattern(const std::string& pattern, const ParsedText& text, const FileSet& own,
                       std::vector<FileId>* in) {
     if (pattern.find("**") != std::string::npos) {
       problems->Add(text.place,
@@ -226,9 +266,9 @@ struct FlowBuilder::Impl {
     }
     const size_t before = in->size();
     for (FileId file : matched->outputs) {
-      if (std::find(own.begin(), own.end(), file) == own.end()) in->push_back(file);
+      if (!own.contains(file)) in->push_back(file);
     }
-    if (in->size() == before) AddExisting(pattern, own, matched, in);
+    if (in->size() == before) AddExisting(pattern, text.place, own, matched, in);
     if (in->size() == before && matcher.Exists(pattern)) in->push_back(graph->AddFile(pattern));
     // After another problem the output that it means may just not be known.
     if (in->size() == before && problems->empty()) {
@@ -295,29 +335,52 @@ struct FlowBuilder::Impl {
     return graph->AddProfile(profile);
   }
 
-  /// Fills a command in; its form follows from what it then is.
+  /// Fills a command in; its form follows from what it then is. `*told`: a value was refused already.
   graph::CommandForm Command(const TaskTemplate& task, const std::vector<ParsedText>& command,
-                             std::span<const std::string> values, std::string* text, std::string* argv) {
+                             std::span<const std::string> values, std::string* text, std::string* argv, bool* told) {
     text->clear();
+    for (size_t i = 0; i < command.size(); ++i) {
+      if (i > 0) text->push_back('\0');
+      const Status filled = command[i].text.ExpandCommand(values, text);
+      if (filled.ok() || *told) continue;
+      *told = true;
+      problems->Add(command[i].place, filled.message());
+    }
     if (task.is_list) {
-      for (size_t i = 0; i < command.size(); ++i) {
-        if (i > 0) text->push_back('\0');
-        command[i].text.Expand(values, text);
+      if (text->starts_with('\0') || text->empty()) {
+        if (!std::exchange(*told, true))
+          problems->Add(command[0].place, "the program's name is empty for one of these tasks; name a program");
       }
       return graph::CommandForm::kArgv;
     }
-    command[0].text.Expand(values, text);
     if (!task.attributes.profile.shell.empty()) return graph::CommandForm::kShell;
     const graph::CommandForm form = Classify(*text, argv);
     if (form == graph::CommandForm::kArgv) text->swap(*argv);
     return form;
   }
 
+  void AddPlaces(const TaskTemplate& task, TaskId first) {
+    OutputPlaces::Family family{.first = first, .count = task.count, .out = {}, .stdout_place = {}, .stderr_place = {}};
+    for (const Placed& out : task.out) family.out.push_back(out.place);
+    if (const auto at = task.places.find("stdout"); at != task.places.end()) family.stdout_place = at->second;
+    if (const auto at = task.places.find("stderr"); at != task.places.end()) family.stderr_place = at->second;
+    places.families.push_back(std::move(family));
+  }
+
+  bool CheckRunnable(const TaskTemplate& task) {
+    for (const auto& [key, place] : task.places) {
+      const Status status = NotYet(key, task.attributes);
+      if (status.ok()) continue;
+      problems->Add(place, status.message());
+      return false;
+    }
+    return true;
+  }
+
   void AddTemplate(const TaskTemplate& task) {
     const std::vector<std::string_view> keys = KeyNames(task.each);
     const std::optional<ParsedText> name = Parse(task.name, BraceText::Use::kName, keys);
-    const std::vector<ParsedText> command =
-        ParseAll(task.command, task.is_list ? BraceText::Use::kArgument : BraceText::Use::kShell, keys);
+    const std::vector<ParsedText> command = ParseCommand(task, keys);
     const std::vector<ParsedText> ins = ParseAll(task.in, BraceText::Use::kName, keys);
     const std::vector<ParsedText> outs = ParseAll(task.out, BraceText::Use::kName, keys);
     const std::vector<ParsedText> afters = ParseAll(task.after, BraceText::Use::kTask, keys);
@@ -326,6 +389,7 @@ struct FlowBuilder::Impl {
         (!name || command.size() != task.command.size() || ins.size() != task.in.size()))
       return;
     if (!NamesEach(*name, task.name.text, task.each, task.count, "name")) return;
+    if (options.to_run && !CheckRunnable(task)) return;
     if (graph->task_count() + task.count > options.max_tasks) {
       problems->AddLast(task.place, StrCat("with this task's ", task.count, " there are ",
                                            graph->task_count() + task.count, " tasks; at most ",
@@ -334,10 +398,12 @@ struct FlowBuilder::Impl {
     }
     const TaskId first(static_cast<uint32_t>(graph->task_count()));
     templates.try_emplace(task.name.text, Tasks{first, task.count});
+    AddPlaces(task, first);
     const KindId kind = task.attributes.kind.empty() ? KindId() : graph->AddKind(task.attributes.kind);
     ProfileId profile;
     EachWalk walk(task.each);
     std::string name_text, text, argv, file;
+    bool told = false;
     std::vector<FileId> in, out;
     for (uint64_t n = 0; n < task.count && !problems->full(); ++n, walk.Next()) {
       const std::vector<std::string>& values = walk.values();
@@ -351,16 +417,17 @@ struct FlowBuilder::Impl {
         o.text.Expand(values, &file);
         out.push_back(graph->AddFile(file));
       }
+      const FileSet own(out);
       for (const ParsedText& i : ins) {
         file.clear();
         i.text.Expand(values, &file);
-        ResolveInput(file, i, out, &in);
+        ResolveInput(file, i, own, &in);
       }
       RemoveRepeated(&in);
       RemoveRepeated(&out);
       graph::TaskSpec spec;
       spec.name = name_text;
-      spec.form = Command(task, command, values, &text, &argv);
+      spec.form = Command(task, command, values, &text, &argv, &told);
       spec.command = text;
       spec.profile = profile;
       spec.kind = kind ? kind : kinds.Of(ProgramName(text, spec.form));
@@ -380,21 +447,6 @@ struct FlowBuilder::Impl {
         waits.push_back(std::move(after));
       }
     }
-  }
-
-  /// Repeated names keep their first place.
-  static void RemoveRepeated(std::vector<FileId>* files) {
-    if (files->size() <= 8) {
-      for (size_t i = 1; i < files->size();) {
-        const bool repeated =
-            std::find(files->begin(), files->begin() + i, (*files)[i]) != files->begin() + i;
-        i += repeated ? 0 : 1;
-        if (repeated) files->erase(files->begin() + i);
-      }
-      return;
-    }
-    std::unordered_set<FileId> seen;
-    std::erase_if(*files, [&](FileId file) { return !seen.insert(file).second; });
   }
 
   void AddFiles(const FlowFile& flow) {
@@ -501,6 +553,7 @@ struct FlowBuilder::Impl {
   Problems* problems;
   FileMatcher matcher;
   KindCache kinds;
+  std::string shell;  // of tasks that name none; empty: /bin/sh
   std::vector<FileId> outputs;
   std::unordered_set<FileId> produced;
   std::unordered_set<const TaskTemplate*> bad;  // a problem with its outputs has been told
@@ -510,6 +563,7 @@ struct FlowBuilder::Impl {
   std::unordered_map<std::string_view, TaskId> names;  // filled when first needed
   std::unordered_map<FileId, SourcePlace> needed;      // has to exist; the place that names it first
   std::vector<After> waits;
+  OutputPlaces places;
   uint64_t links = 0;
 };
 
@@ -529,6 +583,10 @@ void FlowBuilder::AddTasks(const FlowFile& file) {
     if (!task.broken && !impl_->bad.contains(&task)) impl_->AddTemplate(task);
   }
   impl_->AddFiles(file);
+}
+
+const OutputPlaces& FlowBuilder::places() const {
+  return impl_->places;
 }
 
 void FlowBuilder::Link() {

@@ -6,6 +6,7 @@
 
 #include "formats/flow_file.h"
 #include "formats/load.h"
+#include "formats/output_check.h"
 #include "formats/problems.h"
 
 namespace harrow::formats {
@@ -19,6 +20,7 @@ class FlowBuilder {
   void DeclareOutputs(const FlowFile& file);
   void AddTasks(const FlowFile& file);
   void Link();
+  const OutputPlaces& places() const;
 
  private:
   struct Impl;

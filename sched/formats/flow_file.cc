@@ -118,13 +118,15 @@ class FlowReader {
         line_begins_.push_back(at + 1);
     }
     if (place.line > line_begins_.size()) return place;
-    size_t at = line_begins_[place.line - 1];
-    const size_t begin = at;
-    for (uint32_t characters = 1; characters < place.column && at < text_.size(); ++characters) {
-      ++at;
-      while (at < text_.size() && (static_cast<unsigned char>(text_[at]) & 0xC0u) == 0x80u) ++at;
+    const size_t begin = line_begins_[place.line - 1];
+    // A line may be long, with many values: counting goes on from the last one where it can.
+    if (counted_.line != place.line || counted_.column > place.column) counted_ = {place.line, 1, begin};
+    for (; counted_.column < place.column && counted_.at < text_.size(); ++counted_.column) {
+      ++counted_.at;
+      while (counted_.at < text_.size() && (static_cast<unsigned char>(text_[counted_.at]) & 0xC0u) == 0x80u)
+        ++counted_.at;
     }
-    place.column = static_cast<uint32_t>(at - begin + 1);
+    place.column = static_cast<uint32_t>(counted_.at - begin + 1);
     return place;
   }
 
@@ -475,6 +477,10 @@ class FlowReader {
   Problems* problems_;
   FlowFile flow_;
   std::vector<size_t> line_begins_;
+  struct {
+    uint32_t line, column;  // in characters
+    size_t at;
+  } counted_ = {0, 0, 0};
 };
 
 }  // namespace

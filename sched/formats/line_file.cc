@@ -28,8 +28,8 @@ bool IsLetter(char c) {
 
 class LineReader {
  public:
-  LineReader(uint32_t source, uint64_t max_tasks, graph::Graph* graph, Problems* problems)
-      : graph_(graph), problems_(problems), max_tasks_(max_tasks), kinds_(graph) {
+  LineReader(uint32_t source, const LoadOptions& options, graph::Graph* graph, Problems* problems)
+      : graph_(graph), problems_(problems), options_(options), kinds_(graph) {
     place_.source = source;
     profile_ = graph->AddProfile(attributes_.Resolved());
   }
@@ -59,9 +59,9 @@ class LineReader {
 
  private:
   void Command(std::string_view text) {
-    if (graph_->task_count() >= max_tasks_) {
+    if (graph_->task_count() >= options_.max_tasks) {
       problems_->AddLast(place_,
-                         StrCat("there are more than ", max_tasks_, " tasks; split them into several runs"));
+                         StrCat("there are more than ", options_.max_tasks, " tasks; split them into several runs"));
       return;
     }
     const size_t last = text.find_last_not_of('\\');
@@ -145,8 +145,9 @@ class LineReader {
         while (at < text.size() && !IsBlank(text[at])) ++at;
         value = text.substr(value_begin, at - value_begin);
       }
-      const Status set = key.starts_with("env.") ? SetVariable(key.substr(4), value, &attributes_)
-                                                 : SetAttribute(key, value, &attributes_);
+      Status set = key.starts_with("env.") ? SetVariable(key.substr(4), value, &attributes_)
+                                           : SetAttribute(key, value, &attributes_);
+      if (set.ok() && options_.to_run) set = NotYet(key, attributes_);
       if (!set.ok()) problems_->Add(place, set.message());
     }
     if (keys.empty())
@@ -157,7 +158,7 @@ class LineReader {
 
   graph::Graph* graph_;
   Problems* problems_;
-  uint64_t max_tasks_;
+  const LoadOptions& options_;
   SourcePlace place_;
   TaskAttributes attributes_;
   ProfileId profile_;
@@ -168,9 +169,9 @@ class LineReader {
 
 }  // namespace
 
-void ReadLines(uint32_t source, std::string_view text, uint64_t max_tasks, graph::Graph* graph,
+void ReadLines(uint32_t source, std::string_view text, const LoadOptions& options, graph::Graph* graph,
                Problems* problems) {
-  LineReader(source, max_tasks, graph, problems).Read(text);
+  LineReader(source, options, graph, problems).Read(text);
 }
 
 }  // namespace harrow::formats

@@ -3,13 +3,14 @@
 #include <cstdint>
 #include <string_view>
 
+#include "formats/load.h"
 #include "formats/problems.h"
 #include "graph/graph.h"
 
 namespace harrow::formats {
 
 /// Adds a task a line to the graph. What a line file may hold: line_file.cc.
-void ReadLines(uint32_t source, std::string_view text, uint64_t max_tasks, graph::Graph* graph,
+void ReadLines(uint32_t source, std::string_view text, const LoadOptions& options, graph::Graph* graph,
                Problems* problems);
 
 }  // namespace harrow::formats

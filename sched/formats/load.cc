@@ -11,6 +11,7 @@
 #include "formats/flow_build.h"
 #include "formats/flow_file.h"
 #include "formats/line_file.h"
+#include "formats/output_check.h"
 #include "formats/problems.h"
 #include "formats/recorded.h"
 #include "formats/wf_format.h"
@@ -79,11 +80,17 @@ class Loader {
     builder_.Link();
     HARROW_RETURN_IF_ERROR(problems_.status());
     if (graph_->task_count() == 0) {
-      problems_.Add({sources[0].number, 1, 1}, "there is no task in it; write one command a line");
+      problems_.Add({sources[0].number, 1, 1},
+                    StrCat("there is no task in it; ",
+                           sources[0].format == Format::kLines ? "write one command a line"
+                                                               : "a flow has one task at least"));
       return problems_.status();
     }
     NameFlow(inputs);
-    return graph_->Seal(options_.max_problems);
+    HARROW_RETURN_IF_ERROR(graph_->Seal(options_.max_problems));
+    if (options_.check_outputs)
+      CheckOutputs(fs_, inputs, options_, builder_.places(), *graph_, &problems_);
+    return problems_.status();
   }
 
  private:
@@ -128,7 +135,7 @@ class Loader {
   void Add(Source* source) {
     switch (source->format) {
       case Format::kLines:
-        ReadLines(source->number, source->content, options_.max_tasks, graph_, &problems_);
+        ReadLines(source->number, source->content, options_, graph_, &problems_);
         break;
       case Format::kFlow:
         builder_.AddTasks(source->flow);
@@ -139,7 +146,7 @@ class Loader {
         break;
       case Format::kWfFormat: {
         std::string name;
-        ReadWfFormat(source->number, source->content, options_, graph_, &problems_, &name);
+        ReadWfFormat(source->number, source->content, options_, graph_, &problems_, &name, &flow_->notices);
         if (flow_->name.empty()) flow_->name = name;
         break;
       }

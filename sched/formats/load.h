@@ -25,9 +25,12 @@ struct Input {
 
 struct LoadOptions {
   std::string directory;           // where relative paths and patterns start; empty: the current directory
-  bool need_commands = false;      // to be run: a task without a command is a problem
+  bool need_commands = false;      // a task without a command is a problem
+  bool to_run = false;             // a task with a command that this version cannot run is a problem
   bool one_core = false;           // recorded tasks take one core each, whatever the record says
   bool inputs_must_exist = false;  // a file that a flow file's task reads and no task makes has to be there
+  bool check_outputs = false;      // what tasks write must be theirs alone (formats/output_check.h)
+  std::string shell;               // of tasks and flows that name none; empty: /bin/sh
   uint64_t max_tasks = 10'000'000;
   size_t max_problems = 20;  // then reading stops
   /// Is [flow] `key = value` known and well-formed? Not set: all are taken (config::CheckSetting knows them).

@@ -112,32 +112,26 @@ bool MatchesPattern(std::string_view pattern, std::string_view name) {
 }
 
 void FileMatcher::SetOutputs(std::vector<std::string_view> names) {
-  outputs_ = std::move(names);
-  std::sort(outputs_.begin(), outputs_.end());
-  outputs_.erase(std::unique(outputs_.begin(), outputs_.end()), outputs_.end());
+  outputs_ = PatternIndex(std::move(names));
 }
 
 std::vector<std::string_view> FileMatcher::MatchOutputs(std::string_view pattern) const {
   while (pattern.starts_with("./")) pattern.remove_prefix(2);
-  const std::string_view prefix = pattern.substr(0, pattern.find_first_of("*?["));
-  std::vector<std::string_view> found;
-  for (auto at = std::lower_bound(outputs_.begin(), outputs_.end(), prefix);
-       at != outputs_.end() && at->starts_with(prefix); ++at) {
-    if (MatchesPattern(pattern, *at)) found.push_back(*at);
-  }
+  std::vector<std::string_view> found = outputs_.Candidates(pattern);
+  std::erase_if(found, [pattern](std::string_view name) { return !MatchesPattern(pattern, name); });
   return found;
 }
 
-const std::vector<std::string>& FileMatcher::List(const std::string& directory) {
+const PatternIndex& FileMatcher::List(const std::string& directory) {
   auto [at, added] = listings_.try_emplace(directory);
   if (added) {
     const std::string path = Join(directory_, directory);
     if (Result<std::vector<std::string>> names = fs_.List(path.empty() ? "." : path)) {
-      at->second = std::move(*names);
-      std::sort(at->second.begin(), at->second.end());
+      at->second.names = std::move(*names);
+      at->second.index = PatternIndex({at->second.names.begin(), at->second.names.end()});
     }
   }
-  return at->second;
+  return at->second.index;
 }
 
 std::vector<std::string> FileMatcher::MatchExisting(std::string_view pattern) {
@@ -158,11 +152,8 @@ std::vector<std::string> FileMatcher::MatchExisting(std::string_view pattern) {
         next.push_back(StrCat(prefix, part));
         continue;
       }
-      const std::vector<std::string>& names = List(base);
-      const std::string_view begin = part.substr(0, part.find_first_of("*?["));
-      for (auto at = std::lower_bound(names.begin(), names.end(), begin);
-           at != names.end() && at->starts_with(begin); ++at) {
-        if (MatchComponent(part, *at)) next.push_back(StrCat(prefix, *at));
+      for (std::string_view name : List(base).Candidates(part)) {
+        if (MatchComponent(part, name)) next.push_back(StrCat(prefix, name));
       }
     }
     found = std::move(next);
@@ -175,10 +166,10 @@ bool FileMatcher::Exists(std::string_view name) {
   const size_t slash = name.rfind('/');
   const std::string_view base = slash == std::string_view::npos ? name : name.substr(slash + 1);
   if (base.empty() || base == "." || base == "..") return fs_.Stat(Join(directory_, name)).ok();
-  const std::vector<std::string>& names = List(std::string(slash == std::string_view::npos ? ""
-                                                           : slash == 0                    ? "/"
-                                                                        : name.substr(0, slash)));
-  return std::binary_search(names.begin(), names.end(), base);
+  return List(std::string(slash == std::string_view::npos ? ""
+                          : slash == 0                    ? "/"
+                                                          : name.substr(0, slash)))
+      .Contains(base);
 }
 
 }  // namespace harrow::formats

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "formats/pattern_index.h"
 #include "graph/graph.h"
 #include "os/file_system.h"
 
@@ -29,11 +30,15 @@ class FileMatcher {
   bool Exists(std::string_view name);
 
  private:
-  const std::vector<std::string>& List(const std::string& directory);
+  struct Listing {
+    std::vector<std::string> names;
+    PatternIndex index;
+  };
+  const PatternIndex& List(const std::string& directory);
   os::FileSystem& fs_;
   std::string directory_;
-  std::vector<std::string_view> outputs_;  // sorted
-  std::unordered_map<std::string, std::vector<std::string>> listings_;
+  PatternIndex outputs_;
+  std::unordered_map<std::string, Listing> listings_;
 };
 
 }  // namespace harrow::formats

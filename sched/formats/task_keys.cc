@@ -148,6 +148,21 @@ Status SetVariable(std::string_view name, std::string_view value, TaskAttributes
   return Status();
 }
 
+Status NotYet(std::string_view key, const TaskAttributes& attributes) {
+  const graph::Profile& profile = attributes.profile;
+  if (key == "ranks" && profile.ranks > 0) {
+    return Invalid(
+        "ranks makes it an MPI task, and this version cannot run those: they come with a later one; leave ranks out, "
+        "or simulate it with harrow sim");
+  }
+  if (key == "nodes" && profile.shape.nodes > 1) {
+    return Invalid(
+        "nodes makes it a task of several nodes, and this version cannot run those: they come with MPI tasks in a "
+        "later one; leave nodes out, or simulate it with harrow sim");
+  }
+  return Status();
+}
+
 std::string SuggestKey(std::string_view word, const std::vector<std::string_view>& known) {
   static constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
       {"cpus", "cores"},       {"cpus_per_task", "cores"},  {"ncpus", "cores"},

@@ -30,6 +30,9 @@ Status SetAttribute(std::string_view key, std::string_view value, TaskAttributes
 /// Adds or replaces a variable of the environment.
 Status SetVariable(std::string_view name, std::string_view value, TaskAttributes* attributes);
 
+/// What this version cannot run yet of what `key` says; OK for every other key.
+Status NotYet(std::string_view key, const TaskAttributes& attributes);
+
 /// The keys of SetAttribute.
 const std::vector<std::string_view>& AttributeKeys();
 /// "; did you mean cores?": knows the words of other systems as well (mem, cpus, walltime, inputs).

@@ -25,6 +25,7 @@
 
 #include "base/text.h"
 #include "formats/command_form.h"
+#include "formats/file_set.h"
 #include "formats/kind_cache.h"
 
 namespace harrow::formats {
@@ -71,8 +72,9 @@ class Places {
       counted_ = line_begin_ = 0;
       at_.line = 1;
     }
-    for (size_t newline = text_.find('\n', counted_); newline < offset;
-         newline = text_.find('\n', newline + 1)) {
+    const std::string_view until = text_.substr(0, offset);
+    for (size_t newline = until.find('\n', counted_); newline != std::string_view::npos;
+         newline = until.find('\n', newline + 1)) {
       ++at_.line;
       line_begin_ = newline + 1;
     }
@@ -98,10 +100,11 @@ class WfReader {
         places_(source, text),
         json_(text) {}
 
-  std::string Read() {
+  std::string Read(std::vector<std::string>* notices) {
     try {
       Parse();
       if (problems_->empty()) AddTasks();
+      if (problems_->empty()) NoteCommands(notices);
     } catch (const Broken& broken) {
       problems_->AddLast(places_.Of(broken.offset), broken.what);
     } catch (const simdjson::simdjson_error& error) {
@@ -503,9 +506,10 @@ class WfReader {
       out.clear();
       for (const WfFile& file : task.files) {
         const FileId id = SetSize(file);
-        std::vector<FileId>& list = file.output ? out : in;
-        if (std::find(list.begin(), list.end(), id) == list.end()) list.push_back(id);
+        (file.output ? out : in).push_back(id);
       }
+      RemoveRepeated(&in);
+      RemoveRepeated(&out);
       graph::TaskSpec spec;
       spec.name = names ? task.name : task.id;
       spec.form = task.has_program ? graph::CommandForm::kArgv : graph::CommandForm::kNone;
@@ -532,6 +536,47 @@ class WfReader {
     }
   }
 
+  /// Commands that are written down well enough for people, and do not start what they mean.
+  void NoteCommands(std::vector<std::string>* notices) {
+    struct Seen {
+      size_t count = 0, offset = 0;
+      std::string_view text;
+      void Add(size_t at, std::string_view what) {
+        if (count++ > 0) return;
+        offset = at;
+        text = what;
+      }
+    } joined, scripts;
+    for (const WfTask& task : tasks_) {
+      if (task.program.find_first_of("\n;|&<>$`") != std::string_view::npos) scripts.Add(task.offset, task.program);
+      for (std::string_view argument : task.arguments) {
+        if (!IsOptionWithValue(argument)) continue;
+        joined.Add(task.offset, argument);
+        break;
+      }
+    }
+    const auto note = [&](const Seen& seen, std::string_view what, std::string_view right) {
+      if (seen.count == 0) return;
+      notices->push_back(StrCat(graph_->PlaceText(places_.Of(seen.offset)), ": ", what, " \"", Printable(seen.text, 60), "\"",
+                                seen.count > 1 ? StrCat(" (and the like in ", seen.count - 1, seen.count == 2 ? " more task)" : " more tasks)") : "", right));
+    };
+    note(joined, "the argument",
+         " is an option and its value in one, as WfBench writes them, and reaches the program as one word; where that is not "
+         "meant, write two arguments");
+    note(scripts, "the program",
+         " is a shell's text, and no program is called so; run would look for one: make it [\"sh\", \"-c\", ...], or use harrow "
+         "replay");
+  }
+
+  /// "--mem 10"
+  static bool IsOptionWithValue(std::string_view argument) {
+    const size_t blank = argument.find(' ');
+    if (blank == std::string_view::npos || blank < 3 || !argument.starts_with("--")) return false;
+    return std::all_of(argument.begin() + 2, argument.begin() + static_cast<ptrdiff_t>(blank), [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+    });
+  }
+
   void ReportUnnamed() {
     Index seen;
     for (const WfTask& task : tasks_) {
@@ -546,6 +591,10 @@ class WfReader {
                               places_.Of(at->second).line, "; every task has a name or id of its own"));
       }
     }
+    if (!problems_->empty()) return;
+    const auto without = std::find_if(tasks_.begin(), tasks_.end(), [](const WfTask& task) { return task.id.empty(); });
+    problems_->Add(places_.Of(without == tasks_.end() ? 0 : without->offset),
+                   "the task has no id, others have no name of their own; give all of them ids, or names");
   }
 
   void MergeExecutions(const Index& by_id, const Index& by_name) {
@@ -615,8 +664,8 @@ class WfReader {
 }  // namespace
 
 void ReadWfFormat(uint32_t source, std::string_view text, const LoadOptions& options, graph::Graph* graph,
-                  Problems* problems, std::string* name) {
-  *name = WfReader(source, text, options, graph, problems).Read();
+                  Problems* problems, std::string* name, std::vector<std::string>* notices) {
+  *name = WfReader(source, text, options, graph, problems).Read(notices);
 }
 
 }  // namespace harrow::formats

@@ -37,12 +37,13 @@ std::string_view NormalFileName(std::string_view name, std::string* buffer) {
 FileId FileTable::Add(std::string_view name, TextArena* text) {
   std::string buffer;
   const std::string_view normal = NormalFileName(name, &buffer);
-  if (std::optional<FileId> known = FindNormal(normal)) return *known;
+  const size_t hash = Hash(normal);
+  if (std::optional<FileId> known = FindNormal(normal, hash)) return *known;
   const FileId file(static_cast<uint32_t>(records_.size()));
   const std::string_view copy = text->Copy(normal);
   records_.push_back(
       {copy.data(), static_cast<uint32_t>(copy.size()) & 0x3FFFFFFF, false, false, TaskId(), -1});
-  index_.Insert(Hash(copy), file.value, [this](uint32_t n) { return Hash(this->name(FileId(n))); });
+  index_.Insert(hash, file.value);
   return file;
 }
 
@@ -51,9 +52,9 @@ std::optional<FileId> FileTable::Find(std::string_view name) const {
   return FindNormal(NormalFileName(name, &buffer));
 }
 
-std::optional<FileId> FileTable::FindNormal(std::string_view normal_name) const {
+std::optional<FileId> FileTable::FindNormal(std::string_view normal_name, size_t hash) const {
   const std::optional<uint32_t> found =
-      index_.Find(Hash(normal_name), [&](uint32_t n) { return name(FileId(n)) == normal_name; });
+      index_.Find(hash, [&](uint32_t n) { return name(FileId(n)) == normal_name; });
   if (!found) return std::nullopt;
   return FileId(*found);
 }

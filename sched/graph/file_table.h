@@ -16,23 +16,24 @@ namespace harrow::graph {
 /// all. Looks at the text only. Returns `name` itself when it is normal already, else a view of `*buffer`.
 std::string_view NormalFileName(std::string_view name, std::string* buffer);
 
-/// Numbers by hash, with open addressing. What a number stands for is known by the caller alone.
+/// Numbers by hash, with open addressing. What a number stands for is known by the caller alone; part of its hash is
+/// kept beside it, so that only what is very likely the same is looked at, and growing looks at nothing.
 class NameIndex {
  public:
   /// The number for which `same` says yes, of those inserted with this hash.
   template <class Same>
   std::optional<uint32_t> Find(size_t hash, const Same& same) const {
     if (slots_.empty()) return std::nullopt;
-    for (size_t at = Mix(hash) & mask();; at = (at + 1) & mask()) {
-      if (slots_[at] == kFree) return std::nullopt;
-      if (same(slots_[at])) return slots_[at];
+    const uint32_t tag = Mix(hash);
+    for (size_t at = tag & mask();; at = (at + 1) & mask()) {
+      const Slot& slot = slots_[at];
+      if (slot.number == kFree) return std::nullopt;
+      if (slot.tag == tag && same(slot.number)) return slot.number;
     }
   }
-  /// `hash_of` gives the hash of any number inserted before: asked when the index grows.
-  template <class HashOf>
-  void Insert(size_t hash, uint32_t number, const HashOf& hash_of) {
-    if ((used_ + 1) * 10 > slots_.size() * 7) Grow(hash_of);
-    Put(hash, number);
+  void Insert(size_t hash, uint32_t number) {
+    if ((used_ + 1) * 5 > slots_.size() * 4) Grow();
+    Put({Mix(hash), number});
     ++used_;
   }
   void Clear() {
@@ -40,26 +41,29 @@ class NameIndex {
     used_ = 0;
   }
   size_t size() const { return used_; }
-  size_t memory() const { return slots_.capacity() * sizeof(uint32_t); }
+  size_t memory() const { return slots_.capacity() * sizeof(Slot); }
 
  private:
   static constexpr uint32_t kFree = UINT32_MAX;
-  static size_t Mix(size_t hash) { return hash ^ (hash >> 32); }
+  struct Slot {
+    uint32_t tag = 0;
+    uint32_t number = kFree;
+  };
+  static uint32_t Mix(size_t hash) { return static_cast<uint32_t>(hash ^ (hash >> 32)); }
   size_t mask() const { return slots_.size() - 1; }
-  void Put(size_t hash, uint32_t number) {
-    size_t at = Mix(hash) & mask();
-    while (slots_[at] != kFree) at = (at + 1) & mask();
-    slots_[at] = number;
+  void Put(Slot slot) {
+    size_t at = slot.tag & mask();
+    while (slots_[at].number != kFree) at = (at + 1) & mask();
+    slots_[at] = slot;
   }
-  template <class HashOf>
-  void Grow(const HashOf& hash_of) {
-    std::vector<uint32_t> old(slots_.empty() ? 16 : slots_.size() * 2, kFree);
+  void Grow() {
+    std::vector<Slot> old(slots_.empty() ? 16 : slots_.size() * 2);
     old.swap(slots_);
-    for (uint32_t number : old) {
-      if (number != kFree) Put(hash_of(number), number);
+    for (const Slot& slot : old) {
+      if (slot.number != kFree) Put(slot);
     }
   }
-  std::vector<uint32_t> slots_;
+  std::vector<Slot> slots_;
   size_t used_ = 0;
 };
 
@@ -68,7 +72,7 @@ class FileTable {
  public:
   FileId Add(std::string_view name, TextArena* text);
   std::optional<FileId> Find(std::string_view name) const;
-  std::optional<FileId> FindNormal(std::string_view normal_name) const;
+  std::optional<FileId> FindNormal(std::string_view normal_name) const { return FindNormal(normal_name, Hash(normal_name)); }
 
   size_t count() const { return records_.size(); }
   std::string_view name(FileId file) const {
@@ -100,6 +104,7 @@ class FileTable {
     int64_t size;
   };
   static size_t Hash(std::string_view name) { return std::hash<std::string_view>()(name); }
+  std::optional<FileId> FindNormal(std::string_view normal_name, size_t hash) const;
   std::vector<Record> records_;
   NameIndex index_;
 };

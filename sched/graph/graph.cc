@@ -12,12 +12,14 @@ void Combine(size_t* seed, size_t value) {
   *seed ^= value + 0x9E3779B97F4A7C15ull + (*seed << 6) + (*seed >> 2);
 }
 
+/// Of every member: what is left out makes adding profiles that differ only there quadratic.
 size_t HashOf(const Profile& profile) {
   const std::hash<std::string> text;
   size_t hash = profile.shape.cores;
   Combine(&hash, profile.shape.gpus);
   Combine(&hash, profile.shape.nodes);
   Combine(&hash, profile.shape.memory);
+  Combine(&hash, profile.shape.whole_node);
   Combine(&hash, profile.ranks);
   Combine(&hash, text(profile.cwd));
   Combine(&hash, text(profile.shell));
@@ -26,9 +28,13 @@ size_t HashOf(const Profile& profile) {
     Combine(&hash, text(value));
   }
   Combine(&hash, static_cast<size_t>(profile.time_limit.count()));
+  Combine(&hash, static_cast<size_t>(profile.retries));
+  for (const int32_t code : profile.retry_on) Combine(&hash, static_cast<size_t>(code));
   Combine(&hash, static_cast<size_t>(profile.priority));
+  Combine(&hash, profile.keep);
   Combine(&hash, text(profile.stdin_path));
   Combine(&hash, text(profile.stdout_path));
+  Combine(&hash, text(profile.stderr_path));
   return hash;
 }
 
@@ -41,21 +47,22 @@ Graph& Graph::operator=(Graph&&) noexcept = default;
 
 ProfileId Graph::AddProfile(const Profile& profile) {
   const size_t hash = HashOf(profile);
-  const auto [first, last] = profile_index_.equal_range(hash);
-  for (auto it = first; it != last; ++it) {
-    if (profiles_[it->second.value] == profile) return it->second;
-  }
+  const auto known = profile_index_.Find(hash, [&](uint32_t n) { return profiles_[n] == profile; });
+  if (known) return ProfileId(*known);
   const ProfileId id(static_cast<uint32_t>(profiles_.size()));
   profiles_.push_back(profile);
-  profile_index_.emplace(hash, id);
+  profile_index_.Insert(hash, id.value);
   return id;
 }
 
 KindId Graph::AddKind(std::string_view name) {
-  const KindId next(static_cast<uint32_t>(kinds_.size()));
-  const auto [it, inserted] = kind_index_.emplace(std::string(name), next);
-  if (inserted) kinds_.emplace_back(name);
-  return it->second;
+  const size_t hash = std::hash<std::string_view>()(name);
+  const auto known = kind_index_.Find(hash, [&](uint32_t n) { return kinds_[n] == name; });
+  if (known) return KindId(*known);
+  const KindId id(static_cast<uint32_t>(kinds_.size()));
+  kinds_.emplace_back(name);
+  kind_index_.Insert(hash, id.value);
+  return id;
 }
 
 FileId Graph::AddFile(std::string_view name) {
@@ -145,13 +152,13 @@ std::optional<Duration> Graph::recorded_run_time(TaskId task) const {
 }
 
 std::optional<TaskId> Graph::FindTask(std::string_view name) const {
-  const auto hash_of = [this](uint32_t n) { return std::hash<std::string_view>()(given_name(TaskId(n))); };
+  const std::hash<std::string_view> hash;
   for (; named_up_to_ < tasks_.size(); ++named_up_to_) {
-    const auto number = static_cast<uint32_t>(named_up_to_);
-    if (tasks_[number].name_size > 0) names_.Insert(hash_of(number), number, hash_of);
+    const TaskId task(static_cast<uint32_t>(named_up_to_));
+    if (const std::string_view given = given_name(task); !given.empty()) names_.Insert(hash(given), task.value);
   }
-  const std::optional<uint32_t> found = names_.Find(
-      std::hash<std::string_view>()(name), [&](uint32_t n) { return given_name(TaskId(n)) == name; });
+  const std::optional<uint32_t> found =
+      names_.Find(hash(name), [&](uint32_t n) { return given_name(TaskId(n)) == name; });
   if (found) return TaskId(*found);
 
   if (name.starts_with('#')) name.remove_prefix(1);
@@ -165,7 +172,7 @@ std::optional<TaskId> Graph::FindTask(std::string_view name) const {
 
 size_t Graph::MemoryWithoutText() const {
   const auto bytes = [](const auto& v) { return v.capacity() * sizeof(v[0]); };
-  return files_.memory() + names_.memory() + bytes(tasks_) + bytes(links_) + bytes(levels_) + bytes(io_) +
+  return files_.memory() + names_.memory() + profile_index_.memory() + bytes(tasks_) + bytes(links_) + bytes(levels_) + bytes(io_) +
          bytes(successors_) + bytes(predecessors_) + bytes(predecessor_begin_) + bytes(recorded_) +
          bytes(profiles_) + bytes(new_dependencies_) + bytes(second_producers_) + bytes(late_products_) +
          bytes(relevelled_) + room_.size() * 4 * sizeof(uint32_t);

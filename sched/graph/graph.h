@@ -134,6 +134,8 @@ class Graph {
   std::string_view file_name(FileId file) const { return files_.name(file); }
   int64_t file_size(FileId file) const { return files_.size(file); }    // -1: unknown
   TaskId producer(FileId file) const { return files_.producer(file); }  // none: it exists before the flow
+  /// It is nobody's declared output itself: it lies below an output directory of its producer.
+  bool below_output(FileId file) const { return files_.below_output(file); }
   std::optional<FileId> FindFile(std::string_view name) const { return files_.Find(name); }
   /// By name, or "#12" / "12" for the task of that number. Builds an index at the first call.
   std::optional<TaskId> FindTask(std::string_view name) const;
@@ -183,9 +185,9 @@ class Graph {
       room_;                        // of successor lists that were moved, when more than they fill
   std::vector<Duration> recorded_;  // empty, or one a task (negative: none)
   std::vector<Profile> profiles_;
-  std::unordered_multimap<size_t, ProfileId> profile_index_;
+  NameIndex profile_index_;
   std::vector<std::string> kinds_;
-  std::unordered_map<std::string, KindId> kind_index_;
+  NameIndex kind_index_;
   std::vector<std::string> sources_;
 
   // Not linked yet.

@@ -53,20 +53,17 @@ class Sealer {
   std::string Quoted(TaskId task) const { return StrCat("'", Printable(g_.TaskName(task)), "'"); }
 
   void CheckNames() {
-    const auto hash_of = [this](uint32_t n) {
-      return std::hash<std::string_view>()(g_.given_name(TaskId(n)));
-    };
     for (size_t n = g_.named_up_to_; n < count_; ++n) {
       const TaskId task(static_cast<uint32_t>(n));
       const std::string_view name = g_.given_name(task);
       if (name.empty()) continue;
-      const size_t hash = hash_of(task.value);
+      const size_t hash = std::hash<std::string_view>()(name);
       const auto known = g_.names_.Find(hash, [&](uint32_t m) { return g_.given_name(TaskId(m)) == name; });
       if (known) {
         Problem(task, StrCat("a second task is named ", Quoted(task), "; the first is at ",
                              g_.PlaceText(g_.place(TaskId(*known))), ", give this one another name"));
       } else {
-        g_.names_.Insert(hash, task.value, hash_of);
+        g_.names_.Insert(hash, task.value);
       }
     }
     g_.named_up_to_ = count_;

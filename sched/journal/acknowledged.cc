@@ -1,14 +1,14 @@
 #include "journal/acknowledged.h"
 
-#include <cerrno>
 #include <cinttypes>
 #include <cstdio>
-#include <cstring>
 #include <fcntl.h>
 #include <unistd.h>
+#include <utility>
 
+#include "base/hash.h"
 #include "base/text.h"
-#include "journal/hash.h"
+#include "run_dir/names.h"
 
 namespace harrow::journal {
 namespace {
@@ -26,18 +26,14 @@ std::string Encode(const Acknowledged::Mark& mark) {
 
 }  // namespace
 
-Acknowledged::Acknowledged(const std::string& run_dir) : path_(run_dir + "/journal.acknowledged") {}
-
-Acknowledged::~Acknowledged() {
-  if (fd_ >= 0) close(fd_);
-}
+Acknowledged::Acknowledged(std::shared_ptr<run_dir::RunDir> dir)
+    : dir_(std::move(dir)), path_(run_dir::AcknowledgedPath(dir_->path())) {}
 
 std::optional<Acknowledged::Mark> Acknowledged::Read() const {
-  int fd = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (fd < 0) return {};
+  const Result<os::Fd> fd = dir_->OpenFile(path_, O_RDONLY);
+  if (!fd.ok()) return {};
   char text[kFileBytes + 2] = {};
-  ssize_t n = read(fd, text, kFileBytes + 1);
-  close(fd);
+  ssize_t n = read(fd->get(), text, kFileBytes + 1);
   if (n != static_cast<ssize_t>(kFileBytes)) return {};
   Mark mark;
   if (sscanf(text, "%20" SCNu64 " %16" SCNx64, &mark.group, &mark.chain) != 2) return {};
@@ -46,15 +42,15 @@ std::optional<Acknowledged::Mark> Acknowledged::Read() const {
 }
 
 Status Acknowledged::OpenForWriting() {
-  fd_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (fd_ >= 0) return {};
-  return Status(errno == ENOSPC || errno == EDQUOT ? Code::kExhausted : Code::kPermission,
-                StrCat("cannot write ", path_, ": ", strerror(errno)));
+  Result<os::Fd> fd = dir_->OpenFile(path_, O_WRONLY | O_CREAT, 0644);
+  if (!fd.ok()) return fd.status();
+  fd_ = *std::move(fd);
+  return {};
 }
 
 void Acknowledged::Write(const Mark& mark) {
   std::string text = Encode(mark);
-  [[maybe_unused]] ssize_t n = pwrite(fd_, text.data(), text.size(), 0);
+  [[maybe_unused]] ssize_t n = pwrite(fd_.get(), text.data(), text.size(), 0);
 }
 
 }  // namespace harrow::journal

@@ -2,13 +2,15 @@
 
 #include <cstdint>
 #include <optional>
+#include <memory>
 #include <string>
 
 #include "base/status.h"
+#include "run_dir/run_dir.h"
 
 namespace harrow::journal {
 
-/// RUN/journal.acknowledged: the last group that was acknowledged as durable. It is written after the group
+/// PART/journal.acknowledged: the last group that was acknowledged as durable. It is written after the group
 /// is on disk and never synced itself, so whatever version of it survives is a true lower bound: a journal
 /// that reads back with fewer groups has lost some. (SQLite alone takes a damaged or cut WAL for the end of
 /// what was written.)
@@ -19,10 +21,7 @@ class Acknowledged {
     uint64_t chain = 0;  // of that group
   };
 
-  explicit Acknowledged(const std::string& run_dir);
-  ~Acknowledged();
-  Acknowledged(const Acknowledged&) = delete;
-  Acknowledged& operator=(const Acknowledged&) = delete;
+  explicit Acknowledged(std::shared_ptr<run_dir::RunDir> dir);
 
   /// Nothing when the file is absent or does not read as one mark.
   std::optional<Mark> Read() const;
@@ -31,8 +30,9 @@ class Acknowledged {
   void Write(const Mark& mark);
 
  private:
+  std::shared_ptr<run_dir::RunDir> dir_;
   std::string path_;
-  int fd_ = -1;
+  os::Fd fd_;
 };
 
 }  // namespace harrow::journal

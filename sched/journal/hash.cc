@@ -15,10 +15,6 @@ struct Chain::State {
   XXH3_state_t xxh;
 };
 
-uint64_t Hash64(std::string_view bytes) {
-  return XXH3_64bits(bytes.data(), bytes.size());
-}
-
 Chain::Chain() : state_(std::make_unique<State>()) {
   XXH3_64bits_reset(&state_->xxh);
   Add(int64_t{0});

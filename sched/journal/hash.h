@@ -7,9 +7,6 @@
 
 namespace harrow::journal {
 
-/// XXH3, 64 bits.
-uint64_t Hash64(std::string_view bytes);
-
 /// A hash that runs over the fields of records, group by group.
 class Chain {
  public:

@@ -221,7 +221,14 @@ class GroupedJournal : public Journal {
 
 Result<std::unique_ptr<Journal>> Journal::Open(const std::string& run_dir, const Options& options,
                                                History* history) {
-  Result<std::unique_ptr<Store>> store = Store::Open(run_dir, options, history);
+  auto dir = run_dir::RunDir::Open(run_dir);
+  if (!dir.ok()) return dir.status();
+  return Open(*std::move(dir), options, history);
+}
+
+Result<std::unique_ptr<Journal>> Journal::Open(std::shared_ptr<run_dir::RunDir> dir, const Options& options,
+                                               History* history) {
+  Result<std::unique_ptr<Store>> store = Store::Open(std::move(dir), options, history);
   if (!store.ok()) return store.status();
   return std::unique_ptr<Journal>(std::make_unique<GroupedJournal>(std::move(*store), options));
 }

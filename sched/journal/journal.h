@@ -10,6 +10,7 @@
 #include "base/ids.h"
 #include "base/status.h"
 #include "base/time.h"
+#include "run_dir/run_dir.h"
 
 namespace harrow::journal {
 
@@ -84,7 +85,7 @@ struct History {
   std::vector<std::pair<std::string, std::string>> facts;  // run-level: started_ns, ended_ns, submit_dir, order, version, ...
 };
 
-/// The durable records of a run: RUN/journal.db (SQLite; journal_format.md). Writing is done by a thread of its own
+/// The durable records of a run: PART/journal.db (SQLite; journal_format.md). Writing is done by a thread of its own
 /// in groups: a group is committed when the thread is free, at most 100 ms after its first record.
 class Journal {
  public:
@@ -94,9 +95,12 @@ class Journal {
     std::string run_id;
     uint64_t epoch = 1;             // larger than History::epoch of what is there; 0: one more than that
   };
-  /// Makes or opens the journal of a run directory whose owner the caller is (journal/owner.h). What is there is
+  /// Makes or opens the journal of a run directory whose owner the caller is (run_dir/owner.h). What is there is
   /// verified first, and handed out in `history` if that is not null (as ReadHistory would, without reading twice).
   /// kDamaged names what does not read; nothing is repaired silently. kRefused: a newer format.
+  static Result<std::unique_ptr<Journal>> Open(std::shared_ptr<run_dir::RunDir> dir, const Options& options,
+                                               History* history = nullptr);
+  /// The same of a directory that is opened for it alone.
   static Result<std::unique_ptr<Journal>> Open(const std::string& run_dir, const Options& options,
                                                History* history = nullptr);
   virtual ~Journal() = default;     // commits what is queued
@@ -121,6 +125,8 @@ class Journal {
 
 /// Reads a journal that no server holds (or a copy) and verifies every record; changes nothing, also when a killed
 /// server left its WAL. kNotFound, kDamaged, kRefused (a newer format).
+Result<History> ReadHistory(std::shared_ptr<run_dir::RunDir> dir);
+/// The same of a directory that is opened for it alone.
 Result<History> ReadHistory(const std::string& run_dir);
 
 }  // namespace harrow::journal

@@ -5,78 +5,41 @@
 // verify, and the copy is taken again.
 #include "journal/snapshot.h"
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <unistd.h>
-
 #include "base/text.h"
+#include "journal/copy.h"
+#include "run_dir/names.h"
 
 namespace harrow::journal {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr int kTries = 5;
+constexpr uint64_t kWalHeader = 32;
 
-std::string WalHeader(const std::string& run_dir) {
-  std::string header(32, '\0');
-  std::ifstream wal(run_dir + "/journal.db-wal", std::ios::binary);
-  wal.read(header.data(), static_cast<std::streamsize>(header.size()));
-  header.resize(static_cast<size_t>(wal.gcount()));
-  return header;
-}
-
-/// False: the journal was being changed; again.
-Result<bool> Copy(const std::string& run_dir, const std::string& copy) {
-  const std::string before = WalHeader(run_dir);
-  for (const char* name :
-       {"/journal.acknowledged", "/journal.db", "/journal.db-wal", "/journal.db-journal"}) {
-    std::error_code error;
-    fs::remove(copy + name, error);
-    if (!fs::exists(run_dir + name, error)) continue;
-    fs::copy_file(run_dir + name, copy + name, error);
-    if (error == std::errc::no_such_file_or_directory) return false;  // it has just been closed
-    if (error == std::errc::no_space_on_device) {
-      return Status(Code::kExhausted,
-                    StrCat("no room in ", copy, " for a copy of the journal; TMPDIR names another place"));
-    }
-    if (error)
-      return Status(Code::kUnavailable,
-                    StrCat("cannot copy ", run_dir, name, " to ", copy, ": ", error.message()));
-  }
-  return WalHeader(run_dir) == before;
+/// Empty where there is none.
+std::string WalHeader(run_dir::RunDir& dir) {
+  Result<std::string> header = dir.ReadRange(run_dir::JournalWalPath(dir.path()), 0, kWalHeader);
+  return header.ok() ? *std::move(header) : "";
 }
 
 }  // namespace
 
-Result<History> ReadSnapshot(const std::string& run_dir) {
-  std::error_code error;
+Result<History> ReadSnapshot(std::shared_ptr<run_dir::RunDir> dir) {
   const bool written =
-      fs::exists(run_dir + "/server", error) || fs::exists(run_dir + "/journal.db-wal", error);
-  if (!written) return ReadHistory(run_dir);
-  std::string copy = StrCat(fs::temp_directory_path(error).string(), "/harrow-journal-XXXXXX");
-  if (error || mkdtemp(copy.data()) == nullptr) {
-    return Status(Code::kUnavailable,
-                  "cannot make a temporary directory to read the journal in; TMPDIR names another place");
-  }
+      dir->Stat(run_dir::ServerPath(dir->path())).ok() || dir->Stat(run_dir::JournalWalPath(dir->path())).ok();
+  if (!written) return ReadHistory(dir);
+  JournalCopy copy;
+  HARROW_RETURN_IF_ERROR(copy.Make());
   Result<History> history =
-      Status(Code::kUnavailable, StrCat("the journal of ", run_dir, " changes too fast to be read"));
+      Status(Code::kUnavailable, StrCat("the journal of ", dir->path(), " changes too fast to be read"));
   for (int i = 0; i < kTries; ++i) {
-    auto copied = Copy(run_dir, copy);
-    if (!copied.ok()) {
-      history = copied.status();
-      break;
-    }
-    if (!*copied) continue;
-    history = ReadHistory(copy);
+    const std::string before = WalHeader(*dir);
+    const Result<bool> copied = copy.Take(*dir);
+    if (!copied.ok()) return copied.status();
+    if (!*copied || WalHeader(*dir) != before) continue;  // it was being changed
+    history = ReadHistory(copy.dir());
     if (history.ok() || history.status().code() != Code::kDamaged) break;
   }
-  fs::remove_all(copy, error);
-  if (history.ok()) return history;
-  std::string message = history.status().message();  // names the copy, which nobody has seen
-  for (size_t at; (at = message.find(copy)) != std::string::npos;) message.replace(at, copy.size(), run_dir);
-  return Status(history.status().code(), message);
+  return copy.Named(*dir, std::move(history));
 }
 
 }  // namespace harrow::journal

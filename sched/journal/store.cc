@@ -1,10 +1,10 @@
 // The SQLite database of a journal (journal_format.md).
 //
-// Files. Its one writer is made sure of by RUN/owner, so there are no file locks (VFS "unix-none") and no
+// Files. Its one writer is made sure of by PART/owner, so there are no file locks (VFS "unix-none") and no
 // shared memory file (locking_mode = EXCLUSIVE keeps the WAL's index in the process): both fail on some
 // network file systems. A WAL that a killed server left is normal. Until everything is verified, nothing is
 // written: recovery is in memory, and a connection that is closed before leaves database and WAL as they
-// were.
+// were. They are reached through the run directory's descriptor, whatever its name leads to meanwhile.
 //
 // Verification. SQLite notices damage of its structure, not of a value. Tables are only appended to; each
 // commit adds a row to `commit_group` with the number of rows it added to every table and a hash that runs
@@ -17,7 +17,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <sqlite3.h>
@@ -26,8 +25,10 @@
 
 #include "base/text.h"
 #include "journal/acknowledged.h"
+#include "journal/copy.h"
 #include "journal/hash.h"
 #include "journal/schema.h"
+#include "run_dir/names.h"
 
 namespace harrow::journal {
 namespace {
@@ -117,6 +118,26 @@ Status FailedTo(sqlite3* db, std::string_view what, const std::string& path, boo
     return Damaged(path, reason);
   std::string detail = system_error != 0 ? StrCat(reason, " (", strerror(system_error), ")") : reason;
   return Status(Code::kUnavailable, StrCat("cannot ", what, " ", path, ": ", detail));
+}
+
+/// The name of SQLite's way to files (see above), with one thing different: a path is taken as it is. SQLite
+/// would resolve /proc/self/fd/N to where the directory was a moment ago.
+const char* Vfs() {
+  static const char* const name = [] {
+    static sqlite3_vfs vfs;
+    const sqlite3_vfs* plain = sqlite3_vfs_find("unix-none");
+    if (plain == nullptr) return "unix-none";
+    vfs = *plain;
+    vfs.zName = "harrow-run-dir";
+    vfs.pNext = nullptr;
+    vfs.xFullPathname = [](sqlite3_vfs*, const char* path, int size, char* full) {
+      if (strlen(path) >= static_cast<size_t>(size)) return SQLITE_CANTOPEN;
+      strcpy(full, path);
+      return SQLITE_OK;
+    };
+    return sqlite3_vfs_register(&vfs, 0) == SQLITE_OK ? vfs.zName : "unix-none";
+  }();
+  return name;
 }
 
 class Statement {
@@ -222,28 +243,27 @@ enum TableIndex { kTask, kAttempt, kFate, kNode, kFact };
 /// A connection and what verifying it found out.
 class Database {
  public:
-  explicit Database(const std::string& run_dir) : path_(run_dir + "/journal.db"), acknowledged_(run_dir) {}
+  explicit Database(std::shared_ptr<run_dir::RunDir> dir)
+      : dir_(std::move(dir)), path_(run_dir::JournalPath(dir_->path())), acknowledged_(dir_) {}
   ~Database() {
     sqlite3_close(db_);
     // SQLite makes an empty WAL where there is none, also for reading.
-    std::error_code ignored;
-    if (without_wal_ && std::filesystem::file_size(path_ + "-wal", ignored) == 0) {
-      std::filesystem::remove(path_ + "-wal", ignored);
-    }
+    if (without_wal_ && HasSize(path_ + "-wal", 0)) (void)dir_->Remove(path_ + "-wal");
   }
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
   Status Open(int flags) {
+    for (const std::string& file : run_dir::JournalFiles(dir_->path())) {
+      HARROW_RETURN_IF_ERROR(dir_->CheckFile(file, (flags & SQLITE_OPEN_READWRITE) != 0));
+    }
     // SQLite would take such a WAL for an old one and remove it.
-    std::error_code absent;
-    without_wal_ = !std::filesystem::exists(path_ + "-wal", absent);
-    bool empty = std::filesystem::file_size(path_, absent) == 0;
-    if (empty && (!without_wal_ || acknowledged_.Read())) {
+    without_wal_ = dir_->Stat(path_ + "-wal").status().code() == Code::kNotFound;
+    if (HasSize(path_, 0) && (!without_wal_ || acknowledged_.Read())) {
       return Damaged(path_, "it is empty");
     }
-    int rc =
-        sqlite3_open_v2(path_.c_str(), &db_, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, "unix-none");
+    int rc = sqlite3_open_v2(dir_->LastingPath(run_dir::kJournal).c_str(), &db_,
+                             flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, Vfs());
     if (rc != SQLITE_OK) return FailedTo(db_, "open", path_);
     sqlite3_extended_result_codes(db_, 1);
     sqlite3_db_config(db_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
@@ -289,6 +309,12 @@ class Database {
   Status VerifyFormat();
   Status VerifySchema();
 
+  bool HasSize(const std::string& path, uint64_t size) const {
+    const Result<os::FileInfo> info = dir_->Stat(path);
+    return info.ok() && info->size == size;
+  }
+
+  std::shared_ptr<run_dir::RunDir> dir_;
   std::string path_;
   Acknowledged acknowledged_;
   sqlite3* db_ = nullptr;
@@ -441,8 +467,8 @@ int64_t NowNs() {
 
 class SqliteStore : public Store {
  public:
-  SqliteStore(const std::string& run_dir, const Journal::Options& options)
-      : options_(options), database_(std::make_unique<Database>(run_dir)) {}
+  SqliteStore(std::shared_ptr<run_dir::RunDir> dir, const Journal::Options& options)
+      : options_(options), database_(std::make_unique<Database>(std::move(dir))) {}
 
   Status Open(History* history) {
     Database& d = *database_;
@@ -609,8 +635,8 @@ class SqliteStore : public Store {
   Status failed_;
 };
 
-Result<History> ReadWith(const std::string& run_dir, int flags) {
-  Database d(run_dir);
+Result<History> ReadWith(std::shared_ptr<run_dir::RunDir> dir, int flags) {
+  Database d(std::move(dir));
   HARROW_RETURN_IF_ERROR(d.Open(flags));
   Result<bool> empty = d.IsEmpty();
   if (!empty.ok()) return empty.status();
@@ -622,43 +648,38 @@ Result<History> ReadWith(const std::string& run_dir, int flags) {
 
 // A server killed while it closed its journal leaves SQLite's rollback journal, which only a writer can
 // apply; and SQLite may want to write beside a journal that is not ours. A copy is made for that.
-Result<History> ReadCopy(const std::string& run_dir) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  std::string copy = StrCat(fs::temp_directory_path(error).string(), "/harrow-journal-XXXXXX");
-  if (error || mkdtemp(copy.data()) == nullptr) {
-    return Status(Code::kUnavailable, "cannot make a temporary directory to read the journal in");
-  }
-  Result<History> result = Status(Code::kUnavailable, "");
-  for (const char* name :
-       {"/journal.db", "/journal.db-wal", "/journal.db-journal", "/journal.acknowledged"}) {
-    if (!error && fs::exists(run_dir + name, error)) fs::copy_file(run_dir + name, copy + name, error);
-  }
-  if (error) {
-    result = Status(Code::kUnavailable, StrCat("cannot copy the journal to ", copy, ": ", error.message()));
-  } else {
-    result = ReadWith(copy, SQLITE_OPEN_READWRITE);
-  }
-  fs::remove_all(copy, error);
-  return result;
+Result<History> ReadCopy(run_dir::RunDir& dir) {
+  JournalCopy copy;
+  HARROW_RETURN_IF_ERROR(copy.Make());
+  HARROW_RETURN_IF_ERROR(copy.Take(dir).status());
+  return copy.Named(dir, ReadWith(copy.dir(), SQLITE_OPEN_READWRITE));
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Store>> Store::Open(const std::string& run_dir, const Journal::Options& options,
-                                           History* history) {
-  auto store = std::make_unique<SqliteStore>(run_dir, options);
+Result<std::unique_ptr<Store>> Store::Open(std::shared_ptr<run_dir::RunDir> dir,
+                                           const Journal::Options& options, History* history) {
+  auto store = std::make_unique<SqliteStore>(std::move(dir), options);
   HARROW_RETURN_IF_ERROR(store->Open(history));
   return std::unique_ptr<Store>(std::move(store));
 }
 
-Result<History> ReadHistory(const std::string& run_dir) {
-  if (access((run_dir + "/journal.db").c_str(), F_OK) != 0) {
-    return Status(Code::kNotFound, StrCat("no journal in ", run_dir, ": ", strerror(errno)));
+Result<History> ReadHistory(std::shared_ptr<run_dir::RunDir> dir) {
+  const std::string path = run_dir::JournalPath(dir->path());
+  const Result<os::FileInfo> info = dir->Stat(path);
+  if (info.status().code() == Code::kNotFound) {
+    return Status(Code::kNotFound, StrCat("no journal in ", dir->path(), ": No such file or directory"));
   }
-  if (access((run_dir + "/journal.db-journal").c_str(), F_OK) == 0) return ReadCopy(run_dir);
-  Result<History> read = ReadWith(run_dir, SQLITE_OPEN_READONLY);
-  return read.status().code() == Code::kPermission ? ReadCopy(run_dir) : read;
+  if (!info.ok()) return info.status();
+  if (dir->Stat(path + "-journal").ok() || !dir->ours()) return ReadCopy(*dir);
+  Result<History> read = ReadWith(dir, SQLITE_OPEN_READONLY);
+  return read.status().code() == Code::kPermission ? ReadCopy(*dir) : read;
+}
+
+Result<History> ReadHistory(const std::string& run_dir) {
+  auto dir = run_dir::RunDir::Open(run_dir);
+  if (!dir.ok()) return dir.status();
+  return ReadHistory(*std::move(dir));
 }
 
 }  // namespace harrow::journal

@@ -28,7 +28,7 @@ struct Group {
 class Store {
  public:
   /// Makes it, or verifies and opens what is there; `history`, if not null, gets what it holds.
-  static Result<std::unique_ptr<Store>> Open(const std::string& run_dir, const Journal::Options& options,
+  static Result<std::unique_ptr<Store>> Open(std::shared_ptr<run_dir::RunDir> dir, const Journal::Options& options,
                                              History* history);
   virtual ~Store() = default;
   /// Whole and on disk, or an error after which nothing can be committed any more.

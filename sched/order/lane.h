@@ -23,7 +23,6 @@ struct Lane {
   uint64_t memory = 0;  // bytes; 0: not declared
   uint32_t nodes = 1;   // > 1: a gang of whole nodes
   bool whole_node = false;
-  int32_t priority = 0;
   Duration time_limit{0};
 
   bool operator==(const Lane&) const = default;

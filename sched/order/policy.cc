@@ -42,24 +42,20 @@ struct Search {
 };
 
 struct OldestFirst {
-  const Room& room;
   bool operator()(const Bucket& a, const Bucket& b) const {
-    const int32_t pa = room.lane(a.lane).priority, pb = room.lane(b.lane).priority;
-    return pa != pb ? pa > pb : Older(a.front, b.front);
+    return a.priority != b.priority ? a.priority > b.priority : Older(a.front, b.front);
   }
 };
 
 struct NewestFirst {
-  const Room& room;
   bool operator()(const Bucket& a, const Bucket& b) const {
-    const int32_t pa = room.lane(a.lane).priority, pb = room.lane(b.lane).priority;
-    return pa != pb ? pa > pb : Older(b.back, a.back);
+    return a.priority != b.priority ? a.priority > b.priority : Older(b.back, a.back);
   }
 };
 
 template <class Better>
 Choice ChooseOver(const ReadyQueue& queue, const Room& room, bool newest) {
-  Search<Better> search{room, queue.buckets(), Better{room}};
+  Search<Better> search{room, queue.buckets(), Better{}};
   for (size_t i = 0; i < search.buckets.size(); ++i) search.Look(i);
   return search.Answer(newest);
 }
@@ -67,7 +63,7 @@ Choice ChooseOver(const ReadyQueue& queue, const Room& room, bool newest) {
 /// Highest level first, first in, first out within a level.
 Choice ChooseHighest(const ReadyQueue& queue, const Room& room) {
   const Buckets buckets = queue.buckets();
-  const OldestFirst better{room};
+  const OldestFirst better;
   size_t fitting = Choice::kNothing, first = Choice::kNothing;
   for (size_t i = buckets.size(); i-- > 0;) {
     const Bucket& bucket = buckets[i];
@@ -176,7 +172,7 @@ class RankHrf : public Order {
   }
 
   static Choice NewestOf(const Range& range, const ReadyQueue& queue, const Room& room, LaneId overtaken) {
-    Search<NewestFirst> search{room, queue.buckets(), NewestFirst{room}};
+    Search<NewestFirst> search{room, queue.buckets(), NewestFirst{}};
     for (size_t i = range.begin; i < range.end; ++i) search.Look(i);
     Choice choice = search.Answer(true);
     if (overtaken != kNoLane) choice.overtaken = overtaken;

@@ -7,6 +7,10 @@
 // Tickets decide between buckets: first in, first out over several lanes is the smallest front ticket, last
 // in, first out over several levels the largest back ticket. An end may be an entry that no longer counts;
 // then it is thrown away and the choice made again, which is exact, as what lies behind it can only be worse.
+//
+// A larger priority goes before every ticket. Nearly always a bucket has one priority only, and its ring is all it
+// has. Where there are several, the ring holds the highest, and the others' rings stand in a map, sorted, until they
+// are the highest: so each task may have a priority of its own, and costs the logarithm of their number.
 
 #include "order/ready_queue.h"
 
@@ -21,6 +25,7 @@ namespace harrow::order {
 namespace {
 
 constexpr uint8_t kFirstRoom = 3;  // log2 of entries
+constexpr uint8_t kLowerRoom = 0;  // of a ring of a lower priority: there may be as many as tasks
 constexpr uint8_t kKeptRoom = 6;   // an empty ring of more is given back
 
 }  // namespace
@@ -37,6 +42,7 @@ ReadyQueue& ReadyQueue::operator=(ReadyQueue&& other) noexcept {
   if (this == &other) return *this;
   Clear();
   buckets_ = std::exchange(other.buckets_, {});
+  lower_ = std::move(other.lower_);
   live_ = std::exchange(other.live_, 0);
   empties_ = std::exchange(other.empties_, 0);
   slots_ = other.slots_;
@@ -46,7 +52,11 @@ ReadyQueue& ReadyQueue::operator=(ReadyQueue&& other) noexcept {
 
 void ReadyQueue::Clear() {
   for (Bucket& bucket : buckets_) delete[] bucket.ring;
+  if (lower_ != nullptr) {
+    for (auto& [key, ring] : *lower_) delete[] ring.ring;
+  }
   buckets_.clear();
+  lower_.reset();
   live_ = empties_ = 0;
 }
 
@@ -80,6 +90,7 @@ void ReadyQueue::DropEmpties() {
 
 void ReadyQueue::Emptied(Bucket* bucket) {
   if (bucket->live > 0) return;
+  if (lower_ != nullptr) DropLower(*bucket);
   bucket->size = 0;
   if (bucket->log2_room > kKeptRoom) {
     delete[] bucket->ring;
@@ -89,20 +100,72 @@ void ReadyQueue::Emptied(Bucket* bucket) {
   if (bucket->ahead == 0) ++empties_;
 }
 
-void ReadyQueue::MakeRoom(Bucket* bucket, const Cards& cards) {
-  if (bucket->ring != nullptr && bucket->size > 2 * bucket->live) {
+/// The ring for tasks of that priority.
+Bucket& ReadyQueue::RingOf(Bucket* bucket, int32_t priority) {
+  if (bucket->size == 0) {
+    bucket->priority = priority;
+    return *bucket;
+  }
+  if (bucket->priority == priority) return *bucket;
+  if (lower_ == nullptr) lower_ = std::make_unique<Lower>();
+  if (priority < bucket->priority) {
+    Bucket& ring = (*lower_)[LowerKey(*bucket, priority)];
+    ring.level = bucket->level;
+    ring.lane = bucket->lane;
+    ring.priority = priority;
+    return ring;
+  }
+  Bucket lower = *bucket;
+  lower.live = lower.ahead = 0;
+  (*lower_)[LowerKey(*bucket, bucket->priority)] = lower;
+  bucket->ring = nullptr;
+  bucket->log2_room = 0;
+  bucket->size = 0;
+  bucket->priority = priority;
+  return *bucket;
+}
+
+/// The ring is empty: the one of the next priority takes its place.
+void ReadyQueue::RaiseLower(Bucket* bucket) {
+  const auto next = lower_->lower_bound({Key(bucket->level, bucket->lane), INT64_MIN});
+  if (next == lower_->end() || next->first.first != Key(bucket->level, bucket->lane)) return;
+  delete[] bucket->ring;
+  const Bucket ring = next->second;
+  lower_->erase(next);
+  bucket->ring = ring.ring;
+  bucket->log2_room = ring.log2_room;
+  bucket->priority = ring.priority;
+  bucket->head = ring.head;
+  bucket->size = ring.size;
+  bucket->front = ring.front;
+  bucket->back = ring.back;
+}
+
+void ReadyQueue::DropLower(const Bucket& bucket) {
+  const auto begin = lower_->lower_bound({Key(bucket.level, bucket.lane), INT64_MIN});
+  auto end = begin;
+  for (; end != lower_->end() && end->first.first == Key(bucket.level, bucket.lane); ++end) delete[] end->second.ring;
+  lower_->erase(begin, end);
+}
+
+/// `live`: of the ring's bucket. Of a ring of entries most of which do not count those that do are kept.
+void ReadyQueue::MakeRoom(Bucket* bucket, uint32_t live, const Cards& cards) {
+  if (bucket->ring != nullptr && bucket->size > 2 * live) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < bucket->size; ++i) {
       const Entry entry = bucket->at(i);
       if (Counts(*bucket, entry, cards)) bucket->at(kept++) = entry;
     }
     bucket->size = kept;
-    bucket->front = bucket->at(0).ticket;
-    bucket->back = bucket->at(kept - 1).ticket;
+    if (kept > 0) {
+      bucket->front = bucket->at(0).ticket;
+      bucket->back = bucket->at(kept - 1).ticket;
+    }
     if (kept <= bucket->mask()) return;
   }
-  const uint8_t log2_room =
-      bucket->ring == nullptr ? kFirstRoom : static_cast<uint8_t>(bucket->log2_room + 1);
+  const uint8_t log2_room = bucket->ring != nullptr                          ? static_cast<uint8_t>(bucket->log2_room + 1)
+                            : bucket->priority == 0 || lower_ == nullptr ? kFirstRoom
+                                                                             : kLowerRoom;
   auto* ring = new Entry[size_t{1} << log2_room];
   for (uint32_t i = 0; i < bucket->size; ++i) ring[i] = bucket->at(i);
   delete[] bucket->ring;
@@ -113,17 +176,21 @@ void ReadyQueue::MakeRoom(Bucket* bucket, const Cards& cards) {
 
 void ReadyQueue::Push(TaskId task, const Card& card, const Cards& cards) {
   Bucket& bucket = FindOrMake(card);
-  if (bucket.ring == nullptr || bucket.size > bucket.mask()) MakeRoom(&bucket, cards);
-  bucket.at(bucket.size) = {task, card.ticket};
-  if (bucket.size++ == 0) bucket.front = card.ticket;
-  bucket.back = card.ticket;
+  Bucket& ring = RingOf(&bucket, cards.priority(task));
+  if (ring.ring == nullptr || ring.size > ring.mask()) MakeRoom(&ring, bucket.live, cards);
+  ring.at(ring.size) = {task, card.ticket};
+  if (ring.size++ == 0) ring.front = card.ticket;
+  ring.back = card.ticket;
   ++bucket.live;
   ++live_;
 }
 
 void ReadyQueue::PutBack(TaskId task, const Card& card, const Cards& cards) {
-  Bucket& bucket = FindOrMake(card);
-  if (bucket.ring == nullptr || bucket.size > bucket.mask()) MakeRoom(&bucket, cards);
+  Bucket& whole = FindOrMake(card);
+  ++whole.live;
+  ++live_;
+  Bucket& bucket = RingOf(&whole, cards.priority(task));
+  if (bucket.ring == nullptr || bucket.size > bucket.mask()) MakeRoom(&bucket, whole.live, cards);
   // From whichever end is nearer: what was sent ahead last came from an end not long ago.
   uint32_t from_front = 0, from_back = 0;
   while (from_front + from_back < bucket.size) {
@@ -147,8 +214,6 @@ void ReadyQueue::PutBack(TaskId task, const Card& card, const Cards& cards) {
   bucket.at(place) = {task, card.ticket};
   bucket.front = bucket.at(0).ticket;
   bucket.back = bucket.at(bucket.size - 1).ticket;
-  ++bucket.live;
-  ++live_;
 }
 
 void ReadyQueue::Leave(const Card& card, bool ahead) {
@@ -186,6 +251,7 @@ Pick ReadyQueue::Take(Order& order, const Cards& cards, const Room& room) {
         cards.Prefetch(bucket.at(0).task);
       }
     }
+    if (bucket.size == 0 && lower_ != nullptr) RaiseLower(&bucket);
     if (Counts(bucket, entry, cards)) return {entry.task, choice.overtaken};
   }
   return {};
@@ -198,17 +264,27 @@ bool ReadyQueue::HasLive(LaneId lane) const {
   return false;
 }
 
+int32_t ReadyQueue::Priority(LaneId lane) const {
+  int32_t highest = INT32_MIN;
+  for (const Bucket& bucket : buckets_) {
+    if (bucket.lane == lane && bucket.live > 0) highest = std::max(highest, bucket.priority);
+  }
+  return highest;
+}
+
 std::vector<TaskId> ReadyQueue::Tasks(const Cards& cards) const {
   std::vector<TaskId> tasks;
   for (const Bucket& bucket : buckets_) {
-    const size_t begin = tasks.size();
-    for (uint32_t i = 0; i < bucket.size; ++i) {
-      const Entry& entry = bucket.at(i);
-      if (!Counts(bucket, entry, cards)) continue;
-      // A task that was put back can stand here twice, side by side as its ticket is the same.
-      if (tasks.size() > begin && tasks.back() == entry.task) continue;
-      tasks.push_back(entry.task);
-    }
+    ForEachRing(bucket, [&](const Bucket& ring) {
+      const size_t begin = tasks.size();
+      for (uint32_t i = 0; i < ring.size; ++i) {
+        const Entry& entry = ring.at(i);
+        if (!Counts(ring, entry, cards)) continue;
+        // A task that was put back can stand here twice, side by side as its ticket is the same.
+        if (tasks.size() > begin && tasks.back() == entry.task) continue;
+        tasks.push_back(entry.task);
+      }
+    });
   }
   return tasks;
 }
@@ -216,12 +292,15 @@ std::vector<TaskId> ReadyQueue::Tasks(const Cards& cards) const {
 size_t ReadyQueue::memory() const {
   size_t bytes = buckets_.capacity() * sizeof(Bucket);
   for (const Bucket& bucket : buckets_) {
-    if (bucket.ring != nullptr) bytes += sizeof(Entry) << bucket.log2_room;
+    ForEachRing(bucket, [&](const Bucket& ring) {
+      if (ring.ring != nullptr) bytes += sizeof(Entry) << ring.log2_room;
+      if (&ring != &bucket) bytes += sizeof(Lower::value_type) + 4 * sizeof(void*);
+    });
   }
   return bytes;
 }
 
-std::string ReadyQueue::Check(const Cards& cards) const {
+std::string ReadyQueue::FindBroken(const Cards& cards) const {
   uint64_t live = 0;
   uint32_t empties = 0;
   for (size_t b = 0; b < buckets_.size(); ++b) {
@@ -233,20 +312,24 @@ std::string ReadyQueue::Check(const Cards& cards) const {
     }
     live += bucket.live;
     if (bucket.live + bucket.ahead == 0) ++empties;
-    if (bucket.size > 0 &&
-        (bucket.front != bucket.at(0).ticket || bucket.back != bucket.at(bucket.size - 1).ticket)) {
-      return StrCat(where, ": tickets of the ends are not those of the entries");
-    }
     uint32_t counting = 0;
-    TaskId last;
-    for (uint32_t i = 0; i < bucket.size; ++i) {
-      const Entry& entry = bucket.at(i);
-      if (i > 0 && Older(entry.ticket, bucket.at(i - 1).ticket))
-        return StrCat(where, ": tickets out of order");
-      if (!Counts(bucket, entry, cards) || entry.task == last) continue;
-      last = entry.task;
-      ++counting;
-    }
+    std::string broken;
+    ForEachRing(bucket, [&](const Bucket& ring) {
+      if (&ring != &bucket && (ring.size == 0 || bucket.size == 0 || ring.priority >= bucket.priority))
+        broken = StrCat(where, ": a ring of priority ", ring.priority, " stands behind one of ", bucket.priority);
+      if (ring.size > 0 && (ring.front != ring.at(0).ticket || ring.back != ring.at(ring.size - 1).ticket))
+        broken = StrCat(where, ": tickets of the ends are not those of the entries");
+      TaskId last;
+      for (uint32_t i = 0; i < ring.size; ++i) {
+        const Entry& entry = ring.at(i);
+        if (i > 0 && Older(entry.ticket, ring.at(i - 1).ticket)) broken = StrCat(where, ": tickets out of order");
+        if (cards.priority(entry.task) != ring.priority) broken = StrCat(where, ": a task of another priority");
+        if (!Counts(ring, entry, cards) || entry.task == last) continue;
+        last = entry.task;
+        ++counting;
+      }
+    });
+    if (!broken.empty()) return broken;
     if (counting != bucket.live) {
       return StrCat(where, ": ", bucket.live, " tasks are said to be queued, ", counting, " are found");
     }

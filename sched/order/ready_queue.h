@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -22,12 +25,13 @@ struct Card {
   uint8_t of_owner = 0;  // not the queue's
 };
 
-/// All cards, in records of the owner's size.
+/// All cards, in records of the owner's size, and the tasks' priorities where some task has one other than 0.
 class Cards {
  public:
   template <class Record>
-  explicit Cards(const Record* first)
-      : first_(reinterpret_cast<const std::byte*>(first)), stride_(sizeof(Record)) {}
+  explicit Cards(const Record* first, const int32_t* priorities = nullptr)
+      : first_(reinterpret_cast<const std::byte*>(first)), stride_(sizeof(Record)), priorities_(priorities) {}
+  int32_t priority(TaskId task) const { return priorities_ == nullptr ? 0 : priorities_[task.value]; }
   const Card& operator[](TaskId task) const {
     return *reinterpret_cast<const Card*>(first_ + task.value * stride_);
   }
@@ -36,6 +40,7 @@ class Cards {
  private:
   const std::byte* first_;
   size_t stride_;
+  const int32_t* priorities_;
 };
 
 /// A task's place in a queue. It counts while the task is queued with this ticket at the bucket's level.
@@ -49,12 +54,14 @@ inline bool Older(uint32_t a, uint32_t b) {
   return static_cast<int32_t>(a - b) < 0;
 }
 
-/// The queued tasks of one level and lane in the order of their tickets: a ring of entries.
+/// The queued tasks of one level and lane: a ring of entries, those of the highest priority in the order of their
+/// tickets. Rings of lower priorities are kept elsewhere until this one is empty.
 struct Bucket {
   Level level = 0;
   LaneId lane = 0;
   uint8_t log2_room = 0;
-  uint32_t live = 0;   // entries that count
+  int32_t priority = 0;  // of the tasks in the ring
+  uint32_t live = 0;   // tasks that are to be had, of all priorities
   uint32_t ahead = 0;  // tasks sent ahead from here and not started
   uint32_t head = 0;
   uint32_t size = 0;   // entries, counting or not
@@ -112,6 +119,8 @@ class ReadyQueue {
   /// Tasks that stand here and are not taken.
   uint32_t live() const { return live_; }
   bool HasLive(LaneId lane) const;
+  /// The highest priority of a lane's tasks; tasks that no longer count may be among them. Lowest: it has none.
+  int32_t Priority(LaneId lane) const;
   /// Non-empty ones and some empty; by level, then lane, ascending.
   std::span<const Bucket> buckets() const { return buckets_; }
   /// All tasks that count, each once, in the order of buckets.
@@ -151,7 +160,7 @@ class ReadyQueue {
 
   size_t memory() const;
   /// Empty when all is well, else what is broken.
-  std::string Check(const Cards& cards) const;
+  std::string FindBroken(const Cards& cards) const;
 
  private:
   static constexpr size_t kCacheLine = 64, kPrefetchedBytes = 4 * kCacheLine;
@@ -188,22 +197,39 @@ class ReadyQueue {
   }
   /// Where the bucket is, or would be.
   size_t Find(Level level, LaneId lane) const {
-    const auto key = [](Level l, LaneId n) { return int64_t{l} << 16 | n; };
-    const int64_t wanted = key(level, lane);
+    const int64_t wanted = Key(level, lane);
     size_t low = 0, high = buckets_.size();
     while (high - low > 8) {
       const size_t middle = (low + high) / 2;
-      (key(buckets_[middle].level, buckets_[middle].lane) < wanted ? low : high) = middle;
+      (Key(buckets_[middle].level, buckets_[middle].lane) < wanted ? low : high) = middle;
     }
-    while (low < buckets_.size() && key(buckets_[low].level, buckets_[low].lane) < wanted) ++low;
+    while (low < buckets_.size() && Key(buckets_[low].level, buckets_[low].lane) < wanted) ++low;
     return low;
   }
+  using Lower = std::map<std::pair<int64_t, int64_t>, Bucket>;  // by bucket, then from the highest priority on
+  static int64_t Key(Level level, LaneId lane) { return int64_t{level} << 16 | lane; }
+  static std::pair<int64_t, int64_t> LowerKey(const Bucket& bucket, int32_t priority) {
+    return {Key(bucket.level, bucket.lane), -int64_t{priority}};
+  }
+  /// Calls each(ring) for a bucket's rings, from the highest priority on.
+  template <class Each>
+  void ForEachRing(const Bucket& bucket, const Each& each) const {
+    each(bucket);
+    if (lower_ == nullptr) return;
+    for (auto at = lower_->lower_bound({Key(bucket.level, bucket.lane), INT64_MIN});
+         at != lower_->end() && at->first.first == Key(bucket.level, bucket.lane); ++at)
+      each(at->second);
+  }
   Bucket& FindOrMake(const Card& card);
-  void MakeRoom(Bucket* bucket, const Cards& cards);
+  Bucket& RingOf(Bucket* bucket, int32_t priority);
+  void RaiseLower(Bucket* bucket);
+  void DropLower(const Bucket& bucket);
+  void MakeRoom(Bucket* ring, uint32_t live, const Cards& cards);
   void Emptied(Bucket* bucket);
   void DropEmpties();
 
   std::vector<Bucket> buckets_;
+  std::unique_ptr<Lower> lower_;  // rings of lower priorities; made when there is one
   uint32_t live_ = 0;
   uint32_t slots_ = 0;
   uint32_t empties_ = 0;

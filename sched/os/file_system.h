@@ -42,6 +42,8 @@ class FileSystem {
   virtual Status CreateWhole(const std::string& path, std::string_view data, uint32_t mode = 0644) = 0;
   virtual Result<std::unique_ptr<AppendFile>> OpenAppend(const std::string& path, uint32_t mode = 0644) = 0;
   virtual Result<FileInfo> Stat(const std::string& path) = 0;      // kNotFound when absent
+  /// Absolute, and without links, "." and ".."; kNotFound when there is nothing.
+  virtual Result<std::string> Resolve(const std::string& path) = 0;
   virtual Result<std::vector<std::string>> List(const std::string& directory) = 0;  // names, sorted
   virtual Status MakeDirectories(const std::string& path, uint32_t mode = 0755) = 0;
   virtual Status Rename(const std::string& from, const std::string& to) = 0;

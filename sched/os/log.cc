@@ -6,7 +6,7 @@
 #include <fcntl.h>
 #include <memory>
 #include <mutex>
-#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -47,6 +47,23 @@ Current& TheLog() {
   return *current;
 }
 
+/// A line a write: spdlog's own files stay open in the programs that we start.
+class DescriptorSink : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit DescriptorSink(Fd file) : file_(std::move(file)) {}
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    [[maybe_unused]] const ssize_t written = write(file_.get(), line.data(), line.size());
+  }
+  void flush_() override {}
+
+ private:
+  Fd file_;
+};
+
 bool OneLine(std::string_view text) {
   for (unsigned char c : text) {
     if (c < 0x20 || c == 0x7f) return false;
@@ -57,23 +74,18 @@ bool OneLine(std::string_view text) {
 }  // namespace
 
 Status OpenLog(const std::string& path, LogLevel level) {
-  // spdlog would create it with the umask's mode; an existing file keeps its own.
-  int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) {
+  Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd.ok()) {
     return Status(errno == ENOSPC || errno == EMFILE ? Code::kExhausted : Code::kPermission,
                   StrCat("cannot open the log ", path, ": ", strerror(errno)));
   }
-  close(fd);
-  std::shared_ptr<spdlog::logger> logger;
-  try {
-    logger =
-        std::make_shared<spdlog::logger>("harrow", std::make_shared<spdlog::sinks::basic_file_sink_mt>(path));
-  } catch (const std::exception& e) {
-    return Status(Code::kPermission, StrCat("cannot open the log ", path, ": ", e.what()));
-  }
+  return OpenLog(std::move(fd), level);
+}
+
+Status OpenLog(Fd file, LogLevel level) {
+  auto logger = std::make_shared<spdlog::logger>("harrow", std::make_shared<DescriptorSink>(std::move(file)));
   logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %P %l %v");
   logger->set_level(ToSpdlog(level));
-  logger->flush_on(spdlog::level::debug);
   // A full disk must not turn each line of the log into a line on the terminal.
   logger->set_error_handler([](const std::string&) {});
   std::lock_guard lock(TheLog().mutex);

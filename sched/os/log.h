@@ -4,13 +4,16 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "os/posix_files.h"
 
 namespace harrow::os {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
-/// Where this process logs (spdlog): a file of the run directory, 0600. Before this call: standard error, warnings and worse.
+/// Where this process logs: a file, 0600, that is appended to. Before this call: standard error, warnings and worse.
 Status OpenLog(const std::string& path, LogLevel level = LogLevel::kInfo);
+/// The same, to a descriptor, close-on-exec, open for appending.
+Status OpenLog(Fd file, LogLevel level = LogLevel::kInfo);
 void Log(LogLevel level, std::string_view message);
 /// Compose messages with StrCat: LogInfo(StrCat("node ", name, " joined")).
 inline void LogInfo(std::string_view m) { Log(LogLevel::kInfo, m); }

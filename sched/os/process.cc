@@ -2,6 +2,11 @@
 // becomes the child of the nearest subreaper, which is the caller. So we kill what /proc shows below us and
 // reap, again and again, until there is no child left: whatever a dying process started meanwhile has then
 // come to us as well.
+//
+// The number of a process that has been reaped is given to another sooner or later. So nobody is signalled by
+// number but our own children, whom nobody else can reap; all others by a pidfd that was opened before their
+// start time was compared. Where the kernel has none (before 5.3) they are left alone until they have become
+// children of ours.
 #include "os/process.h"
 
 #include <algorithm>
@@ -42,54 +47,51 @@ std::string ReadProc(const std::string& path) {
   return out;
 }
 
-struct ProcessLine {
-  pid_t parent = 0;
-  char state = 0;
-};
-
-bool ReadStat(pid_t pid, ProcessLine* out) {
-  std::string stat = ReadProc(StrCat("/proc/", pid, "/stat"));
-  // The name, in parentheses, may hold anything.
-  size_t after = stat.rfind(')');
-  if (after == std::string::npos || after + 4 >= stat.size()) return false;
-  out->state = stat[after + 2];
-  const char* begin = stat.data() + after + 4;
-  return std::from_chars(begin, stat.data() + stat.size(), out->parent).ec == std::errc();
+bool Lives(const Process& process) {
+  Process now;
+  return ReadProcess(process.pid, &now) && now.started == process.started;
 }
 
-/// Children of every process of the machine that we can see.
-std::unordered_map<pid_t, std::vector<pid_t>> AllChildren() {
-  std::unordered_map<pid_t, std::vector<pid_t>> children;
+/// Every process of the machine that we can see.
+std::vector<Process> AllProcesses() {
+  std::vector<Process> all;
   DIR* proc = opendir("/proc");
-  if (proc == nullptr) return children;
+  if (proc == nullptr) return all;
   while (dirent* entry = readdir(proc)) {
-    pid_t pid = 0;
+    Process process;
     const char* name = entry->d_name;
-    auto [end, error] = std::from_chars(name, name + strlen(name), pid);
-    ProcessLine line;
-    if (error != std::errc() || *end != '\0' || !ReadStat(pid, &line) || line.state == 'Z') continue;
-    children[line.parent].push_back(pid);
+    auto [end, error] = std::from_chars(name, name + strlen(name), process.pid);
+    if (error == std::errc() && *end == '\0' && ReadProcess(process.pid, &process)) all.push_back(process);
   }
   closedir(proc);
-  return children;
+  return all;
 }
 
-std::vector<pid_t> Below(pid_t root, std::span<const pid_t> except) {
-  const auto children = AllChildren();
-  std::vector<pid_t> found;
-  std::vector<pid_t> todo = {root};
-  std::unordered_set<pid_t> seen = {root};
+std::vector<Process> Below(const std::vector<Process>& all, const Process& root,
+                           std::span<const pid_t> except) {
+  std::unordered_map<pid_t, std::vector<Process>> children;
+  for (const Process& process : all) children[process.parent].push_back(process);
+  std::vector<Process> todo = {root};
+  std::unordered_set<pid_t> seen = {root.pid};
   for (size_t next = 0; next < todo.size(); ++next) {
-    auto it = children.find(todo[next]);
+    auto it = children.find(todo[next].pid);
     if (it == children.end()) continue;
-    for (pid_t child : it->second) {
-      if (std::find(except.begin(), except.end(), child) != except.end() || !seen.insert(child).second)
+    // One that lives now was, all the time that /proc was read, the only one of its number: these are its
+    // children.
+    if (todo[next].started != 0 && !Lives(todo[next])) continue;
+    for (const Process& child : it->second) {
+      if (std::find(except.begin(), except.end(), child.pid) != except.end() ||
+          !seen.insert(child.pid).second)
         continue;
-      found.push_back(child);
       todo.push_back(child);
     }
   }
-  return found;
+  todo.erase(todo.begin());
+  return todo;
+}
+
+std::vector<Process> Below(const Process& root, std::span<const pid_t> except) {
+  return Below(AllProcesses(), root, except);
 }
 
 Duration Steady() {
@@ -108,7 +110,6 @@ bool Reap(std::span<const pid_t> except) {
     }
   }
   // waitpid(-1) would also take the ends of those that somebody else waits for.
-  const auto self = getpid();
   bool none = true;
   DIR* proc = opendir("/proc");
   if (proc == nullptr) return false;
@@ -116,16 +117,44 @@ bool Reap(std::span<const pid_t> except) {
     pid_t pid = 0;
     const char* name = entry->d_name;
     auto [end, error] = std::from_chars(name, name + strlen(name), pid);
-    ProcessLine line;
-    if (error != std::errc() || *end != '\0' || !ReadStat(pid, &line) || line.parent != self) continue;
+    if (error != std::errc() || *end != '\0') continue;
     if (std::find(except.begin(), except.end(), pid) != except.end()) continue;
-    if (waitpid(pid, nullptr, WNOHANG) != pid) none = false;
+    // Others' children are none of its business (ECHILD).
+    siginfo_t info{};
+    if (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG) == 0 && info.si_pid == 0)
+      none = false;
   }
   closedir(proc);
   return none;
 }
 
 }  // namespace
+
+bool ReadProcess(pid_t pid, Process* out) {
+  const std::string stat = ReadProc(StrCat("/proc/", pid, "/stat"));
+  // The name, in parentheses, may hold anything. After it: state, parent, group, 16 others, start time.
+  const size_t name_end = stat.rfind(')');
+  if (name_end == std::string::npos) return false;
+  constexpr size_t kState = 0, kParent = 1, kGroup = 2, kStarted = 19;
+  std::string_view left = std::string_view(stat).substr(name_end + 1);
+  out->pid = pid;
+  for (size_t field = 0; field <= kStarted; ++field) {
+    const size_t begin = left.find_first_not_of(' ');
+    if (begin == std::string_view::npos) return false;
+    left.remove_prefix(begin);
+    const std::string_view word = left.substr(0, left.find(' '));
+    left.remove_prefix(word.size());
+    const char* end = word.data() + word.size();
+    std::errc error{};
+    if (field == kState && (word == "Z" || word == "X")) return false;
+    if (field == kState) out->stopped = word == "T" || word == "t";
+    if (field == kParent) error = std::from_chars(word.data(), end, out->parent).ec;
+    if (field == kGroup) error = std::from_chars(word.data(), end, out->group).ec;
+    if (field == kStarted) error = std::from_chars(word.data(), end, out->started).ec;
+    if (error != std::errc()) return false;
+  }
+  return true;
+}
 
 Status BecomeSubreaper() {
   if (prctl(PR_SET_CHILD_SUBREAPER, 1) == 0) return {};
@@ -153,6 +182,18 @@ void TakeSignals() {
   pthread_sigmask(SIG_SETMASK, &all, nullptr);
 }
 
+void CloseOthersOnExec() {
+  DIR* open_ones = opendir("/proc/self/fd");
+  if (open_ones == nullptr) return;
+  while (const dirent* entry = readdir(open_ones)) {
+    int fd = 0;
+    const char* name = entry->d_name;
+    const auto [end, error] = std::from_chars(name, name + strlen(name), fd);
+    if (error == std::errc() && fd > 2) fcntl(fd, F_SETFD, FD_CLOEXEC);
+  }
+  closedir(open_ones);
+}
+
 int SignalDescriptor(std::span<const int> signals) {
   sigset_t set;
   sigemptyset(&set);
@@ -172,8 +213,65 @@ int OpenPidfd(pid_t pid) {
   return static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
 }
 
-std::vector<pid_t> Descendants(pid_t root) {
+std::vector<Process> Descendants(pid_t root) {
+  return Below({.pid = root}, {});
+}
+
+std::vector<Process> Descendants(const Process& root) {
   return Below(root, {});
+}
+
+bool SignalProcess(const Process& process, int signal) {
+  const int fd = OpenPidfd(process.pid);
+  if (fd < 0) return false;
+  const bool sent = Lives(process) && syscall(SYS_pidfd_send_signal, fd, signal, nullptr, 0) == 0;
+  close(fd);
+  return sent;
+}
+
+void Stopper::Send(const Process& process, int signal) const {
+  if (process.parent == getpid()) {
+    if (Lives(process)) kill(process.pid, signal);  // and only this thread reaps it
+  } else if (!SignalProcess(process, signal) && root_ != getpid() && process.group == root_ &&
+             Lives(process)) {
+    kill(-root_, signal);  // a kernel without pidfds
+  }
+}
+
+void Stopper::Stop(pid_t root, std::span<const pid_t> except) {
+  constexpr int kMostRounds = 50;
+  root_ = root;
+  for (int round = 0; round < kMostRounds; ++round) {
+    const std::vector<Process> all = AllProcesses();
+    std::vector<Process> found = Below(all, {.pid = root}, {});
+    if (root != getpid()) {
+      std::unordered_set<pid_t> below;
+      for (const Process& process : found) below.insert(process.pid);
+      // Of the group also those whose parents have died.
+      for (const Process& process : all) {
+        if ((process.pid == root || process.group == root) && !below.contains(process.pid))
+          found.push_back(process);
+      }
+    }
+    bool any = false;
+    for (const Process& process : found) {
+      if (process.stopped || std::find(except.begin(), except.end(), process.pid) != except.end()) continue;
+      Send(process, SIGSTOP);
+      const auto same = [&process](const Process& p) {
+        return p.pid == process.pid && p.started == process.started;
+      };
+      if (std::any_of(stopped_.begin(), stopped_.end(), same)) continue;
+      stopped_.push_back(process);
+      any = true;
+    }
+    if (!any) return;
+  }
+}
+
+void Stopper::Continue() {
+  // Children first, so that no parent sees a child of its own stand.
+  for (auto process = stopped_.rbegin(); process != stopped_.rend(); ++process) Send(*process, SIGCONT);
+  stopped_.clear();
 }
 
 uint64_t ResidentMemory(pid_t pid) {
@@ -204,23 +302,30 @@ void ForgetPeakMemory() {
 
 Status EndDescendants(Duration grace, std::span<const pid_t> except, Duration limit) {
   const Duration start = Steady();
-  const pid_t self = getpid();
+  const Process self{.pid = getpid()};
+  const auto send = [&self](const Process& process, int signal) {
+    if (process.parent == self.pid) {
+      kill(process.pid, signal);
+    } else {
+      SignalProcess(process, signal);
+    }
+  };
   bool asked = grace <= Duration(0);
   Duration pause = std::chrono::milliseconds(1);
   while (!Reap(except)) {
     const Duration passed = Steady() - start;
     const bool kill_now = passed >= grace;
     if (kill_now || !asked) {
-      for (pid_t pid : Below(self, except)) {
-        kill(pid, kill_now ? SIGKILL : SIGTERM);
-        if (!kill_now) kill(pid, SIGCONT);
+      for (const Process& process : Below(self, except)) {
+        send(process, kill_now ? SIGKILL : SIGTERM);
+        if (!kill_now) send(process, SIGCONT);
       }
       asked = true;
     }
     if (passed > grace + limit) {
-      const std::vector<pid_t> left = Below(self, except);
+      const std::vector<Process> left = Below(self, except);
       return Status(Code::kUnavailable, StrCat(left.size(), " process(es) could not be ended, the first is ",
-                                               left.empty() ? 0 : left.front()));
+                                               left.empty() ? 0 : left.front().pid));
     }
     poll(nullptr, 0, static_cast<int>(pause / std::chrono::milliseconds(1)));
     pause = std::min<Duration>(pause * 2, std::chrono::milliseconds(50));

@@ -19,6 +19,8 @@ Status DieWithParent(int signal, pid_t parent);
 /// Every signal blocked that can be, in this thread and those it will start; each ignored one reset to its
 /// default.
 void TakeSignals();
+/// What the starter had open besides 0 to 2 is not passed on to programs that we start.
+void CloseOthersOnExec();
 /// Reads one signal from a descriptor of SignalDescriptor; 0: none waits.
 int ReadSignal(int fd);
 /// A non-blocking descriptor that tells of the given (blocked) signals, or -1.
@@ -27,8 +29,45 @@ int SignalDescriptor(std::span<const int> signals);
 /// A descriptor that is readable when process `pid` has ended, or -1.
 int OpenPidfd(pid_t pid);
 
-/// The processes below `root`, without itself, parents before children.
-std::vector<pid_t> Descendants(pid_t root);
+/// A process as /proc showed it. Number and start time together mean no other.
+struct Process {
+  pid_t pid = 0, parent = 0, group = 0;
+  uint64_t started = 0;  // clock ticks after the system's start; 0: not known
+  bool stopped = false;  // it stands: by a signal, or because somebody traces it
+};
+
+/// False when no process of this number lives.
+bool ReadProcess(pid_t pid, Process* out);
+
+/// The processes below `root`, without itself, parents before children. A number as root has to be the
+/// caller's own or that of a child that has not been reaped.
+std::vector<Process> Descendants(pid_t root);
+std::vector<Process> Descendants(const Process& root);
+/// Signals this process, and never another that has got its number since. False when it is gone, or where the
+/// kernel has no pidfds.
+bool SignalProcess(const Process& process, int signal);
+
+/// Makes processes stand (SIGSTOP), and lets go on (SIGCONT) exactly those that it stopped: one that stood
+/// before was stopped by somebody else. Of one thread.
+class Stopper {
+ public:
+  /// All that is below `root` but `except` (whose descendants are stopped too), again and again until no
+  /// other is found: one that is stopped cannot fork. A root other than the caller's own number is a child
+  /// that has not been reaped, and is stopped with its whole process group. May be called again, for those
+  /// that came since and those that somebody has continued.
+  void Stop(pid_t root, std::span<const pid_t> except = {});
+  void Continue();
+  /// What was stopped has ended, or is no business of the caller's any more.
+  void Forget() { stopped_.clear(); }
+  bool empty() const { return stopped_.empty(); }
+
+ private:
+  void Send(const Process& process, int signal) const;
+
+  pid_t root_ = 0;
+  std::vector<Process> stopped_;
+};
+
 /// Memory of a process in bytes: resident, or proportional (shared pages divided among their users). 0 when
 /// it is gone.
 uint64_t ResidentMemory(pid_t pid);

@@ -21,6 +21,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifdef __SANITIZE_THREAD__
@@ -72,6 +73,16 @@ void RaiseOomScore(int value) {
   close(fd);
 }
 
+/// Whether that time has come.
+__attribute__((no_sanitize("address", "thread", "undefined"))) bool TooLate(
+    const std::atomic<int64_t>* until_ns) {
+  const int64_t until = until_ns != nullptr ? until_ns->load() : 0;
+  if (until == 0) return false;
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec >= until;
+}
+
 // Sanitizers keep state per thread, and this is a second process on the memory of one.
 __attribute__((no_sanitize("address", "thread", "undefined"))) int Child(void* argument) {
   auto* context = static_cast<ChildContext*>(argument);
@@ -100,6 +111,7 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) int Child(void* a
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
+  if (TooLate(request.until_ns)) return Abandon(context, SpawnStep::kTooLate);
   execve(request.program, request.argv, request.envp);
   return Abandon(context, SpawnStep::kExec);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -37,9 +38,12 @@ struct SpawnRequest {
   int oom_score_adj = 0;            // 0: as the caller
   uint64_t descriptor_limit = 0;    // soft RLIMIT_NOFILE; 0: as the caller
   int death_signal = 9;             // what it gets when the spawning thread ends
+  /// The program is not begun (SpawnStep::kTooLate) once this steady time in ns has come; 0 there: whenever.
+  /// It is looked at last of all, in the child, which goes on while the caller is stopped.
+  const std::atomic<int64_t>* until_ns = nullptr;
 };
 
-enum class SpawnStep : uint8_t { kNone, kClone, kDirectory, kDescriptors, kExec };
+enum class SpawnStep : uint8_t { kNone, kClone, kDirectory, kDescriptors, kExec, kTooLate };
 
 struct SpawnOutcome {
   int pid = -1;   // > 0: runs; the caller waits for it

@@ -15,7 +15,7 @@ namespace harrow::output {
 
 enum class Stream : uint8_t { kStdout = 1, kStderr = 2 };
 
-/// Packed output of one agent incarnation: RUN/output/<number>.out, self-framed records (output_format.md),
+/// Packed output of one agent incarnation: PART/output/<number>.out, self-framed records (output_format.md),
 /// and <number>.idx, which can be rebuilt from it. Writer: any thread; Reader: other processes, also while it
 /// grows.
 class Writer {
@@ -23,12 +23,18 @@ class Writer {
   /// kExists when there is output of that number.
   static Result<std::unique_ptr<Writer>> Create(os::FileSystem& fs, const std::string& run_dir,
                                                 uint32_t file_number);
+  /// Of a number that no other has, which many may ask for at once; `draw` gives random numbers. At most a few tries
+  /// each, which cost a sync, however many ask.
+  static Result<std::unique_ptr<Writer>> CreateNew(os::FileSystem& fs, const std::string& run_dir,
+                                                   const std::function<uint32_t()>& draw, uint32_t* file_number);
   virtual ~Writer() = default;
   /// Appends one piece of an attempt's output; returns the offset of its record. Buffered.
   virtual Result<uint64_t> Append(TaskId task, uint32_t attempt, Stream stream, std::string_view data) = 0;
   /// Hands what is buffered to the kernel, in one write: before a result is acknowledged. On an error it
   /// stays buffered, and offsets hold when a later call succeeds.
   virtual Status Flush() = 0;
+  /// Forgets what is buffered, for good: it cannot be written.
+  virtual void Discard() = 0;
   virtual size_t buffered_bytes() const = 0;
   virtual Status Sync() = 0;
 };

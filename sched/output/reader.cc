@@ -1,13 +1,13 @@
 // Per file, the list of its records: from the index as far as it can be believed, from the records themselves
 // after that. The list grows with the file.
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <set>
 
 #include "base/text.h"
 #include "output/packed_output.h"
 #include "output/record.h"
+#include "run_dir/names.h"
 
 namespace harrow::output {
 namespace {
@@ -18,10 +18,11 @@ constexpr uint64_t kWindow = 64 * 1024;
 /// The records of one N.out.
 class FileView {
  public:
-  FileView(os::FileSystem& fs, std::string stem) : fs_(fs), stem_(std::move(stem)) {}
+  FileView(os::FileSystem& fs, const std::string& dir, uint32_t number)
+      : fs_(fs), path_(run_dir::OutputPath(dir, number)), index_path_(run_dir::OutputIndexPath(dir, number)) {}
 
   const std::vector<IndexEntry>& entries() const { return entries_; }
-  std::string path() const { return stem_ + ".out"; }
+  const std::string& path() const { return path_; }
 
   /// Takes in what came since the last call. kDamaged, once for each place, when something was skipped.
   Status Extend() {
@@ -77,7 +78,7 @@ class FileView {
  private:
   void ExtendByIndex(uint64_t file_size) {
     if (index_distrusted_) return;
-    Result<std::string> bytes = fs_.ReadRange(stem_ + ".idx", index_read_, UINT64_MAX);
+    Result<std::string> bytes = fs_.ReadRange(index_path_, index_read_, UINT64_MAX);
     if (!bytes.ok()) return;
     std::string_view rest = *bytes;
     if (index_read_ == 0) {
@@ -133,7 +134,7 @@ class FileView {
   }
 
   os::FileSystem& fs_;
-  std::string stem_;
+  const std::string path_, index_path_;
   std::vector<IndexEntry> entries_;
   std::vector<size_t> by_task_;  // entries by task, attempt and place
   uint64_t covered_ = 0;         // entries_ holds what lies before
@@ -145,7 +146,7 @@ class FileView {
 
 class PackedReader : public Reader {
  public:
-  PackedReader(os::FileSystem& fs, std::string directory) : fs_(fs), directory_(std::move(directory)) {}
+  PackedReader(os::FileSystem& fs, std::string dir) : fs_(fs), dir_(std::move(dir)) {}
 
   Status ReadAttempt(uint32_t file, uint64_t offset, TaskId task, uint32_t attempt,
                      const std::function<void(const Piece&)>& piece) override {
@@ -182,13 +183,11 @@ class PackedReader : public Reader {
   }
 
   Status ReadNew(const std::function<void(uint32_t file, const Piece&)>& piece) override {
-    Result<std::vector<std::string>> names = fs_.List(directory_);
+    Result<std::vector<std::string>> names = fs_.List(run_dir::OutputDirectory(dir_));
     if (!names.ok()) return names.status().code() == Code::kNotFound ? Status() : names.status();
     std::set<uint32_t> files;
     for (const std::string& name : *names) {
-      uint32_t number = 0;
-      auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-      if (error == std::errc() && std::string_view(end) == ".out") files.insert(number);
+      if (run_dir::IsOutput(name)) files.insert(*run_dir::OutputNumber(name));
     }
     Status first;
     for (uint32_t file : files) {
@@ -209,7 +208,7 @@ class PackedReader : public Reader {
 
  private:
   FileView& View(uint32_t file) {
-    return views_.try_emplace(file, fs_, StrCat(directory_, "/", file)).first->second;
+    return views_.try_emplace(file, fs_, dir_, file).first->second;
   }
 
   static Result<Piece> ReadPiece(FileView& view, const IndexEntry& entry) {
@@ -223,7 +222,7 @@ class PackedReader : public Reader {
   }
 
   os::FileSystem& fs_;
-  std::string directory_;
+  const std::string dir_;
   std::map<uint32_t, FileView> views_;
   std::map<uint32_t, size_t> told_;  // entries given out by ReadNew
 };
@@ -231,7 +230,7 @@ class PackedReader : public Reader {
 }  // namespace
 
 Result<std::unique_ptr<Reader>> Reader::Open(os::FileSystem& fs, const std::string& run_dir) {
-  return std::unique_ptr<Reader>(std::make_unique<PackedReader>(fs, run_dir + "/output"));
+  return std::unique_ptr<Reader>(std::make_unique<PackedReader>(fs, run_dir));
 }
 
 }  // namespace harrow::output

@@ -1,11 +1,13 @@
 // Two buffers: what is appended goes to one while a flush writes the other, so that slow storage holds up
 // whoever flushes and nobody who appends. The index is written less often than the records: a reader goes
 // through what it does not cover yet.
+#include <algorithm>
 #include <mutex>
 
 #include "base/text.h"
 #include "output/packed_output.h"
 #include "output/record.h"
+#include "run_dir/names.h"
 
 namespace harrow::output {
 namespace {
@@ -49,6 +51,16 @@ class PackedWriter : public Writer {
     }
     HARROW_RETURN_IF_ERROR(WriteOut());
     return FlushIndexLocked(kIndexBatch);
+  }
+
+  void Discard() override {
+    std::lock_guard io(io_mutex_);
+    std::lock_guard lock(mutex_);
+    writing_.clear();
+    buffer_.clear();
+    index_buffer_.clear();
+    index_broken_ = true;  // it may hold less than was written; readers go through the records
+    next_offset_ = data_->size();
   }
 
   size_t buffered_bytes() const override {
@@ -103,17 +115,35 @@ class PackedWriter : public Writer {
 
 Result<std::unique_ptr<Writer>> Writer::Create(os::FileSystem& fs, const std::string& run_dir,
                                                uint32_t file_number) {
-  const std::string directory = run_dir + "/output";
-  const std::string stem = StrCat(directory, "/", file_number);
-  HARROW_RETURN_IF_ERROR(fs.MakeDirectories(directory));
-  HARROW_RETURN_IF_ERROR(fs.CreateWhole(stem + ".out", FileHeader(kOutputMagic, file_number)));
-  Result<std::unique_ptr<os::AppendFile>> data = fs.OpenAppend(stem + ".out");
+  const std::string path = run_dir::OutputPath(run_dir, file_number);
+  HARROW_RETURN_IF_ERROR(fs.MakeDirectories(run_dir::OutputDirectory(run_dir)));
+  HARROW_RETURN_IF_ERROR(fs.CreateWhole(path, FileHeader(kOutputMagic, file_number)));
+  Result<std::unique_ptr<os::AppendFile>> data = fs.OpenAppend(path);
   if (!data.ok()) return data.status();
-  Result<std::unique_ptr<os::AppendFile>> index = fs.OpenAppend(stem + ".idx");
+  Result<std::unique_ptr<os::AppendFile>> index = fs.OpenAppend(run_dir::OutputIndexPath(run_dir, file_number));
   if (!index.ok()) return index.status();
   HARROW_RETURN_IF_ERROR((*index)->Append(FileHeader(kIndexMagic, file_number)));
   return std::unique_ptr<Writer>(
       std::make_unique<PackedWriter>(std::move(data).value(), std::move(index).value()));
+}
+
+// All agents of a run begin at once, see the same files, and want the same next number. Who does not get it
+// draws one from so many that nobody else does.
+Result<std::unique_ptr<Writer>> Writer::CreateNew(os::FileSystem& fs, const std::string& run_dir,
+                                                  const std::function<uint32_t()>& draw,
+                                                  uint32_t* file_number) {
+  constexpr uint32_t kFirstDrawn = 1u << 20, kDrawn = 0x7fffffffu - kFirstDrawn;
+  uint32_t highest = 0;
+  if (Result<std::vector<std::string>> names = fs.List(run_dir::OutputDirectory(run_dir)); names.ok()) {
+    for (const std::string& name : *names) {
+      const uint32_t n = run_dir::OutputNumber(name).value_or(0);
+      if (n < kFirstDrawn) highest = std::max(highest, n);
+    }
+  }
+  for (*file_number = highest + 1;; *file_number = kFirstDrawn + draw() % kDrawn) {
+    Result<std::unique_ptr<Writer>> writer = Create(fs, run_dir, *file_number);
+    if (writer.status().code() != Code::kExists) return writer;
+  }
 }
 
 }  // namespace harrow::output

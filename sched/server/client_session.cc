@@ -30,7 +30,7 @@ std::string UnknownTask(const graph::Graph& graph, const std::string& name) {
                      : StrCat("; tasks are called by name, or #1 to #", graph.task_count()));
 }
 
-ClientSession::ClientSession(std::shared_ptr<wire::Channel> channel, const StoredFlow* flow,
+ClientSession::ClientSession(std::shared_ptr<wire::Channel> channel, const run::StoredFlow* flow,
                              RunDriver* driver, std::function<Moment()> now)
     : channel_(std::move(channel)), flow_(flow), driver_(driver), now_(std::move(now)) {}
 

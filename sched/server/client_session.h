@@ -16,7 +16,7 @@ namespace harrow::server {
 /// One client's conversation: status, explain, cancel, follow. Of the server's thread.
 class ClientSession {
  public:
-  ClientSession(std::shared_ptr<wire::Channel> channel, const StoredFlow* flow, RunDriver* driver,
+  ClientSession(std::shared_ptr<wire::Channel> channel, const run::StoredFlow* flow, RunDriver* driver,
                 std::function<Moment()> now);
 
   void OnMessage(std::string_view bytes);
@@ -36,7 +36,7 @@ class ClientSession {
   std::optional<TaskId> Find(const std::string& name);
 
   std::shared_ptr<wire::Channel> channel_;
-  const StoredFlow* flow_;
+  const run::StoredFlow* flow_;
   RunDriver* driver_;
   std::function<Moment()> now_;
   bool greeted_ = false, following_ = false, wants_output_ = false;

@@ -5,22 +5,24 @@
 
 #include "base/text.h"
 #include "os/log.h"
+#include "run/profile.h"
 #include "server/messages.h"
-#include "wire/version.h"
+#include "wire/attempt_id.h"
 
 // One Flush is one instant of the scheduler: all that agents said since the last one is taken in before
-// anything is started. The scheduler numbers attempts, going on after the highest recorded one, so that
-// (task, attempt) names a result for ever: whatever is sent twice is recorded once, and the late end of an
-// attempt that was given up does not count for a later one.
+// anything is started. The scheduler numbers attempts, going on after the highest recorded one, so that an
+// AttemptId names a result for ever: whatever is sent twice is recorded once, and the late end of an attempt
+// that was given up does not count for a later one. How agents come and go: driver_agents.cc.
 //
 // After a restart nothing is started until the agents that the earlier server knew have told what they run
-// and hold, or `gather_ticks` have passed: until then events are only kept. A task that an agent has in its
-// queue is asked back first, so that it cannot begin there and elsewhere.
+// and hold, or have been waited for as long as their attempts may run (`gather_ticks`): until then events are
+// only kept. A task that an agent has in its queue is asked back first, so that it cannot begin there and
+// elsewhere.
 
 namespace harrow::server {
 namespace {
 
-core::Options SchedulerOptions(const RunSettings& settings) {
+core::Options SchedulerOptions(const run::RunSettings& settings) {
   core::Options options;
   options.policy = settings.order;
   options.locality = settings.locality;
@@ -70,17 +72,6 @@ core::TaskRestored::As RestoredAs(journal::TaskFate fate, bool unwanted) {
   return unwanted ? As::kDone : As::kOpen;
 }
 
-journal::NodeRecord RecordOf(const Node& node, int64_t left_ns) {
-  return {.node = node.id,
-          .name = node.name,
-          .slots = node.capacity.slots,
-          .incarnation = node.incarnation,
-          .output_file = node.output_file,
-          .joined_ns = node.joined_ns,
-          .left_ns = left_ns,
-          .topology = node.topology};
-}
-
 std::string NoNodeFits(const Shape& shape) {
   std::string text = "no node of the allocation can give what it asks for:";
   if (shape.nodes > 1) text += StrCat(" ", shape.nodes, " nodes with");
@@ -106,16 +97,17 @@ journal::TaskFate FateOf(core::FinalState state) {
 
 }  // namespace
 
-RunDriver::RunDriver(const StoredFlow& flow, const DriverOptions& options, journal::Journal* journal,
+RunDriver::RunDriver(const run::StoredFlow& flow, const DriverOptions& options, journal::Journal* journal,
                      Hooks hooks)
     : flow_(flow),
       graph_(flow.graph),
       options_(options),
       hooks_(std::move(hooks)),
       scheduler_(flow.graph, SchedulerOptions(flow.settings)),
+      attempts_(flow.graph),
       recorder_(journal, flow.graph.task_count()) {}
 
-Status RunDriver::Restore(const journal::History& history) {
+Status RunDriver::Restore(const journal::History& history, made::Attempts made) {
   if (!recorder_.Restore(history)) {
     return Status(Code::kDamaged, "the journal names tasks that the run's flow does not have");
   }
@@ -124,19 +116,39 @@ Status RunDriver::Restore(const journal::History& history) {
   std::stable_sort(
       records.begin(), records.end(),
       [](const journal::NodeRecord& a, const journal::NodeRecord& b) { return a.node < b.node; });
+  std::unordered_set<uint64_t> incarnations;  // each has a record of its coming and one of its end
   for (const journal::NodeRecord& record : records) {
     Node& node = nodes_.Named(record.name);
-    ++node.incarnations;
+    node.incarnations += incarnations.insert(record.incarnation).second ? 1 : 0;
+    node.earlier_incarnation = record.incarnation;
     if (record.left_ns == 0) {
       awaited_.insert(record.name);
     } else {
       awaited_.erase(record.name);
+      // What was lost with it and not started again since is not recorded.
+      numbers_unsure_ |= options_.restarted;
     }
   }
+  if (options_.restarted) {
+    const auto gone =
+        static_cast<size_t>(std::count_if(nodes_.all().begin(), nodes_.all().end(),
+                                          [&](const auto& node) { return !awaited_.contains(node->name); }));
+    back_ = options_.nodes_expected - std::min<size_t>(gone, options_.nodes_expected);
+  }
+  made_ = std::move(made);
+  std::erase_if(made_, [this](const auto& known) {
+    return known.first >= graph_.task_count() ||
+           recorder_.fate(TaskId(known.first)) == journal::TaskFate::kDone;
+  });
   const int64_t session_start = flow_.settings.started.time_since_epoch().count();
   for (const journal::AttemptRecord& attempt : history.attempts) {
     earlier_local_bytes_ += attempt.local_bytes;
     earlier_remote_bytes_ += attempt.remote_bytes;
+    // What succeeded made results, also where it is to run again.
+    const auto known = made_.find(attempt.task.value);
+    if (known != made_.end() && known->second.attempt <= attempt.attempt &&
+        attempt.end == journal::End::kExited && attempt.code == 0)
+      made_.erase(known);
     const bool lost = attempt.end == journal::End::kLost;
     losses_ += lost ? 1 : 0;
     if (attempt.start_ns > 0) {
@@ -160,37 +172,59 @@ bool RunDriver::IsUnwanted(TaskId task) const {
 
 void RunDriver::Begin(const Moment& moment) {
   phase_ = Phase::kGathering;
-  if (awaited_.empty()) EndGathering(moment);
-}
-
-void RunDriver::EndGathering(const Moment&) {
-  if (phase_ != Phase::kGathering) return;
-  phase_ = Phase::kRunning;
-  for (const std::string& name : awaited_) os::LogWarning(StrCat("node ", name, " has not come back"));
-  awaited_.clear();
-  // Not given back, so it has begun there.
-  for (const auto& [task, node] : unsure_) events_.push_back(core::TaskStarted{TaskId(task), node});
-  unsure_.clear();
-  std::vector<core::Event> first;
-  const auto count = static_cast<uint32_t>(graph_.task_count());
-  first.push_back(core::TasksAdded{TaskId(0), count});
-  for (uint32_t i = 0; i < count; ++i) {
+  // As it was before this server: what agents tell from now on comes after it.
+  events_.push_back(core::TasksAdded{TaskId(0), static_cast<uint32_t>(graph_.task_count())});
+  for (uint32_t i = 0; i < graph_.task_count(); ++i) {
     const TaskId task(i);
     const journal::TaskFate fate = recorder_.fate(task);
-    const auto tried = tries_.find(i);
-    const uint32_t last_attempt = recorder_.NextAttempt(task) - 1;
-    if (fate == journal::TaskFate::kOpen && last_attempt == 0 && !IsUnwanted(task)) continue;
+    const bool unwanted = IsUnwanted(task);
+    if (fate == journal::TaskFate::kOpen && recorder_.last_attempt(task) == 0 && !unwanted) continue;
     core::TaskRestored restored{
-        .task = task, .as = RestoredAs(fate, IsUnwanted(task)), .last_attempt = last_attempt};
-    if (tried != tries_.end()) {
+        .task = task, .as = RestoredAs(fate, unwanted), .last_attempt = recorder_.last_attempt(task)};
+    if (const auto tried = tries_.find(i); tried != tries_.end()) {
       restored.attempts = tried->second.attempts;
       restored.losses = tried->second.losses;
     }
-    first.push_back(restored);
+    events_.push_back(restored);
   }
+  if (AllGathered()) EndGathering(moment);
+}
+
+bool RunDriver::AllGathered() const {
+  return phase_ == Phase::kGathering && awaited_.empty() && attempts_.returning() == 0 &&
+         nodes_.joined_count() >= back_;
+}
+
+void RunDriver::EndGathering(const Moment& moment) {
+  if (phase_ != Phase::kGathering) return;
+  for (const std::string& name : awaited_) os::LogWarning(StrCat("node ", name, " has not come back"));
+  // Not given back, so they have begun.
+  std::vector<AttemptTable::Row*> begun;
+  attempts_.ForEach([&](const AttemptTable::Row& row) {
+    if (row.state == AttemptTable::State::kReturning) begun.push_back(attempts_.Find(row.id.task));
+  });
+  for (AttemptTable::Row* row : begun) {
+    attempts_.Begin(row, moment.wall_ns());
+    events_.push_back(core::TaskStarted{row->id, row->node});
+  }
+  // What has not come back may have begun an attempt of any task that is open, and nobody else may have its
+  // number.
+  for (uint32_t i = 0; i < graph_.task_count() && (numbers_unsure_ || !awaited_.empty()); ++i) {
+    const TaskId task(i);
+    if (recorder_.fate(task) != journal::TaskFate::kOpen || IsUnwanted(task) ||
+        attempts_.Find(task) != nullptr)
+      continue;
+    const auto tried = tries_.find(i);
+    const Tries tries = tried != tries_.end() ? tried->second : Tries();
+    events_.push_back(core::TaskRestored{.task = task,
+                                         .as = core::TaskRestored::As::kOpen,
+                                         .attempts = tries.attempts,
+                                         .losses = tries.losses,
+                                         .last_attempt = recorder_.last_attempt(task) + 1});
+  }
+  awaited_.clear();
   tries_.clear();
-  events_.insert(events_.begin(), std::make_move_iterator(first.begin()),
-                 std::make_move_iterator(first.end()));
+  phase_ = Phase::kRunning;
   Wake();
 }
 
@@ -198,326 +232,6 @@ void RunDriver::Wake() {
   if (wake_pending_) return;
   wake_pending_ = true;
   hooks_.wake();
-}
-
-// --- agents come and go
-
-Result<NodeId> RunDriver::Join(const Moment& moment, std::shared_ptr<wire::Channel> channel,
-                               const pb::FromAgent& message) {
-  const pb::AgentHello& hello = message.hello();
-  if (hello.version() != wire::kProtocolVersion) {
-    return Status(Code::kRefused,
-                  StrCat("the agent speaks version ", hello.version(), " of the protocol, this server ",
-                         wire::kProtocolVersion, "; all nodes must run the same harrow"));
-  }
-  if (hello.run_id() != flow_.settings.run_id)
-    return Status(Code::kRefused, "the agent belongs to another run");
-  if (hello.node().name().empty() || hello.node().slots() == 0) {
-    return Status(Code::kRefused, "the agent names no node, or one without slots");
-  }
-  Node& node = nodes_.Named(hello.node().name());
-  const bool same_agent = node.incarnation == hello.incarnation();
-  if (node.channel != nullptr && node.channel != channel) {
-    hooks_.drop_agent(std::exchange(node.channel, nullptr).get());
-  }
-  if (!same_agent && node.joined) Lose(moment, node, "its agent was started again");
-  node.channel = std::move(channel);
-  node.silent_ticks = 0;
-  node.heard = moment.now;
-  node.suspect = false;
-  node.profiles_sent.assign(graph_.profile_count(), false);
-  node.capacity = {
-      .slots = hello.node().slots(), .gpus = hello.node().gpus(), .memory = hello.node().memory()};
-  if (const auto granted = options_.memory_granted.find(node.name);
-      granted != options_.memory_granted.end()) {
-    const bool more = node.capacity.memory > granted->second || node.capacity.memory == 0;
-    if (more) node.capacity.memory = granted->second;
-  }
-  const bool rejoined = node.joined;
-  if (!same_agent) {
-    node.incarnation = hello.incarnation();
-    node.output_file = hello.output_file();
-    node.joined_ns = moment.wall_ns();
-    ++node.incarnations;
-    node.topology = hello.node().topology();
-    recorder_.Node(RecordOf(node, 0));
-    os::LogInfo(
-        StrCat("node ", node.name, " joined: ", node.capacity.slots, " slots, ", hello.node().topology()));
-  } else {
-    os::LogInfo(StrCat("node ", node.name, " is connected again"));
-  }
-  if (!rejoined) {
-    node.joined = true;
-    events_.push_back(core::NodeJoined{node.id, node.capacity});
-    if (!all_joined_ && nodes_.joined_count() >= options_.nodes_expected) AllJoined();
-  }
-  most_slots_ = std::max(most_slots_, nodes_.joined_slots());
-  Welcome(node);
-  Reconcile(moment, node, message, rejoined);
-  awaited_.erase(node.name);
-  Handle(moment, node.id, message);
-  if (phase_ == Phase::kGathering && awaited_.empty() && unsure_.empty()) EndGathering(moment);
-  Wake();
-  return node.id;
-}
-
-void RunDriver::AllJoined() {
-  all_joined_ = true;
-  events_.push_back(core::AllNodesJoined{});
-}
-
-void RunDriver::Welcome(Node& node) {
-  pb::Welcome* welcome = nodes_.Outbox(node).mutable_welcome();
-  welcome->set_version(wire::kProtocolVersion);
-  welcome->set_epoch(options_.epoch);
-  welcome->set_node(node.id.value);
-  welcome->set_submit_dir(flow_.settings.submit_dir);
-  for (const auto& [name, value] : flow_.settings.env) {
-    pb::EnvVar* variable = welcome->add_env();
-    variable->set_name(name);
-    variable->set_value(value);
-  }
-  welcome->set_output_limit(flow_.settings.output_limit);
-  welcome->set_heartbeat_ns(options_.heartbeat.count());
-  welcome->set_kill_wait_ns(options_.kill_wait.count());
-  welcome->set_shell(flow_.settings.shell);
-  welcome->set_lease_ns(flow_.settings.lease.count());
-}
-
-bool RunDriver::IsAt(TaskId task, NodeId node) const {
-  if (scheduler_.node(task) != node) return false;
-  const core::TaskState state = scheduler_.state(task);
-  return state == core::TaskState::kSent || state == core::TaskState::kRecalled ||
-         state == core::TaskState::kRunning;
-}
-
-bool RunDriver::IsAt(TaskId task, NodeId node, uint32_t attempt) const {
-  return IsAt(task, node) && scheduler_.attempts(task) == attempt;
-}
-
-bool RunDriver::NeverSent(TaskId task) const {
-  if (phase_ != Phase::kRunning) return recorder_.fate(task) == journal::TaskFate::kOpen;
-  const core::TaskState state = scheduler_.state(task);
-  return state == core::TaskState::kWaiting || state == core::TaskState::kReady;
-}
-
-void RunDriver::Adopt(Node& node, TaskId task, uint32_t attempt, int64_t start_ns) {
-  // An attempt that was counted as lost may not go on beside the next.
-  const bool later = phase_ != Phase::kRunning || attempt > scheduler_.attempts(task);
-  if (IsAt(task, node.id, attempt) || (NeverSent(task) && recorder_.IsNew(task, attempt) && later)) {
-    NoteStarted(task, node.id, start_ns);
-    events_.push_back(core::TaskStarted{task, node.id, attempt});
-  } else {
-    nodes_.Outbox(node).mutable_cancel()->add_task(task.value);
-  }
-}
-
-// Compares what the agent has with what the scheduler believes it has. What was sent and never arrived is
-// ready again.
-void RunDriver::Reconcile(const Moment& moment, Node& node, const pb::FromAgent& message, bool rejoined) {
-  const pb::AgentHello& hello = message.hello();
-  const size_t count = graph_.task_count();
-  std::unordered_set<uint32_t> there(hello.queued().begin(), hello.queued().end());
-  for (const pb::Attempt& attempt : hello.running()) {
-    there.insert(attempt.task());
-    if (attempt.task() < count) Adopt(node, TaskId(attempt.task()), attempt.attempt(), attempt.start_ns());
-  }
-  for (const pb::TasksEnded& ended : message.ended()) {
-    for (const pb::Attempt& attempt : ended.attempt()) there.insert(attempt.task());
-  }
-  for (const uint32_t queued : hello.queued()) {
-    if (queued >= count || (phase_ == Phase::kRunning && IsAt(TaskId(queued), node.id))) continue;
-    nodes_.Outbox(node).add_take_back(queued);
-    if (phase_ == Phase::kGathering) unsure_.emplace(queued, node.id);
-  }
-  for (uint32_t i = 0; rejoined && phase_ == Phase::kRunning && i < count; ++i) {
-    const TaskId task(i);
-    if (!IsAt(task, node.id) || there.contains(i)) continue;
-    if (scheduler_.state(task) == core::TaskState::kRunning) {
-      RecordLost(moment, node, task, "its agent does not know it any more");
-      NoteEnded(task);
-      events_.push_back(core::TaskEnded{
-          .task = task, .node = node.id, .outcome = core::Lost{}, .attempt = scheduler_.attempts(task)});
-    } else {
-      events_.push_back(core::TaskReturned{task, node.id});
-    }
-  }
-}
-
-void RunDriver::Disconnected(NodeId id, const wire::Channel* channel) {
-  Node* node = nodes_.Find(id);
-  if (node == nullptr || node->channel.get() != channel) return;
-  node->channel.reset();
-  os::LogWarning(StrCat("node ", node->name, ": the connection to its agent is gone"));
-}
-
-void RunDriver::Tell(const std::string& line) {
-  os::LogWarning(line);
-  if (hooks_.tell) hooks_.tell(line);
-}
-
-void RunDriver::Lose(const Moment& moment, Node& node, const std::string& why) {
-  os::LogWarning(StrCat("node ", node.name, " is lost: ", why));
-  std::vector<TaskId> there;
-  for (const auto& [task, running] : running_) {
-    if (running.node == node.id) there.push_back(TaskId(task));
-  }
-  for (const TaskId task : there) {
-    if (IsAt(task, node.id)) RecordLost(moment, node, task, why);
-    NoteEnded(task);
-  }
-  for (uint32_t i = 0; phase_ == Phase::kRunning && i < graph_.task_count(); ++i) {
-    if (IsAt(TaskId(i), node.id)) perhaps_begun_.insert(i);
-  }
-  recorder_.Node(RecordOf(node, moment.wall_ns()));
-  node.joined = false;
-  node.running = 0;
-  events_.push_back(core::NodeLost{node.id});
-  Wake();
-}
-
-void RunDriver::RecordLost(const Moment& moment, const Node& node, TaskId task, const std::string& why) {
-  journal::AttemptRecord record;
-  record.task = task;
-  record.attempt = scheduler_.attempts(task);
-  record.node = node.id;
-  record.end = journal::End::kLost;
-  if (const auto running = running_.find(task.value); running != running_.end()) {
-    record.start_ns = running->second.start_ns;
-    busy_ns_ += (moment.wall_ns() - record.start_ns) * running->second.cores;
-  }
-  record.end_ns = moment.wall_ns();
-  record.message = why;
-  ++losses_;
-  recorder_.Attempt(std::move(record));
-}
-
-void RunDriver::Tick(const Moment& moment) {
-  for (const auto& node : nodes_.all()) {
-    ++node->silent_ticks;
-    if (!node->joined && all_joined_ && node->silent_ticks == options_.return_ticks) {
-      Tell(StrCat("node ", node->name, " is not waited for any longer"));
-      AllJoined();
-      Wake();
-    }
-  }
-  if (!all_joined_ && nodes_.joined_count() > 0 && ++join_ticks_ >= options_.join_ticks) {
-    Tell(StrCat("only ", nodes_.joined_count(), " of ", options_.nodes_expected,
-                " nodes have come; the run goes on without the others"));
-    AllJoined();
-    Wake();
-  }
-  if (phase_ == Phase::kGathering && ++gather_ticks_ >= options_.gather_ticks) EndGathering(moment);
-}
-
-// A loaded machine makes agents late, and this server; neither means that a node is gone. So what the kernels
-// know counts: that of a living node acknowledges, whatever its processes do, and this one's asks it. Where
-// there is no connection to ask by, or the agent hangs on a living node, it must have been silent when looked
-// at twice: in between all has been read that had come while this server was late.
-void RunDriver::FindSilent(const Moment& moment) {
-  for (const auto& node : nodes_.all()) {
-    if (!node->joined) continue;
-    const Duration silent = moment.now - node->heard;
-    const bool dead = silent > options_.dead_after && node->channel != nullptr &&
-                      node->channel->unheard() > options_.dead_after;
-    const bool suspect = silent > (node->channel == nullptr ? options_.gone_after : options_.hung_after);
-    const bool again = std::exchange(node->suspect, suspect) && suspect;
-    if (!again && !dead) continue;
-    Lose(moment, *node, dead ? "nothing is heard of it" : "nothing is heard of its agent");
-    if (node->channel != nullptr) hooks_.drop_agent(std::exchange(node->channel, nullptr).get());
-  }
-}
-
-// --- what agents say
-
-void RunDriver::Handle(const Moment& moment, NodeId id, const pb::FromAgent& message) {
-  Node* node = nodes_.Find(id);
-  if (node == nullptr) return;
-  node->silent_ticks = 0;
-  node->heard = moment.now;
-  node->suspect = false;
-  if (message.has_heartbeat()) {
-    *nodes_.Outbox(*node).mutable_heartbeat() = message.heartbeat();
-    if (message.heartbeat().round_trip_ns() > 0) {
-      events_.push_back(core::RoundTripMeasured{id, Duration(message.heartbeat().round_trip_ns())});
-    }
-  }
-  if (message.has_started()) TakeStarted(id, message.started());
-  bool leaves = false;
-  for (const pb::TasksEnded& ended : message.ended()) {
-    TakeEnded(moment, *node, ended);
-    for (const pb::Attempt& attempt : ended.attempt()) leaves |= EndedUnasked(attempt);
-  }
-  if (leaves && node->joined) Lose(moment, *node, "its agent is ending");
-  for (const uint32_t task : message.returned().task()) {
-    if (task >= graph_.task_count()) continue;
-    unsure_.erase(task);
-    events_.push_back(core::TaskReturned{TaskId(task), id});
-  }
-  if (message.has_problem()) {
-    Tell(StrCat("node ", node->name, ": ", message.problem().text()));
-  }
-  if (phase_ == Phase::kGathering && awaited_.empty() && unsure_.empty()) EndGathering(moment);
-  Wake();
-}
-
-void RunDriver::TakeStarted(NodeId id, const pb::TasksStarted& started) {
-  for (int i = 0; i < started.task_size(); ++i) {
-    const uint32_t index = started.task(i);
-    if (index >= graph_.task_count()) continue;
-    const TaskId task(index);
-    unsure_.erase(index);
-    if (!IsAt(task, id) && !NeverSent(task)) continue;
-    NoteStarted(task, id, i < started.start_ns_size() ? started.start_ns(i) : 0);
-    events_.push_back(core::TaskStarted{task, id});
-  }
-}
-
-void RunDriver::TakeEnded(const Moment& moment, Node& node, const pb::TasksEnded& ended) {
-  for (const pb::Attempt& attempt : ended.attempt()) TakeAttempt(moment, node, attempt);
-  recorder_.AcknowledgeLater(node.id, node.incarnation, ended.sequence());
-}
-
-/// An agent that was told to end by somebody else (its job step, its starter's death) interrupts its tasks:
-/// for the run they are lost with it.
-bool RunDriver::EndedUnasked(const pb::Attempt& attempt) const {
-  return attempt.end() == pb::Attempt::INTERRUPTED && !interrupted_;
-}
-
-void RunDriver::TakeAttempt(const Moment&, Node& node, const pb::Attempt& attempt) {
-  if (attempt.task() >= graph_.task_count() || EndedUnasked(attempt)) return;
-  const TaskId task(attempt.task());
-  unsure_.erase(task.value);
-  if (!recorder_.IsNew(task, attempt.attempt())) return;
-  const bool here = IsAt(task, node.id, attempt.attempt());
-  if (!here && !NeverSent(task)) return;  // it was given to another node meanwhile, or here once more
-  const graph::Profile& profile = graph_.profile(task);
-  journal::AttemptRecord record = AttemptFromProto(attempt, node.id);
-  const int64_t run_ns = record.start_ns > 0 ? std::max<int64_t>(0, record.end_ns - record.start_ns) : 0;
-  busy_ns_ += run_ns * profile.shape.cores;
-  ++node.ended;
-  NoteEnded(task);
-  if (const auto bytes = input_bytes_.find(task.value); bytes != input_bytes_.end()) {
-    record.local_bytes = bytes->second.local;
-    record.remote_bytes = bytes->second.remote;
-    input_bytes_.erase(bytes);
-  }
-  const bool never_began = record.start_ns == 0 && (record.end == journal::End::kCancelled ||
-                                                    record.end == journal::End::kInterrupted);
-  if (!never_began) {
-    if (hooks_.attempt_ended) hooks_.attempt_ended(record);
-    recorder_.Attempt(std::move(record));
-  }
-  if (attempt.output_sizes_size() > 0) {
-    const auto outputs = graph_.outputs(task);
-    for (int i = 0; i < attempt.output_sizes_size() && i < static_cast<int>(outputs.size()); ++i) {
-      if (attempt.output_sizes(i) >= 0) {
-        events_.push_back(core::FileStored{outputs[i], node.id, attempt.output_sizes(i)});
-      }
-    }
-  }
-  if (!here) events_.push_back(core::TaskStarted{task, node.id, attempt.attempt()});
-  events_.push_back(core::TaskEnded{task, node.id, OutcomeOf(attempt), Duration(run_ns), attempt.attempt()});
 }
 
 core::Outcome RunDriver::OutcomeOf(const pb::Attempt& attempt) const {
@@ -540,46 +254,35 @@ core::Outcome RunDriver::OutcomeOf(const pb::Attempt& attempt) const {
   return core::Failed{code, retryable};
 }
 
-void RunDriver::NoteStarted(TaskId task, NodeId node, int64_t start_ns) {
-  const uint32_t cores = graph_.profile(task).shape.cores;
-  if (!running_.try_emplace(task.value, Running{node, start_ns, cores}).second) return;
-  running_cores_ += cores;
-  running_start_ns_ += static_cast<uint64_t>(start_ns) * cores;
-  if (Node* at = nodes_.Find(node)) ++at->running;
-}
-
-void RunDriver::NoteEnded(TaskId task) {
-  const auto found = running_.find(task.value);
-  if (found == running_.end()) return;
-  running_cores_ -= found->second.cores;
-  running_start_ns_ -= static_cast<uint64_t>(found->second.start_ns) * found->second.cores;
-  if (Node* at = nodes_.Find(found->second.node); at != nullptr && at->running > 0) --at->running;
-  running_.erase(found);
-}
-
 // --- what follows
 
 void RunDriver::Flush(const Moment& moment) {
   wake_pending_ = false;
-  if (phase_ == Phase::kRunning && !events_.empty()) {
-    actions_.clear();
-    scheduler_.HandleAll(moment.now, events_, &actions_);
-    events_.clear();
-    for (const core::Action& action : actions_) Act(moment, action);
-  }
+  Schedule(moment);
   SendAll();
+}
+
+void RunDriver::Schedule(const Moment& moment) {
+  if (phase_ != Phase::kRunning || events_.empty()) return;
+  actions_.clear();
+  scheduler_.HandleAll(moment.now, events_, &actions_);
+  events_.clear();
+  for (const core::Action& action : actions_) Act(moment, action);
 }
 
 void RunDriver::Act(const Moment& moment, const core::Action& action) {
   if (const auto* start = std::get_if<core::StartTask>(&action)) {
     Start(*start);
+  } else if (const auto* wake = std::get_if<core::WakeAt>(&action)) {
+    wake_at_ = wake->time;
   } else if (const auto* settled = std::get_if<core::TaskSettled>(&action)) {
     Settle(moment, *settled);
   } else if (const auto* back = std::get_if<core::TakeBack>(&action)) {
-    if (Node* node = nodes_.Find(back->node)) nodes_.Outbox(*node).add_take_back(back->task.value);
+    if (Node* node = nodes_.Find(back->node))
+      wire::SetId(back->attempt, nodes_.Outbox(*node).add_take_back());
   } else if (const auto* cancel = std::get_if<core::CancelTask>(&action)) {
     if (Node* node = nodes_.Find(cancel->node))
-      nodes_.Outbox(*node).mutable_cancel()->add_task(cancel->task.value);
+      wire::SetId(cancel->attempt, nodes_.Outbox(*node).mutable_cancel()->add_attempt());
   } else if (const auto* aside = std::get_if<core::NodePutAside>(&action)) {
     if (Node* node = nodes_.Find(aside->node)) {
       node->put_aside = true;
@@ -593,9 +296,11 @@ void RunDriver::Act(const Moment& moment, const core::Action& action) {
 
 void RunDriver::Settle(const Moment& moment, const core::TaskSettled& settled) {
   if (IsUnwanted(settled.task)) return;
+  ForgetLost(settled.task);
   // What an interruption or the time limit kept from running stays open: --resume goes on there.
   const bool stays_open = settled.reason == core::Reason::kInterrupted ||
                           settled.reason == core::Reason::kNoTimeLeft ||
+                          settled.reason == core::Reason::kNodesGone ||
                           (interrupted_ && settled.reason == core::Reason::kStopped) ||
                           (settled.reason == core::Reason::kDependency && settled.because &&
                            recorder_.fate(settled.because) == journal::TaskFate::kOpen);
@@ -606,7 +311,7 @@ void RunDriver::Settle(const Moment& moment, const core::TaskSettled& settled) {
   if (settled.reason == core::Reason::kNoNodeFits) {
     journal::AttemptRecord record;
     record.task = settled.task;
-    record.attempt = recorder_.NextAttempt(settled.task);
+    record.attempt = recorder_.last_attempt(settled.task) + 1;
     record.end = journal::End::kNotStarted;
     record.end_ns = moment.wall_ns();
     record.message = NoNodeFits(graph_.profile(settled.task).shape);
@@ -619,31 +324,48 @@ void RunDriver::Start(const core::StartTask& start) {
   Node* node = nodes_.Find(start.node);
   if (node == nullptr) return;
   pb::ToAgent& out = nodes_.Outbox(*node);
-  const TaskId task = start.task;
+  const TaskId task = start.attempt.task;
+  ForgetLost(task);
+  AttemptTable::Row& row = attempts_.Add(start.attempt, node->id, AttemptTable::State::kSent);
+  row.ahead = start.ahead;
+  row.local_bytes = start.local_bytes;
+  row.remote_bytes = start.remote_bytes;
   const ProfileId profile = graph_.profile_id(task);
   if (!node->profiles_sent[profile.value]) {
     node->profiles_sent[profile.value] = true;
-    ProfileToProto(graph_.profile(profile), profile.value, out.add_profile());
+    run::ProfileToProto(graph_.profile(profile), profile.value, out.add_profile());
   }
   pb::Task* message = out.add_start();
   message->set_id(task.value);
-  message->set_attempt(start.attempt);
+  message->set_attempt(start.attempt.number);
   message->set_profile(profile.value);
   message->set_form(static_cast<uint32_t>(graph_.form(task)));
   const std::string_view command = graph_.command(task), name = graph_.given_name(task);
   message->set_command(command.data(), command.size());
   if (!name.empty()) message->set_name(name.data(), name.size());
   message->set_ahead(start.ahead);
-  if (start.local_bytes + start.remote_bytes > 0)
-    input_bytes_[task.value] = {start.local_bytes, start.remote_bytes};
   const auto outputs = graph_.outputs(task);
   if (outputs.empty()) return;
-  if (start.attempt > 1 || options_.epoch > 1 || perhaps_begun_.contains(task.value)) {
-    for (const FileId file : outputs) message->add_remove_first(std::string(graph_.file_name(file)));
+  for (const FileId file : outputs) {
+    const std::string_view output = graph_.file_name(file);
+    message->add_outputs(output.data(), output.size());
   }
-  if (options_.nodes_expected > 1 && flow_.settings.locality && !graph_.successors(task).empty()) {
-    for (const FileId file : outputs) message->add_outputs(std::string(graph_.file_name(file)));
+  message->set_sizes_wanted(options_.nodes_expected > 1 && flow_.settings.locality &&
+                            !graph_.successors(task).empty());
+  if (const auto known = made_.find(task.value); known != made_.end()) {
+    pb::Made* earlier = message->mutable_earlier();
+    earlier->set_begin_ns(known->second.begin_ns);
+    earlier->set_end_ns(known->second.end_ns);
+    for (const uint32_t number : known->second.found) earlier->add_found(number);
   }
+}
+
+/// A lost attempt of the task is not waited for any more.
+void RunDriver::ForgetLost(TaskId task) {
+  const AttemptTable::Row* row = attempts_.Find(task);
+  if (row == nullptr || row->state != AttemptTable::State::kLost) return;
+  RecordLost(*row);
+  attempts_.Erase(task);
 }
 
 void RunDriver::SendAll() {
@@ -670,19 +392,11 @@ void RunDriver::Interrupt(const Moment& moment) {
   if (interrupted_) return;
   interrupted_ = true;
   EndGathering(moment);
-  Flush(moment);  // what is believed to run is up to date
+  // Before anything is started of what was gathered.
   events_.push_back(core::DrainRequested{});
-  for (uint32_t i = 0; i < graph_.task_count(); ++i) {
-    const core::TaskState state = scheduler_.state(TaskId(i));
-    if (state != core::TaskState::kSent && state != core::TaskState::kRecalled &&
-        state != core::TaskState::kRunning) {
-      continue;
-    }
-    Node* node = nodes_.Find(scheduler_.node(TaskId(i)));
-    if (node == nullptr) continue;
-    pb::CancelTasks* cancel = nodes_.Outbox(*node).mutable_cancel();
-    cancel->set_interrupted(true);
-    cancel->add_task(i);
+  Flush(moment);  // what is believed to run is up to date
+  for (const auto& node : nodes_.all()) {
+    for (const TaskId task : attempts_.At(node->id)) EndAt(*node, attempts_.Find(task)->id);
   }
   Wake();
 }
@@ -701,10 +415,30 @@ void RunDriver::ShutDownAgents(const std::string& reason) {
 }
 
 void RunDriver::RecordNodesLeft(const Moment& moment) {
+  std::vector<TaskId> lost;
+  attempts_.ForEach([&](const AttemptTable::Row& row) {
+    if (row.state == AttemptTable::State::kLost) lost.push_back(row.id.task);
+  });
+  for (const TaskId task : lost) ForgetLost(task);
   for (const auto& node : nodes_.all()) {
     if (!node->joined) continue;
-    recorder_.Node(RecordOf(*node, moment.wall_ns()));
+    recorder_.Node(NodeToRecord(*node, moment.wall_ns()));
   }
+}
+
+void RunDriver::Tell(const std::string& line) {
+  os::LogWarning(line);
+  if (hooks_.tell) hooks_.tell(line);
+}
+
+/// What several nodes say in the same words is told of the first, and that others say it, too.
+void RunDriver::TellProblem(const Node& node, const std::string& text) {
+  std::set<std::string>& nodes = problems_[text];
+  const bool again = !nodes.insert(node.name).second;
+  const std::string line = StrCat("node ", node.name, ": ", text);
+  if (again || nodes.size() == 1) return Tell(line);
+  os::LogWarning(line);
+  if (nodes.size() == 2 && hooks_.tell) hooks_.tell(StrCat("other nodes, too: ", text));
 }
 
 // --- answers
@@ -723,8 +457,7 @@ void RunDriver::Snapshot(const Moment& moment, bool with_nodes, pb::Progress* pr
   progress->set_local_bytes(static_cast<uint64_t>(earlier_local_bytes_) + counts.local_bytes);
   progress->set_remote_bytes(static_cast<uint64_t>(earlier_remote_bytes_) + counts.remote_bytes);
   progress->set_elapsed_ns((moment.wall - flow_.settings.started).count());
-  const uint64_t running_ns = running_cores_ * static_cast<uint64_t>(moment.wall_ns()) - running_start_ns_;
-  progress->set_busy_core_ns(busy_ns_ + static_cast<int64_t>(running_ns));
+  progress->set_busy_core_ns(busy_ns_ + attempts_.BusyCoreTime(moment.wall_ns()));
   progress->set_slots(most_slots_);
   progress->set_complete(complete_);
   progress->set_epoch(options_.epoch);
@@ -734,9 +467,12 @@ void RunDriver::Snapshot(const Moment& moment, bool with_nodes, pb::Progress* pr
     pb::NodeStatus* status = progress->add_node();
     status->set_name(node->name);
     status->set_slots(node->capacity.slots);
-    status->set_running(node->running);
+    status->set_running(attempts_.running(node->id));
     status->set_ended(node->ended);
-    status->set_state(!node->joined ? "lost" : node->put_aside ? "closed" : "joined");
+    status->set_state(!node->joined     ? "lost"
+                      : node->silent    ? "silent"
+                      : node->put_aside ? "closed"
+                                        : "joined");
     status->set_incarnations(node->incarnations);
   }
 }
@@ -744,7 +480,7 @@ void RunDriver::Snapshot(const Moment& moment, bool with_nodes, pb::Progress* pr
 bool RunDriver::IsAbsent(const std::string& name) const {
   const Node* node = nodes_.FindNamed(name);
   if (node == nullptr || node->incarnations == 0) return all_joined_;
-  return !node->joined;
+  return !node->joined || (node->silent && node->channel == nullptr);
 }
 
 std::string RunDriver::Explain(TaskId task) const {

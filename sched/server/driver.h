@@ -2,7 +2,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -12,7 +15,9 @@
 #include "base/time.h"
 #include "core/scheduler.h"
 #include "journal/journal.h"
-#include "server/flow_store.h"
+#include "made/record.h"
+#include "run/flow_store.h"
+#include "server/attempt_table.h"
 #include "server/node_table.h"
 #include "server/recorder.h"
 #include "wire/channel.h"
@@ -30,13 +35,14 @@ struct Moment {
 struct DriverOptions {
   uint64_t epoch = 1;
   uint32_t nodes_expected = 1;                   // of the allocation
-  uint32_t gather_ticks = 8;                     // after a restart, so long known agents are waited for
+  bool restarted = false;                        // a server of the same session was there before
+  uint32_t gather_ticks = 30;                    // after a restart, so long known agents are waited for: the fence
   uint32_t join_ticks = 60;                      // nodes that have not come by then are not waited for
   uint32_t return_ticks = 300;                   // lost ones neither, by tasks that fit nowhere else
   Duration heartbeat = std::chrono::seconds(1);  // what agents are told
-  Duration dead_after = std::chrono::milliseconds(3500);  // a node unheard of for so long is lost,
+  Duration dead_after = std::chrono::milliseconds(3500);  // a node unheard of for so long gets nothing more,
   Duration gone_after = std::chrono::seconds(3);   // one whose agent has hung up and does not dial again,
-  Duration hung_after = std::chrono::seconds(20);  // and one that answers while its agent does not
+  Duration hung_after = std::chrono::seconds(20);  // and one that answers while its agent does not;
   Duration kill_wait = std::chrono::seconds(5);
   std::unordered_map<std::string, uint64_t> memory_granted{};  // bytes, by node; not named: all that it has
 };
@@ -50,12 +56,14 @@ class RunDriver {
     std::function<void()> wake;                                        // Flush is due, soon
     std::function<void(const journal::AttemptRecord&)> attempt_ended;  // may be empty
     std::function<void(const std::string&)> tell{};                    // a line for the user; may be empty
+    /// What the record of the agent with that output file holds; may be empty.
+    std::function<made::Attempts(uint32_t)> made_of{};
   };
-  RunDriver(const StoredFlow& flow, const DriverOptions& options, journal::Journal* journal, Hooks hooks);
+  RunDriver(const run::StoredFlow& flow, const DriverOptions& options, journal::Journal* journal, Hooks hooks);
 
-  /// What the journal knows of earlier servers and runs; before Begin. kDamaged when it does not fit the
-  /// flow.
-  Status Restore(const journal::History& history);
+  /// What the journal and the agents' records know of earlier servers and runs; before Begin. kDamaged when
+  /// the journal does not fit the flow.
+  Status Restore(const journal::History& history, made::Attempts made = {});
   /// Starts scheduling, at once or when the agents that an earlier server knew have told what they run.
   void Begin(const Moment& moment);
 
@@ -63,7 +71,7 @@ class RunDriver {
   Result<NodeId> Join(const Moment& moment, std::shared_ptr<wire::Channel> channel,
                       const pb::FromAgent& message);
   void Handle(const Moment& moment, NodeId node, const pb::FromAgent& message);
-  void Disconnected(NodeId node, const wire::Channel* channel);
+  void Disconnected(const Moment& moment, NodeId node, const wire::Channel* channel);
   /// Hands what came in to the scheduler and sends what follows.
   void Flush(const Moment& moment);
   /// Each second: waiting for agents.
@@ -102,58 +110,66 @@ class RunDriver {
 
  private:
   enum class Phase { kIdle, kGathering, kRunning };
-  struct Running {
-    NodeId node;
-    int64_t start_ns = 0;
-    uint32_t cores = 1;
-  };
+  using Row = AttemptTable::Row;
 
+  // driver_agents.cc: agents come, go and tell
+  void ReplaceLater(const Moment& moment, Node& node, std::shared_ptr<wire::Channel> channel,
+                    const pb::FromAgent& message);
+  void TakePlace(const Moment& moment, Node& node);
+  void Enter(const Moment& moment, Node& node, std::shared_ptr<wire::Channel> channel,
+             const pb::FromAgent& message);
+  void AllJoined();
   void Welcome(Node& node);
-  void Reconcile(const Moment& moment, Node& node, const pb::FromAgent& message, bool rejoined);
-  void Tell(const std::string& line);
-  void RecordLost(const Moment& moment, const Node& node, TaskId task, const std::string& why);
-  void Adopt(Node& node, TaskId task, uint32_t attempt, int64_t start_ns);
-  void TakeStarted(NodeId node, const pb::TasksStarted& started);
-  void TakeEnded(const Moment& moment, Node& node, const pb::TasksEnded& ended);
-  void TakeAttempt(const Moment& moment, Node& node, const pb::Attempt& attempt);
-  bool EndedUnasked(const pb::Attempt& attempt) const;
+  bool MayAdopt(AttemptId id);
+  Row* FindOrAdopt(Node& node, AttemptId id);
+  void Reconcile(const Moment& moment, Node& node, const pb::FromAgent& message);
+  void EndAt(Node& node, AttemptId id);
+  void EndLost(const Moment& moment, Row* row, const std::string& why);
+  void FallSilent(Node& node, const std::string& why);
+  void FindSilent(const Moment& moment, Node& node);
   void Lose(const Moment& moment, Node& node, const std::string& why);
+  void ReadMade(const Node& node);
+  void RecordLost(const Row& row);
+  void TakeStarted(const Moment& moment, Node& node, AttemptId id, int64_t start_ns);
+  void TakeAttempt(const Moment& moment, Node& node, const pb::Attempt& attempt);
+  void TakeEndedUnasked(const Moment& moment, Node& node, const pb::Attempt& attempt);
+
+  // driver.cc: what follows
   void EndGathering(const Moment& moment);
+  bool AllGathered() const;
+  void Schedule(const Moment& moment);
   void Act(const Moment& moment, const core::Action& action);
   void Start(const core::StartTask& start);
   void Settle(const Moment& moment, const core::TaskSettled& settled);
-  void AllJoined();
+  void ForgetLost(TaskId task);
   void SendAll();
+  void Tell(const std::string& line);
+  void TellProblem(const Node& node, const std::string& text);
   core::Outcome OutcomeOf(const pb::Attempt& attempt) const;
-  bool IsAt(TaskId task, NodeId node) const;
-  bool IsAt(TaskId task, NodeId node, uint32_t attempt) const;
-  bool NeverSent(TaskId task) const;
-  void NoteStarted(TaskId task, NodeId node, int64_t start_ns);
-  void NoteEnded(TaskId task);
   void Wake();
 
-  const StoredFlow& flow_;
+  const run::StoredFlow& flow_;
   const graph::Graph& graph_;
   DriverOptions options_;
   Hooks hooks_;
   core::Scheduler scheduler_;
+  AttemptTable attempts_;
   Recorder recorder_;
   NodeTable nodes_;
   Phase phase_ = Phase::kIdle;
   uint32_t gather_ticks_ = 0, join_ticks_ = 0;
   bool all_joined_ = false;
-  std::unordered_set<std::string> awaited_;        // names of nodes an earlier server knew
-  std::unordered_map<uint32_t, NodeId> unsure_;  // tasks that an agent may still begin; while gathering
-  std::unordered_set<uint32_t> perhaps_begun_;     // sent to a node that was lost: may have left outputs
-  std::unordered_map<uint32_t, Running> running_;  // reported as started
+  bool some_given_up_ = false;   // and the scheduler has not been told yet
+  size_t back_ = 0;              // so many nodes are waited for while gathering
+  bool numbers_unsure_ = false;  // attempts may have begun of which nobody tells
+  std::map<std::string, std::set<std::string>> problems_;  // what agents said, and the names of their nodes
+  std::unordered_set<std::string> awaited_;  // names of nodes an earlier server knew
+  made::Attempts made_;  // what is known of the last attempt of open tasks, where that did not succeed
   struct Tries {
     uint32_t attempts = 0, losses = 0;
   };
-  std::unordered_map<uint32_t, Tries> tries_;  // of earlier servers of this session; until Begin
-  struct InputBytes {
-    int64_t local = 0, remote = 0;
-  };
-  std::unordered_map<uint32_t, InputBytes> input_bytes_;  // of tasks that are out, where not 0
+  std::unordered_map<uint32_t, Tries> tries_;  // of earlier servers of this session; while gathering
+  std::optional<Time> wake_at_;                // the scheduler is told TimeCame
   std::vector<core::Event> events_;
   std::vector<core::Action> actions_;
   bool wake_pending_ = false, complete_ = false, interrupted_ = false;
@@ -163,9 +179,7 @@ class RunDriver {
   uint64_t unwanted_ = 0;  // tasks not needed and not done before
   uint64_t earlier_attempts_ = 0, losses_ = 0;
   int64_t earlier_local_bytes_ = 0, earlier_remote_bytes_ = 0;
-  int64_t busy_ns_ = 0;                               // of ended attempts, times cores
-  // Sums over running_: cores, start x cores. Their sum may go round; what is made of it does not.
-  uint64_t running_cores_ = 0, running_start_ns_ = 0;
+  int64_t busy_ns_ = 0;  // of ended attempts, times cores
   uint32_t most_slots_ = 0;
 };
 

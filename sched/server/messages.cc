@@ -8,31 +8,6 @@ static_assert(static_cast<int>(journal::End::kExited) == pb::Attempt::EXITED &&
                   static_cast<int>(journal::End::kLost) == pb::Attempt::LOST,
               "the journal numbers ends as the wire does");
 
-void ProfileToProto(const graph::Profile& profile, uint32_t id, pb::Profile* out) {
-  out->set_id(id);
-  out->set_cores(profile.shape.cores);
-  out->set_gpus(profile.shape.gpus);
-  out->set_memory(profile.shape.memory);
-  out->set_nodes(profile.shape.nodes);
-  out->set_whole_node(profile.shape.whole_node);
-  out->set_ranks(profile.ranks);
-  out->set_cwd(profile.cwd);
-  out->set_shell(profile.shell);
-  for (const auto& [name, value] : profile.env) {
-    pb::EnvVar* variable = out->add_env();
-    variable->set_name(name);
-    variable->set_value(value);
-  }
-  out->set_time_limit_ns(profile.time_limit.count());
-  out->set_retries(profile.retries);
-  out->mutable_retry_on()->Add(profile.retry_on.begin(), profile.retry_on.end());
-  out->set_stdin_path(profile.stdin_path);
-  out->set_stdout_path(profile.stdout_path);
-  out->set_stderr_path(profile.stderr_path);
-  out->set_priority(profile.priority);
-  out->set_keep(profile.keep);
-}
-
 journal::AttemptRecord AttemptFromProto(const pb::Attempt& attempt, NodeId node) {
   journal::AttemptRecord record;
   record.task = TaskId(attempt.task());
@@ -73,6 +48,17 @@ void AttemptToProto(const journal::AttemptRecord& record, pb::Attempt* out) {
   output->set_stderr_bytes(record.stderr_bytes);
   output->set_truncated(record.output_truncated);
   out->set_message(record.message);
+}
+
+journal::NodeRecord NodeToRecord(const Node& node, int64_t left_ns) {
+  return {.node = node.id,
+          .name = node.name,
+          .slots = node.capacity.slots,
+          .incarnation = node.incarnation,
+          .output_file = node.output_file,
+          .joined_ns = node.joined_ns,
+          .left_ns = left_ns,
+          .topology = node.topology};
 }
 
 std::string NumberList(std::span<const uint32_t> numbers) {

@@ -6,15 +6,17 @@
 
 #include "graph/graph.h"
 #include "journal/journal.h"
+#include "server/node_table.h"
 #include "wire/harrow.pb.h"
 
 // Between the messages of wire/harrow.proto and the values of graph and journal.
 
 namespace harrow::server {
 
-void ProfileToProto(const graph::Profile& profile, uint32_t id, pb::Profile* out);
 journal::AttemptRecord AttemptFromProto(const pb::Attempt& attempt, NodeId node);
 void AttemptToProto(const journal::AttemptRecord& record, pb::Attempt* out);
+/// `left_ns`: calendar time; 0: it is here.
+journal::NodeRecord NodeToRecord(const Node& node, int64_t left_ns);
 /// "0-3,8" of ascending numbers.
 std::string NumberList(std::span<const uint32_t> numbers);
 

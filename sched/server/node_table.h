@@ -8,6 +8,7 @@
 
 #include "base/ids.h"
 #include "base/resources.h"
+#include "base/time.h"
 #include "wire/channel.h"
 #include "wire/harrow.pb.h"
 
@@ -20,17 +21,28 @@ struct Node {
   std::string topology;  // one line for people
   NodeCapacity capacity;
   uint64_t incarnation = 0;
+  uint64_t earlier_incarnation = 0;  // the last that an earlier server knew
   uint32_t incarnations = 0;  // agents seen
   uint32_t output_file = 0;
   int64_t joined_ns = 0;
   bool joined = false;     // the scheduler knows it
+  bool silent = false;     // and gives it nothing, as nothing is heard of it or it is to end
+  bool leaving = false;    // its agent has said that it ends
   bool put_aside = false;  // nothing is started there any more
   uint32_t silent_ticks = 0;
-  Time heard{};          // its agent, last
-  bool suspect = false;  // was silent too long when it was last looked at
-  uint64_t ended = 0;    // attempts
-  uint32_t running = 0;  // reported as started
+  Time heard{};           // its agent, last
+  bool suspect = false;   // was silent too long when it was last looked at
+  bool given_up = false;  // not expected back any more
+  uint64_t ended = 0;     // attempts
   std::shared_ptr<wire::Channel> channel;
+  /// An agent that waits for this one to end, to take its place.
+  struct Successor {
+    std::shared_ptr<wire::Channel> channel;
+    pb::FromAgent message;  // its hello
+    Time since{};
+  };
+  std::unique_ptr<Successor> successor;
+  std::vector<uint64_t> replaced;  // incarnations that have lost their place
   std::vector<bool> profiles_sent;
   pb::ToAgent outbox;
   bool outbox_used = false;

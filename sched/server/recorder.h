@@ -20,8 +20,8 @@ class Recorder {
   /// What an earlier server or run recorded. Returns false when it names tasks that are not there.
   bool Restore(const journal::History& history);
 
-  /// The number that the next attempt of a task gets, from 1.
-  uint32_t NextAttempt(TaskId task) const { return last_attempt_[task.value] + 1u; }
+  /// The highest number of an attempt that is recorded; 0: none.
+  uint32_t last_attempt(TaskId task) const { return last_attempt_[task.value]; }
   /// Is this attempt not recorded yet?
   bool IsNew(TaskId task, uint32_t attempt) const;
   void Attempt(journal::AttemptRecord record);

@@ -13,21 +13,22 @@
 #include "base/text.h"
 #include "formats/identity.h"
 #include "os/log.h"
+#include "run/flow_store.h"
+#include "run/progress_pipe.h"
+#include "run_dir/names.h"
+#include "run_dir/rendezvous.h"
 #include "server/client_session.h"
 #include "server/driver.h"
-#include "server/flow_store.h"
-#include "server/progress_pipe.h"
 #include "server/site_account.h"
 #include "wire/decode.h"
-#include "wire/rendezvous.h"
 
-// The life of a server. Start: flow and journal are read, the next epoch is taken, RUN/server tells where it
+// The life of a server. Start: flow and journal are read, the next epoch is taken, PART/server tells where it
 // listens. Then one loop: channels call the driver, the driver asks to be flushed once a turn. The journal's
 // thread posts what it has committed. The end comes in three steps, each when the one before is known to be
 // done:
 //   kRunning -> kRecording  all tasks are settled; what is queued for the journal gets to disk
 //            -> kLeaving    agents know that their results are safe, and end
-//            -> the journal becomes a plain file, RUN/server goes, the loop stops
+//            -> the journal becomes a plain file, PART/server goes, the loop stops
 // A journal that fails ends the run at once: what is not recorded will run again with --resume.
 
 namespace harrow::server {
@@ -44,6 +45,7 @@ constexpr size_t kMaxProblem = 2000;
 constexpr size_t kMostNotices = 100;  // told to the user in all; the log has every one
 constexpr size_t kMaxNotice = 500;
 constexpr int kMostAbsent = 64;  // told to the keeper at once
+constexpr uint32_t kGatherAfterAnotherJob = 8;  // ticks
 
 double SecondsOf(const timeval& t) {
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
@@ -53,6 +55,10 @@ std::string HostName() {
   char name[256] = {};
   gethostname(name, sizeof name - 1);
   return name;
+}
+
+uint32_t TicksOf(Duration time) {
+  return static_cast<uint32_t>((time + kTick - Duration(1)) / kTick);
 }
 
 }  // namespace
@@ -65,8 +71,8 @@ struct Server::Impl {
   };
   enum class Phase { kRunning, kRecording, kLeaving, kOver };
 
-  Impl(os::EventLoop* l, os::FileSystem* f, os::Clock* c, batch::Batch* b, ServerOptions o)
-      : loop(l), fs(f), clock(c), batch(b), options(std::move(o)), progress(options.progress_fd) {}
+  Impl(os::EventLoop* l, os::Clock* c, batch::Batch* b, ServerOptions o)
+      : loop(l), clock(c), batch(b), options(std::move(o)), progress(options.progress_fd) {}
 
   Moment Now() const { return {loop->Now(), clock->Now()}; }
 
@@ -97,18 +103,19 @@ struct Server::Impl {
   void GoOn();
   void Leave();
   void Finish();
-  ServerEnd EndOf() const;
+  run::ServerEnd EndOf() const;
   std::string CannotGoOn() const;
+  const std::string& run_path() const { return options.part.run->path(); }
+  run_dir::RunDir& dir() const { return *options.part.dir; }
   bool tasks_fed() const { return next_record >= flow->graph.task_count(); }
 
   os::EventLoop* loop;
-  os::FileSystem* fs;
   os::Clock* clock;
   batch::Batch* batch;
   ServerOptions options;
-  ProgressWriter progress;
+  run::ProgressWriter progress;
 
-  std::optional<StoredFlow> flow;
+  std::optional<run::StoredFlow> flow;
   std::optional<SiteAccount> account;
   std::vector<batch::GrantedNode> granted;
   uint64_t epoch = 1;
@@ -134,9 +141,8 @@ struct Server::Impl {
   bool journal_failed = false;
 };
 
-Server::Server(os::EventLoop* loop, os::FileSystem* fs, os::Clock* clock, batch::Batch* batch,
-               ServerOptions options)
-    : impl_(std::make_unique<Impl>(loop, fs, clock, batch, std::move(options))) {}
+Server::Server(os::EventLoop* loop, os::Clock* clock, batch::Batch* batch, ServerOptions options)
+    : impl_(std::make_unique<Impl>(loop, clock, batch, std::move(options))) {}
 Server::~Server() {
   if (impl_->asking.joinable()) impl_->asking.join();
 }
@@ -150,7 +156,7 @@ Status Server::Start() {
   return status;
 }
 
-ServerEnd Server::Run() {
+run::ServerEnd Server::Run() {
   impl_->loop->Run();
   return impl_->EndOf();
 }
@@ -164,7 +170,7 @@ void Server::Interrupt() {
 // --- start
 
 Status Server::Impl::Start() {
-  Result<StoredFlow> stored = ReadFlow(*fs, options.run_dir);
+  Result<run::StoredFlow> stored = run::ReadFlow(options.part);
   if (!stored.ok()) return stored.status();
   flow.emplace(std::move(*stored));
   Result<std::vector<batch::GrantedNode>> nodes = batch->Nodes();
@@ -176,8 +182,18 @@ Status Server::Impl::Start() {
   DriverOptions driver_options;
   driver_options.epoch = epoch;
   driver_options.nodes_expected = static_cast<uint32_t>(nodes->size());
-  driver_options.return_ticks =
-      static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::seconds>(flow->settings.lease).count());
+  driver_options.return_ticks = TicksOf(flow->settings.lease);
+  // What an earlier job's agents had has been ended with that job.
+  const bool other_job = std::any_of(history.facts.begin(), history.facts.end(), [this](const auto& fact) {
+    return fact.first == "job_id" && fact.second != flow->settings.job_id;
+  });
+  driver_options.gather_ticks = TicksOf(flow->settings.fence) + 1;  // the first is at once
+  driver_options.restarted = std::any_of(history.facts.begin(), history.facts.end(), [this](const auto& fact) {
+    return fact.first == "started_ns" && fact.second == StrCat(flow->settings.started.time_since_epoch().count());
+  });
+  // Before it is lost a node is silent for a while.
+  driver_options.hung_after = std::min(driver_options.hung_after, flow->settings.fence * 2 / 3);
+  if (other_job) driver_options.gather_ticks = kGatherAfterAnotherJob;
   granted = std::move(*nodes);
   for (const batch::GrantedNode& node : granted) {
     if (node.memory > 0) driver_options.memory_granted.emplace(node.name, node.memory);
@@ -191,10 +207,20 @@ Status Server::Impl::Start() {
   hooks.tell = [this](const std::string& line) {
     if (++notice_count <= kMostNotices) notices.push_back(line.substr(0, kMaxNotice));
   };
+  hooks.made_of = [this](uint32_t output_file) {
+    made::Attempts attempts;
+    const std::string path = run_dir::MadePath(dir().path(), output_file);
+    const Status read = made::Read(dir(), path, flow->settings.flow_id, &attempts);
+    if (!read.ok() && read.code() != Code::kNotFound)
+      os::LogWarning(StrCat("what lost attempts made stays: ", read.message()));
+    return attempts;
+  };
   driver = std::make_unique<RunDriver>(*flow, driver_options, journal.get(), std::move(hooks));
-  HARROW_RETURN_IF_ERROR(driver->Restore(history));
+  made::Attempts made;
+  if (epoch > 1) made = made::ReadAll(dir(), dir().path(), flow->settings.flow_id);
+  HARROW_RETURN_IF_ERROR(driver->Restore(history, std::move(made)));
   RecordStart(history);
-  account.emplace(*fs, options.site.local, flow->settings, flow->graph, history);
+  account.emplace(os::RealFileSystem(), options.site.local, flow->settings, flow->graph, history);
   HARROW_RETURN_IF_ERROR(Announce());
 
   driver->Begin(Now());
@@ -208,22 +234,22 @@ Status Server::Impl::Start() {
 }
 
 Status Server::Impl::OpenJournal(journal::History* history) {
-  const RunSettings& settings = flow->settings;
+  const run::RunSettings& settings = flow->settings;
   journal::Journal::Options journal_options;
   journal_options.run_id = settings.run_id;
   journal_options.epoch = 0;
   journal_options.sync = settings.sync_journal;
   Result<std::unique_ptr<journal::Journal>> opened =
-      journal::Journal::Open(options.run_dir, journal_options, history);
+      journal::Journal::Open(options.part.dir, journal_options, history);
   if (!opened.ok()) return opened.status();
   journal = std::move(*opened);
   epoch = history->epoch + 1;
   for (const auto& [key, value] : history->facts) {
     if (key == "flow_id" && value != settings.flow_id) {
-      return Status(Code::kDamaged, StrCat(options.run_dir,
+      return Status(Code::kDamaged, StrCat(run_path(),
                                            ": flow and journal do not belong together; go on with harrow "
                                            "run --resume --run-dir ",
-                                           options.run_dir));
+                                           run_path()));
     }
   }
   journal->SetCallbacks([this](uint64_t sequence) { loop->Post([this, sequence] { Committed(sequence); }); },
@@ -236,15 +262,17 @@ Status Server::Impl::OpenJournal(journal::History* history) {
 }
 
 void Server::Impl::RecordStart(const journal::History& history) {
-  const RunSettings& settings = flow->settings;
+  const run::RunSettings& settings = flow->settings;
   Recorder& recorder = driver->recorder();
   recorder.Fact("flow_id", settings.flow_id);
   recorder.Fact("name", settings.name);
   recorder.Fact("tasks", StrCat(flow->graph.task_count()));
   recorder.Fact("order", order::PolicyName(settings.order));
   recorder.Fact("submit_dir", settings.submit_dir);
+  const Result<std::string> place = os::RealFileSystem().Resolve(run_path());
+  recorder.Fact("run_dir", place.ok() ? *place : run_path());
   recorder.Fact("started_ns", StrCat(settings.started.time_since_epoch().count()));
-  recorder.Fact("version", StrCat(kFlowVersion));
+  recorder.Fact("version", StrCat(run::kFlowVersion));
   recorder.Fact("unwanted", StrCat(driver->unwanted()));
   if (!settings.job_id.empty()) recorder.Fact("job_id", settings.job_id);
   const bool ended_before = std::any_of(history.facts.begin(), history.facts.end(), [](const auto& fact) {
@@ -254,14 +282,14 @@ void Server::Impl::RecordStart(const journal::History& history) {
 }
 
 Status Server::Impl::Announce() {
-  credentials = {.run_id = flow->settings.run_id, .key = wire::NewKey()};
+  credentials = {.run_id = flow->settings.run_id, .key = run_dir::NewKey()};
   Result<std::unique_ptr<wire::Listener>> listening =
       wire::Listen(loop, batch->ListenHosts(), {options.site.port_first, options.site.port_last}, credentials,
                    wire::Limits(),
                    [this](std::shared_ptr<wire::Channel> channel) { return Accept(std::move(channel)); });
   if (!listening.ok()) return listening.status();
   listener = std::move(*listening);
-  wire::Rendezvous rendezvous;
+  run_dir::Rendezvous rendezvous;
   rendezvous.run_id = credentials.run_id;
   rendezvous.epoch = epoch;
   rendezvous.addresses = listener->addresses();
@@ -270,7 +298,7 @@ Status Server::Impl::Announce() {
   rendezvous.pid = getpid();
   os::LogInfo(StrCat("server of epoch ", epoch, " listens on ", rendezvous.addresses.front(), "; ",
                      flow->graph.task_count(), " tasks"));
-  return wire::WriteRendezvous(*fs, options.run_dir, rendezvous);
+  return run_dir::WriteRendezvous(dir(), dir().path(), rendezvous);
 }
 
 wire::ChannelHandler Server::Impl::Accept(std::shared_ptr<wire::Channel> channel) {
@@ -292,14 +320,14 @@ wire::ChannelHandler Server::Impl::AcceptAgent(std::shared_ptr<wire::Channel> ch
     refusal.mutable_shutdown()->set_reason(taken.message());
     refusal.mutable_shutdown()->set_refused(true);
     found->second.channel->Send(refusal.SerializeAsString());
-    driver->Disconnected(found->second.node, key);
+    driver->Disconnected(Now(), found->second.node, key);
     DropAgent(key);
   };
   handler.on_closed = [this, key](const Status& why) {
     const auto found = agents.find(key);
     if (found == agents.end()) return;
     os::LogInfo(StrCat("agent at ", key->peer(), ": ", why.message()));
-    if (found->second.node && phase < Phase::kLeaving) driver->Disconnected(found->second.node, key);
+    if (found->second.node && phase < Phase::kLeaving) driver->Disconnected(Now(), found->second.node, key);
     agents.erase(found);
     loop->Post([this] { GoOn(); });
   };
@@ -439,7 +467,7 @@ void Server::Impl::JournalFailed(const Status& why) {
   problem = StrCat("the journal cannot be written: ", why.message(),
                    "; the run has been stopped, nothing recorded is "
                    "lost; go on with harrow run --resume --run-dir ",
-                   options.run_dir);
+                   run_path());
   os::LogError(problem);
   if (phase >= Phase::kLeaving) return;
   driver->Interrupt(Now());
@@ -470,13 +498,14 @@ void Server::Impl::Finish() {
   if (phase == Phase::kOver) return;
   phase = Phase::kOver;
   if (!journal_failed) {
+    WriteProgress();  // the keeper lets the journal be closed in peace
     if (const Status closed = journal->Close(); !closed.ok()) {
       journal_failed = true;
       problem = StrCat("the journal cannot be written: ", closed.message());
     }
   }
-  if (EndOf() == ServerEnd::kCannotGoOn && problem.empty()) problem = CannotGoOn();
-  (void)fs->Remove(StrCat(options.run_dir, "/server"));
+  if (EndOf() == run::ServerEnd::kCannotGoOn && problem.empty()) problem = CannotGoOn();
+  (void)dir().Remove(run_dir::ServerPath(dir().path()));
   AccountTimer();
   WriteProgress();
   for (ClientSession& client : clients) {
@@ -499,13 +528,13 @@ std::string Server::Impl::CannotGoOn() const {
   return StrCat(figures.total() - settled, " tasks could not be started; harrow explain TASK tells why");
 }
 
-ServerEnd Server::Impl::EndOf() const {
-  if (journal_failed) return ServerEnd::kCannotGoOn;
+run::ServerEnd Server::Impl::EndOf() const {
+  if (journal_failed) return run::ServerEnd::kCannotGoOn;
   pb::Progress figures;
   driver->Snapshot(Now(), false, &figures);
-  if (driver->interrupted() || driver->left_open()) return ServerEnd::kInterrupted;
-  if (figures.failed() + figures.skipped() + figures.cancelled() > 0) return ServerEnd::kSomeFailed;
-  return figures.done() == figures.total() ? ServerEnd::kAllDone : ServerEnd::kCannotGoOn;
+  if (driver->interrupted() || driver->left_open()) return run::ServerEnd::kInterrupted;
+  if (figures.failed() + figures.skipped() + figures.cancelled() > 0) return run::ServerEnd::kSomeFailed;
+  return figures.done() == figures.total() ? run::ServerEnd::kAllDone : run::ServerEnd::kCannotGoOn;
 }
 
 }  // namespace harrow::server

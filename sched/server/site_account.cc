@@ -13,7 +13,7 @@ constexpr int64_t kSecond = 1'000'000'000;
 
 }  // namespace
 
-SiteAccount::SiteAccount(os::FileSystem& fs, std::string local, const RunSettings& settings,
+SiteAccount::SiteAccount(os::FileSystem& fs, std::string local, const run::RunSettings& settings,
                          const graph::Graph& graph, const journal::History& history)
     : fs_(fs), local_(std::move(local)) {
   const int64_t started = settings.started.time_since_epoch().count();

@@ -7,7 +7,7 @@
 #include "graph/graph.h"
 #include "journal/journal.h"
 #include "os/file_system.h"
-#include "server/flow_store.h"
+#include "run/flow_store.h"
 
 namespace harrow::server {
 
@@ -18,7 +18,7 @@ class SiteAccount {
  public:
   /// `local`: SitePolicy::local; empty: nobody wants an account. `history`: the journal when the server
   /// started.
-  SiteAccount(os::FileSystem& fs, std::string local, const RunSettings& settings, const graph::Graph& graph,
+  SiteAccount(os::FileSystem& fs, std::string local, const run::RunSettings& settings, const graph::Graph& graph,
               const journal::History& history);
 
   bool wanted() const { return !local_.empty(); }

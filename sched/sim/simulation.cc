@@ -159,13 +159,13 @@ class Simulation {
         TakeBackArrived(TaskId(what.a), NodeId(what.b));
         break;
       case Kind::kStartReported:
-        if (Current(what.a)) others_.push_back(core::TaskStarted{Record(what.a).task, Record(what.a).node, Record(what.a).number});
+        if (Current(what.a)) others_.push_back(core::TaskStarted{{Record(what.a).task, Record(what.a).number}, Record(what.a).node});
         break;
       case Kind::kEndReported:
         if (Current(what.a)) ReportEnd(what.a);
         break;
       case Kind::kReturnReported:
-        if (Current(what.a)) others_.push_back(core::TaskReturned{Record(what.a).task, Record(what.a).node, Record(what.a).number});
+        if (Current(what.a)) others_.push_back(core::TaskReturned{{Record(what.a).task, Record(what.a).number}, Record(what.a).node});
         break;
       case Kind::kFails:
         NodeFails(what.a, repairs_[what.b]);
@@ -185,7 +185,7 @@ class Simulation {
       std::vector<core::Event>& events = told_;
       events.assign(others_.begin(), others_.end());
       events.insert(events.end(), stored_.begin(), stored_.end());
-      std::sort(ended_.begin(), ended_.end(), [](const core::TaskEnded& a, const core::TaskEnded& b) { return a.task < b.task; });
+      std::sort(ended_.begin(), ended_.end(), [](const core::TaskEnded& a, const core::TaskEnded& b) { return a.attempt < b.attempt; });
       events.insert(events.end(), ended_.begin(), ended_.end());
       others_.clear();
       stored_.clear();
@@ -198,9 +198,9 @@ class Simulation {
 
   void Do(const core::StartTask& start) {
     const auto attempt = static_cast<uint32_t>(outcome_.attempts.size());
-    outcome_.attempts.push_back({.task = start.task, .node = start.node, .number = static_cast<uint16_t>(start.attempt)});
+    outcome_.attempts.push_back({.task = start.attempt.task, .node = start.node, .number = static_cast<uint16_t>(start.attempt.number)});
     if (storage_ || may_fail_) live_.push_back({nodes_[start.node.value].incarnation});
-    KindTotals& kind = KindOf(start.task);
+    KindTotals& kind = KindOf(start.attempt.task);
     kind.local_bytes += static_cast<uint64_t>(start.local_bytes);
     kind.remote_bytes += static_cast<uint64_t>(start.remote_bytes);
     double leaves = now_;
@@ -221,13 +221,14 @@ class Simulation {
   void Do(const core::TakeBack& back) {
     double& last = nodes_[back.node.value].last_arrival;
     last = std::max(last, now_ + cluster_.latency);
-    At(last, 1, Kind::kTakeBackArrives, back.task.value, back.node.value);
+    At(last, 1, Kind::kTakeBackArrives, back.attempt.task.value, back.node.value);
   }
   void Do(const core::RunComplete&) { outcome_.complete = true; }
   void Do(const core::CancelTask&) {}  // nobody asks for it here
   void Do(const core::TaskSettled&) {}
   void Do(const core::JoinGang&) {}    // the other nodes are kept free of anything else by the scheduler
   void Do(const core::NodePutAside&) {}
+  void Do(const core::WakeAt&) {}      // no node is lost twice here
 
   KindTotals& KindOf(TaskId task) {
     const KindId kind = graph_.kind(task);
@@ -404,7 +405,7 @@ class Simulation {
         stored_.push_back(core::FileStored{file, record.node, graph_.file_size(file)});
       }
     }
-    ended_.push_back(core::TaskEnded{record.task, record.node, core::Done{}, FromSeconds(record.end - record.begin), record.number});
+    ended_.push_back(core::TaskEnded{{record.task, record.number}, record.node, core::Done{}, FromSeconds(record.end - record.begin)});
   }
 
   void NodeFails(uint32_t id, double repair) {

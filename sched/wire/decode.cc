@@ -26,8 +26,8 @@ Status Parse(std::string_view bytes, Message* out) {
 
 template <class Ids>
 bool AllIds(const Ids& ids) {
-  for (uint32_t id : ids) {
-    if (id == kNoId) return false;
+  for (const pb::AttemptId& id : ids) {
+    if (id.task() == kNoId || id.number() == 0) return false;
   }
   return true;
 }
@@ -57,15 +57,15 @@ Status Decode(std::string_view bytes, pb::FromAgent* out) {
   if (out->has_hello()) {
     HARROW_RETURN_IF_ERROR(Check(out->hello().node()));
     for (const pb::Attempt& a : out->hello().running()) HARROW_RETURN_IF_ERROR(Check(a, false));
-    if (!AllIds(out->hello().queued())) return Wrong("no task is queued");
+    if (!AllIds(out->hello().queued())) return Wrong("no attempt is queued");
   }
-  if (out->started().task_size() != out->started().start_ns_size())
+  if (out->started().attempt_size() != out->started().start_ns_size())
     return Wrong("starts without their times");
-  if (!AllIds(out->started().task())) return Wrong("no task was started");
+  if (!AllIds(out->started().attempt())) return Wrong("no attempt was started");
   for (const pb::TasksEnded& ended : out->ended()) {
     for (const pb::Attempt& a : ended.attempt()) HARROW_RETURN_IF_ERROR(Check(a, true));
   }
-  if (!AllIds(out->returned().task())) return Wrong("no task was returned");
+  if (!AllIds(out->returned().attempt())) return Wrong("no attempt was returned");
   return {};
 }
 
@@ -79,8 +79,8 @@ Status Decode(std::string_view bytes, pb::ToAgent* out) {
     if (t.attempt() == 0) return Wrong("attempts count from 1");
     if (t.form() >= kForms) return Wrong(StrCat("a command of form ", t.form()));
   }
-  if (!AllIds(out->take_back())) return Wrong("no task to take back");
-  if (!AllIds(out->cancel().task())) return Wrong("no task to cancel");
+  if (!AllIds(out->take_back())) return Wrong("no attempt to take back");
+  if (!AllIds(out->cancel().attempt())) return Wrong("no attempt to cancel");
   return {};
 }
 

@@ -61,26 +61,18 @@ Status CryptoFailed(std::string_view what) {
   return Status(Code::kInternal, StrCat("OpenSSL: ", what, ": ", text.data()));
 }
 
+std::string IdentityOf(const Credentials& credentials, Role role) {
+  return StrCat("harrow/1 ", RoleName(role), " ", credentials.run_id);
+}
+
 Status Derive(const Credentials& credentials, Role role, Psk* psk) {
-  if (credentials.key.size() != kKeyBytes) {
-    return Status(Code::kInvalid,
-                  StrCat("the run's key has ", credentials.key.size(), " bytes, not ", kKeyBytes));
-  }
+  Result<std::string> key = RoleKey(credentials, role);
+  if (!key.ok()) return key.status();
   psk->role = role;
-  psk->identity = StrCat("harrow/1 ", RoleName(role), " ", credentials.run_id);
-  std::unique_ptr<EVP_KDF, Freer<EVP_KDF_free>> kdf(EVP_KDF_fetch(nullptr, "HKDF", nullptr));
-  if (!kdf) return CryptoFailed("no HKDF");
-  std::unique_ptr<EVP_KDF_CTX, Freer<EVP_KDF_CTX_free>> ctx(EVP_KDF_CTX_new(kdf.get()));
-  std::string digest = "SHA384", key = credentials.key, info = psk->identity;
-  const OSSL_PARAM parameters[] = {
-      OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest.data(), digest.size()),
-      OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, key.data(), key.size()),
-      OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, info.data(), info.size()),
-      OSSL_PARAM_construct_end(),
-  };
-  bool ok = ctx && EVP_KDF_derive(ctx.get(), psk->secret.data(), psk->secret.size(), parameters) == 1;
-  OPENSSL_cleanse(key.data(), key.size());
-  return ok ? Status() : CryptoFailed("HKDF");
+  psk->identity = IdentityOf(credentials, role);
+  memcpy(psk->secret.data(), key->data(), psk->secret.size());
+  OPENSSL_cleanse(key->data(), key->size());
+  return {};
 }
 
 SSL_SESSION* MakeSession(SSL* ssl, const Psk& psk) {
@@ -356,6 +348,28 @@ void Engine::Fail(int ssl_error) {
 }
 
 }  // namespace
+
+Result<std::string> RoleKey(const Credentials& credentials, Role role) {
+  if (credentials.key.size() != kKeyBytes) {
+    return Status(Code::kInvalid,
+                  StrCat("the run's key has ", credentials.key.size(), " bytes, not ", kKeyBytes));
+  }
+  std::unique_ptr<EVP_KDF, Freer<EVP_KDF_free>> kdf(EVP_KDF_fetch(nullptr, "HKDF", nullptr));
+  if (!kdf) return CryptoFailed("no HKDF");
+  std::unique_ptr<EVP_KDF_CTX, Freer<EVP_KDF_CTX_free>> ctx(EVP_KDF_CTX_new(kdf.get()));
+  std::string digest = "SHA384", key = credentials.key, info = IdentityOf(credentials, role);
+  const OSSL_PARAM parameters[] = {
+      OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest.data(), digest.size()),
+      OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, key.data(), key.size()),
+      OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, info.data(), info.size()),
+      OSSL_PARAM_construct_end(),
+  };
+  std::string secret(kPskBytes, '\0');
+  const bool ok = ctx && EVP_KDF_derive(ctx.get(), reinterpret_cast<unsigned char*>(secret.data()),
+                                        secret.size(), parameters) == 1;
+  OPENSSL_cleanse(key.data(), key.size());
+  return ok ? Result<std::string>(std::move(secret)) : CryptoFailed("HKDF");
+}
 
 Result<std::shared_ptr<TlsContext>> MakeTlsServer(const Credentials& credentials) {
   return Context::Make(credentials, {Role::kAgent, Role::kClient}, true);

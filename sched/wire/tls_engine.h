@@ -39,6 +39,10 @@ class TlsContext {
   virtual std::unique_ptr<TlsEngine> NewEngine() = 0;
 };
 
+/// The pre-shared key of a role: 48 bytes, HKDF-SHA384 of the run's key for "harrow/1 ROLE RUN". kInvalid: the run's
+/// key has not 32 bytes.
+Result<std::string> RoleKey(const Credentials& credentials, Role role);
+
 Result<std::shared_ptr<TlsContext>> MakeTlsServer(const Credentials& credentials);
 Result<std::shared_ptr<TlsContext>> MakeTlsClient(const Credentials& credentials, Role role);
 

@@ -73,7 +73,7 @@ class SlotPoolTest : public testing::Test {
   }
   void Restart() {
     std::filesystem::create_directories(scratch_.path() + "/tmp");
-    node_.tmp_root = scratch_.path() + "/tmp";
+    node_.tmp_root = TmpRootAt(scratch_.path() + "/tmp");
     node_.kill_wait_ns = Duration(std::chrono::milliseconds(200)).count();
     auto writer = output::Writer::Create(os::RealFileSystem(), scratch_.path(), ++output_file_);
     ASSERT_TRUE(writer.ok()) << writer.status().message();
@@ -110,7 +110,10 @@ class SlotPoolTest : public testing::Test {
       if (const char* value = getenv(name)) env.emplace_back(name, value);
     }
     const auto base = std::make_shared<BaseEnvironment>(
-        env, BaseEnvironment::Common{.submit_dir = scratch_.path(), .node_name = "test", .own_tmp = true});
+        env, BaseEnvironment::Common{.submit_dir = scratch_.path(),
+                                     .node_name = "test",
+                                     .has_gpus = !node_.devices.empty(),
+                                     .own_tmp = true});
     LocalTask task;
     task.id = next_id_++;
     task.command = text;
@@ -118,6 +121,8 @@ class SlotPoolTest : public testing::Test {
     return task;
   }
 
+  /// The first attempt of a task.
+  static AttemptId First(uint32_t task) { return {TaskId(task), 1}; }
   uint32_t Push(LocalTask task) {
     const uint32_t id = task.id;
     std::vector<LocalTask> tasks;

@@ -1,227 +1,17 @@
 // A real warden and agent, with a server by hand: what happens when one of them dies, and what is left then.
 #include <csignal>
-#include <future>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <set>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <thread>
-#include <utility>
+#include <cstddef>
+#include <cstring>
+#include <fstream>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 
-#include "live/agent_fixture.h"
-#include "os/event_loop.h"
-#include "wire/channel.h"
-#include "wire/harrow.pb.h"
-#include "wire/rendezvous.h"
-#include "wire/version.h"
-
-extern char** environ;
+#include "live/agent_warden_fixture.h"
 
 namespace harrow::agent {
 namespace {
-
-using std::chrono::seconds;
-
-/// Listens, greets agents, remembers what they say.
-class HandServer {
- public:
-  HandServer(std::string run_dir, uint64_t epoch) : run_dir_(std::move(run_dir)), epoch_(epoch) {
-    const wire::Credentials credentials{.run_id = "run", .key = std::string(32, 'k')};
-    auto listener =
-        wire::Listen(loop_.get(), {"127.0.0.1"}, 0, credentials, {},
-                     [this](std::shared_ptr<wire::Channel> channel) { return Greet(std::move(channel)); });
-    EXPECT_TRUE(listener.ok()) << listener.status().message();
-    listener_ = std::move(listener).value();
-    EXPECT_TRUE(wire::WriteRendezvous(os::RealFileSystem(), run_dir_,
-                                      {.version = 1,
-                                       .run_id = "run",
-                                       .epoch = epoch_,
-                                       .addresses = listener_->addresses(),
-                                       .key = credentials.key,
-                                       .host = "here",
-                                       .pid = getpid()})
-                    .ok());
-    thread_ = std::thread([this] { loop_->Run(); });
-  }
-  ~HandServer() {
-    std::promise<void> closed;
-    loop_->Post([&] {
-      listener_.reset();
-      channel_.reset();
-      loop_->Stop();
-      closed.set_value();
-    });
-    closed.get_future().wait();
-    thread_.join();
-  }
-
-  void Send(const pb::ToAgent& message) {
-    loop_->Post([this, bytes = message.SerializeAsString()] {
-      if (channel_) channel_->Send(bytes);
-    });
-  }
-  void Start(uint32_t id, const std::string& shell_command) {
-    pb::ToAgent message;
-    pb::Profile* profile = message.add_profile();
-    profile->set_id(1);
-    profile->set_cores(1);
-    pb::Task* task = message.add_start();
-    task->set_id(id);
-    task->set_attempt(1);
-    task->set_profile(1);
-    task->set_form(2);
-    task->set_command(shell_command);
-    Send(message);
-  }
-  void Commit(uint64_t sequence) {
-    pb::ToAgent message;
-    message.mutable_committed()->set_sequence(sequence);
-    Send(message);
-  }
-  void ShutDown(bool refused = false) {
-    pb::ToAgent message;
-    message.mutable_shutdown()->set_reason("the test is over");
-    message.mutable_shutdown()->set_refused(refused);
-    Send(message);
-  }
-
-  bool WaitFor(const std::function<bool()>& condition) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, kGenerous, condition);
-  }
-  /// The n-th agent's hello, from 1.
-  pb::FromAgent Hello(size_t n) {
-    EXPECT_TRUE(WaitFor([&] { return hellos_.size() >= n; }));
-    std::lock_guard lock(mutex_);
-    return hellos_.size() >= n ? hellos_[n - 1] : pb::FromAgent();
-  }
-  pb::Attempt Ended(uint32_t task) {
-    EXPECT_TRUE(WaitFor([&] { return ended_.contains(task); })) << "task " << task;
-    std::lock_guard lock(mutex_);
-    return ended_[task];
-  }
-  void WaitStarted(uint32_t task) {
-    EXPECT_TRUE(WaitFor([&] { return started_.contains(task); })) << "task " << task;
-  }
-  uint64_t last_sequence() {
-    std::lock_guard lock(mutex_);
-    return last_sequence_;
-  }
-
- private:
-  wire::ChannelHandler Greet(std::shared_ptr<wire::Channel> channel) {
-    channel_ = channel;
-    pb::ToAgent message;
-    pb::Welcome* welcome = message.mutable_welcome();
-    welcome->set_version(wire::kProtocolVersion);
-    welcome->set_epoch(epoch_);
-    welcome->set_submit_dir(run_dir_);
-    welcome->set_kill_wait_ns(Duration(std::chrono::milliseconds(500)).count());
-    pb::EnvVar* path = welcome->add_env();
-    path->set_name("PATH");
-    path->set_value("/usr/local/bin:/usr/bin:/bin");
-    channel->Send(message.SerializeAsString());
-    return {.on_message = [this](std::string_view bytes) { Take(bytes); }, .on_closed = [](const Status&) {}};
-  }
-  void Take(std::string_view bytes) {
-    pb::FromAgent message;
-    ASSERT_TRUE(message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())));
-    if (message.has_heartbeat()) {
-      pb::ToAgent answer;
-      *answer.mutable_heartbeat() = message.heartbeat();
-      channel_->Send(answer.SerializeAsString());
-    }
-    std::lock_guard lock(mutex_);
-    if (message.has_hello()) hellos_.push_back(message);
-    for (uint32_t task : message.started().task()) started_.insert(task);
-    for (const pb::TasksEnded& ended : message.ended()) {
-      last_sequence_ = std::max(last_sequence_, ended.sequence());
-      for (const pb::Attempt& attempt : ended.attempt()) ended_[attempt.task()] = attempt;
-    }
-    changed_.notify_all();
-  }
-
-  const std::string run_dir_;
-  const uint64_t epoch_;
-  std::unique_ptr<os::EventLoop> loop_ = os::MakeEventLoop();
-  std::unique_ptr<wire::Listener> listener_;
-  std::shared_ptr<wire::Channel> channel_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<pb::FromAgent> hellos_;
-  std::map<uint32_t, pb::Attempt> ended_;
-  std::set<uint32_t> started_;
-  uint64_t last_sequence_ = 0;
-  std::thread thread_;
-};
-
-class WardenTest : public testing::Test {
- protected:
-  WardenTest() {
-    EXPECT_TRUE(os::BecomeSubreaper().ok());
-    std::filesystem::create_directory(scratch_.path() + "/node-tmp");
-    if (const char* tmp = getenv("TMPDIR")) tmp_before_ = tmp;
-    setenv("TMPDIR", (scratch_.path() + "/node-tmp").c_str(), 1);
-    server_.emplace(scratch_.path(), 1);
-  }
-  ~WardenTest() override {
-    server_.reset();
-    EXPECT_TRUE(os::EndDescendants(Duration(0)).ok());
-    tmp_before_.empty() ? unsetenv("TMPDIR") : setenv("TMPDIR", tmp_before_.c_str(), 1);
-  }
-
-  /// With a text after it: as part of a shell command.
-  void StartWarden(const std::string& shell_suffix = "") {
-    const std::string command =
-        std::string(HARROW_PROGRAM) + " agent --run-dir " + scratch_.path() + " --node-name n1 --slots 4";
-    std::string text =
-        "cd " + scratch_.path() + "; " + (shell_suffix.empty() ? "exec " : "") + command + " " + shell_suffix;
-    char shell[] = "/bin/sh", option[] = "-c";
-    char* argv[] = {shell, option, text.data(), nullptr};
-    ASSERT_EQ(posix_spawn(&warden_, shell, nullptr, nullptr, argv, environ), 0);
-  }
-  /// The agent is the warden's child of that name.
-  pid_t Agent() {
-    pid_t agent = 0;
-    EXPECT_TRUE(Eventually([&] {
-      for (pid_t pid : os::Descendants(warden_)) {
-        const Result<std::string> name = os::RealFileSystem().Read("/proc/" + std::to_string(pid) + "/comm");
-        if (name.ok() && *name == "harrow-agent\n") agent = pid;
-      }
-      return agent != 0;
-    }));
-    return agent;
-  }
-  int WaitForWarden() {
-    int status = -1;
-    EXPECT_TRUE(Eventually([&] { return waitpid(warden_, &status, WNOHANG) == warden_; }));
-    return status;
-  }
-  /// Writes its number to NAME and stays, in a session of its own, after two forks.
-  std::string Daemon(const std::string& name) const {
-    return "setsid sh -c '(setsid sh -c \"echo \\$\\$ > " + name + ".tmp; mv " + name + ".tmp " + name +
-           "; exec sleep 300\" &) ; exit' </dev/null >/dev/null 2>&1 & ";
-  }
-  pid_t ReadPid(const std::string& name) {
-    const std::string path = scratch_.path() + "/" + name;
-    std::string text;  // a file is there before its line is
-    EXPECT_TRUE(Eventually([&] {
-      const Result<std::string> read = os::RealFileSystem().Read(path);
-      text = read.ok() ? *read : "";
-      return text.ends_with('\n');
-    })) << name;
-    return text.ends_with('\n') ? std::stoi(text) : 0;
-  }
-  static bool Gone(pid_t pid) {
-    return Eventually([pid] { return kill(pid, 0) != 0; });
-  }
-
-  std::string tmp_before_;
-  ScratchDirectory scratch_;
-  std::optional<HandServer> server_;
-  pid_t warden_ = -1;
-};
 
 TEST_F(WardenTest, RunsTasksUntilTheServerSaysThatItIsOver) {
   StartWarden();
@@ -274,6 +64,154 @@ TEST_F(WardenTest, AKilledWardenTakesAgentAndTasksWithIt) {
   EXPECT_TRUE(Gone(agent));
   EXPECT_TRUE(Gone(task));
   EXPECT_TRUE(Gone(daemon));
+}
+
+// Its successor removes what it left; also when somebody else's directory has been recorded, that stays.
+TEST_F(WardenTest, WhatAKilledWardenLeftIsRemovedByTheNext) {
+  const std::string tmp = scratch_.path() + "/node-tmp", record = scratch_.path() + "/0/log/agent-n1.tmp";
+  StartWarden();
+  server_->Hello(1);
+  server_->Start(1,
+                 "echo x > $TMPDIR/x; mkdir $TMPDIR/closed; echo > $TMPDIR/closed/y; chmod 0 $TMPDIR/closed; "
+                 "ln -s " +
+                     scratch_.path() + "/keep $TMPDIR/link; echo $$ > task; sleep 300");
+  std::filesystem::create_directory(scratch_.path() + "/keep");
+  std::ofstream(scratch_.path() + "/keep/precious") << "x";
+  ReadPid("task");
+  kill(warden_, SIGKILL);
+  EXPECT_TRUE(WIFSIGNALED(WaitForWarden()));
+  EXPECT_TRUE(os::EndDescendants(Duration(0)).ok());
+  ASSERT_FALSE(std::filesystem::is_empty(tmp)) << "a killed warden removes nothing";
+  ASSERT_TRUE(std::filesystem::exists(record));
+  StartWarden();
+  server_->Hello(2);
+  size_t roots = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(tmp)) {
+    ++roots;
+    EXPECT_TRUE(std::filesystem::is_empty(entry.path()));
+  }
+  EXPECT_EQ(roots, 1u) << "its own";
+  server_->ShutDown();
+  EXPECT_EQ(WaitForWarden(), 0);
+  EXPECT_TRUE(std::filesystem::is_empty(tmp));
+  EXPECT_FALSE(std::filesystem::exists(record));
+  EXPECT_TRUE(std::filesystem::exists(scratch_.path() + "/keep/precious")) << "a link was followed";
+
+  // The path leads to another directory by now: it has another inode.
+  std::filesystem::create_directory(tmp + "/harrow-abcdef");
+  std::ofstream(tmp + "/harrow-abcdef/precious") << "x";
+  std::ofstream(record) << "1 1 " << tmp << "/harrow-abcdef\n";
+  chmod(record.c_str(), 0600);
+  StartWarden();
+  server_->Hello(3);
+  server_->ShutDown();
+  EXPECT_EQ(WaitForWarden(), 0);
+  EXPECT_TRUE(std::filesystem::exists(tmp + "/harrow-abcdef/precious")) << "a recorded path is not enough";
+}
+
+TEST_F(WardenTest, WhatADeadAgentsTasksLeftIsGoneBeforeTheNext) {
+  StartWarden();
+  server_->Hello(1);
+  server_->Start(1, "echo x > $TMPDIR/x; dirname $TMPDIR > root; echo $$ > task; sleep 300");
+  ReadPid("task");
+  kill(Agent(), SIGKILL);
+  server_->Hello(2);
+  const std::string root = os::RealFileSystem().Read(scratch_.path() + "/root").value();
+  EXPECT_TRUE(std::filesystem::is_empty(root.substr(0, root.size() - 1)));
+  server_->Start(2, "test -z \"$(ls -A $TMPDIR)\"");
+  EXPECT_EQ(server_->Ended(2).code(), 0);
+  server_->ShutDown();
+  EXPECT_EQ(WaitForWarden(), 0);
+}
+
+TEST_F(WardenTest, TemporaryFilesDoNotGoWhereOthersCouldReplaceThem) {
+  const std::string tmp = scratch_.path() + "/node-tmp";
+  chmod(tmp.c_str(), 0777);
+  StartWarden();
+  server_->Hello(1);
+  server_->Start(1, "echo $TMPDIR > where; echo $$ > task");
+  ReadPid("task");
+  const std::string where = os::RealFileSystem().Read(scratch_.path() + "/where").value();
+  EXPECT_TRUE(where.starts_with("/tmp/harrow-")) << where;
+  EXPECT_TRUE(std::filesystem::is_empty(tmp));
+  server_->ShutDown();
+  EXPECT_EQ(WaitForWarden(), 0);
+}
+
+// As in Slurm, where a node may be given a second one.
+TEST_F(WardenTest, OfTwoWardensOfANodeOneServes) {
+  StartWarden("", /*alone=*/true);
+  server_->Hello(1);
+  const pid_t first = warden_;
+  StartWarden("", true);
+  EXPECT_EQ(WaitForWarden(), 0) << "the second leaves";
+  EXPECT_EQ(server_->hellos(), 1u);
+  // A third waits for the first to leave, and serves then.
+  StartWarden("", true);
+  kill(first, SIGTERM);
+  server_->Hello(2);
+  EXPECT_EQ(waitpid(first, nullptr, 0), first);
+  server_->ShutDown();
+  EXPECT_EQ(WaitForWarden(), 0);
+}
+
+TEST_F(WardenTest, OfManyThatStartAtOnceOneServes) {
+  std::vector<pid_t> all;
+  for (int i = 0; i < 5; ++i) {
+    StartWarden("", true);
+    all.push_back(warden_);
+  }
+  server_->Hello(1);
+  size_t left = 0;
+  EXPECT_TRUE(Eventually([&] {
+    for (pid_t& pid : all) {
+      if (pid > 0 && waitpid(pid, nullptr, WNOHANG) == pid) {
+        pid = -1;
+        ++left;
+      }
+    }
+    return left == all.size() - 1;
+  }));
+  EXPECT_EQ(server_->hellos(), 1u);
+  server_->ShutDown();
+  for (pid_t pid : all) {
+    if (pid > 0) {
+      EXPECT_EQ(waitpid(pid, nullptr, 0), pid);
+    }
+  }
+}
+
+// A name that all users share can be bound by any of them. There is none any more: this is the one that was.
+TEST_F(WardenTest, ASquattedNameMakesNoAgentLeave) {
+  if (getuid() != 0) GTEST_SKIP() << "only root can play another user (needs root)";
+  const std::string run_dir = std::filesystem::canonical(scratch_.path());
+  const std::string name = "harrow-warden-0-" + std::to_string(std::hash<std::string>()(run_dir + "/0\nn1"));
+  const pid_t squatter = fork();
+  if (squatter == 0) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    memcpy(address.sun_path + 1, name.data(), name.size());
+    const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (setresuid(65534, 65534, 65534) != 0 ||
+        bind(fd, reinterpret_cast<sockaddr*>(&address),
+             static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())) != 0)
+      _exit(1);
+    const int mark = memfd_create(("harrow-" + name.substr(16) + "-serves").c_str(), 0);
+    memfd_create(("harrow-" + name.substr(16) + "-asks").c_str(), 0);
+    close(open((scratch_.path() + "/never").c_str(), O_RDONLY));
+    if (mark >= 0) pause();
+    _exit(1);
+  }
+  ASSERT_TRUE(Eventually([&] {
+    const auto names = os::RealFileSystem().Read("/proc/net/unix");
+    return names.ok() && names->find(name) != std::string::npos;
+  }));
+  StartWarden("", true);
+  server_->Hello(1);
+  server_->ShutDown();
+  EXPECT_EQ(WaitForWarden(), 0);
+  kill(squatter, SIGKILL);
+  EXPECT_EQ(waitpid(squatter, nullptr, 0), squatter);
 }
 
 TEST_F(WardenTest, TermEndsTasksInPeaceAndTellsTheServer) {

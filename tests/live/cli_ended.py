@@ -2,15 +2,18 @@
 """status, logs, report, explain and cancel on runs that are over, with failures of every sort.
 
 usage: cli_ended.py HARROW"""
+import contextlib
 import csv
 import io
 import json
 import os
 import shutil
+import sqlite3
+import subprocess
 import sys
 import xml.dom.minidom
 
-from run_support import Harrow, check, same, tests_of, tell, write
+from run_support import Harrow, check, in_part, same, tests_of, tell, write
 
 FLOW = """[[task]]
 name = "good-{i}"
@@ -107,6 +110,9 @@ def test_report(directory, program):
     overview = harrow("report", code=0).out
     check(overview.startswith("done 4 of 8"), overview)
     check(any(line.split()[:4] == ["good", "3", "3", "0"] for line in overview.splitlines()), overview)
+    journal = overview.splitlines()[-1].removeprefix("journal: ")
+    with contextlib.closing(sqlite3.connect(os.path.join(directory, journal))) as db:
+        same(db.execute("SELECT count(*) FROM tasks").fetchone(), (8,), "where the journal lies is told")
     rows = list(csv.DictReader(io.StringIO(harrow("report", "--csv", code=0).out)))
     same([r["task"] for r in rows], ["good-1", "good-2", "good-3", "talks-and-fails", "needs-it", "killed", "absent", "second-try"])
     of = {r["task"]: r for r in rows}
@@ -164,9 +170,11 @@ def test_which_run(directory, program):
     same(harrow("logs", code=0).out, "other\n")
     del harrow.env["HARROW_RUN_DIR"]
     same(harrow("status", cwd=os.path.join(directory, "harrow-a"), code=0).out.splitlines()[0], "run .: ended")
+    same(harrow("status", cwd=in_part(os.path.join(directory, "harrow-a")), code=0).out.splitlines()[0], "run ..: ended", "a part is the run's")
+    same(harrow("logs", "--run-dir", in_part("harrow-a"), "good-1", code=0).out, "out 1\n")
     for command in ("status", "logs", "report"):
         missing = harrow(command, "--run-dir", "nowhere", code=2)
-        same(missing.err, "harrow: no run in nowhere (--run-dir); a run directory holds the files flow and journal.db\n")
+        same(missing.err, "harrow: no run in nowhere (--run-dir); a run directory holds the files flow and 0/journal.db\n")
     os.mkdir(os.path.join(directory, "empty"))
     nothing = harrow("status", cwd=os.path.join(directory, "empty"), code=2)
     check(nothing.err.startswith("harrow: no run here"), nothing)
@@ -175,13 +183,13 @@ def test_which_run(directory, program):
 def test_damage(directory, program):
     harrow, _ = prepared(directory, program)
     shutil.copytree(os.path.join(directory, "harrow-a"), os.path.join(directory, "cut"))
-    os.truncate(os.path.join(directory, "cut", "journal.db"), 5000)
+    os.truncate(in_part(os.path.join(directory, "cut"), "journal.db"), 5000)
     for command in (["status"], ["report"], ["logs"], ["explain", "good-1"]):
         result = harrow(*command, "--run-dir", "cut", code=3)
-        check("cut/journal.db" in result.err and result.err.count("\n") == 1, command, result)
+        check(in_part("cut", "journal.db") in result.err and result.err.count("\n") == 1, command, result)
         same(result.out, "")
     # Of damaged output, what is undamaged is printed.
-    output = os.path.join(directory, "harrow-a", "output")
+    output = in_part(os.path.join(directory, "harrow-a"), "output")
     name = os.path.join(output, [n for n in os.listdir(output) if n.endswith(".out")][0])
     data = bytearray(open(name, "rb").read())
     at = data.index(b"out 2\n")
@@ -201,6 +209,28 @@ def test_output_that_cannot_be_written(directory, program):
         code = os.system(f"cd {directory} && HARROW_CONF= {harrow.program} {' '.join(command)} > /dev/full 2> err.txt")
         same(os.waitstatus_to_exitcode(code), 3, command)
         check("No space left" in open(os.path.join(directory, "err.txt"), encoding="utf-8").read(), command)
+
+
+def test_what_a_command_says_is_written_or_its_exit_status_tells(directory, program):
+    if not os.path.exists("/dev/full"):
+        return
+    harrow = Harrow(program, directory)
+    program = harrow.program
+    write(f"{directory}/good.txt", "true\n")
+    write(f"{directory}/bad.txt", "false\n")
+    commands = ["--help", "--version", "help", "run --help", "run --dry-run good.txt", "run good.txt", "run --json good.txt", "run bad.txt",
+                "check good.txt", "check --json good.txt", "sim --run-time 1s good.txt", "sim --run-time 1s --compare good.txt", "doctor", "doctor --json"]
+    for command in commands:
+        done = subprocess.run(f"{program} {command} > /dev/full", shell=True, cwd=directory, env=harrow.env, stderr=subprocess.PIPE, text=True)
+        said = done.stderr.count("harrow: cannot write the output: No space left on device")
+        same((done.returncode, said), (3, 1), command, done.stderr)
+    # What was wrong with the input goes first; nobody who reads on is no failure.
+    done = subprocess.run(f"{program} run nothing.txt > /dev/full", shell=True, cwd=directory, env=harrow.env, stderr=subprocess.PIPE, text=True)
+    same((done.returncode, "cannot write" in done.stderr), (2, False))
+    with subprocess.Popen(["bash", "-c", f"exec 3> >(:); wait $!; {program} run good.txt >&3"], cwd=directory, env=harrow.env,
+                          stderr=subprocess.PIPE, text=True) as nobody:
+        said = nobody.communicate()[1]
+        same((nobody.returncode, "cannot write" in said), (0, False), said)
 
 
 def test_doctor(directory, program):

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from run_support import Harrow, check, kill, of_run, same, tests_of, tell, wait_for, write
+from run_support import Harrow, check, in_part, kill, of_run, same, tests_of, tell, wait_for, write
 
 # `first` and `held`, which prints, run until the file `go` exists; `waits` needs `first`.
 FLOW = """[[task]]
@@ -51,7 +51,7 @@ class Run:
         return json.loads(result.out) if result.code == 0 else None
 
     def tasks(self):
-        status = self.status() if os.path.exists(os.path.join(self.directory, "harrow-a", "server")) else None
+        status = self.status() if os.path.exists(in_part(os.path.join(self.directory, "harrow-a"), "server")) else None
         return status["tasks"] if status else {"running": 0, "failed": 0}
 
     def go(self):
@@ -72,6 +72,8 @@ class Run:
 
 def test_status(directory, program):
     with Run(directory, program) as run:
+        # Tasks that were sent count as running; a node's are those that it said it has started.
+        wait_for(lambda: run.status("--nodes")["nodes"][0]["running"] == 2)
         document = run.status("--nodes")
         same(document["state"], "running")
         same(document["source"], "server")
@@ -166,6 +168,31 @@ def test_server_is_killed(directory, program):
         wait_for(lambda: run.status()["tasks"]["running"] == 2)
         check(run.status()["epoch"] > 1)
         same(run.go(), 1)
+
+
+def test_a_server_that_hangs_is_replaced(directory, program):
+    with Run(directory, program) as run:
+        run_dir = os.path.join(directory, "harrow-a")
+        stopped = of_run(run_dir, "server")
+        for pid in stopped:
+            kill(pid, signal.SIGSTOP)
+        write(os.path.join(directory, "go"), "")
+        same(run.process.wait(240), 1)  # as one task fails
+        check(not set(stopped) & set(of_run(run_dir, "server")), "the one that hangs is still there")
+        check("the server does not answer; another takes over" in open(os.path.join(directory, "harrow.out"), encoding="utf-8").read())
+        status = run.status()
+        same((status["state"], status["tasks"]["done"], status["tasks"]["failed"], status["attempts"]), ("ended", 4, 1, 5))
+
+
+def test_an_interrupted_run_does_not_wait_for_a_server_that_hangs(directory, program):
+    with Run(directory, program) as run:
+        for pid in of_run(os.path.join(directory, "harrow-a"), "server"):
+            kill(pid, signal.SIGSTOP)
+        run.process.send_signal(signal.SIGTERM)
+        same(run.process.wait(60), 128 + signal.SIGTERM)
+        said = open(os.path.join(directory, "harrow.out"), encoding="utf-8").read()
+        check("the server does not answer; it is ended by force" in said and "harrow run --resume" in said, said)
+        same(of_run(os.path.join(directory, "harrow-a"), "server"), [])
 
 
 def test_keeper_is_killed(directory, program):

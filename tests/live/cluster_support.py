@@ -13,8 +13,9 @@ PATIENCE = 6  # times what a quiet machine needs at most: only what hangs is wai
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env", "HOME=/tmp", "USER=nobody"]
 
 
-def skip(why):
-    print(f"SKIPPED: {why}", flush=True)
+def skip(why, needs):
+    """Ends the test. `needs`: what this machine lacks, by a name of tests/support/skips, which judges whether that is so."""
+    print(f"skipped: {why} (needs {needs})", flush=True)
     sys.exit(77)
 
 
@@ -43,7 +44,7 @@ class Cluster:
         done = self.tool("up", *self.options, stderr=subprocess.PIPE)
         if done.returncode == 77:
             shutil.rmtree(self.dir, ignore_errors=True)
-            skip(done.stderr.strip())
+            skip(" ".join(done.stderr.split()), "slurm, namespaces")
         if done.returncode != 0:
             raise RuntimeError(f"testcluster up: {done.stderr}")
         return self

@@ -54,10 +54,10 @@ def main():
     harrow, data = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     sets = sys.argv[3:] or ["t3", "m25"]
     if not os.path.isdir(os.path.join(data, "montage-real")):
-        print("skipped: no montage-real below", sys.argv[2])
+        print(f"skipped: no montage-real below {sys.argv[2]} (needs data)")
         return 77
     if not shutil.which("mProjectPP"):
-        print("skipped: the Montage programs are not installed (Debian: montage, montage-gridtools)")
+        print("skipped: the Montage programs are not installed (needs montage)")
         return 77
     failures = 0
     with tempfile.TemporaryDirectory(prefix="harrow-montage-") as top:

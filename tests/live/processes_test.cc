@@ -1,4 +1,5 @@
 // Starting and ending processes, real ones.
+#include <array>
 #include <csignal>
 #include <cstring>
 #include <fstream>
@@ -20,6 +21,7 @@ namespace {
 using agent::Eventually;
 using agent::ScratchDirectory;
 using testing::Contains;
+using testing::Field;
 
 class ProcessesTest : public testing::Test {
  protected:
@@ -51,7 +53,7 @@ TEST_F(ProcessesTest, DescendantsEndHoweverTheyHide) {
   Start("setsid sh -c '(setsid sh -c \"echo \\$\\$ > deep; exec sleep 300\" &)' & exec sleep 300");
   Start("trap '' TERM INT HUP; echo $$ > stubborn; while :; do sleep 1; done");
   const pid_t deep = ReadPid("deep"), stubborn = ReadPid("stubborn");
-  EXPECT_THAT(Descendants(getpid()), Contains(deep));
+  EXPECT_THAT(Descendants(getpid()), Contains(Field(&Process::pid, deep)));
   EXPECT_TRUE(EndDescendants(std::chrono::milliseconds(100)).ok());
   EXPECT_FALSE(Alive(deep));
   EXPECT_FALSE(Alive(stubborn));
@@ -72,8 +74,39 @@ TEST_F(ProcessesTest, ThoseThatAreToStayStayWithAllBelowThem) {
 TEST_F(ProcessesTest, ThoseThatMayEndInPeaceDo) {
   Start("trap 'echo saved > saved; exit' TERM; echo $$ > ready; while :; do sleep 0.02; done");
   ReadPid("ready");
-  EXPECT_TRUE(EndDescendants(std::chrono::seconds(30)).ok());
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_TRUE(EndDescendants(std::chrono::minutes(4)).ok());
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(30)) << "no longer than they need";
   EXPECT_TRUE(std::filesystem::exists(scratch_.path() + "/saved"));
+}
+
+// A number may be given to another; the start time may not.
+TEST_F(ProcessesTest, AStrangerOfTheSameNumberIsNotSignalled) {
+  const pid_t pid = Start("exec sleep 300");
+  Process process;
+  ASSERT_TRUE(ReadProcess(pid, &process));
+  EXPECT_EQ(process.parent, getpid());
+  EXPECT_EQ(process.group, pid);
+  Process earlier = process;
+  --earlier.started;
+  EXPECT_FALSE(SignalProcess(earlier, SIGKILL));
+  EXPECT_EQ(waitpid(pid, nullptr, WNOHANG), 0) << "the stranger was hit";
+  EXPECT_TRUE(Descendants(earlier).empty());
+  EXPECT_TRUE(SignalProcess(process, SIGKILL));
+  int status = 0;
+  EXPECT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_EQ(status, SIGKILL);
+  EXPECT_FALSE(SignalProcess(process, SIGKILL)) << "gone";
+}
+
+TEST_F(ProcessesTest, DescendantsOfOneThatIsGoneAreNobodys) {
+  const pid_t parent = Start("sleep 300 & echo $! > below; wait");
+  const pid_t below = ReadPid("below");
+  Process process;
+  ASSERT_TRUE(ReadProcess(parent, &process));
+  EXPECT_THAT(Descendants(process), Contains(Field(&Process::pid, below)));
+  --process.started;
+  EXPECT_TRUE(Descendants(process).empty()) << "another process of its number has children";
 }
 
 TEST_F(ProcessesTest, ForksFasterThanTheKillingDoNotEscape) {
@@ -81,6 +114,77 @@ TEST_F(ProcessesTest, ForksFasterThanTheKillingDoNotEscape) {
   ReadPid("ready");
   EXPECT_TRUE(EndDescendants(Duration(0)).ok());
   EXPECT_TRUE(Descendants(getpid()).empty());
+}
+
+bool Stands(pid_t pid) {
+  Process process;
+  return ReadProcess(pid, &process) && process.stopped;
+}
+
+TEST_F(ProcessesTest, ForksFasterThanTheStoppingDoNotEscape) {
+  const pid_t root =
+      Start("echo $$ > ready; i=0; while [ $i -lt 300 ]; do (setsid sleep 300 &); i=$((i+1)); done; wait");
+  ReadPid("ready");
+  Stopper stopper;
+  stopper.Stop(getpid());
+  std::vector<Process> all;
+  EXPECT_TRUE(Eventually([&] {
+    all = Descendants(getpid());
+    return std::all_of(all.begin(), all.end(), [](const Process& p) { return p.stopped; });
+  }));
+  const size_t stopped = all.size();
+  EXPECT_GE(stopped, 1u);
+  EXPECT_LT(stopped, 300u) << "the machine is too fast for this test to mean anything";
+  stopper.Stop(getpid());
+  EXPECT_EQ(Descendants(getpid()).size(), stopped);
+  stopper.Continue();
+  EXPECT_TRUE(Eventually([&] { return Descendants(getpid()).size() > stopped; })) << root;
+  EXPECT_TRUE(EndDescendants(Duration(0)).ok());
+}
+
+TEST_F(ProcessesTest, WhoStoodBeforeStandsAfterwards) {
+  const pid_t root =
+      Start("sleep 300 & kill -STOP $!; echo $! > stood; setsid sleep 300 & echo $! > left; wait");
+  const pid_t stood = ReadPid("stood"), left = ReadPid("left");
+  EXPECT_TRUE(Eventually([&] { return Stands(stood); }));
+  Stopper stopper;
+  stopper.Stop(root);
+  EXPECT_TRUE(Eventually([&] { return Stands(root) && Stands(left); }));
+  stopper.Continue();
+  EXPECT_TRUE(Eventually([&] { return !Stands(root) && !Stands(left); }));
+  EXPECT_TRUE(Stands(stood));
+  EXPECT_TRUE(stopper.empty());
+  EXPECT_TRUE(EndDescendants(Duration(0)).ok());
+}
+
+TEST_F(ProcessesTest, OneOfThemIsExceptedButNotWhatIsBelowIt) {
+  const pid_t root = Start("sleep 300 & echo $! > below; wait");
+  const pid_t below = ReadPid("below");
+  Stopper stopper;
+  const std::array except = {root};
+  stopper.Stop(getpid(), except);
+  EXPECT_TRUE(Eventually([&] { return Stands(below); }));
+  EXPECT_FALSE(Stands(root));
+  EXPECT_TRUE(EndDescendants(Duration(0)).ok());
+}
+
+TEST_F(ProcessesTest, NoProgramBeginsAfterItsTime) {
+  Spawner spawner;
+  char program[] = "/bin/true";
+  char* argv[] = {program, nullptr};
+  std::atomic<int64_t> until{0};
+  SpawnRequest request{.program = program, .argv = argv, .envp = environ, .until_ns = &until};
+  const int64_t now = RealClock().Steady().count();
+  for (const int64_t time : {int64_t{0}, now + 1'000'000'000'000}) {
+    until = time;
+    const pid_t pid = spawner.Spawn(request).pid;
+    ASSERT_GT(pid, 0);
+    EXPECT_EQ(waitpid(pid, nullptr, 0), pid);
+  }
+  until = now;
+  const SpawnOutcome outcome = spawner.Spawn(request);
+  EXPECT_EQ(outcome.pid, -1);
+  EXPECT_EQ(outcome.step, SpawnStep::kTooLate);
 }
 
 TEST_F(ProcessesTest, AProcessEndsWithTheThreadThatStartedIt) {

@@ -16,7 +16,7 @@ harrow, shared = os.path.abspath(sys.argv[1]), sys.argv[2]
 data = os.path.join(shared, "data")
 oracle = os.path.join(shared, "oracle", "oracle.py")
 if not os.path.isdir(data) or not os.path.exists(oracle):
-    print(f"skipped: {data} or {oracle} is not at hand")
+    print(f"skipped: {data} or {oracle} is not at hand (needs data)")
     sys.exit(77)
 
 failures = []

@@ -15,7 +15,10 @@ import traceback
 
 
 class Skipped(Exception):
-    pass
+    """Why, and what this machine lacks, by a name of tests/support/skips, which judges whether that is so."""
+
+    def __init__(self, why, needs):
+        super().__init__(f"{why} (needs {needs})")
 
 
 def check(condition, *what):
@@ -88,8 +91,13 @@ def lines_of(path):
         return []
 
 
+def in_part(run_dir, *names):
+    """The path of what lies in a run's first part, that of its one allocation; no names: of that directory."""
+    return os.path.join(run_dir, "0", *names)
+
+
 def query(run_dir, sql):
-    with contextlib.closing(sqlite3.connect(f"file:{run_dir}/journal.db?mode=ro", uri=True)) as db:
+    with contextlib.closing(sqlite3.connect(f"file:{in_part(run_dir, 'journal.db')}?mode=ro", uri=True)) as db:
         return db.execute(sql).fetchall()
 
 

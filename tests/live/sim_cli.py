@@ -33,6 +33,52 @@ def test_pictures(directory, harrow_program, source):
     check("make" in text and "use" in text, text[:500])
 
 
+def test_settings_are_those_of_a_run(directory, harrow_program, source):
+    harrow = Harrow(harrow_program, directory)
+    write(os.path.join(directory, "f.toml"), '[[task]]\nname = "t-{i}"\neach = { i = "1-8" }\ncommand = "x"\nrun_time = "1s"\n')
+    write(os.path.join(directory, "g.toml"), '[flow]\norder = "lifo"\n' + open(os.path.join(directory, "f.toml"), encoding="utf-8").read())
+
+    def order(*args, flow="f.toml", **env):
+        harrow.env = {**{k: v for k, v in harrow.env.items() if k not in ("HARROW_ORDER", "HARROW_SLOTS", "HARROW_LOCAL_NODES", "HARROW_SEED")}, **env}
+        return json.loads(harrow("sim", "--json", *args, flow, code=0).out)
+
+    nodes = ["--nodes", "1x2"]
+    same(order(*nodes)["order"], "lifo+hrf")
+    same(order(*nodes, HARROW_ORDER="hrf")["order"], "hrf")
+    write(os.path.join(directory, "harrow.conf"), "order = fifo\n")
+    same(order(*nodes)["order"], "fifo")
+    same(order(*nodes, HARROW_ORDER="hrf")["order"], "hrf")
+    same(order(*nodes, HARROW_ORDER="hrf", flow="g.toml")["order"], "lifo")
+    same(order(*nodes, "--order", "rank+hrf", HARROW_ORDER="hrf", flow="g.toml")["order"], "rank+hrf")
+    # This machine, as a run would divide it.
+    same(order(HARROW_SLOTS="4")["makespan_s"], 2.0)
+    same(order(HARROW_SLOTS="2", HARROW_LOCAL_NODES="4")["makespan_s"], 1.0)
+    write(os.path.join(directory, "harrow.conf"), "order = best\n")
+    for command in (["sim", *nodes], ["check"], ["run"]):
+        done = harrow(*command, "f.toml", code=2)
+        check("harrow.conf:1:1: order cannot be" in done.err, done)
+
+
+def test_check_says_what_can_be_done_with_a_recorded_flow(directory, harrow_program, source):
+    harrow = Harrow(harrow_program, directory)
+    write(os.path.join(directory, "f.dag.tsv"), FLOW)
+    done = harrow("check", "f.dag.tsv", code=0)
+    check("harrow run cannot run it" in done.out and "harrow replay" in done.out, done)
+    write(os.path.join(directory, "f.txt"), "x\n")
+    check("replay" not in harrow("check", "f.txt", code=0).out)
+    # What this version cannot run is told by check and by run, before anything starts; it can be simulated.
+    for text, place in [('[[task]]\nname = "a"\ncommand = "x"\nrun_time = "1s"\nranks = 4\n', "g.toml:5:9: ranks"),
+                        ('[[task]]\nname = "a"\ncommand = "x"\nrun_time = "1s"\nnodes = 2\n', "g.toml:5:9: nodes"),
+                        ('[flow]\nfiles = "local"\n[[task]]\nname = "a"\ncommand = "x"\nrun_time = "1s"\n', "g.toml:2:9: files")]:
+        write(os.path.join(directory, "g.toml"), text)
+        for command in (["check"], ["run", "--run-dir", "r"], ["run", "--dry-run"]):
+            done = harrow(*command, "g.toml", code=2)
+            check(done.err.startswith(place) and "later" in done.err, command, done)
+        check(not os.path.exists(os.path.join(directory, "r")))
+        harrow("sim", "--nodes", "2x4", "g.toml", code=0)
+    check("--files: files" in harrow("run", "--files", "local", "f.txt", code=2).err)
+
+
 def test_errors(directory, harrow_program, source):
     harrow = Harrow(harrow_program, directory)
     write(os.path.join(directory, "f.dag.tsv"), FLOW)

@@ -1,21 +1,22 @@
-// A task that testifies: appends "ID begin TIME" and "ID end TIME" to a file itself, prints known output, and, when
-// asked, leaves a child behind that forked twice and has a session of its own.
-// usage: sleeper MARKER ID SECONDS WITNESS [leave]     (MARKER is only there to be seen in /proc)
+// A task that testifies: appends "ID begin TIME NODE" and "ID end TIME NODE" to a file itself, prints known
+// output, and, when asked, leaves a child behind that forked twice and has a session of its own. usage:
+// sleeper MARKER ID SECONDS WITNESS [leave]     (MARKER is only there to be seen in /proc)
+#include <cstdio>
+#include <cstdlib>
 #include <fcntl.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cstdio>
-#include <cstdlib>
 
 namespace {
 
 void Testify(const char* file, const char* id, const char* what) {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
-  char line[128];
-  const int length = snprintf(line, sizeof line, "%s %s %ld.%09ld\n", id, what, now.tv_sec, now.tv_nsec);
+  const char* node = getenv("HARROW_NODE");
+  char line[256];
+  const int length = snprintf(line, sizeof line, "%s %s %ld.%09ld %s\n", id, what, now.tv_sec, now.tv_nsec,
+                              node != nullptr ? node : "-");
   const int fd = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0 || write(fd, line, static_cast<size_t>(length)) != length) _exit(99);
   close(fd);

@@ -7,10 +7,12 @@ Without HARROW_LONG=1: only what one cluster can show."""
 import json
 import os
 import shlex
+import shutil
+import subprocess
 import sys
 
 from cluster_support import NOBODY, Cluster, check, run_tests, wait_for
-from run_support import kill, lines_of, of_run, query
+from run_support import in_part, kill, lines_of, of_run, query
 from slurm_support import Job, nodes_of, states_of
 
 HARROW = os.path.abspath(sys.argv[1])
@@ -146,7 +148,7 @@ def crowded():
     check(job.code(60) == 0, job.said())
     check(query(f"{directory}/r", "SELECT DISTINCT slots FROM node") == [(CPUS,)], query(f"{directory}/r", "SELECT slots FROM node"))
     check(len(set(lines_of(f"{directory}/where"))) == 1, "tasks are pinned")
-    check(any("tasks are not pinned" in line for line in lines_of(f"{directory}/r/log/server.log")), "it is not said")
+    check(any("tasks are not pinned" in line for line in lines_of(in_part(f"{directory}/r", "log/server.log"))), "it is not said")
 
 
 def memory():
@@ -161,7 +163,7 @@ def memory():
         at_once += change
         most = max(most, at_once)
     if os.cpu_count() > 1:  # one CPU was granted, nothing binds to it
-        check(any("it is not known which" in line for line in lines_of(f"{directory}/r/log/server.log")), "pinned to CPUs that may be others'")
+        check(any("it is not known which" in line for line in lines_of(in_part(f"{directory}/r", "log/server.log"))), "pinned to CPUs that may be others'")
     check(len(moments) == 8 and most == 2, f"{most} tasks of 400 MB at once, where 1000 MB were granted: {moments}")
     doctor(directory, job.id)
 
@@ -177,6 +179,62 @@ def doctor(directory, job):
     for name in ("fsync", "rename", "append", "clock", "network", "keys", "PMIx"):
         check(told[name][0] == "ok", (name, told.get(name)))
     check("cgroup" in told, sorted(told))
+
+
+MPI_SIZE = """#include <mpi.h>
+#include <stdio.h>
+int main(int c, char** v) {
+  int size, rank;
+  MPI_Init(&c, &v);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  printf("%d of %d\\n", rank, size);
+  return MPI_Finalize();
+}
+"""
+
+
+def task_environment():
+    """A task is a step of one process with its cores, whatever started the run: for programs that read SLURM_*, for srun, for mpirun and
+    for programs that start MPI by themselves; and the steps of tasks do not wait for each other."""
+    show = "echo $SLURM_NTASKS $SLURM_PROCID $SLURM_CPUS_ON_NODE $SLURM_TASKS_PER_NODE"
+    mpi = bool(shutil.which("mpicc") and shutil.which("mpirun"))
+    forms = (("script", "", ("-p", "all", "-N2", "--ntasks-per-node=2", "--exclusive")),
+             ("srun", "srun -N2 --ntasks-per-node=1 --cpus-per-task=4 --mpi=pmix", ("-p", "all", "-N2", "--exclusive")))
+    for name, wrap, sbatch in forms:
+        directory = flow(CLUSTER, f"environment-{name}", [])
+        if mpi:
+            with open(f"{directory}/size.c", "w", encoding="utf-8") as f:
+                f.write(MPI_SIZE)
+            subprocess.run(["mpicc", "-o", f"{directory}/size", f"{directory}/size.c"], check=True)
+        # Each in a file of its own: several wait for the same moment, so that their steps overlap.
+        lines = [f"{show} >shown", "#HARROW cores=2", f"{show} >shown2", "#HARROW cores=1",
+                 "env | grep -E '^(SLURM_STEP|SLURM_NNODES|SLURM_JOB_NUM_NODES|SLURM_MEM|SLURM_CPU_BIND|SRUN|PMI)' >rest; true",
+                 "echo $SLURM_JOB_ID $SLURM_NODELIST $HARROW_NODE >job",
+                 "srun hostname >one", "srun -N2 -n4 hostname >four", "srun -w $SLURMD_NODENAME sh -c 'test $SLURMD_NODENAME = '$HARROW_NODE >here 2>&1"]
+        lines += [f"srun -n1 sleep 2 >step-{i} 2>&1" for i in range(4)]
+        if mpi:
+            again = "--allow-run-as-root" if os.getuid() == 0 else ""
+            lines += ["./size >alone 2>&1", f"mpirun {again} ./size >mpirun 2>&1", "#HARROW cores=2", f"mpirun {again} ./size >mpirun2 2>&1"]
+        with open(f"{directory}/tasks.txt", "w", encoding="utf-8") as f:
+            f.writelines(line + "\n" for line in lines)
+        job = Job(CLUSTER, HARROW, "run tasks.txt --run-dir r --slots 4 --progress none", *sbatch, directory=directory, wrap=wrap)
+        check(job.code(120) == 0, job.said())
+        said = {file: sorted(lines_of(f"{directory}/{file}")) for file in os.listdir(directory)
+                if os.path.isfile(f"{directory}/{file}") and not file.endswith((".c", ".sh")) and file != "size"}
+        check(said["shown"] == ["1 0 1 1"] and said["shown2"] == ["1 0 2 2"], said)
+        check(said["rest"] == [], said["rest"])
+        node = said["job"][0].split()
+        check(node[0] == str(job.id) and node[1] == node[2], said["job"])
+        check(len(said["one"]) == 1 and said["one"][0].startswith("node"), f"srun in a task starts {said['one']}")
+        check(len(set(said["four"])) == 2 and len(said["four"]) == 4, said["four"])
+        check(said["here"] == [], said["here"])
+        for i in range(4):
+            check(not any("busy" in line for line in said[f"step-{i}"]), f"a task's step waited for another's: {said[f'step-{i}']}")
+        if mpi:
+            check(said["alone"] == ["0 of 1"], f"a program that starts MPI by itself: {said['alone']}")
+            check(said["mpirun"] == ["0 of 1"], f"mpirun in a task of one core: {said['mpirun']}")
+            check(said["mpirun2"] == ["0 of 2", "1 of 2"], f"mpirun in a task of two: {said['mpirun2']}")
 
 
 def site_flags():
@@ -210,7 +268,7 @@ def main():
     sys.argv[1:] = sys.argv[2:]
     CPUS = (os.cpu_count() or 1) + 2
     with Cluster("--cpus", str(CPUS), *SHARE) as CLUSTER:
-        tests = (time_limit, signals, srun_form, heterogeneous, heterogeneous_srun_form, one_after_the_other, side_by_side, crowded, memory, site_flags,
+        tests = (time_limit, signals, srun_form, heterogeneous, heterogeneous_srun_form, one_after_the_other, side_by_side, crowded, memory, task_environment, site_flags,
                  affinity, ordinary_user)
         return run_tests([(test.__name__, test) for test in tests], only_long=("heterogeneous_srun_form", "affinity", "ordinary_user"))
 

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <random>
+#include <sys/resource.h>
 
 #include "live/wire_peers.h"
 #include "os/log.h"
@@ -107,6 +108,69 @@ TEST_F(WireSecurity, SilentOnesAreDroppedAfterTheHandshakeTime) {
   EXPECT_EQ(answer, "");
   EXPECT_TRUE(Refused(2));
   EXPECT_EQ(server_.refusals().timed_out, 2u);
+}
+
+TEST_F(WireSecurity, OneTooManyTurnsAwayTheOldestAndNobodyElse) {
+  wire::Limits limits;
+  limits.max_handshakes = 3;
+  limits.handshake_time = 10 * kPatience;
+  EchoServer server(limits);
+  const auto turned_away = [&](uint64_t count) {
+    const auto until = std::chrono::steady_clock::now() + kPatience;
+    while (server.refusals().turned_away < count && std::chrono::steady_clock::now() < until)
+      std::this_thread::yield();
+    return server.refusals().turned_away;
+  };
+  // Each has said something, so that the server is known to have taken it in the order in which they came.
+  std::vector<std::unique_ptr<RawPeer>> silent;
+  for (int i = 0; i < 3; ++i) silent.push_back(std::make_unique<RawPeer>(server.port()));
+  Peer friendly(server.address());  // is the fourth for a moment
+  ASSERT_TRUE(friendly.Echo("hello"));
+  EXPECT_EQ(turned_away(1), 1u);
+  std::string answer;
+  EXPECT_TRUE(silent[0]->ReadToEnd(&answer)) << "the oldest";
+  silent.push_back(
+      std::make_unique<RawPeer>(server.port()));  // the third again, as the friendly one is through
+  Peer another(server.address());
+  ASSERT_TRUE(another.Echo("hello"));
+  EXPECT_EQ(turned_away(2), 2u);
+  EXPECT_TRUE(silent[1]->ReadToEnd(&answer));
+  EXPECT_EQ(server.refusals().timed_out + server.refusals().handshakes_failed, 0u);
+}
+
+TEST_F(WireSecurity, AServerThatEndsHangsUpOnThoseWhoHaveNotSaidWhoTheyAre) {
+  std::unique_ptr<RawPeer> silent;
+  {
+    wire::Limits limits;
+    limits.handshake_time = 10 * kPatience;
+    EchoServer server(limits);
+    silent = std::make_unique<RawPeer>(server.port());
+    Peer later(server.address());  // what came before it has been accepted
+    ASSERT_TRUE(later.Echo("hello"));
+  }
+  std::string answer;
+  EXPECT_TRUE(silent->ReadToEnd(&answer));
+}
+
+TEST_F(WireSecurity, OutOfDescriptorsPeersWaitAndAreServedAfterwards) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = dup(0);
+  ASSERT_GE(next, 0);
+  close(next);
+  rlimit tight = before;
+  tight.rlim_cur = static_cast<rlim_t>(next) + 1;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &tight), 0);
+  {
+    RawPeer waiting(server_.port());  // has the last one
+    EXPECT_TRUE(friend_.Echo("hello")) << "others are served meanwhile";
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+    waiting.Send("GET / HTTP/1.1\r\n\r\n");
+    std::string answer;
+    EXPECT_TRUE(waiting.ReadToEnd(&answer)) << "it was heard in the end";
+  }
+  Peer another(server_.address());
+  EXPECT_TRUE(another.Echo("hello"));
 }
 
 TEST_F(WireSecurity, CrowdsOfSilentOnesKeepNobodyOut) {
@@ -224,6 +288,46 @@ TEST_F(WireSecurity, ServerThatIsNoneIsRefusedByTheDialler) {
   EchoServer impostor(Quick(), Key("run-1", 'y'));
   Peer peer(impostor.address());
   EXPECT_EQ(peer.dialled().code(), Code::kRefused) << peer.dialled().message();
+}
+
+TEST_F(WireSecurity, OneAfterTheOtherNobodyWaits) {
+  const auto began = std::chrono::steady_clock::now();
+  for (int i = 0; i < 40; ++i) {
+    Peer peer(server_.address());
+    ASSERT_TRUE(peer.dialled().ok()) << peer.dialled().message();
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 3s) << "a rest of 100 ms after each would be 4 s";
+}
+
+TEST(WireLog, WhatIsNotLoggedIsCountedASecondLater) {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("harrow-wire-count-" + std::to_string(getpid()))).string();
+  ASSERT_TRUE(os::OpenLog(path).ok());
+  const auto logged = [&] {
+    int told = 0;
+    std::ifstream file(path);
+    for (std::string line; std::getline(file, line);) {
+      if (line.find("refused a connection from") != std::string::npos) ++told;
+      const size_t at = line.find("refused ");
+      if (line.ends_with(" more connections")) told += std::stoi(line.substr(at + 8));
+    }
+    return told;
+  };
+  {
+    EchoServer server(wire::Limits{});
+    for (int refused = 50; refused <= 100; refused += 50) {
+      for (int i = 0; i < 50; ++i) {
+        RawPeer raw(server.port());
+        raw.Send("GET / HTTP/1.1\r\n\r\n");
+        std::string answer;
+        ASSERT_TRUE(raw.ReadToEnd(&answer));
+      }
+      const auto until = std::chrono::steady_clock::now() + kPatience;
+      while (logged() < refused && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(20ms);
+      EXPECT_EQ(logged(), refused);
+    }
+  }
+  std::filesystem::remove(path);
 }
 
 TEST(WireLog, RefusalsAreLoggedInFewLines) {

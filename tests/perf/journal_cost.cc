@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/text.h"
+#include "figure.h"
 #include "journal/journal.h"
 
 namespace {
@@ -25,11 +26,6 @@ double Cpu(clockid_t clock) {
 /// CPU seconds of all threads but this one.
 double OthersCpu() {
   return Cpu(CLOCK_PROCESS_CPUTIME_ID) - Cpu(CLOCK_THREAD_CPUTIME_ID);
-}
-
-void Say(const char* name, double figure, const char* unit, double bound) {
-  std::printf("%s: %.3g %s (bound %.3g, %s)\n", name, figure, unit, bound,
-              figure <= bound ? "holds" : "falls short");
 }
 
 template <class T>
@@ -76,7 +72,7 @@ int main(int argc, char** argv) {
     double before = OthersCpu();
     journal->Add(std::move(all));
     if (!journal->Flush().ok()) return 1;
-    Say("journal_tasks", (OthersCpu() - before) / tasks * 1e6, "CPU s a million tasks", 1.5);
+    harrow::perf::Figure("journal.tasks", (OthersCpu() - before) / tasks * 1e6, "CPU s a million tasks", 1.5);
 
     before = OthersCpu();
     double adding = 0;
@@ -94,16 +90,19 @@ int main(int argc, char** argv) {
     }
     if (!journal->Flush().ok()) return 1;
     double records = 2.0 * n;
-    Say("journal_record", (OthersCpu() - before) / records * 1e6, "CPU us a record on its thread", 3);
-    Say("journal_add", adding / records * 1e6, "CPU us a record on the caller's", 0.5);
+    harrow::perf::Figure("journal.record", (OthersCpu() - before) / records * 1e6,
+                         "CPU us a record on its thread", 3);
+    harrow::perf::Figure("journal.add", adding / records * 1e6, "CPU us a record on the caller's", 0.5);
     if (!journal->Close().ok()) return 1;
   }
   double before = Cpu(CLOCK_PROCESS_CPUTIME_ID);
   History history = Checked(ReadHistory(dir));
   double rows = static_cast<double>(history.tasks.size() + history.attempts.size() + history.fates.size());
-  Say("journal_read", (Cpu(CLOCK_PROCESS_CPUTIME_ID) - before) / rows * 1e6, "CPU us a record, verified", 3);
-  std::printf("journal_size: %.3g bytes a record\n",
-              static_cast<double>(std::filesystem::file_size(dir + "/journal.db")) / rows);
+  harrow::perf::Figure("journal.read", (Cpu(CLOCK_PROCESS_CPUTIME_ID) - before) / rows * 1e6,
+                       "CPU us a record, verified", 3);
+  harrow::perf::Figure("journal.size",
+                       static_cast<double>(std::filesystem::file_size(dir + "/journal.db")) / rows,
+                       "bytes a record");
   std::filesystem::remove_all(dir);
-  return 0;
+  return harrow::perf::Status();
 }

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "agent/slot_pool.h"
+#include "figure.h"
 #include "os/process.h"
 
 extern char** environ;
@@ -84,7 +85,7 @@ void RunSlots(const std::string& directory, const char* program, uint32_t tasks,
   const Result<topology::Machine> machine = topology::ReadMachine();
   if (!machine.ok()) exit(2);
   node.slots = topology::PlanSlots(*machine, static_cast<uint32_t>(slots)).slots;
-  node.tmp_root = directory;
+  node.tmp_root = TmpRootAt(directory);
   node.directory = std::filesystem::current_path();
   auto writer = output::Writer::Create(os::RealFileSystem(), directory, ++file);
   if (!writer.ok()) exit(2);
@@ -124,11 +125,6 @@ void RunSlots(const std::string& directory, const char* program, uint32_t tasks,
   }
 }
 
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 int Main(int argc, char** argv) {
   uint32_t tasks = 50'000;
   int rounds = 5;
@@ -160,14 +156,11 @@ int Main(int argc, char** argv) {
     cpu.push_back(slots.cpu_us);
   }
   std::filesystem::remove_all(directory);
-  constexpr double kBound = 1.0;
-  const double ratio = Median(time_ratio);
-  printf("spawn_rate: %.0f tasks/s\n", Median(rate));
-  printf("spawn_cpu: %.1f us/task\n", Median(cpu));
-  printf("spawn_cpu_ratio: %.2f of the posix_spawn loop's\n", Median(cpu_ratio));
-  printf("spawn_ratio: %.2f of the posix_spawn loop's time (bound %.2f, %s)\n", ratio, kBound,
-         ratio <= kBound ? "holds" : "falls short");
-  return ratio <= kBound ? 0 : 1;
+  perf::Figure("spawn.rate", perf::Median(rate), "tasks/s");
+  perf::Figure("spawn.cpu", perf::Median(cpu), "us a task");
+  perf::Figure("spawn.cpu_ratio", perf::Median(cpu_ratio), "x of the posix_spawn loop's");
+  perf::Figure("spawn.ratio", perf::Median(time_ratio), "x of the posix_spawn loop's time", 1.0);
+  return perf::Status();
 }
 
 }  // namespace

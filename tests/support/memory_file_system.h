@@ -34,6 +34,8 @@ class MemoryFileSystem : public os::FileSystem {
   void SetMode(const std::string& path, uint32_t mode) { files_.at(path)->mode = mode; }
   void SetForeign(const std::string& path) { files_.at(path)->foreign = true; }
   void SetNow(WallTime now) { now_ = now; }
+  /// What Resolve makes of a path; others are no links.
+  void SetLink(const std::string& path, const std::string& target) { links_[path] = target; }
 
   // --- looking
   bool Has(const std::string& path) const { return files_.contains(path); }
@@ -100,6 +102,11 @@ class MemoryFileSystem : public os::FileSystem {
     if (!directories_.contains(path) && List(path)->empty()) return NoSuch(path);
     info.is_directory = true;
     return info;
+  }
+  Result<std::string> Resolve(const std::string& path) override {
+    HARROW_RETURN_IF_ERROR(Failure(path));
+    if (const auto link = links_.find(path); link != links_.end()) return link->second;
+    return path.starts_with('/') ? path : path == "." ? "/" : "/" + path;
   }
   Result<std::vector<std::string>> List(const std::string& directory) override {
     HARROW_RETURN_IF_ERROR(Failure(directory));
@@ -191,6 +198,7 @@ class MemoryFileSystem : public os::FileSystem {
   std::map<std::string, std::shared_ptr<File>> files_;
   std::set<std::string> directories_;
   std::map<std::string, Status> failures_;
+  std::map<std::string, std::string> links_;
   uint64_t free_ = UINT64_MAX;
   bool read_only_ = false;
   WallTime now_{};

@@ -67,12 +67,14 @@ class ToldScheduler {
     }
     return text;
   }
-  std::string Started(std::string_view task, uint32_t node) { return Tell(core::TaskStarted{(*this)[task], NodeId(node)}); }
+  std::string Started(std::string_view task, uint32_t node) { return Tell(core::TaskStarted{Latest(task), NodeId(node)}); }
   std::string Ended(std::string_view task, uint32_t node, core::Outcome outcome = core::Done{},
                     Duration run_time = std::chrono::seconds(1)) {
-    return Tell(core::TaskEnded{(*this)[task], NodeId(node), outcome, run_time});
+    return Tell(core::TaskEnded{Latest(task), NodeId(node), outcome, run_time});
   }
-  std::string Returned(std::string_view task, uint32_t node) { return Tell(core::TaskReturned{(*this)[task], NodeId(node)}); }
+  std::string Returned(std::string_view task, uint32_t node) { return Tell(core::TaskReturned{Latest(task), NodeId(node)}); }
+
+  AttemptId Latest(std::string_view task) { return {(*this)[task], scheduler().attempts((*this)[task])}; }
 
   TaskId operator[](std::string_view name) const { return tasks_.at(std::string(name)); }
   FileId File(std::string_view name) const { return *graph_.FindFile(name); }
@@ -87,15 +89,16 @@ class ToldScheduler {
  private:
   std::string Name(TaskId task) const { return graph_.TaskName(task); }
   static std::string At(NodeId node) { return StrCat("@", node.value); }
-  std::string Text(const core::StartTask& a) const { return StrCat(a.ahead ? "ahead " : "start ", Name(a.task), At(a.node)); }
-  std::string Text(const core::TakeBack& a) const { return StrCat("back ", Name(a.task), At(a.node)); }
-  std::string Text(const core::CancelTask& a) const { return StrCat("cancel ", Name(a.task), At(a.node)); }
+  std::string Text(const core::StartTask& a) const { return StrCat(a.ahead ? "ahead " : "start ", Name(a.attempt.task), At(a.node)); }
+  std::string Text(const core::TakeBack& a) const { return StrCat("back ", Name(a.attempt.task), At(a.node)); }
+  std::string Text(const core::CancelTask& a) const { return StrCat("cancel ", Name(a.attempt.task), At(a.node)); }
   std::string Text(const core::JoinGang& a) const { return StrCat("join ", Name(a.task), At(a.node)); }
   std::string Text(const core::NodePutAside& a) const { return StrCat("aside ", At(a.node)); }
+  std::string Text(const core::WakeAt&) const { return ""; }
   std::string Text(const core::RunComplete&) const { return "complete"; }
   std::string Text(const core::TaskSettled& a) const {
     static constexpr const char* kStates[] = {"done ", "failed ", "skipped ", "cancelled "};
-    static constexpr const char* kReasons[] = {"", "", " (stopped)", " (interrupted)", " (no time)", " (fits nowhere)", " (lost)"};
+    static constexpr const char* kReasons[] = {"", "", " (stopped)", " (interrupted)", " (no time)", " (fits nowhere)", " (nodes gone)", " (lost)"};
     std::string text = StrCat(kStates[static_cast<int>(a.state)], Name(a.task), kReasons[static_cast<int>(a.reason)]);
     if (a.because) text += " because " + Name(a.because);
     return text;

@@ -30,6 +30,7 @@ class VirtualTime {
   struct Start {
     double time;
     TaskId task;
+    uint32_t number;             // of its attempt
     NodeId node;
     uint32_t core;               // the lowest one
     double end = -1;
@@ -123,13 +124,13 @@ class VirtualTime {
   }
   void Arrive(const core::TakeBack& back) {
     auto& waiting = agents_[back.node.value].waiting;
-    if (std::erase_if(waiting, [&](const auto& s) { return s.task == back.task; }) > 0) {
-      Report(core::TaskReturned{back.task, back.node});
+    if (std::erase_if(waiting, [&](const auto& s) { return s.attempt == back.attempt; }) > 0) {
+      Report(core::TaskReturned{back.attempt, back.node});
     }
   }
   void Arrive(const core::CancelTask& cancel) {
     auto& running = agents_[cancel.node.value].running;
-    if (const auto it = running.find(cancel.task.value); it != running.end()) End(it->second, core::Cancelled{});
+    if (const auto it = running.find(cancel.attempt.task.value); it != running.end()) End(it->second, core::Cancelled{});
   }
   void Arrive(const core::JoinGang&) {}
   void Arrive(const core::NodePutAside&) {}
@@ -138,7 +139,8 @@ class VirtualTime {
     Agent& agent = agents_[node.value];
     while (!agent.waiting.empty()) {
       const core::StartTask start = agent.waiting.front();
-      const Shape& shape = graph_.profile(start.task).shape;
+      const TaskId task = start.attempt.task;
+      const Shape& shape = graph_.profile(task).shape;
       const auto slots = static_cast<uint32_t>(agent.busy.size());
       const uint32_t cores = shape.whole_node || shape.nodes > 1 ? slots : shape.cores;
       if (std::count(agent.busy.begin(), agent.busy.end(), false) < cores) return;
@@ -147,20 +149,20 @@ class VirtualTime {
       for (uint32_t c = 0, taken = 0; taken < cores; ++c) {
         if (agent.busy[c]) continue;
         agent.busy[c] = true;
-        cores_of_[start.task.value].push_back(c);
+        cores_of_[task.value].push_back(c);
         lowest = std::min(lowest, c);
         ++taken;
       }
       const size_t index = starts_.size();
-      starts_.push_back({now_, start.task, node, lowest});
-      agent.running[start.task.value] = index;
+      starts_.push_back({now_, task, start.attempt.number, node, lowest});
+      agent.running[task.value] = index;
       if (cluster_.report_starts) {
-        if (cluster_.latency > 0) Report(core::TaskStarted{start.task, node, start.attempt});
+        if (cluster_.latency > 0) Report(core::TaskStarted{start.attempt, node});
       }
-      const uint32_t first = cluster_.instants ? start.task.value : node.value;
-      At(now_ + cluster_.run_time(start.task), first, lowest, [this, index, start](std::vector<core::Event>* events) {
+      const uint32_t first = cluster_.instants ? task.value : node.value;
+      At(now_ + cluster_.run_time(task), first, lowest, [this, index, start](std::vector<core::Event>* events) {
         if (starts_[index].end >= 0) return;
-        const core::Event ended = End(index, cluster_.outcome(start.task, start.attempt));
+        const core::Event ended = End(index, cluster_.outcome(start.attempt.task, start.attempt.number));
         if (cluster_.latency == 0) {
           events->push_back(ended);
         } else {
@@ -177,7 +179,7 @@ class VirtualTime {
     agent.running.erase(start.task.value);
     for (uint32_t core : cores_of_[start.task.value]) agent.busy[core] = false;
     cores_of_.erase(start.task.value);
-    const core::TaskEnded ended{start.task, start.node, outcome, FromSeconds(now_ - start.time)};
+    const core::TaskEnded ended{{start.task, start.number}, start.node, outcome, FromSeconds(now_ - start.time)};
     if (std::holds_alternative<core::Cancelled>(outcome)) Report(ended);
     Begin(start.node);
     return ended;

@@ -11,6 +11,8 @@
 #include <pmix.h>
 #include <string>
 
+#include "os/standard_descriptors.h"
+
 namespace {
 
 constexpr const char* kKey = "harrow.value";
@@ -23,6 +25,7 @@ int Fail(const char* what, pmix_status_t status) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  harrow::os::OccupyStandardDescriptors();
   if (argc != 2) {
     std::fprintf(stderr, "usage: harrow-pmix-exchange VALUE\n");
     return 2;

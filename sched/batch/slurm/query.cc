@@ -29,6 +29,8 @@
 #include <string>
 #include <string_view>
 
+#include "os/standard_descriptors.h"
+
 namespace {
 
 // Sum of N over the "gpu:N" and "gpu:TYPE:N" of "gpu:tesla:2(IDX:0-1),nic:1".
@@ -118,6 +120,7 @@ void PrintJob(const job_info_t& job, const node_info_msg_t* all_nodes) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  harrow::os::OccupyStandardDescriptors();
   const bool with_cpus = argc > 1 && std::strcmp(argv[1], "--cpus") == 0;
   if (argc < (with_cpus ? 3 : 2)) {
     std::fprintf(stderr, "usage: harrow-slurm-query [--cpus] JOB...\n");

@@ -3,6 +3,7 @@
 #include <future>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <map>
 #include <thread>
 
 namespace harrow::agent {
@@ -24,9 +25,13 @@ class FakeWriter : public output::Writer {
     ++flushes;
     changed.notify_all();
     changed.wait(lock, [this] { return !held; });
-    if (fails) return Status(Code::kExhausted, "no space left on device");
+    if (fails && written != appended) return Status(Code::kExhausted, "no space left on device");
     written = appended;
     return {};
+  }
+  void Discard() override {
+    std::lock_guard lock(mutex);
+    appended = written;
   }
   size_t buffered_bytes() const override { return 0; }
   Status Sync() override { return {}; }
@@ -50,7 +55,10 @@ class CollectorTest : public testing::Test {
         [this](Batch batch) {
           std::scoped_lock lock(mutex_, writer_->mutex);
           written_at_delivery_ = writer_->written;
-          for (const TaskResult& result : batch.ended) ended_.push_back(result.id);
+          for (const TaskResult& result : batch.ended) {
+            ended_.push_back(result.id);
+            results_[result.id] = result;
+          }
           for (const StartedTask& task : batch.started) started_.push_back(task.id);
           changed_.notify_all();
         },
@@ -74,6 +82,7 @@ class CollectorTest : public testing::Test {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<uint32_t> ended_, started_;
+  std::map<uint32_t, TaskResult> results_;
   std::vector<std::string> problems_;
   std::string written_at_delivery_;
   std::optional<Collector> collector_;
@@ -102,6 +111,7 @@ TEST_F(CollectorTest, ResultsWaitForStorageThatIsFull) {
     std::lock_guard lock(writer_->mutex);
     writer_->fails = true;
   }
+  collector_->AddOutput(1, 1, output::Stream::kStdout, "text");
   collector_->AddEnded(Result(1));
   WaitFor([this] { return problems_.size() == 1; });
   EXPECT_THAT(problems_[0], HasSubstr("no space left"));
@@ -114,6 +124,57 @@ TEST_F(CollectorTest, ResultsWaitForStorageThatIsFull) {
   WaitFor([this] { return ended_.size() == 2; });
   EXPECT_THAT(ended_, testing::ElementsAre(1, 2));
   EXPECT_EQ(problems_.size(), 2u) << "told once, and that it is over";
+}
+
+TEST_F(CollectorTest, WhenTheRunEndsOutputThatCannotBeWrittenIsDroppedAndItsTasksAreInterrupted) {
+  collector_->AddOutput(1, 1, output::Stream::kStdout, "safe");
+  TaskResult done = Result(1);
+  done.end = End::kExited;
+  done.output_offset = 16;
+  collector_->AddEnded(done);
+  WaitFor([this] { return ended_.size() == 1; });
+  {
+    std::lock_guard lock(writer_->mutex);
+    writer_->fails = true;
+  }
+  collector_->AddOutput(2, 1, output::Stream::kStdout, "lost");
+  collector_->AddOutput(3, 1, output::Stream::kStderr, "lost, and its task goes on");
+  done.id = 2;
+  done.stdout_bytes = 4;
+  collector_->AddEnded(done);
+  done.id = 4;  // wrote nothing
+  done.output_offset = done.stdout_bytes = 0;
+  collector_->AddEnded(done);
+  WaitFor([this] { return problems_.size() == 1; });
+  EXPECT_EQ(ended_.size(), 1u) << "while the run goes on, results wait";
+  collector_->GiveUpOutput();
+  WaitFor([this] { return ended_.size() == 3; });
+  done.id = 3;
+  collector_->AddEnded(done);
+  WaitFor([this] { return ended_.size() == 4; });
+  EXPECT_EQ(results_[1].end, End::kExited);
+  EXPECT_EQ(results_[2].end, End::kInterrupted) << "a task whose output is lost is not done";
+  EXPECT_THAT(results_[2].message, HasSubstr("no space left"));
+  EXPECT_EQ(results_[2].output_offset, 0u);
+  EXPECT_EQ(results_[2].stdout_bytes, 0u);
+  EXPECT_EQ(results_[3].end, End::kInterrupted);
+  EXPECT_EQ(results_[4].end, End::kExited) << "it lost nothing";
+  ASSERT_EQ(problems_.size(), 2u);
+  EXPECT_THAT(problems_[1], HasSubstr("output of 2 tasks could not be written and is lost"));
+}
+
+TEST_F(CollectorTest, SlotsThatWaitForFullStorageAreLetGoWhenTheRunEnds) {
+  {
+    std::lock_guard lock(writer_->mutex);
+    writer_->fails = true;
+  }
+  auto slot = std::async(std::launch::async, [this] {
+    const std::string much(16u << 20, 'x');
+    for (int i = 0; i < 4; ++i) collector_->AddOutput(1, 1, output::Stream::kStdout, much);
+  });
+  WaitFor([this] { return problems_.size() == 1; });
+  collector_->GiveUpOutput();
+  EXPECT_EQ(slot.wait_for(std::chrono::seconds(30)), std::future_status::ready);
 }
 
 TEST_F(CollectorTest, AResultIsUndeliveredUntilItsBatchHasArrived) {

@@ -41,6 +41,16 @@ TEST_F(ArgumentsTest, AShellGetsTheText) {
   EXPECT_THAT(Build(CommandForm::kWords, "a b", true), ElementsAre("/bin/sh", "-c", "a b"));
 }
 
+TEST_F(ArgumentsTest, AShellTextIsNoOption) {
+  EXPECT_THAT(Build(CommandForm::kShell, "-n; x"), ElementsAre("/bin/sh", "-c", " -n; x"));
+  EXPECT_THAT(Build(CommandForm::kShell, "+e; x"), ElementsAre("/bin/sh", "-c", " +e; x"));
+}
+
+TEST(ExitCodeTest, IsWhatAShellWouldEndWith) {
+  for (int error : {ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG}) EXPECT_EQ(ExitCodeOfStartFailure(error), 127);
+  for (int error : {EACCES, EISDIR, E2BIG, ETXTBSY}) EXPECT_EQ(ExitCodeOfStartFailure(error), 126);
+}
+
 TEST_F(ArgumentsTest, NothingToStartIsAnError) {
   EXPECT_FALSE(builder_.Build(CommandForm::kWords, "  \t", "/bin/sh", false).ok());
   EXPECT_FALSE(builder_.Build(CommandForm::kArgv, std::string_view("\0a", 2), "/bin/sh", false).ok());

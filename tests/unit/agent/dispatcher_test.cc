@@ -65,7 +65,7 @@ TEST(DispatcherTest, OneThatDoesNotFitYetHoldsUpThoseBehind) {
   dispatcher.Push(Task(3));
   EXPECT_THAT(Dispatch(dispatcher), ElementsAre(0));
   EXPECT_THAT(Dispatch(dispatcher), IsEmpty());
-  EXPECT_TRUE(dispatcher.Remove(2));
+  EXPECT_TRUE(dispatcher.Remove({TaskId(2), 1}));
   EXPECT_THAT(Dispatch(dispatcher), ElementsAre(1));
   EXPECT_EQ(dispatcher.assignment(1)->task.id, 3u);
 }
@@ -104,9 +104,9 @@ TEST(DispatcherTest, ATaskThatHasStartedCannotBeTakenBack) {
   dispatcher.Push(Task(1));
   dispatcher.Push(Task(2));
   Dispatch(dispatcher);
-  EXPECT_FALSE(dispatcher.Remove(1));
-  EXPECT_TRUE(dispatcher.Remove(2));
-  EXPECT_FALSE(dispatcher.Remove(2));
+  EXPECT_FALSE(dispatcher.Remove({TaskId(1), 1}));
+  EXPECT_TRUE(dispatcher.Remove({TaskId(2), 1}));
+  EXPECT_FALSE(dispatcher.Remove({TaskId(2), 1}));
 }
 
 TEST(DispatcherTest, WhatCanNeverRunSaysWhy) {
@@ -152,7 +152,7 @@ TEST(DispatcherTest, RandomUseKeepsSlotsAndDevicesApart) {
         if (waiting.empty()) break;
         {
           const uint32_t task = *std::next(waiting.begin(), static_cast<long>(random() % waiting.size()));
-          ASSERT_TRUE(dispatcher.Remove(task));
+          ASSERT_TRUE(dispatcher.Remove({TaskId(task), 1}));
           waiting.erase(task);
         }
         break;

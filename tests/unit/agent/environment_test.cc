@@ -68,6 +68,157 @@ TEST(EnvironmentTest, ATaskFindsWhatIsDocumented) {
   EXPECT_EQ(env, expected);
 }
 
+std::map<std::string, std::string> InTask(const EnvList& submit, ProfileSpec spec = {}) {
+  const auto base = std::make_shared<BaseEnvironment>(
+      submit, BaseEnvironment::Common{.submit_dir = "/sub", .node_name = "n2"});
+  const TaskProfile profile(std::move(spec), base);
+  EnvironmentBuilder builder;
+  return Collect(builder.Build(profile, {}));
+}
+
+// A program that finds these believes that it is one of many, waits for the others or talks to their server.
+TEST(EnvironmentTest, ATaskIsNoRankOfWhatStartedTheRun) {
+  EnvList submit = {{"OMPI_COMM_WORLD_SIZE", "128"}};
+  const char* const kRanks[] = {"ALPS_APP_PE",
+                                "FLUX_JOB_NNODES",
+                                "FLUX_JOB_SIZE",
+                                "FLUX_TASK_LOCAL_ID",
+                                "FLUX_TASK_RANK",
+                                "HARROW_STEP_NODES",
+                                "HYDI_CONTROL_FD",
+                                "JSM_NAMESPACE_RANK",
+                                "MPI_LOCALNRANKS",
+                                "MPI_LOCALRANKID",
+                                "MPISPAWN_ID",
+                                "MV2_COMM_WORLD_RANK",
+                                "OMPI_APP_CTX_NUM_PROCS",
+                                "OMPI_COMM_WORLD_RANK",
+                                "OMPI_MCA_ess_base_vpid",
+                                "OMPI_MCA_orte_hnp_uri",
+                                "OMPI_UNIVERSE_SIZE",
+                                "PALS_LOCAL_RANKID",
+                                "PALS_RANKID",
+                                "PALS_SPOOL_DIR",
+                                "PMI2_RANK",
+                                "PMIX_NAMESPACE",
+                                "PMIX_RANK",
+                                "PMIX_SERVER_URI41",
+                                "PMI_FD",
+                                "PMI_JOBID",
+                                "PMI_RANK",
+                                "PMI_SIZE",
+                                "SLURMD_DEBUG",
+                                "SLURM_CPU_BIND",
+                                "SLURM_CPU_BIND_LIST",
+                                "SLURM_CPUS_PER_GPU",
+                                "SLURM_DISTRIBUTION",
+                                "SLURM_EXPORT_ENV",
+                                "SLURM_GPUS",
+                                "SLURM_GTIDS",
+                                "SLURM_JOB_CPUS_PER_NODE",
+                                "SLURM_JOB_GPUS",
+                                "SLURM_JOB_NUM_NODES",
+                                "SLURM_LAUNCH_NODE_IPADDR",
+                                "SLURM_MEM_PER_CPU",
+                                "SLURM_MEM_PER_NODE",
+                                "SLURM_NEW_IN_A_LATER_RELEASE",
+                                "SLURM_NNODES",
+                                "SLURM_NTASKS_PER_NODE",
+                                "SLURM_SRUN_COMM_PORT",
+                                "SLURM_STEPID",
+                                "SLURM_STEP_ID",
+                                "SLURM_STEP_NODELIST",
+                                "SLURM_STEP_NUM_TASKS",
+                                "SLURM_TASK_PID",
+                                "SLURM_THREADS_PER_CORE",
+                                "SLURM_TOPOLOGY_ADDR",
+                                "SRUN_CPUS_PER_TASK",
+                                "SRUN_DEBUG"};
+  for (const char* name : kRanks) submit.emplace_back(name, "7");
+  const auto env = InTask(submit);
+  for (const char* name : kRanks) EXPECT_THAT(env, Not(Contains(Key(name))));
+  EXPECT_THAT(env, Not(Contains(Key("OMPI_COMM_WORLD_SIZE"))));
+}
+
+TEST(EnvironmentTest, InASlurmJobATaskLooksLikeAStepOfOneProcessOnItsNode) {
+  const EnvList batch_step = {
+      {"SLURM_JOB_ID", "5"},        {"SLURM_JOBID", "5"},         {"SLURM_NTASKS", "128"},
+      {"SLURM_NPROCS", "128"},      {"SLURM_PROCID", "3"},        {"SLURM_LOCALID", "3"},
+      {"SLURM_NODEID", "1"},        {"SLURM_CPUS_ON_NODE", "64"}, {"SLURM_TASKS_PER_NODE", "64(x2)"},
+      {"SLURM_CPUS_PER_TASK", "1"}, {"SLURM_NODELIST", "n[1-2]"}, {"SLURM_JOB_NODELIST", "n[1-2]"},
+      {"SLURM_GPUS_ON_NODE", "8"},  {"SLURMD_NODENAME", "n1"}};
+  const auto env = InTask(batch_step, {.cores = 4, .gpus = 2});
+  const std::pair<const char*, const char*> kTask[] = {
+      {"SLURM_JOB_ID", "5"},         {"SLURM_JOBID", "5"},        {"SLURM_NTASKS", "1"},
+      {"SLURM_NPROCS", "1"},         {"SLURM_PROCID", "0"},       {"SLURM_LOCALID", "0"},
+      {"SLURM_NODEID", "0"},         {"SLURM_CPUS_ON_NODE", "4"}, {"SLURM_CPUS_PER_TASK", "4"},
+      {"SLURM_TASKS_PER_NODE", "4"}, {"SLURM_NODELIST", "n2"},    {"SLURM_JOB_NODELIST", "n[1-2]"},
+      {"SLURM_GPUS_ON_NODE", "2"},   {"SLURMD_NODENAME", "n2"},   {"SLURM_OVERLAP", "1"}};
+  for (const auto& [name, value] : kTask) EXPECT_THAT(env, Contains(Pair(name, value)));
+  EXPECT_THAT(InTask(batch_step), Not(Contains(Key("SLURM_GPUS_ON_NODE"))));
+  // What a task's own env says is the user's word; array tasks get theirs by it.
+  EXPECT_THAT(InTask(batch_step, {.env = {{"SLURM_NTASKS", "2"}}}), Contains(Pair("SLURM_NTASKS", "2")));
+}
+
+TEST(EnvironmentTest, OutsideOfSlurmNothingSpeaksOfIt) {
+  for (const auto& [name, value] : InTask({{"PATH", "/bin"}}))
+    EXPECT_FALSE(name.starts_with("SLURM")) << name;
+}
+
+TEST(EnvironmentTest, TheJobAndWhatUsersSetForTheirProgramsStays) {
+  const char* const kStays[] = {"FLUX_JOB_ID",
+                                "FLUX_URI",
+                                "I_MPI_FABRICS",
+                                "MPICH_VERSION_DISPLAY",
+                                "MPI_HOME",
+                                "OMPI_MCA_btl",
+                                "OMPI_MCA_orte_tmpdir_base",
+                                "OMPI_MCA_pml",
+                                "PMIX_INSTALL_PREFIX",
+                                "PMIX_MCA_gds",
+                                "PMI_NO_FORK",
+                                "SLURM_ARRAY_TASK_ID",
+                                "SLURM_CLUSTER_NAME",
+                                "SLURM_CONF",
+                                "SLURM_JOB_ACCOUNT",
+                                "SLURM_JOB_END_TIME",
+                                "SLURM_JOB_NAME",
+                                "SLURM_JOB_PARTITION",
+                                "SLURM_MPI_TYPE",
+                                "SLURM_RESTART_COUNT",
+                                "SLURM_SPANK_X",
+                                "SLURM_SUBMIT_DIR",
+                                "SLURM_SUBMIT_HOST",
+                                "UCX_TLS"};
+  EnvList submit;
+  for (const char* name : kStays) submit.emplace_back(name, "7");
+  const auto env = InTask(submit);
+  for (const char* name : kStays) EXPECT_THAT(env, Contains(Pair(name, "7")));
+}
+
+TEST(EnvironmentTest, WhatAnotherProcessCallsItsDevicesIsGone) {
+  const auto base = std::make_shared<BaseEnvironment>(
+      EnvList{{"GPU_DEVICE_ORDINAL", "0,1"}, {"HIP_VISIBLE_DEVICES", "0,1"}},
+      BaseEnvironment::Common{.submit_dir = "/sub", .node_name = "n1", .has_gpus = true});
+  const TaskProfile profile({}, base);
+  EnvironmentBuilder builder;
+  const auto env = Collect(builder.Build(profile, {.rocr_devices = "1"}));
+  EXPECT_THAT(env, Not(Contains(Key("GPU_DEVICE_ORDINAL"))));
+  EXPECT_THAT(env, Not(Contains(Key("HIP_VISIBLE_DEVICES"))));
+}
+
+TEST(EnvironmentTest, FunctionsThatBashExportedAreKnown) {
+  const auto base =
+      std::make_shared<BaseEnvironment>(EnvList{{"BASH_FUNC_module%%", "() { :; }"}},
+                                        BaseEnvironment::Common{.submit_dir = "/sub", .node_name = "n1"});
+  const TaskProfile profile({.env = {{"BASH_FUNC_ml%%", "() { :; }"}}}, base);
+  EXPECT_TRUE(profile.StartsWithFunction("module load x"));
+  EXPECT_TRUE(profile.StartsWithFunction(" \tml"));
+  EXPECT_FALSE(profile.StartsWithFunction("modules"));
+  EXPECT_FALSE(profile.StartsWithFunction(" "));
+  EXPECT_FALSE(TaskProfile({}, Base()).StartsWithFunction("module"));
+}
+
 TEST(EnvironmentTest, TheBuilderForgetsTheTaskBefore) {
   const TaskProfile first({.env = {{"ONLY_FIRST", "1"}}}, Base());
   const TaskProfile second({}, Base());

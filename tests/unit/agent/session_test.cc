@@ -5,6 +5,7 @@
 
 #include "support/fake_channel.h"
 #include "support/fake_event_loop.h"
+#include "wire/attempt_id.h"
 #include "wire/harrow.pb.h"
 #include "wire/version.h"
 
@@ -22,22 +23,23 @@ class FakeHost : public TaskHost {
   void Push(std::vector<LocalTask> tasks) override {
     for (LocalTask& task : tasks) pushed.push_back(std::move(task));
   }
-  std::vector<uint32_t> TakeBack(const std::vector<uint32_t>& tasks) override {
-    std::vector<uint32_t> taken;
-    for (uint32_t task : tasks) {
-      if (std::erase(snapshot.queued, task) > 0) taken.push_back(task);
+  std::vector<AttemptId> TakeBack(const std::vector<AttemptId>& attempts) override {
+    std::vector<AttemptId> taken;
+    for (const AttemptId attempt : attempts) {
+      if (std::erase(snapshot.queued, attempt) > 0) taken.push_back(attempt);
     }
     return taken;
   }
-  void EndTasks(const std::vector<uint32_t>& tasks, End reason) override {
-    for (uint32_t task : tasks) ended.emplace_back(task, reason);
+  void EndTasks(const std::vector<AttemptId>& attempts, End reason) override {
+    for (const AttemptId attempt : attempts) ended.emplace_back(attempt, reason);
   }
   void Close(End) override {}
   Snapshot TakeSnapshot() override { return snapshot; }
   bool Idle() override { return true; }
 
+  std::vector<size_t> ended_when_asked;  // how many had been ended, each time that tasks were to be let run
   std::vector<LocalTask> pushed;
-  std::vector<std::pair<uint32_t, End>> ended;
+  std::vector<std::pair<AttemptId, End>> ended;
   Snapshot snapshot;
 };
 
@@ -56,7 +58,14 @@ class SessionTest : public testing::Test {
                    channel_->SetHandler(done(Session::Connection{.channel = channel_, .run_id = run_id_}));
                  },
                  {.over = [this](Session::Over how, const std::string&) { over_.push_back(how); },
-                  .welcomed = [this](const pb::Welcome&) { ++welcomed_; }}) {}
+                  .welcomed = [this](const pb::Welcome&) { ++welcomed_; },
+                  .may_run_until =
+                      [this](std::optional<Time> until) {
+                        host_.ended_when_asked.push_back(host_.ended.size());
+                        if (refuse_ > 0) return --refuse_, false;
+                        may_run_until_ = until;
+                        return true;
+                      }}) {}
 
   std::vector<pb::FromAgent> Take() {
     std::vector<pb::FromAgent> messages;
@@ -72,8 +81,20 @@ class SessionTest : public testing::Test {
     message.mutable_welcome()->set_epoch(epoch);
     message.mutable_welcome()->set_submit_dir("/sub");
     message.mutable_welcome()->set_lease_ns(Duration(seconds(300)).count());
+    message.mutable_welcome()->set_fence_ns(fence_.count());
+    for (const AttemptId attempt : cancel_) wire::SetId(attempt, message.mutable_cancel()->add_attempt());
     Tell(message);
   }
+  /// What was said since the last call; its last heartbeat is answered now.
+  void Answer() {
+    pb::ToAgent answer;
+    for (const pb::FromAgent& message : Take()) {
+      if (message.has_heartbeat()) *answer.mutable_heartbeat() = message.heartbeat();
+    }
+    ASSERT_TRUE(answer.has_heartbeat());
+    Tell(answer);
+  }
+  bool TasksRun() const { return !may_run_until_ || loop_.Now() < *may_run_until_; }
   /// Starts, and is welcomed by a server.
   void Join(uint64_t epoch = 1) {
     session_.Start();
@@ -101,13 +122,17 @@ class SessionTest : public testing::Test {
   bool server_up_ = true;
   std::string run_id_ = "run";
   std::shared_ptr<test::FakeChannel> channel_;
+  Duration fence_{0};
+  std::vector<AttemptId> cancel_;                           // with the welcome
+  std::optional<Time> may_run_until_ = Time(Duration(-1));  // what the session said last
+  int refuse_ = 0;                                          // so many times, what is being ended still lives
   int dials_ = 0, welcomed_ = 0;
   std::vector<Session::Over> over_;
   Session session_;
 };
 
 TEST_F(SessionTest, TheHelloTellsWhatTheAgentHas) {
-  host_.snapshot = {.running = {{.id = 3, .attempt = 2, .start = WallTime(Duration(9))}}, .queued = {4, 5}};
+  host_.snapshot = {.running = {{.id = 3, .attempt = 2, .start = WallTime(Duration(9))}}, .queued = {{TaskId(4), 1}, {TaskId(5), 2}}};
   session_.Start();
   const auto said = Take();
   ASSERT_THAT(said, SizeIs(1));
@@ -121,7 +146,9 @@ TEST_F(SessionTest, TheHelloTellsWhatTheAgentHas) {
   EXPECT_EQ(hello.running(0).task(), 3u);
   EXPECT_EQ(hello.running(0).attempt(), 2u);
   EXPECT_EQ(hello.running(0).start_ns(), 9);
-  EXPECT_THAT(hello.queued(), ElementsAre(4, 5));
+  ASSERT_EQ(hello.queued_size(), 2);
+  EXPECT_EQ(wire::IdOf(hello.queued(0)), (AttemptId{TaskId(4), 1}));
+  EXPECT_EQ(wire::IdOf(hello.queued(1)), (AttemptId{TaskId(5), 2}));
   EXPECT_FALSE(session_.joined());
 }
 
@@ -217,21 +244,23 @@ TEST_F(SessionTest, StartsAreToldButNotKept) {
   session_.Deliver(std::move(batch));
   const auto said = Take();
   ASSERT_THAT(said, SizeIs(1));
-  EXPECT_THAT(said[0].started().task(), ElementsAre(6));
+  ASSERT_EQ(said[0].started().attempt_size(), 1);
+  EXPECT_EQ(wire::IdOf(said[0].started().attempt(0)), (AttemptId{TaskId(6), 1}));
   EXPECT_THAT(said[0].started().start_ns(), ElementsAre(5));
   EXPECT_TRUE(session_.AllSent());
 }
 
 TEST_F(SessionTest, OnlyWhatHasNotStartedIsReturned) {
-  host_.snapshot.queued = {4};
+  host_.snapshot.queued = {{TaskId(4), 2}};
   Join();
   pb::ToAgent message;
-  message.add_take_back(3);
-  message.add_take_back(4);
+  for (const AttemptId asked : {AttemptId{TaskId(3), 1}, AttemptId{TaskId(4), 1}, AttemptId{TaskId(4), 2}})
+    wire::SetId(asked, message.add_take_back());
   Tell(message);
   const auto said = Take();
   ASSERT_THAT(said, SizeIs(1));
-  EXPECT_THAT(said[0].returned().task(), ElementsAre(4));
+  ASSERT_EQ(said[0].returned().attempt_size(), 1);
+  EXPECT_EQ(wire::IdOf(said[0].returned().attempt(0)), (AttemptId{TaskId(4), 2}));
   Tell(message);
   EXPECT_THAT(Take(), IsEmpty()) << "none left: the start or the end says it";
 }
@@ -239,11 +268,12 @@ TEST_F(SessionTest, OnlyWhatHasNotStartedIsReturned) {
 TEST_F(SessionTest, CancelSaysWhy) {
   Join();
   pb::ToAgent message;
-  message.mutable_cancel()->add_task(4);
+  const AttemptId attempt{TaskId(4), 3};
+  wire::SetId(attempt, message.mutable_cancel()->add_attempt());
   Tell(message);
   message.mutable_cancel()->set_interrupted(true);
   Tell(message);
-  EXPECT_THAT(host_.ended, ElementsAre(std::pair(4u, End::kCancelled), std::pair(4u, End::kInterrupted)));
+  EXPECT_THAT(host_.ended, ElementsAre(std::pair(attempt, End::kCancelled), std::pair(attempt, End::kInterrupted)));
 }
 
 TEST_F(SessionTest, AServerOfALowerEpochIsNotObeyed) {
@@ -264,7 +294,8 @@ TEST_F(SessionTest, AServerOfALowerEpochIsNotObeyed) {
 TEST_F(SessionTest, NothingIsObeyedBeforeTheWelcome) {
   session_.Start();
   pb::ToAgent message;
-  message.mutable_cancel()->add_task(4);
+  const AttemptId attempt{TaskId(4), 3};
+  wire::SetId(attempt, message.mutable_cancel()->add_attempt());
   Tell(message);
   EXPECT_THAT(host_.ended, IsEmpty());
 }
@@ -332,6 +363,105 @@ TEST_F(SessionTest, AnotherRunInTheDirectoryIsNotServed) {
   run_id_ = "another";
   loop_.Advance(milliseconds(100));
   EXPECT_THAT(over_, ElementsAre(Session::Over::kRefused));
+}
+
+TEST_F(SessionTest, WhileItIsAnsweredTasksRun) {
+  fence_ = seconds(30);
+  session_.Start();
+  loop_.Advance(seconds(2));
+  Welcome(1);
+  EXPECT_EQ(may_run_until_, Time(seconds(25))) << "from when the hello was sent";
+  for (int i = 0; i < 100; ++i) {
+    loop_.Advance(seconds(1));
+    Answer();
+    EXPECT_GE(*may_run_until_, loop_.Now() + seconds(24));
+  }
+}
+
+TEST_F(SessionTest, UnansweredItsTasksStandAndALateAnswerToAnOldHeartbeatIsNone) {
+  fence_ = seconds(8);
+  Join();
+  loop_.Advance(seconds(1));
+  pb::ToAgent old;
+  *old.mutable_heartbeat() = Take().at(0).heartbeat();
+  loop_.Advance(seconds(4));
+  EXPECT_FALSE(TasksRun());
+  Tell(old);
+  EXPECT_FALSE(TasksRun()) << "it was sent when tasks had four seconds";
+  Answer();
+  EXPECT_TRUE(TasksRun()) << "the last one was sent just now";
+  EXPECT_EQ(dials_, 1);
+}
+
+TEST_F(SessionTest, AWelcomeAdoptsAfterWhatItCancels) {
+  fence_ = seconds(30);
+  Join();
+  server_up_ = false;
+  Break();
+  loop_.Advance(seconds(26));
+  EXPECT_FALSE(TasksRun());
+  server_up_ = true;
+  loop_.Advance(milliseconds(100));
+  EXPECT_FALSE(TasksRun()) << "not by a hello";
+  cancel_ = {{TaskId(4), 1}};
+  refuse_ = 2;
+  host_.ended_when_asked.clear();
+  Welcome(1);
+  EXPECT_THAT(host_.ended_when_asked, ElementsAre(1));
+  EXPECT_FALSE(TasksRun()) << "what was cancelled still lives";
+  loop_.Advance(milliseconds(20));
+  EXPECT_TRUE(TasksRun());
+}
+
+TEST_F(SessionTest, AWelcomeThatTookTooLongDoesNotAdopt) {
+  fence_ = seconds(8);
+  session_.Start();
+  loop_.Advance(seconds(4));
+  Welcome(1);
+  EXPECT_FALSE(TasksRun());
+  Answer();
+  EXPECT_TRUE(TasksRun());
+}
+
+TEST_F(SessionTest, WithoutAFenceTasksRunOn) {
+  Join();
+  EXPECT_EQ(may_run_until_, std::nullopt);
+  loop_.Advance(seconds(200));
+  EXPECT_TRUE(TasksRun());
+}
+
+TEST_F(SessionTest, HeartbeatsAreOftenEnoughForAShortFence) {
+  fence_ = milliseconds(800);
+  Join();
+  loop_.Advance(milliseconds(400));
+  EXPECT_GE(Take().size(), 3u);
+}
+
+TEST_F(SessionTest, WhoLeavesDialsNoMore) {
+  Join();
+  session_.Leave();
+  session_.Deliver(Ended({1}));
+  EXPECT_EQ(Take().at(0).ended_size(), 1) << "its results are told on the connection that it has";
+  Break();
+  loop_.Advance(seconds(10));
+  EXPECT_EQ(dials_, 1);
+}
+
+TEST_F(SessionTest, WhoIsToldToEndStillTellsResultsAndWaitsForNoCommit) {
+  Join();
+  pb::ToAgent message;
+  message.mutable_shutdown()->set_refused(true);
+  Tell(message);
+  EXPECT_THAT(over_, ElementsAre(Session::Over::kRefused));
+  session_.Deliver(Ended({1}));
+  EXPECT_EQ(Take().at(0).ended_size(), 1);
+  EXPECT_TRUE(session_.AllSent());
+  Tell(message);
+  EXPECT_THAT(over_, SizeIs(1));
+  Break();
+  loop_.Advance(seconds(400));
+  EXPECT_EQ(dials_, 1);
+  EXPECT_THAT(over_, SizeIs(1)) << "the lease is over as well";
 }
 
 TEST_F(SessionTest, GarbageEndsTheConnectionOnly) {

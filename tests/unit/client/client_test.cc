@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "base/text.h"
+#include "run_dir/rendezvous.h"
 #include "support/fake_channel.h"
 #include "support/fake_event_loop.h"
 #include "support/memory_file_system.h"
-#include "wire/rendezvous.h"
 #include "wire/version.h"
 
 namespace harrow::client {
@@ -37,14 +37,14 @@ class ClientTest : public testing::Test {
     Announce({"127.0.0.1:7"});
   }
   void Announce(std::vector<std::string> addresses) {
-    wire::Rendezvous r;
+    run_dir::Rendezvous r;
     r.run_id = "run-1";
     r.epoch = 1;
     r.addresses = std::move(addresses);
     r.key = std::string(32, 'k');
     r.host = "here";
     r.pid = 4711;
-    ASSERT_TRUE(wire::WriteRendezvous(fs_, "run", r).ok());
+    ASSERT_TRUE(run_dir::WriteRendezvous(fs_, "run", r).ok());
   }
   void OnQuestion(std::string_view bytes) {
     pb::FromClient question;

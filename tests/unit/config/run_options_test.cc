@@ -53,6 +53,59 @@ TEST(ApplyTest, EveryProblemWithItsPlace) {
   EXPECT_THAT(status.message(), HasSubstr("\nlocal_nodes cannot be \"0\""));
 }
 
+/// Each setting, and a value that is not its default.
+const std::vector<Setting> kOthers = {{"name", "a \"b\" #c", ""},
+                                      {"order", "rank+hrf", ""},
+                                      {"steal", "false", ""},
+                                      {"locality", "false", ""},
+                                      {"files", "local", ""},
+                                      {"seed", "18446744073709551615", ""},
+                                      {"retries", "7", ""},
+                                      {"fail_fast", "true", ""},
+                                      {"max_failures", "3", ""},
+                                      {"max_losses", "6", ""},
+                                      {"bad_node_failures", "0", ""},
+                                      {"output_limit", "1234567890123", ""},
+                                      {"shell", "/bin/bash", ""},
+                                      {"slots", "125", ""},
+                                      {"local_nodes", "2", ""},
+                                      {"pin", "false", ""},
+                                      {"lease", "604799.000000001s", ""},
+                                      {"fence", "31s", ""},
+                                      {"end_margin", "0.05s", ""},
+                                      {"progress", "plain", ""},
+                                      {"run_dir", "r", ""}};
+
+TEST(ToStoreTest, GivesEverySettingBackExactly) {
+  const std::vector<SettingInfo> defaults = DescribeSettings(RunOptions());
+  ASSERT_EQ(kOthers.size(), defaults.size()) << "a new setting belongs here, too";
+  RunOptions options;
+  ASSERT_TRUE(Apply(kOthers, &options).ok());
+  RunOptions back;
+  const Status read = Apply(ToStore(options), &back);
+  ASSERT_TRUE(read.ok()) << read.message();
+  const std::vector<SettingInfo> before = DescribeSettings(options), after = DescribeSettings(back);
+  for (size_t i = 0; i < before.size(); ++i) {
+    const bool of_command = before[i].key == "progress" || before[i].key == "run_dir";
+    EXPECT_NE(before[i].current, defaults[i].current) << before[i].key;
+    EXPECT_EQ(after[i].current, of_command ? defaults[i].current : before[i].current) << before[i].key;
+  }
+  EXPECT_EQ(back.output_limit, 1234567890123u) << "not as it is shown";
+  EXPECT_EQ(back.lease, std::chrono::seconds(604799) + std::chrono::nanoseconds(1));
+  EXPECT_EQ(back.end_margin, std::chrono::milliseconds(50));
+}
+
+TEST(ToStoreTest, GivesTheDefaultsBack) {
+  RunOptions back;
+  ASSERT_TRUE(Apply(kOthers, &back).ok());
+  back.name.clear();
+  ASSERT_TRUE(Apply(ToStore(RunOptions()), &back).ok());
+  back.progress = RunOptions().progress;
+  back.run_dir.clear();
+  const std::vector<SettingInfo> defaults = DescribeSettings(RunOptions()), after = DescribeSettings(back);
+  for (size_t i = 0; i < after.size(); ++i) EXPECT_EQ(after[i].current, defaults[i].current) << after[i].key;
+}
+
 TEST(CheckSettingTest, KnowsWhatAFlowMaySay) {
   EXPECT_TRUE(CheckSetting("order", "hrf").ok());
   EXPECT_TRUE(CheckSetting("max-failures", "3").ok());

@@ -116,16 +116,33 @@ TEST(Ahead, CancelOfATaskThatWasSentAhead) {
   EXPECT_EQ(s.Started("T2", 0), "cancel T2@0, ahead T3@0, ahead T4@0") << "it could not be taken back";
 }
 
-TEST(Ahead, LostNodeLosesNoAttemptOfWhatHadNotBegun) {
+TEST(Ahead, LostNodeLosesNothingOfWhatHadNotBegunButItsNumber) {
   ToldScheduler s({.policy = Policy::kFifo});
   WarmUp(s);
   s.Ended("A", 0, Done{}, kShort);
   s.Tell(NodeLost{NodeId(0)});
   EXPECT_EQ(s.scheduler().losses(s["T0"]), 1u);
   EXPECT_EQ(s.scheduler().losses(s["T1"]), 0u);
-  EXPECT_EQ(s.scheduler().attempts(s["T1"]), 0u);
   EXPECT_EQ(s.Tell(NodeJoined{NodeId(0), {1, 0, 0}}), "start T1@0")
       << "at its old place; T0 comes last, as it is tried again";
+  EXPECT_EQ(s.Latest("T1").number, 2u) << "it may have begun as number 1";
+  EXPECT_EQ(s.Ended("T1", 0, Failed{1, true}, kShort).substr(0, 9), "failed T1") << "the other attempt was none";
+}
+
+TEST(Ahead, WhatWasLostAheadAndRunsCountsOnce) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  WarmUp(s);
+  s.Ended("A", 0, Done{}, kShort);
+  const uint64_t attempts = s.scheduler().counts().attempts;
+  s.TellAll({TaskReturned{s.Latest("T2"), NodeId(0)}, NodeLost{NodeId(0)}});
+  EXPECT_EQ(s.TellAll({NodeJoined{NodeId(0), {2, 0, 0}}, TaskStarted{{s["T0"], 1}, NodeId(0)},
+                       TaskStarted{{s["T1"], 1}, NodeId(0)}}),
+            "");
+  EXPECT_EQ(s.State("T1"), TaskState::kRunning);
+  EXPECT_EQ(s.scheduler().counts().attempts, attempts - 1) << "T2 never began";
+  EXPECT_EQ(s.scheduler().counts().losses, 0u);
+  EXPECT_EQ(s.Ended("T1", 0, Failed{1, true}, kShort).substr(0, 9), "failed T1");
+  EXPECT_EQ(s.Ended("T0", 0, Failed{1, true}, kShort).substr(0, 9), "failed T0");
 }
 
 /// Utilisation of `nodes` nodes of 2 slots by independent tasks of 1 ms, messages of 0.25 ms.

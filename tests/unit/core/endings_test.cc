@@ -60,7 +60,9 @@ TEST(Endings, LossesCountApartFromRetries) {
   s.Add("A");
   s.Begin({{1, 0, 0}});
   EXPECT_EQ(s.Ended("A", 0, Lost{}), "start A@0");
-  EXPECT_EQ(s.Ended("A", 0, Lost{}), "start A@0");
+  EXPECT_EQ(s.Ended("A", 0, Lost{}), "");
+  s.now += std::chrono::seconds(1);
+  EXPECT_EQ(s.Tell(TimeCame{}), "start A@0");
   EXPECT_EQ(s.scheduler().losses(s["A"]), 2u);
   EXPECT_EQ(s.Ended("A", 0, Lost{}), "failed A (lost), complete");
 }
@@ -74,9 +76,9 @@ TEST(Endings, LostNodeLosesItsTasksAndComesBack) {
   EXPECT_EQ(s.State("A"), TaskState::kReady);
   EXPECT_EQ(s.Tell(NodeJoined{NodeId(0), {1, 0, 0}}), "start A@0");
   EXPECT_EQ(s.scheduler().attempts(s["A"]), 2u);
-  EXPECT_EQ(s.Tell(TaskEnded{s["A"], NodeId(0), kFailed, Duration(1), 1}), "")
+  EXPECT_EQ(s.Tell(TaskEnded{{s["A"], 1}, NodeId(0), kFailed, Duration(1)}), "")
       << "the first attempt's end, late";
-  EXPECT_EQ(s.Tell(TaskEnded{s["A"], NodeId(0), Done{}, Duration(1), 2}), "done A, complete");
+  EXPECT_EQ(s.Tell(TaskEnded{{s["A"], 2}, NodeId(0), Done{}, Duration(1)}), "done A, complete");
 }
 
 TEST(Endings, InterruptedCostsNoRetryAndIsNotStartedAgain) {
@@ -157,7 +159,9 @@ TEST(Endings, WhatDoesNotFitTheTimeLeftIsNotStarted) {
   EXPECT_EQ(s.Ended("short", 0), "done short, start long@0") << "the allocation was given more time";
   EXPECT_EQ(s.Ended("long", 0, Lost{}), "start long@0");
   s.now = Time(std::chrono::minutes(11));
-  EXPECT_EQ(s.Ended("long", 0, Lost{}), "skipped long (no time), complete");
+  EXPECT_EQ(s.Ended("long", 0, Lost{}), "");
+  s.now += std::chrono::seconds(1);
+  EXPECT_EQ(s.Tell(TimeCame{}), "skipped long (no time), complete");
 }
 
 TEST(Endings, ExactlyEnoughTime) {
@@ -188,9 +192,10 @@ TEST(Endings, RunningTaskOfAnEarlierServerIsAdopted) {
   ToldScheduler s({.policy = order::Policy::kFifo});
   s.Add("A");
   s.Add("B");
-  EXPECT_EQ(s.TellAll({s.Added(), NodeJoined{NodeId(0), {1, 0, 0}}, TaskStarted{s["B"], NodeId(0), 3}}), "");
+  EXPECT_EQ(s.TellAll({s.Added(), NodeJoined{NodeId(0), {1, 0, 0}}, TaskStarted{{s["B"], 3}, NodeId(0)}}),
+            "");
   EXPECT_EQ(s.State("B"), TaskState::kRunning);
-  EXPECT_EQ(s.Tell(TaskEnded{s["B"], NodeId(0), Done{}, Duration(1), 3}), "done B, start A@0");
+  EXPECT_EQ(s.Tell(TaskEnded{{s["B"], 3}, NodeId(0), Done{}, Duration(1)}), "done B, start A@0");
 }
 
 TEST(Endings, ResultOfATaskThatWasNotAskedForCounts) {
@@ -198,10 +203,10 @@ TEST(Endings, ResultOfATaskThatWasNotAskedForCounts) {
   s.Add("A");
   s.Add("B");
   EXPECT_EQ(s.Begin({{1, 0, 0}, {0, 0, 0}}), "start A@0");
-  EXPECT_EQ(s.Ended("B", 1), "done B");
-  EXPECT_EQ(s.Ended("A", 1), "cancel A@0, done A, complete")
-      << "done elsewhere, so what runs here is for nothing";
-  EXPECT_EQ(s.Ended("A", 0), "") << "late";
+  EXPECT_EQ(s.Tell(TaskEnded{{s["B"], 1}, NodeId(1), Done{}}), "done B");
+  EXPECT_EQ(s.Tell(TaskEnded{{s["A"], 1}, NodeId(1), Done{}}), "") << "it is at another node";
+  EXPECT_EQ(s.Ended("A", 0), "done A, complete");
+  EXPECT_EQ(s.Tell(TaskEnded{{s["A"], 1}, NodeId(0), Done{}}), "") << "told twice";
 }
 
 TEST(Endings, TaskThatRunsTwiceIsEndedWhereItIsNotWanted) {
@@ -232,6 +237,36 @@ TEST(Endings, BadNodeIsPutAside) {
   s.Ended(on(1), 1, kFailed, at_once);
   s.Ended(on(1), 1, kFailed, at_once);
   EXPECT_NE(on(1), "") << "never the last one";
+}
+
+/// Tasks that work for a while and fail say nothing against their node, however many there are.
+TEST(Endings, OnlyFailuresWithinASecondAreHeldAgainstANode) {
+  using std::chrono::milliseconds;
+  struct Row {
+    Duration run_times[3];
+    bool aside;
+  };
+  for (const Row& row : {Row{{milliseconds(1000), milliseconds(1000), milliseconds(1000)}, true},
+                         Row{{milliseconds(5), milliseconds(1001), milliseconds(5)}, false},
+                         Row{{milliseconds(1001), milliseconds(5), milliseconds(5)}, false},
+                         Row{{milliseconds(5), milliseconds(5), milliseconds(1001)}, false}}) {
+    ToldScheduler s({.policy = order::Policy::kFifo, .steal = false, .bad_node_failures = 3});
+    for (int i = 0; i < 12; ++i) s.Add("T" + std::to_string(i));
+    s.Begin({{1, 0, 0}, {1, 0, 0}});
+    const auto on = [&](uint32_t node) {
+      for (int i = 0; i < 12; ++i) {
+        const std::string name = "T" + std::to_string(i);
+        if (s.State(name) == TaskState::kSent && s.scheduler().node(s[name]) == NodeId(node)) return name;
+      }
+      return std::string("none");
+    };
+    std::string said;
+    for (const Duration run_time : row.run_times) {
+      said += s.Ended(on(0), 0, kFinalFailure, run_time);
+      s.Ended(on(1), 1);
+    }
+    EXPECT_EQ(said.find("aside @0") != std::string::npos, row.aside) << said;
+  }
 }
 
 TEST(Endings, NodeIsNotBadWhenTasksFailEverywhere) {
@@ -302,7 +337,7 @@ TEST(Endings, LostNodeMayComeBackUntilAllAreSaidToBeThere) {
   EXPECT_EQ(s.State("G1"), TaskState::kReady);
   EXPECT_EQ(s.Tell(NodeJoined{NodeId(0), {1, 1, 0}}), "start G1@0");
   EXPECT_EQ(s.Tell(NodeLost{NodeId(0)}), "");
-  EXPECT_EQ(s.Tell(AllNodesJoined{}), "failed G0 (fits nowhere), failed G1 (fits nowhere), complete");
+  EXPECT_EQ(s.Tell(AllNodesJoined{}), "skipped G0 (nodes gone), skipped G1 (nodes gone), complete");
 }
 
 /// A has been lost on node 0 in attempt 1, and is there again in attempt 2.
@@ -321,50 +356,180 @@ TEST(Attempts, FailureOfAnOldOneIsNotThatOfTheNew) {
   ToldScheduler s = SecondAttempt();
   for (const Outcome& end :
        {Outcome(kFailed), Outcome(Lost{}), Outcome(Cancelled{}), Outcome(Interrupted{})}) {
-    EXPECT_EQ(s.Tell(TaskEnded{s["A"], NodeId(0), end, Duration(1), 1}), "");
+    EXPECT_EQ(s.Tell(TaskEnded{{s["A"], 1}, NodeId(0), end, Duration(1)}), "");
     EXPECT_EQ(s.State("A"), TaskState::kSent);
   }
   EXPECT_EQ(s.scheduler().losses(s["A"]), 1u);
-  EXPECT_EQ(s.Tell(TaskEnded{s["A"], NodeId(0), kFailed, Duration(1), 2}),
+  EXPECT_EQ(s.Tell(TaskEnded{{s["A"], 2}, NodeId(0), kFailed, Duration(1)}),
             "failed A, skipped B because A, complete");
 }
 
-TEST(Attempts, ResultOfAnOldOneCountsAndEndsTheNew) {
+TEST(Attempts, ResultOfAnOldOneIsNotTakenForThatOfTheNew) {
   ToldScheduler s = SecondAttempt();
-  EXPECT_EQ(s.Tell(TaskEnded{s["A"], NodeId(0), Done{}, Duration(1), 1}), "cancel A@0, done A, start B@0");
-  EXPECT_EQ(std::get<CancelTask>(s.last()[0]).attempt, 2u);
-  EXPECT_EQ(s.Tell(TaskEnded{s["A"], NodeId(0), Cancelled{}, Duration(1), 2}), "");
+  EXPECT_EQ(s.Tell(TaskEnded{{s["A"], 1}, NodeId(0), Done{}, Duration(1)}), "")
+      << "the new one removes its files";
+  EXPECT_EQ(s.Tell(TaskEnded{{s["A"], 2}, NodeId(0), Done{}, Duration(1)}), "done A, start B@0");
 }
 
 TEST(Attempts, StartOfAnOldOneSaysNothingOfTheNew) {
   ToldScheduler s = SecondAttempt();
-  EXPECT_EQ(s.Tell(TaskStarted{s["A"], NodeId(0), 1}), "");
+  EXPECT_EQ(s.Tell(TaskStarted{{s["A"], 1}, NodeId(0)}), "");
   EXPECT_EQ(s.State("A"), TaskState::kSent);
-  EXPECT_EQ(s.Tell(TaskStarted{s["A"], NodeId(0), 2}), "");
+  EXPECT_EQ(s.Tell(TaskStarted{{s["A"], 2}, NodeId(0)}), "");
   EXPECT_EQ(s.State("A"), TaskState::kRunning);
 }
 
 TEST(Attempts, ReturnOfAnOldOneDoesNotTakeTheNewBack) {
   ToldScheduler s = SecondAttempt();
-  EXPECT_EQ(s.Tell(TaskReturned{s["A"], NodeId(0), 1}), "");
+  EXPECT_EQ(s.Tell(TaskReturned{{s["A"], 1}, NodeId(0)}), "");
   EXPECT_EQ(s.State("A"), TaskState::kSent);
-  EXPECT_EQ(s.Tell(TaskReturned{s["A"], NodeId(0), 2}), "start A@0");
-  EXPECT_EQ(std::get<StartTask>(s.last()[0]).attempt, 2u) << "it had not begun: the number is not used up";
+  EXPECT_EQ(s.Tell(TaskReturned{{s["A"], 2}, NodeId(0)}), "start A@0");
+  EXPECT_EQ(std::get<StartTask>(s.last()[0]).attempt.number, 2u)
+      << "it had not begun: the number is not used up";
 }
 
-TEST(Attempts, WithoutANumberThePresentOneIsMeant) {
+TEST(Attempts, AnEndWithoutANumberIsNobodys) {
   ToldScheduler s = SecondAttempt();
-  EXPECT_EQ(s.Tell(TaskStarted{s["A"], NodeId(0)}), "");
+  EXPECT_EQ(s.Tell(TaskStarted{{s["A"], 0}, NodeId(0)}), "");
+  EXPECT_EQ(s.State("A"), TaskState::kSent);
+  EXPECT_EQ(s.Tell(TaskEnded{{s["A"], 0}, NodeId(0), Done{}}), "");
+  EXPECT_EQ(s.State("A"), TaskState::kSent);
+}
+
+TEST(SilentNodes, KeepWhatTheyHaveAndGetNothingMore) {
+  ToldScheduler s({.policy = order::Policy::kFifo});
+  s.Add("A");
+  s.Add("B");
+  s.Add("C");
+  s.Begin({{1, 0, 0}, {1, 0, 0}});
+  EXPECT_EQ(s.Tell(NodeSilent{NodeId(0)}), "");
+  EXPECT_EQ(s.State("A"), TaskState::kSent);
+  EXPECT_EQ(s.Ended("B", 1), "done B, start C@1");
+  EXPECT_EQ(s.Ended("A", 0), "done A") << "heard of by another way; still nothing more is started there";
+  s.Add("D");
+  EXPECT_EQ(s.Tell(s.Added()), "") << "node 1 is busy";
+  EXPECT_EQ(s.Tell(NodeJoined{NodeId(0), {1, 0, 0}}), "start D@0");
+}
+
+TEST(SilentNodes, AreAskedAgainForWhatMayNotHaveArrived) {
+  ToldScheduler s;
+  s.Add("A");
+  s.Add("B");
+  s.Begin({{2, 0, 0}});
+  s.Started("A", 0);
+  EXPECT_EQ(s.Tell(CancelRequested{s["A"]}), "cancel A@0");
+  s.Tell(NodeSilent{NodeId(0)});
+  EXPECT_EQ(s.Tell(NodeJoined{NodeId(0), {2, 0, 0}}), "cancel A@0");
+  EXPECT_EQ(s.Ended("A", 0, Cancelled{}), "cancelled A");
+  EXPECT_EQ(s.Tell(NodeJoined{NodeId(0), {2, 0, 0}}), "") << "nothing is asked of it any more";
+}
+
+TEST(SilentNodes, AreLostWithWhatIsThere) {
+  ToldScheduler s;
+  s.Add("A");
+  s.Begin({{1, 0, 0}, {1, 0, 0}});
+  s.Started("A", 0);
+  EXPECT_EQ(s.Tell(NodeSilent{NodeId(0)}), "");
+  EXPECT_EQ(s.Tell(NodeLost{NodeId(0)}), "start A@1");
+  EXPECT_EQ(s.Latest("A").number, 2u);
+}
+
+TEST(LostAttempts, GoOnWhereTheyAreWhileNothingWasStartedSince) {
+  ToldScheduler s({.retries = 0});
+  s.Add("A");
+  s.Begin({{1, 0, 0}});
+  s.Started("A", 0);
+  EXPECT_EQ(s.Tell(NodeLost{NodeId(0)}), "");
+  EXPECT_EQ(s.scheduler().losses(s["A"]), 1u);
+  EXPECT_EQ(s.TellAll({NodeJoined{NodeId(0), {1, 0, 0}}, TaskStarted{{s["A"], 1}, NodeId(0)}}), "");
   EXPECT_EQ(s.State("A"), TaskState::kRunning);
-  EXPECT_EQ(s.Tell(TaskEnded{s["A"], NodeId(0), Lost{}}), "start A@0");
-  EXPECT_EQ(s.scheduler().losses(s["A"]), 2u);
+  EXPECT_EQ(s.scheduler().losses(s["A"]), 0u) << "it was none";
+  EXPECT_EQ(s.scheduler().counts().losses, 0u);
+  EXPECT_EQ(s.scheduler().counts().attempts, 1u);
+  EXPECT_EQ(s.Ended("A", 0, kFailed), "failed A, complete") << "its only attempt, and there are no retries";
+}
+
+TEST(LostAttempts, ThatEndedMeanwhileCount) {
+  ToldScheduler s;
+  s.Add("A");
+  s.Begin({{1, 0, 0}});
+  s.Tell(NodeLost{NodeId(0)});
+  EXPECT_EQ(s.TellAll({NodeJoined{NodeId(0), {1, 0, 0}}, TaskEnded{{s["A"], 1}, NodeId(0), Done{}}}),
+            "done A, complete");
+}
+
+TEST(LostAttempts, DoNotGoOnBesideTheNext) {
+  ToldScheduler s;
+  s.Add("A");
+  s.Begin({{1, 0, 0}, {1, 0, 0}});
+  EXPECT_EQ(s.Tell(NodeLost{NodeId(0)}), "start A@1");
+  s.Tell(NodeJoined{NodeId(0), {1, 0, 0}});
+  EXPECT_EQ(s.Tell(TaskStarted{{s["A"], 1}, NodeId(0)}), "cancel A@0");
+  EXPECT_EQ(std::get<CancelTask>(s.last()[0]).attempt.number, 1u);
+  EXPECT_EQ(s.Tell(TaskEnded{{s["A"], 1}, NodeId(0), Done{}}), "") << "the next may have removed its outputs";
+  EXPECT_EQ(s.Ended("A", 1), "done A, complete");
+}
+
+TEST(LostAttempts, InARowAreSpaced) {
+  ToldScheduler s({.max_losses = 5});
+  s.Add("A");
+  s.Begin({{1, 0, 0}});
+  const auto lose = [&] { return s.TellAll({NodeLost{NodeId(0)}, NodeJoined{NodeId(0), {1, 0, 0}}}); };
+  EXPECT_EQ(lose(), "start A@0") << "the first is tried again at once";
+  Time due{};
+  for (const int seconds : {1, 2, 4}) {
+    EXPECT_EQ(lose(), "");
+    ASSERT_FALSE(s.last().empty());
+    due = std::get<WakeAt>(s.last().back()).time;
+    EXPECT_EQ(due - s.now, std::chrono::seconds(seconds));
+    s.now = due - std::chrono::milliseconds(1);
+    EXPECT_EQ(s.Tell(TimeCame{}), "");
+    s.now = due;
+    EXPECT_EQ(s.Tell(TimeCame{}), "start A@0");
+  }
+  EXPECT_EQ(lose(), "failed A (lost), complete");
+}
+
+TEST(LostAttempts, ThatWaitForTheirNextAreCancelledAndAdoptedLikeOthers) {
+  for (const bool adopted : {false, true}) {
+    ToldScheduler s;
+    s.Add("A");
+    s.Begin({{1, 0, 0}});
+    s.TellAll({NodeLost{NodeId(0)}, NodeJoined{NodeId(0), {1, 0, 0}}});
+    EXPECT_EQ(s.TellAll({NodeLost{NodeId(0)}, NodeJoined{NodeId(0), {1, 0, 0}}}), "");
+    if (adopted) {
+      EXPECT_EQ(s.Tell(TaskStarted{{s["A"], 2}, NodeId(0)}), "");
+      s.now += std::chrono::hours(1);
+      EXPECT_EQ(s.Tell(TimeCame{}), "");
+      EXPECT_EQ(s.Ended("A", 0), "done A, complete");
+    } else {
+      EXPECT_EQ(s.Tell(CancelRequested{s["A"]}), "cancelled A, complete");
+      s.now += std::chrono::hours(1);
+      EXPECT_EQ(s.Tell(TimeCame{}), "");
+    }
+  }
+}
+
+TEST(LostNodes, LeaveTasksThatFitNoOtherOpen) {
+  ToldScheduler s;
+  s.profile.shape.cores = 4;
+  s.Add("big");
+  s.Add("after", {"big"});
+  s.profile.shape.cores = 64;
+  s.Add("huge");
+  s.profile.shape.cores = 1;
+  s.Add("small");
+  s.Begin({{4, 0, 0}, {1, 0, 0}});
+  EXPECT_EQ(s.Tell(AllNodesJoined{}), "failed huge (fits nowhere)");
+  s.Tell(NodeLost{NodeId(0)});
+  EXPECT_EQ(s.Tell(AllNodesJoined{}), "skipped big (nodes gone), skipped after because big");
 }
 
 TEST(Attempts, OneThatIsNewerThanTheLastIsEndedOnceTheTaskIsSettled) {
   ToldScheduler s = SecondAttempt();
-  EXPECT_EQ(s.Tell(TaskEnded{s["A"], NodeId(0), Done{}, Duration(1), 2}), "done A, start B@0");
-  EXPECT_EQ(s.Tell(TaskStarted{s["A"], NodeId(0), 2}), "") << "late";
-  EXPECT_EQ(s.Tell(TaskStarted{s["A"], NodeId(0), 3}), "cancel A@0");
+  EXPECT_EQ(s.Tell(TaskEnded{{s["A"], 2}, NodeId(0), Done{}, Duration(1)}), "done A, start B@0");
+  EXPECT_EQ(s.Tell(TaskStarted{{s["A"], 2}, NodeId(0)}), "") << "late";
+  EXPECT_EQ(s.Tell(TaskStarted{{s["A"], 3}, NodeId(0)}), "cancel A@0");
 }
 
 TEST(Attempts, NumbersGoOnAfterThoseOfEarlierRunsWhichCostNoRetry) {
@@ -377,16 +542,16 @@ TEST(Attempts, NumbersGoOnAfterThoseOfEarlierRunsWhichCostNoRetry) {
              TaskRestored{.task = s["B"], .as = open, .attempts = 1, .losses = 0, .last_attempt = 4},
              NodeJoined{NodeId(0), {2, 0, 0}}});
   EXPECT_EQ(s.scheduler().attempts(s["A"]), 5u);
-  EXPECT_EQ(s.Tell(TaskEnded{s["B"], NodeId(0), kFailed, Duration(1), 5}), "failed B");
-  EXPECT_EQ(s.Tell(TaskEnded{s["A"], NodeId(0), kFailed, Duration(1), 5}), "start A@0");
-  EXPECT_EQ(std::get<StartTask>(s.last()[0]).attempt, 6u);
-  EXPECT_EQ(s.Tell(TaskEnded{s["A"], NodeId(0), kFailed, Duration(1), 6}), "failed A, complete");
+  EXPECT_EQ(s.Tell(TaskEnded{{s["B"], 5}, NodeId(0), kFailed, Duration(1)}), "failed B");
+  EXPECT_EQ(s.Tell(TaskEnded{{s["A"], 5}, NodeId(0), kFailed, Duration(1)}), "start A@0");
+  EXPECT_EQ(std::get<StartTask>(s.last()[0]).attempt.number, 6u);
+  EXPECT_EQ(s.Tell(TaskEnded{{s["A"], 6}, NodeId(0), kFailed, Duration(1)}), "failed A, complete");
 }
 
 TEST(Attempts, ActionsNameTheAttemptTheyAreAbout) {
   ToldScheduler s = SecondAttempt({.policy = order::Policy::kFifo});
   EXPECT_EQ(s.Tell(CancelRequested{s["A"]}), "cancel A@0");
-  EXPECT_EQ(std::get<CancelTask>(s.last()[0]).attempt, 2u);
+  EXPECT_EQ(std::get<CancelTask>(s.last()[0]).attempt.number, 2u);
 }
 
 TEST(Endings, GrowthAfterTheEnd) {

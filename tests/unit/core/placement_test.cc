@@ -25,8 +25,8 @@ TEST(Placement, TaskFollowsItsInput) {
   }
   for (int i = 0; i < 2; ++i) s.Add(Number("B", i), {}, {Number("f", i)});
   EXPECT_EQ(s.Begin({{1, 0, 0}, {1, 0, 0}}), "start A0@0, start A1@1");
-  EXPECT_EQ(s.TellAll({TaskEnded{s["A1"], NodeId(1), Done{}, Duration(1)},
-                       TaskEnded{s["A0"], NodeId(0), Done{}, Duration(1)}}),
+  EXPECT_EQ(s.TellAll({TaskEnded{{s["A1"], 1}, NodeId(1), Done{}, Duration(1)},
+                       TaskEnded{{s["A0"], 1}, NodeId(0), Done{}, Duration(1)}}),
             "done A1, done A0, start B1@1, start B0@0");
   const auto& start = std::get<StartTask>(s.last()[2]);
   EXPECT_EQ(start.local_bytes, 100);
@@ -51,6 +51,63 @@ TEST(Placement, IdleNodeStealsOrWaits) {
       EXPECT_EQ(s.scheduler().Explain(s["B1"]).candidates, std::vector<NodeId>{NodeId(0)});
       EXPECT_EQ(s.Ended("B0", 0), "done B0, start B1@0");
     }
+  }
+}
+
+TEST(Placement, AReadMakesAReplica) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  s.Add("A", {}, {}, {"f"});
+  s.Size("f", 100);
+  s.Add("hold", {}, {"f"});
+  s.Add("B", {}, {"f"});
+  s.Add("C", {"B"}, {"f"});
+  EXPECT_EQ(s.Begin({{1, 0, 0}, {1, 0, 0}}), "start A@0");
+  EXPECT_EQ(s.Ended("A", 0), "done A, start hold@0, start B@1") << "B is stolen, and reads f on node 1";
+  EXPECT_EQ(s.Ended("B", 1), "done B, start C@1") << "where f has been read last";
+  EXPECT_EQ(std::get<StartTask>(s.last()[1]).local_bytes, 100);
+  EXPECT_EQ(s.scheduler().Explain(s["C"]).taken_from, TakenFrom::kNodeQueue);
+  EXPECT_EQ(s.scheduler().counts().stolen, 1u);
+}
+
+/// Two queues are drawn and the longer one is stolen from: in three of four cases it is the longest of two.
+TEST(Placement, TheLongerOfTwoQueuesIsStolenFrom) {
+  int from_longer = 0;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    ToldScheduler s({.policy = Policy::kFifo, .seed = seed});
+    s.Add("A", {}, {}, {"short"});
+    s.Add("B", {}, {}, {"long"});
+    s.Size("short", 100);
+    s.Size("long", 100);
+    s.Add("S0", {}, {"short"});
+    s.Add("S1", {}, {"short"});
+    for (int i = 0; i < 6; ++i) s.Add(Number("L", i), {}, {"long"});
+    EXPECT_EQ(s.Begin({{1, 0, 0}, {1, 0, 0}}), "start A@0, start B@1");
+    EXPECT_EQ(s.TellAll({TaskEnded{{s["A"], 1}, NodeId(0), Done{}, Duration(1)},
+                         TaskEnded{{s["B"], 1}, NodeId(1), Done{}, Duration(1)}}),
+              "done A, done B, start S0@0, start L0@1");
+    const std::string stolen = s.Tell(NodeJoined{NodeId(2), {1, 0, 0}});
+    EXPECT_TRUE(stolen == "start L1@2" || stolen == "start S1@2") << stolen;
+    from_longer += stolen == "start L1@2";
+  }
+  EXPECT_GE(from_longer, 24) << "of 40; 30 are expected, and 10 where the shorter one is preferred";
+}
+
+/// A queue keeps 64 lanes as bits; a flow may well have more shapes.
+TEST(Placement, ShapesBeyondTheSixtyFourthAreAsGoodAsTheOthers) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  for (uint32_t i = 0; i < 70; ++i) {
+    s.profile.shape.memory = 1000 + i;
+    s.Add(Number("M", static_cast<int>(i)));
+  }
+  EXPECT_EQ(s.Begin({{4, 0, 2200}}), "start M0@0, start M1@0") << "two at a time are what memory allows";
+  for (int i = 0; i < 70; ++i) {
+    const std::string name = Number("M", i);
+    ASSERT_EQ(s.State(name), TaskState::kSent) << name;
+    const std::string answer = s.Ended(name, 0);
+    const std::string next = i + 2 < 70 ? ", start " + Number("M", i + 2) + "@0"
+                             : i == 69  ? ", complete"
+                                        : "";
+    ASSERT_EQ(answer, "done " + name + next);
   }
 }
 
@@ -107,7 +164,7 @@ TEST(Placement, ReplicasAreToldInLocalMode) {
   s.Add("B", {}, {"f"});
   s.Begin({{1, 0, 0}, {1, 0, 0}});
   EXPECT_EQ(
-      s.TellAll({TaskEnded{s["A"], NodeId(0), Done{}, Duration(1)}, FileStored{s.File("f"), NodeId(1), 10}}),
+      s.TellAll({TaskEnded{{s["A"], 1}, NodeId(0), Done{}, Duration(1)}, FileStored{s.File("f"), NodeId(1), 10}}),
       "done A, start B@1");
 }
 
@@ -200,6 +257,25 @@ TEST(Placement, LargerPriorityFirst) {
   s.Begin({{1, 0, 0}});
   EXPECT_EQ(s.State("high"), TaskState::kSent);
   EXPECT_EQ(s.Ended("high", 0), "done high, start now@0");
+}
+
+TEST(Placement, TheLargerPriorityIsStolenWhateverItAsksFor) {
+  for (const int32_t priority : {-1, 1}) {
+    ToldScheduler s({.policy = Policy::kFifo});
+    for (const char* file : {"f", "g"}) s.Size(file, 100);
+    s.Add("A", {}, {}, {"f"});
+    s.Add("B", {}, {}, {"g"});
+    s.Add("small", {}, {"f"});
+    s.profile.priority = 9;
+    for (const char* file : {"f", "g"}) s.Add(std::string("hold-") + file, {}, {file});
+    s.profile.shape.memory = 10;
+    s.profile.priority = priority;
+    s.Add("large", {}, {"g"});
+    EXPECT_EQ(s.Begin({{1, 0, 100}, {1, 0, 100}}), "start A@0, start B@1");
+    EXPECT_EQ(s.TellAll({TaskEnded{{s["A"], 1}, NodeId(0), Done{}, Duration(1)}, TaskEnded{{s["B"], 1}, NodeId(1), Done{}, Duration(1)}}),
+              "done A, done B, start hold-f@0, start hold-g@1");
+    EXPECT_EQ(s.Tell(NodeJoined{NodeId(2), {1, 0, 100}}), priority > 0 ? "start large@2" : "start small@2");
+  }
 }
 
 TEST(Placement, GangStartsOnIdleNodesAndHoldsThem) {

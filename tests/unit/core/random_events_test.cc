@@ -24,7 +24,7 @@ struct Seen {
   uint64_t further_attempts = 0, lost = 0, stolen = 0, ahead = 0, asked_back = 0, gangs = 0, whole_nodes = 0;
   uint64_t devices = 0, memory = 0, several_cores = 0, reservations = 0, drains = 0, cancelled = 0,
            failed = 0, skipped = 0;
-  uint64_t nodes_back = 0, nodes_aside = 0, late = 0, grown = 0, adopted = 0;
+  uint64_t nodes_back = 0, nodes_aside = 0, late = 0, grown = 0, adopted = 0, delayed = 0, heard_again = 0;
 };
 
 class Chaos {
@@ -57,7 +57,7 @@ class Chaos {
         Expect(event);
         scheduler_.Handle(now_, event, &actions_);
         if (const auto* started = std::get_if<TaskStarted>(&event)) {
-          seen_.adopted += scheduler_.Explain(started->task).taken_from == TakenFrom::kAdopted;
+          seen_.adopted += scheduler_.Explain(started->attempt.task).taken_from == TakenFrom::kAdopted;
         }
       }
       TakeActions();
@@ -79,9 +79,8 @@ class Chaos {
   }
 
   struct Sent {
-    TaskId task;
+    AttemptId attempt;
     NodeId node;
-    uint32_t attempt;
     bool begun = false;
     bool asked_back = false;
     bool cancelled = false;
@@ -211,6 +210,7 @@ class Chaos {
   Event NextEvent() {
     const uint32_t what = Below(1000);
     if (what < 8) return RandomJoin();
+    if (what < 10) return NodeSilent{AnyNode()};
     if (what < 11) return NodeLost{AnyNode()};
     if (what < 12) return NodeClosed{AnyNode()};
     if (what < 15) return CancelRequested{AnyTask()};
@@ -221,14 +221,14 @@ class Chaos {
     if (what < 52) return EndTimeKnown{now_ + std::chrono::milliseconds(Below(1000))};
     if (what < 54) return EndTimeKnown{Time::max()};
     if (what < 55) return AllNodesJoined{};
-    if (what < 58) return TaskStarted{AnyTask(), AnyNode(), Below(3)};
-    if (what < 61) return RandomEnd(AnyTask(), AnyNode(), Below(4));
-    if (what < 63) return TaskReturned{AnyTask(), AnyNode(), Below(3)};
+    if (what < 58) return TaskStarted{{AnyTask(), Below(3)}, AnyNode()};
+    if (what < 61) return RandomEnd({AnyTask(), Below(4)}, AnyNode());
+    if (what < 63) return TaskReturned{{AnyTask(), Below(3)}, AnyNode()};
     if (what < 72 && !given_up_.empty()) {
       const Sent& late = given_up_[Below(static_cast<uint32_t>(given_up_.size()))];
       ++seen_.late;
-      if (Chance(3)) return TaskStarted{late.task, late.node, late.attempt};
-      return RandomEnd(late.task, late.node, late.attempt);
+      if (Chance(3)) return TaskStarted{late.attempt, late.node};
+      return RandomEnd(late.attempt, late.node);
     }
     if (what < 80 && !past_.empty()) return past_[Below(static_cast<uint32_t>(past_.size()))];
     if (sent_.empty()) {
@@ -239,13 +239,13 @@ class Chaos {
     if (sent_.empty()) return RandomJoin();
     Sent& sent = sent_[Below(static_cast<uint32_t>(sent_.size()))];
     if (sent.asked_back && !sent.begun && !Chance(3))
-      return TaskReturned{sent.task, sent.node, Chance(2) ? sent.attempt : 0};
+      return TaskReturned{sent.attempt, sent.node};
     if (!sent.begun && Chance(2)) {
       sent.begun = true;
-      return TaskStarted{sent.task, sent.node, Chance(2) ? sent.attempt : 0};
+      return TaskStarted{sent.attempt, sent.node};
     }
-    if (sent.cancelled && !Chance(3)) return TaskEnded{sent.task, sent.node, Cancelled{}, Duration(5), 0};
-    return RandomEnd(sent.task, sent.node, Chance(2) ? sent.attempt : 0);
+    if (sent.cancelled && !Chance(3)) return TaskEnded{sent.attempt, sent.node, Cancelled{}, Duration(5)};
+    return RandomEnd(sent.attempt, sent.node);
   }
   FileId AnyFile() { return FileId(Below(static_cast<uint32_t>(graph_.file_count()) + 2)); }
   NodeJoined RandomJoin() {
@@ -254,13 +254,14 @@ class Chaos {
     if (joined_.at(node.value) && !Chance(3)) return {node, capacity_.at(node.value)};
     return {node, {1 + Below(6), Below(3), Chance(2) ? 0 : 4000u + Below(4000)}};
   }
-  TaskEnded RandomEnd(TaskId task, NodeId node, uint32_t attempt) {
+  TaskEnded RandomEnd(AttemptId attempt, NodeId node) {
     Outcome outcome = Done{};
     const uint32_t how = Below(100);
-    if (how < 10) outcome = Failed{static_cast<int32_t>(1 + Below(3)), !Chance(4)};
-    if (how == 10) outcome = Lost{};
-    if (how == 11 && Chance(10)) outcome = Interrupted{};
-    return {task, node, outcome, std::chrono::microseconds(1 + Below(3000)), attempt};
+    const bool bad = node.value == 3 && options_.bad_node_failures > 0;
+    if (how < (bad ? 70u : 10u)) outcome = Failed{static_cast<int32_t>(1 + Below(3)), !Chance(4)};
+    if (how == 98) outcome = Lost{};
+    if (how == 99 && Chance(10)) outcome = Interrupted{};
+    return {attempt, node, outcome, std::chrono::microseconds(1 + Below(3000))};
   }
 
   /// What the scheduler will know when it has handled the event.
@@ -271,29 +272,31 @@ class Chaos {
       // sure.
       known_.at(n) = !joined_.at(n) || (known_.at(n) && capacity_.at(n) == join->capacity);
       if (!joined_.at(n) && was_lost_.at(n)) ++seen_.nodes_back;
+      seen_.heard_again += silent_.at(n);
+      silent_.at(n) = false;
       joined_.at(n) = true;
       capacity_.at(n) = join->capacity;
     }
+    if (const auto* silent = std::get_if<NodeSilent>(&event)) {
+      silent_.at(silent->node.value) = joined_.at(silent->node.value);
+    }
     if (const auto* lost = std::get_if<NodeLost>(&event)) {
+      silent_.at(lost->node.value) = false;
       joined_.at(lost->node.value) = false;
       was_lost_.at(lost->node.value) = true;
       GiveUp([&](const Sent& s) { return s.node == lost->node; });
     }
     if (const auto* end = std::get_if<TaskEnded>(&event)) {
-      const bool done = std::holds_alternative<Done>(end->outcome);
-      GiveUp([&](const Sent& s) {
-        return s.task == end->task &&
-               (done || (s.node == end->node && (end->attempt == 0 || end->attempt == s.attempt)));
-      });
+      GiveUp([&](const Sent& s) { return s.attempt == end->attempt && s.node == end->node; });
     }
     if (const auto* back = std::get_if<TaskReturned>(&event)) {
       // A stray one of a task that has begun is ignored, and it runs on.
-      if (back->task.value < graph_.task_count() && scheduler_.state(back->task) != TaskState::kRunning) {
-        GiveUp([&](const Sent& s) {
-          return s.task == back->task && s.node == back->node &&
-                 (back->attempt == 0 || back->attempt == s.attempt);
-        });
-      }
+      const TaskId task = back->attempt.task;
+      if (scheduler_.node(task) == back->node && scheduler_.attempts(task) == back->attempt.number &&
+          task.value < numbers_.size())
+        numbers_[task.value] = std::min(numbers_[task.value], back->attempt.number - 1);
+      if (task.value < graph_.task_count() && scheduler_.state(task) != TaskState::kRunning)
+        GiveUp([&](const Sent& s) { return s.attempt == back->attempt && s.node == back->node; });
     }
   }
 
@@ -312,12 +315,12 @@ class Chaos {
     if (start.ahead || !known_.at(start.node.value)) return;
     NodeCapacity used;
     for (const Sent& sent : sent_) {
-      if (sent.node != start.node || scheduler_.node(sent.task) != sent.node) continue;
-      const Explanation is = scheduler_.Explain(sent.task);
+      if (sent.node != start.node || scheduler_.node(sent.attempt.task) != sent.node) continue;
+      const Explanation is = scheduler_.Explain(sent.attempt.task);
       const bool in_flight = is.state >= TaskState::kSent && is.state <= TaskState::kRunning;
       if (!in_flight || is.taken_from == TakenFrom::kAdopted || is.text.starts_with("It was sent ahead"))
         continue;
-      const Shape& shape = graph_.profile(sent.task).shape;
+      const Shape& shape = graph_.profile(sent.attempt.task).shape;
       used.slots += std::max(1u, shape.cores);
       used.gpus += shape.gpus;
       used.memory += shape.memory;
@@ -329,9 +332,9 @@ class Chaos {
   }
 
   void See(const StartTask& start) {
-    const Shape& shape = graph_.profile(start.task).shape;
+    const Shape& shape = graph_.profile(start.attempt.task).shape;
     seen_.ahead += start.ahead;
-    seen_.further_attempts += start.attempt > 1;
+    seen_.further_attempts += start.attempt.number > 1;
     seen_.devices += shape.gpus > 0;
     seen_.memory += shape.memory > 0;
     seen_.several_cores += shape.cores > 1;
@@ -341,17 +344,22 @@ class Chaos {
   void TakeActions(const std::vector<TaskId>* restored = nullptr) {
     for (const Action& action : actions_) {
       if (const auto* start = std::get_if<StartTask>(&action)) {
-        EXPECT_FALSE(settled_[start->task.value])
-            << "started after its fate was decided: " << start->task.value;
+        const TaskId task = start->attempt.task;
+        EXPECT_FALSE(settled_[task.value]) << "started after its fate was decided: " << task.value;
         EXPECT_TRUE(joined_.at(start->node.value)) << "started on a node that is gone";
-        EXPECT_EQ(start->attempt, scheduler_.attempts(start->task));
-        EXPECT_GT(start->attempt, 0u);
+        EXPECT_FALSE(silent_.at(start->node.value)) << "started on a node of which nothing is heard";
+        EXPECT_EQ(start->attempt.number, scheduler_.attempts(task));
+        EXPECT_GT(start->attempt.number, 0u);
+        numbers_.resize(graph_.task_count());
+        // A number comes again only of an attempt that was returned.
+        EXPECT_GT(start->attempt.number, numbers_[task.value]);
+        numbers_[task.value] = start->attempt.number;
         See(*start);
-        for (TaskId before : graph_.predecessors(start->task)) {
+        for (TaskId before : graph_.predecessors(task)) {
           EXPECT_EQ(scheduler_.state(before), TaskState::kDone) << "started before what it needs";
         }
-        std::erase_if(sent_, [&](const Sent& s) { return s.task == start->task && s.node == start->node; });
-        sent_.push_back({start->task, start->node, start->attempt});
+        std::erase_if(sent_, [&](const Sent& s) { return s.attempt.task == task && s.node == start->node; });
+        sent_.push_back({start->attempt, start->node});
         if (Chance(8)) ExpectRoom(*start);
       } else if (const auto* settled = std::get_if<TaskSettled>(&action)) {
         const bool was_restored = restored != nullptr && std::find(restored->begin(), restored->end(),
@@ -362,9 +370,12 @@ class Chaos {
         done_[settled->task.value] = settled->state == FinalState::kDone;
       } else if (const auto* back = std::get_if<TakeBack>(&action)) {
         ++seen_.asked_back;
-        for (Sent& s : sent_) s.asked_back |= s.task == back->task && s.node == back->node;
+        for (Sent& s : sent_) s.asked_back |= s.attempt == back->attempt && s.node == back->node;
       } else if (const auto* cancel = std::get_if<CancelTask>(&action)) {
-        for (Sent& s : sent_) s.cancelled |= s.task == cancel->task && s.node == cancel->node;
+        for (Sent& s : sent_) s.cancelled |= s.attempt == cancel->attempt && s.node == cancel->node;
+      } else if (const auto* wake = std::get_if<WakeAt>(&action)) {
+        EXPECT_GT(wake->time, now_);
+        ++seen_.delayed;
       } else if (std::holds_alternative<JoinGang>(action)) {
         ++seen_.gangs;
       } else if (std::holds_alternative<NodePutAside>(action)) {
@@ -389,15 +400,17 @@ class Chaos {
     for (uint32_t n = 0; n < 9; ++n) tell(NodeLost{NodeId(n)});
     for (uint32_t n = 0; n < 9; ++n) tell(NodeJoined{NodeId(n), {6, 2, 8000}});
     tell(AllNodesJoined{});
+    now_ += std::chrono::hours(1);
+    tell(TimeCame{});
     scheduler_.SanityCheck();
     // Tasks that were given up here may have been adopted since: ask the scheduler what it has in flight.
     for (int round = 0; round < 1'000'000 && !sent_.empty(); ++round) {
       const Sent sent = sent_.front();
       if (sent.asked_back && !sent.begun) {
-        tell(TaskReturned{sent.task, sent.node});
-        if (scheduler_.state(sent.task) == TaskState::kRunning) sent_.erase(sent_.begin());
+        tell(TaskReturned{sent.attempt, sent.node});
+        if (scheduler_.state(sent.attempt.task) == TaskState::kRunning) sent_.erase(sent_.begin());
       } else {
-        tell(TaskEnded{sent.task, sent.node, Done{}, std::chrono::microseconds(50), 0});
+        tell(TaskEnded{sent.attempt, sent.node, Done{}, std::chrono::microseconds(50)});
       }
       if (round % 31 == 0) scheduler_.SanityCheck();
       if (::testing::Test::HasFailure()) return;
@@ -430,7 +443,8 @@ class Chaos {
   std::vector<Sent> sent_;
   std::vector<Sent> given_up_;
   std::vector<bool> settled_, done_;
-  std::vector<bool> joined_ = std::vector<bool>(9, false), was_lost_ = joined_, known_ = joined_;
+  std::vector<bool> joined_ = std::vector<bool>(9, false), was_lost_ = joined_, known_ = joined_, silent_ = joined_;
+  std::vector<uint32_t> numbers_;  // of the latest attempts
   std::vector<NodeCapacity> capacity_ = std::vector<NodeCapacity>(9);
   std::vector<TaskId> maybe_restored_;
   int completions_ = 0;
@@ -475,7 +489,9 @@ TEST(Scheduler, RandomEvents) {
                                                     {"nodes put aside", seen.nodes_aside},
                                                     {"late word of old attempts", seen.late},
                                                     {"graphs that grow", seen.grown},
-                                                    {"adopted tasks", seen.adopted}};
+                                                    {"adopted tasks", seen.adopted},
+                                                    {"delays after losses", seen.delayed},
+                                                    {"silent nodes that are heard again", seen.heard_again}};
   for (const auto& [what, count] : tried) EXPECT_GT(count, 0u) << what;
 }
 

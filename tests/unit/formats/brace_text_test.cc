@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/text.h"
+
 namespace harrow::formats {
 namespace {
 
@@ -11,8 +13,8 @@ std::string Fill(std::string_view text, Use use, std::vector<std::string> values
   const Result<BraceText> parsed = BraceText::Parse(text, use, {"i", "word"});
   if (!parsed) return "error: " + parsed.status().message();
   std::string out;
-  parsed->Expand(values, &out);
-  return out;
+  const Status filled = parsed->ExpandCommand(values, &out);
+  return filled.ok() ? out : "error: " + filled.message();
 }
 
 TEST(BraceTextTest, FillsInKeysAndNothingElse) {
@@ -38,20 +40,98 @@ TEST(BraceTextTest, TakesAnUnknownWordForASlip) {
   EXPECT_FALSE(BraceText::Parse("{x}", Use::kName, {}).ok());
 }
 
-TEST(BraceTextTest, AValueIsOneWordOfTheShellWhereverItStands) {
-  const std::vector<std::string> values = {"7", "it's \"$HOME\" `x` \\ *"};
-  for (const char* text :
-       {"{word}", "'{word}'", "\"{word}\"", "'a'{word}\"b\"", "\\'{word}", "a\\\\{word}"}) {
-    const std::string command = "printf %s " + Fill(text, Use::kShell, values);
-    FILE* shell = popen(command.c_str(), "r");
-    ASSERT_NE(shell, nullptr);
-    std::string said;
-    for (int c = fgetc(shell); c != EOF; c = fgetc(shell)) said.push_back(static_cast<char>(c));
-    EXPECT_EQ(pclose(shell), 0) << command;
-    EXPECT_NE(said.find(values[1]), std::string::npos) << command << " printed " << said;
+constexpr std::string_view kHostile = "it's \"$HOME\" `x` \\ *\n; $(x)";
+
+TEST(BraceTextTest, PlainValuesGoAnywhereInACommand) {
+  for (const char* value : {"7", "a/b_C.fits", "-rf", "a:b,c+d@e%f=g"}) {
+    for (const char* text : {"x {i}", "x '{i}'", "x \"{i}\" y", "# don't\nx {i}", "x --name={i}", "echo \"$(x '{i}')\"",
+                             "cat <<E\nx {i}\nE", "x \\\\{i}", "x `y {i}`"}) {
+      const std::string filled = Fill(text, Use::kShell, {value, ""});
+      EXPECT_NE(filled.find(value), std::string::npos) << filled;
+      EXPECT_EQ(filled.find("error"), std::string::npos) << filled;
+    }
   }
   EXPECT_EQ(Fill("echo {i}", Use::kShell), "echo 7");
+}
+
+TEST(BraceTextTest, AnyValueIsOneWordWhereItIsCertainToStandAlone) {
+  const std::string quoted = ShellQuote(kHostile);
+  for (const char* text : {"x @", "@", "x -a @ -b", "x <@ >@;y @", "cd d && x @ | y @ & z", "x @\ny @\n", "x $A ${B_2} *.c @",
+                           "A=1 x @", "x 2>&1 >> @"}) {
+    std::string written = text, want = text;
+    for (size_t at; (at = written.find('@')) != std::string::npos;) written.replace(at, 1, "{word}");
+    for (size_t at = 0; (at = want.find('@', at)) != std::string::npos; at += quoted.size()) want.replace(at, 1, quoted);
+    EXPECT_EQ(Fill(written, Use::kShell, {"7", std::string(kHostile)}), want);
+  }
+  EXPECT_EQ(Fill("x {word} y", Use::kShell, {"7", ""}), "x '' y");
+  EXPECT_EQ(Fill("x {word} y", Use::kShell, {"7", "~"}), "x '~' y");
+  // The values before do not count: each is one word already.
+  EXPECT_EQ(Fill("x {word} {word}", Use::kShell, {"7", "#"}), "x '#' '#'");
+}
+
+TEST(BraceTextTest, WhereAShellMightTakeAValueApartItIsRefused) {
+  for (const char* text :
+       {"'{word}'", "\"{word}\"", "x 'a'{word}", "x a{word}", "x {word}a", "x --name={word}", "# don't\nx {word}", "x 'a' {word}",
+        "x \"a\" {word}", "echo \"$(x {word})\"", "x $(y) {word}", "x `y` {word}", "cat <<E\n{word}\nE", "cat <<{word}",
+        "x \\' {word}", "x # {word}", "eval x {word}", "a; eval {word}", "unset {word}", "test -v {word}", "[ -n {word} ]",
+        "[[ {word} -gt 1 ]]", "x $((1 + {word} ))", "( x {word} )", "{{ x {word}; }", "x ${A:-1} {word}", "x ${A {word}", "x $ {word}",
+        "x {a,{word}}", "x ~ {word}", "! x {word}", "x ({word})", "x \x01 {word}", "f() {{ x; }; f {word}"}) {
+    for (const std::string& value : {std::string(kHostile), std::string(), std::string("a b"), std::string("\xC3\xBC"), std::string("#")}) {
+      const std::string filled = Fill(text, Use::kShell, {"7", value});
+      EXPECT_EQ(filled.find("error: {word} cannot be \""), 0u) << text << " gave " << filled;
+      EXPECT_NE(filled.find("env = { X = \"{word}\" }"), std::string::npos) << filled;
+    }
+  }
+}
+
+TEST(BraceTextTest, PlainValuesThatMeanSomethingToAShell) {
+  // The number of a descriptor.
+  EXPECT_EQ(Fill("x {i}>f", Use::kShell), "x '7'>f");
+  EXPECT_EQ(Fill("x {i} >f", Use::kShell), "x 7 >f");
+  EXPECT_EQ(Fill("x {i}>f", Use::kShell, {"a7", ""}), "x a7>f");
+  EXPECT_EQ(Fill("x 'a' {i}<f", Use::kShell).find("error: {i} cannot be \"7\""), 0u);
+  EXPECT_EQ(Fill("x 'a' 1{i}<f", Use::kShell).find("error"), 0u);
+  EXPECT_EQ(Fill("x 'a' a{i}<f", Use::kShell), "x 'a' a7<f");
+  EXPECT_EQ(Fill("x {i}{word}>f", Use::kShell, {"7", "8"}).find("error: {word} cannot be \"8\""), 0u);
+  EXPECT_EQ(Fill("x {i}{word}>f", Use::kShell, {"7", "a8"}), "x 7a8>f");
+  // An assignment.
+  EXPECT_EQ(Fill("{i} x", Use::kShell, {"PATH=.", ""}), "'PATH=.' x");
+  EXPECT_EQ(Fill("x; {i} y", Use::kShell, {"PATH=.", ""}), "x; 'PATH=.' y");
+  EXPECT_EQ(Fill("{i}/x y", Use::kShell, {"PATH=.", ""}).find("error"), 0u);
+  EXPECT_EQ(Fill("A=1 {i}/x y", Use::kShell, {"PATH=.", ""}).find("error"), 0u);
+  EXPECT_EQ(Fill("x 'a'; P{i}/x y", Use::kShell, {"PATH=.", ""}).find("error"), 0u);
+  for (const char* text : {"cd d\n{i}.sh y", "if {i}.sh y; then z; fi", "if x; then {i}.sh y; fi", "while {i}.sh; do z; done", "x `{i}.sh y`",
+                           "! {i}.sh y", "time -p {i}.sh y", "{{ {i}.sh y; }", ">log {i}.sh y", "2> log {i}.sh y", "x; >&2 {i}.sh y", ">|log {i}.sh y",
+                           "A='b c' {i}.sh y", "A=\"$B\" {i}.sh y", "case a in a) {i}.sh y;; esac", "# x \\\n{i}.sh y", "x \\\\\n{i}.sh y"}) {
+    EXPECT_EQ(Fill(text, Use::kShell, {"PATH=.", ""}).find("error: {i} cannot be \"PATH=.\""), 0u) << text;
+    EXPECT_EQ(Fill(text, Use::kShell).find("error"), std::string::npos) << text;
+  }
+  for (const char* text : {"x {i}/y", "x \\\n  {i}/y", "\"$X\" -o {i}/y", "A=1 x {i}/y", "x >{i}.y", "x > log {i}/y", "x; y 2>&1 {i}/y", "> {i}.y x"})
+    EXPECT_EQ(Fill(text, Use::kShell, {"b=c", ""}).find("error"), std::string::npos) << text;
+  EXPECT_EQ(Fill("A={i} x", Use::kShell, {"b=c", ""}), "A=b=c x");
+  EXPECT_EQ(Fill("x {i}/y", Use::kShell, {"b=c", ""}), "x b=c/y");
+  // A variable's name.
+  EXPECT_EQ(Fill("x $A{i}", Use::kShell).find("error: {i} cannot be \"7\""), 0u);
+  EXPECT_EQ(Fill("x $A{i}", Use::kShell, {"/7", ""}), "x $A/7");
+  EXPECT_EQ(Fill("x ${A}{i}", Use::kShell), "x ${A}7");
+  EXPECT_EQ(Fill("x ${i}", Use::kShell).find("error: ${i} is a variable of the shell"), 0u);
+  EXPECT_EQ(Fill("x ${{i}", Use::kShell), "x ${i}");
+}
+
+TEST(BraceTextTest, OnlyShellsWhoseQuotesAreKnownGetThem) {
+  const auto fill = [](std::string_view shell) {
+    const Result<BraceText> parsed = BraceText::Parse("x {i}", Use::kShell, {"i"}, shell);
+    std::string out;
+    const Status status = parsed->ExpandCommand(std::vector<std::string>{"a b"}, &out);
+    return status.ok() ? out : std::string("refused");
+  };
+  for (const char* shell : {"", "sh", "/bin/sh", "bash", "/usr/bin/zsh", "ksh", "dash"}) EXPECT_EQ(fill(shell), "x 'a b'") << shell;
+  for (const char* shell : {"tcsh", "/bin/csh", "fish", "python3", "perl"}) EXPECT_EQ(fill(shell), "refused") << shell;
+}
+
+TEST(BraceTextTest, AnArgumentTakesAnyValue) {
   EXPECT_EQ(Fill("echo {word}", Use::kArgument), "echo a b");
+  EXPECT_EQ(Fill("'{word}'$(", Use::kArgument, {"7", std::string(kHostile)}), "'" + std::string(kHostile) + "'$(");
 }
 
 TEST(BraceTextTest, KnowsWhichKeysItUses) {

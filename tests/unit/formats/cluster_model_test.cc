@@ -55,6 +55,18 @@ at = "90s"
   EXPECT_EQ(model->storage, ClusterModel::Storage::kShared);
   EXPECT_EQ(model->inputs, ClusterModel::Inputs::kRandom);
   EXPECT_EQ(model->read_local_disk, 70.0 * (1 << 20));
+  EXPECT_EQ(model->read_local_cache, 592.0 * (1 << 20));
+  EXPECT_EQ(model->read_remote_disk, 39.0 * (1 << 20));
+  EXPECT_EQ(model->read_remote_cache, 71.0 * (1 << 20));
+  EXPECT_EQ(model->write, 59.0 * (1 << 20));
+  EXPECT_EQ(model->nic, 100.0 * (1 << 20));
+  EXPECT_EQ(model->hub, 200.0 * (1 << 20));
+  EXPECT_EQ(model->rate, 1000);
+  EXPECT_EQ(model->name, "T");
+  EXPECT_EQ(model->nodes[1].capacity.gpus, 1u);
+  EXPECT_EQ(model->nodes[0].capacity.memory, uint64_t{32} << 30);
+  EXPECT_EQ(model->failures.at(0).node, 2u);
+  EXPECT_EQ(model->failures.at(0).repair, 0);
   EXPECT_EQ(model->server, 1.0 * (1 << 30));
   EXPECT_FALSE(model->share_disks);
   EXPECT_EQ(model->write_back, uint64_t{6} << 30);
@@ -66,6 +78,24 @@ at = "90s"
   EXPECT_EQ(model->repair, 600);
   ASSERT_EQ(model->failures.size(), 1u);
   EXPECT_EQ(model->failures[0].at, 90);
+}
+
+TEST(ClusterModelTest, WhatIsNotSaidCostsNothing) {
+  const Result<ClusterModel> model = ReadClusterModel("c.toml", "[[node]]\ncores = 3\n");
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_EQ(model->node_count(), 1u);
+  EXPECT_EQ(model->slot_count(), 3u);
+  EXPECT_EQ(model->nodes[0].speed, 1);
+  EXPECT_EQ(model->nodes[0].capacity.gpus, 0u);
+  EXPECT_EQ(model->nodes[0].capacity.memory + model->nodes[0].page_cache + model->write_back, 0u);
+  EXPECT_EQ(model->storage, ClusterModel::Storage::kNodes);
+  EXPECT_EQ(model->inputs, ClusterModel::Inputs::kSpread);
+  EXPECT_TRUE(model->share_disks);
+  for (const double figure :
+       {model->read_local_disk, model->read_local_cache, model->read_remote_disk, model->read_remote_cache, model->write, model->server,
+        model->nic, model->hub, model->hub_loss, model->latency, model->jitter, model->overhead, model->rate, model->mtbf, model->repair})
+    EXPECT_EQ(figure, 0);
+  EXPECT_TRUE(model->failures.empty());
 }
 
 TEST(ClusterModelTest, RefusesWhatCannotBe) {
@@ -86,6 +116,8 @@ TEST(ClusterModelTest, RefusesWhatCannotBe) {
       {"[[node]]\ncores = 1\n[dispatch]\nlatency = \"-1s\"\n", "c.toml:4:11: latency is no length of time"},
       {"[[node]]\ncores = 1\n[failures]\nmtbf = \"0s\"\n", "c.toml:4:8: mtbf is no length of time above 0"},
       {"[[node]]\ncores = 1\n[[failure]]\nnode = 1\nat = \"1s\"\n", "c.toml:3:1: there is no node 1; nodes are 0 to 0"},
+      {"[[node]]\ncores = 1\n[[failure]]\nnode = 999_999\nat = \"1s\"\n", "c.toml:3:1: there is no node 999999; nodes are 0 to 0"},
+      {"[[node]]\ncores = 1\n[[failure]]\nnode = 1_000_000\nat = \"1s\"\n", "c.toml:4:8: node is no whole number from 0 to 999999"},
       {"[[node]]\ncores = 1\n[[failure]]\nnode = 0\n", "c.toml:3:1: a failure has node and at"},
       {"[[node]]\ncores = 1\n[disk]\n", "c.toml:3:2: unknown key disk"},
       {"[[node]\ncores = 1\n", "c.toml:1:"},

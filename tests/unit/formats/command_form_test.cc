@@ -26,8 +26,8 @@ std::string Arguments(std::string_view text) {
 
 TEST(ClassifyTest, PlainWordsAreExecutedDirectly) {
   for (const char* text :
-       {"true", "mProject raw/1.fits p/1.fits region.hdr", "a\tb", "./run.sh --n=4 -x",
-        "echo a#b x~y 50% a!b", "env A=1 ls", "python3 -m x.y @args +1 a,b:c ]", "time2", "doing x"}) {
+       {"/bin/true", "mProject raw/1.fits p/1.fits region.hdr", "a\tb", "./run.sh --n=4 -x",
+        "cat a#b x~y 50% a!b", "9A=1 prog", "a-b=1 x", "=x y", "env A=1 ls", "python3 -m x.y @args +1 a,b:c ]", "time2", "doing x"}) {
     EXPECT_EQ(FormOf(text), CommandForm::kWords) << text;
   }
 }
@@ -51,18 +51,29 @@ TEST(ClassifyTest, KeywordsBuiltinsAndAssignmentsNeedAShell) {
   }
 }
 
+// "echo 'a\tb'" printed another text alone than in a pipe.
+TEST(ClassifyTest, ABuiltinIsTheShellsAlsoWhereThereIsAProgramOfItsName) {
+  for (const char* text : {"echo a", "echo -e a", "echo 'a\\tb'", "printf x", "test a == a", "kill -l", "pwd",
+                           "true", "true --help", "false", "'echo' x", "'[' a ]", "%1", "chdir x", "print x"}) {
+    EXPECT_EQ(FormOf(text), CommandForm::kShell) << text;
+  }
+  for (const char* text : {"/bin/echo a", "echoes", "tests x", "./test", "env echo a"}) {
+    EXPECT_EQ(FormOf(text), CommandForm::kWords) << text;
+  }
+}
+
 TEST(ClassifyTest, PlainQuotingIsTakenApart) {
-  EXPECT_EQ(Arguments("echo 'a b' c"), "echo|a b|c");
-  EXPECT_EQ(Arguments("echo \"a b\""), "echo|a b");
+  EXPECT_EQ(Arguments("cat 'a b' c"), "cat|a b|c");
+  EXPECT_EQ(Arguments("cat \"a b\""), "cat|a b");
   EXPECT_EQ(Arguments("awk '{print $1; x|y}' f"), "awk|{print $1; x|y}|f");
-  EXPECT_EQ(Arguments("echo a'b'\"c\"d"), "echo|abcd");
-  EXPECT_EQ(Arguments("echo ''"), "echo|");
-  EXPECT_EQ(Arguments("echo '' x"), "echo||x");
-  EXPECT_EQ(Arguments("echo a\\ b \\$x \\'"), "echo|a b|$x|'");
-  EXPECT_EQ(Arguments("echo \"a\\\"b\\\\c\\d\""), "echo|a\"b\\c\\d");
+  EXPECT_EQ(Arguments("cat a'b'\"c\"d"), "cat|abcd");
+  EXPECT_EQ(Arguments("cat ''"), "cat|");
+  EXPECT_EQ(Arguments("cat '' x"), "cat||x");
+  EXPECT_EQ(Arguments("cat a\\ b \\$x \\'"), "cat|a b|$x|'");
+  EXPECT_EQ(Arguments("cat \"a\\\"b\\\\c\\d\""), "cat|a\"b\\c\\d");
   EXPECT_EQ(Arguments("'my prog' x"), "my prog|x");
-  EXPECT_EQ(Arguments("echo 'it'\\''s'"), "echo|it's");
-  EXPECT_EQ(Arguments("  echo  'x'  "), "echo|x");
+  EXPECT_EQ(Arguments("cat 'it'\\''s'"), "cat|it's");
+  EXPECT_EQ(Arguments("  cat  'x'  "), "cat|x");
 }
 
 // What is executed directly has to be what the shell would have executed.

@@ -58,7 +58,7 @@ TEST(FlowFileTest, EachAsAProductOfListsRangesAndFiles) {
 [[task]]
 name = "t-{n}-{x}-{w}"
 each = { n = "1-3:2,10", x = [0.5, "b", 7, true], w = "@words" }
-command = "echo {n} {x} {w}"
+command = "say {n} {x} {w}"
 )");
   ASSERT_TRUE(f.status.ok()) << f.status.message();
   EXPECT_EQ(f.graph.task_count(), 3u * 4 * 2);
@@ -66,9 +66,60 @@ command = "echo {n} {x} {w}"
   EXPECT_EQ(f.graph.TaskName(TaskId(1)), "t-1-0.5-blue sky");
   EXPECT_EQ(f.graph.TaskName(TaskId(2)), "t-1-b-red");
   EXPECT_EQ(f.graph.TaskName(TaskId(23)), "t-10-true-blue sky");
-  EXPECT_EQ(f.Command("t-3-7-blue sky"), "echo 3 7 'blue sky'");
+  EXPECT_EQ(f.Command("t-3-7-blue sky"), "say 3 7 'blue sky'");
   EXPECT_EQ(f.graph.form(f.Task("t-3-7-blue sky")), CommandForm::kArgv);
   EXPECT_EQ(f.graph.form(f.Task("t-3-7-red")), CommandForm::kWords);
+}
+
+TEST(FlowFileTest, ZerosBeforeNumbersAreKept) {
+  LoadedFlow f("f.toml", "[[task]]\nname=\"a-{i}\"\ncommand=\"x {i}\"\neach={i=\"007-9:2,0098-101:3,1-03,5,06\"}\n");
+  ASSERT_TRUE(f.status.ok()) << f.status.message();
+  std::vector<std::string> names;
+  for (uint32_t n = 0; n < f.graph.task_count(); ++n) names.push_back(f.graph.TaskName(TaskId(n)));
+  EXPECT_THAT(names, ElementsAre("a-007", "a-009", "a-0098", "a-0101", "a-01", "a-02", "a-03", "a-5", "a-06"));
+  EXPECT_EQ(f.Command("a-007"), "x 007");
+}
+
+TEST(FlowFileTest, AValueThatTheShellMightRunIsRefusedWithItsPlace) {
+  LoadedFlow f;
+  ASSERT_TRUE(f.fs.WriteWhole("/d/names", "plain\nx; touch p #\n$(x)\n").ok());
+  f.Load("f.toml",
+         "[[task]]\nname=\"a-{i}\"\neach={i=\"@names\"}\ncommand=\"\"\"\n# don't\nx {i}\"\"\"\n"
+         "[[task]]\nname=\"b-{i}\"\neach={i=\"@names\"}\ncommand=[\"x\",\"-c\",\"{i}\"]\n"
+         "[[task]]\nname=\"c-{i}\"\neach={i=\"@names\"}\ncommand=[\"timeout\",\"5\",\"/bin/bash\",\"-lc\",\"x '{i}'\"]\n"
+         "[[task]]\nname=\"d-{i}\"\neach={i=\"@names\"}\ncommand=[\"bash\",\"-c\",\"{i}\"]\n"
+         "[[task]]\nname=\"e-{i}\"\neach={i=\"@names\"}\nshell=\"tcsh\"\ncommand=\"x {i}\"\n");
+  const std::string& text = f.status.message();
+  EXPECT_EQ(text.find("f.toml:4:9: {i} cannot be \"x; touch p #\" here: the shell might take it apart or run it; "), 0u) << text;
+  EXPECT_THAT(text, HasSubstr("\nf.toml:14:42: {i} cannot be \"x; touch p #\""));
+  EXPECT_THAT(text, HasSubstr("\nf.toml:23:9: {i} cannot be \"x; touch p #\""));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2) << text;  // once a task as written; b and d are none
+  f.Load("f.toml", "[flow]\nshell=\"fish\"\n[[task]]\nname=\"a-{i}\"\neach={i=[\"a b\"]}\ncommand=\"x {i}\"\n");
+  EXPECT_THAT(f.status.message(), HasSubstr("f.toml:6:9: {i} cannot be \"a b\""));
+  f.Load("f.toml", "[flow]\nshell=\"fish\"\n[[task]]\nname=\"a-{i}\"\neach={i=[\"a b\"]}\ncommand=\"x {i}\"\nshell=\"ksh\"\n");
+  EXPECT_TRUE(f.status.ok()) << f.status.message();
+  f.options.shell = "/bin/csh";
+  f.Load("f.toml", "[[task]]\nname=\"a-{i}\"\neach={i=[\"a b\"]}\ncommand=\"x {i}\"\n");
+  EXPECT_THAT(f.status.message(), HasSubstr("f.toml:4:9: {i} cannot be \"a b\""));
+  f.Load("f.toml", "[[task]]\nname=\"a\"\neach={i=[\"\"]}\ncommand=[\"{i}\", \"x\"]\n");
+  EXPECT_THAT(f.status.message(), HasSubstr("f.toml:4:10: the program's name is empty"));
+}
+
+TEST(FlowFileTest, WhatThisVersionCannotRunIsRefusedBeforeItIsRun) {
+  const char* flow = "[[task]]\nname=\"a\"\ncommand=\"x\"\nranks=4\n[[task]]\nname=\"b\"\ncommand=\"x\"\nnodes=2\n"
+                     "[[task]]\nname=\"c\"\ncommand=\"x\"\nnodes=1\n";
+  const char* lines = "#HARROW nodes=1\nx\n#HARROW cores=2 ranks=4\nx\n";
+  LoadedFlow f("f.toml", flow);
+  EXPECT_TRUE(f.status.ok()) << f.status.message();
+  f.Load("t.txt", lines);
+  EXPECT_TRUE(f.status.ok()) << f.status.message();
+  f.options.to_run = true;
+  f.Load("f.toml", flow);
+  EXPECT_EQ(f.status.message().find("f.toml:4:7: ranks makes it an MPI task"), 0u) << f.status.message();
+  EXPECT_THAT(f.status.message(), HasSubstr("\nf.toml:8:7: nodes makes it a task of several nodes"));
+  EXPECT_EQ(f.status.message().find("f.toml:12"), std::string::npos);
+  f.Load("t.txt", lines);
+  EXPECT_EQ(f.status.message().find("t.txt:3:17: ranks makes it an MPI task"), 0u) << f.status.message();
 }
 
 TEST(FlowFileTest, ALimitOfAnArrayIsNotedNotKept) {
@@ -85,11 +136,11 @@ command = "awk '{print $1}' ${FILE} {} {{x}"
 [[task]]
 name = "b-{i}"
 each = { i = ["it's"] }
-command = "echo '{i}' \"{i}\" {i} {{i}"
+command = "echo {i} {{i} '{i j}'"
 )");
   ASSERT_TRUE(f.status.ok()) << f.status.message();
   EXPECT_EQ(f.Command("a"), "awk '{print $1}' ${FILE} {} {x}");
-  EXPECT_EQ(f.Command("b-it's"), "echo 'it'\\''s' \"it's\" 'it'\\''s' {i}");
+  EXPECT_EQ(f.Command("b-it's"), "echo 'it'\\''s' {i} '{i j}'");
 }
 
 TEST(FlowFileTest, PatternsMeanDeclaredOutputsFirst) {
@@ -112,6 +163,59 @@ out = ["./p//{i}.fits"]
   // Its own output is not meant, nor what lies there while outputs match; order: as matched, each once.
   EXPECT_THAT(f.In("gather"), ElementsAre("p/2.fits", "p/3.fits", "raw/1.fits", "raw/2.fits"));
   EXPECT_THAT(f.Before("gather"), ElementsAre("make-2", "make-3"));
+}
+
+TEST(FlowFileTest, WhatAShellReadsInAListIsAShellsText) {
+  LoadedFlow flow;
+  for (const char* shell : {"sh", "/bin/sh", "bash", "/bin/bash", "/usr/bin/dash", "zsh"}) {
+    for (const char* option : {"-c", "-lc"}) {
+      flow.Load("f.toml", StrCat("[[task]]\nname = \"a-{x}\"\neach = { x = [\"a b\"] }\ncommand = [\"", shell, "\", \"", option, "\", \"prog '{x}'\"]\n"));
+      EXPECT_THAT(flow.status.message(), HasSubstr("cannot be \"a b\" here")) << shell << " " << option;
+    }
+  }
+  for (const char* program : {"env", "bashful", "/bin/shell"}) {
+    flow.Load("f.toml", StrCat("[[task]]\nname = \"a-{x}\"\neach = { x = [\"a b\"] }\ncommand = [\"", program, "\", \"-c\", \"prog '{x}'\"]\n"));
+    EXPECT_TRUE(flow.status.ok()) << program << ": " << flow.status.message();
+  }
+}
+
+TEST(FlowFileTest, WhatAListOfExitCodesMayHold) {
+  LoadedFlow flow;
+  const auto said = [&](const std::string& codes) {
+    flow.Load("f.toml", "[[task]]\nname = \"a\"\ncommand = \"x\"\nretry_on = " + codes + "\n");
+    return flow.status.message();
+  };
+  EXPECT_EQ(said("[75, 137]"), "");
+  EXPECT_EQ(flow.graph.profile(flow.Task("a")).retry_on, (std::vector<int32_t>{75, 137}));
+  EXPECT_THAT(said("[75, 1000]"), HasSubstr("f.toml:4:12:"));
+  EXPECT_THAT(said("[[1]]"), HasSubstr("f.toml:4:12:"));
+}
+
+TEST(FlowFileTest, ATextWithANulByte) {
+  for (const char* key : {"kind", "cwd", "shell"}) {
+    const LoadedFlow flow("f.toml", StrCat("[[task]]\nname = \"a\"\ncommand = \"x\"\n", key, " = \"a\\u0000b\"\n"));
+    EXPECT_THAT(flow.status.message(), HasSubstr(StrCat(key, " holds a NUL byte"))) << flow.status.message();
+  }
+}
+
+TEST(FlowFileTest, AFlowOfNothingButSettings) {
+  const LoadedFlow flow("f.toml", "[flow]\nname = \"x\"\n");
+  EXPECT_EQ(flow.status.message(), "f.toml:1:1: there is no task; add [[task]] with name and command");
+}
+
+TEST(FlowFileTest, AnOutputThatIsNamedTwiceIsOne) {
+  const LoadedFlow flow("f.toml", "[[task]]\nname = \"a\"\ncommand = \"x\"\nout = [\"r\", \"./r\", \"s\"]\n"
+                                  "[[task]]\nname = \"b\"\ncommand = \"x\"\nin = [\"r\", \"s\", \"./r\", \"s\"]\n");
+  ASSERT_TRUE(flow.status.ok()) << flow.status.message();
+  EXPECT_EQ(flow.Out("a"), (std::vector<std::string>{"r", "s"}));
+  EXPECT_EQ(flow.In("b"), (std::vector<std::string>{"r", "s"}));
+}
+
+TEST(FlowFileTest, AfterTheFirstTaskByItsFullName) {
+  const LoadedFlow flow("f.toml", "[[task]]\nname = \"a-{i}\"\neach = { i = \"1-2\" }\ncommand = \"x\"\n"
+                                  "[[task]]\nname = \"b\"\ncommand = \"x\"\nafter = [\"a-1\"]\n");
+  ASSERT_TRUE(flow.status.ok()) << flow.status.message();
+  EXPECT_EQ(flow.Before("b"), std::vector<std::string>{"a-1"});
 }
 
 TEST(FlowFileTest, OwnOutputsNeverMatchEvenWhenTheyExist) {

@@ -1,4 +1,7 @@
+#include <cstdio>
 #include <gtest/gtest.h>
+#include <string>
+#include <unistd.h>
 
 #include "base/text.h"
 #include "support/loaded_flow.h"
@@ -10,10 +13,10 @@ using graph::CommandForm;
 using test::LoadedFlow;
 
 TEST(LineFileTest, ATaskALine) {
-  LoadedFlow f("tasks.txt", "echo a\n\n# comment\n  ls -l  \r\n\t\nsort x > y");
+  LoadedFlow f("tasks.txt", "cat a\n\n# comment\n  ls -l  \r\n\t\nsort x > y");
   ASSERT_TRUE(f.status.ok()) << f.status.message();
   ASSERT_EQ(f.graph.task_count(), 3u);
-  EXPECT_EQ(f.graph.command(TaskId(0)), "echo a");
+  EXPECT_EQ(f.graph.command(TaskId(0)), "cat a");
   EXPECT_EQ(f.graph.command(TaskId(1)), "ls -l");
   EXPECT_EQ(f.graph.command(TaskId(2)), "sort x > y");
   EXPECT_EQ(f.graph.form(TaskId(0)), CommandForm::kWords);
@@ -55,6 +58,37 @@ TEST(LineFileTest, DirectivesSetWhatFollows) {
   EXPECT_EQ(profile(3).shape.gpus, 1u);
   EXPECT_EQ(profile(3).stdout_path, "o.%j");
   EXPECT_EQ(f.graph.recorded_run_time(TaskId(3)), std::chrono::seconds(90));
+}
+
+TEST(LineFileTest, MemoryThatANodeMayHave) {
+  for (const char* good : {"1M", "1048576", "1024T"}) {
+    const LoadedFlow f("x.txt", std::string("#HARROW memory=") + good + "\nx\n");
+    EXPECT_TRUE(f.status.ok()) << f.status.message();
+  }
+  const LoadedFlow large("x.txt", "#HARROW memory=1025T\nx\n"), small("x.txt", "#HARROW memory=1048575\nx\n");
+  EXPECT_NE(large.status.message().find("a node has at most 1024T"), std::string::npos) << large.status.message();
+  EXPECT_NE(small.status.message().find("if MiB or GiB are meant"), std::string::npos) << small.status.message();
+}
+
+/// What `-` reads, in as many pieces as it takes.
+TEST(LineFileTest, StandardInputOfAnySize) {
+  std::string text;
+  for (int i = 0; i < 20'000; ++i) text += "prog argument-" + std::to_string(i) + "\n";
+  ASSERT_GT(text.size(), 4u * 65536);
+  std::FILE* file = std::tmpfile();
+  ASSERT_NE(file, nullptr);
+  ASSERT_EQ(std::fwrite(text.data(), 1, text.size(), file), text.size());
+  std::rewind(file);
+  const int before = dup(STDIN_FILENO);
+  dup2(fileno(file), STDIN_FILENO);
+  LoadedFlow f;
+  f.status = Load(f.fs, {{"-", false, std::nullopt}}, f.options, &f.graph, &f.flow);
+  before >= 0 ? dup2(before, STDIN_FILENO) : close(STDIN_FILENO);
+  if (before >= 0) close(before);
+  std::fclose(file);
+  ASSERT_TRUE(f.status.ok()) << f.status.message();
+  ASSERT_EQ(f.graph.task_count(), 20'000u);
+  EXPECT_EQ(f.graph.command(TaskId(19'999)), "prog argument-19999");
 }
 
 TEST(LineFileTest, RanksAskForCores) {

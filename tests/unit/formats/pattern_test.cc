@@ -62,6 +62,48 @@ TEST(PatternTest, ManyStarsTakeNoTime) {
   EXPECT_FALSE(MatchesPattern(pattern + "b", std::string(20'000, 'a')));
 }
 
+TEST(PatternIndexTest, FindsWhatTryingEachNameFinds) {
+  const uint32_t seed = std::random_device()();
+  SCOPED_TRACE(seed);
+  std::mt19937 random(seed);
+  const std::vector<std::string> pieces = {"a", "b", "7", "17", "-", ".", "/", "x1", "_", "]"};
+  const std::vector<std::string> wild = {"*", "?", "[a7]", "[!b]", "[", "**"};
+  std::vector<std::string> texts;
+  for (int i = 0; i < 1500; ++i) {
+    std::string& text = texts.emplace_back("a");
+    for (size_t n = random() % 6; n > 0; --n) text += pieces[random() % pieces.size()];
+  }
+  const PatternIndex index({texts.begin(), texts.end()});
+  size_t matched = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::string pattern;
+    for (size_t n = 1 + random() % 6; n > 0; --n)
+      pattern += random() % 3 == 0 ? wild[random() % wild.size()] : pieces[random() % pieces.size()];
+    while (pattern.starts_with("./")) pattern.erase(0, 2);  // as FileMatcher does
+    std::vector<std::string> want, got;
+    for (const std::string& text : texts) {
+      if (MatchesPattern(pattern, text)) want.push_back(text);
+    }
+    std::sort(want.begin(), want.end());
+    want.erase(std::unique(want.begin(), want.end()), want.end());
+    for (std::string_view name : index.Candidates(pattern)) {
+      if (MatchesPattern(pattern, name)) got.emplace_back(name);
+    }
+    EXPECT_EQ(got, want) << pattern;
+    matched += want.size();
+  }
+  EXPECT_GT(matched, 1000u);
+}
+
+TEST(PatternIndexTest, LooksUpWhatAPatternSays) {
+  std::vector<std::string> texts;
+  for (int i = 0; i < 10'000; ++i) texts.push_back("p/a" + std::to_string(i % 10) + "-" + std::to_string(i) + ".x");
+  const PatternIndex index({texts.begin(), texts.end()});
+  for (const char* pattern : {"p/*-1234.x", "p/*-1234.*", "p/a4-1234*", "*1234.x", "p/*-1234.[xy]", "p/*[0-9]-1234.?"})
+    EXPECT_LE(index.Candidates(pattern).size(), 64u) << pattern;
+  EXPECT_EQ(index.Candidates("p/*").size(), 10'000u);
+}
+
 TEST(FileMatcherTest, LooksAmongOutputsAndAmongFiles) {
   test::MemoryFileSystem fs;
   for (const char* path :

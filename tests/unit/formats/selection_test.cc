@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <map>
+#include <string>
 
 #include "support/loaded_flow.h"
 
@@ -53,6 +55,27 @@ TEST(SelectTargetsTest, TasksAndFilesWithAllTheyNeed) {
   EXPECT_EQ(SelectTargets(f.graph, {"c.uot"}).status().message(),
             "--target: there is no task \"c.uot\"; did you mean \"c.out\"?");
   EXPECT_THAT(SelectTargets(f.graph, {"raw"}).status().message(), HasSubstr("it is only read"));
+}
+
+class CountingFileSystem : public test::MemoryFileSystem {
+ public:
+  Result<os::FileInfo> Stat(const std::string& path) override {
+    ++asked[path];
+    return MemoryFileSystem::Stat(path);
+  }
+  std::map<std::string, int> asked;
+};
+
+TEST(SelectStaleTest, AsksForEachFileOnce) {
+  LoadedFlow f("f.toml", "[[task]]\nname = \"a-{i}\"\neach = { i = \"1-9\" }\ncommand = \"x\"\nin = [\"raw\"]\nout = [\"o-{i}\"]\n"
+                         "[[task]]\nname = \"b\"\ncommand = \"x\"\nin = [\"o-*\"]\nout = [\"r\"]\n");
+  ASSERT_TRUE(f.status.ok()) << f.status.message();
+  CountingFileSystem fs;
+  for (const char* path : {"/d/raw", "/d/o-1", "/d/o-2", "/d/o-3", "/d/o-4", "/d/o-5", "/d/o-6", "/d/o-7", "/d/o-8", "/d/o-9", "/d/r"})
+    ASSERT_TRUE(fs.WriteWhole(path, "x").ok());
+  ASSERT_TRUE(SelectStale(f.graph, fs, "/d").ok());
+  EXPECT_EQ(fs.asked.size(), 11u);
+  for (const auto& [path, times] : fs.asked) EXPECT_EQ(times, 1) << path;
 }
 
 class StaleTest : public testing::Test {

@@ -86,6 +86,40 @@ TEST(WfFormatTest, EscapesAndUnknownParts) {
   EXPECT_EQ(f.graph.PlaceText(f.graph.place(TaskId(0))), "x.json:3:4");
 }
 
+TEST(WfFormatTest, NumbersAndNullWhereTextsAreMeant) {
+  LoadedFlow f("x.json", R"({"workflow": {"tasks": [
+    {"name": 17, "id": "t", "command": {"program": "prog", "arguments": ["-n", 3, -2.50, null]}},
+    {"name": null, "id": "u", "command": {"program": "prog"}}]}})");
+  ASSERT_TRUE(f.status.ok()) << f.status.message();
+  EXPECT_EQ(f.Command("t"), "prog -n 3 -2.50 ''");
+  EXPECT_EQ(f.graph.TaskName(TaskId(1)), "u");
+  f.Load("x.json", R"({"workflow": {"tasks": [{"name": 17, "command": {"program": "prog"}}]}})");
+  EXPECT_EQ(f.Command("17"), "prog");
+  f.Load("x.json", R"({"workflow": {"tasks": [{"name": true}]}})");
+  EXPECT_THAT(f.status.message(), testing::HasSubstr("is no text; write it between"));
+}
+
+TEST(WfFormatTest, TasksThatNeitherNameNorIdTellsApart) {
+  LoadedFlow f("x.json", "{\"workflow\": {\"tasks\": [{\"id\": \"u\"},\n {\"name\": \"x\"}]}}");
+  EXPECT_EQ(f.status.message(), "x.json:2:2: the task has no id, others have no name of their own; give all of them ids, or names");
+  f.Load("x.json", "{\"workflow\": {\"tasks\": []}}");
+  EXPECT_EQ(f.status.message(), "x.json:1:14: the list of tasks is empty; there is nothing to run");
+}
+
+TEST(WfFormatTest, WhatNobodyAskedForIsJsonAllTheSame) {
+  LoadedFlow f;
+  const auto load = [&](const std::string& specification) {
+    f.Load("x.json", "{\"workflow\": {\"specification\": {" + specification +
+                         ", \"tasks\": [{\"name\": \"t\", \"id\": \"t\"}]}, \"execution\": {\"tasks\": []}}}");
+    return f.status.ok();
+  };
+  EXPECT_TRUE(load("\"extra\": {\"deep\": [1, null, true]}")) << f.status.message();
+  EXPECT_TRUE(load("\"files\": null")) << f.status.message();
+  EXPECT_EQ(f.graph.task_count(), 1u);
+  for (const char* broken : {"\"extra\": nul", "\"extra\": [1, trux]", "\"extra\": {\"a\": 1.2.3}", "\"files\": nuly", "\"extra\": \"\\q"})
+    EXPECT_FALSE(load(broken)) << broken;
+}
+
 // A text cut anywhere is refused, with a place in it, and nothing worse happens.
 TEST(WfFormatTest, CutAnywhere) {
   for (const char* whole : {kVersion10, kVersion13, kVersion15}) {
@@ -110,6 +144,19 @@ TEST(WfFormatTest, BytesChangedAnywhereNeverBreakTheReader) {
       }
     }
   }
+}
+
+TEST(WfFormatTest, CommandsThatDoNotStartWhatTheyMeanAreTold) {
+  LoadedFlow f("w.json", R"({"name": "w", "workflow": {"tasks": [
+  {"name": "a", "command": {"program": "wfbench", "arguments": ["a", "--percent-cpu 0.6", "--mem 10"]}},
+  {"name": "b", "command": {"program": "wfbench", "arguments": ["--out {\"f\": 1}"]}},
+  {"name": "c", "command": {"program": "gatk", "arguments": ["--filter", "QD < 2.0 || FS > 60", "--x=a b", "-- a", "--"]}},
+  {"name": "d", "command": {"program": "unzip a.zip\n  cat b"}}]}})");
+  ASSERT_TRUE(f.status.ok()) << f.status.message();
+  ASSERT_EQ(f.flow.notices.size(), 2u);
+  EXPECT_EQ(f.flow.notices[0].find("w.json:2:3: the argument \"--percent-cpu 0.6\" (and the like in 1 more task) is an option "
+                                   "and its value in one"), 0u) << f.flow.notices[0];
+  EXPECT_EQ(f.flow.notices[1].find("w.json:5:3: the program \"unzip a.zip"), 0u) << f.flow.notices[1];
 }
 
 }  // namespace

@@ -359,7 +359,13 @@ TEST(JournalReadOnly, WritingIsAPermissionError) {
   chmod(dir.path().c_str(), 0755);
 }
 
-TEST(JournalReadOnly, SomebodyElsesJournalCanBeRead) {
+void GiveToOrdinaryUser(const JournalDir& dir) {
+  if (geteuid() != 0) return;
+  for (const std::string& name : dir.Files()) ASSERT_EQ(chown(dir.File(name).c_str(), 65534, 65534), 0);
+  ASSERT_EQ(chown(dir.path().c_str(), 65534, 65534), 0);
+}
+
+TEST(JournalReadOnly, AJournalThatCannotBeWrittenCanBeRead) {
   test::RecordMaker make(24);
   for (bool killed : {false, true}) {
     History wrote;
@@ -374,6 +380,7 @@ TEST(JournalReadOnly, SomebodyElsesJournalCanBeRead) {
       }
       for (const std::string& name : dir.Files()) chmod(dir.File(name).c_str(), 0444);
       ASSERT_EQ(chmod(dir.path().c_str(), 0555), 0);
+      GiveToOrdinaryUser(dir);
       {
         AsOrdinaryUser ordinary;
         Result<History> got = ReadHistory(dir.path());
@@ -381,6 +388,81 @@ TEST(JournalReadOnly, SomebodyElsesJournalCanBeRead) {
         if (got.ok() && (wal || !killed)) test::ExpectEqual(*got, wrote);
       }
       chmod(dir.path().c_str(), 0755);
+    }
+  }
+}
+
+TEST(JournalOfAnother, IsLookedAtByRootWithoutATrace) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root may look at another's (needs root)";
+  test::RecordMaker make(25);
+  for (const std::string state : {"closed", "killed", "copied without its WAL"}) {
+    SCOPED_TRACE(state);
+    History wrote;
+    JournalDir dir;
+    dir.Put(state == "closed" ? ClosedJournal(make, &wrote) : KilledJournal(make, &wrote));
+    if (state.starts_with("copied")) {
+      std::filesystem::remove(dir.File(kWal));
+      std::filesystem::remove(dir.File(kMark));
+    }
+    GiveToOrdinaryUser(dir);
+    const Contents before = dir.Contents();
+    struct stat then {
+    }, now{};
+    ASSERT_EQ(stat(dir.path().c_str(), &then), 0);
+    auto looked = run_dir::RunDir::Open(dir.path(), run_dir::Purpose::kLook);
+    ASSERT_TRUE(looked.ok()) << looked.status().message();
+    Result<History> got = ReadHistory(*looked);
+    ASSERT_TRUE(got.ok()) << got.status().message();
+    if (!state.starts_with("copied")) test::ExpectEqual(*got, wrote);
+    EXPECT_TRUE(dir.Contents() == before);
+    ASSERT_EQ(stat(dir.path().c_str(), &now), 0);
+    EXPECT_TRUE(then.st_mtim.tv_sec == now.st_mtim.tv_sec && then.st_mtim.tv_nsec == now.st_mtim.tv_nsec)
+        << "a file of root's was there for a moment, and would have stayed if root had been interrupted";
+    EXPECT_EQ(ReadHistory(dir.path()).status().code(), Code::kInvalid);
+    EXPECT_EQ(Journal::Open(dir.path(), {.run_id = "run", .epoch = 9}).status().code(), Code::kInvalid);
+  }
+}
+
+/// What somebody could have put in a run directory in place of a file of its journal.
+TEST(JournalPlanted, LinksAndOthersFilesAreNeitherFollowedNorUsed) {
+  test::RecordMaker make(26);
+  History wrote;
+  const Contents whole = KilledJournal(make, &wrote);
+  for (const char* name : {kDb, kWal, "journal.db-journal", kMark}) {
+    SCOPED_TRACE(name);
+    for (const char* how : {"link", "hard link", "fifo", "group"}) {
+      SCOPED_TRACE(how);
+      JournalDir dir, elsewhere;
+      dir.Put(whole);
+      const std::string file = dir.File(name), target = elsewhere.File("precious");
+      if (std::filesystem::exists(file)) {
+        std::filesystem::copy_file(file, target);
+        std::filesystem::remove(file);
+      } else {
+        std::filesystem::copy_file(dir.File(kDb), target);
+      }
+      const std::string kind = how;
+      if (kind == "link") {
+        ASSERT_EQ(symlink(target.c_str(), file.c_str()), 0);
+      }
+      if (kind == "hard link") {
+        ASSERT_EQ(link(target.c_str(), file.c_str()), 0);
+      }
+      if (kind == "fifo") {
+        ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
+      }
+      if (kind == "group") {
+        std::filesystem::copy_file(target, file);
+        chmod(file.c_str(), 0664);
+      }
+      const Contents before = elsewhere.Contents();
+      Status opened = Journal::Open(dir.path(), {.run_id = "run", .epoch = 9}).status();
+      EXPECT_EQ(opened.code(), Code::kInvalid) << opened.message();
+      EXPECT_NE(opened.message().find(file), std::string::npos) << opened.message();
+      if (kind != "hard link") {
+        EXPECT_EQ(ReadHistory(dir.path()).status().code(), Code::kInvalid);
+      }
+      EXPECT_TRUE(elsewhere.Contents() == before) << "what the link leads to was changed";
     }
   }
 }

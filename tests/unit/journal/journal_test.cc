@@ -1,12 +1,35 @@
 #include "journal/journal.h"
-#include "journal/store.h"
 
+#include <atomic>
+#include <cstdio>
 #include <gtest/gtest.h>
 #include <mutex>
 #include <random>
 #include <set>
+#include <string_view>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include "journal/store.h"
 #include "unit/journal/journal_files.h"
+
+static std::atomic<int> syncs_of_wal = 0;
+
+static int CountedSync(long call, int fd) {
+  char link[64], path[4096] = {};
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  if (readlink(link, path, sizeof path - 1) > 0 && std::string_view(path).ends_with("/journal.db-wal"))
+    ++syncs_of_wal;
+  return static_cast<int>(syscall(call, fd));
+}
+
+// In place of the C library's, also for SQLite.
+extern "C" __attribute__((visibility("default"))) int fdatasync(int fd) {
+  return CountedSync(SYS_fdatasync, fd);
+}
+extern "C" __attribute__((visibility("default"))) int fsync(int fd) {
+  return CountedSync(SYS_fsync, fd);
+}
 
 namespace harrow::journal {
 namespace {
@@ -168,8 +191,29 @@ TEST(Journal, LastFactCounts) {
   Result<History> got = ReadHistory(dir.path());
   ASSERT_TRUE(got.ok());
   using Fact = std::pair<std::string, std::string>;
-  EXPECT_EQ(got->facts,
-            (std::vector<Fact>{{"format", std::to_string(kJournalFormat)}, {"run_id", "run"}, {"ended_ns", "2"}, {"order", "hrf"}}));
+  EXPECT_EQ(got->facts, (std::vector<Fact>{{"format", std::to_string(kJournalFormat)},
+                                           {"run_id", "run"},
+                                           {"ended_ns", "2"},
+                                           {"order", "hrf"}}));
+}
+
+TEST(JournalTest, WhatIsAcknowledgedHasBeenSynced) {
+  for (const bool sync : {true, false}) {
+    JournalDir dir;
+    test::RecordMaker make(31);
+    auto journal = Journal::Open(dir.path(), {.group_time = Duration(0), .sync = sync, .run_id = "run"});
+    ASSERT_TRUE(journal.ok()) << journal.status().message();
+    for (int i = 0; i < 5; ++i) {
+      const int before = syncs_of_wal;
+      (*journal)->Add(make.Fate());
+      ASSERT_TRUE((*journal)->Flush().ok());
+      if (sync) {
+        EXPECT_GT(syncs_of_wal, before) << "group " << i << " was acknowledged before it was on disk";
+      } else {
+        EXPECT_EQ(syncs_of_wal, before) << "what is counted is not what SQLite does";
+      }
+    }
+  }
 }
 
 }  // namespace

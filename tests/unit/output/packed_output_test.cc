@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <random>
+#include <set>
 
 #include "output/record.h"
 #include "support/memory_file_system.h"
@@ -204,6 +205,53 @@ TEST_F(PackedOutputTest, AForeignFileIsRefused) {
   Status status;
   Read(*MakeReader(), 1, 0, &status);
   EXPECT_EQ(status.code(), Code::kDamaged);
+}
+
+/// Counts tries, and shows to all what there was before the first of them.
+class CrowdedFileSystem : public MemoryFileSystem {
+ public:
+  Status CreateWhole(const std::string& path, std::string_view data, uint32_t mode = 0644) override {
+    ++tries;
+    return MemoryFileSystem::CreateWhole(path, data, mode);
+  }
+  Result<std::vector<std::string>> List(const std::string&) override { return before; }
+
+  std::vector<std::string> before;
+  uint64_t tries = 0;
+};
+
+TEST(ClaimingOutput, ManyAgentsAtOnceTakeTwoTriesEach) {
+  const uint32_t seed = std::random_device()();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937 random(seed);
+  for (const uint64_t agents : {1, 16, 256, 1024}) {
+    CrowdedFileSystem fs;
+    std::set<uint32_t> numbers;
+    for (uint64_t i = 0; i < agents; ++i) {
+      uint32_t number = 0;
+      auto writer = Writer::CreateNew(fs, "run", [&] { return static_cast<uint32_t>(random()); }, &number);
+      ASSERT_TRUE(writer.ok()) << writer.status().message();
+      EXPECT_TRUE(numbers.insert(number).second);
+    }
+    // Two drawn numbers are the same now and then: of 1 024, one time in 4 000.
+    EXPECT_LE(fs.tries, 2 * agents + 2);
+  }
+}
+
+TEST(ClaimingOutput, OneAgentAfterTheOtherCounts) {
+  MemoryFileSystem fs;
+  for (uint32_t expected : {1, 2, 3}) {
+    uint32_t number = 0;
+    ASSERT_TRUE(Writer::CreateNew(fs, "run", [] { return 5u; }, &number).ok());
+    EXPECT_EQ(number, expected);
+  }
+}
+
+TEST(ClaimingOutput, WhatCannotBeMadeIsNotTriedForEver) {
+  MemoryFileSystem fs;
+  fs.SetReadOnly(true);
+  uint32_t number = 0;
+  EXPECT_EQ(Writer::CreateNew(fs, "run", [] { return 5u; }, &number).status().code(), Code::kPermission);
 }
 
 }  // namespace

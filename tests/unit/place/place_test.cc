@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <map>
@@ -84,6 +85,15 @@ TEST_F(CandidatesTest, ClosedNodesDoNotCount) {
   Input("B", 10, {2});
   EXPECT_THAT(Find({1}), ElementsAre(2));
 }
+TEST_F(CandidatesTest, WhatOnlyAClosedNodeHasIsNowhere) {
+  Input("A", 100, {1});
+  EXPECT_THAT(Find({1}), IsEmpty());
+}
+TEST_F(CandidatesTest, AClosedNodeIsNoneBesideOneThatHasLittle) {
+  Input("A", 100, {1});
+  Input("B", 1, {2});
+  EXPECT_THAT(Find({1}), ElementsAre(2));
+}
 TEST_F(CandidatesTest, UnknownSizesAreEqual) {
   Input("A", -1, {1});
   Input("B", -1, {1});
@@ -149,6 +159,39 @@ TEST(Replicas, RandomStepsAgreeWithSets) {
   }
 }
 
+/// What is said to be held is at least what there must be: of each part, when that part is large.
+TEST(Memory, OfReplicasAndFreeNodesCountsEveryPart) {
+  constexpr uint32_t kMany = 16'384;  // capacities double: no more room than is used
+  graph::Graph files, one;
+  for (uint32_t f = 0; f < kMany; ++f) files.AddFile("f" + std::to_string(f));
+  one.AddFile("f");
+  Replicas of_files(files), of_nodes(one);
+  of_files.Grow();
+  EXPECT_GE(of_files.memory(), kMany * (sizeof(int64_t) + 2 * sizeof(uint32_t)));
+  const size_t before = of_files.memory();
+  of_files.NodeJoined(NodeId(0));
+  of_files.NodeJoined(NodeId(1));
+  for (uint32_t f = 0; f < kMany; ++f) {
+    of_files.Add(FileId(f), NodeId(0));
+    of_files.Add(FileId(f), NodeId(1));
+  }
+  const size_t with_more = of_files.memory();
+  EXPECT_GE(with_more, before + kMany * (sizeof(std::vector<uint32_t>) + sizeof(uint32_t)));
+  for (uint32_t f = 0; f < kMany; ++f) of_files.Remove(FileId(f), NodeId(1));
+  EXPECT_GE(of_files.memory(), with_more + kMany * sizeof(uint32_t)) << "and the list of what is free";
+  of_nodes.Grow();
+  for (uint32_t n = 0; n < kMany; ++n) of_nodes.NodeJoined(NodeId(n));
+  EXPECT_GE(of_nodes.memory(), kMany * (sizeof(NodeId) + sizeof(uint32_t) + sizeof(int64_t)));
+  FreeNodes by_slots, by_node;
+  by_slots.Set(NodeId(0), kMany);
+  EXPECT_GE(by_slots.memory(), kMany * sizeof(std::vector<NodeId>));
+  for (uint32_t n = 0; n < kMany; ++n) by_node.Set(NodeId(n), 1);
+  EXPECT_GE(by_node.memory(), kMany * (2 * sizeof(uint32_t) + sizeof(NodeId)));
+  Victims victims;
+  for (uint32_t n = 0; n < kMany; ++n) victims.Note(NodeId(n));
+  EXPECT_GE(victims.memory(), kMany * (sizeof(NodeId) + 1));
+}
+
 TEST(Victims, EachNodeOnce) {
   Victims victims;
   victims.Note(NodeId(3));
@@ -160,6 +203,178 @@ TEST(Victims, EachNodeOnce) {
   EXPECT_EQ(victims[0], NodeId(1));
   victims.Note(NodeId(3));
   EXPECT_EQ(victims.size(), 2u);
+}
+
+/// Inputs, sizes and replicas at random, against sums made by hand.
+TEST(Replicas, CandidatesAndBytesAgreeWithSums) {
+  constexpr uint32_t kFiles = 8, kNodes = 5;
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    order::SeededDraws random(seed);
+    graph::Graph graph;
+    std::vector<FileId> in;
+    std::vector<int64_t> sizes;
+    for (uint32_t f = 0; f < kFiles; ++f) {
+      in.push_back(graph.AddFile("f" + std::to_string(f)));
+      sizes.push_back(static_cast<int64_t>(random.Below(6)) - 1);
+      if (sizes[f] > 0 && random.Below(2) == 0) sizes[f] *= 1000;
+      if (sizes[f] >= 0) graph.SetFileSize(in[f], sizes[f]);
+    }
+    graph::TaskSpec spec;
+    spec.in = in;
+    const TaskId task = graph.AddTask(spec);
+    ASSERT_TRUE(graph.Seal().ok());
+    Replicas replicas(graph);
+    replicas.Grow();
+    EXPECT_EQ(replicas.BytesAt(task, NodeId(3)).local, 0) << "it has not come";
+    for (uint32_t n = 0; n < kNodes; ++n) replicas.NodeJoined(NodeId(n));
+    std::vector<std::set<uint32_t>> holders(kFiles);
+    for (uint32_t f = 0; f < kFiles; ++f) {
+      for (uint32_t n = 0; n < kNodes; ++n) {
+        if (random.Below(4) > 0) continue;
+        replicas.Add(in[f], NodeId(n));
+        holders[f].insert(n);
+      }
+      if (random.Below(8) == 0) replicas.SetSize(in[f], sizes[f] = 777);
+      EXPECT_EQ(replicas.size(in[f]), sizes[f]);
+    }
+    const uint32_t closed = random.Below(2 * kNodes);
+    int64_t known = 0, known_bytes = 0;
+    for (const int64_t size : sizes) {
+      if (size < 0) continue;
+      ++known;
+      known_bytes += size;
+    }
+    const int64_t unknown = known == 0 ? 1 : std::max<int64_t>(1, known_bytes / known);
+    std::vector<int64_t> sums(kNodes), local(kNodes);
+    int64_t largest = 0, all = 0;
+    for (uint32_t f = 0; f < kFiles; ++f) all += std::max<int64_t>(0, sizes[f]);
+    for (uint32_t n = 0; n < kNodes; ++n) {
+      for (uint32_t f = 0; f < kFiles; ++f) {
+        if (!holders[f].contains(n)) continue;
+        sums[n] += sizes[f] < 0 ? unknown : sizes[f];
+        local[n] += std::max<int64_t>(0, sizes[f]);
+      }
+      if (n != closed) largest = std::max(largest, sums[n]);
+    }
+    std::set<uint32_t> expected, found;
+    for (uint32_t n = 0; n < kNodes; ++n) {
+      if (n != closed && sums[n] > 0 && 2 * sums[n] >= largest) expected.insert(n);
+      const InputBytes bytes = replicas.BytesAt(task, NodeId(n));
+      EXPECT_EQ(bytes.local, local[n]);
+      EXPECT_EQ(bytes.remote, all - local[n]);
+    }
+    for (int again = 0; again < 2; ++again) {  // nothing is left over from one time to the next
+      size_t listed = 0;
+      found.clear();
+      for (NodeId node : replicas.Candidates(task, [&](NodeId n) { return n.value != closed; })) {
+        found.insert(node.value);
+        ++listed;
+      }
+      EXPECT_EQ(found, expected);
+      EXPECT_EQ(listed, found.size());
+    }
+    replicas.NodeLost(NodeId(0));
+    EXPECT_EQ(replicas.BytesAt(task, NodeId(0)).local, 0);
+    EXPECT_EQ(replicas.BytesAt(task, NodeId(kNodes)).remote, all) << "a node nobody knows";
+  }
+}
+
+TEST(Replicas, FilesThatAreAddedLaterKeepTheirSizes) {
+  graph::Graph graph;
+  graph.SetFileSize(graph.AddFile("a"), 5);
+  Replicas replicas(graph);
+  replicas.Grow();
+  replicas.SetSize(FileId(0), 6);
+  graph.SetFileSize(graph.AddFile("b"), 7);
+  graph.AddFile("c");
+  replicas.Grow();
+  EXPECT_EQ(replicas.size(FileId(0)), 6) << "known better";
+  EXPECT_EQ(replicas.size(FileId(1)), 7);
+  EXPECT_EQ(replicas.size(FileId(2)), -1);
+}
+
+TEST(Replicas, MemoryDoesNotGrowWithWhatComesAndGoes) {
+  graph::Graph graph;
+  for (int f = 0; f < 50; ++f) graph.AddFile("f" + std::to_string(f));
+  Replicas replicas(graph);
+  replicas.Grow();
+  for (uint32_t n = 0; n < 4; ++n) replicas.NodeJoined(NodeId(n));
+  const auto come_and_go = [&](int rounds) {
+    for (int round = 0; round < rounds; ++round) {
+      for (uint32_t f = 0; f < 50; ++f) {
+        for (uint32_t n = 0; n < 4; ++n) replicas.Add(FileId(f), NodeId(n));
+        if (f % 3 == 0) replicas.SetOnly(FileId(f), NodeId(2));
+        for (uint32_t n = 0; n < 4; ++n) replicas.Remove(FileId(f), NodeId(n));
+        EXPECT_TRUE(replicas.Holders(FileId(f)).empty());
+      }
+    }
+  };
+  come_and_go(3);
+  const size_t before = replicas.memory();
+  EXPECT_GT(before, 50 * sizeof(int64_t));
+  come_and_go(200);
+  EXPECT_EQ(replicas.memory(), before);
+  // Nodes that come back again and again, as agents are started anew, and store what they stored before.
+  for (uint32_t f = 0; f < 50; ++f) replicas.Add(FileId(f), NodeId(0));
+  for (int life = 0; life < 200; ++life) {
+    replicas.NodeLost(NodeId(1));
+    replicas.NodeJoined(NodeId(1));
+    for (uint32_t f = 0; f < 50; ++f) {
+      replicas.Add(FileId(f), NodeId(1));
+      ASSERT_EQ(replicas.Holders(FileId(f)).size(), 2u);
+    }
+  }
+  EXPECT_LT(replicas.memory(), before + 50 * 64 + 4096) << "who is gone is forgotten";
+}
+
+TEST(Victims, RandomStepsAgreeWithASet) {
+  order::SeededDraws random(3);
+  Victims victims;
+  std::set<uint32_t> expected;
+  for (int step = 0; step < 2000; ++step) {
+    if (random.Below(2) == 0) {
+      const uint32_t node = random.Below(40);
+      victims.Note(NodeId(node));
+      expected.insert(node);
+    } else if (victims.size() > 0) {
+      const uint32_t at = random.Below(static_cast<uint32_t>(victims.size()));
+      expected.erase(victims[at].value);
+      victims.Drop(at);
+    }
+    std::set<uint32_t> found;
+    for (size_t i = 0; i < victims.size(); ++i) found.insert(victims[i].value);
+    ASSERT_EQ(found, expected) << "step " << step;
+    ASSERT_EQ(victims.size(), expected.size()) << "each once";
+  }
+  EXPECT_GE(victims.memory(), victims.size() * sizeof(NodeId));
+  EXPECT_LT(victims.memory(), 40u * 4 * sizeof(NodeId)) << "a row of what is there, and no more";
+}
+
+TEST(FreeNodes, RandomStepsAgreeWithAMap) {
+  order::SeededDraws random(5);
+  FreeNodes free;
+  std::map<uint32_t, uint32_t> expected;
+  for (int step = 0; step < 3000; ++step) {
+    const uint32_t node = random.Below(12);
+    expected[node] = random.Below(3) == 0 ? 0 : random.Below(7);
+    free.Set(NodeId(node), expected[node]);
+    uint32_t largest = 0;
+    for (const auto& [n, slots] : expected) {
+      largest = std::max(largest, slots);
+      ASSERT_EQ(free.free_slots(NodeId(n)), slots);
+    }
+    ASSERT_EQ(free.largest(), largest) << "step " << step;
+    ASSERT_EQ(free.empty(), largest == 0);
+    for (uint32_t slots = 1; slots <= largest; ++slots) {
+      std::set<uint32_t> with;
+      for (NodeId n : free.With(slots)) with.insert(n.value);
+      ASSERT_EQ(with.size(), free.With(slots).size());
+      for (const auto& [n, has] : expected) ASSERT_EQ(with.contains(n), has == slots) << "step " << step;
+    }
+  }
+  EXPECT_GE(free.memory(), 12 * 2 * sizeof(uint32_t));
+  EXPECT_LT(free.memory(), 4096u);
 }
 
 TEST(FreeNodes, ByFreeSlots) {

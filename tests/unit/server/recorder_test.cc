@@ -17,10 +17,10 @@ journal::AttemptRecord Attempt(uint32_t task, uint32_t attempt) {
 TEST(Recorder, NumbersAttemptsFromTheRecordedOnes) {
   test::FakeJournal journal;
   Recorder recorder(&journal, 2);
-  EXPECT_EQ(recorder.NextAttempt(TaskId(0)), 1u);
+  EXPECT_EQ(recorder.last_attempt(TaskId(0)), 0u);
   recorder.Attempt(Attempt(0, 1));
-  EXPECT_EQ(recorder.NextAttempt(TaskId(0)), 2u);
-  EXPECT_EQ(recorder.NextAttempt(TaskId(1)), 1u);
+  EXPECT_EQ(recorder.last_attempt(TaskId(0)), 1u);
+  EXPECT_EQ(recorder.last_attempt(TaskId(1)), 0u);
   EXPECT_FALSE(recorder.IsNew(TaskId(0), 1));
   EXPECT_FALSE(recorder.IsNew(TaskId(0), 0));
 }
@@ -33,7 +33,7 @@ TEST(Recorder, TakesAnEarlierAttemptThatComesLate) {
   recorder.Attempt(Attempt(0, 1));
   EXPECT_FALSE(recorder.IsNew(TaskId(0), 1));
   EXPECT_TRUE(recorder.IsNew(TaskId(0), 2));
-  EXPECT_EQ(recorder.NextAttempt(TaskId(0)), 4u);
+  EXPECT_EQ(recorder.last_attempt(TaskId(0)), 3u);
 }
 
 TEST(Recorder, RecordsAFateOnce) {
@@ -52,7 +52,7 @@ TEST(Recorder, RestoresAndRefusesWhatDoesNotFit) {
   history.fates = {{TaskId(1), journal::TaskFate::kDone, {}}};
   Recorder recorder(&journal, 2);
   ASSERT_TRUE(recorder.Restore(history));
-  EXPECT_EQ(recorder.NextAttempt(TaskId(0)), 3u);
+  EXPECT_EQ(recorder.last_attempt(TaskId(0)), 2u);
   EXPECT_EQ(recorder.fate(TaskId(1)), journal::TaskFate::kDone);
   history.fates = {{TaskId(2), journal::TaskFate::kDone, {}}};
   EXPECT_FALSE(Recorder(&journal, 2).Restore(history));

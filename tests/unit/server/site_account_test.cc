@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "support/memory_file_system.h"
-#include "unit/server/test_flow.h"
+#include "unit/run/test_flow.h"
 
 namespace harrow::server {
 namespace {
@@ -35,7 +35,7 @@ std::string OnlyAccount(os::FileSystem& fs) {
 TEST(SiteAccount, CountsWhatThisRunUsedAndNotWhatWasDoneBefore) {
   test::MemoryFileSystem fs;
   ASSERT_TRUE(fs.MakeDirectories("/local").ok());
-  StoredFlow flow = test::TinyFlow({{"a", "a", {}, {}, FourCores()}, {"b", "b", {}, {}, {}}});
+  run::StoredFlow flow = test::TinyFlow({{"a", "a", {}, {}, FourCores()}, {"b", "b", {}, {}, {}}});
   flow.settings.name = "mosaic";
   flow.settings.started = WallTime(std::chrono::seconds(1000));
   journal::History history;
@@ -51,7 +51,7 @@ TEST(SiteAccount, CountsWhatThisRunUsedAndNotWhatWasDoneBefore) {
 TEST(SiteAccount, ARunBegunAndGoneOnWithInOneJobHasTwo) {
   test::MemoryFileSystem fs;
   ASSERT_TRUE(fs.MakeDirectories("/local").ok());
-  StoredFlow flow = test::TinyFlow({{"a", "a", {}, {}, {}}});
+  run::StoredFlow flow = test::TinyFlow({{"a", "a", {}, {}, {}}});
   for (int session : {1000, 2000}) {
     flow.settings.started = WallTime(std::chrono::seconds(session));
     SiteAccount(fs, "/local", flow.settings, flow.graph, {}).Leave(1, kSecond);
@@ -61,7 +61,7 @@ TEST(SiteAccount, ARunBegunAndGoneOnWithInOneJobHasTwo) {
 
 TEST(SiteAccount, WithoutADirectoryNothingIsWritten) {
   test::MemoryFileSystem fs;
-  const StoredFlow flow = test::TinyFlow({{"a", "a", {}, {}, {}}});
+  const run::StoredFlow flow = test::TinyFlow({{"a", "a", {}, {}, {}}});
   SiteAccount nobody(fs, "", flow.settings, flow.graph, {});
   EXPECT_FALSE(nobody.wanted());
   nobody.Leave(1, kSecond);

@@ -138,6 +138,26 @@ TEST(SimulationTest, NodesThatFailNowAndThenDoNotLoseWork) {
   EXPECT_GE(outcome.makespan, 250);
 }
 
+TEST(SimulationTest, TasksThatFitNoNodeEndAsInARun) {
+  Case c("T\ta\tk\t10\nT\tb\tk\t10\t4\n", 1, 2);
+  Outcome outcome = c.Run();
+  EXPECT_TRUE(outcome.complete) << "nobody waits for a node that is not there";
+  EXPECT_EQ(outcome.counts.done, 1u);
+  EXPECT_EQ(outcome.counts.failed, 1u);
+  // The only node for it is lost while it runs: it is waited for when it will be repaired, and not otherwise.
+  c.options.cluster.nodes.push_back({.count = 1, .capacity = {4, 0, 0}, .page_cache = 0, .speed = 1, .line = 0});
+  c.options.cluster.failures.push_back({.node = 1, .at = 5, .repair = 0});
+  outcome = c.Run();
+  EXPECT_TRUE(outcome.complete);
+  EXPECT_EQ(outcome.counts.done, 1u);
+  EXPECT_EQ(outcome.counts.failed, 0u);
+  EXPECT_EQ(outcome.counts.skipped, 1u) << "a run leaves it open";
+  c.options.cluster.failures[0].repair = 20;
+  outcome = c.Run();
+  EXPECT_EQ(outcome.counts.done, 2u);
+  EXPECT_EQ(outcome.makespan, 5 + 20 + 10);
+}
+
 TEST(SimulationTest, DispatchTakesItsTime) {
   Case c("T\ta\tk\t1\nT\tb\tk\t1\nE\ta\tb\n");
   c.options.cluster.latency = 0.25;

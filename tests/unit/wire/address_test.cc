@@ -15,11 +15,27 @@ TEST(Address, ReadsBackWhatItWrites) {
 }
 
 TEST(Address, NamesAndBadPortsAreInvalid) {
-  for (const char* text :
-       {"", ":", "localhost:80", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:80x",
-        "127.0.0.1:-1", "1.2.3:80", "[::1:80", ":80"}) {
+  for (const char* text : {"", ":", "localhost:80", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0",
+                           "127.0.0.1:65536", "127.0.0.1:80x", "127.0.0.1:-1", "1.2.3:80", "[::1:80", ":80",
+                           "::1]:80", "[]:80", "[:80", "]:80", "127.0.0.1 :80", "127.0.0.1:8 0"}) {
     EXPECT_EQ(Address::Parse(text).status().code(), Code::kInvalid) << text;
+    EXPECT_TRUE(Address::Parse(text).status().message().ends_with("is not a numeric address and port, as 10.0.0.1:4000"))
+        << Address::Parse(text).status().message();
   }
+}
+
+TEST(Address, OfAHostAndAPort) {
+  auto four = Address::Of("10.1.2.3", 258);
+  ASSERT_TRUE(four.ok());
+  EXPECT_EQ(four->Text(), "10.1.2.3:258");
+  EXPECT_EQ(four->size, sizeof(sockaddr_in));
+  EXPECT_EQ(four->get()->sa_family, AF_INET);
+  auto six = Address::Of("fd00::1", 0);
+  ASSERT_TRUE(six.ok());
+  EXPECT_EQ(six->Text(), "[fd00::1]:0");
+  EXPECT_EQ(six->size, sizeof(sockaddr_in6));
+  EXPECT_EQ(six->get()->sa_family, AF_INET6);
+  EXPECT_EQ(Address::Of("node1", 1).status().code(), Code::kInvalid);
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include "wire/attempt_id.h"
 #include "wire/decode.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ pb::FromAgent Ended() {
 TEST(Decode, TakesWhatWasSent) {
   pb::FromAgent in = Ended(), out;
   in.mutable_hello()->mutable_node()->set_name("node1");
-  in.mutable_started()->add_task(3);
+  SetId({TaskId(3), 1}, in.mutable_started()->add_attempt());
   in.mutable_started()->add_start_ns(4);
   ASSERT_TRUE(Decode(in.SerializeAsString(), &out).ok());
   EXPECT_EQ(out.SerializeAsString(), in.SerializeAsString());
@@ -55,12 +56,52 @@ TEST(Decode, FromAgentIsChecked) {
   EXPECT_EQ(changed([](auto&, auto& a) { a.set_end(static_cast<pb::Attempt::End>(99)); }), Code::kDamaged);
   EXPECT_EQ(changed([](auto&, auto& a) { a.set_end(pb::Attempt::RUNNING); }), Code::kDamaged);
   EXPECT_EQ(changed([](auto&, auto& a) { a.add_output_sizes(-2); }), Code::kDamaged);
-  EXPECT_EQ(changed([](auto& m, auto&) { m.mutable_started()->add_task(1); }), Code::kDamaged);
-  EXPECT_EQ(changed([](auto& m, auto&) { m.mutable_returned()->add_task(UINT32_MAX); }), Code::kDamaged);
+  EXPECT_EQ(changed([](auto& m, auto&) { SetId({TaskId(1), 1}, m.mutable_started()->add_attempt()); }), Code::kDamaged);
+  EXPECT_EQ(changed([](auto& m, auto&) { SetId({TaskId(), 1}, m.mutable_returned()->add_attempt()); }), Code::kDamaged);
   EXPECT_EQ(changed([](auto& m, auto&) { m.mutable_hello(); }), Code::kDamaged) << "a node without a name";
 }
 
+TEST(Decode, WhatIsJustAllowedAndWhatIsNot) {
+  constexpr uint32_t kLastId = UINT32_MAX - 1;
+  auto code = [](auto change) {
+    pb::FromAgent m = Ended(), out;
+    m.mutable_hello()->mutable_node()->set_name("node1");
+    change(m);
+    return Decode(m.SerializeAsString(), &out).code();
+  };
+  auto running = [](pb::FromAgent& m, pb::Attempt::End end) {
+    pb::Attempt* a = m.mutable_hello()->add_running();
+    a->set_task(1);
+    a->set_attempt(1);
+    a->set_end(end);
+  };
+  using M = pb::FromAgent;
+  EXPECT_EQ(code([](M& m) { m.mutable_hello()->mutable_node()->set_name(std::string(4096, 'n')); }),
+            Code::kOk);
+  EXPECT_EQ(code([](M& m) { m.mutable_hello()->mutable_node()->set_name(std::string(4097, 'n')); }),
+            Code::kDamaged);
+  EXPECT_EQ(code([](M& m) { SetId({TaskId(kLastId), 1}, m.mutable_hello()->add_queued()); }), Code::kOk);
+  EXPECT_EQ(code([](M& m) { SetId({TaskId(), 1}, m.mutable_hello()->add_queued()); }), Code::kDamaged);
+  EXPECT_EQ(code([&](M& m) { running(m, pb::Attempt::RUNNING); }), Code::kOk);
+  EXPECT_EQ(code([&](M& m) { running(m, pb::Attempt::EXITED); }), Code::kDamaged) << "running, and ended";
+  EXPECT_EQ(code([](M& m) { m.mutable_ended(0)->mutable_attempt(0)->set_task(kLastId); }), Code::kOk);
+  EXPECT_EQ(code([](M& m) { m.mutable_ended(0)->mutable_attempt(0)->add_output_sizes(-1); }), Code::kOk);
+  EXPECT_EQ(code([](M& m) { SetId({TaskId(kLastId), 1}, m.mutable_returned()->add_attempt()); }), Code::kOk);
+  auto started = [&](uint32_t task) {
+    return code([&](M& m) {
+      SetId({TaskId(task), 1}, m.mutable_started()->add_attempt());
+      m.mutable_started()->add_start_ns(1);
+    });
+  };
+  EXPECT_EQ(started(kLastId), Code::kOk);
+  EXPECT_EQ(started(UINT32_MAX), Code::kDamaged);
+  EXPECT_EQ(code([](M& m) { m.mutable_started()->add_start_ns(1); }), Code::kDamaged) << "a time of no start";
+  pb::FromAgent out;
+  EXPECT_NE(Decode("\xff", &out).message().find("it cannot be read"), std::string::npos);
+}
+
 TEST(Decode, ToAgentIsChecked) {
+  constexpr uint32_t kLastId = UINT32_MAX - 1;
   auto code = [](auto change) {
     pb::ToAgent m, out;
     pb::Task* t = m.add_start();
@@ -70,9 +111,37 @@ TEST(Decode, ToAgentIsChecked) {
     return Decode(m.SerializeAsString(), &out).code();
   };
   EXPECT_EQ(code([](auto&, auto&) {}), Code::kOk);
+  EXPECT_EQ(code([](auto&, auto& t) { t.set_form(3); }), Code::kOk);
   EXPECT_EQ(code([](auto&, auto& t) { t.set_form(4); }), Code::kDamaged);
   EXPECT_EQ(code([](auto&, auto& t) { t.set_attempt(0); }), Code::kDamaged);
-  EXPECT_EQ(code([](auto& m, auto&) { m.add_take_back(UINT32_MAX); }), Code::kDamaged);
+  EXPECT_EQ(code([](auto&, auto& t) { t.set_id(kLastId); }), Code::kOk);
+  EXPECT_EQ(code([](auto&, auto& t) { t.set_id(UINT32_MAX); }), Code::kDamaged);
+  EXPECT_EQ(code([](auto&, auto& t) { t.set_profile(kLastId); }), Code::kOk);
+  EXPECT_EQ(code([](auto&, auto& t) { t.set_profile(UINT32_MAX); }), Code::kDamaged);
+  EXPECT_EQ(code([](auto& m, auto&) { m.add_profile()->set_id(kLastId); }), Code::kOk);
+  EXPECT_EQ(code([](auto& m, auto&) { m.add_profile()->set_id(UINT32_MAX); }), Code::kDamaged);
+  EXPECT_EQ(code([](auto& m, auto&) { SetId({TaskId(kLastId), 1}, m.add_take_back()); }), Code::kOk);
+  EXPECT_EQ(code([](auto& m, auto&) { SetId({TaskId(), 1}, m.add_take_back()); }), Code::kDamaged);
+  EXPECT_EQ(code([](auto& m, auto&) { SetId({TaskId(1), 0}, m.add_take_back()); }), Code::kDamaged) << "which attempt?";
+  EXPECT_EQ(code([](auto& m, auto&) { SetId({TaskId(kLastId), 1}, m.mutable_cancel()->add_attempt()); }), Code::kOk);
+  EXPECT_EQ(code([](auto& m, auto&) { SetId({TaskId(), 1}, m.mutable_cancel()->add_attempt()); }), Code::kDamaged);
+  pb::ToAgent out;
+  EXPECT_EQ(Decode("\xff", &out).code(), Code::kDamaged);
+}
+
+TEST(Decode, WhatClientsSayAndHearIsChecked) {
+  pb::FromClient from;
+  EXPECT_EQ(Decode("", &from).code(), Code::kOk);
+  EXPECT_EQ(Decode("\xff", &from).code(), Code::kDamaged);
+  pb::ToClient m, to;
+  EXPECT_EQ(Decode("\xff", &to).code(), Code::kDamaged);
+  pb::Attempt* a = m.add_ended();
+  a->set_task(7);
+  a->set_attempt(1);
+  a->set_end(pb::Attempt::EXITED);
+  EXPECT_EQ(Decode(m.SerializeAsString(), &to).code(), Code::kOk);
+  a->set_end(pb::Attempt::RUNNING);
+  EXPECT_EQ(Decode(m.SerializeAsString(), &to).code(), Code::kDamaged);
 }
 
 TEST(Decode, EveryCutOfAMessageIsReadOrDamaged) {

@@ -49,6 +49,58 @@ TEST(Frame, LengthAboveTheLimitIsAnErrorBeforeAnyByteOfIt) {
   EXPECT_FALSE(reader.Next(&message));
 }
 
+TEST(Frame, IsALengthInFourBytesLowestFirstThenTheMessage) {
+  std::string stream = "before";
+  AppendFrame(std::string(0x010203, 'm'), &stream);
+  EXPECT_EQ(stream.substr(0, 10), std::string("before\x03\x02\x01\x00", 10));
+  EXPECT_EQ(stream.size(), 10u + 0x010203);
+  FrameReader reader(UINT32_MAX);
+  reader.buffer()->append("\x01\x02\x03\x04x");
+  std::string_view message;
+  EXPECT_FALSE(reader.Next(&message)) << "64 MiB more are to come";
+  EXPECT_TRUE(reader.status().ok());
+}
+
+TEST(Frame, AsLongAsAllowedIsTakenWhenItsLastByteIsThere) {
+  FrameReader reader(1000);
+  std::string stream;
+  AppendFrame(std::string(1000, 'x'), &stream);
+  reader.buffer()->append(stream.substr(0, 1003));
+  std::string_view message;
+  EXPECT_FALSE(reader.Next(&message));
+  reader.buffer()->append(stream.substr(1003));
+  ASSERT_TRUE(reader.Next(&message));
+  EXPECT_EQ(message, std::string(1000, 'x'));
+  EXPECT_FALSE(reader.Next(&message));
+  EXPECT_TRUE(reader.status().ok());
+}
+
+TEST(Frame, ManyMessagesNeedTheRoomOfOne) {
+  FrameReader reader(1u << 20);
+  std::string frame;
+  AppendFrame(std::string(999, 'x'), &frame);
+  std::string_view message;
+  for (int i = 0; i < 5000; ++i) {  // each time the beginning of the next one is there, too
+    reader.buffer()->append(i == 0 ? frame + frame.substr(0, 7) : frame.substr(7) + frame.substr(0, 7));
+    ASSERT_TRUE(reader.Next(&message));
+    ASSERT_EQ(message.size(), 999u);
+    ASSERT_FALSE(reader.Next(&message));
+    ASSERT_EQ(reader.buffer()->size(), 7u);
+  }
+  EXPECT_LT(reader.buffer()->capacity(), 10'000u);
+}
+
+TEST(Frame, RoomOfALargeMessageIsGivenBackThatOfOthersKept) {
+  for (const size_t size : {size_t{500'000}, size_t{3'000'000}}) {
+    FrameReader reader(UINT32_MAX);
+    AppendFrame(std::string(size, 'x'), reader.buffer());
+    std::string_view message;
+    ASSERT_TRUE(reader.Next(&message));
+    ASSERT_FALSE(reader.Next(&message));
+    EXPECT_EQ(reader.buffer()->capacity() >= size, size == 500'000) << size;
+  }
+}
+
 TEST(Frame, LargestLengthNeedsNoMemory) {
   FrameReader reader(UINT32_MAX);
   reader.buffer()->append("\xff\xff\xff\xff");

@@ -91,6 +91,15 @@ TEST(TlsEngine, OtherRunIsRefusedAndNamed) {
   EXPECT_NE(line.server->failure().message().find("run-2"), std::string::npos)
       << line.server->failure().message();
   EXPECT_EQ(line.client->failure().code(), Code::kRefused);
+  EXPECT_EQ(line.client->failure().message().find("internal error"), std::string::npos)
+      << "it is no fault of the server's: " << line.client->failure().message();
+}
+
+TEST(TlsEngine, WhatIsNoHandshakeIsToldWithTheReason) {
+  auto server = Server(KeyOf());
+  std::string plain;
+  EXPECT_EQ(server->Receive("GET / HTTP/1.1\r\n\r\n", &plain), State::kFailed);
+  EXPECT_NE(server->failure().message().find("http request"), std::string::npos) << server->failure().message();
 }
 
 TEST(TlsEngine, RunIdsThatLookLikeARoleDoNotMeetAnother) {
@@ -178,25 +187,111 @@ TEST(TlsEngine, GarbageAndPlainTextAreRefused) {
   }
 }
 
+/// Whether TLS protects this byte of a flight: all but the version in the header of a record that is not
+/// encrypted.
+bool IsProtected(std::string_view flight, size_t at) {
+  constexpr size_t kHeader = 5;
+  constexpr unsigned char kEncrypted = 23;
+  for (size_t begin = 0; begin + kHeader <= flight.size();) {
+    const auto byte = [&](size_t i) { return static_cast<unsigned char>(flight[begin + i]); };
+    if (at == begin + 1 || at == begin + 2) return byte(0) == kEncrypted;
+    begin += kHeader + byte(3) * 256u + byte(4);
+  }
+  return true;
+}
+
+enum class Damaged { kNot, kVersionOnly, kYes };
+
+/// Changes or cuts a flight at random.
+Damaged Damage(std::mt19937& random, std::string* flight) {
+  const std::string before = *flight;
+  (*flight)[random() % flight->size()] = static_cast<char>(random());
+  if (random() % 4 == 0) flight->resize(random() % flight->size());
+  if (flight->size() != before.size()) return Damaged::kYes;
+  for (size_t i = 0; i < before.size(); ++i) {
+    if (before[i] != (*flight)[i] && IsProtected(before, i)) return Damaged::kYes;
+  }
+  return *flight == before ? Damaged::kNot : Damaged::kVersionOnly;
+}
+
 TEST(TlsEngine, RandomDamageOfTheHandshakeNeverOpens) {
   auto seed = std::random_device{}();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937 random(seed);
-  for (int round = 0; round < 300; ++round) {
+  int damaged = 0;
+  for (int round = 0; round < 600; ++round) {
+    SCOPED_TRACE(testing::Message() << "round " << round);
+    const int which = round % 4;  // the hello, the answer, the finish; none: then it opens
     auto server = Server(KeyOf());
     auto client = Client(KeyOf(), Role::kAgent);
-    std::string plain;
-    client->Receive("", &plain);
-    std::string hello = Take(*client);
-    hello[random() % hello.size()] = static_cast<char>(random());
-    hello.resize(random() % 4 == 0 ? random() % (hello.size() + 1) : hello.size());
-    State state = server->Receive(hello, &plain);
-    std::string answer = Take(*server);
-    if (state == State::kHandshake) client->Receive(answer, &plain);
-    // Only an unchanged hello (the byte may have been replaced by itself) goes through in the end.
-    if (state == State::kHandshake && !client->output().empty()) server->Receive(Take(*client), &plain);
-    EXPECT_EQ(plain, "");
+    std::string at_server, at_client;
+    Damaged done = Damaged::kNot;
+    const auto carry = [&](TlsEngine& from, TlsEngine& to, std::string* plain, bool damage) {
+      std::string flight = Take(from);
+      if (damage) done = Damage(random, &flight);
+      return to.Receive(flight, plain);
+    };
+    client->Receive("", &at_client);
+    carry(*client, *server, &at_server, which == 0);
+    State client_state = carry(*server, *client, &at_client, which == 1);
+    State server_state = carry(*client, *server, &at_server, which == 2);
+    const bool changed = done == Damaged::kYes;
+    if (changed) {
+      EXPECT_NE(server_state, State::kOpen);
+      if (which < 2) {
+        EXPECT_NE(client_state, State::kOpen);
+      }
+    }
+    client->Seal("secret");
+    server->Seal("answer");
+    server_state = carry(*client, *server, &at_server, false);
+    client_state = carry(*server, *client, &at_client, false);
+    if (changed) {
+      ++damaged;
+      EXPECT_NE(server_state, State::kOpen);
+      EXPECT_EQ(at_server, "");
+      EXPECT_EQ(at_client, "");
+    } else if (done == Damaged::kNot) {
+      EXPECT_EQ(server_state, State::kOpen);
+      EXPECT_EQ(client_state, State::kOpen);
+      EXPECT_EQ(at_server, "secret");
+      EXPECT_EQ(at_client, "answer");
+    }
   }
+  EXPECT_GT(damaged, 400);
+}
+
+TEST(TlsEngine, EveryByteOfTheKeyCounts) {
+  for (size_t byte = 0; byte < 32; ++byte) {
+    Credentials other = KeyOf();
+    other.key[byte] = static_cast<char>(other.key[byte] ^ 1);
+    Line line(KeyOf(), other);
+    EXPECT_NE(line.server_state, State::kOpen) << byte;
+    EXPECT_NE(line.client_state, State::kOpen) << byte;
+    EXPECT_EQ(line.server->failure().message(), "it holds a wrong key") << byte;
+  }
+}
+
+std::string Hex(const std::string& bytes) {
+  std::string text;
+  for (const char c : bytes) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    text += kDigits[static_cast<unsigned char>(c) >> 4];
+    text += kDigits[static_cast<unsigned char>(c) & 15];
+  }
+  return text;
+}
+
+// Reckoned by another program's HKDF.
+TEST(TlsEngine, TheKeyIsBoundToTheRoleAndTheRun) {
+  EXPECT_EQ(Hex(*RoleKey(KeyOf("run-1"), Role::kAgent)),
+            "b6b794165c18cb784f6f3bb965009ff7e39e9ad4c1054795"
+            "2c90b28247a787da7ed6afe08474d3ceb01d4d4d36a2ea09");
+  EXPECT_EQ(Hex(*RoleKey(KeyOf("run-1"), Role::kClient)),
+            "e584e26c3aa5a9e5e200663b1364122f70726882013c88a2"
+            "78052ae6a2f1a52524df11fe034092f2983b9aa16164b7de");
+  EXPECT_NE(*RoleKey(KeyOf("run-2"), Role::kAgent), *RoleKey(KeyOf("run-1"), Role::kAgent));
+  EXPECT_EQ(RoleKey({"run-1", std::string(31, 'k')}, Role::kAgent).status().code(), Code::kInvalid);
 }
 
 TEST(TlsEngine, EndOfThePeerIsSeen) {

@@ -1,0 +1,179 @@
+// A warden that is killed cannot remove its directory. So it writes beforehand, into the run directory, which
+// is ours alone, what it made: path, device and inode (log/agent-NODE.tmp). Who finds that later (the node's
+// next warden, the keeper at the end) removes the directory if it still is the one that was made, and is
+// ours; a path alone may lead to anything by then.
+//
+// What tasks leave is removed from below a descriptor, each step by openat without following links. A
+// directory that its maker has closed to himself (mode 500, 0) is opened for him; that is done by
+// /proc/thread-self/fd, because a slot's thread has a descriptor table of its own, and /proc/self shows the
+// one of the process's first thread.
+#include "agent/tmp_tree.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include "base/text.h"
+#include "os/file_system.h"
+#include "os/log.h"
+#include "run_dir/names.h"
+
+namespace harrow::agent {
+namespace {
+
+constexpr int kFlags = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+
+void OpenToUs(int fd) {
+  chmod(StrCat("/proc/thread-self/fd/", fd).c_str(), 0700);
+}
+
+/// The directory `name` in `parent`, for reading; -1: it is none, or not ours.
+int OpenDirectory(int parent, const char* name) {
+  int fd = openat(parent, name, O_RDONLY | kFlags);
+  if (fd >= 0 || errno != EACCES) return fd;
+  const int closed = openat(parent, name, O_PATH | kFlags);
+  if (closed < 0) return -1;
+  OpenToUs(closed);
+  fd = openat(closed, ".", O_RDONLY | kFlags);
+  close(closed);
+  return fd;
+}
+
+/// Takes the descriptor.
+bool EmptyAndClose(int fd) {
+  DIR* entries = fdopendir(fd);
+  if (entries == nullptr) {
+    close(fd);
+    return false;
+  }
+  std::vector<std::string> names;
+  while (const dirent* entry = readdir(entries)) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+  }
+  bool empty = true, opened = false;
+  for (const std::string& name : names) {
+    int gone = unlinkat(fd, name.c_str(), 0);
+    if (gone != 0 && errno == EACCES && !std::exchange(opened, true)) {
+      OpenToUs(fd);
+      gone = unlinkat(fd, name.c_str(), 0);
+    }
+    if (gone != 0 && (errno == EISDIR || errno == EPERM)) {
+      const int below = OpenDirectory(fd, name.c_str());
+      if (below >= 0 && EmptyAndClose(below)) gone = unlinkat(fd, name.c_str(), AT_REMOVEDIR);
+    }
+    empty = empty && (gone == 0 || errno == ENOENT);
+  }
+  closedir(entries);
+  return empty;
+}
+
+/// Can nobody but us (and root) put another directory in place of one that we make in `base`?
+bool IsSafe(const std::string& base) {
+  struct stat st {};
+  if (!base.starts_with('/') || stat(base.c_str(), &st) != 0 || !S_ISDIR(st.st_mode)) return false;
+  const bool trusted = st.st_uid == 0 || st.st_uid == geteuid();
+  if (trusted && ((st.st_mode & (S_IWGRP | S_IWOTH)) == 0 || (st.st_mode & S_ISVTX) != 0)) return true;
+  os::LogWarning(
+      StrCat("temporary files do not go into ", Printable(base),
+             ": others could replace what is in it (it belongs to another user, or its group or all "
+             "may write there and it has no sticky bit)"));
+  return false;
+}
+
+std::string Describe(const struct stat& st, const std::string& path) {
+  return StrCat(static_cast<uint64_t>(st.st_dev), " ", static_cast<uint64_t>(st.st_ino), " ", path, "\n");
+}
+
+/// If it is here, and still the one that was recorded; another node's record stays.
+void RemoveRecorded(run_dir::RunDir& dir, const std::string& record) {
+  const Result<std::string> text = dir.ReadPrivate(record, 65536);
+  if (!text.ok() || text->empty() || text->back() != '\n') return;
+  const size_t first = text->find(' ');
+  const size_t second = first == std::string::npos ? first : text->find(' ', first + 1);
+  if (second == std::string::npos) return;
+  const std::string path = text->substr(second + 1, text->size() - second - 2);
+  const int fd = open(path.c_str(), O_PATH | kFlags);
+  struct stat st {};
+  if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() && *text == Describe(st, path)) {
+    if (EmptyDirectory(fd) && rmdir(path.c_str()) == 0) {
+      (void)dir.Remove(record);
+    } else {
+      os::LogWarning(StrCat("the temporary directory ", path, " cannot be removed whole"));
+    }
+  }
+  if (fd >= 0) close(fd);
+}
+
+}  // namespace
+
+bool EmptyDirectory(int fd) {
+  const int readable = OpenDirectory(fd, ".");
+  return readable >= 0 && EmptyAndClose(readable);
+}
+
+TmpRoot TmpRootAt(const std::string& path) {
+  struct stat st {};
+  if (lstat(path.c_str(), &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid()) return {};
+  return {.path = path, .device = st.st_dev, .inode = st.st_ino};
+}
+
+int OpenTmpRoot(const TmpRoot& root) {
+  const int fd = open(root.path.c_str(), O_PATH | kFlags);
+  struct stat st {};
+  if (fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == root.device && st.st_ino == root.inode) return fd;
+  if (fd >= 0) close(fd);
+  return -1;
+}
+
+bool EmptyTmpRoot(const TmpRoot& root) {
+  const int fd = OpenTmpRoot(root);
+  if (fd < 0) return false;
+  const bool empty = EmptyDirectory(fd);
+  close(fd);
+  return empty;
+}
+
+TmpRoot MakeTmpRoot(run_dir::RunDir& dir, const std::string& node, const std::string& local) {
+  const std::string record = run_dir::TmpRecordPath(dir.path(), node);
+  RemoveRecorded(dir, record);
+  const char* inherited = getenv("TMPDIR");
+  for (const std::string& base :
+       {local, std::string(inherited != nullptr ? inherited : ""), std::string("/tmp")}) {
+    if (base.empty() || !IsSafe(base)) continue;
+    std::string path = StrCat(base, "/harrow-XXXXXX");
+    if (mkdtemp(path.data()) == nullptr) continue;
+    struct stat st {};
+    if (lstat(path.c_str(), &st) != 0) continue;
+    const Status recorded = dir.WriteWhole(record, Describe(st, path), 0600);
+    if (!recorded.ok()) os::LogWarning(recorded.message());
+    return {.path = path, .device = st.st_dev, .inode = st.st_ino};
+  }
+  return {};
+}
+
+void RemoveTmpRoot(run_dir::RunDir& dir, const std::string& node, const TmpRoot& root) {
+  if (EmptyTmpRoot(root) && rmdir(root.path.c_str()) == 0) {
+    (void)dir.Remove(run_dir::TmpRecordPath(dir.path(), node));
+  } else {
+    os::LogWarning(StrCat("the temporary directory ", root.path, " cannot be removed whole"));
+  }
+}
+
+void RemoveLeftTmpRoots(run_dir::RunDir& dir) {
+  const Result<std::vector<std::string>> names = dir.List(run_dir::LogDirectory(dir.path()));
+  if (!names.ok()) return;
+  for (const std::string& name : *names) {
+    if (run_dir::IsTmpRecord(name)) RemoveRecorded(dir, run_dir::LogPath(dir.path(), name));
+  }
+}
+
+}  // namespace harrow::agent

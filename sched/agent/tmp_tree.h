@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "run_dir/run_dir.h"
+
+namespace harrow::agent {
+
+/// A directory as it was made: later its path may lead to another one, and that is neither used nor emptied.
+struct TmpRoot {
+  std::string path{};
+  uint64_t device = 0, inode = 0;
+
+  bool empty() const { return path.empty(); }
+};
+
+/// As the directory is now; empty when it is none of ours.
+TmpRoot TmpRootAt(const std::string& path);
+/// A descriptor (O_PATH) of it; -1 when its path leads to something else.
+int OpenTmpRoot(const TmpRoot& root);
+
+/// Makes the directory of a warden on its node's disk, below which tasks have their TMPDIRs: in the first of
+/// `local`, TMPDIR and /tmp in which nobody else can put another in its place. What an earlier warden of this
+/// run and node, one that was killed, has left is removed first. Empty when none can be made.
+TmpRoot MakeTmpRoot(run_dir::RunDir& dir, const std::string& node, const std::string& local);
+/// Removes it with all that is in it; as all here, only what this user made, and following no link.
+void RemoveTmpRoot(run_dir::RunDir& dir, const std::string& node, const TmpRoot& root);
+/// Removes what wardens of a run that were killed on this machine have left.
+void RemoveLeftTmpRoots(run_dir::RunDir& dir);
+
+/// Empties the directory `fd` (O_PATH will do) of whatever it holds. False when something stays.
+bool EmptyDirectory(int fd);
+bool EmptyTmpRoot(const TmpRoot& root);
+
+}  // namespace harrow::agent

@@ -1,0 +1,461 @@
+#include "keeper/keeper.h"
+
+#include <algorithm>
+#include <fcntl.h>
+#include <sstream>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include "base/text.h"
+#include "keeper/server_watch.h"
+#include "os/log.h"
+#include "os/process.h"
+#include "os/spawn.h"
+#include "run/progress_pipe.h"
+#include "run_dir/names.h"
+
+// Each child leads a process group of its own, so that a Ctrl-C reaches the keeper alone. When the keeper
+// dies the server is killed, and who starts agents (a warden, srun) gets SIGTERM and ends them. The server
+// writes progress to its standard output, a pipe whose both ends the keeper keeps: it outlives servers.
+//
+// A server that ends with an exit status has decided (ServerEnd). One that is killed or crashes is started
+// again at once, with the next epoch; a warden that dies likewise, after all that it left has been ended. Who
+// dies kMostCrashes times in a row soon after its start is not started again. One that hangs (server_watch.h) is killed,
+// and so started again as one that died.
+//
+// Under Slurm one srun starts all agents, and cannot start one again. So a node that the server reports
+// absent for a while gets an srun of its own (a rescue); so does every node when the one srun has died:
+// agents may have survived it. When the node is down, srun waits or fails, and is tried again, less and less
+// often. What sruns say goes to log/srun.log.
+
+extern char** environ;
+
+namespace harrow::keeper {
+namespace {
+
+constexpr int kMostCrashes = 5;
+constexpr int kMostHangs = 5;
+constexpr Duration kWatchEvery = std::chrono::seconds(1);  // a tick of ServerWatch
+constexpr Duration kSoon = std::chrono::seconds(2);
+constexpr Duration kRestartPause = std::chrono::milliseconds(100);
+// Together well within Slurm's KillWait (30 s): then all that is left is killed, and nothing told.
+constexpr Duration kSameSignal = std::chrono::milliseconds(100);
+constexpr Duration kInterruptTime = std::chrono::seconds(15);  // then an interrupted run is ended by force
+constexpr Duration kAgentsLeave = std::chrono::seconds(6);
+constexpr Duration kGrace = std::chrono::seconds(1);
+constexpr Duration kAskedToLeave = std::chrono::seconds(1);  // a server that ends its agents ends soon itself
+constexpr Duration kAbsentFor = std::chrono::seconds(3);  // then a node is rescued
+constexpr Duration kMostBackOff = std::chrono::minutes(1);
+constexpr size_t kMostRescues = 16;  // at once
+
+struct Child {
+  std::vector<std::string> command;
+  pid_t pid = -1;
+  Time started;
+  int crashes = 0;    // in a row, each soon after the start
+  bool over = false;  // not to be started again
+};
+
+/// A node without an agent, and who is to start one there.
+struct Rescue {
+  Child child;
+  Time due;  // of the next start, while the child does not run
+  Duration back_off = kAbsentFor;
+};
+
+/// What is listened to: not what the starter had us ignore, as nohup and shells in the background do.
+std::vector<int> Signals() {
+  std::vector<int> signals = {SIGCHLD};
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
+    struct sigaction action {};
+    if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler != SIG_IGN) signals.push_back(signal);
+  }
+  return signals;
+}
+
+}  // namespace
+
+struct Keeper::Impl {
+  Impl(os::EventLoop* l, batch::Batch* b, KeeperOptions o)
+      : loop(l), batch(b), options(std::move(o)), reader([this](const pb::Progress& p) { Figures(p); }) {}
+
+  Status Start();
+  Status StartChild(Child* child, int stdout_fd, int stderr_fd = -1);
+  void StartServer();
+  void OnSignal();
+  void OnProgress();
+  void Figures(const pb::Progress& progress);
+  void Reap();
+  void ServerEnded(int wait_status);
+  void WatchServer();
+  void WardenEnded(Child* warden, int wait_status);
+  void StartAgentAgain(Child* warden);
+  /// Notes that a child died; false when that was once too often.
+  bool MayStartAgain(Child* child);
+  void Rescues(const pb::Progress& progress);
+  void Interrupt(int signal);
+  void GiveUp(std::string why);
+  void EndRun(run::ServerEnd how);
+  void StopWhenAlone();
+  std::vector<pid_t> Living() const;
+  void Forget();
+  std::string LastWords() const;
+  std::string SrunLog() const { return run_dir::LogPath(options.part.dir->path(), run_dir::kSrunLog); }
+
+  os::EventLoop* loop;
+  batch::Batch* batch;
+  KeeperOptions options;
+  os::Spawner spawner;
+  run::ProgressReader reader;
+  int signal_fd = -1;
+  Time interrupted{};  // when the first signal came
+  int progress_fds[2] = {-1, -1};
+  int null_fd = -1;
+  Child server;
+  ServerWatch watch;
+  int hangs = 0;  // of servers, in all
+  std::vector<Child> wardens;
+  std::map<std::string, Rescue> rescues;  // by node
+  int srun_log = -1;
+  bool agents_came = false;
+  bool can_rescue = false;
+  bool ending = false;
+  KeeperEnd end;
+};
+
+Keeper::Keeper(os::EventLoop* loop, batch::Batch* batch, KeeperOptions options)
+    : impl_(std::make_unique<Impl>(loop, batch, std::move(options))) {}
+
+Keeper::~Keeper() {
+  for (const int fd :
+       {impl_->signal_fd, impl_->progress_fds[0], impl_->progress_fds[1], impl_->null_fd, impl_->srun_log}) {
+    if (fd >= 0) close(fd);
+  }
+}
+
+KeeperEnd Keeper::Run() {
+  if (const Status started = impl_->Start(); started.ok()) {
+    impl_->loop->Run();
+  } else {
+    impl_->end.problem = started.message();
+  }
+  if (const Status ended = os::EndDescendants(kGrace); !ended.ok()) os::LogError(ended.message());
+  impl_->OnProgress();
+  os::LogInfo(StrCat("keeper and all that it waited for used ", Seconds(os::ProcessorTime()), " s of CPU"));
+  return impl_->end;
+}
+
+Status Keeper::Impl::Start() {
+  const std::vector<int> signals = Signals();
+  os::TakeSignals();
+  HARROW_RETURN_IF_ERROR(os::BecomeSubreaper());
+  signal_fd = os::SignalDescriptor(signals);
+  if (signal_fd < 0 || pipe2(progress_fds, O_CLOEXEC | O_NONBLOCK) != 0) {
+    return Status(Code::kExhausted, "no descriptors are left for signals and progress");
+  }
+  null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+  loop->WatchFd(signal_fd, [this] { OnSignal(); });
+  loop->WatchFd(progress_fds[0], [this] { OnProgress(); });
+  server.command = {options.program, "server", "--run-dir", options.part.run->path()};
+  HARROW_RETURN_IF_ERROR(StartChild(&server, progress_fds[1]));
+  WatchServer();
+  Result<std::vector<std::vector<std::string>>> commands = batch->AgentCommands(options.part.run->path());
+  if (!commands.ok()) return commands.status();
+  can_rescue = batch->AgentCommandOn(options.part.run->path(), "").has_value();
+  if (can_rescue) {
+    Result<os::Fd> log = options.part.dir->OpenFile(SrunLog(), O_WRONLY | O_CREAT | O_APPEND);
+    if (!log.ok()) return log.status();
+    srun_log = log->Release();
+  }
+  for (std::vector<std::string>& command : *commands) {
+    wardens.push_back({.command = std::move(command), .pid = -1, .started = {}, .crashes = 0, .over = false});
+    HARROW_RETURN_IF_ERROR(StartChild(&wardens.back(), null_fd, srun_log));
+  }
+  return Status();
+}
+
+Status Keeper::Impl::StartChild(Child* child, int stdout_fd, int stderr_fd) {
+  std::vector<char*> argv;
+  for (std::string& word : child->command) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  os::SpawnRequest request;
+  request.program = argv[0];
+  request.argv = argv.data();
+  request.envp = environ;
+  request.stdin_fd = null_fd;
+  request.stdout_fd = stdout_fd;
+  request.stderr_fd = stderr_fd;
+  if (child != &server) request.death_signal = SIGTERM;
+  const os::SpawnOutcome outcome = spawner.Spawn(request);
+  if (outcome.pid <= 0) {
+    return Status(Code::kUnavailable,
+                  StrCat(argv[0], " ", argv[1], " cannot be started: ", strerrordesc_np(outcome.error)));
+  }
+  child->pid = outcome.pid;
+  child->started = loop->Now();
+  return Status();
+}
+
+void Keeper::Impl::OnSignal() {
+  while (const int signal = os::ReadSignal(signal_fd)) {
+    if (signal == SIGCHLD) {
+      Reap();
+    } else {
+      Interrupt(signal);
+    }
+  }
+}
+
+void Keeper::Impl::OnProgress() {
+  char bytes[4096];
+  ssize_t got;
+  while (progress_fds[0] >= 0 && (got = read(progress_fds[0], bytes, sizeof bytes)) > 0) {
+    if (!reader.Take(std::string_view(bytes, static_cast<size_t>(got)))) reader.Reset();
+  }
+}
+
+void Keeper::Impl::Figures(const pb::Progress& progress) {
+  watch.Heard(progress.complete());
+  if (!progress.problem().empty()) end.problem = progress.problem();
+  for (const std::string& notice : progress.notice()) options.say(Printable(notice, 500));
+  if (progress.slots() > 0) agents_came = true;
+  if (!ending) Rescues(progress);
+  if (progress.total() == 0 && end.last.total() > 0) return;
+  end.last = progress;
+  if (options.progress) options.progress(progress);
+}
+
+void Keeper::Impl::Reap() {
+  int status = 0;
+  pid_t pid;
+  while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+    if (pid == server.pid) {
+      server.pid = -1;
+      ServerEnded(status);
+      continue;
+    }
+    for (Child& warden : wardens) {
+      if (warden.pid != pid) continue;
+      warden.pid = -1;
+      WardenEnded(&warden, status);
+    }
+    for (auto& [node, rescue] : rescues) {
+      if (rescue.child.pid != pid) continue;
+      rescue.child.pid = -1;
+      rescue.due = loop->Now() + rescue.back_off;
+      rescue.back_off = std::min(2 * rescue.back_off, kMostBackOff);
+      os::LogInfo(StrCat("the rescue of node ", node, " ended: ", os::DescribeWaitStatus(status)));
+    }
+  }
+  StopWhenAlone();
+}
+
+/// ": " and the last line that srun wrote.
+std::string Keeper::Impl::LastWords() const {
+  const Result<std::string> text = options.part.dir->Read(SrunLog());
+  std::istringstream file(text.ok() ? *text : "");
+  std::string last;
+  for (std::string line; std::getline(file, line);) last = line.empty() ? last : line;
+  return last.empty() ? "" : ": " + Printable(last, 300);
+}
+
+bool Keeper::Impl::MayStartAgain(Child* child) {
+  child->crashes = loop->Now() - child->started < kSoon ? child->crashes + 1 : 1;
+  return child->crashes < kMostCrashes;
+}
+
+void Keeper::Impl::ServerEnded(int wait_status) {
+  if (ending) return;
+  OnProgress();
+  if (WIFEXITED(wait_status)) {
+    const int code = WEXITSTATUS(wait_status);
+    if (code > static_cast<int>(run::ServerEnd::kInterrupted) || code == 2) {
+      return GiveUp(
+          StrCat("the server ended with exit code ", code, "; see ", run_dir::LogPath(options.part.dir->path(), run_dir::kServerLog)));
+    }
+    return EndRun(static_cast<run::ServerEnd>(code));
+  }
+  os::LogWarning(StrCat("the server died: ", os::DescribeWaitStatus(wait_status)));
+  if (!MayStartAgain(&server)) {
+    return GiveUp(StrCat("the server died ", kMostCrashes, " times in a row, the last time by ",
+                         os::DescribeWaitStatus(wait_status), "; see ", run_dir::LogPath(options.part.dir->path(), run_dir::kServerLog)));
+  }
+  if (end.signal != 0) return EndRun(run::ServerEnd::kInterrupted);
+  loop->After(kRestartPause, [this] { StartServer(); });
+}
+
+void Keeper::Impl::WatchServer() {
+  if (ending) return;
+  loop->After(kWatchEvery, [this] { WatchServer(); });
+  OnProgress();  // what it said while this process was busy
+  if (server.pid <= 0 || !watch.Tick()) return;
+  if (++hangs >= kMostHangs) {
+    kill(server.pid, SIGKILL);
+    return GiveUp(StrCat("the server hung ", kMostHangs, " times: it is stopped, or waits for a disk; see ",
+                         run_dir::LogPath(options.part.dir->path(), run_dir::kServerLog)));
+  }
+  os::LogWarning("the server hangs: killed");
+  options.say(end.signal != 0 ? "the server does not answer; it is ended by force"
+                              : "the server does not answer; another takes over");
+  kill(server.pid, SIGKILL);
+}
+
+/// A signal from somebody else has ended an agent, and the server misses it.
+void Keeper::Impl::StartAgentAgain(Child* warden) {
+  if (ending || end.signal != 0 || warden->pid > 0) return;
+  if (end.last.absent_size() == 0) {  // a server that is late, or is being started, misses it later
+    loop->After(kAskedToLeave, [this, warden] { StartAgentAgain(warden); });
+    return;
+  }
+  if (!MayStartAgain(warden)) return;
+  os::LogWarning("an agent was ended by a signal while the run goes on: another is started");
+  warden->over = false;
+  if (const Status started = StartChild(warden, null_fd, srun_log); !started.ok()) GiveUp(started.message());
+}
+
+void Keeper::Impl::StartServer() {
+  if (ending || server.pid > 0) return;
+  reader.Reset();
+  watch.Started();
+  if (const Status started = StartChild(&server, progress_fds[1]); !started.ok()) GiveUp(started.message());
+}
+
+void Keeper::Impl::WardenEnded(Child* warden, int wait_status) {
+  if (ending) return;
+  if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0) {
+    warden->over = true;  // its server told it to leave, or somebody else did
+    if (!can_rescue) loop->After(kAskedToLeave, [this, warden] { StartAgentAgain(warden); });
+    return;
+  }
+  os::LogWarning(StrCat("who started agents died: ", os::DescribeWaitStatus(wait_status)));
+  const std::vector<pid_t> living = Living();
+  if (const Status ended = os::EndDescendants(Duration(0), living); !ended.ok())
+    os::LogError(ended.message());
+  if (agents_came && can_rescue) {
+    warden->over = true;  // some of its agents may live on; nodes without one are rescued
+    return;
+  }
+  if (!MayStartAgain(warden)) {
+    warden->over = true;
+    const bool any = std::any_of(wardens.begin(), wardens.end(), [](const Child& c) { return !c.over; });
+    const std::string what =
+        StrCat(can_rescue ? "srun failed " : "an agent died ", kMostCrashes, " times in a row (",
+               os::DescribeWaitStatus(wait_status), ")", LastWords(), "; see ", run_dir::LogDirectory(options.part.dir->path()));
+    if (!any) return GiveUp(what);
+    options.say(what);
+    return;
+  }
+  loop->After(kRestartPause, [this, warden] {
+    if (ending || warden->pid > 0) return;
+    if (const Status started = StartChild(warden, null_fd, srun_log); !started.ok())
+      GiveUp(started.message());
+  });
+}
+
+void Keeper::Impl::Rescues(const pb::Progress& progress) {
+  const Time now = loop->Now();
+  std::set<std::string> absent(progress.absent().begin(), progress.absent().end());
+  for (auto it = rescues.begin(); it != rescues.end();) {
+    // One that has come and gone again begins anew.
+    const bool forget = !absent.contains(it->first) && it->second.child.pid <= 0;
+    it = forget ? rescues.erase(it) : std::next(it);
+  }
+  for (const std::string& node : absent) {
+    const auto [found, added] = rescues.try_emplace(node);
+    Rescue& rescue = found->second;
+    if (added) rescue.due = now + kAbsentFor;
+    const auto running = std::count_if(rescues.begin(), rescues.end(),
+                                       [](const auto& entry) { return entry.second.child.pid > 0; });
+    if (rescue.child.pid > 0 || now < rescue.due || running >= static_cast<long>(kMostRescues)) continue;
+    std::optional<std::vector<std::string>> command = batch->AgentCommandOn(options.part.run->path(), node);
+    if (!command) {
+      rescue.due = now + kMostBackOff;
+      continue;
+    }
+    rescue.child.command = std::move(*command);
+    os::LogInfo(StrCat("starting an agent on node ", node, " again"));
+    if (const Status started = StartChild(&rescue.child, null_fd, srun_log); !started.ok()) {
+      os::LogError(started.message());
+      rescue.due = now + kMostBackOff;
+    }
+  }
+}
+
+void Keeper::Impl::Interrupt(int signal) {
+  if (ending) return;
+  if (end.signal != 0) {
+    // Who signals a process and its group (timeout, some shells) means it once.
+    if (loop->Now() - interrupted < kSameSignal) return;
+    options.say("ended at once");
+    end.end = run::ServerEnd::kInterrupted;
+    ending = true;
+    (void)os::EndDescendants(Duration(0));
+    Forget();  // their numbers may be others' from now on
+    loop->Stop();
+    return;
+  }
+  end.signal = signal;
+  interrupted = loop->Now();
+  options.say("interrupted: what runs is being ended; once more to end at once");
+  if (server.pid <= 0) return EndRun(run::ServerEnd::kInterrupted);
+  kill(server.pid, SIGTERM);
+  watch.ToldToEnd();
+  loop->After(kInterruptTime, [this] { EndRun(run::ServerEnd::kInterrupted); });
+}
+
+void Keeper::Impl::GiveUp(std::string why) {
+  if (ending) return;
+  if (end.problem.empty()) end.problem = std::move(why);
+  // The server may still close the journal; a server that is gone leaves one that can be read all the same.
+  if (server.pid > 0) kill(server.pid, SIGTERM);
+  EndRun(run::ServerEnd::kCannotGoOn);
+}
+
+void Keeper::Impl::EndRun(run::ServerEnd how) {
+  if (ending) return;
+  ending = true;
+  end.end = how;
+  // Agents that were told have ended by then; one that had not found the server yet is told by signal.
+  loop->After(kGrace, [this] {
+    for (const Child& warden : wardens) {
+      if (warden.pid > 0) kill(warden.pid, SIGTERM);
+    }
+    for (const auto& [node, rescue] : rescues) {
+      if (rescue.child.pid > 0) kill(rescue.child.pid, SIGTERM);
+    }
+  });
+  loop->After(kAgentsLeave, [this] { loop->Stop(); });
+  StopWhenAlone();
+}
+
+void Keeper::Impl::StopWhenAlone() {
+  if (ending && Living().empty()) loop->Stop();
+}
+
+void Keeper::Impl::Forget() {
+  server.pid = -1;
+  for (Child& warden : wardens) warden.pid = -1;
+  for (auto& [node, rescue] : rescues) rescue.child.pid = -1;
+}
+
+std::vector<pid_t> Keeper::Impl::Living() const {
+  std::vector<pid_t> living;
+  if (server.pid > 0) living.push_back(server.pid);
+  for (const Child& warden : wardens) {
+    if (warden.pid > 0) living.push_back(warden.pid);
+  }
+  for (const auto& [node, rescue] : rescues) {
+    if (rescue.child.pid > 0) living.push_back(rescue.child.pid);
+  }
+  return living;
+}
+
+}  // namespace harrow::keeper

@@ -1,0 +1,52 @@
+#include "run/profile.h"
+
+namespace harrow::run {
+
+void ProfileToProto(const graph::Profile& profile, uint32_t id, pb::Profile* out) {
+  out->set_id(id);
+  out->set_cores(profile.shape.cores);
+  out->set_gpus(profile.shape.gpus);
+  out->set_memory(profile.shape.memory);
+  out->set_nodes(profile.shape.nodes);
+  out->set_whole_node(profile.shape.whole_node);
+  out->set_ranks(profile.ranks);
+  out->set_cwd(profile.cwd);
+  out->set_shell(profile.shell);
+  for (const auto& [name, value] : profile.env) {
+    pb::EnvVar* variable = out->add_env();
+    variable->set_name(name);
+    variable->set_value(value);
+  }
+  out->set_time_limit_ns(profile.time_limit.count());
+  out->set_retries(profile.retries);
+  out->mutable_retry_on()->Add(profile.retry_on.begin(), profile.retry_on.end());
+  out->set_stdin_path(profile.stdin_path);
+  out->set_stdout_path(profile.stdout_path);
+  out->set_stderr_path(profile.stderr_path);
+  out->set_priority(profile.priority);
+  out->set_keep(profile.keep);
+}
+
+graph::Profile ProfileFromProto(const pb::Profile& p) {
+  graph::Profile profile;
+  profile.shape = {.cores = p.cores(),
+                   .gpus = p.gpus(),
+                   .nodes = p.nodes(),
+                   .whole_node = p.whole_node(),
+                   .memory = p.memory()};
+  profile.ranks = p.ranks();
+  profile.cwd = p.cwd();
+  profile.shell = p.shell();
+  for (const pb::EnvVar& variable : p.env()) profile.env.emplace_back(variable.name(), variable.value());
+  profile.time_limit = Duration(p.time_limit_ns());
+  profile.retries = p.retries();
+  profile.retry_on.assign(p.retry_on().begin(), p.retry_on().end());
+  profile.stdin_path = p.stdin_path();
+  profile.stdout_path = p.stdout_path();
+  profile.stderr_path = p.stderr_path();
+  profile.priority = p.priority();
+  profile.keep = p.keep();
+  return profile;
+}
+
+}  // namespace harrow::run

@@ -1,0 +1,240 @@
+#include "run/resume.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "base/text.h"
+#include "formats/identity.h"
+#include "made/record.h"
+#include "run_dir/names.h"
+
+// Two ways to go on. With the same numbering of tasks the journal is only added to: fates become open again.
+// With another one (lines were inserted, tasks removed) a new journal is written with the new numbers, beside
+// the old one, together with the new flow in PART/resume.tmp. Its renaming to PART/resume.ready is the moment
+// of decision: before it the old state holds, after it the new one, and whoever comes next moves the files
+// into place (FinishReplacement).
+
+namespace harrow::run {
+namespace {
+
+using formats::Identity;
+
+struct IdentityHash {
+  size_t operator()(const Identity& identity) const { return identity.low; }
+};
+
+std::vector<journal::TaskFate> FatesOf(const journal::History& history, size_t tasks) {
+  std::vector<journal::TaskFate> fates(tasks, journal::TaskFate::kOpen);
+  for (const journal::FateRecord& record : history.fates) {
+    if (record.task.value < tasks) fates[record.task.value] = record.fate;
+  }
+  return fates;
+}
+
+/// Tasks so that each comes after all that it waits for.
+std::vector<TaskId> PrerequisitesFirst(const graph::Graph& graph) {
+  std::vector<TaskId> tasks(graph.task_count());
+  for (uint32_t i = 0; i < tasks.size(); ++i) tasks[i] = TaskId(i);
+  std::stable_sort(tasks.begin(), tasks.end(),
+                   [&](TaskId a, TaskId b) { return graph.level(a) > graph.level(b); });
+  return tasks;
+}
+
+std::vector<journal::NodeRecord> PresentNodes(const journal::History& history) {
+  std::unordered_map<uint32_t, journal::NodeRecord> last;
+  for (const journal::NodeRecord& record : history.nodes) last[record.node.value] = record;
+  std::vector<journal::NodeRecord> present;
+  for (const auto& [id, record] : last) {
+    if (record.left_ns == 0) present.push_back(record);
+  }
+  return present;
+}
+
+Status GoOnInPlace(const std::shared_ptr<run_dir::RunDir>& dir, const ResumePlan& plan, const journal::History& history,
+                   const RunSettings& settings, size_t tasks) {
+  std::vector<journal::FateRecord> opened;
+  const std::vector<journal::TaskFate> fates = FatesOf(history, tasks);
+  for (uint32_t i = 0; i < tasks; ++i) {
+    if (fates[i] != journal::TaskFate::kOpen && !plan.done[i]) {
+      opened.push_back({.task = TaskId(i), .fate = journal::TaskFate::kOpen, .because = {}});
+    }
+  }
+  std::vector<journal::NodeRecord> left = PresentNodes(history);
+  if (opened.empty() && left.empty()) return Status();
+  journal::Journal::Options options;
+  options.run_id = settings.run_id;
+  options.epoch = history.epoch + 1;
+  Result<std::unique_ptr<journal::Journal>> journal = journal::Journal::Open(dir, options);
+  if (!journal.ok()) return journal.status();
+  for (const journal::FateRecord& record : opened) (*journal)->Add(record);
+  for (journal::NodeRecord& record : left) {
+    record.left_ns = settings.started.time_since_epoch().count();
+    (*journal)->Add(std::move(record));
+  }
+  return (*journal)->Close();
+}
+
+/// The journal under the new numbers: what is known of the tasks that are still there.
+Status WriteRenumbered(const std::string& directory, const ResumePlan& plan, const journal::History& history,
+                       const RunSettings& settings, const graph::Graph& graph) {
+  std::unordered_map<uint32_t, TaskId> now;
+  for (uint32_t i = 0; i < plan.earlier.size(); ++i) {
+    if (plan.earlier[i]) now.emplace(plan.earlier[i].value, TaskId(i));
+  }
+  journal::Journal::Options options;
+  options.run_id = settings.run_id;
+  options.epoch = history.epoch + 1;
+  Result<std::unique_ptr<journal::Journal>> opened = journal::Journal::Open(directory, options);
+  if (!opened.ok()) return opened.status();
+  journal::Journal& journal = **opened;
+  journal.SetFact("flow_id", settings.flow_id);
+  const std::vector<Identity> identities = formats::Identities(graph);
+  std::vector<journal::TaskRecord> tasks;
+  for (uint32_t i = 0; i < graph.task_count(); ++i) {
+    const TaskId task(i);
+    tasks.push_back({.task = task,
+                     .name = graph.TaskName(task),
+                     .kind = graph.kind(task) ? std::string(graph.kind_name(graph.kind(task))) : "",
+                     .identity_high = identities[i].high,
+                     .identity_low = identities[i].low,
+                     .level = graph.level(task),
+                     .cores = graph.profile(task).shape.cores});
+  }
+  journal.Add(std::move(tasks));
+  for (journal::NodeRecord record : history.nodes) {
+    if (record.left_ns == 0) record.left_ns = settings.started.time_since_epoch().count();
+    journal.Add(std::move(record));
+  }
+  for (journal::AttemptRecord record : history.attempts) {
+    const auto found = now.find(record.task.value);
+    if (found == now.end()) continue;
+    record.output_task = record.OutputTask();
+    record.task = found->second;
+    journal.Add(std::move(record));
+  }
+  for (uint32_t i = 0; i < graph.task_count(); ++i) {
+    if (plan.done[i])
+      journal.Add(journal::FateRecord{.task = TaskId(i), .fate = journal::TaskFate::kDone, .because = {}});
+  }
+  return journal.Close();
+}
+
+}  // namespace
+
+ResumePlan PlanResume(const graph::Graph& before, const graph::Graph& now, const std::vector<bool>& unwanted,
+                      const journal::History& history) {
+  ResumePlan plan;
+  std::vector<Identity> old_ids, new_ids;
+  if (&before != &now) {
+    old_ids = formats::Identities(before);
+    new_ids = formats::Identities(now);
+  }
+  plan.same_numbering = old_ids == new_ids;
+  plan.earlier.resize(now.task_count());
+  plan.done.resize(now.task_count());
+  if (plan.same_numbering) {
+    for (uint32_t i = 0; i < now.task_count(); ++i) plan.earlier[i] = TaskId(i);
+  } else {
+    std::unordered_map<Identity, TaskId, IdentityHash> by_identity;
+    by_identity.reserve(before.task_count());
+    for (uint32_t i = 0; i < before.task_count(); ++i) by_identity.emplace(old_ids[i], TaskId(i));
+    for (uint32_t i = 0; i < now.task_count(); ++i) {
+      const auto found = by_identity.find(new_ids[i]);
+      if (found != by_identity.end()) {
+        plan.earlier[i] = found->second;
+      } else if (const std::string_view name = now.given_name(TaskId(i));
+                 !name.empty() && before.FindTask(name)) {
+        plan.changed.push_back(TaskId(i));
+      }
+    }
+  }
+  const std::vector<journal::TaskFate> fates = FatesOf(history, before.task_count());
+  for (const TaskId task : PrerequisitesFirst(now)) {
+    const TaskId earlier = plan.earlier[task.value];
+    if (!earlier) continue;
+    const journal::TaskFate fate = fates[earlier.value];
+    if (fate != journal::TaskFate::kDone) {
+      if (fate != journal::TaskFate::kOpen) ++plan.failed_count;
+      continue;
+    }
+    const auto needed = now.predecessors(task);
+    const bool stays = std::all_of(needed.begin(), needed.end(), [&](TaskId first) {
+      return plan.done[first.value] || (first.value < unwanted.size() && unwanted[first.value]);
+    });
+    plan.done[task.value] = stays;
+    if (stays) {
+      ++plan.done_count;
+    } else {
+      plan.following.push_back(task);
+    }
+  }
+  return plan;
+}
+
+Status ApplyResume(const std::shared_ptr<run_dir::RunDir>& dir, const ResumePlan& plan,
+                   const journal::History& history, RunSettings* settings, const graph::Graph& graph,
+                   const std::vector<bool>& unwanted) {
+  os::FileSystem& fs = *dir;
+  const std::string& run_dir = dir->path();
+  if (plan.same_numbering) {
+    HARROW_RETURN_IF_ERROR(GoOnInPlace(dir, plan, history, *settings, graph.task_count()));
+    return WriteFlow(fs, run_dir, *settings, graph, unwanted);
+  }
+  const made::Attempts before = made::ReadAll(fs, run_dir, settings->flow_id);
+  settings->flow_id = StrCat(settings->run_id, "-", history.epoch + 1);
+  const std::string temporary = run_dir::ResumeTemporaryPath(run_dir);
+  (void)fs.RemoveTree(temporary);
+  HARROW_RETURN_IF_ERROR(fs.MakeDirectories(temporary, 0700));
+  HARROW_RETURN_IF_ERROR(WriteRenumbered(temporary, plan, history, *settings, graph));
+  made::Attempts made;
+  for (uint32_t i = 0; i < plan.earlier.size(); ++i) {
+    const auto known = plan.earlier[i] ? before.find(plan.earlier[i].value) : before.end();
+    if (known == before.end()) continue;
+    made[i] = known->second;
+    made[i].task = i;
+  }
+  HARROW_RETURN_IF_ERROR(made::WriteAll(fs, temporary, settings->flow_id, made));
+  HARROW_RETURN_IF_ERROR(WriteFlow(fs, temporary, *settings, graph, unwanted));
+  HARROW_RETURN_IF_ERROR(fs.Rename(temporary, run_dir::ResumeReadyPath(run_dir)));
+  return FinishReplacement(*dir);
+}
+
+std::string HomeOf(os::FileSystem& fs, const std::string& run_dir, const std::string& name) {
+  const std::string ready = run_dir::ResumeReadyPath(run_dir);
+  return fs.Stat(StrCat(ready, "/", name)).ok() ? ready : run_dir;
+}
+
+Status FinishReplacement(run_dir::RunDir& fs) {
+  const std::string& run_dir = fs.path();
+  const std::string ready = run_dir::ResumeReadyPath(run_dir);
+  if (const Status there = fs.Stat(ready).status(); !there.ok())
+    return there.code() == Code::kNotFound ? Status() : there;
+  Result<std::vector<std::string>> fresh = fs.List(ready), present = fs.List(run_dir);
+  if (!fresh.ok()) return fresh.status();
+  if (!present.ok()) return present.status();
+  const auto has = [](const std::vector<std::string>& names, const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  if (has(*fresh, run_dir::kJournal)) {
+    int number = 1;
+    while (has(*present, run_dir::KeptName(run_dir::kJournal, number))) ++number;
+    // The files beside the old journal go first, so that none is ever taken for one of the new.
+    std::vector<std::string> old;
+    for (const std::string& name : *present) {
+      if (run_dir::IsOfJournal(name) && name != run_dir::kJournal) old.push_back(name);
+    }
+    if (has(*present, run_dir::kJournal)) old.push_back(run_dir::kJournal);
+    for (const std::string& name : old) {
+      const std::string kept = run_dir::KeptName(name, number);
+      HARROW_RETURN_IF_ERROR(fs.Rename(StrCat(run_dir, "/", name), StrCat(run_dir, "/", kept)));
+    }
+  }
+  // journal.db comes first of the journal.* files: once it is in place, none of those there is old.
+  for (auto name = fresh->rbegin(); name != fresh->rend(); ++name) {
+    HARROW_RETURN_IF_ERROR(fs.Rename(StrCat(ready, "/", *name), StrCat(run_dir, "/", *name)));
+  }
+  return fs.Remove(ready);
+}
+
+}  // namespace harrow::run

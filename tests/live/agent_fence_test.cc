@@ -1,0 +1,331 @@
+// Fencing (agent/fence_page.cc): tasks stand from a time on, by their slots, and by the warden where the
+// agent hangs.
+#include <csignal>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "live/agent_warden_fixture.h"
+
+namespace harrow::agent {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::ElementsAre;
+
+Duration Now() {
+  return os::RealClock().Steady();
+}
+
+/// Stopped, or a parent that waits for its vfork child, which is stopped before its exec: it does nothing
+/// either.
+bool Stands(pid_t pid) {
+  os::Process process;
+  if (!os::ReadProcess(pid, &process)) return false;
+  if (process.stopped) return true;
+  const std::string at = "/proc/" + std::to_string(pid);
+  const Result<std::string> status = os::RealFileSystem().Read(at + "/status");
+  if (!status.ok() || status->find("State:\tD") == std::string::npos) return false;
+  std::ifstream children(at + "/task/" + std::to_string(pid) + "/children");
+  for (pid_t child; children >> child;) {
+    if (os::ReadProcess(child, &process) && process.stopped) return true;
+  }
+  return false;
+}
+
+bool Runs(pid_t pid) {
+  os::Process process;
+  return os::ReadProcess(pid, &process) && !process.stopped;
+}
+
+/// A SIGTERM has been sent, and not been taken yet.
+bool TermWaits(pid_t pid) {
+  const Result<std::string> status = os::RealFileSystem().Read("/proc/" + std::to_string(pid) + "/status");
+  const size_t at = status.ok() ? status->find("\nShdPnd:\t") : std::string::npos;
+  return at != std::string::npos &&
+         (std::stoull(status->substr(at + 9, 16), nullptr, 16) >> (SIGTERM - 1)) % 2 == 1;
+}
+
+/// A shell's text: a process below the task, in a session of its own, writes its number to NAME.
+std::string Below(const std::string& name) {
+  return "setsid sh -c 'echo $$ > " + name + ".tmp; mv " + name + ".tmp " + name + "; exec sleep 300' & ";
+}
+
+const std::string kTellAndWait =
+    "echo $$ > task.tmp; mv task.tmp task; while [ ! -e go ]; do sleep 0.02; done; ";
+
+class FencedTasks : public SlotPoolTest {
+ protected:
+  pid_t ReadPid(const std::string& name) {
+    EXPECT_TRUE(Eventually([&] { return File(name).ends_with('\n'); })) << name;
+    return std::stoi("0" + File(name));
+  }
+  void Touch(const std::string& name) { std::ofstream(scratch_.path() + "/" + name) << "x"; }
+};
+
+TEST_F(FencedTasks, StandWholeAndGoOn) {
+  const uint32_t task = Push(Shell(Below("below") + kTellAndWait + "exit 3"));
+  const pid_t root = ReadPid("task"), below = ReadPid("below");
+  EXPECT_TRUE(pool_->RunUntil(Now() + milliseconds(100)));
+  EXPECT_TRUE(Eventually([&] { return Stands(root) && Stands(below); }));
+  Touch("go");
+  // What is sent meanwhile waits, and can be taken back.
+  const uint32_t later = Push(Shell("echo > begun"));
+  const uint32_t never = Push(Shell("true"));
+  EXPECT_THAT(pool_->TakeBack({First(never)}), ElementsAre(First(never)));
+  EXPECT_THAT(pool_->TakeSnapshot().queued, ElementsAre(First(later)));
+  EXPECT_TRUE(pool_->RunUntil(Now())) << "a time that is over";
+  EXPECT_THAT(pool_->TakeSnapshot().queued, ElementsAre(First(later)));
+  EXPECT_TRUE(Stands(root));
+  EXPECT_FALSE(std::filesystem::exists(scratch_.path() + "/begun"));
+
+  EXPECT_TRUE(pool_->RunUntil(Now() + kGenerous));
+  EXPECT_TRUE(Eventually([&] { return Runs(below) || kill(below, 0) != 0; }));
+  EXPECT_EQ(Wait(task).end, End::kExited);
+  EXPECT_EQ(Wait(task).code, 3);
+  EXPECT_EQ(Wait(later).code, 0);
+  kill(below, SIGKILL);  // it left the task
+}
+
+TEST_F(FencedTasks, WhatATaskStoppedItselfStaysSo) {
+  const uint32_t task =
+      Push(Shell("sleep 300 & kill -STOP $!; echo $! > own; " + kTellAndWait + "kill -KILL $!; exit 3"));
+  const pid_t own = ReadPid("own"), root = ReadPid("task");
+  EXPECT_TRUE(Eventually([&] { return Stands(own); }));
+  pool_->RunUntil(Now());
+  EXPECT_TRUE(Eventually([&] { return Stands(root); }));
+  pool_->RunUntil(FencePage::kNoFence);
+  EXPECT_TRUE(Eventually([&] { return Runs(root); }));
+  EXPECT_TRUE(Stands(own));
+  Touch("go");
+  EXPECT_EQ(Wait(task).code, 3);
+}
+
+TEST_F(FencedTasks, TheirTimeLimitWaitsForThem) {
+  const Duration limit = milliseconds(600);
+  const uint32_t task = Push(Shell(kTellAndWait, {.time_limit = limit}));
+  const pid_t root = ReadPid("task");
+  const Duration began = Now();
+  pool_->RunUntil(began);
+  EXPECT_TRUE(Eventually([&] { return Stands(root); }));
+  EXPECT_TRUE(Eventually([&] { return Now() > began + 2 * limit; }));
+  EXPECT_TRUE(Stands(root));
+  pool_->RunUntil(FencePage::kNoFence);
+  const TaskResult result = Wait(task);
+  EXPECT_EQ(result.end, End::kTimedOut);
+  EXPECT_GE(result.finish - result.start, 3 * limit);
+}
+
+// A SIGTERM needs a SIGCONT to arrive, and who has heard it may do anything.
+TEST_F(FencedTasks, WhoIsEndedAsItStandsIsKilledBeforeTheOthersGoOn) {
+  node_.kill_wait_ns = Duration(kGenerous).count();
+  const uint32_t ended = Push(Shell("trap 'echo > trapped' TERM CONT; " + Below("below") + kTellAndWait));
+  const pid_t root = ReadPid("task"), below = ReadPid("below");
+  pool_->RunUntil(Now());
+  EXPECT_TRUE(Eventually([&] { return Stands(root) && Stands(below); }));
+  pool_->EndTasks({First(ended)}, End::kCancelled);
+  EXPECT_TRUE(Eventually([&] { return pool_->RunUntil(FencePage::kNoFence); }));
+  EXPECT_EQ(Wait(ended).end, End::kCancelled);
+  EXPECT_EQ(Wait(ended).code, SIGKILL);
+  EXPECT_TRUE(Eventually([&] { return kill(below, 0) != 0; }));
+  EXPECT_FALSE(std::filesystem::exists(scratch_.path() + "/trapped"));
+  EXPECT_EQ(Run(Words("true")).code, 0) << "and the slot goes on";
+}
+
+TEST_F(FencedTasks, WhoHasHadItsTermIsKilledAtTheTime) {
+  node_.kill_wait_ns = Duration(kGenerous).count();
+  const uint32_t task = Push(Shell("trap 'echo > trapped' TERM; " + kTellAndWait));
+  ReadPid("task");
+  pool_->EndTasks({First(task)}, End::kCancelled);
+  EXPECT_TRUE(Eventually([&] { return File("trapped") == "\n"; }));
+  pool_->RunUntil(Now());
+  EXPECT_EQ(Wait(task).end, End::kCancelled);
+  EXPECT_EQ(Wait(task).code, SIGKILL);
+}
+
+TEST_F(FencedTasks, ShortTasksOneAfterTheOtherLoseNoneAndRepeatNone) {
+  for (int i = 0; i < 300; ++i) Push(Shell("echo $HARROW_TASK_ID >> began"));
+  for (int round = 0; round < 200; ++round) {
+    pool_->RunUntil(Now() + milliseconds(round % 3));
+    usleep(1000);
+  }
+  pool_->RunUntil(FencePage::kNoFence);
+  std::set<std::string> seen;
+  for (uint32_t i = 0; i < 300; ++i) EXPECT_EQ(Wait(i).code, 0);
+  std::istringstream began(File("began"));
+  size_t lines = 0;
+  for (std::string line; std::getline(began, line); ++lines) seen.insert(line);
+  EXPECT_EQ(lines, 300u);
+  EXPECT_EQ(seen.size(), 300u);
+}
+
+constexpr Duration kFence = seconds(4);  // tasks stand after half of it
+
+class FencedAgent : public WardenTest {
+ protected:
+  FencedAgent() { Serve(1); }
+
+  void Serve(uint64_t epoch, std::set<uint32_t> cancelled = {}) {
+    server_.reset();
+    server_.emplace(scratch_.path(), epoch,
+                    HandServer::Greeting{.fence = kFence, .cancelled = std::move(cancelled)});
+  }
+  void Touch(const std::string& name) { std::ofstream(scratch_.path() + "/" + name) << "x"; }
+  bool Exists(const std::string& name) { return std::filesystem::exists(scratch_.path() + "/" + name); }
+  /// Starts a task, with others below it; its end is exit code 3, once there is a file `go`.
+  void StartTask(uint32_t id, Duration time_limit = Duration(0)) {
+    server_->Start(id, Below("below") + Daemon("daemon") + kTellAndWait + "exit 3", time_limit, "out");
+    processes_ = {ReadPid("task"), ReadPid("below")};
+    daemon_ = ReadPid("daemon");
+    server_->WaitStarted(id);
+  }
+  bool AllStand() const { return std::all_of(processes_.begin(), processes_.end(), Stands); }
+  void EndsWell(uint32_t id) {
+    EXPECT_TRUE(Eventually([&] { return std::all_of(processes_.begin(), processes_.end(), Runs); }));
+    EXPECT_TRUE(Eventually([&] { return Runs(daemon_); }));
+    Touch("go");
+    EXPECT_EQ(server_->Ended(id).end(), pb::Attempt::EXITED);
+    EXPECT_EQ(server_->Ended(id).code(), 3);
+    server_->ShutDown();
+    EXPECT_EQ(WaitForWarden(), 0);
+  }
+
+  std::vector<pid_t> processes_;
+  pid_t daemon_ = 0;  // below the warden only
+};
+
+TEST_F(FencedAgent, ThatHangsHasItsTasksStoppedByItsWarden) {
+  const Duration time_limit = seconds(5);
+  for (const bool alone : {false, true}) {
+    for (const char* name : {"task", "below", "daemon", "go"})
+      std::filesystem::remove(scratch_.path() + "/" + name);
+    Serve(alone ? 2 : 1);
+    StartWarden("", alone);
+    server_->Hello(1);
+    StartTask(1, time_limit);
+    const pid_t agent = Agent();
+    const Duration hung = Now();
+    kill(agent, SIGSTOP);
+    EXPECT_TRUE(Eventually([&] { return AllStand() && Stands(daemon_); }));
+    EXPECT_LT(Now() - hung, kFence);
+    EXPECT_TRUE(Eventually([&] { return Now() > hung + time_limit + seconds(1); }))
+        << "its limit would be over";
+    EXPECT_TRUE(AllStand());
+    kill(agent, SIGCONT);
+    EndsWell(1);
+  }
+}
+
+// Who runs its next attempt knows then that what it made until it was stopped is its own.
+TEST_F(FencedAgent, ThatHangsIsKnownToHaveHadTasksUntilTheyWereStopped) {
+  StartWarden();
+  server_->Hello(1);
+  StartTask(1);
+  const std::string record =
+      scratch_.path() + "/0/output/" + std::to_string(server_->Hello(1).hello().output_file()) + ".made";
+  const pid_t agent = Agent();
+  // On a machine that is late they may stand before: then that was told when they began to.
+  const auto ran = std::filesystem::file_time_type::clock::now();
+  const bool stood = AllStand();
+  kill(agent, SIGSTOP);
+  EXPECT_TRUE(Eventually([&] { return AllStand(); }));
+  EXPECT_TRUE(stood ||
+              Eventually([&] { return std::filesystem::last_write_time(record) > ran + kFence / 8; }))
+      << "they ran for a good part of half a fence since";
+  kill(agent, SIGCONT);
+  EndsWell(1);
+}
+
+TEST_F(FencedAgent, WithoutAnAnswerStopsItsTasksUntilOneComes) {
+  StartWarden();
+  server_->Hello(1);
+  StartTask(1);
+  // The slots do it themselves, but for what has left the task.
+  kill(warden_, SIGSTOP);
+  const Duration silent = Now();
+  server_->SetSilent(true);
+  EXPECT_TRUE(Eventually([&] { return AllStand(); }));
+  EXPECT_LT(Now() - silent, kFence);
+  EXPECT_TRUE(Runs(daemon_));
+  kill(warden_, SIGCONT);
+  EXPECT_TRUE(Eventually([&] { return Stands(daemon_); }));
+  server_->Start(2, "echo > begun");
+  // Somebody who does not know lets it go on, as Slurm does.
+  kill(daemon_, SIGCONT);
+  EXPECT_TRUE(Eventually([&] { return Runs(daemon_); }) && Eventually([&] { return Stands(daemon_); }));
+  EXPECT_FALSE(Exists("begun"));
+  server_->SetSilent(false);
+  EXPECT_EQ(server_->Ended(2).code(), 0);
+  EXPECT_EQ(server_->hellos(), 1u) << "on the connection that it had";
+  EndsWell(1);
+}
+
+TEST_F(FencedAgent, ThatWasCutOffEndsWhatTheWelcomeCancelsAndGoesOnWithTheRest) {
+  StartWarden();
+  server_->Hello(1);
+  server_->Start(2, "trap 'echo > trapped' TERM CONT; echo $$ > other; while :; do sleep 0.02; done");
+  const pid_t other = ReadPid("other");
+  StartTask(1);
+  server_->WaitStarted(2);
+  server_.reset();
+  EXPECT_TRUE(Eventually([&] { return AllStand() && Stands(other); }));
+  Serve(2, {2});
+  server_->Hello(1);
+  EXPECT_EQ(server_->Ended(2).end(), pb::Attempt::CANCELLED);
+  EXPECT_EQ(server_->Ended(2).code(), SIGKILL);
+  EXPECT_FALSE(Exists("trapped"));
+  EndsWell(1);
+}
+
+TEST_F(FencedAgent, ThatIsNotWantedKillsItsTasksAndDialsNoMore) {
+  StartWarden();
+  server_->Hello(1);
+  server_->Start(2, "trap 'echo > trapped' TERM; echo $$ > other; while :; do sleep 0.02; done");
+  const pid_t other = ReadPid("other");
+  server_->WaitStarted(2);
+  server_->ShutDown(true);
+  EXPECT_EQ(server_->Ended(2).end(), pb::Attempt::INTERRUPTED) << "told on the connection that it has";
+  const int status = WaitForWarden();
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 3);
+  EXPECT_NE(kill(other, 0), 0);
+  EXPECT_FALSE(Exists("trapped"));
+  EXPECT_EQ(server_->hellos(), 1u);
+}
+
+TEST_F(FencedAgent, ThatLeavesAsItsTasksStandLetsNoneOfThemGoOn) {
+  StartWarden();
+  server_->Hello(1);
+  server_->Start(2, "trap 'echo > trapped' TERM CONT; echo $$ > other; while :; do sleep 0.02; done");
+  const pid_t other = ReadPid("other");
+  server_->WaitStarted(2);
+  server_.reset();
+  EXPECT_TRUE(Eventually([&] { return Stands(other); }));
+  kill(warden_, SIGTERM);
+  EXPECT_EQ(WaitForWarden(), 0);
+  EXPECT_NE(kill(other, 0), 0);
+  EXPECT_FALSE(Exists("trapped"));
+}
+
+TEST_F(FencedAgent, ThatDiesAsItsTasksStandLetsNoneOfThemGoOn) {
+  StartWarden();
+  server_->Hello(1);
+  server_->Start(2,
+                 "setsid sh -c 'trap \"echo > trapped\" TERM CONT; echo $$ > other; while :; do sleep 0.02; "
+                 "done' >/dev/null 2>&1 & wait");
+  const pid_t other = ReadPid("other");
+  server_->WaitStarted(2);
+  const pid_t agent = Agent();
+  kill(agent, SIGSTOP);
+  EXPECT_TRUE(Eventually([&] { return Stands(other); }));
+  kill(warden_, SIGTERM);
+  EXPECT_TRUE(Eventually([&] { return TermWaits(agent); })) << "the warden passes it on";
+  kill(agent, SIGKILL);
+  WaitForWarden();
+  EXPECT_NE(kill(other, 0), 0);
+  EXPECT_FALSE(Exists("trapped"));
+}
+
+}  // namespace
+}  // namespace harrow::agent

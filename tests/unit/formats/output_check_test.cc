@@ -1,0 +1,112 @@
+// Outputs and streams that would destroy what is somebody else's: names as text, and where the disk tells more, links.
+// (Most of what is refused by text alone is in tests/data/bad_input.table.)
+#include "formats/output_check.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <string>
+
+#include "support/loaded_flow.h"
+
+namespace harrow::formats {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Flows in a directory on disk.
+class OutputCheckTest : public testing::Test {
+ protected:
+  OutputCheckTest() {
+    std::string name = (fs::temp_directory_path() / "harrow-output-check-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) abort();
+    directory_ = fs::canonical(name);
+  }
+  ~OutputCheckTest() override { fs::remove_all(directory_); }
+  void Write(const std::string& name, const std::string& text = "x") {
+    fs::create_directories((directory_ / name).parent_path());
+    std::ofstream(directory_ / name) << text;
+  }
+  /// What is said of a flow of that text; nothing: it is good.
+  std::string Said(const std::string& text) {
+    LoadOptions options;
+    options.directory = directory_;
+    options.inputs_must_exist = options.check_outputs = true;
+    graph_ = graph::Graph();
+    Flow flow;
+    return Load(os::RealFileSystem(), {{"f.toml", false, text}}, options, &graph_, &flow).message();
+  }
+  static std::string Task(const std::string& name, const std::string& more) {
+    return "[[task]]\nname = \"" + name + "\"\ncommand = \"x\"\n" + more + "\n";
+  }
+  void ExpectSaid(const std::string& text, const std::string& what) {
+    const std::string said = Said(text);
+    EXPECT_NE(said.find(what), std::string::npos) << text << "says: " << said;
+  }
+
+  fs::path directory_;
+  graph::Graph graph_;
+};
+
+TEST_F(OutputCheckTest, AStreamIsNoInput) {
+  Write("table");
+  ExpectSaid(Task("a", "in = [\"table\"]") + Task("b", "stdout = \"table\""), "stdout \"table\" is an input of the flow; name another file");
+  ExpectSaid(Task("a", "in = [\"table\"]") + Task("b", "stderr = \"./x/../table\""), "is an input of the flow");
+  EXPECT_EQ(Said(Task("a", "in = [\"table\"]") + Task("b", "stdout = \"tables\"")), "");
+  EXPECT_EQ(Said(Task("a", "in = [\"table\"]") + Task("b", "stdout = \"/dev/null\"") + Task("c", "stdout = \"/dev/null\"")), "");
+}
+
+TEST_F(OutputCheckTest, StreamsOfTheirOwnMayBeNamedByOnePattern) {
+  EXPECT_EQ(Said("[[task]]\nname = \"a-{i}\"\neach = { i = \"1-3\" }\ncommand = \"x\"\nstdout = \"log-%a\"\nstderr = \"log-%4J.e\""), "");
+  const char* shared = "[[task]]\nname = \"a-{i}\"\neach = { i = \"1-3\" }\ncommand = \"x\"\nstdout = \"log-%N\"";
+  ExpectSaid(shared, "is written by task 'a-1'");
+}
+
+TEST_F(OutputCheckTest, AStreamThatIsALinkToAnothersOutputIsFound) {
+  Write("out-3.log");
+  fs::create_symlink("out-3.log", directory_ / "other");
+  const std::string b = Task("b", "out = [\"other\"]");
+  ExpectSaid(Task("a", "stdout = \"out-3.log\"") + b, "is, through a link, the file");
+  ExpectSaid(Task("a", "stdout = \"out-%n.log\"\nout = [\"out-3.log\"]") + b, "is, through a link, the file");
+  EXPECT_EQ(Said(Task("a", "stdout = \"log-%n.log\"\nout = [\"out-3.log\"]") + b), "") << "the pattern cannot mean that file";
+  EXPECT_EQ(Said(Task("a", "stdout = \"out-3.log\"\nout = [\"out-3.log\"]") + Task("b", "in = [\"out-3.log\"]\nout = [\"other\"]")), "")
+      << "what is made of it may be a link to it";
+}
+
+TEST_F(OutputCheckTest, LinksToNothingYetAreFollowed) {
+  fs::create_symlink("to-come", directory_ / "one");
+  ExpectSaid(Task("a", "stdout = \"one\"") + Task("b", "out = [\"to-come\"]"), "is, through a link, the file");
+  EXPECT_EQ(Said(Task("a", "stdout = \"one\"") + Task("b", "out = [\"elsewhere\"]")), "");
+}
+
+TEST_F(OutputCheckTest, DirectoriesThatAreLinksAreResolved) {
+  fs::create_directories(directory_ / "real");
+  fs::create_directory_symlink("real", directory_ / "link");
+  ExpectSaid(Task("a", "out = [\"real/x\"]") + Task("b", "out = [\"link/x\"]"), "under another name");
+  ExpectSaid(Task("a", "out = [\"real\"]") + Task("b", "out = [\"link/x\"]"), "holds");
+  EXPECT_EQ(Said(Task("a", "out = [\"real/x\"]") + Task("b", "out = [\"link/y\"]")), "");
+  ExpectSaid(Task("a", "out = [\"" + (directory_ / "real/x").string() + "\"]") + Task("b", "out = [\"real/x\"]"), "under another name");
+}
+
+TEST_F(OutputCheckTest, WhatIsReadStaysOutOfOutputs) {
+  Write("data/table");
+  ExpectSaid(Task("a", "in = [\"data/table\"]\nout = [\"data\"]"), "is or holds \"data/table\", which the task reads");
+  ExpectSaid(Task("a", "stdin = \"data/table\"\nout = [\"data\"]"), "which the task reads");
+  ExpectSaid(Task("a", "cwd = \"data\"\nout = [\"data\"]"), "working directory (cwd)");
+  EXPECT_EQ(Said(Task("a", "in = [\"data/table\"]\nout = [\"data2\"]")), "");
+}
+
+TEST_F(OutputCheckTest, TheRunDirectoryIsNobodysOutput) {
+  ASSERT_EQ(Said(Task("a", "out = [\"results\"]")), "");
+  const auto check = [&](const std::string& run_dir) {
+    return CheckRunDirectory(os::RealFileSystem(), graph_, directory_, directory_ / run_dir).message();
+  };
+  EXPECT_NE(check("results").find("is or holds the run directory"), std::string::npos);
+  EXPECT_NE(check("results/run").find("name another with --run-dir"), std::string::npos);
+  EXPECT_EQ(check("results2"), "");
+  EXPECT_EQ(check("run"), "");
+}
+
+}  // namespace
+}  // namespace harrow::formats

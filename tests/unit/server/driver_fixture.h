@@ -1,0 +1,178 @@
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "server/driver.h"
+#include "support/fake_channel.h"
+#include "support/fake_event_loop.h"
+#include "unit/run/test_flow.h"
+#include "unit/server/fake_journal.h"
+#include "wire/attempt_id.h"
+#include "wire/version.h"
+
+namespace harrow::server {
+
+using test::FakeChannel;
+using test::FakeJournal;
+using test::TinyFlow;
+using test::TinyTask;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
+
+/// The agent of a node, by hand: keeps what it was told until the test lets it happen.
+struct Agent {
+  std::shared_ptr<FakeChannel> channel;
+  NodeId node;
+  uint64_t sequence = 0;
+  std::map<uint32_t, pb::Task> tasks;  // sent here and not ended
+  std::vector<uint32_t> taken_back, cancelled, starts;
+  std::vector<uint32_t> profiles;
+  uint64_t committed = 0;
+  bool welcomed = false, shut_down = false;
+};
+
+class DriverTest : public ::testing::Test {
+ protected:
+  void Make(std::vector<TinyTask> tasks, uint32_t nodes = 1) {
+    flow_ = TinyFlow(tasks);
+    options_.nodes_expected = nodes;
+    Remake();
+  }
+  /// A server after the one before was killed.
+  void Remake() {
+    const journal::History history = journal_.history;
+    if (driver_) ++options_.epoch;
+    RunDriver::Hooks hooks;
+    hooks.wake = [] {};
+    hooks.drop_agent = [this](const wire::Channel* channel) { dropped_.push_back(channel); };
+    hooks.tell = [this](const std::string& line) { told_.push_back(line); };
+    hooks.made_of = [this](uint32_t file) { return made_of_[file]; };
+    driver_ = std::make_unique<RunDriver>(flow_, options_, &journal_, std::move(hooks));
+    made::Attempts made;
+    for (const auto& [file, attempts] : made_of_) made.insert(attempts.begin(), attempts.end());
+    ASSERT_TRUE(driver_->Restore(history, made).ok());
+  }
+  Moment Now() { return {Time(time_), WallTime(time_ + std::chrono::hours(1))}; }
+  pb::FromAgent Hello(const std::string& name, uint64_t incarnation, uint32_t slots) {
+    pb::FromAgent message;
+    message.mutable_hello()->set_version(wire::kProtocolVersion);
+    message.mutable_hello()->set_run_id("run");
+    message.mutable_hello()->set_incarnation(incarnation);
+    message.mutable_hello()->mutable_node()->set_name(name);
+    message.mutable_hello()->mutable_node()->set_slots(slots);
+    return message;
+  }
+  void Join(Agent* agent, const pb::FromAgent& hello) {
+    agent->channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
+    const Result<NodeId> joined = driver_->Join(Now(), agent->channel, hello);
+    ASSERT_TRUE(joined.ok()) << joined.status().message();
+    agent->node = *joined;
+    Turn(agent);
+  }
+  /// One flush; the agent takes what it was sent.
+  void Turn(Agent* agent) {
+    driver_->Flush(Now());
+    for (const std::string& bytes : agent->channel->TakeSent()) {
+      pb::ToAgent message;
+      ASSERT_TRUE(message.ParseFromString(bytes));
+      agent->welcomed |= message.has_welcome();
+      agent->shut_down |= message.has_shutdown();
+      for (const pb::Profile& profile : message.profile()) agent->profiles.push_back(profile.id());
+      for (const pb::Task& task : message.start()) {
+        agent->tasks[task.id()] = task;
+        agent->starts.push_back(task.id());
+      }
+      for (const pb::AttemptId& attempt : message.take_back()) agent->taken_back.push_back(attempt.task());
+      for (const pb::AttemptId& attempt : message.cancel().attempt())
+        agent->cancelled.push_back(attempt.task());
+      if (message.has_committed()) agent->committed = message.committed().sequence();
+    }
+  }
+  pb::FromAgent Ended(Agent* agent, std::vector<uint32_t> tasks, pb::Attempt::End end = pb::Attempt::EXITED,
+                      int code = 0) {
+    pb::FromAgent message;
+    pb::TasksEnded* ended = message.add_ended();
+    ended->set_sequence(++agent->sequence);
+    for (const uint32_t task : tasks) {
+      pb::Attempt* attempt = ended->add_attempt();
+      attempt->set_task(task);
+      attempt->set_attempt(agent->tasks[task].attempt());
+      attempt->set_end(end);
+      attempt->set_code(code);
+      attempt->set_start_ns(1000);
+      attempt->set_end_ns(2000);
+      agent->tasks.erase(task);
+    }
+    return message;
+  }
+  void End(Agent* agent, std::vector<uint32_t> tasks, pb::Attempt::End end = pb::Attempt::EXITED,
+           int code = 0) {
+    driver_->Handle(Now(), agent->node, Ended(agent, std::move(tasks), end, code));
+    Turn(agent);
+  }
+  /// Nothing is heard of an agent for a while; `machine`: nor of its machine. Of `others` all is well.
+  void Silence(Agent* agent, Duration how_long, bool machine = true, std::vector<Agent*> others = {}) {
+    time_ += how_long;
+    if (machine) agent->channel->silence = how_long;
+    for (Agent* other : others) driver_->Handle(Now(), other->node, pb::FromAgent());
+    for (int look = 0; look < 2; ++look) driver_->FindSilent(Now());
+  }
+  /// Looks some times a second, as the server does.
+  void Watch(Duration how_long, std::vector<Agent*> well = {}) {
+    for (const Duration end = time_ + how_long; time_ < end;) {
+      time_ += std::chrono::milliseconds(250);
+      for (Agent* agent : well) driver_->Handle(Now(), agent->node, pb::FromAgent());
+      driver_->FindSilent(Now());
+    }
+    for (Agent* agent : well) Turn(agent);
+  }
+  static void Runs(pb::FromAgent* hello, uint32_t task, uint32_t attempt) {
+    pb::Attempt* running = hello->mutable_hello()->add_running();
+    running->set_task(task);
+    running->set_attempt(attempt);
+    running->set_start_ns(1000);
+  }
+  void Started(Agent* agent, std::vector<uint32_t> tasks) {
+    pb::FromAgent message;
+    for (const uint32_t task : tasks) {
+      wire::SetId({TaskId(task), agent->tasks[task].attempt()}, message.mutable_started()->add_attempt());
+      message.mutable_started()->add_start_ns(1000);
+    }
+    driver_->Handle(Now(), agent->node, message);
+    Turn(agent);
+  }
+  static std::set<uint32_t> Tasks(const Agent& agent) {
+    std::set<uint32_t> tasks;
+    for (const auto& [id, task] : agent.tasks) tasks.insert(id);
+    return tasks;
+  }
+  std::vector<std::pair<uint32_t, uint32_t>> Attempts() {
+    std::vector<std::pair<uint32_t, uint32_t>> out;
+    for (const journal::AttemptRecord& record : journal_.history.attempts)
+      out.emplace_back(record.task.value, record.attempt);
+    return out;
+  }
+  std::map<uint32_t, journal::TaskFate> Fates() {
+    std::map<uint32_t, journal::TaskFate> fates;
+    for (const journal::FateRecord& record : journal_.history.fates) fates[record.task.value] = record.fate;
+    return fates;
+  }
+
+  test::FakeEventLoop loop_;
+  FakeJournal journal_;
+  run::StoredFlow flow_;
+  DriverOptions options_;
+  Duration time_{std::chrono::seconds(1)};
+  std::unique_ptr<RunDriver> driver_;
+  std::vector<const wire::Channel*> dropped_;
+  std::vector<std::string> told_;
+  std::map<uint32_t, made::Attempts> made_of_;  // by output file
+};
+
+}  // namespace harrow::server

@@ -1,0 +1,401 @@
+// RunDriver: what agents and the journal tell a server that follows another.
+#include "unit/server/driver_fixture.h"
+
+namespace harrow::server {
+namespace {
+
+TEST_F(DriverTest, AfterARestartOnlyWhatARecordTellsIsRemovedAndNeverAResult) {
+  Make({{"a", "x", {}, {"out"}}, {"b", "y", {}, {"other"}}, {"c", "z", {}, {"third"}}});
+  driver_->Begin(Now());
+  Agent agent;
+  Join(&agent, Hello("n", 1, 3));
+  End(&agent, {1});
+  journal_.history.fates.clear();  // --resume opens it again
+  made_of_[1] = {{0, {.task = 0, .attempt = 1, .begin_ns = 70, .end_ns = 90}},
+                 {1, {.task = 1, .attempt = 1, .begin_ns = 70, .end_ns = 90}},
+                 {99, {.task = 99, .attempt = 1}}};
+  journal_.history.nodes.clear();
+  Remake();
+  driver_->Begin(Now());
+  Agent next;
+  Join(&next, Hello("m", 7, 3));
+  ASSERT_EQ(Tasks(next), (std::set<uint32_t>{0, 1, 2}));
+  EXPECT_TRUE(next.tasks[0].has_earlier()) << "its beginning is recorded, by its agent";
+  EXPECT_EQ(next.tasks[1].attempt(), 2u);
+  EXPECT_FALSE(next.tasks[1].has_earlier()) << "its outputs are results";
+  EXPECT_FALSE(next.tasks[2].has_earlier()) << "another server has been, but no attempt of it";
+}
+
+TEST_F(DriverTest, ARestartedServerAdoptsWhatRuns) {
+  Make({{"a", "x"}, {"b", "x"}, {"c", "x"}, {"d", "x"}});
+  driver_->Begin(Now());
+  Agent agent;
+  Join(&agent, Hello("n", 1, 3));
+  ASSERT_EQ(agent.tasks.size(), 3u);
+  Started(&agent, {1, 2});
+  End(&agent, {0});
+
+  Remake();
+  driver_->Begin(Now());
+  EXPECT_TRUE(driver_->gathering());
+  pb::FromAgent hello = Hello("n", 1, 3);
+  for (const uint32_t task : {1u, 2u}) {
+    pb::Attempt* running = hello.mutable_hello()->add_running();
+    running->set_task(task);
+    running->set_attempt(1);
+    running->set_start_ns(1000);
+  }
+  wire::SetId({TaskId(3), 1}, hello.mutable_hello()->add_queued());
+  agent.taken_back.clear();
+  Join(&agent, hello);
+  EXPECT_THAT(agent.taken_back, ElementsAre(3u)) << "what is not begun is asked back before anything starts";
+  EXPECT_TRUE(driver_->gathering());
+  agent.tasks.erase(3);
+  pb::FromAgent returned;
+  wire::SetId({TaskId(3), 1}, returned.mutable_returned()->add_attempt());
+  driver_->Handle(Now(), agent.node, returned);
+  Turn(&agent);
+  EXPECT_FALSE(driver_->gathering());
+  EXPECT_EQ(Tasks(agent), (std::set<uint32_t>{1, 2, 3})) << "3 is sent again, 0 is done, 1 and 2 go on";
+  End(&agent, {1, 2, 3});
+  EXPECT_TRUE(driver_->complete());
+  EXPECT_THAT(Attempts(), UnorderedElementsAre(std::pair(0u, 1u), std::pair(1u, 1u), std::pair(2u, 1u),
+                                               std::pair(3u, 1u)));
+}
+
+TEST_F(DriverTest, ResultsKeptByAgentsCountAfterARestart) {
+  Make({{"a", "x", {}, {"a"}}, {"b", "x", {"a"}, {}}});
+  driver_->Begin(Now());
+  Agent agent;
+  Join(&agent, Hello("n", 1, 1));
+  const pb::FromAgent ended = Ended(&agent, {0});  // and the server is killed
+  Remake();
+  driver_->Begin(Now());
+  pb::FromAgent hello = Hello("n", 1, 1);
+  *hello.add_ended() = ended.ended(0);
+  Join(&agent, hello);
+  EXPECT_EQ(Tasks(agent), (std::set<uint32_t>{1}));
+  EXPECT_THAT(Attempts(), ElementsAre(std::pair(0u, 1u)));
+}
+
+TEST_F(DriverTest, AgentsThatDoNotComeBackAreNotWaitedForForEver) {
+  Make({{"a", "x"}}, 2);
+  driver_->Begin(Now());
+  Agent gone, other;
+  Join(&gone, Hello("n1", 1, 1));
+  Remake();
+  driver_->Begin(Now());
+  Join(&other, Hello("n2", 2, 1));
+  EXPECT_THAT(Tasks(other), IsEmpty());
+  for (uint32_t i = 0; i < options_.gather_ticks; ++i) {
+    driver_->Handle(Now(), other.node, {});
+    driver_->Tick(Now());
+  }
+  Turn(&other);
+  EXPECT_EQ(Tasks(other), (std::set<uint32_t>{0}));
+}
+
+TEST_F(DriverTest, RetriesCountOverARestart) {
+  Make({{"a", "x"}});
+  flow_.settings.retries = 1;
+  Remake();
+  driver_->Begin(Now());
+  Agent agent;
+  Join(&agent, Hello("n", 1, 1));
+  time_ += std::chrono::hours(2);
+  End(&agent, {0}, pb::Attempt::EXITED, 3);
+  EXPECT_EQ(Tasks(agent), (std::set<uint32_t>{0})) << "one more attempt";
+  EXPECT_EQ(agent.tasks[0].attempt(), 2u);
+  Remake();
+  driver_->Begin(Now());
+  pb::FromAgent hello = Hello("n", 1, 1);
+  hello.mutable_hello()->add_running()->set_task(0);
+  hello.mutable_hello()->mutable_running(0)->set_attempt(2);
+  Join(&agent, hello);
+  End(&agent, {0}, pb::Attempt::EXITED, 3);
+  EXPECT_THAT(Tasks(agent), IsEmpty());
+  EXPECT_EQ(Fates()[0], journal::TaskFate::kFailed);
+  EXPECT_TRUE(driver_->complete());
+}
+
+TEST_F(DriverTest, AnAttemptThatWasNotReturnedBeforeItsAgentDiedUsesUpItsNumber) {
+  Make({{"a", "x"}}, 2);
+  driver_->Begin(Now());
+  Agent first, second;
+  Join(&first, Hello("n1", 1, 1));
+  Join(&second, Hello("n2", 2, 1));
+  Remake();
+  driver_->Begin(Now());
+  first.tasks.clear();
+  pb::FromAgent hello = Hello("n1", 1, 1);
+  wire::SetId({TaskId(0), 1}, hello.mutable_hello()->add_queued());
+  Join(&first, hello);
+  driver_->Disconnected(Now(), first.node, first.channel.get());
+  Agent next;
+  Join(&next, Hello("n1", 9, 1));
+  Join(&second, Hello("n2", 2, 1));
+  Turn(&next);
+  Agent& has = next.tasks.empty() ? second : next;
+  ASSERT_EQ(Tasks(has), (std::set<uint32_t>{0}));
+  EXPECT_EQ(has.tasks[0].attempt(), 2u);
+  End(&has, {0});
+  EXPECT_TRUE(driver_->complete());
+}
+
+TEST_F(DriverTest, WhatIsReturnedTooLateRunsAgain) {
+  for (const bool interrupted : {false, true}) {
+    journal_ = {};
+    driver_.reset();
+    Make({{"a", "x"}}, 2);
+    driver_->Begin(Now());
+    Agent agent, gone;
+    Join(&agent, Hello("n1", 1, 1));
+    Join(&gone, Hello("n2", 2, 1));
+    Remake();
+    driver_->Begin(Now());
+    agent.tasks.clear();
+    pb::FromAgent hello = Hello("n1", 1, 1);
+    wire::SetId({TaskId(0), 1}, hello.mutable_hello()->add_queued());
+    Join(&agent, hello);
+    if (interrupted) {
+      driver_->Interrupt(Now());
+    } else {
+      for (uint32_t i = 0; i < options_.gather_ticks; ++i) driver_->Tick(Now());
+    }
+    Turn(&agent);
+    pb::FromAgent returned;
+    wire::SetId({TaskId(0), 1}, returned.mutable_returned()->add_attempt());
+    driver_->Handle(Now(), agent.node, returned);
+    Turn(&agent);
+    if (interrupted) {
+      EXPECT_TRUE(driver_->complete());
+      EXPECT_THAT(Fates(), IsEmpty());
+    } else {
+      EXPECT_EQ(Tasks(agent), (std::set<uint32_t>{0}));
+      EXPECT_EQ(agent.tasks[0].attempt(), 2u);
+    }
+  }
+}
+
+TEST_F(DriverTest, AnInterruptionWhileAgentsAreGatheredStartsNothing) {
+  Make({{"a", "x"}, {"b", "x"}}, 2);
+  driver_->Begin(Now());
+  Agent gone, here;
+  Join(&gone, Hello("n1", 1, 1));
+  Join(&here, Hello("n2", 2, 1));
+  Remake();
+  driver_->Begin(Now());
+  here.tasks.clear();
+  Join(&here, Hello("n2", 2, 1));
+  driver_->Interrupt(Now());
+  Turn(&here);
+  EXPECT_THAT(Tasks(here), IsEmpty());
+  EXPECT_TRUE(driver_->complete());
+}
+
+TEST_F(DriverTest, AnAgentWhoseTasksAnEarlierServerInterruptedBeginsAnew) {
+  Make({{"a", "x"}});
+  driver_->Begin(Now());
+  Agent agent;
+  Join(&agent, Hello("n", 1, 1));
+  Started(&agent, {0});
+  Remake();
+  driver_->Begin(Now());
+  pb::FromAgent hello = Hello("n", 1, 1);
+  *hello.add_ended() = Ended(&agent, {0}, pb::Attempt::INTERRUPTED).ended(0);
+  Join(&agent, hello);
+  EXPECT_TRUE(agent.shut_down);
+  driver_->Disconnected(Now(), agent.node, agent.channel.get());
+  Agent next;
+  Join(&next, Hello("n", 2, 1));
+  ASSERT_EQ(Tasks(next), (std::set<uint32_t>{0}));
+  EXPECT_EQ(next.tasks[0].attempt(), 2u);
+  EXPECT_THAT(Attempts(), ElementsAre(Pair(0u, 1u)));
+  EXPECT_EQ(journal_.history.attempts[0].end, journal::End::kLost);
+}
+
+TEST_F(DriverTest, AnEarlierAttemptIsNotTakenInAfterALaterOneHasEnded) {
+  flow_ = TinyFlow({{"a", "x"}});
+  flow_.settings.retries = 1;
+  options_.nodes_expected = 3;
+  Remake();
+  driver_->Begin(Now());
+  Agent agents[3];
+  for (uint32_t i = 0; i < 3; ++i) Join(&agents[i], Hello("n" + std::to_string(i), i + 1, 1));
+  Remake();
+  driver_->Begin(Now());
+  for (Agent& agent : agents) agent.tasks.clear();
+  agents[1].tasks[0].set_attempt(2);
+  pb::FromAgent hello = Hello("n1", 2, 1);
+  *hello.add_ended() = Ended(&agents[1], {0}, pb::Attempt::EXITED, 1).ended(0);
+  Join(&agents[1], hello);
+  hello = Hello("n0", 1, 1);
+  Runs(&hello, 0, 1);
+  Join(&agents[0], hello);
+  EXPECT_THAT(agents[0].cancelled, ElementsAre(0u));
+  Join(&agents[2], Hello("n2", 3, 1));
+  size_t copies = 0;
+  for (Agent& agent : agents) {
+    Turn(&agent);
+    if (agent.tasks.contains(0) && agent.tasks[0].attempt() == 3) ++copies;
+  }
+  EXPECT_EQ(copies, 1u);
+}
+
+TEST_F(DriverTest, AfterARestartNodesOfWhichNothingIsRecordedAreWaitedFor) {
+  Make({{"a", "x"}}, 2);
+  options_.restarted = true;
+  Remake();
+  driver_->Begin(Now());
+  Agent other, had;
+  Join(&other, Hello("n2", 2, 1));
+  EXPECT_TRUE(driver_->gathering());
+  EXPECT_THAT(Tasks(other), IsEmpty());
+  pb::FromAgent hello = Hello("n1", 1, 1);
+  Runs(&hello, 0, 1);
+  Join(&had, hello);
+  EXPECT_FALSE(driver_->gathering());
+  EXPECT_THAT(had.cancelled, IsEmpty());
+  Turn(&other);
+  EXPECT_THAT(Tasks(other), IsEmpty());
+}
+
+TEST_F(DriverTest, AnAgentThatWasStartedAnewGetsNoNumberAnew) {
+  Make({{"a", "x"}});
+  driver_->Begin(Now());
+  Agent agent;
+  Join(&agent, Hello("n", 1, 1));
+  Started(&agent, {0});
+  Remake();
+  driver_->Begin(Now());
+  Agent next;
+  Join(&next, Hello("n", 2, 1));
+  ASSERT_EQ(Tasks(next), (std::set<uint32_t>{0}));
+  EXPECT_EQ(next.tasks[0].attempt(), 2u);
+}
+
+TEST_F(DriverTest, ResultsThatComeWhileAgentsAreGatheredCount) {
+  flow_ = TinyFlow({{"a", "x"}, {"b", "x"}, {"c", "x"}});
+  flow_.settings.retries = 0;
+  options_.nodes_expected = 2;
+  Remake();
+  driver_->Begin(Now());
+  Agent first, second;
+  Join(&first, Hello("n1", 1, 3));
+  Join(&second, Hello("n2", 2, 1));
+  Started(&first, {0, 1, 2});
+  Remake();
+  driver_->Begin(Now());
+  pb::FromAgent hello = Hello("n1", 1, 3);
+  for (const uint32_t task : {0u, 1u, 2u}) Runs(&hello, task, 1);
+  Join(&first, hello);
+  ASSERT_TRUE(driver_->gathering());
+  End(&first, {0}, pb::Attempt::EXITED, 7);
+  End(&first, {1}, pb::Attempt::CANCELLED);
+  End(&first, {2});
+  Join(&second, Hello("n2", 2, 1));
+  EXPECT_FALSE(driver_->gathering());
+  EXPECT_TRUE(driver_->complete());
+  EXPECT_THAT(Tasks(first), IsEmpty());
+  EXPECT_THAT(Attempts(), UnorderedElementsAre(Pair(0u, 1u), Pair(1u, 1u), Pair(2u, 1u)));
+  EXPECT_EQ(Fates()[0], journal::TaskFate::kFailed);
+  EXPECT_EQ(Fates()[1], journal::TaskFate::kCancelled);
+  EXPECT_EQ(Fates()[2], journal::TaskFate::kDone);
+}
+
+TEST_F(DriverTest, AFailureJustBeforeACrashCountsForFailFast) {
+  flow_ = TinyFlow({{"a", "x"}, {"b", "x"}, {"c", "x", {}, {}}});
+  flow_.settings.fail_fast = true;
+  Remake();
+  driver_->Begin(Now());
+  Agent agent;
+  Join(&agent, Hello("n", 1, 1));
+  const uint32_t first = agent.tasks.begin()->first;
+  End(&agent, {first}, pb::Attempt::EXITED, 1);
+  journal_.history.fates.erase(journal_.history.fates.begin() + 1, journal_.history.fates.end());
+  ASSERT_EQ(Fates().size(), 1u);
+  Remake();
+  driver_->Begin(Now());
+  Agent next;
+  Join(&next, Hello("n", 2, 1));
+  EXPECT_THAT(Tasks(next), IsEmpty());
+  EXPECT_TRUE(driver_->complete());
+}
+
+TEST_F(DriverTest, OfTwoAttemptsThatOutlivedAServerTheLaterGoesOn) {
+  Make({{"a", "x"}}, 3);
+  driver_->Begin(Now());
+  Agent agents[3];
+  for (uint32_t i = 0; i < 3; ++i) Join(&agents[i], Hello("n" + std::to_string(i), i + 1, 1));
+  Remake();
+  driver_->Begin(Now());
+  for (uint32_t i = 0; i < 3; ++i) {
+    agents[i].tasks.clear();
+    pb::FromAgent hello = Hello("n" + std::to_string(i), i + 1, 1);
+    if (i < 2) Runs(&hello, 0, i + 1);
+    Join(&agents[i], hello);
+  }
+  Turn(&agents[0]);
+  EXPECT_THAT(agents[0].cancelled, ElementsAre(0u));
+  EXPECT_THAT(agents[1].cancelled, IsEmpty());
+  End(&agents[0], {0}, pb::Attempt::CANCELLED);
+  EXPECT_FALSE(driver_->complete());
+  agents[1].tasks[0].set_attempt(2);
+  End(&agents[1], {0});
+  EXPECT_TRUE(driver_->complete());
+}
+
+TEST_F(DriverTest, NobodyGetsTheNumberOfAnAttemptThatMayHaveBegunWhereNoAgentCameBack) {
+  Make({{"a", "x"}}, 2);
+  driver_->Begin(Now());
+  Agent gone, other;
+  Join(&gone, Hello("n1", 1, 1));
+  Remake();
+  driver_->Begin(Now());
+  Join(&other, Hello("n2", 2, 1));
+  for (uint32_t i = 0; i < options_.gather_ticks; ++i) driver_->Tick(Now());
+  Turn(&other);
+  ASSERT_EQ(Tasks(other), (std::set<uint32_t>{0}));
+  EXPECT_EQ(other.tasks[0].attempt(), 2u);
+  // It comes back all the same.
+  pb::FromAgent hello = Hello("n1", 1, 1);
+  Runs(&hello, 0, 1);
+  Join(&gone, hello);
+  EXPECT_THAT(gone.cancelled, ElementsAre(0u));
+  gone.tasks[0].set_attempt(1);
+  End(&gone, {0});
+  EXPECT_FALSE(driver_->complete());
+  End(&other, {0}, pb::Attempt::EXITED, 1);
+  EXPECT_EQ(Fates()[0], journal::TaskFate::kFailed)
+      << "no retry, and the other attempt was none of this server's";
+}
+
+TEST_F(DriverTest, AbsurdNumbersFromAnAgentAreHarmless) {
+  Make({{"a", "x"}});
+  driver_->Begin(Now());
+  Agent agent;
+  Join(&agent, Hello("n", 1, 1));
+  pb::FromAgent message;
+  wire::SetId({TaskId(77), 1}, message.mutable_started()->add_attempt());
+  message.mutable_started()->add_start_ns(1);
+  wire::SetId({TaskId(0), 900'000}, message.mutable_started()->add_attempt());
+  message.mutable_started()->add_start_ns(-1);
+  wire::SetId({TaskId(4'000'000'000u), 1}, message.mutable_returned()->add_attempt());
+  pb::Attempt* attempt = message.add_ended()->add_attempt();
+  attempt->set_task(99);
+  attempt = message.mutable_ended(0)->add_attempt();
+  attempt->set_task(0);
+  attempt->set_attempt(1'000'000);
+  attempt = message.mutable_ended(0)->add_attempt();
+  attempt->set_task(0);
+  attempt->set_attempt(65'535);
+  attempt->set_end(pb::Attempt::EXITED);
+  driver_->Handle(Now(), agent.node, message);
+  Turn(&agent);
+  EXPECT_THAT(Attempts(), IsEmpty());
+  End(&agent, {0});
+  EXPECT_TRUE(driver_->complete());
+}
+
+}  // namespace
+}  // namespace harrow::server

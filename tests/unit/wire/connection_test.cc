@@ -1,0 +1,176 @@
+// A connection with its peer's end in the test's hand: what it reads in which pieces, when it takes no more, when it is gone.
+#include "wire/connection.h"
+
+#include <array>
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <memory>
+#include <string>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <vector>
+
+#include <asio/io_context.hpp>
+
+#include "wire/frame.h"
+
+namespace harrow::wire {
+namespace {
+
+const Credentials kKey = {"run-1", std::string(32, 'k')};
+
+class ConnectionTest : public testing::Test {
+ protected:
+  ConnectionTest() {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) abort();
+    peer_ = ends[1];
+    const int small = 8192;
+    setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+    client_ = (*MakeTlsClient(kKey, Role::kAgent))->NewEngine();
+    Connection::Make(&context_, ends[0], false, "peer", (*MakeTlsServer(kKey))->NewEngine(), Limits(),
+                     [this](std::shared_ptr<Connection> made, const Status& why) {
+                       connection_ = std::move(made);
+                       refused_ = why;
+                       ChannelHandler handler;
+                       handler.on_message = [this](std::string_view message) { heard_.emplace_back(message); };
+                       handler.on_closed = [this](const Status& why_closed) { closed_ = why_closed.message(); };
+                       return handler;
+                     })
+        ->StartServer();
+  }
+  ~ConnectionTest() override {
+    Leave();
+    connection_.reset();
+    Turn();
+  }
+  void Turn() { context_.poll(); }
+  void Leave() {
+    if (peer_ >= 0) close(peer_);
+    peer_ = -1;
+  }
+  /// Gives the connection what the client has to say, `piece` bytes in a read.
+  void Speak(size_t piece = SIZE_MAX) {
+    while (!client_->output().empty()) {
+      const std::string bytes(client_->output().substr(0, piece));
+      ASSERT_EQ(send(peer_, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+      client_->ConsumeOutput(bytes.size());
+      Turn();
+    }
+  }
+  /// What the connection has sent so far. False: it has ended its side.
+  bool Listen() {
+    std::array<char, 65536> buffer;
+    while (true) {
+      const ssize_t n = recv(peer_, buffer.data(), buffer.size(), 0);
+      if (n == 0) return false;
+      if (n < 0) return true;
+      client_->Receive({buffer.data(), static_cast<size_t>(n)}, frames_.buffer());
+    }
+  }
+  void Shake(size_t piece = SIZE_MAX) {
+    client_->Receive("", frames_.buffer());
+    Speak(piece);
+    Listen();
+    client_->Receive("", frames_.buffer());
+    Speak(piece);
+    ASSERT_NE(connection_, nullptr) << refused_.message();
+  }
+  std::vector<std::string> Messages() {
+    std::vector<std::string> messages;
+    std::string_view message;
+    while (frames_.Next(&message)) messages.emplace_back(message);
+    return messages;
+  }
+
+  asio::io_context context_;
+  int peer_ = -1;
+  std::unique_ptr<TlsEngine> client_;
+  FrameReader frames_{64u << 20};
+  std::shared_ptr<Connection> connection_;
+  Status refused_;
+  std::vector<std::string> heard_;
+  std::string closed_;
+};
+
+TEST_F(ConnectionTest, TakesWhatComesByteByByte) {
+  Shake(1);
+  std::string frame;
+  AppendFrame("a word", &frame);
+  client_->Seal(frame);
+  Speak(1);
+  EXPECT_EQ(heard_, std::vector<std::string>{"a word"});
+  EXPECT_EQ(closed_, "");
+}
+
+TEST_F(ConnectionTest, MessagesOfATurnAreOneThingToDo) {
+  Shake();
+  for (int i = 0; i < 100; ++i) connection_->Send("word");
+  EXPECT_EQ(context_.poll(), 1u);
+  EXPECT_TRUE(Listen());
+  EXPECT_EQ(Messages().size(), 100u);
+  EXPECT_EQ(connection_->unsent_bytes(), 0u);
+}
+
+TEST_F(ConnectionTest, LastWordsThatThePeerHasNoRoomForGoOutBeforeTheEnd) {
+  Shake();
+  const std::string large(300'000, 'z');
+  for (int i = 0; i < 3; ++i) connection_->Send(large);
+  Turn();
+  EXPECT_GT(connection_->unsent_bytes(), large.size()) << "its socket is full";
+  connection_->Close();
+  int looks = 0;
+  for (; Listen() && looks < 10'000; ++looks) Turn();
+  EXPECT_LT(looks, 10'000) << "the end of its side is seen";
+  EXPECT_EQ(Messages(), std::vector<std::string>(3, large));
+}
+
+TEST_F(ConnectionTest, WhatAPeerThatIsGoneDoesNotTakeIsNotKept) {
+  Shake();
+  Leave();
+  connection_->Send("word");
+  EXPECT_GT(connection_->unsent_bytes(), 0u);
+  context_.poll_one();  // the write; what was to be read comes after it
+  connection_->Send("another");
+  EXPECT_LT(connection_->unsent_bytes(), 200u) << "what was sealed, at most";
+  Turn();
+  EXPECT_NE(closed_, "");
+}
+
+TEST_F(ConnectionTest, WhatWasQueuedWhenAWriteBreaksIsForgotten) {
+  Shake();
+  const std::string large(300'000, 'z');
+  for (int i = 0; i < 4; ++i) connection_->Send(large);
+  Turn();
+  const size_t waiting = connection_->unsent_bytes();
+  ASSERT_GT(waiting, large.size());
+  Leave();
+  Turn();
+  EXPECT_LE(connection_->unsent_bytes(), waiting);
+  connection_->Send("nothing more is taken");
+  EXPECT_LE(connection_->unsent_bytes(), waiting) << "a count below zero would be a very large one";
+  EXPECT_NE(closed_, "");
+}
+
+TEST(Connecting, ThatFailsAtOnceIsToldButNotInTheCallItself) {
+  asio::io_context context;
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  ASSERT_GE(fd, 0);
+  std::string told;
+  const auto connection = Connection::Make(&context, fd, false, "nobody", (*MakeTlsClient(kKey, Role::kAgent))->NewEngine(), Limits(),
+                                           [&](std::shared_ptr<Connection> made, const Status& why) {
+                                             EXPECT_EQ(made, nullptr);
+                                             told = why.message();
+                                             return ChannelHandler();
+                                           });
+  sockaddr_storage nowhere{};
+  nowhere.ss_family = AF_APPLETALK;
+  connection->StartClient(reinterpret_cast<const sockaddr*>(&nowhere), sizeof nowhere);
+  EXPECT_EQ(told, "");
+  context.poll();
+  EXPECT_EQ(told.substr(0, 26), "cannot connect to nobody: ") << told;
+}
+
+}  // namespace
+}  // namespace harrow::wire

@@ -101,7 +101,7 @@ struct Keeper::Impl {
   /// Notes that a child died; false when that was once too often.
   bool MayStartAgain(Child* child);
   void Rescues(const pb::Progress& progress);
-  void Interrupt(int signal);
+  void Interrupt(int signal, Time now);
   void GiveUp(std::string why);
   void EndRun(run::ServerEnd how);
   void StopWhenAlone();
@@ -116,7 +116,7 @@ struct Keeper::Impl {
   os::Spawner spawner;
   run::ProgressReader reader;
   int signal_fd = -1;
-  Time interrupted{};  // when the first signal came
+  Time interrupted{};  // when what the first signal does was told
   int progress_fds[2] = {-1, -1};
   int null_fd = -1;
   Child server;
@@ -205,11 +205,12 @@ Status Keeper::Impl::StartChild(Child* child, int stdout_fd, int stderr_fd) {
 }
 
 void Keeper::Impl::OnSignal() {
+  const Time now = loop->Now();  // also of what comes while this process is kept from going on
   while (const int signal = os::ReadSignal(signal_fd)) {
     if (signal == SIGCHLD) {
       Reap();
     } else {
-      Interrupt(signal);
+      Interrupt(signal, now);
     }
   }
 }
@@ -389,11 +390,11 @@ void Keeper::Impl::Rescues(const pb::Progress& progress) {
   }
 }
 
-void Keeper::Impl::Interrupt(int signal) {
+void Keeper::Impl::Interrupt(int signal, Time now) {
   if (ending) return;
   if (end.signal != 0) {
     // Who signals a process and its group (timeout, some shells) means it once.
-    if (loop->Now() - interrupted < kSameSignal) return;
+    if (now - interrupted < kSameSignal) return;
     options.say("ended at once");
     end.end = run::ServerEnd::kInterrupted;
     ending = true;
@@ -403,8 +404,8 @@ void Keeper::Impl::Interrupt(int signal) {
     return;
   }
   end.signal = signal;
-  interrupted = loop->Now();
   options.say("interrupted: what runs is being ended; once more to end at once");
+  interrupted = loop->Now();  // nobody means it twice before
   if (server.pid <= 0) return EndRun(run::ServerEnd::kInterrupted);
   kill(server.pid, SIGTERM);
   watch.ToldToEnd();

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstdlib>
 #include <deque>
@@ -11,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -21,7 +24,7 @@
 
 namespace harrow::agent {
 
-constexpr auto kGenerous = std::chrono::seconds(60);
+constexpr auto kGenerous = std::chrono::seconds(120);
 
 /// A directory that goes away with the test.
 class ScratchDirectory {
@@ -49,6 +52,32 @@ inline bool Eventually(const std::function<bool()>& condition) {
   }
   return true;
 }
+
+/// How late this machine is to run what is ready to: the worst case since this was made.
+class Lateness {
+ public:
+  Lateness() : thread_([this] { Watch(); }) {}
+  ~Lateness() {
+    ended_ = true;
+    thread_.join();
+  }
+  /// What happens within `quiet` on a quiet machine happens within this, by a chain of a few processes.
+  Duration Within(Duration quiet) const { return quiet + 5 * Duration(worst_.load()); }
+
+ private:
+  void Watch() {
+    constexpr Duration kPause = std::chrono::milliseconds(10);
+    while (!ended_) {
+      const Duration began = os::RealClock().Steady();
+      std::this_thread::sleep_for(kPause);
+      worst_ = std::max(worst_.load(), (os::RealClock().Steady() - began - kPause).count());
+    }
+  }
+
+  std::atomic<bool> ended_{false};
+  std::atomic<int64_t> worst_{0};
+  std::thread thread_;
+};
 
 /// The slots of a node with real processes, output in a scratch directory; results are looked up by task.
 class SlotPoolTest : public testing::Test {

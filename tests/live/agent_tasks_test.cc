@@ -210,32 +210,35 @@ TEST_F(AgentTasks, OutputIsCutAtTheLimit) {
 }
 
 TEST_F(AgentTasks, TheTimeLimitEndsTheWholeGroup) {
+  // Long enough for a shell to say what it has to, on a machine that has much else to do.
+  const Duration limit = seconds(2);
   // Another one that takes much longer than the limit tells when that was, however slow the machine is.
-  const uint32_t longer = Push(Shell("sleep 5"));
+  const uint32_t longer = Push(Shell("sleep 9"));
   WaitStarted(longer);
-  TaskResult result = Run(Shell("sleep 300 & echo $!; wait", {.time_limit = milliseconds(200)}));
-  EXPECT_EQ(result.end, End::kTimedOut);
-  EXPECT_GE(result.finish - result.start, milliseconds(200));
-  EXPECT_LT(result.finish, Wait(longer).finish);
-  const pid_t below = std::stoi(Output(result));
+  const TaskResult first = Run(Shell("sleep 300 & echo $!; wait", {.time_limit = limit}));
+  EXPECT_EQ(first.end, End::kTimedOut);
+  EXPECT_GE(first.finish - first.start, limit);
+  const std::string told = Output(first);
+  ASSERT_TRUE(told.ends_with('\n')) << told;
+  const pid_t below = std::stoi(told);
   EXPECT_TRUE(Eventually([&] { return !Alive(below); }));
 
-  result =
-      Run(Shell("trap '' TERM; echo $$; while :; do sleep 0.1; done", {.time_limit = milliseconds(200)}));
+  TaskResult result = Run(Shell("trap '' TERM; echo $$; while :; do sleep 0.1; done", {.time_limit = limit}));
   EXPECT_EQ(result.end, End::kTimedOut) << "one that ignores TERM is killed";
   EXPECT_EQ(result.code, SIGKILL);
 
-  result = Run(Shell("trap 'echo saved; exit 9' TERM; while :; do sleep 0.05; done",
-                     {.time_limit = milliseconds(200)}));
+  node_.kill_wait_ns = Duration(kGenerous).count();
+  result = Run(Shell("trap 'echo saved; exit 9' TERM; while :; do sleep 0.05; done", {.time_limit = limit}));
   EXPECT_EQ(result.end, End::kTimedOut);
   EXPECT_EQ(result.code, 9);
   EXPECT_EQ(Output(result), "saved\n");
+  EXPECT_LT(first.finish, Wait(longer).finish);
 }
 
 TEST_F(AgentTasks, WhoExitsWithZeroAfterATermHasFinished) {
   const std::string finishes = "trap 'echo done; exit 0' TERM; echo > ready; while :; do sleep 0.02; done";
   node_.kill_wait_ns = Duration(kGenerous).count();
-  TaskResult result = Run(Shell(finishes, {.time_limit = milliseconds(500)}));
+  TaskResult result = Run(Shell(finishes, {.time_limit = seconds(2)}));
   EXPECT_EQ(result.end, End::kExited);
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(Output(result), "done\n");
@@ -282,7 +285,7 @@ TEST_F(AgentTasks, WhoLeftTheGroupEndsWithTheTaskThatIsEnded) {
     EXPECT_TRUE(Eventually([&] { return !Alive(below); })) << text;
   }
   std::filesystem::remove(scratch_.path() + "/child");
-  EXPECT_EQ(Run(Shell(waits, {.time_limit = seconds(2)})).end, End::kTimedOut);
+  EXPECT_EQ(Run(Shell(waits, {.time_limit = seconds(4)})).end, End::kTimedOut);
   EXPECT_TRUE(Eventually([&] { return !Alive(started()); }));
 }
 
@@ -299,8 +302,9 @@ TEST_F(AgentTasks, WhoLeftTheGroupIsAskedFirst) {
 
 TEST_F(AgentTasks, QueuedTasksCanBeTakenBackRunningOnesNot) {
   SetSlots(1);
-  const uint32_t running = Push(Shell("read x < go; exit 2"));
   mkfifo((scratch_.path() + "/go").c_str(), 0600);
+  const uint32_t running = Push(Shell("read x < go; exit 2"));
+  WaitStarted(running);
   const uint32_t queued = Push(Words("true"));
   const uint32_t other = Push(Words("true"));
   EXPECT_THAT(pool_->TakeBack({First(running), {TaskId(queued), 2}, First(queued)}), ElementsAre(First(queued)));
@@ -331,7 +335,8 @@ TEST_F(AgentTasks, BackgroundProcessesDoNotHoldATaskUp) {
   EXPECT_TRUE(Eventually([&] { return !Alive(below); }));
 
   // One that has left the group stays; the slot goes on.
-  result = Run(Shell("setsid sh -c 'echo $$; exec sleep 300' & sleep 0.3"));
+  result = Run(Shell(
+      "setsid sh -c 'echo $$; echo > left; exec sleep 300' & while [ ! -e left ]; do sleep 0.02; done"));
   EXPECT_EQ(result.code, 0);
   const pid_t escaped = std::stoi(Output(result));
   EXPECT_TRUE(Alive(escaped));
@@ -339,8 +344,11 @@ TEST_F(AgentTasks, BackgroundProcessesDoNotHoldATaskUp) {
 }
 
 TEST_F(AgentTasks, LateOutputOfTheGroupIsTakenIn) {
-  const TaskResult result = Run(Shell("(sleep 0.1; echo late) & exit 0"));
-  EXPECT_EQ(Output(result), "late\n");
+  // It has half a second, which a machine that has much else to do may let pass now and then.
+  std::string seen;
+  for (int tries = 0; tries < 20 && seen.empty(); ++tries)
+    seen = Output(Run(Shell("(sleep 0.1; echo late) & exit 0")));
+  EXPECT_EQ(seen, "late\n");
 }
 
 TEST_F(AgentTasks, OutputOfALongTaskCanBeFollowed) {

@@ -133,7 +133,7 @@ class HandServer {
     welcome->set_version(wire::kProtocolVersion);
     welcome->set_epoch(epoch_);
     welcome->set_submit_dir(run_dir_);
-    welcome->set_kill_wait_ns(Duration(std::chrono::milliseconds(500)).count());
+    welcome->set_kill_wait_ns(Duration(std::chrono::seconds(6)).count());
     welcome->set_fence_ns(greeting_.fence.count());
     for (const uint32_t task : greeting_.cancelled)
       wire::SetId({TaskId(task), 1}, message.mutable_cancel()->add_attempt());

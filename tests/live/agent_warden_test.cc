@@ -225,6 +225,7 @@ TEST_F(WardenTest, TermEndsTasksInPeaceAndTellsTheServer) {
   EXPECT_EQ(ended.end(), pb::Attempt::INTERRUPTED);
   EXPECT_EQ(ended.code(), 7);
   EXPECT_TRUE(std::filesystem::exists(scratch_.path() + "/saved"));
+  server_->Commit(server_->last_sequence());
   EXPECT_EQ(WaitForWarden(), 0);
 }
 

@@ -7,9 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
-from run_support import Harrow, check, in_part, kill, of_run, same, tests_of, tell, wait_for, write
+from run_support import Harrow, check, in_part, kill, of_run, query, same, tests_of, tell, wait_for, write
 
 # `first` and `held`, which prints, run until the file `go` exists; `waits` needs `first`.
 FLOW = """[[task]]
@@ -56,12 +55,12 @@ class Run:
 
     def go(self):
         write(os.path.join(self.directory, "go"), "")
-        return self.process.wait(60)
+        return self.process.wait(180)
 
     def stop(self):
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-            self.process.wait(60)
+            self.process.wait(180)
 
     def __enter__(self):
         return self
@@ -95,7 +94,7 @@ def test_watch(directory, program):
         watching = subprocess.Popen([run.harrow.program, "status", "--watch"], cwd=directory, env=run.harrow.env,
                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         same(run.go(), 1)
-        out, err = watching.communicate(timeout=60)
+        out, err = watching.communicate(timeout=180)
         same((watching.returncode, err), (1, ""))
         check("run harrow-a: ended\ndone 4 of 5, failed 1" in out, out)
 
@@ -113,7 +112,7 @@ def test_follow(directory, program):
         last = follow("--tail", "1", "first")
         same(last.stdout.readline(), "first begins\n")
         same(run.go(), 1)
-        out, err = everything.communicate(timeout=60)
+        out, err = everything.communicate(timeout=180)
         same(everything.returncode, 0)
         lines = out.splitlines()
         ticks = [line for line in lines if line.startswith("held: ")]
@@ -121,9 +120,9 @@ def test_follow(directory, program):
         same(sorted(set(lines) - set(ticks)), ["first: first begins", "first: first ends", "later: later runs", "waits: waits runs"])
         same(err, "fails: it went wrong\n")
         for process in (one, last):
-            out, _ = process.communicate(timeout=60)
+            out, _ = process.communicate(timeout=180)
             same((process.returncode, out), (0, "first ends\n"))
-        new.communicate(timeout=60)
+        new.communicate(timeout=180)
         same(new.returncode, 0)
 
 
@@ -154,16 +153,21 @@ def test_cancel(directory, program):
 def test_cancel_all(directory, program):
     with Run(directory, program) as run:
         check(run.harrow("cancel", "--all", code=0).out.endswith("cancelled\n"))
-        same(run.process.wait(60), 1)
+        same(run.process.wait(180), 1)
         same(run.status()["tasks"]["cancelled"], 4)
 
 
 def test_server_is_killed(directory, program):
     with Run(directory, program) as run:
-        for pid in of_run(os.path.join(directory, "harrow-a"), "server"):
-            kill(pid)
-        # Asked at once: the client waits for the server that is started in its place.
-        status = run.status()
+        for tries in range(3):
+            for pid in of_run(os.path.join(directory, "harrow-a"), "server"):
+                kill(pid)
+            # Asked at once: the client waits for the server that is started in its place, but not for one that is long in coming, as on
+            # a machine that has much else to do.
+            status = run.status()
+            if status["source"] == "server":
+                break
+            wait_for(lambda: run.status()["source"] == "server")
         same((status["source"], status["tasks"]["total"]), ("server", 5))
         wait_for(lambda: run.status()["tasks"]["running"] == 2)
         check(run.status()["epoch"] > 1)
@@ -177,7 +181,7 @@ def test_a_server_that_hangs_is_replaced(directory, program):
         for pid in stopped:
             kill(pid, signal.SIGSTOP)
         write(os.path.join(directory, "go"), "")
-        same(run.process.wait(240), 1)  # as one task fails
+        same(run.process.wait(600), 1)  # as one task fails
         check(not set(stopped) & set(of_run(run_dir, "server")), "the one that hangs is still there")
         check("the server does not answer; another takes over" in open(os.path.join(directory, "harrow.out"), encoding="utf-8").read())
         status = run.status()
@@ -189,7 +193,7 @@ def test_an_interrupted_run_does_not_wait_for_a_server_that_hangs(directory, pro
         for pid in of_run(os.path.join(directory, "harrow-a"), "server"):
             kill(pid, signal.SIGSTOP)
         run.process.send_signal(signal.SIGTERM)
-        same(run.process.wait(60), 128 + signal.SIGTERM)
+        same(run.process.wait(180), 128 + signal.SIGTERM)
         said = open(os.path.join(directory, "harrow.out"), encoding="utf-8").read()
         check("the server does not answer; it is ended by force" in said and "harrow run --resume" in said, said)
         same(of_run(os.path.join(directory, "harrow-a"), "server"), [])
@@ -198,12 +202,10 @@ def test_an_interrupted_run_does_not_wait_for_a_server_that_hangs(directory, pro
 def test_keeper_is_killed(directory, program):
     with Run(directory, program) as run:
         run_dir = os.path.join(directory, "harrow-a")
-        # What ended more than half a second before a kill is kept: let the failure be that old.
-        known = time.monotonic()
-        wait_for(lambda: time.monotonic() - known > 0.6)
+        wait_for(lambda: query(run_dir, "SELECT count(*) FROM tasks WHERE state = 'failed'") == [(1,)])  # it is on disk
         for pid in of_run(run_dir, "keeper"):
             kill(pid)
-        run.process.wait(60)
+        run.process.wait(180)
         wait_for(lambda: not of_run(run_dir, "server"))
         document = run.status()
         same((document["state"], document["source"]), ("stopped", "journal"))
@@ -217,7 +219,7 @@ def test_keeper_is_killed(directory, program):
         same(run.harrow("run", "--resume", "--run-dir", "harrow-a").code, 1)
         document = run.status()
         same((document["state"], document["tasks"]["done"]), ("ended", 4))
-        check(document["makespan_s"] < 60, document)
+        check(document["makespan_s"] < 600, document)
 
 
 if __name__ == "__main__":

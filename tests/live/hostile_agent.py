@@ -37,7 +37,7 @@ def running(harrow, *args):
         if process.poll() is None:
             process.terminate()
             try:
-                process.wait(60)
+                process.wait(180)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -135,7 +135,7 @@ def run_with_tmpdir(directory, program, tmpdir):
         info = os.stat(os.path.dirname(where))
         same((info.st_uid, stat.S_IMODE(info.st_mode)), (os.getuid(), 0o700), "the directory of TMPDIRs")
         write(f"{directory}/go", "")
-        same(run.wait(60), 0)
+        same(run.wait(180), 0)
     return where
 
 
@@ -178,7 +178,7 @@ def test_tmpdir_moved_away_by_others(directory, program):
             put = f"ln -s ../../../case mine/tmp/{name}" if kind == "link" else f"mkdir mine/tmp/{name}; ln -s ../../../../case/0 mine/tmp/{name}/0"
             subprocess.run([*AS_NOBODY, "sh", "-ec", f"cd {project}; mv mine away; mkdir -p mine/tmp; {put}"], check=True)
             write(f"{sub}/go", "")
-            run.wait(60)
+            run.wait(180)
         same(os.listdir(f"{sub}/case/0"), ["U"], kind)
         if kind == "directory":
             same(os.path.islink(f"{project}/mine/tmp/{name}/0"), True)
@@ -214,8 +214,8 @@ def test_killed_wardens_leave_nothing(directory, program):
         # A second Ctrl-C ends all at once: wardens are killed, and nobody is left to clear up but the keeper.
         run.send_signal(signal.SIGINT)
         wait_for(lambda: any("once more" in line for line in lines_of(f"{directory}/harrow.out")))
-        run.send_signal(signal.SIGINT)
-        run.wait(60)
+        wait_for(lambda: run.poll() is not None or run.send_signal(signal.SIGINT))  # too soon after the first it is the same one
+        run.wait(180)
     same(os.listdir(tmp), [])
     same([name for name in os.listdir(in_part(f"{directory}/r", "log")) if name.endswith(".tmp")], [])
 
@@ -233,7 +233,7 @@ WILD = {
 def test_tasks_that_will_not_end(directory, program):
     """Own sessions, double forks, deaf, closed, stopped: with the run all of it has ended."""
     harrow = Harrow(program, directory)
-    mark = f"6{os.getpid()}"
+    mark = run_support.long_sleep()
     write(f"{directory}/tasks.txt", "".join(text.format(mark=mark) + f" echo {name} >>ran\n" for name, text in WILD.items()))
     harrow("run", "--run-dir", "r", "--slots", "2", "tasks.txt", code=0)
     same(sorted(lines_of(f"{directory}/ran")), sorted(WILD))
@@ -243,22 +243,22 @@ def test_tasks_that_will_not_end(directory, program):
     with running(harrow, "--run-dir", "q", "--slots", "6", "more.txt") as run:
         wait_for(lambda: len(lines_of(f"{directory}/more")) == len(WILD))
         run.terminate()
-        same(run.wait(90), 128 + signal.SIGTERM)
+        same(run.wait(180), 128 + signal.SIGTERM)
     same(with_word(mark), [], "survivors of a run that was ended")
 
 
 def test_cancelled_tasks_leave_nobody(directory, program):
     """A task that is cancelled takes its sessions along, while the run goes on."""
     harrow = Harrow(program, directory)
-    mark = f"7{os.getpid()}"
+    mark = run_support.long_sleep()
     write(f"{directory}/tasks.txt", f"setsid sleep {mark} & touch started; wait\nwhile [ ! -e go ]; do sleep 0.05; done\n")
     with running(harrow, "--run-dir", "r", "--slots", "2", "tasks.txt") as run:
         wait_for(lambda: os.path.exists(f"{directory}/started") and with_word(mark))
         harrow("cancel", "--run-dir", "r", "#1", code=0)
         wait_for(lambda: query(f"{directory}/r", "SELECT 1 FROM attempts WHERE outcome = 'cancelled'"))
-        wait_for(lambda: not with_word(mark), 20)
+        wait_for(lambda: not with_word(mark))
         write(f"{directory}/go", "")
-        run.wait(60)
+        run.wait(180)
 
 
 def test_tasks_that_kill_their_parents(directory, program):
@@ -269,17 +269,15 @@ def test_tasks_that_kill_their_parents(directory, program):
     harrow("run", "--run-dir", "r", "--slots", "1", "tasks.txt", code=0)
     same(query(f"{directory}/r", "SELECT state, count(*) FROM tasks GROUP BY state"), [("done", 7)])
     write(f"{directory}/always.txt", "kill -9 $PPID; sleep 60\n")
-    began = time.monotonic()
-    result = harrow("run", "--run-dir", "q", "--slots", "1", "always.txt")
+    result = harrow("run", "--run-dir", "q", "--slots", "1", "always.txt")  # it ends
     check(result.code in (1, 3), "a task that kills its agent each time:", result)
-    check(time.monotonic() - began < 100, "it took too long")
     same(of_run(f"{directory}/q", "agent"), [])
 
 
 def test_a_fork_bomb_is_bounded(directory, program):
     """A task that forks all the time, each in a session of its own, ends at its time limit with all of it."""
     harrow = Harrow(program, directory)
-    mark = f"8{os.getpid()}"
+    mark = run_support.long_sleep()
     write(f"{directory}/bomb", f"#!/bin/sh\nulimit -u 400 2>/dev/null\nfor i in $(seq 400); do setsid sleep {mark} & done\nwait\n", 0o755)
     write(f"{directory}/tasks.txt", "#HARROW time=3s\n./bomb\n")
     result = harrow("run", "--run-dir", "r", "--slots", "1", "tasks.txt")
@@ -294,16 +292,18 @@ FORCED = r"""
 import os, subprocess, sys, time
 directory, program = sys.argv[1:]
 run = subprocess.Popen([program, "run", "--run-dir", "r", "--slots", "1", "--progress", "none", "tasks.txt"], cwd=directory)
+alive = 0.0          # the task had not ended then
 def read(name):
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
+    global alive
+    end = time.monotonic() + 180
+    while (now := time.monotonic()) < end:
         try:
             with open(f"{directory}/{name}") as f:
                 text = f.read()
             if text.endswith("\n"):
                 return int(text)
         except FileNotFoundError:
-            pass
+            alive = now
         time.sleep(0.001)
     sys.exit(f"no {name}")
 def state(pid):
@@ -313,20 +313,22 @@ def state(pid):
     except OSError:
         return ""
 task = read("task")
+looked = time.monotonic()
 while state(task) not in ("Z", ""):
+    alive = looked
     time.sleep(0.001)
+    looked = time.monotonic()
 strangers = []
 had = False
-end = time.monotonic() + 0.35          # it is given half a second
-while time.monotonic() < end and not had:
+while time.monotonic() < alive + 0.35 and not had:
     with open("/proc/sys/kernel/ns_last_pid", "w") as f:
         f.write(str(task - 1))
     pid = os.fork()
     if pid == 0:
         os.setpgid(0, 0)
-        time.sleep(30)
+        time.sleep(600)
         os._exit(7)
-    had = pid == task
+    had = pid == task and time.monotonic() < alive + 0.5   # what is left of it is given half a second from its end on
     strangers.append(pid)
 run.wait()
 hit = [pid for pid in strangers if os.waitpid(pid, os.WNOHANG) != (0, 0)]
@@ -344,12 +346,20 @@ def test_a_reused_number_hits_no_stranger(directory, program):
     unshare = ["unshare", *user, "--pid", "--fork", "--mount", "--mount-proc", "--kill-child"]
     if subprocess.run([*unshare, "sh", "-c", "echo 99 >/proc/sys/kernel/ns_last_pid"], capture_output=True, check=False).returncode:
         raise Skipped("no say in which number a process gets", "chosen process numbers")
-    write(f"{directory}/tasks.txt", "(exec setsid sleep 2) & echo $$ >task.tmp; mv task.tmp task; exit 0\n")
-    done = subprocess.run([*unshare, "/usr/bin/python3", "-c", FORCED, directory, program], capture_output=True, text=True, timeout=120,
-                          env=Harrow(program, directory).env, check=False)
-    same(done.returncode, 0, done.stdout, done.stderr)
-    check(" not hit " in done.stdout, "a stranger of the task's number was killed:", done.stdout)
-    check(done.stdout.splitlines()[-1].startswith("not had"), "the number was free before the task's group was dealt with", done.stdout)
+    env = Harrow(program, directory).env
+    for number in range(20):  # until it was tried in time, which a machine that has much else to do may not allow
+        sub = f"{directory}/{number}"
+        os.mkdir(sub)
+        write(f"{sub}/tasks.txt", "(exec setsid sleep 2) & echo $$ >task.tmp; mv task.tmp task; exit 0\n")
+        done = subprocess.run([*unshare, "/usr/bin/python3", "-c", FORCED, sub, program], capture_output=True, text=True, timeout=300, env=env,
+                              check=False)
+        same(done.returncode, 0, done.stdout, done.stderr)
+        check(" not hit " in done.stdout, "a stranger of the task's number was killed:", done.stdout)
+        last = done.stdout.splitlines()[-1]
+        check(last.startswith("not had"), "the number was free before the task's group was dealt with", done.stdout)
+        if int(last.split()[-1]) > 0:
+            return
+    check(False, "it was never tried in time: nothing was shown")
 
 
 def test_what_another_user_can_read(directory, program):
@@ -384,7 +394,7 @@ def test_what_another_user_can_read(directory, program):
                     told = s.recv(4096)
                     check(len(told) < 100, "it answered", told)
         write(f"{directory}/go", "")
-        same(run.wait(60), 0)
+        same(run.wait(180), 0)
     os.umask(0o022)
 
 

@@ -51,11 +51,11 @@ def testimony(directory):
 
 LATENESS = Lateness()
 HOPS = 6  # from a task's end to the disk: its spawner thread, collector, agent, server, journal; and this test's own clock
-MOST = 3.0  # seconds that are forgiven, however late the machine is: a test that forgives all sees nothing
+MOST = 5.0  # seconds that are forgiven, however late the machine is: a test that forgives all sees nothing
 
 
 def recorded_within():
-    return min(MOST, 0.5 + HOPS * LATENESS.worst)
+    return min(MOST, 0.5 + HOPS * LATENESS.worst + 2 * LATENESS.disk)
 
 
 def is_exempt(end, kills):
@@ -119,14 +119,14 @@ def one_run(directory, program, sleeper, role, kills_wanted, rng, expected):
                     kill(victim)
             if role == "keeper" and kills and run.poll() == -9:
                 run.wait()
-                wait_for(lambda: not with_word(marker) and not with_word(run_dir), 20)
+                wait_for(lambda: not with_word(marker) and not with_word(run_dir))
                 run = harrow.start("run", "--resume", "--run-dir", "r", *options)
                 resumes += 1
                 if len(kills) < kills_wanted:
                     wait_for(lambda: of_run(run_dir, "agent"))
                     continue
             if len(kills) >= kills_wanted or run.poll() is not None:
-                code = run.wait(timeout=180)
+                code = run.wait(timeout=600)
                 if code == -9 and role == "keeper":
                     continue
                 break
@@ -139,7 +139,7 @@ def one_run(directory, program, sleeper, role, kills_wanted, rng, expected):
     same(sorted({each.task for each in testimony(directory) if each.what == "end"}), list(range(TASKS)))
     again = ran_again(testimony(directory), kills)
     same(outputs(harrow), expected, "outputs differ from an undisturbed run's")
-    wait_for(lambda: not with_word(marker), 10)
+    wait_for(lambda: not with_word(marker))
     print(f"{role}: {len(kills)} kills, {resumes} resumes, {again} attempts more than tasks", flush=True)
     return len(kills)
 

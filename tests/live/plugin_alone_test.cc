@@ -49,7 +49,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr std::chrono::seconds kPatience(60);
+constexpr std::chrono::seconds kPatience(120);
 
 template <class Condition>
 bool Eventually(Condition condition) {

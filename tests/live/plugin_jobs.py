@@ -95,7 +95,7 @@ def without_the_option():
     with open(f"{CLUSTER.home}/bob/env") as f:
         check("HARROW_SITE" not in f.read(), "a job without the option got settings")
     for node in before:
-        check(CLUSTER.out("find", "/mnt/local", "/run", "/tmp", "-xdev", node=node) == before[node], "it left files")
+        wait_for(lambda: CLUSTER.out("find", "/mnt/local", "/run", "/tmp", "-xdev", node=node) == before[node], "all files that it made to go")
     nothing_left()
 
 
@@ -170,8 +170,10 @@ def two_jobs_of_one_user():
     first = CLUSTER.script("sbatch --harrow --parsable -p fast -w node1 -o /dev/null /mnt/home/alice/second.sh >/mnt/home/alice/id\n"
                            # (Slurm hands the option on to what a job submits.)
                            "env -u SLURM_SPANK__SLURM_SPANK_OPTION_harrow_harrow sbatch --parsable -p fast -w node1 -o /dev/null /mnt/home/alice/plain.sh >/mnt/home/alice/id2\n" +
-                           ESCAPE.format(4100) + "sleep 1\n",
+                           ESCAPE.format(4100) + "while [ ! -e /mnt/home/alice/both-run ]; do sleep 0.1; done\n",
                            "--harrow", "-p", "fast", "-w", "node1", "-o", "/dev/null", user="alice")
+    wait_for(lambda: len(sleepers("node1", "410[1-4]")) == 4, "the other jobs", 60)
+    CLUSTER.run("touch", "/mnt/home/alice/both-run")
     check(CLUSTER.wait_job(first) == "COMPLETED", "the first job failed")
     with open(CLUSTER.path("home", "alice", "id")) as f:
         other = f.read().strip()

@@ -86,12 +86,12 @@ def test_retries(directory, program):
 
 def test_max_failures_and_fail_fast(directory, program):
     harrow = Harrow(program, directory)
-    write(f"{directory}/tasks.txt", "false\n" * 50)
+    write(f"{directory}/tasks.txt", "false\n" * 5000)  # more than an agent runs before the server hears of the third
     stopped = harrow("run", "--run-dir", "r1", "--slots", "1", "--max-failures", "3", "tasks.txt", code=1)
     check("after 3 failed tasks (--max-failures)" in stopped.err, stopped)
     failed = query(f"{directory}/r1", "SELECT count(*) FROM tasks WHERE state = 'failed'")[0][0]
-    check(3 <= failed < 50, failed, "failed")
-    write(f"{directory}/more.txt", "sleep 600\nfalse\nsleep 600\n")
+    check(3 <= failed < 5000, failed, "failed")
+    write(f"{directory}/more.txt", "touch a; sleep 600\nuntil test -e a && test -e b; do sleep 0.05; done; false\ntouch b; sleep 600\n")
     ended = harrow("run", "--run-dir", "r2", "--slots", "3", "--fail-fast", "more.txt", code=1)
     same(query(f"{directory}/r2", "SELECT outcome, code FROM attempts ORDER BY task"),
          [("cancelled", signal.SIGTERM), ("exited", 1), ("cancelled", signal.SIGTERM)], "the others are ended at once, and in peace")
@@ -111,7 +111,7 @@ def test_a_used_directory_is_not_touched(directory, program):
 
 def test_two_keepers_cannot_share_a_run(directory, program):
     harrow = Harrow(program, directory)
-    write(f"{directory}/tasks.txt", "touch began; sleep 30\n")
+    write(f"{directory}/tasks.txt", "touch began; sleep 600\n")
     first = harrow.start("run", "--run-dir", "r", "tasks.txt")
     try:
         wait_for(lambda: os.path.exists(f"{directory}/began"))
@@ -119,18 +119,18 @@ def test_two_keepers_cannot_share_a_run(directory, program):
         check(second.code == 2 and len(second.err.splitlines()) == 1, second)
     finally:
         first.send_signal(signal.SIGINT)
-        same(first.wait(30), 128 + signal.SIGINT)
+        same(first.wait(180), 128 + signal.SIGINT)
 
 
 def test_interrupt_and_resume(directory, program):
     harrow = Harrow(program, directory)
-    write(f"{directory}/tasks.txt", "".join(f"echo {i} >> began; test -e go || sleep 60; echo {i} >> ended\n" for i in range(6)) +
+    write(f"{directory}/tasks.txt", "".join(f"echo {i} >> began; test -e go || sleep 600; echo {i} >> ended\n" for i in range(6)) +
           "echo quick >> began; echo quick >> ended\n")
     first = harrow.start("run", "--run-dir", "r", "--slots", "7", "tasks.txt")
-    wait_for(lambda: len(lines_of(f"{directory}/began")) == 7 and lines_of(f"{directory}/ended"))
-    time.sleep(0.5)
+    wait_for(lambda: len(lines_of(f"{directory}/began")) == 7)
+    wait_for(lambda: json.loads(harrow("status", "--json", "--run-dir", "r", code=0).out)["tasks"]["done"] == 1)
     first.send_signal(signal.SIGTERM)
-    same(first.wait(30), 128 + signal.SIGTERM)
+    same(first.wait(180), 128 + signal.SIGTERM)
     said = open(f"{directory}/harrow.out").read()
     check("harrow run --resume" in said and "6 tasks open" in said, said)
     wait_for(lambda: not run_support.of_run(f"{directory}/r", "agent"))
@@ -143,27 +143,28 @@ def test_interrupt_and_resume(directory, program):
 
 def test_a_second_signal_ends_at_once(directory, program):
     harrow = Harrow(program, directory)
-    write(f"{directory}/tasks.txt", "trap '' TERM; touch began; sleep 77.7\n")
+    word = run_support.long_sleep()
+    write(f"{directory}/tasks.txt", f"trap '' TERM; touch began; sleep {word}\n")
     first = harrow.start("run", "--run-dir", "r", "tasks.txt")
     wait_for(lambda: os.path.exists(f"{directory}/began"))
     first.send_signal(signal.SIGINT)
     wait_for(lambda: "once more" in open(f"{directory}/harrow.out").read())
-    start = time.monotonic()
-    wait_for(lambda: first.poll() is not None or first.send_signal(signal.SIGINT), 30)
-    same(first.wait(30), 128 + signal.SIGINT)
-    check(time.monotonic() - start < 5, "it took too long")
-    wait_for(lambda: not run_support.with_word("77.7"), 5)
+    wait_for(lambda: first.poll() is not None or first.send_signal(signal.SIGINT))
+    same(first.wait(180), 128 + signal.SIGINT)
+    check("ended at once" in open(f"{directory}/harrow.out").read())
+    wait_for(lambda: not run_support.with_word(word))
 
 
 def test_a_signal_to_process_and_group_is_one(directory, program):
     """As timeout sends it; what runs is asked politely."""
     harrow = Harrow(program, directory)
-    write(f"{directory}/tasks.txt", "trap 'echo polite > asked; exit 1' TERM; touch began; sleep 88.8 & wait\n")
+    write(f"{directory}/tasks.txt", "trap 'echo polite > asked; exit 1' TERM; touch began; sleep 600 & wait\n")
     first = harrow.start("run", "--run-dir", "r", "tasks.txt")
     wait_for(lambda: os.path.exists(f"{directory}/began"))
-    first.send_signal(signal.SIGINT)
-    first.send_signal(signal.SIGINT)
-    same(first.wait(30), 128 + signal.SIGINT)
+    # Both before it has dealt with one: this process may stand between two lines of its own.
+    for number in (signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
+        first.send_signal(number)
+    same(first.wait(180), 128 + signal.SIGINT)
     same(lines_of(f"{directory}/asked"), ["polite"])
     said = open(f"{directory}/harrow.out").read()
     check("ended at once" not in said and "with 1 task open" in said, said)
@@ -190,15 +191,16 @@ def test_logs_of_a_silent_task_say_so(directory, program):
 def test_nothing_survives_a_run(directory, program):
     """Children that fork twice or make a session of their own end with the run."""
     harrow = Harrow(program, directory)
-    write(f"{directory}/tasks.txt", "setsid sleep 991.25 & (sleep 992.25 & ) ; setsid sh -c 'sleep 993.25 & exit' ; true\n")
+    one, two, three = words = [run_support.long_sleep() for _ in range(3)]
+    write(f"{directory}/tasks.txt", f"setsid sleep {one} & (sleep {two} & ) ; setsid sh -c 'sleep {three} & exit' ; true\n")
     harrow("run", "--run-dir", "r", "tasks.txt", code=0)
-    for word in ("991.25", "992.25", "993.25"):
-        wait_for(lambda: not run_support.with_word(word), 5)
+    for word in words:
+        wait_for(lambda: not run_support.with_word(word))
 
 
 def test_pretend_nodes(directory, program):
     harrow = Harrow(program, directory)
-    write(f"{directory}/tasks.txt", "echo $HARROW_NODE >> nodes; sleep 0.3\n" * 40)
+    write(f"{directory}/tasks.txt", "echo $HARROW_NODE >> nodes; until test $(sort -u nodes | wc -l) -eq 4; do sleep 0.05; done\n" * 40)
     harrow("run", "--run-dir", "r", "--slots", "2", "--local-nodes", "4", "tasks.txt", code=0)
     same(sorted(set(lines_of(f"{directory}/nodes"))), ["local0", "local1", "local2", "local3"])
     same(query(f"{directory}/r", "SELECT count(DISTINCT node) FROM attempts"), [(4,)])
@@ -272,7 +274,7 @@ def test_a_read_only_directory(directory, program):
     write(f"{directory}/tasks.txt", "true\n")
     os.mkdir(f"{directory}/ro")
     done = subprocess.run(["unshare", "-m", "sh", "-c", f"mount -t tmpfs -o ro none {directory}/ro && exec {harrow.program} run --run-dir ro/r tasks.txt"],
-                          cwd=directory, env=harrow.env, text=True, capture_output=True, timeout=60)
+                          cwd=directory, env=harrow.env, text=True, capture_output=True, timeout=300)
     check(done.returncode == 3 and len(done.stderr.splitlines()) == 1 and "ead-only" in done.stderr, done)
 
 
@@ -291,7 +293,7 @@ mount -o remount,size=200m small
 {harrow.program} run --progress none --resume --run-dir small/r >second.out 2>second.err; echo $? >second.code
 cp {in_part('small/r', 'journal.db')} done.db
 """
-    subprocess.run(["unshare", "-m", "sh", "-c", script], cwd=directory, env=harrow.env, timeout=280, check=True)
+    subprocess.run(["unshare", "-m", "sh", "-c", script], cwd=directory, env=harrow.env, timeout=900, check=True)
     same(lines_of(f"{directory}/first.code"), ["3"], open(f"{directory}/first.err").read())
     check("full" in open(f"{directory}/first.err").read() or "space" in open(f"{directory}/first.err").read(),
           open(f"{directory}/first.err").read())
@@ -319,7 +321,7 @@ mount -o remount,size=100m {in_part('r', 'output')}
 wait $pid; echo $? >code
 {harrow.program} logs --list --run-dir r >list
 """
-    subprocess.run(["unshare", "-m", "sh", "-c", script], cwd=directory, env=harrow.env, timeout=280, check=True)
+    subprocess.run(["unshare", "-m", "sh", "-c", script], cwd=directory, env=harrow.env, timeout=900, check=True)
     same(lines_of(f"{directory}/code"), ["0"], lines_of(f"{directory}/err"))
     said = open(f"{directory}/err").read()
     check("output of tasks cannot be written" in said and "space" in said, said)
@@ -372,7 +374,7 @@ def test_runs_of_one_second_get_directories_of_their_own(directory, program):
     runs = [subprocess.Popen([harrow.program, "run", "tasks.txt"], cwd=directory, env=harrow.env,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(6)]
     for run in runs:
-        out, err = run.communicate(timeout=120)
+        out, err = run.communicate(timeout=300)
         same(run.returncode, 0, out, err)
     same(len(glob.glob(in_part(f"{directory}/harrow-*", "journal.db"))), 6)
 
@@ -410,7 +412,7 @@ def test_an_interrupted_run_knows_how_many_tasks_it_has(directory, program):
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for(lambda: os.path.exists(in_part(f"{directory}/r", "journal.db")))
     run.send_signal(signal.SIGINT)
-    out, err = run.communicate(timeout=120)
+    out, err = run.communicate(timeout=300)
     same(run.returncode, 130, out, err)
     check("of 200000" in out or "200000 tasks open" in err, out, err)
     check("of 200000" in harrow("status", "--run-dir", "r").out, harrow("status", "--run-dir", "r"))
@@ -425,7 +427,7 @@ def test_a_limit_of_threads_is_told_in_a_sentence(directory, program):
     write(f"{directory}/tasks.txt", "true\n")
     for most in (4, 30):  # the server has too few; an agent has
         done = subprocess.run([harrow.program, "run", "--run-dir", f"r{most}", "--slots", "64", "tasks.txt"], cwd=directory, env=harrow.env,
-                              user=54321, group=54321, extra_groups=[], timeout=120, text=True, capture_output=True,
+                              user=54321, group=54321, extra_groups=[], timeout=300, text=True, capture_output=True,
                               preexec_fn=lambda n=most: resource.setrlimit(resource.RLIMIT_NPROC, (n, n)))
         same(done.returncode, 3, done.stderr)
         check(re.search("harrow: no more (threads|processes) can be started", done.stderr) and "ulimit -u" in done.stderr, done.stderr)
@@ -440,7 +442,7 @@ def test_an_agent_that_somebody_ends_is_replaced(directory, program):
     wait_for(lambda: os.path.exists(f"{directory}/tries"))
     for pid in of_run(f"{directory}/r", "inner"):
         kill(pid, signal.SIGTERM)
-    same(run.wait(60), 0)
+    same(run.wait(180), 0)
     same(lines_of(f"{directory}/out"), ["done"])
     same(query(f"{directory}/r", "SELECT attempt, outcome FROM attempts"), [(1, "lost"), (2, "exited")])
 

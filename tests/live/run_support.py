@@ -61,7 +61,7 @@ class Harrow:
             pass
         self.env.update(env or {})
 
-    def __call__(self, *args, stdin=None, timeout=120, code=None, cwd=None):
+    def __call__(self, *args, stdin=None, timeout=300, code=None, cwd=None):
         done = subprocess.run([self.program, *args], cwd=cwd or self.cwd, env=self.env, input=stdin, text=True, capture_output=True,
                               timeout=timeout)
         result = Result(done)
@@ -101,7 +101,7 @@ def query(run_dir, sql):
         return db.execute(sql).fetchall()
 
 
-def wait_for(what, seconds=60, step=0.02):
+def wait_for(what, seconds=180, step=0.02):
     """Until what() gives something true, which is returned."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -114,17 +114,27 @@ def wait_for(what, seconds=60, step=0.02):
 
 class Lateness:
     """How late this machine is to run what is ready to: the worst case since the start. What must hold within some time on a quiet
-    machine must hold within that and, for each process in the chain, this."""
+    machine must hold within that and, for each process in the chain, this. `disk`: the same of what waits for the disk."""
 
     def __init__(self, pause=0.02):
-        self.worst, self.pause = 0.0, pause
+        self.worst, self.disk, self.pause = 0.0, 0.0, pause
         threading.Thread(target=self._watch, daemon=True).start()
+        threading.Thread(target=self._watch_disk, daemon=True).start()
 
     def _watch(self):
         while True:
             began = time.monotonic()
             time.sleep(self.pause)
             self.worst = max(self.worst, time.monotonic() - began - self.pause)
+
+    def _watch_disk(self):
+        with tempfile.TemporaryFile() as f:
+            while True:
+                began = time.monotonic()
+                os.pwrite(f.fileno(), b"x" * 4096, 0)
+                os.fsync(f.fileno())
+                self.disk = max(self.disk, time.monotonic() - began)
+                time.sleep(0.2)
 
 
 # --- processes
@@ -148,8 +158,16 @@ def processes():
     return found
 
 
+def is_agent(pid):
+    with contextlib.suppress(OSError):
+        with open(f"/proc/{pid}/comm", encoding="utf-8") as f:
+            return f.read() == "harrow-agent\n"
+    return False
+
+
 def of_run(run_dir, role):
-    """pids of `harrow keeper|server|agent` of a run directory; role "agent" is the warden, "inner" the agent below it."""
+    """pids of `harrow keeper|server|agent` of a run directory; role "agent" is the warden, "inner" the agent below it. A child of an
+    agent is a task, also before its exec, when it still has the agent's words."""
     all_of = processes()
     run_dir = os.path.realpath(run_dir)
     mine = {pid: parent for pid, (parent, words) in all_of.items()
@@ -158,13 +176,18 @@ def of_run(run_dir, role):
     if role == "agent":
         return sorted(pid for pid, parent in mine.items() if parent not in mine)
     if role == "inner":
-        return sorted(pid for pid, parent in mine.items() if parent in mine)
+        return sorted(pid for pid, parent in mine.items() if parent in mine and not is_agent(parent))
     return sorted(mine)
 
 
 def with_word(word):
     """pids of processes one of whose arguments contains `word`."""
     return sorted(pid for pid, (_, words) in processes().items() if pid != os.getpid() and any(word in w for w in words))
+
+
+def long_sleep():
+    """Seconds to sleep that no other process' words contain."""
+    return f"9{os.getpid()}.{time.time_ns() % 10**9}"
 
 
 def kill(pid, number=signal.SIGKILL):

@@ -27,12 +27,17 @@ def flow(cluster, name, lines):
     return directory
 
 
+def until_seen(count, columns=1):
+    """A task's text: waits until so many different nodes, or nodes and CPUs, have been written to `where`, however late some come."""
+    return f"until test $(cut -d\" \" -f1-{columns} where | sort -u | wc -l) -ge {count}; do sleep 0.1; done"
+
+
 def time_limit():
     """Starts nothing that cannot end, ends what does not end in time, says what is left; the next job does that elsewhere."""
     directory = flow(CLUSTER, "limit", ["#HARROW time=5s"] + [f"sleep 3; echo {i} >>done" for i in range(60)])
     job = Job(CLUSTER, HARROW, "run tasks.txt --run-dir r --slots 2 --progress none", "-p", "fast", "-N2", "--exclusive",
-              directory=directory, env={"HARROW_END_MARGIN": "3s"},
-              before="end=$(($(date +%s) + 30))\nscontrol update JobId=$SLURM_JOB_ID EndTime=$(date -d @$end +%Y-%m-%dT%H:%M:%S)\n",
+              directory=directory, env={"HARROW_END_MARGIN": "8s"},
+              before="end=$(($(date +%s) + 45))\nscontrol update JobId=$SLURM_JOB_ID EndTime=$(date -d @$end +%Y-%m-%dT%H:%M:%S)\n",
               after="echo left $((end - $(date +%s)))")
     code = job.code(90)
     said = job.said()
@@ -52,7 +57,7 @@ def time_limit():
 def signals():
     """TERM and USR1 (what sbatch --signal sends) end the run cleanly: interrupted tasks cost no attempt."""
     for number, name in ((15, "TERM"), (10, "USR1")):
-        directory = flow(CLUSTER, name, ["echo begun >>begun; exec sleep 60"] * 8)
+        directory = flow(CLUSTER, name, ["echo begun >>begun; exec sleep 600"] * 8)
         job = Job(CLUSTER, HARROW, "run tasks.txt --run-dir r --slots 2 --progress none", directory=directory)
         wait_for(lambda: len(lines_of(f"{directory}/begun")) == 8 or job.said(), "8 tasks", 40)
         kill(of_run(f"{directory}/r", "keeper")[0], number)
@@ -63,7 +68,7 @@ def signals():
 
 def srun_form():
     """srun --mpi=pmix harrow run: rank 0 keeps, the others are agents."""
-    directory = flow(CLUSTER, "wired", ["echo $HARROW_NODE ${PMIX_RANK-clean} >>where; sleep 2"] * 8)
+    directory = flow(CLUSTER, "wired", [f"echo $HARROW_NODE ${{PMIX_RANK-clean}} >>where; {until_seen(4)}"] * 8)
     job = Job(CLUSTER, HARROW, "run tasks.txt --run-dir r --progress none", "-p", "all", "-N4", "--exclusive", directory=directory,
               wrap="srun -N4 --ntasks-per-node=1 --cpus-per-task=2 --mpi=pmix")
     check(job.code(60) == 0, job.said())
@@ -75,7 +80,7 @@ def srun_form():
 
 
 def heterogeneous():
-    directory = flow(CLUSTER, "het", ["echo $HARROW_NODE >>where; sleep 2"] * 6)
+    directory = flow(CLUSTER, "het", [f"echo $HARROW_NODE >>where; {until_seen(3)}"] * 6)
     job = Job(CLUSTER, HARROW, "run tasks.txt --run-dir r --progress none", "-p", "fast", "-N1", "-n2", ":", "-p", "slow", "-N2", "-n4",
               directory=directory)
     check(job.code(90) == 0, job.said())
@@ -84,7 +89,7 @@ def heterogeneous():
 
 
 def heterogeneous_srun_form():
-    directory = flow(CLUSTER, "wired-het", ["echo $HARROW_NODE >>where; sleep 2"] * 6)
+    directory = flow(CLUSTER, "wired-het", [f"echo $HARROW_NODE >>where; {until_seen(3)}"] * 6)
     job = Job(CLUSTER, HARROW, "run tasks.txt --run-dir r --progress none", "-p", "fast", "-N1", "-n1", ":", "-p", "slow", "-N2", "-n2",
               directory=directory, wrap="srun --het-group=0,1 --mpi=pmix")
     check(job.code(90) == 0, job.said())
@@ -104,14 +109,14 @@ def affinity():
     """Under task/affinity every granted CPU is used, each task pinned to its own, and no other job's."""
     cpus = os.cpu_count()
     with Cluster("--nodes", "2", "--profile", "affinity", *SHARE) as cluster:
-        line = "echo $HARROW_NODE $(sed -n 's/^Cpus_allowed_list:.//p' /proc/self/status) >>where; sleep 2"
-        directory = flow(cluster, "pinned", [line] * 2 * cpus)
+        line = "echo $HARROW_NODE $(sed -n 's/^Cpus_allowed_list:.//p' /proc/self/status) >>where; "
+        directory = flow(cluster, "pinned", [line + until_seen(2 * cpus, 2)] * 2 * cpus)
         job = Job(cluster, HARROW, "run tasks.txt --run-dir r --progress none", "-p", "all", "-N2", "--exclusive", directory=directory)
         check(job.code(60) == 0, job.said())
         where = lines_of(f"{directory}/where")
         check(len(set(where)) == 2 * cpus, f"not every task had a core of its own: {where}")
         if cpus > 1:
-            directory = flow(cluster, "part", [line] * 2)
+            directory = flow(cluster, "part", [line + "sleep 2"] * 2)
             job = Job(cluster, HARROW, "run tasks.txt --run-dir r --progress none", "-p", "fast", "-N1", "-n1", directory=directory)
             check(job.code(60) == 0, job.said())
             check(len(set(lines_of(f"{directory}/where"))) == 1, "more than the granted core was used")
@@ -255,7 +260,7 @@ def ordinary_user():
         return
     with Cluster("--nodes", "2", *SHARE, ordinary=True) as cluster:
         check(cluster.prefix == NOBODY or os.getuid() != 0, "not an ordinary user")
-        job = cluster.script(f"cd /mnt/home && printf 'hostname >>where; sleep 1\\n%.0s' $(seq 8) >tasks.txt\n"
+        job = cluster.script(f"cd /mnt/home && printf 'hostname >>where; {until_seen(2)}\\n%.0s' $(seq 8) >tasks.txt\n"
                              f"{shlex.quote(HARROW)} run tasks.txt --slots 4 --run-dir r --progress none\n", "-N2", "-p", "all", "-o", "/mnt/home/job.log")
         state = cluster.wait_job(job, 60)
         said = cluster.run("cat", "/mnt/home/job.log").stdout

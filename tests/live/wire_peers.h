@@ -27,7 +27,7 @@ namespace harrow::test {
 using namespace std::chrono_literals;
 
 /// Longer than anything here takes; a test that waits so long has failed.
-inline constexpr auto kPatience = 20s;
+inline constexpr auto kPatience = 60s;
 
 inline wire::Credentials Key(std::string run_id = "run-1", char key = 'k') {
   return {std::move(run_id), std::string(32, key)};
@@ -253,7 +253,9 @@ class RawPeer {
   std::string ReadSome() {
     pollfd p{fd_, POLLIN, 0};
     char buffer[65536];
-    ssize_t n = poll(&p, 1, 20000) == 1 ? recv(fd_, buffer, sizeof(buffer), 0) : 0;
+    ssize_t n = poll(&p, 1, std::chrono::milliseconds(kPatience).count()) == 1
+                    ? recv(fd_, buffer, sizeof(buffer), 0)
+                    : 0;
     return std::string(buffer, static_cast<size_t>(std::max<ssize_t>(n, 0)));
   }
 

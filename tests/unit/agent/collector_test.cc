@@ -70,7 +70,7 @@ class CollectorTest : public testing::Test {
   }
   void WaitFor(const std::function<bool()>& condition) {
     std::unique_lock lock(mutex_);
-    ASSERT_TRUE(changed_.wait_for(lock, std::chrono::seconds(30), condition));
+    ASSERT_TRUE(changed_.wait_for(lock, std::chrono::seconds(120), condition));
   }
   static TaskResult Result(uint32_t id) {
     TaskResult result;
@@ -174,7 +174,7 @@ TEST_F(CollectorTest, SlotsThatWaitForFullStorageAreLetGoWhenTheRunEnds) {
   });
   WaitFor([this] { return problems_.size() == 1; });
   collector_->GiveUpOutput();
-  EXPECT_EQ(slot.wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  EXPECT_EQ(slot.wait_for(std::chrono::seconds(120)), std::future_status::ready);
 }
 
 TEST_F(CollectorTest, AResultIsUndeliveredUntilItsBatchHasArrived) {
@@ -186,7 +186,7 @@ TEST_F(CollectorTest, AResultIsUndeliveredUntilItsBatchHasArrived) {
   {
     std::unique_lock lock(writer_->mutex);
     ASSERT_TRUE(
-        writer_->changed.wait_for(lock, std::chrono::seconds(30), [this] { return writer_->flushes > 0; }));
+        writer_->changed.wait_for(lock, std::chrono::seconds(120), [this] { return writer_->flushes > 0; }));
   }
   collector_->AddEnded(Result(2));
   EXPECT_EQ(collector_->Undelivered().size(), 2u) << "one being written, one waiting";
@@ -211,7 +211,7 @@ TEST_F(CollectorTest, ThePulseBeatsWhileItIsWanted) {
     return beats < 5;
   });
   collector_->WantPulse();
-  ASSERT_EQ(enough.get_future().wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  ASSERT_EQ(enough.get_future().wait_for(std::chrono::seconds(120)), std::future_status::ready);
   collector_->StopPulse();
 }
 

@@ -27,8 +27,8 @@ std::string Dispatcher::WhyNever(const LocalTask& task) const {
 }
 
 std::optional<LocalTask> Dispatcher::Remove(AttemptId attempt) {
-  const auto it =
-      std::find_if(queue_.begin(), queue_.end(), [attempt](const LocalTask& t) { return t.attempt_id() == attempt; });
+  const auto it = std::find_if(queue_.begin(), queue_.end(),
+                               [attempt](const LocalTask& t) { return t.attempt_id() == attempt; });
   if (it == queue_.end()) return std::nullopt;
   LocalTask removed = std::move(*it);
   queue_.erase(it);
@@ -56,7 +56,7 @@ void Dispatcher::Dispatch(std::optional<uint32_t> caller, std::vector<uint32_t>*
       slots.push_back(*caller);
       owner = *caller;
     } else {
-      slots = *cores_.Take(cores);
+      cores_.Take(cores, &slots);
       owner = caller && std::binary_search(slots.begin(), slots.end(), *caller) ? *caller : slots.front();
     }
     std::vector<uint32_t> devices;

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "agent/core/slot_allocator.h"
 #include "agent/task.h"
-#include "topology/slots.h"
 
 namespace harrow::agent {
 
@@ -48,7 +48,7 @@ class Dispatcher {
   uint32_t CoresOf(const LocalTask& task) const;
 
   std::deque<LocalTask> queue_;
-  topology::CoreAllocator cores_;
+  SlotAllocator cores_;
   std::vector<std::optional<Assignment>> running_;  // by the slot whose thread runs it
   std::vector<bool> gpu_free_;
 };

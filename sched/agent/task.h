@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/core/attempt.h"
 #include "base/ids.h"
 #include "base/time.h"
 #include "made/record.h"
@@ -31,18 +32,6 @@ struct LocalTask {
   std::optional<made::Attempt> earlier;  // its task and attempt are not looked at
 };
 
-/// How an attempt ended; numbers as pb::Attempt.End.
-enum class End : uint8_t {
-  kRunning = 0,
-  kExited = 1,
-  kSignaled = 2,
-  kTimedOut = 3,
-  kOutOfMemory = 4,
-  kCancelled = 5,
-  kInterrupted = 6,
-  kNotStarted = 7,
-};
-
 struct TaskResult {
   uint32_t id = 0;
   uint32_t attempt = 1;
@@ -50,7 +39,7 @@ struct TaskResult {
   int code = 0;  // exit code, or signal; 126 and 127 as a shell gives them when not started
   WallTime start, finish;
   Duration user_time{0}, system_time{0};
-  int64_t max_rss_kib = 0;  // negative: not known, but less than so much
+  int64_t max_rss_kib = 0;     // negative: not known, but less than so much
   uint64_t output_offset = 0;  // of the first record in the packed output; 0: none
   uint64_t stdout_bytes = 0;   // kept
   uint64_t stderr_bytes = 0;

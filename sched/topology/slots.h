@@ -45,29 +45,4 @@ Machine GrantedPart(const Machine& machine, const Grant& grant, uint32_t* unpinn
 /// and nothing is pinned.
 SlotPlan PlanSlots(const Machine& machine, uint32_t wanted, Share share = {});
 
-/// Which slots a task of several cores gets: of one NUMA node when one has enough, of the one with the fewest
-/// free that do (best fit), side by side where possible; else of as few NUMA nodes as possible.
-class CoreAllocator {
- public:
-  /// The NUMA node of every slot.
-  explicit CoreAllocator(const std::vector<uint32_t>& numa_of_slot);
-
-  size_t free_count() const { return free_count_; }
-  bool is_free(uint32_t slot) const { return free_[slot]; }
-  /// `count` >= 1 slots, ascending; none when fewer are free.
-  std::optional<std::vector<uint32_t>> Take(uint32_t count);
-  /// A slot that is free.
-  void TakeSlot(uint32_t slot);
-  void Free(uint32_t slot);
-
- private:
-  void TakeFromNode(uint32_t node, uint32_t count, std::vector<uint32_t>* taken);
-
-  std::vector<bool> free_;
-  std::vector<std::vector<uint32_t>> slots_of_node_;  // ascending
-  std::vector<uint32_t> node_of_slot_;
-  std::vector<uint32_t> free_of_node_;
-  size_t free_count_ = 0;
-};
-
 }  // namespace harrow::topology

@@ -1,0 +1,757 @@
+#include "agent/core/core.h"
+
+#include <cstdlib>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+
+namespace harrow::agent {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr uint64_t kMega = 1'000'000;
+
+AttemptId A(uint32_t task, uint32_t number = 1) {
+  return {TaskId(task), number};
+}
+
+/// A node and what its core says, one word an action: "spawn 1", "term 0 cancelled".
+class NodeTest : public testing::Test {
+ protected:
+  void Make(uint32_t slots, uint32_t devices = 0, uint64_t memory = 0) {
+    core_.emplace(Core::Node{std::vector<uint32_t>(slots, 0), devices, memory});
+    core_->SetKillWait(seconds(5));
+  }
+  void Send(uint32_t task, Needs needs = {}) { Tell(Sent{A(task), needs, task + 100}); }
+  void Tell(const Event& event) {
+    std::vector<Action> actions;
+    core_->Handle(now_, event, &actions);
+    EXPECT_EQ(core_->SanityCheck(), "");
+    for (const Action& action : actions) std::visit([this](const auto& a) { Said(a); }, action);
+  }
+  /// What was said since the last time.
+  std::vector<std::string> Said() { return std::exchange(said_, {}); }
+  void After(Duration time) {
+    now_ += time;
+    Tell(TimeCame());
+  }
+  std::optional<uint32_t> TaskOf(uint32_t slot) {
+    const Core::Given* given = core_->given(slot);
+    return given != nullptr ? std::optional(given->attempt.task.value) : std::nullopt;
+  }
+  std::optional<Core::State> StateOf(uint32_t task) {
+    for (const Core::Info& info : core_->All()) {
+      if (info.attempt == A(task)) return info.state;
+    }
+    return std::nullopt;
+  }
+
+  Time now_{seconds(1000)};
+  std::optional<Core> core_;
+  std::optional<Time> alarm_;
+
+ private:
+  static std::string Name(End end) {
+    static const char* const names[] = {"running", "exited",    "signaled",    "timed out",
+                                        "memory",  "cancelled", "interrupted", "not started"};
+    return names[static_cast<int>(end)];
+  }
+  void Said(const Spawn& a) { said_.push_back("spawn " + std::to_string(a.slot)); }
+  void Said(const Signal& a) {
+    said_.push_back((a.kill ? "kill " : "term ") + std::to_string(a.slot) + " " + Name(a.reason));
+  }
+  void Said(const Returned& a) {
+    EXPECT_EQ(a.tag, a.attempt.task.value + 100);
+    said_.push_back("returned " + std::to_string(a.attempt.task.value));
+  }
+  void Said(const Report& a) {
+    EXPECT_EQ(a.tag, a.attempt.task.value + 100);
+    static const char* const why[] = {"", " cores", " devices"};
+    said_.push_back("report " + std::to_string(a.attempt.task.value) + " " + Name(a.end) +
+                    why[static_cast<int>(a.why)]);
+  }
+  void Said(const WakeAt& a) { alarm_ = a.time; }
+
+  std::vector<std::string> said_;
+};
+
+using AgentCoreTest = NodeTest;
+
+// --- the order of sending
+
+TEST_F(AgentCoreTest, TasksBeginInTheOrderOfSending) {
+  Make(2);
+  for (uint32_t task : {10u, 11u, 12u}) Send(task);
+  EXPECT_THAT(Said(), ElementsAre("spawn 0", "spawn 1"));
+  EXPECT_EQ(TaskOf(0), 10u);
+  EXPECT_EQ(TaskOf(1), 11u);
+  EXPECT_EQ(core_->given(1)->tag, 111u);
+  Tell(Settled{1});
+  EXPECT_THAT(Said(), ElementsAre("spawn 1")) << "the slot that is awake takes the next";
+  EXPECT_EQ(TaskOf(1), 12u);
+  EXPECT_EQ(core_->free_slots(), 0u);
+  Tell(Settled{0});
+  Tell(Settled{1});
+  EXPECT_TRUE(core_->idle());
+  EXPECT_EQ(core_->given(0), nullptr);
+}
+
+TEST_F(AgentCoreTest, OneThatDoesNotFitHoldsUpThoseBehindIt) {
+  Make(4);
+  Send(1, {.cores = 3});
+  Send(2, {.cores = 2});
+  Send(3);
+  EXPECT_THAT(Said(), ElementsAre("spawn 0"));
+  EXPECT_THAT(core_->given(0)->slots, ElementsAre(0, 1, 2));
+  EXPECT_EQ(StateOf(2), Core::State::kQueued);
+  Tell(Settled{0});
+  EXPECT_THAT(Said(), ElementsAre("spawn 0", "spawn 2"));
+  EXPECT_EQ(TaskOf(0), 2u);
+  EXPECT_EQ(TaskOf(2), 3u);
+  Send(4, {.cores = 3});
+  Tell(Settled{2});
+  EXPECT_THAT(Said(), IsEmpty());
+  Tell(Settled{0});
+  EXPECT_THAT(Said(), ElementsAre("spawn 0"));
+}
+
+TEST_F(AgentCoreTest, AWholeNodeIsGivenToOneProcess) {
+  Make(3);
+  Send(1, {.whole_node = true});
+  EXPECT_THAT(core_->given(0)->slots, ElementsAre(0, 1, 2));
+  Send(2);
+  Tell(Settled{0});
+  EXPECT_THAT(Said(), ElementsAre("spawn 0", "spawn 0"));
+}
+
+TEST_F(AgentCoreTest, WhatNoNodeLikeThisCanGiveIsRefused) {
+  Make(2, 1);
+  Send(1, {.cores = 3});
+  Send(2, {.devices = 2});
+  Send(3, {.processes = 2, .cores = 2});
+  Send(4, {.processes = 2, .devices = 1});
+  EXPECT_THAT(Said(), ElementsAre("report 1 not started cores", "report 2 not started devices",
+                                  "report 3 not started cores", "report 4 not started devices"));
+  EXPECT_TRUE(core_->idle());
+  Send(5, {.cores = 2, .devices = 1});
+  EXPECT_THAT(Said(), ElementsAre("spawn 0")) << "exactly what there is";
+}
+
+TEST_F(AgentCoreTest, DevicesAreGivenOnceAndComeBack) {
+  Make(4, 3);
+  Send(1, {.devices = 2});
+  Send(2, {.devices = 2});
+  EXPECT_THAT(core_->given(0)->devices, ElementsAre(0, 1));
+  EXPECT_EQ(TaskOf(1), std::nullopt);
+  Tell(Settled{0});
+  EXPECT_THAT(core_->given(0)->devices, ElementsAre(0, 1));
+  Send(3, {.devices = 1});
+  EXPECT_THAT(core_->given(1)->devices, ElementsAre(2));
+}
+
+TEST_F(AgentCoreTest, MemoryIsSharedOut) {
+  Make(4, 0, 1000 * kMega);
+  Send(1, {.memory = 600 * kMega});
+  Send(2, {.memory = 400 * kMega});
+  Send(3, {.memory = 1});
+  Send(4);
+  EXPECT_THAT(Said(), ElementsAre("spawn 0", "spawn 1"));
+  EXPECT_EQ(core_->free_memory(), 0u);
+  Tell(Settled{1});
+  EXPECT_THAT(Said(), ElementsAre("spawn 1", "spawn 2"));
+  EXPECT_EQ(core_->free_memory(), 400 * kMega - 1);
+}
+
+TEST_F(AgentCoreTest, WhoAsksForMoreMemoryThanANodeHasIsAloneThere) {
+  Make(2, 0, 1000 * kMega);
+  Send(1, {.memory = 5000 * kMega});
+  Send(2, {.memory = 1});
+  EXPECT_THAT(Said(), ElementsAre("spawn 0"));
+  Tell(Settled{0});
+  EXPECT_EQ(TaskOf(0), 2u);
+}
+
+TEST_F(AgentCoreTest, WhereANodesMemoryIsNotKnownItIsNotSharedOut) {
+  Make(2);
+  Send(1, {.memory = UINT64_MAX / 2 + 1});
+  Send(2, {.memory = UINT64_MAX / 2});
+  EXPECT_THAT(Said(), ElementsAre("spawn 0", "spawn 1"));
+}
+
+// --- inputs on their way
+
+TEST_F(AgentCoreTest, WhoWaitsForInputsHoldsUpNobody) {
+  Make(1);
+  Send(1, {.inputs = 2});
+  Send(2);
+  EXPECT_THAT(Said(), ElementsAre("spawn 0"));
+  EXPECT_EQ(StateOf(1), Core::State::kStaging);
+  Tell(InputArrived{A(1)});
+  Tell(Settled{0});
+  EXPECT_THAT(Said(), IsEmpty()) << "one input is still missing";
+  Tell(InputArrived{A(1)});
+  EXPECT_THAT(Said(), ElementsAre("spawn 0"));
+  Tell(InputArrived{A(1)});
+  Tell(InputArrived{A(7)});
+  EXPECT_EQ(StateOf(1), Core::State::kStarting) << "words that come late change nothing";
+}
+
+TEST_F(AgentCoreTest, WhoseInputsCameKeepsItsPlace) {
+  Make(1);
+  Send(1);
+  Send(2, {.inputs = 1});
+  Send(3);
+  Tell(InputArrived{A(2)});
+  Tell(Settled{0});
+  EXPECT_EQ(TaskOf(0), 2u);
+  std::vector<uint32_t> here;
+  for (const Core::Info& info : core_->All()) here.push_back(info.attempt.task.value);
+  EXPECT_THAT(here, ElementsAre(2, 3));
+}
+
+// --- taking back
+
+TEST_F(AgentCoreTest, OnlyWhatWasNotGivenIsTakenBack) {
+  Make(1);
+  Send(1);
+  Send(2);
+  Send(3, {.inputs = 1});
+  Said();
+  for (uint32_t task : {1u, 2u, 3u, 4u}) Tell(TakenBack{A(task)});
+  EXPECT_THAT(Said(), ElementsAre("returned 2", "returned 3"));
+  Tell(TakenBack{A(2)});
+  EXPECT_THAT(Said(), IsEmpty());
+  Tell(Settled{0});
+  EXPECT_TRUE(core_->idle());
+}
+
+TEST_F(AgentCoreTest, TakingBackTheOneThatDidNotFitLetsOthersIn) {
+  Make(2);
+  Send(1);
+  Send(2, {.cores = 2});
+  Send(3);
+  Tell(TakenBack{A(2)});
+  EXPECT_THAT(Said(), ElementsAre("spawn 0", "returned 2", "spawn 1"));
+  EXPECT_EQ(TaskOf(1), 3u);
+}
+
+TEST_F(AgentCoreTest, AttemptsOfOneTaskAreToldApart) {
+  Make(1);
+  Send(1);
+  Tell(Sent{A(7, 1), {}, 107});
+  Tell(Sent{A(7, 2), {}, 107});
+  Tell(TakenBack{A(7, 2)});
+  Tell(TakenBack{A(7, 3)});
+  Tell(Settled{0});
+  EXPECT_EQ(core_->given(0)->attempt, A(7, 1));
+}
+
+// --- being ended
+
+TEST_F(AgentCoreTest, ACancelEndsAnAttemptInEveryState) {
+  Make(1);
+  Send(1);
+  Send(2);
+  Send(3, {.inputs = 1});
+  Said();
+  Tell(Cancelled{A(2), End::kCancelled});
+  Tell(Cancelled{A(3), End::kInterrupted});
+  EXPECT_THAT(Said(), ElementsAre("report 2 cancelled", "report 3 interrupted"));
+  EXPECT_EQ(StateOf(1), Core::State::kStarting);
+  Tell(Cancelled{A(1), End::kCancelled});
+  EXPECT_THAT(Said(), ElementsAre("term 0 cancelled"));
+  Tell(Settled{0});
+  Send(4);
+  Tell(ProcessStarted{0, now_});
+  EXPECT_EQ(StateOf(4), Core::State::kRunning);
+  Said();
+  Tell(Cancelled{A(4), End::kInterrupted});
+  EXPECT_THAT(Said(), ElementsAre("term 0 interrupted"));
+  Tell(ProcessEnded{0});
+  EXPECT_EQ(StateOf(4), Core::State::kSettling);
+  Tell(Settled{0});
+  Send(5);
+  Tell(ProcessEnded{0});
+  Said();
+  Tell(Cancelled{A(5)});
+  EXPECT_THAT(Said(), ElementsAre("term 0 cancelled")) << "who waits for those that hold its pipes is told";
+  alarm_.reset();
+  After(seconds(60));
+  EXPECT_THAT(Said(), IsEmpty()) << "there is no process any more";
+  EXPECT_EQ(alarm_, std::nullopt);
+  Tell(Settled{0});
+  Tell(Cancelled{A(5)});
+  EXPECT_THAT(Said(), IsEmpty());
+  EXPECT_TRUE(core_->idle());
+}
+
+TEST_F(AgentCoreTest, WhoDoesNotEndIsKilledAgainAndAgain) {
+  Make(2);
+  Send(1, {.cores = 2});
+  Tell(Cancelled{A(1)});
+  EXPECT_EQ(alarm_, now_ + seconds(5));
+  After(seconds(5) - Duration(1));
+  EXPECT_THAT(Said(), ElementsAre("spawn 0", "term 0 cancelled"));
+  After(Duration(1));
+  EXPECT_THAT(Said(), ElementsAre("kill 0 cancelled"));
+  EXPECT_EQ(alarm_, now_ + milliseconds(500));
+  After(milliseconds(500));
+  EXPECT_THAT(Said(), ElementsAre("kill 0 cancelled"));
+  Tell(Settled{0});
+  After(milliseconds(500));
+  EXPECT_THAT(Said(), IsEmpty());
+}
+
+TEST_F(AgentCoreTest, WithoutAKillWaitNobodyIsAsked) {
+  Make(1);
+  core_->SetKillWait(Duration(0));
+  Send(1);
+  Tell(Cancelled{A(1)});
+  EXPECT_THAT(Said(), ElementsAre("spawn 0", "kill 0 cancelled"));
+}
+
+TEST_F(AgentCoreTest, TheFirstReasonCounts) {
+  Make(1);
+  Send(1, {.memory = kMega});
+  Tell(ProcessStarted{0, now_});
+  Tell(Cancelled{A(1), End::kInterrupted});
+  Said();
+  Tell(Cancelled{A(1), End::kCancelled});
+  Tell(MemorySeen{0, 2 * kMega});
+  Tell(DiskLimitReached{A(1)});
+  EXPECT_THAT(Said(), IsEmpty());
+  After(seconds(5));
+  EXPECT_THAT(Said(), ElementsAre("kill 0 interrupted"));
+}
+
+TEST_F(AgentCoreTest, AClosedNodeEndsAllThatIsThereAndComes) {
+  Make(1);
+  Send(1);
+  Send(2);
+  Send(3, {.inputs = 1});
+  Tell(Closed{End::kInterrupted});
+  Send(4);
+  EXPECT_THAT(Said(), ElementsAre("spawn 0", "report 2 interrupted", "report 3 interrupted",
+                                  "term 0 interrupted", "report 4 interrupted"));
+  Tell(Settled{0});
+  EXPECT_TRUE(core_->idle());
+}
+
+TEST_F(AgentCoreTest, ACancelOfTheOneThatDidNotFitLetsOthersIn) {
+  Make(2);
+  Send(1);
+  Send(2, {.cores = 2});
+  Send(3);
+  Said();
+  Tell(Cancelled{A(2)});
+  EXPECT_THAT(Said(), ElementsAre("report 2 cancelled", "spawn 1"));
+}
+
+// --- limits
+
+TEST_F(AgentCoreTest, ATimeLimitIsReachedWhenItsProcessHasRunSoLong) {
+  Make(1);
+  Send(1, {.time_limit = seconds(10)});
+  now_ += milliseconds(20);
+  Tell(ProcessStarted{0, now_ - milliseconds(20)});
+  EXPECT_EQ(alarm_, now_ + seconds(10) - milliseconds(20));
+  Said();
+  After(seconds(10) - milliseconds(20) - Duration(1));
+  EXPECT_THAT(Said(), IsEmpty());
+  After(Duration(1));
+  EXPECT_THAT(Said(), ElementsAre("term 0 timed out"));
+  After(seconds(5));
+  EXPECT_THAT(Said(), ElementsAre("kill 0 timed out"));
+}
+
+TEST_F(AgentCoreTest, WhoComesTooEarlyIsAskedToComeAgain) {
+  Make(1);
+  Send(1, {.time_limit = seconds(10)});
+  Tell(ProcessStarted{0, now_});
+  alarm_.reset();
+  After(seconds(4));
+  EXPECT_EQ(alarm_, now_ + seconds(6));
+}
+
+TEST_F(AgentCoreTest, WhatHoldsTooMuchIsKilledAtOnce) {
+  Make(2);
+  Send(1, {.memory = 100 * kMega});
+  Send(2, {.memory = 100 * kMega});
+  Tell(MemorySeen{0, 101 * kMega});
+  EXPECT_THAT(Said(), ElementsAre("spawn 0", "spawn 1")) << "nothing runs there that could hold memory";
+  Tell(ProcessStarted{0, now_});
+  Tell(ProcessStarted{1, now_});
+  Tell(MemorySeen{0, 100 * kMega});
+  EXPECT_THAT(Said(), IsEmpty());
+  Tell(MemorySeen{0, 100 * kMega + 1});
+  EXPECT_THAT(Said(), ElementsAre("kill 0 memory"));
+  Tell(DiskLimitReached{A(2)});
+  EXPECT_THAT(Said(), ElementsAre("kill 1 signaled"));
+}
+
+TEST_F(AgentCoreTest, MemoryIsLookedAtWhileItsAttemptRuns) {
+  Make(2);
+  Send(1);
+  Send(2, {.memory = 400 * kMega});
+  Tell(ProcessStarted{0, now_});
+  EXPECT_FALSE(core_->NextLook()) << "one without a limit is not looked at";
+  Tell(ProcessStarted{1, now_});
+  ASSERT_TRUE(core_->NextLook());
+  EXPECT_EQ(core_->NextLook()->slot, 1u);
+  Tell(ProcessEnded{1});
+  EXPECT_FALSE(core_->NextLook());
+}
+
+// Played through for sizes and rates: what grows ends below one and a half times its limit, with few looks.
+TEST_F(AgentCoreTest, WhatGrowsIsCaughtInTimeWithFewLooks) {
+  for (const double limit : {20e6, 100e6, 1e9, 64e9}) {
+    for (const double rate : {1e6, 50e6, 200e6}) {
+      SCOPED_TRACE(testing::Message() << limit << " bytes, " << rate << " a second");
+      Make(1);
+      Send(1, {.memory = static_cast<uint64_t>(limit)});
+      const Time start = now_;
+      Tell(ProcessStarted{0, start});
+      Said();
+      int looks = 0;
+      double held = 0;
+      while (Said().empty()) {
+        const auto next = core_->NextLook();
+        ASSERT_TRUE(next);
+        ASSERT_GT(next->at, now_);
+        now_ = next->at;
+        held = Seconds(now_ - start) * rate;
+        Tell(MemorySeen{0, static_cast<uint64_t>(held)});
+        ++looks;
+      }
+      EXPECT_GT(held, limit);
+      EXPECT_LT(held, 1.5 * limit);
+      // Near the limit a quarter of it is left to what grows twice as fast as is believed possible.
+      EXPECT_LE(looks, 12 + Seconds(now_ - start) / std::clamp(0.25 * limit / 400e6, 0.005, 5.0)) << "looks";
+    }
+  }
+}
+
+TEST_F(AgentCoreTest, WhatGrewFastIsLookedAtSooner) {
+  Make(2);
+  for (uint32_t task : {0u, 1u}) {
+    Send(task, {.memory = 10'000 * kMega});
+    Tell(ProcessStarted{task, now_});
+  }
+  now_ += seconds(1);
+  Tell(MemorySeen{0, 5'000 * kMega});
+  const Time one = core_->NextLook()->at;
+  EXPECT_EQ(core_->NextLook()->slot, 0u);
+  // 10 000 MB are left to one and a half times the limit; it could use half of them in a second at twice its
+  // rate.
+  EXPECT_EQ(one, now_ + milliseconds(500));
+  Tell(MemorySeen{1, 5'000 * kMega - 1});
+  Tell(MemorySeen{0, 1'000 * kMega});
+  EXPECT_EQ(core_->NextLook()->slot, 1u) << "what shrinks has time";
+}
+
+// --- tasks that have to stand (fence.h)
+
+TEST_F(AgentCoreTest, NothingBeginsWhileTasksStand) {
+  Make(2);
+  Tell(RunUntil{now_ + seconds(10), Duration(0)});
+  Send(1);
+  now_ += seconds(10);
+  Send(2);
+  Tell(Settled{0});
+  EXPECT_THAT(Said(), ElementsAre("spawn 0"));
+  now_ += seconds(3);
+  Tell(RunUntil{now_ + seconds(10), seconds(3)});
+  EXPECT_THAT(Said(), ElementsAre("spawn 0"));
+}
+
+TEST_F(AgentCoreTest, StandingDoesNotCountAgainstATimeLimit) {
+  Make(2);
+  Tell(RunUntil{now_ + seconds(10), Duration(0)});
+  Send(1, {.time_limit = seconds(12)});
+  Tell(ProcessStarted{0, now_});
+  Send(2, {.time_limit = seconds(12)});
+  const Time start = now_;
+  Said();
+  After(seconds(20));
+  EXPECT_THAT(Said(), IsEmpty());
+  Tell(RunUntil{now_ + seconds(100), seconds(10)});
+  EXPECT_EQ(alarm_, start + seconds(22));
+  Tell(ProcessStarted{1, start});  // told only now
+  After(seconds(2) - Duration(1));
+  EXPECT_THAT(Said(), IsEmpty());
+  After(Duration(1));
+  EXPECT_THAT(Said(), ElementsAre("term 0 timed out", "term 1 timed out"));
+}
+
+TEST_F(AgentCoreTest, WhatIsEndedWhileItStandsIsKilled) {
+  Make(2);
+  core_->SetKillWait(seconds(60));
+  Tell(RunUntil{now_ + seconds(10), Duration(0)});
+  Send(1);
+  Send(2);
+  Tell(Cancelled{A(1)});
+  EXPECT_EQ(alarm_, now_ + seconds(10)) << "it could not hear what it was asked when it stands";
+  Said();
+  After(seconds(10));
+  EXPECT_THAT(Said(), ElementsAre("kill 0 cancelled"));
+  Tell(Cancelled{A(2)});
+  EXPECT_THAT(Said(), ElementsAre("kill 1 cancelled"));
+}
+
+TEST_F(AgentCoreTest, AFenceThatComesNearerIsMinded) {
+  Make(1);
+  core_->SetKillWait(seconds(60));
+  Send(1);
+  Tell(Cancelled{A(1)});
+  EXPECT_EQ(alarm_, now_ + seconds(60));
+  Tell(RunUntil{now_ + seconds(7), Duration(0)});
+  EXPECT_EQ(alarm_, now_ + seconds(7));
+}
+
+// --- several processes
+
+TEST_F(AgentCoreTest, AnAttemptHasAsManyProcessesAsItAsksFor) {
+  Make(8, 4);
+  Send(1, {.processes = 3, .cores = 2, .devices = 1});
+  EXPECT_THAT(Said(), ElementsAre("spawn 0", "spawn 2", "spawn 4"));
+  EXPECT_THAT(core_->given(2)->slots, ElementsAre(2, 3));
+  EXPECT_THAT(core_->given(2)->devices, ElementsAre(1));
+  EXPECT_EQ(core_->given(2)->process, 1u);
+  EXPECT_EQ(core_->given(4)->process, 2u);
+  EXPECT_EQ(core_->given(6), nullptr);
+  EXPECT_EQ(core_->All().size(), 1u);
+}
+
+TEST_F(AgentCoreTest, AnAttemptKeepsItsSlotsUntilTheLastProcessIsSettled) {
+  Make(4);
+  Send(1, {.processes = 2, .cores = 2});
+  Send(2);
+  Said();
+  Tell(Settled{0});
+  EXPECT_EQ(core_->given(0), nullptr) << "its thread has nothing more to do";
+  EXPECT_EQ(StateOf(1), Core::State::kStarting);
+  Tell(Settled{0});
+  EXPECT_THAT(Said(), IsEmpty());
+  Tell(ProcessEnded{2});
+  EXPECT_EQ(StateOf(1), Core::State::kSettling);
+  Tell(Settled{2});
+  EXPECT_THAT(Said(), ElementsAre("spawn 2"));
+  EXPECT_EQ(StateOf(1), std::nullopt);
+}
+
+TEST_F(AgentCoreTest, OneProcessThatFailsEndsTheOthers) {
+  Make(3);
+  Send(1, {.processes = 3});
+  Said();
+  Tell(ProcessEnded{1, false});
+  EXPECT_THAT(Said(), IsEmpty());
+  Tell(ProcessEnded{0, true});
+  EXPECT_THAT(Said(), ElementsAre("term 0 signaled", "term 1 signaled", "term 2 signaled"));
+  Tell(Settled{0});
+  Tell(Settled{1});
+  After(seconds(5));
+  EXPECT_THAT(Said(), ElementsAre("kill 2 signaled"));
+}
+
+TEST_F(AgentCoreTest, LimitsAreThoseOfTheWholeAttempt) {
+  Make(4);
+  Send(1);
+  Send(2, {.processes = 2, .memory = 100 * kMega, .time_limit = seconds(10)});
+  Tell(ProcessStarted{1, now_});
+  Tell(ProcessStarted{2, now_ + seconds(1)});
+  EXPECT_EQ(alarm_, now_ + seconds(10));
+  EXPECT_EQ(core_->NextLook()->slot, 1u);
+  Tell(Settled{1});
+  EXPECT_EQ(core_->NextLook()->slot, 1u) << "whoever looks asks for all of its processes";
+  Said();
+  After(seconds(10));
+  EXPECT_THAT(Said(), ElementsAre("term 2 timed out"));
+}
+
+// --- how an attempt's end is judged
+
+TEST(JudgeEndTest, WhatEndsByItselfEndsAsItDid) {
+  EXPECT_EQ(JudgeEnd(End::kRunning, false, 3), End::kExited);
+  EXPECT_EQ(JudgeEnd(End::kRunning, true, 9), End::kSignaled);
+  EXPECT_EQ(JudgeEnd(End::kSignaled, false, 0), End::kExited) << "over before it could be killed";
+}
+
+TEST(JudgeEndTest, WhoExitsWithZeroAfterItWasAskedToHasFinished) {
+  for (const End reason : {End::kTimedOut, End::kCancelled, End::kInterrupted}) {
+    EXPECT_EQ(JudgeEnd(reason, false, 0), End::kExited);
+    EXPECT_EQ(JudgeEnd(reason, false, 1), reason);
+    EXPECT_EQ(JudgeEnd(reason, true, 0), reason);
+    EXPECT_EQ(JudgeEnd(reason, true, 15), reason);
+  }
+  EXPECT_EQ(JudgeEnd(End::kOutOfMemory, false, 0), End::kOutOfMemory);
+}
+
+// --- random sequences
+
+/// Plays server, threads and clock against a core, and knows what must come of each attempt: it is told
+/// exactly once that it is over, one way or another, and begins in the order of sending.
+class RandomNode {
+ public:
+  explicit RandomNode(uint32_t seed) : random_(seed) {
+    const uint32_t slots = 1 + Below(12);
+    Core::Node node;
+    for (uint32_t i = 0; i < slots; ++i) node.numa_of_slot.push_back(i * (1 + Below(2)) / 6);
+    std::sort(node.numa_of_slot.begin(), node.numa_of_slot.end());
+    node.devices = Below(4);
+    node.memory = Below(2) * 1000;
+    slots_ = slots;
+    core_.emplace(std::move(node));
+  }
+
+  void Step() {
+    now_ += milliseconds(Below(100) * (Below(50) == 0 ? 100 : 1));
+    switch (Below(13)) {
+      case 0:
+      case 1:
+      case 2:
+      case 3:
+        return Send();
+      case 4:
+        return Tell(InputArrived{SomeAttempt()});
+      case 5:
+        return Tell(TakenBack{SomeAttempt()});
+      case 6:
+        if (Below(4) == 0) Tell(Cancelled{SomeAttempt(), End::kCancelled});
+        return;
+      case 7:
+        return Tell(ProcessStarted{Below(slots_), now_ - milliseconds(20)});
+      case 8:
+        return EndProcess(Below(3) == 0);
+      case 9:
+        return SettleSome();
+      case 10:
+        return Tell(MemorySeen{Below(slots_), Below(1200)});
+      case 11:
+        if (Below(20) == 0) {
+          // Stands, or goes on.
+          const bool stands = now_ >= until_;
+          if (stands) stood_ += now_ - until_;
+          until_ = Below(3) == 0 ? now_ - milliseconds(1) : now_ + seconds(Below(20));
+          Tell(RunUntil{until_, stood_});
+        }
+        return;
+      default:
+        Tell(DiskLimitReached{SomeAttempt()});
+        Tell(TimeCame());
+    }
+  }
+  /// Everything ends.
+  void Finish() {
+    until_ = Time::max();
+    Tell(RunUntil{until_, stood_});
+    Tell(Closed{End::kInterrupted});
+    for (int round = 0; round < 10'000 && !core_->idle(); ++round) {
+      now_ += milliseconds(100);
+      Tell(TimeCame());
+      SettleSome();
+    }
+    EXPECT_TRUE(core_->idle());
+    EXPECT_EQ(core_->free_slots(), slots_);
+    for (const auto& [attempt, ends] : over_) EXPECT_EQ(ends, 1) << "task " << attempt.task.value;
+    EXPECT_EQ(over_.size(), sent_);
+  }
+  bool failed() const { return testing::Test::HasFailure(); }
+
+ private:
+  uint32_t Below(uint32_t n) { return std::uniform_int_distribution<uint32_t>(0, n - 1)(random_); }
+  AttemptId SomeAttempt() { return {TaskId(sent_ - std::min(sent_, Below(20))), 1}; }
+
+  void Send() {
+    Needs needs;
+    if (Below(4) == 0) needs.cores = 1 + Below(slots_);
+    if (Below(6) == 0) needs.processes = 1 + Below(4);
+    if (Below(6) == 0) needs.devices = Below(3);
+    if (Below(3) == 0) needs.memory = Below(1100);
+    if (Below(20) == 0) needs = {.whole_node = true};
+    if (Below(5) == 0) needs.inputs = Below(3);
+    if (Below(3) == 0) needs.time_limit = seconds(1 + Below(10));
+    needs_[{TaskId(sent_), 1}] = needs;
+    Tell(Sent{{TaskId(sent_), 1}, needs, sent_++});
+  }
+  std::optional<uint32_t> BusySlot() {
+    for (uint32_t i = 0, slot = Below(slots_); i < slots_; ++i, slot = (slot + 1) % slots_) {
+      if (core_->given(slot) != nullptr) return slot;
+    }
+    return std::nullopt;
+  }
+  void EndProcess(bool failed) {
+    if (const auto slot = BusySlot()) Tell(ProcessEnded{*slot, failed});
+  }
+  void SettleSome() {
+    for (uint32_t n = 1 + Below(3); n > 0; --n) {
+      const auto slot = BusySlot();
+      if (!slot) return;
+      const AttemptId attempt = core_->given(*slot)->attempt;
+      if (++settled_[attempt] == needs_[attempt].processes) ++over_[attempt];
+      Tell(Settled{*slot});
+    }
+  }
+  void Tell(const Event& event) {
+    actions_.clear();
+    core_->Handle(now_, event, &actions_);
+    ASSERT_EQ(core_->SanityCheck(), "") << "after event " << event.index();
+    std::set<AttemptId> begun;
+    for (const Action& action : actions_) {
+      if (const auto* spawn = std::get_if<Spawn>(&action)) {
+        const Core::Given* given = core_->given(spawn->slot);
+        ASSERT_NE(given, nullptr);
+        ASSERT_TRUE(now_ < until_) << "begun while tasks stand";
+        begun.insert(given->attempt);
+        if (given->process == 0 && needs_[given->attempt].inputs == 0) {
+          ASSERT_GE(given->tag + 1, last_begun_) << "out of order";
+          last_begun_ = given->tag + 1;
+        }
+      } else if (const auto* returned = std::get_if<Returned>(&action)) {
+        ++over_[returned->attempt];
+        ASSERT_EQ(settled_.count(returned->attempt), 0u);
+      } else if (const auto* report = std::get_if<Report>(&action)) {
+        ++over_[report->attempt];
+        ASSERT_EQ(settled_.count(report->attempt), 0u);
+      } else if (const auto* signal = std::get_if<Signal>(&action)) {
+        ASSERT_NE(core_->given(signal->slot), nullptr) << "nobody is there to be signalled";
+        ASSERT_TRUE(signal->kill || now_ < until_) << "who stands hears nothing";
+      }
+    }
+  }
+
+  std::mt19937 random_;
+  uint32_t slots_ = 0;
+  std::optional<Core> core_;
+  Time now_{seconds(100)}, until_ = Time::max();
+  Duration stood_{0};
+  uint32_t sent_ = 0, last_begun_ = 0;
+  std::map<AttemptId, Needs> needs_;
+  std::map<AttemptId, int> over_;
+  std::map<AttemptId, uint32_t> settled_;
+  std::vector<Action> actions_;
+};
+
+TEST(AgentCoreRandomTest, EveryAttemptIsOverOnceWhateverComes) {
+  const char* given = std::getenv("HARROW_SEED");
+  const uint32_t first = given != nullptr ? static_cast<uint32_t>(std::atol(given)) : std::random_device()();
+  const char* events = std::getenv("HARROW_EVENTS");
+  const uint32_t steps = events != nullptr ? static_cast<uint32_t>(std::atol(events)) : 2'000;
+  for (uint32_t seed = first; seed < first + 50; ++seed) {
+    SCOPED_TRACE(testing::Message() << "HARROW_SEED=" << seed);
+    RandomNode node(seed);
+    for (uint32_t step = 0; step < steps && !node.failed(); ++step) node.Step();
+    if (node.failed()) return;
+    node.Finish();
+    if (node.failed()) return;
+  }
+}
+
+}  // namespace
+}  // namespace harrow::agent

@@ -64,7 +64,7 @@ _harrow harrow "$cur" "${{COMP_WORDS[COMP_CWORD - 1]}}"
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
     env = dict(harrow.env, PATH=os.path.dirname(harrow.program) + ":" + harrow.env["PATH"])
-    done = subprocess.run(["bash", "-c", script, "bash", line], cwd=harrow.cwd, env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["bash", "-c", script, "bash", line], cwd=harrow.cwd, env=env, capture_output=True, text=True, timeout=300)
     same((done.returncode, done.stderr), (0, ""), line)
     return [word for word in done.stdout.split("\n") if word]
 
@@ -95,7 +95,7 @@ def test_files_are_well_formed(_, __, source):
         if not shutil.which(shell):
             print(f"{shell} is not installed: {name} was not checked with it")
             continue
-        done = subprocess.run([shell, *words_, os.path.join(source, "contrib/completion", name)], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([shell, *words_, os.path.join(source, "contrib/completion", name)], capture_output=True, text=True, timeout=300)
         same((done.returncode, done.stdout, done.stderr), (0, "", ""), shell, name)
 
 

@@ -37,7 +37,7 @@ def told_keys(text):
 
 
 def help_of(harrow, *command):
-    done = subprocess.run([harrow, *command, "--help"], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([harrow, *command, "--help"], capture_output=True, text=True, timeout=300)
     same(done.returncode, 0, command)
     same(done.stderr, "", command)
     return done.stdout
@@ -63,7 +63,7 @@ def main():
         same(sorted(options - told), [], "not in the man page of", command)
         same(sorted(told - options), [], "in the man page of", command, "and not in its help")
         check(f"*harrow-{command}*(1)" in page(source, "harrow.1"), command, "is not in harrow(1)")
-        same(subprocess.run([harrow, "help", command], capture_output=True, text=True, timeout=30).stdout, text)
+        same(subprocess.run([harrow, "help", command], capture_output=True, text=True, timeout=300).stdout, text)
 
     with open(os.path.join(source, "sched/formats/task_keys.cc"), encoding="utf-8") as f:
         keys = set(re.findall(r'"([a-z_]+)"', f.read().split("AttributeKeys() {")[1].split(";")[0]))
@@ -83,7 +83,7 @@ def main():
         for name in sorted(os.listdir(os.path.join(source, "contrib/man"))):
             if not name.endswith(".scd"):
                 continue
-            done = subprocess.run(["scdoc"], input=page(source, name[:-4]), capture_output=True, text=True, timeout=30)
+            done = subprocess.run(["scdoc"], input=page(source, name[:-4]), capture_output=True, text=True, timeout=300)
             same((done.returncode, done.stderr), (0, ""), name)
     else:
         print("scdoc is not installed: the pages were not built")

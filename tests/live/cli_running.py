@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 
-from run_support import Harrow, check, in_part, kill, of_run, query, same, tests_of, tell, wait_for, write
+from run_support import Harrow, check, in_part, kill, of_run, recorded, same, tests_of, tell, wait_for, write
 
 # `first` and `held`, which prints, run until the file `go` exists; `waits` needs `first`.
 FLOW = """[[task]]
@@ -82,7 +82,7 @@ def test_status(directory, program):
         check("run harrow-a: running\ndone 0/5  running 2  failed 1" in text, text)
         check("failed: fails (exit 7" in text, text)
         # What is recorded so far can be reported and read.
-        check("fails" in run.harrow("report", "--failed", code=0).out)
+        wait_for(lambda: "fails" in run.harrow("report", "--failed", code=0).out)
         same(run.harrow("logs", "fails", code=0).err, "it went wrong\n")
         wait_for(lambda: run.harrow("logs", "first", code=0).out == "first begins\n")
         same(run.go(), 1)
@@ -202,7 +202,7 @@ def test_an_interrupted_run_does_not_wait_for_a_server_that_hangs(directory, pro
 def test_keeper_is_killed(directory, program):
     with Run(directory, program) as run:
         run_dir = os.path.join(directory, "harrow-a")
-        wait_for(lambda: query(run_dir, "SELECT count(*) FROM tasks WHERE state = 'failed'") == [(1,)])  # it is on disk
+        wait_for(lambda: recorded(run.harrow, "harrow-a")["failed"] == 1)
         for pid in of_run(run_dir, "keeper"):
             kill(pid)
         run.process.wait(180)

@@ -16,7 +16,7 @@ import sys
 import time
 
 import run_support
-from run_support import Harrow, Skipped, check, in_part, kill, lines_of, of_run, query, same, wait_for, with_word, write
+from run_support import Harrow, Skipped, check, in_part, kill, lines_of, of_run, query, recorded, same, wait_for, with_word, write
 
 NOBODY = 65534
 AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
@@ -255,7 +255,7 @@ def test_cancelled_tasks_leave_nobody(directory, program):
     with running(harrow, "--run-dir", "r", "--slots", "2", "tasks.txt") as run:
         wait_for(lambda: os.path.exists(f"{directory}/started") and with_word(mark))
         harrow("cancel", "--run-dir", "r", "#1", code=0)
-        wait_for(lambda: query(f"{directory}/r", "SELECT 1 FROM attempts WHERE outcome = 'cancelled'"))
+        wait_for(lambda: recorded(harrow, "r")["cancelled"] == 1)
         wait_for(lambda: not with_word(mark))
         write(f"{directory}/go", "")
         run.wait(180)

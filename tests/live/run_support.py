@@ -2,6 +2,7 @@
 
 A failed check raises; main() of a test is run by tell(), which prints what failed and ends with 1."""
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -97,8 +98,14 @@ def in_part(run_dir, *names):
 
 
 def query(run_dir, sql):
+    """Of a run that no server writes; recorded() of one that goes on."""
     with contextlib.closing(sqlite3.connect(f"file:{in_part(run_dir, 'journal.db')}?mode=ro", uri=True)) as db:
         return db.execute(sql).fetchall()
+
+
+def recorded(harrow, run_dir):
+    """How many tasks ended how, as it is on disk."""
+    return json.loads(harrow("report", "--json", "--run-dir", run_dir, code=0).out)["tasks"]
 
 
 def wait_for(what, seconds=180, step=0.02):

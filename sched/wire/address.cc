@@ -45,7 +45,7 @@ Result<Address> Address::Of(const std::string& host, uint16_t port) {
 Result<Address> Address::Parse(std::string_view text) {
   size_t colon = text.rfind(':');
   std::string host(text.substr(0, colon));
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   uint16_t port = 0;
   std::string_view digits = colon == std::string_view::npos ? "" : text.substr(colon + 1);
   auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);

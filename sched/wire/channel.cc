@@ -62,22 +62,19 @@ class TlsListener : public Listener {
       : loop_(loop), context_(context), tls_(std::move(tls)), limits_(limits), accept_(std::move(accept)) {}
 
   ~TlsListener() override {
-    *alive_ = false;
-    loop_->CancelTimer(retry_timer_);
-    loop_->CancelTimer(log_timer_);
     for (int fd : sockets_) {
       loop_->UnwatchFd(fd);
       close(fd);
     }
-    for (const auto& connection : std::exchange(pending_, {})) {
-      connection->Abandon(Status(Code::kUnavailable, "the server ends"));
-    }
+    while (!pending_.empty()) pending_.front()->Abandon(Status(Code::kUnavailable, "the server ends"));
+    loop_->CancelTimer(retry_timer_);
+    loop_->CancelTimer(log_timer_);
   }
 
   // Begins anywhere in the range: several servers of a node seldom meet.
   Status Open(const std::string& host, PortRange ports) {
     const uint32_t count = uint32_t{ports.last} - ports.first + 1;
-    const uint32_t begin = count > 1 ? std::random_device()() % count : 0;
+    const uint32_t begin = std::random_device()() % count;
     for (uint32_t i = 0;; ++i) {
       const auto port = static_cast<uint16_t>(ports.first + (begin + i) % count);
       int error = 0;
@@ -121,52 +118,43 @@ class TlsListener : public Listener {
   static constexpr int kLogLines = 3;  // a second
 
   void Watch(int fd) {
-    loop_->WatchFd(fd, [this, fd] { TakePeers(fd); });
+    loop_->WatchFd(fd, [this, fd] { TakePeer(fd); });
   }
 
-  void TakePeers(int listening) {
-    auto alive = alive_;  // a call of accept_ may destroy this
-    for (uint32_t i = 0; i < std::max(limits_.max_handshakes, 1u); ++i) {
-      Address from;
-      from.size = sizeof(from.storage);
-      int fd = accept4(listening, from.get(), &from.size, SOCK_CLOEXEC | SOCK_NONBLOCK);
-      if (fd >= 0) {
-        SetOptions(fd);
-        Begin(fd, from);
-        if (!*alive) return;
-        continue;
-      }
-      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) Rest();
-      return;
+  void TakePeer(int listening) {
+    Address from;
+    from.size = sizeof(from.storage);
+    int fd = accept4(listening, from.get(), &from.size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0) {
+      SetOptions(fd);
+      Begin(fd, from);
+    } else if (errno != EAGAIN) {
+      Rest();
     }
   }
 
-  // Out of descriptors: peers wait in the kernel's queue meanwhile.
+  // Out of descriptors or memory: peers wait in the kernel's queue meanwhile.
   void Rest() {
     for (int fd : sockets_) loop_->UnwatchFd(fd);
-    loop_->CancelTimer(retry_timer_);
     retry_timer_ = loop_->After(std::chrono::milliseconds(100), [this] {
       for (int fd : sockets_) Watch(fd);
     });
   }
 
   void Begin(int fd, const Address& from) {
-    if (pending_.size() >= std::max(limits_.max_handshakes, 1u)) {
-      ++refusals_.turned_away;
-      turning_away_ = true;
+    if (pending_.size() >= limits_.max_handshakes) {
       auto oldest = pending_.front();
-      oldest->Abandon(Status(Code::kUnavailable, "too many unfinished handshakes; this was the oldest"));
-      turning_away_ = false;
+      oldest->Abandon(Status(Code::kExhausted, "too many unfinished handshakes; this was the oldest"));
     }
     auto place = pending_.insert(pending_.end(), nullptr);
     std::string peer = from.Text();
-    auto established = [this, alive = alive_, place, peer](std::shared_ptr<Connection> connection,
-                                                           const Status& why) -> ChannelHandler {
-      if (!*alive) return {};
+    auto established = [this, place, peer](std::shared_ptr<Connection> connection,
+                                           const Status& why) -> ChannelHandler {
       pending_.erase(place);
       if (connection) return accept_(std::make_shared<Handle>(std::move(connection)));
-      if (!turning_away_)
-        ++(why.code() == Code::kRefused ? refusals_.handshakes_failed : refusals_.timed_out);
+      ++(why.code() == Code::kRefused     ? refusals_.handshakes_failed
+         : why.code() == Code::kExhausted ? refusals_.turned_away
+                                          : refusals_.timed_out);
       LogRefusal(peer, why);
       return {};
     };
@@ -193,11 +181,9 @@ class TlsListener : public Listener {
   const std::shared_ptr<TlsContext> tls_;
   const Limits limits_;
   const Accept accept_;
-  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::vector<int> sockets_;
   std::list<std::shared_ptr<Connection>> pending_;  // unfinished handshakes, oldest first
   Refusals refusals_;
-  bool turning_away_ = false;
   os::EventLoop::TimerId retry_timer_ = 0, log_timer_ = 0;
   int log_lines_ = 0;  // of this second, also those not written
 };

@@ -49,7 +49,7 @@ struct ChannelHandler {
 struct Limits {
   uint32_t max_message = 64u << 20;
   Duration handshake_time = std::chrono::seconds(5);
-  uint32_t max_handshakes = 64;  // unfinished at once; one more turns away the oldest
+  uint32_t max_handshakes = 64;  // unfinished at once, 1 or more; one more turns away the oldest
 };
 
 /// Accepts peers that hold the key. Others are refused, logged (not more than a few lines a second) and cost

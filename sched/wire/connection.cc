@@ -26,13 +26,12 @@
 namespace harrow::wire {
 namespace {
 
-constexpr size_t kReadAtOnce = 256u << 10;
-constexpr size_t kSealAtOnce = 256u << 10;
-constexpr size_t kPerTurn = 4u << 20;  // then others get their turn
+constexpr size_t kAtOnce = 256u << 10;  // read from the kernel, or sealed before it is written
+constexpr size_t kPerTurn = 4u << 20;   // then others get their turn
 constexpr Duration kLinger = std::chrono::seconds(2);
 
 char* Scratch() {
-  thread_local std::unique_ptr<char[]> scratch(new char[kReadAtOnce]);
+  thread_local std::unique_ptr<char[]> scratch(new char[kAtOnce]);
   return scratch.get();
 }
 
@@ -107,10 +106,8 @@ void AsioConnection::StartServer() {
 void AsioConnection::StartClient(const sockaddr* to, socklen_t size) {
   state_ = State::kConnecting;
   ArmDeadline(limits_.handshake_time, StrCat("no answer from ", peer_));
-  int rc = connect(socket_.native_handle(), to, size);
-  int error = rc == 0 ? 0 : errno;
-  if (error != 0 && error != EINPROGRESS && error != EINTR) {
-    asio::post(socket_.get_executor(), [self = shared_from_this(), error] {
+  if (connect(socket_.native_handle(), to, size) != 0 && errno != EINPROGRESS) {
+    asio::post(socket_.get_executor(), [self = shared_from_this(), error = errno] {
       self->Lost(Gone(StrCat("cannot connect to ", self->peer_, ": ", strerror(error))));
     });
     return;
@@ -146,7 +143,6 @@ void AsioConnection::ArmDeadline(Duration after, std::string what) {
 }
 
 void AsioConnection::AwaitReadable() {
-  if (state_ == State::kClosed) return;
   socket_.async_wait(asio::ip::tcp::socket::wait_read,
                      [self = shared_from_this()](const asio::error_code& error) {
                        if (!error) self->OnReadable();
@@ -154,7 +150,7 @@ void AsioConnection::AwaitReadable() {
 }
 
 void AsioConnection::AwaitWritable() {
-  if (awaiting_writable_ || state_ == State::kClosed) return;
+  if (awaiting_writable_) return;
   awaiting_writable_ = true;
   socket_.async_wait(asio::ip::tcp::socket::wait_write,
                      [self = shared_from_this()](const asio::error_code& error) {
@@ -164,14 +160,13 @@ void AsioConnection::AwaitWritable() {
 }
 
 void AsioConnection::OnReadable() {
-  if (state_ == State::kClosed) return;
-  ssize_t n = recv(socket_.native_handle(), Scratch(), kReadAtOnce, MSG_DONTWAIT);
+  ssize_t n = recv(socket_.native_handle(), Scratch(), kAtOnce, 0);
   if (n > 0) {
     if (state_ != State::kLingering) Take(std::string_view(Scratch(), static_cast<size_t>(n)));
   } else if (n == 0) {
     return Lost(Gone(state_ == State::kHandshake ? "the connection was closed during the handshake"
                                                  : "the connection was cut"));
-  } else if (errno != EAGAIN && errno != EINTR) {
+  } else if (errno != EAGAIN) {
     return Lost(Gone(StrCat("the connection broke: ", strerror(errno))));
   }
   AwaitReadable();
@@ -183,7 +178,6 @@ void AsioConnection::Take(std::string_view received) {
   if (!engine_->output().empty()) Push();  // handshake, or an alert that tells the peer why
   if (!was_open && (tls == TlsEngine::State::kOpen || tls == TlsEngine::State::kClosedByPeer)) {
     state_ = State::kOpen;
-    deadline_.cancel();
     auto established = std::exchange(established_, nullptr);
     in_handler_ = true;
     ChannelHandler handler = established(shared_from_this(), Status());
@@ -236,13 +230,13 @@ Duration AsioConnection::unheard() const {
 bool AsioConnection::Push() {
   while (!engine_->output().empty() && !write_broken_) {
     std::string_view out = engine_->output();
-    ssize_t n = send(socket_.native_handle(), out.data(), out.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    ssize_t n = send(socket_.native_handle(), out.data(), out.size(), MSG_NOSIGNAL);
     if (n >= 0) {
       engine_->ConsumeOutput(static_cast<size_t>(n));
     } else if (errno == EAGAIN) {
       AwaitWritable();
       return false;
-    } else if (errno != EINTR) {
+    } else {
       // The reading side reports the end, after what the peer had still to say.
       write_broken_ = true;
     }
@@ -251,13 +245,12 @@ bool AsioConnection::Push() {
 }
 
 void AsioConnection::Flush() {
-  if (state_ == State::kClosed || awaiting_writable_) return;
+  if (awaiting_writable_) return;
   size_t sealed = 0;
   while (Push()) {
     if (write_broken_) {
       queued_.clear();
       queued_begin_ = 0;
-      if (state_ == State::kLingering) Shut();
       return;
     }
     if (queued_begin_ == queued_.size()) {
@@ -274,7 +267,7 @@ void AsioConnection::Flush() {
       continue;
     }
     if (sealed >= kPerTurn) return AwaitWritable();
-    size_t n = std::min(kSealAtOnce, queued_.size() - queued_begin_);
+    size_t n = std::min(kAtOnce, queued_.size() - queued_begin_);
     engine_->Seal(std::string_view(queued_).substr(queued_begin_, n));
     queued_begin_ += n;
     sealed += n;
@@ -300,9 +293,9 @@ void AsioConnection::Lost(const Status& why) {
   if (was != State::kOpen && established) established(nullptr, why);
 }
 
+// What is still posted or awaited finds no descriptor (-1), and fails without harm.
 void AsioConnection::Shut() {
   state_ = State::kClosed;
-  deadline_.cancel();
   asio::error_code ignored;
   socket_.close(ignored);
 }

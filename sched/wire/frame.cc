@@ -23,23 +23,19 @@ bool FrameReader::Next(std::string_view* message) {
   uint32_t length = 0;
   if (rest.size() >= kHead) {
     for (size_t i = 0; i < kHead; ++i) length |= uint32_t{static_cast<unsigned char>(rest[i])} << (8 * i);
-    if (length > max_message_ && status_.ok()) {
+    if (length > max_message_) {
       status_ = Status(Code::kDamaged, StrCat("a message of ", length, " bytes was announced; at most ",
                                               max_message_, " are allowed"));
+      return false;
     }
-    if (!status_.ok()) return false;
     if (rest.size() - kHead >= length) {
       *message = rest.substr(kHead, length);
       begin_ += kHead + length;
       return true;
     }
   }
-  if (rest.empty()) {
-    buffer_.clear();
-    if (buffer_.capacity() > kKeepCapacity) buffer_.shrink_to_fit();
-  } else {
-    buffer_.erase(0, begin_);
-  }
+  buffer_.erase(0, begin_);
+  if (buffer_.empty() && buffer_.capacity() > kKeepCapacity) buffer_.shrink_to_fit();
   begin_ = 0;
   return false;
 }

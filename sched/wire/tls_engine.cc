@@ -30,8 +30,6 @@ constexpr const char* kSuite = "TLS_AES_256_GCM_SHA384";
 constexpr std::array<unsigned char, 2> kSuiteNumber = {0x13, 0x02};
 constexpr size_t kPskBytes = 48;
 constexpr size_t kKeyBytes = 32;
-// RFC 8446, section 5.5 allows AES-GCM 2^24.5 records a key.
-constexpr uint64_t kBytesPerKey = uint64_t{64} << 30;
 
 constexpr std::string_view RoleName(Role role) {
   return role == Role::kAgent ? "agent" : "client";
@@ -50,16 +48,9 @@ using SessionPtr = std::unique_ptr<SSL_SESSION, Freer<SSL_SESSION_free>>;
 
 struct Psk {
   Role role = Role::kAgent;
-  std::string identity;
-  std::array<unsigned char, kPskBytes> secret{};
+  std::string identity, secret;
   ~Psk() { OPENSSL_cleanse(secret.data(), secret.size()); }
 };
-
-Status CryptoFailed(std::string_view what) {
-  std::array<char, 256> text{};
-  ERR_error_string_n(ERR_get_error(), text.data(), text.size());
-  return Status(Code::kInternal, StrCat("OpenSSL: ", what, ": ", text.data()));
-}
 
 std::string IdentityOf(const Credentials& credentials, Role role) {
   return StrCat("harrow/1 ", RoleName(role), " ", credentials.run_id);
@@ -70,21 +61,17 @@ Status Derive(const Credentials& credentials, Role role, Psk* psk) {
   if (!key.ok()) return key.status();
   psk->role = role;
   psk->identity = IdentityOf(credentials, role);
-  memcpy(psk->secret.data(), key->data(), psk->secret.size());
-  OPENSSL_cleanse(key->data(), key->size());
+  psk->secret = std::move(*key);
   return {};
 }
 
 SSL_SESSION* MakeSession(SSL* ssl, const Psk& psk) {
-  const SSL_CIPHER* cipher = SSL_CIPHER_find(ssl, kSuiteNumber.data());
   SessionPtr session(SSL_SESSION_new());
-  if (cipher == nullptr || !session ||
-      SSL_SESSION_set1_master_key(session.get(), psk.secret.data(), psk.secret.size()) != 1 ||
-      SSL_SESSION_set_cipher(session.get(), cipher) != 1 ||
-      SSL_SESSION_set_protocol_version(session.get(), TLS1_3_VERSION) != 1) {
-    return nullptr;
-  }
-  return session.release();
+  const auto* secret = reinterpret_cast<const unsigned char*>(psk.secret.data());
+  const bool made = session && SSL_SESSION_set1_master_key(session.get(), secret, psk.secret.size()) == 1 &&
+                    SSL_SESSION_set_cipher(session.get(), SSL_CIPHER_find(ssl, kSuiteNumber.data())) == 1 &&
+                    SSL_SESSION_set_protocol_version(session.get(), TLS1_3_VERSION) == 1;
+  return made ? session.release() : nullptr;
 }
 
 // --- a BIO whose two ends are memory of the engine
@@ -96,10 +83,9 @@ struct Pipe {
 
 int PipeRead(BIO* bio, char* to, int size) {
   auto* pipe = static_cast<Pipe*>(BIO_get_data(bio));
-  BIO_clear_retry_flags(bio);
   if (pipe->in.empty()) {
     BIO_set_retry_read(bio);
-    return -1;
+    return 0;
   }
   size_t n = std::min(pipe->in.size(), static_cast<size_t>(size));
   memcpy(to, pipe->in.data(), n);
@@ -108,27 +94,20 @@ int PipeRead(BIO* bio, char* to, int size) {
 }
 
 int PipeWrite(BIO* bio, const char* from, int size) {
-  BIO_clear_retry_flags(bio);
   static_cast<Pipe*>(BIO_get_data(bio))->out.append(from, static_cast<size_t>(size));
   return size;
 }
 
 long PipeControl(BIO*, int command, long, void*) {
-  return command == BIO_CTRL_FLUSH ? 1 : 0;
-}
-
-int PipeCreate(BIO* bio) {
-  BIO_set_init(bio, 1);
-  return 1;
+  return command == BIO_CTRL_FLUSH;
 }
 
 const BIO_METHOD* PipeMethod() {
   static const BIO_METHOD* method = [] {
-    BIO_METHOD* m = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "harrow");
+    BIO_METHOD* m = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "harrow");
     BIO_meth_set_read(m, PipeRead);
     BIO_meth_set_write(m, PipeWrite);
     BIO_meth_set_ctrl(m, PipeControl);
-    BIO_meth_set_create(m, PipeCreate);
     return m;
   }();
   return method;
@@ -150,15 +129,12 @@ class Engine : public TlsEngine {
   const Status& failure() const override { return failure_; }
   Role role() const override { return role_; }
 
-  void NoteRole(Role role) {
-    identity_known_ = true;
-    role_ = role;
-  }
+  void NoteRole(Role role) { role_ = role; }
   Context& context() { return *context_; }
   void NoteUnknownIdentity(std::string_view identity) { unknown_identity_ = Printable(identity, 80); }
 
  private:
-  void Fail(int ssl_error);
+  void Fail();
 
   std::shared_ptr<Context> context_;
   const bool server_;
@@ -168,7 +144,6 @@ class Engine : public TlsEngine {
   State state_ = State::kHandshake;
   Status failure_;
   Role role_ = Role::kClient;
-  bool identity_known_ = false;
   std::string unknown_identity_;
   uint64_t sealed_with_key_ = 0;
 };
@@ -176,21 +151,15 @@ class Engine : public TlsEngine {
 class Context : public TlsContext, public std::enable_shared_from_this<Context> {
  public:
   static Result<std::shared_ptr<TlsContext>> Make(const Credentials& credentials, std::vector<Role> roles,
-                                                  bool server) {
+                                                  bool server, uint64_t bytes_per_key) {
     auto context = std::make_shared<Context>();
     context->server_ = server;
+    context->bytes_per_key_ = bytes_per_key;
     context->ctx_.reset(SSL_CTX_new(server ? TLS_server_method() : TLS_client_method()));
     SSL_CTX* ctx = context->ctx_.get();
-    if (ctx == nullptr || SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) != 1 ||
-        SSL_CTX_set_max_proto_version(ctx, TLS1_3_VERSION) != 1 ||
-        SSL_CTX_set_ciphersuites(ctx, kSuite) != 1) {
-      return CryptoFailed("no TLS 1.3 with AES-256-GCM");
-    }
-    SSL_CTX_set_options(ctx, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION);
-    SSL_CTX_set_num_tickets(ctx, 0);
-    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_max_early_data(ctx, 0);
-    SSL_CTX_set_verify(ctx, SSL_VERIFY_NONE, nullptr);  // there are no certificates
+    const bool made = ctx != nullptr && SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) == 1 &&
+                      SSL_CTX_set_ciphersuites(ctx, kSuite) == 1 && SSL_CTX_set_num_tickets(ctx, 0) == 1;
+    if (!made) return Status(Code::kInternal, "OpenSSL has no TLS 1.3 with AES-256-GCM");
     for (Role role : roles) {
       context->psks_.emplace_back();
       HARROW_RETURN_IF_ERROR(Derive(credentials, role, &context->psks_.back()));
@@ -207,6 +176,7 @@ class Context : public TlsContext, public std::enable_shared_from_this<Context> 
     return std::make_unique<Engine>(shared_from_this(), server_);
   }
   SSL_CTX* ctx() { return ctx_.get(); }
+  uint64_t bytes_per_key() const { return bytes_per_key_; }
 
  private:
   friend class Engine;
@@ -223,14 +193,10 @@ class Context : public TlsContext, public std::enable_shared_from_this<Context> 
       return *session != nullptr;
     }
     engine->NoteUnknownIdentity(wanted);
-    return 1;
+    return true;
   }
-  static int UseSession(SSL* ssl, const EVP_MD* digest, const unsigned char** identity, size_t* length,
+  static int UseSession(SSL* ssl, const EVP_MD*, const unsigned char** identity, size_t* length,
                         SSL_SESSION** session) {
-    *session = nullptr;
-    *identity = nullptr;
-    *length = 0;
-    if (digest != nullptr && !EVP_MD_is_a(digest, "SHA384")) return 1;
     const Psk& psk = Of(ssl).psks_.front();
     *session = MakeSession(ssl, psk);
     *identity = reinterpret_cast<const unsigned char*>(psk.identity.data());
@@ -242,6 +208,7 @@ class Context : public TlsContext, public std::enable_shared_from_this<Context> 
   CtxPtr ctx_;
   std::vector<Psk> psks_;
   bool server_ = false;
+  uint64_t bytes_per_key_ = 0;
 };
 
 Engine::Engine(std::shared_ptr<Context> context, bool server)
@@ -267,18 +234,11 @@ TlsEngine::State Engine::Receive(std::string_view bytes, std::string* plain) {
   ERR_clear_error();
   pipe_.in = bytes;
   if (state_ == State::kHandshake) {
-    int rc = SSL_do_handshake(ssl_.get());
-    if (rc != 1) {
-      int error = SSL_get_error(ssl_.get(), rc);
-      if (error != SSL_ERROR_WANT_READ) Fail(error);
-      pipe_.in = {};
-      return state_;
-    }
+    const int rc = SSL_do_handshake(ssl_.get());
+    if (rc != 1 && SSL_get_error(ssl_.get(), rc) == SSL_ERROR_WANT_READ) return state_;
     // Without certificates nothing but the PSK can have brought it here; no other way may ever open.
-    if (SSL_session_reused(ssl_.get()) != 1 || (server_ && !identity_known_)) {
-      state_ = State::kFailed;
-      failure_ = Status(Code::kRefused, "the handshake ended without the run's key");
-      pipe_.in = {};
+    if (rc != 1 || SSL_session_reused(ssl_.get()) != 1) {
+      Fail();
       return state_;
     }
     state_ = State::kOpen;
@@ -295,43 +255,38 @@ TlsEngine::State Engine::Receive(std::string_view bytes, std::string* plain) {
     if (error == SSL_ERROR_ZERO_RETURN) {
       state_ = State::kClosedByPeer;
     } else if (error != SSL_ERROR_WANT_READ) {
-      Fail(error);
+      Fail();
     }
-    break;
+    return state_;
   }
-  pipe_.in = {};
-  return state_;
 }
 
 void Engine::Seal(std::string_view plain) {
   if (state_ != State::kOpen || plain.empty()) return;
   ERR_clear_error();
   sealed_with_key_ += plain.size();
-  if (sealed_with_key_ > kBytesPerKey) {
+  if (sealed_with_key_ > context_->bytes_per_key()) {
     SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED);
-    sealed_with_key_ = 0;
+    sealed_with_key_ = plain.size();
   }
-  size_t written = 0;
-  int rc = SSL_write_ex(ssl_.get(), plain.data(), plain.size(), &written);
-  if (rc != 1) Fail(SSL_get_error(ssl_.get(), rc));
+  size_t written;
+  if (SSL_write_ex(ssl_.get(), plain.data(), plain.size(), &written) != 1) Fail();
 }
 
 void Engine::ConsumeOutput(size_t bytes) {
   sent_ += bytes;
   if (sent_ < pipe_.out.size()) return;
-  constexpr size_t kKeep = 1u << 20;
   sent_ = 0;
   pipe_.out.clear();
-  if (pipe_.out.capacity() > kKeep) pipe_.out.shrink_to_fit();
 }
 
-void Engine::Fail(int ssl_error) {
-  unsigned long error = ssl_error == SSL_ERROR_SSL ? ERR_peek_error() : 0;
-  const char* text = error == 0 ? nullptr : ERR_reason_error_string(error);
+void Engine::Fail() {
+  const unsigned long error = ERR_peek_error();
+  const char* text = ERR_reason_error_string(error);
   std::string reason = text == nullptr ? "protocol error" : text;
   if (state_ == State::kOpen) {
     failure_ = Status(Code::kDamaged, StrCat("the encrypted stream does not verify (", reason, ")"));
-  } else if (!unknown_identity_.empty() && !identity_known_) {
+  } else if (!unknown_identity_.empty()) {
     failure_ =
         Status(Code::kRefused, StrCat("it asked for another run or role (\"", unknown_identity_, "\")"));
   } else if (ERR_GET_REASON(error) == SSL_R_BINDER_DOES_NOT_VERIFY) {
@@ -344,7 +299,6 @@ void Engine::Fail(int ssl_error) {
         Status(Code::kRefused, StrCat("it does not speak this protocol with this run's key (", reason, ")"));
   }
   state_ = State::kFailed;
-  ERR_clear_error();
 }
 
 }  // namespace
@@ -355,28 +309,29 @@ Result<std::string> RoleKey(const Credentials& credentials, Role role) {
                   StrCat("the run's key has ", credentials.key.size(), " bytes, not ", kKeyBytes));
   }
   std::unique_ptr<EVP_KDF, Freer<EVP_KDF_free>> kdf(EVP_KDF_fetch(nullptr, "HKDF", nullptr));
-  if (!kdf) return CryptoFailed("no HKDF");
   std::unique_ptr<EVP_KDF_CTX, Freer<EVP_KDF_CTX_free>> ctx(EVP_KDF_CTX_new(kdf.get()));
-  std::string digest = "SHA384", key = credentials.key, info = IdentityOf(credentials, role);
+  std::string digest = "SHA384", info = IdentityOf(credentials, role);
+  auto* key = const_cast<char*>(credentials.key.data());  // is not written to
   const OSSL_PARAM parameters[] = {
       OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest.data(), digest.size()),
-      OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, key.data(), key.size()),
+      OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, key, credentials.key.size()),
       OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, info.data(), info.size()),
       OSSL_PARAM_construct_end(),
   };
   std::string secret(kPskBytes, '\0');
   const bool ok = ctx && EVP_KDF_derive(ctx.get(), reinterpret_cast<unsigned char*>(secret.data()),
                                         secret.size(), parameters) == 1;
-  OPENSSL_cleanse(key.data(), key.size());
-  return ok ? Result<std::string>(std::move(secret)) : CryptoFailed("HKDF");
+  if (!ok) return Status(Code::kInternal, "OpenSSL has no HKDF with SHA-384");
+  return secret;
 }
 
-Result<std::shared_ptr<TlsContext>> MakeTlsServer(const Credentials& credentials) {
-  return Context::Make(credentials, {Role::kAgent, Role::kClient}, true);
+Result<std::shared_ptr<TlsContext>> MakeTlsServer(const Credentials& credentials, uint64_t bytes_per_key) {
+  return Context::Make(credentials, {Role::kAgent, Role::kClient}, true, bytes_per_key);
 }
 
-Result<std::shared_ptr<TlsContext>> MakeTlsClient(const Credentials& credentials, Role role) {
-  return Context::Make(credentials, {role}, false);
+Result<std::shared_ptr<TlsContext>> MakeTlsClient(const Credentials& credentials, Role role,
+                                                  uint64_t bytes_per_key) {
+  return Context::Make(credentials, {role}, false, bytes_per_key);
 }
 
 }  // namespace harrow::wire

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -39,11 +40,17 @@ class TlsContext {
   virtual std::unique_ptr<TlsEngine> NewEngine() = 0;
 };
 
-/// The pre-shared key of a role: 48 bytes, HKDF-SHA384 of the run's key for "harrow/1 ROLE RUN". kInvalid: the run's
-/// key has not 32 bytes.
+/// The pre-shared key of a role: 48 bytes, HKDF-SHA384 of the run's key for "harrow/1 ROLE RUN". kInvalid:
+/// the run's key has not 32 bytes.
 Result<std::string> RoleKey(const Credentials& credentials, Role role);
 
-Result<std::shared_ptr<TlsContext>> MakeTlsServer(const Credentials& credentials);
-Result<std::shared_ptr<TlsContext>> MakeTlsClient(const Credentials& credentials, Role role);
+/// After so many bytes a sender goes on with another key: RFC 8446, section 5.5 allows AES-GCM 2^24.5 records
+/// a key.
+inline constexpr uint64_t kBytesPerKey = uint64_t{64} << 30;
+
+Result<std::shared_ptr<TlsContext>> MakeTlsServer(const Credentials& credentials,
+                                                  uint64_t bytes_per_key = kBytesPerKey);
+Result<std::shared_ptr<TlsContext>> MakeTlsClient(const Credentials& credentials, Role role,
+                                                  uint64_t bytes_per_key = kBytesPerKey);
 
 }  // namespace harrow::wire

@@ -66,6 +66,25 @@ TEST(WireChannel, ListensOnAFreePortOfARange) {
   thread.Call([&] { held.clear(); });
 }
 
+TEST(WireChannel, APortIsListenedOnAgainThoughItsLastConnectionsLinger) {
+  uint16_t port;
+  {
+    EchoServer server(wire::Limits{});
+    port = server.port();
+    Peer peer(server.address());
+    ASSERT_TRUE(peer.Echo("x"));
+    server.thread().Call([&] {
+      server.only_channel()->Close();  // whoever closes first has to wait
+      return 0;
+    });
+    ASSERT_TRUE(peer.WaitClosed());
+  }
+  LoopThread thread;
+  const Status again =
+      thread.Call([&] { return wire::Listen(thread.loop(), {"127.0.0.1"}, port, Key(), {}, {}).status(); });
+  EXPECT_TRUE(again.ok()) << again.message();
+}
+
 TEST(WireChannel, WhereItCannotListenItSaysWhy) {
   LoopThread thread;
   const auto listen = [&](const std::string& host, uint16_t port) {
@@ -73,9 +92,15 @@ TEST(WireChannel, WhereItCannotListenItSaysWhy) {
       return wire::Listen(thread.loop(), {"127.0.0.1", host}, port, Key(), {}, {}).status();
     });
   };
+  const auto open_files = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                         std::filesystem::directory_iterator());
+  };
+  const auto before = open_files();
   EXPECT_EQ(listen("node1", 0).code(), Code::kInvalid);
   EXPECT_NE(listen("node1", 0).message().find("cannot listen: "), std::string::npos);
   EXPECT_EQ(listen("203.0.113.1", 0).code(), Code::kUnavailable) << "not an address of ours";
+  EXPECT_EQ(open_files(), before) << "descriptors are left";
   EchoServer taken(wire::Limits{});
   const Status in_use = thread.Call(
       [&] { return wire::Listen(thread.loop(), {"127.0.0.1"}, taken.port(), Key(), {}, {}).status(); });

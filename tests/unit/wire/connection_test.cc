@@ -1,10 +1,14 @@
-// A connection with its peer's end in the test's hand: what it reads in which pieces, when it takes no more, when it is gone.
+// A connection with its peer's end in the test's hand: what it reads in which pieces, when it takes no more,
+// when it is gone.
 #include "wire/connection.h"
 
 #include <array>
+#include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <gtest/gtest.h>
 #include <memory>
+#include <netinet/in.h>
 #include <string>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -34,8 +38,14 @@ class ConnectionTest : public testing::Test {
                        connection_ = std::move(made);
                        refused_ = why;
                        ChannelHandler handler;
-                       handler.on_message = [this](std::string_view message) { heard_.emplace_back(message); };
-                       handler.on_closed = [this](const Status& why_closed) { closed_ = why_closed.message(); };
+                       handler.on_message = [this, held = held_](std::string_view message) {
+                         heard_.emplace_back(message);
+                         if (on_word_) on_word_();
+                       };
+                       handler.on_closed = [this](const Status& why_closed) {
+                         closed_ = why_closed.message();
+                       };
+                       if (on_open_) on_open_();
                        return handler;
                      })
         ->StartServer();
@@ -92,6 +102,8 @@ class ConnectionTest : public testing::Test {
   Status refused_;
   std::vector<std::string> heard_;
   std::string closed_;
+  std::function<void()> on_open_, on_word_;
+  std::shared_ptr<int> held_ = std::make_shared<int>(0);  // by the handler, too
 };
 
 TEST_F(ConnectionTest, TakesWhatComesByteByByte) {
@@ -111,6 +123,126 @@ TEST_F(ConnectionTest, MessagesOfATurnAreOneThingToDo) {
   EXPECT_TRUE(Listen());
   EXPECT_EQ(Messages().size(), 100u);
   EXPECT_EQ(connection_->unsent_bytes(), 0u);
+}
+
+TEST_F(ConnectionTest, EachTurnIsSent) {
+  Shake();
+  for (const char* word : {"first", "second", "third"}) {
+    connection_->Send(word);
+    Turn();
+    EXPECT_TRUE(Listen());
+    EXPECT_EQ(Messages(), std::vector<std::string>{word});
+  }
+}
+
+TEST_F(ConnectionTest, WhileThePeerTakesNothingMoreThereIsNothingToDo) {
+  Shake();
+  connection_->Send(std::string(600'000, 'z'));
+  Turn();
+  connection_->Send("word");
+  EXPECT_EQ(context_.poll(), 0u);
+  for (int looks = 0; connection_->unsent_bytes() > 0 && looks < 10'000; ++looks) {
+    ASSERT_TRUE(Listen());
+    Turn();
+  }
+  EXPECT_TRUE(Listen());
+  EXPECT_EQ(Messages().size(), 2u);
+  connection_->Send("and another");
+  Turn();
+  EXPECT_TRUE(Listen());
+  EXPECT_EQ(Messages(), std::vector<std::string>{"and another"});
+}
+
+TEST_F(ConnectionTest, AHandshakeAWordAndAGoodbyeMayComeAtOnce) {
+  client_->Receive("", frames_.buffer());
+  Speak();
+  Listen();
+  client_->Receive("", frames_.buffer());
+  std::string frame;
+  AppendFrame("a word", &frame);
+  client_->Seal(frame);
+  client_->SealEnd();
+  Speak();
+  EXPECT_EQ(heard_, std::vector<std::string>{"a word"});
+  EXPECT_EQ(closed_, "the peer closed the connection");
+}
+
+TEST_F(ConnectionTest, AnEndInTheHandshakeIsTold) {
+  client_->Receive("", frames_.buffer());
+  Speak();
+  Listen();
+  Leave();
+  Turn();
+  EXPECT_EQ(connection_, nullptr);
+  EXPECT_EQ(refused_.message(), "the connection was closed during the handshake");
+  EXPECT_EQ(refused_.code(), Code::kUnavailable);
+  EXPECT_EQ(context_.poll(), 0u);
+}
+
+TEST_F(ConnectionTest, WhoHasAnotherKeyIsToldSoAndRefused) {
+  client_ = (*MakeTlsClient({"run-1", std::string(32, 'x')}, Role::kAgent))->NewEngine();
+  client_->Receive("", frames_.buffer());
+  Speak();
+  EXPECT_EQ(refused_.code(), Code::kRefused) << refused_.message();
+  std::array<char, 100> alert;
+  EXPECT_EQ(recv(peer_, alert.data(), alert.size(), 0), 7) << "TLS's word for it";
+  EXPECT_EQ(recv(peer_, alert.data(), alert.size(), 0), 0) << "and the end";
+}
+
+TEST_F(ConnectionTest, ClosedWhenItOpensItHearsNothing) {
+  std::shared_ptr<Connection> made;
+  on_open_ = [&] {
+    connection_->Send("goodbye");
+    connection_->Close();
+    made = connection_;
+  };
+  client_->Receive("", frames_.buffer());
+  Speak();
+  Listen();
+  std::string frame;
+  AppendFrame("a word", &frame);
+  client_->Seal(frame);
+  Speak();
+  EXPECT_EQ(held_.use_count(), 1) << "nobody's handler is kept";
+  EXPECT_FALSE(Listen());
+  EXPECT_EQ(Messages(), std::vector<std::string>{"goodbye"});
+  Leave();
+  Turn();
+  EXPECT_EQ(heard_, std::vector<std::string>());
+  EXPECT_EQ(closed_, "") << "its own end is no news";
+}
+
+TEST_F(ConnectionTest, ClosedByAMessageItHearsNoOther) {
+  Shake();
+  EXPECT_EQ(held_.use_count(), 2);
+  on_word_ = [&] { connection_->Close(); };
+  std::string frames;
+  AppendFrame("one", &frames);
+  AppendFrame("another", &frames);
+  client_->Seal(frames);
+  Speak();
+  EXPECT_EQ(heard_, std::vector<std::string>{"one"});
+  EXPECT_EQ(held_.use_count(), 1);
+  client_->Seal(frames);
+  Speak();
+  Leave();
+  Turn();
+  EXPECT_EQ(heard_.size(), 1u);
+  EXPECT_EQ(closed_, "");
+  EXPECT_EQ(connection_->unheard(), Duration::max());
+}
+
+TEST_F(ConnectionTest, TheEndOfThePeerIsToldWithItsReasonAndLetsGoOfTheHandler) {
+  Shake();
+  EXPECT_EQ(connection_->role(), Role::kAgent);
+  EXPECT_EQ(connection_->peer(), "peer");
+  Leave();
+  Turn();
+  EXPECT_EQ(closed_, "the connection was cut");
+  EXPECT_EQ(held_.use_count(), 1);
+  connection_->Send("to nobody");
+  EXPECT_EQ(connection_->unsent_bytes(), 0u);
+  EXPECT_EQ(context_.poll(), 0u);
 }
 
 TEST_F(ConnectionTest, LastWordsThatThePeerHasNoRoomForGoOutBeforeTheEnd) {
@@ -153,17 +285,70 @@ TEST_F(ConnectionTest, WhatWasQueuedWhenAWriteBreaksIsForgotten) {
   EXPECT_NE(closed_, "");
 }
 
+/// A socket that has all the connections that it takes: who comes now is not answered.
+class Crowded {
+ public:
+  Crowded() : listening_(New()) {
+    address_.sin_family = AF_INET;
+    address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address_;
+    if (bind(listening_, reinterpret_cast<sockaddr*>(&address_), size) != 0 || listen(listening_, 0) != 0 ||
+        getsockname(listening_, reinterpret_cast<sockaddr*>(&address_), &size) != 0) {
+      abort();
+    }
+    for (int& fd : crowd_) Connect(fd = New());
+  }
+  ~Crowded() {
+    close(listening_);
+    for (const int fd : crowd_) close(fd);
+  }
+  static int New() { return socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); }
+  const sockaddr* address() const { return reinterpret_cast<const sockaddr*>(&address_); }
+
+ private:
+  void Connect(int fd) const { (void)!connect(fd, address(), sizeof address_); }
+
+  int listening_;
+  sockaddr_in address_{};
+  std::array<int, 4> crowd_{};
+};
+
+TEST(Connecting, ThatIsNotAnsweredEndsOnceAndForAll) {
+  const Crowded crowded;
+  asio::io_context context;
+  int told = 0;
+  std::string why_told;
+  Limits limits;
+  limits.handshake_time = std::chrono::milliseconds(50);
+  Connection::Make(&context, Crowded::New(), false, "nobody",
+                   (*MakeTlsClient(kKey, Role::kAgent))->NewEngine(), limits,
+                   [&](std::shared_ptr<Connection> made, const Status& why) {
+                     EXPECT_EQ(made, nullptr);
+                     why_told = why.message();
+                     ++told;
+                     return ChannelHandler();
+                   })
+      ->StartClient(crowded.address(), sizeof(sockaddr_in));
+  const auto began = std::chrono::steady_clock::now();
+  context.run_for(std::chrono::seconds(20));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20))
+      << "nothing is left to wait for";
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(why_told, "no answer from nobody");
+}
+
 TEST(Connecting, ThatFailsAtOnceIsToldButNotInTheCallItself) {
   asio::io_context context;
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   ASSERT_GE(fd, 0);
   std::string told;
-  const auto connection = Connection::Make(&context, fd, false, "nobody", (*MakeTlsClient(kKey, Role::kAgent))->NewEngine(), Limits(),
-                                           [&](std::shared_ptr<Connection> made, const Status& why) {
-                                             EXPECT_EQ(made, nullptr);
-                                             told = why.message();
-                                             return ChannelHandler();
-                                           });
+  const auto connection =
+      Connection::Make(&context, fd, false, "nobody", (*MakeTlsClient(kKey, Role::kAgent))->NewEngine(),
+                       Limits(), [&](std::shared_ptr<Connection> made, const Status& why) {
+                         EXPECT_EQ(made, nullptr);
+                         told = why.message();
+                         return ChannelHandler();
+                       });
   sockaddr_storage nowhere{};
   nowhere.ss_family = AF_APPLETALK;
   connection->StartClient(reinterpret_cast<const sockaddr*>(&nowhere), sizeof nowhere);

@@ -1,7 +1,8 @@
-#include "wire/attempt_id.h"
 #include "wire/decode.h"
 
 #include <gtest/gtest.h>
+
+#include "wire/attempt_id.h"
 
 namespace harrow::wire {
 namespace {
@@ -25,6 +26,16 @@ TEST(Decode, TakesWhatWasSent) {
   ASSERT_TRUE(Decode(in.SerializeAsString(), &out).ok());
   EXPECT_EQ(out.SerializeAsString(), in.SerializeAsString());
   EXPECT_TRUE(Decode("", &out).ok());
+}
+
+TEST(AttemptIds, AreTheSameOnBothSides) {
+  pb::AttemptId message;
+  SetId({TaskId(7), 3}, &message);
+  EXPECT_EQ(IdOf(message), (AttemptId{TaskId(7), 3}));
+  pb::Attempt attempt;
+  attempt.set_task(8);
+  attempt.set_attempt(4);
+  EXPECT_EQ(IdOf(attempt), (AttemptId{TaskId(8), 4}));
 }
 
 TEST(Decode, TextsNeedNotBeUtf8) {
@@ -56,8 +67,14 @@ TEST(Decode, FromAgentIsChecked) {
   EXPECT_EQ(changed([](auto&, auto& a) { a.set_end(static_cast<pb::Attempt::End>(99)); }), Code::kDamaged);
   EXPECT_EQ(changed([](auto&, auto& a) { a.set_end(pb::Attempt::RUNNING); }), Code::kDamaged);
   EXPECT_EQ(changed([](auto&, auto& a) { a.add_output_sizes(-2); }), Code::kDamaged);
-  EXPECT_EQ(changed([](auto& m, auto&) { SetId({TaskId(1), 1}, m.mutable_started()->add_attempt()); }), Code::kDamaged);
-  EXPECT_EQ(changed([](auto& m, auto&) { SetId({TaskId(), 1}, m.mutable_returned()->add_attempt()); }), Code::kDamaged);
+  EXPECT_EQ(changed([](auto& m, auto&) {
+              SetId({TaskId(1), 1}, m.mutable_started()->add_attempt());
+            }),
+            Code::kDamaged);
+  EXPECT_EQ(changed([](auto& m, auto&) {
+              SetId({TaskId(), 1}, m.mutable_returned()->add_attempt());
+            }),
+            Code::kDamaged);
   EXPECT_EQ(changed([](auto& m, auto&) { m.mutable_hello(); }), Code::kDamaged) << "a node without a name";
 }
 
@@ -122,9 +139,19 @@ TEST(Decode, ToAgentIsChecked) {
   EXPECT_EQ(code([](auto& m, auto&) { m.add_profile()->set_id(UINT32_MAX); }), Code::kDamaged);
   EXPECT_EQ(code([](auto& m, auto&) { SetId({TaskId(kLastId), 1}, m.add_take_back()); }), Code::kOk);
   EXPECT_EQ(code([](auto& m, auto&) { SetId({TaskId(), 1}, m.add_take_back()); }), Code::kDamaged);
-  EXPECT_EQ(code([](auto& m, auto&) { SetId({TaskId(1), 0}, m.add_take_back()); }), Code::kDamaged) << "which attempt?";
-  EXPECT_EQ(code([](auto& m, auto&) { SetId({TaskId(kLastId), 1}, m.mutable_cancel()->add_attempt()); }), Code::kOk);
-  EXPECT_EQ(code([](auto& m, auto&) { SetId({TaskId(), 1}, m.mutable_cancel()->add_attempt()); }), Code::kDamaged);
+  EXPECT_EQ(code([](auto& m, auto&) {
+              SetId({TaskId(1), 0}, m.add_take_back());
+            }),
+            Code::kDamaged)
+      << "which attempt?";
+  EXPECT_EQ(code([](auto& m, auto&) {
+              SetId({TaskId(kLastId), 1}, m.mutable_cancel()->add_attempt());
+            }),
+            Code::kOk);
+  EXPECT_EQ(code([](auto& m, auto&) {
+              SetId({TaskId(), 1}, m.mutable_cancel()->add_attempt());
+            }),
+            Code::kDamaged);
   pb::ToAgent out;
   EXPECT_EQ(Decode("\xff", &out).code(), Code::kDamaged);
 }

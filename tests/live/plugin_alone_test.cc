@@ -2,6 +2,7 @@
 // has left, the removal of a tree on which others have mounted.
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
@@ -9,14 +10,19 @@
 #include <gmock/gmock.h>
 #include <grp.h>
 #include <gtest/gtest.h>
+#include <iterator>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <sched.h>
 #include <string>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -205,7 +211,8 @@ TEST_F(ErrandTest, HasDescriptorsOfItsOwn) {
 
 TEST_F(ErrandTest, HearsEverySignalAsAFreshProcessDoes) {
   std::vector<std::pair<int, void (*)(int)>> before;
-  for (const int number : {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGALRM}) before.emplace_back(number, signal(number, SIG_IGN));
+  for (const int number : {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGALRM})
+    before.emplace_back(number, signal(number, SIG_IGN));
   const Errand errand = RunErrand(60, [] {
     for (int number = 1; number < 32; ++number) {
       struct sigaction action = {};
@@ -365,6 +372,54 @@ TEST_F(EndProcessesTest, NoneIsSaidWhereThereIsNone) {
   const Ended ended = EndProcesses(Job());
   EXPECT_EQ(ended.ended, 0u);
   EXPECT_EQ(ended.left, 0);
+}
+
+/// From here on this process is on a kernel that knows neither close_range nor pidfds.
+bool ForgetCalls() {
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close_range, 2, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+  };
+  const sock_fprog program = {.len = std::size(filter), .filter = filter};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+TEST_F(EndProcessesTest, OnAKernelWithoutPidfds) {
+  const pid_t own[] = {Start({kMark}), Start({kMark}, "env -i sh -c 'sleep 1000; true' & wait")};
+  const pid_t below = ChildOf(own[1]), other = Start({"SLURM_JOB_ID=12"});
+  ASSERT_GT(ChildOf(below), 0);
+  const pid_t caller = fork();
+  if (caller == 0) {
+    if (!ForgetCalls()) _exit(9);
+    const Ended ended = EndProcesses(Job());
+    _exit(ended.left != 0 ? 1 : ended.ended != 4 ? 2 : 0);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(caller, &status, 0), caller);
+  EXPECT_EQ(status, 0);
+  for (const pid_t pid : {own[0], own[1], below}) EXPECT_FALSE(Lives(pid));
+  EXPECT_TRUE(Lives(other));
+}
+
+TEST_F(ErrandTest, HasDescriptorsOfItsOwnOnAKernelWithoutCloseRange) {
+  const pid_t caller = fork();
+  if (caller == 0) {
+    if (!ForgetCalls()) _exit(9);
+    for (int i = 0; i < 40; ++i) (void)!open("/proc/self/status", O_RDONLY);
+    const Errand errand = RunErrand(60, [] {
+      int there = 0;
+      for (int fd = 0; fd < 1024; ++fd) there += fcntl(fd, F_GETFD) != -1;
+      return there;
+    });
+    _exit(errand.end != Errand::kDone ? 100 : errand.value);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(caller, &status, 0), caller);
+  EXPECT_EQ(WEXITSTATUS(status), 4) << "/dev/null three times, and the pipe";
 }
 
 namespace fs = std::filesystem;

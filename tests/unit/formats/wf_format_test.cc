@@ -101,7 +101,9 @@ TEST(WfFormatTest, NumbersAndNullWhereTextsAreMeant) {
 
 TEST(WfFormatTest, TasksThatNeitherNameNorIdTellsApart) {
   LoadedFlow f("x.json", "{\"workflow\": {\"tasks\": [{\"id\": \"u\"},\n {\"name\": \"x\"}]}}");
-  EXPECT_EQ(f.status.message(), "x.json:2:2: the task has no id, others have no name of their own; give all of them ids, or names");
+  EXPECT_EQ(
+      f.status.message(),
+      "x.json:2:2: the task has no id, others have no name of their own; give all of them ids, or names");
   f.Load("x.json", "{\"workflow\": {\"tasks\": []}}");
   EXPECT_EQ(f.status.message(), "x.json:1:14: the list of tasks is empty; there is nothing to run");
 }
@@ -109,14 +111,16 @@ TEST(WfFormatTest, TasksThatNeitherNameNorIdTellsApart) {
 TEST(WfFormatTest, WhatNobodyAskedForIsJsonAllTheSame) {
   LoadedFlow f;
   const auto load = [&](const std::string& specification) {
-    f.Load("x.json", "{\"workflow\": {\"specification\": {" + specification +
-                         ", \"tasks\": [{\"name\": \"t\", \"id\": \"t\"}]}, \"execution\": {\"tasks\": []}}}");
+    f.Load("x.json",
+           "{\"workflow\": {\"specification\": {" + specification +
+               ", \"tasks\": [{\"name\": \"t\", \"id\": \"t\"}]}, \"execution\": {\"tasks\": []}}}");
     return f.status.ok();
   };
   EXPECT_TRUE(load("\"extra\": {\"deep\": [1, null, true]}")) << f.status.message();
   EXPECT_TRUE(load("\"files\": null")) << f.status.message();
   EXPECT_EQ(f.graph.task_count(), 1u);
-  for (const char* broken : {"\"extra\": nul", "\"extra\": [1, trux]", "\"extra\": {\"a\": 1.2.3}", "\"files\": nuly", "\"extra\": \"\\q"})
+  for (const char* broken : {"\"extra\": nul", "\"extra\": [1, trux]", "\"extra\": {\"a\": 1.2.3}",
+                             "\"files\": nuly", "\"extra\": \"\\q"})
     EXPECT_FALSE(load(broken)) << broken;
 }
 
@@ -154,9 +158,145 @@ TEST(WfFormatTest, CommandsThatDoNotStartWhatTheyMeanAreTold) {
   {"name": "d", "command": {"program": "unzip a.zip\n  cat b"}}]}})");
   ASSERT_TRUE(f.status.ok()) << f.status.message();
   ASSERT_EQ(f.flow.notices.size(), 2u);
-  EXPECT_EQ(f.flow.notices[0].find("w.json:2:3: the argument \"--percent-cpu 0.6\" (and the like in 1 more task) is an option "
-                                   "and its value in one"), 0u) << f.flow.notices[0];
+  EXPECT_EQ(f.flow.notices[0].find(
+                "w.json:2:3: the argument \"--percent-cpu 0.6\" (and the like in 1 more task) is an option "
+                "and its value in one"),
+            0u)
+      << f.flow.notices[0];
   EXPECT_EQ(f.flow.notices[1].find("w.json:5:3: the program \"unzip a.zip"), 0u) << f.flow.notices[1];
+}
+
+TEST(WfFormatTest, NumbersWithinTheirBounds) {
+  LoadedFlow f;
+  const auto load = [&](const std::string& more) {
+    f.Load("x.json", "{\"workflow\": {\"tasks\": [\n{\"name\": \"t\", " + more + "}]}}");
+    return f.status.message();
+  };
+  EXPECT_EQ(load("\"runtime\": 3e9, \"cores\": 65536, \"files\": [{\"name\": \"f\", \"size\": 4e18, "
+                 "\"link\": \"output\"}]"),
+            "");
+  EXPECT_EQ(f.graph.recorded_run_time(TaskId(0)), std::chrono::seconds(3'000'000'000));
+  EXPECT_EQ(f.graph.profile(TaskId(0)).shape.cores, 65536u);
+  EXPECT_EQ(f.graph.file_size(*f.graph.FindFile("f")), 4'000'000'000'000'000'000);
+  EXPECT_EQ(load("\"runtime\": 0, \"cores\": 0, \"files\": null"), "");
+  EXPECT_EQ(f.graph.recorded_run_time(TaskId(0)), Duration(0));
+  EXPECT_EQ(f.graph.profile(TaskId(0)).shape.cores, 1u);
+  EXPECT_EQ(load("\"runtime\": null, \"cores\": 2.1"), "");
+  EXPECT_EQ(f.graph.recorded_run_time(TaskId(0)), std::nullopt);
+  EXPECT_EQ(f.graph.profile(TaskId(0)).shape.cores, 3u);
+  EXPECT_EQ(load("\"runtime\": 3000000001"),
+            "x.json:2:26: runtime cannot be 3000000001; write a number from 0 to 3000000000");
+  EXPECT_EQ(load("\"cores\": 65537"), "x.json:2:24: cores cannot be 65537; write a number from 0 to 65536");
+  EXPECT_EQ(load("\"coreCount\": -1"), "x.json:2:28: coreCount cannot be -1; write a number from 0 to 65536");
+  EXPECT_EQ(load("\"files\": [{\"name\": \"f\", \"sizeInBytes\": 5e18}]"),
+            "x.json:2:54: sizeInBytes cannot be 5e+18; write a number from 0 to 4e+18");
+  f.options.one_core = true;
+  EXPECT_EQ(load("\"cores\": 8"), "");
+  EXPECT_EQ(f.graph.profile(TaskId(0)).shape.cores, 1u);
+}
+
+TEST(WfFormatTest, TheKindIsTheCategoryElseTheProgramElseTheNameWithoutItsNumber) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"("name": "a_ID0000001")", "a"},
+      {R"("name": "a-12")", "a"},
+      {R"("name": "a_-.7")", "a"},
+      {R"("name": "12")", "12"},
+      {R"("name": "-7")", "-"},
+      {R"("name": "a")", "a"},
+      {R"("name": "a1b")", "a1b"},
+      {R"("name": "a_IDb5")", "a_IDb"},
+      {R"("name": "a-ID5")", "a-ID"},
+      {R"("id": "b-3")", "b"},
+      {R"("name": "n-1", "id": "b-3")", "n"},
+      {R"("name": "n", "category": "c-4")", "c-4"},
+      {R"("name": "n", "command": {"program": "/bin/p"})", "p"},
+      {R"("name": "n", "category": "c", "command": {"program": "/bin/p"})", "c"},
+      {R"("name": "n", "command": {"program": ""})", "n"},
+      {R"("name": "n", "command": "sh")", "n"}};
+  LoadedFlow f;
+  for (const auto& [task, kind] : cases) {
+    f.Load("x.json", StrCat("{\"workflow\": {\"tasks\": [{", task, "}]}}"));
+    ASSERT_TRUE(f.status.ok()) << task << f.status.message();
+    EXPECT_EQ(f.graph.kind_name(f.graph.kind(TaskId(0))), kind) << task;
+  }
+}
+
+TEST(WfFormatTest, WhatAnExecutionAddsToItsTask) {
+  const auto text = [](const char* execution) {
+    return StrCat(R"({"workflow": {"specification": {"tasks": [
+      {"name": "n", "id": "i", "runtime": 4, "cores": 5, "command": {"program": "old"}}]}, "execution": {"tasks": [)",
+                  execution, "]}}}");
+  };
+  LoadedFlow f("x.json",
+               text(R"({"name": "n", "coreCount": 2, "command": {"program": "new", "arguments": "one"}})"));
+  ASSERT_TRUE(f.status.ok()) << f.status.message();
+  EXPECT_EQ(f.Command("n"), "new one");
+  EXPECT_EQ(f.graph.profile(TaskId(0)).shape.cores, 2u);
+  EXPECT_EQ(f.graph.recorded_run_time(TaskId(0)), std::chrono::seconds(4)) << "it says none";
+  f.Load("x.json", text(R"({"id": "i", "runtimeInSeconds": 0})"));
+  EXPECT_EQ(f.graph.recorded_run_time(TaskId(0)), Duration(0));
+  EXPECT_EQ(f.graph.form(TaskId(0)), CommandForm::kNone);
+  f.Load("x.json", text("{\"id\": \"n\"},\n{\"id\": \"a\"}, {\"id\": \"b\"}"));
+  EXPECT_EQ(f.status.message(),
+            "x.json:3:1: execution names an unknown task \"a\"; specification.tasks has to hold it\n"
+            "x.json:3:14: execution names an unknown task \"b\"; specification.tasks has to hold it");
+}
+
+TEST(WfFormatTest, LinksToNobodyAndTooManyTasks) {
+  LoadedFlow f(
+      "x.json",
+      "{\"workflow\": {\"tasks\": [{\"name\": \"a\"},\n {\"name\": \"b\", \"children\": [\"c\", \"a\"]}]}}");
+  EXPECT_EQ(f.status.message(),
+            "x.json:2:2: the task is linked to an unknown task \"c\"; parents and children name tasks of the "
+            "same file");
+  f.options.max_tasks = 1;
+  f.Load("x.json", "{\"workflow\": {\"tasks\": [{\"name\": \"a\"}]}}");
+  EXPECT_TRUE(f.status.ok()) << f.status.message();
+  f.Load("x.json", "{\"workflow\": {\"tasks\": [{\"name\": \"a\"},\n{\"name\": \"b\"}, {}]}}");
+  EXPECT_EQ(f.status.message(), "x.json:2:1: there are more than 1 tasks; split them into several runs");
+}
+
+TEST(WfFormatTest, WhatIsNoJsonIsToldByWhatItIs) {
+  constexpr std::string_view kRight = "; WfFormat is a JSON object with \"workflow\" (wfcommons.org/format)";
+  const std::tuple<const char*, const char*, const char*> cases[] = {
+      {"", "1:1", "the file is empty"},
+      {"{\"workflow\": {\"tasks\": [\n {\"na\\\"me\": \"\\\\\", \"a", "2:19", "a text has no closing \""},
+      {"{\"workflow\": ", "1:14", "it ends within a list or object"},
+      {"{\"workflow\": {},\n \"x\" 1}", "2:6", "a comma, colon, key or bracket is missing or too many here"},
+      {"{\"workflow\": {},\n \"x\": @}", "2:7", "a comma, colon, key or bracket is missing or too many here"},
+  };
+  LoadedFlow f;
+  for (const auto& [text, at, what] : cases) {
+    f.Load("x.json", text);
+    EXPECT_EQ(f.status.message(), StrCat("x.json:", at, ": this is no JSON: ", what, kRight)) << text;
+  }
+  const std::string open(198, '['), close(198, ']');
+  for (const bool too_deep : {false, true}) {
+    const std::string more = too_deep ? "[[[1]]]" : "[[1]]";
+    f.Load("x.json",
+           StrCat("{\"x\": ", open, more, close, ", \"workflow\": {\"tasks\": [{\"name\": \"a\"}]}}"));
+    EXPECT_EQ(f.status.ok(), !too_deep) << f.status.message();
+  }
+}
+
+TEST(WfFormatTest, OptionsThatAreOneWordWithTheirValue) {
+  LoadedFlow f;
+  const auto notices = [&](const std::string& argument, int tasks) {
+    std::string text = "{\"workflow\": {\"tasks\": [";
+    for (int i = 0; i < tasks; ++i)
+      text += StrCat(i > 0 ? "," : "", "\n{\"name\": \"t", i,
+                     "\", \"command\": {\"program\": \"p\", \"arguments\": [\"", argument, "\", \"", argument,
+                     "\"]}}");
+    f.Load("x.json", text + "]}}");
+    return f.flow.notices.empty() ? "" : f.flow.notices[0].substr(0, f.flow.notices[0].find(" is an option"));
+  };
+  EXPECT_EQ(notices("--m 1", 1), "x.json:2:1: the argument \"--m 1\"");
+  EXPECT_EQ(notices("--azAZ09-_ 1", 2),
+            "x.json:2:1: the argument \"--azAZ09-_ 1\" (and the like in 1 more task)");
+  EXPECT_EQ(notices("--m 1", 3), "x.json:2:1: the argument \"--m 1\" (and the like in 2 more tasks)");
+  for (const char* plain :
+       {"-- 1", "-m 1", "--m", "--m=1 2", "--m: 1", "--m@ 1", "--m[ 1", "--m` 1", "--m{ 1", "--m/ 1"})
+    EXPECT_EQ(notices(plain, 1), "") << plain;
 }
 
 }  // namespace

@@ -93,6 +93,14 @@ TEST_F(RunsLogged, ALineEach) {
                         "info job=12 user=al_ice uid=5001 run=mosaic tasks=1000 core_hours=3.250", "close"));
 }
 
+TEST_F(RunsLogged, ALongNameOfAUserIsCut) {
+  Write(".harrow-run-a", Account("m"));
+  Log(std::string(100, 'u').c_str());
+  ASSERT_EQ(sent.size(), 3u);
+  EXPECT_EQ(sent[1],
+            "info job=12 user=" + std::string(64, 'u') + " uid=5001 run=m tasks=1000 core_hours=3.250");
+}
+
 TEST_F(RunsLogged, NothingElseIs) {
   Log();
   EXPECT_THAT(sent, IsEmpty());

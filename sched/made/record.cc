@@ -94,16 +94,12 @@ bool WriteAllOf(int fd, std::string_view data) {
   return n == static_cast<ssize_t>(data.size());
 }
 
-/// `attempt` is newer than what is known, or as new.
+}  // namespace
+
 void Note(Attempt attempt, Attempts* attempts) {
   const auto [at, added] = attempts->try_emplace(attempt.task, attempt);
-  if (added) return;
-  const Attempt& known = at->second;
-  if (std::pair(attempt.attempt, attempt.begin_ns) >= std::pair(known.attempt, known.begin_ns))
-    at->second = std::move(attempt);
+  if (!added && attempt.begin_ns >= at->second.begin_ns) at->second = std::move(attempt);
 }
-
-}  // namespace
 
 void Record::Set(std::string path, std::string flow_id) {
   const std::lock_guard lock(mutex_);

@@ -82,6 +82,11 @@ void ShowLife(const std::string& path);
 /// By task.
 using Attempts = std::unordered_map<uint32_t, Attempt>;
 
+/// Takes in an attempt that is the task's newest: the one that began last. A run that is resumed numbers anew
+/// from what its journal holds, so that a later one may have a lower number than one that got lost with its
+/// server.
+void Note(Attempt attempt, Attempts* attempts);
+
 /// Adds what one record holds, each task's newest attempt: those of other numberings and damaged ends are
 /// passed over. An attempt without an end ended with its agent, kSilence after the file was last changed.
 Status Read(os::FileSystem& fs, const std::string& path, const std::string& flow_id, Attempts* attempts);

@@ -315,10 +315,7 @@ void RunDriver::ReadMade(const Node& node) {
       // Also where it was sent ahead: it was no lesser attempt than others.
       events_.push_back(core::TaskStarted{row->id, node.id});
     }
-    const auto [at, added] = made_.try_emplace(index, attempt);
-    if (!added &&
-        std::pair(attempt.attempt, attempt.begin_ns) >= std::pair(at->second.attempt, at->second.begin_ns))
-      at->second = std::move(attempt);
+    made::Note(std::move(attempt), &made_);
   }
 }
 

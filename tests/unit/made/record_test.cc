@@ -27,16 +27,22 @@ TEST_F(RecordTest, ReadsBackWhatWasWritten) {
 
 TEST_F(RecordTest, OfSeveralRecordsTheNewestAttemptCounts) {
   fs_.SetNow(WallTime(std::chrono::seconds(1000)));
-  ASSERT_TRUE(WriteAll(fs_, "r", "flow", {{1, {.task = 1, .attempt = 2, .begin_ns = 7, .end_ns = 8}},
-                                          {2, {.task = 2, .attempt = 1, .begin_ns = 7, .end_ns = 8}}})
+  ASSERT_TRUE(WriteAll(fs_, "r", "flow",
+                       {{1, {.task = 1, .attempt = 2, .begin_ns = 7, .end_ns = 8}},
+                        {2, {.task = 2, .attempt = 1, .begin_ns = 7, .end_ns = 8}},
+                        {3, {.task = 3, .attempt = 1, .begin_ns = 7, .end_ns = 8}}})
                   .ok());
-  ASSERT_TRUE(WriteAll(fs_, "other", "flow", {{1, {.task = 1, .attempt = 1, .begin_ns = 17, .end_ns = 18}},
-                                              {2, {.task = 2, .attempt = 1, .begin_ns = 17, .end_ns = 18}}})
+  ASSERT_TRUE(WriteAll(fs_, "other", "flow",
+                       {{1, {.task = 1, .attempt = 1, .begin_ns = 17, .end_ns = 18}},
+                        {2, {.task = 2, .attempt = 1, .begin_ns = 17, .end_ns = 18}},
+                        {3, {.task = 3, .attempt = 2, .begin_ns = 5, .end_ns = 6}}})
                   .ok());
   ASSERT_TRUE(fs_.Rename("other/made", "r/output/5.made").ok());
   const Attempts all = Of("r");
-  EXPECT_EQ(all.at(1).begin_ns, 7);
+  EXPECT_EQ(all.at(1).begin_ns, 17)
+      << "a lower number, given again after the higher one got lost with its server";
   EXPECT_EQ(all.at(2).begin_ns, 17) << "a number that was given again";
+  EXPECT_EQ(all.at(3).begin_ns, 7) << "whichever is read last";
 }
 
 TEST_F(RecordTest, ADamagedEndTellsNothing) {

@@ -127,6 +127,27 @@ TEST_F(DriverTest, WhatALostAttemptFoundIsReadFromItsAgentsRecord) {
   EXPECT_EQ(successor.tasks[0].attempt(), 2u);
 }
 
+TEST_F(DriverTest, OfWhatAttemptsFoundThatOfTheOneThatBeganLastCountsWhateverItsNumber) {
+  Make({{"a", "x", {}, {"out"}}});
+  made_of_[3] = {
+      {0, {.task = 0, .attempt = 2, .begin_ns = 10, .end_ns = 20}}};  // it got lost with its server
+  Remake();
+  driver_->Begin(Now());
+  Agent agent;
+  pb::FromAgent hello = Hello("n", 1, 1);
+  hello.mutable_hello()->set_output_file(4);
+  Join(&agent, hello);
+  ASSERT_EQ(Tasks(agent), (std::set<uint32_t>{0}));
+  EXPECT_EQ(agent.tasks[0].attempt(), 1u);
+  EXPECT_EQ(agent.tasks[0].earlier().begin_ns(), 10);
+  made_of_[4] = {{0, {.task = 0, .attempt = 1, .begin_ns = 70, .end_ns = 90}}};
+  driver_->Disconnected(Now(), agent.node, agent.channel.get());
+  Agent successor;
+  Join(&successor, Hello("n", 2, 1));
+  ASSERT_EQ(Tasks(successor), (std::set<uint32_t>{0}));
+  EXPECT_EQ(successor.tasks[0].earlier().begin_ns(), 70);
+}
+
 TEST_F(DriverTest, WhatAFailedAttemptFoundIsToldTheNext) {
   flow_ = TinyFlow({{"a", "x", {}, {"out"}}});
   flow_.settings.retries = 1;

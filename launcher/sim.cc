@@ -14,7 +14,7 @@
 #include "launcher/command.h"
 #include "launcher/end_output.h"
 #include "launcher/inputs.h"
-#include "order/order.h"
+#include "order/policy.h"
 #include "os/file_system.h"
 #include "sim/simulation.h"
 #include "sim/summary.h"

@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "base/time.h"
 #include "formats/load.h"
-#include "order/order.h"
+#include "order/policy.h"
 #include "os/file_system.h"
 
 namespace harrow::config {

@@ -1,146 +1,103 @@
-// Sending ahead: a task is sent before a slot is free, so that the agent has it when one gets free, and no
-// slot waits for a round trip. As deep as twice what a node ends in a round trip (half of it is usually on
-// its way), not for tasks of levels whose mean run time is long or unknown.
-//
-// What is sent ahead must not change the order. Where newly ready tasks go first (all policies but fifo, and
-// hrf only across levels), nothing is sent behind a task whose end may make another ready: its successor is
-// to be asked for when the slot gets free. Should one become ready all the same that goes first, what is
-// ahead there is asked back. An idle node that finds nothing else has the last task of a long row asked back.
-// A task that comes back takes its old place.
+#include "core/ahead.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "core/impl.h"
+#include "base/text.h"
 
 namespace harrow::core {
 
-uint32_t Scheduler::Impl::Depth(const Node& node) const {
-  if (node.round_trip.count() <= 0 || node.mean_run <= 0 || node.mean_run > Seconds(options.ahead_limit))
+void Ahead::NoteRun(NodeId id, Duration run_time) {
+  double& mean = at_[id.value].mean_run;
+  const double seconds = std::max(Seconds(run_time), 1e-9);
+  mean = mean > 0 ? mean + (seconds - mean) / 8 : seconds;
+}
+
+uint32_t Ahead::Depth(NodeId id, uint32_t slots) const {
+  const Node& node = at_[id.value];
+  if (node.round_trip.count() <= 0 || node.mean_run <= 0 || node.mean_run > Seconds(options_.ahead_limit))
     return 0;
-  const double deep = std::ceil(2 * node.total.slots * Seconds(node.round_trip) / node.mean_run);
-  return static_cast<uint32_t>(std::min(deep, static_cast<double>(options.max_ahead) * node.total.slots));
+  const double deep = std::ceil(2 * slots * Seconds(node.round_trip) / node.mean_run);
+  return static_cast<uint32_t>(std::min(deep, static_cast<double>(options_.max_ahead) * slots));
 }
 
-/// Whether its end may make a task ready that comes before others: one that waits for no more tasks than the
-/// node runs.
-bool Scheduler::Impl::WouldRelease(TaskId id, const Node& node) const {
-  const Level level = tasks[id.value].card.level;
-  for (TaskId after : graph.successors(id)) {
-    if (after.value >= tasks.size()) continue;
-    const Task& task = tasks[after.value];
-    if (task.waits <= node.total.slots && order->NewcomerFirst(task.card.level, level)) return true;
-  }
-  return false;
+void Ahead::Add(NodeId id, TaskId task) {
+  at_[id.value].tasks.push_back(task);
+  if (total_++ != 0 && at_[id.value].tasks.size() != 1) return;
+  if (std::find(listed_.begin(), listed_.end(), id) == listed_.end()) listed_.push_back(id);
 }
 
-bool Scheduler::Impl::MaySendAhead(const Task& task) const {
-  return lanes[task.card.lane].plain() && level_times.measured(task.card.level) &&
-         level_times.mean(task.card.level) <= Seconds(options.ahead_limit);
+void Ahead::Remove(NodeId id, TaskId task) {
+  std::vector<TaskId>& tasks = at_[id.value].tasks;
+  tasks.erase(std::find(tasks.begin(), tasks.end(), task));
+  --total_;
 }
 
-void Scheduler::Impl::SendAhead(NodeId id) {
-  Node& node = nodes[id.value];
-  if (node.round_trip.count() <= 0) return;
-  if (node.access != Node::Access::kOpen || node.gang || node.hold != order::kNoLane || node.recalls > 0)
-    return;
-  const uint32_t depth = Depth(node);
-  if (node.ahead.size() >= depth || node.free_slots() > 0) return;
-  const order::Room room(lanes, node.total, {.slots = 1, .gpus = 0, .memory = 0, .idle = false});
-  while (node.ahead.size() < depth && node.releasers == 0) {
-    order::ReadyQueue* queue = &node.queue;
-    order::Pick pick = node.queue.Take(*order, cards(), room);
-    if (!pick.task && pick.overtaken == order::kNoLane) {
-      // The last tasks of all are better shared out when slots are free.
-      if (open_nodes > 1 && remote.live() <= open_slots) {
-        if (!std::exchange(node.hungry, true)) hungry.push_back(id);
-        return;
-      }
-      queue = &remote;
-      pick = remote.Take(*order, cards(), room);
+NodeId Ahead::LongestRow(const NodeTable& nodes) {
+  NodeId longest;
+  double longest_wait = 0;
+  for (size_t i = 0; i < listed_.size();) {
+    const Node& node = at_[listed_[i].value];
+    if (node.tasks.empty()) {
+      listed_[i] = listed_.back();
+      listed_.pop_back();
+      continue;
     }
-    if (!pick.task) {
-      if (remote.live() == 0 && !std::exchange(node.hungry, true)) hungry.push_back(id);
-      return;
+    const auto waiting =
+        static_cast<double>(node.tasks.size() - std::min<size_t>(node.recalls, node.tasks.size()));
+    const double wait = waiting * node.mean_run / std::max(1u, nodes[listed_[i]].total().slots);
+    if (wait > longest_wait && wait > Seconds(node.round_trip)) {
+      longest = listed_[i];
+      longest_wait = wait;
     }
-    const Task& task = tasks[pick.task.value];
-    if (pick.overtaken != order::kNoLane || !MaySendAhead(task)) {
-      queue->Leave(task.card, false);
-      queue->PutBack(pick.task, task.card, cards());
-      return;
+    ++i;
+  }
+  return longest;
+}
+
+NodeId Ahead::TakeHungry() {
+  if (hungry_.empty()) return {};
+  const NodeId id = hungry_.back();
+  hungry_.pop_back();
+  at_[id.value].hungry = false;
+  return id;
+}
+
+size_t Ahead::memory() const {
+  size_t bytes = at_.capacity() * sizeof(Node);
+  for (const Node& node : at_) bytes += node.tasks.capacity() * sizeof(TaskId);
+  return bytes;
+}
+
+std::string Ahead::FindBroken(const NodeTable& nodes) const {
+  uint64_t total = 0, recalled = 0;
+  for (uint32_t n = 0; n < at_.size(); ++n) {
+    const Node& node = at_[n];
+    uint32_t ahead = 0, recalls = 0, releasers = 0;
+    for (TaskId id : nodes[NodeId(n)].in_flight()) {
+      const Task& task = tasks_[id];
+      recalls += task.recalled() ? 1 : 0;
+      releasers += task.releaser() ? 1 : 0;
+      if (!task.ahead()) continue;
+      ++ahead;
+      if (std::count(node.tasks.begin(), node.tasks.end(), id) != 1)
+        return StrCat("task ", id.value, ": is ahead, and not in its node's list");
     }
-    Start(pick.task, id, queue == &remote ? TakenFrom::kRemoteQueue : TakenFrom::kNodeQueue, true);
+    if (ahead != node.tasks.size()) return StrCat("node ", n, ": tasks ahead");
+    if (recalls != node.recalls)
+      return StrCat("node ", n, ": recalls: ", recalls, " tasks, said ", node.recalls);
+    if (releasers != node.releasers) return StrCat("node ", n, ": releasers");
+    if (ahead > 0 && nodes[NodeId(n)].free_slots() > 0)
+      return StrCat("node ", n, ": tasks are ahead of a free slot");
+    if (ahead > 0 && std::find(listed_.begin(), listed_.end(), NodeId(n)) == listed_.end())
+      return StrCat("node ", n, ": has tasks ahead and is not listed");
+    if ((std::count(hungry_.begin(), hungry_.end(), NodeId(n)) != 0) != node.hungry)
+      return StrCat("node ", n, ": hungry");
+    total += ahead;
+    recalled += recalls;
   }
-}
-
-/// Nodes that could have been sent more, when there is more in the remote queue.
-void Scheduler::Impl::FeedHungry() {
-  while (!hungry.empty() && remote.live() > (open_nodes > 1 ? open_slots : 0)) {
-    const NodeId id = hungry.back();
-    hungry.pop_back();
-    nodes[id.value].hungry = false;
-    SendAhead(id);
-  }
-}
-
-void Scheduler::Impl::ListAhead(NodeId id) {
-  if (std::find(ahead_nodes.begin(), ahead_nodes.end(), id) == ahead_nodes.end()) ahead_nodes.push_back(id);
-}
-
-void Scheduler::Impl::Recall(TaskId id) {
-  Task& task = tasks[id.value];
-  if (task.state() != TaskState::kSent) return;
-  SetState(task, TaskState::kRecalled);
-  ++nodes[task.node.value].recalls;
-  ++recalled_total;
-  actions->push_back(TakeBack{Latest(id), task.node});
-}
-
-void Scheduler::Impl::RecallAll(NodeId id) {
-  for (TaskId ahead : nodes[id.value].ahead) Recall(ahead);
-}
-
-/// A task that became ready by an end at that node, and goes before what was sent ahead there.
-void Scheduler::Impl::RecallForOrder(TaskId newcomer, NodeId at) {
-  const Node& node = nodes[at.value];
-  if (node.ahead.empty() || node.free_slots() > 0) return;
-  const Task& task = tasks[newcomer.value];
-  const auto [candidate, count] = CandidatesOf(task);
-  if (count > 0 && std::find(candidate, candidate + count, at.value) == candidate + count) return;
-  const Level waiting = tasks[node.ahead.front().value].card.level;
-  if (order->NewcomerFirst(task.card.level, waiting)) RecallAll(at);
-}
-
-/// For slots that have nothing to do; as long as asking back takes less time than the task would wait.
-void Scheduler::Impl::RecallForIdle() {
-  if (ahead_total == 0 || open_nodes < 2) return;
-  while (recalled_total < free_slots) {
-    NodeId longest;
-    double longest_wait = 0;
-    for (size_t i = 0; i < ahead_nodes.size();) {
-      const Node& node = nodes[ahead_nodes[i].value];
-      if (node.ahead.empty()) {
-        ahead_nodes[i] = ahead_nodes.back();
-        ahead_nodes.pop_back();
-        continue;
-      }
-      const auto waiting =
-          static_cast<double>(node.ahead.size() - std::min<size_t>(node.recalls, node.ahead.size()));
-      const double wait = waiting * node.mean_run / std::max(1u, node.total.slots);
-      if (wait > longest_wait && wait > Seconds(node.round_trip)) {
-        longest = ahead_nodes[i];
-        longest_wait = wait;
-      }
-      ++i;
-    }
-    if (!longest) return;
-    const std::vector<TaskId>& ahead = nodes[longest.value].ahead;
-    const auto last = std::find_if(ahead.rbegin(), ahead.rend(),
-                                   [&](TaskId id) { return tasks[id.value].state() == TaskState::kSent; });
-    if (last == ahead.rend()) return;
-    if (!options.steal && CandidatesOf(tasks[last->value]).second > 0) return;
-    Recall(*last);
-  }
+  if (total != total_ || recalled != recalled_) return "sums of tasks ahead and recalled";
+  return {};
 }
 
 }  // namespace harrow::core

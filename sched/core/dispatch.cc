@@ -1,227 +1,111 @@
-// Who gets what. A node with a free slot takes from its own queue, else from the remote queue, else steals.
-// Nodes ask in this order: those where a task ended that made others ready, newest first, one slot each (so a
-// chain stays where it is under lifo, as when a worker asks by itself); all others that something happened
-// to; idle ones while there is something for them.
+// A node with a free slot takes from its own queue, else from the remote queue, else steals. Nodes ask in
+// this order: those where a task ended that made others ready, newest first, one slot each (so a chain stays
+// where it is under lifo, as when a worker asks by itself); all others that something happened to; idle ones
+// while there is something for them.
 //
-// Reservation. A task that does not fit is passed over: what fits may start. The cores so started while such
-// a task was first are counted; when they come to as many as the node has, the node keeps what gets free for
-// that lane until one of its tasks has started. So a large task waits for at most about one node's worth of
-// small ones, and costs at most the slots that are empty while its own are collected. No more nodes keep room
-// for a lane than it has tasks.
+// Holds. A task that does not fit is passed over: what fits may start. The cores so given while such a task
+// was first are counted; when they come to as many as the node has, the node keeps what gets free for that
+// lane until one of its tasks has come. So a large task waits for at most about one node's worth of small
+// ones, and costs at most the slots that are empty while its own are collected. No more nodes keep room for a
+// lane than it has tasks.
+//
+// Gangs have a queue of their own. The first of them by the order is sent when enough idle nodes are left
+// after the others have taken what they can; so that it does not wait for ever, the cores given meanwhile are
+// counted, and when they come to what the gang itself asks for, the nodes with the least to finish are kept
+// for it until all of them are idle. One gang is gathered at a time: two could keep nodes from each other.
+// One that asks for more nodes than are there, or for more time than is left, is not in the way of others.
+
+#include "core/dispatch.h"
 
 #include <algorithm>
-
-#include "core/impl.h"
-#include "core/in_steps.h"
+#include <utility>
 
 namespace harrow::core {
 
-void Scheduler::Impl::Dispatch() {
-  if (!stopped) {
-    if (gang_look) CheckGathering();
-    for (size_t i = asks.size(); i-- > 0;) {
-      Touch(asks[i]);
-      StartOne(asks[i]);
+void Dispatch::GiveWork() {
+  const std::vector<NodeId>& touched = nodes.touched();
+  if (!stopped()) {
+    if (gangs.to_look()) CheckGathering();
+    for (size_t i = first_to_ask.size(); i-- > 0;) {
+      nodes.Touch(first_to_ask[i]);
+      GiveOne(first_to_ask[i]);
     }
-    const auto asked = [this](size_t i) {
-      const Node& node = nodes[touched[i].value];
-      return node.free_slots() > 0 ? &node.queue : nullptr;
-    };
-    InSteps([this] { return touched.size(); },
-            [&](size_t i) {
-              if (const order::ReadyQueue* queue = asked(i)) queue->PrefetchBuckets();
-            },
-            [&](size_t i) {
-              if (const order::ReadyQueue* queue = asked(i)) queue->PrefetchEnds(ends);
-            },
-            [&](size_t i) {
-              if (const order::ReadyQueue* queue = asked(i)) queue->PrefetchCards(ends, cards());
-            },
-            [&](size_t i) {
-              while (StartOne(touched[i])) {
-              }
-              UpdateFree(touched[i]);
-            });
-    if (gang_look) StartGangs();
+    for (size_t i = 0; i < touched.size(); ++i) GiveAll(touched[i]);
+    if (gangs.to_look()) SendGangs();
     ServeIdle();
   }
-  while (trim_holds) TrimHolds();
-  if (!stopped) {
+  while (holds.TakeTrim()) TrimHolds();
+  if (!stopped()) {
     for (size_t i = 0; i < touched.size(); ++i) SendAhead(touched[i]);
     FeedHungry();
     RecallForIdle();
   }
-  for (NodeId id : touched) {
-    UpdateFree(id);
-    nodes[id.value].touched = false;
-  }
-  for (order::LaneId lane : pushed) lane_states[lane].pushed = false;
-  asks.clear();
-  touched.clear();
-  pushed.clear();
+  for (NodeId id : touched) UpdateFree(id);
+  nodes.ForgetTouched();
+  queues.ForgetPushed();
+  first_to_ask.clear();
 }
 
-/// Those that the next tasks of this one will leave, too.
-void Scheduler::Impl::PrefetchOtherQueues(const order::ReadyQueue& queue) const {
-  queue.ForEachLikely(ends, [this](TaskId id) {
-    const Task& task = tasks[id.value];
-    if (!task.card.queued || task.has(Task::kMany)) return;
-    for (uint32_t node : task.candidate) {
-      if (node != NodeId::kNone) nodes[node].queue.PrefetchBuckets();
-    }
-  });
+void Dispatch::GiveAll(NodeId id) {
+  while (GiveOne(id)) {
+  }
+  UpdateFree(id);
 }
 
 /// One task for a node, if it has room for one that may run there.
-bool Scheduler::Impl::StartOne(NodeId id) {
-  Node& node = nodes[id.value];
-  if (stopped || node.access != Node::Access::kOpen || node.gang || node.free_slots() == 0) return false;
-  const order::Room room = RoomOf(node);
-  order::LaneId overtaken = order::kNoLane;
+bool Dispatch::GiveOne(NodeId id) {
+  if (stopped() || !nodes[id].open() || gangs.Keeps(id) || nodes[id].free_slots() == 0) return false;
+  const order::Room room = RoomIn(id);
   TakenFrom from = TakenFrom::kNodeQueue;
-  NodeId victim;
-  order::Pick pick = node.queue.Take(*order, cards(), room);
+  order::Pick pick = queues.TakeFromNode(id, room);
+  // What was overtaken in the first queue that has such a task.
+  order::LaneId overtaken = pick.overtaken;
   if (!pick.task) {
-    overtaken = pick.overtaken;
     from = TakenFrom::kRemoteQueue;
-    pick = remote.Take(*order, cards(), room);
+    pick = queues.TakeFromRemote(room);
+    if (overtaken == order::kNoLane) overtaken = pick.overtaken;
   }
   if (!pick.task && options.steal) {
-    if (overtaken == order::kNoLane) overtaken = pick.overtaken;
     from = TakenFrom::kSteal;
-    pick = Steal(id, room, &victim);
+    pick = queues.Steal(id, room);
   }
-  if (overtaken == order::kNoLane) overtaken = pick.overtaken;
 
-  if (node.hold != order::kNoLane) {
+  const order::LaneId hold = holds.lane(id);
+  if (hold == order::kNoLane) {
+    NoteOvertaken(id, overtaken, pick.task);
+  } else if (!pick.task && !queues.Reachable(hold, id)) {
     // Nothing of the lane it waits for can be had any more: back to all.
-    if (!pick.task && !Reachable(node, node.hold)) {
-      DropHold(id);
-      return StartOne(id);
-    }
-  } else if (overtaken != order::kNoLane) {
-    if (pick.task) node.overtaken_cores += lanes[tasks[pick.task.value].card.lane].cores;
-    if (node.overtaken_cores >= node.total.slots &&
-        lane_states[overtaken].holders < lane_states[overtaken].ready) {
-      Hold(id, overtaken);
-    }
-  } else {
-    node.overtaken_cores = 0;
+    DropHold(id);
+    return GiveOne(id);
   }
   if (!pick.task) return false;
-  if (node.hold != order::kNoLane && node.hold == tasks[pick.task.value].card.lane) DropHold(id);
-  if (from == TakenFrom::kSteal) ++counts.stolen;
-  Start(pick.task, id, from, false);
+  if (holds.lane(id) == tasks[pick.task].lane()) DropHold(id);
+  if (from == TakenFrom::kSteal) tasks.CountStolen();
+  Send(pick.task, id, from, false);
   return true;
 }
 
-/// A task from the longer of two queues that are drawn among those with tasks of a lane that fits; of the lane whose
-/// queue so found has the task of the highest priority.
-order::Pick Scheduler::Impl::Steal(NodeId thief, const order::Room& room, NodeId* victim) {
-  order::LaneId best = order::kNoLane;
-  int32_t priority = 0;
-  for (size_t i = 0; i < lanes.size(); ++i) {
-    const auto lane = static_cast<order::LaneId>(i);
-    LaneState& state = lane_states[i];
-    if (state.ready == 0 || state.victims.size() == 0 || !room.Possible(lane) || !room.Fits(lane)) continue;
-    if (best != order::kNoLane && priorities.empty()) break;
-    place::Victims& victims = state.victims;
-    NodeId found;
-    for (int tries = 0; tries < 2 && victims.size() > 0;) {
-      const size_t at = victims.size() == 1 ? 0 : side_draws.Below(static_cast<uint32_t>(victims.size()));
-      const NodeId node = victims[at];
-      if (!nodes[node.value].queue.HasLive(lane)) {
-        victims.Drop(at);
-        continue;
-      }
-      ++tries;
-      if (!found || nodes[node.value].queue.live() > nodes[found.value].queue.live()) found = node;
-      if (victims.size() == 1) break;
-    }
-    if (!found || found == thief) continue;
-    const int32_t highest = nodes[found.value].queue.Priority(lane);
-    if (best != order::kNoLane && highest <= priority) continue;
-    best = lane;
-    priority = highest;
-    *victim = found;
+/// The node was given a task, or none, where the order would have put one of that lane first, if any.
+void Dispatch::NoteOvertaken(NodeId id, order::LaneId overtaken, TaskId given) {
+  if (overtaken == order::kNoLane) {
+    holds.ForgetOvertaken(id);
+    return;
   }
-  if (best == order::kNoLane) return {};
-  order::Pick pick = nodes[victim->value].queue.Take(*order, cards(), room);
-  pick.overtaken = order::kNoLane;
-  return pick;
-}
-
-/// Sends a ready task to a node.
-void Scheduler::Impl::Start(TaskId id, NodeId node_id, TakenFrom from, bool ahead) {
-  Task& task = tasks[id.value];
-  LeaveQueues(id, ahead);
-  if (!ahead) ClearCandidates(task);
-  if (task.has(Task::kLost)) ForgetLoss(id, false);
-  if (task.attempts < UINT16_MAX) ++task.attempts;
-  ++counts.attempts;
-  Started(id, node_id, from, ahead);
-  if (gathering && gathering != id) CountForGang(lanes[task.card.lane].cores);
-  started.push_back(actions->size());
-  actions->push_back(StartTask{Latest(id), node_id, ahead});
-}
-
-/// Enters a task that is at a node now.
-void Scheduler::Impl::Started(TaskId id, NodeId node_id, TakenFrom from, bool ahead) {
-  Task& task = tasks[id.value];
-  Node& node = nodes[node_id.value];
-  SetState(task, TaskState::kSent);
-  task.node = node_id;
-  task.set_taken_from(from);
-  node.in_flight.push_back(id);
-  if (ahead) {
-    task.flags |= Task::kAhead;
-    node.ahead.push_back(id);
-    if (ahead_total++ == 0 || node.ahead.size() == 1) ListAhead(node_id);
-  } else {
-    Occupy(node, task.card.lane);
-    if (IsGang(task.card.lane)) gang_members.try_emplace(id.value, std::vector<NodeId>{node_id});
-  }
-  if (node.round_trip.count() > 0 && WouldRelease(id, node)) {
-    task.flags |= Task::kReleases;
-    ++node.releasers;
-  }
-  Touch(node_id);
-}
-
-/// Input bytes of what was started, all at the end: what they are does not change meanwhile.
-void Scheduler::Impl::CountBytes() {
-  const auto start_of = [this](size_t i) -> StartTask& {
-    return std::get<StartTask>((*actions)[started[i]]);
-  };
-  InSteps([this] { return started.size(); }, [&](size_t i) { graph.PrefetchLinks(start_of(i).attempt.task); },
-          [&](size_t i) { graph.PrefetchInputs(start_of(i).attempt.task); },
-          [&](size_t i) { replicas.PrefetchInputs(start_of(i).attempt.task); },
-          [&](size_t i) {
-            StartTask& start = start_of(i);
-            const place::InputBytes bytes = replicas.BytesAt(start.attempt.task, start.node);
-            start.local_bytes = bytes.local;
-            start.remote_bytes = bytes.remote;
-            counts.local_bytes += static_cast<uint64_t>(bytes.local);
-            counts.remote_bytes += static_cast<uint64_t>(bytes.remote);
-          });
-  started.clear();
-}
-
-/// Whether a node that nothing happened to could be given a task of that lane.
-bool Scheduler::Impl::AnyFor(order::LaneId lane) const {
-  const LaneState& state = lane_states[lane];
-  return !lanes.closed(lane) && state.ready > 0 && (options.steal || remote.HasLive(lane));
+  const uint32_t cores = holds.CountOvertaken(id, given ? lanes[tasks[given].lane()].cores : 0);
+  if (cores >= nodes[id].total().slots && holds.holders(overtaken) < queues.ready(overtaken))
+    Keep(id, overtaken);
 }
 
 /// Nodes with free slots that nothing happened to are asked for what has become ready, the emptiest first.
-void Scheduler::Impl::ServeIdle() {
-  for (size_t p = 0; p < pushed.size(); ++p) {
-    const order::LaneId lane = pushed[p];
-    if (IsGang(lane) || lane_states[lane].stuck_at == room_version) continue;
-    for (uint32_t slots = free.largest(); slots >= lanes[lane].cores && AnyFor(lane); --slots) {
-      for (size_t i = 0; i < free.With(slots).size() && AnyFor(lane);) {
+void Dispatch::ServeIdle() {
+  const place::FreeNodes& free = nodes.free();
+  for (size_t p = 0; p < queues.pushed().size(); ++p) {
+    const order::LaneId lane = queues.pushed()[p];
+    if (lanes.gang(lane) || queues.stuck(lane, nodes.room_version())) continue;
+    for (uint32_t slots = free.largest(); slots >= lanes[lane].cores && queues.Reachable(lane); --slots) {
+      for (size_t i = 0; i < free.With(slots).size() && queues.Reachable(lane);) {
         const NodeId id = free.With(slots)[i];
-        if (StartOne(id)) {
+        if (GiveOne(id)) {
           UpdateFree(id);  // moves it to the list of the next lower number
         } else {
           ++i;
@@ -229,45 +113,132 @@ void Scheduler::Impl::ServeIdle() {
       }
     }
     // Until some node has more room, all have been asked for this lane.
-    if (AnyFor(lane)) lane_states[lane].stuck_at = room_version;
+    if (queues.Reachable(lane)) queues.SetStuck(lane, nodes.room_version());
   }
-}
-
-bool Scheduler::Impl::Reachable(const Node& node, order::LaneId lane) const {
-  if (lanes.closed(lane) || lane_states[lane].ready == 0) return false;
-  return options.steal || remote.HasLive(lane) || node.queue.HasLive(lane);
-}
-
-void Scheduler::Impl::Hold(NodeId id, order::LaneId lane) {
-  Node& node = nodes[id.value];
-  Touch(id);
-  RecallAll(id);
-  node.hold = lane;
-  node.overtaken_cores = 0;
-  ++lane_states[lane].holders;
-}
-
-void Scheduler::Impl::DropHold(NodeId id) {
-  Node& node = nodes[id.value];
-  if (node.hold == order::kNoLane) return;
-  Touch(id);
-  --lane_states[node.hold].holders;
-  node.hold = order::kNoLane;
-  node.overtaken_cores = 0;
 }
 
 /// Some lanes have fewer tasks than nodes that keep room for them.
-void Scheduler::Impl::TrimHolds() {
-  trim_holds = false;
+void Dispatch::TrimHolds() {
   for (uint32_t n = 0; n < nodes.size(); ++n) {
-    Node& node = nodes[n];
-    if (node.hold == order::kNoLane || lane_states[node.hold].holders <= lane_states[node.hold].ready)
-      continue;
+    const order::LaneId lane = holds.lane(NodeId(n));
+    if (lane == order::kNoLane || holds.holders(lane) <= queues.ready(lane)) continue;
     DropHold(NodeId(n));
-    while (StartOne(NodeId(n))) {
-    }
-    UpdateFree(NodeId(n));
+    GiveAll(NodeId(n));
   }
+}
+
+bool Dispatch::MaySendAhead(TaskId id) const {
+  const Level level = tasks[id].level();
+  return lanes[tasks[id].lane()].plain() && level_times.measured(level) &&
+         level_times.mean(level) <= Seconds(options.ahead_limit);
+}
+
+void Dispatch::SendAhead(NodeId id) {
+  const Node& node = nodes[id];
+  if (!ahead.possible(id) || !node.open() || Kept(id) || node.free_slots() > 0) return;
+  const uint32_t depth = ahead.Depth(id, node.total().slots);
+  const order::Room room(lanes.table(), node.total(), {.slots = 1, .devices = 0, .memory = 0, .idle = false});
+  while (ahead.at(id).size() < depth && ahead.undisturbed(id)) {
+    TakenFrom from = TakenFrom::kNodeQueue;
+    order::Pick pick = queues.TakeFromNode(id, room);
+    if (!pick.task && pick.overtaken == order::kNoLane) {
+      // The last tasks of all are better shared out when slots are free.
+      if (nodes.open_nodes() > 1 && queues.remote().live() <= nodes.open_slots()) {
+        ahead.NoteHungry(id);
+        return;
+      }
+      from = TakenFrom::kRemoteQueue;
+      pick = queues.TakeFromRemote(room);
+    }
+    if (!pick.task) {
+      if (queues.remote().live() == 0) ahead.NoteHungry(id);
+      return;
+    }
+    if (pick.overtaken != order::kNoLane || !MaySendAhead(pick.task)) {
+      if (from == TakenFrom::kNodeQueue) {
+        queues.ReturnToNode(id, pick.task);
+      } else {
+        queues.ReturnToRemote(pick.task);
+      }
+      return;
+    }
+    Send(pick.task, id, from, true);
+  }
+}
+
+/// Nodes that could have been sent more, when there is more in the remote queue.
+void Dispatch::FeedHungry() {
+  while (queues.remote().live() > (nodes.open_nodes() > 1 ? nodes.open_slots() : 0)) {
+    const NodeId id = ahead.TakeHungry();
+    if (!id) return;
+    SendAhead(id);
+  }
+}
+
+/// For slots that have nothing to do; as long as asking back takes less time than the task would wait.
+void Dispatch::RecallForIdle() {
+  if (!ahead.some() || nodes.open_nodes() < 2) return;
+  while (ahead.recalled() < nodes.free_slots()) {
+    const NodeId longest = ahead.LongestRow(nodes);
+    if (!longest) return;
+    const std::vector<TaskId>& row = ahead.at(longest);
+    const auto last = std::find_if(row.rbegin(), row.rend(),
+                                   [&](TaskId id) { return tasks[id].state() == TaskState::kAhead; });
+    if (last == row.rend() || (!options.steal && !tasks.candidates(*last).empty())) return;
+    Recall(*last);
+  }
+}
+
+/// Nodes or time may have become too few for it meanwhile.
+void Dispatch::CheckGathering() {
+  if (!gangs.gathering()) return;
+  const order::LaneId lane = tasks[gangs.gathering()].lane();
+  if (lanes.barred(lane) || !EnoughNodes(lane)) GiveUpGang();
+}
+
+/// The first by the order of those that could be sent if all nodes were idle.
+TaskId Dispatch::NextGang() {
+  std::vector<order::LaneId> out_of_reach;
+  for (order::LaneId lane = 0; lane < lanes.size(); ++lane) {
+    if (!lanes.gang(lane) || queues.ready(lane) == 0 || lanes.barred(lane) || EnoughNodes(lane)) continue;
+    lanes.SetBarred(lane, true);
+    out_of_reach.push_back(lane);
+  }
+  const order::Room any(lanes.table(), {.slots = UINT32_MAX, .gpus = UINT32_MAX, .memory = 0},
+                        {.slots = UINT32_MAX, .devices = UINT32_MAX, .memory = 0, .idle = true});
+  const TaskId next = queues.TakeGang(any).task;
+  for (order::LaneId lane : out_of_reach) lanes.SetBarred(lane, false);
+  return next;
+}
+
+/// Those with the least to finish.
+std::vector<NodeId> Dispatch::ChooseForGang(order::LaneId lane) const {
+  std::vector<NodeId> chosen;
+  for (uint32_t n = 0; n < nodes.size(); ++n) {
+    if (lanes.FitsOpen(lane, nodes[NodeId(n)])) chosen.emplace_back(n);
+  }
+  std::stable_sort(chosen.begin(), chosen.end(),
+                   [&](NodeId a, NodeId b) { return nodes[a].used_slots() < nodes[b].used_slots(); });
+  chosen.resize(lanes[lane].nodes);
+  return chosen;
+}
+
+void Dispatch::SendGangs() {
+  while (true) {
+    if (!gangs.gathering()) gangs.Gather(NextGang());
+    const TaskId id = gangs.gathering();
+    if (!id) break;
+    std::vector<NodeId> chosen = gangs.kept().empty() ? ChooseForGang(tasks[id].lane()) : gangs.kept();
+    const auto idle = [this](NodeId node) { return nodes[node].occupants() == 0 && ahead.at(node).empty(); };
+    if (!std::all_of(chosen.begin(), chosen.end(), idle)) {
+      if (!gangs.kept().empty() || !gangs.impatient(GangPatience())) break;
+      KeepForGang(std::move(chosen));
+      return;
+    }
+    std::sort(chosen.begin(), chosen.end());
+    SendGang(id, std::move(chosen));
+  }
+  gangs.Looked();
 }
 
 }  // namespace harrow::core

@@ -1,9 +1,6 @@
-// Why a task waits, and why it ran where it did.
-
-#include <algorithm>
+#include "core/explain.h"
 
 #include "base/text.h"
-#include "core/impl.h"
 
 namespace harrow::core {
 namespace {
@@ -33,155 +30,159 @@ std::string ShapeText(const order::Lane& lane) {
   if (lane.nodes > 1) text += StrCat(lane.nodes, " whole nodes of ");
   if (lane.nodes == 1 && lane.whole_node) text += "a whole node of ";
   text += StrCat(lane.cores, lane.cores == 1 ? " core" : " cores");
-  if (lane.gpus > 0) text += StrCat(", ", lane.gpus, lane.gpus == 1 ? " device" : " devices");
+  if (lane.devices > 0) text += StrCat(", ", lane.devices, lane.devices == 1 ? " device" : " devices");
   if (lane.memory > 0) text += StrCat(", ", FormatBytes(lane.memory));
   return text;
 }
 
 std::string Tried(const Task& task) {
-  if (task.attempts == 0) return {};
+  if (task.attempts() == 0) return {};
   return StrCat(" It has been tried ",
-                task.attempts == 1 ? std::string("once") : StrCat(uint32_t{task.attempts}, " times"),
-                " already.");
+                task.attempts() == 1 ? std::string("once") : StrCat(task.attempts(), " times"), " already.");
 }
 
-}  // namespace
-
 /// Ready tasks that its order puts before it in its queue, or in the first of them.
-uint32_t Scheduler::Impl::CountBefore(TaskId id) const {
-  const Task& task = tasks[id.value];
-  const auto [candidate, count] = CandidatesOf(task);
-  const order::ReadyQueue& queue = IsGang(task.card.lane) ? gangs
-                                   : count > 0            ? nodes[candidate[0]].queue
-                                                          : remote;
+uint32_t CountBefore(const Parts& parts, TaskId id) {
+  const Task& task = parts.tasks[id];
+  const order::Cards cards = parts.tasks.cards();
+  const order::Order& order = parts.queues.order();
   uint32_t before = 0;
-  for (TaskId other : queue.Tasks(cards())) {
-    const order::Card& o = tasks[other.value].card;
+  for (TaskId other : parts.queues.QueueOf(id).Tasks(cards)) {
+    const order::Card& o = parts.tasks[other].card();
     if (other == id) continue;
-    const bool older = order::Older(o.ticket, task.card.ticket);
-    const bool newest_first = order->NewcomerFirst(0, 0);
-    const bool same_level = !order->by_level() || o.level == task.card.level;
-    const int32_t mine = cards().priority(id), others = cards().priority(other);
-    before += same_level && mine != others ? others > mine : newest_first ? !older : same_level ? older : o.level > task.card.level;
+    const bool older = order::Older(o.ticket, task.card().ticket);
+    const bool newest_first = order.NewcomerFirst(0, 0);
+    const bool same_level = !order.by_level() || o.level == task.level();
+    const int32_t mine = cards.priority(id), others = cards.priority(other);
+    before += same_level && mine != others ? others > mine
+              : newest_first               ? !older
+              : same_level                 ? older
+                                           : o.level > task.level();
   }
   return before;
 }
 
-void Scheduler::Impl::ExplainReady(TaskId id, Explanation* out) const {
-  const Task& task = tasks[id.value];
-  const order::Lane& lane = lanes[task.card.lane];
+void ExplainReady(const Parts& parts, TaskId id, Explanation* out) {
+  const Task& task = parts.tasks[id];
+  const order::Lane& lane = parts.lanes[task.lane()];
   uint32_t fitting = 0;
-  for (uint32_t n = 0; n < nodes.size(); ++n) fitting += MayQueueAt(NodeId(n), task.card.lane);
-  if (open_nodes == 0) {
+  for (uint32_t n = 0; n < parts.nodes.size(); ++n)
+    fitting += parts.lanes.FitsOpen(task.lane(), parts.nodes[NodeId(n)]) ? 1 : 0;
+  if (parts.nodes.open_nodes() == 0) {
     out->text = "It is ready; no node is there to run it.";
   } else if (fitting == 0) {
     out->text = StrCat("It is ready, but asks for ", ShapeText(lane), ", which no node here has.");
   } else if (fitting < lane.nodes) {
     out->text = StrCat("It is ready, but asks for ", ShapeText(lane), "; ", fitting,
                        fitting == 1 ? " such node is" : " such nodes are", " here.");
-  } else if (lanes.closed(task.card.lane)) {
+  } else if (parts.lanes.barred(task.lane())) {
     out->text = "It is ready, but its time limit does not fit before the allocation ends.";
   } else {
-    if (IsGang(task.card.lane)) {
+    if (parts.IsGang(id)) {
       out->text = "It is ready, in the queue of tasks of several nodes; ";
     } else if (!out->candidates.empty()) {
       out->text = StrCat("It is ready, in the ",
                          out->candidates.size() == 1 ? "queue of the node" : "queues of the nodes",
                          " with at least half of the largest share of its input; ");
     } else {
-      out->text = options.locality ? "It is ready, in the remote queue (no node holds its input); "
-                                   : "It is ready, in the one queue of all nodes; ";
+      out->text = parts.options.locality ? "It is ready, in the remote queue (no node holds its input); "
+                                         : "It is ready, in the one queue of all nodes; ";
     }
     const uint32_t before = out->ahead_in_queue;
     out->text += before == 0
                      ? "none comes before it there."
                      : StrCat("about ", before, before == 1 ? " task comes" : " tasks come", " first there.");
     if (!lane.plain()) out->text += StrCat(" It asks for ", ShapeText(lane), ".");
-    if (gathering == id) {
-      out->text += gang_held.empty() ? " It waits for idle nodes." : " Nodes are being kept free for it.";
-    } else if (lane_states[task.card.lane].holders > 0) {
+    if (parts.gangs.gathering() == id) {
+      out->text +=
+          parts.gangs.kept().empty() ? " It waits for idle nodes." : " Nodes are being kept free for it.";
+    } else if (parts.holds.holders(task.lane()) > 0) {
       out->text += " A node keeps what gets free for tasks of its shape.";
     }
-    if (!options.steal && !out->candidates.empty()) out->text += " Stealing is off: no other node takes it.";
+    if (!parts.options.steal && !out->candidates.empty())
+      out->text += " Stealing is off: no other node takes it.";
   }
   out->text += Tried(task);
 }
 
 /// In flight, done or failed.
-void Scheduler::Impl::ExplainPlace(TaskId id, Explanation* out) const {
-  const Task& task = tasks[id.value];
+void ExplainPlace(const Parts& parts, TaskId id, Explanation* out) {
+  const Task& task = parts.tasks[id];
   const bool failed = task.state() == TaskState::kFailed;
-  if (!task.node) {
-    out->text =
-        failed && lane_states[task.card.lane].impossible
-            ? StrCat("It failed: it asks for ", ShapeText(lanes[task.card.lane]), ", which no node can give.")
-        : failed ? "It failed in an earlier run."
-                 : "It was done before.";
+  if (!task.node()) {
+    out->text = failed && parts.lanes.impossible(task.lane())
+                    ? StrCat("It failed: it asks for ", ShapeText(parts.lanes[task.lane()]),
+                             ", which no node can give.")
+                : failed ? "It failed in an earlier run."
+                         : "It was done before.";
     return;
   }
-  out->text = StrCat(task.has(Task::kAhead)                ? "It was sent ahead of a free slot to its node"
+  out->text = StrCat(task.ahead()                          ? "It was sent ahead of a free slot to its node"
                      : task.state() == TaskState::kRunning ? "It runs"
                      : task.in_flight()                    ? "It was sent to its node"
                      : failed                              ? "It failed"
                                                            : "It ran",
                      "; ", HowTaken(task.taken_from()), ".");
-  const place::InputBytes bytes = replicas.BytesAt(id, task.node);
+  const place::InputBytes bytes = parts.replicas.BytesAt(id, task.node());
   if (bytes.local + bytes.remote > 0 && task.in_flight()) {
     out->text +=
         StrCat(" ", FormatBytes(static_cast<uint64_t>(bytes.local)), " of ",
                FormatBytes(static_cast<uint64_t>(bytes.local + bytes.remote)), " of its input lie there.");
   }
-  if (task.attempts > 1) {
-    out->text +=
-        StrCat(task.in_flight() ? " This is attempt " : " That was attempt ", uint32_t{task.attempts}, ".");
+  if (task.attempts() > 1) {
+    out->text += StrCat(task.in_flight() ? " This is attempt " : " That was attempt ", task.attempts(), ".");
   }
-  if (task.losses > 0)
-    out->text +=
-        StrCat(" ", uint32_t{task.losses}, task.losses == 1 ? " was" : " were", " lost with the node.");
-  if (task.state() == TaskState::kRecalled) out->text += " It has been asked back.";
+  if (task.losses() > 0)
+    out->text += StrCat(" ", task.losses(), task.losses() == 1 ? " was" : " were", " lost with the node.");
+  if (task.recalled()) out->text += " It has been asked back.";
 }
 
-Explanation Scheduler::Impl::Explain(TaskId id) const {
+}  // namespace
+
+Explanation Explain(const Parts& parts, TaskId id) {
   Explanation out;
-  if (id.value >= tasks.size()) {
+  if (!parts.tasks.Has(id)) {
     out.text = "It is not known to the scheduler yet.";
     return out;
   }
-  const Task& task = tasks[id.value];
+  const Task& task = parts.tasks[id];
   out.state = task.state();
-  out.node = task.node;
+  out.node = task.node();
   out.taken_from = task.taken_from();
   size_t unfinished = 0;
-  for (TaskId before : graph.predecessors(id)) {
-    if (before.value < tasks.size() && tasks[before.value].state() == TaskState::kDone) continue;
+  for (TaskId before : parts.graph.predecessors(id)) {
+    if (parts.tasks.state(before) == TaskState::kDone) continue;
     ++unfinished;
     if (out.waits_for.size() < kShown) out.waits_for.push_back(before);
   }
-  const auto [candidate, count] = CandidatesOf(task);
-  for (uint32_t i = 0; i < count; ++i) out.candidates.emplace_back(candidate[i]);
+  const std::span<const NodeId> candidates = parts.tasks.candidates(task);
+  out.candidates.assign(candidates.begin(), candidates.end());
 
   switch (out.state) {
     case TaskState::kWaiting:
+    case TaskState::kDelayed:
       out.text = StrCat("It waits for ", unfinished, unfinished == 1 ? " task" : " tasks", " that it needs.",
                         Tried(task));
       break;
     case TaskState::kReady:
-      out.ahead_in_queue = CountBefore(id);
-      ExplainReady(id, &out);
+      out.ahead_in_queue = CountBefore(parts, id);
+      ExplainReady(parts, id, &out);
       break;
+    case TaskState::kAhead:
+    case TaskState::kAheadRecalled:
     case TaskState::kSent:
     case TaskState::kRecalled:
     case TaskState::kRunning:
     case TaskState::kDone:
     case TaskState::kFailed:
-      ExplainPlace(id, &out);
+      ExplainPlace(parts, id, &out);
       break;
     case TaskState::kSkipped:
       if (unfinished > 0) {
         out.text = "It was skipped: something it needs is not done.";
-      } else if (lanes.closed(task.card.lane)) {
+      } else if (parts.lanes.barred(task.lane())) {
         out.text = "It was skipped: its time limit does not fit before the allocation ends.";
-      } else if (task.attempts > 0) {
+      } else if (task.attempts() > 0) {
         out.text =
             "It was begun, and ended with the allocation or not tried again, as the run starts nothing more.";
       } else {

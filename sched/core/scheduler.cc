@@ -2,6 +2,12 @@
 // into their queues in ascending order, and nodes ask for work: the steps of Finish(). So a run is the same
 // whether a result comes alone or with others, except that those that come together see each other's
 // successors.
+//
+// Messages from agents come late, twice, or from an agent that was given up. An event counts when that
+// attempt is in flight at that node. One that does not fit is adopted, running or ended, where it tells of
+// work that this scheduler did not ask for (it was restarted) or believed lost (it had given the node up),
+// and nothing of the task was sent since. An attempt that an agent runs although its task is settled, or in
+// flight elsewhere, is ended there.
 
 #include "core/scheduler.h"
 
@@ -10,14 +16,12 @@
 #include <utility>
 
 #include "base/prefetch.h"
-#include "core/impl.h"
+#include "core/dispatch.h"
+#include "core/explain.h"
 #include "core/in_steps.h"
 
 namespace harrow::core {
 namespace {
-
-constexpr size_t kPrefetched = 4;  // of a task's files or successors
-constexpr size_t kPrefetchedInFlight = 64;
 
 [[noreturn]] void Raise(const std::string& text) {
   throw std::logic_error(text);
@@ -25,187 +29,287 @@ constexpr size_t kPrefetchedInFlight = 64;
 
 }  // namespace
 
-Scheduler::Impl::Impl(const graph::Graph& the_graph, const Options& the_options, order::Draws* the_draws)
-    : graph(the_graph),
-      options(the_options),
-      draws(the_options.seed),
-      side_draws(the_options.seed ^ 0x5DEECE66Dull),
-      order(order::MakeOrder(the_options.policy, the_draws != nullptr ? the_draws : &draws, &level_times)),
-      ends(order->ends()),
-      replicas(the_graph),
-      remote(order->by_level()),
-      gangs(order->by_level()) {}
+/// Takes events in.
+class Scheduler::Impl : private Dispatch {
+ public:
+  using Dispatch::Dispatch;
+  void Handle(Time the_time, std::span<const Event> events, std::vector<Action>* the_actions);
+  void PrefetchEnd(TaskId id, int step) const;
+  const Parts& parts() const { return *this; }
+  std::string FindBroken() const;
 
-void Scheduler::Impl::Begin(Time the_time, std::vector<Action>* the_actions) {
+ private:
+  void On(const NodeJoined& e);
+  void On(const NodeSilent& e);
+  void On(const NodeLost& e);
+  void On(const NodeClosed& e);
+  void On(const TasksAdded& e);
+  void On(const TaskRestored& e);
+  void On(const TaskStarted& e);
+  void On(const TaskEnded& e);
+  void On(const TaskReturned& e);
+  void On(const FileStored& e);
+  void On(const FileLost& e);
+  void On(const CancelRequested& e);
+  void On(const DrainRequested&) { Stop(TaskId()); }
+  void On(const RoundTripMeasured& e);
+  void On(const EndTimeKnown& e);
+  void On(const AllNodesJoined&) { ExpectNoMoreNodes(); }
+  void On(const TimeCame&) {}
+  void Finish();
+  void Describe(TaskId id);
+  void BarLanes();
+  bool Adopt(AttemptId attempt, NodeId node);
+  void AskAgain(NodeId id);
+  bool over() const { return told_tasks_ && tasks.unsettled() == 0; }
+
+  Time end_ = Time::max();
+  // TasksAdded came.
+  bool told_tasks_ = false;
+  bool complete_ = false;
+};
+
+void Scheduler::Impl::Handle(Time the_time, std::span<const Event> events, std::vector<Action>* the_actions) {
   now = the_time;
   actions = the_actions;
-  if (timed_lanes && end != Time::max()) FindClosedLanes();
-  if (!delayed.empty()) EndDelays();
-}
-
-void Scheduler::Impl::Take(const Event& event) {
-  std::visit([this](const auto& e) { On(e); }, event);
-}
-
-/// What the end of a task will read is asked of memory some events before.
-void Scheduler::Impl::TakeAll(const std::vector<Event>& events) {
+  if (lanes.timed() && end_ != Time::max()) BarLanes();
+  EndDelays();
   const auto prefetch = [&](size_t i, int step) {
     if (const auto* e = std::get_if<TaskEnded>(&events[i])) PrefetchEnd(e->attempt.task, step);
   };
+  // What the end of a task will read is asked of memory some events before.
   InSteps([&] { return events.size(); }, [&](size_t i) { prefetch(i, 0); }, [&](size_t i) { prefetch(i, 1); },
-          [&](size_t i) { prefetch(i, 2); }, [&](size_t i) { Take(events[i]); });
+          [&](size_t i) { prefetch(i, 2); },
+          [&](size_t i) { std::visit([this](const auto& e) { On(e); }, events[i]); });
+  Finish();
 }
 
 void Scheduler::Impl::PrefetchEnd(TaskId id, int step) const {
-  if (id.value >= tasks.size()) return;
-  const Task& task = tasks[id.value];
-  const auto some = [](const auto& list) { return list.first(std::min(kPrefetched, list.size())); };
+  static constexpr size_t kSome = 4;  // of a task's files or successors
+  if (!tasks.Has(id)) return;
+  const auto some = [](const auto& list) { return list.first(std::min(kSome, list.size())); };
   if (step == 0) {
-    Prefetch(&task);
+    Prefetch(&tasks[id]);
     graph.PrefetchLinks(id);
   } else if (step == 1) {
-    if (task.node.value < nodes.size()) PrefetchAll(&nodes[task.node.value], sizeof(Node));
+    nodes.Prefetch(tasks[id].node(), 0);
     graph.PrefetchInputs(id);
     graph.PrefetchSuccessors(id);
   } else {
-    if (task.node.value < nodes.size()) {
-      const std::vector<TaskId>& in_flight = nodes[task.node.value].in_flight;
-      PrefetchAll(in_flight.data(), std::min(kPrefetchedInFlight, in_flight.size()) * sizeof(TaskId));
-    }
+    nodes.Prefetch(tasks[id].node(), 1);
     for (FileId file : some(graph.inputs(id))) replicas.Prefetch(file);
     for (FileId file : some(graph.outputs(id))) replicas.Prefetch(file);
     for (TaskId after : some(graph.successors(id))) {
-      if (after.value < tasks.size()) Prefetch(&tasks[after.value]);
+      if (tasks.Has(after)) Prefetch(&tasks[after]);
     }
   }
 }
 
 void Scheduler::Impl::Finish() {
-  for (TaskId root : skip_roots) SkipDependents(root);
-  skip_roots.clear();
-  // Once all is restored: the server that knew of these failures may not have come to stop.
-  for (TaskId failed : restored_failures) CountFailure(failed);
-  restored_failures.clear();
-  if (std::exchange(capacity_changed, false) && nodes_known) FindImpossibleLanes();
+  SkipWhatNeedsThose();
+  SettleImpossible();
   EnqueueReady();
-  if (timed_lanes && counts.ready > 0 && counts.sent + counts.running == 0) SkipWithoutTime();
-  Dispatch();
+  SkipWithoutTime();
+  GiveWork();
   CountBytes();
-  CheckComplete();
-  if (!delayed.empty()) {
-    Time next = Time::max();
-    for (const auto& [task, due] : delayed) next = std::min(next, due);
-    if (next != told_wake) actions->push_back(WakeAt{told_wake = next});
+  if (!complete_ && over()) {
+    complete_ = true;
+    actions->push_back(RunComplete{});
   }
+  TellWake();
 }
 
-/// Lanes whose declared time no longer fits.
-void Scheduler::Impl::FindClosedLanes() {
+/// Lanes whose declared time no longer fits may not start, as long as it does not.
+void Scheduler::Impl::BarLanes() {
   for (order::LaneId lane = 0; lane < lanes.size(); ++lane) {
     const Duration limit = lanes[lane].time_limit;
-    const bool closed = limit.count() > 0 && end != Time::max() && (end - now) < limit;
-    if (lanes.closed(lane) != closed) gang_look = true;
-    if (lanes.closed(lane) && !closed) {
+    const bool barred = limit.count() > 0 && end_ != Time::max() && (end_ - now) < limit;
+    if (lanes.barred(lane) != barred) gangs.Look();
+    if (lanes.barred(lane) && !barred) {
       // The allocation was given more time: idle nodes must look again.
-      for (uint32_t n = 0; n < nodes.size(); ++n) Touch(NodeId(n));
+      for (uint32_t n = 0; n < nodes.size(); ++n) nodes.Touch(NodeId(n));
     }
-    lanes.SetClosed(lane, closed);
-  }
-}
-
-void Scheduler::Impl::CheckComplete() {
-  if (complete || !told_tasks || counts.waiting + counts.ready + counts.sent + counts.running > 0) return;
-  complete = true;
-  actions->push_back(RunComplete{});
-}
-
-/// When nothing runs and all that is ready would take longer than there is time, none of it is going to run.
-void Scheduler::Impl::SkipWithoutTime() {
-  uint64_t closed = 0;
-  for (order::LaneId lane = 0; lane < lanes.size(); ++lane)
-    closed += lanes.closed(lane) ? lane_states[lane].ready : 0;
-  if (closed < counts.ready) return;
-  for (uint32_t n = 0; n < tasks.size(); ++n) {
-    if (tasks[n].state() != TaskState::kReady) continue;
-    Settle(TaskId(n), TaskState::kSkipped, Reason::kNoTimeLeft, TaskId());
-    SkipDependents(TaskId(n));
+    lanes.SetBarred(lane, barred);
   }
 }
 
 void Scheduler::Impl::On(const TasksAdded& e) {
-  told_tasks = true;
-  complete = false;
-  const size_t begin = tasks.size();
-  const size_t last = std::min<size_t>(size_t{e.first.value} + e.count, graph.task_count());
+  told_tasks_ = true;
+  complete_ = false;
+  const auto begin = static_cast<uint32_t>(tasks.size());
+  const auto last =
+      static_cast<uint32_t>(std::min<size_t>(size_t{e.first.value} + e.count, graph.task_count()));
   if (last <= begin) return;
-  tasks.resize(last);
+  tasks.Grow(last);
   replicas.Grow();
-  Relevel();
-  counts.total += last - begin;
-  counts.waiting += last - begin;
-  for (size_t n = begin; n < last; ++n) {
-    const TaskId id(static_cast<uint32_t>(n));
-    Task& task = tasks[n];
-    if (n + 16 < last) PrefetchPredecessors(TaskId(static_cast<uint32_t>(n + 16)));
-    task.card.level = graph.level(id);
-    task.card.lane = LaneOf(id);
-    NotePriority(id);
+  TakeOverLevels();
+  for (uint32_t n = begin; n < last; ++n) {
+    const TaskId id(n);
+    Describe(id);
     CountWaits(id);
-    if (task.waits == 0) newly_ready.push_back(uint64_t{id.value} << 32 | NodeId::kNone);
+    if (tasks[id].waits() == 0) NoteReady(id, NodeId());
     for (TaskId after : graph.successors(id)) {
-      if (after.value < begin) NewPredecessor(after);
+      if (after.value < begin) AddPredecessor(after);
     }
   }
-  if (stopped) {
-    for (size_t n = begin; n < last; ++n) {
-      Settle(TaskId(static_cast<uint32_t>(n)), TaskState::kSkipped, Reason::kStopped, stopped_by);
-    }
-  }
-  capacity_changed = true;  // so have the lanes
+  for (uint32_t n = begin; n < last && stopped(); ++n)
+    Settle(TaskId(n), TaskState::kSkipped, Reason::kStopped, stopped_by());
+  NoteCapacity();  // so have the lanes
 }
 
-void Scheduler::Impl::PrefetchPredecessors(TaskId id) const {
-  const auto before = graph.predecessors(id);
-  for (TaskId each : before.first(std::min<size_t>(kPrefetched, before.size()))) {
-    if (each.value < tasks.size()) Prefetch(&tasks[each.value]);
-  }
-}
-
-void Scheduler::Impl::CountWaits(TaskId id) {
-  uint32_t waits = 0;
-  for (TaskId before : graph.predecessors(id)) {
-    const TaskState state = before.value < tasks.size() ? tasks[before.value].state() : TaskState::kWaiting;
-    if (state != TaskState::kDone) ++waits;
-    if (state > TaskState::kDone) skip_roots.push_back(before);
-  }
-  tasks[id.value].waits = waits;
-}
-
-/// A task that was there before waits for a new one.
-void Scheduler::Impl::NewPredecessor(TaskId id) {
-  CountWaits(id);
-  Unqueue(id);
+void Scheduler::Impl::Describe(TaskId id) {
+  const size_t known = lanes.size();
+  const order::LaneId lane = lanes.Of(graph, id);
+  if (lanes.size() > known) BarLanes();
+  tasks.Describe(id, graph.level(id), lane, graph.profile(id).priority);
 }
 
 void Scheduler::Impl::On(const TaskRestored& e) {
-  if (e.task.value >= tasks.size()) return;
-  Task& task = tasks[e.task.value];
-  if (task.settled() || task.in_flight()) return;
-  NoteAttempt(task, std::max(e.attempts, e.last_attempt));
-  if (task.attempts > e.attempts) uncounted[e.task.value] = task.attempts - e.attempts;
-  task.losses =
-      static_cast<uint8_t>(std::min<uint32_t>(std::max<uint32_t>(task.losses, e.losses), UINT8_MAX));
-  if (e.as == TaskRestored::As::kOpen) return;
-  Unqueue(e.task);
-  if (e.as == TaskRestored::As::kDone) {
-    MarkDone(e.task, NodeId());
+  if (!tasks.Has(e.task) || tasks[e.task].settled() || tasks[e.task].in_flight()) return;
+  tasks.Restore(e);
+  if (e.as != TaskRestored::As::kOpen) RestoreFate(e.task, e.as);
+}
+
+/// An attempt that this scheduler does not believe to be there: is it taken in?
+bool Scheduler::Impl::Adopt(AttemptId attempt, NodeId node) {
+  if (!nodes.Joined(node) || !tasks.MayAdopt(attempt)) return false;
+  Unqueue(attempt.task);
+  tasks.Adopt(attempt);
+  Place(attempt.task, node, TakenFrom::kAdopted, false);
+  tasks.Run(attempt.task);
+  return true;
+}
+
+void Scheduler::Impl::On(const TaskStarted& e) {
+  const TaskId id = e.attempt.task;
+  if (!tasks.Has(id)) return;
+  const Task& task = tasks[id];
+  if (tasks.IsAt(e.attempt, e.node)) {
+    if (task.state() == TaskState::kRunning) return;
+    const bool recalled = task.recalled();
+    if (recalled) {
+      ahead.CountAnswer(e.node);
+      nodes.Touch(e.node);
+    }
+    if (task.ahead()) GiveSlot(id);
+    tasks.Run(id);
+    // Until now it was only asked back.
+    if (recalled && task.cancelled()) actions->push_back(CancelOf(id));
     return;
   }
-  SetState(task, e.as == TaskRestored::As::kFailed      ? TaskState::kFailed
-                 : e.as == TaskRestored::As::kCancelled ? TaskState::kCancelled
-                                                        : TaskState::kSkipped);
-  skip_roots.push_back(e.task);
-  if (e.as == TaskRestored::As::kFailed) restored_failures.push_back(e.task);
+  if (Adopt(e.attempt, e.node)) return;
+  const bool unknown_here = task.node() != e.node || e.attempt.number > task.attempts();
+  if ((task.settled() || task.in_flight()) && unknown_here && nodes.Joined(e.node))
+    actions->push_back(CancelTask{e.attempt, e.node});
+}
+
+void Scheduler::Impl::On(const TaskEnded& e) {
+  const TaskId id = e.attempt.task;
+  if (!tasks.Has(id) || (!tasks.IsAt(e.attempt, e.node) && !Adopt(e.attempt, e.node))) return;
+  Vacate(id);
+  if (std::holds_alternative<Done>(e.outcome)) {
+    level_times.Add(tasks[id].level(), e.run_time);
+    ahead.NoteRun(e.node, e.run_time);
+    nodes.EndRow(e.node);
+    if (options.shared_files) {
+      for (FileId file : graph.inputs(id)) replicas.SetOnly(file, e.node);
+      for (FileId file : graph.outputs(id)) replicas.SetOnly(file, e.node);
+    }
+    MarkDone(id, e.node);
+    actions->push_back(TaskSettled{id, FinalState::kDone, TaskId(), Reason::kNone});
+  } else if (const auto* failed = std::get_if<Failed>(&e.outcome)) {
+    NoteFailureAt(e.node, e.run_time);
+    AfterFailure(id, *failed);
+  } else if (std::holds_alternative<Lost>(e.outcome)) {
+    AfterLoss(id);
+  } else if (std::holds_alternative<Interrupted>(e.outcome) && !tasks[id].cancelled()) {
+    GiveUp(id, TaskState::kSkipped, Reason::kInterrupted);
+  } else {
+    GiveUp(id, TaskState::kCancelled, Reason::kNone);
+  }
+}
+
+void Scheduler::Impl::On(const TaskReturned& e) {
+  const TaskId id = e.attempt.task;
+  if (!tasks.Has(id) || !tasks.IsAt(e.attempt, e.node) || tasks[id].state() == TaskState::kRunning) return;
+  Vacate(id);
+  AfterReturn(id);
+}
+
+void Scheduler::Impl::On(const NodeJoined& e) {
+  if (!e.node) return;
+  nodes.Grow(e.node);
+  queues.Grow(nodes.size());
+  holds.Grow(nodes.size());
+  gangs.Grow(nodes.size());
+  ahead.Grow(nodes.size());
+  const Node& node = nodes[e.node];
+  const auto look_at_it = [&] {
+    NoteCapacity();
+    gangs.Look();
+    nodes.NoteRoom();
+    nodes.Touch(e.node);
+  };
+  // Said again of a node that is here: nothing on it has changed but what it has to give, and only when it is
+  // empty.
+  if (node.joined()) {
+    AskAgain(e.node);
+    if (node.access() == Node::Access::kSilent) {
+      SetAccess(e.node, Node::Access::kOpen);
+      look_at_it();
+    }
+    if (node.occupants() > 0 || !node.open()) return;
+  }
+  nodes.Join(e.node, e.capacity);
+  queues.SetOpenSlots(nodes.open_slots());
+  queues.SetSlots(e.node, e.capacity.slots);
+  ahead.ForgetRuns(e.node);
+  holds.ForgetOvertaken(e.node);
+  replicas.NodeJoined(e.node);
+  look_at_it();
+}
+
+/// What was asked of it may have been lost on the way. (A StartTask that was is told as TaskReturned.)
+void Scheduler::Impl::AskAgain(NodeId id) {
+  for (TaskId each : nodes[id].in_flight()) {
+    if (tasks[each].recalled()) {
+      actions->push_back(TakeBack{tasks.latest(each), id});
+    } else if (tasks[each].cancelled()) {
+      actions->push_back(CancelOf(each));
+    }
+  }
+}
+
+void Scheduler::Impl::On(const NodeSilent& e) {
+  if (nodes.Open(e.node)) Shut(e.node, Node::Access::kSilent);
+}
+
+void Scheduler::Impl::On(const NodeLost& e) {
+  if (!nodes.Joined(e.node)) return;
+  Shut(e.node, Node::Access::kGone);
+  replicas.NodeLost(e.node);
+  std::vector<TaskId> here(nodes[e.node].in_flight().begin(), nodes[e.node].in_flight().end());
+  for (TaskId gang : gangs.FollowingAt(e.node)) {
+    here.push_back(gang);
+    actions->push_back(CancelOf(gang));
+  }
+  std::sort(here.begin(), here.end());
+  for (TaskId id : here) {
+    const bool was_ahead = tasks[id].ahead();
+    Vacate(id);
+    tasks.SetLost(id);
+    // Without a slot there next to nothing was lost.
+    if (was_ahead) {
+      AfterLossAhead(id);
+    } else {
+      AfterLoss(id);
+    }
+  }
+  ahead.SetRoundTrip(e.node, Duration(0));
+}
+
+void Scheduler::Impl::On(const NodeClosed& e) {
+  if (nodes.Open(e.node)) CloseNode(e.node);
 }
 
 void Scheduler::Impl::On(const FileStored& e) {
@@ -222,43 +326,23 @@ void Scheduler::Impl::On(const FileLost& e) {
 }
 
 void Scheduler::Impl::On(const CancelRequested& e) {
-  if (e.task.value < tasks.size()) Cancel(e.task);
-}
-
-void Scheduler::Impl::On(const DrainRequested&) {
-  Stop(TaskId());
+  if (tasks.Has(e.task)) Cancel(e.task);
 }
 
 void Scheduler::Impl::On(const RoundTripMeasured& e) {
-  Node* node = Find(e.node);
-  if (node == nullptr || !node->joined()) return;
-  node->round_trip = e.round_trip;
-  Touch(e.node);
+  if (!nodes.Joined(e.node)) return;
+  ahead.SetRoundTrip(e.node, e.round_trip);
+  nodes.Touch(e.node);
 }
 
 void Scheduler::Impl::On(const EndTimeKnown& e) {
-  end = e.end;
-  FindClosedLanes();
+  end_ = e.end;
+  BarLanes();
 }
 
-void Scheduler::Impl::On(const AllNodesJoined&) {
-  nodes_known = true;
-  for (Node& node : nodes) node.expected = node.expected && node.joined();
-  capacity_changed = true;
-}
-
-size_t Scheduler::Impl::Memory() const {
-  size_t bytes = graph.MemoryWithoutText() + tasks.capacity() * sizeof(Task) +
-                 nodes.capacity() * sizeof(Node) + replicas.memory() + free.memory() + remote.memory() +
-                 gangs.memory() + level_times.memory();
-  for (const Node& node : nodes) {
-    bytes += node.queue.memory() + (node.in_flight.capacity() + node.ahead.capacity()) * sizeof(TaskId);
-  }
-  for (const LaneState& lane : lane_states) bytes += sizeof(lane) + lane.victims.memory();
-  for (const auto& list : lists) bytes += sizeof(list) + list.capacity() * sizeof(uint32_t);
-  bytes += lane_of_profile.capacity() * sizeof(order::LaneId) + priorities.capacity() * sizeof(int32_t) + lanes.memory();
-  bytes += newly_ready.capacity() * sizeof(uint64_t) + skip_stack.capacity() * sizeof(TaskId);
-  return bytes;
+std::string Scheduler::Impl::FindBroken() const {
+  const std::string broken = Parts::FindBroken(stopped());
+  return broken.empty() && complete_ && tasks.unsettled() > 0 ? "said to be complete" : broken;
 }
 
 Scheduler::Scheduler(const graph::Graph& graph, const Options& options, order::Draws* draws)
@@ -266,41 +350,37 @@ Scheduler::Scheduler(const graph::Graph& graph, const Options& options, order::D
 Scheduler::~Scheduler() = default;
 
 void Scheduler::Handle(Time now, const Event& event, std::vector<Action>* actions) {
-  impl_->Begin(now, actions);
-  impl_->Take(event);
-  impl_->Finish();
+  impl_->Handle(now, {&event, 1}, actions);
 }
-
 void Scheduler::HandleAll(Time now, const std::vector<Event>& events, std::vector<Action>* actions) {
-  impl_->Begin(now, actions);
-  impl_->TakeAll(events);
-  impl_->Finish();
+  impl_->Handle(now, events, actions);
 }
-
 void Scheduler::PrefetchEnd(TaskId task, int step) const {
   impl_->PrefetchEnd(task, step);
 }
-
 TaskState Scheduler::state(TaskId task) const {
-  return task.value < impl_->tasks.size() ? impl_->tasks[task.value].state() : TaskState::kWaiting;
+  return impl_->parts().tasks.state(task);
 }
 uint32_t Scheduler::attempts(TaskId task) const {
-  return task.value < impl_->tasks.size() ? impl_->tasks[task.value].attempts : 0;
+  const TaskTable& tasks = impl_->parts().tasks;
+  return tasks.Has(task) ? tasks[task].attempts() : 0;
 }
 uint32_t Scheduler::losses(TaskId task) const {
-  return task.value < impl_->tasks.size() ? impl_->tasks[task.value].losses : 0;
+  const TaskTable& tasks = impl_->parts().tasks;
+  return tasks.Has(task) ? tasks[task].losses() : 0;
 }
 NodeId Scheduler::node(TaskId task) const {
-  return task.value < impl_->tasks.size() ? impl_->tasks[task.value].node : NodeId();
+  const TaskTable& tasks = impl_->parts().tasks;
+  return tasks.Has(task) ? tasks[task].node() : NodeId();
 }
 const Counts& Scheduler::counts() const {
-  return impl_->counts;
+  return impl_->parts().tasks.counts();
 }
 Explanation Scheduler::Explain(TaskId task) const {
-  return impl_->Explain(task);
+  return core::Explain(impl_->parts(), task);
 }
 size_t Scheduler::MemoryWithoutText() const {
-  return impl_->Memory();
+  return impl_->parts().memory();
 }
 
 void Scheduler::SanityCheck() const {

@@ -10,7 +10,7 @@
 #include "core/event.h"
 #include "graph/graph.h"
 #include "order/draws.h"
-#include "order/order.h"
+#include "order/policy.h"
 
 namespace harrow::core {
 
@@ -33,16 +33,25 @@ struct Options {
 };
 
 enum class TaskState : uint8_t {
-  kWaiting,   // for other tasks
-  kReady,     // in queues
-  kSent,      // at a node, not known to have begun
-  kRecalled,  // asked back
+  kWaiting,        // for other tasks
+  kDelayed,        // for nothing but some time, after losses
+  kReady,          // in queues
+  kAhead,          // sent to a node, behind what has its slots
+  kAheadRecalled,  // the same, and asked back
+  kSent,           // it has a slot, and is not known to have begun
+  kRecalled,       // the same, and was asked back before
   kRunning,
   kDone,
   kFailed,
   kSkipped,
   kCancelled,
 };
+constexpr bool IsInFlight(TaskState state) {
+  return state >= TaskState::kAhead && state <= TaskState::kRunning;
+}
+constexpr bool IsSettled(TaskState state) {
+  return state >= TaskState::kDone;
+}
 
 struct Counts {
   uint64_t total = 0, waiting = 0, ready = 0, sent = 0, running = 0, done = 0, failed = 0, skipped = 0,
@@ -97,7 +106,7 @@ class Scheduler {
   void SanityCheck() const;
 
  private:
-  struct Impl;
+  class Impl;
   std::unique_ptr<Impl> impl_;
 };
 

@@ -7,7 +7,7 @@ namespace harrow::order {
 LaneId LaneTable::Add(const Lane& lane) {
   const auto id = static_cast<LaneId>(lanes_.size());
   lanes_.push_back(lane);
-  closed_.push_back(0);
+  barred_.push_back(0);
   Enter(id);
   return id;
 }
@@ -16,7 +16,7 @@ void LaneTable::Enter(LaneId id) {
   if (id >= kInSets) return;
   const Lane& lane = lanes_[id];
   const uint64_t bit = uint64_t{1} << id;
-  const bool cores_only = lane.gpus == 0 && lane.memory == 0 && !lane.whole_node && lane.cores < kCores;
+  const bool cores_only = lane.devices == 0 && lane.memory == 0 && !lane.whole_node && lane.cores < kCores;
   if (!cores_only) {
     special_ |= bit;
     return;
@@ -24,11 +24,11 @@ void LaneTable::Enter(LaneId id) {
   for (uint32_t cores = lane.cores; cores <= kCores; ++cores) up_to_[cores] |= bit;
 }
 
-void LaneTable::SetClosed(LaneId id, bool closed) {
-  closed_[id] = closed;
+void LaneTable::SetBarred(LaneId id, bool barred) {
+  barred_[id] = barred;
   if (id >= kInSets) return;
   const uint64_t bit = uint64_t{1} << id;
-  closed_set_ = closed ? closed_set_ | bit : closed_set_ & ~bit;
+  barred_set_ = barred ? barred_set_ | bit : barred_set_ & ~bit;
 }
 
 LaneId LaneTable::Find(const Lane& lane) const {
@@ -39,7 +39,7 @@ LaneId LaneTable::Find(const Lane& lane) const {
 void LaneTable::WidenLast(const Lane& lane) {
   Lane& last = lanes_.back();
   last.cores = std::max(last.cores, lane.cores);
-  last.gpus = std::max(last.gpus, lane.gpus);
+  last.devices = std::max(last.devices, lane.devices);
   last.memory = std::max(last.memory, lane.memory);
   last.time_limit = std::max(last.time_limit, lane.time_limit);
 }

@@ -19,7 +19,7 @@ constexpr LaneId kNoLane = std::numeric_limits<LaneId>::max();
 /// that a task that does not fit now is never in the way of one that does.
 struct Lane {
   uint32_t cores = 1;
-  uint32_t gpus = 0;
+  uint32_t devices = 0;
   uint64_t memory = 0;  // bytes; 0: not declared
   uint32_t nodes = 1;   // > 1: a gang of whole nodes
   bool whole_node = false;
@@ -27,7 +27,7 @@ struct Lane {
 
   bool operator==(const Lane&) const = default;
   /// One core and nothing else: what may be sent ahead.
-  bool plain() const { return cores == 1 && gpus == 0 && memory == 0 && !whole_node && nodes == 1; }
+  bool plain() const { return cores == 1 && devices == 0 && memory == 0 && !whole_node && nodes == 1; }
 };
 
 /// All lanes, and sets of the first 64 of them as bits, so that which of them fit a node is known at once.
@@ -38,8 +38,8 @@ class LaneTable {
   const Lane& operator[](size_t id) const { return lanes_[id]; }
   LaneId Add(const Lane& lane);
   /// Its tasks may not start now, as their time does not fit.
-  bool closed(LaneId id) const { return closed_[id] != 0; }
-  void SetClosed(LaneId id, bool closed);
+  bool barred(LaneId id) const { return barred_[id] != 0; }
+  void SetBarred(LaneId id, bool barred);
   /// The lane of that kind, or kNoLane.
   LaneId Find(const Lane& lane) const;
   /// Makes the last lane ask for as much as `lane`, too.
@@ -48,17 +48,17 @@ class LaneTable {
   /// Lanes that ask for at most so many cores, of those that ask for cores only.
   uint64_t plain_up_to(uint32_t cores) const { return up_to_[cores < kCores ? cores : kCores]; }
   uint64_t special() const { return special_; }
-  uint64_t closed_set() const { return closed_set_; }
-  size_t memory() const { return lanes_.capacity() * sizeof(Lane) + closed_.capacity(); }
+  uint64_t barred_set() const { return barred_set_; }
+  size_t memory() const { return lanes_.capacity() * sizeof(Lane) + barred_.capacity(); }
 
  private:
   static constexpr uint32_t kCores = 256;
   void Enter(LaneId id);
   std::vector<Lane> lanes_;
-  std::vector<uint8_t> closed_;
+  std::vector<uint8_t> barred_;
   std::array<uint64_t, kCores + 1> up_to_{};
   uint64_t special_ = 0;  // ask for more than cores
-  uint64_t closed_set_ = 0;
+  uint64_t barred_set_ = 0;
 };
 
 /// What is free on a node at a moment, and so which lanes' tasks may start there.
@@ -66,7 +66,7 @@ class Room {
  public:
   struct Free {
     uint32_t slots = 0;
-    uint32_t gpus = 0;
+    uint32_t devices = 0;
     uint64_t memory = 0;
     bool idle = false;  // nothing at all runs there
   };
@@ -80,26 +80,26 @@ class Room {
       fits_ |= uint64_t{ComputeFits(lane)} << lane;
       possible_ |= uint64_t{FitsCapacity(lanes[lane], total)} << lane;
     }
-    possible_ &= ~lanes.closed_set();
+    possible_ &= ~lanes.barred_set();
     if (only != kNoLane) fits_ &= only < LaneTable::kInSets ? uint64_t{1} << only : 0;
   }
   bool Fits(LaneId id) const { return id < LaneTable::kInSets ? (fits_ >> id & 1) != 0 : ComputeFits(id); }
   /// Fits when the node is empty.
   bool Possible(LaneId id) const {
     return id < LaneTable::kInSets ? (possible_ >> id & 1) != 0
-                                   : !lanes_.closed(id) && FitsCapacity(lanes_[id], total_);
+                                   : !lanes_.barred(id) && FitsCapacity(lanes_[id], total_);
   }
   const Lane& lane(LaneId id) const { return lanes_[id]; }
 
   static bool FitsCapacity(const Lane& lane, const NodeCapacity& total) {
-    return lane.cores <= total.slots && lane.gpus <= total.gpus &&
+    return lane.cores <= total.slots && lane.devices <= total.gpus &&
            (lane.memory == 0 || total.memory == 0 || lane.memory <= total.memory);
   }
 
  private:
   bool ComputeFits(LaneId id) const {
     const Lane& lane = lanes_[id];
-    return lane.cores <= free_.slots && lane.gpus <= free_.gpus &&
+    return lane.cores <= free_.slots && lane.devices <= free_.devices &&
            (lane.memory == 0 || total_.memory == 0 || lane.memory <= free_.memory) &&
            (!lane.whole_node || free_.idle) && (only_ == kNoLane || only_ == id);
   }

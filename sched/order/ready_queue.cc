@@ -8,9 +8,10 @@
 // in, first out over several levels the largest back ticket. An end may be an entry that no longer counts;
 // then it is thrown away and the choice made again, which is exact, as what lies behind it can only be worse.
 //
-// A larger priority goes before every ticket. Nearly always a bucket has one priority only, and its ring is all it
-// has. Where there are several, the ring holds the highest, and the others' rings stand in a map, sorted, until they
-// are the highest: so each task may have a priority of its own, and costs the logarithm of their number.
+// A larger priority goes before every ticket. Nearly always a bucket has one priority only, and its ring is
+// all it has. Where there are several, the ring holds the highest, and the others' rings stand in a map,
+// sorted, until they are the highest: so each task may have a priority of its own, and costs the logarithm of
+// their number.
 
 #include "order/ready_queue.h"
 
@@ -19,7 +20,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "order/policy.h"
+#include "order/order.h"
 
 namespace harrow::order {
 namespace {
@@ -144,7 +145,8 @@ void ReadyQueue::RaiseLower(Bucket* bucket) {
 void ReadyQueue::DropLower(const Bucket& bucket) {
   const auto begin = lower_->lower_bound({Key(bucket.level, bucket.lane), INT64_MIN});
   auto end = begin;
-  for (; end != lower_->end() && end->first.first == Key(bucket.level, bucket.lane); ++end) delete[] end->second.ring;
+  for (; end != lower_->end() && end->first.first == Key(bucket.level, bucket.lane); ++end)
+    delete[] end->second.ring;
   lower_->erase(begin, end);
 }
 
@@ -163,9 +165,9 @@ void ReadyQueue::MakeRoom(Bucket* bucket, uint32_t live, const Cards& cards) {
     }
     if (kept <= bucket->mask()) return;
   }
-  const uint8_t log2_room = bucket->ring != nullptr                          ? static_cast<uint8_t>(bucket->log2_room + 1)
+  const uint8_t log2_room = bucket->ring != nullptr ? static_cast<uint8_t>(bucket->log2_room + 1)
                             : bucket->priority == 0 || lower_ == nullptr ? kFirstRoom
-                                                                             : kLowerRoom;
+                                                                         : kLowerRoom;
   auto* ring = new Entry[size_t{1} << log2_room];
   for (uint32_t i = 0; i < bucket->size; ++i) ring[i] = bucket->at(i);
   delete[] bucket->ring;
@@ -239,17 +241,11 @@ Pick ReadyQueue::Take(Order& order, const Cards& cards, const Room& room) {
     --bucket.size;
     if (choice.newest) {
       entry = bucket.at(bucket.size);
-      if (bucket.size > 0) {
-        bucket.back = bucket.at(bucket.size - 1).ticket;
-        cards.Prefetch(bucket.at(bucket.size - 1).task);
-      }
+      if (bucket.size > 0) bucket.back = bucket.at(bucket.size - 1).ticket;
     } else {
       entry = bucket.at(0);
       bucket.head = (bucket.head + 1) & bucket.mask();
-      if (bucket.size > 0) {
-        bucket.front = bucket.at(0).ticket;
-        cards.Prefetch(bucket.at(0).task);
-      }
+      if (bucket.size > 0) bucket.front = bucket.at(0).ticket;
     }
     if (bucket.size == 0 && lower_ != nullptr) RaiseLower(&bucket);
     if (Counts(bucket, entry, cards)) return {entry.task, choice.overtaken};
@@ -316,14 +312,17 @@ std::string ReadyQueue::FindBroken(const Cards& cards) const {
     std::string broken;
     ForEachRing(bucket, [&](const Bucket& ring) {
       if (&ring != &bucket && (ring.size == 0 || bucket.size == 0 || ring.priority >= bucket.priority))
-        broken = StrCat(where, ": a ring of priority ", ring.priority, " stands behind one of ", bucket.priority);
+        broken =
+            StrCat(where, ": a ring of priority ", ring.priority, " stands behind one of ", bucket.priority);
       if (ring.size > 0 && (ring.front != ring.at(0).ticket || ring.back != ring.at(ring.size - 1).ticket))
         broken = StrCat(where, ": tickets of the ends are not those of the entries");
       TaskId last;
       for (uint32_t i = 0; i < ring.size; ++i) {
         const Entry& entry = ring.at(i);
-        if (i > 0 && Older(entry.ticket, ring.at(i - 1).ticket)) broken = StrCat(where, ": tickets out of order");
-        if (cards.priority(entry.task) != ring.priority) broken = StrCat(where, ": a task of another priority");
+        if (i > 0 && Older(entry.ticket, ring.at(i - 1).ticket))
+          broken = StrCat(where, ": tickets out of order");
+        if (cards.priority(entry.task) != ring.priority)
+          broken = StrCat(where, ": a task of another priority");
         if (!Counts(ring, entry, cards) || entry.task == last) continue;
         last = entry.task;
         ++counting;

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "base/prefetch.h"
 #include "order/lane.h"
 
 namespace harrow::order {
@@ -35,7 +34,6 @@ class Cards {
   const Card& operator[](TaskId task) const {
     return *reinterpret_cast<const Card*>(first_ + task.value * stride_);
   }
-  void Prefetch(TaskId task) const { harrow::Prefetch(first_ + task.value * stride_); }
 
  private:
   const std::byte* first_;
@@ -54,15 +52,15 @@ inline bool Older(uint32_t a, uint32_t b) {
   return static_cast<int32_t>(a - b) < 0;
 }
 
-/// The queued tasks of one level and lane: a ring of entries, those of the highest priority in the order of their
-/// tickets. Rings of lower priorities are kept elsewhere until this one is empty.
+/// The queued tasks of one level and lane: a ring of entries, those of the highest priority in the order of
+/// their tickets. Rings of lower priorities are kept elsewhere until this one is empty.
 struct Bucket {
   Level level = 0;
   LaneId lane = 0;
   uint8_t log2_room = 0;
   int32_t priority = 0;  // of the tasks in the ring
-  uint32_t live = 0;   // tasks that are to be had, of all priorities
-  uint32_t ahead = 0;  // tasks sent ahead from here and not started
+  uint32_t live = 0;     // tasks that are to be had, of all priorities
+  uint32_t ahead = 0;    // tasks sent ahead from here and not started
   uint32_t head = 0;
   uint32_t size = 0;   // entries, counting or not
   uint32_t front = 0;  // tickets of the first and the last entry
@@ -74,13 +72,6 @@ struct Bucket {
 };
 
 class Order;
-
-/// Which entries of a queue an order looks at: the oldest ones of the highest level, the newest ones of any;
-/// with both, the latter when that level has more tasks than the queue has slots.
-struct Ends {
-  bool oldest = false;
-  bool newest = false;
-};
 
 /// What Take() found.
 struct Pick {
@@ -119,7 +110,8 @@ class ReadyQueue {
   /// Tasks that stand here and are not taken.
   uint32_t live() const { return live_; }
   bool HasLive(LaneId lane) const;
-  /// The highest priority of a lane's tasks; tasks that no longer count may be among them. Lowest: it has none.
+  /// The highest priority of a lane's tasks; tasks that no longer count may be among them. Lowest: it has
+  /// none.
   int32_t Priority(LaneId lane) const;
   /// Non-empty ones and some empty; by level, then lane, ascending.
   std::span<const Bucket> buckets() const { return buckets_; }
@@ -127,68 +119,11 @@ class ReadyQueue {
   std::vector<TaskId> Tasks(const Cards& cards) const;
   void Clear();
 
-  /// Bring what Push() and Take() will read into the cache, a step of the way at a time: the buckets, the end
-  /// of the ring where a card is to go, the ends where an order looks, the cards of the tasks there.
-  void PrefetchBuckets() const {
-    const auto* first = reinterpret_cast<const std::byte*>(buckets_.data());
-    const size_t bytes = std::min<size_t>(buckets_.size() * sizeof(Bucket), kPrefetchedBytes);
-    for (size_t i = 0; i < bytes; i += kCacheLine) harrow::Prefetch(first + i);
-  }
-  void PrefetchPush(const Card& card) const {
-    const size_t at = Find(KeyLevel(card), card.lane);
-    if (at < buckets_.size() && buckets_[at].ring != nullptr)
-      harrow::Prefetch(&buckets_[at].at(buckets_[at].size));
-  }
-  void PrefetchEnds(const Ends& ends) const {
-    ForEachEnd(ends, [](const Bucket& bucket, uint32_t first, uint32_t count) {
-      harrow::Prefetch(&bucket.at(first));
-      harrow::Prefetch(&bucket.at(first + count - 1));
-    });
-  }
-  void PrefetchCards(const Ends& ends, const Cards& cards) const {
-    ForEachEnd(ends, [&](const Bucket& bucket, uint32_t first, uint32_t count) {
-      for (uint32_t i = 0; i < count; ++i) cards.Prefetch(bucket.at(first + i).task);
-    });
-  }
-  /// The tasks of the entries whose cards were brought.
-  template <class Each>
-  void ForEachLikely(const Ends& ends, const Each& each) const {
-    ForEachEnd(ends, [&](const Bucket& bucket, uint32_t first, uint32_t count) {
-      for (uint32_t i = 0; i < count; ++i) each(bucket.at(first + i).task);
-    });
-  }
-
   size_t memory() const;
   /// Empty when all is well, else what is broken.
   std::string FindBroken(const Cards& cards) const;
 
  private:
-  static constexpr size_t kCacheLine = 64, kPrefetchedBytes = 4 * kCacheLine;
-  static constexpr uint32_t kOldest = 4,
-                            kNewest = 2;  // entries at an end: of the old ones, some count no longer
-  static constexpr size_t kPrefetchedBuckets = 8;
-  /// `each(bucket, first, count)` for each end of a ring.
-  template <class Each>
-  void ForEachEnd(const Ends& ends, const Each& each) const {
-    if (live_ == 0) return;
-    size_t at = buckets_.size() - 1;
-    while (buckets_[at].live == 0) --at;
-    bool newest = ends.newest;
-    if (ends.oldest) {
-      const Level highest = buckets_[at].level;
-      uint32_t live = buckets_[at].live;
-      for (size_t i = at; i-- > 0 && buckets_[i].level == highest;) live += buckets_[i].live;
-      newest = newest && live > slots_;
-      for (size_t i = at + 1; !newest && i-- > 0 && buckets_[i].level == highest;) {
-        if (buckets_[i].live > 0) each(buckets_[i], 0u, std::min(buckets_[i].size, kOldest));
-      }
-    }
-    if (!newest) return;
-    for (size_t i = at + 1, seen = 0; i-- > 0 && seen < kPrefetchedBuckets; ++seen) {
-      const uint32_t count = std::min(buckets_[i].size, kNewest);
-      if (buckets_[i].live > 0) each(buckets_[i], buckets_[i].size - count, count);
-    }
-  }
   Level KeyLevel(const Card& card) const { return by_level_ ? card.level : 0; }
   bool Counts(const Bucket& bucket, const Entry& entry, const Cards& cards) const {
     const Card& card = cards[entry.task];
@@ -206,7 +141,8 @@ class ReadyQueue {
     while (low < buckets_.size() && Key(buckets_[low].level, buckets_[low].lane) < wanted) ++low;
     return low;
   }
-  using Lower = std::map<std::pair<int64_t, int64_t>, Bucket>;  // by bucket, then from the highest priority on
+  using Lower =
+      std::map<std::pair<int64_t, int64_t>, Bucket>;  // by bucket, then from the highest priority on
   static int64_t Key(Level level, LaneId lane) { return int64_t{level} << 16 | lane; }
   static std::pair<int64_t, int64_t> LowerKey(const Bucket& bucket, int32_t priority) {
     return {Key(bucket.level, bucket.lane), -int64_t{priority}};

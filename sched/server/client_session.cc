@@ -13,10 +13,6 @@ namespace {
 constexpr size_t kMostUnsent = 4u << 20;    // a follower that does not read gets no more
 constexpr uint32_t kMostCompared = 20'000;  // names looked at for a suggestion
 
-bool IsSettled(core::TaskState state) {
-  return state >= core::TaskState::kDone;
-}
-
 }  // namespace
 
 std::string UnknownTask(const graph::Graph& graph, const std::string& name) {

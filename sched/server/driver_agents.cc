@@ -178,8 +178,7 @@ bool RunDriver::MayAdopt(AttemptId id) {
     return recorder_.fate(id.task) == journal::TaskFate::kOpen &&
            id.number > recorder_.last_attempt(id.task) && (row == nullptr || row->id.number < id.number);
   }
-  const core::TaskState state = scheduler_.state(id.task);
-  return row == nullptr && (state == core::TaskState::kWaiting || state == core::TaskState::kReady) &&
+  return row == nullptr && scheduler_.state(id.task) <= core::TaskState::kReady &&
          id.number > scheduler_.attempts(id.task);
 }
 

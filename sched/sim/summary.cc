@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "base/text.h"
-#include "order/order.h"
+#include "order/policy.h"
 #include "report/json.h"
 #include "report/plot.h"
 

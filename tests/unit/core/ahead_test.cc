@@ -29,7 +29,7 @@ TEST(Ahead, AsDeepAsTheRoundTripAsks) {
   WarmUp(s);
   EXPECT_EQ(s.Ended("A", 0, Done{}, kShort), "done A, start T0@0, ahead T1@0, ahead T2@0");
   EXPECT_EQ(s.Ended("T0", 0, Done{}, kShort), "done T0, ahead T3@0") << "T1 has begun by itself";
-  EXPECT_EQ(s.scheduler().Explain(s["T2"]).state, TaskState::kSent);
+  EXPECT_EQ(s.scheduler().Explain(s["T2"]).state, TaskState::kAhead);
 }
 
 TEST(Ahead, NotForLongTasks) {
@@ -76,7 +76,7 @@ TEST(Ahead, IdleNodeHasTasksAskedBack) {
   for (int i = 3; i < 9; ++i) s.Tell(CancelRequested{s["T" + std::to_string(i)]});
   s.Tell(RoundTripMeasured{NodeId(0), kShort / 4});
   EXPECT_EQ(s.Tell(NodeJoined{NodeId(1), {1, 0, 0}}), "back T2@0");
-  EXPECT_EQ(s.State("T2"), TaskState::kRecalled);
+  EXPECT_EQ(s.State("T2"), TaskState::kAheadRecalled);
   EXPECT_EQ(s.Returned("T2", 0), "start T2@1");
   EXPECT_EQ(s.scheduler().attempts(s["T2"]), 1u) << "what never began was no attempt";
 }
@@ -86,7 +86,7 @@ TEST(Ahead, TaskThatBeganAfterAllStays) {
   WarmUp(s);
   s.Ended("A", 0, Done{}, kShort);
   s.Tell(NodeClosed{NodeId(0)});
-  EXPECT_EQ(s.State("T1"), TaskState::kRecalled);
+  EXPECT_EQ(s.State("T1"), TaskState::kAheadRecalled);
   s.Ended("T0", 0, Done{}, kShort);
   s.Started("T1", 0);
   EXPECT_EQ(s.State("T1"), TaskState::kRunning);

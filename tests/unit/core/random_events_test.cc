@@ -194,7 +194,7 @@ class Chaos {
     scheduler_.HandleAll(now_, events, &actions_);
     for (TaskId id : maybe_restored_) {
       const TaskState state = scheduler_.state(id);
-      if (state >= TaskState::kDone) settled_[id.value] = true;
+      if (IsSettled(state)) settled_[id.value] = true;
       if (state == TaskState::kDone) done_[id.value] = true;
     }
     // A restored task is settled without an action; its dependents are not.
@@ -317,7 +317,7 @@ class Chaos {
     for (const Sent& sent : sent_) {
       if (sent.node != start.node || scheduler_.node(sent.attempt.task) != sent.node) continue;
       const Explanation is = scheduler_.Explain(sent.attempt.task);
-      const bool in_flight = is.state >= TaskState::kSent && is.state <= TaskState::kRunning;
+      const bool in_flight = IsInFlight(is.state);
       if (!in_flight || is.taken_from == TakenFrom::kAdopted || is.text.starts_with("It was sent ahead"))
         continue;
       const Shape& shape = graph_.profile(sent.attempt.task).shape;

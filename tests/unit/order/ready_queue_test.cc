@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "order/policy.h"
+#include "order/order.h"
 
 namespace harrow::order {
 namespace {
@@ -175,13 +175,13 @@ class Model {
 /// Lanes of all kinds, some of them beyond those that are kept in sets.
 std::vector<LaneId> ManyLanes(LaneTable* lanes) {
   std::vector<LaneId> used;
-  for (const Lane& lane : {Lane{}, Lane{.cores = 3}, Lane{.time_limit = Duration(2)}, Lane{.cores = 2, .gpus = 1},
-                           Lane{.memory = 500}, Lane{.whole_node = true}}) {
+  for (const Lane& lane : {Lane{}, Lane{.cores = 3}, Lane{.time_limit = Duration(2)},
+                           Lane{.cores = 2, .devices = 1}, Lane{.memory = 500}, Lane{.whole_node = true}}) {
     used.push_back(lanes->Add(lane));
   }
   for (int32_t i = 0; lanes->size() < 63; ++i) lanes->Add({.time_limit = Duration(100 + i)});
   for (const Lane& lane : {Lane{.cores = 2, .time_limit = Duration(1)}, Lane{.cores = 4},
-                           Lane{.memory = 100, .time_limit = Duration(2)}, Lane{.gpus = 2}}) {
+                           Lane{.memory = 100, .time_limit = Duration(2)}, Lane{.devices = 2}}) {
     used.push_back(lanes->Add(lane));
   }
   return used;
@@ -213,7 +213,8 @@ void RandomSteps(uint64_t seed) {
   const int32_t different[] = {1, 3, 1'000'000};
   const uint32_t kinds = random.Below(3);
   std::vector<int32_t> priorities(kTasks);
-  for (int32_t& priority : priorities) priority = static_cast<int32_t>(random.Below(different[kinds])) - (kinds > 0);
+  for (int32_t& priority : priorities)
+    priority = static_cast<int32_t>(random.Below(different[kinds])) - (kinds > 0);
   const Cards cards(records.data(), kinds > 0 || random.Below(2) == 0 ? priorities.data() : nullptr);
   std::map<uint32_t, std::vector<uint32_t>> stands_in;  // task -> queues
   uint32_t ticket = UINT32_MAX - 150;                   // runs over on the way
@@ -245,7 +246,6 @@ void RandomSteps(uint64_t seed) {
       for (uint32_t q = 0; q < kQueues; ++q) {
         if (!exact && random.Below(2) == 0) continue;
         stands_in[task].push_back(q);
-        queues[q].PrefetchPush(card);
         queues[q].Push(TaskId(task), card, cards);
         models[q].items.push_back({TaskId(task), card, priorities[task]});
       }
@@ -259,8 +259,6 @@ void RandomSteps(uint64_t seed) {
           random.Below(10) > 0 ? kNoLane : used[random.Below(static_cast<uint32_t>(used.size()))];
       const Room room(lanes, total, free, only);
       const Model::Answer expected = models[q].First(policy, room, &model_draws, times);
-      queues[q].PrefetchEnds(order->ends());
-      queues[q].PrefetchCards(order->ends(), cards);
       const Pick pick = queues[q].Take(*order, cards, room);
       ASSERT_EQ(bool{pick.task}, expected.item != nullptr) << PolicyName(policy) << ", step " << step;
       if (exact) {
@@ -277,7 +275,7 @@ void RandomSteps(uint64_t seed) {
       if (card.queued && !exact) leave(task, false);
     } else if (what < 92) {
       const LaneId lane = used[random.Below(static_cast<uint32_t>(used.size()))];
-      lanes.SetClosed(lane, random.Below(3) == 0);
+      lanes.SetBarred(lane, random.Below(3) == 0);
     } else if (!ahead.empty()) {
       const auto which = ahead.begin() + random.Below(static_cast<uint32_t>(ahead.size()));
       const uint32_t back = *which;
@@ -345,11 +343,6 @@ class SmallQueue {
     }
     return pick.task.value;
   }
-  std::vector<uint32_t> Likely() const {
-    std::vector<uint32_t> tasks;
-    queue_.ForEachLikely(order_->ends(), [&](TaskId task) { tasks.push_back(task.value); });
-    return tasks;
-  }
   ReadyQueue& queue() { return queue_; }
   Card& card(uint32_t task) { return records_[task].card; }
   Cards cards() const { return Cards(records_.data(), priorities_.empty() ? nullptr : priorities_.data()); }
@@ -367,50 +360,6 @@ class SmallQueue {
 };
 
 using Numbers = std::vector<uint32_t>;
-
-TEST(ReadyQueue, WhatIsBroughtBeforehandIsWhatIsTaken) {
-  for (const Policy policy : {Policy::kFifo, Policy::kLifo, Policy::kHrf, Policy::kLifoHrf}) {
-    SCOPED_TRACE(PolicyName(policy));
-    SeededDraws random(7);
-    SmallQueue small(policy);
-    EXPECT_EQ(small.Likely(), Numbers());
-    small.queue().set_slots(6);
-    for (int i = 0; i < 400; ++i) {
-      small.Push({static_cast<Level>(random.Below(4))}, static_cast<LaneId>(random.Below(2)));
-      while (small.queue().live() > random.Below(30)) {
-        const Numbers likely = small.Likely();
-        EXPECT_LE(likely.size(), 16u);
-        EXPECT_NE(std::find(likely.begin(), likely.end(), small.Take()), likely.end());
-      }
-    }
-  }
-}
-
-TEST(ReadyQueue, BringsAFewFromTheEndsWhereAnOrderLooks) {
-  const std::vector<Level> levels = {1, 1, 1, 1, 1, 0, 0, 0};
-  SmallQueue fifo(Policy::kFifo), lifo(Policy::kLifo), hrf(Policy::kHrf), few(Policy::kLifoHrf),
-      many(Policy::kLifoHrf);
-  for (SmallQueue* queue : {&fifo, &lifo, &hrf, &few, &many}) queue->Push(levels);
-  few.queue().set_slots(5);
-  many.queue().set_slots(4);
-  EXPECT_EQ(fifo.Likely(), (Numbers{0, 1, 2, 3}));
-  EXPECT_EQ(lifo.Likely(), (Numbers{6, 7}));
-  EXPECT_EQ(hrf.Likely(), (Numbers{0, 1, 2, 3}));
-  EXPECT_EQ(few.Likely(), (Numbers{0, 1, 2, 3})) << "no more than slots";
-  EXPECT_EQ(many.Likely(), (Numbers{3, 4, 6, 7})) << "more than slots";
-  SmallQueue wide(Policy::kLifoHrf);
-  for (Level level = 0; level < 12; ++level) wide.Push({level});
-  EXPECT_EQ(wide.Likely(), (Numbers{11, 10, 9, 8, 7, 6, 5, 4})) << "of eight levels at most";
-  SmallQueue lanes(Policy::kLifoHrf);
-  lanes.queue().set_slots(3);
-  lanes.Push({2, 2}, 0);
-  lanes.Push({2}, 1);
-  EXPECT_EQ(lanes.Likely(), (Numbers{2, 0, 1})) << "a level's lanes count together";
-  lanes.Push({2}, 1);
-  EXPECT_EQ(lanes.Likely(), (Numbers{2, 3, 0, 1}));
-  lanes.Push({1});
-  EXPECT_EQ(lanes.Likely(), (Numbers{2, 3, 0, 1, 4}));
-}
 
 TEST(ReadyQueue, ALargerPriorityGoesFirstWithinALevel) {
   const std::vector<int32_t> priorities = {0, 5, -1, 5, 0, 7, -1};

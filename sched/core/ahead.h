@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "core/node_table.h"
+#include "core/task_table.h"
+
+namespace harrow::core {
+
+/// What was sent ahead to each node, what was asked back, and how much more may be sent.
+class Ahead {
+ public:
+  Ahead(const Options& options, const TaskTable* tasks) : options_(options), tasks_(*tasks) {}
+  void Grow(size_t nodes) {
+    if (at_.size() < nodes) at_.resize(nodes);
+  }
+
+  // --- how fast a node is
+  void SetRoundTrip(NodeId id, Duration round_trip) { at_[id.value].round_trip = round_trip; }
+  /// Its round trip is known, without which nothing is sent ahead.
+  bool possible(NodeId id) const { return at_[id.value].round_trip.count() > 0; }
+  void NoteRun(NodeId id, Duration run_time);
+  void ForgetRuns(NodeId id) { at_[id.value].mean_run = 0; }
+  /// Tasks that may be ahead there at once.
+  uint32_t Depth(NodeId id, uint32_t slots) const;
+
+  // --- tasks ahead, the oldest first
+  const std::vector<TaskId>& at(NodeId id) const { return at_[id.value].tasks; }
+  void Add(NodeId id, TaskId task);
+  void Remove(NodeId id, TaskId task);
+  bool some() const { return total_ > 0; }
+  /// A node where the last one would wait longest for a slot, and longer than to be asked back; none: none
+  /// would.
+  NodeId LongestRow(const NodeTable& nodes);
+
+  // --- tasks that were asked back, whether ahead still or not, and have not answered
+  void CountRecall(NodeId id) { ++at_[id.value].recalls, ++recalled_; }
+  void CountAnswer(NodeId id) { --at_[id.value].recalls, --recalled_; }
+  uint64_t recalled() const { return recalled_; }
+
+  // --- releasers: tasks in flight whose end makes others ready that go first
+  void CountReleaser(NodeId id) { ++at_[id.value].releasers; }
+  void DropReleaser(NodeId id) { --at_[id.value].releasers; }
+  /// Nothing forbids to send more there: no releaser, nothing asked back.
+  bool undisturbed(NodeId id) const { return at_[id.value].releasers == 0 && at_[id.value].recalls == 0; }
+
+  // --- hungry nodes could be sent more than there was
+  void NoteHungry(NodeId id) {
+    if (!std::exchange(at_[id.value].hungry, true)) hungry_.push_back(id);
+  }
+  /// None: there is none.
+  NodeId TakeHungry();
+
+  size_t memory() const;
+  /// What is broken, or nothing.
+  std::string FindBroken(const NodeTable& nodes) const;
+
+ private:
+  struct Node {
+    std::vector<TaskId> tasks;
+    uint32_t releasers = 0;
+    uint32_t recalls = 0;
+    bool hungry = false;
+    Duration round_trip{0};
+    // Seconds, of late; 0: nothing ended here yet.
+    double mean_run = 0;
+  };
+
+  const Options& options_;
+  const TaskTable& tasks_;
+  std::vector<Node> at_;
+  uint64_t total_ = 0, recalled_ = 0;
+  // All nodes with tasks ahead, and some that had.
+  std::vector<NodeId> listed_;
+  std::vector<NodeId> hungry_;
+};
+
+}  // namespace harrow::core

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <vector>
+
+#include "core/fates.h"
+
+namespace harrow::core {
+
+/// Who gets what, once for all events of an instant.
+class Dispatch : protected Fates {
+ protected:
+  using Fates::Fates;
+  void GiveWork();
+
+ private:
+  bool GiveOne(NodeId id);
+  void GiveAll(NodeId id);
+  void NoteOvertaken(NodeId id, order::LaneId overtaken, TaskId given);
+  void ServeIdle();
+  void TrimHolds();
+
+  void SendAhead(NodeId id);
+  bool MaySendAhead(TaskId id) const;
+  void FeedHungry();
+  void RecallForIdle();
+
+  void CheckGathering();
+  TaskId NextGang();
+  std::vector<NodeId> ChooseForGang(order::LaneId lane) const;
+  void SendGangs();
+};
+
+}  // namespace harrow::core

@@ -1,0 +1,263 @@
+#include "core/fates.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace harrow::core {
+namespace {
+
+FinalState FinalOf(TaskState state) {
+  switch (state) {
+    case TaskState::kDone:
+      return FinalState::kDone;
+    case TaskState::kFailed:
+      return FinalState::kFailed;
+    case TaskState::kCancelled:
+      return FinalState::kCancelled;
+    default:
+      return FinalState::kSkipped;
+  }
+}
+
+}  // namespace
+
+void Fates::CountWaits(TaskId id) {
+  uint32_t waits = 0;
+  for (TaskId before : graph.predecessors(id)) {
+    if (tasks.state(before) != TaskState::kDone) ++waits;
+    if (tasks.state(before) > TaskState::kDone) skip_roots_.push_back(before);
+  }
+  tasks.SetWaits(id, waits);
+}
+
+void Fates::AddPredecessor(TaskId id) {
+  CountWaits(id);
+  Unqueue(id);
+}
+
+void Fates::EndDelays() {
+  if (tasks.next_due() == Time::max()) return;
+  for (TaskId id : tasks.EndDelays(now)) NoteReady(id, NodeId());
+  told_wake_ = Time::max();
+}
+
+void Fates::TellWake() {
+  const Time next = tasks.next_due();
+  if (next != Time::max() && next != told_wake_) actions->push_back(WakeAt{told_wake_ = next});
+}
+
+void Fates::MarkDone(TaskId id, NodeId released_at) {
+  tasks.Settle(id, TaskState::kDone);
+  for (TaskId after : graph.successors(id)) {
+    if (tasks.Has(after) && tasks.WaitForOneLess(after)) NoteReady(after, released_at);
+  }
+}
+
+void Fates::Settle(TaskId id, TaskState state, Reason reason, TaskId because) {
+  Unqueue(id);
+  tasks.Settle(id, state);
+  actions->push_back(TaskSettled{id, FinalOf(state), because, reason});
+}
+
+void Fates::GiveUp(TaskId id, TaskState state, Reason reason, TaskId because) {
+  Settle(id, state, reason, because);
+  SkipDependents(id);
+}
+
+/// Each once, with the first cause.
+void Fates::SkipDependents(TaskId root) {
+  skip_stack_.push_back(root);
+  while (!skip_stack_.empty()) {
+    const TaskId id = skip_stack_.back();
+    skip_stack_.pop_back();
+    for (TaskId after : graph.successors(id)) {
+      if (!tasks.Has(after) || tasks.state(after) > TaskState::kReady) continue;
+      Settle(after, TaskState::kSkipped, Reason::kDependency, root);
+      skip_stack_.push_back(after);
+    }
+  }
+}
+
+void Fates::Fail(TaskId id, Reason reason) {
+  GiveUp(id, TaskState::kFailed, reason);
+  CountFailure(id);
+}
+
+/// No node there is, or is expected, can give what it asks for.
+void Fates::GiveUpImpossible(TaskId id) {
+  if (lanes.gone(tasks[id].lane())) {
+    GiveUp(id, TaskState::kSkipped, Reason::kNodesGone);
+  } else {
+    Fail(id, Reason::kNoNodeFits);
+  }
+}
+
+/// In flight no longer, and to be tried again, `delay` from now.
+void Fates::TryAgain(TaskId id, Duration delay) {
+  if (tasks[id].cancelled()) {
+    GiveUp(id, TaskState::kCancelled, Reason::kNone);
+  } else if (stopped_) {
+    GiveUp(id, TaskState::kSkipped, Reason::kStopped, stopped_by_);
+  } else if (lanes.impossible(tasks[id].lane())) {
+    GiveUpImpossible(id);
+  } else {
+    tasks.MakeWaiting(id);
+    if (tasks[id].waits() > 0) {
+      CountWaits(id);  // it got a predecessor while in flight, which may have failed since
+    } else if (delay > Duration(0)) {
+      tasks.Delay(id, now + delay);
+    } else {
+      NoteReady(id, NodeId());
+    }
+  }
+}
+
+/// Losses that follow one another are spaced (0, 1, 2, 4 s ...): what goes wrong for some seconds, an agent
+/// that does not get up at once, or two that take each other's place, does not use up all that a task has.
+void Fates::AfterLoss(TaskId id) {
+  tasks.CountLoss(id);
+  const uint32_t losses = tasks[id].losses();
+  if (losses >= std::min<uint32_t>(options.max_losses, UINT8_MAX) && !tasks[id].cancelled()) {
+    Fail(id, Reason::kLostTooOften);
+    return;
+  }
+  constexpr int kLongest = 5;  // as a power of two
+  const int further = std::min(static_cast<int>(losses) - 2, kLongest);
+  TryAgain(id, further < 0 ? Duration(0) : Duration(std::chrono::seconds(1 << further)));
+}
+
+void Fates::AfterLossAhead(TaskId id) {
+  tasks.CountLossAhead(id);
+  ToOldPlace(id);
+}
+
+void Fates::AfterReturn(TaskId id) {
+  tasks.DropAttempt(id);
+  ToOldPlace(id);
+}
+
+/// What was sent and has not begun goes to its old place in the queues.
+void Fates::ToOldPlace(TaskId id) {
+  if (tasks[id].cancelled() || stopped_ || tasks[id].waits() > 0 || lanes.impossible(tasks[id].lane())) {
+    TryAgain(id);
+    return;
+  }
+  tasks.MakeWaiting(id);
+  NoteReturned(id);
+}
+
+void Fates::AfterFailure(TaskId id, const Failed& failed) {
+  const int32_t own = graph.profile(id).retries;
+  const int64_t retries = std::min<int64_t>(own >= 0 ? own : options.retries, UINT16_MAX - UINT8_MAX - 1);
+  if (tasks[id].cancelled() || (failed.retryable && tasks.failures(id) <= retries && !stopped_)) {
+    TryAgain(id);
+  } else {
+    Fail(id, Reason::kNone);
+  }
+}
+
+void Fates::CountFailure(TaskId id) {
+  const uint64_t limit = options.fail_fast ? 1 : options.max_failures;
+  if (limit == 0 || tasks.counts().failed < limit || stopped_) return;
+  Stop(id);
+  if (!options.fail_fast) return;
+  for (uint32_t n = 0; n < tasks.size(); ++n) {
+    if (tasks[TaskId(n)].in_flight()) Cancel(TaskId(n));
+  }
+}
+
+void Fates::NoteFailureAt(NodeId id, Duration run_time) {
+  if (options.bad_node_failures == 0 || run_time > options.bad_node_time) {
+    nodes.EndRow(id);
+    return;
+  }
+  const uint32_t row = nodes.CountFailure(id, tasks.counts().done);
+  if (row == 0 || row < options.bad_node_failures || !nodes[id].open() || nodes.open_nodes() <= 1) return;
+  actions->push_back(NodePutAside{id, row});
+  CloseNode(id);
+}
+
+void Fates::RestoreFate(TaskId id, TaskRestored::As as) {
+  Unqueue(id);
+  if (as == TaskRestored::As::kDone) {
+    MarkDone(id, NodeId());
+    return;
+  }
+  tasks.Settle(id, as == TaskRestored::As::kFailed      ? TaskState::kFailed
+                   : as == TaskRestored::As::kCancelled ? TaskState::kCancelled
+                                                        : TaskState::kSkipped);
+  skip_roots_.push_back(id);
+  if (as == TaskRestored::As::kFailed) restored_failures_.push_back(id);
+}
+
+void Fates::Cancel(TaskId id) {
+  const Task& task = tasks[id];
+  if (task.settled()) return;
+  if (!task.in_flight()) {
+    GiveUp(id, TaskState::kCancelled, Reason::kNone);
+    return;
+  }
+  if (task.cancelled()) return;
+  tasks.SetCancelled(id);
+  if (task.ahead()) {
+    Recall(id);
+  } else {
+    actions->push_back(CancelOf(id));
+  }
+}
+
+void Fates::Stop(TaskId because) {
+  if (stopped_) return;
+  stopped_ = true;
+  stopped_by_ = because;
+  for (uint32_t n = 0; n < tasks.size(); ++n) {
+    if (tasks[TaskId(n)].state() <= TaskState::kReady)
+      Settle(TaskId(n), TaskState::kSkipped, Reason::kStopped, because);
+  }
+  for (uint32_t n = 0; n < nodes.size(); ++n) RecallAhead(NodeId(n));
+}
+
+void Fates::ExpectNoMoreNodes() {
+  nodes_known_ = true;
+  nodes.ExpectNoMore();
+  NoteCapacity();
+}
+
+void Fates::CloseNode(NodeId id) {
+  Shut(id, Node::Access::kClosed);
+  RecallAhead(id);
+  NoteCapacity();
+}
+
+void Fates::SkipWhatNeedsThose() {
+  for (TaskId root : skip_roots_) SkipDependents(root);
+  skip_roots_.clear();
+  // Once all is restored: the server that knew of these failures may not have come to stop.
+  for (TaskId failed : restored_failures_) CountFailure(failed);
+  restored_failures_.clear();
+}
+
+/// Tasks that ask for what no node has. A node that was lost counts until all that are expected are said to
+/// be there; from then on the tasks are not failed, as another run may have it again.
+void Fates::SettleImpossible() {
+  const bool changed = std::exchange(capacity_changed_, false);
+  if (!changed || !nodes_known_ || !lanes.FindImpossible(nodes)) return;
+  for (uint32_t n = 0; n < tasks.size() && !stopped_; ++n) {
+    const Task& task = tasks[TaskId(n)];
+    if (task.state() <= TaskState::kReady && lanes.impossible(task.lane())) GiveUpImpossible(TaskId(n));
+  }
+}
+
+void Fates::SkipWithoutTime() {
+  if (!lanes.timed() || tasks.counts().ready == 0 || tasks.in_flight() > 0) return;
+  uint64_t barred = 0;
+  for (order::LaneId lane = 0; lane < lanes.size(); ++lane)
+    barred += lanes.barred(lane) ? queues.ready(lane) : 0;
+  if (barred < tasks.counts().ready) return;
+  for (uint32_t n = 0; n < tasks.size(); ++n) {
+    if (tasks[TaskId(n)].state() == TaskState::kReady)
+      GiveUp(TaskId(n), TaskState::kSkipped, Reason::kNoTimeLeft);
+  }
+}
+
+}  // namespace harrow::core

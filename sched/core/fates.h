@@ -1,0 +1,79 @@
+#pragma once
+
+#include <vector>
+
+#include "core/moves.h"
+
+namespace harrow::core {
+
+/// What becomes of tasks: which become ready, are tried again, or are settled, and how.
+class Fates : protected Moves {
+ protected:
+  using Moves::Moves;
+
+  // --- what a task waits for
+  void CountWaits(TaskId id);
+  /// A task that was there before waits for a new one.
+  void AddPredecessor(TaskId id);
+  /// Delayed tasks that are due wait for nothing more.
+  void EndDelays();
+  /// Tells when the next is due.
+  void TellWake();
+
+  // --- ends of attempts
+  /// Also of tasks restored. `released_at`: where it ended, so that what it makes ready can be started there.
+  void MarkDone(TaskId id, NodeId released_at);
+  void AfterFailure(TaskId id, const Failed& failed);
+  void AfterLoss(TaskId id);
+  /// It was sent ahead to a node that is lost: not known to have begun there, nor that it has not.
+  void AfterLossAhead(TaskId id);
+  /// It was sent, and comes back as if it had not been.
+  void AfterReturn(TaskId id);
+  /// A node where tasks fail one after the other, at once, is put aside; but not when they fail everywhere,
+  /// and never the last one.
+  void NoteFailureAt(NodeId id, Duration run_time);
+
+  // --- fates
+  void Settle(TaskId id, TaskState state, Reason reason, TaskId because = TaskId());
+  /// With all that needs it.
+  void GiveUp(TaskId id, TaskState state, Reason reason, TaskId because = TaskId());
+  /// It was settled before this scheduler was.
+  void RestoreFate(TaskId id, TaskRestored::As as);
+  void Cancel(TaskId id);
+  /// Starts nothing more: what was not begun is skipped, what was sent ahead is asked back.
+  void Stop(TaskId because);
+  bool stopped() const { return stopped_; }
+  TaskId stopped_by() const { return stopped_by_; }
+
+  // --- once for all events of an instant
+  void NoteCapacity() { capacity_changed_ = true; }
+  void ExpectNoMoreNodes();
+  void CloseNode(NodeId id);
+  void SkipWhatNeedsThose();
+  void SettleImpossible();
+  /// When nothing runs and all that is ready would take longer than there is time, none of it is going to
+  /// run.
+  void SkipWithoutTime();
+
+ private:
+  void SkipDependents(TaskId root);
+  void Fail(TaskId id, Reason reason);
+  void GiveUpImpossible(TaskId id);
+  void TryAgain(TaskId id, Duration delay = Duration(0));
+  void ToOldPlace(TaskId id);
+  void CountFailure(TaskId id);
+
+  bool stopped_ = false;
+  TaskId stopped_by_;
+  // Settled as something else than done, and what needs them is not settled yet.
+  std::vector<TaskId> skip_roots_;
+  std::vector<TaskId> restored_failures_;
+  std::vector<TaskId> skip_stack_;
+  // No node is expected but those that are here.
+  bool nodes_known_ = false;
+  // What can be given, or is asked for.
+  bool capacity_changed_ = false;
+  Time told_wake_ = Time::max();
+};
+
+}  // namespace harrow::core

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "core/node_table.h"
+#include "graph/graph.h"
+#include "order/lane.h"
+
+namespace harrow::core {
+
+/// The kinds of tasks by what they ask for, and which of them no node can give.
+class Lanes {
+ public:
+  const order::LaneTable& table() const { return table_; }
+  size_t size() const { return table_.size(); }
+  const order::Lane& operator[](order::LaneId id) const { return table_[id]; }
+  /// Its tasks ask for several whole nodes.
+  bool gang(order::LaneId id) const { return table_[id].nodes > 1; }
+  /// The lane of a task; makes it when there is none.
+  order::LaneId Of(const graph::Graph& graph, TaskId task);
+
+  /// Some have a time limit.
+  bool timed() const { return timed_; }
+  /// Its time limit does not fit any more: its tasks may not start.
+  bool barred(order::LaneId id) const { return table_.barred(id); }
+  void SetBarred(order::LaneId id, bool barred) { table_.SetBarred(id, barred); }
+  /// A task of it may stand in the node's queue.
+  bool FitsOpen(order::LaneId id, const Node& node) const {
+    return node.open() && order::Room::FitsCapacity(table_[id], node.total());
+  }
+
+  /// No node that is there or expected can give what it asks for.
+  bool impossible(order::LaneId id) const { return kinds_[id].impossible; }
+  /// Some that were lost could.
+  bool gone(order::LaneId id) const { return kinds_[id].gone; }
+  /// Looks at all nodes anew. Returns whether some lane is impossible.
+  bool FindImpossible(const NodeTable& nodes);
+
+  size_t memory() const { return of_profile_.capacity() * sizeof(order::LaneId) + table_.memory(); }
+
+ private:
+  struct Kind {
+    bool impossible = false, gone = false;
+  };
+  order::LaneId FindOrAdd(order::Lane lane);
+
+  order::LaneTable table_;
+  std::vector<Kind> kinds_;
+  std::vector<order::LaneId> of_profile_;
+  bool timed_ = false;
+};
+
+}  // namespace harrow::core

@@ -1,0 +1,273 @@
+// Sending ahead: a task is sent before a slot is free, so that the agent has it when one gets free, and no
+// slot waits for a round trip. As deep as twice what a node ends in a round trip (half of it is usually on
+// its way), not for tasks of levels whose mean run time is long or unknown.
+//
+// What is sent ahead must not change the order. Where newly ready tasks go first (all policies but fifo, and
+// hrf only across levels), nothing is sent behind a task whose end may make another ready, a releaser: its
+// successor is to be asked for when the slot gets free. Should one become ready all the same that goes first,
+// what is ahead there is asked back. An idle node that finds nothing else has the last task of a long row
+// asked back. A task that comes back takes its old place.
+
+#include "core/moves.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/in_steps.h"
+
+namespace harrow::core {
+
+void Moves::EnqueueReady() {
+  const auto waits = [this](TaskId id) {
+    return tasks[id].state() == TaskState::kWaiting && tasks[id].waits() == 0;
+  };
+  for (TaskId id : returned_) {
+    if (!waits(id)) continue;
+    FindCandidates(id);
+    Enqueue(id, NodeId(), true);
+  }
+  returned_.clear();
+  if (!std::is_sorted(newly_ready_.begin(), newly_ready_.end()))
+    std::sort(newly_ready_.begin(), newly_ready_.end());
+  const auto task_of = [](uint64_t each) { return TaskId(static_cast<uint32_t>(each >> 32)); };
+  std::erase_if(newly_ready_, [&](uint64_t each) { return !waits(task_of(each)); });
+  const auto each = [&](size_t i) { return task_of(newly_ready_[i]); };
+  InSteps([this] { return newly_ready_.size(); }, [&](size_t i) { graph.PrefetchLinks(each(i)); },
+          [&](size_t i) { graph.PrefetchInputs(each(i)); },
+          [&](size_t i) { replicas.PrefetchInputs(each(i)); }, [&](size_t i) { FindCandidates(each(i)); });
+  for (uint64_t ready : newly_ready_) {
+    // A task may be there twice.
+    if (waits(task_of(ready))) Enqueue(task_of(ready), NodeId(static_cast<uint32_t>(ready)), false);
+  }
+  newly_ready_.clear();
+}
+
+void Moves::FindCandidates(TaskId id) {
+  const order::LaneId lane = tasks[id].lane();
+  if (!options.locality || lanes.gang(lane)) return;
+  tasks.SetCandidates(
+      id, replicas.Candidates(id, [&](NodeId node) { return lanes.FitsOpen(lane, nodes[node]); }));
+}
+
+void Moves::Enqueue(TaskId id, NodeId released_at, bool keep_place) {
+  queues.Enter(id, keep_place);
+  if (IsGang(id)) {
+    gangs.Look();
+    return;
+  }
+  const std::span<const NodeId> candidates = tasks.candidates(id);
+  for (NodeId node : candidates) {
+    // A full node has no use for it, but to be sent it ahead.
+    if (nodes[node].free_slots() > 0 || ahead.possible(node)) nodes.Touch(node);
+  }
+  if (!released_at) return;
+  if (candidates.empty()) first_to_ask.push_back(released_at);
+  RecallForOrder(id, released_at);
+}
+
+void Moves::LeaveQueues(TaskId id, bool sent_ahead) {
+  const order::LaneId lane = tasks[id].lane();
+  queues.Leave(id, sent_ahead);
+  holds.Bound(lane, queues.ready(lane));
+  if (gangs.gathering() == id) ForgetGathering();
+}
+
+void Moves::Unqueue(TaskId id) {
+  const TaskState state = tasks[id].state();
+  if (state == TaskState::kReady) LeaveQueues(id, false);
+  if (state == TaskState::kReady || state == TaskState::kDelayed) tasks.MakeWaiting(id);
+}
+
+void Moves::TakeOverLevels() {
+  const auto take_over = [this](TaskId id) {
+    if (!tasks.Has(id) || graph.level(id) == tasks[id].level() || tasks[id].ahead()) return;
+    if (tasks[id].state() == TaskState::kReady) {
+      queues.SetLevel(id, graph.level(id));
+    } else {
+      tasks.SetLevel(id, graph.level(id));
+    }
+  };
+  if (graph.seal_count() == seal_seen_ + 1) {
+    for (TaskId id : graph.relevelled()) take_over(id);
+  } else {
+    for (uint32_t n = 0; n < tasks.size(); ++n) take_over(TaskId(n));
+  }
+  seal_seen_ = graph.seal_count();
+}
+
+void Moves::Send(TaskId id, NodeId node, TakenFrom from, bool sent_ahead) {
+  LeaveQueues(id, sent_ahead);
+  tasks.AddAttempt(id);
+  Place(id, node, from, sent_ahead);
+  if (gangs.gathering()) gangs.CountOvertaken(lanes[tasks[id].lane()].cores, GangPatience());
+  sent_.push_back(actions->size());
+  actions->push_back(StartTask{tasks.latest(id), node, sent_ahead});
+}
+
+void Moves::Place(TaskId id, NodeId node, TakenFrom from, bool sent_ahead) {
+  tasks.Send(id, node, from, sent_ahead);
+  nodes.Enter(node, id);
+  if (sent_ahead) {
+    ahead.Add(node, id);
+  } else {
+    Occupy(node, tasks[id].lane());
+    if (IsGang(id)) gangs.Add(id, {node});
+  }
+  if (ahead.possible(node) && WouldRelease(id, node)) {
+    tasks.SetReleaser(id, true);
+    ahead.CountReleaser(node);
+  }
+  nodes.Touch(node);
+}
+
+/// Whether its end may make a task ready that comes before others: one that waits for no more tasks than the
+/// node runs.
+bool Moves::WouldRelease(TaskId id, NodeId node) const {
+  for (TaskId after : graph.successors(id)) {
+    if (!tasks.Has(after)) continue;
+    const Task& task = tasks[after];
+    if (task.waits() <= nodes[node].total().slots &&
+        queues.order().NewcomerFirst(task.level(), tasks[id].level()))
+      return true;
+  }
+  return false;
+}
+
+void Moves::GiveSlot(TaskId id) {
+  LeaveAhead(id);
+  Occupy(tasks[id].node(), tasks[id].lane());
+}
+
+/// It counts in queues no more.
+void Moves::LeaveAhead(TaskId id) {
+  ahead.Remove(tasks[id].node(), id);
+  queues.LeaveAhead(id);
+  tasks.GiveSlot(id);
+}
+
+void Moves::Vacate(TaskId id) {
+  const Task& task = tasks[id];
+  const NodeId node = task.node();
+  nodes.Touch(node);
+  nodes.Leave(node, id);
+  if (task.recalled()) ahead.CountAnswer(node);
+  if (task.releaser()) {
+    tasks.SetReleaser(id, false);
+    ahead.DropReleaser(node);
+  }
+  if (task.ahead()) {
+    LeaveAhead(id);
+  } else if (!IsGang(id)) {
+    Release(node, task.lane());
+  } else {
+    for (NodeId member : gangs.Remove(id)) {
+      Release(member, task.lane());
+      nodes.Touch(member);
+    }
+  }
+}
+
+/// What was sent ahead moves up: the agent has begun it by now.
+void Moves::Release(NodeId id, order::LaneId lane) {
+  if (nodes.Release(id, lanes[lane])) gangs.Look();
+  while (nodes[id].joined() && !ahead.at(id).empty() && nodes[id].free_slots() > 0)
+    GiveSlot(ahead.at(id).front());
+}
+
+void Moves::Recall(TaskId id) {
+  if (tasks[id].state() != TaskState::kAhead) return;
+  tasks.Recall(id);
+  ahead.CountRecall(tasks[id].node());
+  actions->push_back(TakeBack{tasks.latest(id), tasks[id].node()});
+}
+
+void Moves::RecallAhead(NodeId id) {
+  for (TaskId each : ahead.at(id)) Recall(each);
+}
+
+/// A task that became ready by an end at that node, and goes before what was sent ahead there.
+void Moves::RecallForOrder(TaskId newcomer, NodeId at) {
+  if (ahead.at(at).empty() || nodes[at].free_slots() > 0) return;
+  const std::span<const NodeId> candidates = tasks.candidates(newcomer);
+  if (!candidates.empty() && std::find(candidates.begin(), candidates.end(), at) == candidates.end()) return;
+  if (queues.order().NewcomerFirst(tasks[newcomer].level(), tasks[ahead.at(at).front()].level()))
+    RecallAhead(at);
+}
+
+void Moves::Keep(NodeId id, order::LaneId lane) {
+  nodes.Touch(id);
+  RecallAhead(id);
+  holds.Keep(id, lane);
+}
+
+void Moves::DropHold(NodeId id) {
+  if (holds.Drop(id)) nodes.Touch(id);
+}
+
+void Moves::KeepForGang(std::vector<NodeId> chosen) {
+  for (NodeId id : chosen) {
+    DropHold(id);
+    nodes.Touch(id);
+    RecallAhead(id);
+  }
+  gangs.Keep(std::move(chosen));
+}
+
+void Moves::SendGang(TaskId id, std::vector<NodeId> members) {
+  gangs.Forget();
+  const NodeId lead = members.front();
+  for (size_t i = 1; i < members.size(); ++i) {
+    DropHold(members[i]);
+    Occupy(members[i], tasks[id].lane());
+    nodes.Touch(members[i]);
+    actions->push_back(JoinGang{id, members[i]});
+  }
+  DropHold(lead);
+  gangs.Add(id, std::move(members));
+  Send(id, lead, TakenFrom::kGang, false);
+}
+
+void Moves::GiveUpGang() {
+  if (const TaskId id = gangs.gathering()) queues.ReturnGang(id);
+  ForgetGathering();
+}
+
+void Moves::ForgetGathering() {
+  for (NodeId member : gangs.Forget()) nodes.Touch(member);
+  gangs.Look();
+}
+
+uint64_t Moves::GangPatience() const {
+  const uint64_t wanted = lanes[tasks[gangs.gathering()].lane()].nodes;
+  return wanted * (nodes.open_slots() / std::max(1u, nodes.open_nodes()));
+}
+
+void Moves::SetAccess(NodeId id, Node::Access access) {
+  nodes.SetAccess(id, access);
+  queues.SetOpenSlots(nodes.open_slots());
+}
+
+void Moves::Shut(NodeId id, Node::Access access) {
+  SetAccess(id, access);
+  nodes.Touch(id);
+  DropHold(id);
+  if (gangs.Keeps(id)) GiveUpGang();
+  gangs.Look();
+  for (TaskId queued : queues.TasksAt(id)) {
+    Unqueue(queued);
+    NoteReturned(queued);
+  }
+}
+
+void Moves::CountBytes() {
+  for (size_t at : sent_) {
+    auto& start = std::get<StartTask>((*actions)[at]);
+    const place::InputBytes bytes = replicas.BytesAt(start.attempt.task, start.node);
+    start.local_bytes = bytes.local;
+    start.remote_bytes = bytes.remote;
+    tasks.CountInput(bytes.local, bytes.remote);
+  }
+  sent_.clear();
+}
+
+}  // namespace harrow::core

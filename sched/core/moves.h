@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/parts.h"
+
+namespace harrow::core {
+
+/// How tasks come into queues, to nodes and back, in all parts that this concerns.
+class Moves : protected Parts {
+ protected:
+  using Parts::Parts;
+
+  // --- into queues
+  /// It waits for nothing more; `released_at`: where the last that it waited for ended, if anywhere.
+  void NoteReady(TaskId id, NodeId released_at) {
+    newly_ready_.push_back(uint64_t{id.value} << 32 | released_at.value);
+  }
+  /// It comes back: to be put to its old place.
+  void NoteReturned(TaskId id) { returned_.push_back(id); }
+  /// Puts all those into their queues.
+  void EnqueueReady();
+  /// Out of all queues, if it stands in any, or is delayed; it waits then.
+  void Unqueue(TaskId id);
+  /// Takes over the levels that the graph has raised; queued tasks move to their new level, at their place.
+  void TakeOverLevels();
+
+  // --- to nodes and back
+  /// Sends a ready task.
+  void Send(TaskId id, NodeId node, TakenFrom from, bool ahead);
+  /// Enters a task that is at a node now.
+  void Place(TaskId id, NodeId node, TakenFrom from, bool ahead);
+  /// A task sent ahead has a slot now.
+  void GiveSlot(TaskId id);
+  /// An in-flight task is on its node no longer.
+  void Vacate(TaskId id);
+  /// Asks for a task back that is not known to have begun.
+  void Recall(TaskId id);
+  void RecallAhead(NodeId id);
+  CancelTask CancelOf(TaskId id) const { return {tasks.latest(id), tasks[id].node()}; }
+
+  // --- nodes that are kept
+  void Keep(NodeId id, order::LaneId lane);
+  void DropHold(NodeId id);
+  void KeepForGang(std::vector<NodeId> chosen);
+  void SendGang(TaskId id, std::vector<NodeId> members);
+  /// Nothing is kept for the gang that is gathered any more, if one is; it stays in its queue.
+  void GiveUpGang();
+  /// Cores that may be given to others before nodes are kept for the gang.
+  uint64_t GangPatience() const;
+
+  // --- nodes
+  void UpdateFree(NodeId id) { nodes.UpdateFree(id, !Kept(id)); }
+  void SetAccess(NodeId id, Node::Access access);
+  /// A node is open no longer: its queued tasks go to their other candidates or the remote queue, and nothing
+  /// is kept for anybody there.
+  void Shut(NodeId id, Node::Access access);
+
+  /// Input bytes of all that was sent in this instant.
+  void CountBytes();
+  /// Nodes that ask before others, one slot each.
+  std::vector<NodeId> first_to_ask;
+
+ private:
+  void FindCandidates(TaskId id);
+  void Enqueue(TaskId id, NodeId released_at, bool keep_place);
+  void LeaveQueues(TaskId id, bool ahead);
+  void LeaveAhead(TaskId id);
+  void Occupy(NodeId id, order::LaneId lane) { nodes.Occupy(id, lanes[lane]); }
+  void Release(NodeId id, order::LaneId lane);
+  bool WouldRelease(TaskId id, NodeId node) const;
+  void RecallForOrder(TaskId newcomer, NodeId at);
+  void ForgetGathering();
+
+  std::vector<uint64_t> newly_ready_;  // task << 32 | node where its last predecessor ended
+  std::vector<TaskId> returned_;
+  std::vector<size_t> sent_;  // StartTask actions whose bytes are to be counted
+  uint64_t seal_seen_ = 0;    // the graph's, when levels were last taken over
+};
+
+}  // namespace harrow::core

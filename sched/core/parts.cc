@@ -1,0 +1,85 @@
+#include "core/parts.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace harrow::core {
+
+bool Parts::EnoughNodes(order::LaneId gang) const {
+  uint32_t found = 0;
+  for (uint32_t n = 0; n < nodes.size() && found < lanes[gang].nodes; ++n)
+    found += lanes.FitsOpen(gang, nodes[NodeId(n)]) ? 1 : 0;
+  return found == lanes[gang].nodes;
+}
+
+size_t Parts::memory() const {
+  return graph.MemoryWithoutText() + tasks.memory() + nodes.memory() + lanes.memory() + queues.memory() +
+         holds.memory() + ahead.memory() + replicas.memory() + level_times.memory();
+}
+
+std::string Parts::FindBroken(bool stopped) const {
+  for (const std::string& broken : {tasks.FindBroken(graph), nodes.FindBroken(), queues.FindBroken(),
+                                    holds.FindBroken(), gangs.FindBroken(), ahead.FindBroken(nodes)}) {
+    if (!broken.empty()) return broken;
+  }
+  std::vector<uint32_t> in_flight(nodes.size());
+  for (uint32_t n = 0; n < tasks.size(); ++n) {
+    const TaskId id(n);
+    const Task& task = tasks[id];
+    if (task.state() == TaskState::kReady) {
+      for (NodeId node : tasks.candidates(task)) {
+        if (!nodes[node].open())
+          return StrCat("task ", n, ": stands in the queue of a node that is not open");
+      }
+    }
+    if (!task.in_flight()) continue;
+    if (!nodes.Joined(task.node())) return StrCat("task ", n, ": is in flight at a node that is gone");
+    const std::span<const TaskId> there = nodes[task.node()].in_flight();
+    if (std::count(there.begin(), there.end(), id) != 1)
+      return StrCat("task ", n, ": not among its node's tasks");
+    ++in_flight[task.node().value];
+  }
+
+  NodeTable used = nodes;  // with all tasks taken off, nothing is left on it
+  const auto release = [&](NodeId node, TaskId task) {
+    if (used[node].occupants() == 0) return false;
+    used.Release(node, lanes[tasks[task].lane()]);
+    return true;
+  };
+  bool fitting = true;
+  gangs.ForEachMember([&](TaskId task, NodeId member) { fitting &= release(member, task); });
+  for (uint32_t n = 0; n < nodes.size(); ++n) {
+    const NodeId id(n);
+    const Node& node = nodes[id];
+    const auto broken = [n](const auto&... what) { return StrCat("node ", n, ": ", what...); };
+    if (in_flight[n] != node.in_flight().size()) return broken("tasks in flight");
+    for (TaskId task : node.in_flight()) fitting &= tasks[task].ahead() || IsGang(task) || release(id, task);
+    if (!fitting || !used[id].unused()) return broken("what its tasks use");
+    if (!node.open() && Kept(id)) return broken("is closed and keeps room");
+    if (nodes.free().free_slots(id) != (node.open() && !Kept(id) ? node.free_slots() : 0))
+      return broken("free slots in the index");
+    if (!node.open() || Kept(id) || node.free_slots() == 0 || stopped) continue;
+    // No slot is idle while there is something for it.
+    const order::Room room = RoomIn(id);
+    for (order::LaneId lane = 0; lane < lanes.size(); ++lane) {
+      if (lanes.gang(lane) || !room.Possible(lane) || !room.Fits(lane) || !queues.Reachable(lane, id))
+        continue;
+      return broken("has room for a task of lane ", uint32_t{lane}, " that is ready; free slots ",
+                    node.free_slots(), ", in its own queue ", queues.of_node(id).HasLive(lane),
+                    ", in the remote queue ", queues.remote().HasLive(lane));
+    }
+  }
+  for (order::LaneId lane = 0; lane < lanes.size(); ++lane) {
+    if (holds.holders(lane) > queues.ready(lane))
+      return StrCat("lane ", lane, ": more nodes keep room than it has tasks");
+    if (stopped || gangs.gathering() || !lanes.gang(lane) || queues.ready(lane) == 0) continue;
+    if (!lanes.barred(lane) && EnoughNodes(lane))
+      return StrCat("tasks of ", lanes[lane].nodes, " nodes are ready, and none is gathered");
+  }
+  if (gangs.gathering() && tasks[gangs.gathering()].state() != TaskState::kReady)
+    return "a gang is gathered that is not ready";
+  return {};
+}
+
+}  // namespace harrow::core

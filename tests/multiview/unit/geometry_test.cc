@@ -1,9 +1,8 @@
 #include "multiview/geometry.h"
 
+#include <functional>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <functional>
 #include <numeric>
 #include <random>
 
@@ -33,6 +32,50 @@ TEST(AppendRange, CoversTheRangeOnceWithFewBoxes) {
   }
 }
 
+TEST(Box, HoldsItsElementsAlone) {
+  const Box box{{2, 0}, {3, 4}};
+  EXPECT_EQ(box.volume(), 12);
+  for (const Indices& inside : {Indices{2, 0}, Indices{4, 3}}) EXPECT_TRUE(box.Contains(inside));
+  for (const Indices& outside : {Indices{1, 0}, Indices{5, 0}, Indices{2, -1}, Indices{2, 4}})
+    EXPECT_FALSE(box.Contains(outside));
+  EXPECT_TRUE(box.Contains(box));
+  for (const Box& other :
+       {Box{{1, 0}, {3, 4}}, Box{{3, 0}, {3, 4}}, Box{{2, 0}, {3, 5}}, Box{{2, -1}, {3, 4}}})
+    EXPECT_FALSE(box.Contains(other));
+  Box common;
+  EXPECT_TRUE(Intersect(box, {{4, -3}, {9, 4}}, &common));
+  EXPECT_EQ(common, (Box{{4, 0}, {1, 1}}));
+  EXPECT_FALSE(Intersect(box, {{5, 0}, {1, 1}}, &common)) << "they touch";
+  EXPECT_FALSE(Intersect(box, {{2, -2}, {3, 2}}, &common));
+}
+
+TEST(Linear, AndBack) {
+  const Indices shape{3, 1, 4, 1};
+  for (Index i = 0; i < 12; ++i) {
+    Indices at(4, 99);
+    Unlinear(shape, i, at.data());
+    EXPECT_THAT(at, testing::ElementsAre(i / 4, 0, i % 4, 0));
+    EXPECT_EQ(Linear(shape, at), i);
+  }
+}
+
+TEST(Runs, OfManyDimensions) {
+  for (const std::size_t dims : {std::size_t{31}, std::size_t{32}, std::size_t{33}, std::size_t{35}}) {
+    const Runs runs({Indices(dims, 0), Indices(dims, 3)}, {Indices(dims, 1), Indices(dims, 2)}, 8);
+    EXPECT_EQ(runs.length, 16);
+    EXPECT_EQ(runs.total, std::int64_t{8} << dims);
+    ASSERT_EQ(runs.count.size(), dims - 1);
+    std::int64_t step = 8, first = 0;
+    for (std::size_t d = dims; d-- > 0; step *= 3) {
+      first += step;
+      if (d + 1 == dims) continue;
+      EXPECT_EQ(runs.count[d], 2);
+      EXPECT_EQ(runs.stride[d], step);
+    }
+    EXPECT_EQ(runs.first, first);
+  }
+}
+
 TEST(Runs, AreAsLongAsMemoryAllows) {
   const Box whole{{0, 0, 0}, {4, 6, 8}};
   const Runs all(whole, whole, 10);
@@ -57,7 +100,9 @@ struct Arrays {
 };
 
 Arrays RandomArrays(std::mt19937* random) {
-  const auto draw = [&](Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(*random); };
+  const auto draw = [&](Index low, Index high) {
+    return std::uniform_int_distribution<Index>(low, high)(*random);
+  };
   const std::size_t dims = static_cast<std::size_t>(draw(1, 5));
   Arrays a{{Indices(dims), Indices(dims)}, {Indices(dims), Indices(dims)}, {Indices(dims), Indices(dims)}};
   for (std::size_t d = 0; d < dims; ++d) {
@@ -84,7 +129,8 @@ void CopyRandomParts(int rounds, const std::function<std::size_t(std::mt19937&, 
     if (static_cast<std::size_t>(a.from.volume() + a.to.volume()) * bytes > kMostMemory) continue;
     ++compared;
     const auto size = [&](const Box& box) { return static_cast<std::size_t>(box.volume()) * bytes; };
-    std::vector<std::byte> from(size(a.from)), to(size(a.to), std::byte{0xee}), again = to, packed(size(a.part));
+    std::vector<std::byte> from(size(a.from)), to(size(a.to), std::byte{0xee}), again = to,
+                                                                                packed(size(a.part));
     for (auto& b : from) b = static_cast<std::byte>(random());
     std::vector<std::byte> want = to;
     for (Index i = 0; i < a.part.volume(); ++i) {
@@ -115,7 +161,9 @@ void CopyRandomParts(int rounds, const std::function<std::size_t(std::mt19937&, 
 }
 
 TEST(CopyPart, AndCursorsCopyExactlyThePart) {
-  CopyRandomParts(500, [](std::mt19937& random, Index) { return std::array<std::size_t, 5>{1, 3, 8, 16, 100}[random() % 5]; });
+  CopyRandomParts(500, [](std::mt19937& random, Index) {
+    return std::array<std::size_t, 5>{1, 3, 8, 16, 100}[random() % 5];
+  });
 }
 
 TEST(CopyPart, LargerThanTheCache) {

@@ -193,6 +193,8 @@ TEST_F(ErrandTest, ThatCannotBeEndedHoldsNothing) {
 TEST_F(ErrandTest, HasDescriptorsOfItsOwn) {
   std::vector<Fd*> held;
   for (int i = 0; i < 40; ++i) held.push_back(new Fd(open("/proc/self/status", O_RDONLY)));
+  const Fd input(dup(0));
+  dup2(*held[0], 0);
   const Errand errand = RunErrand(60, [this] {
     for (int fd = 0; fd < 1024; ++fd) {
       char target[256] = "";
@@ -204,6 +206,7 @@ TEST_F(ErrandTest, HasDescriptorsOfItsOwn) {
     strcat(shared_->text, getcwd(directory, sizeof directory));
     return 0;
   });
+  dup2(input, 0);
   for (Fd* fd : held) delete fd;
   EXPECT_EQ(errand.end, Errand::kDone);
   EXPECT_STREQ(shared_->text, "0 /dev/null\n1 /dev/null\n2 /dev/null\n3 pipe\n/");

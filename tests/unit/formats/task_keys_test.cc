@@ -1,0 +1,135 @@
+// What each key of a task takes, to the last value that it does.
+#include "formats/task_keys.h"
+
+#include <gtest/gtest.h>
+#include <tuple>
+
+#include "base/text.h"
+
+namespace harrow::formats {
+namespace {
+
+std::string Said(std::string_view key, std::string_view value, TaskAttributes* to = nullptr) {
+  TaskAttributes attributes;
+  return SetAttribute(key, value, to != nullptr ? to : &attributes).message();
+}
+
+TEST(TaskKeysTest, WholeNumbersWithinTheirBounds) {
+  constexpr std::tuple<const char*, int64_t, int64_t> kKeys[] = {{"cores", 1, 65536},
+                                                                 {"gpus", 0, 1024},
+                                                                 {"nodes", 1, 1'000'000},
+                                                                 {"ranks", 1, 100'000'000},
+                                                                 {"retries", 0, 1000},
+                                                                 {"retry_on", 1, 255},
+                                                                 {"priority", -1'000'000, 1'000'000}};
+  for (const auto& [key, least, most] : kKeys) {
+    const auto refused = [&, key = key, least = least, most = most](std::string_view value) {
+      return StrCat(key, " cannot be \"", value, "\"; write a whole number from ", least, " to ", most);
+    };
+    EXPECT_EQ(Said(key, StrCat(least)), "");
+    EXPECT_EQ(Said(key, StrCat(most)), "");
+    for (const std::string& value :
+         {StrCat(least - 1), StrCat(most + 1), std::string("1x"), std::string(" 1"), std::string("x")})
+      EXPECT_EQ(Said(key, value), refused(value));
+  }
+  EXPECT_EQ(Said("cores", ""), "cores cannot be \"\"; write a whole number from 1 to 65536");
+}
+
+TEST(TaskKeysTest, ArriveWhereTheyBelong) {
+  TaskAttributes a;
+  for (const auto& [key, value] :
+       std::initializer_list<std::pair<const char*, const char*>>{{"cores", "2"},
+                                                                  {"memory", "1M"},
+                                                                  {"gpus", "3"},
+                                                                  {"nodes", "4"},
+                                                                  {"whole_node", "true"},
+                                                                  {"ranks", "5"},
+                                                                  {"time", "6s"},
+                                                                  {"retries", "7"},
+                                                                  {"retry_on", "9,8,9"},
+                                                                  {"priority", "-9"},
+                                                                  {"keep", "true"},
+                                                                  {"run_time", "0s"},
+                                                                  {"cwd", "c"},
+                                                                  {"kind", "k"},
+                                                                  {"shell", "sh"},
+                                                                  {"stdin", "i"},
+                                                                  {"stdout", "o"},
+                                                                  {"stderr", "e"}})
+    EXPECT_EQ(Said(key, value, &a), "") << key;
+  const graph::Profile& p = a.profile;
+  EXPECT_EQ(std::tuple(p.shape.cores, p.shape.memory, p.shape.gpus, p.shape.nodes, p.ranks),
+            std::tuple(2u, uint64_t{1} << 20, 3u, 4u, 5u));
+  EXPECT_EQ(std::tuple(p.time_limit, p.retries, p.priority, a.run_time),
+            std::tuple(Duration(std::chrono::seconds(6)), 7, -9, std::optional<Duration>(0)));
+  EXPECT_TRUE(p.shape.whole_node && p.keep && a.cores_given);
+  EXPECT_EQ(p.retry_on, (std::vector<int32_t>{8, 9}));
+  EXPECT_EQ(std::tuple(p.cwd, a.kind, p.shell, p.stdin_path, p.stdout_path, p.stderr_path),
+            std::tuple("c", "k", "sh", "i", "o", "e"));
+  EXPECT_EQ(Said("keep", "false", &a) + Said("retry_on", "", &a), "");
+  EXPECT_FALSE(p.keep);
+  EXPECT_TRUE(p.retry_on.empty());
+}
+
+TEST(TaskKeysTest, WhatTheyDoNotTake) {
+  EXPECT_EQ(Said("keep", "yes"), "keep cannot be \"yes\"; write true or false");
+  EXPECT_EQ(Said("time", "0s"), "time cannot be 0; leave it out for no limit");
+  EXPECT_EQ(Said("time", "x").substr(0, 6), "time: ");
+  EXPECT_EQ(Said("run_time", "x").substr(0, 10), "run_time: ");
+  EXPECT_EQ(Said("memory", "x").substr(0, 8), "memory: ");
+  EXPECT_EQ(Said("cwd", ""), "cwd is empty; leave it out for its default");
+  EXPECT_EQ(Said("kind", std::string(4096, 'k')), "");
+  EXPECT_EQ(Said("kind", std::string(4097, 'k')), "kind has 4097 bytes; at most 4096 are taken");
+  EXPECT_EQ(Said("cwd", std::string_view("a\0b", 3)), "cwd holds a NUL byte; no text of a task may");
+  EXPECT_EQ(Said("walltime", "1"), "unknown key walltime; here it is called time");
+  EXPECT_EQ(Said("cmd", "x").find("here it is called"), std::string::npos) << "a line has no key command";
+}
+
+TEST(TaskKeysTest, VariablesAreKeptInOrderTheLastValueCounts) {
+  TaskAttributes a;
+  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"B", "1"}, {"A", "2"}, {"C", ""}, {"B", "3"}})
+    EXPECT_TRUE(SetVariable(name, value, &a).ok());
+  EXPECT_EQ(a.profile.env,
+            (std::vector<std::pair<std::string, std::string>>{{"A", "2"}, {"B", "3"}, {"C", ""}}));
+  for (const std::string_view name :
+       {std::string_view(""), std::string_view("A="), std::string_view("A\0", 2)})
+    EXPECT_NE(SetVariable(name, "x", &a).message().find("; a variable's name has no = and is not empty"),
+              std::string::npos);
+  EXPECT_EQ(SetVariable("D", std::string_view("\0", 1), &a).message(),
+            "env D holds a NUL byte; no variable may");
+  EXPECT_EQ(a.profile.env.size(), 3u);
+}
+
+TEST(TaskKeysTest, ACoreARankUnlessCoresAreGiven) {
+  const auto cores = [](uint32_t ranks, uint32_t nodes, uint32_t given) {
+    TaskAttributes a;
+    a.profile.ranks = ranks;
+    a.profile.shape.nodes = nodes;
+    if (given > 0) {
+      EXPECT_TRUE(SetAttribute("cores", StrCat(given), &a).ok());
+    }
+    return a.Resolved().shape.cores;
+  };
+  EXPECT_EQ(cores(0, 4, 0), 1u);
+  EXPECT_EQ(cores(1, 4, 0), 1u);
+  EXPECT_EQ(cores(8, 4, 0), 2u);
+  EXPECT_EQ(cores(9, 4, 0), 3u);
+  EXPECT_EQ(cores(9, 4, 7), 7u);
+  EXPECT_EQ(cores(65'537, 1, 0), 65'536u);
+}
+
+TEST(TaskKeysTest, WhatThisVersionCannotRun) {
+  TaskAttributes a;
+  EXPECT_TRUE(NotYet("ranks", a).ok() && NotYet("nodes", a).ok());
+  a.profile.ranks = 1;
+  a.profile.shape.nodes = 2;
+  EXPECT_EQ(NotYet("ranks", a).message().substr(0, 17), "ranks makes it an");
+  EXPECT_EQ(NotYet("nodes", a).message().substr(0, 16), "nodes makes it a");
+  EXPECT_TRUE(NotYet("cores", a).ok());
+  a.profile.shape.nodes = 1;
+  EXPECT_TRUE(NotYet("nodes", a).ok());
+}
+
+}  // namespace
+}  // namespace harrow::formats

@@ -72,7 +72,7 @@ void TakeDescriptorsOfOnesOwn(int pipe) {
   alarm(seconds);
   TakeDescriptorsOfOnesOwn(pipe);
   SendLogTo(kPipe);
-  if (chdir("/") != 0) _exit(1);
+  (void)!chdir("/");
   char text[32];
   const int size = snprintf(text, sizeof text, "r%d\n", work(context));
   _exit(write(kPipe, text, static_cast<size_t>(size)) == size ? 0 : 1);

@@ -57,10 +57,7 @@ int LockNote(int notes, uint32_t id, bool make, long milliseconds) {
     if (locked && fstat(fd, &info) == 0 && info.st_nlink > 0) return fd;
     close(fd);
     if (locked) continue;
-    if (Milliseconds() - began >= milliseconds) {
-      errno = EAGAIN;
-      return -1;
-    }
+    if (Milliseconds() - began >= milliseconds) return -1;  // errno is flock's
     Pause(10);
   }
 }

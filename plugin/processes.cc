@@ -45,7 +45,7 @@ class Table {
   ~Table() { free(data_); }
   bool Add(const Process& process) {
     if (size_ == capacity_) {
-      size_t wanted = capacity_ == 0 ? 1024 : 2 * capacity_;
+      const size_t wanted = capacity_ + 1024;
       void* bigger = realloc(data_, wanted * sizeof(Process));
       if (bigger == nullptr) return false;
       data_ = static_cast<Process*>(bigger);

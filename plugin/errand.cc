@@ -91,7 +91,7 @@ int Start(int pipe, unsigned seconds, int (*work)(void*), void* context) {
   // It ends at once; but even to close its copies of our descriptors may take a disk's answer.
   int status = 0;
   pid_t ended;
-  while ((ended = waitpid(between, &status, WNOHANG)) == 0 || (ended < 0 && errno == EINTR)) {
+  while ((ended = waitpid(between, &status, WNOHANG)) == 0) {
     if (Milliseconds() - began > kForkPatience) return 0;
     const timespec pause = {0, 200'000};
     nanosleep(&pause, nullptr);
@@ -99,13 +99,13 @@ int Start(int pipe, unsigned seconds, int (*work)(void*), void* context) {
   return ended == between && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 }
 
-// What the child says, line by line.
+// What the child says, line by line; the longest is far shorter than the buffer (log.cc).
 class Listener {
  public:
   /// False at the end.
   bool Read(int pipe) {
     const ssize_t n = read(pipe, text_ + size_, sizeof text_ - size_);
-    if (n < 0) return errno == EINTR || errno == EAGAIN;
+    if (n < 0) return errno == EINTR;
     size_ += static_cast<size_t>(n);
     while (char* end = static_cast<char*>(memchr(text_, '\n', size_))) {
       *end = '\0';
@@ -113,7 +113,6 @@ class Listener {
       size_ -= static_cast<size_t>(end + 1 - text_);
       memmove(text_, end + 1, size_);
     }
-    if (size_ == sizeof text_) size_ = 0;
     return n > 0;
   }
   bool has_result() const { return has_result_; }

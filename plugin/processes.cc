@@ -28,12 +28,11 @@ constexpr int kRounds = 50;
 constexpr long kWaitMilliseconds = 5000;
 
 struct Process {
-  pid_t pid = 0, parent = 0;
-  uid_t uid = 0;
-  unsigned long long started = 0;
-  char state = '?';
-  bool member = false;
-  bool judged = false;
+  pid_t pid, parent;
+  uid_t uid;
+  unsigned long long started;
+  char state;
+  bool member, judged;
 };
 
 // std::vector needs the C++ runtime.
@@ -45,7 +44,7 @@ class Table {
   ~Table() { free(data_); }
   bool Add(const Process& process) {
     if (size_ == capacity_) {
-      const size_t wanted = capacity_ + 1024;
+      const size_t wanted = capacity_ + 64;
       void* bigger = realloc(data_, wanted * sizeof(Process));
       if (bigger == nullptr) return false;
       data_ = static_cast<Process*>(bigger);
@@ -108,7 +107,7 @@ void ReadAll(Table* table) {
   DIR* proc = opendir("/proc");
   if (proc == nullptr) return;
   while (const dirent* entry = readdir(proc)) {
-    Process process;
+    Process process{};
     const pid_t pid = atoi(entry->d_name);  // 0: it is none's
     if (pid > 0 && ReadProcess(pid, &process) && !table->Add(process)) break;
   }
@@ -161,7 +160,7 @@ unsigned Judge(Table* table, const JobProcesses& job) {
 }
 
 bool IsSame(const Process& process) {
-  Process now;
+  Process now{};
   return ReadProcess(process.pid, &now) && now.started == process.started && now.uid == process.uid &&
          now.state != 'Z';
 }

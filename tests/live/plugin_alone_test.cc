@@ -229,6 +229,19 @@ TEST_F(ErrandTest, HearsEverySignalAsAFreshProcessDoes) {
   EXPECT_EQ(errand.value, 0) << "a signal that stays ignored";
 }
 
+TEST_F(ErrandTest, WhereThereIsNoDescriptorToBeHad) {
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = dup(0);
+  close(next);
+  const rlimit one = {static_cast<rlim_t>(next) + 1, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &one), 0);
+  const Errand errand = RunErrand(60, [] { return 0; });
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(errand.end, Errand::kFailed);
+  EXPECT_STREQ(WhyNot(errand), strerror(EMFILE));
+}
+
 TEST_F(ErrandTest, ThatDiesIsTold) {
   const Errand errand = RunErrand(60, []() -> int { _exit(0); });
   EXPECT_EQ(errand.end, Errand::kFailed);
@@ -369,6 +382,14 @@ TEST_F(EndProcessesTest, ThatForkAllTheTime) {
   EXPECT_GE(ended.ended, 2u);
   EXPECT_FALSE(Lives(parent));
   EXPECT_EQ(EndProcesses(Job()).ended, 0u);
+}
+
+TEST_F(EndProcessesTest, AsManyAsThereAre) {
+  for (int i = 0; i < 200; ++i) Start({kMark});
+  const Ended ended = EndProcesses(Job());
+  EXPECT_EQ(ended.ended, 200u);
+  EXPECT_EQ(ended.left, 0);
+  for (const pid_t pid : started_) EXPECT_FALSE(Lives(pid));
 }
 
 TEST_F(EndProcessesTest, NoneIsSaidWhereThereIsNone) {

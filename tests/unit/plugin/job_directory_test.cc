@@ -1,5 +1,6 @@
 #include "plugin/job_directory.h"
 
+#include <csignal>
 #include <errno.h>
 #include <fcntl.h>
 #include <filesystem>
@@ -9,10 +10,12 @@
 #include <sstream>
 #include <string>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "plugin/log.h"
@@ -143,9 +146,22 @@ TEST_F(Directory, ItsMarkerIsReadAsItWasWritten) {
 }
 
 TEST(Markers, AreNamedByTheirJobs) {
-  for (const auto& [name, id] : std::initializer_list<std::pair<const char*, uint32_t>>{
-           {"1.job", 1}, {"9.job", 9}, {"90.job", 90}, {"4294967295.job", 4294967295u}, {"4294967296.job", 0}, {"0.job", 0},
-           {"01.job", 0}, {":.job", 0}, {"/1.job", 0}, {"-1.job", 0}, {"1.jobs", 0}, {"1.note", 0}, {"12", 0}, {"", 0}, {"job", 0}})
+  for (const auto& [name, id] :
+       std::initializer_list<std::pair<const char*, uint32_t>>{{"1.job", 1},
+                                                               {"9.job", 9},
+                                                               {"90.job", 90},
+                                                               {"4294967295.job", 4294967295u},
+                                                               {"4294967296.job", 0},
+                                                               {"0.job", 0},
+                                                               {"01.job", 0},
+                                                               {":.job", 0},
+                                                               {"/1.job", 0},
+                                                               {"-1.job", 0},
+                                                               {"1.jobs", 0},
+                                                               {"1.note", 0},
+                                                               {"12", 0},
+                                                               {"", 0},
+                                                               {"job", 0}})
     EXPECT_EQ(IdOfMarker(name), id) << name;
 }
 
@@ -186,6 +202,37 @@ TEST_F(Directory, AProcessThatTheJobLeftIsEndedAndTold) {
   EXPECT_TRUE(WIFSIGNALED(status));
   EXPECT_THAT(logged, ElementsAre("notice: job 12: ended 1 process it had left"));
   EXPECT_TRUE(NothingIsLeft());
+}
+
+TEST_F(Directory, OnAFullDiskThereIsNone) {
+  Prepare();
+  auto* const before = signal(SIGXFSZ, SIG_IGN);
+  rlimit all = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &all), 0);
+  for (const auto& [bytes, said] :
+       {std::pair<rlim_t, std::string>(0, "the job's note: File too large"),
+        std::pair<rlim_t, std::string>(10, path("/12.job") + ": No space left on device")}) {
+    logged.clear();
+    const rlimit full = {bytes, all.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &full), 0);
+    EXPECT_EQ(Make(), Made::kNot);
+    setrlimit(RLIMIT_FSIZE, &all);
+    EXPECT_THAT(logged, ElementsAre("error: no job directory: " + said));
+    EXPECT_TRUE(fs::is_empty(path("")));
+    EXPECT_EQ(fs::exists(note()), bytes > 0);
+  }
+  signal(SIGXFSZ, before);
+  Remove();
+  EXPECT_TRUE(NothingIsLeft());
+}
+
+TEST_F(Directory, WhereNothingCanBeMadeItSaysWhy) {
+  const std::string before = std::exchange(local_, "/proc");
+  EXPECT_EQ(Make(), Made::kNot);
+  Prepare();
+  local_ = before;
+  EXPECT_THAT(logged, ElementsAre("error: no job directory: /proc/harrow: No such file or directory",
+                                  "error: jobs get no directory: /proc/harrow: No such file or directory"));
 }
 
 TEST_F(Directory, OfADiskThatIsAwayTheNoteStays) {

@@ -33,7 +33,6 @@ class Listing {
   explicit Listing(int directory) {
     const int fd = openat(directory, ".", kReadDirectory);
     entries_ = fd == -1 ? nullptr : fdopendir(fd);
-    if (entries_ == nullptr && fd != -1) close(fd);
   }
   Listing(const Listing&) = delete;
   Listing& operator=(const Listing&) = delete;

@@ -204,6 +204,15 @@ TEST_F(Directory, AProcessThatTheJobLeftIsEndedAndTold) {
   EXPECT_TRUE(NothingIsLeft());
 }
 
+TEST_F(Directory, WhatIsLoggedIsOneLineOfText) {
+  LogNotice(
+      "a\x7f"
+      "b\x1f\n ~%s",
+      "\xc3\xa9");
+  LogError("c");
+  EXPECT_THAT(logged, ElementsAre("notice: a?b?? ~\xc3\xa9", "error: c"));
+}
+
 TEST_F(Directory, OnAFullDiskThereIsNone) {
   Prepare();
   auto* const before = signal(SIGXFSZ, SIG_IGN);

@@ -17,8 +17,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <span>
 #include <utility>
 
+#include "base/prefetch.h"
 #include "base/text.h"
 
 namespace harrow::agent {
@@ -29,6 +31,7 @@ constexpr double kGrowth = 400e6;  // bytes/s
 constexpr Duration kSoonestLook = std::chrono::milliseconds(5);
 constexpr Duration kLatestLook = std::chrono::seconds(5);
 constexpr size_t kFewestBuckets = 16;
+constexpr size_t kBucketsAnEntry = 4;  // at least: other entries of a bucket are not near the processor
 
 Duration UntilLook(uint64_t limit, uint64_t seen, double growth) {
   const double most = 1.5 * static_cast<double>(limit);
@@ -59,8 +62,9 @@ Core::Core(Node node)
       device_free_(node.devices, true),
       free_devices_(node.devices),
       free_memory_(memory_),
-      slots_(node.numa_of_slot.size()),
-      buckets_(kFewestBuckets, kNone) {}
+      buckets_(kFewestBuckets, kNone) {
+  slots_.reserve(node.numa_of_slot.size());
+}
 
 void Core::Handle(Time now, const Event& event, std::vector<Action>* actions) {
   now_ = now;
@@ -72,7 +76,8 @@ void Core::Handle(Time now, const Event& event, std::vector<Action>* actions) {
 // --- the table of attempts
 
 size_t Core::BucketOf(AttemptId attempt) const {
-  return std::hash<AttemptId>()(attempt) >> 32 & (buckets_.size() - 1);
+  // The highest bits: what is below is alike for tasks that are spread over nodes in turn.
+  return std::hash<AttemptId>()(attempt) >> std::countl_zero(buckets_.size() - 1);
 }
 
 uint32_t Core::Find(AttemptId attempt) const {
@@ -89,7 +94,7 @@ uint32_t Core::Add(AttemptId attempt) {
   } else {
     entry = static_cast<uint32_t>(entries_.size());
     entries_.emplace_back();
-    if (entries_.size() > buckets_.size()) {
+    if (kBucketsAnEntry * entries_.size() > buckets_.size()) {
       buckets_.assign(2 * buckets_.size(), kNone);
       // All entries are in use: there was no free one.
       for (uint32_t other = 0; other < entry; ++other) {
@@ -207,22 +212,27 @@ void Core::Give(uint32_t entry, std::optional<uint32_t> caller) {
   e.given = now_;
   e.stood = stood_;
   free_memory_ -= MemoryOf(e.needs);
-  taken_.clear();
-  // A free slot's thread is idle: that of a busy one has a process whose slots it is among.
-  if (CoresOf(e.needs) == 1 && caller && cores_.is_free(*caller)) {
-    cores_.TakeSlot(*caller);
-    taken_.push_back(*caller);
-  } else {
+  uint32_t one;
+  std::span<const uint32_t> taken(&one, 1);
+  if (CoresOf(e.needs) > 1) {
+    taken_.clear();
     cores_.Take(CoresOf(e.needs), &taken_);
+    taken = taken_;
+  } else if (caller && cores_.is_free(*caller)) {
+    // A free slot's thread is idle: that of a busy one has a process whose slots it is among.
+    cores_.TakeSlot(one = *caller);
+  } else {
+    one = cores_.TakeOne();
   }
   const uint32_t processes = e.needs.processes;
-  const size_t cores = taken_.size() / processes;
+  const size_t cores = taken.size() / processes;
   e.unsettled = e.running = processes;
   for (uint32_t process = 0; process < processes; ++process) {
-    const auto begin = taken_.begin() + static_cast<ptrdiff_t>(process * cores);
+    const auto begin = taken.begin() + static_cast<ptrdiff_t>(process * cores);
     const auto end = begin + static_cast<ptrdiff_t>(cores);
     const uint32_t leader = caller && std::binary_search(begin, end, *caller) ? *caller : *begin;
     if (process == 0) e.first_slot = leader;
+    if (slots_.size() <= leader) slots_.resize(leader + 1);
     Slot& slot = slots_[leader];
     slot.entry = entry;
     slot.started = slot.ended = slot.settled = false;
@@ -248,10 +258,10 @@ void Core::TakeDevices(uint32_t count, std::vector<uint32_t>* taken) {
 // --- running
 
 void Core::On(const ProcessStarted& event) {
-  Slot& slot = slots_[event.slot];
-  if (!Busy(slot) || slot.started || slot.ended) return;
-  slot.started = true;
-  Entry& e = entries_[slot.entry];
+  Slot* const slot = Known(event.slot);
+  if (slot == nullptr || !Busy(*slot) || slot->started || slot->ended) return;
+  slot->started = true;
+  Entry& e = entries_[slot->entry];
   if (e.state != State::kStarting) return;
   e.state = State::kRunning;
   if (e.needs.time_limit > Duration(0) && e.ending == End::kRunning) {
@@ -265,24 +275,24 @@ void Core::On(const ProcessStarted& event) {
 }
 
 void Core::On(const ProcessEnded& event) {
-  Slot& slot = slots_[event.slot];
-  if (!Busy(slot) || slot.ended) return;
-  slot.ended = true;
-  Entry& e = entries_[slot.entry];
+  Slot* const slot = Known(event.slot);
+  if (slot == nullptr || !Busy(*slot) || slot->ended) return;
+  slot->ended = true;
+  Entry& e = entries_[slot->entry];
   if (--e.running == 0) {
     e.state = State::kSettling;
     e.limit = e.kill = e.look = Time::max();
   } else if (event.failed) {
-    EndGiven(slot.entry, End::kSignaled, false);
+    EndGiven(slot->entry, End::kSignaled, false);
   }
 }
 
 void Core::On(const Settled& event) {
-  Slot& slot = slots_[event.slot];
-  if (!Busy(slot)) return;
+  Slot* const slot = Known(event.slot);
+  if (slot == nullptr || !Busy(*slot)) return;
   On(ProcessEnded{event.slot});
-  slot.settled = true;
-  const uint32_t entry = slot.entry;
+  slot->settled = true;
+  const uint32_t entry = slot->entry;
   if (--entries_[entry].unsettled > 0) return;
   ForEachSlotOf(entry, [&](uint32_t number) {
     Slot& each = slots_[number];
@@ -297,11 +307,11 @@ void Core::On(const Settled& event) {
 }
 
 void Core::On(const MemorySeen& event) {
-  const Slot& slot = slots_[event.slot];
-  if (slot.entry == kNone) return;
-  Entry& e = entries_[slot.entry];
+  const Slot* const slot = Known(event.slot);
+  if (slot == nullptr || slot->entry == kNone) return;
+  Entry& e = entries_[slot->entry];
   if (e.state != State::kRunning || e.needs.memory == 0) return;
-  if (event.bytes > e.needs.memory) return EndGiven(slot.entry, End::kOutOfMemory, true);
+  if (event.bytes > e.needs.memory) return EndGiven(slot->entry, End::kOutOfMemory, true);
   const double seconds = Seconds(now_ - e.seen_at);
   const double grown = event.bytes > e.seen ? static_cast<double>(event.bytes - e.seen) : 0;
   e.look =
@@ -406,6 +416,18 @@ void Core::LookAtTheClock() {
   if (due_ != Time::max()) actions_->push_back(WakeAt{due_});
 }
 
+void Core::PrefetchSettled(uint32_t slot, int step) const {
+  const Slot& s = slots_[slot];
+  if (step == 0) {
+    PrefetchAll(&s, sizeof s);
+    return;
+  }
+  if (s.entry == kNone) return;
+  PrefetchAll(&entries_[s.entry], sizeof(Entry));
+  Prefetch(s.given.slots.data());
+  Prefetch(&buckets_[BucketOf(s.given.attempt)]);
+}
+
 // --- for those who look on
 
 std::vector<Core::Info> Core::All() const {
@@ -428,7 +450,7 @@ std::vector<Core::Info> Core::All() const {
 }
 
 std::string Core::SanityCheck() const {
-  std::vector<bool> taken(slots_.size());
+  std::vector<bool> taken(cores_.slot_count());
   std::vector<bool> device_taken(device_free_.size());
   std::vector<uint32_t> processes(entries_.size());
   uint64_t memory = memory_;
@@ -445,7 +467,7 @@ std::string Core::SanityCheck() const {
       memory -= MemoryOf(e.needs);
       if (e.first_slot != number) return StrCat("slot ", number, " is not known as an attempt's first");
     }
-    const uint32_t cores = e.needs.whole_node ? static_cast<uint32_t>(slots_.size()) : e.needs.cores;
+    const uint32_t cores = e.needs.whole_node ? cores_.slot_count() : e.needs.cores;
     if (slot.given.slots.size() != cores)
       return StrCat("slot ", number, " has another number of slots than asked for");
     if (slot.given.devices.size() != e.needs.devices)
@@ -463,7 +485,7 @@ std::string Core::SanityCheck() const {
     if (e.kill < due_ || (MayRun() && e.limit < due_))
       return StrCat("what is due in slot ", number, " will be overlooked");
   }
-  for (uint32_t core = 0; core < slots_.size(); ++core) {
+  for (uint32_t core = 0; core < cores_.slot_count(); ++core) {
     if (cores_.is_free(core) == taken[core]) return StrCat("slot ", core, " is neither free nor given");
   }
   for (uint32_t device = 0; device < device_free_.size(); ++device) {

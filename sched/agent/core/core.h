@@ -27,6 +27,8 @@ class Core {
   enum class State : uint8_t { kQueued, kStaging, kStarting, kRunning, kSettling };
 
   explicit Core(Node node);
+  Core(Core&&) = default;
+  Core& operator=(Core&&) = default;
 
   void Handle(Time now, const Event& event, std::vector<Action>* actions);
 
@@ -39,7 +41,9 @@ class Core {
     std::vector<uint32_t> devices{};
   };
   /// Null: the slot's thread has nothing to do. Valid until the slot's process is Settled.
-  const Given* given(uint32_t slot) const { return Busy(slots_[slot]) ? &slots_[slot].given : nullptr; }
+  const Given* given(uint32_t slot) const {
+    return slot < slots_.size() && Busy(slots_[slot]) ? &slots_[slot].given : nullptr;
+  }
 
   /// How long attempts that were asked to end have until they are killed.
   void SetKillWait(Duration wait) { kill_wait_ = wait; }
@@ -64,6 +68,9 @@ class Core {
   uint32_t free_slots() const { return cores_.free_count(); }
   uint64_t free_memory() const { return free_memory_; }
 
+  /// What Settled of a slot that has been given a process will read is asked of memory, in two steps: 0, 1.
+  void PrefetchSettled(uint32_t slot, int step) const;
+
   /// What is inconsistent; empty: nothing. For tests.
   std::string SanityCheck() const;
 
@@ -72,15 +79,15 @@ class Core {
 
   struct Entry {  // of an attempt
     AttemptId attempt;
-    uint32_t tag = 0;
     Needs needs;
-    State state = State::kQueued;
-    End ending = End::kRunning;              // else: it was told to end, for this reason
-    uint64_t order = 0;                      // of sending
-    uint32_t before = kNone, after = kNone;  // in its list; `after` of a free entry: the next free one
+    uint32_t tag = 0;
     uint32_t next_of_bucket = kNone;
+    uint32_t before = kNone, after = kNone;  // in its list; `after` of a free entry: the next free one
+    uint64_t order = 0;                      // of sending
     uint32_t first_slot = kNone;
     uint32_t unsettled = 0, running = 0;  // processes; 0 while it waits
+    State state = State::kQueued;
+    End ending = End::kRunning;  // else: it was told to end, for this reason
     bool killed = false;
     Time given{};
     Duration stood{0};                                                 // when it was given its slots
@@ -110,6 +117,8 @@ class Core {
   void On(const RunUntil& event);
   void On(const TimeCame&) { asked_ = Time::max(); }
 
+  /// Null: its thread has been given nothing so far.
+  Slot* Known(uint32_t slot) { return slot < slots_.size() ? &slots_[slot] : nullptr; }
   static bool Busy(const Slot& slot) { return slot.entry != kNone && !slot.settled; }
   bool MayRun() const { return now_ < until_; }
   uint32_t CoresOf(const Needs& needs) const;
@@ -140,12 +149,12 @@ class Core {
   void LookAtTheClock();
   void Due(Time time) { due_ = time < due_ ? time : due_; }
 
-  const uint64_t memory_;
+  uint64_t memory_;  // that the node has
   SlotAllocator cores_;
   std::vector<bool> device_free_;
   uint32_t free_devices_;
   uint64_t free_memory_;
-  std::vector<Slot> slots_;
+  std::vector<Slot> slots_;  // up to the last whose thread has been given something; never moves
   std::vector<Entry> entries_;
   std::vector<uint32_t> buckets_;  // a power of two
   uint32_t free_entries_ = kNone;

@@ -103,6 +103,15 @@ TEST_F(AgentCoreTest, TasksBeginInTheOrderOfSending) {
   EXPECT_EQ(core_->given(0), nullptr);
 }
 
+TEST_F(AgentCoreTest, WhatASlotIsGivenStaysWhereItIs) {
+  Make(200);
+  Send(0);
+  const Core::Given* first = core_->given(0);
+  for (uint32_t task = 1; task < 200; ++task) Send(task);
+  EXPECT_EQ(core_->given(0), first) << "its thread reads it while others are given theirs";
+  EXPECT_EQ(first->tag, 100u);
+}
+
 TEST_F(AgentCoreTest, OneThatDoesNotFitHoldsUpThoseBehindIt) {
   Make(4);
   Send(1, {.cores = 3});

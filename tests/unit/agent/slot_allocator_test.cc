@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <optional>
 #include <random>
 
 namespace harrow::agent {
@@ -40,6 +41,58 @@ TEST(SlotAllocatorTest, SpreadsOverAsFewNodesAsPossible) {
   SlotAllocator cores({0, 0, 1, 1, 1, 2, 2, 2});
   cores.TakeSlot(2);
   EXPECT_THAT(Take(&cores, 5), ElementsAre(0, 1, 5, 6, 7));
+}
+
+TEST(SlotAllocatorTest, NumaNodesMayBeInAnyOrder) {
+  SlotAllocator cores({1, 3, 1, 3, 1, 3});
+  EXPECT_THAT(Take(&cores, 2), ElementsAre(0, 2)) << "slots of one node are neighbours";
+  EXPECT_EQ(cores.TakeOne(), 4u) << "the node with the fewest free";
+  EXPECT_THAT(Take(&cores, 3), ElementsAre(1, 3, 5));
+  cores.Free(4);
+  cores.Free(3);
+  EXPECT_TRUE(cores.is_free(3));
+  EXPECT_FALSE(cores.is_free(5));
+  EXPECT_THAT(Take(&cores, 2), ElementsAre(3, 4));
+}
+
+// What is said of one NUMA node, slot by slot.
+TEST(SlotAllocatorTest, OfOneNodeTheShortestRunThatIsLongEnough) {
+  const uint32_t seed = std::random_device()();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937 random(seed);
+  for (const uint32_t count : {1u, 63u, 64u, 65u, 200u}) {
+    SlotAllocator cores(std::vector<uint32_t>(count, 0));
+    std::vector<bool> free(count, true);
+    for (int step = 0; step < 2'000; ++step) {
+      const auto slot = static_cast<uint32_t>(random() % count);
+      if (!free[slot]) {
+        cores.Free(slot);
+        free[slot] = true;
+        continue;
+      }
+      if (random() % 2 == 0) {
+        cores.TakeSlot(slot);
+        free[slot] = false;
+        continue;
+      }
+      const auto wanted = static_cast<uint32_t>(1 + random() % 5);
+      std::optional<uint32_t> best;
+      uint32_t best_length = 0;
+      for (uint32_t begin = 0, end; begin < count; begin = end + 1) {
+        for (end = begin; end < count && free[end]; ++end) continue;
+        if (end - begin < wanted || (best && end - begin >= best_length)) continue;
+        best = begin;
+        best_length = end - begin;
+      }
+      std::vector<uint32_t> expected;
+      for (uint32_t i = best.value_or(0); i < count && expected.size() < wanted; ++i) {
+        if (free[i]) expected.push_back(i);
+      }
+      if (expected.size() < wanted) expected.clear();
+      ASSERT_EQ(wanted == 1 ? std::vector{cores.TakeOne()} : Take(&cores, wanted), expected);
+      for (const uint32_t taken : expected) free[taken] = false;
+    }
+  }
 }
 
 TEST(SlotAllocatorTest, RandomUseNeverGivesASlotTwice) {

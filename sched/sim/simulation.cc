@@ -1,25 +1,25 @@
-// The second driver of core::Scheduler. All that happens at one instant is told to it at once: files stored, then tasks
-// ended, in ascending order of tasks. Times are doubles that are only added, so that without I/O and latency a schedule
-// ends at exactly the time that any other program gets that adds the same numbers.
+// The second driver of core::Scheduler. All that happens at one instant is told to it at once: files stored,
+// then tasks ended, in ascending order of tasks. Times are doubles that are only added, so that without I/O
+// and latency a schedule ends at exactly the time that any other program gets that adds the same numbers.
 //
-// A start goes from the server to its node: it waits for the starts before it (rate), is on its way for the latency
-// and jitter, and does not overtake on the way to one node. Agents begin what they have in that order, as slots get
-// free; what they report takes the latency. A begun task reads its inputs one after the other, runs, writes its outputs
-// one after the other.
+// A start goes from the server to its node: it waits for the starts before it (rate), is on its way for the
+// latency and jitter, and does not overtake on the way to one node. Each node has the agent::Core that a real
+// agent has: it says which attempts begin, and what the node reports takes the latency. A begun task reads
+// its inputs one after the other, runs, writes its outputs one after the other.
 //
-// A node that fails takes its tasks and its page cache with it. Files on its disk stay readable from other nodes: the
-// scheduler forgets these replicas, so nothing is placed by them, but no producer runs again.
+// A node that fails takes its tasks and its page cache with it. Files on its disk stay readable from other
+// nodes: the scheduler forgets these replicas, so nothing is placed by them, but no producer runs again.
 
 #include "sim/simulation.h"
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 #include <optional>
 #include <queue>
 #include <tuple>
 #include <utility>
 
+#include "agent/core/core.h"
 #include "base/prefetch.h"
 #include "order/draws.h"
 #include "sim/run_ends.h"
@@ -42,10 +42,7 @@ class Simulation {
     if (options.io) storage_.emplace(graph, cluster_, &transfers_, options.seed);
     for (const formats::ClusterModel::Nodes& group : cluster_.nodes) {
       for (uint32_t i = 0; i < group.count; ++i) {
-        Node& node = nodes_.emplace_back();
-        node.capacity = group.capacity;
-        node.free = group.capacity.slots;
-        node.speed = group.speed;
+        nodes_.push_back({.capacity = group.capacity, .core = NewCore(group.capacity), .speed = group.speed});
       }
     }
     outcome_.kinds.resize(graph.kind_count());
@@ -55,8 +52,9 @@ class Simulation {
   Outcome Run() {
     JoinAll();
     while (!outcome_.complete) {
-      const double next = std::min({run_ends_.empty() ? Transfers::kNever : run_ends_.top().time,
-                                    happenings_.empty() ? Transfers::kNever : happenings_.top().time, transfers_.Next()});
+      const double next =
+          std::min({run_ends_.empty() ? Transfers::kNever : run_ends_.top().time,
+                    happenings_.empty() ? Transfers::kNever : happenings_.top().time, transfers_.Next()});
       if (next == Transfers::kNever) break;
       now_ = next;
       while (!happenings_.empty() && happenings_.top().time == now_) {
@@ -86,49 +84,64 @@ class Simulation {
   }
 
  private:
-  enum class Kind : uint8_t { kStartArrives, kTakeBackArrives, kStartReported, kEndReported, kReturnReported, kFails, kRepaired };
+  enum class Kind : uint8_t {
+    kStartArrives,
+    kTakeBackArrives,
+    kStartReported,
+    kEndReported,
+    kReturnReported,
+    kFails,
+    kRepaired
+  };
   struct Happening {
     double time;
-    uint32_t order;   // of what happens at one instant
+    uint8_t order;  // of what happens at one instant
     Kind kind;
-    uint32_t a, b;
+    uint32_t a, b, c;
     uint64_t number;
-    bool operator<(const Happening& o) const { return std::tie(o.time, o.order, o.number) < std::tie(time, order, number); }
+    bool operator<(const Happening& o) const {
+      return std::tie(o.time, o.order, o.number) < std::tie(time, order, number);
+    }
   };
   using Stage = Attempt::Stage;
   /// What must be known of an attempt beside its record where files are modelled or nodes fail.
   struct Live {
-    uint32_t incarnation;   // of its node
-    uint32_t file = 0;      // the one being read or written
+    uint32_t incarnation;  // of its node
+    uint32_t file = 0;     // the one being read or written
     uint32_t transfer = UINT32_MAX;
-    bool behind = false;    // the file being written goes to disk later
+    bool behind = false;  // the file being written goes to disk later
     double file_begin = 0;
   };
   struct Node {
     NodeCapacity capacity;
-    uint32_t free = 0;
+    agent::Core core;  // its tags: indices of attempts
     uint32_t incarnation = 0;
     bool up = true;
     double speed = 1;
     double last_arrival = 0;
-    double repair = 0;                // of the failure that is under way
-    std::deque<uint32_t> waiting;     // attempts, as they came
-    std::vector<uint32_t> here;       // that have begun
   };
 
-  void At(double time, uint32_t order, Kind kind, uint32_t a, uint32_t b = 0) {
-    happenings_.push({time, order, kind, a, b, number_++});
+  static agent::Core NewCore(const NodeCapacity& capacity) {
+    return agent::Core({.numa_of_slot = std::vector<uint32_t>(capacity.slots),
+                        .devices = capacity.gpus,
+                        .memory = capacity.memory});
+  }
+  void At(double time, uint8_t order, Kind kind, uint32_t a, uint32_t b = 0, uint32_t c = 0) {
+    happenings_.push({time, order, kind, a, b, c, number_++});
   }
   bool Delayed() const { return cluster_.latency > 0; }
 
   void JoinAll() {
     for (uint32_t n = 0; n < nodes_.size(); ++n) {
       others_.push_back(core::NodeJoined{NodeId(n), nodes_[n].capacity});
-      if (Delayed()) others_.push_back(core::RoundTripMeasured{NodeId(n), FromSeconds(2 * cluster_.latency + cluster_.jitter)});
+      if (Delayed())
+        others_.push_back(
+            core::RoundTripMeasured{NodeId(n), FromSeconds(2 * cluster_.latency + cluster_.jitter)});
       DrawFailure(n);
     }
     for (const formats::ClusterModel::Failure& failure : cluster_.failures) {
-      if (failure.node < nodes_.size()) At(failure.at, 0, Kind::kFails, failure.node, AddRepair(failure.repair));
+      if (failure.node < nodes_.size())
+        At(failure.at, 0, Kind::kFails, failure.node, AddRepair(failure.repair));
     }
     others_.push_back(core::TasksAdded{TaskId(0), static_cast<uint32_t>(graph_.task_count())});
     if (storage_) {
@@ -147,7 +160,9 @@ class Simulation {
   }
   double Exponential(order::SeededDraws* draws, double mean) { return -mean * std::log1p(-draws->Next()); }
   void DrawFailure(uint32_t node) {
-    if (cluster_.mtbf > 0) At(now_ + Exponential(&failure_draws_, cluster_.mtbf), 0, Kind::kFails, node, AddRepair(cluster_.repair));
+    if (cluster_.mtbf > 0)
+      At(now_ + Exponential(&failure_draws_, cluster_.mtbf), 0, Kind::kFails, node,
+         AddRepair(cluster_.repair));
   }
 
   void Take(const Happening& what) {
@@ -156,16 +171,20 @@ class Simulation {
         StartArrived(what.a);
         break;
       case Kind::kTakeBackArrives:
-        TakeBackArrived(TaskId(what.a), NodeId(what.b));
+        TellCore(NodeId(what.b), agent::TakenBack{{TaskId(what.a), what.c}});
         break;
       case Kind::kStartReported:
-        if (Current(what.a)) others_.push_back(core::TaskStarted{{Record(what.a).task, Record(what.a).number}, Record(what.a).node});
+        if (Current(what.a))
+          others_.push_back(
+              core::TaskStarted{{Record(what.a).task, Record(what.a).number}, Record(what.a).node});
         break;
       case Kind::kEndReported:
         if (Current(what.a)) ReportEnd(what.a);
         break;
       case Kind::kReturnReported:
-        if (Current(what.a)) others_.push_back(core::TaskReturned{{Record(what.a).task, Record(what.a).number}, Record(what.a).node});
+        if (Current(what.a))
+          others_.push_back(
+              core::TaskReturned{{Record(what.a).task, Record(what.a).number}, Record(what.a).node});
         break;
       case Kind::kFails:
         NodeFails(what.a, repairs_[what.b]);
@@ -177,15 +196,19 @@ class Simulation {
   }
 
   Attempt& Record(uint32_t attempt) { return outcome_.attempts[attempt]; }
-  bool Current(uint32_t attempt) { return !may_fail_ || live_[attempt].incarnation == nodes_[Record(attempt).node.value].incarnation; }
+  bool Current(uint32_t attempt) {
+    return !may_fail_ || live_[attempt].incarnation == nodes_[Record(attempt).node.value].incarnation;
+  }
 
-  /// Tells the scheduler what has happened, and does what it says; again while that makes something happen at once.
+  /// Tells the scheduler what has happened, and does what it says; again while that makes something happen at
+  /// once.
   void Tell() {
     while (!others_.empty() || !stored_.empty() || !ended_.empty()) {
       std::vector<core::Event>& events = told_;
       events.assign(others_.begin(), others_.end());
       events.insert(events.end(), stored_.begin(), stored_.end());
-      std::sort(ended_.begin(), ended_.end(), [](const core::TaskEnded& a, const core::TaskEnded& b) { return a.attempt < b.attempt; });
+      std::sort(ended_.begin(), ended_.end(),
+                [](const core::TaskEnded& a, const core::TaskEnded& b) { return a.attempt < b.attempt; });
       events.insert(events.end(), ended_.begin(), ended_.end());
       others_.clear();
       stored_.clear();
@@ -197,8 +220,11 @@ class Simulation {
   }
 
   void Do(const core::StartTask& start) {
+    Prefetch(&work_[start.attempt.task.value]);  // its node's core comes first
     const auto attempt = static_cast<uint32_t>(outcome_.attempts.size());
-    outcome_.attempts.push_back({.task = start.attempt.task, .node = start.node, .number = static_cast<uint16_t>(start.attempt.number)});
+    outcome_.attempts.push_back({.task = start.attempt.task,
+                                 .node = start.node,
+                                 .number = static_cast<uint16_t>(start.attempt.number)});
     if (storage_ || may_fail_) live_.push_back({nodes_[start.node.value].incarnation});
     KindTotals& kind = KindOf(start.attempt.task);
     kind.local_bytes += static_cast<uint64_t>(start.local_bytes);
@@ -221,14 +247,14 @@ class Simulation {
   void Do(const core::TakeBack& back) {
     double& last = nodes_[back.node.value].last_arrival;
     last = std::max(last, now_ + cluster_.latency);
-    At(last, 1, Kind::kTakeBackArrives, back.attempt.task.value, back.node.value);
+    At(last, 1, Kind::kTakeBackArrives, back.attempt.task.value, back.node.value, back.attempt.number);
   }
   void Do(const core::RunComplete&) { outcome_.complete = true; }
   void Do(const core::CancelTask&) {}  // nobody asks for it here
   void Do(const core::TaskSettled&) {}
-  void Do(const core::JoinGang&) {}    // the other nodes are kept free of anything else by the scheduler
+  void Do(const core::JoinGang&) {}  // the other nodes are kept free of anything else by the scheduler
   void Do(const core::NodePutAside&) {}
-  void Do(const core::WakeAt&) {}      // no node is lost twice here
+  void Do(const core::WakeAt&) {}  // no node is lost twice here
 
   KindTotals& KindOf(TaskId task) {
     const KindId kind = graph_.kind(task);
@@ -241,63 +267,63 @@ class Simulation {
 
   void StartArrived(uint32_t attempt) {
     if (!Current(attempt)) return;  // the node has failed meanwhile
-    Record(attempt).stage = Stage::kWaiting;
-    const NodeId id = Record(attempt).node;
-    Node& node = nodes_[id.value];
-    const uint32_t cores = CoresOf(Record(attempt).task, node);
-    if (node.waiting.empty() && node.free >= cores) {
-      Begin(attempt, cores, &node);
-    } else {
-      node.waiting.push_back(attempt);
-      BeginWaiting(id);
-    }
+    Attempt& record = Record(attempt);
+    record.stage = Stage::kWaiting;
+    TellCore(record.node, agent::Sent{{record.task, record.number}, NeedsOf(record.task), attempt});
   }
-  void TakeBackArrived(TaskId task, NodeId node) {
-    std::deque<uint32_t>& waiting = nodes_[node.value].waiting;
-    const auto at = std::find_if(waiting.begin(), waiting.end(), [&](uint32_t a) { return Record(a).task == task; });
-    if (at == waiting.end()) return;
-    Record(*at).stage = Stage::kGone;
-    Record(*at).begin = Record(*at).end = now_;
-    At(now_ + cluster_.latency, 2, Kind::kReturnReported, *at);
-    waiting.erase(at);
-  }
-
-  uint32_t CoresOf(TaskId task, const Node& node) const {
+  agent::Needs NeedsOf(TaskId task) const {
     const Shape& shape = graph_.profile(task).shape;
-    return shape.whole_node || shape.nodes > 1 ? node.capacity.slots : shape.cores;
+    return {.cores = std::max(1u, shape.cores),
+            .devices = shape.gpus,
+            .memory = shape.memory,
+            .whole_node = shape.whole_node || shape.nodes > 1};
   }
-
-  void BeginWaiting(NodeId id) {
-    Node& node = nodes_[id.value];
-    while (!node.waiting.empty()) {
-      const uint32_t attempt = node.waiting.front();
-      const uint32_t cores = CoresOf(Record(attempt).task, node);
-      if (node.free < cores) return;
-      node.waiting.pop_front();
-      Begin(attempt, cores, &node);
+  /// Tells a node's core what has happened, and does what it says: nothing of that makes more happen at once.
+  void TellCore(NodeId id, const agent::Event& event) {
+    agent::Core& core = nodes_[id.value].core;
+    core_actions_.clear();
+    core.Handle(Time(FromSeconds(now_)), event, &core_actions_);
+    for (const agent::Action& action : core_actions_) {
+      if (const auto* spawn = std::get_if<agent::Spawn>(&action)) {
+        Begin(core.given(spawn->slot)->tag, spawn->slot);
+      } else if (const auto* returned = std::get_if<agent::Returned>(&action)) {
+        Gone(returned->tag);
+        At(now_ + cluster_.latency, 2, Kind::kReturnReported, returned->tag);
+      }
     }
   }
-  void Begin(uint32_t attempt, uint32_t cores, Node* node) {
-    node->free -= cores;
-    if (may_fail_) node->here.push_back(attempt);
+  void Begin(uint32_t attempt, uint32_t slot) {
     Record(attempt).begin = now_;
-    Record(attempt).cores = cores;
+    Record(attempt).slot = slot;
     if (Delayed()) At(now_ + cluster_.latency, 2, Kind::kStartReported, attempt);
     Record(attempt).stage = Stage::kReading;
     ReadOn(attempt);
   }
+  /// It leaves its node without having begun.
+  void Gone(uint32_t attempt) {
+    Record(attempt).stage = Stage::kGone;
+    Record(attempt).begin = Record(attempt).end = now_;
+  }
   /// What the ends to come will read is asked of memory in steps, each some ends before the next.
   void PrefetchSoon() const {
     constexpr size_t kGap = 6;
+    if (const RunEnds::Entry* entry = run_ends_.After(4 * kGap)) Prefetch(&outcome_.attempts[entry->attempt]);
     if (const RunEnds::Entry* entry = run_ends_.After(3 * kGap)) {
-      Prefetch(&outcome_.attempts[entry->attempt]);
+      PrefetchAll(&nodes_[outcome_.attempts[entry->attempt].node.value], sizeof(Node));
       scheduler_.PrefetchEnd(TaskId(entry->task), 0);
     }
     if (const RunEnds::Entry* entry = run_ends_.After(2 * kGap)) {
-      PrefetchAll(&nodes_[outcome_.attempts[entry->attempt].node.value], sizeof(Node));
+      PrefetchCore(entry->attempt, 0);
       scheduler_.PrefetchEnd(TaskId(entry->task), 1);
     }
-    if (const RunEnds::Entry* entry = run_ends_.After(kGap)) scheduler_.PrefetchEnd(TaskId(entry->task), 2);
+    if (const RunEnds::Entry* entry = run_ends_.After(kGap)) {
+      PrefetchCore(entry->attempt, 1);
+      scheduler_.PrefetchEnd(TaskId(entry->task), 2);
+    }
+  }
+  void PrefetchCore(uint32_t attempt, int step) const {
+    const Attempt& record = outcome_.attempts[attempt];
+    if (record.stage == Stage::kRunning) nodes_[record.node.value].core.PrefetchSettled(record.slot, step);
   }
 
   /// Reads what is left to read, then runs.
@@ -318,7 +344,8 @@ class Simulation {
     }
     record.stage = Stage::kRunning;
     const Work& work = work_[record.task.value];
-    const double seconds = work.left_out ? 0 : work.seconds / nodes_[record.node.value].speed + cluster_.overhead;
+    const double seconds =
+        work.left_out ? 0 : work.seconds / nodes_[record.node.value].speed + cluster_.overhead;
     run_ends_.Push({now_ + seconds, record.task.value, attempt});
   }
   void RunEnded(uint32_t attempt) {
@@ -347,7 +374,8 @@ class Simulation {
     Live& live = live_[attempt];
     live.file_begin = now_;
     live.behind = access.behind;
-    live.transfer = transfers_.Begin(now_, attempt, access.bytes, access.most, {access.uses, access.use_count});
+    live.transfer =
+        transfers_.Begin(now_, attempt, access.bytes, access.most, {access.uses, access.use_count});
   }
   void TransferEnded(uint32_t attempt) {
     Live& live = live_[attempt];
@@ -367,22 +395,19 @@ class Simulation {
   void End(uint32_t attempt) {
     Over(attempt, Stage::kDone);
     const Attempt& record = Record(attempt);
-    Node& node = nodes_[record.node.value];
-    if (may_fail_) std::erase(node.here, attempt);
     if (Delayed()) {
       At(now_ + cluster_.latency, 2, Kind::kEndReported, attempt);
     } else {
       ReportEnd(attempt);
     }
-    if (!node.waiting.empty()) BeginWaiting(record.node);
+    TellCore(record.node, agent::Settled{record.slot});
   }
-  /// It has ended, whichever way; its cores are free.
+  /// It has ended, whichever way.
   void Over(uint32_t attempt, Stage stage) {
     Attempt& record = Record(attempt);
     record.stage = stage;
     record.end = now_;
     outcome_.makespan = std::max(outcome_.makespan, now_);
-    nodes_[record.node.value].free += record.cores;
   }
   void SumUp() {
     outcome_.counts = scheduler_.counts();
@@ -390,7 +415,12 @@ class Simulation {
     for (const Attempt& attempt : outcome_.attempts) {
       if (attempt.end < 0) continue;
       const double seconds = attempt.end - attempt.begin;
-      outcome_.core_seconds += seconds * attempt.cores * std::max(1u, graph_.profile(attempt.task).shape.nodes);
+      if (attempt.slot != Attempt::kNoSlot) {
+        const Shape& shape = graph_.profile(attempt.task).shape;
+        const bool whole = shape.whole_node || shape.nodes > 1;
+        const uint32_t cores = whole ? nodes_[attempt.node.value].capacity.slots : std::max(1u, shape.cores);
+        outcome_.core_seconds += seconds * cores * std::max(1u, shape.nodes);
+      }
       if (attempt.lost) outcome_.lost_seconds += seconds;
       if (attempt.stage != Stage::kDone) continue;
       KindTotals& kind = KindOf(attempt.task);
@@ -405,7 +435,8 @@ class Simulation {
         stored_.push_back(core::FileStored{file, record.node, graph_.file_size(file)});
       }
     }
-    ended_.push_back(core::TaskEnded{{record.task, record.number}, record.node, core::Done{}, FromSeconds(record.end - record.begin)});
+    ended_.push_back(core::TaskEnded{
+        {record.task, record.number}, record.node, core::Done{}, FromSeconds(record.end - record.begin)});
   }
 
   void NodeFails(uint32_t id, double repair) {
@@ -414,24 +445,28 @@ class Simulation {
     ++outcome_.node_losses;
     node.up = false;
     ++node.incarnation;
-    for (uint32_t attempt : node.here) {
-      if (live_[attempt].transfer != UINT32_MAX) transfers_.Cancel(live_[attempt].transfer);
-      Over(attempt, Stage::kGone);
-      Record(attempt).lost = true;
+    std::vector<agent::Core::Info> here = node.core.All();
+    // As they came, which is how they began.
+    std::sort(here.begin(), here.end(),
+              [](const agent::Core::Info& a, const agent::Core::Info& b) { return a.tag < b.tag; });
+    for (const agent::Core::Info& info : here) {
+      if (info.state == agent::Core::State::kQueued) {
+        Gone(info.tag);
+        continue;
+      }
+      if (live_[info.tag].transfer != UINT32_MAX) transfers_.Cancel(live_[info.tag].transfer);
+      Over(info.tag, Stage::kGone);
+      Record(info.tag).lost = true;
     }
-    for (uint32_t attempt : node.waiting) {
-      Record(attempt).stage = Stage::kGone;
-      Record(attempt).begin = Record(attempt).end = now_;
-    }
-    node.here.clear();
-    node.waiting.clear();
+    node.core = NewCore(node.capacity);
     if (storage_) storage_->NodeLost(NodeId(id));
     others_.push_back(core::NodeLost{NodeId(id)});
     if (repair > 0) {
       At(now_ + repair, 0, Kind::kRepaired, id);
       ++expected_;
     }
-    const bool any = expected_ > 0 || std::any_of(nodes_.begin(), nodes_.end(), [](const Node& n) { return n.up; });
+    const bool any =
+        expected_ > 0 || std::any_of(nodes_.begin(), nodes_.end(), [](const Node& n) { return n.up; });
     if (!any) {
       others_.push_back(core::DrainRequested{});
     } else if (expected_ == 0) {
@@ -442,9 +477,10 @@ class Simulation {
     Node& node = nodes_[id];
     --expected_;
     node.up = true;
-    node.free = node.capacity.slots;
     others_.push_back(core::NodeJoined{NodeId(id), node.capacity});
-    if (Delayed()) others_.push_back(core::RoundTripMeasured{NodeId(id), FromSeconds(2 * cluster_.latency + cluster_.jitter)});
+    if (Delayed())
+      others_.push_back(
+          core::RoundTripMeasured{NodeId(id), FromSeconds(2 * cluster_.latency + cluster_.jitter)});
     DrawFailure(id);
   }
 
@@ -459,7 +495,7 @@ class Simulation {
   std::vector<Node> nodes_;
   std::vector<Live> live_;  // by attempt, as outcome_.attempts; empty when none is needed
   std::vector<double> repairs_;
-  uint32_t expected_ = 0;   // nodes that will be back
+  uint32_t expected_ = 0;  // nodes that will be back
   RunEnds run_ends_;
   std::priority_queue<Happening> happenings_;  // all else
   const bool may_fail_ = cluster_.mtbf > 0 || !cluster_.failures.empty();
@@ -470,6 +506,7 @@ class Simulation {
   std::vector<core::FileStored> stored_;
   std::vector<core::TaskEnded> ended_;
   std::vector<core::Action> actions_;
+  std::vector<agent::Action> core_actions_;
   Outcome outcome_;
 };
 
@@ -481,7 +518,8 @@ Outcome Simulate(const graph::Graph& graph, const std::vector<Work>& work, const
   return Simulation(graph, work, own).Run();
 }
 
-Bounds FindBounds(const graph::Graph& graph, const std::vector<Work>& work, const formats::ClusterModel& cluster) {
+Bounds FindBounds(const graph::Graph& graph, const std::vector<Work>& work,
+                  const formats::ClusterModel& cluster) {
   Bounds bounds;
   double speed = 0, power = 0;  // of the fastest node; cores times speed
   for (const formats::ClusterModel::Nodes& group : cluster.nodes) {

@@ -13,16 +13,16 @@
 namespace harrow::sim {
 
 struct Options {
-  core::Options core;             // shared_files is set from the cluster's storage
+  core::Options core;  // shared_files is set from the cluster's storage
   formats::ClusterModel cluster;
-  bool io = false;                // reading and writing take time
-  uint64_t seed = 1;              // of jitter, failures and where inputs lie
+  bool io = false;    // reading and writing take time
+  uint64_t seed = 1;  // of jitter, failures and where inputs lie
 };
 
 /// What one task's run takes.
 struct Work {
-  double seconds = 0;      // on a node of speed 1, reading and writing apart
-  bool left_out = false;   // takes no time at all: neither run nor files
+  double seconds = 0;     // on a node of speed 1, reading and writing apart
+  bool left_out = false;  // takes no time at all: neither run nor files
 };
 
 /// Half a cache line, as a large cluster has very many under way.
@@ -31,10 +31,11 @@ struct Attempt {
   TaskId task;
   NodeId node;
   double begin = 0, end = -1;  // seconds
-  uint32_t cores = 0;          // on its node; 0: it did not begin
-  uint16_t number = 0;         // the scheduler's, from 1
+  static constexpr uint32_t kNoSlot = UINT32_MAX;
+  uint32_t slot = kNoSlot;  // of its node, its first; kNoSlot: it did not begin
+  uint16_t number = 0;      // the scheduler's, from 1
   Stage stage = Stage::kOnItsWay;
-  bool lost = false;           // with its node
+  bool lost = false;  // with its node
 };
 static_assert(sizeof(Attempt) == 32);
 
@@ -46,31 +47,33 @@ struct KindTotals {
 
 struct Outcome {
   double makespan = 0;
-  std::vector<Attempt> attempts;      // in the order in which they began
+  std::vector<Attempt> attempts;  // in the order in which they began
   core::Counts counts;
-  double core_seconds = 0;            // of attempts
-  double lost_seconds = 0;            // of them, those that were lost
-  double bytes_moved = 0;             // between nodes, or from elsewhere; without io: what would be
+  double core_seconds = 0;                     // of attempts
+  double lost_seconds = 0;                     // of them, those that were lost
+  double bytes_moved = 0;                      // between nodes, or from elsewhere; without io: what would be
   double read_seconds = 0, write_seconds = 0;  // of attempts
   uint64_t node_losses = 0;
-  std::vector<KindTotals> kinds;      // by KindId
-  bool complete = false;              // every task has its fate; else no node is left
+  std::vector<KindTotals> kinds;  // by KindId
+  bool complete = false;          // every task has its fate; else no node is left
 
   bool all_done() const { return counts.done == counts.total; }
 };
 
-/// Runs a sealed graph on a modelled cluster in virtual time, with a core::Scheduler of its own. `work`: one a task.
-/// The same graph, work and options give the same outcome on every machine.
+/// Runs a sealed graph on a modelled cluster in virtual time, with a core::Scheduler of its own. `work`: one
+/// a task. The same graph, work and options give the same outcome on every machine.
 Outcome Simulate(const graph::Graph& graph, const std::vector<Work>& work, const Options& options);
 
-/// What no schedule can do without (seconds): the critical path, and work spread over all cores; and what no list
-/// schedule of one-core tasks on equal cores exceeds (R. L. Graham: Bounds on multiprocessing timing anomalies, 1969).
+/// What no schedule can do without (seconds): the critical path, and work spread over all cores; and what no
+/// list schedule of one-core tasks on equal cores exceeds (R. L. Graham: Bounds on multiprocessing timing
+/// anomalies, 1969).
 struct Bounds {
   double critical_path = 0;
-  double work = 0;         // core seconds
-  double lower = 0;        // the larger of critical path and work / cores, on nodes of the largest speed
+  double work = 0;   // core seconds
+  double lower = 0;  // the larger of critical path and work / cores, on nodes of the largest speed
   double graham = 0;
 };
-Bounds FindBounds(const graph::Graph& graph, const std::vector<Work>& work, const formats::ClusterModel& cluster);
+Bounds FindBounds(const graph::Graph& graph, const std::vector<Work>& work,
+                  const formats::ClusterModel& cluster);
 
 }  // namespace harrow::sim

@@ -1,7 +1,7 @@
 #include "sim/simulation.h"
 
+#include <array>
 #include <gtest/gtest.h>
-
 #include <string>
 
 #include "base/text.h"
@@ -24,7 +24,8 @@ struct Case {
     for (uint32_t n = 0; n < flow.graph.task_count(); ++n) {
       work.push_back({Seconds(flow.graph.recorded_run_time(TaskId(n)).value_or(Duration(0)))});
     }
-    options.cluster.nodes.push_back({.count = nodes, .capacity = {cores, 0, 0}, .page_cache = 0, .speed = 1, .line = 0});
+    options.cluster.nodes.push_back(
+        {.count = nodes, .capacity = {cores, 0, 0}, .page_cache = 0, .speed = 1, .line = 0});
   }
   Outcome Run() { return Simulate(flow.graph, work, options); }
   /// Names in the order of starts, "|" where time goes on.
@@ -43,7 +44,8 @@ struct Case {
 std::string FigureFive() {
   std::string table;
   for (int i = 1; i <= 5; ++i) table += StrCat("T\tA", i, "\tA\t1\nO\tA", i, "\ta", i, "\n");
-  for (int i = 1; i <= 5; ++i) table += StrCat("T\tB", i, "\tB\t1\nI\tB", i, "\ta", i, "\nO\tB", i, "\tb", i, "\n");
+  for (int i = 1; i <= 5; ++i)
+    table += StrCat("T\tB", i, "\tB\t1\nI\tB", i, "\ta", i, "\nO\tB", i, "\tb", i, "\n");
   table += "T\tC\tC\t1\n";
   for (int i = 1; i <= 5; ++i) table += StrCat("I\tC\tb", i, "\n");
   return table;
@@ -67,7 +69,9 @@ TEST(SimulationTest, TheOrdersOfThePapersFigureFive) {
 }
 
 TEST(SimulationTest, ReadingAndWritingTakeTheirRates) {
-  Case c("T\ta\tk\t2\nI\ta\tin\nO\ta\tmid\nT\tb\tk\t3\nI\tb\tmid\nO\tb\tout\nF\tin\t700\nF\tmid\t590\nF\tout\t59\n");
+  Case c(
+      "T\ta\tk\t2\nI\ta\tin\nO\ta\tmid\nT\tb\tk\t3\nI\tb\tmid\nO\tb\tout\nF\tin\t700\nF\tmid\t590\nF\tout\t59"
+      "\n");
   c.options.io = true;
   c.options.cluster.nodes[0].page_cache = 1000;
   c.options.cluster.read_local_disk = 70;
@@ -86,8 +90,8 @@ TEST(SimulationTest, RemoteFilesAreReadFromTheNodeThatWroteThem) {
   c.options.cluster.read_remote_disk = 29.5;
   c.options.cluster.write = 59;
   const Outcome outcome = c.Run();
-  // a writes in 10 s; one of b and c reads at home, in 10 s, the other is stolen and takes 20 s; the disk gives both
-  // together 59 a second, so each has what it wants (29.5) or half.
+  // a writes in 10 s; one of b and c reads at home, in 10 s, the other is stolen and takes 20 s; the disk
+  // gives both together 59 a second, so each has what it wants (29.5) or half.
   EXPECT_EQ(outcome.counts.local_bytes, 590u);
   EXPECT_EQ(outcome.counts.remote_bytes, 590u);
   EXPECT_EQ(outcome.bytes_moved, 590);
@@ -96,11 +100,14 @@ TEST(SimulationTest, RemoteFilesAreReadFromTheNodeThatWroteThem) {
 
 TEST(SimulationTest, WritesGoToDiskBehindTheTasksBack) {
   // Two tasks, one after the other, write 100 bytes each; a third reads a file of 100 from disk.
-  Case c("T\ta\tk\t0\nO\ta\tf\nT\tb\tk\t0\nO\tb\tg\nE\ta\tb\nT\tc\tk\t0\nI\tc\tin\nE\tb\tc\nF\tf\t100\nF\tg\t100\nF\tin\t100\n");
+  Case c(
+      "T\ta\tk\t0\nO\ta\tf\nT\tb\tk\t0\nO\tb\tg\nE\ta\tb\nT\tc\tk\t0\nI\tc\tin\nE\tb\tc\nF\tf\t100\nF\tg\t100"
+      "\nF\tin\t100\n");
   c.options.io = true;
   c.options.cluster.read_local_disk = c.options.cluster.write = 10;
   c.options.cluster.write_back = 150;
-  // a: 10 s. b begins while f goes to disk; f and g are more than may wait: they share the disk, 20 s. c reads alone.
+  // a: 10 s. b begins while f goes to disk; f and g are more than may wait: they share the disk, 20 s. c
+  // reads alone.
   EXPECT_DOUBLE_EQ(c.Run().makespan, 10 + 20 + 10);
   c.options.cluster.write_back = 250;
   // b: 10 s more, f is on disk then; c shares the disk with g: 20 s.
@@ -145,7 +152,8 @@ TEST(SimulationTest, TasksThatFitNoNodeEndAsInARun) {
   EXPECT_EQ(outcome.counts.done, 1u);
   EXPECT_EQ(outcome.counts.failed, 1u);
   // The only node for it is lost while it runs: it is waited for when it will be repaired, and not otherwise.
-  c.options.cluster.nodes.push_back({.count = 1, .capacity = {4, 0, 0}, .page_cache = 0, .speed = 1, .line = 0});
+  c.options.cluster.nodes.push_back(
+      {.count = 1, .capacity = {4, 0, 0}, .page_cache = 0, .speed = 1, .line = 0});
   c.options.cluster.failures.push_back({.node = 1, .at = 5, .repair = 0});
   outcome = c.Run();
   EXPECT_TRUE(outcome.complete);
@@ -175,9 +183,52 @@ TEST(SimulationTest, DispatchTakesItsTime) {
   EXPECT_LT(outcome.makespan, 0.3);  // sent ahead: 250 rounds of 1 ms, not of 2 ms
 }
 
+/// What an agent does with the same tasks (tests/unit/agent/core_test.cc): they begin in the order of
+/// sending, each on slots of its own; what waits can be taken back.
+TEST(SimulationTest, NodesGiveSlotsAsAgentsDo) {
+  std::string table;
+  for (int i = 0; i < 2000; ++i) {
+    table += StrCat("T\tt", i, "\tk\t", i % 37 == 0 ? 0.03 : 0.001 * (1 + i * 7919 % 11), "\t",
+                    i % 53 == 0 ? 3 : 1, "\n");
+  }
+  // Tasks that become ready meanwhile, and go before what was sent ahead.
+  for (int i = 0; i < 80; ++i) {
+    table += StrCat("T\tj", i, "\tj\t0.005\n");
+    for (int k = 0; k < 25; ++k) table += StrCat("E\tt", 25 * i + k, "\tj", i, "\n");
+  }
+  Case c(table, 3, 4);
+  c.options.cluster.latency = 0.01;
+  for (const double at : {0.213, 0.517, 0.931}) {
+    c.options.cluster.failures.push_back({.node = 2, .at = at, .repair = 0.1});
+  }
+  const Outcome outcome = c.Run();
+  EXPECT_EQ(outcome.counts.done, 2080u);
+  double last[3] = {0, 0, 0};
+  std::array<double, 4> until[3] = {};
+  uint32_t waited = 0, returned = 0, lost = 0;
+  for (const Attempt& attempt : outcome.attempts) {
+    const uint32_t node = attempt.node.value;
+    lost += attempt.lost;
+    if (attempt.slot == Attempt::kNoSlot) {
+      returned += node != 2 && attempt.stage == Attempt::Stage::kGone;
+      continue;
+    }
+    ASSERT_LT(attempt.slot, 4u);
+    EXPECT_GE(attempt.begin, last[node]) << "one that was sent later began earlier";
+    last[node] = attempt.begin;
+    EXPECT_GE(attempt.begin, until[node][attempt.slot]) << "a slot was given twice";
+    waited += attempt.begin == until[node][attempt.slot];
+    until[node][attempt.slot] = attempt.end;
+  }
+  EXPECT_GT(waited, 200u) << "sent ahead, they begin as a slot gets free";
+  EXPECT_GT(returned, 0u);
+  EXPECT_GT(lost, 0u);
+}
+
 TEST(SimulationTest, SameSeedSameDocument) {
   std::string table;
-  for (int i = 0; i < 50; ++i) table += StrCat("T\ta", i, "\ta\t", 1 + i % 7, "\nI\ta", i, "\tin", i, "\nO\ta", i, "\tf", i, "\n");
+  for (int i = 0; i < 50; ++i)
+    table += StrCat("T\ta", i, "\ta\t", 1 + i % 7, "\nI\ta", i, "\tin", i, "\nO\ta", i, "\tf", i, "\n");
   for (int i = 0; i < 50; ++i) table += StrCat("T\tb", i, "\tb\t", 1 + i % 5, "\nI\tb", i, "\tf", i, "\n");
   for (int i = 0; i < 50; ++i) table += StrCat("F\tf", i, "\t", 1000 * (i + 1), "\nF\tin", i, "\t5000\n");
   Case c(table, 3, 2);
@@ -187,7 +238,10 @@ TEST(SimulationTest, SameSeedSameDocument) {
   c.options.cluster.jitter = 0.1;
   c.options.cluster.nic = 8000;
   c.options.cluster.hub = 12000;
-  const auto document = [&] { return Json({"f", "c"}, c.flow.graph, c.options, c.Run(), FindBounds(c.flow.graph, c.work, c.options.cluster)); };
+  const auto document = [&] {
+    return Json({"f", "c"}, c.flow.graph, c.options, c.Run(),
+                FindBounds(c.flow.graph, c.work, c.options.cluster));
+  };
   const std::string first = document();
   EXPECT_EQ(first, document());
   c.options.seed = 2;

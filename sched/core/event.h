@@ -18,11 +18,11 @@ struct Failed {
   int32_t exit_code = 1;
   bool retryable = true;
 };
-/// Ended by the allocation's limit: costs no retry, is not started again in this run.
+/// The allocation's limit ended it: that costs no retry, and it is not started again in this run.
 struct Interrupted {};
 /// Its node or agent went away: counted apart from retries.
 struct Lost {};
-/// A user asked for it.
+/// A user asked for its end.
 struct Cancelled {};
 using Outcome = std::variant<Done, Failed, Interrupted, Lost, Cancelled>;
 
@@ -31,18 +31,19 @@ struct NodeJoined {
   NodeId node;
   NodeCapacity capacity;
 };
-/// Nothing is heard of it. What is there may go on, so it stays there; nothing more is started, and its queue
-/// goes to others. NodeJoined (it is heard of again: what was asked of it and may not have arrived is asked
-/// again) or NodeLost follows.
+/// Nothing is heard of the node. What is there may go on, so it stays there; nothing more is started, and its
+/// queue goes to others. NodeJoined (it is heard of again: what was asked of it and may not have arrived is
+/// asked again) or NodeLost follows.
 struct NodeSilent {
   NodeId node;
 };
-/// Gone, with its replicas and everything sent to it: none of those attempts goes on, or ever will without a
-/// TaskStarted (an agent that comes back later than it was waited for).
+/// The node is gone, with its replicas and everything sent to it: none of those attempts goes on, or ever
+/// will without a TaskStarted (an agent that comes back later than it was waited for).
 struct NodeLost {
   NodeId node;
 };
-/// Nothing new is started there; what runs may end. After AllNodesJoined, tasks that fit no other node fail.
+/// Nothing new is to be started on the node; what runs may end. After AllNodesJoined, tasks that fit no other
+/// node fail.
 struct NodeClosed {
   NodeId node;
 };
@@ -51,23 +52,26 @@ struct TasksAdded {
   TaskId first;
   uint32_t count = 0;
 };
-/// Known from an earlier run (resume) or server (restart), or not wanted (target): never started here. kOpen:
-/// it is to run, and only what was tried before is told. No TaskSettled answers; what needs a task that is
-/// not done is skipped.
+/// The task is known from an earlier run (resume) or server (restart), or not wanted (target): it is never
+/// started here. kOpen: it is to run, and only what was tried before is told. No TaskSettled answers; what
+/// needs a task that is not done is skipped.
 struct TaskRestored {
   TaskId task;
   enum class As : uint8_t { kDone, kFailed, kSkipped, kOpen, kCancelled } as = As::kDone;
-  uint32_t attempts =
-      0;  // made so far, as far as they count against its retries, those that were lost included
-  uint32_t losses = 0;        // of them
-  uint32_t last_attempt = 0;  // highest number an attempt ever had, when that is more than `attempts`
+  // Attempts made so far, as far as they count against its retries, those that were lost included.
+  uint32_t attempts = 0;
+  // How many of them were lost.
+  uint32_t losses = 0;
+  // The highest number that an attempt ever had, when that is more than `attempts`.
+  uint32_t last_attempt = 0;
 };
 // Attempts of a task are numbered from 1, by StartTask; what tells of a task's doing names the attempt, so
 // that the late word of an old one is not taken for that of a newer one on the same node. A number is used
 // again only when the attempt is known never to have begun (TaskReturned).
 
-/// An agent began it. Also for one that this scheduler did not send (an agent that outlived a server tells
-/// what it runs), and for the latest one when it was lost and nothing was started since: it goes on there.
+/// An agent began the attempt. Also told for one that this scheduler did not send (an agent that outlived a
+/// server tells what it runs), and for the latest one when it was lost and nothing was started since: it goes
+/// on there.
 struct TaskStarted {
   AttemptId attempt;
   NodeId node;
@@ -78,7 +82,7 @@ struct TaskEnded {
   Outcome outcome;
   Duration run_time{0};
 };
-/// Answer to TakeBack: it was not started there and will not be.
+/// The answer to TakeBack: the attempt was not begun there and will not be.
 struct TaskReturned {
   AttemptId attempt;
   NodeId node;
@@ -98,7 +102,7 @@ struct AllNodesJoined {};
 struct CancelRequested {
   TaskId task;
 };
-/// Start nothing more (the time limit is near); what runs may end.
+/// Nothing more is to be started (the time limit is near); what runs may end.
 struct DrainRequested {};
 struct RoundTripMeasured {
   NodeId node;
@@ -108,7 +112,7 @@ struct RoundTripMeasured {
 struct EndTimeKnown {
   Time end;
 };
-/// Answer to WakeAt: that time has come. Nothing is wrong with one that comes early or unasked.
+/// The answer to WakeAt: that time has come. Nothing is wrong with one that comes early or unasked.
 struct TimeCame {};
 
 using Event = std::variant<NodeJoined, NodeSilent, NodeLost, NodeClosed, TasksAdded, TaskRestored,
@@ -118,11 +122,12 @@ using Event = std::variant<NodeJoined, NodeSilent, NodeLost, NodeClosed, TasksAd
 // --- actions: what is to be done
 /// Send the task to the node. `ahead`: no slot is free there yet; the agent queues it behind what it has.
 struct StartTask {
-  // Its number is one more than the last that may have begun, those told by TaskRestored included.
+  // Its number is one more than that of the last that may have begun, those told by TaskRestored included.
   AttemptId attempt;
   NodeId node;
   bool ahead = false;
-  int64_t local_bytes = 0, remote_bytes = 0;  // input bytes by where they are now
+  // The task's input bytes by where they are now.
+  int64_t local_bytes = 0, remote_bytes = 0;
 };
 /// A further node of a task of several nodes. Comes right before its StartTask, which names the lead node;
 /// all of them are the task's until it ends.
@@ -143,13 +148,20 @@ struct CancelTask {
 };
 enum class FinalState : uint8_t { kDone, kFailed, kSkipped, kCancelled };
 enum class Reason : uint8_t {
-  kNone,         // done, failed by itself, cancelled by a user
-  kDependency,   // something it needs is not done: `because`, the first cause
-  kStopped,      // the run starts nothing more: drained, or too many failures (`because`: the last of them)
-  kInterrupted,  // the allocation's limit ended it
-  kNoTimeLeft,   // its time limit does not fit before the allocation ends
-  kNoNodeFits,   // no node can ever give what it asks for
-  kNodesGone,    // the nodes that could give it were lost, and none is expected back
+  // It is done, has failed by itself, or a user cancelled it.
+  kNone,
+  // Something it needs is not done: `because`, the first cause.
+  kDependency,
+  // The run starts nothing more: drained, or too many failures (`because`: the last of them).
+  kStopped,
+  // The allocation's limit ended it.
+  kInterrupted,
+  // Its time limit does not fit before the allocation ends.
+  kNoTimeLeft,
+  // No node can ever give what it asks for.
+  kNoNodeFits,
+  // The nodes that could give it were lost, and none is expected back.
+  kNodesGone,
   kLostTooOften,
 };
 /// The task's fate is decided.

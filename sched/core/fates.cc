@@ -229,7 +229,7 @@ void Fates::CloseNode(NodeId id) {
   NoteCapacity();
 }
 
-void Fates::SkipWhatNeedsThose() {
+void Fates::SettleDependents() {
   for (TaskId root : skip_roots_) SkipDependents(root);
   skip_roots_.clear();
   // Once all is restored: the server that knew of these failures may not have come to stop.

@@ -12,22 +12,24 @@ class Fates : protected Moves {
   using Moves::Moves;
 
   // --- what a task waits for
+  /// Counts anew the predecessors that are not done.
   void CountWaits(TaskId id);
   /// A task that was there before waits for a new one.
   void AddPredecessor(TaskId id);
   /// Delayed tasks that are due wait for nothing more.
   void EndDelays();
-  /// Tells when the next is due.
+  /// Tells when the next delayed task is due.
   void TellWake();
 
   // --- ends of attempts
-  /// Also of tasks restored. `released_at`: where it ended, so that what it makes ready can be started there.
+  /// The task is done, now or in an earlier run. `released_at`: where it ended, so that what it makes ready
+  /// can be started there.
   void MarkDone(TaskId id, NodeId released_at);
   void AfterFailure(TaskId id, const Failed& failed);
   void AfterLoss(TaskId id);
-  /// It was sent ahead to a node that is lost: not known to have begun there, nor that it has not.
+  /// The task was sent ahead to a node that is lost: it may have begun there, or not.
   void AfterLossAhead(TaskId id);
-  /// It was sent, and comes back as if it had not been.
+  /// The task was sent, and comes back as if it had not been.
   void AfterReturn(TaskId id);
   /// A node where tasks fail one after the other, at once, is put aside; but not when they fail everywhere,
   /// and never the last one.
@@ -35,9 +37,9 @@ class Fates : protected Moves {
 
   // --- fates
   void Settle(TaskId id, TaskState state, Reason reason, TaskId because = TaskId());
-  /// With all that needs it.
+  /// Settles a task as something else than done, and skips all that needs it.
   void GiveUp(TaskId id, TaskState state, Reason reason, TaskId because = TaskId());
-  /// It was settled before this scheduler was.
+  /// The task was settled before this scheduler was.
   void RestoreFate(TaskId id, TaskRestored::As as);
   void Cancel(TaskId id);
   /// Starts nothing more: what was not begun is skipped, what was sent ahead is asked back.
@@ -46,10 +48,12 @@ class Fates : protected Moves {
   TaskId stopped_by() const { return stopped_by_; }
 
   // --- once for all events of an instant
+  /// What nodes can give, or tasks ask for, has changed.
   void NoteCapacity() { capacity_changed_ = true; }
   void ExpectNoMoreNodes();
   void CloseNode(NodeId id);
-  void SkipWhatNeedsThose();
+  void SettleDependents();
+  /// Settles the tasks that ask for what no node has.
   void SettleImpossible();
   /// When nothing runs and all that is ready would take longer than there is time, none of it is going to
   /// run.
@@ -65,13 +69,13 @@ class Fates : protected Moves {
 
   bool stopped_ = false;
   TaskId stopped_by_;
-  // Settled as something else than done, and what needs them is not settled yet.
+  // Tasks that are settled as something else than done, while what needs them is not settled yet.
   std::vector<TaskId> skip_roots_;
   std::vector<TaskId> restored_failures_;
   std::vector<TaskId> skip_stack_;
-  // No node is expected but those that are here.
+  // No node is expected but those that are expected now.
   bool nodes_known_ = false;
-  // What can be given, or is asked for.
+  // What nodes can give, or tasks ask for, is not what it was when SettleImpossible() looked last.
   bool capacity_changed_ = false;
   Time told_wake_ = Time::max();
 };

@@ -16,24 +16,24 @@ class Lanes {
   const order::LaneTable& table() const { return table_; }
   size_t size() const { return table_.size(); }
   const order::Lane& operator[](order::LaneId id) const { return table_[id]; }
-  /// Its tasks ask for several whole nodes.
+  /// Whether tasks of that lane ask for several whole nodes.
   bool gang(order::LaneId id) const { return table_[id].nodes > 1; }
   /// The lane of a task; makes it when there is none.
   order::LaneId Of(const graph::Graph& graph, TaskId task);
 
-  /// Some have a time limit.
+  /// Whether some lane has a time limit.
   bool timed() const { return timed_; }
-  /// Its time limit does not fit any more: its tasks may not start.
+  /// Whether the lane's tasks may not start, as their time limit does not fit any more.
   bool barred(order::LaneId id) const { return table_.barred(id); }
   void SetBarred(order::LaneId id, bool barred) { table_.SetBarred(id, barred); }
-  /// A task of it may stand in the node's queue.
+  /// Whether a task of that lane may stand in the node's queue.
   bool FitsOpen(order::LaneId id, const Node& node) const {
     return node.open() && order::Room::FitsCapacity(table_[id], node.total());
   }
 
-  /// No node that is there or expected can give what it asks for.
+  /// Whether no node that is there or expected can give what the lane asks for.
   bool impossible(order::LaneId id) const { return kinds_[id].impossible; }
-  /// Some that were lost could.
+  /// Whether nodes that were lost could give it.
   bool gone(order::LaneId id) const { return kinds_[id].gone; }
   /// Looks at all nodes anew. Returns whether some lane is impossible.
   bool FindImpossible(const NodeTable& nodes);

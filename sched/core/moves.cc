@@ -1,12 +1,7 @@
-// Sending ahead: a task is sent before a slot is free, so that the agent has it when one gets free, and no
-// slot waits for a round trip. As deep as twice what a node ends in a round trip (half of it is usually on
-// its way), not for tasks of levels whose mean run time is long or unknown.
-//
-// What is sent ahead must not change the order. Where newly ready tasks go first (all policies but fifo, and
-// hrf only across levels), nothing is sent behind a task whose end may make another ready, a releaser: its
-// successor is to be asked for when the slot gets free. Should one become ready all the same that goes first,
-// what is ahead there is asked back. An idle node that finds nothing else has the last task of a long row
-// asked back. A task that comes back takes its old place.
+// A task that is ready stands in the queues of all its candidates; it is taken from one and leaves the
+// others. When it comes back without having begun, or its queue is moved away, it takes its old place.
+// Touch() comes with every change that may let a node take more, so that Dispatch looks at it before the
+// instant ends.
 
 #include "core/moves.h"
 

@@ -13,15 +13,15 @@ class Moves : protected Parts {
   using Parts::Parts;
 
   // --- into queues
-  /// It waits for nothing more; `released_at`: where the last that it waited for ended, if anywhere.
+  /// The task waits for nothing more; `released_at`: where the last that it waited for ended, if anywhere.
   void NoteReady(TaskId id, NodeId released_at) {
     newly_ready_.push_back(uint64_t{id.value} << 32 | released_at.value);
   }
-  /// It comes back: to be put to its old place.
+  /// The task comes back: it is to be put to its old place.
   void NoteReturned(TaskId id) { returned_.push_back(id); }
-  /// Puts all those into their queues.
+  /// Puts all tasks so noted into their queues.
   void EnqueueReady();
-  /// Out of all queues, if it stands in any, or is delayed; it waits then.
+  /// Takes a task out of all queues, or ends its delay, if it has one: it waits then.
   void Unqueue(TaskId id);
   /// Takes over the levels that the graph has raised; queued tasks move to their new level, at their place.
   void TakeOverLevels();
@@ -57,7 +57,7 @@ class Moves : protected Parts {
   /// is kept for anybody there.
   void Shut(NodeId id, Node::Access access);
 
-  /// Input bytes of all that was sent in this instant.
+  /// Counts the input bytes of all that was sent in this instant.
   void CountBytes();
   /// Nodes that ask before others, one slot each.
   std::vector<NodeId> first_to_ask;
@@ -73,10 +73,13 @@ class Moves : protected Parts {
   void RecallForOrder(TaskId newcomer, NodeId at);
   void ForgetGathering();
 
-  std::vector<uint64_t> newly_ready_;  // task << 32 | node where its last predecessor ended
+  // Each is a task << 32 | the node where its last predecessor ended.
+  std::vector<uint64_t> newly_ready_;
   std::vector<TaskId> returned_;
-  std::vector<size_t> sent_;  // StartTask actions whose bytes are to be counted
-  uint64_t seal_seen_ = 0;    // the graph's, when levels were last taken over
+  // Places of the StartTask actions whose bytes are to be counted.
+  std::vector<size_t> sent_;
+  // The graph's seal count when its levels were last taken over.
+  uint64_t seal_seen_ = 0;
 };
 
 }  // namespace harrow::core

@@ -1,3 +1,7 @@
+// A ready task stands in the queues of its candidate nodes, else in the remote queue; tasks of several nodes
+// have a queue of their own. Without locality all stand in the remote queue: then there is one queue, as in
+// the paper.
+
 #include "core/queues.h"
 
 #include <algorithm>

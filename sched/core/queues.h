@@ -56,8 +56,8 @@ class Queues {
   const order::ReadyQueue& QueueOf(TaskId id) const;
   std::vector<TaskId> TasksAt(NodeId id) const { return of_node_[id.value].Tasks(tasks_.cards()); }
   uint64_t ready(order::LaneId lane) const { return lane < kinds_.size() ? kinds_[lane].ready : 0; }
-  /// A task of that lane may be had by a node that asks for one, from its own queue, too, when it is told
-  /// which it is.
+  /// Whether a node that asks may get a task of that lane: from the remote queue, by stealing, or from its
+  /// own queue, where `node` says which that is.
   bool Reachable(order::LaneId lane, NodeId node = NodeId()) const;
 
   /// Lanes that tasks came into since they were last forgotten.

@@ -106,7 +106,7 @@ void Scheduler::Impl::PrefetchEnd(TaskId id, int step) const {
 }
 
 void Scheduler::Impl::Finish() {
-  SkipWhatNeedsThose();
+  SettleDependents();
   SettleImpossible();
   EnqueueReady();
   SkipWithoutTime();

@@ -19,27 +19,41 @@ struct Options {
   bool locality = true;
   bool steal = true;
   uint64_t seed = 1;
-  int32_t retries = 0;        // default of tasks that say nothing
-  uint32_t max_losses = 5;    // a task whose attempts are lost that often has failed
-  uint32_t max_failures = 0;  // stop starting tasks after that many failed tasks; 0: never
-  bool fail_fast = false;     // as max_failures = 1, and running tasks are cancelled
-  uint32_t bad_node_failures =
-      0;  // consecutive failures within bad_node_time that close a node (never the last one); 0: off
+  // The retries of tasks that say nothing.
+  int32_t retries = 0;
+  // A task whose attempts are lost that often has failed.
+  uint32_t max_losses = 5;
+  // After that many failed tasks nothing more is started; 0: never.
+  uint32_t max_failures = 0;
+  // The same as max_failures = 1, and running tasks are cancelled.
+  bool fail_fast = false;
+  // A node with that many failures in a row, each within bad_node_time, is closed, unless it is the last one;
+  // 0: never.
+  uint32_t bad_node_failures = 0;
   Duration bad_node_time = std::chrono::seconds(1);
-  bool shared_files = true;  // the node that ended a task holds its inputs and outputs (page cache)
-  Duration ahead_limit =
-      std::chrono::milliseconds(20);  // no sending ahead for tasks whose mean run time is above
-  uint32_t max_ahead = 256;           // tasks sent ahead to one node, at most, per slot
+  // The node that ended a task holds its inputs and outputs (page cache).
+  bool shared_files = true;
+  // Tasks of levels whose mean run time is above this are not sent ahead.
+  Duration ahead_limit = std::chrono::milliseconds(20);
+  // At most so many tasks a slot are sent ahead to a node.
+  uint32_t max_ahead = 256;
 };
 
 enum class TaskState : uint8_t {
-  kWaiting,        // for other tasks
-  kDelayed,        // for nothing but some time, after losses
-  kReady,          // in queues
-  kAhead,          // sent to a node, behind what has its slots
-  kAheadRecalled,  // the same, and asked back
-  kSent,           // it has a slot, and is not known to have begun
-  kRecalled,       // the same, and was asked back before
+  // It waits for other tasks.
+  kWaiting,
+  // It waits for nothing but some time, after losses.
+  kDelayed,
+  // It stands in queues.
+  kReady,
+  // It was sent to a node, behind what has the slots there.
+  kAhead,
+  // The same, and it was asked back.
+  kAheadRecalled,
+  // It has a slot, and is not known to have begun.
+  kSent,
+  // The same, and it was asked back before it had a slot.
+  kRecalled,
   kRunning,
   kDone,
   kFailed,
@@ -57,7 +71,8 @@ struct Counts {
   uint64_t total = 0, waiting = 0, ready = 0, sent = 0, running = 0, done = 0, failed = 0, skipped = 0,
            cancelled = 0;
   uint64_t attempts = 0, losses = 0, stolen = 0;
-  uint64_t local_bytes = 0, remote_bytes = 0;  // input bytes by where they were when the task was assigned
+  // The input bytes of tasks by where they were when the task was assigned.
+  uint64_t local_bytes = 0, remote_bytes = 0;
 };
 
 /// How a task came to the node it was assigned to.
@@ -66,12 +81,17 @@ enum class TakenFrom : uint8_t { kNothing, kNodeQueue, kRemoteQueue, kSteal, kAd
 /// Why a task is where it is, for people.
 struct Explanation {
   TaskState state = TaskState::kWaiting;
-  std::vector<TaskId> waits_for;   // unfinished predecessors (at most 20)
-  std::vector<NodeId> candidates;  // nodes in whose queue it stands; empty: the remote queue
-  NodeId node;                     // where it is or was
+  // Predecessors that are not done (at most 20).
+  std::vector<TaskId> waits_for;
+  // The nodes in whose queues it stands; empty: it stands in the remote queue.
+  std::vector<NodeId> candidates;
+  // The node where it is or was.
+  NodeId node;
   TakenFrom taken_from = TakenFrom::kNothing;
-  uint32_t ahead_in_queue = 0;  // ready tasks that its order puts before it, about
-  std::string text;             // one or two sentences
+  // About how many ready tasks its order puts before it.
+  uint32_t ahead_in_queue = 0;
+  // One or two sentences.
+  std::string text;
 };
 
 /// The scheduler: events in, actions out. Deterministic: the same events at the same times give the same

@@ -45,8 +45,8 @@ class alignas(32) Task {
  private:
   friend class TaskTable;
   static constexpr uint8_t kCancelled = 1, kReleaser = 2, kLost = 4, kFlags = 15;
-  static constexpr uint8_t kMany =
-      8;  // more than two candidates: candidate_ is a place in the pool, and their number
+  // More than two candidates: candidate_ is a place in the pool, and their number.
+  static constexpr uint8_t kMany = 8;
   bool has(uint8_t flag) const { return (flags_ & flag) != 0; }
   void set(uint8_t flag, bool on) { flags_ = (on ? flags_ | flag : flags_ & ~flag) & kFlags; }
 

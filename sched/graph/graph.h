@@ -22,40 +22,55 @@ namespace harrow::graph {
 
 /// How a task's command is to be started.
 enum class CommandForm : uint8_t {
-  kWords,  // text without shell syntax: split at blanks, executed directly
-  kArgv,   // arguments separated by NUL, executed directly
-  kShell,  // handed to the profile's shell (default /bin/sh) with -c
-  kNone,   // a recorded task without a command (WfFormat): can be simulated and replayed, not run
+  // Text without shell syntax: split at blanks, executed directly.
+  kWords,
+  // Arguments separated by NUL, executed directly.
+  kArgv,
+  // Handed to the profile's shell (default /bin/sh) with -c.
+  kShell,
+  // A recorded task without a command (WfFormat): can be simulated and replayed, not run.
+  kNone,
 };
 
 /// What tasks of one kind have in common. Equal profiles share one ProfileId.
 struct Profile {
   Shape shape;
-  uint32_t ranks = 0;  // > 0: an MPI task
-  std::string cwd;     // relative to the submit directory; empty: that directory
-  std::string shell;   // "bash", "/bin/zsh"; empty: direct execution, or /bin/sh when the command needs one
+  // More than 0: it is an MPI task.
+  uint32_t ranks = 0;
+  // Relative to the submit directory; empty: that directory.
+  std::string cwd;
+  // "bash", "/bin/zsh"; empty: direct execution, or /bin/sh when the command needs one.
+  std::string shell;
   std::vector<std::pair<std::string, std::string>> env;
-  Duration time_limit{0};         // 0: none
-  int32_t retries = -1;           // -1: the run's default
-  std::vector<int32_t> retry_on;  // exit codes (signals as 128 + n); empty: any
-  std::string stdin_path, stdout_path,
-      stderr_path;       // patterns with %A %a %j %J %N %n %t %x; empty: /dev/null, packed, packed
-  int32_t priority = 0;  // larger first among ready tasks of equal order
-  bool keep = false;     // its outputs are results, never dropped
+  // 0: it has none.
+  Duration time_limit{0};
+  // -1: as the run says.
+  int32_t retries = -1;
+  // The exit codes (signals as 128 + n) after which it is tried again; empty: any.
+  std::vector<int32_t> retry_on;
+  // Patterns with %A %a %j %J %N %n %t %x; empty: /dev/null, packed, packed.
+  std::string stdin_path, stdout_path, stderr_path;
+  // Among ready tasks of equal order the larger goes first.
+  int32_t priority = 0;
+  // Its outputs are results, never dropped.
+  bool keep = false;
   bool operator==(const Profile&) const = default;
 };
 
 /// One task as a format hands it in. The views need to live only during the call.
 struct TaskSpec {
-  std::string_view name = {};  // empty: a line of a line file, called by its number
+  // Empty: a line of a line file, called by its number.
+  std::string_view name = {};
   std::string_view command = {};
   CommandForm form = CommandForm::kWords;
-  ProfileId profile = {};  // none: an empty one
+  // None: a profile with nothing in it.
+  ProfileId profile = {};
   KindId kind = {};
   std::span<const FileId> in = {}, out = {};
   std::span<const TaskId> after = {};
   SourcePlace place = {};
-  std::optional<Duration> recorded_run_time = {};  // of a trace
+  // The run time in a trace.
+  std::optional<Duration> recorded_run_time = {};
 };
 
 /// Tasks and files of a flow. Grows: tasks may be added after Seal(), which is then called again.
@@ -74,11 +89,11 @@ class Graph {
   /// The file of that name, made if new. Names are compared after lexical normalisation ("./a//b" is "a/b").
   FileId AddFile(std::string_view name);
   void SetFileSize(FileId file, int64_t bytes);
-  /// Name of an input file of the flow, for messages; its number is SourcePlace::source.
+  /// Notes the name of an input file of the flow, for messages; returns its number for SourcePlace::source.
   uint32_t AddSource(std::string_view file_name);
   TaskId AddTask(const TaskSpec& task);
   void AddDependency(TaskId before, TaskId after);
-  /// Room for that many more tasks, so that adding them moves nothing.
+  /// Makes room for that many more tasks, so that adding them moves nothing.
   void Reserve(size_t more_tasks, size_t more_files = 0);
 
   /// Finds the producer of every file (an input below an output directory is produced by that directory's
@@ -132,12 +147,14 @@ class Graph {
             predecessor_begin_[task.value + 1] - predecessor_begin_[task.value]};
   }
   std::string_view file_name(FileId file) const { return files_.name(file); }
-  int64_t file_size(FileId file) const { return files_.size(file); }    // -1: unknown
-  TaskId producer(FileId file) const { return files_.producer(file); }  // none: it exists before the flow
-  /// It is nobody's declared output itself: it lies below an output directory of its producer.
+  /// The size of a file in bytes; -1: it is unknown.
+  int64_t file_size(FileId file) const { return files_.size(file); }
+  /// The task that makes a file; none: it exists before the flow.
+  TaskId producer(FileId file) const { return files_.producer(file); }
+  /// Whether the file is nobody's declared output itself, but lies below an output directory of its producer.
   bool below_output(FileId file) const { return files_.below_output(file); }
   std::optional<FileId> FindFile(std::string_view name) const { return files_.Find(name); }
-  /// By name, or "#12" / "12" for the task of that number. Builds an index at the first call.
+  /// The task of that name, or of that number for "#12" or "12". Builds an index at the first call.
   std::optional<TaskId> FindTask(std::string_view name) const;
 
   /// Bring what the accessors above read into the cache; for loops over many tasks.
@@ -154,7 +171,8 @@ class Graph {
   friend class Sealer;
 
   struct Record {
-    const char* text;  // the name, then the command
+    // The name, and the command behind it.
+    const char* text;
     uint32_t name_size;
     uint32_t command_size;
     ProfileId profile;
@@ -175,15 +193,18 @@ class Graph {
   TextArena text_;
   FileTable files_;
   std::vector<Record> tasks_;
-  std::vector<Links> links_;  // one more than tasks
+  // One more than there are tasks.
+  std::vector<Links> links_;
   std::vector<Level> levels_;
   std::vector<FileId> io_;
   std::vector<TaskId> successors_;
   std::vector<TaskId> predecessors_;
-  std::vector<uint32_t> predecessor_begin_;  // one more than sealed tasks
-  std::unordered_map<uint32_t, uint32_t>
-      room_;                        // of successor lists that were moved, when more than they fill
-  std::vector<Duration> recorded_;  // empty, or one a task (negative: none)
+  // One more than there are sealed tasks.
+  std::vector<uint32_t> predecessor_begin_;
+  // The room of successor lists that were moved, where it is more than they fill.
+  std::unordered_map<uint32_t, uint32_t> room_;
+  // Empty, or the recorded run time of each task (negative: none).
+  std::vector<Duration> recorded_;
   std::vector<Profile> profiles_;
   NameIndex profile_index_;
   std::vector<std::string> kinds_;
@@ -191,15 +212,19 @@ class Graph {
   std::vector<std::string> sources_;
 
   // Not linked yet.
-  std::vector<std::pair<TaskId, TaskId>> new_dependencies_;  // after, before
+  // Each is a task and one before it.
+  std::vector<std::pair<TaskId, TaskId>> new_dependencies_;
   std::vector<std::pair<FileId, TaskId>> second_producers_;
-  std::vector<FileId> late_products_;  // read by sealed tasks before anybody was known to make them
-  size_t sealed_ = 0;                  // tasks linked so far
+  // Files that sealed tasks read before anybody was known to make them.
+  std::vector<FileId> late_products_;
+  // How many tasks are linked.
+  size_t sealed_ = 0;
   uint64_t seal_count_ = 0;
   std::vector<TaskId> relevelled_;
 
   mutable NameIndex names_;
-  mutable size_t named_up_to_ = 0;  // tasks that are in names_
+  // How many tasks are in names_.
+  mutable size_t named_up_to_ = 0;
 };
 
 /// Longest path in recorded run times (critical path) and its tasks; needs recorded times.

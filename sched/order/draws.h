@@ -9,7 +9,7 @@ namespace harrow::order {
 class Draws {
  public:
   virtual ~Draws() = default;
-  /// Uniform in [0, 1).
+  /// The next number, uniform in [0, 1).
   virtual double Next() = 0;
 };
 
@@ -38,7 +38,7 @@ class SeededDraws : public Draws {
     return result;
   }
   double Next() override { return static_cast<double>(NextWord() >> 11) * 0x1.0p-53; }
-  /// Uniform in [0, bound); bound > 0.
+  /// The next number, uniform in [0, bound); bound > 0.
   uint32_t Below(uint32_t bound) { return static_cast<uint32_t>(((NextWord() >> 32) * bound) >> 32); }
 
  private:

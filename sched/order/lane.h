@@ -20,13 +20,15 @@ constexpr LaneId kNoLane = std::numeric_limits<LaneId>::max();
 struct Lane {
   uint32_t cores = 1;
   uint32_t devices = 0;
-  uint64_t memory = 0;  // bytes; 0: not declared
-  uint32_t nodes = 1;   // > 1: a gang of whole nodes
+  // Bytes a node; 0: not declared.
+  uint64_t memory = 0;
+  // More than 1: a gang of whole nodes.
+  uint32_t nodes = 1;
   bool whole_node = false;
   Duration time_limit{0};
 
   bool operator==(const Lane&) const = default;
-  /// One core and nothing else: what may be sent ahead.
+  /// It asks for one core and nothing else: its tasks may be sent ahead.
   bool plain() const { return cores == 1 && devices == 0 && memory == 0 && !whole_node && nodes == 1; }
 };
 
@@ -37,15 +39,15 @@ class LaneTable {
   size_t size() const { return lanes_.size(); }
   const Lane& operator[](size_t id) const { return lanes_[id]; }
   LaneId Add(const Lane& lane);
-  /// Its tasks may not start now, as their time does not fit.
+  /// Whether the lane's tasks may not start now, as their time does not fit.
   bool barred(LaneId id) const { return barred_[id] != 0; }
   void SetBarred(LaneId id, bool barred);
-  /// The lane of that kind, or kNoLane.
+  /// The lane that asks for exactly that, or kNoLane.
   LaneId Find(const Lane& lane) const;
   /// Makes the last lane ask for as much as `lane`, too.
   void WidenLast(const Lane& lane);
 
-  /// Lanes that ask for at most so many cores, of those that ask for cores only.
+  /// The lanes that ask for cores only, and for at most so many.
   uint64_t plain_up_to(uint32_t cores) const { return up_to_[cores < kCores ? cores : kCores]; }
   uint64_t special() const { return special_; }
   uint64_t barred_set() const { return barred_set_; }
@@ -57,7 +59,8 @@ class LaneTable {
   std::vector<Lane> lanes_;
   std::vector<uint8_t> barred_;
   std::array<uint64_t, kCores + 1> up_to_{};
-  uint64_t special_ = 0;  // ask for more than cores
+  // The lanes that ask for more than cores.
+  uint64_t special_ = 0;
   uint64_t barred_set_ = 0;
 };
 
@@ -68,9 +71,10 @@ class Room {
     uint32_t slots = 0;
     uint32_t devices = 0;
     uint64_t memory = 0;
-    bool idle = false;  // nothing at all runs there
+    // Nothing at all runs on the node.
+    bool idle = false;
   };
-  /// `only`: what gets free is kept for that lane.
+  /// `only`: the lane that what gets free is kept for, if any.
   Room(const LaneTable& lanes, const NodeCapacity& total, const Free& free, LaneId only = kNoLane)
       : lanes_(lanes), total_(total), free_(free), only_(only) {
     fits_ = lanes.plain_up_to(free.slots);
@@ -84,7 +88,7 @@ class Room {
     if (only != kNoLane) fits_ &= only < LaneTable::kInSets ? uint64_t{1} << only : 0;
   }
   bool Fits(LaneId id) const { return id < LaneTable::kInSets ? (fits_ >> id & 1) != 0 : ComputeFits(id); }
-  /// Fits when the node is empty.
+  /// Whether the lane's tasks fit when the node is empty.
   bool Possible(LaneId id) const {
     return id < LaneTable::kInSets ? (possible_ >> id & 1) != 0
                                    : !lanes_.barred(id) && FitsCapacity(lanes_[id], total_);
@@ -108,7 +112,8 @@ class Room {
   NodeCapacity total_;
   Free free_;
   LaneId only_;
-  uint64_t possible_ = 0, fits_ = 0;  // of the first lanes
+  // Of the first lanes, those that fit an empty node, and those that fit now.
+  uint64_t possible_ = 0, fits_ = 0;
 };
 
 }  // namespace harrow::order

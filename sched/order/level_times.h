@@ -21,12 +21,13 @@ class LevelTimes {
   bool measured(Level level) const {
     return static_cast<size_t>(level) < levels_.size() && levels_[static_cast<size_t>(level)].count > 0;
   }
-  /// In seconds; only when measured.
+  /// The mean run time in seconds; only of a level that is measured.
   double mean(Level level) const {
     const Sum& sum = levels_[static_cast<size_t>(level)];
     return sum.total / sum.count;
   }
-  /// 1 / mean; only when measured. Times below a microsecond count as one: clocks say little there.
+  /// 1 / mean; only of a level that is measured. Times below a microsecond count as one: clocks say little
+  /// there.
   double weight(Level level) const {
     const Sum& sum = levels_[static_cast<size_t>(level)];
     if (sum.weight == 0) sum.weight = 1 / std::max(sum.total / sum.count, 1e-6);
@@ -38,7 +39,8 @@ class LevelTimes {
   struct Sum {
     double total = 0;
     double count = 0;
-    mutable double weight = 0;  // 0: to be found anew
+    // What weight() answers; 0: it is to be found anew.
+    mutable double weight = 0;
   };
   std::vector<Sum> levels_;
 };

@@ -18,22 +18,24 @@ struct Choice {
   size_t bucket = kNothing;
   bool newest = false;
   LaneId overtaken = kNoLane;
-  std::optional<Level> drawn;  // the draw that led here: stays when the entry found does not count
+  // The level that was drawn. It stays when the entry found there does not count.
+  std::optional<Level> drawn;
 };
 
 /// One of the five policies; shared by all queues of a scheduler.
 class Order {
  public:
   virtual ~Order() = default;
-  /// Whether queues keep levels apart.
+  /// Whether queues keep levels apart for this order.
   virtual bool by_level() const = 0;
   /// Whether a task that becomes ready later may come before one that waits.
   virtual bool NewcomerFirst(Level newcomer, Level waiting) const = 0;
-  /// `before`: the previous choice of the same Take(), which found an entry that does not count.
+  /// Chooses a bucket. `before` is the previous choice of the same Take(), which found an entry that does not
+  /// count.
   virtual Choice Choose(const ReadyQueue& queue, const Room& room, const Choice& before) = 0;
 };
 
-/// `draws` and `times` must outlive it; only rank+hrf uses them.
+/// Makes the order of a policy. `draws` and `times` must outlive it; only rank+hrf uses them.
 std::unique_ptr<Order> MakeOrder(Policy policy, Draws* draws, const LevelTimes* times);
 
 }  // namespace harrow::order

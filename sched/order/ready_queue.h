@@ -17,11 +17,14 @@ namespace harrow::order {
 
 /// What a queue must know of a task. The scheduler keeps one a task, at the head of its own record.
 struct Card {
-  uint32_t ticket = 0;  // of its last enqueue; later ones are larger
+  // The ticket of its last enqueue. Later ones are larger.
+  uint32_t ticket = 0;
   Level level = 0;
   LaneId lane = 0;
-  bool queued = false;   // it is ready: entries with its ticket count
-  uint8_t of_owner = 0;  // not the queue's
+  // The task is ready: entries with its ticket count.
+  bool queued = false;
+  // What the owner of the record keeps here; queues do not look at it.
+  uint8_t of_owner = 0;
 };
 
 /// All cards, in records of the owner's size, and the tasks' priorities where some task has one other than 0.
@@ -58,12 +61,17 @@ struct Bucket {
   Level level = 0;
   LaneId lane = 0;
   uint8_t log2_room = 0;
-  int32_t priority = 0;  // of the tasks in the ring
-  uint32_t live = 0;     // tasks that are to be had, of all priorities
-  uint32_t ahead = 0;    // tasks sent ahead from here and not started
+  // The priority of the tasks in the ring.
+  int32_t priority = 0;
+  // Tasks of all priorities that are to be had.
+  uint32_t live = 0;
+  // Tasks that were sent ahead from here and have no slot yet.
+  uint32_t ahead = 0;
   uint32_t head = 0;
-  uint32_t size = 0;   // entries, counting or not
-  uint32_t front = 0;  // tickets of the first and the last entry
+  // Entries in the ring, whether they count or not.
+  uint32_t size = 0;
+  // The tickets of the first and the last entry.
+  uint32_t front = 0;
   uint32_t back = 0;
   Entry* ring = nullptr;
 
@@ -75,8 +83,10 @@ class Order;
 
 /// What Take() found.
 struct Pick {
-  TaskId task;                 // none: nothing fits
-  LaneId overtaken = kNoLane;  // the order would have put a task of this lane first, but it does not fit now
+  // None: no task fits.
+  TaskId task;
+  // The order would have put a task of this lane first, but it does not fit now.
+  LaneId overtaken = kNoLane;
 };
 
 /// The ready tasks of one node, or of none in particular (the remote queue). A task may stand in several
@@ -90,30 +100,30 @@ class ReadyQueue {
   ReadyQueue(ReadyQueue&& other) noexcept;
   ReadyQueue& operator=(ReadyQueue&& other) noexcept;
 
-  /// N_c: slots that the queue feeds.
+  /// The slots that the queue feeds: N_c in the paper.
   void set_slots(uint32_t slots) { slots_ = slots; }
   uint32_t slots() const { return slots_; }
 
-  /// The newest one.
+  /// A task comes in, as the newest one.
   void Push(TaskId task, const Card& card, const Cards& cards);
-  /// One that stood here before: to where its ticket puts it.
+  /// A task that stood here before comes back, to where its ticket puts it.
   void PutBack(TaskId task, const Card& card, const Cards& cards);
   /// A task that stands here was taken, by this queue or another. `ahead`: it is only sent ahead, and still
   /// counts.
   void Leave(const Card& card, bool ahead);
-  /// A task sent ahead has begun, or comes back.
+  /// A task sent ahead has got a slot, or comes back.
   void LeaveAhead(const Card& card);
   /// The first task by `order` that fits; the caller clears `queued` and calls Leave in every queue it stands
   /// in.
   Pick Take(Order& order, const Cards& cards, const Room& room);
 
-  /// Tasks that stand here and are not taken.
+  /// How many tasks stand here and are not taken.
   uint32_t live() const { return live_; }
   bool HasLive(LaneId lane) const;
   /// The highest priority of a lane's tasks; tasks that no longer count may be among them. Lowest: it has
   /// none.
   int32_t Priority(LaneId lane) const;
-  /// Non-empty ones and some empty; by level, then lane, ascending.
+  /// All buckets that are not empty and some that are, by level, then lane, ascending.
   std::span<const Bucket> buckets() const { return buckets_; }
   /// All tasks that count, each once, in the order of buckets.
   std::vector<TaskId> Tasks(const Cards& cards) const;
@@ -130,7 +140,7 @@ class ReadyQueue {
     return card.queued && card.ticket == entry.ticket && KeyLevel(card) == bucket.level &&
            card.lane == bucket.lane;
   }
-  /// Where the bucket is, or would be.
+  /// Where the bucket of that level and lane is, or would be.
   size_t Find(Level level, LaneId lane) const {
     const int64_t wanted = Key(level, lane);
     size_t low = 0, high = buckets_.size();
@@ -141,8 +151,8 @@ class ReadyQueue {
     while (low < buckets_.size() && Key(buckets_[low].level, buckets_[low].lane) < wanted) ++low;
     return low;
   }
-  using Lower =
-      std::map<std::pair<int64_t, int64_t>, Bucket>;  // by bucket, then from the highest priority on
+  // Rings by bucket, then from the highest priority on.
+  using Lower = std::map<std::pair<int64_t, int64_t>, Bucket>;
   static int64_t Key(Level level, LaneId lane) { return int64_t{level} << 16 | lane; }
   static std::pair<int64_t, int64_t> LowerKey(const Bucket& bucket, int32_t priority) {
     return {Key(bucket.level, bucket.lane), -int64_t{priority}};
@@ -165,7 +175,8 @@ class ReadyQueue {
   void DropEmpties();
 
   std::vector<Bucket> buckets_;
-  std::unique_ptr<Lower> lower_;  // rings of lower priorities; made when there is one
+  // The rings of lower priorities; null as long as there is none.
+  std::unique_ptr<Lower> lower_;
   uint32_t live_ = 0;
   uint32_t slots_ = 0;
   uint32_t empties_ = 0;

@@ -24,13 +24,13 @@ class Replicas {
   /// Sizes come from the graph until a stored replica says better.
   explicit Replicas(const graph::Graph& graph) : graph_(graph) {}
 
-  /// Files and tasks of the graph that were added since.
+  /// Takes in the files and tasks that the graph has got since.
   void Grow();
   void NodeJoined(NodeId node);
-  /// With every replica it held.
+  /// The node is gone, with every replica it held.
   void NodeLost(NodeId node);
   void Add(FileId file, NodeId node);
-  /// The one replica that counts from now on.
+  /// Makes this the one replica that counts from now on.
   void SetOnly(FileId file, NodeId node);
   void Remove(FileId file, NodeId node);
   void SetSize(FileId file, int64_t bytes) { files_[file.value].size = bytes; }
@@ -39,8 +39,8 @@ class Replicas {
   std::vector<NodeId> Holders(FileId file) const;
 
   /// The nodes with at least half of the largest sum of input bytes a node has (Pwrake paper, 4.1); empty
-  /// when that is 0. A file of unknown size counts as the mean of those known, or as 1 when none is. Nodes
-  /// are told apart by `allowed(node)`. The span lives until the next call.
+  /// when that is 0. A file of unknown size counts as the mean of those known, or as 1 when none is. Only
+  /// nodes with allowed(node) count. The span lives until the next call.
   template <class Allowed>
   std::span<const NodeId> Candidates(TaskId task, const Allowed& allowed) {
     SumInputs(task);
@@ -76,7 +76,8 @@ class Replicas {
   struct File {
     int64_t size = -1;
     uint32_t holder = kNobody;
-    uint32_t more = kNobody;  // index in more_
+    // Where its other holders stand in more_; kNobody: it has one at most.
+    uint32_t more = kNobody;
   };
   template <class Each>
   void ForEachHolder(const File& file, const Each& each) const {
@@ -91,12 +92,16 @@ class Replicas {
 
   const graph::Graph& graph_;
   std::vector<File> files_;
-  std::vector<std::vector<uint32_t>> more_;  // holders after the first
+  // The holders of a file after its first.
+  std::vector<std::vector<uint32_t>> more_;
   std::vector<uint32_t> free_more_;
-  std::vector<NodeId> node_of_;      // by holder
-  std::vector<uint32_t> holder_of_;  // by node
+  // The node of each holder number; none: it was lost.
+  std::vector<NodeId> node_of_;
+  // The holder number of each node.
+  std::vector<uint32_t> holder_of_;
 
-  std::vector<int64_t> sums_;  // by node; zero between calls
+  // The input bytes at each node; zero between calls.
+  std::vector<int64_t> sums_;
   std::vector<NodeId> touched_;
   std::vector<NodeId> candidates_;
 };

@@ -13,7 +13,7 @@ namespace harrow::place {
 /// taken out when somebody who wants to steal finds nothing there: so finding a victim is O(1) amortised.
 class Victims {
  public:
-  /// At each push; remembers whether the node stands here already.
+  /// A task of the lane has come into the node's queue.
   void Note(NodeId node) {
     if (node.value >= listed_.size()) listed_.resize(node.value + 1, 0);
     if (std::exchange(listed_[node.value], 1) != 0) return;
@@ -36,14 +36,14 @@ class Victims {
 /// Nodes by their number of free slots.
 class FreeNodes {
  public:
-  /// 0 takes it out.
+  /// A node with 0 free slots is taken out.
   void Set(NodeId node, uint32_t free_slots);
   uint32_t free_slots(NodeId node) const {
     return node.value < where_.size() ? where_[node.value].free_slots : 0;
   }
   uint32_t largest() const { return largest_; }
   bool empty() const { return largest_ == 0; }
-  /// Nodes with exactly that many.
+  /// The nodes with exactly that many free slots.
   const std::vector<NodeId>& With(uint32_t free_slots) const { return by_free_[free_slots]; }
   size_t memory() const;
 

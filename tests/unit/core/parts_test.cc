@@ -1,0 +1,276 @@
+// The parts of the scheduler's state, each by itself: what cannot be seen from outside, or only after many
+// events.
+
+#include <gtest/gtest.h>
+#include <vector>
+
+#include "core/ahead.h"
+#include "core/gangs.h"
+#include "core/holds.h"
+#include "core/lanes.h"
+#include "core/node_table.h"
+#include "core/task_table.h"
+
+namespace harrow::core {
+namespace {
+
+using Nodes = std::vector<NodeId>;
+constexpr TaskId kA(0), kB(1);
+constexpr NodeId kOne(0), kTwo(1), kThree(2);
+
+graph::Graph TwoTasks() {
+  graph::Graph graph;
+  const ProfileId profile = graph.AddProfile({});
+  for (int i = 0; i < 2; ++i) {
+    graph::TaskSpec spec;
+    spec.profile = profile;
+    graph.AddTask(spec);
+  }
+  EXPECT_TRUE(graph.Seal().ok());
+  return graph;
+}
+
+Nodes CandidatesOf(const TaskTable& tasks, TaskId id) {
+  return Nodes(tasks.candidates(id).begin(), tasks.candidates(id).end());
+}
+
+TEST(TaskTable, AStateIsCountedOnceAndSaysWhatElseHolds) {
+  const graph::Graph graph = TwoTasks();
+  TaskTable tasks;
+  tasks.Grow(2);
+  tasks.MakeReady(kA, 7);
+  EXPECT_EQ(tasks.FindBroken(graph), "task 1: waits for nothing and is not ready");
+  tasks.Delay(kB, Time(Duration(5)));
+  EXPECT_EQ(tasks.FindBroken(graph), "");
+  EXPECT_EQ(tasks.counts().waiting, 1u);
+  EXPECT_EQ(tasks.next_due(), Time(Duration(5)));
+  EXPECT_TRUE(tasks.EndDelays(Time(Duration(4))).empty());
+  EXPECT_EQ(tasks.EndDelays(Time(Duration(5))), std::vector<TaskId>{kB});
+  EXPECT_EQ(tasks.state(kB), TaskState::kWaiting);
+  EXPECT_EQ(tasks.next_due(), Time::max());
+
+  tasks.AddAttempt(kA);
+  tasks.Send(kA, kOne, TakenFrom::kRemoteQueue, true);
+  tasks.Recall(kA);
+  EXPECT_TRUE(tasks[kA].ahead());
+  tasks.GiveSlot(kA);
+  EXPECT_EQ(tasks.state(kA), TaskState::kRecalled) << "asked back still";
+  tasks.Run(kA);
+  EXPECT_EQ(tasks.counts().running, 1u);
+  EXPECT_EQ(tasks.unsettled(), 2u);
+  tasks.Settle(kA, TaskState::kDone);
+  tasks.Settle(kB, TaskState::kSkipped);
+  EXPECT_EQ(tasks.unsettled(), 0u);
+  EXPECT_EQ(tasks.FindBroken(graph), "");
+}
+
+TEST(TaskTable, CandidatesAreKeptAsLongAsTheTaskCountsInTheirQueues) {
+  TaskTable tasks;
+  tasks.Grow(2);
+  tasks.SetCandidates(kA, Nodes{kThree, kOne, kTwo});
+  tasks.SetCandidates(kA, Nodes{kTwo, kOne, kThree});
+  tasks.SetCandidates(kB, Nodes{kOne, kTwo, kThree});
+  EXPECT_EQ(CandidatesOf(tasks, kA), (Nodes{kTwo, kOne, kThree}));
+  tasks.MakeReady(kA, 1);
+  tasks.Send(kA, kTwo, TakenFrom::kNodeQueue, true);
+  EXPECT_EQ(CandidatesOf(tasks, kA), (Nodes{kTwo, kOne, kThree}));
+  tasks.GiveSlot(kA);
+  EXPECT_TRUE(tasks.candidates(kA).empty());
+  EXPECT_EQ(CandidatesOf(tasks, kB), (Nodes{kOne, kTwo, kThree})) << "a list is one task's";
+  tasks.SetCandidates(kB, Nodes{kTwo});
+  EXPECT_EQ(CandidatesOf(tasks, kB), Nodes{kTwo});
+  tasks.MakeReady(kB, 2);
+  tasks.Send(kB, kTwo, TakenFrom::kNodeQueue, false);
+  EXPECT_TRUE(tasks.candidates(kB).empty());
+}
+
+TEST(TaskTable, WhatAttemptsCountFor) {
+  TaskTable tasks;
+  tasks.Grow(2);
+  tasks.AddAttempt(kA);
+  tasks.DropAttempt(kA);
+  EXPECT_EQ(tasks.latest(kA).number, 0u) << "the number is used again";
+  tasks.AddAttempt(kA);
+  EXPECT_EQ(tasks.failures(kA), 1);
+  tasks.CountLoss(kA);
+  tasks.SetLost(kA);
+  EXPECT_EQ(tasks.failures(kA), 0);
+  EXPECT_TRUE(tasks.MayAdopt({kA, 1})) << "it may be heard of again";
+  tasks.Adopt({kA, 1});
+  EXPECT_EQ(tasks[kA].losses(), 0u);
+  EXPECT_EQ(tasks.counts().losses, 0u);
+  EXPECT_EQ(tasks.counts().attempts, 1u);
+  EXPECT_FALSE(tasks.MayAdopt({kA, 1}));
+  tasks.Adopt({kA, 4});
+  EXPECT_EQ(tasks.failures(kA), 2) << "nobody told of 2 and 3";
+
+  tasks.AddAttempt(kB);
+  tasks.CountLossAhead(kB);
+  tasks.SetLost(kB);
+  EXPECT_EQ(tasks.failures(kB), 0);
+  tasks.AddAttempt(kB);
+  EXPECT_EQ(tasks.failures(kB), 1);
+  EXPECT_FALSE(tasks[kB].lost()) << "a new attempt: the old one is not taken in any more";
+}
+
+TEST(NodeTable, RoomIsWhatIsOpenAndNotKept) {
+  NodeTable nodes;
+  nodes.Grow(kTwo);
+  nodes.Join(kOne, {4, 1, 100});
+  nodes.Join(kTwo, {2, 0, 0});
+  EXPECT_EQ(nodes.open_slots(), 6u);
+  nodes.UpdateFree(kOne, true);
+  nodes.UpdateFree(kTwo, false);
+  EXPECT_EQ(nodes.free_slots(), 4u);
+  const uint64_t room = nodes.room_version();
+  nodes.Occupy(kOne, {.cores = 3, .devices = 1, .memory = 60});
+  nodes.UpdateFree(kOne, true);
+  EXPECT_EQ(nodes.free_slots(), 1u);
+  EXPECT_EQ(nodes.room_version(), room) << "less room makes nobody look again";
+  EXPECT_TRUE(nodes.Release(kOne, {.cores = 3, .devices = 1, .memory = 60}));
+  EXPECT_TRUE(nodes[kOne].unused());
+  nodes.UpdateFree(kOne, true);
+  EXPECT_GT(nodes.room_version(), room);
+  nodes.SetAccess(kOne, Node::Access::kClosed);
+  EXPECT_NE(nodes.FindBroken(), "") << "it is in the index still";
+  nodes.UpdateFree(kOne, true);
+  EXPECT_EQ(nodes.FindBroken(), "");
+  EXPECT_EQ(nodes.open_nodes(), 1u);
+  EXPECT_FALSE(nodes[kOne].expected());
+}
+
+TEST(NodeTable, ARowOfFailuresNeedsThatOthersEndElsewhere) {
+  NodeTable nodes;
+  nodes.Grow(kOne);
+  EXPECT_EQ(nodes.CountFailure(kOne, 3), 0u);
+  EXPECT_EQ(nodes.CountFailure(kOne, 3), 0u);
+  EXPECT_EQ(nodes.CountFailure(kOne, 4), 3u);
+  nodes.EndRow(kOne);
+  EXPECT_EQ(nodes.CountFailure(kOne, 4), 0u);
+}
+
+TEST(Holds, NoMoreNodesThanTasks) {
+  Holds holds;
+  holds.Grow(2);
+  EXPECT_EQ(holds.CountOvertaken(kOne, 2), 2u);
+  EXPECT_EQ(holds.CountOvertaken(kOne, 3), 5u);
+  holds.Keep(kOne, 4);
+  holds.Keep(kTwo, 4);
+  EXPECT_EQ(holds.CountOvertaken(kOne, 1), 1u) << "anew";
+  holds.Bound(4, 2);
+  EXPECT_FALSE(holds.TakeTrim());
+  holds.Bound(4, 1);
+  EXPECT_TRUE(holds.TakeTrim());
+  EXPECT_FALSE(holds.TakeTrim());
+  EXPECT_TRUE(holds.Drop(kOne));
+  EXPECT_FALSE(holds.Drop(kOne));
+  EXPECT_EQ(holds.holders(4), 1u);
+  EXPECT_EQ(holds.FindBroken(), "");
+}
+
+TEST(Gangs, OneIsGatheredAndThoseInFlightKnowTheirNodes) {
+  Gangs gangs;
+  gangs.Grow(3);
+  gangs.Gather(kA);
+  gangs.CountOvertaken(3, 4);
+  EXPECT_FALSE(gangs.to_look());
+  gangs.CountOvertaken(1, 4);
+  EXPECT_TRUE(gangs.to_look());
+  EXPECT_TRUE(gangs.impatient(4));
+  gangs.Keep({kOne, kThree});
+  EXPECT_TRUE(gangs.Keeps(kThree));
+  EXPECT_FALSE(gangs.Keeps(kTwo));
+  EXPECT_EQ(gangs.FindBroken(), "");
+  EXPECT_EQ(gangs.Forget(), (Nodes{kOne, kThree}));
+  EXPECT_FALSE(gangs.Keeps(kThree));
+  EXPECT_FALSE(gangs.gathering());
+  gangs.Gather(kB);
+  EXPECT_FALSE(gangs.impatient(4)) << "each has a patience of its own";
+
+  gangs.Add(kA, {kTwo, kOne});
+  EXPECT_EQ(gangs.FollowingAt(kOne), std::vector<TaskId>{kA});
+  EXPECT_TRUE(gangs.FollowingAt(kTwo).empty()) << "the lead node's tasks are known without";
+  EXPECT_EQ(gangs.Remove(kA), (Nodes{kTwo, kOne}));
+  EXPECT_TRUE(gangs.FollowingAt(kOne).empty());
+}
+
+TEST(SentAhead, DepthAndTheLongestRow) {
+  const Options options;
+  TaskTable tasks;
+  NodeTable nodes;
+  Ahead ahead(options, &tasks);
+  nodes.Grow(kTwo);
+  nodes.Join(kOne, {2, 0, 0});
+  nodes.Join(kTwo, {2, 0, 0});
+  ahead.Grow(2);
+  constexpr Duration kMillisecond = std::chrono::milliseconds(1);
+  EXPECT_EQ(ahead.Depth(kOne, 2), 0u) << "nothing is known";
+  ahead.NoteRun(kOne, 4 * kMillisecond);
+  EXPECT_EQ(ahead.Depth(kOne, 2), 0u);
+  EXPECT_FALSE(ahead.possible(kOne));
+  ahead.SetRoundTrip(kOne, 2 * kMillisecond);
+  EXPECT_EQ(ahead.Depth(kOne, 2), 2u) << "what ends in two round trips";
+  ahead.NoteRun(kOne, 12 * kMillisecond);
+  EXPECT_EQ(ahead.Depth(kOne, 2), 2u) << "an eighth of 4 ms more: 5 ms";
+  ahead.SetRoundTrip(kOne, 1000 * kMillisecond);
+  EXPECT_EQ(ahead.Depth(kOne, 2), options.max_ahead * 2);
+
+  ahead.SetRoundTrip(kOne, kMillisecond);
+  ahead.SetRoundTrip(kTwo, kMillisecond);
+  ahead.NoteRun(kTwo, 4 * kMillisecond);
+  EXPECT_FALSE(ahead.LongestRow(nodes));
+  ahead.Add(kOne, kA);
+  ahead.Add(kTwo, kA);
+  ahead.Add(kTwo, kB);
+  EXPECT_EQ(ahead.LongestRow(nodes), kTwo);
+  ahead.CountRecall(kTwo);
+  EXPECT_EQ(ahead.LongestRow(nodes), kOne) << "what was asked back waits no more";
+  EXPECT_EQ(ahead.recalled(), 1u);
+  EXPECT_FALSE(ahead.undisturbed(kTwo));
+  ahead.CountAnswer(kTwo);
+  EXPECT_TRUE(ahead.undisturbed(kTwo));
+  ahead.Remove(kOne, kA);
+  ahead.Remove(kTwo, kA);
+  ahead.Remove(kTwo, kB);
+  EXPECT_FALSE(ahead.some());
+  EXPECT_FALSE(ahead.LongestRow(nodes));
+
+  ahead.NoteHungry(kOne);
+  ahead.NoteHungry(kOne);
+  EXPECT_EQ(ahead.TakeHungry(), kOne);
+  EXPECT_FALSE(ahead.TakeHungry());
+}
+
+TEST(Lanes, ImpossibleOnceNoNodeIsExpected) {
+  graph::Graph graph;
+  graph::Profile profile;
+  profile.shape.cores = 8;
+  graph::TaskSpec spec;
+  spec.profile = graph.AddProfile(profile);
+  graph.AddTask(spec);
+  ASSERT_TRUE(graph.Seal().ok());
+  NodeTable nodes;
+  nodes.Grow(kTwo);
+  nodes.Join(kOne, {4, 0, 0});
+  nodes.Join(kTwo, {8, 0, 0});
+  Lanes lanes;
+  const order::LaneId lane = lanes.Of(graph, kA);
+  EXPECT_EQ(lanes.Of(graph, kA), lane);
+  EXPECT_EQ(lanes.size(), 1u);
+  EXPECT_FALSE(lanes.FindImpossible(nodes));
+  EXPECT_FALSE(lanes.FitsOpen(lane, nodes[kOne]));
+  EXPECT_TRUE(lanes.FitsOpen(lane, nodes[kTwo]));
+  nodes.SetAccess(kTwo, Node::Access::kGone);
+  EXPECT_FALSE(lanes.FitsOpen(lane, nodes[kTwo]));
+  EXPECT_FALSE(lanes.FindImpossible(nodes)) << "it may come back";
+  nodes.ExpectNoMore();
+  EXPECT_TRUE(lanes.FindImpossible(nodes));
+  EXPECT_TRUE(lanes.impossible(lane));
+  EXPECT_TRUE(lanes.gone(lane)) << "one could";
+  nodes.Join(kTwo, {4, 0, 0});
+  EXPECT_TRUE(lanes.FindImpossible(nodes));
+  EXPECT_FALSE(lanes.gone(lane));
+}
+
+}  // namespace
+}  // namespace harrow::core

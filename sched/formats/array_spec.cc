@@ -14,7 +14,7 @@ constexpr uint64_t kLargest = 1'000'000'000'000'000;
 constexpr size_t kMostDigits = 16;
 
 Status Bad(std::string_view text, std::string_view why) {
-  return Status(Code::kInvalid, StrCat("\"", Printable(text, 60), "\" ", why));
+  return Status(Code::kInvalid, StrCat("\"", Printable(text), "\" ", why));
 }
 
 constexpr std::string_view kHint = "; write numbers and ranges as 0-420, 1-10:2 or 1,3,5-7";

@@ -1,17 +1,21 @@
-// Braces in a flow file. Only {key} of the task's own `each` is filled in, and "{{" is a "{": all other braces,
-// ${HOME}, {} or {print $1}, stay as they are. A {word} that is no key is taken for a slip in names and paths, and
-// in commands of tasks with `each` unless it stands after $ or between apostrophes.
+// Braces in a flow file. Only {key} of the task's own `each` is filled in, and "{{" is a "{": all other
+// braces,
+// ${HOME}, {} or {print $1}, stay as they are. A {word} that is no key is taken for a slip in names and
+// paths, and in commands of tasks with `each` unless it stands after $ or between apostrophes.
 //
-// In a command for a shell a value has to arrive as it is, whatever a file is called. Only a shell knows what its
-// text means (comments, here-documents, "$(...)", quotes in quotes), so nothing here tries to:
+// In a command for a shell a value has to arrive as it is, whatever a file is called. Only a shell knows what
+// its text means (comments, here-documents, "$(...)", quotes in quotes), so nothing here tries to:
 //
 //   - a value of letters, digits and _./:=@%+,- may stand anywhere;
-//   - any other value may stand where it is certain to be a word of its own, and is quoted there: between blanks or
-//     ; | & < >, in a shell of the Bourne family, with nothing before it but what IsPlainBefore lets pass, which no
-//     shell reads as the beginning of anything that goes on;
-//   - everything else is refused. A variable of the environment always takes the value: env = { X = "{i}" }, "$X".
+//   - any other value may stand where it is certain to be a word of its own, and is quoted there: between
+//   blanks or
+//     ; | & < >, in a shell of the Bourne family, with nothing before it but what IsPlainBefore lets pass,
+//     which no shell reads as the beginning of anything that goes on;
+//   - everything else is refused. A variable of the environment always takes the value: env = { X = "{i}" },
+//   "$X".
 //
-// Even plain values can mean something to a shell: {i}> with 2, a first word {i}x with A=1, $HOME{i} with a letter.
+// Even plain values can mean something to a shell: {i}> with 2, a first word {i}x with A=1, $HOME{i} with a
+// letter.
 #include "formats/brace_text.h"
 
 #include <algorithm>
@@ -33,7 +37,8 @@ bool IsWordChar(char c) {
   return IsWordStart(c) || (c >= '0' && c <= '9');
 }
 bool IsPlain(char c) {
-  return IsWordChar(c) || (c >= '+' && c <= '/') || c == ':' || c == '=' || c == '@' || c == '%';  // + , - . /
+  return IsWordChar(c) || (c >= '+' && c <= '/') || c == ':' || c == '=' || c == '@' ||
+         c == '%';  // + , - . /
 }
 bool IsPlainValue(std::string_view value) {
   return !value.empty() && std::all_of(value.begin(), value.end(), IsPlain);
@@ -55,13 +60,14 @@ std::string_view BracedWord(std::string_view text) {
 
 /// Words after which a shell reads its arguments once more.
 bool ReadsAgain(std::string_view word) {
-  constexpr std::array<std::string_view, 14> kWords = {"eval",     "alias", "trap", "let",  "declare", "typeset",  "local",
-                                                       "readonly", "unset", "read", "test", "mapfile", "readarray", "export"};
+  constexpr std::array<std::string_view, 14> kWords = {"eval",    "alias",   "trap",      "let",   "declare",
+                                                       "typeset", "local",   "readonly",  "unset", "read",
+                                                       "test",    "mapfile", "readarray", "export"};
   return std::find(kWords.begin(), kWords.end(), word) != kWords.end();
 }
 
-/// Can this text of a command have no effect on how a shell takes the next word? Plain characters, operators, simple
-/// variables and the wildcards * and ? only. Values count as "_".
+/// Can this text of a command have no effect on how a shell takes the next word? Plain characters, operators,
+/// simple variables and the wildcards * and ? only. Values count as "_".
 bool IsPlainBefore(std::string_view text) {
   size_t word = 0;  // where the current word begins
   for (size_t i = 0; i < text.size(); ++i) {
@@ -97,8 +103,8 @@ bool EndsInVariable(std::string_view text) {
   return begin > 0 && begin < text.size() && text[begin - 1] == '$' && IsWordStart(text[begin]);
 }
 
-/// Where the simple command that the text ends in begins, or later. Joined lines are one, but not in comments and
-/// here-documents.
+/// Where the simple command that the text ends in begins, or later. Joined lines are one, but not in comments
+/// and here-documents.
 size_t CommandBegin(std::string_view text) {
   const bool joins = text.find('#') == std::string_view::npos && text.find("<<") == std::string_view::npos;
   for (size_t at = text.size(); at > 0; --at) {
@@ -110,10 +116,11 @@ size_t CommandBegin(std::string_view text) {
   return 0;
 }
 
-/// Might "=" make an assignment of the word that the text ends in? Of the first words of a command it does, whatever
-/// redirections stand among them.
+/// Might "=" make an assignment of the word that the text ends in? Of the first words of a command it does,
+/// whatever redirections stand among them.
 bool BeginsAssignment(std::string_view text) {
-  constexpr std::array<std::string_view, 11> kBefore = {"if", "then", "else", "elif", "do", "while", "until", "!", "{", "time", "coproc"};
+  constexpr std::array<std::string_view, 11> kBefore = {"if",    "then", "else", "elif", "do",    "while",
+                                                        "until", "!",    "{",    "time", "coproc"};
   text.remove_prefix(CommandBegin(text));
   for (bool file = false;;) {
     text.remove_prefix(std::min(text.size(), text.find_first_not_of(" \t\n\\")));
@@ -122,7 +129,8 @@ bool BeginsAssignment(std::string_view text) {
     const std::string_view word = text.substr(0, blank);
     text.remove_prefix(blank);
     const bool assigns = word.find('=') != std::string_view::npos;
-    if (assigns && word.find_first_of("'\"\\$") != std::string_view::npos) return true;  // it may go on after the blank
+    if (assigns && word.find_first_of("'\"\\$") != std::string_view::npos)
+      return true;  // it may go on after the blank
     const bool redirects = word.find_first_of("<>") != std::string_view::npos;
     const bool names = !file && !assigns && !redirects && !word.starts_with('-') &&
                        std::find(kBefore.begin(), kBefore.end(), word) == kBefore.end();
@@ -132,7 +140,7 @@ bool BeginsAssignment(std::string_view text) {
 }
 
 Status UnknownKey(std::string_view word, const std::vector<std::string_view>& keys) {
-  const std::string shown = Printable(word, 40);
+  const std::string shown = Printable(word);
   if (keys.empty()) {
     return Status(Code::kInvalid, StrCat("{", shown, "} has no value; add each = { ", shown,
                                          " = ... }, or write {{", shown, "} for the text itself"));
@@ -168,10 +176,11 @@ Result<BraceText> BraceText::Parse(std::string_view text, Use use, const std::ve
         if (in_shell) {
           if (before.ends_with('$')) {
             return Status(Code::kInvalid, StrCat("${", word, "} is a variable of the shell, and ", word,
-                                                 " a key of each; write {", word, "} for the value, ${{", word,
-                                                 "} for the variable"));
+                                                 " a key of each; write {", word, "} for the value, ${{",
+                                                 word, "} for the variable"));
           }
-          const bool alone = (before.empty() || EndsWord(before.back())) && (after.empty() || EndsWord(after.front()));
+          const bool alone =
+              (before.empty() || EndsWord(before.back())) && (after.empty() || EndsWord(after.front()));
           const size_t digits = before.find_last_not_of("0123456789_");  // those before and values
           piece.place = alone && IsBourne(shell) && IsPlainBefore(before) ? Place::kWord : Place::kPart;
           piece.name = word;
@@ -206,10 +215,9 @@ Result<BraceText> BraceText::Parse(std::string_view text, Use use, const std::ve
 
 Status BraceText::CheckValue(const Piece& piece, std::string_view value) {
   const auto refuse = [&](std::string_view why, std::string_view first) {
-    return Status(Code::kInvalid,
-                  StrCat("{", piece.name, "} cannot be \"", Printable(value, 80), "\" here: ", why, "; ", first,
-                         "hand it over as a variable: env = { X = \"{", piece.name,
-                         "}\" }, and \"$X\" in the command"));
+    return Status(Code::kInvalid, StrCat("{", piece.name, "} cannot be \"", Printable(value), "\" here: ",
+                                         why, "; ", first, "hand it over as a variable: env = { X = \"{",
+                                         piece.name, "}\" }, and \"$X\" in the command"));
   };
   if (!IsPlainValue(value)) {
     return refuse("the shell might take it apart or run it",

@@ -33,20 +33,26 @@ class ClusterReader {
     toml::parse_result parsed = toml::parse(text_);
     if (!parsed) {
       std::string_view what = parsed.error().description();
-      if (const size_t colon = what.find(": "); what.starts_with("Error while parsing ") && colon != std::string_view::npos) {
+      if (const size_t colon = what.find(": ");
+          what.starts_with("Error while parsing ") && colon != std::string_view::npos) {
         what.remove_prefix(colon + 2);
       }
-      problems_.AddLast(At(parsed.error().source()), StrCat("this is no TOML: ", Printable(what, 200), "; write key = \"text\" or key = 4"));
+      problems_.AddLast(At(parsed.error().source()), StrCat("this is no TOML: ", Printable(what, 200),
+                                                            "; write key = \"text\" or key = 4"));
       return problems_.status();
     }
     for (auto&& [key, node] : parsed.table()) ReadTable(key, node);
-    if (problems_.empty() && model_.nodes.empty()) problems_.Add({0, 1, 1}, "there is no node; add [[node]] with cores");
+    if (problems_.empty() && model_.nodes.empty())
+      problems_.Add({0, 1, 1}, "there is no node; add [[node]] with cores");
     if (problems_.empty() && model_.node_count() > kMostNodes) {
-      problems_.Add({0, model_.nodes.back().line, 1}, StrCat("there are ", model_.node_count(), " nodes; at most ", kMostNodes, " are modelled"));
+      problems_.Add(
+          {0, model_.nodes.back().line, 1},
+          StrCat("there are ", model_.node_count(), " nodes; at most ", kMostNodes, " are modelled"));
     }
     for (size_t i = 0; i < model_.failures.size() && problems_.empty(); ++i) {
       if (model_.failures[i].node >= model_.node_count()) {
-        problems_.Add(failure_places_[i], StrCat("there is no node ", model_.failures[i].node, "; nodes are 0 to ", model_.node_count() - 1));
+        problems_.Add(failure_places_[i], StrCat("there is no node ", model_.failures[i].node,
+                                                 "; nodes are 0 to ", model_.node_count() - 1));
       }
     }
     if (!problems_.empty()) return problems_.status();
@@ -60,7 +66,9 @@ class ClusterReader {
   };
   using Keys = std::vector<Key>;
 
-  SourcePlace At(const toml::source_region& region) const { return {0, region.begin.line, region.begin.column}; }
+  SourcePlace At(const toml::source_region& region) const {
+    return {0, region.begin.line, region.begin.column};
+  }
   void Problem(const toml::node& node, std::string_view what) { problems_.Add(At(node.source()), what); }
 
   void ReadTable(const toml::key& key, const toml::node& node) {
@@ -68,35 +76,46 @@ class ClusterReader {
     if (name == "node" || name == "failure") {
       const toml::array* tables = node.as_array();
       if (tables == nullptr || !tables->is_homogeneous(toml::node_type::table)) {
-        problems_.Add(At(key.source()), StrCat(name, " is no list of tables; every ", name, " begins with [[", name, "]]"));
+        problems_.Add(At(key.source()),
+                      StrCat(name, " is no list of tables; every ", name, " begins with [[", name, "]]"));
         return;
       }
-      for (const toml::node& table : *tables) name == "node" ? ReadNode(*table.as_table()) : ReadFailure(*table.as_table());
+      for (const toml::node& table : *tables)
+        name == "node" ? ReadNode(*table.as_table()) : ReadFailure(*table.as_table());
       return;
     }
     Keys keys;
     if (name == "cluster") {
       keys = {TextKey("name", &model_.name), TextKey("source", &source_)};
     } else if (name == "storage") {
-      keys = {ChoiceKey<ClusterModel::Storage>("files", &model_.storage, {{"nodes", ClusterModel::Storage::kNodes}, {"shared", ClusterModel::Storage::kShared}}),
+      keys = {ChoiceKey<ClusterModel::Storage>(
+                  "files", &model_.storage,
+                  {{"nodes", ClusterModel::Storage::kNodes}, {"shared", ClusterModel::Storage::kShared}}),
               ChoiceKey<ClusterModel::Inputs>("inputs", &model_.inputs,
                                               {{"spread", ClusterModel::Inputs::kSpread},
                                                {"random", ClusterModel::Inputs::kRandom},
                                                {"round-robin", ClusterModel::Inputs::kRoundRobin},
                                                {"outside", ClusterModel::Inputs::kOutside}}),
-              RateKey("read_local_disk", &model_.read_local_disk), RateKey("read_local_cache", &model_.read_local_cache),
-              RateKey("read_remote_disk", &model_.read_remote_disk), RateKey("read_remote_cache", &model_.read_remote_cache),
-              RateKey("write", &model_.write), RateKey("server", &model_.server), FlagKey("share_disks", &model_.share_disks),
+              RateKey("read_local_disk", &model_.read_local_disk),
+              RateKey("read_local_cache", &model_.read_local_cache),
+              RateKey("read_remote_disk", &model_.read_remote_disk),
+              RateKey("read_remote_cache", &model_.read_remote_cache),
+              RateKey("write", &model_.write),
+              RateKey("server", &model_.server),
+              FlagKey("share_disks", &model_.share_disks),
               BytesKey("write_back", [this](uint64_t bytes) { model_.write_back = bytes; })};
     } else if (name == "network") {
-      keys = {RateKey("nic", &model_.nic), RateKey("hub", &model_.hub), NumberKey("hub_loss", &model_.hub_loss, 0, 1000)};
+      keys = {RateKey("nic", &model_.nic), RateKey("hub", &model_.hub),
+              NumberKey("hub_loss", &model_.hub_loss, 0, 1000)};
     } else if (name == "dispatch") {
-      keys = {TimeKey("latency", &model_.latency, true), TimeKey("jitter", &model_.jitter, true), TimeKey("overhead", &model_.overhead, true), NumberKey("rate", &model_.rate, 1e-6, 1e12)};
+      keys = {TimeKey("latency", &model_.latency, true), TimeKey("jitter", &model_.jitter, true),
+              TimeKey("overhead", &model_.overhead, true), NumberKey("rate", &model_.rate, 1e-6, 1e12)};
     } else if (name == "failures") {
       keys = {TimeKey("mtbf", &model_.mtbf, false), TimeKey("repair", &model_.repair, false)};
     } else {
-      problems_.Add(At(key.source()), StrCat("unknown key ", Printable(name, 60),
-                                             SuggestOneOf(name, {"cluster", "node", "storage", "network", "dispatch", "failures", "failure"})));
+      problems_.Add(At(key.source()), StrCat("unknown key ", Printable(name),
+                                             SuggestOneOf(name, {"cluster", "node", "storage", "network",
+                                                                 "dispatch", "failures", "failure"})));
       return;
     }
     if (const toml::table* table = node.as_table()) {
@@ -109,14 +128,15 @@ class ClusterReader {
   void Take(const toml::table& table, const Keys& keys) {
     for (auto&& [key, node] : table) {
       const std::string_view name = key.str();
-      const auto known = std::find_if(keys.begin(), keys.end(), [name](const Key& k) { return k.name == name; });
+      const auto known =
+          std::find_if(keys.begin(), keys.end(), [name](const Key& k) { return k.name == name; });
       if (known != keys.end()) {
         known->take(node);
         continue;
       }
       std::vector<std::string_view> names;
       for (const Key& k : keys) names.push_back(k.name);
-      problems_.Add(At(key.source()), StrCat("unknown key ", Printable(name, 60), SuggestOneOf(name, names)));
+      problems_.Add(At(key.source()), StrCat("unknown key ", Printable(name), SuggestOneOf(name, names)));
     }
   }
 
@@ -125,7 +145,8 @@ class ClusterReader {
     nodes.line = table.source().begin.line;
     nodes.capacity.slots = 0;
     std::optional<uint64_t> page_cache;
-    Take(table, {WholeKey("count", &nodes.count, 1, kMostNodes), WholeKey("cores", &nodes.capacity.slots, 1, kMostCores),
+    Take(table, {WholeKey("count", &nodes.count, 1, kMostNodes),
+                 WholeKey("cores", &nodes.capacity.slots, 1, kMostCores),
                  WholeKey("gpus", &nodes.capacity.gpus, 0, 1024), NumberKey("speed", &nodes.speed, 1e-6, 1e6),
                  BytesKey("memory", [&](uint64_t bytes) { nodes.capacity.memory = bytes; }),
                  BytesKey("page_cache", [&](uint64_t bytes) { page_cache = bytes; })});
@@ -138,7 +159,8 @@ class ClusterReader {
     ClusterModel::Failure failure;
     failure.at = -1;
     failure.node = kMostNodes;
-    Take(table, {WholeKey("node", &failure.node, 0, kMostNodes - 1), TimeKey("at", &failure.at, true), TimeKey("repair", &failure.repair, false)});
+    Take(table, {WholeKey("node", &failure.node, 0, kMostNodes - 1), TimeKey("at", &failure.at, true),
+                 TimeKey("repair", &failure.repair, false)});
     if (problems_.empty() && (failure.at < 0 || failure.node == kMostNodes)) {
       Problem(table, "a failure has node and at; write node = 0 and at = \"90s\"");
     }
@@ -176,7 +198,8 @@ class ClusterReader {
                 }
                 all += StrCat(all.empty() ? "" : ", ", "\"", word, "\"");
               }
-              Problem(node, StrCat(name, " cannot be ", text ? Printable(*text, 40) : "that", "; write one of ", all));
+              Problem(node,
+                      StrCat(name, " cannot be ", text ? Printable(*text) : "that", "; write one of ", all));
             }};
   }
   Key NumberKey(std::string_view name, double* to, double least, double most) {
@@ -185,7 +208,8 @@ class ClusterReader {
               if (number && *number >= least && *number <= most) {
                 *to = *number;
               } else {
-                Problem(node, StrCat(name, " is no number from ", least, " to ", most, "; write ", name, " = ", std::max(least, 1.0)));
+                Problem(node, StrCat(name, " is no number from ", least, " to ", most, "; write ", name,
+                                     " = ", std::max(least, 1.0)));
               }
             }};
   }
@@ -195,18 +219,21 @@ class ClusterReader {
               if (number && *number >= least && *number <= most) {
                 *to = static_cast<uint32_t>(*number);
               } else {
-                Problem(node, StrCat(name, " is no whole number from ", least, " to ", most, "; write ", name, " = ", std::max(least, 1u)));
+                Problem(node, StrCat(name, " is no whole number from ", least, " to ", most, "; write ", name,
+                                     " = ", std::max(least, 1u)));
               }
             }};
   }
   Key BytesKey(std::string_view name, std::function<void(uint64_t)> take) {
     return {name, [=, this](const toml::node& node) {
               const auto text = node.is_string() ? node.value<std::string>() : std::nullopt;
-              const Result<uint64_t> bytes = text ? ParseBytes(*text) : Result<uint64_t>(Status(Code::kInvalid, "it is no text"));
+              const Result<uint64_t> bytes =
+                  text ? ParseBytes(*text) : Result<uint64_t>(Status(Code::kInvalid, "it is no text"));
               if (bytes) {
                 take(*bytes);
               } else {
-                Problem(node, StrCat(name, ": ", Printable(bytes.status().message(), 200), "; write ", name, " = \"32G\""));
+                Problem(node, StrCat(name, ": ", Printable(bytes.status().message(), 200), "; write ", name,
+                                     " = \"32G\""));
               }
             }};
   }
@@ -214,11 +241,14 @@ class ClusterReader {
     return {name, [=, this](const toml::node& node) {
               const auto text = node.is_string() ? node.value<std::string>() : std::nullopt;
               const bool a_second = text && text->ends_with("/s");
-              const Result<uint64_t> bytes = a_second ? ParseBytes(std::string_view(*text).substr(0, text->size() - 2)) : Result<uint64_t>(Status(Code::kInvalid, ""));
+              const Result<uint64_t> bytes =
+                  a_second ? ParseBytes(std::string_view(*text).substr(0, text->size() - 2))
+                           : Result<uint64_t>(Status(Code::kInvalid, ""));
               if (bytes && *bytes > 0 && static_cast<double>(*bytes) <= kMostRate) {
                 *to = static_cast<double>(*bytes);
               } else {
-                Problem(node, StrCat(name, " is no rate above 0; write ", name, " = \"70MiB/s\", or leave it out if it takes no time"));
+                Problem(node, StrCat(name, " is no rate above 0; write ", name,
+                                     " = \"70MiB/s\", or leave it out if it takes no time"));
               }
             }};
   }
@@ -229,19 +259,23 @@ class ClusterReader {
               if (seconds && (zero || *seconds > 0)) {
                 *to = *seconds;
               } else {
-                Problem(node, StrCat(name, " is no length of time", zero ? "" : " above 0", "; write ", name, " = \"90s\", \"250ms\" or \"0.5ms\""));
+                Problem(node, StrCat(name, " is no length of time", zero ? "" : " above 0", "; write ", name,
+                                     " = \"90s\", \"250ms\" or \"0.5ms\""));
               }
             }};
   }
   /// As ParseDuration, and fractions with a unit.
   static std::optional<double> SecondsOf(std::string_view text) {
-    constexpr std::pair<std::string_view, double> kUnits[] = {{"ms", 1e-3}, {"us", 1e-6}, {"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}};
+    constexpr std::pair<std::string_view, double> kUnits[] = {{"ms", 1e-3}, {"us", 1e-6}, {"s", 1},
+                                                              {"m", 60},    {"h", 3600},  {"d", 86400}};
     for (const auto& [unit, factor] : kUnits) {
       if (!text.ends_with(unit)) continue;
       const std::string_view digits = text.substr(0, text.size() - unit.size());
       double number = 0;
       const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-      if (error != std::errc() || end != digits.data() + digits.size() || !(number >= 0 && number * factor <= 3e9)) return std::nullopt;
+      if (error != std::errc() || end != digits.data() + digits.size() ||
+          !(number >= 0 && number * factor <= 3e9))
+        return std::nullopt;
       return number * factor;
     }
     const Result<Duration> parsed = ParseDuration(text);

@@ -64,17 +64,21 @@ class TsvReader {
   bool Expect(const Line& line, size_t least, size_t most, std::string_view form) {
     bool good = line.count >= least && line.count <= most;
     for (size_t i = 1; good && i < line.count; ++i) good = !line.fields[i].text.empty();
-    if (!good) problems_->Add(line.place, StrCat("this line is cut or too long; write ", form, ", with tabs between"));
+    if (!good)
+      problems_->Add(line.place, StrCat("this line is cut or too long; write ", form, ", with tabs between"));
     return good;
   }
 
   void ReadTask(const Line& line) {
     if (line.fields[0].text != "T") return;
     if (!Expect(line, 4, 5, "T id kind seconds [cores]")) return;
-    const auto seconds = TraceNumber(line.fields[3].text, "a task's time in seconds", 0, 3e9, line.At(3), problems_);
+    const auto seconds =
+        TraceNumber(line.fields[3].text, "a task's time in seconds", 0, 3e9, line.At(3), problems_);
     std::optional<double> cores = 1;
-    if (line.count == 5) cores = TraceNumber(line.fields[4].text, "a task's cores", 0, 65536, line.At(4), problems_);
-    if (seconds && cores) trace_.AddTask(line.place, line.fields[1].text, line.fields[2].text, *seconds, *cores);
+    if (line.count == 5)
+      cores = TraceNumber(line.fields[4].text, "a task's cores", 0, 65536, line.At(4), problems_);
+    if (seconds && cores)
+      trace_.AddTask(line.place, line.fields[1].text, line.fields[2].text, *seconds, *cores);
   }
 
   void ReadRest(const Line& line) {
@@ -82,7 +86,8 @@ class TsvReader {
     if (what == "T") return;
     if (what == "F") {
       if (!Expect(line, 3, 3, "F file bytes")) return;
-      const auto bytes = TraceNumber(line.fields[2].text, "a file's size in bytes", 0, 4e18, line.At(2), problems_);
+      const auto bytes =
+          TraceNumber(line.fields[2].text, "a file's size in bytes", 0, 4e18, line.At(2), problems_);
       if (bytes) trace_.SetSize(line.fields[1].text, static_cast<int64_t>(*bytes));
     } else if (what == "I" || what == "O") {
       if (!Expect(line, 3, 3, what == "I" ? "I task file" : "O task file")) return;
@@ -98,15 +103,17 @@ class TsvReader {
       const auto parent = Task(line, 1), child = Task(line, 2);
       if (parent && child) trace_.AddEdge(*parent, *child);
     } else {
-      problems_->Add(line.place, StrCat("a line cannot begin with \"", Printable(what, 40),
-                                        "\"; lines begin with T (task), F (file), I (input), O (output) or E (edge), then a tab"));
+      problems_->Add(
+          line.place,
+          StrCat("a line cannot begin with \"", Printable(what),
+                 "\"; lines begin with T (task), F (file), I (input), O (output) or E (edge), then a tab"));
     }
   }
 
   std::optional<uint32_t> Task(const Line& line, size_t field) {
     const auto task = trace_.Find(line.fields[field].text);
     if (!task) {
-      problems_->Add(line.At(field), StrCat("there is no task \"", Printable(line.fields[field].text, 80),
+      problems_->Add(line.At(field), StrCat("there is no task \"", Printable(line.fields[field].text),
                                             "\"; a line T tells each task"));
     }
     return task;

@@ -1,5 +1,6 @@
-// The subset of XML that a DAX is written in is read here: elements, attributes, the five named entities and numbers,
-// comments, processing instructions, a document type without inner part, CDATA (skipped: a DAX says nothing in text).
+// The subset of XML that a DAX is written in is read here: elements, attributes, the five named entities and
+// numbers, comments, processing instructions, a document type without inner part, CDATA (skipped: a DAX says
+// nothing in text).
 
 #include <cstring>
 #include <deque>
@@ -29,8 +30,12 @@ struct Element {
   }
 };
 
-bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-bool EndsName(char c) { return IsBlank(c) || c == '=' || c == '/' || c == '>' || c == '<' || c == '"' || c == '\''; }
+bool IsBlank(char c) {
+  return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+bool EndsName(char c) {
+  return IsBlank(c) || c == '=' || c == '/' || c == '>' || c == '<' || c == '"' || c == '\'';
+}
 
 void AppendUtf8(std::string* out, uint32_t c) {
   const auto put = [out](uint32_t byte) { out->push_back(static_cast<char>(byte)); };
@@ -53,7 +58,8 @@ void AppendUtf8(std::string* out, uint32_t c) {
 
 class DaxReader {
  public:
-  DaxReader(uint32_t source, std::string_view text, const LoadOptions& options, graph::Graph* graph, Problems* problems)
+  DaxReader(uint32_t source, std::string_view text, const LoadOptions& options, graph::Graph* graph,
+            Problems* problems)
       : text_(text), problems_(problems), trace_(options, "DAX", graph, problems) {
     place_.source = source;
     place_.line = 1;
@@ -65,8 +71,8 @@ class DaxReader {
       const size_t open = text_.find('<', at_);
       MoveTo(open == std::string_view::npos ? text_.size() : open);
       if (open == std::string_view::npos) break;
-      if (Skip("<!--", "-->", "a comment") || Skip("<![CDATA[", "]]>", "a CDATA section") || Skip("<?", "?>", "an instruction") ||
-          Skip("<!", ">", "the document type")) {
+      if (Skip("<!--", "-->", "a comment") || Skip("<![CDATA[", "]]>", "a CDATA section") ||
+          Skip("<?", "?>", "an instruction") || Skip("<!", ">", "the document type")) {
         continue;
       }
       if (text_.substr(at_).starts_with("</")) {
@@ -77,7 +83,8 @@ class DaxReader {
       bool empty = false;
       if (!Open(&element, &empty)) return;
       if (!began && element.name != "adag") {
-        problems_->AddLast(element.place, StrCat("a DAX begins with <adag>, not <", Printable(element.name, 40), ">; give a Pegasus DAX of version 2 or 3"));
+        problems_->AddLast(element.place, StrCat("a DAX begins with <adag>, not <", Printable(element.name),
+                                                 ">; give a Pegasus DAX of version 2 or 3"));
         return;
       }
       if (path_.empty() && began) {
@@ -88,11 +95,12 @@ class DaxReader {
       Take(element);
       if (!empty) {
         path_.push_back(element.name);
-        if (path_.size() > kDeepest) Last(StrCat("elements are nested more than ", kDeepest, " deep; a DAX is flat"));
+        if (path_.size() > kDeepest)
+          Last(StrCat("elements are nested more than ", kDeepest, " deep; a DAX is flat"));
       }
     }
     if (problems_->full()) return;
-    if (!path_.empty()) Last(StrCat("<", Printable(path_.back(), 40), "> is not closed; the file is cut"));
+    if (!path_.empty()) Last(StrCat("<", Printable(path_.back()), "> is not closed; the file is cut"));
     Link();
     trace_.Finish();
   }
@@ -103,11 +111,14 @@ class DaxReader {
     SourcePlace place;
   };
 
-  void Last(std::string_view what) { problems_->AddLast(place_, StrCat("this is no XML as a DAX is written in: ", what)); }
+  void Last(std::string_view what) {
+    problems_->AddLast(place_, StrCat("this is no XML as a DAX is written in: ", what));
+  }
 
   /// Goes on to an offset, counting lines.
   void MoveTo(size_t to) {
-    for (const char* newline; at_ < to && (newline = static_cast<const char*>(std::memchr(text_.data() + at_, '\n', to - at_)));) {
+    for (const char* newline;
+         at_ < to && (newline = static_cast<const char*>(std::memchr(text_.data() + at_, '\n', to - at_)));) {
       at_ = static_cast<size_t>(newline - text_.data()) + 1;
       line_begin_ = at_;
       ++place_.line;
@@ -147,8 +158,10 @@ class DaxReader {
     const std::string_view name = Name();
     Blanks();
     if (path_.empty() || path_.back() != name || at_ >= text_.size() || text_[at_] != '>') {
-      problems_->AddLast(place, StrCat("</", Printable(name, 40), "> closes nothing that is open; ",
-                                       path_.empty() ? "remove it" : StrCat("</", Printable(path_.back(), 40), "> would be right")));
+      problems_->AddLast(
+          place,
+          StrCat("</", Printable(name), "> closes nothing that is open; ",
+                 path_.empty() ? "remove it" : StrCat("</", Printable(path_.back()), "> would be right")));
       return;
     }
     path_.pop_back();
@@ -187,7 +200,8 @@ class DaxReader {
       MoveTo(at_ + 1);
       Blanks();
       const char quote = at_ < text_.size() ? text_[at_] : ' ';
-      const size_t close = quote == '"' || quote == '\'' ? text_.find(quote, at_ + 1) : std::string_view::npos;
+      const size_t close =
+          quote == '"' || quote == '\'' ? text_.find(quote, at_ + 1) : std::string_view::npos;
       if (close == std::string_view::npos) {
         Last("an attribute's value is not between quotes; write name=\"value\"");
         return false;
@@ -206,7 +220,8 @@ class DaxReader {
       value.remove_prefix(amp);
       if (value.empty()) break;
       const size_t end = value.find(';');
-      const std::string_view name = end == std::string_view::npos ? value.substr(1) : value.substr(1, end - 1);
+      const std::string_view name =
+          end == std::string_view::npos ? value.substr(1) : value.substr(1, end - 1);
       uint32_t code = 0;
       if (name == "amp") code = '&';
       if (name == "lt") code = '<';
@@ -216,7 +231,7 @@ class DaxReader {
       if (name.starts_with("#")) {
         const bool hex = name.starts_with("#x");
         for (const char c : name.substr(hex ? 2 : 1)) {
-          const uint32_t digit = c >= '0' && c <= '9'        ? static_cast<uint32_t>(c - '0')
+          const uint32_t digit = c >= '0' && c <= '9'          ? static_cast<uint32_t>(c - '0')
                                  : hex && c >= 'a' && c <= 'f' ? static_cast<uint32_t>(c - 'a' + 10)
                                  : hex && c >= 'A' && c <= 'F' ? static_cast<uint32_t>(c - 'A' + 10)
                                                                : UINT32_MAX;
@@ -227,8 +242,9 @@ class DaxReader {
           code = code * (hex ? 16 : 10) + digit;
         }
       }
-      if (end == std::string_view::npos || code == 0 || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) {
-        problems_->Add(place_, StrCat("\"&", Printable(name, 20), "\" is no character; & is written &amp;"));
+      if (end == std::string_view::npos || code == 0 || code > 0x10FFFF ||
+          (code >= 0xD800 && code < 0xE000)) {
+        problems_->Add(place_, StrCat("\"&", Printable(name), "\" is no character; & is written &amp;"));
         return out;
       }
       AppendUtf8(&out, code);
@@ -240,7 +256,8 @@ class DaxReader {
   void Take(const Element& element) {
     if (element.name == "job" && path_.size() == 1) {
       job_.reset();
-      const std::string_view id = element.Get("id"), name = element.Get("name"), runtime = element.Get("runtime");
+      const std::string_view id = element.Get("id"), name = element.Get("name"),
+                             runtime = element.Get("runtime");
       if (id.empty()) {
         problems_->Add(element.place, "the job has no id; write <job id=\"...\">");
         return;
@@ -271,8 +288,8 @@ class DaxReader {
     const bool in = link == "input" || link == "inout", out = link == "output" || link == "inout";
     if (!in && !out) {  // an executable, a checkpoint: neither read nor made by the flow
       if (!link.empty() && link != "none" && link != "checkpoint") {
-        problems_->Add(element.place,
-                       StrCat("link cannot be \"", Printable(link, 40), "\"; write input, output, inout or none"));
+        problems_->Add(element.place, StrCat("link cannot be \"", Printable(link),
+                                             "\"; write input, output, inout or none"));
       }
       return;
     }
@@ -291,7 +308,7 @@ class DaxReader {
       if (parent && child) {
         trace_.AddEdge(*parent, *child);
       } else {
-        problems_->Add(edge.place, StrCat("there is no job \"", Printable(parent ? edge.child : edge.parent, 80),
+        problems_->Add(edge.place, StrCat("there is no job \"", Printable(parent ? edge.child : edge.parent),
                                           "\"; parents and children are ids of jobs of the same file"));
       }
     }

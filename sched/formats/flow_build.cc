@@ -90,7 +90,12 @@ void EachWalk::Next() {
 
 struct FlowBuilder::Impl {
   Impl(os::FileSystem& fs, const LoadOptions& load_options, graph::Graph* g, Problems* p)
-      : options(load_options), graph(g), problems(p), matcher(fs, load_options.directory), kinds(g), shell(load_options.shell) {}
+      : options(load_options),
+        graph(g),
+        problems(p),
+        matcher(fs, load_options.directory),
+        kinds(g),
+        shell(load_options.shell) {}
 
   struct After {
     TaskId task;
@@ -103,7 +108,8 @@ struct FlowBuilder::Impl {
   };
 
   std::optional<ParsedText> Parse(const Placed& placed, BraceText::Use use,
-                                  const std::vector<std::string_view>& keys, std::string_view command_shell = {}) {
+                                  const std::vector<std::string_view>& keys,
+                                  std::string_view command_shell = {}) {
     Result<BraceText> parsed = BraceText::Parse(placed.text, use, keys, command_shell);
     if (!parsed) {
       problems->Add(placed.place, parsed.status().message());
@@ -121,7 +127,8 @@ struct FlowBuilder::Impl {
     return parsed;
   }
 
-  /// A command text, or its words. What follows a shell's -c is a text for that shell, unless all of it is a value.
+  /// A command text, or its words. What follows a shell's -c is a text for that shell, unless all of it is a
+  /// value.
   std::vector<ParsedText> ParseCommand(const TaskTemplate& task, const std::vector<std::string_view>& keys) {
     std::vector<ParsedText> parsed;
     std::string_view reader;
@@ -131,7 +138,9 @@ struct FlowBuilder::Impl {
                         !(text.starts_with('{') && text.find('}') + 1 == text.size());
       const std::string& own = task.attributes.profile.shell;
       const auto use = task.is_list && !code ? BraceText::Use::kArgument : BraceText::Use::kShell;
-      const std::string_view by = code ? reader : own.empty() ? std::string_view(shell) : std::string_view(own);
+      const std::string_view by = code          ? reader
+                                  : own.empty() ? std::string_view(shell)
+                                                : std::string_view(own);
       if (auto one = Parse(task.command[i], use, keys, by)) parsed.push_back(std::move(*one));
       if (IsShellProgram(text)) reader = text;
     }
@@ -143,9 +152,8 @@ struct FlowBuilder::Impl {
                  uint64_t count, std::string_view what) {
     for (size_t key = 0; key < each.size(); ++key) {
       if (each[key].count < 2 || text.text.Uses(key)) continue;
-      problems->Add(text.place,
-                    StrCat(what, " \"", Printable(written, 80), "\" lacks {", each[key].name, "}: ", count,
-                           " tasks would share it; put {", each[key].name, "} into it"));
+      problems->Add(text.place, StrCat(what, " \"", Printable(written), "\" lacks {", each[key].name, "}: ",
+                                       count, " tasks would share it; put {", each[key].name, "} into it"));
       return false;
     }
     return true;
@@ -175,8 +183,9 @@ struct FlowBuilder::Impl {
       for (size_t i = 0; i < outs.size() && good; ++i) {
         good &= NamesEach(outs[i], task.out[i].text, task.each, task.count, "out");
         if (IsPattern(task.out[i].text) && task.out[i].text.find('[') == std::string::npos) {
-          problems->Add(outs[i].place,
-                        "a pattern cannot stand in out; name each file, or a directory that this task alone makes");
+          problems->Add(
+              outs[i].place,
+              "a pattern cannot stand in out; name each file, or a directory that this task alone makes");
           good = false;
         }
       }
@@ -211,8 +220,8 @@ struct FlowBuilder::Impl {
     std::optional<std::vector<FileId>> existing;  // looked up only when needed
   };
 
-  void AddExisting(const std::string& pattern, SourcePlace place, const FileSet& own,
-                   Matched* matched, std::vector<FileId>* in) {
+  void AddExisting(const std::string& pattern, SourcePlace place, const FileSet& own, Matched* matched,
+                   std::vector<FileId>* in) {
     if (!matched->existing) {
       matched->existing.emplace();
       for (const std::string& name : matcher.MatchExisting(pattern)) {
@@ -238,10 +247,11 @@ struct FlowBuilder::Impl {
     }
     const FileId file = graph->AddFile(name);
     if (own.contains(file)) {
-      problems->Add(text.place,
-                    StrCat("\"", Printable(name, 80),
-                           "\" is in the task's out as well; a second attempt would begin without it, so let the task "
-                           "make another file"));
+      problems->Add(
+          text.place,
+          StrCat("\"", Printable(name),
+                 "\" is in the task's out as well; a second attempt would begin without it, so let the task "
+                 "make another file"));
     }
     in->push_back(file);
     if (options.inputs_must_exist && !produced.contains(file)) needed.try_emplace(file, text.place);
@@ -251,7 +261,7 @@ struct FlowBuilder::Impl {
                       std::vector<FileId>* in) {
     if (pattern.find("**") != std::string::npos) {
       problems->Add(text.place,
-                    StrCat("\"", Printable(pattern, 80),
+                    StrCat("\"", Printable(pattern),
                            "\" holds **, which is no pattern here; * matches within one directory"));
       return;
     }
@@ -272,7 +282,7 @@ struct FlowBuilder::Impl {
     if (in->size() == before && matcher.Exists(pattern)) in->push_back(graph->AddFile(pattern));
     // After another problem the output that it means may just not be known.
     if (in->size() == before && problems->empty()) {
-      problems->Add(text.place, StrCat("\"", Printable(pattern, 80),
+      problems->Add(text.place, StrCat("\"", Printable(pattern),
                                        "\" matches no declared output and no existing file; correct it, or "
                                        "declare it in some task's out"));
     }
@@ -337,7 +347,8 @@ struct FlowBuilder::Impl {
 
   /// Fills a command in; its form follows from what it then is. `*told`: a value was refused already.
   graph::CommandForm Command(const TaskTemplate& task, const std::vector<ParsedText>& command,
-                             std::span<const std::string> values, std::string* text, std::string* argv, bool* told) {
+                             std::span<const std::string> values, std::string* text, std::string* argv,
+                             bool* told) {
     text->clear();
     for (size_t i = 0; i < command.size(); ++i) {
       if (i > 0) text->push_back('\0');
@@ -349,7 +360,8 @@ struct FlowBuilder::Impl {
     if (task.is_list) {
       if (text->starts_with('\0') || text->empty()) {
         if (!std::exchange(*told, true))
-          problems->Add(command[0].place, "the program's name is empty for one of these tasks; name a program");
+          problems->Add(command[0].place,
+                        "the program's name is empty for one of these tasks; name a program");
       }
       return graph::CommandForm::kArgv;
     }
@@ -360,7 +372,8 @@ struct FlowBuilder::Impl {
   }
 
   void AddPlaces(const TaskTemplate& task, TaskId first) {
-    OutputPlaces::Family family{.first = first, .count = task.count, .out = {}, .stdout_place = {}, .stderr_place = {}};
+    OutputPlaces::Family family{
+        .first = first, .count = task.count, .out = {}, .stdout_place = {}, .stderr_place = {}};
     for (const Placed& out : task.out) family.out.push_back(out.place);
     if (const auto at = task.places.find("stdout"); at != task.places.end()) family.stdout_place = at->second;
     if (const auto at = task.places.find("stderr"); at != task.places.end()) family.stderr_place = at->second;
@@ -477,7 +490,7 @@ struct FlowBuilder::Impl {
         std::vector<std::string_view> known;
         for (const auto& [name, tasks] : templates) known.push_back(name);
         std::sort(known.begin(), known.end());
-        problems->Add(after.place, StrCat("after names no task: \"", Printable(after.name, 80), "\"",
+        problems->Add(after.place, StrCat("after names no task: \"", Printable(after.name), "\"",
                                           SuggestOneOf(after.name, known)));
       }
     }

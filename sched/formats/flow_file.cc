@@ -84,7 +84,7 @@ class FlowReader {
       } else {
         const bool plural = name == "tasks" || name == "job" || name == "jobs";
         Problem(At(key->source()), plural ? StrCat("unknown table ", name, "; a task begins with [[task]]")
-                                          : StrCat("unknown key ", Printable(name, 60),
+                                          : StrCat("unknown key ", Printable(name),
                                                    SuggestOneOf(name, {"flow", "task", "file"})));
       }
     }
@@ -199,7 +199,7 @@ class FlowReader {
       }
       const std::optional<std::string> text = ScalarText(*value);
       if (!text) {
-        Problem(place, StrCat(Printable(key->str(), 60), " is ", TypeName(*value),
+        Problem(place, StrCat(Printable(key->str()), " is ", TypeName(*value),
                               "; settings are texts, numbers, true or false"));
         continue;
       }
@@ -245,7 +245,7 @@ class FlowReader {
         ReadAttribute(key, *node, &task.attributes);
         task.places.emplace(key, At(node->source()));
       } else {
-        Problem(At(key_node->source()), StrCat("unknown key ", Printable(key, 60), SuggestKey(key, known)));
+        Problem(At(key_node->source()), StrCat("unknown key ", Printable(key), SuggestKey(key, known)));
       }
     }
     if (!table.contains("name")) {
@@ -291,10 +291,9 @@ class FlowReader {
     for (const auto& [key, value] : InOrder(*table)) {
       const std::optional<std::string> text = ScalarText(*value);
       const Status status =
-          text
-              ? SetVariable(key->str(), *text, attributes)
-              : Status(Code::kInvalid, StrCat("env ", Printable(key->str(), 40), " is ", TypeName(*value),
-                                              "; write a text: ", Printable(key->str(), 40), " = \"value\""));
+          text ? SetVariable(key->str(), *text, attributes)
+               : Status(Code::kInvalid, StrCat("env ", Printable(key->str()), " is ", TypeName(*value),
+                                               "; write a text: ", Printable(key->str()), " = \"value\""));
       if (!status.ok()) Problem(At(value->source()), status.message());
     }
   }
@@ -344,8 +343,8 @@ class FlowReader {
       key.name = key_node->str();
       key.place = At(value->source());
       if (!ValidKeyName(key.name)) {
-        Problem(At(key_node->source()), StrCat("\"", Printable(key.name, 40),
-                                               "\" cannot be a key of each; use letters, digits and _"));
+        Problem(At(key_node->source()),
+                StrCat("\"", Printable(key.name), "\" cannot be a key of each; use letters, digits and _"));
         continue;
       }
       if (!ReadValues(*value, &key)) continue;
@@ -461,7 +460,7 @@ class FlowReader {
         }
       } else {
         Problem(At(key_node->source()),
-                StrCat("unknown key ", Printable(key, 60), SuggestOneOf(key, {"name", "each", "size"})));
+                StrCat("unknown key ", Printable(key), SuggestOneOf(key, {"name", "each", "size"})));
       }
     }
     if (file.name.text.empty() || !sized)

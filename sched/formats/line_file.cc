@@ -60,8 +60,8 @@ class LineReader {
  private:
   void Command(std::string_view text) {
     if (graph_->task_count() >= options_.max_tasks) {
-      problems_->AddLast(place_,
-                         StrCat("there are more than ", options_.max_tasks, " tasks; split them into several runs"));
+      problems_->AddLast(
+          place_, StrCat("there are more than ", options_.max_tasks, " tasks; split them into several runs"));
       return;
     }
     const size_t last = text.find_last_not_of('\\');
@@ -69,7 +69,8 @@ class LineReader {
     if (backslashes % 2 == 1) {
       SourcePlace place = place_;
       place.column += static_cast<uint32_t>(text.size() - 1);
-      problems_->Add(place, "the line ends with \\, and a command ends with its line; write all of it on one line");
+      problems_->Add(place,
+                     "the line ends with \\, and a command ends with its line; write all of it on one line");
       return;
     }
     graph::TaskSpec task;
@@ -120,13 +121,13 @@ class LineReader {
       while (at < text.size() && text[at] != '=' && !IsBlank(text[at])) ++at;
       const std::string_view key = text.substr(key_begin, at - key_begin);
       if (at == text.size() || text[at] != '=') {
-        problems_->Add(place, StrCat("\"", Printable(key, 40),
-                                     "\" has no value; write key=value without blanks around ="));
+        problems_->Add(
+            place, StrCat("\"", Printable(key), "\" has no value; write key=value without blanks around ="));
         return;
       }
       ++at;
       if (std::find(keys.begin(), keys.end(), key) != keys.end()) {
-        problems_->Add(place, StrCat(Printable(key, 40), " stands twice in this line; write it once"));
+        problems_->Add(place, StrCat(Printable(key), " stands twice in this line; write it once"));
         return;
       }
       keys.push_back(key);
@@ -134,8 +135,8 @@ class LineReader {
       if (at < text.size() && (text[at] == '"' || text[at] == '\'')) {
         const size_t close = text.find(text[at], at + 1);
         if (close == std::string_view::npos) {
-          problems_->Add(
-              place, StrCat("the value of ", Printable(key, 40), " has no closing ", text[at], "; add it"));
+          problems_->Add(place,
+                         StrCat("the value of ", Printable(key), " has no closing ", text[at], "; add it"));
           return;
         }
         value = text.substr(at + 1, close - at - 1);

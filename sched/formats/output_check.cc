@@ -3,9 +3,9 @@
 // says; what lies in the others ("strays": through a link, "..", absolute) is looked up by its resolved name
 // as well. Directories are remembered by name, so that each costs one look, and each file a hash.
 //
-// Files that are links are looked at only where that decides what is lost: a task's file of stdout or stderr is emptied
-// when it begins, if it is an output of that task (agent/task_runner.cc), and else added to. So where a flow names such
-// files, they and all outputs are told apart by device and inode.
+// Files that are links are looked at only where that decides what is lost: a task's file of stdout or stderr
+// is emptied when it begins, if it is an output of that task (agent/task_runner.cc), and else added to. So
+// where a flow names such files, they and all outputs are told apart by device and inode.
 #include "formats/output_check.h"
 
 #include <algorithm>
@@ -90,9 +90,7 @@ class OutputChecker {
     bool missing = false;  // not there yet
   };
 
-  bool IsOutput(FileId file) const {
-    return graph_.producer(file) && !graph_.below_output(file);
-  }
+  bool IsOutput(FileId file) const { return graph_.producer(file) && !graph_.below_output(file); }
 
   std::string Shorten(const std::string& path) const {
     if (path == submit_) return ".";
@@ -119,7 +117,7 @@ class OutputChecker {
     const bool there = !above.missing && fs_.Stat(plain).ok();
     const Result<std::string> resolved = there ? fs_.Resolve(plain) : Status(Code::kNotFound, "");
     made.missing = !resolved.ok();
-    const std::string real = resolved.ok()          ? *resolved
+    const std::string real = resolved.ok()         ? *resolved
                              : !above.real.empty() ? Join(above.real, LastOf(parent))
                                                    : plain;
     if (real != plain || parent.starts_with('/') || parent.starts_with("..")) made.real = real;
@@ -184,7 +182,7 @@ class OutputChecker {
 
   std::string Quoted(FileId file) const { return StrCat("\"", Printable(graph_.file_name(file), 200), "\""); }
   std::string Named(TaskId task) const {
-    return StrCat("task '", Printable(graph_.TaskName(task), 60), "' (", graph_.PlaceText(graph_.place(task)),
+    return StrCat("task '", Printable(graph_.TaskName(task)), "' (", graph_.PlaceText(graph_.place(task)),
                   ")");
   }
 
@@ -200,7 +198,8 @@ class OutputChecker {
     const std::string real = stray ? RealName(file) : std::string();
     if (name == "." || (stray && IsOrHolds(real, submit_))) {
       Tell(file, PlaceOf(task, number),
-           StrCat("out ", Quoted(file), " is or holds the directory that the flow runs in; name the files that "
+           StrCat("out ", Quoted(file),
+                  " is or holds the directory that the flow runs in; name the files that "
                   "the task makes, or a directory that it alone makes"));
       return;
     }
@@ -235,7 +234,7 @@ class OutputChecker {
     if (!above || *above == file || graph_.producer(*above) == task) return;
     Tell(*above, PlaceOf(*above),
          StrCat("out ", Quoted(*above), " holds ", Quoted(file), ", the output of task '",
-                Printable(graph_.TaskName(task), 60), "' (", graph_.PlaceText(PlaceOf(task, number)),
+                Printable(graph_.TaskName(task)), "' (", graph_.PlaceText(PlaceOf(task, number)),
                 "); let the task name its own files, or a directory that it alone makes"));
   }
 
@@ -246,7 +245,8 @@ class OutputChecker {
       const std::optional<FileId> above = Above(NormalOf(profile.cwd));
       if (above && graph_.producer(*above) == task) {
         Tell(*above, PlaceOf(*above),
-             StrCat("out ", Quoted(*above), " is or holds the task's working directory (cwd); name the files that "
+             StrCat("out ", Quoted(*above),
+                    " is or holds the task's working directory (cwd); name the files that "
                     "the task makes"));
       }
     }
@@ -273,7 +273,8 @@ class OutputChecker {
     if (!above) return;
     Tell(*above, PlaceOf(*above),
          StrCat("out ", Quoted(*above), " is or holds ", Printable(shown, 200),
-                ", which tells the flow; name the files that the task makes, or a directory that it alone makes"));
+                ", which tells the flow; name the files that the task makes, or a directory that it alone "
+                "makes"));
   }
 
   void CheckFound(FileId file, SourcePlace place) {
@@ -333,9 +334,10 @@ class OutputChecker {
       stream_index_.Insert(hash, static_cast<uint32_t>(streams_.size()));
       streams_.emplace_back(name, task);
     } else if (const TaskId first = streams_[*known].second; first != task) {
-      tell(StrCat("is written by ", Named(first),
-                  " as well; put a key of each or %a into it, or leave it out: harrow logs shows what every task "
-                  "wrote"));
+      tell(StrCat(
+          "is written by ", Named(first),
+          " as well; put a key of each or %a into it, or leave it out: harrow logs shows what every task "
+          "wrote"));
       return;
     }
     if (const auto above = Above(name); above && graph_.producer(*above) != task) {
@@ -360,7 +362,8 @@ class OutputChecker {
   static bool CanBe(std::string_view pattern, const std::string& name) {
     std::string glob;
     for (size_t at = 0; at < pattern.size(); ++at) {
-      const size_t letter = pattern[at] == '%' ? pattern.find_first_not_of("0123456789", at + 1) : std::string::npos;
+      const size_t letter =
+          pattern[at] == '%' ? pattern.find_first_not_of("0123456789", at + 1) : std::string::npos;
       if (letter != std::string::npos) {
         glob += '*';
         at = letter;
@@ -381,21 +384,24 @@ class OutputChecker {
       const OutputPlaces::Family* family = FamilyOf(task);
       const auto outputs = graph_.outputs(task);
       std::vector<std::string> patterns;
-      for (const auto& [pattern, place] : {std::pair(&profile.stdout_path, &OutputPlaces::Family::stdout_place),
-                                           std::pair(&profile.stderr_path, &OutputPlaces::Family::stderr_place)}) {
+      for (const auto& [pattern, place] :
+           {std::pair(&profile.stdout_path, &OutputPlaces::Family::stdout_place),
+            std::pair(&profile.stderr_path, &OutputPlaces::Family::stderr_place)}) {
         if (pattern->empty()) continue;
         streams = true;
         patterns.push_back(StreamName(profile, *pattern));
         const std::string& name = patterns.back();
         if (name.starts_with("/dev/") || name.find('%') != std::string::npos) continue;
-        if (std::any_of(outputs.begin(), outputs.end(), [&](FileId file) { return graph_.file_name(file) == name; }))
+        if (std::any_of(outputs.begin(), outputs.end(),
+                        [&](FileId file) { return graph_.file_name(file) == name; }))
           continue;
         const bool placed = family != nullptr && (family->*place).line > 0;
         all.push_back({task, name, placed ? family->*place : graph_.place(task), true, std::nullopt});
       }
       for (size_t i = 0; i < outputs.size(); ++i) {
         const std::string name(graph_.file_name(outputs[i]));
-        const bool stream = std::any_of(patterns.begin(), patterns.end(), [&](const auto& p) { return CanBe(p, name); });
+        const bool stream =
+            std::any_of(patterns.begin(), patterns.end(), [&](const auto& p) { return CanBe(p, name); });
         all.push_back({task, name, PlaceOf(task, i), stream, outputs[i]});
       }
     }
@@ -428,21 +434,25 @@ class OutputChecker {
   }
 
   bool Harms(const Written& a, const Written& b) const {
-    if (a.task == b.task || a.name == b.name || (!a.stream && !b.stream) || (!a.output && !b.output)) return false;
+    if (a.task == b.task || a.name == b.name || (!a.stream && !b.stream) || (!a.output && !b.output))
+      return false;
     // What a task makes of its own input follows from it: a link to the newest log.
     const auto reads = [this](const Written& reader, const Written& maker) {
       const auto inputs = graph_.inputs(reader.task);
-      return !reader.stream && maker.output && std::find(inputs.begin(), inputs.end(), *maker.output) != inputs.end();
+      return !reader.stream && maker.output &&
+             std::find(inputs.begin(), inputs.end(), *maker.output) != inputs.end();
     };
     return !reads(a, b) && !reads(b, a);
   }
 
   void TellLink(const Written& first, const Written& second) {
     if (!told_streams_.insert(second.name).second) return;
-    problems_->Add(second.place,
-                   StrCat(second.output ? "out \"" : "stdout or stderr \"", Printable(second.name, 200),
-                          "\" is, through a link, the file \"", Printable(first.name, 200), "\" that ", Named(first.task),
-                          " writes as well, and the text of one would be lost; remove the link, or name another file"));
+    problems_->Add(
+        second.place,
+        StrCat(second.output ? "out \"" : "stdout or stderr \"", Printable(second.name, 200),
+               "\" is, through a link, the file \"", Printable(first.name, 200), "\" that ",
+               Named(first.task),
+               " writes as well, and the text of one would be lost; remove the link, or name another file"));
   }
 
   os::FileSystem& fs_;
@@ -451,11 +461,11 @@ class OutputChecker {
   const OutputPlaces* places_;
   Problems* problems_;
   std::string submit_;
-  std::unordered_map<std::string_view, Directory> directories_;            // by name as in the flow
-  std::unordered_map<std::string_view, std::optional<FileId>> above_;      // of directories, by name
-  std::unordered_map<std::string, FileId> strays_;                         // by resolved name
-  std::vector<std::pair<std::string, TaskId>> streams_;                    // who writes a file first
-  graph::NameIndex stream_index_;                                          // of streams_
+  std::unordered_map<std::string_view, Directory> directories_;        // by name as in the flow
+  std::unordered_map<std::string_view, std::optional<FileId>> above_;  // of directories, by name
+  std::unordered_map<std::string, FileId> strays_;                     // by resolved name
+  std::vector<std::pair<std::string, TaskId>> streams_;                // who writes a file first
+  graph::NameIndex stream_index_;                                      // of streams_
   std::unordered_set<std::string> told_streams_;
   std::unordered_set<uint32_t> told_;
 };
@@ -475,8 +485,8 @@ Status CheckRunDirectory(os::FileSystem& fs, const graph::Graph& graph, const st
   checker.FindStrays();
   if (const std::optional<FileId> file = checker.Holding(run_dir)) {
     problems.Add(graph.place(graph.producer(*file)),
-                 StrCat("out \"", Printable(graph.file_name(*file), 200), "\" is or holds the run directory ", Printable(run_dir, 200),
-                        "; name another with --run-dir"));
+                 StrCat("out \"", Printable(graph.file_name(*file), 200), "\" is or holds the run directory ",
+                        Printable(run_dir, 200), "; name another with --run-dir"));
   }
   return problems.status();
 }

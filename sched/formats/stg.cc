@@ -56,15 +56,19 @@ void ReadStg(uint32_t source, std::string_view text, const LoadOptions& options,
   while (at < words.size() && !problems->full()) {
     const Word& id = words[at];
     if (at + 2 >= words.size()) {
-      problems->AddLast(id.place, "the file ends within a task; a task is: id, time, number of predecessors, their ids");
+      problems->AddLast(
+          id.place, "the file ends within a task; a task is: id, time, number of predecessors, their ids");
       break;
     }
-    const auto seconds = TraceNumber(words[at + 1].text, "a task's time", 0, 3e9, words[at + 1].place, problems);
-    const auto count = TraceNumber(words[at + 2].text, "the number of predecessors", 0, 1e9, words[at + 2].place, problems);
+    const auto seconds =
+        TraceNumber(words[at + 1].text, "a task's time", 0, 3e9, words[at + 1].place, problems);
+    const auto count =
+        TraceNumber(words[at + 2].text, "the number of predecessors", 0, 1e9, words[at + 2].place, problems);
     if (!seconds || !count) return;  // what follows cannot be told apart
     const auto before = static_cast<size_t>(*count);
     if (at + 3 + before > words.size()) {
-      problems->AddLast(words[at + 2].place, StrCat("there are not ", before, " predecessors after it; the file ends"));
+      problems->AddLast(words[at + 2].place,
+                        StrCat("there are not ", before, " predecessors after it; the file ends"));
       break;
     }
     const auto task = trace.AddTask(id.place, id.text, "task", *seconds, 1);
@@ -76,7 +80,7 @@ void ReadStg(uint32_t source, std::string_view text, const LoadOptions& options,
     if (const auto before = trace.Find(link.before.text)) {
       trace.AddEdge(*before, link.task);
     } else {
-      problems->Add(link.before.place, StrCat("there is no task \"", Printable(link.before.text, 40),
+      problems->Add(link.before.place, StrCat("there is no task \"", Printable(link.before.text),
                                               "\"; predecessors are ids of the same file"));
     }
   }

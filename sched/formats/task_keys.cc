@@ -20,7 +20,7 @@ Status SetInteger(std::string_view key, std::string_view value, int64_t least, i
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
   const bool whole = end == value.data() + value.size() && !value.empty();
   if (error != std::errc() || !whole || number < least || number > most) {
-    return Invalid(StrCat(key, " cannot be \"", Printable(value, 40), "\"; write a whole number from ", least,
+    return Invalid(StrCat(key, " cannot be \"", Printable(value), "\"; write a whole number from ", least,
                           " to ", most));
   }
   *out = static_cast<Int>(number);
@@ -29,7 +29,7 @@ Status SetInteger(std::string_view key, std::string_view value, int64_t least, i
 
 Status SetFlag(std::string_view key, std::string_view value, bool* out) {
   if (value != "true" && value != "false") {
-    return Invalid(StrCat(key, " cannot be \"", Printable(value, 40), "\"; write true or false"));
+    return Invalid(StrCat(key, " cannot be \"", Printable(value), "\"; write true or false"));
   }
   *out = value == "true";
   return Status();
@@ -47,8 +47,8 @@ Status SetMemory(std::string_view value, uint64_t* out) {
   Result<uint64_t> bytes = ParseBytes(value);
   if (!bytes) return Invalid(StrCat("memory: ", bytes.status().message()));
   if (*bytes < (uint64_t{1} << 20)) {
-    return Invalid(StrCat("memory cannot be ", *bytes, " bytes; write ", Printable(value, 20), "M or ",
-                          Printable(value, 20), "G if MiB or GiB are meant"));
+    return Invalid(StrCat("memory cannot be ", *bytes, " bytes; write ", Printable(value), "M or ",
+                          Printable(value), "G if MiB or GiB are meant"));
   }
   if (*bytes > (uint64_t{1} << 50))
     return Invalid(StrCat("memory cannot be ", FormatBytes(*bytes), "; a node has at most 1024T"));
@@ -127,16 +127,16 @@ Status SetAttribute(std::string_view key, std::string_view value, TaskAttributes
     *text = value;
     return Status();
   }
-  return Invalid(StrCat("unknown key ", Printable(key, 60), SuggestKey(key, AttributeKeys())));
+  return Invalid(StrCat("unknown key ", Printable(key), SuggestKey(key, AttributeKeys())));
 }
 
 Status SetVariable(std::string_view name, std::string_view value, TaskAttributes* attributes) {
   if (name.empty() || name.find('=') != std::string_view::npos || name.find('\0') != std::string_view::npos) {
     return Invalid(
-        StrCat("env cannot set \"", Printable(name, 40), "\"; a variable's name has no = and is not empty"));
+        StrCat("env cannot set \"", Printable(name), "\"; a variable's name has no = and is not empty"));
   }
   if (value.find('\0') != std::string_view::npos)
-    return Invalid(StrCat("env ", Printable(name, 40), " holds a NUL byte; no variable may"));
+    return Invalid(StrCat("env ", Printable(name), " holds a NUL byte; no variable may"));
   auto& env = attributes->profile.env;
   const auto at = std::lower_bound(env.begin(), env.end(), name,
                                    [](const auto& pair, std::string_view n) { return pair.first < n; });
@@ -152,12 +152,14 @@ Status NotYet(std::string_view key, const TaskAttributes& attributes) {
   const graph::Profile& profile = attributes.profile;
   if (key == "ranks" && profile.ranks > 0) {
     return Invalid(
-        "ranks makes it an MPI task, and this version cannot run those: they come with a later one; leave ranks out, "
+        "ranks makes it an MPI task, and this version cannot run those: they come with a later one; leave "
+        "ranks out, "
         "or simulate it with harrow sim");
   }
   if (key == "nodes" && profile.shape.nodes > 1) {
     return Invalid(
-        "nodes makes it a task of several nodes, and this version cannot run those: they come with MPI tasks in a "
+        "nodes makes it a task of several nodes, and this version cannot run those: they come with MPI tasks "
+        "in a "
         "later one; leave nodes out, or simulate it with harrow sim");
   }
   return Status();

@@ -16,30 +16,35 @@ struct Grouped {
   std::vector<uint32_t> begin;
   std::vector<FileId> files;
 
-  Grouped(const std::vector<std::pair<uint32_t, FileId>>& pairs, size_t tasks) : begin(tasks + 2), files(pairs.size()) {
+  Grouped(const std::vector<std::pair<uint32_t, FileId>>& pairs, size_t tasks)
+      : begin(tasks + 2), files(pairs.size()) {
     for (const auto& [task, file] : pairs) ++begin[task + 2];
     for (size_t t = 2; t < begin.size(); ++t) begin[t] += begin[t - 1];
     for (const auto& [task, file] : pairs) files[begin[task + 1]++] = file;
   }
-  std::span<const FileId> Of(size_t task) const { return {files.data() + begin[task], begin[task + 1] - begin[task]}; }
+  std::span<const FileId> Of(size_t task) const {
+    return {files.data() + begin[task], begin[task + 1] - begin[task]};
+  }
 };
 
 }  // namespace
 
-std::optional<uint32_t> Trace::AddTask(SourcePlace place, std::string_view name, std::string_view kind, double seconds,
-                                       double cores) {
+std::optional<uint32_t> Trace::AddTask(SourcePlace place, std::string_view name, std::string_view kind,
+                                       double seconds, double cores) {
   if (tasks_.size() >= options_.max_tasks) {
-    problems_->AddLast(place, StrCat("there are more than ", options_.max_tasks, " tasks; split them into several runs"));
+    problems_->AddLast(
+        place, StrCat("there are more than ", options_.max_tasks, " tasks; split them into several runs"));
     return std::nullopt;
   }
   const auto number = static_cast<uint32_t>(tasks_.size());
   const auto [at, added] = by_name_.try_emplace(name, number);
   if (!added) {
-    problems_->Add(place, StrCat("there are two tasks \"", Printable(name, 80), "\", the other one at line ",
+    problems_->Add(place, StrCat("there are two tasks \"", Printable(name), "\", the other one at line ",
                                  tasks_[at->second].place.line, "; every task has a name of its own"));
     return std::nullopt;
   }
-  tasks_.push_back({place, name, kind, seconds, options_.one_core ? 1 : static_cast<uint32_t>(std::max(1.0, std::ceil(cores)))});
+  tasks_.push_back({place, name, kind, seconds,
+                    options_.one_core ? 1 : static_cast<uint32_t>(std::max(1.0, std::ceil(cores)))});
   return number;
 }
 
@@ -57,8 +62,9 @@ void Trace::SetSize(std::string_view file, int64_t bytes) {
 void Trace::Finish() {
   if (!problems_->empty()) return;
   if (options_.need_commands && !tasks_.empty()) {
-    problems_->Add(tasks_[0].place, StrCat("the tasks of a ", form_,
-                                           " have no command to run; use harrow replay, which stands in for them"));
+    problems_->Add(tasks_[0].place,
+                   StrCat("the tasks of a ", form_,
+                          " have no command to run; use harrow replay, which stands in for them"));
     return;
   }
   std::unordered_map<std::string_view, uint32_t>().swap(by_name_);
@@ -102,15 +108,18 @@ void Trace::Finish() {
     if (task.seconds >= 0) spec.recorded_run_time = FromSeconds(task.seconds);
     graph_->AddTask(spec);
   }
-  for (const auto& [parent, child] : edges_) graph_->AddDependency(TaskId(first + parent), TaskId(first + child));
+  for (const auto& [parent, child] : edges_)
+    graph_->AddDependency(TaskId(first + parent), TaskId(first + child));
 }
 
 std::optional<double> TraceNumber(std::string_view text, std::string_view what, double least, double most,
                                   SourcePlace place, Problems* problems) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size() && number >= least && number <= most) return number;
-  problems->Add(place, StrCat(what, " cannot be \"", Printable(text, 40), "\"; write a number from ", least, " to ", most));
+  if (error == std::errc() && end == text.data() + text.size() && number >= least && number <= most)
+    return number;
+  problems->Add(
+      place, StrCat(what, " cannot be \"", Printable(text), "\"; write a number from ", least, " to ", most));
   return std::nullopt;
 }
 

@@ -418,7 +418,7 @@ class WfReader {
       } else if (key == "link") {
         const std::string_view link = Text(v, "link");
         if (link != "input" && link != "output")
-          throw Broken{offset, StrCat("link cannot be \"", Printable(link, 40), "\"; write input or output")};
+          throw Broken{offset, StrCat("link cannot be \"", Printable(link), "\"; write input or output")};
         file.output = link == "output";
       } else {
         Skip(v);
@@ -470,7 +470,8 @@ class WfReader {
     const size_t end = name.find_last_not_of("0123456789");
     if (end == std::string_view::npos || end + 1 == name.size()) return name;
     name = name.substr(0, end + 1);
-    if (name.ends_with("_ID")) name.remove_suffix(2);
+    constexpr std::string_view kId = "_ID";
+    if (name.size() > kId.size() && name.ends_with(kId)) name.remove_suffix(kId.size());
     while (name.size() > 1 && (name.ends_with("_") || name.ends_with("-") || name.ends_with(".")))
       name.remove_suffix(1);
     return name;
@@ -548,7 +549,8 @@ class WfReader {
       }
     } joined, scripts;
     for (const WfTask& task : tasks_) {
-      if (task.program.find_first_of("\n;|&<>$`") != std::string_view::npos) scripts.Add(task.offset, task.program);
+      if (task.program.find_first_of("\n;|&<>$`") != std::string_view::npos)
+        scripts.Add(task.offset, task.program);
       for (std::string_view argument : task.arguments) {
         if (!IsOptionWithValue(argument)) continue;
         joined.Add(task.offset, argument);
@@ -557,14 +559,20 @@ class WfReader {
     }
     const auto note = [&](const Seen& seen, std::string_view what, std::string_view right) {
       if (seen.count == 0) return;
-      notices->push_back(StrCat(graph_->PlaceText(places_.Of(seen.offset)), ": ", what, " \"", Printable(seen.text, 60), "\"",
-                                seen.count > 1 ? StrCat(" (and the like in ", seen.count - 1, seen.count == 2 ? " more task)" : " more tasks)") : "", right));
+      notices->push_back(StrCat(
+          graph_->PlaceText(places_.Of(seen.offset)), ": ", what, " \"", Printable(seen.text), "\"",
+          seen.count > 1
+              ? StrCat(" (and the like in ", seen.count - 1, seen.count == 2 ? " more task)" : " more tasks)")
+              : "",
+          right));
     };
     note(joined, "the argument",
-         " is an option and its value in one, as WfBench writes them, and reaches the program as one word; where that is not "
+         " is an option and its value in one, as WfBench writes them, and reaches the program as one word; "
+         "where that is not "
          "meant, write two arguments");
     note(scripts, "the program",
-         " is a shell's text, and no program is called so; run would look for one: make it [\"sh\", \"-c\", ...], or use harrow "
+         " is a shell's text, and no program is called so; run would look for one: make it [\"sh\", \"-c\", "
+         "...], or use harrow "
          "replay");
   }
 
@@ -573,7 +581,8 @@ class WfReader {
     const size_t blank = argument.find(' ');
     if (blank == std::string_view::npos || blank < 3 || !argument.starts_with("--")) return false;
     return std::all_of(argument.begin() + 2, argument.begin() + static_cast<ptrdiff_t>(blank), [](char c) {
-      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+             c == '_';
     });
   }
 
@@ -587,12 +596,13 @@ class WfReader {
                        "the task has neither name nor id; every task has one of its own");
       } else if (const auto [at, added] = seen.emplace(name, task.offset); !added) {
         problems_->Add(places_.Of(task.offset),
-                       StrCat("there are two tasks \"", Printable(name, 80), "\", the other one at line ",
+                       StrCat("there are two tasks \"", Printable(name), "\", the other one at line ",
                               places_.Of(at->second).line, "; every task has a name or id of its own"));
       }
     }
     if (!problems_->empty()) return;
-    const auto without = std::find_if(tasks_.begin(), tasks_.end(), [](const WfTask& task) { return task.id.empty(); });
+    const auto without =
+        std::find_if(tasks_.begin(), tasks_.end(), [](const WfTask& task) { return task.id.empty(); });
     problems_->Add(places_.Of(without == tasks_.end() ? 0 : without->offset),
                    "the task has no id, others have no name of their own; give all of them ids, or names");
   }
@@ -605,7 +615,7 @@ class WfReader {
         at = by_name.find(name);
         if (at == by_name.end()) {
           problems_->Add(places_.Of(execution.offset),
-                         StrCat("execution names an unknown task \"", Printable(name, 80),
+                         StrCat("execution names an unknown task \"", Printable(name),
                                 "\"; specification.tasks has to hold it"));
           if (problems_->full()) return;
           continue;
@@ -633,7 +643,7 @@ class WfReader {
       if (const auto at = index->find(name); at != index->end()) return at->second;
     }
     problems_->Add(places_.Of(tasks_[task].offset),
-                   StrCat("the task is linked to an unknown task \"", Printable(name, 80),
+                   StrCat("the task is linked to an unknown task \"", Printable(name),
                           "\"; parents and children name tasks of the same file"));
     return kNowhere;
   }

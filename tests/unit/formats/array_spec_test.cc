@@ -58,6 +58,24 @@ TEST(ArraySpecTest, RefusesWhatIsNone) {
   }
 }
 
+TEST(ArraySpecTest, WhatIsSaidIsShort) {
+  constexpr std::string_view kHint = "; write numbers and ranges as 0-420, 1-10:2 or 1,3,5-7";
+  const auto said = [](const std::string& text) { return ParseArraySpec(text).status().message(); };
+  EXPECT_EQ(said("abcdefghijklm"),
+            StrCat("\"abcdefghijklm\" has \"abcdefghij\" where a number is expected", kHint));
+  EXPECT_EQ(said("1abcdefghijklm"),
+            StrCat("\"1abcdefghijklm\" has \"abcdefghij\" where , - : or % is expected", kHint));
+  EXPECT_EQ(said(""), StrCat("\"\" has its end where a number is expected", kHint));
+  const std::string long_one(150, 'x');
+  EXPECT_EQ(said(long_one).find(" has "), said(std::string(200, 'x')).find(" has "));
+  EXPECT_EQ(said("1000000000000001"),
+            "\"1000000000000001\" has a number above 1000000000000000; array numbers are task numbers, "
+            "mostly below 10000000");
+  EXPECT_EQ(said("1-0000000000000002"), "");
+  EXPECT_EQ(said("1-00000000000000002"),
+            "\"1-00000000000000002\" has a number of 17 digits; at most 16 are taken");
+}
+
 TEST(ArraySpecTest, CountsBeforeItExpands) {
   EXPECT_TRUE(ParseArraySpec("1-100", 100).ok());
   EXPECT_FALSE(ParseArraySpec("0-100", 100).ok());

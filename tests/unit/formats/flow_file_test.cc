@@ -71,12 +71,37 @@ command = "say {n} {x} {w}"
   EXPECT_EQ(f.graph.form(f.Task("t-3-7-red")), CommandForm::kWords);
 }
 
+TEST(FlowFileTest, WhatTasksOfATemplateWouldShareIsToldOnce) {
+  const std::string task = "[[task]]\ncommand = \"x\"\neach = { i = \"1-3\", j = [\"a\"] }\n";
+  LoadedFlow f("f.toml", task + "name = \"n\"\nout = [\"o-{i}\"]\n");
+  EXPECT_EQ(f.status.message(), "f.toml:4:8: name \"n\" lacks {i}: 3 tasks would share it; put {i} into it");
+  f.Load("f.toml", task + "name = \"n-{i}\"\nout = [\"o\", \"p\"]\n");
+  EXPECT_EQ(f.status.message(), "f.toml:5:8: out \"o\" lacks {i}: 3 tasks would share it; put {i} into it");
+}
+
+TEST(FlowFileTest, KeysOfEachAreNames) {
+  LoadedFlow f;
+  const auto load = [&](const std::string& key) {
+    f.Load("f.toml", "[[task]]\nname = \"t-{" + key + "}\"\ncommand = \"x\"\neach = { \"" + key +
+                         "\" = [\"1\", \"2\"] }\n");
+    return f.status.message();
+  };
+  for (const char* good : {"a", "z", "A", "Z", "_", "az_AZ09"}) EXPECT_EQ(load(good), "");
+  for (const char* bad : {"0", "a-b", "@", "[", "`", "{", "a/", "a:", "a@", "a`", "a{"})
+    EXPECT_NE(load(bad).find("f.toml:4:10: \"" + std::string(bad) +
+                             "\" cannot be a key of each; use letters, digits and _"),
+              std::string::npos)
+        << load(bad);
+}
+
 TEST(FlowFileTest, ZerosBeforeNumbersAreKept) {
-  LoadedFlow f("f.toml", "[[task]]\nname=\"a-{i}\"\ncommand=\"x {i}\"\neach={i=\"007-9:2,0098-101:3,1-03,5,06\"}\n");
+  LoadedFlow f("f.toml",
+               "[[task]]\nname=\"a-{i}\"\ncommand=\"x {i}\"\neach={i=\"007-9:2,0098-101:3,1-03,5,06\"}\n");
   ASSERT_TRUE(f.status.ok()) << f.status.message();
   std::vector<std::string> names;
   for (uint32_t n = 0; n < f.graph.task_count(); ++n) names.push_back(f.graph.TaskName(TaskId(n)));
-  EXPECT_THAT(names, ElementsAre("a-007", "a-009", "a-0098", "a-0101", "a-01", "a-02", "a-03", "a-5", "a-06"));
+  EXPECT_THAT(names,
+              ElementsAre("a-007", "a-009", "a-0098", "a-0101", "a-01", "a-02", "a-03", "a-5", "a-06"));
   EXPECT_EQ(f.Command("a-007"), "x 007");
 }
 
@@ -86,17 +111,25 @@ TEST(FlowFileTest, AValueThatTheShellMightRunIsRefusedWithItsPlace) {
   f.Load("f.toml",
          "[[task]]\nname=\"a-{i}\"\neach={i=\"@names\"}\ncommand=\"\"\"\n# don't\nx {i}\"\"\"\n"
          "[[task]]\nname=\"b-{i}\"\neach={i=\"@names\"}\ncommand=[\"x\",\"-c\",\"{i}\"]\n"
-         "[[task]]\nname=\"c-{i}\"\neach={i=\"@names\"}\ncommand=[\"timeout\",\"5\",\"/bin/bash\",\"-lc\",\"x '{i}'\"]\n"
+         "[[task]]\nname=\"c-{i}\"\neach={i=\"@names\"}\ncommand=[\"timeout\",\"5\",\"/bin/"
+         "bash\",\"-lc\",\"x '{i}'\"]\n"
          "[[task]]\nname=\"d-{i}\"\neach={i=\"@names\"}\ncommand=[\"bash\",\"-c\",\"{i}\"]\n"
          "[[task]]\nname=\"e-{i}\"\neach={i=\"@names\"}\nshell=\"tcsh\"\ncommand=\"x {i}\"\n");
   const std::string& text = f.status.message();
-  EXPECT_EQ(text.find("f.toml:4:9: {i} cannot be \"x; touch p #\" here: the shell might take it apart or run it; "), 0u) << text;
+  EXPECT_EQ(
+      text.find("f.toml:4:9: {i} cannot be \"x; touch p #\" here: the shell might take it apart or run it; "),
+      0u)
+      << text;
   EXPECT_THAT(text, HasSubstr("\nf.toml:14:42: {i} cannot be \"x; touch p #\""));
   EXPECT_THAT(text, HasSubstr("\nf.toml:23:9: {i} cannot be \"x; touch p #\""));
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2) << text;  // once a task as written; b and d are none
-  f.Load("f.toml", "[flow]\nshell=\"fish\"\n[[task]]\nname=\"a-{i}\"\neach={i=[\"a b\"]}\ncommand=\"x {i}\"\n");
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2)
+      << text;  // once a task as written; b and d are none
+  f.Load("f.toml",
+         "[flow]\nshell=\"fish\"\n[[task]]\nname=\"a-{i}\"\neach={i=[\"a b\"]}\ncommand=\"x {i}\"\n");
   EXPECT_THAT(f.status.message(), HasSubstr("f.toml:6:9: {i} cannot be \"a b\""));
-  f.Load("f.toml", "[flow]\nshell=\"fish\"\n[[task]]\nname=\"a-{i}\"\neach={i=[\"a b\"]}\ncommand=\"x {i}\"\nshell=\"ksh\"\n");
+  f.Load("f.toml",
+         "[flow]\nshell=\"fish\"\n[[task]]\nname=\"a-{i}\"\neach={i=[\"a b\"]}\ncommand=\"x "
+         "{i}\"\nshell=\"ksh\"\n");
   EXPECT_TRUE(f.status.ok()) << f.status.message();
   f.options.shell = "/bin/csh";
   f.Load("f.toml", "[[task]]\nname=\"a-{i}\"\neach={i=[\"a b\"]}\ncommand=\"x {i}\"\n");
@@ -106,8 +139,9 @@ TEST(FlowFileTest, AValueThatTheShellMightRunIsRefusedWithItsPlace) {
 }
 
 TEST(FlowFileTest, WhatThisVersionCannotRunIsRefusedBeforeItIsRun) {
-  const char* flow = "[[task]]\nname=\"a\"\ncommand=\"x\"\nranks=4\n[[task]]\nname=\"b\"\ncommand=\"x\"\nnodes=2\n"
-                     "[[task]]\nname=\"c\"\ncommand=\"x\"\nnodes=1\n";
+  const char* flow =
+      "[[task]]\nname=\"a\"\ncommand=\"x\"\nranks=4\n[[task]]\nname=\"b\"\ncommand=\"x\"\nnodes=2\n"
+      "[[task]]\nname=\"c\"\ncommand=\"x\"\nnodes=1\n";
   const char* lines = "#HARROW nodes=1\nx\n#HARROW cores=2 ranks=4\nx\n";
   LoadedFlow f("f.toml", flow);
   EXPECT_TRUE(f.status.ok()) << f.status.message();
@@ -169,12 +203,14 @@ TEST(FlowFileTest, WhatAShellReadsInAListIsAShellsText) {
   LoadedFlow flow;
   for (const char* shell : {"sh", "/bin/sh", "bash", "/bin/bash", "/usr/bin/dash", "zsh"}) {
     for (const char* option : {"-c", "-lc"}) {
-      flow.Load("f.toml", StrCat("[[task]]\nname = \"a-{x}\"\neach = { x = [\"a b\"] }\ncommand = [\"", shell, "\", \"", option, "\", \"prog '{x}'\"]\n"));
+      flow.Load("f.toml", StrCat("[[task]]\nname = \"a-{x}\"\neach = { x = [\"a b\"] }\ncommand = [\"", shell,
+                                 "\", \"", option, "\", \"prog '{x}'\"]\n"));
       EXPECT_THAT(flow.status.message(), HasSubstr("cannot be \"a b\" here")) << shell << " " << option;
     }
   }
   for (const char* program : {"env", "bashful", "/bin/shell"}) {
-    flow.Load("f.toml", StrCat("[[task]]\nname = \"a-{x}\"\neach = { x = [\"a b\"] }\ncommand = [\"", program, "\", \"-c\", \"prog '{x}'\"]\n"));
+    flow.Load("f.toml", StrCat("[[task]]\nname = \"a-{x}\"\neach = { x = [\"a b\"] }\ncommand = [\"", program,
+                               "\", \"-c\", \"prog '{x}'\"]\n"));
     EXPECT_TRUE(flow.status.ok()) << program << ": " << flow.status.message();
   }
 }
@@ -193,7 +229,8 @@ TEST(FlowFileTest, WhatAListOfExitCodesMayHold) {
 
 TEST(FlowFileTest, ATextWithANulByte) {
   for (const char* key : {"kind", "cwd", "shell"}) {
-    const LoadedFlow flow("f.toml", StrCat("[[task]]\nname = \"a\"\ncommand = \"x\"\n", key, " = \"a\\u0000b\"\n"));
+    const LoadedFlow flow("f.toml",
+                          StrCat("[[task]]\nname = \"a\"\ncommand = \"x\"\n", key, " = \"a\\u0000b\"\n"));
     EXPECT_THAT(flow.status.message(), HasSubstr(StrCat(key, " holds a NUL byte"))) << flow.status.message();
   }
 }
@@ -204,16 +241,18 @@ TEST(FlowFileTest, AFlowOfNothingButSettings) {
 }
 
 TEST(FlowFileTest, AnOutputThatIsNamedTwiceIsOne) {
-  const LoadedFlow flow("f.toml", "[[task]]\nname = \"a\"\ncommand = \"x\"\nout = [\"r\", \"./r\", \"s\"]\n"
-                                  "[[task]]\nname = \"b\"\ncommand = \"x\"\nin = [\"r\", \"s\", \"./r\", \"s\"]\n");
+  const LoadedFlow flow("f.toml",
+                        "[[task]]\nname = \"a\"\ncommand = \"x\"\nout = [\"r\", \"./r\", \"s\"]\n"
+                        "[[task]]\nname = \"b\"\ncommand = \"x\"\nin = [\"r\", \"s\", \"./r\", \"s\"]\n");
   ASSERT_TRUE(flow.status.ok()) << flow.status.message();
   EXPECT_EQ(flow.Out("a"), (std::vector<std::string>{"r", "s"}));
   EXPECT_EQ(flow.In("b"), (std::vector<std::string>{"r", "s"}));
 }
 
 TEST(FlowFileTest, AfterTheFirstTaskByItsFullName) {
-  const LoadedFlow flow("f.toml", "[[task]]\nname = \"a-{i}\"\neach = { i = \"1-2\" }\ncommand = \"x\"\n"
-                                  "[[task]]\nname = \"b\"\ncommand = \"x\"\nafter = [\"a-1\"]\n");
+  const LoadedFlow flow("f.toml",
+                        "[[task]]\nname = \"a-{i}\"\neach = { i = \"1-2\" }\ncommand = \"x\"\n"
+                        "[[task]]\nname = \"b\"\ncommand = \"x\"\nafter = [\"a-1\"]\n");
   ASSERT_TRUE(flow.status.ok()) << flow.status.message();
   EXPECT_EQ(flow.Before("b"), std::vector<std::string>{"a-1"});
 }

@@ -139,6 +139,9 @@ TEST_F(OutputCheckTest, EachProblemOnceAtItsPlace) {
   EXPECT_EQ(Said(a + b),
             "f.toml:5:2: out \"r\" holds \"r/x\", the output of task 'b' (f.toml:10:1); let the task name "
             "its own files, or a directory that it alone makes");
+  EXPECT_EQ(Said(Task("a", "out = [\"o\", \"o\", \"r\"]") + Task("b", "out = [\"r/x\"]")).substr(0, 28),
+            "f.toml:2:8: out \"r\" holds \"r")
+      << "of an output that is told twice the task's place has to do";
   const std::string c = Task("c", "stdout = \"s\"");
   EXPECT_EQ(Said(Task("a", "stdout = \"s\"\nstderr = \"s\"") + c + Task("d", "stderr = \"s\"")),
             "f.toml:9:10: stdout \"s\" is written by task 'a' (f.toml:2:8) as well; put a key of each or %a "

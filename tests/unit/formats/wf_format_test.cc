@@ -205,7 +205,7 @@ TEST(WfFormatTest, TheKindIsTheCategoryElseTheProgramElseTheNameWithoutItsNumber
       {R"("name": "a")", "a"},
       {R"("name": "a1b")", "a1b"},
       {R"("name": "a_IDb5")", "a_IDb"},
-      {R"("name": "a-ID5")", "a-ID"},
+      {R"("name": "a-ID5")", "a-ID"}, {R"("name": "_ID5")", "_ID"},
       {R"("id": "b-3")", "b"},
       {R"("name": "n-1", "id": "b-3")", "n"},
       {R"("name": "n", "category": "c-4")", "c-4"},

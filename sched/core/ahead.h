@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/prefetch.h"
 #include "base/time.h"
 #include "core/node_table.h"
 #include "core/task_table.h"
@@ -57,6 +58,9 @@ class Ahead {
   /// None: there is none.
   NodeId TakeHungry();
 
+  void Prefetch(NodeId id) const {
+    if (id.value < at_.size()) harrow::Prefetch(&at_[id.value]);
+  }
   size_t memory() const;
   /// What is broken, or nothing.
   std::string FindBroken(const NodeTable& nodes) const;

@@ -255,13 +255,17 @@ void Moves::Shut(NodeId id, Node::Access access) {
 }
 
 void Moves::CountBytes() {
-  for (size_t at : sent_) {
-    auto& start = std::get<StartTask>((*actions)[at]);
-    const place::InputBytes bytes = replicas.BytesAt(start.attempt.task, start.node);
-    start.local_bytes = bytes.local;
-    start.remote_bytes = bytes.remote;
-    tasks.CountInput(bytes.local, bytes.remote);
-  }
+  const auto start_of = [this](size_t i) -> StartTask& { return std::get<StartTask>((*actions)[sent_[i]]); };
+  InSteps([this] { return sent_.size(); }, [&](size_t i) { graph.PrefetchLinks(start_of(i).attempt.task); },
+          [&](size_t i) { graph.PrefetchInputs(start_of(i).attempt.task); },
+          [&](size_t i) { replicas.PrefetchInputs(start_of(i).attempt.task); },
+          [&](size_t i) {
+            StartTask& start = start_of(i);
+            const place::InputBytes bytes = replicas.BytesAt(start.attempt.task, start.node);
+            start.local_bytes = bytes.local;
+            start.remote_bytes = bytes.remote;
+            tasks.CountInput(bytes.local, bytes.remote);
+          });
   sent_.clear();
 }
 

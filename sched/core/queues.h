@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/prefetch.h"
 #include "core/lanes.h"
 #include "core/scheduler.h"
 #include "core/task_table.h"
@@ -69,6 +70,9 @@ class Queues {
   }
   void SetStuck(order::LaneId lane, uint64_t room_version) { kinds_[lane].stuck_at = room_version; }
 
+  void Prefetch(NodeId node) const {
+    if (node.value < of_node_.size()) harrow::Prefetch(&of_node_[node.value]);
+  }
   size_t memory() const;
   /// What is broken, or nothing.
   std::string FindBroken() const;

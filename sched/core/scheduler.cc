@@ -93,6 +93,8 @@ void Scheduler::Impl::PrefetchEnd(TaskId id, int step) const {
     graph.PrefetchLinks(id);
   } else if (step == 1) {
     nodes.Prefetch(tasks[id].node(), 0);
+    queues.Prefetch(tasks[id].node());
+    ahead.Prefetch(tasks[id].node());
     graph.PrefetchInputs(id);
     graph.PrefetchSuccessors(id);
   } else {

@@ -241,11 +241,17 @@ Pick ReadyQueue::Take(Order& order, const Cards& cards, const Room& room) {
     --bucket.size;
     if (choice.newest) {
       entry = bucket.at(bucket.size);
-      if (bucket.size > 0) bucket.back = bucket.at(bucket.size - 1).ticket;
+      if (bucket.size > 0) {
+        bucket.back = bucket.at(bucket.size - 1).ticket;
+        cards.Prefetch(bucket.at(bucket.size - 1).task);
+      }
     } else {
       entry = bucket.at(0);
       bucket.head = (bucket.head + 1) & bucket.mask();
-      if (bucket.size > 0) bucket.front = bucket.at(0).ticket;
+      if (bucket.size > 0) {
+        bucket.front = bucket.at(0).ticket;
+        cards.Prefetch(bucket.at(0).task);
+      }
     }
     if (bucket.size == 0 && lower_ != nullptr) RaiseLower(&bucket);
     if (Counts(bucket, entry, cards)) return {entry.task, choice.overtaken};

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/prefetch.h"
 #include "order/lane.h"
 
 namespace harrow::order {
@@ -37,6 +38,7 @@ class Cards {
   const Card& operator[](TaskId task) const {
     return *reinterpret_cast<const Card*>(first_ + task.value * stride_);
   }
+  void Prefetch(TaskId task) const { harrow::Prefetch(first_ + task.value * stride_); }
 
  private:
   const std::byte* first_;

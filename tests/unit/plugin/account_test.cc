@@ -1,6 +1,7 @@
 #include "plugin/account.h"
 
 #include <cstdarg>
+#include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +12,8 @@
 #include <syslog.h>
 #include <unistd.h>
 #include <vector>
+
+#include "plugin/job_directory.h"
 
 namespace {
 
@@ -113,6 +116,24 @@ TEST_F(RunsLogged, NothingElseIs) {
   ASSERT_EQ(mkfifo((directory_ + "/.harrow-run-fifo").c_str(), 0600), 0);
   Log();
   EXPECT_THAT(sent, IsEmpty());
+}
+
+TEST_F(RunsLogged, AtTheEndOfTheirJob) {
+  const std::string local = directory_ + "/local", state = directory_ + "/state";
+  fs::create_directory(local);
+  const Places places = {local.c_str(), state.c_str()};
+  const Job job = {.id = 12, .leader = 12, .uid = getuid(), .gid = getgid()};
+  for (const bool named : {true, false}) {
+    sent.clear();
+    ASSERT_EQ(MakeJobDirectory(places, job, 60), Made::kNow);
+    Write("local/harrow/12/.harrow-run-a", Account("mosaic"));
+    named ? setenv("SLURM_JOB_USER", "alice", 1) : unsetenv("SLURM_JOB_USER");
+    RemoveJobDirectory(places, job, 60, getpid());
+    ASSERT_EQ(sent.size(), 3u);
+    EXPECT_EQ(sent[1], std::string("info job=12 user=") + (named ? "alice" : "_") +
+                           " uid=" + std::to_string(getuid()) + " run=mosaic tasks=1000 core_hours=3.250");
+  }
+  unsetenv("SLURM_JOB_USER");
 }
 
 TEST_F(RunsLogged, AtMostSoMany) {

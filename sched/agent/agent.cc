@@ -102,13 +102,14 @@ class Agent {
     for (size_t i = options_.share.index; i < machine->devices.size(); i += options_.share.of)
       node_.devices.push_back(machine->devices[i]);
     node_.tmp_root = options_.tmp_root;
+    node_.memory = machine->memory / options_.share.of;
     node_.local_limit = options_.tmp_root.empty() ? 0 : options_.local_limit / options_.share.of;
 
     const auto slots = static_cast<uint32_t>(node_.slots.size());
     NodeInfo info{.name = options_.node_name,
                   .slots = slots,
                   .gpus = static_cast<uint32_t>(node_.devices.size()),
-                  .memory = machine->memory / options_.share.of,
+                  .memory = node_.memory,
                   .cores_allowed = static_cast<uint32_t>(machine->cores.size()),
                   .pinned = plan.pinned,
                   .topology = machine->summary,

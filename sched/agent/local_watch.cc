@@ -95,7 +95,7 @@ void LocalWatch::Look() {
       largest = attempt;
     }
   }
-  if (total > node_.local_limit && largest) pool_.EndTasks({*largest}, End::kSignaled);
+  if (total > node_.local_limit && largest) pool_.DiskLimitReached(*largest);
 }
 
 }  // namespace harrow::agent

@@ -1,22 +1,83 @@
 #include "agent/memory_watch.h"
 
-#include <vector>
+#include <algorithm>
+#include <csignal>
+#include <pthread.h>
+#include <time.h>
 
 #include "os/process.h"
 
 namespace harrow::agent {
+namespace {
 
-bool MemoryWatch::Exceeded() const {
-  if (!on()) return false;
-  std::vector<pid_t> processes = {pid_};
-  for (const os::Process& process : os::Descendants(pid_)) processes.push_back(process.pid);
+Duration ThreadTime() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
+}
+
+}  // namespace
+
+uint64_t MemoryOfTask(pid_t pid, uint64_t limit) {
+  const std::vector<os::ProcessMemory> processes = os::MemoryOfTree(pid);
   // Resident memory counts shared pages once a process, so it is never too small; it costs little to read.
   uint64_t resident = 0;
-  for (pid_t pid : processes) resident += os::ResidentMemory(pid);
-  if (resident <= limit_) return false;
+  for (const os::ProcessMemory& process : processes) resident += process.resident;
+  if (resident <= limit) return resident;
   uint64_t proportional = 0;
-  for (pid_t pid : processes) proportional += os::ProportionalMemory(pid);
-  return proportional > limit_;
+  for (const os::ProcessMemory& process : processes) proportional += os::ProportionalMemory(process.pid);
+  return proportional;
+}
+
+MemoryWatch::MemoryWatch(Host& host, const os::Clock& clock)
+    : host_(host), clock_(clock), thread_([this] { Run(); }) {}
+
+MemoryWatch::~MemoryWatch() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void MemoryWatch::Wake() {
+  {
+    std::lock_guard lock(mutex_);
+    woken_ = true;
+  }
+  changed_.notify_one();
+}
+
+void MemoryWatch::Run() {
+  pthread_setname_np(pthread_self(), "memory-watch");
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    woken_ = false;
+    lock.unlock();
+    const std::optional<Host::Look> next = host_.NextLook();
+    const Duration now = clock_.Steady();
+    const Duration at = next ? std::max(next->at, rest_until_) : Duration::max();
+    if (now >= at) Look(*next);
+    lock.lock();
+    const auto changed = [this] { return stop_ || woken_; };
+    if (!next) {
+      changed_.wait(lock, changed);
+    } else if (now < at) {
+      changed_.wait_for(lock, at - now, changed);
+    }
+  }
+}
+
+void MemoryWatch::Look(const Host::Look& look) {
+  const Duration used = ThreadTime();
+  const uint64_t bytes = look.process > 0 ? MemoryOfTask(look.process, look.limit) : 0;
+  host_.MemorySeen(look, bytes);
+  const Duration cost = ThreadTime() - used;
+  rest_until_ = clock_.Steady() + std::chrono::duration_cast<Duration>(cost * (1 / kShare - 1));
 }
 
 }  // namespace harrow::agent

@@ -1,25 +1,59 @@
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
+#include <optional>
 #include <sys/types.h>
+#include <thread>
 
-#include "base/time.h"
+#include "agent/core/core.h"
+#include "os/clock.h"
 
 namespace harrow::agent {
 
-/// Whether a task and its descendants hold more memory than declared.
+/// What process `pid`, which has not been reaped, and those below it hold, in bytes: never less than what
+/// they use, and exact (shared pages counted once) where it is more than `limit`.
+uint64_t MemoryOfTask(pid_t pid, uint64_t limit);
+
+/// Looks at the memory of a node's attempts when the core wants it (Core::NextLook), on a thread of its own:
+/// the kernel may keep who looks waiting. Uses at most kShare of a core: where there are many processes,
+/// looks come later, those that matter most first.
 class MemoryWatch {
  public:
-  static constexpr Duration kInterval = std::chrono::milliseconds(100);
+  static constexpr double kShare = 0.01;
 
-  /// `limit` in bytes; 0: never exceeded.
-  MemoryWatch(pid_t pid, uint64_t limit) : pid_(pid), limit_(limit) {}
-  bool on() const { return limit_ > 0; }
-  bool Exceeded() const;
+  /// What is to be looked at, and who wants to know. Called by the watch's thread.
+  class Host {
+   public:
+    virtual ~Host() = default;
+    struct Look {
+      uint32_t slot = 0;
+      Duration at{};  // steady
+      uint64_t limit = 0;
+      pid_t process = 0;  // 0: none, now
+    };
+    virtual std::optional<Look> NextLook() = 0;
+    /// What Look::process was found to hold.
+    virtual void MemorySeen(const Look& look, uint64_t bytes) = 0;
+  };
+
+  MemoryWatch(Host& host, const os::Clock& clock);
+  ~MemoryWatch();
+  /// There may be something to look at earlier. Any thread.
+  void Wake();
 
  private:
-  pid_t pid_;
-  uint64_t limit_;
+  void Run();
+  void Look(const Host::Look& look);
+
+  Host& host_;
+  const os::Clock& clock_;
+  Duration rest_until_{0};
+  std::mutex mutex_;
+  std::condition_variable changed_;    // of mutex_
+  bool stop_ = false, woken_ = false;  // of mutex_
+  std::thread thread_;
 };
 
 }  // namespace harrow::agent

@@ -3,6 +3,10 @@
 // descriptor table of its own (unshare), with the slot's pipes and little else: a clone copies that table for
 // the child, exec goes through it, and no descriptor of another slot can leak into a task.
 //
+// The core decides, under one lock: what each slot's thread has to start, whom it has to signal, when the
+// time is to be told. A thread makes one call of it between two short tasks (Settled); only of a process that
+// has run for some time it tells the beginning and the end.
+//
 // The signal kInterrupt does nothing but end a system call that waits. It may come too early or too late;
 // whoever waits blindly is told again at the next pulse.
 #include "agent/slot_pool.h"
@@ -27,10 +31,19 @@ constexpr int kInterrupt = SIGURG;
 constexpr rlim_t kOtherDescriptors = 128;
 constexpr Duration kBlindTooLong = std::chrono::milliseconds(2);
 
-std::vector<uint32_t> NumaOfSlots(const NodeContext& node) {
-  std::vector<uint32_t> numa;
-  for (const topology::Slot& slot : node.slots) numa.push_back(slot.numa);
-  return numa;
+Core::Node NodeOf(const NodeContext& node) {
+  Core::Node out{
+      .numa_of_slot = {}, .devices = static_cast<uint32_t>(node.devices.size()), .memory = node.memory};
+  for (const topology::Slot& slot : node.slots) out.numa_of_slot.push_back(slot.numa);
+  return out;
+}
+
+Needs NeedsOf(const ProfileSpec& spec) {
+  return {.cores = std::max<uint32_t>(1, spec.cores),
+          .devices = spec.gpus,
+          .memory = spec.memory,
+          .whole_node = spec.whole_node,
+          .time_limit = spec.time_limit};
 }
 
 /// A descriptor table of this thread's own: 0, 1, 2 and `keep`.
@@ -45,10 +58,7 @@ void OwnDescriptors([[maybe_unused]] int keep) {
 }  // namespace
 
 SlotPool::SlotPool(NodeContext& node, const os::Clock& clock, Collector& collector)
-    : node_(node),
-      clock_(clock),
-      collector_(collector),
-      dispatcher_(NumaOfSlots(node), static_cast<uint32_t>(node.devices.size())) {
+    : node_(node), clock_(clock), collector_(collector), core_(NodeOf(node)) {
   MakeRoomForDescriptors();
   struct sigaction action {};
   action.sa_handler = [](int) {};
@@ -57,18 +67,21 @@ SlotPool::SlotPool(NodeContext& node, const os::Clock& clock, Collector& collect
     slots_.push_back(std::make_unique<Slot>());
     slots_.back()->signals.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   }
+  Tell(agent::RunUntil{node_.fence->until() == FencePage::kNoFence ? Time::max() : Time(node_.fence->until()),
+                       node_.fence->stood()});
   collector_.SetPulse([this] { return InterruptBlindWaits(); });
-  for (uint32_t i = 0; i < slots_.size(); ++i) slots_[i]->thread = std::thread([this, i] { Run(i); });
+  for (uint32_t i = 0; i < slots_.size(); ++i) slots_[i]->thread = std::thread([this, i] { RunSlot(i); });
+  alarm_thread_ = std::thread([this] { RunAlarm(); });
+  memory_watch_.emplace(static_cast<MemoryWatch::Host&>(*this), clock_);
 }
 
 SlotPool::~SlotPool() {
   {
     std::lock_guard lock(mutex_);
     stop_ = true;
-    for (auto& slot : slots_) {
-      EndRunning(*slot, End::kInterrupted);
-      slot->wake.notify_one();
-    }
+    Tell(Closed{End::kInterrupted});
+    for (auto& slot : slots_) slot->wake.notify_one();
+    alarm_changed_.notify_one();
   }
   while (true) {
     // A slot may be waiting blindly.
@@ -83,6 +96,13 @@ SlotPool::~SlotPool() {
     slot->thread.join();
     close(slot->signals.wake_fd);
   }
+  {
+    std::lock_guard lock(mutex_);
+    alarm_.reset();
+    alarm_changed_.notify_one();
+  }
+  alarm_thread_.join();
+  memory_watch_.reset();
 }
 
 // One wake-up descriptor a slot. Tasks get the limit that was there before.
@@ -95,7 +115,7 @@ void SlotPool::MakeRoomForDescriptors() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-void SlotPool::Run(uint32_t number) {
+void SlotPool::RunSlot(uint32_t number) {
   Slot& self = *slots_[number];
   self.thread_id.store(static_cast<pid_t>(syscall(SYS_gettid)));
   pthread_setname_np(pthread_self(), StrCat("slot", number).substr(0, 15).c_str());
@@ -105,81 +125,143 @@ void SlotPool::Run(uint32_t number) {
   pthread_sigmask(SIG_SETMASK, &set, nullptr);
   if (!node_.slots[number].pus.empty()) os::PinThisThread(os::CpuMask(node_.slots[number].pus));
   OwnDescriptors(self.signals.wake_fd);
-  TaskRunner runner(number, node_, clock_, collector_, self.signals);
+  const auto told = [this, number](const Event& event, bool memory) {
+    {
+      std::lock_guard lock(mutex_);
+      Tell(event, number);
+    }
+    if (memory) memory_watch_->Wake();
+  };
+  TaskRunner runner(number, node_, clock_, collector_, self.signals, told);
 
   std::unique_lock lock(mutex_);
   while (true) {
-    Assignment* assignment = dispatcher_.assignment(number);
-    if (assignment == nullptr) {
+    const Core::Given* given = core_.given(number);
+    if (given == nullptr) {
       if (stop_) return;
       lock.unlock();
       collector_.Hurry();
       lock.lock();
-      self.wake.wait(lock, [&] { return stop_ || dispatcher_.assignment(number) != nullptr; });
+      self.wake.wait(lock, [&] { return stop_ || core_.given(number) != nullptr; });
       continue;
     }
     // It may have been given before the time was over.
-    self.wake.wait(lock, [&] {
-      return stop_ || self.signals.end_as.load() != 0 || node_.fence->MayRun(clock_.Steady());
-    });
+    self.wake.wait(lock,
+                   [&] { return self.signals.reason.load() != 0 || node_.fence->MayRun(clock_.Steady()); });
+    const uint32_t tag = given->tag;
+    const LocalTask& task = TaskAt(tag);
     lock.unlock();
-    std::optional<TaskResult> result = runner.Run(*assignment);
+    std::optional<TaskResult> result = runner.Run(task, *given);
     if (result) collector_.AddEnded(std::move(*result));
     lock.lock();
     if (!result) continue;
-    self.signals.end_as.store(0);
+    self.signals.reason.store(0);
+    self.signals.asked.store(SlotSignals::kNothing);
     self.signals.kill_owed.store(false);
-    dispatcher_.Release(number);
-    Dispatch(number);
+    Forget(tag);
+    Tell(Settled{number}, number);
   }
 }
 
-void SlotPool::Dispatch(std::optional<uint32_t> caller) {
-  if (stop_ || !node_.fence->MayRun(clock_.Steady())) return;
-  given_.clear();
-  dispatcher_.Dispatch(caller, &given_);
-  for (uint32_t slot : given_) {
-    slots_[slot]->start = clock_.Now();
-    if (slot != caller) slots_[slot]->wake.notify_one();
-  }
-}
-
-void SlotPool::Push(std::vector<LocalTask> tasks) {
-  std::lock_guard lock(mutex_);
-  for (LocalTask& task : tasks) {
-    const std::string why = dispatcher_.WhyNever(task);
-    if (closed_ != End::kRunning) {
-      ReportUnstarted(task, closed_);
-    } else if (!why.empty()) {
-      ReportUnstarted(task, End::kNotStarted, why);
+/// Tells the core the time when it wants it.
+void SlotPool::RunAlarm() {
+  pthread_setname_np(pthread_self(), "alarm");
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  std::unique_lock lock(mutex_);
+  while (!stop_ || alarm_) {
+    if (!alarm_) {
+      alarm_changed_.wait(lock);
+    } else if (const Time now = Now(); now < *alarm_) {
+      alarm_changed_.wait_for(lock, *alarm_ - now);
     } else {
-      dispatcher_.Push(std::move(task));
+      alarm_.reset();
+      Tell(TimeCame());
     }
   }
-  Dispatch(std::nullopt);
 }
 
-std::vector<AttemptId> SlotPool::TakeBack(const std::vector<AttemptId>& attempts) {
-  std::vector<AttemptId> taken;
-  std::lock_guard lock(mutex_);
-  for (const AttemptId attempt : attempts) {
-    if (dispatcher_.Remove(attempt)) taken.push_back(attempt);
-  }
-  Dispatch(std::nullopt);  // one that did not fit may have been at the head
-  return taken;
+void SlotPool::Tell(const Event& event, std::optional<uint32_t> caller) {
+  caller_ = caller;
+  core_.SetKillWait(Duration(node_.kill_wait_ns.load(std::memory_order_relaxed)));
+  actions_.clear();
+  core_.Handle(Now(), event, &actions_);
+  for (const Action& action : actions_) std::visit([this](const auto& a) { Do(a); }, action);
 }
 
-void SlotPool::EndRunning(Slot& slot, End reason) {
-  uint8_t none = 0;
-  if (!node_.fence->MayRun(clock_.Steady())) slot.signals.kill_owed.store(true);
-  slot.signals.end_as.compare_exchange_strong(none, static_cast<uint8_t>(reason));
-  Wake(slot);
+void SlotPool::Do(const Spawn& action) {
+  if (action.slot != caller_) slots_[action.slot]->wake.notify_one();
+}
+
+void SlotPool::Do(const Signal& action) {
+  SlotSignals& signals = slots_[action.slot]->signals;
+  if (action.kill && !node_.fence->MayRun(clock_.Steady())) signals.kill_owed.store(true);
+  signals.reason.store(static_cast<uint8_t>(action.reason));
+  signals.asked.store(action.kill ? SlotSignals::kKill : SlotSignals::kEnd);
+  Wake(*slots_[action.slot]);
+}
+
+void SlotPool::Do(const Returned& action) {
+  returned_.push_back(action.attempt);
+  Forget(action.tag);
+}
+
+void SlotPool::Do(const Report& action) {
+  const LocalTask& task = TaskAt(action.tag);
+  const ProfileSpec& spec = task.profile->spec();
+  std::string why;
+  if (action.why == Report::Why::kTooManyCores)
+    why = StrCat("the task asks for ", NeedsOf(spec).cores, " cores, this node has ", slots_.size());
+  if (action.why == Report::Why::kTooManyDevices)
+    why = StrCat("the task asks for ", spec.gpus, " GPUs, this node has ", node_.devices.size());
+  ReportUnstarted(task, action.end, std::move(why));
+  Forget(action.tag);
+}
+
+void SlotPool::Do(const WakeAt& action) {
+  alarm_ = action.time;
+  alarm_changed_.notify_one();
 }
 
 void SlotPool::Wake(Slot& slot) {
   const uint64_t one = 1;
   [[maybe_unused]] ssize_t n = write(slot.signals.wake_fd, &one, sizeof one);
   slot.wake.notify_one();
+}
+
+void SlotPool::Send(LocalTask task) {
+  const ProfileSpec& spec = task.profile->spec();
+  if (spec.ranks > 0 || spec.nodes > 1) {
+    ReportUnstarted(task, End::kNotStarted,
+                    "MPI tasks and tasks of several nodes cannot be run by this version");
+    return;
+  }
+  if (free_tags_.empty()) {
+    free_tags_.push_back(static_cast<uint32_t>(tasks_.size()));
+    tasks_.emplace_back();
+  }
+  const uint32_t tag = free_tags_.back();
+  free_tags_.pop_back();
+  tasks_[tag] = std::move(task);
+  Tell(Sent{tasks_[tag].attempt_id(), NeedsOf(spec), tag});
+}
+
+void SlotPool::Forget(uint32_t tag) {
+  tasks_[tag] = LocalTask();
+  free_tags_.push_back(tag);
+}
+
+void SlotPool::Push(std::vector<LocalTask> tasks) {
+  std::lock_guard lock(mutex_);
+  for (LocalTask& task : tasks) Send(std::move(task));
+}
+
+std::vector<AttemptId> SlotPool::TakeBack(const std::vector<AttemptId>& attempts) {
+  std::lock_guard lock(mutex_);
+  returned_.clear();
+  for (const AttemptId attempt : attempts) Tell(TakenBack{attempt});
+  return returned_;
 }
 
 bool SlotPool::RunUntil(Duration until) {
@@ -190,9 +272,10 @@ bool SlotPool::RunUntil(Duration until) {
       if (slot->signals.kill_owed.load()) return false;
     }
   }
-  if (!node_.fence->Renew(until, now)) return true;
+  const bool look = node_.fence->Renew(until, now);
+  Tell(agent::RunUntil{until == FencePage::kNoFence ? Time::max() : Time(until), node_.fence->stood()});
+  if (!look) return true;
   for (auto& slot : slots_) Wake(*slot);
-  Dispatch(std::nullopt);
   return true;
 }
 
@@ -209,47 +292,41 @@ void SlotPool::ReportUnstarted(const LocalTask& task, End reason, std::string wh
 void SlotPool::EndTasks(const std::vector<AttemptId>& attempts, End reason) {
   if (reason == End::kInterrupted) collector_.GiveUpOutput();
   std::lock_guard lock(mutex_);
-  for (const AttemptId attempt : attempts) {
-    if (std::optional<LocalTask> queued = dispatcher_.Remove(attempt)) {
-      ReportUnstarted(*queued, reason);
-      continue;
-    }
-    for (uint32_t i = 0; i < slots_.size(); ++i) {
-      const Assignment* assignment = dispatcher_.assignment(i);
-      if (assignment != nullptr && assignment->task.attempt_id() == attempt) EndRunning(*slots_[i], reason);
-    }
-  }
-  Dispatch(std::nullopt);
+  for (const AttemptId attempt : attempts) Tell(Cancelled{attempt, reason});
+}
+
+void SlotPool::DiskLimitReached(AttemptId attempt) {
+  std::lock_guard lock(mutex_);
+  Tell(agent::DiskLimitReached{attempt});
 }
 
 std::optional<AttemptId> SlotPool::TaskOf(uint32_t slot) {
   std::lock_guard lock(mutex_);
-  const Assignment* assignment = dispatcher_.assignment(slot);
-  return assignment != nullptr ? std::optional(assignment->task.attempt_id()) : std::nullopt;
+  const Core::Given* given = core_.given(slot);
+  return given != nullptr ? std::optional(given->attempt) : std::nullopt;
 }
 
 void SlotPool::Close(End reason) {
   collector_.GiveUpOutput();
   std::lock_guard lock(mutex_);
-  closed_ = reason;
-  while (!dispatcher_.queue().empty())
-    ReportUnstarted(*dispatcher_.Remove(dispatcher_.queue().front().attempt_id()), reason);
-  for (uint32_t i = 0; i < slots_.size(); ++i) {
-    if (dispatcher_.assignment(i) != nullptr) EndRunning(*slots_[i], reason);
-  }
+  Tell(Closed{reason});
 }
 
 TaskHost::Snapshot SlotPool::TakeSnapshot() {
   Snapshot snapshot;
   {
     std::lock_guard lock(mutex_);
-    for (uint32_t i = 0; i < slots_.size(); ++i) {
-      const Assignment* assignment = dispatcher_.assignment(i);
-      if (assignment == nullptr) continue;
-      snapshot.running.push_back(
-          {.id = assignment->task.id, .attempt = assignment->task.attempt, .start = slots_[i]->start});
+    const WallTime now = clock_.Now();
+    const Time steady = Now();
+    for (const Core::Info& info : core_.All()) {
+      if (info.state == Core::State::kQueued || info.state == Core::State::kStaging) {
+        snapshot.queued.push_back(info.attempt);
+      } else {
+        snapshot.running.push_back({.id = info.attempt.task.value,
+                                    .attempt = info.attempt.number,
+                                    .start = now - (steady - info.given)});
+      }
     }
-    for (const LocalTask& task : dispatcher_.queue()) snapshot.queued.push_back(task.attempt_id());
   }
   // After the slots: a task is added to the collector before its slot lets go of it.
   for (const StartedTask& ended : collector_.Undelivered()) {
@@ -263,9 +340,26 @@ TaskHost::Snapshot SlotPool::TakeSnapshot() {
 bool SlotPool::Idle() {
   {
     std::lock_guard lock(mutex_);
-    if (!dispatcher_.queue().empty() || dispatcher_.busy_slots() > 0) return false;
+    if (!core_.idle()) return false;
   }
   return collector_.Undelivered().empty();
+}
+
+std::optional<MemoryWatch::Host::Look> SlotPool::NextLook() {
+  std::lock_guard lock(mutex_);
+  const std::optional<Core::Look> next = core_.NextLook();
+  if (!next) return std::nullopt;
+  return Look{.slot = next->slot,
+              .at = next->at.time_since_epoch(),
+              .limit = next->limit,
+              .process = slots_[next->slot]->signals.process.load()};
+}
+
+void SlotPool::MemorySeen(const Look& look, uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  // As long as it is there, nobody else has had its number.
+  if (slots_[look.slot]->signals.process.load() != look.process) bytes = 0;
+  Tell(agent::MemorySeen{look.slot, bytes});
 }
 
 bool SlotPool::InterruptBlindWaits() {

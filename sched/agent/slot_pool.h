@@ -1,6 +1,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -9,15 +10,17 @@
 #include <vector>
 
 #include "agent/collector.h"
-#include "agent/dispatcher.h"
+#include "agent/core/core.h"
+#include "agent/memory_watch.h"
 #include "agent/task_host.h"
 #include "agent/task_runner.h"
 
 namespace harrow::agent {
 
-/// The slots of a node: a thread each, which takes the next queued task itself as soon as one is over. The
-/// threads live as long as the pool, for their tasks are killed when they end. All calls from any thread.
-class SlotPool : public TaskHost {
+/// The slots of a node: drives the core with real threads, one a slot, which start and look after what the
+/// core gives them. The threads live as long as the pool, for their tasks are killed when they end. All calls
+/// from any thread.
+class SlotPool : public TaskHost, private MemoryWatch::Host {
  public:
   SlotPool(NodeContext& node, const os::Clock& clock, Collector& collector);
   /// Ends what runs at once, then the threads.
@@ -27,6 +30,8 @@ class SlotPool : public TaskHost {
   std::vector<AttemptId> TakeBack(const std::vector<AttemptId>& attempts) override;
   void EndTasks(const std::vector<AttemptId>& attempts, End reason) override;
   void Close(End reason) override;
+  /// It holds the most of a disk that is too full (local_watch.h).
+  void DiskLimitReached(AttemptId attempt);
   /// What the slot's thread runs.
   std::optional<AttemptId> TaskOf(uint32_t slot);
   Snapshot TakeSnapshot() override;
@@ -43,28 +48,47 @@ class SlotPool : public TaskHost {
   struct Slot {
     SlotSignals signals;
     std::condition_variable wake;  // of mutex_
-    WallTime start{};              // of mutex_: when it was given its task
     std::atomic<pid_t> thread_id{0};
     std::thread thread;
   };
 
   void MakeRoomForDescriptors();
-  void Run(uint32_t slot);
-  /// Holding mutex_: gives out queued tasks and wakes the slots that got one; none while tasks have to stand.
-  void Dispatch(std::optional<uint32_t> caller);
-  void EndRunning(Slot& slot, End reason);
+  void RunSlot(uint32_t slot);
+  void RunAlarm();
+  /// Holding mutex_, as all below: tells the core, and does what it says. `caller`: the slot whose thread
+  /// this is.
+  void Tell(const Event& event, std::optional<uint32_t> caller = std::nullopt);
+  void Do(const Spawn& action);
+  void Do(const Signal& action);
+  void Do(const Returned& action);
+  void Do(const Report& action);
+  void Do(const WakeAt& action);
+  void Send(LocalTask task);
+  LocalTask& TaskAt(uint32_t tag) { return tasks_[tag]; }
+  void Forget(uint32_t tag);
+  Time Now() const { return Time(clock_.Steady()); }
   void Wake(Slot& slot);
   void ReportUnstarted(const LocalTask& task, End reason, std::string why = {});
+
+  std::optional<Look> NextLook() override;
+  void MemorySeen(const Look& look, uint64_t bytes) override;
 
   NodeContext& node_;
   const os::Clock& clock_;
   Collector& collector_;
   std::mutex mutex_;
-  Dispatcher dispatcher_;        // of mutex_
-  std::vector<uint32_t> given_;  // of mutex_, used again
-  End closed_ = End::kRunning;   // of mutex_; else: what is pushed ends so
-  bool stop_ = false;            // of mutex_
+  Core core_;                              // of mutex_
+  std::deque<LocalTask> tasks_;            // of mutex_; by tag. A slot reads its own without it
+  std::vector<uint32_t> free_tags_;        // of mutex_
+  std::vector<Action> actions_;            // of mutex_, used again
+  std::vector<AttemptId> returned_;        // of mutex_
+  std::optional<uint32_t> caller_;         // of mutex_, during Tell
+  std::condition_variable alarm_changed_;  // of mutex_
+  std::optional<Time> alarm_;              // of mutex_: when the core wants to be told the time
+  bool stop_ = false;                      // of mutex_
   std::vector<std::unique_ptr<Slot>> slots_;
+  std::thread alarm_thread_;
+  std::optional<MemoryWatch> memory_watch_;
 };
 
 }  // namespace harrow::agent

@@ -11,8 +11,8 @@
 // below the task when it is being ended are remembered, each by number and start time, and end with it,
 // whether their parents live or not.
 //
-// While the fence stands (fence_page.cc) the task's processes are stopped and its time limit waits for them;
-// one that is ended then is killed.
+// Whether and how a task is to be ended is for the core to say (core/core.cc); here its word is carried out.
+// While the fence stands (fence_page.cc) the task's processes are stopped, unless it is being ended.
 //
 // This thread has a descriptor table of its own (slot_pool.cc): nothing here may use a descriptor that was
 // opened elsewhere, the log's neither.
@@ -30,7 +30,6 @@
 #include <unistd.h>
 
 #include "agent/file_pattern.h"
-#include "agent/memory_watch.h"
 #include "base/text.h"
 #include "made/remove.h"
 #include "os/process.h"
@@ -47,11 +46,10 @@ constexpr Duration kShort = milliseconds(1);  // a task that may be waited for b
 constexpr uint64_t kSaysLittle = 32 * 1024;   // bytes, half of a pipe
 constexpr Duration kNever = Duration::max();
 constexpr Duration kWithoutPidfd = milliseconds(20);
-constexpr Duration kKillAgain = milliseconds(500);  // forks may outrun one round
 constexpr int kOomScore = 500;
 constexpr int64_t kPeakDoubt = 16;  // a part of it: the kernel's counts of resident pages are not exact
-constexpr int kMostRounds = 20;  // of starting a program
-constexpr int kRoundPause = 20;  // ms
+constexpr int kMostRounds = 20;     // of starting a program
+constexpr int kRoundPause = 20;     // ms
 
 Duration FromTimeval(const timeval& t) {
   return std::chrono::seconds(t.tv_sec) + std::chrono::microseconds(t.tv_usec);
@@ -93,7 +91,8 @@ int64_t SizeOf(const std::string& path) {
 
 /// Empties a file that is one of the task's own outputs: each attempt writes it from the start.
 void BeginAnew(const LocalTask& task, int fd, const FencePage& fence, const os::Clock& clock) {
-  struct stat file {}, output {};
+  struct stat file {
+  }, output{};
   if (task.outputs.empty() || fstat(fd, &file) != 0 || !S_ISREG(file.st_mode) || file.st_size == 0) return;
   for (const std::string& name : task.outputs) {
     const std::string path = Below(task.profile->base().common().submit_dir, name);
@@ -139,12 +138,13 @@ struct TaskRunner::Files {
 };
 
 TaskRunner::TaskRunner(uint32_t slot, NodeContext& node, const os::Clock& clock, Collector& collector,
-                       SlotSignals& signals)
+                       SlotSignals& signals, TellCore tell_core)
     : slot_(slot),
       node_(node),
       clock_(clock),
       collector_(collector),
       signals_(signals),
+      tell_core_(std::move(tell_core)),
       tmp_(node.tmp_root, slot),
       stdout_(output::Stream::kStdout, collector),
       stderr_(output::Stream::kStderr, collector),
@@ -212,8 +212,7 @@ Status TaskRunner::OpenFiles(const LocalTask& task, Files* files) {
   return {};
 }
 
-pid_t TaskRunner::Start(const Assignment& assignment, TaskResult* result) {
-  const LocalTask& task = assignment.task;
+pid_t TaskRunner::Start(const LocalTask& task, const Core::Given& given, TaskResult* result) {
   const TaskProfile& profile = *task.profile;
   const ProfileSpec& spec = profile.spec();
   Files files;
@@ -241,7 +240,7 @@ pid_t TaskRunner::Start(const Assignment& assignment, TaskResult* result) {
   }
 
   std::string cuda, rocr;
-  for (uint32_t gpu : assignment.gpus) {
+  for (uint32_t gpu : given.devices) {
     const topology::Device& device = node_.devices[gpu];
     std::string& list = device.kind == topology::DeviceKind::kNvidia ? cuda : rocr;
     list += StrCat(list.empty() ? "" : ",", device.id);
@@ -253,17 +252,17 @@ pid_t TaskRunner::Start(const Assignment& assignment, TaskResult* result) {
       profile, {.number = task.id + 1,
                 .name = task.name.empty() ? std::string_view(number_name) : std::string_view(task.name),
                 .attempt = task.attempt,
-                .cores = static_cast<uint32_t>(assignment.slots.size()),
+                .cores = static_cast<uint32_t>(given.slots.size()),
                 .tmp_dir = tmp_dir,
                 .cuda_devices = cuda,
                 .rocr_devices = rocr});
 
   std::vector<uint32_t> pus;
-  for (uint32_t slot : assignment.slots) {
+  for (uint32_t slot : given.slots) {
     const std::vector<uint32_t>& more = node_.slots[slot].pus;
     pus.insert(pus.end(), more.begin(), more.end());
   }
-  const bool own_cpus = assignment.slots.size() == 1 && assignment.slots.front() == slot_;
+  const bool own_cpus = given.slots.size() == 1 && given.slots.front() == slot_;
   const os::CpuMask mask = own_cpus ? os::CpuMask() : os::CpuMask(pus);
   result->pus = std::move(pus);
 
@@ -354,57 +353,41 @@ void TaskRunner::EndThoseThatLeftTheGroup() {
   left_group_.clear();
 }
 
-void TaskRunner::WaitWatching(const Assignment& assignment, TaskResult* result, pid_t pid) {
-  const ProfileSpec& spec = assignment.task.profile->spec();
+void TaskRunner::CarryOut(pid_t pid) {
+  const uint8_t asked = signals_.asked.exchange(SlotSignals::kNothing);
+  if (asked == SlotSignals::kNothing) return;
+  asked_to_end_ = static_cast<End>(signals_.reason.load());
+  if (asked == SlotSignals::kEnd) {
+    SignalTask(pid, {SIGTERM, SIGCONT});
+  } else {
+    SignalTask(pid, {SIGKILL});
+    signals_.kill_owed.store(false);
+  }
+}
+
+void TaskRunner::WaitWatching(const LocalTask& task, pid_t pid) {
+  const ProfileSpec& spec = task.profile->spec();
   const OwnedFd pidfd(os::OpenPidfd(pid));
-  const MemoryWatch memory(pid, spec.memory);
   const Duration start = started_;
-  Duration time_limit = spec.time_limit > Duration(0) ? start + spec.time_limit : kNever;
   Duration report = start + kReportStarted;
-  Duration look_at_memory = memory.on() ? start : kNever;
+  if (spec.time_limit > Duration(0)) report = std::min(report, start + spec.time_limit);
   Duration hand_on = kNever;
-  Duration kill_at = kNever;
   Duration beat = looked_ ? start : kNever;
   bool stands = false;
-  const auto end_task = [&](End reason, Duration now, Duration wait) {
-    if (result->end != End::kRunning) return;  // already being ended
-    result->end = reason;
-    kill_at = now + wait;
-    if (wait > Duration(0)) SignalTask(pid, {SIGTERM, SIGCONT});
-  };
   while (true) {
+    CarryOut(pid);
     const Duration until = node_.fence->until();
     const Duration now = clock_.Steady();
-    const bool may_run = now < until;
-    if (const auto reason = signals_.end_as.load(); reason != 0)
-      end_task(static_cast<End>(reason), now,
-               static_cast<End>(reason) == End::kSignaled || !may_run ? Duration(0) : KillWait());
-    if (!may_run && result->end != End::kRunning) {
-      kill_at = std::min(kill_at, now);
-    } else if (may_run == stands) {
-      stands = !may_run;
+    const bool has_to_stand = now >= until && asked_to_end_ == End::kRunning;
+    if (has_to_stand != stands) {
+      stands = has_to_stand;
       stands ? standing_.Stop(pid) : standing_.Continue();
       continue;  // which may have taken its time
     }
-    if (const Duration stood = node_.fence->stood(); may_run && stood != stood_) {
-      if (time_limit != kNever) time_limit += stood - stood_;
-      stood_ = stood;
-    }
-    if (may_run && now >= time_limit) {
-      end_task(End::kTimedOut, now, KillWait());
-      time_limit = kNever;
-    }
-    if (now >= look_at_memory) {
-      if (memory.Exceeded()) end_task(End::kOutOfMemory, now, Duration(0));
-      look_at_memory = clock_.Steady() + MemoryWatch::kInterval;
-    }
-    if (now >= kill_at) {
-      SignalTask(pid, {SIGKILL});
-      signals_.kill_owed.store(false);
-      kill_at = now + kKillAgain;
-    }
     if (now >= report) {
-      collector_.AddStarted({.id = result->id, .attempt = result->attempt, .start = result->start});
+      collector_.AddStarted({.id = task.id, .attempt = task.attempt, .start = began_});
+      tell_core_(ProcessStarted{slot_, Time(started_)}, spec.memory > 0);
+      told_ = true;
       report = kNever;
     }
     if (now >= hand_on) {
@@ -419,8 +402,8 @@ void TaskRunner::WaitWatching(const Assignment& assignment, TaskResult* result, 
     if (hand_on == kNever && stdout_.waiting_bytes() + stderr_.waiting_bytes() > 0)
       hand_on = now + kHandOnOutput;
 
-    Duration next = std::min({report, look_at_memory, hand_on, kill_at, beat});
-    if (may_run) next = std::min({next, time_limit, until});
+    Duration next = std::min({report, hand_on, beat});
+    if (!stands && now < until) next = std::min(next, until);
     if (pidfd.get() < 0) next = std::min(next, now + kWithoutPidfd);
     // Rounded up, so that it does not wake before its time.
     const int timeout =
@@ -458,7 +441,7 @@ void TaskRunner::TakeInWhatIsLeft() {
     // Somebody else holds a pipe still.
     if (!give_up) {
       if (ready == 0) give_up = clock_.Steady() + kGrace;
-    } else if (clock_.Steady() >= *give_up || signals_.end_as.load() != 0) {
+    } else if (clock_.Steady() >= *give_up || signals_.reason.load() != 0) {
       break;
     }
   }
@@ -473,22 +456,22 @@ void TaskRunner::NoteEnd(TaskResult* result) {
   looked_.reset();
 }
 
-std::optional<TaskResult> TaskRunner::Run(const Assignment& assignment) {
-  const LocalTask& task = assignment.task;
+std::optional<TaskResult> TaskRunner::Run(const LocalTask& task, const Core::Given& given) {
   TaskResult result;
   result.id = task.id;
   result.attempt = task.attempt;
-  result.start = clock_.Now();
+  result.start = began_ = clock_.Now();
   started_ = clock_.Steady();
   standing_.Forget();
-  stood_ = node_.fence->stood();
-  if (const auto reason = signals_.end_as.load(); reason != 0) {
+  asked_to_end_ = End::kRunning;
+  told_ = false;
+  if (const auto reason = signals_.reason.load(); reason != 0) {
     result.end = static_cast<End>(reason);
     result.finish = result.start;
     return result;
   }
   if (!MayRun()) return std::nullopt;
-  const pid_t pid = Start(assignment, &result);
+  const pid_t pid = Start(task, given, &result);
   if (pid < 0) {
     stdout_.CloseAll();
     stderr_.CloseAll();
@@ -498,9 +481,9 @@ std::optional<TaskResult> TaskRunner::Run(const Assignment& assignment) {
     return result;
   }
 
-  result.end = End::kRunning;
-  if (!expect_short_ || task.profile->spec().memory > 0 || !WaitBlindly(pid))
-    WaitWatching(assignment, &result, pid);
+  signals_.process.store(pid);
+  if (!expect_short_ || task.profile->spec().memory > 0 || !WaitBlindly(pid)) WaitWatching(task, pid);
+  if (told_) tell_core_(ProcessEnded{slot_}, false);
   result.finish = clock_.Now();
   const Duration ran = clock_.Steady() - started_;
   TakeInWhatIsLeft();
@@ -508,6 +491,7 @@ std::optional<TaskResult> TaskRunner::Run(const Assignment& assignment) {
   EndThoseThatLeftTheGroup();
   stdout_.CloseAll();
   stderr_.CloseAll();
+  signals_.process.store(0);
   int wait_status = 0;
   rusage usage{};
   while (wait4(pid, &wait_status, 0, &usage) < 0 && errno == EINTR) {
@@ -518,18 +502,14 @@ std::optional<TaskResult> TaskRunner::Run(const Assignment& assignment) {
 
   const bool said_little = stdout_.kept_bytes() < kSaysLittle && stderr_.kept_bytes() < kSaysLittle;
   expect_short_ = ran < kShort && said_little;
-  // A task that is being ended may still end well: what exits with 0 after a SIGTERM has finished.
-  const bool too_large = result.end == End::kSignaled && WIFSIGNALED(wait_status);
-  const bool had_term =
-      result.end == End::kTimedOut || result.end == End::kCancelled || result.end == End::kInterrupted;
-  const bool finished = had_term && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0;
-  const bool by_itself =
-      result.end == End::kRunning || (result.end == End::kSignaled && !too_large) || finished;
-  if (by_itself) result.end = WIFSIGNALED(wait_status) ? End::kSignaled : End::kExited;
-  result.code = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+  const bool signaled = WIFSIGNALED(wait_status);
+  result.code = signaled ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+  result.end = JudgeEnd(asked_to_end_, signaled, result.code);
+  const bool too_large = asked_to_end_ == End::kSignaled && signaled;
   if (too_large) {
-    result.message = StrCat("killed: its TMPDIR held the most when the tasks of this node held more than the ",
-                            FormatBytes(node_.local_limit), " that the site allows");
+    result.message =
+        StrCat("killed: its TMPDIR held the most when the tasks of this node held more than the ",
+               FormatBytes(node_.local_limit), " that the site allows");
   }
   result.user_time = FromTimeval(usage.ru_utime);
   result.system_time = FromTimeval(usage.ru_stime);

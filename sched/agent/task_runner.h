@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <optional>
@@ -12,7 +13,7 @@
 #include "agent/capture.h"
 #include "agent/collector.h"
 #include "agent/command.h"
-#include "agent/dispatcher.h"
+#include "agent/core/core.h"
 #include "agent/environment.h"
 #include "agent/fence_page.h"
 #include "agent/slot_tmp.h"
@@ -31,6 +32,7 @@ struct NodeContext {
   TmpRoot tmp_root;                               // empty: TMPDIR stays as inherited
   uint64_t local_limit = 0;                       // bytes that all tasks may hold below tmp_root; 0: no limit
   std::string directory;                          // the agent's current one
+  uint64_t memory = 0;                            // bytes; 0: not known
   uint64_t task_descriptors = 0;                  // soft RLIMIT_NOFILE of tasks; 0: the agent's own
   std::atomic<uint64_t> output_limit{64u << 20};  // bytes a task and stream; 0: no limit
   made::Record made;                              // of declared outputs
@@ -41,21 +43,27 @@ struct NodeContext {
 
 /// What others tell the thread of a slot while it runs a task.
 struct SlotSignals {
-  std::atomic<uint8_t> end_as{0};          // an End: the task is to be ended, for this reason
+  enum Asked : uint8_t { kNothing, kEnd, kKill };
+  std::atomic<uint8_t> reason{0};        // an End: the task is to be ended, for this reason
+  std::atomic<uint8_t> asked{kNothing};  // what the thread has still to send it for that; set after `reason`
   std::atomic<int64_t> blind_since_ns{0};  // steady; > 0: it waits for the process alone (task_runner.cc)
-  std::atomic<bool> kill_owed{false};      // end_as came as tasks had to stand, and SIGKILL has not been sent
-  int wake_fd = -1;                        // eventfd, written after end_as was set or the fence renewed
+  std::atomic<bool> kill_owed{false};      // kKill came as tasks had to stand, and has not been done
+  std::atomic<pid_t> process{0};           // > 0: runs, and has not been reaped; set by the thread
+  int wake_fd = -1;                        // eventfd, written after `asked` was set or the fence renewed
 };
 
 /// Runs tasks of one slot, one after the other, on the slot's thread.
 class TaskRunner {
  public:
+  /// Tells the core (ProcessStarted, ProcessEnded); `memory`: its memory is to be looked at.
+  using TellCore = std::function<void(const Event& event, bool memory)>;
+
   TaskRunner(uint32_t slot, NodeContext& node, const os::Clock& clock, Collector& collector,
-             SlotSignals& signals);
+             SlotSignals& signals, TellCore tell_core);
 
   /// The result's output has been handed to the collector. None: it was too late to begin, because tasks have
   /// to stand; it may be run later.
-  std::optional<TaskResult> Run(const Assignment& assignment);
+  std::optional<TaskResult> Run(const LocalTask& task, const Core::Given& given);
 
  private:
   struct Files;
@@ -65,14 +73,15 @@ class TaskRunner {
   Status OpenFiles(const LocalTask& task, Files* files);
   bool MayRun() const { return node_.fence->MayRun(clock_.Steady()); }
   /// -1: not started, and *result says why; kRunning: too late.
-  pid_t Start(const Assignment& assignment, TaskResult* result);
+  pid_t Start(const LocalTask& task, const Core::Given& given, TaskResult* result);
   // The process has ended, and is not reaped yet, when these return (true).
   bool WaitBlindly(pid_t pid);
-  void WaitWatching(const Assignment& assignment, TaskResult* result, pid_t pid);
+  void WaitWatching(const LocalTask& task, pid_t pid);
+  /// What the core has asked for meanwhile.
+  void CarryOut(pid_t pid);
   /// To a task that has not been reaped: its group, and whoever below it has left the group.
   void SignalTask(pid_t pid, std::initializer_list<int> signals);
   void EndThoseThatLeftTheGroup();
-  Duration KillWait() const { return Duration(node_.kill_wait_ns.load(std::memory_order_relaxed)); }
   /// An attempt without success: its result tells what it found, and when it could make files.
   void NoteEnd(TaskResult* result);
   /// From the pipes; waits a little for those who still hold them.
@@ -83,6 +92,7 @@ class TaskRunner {
   const os::Clock& clock_;
   Collector& collector_;
   SlotSignals& signals_;
+  const TellCore tell_core_;
 
   os::Spawner spawner_;
   int64_t starter_peak_kib_ = 0;  // of the last start
@@ -93,11 +103,13 @@ class TaskRunner {
   CapturedStream stdout_, stderr_;
   std::map<pid_t, os::Process> left_group_;  // of the task that is being ended
   os::Stopper standing_;                     // what the fence has stopped of the task
-  Duration stood_{0};                        // FencePage::stood() that deadlines reckon with
+  End asked_to_end_ = End::kRunning;         // the reason for which the task has been signalled
+  bool told_ = false;                        // the core that its process has started
   made::Writer made_;
   std::optional<made::Attempt> looked_;  // as the running attempt found its outputs; none: not recorded
+  WallTime began_{};                     // of the running attempt
   Duration started_{0};                  // steady
-  bool expect_short_ = false;  // the task before was short and said little
+  bool expect_short_ = false;            // the task before was short and said little
 };
 
 }  // namespace harrow::agent

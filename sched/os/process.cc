@@ -293,6 +293,78 @@ uint64_t ProportionalMemory(pid_t pid) {
   return kib * 1024;
 }
 
+namespace {
+
+/// Appends the children of a thread. False where the kernel does not list them (CONFIG_PROC_CHILDREN).
+bool AddChildren(const std::string& thread, std::vector<ProcessMemory>* to) {
+  const int fd = open(StrCat(thread, "/children").c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return errno != ENOENT || access(thread.c_str(), F_OK) != 0;  // the thread may have ended
+  std::string numbers;
+  char buffer[4096];
+  ssize_t n;
+  while ((n = read(fd, buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR)) {
+    if (n > 0) numbers.append(buffer, static_cast<size_t>(n));
+  }
+  close(fd);
+  const char* at = numbers.data();
+  const char* const end = at + numbers.size();
+  while (at < end) {
+    pid_t pid = 0;
+    const auto [after, error] = std::from_chars(at, end, pid);
+    if (error != std::errc()) break;
+    to->push_back({.pid = pid});
+    at = after + 1;
+  }
+  return true;
+}
+
+/// Threads and resident memory of a process; false when it is gone.
+bool ReadSize(pid_t pid, long* threads, uint64_t* resident) {
+  const std::string stat = ReadProc(StrCat("/proc/", pid, "/stat"));
+  const size_t name_end = stat.rfind(')');
+  if (name_end == std::string::npos) return false;
+  constexpr int kThreads = 17, kResident = 21;  // counted from the state, which follows the name
+  size_t at = name_end + 2;
+  for (int field = 0; at < stat.size(); ++field) {
+    if (field == kThreads) *threads = strtol(stat.c_str() + at, nullptr, 10);
+    if (field == kResident) {
+      static const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+      *resident = strtoull(stat.c_str() + at, nullptr, 10) * page;
+      return true;
+    }
+    at = stat.find(' ', at);
+    if (at != std::string::npos) ++at;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<ProcessMemory> MemoryOfTree(pid_t root) {
+  std::vector<ProcessMemory> all = {{.pid = root}};
+  bool listed = true;
+  for (size_t next = 0; next < all.size() && listed; ++next) {
+    const pid_t pid = all[next].pid;
+    long threads = 1;
+    if (!ReadSize(pid, &threads, &all[next].resident)) continue;
+    if (threads == 1) {
+      listed = AddChildren(StrCat("/proc/", pid, "/task/", pid), &all);
+      continue;
+    }
+    DIR* tasks = opendir(StrCat("/proc/", pid, "/task").c_str());
+    if (tasks == nullptr) continue;
+    while (const dirent* task = readdir(tasks)) {
+      if (task->d_name[0] != '.')
+        listed = AddChildren(StrCat("/proc/", pid, "/task/", task->d_name), &all) && listed;
+    }
+    closedir(tasks);
+  }
+  if (listed) return all;
+  all.assign(1, {.pid = root, .resident = ResidentMemory(root)});
+  for (const Process& process : Descendants(root)) all.push_back({process.pid, ResidentMemory(process.pid)});
+  return all;
+}
+
 void ForgetPeakMemory() {
   const int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
   if (fd < 0) return;

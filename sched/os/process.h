@@ -72,6 +72,14 @@ class Stopper {
 /// it is gone.
 uint64_t ResidentMemory(pid_t pid);
 uint64_t ProportionalMemory(pid_t pid);
+
+/// The process `root`, which has not been reaped, and all below it, with what each holds. Looks at these
+/// processes only, however many others the machine has (where the kernel does not list children, at all).
+struct ProcessMemory {
+  pid_t pid = 0;
+  uint64_t resident = 0;  // bytes; pages that several share count for each
+};
+std::vector<ProcessMemory> MemoryOfTree(pid_t root);
 /// The peak of this process's resident memory becomes what it is now.
 void ForgetPeakMemory();
 

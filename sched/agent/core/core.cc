@@ -326,7 +326,7 @@ std::optional<Core::Look> Core::NextLook() const {
     if (slots_[slot].entry == kNone) continue;
     const Entry& e = entries_[slots_[slot].entry];
     if (e.first_slot == slot && e.look != Time::max() && (!next || e.look < next->at))
-      next = Look{slot, e.look};
+      next = Look{slot, e.look, e.needs.memory};
   }
   return next;
 }

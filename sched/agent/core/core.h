@@ -53,6 +53,7 @@ class Core {
   struct Look {
     uint32_t slot = 0;
     Time at{};
+    uint64_t limit = 0;  // bytes
   };
   std::optional<Look> NextLook() const;
 

@@ -7,7 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "agent/tmp_tree.h"
+#include "agent/steps/tmp_tree.h"
 #include "base/text.h"
 #include "batch/slurm.h"
 #include "journal/journal.h"

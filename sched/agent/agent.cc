@@ -90,8 +90,8 @@ class Agent {
       plan.pinned = false;
     }
     std::random_device random;
-    Result<std::unique_ptr<output::Writer>> writer =
-        output::Writer::CreateNew(*options_.dir, options_.dir->path(), [&] { return random(); }, &output_file_);
+    Result<std::unique_ptr<output::Writer>> writer = output::Writer::CreateNew(
+        *options_.dir, options_.dir->path(), [&] { return random(); }, &output_file_);
     if (!writer.ok()) return writer.status();
     char directory[4096];
     if (getcwd(directory, sizeof directory) != nullptr) node_.directory = directory;
@@ -192,8 +192,8 @@ class Agent {
     }
   }
 
-  /// For a collector that is held up by storage (slot_pool.cc). And what much output once needed must not hide
-  /// how little later tasks do (os/spawn.cc).
+  /// For a collector that is held up by storage (slot_pool.cc). And what much output once needed must not
+  /// hide how little later tasks do (os/spawn.cc).
   void LookAtSlots() {
     pool_->InterruptBlindWaits();
     os::ForgetPeakMemory();

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "agent/fence_page.h"
-#include "agent/tmp_tree.h"
+#include "agent/steps/tmp_tree.h"
 #include "run_dir/run_dir.h"
 #include "topology/slots.h"
 
@@ -14,15 +14,15 @@ namespace harrow::agent {
 struct AgentOptions {
   std::shared_ptr<run_dir::RunDir> dir;  // of its part of the run
   std::string node_name;
-  uint32_t slots = 0;     // 0: one a core
-  bool pin = true;        // tasks to their slots' cores
-  topology::Share share;  // of this machine, for pretend nodes
-  std::string local;      // the job's directory on this node's disk, made by the batch system; empty: none
+  uint32_t slots = 0;        // 0: one a core
+  bool pin = true;           // tasks to their slots' cores
+  topology::Share share;     // of this machine, for pretend nodes
+  std::string local;         // the job's directory on this node's disk, made by the batch system; empty: none
   uint32_t most_tasks = 0;   // at a time, by the site's leave; 0: no limit
   uint64_t local_limit = 0;  // bytes that tasks may hold there; 0: no limit
-  topology::Grant grant;  // of the batch system
-  bool alone = false;     // wait for, and give way to, another warden of this run and node
-  TmpRoot tmp_root;       // made by the warden, where tasks' temporary directories go; empty: none
+  topology::Grant grant;     // of the batch system
+  bool alone = false;        // wait for, and give way to, another warden of this run and node
+  TmpRoot tmp_root;          // made by the warden, where tasks' temporary directories go; empty: none
   FencePage* fence = nullptr;  // made by the warden, which looks at it too
 };
 

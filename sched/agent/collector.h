@@ -14,7 +14,8 @@
 #include <vector>
 
 #include "agent/batch_policy.h"
-#include "agent/task.h"
+#include "agent/steps/capture.h"
+#include "agent/steps/task.h"
 #include "base/status.h"
 #include "os/clock.h"
 #include "output/packed_output.h"
@@ -29,31 +30,31 @@ struct Batch {
 
 /// Gathers results and output of all slots, on a thread of its own: storage may be slow, and neither the
 /// slots nor the event loop should wait for it. Add... may be called by any thread.
-class Collector {
+class Collector : public OutputSink {
  public:
   /// `deliver` takes a batch, `problem` a line for the user (output cannot be written); both on the
   /// collector's thread.
   Collector(std::unique_ptr<output::Writer> writer, const os::Clock& clock,
             std::function<void(Batch)> deliver, std::function<void(std::string)> problem,
             BatchPolicy policy = {});
-  ~Collector();  // what was added is written and delivered first
+  ~Collector() override;  // what was added is written and delivered first
 
   /// `pulse` is called now and then from WantPulse() on, until it returns false. Set before the first use.
   void SetPulse(std::function<bool()> pulse) { pulse_ = std::move(pulse); }
   void StopPulse();
   void WantPulse();
 
-  /// Offset of the first record. Waits while storage is far behind.
-  uint64_t AddOutput(uint32_t task, uint32_t attempt, output::Stream stream, std::string_view data);
+  uint64_t AddOutput(uint32_t task, uint32_t attempt, output::Stream stream, std::string_view data) override;
   void AddStarted(const StartedTask& task);
   void AddEnded(TaskResult result);
   /// What waits leaves now: a slot has nothing to do.
   void Hurry();
-  /// The run, or this agent, ends: storage that fails is waited for no longer than a moment. Output that cannot be
-  /// written then is dropped, and the attempts it belongs to end as interrupted, so that they run again.
+  /// The run, or this agent, ends: storage that fails is waited for no longer than a moment. Output that
+  /// cannot be written then is dropped, and the attempts it belongs to end as interrupted, so that they run
+  /// again.
   void GiveUpOutput();
-  /// `stuck` is called once, on the collector's thread, when output could not be written for `patience`. Set before
-  /// the first use.
+  /// `stuck` is called once, on the collector's thread, when output could not be written for `patience`. Set
+  /// before the first use.
   void SetStuck(Duration patience, std::function<void(std::string)> stuck) {
     patience_ = patience;
     stuck_ = std::move(stuck);
@@ -67,7 +68,8 @@ class Collector {
   void Run();
   /// Writes what is buffered; an error, told to the user once, when that cannot be done now.
   Status FlushOutput();
-  /// Drops what cannot be written, and makes the attempts that it belongs to interrupted ones; false: there is nothing.
+  /// Drops what cannot be written, and makes the attempts that it belongs to interrupted ones; false: there
+  /// is nothing.
   bool DropOutput(const Status& why);
   void MarkLost(TaskResult* result);
 
@@ -84,9 +86,9 @@ class Collector {
   Batch waiting_;
   BatchPolicy::State state_;
   std::deque<std::vector<StartedTask>> on_its_way_;  // of each batch that has not arrived
-  std::vector<uint64_t> unwritten_;           // attempts with output that may not have been written
-  std::unordered_map<uint64_t, std::string> lost_;  // attempts whose output was dropped, and why
-  std::optional<Duration> giving_up_;         // since when
+  std::vector<uint64_t> unwritten_;                  // attempts with output that may not have been written
+  std::unordered_map<uint64_t, std::string> lost_;   // attempts whose output was dropped, and why
+  std::optional<Duration> giving_up_;                // since when
   bool stop_ = false;
   bool sleeping_ = false;  // without a time limit that is near: has to be woken
 

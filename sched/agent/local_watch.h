@@ -14,8 +14,8 @@ namespace harrow::agent {
 /// meanwhile does not count, a file of several names counts for each.
 uint64_t DiskUse(const std::string& path);
 
-/// Keeps what the tasks of a node hold in their TMPDIRs within NodeContext::local_limit: while it is more, the
-/// task that holds the most is killed. A thread of its own; a disk fills between two looks, so this is no
+/// Keeps what the tasks of a node hold in their TMPDIRs within NodeContext::local_limit: while it is more,
+/// the task that holds the most is killed. A thread of its own; a disk fills between two looks, so this is no
 /// quota.
 class LocalWatch {
  public:

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "agent/environment.h"
-#include "agent/task.h"
+#include "agent/steps/environment.h"
+#include "agent/steps/task.h"
 #include "wire/harrow.pb.h"
 
 // Between the messages of wire/harrow.proto and the agent's own values.

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "agent/collector.h"
-#include "agent/environment.h"
 #include "agent/fence.h"
+#include "agent/steps/environment.h"
 #include "agent/task_host.h"
 #include "base/status.h"
 #include "os/event_loop.h"

@@ -11,7 +11,7 @@
 
 #include "agent/collector.h"
 #include "agent/core/core.h"
-#include "agent/memory_watch.h"
+#include "agent/steps/memory_watch.h"
 #include "agent/task_host.h"
 #include "agent/task_runner.h"
 

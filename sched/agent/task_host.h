@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "agent/task.h"
+#include "agent/steps/task.h"
 
 namespace harrow::agent {
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -10,13 +11,18 @@
 #include <sys/types.h>
 #include <vector>
 
-#include "agent/capture.h"
 #include "agent/collector.h"
-#include "agent/command.h"
 #include "agent/core/core.h"
-#include "agent/environment.h"
 #include "agent/fence_page.h"
-#include "agent/slot_tmp.h"
+#include "agent/steps/command.h"
+#include "agent/steps/declared_outputs.h"
+#include "agent/steps/devices.h"
+#include "agent/steps/directory.h"
+#include "agent/steps/environment_step.h"
+#include "agent/steps/memory.h"
+#include "agent/steps/pinning.h"
+#include "agent/steps/slot_tmp.h"
+#include "agent/steps/streams.h"
 #include "made/record.h"
 #include "os/clock.h"
 #include "os/process.h"
@@ -66,14 +72,12 @@ class TaskRunner {
   std::optional<TaskResult> Run(const LocalTask& task, const Core::Given& given);
 
  private:
-  struct Files;
-
-  /// Before an attempt: removes what the one before made of the outputs, and records what is there now.
-  Status ReadyOutputs(const LocalTask& task);
-  Status OpenFiles(const LocalTask& task, Files* files);
   bool MayRun() const { return node_.fence->MayRun(clock_.Steady()); }
   /// -1: not started, and *result says why; kRunning: too late.
   pid_t Start(const LocalTask& task, const Core::Given& given, TaskResult* result);
+  os::SpawnOutcome Spawn(const LocalTask& task, os::SpawnRequest* request, std::string* path);
+  /// Of the steps that were prepared.
+  void Settle(const LocalTask& task, TaskResult* result);
   // The process has ended, and is not reaped yet, when these return (true).
   bool WaitBlindly(pid_t pid);
   void WaitWatching(const LocalTask& task, pid_t pid);
@@ -82,8 +86,6 @@ class TaskRunner {
   /// To a task that has not been reaped: its group, and whoever below it has left the group.
   void SignalTask(pid_t pid, std::initializer_list<int> signals);
   void EndThoseThatLeftTheGroup();
-  /// An attempt without success: its result tells what it found, and when it could make files.
-  void NoteEnd(TaskResult* result);
   /// From the pipes; waits a little for those who still hold them.
   void TakeInWhatIsLeft();
 
@@ -96,20 +98,24 @@ class TaskRunner {
 
   os::Spawner spawner_;
   int64_t starter_peak_kib_ = 0;  // of the last start
-  ArgumentBuilder arguments_;
-  ProgramFinder programs_;
-  EnvironmentBuilder environment_;
+  DeclaredOutputs outputs_;
+  Streams streams_;
   SlotTmp tmp_;
-  CapturedStream stdout_, stderr_;
+  Command command_;
+  Devices devices_;
+  Environment environment_;
+  Pinning pinning_;
+  Memory memory_;
+  Directory directory_;
+  const std::array<Step*, 9> steps_;
+  size_t prepared_ = 0;                      // of them, for the attempt
   std::map<pid_t, os::Process> left_group_;  // of the task that is being ended
   os::Stopper standing_;                     // what the fence has stopped of the task
   End asked_to_end_ = End::kRunning;         // the reason for which the task has been signalled
   bool told_ = false;                        // the core that its process has started
-  made::Writer made_;
-  std::optional<made::Attempt> looked_;  // as the running attempt found its outputs; none: not recorded
-  WallTime began_{};                     // of the running attempt
-  Duration started_{0};                  // steady
-  bool expect_short_ = false;            // the task before was short and said little
+  WallTime began_{};                         // of the running attempt
+  Duration started_{0};                      // steady
+  bool expect_short_ = false;                // the task before was short and said little
 };
 
 }  // namespace harrow::agent

@@ -28,7 +28,7 @@
 
 #include "agent/agent.h"
 #include "agent/node_claim.h"
-#include "agent/tmp_tree.h"
+#include "agent/steps/tmp_tree.h"
 #include "base/text.h"
 #include "made/record.h"
 #include "os/clock.h"

@@ -295,7 +295,7 @@ class OutputChecker {
     return NormalOf(path.starts_with('/') || profile.cwd.empty() ? path : StrCat(profile.cwd, "/", path));
   }
 
-  /// Whether the pattern names a file of each task's own (agent/file_pattern.h).
+  /// Whether the pattern names a file of each task's own (agent/steps/file_pattern.h).
   static bool VariesByTask(std::string_view pattern) {
     if (pattern.find('\\') != std::string_view::npos) return false;
     for (size_t at = 0; (at = pattern.find('%', at)) != std::string_view::npos;) {

@@ -1,4 +1,4 @@
-#include "agent/command.h"
+#include "agent/steps/command.h"
 
 #include <cerrno>
 #include <cstdlib>

@@ -1,10 +1,10 @@
-#include "agent/environment.h"
+#include "agent/steps/environment.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <map>
 
-#include "agent/file_pattern.h"
+#include "agent/steps/file_pattern.h"
 
 namespace harrow::agent {
 namespace {

@@ -1,4 +1,4 @@
-#include "agent/command.h"
+#include "agent/steps/command.h"
 
 #include <cerrno>
 #include <cstring>
@@ -94,6 +94,18 @@ const ProgramFinder::Found& ProgramFinder::Find(std::string_view program, std::s
   if (depends_on_directory || uncached_.path.empty()) return uncached_;
   if (found_.size() >= kMaxFound) found_.clear();
   return found_.emplace(key_, uncached_).first->second;
+}
+
+Status Command::Prepare(Launch* launch, TaskResult*) {
+  const LocalTask& task = launch->task;
+  const TaskProfile& profile = *task.profile;
+  const bool function = task.form == CommandForm::kWords && profile.StartsWithFunction(task.command);
+  const Result<char* const*> argv =
+      arguments_.Build(task.form, task.command, profile.shell(), !profile.spec().shell.empty() || function);
+  if (!argv.ok()) return argv.status();
+  launch->request.argv = *argv;
+  program_ = (*argv)[0];
+  return {};
 }
 
 int ExitCodeOfStartFailure(int error) {

@@ -5,8 +5,9 @@
 // A task may do with its directory what it likes: move it to where it keeps results, put a link to its home
 // in its place. So what is emptied is the directory that we made and hold open, and only while it still has
 // its name; what else bears the name is removed, a link as a link. Where others can write further up they may
-// put another directory, or a link, in place of the one that holds ours, so that is reached by a descriptor too.
-#include "agent/slot_tmp.h"
+// put another directory, or a link, in place of the one that holds ours, so that is reached by a descriptor
+// too.
+#include "agent/steps/slot_tmp.h"
 
 #include <cerrno>
 #include <cstring>
@@ -14,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/tmp_tree.h"
+#include "agent/steps/tmp_tree.h"
 #include "base/text.h"
 
 namespace harrow::agent {
@@ -46,11 +47,19 @@ bool SlotTmp::Remove() {
   return empty && unlinkat(root_fd_, name_.c_str(), AT_REMOVEDIR) == 0;
 }
 
-Result<std::string> SlotTmp::Prepare(WallTime now) {
-  task_start_ = now;
-  if (fd_ >= 0) return path_;
+Status SlotTmp::Prepare(Launch* launch, TaskResult*) {
+  if (root_.empty()) return {};
+  task_start_ = launch->start;
+  HARROW_RETURN_IF_ERROR(Make());
+  launch->variables.tmp_dir = path_;
+  return {};
+}
+
+Status SlotTmp::Make() {
+  if (fd_ >= 0) return {};
   if (root_fd_ < 0) root_fd_ = OpenTmpRoot(root_);
-  if (root_fd_ < 0) return Status(Code::kExhausted, StrCat("the temporary directory ", root_.path, " is gone"));
+  if (root_fd_ < 0)
+    return Status(Code::kExhausted, StrCat("the temporary directory ", root_.path, " is gone"));
   // What is there already was left by another agent.
   const auto make = [this] { return mkdirat(root_fd_, name_.c_str(), 0700) == 0; };
   if (!make() && !(errno == EEXIST && Remove() && make()))
@@ -64,10 +73,10 @@ Result<std::string> SlotTmp::Prepare(WallTime now) {
   device_ = st.st_dev;
   inode_ = st.st_ino;
   known_empty_ = {};
-  return path_;
+  return {};
 }
 
-void SlotTmp::CleanAfterTask() {
+void SlotTmp::Settle(const LocalTask&, TaskResult*) {
   struct stat st {};
   if (fd_ < 0) return;
   if (fstatat(root_fd_, name_.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0 || st.st_dev != device_ ||

@@ -1,4 +1,4 @@
-#include "agent/memory_watch.h"
+#include "agent/steps/memory_watch.h"
 
 #include <algorithm>
 #include <csignal>

@@ -3,7 +3,8 @@
 #include <cstdint>
 #include <string>
 
-#include "agent/tmp_tree.h"
+#include "agent/steps/step.h"
+#include "agent/steps/tmp_tree.h"
 #include "base/status.h"
 #include "base/time.h"
 
@@ -11,18 +12,19 @@ namespace harrow::agent {
 
 /// TMPDIR of the tasks of one slot: made at the first use, looked at after each task, emptied when one left
 /// something. Of one thread.
-class SlotTmp {
+class SlotTmp : public Step {
  public:
   SlotTmp(const TmpRoot& root, uint32_t slot);
-  ~SlotTmp();
+  ~SlotTmp() override;
   SlotTmp(const SlotTmp&) = delete;
   SlotTmp& operator=(const SlotTmp&) = delete;
 
-  /// The directory, there and empty. `now` is calendar time.
-  Result<std::string> Prepare(WallTime now);
-  void CleanAfterTask();
+  Status Prepare(Launch* launch, TaskResult* result) override;
+  void Settle(const LocalTask& task, TaskResult* result) override;
 
  private:
+  /// It is there, and empty.
+  Status Make();
   /// What bears our name.
   bool Remove();
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "agent/environment.h"
+#include "agent/steps/environment.h"
 
 namespace harrow::agent {
 

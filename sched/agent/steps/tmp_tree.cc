@@ -7,7 +7,7 @@
 // directory that its maker has closed to himself (mode 500, 0) is opened for him; that is done by
 // /proc/thread-self/fd, because a slot's thread has a descriptor table of its own, and /proc/self shows the
 // one of the process's first thread.
-#include "agent/tmp_tree.h"
+#include "agent/steps/tmp_tree.h"
 
 #include <algorithm>
 #include <cerrno>

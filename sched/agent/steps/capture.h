@@ -2,25 +2,34 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
-#include "agent/collector.h"
 #include "output/packed_output.h"
 
 namespace harrow::agent {
+
+/// Where the text of tasks goes.
+class OutputSink {
+ public:
+  virtual ~OutputSink() = default;
+  /// Offset of the first record. Waits while storage is far behind.
+  virtual uint64_t AddOutput(uint32_t task, uint32_t attempt, output::Stream stream,
+                             std::string_view data) = 0;
+};
 
 /// One captured stream of one attempt: its pipe, what was read and not handed on yet, and the byte limit. Of
 /// one thread.
 class CapturedStream {
  public:
-  CapturedStream(output::Stream stream, Collector& collector) : stream_(stream), collector_(collector) {}
+  CapturedStream(output::Stream stream, OutputSink& sink) : stream_(stream), sink_(sink) {}
   ~CapturedStream() { CloseAll(); }
   CapturedStream(const CapturedStream&) = delete;
   CapturedStream& operator=(const CapturedStream&) = delete;
 
   /// A new pipe for an attempt; false with errno when there is none to be had.
   bool Open(uint32_t task, uint32_t attempt, uint64_t byte_limit);
-  /// No capture for this attempt. True.
-  bool Reset();
+  /// No capture for this attempt.
+  void Reset();
   int read_fd() const { return read_fd_; }  // -1: at its end
   int write_fd() const { return write_fd_; }
   void CloseWriteEnd();
@@ -39,7 +48,7 @@ class CapturedStream {
 
  private:
   const output::Stream stream_;
-  Collector& collector_;
+  OutputSink& sink_;
   int read_fd_ = -1;
   int write_fd_ = -1;
   uint32_t task_ = 0;

@@ -16,7 +16,7 @@
 // - A program that starts MPI by itself is alone: whatever would lead it to somebody's PMI server goes.
 //
 // (environment.md is the list for users.)
-#include "agent/environment.h"
+#include "agent/steps/environment.h"
 
 #include <algorithm>
 #include <array>

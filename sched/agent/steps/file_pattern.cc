@@ -1,4 +1,4 @@
-#include "agent/file_pattern.h"
+#include "agent/steps/file_pattern.h"
 
 #include <algorithm>
 

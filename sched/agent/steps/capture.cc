@@ -1,4 +1,4 @@
-#include "agent/capture.h"
+#include "agent/steps/capture.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -13,13 +13,12 @@ constexpr size_t kHandOnBytes = 64 * 1024;
 
 }  // namespace
 
-bool CapturedStream::Reset() {
+void CapturedStream::Reset() {
   CloseAll();
   waiting_.clear();
   kept_ = 0;
   first_offset_ = 0;
   truncated_ = false;
-  return true;
 }
 
 bool CapturedStream::Open(uint32_t task, uint32_t attempt, uint64_t byte_limit) {
@@ -68,7 +67,7 @@ void CapturedStream::TakeIn(short revents) {
 
 void CapturedStream::HandOn() {
   if (waiting_.empty()) return;
-  const uint64_t offset = collector_.AddOutput(task_, attempt_, stream_, waiting_);
+  const uint64_t offset = sink_.AddOutput(task_, attempt_, stream_, waiting_);
   if (first_offset_ == 0) first_offset_ = offset;
   waiting_.clear();
 }

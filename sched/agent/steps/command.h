@@ -5,7 +5,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "agent/task.h"
+#include "agent/steps/step.h"
+#include "agent/steps/task.h"
 #include "base/status.h"
 
 namespace harrow::agent {
@@ -42,6 +43,25 @@ class ProgramFinder {
   std::unordered_map<std::string, Found> found_;
   std::string key_;
   Found uncached_;
+};
+
+/// The program and its arguments. The request's program is looked for when the process is started (Find).
+class Command : public Step {
+ public:
+  Status Prepare(Launch* launch, TaskResult* result) override;
+
+  /// Where the prepared task's program is; an errno where it is not. Valid until the next call.
+  const ProgramFinder::Found& Find(const LocalTask& task) {
+    return programs_.Find(program_, task.profile->path(), task.profile->directory());
+  }
+  /// It was not where Find said.
+  void Forget() { programs_.Forget(); }
+  std::string_view program() const { return program_; }
+
+ private:
+  ArgumentBuilder arguments_;
+  ProgramFinder programs_;
+  std::string_view program_;
 };
 
 /// What a shell would have ended with: 127, not found, or 126, found and not to be executed. `error` is an

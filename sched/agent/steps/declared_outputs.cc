@@ -1,0 +1,60 @@
+#include "agent/steps/declared_outputs.h"
+
+#include <algorithm>
+#include <sys/stat.h>
+#include <utility>
+
+#include "made/remove.h"
+
+namespace harrow::agent {
+namespace {
+
+int64_t SizeOf(const std::string& path) {
+  struct stat st {};
+  return stat(path.c_str(), &st) == 0 ? st.st_size : -1;
+}
+
+}  // namespace
+
+Status DeclaredOutputs::Prepare(Launch* launch, TaskResult*) {
+  const LocalTask& task = launch->task;
+  looked_.reset();
+  if (task.outputs.empty()) return {};
+  const std::string& directory = task.profile->base().common().submit_dir;
+  made::Attempt now{.task = task.id, .attempt = task.attempt};
+  for (uint32_t i = 0; i < task.outputs.size(); ++i) {
+    const std::string& name = task.outputs[i];
+    const auto& earlier = task.earlier;
+    if (earlier && !std::binary_search(earlier->found.begin(), earlier->found.end(), i)) {
+      const Status removed = made::RemoveMade(directory, name, {earlier->begin_ns, earlier->end_ns});
+      if (!removed.ok())
+        return Status(removed.code(), "an output of the earlier attempt stays: " + removed.message());
+    }
+    if (made::IsThere(directory, name)) now.found.push_back(i);
+  }
+  const Result<int64_t> began = writer_.Began(task.id, task.attempt, now.found);
+  if (!began.ok()) return {};  // then nothing of it is ever removed
+  now.begin_ns = *began;
+  looked_ = std::move(now);
+  return {};
+}
+
+std::optional<Duration> DeclaredOutputs::beat_every() const {
+  return looked_ ? std::optional(Duration(made::Writer::kBeat)) : std::nullopt;
+}
+
+void DeclaredOutputs::Settle(const LocalTask& task, TaskResult* result) {
+  if (looked_) {
+    looked_->end_ns = writer_.Ended(looked_->task, looked_->attempt);
+    // The end of a success is written down as well: its result may get lost with this agent, and what others
+    // put among its outputs since then is not the attempt's.
+    if (result->end != End::kExited || result->code != 0) result->made = std::move(looked_);
+    looked_.reset();
+  }
+  const bool ran = result->end != End::kNotStarted && result->end != End::kRunning;
+  if (!task.sizes_wanted || !ran) return;
+  for (const std::string& name : task.outputs)
+    result->output_sizes.push_back(SizeOf(Below(task.profile->base().common().submit_dir, name)));
+}
+
+}  // namespace harrow::agent

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "agent/core/core.h"
+#include "agent/steps/environment.h"
+#include "agent/steps/task.h"
+#include "base/status.h"
+#include "os/spawn.h"
+
+namespace harrow::agent {
+
+/// What the steps of an attempt put together before its process is started. What `request` points at stays
+/// where it is until Settle.
+struct Launch {
+  const LocalTask& task;
+  const Core::Given& given;
+  WallTime start{};
+  os::SpawnRequest request{};
+  TaskVariables variables{};
+};
+
+/// One concern of an attempt's process on its node (a directory, a pipe, an entry of the environment): what
+/// it makes ready before the start, and what it looks after when the process has ended. The slot's thread
+/// owns its steps and uses them for one attempt after the other, in the order of task_runner.cc.
+class Step {
+ public:
+  virtual ~Step() = default;
+  /// An error keeps the process from being started, and its text is the user's reason. What is known of the
+  /// attempt by now goes into *result.
+  virtual Status Prepare(Launch* launch, TaskResult* result) = 0;
+  /// The process has ended, or was not started (End::kNotStarted; End::kRunning: it will be tried again).
+  /// Called for each step that was prepared, in the opposite order.
+  virtual void Settle(const LocalTask& task, TaskResult* result);
+};
+
+inline void Step::Settle(const LocalTask&, TaskResult*) {}
+
+/// `path` below `directory`, unless it is absolute.
+std::string Below(const std::string& directory, const std::string& path);
+
+}  // namespace harrow::agent

@@ -1,0 +1,127 @@
+#include "agent/steps/streams.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/steps/file_pattern.h"
+#include "base/text.h"
+
+namespace harrow::agent {
+namespace {
+
+Status OpenFor(const char* what, const std::string& path, int flags, int* fd) {
+  while ((*fd = open(path.c_str(), flags | O_CLOEXEC, 0666)) < 0 && errno == EINTR) {
+  }
+  if (*fd >= 0) return {};
+  return Status(Code::kInvalid, StrCat("cannot open its ", what, " ", path, ": ", strerror(errno)));
+}
+
+}  // namespace
+
+/// Empties a file that is one of the task's own outputs: each attempt writes it from the start.
+void Streams::BeginAnew(const LocalTask& task, int fd) const {
+  struct stat file {};
+  struct stat output {};
+  if (task.outputs.empty() || fstat(fd, &file) != 0 || !S_ISREG(file.st_mode) || file.st_size == 0) return;
+  for (const std::string& name : task.outputs) {
+    const std::string path = Below(task.profile->base().common().submit_dir, name);
+    if (stat(path.c_str(), &output) != 0 || output.st_ino != file.st_ino || output.st_dev != file.st_dev)
+      continue;
+    if (!may_run_()) return;  // then the task does not begin either
+    [[maybe_unused]] const int emptied = ftruncate(fd, 0);
+    return;
+  }
+}
+
+Status Streams::OpenFiles(const LocalTask& task) {
+  const ProfileSpec& spec = task.profile->spec();
+  const auto expand = [&task](const std::string& pattern) {
+    return pattern.empty() ? std::string() : ExpandFilePattern(pattern, *task.profile, task.id + 1);
+  };
+  // Somebody else's text may be there: another task's, an earlier attempt's, the user's.
+  constexpr int kWrite = O_WRONLY | O_CREAT | O_APPEND;
+  const std::string out = expand(spec.stdout_path);
+  const std::string err = expand(spec.stderr_path);
+  if (!spec.stdin_path.empty())
+    HARROW_RETURN_IF_ERROR(OpenFor("stdin", expand(spec.stdin_path), O_RDONLY, &in_));
+  if (!out.empty()) {
+    HARROW_RETURN_IF_ERROR(OpenFor("stdout", out, kWrite, &out_));
+    BeginAnew(task, out_);
+  }
+  one_file_ = !err.empty() && err == out;
+  if (!err.empty() && !one_file_) {
+    HARROW_RETURN_IF_ERROR(OpenFor("stderr", err, kWrite, &err_));
+    BeginAnew(task, err_);
+  }
+  return {};
+}
+
+Status Streams::Prepare(Launch* launch, TaskResult*) {
+  const LocalTask& task = launch->task;
+  stdout_.Reset();
+  stderr_.Reset();
+  const Status opened = OpenFiles(task);
+  if (!opened.ok()) {
+    CloseOwnEnds();
+    return opened;
+  }
+  const uint64_t limit = limit_.load(std::memory_order_relaxed);
+  const bool piped = (out_ >= 0 || stdout_.Open(task.id, task.attempt, limit)) &&
+                     (err_ >= 0 || one_file_ || stderr_.Open(task.id, task.attempt, limit));
+  if (!piped) {
+    const int error = errno;
+    CloseOwnEnds();
+    return Status(Code::kExhausted, StrCat("no pipe for its output: ", strerror(error)));
+  }
+  launch->request.stdin_fd = in_;
+  launch->request.stdout_fd = out_ >= 0 ? out_ : stdout_.write_fd();
+  launch->request.stderr_fd = one_file_ ? out_ : err_ >= 0 ? err_ : stderr_.write_fd();
+  return {};
+}
+
+void Streams::CloseOwnEnds() {
+  stdout_.CloseWriteEnd();
+  stderr_.CloseWriteEnd();
+  for (int* fd : {&in_, &out_, &err_}) {
+    if (*fd >= 0) close(*fd);
+    *fd = -1;
+  }
+}
+
+std::array<pollfd, 2> Streams::ToPoll() const {
+  return {pollfd{stdout_.read_fd(), POLLIN, 0}, pollfd{stderr_.read_fd(), POLLIN, 0}};
+}
+
+void Streams::TakeIn(const pollfd* polled) {
+  stdout_.TakeIn(polled[0].revents);
+  stderr_.TakeIn(polled[1].revents);
+}
+
+void Streams::HandOn() {
+  stdout_.HandOn();
+  stderr_.HandOn();
+}
+
+void Streams::CloseAll() {
+  stdout_.CloseAll();
+  stderr_.CloseAll();
+}
+
+void Streams::Settle(const LocalTask&, TaskResult* result) {
+  CloseOwnEnds();
+  CloseAll();
+  if (result->end == End::kRunning) return;
+  HandOn();
+  result->stdout_bytes = stdout_.kept_bytes();
+  result->stderr_bytes = stderr_.kept_bytes();
+  result->truncated = stdout_.truncated() || stderr_.truncated();
+  result->output_offset = stdout_.first_offset();
+  if (const uint64_t other = stderr_.first_offset();
+      other != 0 && (result->output_offset == 0 || other < result->output_offset))
+    result->output_offset = other;
+}
+
+}  // namespace harrow::agent

@@ -295,24 +295,37 @@ uint64_t ProportionalMemory(pid_t pid) {
 
 namespace {
 
-/// Appends the children of a thread. False where the kernel does not list them (CONFIG_PROC_CHILDREN).
-bool AddChildren(const std::string& thread, std::vector<ProcessMemory>* to) {
-  const int fd = open(StrCat(thread, "/children").c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return errno != ENOENT || access(thread.c_str(), F_OK) != 0;  // the thread may have ended
-  std::string numbers;
-  char buffer[4096];
+/// Reads a file of /proc in one call where it is small; how many bytes, negative: none such.
+ssize_t ReadSmall(const char* path, std::span<char> buffer) {
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return -1;
   ssize_t n;
-  while ((n = read(fd, buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR)) {
-    if (n > 0) numbers.append(buffer, static_cast<size_t>(n));
+  while ((n = read(fd, buffer.data(), buffer.size())) < 0 && errno == EINTR) {
   }
   close(fd);
-  const char* at = numbers.data();
-  const char* const end = at + numbers.size();
+  return n;
+}
+
+/// Appends the children of a thread. False where the kernel does not list them (CONFIG_PROC_CHILDREN).
+bool AddChildren(pid_t pid, const char* thread, std::vector<ProcessMemory>* to) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/task/%s/children", pid, thread);
+  char buffer[4096];
+  const ssize_t n = ReadSmall(path, buffer);
+  if (n < 0) return errno != ENOENT || access(StrCat("/proc/", pid, "/task/", thread).c_str(), F_OK) != 0;
+  std::string whole;
+  const char* at = buffer;
+  const char* end = buffer + n;
+  if (n == sizeof buffer) {  // of many
+    whole = ReadProc(path);
+    at = whole.data();
+    end = at + whole.size();
+  }
   while (at < end) {
-    pid_t pid = 0;
-    const auto [after, error] = std::from_chars(at, end, pid);
+    pid_t child = 0;
+    const auto [after, error] = std::from_chars(at, end, child);
     if (error != std::errc()) break;
-    to->push_back({.pid = pid});
+    to->push_back({.pid = child});
     at = after + 1;
   }
   return true;
@@ -320,20 +333,25 @@ bool AddChildren(const std::string& thread, std::vector<ProcessMemory>* to) {
 
 /// Threads and resident memory of a process; false when it is gone.
 bool ReadSize(pid_t pid, long* threads, uint64_t* resident) {
-  const std::string stat = ReadProc(StrCat("/proc/", pid, "/stat"));
+  char path[32], buffer[1024];
+  snprintf(path, sizeof path, "/proc/%d/stat", pid);
+  const ssize_t n = ReadSmall(path, buffer);
+  if (n <= 0) return false;
+  const std::string_view stat(buffer, static_cast<size_t>(n));
   const size_t name_end = stat.rfind(')');
-  if (name_end == std::string::npos) return false;
+  if (name_end == std::string_view::npos) return false;
   constexpr int kThreads = 17, kResident = 21;  // counted from the state, which follows the name
   size_t at = name_end + 2;
   for (int field = 0; at < stat.size(); ++field) {
-    if (field == kThreads) *threads = strtol(stat.c_str() + at, nullptr, 10);
+    const size_t end = std::min(stat.find(' ', at), stat.size());
+    if (field == kThreads) std::from_chars(&stat[at], stat.data() + end, *threads);
     if (field == kResident) {
       static const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-      *resident = strtoull(stat.c_str() + at, nullptr, 10) * page;
+      std::from_chars(&stat[at], stat.data() + end, *resident);
+      *resident *= page;
       return true;
     }
-    at = stat.find(' ', at);
-    if (at != std::string::npos) ++at;
+    at = end + 1;
   }
   return false;
 }
@@ -348,14 +366,13 @@ std::vector<ProcessMemory> MemoryOfTree(pid_t root) {
     long threads = 1;
     if (!ReadSize(pid, &threads, &all[next].resident)) continue;
     if (threads == 1) {
-      listed = AddChildren(StrCat("/proc/", pid, "/task/", pid), &all);
+      listed = AddChildren(pid, std::to_string(pid).c_str(), &all);
       continue;
     }
     DIR* tasks = opendir(StrCat("/proc/", pid, "/task").c_str());
     if (tasks == nullptr) continue;
     while (const dirent* task = readdir(tasks)) {
-      if (task->d_name[0] != '.')
-        listed = AddChildren(StrCat("/proc/", pid, "/task/", task->d_name), &all) && listed;
+      if (task->d_name[0] != '.') listed = AddChildren(pid, task->d_name, &all) && listed;
     }
     closedir(tasks);
   }

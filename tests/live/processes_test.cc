@@ -5,6 +5,7 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <set>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -218,6 +219,41 @@ TEST_F(ProcessesTest, MemoryOfAProcessIsSeen) {
   EXPECT_GT(ProportionalMemory(getpid()), 100u << 10);
   EXPECT_LE(ProportionalMemory(getpid()), ResidentMemory(getpid()) * 2);
   EXPECT_EQ(ResidentMemory(0x7FFFFFFF), 0u);
+}
+
+TEST_F(ProcessesTest, MemoryOfATreeIsThatOfItsProcessesOnly) {
+  const auto pids = [](pid_t root) {
+    std::set<pid_t> all;
+    for (const ProcessMemory& process : MemoryOfTree(root)) {
+      EXPECT_TRUE(all.insert(process.pid).second) << "seen twice";
+      EXPECT_TRUE(process.pid != getpid() || process.resident > 100u << 10);  // small ones may count as 0
+    }
+    return all;
+  };
+  char shell[] = "/bin/sh", c[] = "-c", text[] = "sleep 300 & sh -c 'sleep 300 & sleep 300 & wait' & wait";
+  char* argv[] = {shell, c, text, nullptr};
+  const pid_t pid = spawner_.Spawn({.program = shell, .argv = argv, .envp = environ}).pid;
+  ASSERT_GT(pid, 0);
+  // Two shells and three that sleep.
+  ASSERT_TRUE(Eventually([&] { return pids(pid).size() == 5; }));
+  std::set<pid_t> expected = {pid};
+  for (const Process& process : Descendants(pid)) expected.insert(process.pid);
+  EXPECT_EQ(pids(pid), expected);
+  // Children belong to the thread that made them.
+  std::set<pid_t> ours;
+  std::thread([&] {
+    Spawner spawner;
+    const pid_t child = spawner.Spawn({.program = shell, .argv = argv, .envp = environ}).pid;
+    EXPECT_TRUE(Eventually([&] { return pids(child).size() == 5; }));
+    ours = pids(getpid());
+    kill(-child, SIGKILL);
+    waitpid(child, nullptr, 0);
+  }).join();
+  EXPECT_EQ(ours.size(), 11u) << "this process and two trees";
+  EXPECT_EQ(ours.count(pid), 1u);
+  kill(-pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
+  EXPECT_EQ(MemoryOfTree(pid).front().resident, 0u) << "gone";
 }
 
 TEST(WaitStatusTest, SaysWhatHappened) {

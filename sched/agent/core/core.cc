@@ -10,6 +10,7 @@
 //
 // How often memory is looked at: so that an attempt that grows by kGrowth, or as fast as it did between the
 // last two looks, is seen when it has used half of what lies between it and one and a half times its limit.
+// Where looks are late because there are many processes, those come first that may hold most by now.
 //
 // The clock: `due_` is never later than the next thing that is due. Only when it has come are the slots gone
 // through, so that tasks without limits, most of them short, cost nothing here.
@@ -270,6 +271,7 @@ void Core::On(const ProcessStarted& event) {
   }
   if (e.needs.memory > 0) {
     e.seen_at = event.since;
+    e.growth = kGrowth;
     e.look = event.since + UntilLook(e.needs.memory, 0, kGrowth);
   }
 }
@@ -314,19 +316,26 @@ void Core::On(const MemorySeen& event) {
   if (event.bytes > e.needs.memory) return EndGiven(slot->entry, End::kOutOfMemory, true);
   const double seconds = Seconds(now_ - e.seen_at);
   const double grown = event.bytes > e.seen ? static_cast<double>(event.bytes - e.seen) : 0;
-  e.look =
-      now_ + UntilLook(e.needs.memory, event.bytes, std::max(kGrowth, seconds > 0 ? 2 * grown / seconds : 0));
+  const double growth = seconds > 0 ? grown / seconds : 0;
+  e.look = now_ + UntilLook(e.needs.memory, event.bytes, std::max(kGrowth, 2 * growth));
+  e.growth = std::max(kGrowth / 20, growth);
   e.seen = event.bytes;
   e.seen_at = now_;
 }
 
 std::optional<Core::Look> Core::NextLook() const {
   std::optional<Look> next;
+  double highest = 0;  // of those that are due
   for (uint32_t slot = 0; slot < slots_.size(); ++slot) {
     if (slots_[slot].entry == kNone) continue;
     const Entry& e = entries_[slots_[slot].entry];
-    if (e.first_slot == slot && e.look != Time::max() && (!next || e.look < next->at))
-      next = Look{slot, e.look, e.needs.memory};
+    if (e.first_slot != slot || e.look == Time::max()) continue;
+    // What it holds by now if it went on as before, in parts of its limit.
+    const double held = static_cast<double>(e.seen) + e.growth * Seconds(now_ - e.seen_at);
+    const double urgency = e.look <= now_ ? held / static_cast<double>(e.needs.memory) : 0;
+    if (next && (urgency < highest || (urgency == highest && e.look >= next->at))) continue;
+    next = Look{slot, e.look, e.needs.memory};
+    highest = urgency;
   }
   return next;
 }

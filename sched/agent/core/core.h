@@ -48,7 +48,7 @@ class Core {
   /// How long attempts that were asked to end have until they are killed.
   void SetKillWait(Duration wait) { kill_wait_ = wait; }
 
-  /// Whose memory is to be looked at next, and when: the first process of an attempt, whose others are to be
+  /// Whose memory is to be looked at next, and when, as of the last event: the first process of an attempt, whose others are to be
   /// looked at with it. None: no attempt that runs is limited.
   struct Look {
     uint32_t slot = 0;
@@ -95,6 +95,7 @@ class Core {
     Time limit = Time::max(), kill = Time::max(), look = Time::max();  // what is due when
     uint64_t seen = 0;                                                 // bytes that it held at `seen_at`
     Time seen_at{};
+    double growth = 0;  // bytes/s that are expected of it
   };
   struct Slot {
     uint32_t entry = kNone;  // of the process that this slot's thread has been given

@@ -17,11 +17,11 @@ namespace harrow::agent {
 uint64_t MemoryOfTask(pid_t pid, uint64_t limit);
 
 /// Looks at the memory of a node's attempts when the core wants it (Core::NextLook), on a thread of its own:
-/// the kernel may keep who looks waiting. Uses at most kShare of a core: where there are many processes,
+/// the kernel may keep who looks waiting. Uses some kShare of a core at most: where there are many processes,
 /// looks come later, those that matter most first.
 class MemoryWatch {
  public:
-  static constexpr double kShare = 0.01;
+  static constexpr double kShare = 0.009;
 
   /// What is to be looked at, and who wants to know. Called by the watch's thread.
   class Host {

@@ -465,6 +465,33 @@ TEST_F(AgentCoreTest, WhatGrewFastIsLookedAtSooner) {
   EXPECT_EQ(core_->NextLook()->slot, 1u) << "what shrinks has time";
 }
 
+TEST_F(AgentCoreTest, WhereLooksAreLateWhoMayHoldMostComesFirst) {
+  Make(3);
+  for (uint32_t task : {0u, 1u}) {
+    Send(task, {.memory = 1'000 * kMega});
+    Tell(ProcessStarted{task, now_});
+  }
+  now_ += seconds(1);
+  Tell(MemorySeen{0, 100 * kMega});
+  Tell(MemorySeen{1, 700 * kMega});
+  now_ += seconds(1);
+  Tell(MemorySeen{0, 100 * kMega});
+  Tell(MemorySeen{1, 700 * kMega});
+  now_ += seconds(5);  // 0: 100 + 5 x 20 MB, 1: 700 + 5 x 20
+  Send(2, {.memory = 1'000 * kMega});
+  Tell(ProcessStarted{2, now_ - seconds(3)});
+  EXPECT_EQ(core_->NextLook()->slot, 2u) << "nothing is known of it: 3 x 400 MB";
+  Tell(MemorySeen{2, 100 * kMega});
+  EXPECT_EQ(core_->NextLook()->slot, 1u);
+  Tell(MemorySeen{1, 700 * kMega});
+  EXPECT_EQ(core_->NextLook()->slot, 0u) << "the others are not due yet";
+  now_ += seconds(60);
+  Tell(TimeCame());
+  EXPECT_EQ(core_->NextLook()->slot, 2u) << "it was seen to grow: 100 + 60 x 33 MB";
+  Tell(MemorySeen{2, 100 * kMega});
+  EXPECT_EQ(core_->NextLook()->slot, 1u) << "700 + 60 x 20, which is more than 100 + 65 x 20";
+}
+
 // --- tasks that have to stand (fence.h)
 
 TEST_F(AgentCoreTest, NothingBeginsWhileTasksStand) {

@@ -260,7 +260,7 @@ void SlotPool::Push(std::vector<LocalTask> tasks) {
 std::vector<AttemptId> SlotPool::TakeBack(const std::vector<AttemptId>& attempts) {
   std::lock_guard lock(mutex_);
   returned_.clear();
-  for (const AttemptId attempt : attempts) Tell(TakenBack{attempt});
+  for (const AttemptId& attempt : attempts) Tell(TakenBack{attempt, &attempt != &attempts.back()});
   return returned_;
 }
 
@@ -268,8 +268,9 @@ bool SlotPool::RunUntil(Duration until) {
   std::lock_guard lock(mutex_);
   const Duration now = clock_.Steady();
   if (!node_.fence->MayRun(now)) {
+    // Where there is no process yet there will be none (SlotSignals::reason).
     for (const auto& slot : slots_) {
-      if (slot->signals.kill_owed.load()) return false;
+      if (slot->signals.kill_owed.load() && slot->signals.process.load() > 0) return false;
     }
   }
   const bool look = node_.fence->Renew(until, now);
@@ -292,7 +293,7 @@ void SlotPool::ReportUnstarted(const LocalTask& task, End reason, std::string wh
 void SlotPool::EndTasks(const std::vector<AttemptId>& attempts, End reason) {
   if (reason == End::kInterrupted) collector_.GiveUpOutput();
   std::lock_guard lock(mutex_);
-  for (const AttemptId attempt : attempts) Tell(Cancelled{attempt, reason});
+  for (const AttemptId& attempt : attempts) Tell(Cancelled{attempt, reason, &attempt != &attempts.back()});
 }
 
 void SlotPool::DiskLimitReached(AttemptId attempt) {
@@ -347,7 +348,7 @@ bool SlotPool::Idle() {
 
 std::optional<MemoryWatch::Host::Look> SlotPool::NextLook() {
   std::lock_guard lock(mutex_);
-  const std::optional<Core::Look> next = core_.NextLook();
+  const std::optional<Core::Look> next = core_.NextLook(Now());
   if (!next) return std::nullopt;
   return Look{.slot = next->slot,
               .at = next->at.time_since_epoch(),
@@ -355,11 +356,11 @@ std::optional<MemoryWatch::Host::Look> SlotPool::NextLook() {
               .process = slots_[next->slot]->signals.process.load()};
 }
 
-void SlotPool::MemorySeen(const Look& look, uint64_t bytes) {
+void SlotPool::MemorySeen(const Look& look, uint64_t bytes, Duration rest) {
   std::lock_guard lock(mutex_);
   // As long as it is there, nobody else has had its number.
   if (slots_[look.slot]->signals.process.load() != look.process) bytes = 0;
-  Tell(agent::MemorySeen{look.slot, bytes});
+  Tell(agent::MemorySeen{look.slot, bytes, rest});
 }
 
 bool SlotPool::InterruptBlindWaits() {

@@ -71,7 +71,7 @@ class SlotPool : public TaskHost, private MemoryWatch::Host {
   void ReportUnstarted(const LocalTask& task, End reason, std::string why = {});
 
   std::optional<Look> NextLook() override;
-  void MemorySeen(const Look& look, uint64_t bytes) override;
+  void MemorySeen(const Look& look, uint64_t bytes, Duration rest) override;
 
   NodeContext& node_;
   const os::Clock& clock_;

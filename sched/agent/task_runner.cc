@@ -92,7 +92,14 @@ TaskRunner::TaskRunner(uint32_t slot, NodeContext& node, const os::Clock& clock,
       signals_(signals),
       tell_core_(std::move(tell_core)),
       outputs_(node.made),
-      streams_(collector, node.output_limit, [this] { return MayRun(); }),
+      streams_(collector, node.output_limit,
+               {.may_run = [this] { return MayRun(); },
+                .to_end = [this] { return ToEnd(); },
+                .blocks =
+                    [this](bool blocks) {
+                      signals_.blind_since_ns.store(blocks ? clock_.Steady().count() : 0);
+                      if (blocks) collector_.WantPulse();
+                    }}),
       tmp_(node.tmp_root, slot),
       devices_(node.devices),
       pinning_(node.slots, slot),
@@ -109,10 +116,12 @@ pid_t TaskRunner::Start(const LocalTask& task, const Core::Given& given, TaskRes
   Launch launch{.task = task, .given = given, .start = result->start};
   launch.request.descriptor_limit = node_.task_descriptors;
   launch.request.until_ns = node_.fence->until_ns();
+  launch.request.unless = &signals_.reason;
   prepared_ = 0;
   for (Step* step : steps_) {
     if (const Status ready = step->Prepare(&launch, result); !ready.ok()) {
       NotStarted(result, ready.message());
+      if (ToEnd()) result->end = End::kRunning;  // for that reason, rather than for this
       return -1;
     }
     ++prepared_;
@@ -124,7 +133,7 @@ pid_t TaskRunner::Start(const LocalTask& task, const Core::Given& given, TaskRes
   if (outcome.pid > 0) return outcome.pid;
   const std::string& directory = task.profile->directory();
   switch (outcome.step) {
-    case os::SpawnStep::kTooLate:
+    case os::SpawnStep::kTooLate:  // or it is to be ended
       result->end = End::kRunning;
       break;
     case os::SpawnStep::kExec:
@@ -149,7 +158,7 @@ os::SpawnOutcome TaskRunner::Spawn(const LocalTask& task, os::SpawnRequest* requ
     if (path->empty()) return {.pid = -1, .error = found.error, .step = os::SpawnStep::kExec};
     request->program = path->c_str();
     const os::SpawnOutcome outcome = spawner_.Spawn(*request);
-    if (outcome.pid > 0 || round == kMostRounds || !MayPass(outcome.error)) return outcome;
+    if (outcome.pid > 0 || round == kMostRounds || ToEnd() || !MayPass(outcome.error)) return outcome;
     if (outcome.error == ENOENT) {  // no longer where it was found
       if (round > 1) return outcome;
       command_.Forget();
@@ -161,6 +170,10 @@ os::SpawnOutcome TaskRunner::Spawn(const LocalTask& task, os::SpawnRequest* requ
 
 bool TaskRunner::WaitBlindly(pid_t pid) {
   signals_.blind_since_ns.store(clock_.Steady().count());
+  if (ToEnd()) {  // nobody may come and interrupt it any more
+    signals_.blind_since_ns.store(0);
+    return false;
+  }
   collector_.WantPulse();
   siginfo_t info{};
   const bool ended = waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT) == 0;
@@ -217,7 +230,8 @@ void TaskRunner::WaitWatching(const LocalTask& task, pid_t pid) {
     CarryOut(pid);
     const Duration until = node_.fence->until();
     const Duration now = clock_.Steady();
-    const bool has_to_stand = now >= until && asked_to_end_ == End::kRunning;
+    // Who is killed as it stands is not let go on before: others of it may live.
+    const bool has_to_stand = now >= until && (stands || asked_to_end_ == End::kRunning);
     if (has_to_stand != stands) {
       stands = has_to_stand;
       stands ? standing_.Stop(pid) : standing_.Continue();
@@ -225,7 +239,7 @@ void TaskRunner::WaitWatching(const LocalTask& task, pid_t pid) {
     }
     if (now >= report) {
       collector_.AddStarted({.id = task.id, .attempt = task.attempt, .start = began_});
-      tell_core_(ProcessStarted{slot_, Time(started_)}, spec.memory > 0);
+      tell_core_(ProcessStarted{slot_, Time(started_), stood_}, spec.memory > 0);
       told_ = true;
       report = kNever;
     }
@@ -284,6 +298,7 @@ std::optional<TaskResult> TaskRunner::Run(const LocalTask& task, const Core::Giv
   result.attempt = task.attempt;
   result.start = began_ = clock_.Now();
   started_ = clock_.Steady();
+  stood_ = node_.fence->stood();
   standing_.Forget();
   asked_to_end_ = End::kRunning;
   told_ = false;

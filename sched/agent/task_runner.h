@@ -73,6 +73,7 @@ class TaskRunner {
 
  private:
   bool MayRun() const { return node_.fence->MayRun(clock_.Steady()); }
+  bool ToEnd() const { return signals_.reason.load() != 0; }
   /// -1: not started, and *result says why; kRunning: too late.
   pid_t Start(const LocalTask& task, const Core::Given& given, TaskResult* result);
   os::SpawnOutcome Spawn(const LocalTask& task, os::SpawnRequest* request, std::string* path);
@@ -112,6 +113,7 @@ class TaskRunner {
   std::map<pid_t, os::Process> left_group_;  // of the task that is being ended
   os::Stopper standing_;                     // what the fence has stopped of the task
   End asked_to_end_ = End::kRunning;         // the reason for which the task has been signalled
+  Duration stood_{0};                        // FencePage::stood() when the attempt began
   bool told_ = false;                        // the core that its process has started
   WallTime began_{};                         // of the running attempt
   Duration started_{0};                      // steady

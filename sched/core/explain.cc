@@ -159,8 +159,10 @@ Explanation Explain(const Parts& parts, TaskId id) {
   out.candidates.assign(candidates.begin(), candidates.end());
 
   switch (out.state) {
-    case TaskState::kWaiting:
     case TaskState::kDelayed:
+      out.text = StrCat("It waits some seconds before it is tried again, as attempts were lost.", Tried(task));
+      break;
+    case TaskState::kWaiting:
       out.text = StrCat("It waits for ", unfinished, unfinished == 1 ? " task" : " tasks", " that it needs.",
                         Tried(task));
       break;

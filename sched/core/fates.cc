@@ -38,12 +38,11 @@ void Fates::AddPredecessor(TaskId id) {
 void Fates::EndDelays() {
   if (tasks.next_due() == Time::max()) return;
   for (TaskId id : tasks.EndDelays(now)) NoteReady(id, NodeId());
-  told_wake_ = Time::max();
 }
 
 void Fates::TellWake() {
   const Time next = tasks.next_due();
-  if (next != Time::max() && next != told_wake_) actions->push_back(WakeAt{told_wake_ = next});
+  if (next != Time::max()) actions->push_back(WakeAt{next});
 }
 
 void Fates::MarkDone(TaskId id, NodeId released_at) {

@@ -77,7 +77,6 @@ class Fates : protected Moves {
   bool nodes_known_ = false;
   // What nodes can give, or tasks ask for, is not what it was when SettleImpossible() looked last.
   bool capacity_changed_ = false;
-  Time told_wake_ = Time::max();
 };
 
 }  // namespace harrow::core

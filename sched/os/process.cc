@@ -316,7 +316,7 @@ bool AddChildren(pid_t pid, const char* thread, std::vector<ProcessMemory>* to) 
   std::string whole;
   const char* at = buffer;
   const char* end = buffer + n;
-  if (n == sizeof buffer) {  // of many
+  if (static_cast<size_t>(n) + 16 > sizeof buffer) {  // a number that did not fit may have been left out
     whole = ReadProc(path);
     at = whole.data();
     end = at + whole.size();

@@ -111,7 +111,7 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) int Child(void* a
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  if (TooLate(request.until_ns)) return Abandon(context, SpawnStep::kTooLate);
+  if (TooLate(request.until_ns) || (request.unless != nullptr && request.unless->load() != 0)) return Abandon(context, SpawnStep::kTooLate);
   execve(request.program, request.argv, request.envp);
   return Abandon(context, SpawnStep::kExec);
 }

@@ -41,6 +41,8 @@ struct SpawnRequest {
   /// The program is not begun (SpawnStep::kTooLate) once this steady time in ns has come; 0 there: whenever.
   /// It is looked at last of all, in the child, which goes on while the caller is stopped.
   const std::atomic<int64_t>* until_ns = nullptr;
+  /// Likewise once this is not 0 any more.
+  const std::atomic<uint8_t>* unless = nullptr;
 };
 
 enum class SpawnStep : uint8_t { kNone, kClone, kDirectory, kDescriptors, kExec, kTooLate };

@@ -54,9 +54,13 @@ class Simulation {
     while (!outcome_.complete) {
       const double next =
           std::min({run_ends_.empty() ? Transfers::kNever : run_ends_.top().time,
-                    happenings_.empty() ? Transfers::kNever : happenings_.top().time, transfers_.Next()});
+                    happenings_.empty() ? Transfers::kNever : happenings_.top().time, transfers_.Next(), wake_});
       if (next == Transfers::kNever) break;
       now_ = next;
+      if (wake_ == now_) {
+        wake_ = Transfers::kNever;
+        others_.push_back(core::TimeCame{});
+      }
       while (!happenings_.empty() && happenings_.top().time == now_) {
         const Happening what = happenings_.top();
         happenings_.pop();
@@ -179,7 +183,12 @@ class Simulation {
               core::TaskStarted{{Record(what.a).task, Record(what.a).number}, Record(what.a).node});
         break;
       case Kind::kEndReported:
-        if (Current(what.a)) ReportEnd(what.a);
+        if (Current(what.a)) {
+          ReportEnd(what.a);
+        } else {  // its node failed before anybody was told: it runs again
+          Record(what.a).stage = Stage::kGone;
+          Record(what.a).lost = true;
+        }
         break;
       case Kind::kReturnReported:
         if (Current(what.a))
@@ -254,7 +263,11 @@ class Simulation {
   void Do(const core::TaskSettled&) {}
   void Do(const core::JoinGang&) {}  // the other nodes are kept free of anything else by the scheduler
   void Do(const core::NodePutAside&) {}
-  void Do(const core::WakeAt&) {}  // no node is lost twice here
+  void Do(const core::WakeAt& wake) {
+    // A time that rounds to this instant is the next one.
+    const double time = Seconds(wake.time.time_since_epoch());
+    wake_ = time > now_ ? time : std::nextafter(now_, Transfers::kNever);
+  }
 
   KindTotals& KindOf(TaskId task) {
     const KindId kind = graph_.kind(task);
@@ -501,6 +514,7 @@ class Simulation {
   const bool may_fail_ = cluster_.mtbf > 0 || !cluster_.failures.empty();
   uint64_t number_ = 0;
   double now_ = 0;
+  double wake_ = Transfers::kNever;  // when the scheduler wants to be told the time
   double server_free_ = 0;
   std::vector<core::Event> others_, told_;
   std::vector<core::FileStored> stored_;

@@ -252,6 +252,25 @@ TEST_F(AgentTasks, WhoExitsWithZeroAfterATermHasFinished) {
   }
 }
 
+// Whoever opens a FIFO waits until somebody else does.
+TEST_F(AgentTasks, WhoWaitsForAFifoCanBeEndedAndIsNotStartedThen) {
+  const std::string fifo = scratch_.path() + "/fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_EQ(Run(Words("true")).code, 0);  // a short one before: its end would be waited for blindly
+  const uint32_t task = Push(Shell("echo > begun", {.stdin_path = fifo}));
+  EXPECT_TRUE(Eventually([&] { return !pool_->TakeSnapshot().running.empty(); }));
+  pool_->RunUntil(os::RealClock().Steady());
+  pool_->EndTasks({First(task)}, End::kCancelled);
+  EXPECT_TRUE(Eventually([&] { return pool_->RunUntil(FencePage::kNoFence); })) << "the others go on";
+  EXPECT_EQ(Wait(task).end, End::kCancelled);
+  EXPECT_EQ(File("begun"), "");
+  // And whoever ends all of them waits for none.
+  const uint32_t last = Push(Shell("echo > begun", {.stdout_path = fifo}));
+  EXPECT_TRUE(Eventually([&] { return !pool_->TakeSnapshot().running.empty(); }));
+  Stop();
+  EXPECT_EQ(Wait(last).end, End::kInterrupted);
+}
+
 TEST_F(AgentTasks, CancelledTasksEnd) {
   const uint32_t running = Push(Shell("sleep 300"));
   WaitStarted(running);
@@ -307,7 +326,8 @@ TEST_F(AgentTasks, QueuedTasksCanBeTakenBackRunningOnesNot) {
   WaitStarted(running);
   const uint32_t queued = Push(Words("true"));
   const uint32_t other = Push(Words("true"));
-  EXPECT_THAT(pool_->TakeBack({First(running), {TaskId(queued), 2}, First(queued)}), ElementsAre(First(queued)));
+  EXPECT_THAT(pool_->TakeBack({First(running), {TaskId(queued), 2}, First(queued)}),
+              ElementsAre(First(queued)));
   const TaskHost::Snapshot snapshot = pool_->TakeSnapshot();
   ASSERT_EQ(snapshot.running.size(), 1u);
   EXPECT_EQ(snapshot.running[0].id, running);

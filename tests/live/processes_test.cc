@@ -221,6 +221,14 @@ TEST_F(ProcessesTest, MemoryOfAProcessIsSeen) {
   EXPECT_EQ(ResidentMemory(0x7FFFFFFF), 0u);
 }
 
+TEST_F(ProcessesTest, MemoryOfATreeHasAllOfManyChildren) {
+  const pid_t pid = Start("i=0; while [ $i -lt 1000 ]; do sleep 300 & i=$((i+1)); done; echo > all; wait");
+  ASSERT_TRUE(Eventually([&] { return std::filesystem::exists(scratch_.path() + "/all"); }));
+  EXPECT_EQ(MemoryOfTree(pid).size(), 1001u);
+  kill(-pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
+}
+
 TEST_F(ProcessesTest, MemoryOfATreeIsThatOfItsProcessesOnly) {
   const auto pids = [](pid_t root) {
     std::set<pid_t> all;

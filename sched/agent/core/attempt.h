@@ -49,11 +49,13 @@ struct InputArrived {
 /// The server wants it back, unless it has been given to slots: Returned answers, or nothing.
 struct TakenBack {
   AttemptId attempt;
+  bool more = false;  // another one follows: nothing is given to slots before it
 };
 /// It is to end for that reason, wherever it is. Of several reasons the first counts.
 struct Cancelled {
   AttemptId attempt;
   End reason = End::kCancelled;
+  bool more = false;  // as TakenBack::more
 };
 /// All attempts are to end for that reason, and those that are sent from now on.
 struct Closed {
@@ -64,6 +66,7 @@ struct Closed {
 struct ProcessStarted {
   uint32_t slot = 0;
   Time since{};
+  Duration stood{0};  // RunUntil::stood at that time
 };
 /// The process of this slot has ended, and what it leaves is being looked after. May be left out for the only
 /// process of an attempt. Of several, one that failed ends the others.
@@ -79,6 +82,7 @@ struct Settled {
 struct MemorySeen {
   uint32_t slot = 0;
   uint64_t bytes = 0;
+  Duration rest{0};  // it is not to be looked at again before: looking at it costs much
 };
 /// What the attempt holds on the node's disk, with others, is too much.
 struct DiskLimitReached {

@@ -30,7 +30,7 @@ namespace {
 constexpr Duration kKillAgain = std::chrono::milliseconds(500);
 constexpr double kGrowth = 400e6;  // bytes/s
 constexpr Duration kSoonestLook = std::chrono::milliseconds(5);
-constexpr Duration kLatestLook = std::chrono::seconds(5);
+constexpr Duration kLatestLook = std::chrono::milliseconds(250);
 constexpr size_t kFewestBuckets = 16;
 constexpr size_t kBucketsAnEntry = 4;  // at least: other entries of a bucket are not near the processor
 
@@ -149,8 +149,12 @@ void Core::ForEachSlotOf(uint32_t entry, F action) const {
 
 // --- waiting, and being given slots
 
-uint32_t Core::CoresOf(const Needs& needs) const {
-  return needs.whole_node ? cores_.slot_count() : needs.processes * needs.cores;
+uint64_t Core::CoresOf(const Needs& needs) const {
+  return needs.whole_node ? cores_.slot_count() : uint64_t{needs.processes} * needs.cores;
+}
+
+uint64_t Core::DevicesOf(const Needs& needs) const {
+  return uint64_t{needs.processes} * needs.devices;
 }
 
 void Core::On(const Sent& event) {
@@ -159,9 +163,9 @@ void Core::On(const Sent& event) {
   };
   const Needs& needs = event.needs;
   if (closed_ != End::kRunning) return refuse(closed_, Report::Why::kAsked);
-  if (CoresOf(needs) > cores_.slot_count()) return refuse(End::kNotStarted, Report::Why::kTooManyCores);
-  if (needs.processes * needs.devices > device_free_.size())
-    return refuse(End::kNotStarted, Report::Why::kTooManyDevices);
+  if (CoresOf(needs) > cores_.slot_count() || (needs.whole_node && needs.processes > 1))
+    return refuse(End::kNotStarted, Report::Why::kTooManyCores);
+  if (DevicesOf(needs) > device_free_.size()) return refuse(End::kNotStarted, Report::Why::kTooManyDevices);
   const uint32_t entry = Add(event.attempt);
   Entry& e = entries_[entry];
   e.tag = event.tag;
@@ -185,16 +189,17 @@ void Core::On(const InputArrived& event) {
 
 void Core::On(const TakenBack& event) {
   const uint32_t entry = Find(event.attempt);
-  if (entry == kNone || entries_[entry].unsettled > 0) return;
-  Entry& e = entries_[entry];
-  TakeOut(ListOf(e), entry);
-  actions_->push_back(Returned{e.attempt, e.tag});
-  Remove(entry);
-  GiveOut(std::nullopt);  // it may have held up others
+  if (entry != kNone && entries_[entry].unsettled == 0) {
+    Entry& e = entries_[entry];
+    TakeOut(ListOf(e), entry);
+    actions_->push_back(Returned{e.attempt, e.tag});
+    Remove(entry);
+  }
+  if (!event.more) GiveOut(std::nullopt);  // it may have held up others
 }
 
 bool Core::Fits(const Needs& needs) const {
-  return CoresOf(needs) <= cores_.free_count() && needs.processes * needs.devices <= free_devices_ &&
+  return CoresOf(needs) <= cores_.free_count() && DevicesOf(needs) <= free_devices_ &&
          MemoryOf(needs) <= free_memory_;
 }
 
@@ -211,13 +216,12 @@ void Core::Give(uint32_t entry, std::optional<uint32_t> caller) {
   Entry& e = entries_[entry];
   e.state = State::kStarting;
   e.given = now_;
-  e.stood = stood_;
   free_memory_ -= MemoryOf(e.needs);
   uint32_t one;
   std::span<const uint32_t> taken(&one, 1);
   if (CoresOf(e.needs) > 1) {
     taken_.clear();
-    cores_.Take(CoresOf(e.needs), &taken_);
+    cores_.Take(static_cast<uint32_t>(CoresOf(e.needs)), &taken_);
     taken = taken_;
   } else if (caller && cores_.is_free(*caller)) {
     // A free slot's thread is idle: that of a busy one has a process whose slots it is among.
@@ -266,10 +270,10 @@ void Core::On(const ProcessStarted& event) {
   if (e.state != State::kStarting) return;
   e.state = State::kRunning;
   if (e.needs.time_limit > Duration(0) && e.ending == End::kRunning) {
-    e.limit = event.since + e.needs.time_limit + (stood_ - e.stood);
+    e.limit = event.since + e.needs.time_limit + (stood_ - event.stood);
     Due(e.limit);
   }
-  if (e.needs.memory > 0) {
+  if (e.needs.memory > 0 && e.ending == End::kRunning) {
     e.seen_at = event.since;
     e.growth = kGrowth;
     e.look = event.since + UntilLook(e.needs.memory, 0, kGrowth);
@@ -285,7 +289,7 @@ void Core::On(const ProcessEnded& event) {
     e.state = State::kSettling;
     e.limit = e.kill = e.look = Time::max();
   } else if (event.failed) {
-    EndGiven(slot->entry, End::kSignaled, false);
+    EndGiven(slot->entry, End::kCancelled, false);
   }
 }
 
@@ -314,16 +318,17 @@ void Core::On(const MemorySeen& event) {
   Entry& e = entries_[slot->entry];
   if (e.state != State::kRunning || e.needs.memory == 0) return;
   if (event.bytes > e.needs.memory) return EndGiven(slot->entry, End::kOutOfMemory, true);
+  if (e.ending != End::kRunning) return;
   const double seconds = Seconds(now_ - e.seen_at);
   const double grown = event.bytes > e.seen ? static_cast<double>(event.bytes - e.seen) : 0;
   const double growth = seconds > 0 ? grown / seconds : 0;
-  e.look = now_ + UntilLook(e.needs.memory, event.bytes, std::max(kGrowth, 2 * growth));
+  e.look = now_ + std::max(event.rest, UntilLook(e.needs.memory, event.bytes, std::max(kGrowth, 2 * growth)));
   e.growth = std::max(kGrowth / 20, growth);
   e.seen = event.bytes;
   e.seen_at = now_;
 }
 
-std::optional<Core::Look> Core::NextLook() const {
+std::optional<Core::Look> Core::NextLook(Time now) const {
   std::optional<Look> next;
   double highest = 0;  // of those that are due
   for (uint32_t slot = 0; slot < slots_.size(); ++slot) {
@@ -331,8 +336,8 @@ std::optional<Core::Look> Core::NextLook() const {
     const Entry& e = entries_[slots_[slot].entry];
     if (e.first_slot != slot || e.look == Time::max()) continue;
     // What it holds by now if it went on as before, in parts of its limit.
-    const double held = static_cast<double>(e.seen) + e.growth * Seconds(now_ - e.seen_at);
-    const double urgency = e.look <= now_ ? held / static_cast<double>(e.needs.memory) : 0;
+    const double held = static_cast<double>(e.seen) + e.growth * Seconds(now - e.seen_at);
+    const double urgency = e.look <= now ? held / static_cast<double>(e.needs.memory) : 0;
     if (next && (urgency < highest || (urgency == highest && e.look >= next->at))) continue;
     next = Look{slot, e.look, e.needs.memory};
     highest = urgency;
@@ -344,10 +349,9 @@ std::optional<Core::Look> Core::NextLook() const {
 
 void Core::On(const Cancelled& event) {
   const uint32_t entry = Find(event.attempt);
-  if (entry == kNone) return;
-  if (entries_[entry].unsettled > 0) return EndGiven(entry, event.reason, false);
-  EndWaiting(entry, event.reason);
-  GiveOut(std::nullopt);  // it may have held up others
+  if (entry != kNone && entries_[entry].unsettled > 0) EndGiven(entry, event.reason, false);
+  if (entry != kNone && entries_[entry].unsettled == 0) EndWaiting(entry, event.reason);
+  if (!event.more) GiveOut(std::nullopt);  // it may have held up others
 }
 
 void Core::On(const Closed& event) {
@@ -491,6 +495,8 @@ std::string Core::SanityCheck() const {
       if (device_taken[device]) return StrCat("device ", device, " is given twice");
       device_taken[device] = true;
     }
+    if (e.ending != End::kRunning && e.look != Time::max())
+      return StrCat("who is being ended is looked at, in slot ", number);
     if (e.kill < due_ || (MayRun() && e.limit < due_))
       return StrCat("what is due in slot ", number, " will be overlooked");
   }

@@ -48,14 +48,14 @@ class Core {
   /// How long attempts that were asked to end have until they are killed.
   void SetKillWait(Duration wait) { kill_wait_ = wait; }
 
-  /// Whose memory is to be looked at next, and when, as of the last event: the first process of an attempt, whose others are to be
+  /// Whose memory is to be looked at next, and when: the first process of an attempt, whose others are to be
   /// looked at with it. None: no attempt that runs is limited.
   struct Look {
     uint32_t slot = 0;
     Time at{};
     uint64_t limit = 0;  // bytes
   };
-  std::optional<Look> NextLook() const;
+  std::optional<Look> NextLook(Time now) const;
 
   struct Info {
     AttemptId attempt;
@@ -91,7 +91,6 @@ class Core {
     End ending = End::kRunning;  // else: it was told to end, for this reason
     bool killed = false;
     Time given{};
-    Duration stood{0};                                                 // when it was given its slots
     Time limit = Time::max(), kill = Time::max(), look = Time::max();  // what is due when
     uint64_t seen = 0;                                                 // bytes that it held at `seen_at`
     Time seen_at{};
@@ -123,7 +122,8 @@ class Core {
   Slot* Known(uint32_t slot) { return slot < slots_.size() ? &slots_[slot] : nullptr; }
   static bool Busy(const Slot& slot) { return slot.entry != kNone && !slot.settled; }
   bool MayRun() const { return now_ < until_; }
-  uint32_t CoresOf(const Needs& needs) const;
+  uint64_t CoresOf(const Needs& needs) const;
+  uint64_t DevicesOf(const Needs& needs) const;
   uint64_t MemoryOf(const Needs& needs) const { return needs.memory < memory_ ? needs.memory : memory_; }
   uint32_t Find(AttemptId attempt) const;
   size_t BucketOf(AttemptId attempt) const;

@@ -10,6 +10,8 @@
 namespace harrow::agent {
 namespace {
 
+constexpr Duration kLongestRest = std::chrono::seconds(1);  // of all
+
 Duration ThreadTime() {
   timespec t{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -75,9 +77,9 @@ void MemoryWatch::Run() {
 void MemoryWatch::Look(const Host::Look& look) {
   const Duration used = ThreadTime();
   const uint64_t bytes = look.process > 0 ? MemoryOfTask(look.process, look.limit) : 0;
-  host_.MemorySeen(look, bytes);
-  const Duration cost = ThreadTime() - used;
-  rest_until_ = clock_.Steady() + std::chrono::duration_cast<Duration>(cost * (1 / kShare - 1));
+  const auto rest = std::chrono::duration_cast<Duration>((ThreadTime() - used) * (1 / kShare - 1));
+  host_.MemorySeen(look, bytes, rest > kLongestRest ? rest : Duration(0));
+  rest_until_ = clock_.Steady() + std::min(rest, kLongestRest);
 }
 
 }  // namespace harrow::agent

@@ -18,7 +18,8 @@ uint64_t MemoryOfTask(pid_t pid, uint64_t limit);
 
 /// Looks at the memory of a node's attempts when the core wants it (Core::NextLook), on a thread of its own:
 /// the kernel may keep who looks waiting. Uses some kShare of a core at most: where there are many processes,
-/// looks come later, those that matter most first.
+/// looks come later, those that matter most first. A single look may cost more than that; then its attempt is
+/// left alone for longer than others.
 class MemoryWatch {
  public:
   static constexpr double kShare = 0.009;
@@ -34,8 +35,9 @@ class MemoryWatch {
       pid_t process = 0;  // 0: none, now
     };
     virtual std::optional<Look> NextLook() = 0;
-    /// What Look::process was found to hold.
-    virtual void MemorySeen(const Look& look, uint64_t bytes) = 0;
+    /// What Look::process was found to hold; `rest`: how long it is to be left alone, as looking costs so
+    /// much.
+    virtual void MemorySeen(const Look& look, uint64_t bytes, Duration rest) = 0;
   };
 
   MemoryWatch(Host& host, const os::Clock& clock);

@@ -10,16 +10,17 @@
 #include "base/text.h"
 
 namespace harrow::agent {
-namespace {
 
-Status OpenFor(const char* what, const std::string& path, int flags, int* fd) {
-  while ((*fd = open(path.c_str(), flags | O_CLOEXEC, 0666)) < 0 && errno == EINTR) {
+Status Streams::OpenFor(const char* what, const std::string& path, int flags, int* fd) const {
+  host_.blocks(true);
+  errno = EINTR;
+  while (!host_.to_end() && (*fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666)) < 0 && errno == EINTR) {
   }
+  const int error = errno;
+  host_.blocks(false);
   if (*fd >= 0) return {};
-  return Status(Code::kInvalid, StrCat("cannot open its ", what, " ", path, ": ", strerror(errno)));
+  return Status(Code::kInvalid, StrCat("cannot open its ", what, " ", path, ": ", strerror(error)));
 }
-
-}  // namespace
 
 /// Empties a file that is one of the task's own outputs: each attempt writes it from the start.
 void Streams::BeginAnew(const LocalTask& task, int fd) const {
@@ -30,7 +31,7 @@ void Streams::BeginAnew(const LocalTask& task, int fd) const {
     const std::string path = Below(task.profile->base().common().submit_dir, name);
     if (stat(path.c_str(), &output) != 0 || output.st_ino != file.st_ino || output.st_dev != file.st_dev)
       continue;
-    if (!may_run_()) return;  // then the task does not begin either
+    if (!host_.may_run()) return;  // then the task does not begin either
     [[maybe_unused]] const int emptied = ftruncate(fd, 0);
     return;
   }
@@ -74,6 +75,7 @@ Status Streams::Prepare(Launch* launch, TaskResult*) {
   if (!piped) {
     const int error = errno;
     CloseOwnEnds();
+    CloseAll();
     return Status(Code::kExhausted, StrCat("no pipe for its output: ", strerror(error)));
   }
   launch->request.stdin_fd = in_;

@@ -15,11 +15,17 @@ namespace harrow::agent {
 /// packed output.
 class Streams : public Step {
  public:
-  /// `limit`: bytes that are kept of each stream, 0: all; may change between attempts. `may_run`: whether
-  /// tasks may run now (fence.h).
-  Streams(OutputSink& sink, const std::atomic<uint64_t>& limit, std::function<bool()> may_run)
+  struct Host {
+    std::function<bool()> may_run;  // whether tasks may run now (fence.h)
+    std::function<bool()> to_end;   // the attempt is to be ended
+    /// From now on until `false` the thread may wait for long (a FIFO that nobody opens); to be interrupted
+    /// by a signal now and then.
+    std::function<void(bool blocks)> blocks;
+  };
+  /// `limit`: bytes that are kept of each stream, 0: all; may change between attempts.
+  Streams(OutputSink& sink, const std::atomic<uint64_t>& limit, Host host)
       : limit_(limit),
-        may_run_(std::move(may_run)),
+        host_(std::move(host)),
         stdout_(output::Stream::kStdout, sink),
         stderr_(output::Stream::kStderr, sink) {}
 
@@ -43,10 +49,11 @@ class Streams : public Step {
 
  private:
   Status OpenFiles(const LocalTask& task);
+  Status OpenFor(const char* what, const std::string& path, int flags, int* fd) const;
   void BeginAnew(const LocalTask& task, int fd) const;
 
   const std::atomic<uint64_t>& limit_;
-  const std::function<bool()> may_run_;
+  const Host host_;
   CapturedStream stdout_, stderr_;
   int in_ = -1, out_ = -1, err_ = -1;  // files that were opened
   bool one_file_ = false;              // out_ is for both

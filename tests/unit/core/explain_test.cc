@@ -33,6 +33,19 @@ TEST(Explain, WaitsForWhatItNeeds) {
   EXPECT_EQ(s.scheduler().Explain(s["C"]).waits_for, std::vector<TaskId>{s["B"]});
 }
 
+TEST(Explain, WaitsBecauseItsAttemptsWereLost) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  s.Add("A");
+  s.Begin({{1, 0, 0}});
+  for (int loss = 0; loss < 2; ++loss) {
+    s.Tell(NodeLost{NodeId(0)});
+    s.Tell(NodeJoined{NodeId(0), {1, 0, 0}});
+  }
+  EXPECT_TRUE(
+      Says(s, "A").starts_with("It waits some seconds before it is tried again, as attempts were lost."))
+      << Says(s, "A");
+}
+
 TEST(Explain, ReadyInTheRemoteQueue) {
   ToldScheduler s({.policy = Policy::kFifo});
   for (const char* name : {"A", "B", "C"}) s.Add(name);

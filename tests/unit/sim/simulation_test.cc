@@ -132,6 +132,27 @@ TEST(SimulationTest, AFailedNodesTasksRunAgain) {
   EXPECT_EQ(outcome.node_losses, 2u);
 }
 
+TEST(SimulationTest, ATaskThatWasLostTwiceRunsAfterItsDelay) {
+  Case c("T\ta\tk\t10\n", 1, 1);
+  c.options.cluster.failures.push_back({.node = 0, .at = 5, .repair = 1});
+  c.options.cluster.failures.push_back({.node = 0, .at = 8, .repair = 0.5});
+  const Outcome outcome = c.Run();
+  EXPECT_EQ(outcome.counts.done, 1u);
+  EXPECT_DOUBLE_EQ(outcome.makespan, 8 + 1 + 10)
+      << "the second loss costs a second, though its node is back before";
+}
+
+TEST(SimulationTest, AnEndThatNobodyWasToldIsALoss) {
+  Case c("T\ta\tk\t10\n", 1, 1);
+  c.options.cluster.latency = 1;
+  c.options.cluster.failures.push_back({.node = 0, .at = 11.5, .repair = 1});
+  const Outcome outcome = c.Run();
+  EXPECT_EQ(outcome.counts.done, 1u);
+  EXPECT_EQ(outcome.lost_seconds, 10);
+  ASSERT_FALSE(outcome.kinds.empty());
+  EXPECT_EQ(outcome.kinds[0].tasks, 1u);
+}
+
 TEST(SimulationTest, NodesThatFailNowAndThenDoNotLoseWork) {
   std::string table;
   for (int i = 0; i < 200; ++i) table += StrCat("T\tt", i, "\tk\t10\n");

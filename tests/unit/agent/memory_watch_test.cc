@@ -1,0 +1,85 @@
+#include "agent/steps/memory_watch.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <gtest/gtest.h>
+#include <map>
+#include <mutex>
+#include <time.h>
+#include <unistd.h>
+
+namespace harrow::agent {
+namespace {
+
+/// Attempts of which one costs much to look at; each is due again as soon as its rest is over.
+class FakeHost : public MemoryWatch::Host {
+ public:
+  std::optional<Look> NextLook() override {
+    std::lock_guard lock(mutex_);
+    std::optional<Look> next;
+    for (const auto& [slot, at] : due_) {
+      if (!next || at < next->at)
+        next = Look{.slot = slot, .at = at, .limit = UINT64_MAX, .process = getpid()};
+    }
+    return next;
+  }
+  void MemorySeen(const Look& look, uint64_t bytes, Duration rest) override {
+    std::lock_guard lock(mutex_);
+    EXPECT_GT(bytes, 100u << 10) << "this process";
+    due_[look.slot] = os::RealClock().Steady() + std::max<Duration>(rest, std::chrono::milliseconds(1));
+    ++looks_[look.slot];
+    changed_.notify_all();
+  }
+  void SetDue(uint32_t slot) {
+    std::lock_guard lock(mutex_);
+    due_[slot] = Duration(0);
+  }
+  void Remove(uint32_t slot) {
+    std::lock_guard lock(mutex_);
+    due_.erase(slot);
+  }
+  int Looks(uint32_t slot) {
+    std::lock_guard lock(mutex_);
+    return looks_[slot];
+  }
+  bool WaitForLooks(uint32_t slot, int count) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(120), [&] { return looks_[slot] >= count; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<uint32_t, Duration> due_;
+  std::map<uint32_t, int> looks_;
+};
+
+TEST(MemoryWatchTest, LooksWhenSomethingIsDue) {
+  FakeHost host;
+  MemoryWatch watch(host, os::RealClock());
+  host.SetDue(0);
+  watch.Wake();
+  EXPECT_TRUE(host.WaitForLooks(0, 3));
+  host.SetDue(1);
+  watch.Wake();
+  EXPECT_TRUE(host.WaitForLooks(1, 3)) << "each in its turn";
+  host.Remove(0);
+  const int looks = host.Looks(0);
+  EXPECT_TRUE(host.WaitForLooks(1, 10));
+  EXPECT_LE(host.Looks(0), looks + 1) << "one look may have been under way";
+}
+
+TEST(MemoryWatchTest, EndsWhileNothingIsDue) {
+  FakeHost host;
+  MemoryWatch watch(host, os::RealClock());
+}
+
+TEST(MemoryOfTaskTest, IsExactAboveALimit) {
+  const uint64_t resident = MemoryOfTask(getpid(), UINT64_MAX);
+  const uint64_t exact = MemoryOfTask(getpid(), 1);
+  EXPECT_GT(exact, 100u << 10);
+  EXPECT_LE(exact, 2 * resident);
+}
+
+}  // namespace
+}  // namespace harrow::agent

@@ -23,7 +23,7 @@ class StepsTest : public testing::Test {
   Launch Prepare(Step& step, ProfileSpec spec = {}) {
     const auto base = std::make_shared<BaseEnvironment>(
         EnvList{{"PATH", "/bin"}},
-        BaseEnvironment::Common{.submit_dir = "/work", .node_name = "n1", .own_tmp = true});
+        BaseEnvironment::Common{.submit_dir = "/submit", .node_name = "n1", .own_tmp = true});
     task_.profile = std::make_shared<TaskProfile>(std::move(spec), base);
     Launch launch{.task = task_, .given = given_, .variables = variables_};
     status_ = step.Prepare(&launch, &result_);
@@ -97,10 +97,10 @@ TEST(OwnPeakTest, APeakThatTheStartersMayHideIsOnlyBounded) {
 }
 
 TEST_F(StepsTest, OnlyAnotherDirectoryIsEntered) {
-  const std::string current = "/work";
+  const std::string current = "/submit";
   Directory directory(current);
   EXPECT_EQ(Prepare(directory).request.directory, nullptr);
-  EXPECT_STREQ(Prepare(directory, {.cwd = "sub"}).request.directory, "/work/sub");
+  EXPECT_STREQ(Prepare(directory, {.cwd = "sub"}).request.directory, "/submit/sub");
 }
 
 TEST_F(StepsTest, TheCommandBecomesAProgramAndItsArguments) {

@@ -67,8 +67,7 @@ SlotPool::SlotPool(NodeContext& node, const os::Clock& clock, Collector& collect
     slots_.push_back(std::make_unique<Slot>());
     slots_.back()->signals.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   }
-  Tell(agent::RunUntil{node_.fence->until() == FencePage::kNoFence ? Time::max() : Time(node_.fence->until()),
-                       node_.fence->stood()});
+  TellFence();
   collector_.SetPulse([this] { return InterruptBlindWaits(); });
   for (uint32_t i = 0; i < slots_.size(); ++i) slots_[i]->thread = std::thread([this, i] { RunSlot(i); });
   alarm_thread_ = std::thread([this] { RunAlarm(); });
@@ -149,7 +148,7 @@ void SlotPool::RunSlot(uint32_t number) {
     self.wake.wait(lock,
                    [&] { return self.signals.reason.load() != 0 || node_.fence->MayRun(clock_.Steady()); });
     const uint32_t tag = given->tag;
-    const LocalTask& task = TaskAt(tag);
+    const LocalTask& task = tasks_[tag];
     lock.unlock();
     std::optional<TaskResult> result = runner.Run(task, *given);
     if (result) collector_.AddEnded(std::move(*result));
@@ -208,7 +207,7 @@ void SlotPool::Do(const Returned& action) {
 }
 
 void SlotPool::Do(const Report& action) {
-  const LocalTask& task = TaskAt(action.tag);
+  const LocalTask& task = tasks_[action.tag];
   const ProfileSpec& spec = task.profile->spec();
   std::string why;
   if (action.why == Report::Why::kTooManyCores)
@@ -247,6 +246,10 @@ void SlotPool::Send(LocalTask task) {
   Tell(Sent{tasks_[tag].attempt_id(), NeedsOf(spec), tag});
 }
 
+void SlotPool::TellFence() {
+  Tell(agent::RunUntil{Time(node_.fence->until()), node_.fence->stood()});  // kNoFence is Time::max()
+}
+
 void SlotPool::Forget(uint32_t tag) {
   tasks_[tag] = LocalTask();
   free_tags_.push_back(tag);
@@ -274,7 +277,7 @@ bool SlotPool::RunUntil(Duration until) {
     }
   }
   const bool look = node_.fence->Renew(until, now);
-  Tell(agent::RunUntil{until == FencePage::kNoFence ? Time::max() : Time(until), node_.fence->stood()});
+  TellFence();
   if (!look) return true;
   for (auto& slot : slots_) Wake(*slot);
   return true;

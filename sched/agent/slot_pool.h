@@ -64,8 +64,9 @@ class SlotPool : public TaskHost, private MemoryWatch::Host {
   void Do(const Report& action);
   void Do(const WakeAt& action);
   void Send(LocalTask task);
-  LocalTask& TaskAt(uint32_t tag) { return tasks_[tag]; }
   void Forget(uint32_t tag);
+  /// The core learns what the fence page says.
+  void TellFence();
   Time Now() const { return Time(clock_.Steady()); }
   void Wake(Slot& slot);
   void ReportUnstarted(const LocalTask& task, End reason, std::string why = {});

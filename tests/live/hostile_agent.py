@@ -448,9 +448,6 @@ def test_a_line_without_end(directory, program):
 
 def main():
     program = os.path.abspath(sys.argv[1])
-    if len(sys.argv) > 2:
-        for name in [n for n in globals() if n.startswith("test_") and n not in sys.argv[2:]]:
-            del globals()[name]
     run_support.tests_of(sys.modules[__name__], program)
 
 

@@ -464,9 +464,6 @@ def test_random_kills_destroy_nothing(directory, program):
 
 def main():
     program = sys.argv[1]
-    if len(sys.argv) > 2:
-        for name in [n for n in globals() if n.startswith("test_") and n not in sys.argv[2:]]:
-            del globals()[name]
     run_support.tests_of(sys.modules[__name__], program)
 
 

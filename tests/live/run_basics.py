@@ -449,9 +449,6 @@ def test_an_agent_that_somebody_ends_is_replaced(directory, program):
 
 def main():
     program = sys.argv[1]
-    if len(sys.argv) > 2:
-        for name in [n for n in globals() if n.startswith("test_") and n not in sys.argv[2:]]:
-            del globals()[name]
     run_support.tests_of(sys.modules[__name__], program)
 
 

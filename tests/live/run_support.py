@@ -215,11 +215,14 @@ def tell(main):
 
 
 def tests_of(module, *args):
-    """Runs every function test_* of a module with a fresh directory; all are run, then failures are told."""
+    """Runs every function test_* of a module, or those that the command line names, with a fresh directory; all are run, then
+    failures are told."""
+    tests = {name: test for name, test in vars(module).items() if name.startswith("test_")}
+    wanted = [word for word in sys.argv[1:] if word.startswith("test_")] or list(tests)
+    check(set(wanted) <= set(tests), "there is no test", *sorted(set(wanted) - set(tests)))
     failed = []
-    for name, test in list(vars(module).items()):
-        if not name.startswith("test_"):
-            continue
+    for name in wanted:
+        test = tests[name]
         start = time.monotonic()
         try:
             with work_dir() as directory:

@@ -65,7 +65,4 @@ def test_results_that_are_not_on_disk_outlive_the_server(directory, program, lib
 
 if __name__ == "__main__":
     program, library = (os.path.abspath(path) for path in sys.argv[1:3])
-    if len(sys.argv) > 3:
-        for name in [n for n in globals() if n.startswith("test_") and n not in sys.argv[3:]]:
-            del globals()[name]
     run_support.tell(lambda: run_support.tests_of(sys.modules[__name__], program, library))

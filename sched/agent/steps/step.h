@@ -32,10 +32,8 @@ class Step {
   virtual Status Prepare(Launch* launch, TaskResult* result) = 0;
   /// The process has ended, or was not started (End::kNotStarted; End::kRunning: it will be tried again).
   /// Called for each step that was prepared, in the opposite order.
-  virtual void Settle(const LocalTask& task, TaskResult* result);
+  virtual void Settle(const LocalTask& /*task*/, TaskResult* /*result*/) {}
 };
-
-inline void Step::Settle(const LocalTask&, TaskResult*) {}
 
 /// `path` below `directory`, unless it is absolute.
 std::string Below(const std::string& directory, const std::string& path);

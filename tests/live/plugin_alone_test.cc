@@ -334,7 +334,9 @@ TEST_F(EndProcessesTest, OfTheJobAlone) {
                           Start({"HARROW_LOCAL=/harrow-test/harrow/1"}), Start({kMark, "SLURM_JOB_ID=13"}),
                           Start({"SLURM_JOB_ID=12"})};
   const pid_t below = ChildOf(own[3]);
+  const auto began = steady_clock::now();
   const Ended ended = EndProcesses(Job());
+  EXPECT_LT(steady_clock::now() - began, std::chrono::seconds(8)) << "it looks on though there is none left";
   EXPECT_EQ(ended.left, 0);
   EXPECT_EQ(ended.ended, 5u);
   for (const pid_t pid : own) EXPECT_FALSE(Lives(pid));

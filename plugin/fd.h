@@ -9,7 +9,7 @@ namespace harrow::plugin {
 /// To open a directory that is no link, to read it.
 constexpr int kReadDirectory = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 /// To open a file that is no link, and be held up by no FIFO.
-constexpr int kReadFile = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+constexpr int kReadFile = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
 
 /// A descriptor that is closed with its owner; -1: none.
 class Fd {

@@ -26,7 +26,7 @@ JobFile NameOf(uint32_t id) {
   return JobFile(id, ".note");
 }
 
-constexpr int kFlags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+constexpr int kFlags = O_RDWR | O_NOFOLLOW | O_CLOEXEC;
 
 int OpenState(const char* state, bool make) {
   if (make && mkdir(state, 0700) != 0 && errno != EEXIST) return -1;

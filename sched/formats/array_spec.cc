@@ -47,7 +47,7 @@ bool TakeChar(std::string_view* rest, char c) {
 /// A number that is in two ranges, if any.
 std::optional<uint64_t> NamedTwice(const ArraySpec& spec) {
   std::vector<ArraySpec::Range> sorted = spec.ranges;
-  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::ranges::sort(sorted, {}, &ArraySpec::Range::first);
   const bool apart = std::adjacent_find(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
                        return b.first <= a.last;
                      }) == sorted.end();

@@ -103,9 +103,10 @@ class OutputChecker {
   const Directory& DirectoryOf(std::string_view name) {
     const std::string_view parent = ParentOf(name);
     const auto [at, added] = directories_.try_emplace(parent);
-    if (!added || parent.empty() || !look_) {
-      if (added && (parent.starts_with('/') || parent.starts_with("..")))
-        at->second.real = parent.starts_with('/') ? std::string(parent) : Lexical(parent);
+    if (!added || parent.empty()) return at->second;
+    const bool leads_out = parent.starts_with('/') || parent.starts_with("..");
+    if (!look_) {
+      if (leads_out) at->second.real = Lexical(parent);
       return at->second;
     }
     // A missing directory has nothing below it that could lead elsewhere.
@@ -120,7 +121,7 @@ class OutputChecker {
     const std::string real = resolved.ok()         ? *resolved
                              : !above.real.empty() ? Join(above.real, LastOf(parent))
                                                    : plain;
-    if (real != plain || parent.starts_with('/') || parent.starts_with("..")) made.real = real;
+    if (real != plain || leads_out) made.real = real;
     return directories_.find(parent)->second = made;
   }
 

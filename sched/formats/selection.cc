@@ -94,7 +94,7 @@ Result<std::vector<bool>> SelectStale(const graph::Graph& graph, os::FileSystem&
       if (runs) break;
       const std::optional<WallTime> time = times.Of(file);
       runs = !time;
-      if (time && (!oldest || *time < *oldest)) oldest = time;
+      if (time) oldest = std::min(oldest.value_or(*time), *time);
     }
     for (FileId file : graph.inputs(task)) {
       if (runs && graph.producer(file)) continue;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/text.h"
+
 namespace harrow::formats {
 namespace {
 
@@ -96,6 +98,17 @@ TEST(ClusterModelTest, WhatIsNotSaidCostsNothing) {
         model->nic, model->hub, model->hub_loss, model->latency, model->jitter, model->overhead, model->rate, model->mtbf, model->repair})
     EXPECT_EQ(figure, 0);
   EXPECT_TRUE(model->failures.empty());
+}
+
+TEST(ClusterModelTest, EveryUnitOfTime) {
+  const std::pair<const char*, double> cases[] = {{"1us", 1e-6}, {"0.25ms", 0.25e-3}, {"2s", 2},         {"0.5m", 30},
+                                                  {"3h", 10800}, {"1d", 86400},       {"1:30:00", 5400}, {"0s", 0}};
+  for (const auto& [text, seconds] : cases) {
+    const Result<ClusterModel> model =
+        ReadClusterModel("c.toml", StrCat("[[node]]\ncores = 1\n[dispatch]\nlatency = \"", text, "\"\n"));
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    EXPECT_DOUBLE_EQ(model->latency, seconds) << text;
+  }
 }
 
 TEST(ClusterModelTest, RefusesWhatCannotBe) {

@@ -25,9 +25,9 @@ std::string Arguments(std::string_view text) {
 }
 
 TEST(ClassifyTest, PlainWordsAreExecutedDirectly) {
-  for (const char* text :
-       {"/bin/true", "mProject raw/1.fits p/1.fits region.hdr", "a\tb", "./run.sh --n=4 -x",
-        "cat a#b x~y 50% a!b", "9A=1 prog", "a-b=1 x", "=x y", "env A=1 ls", "python3 -m x.y @args +1 a,b:c ]", "time2", "doing x"}) {
+  for (const char* text : {"/bin/true", "mProject raw/1.fits p/1.fits region.hdr", "a\tb",
+                           "./run.sh --n=4 -x", "cat a#b x~y 50% a!b", "9A=1 prog", "a-b=1 x", "=x y",
+                           "env A=1 ls", "python3 -m x.y @args +1 a,b:c ]", "time2", "doing x"}) {
     EXPECT_EQ(FormOf(text), CommandForm::kWords) << text;
   }
 }
@@ -43,6 +43,17 @@ TEST(ClassifyTest, ShellSyntaxNeedsAShell) {
   }
 }
 
+// Nothing but the quoting would need a shell: each of these would be taken apart if it were not for one place
+// in it.
+TEST(ClassifyTest, ShellSyntaxBesideQuotesNeedsAShell) {
+  for (const char* text :
+       {"cat 'a' | b", "cat 'a' # b", "cat 'a' ~", "cat 'a' b=~", "cat 'a' b:~", "cat 'a' !b", "cat 'a' 'b",
+        "cat \"a", "cat \\", "cat \\\n", "cat \"$a\"", "cat \"`a`\"", "cat \"a\\", "cat \"\\\n\"",
+        "cat \"\\$a\"", "cat \"\\`a\"", "'' a", "'cat", "A='b' cat"}) {
+    EXPECT_EQ(FormOf(text), CommandForm::kShell) << text;
+  }
+}
+
 TEST(ClassifyTest, KeywordsBuiltinsAndAssignmentsNeedAShell) {
   for (const char* text :
        {"cd x", "exit 3", "export A", "A=1 prog", "A=1", "_x9=2 y", "source x", ". x", ": ", "if",
@@ -53,8 +64,9 @@ TEST(ClassifyTest, KeywordsBuiltinsAndAssignmentsNeedAShell) {
 
 // "echo 'a\tb'" printed another text alone than in a pipe.
 TEST(ClassifyTest, ABuiltinIsTheShellsAlsoWhereThereIsAProgramOfItsName) {
-  for (const char* text : {"echo a", "echo -e a", "echo 'a\\tb'", "printf x", "test a == a", "kill -l", "pwd",
-                           "true", "true --help", "false", "'echo' x", "'[' a ]", "%1", "chdir x", "print x"}) {
+  for (const char* text :
+       {"echo a", "echo -e a", "echo 'a\\tb'", "printf x", "test a == a", "kill -l", "pwd", "true",
+        "true --help", "false", "'echo' x", "'[' a ]", "%1", "chdir x", "print x"}) {
     EXPECT_EQ(FormOf(text), CommandForm::kShell) << text;
   }
   for (const char* text : {"/bin/echo a", "echoes", "tests x", "./test", "env echo a"}) {

@@ -484,5 +484,15 @@ TEST(LoadTest, LimitsLinksBeforeMemoryEnds) {
   EXPECT_THAT(f.status.message(), HasSubstr("f.toml:9:8: after means more than 50000000 pairs"));
 }
 
+TEST(FlowFileTest, WhatIsInTheTablesPlaceIsNamed) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"\"mosaic\"", "a text"},         {"[1]", "a list"},         {"3", "a whole number"},
+      {"1.5", "a number with a point"}, {"true", "true or false"}, {"2026-01-01", "a date or time"}};
+  for (const auto& [value, type] : cases) {
+    const LoadedFlow f("f.toml", StrCat("flow = ", value, "\n[[task]]\nname = \"x\"\ncommand = \"x\"\n"));
+    EXPECT_EQ(f.status.message(), StrCat("f.toml:1:1: flow is ", type, "; settings follow a line [flow]"));
+  }
+}
+
 }  // namespace
 }  // namespace harrow::formats

@@ -28,11 +28,12 @@ class OutputCheckTest : public testing::Test {
     fs::create_directories((directory_ / name).parent_path());
     std::ofstream(directory_ / name) << text;
   }
-  /// What is said of a flow of that text; nothing: it is good.
-  std::string Said(const std::string& text) {
+  /// What is said of a flow of that text; nothing: it is good. `look`: also at what is on the disk.
+  std::string Said(const std::string& text, bool look = true) {
     LoadOptions options;
     options.directory = directory_;
-    options.inputs_must_exist = options.check_outputs = true;
+    options.inputs_must_exist = look;
+    options.check_outputs = true;
     graph_ = graph::Graph();
     Flow flow;
     return Load(os::RealFileSystem(), {{"f.toml", false, text}}, options, &graph_, &flow).message();
@@ -100,6 +101,27 @@ TEST_F(OutputCheckTest, DirectoriesThatAreLinksAreResolved) {
   ExpectSaid(
       Task("a", "out = [\"" + (directory_ / "real/x").string() + "\"]") + Task("b", "out = [\"real/x\"]"),
       "under another name");
+}
+
+TEST_F(OutputCheckTest, WithoutTheDiskNamesAreAllThatCounts) {
+  fs::create_directories(directory_ / "real");
+  fs::create_directory_symlink("real", directory_ / "link");
+  fs::create_symlink("real/x", directory_ / "y");
+  EXPECT_EQ(
+      Said(Task("a", "out = [\"real/x\"]") + Task("b", "out = [\"link/x\"]") + Task("c", "stdout = \"y\""),
+           false),
+      "");
+  EXPECT_EQ(Said(Task("a", "out = [\"real\"]") + Task("b", "out = [\"link/x\", \"/elsewhere/x\", \"../x\"]"),
+                 false),
+            "");
+  const std::string parent = directory_.filename().string();
+  for (const std::string& name : {(directory_ / "real/x").string(), "../" + parent + "/real/x"}) {
+    const std::string said =
+        Said(Task("a", "out = [\"real/x\"]") + Task("b", "out = [\"" + name + "\"]"), false);
+    EXPECT_NE(said.find("is the file \"real/x\" of task 'a' (f.toml:2:8) under another name"),
+              std::string::npos)
+        << said;
+  }
 }
 
 TEST_F(OutputCheckTest, WhatIsReadStaysOutOfOutputs) {

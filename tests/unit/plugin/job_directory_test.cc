@@ -333,6 +333,11 @@ TEST_F(Directory, AMarkerOfSomebodyElseOrALinkIsNone) {
   Remove();
   EXPECT_TRUE(fs::exists(path("/12")));
   EXPECT_EQ(Make(), Made::kNot);
+  fs::remove(path("/12.job"));
+  ASSERT_EQ(mkfifo(path("/12.job").c_str(), 0600), 0);  // nobody writes to it
+  Remove();
+  EXPECT_TRUE(fs::exists(path("/12")));
+  EXPECT_EQ(Make(), Made::kNot);
   if (getuid() == 0) {
     fs::remove(path("/12.job"));
     Write(path("/12.job"), MarkerOf(12, "x"));
@@ -428,6 +433,15 @@ TEST_F(Directory, NotesThatOthersMayWriteAreRefused) {
     ASSERT_EQ(chown(state_.c_str(), 65534, 65534), 0);
     EXPECT_EQ(Make(), Made::kNot);
   }
+}
+
+TEST_F(Directory, ANoteThatIsALinkIsNotFollowed) {
+  Make(1);
+  Write(root_ + "/elsewhere", "");
+  fs::create_symlink(root_ + "/elsewhere", note());
+  EXPECT_EQ(Make(), Made::kNot);
+  EXPECT_THAT(logged, ElementsAre("error: no job directory: Too many levels of symbolic links"));
+  EXPECT_EQ(Read(root_ + "/elsewhere"), "");
 }
 
 TEST_F(Directory, AJobsEndKnowsByItsNoteWithoutTheDisk) {

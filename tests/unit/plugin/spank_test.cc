@@ -103,6 +103,7 @@ TEST_F(Plugin, AWrongValueIsNamedWithWhatWouldBeRight) {
   for (const char* order : {"fifo", "lifo", "hrf", "lifo+hrf", "rank+hrf"})
     EXPECT_EQ(srun.Option("harrow-order", order), 0);
   for (const char* files : {"shared", "local"}) EXPECT_EQ(srun.Option("harrow-files", files), 0);
+  EXPECT_EQ(srun.Option("harrow", nullptr), 0);
   EXPECT_EQ(slurm_log.size(), 2u);
 }
 

@@ -578,12 +578,9 @@ class WfReader {
 
   /// "--mem 10"
   static bool IsOptionWithValue(std::string_view argument) {
-    const size_t blank = argument.find(' ');
-    if (blank == std::string_view::npos || blank < 3 || !argument.starts_with("--")) return false;
-    return std::all_of(argument.begin() + 2, argument.begin() + static_cast<ptrdiff_t>(blank), [](char c) {
-      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-             c == '_';
-    });
+    constexpr std::string_view kName = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";
+    const size_t end = argument.find_first_not_of(kName);
+    return argument.starts_with("--") && end > 2 && end != std::string_view::npos && argument[end] == ' ';
   }
 
   void ReportUnnamed() {

@@ -27,6 +27,34 @@ void AddFlowArguments(CLI::App& app, FlowArguments* arguments) {
       ->allow_extra_args(false);
 }
 
+void AddTaskDefaults(CLI::App& app, FlowArguments* arguments) {
+  static constexpr struct {
+    const char *key, *type, *help;
+  } kKeys[] = {{"cores", "N", ""}, {"memory", "BYTES", ""}, {"time", "T", "Of tasks that say nothing"}};
+  for (const auto& info : kKeys) {
+    app.add_option_function<std::string>(
+           StrCat("--", info.key),
+           [arguments, info](const std::string& value) {
+             arguments->defaults.push_back({info.key, value, StrCat("--", info.key)});
+           },
+           info.help)
+        ->type_name(info.type);
+  }
+}
+
+namespace {
+
+Status SetDefaults(const std::vector<config::Setting>& given, formats::TaskAttributes* defaults) {
+  for (const config::Setting& setting : given) {
+    const Status set = formats::SetAttribute(setting.key, setting.value, defaults);
+    if (!set.ok()) return Status(set.code(), StrCat("harrow: --", set.message()));
+  }
+  defaults->cores_given = false;  // by the task
+  return Status();
+}
+
+}  // namespace
+
 Status LoadFlow(os::FileSystem& fs, const FlowArguments& arguments, const std::vector<config::Setting>& given,
                 formats::LoadOptions load, graph::Graph* graph, formats::Flow* flow, config::RunOptions* options) {
   Result<std::vector<config::Setting>> settings = config::ReadSettings(fs, Environment());
@@ -34,6 +62,7 @@ Status LoadFlow(os::FileSystem& fs, const FlowArguments& arguments, const std::v
   config::RunOptions before;
   HARROW_RETURN_IF_ERROR(config::Apply(*settings, &before));
   load.shell = before.shell;
+  HARROW_RETURN_IF_ERROR(SetDefaults(arguments.defaults, &load.defaults));
   load.check_setting = config::CheckSetting;
   HARROW_RETURN_IF_ERROR(formats::Load(fs, arguments.Inputs(), load, graph, flow));
   std::vector<config::Setting> all = std::move(*settings);

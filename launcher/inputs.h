@@ -14,14 +14,18 @@
 
 namespace harrow::launcher {
 
-/// The flow that a command is given: FILE... and --lines FILE.
+/// The flow that a command is given: FILE... and --lines FILE, and what holds for its tasks that say nothing
+/// else.
 struct FlowArguments {
   std::vector<std::string> files, line_files;
+  std::vector<config::Setting> defaults;  // keys of tasks (formats/task_keys.h)
 
   std::vector<formats::Input> Inputs() const;
 };
 
 void AddFlowArguments(CLI::App& app, FlowArguments* arguments);
+/// --cores, --memory and --time.
+void AddTaskDefaults(CLI::App& app, FlowArguments* arguments);
 /// Reads the flow with all that holds for it, in rising precedence: settings of the site, the user and the environment,
 /// the flow's own, and `given` (the command line's). `load.shell` and `load.check_setting` are filled in here. With
 /// `load.to_run`, settings that this version cannot follow are kInvalid.

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
 
 #include "base/text.h"
 #include "launcher/command.h"
@@ -59,6 +60,7 @@ class ShortHelp : public CLI::Formatter {
            "example: seq 100 | sed 's/^/echo /' > tasks.txt && harrow run tasks.txt\n";
   }
 
+  /// An option without a description of its own shares that of the next one, in one row.
   static std::string Left(const CLI::Option& option) {
     std::string left = option.get_name(option.get_positional(), true);
     std::replace(left.begin(), left.end(), ',', ' ');
@@ -83,8 +85,15 @@ class ShortHelp : public CLI::Formatter {
     size_t width = 0;
     for (const CLI::Option* option : options) width = std::max(width, Left(*option).size() + 4);
     width = std::min<size_t>(width, 26);
+    std::string together;
     for (const CLI::Option* option : options) {
-      if (option->get_name() != "--help") out += Row(Left(*option), option->get_description(), width);
+      if (option->get_name() == "--help") continue;
+      together += Left(*option);
+      if (option->get_description().empty() && !option->get_positional()) {
+        together += ", ";
+        continue;
+      }
+      out += Row(std::exchange(together, ""), option->get_description(), width);
     }
     if (!command_->example.empty()) out += StrCat("example: ", command_->example, "\n");
     return out;

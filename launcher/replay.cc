@@ -66,6 +66,7 @@ class Replay {
     const auto bytes = static_cast<double>(std::max<int64_t>(0, graph_.file_size(file)));
     return static_cast<int64_t>(std::llround(bytes * arguments_.size_scale));
   }
+  std::string PathOf(FileId file) const { return StrCat(directory_, "/", FileName(graph_, file)); }
   double SecondsOf(TaskId task) const {
     return Seconds(graph_.recorded_run_time(task).value_or(missing_)) * arguments_.time_scale;
   }
@@ -93,7 +94,7 @@ class Replay {
     };
     const auto files = [&](std::string_view key, std::span<const FileId> list) {
       json.Key(key).BeginArray();
-      for (FileId file : list) json.String(FileName(graph_, file));
+      for (FileId file : list) json.String(PathOf(file));
       json.EndArray();
     };
     json.BeginObject().Member("name", name).Member("schemaVersion", "1.5").Key("workflow").BeginObject();
@@ -110,7 +111,7 @@ class Replay {
     }
     json.EndArray().Key("files").BeginArray();
     for (uint32_t f = 0; f < graph_.file_count(); ++f) {
-      json.BeginObject().Member("id", FileName(graph_, FileId(f))).MemberUint("sizeInBytes", static_cast<uint64_t>(BytesOf(FileId(f)))).EndObject();
+      json.BeginObject().Member("id", PathOf(FileId(f))).MemberUint("sizeInBytes", static_cast<uint64_t>(BytesOf(FileId(f)))).EndObject();
     }
     json.EndArray().EndObject().Key("execution").BeginObject().Key("tasks").BeginArray();
     for (uint32_t n = 0; n < graph_.task_count(); ++n) {
@@ -125,7 +126,7 @@ class Replay {
   }
 
   Status MakeInput(FileId file) const {
-    const std::filesystem::path path = directory_ + "/" + FileName(graph_, file);
+    const std::filesystem::path path = PathOf(file);
     std::error_code error;
     if (!std::filesystem::exists(path, error)) {
       Status made = os::RealFileSystem().WriteWhole(path.string(), "");
@@ -198,7 +199,7 @@ const Registered kReplay(
        const auto hand_on_flag = [&](const char* option, const char* help) {
          app.add_flag_callback(option, [a, option] { a->run_words.emplace_back(option); }, help);
        };
-       hand_on("--order", "P", "fifo, lifo, hrf, lifo+hrf (default) or rank+hrf");
+       hand_on("--order", "P", "auto (default), fifo, lifo, hrf, lifo+hrf, rank+hrf");
        hand_on_flag("--no-steal", "Idle slots take nothing from other nodes' queues");
        hand_on_flag("--no-locality", "Do not place tasks where their files are");
        hand_on("--run-dir", "RD", "Run directory (default harrow-<job or date>)");

@@ -62,7 +62,7 @@ struct OptionInfo {
   const char* help;
 };
 constexpr OptionInfo kSettings[] = {
-    {"order", "P", nullptr, "fifo, lifo, hrf, lifo+hrf (default) or rank+hrf"},
+    {"order", "P", nullptr, "auto (default), fifo, lifo, hrf, lifo+hrf, rank+hrf"},
     {"no-steal", nullptr, "steal", "Idle slots take nothing from other nodes' queues"},
     {"no-locality", nullptr, "locality", "Do not place tasks where their files are"},
     {"files", "MODE", nullptr, "shared (default) or local: where tasks' files are"},
@@ -70,7 +70,7 @@ constexpr OptionInfo kSettings[] = {
     {"retries", "N", nullptr, "More attempts for a task that fails (default 0)"},
     {"fail-fast", nullptr, "fail-fast", "End the run at the first task that fails"},
     {"max-failures", "N", nullptr, "Start nothing more after N failed tasks"},
-    {"slots", "N", nullptr, "Tasks at once on a node (default: its cores)"},
+    {"slots", "N", nullptr, "One-core tasks at once on a node (default: its cores)"},
     {"local-nodes", "K", nullptr, "Divide this machine into K pretend nodes"},
     {"output-limit", "BYTES", nullptr, "Keep so much of a task's stdout and stderr each"},
     {"progress", "MODE", nullptr, "auto (default), plain or none"},
@@ -337,6 +337,11 @@ Status PlanAgain(os::FileSystem& fs, const RunArguments& arguments, Earlier* ear
   if (!arguments.flow.Inputs().empty()) {
     HARROW_RETURN_IF_ERROR(LoadPlan(fs, arguments, plan));
   } else {
+    if (!arguments.flow.defaults.empty()) {
+      return Status(Code::kInvalid,
+                    StrCat("harrow: ", arguments.flow.defaults.front().place,
+                           " sets what tasks of a FILE ask for; name the FILE as well, or leave it out"));
+    }
     plan->graph = std::move(earlier->flow.graph);
     plan->settings = earlier->flow.settings;
     plan->unwanted = earlier->flow.unwanted;
@@ -430,11 +435,13 @@ int Run(RunArguments arguments) {
 std::function<int()> Setup(CLI::App& app) {
   auto arguments = std::make_shared<RunArguments>();
   AddFlowArguments(app, &arguments->flow);
+  AddTaskDefaults(app, &arguments->flow);
   for (const OptionInfo& info : kSettings) {
     const std::string option = StrCat("--", info.key);
+    const std::string names = option == "--slots" ? "-j," + option : option;
     if (info.type != nullptr) {
       app.add_option_function<std::string>(
-             option,
+             names,
              [arguments, info, option](const std::string& value) {
                arguments->settings.push_back({SettingKey(info.key), value, option});
              },

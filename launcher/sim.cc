@@ -24,7 +24,8 @@
 namespace harrow::launcher {
 namespace {
 
-constexpr order::Policy kPolicies[] = {order::Policy::kFifo, order::Policy::kLifo, order::Policy::kHrf,
+constexpr order::Policy kPolicies[] = {order::Policy::kAuto,    order::Policy::kFifo,
+                                       order::Policy::kLifo,    order::Policy::kHrf,
                                        order::Policy::kLifoHrf, order::Policy::kRankHrf};
 
 struct SimArguments {
@@ -232,7 +233,7 @@ const Registered kSim({.name = "sim",
                          const auto no = [&](const char* key, const char* help) {
                            app.add_flag_callback(StrCat("--no-", key), [a, key] { a->settings.push_back({key, "false", StrCat("--no-", key)}); }, help);
                          };
-                         setting("order", "P", "fifo, lifo, hrf, lifo+hrf (default) or rank+hrf");
+                         setting("order", "P", "auto (default), fifo, lifo, hrf, lifo+hrf, rank+hrf");
                          no("locality", "Do not place tasks where their files are");
                          no("steal", "Idle slots take nothing from other nodes' queues");
                          app.add_option("--io", a->io, "none, or model (default with --cluster)")->type_name("MODE");

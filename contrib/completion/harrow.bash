@@ -54,7 +54,7 @@ _harrow() {
       compopt -o filenames
       mapfile -t COMPREPLY < <(compgen -f -- "$cur")
       return ;;
-    --order) _harrow_offer "$cur" <<<$'fifo\nlifo\nhrf\nlifo+hrf\nrank+hrf'; return ;;
+    --order) _harrow_offer "$cur" <<<$'auto\nfifo\nlifo\nhrf\nlifo+hrf\nrank+hrf'; return ;;
     --files) _harrow_offer "$cur" <<<$'shared\nlocal'; return ;;
     --progress) _harrow_offer "$cur" <<<$'auto\nplain\nnone'; return ;;
     --kind) _harrow_offer "$word" < <("$harrow" complete "${run_dir[@]}" kinds -- "$word" 2>/dev/null) ;;

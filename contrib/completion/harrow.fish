@@ -32,10 +32,10 @@ complete -c harrow -n 'test -n (__harrow_command); and string match -q -- "-*" (
 complete -c harrow -n 'contains -- (__harrow_command) run check sim replay' -F
 complete -c harrow -n 'contains -- (__harrow_command) logs explain cancel' -a '(__harrow_words tasks)'
 complete -c harrow -n '__fish_seen_argument -l run-dir' -l run-dir -x -a '(__fish_complete_directories)'
-complete -c harrow -l order -x -a 'fifo lifo hrf lifo+hrf rank+hrf' -n 'contains -- (__harrow_command) run'
+complete -c harrow -l order -x -a 'auto fifo lifo hrf lifo+hrf rank+hrf' -n 'contains -- (__harrow_command) run'
 complete -c harrow -l files -x -a 'shared local' -n 'contains -- (__harrow_command) run'
 complete -c harrow -l progress -x -a 'auto plain none' -n 'contains -- (__harrow_command) run'
-complete -c harrow -l order -x -a 'fifo lifo hrf lifo+hrf rank+hrf' -n 'contains -- (__harrow_command) sim'
+complete -c harrow -l order -x -a 'auto fifo lifo hrf lifo+hrf rank+hrf' -n 'contains -- (__harrow_command) sim'
 complete -c harrow -l io -x -a 'none model' -n 'contains -- (__harrow_command) sim'
 complete -c harrow -l kind -x -a '(__harrow_words kinds)' -n 'contains -- (__harrow_command) report'
 complete -c harrow -l node -x -a '(__harrow_words nodes)' -n 'contains -- (__harrow_command) report'

@@ -10,6 +10,7 @@ static_assert(static_cast<int>(End::kOutOfMemory) == pb::Attempt::OUT_OF_MEMORY)
 static_assert(static_cast<int>(End::kCancelled) == pb::Attempt::CANCELLED);
 static_assert(static_cast<int>(End::kInterrupted) == pb::Attempt::INTERRUPTED);
 static_assert(static_cast<int>(End::kNotStarted) == pb::Attempt::NOT_STARTED);
+static_assert(static_cast<int>(End::kMissingOutput) == pb::Attempt::MISSING_OUTPUT);
 
 int64_t Microseconds(Duration d) {
   return d / std::chrono::microseconds(1);
@@ -31,6 +32,7 @@ ProfileSpec ProfileFromProto(const pb::Profile& message) {
                    .cwd = message.cwd(),
                    .shell = message.shell(),
                    .time_limit = Duration(message.time_limit_ns()),
+                   .missing_ok = message.missing_ok(),
                    .stdin_path = message.stdin_path(),
                    .stdout_path = message.stdout_path(),
                    .stderr_path = message.stderr_path()};

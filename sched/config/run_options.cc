@@ -141,10 +141,10 @@ const std::vector<Key>& Keys() {
   using std::chrono::seconds;
   static const std::vector<Key> keys = {
       TextKey("name", &RunOptions::name, "text", "name of the run", true),
-      {"order", "fifo | lifo | hrf | lifo+hrf | rank+hrf", "which ready task is taken first", true,
+      {"order", "auto | fifo | lifo | hrf | lifo+hrf | rank+hrf", "which ready task is taken first", true,
        [](const Key& key, std::string_view value, RunOptions* options) {
          const std::optional<order::Policy> policy = order::ParsePolicy(value);
-         if (!policy) return Refuse(key.name, value, "fifo, lifo, hrf, lifo+hrf or rank+hrf");
+         if (!policy) return Refuse(key.name, value, "auto, fifo, lifo, hrf, lifo+hrf or rank+hrf");
          options->order = *policy;
          return Status();
        },

@@ -22,7 +22,7 @@ enum class Progress : uint8_t { kAuto, kPlain, kNone };
 /// table in run_options.cc: it is read, shown, checked and stored with a run by that.
 struct RunOptions {
   std::string name;  // of the run; empty: the flow's
-  order::Policy order = order::Policy::kLifoHrf;
+  order::Policy order = order::Policy::kAuto;
   bool steal = true;
   bool locality = true;
   Files files = Files::kShared;

@@ -30,6 +30,8 @@ void Moves::EnqueueReady() {
   InSteps([this] { return newly_ready_.size(); }, [&](size_t i) { graph.PrefetchLinks(each(i)); },
           [&](size_t i) { graph.PrefetchInputs(each(i)); },
           [&](size_t i) { replicas.PrefetchInputs(each(i)); }, [&](size_t i) { FindCandidates(each(i)); });
+  // auto takes the newest first, and means those of one instant in the flow's order (order/order.cc).
+  if (options.policy == order::Policy::kAuto) std::reverse(newly_ready_.begin(), newly_ready_.end());
   for (uint64_t ready : newly_ready_) {
     // A task may be there twice.
     if (waits(task_of(ready))) Enqueue(task_of(ready), NodeId(static_cast<uint32_t>(ready)), false);

@@ -217,6 +217,7 @@ class FlowReader {
   void ReadTask(const toml::table& table) {
     TaskTemplate task;
     task.place = At(table.source());
+    task.attributes = options_.defaults;
     const size_t problems_before = problems_->count();
     static const std::vector<std::string_view> known = [] {
       std::vector<std::string_view> keys = {"name", "command", "each", "in", "out", "after", "env"};

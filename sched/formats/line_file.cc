@@ -1,7 +1,7 @@
 // A line file: one command a line. Blank lines and lines that begin with # are skipped; a line "#HARROW
-// key=value ..." sets what the lines below it ask for, until another one sets it anew. Values with blanks are
-// quoted. Lines end with LF or CR LF. The keys are those of a flow file that make sense for a line
-// (task_keys.h), and env.NAME=value.
+// key=value ..." sets what the lines below it ask for, until another one sets it anew: what that one does not
+// name is as if it had never been said. Values with blanks are quoted. Lines end with LF or CR LF. The keys
+// are those of a flow file that make sense for a line (task_keys.h), and env.NAME=value.
 //
 // A line costs no allocation: text and command are views until the graph copies them.
 #include "formats/line_file.h"
@@ -29,7 +29,7 @@ bool IsLetter(char c) {
 class LineReader {
  public:
   LineReader(uint32_t source, const LoadOptions& options, graph::Graph* graph, Problems* problems)
-      : graph_(graph), problems_(problems), options_(options), kinds_(graph) {
+      : graph_(graph), problems_(problems), options_(options), attributes_(options.defaults), kinds_(graph) {
     place_.source = source;
     profile_ = graph->AddProfile(attributes_.Resolved());
   }
@@ -112,6 +112,7 @@ class LineReader {
   void Directive(std::string_view text, size_t at) {
     const SourcePlace line = place_;
     std::vector<std::string_view> keys;
+    attributes_ = options_.defaults;
     for (;;) {
       while (at < text.size() && IsBlank(text[at])) ++at;
       if (at == text.size()) break;
@@ -151,8 +152,6 @@ class LineReader {
       if (set.ok() && options_.to_run) set = NotYet(key, attributes_);
       if (!set.ok()) problems_->Add(place, set.message());
     }
-    if (keys.empty())
-      problems_->Add(line, "#HARROW sets nothing; write for example #HARROW cores=4 time=10m memory=2G");
     profile_ = graph_->AddProfile(attributes_.Resolved());
     if (!attributes_.kind.empty()) kind_ = graph_->AddKind(attributes_.kind);
   }

@@ -35,10 +35,9 @@ Status SetFlag(std::string_view key, std::string_view value, bool* out) {
   return Status();
 }
 
-Status SetTime(std::string_view key, std::string_view value, bool zero, Duration* out) {
+Status SetTime(std::string_view key, std::string_view value, Duration* out) {
   Result<Duration> time = ParseDuration(value);
   if (!time) return Invalid(StrCat(key, ": ", time.status().message()));
-  if (time->count() == 0 && !zero) return Invalid(StrCat(key, " cannot be 0; leave it out for no limit"));
   *out = *time;
   return Status();
 }
@@ -86,8 +85,9 @@ graph::Profile TaskAttributes::Resolved() const {
 
 const std::vector<std::string_view>& AttributeKeys() {
   static const std::vector<std::string_view> keys = {
-      "cores", "memory", "gpus",  "nodes",  "whole_node", "ranks", "time",     "retries", "retry_on",
-      "cwd",   "kind",   "stdin", "stdout", "stderr",     "shell", "priority", "keep",    "run_time"};
+      "cores",   "memory",   "gpus", "nodes",      "whole_node", "ranks",  "time",
+      "retries", "retry_on", "cwd",  "kind",       "stdin",      "stdout", "stderr",
+      "shell",   "priority", "keep", "missing_ok", "run_time"};
   return keys;
 }
 
@@ -105,14 +105,15 @@ Status SetAttribute(std::string_view key, std::string_view value, TaskAttributes
   if (key == "nodes") return SetInteger(key, value, 1, 1'000'000, &profile.shape.nodes);
   if (key == "whole_node") return SetFlag(key, value, &profile.shape.whole_node);
   if (key == "ranks") return SetInteger(key, value, 1, 100'000'000, &profile.ranks);
-  if (key == "time") return SetTime(key, value, false, &profile.time_limit);
+  if (key == "time") return SetTime(key, value, &profile.time_limit);
   if (key == "retries") return SetInteger(key, value, 0, 1000, &profile.retries);
   if (key == "retry_on") return SetRetryOn(value, &profile.retry_on);
   if (key == "priority") return SetInteger(key, value, -1'000'000, 1'000'000, &profile.priority);
   if (key == "keep") return SetFlag(key, value, &profile.keep);
+  if (key == "missing_ok") return SetFlag(key, value, &profile.missing_ok);
   if (key == "run_time") {
     Duration time{};
-    HARROW_RETURN_IF_ERROR(SetTime(key, value, true, &time));
+    HARROW_RETURN_IF_ERROR(SetTime(key, value, &time));
     attributes->run_time = time;
     return Status();
   }

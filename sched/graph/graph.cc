@@ -32,6 +32,7 @@ size_t HashOf(const Profile& profile) {
   for (const int32_t code : profile.retry_on) Combine(&hash, static_cast<size_t>(code));
   Combine(&hash, static_cast<size_t>(profile.priority));
   Combine(&hash, profile.keep);
+  Combine(&hash, profile.missing_ok);
   Combine(&hash, text(profile.stdin_path));
   Combine(&hash, text(profile.stdout_path));
   Combine(&hash, text(profile.stderr_path));

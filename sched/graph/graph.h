@@ -54,6 +54,8 @@ struct Profile {
   int32_t priority = 0;
   // Its outputs are results, never dropped.
   bool keep = false;
+  // Done without having written all of its outputs, too.
+  bool missing_ok = false;
   bool operator==(const Profile&) const = default;
 };
 

@@ -16,14 +16,15 @@ namespace harrow::journal {
 
 /// How one attempt ended. Numbers as in the table `attempt`; the words in brackets are what its view shows.
 enum class End : uint8_t {
-  kExited = 1,      // exited
-  kSignaled = 2,    // signaled
-  kTimedOut = 3,    // timed_out
-  kOutOfMemory = 4, // out_of_memory
-  kCancelled = 5,   // cancelled
-  kInterrupted = 6, // interrupted
-  kNotStarted = 7,  // not_started
-  kLost = 8,        // lost
+  kExited = 1,         // exited
+  kSignaled = 2,       // signaled
+  kTimedOut = 3,       // timed_out
+  kOutOfMemory = 4,    // out_of_memory
+  kCancelled = 5,      // cancelled
+  kInterrupted = 6,    // interrupted
+  kNotStarted = 7,     // not_started
+  kLost = 8,           // lost
+  kMissingOutput = 9,  // missing_output
 };
 enum class TaskFate : uint8_t { kOpen = 0, kDone = 1, kFailed = 2, kSkipped = 3, kCancelled = 4 };
 

@@ -34,7 +34,8 @@ CREATE VIEW attempts AS
   WITH node_name AS (SELECT node, name, max(id) FROM node GROUP BY node)
   SELECT a.id, t.name AS task, t.kind, a.attempt, n.name AS node,
     CASE a.outcome WHEN 1 THEN 'exited' WHEN 2 THEN 'signaled' WHEN 3 THEN 'timed_out' WHEN 4 THEN 'out_of_memory'
-      WHEN 5 THEN 'cancelled' WHEN 6 THEN 'interrupted' WHEN 7 THEN 'not_started' WHEN 8 THEN 'lost' END AS outcome,
+      WHEN 5 THEN 'cancelled' WHEN 6 THEN 'interrupted' WHEN 7 THEN 'not_started' WHEN 8 THEN 'lost'
+      WHEN 9 THEN 'missing_output' END AS outcome,
     a.code, CASE WHEN a.start_ns > 0 THEN strftime('%Y-%m-%dT%H:%M:%fZ', a.start_ns / 1e9, 'unixepoch') END AS start,
     CASE WHEN a.end_ns > 0 THEN strftime('%Y-%m-%dT%H:%M:%fZ', a.end_ns / 1e9, 'unixepoch') END AS "end",
     CASE WHEN a.start_ns > 0 THEN (a.end_ns - a.start_ns) / 1e9 END AS run_s, a.user_us / 1e6 AS user_s,

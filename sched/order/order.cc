@@ -1,6 +1,10 @@
-// The five policies (M. Tanaka, O. Tatebe: the Pwrake paper, sections 4.2.1 to 4.2.3). Each chooses a bucket
-// of a queue and an end of it. In every policy a larger priority goes first among tasks that are otherwise
-// equal: all tasks for fifo and lifo, those of one level where levels count.
+// The five policies of M. Tanaka and O. Tatebe (the Pwrake paper, sections 4.2.1 to 4.2.3), and auto. Each
+// chooses a bucket of a queue and an end of it. In every policy a larger priority goes first among tasks that
+// are otherwise equal: all tasks for fifo and lifo, those of one level where levels count.
+//
+// auto is lifo+hrf for people: the scheduler queues those that become ready at one instant last first, and
+// auto takes the newest everywhere, so that a list is taken from its first line on, and so are the tasks of a
+// sweep; what a task has just made is still read first.
 //
 // Two answers are found in one pass: the task that fits now, and whether the order would have put one first
 // that does not fit. The scheduler counts the latter, and keeps room for a task that was overtaken too long.
@@ -9,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <type_traits>
 #include <vector>
 
 namespace harrow::order {
@@ -60,10 +65,11 @@ Choice ChooseOver(const ReadyQueue& queue, const Room& room, bool newest) {
   return search.Answer(newest);
 }
 
-/// Highest level first, first in, first out within a level.
+/// Highest level first; within a level the oldest or the newest, by `better`.
+template <class Better = OldestFirst>
 Choice ChooseHighest(const ReadyQueue& queue, const Room& room) {
   const Buckets buckets = queue.buckets();
-  const OldestFirst better;
+  const Better better;
   size_t fitting = Choice::kNothing, first = Choice::kNothing;
   for (size_t i = buckets.size(); i-- > 0;) {
     const Bucket& bucket = buckets[i];
@@ -78,6 +84,7 @@ Choice ChooseHighest(const ReadyQueue& queue, const Room& room) {
   }
   Choice choice;
   choice.bucket = fitting;
+  choice.newest = std::is_same_v<Better, NewestFirst>;
   if (first != fitting) choice.overtaken = buckets[first].lane;
   return choice;
 }
@@ -130,6 +137,16 @@ class LifoHrf : public Order {
   Choice Choose(const ReadyQueue& queue, const Room& room, const Choice&) override {
     if (ManyAtHighestLevel(queue, room)) return ChooseOver<NewestFirst>(queue, room, true);
     return ChooseHighest(queue, room);
+  }
+};
+
+class Auto : public Order {
+ public:
+  bool by_level() const override { return true; }
+  bool NewcomerFirst(Level, Level) const override { return true; }
+  Choice Choose(const ReadyQueue& queue, const Room& room, const Choice&) override {
+    if (ManyAtHighestLevel(queue, room)) return ChooseOver<NewestFirst>(queue, room, true);
+    return ChooseHighest<NewestFirst>(queue, room);
   }
 };
 
@@ -227,6 +244,8 @@ std::unique_ptr<Order> MakeOrder(Policy policy, Draws* draws, const LevelTimes* 
       return std::make_unique<LifoHrf>();
     case Policy::kRankHrf:
       return std::make_unique<RankHrf>(draws, times);
+    case Policy::kAuto:
+      return std::make_unique<Auto>();
   }
   return nullptr;
 }

@@ -22,7 +22,7 @@ struct Choice {
   std::optional<Level> drawn;
 };
 
-/// One of the five policies; shared by all queues of a scheduler.
+/// One of the policies; shared by all queues of a scheduler.
 class Order {
  public:
   virtual ~Order() = default;

@@ -6,11 +6,12 @@
 namespace harrow::order {
 namespace {
 
-constexpr std::array<std::pair<Policy, std::string_view>, 5> kNames = {{{Policy::kFifo, "fifo"},
+constexpr std::array<std::pair<Policy, std::string_view>, 6> kNames = {{{Policy::kFifo, "fifo"},
                                                                         {Policy::kLifo, "lifo"},
                                                                         {Policy::kHrf, "hrf"},
                                                                         {Policy::kLifoHrf, "lifo+hrf"},
-                                                                        {Policy::kRankHrf, "rank+hrf"}}};
+                                                                        {Policy::kRankHrf, "rank+hrf"},
+                                                                        {Policy::kAuto, "auto"}}};
 
 }  // namespace
 

@@ -50,6 +50,8 @@ std::string_view EndName(End end) {
       return "not_started";
     case End::kLost:
       return "lost";
+    case End::kMissingOutput:
+      return "missing_output";
   }
   return "unknown";
 }

@@ -96,6 +96,8 @@ std::string EndText(const journal::AttemptRecord& attempt) {
       return attempt.message.empty() ? "not started" : StrCat("not started: ", attempt.message);
     case End::kLost:
       return "lost with its node";
+    case End::kMissingOutput:
+      return attempt.message.empty() ? "did not write its outputs" : attempt.message;
   }
   return StrCat("end ", static_cast<unsigned>(attempt.end));
 }

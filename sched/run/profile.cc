@@ -25,6 +25,7 @@ void ProfileToProto(const graph::Profile& profile, uint32_t id, pb::Profile* out
   out->set_stderr_path(profile.stderr_path);
   out->set_priority(profile.priority);
   out->set_keep(profile.keep);
+  out->set_missing_ok(profile.missing_ok);
 }
 
 graph::Profile ProfileFromProto(const pb::Profile& p) {
@@ -46,6 +47,7 @@ graph::Profile ProfileFromProto(const pb::Profile& p) {
   profile.stderr_path = p.stderr_path();
   profile.priority = p.priority();
   profile.keep = p.keep();
+  profile.missing_ok = p.missing_ok();
   return profile;
 }
 

@@ -39,6 +39,7 @@ core::Options SchedulerOptions(const run::RunSettings& settings) {
 constexpr int32_t kTimedOutCode = 124;    // as timeout(1)
 constexpr int32_t kNotStartedCode = 127;  // as a shell that does not find the command
 constexpr int32_t kKilledCode = 128 + 9;
+constexpr int32_t kMissingOutputCode = 1;
 
 int32_t ExitCodeOf(const pb::Attempt& attempt) {
   switch (attempt.end()) {
@@ -50,6 +51,8 @@ int32_t ExitCodeOf(const pb::Attempt& attempt) {
       return kTimedOutCode;
     case pb::Attempt::OUT_OF_MEMORY:
       return kKilledCode;
+    case pb::Attempt::MISSING_OUTPUT:
+      return kMissingOutputCode;
     default:
       return kNotStartedCode;
   }

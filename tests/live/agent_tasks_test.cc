@@ -415,7 +415,8 @@ TEST_F(AgentTasks, ASecondAttemptBeginsWithoutWhatTheFirstMadeAndWithAllElse) {
   ASSERT_TRUE(made::Read(os::RealFileSystem(), scratch_.path() + "/1.made", "flow", &recorded).ok());
   EXPECT_EQ(recorded.at(70), *failed.made);
 
-  LocalTask second = Shell("test -e old/file && test ! -e made && test ! -e single && printf 12345 > single");
+  LocalTask second = Shell("test -e old/file && test ! -e made && test ! -e single && printf 12345 > single",
+                           {.missing_ok = true});
   second.attempt = 2;
   second.outputs = first.outputs;
   second.sizes_wanted = true;
@@ -426,6 +427,21 @@ TEST_F(AgentTasks, ASecondAttemptBeginsWithoutWhatTheFirstMadeAndWithAllElse) {
   ASSERT_EQ(result.output_sizes.size(), 4u);
   EXPECT_EQ(result.output_sizes[1], -1);
   EXPECT_EQ(result.output_sizes[2], 5);
+}
+
+TEST_F(AgentTasks, ASuccessWithoutItsOutputIsAFailureOfItsOwn) {
+  node_.made.Set(scratch_.path() + "/1.made", "flow");
+  LocalTask task = Shell("touch there/is/one");
+  task.outputs = {"there/is/one", "there/none", "nowhere"};
+  const TaskResult failed = Run(task);
+  EXPECT_EQ(failed.end, End::kMissingOutput);
+  EXPECT_EQ(failed.message, "exited with 0, and did not write its output there/none and 1 more");
+  EXPECT_TRUE(failed.made.has_value()) << "what it made is removed before the next attempt";
+  LocalTask fails = Shell("exit 3");
+  fails.outputs = {"nowhere"};
+  EXPECT_EQ(Run(fails).end, End::kExited) << "it said so itself";
+  EXPECT_EQ(Run(Shell("true", {.stdout_path = "a/new/one/out"})).end, End::kExited);
+  EXPECT_TRUE(std::filesystem::exists(scratch_.path() + "/a/new/one/out"));
 }
 
 TEST_F(AgentTasks, OutputsLieBelowTheSubmitDirectoryWhereverTheTaskRuns) {

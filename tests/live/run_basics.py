@@ -206,9 +206,87 @@ def test_pretend_nodes(directory, program):
     same(query(f"{directory}/r", "SELECT count(DISTINCT node) FROM attempts"), [(4,)])
 
 
+def test_what_is_ready_together_runs_in_the_order_of_the_file(directory, program):
+    harrow = Harrow(program, directory)
+    one = ["--slots", "1", "--progress", "none"]
+    harrow("run", *one, "-", stdin="".join(f"echo {i} >> lines\n" for i in range(1, 9)), code=0)
+    same(lines_of(f"{directory}/lines"), [str(i) for i in range(1, 9)])
+    flow = write(f"{directory}/flow.toml", """
+[[task]]
+name = "sim-{i}"
+each = { i = "1-5" }
+command = "echo {i} | tee sim-{i}.txt >> ran"
+out = ["sim-{i}.txt"]
+[[task]]
+name = "all"
+command = "echo all >> ran"
+in = ["sim-*.txt"]
+""")
+    harrow("run", *one, flow, code=0)
+    same(lines_of(f"{directory}/ran"), ["1", "2", "3", "4", "5", "all"])
+    harrow("run", *one, "--order", "lifo+hrf", flow, code=0)
+    same(lines_of(f"{directory}/ran")[6:], ["5", "4", "3", "2", "1", "all"])
+
+
+def test_what_tasks_ask_for(directory, program):
+    harrow = Harrow(program, directory)
+    lines = """echo $OMP_NUM_THREADS
+#HARROW cores=2 env.A=1
+echo $OMP_NUM_THREADS $A
+#HARROW env.B=2
+echo $OMP_NUM_THREADS $A$B
+#HARROW
+echo $OMP_NUM_THREADS $A$B
+#HARROW time=0
+sleep 0.6; echo slept
+"""
+
+    def printed(*options):
+        harrow("run", *options, "--progress", "none", "-", stdin=lines, code=0)
+        return [line for line in harrow("logs", code=0).out.splitlines() if not line.startswith("==>")]
+
+    same(printed("-j", "4"), ["1", "2 1", "1 2", "1", "slept"])
+    same(printed("-j", "4", "--cores", "3", "--time", "500ms"), ["3", "2 1", "3 2", "3", "slept"])
+    late = harrow("run", "--time", "300ms", "--memory", "1G", "-", stdin="sleep 60\n", code=1)
+    check("timed out" in late.err, late)
+    bad = harrow("run", "--memory", "2", "-", stdin="true\n", code=2)
+    same(bad.err, "harrow: --memory cannot be 2 bytes; write 2M or 2G if MiB or GiB are meant\n")
+    again = harrow("run", "--resume", "--cores", "2", code=2)
+    check("--cores sets what tasks of a FILE ask for" in again.err, again)
+
+
+def test_outputs_that_are_not_written(directory, program):
+    harrow = Harrow(program, directory)
+
+    def run(name, liar, more=""):
+        write(f"{directory}/flow.toml", f"""
+[[task]]
+name = "liar"
+command = "{liar}"
+out = ["made/{name}/a.txt", "made/{name}/b.txt"]
+{more}
+[[task]]
+name = "reader"
+command = "cat made/{name}/a.txt"
+in = ["made/{name}/a.txt"]
+stdout = "said/{name}/out"
+""")
+        return harrow("run", "--run-dir", name, "--retries", "1", "flow.toml")
+
+    failed = run("x", "echo no")
+    check("liar (exited with 0, and did not write its output made/x/a.txt and 1 more" in failed.err, failed)
+    check("done 0 of 2, failed 1, skipped 1" in failed.out, failed)
+    same(query(f"{directory}/x", "SELECT task, outcome FROM attempts"), [("liar", "missing_output")] * 2)
+    failed = run("y", "echo no", "missing_ok = true")
+    check("reader (exit 1" in failed.err and "done 1 of 2, failed 1, skipped 0" in failed.out, failed)
+    # Their directories are made.
+    same(run("z", "echo a > made/z/a.txt; ln -s nowhere made/z/b.txt").code, 0)
+    same(lines_of(f"{directory}/said/z/out"), ["a"])
+
+
 def test_orders_and_input_forms(directory, program):
     harrow = Harrow(program, directory)
-    for number, order in enumerate(("fifo", "lifo", "hrf", "lifo+hrf", "rank+hrf")):
+    for number, order in enumerate(("auto", "fifo", "lifo", "hrf", "lifo+hrf", "rank+hrf")):
         harrow("run", "--run-dir", f"r{number}", "--order", order, "-", stdin="true\ntrue\n", code=0)
     harrow("run", "--run-dir", "r9", "--lines", write(f"{directory}/odd.sh", "true\n"), code=0)
     bad = harrow("run", "--run-dir", "r10", "--order", "fastest", "-", stdin="true\n", code=2)

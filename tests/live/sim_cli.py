@@ -43,7 +43,7 @@ def test_settings_are_those_of_a_run(directory, harrow_program, source):
         return json.loads(harrow("sim", "--json", *args, flow, code=0).out)
 
     nodes = ["--nodes", "1x2"]
-    same(order(*nodes)["order"], "lifo+hrf")
+    same(order(*nodes)["order"], "auto")
     same(order(*nodes, HARROW_ORDER="hrf")["order"], "hrf")
     write(os.path.join(directory, "harrow.conf"), "order = fifo\n")
     same(order(*nodes)["order"], "fifo")

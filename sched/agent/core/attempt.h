@@ -21,6 +21,7 @@ enum class End : uint8_t {
   kCancelled = 5,
   kInterrupted = 6,
   kNotStarted = 7,
+  kMissingOutput = 9,  // it exited with 0, and an output that it declares is not there
 };
 
 /// What an attempt asks of its node. Of a task of several nodes: the part of this node.

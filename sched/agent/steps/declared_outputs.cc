@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <utility>
 
+#include "base/text.h"
 #include "made/remove.h"
 
 namespace harrow::agent {
@@ -30,7 +31,11 @@ Status DeclaredOutputs::Prepare(Launch* launch, TaskResult*) {
       if (!removed.ok())
         return Status(removed.code(), "an output of the earlier attempt stays: " + removed.message());
     }
-    if (made::IsThere(directory, name)) now.found.push_back(i);
+    if (made::IsThere(directory, name)) {
+      now.found.push_back(i);
+    } else {
+      MakeDirectoriesOf(Below(directory, name));
+    }
   }
   const Result<int64_t> began = writer_.Began(task.id, task.attempt, now.found);
   if (!began.ok()) return {};  // then nothing of it is ever removed
@@ -43,7 +48,21 @@ std::optional<Duration> DeclaredOutputs::beat_every() const {
   return looked_ ? std::optional(Duration(made::Writer::kBeat)) : std::nullopt;
 }
 
+/// A success without an output is the failure of this task, not of those that read it.
+void DeclaredOutputs::LookForMissing(const LocalTask& task, TaskResult* result) {
+  if (result->end != End::kExited || result->code != 0 || task.profile->spec().missing_ok) return;
+  size_t missing = 0;
+  for (const std::string& name : task.outputs) {
+    if (made::IsThere(task.profile->base().common().submit_dir, name)) continue;
+    if (missing++ == 0) result->message = StrCat("exited with 0, and did not write its output ", name);
+  }
+  if (missing == 0) return;
+  if (missing > 1) result->message += StrCat(" and ", missing - 1, " more");
+  result->end = End::kMissingOutput;
+}
+
 void DeclaredOutputs::Settle(const LocalTask& task, TaskResult* result) {
+  LookForMissing(task, result);
   if (looked_) {
     looked_->end_ns = writer_.Ended(looked_->task, looked_->attempt);
     // The end of a success is written down as well: its result may get lost with this agent, and what others

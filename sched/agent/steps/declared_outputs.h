@@ -9,7 +9,8 @@
 namespace harrow::agent {
 
 /// The outputs that a task declares: what an earlier attempt made of them is removed, what is there is
-/// recorded, and their sizes are told where they are wanted (made/record.cc).
+/// recorded (made/record.cc), their directories are made, a success that left one out is a failure, and their
+/// sizes are told where they are wanted.
 class DeclaredOutputs : public Step {
  public:
   explicit DeclaredOutputs(made::Record& record) : writer_(record) {}
@@ -22,6 +23,8 @@ class DeclaredOutputs : public Step {
   void Beat() { writer_.Beat(); }
 
  private:
+  static void LookForMissing(const LocalTask& task, TaskResult* result);
+
   made::Writer writer_;
   std::optional<made::Attempt> looked_;  // as the attempt found its outputs; none: not recorded
 };

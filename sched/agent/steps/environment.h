@@ -50,6 +50,7 @@ struct ProfileSpec {
   std::string shell{};
   EnvList env{};
   Duration time_limit{0};
+  bool missing_ok = false;  // it is done also when an output of it is not there
   std::string stdin_path{}, stdout_path{}, stderr_path{};
 };
 

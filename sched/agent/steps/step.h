@@ -37,5 +37,8 @@ class Step {
 
 /// `path` below `directory`, unless it is absolute.
 std::string Below(const std::string& directory, const std::string& path);
+/// Makes the directories that `path` lies in, as far as they are missing; who needs them says what is wrong
+/// when that does not succeed.
+void MakeDirectoriesOf(const std::string& path);
 
 }  // namespace harrow::agent

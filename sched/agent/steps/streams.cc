@@ -12,11 +12,18 @@
 namespace harrow::agent {
 
 Status Streams::OpenFor(const char* what, const std::string& path, int flags, int* fd) const {
+  const auto open = [&] {
+    errno = EINTR;
+    while (!host_.to_end() && (*fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666)) < 0 && errno == EINTR) {
+    }
+    return errno;
+  };
   host_.blocks(true);
-  errno = EINTR;
-  while (!host_.to_end() && (*fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666)) < 0 && errno == EINTR) {
+  int error = open();
+  if (*fd < 0 && error == ENOENT && (flags & O_CREAT) != 0) {
+    MakeDirectoriesOf(path);
+    error = open();
   }
-  const int error = errno;
   host_.blocks(false);
   if (*fd >= 0) return {};
   return Status(Code::kInvalid, StrCat("cannot open its ", what, " ", path, ": ", strerror(error)));

@@ -109,7 +109,8 @@ TEST(ToStoreTest, GivesTheDefaultsBack) {
 TEST(CheckSettingTest, KnowsWhatAFlowMaySay) {
   EXPECT_TRUE(CheckSetting("order", "hrf").ok());
   EXPECT_TRUE(CheckSetting("max-failures", "3").ok());
-  EXPECT_THAT(CheckSetting("order", "hfr").message(), HasSubstr("order cannot be \"hfr\"; write fifo, lifo"));
+  EXPECT_THAT(CheckSetting("order", "hfr").message(),
+              HasSubstr("order cannot be \"hfr\"; write auto, fifo, lifo"));
   EXPECT_THAT(CheckSetting("slots", "3").message(), HasSubstr("slots is no setting of a flow; give --slots"));
   EXPECT_THAT(CheckSetting("local_nodes", "3").message(), HasSubstr("give --local-nodes"));
   EXPECT_THAT(CheckSetting("retry", "3").message(), HasSubstr("did you mean retries?"));

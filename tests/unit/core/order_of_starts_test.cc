@@ -74,6 +74,10 @@ TEST(Figure5, Hrf) {
 TEST(Figure5, LifoHrf) {
   EXPECT_EQ(StartsOf(order::Policy::kLifoHrf), "A5 A4 | B5 B4 | A3 A1 | A2 B3 | B1 B2 | C -");
 }
+// Those that are ready at one instant come in the flow's order; what was just let go comes before them.
+TEST(Figure5, Auto) {
+  EXPECT_EQ(StartsOf(order::Policy::kAuto), "A1 A2 | B1 B2 | A3 A4 | A5 B4 | B5 B3 | C -");
+}
 // A draw below 1/2 is for the level of A, as only it has been measured, and B weighs as much.
 TEST(Figure5, RankHrfDrawsA) {
   EXPECT_EQ(StartsOf(order::Policy::kRankHrf, {0.49}), "A5 A4 | A3 A1 | A2 B1 | B2 B3 | B5 B4 | C -");
@@ -83,6 +87,34 @@ TEST(Figure5, RankHrfDrawsBThenA) {
 }
 TEST(Figure5, RankHrfDrawsBTwice) {
   EXPECT_EQ(StartsOf(order::Policy::kRankHrf, {0.51, 0.51}), "A5 A4 | B5 B4 | A3 A1 | A2 B3 | B1 B2 | C -");
+}
+
+/// Tasks 1 to `tasks`, and, where it is asked for, one that collects what they made and `tasks` that follow
+/// it.
+std::string StartsOfSweep(int tasks, bool collect, uint32_t cores) {
+  graph::Graph graph;
+  const auto add = [&](int number) { return graph.AddTask({.name = std::to_string(number)}); };
+  std::vector<TaskId> sweep;
+  for (int i = 1; i <= tasks; ++i) sweep.push_back(add(i));
+  if (collect) {
+    const TaskId collector = graph.AddTask({.name = "C"});
+    for (TaskId task : sweep) graph.AddDependency(task, collector);
+    for (int i = 1; i <= tasks; ++i) graph.AddDependency(collector, add(10 * i));
+  }
+  EXPECT_TRUE(graph.Seal().ok());
+  testing::VirtualTime run(graph, {.policy = order::Policy::kAuto}, {.nodes = {{cores, 0, 0}}});
+  run.Run();
+  return Columns(graph, run.starts(), cores);
+}
+
+TEST(Auto, AListIsTakenFromItsFirstLineOn) {
+  EXPECT_EQ(StartsOfSweep(4, false, 1), "1 | 2 | 3 | 4");
+  EXPECT_EQ(StartsOfSweep(5, false, 2), "1 2 | 3 4 | 5 -");
+  EXPECT_EQ(StartsOfSweep(3, false, 4), "1 2 3 -");
+}
+TEST(Auto, ASweepAndWhatFollowsOneTaskToo) {
+  EXPECT_EQ(StartsOfSweep(3, true, 1), "1 | 2 | 3 | C | 10 | 20 | 30");
+  EXPECT_EQ(StartsOfSweep(5, true, 2), "1 2 | 3 4 | 5 - | C - | 10 20 | 30 40 | 50 -");
 }
 
 }  // namespace

@@ -41,7 +41,8 @@ TEST(LineFileTest, DirectivesSetWhatFollows) {
   EXPECT_EQ(profile(1).shape.memory, uint64_t{2} << 30);
   EXPECT_EQ(profile(1).time_limit, std::chrono::minutes(10));
   EXPECT_EQ(profile(2).shape.cores, 1u);
-  EXPECT_EQ(profile(2).shape.memory, uint64_t{2} << 30);
+  EXPECT_EQ(profile(2).shape.memory, 0u) << "the line sets anew";
+  EXPECT_EQ(profile(2).time_limit, Duration(0));
   EXPECT_EQ(profile(2).cwd, "run dir");
   EXPECT_EQ(profile(2).env, (std::vector<std::pair<std::string, std::string>>{{"A", "x y"}, {"B", "z"}}));
   EXPECT_EQ(f.graph.kind_name(f.graph.kind(TaskId(2))), "family");
@@ -53,7 +54,7 @@ TEST(LineFileTest, DirectivesSetWhatFollows) {
   EXPECT_TRUE(profile(3).keep);
   EXPECT_EQ(profile(3).ranks, 8u);
   EXPECT_EQ(profile(3).shape.nodes, 2u);
-  EXPECT_EQ(profile(3).shape.cores, 1u);  // said above, and in force
+  EXPECT_EQ(profile(3).shape.cores, 4u);  // a core a rank: what was said above is gone
   EXPECT_TRUE(profile(3).shape.whole_node);
   EXPECT_EQ(profile(3).shape.gpus, 1u);
   EXPECT_EQ(profile(3).stdout_path, "o.%j");

@@ -218,9 +218,8 @@ bool IsCgroupOfJob(std::string_view text, uint32_t id) {
     if (end != text.size() && text[end] != '/' && text[end] != '\n') continue;
     // Only below Slurm's own: v1 /slurm[_NODE]/uid_N/job_N, v2 .../slurmstepd.scope/job_N (or
     // NODE_slurmstepd.scope).
-    size_t line = text.rfind('\n', at);
-    line = line == std::string_view::npos ? 0 : line + 1;
-    std::string_view before(text.data() + line, at - line);
+    std::string_view before(text.data(), at);
+    before.remove_prefix(before.rfind('\n') + 1);  // npos + 1 is 0
     if (before.find("slurm") != std::string_view::npos) return true;
   }
   return false;

@@ -153,10 +153,7 @@ std::string_view BaseName(std::string_view path) {
 
 std::string_view TakeWord(std::string_view* text) {
   const size_t begin = text->find_first_not_of(" \t\n");
-  if (begin == std::string_view::npos) {
-    *text = {};
-    return {};
-  }
+  if (begin == std::string_view::npos) return {};
   text->remove_prefix(begin);
   const std::string_view word = text->substr(0, text->find_first_of(" \t\n"));
   text->remove_prefix(word.size());
@@ -191,7 +188,6 @@ CommandForm Classify(std::string_view text, std::string* argv) {
       if (!quoted) return CommandForm::kShell;
     } else if (k == kQuote) {
       quoted = true;
-      word_start = false;
     } else {
       if (k == kWordStart && !quoted && (word_start || (c == '~' && (before == '=' || before == ':'))))
         return CommandForm::kShell;

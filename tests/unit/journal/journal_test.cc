@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "journal/hash.h"
 #include "journal/store.h"
 #include "unit/journal/journal_files.h"
 
@@ -35,6 +36,19 @@ namespace harrow::journal {
 namespace {
 
 using test::JournalDir;
+
+// Journals of other releases hold it.
+TEST(Chain, OfKnownRecordsIsTheSameInEveryRelease) {
+  Chain chain;
+  chain.Add(7);
+  chain.Add("text");
+  EXPECT_EQ(chain.EndGroup(), 1057262306169994498u);
+  chain.Add(-1);
+  EXPECT_EQ(chain.EndGroup(), 3941048645992807854u);
+  for (int64_t i = 0; i < 20'000; ++i) chain.Add(i);  // more than is kept
+  chain.Add(std::string(100'000, 'x'));
+  EXPECT_EQ(chain.EndGroup(), 11470541381496993835u);
+}
 
 TEST(Journal, ReadsBackEveryField) {
   auto seed = std::random_device{}();

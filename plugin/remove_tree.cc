@@ -36,14 +36,12 @@ constexpr int kMostTops = 16;  // one in another; a subvolume is one
 
 // Which mount an open file is on; kernels before 5.8 tell it here alone. -1: not to be learned.
 long MountId(int fd) {
-  char path[64], text[512];
+  char path[64], text[512] = "";
   snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
   Fd info(open(path, kReadFile));
-  const ssize_t n = read(info, text, sizeof text - 1);
-  if (n <= 0) return -1;
-  text[n] = '\0';
+  (void)!read(info, text, sizeof text - 1);
   const char* at = strstr(text, "mnt_id:");
-  return at == nullptr ? -1 : strtol(at + 7, nullptr, 10);
+  return at == nullptr ? -1 : atol(at + 7);
 }
 
 bool Detach(int parent, const char* name) {

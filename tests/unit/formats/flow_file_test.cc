@@ -427,6 +427,8 @@ out = ["made"]
             "the task that makes it\nf.toml:5:21: no task makes \"dir/c\", and there is no such file; create "
             "it, or declare it in the out of "
             "the task that makes it");
+  f.Load("f.toml", "[[task]]\nname=\"t-{i}\"\neach={i=\"0-1\"}\ncommand=\"x\"\nin=[\"raw/{i}\"]\n");
+  EXPECT_THAT(f.status.message(), HasSubstr("no such file (nor 1 more of this kind); create it"));
 }
 
 TEST(FlowFileTest, ColumnsCountBytes) {

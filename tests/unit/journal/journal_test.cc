@@ -202,6 +202,7 @@ TEST(Journal, LastFactCounts) {
   (*journal)->SetFact("order", "hrf");
   (*journal)->SetFact("ended_ns", "2");
   ASSERT_TRUE((*journal)->Close().ok());
+  EXPECT_TRUE((*journal)->Close().ok()) << "it is closed: nothing is left to be done";
   Result<History> got = ReadHistory(dir.path());
   ASSERT_TRUE(got.ok());
   using Fact = std::pair<std::string, std::string>;

@@ -1,0 +1,502 @@
+// The keeper with processes of its own: shell scripts play the server and who starts agents. Time goes faster
+// for it than for them, so that what it waits for minutes takes seconds.
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+#include "base/text.h"
+#include "keeper/keeper.h"
+#include "os/process.h"
+
+namespace harrow::keeper {
+namespace {
+
+namespace fs = std::filesystem;
+using run::ServerEnd;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+/// The loop that it wraps, in a time that goes so many times as fast.
+class FastLoop final : public os::EventLoop {
+ public:
+  explicit FastLoop(int times) : times_(times) {}
+  Time Now() const override { return Time() + (inner_->Now() - Time()) * times_; }
+  void Post(Callback work) override { inner_->Post(std::move(work)); }
+  TimerId After(Duration delay, Callback work) override {
+    return inner_->After(delay / times_, std::move(work));
+  }
+  void CancelTimer(TimerId timer) override { inner_->CancelTimer(timer); }
+  void WatchFd(int fd, Callback ready) override { inner_->WatchFd(fd, std::move(ready)); }
+  void UnwatchFd(int fd) override { inner_->UnwatchFd(fd); }
+  void Run() override { inner_->Run(); }
+  void Stop() override { inner_->Stop(); }
+
+ private:
+  const int times_;
+  std::unique_ptr<os::EventLoop> inner_ = os::MakeEventLoop();
+};
+
+struct Rescue {
+  std::string node;
+  Time at;
+};
+
+/// Scripts in place of agents.
+class Scripts final : public batch::Batch {
+ public:
+  std::string name() const override { return "scripts"; }
+  std::string job_id() const override { return ""; }
+  Result<std::vector<batch::GrantedNode>> Nodes() override { return std::vector<batch::GrantedNode>(); }
+  std::optional<WallTime> EndTime() override { return std::nullopt; }
+  Result<std::vector<std::vector<std::string>>> AgentCommands(const std::string& run_dir) override {
+    EXPECT_EQ(run_dir, run);
+    if (!broken.empty()) return Status(Code::kUnavailable, broken);
+    std::vector<std::vector<std::string>> commands;
+    for (const std::string& script : wardens) commands.push_back({"/bin/sh", "-c", script});
+    return commands;
+  }
+  std::optional<std::vector<std::string>> AgentCommandOn(const std::string& run_dir,
+                                                         const std::string& node) override {
+    EXPECT_EQ(run_dir, run);
+    if (node.empty()) return rescue.empty() ? std::nullopt : std::optional(std::vector<std::string>());
+    rescues.push_back({node, loop->Now()});
+    if (rescue.empty() || rescue == "none") return std::nullopt;
+    return std::vector<std::string>{"/bin/sh", "-c", rescue, node};
+  }
+  std::vector<std::string> ListenHosts() override { return {}; }
+
+  os::EventLoop* loop = nullptr;
+  std::string run, broken;
+  std::vector<std::string> wardens = {"exec sleep 1000"};
+  std::string rescue;  // of a node; empty: there are no rescues, "none": not of this one
+  std::vector<Rescue> rescues;
+};
+
+class KeeperTest : public testing::Test {
+ protected:
+  KeeperTest() {
+    std::string path = (fs::temp_directory_path() / "harrow-keeper-XXXXXX").string();
+    top_ = mkdtemp(path.data());
+    batch_.run = top_ + "/run";
+  }
+  ~KeeperTest() override { fs::remove_all(top_); }
+
+  /// `script`: the server, where $n is how many there have been; `say NAME` tells the figures NAME.
+  KeeperEnd Keep(const std::string& script, int times_as_fast = 1) {
+    Write("program",
+          "#!/bin/sh\ncd " + top_ +
+              "\nn=$(($(cat servers) + 1)); echo $n >servers; echo $$ >server.pid; echo \"$*\" >arguments\n"
+              "say() { cat said.$1; }\n" +
+              script + "\n");
+    Write("servers", "0");
+    chmod((top_ + "/program").c_str(), 0700);
+    loop_ = std::make_unique<FastLoop>(times_as_fast);
+    batch_.loop = loop_.get();
+    KeeperOptions options;
+    options.program = top_ + "/program";
+    options.part = run_dir::MakePart(run_dir::RunDir::Make(batch_.run).value()).value();
+    options.progress = [this](const pb::Progress& progress) { figures_.push_back(progress.done()); };
+    options.say = [this](const std::string& line) { said_.push_back(line); };
+    fs::create_directory(Part("log"));
+    for (const auto& work : at_once_) loop_->Post(work);
+    KeeperEnd end = Keeper(loop_.get(), &batch_, std::move(options)).Run();
+    EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a process is left";
+    EXPECT_EQ(errno, ECHILD);
+    return end;
+  }
+  /// Does `work` once `is` holds, while the keeper runs.
+  void When(std::function<bool()> is, std::function<void()> work) {
+    auto look = std::make_shared<std::function<void()>>();
+    *look = [this, is = std::move(is), work = std::move(work), look] {
+      is() ? work() : (void)loop_->After(milliseconds(5), *look);
+    };
+    at_once_.push_back(*look);
+  }
+  void SignalUs(int signal) { kill(getpid(), signal); }
+
+  void Write(const std::string& name, const std::string& text) const {
+    std::ofstream(top_ + "/" + name) << text;
+  }
+  std::string Read(const std::string& name) const {
+    std::ifstream file(top_ + "/" + name);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  bool There(const std::string& name) const { return fs::exists(top_ + "/" + name); }
+  int Servers() const { return atoi(Read("servers").c_str()); }
+  /// What `say NAME` of a server tells; several times: one after the other.
+  void Figures(const std::string& name, const pb::Progress& progress) const {
+    const std::string text = progress.SerializeAsString();
+    const auto size = static_cast<uint32_t>(text.size());
+    std::ofstream(top_ + "/said." + name, std::ios::app)
+        << std::string_view(reinterpret_cast<const char*>(&size), sizeof size) << text;
+  }
+  static pb::Progress Done(uint64_t done, uint64_t total = 9) {
+    pb::Progress progress;
+    progress.set_total(total);
+    progress.set_done(done);
+    return progress;
+  }
+  static pb::Progress Absent(const std::vector<std::string>& nodes, uint32_t slots = 1) {
+    pb::Progress progress = Done(1);
+    progress.set_slots(slots);
+    for (const std::string& node : nodes) progress.add_absent(node);
+    return progress;
+  }
+  std::string Part(const std::string& below) const { return batch_.run + "/0/" + below; }
+
+  std::string top_;
+  Scripts batch_;
+  std::unique_ptr<FastLoop> loop_;
+  std::vector<std::function<void()>> at_once_;
+  std::vector<uint64_t> figures_;
+  std::vector<std::string> said_;
+};
+
+TEST_F(KeeperTest, HowTheServerEndsIsHowTheRunEnds) {
+  for (const ServerEnd how :
+       {ServerEnd::kAllDone, ServerEnd::kSomeFailed, ServerEnd::kCannotGoOn, ServerEnd::kInterrupted}) {
+    const KeeperEnd end = Keep(StrCat("exit ", static_cast<int>(how)), 10);
+    EXPECT_EQ(end.end, how);
+    EXPECT_EQ(end.problem, "");
+    EXPECT_EQ(end.signal, 0);
+    EXPECT_EQ(Servers(), 1);
+    EXPECT_EQ(Read("arguments"), "server --run-dir " + batch_.run + "\n");
+  }
+  for (const int code : {2, 5, 127}) {
+    const KeeperEnd end = Keep(StrCat("exit ", code), 10);
+    EXPECT_EQ(end.end, ServerEnd::kCannotGoOn);
+    EXPECT_EQ(end.problem,
+              StrCat("the server ended with exit code ", code, "; see ", Part("log/server.log")));
+    EXPECT_EQ(Servers(), 1);
+  }
+  EXPECT_THAT(said_, IsEmpty());
+}
+
+TEST_F(KeeperTest, AServerThatIsKilledIsStartedAgain) {
+  const KeeperEnd end = Keep("[ $n -lt 4 ] && kill -9 $$; exit 1");
+  EXPECT_EQ(end.end, ServerEnd::kSomeFailed);
+  EXPECT_EQ(end.problem, "");
+  EXPECT_EQ(Servers(), 4);
+}
+
+TEST_F(KeeperTest, AServerThatDiesAgainAndAgainIsGivenUp) {
+  const KeeperEnd end = Keep("kill -9 $$");
+  EXPECT_EQ(end.end, ServerEnd::kCannotGoOn);
+  EXPECT_EQ(end.problem, "the server died 5 times in a row, the last time by signal 9 (Killed); see " +
+                             Part("log/server.log"));
+  EXPECT_EQ(Servers(), 5);
+}
+
+TEST_F(KeeperTest, AServerThatLivedForAWhileDoesNotDieInARow) {
+  EXPECT_EQ(Keep("[ $n -gt 7 ] && exit 0; sleep 0.3; kill -9 $$", 20).end, ServerEnd::kAllDone);
+  EXPECT_EQ(Servers(), 8);
+}
+
+TEST_F(KeeperTest, FiguresAndLinesForTheUserArePassedOn) {
+  pb::Progress more = Done(2);
+  more.add_notice("one");
+  more.add_notice("two\n\x1b[1m");
+  more.set_problem("the disk is full");
+  Figures("1", Done(1));
+  Figures("1", more);
+  Figures("1", Done(0, 0));  // of a server that has only begun
+  Figures("2", Done(3));
+  // What the first leaves half said is nothing to do with the second.
+  const KeeperEnd end = Keep("[ $n = 2 ] && say 2 && exit 3; say 1; printf '\\100\\0\\0\\0abc'; kill -9 $$");
+  EXPECT_THAT(figures_, ElementsAre(1, 2, 3));
+  EXPECT_THAT(said_, ElementsAre("one", Printable("two\n\x1b[1m")));
+  EXPECT_EQ(end.problem, "the disk is full");
+  EXPECT_EQ(end.last.done(), 3u);
+  EXPECT_EQ(end.last.total(), 9u);
+}
+
+TEST_F(KeeperTest, WhatIsNoProgressIsLeftOut) {
+  Figures("1", Done(1));
+  const KeeperEnd end = Keep("printf '\\377\\377\\377\\377'; sleep 0.5; say 1; exit 0");
+  EXPECT_EQ(end.end, ServerEnd::kAllDone);
+  EXPECT_THAT(figures_, ElementsAre(1));
+}
+
+TEST_F(KeeperTest, FiguresBeforeTheFirstTaskAreFiguresToo) {
+  Figures("1", Done(0, 0));
+  Keep("say 1; exit 0");
+  EXPECT_THAT(figures_, ElementsAre(0));
+}
+
+TEST_F(KeeperTest, WhoIsStartedReadsNothingAndIsEndedWithTheRun) {
+  batch_.wardens = {"cd " + top_ +
+                    "; read line || : >agent.no-input; echo noise; trap 'echo term >agent.end; exit 0' TERM; "
+                    ": >agent.up; while :; do sleep 0.02; done"};
+  const KeeperEnd end =
+      Keep("read line || : >server.no-input; while ! [ -e agent.up ]; do sleep 0.01; done; exit 0");
+  EXPECT_EQ(end.end, ServerEnd::kAllDone);
+  EXPECT_TRUE(There("server.no-input"));
+  EXPECT_TRUE(There("agent.no-input"));
+  EXPECT_EQ(Read("agent.end"), "term\n");
+}
+
+TEST_F(KeeperTest, AgentsThatLeaveByThemselvesAreNotWaitedForAnyLonger) {
+  batch_.wardens = {
+      "cd " + top_ +
+      "; trap 'echo term >agent.end' TERM; : >agent.up; while ! [ -e over ]; do sleep 0.01; done"};
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_EQ(Keep("while ! [ -e agent.up ]; do sleep 0.01; done; : >over; exit 0").end, ServerEnd::kAllDone);
+  EXPECT_FALSE(There("agent.end"));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, milliseconds(5900));  // kAgentsLeave
+}
+
+TEST_F(KeeperTest, AgentsThatDoNotLeaveAreEnded) {
+  batch_.wardens = {"cd " + top_ + "; trap '' TERM; : >agent.up; while :; do sleep 0.02; done"};
+  EXPECT_EQ(Keep("while ! [ -e agent.up ]; do sleep 0.01; done; exit 1", 4).end, ServerEnd::kSomeFailed);
+  EXPECT_GE(loop_->Now() - Time(), seconds(6));
+}
+
+TEST_F(KeeperTest, WhereAgentsCannotBeNamedNothingRuns) {
+  batch_.broken = "there is no srun";
+  const KeeperEnd end = Keep("sleep 1000");
+  EXPECT_EQ(end.end, ServerEnd::kCannotGoOn);
+  EXPECT_EQ(end.problem, "there is no srun");
+}
+
+TEST_F(KeeperTest, AnAgentThatDiesIsStartedAgainWithoutWhatItLeft) {
+  batch_.wardens = {"cd " + top_ + "; sh -c 'echo $$ >kept; exec sleep 1000'",
+                    "cd " + top_ +
+                        "; echo >>starts; [ $(wc -l <starts) -ge 3 ] && : >enough && exec sleep 1000; setsid "
+                        "sh -c 'echo $$ >>left; exec sleep 1000' & "
+                        "while ! [ $(wc -l <left) -ge $(wc -l <starts) ]; do sleep 0.01; done; exit 1"};
+  Write("left", "");
+  // The leavings of each are gone when the next begins; those of others are not.
+  const KeeperEnd end = Keep(
+      "while ! { [ -e enough ] && [ -e kept ]; }; do sleep 0.01; done; ok=0; for p in $(cat left); do kill "
+      "-0 $p && ok=1; done; kill -0 $(cat kept) || ok=1; exit $ok");
+  EXPECT_EQ(end.end, ServerEnd::kAllDone);
+  EXPECT_EQ(Read("starts"), "\n\n\n");
+  EXPECT_THAT(said_, IsEmpty());
+}
+
+TEST_F(KeeperTest, TheLastAgentThatDiesAgainAndAgainIsTheEnd) {
+  batch_.wardens = {"echo >>" + top_ + "/starts; exit 7"};
+  const KeeperEnd end = Keep("trap 'echo term >../end' TERM; sleep 1000 & wait");
+  EXPECT_EQ(end.end, ServerEnd::kCannotGoOn);
+  EXPECT_EQ(end.problem, "an agent died 5 times in a row (exit code 7); see " + Part("log"));
+  EXPECT_EQ(Read("starts"), "\n\n\n\n\n");
+  EXPECT_THAT(said_, IsEmpty());
+}
+
+TEST_F(KeeperTest, WithAnotherAgentTheRunGoesOn) {
+  batch_.wardens = {"exit 7", "exec sleep 1000"};
+  When([this] { return !said_.empty(); }, [this] { Write("over", ""); });
+  const KeeperEnd end = Keep("while ! [ -e over ]; do sleep 0.01; done; exit 0");
+  EXPECT_EQ(end.end, ServerEnd::kAllDone);
+  EXPECT_EQ(end.problem, "");
+  EXPECT_THAT(said_, ElementsAre("an agent died 5 times in a row (exit code 7); see " + Part("log")));
+}
+
+TEST_F(KeeperTest, AnAgentThatSomebodyEndedIsStartedAgainOnceItIsMissed) {
+  batch_.wardens = {"cd " + top_ + "; echo >>starts; [ $(wc -l <starts) = 1 ] && exit 0; exec sleep 1000"};
+  Figures("all", Absent({}));
+  Figures("missing", Absent({"node1"}));
+  When([this] { return Read("starts") == "\n"; },
+       [this] {
+         loop_->After(seconds(4), [this] {
+           EXPECT_EQ(Read("starts"), "\n");
+           Write("missed", "");
+         });
+       });
+  const KeeperEnd end = Keep(
+      "while [ $(wc -l <starts) -lt 2 ]; do if [ -e missed ]; then say missing; else say all; fi; sleep "
+      "0.01; done; exit 0",
+      4);
+  EXPECT_EQ(end.end, ServerEnd::kAllDone);
+  EXPECT_EQ(Read("starts"), "\n\n");
+  EXPECT_THAT(batch_.rescues, Each(testing::Field(&Rescue::node, "node1")));
+}
+
+TEST_F(KeeperTest, AServerThatHangsIsReplaced) {
+  Figures("1", Done(1));
+  const KeeperEnd end = Keep("[ $n = 2 ] && exit 0; say 1; exec sleep 1000", 50);
+  EXPECT_EQ(end.end, ServerEnd::kAllDone);
+  EXPECT_THAT(said_, ElementsAre("the server does not answer; another takes over"));
+  EXPECT_GE(loop_->Now() - Time(), seconds(50));
+}
+
+TEST_F(KeeperTest, AServerThatHangsAgainAndAgainIsGivenUp) {
+  Figures("1", Done(1));
+  const KeeperEnd end = Keep("say 1; exec sleep 1000", 100);
+  EXPECT_EQ(end.end, ServerEnd::kCannotGoOn);
+  EXPECT_EQ(end.problem,
+            "the server hung 5 times: it is stopped, or waits for a disk; see " + Part("log/server.log"));
+  EXPECT_EQ(Servers(), 5);
+  EXPECT_EQ(said_.size(), 4u);
+}
+
+TEST_F(KeeperTest, AnInterruptIsPassedOnToTheServer) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
+    fs::remove(top_ + "/up");
+    said_.clear();
+    at_once_.clear();
+    When([this] { return There("up"); }, [this, signal] { SignalUs(signal); });
+    const KeeperEnd end = Keep("trap 'exit 4' TERM; : >up; while :; do sleep 0.01; done", 5);
+    EXPECT_EQ(end.end, ServerEnd::kInterrupted);
+    EXPECT_EQ(end.signal, signal);
+    EXPECT_EQ(end.problem, "");
+    EXPECT_THAT(said_, ElementsAre("interrupted: what runs is being ended; once more to end at once"));
+  }
+}
+
+TEST_F(KeeperTest, ASecondInterruptEndsAtOnce) {
+  When([this] { return There("up"); }, [this] { SignalUs(SIGINT), SignalUs(SIGTERM); });  // as timeout does
+  When([this] { return There("told"); },
+       [this] {
+         EXPECT_EQ(said_.size(), 1u) << "of one moment: it is meant once";
+         loop_->After(seconds(1), [this] { SignalUs(SIGTERM); });
+       });
+  const auto began = std::chrono::steady_clock::now();
+  const KeeperEnd end = Keep("trap ': >told' TERM; : >up; while :; do sleep 0.01; done");
+  EXPECT_EQ(end.end, ServerEnd::kInterrupted);
+  EXPECT_EQ(end.signal, SIGINT);
+  EXPECT_THAT(said_, ElementsAre(StartsWith("interrupted"), "ended at once"));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, seconds(14));
+}
+
+TEST_F(KeeperTest, AnInterruptedRunEndsInTimeWhateverItsServerDoes) {
+  Figures("1", Done(1));
+  When([this] { return There("up"); }, [this] { SignalUs(SIGTERM); });
+  const KeeperEnd end = Keep("trap '' TERM; : >up; while :; do say 1; sleep 0.02; done", 20);
+  EXPECT_EQ(end.end, ServerEnd::kInterrupted);
+  EXPECT_EQ(end.signal, SIGTERM);
+  EXPECT_EQ(end.problem, "");
+  EXPECT_EQ(said_.size(), 1u);
+  EXPECT_EQ(Servers(), 1);
+  EXPECT_GE(loop_->Now() - Time(), seconds(21));
+}
+
+TEST_F(KeeperTest, AnInterruptedServerThatHangsIsEndedByForce) {
+  Figures("1", Done(1));
+  When([this] { return !figures_.empty(); }, [this] { SignalUs(SIGTERM); });
+  const KeeperEnd end = Keep("trap '' TERM; say 1; while :; do sleep 1000; done", 2);
+  EXPECT_EQ(end.end, ServerEnd::kInterrupted);
+  EXPECT_THAT(said_,
+              ElementsAre(StartsWith("interrupted"), "the server does not answer; it is ended by force"));
+  EXPECT_EQ(Servers(), 1);
+  EXPECT_LT(loop_->Now() - Time(), seconds(14));
+}
+
+TEST_F(KeeperTest, AnInterruptBetweenTwoServersStartsNone) {
+  batch_.wardens = {"cd " + top_ +
+                    "; while ! [ -s server.pid ]; do sleep 0.01; done; kill -9 $(cat server.pid); kill -TERM "
+                    "$PPID; exec sleep 1000"};
+  const KeeperEnd end = Keep("sleep 1000");
+  EXPECT_EQ(end.end, ServerEnd::kInterrupted);
+  EXPECT_EQ(end.signal, SIGTERM);
+  EXPECT_EQ(Servers(), 1);
+}
+
+// As under Slurm, where one srun starts all agents.
+TEST_F(KeeperTest, AnSrunThatFailsIsToldWithItsLastWords) {
+  batch_.rescue = "exec sleep 1000";
+  batch_.wardens = {"echo noise >&2; echo 'srun: error: no such node' >&2; echo >&2; echo >>" + top_ +
+                    "/starts; exit 1"};
+  const KeeperEnd end = Keep("sleep 1000");
+  EXPECT_EQ(end.end, ServerEnd::kCannotGoOn);
+  EXPECT_EQ(end.problem,
+            "srun failed 5 times in a row (exit code 1): srun: error: no such node; see " + Part("log"));
+  EXPECT_EQ(Read("starts"), "\n\n\n\n\n");
+  EXPECT_THAT(batch_.rescues, IsEmpty());
+}
+
+TEST_F(KeeperTest, WhenAgentsHaveComeNoSrunIsRepeated) {
+  Write("rescued", "");
+  batch_.rescue = "echo $0 >>" + top_ + "/rescued; exec sleep 1000";
+  batch_.wardens = {"cd " + top_ + "; echo >>starts; while ! [ -e come ]; do sleep 0.01; done; exit 1"};
+  Figures("come", Absent({}));
+  Figures("absent", Absent({"node1", "node2"}));
+  When([this] { return !figures_.empty(); }, [this] { Write("come", ""); });
+  const KeeperEnd end = Keep(
+      "while ! [ -e come ]; do say come; sleep 0.02; done; until [ $(wc -l <rescued) = 2 ]; do say absent; "
+      "sleep 0.02; done; exit 0",
+      10);
+  EXPECT_EQ(end.end, ServerEnd::kAllDone);
+  EXPECT_EQ(Read("starts"), "\n");
+  EXPECT_THAT(Read("rescued"), testing::AnyOf("node1\nnode2\n", "node2\nnode1\n"));
+  EXPECT_THAT(said_, IsEmpty());
+}
+
+TEST_F(KeeperTest, ANodeIsRescuedLessAndLessOften) {
+  batch_.rescue = "exit 1";
+  Figures("1", Absent({"node1"}));
+  When([this] { return batch_.rescues.size() >= 8; }, [this] { Write("over", ""); });
+  EXPECT_EQ(Keep("until [ -e over ]; do say 1; sleep 0.01; done; exit 0", 50).end, ServerEnd::kAllDone);
+  ASSERT_GE(batch_.rescues.size(), 8u);
+  Time before{};
+  int64_t least[] = {3, 3, 6, 12, 24, 48, 60, 60};
+  for (size_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(batch_.rescues[i].node, "node1");
+    EXPECT_GE(batch_.rescues[i].at - before, seconds(least[i])) << i;
+    EXPECT_LT(batch_.rescues[i].at - before, seconds(least[i] + 40)) << i;  // 0.8 seconds of ours
+    before = batch_.rescues[i].at;
+  }
+}
+
+TEST_F(KeeperTest, SoManyNodesAreRescuedAtOnce) {
+  batch_.rescue = "echo $$ >>" + top_ + "/rescued; exec sleep 1000";
+  std::vector<std::string> nodes;
+  for (int i = 0; i < 20; ++i) nodes.push_back(StrCat("node", i));
+  Figures("1", Absent(nodes));
+  When([this] { return batch_.rescues.size() >= 16; },
+       [this] {
+         loop_->After(seconds(10), [this] {
+           EXPECT_EQ(batch_.rescues.size(), 16u);
+           Write("over", "");
+         });
+       });
+  EXPECT_EQ(Keep("until [ -e over ]; do say 1; sleep 0.01; done; exit 0", 10).end, ServerEnd::kAllDone);
+}
+
+TEST_F(KeeperTest, ANodeThatCannotBeRescuedIsAskedForRarely) {
+  batch_.rescue = "none";
+  Figures("1", Absent({"node1"}));
+  When([this] { return batch_.rescues.size() >= 3; }, [this] { Write("over", ""); });
+  EXPECT_EQ(Keep("until [ -e over ]; do say 1; sleep 0.01; done; exit 0", 50).end, ServerEnd::kAllDone);
+  ASSERT_GE(batch_.rescues.size(), 3u);
+  EXPECT_GE(batch_.rescues[1].at - batch_.rescues[0].at, seconds(60));
+  EXPECT_GE(batch_.rescues[2].at - batch_.rescues[1].at, seconds(60));
+}
+
+TEST_F(KeeperTest, ANodeThatCameBackBeginsAnew) {
+  batch_.rescue = "exit 1";
+  Figures("absent", Absent({"node1"}));
+  Figures("there", Absent({}));
+  When([this] { return batch_.rescues.size() >= 4; }, [this] { Write("back", ""); });
+  When([this] { return batch_.rescues.size() >= 6; }, [this] { Write("over", ""); });
+  EXPECT_EQ(Keep("until [ -e back ]; do say absent; sleep 0.01; done; sleep 0.1; say there; "
+                 "until [ -e over ]; do say absent; sleep 0.01; done; exit 0",
+                 20)
+                .end,
+            ServerEnd::kAllDone);
+  ASSERT_GE(batch_.rescues.size(), 6u);
+  EXPECT_LT(batch_.rescues[5].at - batch_.rescues[4].at, seconds(20)) << "the pause is short again";
+}
+
+}  // namespace
+}  // namespace harrow::keeper

@@ -359,7 +359,7 @@ Status Database::VerifySchema() {
   return {};
 }
 
-enum class Rows { kRead, kMissing, kUnreadable };
+enum class Rows { kMissing, kRead, kUnreadable };
 
 template <class Record, class Use>
 Rows ReadRows(Statement& rows, int64_t count, Chain* chain, Use use) {

@@ -668,6 +668,8 @@ TEST_F(RemoveTreeTest, OtherProjectsDirectories) {
   fs::create_directories(top("a/b/c/d/e"));
   Write(top("a/b/c/d/e/file"));
   fs::create_directories(top("plain/x/y"));
+  // One in another, more often than is gone down: all but the first are moved up.
+  ASSERT_TRUE(Shell("d=" + top("deep") + "; for i in $(seq 40); do mkdir $d && chattr -p $((7 + i % 2)) $d || exit 1; d=$d/x; done"));
   ASSERT_TRUE(Shell("chattr -p 7 " + top("a") + " " + top("a/b") + "; chattr -p 8 " + top("a/b/c") +
                     "; chattr -p 9 " + top() + "; chattr +P " + top() + " " + top("a") + " " + top("a/b/c")));
   ExpectAllIsGone();

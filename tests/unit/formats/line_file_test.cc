@@ -92,6 +92,16 @@ TEST(LineFileTest, StandardInputOfAnySize) {
   EXPECT_EQ(f.graph.command(TaskId(19'999)), "prog argument-19999");
 }
 
+TEST(LineFileTest, AValueInQuotesMayBeEmptyOrHoldBlanks) {
+  LoadedFlow f("tasks.txt", "#HARROW env.A=\"\" env.B='' env.C='a b' cores=2\na\n");
+  ASSERT_TRUE(f.status.ok()) << f.status.message();
+  const graph::Profile& profile = f.graph.profile(TaskId(0));
+  EXPECT_EQ(profile.shape.cores, 2u);
+  ASSERT_EQ(profile.env.size(), 3u);
+  EXPECT_EQ(profile.env[0].second + profile.env[1].second, "");
+  EXPECT_EQ(profile.env[2].second, "a b");
+}
+
 TEST(LineFileTest, RanksAskForCores) {
   LoadedFlow f("tasks.txt", "#HARROW ranks=10 nodes=4\na\n");
   ASSERT_TRUE(f.status.ok()) << f.status.message();

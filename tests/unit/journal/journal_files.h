@@ -107,6 +107,7 @@ class RecordMaker {
     a.cores = Text(8);
     a.local_bytes = Number();
     a.remote_bytes = Number();
+    if (random_() % 4 == 0) a.output_task = SomeTask();
     return a;
   }
   journal::FateRecord Fate() {

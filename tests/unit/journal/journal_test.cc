@@ -50,6 +50,30 @@ TEST(Chain, OfKnownRecordsIsTheSameInEveryRelease) {
   EXPECT_EQ(chain.EndGroup(), 11470541381496993835u);
 }
 
+TEST(Records, SayNothingThatNobodyTold) {
+  const AttemptRecord attempt;
+  EXPECT_EQ(attempt.attempt, 0u);
+  EXPECT_FALSE(attempt.output_truncated);
+  for (const int64_t figure :
+       {int64_t{attempt.code}, attempt.start_ns, attempt.end_ns, attempt.user_us, attempt.system_us,
+        attempt.max_rss_kib, attempt.local_bytes, attempt.remote_bytes})
+    EXPECT_EQ(figure, 0);
+  for (const uint64_t figure :
+       {uint64_t{attempt.output_file}, attempt.output_offset, attempt.stdout_bytes, attempt.stderr_bytes})
+    EXPECT_EQ(figure, 0u);
+  const TaskRecord task;
+  EXPECT_EQ(task.identity_high + task.identity_low + static_cast<uint64_t>(task.level), 0u);
+  EXPECT_EQ(task.cores, 1u);
+  const NodeRecord node;
+  EXPECT_EQ(node.slots + node.incarnation + node.output_file, 0u);
+  EXPECT_EQ(node.joined_ns + node.left_ns, 0);
+  EXPECT_EQ(History().epoch + History().format, 0u);
+  const Journal::Options options;
+  EXPECT_EQ(options.group_time, std::chrono::milliseconds(100));
+  EXPECT_TRUE(options.sync);
+  EXPECT_EQ(options.epoch, 1u);
+}
+
 TEST(Journal, ReadsBackEveryField) {
   auto seed = std::random_device{}();
   SCOPED_TRACE(testing::Message() << "seed " << seed);

@@ -141,10 +141,13 @@ struct TakeBack {
   AttemptId attempt;
   NodeId node;
 };
-/// End that attempt: TaskEnded answers. A newer one may be started there at the same instant.
+/// End that attempt: TaskEnded answers. A newer one may be started there at the same instant. `as_lost`: not
+/// its task is to end but this attempt, as another one goes on or a node of it is gone: however late, its end
+/// is told as Lost (or Done).
 struct CancelTask {
   AttemptId attempt;
   NodeId node;
+  bool as_lost = false;
 };
 enum class FinalState : uint8_t { kDone, kFailed, kSkipped, kCancelled };
 enum class Reason : uint8_t {

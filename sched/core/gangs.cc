@@ -23,13 +23,22 @@ std::vector<NodeId> Gangs::Forget() {
 }
 
 std::vector<NodeId> Gangs::Remove(TaskId id) {
-  return std::move(members_.extract(id).mapped());
+  return std::move(sent_.extract(id).mapped().members);
 }
 
-std::vector<TaskId> Gangs::FollowingAt(NodeId id) const {
+bool Gangs::broken(TaskId id) const {
+  const auto found = sent_.find(id);
+  return found != sent_.end() && found->second.broken;
+}
+
+std::vector<TaskId> Gangs::LoseFollower(NodeId id) {
   std::vector<TaskId> gangs;
-  for (const auto& [task, members] : members_) {
-    if (std::find(members.begin() + 1, members.end(), id) != members.end()) gangs.push_back(task);
+  for (auto& [task, sent] : sent_) {
+    const auto follower = std::find(sent.members.begin() + 1, sent.members.end(), id);
+    if (follower == sent.members.end()) continue;
+    sent.members.erase(follower);
+    sent.broken = true;
+    gangs.push_back(task);
   }
   std::sort(gangs.begin(), gangs.end());
   return gangs;

@@ -43,14 +43,17 @@ class Gangs {
 
   // --- in flight
   /// `members`: the lead node first.
-  void Add(TaskId id, std::vector<NodeId> members) { members_.try_emplace(id, std::move(members)); }
+  void Add(TaskId id, std::vector<NodeId> members) { sent_.try_emplace(id, Sent{std::move(members)}); }
   std::vector<NodeId> Remove(TaskId id);
-  /// Those with that node among their members, but led from another.
-  std::vector<TaskId> FollowingAt(NodeId id) const;
+  /// Those with that node among their members, but led from another, do without it from now on: they are
+  /// broken. Returns them.
+  std::vector<TaskId> LoseFollower(NodeId id);
+  /// Whether the gang has lost a node and goes on at the others until it ends.
+  bool broken(TaskId id) const;
   template <class Each>
   void ForEachMember(const Each& each) const {
-    for (const auto& [task, members] : members_) {
-      for (NodeId member : members) each(task, member);
+    for (const auto& [task, sent] : sent_) {
+      for (NodeId member : sent.members) each(task, member);
     }
   }
 
@@ -64,7 +67,11 @@ class Gangs {
   std::vector<NodeId> kept_;
   // By node, whether it is in kept_.
   std::vector<bool> keeps_;
-  std::unordered_map<TaskId, std::vector<NodeId>> members_;
+  struct Sent {
+    std::vector<NodeId> members;
+    bool broken = false;
+  };
+  std::unordered_map<TaskId, Sent> sent_;
 };
 
 }  // namespace harrow::core

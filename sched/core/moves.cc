@@ -224,6 +224,13 @@ void Moves::SendGang(TaskId id, std::vector<NodeId> members) {
   Send(id, lead, TakenFrom::kGang, false);
 }
 
+void Moves::BreakGangsFollowingAt(NodeId id) {
+  for (TaskId gang : gangs.LoseFollower(id)) {
+    Release(id, tasks[gang].lane());
+    actions->push_back(CancelOf(gang));
+  }
+}
+
 void Moves::GiveUpGang() {
   if (const TaskId id = gangs.gathering()) queues.ReturnGang(id);
   ForgetGathering();

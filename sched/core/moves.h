@@ -38,7 +38,12 @@ class Moves : protected Parts {
   /// Asks for a task back that is not known to have begun.
   void Recall(TaskId id);
   void RecallAhead(NodeId id);
-  CancelTask CancelOf(TaskId id) const { return {tasks.latest(id), tasks[id].node()}; }
+  CancelTask CancelOf(TaskId id) const {
+    return {tasks.latest(id), tasks[id].node(), !tasks[id].cancelled()};
+  }
+  /// Gangs that are led from another node lose this one. They are ended, and stay where they are till then: no
+  /// attempt begins beside one that goes on.
+  void BreakGangsFollowingAt(NodeId id);
 
   // --- nodes that are kept
   void Keep(NodeId id, order::LaneId lane);

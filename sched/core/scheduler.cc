@@ -202,14 +202,16 @@ void Scheduler::Impl::On(const TaskStarted& e) {
   if (Adopt(e.attempt, e.node)) return;
   const bool unknown_here = task.node() != e.node || e.attempt.number > task.attempts();
   if ((task.settled() || task.in_flight()) && unknown_here && nodes.Joined(e.node))
-    actions->push_back(CancelTask{e.attempt, e.node});
+    actions->push_back(CancelTask{e.attempt, e.node, task.state() != TaskState::kCancelled});
 }
 
 void Scheduler::Impl::On(const TaskEnded& e) {
   const TaskId id = e.attempt.task;
   if (!tasks.Has(id) || (!tasks.IsAt(e.attempt, e.node) && !Adopt(e.attempt, e.node))) return;
+  const bool done = std::holds_alternative<Done>(e.outcome);
+  const bool broken = !done && gangs.broken(id);
   Vacate(id);
-  if (std::holds_alternative<Done>(e.outcome)) {
+  if (done) {
     level_times.Add(tasks[id].level(), e.run_time);
     ahead.NoteRun(e.node, e.run_time);
     nodes.EndRow(e.node);
@@ -219,13 +221,13 @@ void Scheduler::Impl::On(const TaskEnded& e) {
     }
     MarkDone(id, e.node);
     actions->push_back(TaskSettled{id, FinalState::kDone, TaskId(), Reason::kNone});
+  } else if (std::holds_alternative<Interrupted>(e.outcome) && !tasks[id].cancelled()) {
+    GiveUp(id, TaskState::kSkipped, Reason::kInterrupted);
+  } else if (broken || std::holds_alternative<Lost>(e.outcome)) {
+    AfterLoss(id);
   } else if (const auto* failed = std::get_if<Failed>(&e.outcome)) {
     NoteFailureAt(e.node, e.run_time);
     AfterFailure(id, *failed);
-  } else if (std::holds_alternative<Lost>(e.outcome)) {
-    AfterLoss(id);
-  } else if (std::holds_alternative<Interrupted>(e.outcome) && !tasks[id].cancelled()) {
-    GiveUp(id, TaskState::kSkipped, Reason::kInterrupted);
   } else {
     GiveUp(id, TaskState::kCancelled, Reason::kNone);
   }
@@ -276,7 +278,7 @@ void Scheduler::Impl::AskAgain(NodeId id) {
   for (TaskId each : nodes[id].in_flight()) {
     if (tasks[each].recalled()) {
       actions->push_back(TakeBack{tasks.latest(each), id});
-    } else if (tasks[each].cancelled()) {
+    } else if (tasks[each].cancelled() || gangs.broken(each)) {
       actions->push_back(CancelOf(each));
     }
   }
@@ -290,11 +292,8 @@ void Scheduler::Impl::On(const NodeLost& e) {
   if (!nodes.Joined(e.node)) return;
   Shut(e.node, Node::Access::kGone);
   replicas.NodeLost(e.node);
+  BreakGangsFollowingAt(e.node);
   std::vector<TaskId> here(nodes[e.node].in_flight().begin(), nodes[e.node].in_flight().end());
-  for (TaskId gang : gangs.FollowingAt(e.node)) {
-    here.push_back(gang);
-    actions->push_back(CancelOf(gang));
-  }
   std::sort(here.begin(), here.end());
   for (TaskId id : here) {
     const bool was_ahead = tasks[id].ahead();

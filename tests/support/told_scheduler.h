@@ -12,7 +12,7 @@
 namespace harrow::testing {
 
 /// A small flow and its scheduler, told event by event; what it answers is text, an action each:
-/// "start A@0", "ahead A@0", "back A@0", "cancel A@0", "join A@1", "done A", "failed A", "skipped B because A",
+/// "start A@0", "ahead A@0", "back A@0", "cancel A@0", "cancel A@0 (lost)", "join A@1", "done A", "failed A", "skipped B because A",
 /// "aside @1", "complete". Checks all invariants after each event.
 class ToldScheduler {
  public:
@@ -91,7 +91,7 @@ class ToldScheduler {
   static std::string At(NodeId node) { return StrCat("@", node.value); }
   std::string Text(const core::StartTask& a) const { return StrCat(a.ahead ? "ahead " : "start ", Name(a.attempt.task), At(a.node)); }
   std::string Text(const core::TakeBack& a) const { return StrCat("back ", Name(a.attempt.task), At(a.node)); }
-  std::string Text(const core::CancelTask& a) const { return StrCat("cancel ", Name(a.attempt.task), At(a.node)); }
+  std::string Text(const core::CancelTask& a) const { return StrCat("cancel ", Name(a.attempt.task), At(a.node), a.as_lost ? " (lost)" : ""); }
   std::string Text(const core::JoinGang& a) const { return StrCat("join ", Name(a.task), At(a.node)); }
   std::string Text(const core::NodePutAside& a) const { return StrCat("aside ", At(a.node)); }
   std::string Text(const core::WakeAt&) const { return ""; }

@@ -214,7 +214,7 @@ TEST(Endings, TaskThatRunsTwiceIsEndedWhereItIsNotWanted) {
   s.Add("A");
   s.Begin({{1, 0, 0}, {1, 0, 0}});
   const uint32_t here = s.scheduler().node(s["A"]).value;
-  EXPECT_EQ(s.Started("A", 1 - here), "cancel A@" + std::to_string(1 - here));
+  EXPECT_EQ(s.Started("A", 1 - here), "cancel A@" + std::to_string(1 - here) + " (lost)");
 }
 
 TEST(Endings, BadNodeIsPutAside) {
@@ -464,7 +464,7 @@ TEST(LostAttempts, DoNotGoOnBesideTheNext) {
   s.Begin({{1, 0, 0}, {1, 0, 0}});
   EXPECT_EQ(s.Tell(NodeLost{NodeId(0)}), "start A@1");
   s.Tell(NodeJoined{NodeId(0), {1, 0, 0}});
-  EXPECT_EQ(s.Tell(TaskStarted{{s["A"], 1}, NodeId(0)}), "cancel A@0");
+  EXPECT_EQ(s.Tell(TaskStarted{{s["A"], 1}, NodeId(0)}), "cancel A@0 (lost)");
   EXPECT_EQ(std::get<CancelTask>(s.last()[0]).attempt.number, 1u);
   EXPECT_EQ(s.Tell(TaskEnded{{s["A"], 1}, NodeId(0), Done{}}), "") << "the next may have removed its outputs";
   EXPECT_EQ(s.Ended("A", 1), "done A, complete");
@@ -529,7 +529,16 @@ TEST(Attempts, OneThatIsNewerThanTheLastIsEndedOnceTheTaskIsSettled) {
   ToldScheduler s = SecondAttempt();
   EXPECT_EQ(s.Tell(TaskEnded{{s["A"], 2}, NodeId(0), Done{}, Duration(1)}), "done A, start B@0");
   EXPECT_EQ(s.Tell(TaskStarted{{s["A"], 2}, NodeId(0)}), "") << "late";
-  EXPECT_EQ(s.Tell(TaskStarted{{s["A"], 3}, NodeId(0)}), "cancel A@0");
+  EXPECT_EQ(s.Tell(TaskStarted{{s["A"], 3}, NodeId(0)}), "cancel A@0 (lost)");
+}
+
+TEST(Attempts, OneOfATaskThatWasCancelledIsCancelledToo) {
+  ToldScheduler s;
+  s.Add("A");
+  s.Begin({{1, 0, 0}});
+  s.TellAll({NodeLost{NodeId(0)}, CancelRequested{s["A"]}, NodeJoined{NodeId(0), {1, 0, 0}}});
+  ASSERT_EQ(s.State("A"), TaskState::kCancelled);
+  EXPECT_EQ(s.Tell(TaskStarted{{s["A"], 2}, NodeId(0)}), "cancel A@0");
 }
 
 TEST(Attempts, NumbersGoOnAfterThoseOfEarlierRunsWhichCostNoRetry) {

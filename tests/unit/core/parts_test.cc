@@ -188,10 +188,13 @@ TEST(Gangs, OneIsGatheredAndThoseInFlightKnowTheirNodes) {
   EXPECT_FALSE(gangs.impatient(4)) << "each has a patience of its own";
 
   gangs.Add(kA, {kTwo, kOne});
-  EXPECT_EQ(gangs.FollowingAt(kOne), std::vector<TaskId>{kA});
-  EXPECT_TRUE(gangs.FollowingAt(kTwo).empty()) << "the lead node's tasks are known without";
-  EXPECT_EQ(gangs.Remove(kA), (Nodes{kTwo, kOne}));
-  EXPECT_TRUE(gangs.FollowingAt(kOne).empty());
+  EXPECT_TRUE(gangs.LoseFollower(kTwo).empty()) << "the lead node's tasks are known without";
+  EXPECT_FALSE(gangs.broken(kA));
+  EXPECT_EQ(gangs.LoseFollower(kOne), std::vector<TaskId>{kA});
+  EXPECT_TRUE(gangs.broken(kA));
+  EXPECT_TRUE(gangs.LoseFollower(kOne).empty());
+  EXPECT_EQ(gangs.Remove(kA), Nodes{kTwo});
+  EXPECT_FALSE(gangs.broken(kA));
 }
 
 TEST(SentAhead, DepthAndTheLongestRow) {

@@ -313,9 +313,50 @@ TEST(Placement, GangThatLosesANodeIsTriedAgain) {
   s.profile.shape.nodes = 2;
   s.Add("gang");
   EXPECT_EQ(s.Begin({{1, 0, 0}, {1, 0, 0}}), "join gang@1, start gang@0");
-  EXPECT_EQ(s.Tell(NodeLost{NodeId(1)}), "cancel gang@0");
-  EXPECT_EQ(s.Tell(NodeJoined{NodeId(1), {1, 0, 0}}), "join gang@1, start gang@0");
+  EXPECT_EQ(s.Tell(NodeLost{NodeId(1)}), "cancel gang@0 (lost)");
+  EXPECT_EQ(s.Tell(NodeJoined{NodeId(1), {1, 0, 0}}), "") << "what its lead node runs goes on still";
+  EXPECT_EQ(s.Ended("gang", 0, Lost{}), "join gang@1, start gang@0");
   EXPECT_EQ(s.scheduler().losses(s["gang"]), 1u);
+}
+
+/// However the rest of it ends, its task was neither cancelled by anybody nor has it failed.
+TEST(Placement, GangThatLosesANodeIsNotSettledByItsEnd) {
+  for (const Outcome& end :
+       {Outcome(Cancelled{}), Outcome(Failed{1, false}), Outcome(Lost{}), Outcome(Done{})}) {
+    ToldScheduler s({.policy = Policy::kFifo, .retries = 0});
+    s.profile.shape.nodes = 3;
+    s.Add("gang");
+    s.Begin({{1, 0, 0}, {1, 0, 0}, {1, 0, 0}});
+    s.Started("gang", 0);
+    EXPECT_EQ(s.Tell(NodeLost{NodeId(1)}), "cancel gang@0 (lost)");
+    s.Tell(NodeSilent{NodeId(0)});
+    EXPECT_EQ(s.Tell(NodeJoined{NodeId(0), {1, 0, 0}}), "cancel gang@0 (lost)")
+        << "it may not have arrived";
+    const bool done = std::holds_alternative<Done>(end);
+    EXPECT_EQ(s.Ended("gang", 0, end), done ? "done gang, complete" : "");
+    EXPECT_EQ(s.scheduler().losses(s["gang"]), done ? 0u : 1u);
+    EXPECT_EQ(s.Tell(NodeJoined{NodeId(1), {1, 0, 0}}),
+              done ? "" : "join gang@1, join gang@2, start gang@0");
+  }
+}
+
+TEST(Placement, GangThatLosesANodeCanBeCancelledOrLoseAllNodes) {
+  for (const bool cancelled : {false, true}) {
+    ToldScheduler s({.policy = Policy::kFifo});
+    s.profile.shape.nodes = 3;
+    s.Add("gang");
+    s.Begin({{1, 0, 0}, {1, 0, 0}, {1, 0, 0}});
+    s.Tell(NodeLost{NodeId(2)});
+    EXPECT_EQ(s.Tell(NodeLost{NodeId(1)}), "cancel gang@0 (lost)");
+    if (cancelled) {
+      EXPECT_EQ(s.Tell(CancelRequested{s["gang"]}), "cancel gang@0");
+      EXPECT_EQ(s.Ended("gang", 0, Lost{}), "cancelled gang, complete");
+    } else {
+      EXPECT_EQ(s.Tell(NodeLost{NodeId(0)}), "");
+      EXPECT_EQ(s.scheduler().losses(s["gang"]), 1u);
+      EXPECT_EQ(s.State("gang"), TaskState::kReady);
+    }
+  }
 }
 
 TEST(Placement, GangThatAsksForMoreNodesThanAreHereIsNotInTheWay) {

@@ -5,7 +5,8 @@
 // A start goes from the server to its node: it waits for the starts before it (rate), is on its way for the
 // latency and jitter, and does not overtake on the way to one node. Each node has the agent::Core that a real
 // agent has: it says which attempts begin, and what the node reports takes the latency. A begun task reads
-// its inputs one after the other, runs, writes its outputs one after the other.
+// its inputs one after the other, runs, writes its outputs one after the other. One that is asked to end does
+// so at once.
 //
 // A node that fails takes its tasks and its page cache with it. Files on its disk stay readable from other
 // nodes: the scheduler forgets these replicas, so nothing is placed by them, but no producer runs again.
@@ -91,6 +92,8 @@ class Simulation {
   enum class Kind : uint8_t {
     kStartArrives,
     kTakeBackArrives,
+    kCancelArrives,
+    kSignalled,
     kStartReported,
     kEndReported,
     kReturnReported,
@@ -143,9 +146,9 @@ class Simulation {
             core::RoundTripMeasured{NodeId(n), FromSeconds(2 * cluster_.latency + cluster_.jitter)});
       DrawFailure(n);
     }
-    for (const formats::ClusterModel::Failure& failure : cluster_.failures) {
-      if (failure.node < nodes_.size())
-        At(failure.at, 0, Kind::kFails, failure.node, AddRepair(failure.repair));
+    for (uint32_t i = 0; i < cluster_.failures.size(); ++i) {
+      const formats::ClusterModel::Failure& failure = cluster_.failures[i];
+      if (failure.node < nodes_.size()) At(failure.at, 0, Kind::kFails, failure.node, i);
     }
     others_.push_back(core::TasksAdded{TaskId(0), static_cast<uint32_t>(graph_.task_count())});
     if (storage_) {
@@ -158,15 +161,11 @@ class Simulation {
     transfers_.Settle(now_);
   }
 
-  uint32_t AddRepair(double seconds) {
-    repairs_.push_back(seconds);
-    return static_cast<uint32_t>(repairs_.size() - 1);
-  }
   double Exponential(order::SeededDraws* draws, double mean) { return -mean * std::log1p(-draws->Next()); }
   void DrawFailure(uint32_t node) {
     if (cluster_.mtbf > 0)
-      At(now_ + Exponential(&failure_draws_, cluster_.mtbf), 0, Kind::kFails, node,
-         AddRepair(cluster_.repair));
+      At(now_ + Exponential(&failure_draws_, cluster_.mtbf), 0, Kind::kFails, node, kDrawn,
+         nodes_[node].incarnation);
   }
 
   void Take(const Happening& what) {
@@ -177,6 +176,14 @@ class Simulation {
       case Kind::kTakeBackArrives:
         TellCore(NodeId(what.b), agent::TakenBack{{TaskId(what.a), what.c}});
         break;
+      case Kind::kCancelArrives: {
+        const auto [attempt, reason] = cancels_[what.a];
+        TellCore(NodeId(what.b), agent::Cancelled{attempt, reason});
+        break;
+      }
+      case Kind::kSignalled:
+        Signalled(what.a, static_cast<agent::End>(what.b));
+        break;
       case Kind::kStartReported:
         if (Current(what.a))
           others_.push_back(
@@ -184,7 +191,7 @@ class Simulation {
         break;
       case Kind::kEndReported:
         if (Current(what.a)) {
-          ReportEnd(what.a);
+          ReportEnd(what.a, static_cast<agent::End>(what.b));
         } else {  // its node failed before anybody was told: it runs again
           Record(what.a).stage = Stage::kGone;
           Record(what.a).lost = true;
@@ -196,7 +203,12 @@ class Simulation {
               core::TaskReturned{{Record(what.a).task, Record(what.a).number}, Record(what.a).node});
         break;
       case Kind::kFails:
-        NodeFails(what.a, repairs_[what.b]);
+        // What was drawn for a node that has failed otherwise since is drawn anew when it is back.
+        if (what.b != kDrawn) {
+          NodeFails(what.a, cluster_.failures[what.b].repair);
+        } else if (what.c == nodes_[what.a].incarnation) {
+          NodeFails(what.a, cluster_.repair);
+        }
         break;
       case Kind::kRepaired:
         NodeRepaired(what.a);
@@ -253,13 +265,21 @@ class Simulation {
     last = std::max(last, arrives);
     At(last, 1, Kind::kStartArrives, attempt);
   }
+  /// When a message to that node arrives: none overtakes another.
+  double Arrival(NodeId node) {
+    double& last = nodes_[node.value].last_arrival;
+    return last = std::max(last, now_ + cluster_.latency);
+  }
   void Do(const core::TakeBack& back) {
-    double& last = nodes_[back.node.value].last_arrival;
-    last = std::max(last, now_ + cluster_.latency);
-    At(last, 1, Kind::kTakeBackArrives, back.attempt.task.value, back.node.value, back.attempt.number);
+    At(Arrival(back.node), 1, Kind::kTakeBackArrives, back.attempt.task.value, back.node.value,
+       back.attempt.number);
   }
   void Do(const core::RunComplete&) { outcome_.complete = true; }
-  void Do(const core::CancelTask&) {}  // nobody asks for it here
+  void Do(const core::CancelTask& cancel) {
+    At(Arrival(cancel.node), 1, Kind::kCancelArrives, static_cast<uint32_t>(cancels_.size()),
+       cancel.node.value);
+    cancels_.emplace_back(cancel.attempt, cancel.as_lost ? agent::End::kLost : agent::End::kCancelled);
+  }
   void Do(const core::TaskSettled&) {}
   void Do(const core::JoinGang&) {}  // the other nodes are kept free of anything else by the scheduler
   void Do(const core::NodePutAside&) {}
@@ -302,8 +322,16 @@ class Simulation {
       } else if (const auto* returned = std::get_if<agent::Returned>(&action)) {
         Gone(returned->tag);
         At(now_ + cluster_.latency, 2, Kind::kReturnReported, returned->tag);
+      } else if (const auto* report = std::get_if<agent::Report>(&action)) {
+        Gone(report->tag);
+        Report(report->tag, report->end);
+      } else if (const auto* signal = std::get_if<agent::Signal>(&action)) {
+        At(now_, 1, Kind::kSignalled, core.given(signal->slot)->tag, static_cast<uint32_t>(signal->reason));
       }
     }
+  }
+  void Report(uint32_t attempt, agent::End end) {
+    At(now_ + cluster_.latency, 2, Kind::kEndReported, attempt, static_cast<uint32_t>(end));
   }
   void Begin(uint32_t attempt, uint32_t slot) {
     Record(attempt).begin = now_;
@@ -409,11 +437,24 @@ class Simulation {
     Over(attempt, Stage::kDone);
     const Attempt& record = Record(attempt);
     if (Delayed()) {
-      At(now_ + cluster_.latency, 2, Kind::kEndReported, attempt);
+      Report(attempt, agent::End::kExited);
     } else {
-      ReportEnd(attempt);
+      ReportEnd(attempt, agent::End::kExited);
     }
     TellCore(record.node, agent::Settled{record.slot});
+  }
+  /// It was asked to end before it was done.
+  void Signalled(uint32_t attempt, agent::End reason) {
+    if (!Current(attempt) || Record(attempt).end >= 0) return;
+    Stop(attempt);
+    Record(attempt).lost = reason == agent::End::kLost;
+    Report(attempt, reason);
+    TellCore(Record(attempt).node, agent::Settled{Record(attempt).slot});
+  }
+  /// It is in the middle of something, and does not go on.
+  void Stop(uint32_t attempt) {
+    if (!live_.empty() && live_[attempt].transfer != UINT32_MAX) transfers_.Cancel(live_[attempt].transfer);
+    Over(attempt, Stage::kGone);
   }
   /// It has ended, whichever way.
   void Over(uint32_t attempt, Stage stage) {
@@ -441,15 +482,28 @@ class Simulation {
       kind.task_seconds += seconds;
     }
   }
-  void ReportEnd(uint32_t attempt) {
+  static core::Outcome OutcomeOf(agent::End end) {
+    switch (end) {
+      case agent::End::kExited:
+        return core::Done{};
+      case agent::End::kCancelled:
+        return core::Cancelled{};
+      case agent::End::kLost:
+        return core::Lost{};
+      default:
+        return core::Failed{};
+    }
+  }
+  void ReportEnd(uint32_t attempt, agent::End end) {
     const Attempt& record = Record(attempt);
-    if (storage_ && cluster_.storage == formats::ClusterModel::Storage::kNodes) {
+    if (end == agent::End::kExited && storage_ &&
+        cluster_.storage == formats::ClusterModel::Storage::kNodes) {
       for (FileId file : graph_.outputs(record.task)) {
         stored_.push_back(core::FileStored{file, record.node, graph_.file_size(file)});
       }
     }
     ended_.push_back(core::TaskEnded{
-        {record.task, record.number}, record.node, core::Done{}, FromSeconds(record.end - record.begin)});
+        {record.task, record.number}, record.node, OutcomeOf(end), FromSeconds(record.end - record.begin)});
   }
 
   void NodeFails(uint32_t id, double repair) {
@@ -467,8 +521,7 @@ class Simulation {
         Gone(info.tag);
         continue;
       }
-      if (live_[info.tag].transfer != UINT32_MAX) transfers_.Cancel(live_[info.tag].transfer);
-      Over(info.tag, Stage::kGone);
+      Stop(info.tag);
       Record(info.tag).lost = true;
     }
     node.core = NewCore(node.capacity);
@@ -507,7 +560,8 @@ class Simulation {
   std::optional<Storage> storage_;
   std::vector<Node> nodes_;
   std::vector<Live> live_;  // by attempt, as outcome_.attempts; empty when none is needed
-  std::vector<double> repairs_;
+  static constexpr uint32_t kDrawn = UINT32_MAX;  // a failure that the cluster file does not list
+  std::vector<std::pair<AttemptId, agent::End>> cancels_;
   uint32_t expected_ = 0;  // nodes that will be back
   RunEnds run_ends_;
   std::priority_queue<Happening> happenings_;  // all else

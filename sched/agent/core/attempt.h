@@ -21,6 +21,7 @@ enum class End : uint8_t {
   kCancelled = 5,
   kInterrupted = 6,
   kNotStarted = 7,
+  kLost = 8,  // its task goes on elsewhere
   kMissingOutput = 9,  // it exited with 0, and an output that it declares is not there
 };
 
@@ -52,7 +53,7 @@ struct TakenBack {
   AttemptId attempt;
   bool more = false;  // another one follows: nothing is given to slots before it
 };
-/// It is to end for that reason, wherever it is. Of several reasons the first counts.
+/// It is to end for that reason (kCancelled, kInterrupted, kLost), wherever it is. Of several reasons the first counts.
 struct Cancelled {
   AttemptId attempt;
   End reason = End::kCancelled;

@@ -51,6 +51,7 @@ End JudgeEnd(End reason, bool signaled, int code) {
     case End::kTimedOut:
     case End::kCancelled:
     case End::kInterrupted:
+    case End::kLost:
       return !signaled && code == 0 ? by_itself : reason;
     default:
       return reason;

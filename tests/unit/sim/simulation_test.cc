@@ -166,6 +166,72 @@ TEST(SimulationTest, NodesThatFailNowAndThenDoNotLoseWork) {
   EXPECT_GE(outcome.makespan, 250);
 }
 
+/// A node's own failures and those that the cluster file lists are one story: a node that is back after
+/// either fails again as seldom as before.
+TEST(SimulationTest, ListedFailuresMakeNoOthersMoreFrequent) {
+  std::string table;
+  for (int i = 0; i < 3000; ++i) table += StrCat("T\tt", i, "\tk\t1\n");
+  Case c(table, 1, 1);
+  c.options.core.max_losses = 200;
+  c.options.cluster.mtbf = 300;
+  c.options.cluster.repair = 0.5;
+  const uint64_t drawn = c.Run().node_losses;
+  EXPECT_GT(drawn, 3u);
+  for (int i = 1; i <= 20; ++i) c.options.cluster.failures.push_back({.node = 0, .at = 5.0 * i, .repair = 1});
+  const Outcome outcome = c.Run();
+  EXPECT_EQ(outcome.counts.done, 3000u);
+  EXPECT_LT(outcome.node_losses, 20 + 3 * drawn);
+}
+
+/// What is left of a task of several nodes that loses one ends before it is tried again, and not because of
+/// anybody's wish.
+TEST(SimulationTest, ATaskOfSeveralNodesThatLosesOneIsTriedAgain) {
+  for (const double latency : {0.0, 1.0}) {
+    Case c("T\ta\tk\t10\n", 3, 1);
+    graph::Graph graph;
+    graph::Profile profile;
+    profile.shape.nodes = 2;
+    graph::TaskSpec spec;
+    spec.name = "gang";
+    spec.profile = graph.AddProfile(profile);
+    graph.AddTask(spec);
+    ASSERT_TRUE(graph.Seal().ok());
+    c.options.cluster.latency = latency;
+    c.options.cluster.failures.push_back({.node = 1, .at = 5, .repair = 0});
+    const Outcome outcome = Simulate(graph, {{.seconds = 10}}, c.options);
+    EXPECT_EQ(outcome.counts.done, 1u);
+    EXPECT_EQ(outcome.counts.losses, 1u);
+    EXPECT_EQ(outcome.counts.attempts, 2u);
+    EXPECT_DOUBLE_EQ(outcome.lost_seconds, 5);
+    // The news of its end, the next start and its end are on their way one latency each.
+    EXPECT_DOUBLE_EQ(outcome.makespan, 5 + 3 * latency + 10);
+  }
+}
+
+/// What fail-fast ends is ended here, too, whatever it is doing.
+TEST(SimulationTest, WhatIsCancelledEnds) {
+  std::string table = "T\tlong\tk\t1000\n";
+  for (int i = 0; i < 40; ++i) table += StrCat("T\tt", i, "\tk\t0.01\n");
+  for (const bool io : {false, true}) {
+    Case c(table + "I\tlong\tin\nF\tin\t100\n", 2, 1);
+    c.options.core.fail_fast = true;
+    c.options.core.policy = order::Policy::kFifo;
+    c.options.core.max_losses = 1;
+    c.options.cluster.latency = 0.001;
+    c.options.io = io;
+    c.options.cluster.read_local_disk = c.options.cluster.read_remote_disk = 0.1;
+    // One node is lost with its task, which has failed by that.
+    c.options.cluster.failures.push_back({.node = 1, .at = 0.105, .repair = 0});
+    const Outcome outcome = c.Run();
+    EXPECT_TRUE(outcome.complete);
+    EXPECT_NEAR(outcome.makespan, 0.106, 1e-9);
+    EXPECT_EQ(outcome.counts.done + outcome.counts.failed + outcome.counts.skipped + outcome.counts.cancelled,
+              outcome.counts.total);
+    EXPECT_EQ(outcome.counts.failed, 1u);
+    EXPECT_GE(outcome.counts.cancelled, 1u);
+  }
+}
+
 TEST(SimulationTest, TasksThatFitNoNodeEndAsInARun) {
   Case c("T\ta\tk\t10\nT\tb\tk\t10\t4\n", 1, 2);
   Outcome outcome = c.Run();

@@ -10,6 +10,7 @@ static_assert(static_cast<int>(End::kOutOfMemory) == pb::Attempt::OUT_OF_MEMORY)
 static_assert(static_cast<int>(End::kCancelled) == pb::Attempt::CANCELLED);
 static_assert(static_cast<int>(End::kInterrupted) == pb::Attempt::INTERRUPTED);
 static_assert(static_cast<int>(End::kNotStarted) == pb::Attempt::NOT_STARTED);
+static_assert(static_cast<int>(End::kLost) == pb::Attempt::LOST);
 static_assert(static_cast<int>(End::kMissingOutput) == pb::Attempt::MISSING_OUTPUT);
 
 int64_t Microseconds(Duration d) {

@@ -116,6 +116,14 @@ void Session::Hello(const std::string& run_id) {
   for (const Kept& kept : kept_) bytes += kept.message;
   told_sequence_ = last_sequence_;
   channel_->Send(bytes);
+  // A server that hangs, or whose node is gone, takes connections and answers none.
+  loop_.CancelTimer(beat_timer_);
+  beat_timer_ = loop_.After(heartbeat_ * kSilentBeats, [this] { HangUp("the server does not greet"); });
+}
+
+void Session::HangUp(const std::string& why) {
+  channel_->Close();
+  Disconnected(why);
 }
 
 void Session::Disconnected(const std::string& why) {
@@ -136,8 +144,7 @@ void Session::Disconnected(const std::string& why) {
 void Session::Receive(std::string_view bytes) {
   pb::ToAgent message;
   if (const Status read = wire::Decode(bytes, &message); !read.ok()) {
-    channel_->Close();
-    Disconnected(StrCat("the server: ", read.message()));
+    HangUp(StrCat("the server: ", read.message()));
     return;
   }
   last_heard_ = loop_.Now();
@@ -150,9 +157,8 @@ void Session::Receive(std::string_view bytes) {
   }
   if (message.has_welcome()) {
     if (message.welcome().epoch() < epoch_seen_) {
-      channel_->Close();
-      Disconnected(StrCat("a server of epoch ", message.welcome().epoch(), " answered, but one of epoch ",
-                          epoch_seen_, " has been there"));
+      HangUp(StrCat("a server of epoch ", message.welcome().epoch(), " answered, but one of epoch ",
+                    epoch_seen_, " has been there"));
       return;
     }
     TakeWelcome(message.welcome());
@@ -169,6 +175,7 @@ void Session::Receive(std::string_view bytes) {
   if (message.has_cancel()) {
     host_.EndTasks(IdsOf(message.cancel().attempt()),
                    message.cancel().interrupted() ? End::kInterrupted : End::kCancelled);
+    host_.EndTasks(IdsOf(message.cancel().lost()), End::kLost);
   }
   // After what is to be ended instead.
   if (message.has_welcome()) {
@@ -223,8 +230,7 @@ void Session::TakeTasks(pb::ToAgent& message) {
     const auto profile = profiles_.find(start.profile());
     if (profile == profiles_.end()) {
       Report(StrCat("task ", task.id, " names profile ", start.profile(), ", which was never sent"), true);
-      channel_->Close();
-      Disconnected("the server does not keep to the protocol");
+      HangUp("the server does not keep to the protocol");
       return;
     }
     task.profile = profile->second;
@@ -235,8 +241,7 @@ void Session::TakeTasks(pb::ToAgent& message) {
 
 void Session::Beat() {
   if (loop_.Now() - last_heard_ > heartbeat_ * kSilentBeats) {
-    channel_->Close();
-    Disconnected("the server does not answer");
+    HangUp("the server does not answer");
     return;
   }
   pb::FromAgent message;

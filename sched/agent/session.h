@@ -93,6 +93,7 @@ class Session {
   wire::ChannelHandler Dialed(Result<Connection> result);
   void Hello(const std::string& run_id);
   void Disconnected(const std::string& why);
+  void HangUp(const std::string& why);
   void Receive(std::string_view message);
   void TakeWelcome(const pb::Welcome& welcome);
   void TakeProfiles(const pb::ToAgent& message);
@@ -121,7 +122,7 @@ class Session {
   Duration lease_ = std::chrono::minutes(5);
   Duration heartbeat_ = std::chrono::seconds(1);
   Time last_heard_{};
-  os::EventLoop::TimerId beat_timer_ = 0;
+  os::EventLoop::TimerId beat_timer_ = 0;  // the next heartbeat; before the welcome: how long it is waited for
   os::EventLoop::TimerId lease_timer_ = 0;
   os::EventLoop::TimerId fence_timer_ = 0;  // to ask again
   Fence fence_;

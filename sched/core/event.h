@@ -65,6 +65,11 @@ struct TaskRestored {
   // The highest number that an attempt ever had, when that is more than `attempts`.
   uint32_t last_attempt = 0;
 };
+/// After a restart: one more attempt of the task may have begun of which nobody told. Its number is used up and
+/// costs nothing; where it is heard of while nothing was sent since, it goes on, as one that was lost.
+struct AttemptMayBeOut {
+  TaskId task;
+};
 // Attempts of a task are numbered from 1, by StartTask; what tells of a task's doing names the attempt, so
 // that the late word of an old one is not taken for that of a newer one on the same node. A number is used
 // again only when the attempt is known never to have begun (TaskReturned).
@@ -116,8 +121,9 @@ struct EndTimeKnown {
 struct TimeCame {};
 
 using Event = std::variant<NodeJoined, NodeSilent, NodeLost, NodeClosed, TasksAdded, TaskRestored,
-                           TaskStarted, TaskEnded, TaskReturned, FileStored, FileLost, CancelRequested,
-                           DrainRequested, RoundTripMeasured, EndTimeKnown, AllNodesJoined, TimeCame>;
+                           AttemptMayBeOut, TaskStarted, TaskEnded, TaskReturned, FileStored, FileLost,
+                           CancelRequested, DrainRequested, RoundTripMeasured, EndTimeKnown, AllNodesJoined,
+                           TimeCame>;
 
 // --- actions: what is to be done
 /// Send the task to the node. `ahead`: no slot is free there yet; the agent queues it behind what it has.

@@ -45,6 +45,7 @@ class Scheduler::Impl : private Dispatch {
   void On(const NodeClosed& e);
   void On(const TasksAdded& e);
   void On(const TaskRestored& e);
+  void On(const AttemptMayBeOut& e);
   void On(const TaskStarted& e);
   void On(const TaskEnded& e);
   void On(const TaskReturned& e);
@@ -170,6 +171,10 @@ void Scheduler::Impl::On(const TaskRestored& e) {
   if (!tasks.Has(e.task) || tasks[e.task].settled() || tasks[e.task].in_flight()) return;
   tasks.Restore(e);
   if (e.as != TaskRestored::As::kOpen) RestoreFate(e.task, e.as);
+}
+
+void Scheduler::Impl::On(const AttemptMayBeOut& e) {
+  if (tasks.Has(e.task) && !tasks[e.task].settled() && !tasks[e.task].in_flight()) tasks.NoteUnheard(e.task);
 }
 
 /// An attempt that this scheduler does not believe to be there: is it taken in?
@@ -365,6 +370,10 @@ TaskState Scheduler::state(TaskId task) const {
 uint32_t Scheduler::attempts(TaskId task) const {
   const TaskTable& tasks = impl_->parts().tasks;
   return tasks.Has(task) ? tasks[task].attempts() : 0;
+}
+bool Scheduler::MayAdopt(AttemptId attempt) const {
+  const TaskTable& tasks = impl_->parts().tasks;
+  return tasks.Has(attempt.task) && tasks.MayAdopt(attempt);
 }
 uint32_t Scheduler::losses(TaskId task) const {
   const TaskTable& tasks = impl_->parts().tasks;

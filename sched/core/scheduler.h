@@ -118,6 +118,8 @@ class Scheduler {
   uint32_t attempts(TaskId task) const;
   NodeId node(TaskId task) const;
   uint32_t losses(TaskId task) const;
+  /// Would TaskStarted of that attempt, which this scheduler does not believe to be in flight, be taken in?
+  bool MayAdopt(AttemptId attempt) const;
   const Counts& counts() const;
   Explanation Explain(TaskId task) const;
   /// Bytes held, the graph's included (without text).

@@ -146,8 +146,17 @@ void TaskTable::CountLoss(TaskId id) {
 
 void TaskTable::CountLossAhead(TaskId id) {
   ++uncounted_[id];
-  lost_ahead_.insert(id);
+  tasks_[id.value].set(Task::kUncounted, true);
   --counts_.attempts;
+}
+
+void TaskTable::NoteUnheard(TaskId id) {
+  Task& task = tasks_[id.value];
+  if (task.lost() || task.attempts_ == UINT16_MAX) return;
+  ++task.attempts_;
+  ++uncounted_[id];
+  task.set(Task::kLost, true);
+  task.set(Task::kUncounted, true);
 }
 
 /// There was an attempt of that number.
@@ -160,14 +169,15 @@ void TaskTable::NoteAttempt(Task* task, uint32_t number) {
 void TaskTable::ForgetLoss(TaskId id, bool undo) {
   Task& task = tasks_[id.value];
   task.set(Task::kLost, false);
-  if (lost_ahead_.erase(id) == 0) {
+  if (!task.has(Task::kUncounted)) {
     if (!undo) return;
     if (task.losses_ > 0) --task.losses_;
     --counts_.losses;
     --counts_.attempts;  // as it is counted once more
-  } else if (undo && --uncounted_[id] == 0) {
-    uncounted_.erase(id);
+    return;
   }
+  task.set(Task::kUncounted, false);
+  if (undo && --uncounted_[id] == 0) uncounted_.erase(id);
 }
 
 void TaskTable::Restore(const TaskRestored& e) {
@@ -213,7 +223,7 @@ std::string TaskTable::FindBroken(const graph::Graph& graph) const {
     }
     if (due_.contains(id) != (task.state() == TaskState::kDelayed))
       return broken("is delayed without a time, or has one");
-    if (lost_ahead_.contains(id) && !task.lost()) return broken("lost ahead, and not lost");
+    if (task.has(Task::kUncounted) && !task.lost()) return broken("is uncounted, and not lost");
     if (task.lost() && task.in_flight()) return broken("is lost and in flight");
     if (task.card_.queued != (task.state() == TaskState::kReady))
       return broken("queued and ready do not agree");

@@ -4,7 +4,6 @@
 #include <span>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "base/ids.h"
@@ -44,9 +43,11 @@ class alignas(32) Task {
 
  private:
   friend class TaskTable;
-  static constexpr uint8_t kCancelled = 1, kReleaser = 2, kLost = 4, kFlags = 15;
+  static constexpr uint8_t kCancelled = 1, kReleaser = 2, kLost = 4, kFlags = 31;
   // More than two candidates: candidate_ is a place in the pool, and their number.
   static constexpr uint8_t kMany = 8;
+  // Lost, and its latest attempt is among the uncounted.
+  static constexpr uint8_t kUncounted = 16;
   bool has(uint8_t flag) const { return (flags_ & flag) != 0; }
   void set(uint8_t flag, bool on) { flags_ = (on ? flags_ | flag : flags_ & ~flag) & kFlags; }
 
@@ -56,8 +57,8 @@ class alignas(32) Task {
   NodeId candidate_[2];
   uint16_t attempts_ = 0;
   uint8_t losses_ = 0;
-  uint8_t flags_ : 4 = 0;
-  TakenFrom taken_from_ : 4 = TakenFrom::kNothing;
+  uint8_t flags_ : 5 = 0;
+  TakenFrom taken_from_ : 3 = TakenFrom::kNothing;
 };
 static_assert(sizeof(Task) == 32);
 
@@ -136,6 +137,8 @@ class TaskTable {
   /// The latest was sent ahead and lost: it costs neither a retry nor a loss.
   void CountLossAhead(TaskId id);
   void SetLost(TaskId id) { tasks_[id.value].set(Task::kLost, true); }
+  /// One more may be out: uncounted, and lost until it is heard of.
+  void NoteUnheard(TaskId id);
   /// From before this scheduler was.
   void Restore(const TaskRestored& e);
   /// Attempts that count against the task's retries.
@@ -165,10 +168,9 @@ class TaskTable {
   // Candidates of tasks that have more than two, and lists that are not in use.
   std::vector<std::vector<NodeId>> lists_;
   std::vector<uint32_t> free_lists_;
-  // Attempts that cost no retry: those of earlier runs, and those sent ahead whose node was lost.
+  // Attempts that cost no retry: those of earlier runs, those of which nobody told, and those sent ahead whose
+  // node was lost.
   std::unordered_map<TaskId, uint32_t> uncounted_;
-  // Lost tasks whose latest attempt is among the uncounted.
-  std::unordered_set<TaskId> lost_ahead_;
 };
 
 }  // namespace harrow::core

@@ -217,13 +217,7 @@ void RunDriver::EndGathering(const Moment& moment) {
     if (recorder_.fate(task) != journal::TaskFate::kOpen || IsUnwanted(task) ||
         attempts_.Find(task) != nullptr)
       continue;
-    const auto tried = tries_.find(i);
-    const Tries tries = tried != tries_.end() ? tried->second : Tries();
-    events_.push_back(core::TaskRestored{.task = task,
-                                         .as = core::TaskRestored::As::kOpen,
-                                         .attempts = tries.attempts,
-                                         .losses = tries.losses,
-                                         .last_attempt = recorder_.last_attempt(task) + 1});
+    events_.push_back(core::AttemptMayBeOut{task});
   }
   awaited_.clear();
   tries_.clear();
@@ -284,8 +278,10 @@ void RunDriver::Act(const Moment& moment, const core::Action& action) {
     if (Node* node = nodes_.Find(back->node))
       wire::SetId(back->attempt, nodes_.Outbox(*node).add_take_back());
   } else if (const auto* cancel = std::get_if<core::CancelTask>(&action)) {
-    if (Node* node = nodes_.Find(cancel->node))
-      wire::SetId(cancel->attempt, nodes_.Outbox(*node).mutable_cancel()->add_attempt());
+    if (Node* node = nodes_.Find(cancel->node)) {
+      pb::CancelTasks* message = nodes_.Outbox(*node).mutable_cancel();
+      wire::SetId(cancel->attempt, cancel->as_lost ? message->add_lost() : message->add_attempt());
+    }
   } else if (const auto* aside = std::get_if<core::NodePutAside>(&action)) {
     if (Node* node = nodes_.Find(aside->node)) {
       node->put_aside = true;

@@ -124,6 +124,7 @@ class RunDriver {
   Row* FindOrAdopt(Node& node, AttemptId id);
   void Reconcile(const Moment& moment, Node& node, const pb::FromAgent& message);
   void EndAt(Node& node, AttemptId id);
+  void EndSuperseded(Node& node, AttemptId id);
   void EndLost(const Moment& moment, Row* row, const std::string& why);
   void FallSilent(Node& node, const std::string& why);
   void FindSilent(const Moment& moment, Node& node);

@@ -9,6 +9,12 @@
 // before has ended: its warden waits for that. While the one before still answers, it is told to end, and its
 // place is taken when it has gone.
 //
+// Who holds the run's key may say that it is the agent of any node: names are not bound to agents by secrets.
+// There is no place for such a secret that the tasks could not read: they run as the same user, see the same
+// run directory, and may trace their agent. So a secret of each node's own would bind nobody who means harm,
+// and who does not is kept apart by incarnations: two agents of one name (a node listed twice, nodes that have
+// the same host name) are noticed, and end with one of them. Other users have no key (wire/).
+//
 // A lost attempt keeps its row until the next of its task is sent. Till then it goes on, running or ended,
 // where its agent comes back with it; with the next its loss is recorded, and whatever is told of it later is
 // dropped.
@@ -54,8 +60,8 @@ Result<NodeId> RunDriver::Join(const Moment& moment, std::shared_ptr<wire::Chann
     return Status(Code::kRefused, "another agent has taken its place on the node");
   Schedule(moment);  // what is believed to be where is up to date
   const bool same_agent = node.incarnation == hello.incarnation();
-  if (!same_agent && node.joined && node.channel != nullptr &&
-      moment.now - node.heard <= options_.dead_after) {
+  const bool answers = moment.now - node.heard <= options_.dead_after;
+  if (!same_agent && node.joined && node.channel != nullptr && (answers || node.successor)) {
     ReplaceLater(moment, node, std::move(channel), message);
     return node.id;
   }
@@ -66,8 +72,14 @@ Result<NodeId> RunDriver::Join(const Moment& moment, std::shared_ptr<wire::Chann
 /// The node's agent answers, and is to end before another takes its place.
 void RunDriver::ReplaceLater(const Moment& moment, Node& node, std::shared_ptr<wire::Channel> channel,
                              const pb::FromAgent& message) {
+  Time since = moment.now;
   if (node.successor) {
-    node.replaced.push_back(node.successor->message.hello().incarnation());
+    const uint64_t before = node.successor->message.hello().incarnation();
+    if (before == message.hello().incarnation()) {  // it has dialled again
+      since = node.successor->since;
+    } else {
+      node.replaced.push_back(before);
+    }
     hooks_.drop_agent(node.successor->channel.get());
   } else {
     Tell(StrCat("node ", node.name, ": a second agent has come; the first one is told to end"));
@@ -79,7 +91,7 @@ void RunDriver::ReplaceLater(const Moment& moment, Node& node, std::shared_ptr<w
   }
   if (node.replaced.size() > kMostReplaced) node.replaced.erase(node.replaced.begin());
   node.successor = std::make_unique<Node::Successor>(
-      Node::Successor{.channel = std::move(channel), .message = message, .since = moment.now});
+      Node::Successor{.channel = std::move(channel), .message = message, .since = since});
   Wake();
 }
 
@@ -178,8 +190,7 @@ bool RunDriver::MayAdopt(AttemptId id) {
     return recorder_.fate(id.task) == journal::TaskFate::kOpen &&
            id.number > recorder_.last_attempt(id.task) && (row == nullptr || row->id.number < id.number);
   }
-  return row == nullptr && scheduler_.state(id.task) <= core::TaskState::kReady &&
-         id.number > scheduler_.attempts(id.task);
+  return row == nullptr && scheduler_.MayAdopt(id);
 }
 
 /// The row of an attempt that an agent tells of; null: it counts no more.
@@ -187,8 +198,7 @@ Row* RunDriver::FindOrAdopt(Node& node, AttemptId id) {
   if (Row* row = attempts_.Find(id, node.id)) return row;
   if (!MayAdopt(id)) return nullptr;
   if (Row* earlier = attempts_.Find(id.task); earlier != nullptr && earlier->state != State::kLost) {
-    if (Node* there = nodes_.Find(earlier->node))
-      wire::SetId(earlier->id, nodes_.Outbox(*there).mutable_cancel()->add_attempt());
+    if (Node* there = nodes_.Find(earlier->node)) EndSuperseded(*there, earlier->id);
     std::erase_if(events_, [&](const core::Event& event) {
       const auto* started = std::get_if<core::TaskStarted>(&event);
       return started != nullptr && started->attempt == earlier->id;
@@ -201,8 +211,7 @@ void RunDriver::TakeStarted(const Moment& moment, Node& node, AttemptId id, int6
   if (id.task.value >= graph_.task_count()) return;
   Row* row = FindOrAdopt(node, id);
   if (row == nullptr) {
-    // Its task is settled, or a later attempt is out: it may not go on beside that.
-    wire::SetId(id, nodes_.Outbox(node).mutable_cancel()->add_attempt());
+    EndSuperseded(node, id);
     return;
   }
   attempts_.Begin(row, start_ns > 0 ? start_ns : moment.wall_ns());
@@ -263,6 +272,14 @@ void RunDriver::EndAt(Node& node, AttemptId id) {
   wire::SetId(id, cancel->add_attempt());
 }
 
+/// Its task is settled, or a later attempt is out: it may not go on beside that. A server after this one that
+/// knows nothing of all this is not to take its end for that of a cancelled task.
+void RunDriver::EndSuperseded(Node& node, AttemptId id) {
+  pb::CancelTasks* cancel = nodes_.Outbox(node).mutable_cancel();
+  const bool cancelled = recorder_.fate(id.task) == journal::TaskFate::kCancelled;
+  wire::SetId(id, cancelled ? cancel->add_attempt() : cancel->add_lost());
+}
+
 void RunDriver::Disconnected(const Moment& moment, NodeId id, const wire::Channel* channel) {
   Node* node = nodes_.Find(id);
   if (node == nullptr) return;
@@ -297,7 +314,7 @@ void RunDriver::Lose(const Moment& moment, Node& node, const std::string& why) {
   }
   ReadMade(node);
   recorder_.Node(NodeToRecord(node, moment.wall_ns()));
-  node.joined = node.silent = node.leaving = false;
+  node.joined = node.silent = node.leaving = node.put_aside = false;
   events_.push_back(core::NodeLost{node.id});
   Wake();
 }
@@ -483,7 +500,9 @@ void RunDriver::TakeAttempt(const Moment& moment, Node& node, const pb::Attempt&
   record.local_bytes = row->local_bytes;
   record.remote_bytes = row->remote_bytes;
   attempts_.Erase(id.task);
-  const bool never_began = record.start_ns == 0 && (record.end == journal::End::kCancelled ||
+  const bool lost = record.end == journal::End::kLost;
+  losses_ += lost ? 1 : 0;
+  const bool never_began = record.start_ns == 0 && (lost || record.end == journal::End::kCancelled ||
                                                     record.end == journal::End::kInterrupted);
   if (!never_began && is_new) {
     if (hooks_.attempt_ended) hooks_.attempt_ended(record);

@@ -681,7 +681,7 @@ TEST(JudgeEndTest, WhatEndsByItselfEndsAsItDid) {
 }
 
 TEST(JudgeEndTest, WhoExitsWithZeroAfterItWasAskedToHasFinished) {
-  for (const End reason : {End::kTimedOut, End::kCancelled, End::kInterrupted}) {
+  for (const End reason : {End::kTimedOut, End::kCancelled, End::kInterrupted, End::kLost}) {
     EXPECT_EQ(JudgeEnd(reason, false, 0), End::kExited);
     EXPECT_EQ(JudgeEnd(reason, false, 1), reason);
     EXPECT_EQ(JudgeEnd(reason, true, 0), reason);

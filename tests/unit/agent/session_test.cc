@@ -273,7 +273,11 @@ TEST_F(SessionTest, CancelSaysWhy) {
   Tell(message);
   message.mutable_cancel()->set_interrupted(true);
   Tell(message);
-  EXPECT_THAT(host_.ended, ElementsAre(std::pair(attempt, End::kCancelled), std::pair(attempt, End::kInterrupted)));
+  message.Clear();
+  wire::SetId(attempt, message.mutable_cancel()->add_lost());
+  Tell(message);
+  EXPECT_THAT(host_.ended, ElementsAre(std::pair(attempt, End::kCancelled), std::pair(attempt, End::kInterrupted),
+                                       std::pair(attempt, End::kLost)));
 }
 
 TEST_F(SessionTest, AServerOfALowerEpochIsNotObeyed) {
@@ -324,6 +328,25 @@ TEST_F(SessionTest, HeartbeatsComeEachSecondAndASilentServerIsLeft) {
   loop_.Advance(seconds(8));
   EXPECT_TRUE(silent->closed());
   EXPECT_NE(channel_, silent) << "it dialed again";
+}
+
+TEST_F(SessionTest, AServerThatDoesNotGreetIsLeftAndDialledAgain) {
+  session_.Start();
+  auto silent = channel_;
+  loop_.Advance(seconds(9));
+  EXPECT_EQ(channel_, silent);
+  loop_.Advance(seconds(2));
+  EXPECT_TRUE(silent->closed());
+  ASSERT_NE(channel_, silent);
+  Take();
+  Welcome(1);
+  EXPECT_TRUE(session_.joined());
+  auto joined = channel_;
+  for (int i = 0; i < 20; ++i) {
+    loop_.Advance(seconds(1));
+    Answer();
+  }
+  EXPECT_EQ(channel_, joined);
 }
 
 TEST_F(SessionTest, TheLeaseEndsWithoutAServer) {

@@ -470,6 +470,28 @@ TEST(LostAttempts, DoNotGoOnBesideTheNext) {
   EXPECT_EQ(s.Ended("A", 1), "done A, complete");
 }
 
+TEST(LostAttempts, OfWhichNobodyToldAreTakenInWhileNothingWasStartedSince) {
+  for (const bool adopted : {true, false}) {
+    ToldScheduler s({.retries = 1});
+    s.Add("A");
+    s.TellAll({s.Added(), TaskRestored{s["A"], TaskRestored::As::kOpen, 1}, AttemptMayBeOut{s["A"]}});
+    EXPECT_EQ(s.scheduler().attempts(s["A"]), 2u);
+    EXPECT_FALSE(s.scheduler().MayAdopt({s["A"], 1}));
+    EXPECT_TRUE(s.scheduler().MayAdopt({s["A"], 2}));
+    if (adopted) {
+      EXPECT_EQ(s.TellAll({NodeJoined{NodeId(0), {1, 0, 0}}, TaskStarted{{s["A"], 2}, NodeId(0)}}), "");
+      EXPECT_EQ(s.State("A"), TaskState::kRunning);
+    } else {
+      EXPECT_EQ(s.Tell(NodeJoined{NodeId(0), {1, 0, 0}}), "start A@0");
+      EXPECT_EQ(s.Latest("A").number, 3u);
+      EXPECT_FALSE(s.scheduler().MayAdopt({s["A"], 2}));
+    }
+    EXPECT_EQ(s.scheduler().counts().attempts, 1u);
+    EXPECT_EQ(s.scheduler().counts().losses, 0u);
+    EXPECT_EQ(s.Ended("A", 0, kFailed), "failed A, complete") << "the second that counts";
+  }
+}
+
 TEST(LostAttempts, InARowAreSpaced) {
   ToldScheduler s({.max_losses = 5});
   s.Add("A");

@@ -213,7 +213,8 @@ class Chaos {
     if (what < 10) return NodeSilent{AnyNode()};
     if (what < 11) return NodeLost{AnyNode()};
     if (what < 12) return NodeClosed{AnyNode()};
-    if (what < 15) return CancelRequested{AnyTask()};
+    if (what < 14) return CancelRequested{AnyTask()};
+    if (what < 15) return AttemptMayBeOut{AnyTask()};
     if (what < 25)
       return FileStored{AnyFile(), AnyNode(), Chance(3) ? -1 : static_cast<int64_t>(Below(2000))};
     if (what < 30) return FileLost{AnyFile(), AnyNode()};

@@ -24,7 +24,7 @@ TEST_F(DriverTest, SilentAgentsAreLostAndTheirLateResultsIgnored) {
   running->set_task(0);
   running->set_attempt(1);
   Join(&first, hello);
-  EXPECT_THAT(first.cancelled, ElementsAre(0u));
+  EXPECT_THAT(first.superseded, ElementsAre(0u));
   End(&first, {0});
   EXPECT_FALSE(driver_->complete());
   End(&second, {0});
@@ -125,7 +125,7 @@ TEST_F(DriverTest, WhatNeverArrivedIsSentAgainAfterAReconnect) {
   hello.mutable_hello()->mutable_running(0)->set_attempt(1);
   Join(&agent, hello);
   EXPECT_EQ(Tasks(agent), (std::set<uint32_t>{0})) << "task 1 runs there, task 0 was lost on its way";
-  EXPECT_THAT(agent.cancelled, IsEmpty());
+  EXPECT_THAT(agent.superseded, IsEmpty());
 }
 
 TEST_F(DriverTest, AnInterruptedRunLeavesItsTasksOpen) {
@@ -183,7 +183,7 @@ TEST_F(DriverTest, ACutOfSomeSecondsCostsNoAttempt) {
   pb::FromAgent hello = Hello("n1", 1, 1);
   Runs(&hello, there, 1);
   Join(&cut, hello);
-  EXPECT_THAT(cut.cancelled, IsEmpty());
+  EXPECT_THAT(cut.superseded, IsEmpty());
   EXPECT_EQ(Tasks(cut), (std::set<uint32_t>{there}));
   End(&cut, {there});
   EXPECT_EQ(cut.tasks.size(), 1u) << "and it is given more";
@@ -214,7 +214,7 @@ TEST_F(DriverTest, AnAttemptThatComesBackAfterItsLossGoesOnWhileNothingWasStarte
     } else {
       Runs(&hello, 0, 1);
       Join(&cut, hello);
-      EXPECT_THAT(cut.cancelled, IsEmpty());
+      EXPECT_THAT(cut.superseded, IsEmpty());
       End(&cut, {0}, pb::Attempt::EXITED, 7);
     }
     EXPECT_TRUE(driver_->complete());
@@ -283,6 +283,54 @@ TEST_F(DriverTest, AnAgentThatDoesNotEndLosesItsPlaceInTheEnd) {
   EXPECT_EQ(Tasks(second), (std::set<uint32_t>{0}));
 }
 
+TEST_F(DriverTest, ASecondAgentThatDialsAgainIsWaitedForNoLongerAndNotRefused) {
+  Make({{"a", "x"}});
+  driver_->Begin(Now());
+  Agent first, second;
+  Join(&first, Hello("n", 1, 1));
+  Started(&first, {0});
+  Join(&second, Hello("n", 2, 1));
+  const wire::Channel* before = second.channel.get();
+  Watch(flow_.settings.fence - std::chrono::seconds(10));
+  Join(&second, Hello("n", 2, 1));
+  EXPECT_THAT(dropped_, ElementsAre(before));
+  EXPECT_FALSE(second.welcomed);
+  Watch(std::chrono::seconds(11));
+  Turn(&second);
+  EXPECT_TRUE(second.welcomed);
+  driver_->Disconnected(Now(), second.node, second.channel.get());
+  Join(&second, Hello("n", 2, 1));
+}
+
+TEST_F(DriverTest, ANodeThatWasPutAsideAndComesBackAfterItsLossIsNoLongerClosed) {
+  Make({{"a", "x"}, {"b", "x"}, {"c", "x"}, {"d", "x"}, {"e", "x"}, {"f", "x"}}, 2);
+  flow_.settings.bad_node_failures = 2;
+  Remake();
+  driver_->Begin(Now());
+  Agent bad, good;
+  Join(&bad, Hello("n1", 1, 1));
+  Join(&good, Hello("n2", 2, 1));
+  const auto state = [&] {
+    pb::Progress figures;
+    driver_->Snapshot(Now(), true, &figures);
+    return figures.node(0).state();
+  };
+  for (int i = 0; i < 2; ++i) {
+    End(&bad, {bad.tasks.begin()->first}, pb::Attempt::EXITED, 1);
+    End(&good, {good.tasks.begin()->first});
+    if (i == 0) Turn(&bad);
+  }
+  EXPECT_EQ(state(), "closed");
+  driver_->Disconnected(Now(), bad.node, bad.channel.get());
+  Join(&bad, Hello("n1", 1, 1));
+  EXPECT_EQ(state(), "closed") << "the same agent is connected again";
+  driver_->Disconnected(Now(), bad.node, bad.channel.get());
+  bad.tasks.clear();
+  Join(&bad, Hello("n1", 9, 1));
+  EXPECT_EQ(bad.tasks.size(), 1u) << "its agent was started anew, and is given work";
+  EXPECT_EQ(state(), "joined");
+}
+
 TEST_F(DriverTest, ASecondAgentThatGoesAgainChangesNothingButThatTheFirstEnds) {
   Make({{"a", "x"}});
   driver_->Begin(Now());
@@ -342,7 +390,7 @@ TEST_F(DriverTest, LossAndReturnAtOneInstantStartNoSecondCopy) {
   Runs(&hello, 0, 1);
   Join(&cut, hello);
   Turn(&other);
-  EXPECT_EQ(Tasks(other).size() + (cut.cancelled.empty() ? 1 : 0), 1u) << "either here or there";
+  EXPECT_EQ(Tasks(other).size() + (cut.superseded.empty() ? 1 : 0), 1u) << "either here or there";
 }
 
 TEST_F(DriverTest, WhatWasToBeSentByTheLastConnectionIsNotSentTwice) {

@@ -31,7 +31,7 @@ struct Agent {
   NodeId node;
   uint64_t sequence = 0;
   std::map<uint32_t, pb::Task> tasks;  // sent here and not ended
-  std::vector<uint32_t> taken_back, cancelled, starts;
+  std::vector<uint32_t> taken_back, cancelled, superseded, starts;
   std::vector<uint32_t> profiles;
   uint64_t committed = 0;
   bool welcomed = false, shut_down = false;
@@ -91,6 +91,8 @@ class DriverTest : public ::testing::Test {
       for (const pb::AttemptId& attempt : message.take_back()) agent->taken_back.push_back(attempt.task());
       for (const pb::AttemptId& attempt : message.cancel().attempt())
         agent->cancelled.push_back(attempt.task());
+      for (const pb::AttemptId& attempt : message.cancel().lost())
+        agent->superseded.push_back(attempt.task());
       if (message.has_committed()) agent->committed = message.committed().sequence();
     }
   }

@@ -232,7 +232,7 @@ TEST_F(DriverTest, AnEarlierAttemptIsNotTakenInAfterALaterOneHasEnded) {
   hello = Hello("n0", 1, 1);
   Runs(&hello, 0, 1);
   Join(&agents[0], hello);
-  EXPECT_THAT(agents[0].cancelled, ElementsAre(0u));
+  EXPECT_THAT(agents[0].superseded, ElementsAre(0u));
   Join(&agents[2], Hello("n2", 3, 1));
   size_t copies = 0;
   for (Agent& agent : agents) {
@@ -255,7 +255,7 @@ TEST_F(DriverTest, AfterARestartNodesOfWhichNothingIsRecordedAreWaitedFor) {
   Runs(&hello, 0, 1);
   Join(&had, hello);
   EXPECT_FALSE(driver_->gathering());
-  EXPECT_THAT(had.cancelled, IsEmpty());
+  EXPECT_THAT(had.superseded, IsEmpty());
   Turn(&other);
   EXPECT_THAT(Tasks(other), IsEmpty());
 }
@@ -336,13 +336,111 @@ TEST_F(DriverTest, OfTwoAttemptsThatOutlivedAServerTheLaterGoesOn) {
     Join(&agents[i], hello);
   }
   Turn(&agents[0]);
-  EXPECT_THAT(agents[0].cancelled, ElementsAre(0u));
-  EXPECT_THAT(agents[1].cancelled, IsEmpty());
-  End(&agents[0], {0}, pb::Attempt::CANCELLED);
+  EXPECT_THAT(agents[0].superseded, ElementsAre(0u));
+  EXPECT_THAT(agents[1].superseded, IsEmpty());
+  agents[0].tasks[0].set_attempt(1);
+  End(&agents[0], {0}, pb::Attempt::LOST);
   EXPECT_FALSE(driver_->complete());
   agents[1].tasks[0].set_attempt(2);
   End(&agents[1], {0});
   EXPECT_TRUE(driver_->complete());
+}
+
+/// The end of an attempt that was replaced is told to a server that knows of neither.
+TEST_F(DriverTest, TheEndOfAReplacedAttemptIsNoEndOfItsTaskAfterARestart) {
+  Make({{"a", "x"}}, 3);
+  driver_->Begin(Now());
+  Agent agents[3];
+  for (uint32_t i = 0; i < 3; ++i) Join(&agents[i], Hello("n" + std::to_string(i), i + 1, 1));
+  Remake();
+  driver_->Begin(Now());
+  for (Agent& agent : agents) agent.tasks.clear();
+  for (uint32_t i = 0; i < 2; ++i) {
+    pb::FromAgent hello = Hello("n" + std::to_string(i), i + 1, 1);
+    Runs(&hello, 0, i + 1);
+    Join(&agents[i], hello);
+    agents[i].tasks[0].set_attempt(i + 1);
+  }
+  Turn(&agents[0]);
+  ASSERT_THAT(agents[0].superseded, ElementsAre(0u));
+  EXPECT_THAT(agents[0].cancelled, IsEmpty());
+  Remake();
+  driver_->Begin(Now());
+  pb::FromAgent hello = Hello("n0", 1, 1);
+  *hello.add_ended() = Ended(&agents[0], {0}, pb::Attempt::LOST).ended(0);
+  Join(&agents[0], hello);
+  hello = Hello("n1", 2, 1);
+  Runs(&hello, 0, 2);
+  Join(&agents[1], hello);
+  Join(&agents[2], Hello("n2", 3, 1));
+  EXPECT_FALSE(driver_->gathering());
+  Turn(&agents[1]);
+  EXPECT_THAT(agents[1].superseded, IsEmpty());
+  EXPECT_THAT(agents[1].cancelled, IsEmpty());
+  EXPECT_THAT(Fates(), IsEmpty());
+  End(&agents[1], {0});
+  EXPECT_TRUE(driver_->complete());
+  EXPECT_EQ(Fates()[0], journal::TaskFate::kDone);
+  EXPECT_THAT(Attempts(), ElementsAre(Pair(0u, 1u), Pair(0u, 2u)));
+  EXPECT_EQ(journal_.history.attempts[0].end, journal::End::kLost);
+}
+
+TEST_F(DriverTest, WorkThatComesBackAfterItWasWaitedForCountsWhileNothingWasStartedSince) {
+  graph::Profile wide;
+  wide.shape.cores = 2;
+  for (const bool ended : {false, true}) {
+    journal_ = {};
+    driver_.reset();
+    Make({{"a", "x", {}, {}, wide}, {"b", "x"}}, 2);
+    driver_->Begin(Now());
+    Agent gone, other;
+    Join(&gone, Hello("n1", 1, 2));
+    Join(&other, Hello("n2", 2, 1));
+    ASSERT_TRUE(gone.tasks.contains(0));
+    Started(&gone, {0});
+    Remake();
+    driver_->Begin(Now());
+    Join(&other, Hello("n2", 2, 1));
+    for (uint32_t i = 0; i < options_.gather_ticks; ++i) driver_->Tick(Now());
+    Turn(&other);
+    ASSERT_FALSE(driver_->gathering());
+    pb::FromAgent hello = Hello("n1", 1, 2);
+    if (ended) {
+      *hello.add_ended() = Ended(&gone, {0}).ended(0);
+    } else {
+      Runs(&hello, 0, 1);
+    }
+    Join(&gone, hello);
+    EXPECT_THAT(gone.superseded, IsEmpty());
+    EXPECT_FALSE(gone.tasks.contains(0) && gone.tasks[0].attempt() > 1) << "it is not begun again";
+    if (!ended) End(&gone, {0});
+    EXPECT_EQ(Fates()[0], journal::TaskFate::kDone);
+    EXPECT_THAT(Attempts(), ::testing::Contains(Pair(0u, 1u)));
+  }
+}
+
+TEST_F(DriverTest, AFailureWhileAgentsAreGatheredCostsARetryThoughOthersDoNotComeBack) {
+  flow_ = TinyFlow({{"a", "x"}});
+  flow_.settings.retries = 1;
+  options_.nodes_expected = 2;
+  Remake();
+  driver_->Begin(Now());
+  Agent has, gone;
+  Join(&has, Hello("n1", 1, 1));
+  Join(&gone, Hello("n2", 2, 1));
+  Started(&has, {0});
+  Remake();
+  driver_->Begin(Now());
+  pb::FromAgent hello = Hello("n1", 1, 1);
+  Runs(&hello, 0, 1);
+  Join(&has, hello);
+  End(&has, {0}, pb::Attempt::EXITED, 1);
+  for (uint32_t i = 0; i < options_.gather_ticks; ++i) driver_->Tick(Now());
+  Turn(&has);
+  ASSERT_EQ(Tasks(has), (std::set<uint32_t>{0}));
+  End(&has, {0}, pb::Attempt::EXITED, 1);
+  EXPECT_THAT(Tasks(has), IsEmpty());
+  EXPECT_EQ(Fates()[0], journal::TaskFate::kFailed);
 }
 
 TEST_F(DriverTest, NobodyGetsTheNumberOfAnAttemptThatMayHaveBegunWhereNoAgentCameBack) {
@@ -361,7 +459,7 @@ TEST_F(DriverTest, NobodyGetsTheNumberOfAnAttemptThatMayHaveBegunWhereNoAgentCam
   pb::FromAgent hello = Hello("n1", 1, 1);
   Runs(&hello, 0, 1);
   Join(&gone, hello);
-  EXPECT_THAT(gone.cancelled, ElementsAre(0u));
+  EXPECT_THAT(gone.superseded, ElementsAre(0u));
   gone.tasks[0].set_attempt(1);
   End(&gone, {0});
   EXPECT_FALSE(driver_->complete());

@@ -1,13 +1,19 @@
 #!/usr/bin/env python3
-"""Whole runs under faults drawn from a seed: any process of Harrow's is killed, told to end, or stopped for shorter or longer
-than the fence. Nothing is lost, no recorded attempt is there twice, no task fails that did not fail, and every output holds
-what one attempt wrote.   usage: random_faults.py HARROW
+"""Whole runs under faults drawn from a seed: any process of Harrow's is killed, told to end, stopped for shorter or longer than the
+fence, or an agent is cut off from the server for 0.1 to 30 seconds. Nothing is lost, no recorded attempt is there twice, no task fails
+that did not fail, and every output holds what one process of one attempt wrote.   usage: random_faults.py HARROW
 
-HARROW_SEED runs one seed again; HARROW_LONG=1: 200 runs."""
+HARROW_SEED runs one seed again; HARROW_LONG=1: 200 runs, some at a time."""
 import collections
+import concurrent.futures
+import contextlib
+import ctypes
 import os
 import random
+import re
 import signal
+import socket
+import struct
 import sys
 import time
 
@@ -16,24 +22,88 @@ from run_support import Harrow, check, kill, lines_of, of_run, query, same, wait
 
 NODES, SLOTS, TASKS, LINES, FENCE = 3, 3, 18, 70, 4.0  # a task lasts longer than the fence
 ROLES = {"server": 3, "inner": 4, "agent": 2}  # and how often each is drawn
-FAULTS = {"kill": 4, "stop": 5, "end": 1}
+FAULTS = {"kill": 4, "stop": 5, "end": 1, "cut": 5}
+LONG = bool(os.environ.get("HARROW_LONG"))
 
 
 def drawn(rng, weights):
     return rng.choices(list(weights), list(weights.values()))[0]
 
 
+class Cut:
+    """The network between an agent and its server is gone: a socket filter lets nothing in, neither data nor acknowledgements, at both
+    ends of its connection and where the server takes new ones. Who dials meanwhile gets no answer either."""
+    PIDFD_GETFD, ATTACH, DETACH = 438, 26, 27
+    LIBC = ctypes.CDLL(None, use_errno=True)
+    DROP_ALL = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0))  # one instruction: keep 0 bytes
+    PROGRAM = struct.pack("HP", 1, ctypes.addressof(DROP_ALL))
+
+    def __init__(self, run_dir, agent):
+        self.run_dir, self.agent, self.ports, self.cut = run_dir, agent, set(), {}
+        self.hold()
+
+    def hold(self):
+        """Cuts what is connected by now: the agent has dialled again, or there is another server."""
+        table = {}
+        with open("/proc/net/tcp", encoding="ascii") as lines:
+            for line in list(lines)[1:]:
+                _, local, remote, state, *_, = line.split()[:4]
+                table[line.split()[9]] = (local[-4:], remote[-4:], state)
+        for inode, pid, fd in self.sockets(self.agent):
+            if inode in table:
+                self.ports.add(table[inode][0])
+                self.set(inode, pid, fd)
+        for server in of_run(self.run_dir, "server"):
+            for inode, pid, fd in self.sockets(server):
+                if inode in table and (table[inode][2] == "0A" or table[inode][1] in self.ports):
+                    self.set(inode, pid, fd)
+
+    def repair(self):
+        for inode, (pid, fd) in self.cut.items():
+            if (inode, pid, fd) in self.sockets(pid):
+                with contextlib.suppress(OSError):
+                    self.filter(pid, fd, self.DETACH, struct.pack("i", 0))
+
+    @staticmethod
+    def sockets(pid):
+        found = []
+        with contextlib.suppress(OSError):
+            for fd in os.listdir(f"/proc/{pid}/fd"):
+                with contextlib.suppress(OSError):
+                    if inode := re.fullmatch(r"socket:\[(\d+)\]", os.readlink(f"/proc/{pid}/fd/{fd}")):
+                        found.append((inode[1], pid, int(fd)))
+        return found
+
+    def set(self, inode, pid, fd):
+        if inode not in self.cut:
+            with contextlib.suppress(ProcessLookupError):
+                self.filter(pid, fd, self.ATTACH, self.PROGRAM)
+                self.cut[inode] = (pid, fd)
+
+    def filter(self, pid, fd, option, value):
+        handle = os.pidfd_open(pid)
+        try:
+            copy = self.LIBC.syscall(self.PIDFD_GETFD, handle, fd, 0)
+            if copy < 0:
+                error = ctypes.get_errno()
+                raise OSError(error, f"no access to the sockets of process {pid}: {os.strerror(error)}")
+        finally:
+            os.close(handle)
+        with socket.socket(fileno=copy) as theirs:
+            theirs.setsockopt(socket.SOL_SOCKET, option, value)
+
+
 class Faults:
-    """Disturbs a run now and then, one fault after the other; what was stopped goes on by itself."""
+    """Disturbs a run now and then, one fault after the other; what was stopped or cut goes on by itself."""
 
     def __init__(self, rng, run_dir):
-        self.rng, self.run_dir, self.stopped, self.done = rng, run_dir, [], []
+        self.rng, self.run_dir, self.stopped, self.cuts, self.done = rng, run_dir, [], [], []
         self.servers_killed = 0
 
     def one(self):
         role, fault = drawn(self.rng, ROLES), drawn(self.rng, FAULTS)
         alive = of_run(self.run_dir, role)
-        if not alive or (fault == "end" and role != "inner"):
+        if not alive or (fault in ("end", "cut") and role != "inner"):
             return
         if fault == "kill" and role == "server":
             if self.servers_killed == 4:  # who dies five times in a row is given up
@@ -44,6 +114,10 @@ class Faults:
             kill(victim)
         elif fault == "end":
             kill(victim, signal.SIGTERM)
+        elif fault == "cut":
+            seconds = self.rng.choice([self.rng.uniform(0.1, FENCE), self.rng.uniform(0.1, FENCE), self.rng.uniform(FENCE, 30)])
+            fault = f"cut for {seconds:.1f} s"
+            self.cuts.append((time.monotonic() + seconds, Cut(self.run_dir, victim)))
         else:
             seconds = self.rng.choice([self.rng.uniform(0.1, FENCE / 2), self.rng.uniform(FENCE / 2, 2 * FENCE)])
             fault = f"stop for {seconds:.1f} s"
@@ -56,17 +130,25 @@ class Faults:
         for due, pid in [each for each in self.stopped if each[0] <= now]:
             kill(pid, signal.SIGCONT)
             self.stopped.remove((due, pid))
+        over = [each for each in self.cuts if each[0] <= now]
+        self.cuts = [each for each in self.cuts if each[0] > now]
+        for _, cut in over:
+            cut.repair()
+        for _, cut in self.cuts:  # one that is over may have opened what another one keeps shut
+            if over:
+                cut.cut.clear()
+            cut.hold()
 
 
 def one_run(directory, program, rng, count):
     marker = f"harrow-marker-{os.getpid()}-{rng.randrange(10**9)}"
     harrow = Harrow(program, directory, {"HARROW_MAX_LOSSES": "1000", "HARROW_FENCE": f"{FENCE}s", "HARROW_BAD_NODE_FAILURES": "0"})
     os.mkdir(f"{directory}/out")
-    # A line at a time, so that two attempts that write at once are seen.
+    # A line at a time, so that two attempts, or two processes of one, that write at once are seen.
     write(f"{directory}/flow.toml", f"""[[task]]
 name = "t{{i}}"
 each = {{ i = "1-{TASKS}" }}
-command = ["sh", "-c", "n=0; while [ $n -lt {LINES} ]; do echo $HARROW_ATTEMPT >> out/$0; n=$((n+1)); sleep 0.1; done", "{{i}}", "{marker}"]
+command = ["sh", "-c", "n=0; while [ $n -lt {LINES} ]; do echo $HARROW_ATTEMPT $$ >> out/$0; n=$((n+1)); sleep 0.1; done", "{{i}}", "{marker}"]
 out = ["out/{{i}}"]
 """)
     run_dir = f"{directory}/r"
@@ -99,24 +181,31 @@ out = ["out/{{i}}"]
     same(outcomes["exited"], TASKS, "each task ended once")
     for task, attempt, outcome in rows:
         if outcome == "exited":
-            same(lines_of(f"{directory}/out/{int(task)}" if str(task).isdigit() else f"{directory}/out/{task[1:]}"), [str(attempt)] * LINES,
-                 f"the output of {task} is what its attempt {attempt} wrote", faults.done)
+            wrote = lines_of(f"{directory}/out/{int(task)}" if str(task).isdigit() else f"{directory}/out/{task[1:]}")
+            same([line.split()[0] for line in wrote], [str(attempt)] * LINES, f"the output of {task} is what its attempt {attempt} wrote",
+                 faults.done)
+            same(len(set(wrote)), 1, f"one process wrote the output of {task}", wrote, faults.done)
     wait_for(lambda: not with_word(marker))
-    print(f"  {len(faults.done)} faults ({', '.join(faults.done)}), {outcomes['lost']} attempts lost", flush=True)
-    return len(faults.done), outcomes["lost"]
+    return faults.done, outcomes["lost"]
 
 
 def main():
     program = os.path.abspath(sys.argv[1])
     given = os.environ.get("HARROW_SEED")
     first = int(given or time.time_ns() % 10**9)
-    runs = 1 if given else 200 if os.environ.get("HARROW_LONG") else 4
-    faults = 0
-    for seed in range(first, first + runs):
+    runs = 1 if given else 200 if LONG else 4
+
+    def run(seed):
         print("seed", seed, flush=True)
         with work_dir() as directory:
-            faults += one_run(directory, program, random.Random(seed), 6)[0]
-    check(faults >= runs, "next to no faults: the runs were over before")
+            done, lost = one_run(directory, program, random.Random(seed), 6)
+        print(f"  seed {seed}: {len(done)} faults ({', '.join(done)}), {lost} attempts lost", flush=True)
+        return done
+
+    # Runs wait most of the time.
+    with concurrent.futures.ThreadPoolExecutor(3 if LONG else 1) as pool:
+        faults = [fault for done in pool.map(run, range(first, first + runs)) for fault in done]
+    check(len(faults) >= runs, "next to no faults: the runs were over before")
 
 
 run_support.tell(main)

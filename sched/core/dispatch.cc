@@ -155,11 +155,7 @@ void Dispatch::SendAhead(NodeId id) {
       return;
     }
     if (pick.overtaken != order::kNoLane || !MaySendAhead(pick.task)) {
-      if (from == TakenFrom::kNodeQueue) {
-        queues.ReturnToNode(id, pick.task);
-      } else {
-        queues.ReturnToRemote(pick.task);
-      }
+      queues.Return(pick.task, from == TakenFrom::kNodeQueue ? id : NodeId());
       return;
     }
     Send(pick.task, id, from, true);

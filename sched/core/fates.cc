@@ -6,17 +6,12 @@
 namespace harrow::core {
 namespace {
 
-FinalState FinalOf(TaskState state) {
-  switch (state) {
-    case TaskState::kDone:
-      return FinalState::kDone;
-    case TaskState::kFailed:
-      return FinalState::kFailed;
-    case TaskState::kCancelled:
-      return FinalState::kCancelled;
-    default:
-      return FinalState::kSkipped;
-  }
+FinalState FinalOf(TaskState settled) {
+  constexpr int kFirst = static_cast<int>(TaskState::kDone);
+  static_assert(static_cast<int>(FinalState::kFailed) == static_cast<int>(TaskState::kFailed) - kFirst);
+  static_assert(static_cast<int>(FinalState::kSkipped) == static_cast<int>(TaskState::kSkipped) - kFirst);
+  static_assert(static_cast<int>(FinalState::kCancelled) == static_cast<int>(TaskState::kCancelled) - kFirst);
+  return static_cast<FinalState>(static_cast<int>(settled) - kFirst);
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/text.h"
+
 namespace harrow::core {
 namespace {
 
@@ -23,9 +25,8 @@ order::LaneId Lanes::Of(const graph::Graph& graph, TaskId task) {
   order::LaneId& lane = of_profile_[profile.value];
   if (lane == order::kNoLane) {
     const graph::Profile& p = graph.profile(profile);
-    const bool gang = p.shape.nodes > 1;
     lane = FindOrAdd({std::max(1u, p.shape.cores), p.shape.gpus, p.shape.memory, std::max(1u, p.shape.nodes),
-                      p.shape.whole_node || gang, p.time_limit});
+                      p.shape.whole_nodes(), p.time_limit});
   }
   return lane;
 }
@@ -38,13 +39,24 @@ order::LaneId Lanes::FindOrAdd(order::Lane lane) {
     lane.memory = RoundUp(lane.memory);
   }
   if (const order::LaneId known = table_.Find(lane); known != order::kNoLane) return known;
+  timed_ |= lane.time_limit.count() > 0;
   if (size() == order::kNoLane) {
     table_.WidenLast(lane);
     return static_cast<order::LaneId>(size() - 1);
   }
   kinds_.emplace_back();
-  timed_ |= lane.time_limit.count() > 0;
   return table_.Add(lane);
+}
+
+std::string Lanes::FindBroken() const {
+  if (kinds_.size() != table_.size()) return StrCat(table_.size(), " lanes, said ", kinds_.size());
+  bool timed = false;
+  for (size_t lane = 0; lane < size(); ++lane) timed |= table_[lane].time_limit.count() > 0;
+  if (timed != timed_) return "whether a lane has a time limit";
+  for (const order::LaneId lane : of_profile_) {
+    if (lane != order::kNoLane && lane >= size()) return StrCat("a profile's lane ", uint32_t{lane});
+  }
+  return {};
 }
 
 bool Lanes::FindImpossible(const NodeTable& nodes) {

@@ -38,6 +38,8 @@ class Lanes {
   /// Looks at all nodes anew. Returns whether some lane is impossible.
   bool FindImpossible(const NodeTable& nodes);
 
+  /// What is broken, or nothing.
+  std::string FindBroken() const;
   size_t memory() const { return of_profile_.capacity() * sizeof(order::LaneId) + table_.memory(); }
 
  private:

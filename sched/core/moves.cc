@@ -232,7 +232,7 @@ void Moves::BreakGangsFollowingAt(NodeId id) {
 }
 
 void Moves::GiveUpGang() {
-  if (const TaskId id = gangs.gathering()) queues.ReturnGang(id);
+  if (const TaskId id = gangs.gathering()) queues.Return(id);
   ForgetGathering();
 }
 

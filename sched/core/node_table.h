@@ -73,9 +73,10 @@ class NodeTable {
   /// Returns whether the node is idle now.
   bool Release(NodeId id, const order::Lane& lane);
 
-  /// A task was done there.
+  /// A task was done there, or worked for some time before it failed: failures there do not go on in a row.
   void EndRow(NodeId id) { nodes_[id.value].failures_ = 0; }
-  /// One failed at once. Returns how many have in a row there, or 0 when none was done elsewhere meanwhile.
+  /// One failed at once, while `done` tasks of all nodes are done. Returns how many have in a row there, or 0
+  /// when none was done elsewhere since the first of them.
   uint32_t CountFailure(NodeId id, uint64_t done);
 
   /// Something happened there: it is to be looked at once before this instant ends.

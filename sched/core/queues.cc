@@ -70,15 +70,18 @@ void Queues::LeaveAhead(TaskId id) {
   ForEachQueue(id, [&](order::ReadyQueue& queue) { queue.LeaveAhead(tasks_[id].card()); });
 }
 
-void Queues::Return(order::ReadyQueue* queue, TaskId id) {
-  queue->Leave(tasks_[id].card(), false);
-  queue->PutBack(id, tasks_[id].card(), tasks_.cards());
+void Queues::Return(TaskId id, NodeId node) {
+  const order::Card& card = tasks_[id].card();
+  order::ReadyQueue& queue = node ? of_node_[node.value] : lanes_.gang(card.lane) ? gangs_ : remote_;
+  queue.Leave(card, false);
+  queue.PutBack(id, card, tasks_.cards());
 }
 
 void Queues::SetLevel(TaskId id, Level level) {
   order::Card moved = tasks_[id].card();
   moved.level = level;
-  ForEachQueue(id, [&](order::ReadyQueue& queue) {
+  // Without levels its place stays the same, and so does its entry there.
+  if (order_->by_level()) ForEachQueue(id, [&](order::ReadyQueue& queue) {
     queue.Leave(tasks_[id].card(), false);
     queue.PutBack(id, moved, tasks_.cards());
   });

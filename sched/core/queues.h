@@ -18,7 +18,8 @@
 namespace harrow::core {
 
 /// Where ready tasks stand: in the queues of their candidate nodes, else in the remote queue; gangs in one of
-/// their own. Queues change nothing of a task but its place.
+/// their own. They change three things of a task: that it is ready, its ticket, and, while it stands here, its
+/// level.
 class Queues {
  public:
   /// `draws`: of rank+hrf; null: a generator seeded by the options.
@@ -35,10 +36,9 @@ class Queues {
   void Leave(TaskId id, bool ahead);
   /// It counts there no more.
   void LeaveAhead(TaskId id);
-  /// What was taken is not wanted: back to its place.
-  void ReturnToNode(NodeId node, TaskId id) { Return(&of_node_[node.value], id); }
-  void ReturnToRemote(TaskId id) { Return(&remote_, id); }
-  void ReturnGang(TaskId id) { Return(&gangs_, id); }
+  /// What was taken is not wanted: back to its place in the queue of that node, or else in the remote queue or
+  /// that of gangs.
+  void Return(TaskId id, NodeId node = NodeId());
   /// It stands at another level from now on, at its place there.
   void SetLevel(TaskId id, Level level);
 
@@ -86,7 +86,6 @@ class Queues {
   };
   template <class Each>
   void ForEachQueue(TaskId id, const Each& each);
-  void Return(order::ReadyQueue* queue, TaskId id);
   NodeId DrawVictim(order::LaneId lane);
 
   const bool steal_;

@@ -38,7 +38,7 @@ class alignas(32) Task {
   bool cancelled() const { return has(kCancelled); }
   /// In flight, and counted among the releasers of its node.
   bool releaser() const { return has(kReleaser); }
-  /// Not in flight: its latest attempt was lost with its node, and may be heard of again.
+  /// Not in flight: its latest attempt was lost with its node, or nobody told of it, and may be heard of again.
   bool lost() const { return has(kLost); }
 
  private:
@@ -132,10 +132,11 @@ class TaskTable {
   void AddAttempt(TaskId id);
   /// The latest was sent and never began: its number is used again.
   void DropAttempt(TaskId id);
-  /// The latest was lost; `with_node`: it may be heard of again.
+  /// The latest was lost.
   void CountLoss(TaskId id);
   /// The latest was sent ahead and lost: it costs neither a retry nor a loss.
   void CountLossAhead(TaskId id);
+  /// With its node, and it may be heard of again.
   void SetLost(TaskId id) { tasks_[id.value].set(Task::kLost, true); }
   /// One more may be out: uncounted, and lost until it is heard of.
   void NoteUnheard(TaskId id);

@@ -156,6 +156,8 @@ void ReadyQueue::MakeRoom(Bucket* bucket, uint32_t live, const Cards& cards) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < bucket->size; ++i) {
       const Entry entry = bucket->at(i);
+      // A task that was put back can stand here twice, side by side as its ticket is the same.
+      if (kept > 0 && bucket->at(kept - 1).task == entry.task) continue;
       if (Counts(*bucket, entry, cards)) bucket->at(kept++) = entry;
     }
     bucket->size = kept;
@@ -219,7 +221,7 @@ void ReadyQueue::PutBack(TaskId task, const Card& card, const Cards& cards) {
 }
 
 void ReadyQueue::Leave(const Card& card, bool ahead) {
-  Bucket& bucket = buckets_[Find(KeyLevel(card), card.lane)];
+  Bucket& bucket = BucketOf(card);
   --bucket.live;
   --live_;
   if (ahead) ++bucket.ahead;
@@ -227,7 +229,7 @@ void ReadyQueue::Leave(const Card& card, bool ahead) {
 }
 
 void ReadyQueue::LeaveAhead(const Card& card) {
-  Bucket& bucket = buckets_[Find(KeyLevel(card), card.lane)];
+  Bucket& bucket = BucketOf(card);
   if (--bucket.ahead == 0 && bucket.live == 0) ++empties_;
 }
 

@@ -168,6 +168,8 @@ class ReadyQueue {
          at != lower_->end() && at->first.first == Key(bucket.level, bucket.lane); ++at)
       each(at->second);
   }
+  /// Where a task stands.
+  Bucket& BucketOf(const Card& card) { return buckets_[Find(KeyLevel(card), card.lane)]; }
   Bucket& FindOrMake(const Card& card);
   Bucket& RingOf(Bucket* bucket, int32_t priority);
   void RaiseLower(Bucket* bucket);

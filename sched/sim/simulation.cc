@@ -309,7 +309,7 @@ class Simulation {
     return {.cores = std::max(1u, shape.cores),
             .devices = shape.gpus,
             .memory = shape.memory,
-            .whole_node = shape.whole_node || shape.nodes > 1};
+            .whole_node = shape.whole_nodes()};
   }
   /// Tells a node's core what has happened, and does what it says: nothing of that makes more happen at once.
   void TellCore(NodeId id, const agent::Event& event) {
@@ -471,8 +471,7 @@ class Simulation {
       const double seconds = attempt.end - attempt.begin;
       if (attempt.slot != Attempt::kNoSlot) {
         const Shape& shape = graph_.profile(attempt.task).shape;
-        const bool whole = shape.whole_node || shape.nodes > 1;
-        const uint32_t cores = whole ? nodes_[attempt.node.value].capacity.slots : std::max(1u, shape.cores);
+        const uint32_t cores = shape.whole_nodes() ? nodes_[attempt.node.value].capacity.slots : std::max(1u, shape.cores);
         outcome_.core_seconds += seconds * cores * std::max(1u, shape.nodes);
       }
       if (attempt.lost) outcome_.lost_seconds += seconds;

@@ -9,6 +9,7 @@
 #include "core/holds.h"
 #include "core/lanes.h"
 #include "core/node_table.h"
+#include "core/queues.h"
 #include "core/task_table.h"
 
 namespace harrow::core {
@@ -195,6 +196,44 @@ TEST(Gangs, OneIsGatheredAndThoseInFlightKnowTheirNodes) {
   EXPECT_TRUE(gangs.LoseFollower(kOne).empty());
   EXPECT_EQ(gangs.Remove(kA), Nodes{kTwo});
   EXPECT_FALSE(gangs.broken(kA));
+}
+
+TEST(QueuesTest, ALevelThatIsRaisedOverAndOverLeavesOneEntry) {
+  const graph::Graph graph = TwoTasks();
+  for (const order::Policy policy : {order::Policy::kFifo, order::Policy::kLifo, order::Policy::kHrf}) {
+    const Options options{.policy = policy};
+    order::LevelTimes times;
+    TaskTable tasks;
+    tasks.Grow(2);
+    Lanes lanes;
+    for (TaskId id : {kA, kB}) tasks.Describe(id, 0, lanes.Of(graph, id), 0);
+    Queues queues(options, &times, nullptr, &tasks, &lanes);
+    for (TaskId id : {kA, kB}) queues.Enter(id, false);
+    size_t most = 0;
+    for (Level level = 1; level < 2000; ++level) {
+      queues.SetLevel(kA, level);
+      if (level < 100) most = std::max(most, queues.memory());
+      ASSERT_EQ(queues.FindBroken(), "");
+    }
+    EXPECT_EQ(tasks[kA].level(), 1999);
+    EXPECT_LE(queues.memory(), most);
+  }
+}
+
+TEST(LanesTest, EachKindOfTaskHasOneAndAllIsWell) {
+  graph::Graph graph = TwoTasks();
+  graph::Profile profile;
+  profile.time_limit = std::chrono::seconds(1);
+  graph::TaskSpec spec;
+  spec.profile = graph.AddProfile(profile);
+  const TaskId timed = graph.AddTask(spec);
+  ASSERT_TRUE(graph.Seal().ok());
+  Lanes lanes;
+  EXPECT_EQ(lanes.Of(graph, kA), lanes.Of(graph, kB));
+  EXPECT_FALSE(lanes.timed());
+  EXPECT_NE(lanes.Of(graph, timed), lanes.Of(graph, kA));
+  EXPECT_TRUE(lanes.timed());
+  EXPECT_EQ(lanes.FindBroken(), "");
 }
 
 TEST(SentAhead, DepthAndTheLongestRow) {

@@ -30,6 +30,24 @@ TEST(ReadyQueue, BeginsEmptyWithItsLevelsApart) {
   EXPECT_EQ(queue.buckets().size(), 2u);
 }
 
+/// As where a task is sent ahead from another queue and comes back: its entry here counts again, and there is
+/// one more.
+TEST(ReadyQueue, ATaskThatComesBackOverAndOverLeavesNoRowOfEntries) {
+  Card cards[2] = {{1, 0, 0, true, 0}, {2, 0, 0, true, 0}};
+  ReadyQueue queue;
+  for (uint32_t n = 0; n < 2; ++n) queue.Push(TaskId(n), cards[n], Cards(cards));
+  for (int i = 0; i < 1000; ++i) {
+    cards[0].queued = false;
+    queue.Leave(cards[0], true);
+    queue.LeaveAhead(cards[0]);
+    cards[0].queued = true;
+    queue.PutBack(TaskId(0), cards[0], Cards(cards));
+    ASSERT_EQ(queue.FindBroken(Cards(cards)), "");
+  }
+  EXPECT_EQ(queue.Tasks(Cards(cards)), (std::vector<TaskId>{TaskId(0), TaskId(1)}));
+  EXPECT_LT(queue.memory(), 1000u);
+}
+
 /// Draws of a test, and what was asked.
 class Given : public Draws {
  public:

@@ -135,7 +135,7 @@ void NoteUnfitting(const graph::Graph& graph, const formats::ClusterModel& clust
     uint64_t enough = 0;
     for (const formats::ClusterModel::Nodes& group : cluster.nodes) {
       const NodeCapacity& has = group.capacity;
-      if (shape.cores <= has.slots && shape.gpus <= has.gpus && (shape.memory == 0 || has.memory == 0 || shape.memory <= has.memory)) enough += group.count;
+      if (shape.cores <= has.slots && shape.devices <= has.devices && (shape.memory == 0 || has.memory == 0 || shape.memory <= has.memory)) enough += group.count;
     }
     return enough >= std::max(1u, shape.nodes);
   };
@@ -148,7 +148,7 @@ void NoteUnfitting(const graph::Graph& graph, const formats::ClusterModel& clust
   if (count == 0) return;
   const Shape& shape = graph.profile(first).shape;
   std::string asks = StrCat(std::max(1u, shape.cores), shape.cores > 1 ? " cores" : " core");
-  if (shape.gpus > 0) asks += StrCat(", ", shape.gpus, " gpus");
+  if (shape.devices > 0) asks += StrCat(", ", shape.devices, " gpus");
   if (shape.memory > 0) asks += StrCat(", ", FormatBytes(shape.memory), " of memory");
   if (shape.nodes > 1) asks += StrCat(" on each of ", shape.nodes, " nodes");
   std::cerr << "harrow sim: " << count << (count == 1 ? " task asks" : " tasks ask") << " for more than the cluster has, first "

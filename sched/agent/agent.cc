@@ -108,7 +108,7 @@ class Agent {
     const auto slots = static_cast<uint32_t>(node_.slots.size());
     NodeInfo info{.name = options_.node_name,
                   .slots = slots,
-                  .gpus = static_cast<uint32_t>(node_.devices.size()),
+                  .devices = static_cast<uint32_t>(node_.devices.size()),
                   .memory = node_.memory,
                   .cores_allowed = static_cast<uint32_t>(machine->cores.size()),
                   .pinned = plan.pinned,

@@ -25,7 +25,7 @@ int64_t Nanoseconds(WallTime time) {
 
 ProfileSpec ProfileFromProto(const pb::Profile& message) {
   ProfileSpec spec{.cores = message.cores(),
-                   .gpus = message.gpus(),
+                   .devices = message.gpus(),
                    .memory = message.memory(),
                    .nodes = message.nodes(),
                    .whole_node = message.whole_node(),
@@ -81,7 +81,7 @@ void ResultToProto(TaskResult result, pb::Attempt* out) {
   if (!result.message.empty()) out->set_message(std::move(result.message));
   for (int64_t size : result.output_sizes) out->add_output_sizes(size);
   for (uint32_t pu : result.pus) out->add_cores(pu);
-  if (!result.gpus.empty()) out->set_gpus(std::move(result.gpus));
+  if (!result.devices.empty()) out->set_gpus(std::move(result.devices));
   if (result.made) {
     pb::Made* made = out->mutable_made();
     made->set_begin_ns(result.made->begin_ns);

@@ -98,7 +98,7 @@ void Session::Hello(const std::string& run_id) {
   pb::NodeDescription* node = hello->mutable_node();
   node->set_name(node_.name);
   node->set_slots(node_.slots);
-  node->set_gpus(node_.gpus);
+  node->set_gpus(node_.devices);
   node->set_memory(node_.memory);
   node->set_cores_allowed(node_.cores_allowed);
   node->set_pinned(node_.pinned);
@@ -206,7 +206,7 @@ void Session::TakeWelcome(const pb::Welcome& welcome) {
                                             BaseEnvironment::Common{.submit_dir = welcome.submit_dir(),
                                                                     .node_name = node_.name,
                                                                     .shell = welcome.shell(),
-                                                                    .has_gpus = node_.gpus > 0,
+                                                                    .has_devices = node_.devices > 0,
                                                                     .own_tmp = node_.own_tmp,
                                                                     .local = node_.local});
   profiles_.clear();

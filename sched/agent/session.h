@@ -29,7 +29,7 @@ namespace harrow::agent {
 struct NodeInfo {
   std::string name{};
   uint32_t slots = 0;
-  uint32_t gpus = 0;
+  uint32_t devices = 0;
   uint64_t memory = 0;  // bytes; 0: unknown
   uint32_t cores_allowed = 0;
   bool pinned = true;
@@ -122,7 +122,8 @@ class Session {
   Duration lease_ = std::chrono::minutes(5);
   Duration heartbeat_ = std::chrono::seconds(1);
   Time last_heard_{};
-  os::EventLoop::TimerId beat_timer_ = 0;  // the next heartbeat; before the welcome: how long it is waited for
+  os::EventLoop::TimerId beat_timer_ =
+      0;  // the next heartbeat; before the welcome: how long it is waited for
   os::EventLoop::TimerId lease_timer_ = 0;
   os::EventLoop::TimerId fence_timer_ = 0;  // to ask again
   Fence fence_;

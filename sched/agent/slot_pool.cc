@@ -40,7 +40,7 @@ Core::Node NodeOf(const NodeContext& node) {
 
 Needs NeedsOf(const ProfileSpec& spec) {
   return {.cores = std::max<uint32_t>(1, spec.cores),
-          .devices = spec.gpus,
+          .devices = spec.devices,
           .memory = spec.memory,
           .whole_node = spec.whole_node,
           .time_limit = spec.time_limit};
@@ -213,7 +213,7 @@ void SlotPool::Do(const Report& action) {
   if (action.why == Report::Why::kTooManyCores)
     why = StrCat("the task asks for ", NeedsOf(spec).cores, " cores, this node has ", slots_.size());
   if (action.why == Report::Why::kTooManyDevices)
-    why = StrCat("the task asks for ", spec.gpus, " GPUs, this node has ", node_.devices.size());
+    why = StrCat("the task asks for ", spec.devices, " devices, this node has ", node_.devices.size());
   ReportUnstarted(task, action.end, std::move(why));
   Forget(action.tag);
 }

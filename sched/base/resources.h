@@ -8,7 +8,7 @@ namespace harrow {
 /// What a task asks of a node. Equal shapes are kept together in the queues.
 struct Shape {
   uint32_t cores = 1;    // cores of one node; of each node when nodes > 1
-  uint32_t gpus = 0;     // devices
+  uint32_t devices = 0;  // GPUs and the like
   uint32_t nodes = 1;    // whole nodes when > 1 or when `whole_node`
   bool whole_node = false;
   uint64_t memory = 0;   // bytes of one node; 0: not declared
@@ -19,7 +19,7 @@ struct Shape {
 /// What a node has to give.
 struct NodeCapacity {
   uint32_t slots = 0;
-  uint32_t gpus = 0;
+  uint32_t devices = 0;
   uint64_t memory = 0;   // bytes; 0: unknown, never limits
   auto operator<=>(const NodeCapacity&) const = default;
 };

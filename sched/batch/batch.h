@@ -15,7 +15,7 @@ struct GrantedNode {
   std::string name;
   uint32_t cpus = 0;            // granted; 0: whatever the machine has
   uint64_t memory = 0;          // bytes; 0: unknown
-  uint32_t gpus = 0;
+  uint32_t devices = 0;
   std::string partition = {};   // empty: none
   std::vector<uint32_t> which =
       {};           // the CPUs granted, as the batch system numbers them; empty: all, or unknown

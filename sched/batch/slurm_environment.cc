@@ -97,7 +97,7 @@ Result<SlurmComponent> Component(const Environment& environment, const std::stri
     node.partition = component.partition;
     if (i < cpus.size()) node.cpus = cpus[i];
     node.memory = (per_node != 0 ? per_node : per_cpu * node.cpus) << 20;
-    node.gpus = static_cast<uint32_t>(gpus);
+    node.devices = static_cast<uint32_t>(gpus);
     component.nodes.push_back(std::move(node));
   }
   return component;

@@ -149,7 +149,7 @@ Result<SlurmAllocation> ParseQuery(std::string_view text) {
       GrantedNode node;
       node.name = field[1];
       if (!ReadNumber(field[2], &node.cpus) || !ReadNumber(field[3], &node.memory) ||
-          !ReadNumber(field[4], &node.gpus)) {
+          !ReadNumber(field[4], &node.devices)) {
         return damaged;
       }
       node.partition = allocation.components.back().partition;

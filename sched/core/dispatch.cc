@@ -200,7 +200,7 @@ TaskId Dispatch::NextGang() {
     lanes.SetBarred(lane, true);
     out_of_reach.push_back(lane);
   }
-  const order::Room any(lanes.table(), {.slots = UINT32_MAX, .gpus = UINT32_MAX, .memory = 0},
+  const order::Room any(lanes.table(), {.slots = UINT32_MAX, .devices = UINT32_MAX, .memory = 0},
                         {.slots = UINT32_MAX, .devices = UINT32_MAX, .memory = 0, .idle = true});
   const TaskId next = queues.TakeGang(any).task;
   for (order::LaneId lane : out_of_reach) lanes.SetBarred(lane, false);

@@ -65,8 +65,8 @@ struct TaskRestored {
   // The highest number that an attempt ever had, when that is more than `attempts`.
   uint32_t last_attempt = 0;
 };
-/// After a restart: one more attempt of the task may have begun of which nobody told. Its number is used up and
-/// costs nothing; where it is heard of while nothing was sent since, it goes on, as one that was lost.
+/// After a restart: one more attempt of the task may have begun of which nobody told. Its number is used up
+/// and costs nothing; where it is heard of while nothing was sent since, it goes on, as one that was lost.
 struct AttemptMayBeOut {
   TaskId task;
 };
@@ -120,10 +120,10 @@ struct EndTimeKnown {
 /// The answer to WakeAt: that time has come. Nothing is wrong with one that comes early or unasked.
 struct TimeCame {};
 
-using Event = std::variant<NodeJoined, NodeSilent, NodeLost, NodeClosed, TasksAdded, TaskRestored,
-                           AttemptMayBeOut, TaskStarted, TaskEnded, TaskReturned, FileStored, FileLost,
-                           CancelRequested, DrainRequested, RoundTripMeasured, EndTimeKnown, AllNodesJoined,
-                           TimeCame>;
+using Event =
+    std::variant<NodeJoined, NodeSilent, NodeLost, NodeClosed, TasksAdded, TaskRestored, AttemptMayBeOut,
+                 TaskStarted, TaskEnded, TaskReturned, FileStored, FileLost, CancelRequested, DrainRequested,
+                 RoundTripMeasured, EndTimeKnown, AllNodesJoined, TimeCame>;
 
 // --- actions: what is to be done
 /// Send the task to the node. `ahead`: no slot is free there yet; the agent queues it behind what it has.

@@ -25,8 +25,8 @@ order::LaneId Lanes::Of(const graph::Graph& graph, TaskId task) {
   order::LaneId& lane = of_profile_[profile.value];
   if (lane == order::kNoLane) {
     const graph::Profile& p = graph.profile(profile);
-    lane = FindOrAdd({std::max(1u, p.shape.cores), p.shape.gpus, p.shape.memory, std::max(1u, p.shape.nodes),
-                      p.shape.whole_nodes(), p.time_limit});
+    lane = FindOrAdd({std::max(1u, p.shape.cores), p.shape.devices, p.shape.memory,
+                      std::max(1u, p.shape.nodes), p.shape.whole_nodes(), p.time_limit});
   }
   return lane;
 }

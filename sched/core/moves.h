@@ -41,8 +41,8 @@ class Moves : protected Parts {
   CancelTask CancelOf(TaskId id) const {
     return {tasks.latest(id), tasks[id].node(), !tasks[id].cancelled()};
   }
-  /// Gangs that are led from another node lose this one. They are ended, and stay where they are till then: no
-  /// attempt begins beside one that goes on.
+  /// Gangs that are led from another node lose this one. They are ended, and stay where they are till then:
+  /// no attempt begins beside one that goes on.
   void BreakGangsFollowingAt(NodeId id);
 
   // --- nodes that are kept

@@ -17,7 +17,7 @@ uint32_t SlotsOf(const order::Lane& lane, const NodeCapacity& total) {
 order::Room Node::RoomIn(const order::LaneTable& lanes, order::LaneId only) const {
   order::Room::Free left;
   left.slots = free_slots();
-  left.devices = total_.gpus > used_.gpus ? total_.gpus - used_.gpus : 0;
+  left.devices = total_.devices > used_.devices ? total_.devices - used_.devices : 0;
   left.memory = total_.memory > used_.memory ? total_.memory - used_.memory : 0;
   left.idle = occupants_ == 0;
   return {lanes, total_, left, only};
@@ -60,7 +60,7 @@ void NodeTable::Leave(NodeId id, TaskId task) {
 void NodeTable::Occupy(NodeId id, const order::Lane& lane) {
   Node& node = nodes_[id.value];
   node.used_.slots += SlotsOf(lane, node.total_);
-  node.used_.gpus += lane.devices;
+  node.used_.devices += lane.devices;
   node.used_.memory += lane.memory;
   ++node.occupants_;
 }
@@ -68,7 +68,7 @@ void NodeTable::Occupy(NodeId id, const order::Lane& lane) {
 bool NodeTable::Release(NodeId id, const order::Lane& lane) {
   Node& node = nodes_[id.value];
   node.used_.slots -= SlotsOf(lane, node.total_);
-  node.used_.gpus -= lane.devices;
+  node.used_.devices -= lane.devices;
   node.used_.memory -= lane.memory;
   return --node.occupants_ == 0;
 }

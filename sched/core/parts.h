@@ -18,9 +18,9 @@
 
 namespace harrow::core {
 
-/// All that the scheduler knows. Each part guards what is inside of it, and can tell what of it is broken; what
-/// concerns several is done by the layers above, of which each knows those below it: Parts, Moves, Fates,
-/// Dispatch, Scheduler::Impl.
+/// All that the scheduler knows. Each part guards what is inside of it, and can tell what of it is broken;
+/// what concerns several is done by the layers above, of which each knows those below it: Parts, Moves,
+/// Fates, Dispatch, Scheduler::Impl.
 struct Parts {
   Parts(const graph::Graph& the_graph, const Options& the_options, order::Draws* draws)
       : graph(the_graph),

@@ -81,10 +81,11 @@ void Queues::SetLevel(TaskId id, Level level) {
   order::Card moved = tasks_[id].card();
   moved.level = level;
   // Without levels its place stays the same, and so does its entry there.
-  if (order_->by_level()) ForEachQueue(id, [&](order::ReadyQueue& queue) {
-    queue.Leave(tasks_[id].card(), false);
-    queue.PutBack(id, moved, tasks_.cards());
-  });
+  if (order_->by_level())
+    ForEachQueue(id, [&](order::ReadyQueue& queue) {
+      queue.Leave(tasks_[id].card(), false);
+      queue.PutBack(id, moved, tasks_.cards());
+    });
   tasks_.SetLevel(id, level);
 }
 

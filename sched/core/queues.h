@@ -18,8 +18,8 @@
 namespace harrow::core {
 
 /// Where ready tasks stand: in the queues of their candidate nodes, else in the remote queue; gangs in one of
-/// their own. They change three things of a task: that it is ready, its ticket, and, while it stands here, its
-/// level.
+/// their own. They change three things of a task: that it is ready, its ticket, and, while it stands here,
+/// its level.
 class Queues {
  public:
   /// `draws`: of rank+hrf; null: a generator seeded by the options.
@@ -36,8 +36,8 @@ class Queues {
   void Leave(TaskId id, bool ahead);
   /// It counts there no more.
   void LeaveAhead(TaskId id);
-  /// What was taken is not wanted: back to its place in the queue of that node, or else in the remote queue or
-  /// that of gangs.
+  /// What was taken is not wanted: back to its place in the queue of that node, or else in the remote queue
+  /// or that of gangs.
   void Return(TaskId id, NodeId node = NodeId());
   /// It stands at another level from now on, at its place there.
   void SetLevel(TaskId id, Level level);

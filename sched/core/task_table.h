@@ -38,7 +38,8 @@ class alignas(32) Task {
   bool cancelled() const { return has(kCancelled); }
   /// In flight, and counted among the releasers of its node.
   bool releaser() const { return has(kReleaser); }
-  /// Not in flight: its latest attempt was lost with its node, or nobody told of it, and may be heard of again.
+  /// Not in flight: its latest attempt was lost with its node, or nobody told of it, and may be heard of
+  /// again.
   bool lost() const { return has(kLost); }
 
  private:
@@ -169,8 +170,8 @@ class TaskTable {
   // Candidates of tasks that have more than two, and lists that are not in use.
   std::vector<std::vector<NodeId>> lists_;
   std::vector<uint32_t> free_lists_;
-  // Attempts that cost no retry: those of earlier runs, those of which nobody told, and those sent ahead whose
-  // node was lost.
+  // Attempts that cost no retry: those of earlier runs, those of which nobody told, and those sent ahead
+  // whose node was lost.
   std::unordered_map<TaskId, uint32_t> uncounted_;
 };
 

@@ -145,11 +145,12 @@ class ClusterReader {
     nodes.line = table.source().begin.line;
     nodes.capacity.slots = 0;
     std::optional<uint64_t> page_cache;
-    Take(table, {WholeKey("count", &nodes.count, 1, kMostNodes),
-                 WholeKey("cores", &nodes.capacity.slots, 1, kMostCores),
-                 WholeKey("gpus", &nodes.capacity.gpus, 0, 1024), NumberKey("speed", &nodes.speed, 1e-6, 1e6),
-                 BytesKey("memory", [&](uint64_t bytes) { nodes.capacity.memory = bytes; }),
-                 BytesKey("page_cache", [&](uint64_t bytes) { page_cache = bytes; })});
+    Take(table,
+         {WholeKey("count", &nodes.count, 1, kMostNodes),
+          WholeKey("cores", &nodes.capacity.slots, 1, kMostCores),
+          WholeKey("gpus", &nodes.capacity.devices, 0, 1024), NumberKey("speed", &nodes.speed, 1e-6, 1e6),
+          BytesKey("memory", [&](uint64_t bytes) { nodes.capacity.memory = bytes; }),
+          BytesKey("page_cache", [&](uint64_t bytes) { page_cache = bytes; })});
     nodes.page_cache = page_cache.value_or(nodes.capacity.memory);
     if (nodes.capacity.slots == 0 && problems_.empty()) Problem(table, "a node has cores; write cores = 8");
     model_.nodes.push_back(nodes);

@@ -101,7 +101,7 @@ Status SetAttribute(std::string_view key, std::string_view value, TaskAttributes
     return Status();
   }
   if (key == "memory") return SetMemory(value, &profile.shape.memory);
-  if (key == "gpus") return SetInteger(key, value, 0, 1024, &profile.shape.gpus);
+  if (key == "gpus") return SetInteger(key, value, 0, 1024, &profile.shape.devices);
   if (key == "nodes") return SetInteger(key, value, 1, 1'000'000, &profile.shape.nodes);
   if (key == "whole_node") return SetFlag(key, value, &profile.shape.whole_node);
   if (key == "ranks") return SetInteger(key, value, 1, 100'000'000, &profile.ranks);

@@ -16,7 +16,7 @@ void Combine(size_t* seed, size_t value) {
 size_t HashOf(const Profile& profile) {
   const std::hash<std::string> text;
   size_t hash = profile.shape.cores;
-  Combine(&hash, profile.shape.gpus);
+  Combine(&hash, profile.shape.devices);
   Combine(&hash, profile.shape.nodes);
   Combine(&hash, profile.shape.memory);
   Combine(&hash, profile.shape.whole_node);

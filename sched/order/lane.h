@@ -96,7 +96,7 @@ class Room {
   const Lane& lane(LaneId id) const { return lanes_[id]; }
 
   static bool FitsCapacity(const Lane& lane, const NodeCapacity& total) {
-    return lane.cores <= total.slots && lane.devices <= total.gpus &&
+    return lane.cores <= total.slots && lane.devices <= total.devices &&
            (lane.memory == 0 || total.memory == 0 || lane.memory <= total.memory);
   }
 

@@ -5,7 +5,7 @@ namespace harrow::run {
 void ProfileToProto(const graph::Profile& profile, uint32_t id, pb::Profile* out) {
   out->set_id(id);
   out->set_cores(profile.shape.cores);
-  out->set_gpus(profile.shape.gpus);
+  out->set_gpus(profile.shape.devices);
   out->set_memory(profile.shape.memory);
   out->set_nodes(profile.shape.nodes);
   out->set_whole_node(profile.shape.whole_node);
@@ -31,7 +31,7 @@ void ProfileToProto(const graph::Profile& profile, uint32_t id, pb::Profile* out
 graph::Profile ProfileFromProto(const pb::Profile& p) {
   graph::Profile profile;
   profile.shape = {.cores = p.cores(),
-                   .gpus = p.gpus(),
+                   .devices = p.gpus(),
                    .nodes = p.nodes(),
                    .whole_node = p.whole_node(),
                    .memory = p.memory()};

@@ -79,7 +79,7 @@ std::string NoNodeFits(const Shape& shape) {
   std::string text = "no node of the allocation can give what it asks for:";
   if (shape.nodes > 1) text += StrCat(" ", shape.nodes, " nodes with");
   text += StrCat(" ", shape.cores, shape.cores == 1 ? " core" : " cores");
-  if (shape.gpus > 0) text += StrCat(", ", shape.gpus, shape.gpus == 1 ? " device" : " devices");
+  if (shape.devices > 0) text += StrCat(", ", shape.devices, shape.devices == 1 ? " device" : " devices");
   if (shape.memory > 0) text += StrCat(", ", FormatBytes(shape.memory));
   return text;
 }

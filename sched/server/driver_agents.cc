@@ -12,8 +12,8 @@
 // Who holds the run's key may say that it is the agent of any node: names are not bound to agents by secrets.
 // There is no place for such a secret that the tasks could not read: they run as the same user, see the same
 // run directory, and may trace their agent. So a secret of each node's own would bind nobody who means harm,
-// and who does not is kept apart by incarnations: two agents of one name (a node listed twice, nodes that have
-// the same host name) are noticed, and end with one of them. Other users have no key (wire/).
+// and who does not is kept apart by incarnations: two agents of one name (a node listed twice, nodes that
+// have the same host name) are noticed, and end with one of them. Other users have no key (wire/).
 //
 // A lost attempt keeps its row until the next of its task is sent. Till then it goes on, running or ended,
 // where its agent comes back with it; with the next its loss is recorded, and whatever is told of it later is
@@ -119,7 +119,7 @@ void RunDriver::Enter(const Moment& moment, Node& node, std::shared_ptr<wire::Ch
   node.suspect = node.given_up = false;
   node.profiles_sent.assign(graph_.profile_count(), false);
   node.capacity = {
-      .slots = hello.node().slots(), .gpus = hello.node().gpus(), .memory = hello.node().memory()};
+      .slots = hello.node().slots(), .devices = hello.node().gpus(), .memory = hello.node().memory()};
   if (const auto granted = options_.memory_granted.find(node.name);
       granted != options_.memory_granted.end()) {
     const bool more = node.capacity.memory > granted->second || node.capacity.memory == 0;

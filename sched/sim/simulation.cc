@@ -53,9 +53,9 @@ class Simulation {
   Outcome Run() {
     JoinAll();
     while (!outcome_.complete) {
-      const double next =
-          std::min({run_ends_.empty() ? Transfers::kNever : run_ends_.top().time,
-                    happenings_.empty() ? Transfers::kNever : happenings_.top().time, transfers_.Next(), wake_});
+      const double next = std::min({run_ends_.empty() ? Transfers::kNever : run_ends_.top().time,
+                                    happenings_.empty() ? Transfers::kNever : happenings_.top().time,
+                                    transfers_.Next(), wake_});
       if (next == Transfers::kNever) break;
       now_ = next;
       if (wake_ == now_) {
@@ -130,7 +130,7 @@ class Simulation {
 
   static agent::Core NewCore(const NodeCapacity& capacity) {
     return agent::Core({.numa_of_slot = std::vector<uint32_t>(capacity.slots),
-                        .devices = capacity.gpus,
+                        .devices = capacity.devices,
                         .memory = capacity.memory});
   }
   void At(double time, uint8_t order, Kind kind, uint32_t a, uint32_t b = 0, uint32_t c = 0) {
@@ -307,7 +307,7 @@ class Simulation {
   agent::Needs NeedsOf(TaskId task) const {
     const Shape& shape = graph_.profile(task).shape;
     return {.cores = std::max(1u, shape.cores),
-            .devices = shape.gpus,
+            .devices = shape.devices,
             .memory = shape.memory,
             .whole_node = shape.whole_nodes()};
   }
@@ -471,7 +471,8 @@ class Simulation {
       const double seconds = attempt.end - attempt.begin;
       if (attempt.slot != Attempt::kNoSlot) {
         const Shape& shape = graph_.profile(attempt.task).shape;
-        const uint32_t cores = shape.whole_nodes() ? nodes_[attempt.node.value].capacity.slots : std::max(1u, shape.cores);
+        const uint32_t cores =
+            shape.whole_nodes() ? nodes_[attempt.node.value].capacity.slots : std::max(1u, shape.cores);
         outcome_.core_seconds += seconds * cores * std::max(1u, shape.nodes);
       }
       if (attempt.lost) outcome_.lost_seconds += seconds;

@@ -141,7 +141,7 @@ class SlotPoolTest : public testing::Test {
     const auto base = std::make_shared<BaseEnvironment>(
         env, BaseEnvironment::Common{.submit_dir = scratch_.path(),
                                      .node_name = "test",
-                                     .has_gpus = !node_.devices.empty(),
+                                     .has_devices = !node_.devices.empty(),
                                      .own_tmp = true});
     LocalTask task;
     task.id = next_id_++;

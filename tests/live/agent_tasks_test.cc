@@ -525,11 +525,11 @@ TEST_F(AgentTasks, DevicesAreATasksOwn) {
                    {topology::DeviceKind::kNvidia, "5"}};
   Restart();
   const std::string show = "echo cuda=$CUDA_VISIBLE_DEVICES rocr=$ROCR_VISIBLE_DEVICES";
-  TaskResult result = Run(Shell(show, {.gpus = 3}));
-  EXPECT_EQ(result.gpus, "3,5,0");
+  TaskResult result = Run(Shell(show, {.devices = 3}));
+  EXPECT_EQ(result.devices, "3,5,0");
   EXPECT_EQ(Output(result), "cuda=3,5 rocr=0\n") << "the devices of one maker under the other's name";
   result = Run(Shell(show));
-  EXPECT_EQ(result.gpus, "");
+  EXPECT_EQ(result.devices, "");
   EXPECT_EQ(Output(result), "cuda= rocr=\n");
 }
 

@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
   if (nodes.ok()) {
     for (const auto& node : *nodes) {
       std::printf("node %s cpus %u memory %llu gpus %u partition %s\n", node.name.c_str(), node.cpus,
-                  static_cast<unsigned long long>(node.memory), node.gpus, node.partition.c_str());
+                  static_cast<unsigned long long>(node.memory), node.devices, node.partition.c_str());
     }
   }
   auto end = batch->EndTime();

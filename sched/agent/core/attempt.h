@@ -53,7 +53,8 @@ struct TakenBack {
   AttemptId attempt;
   bool more = false;  // another one follows: nothing is given to slots before it
 };
-/// It is to end for that reason (kCancelled, kInterrupted, kLost), wherever it is. Of several reasons the first counts.
+/// It is to end for that reason (kCancelled, kInterrupted, kLost), wherever it is. Of several reasons the
+/// first counts.
 struct Cancelled {
   AttemptId attempt;
   End reason = End::kCancelled;

@@ -14,7 +14,7 @@ Status Devices::Prepare(Launch* launch, TaskResult* result) {
   }
   launch->variables.cuda_devices = cuda_;
   launch->variables.rocr_devices = rocr_;
-  result->gpus = StrCat(cuda_, cuda_.empty() || rocr_.empty() ? "" : ",", rocr_);
+  result->devices = StrCat(cuda_, cuda_.empty() || rocr_.empty() ? "" : ",", rocr_);
   return {};
 }
 

@@ -112,7 +112,7 @@ BaseEnvironment::BaseEnvironment(const EnvList& submit_environment, Common commo
     in_slurm_ = in_slurm_ || name == "SLURM_JOB_ID";
     names_node_ = names_node_ || name == "SLURMD_NODENAME";
     if (IsOurs(name) || SaysWhichProcess(name, below_mpirun)) continue;
-    if (common_.has_gpus && NamesDevices(name)) continue;
+    if (common_.has_devices && NamesDevices(name)) continue;
     if (common_.own_tmp && name == "TMPDIR") continue;
     entries_.push_back(StrCat(name, "=", value));
   }
@@ -147,7 +147,7 @@ TaskProfile::TaskProfile(ProfileSpec spec, std::shared_ptr<const BaseEnvironment
   if (base_->in_slurm()) {
     for (const char* name : {"SLURM_CPUS_ON_NODE", "SLURM_CPUS_PER_TASK", "SLURM_TASKS_PER_NODE"})
       set(name, StrCat(spec_.cores));
-    if (spec_.gpus > 0) set("SLURM_GPUS_ON_NODE", StrCat(spec_.gpus));
+    if (spec_.devices > 0) set("SLURM_GPUS_ON_NODE", StrCat(spec_.devices));
   }
   for (const auto& [name, value] : spec_.env) {
     sets_omp_threads_ = sets_omp_threads_ || name == "OMP_NUM_THREADS";
@@ -213,7 +213,7 @@ char* const* EnvironmentBuilder::Build(const TaskProfile& profile, const TaskVar
   Add("HARROW_TASK_NAME", task.name);
   Add("HARROW_ATTEMPT", task.attempt);
   if (!profile.sets_omp_threads_) Add("OMP_NUM_THREADS", task.cores);
-  if (base.common().has_gpus) {
+  if (base.common().has_devices) {
     Add("CUDA_VISIBLE_DEVICES", task.cuda_devices);
     Add("ROCR_VISIBLE_DEVICES", task.rocr_devices);
   }

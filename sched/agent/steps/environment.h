@@ -19,10 +19,10 @@ class BaseEnvironment {
   struct Common {
     std::string submit_dir{};
     std::string node_name{};
-    std::string shell{};    // for commands that need one and whose profile names none; empty: /bin/sh
-    bool has_gpus = false;  // then a task without any must see none
-    bool own_tmp = false;   // tasks get a TMPDIR of their own
-    std::string local{};    // HARROW_LOCAL: the job's directory on this node; empty: none
+    std::string shell{};       // for commands that need one and whose profile names none; empty: /bin/sh
+    bool has_devices = false;  // then a task without any must see none
+    bool own_tmp = false;      // tasks get a TMPDIR of their own
+    std::string local{};       // HARROW_LOCAL: the job's directory on this node; empty: none
   };
   BaseEnvironment(const EnvList& submit_environment, Common common);
 
@@ -41,7 +41,7 @@ class BaseEnvironment {
 /// Attributes that tasks share, made ready for starting.
 struct ProfileSpec {
   uint32_t cores = 1;
-  uint32_t gpus = 0;
+  uint32_t devices = 0;
   uint64_t memory = 0;  // bytes; 0: not limited
   uint32_t nodes = 1;
   bool whole_node = false;

@@ -48,7 +48,7 @@ struct TaskResult {
   std::vector<int64_t> output_sizes;  // of LocalTask::outputs, where wanted; -1: absent
   std::optional<made::Attempt> made;  // it began, and did not succeed
   std::vector<uint32_t> pus;          // it was pinned to
-  std::string gpus;
+  std::string devices;
 };
 
 struct StartedTask {

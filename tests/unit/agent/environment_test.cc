@@ -32,7 +32,7 @@ std::shared_ptr<const BaseEnvironment> Base(bool gpus = false, bool tmp = false)
                           {"PWD", "/elsewhere"},   {"SLURMD_NODENAME", "n0"}};
   return std::make_shared<BaseEnvironment>(
       submit,
-      BaseEnvironment::Common{.submit_dir = "/sub", .node_name = "n1", .has_gpus = gpus, .own_tmp = tmp});
+      BaseEnvironment::Common{.submit_dir = "/sub", .node_name = "n1", .has_devices = gpus, .own_tmp = tmp});
 }
 
 // The directory of another node's component is not this node's.
@@ -147,7 +147,7 @@ TEST(EnvironmentTest, InASlurmJobATaskLooksLikeAStepOfOneProcessOnItsNode) {
       {"SLURM_NODEID", "1"},        {"SLURM_CPUS_ON_NODE", "64"}, {"SLURM_TASKS_PER_NODE", "64(x2)"},
       {"SLURM_CPUS_PER_TASK", "1"}, {"SLURM_NODELIST", "n[1-2]"}, {"SLURM_JOB_NODELIST", "n[1-2]"},
       {"SLURM_GPUS_ON_NODE", "8"},  {"SLURMD_NODENAME", "n1"}};
-  const auto env = InTask(batch_step, {.cores = 4, .gpus = 2});
+  const auto env = InTask(batch_step, {.cores = 4, .devices = 2});
   const std::pair<const char*, const char*> kTask[] = {
       {"SLURM_JOB_ID", "5"},         {"SLURM_JOBID", "5"},        {"SLURM_NTASKS", "1"},
       {"SLURM_NPROCS", "1"},         {"SLURM_PROCID", "0"},       {"SLURM_LOCALID", "0"},
@@ -199,7 +199,7 @@ TEST(EnvironmentTest, TheJobAndWhatUsersSetForTheirProgramsStays) {
 TEST(EnvironmentTest, WhatAnotherProcessCallsItsDevicesIsGone) {
   const auto base = std::make_shared<BaseEnvironment>(
       EnvList{{"GPU_DEVICE_ORDINAL", "0,1"}, {"HIP_VISIBLE_DEVICES", "0,1"}},
-      BaseEnvironment::Common{.submit_dir = "/sub", .node_name = "n1", .has_gpus = true});
+      BaseEnvironment::Common{.submit_dir = "/sub", .node_name = "n1", .has_devices = true});
   const TaskProfile profile({}, base);
   EnvironmentBuilder builder;
   const auto env = Collect(builder.Build(profile, {.rocr_devices = "1"}));

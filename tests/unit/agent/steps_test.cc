@@ -74,13 +74,13 @@ TEST_F(StepsTest, DevicesAreNamedToTheLibrariesThatKnowThem) {
   given_.devices = {0, 1, 2};
   EXPECT_EQ(Prepare(step).variables.cuda_devices, "0,GPU-7");
   EXPECT_EQ(Prepare(step).variables.rocr_devices, "1");
-  EXPECT_EQ(result_.gpus, "0,GPU-7,1");
+  EXPECT_EQ(result_.devices, "0,GPU-7,1");
   given_.devices = {1};
   EXPECT_EQ(Prepare(step).variables.cuda_devices, "") << "nothing of the attempt before is left";
-  EXPECT_EQ(result_.gpus, "1");
+  EXPECT_EQ(result_.devices, "1");
   given_.devices = {};
   Prepare(step);
-  EXPECT_EQ(result_.gpus, "");
+  EXPECT_EQ(result_.devices, "");
 }
 
 TEST_F(StepsTest, WhoDeclaresItsMemoryIsEndedByTheKernelBeforeOthers) {

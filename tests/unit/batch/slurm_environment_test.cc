@@ -94,7 +94,7 @@ TEST(Allocation, PlainJob) {
   EXPECT_EQ(last.name, "node4");
   EXPECT_EQ(last.cpus, 1u);
   EXPECT_EQ(last.memory, uint64_t{1000} << 20);
-  EXPECT_EQ(last.gpus, 1u);
+  EXPECT_EQ(last.devices, 1u);
   EXPECT_EQ(last.partition, "all");
   EXPECT_EQ(a->components[0].nodes[1].cpus, 2u);
 }

@@ -14,7 +14,7 @@ TEST(Query, OneComponent) {
   EXPECT_EQ(a->end, WallTime(std::chrono::seconds(1700000000)));
   ASSERT_EQ(a->components.size(), 1u);
   ASSERT_EQ(a->components[0].nodes.size(), 2u);
-  EXPECT_EQ(a->components[0].nodes[0].gpus, 2u);
+  EXPECT_EQ(a->components[0].nodes[0].devices, 2u);
   EXPECT_EQ(a->components[0].nodes[0].memory, 1048576u);
   EXPECT_EQ(a->components[0].nodes[1].cpus, 2u);
   EXPECT_EQ(a->components[0].nodes[1].partition, "all");

@@ -299,7 +299,7 @@ TEST(Endings, TasksThatFitNoNodeFailWhenAllAreThere) {
 
 TEST(Endings, WhatOnlyAClosedNodeHasIsFoundMissing) {
   ToldScheduler s({.policy = order::Policy::kFifo, .retries = 5});
-  s.profile.shape.gpus = 1;
+  s.profile.shape.devices = 1;
   s.Add("G0");
   s.Add("G1");
   s.Add("G2", {"G1"});
@@ -311,7 +311,7 @@ TEST(Endings, WhatOnlyAClosedNodeHasIsFoundMissing) {
 
 TEST(Endings, TaskWhoseFailureClosesTheOnlyNodeForItHasFailed) {
   ToldScheduler s({.policy = order::Policy::kFifo, .fail_fast = true, .bad_node_failures = 1});
-  s.profile.shape.gpus = 1;
+  s.profile.shape.devices = 1;
   s.Add("G0");
   s.Add("G1");
   s.profile = {};
@@ -328,7 +328,7 @@ TEST(Endings, TaskWhoseFailureClosesTheOnlyNodeForItHasFailed) {
 
 TEST(Endings, LostNodeMayComeBackUntilAllAreSaidToBeThere) {
   ToldScheduler s({.policy = order::Policy::kFifo});
-  s.profile.shape.gpus = 1;
+  s.profile.shape.devices = 1;
   s.Add("G0");
   s.Add("G1");
   s.Begin({{1, 1, 0}, {1, 0, 0}});

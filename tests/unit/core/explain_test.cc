@@ -90,7 +90,7 @@ TEST(Explain, ReadyWhereItsInputLies) {
 
 TEST(Explain, AsksForWhatIsNotHere) {
   ToldScheduler s({.policy = Policy::kFifo});
-  s.profile.shape.gpus = 2;
+  s.profile.shape.devices = 2;
   s.Add("G");
   s.profile.shape = {};
   s.profile.shape.nodes = 3;

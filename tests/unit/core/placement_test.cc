@@ -223,7 +223,7 @@ TEST(Placement, OneNodeKeepsRoomForOneTask) {
 
 TEST(Placement, DevicesAndMemory) {
   ToldScheduler s({.policy = Policy::kFifo});
-  s.profile.shape.gpus = 1;
+  s.profile.shape.devices = 1;
   s.Add("G0");
   s.Add("G1");
   s.profile.shape = {};

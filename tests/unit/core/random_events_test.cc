@@ -118,7 +118,7 @@ class Chaos {
     p.shape.memory = 3000;
     profiles_.push_back(graph_.AddProfile(p));
     p = {};
-    p.shape.gpus = 1;
+    p.shape.devices = 1;
     p.retries = 1;
     profiles_.push_back(graph_.AddProfile(p));
     p = {};
@@ -323,12 +323,12 @@ class Chaos {
         continue;
       const Shape& shape = graph_.profile(sent.attempt.task).shape;
       used.slots += std::max(1u, shape.cores);
-      used.gpus += shape.gpus;
+      used.devices += shape.devices;
       used.memory += shape.memory;
     }
     const NodeCapacity& has = capacity_.at(start.node.value);
     EXPECT_LE(used.slots, has.slots) << "node " << start.node.value;
-    EXPECT_LE(used.gpus, has.gpus) << "node " << start.node.value;
+    EXPECT_LE(used.devices, has.devices) << "node " << start.node.value;
     EXPECT_TRUE(has.memory == 0 || used.memory <= has.memory) << "node " << start.node.value;
   }
 
@@ -336,7 +336,7 @@ class Chaos {
     const Shape& shape = graph_.profile(start.attempt.task).shape;
     seen_.ahead += start.ahead;
     seen_.further_attempts += start.attempt.number > 1;
-    seen_.devices += shape.gpus > 0;
+    seen_.devices += shape.devices > 0;
     seen_.memory += shape.memory > 0;
     seen_.several_cores += shape.cores > 1;
     seen_.whole_nodes += shape.whole_node;

@@ -65,7 +65,7 @@ at = "90s"
   EXPECT_EQ(model->hub, 200.0 * (1 << 20));
   EXPECT_EQ(model->rate, 1000);
   EXPECT_EQ(model->name, "T");
-  EXPECT_EQ(model->nodes[1].capacity.gpus, 1u);
+  EXPECT_EQ(model->nodes[1].capacity.devices, 1u);
   EXPECT_EQ(model->nodes[0].capacity.memory, uint64_t{32} << 30);
   EXPECT_EQ(model->failures.at(0).node, 2u);
   EXPECT_EQ(model->failures.at(0).repair, 0);
@@ -88,7 +88,7 @@ TEST(ClusterModelTest, WhatIsNotSaidCostsNothing) {
   EXPECT_EQ(model->node_count(), 1u);
   EXPECT_EQ(model->slot_count(), 3u);
   EXPECT_EQ(model->nodes[0].speed, 1);
-  EXPECT_EQ(model->nodes[0].capacity.gpus, 0u);
+  EXPECT_EQ(model->nodes[0].capacity.devices, 0u);
   EXPECT_EQ(model->nodes[0].capacity.memory + model->nodes[0].page_cache + model->write_back, 0u);
   EXPECT_EQ(model->storage, ClusterModel::Storage::kNodes);
   EXPECT_EQ(model->inputs, ClusterModel::Inputs::kSpread);

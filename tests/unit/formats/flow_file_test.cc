@@ -360,7 +360,7 @@ env = { OMP = 4, TEXT = "a {i} {other}", FLAG = true }
   ASSERT_TRUE(f.status.ok()) << f.status.message();
   const graph::Profile& p = f.graph.profile(f.Task("mpi-2"));
   graph::Profile want;
-  want.shape = {.cores = 4, .gpus = 2, .nodes = 3, .whole_node = true, .memory = uint64_t{2} << 30};
+  want.shape = {.cores = 4, .devices = 2, .nodes = 3, .whole_node = true, .memory = uint64_t{2} << 30};
   want.ranks = 24;
   want.cwd = "run-2";
   want.shell = "bash";

@@ -56,7 +56,7 @@ TEST(LineFileTest, DirectivesSetWhatFollows) {
   EXPECT_EQ(profile(3).shape.nodes, 2u);
   EXPECT_EQ(profile(3).shape.cores, 4u);  // a core a rank: what was said above is gone
   EXPECT_TRUE(profile(3).shape.whole_node);
-  EXPECT_EQ(profile(3).shape.gpus, 1u);
+  EXPECT_EQ(profile(3).shape.devices, 1u);
   EXPECT_EQ(profile(3).stdout_path, "o.%j");
   EXPECT_EQ(f.graph.recorded_run_time(TaskId(3)), std::chrono::seconds(90));
 }

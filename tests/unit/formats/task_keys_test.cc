@@ -58,7 +58,7 @@ TEST(TaskKeysTest, ArriveWhereTheyBelong) {
                                                                   {"stderr", "e"}})
     EXPECT_EQ(Said(key, value, &a), "") << key;
   const graph::Profile& p = a.profile;
-  EXPECT_EQ(std::tuple(p.shape.cores, p.shape.memory, p.shape.gpus, p.shape.nodes, p.ranks),
+  EXPECT_EQ(std::tuple(p.shape.cores, p.shape.memory, p.shape.devices, p.shape.nodes, p.ranks),
             std::tuple(2u, uint64_t{1} << 20, 3u, 4u, 5u));
   EXPECT_EQ(std::tuple(p.time_limit, p.retries, p.priority, a.run_time),
             std::tuple(Duration(std::chrono::seconds(6)), 7, -9, std::optional<Duration>(0)));

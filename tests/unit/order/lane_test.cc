@@ -47,7 +47,7 @@ TEST(LaneTable, TheLastOneTakesInTheLargestOfEachThing) {
 }
 
 bool FitsEmpty(const Lane& lane, const NodeCapacity& total) {
-  if (lane.cores > total.slots || lane.devices > total.gpus) return false;
+  if (lane.cores > total.slots || lane.devices > total.devices) return false;
   return lane.memory == 0 || total.memory == 0 || lane.memory <= total.memory;
 }
 
@@ -80,7 +80,7 @@ TEST(Room, TellsOfEveryLaneWhatItsShapeSays) {
       lanes.SetBarred(static_cast<LaneId>(which), barred[which]);
       const NodeCapacity total = {edges[random.Below(9)] + random.Below(2), random.Below(4),
                                   random.Below(3) * 200};
-      const Room::Free free = {random.Below(total.slots + 1), random.Below(total.gpus + 1),
+      const Room::Free free = {random.Below(total.slots + 1), random.Below(total.devices + 1),
                                random.Below(5) * 100, random.Below(2) == 0};
       const uint32_t only = random.Below(3) > 0 ? kNoLane : 60 + random.Below(8);
       const Room room(lanes, total, free, static_cast<LaneId>(only));

@@ -13,7 +13,7 @@ using test::TinyFlow;
 
 StoredFlow Sample() {
   graph::Profile heavy;
-  heavy.shape = {.cores = 4, .gpus = 1, .nodes = 1, .whole_node = false, .memory = 1 << 20};
+  heavy.shape = {.cores = 4, .devices = 1, .nodes = 1, .whole_node = false, .memory = 1 << 20};
   heavy.env = {{"A", "b c"}, {"EMPTY", ""}};
   heavy.time_limit = std::chrono::minutes(3);
   heavy.retry_on = {75, 130};

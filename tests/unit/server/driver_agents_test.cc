@@ -5,8 +5,7 @@ namespace harrow::server {
 namespace {
 
 TEST_F(DriverTest, SilentAgentsAreLostAndTheirLateResultsIgnored) {
-  Make({{"a", "x"}}, 2);
-  driver_->Begin(Now());
+  Serve({{"a", "x"}}, 2);
   Agent first, second;
   Join(&first, Hello("n1", 1, 1));
   Started(&first, {0});
@@ -33,8 +32,7 @@ TEST_F(DriverTest, SilentAgentsAreLostAndTheirLateResultsIgnored) {
 }
 
 TEST_F(DriverTest, AnAgentIsNotLostWhileItsNodeAnswers) {
-  Make({{"a", "x"}});
-  driver_->Begin(Now());
+  Serve({{"a", "x"}});
   Agent agent;
   Join(&agent, Hello("n", 1, 1));
   Silence(&agent, options_.dead_after * 3, false);
@@ -60,10 +58,8 @@ TEST_F(DriverTest, ADeadNodeAGoneAgentAndAHungOneHaveTheirOwnLimits) {
        {Row{How::kDead, milliseconds(3400), false}, Row{How::kDead, milliseconds(3600), true},
         Row{How::kGone, milliseconds(2900), false}, Row{How::kGone, milliseconds(3100), true},
         Row{How::kHung, milliseconds(19'900), false}, Row{How::kHung, milliseconds(20'100), true}}) {
-    journal_ = {};
-    driver_.reset();
-    Make({{"a", "x"}});
-    driver_->Begin(Now());
+    Forget();
+    Serve({{"a", "x"}});
     Agent agent;
     Join(&agent, Hello("n", 1, 1));
     if (row.how == How::kGone) driver_->Disconnected(Now(), agent.node, agent.channel.get());
@@ -77,8 +73,7 @@ TEST_F(DriverTest, ADeadNodeAGoneAgentAndAHungOneHaveTheirOwnLimits) {
 }
 
 TEST_F(DriverTest, AServerThatWasLateReadsBeforeItJudges) {
-  Make({{"a", "x"}});
-  driver_->Begin(Now());
+  Serve({{"a", "x"}});
   Agent agent;
   Join(&agent, Hello("n", 1, 1));
   driver_->Disconnected(Now(), agent.node, agent.channel.get());
@@ -93,8 +88,7 @@ TEST_F(DriverTest, AServerThatWasLateReadsBeforeItJudges) {
 }
 
 TEST_F(DriverTest, ALateEndDoesNotCountForALaterAttemptOnTheSameNode) {
-  Make({{"a", "x"}});
-  driver_->Begin(Now());
+  Serve({{"a", "x"}});
   Agent agent;
   Join(&agent, Hello("n", 1, 1));
   Started(&agent, {0});
@@ -114,8 +108,7 @@ TEST_F(DriverTest, ALateEndDoesNotCountForALaterAttemptOnTheSameNode) {
 }
 
 TEST_F(DriverTest, WhatNeverArrivedIsSentAgainAfterAReconnect) {
-  Make({{"a", "x"}, {"b", "x"}});
-  driver_->Begin(Now());
+  Serve({{"a", "x"}, {"b", "x"}});
   Agent agent;
   Join(&agent, Hello("n", 1, 2));
   driver_->Disconnected(Now(), agent.node, agent.channel.get());
@@ -129,8 +122,7 @@ TEST_F(DriverTest, WhatNeverArrivedIsSentAgainAfterAReconnect) {
 }
 
 TEST_F(DriverTest, AnInterruptedRunLeavesItsTasksOpen) {
-  Make({{"a", "x"}, {"b", "x"}, {"c", "x"}});
-  driver_->Begin(Now());
+  Serve({{"a", "x"}, {"b", "x"}, {"c", "x"}});
   Agent agent;
   Join(&agent, Hello("n", 1, 1));
   ASSERT_EQ(agent.tasks.count(0), 1u);
@@ -147,8 +139,7 @@ TEST_F(DriverTest, WhatFitsOnlyALostNodeIsNotWaitedForForEver) {
   graph::Profile wide;
   wide.shape.cores = 2;
   options_.return_ticks = 20;
-  Make({{"wide", "x", {}, {}, wide}, {"slim", "x"}}, 2);
-  driver_->Begin(Now());
+  Serve({{"wide", "x", {}, {}, wide}, {"slim", "x"}}, 2);
   Agent small, large;
   Join(&small, Hello("small", 1, 1));
   Join(&large, Hello("large", 2, 2));
@@ -169,8 +160,7 @@ TEST_F(DriverTest, WhatFitsOnlyALostNodeIsNotWaitedForForEver) {
 }
 
 TEST_F(DriverTest, ACutOfSomeSecondsCostsNoAttempt) {
-  Make({{"a", "x"}, {"b", "x"}, {"c", "x"}}, 2);
-  driver_->Begin(Now());
+  Serve({{"a", "x"}, {"b", "x"}, {"c", "x"}}, 2);
   Agent cut, well;
   Join(&cut, Hello("n1", 1, 1));
   Join(&well, Hello("n2", 2, 1));
@@ -180,9 +170,7 @@ TEST_F(DriverTest, ACutOfSomeSecondsCostsNoAttempt) {
   Silence(&cut, std::chrono::seconds(5), true, {&well});
   Watch(std::chrono::seconds(20), {&well});
   EXPECT_TRUE(driver_->IsAbsent("n1"));
-  pb::FromAgent hello = Hello("n1", 1, 1);
-  Runs(&hello, there, 1);
-  Join(&cut, hello);
+  Join(&cut, Running("n1", 1, 1, there, 1));
   EXPECT_THAT(cut.superseded, IsEmpty());
   EXPECT_EQ(Tasks(cut), (std::set<uint32_t>{there}));
   End(&cut, {there});
@@ -197,10 +185,8 @@ TEST_F(DriverTest, AnAttemptThatComesBackAfterItsLossGoesOnWhileNothingWasStarte
   Make({{"a", "x"}}, 2);
   flow_.settings.retries = 0;
   for (const bool ended : {false, true}) {
-    journal_ = {};
-    driver_.reset();
-    Make({{"a", "x"}}, 2);
-    driver_->Begin(Now());
+    Forget();
+    Serve({{"a", "x"}}, 2);
     Agent cut;
     Join(&cut, Hello("n1", 1, 1));
     Started(&cut, {0});
@@ -225,8 +211,7 @@ TEST_F(DriverTest, AnAttemptThatComesBackAfterItsLossGoesOnWhileNothingWasStarte
 }
 
 TEST_F(DriverTest, WhenMostNodesFallSilentAtOnceThisServerIsCutOff) {
-  Make({{"a", "x"}, {"b", "x"}, {"c", "x"}}, 3);
-  driver_->Begin(Now());
+  Serve({{"a", "x"}, {"b", "x"}, {"c", "x"}}, 3);
   Agent agents[3];
   for (uint32_t i = 0; i < 3; ++i) Join(&agents[i], Hello("n" + std::to_string(i), i + 1, 1));
   for (Agent& agent : agents) Started(&agent, {agent.tasks.begin()->first});
@@ -241,8 +226,7 @@ TEST_F(DriverTest, WhenMostNodesFallSilentAtOnceThisServerIsCutOff) {
 }
 
 TEST_F(DriverTest, OfTwoAgentsOfOneNameTheFirstIsToldToEndAndDoesNotComeBack) {
-  Make({{"a", "x"}});
-  driver_->Begin(Now());
+  Serve({{"a", "x"}});
   Agent first, second;
   Join(&first, Hello("n", 1, 1));
   Started(&first, {0});
@@ -267,8 +251,7 @@ TEST_F(DriverTest, OfTwoAgentsOfOneNameTheFirstIsToldToEndAndDoesNotComeBack) {
 }
 
 TEST_F(DriverTest, AnAgentThatDoesNotEndLosesItsPlaceInTheEnd) {
-  Make({{"a", "x"}});
-  driver_->Begin(Now());
+  Serve({{"a", "x"}});
   Agent first, second;
   Join(&first, Hello("n", 1, 1));
   Started(&first, {0});
@@ -284,8 +267,7 @@ TEST_F(DriverTest, AnAgentThatDoesNotEndLosesItsPlaceInTheEnd) {
 }
 
 TEST_F(DriverTest, ASecondAgentThatDialsAgainIsWaitedForNoLongerAndNotRefused) {
-  Make({{"a", "x"}});
-  driver_->Begin(Now());
+  Serve({{"a", "x"}});
   Agent first, second;
   Join(&first, Hello("n", 1, 1));
   Started(&first, {0});
@@ -305,8 +287,7 @@ TEST_F(DriverTest, ASecondAgentThatDialsAgainIsWaitedForNoLongerAndNotRefused) {
 TEST_F(DriverTest, ANodeThatWasPutAsideAndComesBackAfterItsLossIsNoLongerClosed) {
   Make({{"a", "x"}, {"b", "x"}, {"c", "x"}, {"d", "x"}, {"e", "x"}, {"f", "x"}}, 2);
   flow_.settings.bad_node_failures = 2;
-  Remake();
-  driver_->Begin(Now());
+  Serve();
   Agent bad, good;
   Join(&bad, Hello("n1", 1, 1));
   Join(&good, Hello("n2", 2, 1));
@@ -332,8 +313,7 @@ TEST_F(DriverTest, ANodeThatWasPutAsideAndComesBackAfterItsLossIsNoLongerClosed)
 }
 
 TEST_F(DriverTest, ASecondAgentThatGoesAgainChangesNothingButThatTheFirstEnds) {
-  Make({{"a", "x"}});
-  driver_->Begin(Now());
+  Serve({{"a", "x"}});
   Agent first, second;
   Join(&first, Hello("n", 1, 1));
   Join(&second, Hello("n", 2, 1));
@@ -343,40 +323,33 @@ TEST_F(DriverTest, ASecondAgentThatGoesAgainChangesNothingButThatTheFirstEnds) {
 }
 
 TEST_F(DriverTest, ACancelReachesAnAgentThatWasCutOff) {
-  Make({{"a", "x"}});
-  driver_->Begin(Now());
+  Serve({{"a", "x"}});
   Agent agent;
   Join(&agent, Hello("n", 1, 1));
   Started(&agent, {0});
   driver_->Disconnected(Now(), agent.node, agent.channel.get());
   driver_->Cancel({TaskId(0)});
   driver_->Flush(Now());
-  pb::FromAgent hello = Hello("n", 1, 1);
-  Runs(&hello, 0, 1);
-  Join(&agent, hello);
+  Join(&agent, Running("n", 1, 1, 0, 1));
   EXPECT_THAT(agent.cancelled, ElementsAre(0u));
   End(&agent, {0}, pb::Attempt::CANCELLED);
   EXPECT_EQ(Fates()[0], journal::TaskFate::kCancelled);
 }
 
 TEST_F(DriverTest, AnInterruptionReachesAnAgentThatWasCutOff) {
-  Make({{"a", "x"}});
-  driver_->Begin(Now());
+  Serve({{"a", "x"}});
   Agent agent;
   Join(&agent, Hello("n", 1, 1));
   Started(&agent, {0});
   driver_->Disconnected(Now(), agent.node, agent.channel.get());
   driver_->Interrupt(Now());
   driver_->Flush(Now());
-  pb::FromAgent hello = Hello("n", 1, 1);
-  Runs(&hello, 0, 1);
-  Join(&agent, hello);
+  Join(&agent, Running("n", 1, 1, 0, 1));
   EXPECT_THAT(agent.cancelled, ElementsAre(0u));
 }
 
 TEST_F(DriverTest, LossAndReturnAtOneInstantStartNoSecondCopy) {
-  Make({{"a", "x"}}, 2);
-  driver_->Begin(Now());
+  Serve({{"a", "x"}}, 2);
   Agent cut, other;
   Join(&cut, Hello("n1", 1, 1));
   Join(&other, Hello("n2", 2, 1));
@@ -386,9 +359,7 @@ TEST_F(DriverTest, LossAndReturnAtOneInstantStartNoSecondCopy) {
   time_ += flow_.settings.fence;
   driver_->Handle(Now(), other.node, pb::FromAgent());
   driver_->FindSilent(Now());
-  pb::FromAgent hello = Hello("n1", 1, 1);
-  Runs(&hello, 0, 1);
-  Join(&cut, hello);
+  Join(&cut, Running("n1", 1, 1, 0, 1));
   Turn(&other);
   EXPECT_EQ(Tasks(other).size() + (cut.superseded.empty() ? 1 : 0), 1u) << "either here or there";
 }
@@ -396,8 +367,7 @@ TEST_F(DriverTest, LossAndReturnAtOneInstantStartNoSecondCopy) {
 TEST_F(DriverTest, WhatWasToBeSentByTheLastConnectionIsNotSentTwice) {
   graph::Profile wide;
   wide.shape.cores = 2;
-  Make({{"a", "x"}, {"b", "x", {}, {"b"}}, {"c", "x", {"b"}, {}, wide}}, 2);
-  driver_->Begin(Now());
+  Serve({{"a", "x"}, {"b", "x", {}, {"b"}}, {"c", "x", {"b"}, {}, wide}}, 2);
   Agent large, small;
   Join(&large, Hello("n1", 1, 3));
   ASSERT_EQ(Tasks(large), (std::set<uint32_t>{0, 1}));
@@ -429,8 +399,7 @@ TEST_F(DriverTest, WhatWasToBeSentByTheLastConnectionIsNotSentTwice) {
 TEST_F(DriverTest, OneNodeThatIsGivenUpDoesNotGiveUpOthers) {
   graph::Profile wide;
   wide.shape.cores = 8;
-  Make({{"wide", "x", {}, {}, wide}}, 2);
-  driver_->Begin(Now());
+  Serve({{"wide", "x", {}, {}, wide}}, 2);
   Agent large, small;
   Join(&large, Hello("large", 1, 8));
   Join(&small, Hello("small", 2, 1));
@@ -466,8 +435,7 @@ TEST_F(DriverTest, OneNodeThatIsGivenUpDoesNotGiveUpOthers) {
 }
 
 TEST_F(DriverTest, AnAgentThatIsCutOffWhileItEndsIsWaitedFor) {
-  Make({{"a", "x"}, {"b", "x"}}, 2);
-  driver_->Begin(Now());
+  Serve({{"a", "x"}, {"b", "x"}}, 2);
   Agent leaves, other;
   Join(&leaves, Hello("n1", 1, 2));
   Join(&other, Hello("n2", 2, 2));
@@ -481,8 +449,7 @@ TEST_F(DriverTest, AnAgentThatIsCutOffWhileItEndsIsWaitedFor) {
 }
 
 TEST_F(DriverTest, TasksOfAnAgentThatEndsUnaskedRunElsewhereOnceEachHasEnded) {
-  Make({{"a", "x"}, {"b", "x"}}, 2);
-  driver_->Begin(Now());
+  Serve({{"a", "x"}, {"b", "x"}}, 2);
   Agent leaves, other;
   Join(&leaves, Hello("n1", 1, 2));
   Join(&other, Hello("n2", 2, 2));
@@ -504,8 +471,7 @@ TEST_F(DriverTest, NodesThatNeverComeAreNotWaitedForForEver) {
   graph::Profile wide;
   wide.shape.cores = 2;
   options_.join_ticks = 7;
-  Make({{"wide", "x", {}, {}, wide}, {"slim", "x"}}, 2);
-  driver_->Begin(Now());
+  Serve({{"wide", "x", {}, {}, wide}, {"slim", "x"}}, 2);
   for (int i = 0; i < 20; ++i) driver_->Tick(Now());  // the first one may take its time
   Agent small;
   Join(&small, Hello("small", 1, 1));

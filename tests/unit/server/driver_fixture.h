@@ -58,6 +58,28 @@ class DriverTest : public ::testing::Test {
     for (const auto& [file, attempts] : made_of_) made.insert(attempts.begin(), attempts.end());
     ASSERT_TRUE(driver_->Restore(history, made).ok());
   }
+  /// The same, and it begins.
+  void Serve() {
+    Remake();
+    driver_->Begin(Now());
+  }
+  void Serve(std::vector<TinyTask> tasks, uint32_t nodes = 1) {
+    Make(std::move(tasks), nodes);
+    driver_->Begin(Now());
+  }
+  /// Another run begins, of which nothing is recorded.
+  void Forget() {
+    journal_ = {};
+    driver_.reset();
+  }
+  /// Agents that the server before knew do not come back; this one does.
+  void GatherInVain(Agent* agent) {
+    for (uint32_t i = 0; i < options_.gather_ticks; ++i) {
+      driver_->Handle(Now(), agent->node, {});
+      driver_->Tick(Now());
+    }
+    Turn(agent);
+  }
   Moment Now() { return {Time(time_), WallTime(time_ + std::chrono::hours(1))}; }
   pb::FromAgent Hello(const std::string& name, uint64_t incarnation, uint32_t slots) {
     pb::FromAgent message;
@@ -139,6 +161,19 @@ class DriverTest : public ::testing::Test {
     running->set_task(task);
     running->set_attempt(attempt);
     running->set_start_ns(1000);
+  }
+  /// The hello of an agent that runs that attempt, and of one that has kept what has ended.
+  pb::FromAgent Running(const std::string& name, uint64_t incarnation, uint32_t slots, uint32_t task,
+                        uint32_t attempt) {
+    pb::FromAgent hello = Hello(name, incarnation, slots);
+    Runs(&hello, task, attempt);
+    return hello;
+  }
+  pb::FromAgent Kept(const std::string& name, uint64_t incarnation, uint32_t slots,
+                     const pb::FromAgent& ended) {
+    pb::FromAgent hello = Hello(name, incarnation, slots);
+    *hello.add_ended() = ended.ended(0);
+    return hello;
   }
   void Started(Agent* agent, std::vector<uint32_t> tasks) {
     pb::FromAgent message;

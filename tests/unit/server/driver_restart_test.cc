@@ -5,8 +5,7 @@ namespace harrow::server {
 namespace {
 
 TEST_F(DriverTest, AfterARestartOnlyWhatARecordTellsIsRemovedAndNeverAResult) {
-  Make({{"a", "x", {}, {"out"}}, {"b", "y", {}, {"other"}}, {"c", "z", {}, {"third"}}});
-  driver_->Begin(Now());
+  Serve({{"a", "x", {}, {"out"}}, {"b", "y", {}, {"other"}}, {"c", "z", {}, {"third"}}});
   Agent agent;
   Join(&agent, Hello("n", 1, 3));
   End(&agent, {1});
@@ -15,8 +14,7 @@ TEST_F(DriverTest, AfterARestartOnlyWhatARecordTellsIsRemovedAndNeverAResult) {
                  {1, {.task = 1, .attempt = 1, .begin_ns = 70, .end_ns = 90}},
                  {99, {.task = 99, .attempt = 1}}};
   journal_.history.nodes.clear();
-  Remake();
-  driver_->Begin(Now());
+  Serve();
   Agent next;
   Join(&next, Hello("m", 7, 3));
   ASSERT_EQ(Tasks(next), (std::set<uint32_t>{0, 1, 2}));
@@ -27,16 +25,14 @@ TEST_F(DriverTest, AfterARestartOnlyWhatARecordTellsIsRemovedAndNeverAResult) {
 }
 
 TEST_F(DriverTest, ARestartedServerAdoptsWhatRuns) {
-  Make({{"a", "x"}, {"b", "x"}, {"c", "x"}, {"d", "x"}});
-  driver_->Begin(Now());
+  Serve({{"a", "x"}, {"b", "x"}, {"c", "x"}, {"d", "x"}});
   Agent agent;
   Join(&agent, Hello("n", 1, 3));
   ASSERT_EQ(agent.tasks.size(), 3u);
   Started(&agent, {1, 2});
   End(&agent, {0});
 
-  Remake();
-  driver_->Begin(Now());
+  Serve();
   EXPECT_TRUE(driver_->gathering());
   pb::FromAgent hello = Hello("n", 1, 3);
   for (const uint32_t task : {1u, 2u}) {
@@ -64,50 +60,38 @@ TEST_F(DriverTest, ARestartedServerAdoptsWhatRuns) {
 }
 
 TEST_F(DriverTest, ResultsKeptByAgentsCountAfterARestart) {
-  Make({{"a", "x", {}, {"a"}}, {"b", "x", {"a"}, {}}});
-  driver_->Begin(Now());
+  Serve({{"a", "x", {}, {"a"}}, {"b", "x", {"a"}, {}}});
   Agent agent;
   Join(&agent, Hello("n", 1, 1));
   const pb::FromAgent ended = Ended(&agent, {0});  // and the server is killed
-  Remake();
-  driver_->Begin(Now());
-  pb::FromAgent hello = Hello("n", 1, 1);
-  *hello.add_ended() = ended.ended(0);
-  Join(&agent, hello);
+  Serve();
+  Join(&agent, Kept("n", 1, 1, ended));
   EXPECT_EQ(Tasks(agent), (std::set<uint32_t>{1}));
   EXPECT_THAT(Attempts(), ElementsAre(std::pair(0u, 1u)));
 }
 
 TEST_F(DriverTest, AgentsThatDoNotComeBackAreNotWaitedForForEver) {
-  Make({{"a", "x"}}, 2);
-  driver_->Begin(Now());
+  Serve({{"a", "x"}}, 2);
   Agent gone, other;
   Join(&gone, Hello("n1", 1, 1));
-  Remake();
-  driver_->Begin(Now());
+  Serve();
   Join(&other, Hello("n2", 2, 1));
   EXPECT_THAT(Tasks(other), IsEmpty());
-  for (uint32_t i = 0; i < options_.gather_ticks; ++i) {
-    driver_->Handle(Now(), other.node, {});
-    driver_->Tick(Now());
-  }
-  Turn(&other);
+  GatherInVain(&other);
   EXPECT_EQ(Tasks(other), (std::set<uint32_t>{0}));
 }
 
 TEST_F(DriverTest, RetriesCountOverARestart) {
   Make({{"a", "x"}});
   flow_.settings.retries = 1;
-  Remake();
-  driver_->Begin(Now());
+  Serve();
   Agent agent;
   Join(&agent, Hello("n", 1, 1));
   time_ += std::chrono::hours(2);
   End(&agent, {0}, pb::Attempt::EXITED, 3);
   EXPECT_EQ(Tasks(agent), (std::set<uint32_t>{0})) << "one more attempt";
   EXPECT_EQ(agent.tasks[0].attempt(), 2u);
-  Remake();
-  driver_->Begin(Now());
+  Serve();
   pb::FromAgent hello = Hello("n", 1, 1);
   hello.mutable_hello()->add_running()->set_task(0);
   hello.mutable_hello()->mutable_running(0)->set_attempt(2);
@@ -119,13 +103,11 @@ TEST_F(DriverTest, RetriesCountOverARestart) {
 }
 
 TEST_F(DriverTest, AnAttemptThatWasNotReturnedBeforeItsAgentDiedUsesUpItsNumber) {
-  Make({{"a", "x"}}, 2);
-  driver_->Begin(Now());
+  Serve({{"a", "x"}}, 2);
   Agent first, second;
   Join(&first, Hello("n1", 1, 1));
   Join(&second, Hello("n2", 2, 1));
-  Remake();
-  driver_->Begin(Now());
+  Serve();
   first.tasks.clear();
   pb::FromAgent hello = Hello("n1", 1, 1);
   wire::SetId({TaskId(0), 1}, hello.mutable_hello()->add_queued());
@@ -144,15 +126,12 @@ TEST_F(DriverTest, AnAttemptThatWasNotReturnedBeforeItsAgentDiedUsesUpItsNumber)
 
 TEST_F(DriverTest, WhatIsReturnedTooLateRunsAgain) {
   for (const bool interrupted : {false, true}) {
-    journal_ = {};
-    driver_.reset();
-    Make({{"a", "x"}}, 2);
-    driver_->Begin(Now());
+    Forget();
+    Serve({{"a", "x"}}, 2);
     Agent agent, gone;
     Join(&agent, Hello("n1", 1, 1));
     Join(&gone, Hello("n2", 2, 1));
-    Remake();
-    driver_->Begin(Now());
+    Serve();
     agent.tasks.clear();
     pb::FromAgent hello = Hello("n1", 1, 1);
     wire::SetId({TaskId(0), 1}, hello.mutable_hello()->add_queued());
@@ -178,13 +157,11 @@ TEST_F(DriverTest, WhatIsReturnedTooLateRunsAgain) {
 }
 
 TEST_F(DriverTest, AnInterruptionWhileAgentsAreGatheredStartsNothing) {
-  Make({{"a", "x"}, {"b", "x"}}, 2);
-  driver_->Begin(Now());
+  Serve({{"a", "x"}, {"b", "x"}}, 2);
   Agent gone, here;
   Join(&gone, Hello("n1", 1, 1));
   Join(&here, Hello("n2", 2, 1));
-  Remake();
-  driver_->Begin(Now());
+  Serve();
   here.tasks.clear();
   Join(&here, Hello("n2", 2, 1));
   driver_->Interrupt(Now());
@@ -194,16 +171,12 @@ TEST_F(DriverTest, AnInterruptionWhileAgentsAreGatheredStartsNothing) {
 }
 
 TEST_F(DriverTest, AnAgentWhoseTasksAnEarlierServerInterruptedBeginsAnew) {
-  Make({{"a", "x"}});
-  driver_->Begin(Now());
+  Serve({{"a", "x"}});
   Agent agent;
   Join(&agent, Hello("n", 1, 1));
   Started(&agent, {0});
-  Remake();
-  driver_->Begin(Now());
-  pb::FromAgent hello = Hello("n", 1, 1);
-  *hello.add_ended() = Ended(&agent, {0}, pb::Attempt::INTERRUPTED).ended(0);
-  Join(&agent, hello);
+  Serve();
+  Join(&agent, Kept("n", 1, 1, Ended(&agent, {0}, pb::Attempt::INTERRUPTED)));
   EXPECT_TRUE(agent.shut_down);
   driver_->Disconnected(Now(), agent.node, agent.channel.get());
   Agent next;
@@ -218,20 +191,14 @@ TEST_F(DriverTest, AnEarlierAttemptIsNotTakenInAfterALaterOneHasEnded) {
   flow_ = TinyFlow({{"a", "x"}});
   flow_.settings.retries = 1;
   options_.nodes_expected = 3;
-  Remake();
-  driver_->Begin(Now());
+  Serve();
   Agent agents[3];
   for (uint32_t i = 0; i < 3; ++i) Join(&agents[i], Hello("n" + std::to_string(i), i + 1, 1));
-  Remake();
-  driver_->Begin(Now());
+  Serve();
   for (Agent& agent : agents) agent.tasks.clear();
   agents[1].tasks[0].set_attempt(2);
-  pb::FromAgent hello = Hello("n1", 2, 1);
-  *hello.add_ended() = Ended(&agents[1], {0}, pb::Attempt::EXITED, 1).ended(0);
-  Join(&agents[1], hello);
-  hello = Hello("n0", 1, 1);
-  Runs(&hello, 0, 1);
-  Join(&agents[0], hello);
+  Join(&agents[1], Kept("n1", 2, 1, Ended(&agents[1], {0}, pb::Attempt::EXITED, 1)));
+  Join(&agents[0], Running("n0", 1, 1, 0, 1));
   EXPECT_THAT(agents[0].superseded, ElementsAre(0u));
   Join(&agents[2], Hello("n2", 3, 1));
   size_t copies = 0;
@@ -245,15 +212,12 @@ TEST_F(DriverTest, AnEarlierAttemptIsNotTakenInAfterALaterOneHasEnded) {
 TEST_F(DriverTest, AfterARestartNodesOfWhichNothingIsRecordedAreWaitedFor) {
   Make({{"a", "x"}}, 2);
   options_.restarted = true;
-  Remake();
-  driver_->Begin(Now());
+  Serve();
   Agent other, had;
   Join(&other, Hello("n2", 2, 1));
   EXPECT_TRUE(driver_->gathering());
   EXPECT_THAT(Tasks(other), IsEmpty());
-  pb::FromAgent hello = Hello("n1", 1, 1);
-  Runs(&hello, 0, 1);
-  Join(&had, hello);
+  Join(&had, Running("n1", 1, 1, 0, 1));
   EXPECT_FALSE(driver_->gathering());
   EXPECT_THAT(had.superseded, IsEmpty());
   Turn(&other);
@@ -261,13 +225,11 @@ TEST_F(DriverTest, AfterARestartNodesOfWhichNothingIsRecordedAreWaitedFor) {
 }
 
 TEST_F(DriverTest, AnAgentThatWasStartedAnewGetsNoNumberAnew) {
-  Make({{"a", "x"}});
-  driver_->Begin(Now());
+  Serve({{"a", "x"}});
   Agent agent;
   Join(&agent, Hello("n", 1, 1));
   Started(&agent, {0});
-  Remake();
-  driver_->Begin(Now());
+  Serve();
   Agent next;
   Join(&next, Hello("n", 2, 1));
   ASSERT_EQ(Tasks(next), (std::set<uint32_t>{0}));
@@ -278,14 +240,12 @@ TEST_F(DriverTest, ResultsThatComeWhileAgentsAreGatheredCount) {
   flow_ = TinyFlow({{"a", "x"}, {"b", "x"}, {"c", "x"}});
   flow_.settings.retries = 0;
   options_.nodes_expected = 2;
-  Remake();
-  driver_->Begin(Now());
+  Serve();
   Agent first, second;
   Join(&first, Hello("n1", 1, 3));
   Join(&second, Hello("n2", 2, 1));
   Started(&first, {0, 1, 2});
-  Remake();
-  driver_->Begin(Now());
+  Serve();
   pb::FromAgent hello = Hello("n1", 1, 3);
   for (const uint32_t task : {0u, 1u, 2u}) Runs(&hello, task, 1);
   Join(&first, hello);
@@ -306,16 +266,14 @@ TEST_F(DriverTest, ResultsThatComeWhileAgentsAreGatheredCount) {
 TEST_F(DriverTest, AFailureJustBeforeACrashCountsForFailFast) {
   flow_ = TinyFlow({{"a", "x"}, {"b", "x"}, {"c", "x", {}, {}}});
   flow_.settings.fail_fast = true;
-  Remake();
-  driver_->Begin(Now());
+  Serve();
   Agent agent;
   Join(&agent, Hello("n", 1, 1));
   const uint32_t first = agent.tasks.begin()->first;
   End(&agent, {first}, pb::Attempt::EXITED, 1);
   journal_.history.fates.erase(journal_.history.fates.begin() + 1, journal_.history.fates.end());
   ASSERT_EQ(Fates().size(), 1u);
-  Remake();
-  driver_->Begin(Now());
+  Serve();
   Agent next;
   Join(&next, Hello("n", 2, 1));
   EXPECT_THAT(Tasks(next), IsEmpty());
@@ -323,12 +281,10 @@ TEST_F(DriverTest, AFailureJustBeforeACrashCountsForFailFast) {
 }
 
 TEST_F(DriverTest, OfTwoAttemptsThatOutlivedAServerTheLaterGoesOn) {
-  Make({{"a", "x"}}, 3);
-  driver_->Begin(Now());
+  Serve({{"a", "x"}}, 3);
   Agent agents[3];
   for (uint32_t i = 0; i < 3; ++i) Join(&agents[i], Hello("n" + std::to_string(i), i + 1, 1));
-  Remake();
-  driver_->Begin(Now());
+  Serve();
   for (uint32_t i = 0; i < 3; ++i) {
     agents[i].tasks.clear();
     pb::FromAgent hello = Hello("n" + std::to_string(i), i + 1, 1);
@@ -348,30 +304,21 @@ TEST_F(DriverTest, OfTwoAttemptsThatOutlivedAServerTheLaterGoesOn) {
 
 /// The end of an attempt that was replaced is told to a server that knows of neither.
 TEST_F(DriverTest, TheEndOfAReplacedAttemptIsNoEndOfItsTaskAfterARestart) {
-  Make({{"a", "x"}}, 3);
-  driver_->Begin(Now());
+  Serve({{"a", "x"}}, 3);
   Agent agents[3];
   for (uint32_t i = 0; i < 3; ++i) Join(&agents[i], Hello("n" + std::to_string(i), i + 1, 1));
-  Remake();
-  driver_->Begin(Now());
+  Serve();
   for (Agent& agent : agents) agent.tasks.clear();
   for (uint32_t i = 0; i < 2; ++i) {
-    pb::FromAgent hello = Hello("n" + std::to_string(i), i + 1, 1);
-    Runs(&hello, 0, i + 1);
-    Join(&agents[i], hello);
+    Join(&agents[i], Running("n" + std::to_string(i), i + 1, 1, 0, i + 1));
     agents[i].tasks[0].set_attempt(i + 1);
   }
   Turn(&agents[0]);
   ASSERT_THAT(agents[0].superseded, ElementsAre(0u));
   EXPECT_THAT(agents[0].cancelled, IsEmpty());
-  Remake();
-  driver_->Begin(Now());
-  pb::FromAgent hello = Hello("n0", 1, 1);
-  *hello.add_ended() = Ended(&agents[0], {0}, pb::Attempt::LOST).ended(0);
-  Join(&agents[0], hello);
-  hello = Hello("n1", 2, 1);
-  Runs(&hello, 0, 2);
-  Join(&agents[1], hello);
+  Serve();
+  Join(&agents[0], Kept("n0", 1, 1, Ended(&agents[0], {0}, pb::Attempt::LOST)));
+  Join(&agents[1], Running("n1", 2, 1, 0, 2));
   Join(&agents[2], Hello("n2", 3, 1));
   EXPECT_FALSE(driver_->gathering());
   Turn(&agents[1]);
@@ -389,20 +336,16 @@ TEST_F(DriverTest, WorkThatComesBackAfterItWasWaitedForCountsWhileNothingWasStar
   graph::Profile wide;
   wide.shape.cores = 2;
   for (const bool ended : {false, true}) {
-    journal_ = {};
-    driver_.reset();
-    Make({{"a", "x", {}, {}, wide}, {"b", "x"}}, 2);
-    driver_->Begin(Now());
+    Forget();
+    Serve({{"a", "x", {}, {}, wide}, {"b", "x"}}, 2);
     Agent gone, other;
     Join(&gone, Hello("n1", 1, 2));
     Join(&other, Hello("n2", 2, 1));
     ASSERT_TRUE(gone.tasks.contains(0));
     Started(&gone, {0});
-    Remake();
-    driver_->Begin(Now());
+    Serve();
     Join(&other, Hello("n2", 2, 1));
-    for (uint32_t i = 0; i < options_.gather_ticks; ++i) driver_->Tick(Now());
-    Turn(&other);
+    GatherInVain(&other);
     ASSERT_FALSE(driver_->gathering());
     pb::FromAgent hello = Hello("n1", 1, 2);
     if (ended) {
@@ -423,20 +366,15 @@ TEST_F(DriverTest, AFailureWhileAgentsAreGatheredCostsARetryThoughOthersDoNotCom
   flow_ = TinyFlow({{"a", "x"}});
   flow_.settings.retries = 1;
   options_.nodes_expected = 2;
-  Remake();
-  driver_->Begin(Now());
+  Serve();
   Agent has, gone;
   Join(&has, Hello("n1", 1, 1));
   Join(&gone, Hello("n2", 2, 1));
   Started(&has, {0});
-  Remake();
-  driver_->Begin(Now());
-  pb::FromAgent hello = Hello("n1", 1, 1);
-  Runs(&hello, 0, 1);
-  Join(&has, hello);
+  Serve();
+  Join(&has, Running("n1", 1, 1, 0, 1));
   End(&has, {0}, pb::Attempt::EXITED, 1);
-  for (uint32_t i = 0; i < options_.gather_ticks; ++i) driver_->Tick(Now());
-  Turn(&has);
+  GatherInVain(&has);
   ASSERT_EQ(Tasks(has), (std::set<uint32_t>{0}));
   End(&has, {0}, pb::Attempt::EXITED, 1);
   EXPECT_THAT(Tasks(has), IsEmpty());
@@ -444,21 +382,16 @@ TEST_F(DriverTest, AFailureWhileAgentsAreGatheredCostsARetryThoughOthersDoNotCom
 }
 
 TEST_F(DriverTest, NobodyGetsTheNumberOfAnAttemptThatMayHaveBegunWhereNoAgentCameBack) {
-  Make({{"a", "x"}}, 2);
-  driver_->Begin(Now());
+  Serve({{"a", "x"}}, 2);
   Agent gone, other;
   Join(&gone, Hello("n1", 1, 1));
-  Remake();
-  driver_->Begin(Now());
+  Serve();
   Join(&other, Hello("n2", 2, 1));
-  for (uint32_t i = 0; i < options_.gather_ticks; ++i) driver_->Tick(Now());
-  Turn(&other);
+  GatherInVain(&other);
   ASSERT_EQ(Tasks(other), (std::set<uint32_t>{0}));
   EXPECT_EQ(other.tasks[0].attempt(), 2u);
   // It comes back all the same.
-  pb::FromAgent hello = Hello("n1", 1, 1);
-  Runs(&hello, 0, 1);
-  Join(&gone, hello);
+  Join(&gone, Running("n1", 1, 1, 0, 1));
   EXPECT_THAT(gone.superseded, ElementsAre(0u));
   gone.tasks[0].set_attempt(1);
   End(&gone, {0});
@@ -469,8 +402,7 @@ TEST_F(DriverTest, NobodyGetsTheNumberOfAnAttemptThatMayHaveBegunWhereNoAgentCam
 }
 
 TEST_F(DriverTest, AbsurdNumbersFromAnAgentAreHarmless) {
-  Make({{"a", "x"}});
-  driver_->Begin(Now());
+  Serve({{"a", "x"}});
   Agent agent;
   Join(&agent, Hello("n", 1, 1));
   pb::FromAgent message;

@@ -5,8 +5,7 @@ namespace harrow::server {
 namespace {
 
 TEST_F(DriverTest, RunsAChainAndRecordsIt) {
-  Make({{"a", "make a", {}, {"a"}}, {"b", "use a", {"a"}, {}}});
-  driver_->Begin(Now());
+  Serve({{"a", "make a", {}, {"a"}}, {"b", "use a", {"a"}, {}}});
   Agent agent;
   Join(&agent, Hello("n", 1, 2));
   EXPECT_TRUE(agent.welcomed);
@@ -30,8 +29,7 @@ TEST_F(DriverTest, RunsAChainAndRecordsIt) {
 }
 
 TEST_F(DriverTest, ResultsAreAcknowledgedWhenTheyAreOnDisk) {
-  Make({{"a", "x"}, {"b", "x"}});
-  driver_->Begin(Now());
+  Serve({{"a", "x"}, {"b", "x"}});
   Agent agent;
   Join(&agent, Hello("n", 1, 2));
   const uint64_t before = journal_.sequence;
@@ -45,8 +43,7 @@ TEST_F(DriverTest, ResultsAreAcknowledgedWhenTheyAreOnDisk) {
 }
 
 TEST_F(DriverTest, WhatADeadAgentSaidIsNotAcknowledgedToItsSuccessor) {
-  Make({{"a", "x"}, {"b", "x"}, {"c", "x"}});
-  driver_->Begin(Now());
+  Serve({{"a", "x"}, {"b", "x"}, {"c", "x"}});
   Agent agent;
   Join(&agent, Hello("n", 1, 3));
   End(&agent, {0});
@@ -65,8 +62,7 @@ TEST_F(DriverTest, WhatADeadAgentSaidIsNotAcknowledgedToItsSuccessor) {
 }
 
 TEST_F(DriverTest, AResultThatComesTwiceIsRecordedOnce) {
-  Make({{"a", "x"}, {"b", "x"}});
-  driver_->Begin(Now());
+  Serve({{"a", "x"}, {"b", "x"}});
   Agent agent;
   Join(&agent, Hello("n", 1, 2));
   const pb::FromAgent ended = Ended(&agent, {0, 1});
@@ -75,16 +71,13 @@ TEST_F(DriverTest, AResultThatComesTwiceIsRecordedOnce) {
   Turn(&agent);
   // The connection breaks; the agent comes back and tells all it keeps.
   driver_->Disconnected(Now(), agent.node, agent.channel.get());
-  pb::FromAgent hello = Hello("n", 1, 2);
-  *hello.add_ended() = ended.ended(0);
-  Join(&agent, hello);
+  Join(&agent, Kept("n", 1, 2, ended));
   EXPECT_THAT(Attempts(), ElementsAre(std::pair(0u, 1u), std::pair(1u, 1u)));
   EXPECT_TRUE(driver_->complete());
 }
 
 TEST_F(DriverTest, ADeadAgentsTasksStartAgainOnItsSuccessor) {
-  Make({{"a", "x", {}, {"out"}}});
-  driver_->Begin(Now());
+  Serve({{"a", "x", {}, {"out"}}});
   Agent agent;
   Join(&agent, Hello("n", 1, 1));
   Started(&agent, {0});
@@ -104,8 +97,7 @@ TEST_F(DriverTest, ADeadAgentsTasksStartAgainOnItsSuccessor) {
 }
 
 TEST_F(DriverTest, WhatALostAttemptFoundIsReadFromItsAgentsRecord) {
-  Make({{"a", "x", {}, {"out", "log"}}, {"b", "y", {}, {"other"}}});
-  driver_->Begin(Now());
+  Serve({{"a", "x", {}, {"out", "log"}}, {"b", "y", {}, {"other"}}});
   Agent agent;
   pb::FromAgent hello = Hello("n", 1, 2);
   hello.mutable_hello()->set_output_file(4);
@@ -131,8 +123,7 @@ TEST_F(DriverTest, OfWhatAttemptsFoundThatOfTheOneThatBeganLastCountsWhateverIts
   Make({{"a", "x", {}, {"out"}}});
   made_of_[3] = {
       {0, {.task = 0, .attempt = 2, .begin_ns = 10, .end_ns = 20}}};  // it got lost with its server
-  Remake();
-  driver_->Begin(Now());
+  Serve();
   Agent agent;
   pb::FromAgent hello = Hello("n", 1, 1);
   hello.mutable_hello()->set_output_file(4);
@@ -151,8 +142,7 @@ TEST_F(DriverTest, OfWhatAttemptsFoundThatOfTheOneThatBeganLastCountsWhateverIts
 TEST_F(DriverTest, WhatAFailedAttemptFoundIsToldTheNext) {
   flow_ = TinyFlow({{"a", "x", {}, {"out"}}});
   flow_.settings.retries = 1;
-  Remake();
-  driver_->Begin(Now());
+  Serve();
   Agent agent;
   Join(&agent, Hello("n", 1, 1));
   pb::FromAgent ended = Ended(&agent, {0}, pb::Attempt::EXITED, 1);
@@ -174,8 +164,7 @@ TEST_F(DriverTest, ReportedSizesOfOutputsBringTheNextTaskToThem) {
   flow_ = TinyFlow(
       {{"big", "x", {}, {"big"}}, {"small", "x", {}, {"small"}}, {"use", "y", {"small", "big"}, {}}});
   flow_.settings.steal = false;
-  Remake();
-  driver_->Begin(Now());
+  Serve();
   Agent first, second;
   Join(&first, Hello("n1", 1, 1));
   Join(&second, Hello("n2", 2, 1));
@@ -204,8 +193,7 @@ TEST_F(DriverTest, ANodesMemoryIsWhatTheJobWasGranted) {
   options_.memory_granted = {{"n", 650 << 20}, {"small", uint64_t{64} << 30}};
   std::vector<TinyTask> tasks;
   for (const char* name : {"a", "b", "c", "d"}) tasks.push_back({name, "x", {}, {}, heavy});
-  Make(tasks, 2);
-  driver_->Begin(Now());
+  Serve(tasks, 2);
   Agent agent, small;
   pb::FromAgent hello = Hello("n", 1, 4);
   hello.mutable_hello()->mutable_node()->set_memory(uint64_t{64} << 30);
@@ -221,8 +209,7 @@ TEST_F(DriverTest, RetryOnlyOnTheCodesNamed) {
   graph::Profile profile;
   profile.retries = 3;
   profile.retry_on = {75, 137};
-  Make({{"a", "x", {}, {}, profile}});
-  driver_->Begin(Now());
+  Serve({{"a", "x", {}, {}, profile}});
   Agent agent;
   Join(&agent, Hello("n", 1, 1));
   End(&agent, {0}, pb::Attempt::EXITED, 75);
@@ -237,8 +224,7 @@ TEST_F(DriverTest, RetryOnlyOnTheCodesNamed) {
 TEST_F(DriverTest, ATaskThatFitsNoNodeFailsWithTheReason) {
   graph::Profile wide;
   wide.shape.cores = 64;
-  Make({{"wide", "x", {}, {}, wide}, {"slim", "x"}});
-  driver_->Begin(Now());
+  Serve({{"wide", "x", {}, {}, wide}, {"slim", "x"}});
   Agent agent;
   Join(&agent, Hello("n", 1, 2));
   End(&agent, {1});
@@ -249,8 +235,7 @@ TEST_F(DriverTest, ATaskThatFitsNoNodeFailsWithTheReason) {
 }
 
 TEST_F(DriverTest, ResultsThatAreOnDiskAlreadyAreAcknowledgedAtOnce) {
-  Make({{"a", "x"}, {"b", "x"}});
-  driver_->Begin(Now());
+  Serve({{"a", "x"}, {"b", "x"}});
   Agent agent;
   Join(&agent, Hello("n", 1, 2));
   pb::FromAgent ended = Ended(&agent, {0});
@@ -291,8 +276,7 @@ TEST_F(DriverTest, NothingIsStartedThatCannotEndBeforeTheMarginOfTheAllocationsE
   const Duration needed = std::chrono::minutes(10) + std::chrono::seconds(30);
   for (const Duration left : {needed - Duration(1), needed}) {
     journal_ = {};
-    Remake();
-    driver_->Begin(Now());
+    Serve();
     driver_->EndTime(Now(), Now().wall + left);
     Agent agent;
     Join(&agent, Hello("n", 1, 1));
@@ -306,8 +290,7 @@ TEST_F(DriverTest, NothingIsStartedThatCannotEndBeforeTheMarginOfTheAllocationsE
 TEST_F(DriverTest, UnwantedTasksAreNeitherRunNorCounted) {
   Make({{"a", "x", {}, {"a"}}, {"b", "x", {"a"}, {}}});
   flow_.unwanted = {true, false};
-  Remake();
-  driver_->Begin(Now());
+  Serve();
   Agent agent;
   Join(&agent, Hello("n", 1, 2));
   EXPECT_EQ(Tasks(agent), (std::set<uint32_t>{1}));
@@ -320,8 +303,7 @@ TEST_F(DriverTest, UnwantedTasksAreNeitherRunNorCounted) {
 }
 
 TEST_F(DriverTest, RefusesStrangers) {
-  Make({{"a", "x"}});
-  driver_->Begin(Now());
+  Serve({{"a", "x"}});
   auto channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
   pb::FromAgent other_run = Hello("n", 1, 1), other_version = Hello("n", 1, 1), no_slots = Hello("n", 1, 0),
                 absurd = Hello("n", 1, UINT32_MAX);

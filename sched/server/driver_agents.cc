@@ -9,6 +9,10 @@
 // before has ended: its warden waits for that. While the one before still answers, it is told to end, and its
 // place is taken when it has gone.
 //
+// The batch system is not asked about a silent node. Slurm calls a node down when its slurmd has not answered
+// for SlurmdTimeout, 300 seconds unless a site says otherwise: long after the fence, and without knowing
+// whether what runs there has ended.
+//
 // Who holds the run's key may say that it is the agent of any node: names are not bound to agents by secrets.
 // There is no place for such a secret that the tasks could not read: they run as the same user, see the same
 // run directory, and may trace their agent. So a secret of each node's own would bind nobody who means harm,

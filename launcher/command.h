@@ -16,6 +16,7 @@ enum ExitCode : int {
   kExitTaskFailed = 1,  // a task failed
   kExitUsage = 2,       // bad input or usage
   kExitCannotGoOn = 3,  // the run could not go on
+  kExitStopped = 4,     // stopped in time, with tasks open: it can be resumed
 };
 
 /// One subcommand. A file launcher/NAME.cc holds it and registers it:

@@ -24,8 +24,7 @@ std::string AttemptText(const report::RunView& run, const journal::AttemptRecord
   if (!attempt.cores.empty()) text += StrCat(" (PU ", attempt.cores, ")");
   text += StrCat(": ", Printable(report::EndText(attempt), 300));
   if (attempt.start_ns > 0) {
-    const Duration since = Duration(attempt.start_ns - run.start_ns());
-    if (since.count() >= 0) text += StrCat(", started ", FormatDuration(since), " after the run began");
+    text += StrCat(", started at ", FormatDuration(run.TimeInRun(attempt.start_ns)), " of the run");
     text += StrCat(", ran ", FormatDuration(report::RunTime(attempt)));
   }
   const int64_t input = attempt.local_bytes + attempt.remote_bytes;

@@ -1,5 +1,7 @@
 #include "keeper/keeper.h"
 
+#include <algorithm>
+#include <chrono>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -23,9 +25,13 @@
 #include "run/flow_store.h"
 #include "run_dir/owner.h"
 #include "run_dir/part.h"
+#include "wire/figures.h"
 
 namespace harrow::launcher {
 namespace {
+
+/// Slurm sends its SIGTERM up to so long before or after the end that it told.
+constexpr Duration kAtTheLimit = std::chrono::seconds(2);
 
 struct KeepOptions {
   std::string run_dir;
@@ -41,7 +47,7 @@ class Screen {
       : drawn_(mode == "auto" && DrawsOn(STDERR_FILENO)), plain_(mode != "none" && !drawn_) {}
 
   void Show(const pb::Progress& progress) {
-    const report::ProgressView view = ViewOf(progress);
+    const Figures view = wire::FiguresOf(progress);
     if (progress.complete()) return;
     rate_.Add(view);
     if (drawn_) {
@@ -80,16 +86,36 @@ int ExitOf(const keeper::KeeperEnd& end) {
       return kExitDone;
     case run::ServerEnd::kSomeFailed:
       return kExitTaskFailed;
+    case run::ServerEnd::kStopped:
+      return kExitStopped;
     default:
       return kExitCannotGoOn;
   }
+}
+
+/// Why tasks are open, for people.
+std::string WhyOpen(const keeper::KeeperEnd& end) {
+  const WallTime limit{Duration(end.last.end_time_ns())};
+  const bool limited = end.last.end_time_ns() > 0;
+  if (end.signal != 0) {
+    const char* name = sigabbrev_np(end.signal);
+    std::string why = StrCat("harrow: interrupted by ", name == nullptr ? "a signal" : StrCat("SIG", name));
+    if (limited && end.signal == SIGTERM && std::chrono::system_clock::now() + kAtTheLimit >= limit)
+      why += " at the job's time limit";
+    return why + ": ";
+  }
+  if (end.end == run::ServerEnd::kStopped) {
+    const Duration left = std::max<Duration>(limit - std::chrono::system_clock::now(), Duration(0));
+    return StrCat("harrow: stopped before the job's time limit, ", FormatDuration(left), " of it left: ");
+  }
+  return "harrow: ";
 }
 
 /// The end of a run for people or programs. The journal is read only where the last figures do not say all, or more than
 /// was recorded.
 void ShowEnd(const KeepOptions& options, const run_dir::Part& part,
              const run::RunSettings& settings, const keeper::KeeperEnd& end) {
-  report::ProgressView view = ViewOf(end.last);
+  Figures view = wire::FiguresOf(end.last);
   report::StatusContext context;
   std::vector<report::Failure> failures;
   if (options.json || options.resumed || view.failed > 0 || !view.complete || end.end != run::ServerEnd::kAllDone) {
@@ -116,10 +142,9 @@ void ShowEnd(const KeepOptions& options, const run_dir::Part& part,
               << " failed tasks (--max-failures)\n";
   }
   if (!end.problem.empty()) std::cerr << "harrow: " << end.problem << "\n";
-  if (end.end == run::ServerEnd::kInterrupted) {
-    std::cerr << "harrow: interrupted with " << view.open()
-              << (view.open() == 1 ? " task" : " tasks") << " open; go on with: harrow run --resume --run-dir " << ShellQuote(options.run_dir)
-              << "\n";
+  if (view.open() > 0) {
+    std::cerr << WhyOpen(end) << view.open() << " of " << view.total << (view.total == 1 ? " task" : " tasks")
+              << " open; go on with: harrow run --resume --run-dir " << ShellQuote(options.run_dir) << "\n";
   }
   if (options.json) {
     context.run_dir = options.run_dir;

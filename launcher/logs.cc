@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <unistd.h>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "base/text.h"
@@ -273,22 +274,34 @@ int PrintLogs(RunAccess& access, const LogsOptions& options) {
 
   Printer printer(options.prefix);
   std::vector<size_t> silent;
-  const bool headings = tasks.size() > 1 && !options.prefix && !options.quiet;
+  const bool headings = (tasks.size() > 1 || options.failed) && !options.prefix && !options.quiet;
   bool line_open = false;
+  // A task that failed without a word is told all the same, and what it was.
+  std::unordered_map<uint32_t, run::TaskText> texts;
+  if (options.failed && headings) {
+    std::vector<TaskId> ids;
+    for (const size_t i : tasks) ids.push_back(run.task(i).task);
+    if (auto read = run::ReadTaskTexts(access.part(), ids); read.ok()) texts = *std::move(read);
+  }
+  const auto print_heading = [&](const Source& source) {
+    const TaskId task = run.task(source.task).task;
+    const std::string how = !source.live.empty() ? "runs" : Printable(report::EndText(*source.attempt), 200);
+    printer.Text(StrCat(line_open ? "\n" : "", "==> ", Printable(run.task(source.task).name), " (", how, ") <==\n"));
+    if (const auto text = texts.find(task.value); text != texts.end())
+      printer.Text(StrCat("$ ", Printable(text->second.command, 1000), "\n"));
+    line_open = false;
+  };
   for (const Source& source : sources) {
     const std::string name = Printable(run.task(source.task).name);
     bool begun = false;
     const Status read = PrintSource(**reader, source, options, [&](const Piece& piece) {
-      if (headings && !begun) {
-        const bool live = !source.live.empty();
-        printer.Text(StrCat(line_open ? "\n" : "", "==> ", name, " (",
-                            live ? "runs" : Printable(report::EndText(*source.attempt), 200), ") <==\n"));
-      }
+      if (headings && !begun) print_heading(source);
       begun = true;
       printer.Print(piece, [&] { return name; });
       line_open = !piece.data.ends_with('\n');
     });
     if (!read.ok()) damage = read;
+    if (!begun && headings && options.failed && source.attempt != nullptr) print_heading(source);
     if (!begun && !options.tasks.empty()) silent.push_back(source.task);
     if (source.attempt != nullptr && source.attempt->output_truncated && source.live.empty()) {
       std::cerr << "harrow: " << name << " wrote more than the output limit; the rest was dropped\n";
@@ -393,7 +406,7 @@ const Registered kLogs(
      .setup = [](CLI::App& app) -> std::function<int()> {
        auto options = std::make_shared<LogsOptions>();
        AddRunDir(app, &options->run_dir);
-       app.add_flag("--failed", options->failed, "Only of tasks that failed");
+       app.add_flag("--failed", options->failed, "Only of tasks that failed, each with its command and how it ended");
        app.add_flag("-f,--follow", options->follow, "Go on as it comes, until the run is over");
        app.add_flag("--stdout", options->only_stdout, "Only stdout");
        app.add_flag("--stderr", options->only_stderr, "Only stderr");

@@ -16,7 +16,7 @@ namespace {
 struct ReportOptions {
   std::string run_dir;
   report::Filter filter;
-  bool csv = false, json = false, attempts = false, tasks = false;
+  bool csv = false, json = false, attempts = false, tasks = false, wide = false;
   size_t slowest = 10;
   std::string plot;
 };
@@ -34,6 +34,7 @@ int RunReport(const ReportOptions& options) {
   const std::string state = (*run)->State(report::FiguresOf(view));
   auto tasks = report::Select(view, options.filter);
   if (!tasks.ok()) return Fail(tasks.status());
+  const size_t width = options.wide ? report::kAnyWidth : TableWidth();
   const report::Sink sink = [](std::string_view text) { return WriteTo(STDOUT_FILENO, text); };
 
   if (!options.plot.empty()) {
@@ -57,9 +58,9 @@ int RunReport(const ReportOptions& options) {
     context.epoch = history->epoch;
     report::WriteJson(view, *tasks, context, sink);
   } else if (options.tasks || options.filter.failed) {
-    report::WriteTaskTable(view, *tasks, sink);
+    report::WriteTaskTable(view, *tasks, width, sink);
   } else {
-    report::WriteOverview(view, *tasks, options.slowest, sink);
+    report::WriteOverview(view, *tasks, options.slowest, width, sink);
     sink(StrCat("\njournal: ", Printable(run_dir::JournalPath((*run)->part().dir->path())), "\n"));
   }
   return OutputDone();
@@ -85,6 +86,7 @@ const Registered kReport(
        app.add_option("--node", options->filter.nodes, "Only tasks last tried on these nodes")
            ->type_name("N")
            ->allow_extra_args(false);
+       app.add_flag("--wide", options->wide, "All columns, also where the terminal has fewer");
        app.add_option("--slowest", options->slowest, "How many of the slowest tasks (10)")->type_name("N");
        app.add_option("--plot", options->plot, "Draw cores in use over time, by kind")->type_name("FILE.svg");
        return [options] { return RunReport(*options); };

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 #include <utility>
 
@@ -36,6 +37,11 @@ bool KeeperIsGone(run_dir::RunDir& dir) {
 }
 
 }  // namespace
+
+size_t TableWidth() {
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
 
 void AddRunDir(CLI::App& app, std::string* run_dir) {
   app.add_option("--run-dir", *run_dir, "The run (default: the newest here)")->type_name("D");
@@ -109,31 +115,11 @@ std::string RunAccess::Note() const {
   return StrCat(server_status_.message(), "; what follows is from the journal");
 }
 
-std::string RunAccess::State(const report::ProgressView& view) const {
+std::string RunAccess::State(const Figures& view) const {
   if (client_) return view.complete ? "ended" : "running";
   if (view.complete) return view.open() == 0 ? "ended" : "stopped";
   if (KeeperIsGone(*part_.dir)) return "stopped";
   return server_status_.code() == Code::kNotFound ? "starting" : "unreachable";
-}
-
-report::ProgressView ViewOf(const pb::Progress& progress) {
-  report::ProgressView view;
-  view.total = progress.total();
-  view.done = progress.done();
-  view.failed = progress.failed();
-  view.skipped = progress.skipped();
-  view.cancelled = progress.cancelled();
-  view.running = progress.running();
-  view.attempts = progress.attempts();
-  view.losses = progress.losses();
-  view.local_bytes = progress.local_bytes();
-  view.remote_bytes = progress.remote_bytes();
-  view.bytes_moved = progress.bytes_moved();
-  view.elapsed = Duration(progress.elapsed_ns());
-  view.busy_core_time = Duration(progress.busy_core_ns());
-  view.slots = progress.slots();
-  view.complete = progress.complete();
-  return view;
 }
 
 std::vector<report::NodeView> NodesOf(const pb::Progress& progress) {

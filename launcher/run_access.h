@@ -19,6 +19,8 @@
 
 namespace harrow::launcher {
 
+/// How wide a table on standard output may be: the terminal's width, or 80.
+size_t TableWidth();
 /// Adds --run-dir.
 void AddRunDir(CLI::App& app, std::string* run_dir);
 /// The run that a command is about, opened to look at (run_dir/find.h).
@@ -47,7 +49,7 @@ class RunAccess {
   /// say.
   std::string Note() const;
   /// starting, running, ended, stopped (over with tasks open), unreachable (a server may still run, elsewhere).
-  std::string State(const report::ProgressView& view) const;
+  std::string State(const Figures& view) const;
 
  private:
   explicit RunAccess(run_dir::Part part);
@@ -58,7 +60,6 @@ class RunAccess {
   Status server_status_;
 };
 
-report::ProgressView ViewOf(const pb::Progress& progress);
 std::vector<report::NodeView> NodesOf(const pb::Progress& progress);
 std::vector<report::NodeView> NodesOf(const report::RunView& run);
 

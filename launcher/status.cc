@@ -1,6 +1,5 @@
 #include <iostream>
 #include <memory>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -9,6 +8,7 @@
 #include "os/file_system.h"
 #include "report/aggregate.h"
 #include "report/tables.h"
+#include "wire/figures.h"
 
 namespace harrow::launcher {
 namespace {
@@ -20,7 +20,7 @@ struct StatusOptions {
 
 /// One look at a run.
 struct Look {
-  report::ProgressView view;
+  Figures view;
   report::StatusContext context;
 };
 
@@ -38,7 +38,7 @@ Result<Look> TakeLook(RunAccess& run, const StatusOptions& options) {
     }
     if (progress.ok()) {
       from_server = true;
-      look.view = ViewOf(*progress);
+      look.view = wire::FiguresOf(*progress);
       look.context.nodes = NodesOf(*progress);
       look.context.epoch = progress->epoch();
     }
@@ -90,7 +90,7 @@ std::string NodeTable(const std::vector<report::NodeView>& nodes) {
 }
 
 std::string LookText(const Look& look, const StatusOptions& options) {
-  const report::ProgressView& view = look.view;
+  const Figures& view = look.view;
   std::string text = StrCat("run ", Printable(look.context.run_dir), ": ", look.context.state);
   if (look.context.state == "stopped") {
     text += StrCat(" with ", view.open(), view.open() == 1 ? " task" : " tasks", " open; harrow run --resume --run-dir ",
@@ -98,9 +98,9 @@ std::string LookText(const Look& look, const StatusOptions& options) {
   }
   text += "\n";
   if (look.context.state == "running") {
-    const double seconds = Seconds(view.elapsed);
-    const double rate = seconds > 0 ? static_cast<double>(view.settled()) / seconds : 0;
-    text += StrCat(report::ProgressLine(view, rate, 200), "\n", FormatDuration(view.elapsed), " so far");
+    report::RateMeter meter;
+    meter.Add(view);
+    text += StrCat(report::ProgressLine(view, meter.rate(), 200), "\n", FormatDuration(view.makespan), " so far");
     if (view.slots > 0) text += StrCat(" on ", view.slots, view.slots == 1 ? " slot" : " slots");
     text += "\n";
   } else {
@@ -111,11 +111,6 @@ std::string LookText(const Look& look, const StatusOptions& options) {
     text += "\n" + report::FailuresText(look.context.failures, look.context.failures.size(), "");
   }
   return text;
-}
-
-size_t TerminalWidth() {
-  winsize size{};
-  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 /// Until the run is over; the exit status is then the run's.
@@ -136,7 +131,7 @@ int Watch(RunAccess& run, const StatusOptions& options) {
       rate.Add(look->view);
       std::string text;
       if (terminal) {
-        text = report::DrawOver(report::ProgressLine(look->view, rate.rate(), TerminalWidth() - 1));
+        text = report::DrawOver(report::ProgressLine(look->view, rate.rate(), TableWidth() - 1));
       } else if (auto line = plain.Next(look->view, rate.rate())) {
         text = *line + "\n";
       }

@@ -30,6 +30,7 @@ namespace {
 constexpr int kInterrupt = SIGURG;
 constexpr rlim_t kOtherDescriptors = 128;
 constexpr Duration kBlindTooLong = std::chrono::milliseconds(2);
+constexpr Duration kUntilAllAreTold = std::chrono::seconds(1);
 
 Core::Node NodeOf(const NodeContext& node) {
   Core::Node out{
@@ -151,7 +152,10 @@ void SlotPool::RunSlot(uint32_t number) {
     const LocalTask& task = tasks_[tag];
     lock.unlock();
     std::optional<TaskResult> result = runner.Run(task, *given);
-    if (result) collector_.AddEnded(std::move(*result));
+    if (result) {
+      AskWhoEndedIt(&*result);
+      collector_.AddEnded(std::move(*result));
+    }
     lock.lock();
     if (!result) continue;
     self.signals.reason.store(0);
@@ -313,7 +317,19 @@ std::optional<AttemptId> SlotPool::TaskOf(uint32_t slot) {
 void SlotPool::Close(End reason) {
   collector_.GiveUpOutput();
   std::lock_guard lock(mutex_);
+  closed_ = true;
   Tell(Closed{reason});
+  closing_.notify_all();
+}
+
+/// Slurm ends a step by a SIGTERM to each process of it, tasks and agent, in any order. Which of them ended by it is not
+/// theirs to answer for; it is known when the agent has got its own.
+void SlotPool::AskWhoEndedIt(TaskResult* result) {
+  const bool by_term = result->end == End::kSignaled ? result->code == SIGTERM
+                                                     : result->end == End::kExited && result->code == 128 + SIGTERM;
+  if (!by_term) return;
+  std::unique_lock lock(mutex_);
+  if (closing_.wait_for(lock, kUntilAllAreTold, [this] { return closed_; })) result->end = End::kInterrupted;
 }
 
 TaskHost::Snapshot SlotPool::TakeSnapshot() {

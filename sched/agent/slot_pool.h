@@ -55,6 +55,7 @@ class SlotPool : public TaskHost, private MemoryWatch::Host {
   void MakeRoomForDescriptors();
   void RunSlot(uint32_t slot);
   void RunAlarm();
+  void AskWhoEndedIt(TaskResult* result);
   /// Holding mutex_, as all below: tells the core, and does what it says. `caller`: the slot whose thread
   /// this is.
   void Tell(const Event& event, std::optional<uint32_t> caller = std::nullopt);
@@ -85,6 +86,8 @@ class SlotPool : public TaskHost, private MemoryWatch::Host {
   std::vector<AttemptId> returned_;        // of mutex_
   std::optional<uint32_t> caller_;         // of mutex_, during Tell
   std::condition_variable alarm_changed_;  // of mutex_
+  std::condition_variable closing_;        // of mutex_
+  bool closed_ = false;                    // all ends
   std::optional<Time> alarm_;              // of mutex_: when the core wants to be told the time
   bool stop_ = false;                      // of mutex_
   std::vector<std::unique_ptr<Slot>> slots_;

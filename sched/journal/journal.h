@@ -74,6 +74,12 @@ struct NodeRecord {
   bool operator==(const NodeRecord&) const = default;
 };
 
+/// One execution of the run: what the facts started_ns and ended_ns have been, one after the other.
+struct SessionRecord {
+  int64_t started_ns = 0, ended_ns = 0;  // 0: it goes on, or was killed
+  bool operator==(const SessionRecord&) const = default;
+};
+
 /// What a journal holds, read back. Tasks without a fate are open.
 struct History {
   std::string run_id;
@@ -83,7 +89,8 @@ struct History {
   std::vector<FateRecord> fates;
   std::vector<AttemptRecord> attempts;  // in order of commit
   std::vector<NodeRecord> nodes;
-  std::vector<std::pair<std::string, std::string>> facts;  // run-level: started_ns, ended_ns, submit_dir, order, version, ...
+  std::vector<SessionRecord> sessions;  // first one first
+  std::vector<std::pair<std::string, std::string>> facts;  // run-level, the last of a key: submit_dir, order, version, ...
 };
 
 /// The durable records of a run: PART/journal.db (SQLite; journal_format.md). Writing is done by a thread of its own

@@ -14,6 +14,7 @@
 #include "journal/store.h"
 
 #include <array>
+#include <charconv>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -374,6 +375,21 @@ Rows ReadRows(Statement& rows, int64_t count, Chain* chain, Use use) {
   return Rows::kRead;
 }
 
+/// A session begins with a new start (each of its servers tells it again) and ends with an end that is not empty.
+void NoteSession(const Fact& fact, std::vector<SessionRecord>* sessions) {
+  const auto number = [&fact] {
+    int64_t ns = 0;
+    std::from_chars(fact.second.data(), fact.second.data() + fact.second.size(), ns);
+    return ns;
+  };
+  if (fact.first == "started_ns") {
+    const int64_t start = number();
+    if (sessions->empty() || sessions->back().started_ns != start) sessions->push_back({.started_ns = start});
+  } else if (fact.first == "ended_ns" && !sessions->empty()) {
+    sessions->back().ended_ns = number();
+  }
+}
+
 Status Database::Verify(History* history) {
   HARROW_RETURN_IF_ERROR(VerifyFormat());
   HARROW_RETURN_IF_ERROR(VerifySchema());
@@ -418,6 +434,7 @@ Status Database::Verify(History* history) {
     };
     auto fact = [&](int64_t, Fact& f) {
       if (f.first == "run_id") run_id = f.second;
+      NoteSession(f, &h.sessions);
       auto [it, added] = fact_of.emplace(f.first, h.facts.size());
       if (added) {
         h.facts.push_back(std::move(f));

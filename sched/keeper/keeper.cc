@@ -74,7 +74,7 @@ struct Rescue {
 /// What is listened to: not what the starter had us ignore, as nohup and shells in the background do.
 std::vector<int> Signals() {
   std::vector<int> signals = {SIGCHLD};
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGTSTP}) {
     struct sigaction action {};
     if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler != SIG_IGN) signals.push_back(signal);
   }
@@ -102,6 +102,7 @@ struct Keeper::Impl {
   bool MayStartAgain(Child* child);
   void Rescues(const pb::Progress& progress);
   void Interrupt(int signal, Time now);
+  void Suspend();
   void GiveUp(std::string why);
   void EndRun(run::ServerEnd how);
   void StopWhenAlone();
@@ -209,6 +210,8 @@ void Keeper::Impl::OnSignal() {
   while (const int signal = os::ReadSignal(signal_fd)) {
     if (signal == SIGCHLD) {
       Reap();
+    } else if (signal == SIGTSTP) {
+      Suspend();
     } else {
       Interrupt(signal, now);
     }
@@ -278,7 +281,7 @@ void Keeper::Impl::ServerEnded(int wait_status) {
   OnProgress();
   if (WIFEXITED(wait_status)) {
     const int code = WEXITSTATUS(wait_status);
-    if (code > static_cast<int>(run::ServerEnd::kInterrupted) || code == 2) {
+    if (code > static_cast<int>(run::ServerEnd::kStopped) || code == 2) {
       return GiveUp(
           StrCat("the server ended with exit code ", code, "; see ", run_dir::LogPath(options.part.dir->path(), run_dir::kServerLog)));
     }
@@ -289,7 +292,7 @@ void Keeper::Impl::ServerEnded(int wait_status) {
     return GiveUp(StrCat("the server died ", kMostCrashes, " times in a row, the last time by ",
                          os::DescribeWaitStatus(wait_status), "; see ", run_dir::LogPath(options.part.dir->path(), run_dir::kServerLog)));
   }
-  if (end.signal != 0) return EndRun(run::ServerEnd::kInterrupted);
+  if (end.signal != 0) return EndRun(run::ServerEnd::kStopped);
   loop->After(kRestartPause, [this] { StartServer(); });
 }
 
@@ -396,7 +399,7 @@ void Keeper::Impl::Interrupt(int signal, Time now) {
     // Who signals a process and its group (timeout, some shells) means it once.
     if (now - interrupted < kSameSignal) return;
     options.say("ended at once");
-    end.end = run::ServerEnd::kInterrupted;
+    end.end = run::ServerEnd::kStopped;
     ending = true;
     (void)os::EndDescendants(Duration(0));
     Forget();  // their numbers may be others' from now on
@@ -404,12 +407,26 @@ void Keeper::Impl::Interrupt(int signal, Time now) {
     return;
   }
   end.signal = signal;
-  options.say("interrupted: what runs is being ended; once more to end at once");
+  const char* name = sigabbrev_np(signal);
+  options.say(StrCat("SIG", name == nullptr ? "?" : name, ": what runs is being ended; once more to end at once"));
   interrupted = loop->Now();  // nobody means it twice before
-  if (server.pid <= 0) return EndRun(run::ServerEnd::kInterrupted);
+  if (server.pid <= 0) return EndRun(run::ServerEnd::kStopped);
   kill(server.pid, SIGTERM);
   watch.ToldToEnd();
-  loop->After(kInterruptTime, [this] { EndRun(run::ServerEnd::kInterrupted); });
+  loop->After(kInterruptTime, [this] { EndRun(run::ServerEnd::kStopped); });
+}
+
+/// Ctrl-Z: everything stands, tasks too, until the shell lets this process go on.
+void Keeper::Impl::Suspend() {
+  if (ending) return;
+  if (can_rescue) {
+    options.say("a run on the nodes of a job is not suspended by Ctrl-Z: it goes on");
+    return;
+  }
+  os::Stopper stopper;
+  stopper.Stop(getpid());
+  raise(SIGSTOP);
+  stopper.Continue();
 }
 
 void Keeper::Impl::GiveUp(std::string why) {

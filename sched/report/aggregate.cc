@@ -112,6 +112,15 @@ std::vector<KindRow> KindRows(const RunView& run, const std::vector<size_t>& tas
   return rows;
 }
 
+/// Of each node the length x slots of the sessions in which it joined.
+std::map<uint32_t, double> SlotSeconds(const RunView& run) {
+  std::map<uint32_t, double> room;
+  for (const journal::Session& session : run.sessions()) {
+    for (const auto& [node, slots] : session.slots_of) room[node] += Seconds(session.length()) * slots;
+  }
+  return room;
+}
+
 std::vector<NodeRow> NodeRows(const RunView& run, const std::vector<size_t>& tasks) {
   std::map<uint32_t, NodeRow> rows;
   std::set<std::pair<uint32_t, uint64_t>> incarnations;  // a node has a record when it joins and when it leaves
@@ -130,6 +139,8 @@ std::vector<NodeRow> NodeRows(const RunView& run, const std::vector<size_t>& tas
       ++row.attempts;
       if (attempt.end == End::kLost) {
         ++row.lost;
+      } else if (attempt.end == End::kInterrupted || attempt.end == End::kCancelled) {
+        ++row.ended_early;
       } else if (attempt.end != End::kExited || attempt.code != 0) {
         ++row.failed;
       }
@@ -139,10 +150,11 @@ std::vector<NodeRow> NodeRows(const RunView& run, const std::vector<size_t>& tas
       row.output_bytes += attempt.stdout_bytes + attempt.stderr_bytes;
     }
   }
+  const std::map<uint32_t, double> room = SlotSeconds(run);
   std::vector<NodeRow> out;
   for (auto& [id, row] : rows) {
-    const double capacity = Seconds(run.makespan()) * row.slots;
-    if (capacity > 0) row.utilisation = std::clamp(Seconds(row.busy) / capacity, 0.0, 1.0);
+    const auto at = room.find(id);
+    if (at != room.end() && at->second > 0) row.utilisation = std::clamp(Seconds(row.busy) / at->second, 0.0, 1.0);
     out.push_back(std::move(row));
   }
   return out;

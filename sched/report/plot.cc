@@ -30,9 +30,11 @@ std::string Number(double value) {
   return text;
 }
 
-std::string XmlText(std::string_view text) {
+constexpr size_t kLegendLetters = 26;  // of 12 points, in kLegend
+
+std::string XmlText(std::string_view text, size_t most = 120) {
   std::string out;
-  for (const char c : Printable(text, 60)) {
+  for (const char c : Printable(text, most)) {
     switch (c) {
       case '<':
         out += "&lt;";
@@ -134,8 +136,12 @@ std::string Label(double x, double y, const char* anchor, const std::string& tex
 }  // namespace
 
 std::string PlotSvg(const Plot& plot) {
-  const double span = std::max(plot.span, 1e-6);
-  const double slots = plot.slots;
+  double span = 0, slots = 0;
+  for (const PlotSession& session : plot.sessions) {
+    span += session.length;
+    slots = std::max(slots, session.slots);
+  }
+  span = std::max(span, 1e-6);
   std::vector<Series> series = MakeSeries(plot, span);
   double most = slots;
   for (size_t bin = 0; bin < kBins; ++bin) {
@@ -181,16 +187,25 @@ std::string PlotSvg(const Plot& plot) {
         kTop + 10 + 18 * static_cast<double>(series.size() - 1 - s);  // as they lie: the last on top
     out += StrCat("<rect x=\"", Number(kLeft + kWide + 16), "\" y=\"", Number(row),
                   "\" width=\"12\" height=\"12\" fill=\"", colour, "\"/>\n");
-    out += Label(kLeft + kWide + 34, row + 10, "start", XmlText(series[s].name));
+    out += Label(kLeft + kWide + 34, row + 10, "start", XmlText(series[s].name, kLegendLetters));
   }
-  if (slots > 0) {
-    out += Line(kLeft, y(slots), kLeft + kWide, y(slots),
-                "stroke=\"#444\" stroke-dasharray=\"5 4\"");
-    out += Label(kLeft + kWide - 4, y(slots) - 4, "end", StrCat(slots, " slots"));
+  double from = 0;
+  for (const PlotSession& session : plot.sessions) {
+    const double left = x(from / span * kBins), right = x((from + session.length) / span * kBins);
+    if (from > 0) {
+      out += Line(left, kTop, left, kTop + kHigh, "stroke=\"#444\" stroke-dasharray=\"2 3\"");
+      out += Label(left + 4, kTop + 12, "start", "resumed");
+    }
+    if (session.slots > 0) {
+      out += Line(left, y(session.slots), right, y(session.slots), "stroke=\"#444\" stroke-dasharray=\"5 4\"");
+      out += Label(right - 4, y(session.slots) - 4, "end",
+                   StrCat(session.slots, session.slots == 1 ? " slot" : " slots"));
+    }
+    from += session.length;
   }
   out += Line(kLeft, kTop + kHigh, kLeft + kWide, kTop + kHigh, "stroke=\"#444\"");
   out += Line(kLeft, kTop, kLeft, kTop + kHigh, "stroke=\"#444\"");
-  out += Label(kLeft + kWide / 2, kTop + kHigh + 40, "middle", "seconds since the start");
+  out += Label(kLeft + kWide / 2, kTop + kHigh + 40, "middle", "seconds of run time");
   out += StrCat("<text x=\"16\" y=\"", Number(kTop + kHigh / 2),
                 "\" text-anchor=\"middle\" transform=\"rotate(-90 16 ", Number(kTop + kHigh / 2),
                 ")\">cores in use</text>\n");
@@ -198,23 +213,20 @@ std::string PlotSvg(const Plot& plot) {
 }
 
 std::string PlotSvg(const RunView& run, const std::vector<size_t>& tasks, const std::string& title) {
-  int64_t begin_ns = run.start_ns();
-  for (const journal::AttemptRecord& attempt : run.history().attempts) {
-    if (attempt.start_ns > 0) begin_ns = std::min(begin_ns, attempt.start_ns);
-  }
   Plot plot;
   plot.title = title;
-  plot.span = Seconds(Duration(run.end_ns() - begin_ns));
-  plot.slots = run.slots();
+  for (const journal::Session& session : run.sessions())
+    plot.sessions.push_back({Seconds(session.length()), static_cast<double>(session.slots)});
   std::unordered_map<std::string_view, size_t> index;
   for (const size_t i : tasks) {
     const auto [at, is_new] = index.try_emplace(run.task(i).kind, plot.series.size());
     if (is_new) plot.series.emplace_back(run.task(i).kind);
     for (const size_t a : run.Attempts(i)) {
       const journal::AttemptRecord& attempt = run.history().attempts[a];
-      const double from = Seconds(Duration(attempt.start_ns - begin_ns));
+      if (attempt.start_ns <= 0) continue;
       const double cores = std::max<uint32_t>(run.task(i).cores, 1);
-      plot.intervals.push_back({from, from + Seconds(RunTime(attempt)), cores, at->second});
+      plot.intervals.push_back({Seconds(run.TimeInRun(attempt.start_ns)), Seconds(run.TimeInRun(attempt.end_ns)), cores,
+                                at->second});
     }
   }
   return PlotSvg(plot);

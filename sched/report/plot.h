@@ -13,19 +13,23 @@ struct PlotInterval {
   double from = 0, to = 0, cores = 1;
   size_t series = 0;
 };
+/// A part of the time with so many slots, drawn as a line; 0: not. They follow one another from 0 on.
+struct PlotSession {
+  double length = 0;  // seconds
+  double slots = 0;
+};
 struct Plot {
   std::string title;
   std::vector<std::string> series;  // kinds
   std::vector<PlotInterval> intervals;
-  double span = 0;                  // seconds
-  double slots = 0;                 // drawn as a line; 0: not
+  std::vector<PlotSession> sessions;  // where one ends and the next begins a line is drawn from top to bottom
 };
 
 /// An SVG picture of the cores in use over time, a stacked area a series (the twelve with most core time, the rest as
 /// one), with the slots as a line: what figures 11 to 14 of the Pwrake paper show.
 std::string PlotSvg(const Plot& plot);
 
-/// The same of a run's attempts by kind. A resumed run shows its sessions in calendar time.
+/// The same of a run's attempts by kind, its sessions one after the other without the gaps between them.
 std::string PlotSvg(const RunView& run, const std::vector<size_t>& tasks, const std::string& title);
 
 }  // namespace harrow::report

@@ -12,25 +12,20 @@ namespace {
 
 constexpr Duration kWindow = std::chrono::seconds(10);
 constexpr Duration kSampleEvery = std::chrono::milliseconds(100);
-constexpr uint64_t kEnoughSettled = 5;
+constexpr uint64_t kEnoughEnded = 5;
+constexpr uint64_t kEnoughForAGuess = 10;
 
+/// Tasks that ran and are over. Skipped and cancelled ones take no time, and would make the rest look fast.
+uint64_t Ended(const Figures& figures) {
+  return figures.done + figures.failed;
+}
+
+/// In tasks a second always, so that two lines can be compared; empty for what is too slow to be told so.
 std::string RateText(double rate) {
+  if (rate < 0.01) return "";
   std::string text;
-  if (rate >= 10) {
-    AppendFixed(&text, rate, 0);
-    return text + "/s";
-  }
-  if (rate >= 1) {
-    AppendFixed(&text, rate, 1);
-    return text + "/s";
-  }
-  const double a_minute = rate * 60;
-  if (a_minute >= 1) {
-    AppendFixed(&text, a_minute, a_minute >= 10 ? 0 : 1);
-    return text + "/min";
-  }
-  AppendFixed(&text, rate * 3600, 1);
-  return text + "/h";
+  AppendFixed(&text, rate, rate >= 10 ? 0 : rate >= 1 ? 1 : 2);
+  return text + "/s";
 }
 
 /// Coarse, as an estimate deserves: "12 s", "4 min", "2 h 05 min", "3 d 4 h".
@@ -52,41 +47,29 @@ struct Part {
 
 }  // namespace
 
-double CoreUtilisation(const ProgressView& view) {
-  const double capacity = Seconds(view.elapsed) * view.slots;
-  if (capacity <= 0) return 0;
-  return std::clamp(Seconds(view.busy_core_time) / capacity, 0.0, 1.0);
-}
-
-std::optional<double> LocalShare(const ProgressView& view) {
-  const uint64_t all = view.local_bytes + view.remote_bytes;
-  if (all == 0) return std::nullopt;
-  return static_cast<double>(view.local_bytes) / static_cast<double>(all);
-}
-
-void RateMeter::Add(const ProgressView& view) {
-  const uint64_t settled = view.settled();
+void RateMeter::Add(const Figures& view) {
+  const uint64_t ended = Ended(view);
   if (!samples_.empty()) {
-    if (view.elapsed < samples_.back().at || settled < samples_.back().settled) {
+    if (view.makespan < samples_.back().at || ended < samples_.back().ended) {
       samples_.clear();  // another server counts from anew
-    } else if (samples_.size() > 1 && view.elapsed - samples_[samples_.size() - 2].at < kSampleEvery) {
+    } else if (samples_.size() > 1 && view.makespan - samples_[samples_.size() - 2].at < kSampleEvery) {
       samples_.pop_back();
     }
   }
-  samples_.push_back({view.elapsed, settled});
-  while (samples_.size() > 2 && view.elapsed - samples_[1].at >= kWindow) samples_.pop_front();
+  samples_.push_back({view.makespan, ended});
+  while (samples_.size() > 2 && view.makespan - samples_[1].at >= kWindow) samples_.pop_front();
 
   const Sample& first = samples_.front();
-  const double window = Seconds(view.elapsed - first.at);
-  if (window > 0 && settled - first.settled >= kEnoughSettled) {
-    rate_ = static_cast<double>(settled - first.settled) / window;
+  const double window = Seconds(view.makespan - first.at);
+  if (window > 0 && ended - first.ended >= kEnoughEnded) {
+    rate_ = static_cast<double>(ended - first.ended) / window;
   } else {
-    const double all = Seconds(view.elapsed);
-    rate_ = all > 0 ? static_cast<double>(settled) / all : 0;
+    const double all = Seconds(view.makespan);
+    rate_ = all > 0 ? static_cast<double>(ended) / all : 0;
   }
 }
 
-std::string ProgressLine(const ProgressView& view, double rate, size_t width) {
+std::string ProgressLine(const Figures& view, double rate, size_t width) {
   std::vector<Part> parts;
   parts.push_back({StrCat("done ", view.done, "/", view.total), 0});
   if (!view.complete) parts.push_back({StrCat("running ", view.running), 2});
@@ -94,11 +77,10 @@ std::string ProgressLine(const ProgressView& view, double rate, size_t width) {
   if (view.skipped > 0) parts.push_back({StrCat("skipped ", view.skipped), 5});
   if (view.cancelled > 0) parts.push_back({StrCat("cancelled ", view.cancelled), 6});
   if (view.losses > 0) parts.push_back({StrCat("lost ", view.losses), 7});
-  if (rate > 0) {
-    parts.push_back({RateText(rate), 4});
-    if (view.open() > 0) {
-      parts.push_back({StrCat("~", RoughDuration(static_cast<double>(view.open()) / rate), " to go"), 3});
-    }
+  if (const std::string text = RateText(rate); !text.empty()) parts.push_back({text, 4});
+  // Before every slot has ended a task, and a few have, nothing is known about the others.
+  if (rate > 0 && view.open() > 0 && Ended(view) >= std::max<uint64_t>(kEnoughForAGuess, view.slots)) {
+    parts.push_back({StrCat("~", RoughDuration(static_cast<double>(view.open()) / rate), " to go"), 3});
   }
   const auto join = [&parts] {
     std::string line;
@@ -125,19 +107,19 @@ std::string EraseLine() {
   return "\r\x1b[K";
 }
 
-std::optional<std::string> PlainProgress::Next(const ProgressView& view, double rate) {
+std::optional<std::string> PlainProgress::Next(const Figures& view, double rate) {
   if (view.complete) return std::nullopt;
-  const Duration since = view.elapsed - last_at_;
+  const Duration since = view.makespan - last_at_;
   const Duration interval =
-      std::max(interval_, std::min<Duration>(view.elapsed / 20, std::chrono::minutes(1)));
-  if (since < interval) return std::nullopt;
+      std::max(interval_, std::min<Duration>(last_at_, std::chrono::minutes(1)));
+  const bool first_failure = view.failed > 0 && last_.failed == 0;
+  if (since < (first_failure ? interval_ : interval)) return std::nullopt;
 
   const uint64_t settled = view.settled(), before = last_.settled();
-  const bool first_failure = view.failed > 0 && last_.failed == 0;
   const bool moved = settled >= before + std::max<uint64_t>(1, view.total / 100);
   const bool changed = settled != before || view.running != last_.running || view.total != last_.total;
   if (!first_failure && !moved && !(changed && since >= std::chrono::minutes(1))) return std::nullopt;
-  last_at_ = view.elapsed;
+  last_at_ = view.makespan;
   last_ = view;
   return ProgressLine(view, rate, 200);
 }

@@ -79,7 +79,8 @@ RunView::RunView(const journal::History& history) : history_(history) {
     last_attempt_[*at] = static_cast<uint32_t>(a);
     ++attempt_counts_[*at];
   }
-  FindTimes();
+  sessions_ = journal::SessionsOf(history);
+  for (const journal::Session& session : sessions_) makespan_ += session.length();
 }
 
 std::optional<size_t> RunView::Position(TaskId task) const {
@@ -149,43 +150,14 @@ std::optional<int64_t> RunView::NumberFact(std::string_view key) const {
   return value;
 }
 
-uint32_t RunView::slots() const {
-  std::unordered_map<uint32_t, uint32_t> slots_of;
-  for (const journal::NodeRecord& node : history_.nodes) slots_of[node.node.value] = node.slots;
-  uint32_t slots = 0;
-  for (const auto& [node, count] : slots_of) slots += count;
-  return slots;
-}
-
-void RunView::FindTimes() {
-  const int64_t session_start = NumberFact("started_ns").value_or(0);
-  int64_t first = 0, last = 0;
-  for (const AttemptRecord& attempt : history_.attempts) {
-    if (attempt.start_ns <= 0) continue;
-    first = first == 0 ? attempt.start_ns : std::min(first, attempt.start_ns);
-    last = std::max({last, attempt.start_ns, attempt.end_ns});
+Duration RunView::TimeInRun(int64_t calendar_ns) const {
+  Duration before{0};
+  for (const journal::Session& session : sessions_) {
+    if (calendar_ns < session.end_ns || &session == &sessions_.back())
+      return before + Duration(std::clamp(calendar_ns, session.start_ns, session.end_ns) - session.start_ns);
+    before += session.length();
   }
-  for (const journal::NodeRecord& node : history_.nodes)
-    last = std::max({last, node.joined_ns, node.left_ns});
-  start_ns_ = session_start == 0 ? first : session_start;
-  end_ns_ = std::max(NumberFact("ended_ns").value_or(last), start_ns_);
-  if (start_ns_ == 0) return;
-  makespan_ = Duration(end_ns_ - start_ns_);
-  if (first == 0 || first >= start_ns_) return;
-
-  // Attempts before the start of this session: a resumed run. Of the earlier sessions the time counts in
-  // which something ran.
-  std::vector<std::pair<int64_t, int64_t>> busy;
-  for (const AttemptRecord& attempt : history_.attempts) {
-    if (attempt.start_ns <= 0 || attempt.start_ns >= start_ns_) continue;
-    busy.emplace_back(attempt.start_ns, std::min(std::max(attempt.end_ns, attempt.start_ns), start_ns_));
-  }
-  std::sort(busy.begin(), busy.end());
-  int64_t covered_to = 0;
-  for (const auto& [from, to] : busy) {
-    makespan_ += Duration(std::max<int64_t>(to - std::max(from, covered_to), 0));
-    covered_to = std::max(covered_to, to);
-  }
+  return before;
 }
 
 }  // namespace harrow::report

@@ -11,6 +11,7 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "journal/journal.h"
+#include "journal/sessions.h"
 
 namespace harrow::report {
 
@@ -50,17 +51,13 @@ class RunView {
   std::optional<std::string_view> Fact(std::string_view key) const;
   std::optional<int64_t> NumberFact(std::string_view key) const;
 
-  /// Slots of all nodes, each counted once however often its agent was started.
-  uint32_t slots() const;
-  /// Calendar time of the start and of the last thing recorded (or the recorded end), ns; 0: unknown.
-  int64_t start_ns() const { return start_ns_; }
-  int64_t end_ns() const { return end_ns_; }
-  /// From start to end, without the gaps between the sessions of a resumed run.
+  const std::vector<journal::Session>& sessions() const { return sessions_; }
+  /// The sum of the sessions' lengths.
   Duration makespan() const { return makespan_; }
+  /// Time since the run began at a moment of the calendar, without the gaps between sessions.
+  Duration TimeInRun(int64_t calendar_ns) const;
 
  private:
-  void FindTimes();
-
   const journal::History& history_;
   bool dense_ = true;  // history.tasks[i] is task i
   std::unordered_map<uint32_t, size_t> positions_;
@@ -70,7 +67,7 @@ class RunView {
   std::vector<uint32_t> last_attempt_;    // a task's, by position
   std::vector<uint32_t> attempt_before_;  // an attempt's, of the same task
   std::vector<uint32_t> attempt_counts_;
-  int64_t start_ns_ = 0, end_ns_ = 0;
+  std::vector<journal::Session> sessions_;
   Duration makespan_{0};
 };
 

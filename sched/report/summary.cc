@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <signal.h>
 #include <string.h>
 #include <unordered_map>
@@ -102,13 +103,13 @@ std::string EndText(const journal::AttemptRecord& attempt) {
   return StrCat("end ", static_cast<unsigned>(attempt.end));
 }
 
-ProgressView FiguresOf(const journal::History& history) {
+Figures FiguresOf(const journal::History& history) {
   return FiguresOf(RunView(history));
 }
 
-ProgressView FiguresOf(const RunView& run) {
+Figures FiguresOf(const RunView& run) {
   const journal::History& history = run.history();
-  ProgressView view;
+  Figures view;
   // The task table is written while the run goes on: when it ends early, parts of it are missing.
   view.total =
       std::max<uint64_t>(history.tasks.size(), static_cast<uint64_t>(run.NumberFact("tasks").value_or(0)));
@@ -138,12 +139,16 @@ ProgressView FiguresOf(const RunView& run) {
     if (attempt.end == journal::End::kLost) ++view.losses;
     view.local_bytes += static_cast<uint64_t>(std::max<int64_t>(attempt.local_bytes, 0));
     view.remote_bytes += static_cast<uint64_t>(std::max<int64_t>(attempt.remote_bytes, 0));
-    view.busy_core_time += RunTime(attempt) * run.cores(attempt.task);
+    view.core_seconds += CoreSeconds(attempt.start_ns, attempt.end_ns, run.cores(attempt.task));
   }
   if (const auto moved = run.NumberFact("bytes_moved")) view.bytes_moved = static_cast<uint64_t>(*moved);
-  view.elapsed = run.makespan();
-  view.slots = run.slots();
-  view.complete = run.NumberFact("ended_ns").has_value();
+  view.makespan = run.makespan();
+  for (const journal::Session& session : run.sessions()) {
+    view.slot_seconds += Seconds(session.length()) * session.slots;
+    view.slots = session.slots;
+  }
+  view.sessions = static_cast<uint32_t>(std::max<size_t>(run.sessions().size(), 1));
+  view.complete = !history.sessions.empty() && history.sessions.back().ended_ns != 0;
   return view;
 }
 
@@ -205,24 +210,27 @@ std::string FailuresText(const std::vector<Failure>& failures, uint64_t total_fa
   return text;
 }
 
-std::string SummaryLine(const ProgressView& view) {
+std::string SummaryLine(const Figures& view) {
   std::string line =
       StrCat("done ", view.done, " of ", view.total, ", failed ", view.failed, ", skipped ", view.skipped);
   if (view.cancelled > 0) line += StrCat(", cancelled ", view.cancelled);
   if (view.open() > 0) line += StrCat(", not run ", view.open());
-  line += StrCat("; ", FormatDuration(view.elapsed));
-  if (view.slots > 0) {
-    line += StrCat(", ", Percent(CoreUtilisation(view)), " of ", view.slots,
-                   view.slots == 1 ? " slot" : " slots", " busy");
+  line += StrCat("; ", FormatDuration(view.makespan));
+  if (view.sessions > 1) line += StrCat(" in ", view.sessions, " sessions");
+  if (view.slot_seconds > 0) {
+    // Sessions may have had different ones.
+    const bool same_slots = std::abs(view.slot_seconds - Seconds(view.makespan) * view.slots) < 1e-6 * view.slot_seconds;
+    line += StrCat(", ", Percent(view.CoreUtilisation()), " of ", same_slots ? StrCat(view.slots) : "their",
+                   view.slots == 1 && same_slots ? " slot" : " slots", " busy");
   }
-  if (const auto share = LocalShare(view)) line += StrCat(", ", Percent(*share), " of input bytes local");
+  if (const auto share = view.LocalShare()) line += StrCat(", ", Percent(*share), " of input bytes local");
   if (view.bytes_moved > 0) line += StrCat(", ", FormatBytes(view.bytes_moved), " moved");
   if (view.losses > 0)
     line += StrCat(", ", view.losses, view.losses == 1 ? " attempt lost" : " attempts lost");
   return line;
 }
 
-void AppendFigures(const ProgressView& view, const StatusContext& context, JsonWriter* json) {
+void AppendFigures(const Figures& view, const StatusContext& context, JsonWriter* json) {
   json->Member("run", context.run_id).Member("run_dir", context.run_dir);
   json->Member("state", context.state).Member("source", context.source);
   if (!context.note.empty()) json->Member("note", context.note);
@@ -233,8 +241,9 @@ void AppendFigures(const ProgressView& view, const StatusContext& context, JsonW
       .MemberUint("cancelled", view.cancelled)
       .MemberUint("running", view.running);
   json->EndObject();
-  json->MemberFixed("makespan_s", Seconds(view.elapsed), 6);
-  json->MemberFixed("core_utilisation", CoreUtilisation(view), 4);
+  json->MemberFixed("makespan_s", Seconds(view.makespan), 6);
+  json->MemberFixed("core_utilisation", view.CoreUtilisation(), 4);
+  json->MemberUint("sessions", view.sessions);
   json->MemberUint("slots", view.slots)
       .MemberUint("attempts", view.attempts)
       .MemberUint("losses", view.losses);
@@ -243,7 +252,7 @@ void AppendFigures(const ProgressView& view, const StatusContext& context, JsonW
   json->MemberUint("bytes_moved", view.bytes_moved);
 }
 
-std::string StatusJson(const ProgressView& view, const StatusContext& context) {
+std::string StatusJson(const Figures& view, const StatusContext& context) {
   std::string out;
   JsonWriter json(&out);
   json.BeginObject().MemberUint("version", kStatusVersion);

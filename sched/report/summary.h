@@ -14,8 +14,8 @@ namespace harrow::report {
 class RunView;
 
 /// The figures of a run from its journal. A run without the fact `ended_ns` counts until its last record.
-ProgressView FiguresOf(const journal::History& history);
-ProgressView FiguresOf(const RunView& run);
+Figures FiguresOf(const journal::History& history);
+Figures FiguresOf(const RunView& run);
 
 /// How an attempt ended, for people: "exit 1", "signal 11 (SIGSEGV)", "timed out", "not started: x: command
 /// not found".
@@ -46,7 +46,7 @@ std::string FailuresText(const std::vector<Failure>& failures, uint64_t total_fa
 
 /// "done 4998 of 5000, failed 1, skipped 1; 12.4 s, 97.1 % of 8 slots busy, 83 % of input bytes local". No
 /// line end.
-std::string SummaryLine(const ProgressView& view);
+std::string SummaryLine(const Figures& view);
 
 /// What is put around the figures in `status --json` and `run --json`.
 struct NodeView {
@@ -71,8 +71,8 @@ struct StatusContext {
 
 /// The document of `status --json`, with a line end; keys as in harrow-status(1). Version: kStatusVersion.
 inline constexpr int kStatusVersion = 1;
-std::string StatusJson(const ProgressView& view, const StatusContext& context);
+std::string StatusJson(const Figures& view, const StatusContext& context);
 /// The members that it shares with `report --json`, into an object that is open.
-void AppendFigures(const ProgressView& view, const StatusContext& context, JsonWriter* json);
+void AppendFigures(const Figures& view, const StatusContext& context, JsonWriter* json);
 
 }  // namespace harrow::report

@@ -18,11 +18,21 @@ using journal::AttemptRecord;
 using journal::TaskFate;
 
 constexpr size_t kWidestCell = 48;
+constexpr size_t kNarrowestText = 12;
 
 /// Columns on the terminal: characters, not bytes (no double width: names of tasks rarely have any).
 size_t Width(std::string_view text) {
   return static_cast<size_t>(std::count_if(
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+/// Its first characters and "...", `width` columns wide (at least 3).
+std::string Cut(std::string_view text, size_t width) {
+  size_t bytes = 0;
+  for (size_t column = 0; bytes < text.size(); ++bytes) {
+    if ((static_cast<unsigned char>(text[bytes]) & 0xC0) != 0x80 && ++column > width - 3) break;
+  }
+  return StrCat(text.substr(0, bytes), "...");
 }
 
 std::string Memory(int64_t kib) {
@@ -50,23 +60,23 @@ std::string HowText(const RunView& run, size_t i, const AttemptRecord* last) {
 
 std::string SinceStart(const RunView& run, const AttemptRecord& attempt) {
   if (attempt.start_ns == 0) return "-";
-  std::string text = attempt.start_ns < run.start_ns() ? "-" : "+";
-  AppendFixed(&text, Seconds(Duration(std::abs(attempt.start_ns - run.start_ns()))), 3);
+  std::string text = "+";
+  AppendFixed(&text, Seconds(run.TimeInRun(attempt.start_ns)), 3);
   return text;
 }
 
-void WriteKinds(const RunView& run, const std::vector<size_t>& tasks, const Sink& sink) {
+void WriteKinds(const RunView& run, const std::vector<size_t>& tasks, size_t width, const Sink& sink) {
   const std::vector<KindRow> rows = KindRows(run, tasks);
   WriteTable(
       {{"kind"},
        {"tasks", true},
        {"done", true},
        {"failed", true},
-       {"skipped", true},
+       {"skipped", true, 2},
        {"mean", true},
-       {"median", true},
+       {"median", true, 3},
        {"max", true},
-       {"core time", true},
+       {"core time", true, 1},
        {"max RSS", true}},
       rows.size(),
       [&](size_t r, std::vector<std::string>* cells) {
@@ -79,22 +89,18 @@ void WriteKinds(const RunView& run, const std::vector<size_t>& tasks, const Sink
         cells->push_back(FormatDuration(row.core_time));
         cells->push_back(Memory(row.max_rss_kib));
       },
-      sink);
+      sink, width);
 }
 
-void WriteNodes(const RunView& run, const std::vector<size_t>& tasks, const Sink& sink) {
+void WriteNodes(const RunView& run, const std::vector<size_t>& tasks, size_t width, const Sink& sink) {
   const std::vector<NodeRow> rows = NodeRows(run, tasks);
+  std::vector<Column> columns = {{"node"},         {"slots", true},   {"attempts", true},   {"failed", true},
+                                 {"lost", true},   {"busy", true, 1}, {"utilisation", true}};
+  const bool inputs = std::any_of(rows.begin(), rows.end(),
+                                  [](const NodeRow& row) { return row.local_bytes + row.remote_bytes > 0; });
+  if (inputs) columns.insert(columns.end(), {{"local input", true, 3}, {"remote input", true, 2}});
   WriteTable(
-      {{"node"},
-       {"slots", true},
-       {"attempts", true},
-       {"failed", true},
-       {"lost", true},
-       {"busy", true},
-       {"utilisation", true},
-       {"local input", true},
-       {"remote input", true}},
-      rows.size(),
+      columns, rows.size(),
       [&](size_t r, std::vector<std::string>* cells) {
         const NodeRow& row = rows[r];
         *cells = {Cell(row.node),
@@ -103,18 +109,18 @@ void WriteNodes(const RunView& run, const std::vector<size_t>& tasks, const Sink
                   StrCat(row.failed),
                   StrCat(row.lost),
                   FormatDuration(row.busy),
-                  Percent(row.utilisation),
-                  FormatBytes(row.local_bytes),
-                  FormatBytes(row.remote_bytes)};
+                  Percent(row.utilisation)};
+        if (inputs) cells->insert(cells->end(), {FormatBytes(row.local_bytes), FormatBytes(row.remote_bytes)});
       },
-      sink);
+      sink, width);
 }
 
 }  // namespace
 
 void WriteTable(const std::vector<Column>& columns, size_t rows,
-                const std::function<void(size_t row, std::vector<std::string>* cells)>& fill,
-                const Sink& sink) {
+                const std::function<void(size_t row, std::vector<std::string>* cells)>& fill, const Sink& sink,
+                size_t width) {
+  constexpr size_t kGap = 2;
   std::vector<size_t> widths;
   for (const Column& column : columns) widths.push_back(column.heading.size());
   std::vector<std::string> cells;
@@ -123,10 +129,39 @@ void WriteTable(const std::vector<Column>& columns, size_t rows,
     fill(row, &cells);
     for (size_t c = 0; c < cells.size(); ++c) widths[c] = std::max(widths[c], Width(cells[c]));
   }
+  std::vector<bool> shown(columns.size(), true);
+  std::string left_out;
+  const auto total = [&] {
+    size_t sum = 0;
+    for (size_t c = 0; c < columns.size(); ++c) sum += shown[c] ? widths[c] + kGap : 0;
+    return sum < kGap ? 0 : sum - kGap;
+  };
+  while (total() > width) {
+    size_t least = columns.size();
+    for (size_t c = 0; c < columns.size(); ++c) {
+      if (shown[c] && columns[c].spare > 0 && (least == columns.size() || columns[c].spare > columns[least].spare))
+        least = c;
+    }
+    if (least == columns.size()) break;
+    shown[least] = false;
+    left_out += StrCat(left_out.empty() ? "" : ", ", columns[least].heading);
+  }
+  for (size_t over = total(); over > width; over = total()) {
+    size_t widest = columns.size();
+    for (size_t c = 0; c < columns.size(); ++c) {
+      if (shown[c] && !columns[c].to_right && (widest == columns.size() || widths[c] > widths[widest])) widest = c;
+    }
+    if (widest == columns.size() || widths[widest] <= kNarrowestText) break;
+    --widths[widest];
+  }
   std::string out;
   const auto add_line = [&] {
+    for (size_t c = 0; c < columns.size(); ++c) {
+      if (shown[c] && Width(cells[c]) > widths[c]) cells[c] = Cut(cells[c], widths[c]);
+    }
     size_t blanks = 0;  // before the next cell; none at the end of a line
     for (size_t c = 0; c < columns.size(); ++c) {
+      if (!shown[c]) continue;
       const size_t pad = widths[c] > Width(cells[c]) ? widths[c] - Width(cells[c]) : 0;
       if (columns[c].to_right) blanks += pad;
       if (!cells[c].empty()) {
@@ -134,7 +169,7 @@ void WriteTable(const std::vector<Column>& columns, size_t rows,
         out += cells[c];
         blanks = 0;
       }
-      blanks += (columns[c].to_right ? 0 : pad) + 2;
+      blanks += (columns[c].to_right ? 0 : pad) + kGap;
     }
     out.push_back('\n');
   };
@@ -149,22 +184,23 @@ void WriteTable(const std::vector<Column>& columns, size_t rows,
     if (!sink(out)) return;
     out.clear();
   }
+  if (!left_out.empty()) out += StrCat("(--wide also shows: ", left_out, ")\n");
   sink(out);
 }
 
-void WriteTaskTable(const RunView& run, const std::vector<size_t>& tasks, const Sink& sink) {
+void WriteTaskTable(const RunView& run, const std::vector<size_t>& tasks, size_t width, const Sink& sink) {
   WriteTable(
       {{"task"},
-       {"kind"},
+       {"kind", false, 4},
        {"state"},
-       {"attempts", true},
-       {"node"},
-       {"start s", true},
+       {"attempts", true, 3},
+       {"node", false, 1},
+       {"start s", true, 2},
        {"run time", true},
        {"ended"},
-       {"CPU", true},
+       {"CPU", true, 5},
        {"max RSS", true},
-       {"output", true}},
+       {"output", true, 6}},
       tasks.size(),
       [&](size_t r, std::vector<std::string>* cells) {
         const size_t i = tasks[r];
@@ -189,21 +225,22 @@ void WriteTaskTable(const RunView& run, const std::vector<size_t>& tasks, const 
         cells->push_back(Memory(last->max_rss_kib));
         cells->push_back(FormatBytes(last->stdout_bytes + last->stderr_bytes));
       },
-      sink);
+      sink, width);
 }
 
-void WriteOverview(const RunView& run, const std::vector<size_t>& tasks, size_t slowest, const Sink& sink) {
+void WriteOverview(const RunView& run, const std::vector<size_t>& tasks, size_t slowest, size_t width,
+                   const Sink& sink) {
   std::string head = SummaryLine(FiguresOf(run)) + "\n";
   if (tasks.size() != run.task_count())
     head += StrCat("below: ", tasks.size(), " of ", run.task_count(), " tasks\n");
   if (!sink(head + "\n")) return;
-  WriteKinds(run, tasks, sink);
+  WriteKinds(run, tasks, width, sink);
   sink("\n");
-  WriteNodes(run, tasks, sink);
+  WriteNodes(run, tasks, width, sink);
   const std::vector<size_t> longest = Slowest(run, tasks, slowest);
   if (longest.empty()) return;
   sink("\nslowest tasks\n");
-  WriteTaskTable(run, longest, sink);
+  WriteTaskTable(run, longest, width, sink);
 }
 
 }  // namespace harrow::report

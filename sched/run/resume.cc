@@ -89,6 +89,10 @@ Status WriteRenumbered(const std::string& directory, const ResumePlan& plan, con
   if (!opened.ok()) return opened.status();
   journal::Journal& journal = **opened;
   journal.SetFact("flow_id", settings.flow_id);
+  for (const journal::SessionRecord& session : history.sessions) {
+    journal.SetFact("started_ns", StrCat(session.started_ns));
+    journal.SetFact("ended_ns", session.ended_ns == 0 ? "" : StrCat(session.ended_ns));
+  }
   const std::vector<Identity> identities = formats::Identities(graph);
   std::vector<journal::TaskRecord> tasks;
   for (uint32_t i = 0; i < graph.task_count(); ++i) {

@@ -7,7 +7,7 @@ enum class ServerEnd : int {
   kAllDone = 0,
   kSomeFailed = 1,
   kCannotGoOn = 3,
-  kInterrupted = 4,  // the run can be resumed
+  kStopped = 4,  // told to, or before the time limit: tasks are open, and the run can be resumed
 };
 
 }  // namespace harrow::run

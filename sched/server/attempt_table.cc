@@ -35,7 +35,7 @@ void AttemptTable::Count(const Row& row, int by) {
   const uint64_t cores = row.cores;
   nodes_[row.node.value].running += static_cast<uint32_t>(by);
   running_cores_ += static_cast<uint64_t>(by) * cores;
-  running_start_ns_ += static_cast<uint64_t>(by) * cores * static_cast<uint64_t>(row.start_ns);
+  running_start_us_ += static_cast<uint64_t>(by) * cores * static_cast<uint64_t>(row.start_ns / 1000);
 }
 
 /// It is on its node no longer.

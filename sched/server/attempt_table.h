@@ -50,10 +50,11 @@ class AttemptTable {
   const std::vector<TaskId>& At(NodeId node) const;
   uint32_t running(NodeId node) const;
   uint64_t returning() const { return returning_; }
-  /// The time that what runs has taken, times cores, at `now_ns`.
-  int64_t BusyCoreTime(int64_t now_ns) const {
+  /// The seconds that what runs has taken, times cores, at `now_ns`.
+  double CoreSeconds(int64_t now_ns) const {
     // Each of the two may go round; their difference does not.
-    return static_cast<int64_t>(running_cores_ * static_cast<uint64_t>(now_ns) - running_start_ns_);
+    return 1e-6 * static_cast<double>(
+                      static_cast<int64_t>(running_cores_ * static_cast<uint64_t>(now_ns / 1000) - running_start_us_));
   }
   /// In no order. `visit` may change nothing.
   template <class Visit>
@@ -74,7 +75,7 @@ class AttemptTable {
   const graph::Graph& graph_;
   std::unordered_map<uint32_t, Row> rows_;  // by task
   std::vector<AtNode> nodes_;
-  uint64_t returning_ = 0, running_cores_ = 0, running_start_ns_ = 0;
+  uint64_t returning_ = 0, running_cores_ = 0, running_start_us_ = 0;
 };
 
 }  // namespace harrow::server

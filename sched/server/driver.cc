@@ -4,10 +4,12 @@
 #include <utility>
 
 #include "base/text.h"
+#include "journal/sessions.h"
 #include "os/log.h"
 #include "run/profile.h"
 #include "server/messages.h"
 #include "wire/attempt_id.h"
+#include "wire/figures.h"
 
 // One Flush is one instant of the scheduler: all that agents said since the last one is taken in before
 // anything is started. The scheduler numbers attempts, going on after the highest recorded one, so that an
@@ -144,21 +146,20 @@ Status RunDriver::Restore(const journal::History& history, made::Attempts made) 
            recorder_.fate(TaskId(known.first)) == journal::TaskFate::kDone;
   });
   const int64_t session_start = flow_.settings.started.time_since_epoch().count();
+  RestoreSessions(history, session_start);
   for (const journal::AttemptRecord& attempt : history.attempts) {
-    earlier_local_bytes_ += attempt.local_bytes;
-    earlier_remote_bytes_ += attempt.remote_bytes;
+    known_.local_bytes += static_cast<uint64_t>(std::max<int64_t>(attempt.local_bytes, 0));
+    known_.remote_bytes += static_cast<uint64_t>(std::max<int64_t>(attempt.remote_bytes, 0));
     // What succeeded made results, also where it is to run again.
     const auto known = made_.find(attempt.task.value);
     if (known != made_.end() && known->second.attempt <= attempt.attempt &&
         attempt.end == journal::End::kExited && attempt.code == 0)
       made_.erase(known);
     const bool lost = attempt.end == journal::End::kLost;
-    losses_ += lost ? 1 : 0;
-    if (attempt.start_ns > 0) {
-      busy_ns_ += (attempt.end_ns - attempt.start_ns) * graph_.profile(attempt.task).shape.cores;
-    }
+    known_.losses += lost ? 1 : 0;
+    known_.core_seconds += CoreSeconds(attempt.start_ns, attempt.end_ns, graph_.profile(attempt.task).shape.cores);
     if (attempt.end_ns < session_start) {
-      ++earlier_attempts_;
+      ++known_.attempts;
     } else {
       Tries& tries = tries_[attempt.task.value];
       ++tries.attempts;
@@ -166,6 +167,25 @@ Status RunDriver::Restore(const journal::History& history, made::Attempts made) 
     }
   }
   return Status();
+}
+
+/// `session_start`: of the present one, which may be on record already, by an earlier server.
+void RunDriver::RestoreSessions(const journal::History& history, int64_t session_start) {
+  known_.sessions = 1;
+  for (const journal::Session& session : journal::SessionsOf(history)) {
+    if (session.start_ns >= session_start) {
+      for (const auto& [node, slots] : session.slots_of) {
+        if (const auto record = std::find_if(history.nodes.rbegin(), history.nodes.rend(),
+                                             [id = node](const auto& each) { return each.node.value == id; });
+            record != history.nodes.rend())
+          nodes_.Named(record->name).session_slots = slots;
+      }
+      continue;
+    }
+    ++known_.sessions;
+    known_.makespan += session.length();
+    known_.slot_seconds += Seconds(session.length()) * session.slots;
+  }
 }
 
 bool RunDriver::IsUnwanted(TaskId task) const {
@@ -304,6 +324,8 @@ void RunDriver::Settle(const Moment& moment, const core::TaskSettled& settled) {
                           (settled.reason == core::Reason::kDependency && settled.because &&
                            recorder_.fate(settled.because) == journal::TaskFate::kOpen);
   if (stays_open) {
+    out_of_time_ |= settled.reason == core::Reason::kNoTimeLeft;
+    nodes_gone_ |= settled.reason == core::Reason::kNodesGone;
     left_open_ += settled.state == core::FinalState::kSkipped ? 1 : 0;
     return;
   }
@@ -401,6 +423,7 @@ void RunDriver::Interrupt(const Moment& moment) {
 }
 
 void RunDriver::EndTime(const Moment& moment, WallTime end) {
+  end_time_ = end;
   const Duration left = end - moment.wall - flow_.settings.end_margin;
   events_.push_back(core::EndTimeKnown{moment.now + left});
   Wake();
@@ -413,7 +436,7 @@ void RunDriver::ShutDownAgents(const std::string& reason) {
   SendAll();
 }
 
-void RunDriver::RecordNodesLeft(const Moment& moment) {
+void RunDriver::RecordEnd(const Moment& moment) {
   std::vector<TaskId> lost;
   attempts_.ForEach([&](const AttemptTable::Row& row) {
     if (row.state == AttemptTable::State::kLost) lost.push_back(row.id.task);
@@ -423,6 +446,8 @@ void RunDriver::RecordNodesLeft(const Moment& moment) {
     if (!node->joined) continue;
     recorder_.Node(NodeToRecord(*node, moment.wall_ns()));
   }
+  ended_ns_ = moment.wall_ns();
+  recorder_.Fact("ended_ns", StrCat(ended_ns_));
 }
 
 void RunDriver::Tell(const std::string& line) {
@@ -442,23 +467,31 @@ void RunDriver::TellProblem(const Node& node, const std::string& text) {
 
 // --- answers
 
-void RunDriver::Snapshot(const Moment& moment, bool with_nodes, pb::Progress* progress) const {
+Figures RunDriver::FiguresAt(const Moment& moment) const {
   const core::Counts& counts = scheduler_.counts();
+  Figures figures = known_;
   // What is not wanted counts as done for the scheduler, and not at all for people.
-  progress->set_total(graph_.task_count() - unwanted_);
-  progress->set_done(counts.done > unwanted_ ? counts.done - unwanted_ : 0);
-  progress->set_failed(counts.failed);
-  progress->set_skipped(counts.skipped - left_open_);
-  progress->set_cancelled(counts.cancelled);
-  progress->set_running(std::min<uint64_t>(counts.running + counts.sent, nodes_.joined_slots()));
-  progress->set_attempts(earlier_attempts_ + counts.attempts);
-  progress->set_losses(losses_);
-  progress->set_local_bytes(static_cast<uint64_t>(earlier_local_bytes_) + counts.local_bytes);
-  progress->set_remote_bytes(static_cast<uint64_t>(earlier_remote_bytes_) + counts.remote_bytes);
-  progress->set_elapsed_ns((moment.wall - flow_.settings.started).count());
-  progress->set_busy_core_ns(busy_ns_ + attempts_.BusyCoreTime(moment.wall_ns()));
-  progress->set_slots(most_slots_);
-  progress->set_complete(complete_);
+  figures.total = graph_.task_count() - unwanted_;
+  figures.done = counts.done > unwanted_ ? counts.done - unwanted_ : 0;
+  figures.failed = counts.failed;
+  figures.skipped = counts.skipped - left_open_;
+  figures.cancelled = counts.cancelled;
+  figures.running = std::min<uint64_t>(counts.running + counts.sent, nodes_.joined_slots());
+  figures.attempts += counts.attempts;
+  figures.local_bytes += counts.local_bytes;
+  figures.remote_bytes += counts.remote_bytes;
+  const int64_t now_ns = ended_ns_ == 0 ? moment.wall_ns() : ended_ns_;
+  const Duration session(std::max<int64_t>(now_ns - flow_.settings.started.time_since_epoch().count(), 0));
+  figures.makespan += session;
+  figures.core_seconds += attempts_.CoreSeconds(now_ns);
+  for (const auto& node : nodes_.all()) figures.slots += node->session_slots;
+  figures.slot_seconds += Seconds(session) * figures.slots;
+  figures.complete = complete_;
+  return figures;
+}
+
+void RunDriver::Snapshot(const Moment& moment, bool with_nodes, pb::Progress* progress) const {
+  wire::FiguresToProto(FiguresAt(moment), progress);
   progress->set_epoch(options_.epoch);
   progress->set_stopping(interrupted_);
   if (!with_nodes) return;

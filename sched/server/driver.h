@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/figures.h"
 #include "base/status.h"
 #include "base/time.h"
 #include "core/scheduler.h"
@@ -87,7 +88,8 @@ class RunDriver {
   void EndTime(const Moment& moment, WallTime end);
   /// Tells all agents to end.
   void ShutDownAgents(const std::string& reason);
-  void RecordNodesLeft(const Moment& moment);
+  /// The run is over: its nodes and its end are recorded, and its figures change no more.
+  void RecordEnd(const Moment& moment);
 
   /// Nothing is left to do, or nothing can be done any more.
   bool complete() const { return complete_; }
@@ -95,12 +97,19 @@ class RunDriver {
   uint64_t unwanted() const { return unwanted_; }
   bool interrupted() const { return interrupted_; }
   /// Tasks are open because there was no time for them; the run can be resumed.
-  bool left_open() const { return left_open_ > 0; }
+  bool out_of_time() const { return out_of_time_; }
+  /// Tasks are open because the nodes that they need are gone.
+  bool nodes_gone() const { return nodes_gone_; }
+  /// When the allocation ends; none: not known.
+  std::optional<WallTime> end_time() const { return end_time_; }
   /// A node that should have an agent and has none: it was lost, or has not come in time.
   bool IsAbsent(const std::string& node) const;
   bool agents_connected() const { return nodes_.connected_count() > 0; }
   bool gathering() const { return phase_ == Phase::kGathering; }
 
+  /// Of the run from its first session on.
+  Figures FiguresAt(const Moment& moment) const;
+  /// What a client or the keeper is told of it; with its nodes or without.
   void Snapshot(const Moment& moment, bool with_nodes, pb::Progress* progress) const;
   /// Some lines for people about a task.
   std::string Explain(TaskId task) const;
@@ -136,6 +145,7 @@ class RunDriver {
   void TakeEndedUnasked(const Moment& moment, Node& node, const pb::Attempt& attempt);
 
   // driver.cc: what follows
+  void RestoreSessions(const journal::History& history, int64_t session_start);
   void EndGathering(const Moment& moment);
   bool AllGathered() const;
   void Schedule(const Moment& moment);
@@ -175,13 +185,12 @@ class RunDriver {
   std::vector<core::Action> actions_;
   bool wake_pending_ = false, complete_ = false, interrupted_ = false;
   uint64_t left_open_ = 0;  // settled as skipped by the scheduler, and open all the same
+  bool out_of_time_ = false, nodes_gone_ = false;
+  std::optional<WallTime> end_time_;
 
-  // figures: of earlier servers and of this one
   uint64_t unwanted_ = 0;  // tasks not needed and not done before
-  uint64_t earlier_attempts_ = 0, losses_ = 0;
-  int64_t earlier_local_bytes_ = 0, earlier_remote_bytes_ = 0;
-  int64_t busy_ns_ = 0;  // of ended attempts, times cores
-  uint32_t most_slots_ = 0;
+  Figures known_;    // of earlier sessions (makespan, slot_seconds, attempts) or servers, and what is counted here
+  int64_t ended_ns_ = 0;  // 0: the run goes on
 };
 
 }  // namespace harrow::server

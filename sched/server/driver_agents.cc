@@ -150,7 +150,7 @@ void RunDriver::Enter(const Moment& moment, Node& node, std::shared_ptr<wire::Ch
   // Also of a node that is here already: what it was asked for may not have arrived.
   events_.push_back(core::NodeJoined{node.id, node.capacity});
   if (!rejoined && !all_joined_ && nodes_.joined_count() >= options_.nodes_expected) AllJoined();
-  most_slots_ = std::max(most_slots_, nodes_.joined_slots());
+  node.session_slots = node.capacity.slots;
   Welcome(node);
   Reconcile(moment, node, message);
   awaited_.erase(node.name);
@@ -308,8 +308,14 @@ void RunDriver::FallSilent(Node& node, const std::string& why) {
 }
 
 void RunDriver::Lose(const Moment& moment, Node& node, const std::string& why) {
-  os::LogWarning(StrCat("node ", node.name, " is lost: ", why));
   const std::vector<TaskId> there = attempts_.At(node.id);
+  const std::string line = StrCat("node ", node.name, " is lost: ", why);
+  const uint32_t ran = attempts_.running(node.id);
+  if (interrupted_) {
+    os::LogWarning(line);
+  } else {
+    Tell(ran == 0 ? line : StrCat(line, "; what ran there (", ran, ran == 1 ? " task" : " tasks", ") begins again"));
+  }
   for (const TaskId task : there) {
     Row* row = attempts_.Find(task);
     // The scheduler has not heard of it: its number is used up all the same.
@@ -342,8 +348,8 @@ void RunDriver::ReadMade(const Node& node) {
 /// Its loss is for good now. One that was sent ahead and is not known to have begun was none.
 void RunDriver::RecordLost(const Row& row) {
   if (row.ahead && row.start_ns == 0) return;
-  ++losses_;
-  if (row.start_ns > 0) busy_ns_ += std::max<int64_t>(0, row.lost_ns - row.start_ns) * row.cores;
+  ++known_.losses;
+  known_.core_seconds += CoreSeconds(row.start_ns, row.lost_ns, row.cores);
   journal::AttemptRecord record;
   record.task = row.id.task;
   record.attempt = row.id.number;
@@ -499,7 +505,7 @@ void RunDriver::TakeAttempt(const Moment& moment, Node& node, const pb::Attempt&
   const graph::Profile& profile = graph_.profile(id.task);
   journal::AttemptRecord record = AttemptFromProto(attempt, node.id);
   const int64_t run_ns = record.start_ns > 0 ? std::max<int64_t>(0, record.end_ns - record.start_ns) : 0;
-  busy_ns_ += run_ns * profile.shape.cores;
+  known_.core_seconds += CoreSeconds(record.start_ns, record.end_ns, profile.shape.cores);
   ++node.ended;
   record.local_bytes = row->local_bytes;
   record.remote_bytes = row->remote_bytes;

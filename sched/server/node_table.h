@@ -25,6 +25,7 @@ struct Node {
   uint32_t incarnations = 0;  // agents seen
   uint32_t output_file = 0;
   int64_t joined_ns = 0;
+  uint32_t session_slots = 0;  // 0: it has not joined in this session
   bool joined = false;     // the scheduler knows it
   bool silent = false;     // and gives it nothing, as nothing is heard of it or it is to end
   bool leaving = false;    // its agent has said that it ends

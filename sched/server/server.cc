@@ -406,9 +406,7 @@ void Server::Impl::EndTimeTimer() {
 
 void Server::Impl::AccountTimer() {
   if (!account->wanted()) return;
-  pb::Progress figures;
-  driver->Snapshot(Now(), false, &figures);
-  account->Leave(figures.attempts(), figures.busy_core_ns());
+  account->Leave(driver->FiguresAt(Now()));
   loop->After(kAccountEvery, [this] { AccountTimer(); });
 }
 
@@ -421,6 +419,7 @@ void Server::Impl::WriteProgress() {
   }
   figures.set_complete(phase == Phase::kOver);
   figures.set_problem(problem.substr(0, kMaxProblem));
+  if (driver != nullptr && driver->end_time()) figures.set_end_time_ns(driver->end_time()->time_since_epoch().count());
   do {
     figures.clear_notice();
     if (!notices.empty()) figures.add_notice(notices.front());
@@ -479,8 +478,7 @@ void Server::Impl::JournalFailed(const Status& why) {
 void Server::Impl::GoOn() {
   if (phase == Phase::kRunning && driver->complete() && tasks_fed()) {
     phase = Phase::kRecording;
-    driver->RecordNodesLeft(Now());
-    driver->recorder().Fact("ended_ns", StrCat(Now().wall_ns()));
+    driver->RecordEnd(Now());
   }
   if (phase == Phase::kRecording && driver->recorder().all_committed()) Leave();
   if (phase == Phase::kLeaving && agents.empty()) Finish();
@@ -522,19 +520,17 @@ void Server::Impl::Finish() {
 }
 
 std::string Server::Impl::CannotGoOn() const {
-  pb::Progress figures;
-  driver->Snapshot(Now(), false, &figures);
-  const uint64_t settled = figures.done() + figures.failed() + figures.skipped() + figures.cancelled();
-  return StrCat(figures.total() - settled, " tasks could not be started; harrow explain TASK tells why");
+  if (driver->nodes_gone()) return "no node is left that could run what is left";
+  return StrCat(driver->FiguresAt(Now()).open(), " tasks could not be started; harrow explain TASK tells why");
 }
 
 run::ServerEnd Server::Impl::EndOf() const {
   if (journal_failed) return run::ServerEnd::kCannotGoOn;
-  pb::Progress figures;
-  driver->Snapshot(Now(), false, &figures);
-  if (driver->interrupted() || driver->left_open()) return run::ServerEnd::kInterrupted;
-  if (figures.failed() + figures.skipped() + figures.cancelled() > 0) return run::ServerEnd::kSomeFailed;
-  return figures.done() == figures.total() ? run::ServerEnd::kAllDone : run::ServerEnd::kCannotGoOn;
+  const Figures figures = driver->FiguresAt(Now());
+  if (driver->interrupted() || driver->out_of_time()) return run::ServerEnd::kStopped;
+  if (driver->nodes_gone()) return run::ServerEnd::kCannotGoOn;
+  if (figures.failed + figures.skipped + figures.cancelled > 0) return run::ServerEnd::kSomeFailed;
+  return figures.done == figures.total ? run::ServerEnd::kAllDone : run::ServerEnd::kCannotGoOn;
 }
 
 }  // namespace harrow::server

@@ -7,12 +7,6 @@
 #include "os/log.h"
 
 namespace harrow::server {
-namespace {
-
-constexpr int64_t kSecond = 1'000'000'000;
-
-}  // namespace
-
 SiteAccount::SiteAccount(os::FileSystem& fs, std::string local, const run::RunSettings& settings,
                          const graph::Graph& graph, const journal::History& history)
     : fs_(fs), local_(std::move(local)) {
@@ -23,16 +17,15 @@ SiteAccount::SiteAccount(os::FileSystem& fs, std::string local, const run::RunSe
   for (const journal::AttemptRecord& attempt : history.attempts) {
     if (attempt.end_ns >= started) continue;
     ++earlier_attempts_;
-    if (attempt.start_ns > 0)
-      earlier_core_ns_ += (attempt.end_ns - attempt.start_ns) * graph.profile(attempt.task).shape.cores;
+    earlier_core_seconds_ +=
+        CoreSeconds(attempt.start_ns, attempt.end_ns, graph.profile(attempt.task).shape.cores);
   }
 }
 
-void SiteAccount::Leave(uint64_t attempts, int64_t busy_core_ns) {
+void SiteAccount::Leave(const Figures& figures) {
   if (!wanted()) return;
-  use_.tasks = attempts - std::min(attempts, earlier_attempts_);
-  use_.core_seconds =
-      static_cast<uint64_t>((std::max<int64_t>(0, busy_core_ns - earlier_core_ns_) + kSecond / 2) / kSecond);
+  use_.tasks = figures.attempts - std::min(figures.attempts, earlier_attempts_);
+  use_.core_seconds = static_cast<uint64_t>(std::max(0.0, figures.core_seconds - earlier_core_seconds_) + 0.5);
   if (const Status left = batch::LeaveRunAccount(fs_, local_, use_); !left.ok()) {
     os::LogWarning(StrCat("the site's account of this run: ", left.message()));
     local_.clear();

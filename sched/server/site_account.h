@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/figures.h"
 #include "batch/slurm_site.h"
 #include "graph/graph.h"
 #include "journal/journal.h"
@@ -22,15 +23,15 @@ class SiteAccount {
               const journal::History& history);
 
   bool wanted() const { return !local_.empty(); }
-  /// With the figures of pb::Progress, which count from the run's first beginning. A failure is logged, once.
-  void Leave(uint64_t attempts, int64_t busy_core_ns);
+  /// A failure is logged, once.
+  void Leave(const Figures& figures);
 
  private:
   os::FileSystem& fs_;
   std::string local_;
   batch::RunUse use_;
   uint64_t earlier_attempts_ = 0;
-  int64_t earlier_core_ns_ = 0;
+  double earlier_core_seconds_ = 0;
 };
 
 }  // namespace harrow::server

@@ -20,11 +20,6 @@ std::string Fixed(double value, int decimals) {
 
 std::string Percent(double share) { return StrCat(Fixed(share * 100, 1), " %"); }
 
-double LocalShare(const Outcome& outcome) {
-  const double all = static_cast<double>(outcome.counts.local_bytes) + static_cast<double>(outcome.counts.remote_bytes);
-  return all > 0 ? static_cast<double>(outcome.counts.local_bytes) / all : 0;
-}
-
 std::string Manner(const core::Options& options) {
   return StrCat(order::PolicyName(options.policy), options.locality ? "" : ", no locality", options.steal ? "" : ", no steal");
 }
@@ -44,13 +39,14 @@ void WriteKinds(const graph::Graph& graph, const Outcome& outcome, report::JsonW
 
 void WriteOutcome(const graph::Graph& graph, const Options& options, const Outcome& outcome, report::JsonWriter* json) {
   const core::Counts& counts = outcome.counts;
+  const Figures figures = FiguresOf(outcome, options.cluster);
   json->Member("order", order::PolicyName(options.core.policy)).Key("locality").Bool(options.core.locality);
   json->Key("steal").Bool(options.core.steal).MemberUint("seed", options.seed);
   json->Member("io", options.io ? "model" : "none");
   json->Key("tasks").BeginObject().MemberUint("total", counts.total).MemberUint("done", counts.done);
   json->MemberUint("failed", counts.failed).MemberUint("skipped", counts.skipped + counts.cancelled);
   json->MemberUint("running", counts.total - counts.done - counts.failed - counts.skipped - counts.cancelled).EndObject();
-  json->MemberFixed("makespan_s", outcome.makespan, 9).MemberFixed("core_utilisation", Utilisation(outcome, options.cluster), 6);
+  json->MemberFixed("makespan_s", outcome.makespan, 9).MemberFixed("core_utilisation", figures.CoreUtilisation(), 6);
   json->MemberUint("attempts", counts.attempts).MemberUint("losses", counts.losses).MemberUint("stolen", counts.stolen);
   json->MemberUint("node_losses", outcome.node_losses);
   json->Key("input_bytes").BeginObject().MemberUint("local", counts.local_bytes).MemberUint("remote", counts.remote_bytes).EndObject();
@@ -75,9 +71,25 @@ std::string Where(const Options& options, const Title& title) {
 
 }  // namespace
 
-double Utilisation(const Outcome& outcome, const formats::ClusterModel& cluster) {
-  const double room = outcome.makespan * static_cast<double>(cluster.slot_count());
-  return room > 0 ? outcome.core_seconds / room : 0;
+Figures FiguresOf(const Outcome& outcome, const formats::ClusterModel& cluster) {
+  const core::Counts& counts = outcome.counts;
+  Figures figures;
+  figures.total = counts.total;
+  figures.done = counts.done;
+  figures.failed = counts.failed;
+  figures.skipped = counts.skipped;
+  figures.cancelled = counts.cancelled;
+  figures.attempts = counts.attempts;
+  figures.losses = counts.losses;
+  figures.local_bytes = counts.local_bytes;
+  figures.remote_bytes = counts.remote_bytes;
+  figures.bytes_moved = static_cast<uint64_t>(outcome.bytes_moved);
+  figures.makespan = FromSeconds(outcome.makespan);
+  figures.core_seconds = outcome.core_seconds;
+  figures.slots = static_cast<uint32_t>(cluster.slot_count());
+  figures.slot_seconds = outcome.makespan * static_cast<double>(cluster.slot_count());
+  figures.complete = true;
+  return figures;
 }
 
 std::string Json(const Title& title, const graph::Graph& graph, const Options& options, const Outcome& outcome,
@@ -93,6 +105,7 @@ std::string Json(const Title& title, const graph::Graph& graph, const Options& o
 std::string Text(const Title& title, const graph::Graph&, const Options& options, const Outcome& outcome,
                  const Bounds& bounds) {
   const core::Counts& counts = outcome.counts;
+  const Figures figures = FiguresOf(outcome, options.cluster);
   std::string out = StrCat(Printable(title.flow), " on ", Printable(Where(options, title)), "; ", Manner(options.core), "\n");
   const auto row = [&](std::string_view name, const std::string& value) {
     std::string line(name);
@@ -103,9 +116,9 @@ std::string Text(const Title& title, const graph::Graph&, const Options& options
                       counts.skipped > 0 ? StrCat(", ", counts.skipped, " skipped") : "", ", ", counts.attempts, " attempts"));
   const double over = bounds.lower > 0 && outcome.all_done() ? outcome.makespan / bounds.lower : 0;
   row("makespan", StrCat(Fixed(outcome.makespan, 3), " s", over > 0 ? StrCat(", ", Fixed(over, 3), " times the lower bound ", Fixed(bounds.lower, 3), " s") : ""));
-  row("core utilisation", Percent(Utilisation(outcome, options.cluster)));
+  row("core utilisation", Percent(figures.CoreUtilisation()));
   if (counts.local_bytes + counts.remote_bytes > 0) {
-    row("local input", StrCat(Percent(LocalShare(outcome)), ", ", FormatBytes(static_cast<uint64_t>(outcome.bytes_moved)), options.io ? " moved" : " to be moved"));
+    row("local input", StrCat(Percent(figures.LocalShare().value_or(0)), ", ", FormatBytes(static_cast<uint64_t>(outcome.bytes_moved)), options.io ? " moved" : " to be moved"));
   }
   if (counts.stolen > 0) row("stolen", StrCat(counts.stolen));
   if (options.io) row("in I/O", StrCat(Percent(outcome.core_seconds > 0 ? (outcome.read_seconds + outcome.write_seconds) / outcome.core_seconds : 0), " of the tasks' time"));
@@ -126,9 +139,10 @@ std::string CompareText(const Title& title, const std::vector<Compared>& rows, c
   out += line;
   for (const Compared& row : rows) {
     const Outcome& outcome = row.outcome;
+    const Figures figures = FiguresOf(outcome, row.options.cluster);
     std::snprintf(line, sizeof line, "%-10s %14s %9s %12s %8s %12s%s\n", std::string(order::PolicyName(row.options.core.policy)).c_str(),
                   Fixed(outcome.makespan, 3).c_str(), bounds.lower > 0 && outcome.all_done() ? Fixed(outcome.makespan / bounds.lower, 3).c_str() : "",
-                  Percent(Utilisation(outcome, row.options.cluster)).c_str(), Percent(LocalShare(outcome)).c_str(),
+                  Percent(figures.CoreUtilisation()).c_str(), Percent(figures.LocalShare().value_or(0)).c_str(),
                   FormatBytes(static_cast<uint64_t>(outcome.bytes_moved)).c_str(), !outcome.all_done() ? "" : outcome.makespan == best ? "  *" : "");
     out += line;
     if (!outcome.all_done()) {
@@ -157,8 +171,7 @@ std::string CompareJson(const Title& title, const graph::Graph& graph, const std
 std::string PlotSvg(const Title& title, const graph::Graph& graph, const Options& options, const Outcome& outcome) {
   report::Plot plot;
   plot.title = StrCat(title.flow, " on ", Where(options, title), "; ", Manner(options.core));
-  plot.span = outcome.makespan;
-  plot.slots = static_cast<double>(options.cluster.slot_count());
+  plot.sessions.push_back({outcome.makespan, static_cast<double>(options.cluster.slot_count())});
   std::vector<size_t> series(graph.kind_count() + 1, SIZE_MAX);
   for (const Attempt& attempt : outcome.attempts) {
     if (attempt.end <= attempt.begin) continue;

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/figures.h"
 #include "graph/graph.h"
 #include "sim/simulation.h"
 
@@ -15,7 +16,8 @@ struct Title {
   std::string cluster;  // its name, or NxC
 };
 
-double Utilisation(const Outcome& outcome, const formats::ClusterModel& cluster);
+/// What an outcome is in the words that runs are told in.
+Figures FiguresOf(const Outcome& outcome, const formats::ClusterModel& cluster);
 
 /// One document, version 1. Times in seconds, bytes as numbers.
 std::string Json(const Title& title, const graph::Graph& graph, const Options& options, const Outcome& outcome,

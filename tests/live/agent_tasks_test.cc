@@ -285,6 +285,17 @@ TEST_F(AgentTasks, CancelledTasksEnd) {
   EXPECT_EQ(Run(Words("true")).end, End::kInterrupted) << "closed";
 }
 
+// Slurm ends a step by a SIGTERM to each of its processes, tasks first or agent first.
+TEST_F(AgentTasks, WhoEndedByTheSigtermThatIsForAllWasInterrupted) {
+  const uint32_t task = Push(Shell("echo $$ > pid; exec sleep 300"));
+  ASSERT_TRUE(Eventually([&] { return File("pid").ends_with('\n'); }));
+  const pid_t pid = std::stoi(File("pid"));
+  kill(pid, SIGTERM);
+  ASSERT_TRUE(Eventually([&] { return kill(pid, 0) != 0; }));
+  pool_->Close(End::kInterrupted);
+  EXPECT_EQ(Wait(task).end, End::kInterrupted);
+}
+
 // With a session of its own, and its parent gone before it: neither the group nor the tree leads to it any
 // more.
 TEST_F(AgentTasks, WhoLeftTheGroupEndsWithTheTaskThatIsEnded) {

@@ -132,7 +132,7 @@ def test_interrupt_and_resume(directory, program):
     first.send_signal(signal.SIGTERM)
     same(first.wait(180), 128 + signal.SIGTERM)
     said = open(f"{directory}/harrow.out").read()
-    check("harrow run --resume" in said and "6 tasks open" in said, said)
+    check("harrow run --resume" in said and "interrupted by SIGTERM: 6 of 7 tasks open" in said, said)
     wait_for(lambda: not run_support.of_run(f"{directory}/r", "agent"))
     write(f"{directory}/go", "")
     result = harrow("run", "--resume", "--run-dir", "r", code=0)
@@ -155,6 +155,28 @@ def test_a_second_signal_ends_at_once(directory, program):
     wait_for(lambda: not run_support.with_word(word))
 
 
+def test_ctrl_z_stops_all_until_it_goes_on(directory, program):
+    harrow = Harrow(program, directory)
+    write(f"{directory}/tasks.txt", "while sleep 0.02; do echo x >>lines; test -e go && exit; done\n" * 2)
+    first = harrow.start("run", "--run-dir", "r", "--slots", "2", "tasks.txt")
+    wait_for(lambda: len(lines_of(f"{directory}/lines")) > 10)
+    first.send_signal(signal.SIGTSTP)
+    state = lambda pid: open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0]
+    keeper = of_run(f"{directory}/r", "keeper")[0]
+    wait_for(lambda: state(keeper) == "T")
+    below = [keeper]
+    for pid in below:
+        below += [child for child, (parent, _) in run_support.processes().items() if parent == pid]
+    check(len(below) >= 6, "keeper, server, warden, agent, two tasks", below)
+    same({state(pid) for pid in below}, {"T"})
+    first.send_signal(signal.SIGCONT)
+    stood = len(lines_of(f"{directory}/lines"))
+    wait_for(lambda: len(lines_of(f"{directory}/lines")) > stood)
+    write(f"{directory}/go", "")
+    same(first.wait(180), 0)
+    same(query(f"{directory}/r", "SELECT count(*) FROM attempts"), [(2,)])
+
+
 def test_a_signal_to_process_and_group_is_one(directory, program):
     """As timeout sends it; what runs is asked politely."""
     harrow = Harrow(program, directory)
@@ -167,7 +189,7 @@ def test_a_signal_to_process_and_group_is_one(directory, program):
     same(first.wait(180), 128 + signal.SIGINT)
     same(lines_of(f"{directory}/asked"), ["polite"])
     said = open(f"{directory}/harrow.out").read()
-    check("ended at once" not in said and "with 1 task open" in said, said)
+    check("ended at once" not in said and "1 of 1 task open" in said, said)
 
 
 def test_a_stale_run_of_nothing_says_so(directory, program):

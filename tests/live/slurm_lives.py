@@ -262,6 +262,8 @@ def cancelled():
         CLUSTER.run("scancel", str(run.job.id))
         CLUSTER.wait_job(run.job.id, 60)
         said = run.job.said()
+        ends = query(run.run_dir, "SELECT DISTINCT outcome FROM attempts WHERE outcome NOT IN ('exited', 'interrupted', 'lost')")
+        check(not ends, f"tasks that scancel ended are told as {ends}")
         run.resume("-p", "slow", "-N2", "--no-kill", "--exclusive")
         run.finish()
         check("go on with: harrow run --resume" in said, f"does not say how to go on: {said}")

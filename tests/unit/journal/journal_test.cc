@@ -236,6 +236,23 @@ TEST(Journal, LastFactCounts) {
                                            {"order", "hrf"}}));
 }
 
+TEST(Journal, ASessionIsWhatAStartAndItsEndSay) {
+  JournalDir dir;
+  const auto write = [&](const std::vector<std::pair<std::string, std::string>>& facts) {
+    auto journal = Journal::Open(dir.path(), {.run_id = "run", .epoch = 0});
+    ASSERT_TRUE(journal.ok()) << journal.status().message();
+    for (const auto& [key, value] : facts) (*journal)->SetFact(key, value);
+    ASSERT_TRUE((*journal)->Close().ok());
+  };
+  write({{"started_ns", "10"}});
+  write({{"started_ns", "10"}, {"ended_ns", "20"}});                    // a second server of the session
+  write({{"started_ns", "30"}, {"ended_ns", ""}});                      // resumed; its end is not known yet
+  write({{"started_ns", "40"}, {"ended_ns", ""}, {"ended_ns", "50"}});  // resumed after a kill
+  Result<History> got = ReadHistory(dir.path());
+  ASSERT_TRUE(got.ok()) << got.status().message();
+  EXPECT_EQ(got->sessions, (std::vector<SessionRecord>{{10, 20}, {30, 0}, {40, 50}}));
+}
+
 TEST(JournalTest, WhatIsAcknowledgedHasBeenSynced) {
   for (const bool sync : {true, false}) {
     JournalDir dir;

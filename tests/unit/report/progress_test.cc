@@ -1,6 +1,7 @@
 #include "report/progress.h"
 
 #include <gtest/gtest.h>
+#include <vector>
 
 namespace harrow::report {
 namespace {
@@ -9,16 +10,16 @@ using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-ProgressView View(uint64_t done, uint64_t total, Duration elapsed = seconds(1)) {
-  ProgressView view;
+Figures View(uint64_t done, uint64_t total, Duration elapsed = seconds(1)) {
+  Figures view;
   view.done = done;
   view.total = total;
-  view.elapsed = elapsed;
+  view.makespan = elapsed;
   return view;
 }
 
 TEST(ProgressLine, AllPieces) {
-  ProgressView view = View(1234, 5000);
+  Figures view = View(1234, 5000);
   view.running = 8;
   view.failed = 2;
   EXPECT_EQ(ProgressLine(view, 312, 80), "done 1234/5000  running 8  failed 2  312/s  ~13 s to go");
@@ -30,7 +31,7 @@ TEST(ProgressLine, AllPieces) {
 }
 
 TEST(ProgressLine, LeavesOutWhatDoesNotFit) {
-  ProgressView view = View(1234, 5000);
+  Figures view = View(1234, 5000);
   view.running = 8;
   view.failed = 2;
   view.losses = 1;
@@ -42,17 +43,28 @@ TEST(ProgressLine, LeavesOutWhatDoesNotFit) {
   EXPECT_EQ(ProgressLine(view, 312, 8), "done 123");
 }
 
-TEST(ProgressLine, RatesAndTimesToGo) {
+TEST(ProgressLine, RatesHaveOneUnit) {
   EXPECT_EQ(ProgressLine(View(0, 10), 0, 80), "done 0/10  running 0");
-  EXPECT_EQ(ProgressLine(View(0, 10), 2.54, 80), "done 0/10  running 0  2.5/s  ~4 s to go");
-  EXPECT_EQ(ProgressLine(View(0, 10), 0.5, 80), "done 0/10  running 0  30/min  ~20 s to go");
-  EXPECT_EQ(ProgressLine(View(0, 10), 0.1, 80), "done 0/10  running 0  6.0/min  ~2 min to go");
-  EXPECT_EQ(ProgressLine(View(0, 100), 0.01, 80), "done 0/100  running 0  36.0/h  ~2 h 47 min to go");
-  EXPECT_EQ(ProgressLine(View(0, 10000), 0.01, 80), "done 0/10000  running 0  36.0/h  ~11 d 13 h to go");
+  EXPECT_EQ(ProgressLine(View(3, 10), 25.4, 80), "done 3/10  running 0  25/s");
+  EXPECT_EQ(ProgressLine(View(3, 10), 2.54, 80), "done 3/10  running 0  2.5/s");
+  EXPECT_EQ(ProgressLine(View(3, 10), 0.05, 80), "done 3/10  running 0  0.05/s");
+  EXPECT_EQ(ProgressLine(View(3, 10), 0.005, 80), "done 3/10  running 0");
+}
+
+TEST(ProgressLine, TheTimeToGoIsLeftOutUntilItCanBeGuessed) {
+  EXPECT_EQ(ProgressLine(View(9, 100), 1, 80), "done 9/100  running 0  1.0/s");
+  EXPECT_EQ(ProgressLine(View(10, 100), 1, 80), "done 10/100  running 0  1.0/s  ~90 s to go");
+  EXPECT_EQ(ProgressLine(View(10, 110), 0.1, 80), "done 10/110  running 0  0.10/s  ~17 min to go");
+  EXPECT_EQ(ProgressLine(View(10, 1010), 0.01, 80), "done 10/1010  running 0  0.01/s  ~27 h 47 min to go");
+  Figures wide = View(10, 100);
+  wide.slots = 40;  // what has ended says nothing about the thirty that have not
+  EXPECT_EQ(ProgressLine(wide, 1, 80), "done 10/100  running 0  1.0/s");
+  wide.failed = 30;
+  EXPECT_EQ(ProgressLine(wide, 1, 80), "done 10/100  running 0  failed 30  1.0/s  ~60 s to go");
 }
 
 TEST(ProgressLine, Complete) {
-  ProgressView view = View(10, 10);
+  Figures view = View(10, 10);
   view.complete = true;
   EXPECT_EQ(ProgressLine(view, 5, 80), "done 10/10  5.0/s");
 }
@@ -115,37 +127,30 @@ TEST(PlainProgress, OnlyWhenEnoughHasChanged) {
 
 TEST(PlainProgress, TheFirstFailureIsToldSoon) {
   PlainProgress plain(seconds(5));
-  EXPECT_NE(plain.Next(View(100, 1000, seconds(5)), 1), std::nullopt);
-  ProgressView view = View(100, 1000, seconds(10));
+  EXPECT_NE(plain.Next(View(100, 1000, minutes(10)), 1), std::nullopt);
+  Figures view = View(100, 1000, minutes(10) + seconds(5));
   view.failed = 1;
   EXPECT_EQ(plain.Next(view, 0), "done 100/1000  running 0  failed 1");
+  view.makespan += seconds(10);
+  view.failed = 900;
+  EXPECT_EQ(plain.Next(view, 0), std::nullopt) << "only the first";
 }
 
-TEST(PlainProgress, LongRunsSayLess) {
+TEST(PlainProgress, TheIntervalDoublesUpToAMinute) {
   PlainProgress plain(seconds(5));
-  EXPECT_NE(plain.Next(View(100, 1000, minutes(10)), 1), std::nullopt);
-  EXPECT_EQ(plain.Next(View(200, 1000, minutes(10) + seconds(20)), 1), std::nullopt);
-  EXPECT_NE(plain.Next(View(200, 1000, minutes(10) + seconds(40)), 1), std::nullopt);
+  uint64_t done = 0;
+  std::vector<int> told;
+  for (int s = 1; s <= 300; ++s) {
+    if (plain.Next(View(done += 30, 10'000, seconds(s)), 10)) told.push_back(s);
+  }
+  EXPECT_EQ(told, (std::vector<int>{5, 10, 20, 40, 80, 140, 200, 260}));
 }
 
 TEST(PlainProgress, CompletionIsTheSummarysBusiness) {
   PlainProgress plain(seconds(5));
-  ProgressView view = View(10, 10, seconds(100));
+  Figures view = View(10, 10, seconds(100));
   view.complete = true;
   EXPECT_EQ(plain.Next(view, 1), std::nullopt);
-}
-
-TEST(Figures, UtilisationAndLocalShare) {
-  ProgressView view;
-  EXPECT_EQ(CoreUtilisation(view), 0);
-  EXPECT_EQ(LocalShare(view), std::nullopt);
-  view.elapsed = seconds(10);
-  view.slots = 4;
-  view.busy_core_time = seconds(30);
-  view.local_bytes = 3;
-  view.remote_bytes = 1;
-  EXPECT_DOUBLE_EQ(CoreUtilisation(view), 0.75);
-  EXPECT_EQ(LocalShare(view), 0.75);
 }
 
 }  // namespace

@@ -45,18 +45,18 @@ struct RunBuilder {
     history.attempts.push_back(attempt);
     return history.attempts.back();
   }
-  RunBuilder& Node(uint32_t id, const std::string& name, uint32_t slots) {
+  RunBuilder& Node(uint32_t id, const std::string& name, uint32_t slots, int64_t joined_ms = 0) {
     journal::NodeRecord node;
     node.node = NodeId(id);
     node.name = name;
     node.slots = slots;
-    node.joined_ns = kBegin;
+    node.joined_ns = kBegin + joined_ms * kMs;
     history.nodes.push_back(node);
     return *this;
   }
+  /// A session; to_ms < 0: its end is not recorded.
   RunBuilder& Times(int64_t from_ms, int64_t to_ms) {
-    history.facts.emplace_back("started_ns", std::to_string(kBegin + from_ms * kMs));
-    if (to_ms >= 0) history.facts.emplace_back("ended_ns", std::to_string(kBegin + to_ms * kMs));
+    history.sessions.push_back({kBegin + from_ms * kMs, to_ms < 0 ? 0 : kBegin + to_ms * kMs});
     return *this;
   }
 };

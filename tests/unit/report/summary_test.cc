@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "report/json.h"
+#include "report/run_view.h"
 #include "sample_run.h"
 
 namespace harrow::report {
@@ -12,6 +13,8 @@ namespace {
 
 using journal::End;
 using journal::TaskFate;
+using test::kBegin;
+using test::kMs;
 using test::RunBuilder;
 
 /// Serves tails from a table, as output files would.
@@ -37,7 +40,7 @@ class FakeReader : public output::Reader {
 
 TEST(FiguresOf, CountsAndSums) {
   const journal::History history = test::SampleRun();
-  const ProgressView view = FiguresOf(history);
+  const Figures view = FiguresOf(history);
   EXPECT_EQ(view.total, 6u);
   EXPECT_EQ(view.done, 2u);
   EXPECT_EQ(view.failed, 2u);
@@ -48,10 +51,10 @@ TEST(FiguresOf, CountsAndSums) {
   EXPECT_EQ(view.local_bytes, 300u);
   EXPECT_EQ(view.remote_bytes, 100u);
   EXPECT_EQ(view.slots, 4u);
-  EXPECT_EQ(view.elapsed, std::chrono::seconds(10));
-  EXPECT_EQ(view.busy_core_time, std::chrono::seconds(2 + 1 + 4 + 2 * 6));
+  EXPECT_EQ(view.makespan, std::chrono::seconds(10));
+  EXPECT_DOUBLE_EQ(view.core_seconds, 2 + 1 + 4 + 2 * 6);
   EXPECT_TRUE(view.complete);
-  EXPECT_DOUBLE_EQ(CoreUtilisation(view), 19.0 / 40);
+  EXPECT_DOUBLE_EQ(view.CoreUtilisation(), 19.0 / 40);
 }
 
 TEST(FiguresOf, ARunWithoutEndCountsToItsLastRecord) {
@@ -59,30 +62,66 @@ TEST(FiguresOf, ARunWithoutEndCountsToItsLastRecord) {
   run.Node(0, "n", 1).Task("a", "a", TaskFate::kDone).Task("b", "b", TaskFate::kOpen);
   run.Attempt(0, 0, 500, 1500);
   run.Times(0, -1);
-  const ProgressView view = FiguresOf(run.history);
+  const Figures view = FiguresOf(run.history);
   EXPECT_FALSE(view.complete);
   EXPECT_EQ(view.open(), 1u);
-  EXPECT_EQ(view.elapsed, std::chrono::milliseconds(1500));
+  EXPECT_EQ(view.makespan, std::chrono::milliseconds(1500));
 }
 
-TEST(FiguresOf, GapsBetweenSessionsDoNotCount) {
+// Four slots for ten seconds, killed; an hour later two slots of another node for five.
+RunBuilder Resumed() {
   RunBuilder run;
-  run.Node(0, "n", 2).Node(0, "n", 2);  // the same node, a second agent
-  for (int i = 0; i < 4; ++i) run.Task(StrCat("t", i), "t", TaskFate::kDone);
-  run.Attempt(0, 0, 0, 1000);
-  run.Attempt(1, 0, 500, 2000);
-  run.Attempt(2, 0, 3000, 4000);
-  run.Attempt(3, 0, 100500, 101000);
-  run.Times(100000, 102000);
-  const ProgressView view = FiguresOf(run.history);
+  run.Node(0, "old", 4).Node(1, "new", 2, 3'600'000);
+  for (int i = 0; i < 6; ++i) run.Task(StrCat("t", i), "t", TaskFate::kDone);
+  for (uint32_t i = 0; i < 4; ++i) run.Attempt(i, 0, 0, 9000);
+  run.Attempt(4, 0, 9000, 10000, End::kInterrupted);
+  run.Attempt(4, 1, 3'600'000, 3'605'000);
+  run.Attempt(5, 1, 3'600'000, 3'605'000);
+  run.Times(0, -1).Times(3'600'000, 3'605'000);
+  return run;
+}
+
+TEST(FiguresOf, EverySessionHasItsLengthAndItsSlots) {
+  const RunBuilder run = Resumed();
+  const Figures view = FiguresOf(run.history);
+  EXPECT_EQ(view.sessions, 2u);
   EXPECT_EQ(view.slots, 2u);
-  EXPECT_EQ(view.elapsed, std::chrono::milliseconds(2000 + 2000 + 1000));
+  EXPECT_EQ(view.makespan, std::chrono::seconds(15));
+  EXPECT_DOUBLE_EQ(view.slot_seconds, 4 * 10 + 2 * 5);
+  EXPECT_DOUBLE_EQ(view.CoreUtilisation(), 47.0 / 50);
+  EXPECT_EQ(SummaryLine(view),
+            "done 6 of 6, failed 0, skipped 0; 15.0 s in 2 sessions, 94.0 % of their slots busy");
+  const RunView all(run.history);
+  EXPECT_EQ(all.TimeInRun(kBegin + 9000 * kMs), std::chrono::seconds(9));
+  EXPECT_EQ(all.TimeInRun(kBegin + 60'000 * kMs), std::chrono::seconds(10)) << "between two sessions";
+  EXPECT_EQ(all.TimeInRun(kBegin + 3'602'000 * kMs), std::chrono::seconds(12));
+}
+
+TEST(FiguresOf, WhatALaterSessionFindsOutIsNotTheEndOfAKilledOne) {
+  RunBuilder run;
+  run.Node(0, "n", 1).Task("a", "a", TaskFate::kDone);
+  run.history.nodes[0].left_ns = kBegin + 100'000 * kMs;  // recorded when the run was resumed
+  run.Attempt(0, 0, 0, 100'000, End::kLost);
+  run.Attempt(0, 0, 100'000, 101'000);
+  run.Attempt(0, 0, 500, 1500, End::kExited, 1);
+  run.Times(0, -1).Times(100'000, 101'000);
+  EXPECT_EQ(FiguresOf(run.history).makespan, std::chrono::milliseconds(1500 + 1000));
+}
+
+TEST(FiguresOf, AClockThatWasSetBackTurnsNothingRound) {
+  RunBuilder run;
+  run.Node(0, "n", 1).Task("a", "a", TaskFate::kDone);
+  run.Attempt(0, 0, 0, 1000);
+  run.Times(0, 2000).Times(-5000, -4000);
+  const Figures view = FiguresOf(run.history);
+  EXPECT_GE(view.makespan, Duration(0));
+  EXPECT_EQ(view.sessions, 1u);
 }
 
 TEST(FiguresOf, AnEmptyHistory) {
-  const ProgressView view = FiguresOf(journal::History{});
+  const Figures view = FiguresOf(journal::History{});
   EXPECT_EQ(view.total, 0u);
-  EXPECT_EQ(view.elapsed, Duration(0));
+  EXPECT_EQ(view.makespan, Duration(0));
   EXPECT_EQ(SummaryLine(view), "done 0 of 0, failed 0, skipped 0; 0 s");
 }
 
@@ -182,7 +221,7 @@ TEST(FirstFailures, LongAndBinaryAndUnreadableOutput) {
 
 TEST(SummaryLine, AllFigures) {
   const journal::History history = test::SampleRun();
-  ProgressView view = FiguresOf(history);
+  Figures view = FiguresOf(history);
   EXPECT_EQ(SummaryLine(view),
             "done 2 of 6, failed 2, skipped 1, cancelled 1; 10.0 s, 47.5 % of 4 slots busy, 75.0 % of input "
             "bytes local, "
@@ -207,14 +246,14 @@ TEST(StatusJson, TheWholeDocument) {
             "{\"version\":1,\"run\":\"ab12\",\"run_dir\":\"runs/"
             "harrow-1\",\"state\":\"ended\",\"source\":\"journal\",\"epoch\":2,"
             "\"tasks\":{\"total\":6,\"done\":2,\"failed\":2,\"skipped\":1,\"cancelled\":1,\"running\":0},"
-            "\"makespan_s\":10.000000,\"core_utilisation\":0.4750,\"slots\":4,\"attempts\":5,\"losses\":1,"
+            "\"makespan_s\":10.000000,\"core_utilisation\":0.4750,\"sessions\":1,\"slots\":4,\"attempts\":5,\"losses\":1,"
             "\"input_bytes\":{\"local\":300,\"remote\":100},\"bytes_moved\":0}\n");
   context.note = "x";
   context.with_nodes = true;
   context.nodes = {{"n1", 2, 1, 7, "joined", 1}};
   context.with_failures = true;
   context.failures = {{.id = TaskId(2), .task = "big", .attempt = 1, .node = "node2", .how = "exit 1", .stderr_tail = "a\nb"}};
-  const std::string text = StatusJson(ProgressView{}, context);
+  const std::string text = StatusJson(Figures{}, context);
   EXPECT_NE(text.find("\"note\":\"x\""), std::string::npos);
   EXPECT_NE(text.find("\"nodes\":[{\"name\":\"n1\",\"slots\":2,\"running\":1,\"ended\":7,\"state\":"
                       "\"joined\",\"incarnations\":1}]"),

@@ -1,6 +1,7 @@
 #include "report/tables.h"
 
 #include <gtest/gtest.h>
+#include <sstream>
 
 #include "base/text.h"
 #include "report/plot.h"
@@ -108,7 +109,7 @@ TEST_F(TablesTest, MemoryThatIsKnownToBeLess) {
 }
 
 TEST_F(TablesTest, Overview) {
-  WriteOverview(run_, All(), 2, Into());
+  WriteOverview(run_, All(), 2, kAnyWidth, Into());
   EXPECT_EQ(
       out_,
       "done 2 of 6, failed 2, skipped 1, cancelled 1; 10.0 s, 47.5 % of 4 slots busy, 75.0 % of input bytes "
@@ -133,7 +134,7 @@ TEST_F(TablesTest, Overview) {
 }
 
 TEST_F(TablesTest, TaskTableOfWhatNeverRan) {
-  WriteTaskTable(run_, {3, 4, 5}, Into());
+  WriteTaskTable(run_, {3, 4, 5}, kAnyWidth, Into());
   EXPECT_EQ(out_,
             "task          kind  state      attempts  node   start s  run time  ended                        "
             "         CPU  max RSS  output\n"
@@ -143,6 +144,39 @@ TEST_F(TablesTest, TaskTableOfWhatNeverRan) {
             "not found  0 s        -     0 B\n"
             "spare         make  cancelled         0  -            -         -  -                            "
             "           -        -       -\n");
+}
+
+TEST_F(TablesTest, ATableThatIsTooWideSaysWhatItLeavesOut) {
+  WriteTaskTable(run_, All(), 80, Into());
+  std::istringstream lines(out_);
+  std::string line, last;
+  while (std::getline(lines, line)) {
+    EXPECT_LE(line.size(), 80u) << line;
+    last = line;
+  }
+  EXPECT_EQ(last, "(--wide also shows: output, CPU, kind, attempts)");
+  EXPECT_EQ(out_.substr(0, out_.find('\n')).find("CPU"), std::string::npos);
+}
+
+TEST(WriteTable, WhatIsNotSpareStays) {
+  std::string text;
+  WriteTable({{"a"}, {"b", true, 1}, {"c"}}, 1,
+             [](size_t, std::vector<std::string>* cells) {
+               *cells = {"first cell", "2", "third cell"};
+             },
+             [&](std::string_view piece) { return !(text += piece).empty(); }, 5);
+  EXPECT_EQ(text, "a           c\nfirst cell  third cell\n(--wide also shows: b)\n");
+}
+
+TEST(WriteTable, TextIsCutWhereNothingIsSpare) {
+  std::string text;
+  const Sink into = [&](std::string_view piece) { return !(text += piece).empty(); };
+  WriteTable({{"name"}, {"n", true}}, 2,
+             [](size_t row, std::vector<std::string>* cells) {
+               *cells = {row == 0 ? "a name of thirty letters or so" : "käse", "12"};
+             },
+             into, 20);
+  EXPECT_EQ(text, "name               n\na name of thir...  12\nkäse              12\n");
 }
 
 TEST_F(TablesTest, Filters) {
@@ -213,6 +247,32 @@ TEST(PlotSvg, AreasOfTheKinds) {
   // One core over the first half: 320 px are 2.1 cores, so the area's top is at 40 + 320 - 320 / 2.1.
   EXPECT_NE(svg.find("points=\"60.00,207.62 61.00,207.62 "), std::string::npos) << svg.substr(0, 3000);
   EXPECT_NE(svg.find("</svg>\n"), std::string::npos);
+}
+
+TEST(PlotSvg, SessionsFollowOneAnother) {
+  RunBuilder run;
+  run.Node(0, "old", 4).Node(1, "new", 2, 3'600'000);
+  run.Task("a", "k", TaskFate::kDone).Task("b", "k", TaskFate::kDone);
+  run.Attempt(0, 0, 0, 10'000);
+  run.Attempt(1, 1, 3'600'000, 3'610'000);
+  run.Times(0, 10'000).Times(3'600'000, 3'610'000);
+  const RunView view(run.history);
+  const std::string svg = PlotSvg(view, *Select(view, {}), "flow");
+  EXPECT_NE(svg.find(">4 slots<"), std::string::npos);
+  EXPECT_NE(svg.find(">2 slots<"), std::string::npos);
+  EXPECT_NE(svg.find("x=\"464.00\" y=\"52.00\" text-anchor=\"start\">resumed<"), std::string::npos) << "in the middle";
+  EXPECT_NE(svg.find(">20<"), std::string::npos) << "the axis ends with the makespan";
+  EXPECT_EQ(svg.find(">3600<"), std::string::npos);
+}
+
+TEST(PlotSvg, LongNamesFitTheLegend) {
+  RunBuilder run;
+  run.Node(0, "n", 1).Task("a", std::string(90, 'w'), TaskFate::kDone);
+  run.Attempt(0, 0, 0, 1000);
+  const RunView view(run.history);
+  const std::string svg = PlotSvg(view, *Select(view, {}), "flow");
+  EXPECT_EQ(svg.find(">" + std::string(27, 'w')), std::string::npos);
+  EXPECT_NE(svg.find("<title>" + std::string(90, 'w')), std::string::npos) << "the whole name is shown on demand";
 }
 
 TEST(PlotSvg, ManyKindsAndNothing) {

@@ -109,6 +109,9 @@ class ApplyResumeTest : public ::testing::Test {
     Result<std::unique_ptr<journal::Journal>> journal = journal::Journal::Open(run_dir_, options);
     ASSERT_TRUE(journal.ok()) << journal.status().message();
     (*journal)->SetFact("flow_id", "run");
+    (*journal)->SetFact("started_ns", "1");
+    (*journal)->SetFact("ended_ns", "2");
+    (*journal)->SetFact("started_ns", "3");
     const std::vector<formats::Identity> identities = formats::Identities(flow_.graph);
     for (uint32_t i = 0; i < 4; ++i) {
       journal::TaskRecord task;
@@ -202,6 +205,7 @@ TEST_F(ApplyResumeTest, RenumberedKeepsWhatIsKnown) {
   EXPECT_NE(flow->settings.flow_id, "run");
   EXPECT_TRUE(fs_.Stat(run_dir_ + "/journal-1.db").ok()) << "the old journal is kept";
   EXPECT_FALSE(fs_.Stat(run_dir_ + "/resume.ready").ok());
+  EXPECT_EQ(History().sessions, (std::vector<journal::SessionRecord>{{1, 2}, {3, 0}}));
 }
 
 // In version 1 of a flow settings were stored otherwise; tasks as they are now.

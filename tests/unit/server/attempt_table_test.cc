@@ -41,20 +41,20 @@ TEST(AttemptTable, ARowIsFoundByAttemptAndNodeOnly) {
 TEST(AttemptTable, WhatRunsIsCountedInCoreTime) {
   const graph::Graph graph = Tasks(3, 2);
   AttemptTable table(graph);
-  table.Begin(&table.Add({TaskId(0), 1}, NodeId(0), State::kSent), 100);
-  table.Begin(&table.Add({TaskId(1), 1}, NodeId(0), State::kSent), 150);
-  table.Begin(table.Find(TaskId(1)), 10);  // told twice
+  table.Begin(&table.Add({TaskId(0), 1}, NodeId(0), State::kSent), 100'000'000);
+  table.Begin(&table.Add({TaskId(1), 1}, NodeId(0), State::kSent), 150'000'000);
+  table.Begin(table.Find(TaskId(1)), 10'000'000);  // told twice
   table.Add({TaskId(2), 1}, NodeId(1), State::kSent);
-  EXPECT_EQ(table.BusyCoreTime(200), 2 * 100 + 2 * 50);
+  EXPECT_DOUBLE_EQ(table.CoreSeconds(200'000'000), 1e-3 * (2 * 100 + 2 * 50));
   EXPECT_EQ(table.running(NodeId(0)), 2u);
   EXPECT_EQ(table.running(NodeId(1)), 0u);
   table.Erase(TaskId(0));
-  EXPECT_EQ(table.BusyCoreTime(200), 2 * 50);
-  table.Lose(table.Find(TaskId(1)), 190, "why");
-  EXPECT_EQ(table.BusyCoreTime(200), 0);
+  EXPECT_DOUBLE_EQ(table.CoreSeconds(200'000'000), 1e-3 * (2 * 50));
+  table.Lose(table.Find(TaskId(1)), 190'000'000, "why");
+  EXPECT_DOUBLE_EQ(table.CoreSeconds(200'000'000), 1e-3 * (0));
   EXPECT_THAT(table.At(NodeId(0)), IsEmpty());
-  table.Begin(table.Find(TaskId(1)), 180);
-  EXPECT_EQ(table.BusyCoreTime(200), 2 * 50) << "it has run all the time";
+  table.Begin(table.Find(TaskId(1)), 180'000'000);
+  EXPECT_DOUBLE_EQ(table.CoreSeconds(200'000'000), 1e-3 * (2 * 50)) << "it has run all the time";
   EXPECT_THAT(table.At(NodeId(0)), ElementsAre(TaskId(1)));
 }
 
@@ -74,6 +74,7 @@ TEST(AttemptTable, TheNextAttemptReplacesTheRow) {
 /// Against a plain map, in random order.
 TEST(AttemptTable, RandomSteps) {
   constexpr uint32_t kTasks = 40, kNodes = 5;
+  constexpr int64_t kUs = 1000;
   const graph::Graph graph = Tasks(kTasks, 3);
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -99,7 +100,7 @@ TEST(AttemptTable, RandomSteps) {
         }
         case 1:
           if (row == nullptr) break;
-          table.Begin(row, step + 1);
+          table.Begin(row, (step + 1) * kUs);
           if (known[task].start == 0) known[task].start = step + 1;
           known[task].state = State::kRunning;
           break;
@@ -121,7 +122,7 @@ TEST(AttemptTable, RandomSteps) {
         returning += is.state == State::kReturning;
         if (is.state != State::kLost) ++at[is.node.value];
       }
-      ASSERT_EQ(table.BusyCoreTime(10'000), busy);
+      ASSERT_DOUBLE_EQ(table.CoreSeconds(10'000 * kUs), 1e-6 * static_cast<double>(busy));
       ASSERT_EQ(table.returning(), returning);
       for (uint32_t node = 0; node < kNodes; ++node) {
         ASSERT_EQ(table.At(NodeId(node)).size(), at[node]);

@@ -156,7 +156,7 @@ TEST_F(DriverTest, WhatFitsOnlyALostNodeIsNotWaitedForForEver) {
   Turn(&small);
   EXPECT_TRUE(driver_->complete());
   EXPECT_THAT(Fates(), ElementsAre(std::pair(1u, journal::TaskFate::kDone)));
-  EXPECT_TRUE(driver_->left_open()) << "another job may have such a node";
+  EXPECT_TRUE(driver_->nodes_gone()) << "another job may have such a node";
 }
 
 TEST_F(DriverTest, ACutOfSomeSecondsCostsNoAttempt) {
@@ -431,7 +431,7 @@ TEST_F(DriverTest, OneNodeThatIsGivenUpDoesNotGiveUpOthers) {
   for (uint32_t i = 0; i < options_.return_ticks; ++i) driver_->Tick(Now());
   driver_->Flush(Now());
   EXPECT_TRUE(driver_->complete());
-  EXPECT_TRUE(driver_->left_open());
+  EXPECT_TRUE(driver_->nodes_gone());
 }
 
 TEST_F(DriverTest, AnAgentThatIsCutOffWhileItEndsIsWaitedFor) {

@@ -24,8 +24,46 @@ TEST_F(DriverTest, RunsAChainAndRecordsIt) {
   pb::Progress figures;
   driver_->Snapshot(Now(), true, &figures);
   EXPECT_EQ(figures.done(), 2u);
-  EXPECT_EQ(figures.busy_core_ns(), 2000);
+  EXPECT_DOUBLE_EQ(figures.core_seconds(), 2e-6);
   EXPECT_EQ(figures.node(0).ended(), 2u);
+}
+
+TEST_F(DriverTest, FiguresGoOnWhereAnEarlierSessionEnded) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  Make({{"a", "x"}, {"b", "x"}});
+  flow_.settings.started = Now().wall;
+  const int64_t start = Now().wall_ns();
+  // Four slots for ten seconds, half an hour ago.
+  const int64_t earlier = start - 1800 * kSecond;
+  journal_.history.sessions = {{earlier, earlier + 10 * kSecond}};
+  journal::NodeRecord old;
+  old.node = NodeId(0);
+  old.name = "old";
+  old.slots = 4;
+  old.joined_ns = earlier;
+  old.left_ns = earlier + 10 * kSecond;
+  journal_.history.nodes = {old};
+  Remake();
+  driver_->Begin(Now());
+  Agent agent;
+  Join(&agent, Hello("n", 1, 2));
+  time_ += std::chrono::seconds(5);
+  Figures figures = driver_->FiguresAt(Now());
+  EXPECT_EQ(figures.sessions, 2u);
+  EXPECT_EQ(figures.slots, 2u);
+  EXPECT_EQ(figures.makespan, std::chrono::seconds(15));
+  EXPECT_DOUBLE_EQ(figures.slot_seconds, 4 * 10 + 2 * 5);
+  // The node is lost and another takes over: both belong to the session, each once.
+  driver_->Disconnected(Now(), agent.node, agent.channel.get());
+  Agent again, other;
+  Join(&again, Hello("n", 2, 2));
+  Join(&other, Hello("m", 3, 1));
+  EXPECT_EQ(driver_->FiguresAt(Now()).slots, 3u);
+  driver_->RecordEnd(Now());
+  figures = driver_->FiguresAt(Now());
+  time_ += std::chrono::seconds(60);
+  EXPECT_EQ(driver_->FiguresAt(Now()).makespan, figures.makespan) << "what is over changes no more";
+  EXPECT_DOUBLE_EQ(driver_->FiguresAt(Now()).slot_seconds, figures.slot_seconds);
 }
 
 TEST_F(DriverTest, ResultsAreAcknowledgedWhenTheyAreOnDisk) {
@@ -282,7 +320,7 @@ TEST_F(DriverTest, NothingIsStartedThatCannotEndBeforeTheMarginOfTheAllocationsE
     Join(&agent, Hello("n", 1, 1));
     EXPECT_EQ(agent.tasks.size(), left < needed ? 0u : 1u)
         << "what is left of the time is for staging out, ending and recording";
-    EXPECT_EQ(driver_->left_open(), left < needed) << "and the next job does it";
+    EXPECT_EQ(driver_->out_of_time(), left < needed) << "and the next job does it";
     EXPECT_THAT(Fates(), IsEmpty());
   }
 }

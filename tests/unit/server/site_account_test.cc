@@ -25,6 +25,13 @@ journal::AttemptRecord Attempt(uint32_t task, int64_t from_second, int64_t to_se
   return record;
 }
 
+Figures Used(uint64_t attempts, double core_seconds) {
+  Figures figures;
+  figures.attempts = attempts;
+  figures.core_seconds = core_seconds;
+  return figures;
+}
+
 std::string OnlyAccount(os::FileSystem& fs) {
   const Result<std::vector<std::string>> names = fs.List("/local");
   if (!names.ok() || names->size() != 1 || !names->front().starts_with(".harrow-run-"))
@@ -42,9 +49,9 @@ TEST(SiteAccount, CountsWhatThisRunUsedAndNotWhatWasDoneBefore) {
   // In an earlier job: 10 s on 4 cores. By an earlier server of this one: 5 s on one.
   history.attempts = {Attempt(0, 900, 910), Attempt(1, 1001, 1006)};
   SiteAccount account(fs, "/local", flow.settings, flow.graph, history);
-  account.Leave(2, 45 * kSecond);
+  account.Leave(Used(2, 45));
   EXPECT_EQ(OnlyAccount(fs), "harrow-run 1\nrun mosaic\ntasks 1\ncore_seconds 5\n");
-  account.Leave(7, 3655 * kSecond + kSecond / 2);
+  account.Leave(Used(7, 3655.5));
   EXPECT_EQ(OnlyAccount(fs), "harrow-run 1\nrun mosaic\ntasks 6\ncore_seconds 3616\n");
 }
 
@@ -54,7 +61,7 @@ TEST(SiteAccount, ARunBegunAndGoneOnWithInOneJobHasTwo) {
   run::StoredFlow flow = test::TinyFlow({{"a", "a", {}, {}, {}}});
   for (int session : {1000, 2000}) {
     flow.settings.started = WallTime(std::chrono::seconds(session));
-    SiteAccount(fs, "/local", flow.settings, flow.graph, {}).Leave(1, kSecond);
+    SiteAccount(fs, "/local", flow.settings, flow.graph, {}).Leave(Used(1, 1));
   }
   EXPECT_EQ(fs.List("/local")->size(), 2u);
 }
@@ -64,11 +71,11 @@ TEST(SiteAccount, WithoutADirectoryNothingIsWritten) {
   const run::StoredFlow flow = test::TinyFlow({{"a", "a", {}, {}, {}}});
   SiteAccount nobody(fs, "", flow.settings, flow.graph, {});
   EXPECT_FALSE(nobody.wanted());
-  nobody.Leave(1, kSecond);
+  nobody.Leave(Used(1, 1));
   fs.Fail("/none/.harrow-new-run.0", Status(Code::kNotFound, "no such directory"));
   SiteAccount gone(fs, "/none", flow.settings, flow.graph, {});
   EXPECT_TRUE(gone.wanted());
-  gone.Leave(1, kSecond);
+  gone.Leave(Used(1, 1));
   EXPECT_FALSE(gone.wanted()) << "one failure is enough";
 }
 

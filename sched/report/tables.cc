@@ -18,7 +18,7 @@ using journal::AttemptRecord;
 using journal::TaskFate;
 
 constexpr size_t kWidestCell = 48;
-constexpr size_t kNarrowestText = 12;
+constexpr size_t kReadableText = 24, kNarrowestText = 12;
 
 /// Columns on the terminal: characters, not bytes (no double width: names of tasks rarely have any).
 size_t Width(std::string_view text) {
@@ -136,6 +136,18 @@ void WriteTable(const std::vector<Column>& columns, size_t rows,
     for (size_t c = 0; c < columns.size(); ++c) sum += shown[c] ? widths[c] + kGap : 0;
     return sum < kGap ? 0 : sum - kGap;
   };
+  // Long text first loses its end; then columns go; then text is cut as far as it can be.
+  const auto narrow = [&](size_t least) {
+    while (total() > width) {
+      size_t widest = columns.size();
+      for (size_t c = 0; c < columns.size(); ++c) {
+        if (shown[c] && !columns[c].to_right && (widest == columns.size() || widths[c] > widths[widest])) widest = c;
+      }
+      if (widest == columns.size() || widths[widest] <= least) break;
+      --widths[widest];
+    }
+  };
+  narrow(kReadableText);
   while (total() > width) {
     size_t least = columns.size();
     for (size_t c = 0; c < columns.size(); ++c) {
@@ -146,14 +158,7 @@ void WriteTable(const std::vector<Column>& columns, size_t rows,
     shown[least] = false;
     left_out += StrCat(left_out.empty() ? "" : ", ", columns[least].heading);
   }
-  for (size_t over = total(); over > width; over = total()) {
-    size_t widest = columns.size();
-    for (size_t c = 0; c < columns.size(); ++c) {
-      if (shown[c] && !columns[c].to_right && (widest == columns.size() || widths[c] > widths[widest])) widest = c;
-    }
-    if (widest == columns.size() || widths[widest] <= kNarrowestText) break;
-    --widths[widest];
-  }
+  narrow(kNarrowestText);
   std::string out;
   const auto add_line = [&] {
     for (size_t c = 0; c < columns.size(); ++c) {

@@ -154,7 +154,7 @@ TEST_F(TablesTest, ATableThatIsTooWideSaysWhatItLeavesOut) {
     EXPECT_LE(line.size(), 80u) << line;
     last = line;
   }
-  EXPECT_EQ(last, "(--wide also shows: output, CPU, kind, attempts)");
+  EXPECT_EQ(last, "(--wide also shows: output, CPU, kind, attempts, start s)");
   EXPECT_EQ(out_.substr(0, out_.find('\n')).find("CPU"), std::string::npos);
 }
 
@@ -176,7 +176,7 @@ TEST(WriteTable, TextIsCutWhereNothingIsSpare) {
                *cells = {row == 0 ? "a name of thirty letters or so" : "käse", "12"};
              },
              into, 20);
-  EXPECT_EQ(text, "name               n\na name of thir...  12\nkäse              12\n");
+  EXPECT_EQ(text, "name               n\na name of thi...  12\nkäse              12\n");
 }
 
 TEST_F(TablesTest, Filters) {
@@ -271,7 +271,7 @@ TEST(PlotSvg, LongNamesFitTheLegend) {
   run.Attempt(0, 0, 0, 1000);
   const RunView view(run.history);
   const std::string svg = PlotSvg(view, *Select(view, {}), "flow");
-  EXPECT_EQ(svg.find(">" + std::string(27, 'w')), std::string::npos);
+  EXPECT_EQ(svg.find("\"start\">" + std::string(27, 'w')), std::string::npos);
   EXPECT_NE(svg.find("<title>" + std::string(90, 'w')), std::string::npos) << "the whole name is shown on demand";
 }
 

@@ -60,6 +60,10 @@ std::vector<Session> SessionsOf(const History& history) {
     if (i + 1 < sessions.size()) session.end_ns = std::min(session.end_ns, sessions[i + 1].start_ns);
     for (const auto& [node, slots] : session.slots_of) session.slots += slots;
   }
+  // A resume that found nothing to do, or got no node, is none.
+  for (size_t i = sessions.size(); i-- > 0 && sessions.size() > 1;) {
+    if (sessions[i].slots == 0) sessions.erase(sessions.begin() + static_cast<ptrdiff_t>(i));
+  }
   return sessions;
 }
 

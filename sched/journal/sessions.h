@@ -19,7 +19,8 @@ struct Session {
   Duration length() const { return Duration(end_ns - start_ns); }
 };
 
-/// A run's sessions, the first one first, none overlapping the next. Empty: nothing has begun.
+/// A run's sessions, the first one first, none overlapping the next; those in which no node joined are left out where
+/// there are others. Empty: nothing has begun.
 std::vector<Session> SessionsOf(const History& history);
 
 }  // namespace harrow::journal

@@ -185,6 +185,7 @@ void RunDriver::RestoreSessions(const journal::History& history, int64_t session
     ++known_.sessions;
     known_.makespan += session.length();
     known_.slot_seconds += Seconds(session.length()) * session.slots;
+    known_.slots = session.slots;
   }
 }
 
@@ -480,11 +481,18 @@ Figures RunDriver::FiguresAt(const Moment& moment) const {
   figures.attempts += counts.attempts;
   figures.local_bytes += counts.local_bytes;
   figures.remote_bytes += counts.remote_bytes;
+  uint32_t slots = 0;
+  for (const auto& node : nodes_.all()) slots += node->session_slots;
+  if (slots == 0 && known_.sessions > 1) {  // one in which nobody has come is none
+    --figures.sessions;
+    figures.complete = complete_;
+    return figures;
+  }
   const int64_t now_ns = ended_ns_ == 0 ? moment.wall_ns() : ended_ns_;
   const Duration session(std::max<int64_t>(now_ns - flow_.settings.started.time_since_epoch().count(), 0));
   figures.makespan += session;
   figures.core_seconds += attempts_.CoreSeconds(now_ns);
-  for (const auto& node : nodes_.all()) figures.slots += node->session_slots;
+  figures.slots = slots;
   figures.slot_seconds += Seconds(session) * figures.slots;
   figures.complete = complete_;
   return figures;

@@ -97,6 +97,15 @@ TEST(FiguresOf, EverySessionHasItsLengthAndItsSlots) {
   EXPECT_EQ(all.TimeInRun(kBegin + 3'602'000 * kMs), std::chrono::seconds(12));
 }
 
+TEST(FiguresOf, AResumeThatFoundNothingToDoIsNoSession) {
+  RunBuilder run = Resumed();
+  run.Times(7'200'000, 7'200'100);
+  const Figures view = FiguresOf(run.history);
+  EXPECT_EQ(view.sessions, 2u);
+  EXPECT_EQ(view.slots, 2u);
+  EXPECT_EQ(view.makespan, std::chrono::seconds(15));
+}
+
 TEST(FiguresOf, WhatALaterSessionFindsOutIsNotTheEndOfAKilledOne) {
   RunBuilder run;
   run.Node(0, "n", 1).Task("a", "a", TaskFate::kDone);

@@ -45,10 +45,14 @@ TEST_F(DriverTest, FiguresGoOnWhereAnEarlierSessionEnded) {
   journal_.history.nodes = {old};
   Remake();
   driver_->Begin(Now());
+  Figures figures = driver_->FiguresAt(Now());
+  EXPECT_EQ(figures.sessions, 1u) << "nobody has come yet";
+  EXPECT_EQ(figures.slots, 4u);
+  EXPECT_EQ(figures.makespan, std::chrono::seconds(10));
   Agent agent;
   Join(&agent, Hello("n", 1, 2));
   time_ += std::chrono::seconds(5);
-  Figures figures = driver_->FiguresAt(Now());
+  figures = driver_->FiguresAt(Now());
   EXPECT_EQ(figures.sessions, 2u);
   EXPECT_EQ(figures.slots, 2u);
   EXPECT_EQ(figures.makespan, std::chrono::seconds(15));

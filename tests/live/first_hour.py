@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""What the README of each example shows is what its reader sees: its commands are run in a copy of its directory, and every line that
+they print is compared. Times, shares and sizes differ from run to run: of them only the unit is.
+
+usage: first_hour.py HARROW EXAMPLES [NAME...] [--update]     --update: writes what is printed into the READMEs
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+from run_support import Skipped, check, same, tell, work_dir
+
+NEEDS = {"parallel": "parallel"}
+VARIES = [
+    (r"harrow-\d{8}-\d{6}", "harrow-DATE"),
+    (r"\b\d+(\.\d+)? (h \d+ min|min|ms|s)\b", "TIME"),
+    (r"\b\d+(\.\d+)? %", "SHARE"),
+    (r"<?\b\d+(\.\d+)? [KMG]?i?B\b", "SIZE"),
+    (r"\+\d+\.\d{3}\b", "START"),
+    (r"\(PU [\d,-]+\)", "(PU N)"),
+    (r"\bof \d+ slots?\b", "of N slots"),
+    (r" +", " "),
+]
+
+
+def shown(readme):
+    """[(command, [line, ...]), ...]: in blocks indented by four, lines after "$ " and what they print."""
+    found = []
+    for line in open(readme, encoding="utf-8"):
+        line = line.rstrip("\n")
+        if line.startswith("    $ "):
+            found.append((line[6:], []))
+        elif line.startswith("    ") and found:
+            found[-1][1].append(line[4:])
+        elif line.startswith("    "):
+            raise AssertionError(f"{readme}: printed before any command: {line}")
+    return found
+
+
+def printed(commands, directory, harrow):
+    """What each command prints, by one shell."""
+    mark = "=== the next command ==="
+    script = "exec 2>&1\n" + "".join(f"{command}\necho; echo '{mark}'\n" for command in commands)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "HARROW_"))}
+    environment.update(HARROW_SLOTS="2", PATH=os.path.dirname(harrow) + ":" + environment["PATH"], LC_ALL="C.UTF-8", TERM="dumb")
+    done = subprocess.run(["bash", "-c", script], cwd=directory, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          encoding="utf-8", timeout=600)
+    parts = done.stdout.split(f"\n{mark}\n")
+    same(len(parts), len(commands) + 1, done.stdout)
+    return [part.rstrip("\n").split("\n") if part.strip("\n") else [] for part in parts[:-1]]
+
+
+def steady(line):
+    for pattern, word in VARIES:
+        line = re.sub(pattern, word, line)
+    return line.strip()
+
+
+def tell_example(harrow, source, update):
+    readme = os.path.join(source, "README.md")
+    expected = shown(readme)
+    check(expected, f"{readme} shows nothing")
+    with work_dir() as scratch:
+        directory = os.path.join(scratch, os.path.basename(source))
+        shutil.copytree(source, directory)
+        got = printed([command for command, _ in expected], directory, harrow)
+        # As it would be on the laptop of somebody who has copied the example.
+        stands_for = [(os.path.realpath(scratch), "/home/ada"), (scratch, "/home/ada"), (os.uname().nodename, "laptop")]
+        for lines in got:
+            for at, line in enumerate(lines):
+                for here, there in stands_for:
+                    line = line.replace(here, there)
+                lines[at] = line
+    if update:
+        text, at, skipping = [], -1, False
+        for line in open(readme, encoding="utf-8"):
+            if line.startswith("    $ "):
+                at += 1
+                text += [line] + ["    " + said + "\n" if said else "\n" for said in got[at]]
+                skipping = True
+            elif not (skipping and line.startswith("    ")):
+                skipping = False
+                text.append(line)
+        with open(readme, "w", encoding="utf-8") as f:
+            f.writelines(text)
+        return
+    for (command, wanted), lines in zip(expected, got):
+        same([steady(line) for line in lines], [steady(line) for line in wanted], f"{readme}: $ {command}\n" + "\n".join(lines))
+
+
+def main():
+    words = [word for word in sys.argv[1:] if word != "--update"]
+    harrow, examples, names = os.path.abspath(words[0]), words[1], words[2:]
+    lacking = []
+    for name in names or sorted(os.listdir(examples)):
+        if not os.path.exists(os.path.join(examples, name, "README.md")):
+            raise AssertionError(f"contrib/examples/{name} has no README.md")
+        if os.path.exists(os.path.join(examples, name, "CMakeLists.txt")):
+            continue  # programs to be built; multiview_slurm.py runs them
+        if name in NEEDS and shutil.which(NEEDS[name]) is None:
+            lacking.append(name)
+            continue
+        tell_example(harrow, os.path.join(examples, name), "--update" in sys.argv)
+        print(f"{name}: ok")
+    if lacking and not names:
+        raise Skipped(f"not run: {', '.join(lacking)}", [NEEDS[name] for name in lacking])
+
+
+if __name__ == "__main__":
+    tell(main)

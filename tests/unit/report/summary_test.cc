@@ -110,6 +110,7 @@ TEST(FiguresOf, WhatALaterSessionFindsOutIsNotTheEndOfAKilledOne) {
   RunBuilder run;
   run.Node(0, "n", 1).Task("a", "a", TaskFate::kDone);
   run.history.nodes[0].left_ns = kBegin + 100'000 * kMs;  // recorded when the run was resumed
+  run.Node(0, "n", 1, 100'000);
   run.Attempt(0, 0, 0, 100'000, End::kLost);
   run.Attempt(0, 0, 100'000, 101'000);
   run.Attempt(0, 0, 500, 1500, End::kExited, 1);

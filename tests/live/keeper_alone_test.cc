@@ -119,6 +119,10 @@ class KeeperTest : public testing::Test {
     options.say = [this](const std::string& line) { said_.push_back(line); };
     fs::create_directory(Part("log"));
     for (const auto& work : at_once_) loop_->Post(work);
+    loop_->After(seconds(30) * times_as_fast, [this] {
+      ADD_FAILURE() << "the run does not end";
+      loop_->Stop();
+    });
     KeeperEnd end = Keeper(loop_.get(), &batch_, std::move(options)).Run();
     EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a process is left";
     EXPECT_EQ(errno, ECHILD);

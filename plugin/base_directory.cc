@@ -83,7 +83,7 @@ int OpenBase(const char* local, bool make, const char* without) {
     LogWhoWasFirst(parent, local, without);
     return -1;
   }
-  if ((info.st_mode & 0777) != 0755) fchmod(base, 0755);  // the umask of whoever came first
+  fchmod(base, 0755);  // whatever the umask of whoever came first
   return base;
 }
 

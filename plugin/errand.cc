@@ -85,8 +85,9 @@ int Start(int pipe, unsigned seconds, int (*work)(void*), void* context) {
   if (between < 0) return errno;
   if (between == 0) {
     const pid_t child = fork();
+    if (child < 0) _exit(errno);
     if (child == 0) BeChild(pipe, seconds, work, context);
-    _exit(child < 0 ? errno : 0);
+    _exit(0);
   }
   // It ends at once; but even to close its copies of our descriptors may take a disk's answer.
   int status = 0;

@@ -196,8 +196,9 @@ class Source:
             return [self._mutation(i, i, SWAPS[t.text], "operator")]
         if t.text in ("++", "--") and self.scope[i] == "block":
             return [self._mutation(i, i, "--" if t.text == "++" else "++", "operator")]
-        if t.text == "!" and t.kind == "op" and not (self.tokens[i - 1].kind in ("word", "number") and
-                                                     self._text(i - 1) not in KEYWORDS):
+        ignores = [self._text(k) for k in range(i - 3, i)] == ["(", "void", ")"]  # (void)!read(...)
+        if t.text == "!" and t.kind == "op" and not ignores and not (self.tokens[i - 1].kind in ("word", "number") and
+                                                                     self._text(i - 1) not in KEYWORDS):
             return [self._mutation(i, i, "", "negation removed")]
         if t.text in ("if", "while") and self.scope[i] == "block" and self._text(i + 1) == "(" and i + 1 in self.partner:
             close = self.partner[i + 1]

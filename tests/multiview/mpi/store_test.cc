@@ -224,6 +224,54 @@ TEST(Costs, RelabellingMovesHalf) {
   EXPECT_EQ(c.statistics.bytes_copied + c.statistics.bytes_kept, data);
 }
 
+// In rounds and in bounded messages as much moves as at once, only in smaller pieces.
+TEST(Costs, RoundsMoveTheSame) {
+  Processes four(4);
+  if (!four) return;
+  for (const bool direct : {true, false}) {
+    for (const int rounds : {2, 3, 7, 4096}) {
+      mv::WorldOptions options;
+      options.rounds = rounds;
+      options.direct_reads = direct;
+      const Costs c = ThereAndBack(four, options, 12);
+      EXPECT_EQ(c.statistics.bytes_read + c.statistics.bytes_sent + c.statistics.bytes_copied + c.statistics.bytes_kept,
+                2 * static_cast<std::uint64_t>(c.local) * 16)
+          << rounds;
+    }
+  }
+}
+
+TEST(Costs, WhereMemoryIsBoundedSoAreMessages) {
+  Processes four(4);
+  if (!four) return;
+  mv::WorldOptions options;
+  options.direct_reads = false;
+  options.packed_message_bytes = 64 << 10;
+  const Costs free = ThereAndBack(four, options, 960);
+  options.memory_limit = std::size_t{1} << 30;
+  const Costs bounded = ThereAndBack(four, options, 960);
+  EXPECT_EQ(bounded.statistics.bytes_sent, free.statistics.bytes_sent);
+  EXPECT_EQ(bounded.statistics.messages_sent, 4 * free.statistics.messages_sent) << "of a part of 240 KiB";
+}
+
+TEST(WholeStores, WhatOneProcessLoadsIsSpread) {
+  Processes three(3);
+  if (!three) return;
+  auto world = mv::World::Create(three);
+  for (const mv::Split& split : {mv::Split{3, kNone}, mv::Split{kNone, 3}, mv::Split{kAll, kNone}, mv::Split{1, 1}}) {
+    auto store = world->CreateStore({6, 9}, sizeof(Index));
+    EXPECT_OK(store->SetSplit(split));
+    EXPECT_OK(store->LoadParallel([&](mv::Loader& loader) {
+      std::vector<Index> all(54);
+      for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<Index>(i) + 100;
+      return world->rank() != 2 || loader.PutBlock(At{0, 0}, At{6, 9}, all.data()).ok() ? 0 : 1;
+    }));
+    EXPECT_OK(store->Redistribute());
+    for (mv::Element e : store->LocalElements()) EXPECT_EQ(e.as<Index>(), e.coordinates[0] * 9 + e.coordinates[1] + 100);
+    EXPECT_EQ(*store->Count(), 54);
+  }
+}
+
 TEST(Costs, LargePartsThatStayAreNotCopied) {
   Processes two(2);
   if (!two) return;

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "plugin/fd.h"
 #include "plugin/log.h"
 #include "plugin/marker.h"
 #include "plugin/note.h"
@@ -93,6 +94,20 @@ class Directory : public ::testing::Test {
   std::string root_, local_, state_;
   long open_before_ = 0;
 };
+
+TEST(Descriptor, ZeroIsOneToo) {
+  const int before = fcntl(0, F_DUPFD_CLOEXEC, 3);
+  close(0);
+  {
+    Fd fd(open("/dev/null", O_RDONLY));
+    EXPECT_EQ(fd, 0);
+    EXPECT_FALSE(fd.none());
+    EXPECT_TRUE(Fd(-1).none());
+  }
+  EXPECT_EQ(fcntl(0, F_GETFD), -1) << "it is closed with its owner";
+  if (before >= 0) dup2(before, 0);
+  close(before);
+}
 
 TEST_F(Directory, IsPrivateAndGoneAfterwards) {
   umask(077);

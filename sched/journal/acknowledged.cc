@@ -17,11 +17,10 @@ constexpr size_t kTextBytes = 20 + 1 + 16;              // group, chain
 constexpr size_t kFileBytes = kTextBytes + 1 + 16 + 1;  // checksum of these, end of line
 
 std::string Encode(const Acknowledged::Mark& mark) {
-  char text[kFileBytes + 1];
+  char text[kTextBytes + 1], checksum[kFileBytes - kTextBytes + 1];
   snprintf(text, sizeof(text), "%020" PRIu64 " %016" PRIx64, mark.group, mark.chain);
-  snprintf(text + kTextBytes, sizeof(text) - kTextBytes, " %016" PRIx64 "\n",
-           Hash64(std::string_view(text, kTextBytes)));
-  return std::string(text, kFileBytes);
+  snprintf(checksum, sizeof(checksum), " %016" PRIx64 "\n", Hash64(text));
+  return StrCat(text, checksum);
 }
 
 }  // namespace

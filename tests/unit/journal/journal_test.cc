@@ -1,6 +1,7 @@
 #include "journal/journal.h"
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdio>
 #include <gtest/gtest.h>
 #include <mutex>
@@ -200,6 +201,38 @@ TEST(Journal, WhatIsCommittedIsReadableAtThatMoment) {
     }
   }
   ASSERT_TRUE((*journal)->Close().ok());
+}
+
+TEST(Journal, WhatSomebodyWaitsForDoesNotWaitForItsGroup) {
+  JournalDir dir;
+  test::RecordMaker make(5);
+  History wrote;
+  {
+    auto journal = Journal::Open(dir.path(), {.group_time = std::chrono::hours(1), .run_id = "run"});
+    ASSERT_TRUE(journal.ok()) << journal.status().message();
+    for (int i = 0; i < 3; ++i) {  // only the first finds the thread rested
+      make.AddSome(**journal, 1, &wrote);
+      ASSERT_TRUE((*journal)->Flush().ok());
+    }
+    std::mutex mutex;
+    std::condition_variable changed;
+    uint64_t committed = 0;
+    (*journal)->SetCallbacks(
+        [&](uint64_t sequence) {
+          std::lock_guard lock(mutex);
+          committed = sequence;
+          changed.notify_one();
+        },
+        nullptr);
+    const uint64_t tasks = (*journal)->Add(std::vector{wrote.tasks.emplace_back(make.Task())});
+    std::unique_lock lock(mutex);
+    ASSERT_TRUE(changed.wait_for(lock, std::chrono::seconds(60), [&] { return committed >= tasks; }));
+    lock.unlock();
+    make.AddSome(**journal, 1, &wrote);  // and the journal is left as it is
+  }
+  const Result<History> got = ReadHistory(dir.path());
+  ASSERT_TRUE(got.ok()) << got.status().message();
+  test::ExpectEqual(*got, wrote);
 }
 
 TEST(Journal, TasksThatAreThereArePassedOver) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "formats/kind_cache.h"
 #include "support/loaded_flow.h"
 
 namespace harrow::formats {
@@ -143,6 +144,18 @@ TEST(LineFileTest, TooManyTasks) {
   EXPECT_TRUE(f.status.ok());
   f.Load("tasks.txt", "a\nb\nc\nd\ne\n");
   EXPECT_EQ(f.status.message(), "tasks.txt:4:1: there are more than 3 tasks; split them into several runs");
+}
+
+TEST(KindCacheTest, EveryProgramHasAKindOfItsOwn) {
+  graph::Graph graph;
+  KindCache kinds(&graph);
+  const KindId a = kinds.Of("a"), none = kinds.Of(""), b = kinds.Of("b");
+  EXPECT_NE(a, none);
+  EXPECT_NE(a, b);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(kinds.Of("b"), b);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(kinds.Of("a"), a);
+  EXPECT_EQ(kinds.Of(""), none);
+  EXPECT_EQ(graph.kind_name(none), "");
 }
 
 TEST(LineFileTest, ManyProgramsShareAKind) {

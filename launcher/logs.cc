@@ -288,7 +288,7 @@ int PrintLogs(RunAccess& access, const LogsOptions& options) {
     const std::string how = !source.live.empty() ? "runs" : Printable(report::EndText(*source.attempt), 200);
     printer.Text(StrCat(line_open ? "\n" : "", "==> ", Printable(run.task(source.task).name), " (", how, ") <==\n"));
     if (const auto text = texts.find(task.value); text != texts.end())
-      printer.Text(StrCat("$ ", Printable(text->second.command, 1000), "\n"));
+      printer.Text(StrCat("  $ ", Printable(text->second.command, 1000), "\n"));
     line_open = false;
   };
   for (const Source& source : sources) {

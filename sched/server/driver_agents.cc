@@ -511,7 +511,7 @@ void RunDriver::TakeAttempt(const Moment& moment, Node& node, const pb::Attempt&
   record.remote_bytes = row->remote_bytes;
   attempts_.Erase(id.task);
   const bool lost = record.end == journal::End::kLost;
-  losses_ += lost ? 1 : 0;
+  known_.losses += lost ? 1 : 0;
   const bool never_began = record.start_ns == 0 && (lost || record.end == journal::End::kCancelled ||
                                                     record.end == journal::End::kInterrupted);
   if (!never_began && is_new) {

@@ -92,9 +92,9 @@ def test_logs(directory, program):
     same(harrow("logs", "-q", "--stdout", "good-3", "good-1", code=0).out, "out 3\nout 1\n")
     same(harrow("logs", "--prefix", "--stdout", "good-3", "good-1", code=0).out, "good-3: out 3\ngood-1: out 1\n")
     failed = harrow("logs", "--failed", "--tail", "2", code=0)
-    same([line for line in failed.out.splitlines() if not line.startswith("$ for i in 1 2 ")],
-         ["==> talks-and-fails (exit 3) <==", "partial", "==> killed (signal 11 (SIGSEGV)) <==", "$ kill -SEGV $$",
-          "==> absent (not started: no-such-program-here: command not found) <==", "$ no-such-program-here x"], "also who wrote nothing")
+    same([line for line in failed.out.splitlines() if not line.startswith("  $ for i in 1 2 ")],
+         ["==> talks-and-fails (exit 3) <==", "partial", "==> killed (signal 11 (SIGSEGV)) <==", "  $ kill -SEGV $$",
+          "==> absent (not started: no-such-program-here: command not found) <==", "  $ no-such-program-here x"], "also who wrote nothing")
     same(harrow("logs", "--failed", "-q", "--stdout", code=0).out, "partial\n")
     same(failed.err, "line 11\nline 12\n")
     same(harrow("logs", "--tail", "0", "good-1", code=0).out, "")

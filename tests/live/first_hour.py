@@ -14,7 +14,7 @@ from run_support import Skipped, check, same, tell, work_dir
 
 NEEDS = {"parallel": "parallel"}
 VARIES = [
-    (r"harrow-\d{8}-\d{6}", "harrow-DATE"),
+    (r"harrow-\d{8}-\d{6}(-\d+)?", "harrow-DATE"),
     (r"\b\d+(\.\d+)? (h \d+ min|min|ms|s)\b", "TIME"),
     (r"\b\d+(\.\d+)? %", "SHARE"),
     (r"<?\b\d+(\.\d+)? [KMG]?i?B\b", "SIZE"),
@@ -25,18 +25,26 @@ VARIES = [
 ]
 
 
-def shown(readme):
-    """[(command, [line, ...]), ...]: in blocks indented by four, lines after "$ " and what they print."""
-    found = []
+def blocks(readme):
+    """(text line or None, command, [line, ...]): text between commands as it is; what is indented by four below a command, with the
+    blank lines in it, is what that prints."""
+    found, blanks, command = [], [], None
     for line in open(readme, encoding="utf-8"):
         line = line.rstrip("\n")
         if line.startswith("    $ "):
-            found.append((line[6:], []))
-        elif line.startswith("    ") and found:
-            found[-1][1].append(line[4:])
-        elif line.startswith("    "):
-            raise AssertionError(f"{readme}: printed before any command: {line}")
-    return found
+            found += [(blank, None, None) for blank in blanks]
+            command = (None, line[6:], [])
+            found.append(command)
+            blanks = []
+        elif command and not line:
+            blanks.append(line)
+        elif command and line.startswith("    "):
+            command[2].extend(blanks + [line[4:]])
+            blanks = []
+        else:
+            found += [(text, None, None) for text in blanks + [line]]
+            blanks, command = [], None
+    return found + [(blank, None, None) for blank in blanks]
 
 
 def printed(commands, directory, harrow):
@@ -60,7 +68,8 @@ def steady(line):
 
 def tell_example(harrow, source, update):
     readme = os.path.join(source, "README.md")
-    expected = shown(readme)
+    page = blocks(readme)
+    expected = [(command, lines) for _, command, lines in page if command]
     check(expected, f"{readme} shows nothing")
     with work_dir() as scratch:
         directory = os.path.join(scratch, os.path.basename(source))
@@ -74,17 +83,11 @@ def tell_example(harrow, source, update):
                     line = line.replace(here, there)
                 lines[at] = line
     if update:
-        text, at, skipping = [], -1, False
-        for line in open(readme, encoding="utf-8"):
-            if line.startswith("    $ "):
-                at += 1
-                text += [line] + ["    " + said + "\n" if said else "\n" for said in got[at]]
-                skipping = True
-            elif not (skipping and line.startswith("    ")):
-                skipping = False
-                text.append(line)
+        said = iter(got)
         with open(readme, "w", encoding="utf-8") as f:
-            f.writelines(text)
+            for text, command, _ in page:
+                lines = [text] if command is None else [f"    $ {command}"] + [f"    {line}" if line else "" for line in next(said)]
+                f.write("".join(line + "\n" for line in lines))
         return
     for (command, wanted), lines in zip(expected, got):
         same([steady(line) for line in lines], [steady(line) for line in wanted], f"{readme}: $ {command}\n" + "\n".join(lines))

@@ -15,7 +15,7 @@ from run_support import Skipped, check, same, tell, work_dir
 NEEDS = {"parallel": "parallel"}
 VARIES = [
     (r"harrow-\d{8}-\d{6}(-\d+)?", "harrow-DATE"),
-    (r"\b\d+(\.\d+)? (h \d+ min|min|ms|s)\b", "TIME"),
+    (r"\b\d+(\.\d+)? (h \d+ min|min|ms|us|s)\b", "TIME"),
     (r"\b\d+(\.\d+)? %", "SHARE"),
     (r"<?\b\d+(\.\d+)? [KMG]?i?B\b", "SIZE"),
     (r"\+\d+\.\d{3}\b", "START"),

@@ -41,9 +41,11 @@ std::vector<Session> SessionsOf(const History& history) {
     const int64_t next = session + 1 < sessions.size() ? sessions[session + 1].start_ns : kForEver;
     if (ns < next) last[session] = std::max(last[session], ns);
   };
+  std::vector<bool> worked(sessions.size(), false);
   for (const AttemptRecord& attempt : history.attempts) {
     if (attempt.start_ns <= 0) continue;
     const size_t session = SessionAt(sessions, attempt.start_ns);
+    worked[session] = true;
     see(session, attempt.start_ns);
     see(session, attempt.end_ns);
   }
@@ -60,9 +62,9 @@ std::vector<Session> SessionsOf(const History& history) {
     if (i + 1 < sessions.size()) session.end_ns = std::min(session.end_ns, sessions[i + 1].start_ns);
     for (const auto& [node, slots] : session.slots_of) session.slots += slots;
   }
-  // A resume that found nothing to do, or got no node, is none.
+  // A resume that found nothing to do is none.
   for (size_t i = sessions.size(); i-- > 0 && sessions.size() > 1;) {
-    if (sessions[i].slots == 0) sessions.erase(sessions.begin() + static_cast<ptrdiff_t>(i));
+    if (!worked[i]) sessions.erase(sessions.begin() + static_cast<ptrdiff_t>(i));
   }
   return sessions;
 }

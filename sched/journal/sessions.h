@@ -19,7 +19,7 @@ struct Session {
   Duration length() const { return Duration(end_ns - start_ns); }
 };
 
-/// A run's sessions, the first one first, none overlapping the next; those in which no node joined are left out where
+/// A run's sessions, the first one first, none overlapping the next; those in which no attempt began are left out where
 /// there are others. Empty: nothing has begun.
 std::vector<Session> SessionsOf(const History& history);
 

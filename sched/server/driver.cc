@@ -483,7 +483,7 @@ Figures RunDriver::FiguresAt(const Moment& moment) const {
   figures.remote_bytes += counts.remote_bytes;
   uint32_t slots = 0;
   for (const auto& node : nodes_.all()) slots += node->session_slots;
-  if (slots == 0 && known_.sessions > 1) {  // one in which nobody has come is none
+  if (counts.attempts == 0 && known_.sessions > 1) {  // one in which nothing has begun is none
     --figures.sessions;
     figures.complete = complete_;
     return figures;

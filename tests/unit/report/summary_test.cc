@@ -99,7 +99,7 @@ TEST(FiguresOf, EverySessionHasItsLengthAndItsSlots) {
 
 TEST(FiguresOf, AResumeThatFoundNothingToDoIsNoSession) {
   RunBuilder run = Resumed();
-  run.Times(7'200'000, 7'200'100);
+  run.Node(2, "idle", 8, 7'200'050).Times(7'200'000, 7'200'100);
   const Figures view = FiguresOf(run.history);
   EXPECT_EQ(view.sessions, 2u);
   EXPECT_EQ(view.slots, 2u);

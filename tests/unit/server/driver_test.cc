@@ -46,7 +46,7 @@ TEST_F(DriverTest, FiguresGoOnWhereAnEarlierSessionEnded) {
   Remake();
   driver_->Begin(Now());
   Figures figures = driver_->FiguresAt(Now());
-  EXPECT_EQ(figures.sessions, 1u) << "nobody has come yet";
+  EXPECT_EQ(figures.sessions, 1u) << "nothing has begun yet";
   EXPECT_EQ(figures.slots, 4u);
   EXPECT_EQ(figures.makespan, std::chrono::seconds(10));
   Agent agent;

@@ -32,18 +32,21 @@ def drawn(rng, weights):
 
 class Cut:
     """The network between an agent and its server is gone: a socket filter lets nothing in, neither data nor acknowledgements, at both
-    ends of its connection and where the server takes new ones. Who dials meanwhile gets no answer either."""
+    ends of its connection and where the server takes new ones: who dials meanwhile gets no answer either. `one`: only the connection
+    that there is."""
     PIDFD_GETFD, ATTACH, DETACH = 438, 26, 27
     LIBC = ctypes.CDLL(None, use_errno=True)
     DROP_ALL = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0))  # one instruction: keep 0 bytes
     PROGRAM = struct.pack("HP", 1, ctypes.addressof(DROP_ALL))
 
-    def __init__(self, run_dir, agent):
-        self.run_dir, self.agent, self.ports, self.cut = run_dir, agent, set(), {}
+    def __init__(self, run_dir, agent, one):
+        self.run_dir, self.agent, self.one, self.ports, self.cut = run_dir, agent, one, set(), {}
         self.hold()
 
     def hold(self):
         """Cuts what is connected by now: the agent has dialled again, or there is another server."""
+        if self.one and self.cut:
+            return
         table = {}
         with open("/proc/net/tcp", encoding="ascii") as lines:
             for line in list(lines)[1:]:
@@ -55,7 +58,7 @@ class Cut:
                 self.set(inode, pid, fd)
         for server in of_run(self.run_dir, "server"):
             for inode, pid, fd in self.sockets(server):
-                if inode in table and (table[inode][2] == "0A" or table[inode][1] in self.ports):
+                if inode in table and (table[inode][1] in self.ports or (table[inode][2] == "0A" and not self.one)):
                     self.set(inode, pid, fd)
 
     def repair(self):
@@ -116,8 +119,9 @@ class Faults:
             kill(victim, signal.SIGTERM)
         elif fault == "cut":
             seconds = self.rng.choice([self.rng.uniform(0.1, FENCE), self.rng.uniform(0.1, FENCE), self.rng.uniform(FENCE, 30)])
-            fault = f"cut for {seconds:.1f} s"
-            self.cuts.append((time.monotonic() + seconds, Cut(self.run_dir, victim)))
+            one = self.rng.random() < 0.3
+            fault = f"{'one connection ' if one else ''}cut for {seconds:.1f} s"
+            self.cuts.append((time.monotonic() + seconds, Cut(self.run_dir, victim, one)))
         else:
             seconds = self.rng.choice([self.rng.uniform(0.1, FENCE / 2), self.rng.uniform(FENCE / 2, 2 * FENCE)])
             fault = f"stop for {seconds:.1f} s"
@@ -135,7 +139,7 @@ class Faults:
         for _, cut in over:
             cut.repair()
         for _, cut in self.cuts:  # one that is over may have opened what another one keeps shut
-            if over:
+            if over and not cut.one:
                 cut.cut.clear()
             cut.hold()
 

@@ -139,6 +139,7 @@ class RunDriver {
   void FindSilent(const Moment& moment, Node& node);
   void Lose(const Moment& moment, Node& node, const std::string& why);
   void ReadMade(const Node& node);
+  void NoteMade(const pb::Attempt& attempt);
   void RecordLost(const Row& row);
   void TakeStarted(const Moment& moment, Node& node, AttemptId id, int64_t start_ns);
   void TakeAttempt(const Moment& moment, Node& node, const pb::Attempt& attempt);

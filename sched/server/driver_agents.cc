@@ -486,12 +486,26 @@ void RunDriver::TakeEndedUnasked(const Moment& moment, Node& node, const pb::Att
   const AttemptId id = wire::IdOf(attempt);
   Row* row = FindOrAdopt(node, id);
   if (row == nullptr) return;
+  NoteMade(attempt);
   if (row->state == State::kRunning || attempt.start_ns() < attempt.end_ns()) {
     EndLost(moment, row, "its agent was ending");
     return;
   }
   attempts_.Erase(id.task);
   events_.push_back(core::TaskReturned{id, node.id});
+}
+
+/// What the attempt made of its outputs, for the next of its task.
+void RunDriver::NoteMade(const pb::Attempt& attempt) {
+  if (attempt.has_made()) {
+    made_[attempt.task()] = {.task = attempt.task(),
+                             .attempt = attempt.attempt(),
+                             .begin_ns = attempt.made().begin_ns(),
+                             .end_ns = attempt.made().end_ns(),
+                             .found = {attempt.made().found().begin(), attempt.made().found().end()}};
+  } else if (attempt.end() == pb::Attempt::EXITED && attempt.code() == 0) {
+    made_.erase(attempt.task());
+  }
 }
 
 void RunDriver::TakeAttempt(const Moment& moment, Node& node, const pb::Attempt& attempt) {
@@ -518,15 +532,7 @@ void RunDriver::TakeAttempt(const Moment& moment, Node& node, const pb::Attempt&
     if (hooks_.attempt_ended) hooks_.attempt_ended(record);
     recorder_.Attempt(std::move(record));
   }
-  if (attempt.has_made()) {
-    made_[id.task.value] = {.task = id.task.value,
-                            .attempt = id.number,
-                            .begin_ns = attempt.made().begin_ns(),
-                            .end_ns = attempt.made().end_ns(),
-                            .found = {attempt.made().found().begin(), attempt.made().found().end()}};
-  } else if (attempt.end() == pb::Attempt::EXITED && attempt.code() == 0) {
-    made_.erase(id.task.value);
-  }
+  NoteMade(attempt);
   if (attempt.output_sizes_size() > 0) {
     const auto outputs = graph_.outputs(id.task);
     for (int i = 0; i < attempt.output_sizes_size() && i < static_cast<int>(outputs.size()); ++i) {

@@ -467,6 +467,25 @@ TEST_F(DriverTest, TasksOfAnAgentThatEndsUnaskedRunElsewhereOnceEachHasEnded) {
   EXPECT_THAT(Attempts(), UnorderedElementsAre(Pair(0u, 1u), Pair(0u, 2u), Pair(1u, 1u)));
 }
 
+/// Also where its agent is there still, so that what it wrote down has not been read.
+TEST_F(DriverTest, WhatTheTaskOfAnAgentThatEndsUnaskedMadeIsRemovedBeforeTheNext) {
+  Serve({{"a", "x", {}, {"out"}}}, 2);
+  Agent leaves, other;
+  Join(&leaves, Hello("n1", 1, 1));
+  Join(&other, Hello("n2", 2, 1));
+  Started(&leaves, {0});
+  pb::FromAgent ended = Ended(&leaves, {0}, pb::Attempt::INTERRUPTED);
+  pb::Made* made = ended.mutable_ended(0)->mutable_attempt(0)->mutable_made();
+  made->set_begin_ns(70);
+  made->set_end_ns(90);
+  driver_->Handle(Now(), leaves.node, ended);
+  Turn(&other);
+  ASSERT_EQ(Tasks(other), (std::set<uint32_t>{0}));
+  ASSERT_TRUE(other.tasks[0].has_earlier());
+  EXPECT_EQ(other.tasks[0].earlier().begin_ns(), 70);
+  EXPECT_EQ(other.tasks[0].earlier().end_ns(), 90);
+}
+
 TEST_F(DriverTest, NodesThatNeverComeAreNotWaitedForForEver) {
   graph::Profile wide;
   wide.shape.cores = 2;

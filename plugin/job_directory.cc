@@ -139,8 +139,7 @@ Made MakeMarked(int base, int notes, int note, const char* local, const Job& job
 }  // namespace
 
 bool JobDirectoryPath(const char* local, uint32_t id, char (&path)[kPathSize]) {
-  int n = snprintf(path, sizeof path, "%s/harrow/%u", local, id);
-  return n > 0 && static_cast<size_t>(n) < sizeof path;
+  return static_cast<size_t>(snprintf(path, sizeof path, "%s/harrow/%u", local, id)) < sizeof path;
 }
 
 Made MakeJobDirectory(const Places& places, const Job& job, unsigned seconds) {

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -115,7 +116,8 @@ class KeeperTest : public testing::Test {
     batch_.loop = loop_.get();
     KeeperOptions options;
     options.program = top_ + "/program";
-    options.part = run_dir::MakePart(run_dir::RunDir::Make(batch_.run).value()).value();
+    const run_dir::Part part = run_dir::MakePart(run_dir::RunDir::Make(batch_.run).value()).value();
+    options.part = part;
     options.progress = [this](const pb::Progress& progress) { figures_.push_back(progress.done()); };
     options.say = [this](const std::string& line) { said_.push_back(line); };
     fs::create_directory(Part("log"));
@@ -124,7 +126,9 @@ class KeeperTest : public testing::Test {
       ADD_FAILURE() << "the run does not end";
       loop_->Stop();
     });
+    const long open_before = OpenFiles();
     KeeperEnd end = Keeper(loop_.get(), &batch_, std::move(options)).Run();
+    EXPECT_EQ(OpenFiles(), open_before) << "descriptors are left";
     EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a process is left";
     EXPECT_EQ(errno, ECHILD);
     return end;
@@ -145,6 +149,9 @@ class KeeperTest : public testing::Test {
   std::string Read(const std::string& name) const {
     std::ifstream file(top_ + "/" + name);
     return {std::istreambuf_iterator<char>(file), {}};
+  }
+  static long OpenFiles() {
+    return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
   }
   bool There(const std::string& name) const { return fs::exists(top_ + "/" + name); }
   int Servers() const { return atoi(Read("servers").c_str()); }
@@ -179,7 +186,7 @@ class KeeperTest : public testing::Test {
 
 TEST_F(KeeperTest, HowTheServerEndsIsHowTheRunEnds) {
   for (const ServerEnd how :
-       {ServerEnd::kAllDone, ServerEnd::kSomeFailed, ServerEnd::kCannotGoOn, ServerEnd::kInterrupted}) {
+       {ServerEnd::kAllDone, ServerEnd::kSomeFailed, ServerEnd::kCannotGoOn, ServerEnd::kStopped}) {
     const KeeperEnd end = Keep(StrCat("exit ", static_cast<int>(how)), 10);
     EXPECT_EQ(end.end, how);
     EXPECT_EQ(end.problem, "");
@@ -362,10 +369,11 @@ TEST_F(KeeperTest, AnInterruptIsPassedOnToTheServer) {
     at_once_.clear();
     When([this] { return There("up"); }, [this, signal] { SignalUs(signal); });
     const KeeperEnd end = Keep("trap 'exit 4' TERM; : >up; while :; do sleep 0.01; done", 5);
-    EXPECT_EQ(end.end, ServerEnd::kInterrupted);
+    EXPECT_EQ(end.end, ServerEnd::kStopped);
     EXPECT_EQ(end.signal, signal);
     EXPECT_EQ(end.problem, "");
-    EXPECT_THAT(said_, ElementsAre("interrupted: what runs is being ended; once more to end at once"));
+    EXPECT_THAT(said_, ElementsAre(StrCat("SIG", sigabbrev_np(signal),
+                                          ": what runs is being ended; once more to end at once")));
   }
 }
 
@@ -378,9 +386,9 @@ TEST_F(KeeperTest, ASecondInterruptEndsAtOnce) {
        });
   const auto began = std::chrono::steady_clock::now();
   const KeeperEnd end = Keep("trap ': >told' TERM; : >up; while :; do sleep 0.01; done");
-  EXPECT_EQ(end.end, ServerEnd::kInterrupted);
+  EXPECT_EQ(end.end, ServerEnd::kStopped);
   EXPECT_EQ(end.signal, SIGINT);
-  EXPECT_THAT(said_, ElementsAre(StartsWith("interrupted"), "ended at once"));
+  EXPECT_THAT(said_, ElementsAre(StartsWith("SIGINT: "), "ended at once"));
   EXPECT_LT(std::chrono::steady_clock::now() - began, seconds(14));
 }
 
@@ -388,7 +396,7 @@ TEST_F(KeeperTest, AnInterruptedRunEndsInTimeWhateverItsServerDoes) {
   Figures("1", Done(1));
   When([this] { return There("up"); }, [this] { SignalUs(SIGTERM); });
   const KeeperEnd end = Keep("trap '' TERM; : >up; while :; do say 1; sleep 0.02; done", 20);
-  EXPECT_EQ(end.end, ServerEnd::kInterrupted);
+  EXPECT_EQ(end.end, ServerEnd::kStopped);
   EXPECT_EQ(end.signal, SIGTERM);
   EXPECT_EQ(end.problem, "");
   EXPECT_EQ(said_.size(), 1u);
@@ -400,9 +408,9 @@ TEST_F(KeeperTest, AnInterruptedServerThatHangsIsEndedByForce) {
   Figures("1", Done(1));
   When([this] { return !figures_.empty(); }, [this] { SignalUs(SIGTERM); });
   const KeeperEnd end = Keep("trap '' TERM; say 1; while :; do sleep 1000; done", 2);
-  EXPECT_EQ(end.end, ServerEnd::kInterrupted);
+  EXPECT_EQ(end.end, ServerEnd::kStopped);
   EXPECT_THAT(said_,
-              ElementsAre(StartsWith("interrupted"), "the server does not answer; it is ended by force"));
+              ElementsAre(StartsWith("SIGTERM: "), "the server does not answer; it is ended by force"));
   EXPECT_EQ(Servers(), 1);
   EXPECT_LT(loop_->Now() - Time(), seconds(14));
 }
@@ -412,7 +420,7 @@ TEST_F(KeeperTest, AnInterruptBetweenTwoServersStartsNone) {
                     "; while ! [ -s server.pid ]; do sleep 0.01; done; kill -9 $(cat server.pid); kill -TERM "
                     "$PPID; exec sleep 1000"};
   const KeeperEnd end = Keep("sleep 1000");
-  EXPECT_EQ(end.end, ServerEnd::kInterrupted);
+  EXPECT_EQ(end.end, ServerEnd::kStopped);
   EXPECT_EQ(end.signal, SIGTERM);
   EXPECT_EQ(Servers(), 1);
 }

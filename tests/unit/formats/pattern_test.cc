@@ -127,5 +127,11 @@ TEST(FileMatcherTest, LooksAmongOutputsAndAmongFiles) {
   EXPECT_FALSE(matcher.Exists("nowhere/3.fits"));
 }
 
+TEST(FileMatcherTest, DirectoriesMayBeNamedByTheirDots) {
+  FileMatcher matcher(os::RealFileSystem(), "/");
+  for (const char* there : {".", "/", "..", "proc/.", "/proc/self/.."}) EXPECT_TRUE(matcher.Exists(there)) << there;
+  EXPECT_FALSE(matcher.Exists("nowhere/."));
+}
+
 }  // namespace
 }  // namespace harrow::formats

@@ -450,6 +450,15 @@ TEST_F(Directory, NotesThatOthersMayWriteAreRefused) {
   }
 }
 
+TEST_F(Directory, ALinkInPlaceOfTheNotesIsNotFollowed) {
+  fs::create_directory(root_ + "/elsewhere");
+  fs::permissions(root_ + "/elsewhere", fs::perms::owner_all);
+  fs::create_symlink(root_ + "/elsewhere", state_);
+  EXPECT_EQ(Make(), Made::kNot);
+  EXPECT_THAT(logged, ElementsAre("error: no job directory: " + state_ + ": Not a directory"));
+  EXPECT_TRUE(fs::is_empty(root_ + "/elsewhere"));
+}
+
 TEST_F(Directory, ANoteThatIsALinkIsNotFollowed) {
   Make(1);
   Write(root_ + "/elsewhere", "");

@@ -1,7 +1,10 @@
 #include "run/flow_store.h"
 
+#include <filesystem>
 #include <gtest/gtest.h>
 #include <random>
+#include <span>
+#include <stdlib.h>
 
 #include "support/memory_file_system.h"
 #include "unit/run/test_flow.h"
@@ -64,6 +67,126 @@ TEST(FlowStore, ReadsBackWhatWasWritten) {
   EXPECT_EQ(settings->run_id, "run");
 }
 
+TEST(FlowStore, KeepsEveryField) {
+  test::MemoryFileSystem fs;
+  ASSERT_TRUE(fs.MakeDirectories("/run").ok());
+  StoredFlow flow;
+  flow.settings.run_id = "run id";
+  flow.settings.flow_id = "flow id";
+  flow.settings.submit_dir = "/submit";
+  flow.settings.env = {{"A", "1"}, {"B", ""}};
+  flow.settings.sources = {"one.toml", "two.txt"};
+  flow.settings.started = WallTime(std::chrono::nanoseconds(1'234'567'890'123'456'789));
+  flow.settings.sync_journal = false;
+  graph::Graph& graph = flow.graph;
+  for (const std::string& source : flow.settings.sources) graph.AddSource(source);
+  const graph::Profile mpi = {
+      .shape = {.cores = 3, .devices = 2, .nodes = 4, .whole_node = true, .memory = 5 << 20},
+      .ranks = 12,
+      .cwd = "below",
+      .shell = "bash",
+      .env = {{"X", "y"}},
+      .time_limit = std::chrono::seconds(7),
+      .retries = 0,
+      .retry_on = {1, 137},
+      .stdin_path = "in.%a",
+      .stdout_path = "out.%a",
+      .stderr_path = "err.%a",
+      .priority = -3,
+      .keep = true,
+      .missing_ok = true};
+  const ProfileId profiles[] = {graph.AddProfile({}), graph.AddProfile(mpi)};
+  const KindId kinds[] = {graph.AddKind("first kind"), graph.AddKind("second kind"), KindId()};
+  const FileId files[] = {graph.AddFile("empty"), graph.AddFile("large"), graph.AddFile("unknown")};
+  graph.SetFileSize(files[0], 0);
+  graph.SetFileSize(files[1], int64_t{1} << 40);
+  const std::optional<Duration> times[] = {std::nullopt, Duration(0), std::chrono::seconds(90)};
+  for (uint32_t i = 0; i < 3; ++i) {
+    graph::TaskSpec spec;
+    const std::string name = "task" + std::to_string(i);
+    spec.name = name;
+    spec.command = "x";
+    spec.form = i == 0   ? graph::CommandForm::kShell
+                : i == 1 ? graph::CommandForm::kArgv
+                         : graph::CommandForm::kNone;
+    spec.profile = profiles[i % 2];
+    spec.kind = kinds[i];
+    spec.in = std::span(files).subspan(0, i);
+    spec.place = {.source = i % 2, .line = 10 + i, .column = 20 + i};
+    spec.recorded_run_time = times[i];
+    graph.AddTask(spec);
+  }
+  graph.AddDependency(TaskId(0), TaskId(2));
+  ASSERT_TRUE(graph.Seal().ok());
+  ASSERT_TRUE(WriteFlow(fs, "/run", flow.settings, graph, {true, false, false}).ok());
+  const Result<StoredFlow> back = ReadFlow(fs, "/run");
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  for (const RunSettings& settings : {back->settings, *ReadSettings(fs, "/run")}) {
+    EXPECT_EQ(settings.run_id, "run id");
+    EXPECT_EQ(settings.flow_id, "flow id");
+    EXPECT_EQ(settings.submit_dir, "/submit");
+    EXPECT_EQ(settings.env, flow.settings.env);
+    EXPECT_EQ(settings.sources, flow.settings.sources);
+    EXPECT_EQ(settings.started, flow.settings.started);
+    EXPECT_FALSE(settings.sync_journal);
+  }
+  EXPECT_EQ(back->unwanted, (std::vector<bool>{true, false, false}));
+  const graph::Graph& got = back->graph;
+  EXPECT_EQ(got.profile(TaskId(1)), mpi);
+  for (uint32_t i = 0; i < 3; ++i) {
+    const TaskId task(i);
+    EXPECT_EQ(got.TaskName(task), graph.TaskName(task));
+    EXPECT_EQ(got.form(task), graph.form(task));
+    EXPECT_EQ(got.profile(task), graph.profile(task));
+    EXPECT_EQ(got.recorded_run_time(task), times[i]);
+    EXPECT_EQ(got.inputs(task).size(), i);
+    EXPECT_EQ(got.place(task).source, i % 2);
+    EXPECT_EQ(got.place(task).line, 10 + i);
+    EXPECT_EQ(got.place(task).column, 20 + i);
+    EXPECT_EQ(got.file_name(FileId(i)), graph.file_name(FileId(i)));
+    EXPECT_EQ(got.file_size(FileId(i)), graph.file_size(FileId(i)));
+  }
+  EXPECT_EQ(got.kind_name(got.kind(TaskId(0))), "first kind");
+  EXPECT_EQ(got.kind_name(got.kind(TaskId(1))), "second kind");
+  EXPECT_FALSE(got.kind(TaskId(2)));
+  ASSERT_EQ(got.predecessors(TaskId(2)).size(), 1u);
+  EXPECT_EQ(got.predecessors(TaskId(2))[0], TaskId(0));
+}
+
+TEST(FlowStore, OfMoreTasksAndFilesThanAPartHolds) {
+  std::string path = (std::filesystem::temp_directory_path() / "harrow-flow-XXXXXX").string();
+  ASSERT_NE(mkdtemp(path.data()), nullptr);
+  const run_dir::Part part = run_dir::MakePart(run_dir::RunDir::Open(path).value()).value();
+  constexpr uint32_t kTasks = 2 * 16384 + 5;
+  std::vector<test::TinyTask> tasks;
+  for (uint32_t i = 0; i < kTasks; ++i) {
+    const std::string number = std::to_string(i);
+    tasks.push_back({"", "run " + number, {}, {"out" + number}});
+    if (i >= 16384) tasks.back().in = {"out" + std::to_string(i - 16384)};
+  }
+  const StoredFlow flow = TinyFlow(tasks);
+  ASSERT_TRUE(WriteFlow(*part.run, path, flow.settings, flow.graph, {}).ok());
+  const Result<StoredFlow> back = ReadFlow(part);
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  ASSERT_EQ(back->graph.task_count(), kTasks);
+  ASSERT_EQ(back->graph.file_count(), kTasks);
+  for (uint32_t i = 0; i < kTasks; ++i) {
+    const TaskId task(i);
+    ASSERT_EQ(back->graph.command(task), tasks[i].command);
+    ASSERT_EQ(back->graph.file_name(back->graph.outputs(task)[0]), tasks[i].out[0]);
+    ASSERT_EQ(back->graph.predecessors(task).size(), i < 16384 ? 0u : 1u);
+  }
+  const auto texts =
+      ReadTaskTexts(part, {TaskId(kTasks - 1), TaskId(0), TaskId(16384), TaskId(16383), TaskId(kTasks)});
+  ASSERT_TRUE(texts.ok()) << texts.status().message();
+  EXPECT_EQ(texts->size(), 4u);
+  for (const uint32_t i : {0u, 16383u, 16384u, kTasks - 1}) {
+    EXPECT_EQ(texts->at(i).command, tasks[i].command);
+    EXPECT_EQ(texts->at(i).place, "tiny.toml:" + std::to_string(i + 1));
+  }
+  std::filesystem::remove_all(path);
+}
+
 TEST(FlowStore, KeepsDependenciesThatNoFileTells) {
   test::MemoryFileSystem fs;
   ASSERT_TRUE(fs.MakeDirectories("/run").ok());
@@ -97,8 +220,9 @@ TEST(FlowStore, SettingsOfAnotherVersionAreRefused) {
   ASSERT_TRUE(WriteFlow(fs, "/run", flow.settings, flow.graph, {}).ok());
   for (const Status& status : {ReadFlow(fs, "/run").status(), ReadSettings(fs, "/run").status()}) {
     EXPECT_EQ(status.code(), Code::kRefused) << status.message();
-    EXPECT_NE(status.message().find("/run/flow: the run's settings are of another version of Harrow (local_nodes"),
-              std::string::npos)
+    EXPECT_NE(
+        status.message().find("/run/flow: the run's settings are of another version of Harrow (local_nodes"),
+        std::string::npos)
         << status.message();
   }
 }

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <limits.h>
 #include <unistd.h>
 #include <vector>
 
@@ -29,6 +30,32 @@ pb::Progress Done(uint64_t done) {
   pb::Progress progress;
   progress.set_done(done);
   return progress;
+}
+
+TEST_F(ProgressPipeTest, ArrivesInAnyTwoPieces) {
+  ProgressWriter writer(fds_[1]);
+  for (const uint64_t done : {1u, 200u, 3u}) ASSERT_TRUE(writer.Write(Done(done)));
+  const std::string bytes = Bytes();
+  for (size_t cut = 0; cut <= bytes.size(); ++cut) {
+    std::vector<uint64_t> got;
+    ProgressReader reader([&](const pb::Progress& progress) { got.push_back(progress.done()); });
+    EXPECT_TRUE(reader.Take(bytes.substr(0, cut)));
+    EXPECT_TRUE(reader.Take(bytes.substr(cut)));
+    EXPECT_EQ(got, (std::vector<uint64_t>{1, 200, 3})) << cut;
+  }
+}
+
+TEST_F(ProgressPipeTest, TakesWhatAPipeTakesWhole) {
+  ProgressWriter writer(fds_[1]);
+  pb::Progress progress = Done(1);
+  progress.set_problem(std::string(3000, 'x'));
+  const size_t others = 4 + progress.ByteSizeLong() - 3000;
+  progress.set_problem(std::string(PIPE_BUF - others, 'x'));
+  EXPECT_TRUE(writer.Write(progress));
+  EXPECT_EQ(Bytes().size(), size_t{PIPE_BUF});
+  progress.set_problem(std::string(PIPE_BUF - others + 1, 'x'));
+  EXPECT_FALSE(writer.Write(progress));
+  EXPECT_EQ(Bytes(), "");
 }
 
 TEST_F(ProgressPipeTest, ArrivesHoweverItIsCut) {

@@ -10,6 +10,7 @@
 #include "os/process.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
@@ -18,6 +19,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pwd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -420,6 +422,14 @@ Status EndDescendants(Duration grace, std::span<const pid_t> except, Duration li
     pause = std::min<Duration>(pause * 2, std::chrono::milliseconds(50));
   }
   return {};
+}
+
+std::string UserName(uid_t uid) {
+  std::array<char, 4096> buffer{};
+  passwd entry{};
+  passwd* found = nullptr;
+  const bool known = getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr;
+  return known ? found->pw_name : "";
 }
 
 Duration ProcessorTime() {

@@ -90,6 +90,8 @@ void ForgetPeakMemory();
 Status EndDescendants(Duration grace, std::span<const pid_t> except = {},
                       Duration limit = std::chrono::seconds(30));
 
+/// Empty: nobody is known by that number.
+std::string UserName(uid_t uid);
 /// CPU time of this process and of all its descendants that have ended and been waited for.
 Duration ProcessorTime();
 

@@ -22,12 +22,12 @@
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
-#include <pwd.h>
 #include <utility>
 #include <vector>
 
 #include "base/text.h"
 #include "os/log.h"
+#include "os/process.h"
 #include "run_dir/names.h"
 
 namespace harrow::run_dir {
@@ -36,12 +36,8 @@ namespace {
 constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
 
 std::string UserText(uid_t uid) {
-  std::array<char, 4096> buffer{};
-  passwd entry{};
-  passwd* found = nullptr;
-  if (getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr)
-    return StrCat(found->pw_name, " (uid ", uid, ")");
-  return StrCat("uid ", uid);
+  const std::string name = os::UserName(uid);
+  return name.empty() ? StrCat("uid ", uid) : StrCat(name, " (uid ", uid, ")");
 }
 
 std::string ModeText(mode_t mode) {

@@ -1,8 +1,10 @@
 #include "agent/steps/file_pattern.h"
 
 #include <algorithm>
+#include <unistd.h>
 
 #include "base/text.h"
+#include "os/process.h"
 
 namespace harrow::agent {
 namespace {
@@ -39,7 +41,7 @@ bool Expand(char field, const TaskProfile& profile, uint32_t task_number, std::s
       *out = "0";
       return true;
     case 'u':
-      *out = FirstOf(variable("USER"), variable("LOGNAME"), "nobody");
+      *out = FirstOf(os::UserName(getuid()), variable("USER"), StrCat(getuid()));
       return true;
     case 'x':
       *out = FirstOf(variable("SLURM_JOB_NAME"), {}, "harrow");

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <map>
+#include <unistd.h>
 
 #include "agent/steps/file_pattern.h"
+#include "os/process.h"
 
 namespace harrow::agent {
 namespace {
@@ -281,7 +283,8 @@ TEST(FilePatternTest, FieldsAsSlurmWritesThem) {
                           Base());
   EXPECT_EQ(ExpandFilePattern("out/%A_%a.txt", array, 9), "/sub/out/77_5.txt");
   EXPECT_EQ(ExpandFilePattern("/abs/%4a-%j-%J-%x-%u-%N-%n%t-%%", array, 9),
-            "/abs/0005-80-80.9-sweep-ada-n1-00-%");
+            "/abs/0005-80-80.9-sweep-" + os::UserName(getuid()) + "-n1-00-%")
+      << "whoever USER says that it is";
   EXPECT_EQ(ExpandFilePattern("%3N", array, 9), "/sub/n1");
 }
 

@@ -193,7 +193,7 @@ const Registered kCheck({.name = "check",
                          .order = 20,
                          .setup = [](CLI::App& app) -> std::function<int()> {
                            auto options = std::make_shared<CheckOptions>();
-                           AddFlowArguments(app, &options->flow);
+                           AddFlowArguments(app, &options->flow, true);
                            app.add_flag("--no-files", options->no_files,
                                         "Do not look whether input files exist");
                            app.add_flag("--json", options->json, "Print one JSON document");

@@ -19,9 +19,10 @@ std::vector<formats::Input> FlowArguments::Inputs() const {
   return inputs;
 }
 
-void AddFlowArguments(CLI::App& app, FlowArguments* arguments) {
+void AddFlowArguments(CLI::App& app, FlowArguments* arguments, bool recorded) {
   app.add_option("FILE", arguments->files,
-                 "Line file (.txt; - is stdin), flow file or WfFormat");
+                 recorded ? "Line file, flow file, WfFormat, DAX, .stg or .dag.tsv"
+                          : "Line file (.txt; - is stdin), flow file or WfFormat");
   app.add_option("--lines", arguments->line_files, "A line file, whatever it is called")
       ->type_name("FILE")
       ->allow_extra_args(false);

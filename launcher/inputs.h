@@ -23,7 +23,8 @@ struct FlowArguments {
   std::vector<formats::Input> Inputs() const;
 };
 
-void AddFlowArguments(CLI::App& app, FlowArguments* arguments);
+/// `recorded`: also graphs without commands.
+void AddFlowArguments(CLI::App& app, FlowArguments* arguments, bool recorded = false);
 /// --cores, --memory and --time.
 void AddTaskDefaults(CLI::App& app, FlowArguments* arguments);
 /// Reads the flow with all that holds for it, in rising precedence: settings of the site, the user and the environment,

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,7 +28,8 @@ namespace {
 
 struct ReplayArguments {
   FlowArguments flow;
-  double time_scale = 1, size_scale = 1;
+  double time_scale = 1;
+  std::optional<double> size_scale;  // none: what fits a laptop
   bool burn = false, one_core = false;
   std::string directory = "harrow-replay", run_time;
   std::vector<std::string> run_words;  // handed on to harrow run
@@ -48,7 +50,27 @@ std::string FileName(const graph::Graph& graph, FileId file) {
 class Replay {
  public:
   Replay(const graph::Graph& graph, const ReplayArguments& arguments, std::string directory, Duration missing)
-      : graph_(graph), arguments_(arguments), directory_(std::move(directory)), missing_(missing) {}
+      : graph_(graph), arguments_(arguments), directory_(std::move(directory)), missing_(missing) {
+    for (uint32_t f = 0; f < graph.file_count(); ++f) {
+      if (graph.producer(FileId(f))) recorded_bytes_ += static_cast<double>(std::max<int64_t>(0, graph.file_size(FileId(f))));
+    }
+    size_scale_ = arguments.size_scale.value_or(std::min(1.0, kLaptop / std::max(recorded_bytes_, 1.0)));
+  }
+
+  /// Says what the stand-ins will write. kInvalid: more than there is room for.
+  Status CheckSpace() const {
+    const double bytes = recorded_bytes_ * size_scale_;
+    std::error_code error;
+    const std::filesystem::space_info space = std::filesystem::space(Existing(directory_), error);
+    const std::string will = StrCat("the stand-ins write ", FormatBytes(static_cast<uint64_t>(bytes)), " below ", directory_,
+                                    size_scale_ < 1 ? StrCat(" (recorded: ", FormatBytes(static_cast<uint64_t>(recorded_bytes_)), ")") : "");
+    if (!error && bytes > static_cast<double>(space.available)) {
+      return Status(Code::kInvalid, StrCat(will, ", where ", FormatBytes(space.available), " are free; give a smaller --size-scale than ", size_scale_,
+                                           ", or --dir on another disk"));
+    }
+    if (bytes > 0) std::cerr << "harrow: " << will << (arguments_.size_scale ? "" : "; --size-scale sets how much") << "\n";
+    return Status();
+  }
 
   Status Write(os::FileSystem& fs, const std::string& name) {
     HARROW_RETURN_IF_ERROR(fs.MakeDirectories(directory_ + "/files"));
@@ -62,9 +84,18 @@ class Replay {
   }
 
  private:
+  static constexpr double kLaptop = 1 << 30;
+
+  /// The directory, or the first one above it that is there.
+  static std::filesystem::path Existing(std::filesystem::path path) {
+    std::error_code error;
+    while (path.has_relative_path() && !std::filesystem::exists(path, error)) path = path.parent_path();
+    return path;
+  }
+
   int64_t BytesOf(FileId file) const {
     const auto bytes = static_cast<double>(std::max<int64_t>(0, graph_.file_size(file)));
-    return static_cast<int64_t>(std::llround(bytes * arguments_.size_scale));
+    return static_cast<int64_t>(std::llround(bytes * size_scale_));
   }
   std::string PathOf(FileId file) const { return StrCat(directory_, "/", FileName(graph_, file)); }
   double SecondsOf(TaskId task) const {
@@ -141,6 +172,8 @@ class Replay {
   const ReplayArguments& arguments_;
   std::string directory_;
   Duration missing_;
+  double recorded_bytes_ = 0;  // of what the tasks make
+  double size_scale_ = 1;
   std::string work_;
 };
 
@@ -155,7 +188,7 @@ Result<Duration> MissingTime(const graph::Graph& graph, const std::string& given
 
 int RunReplay(const ReplayArguments& arguments) {
   if (arguments.flow.Inputs().empty()) return Fail(Status(Code::kInvalid, "no FILE is named; try: harrow replay --time-scale 0.01 flow.json"));
-  for (const auto& [scale, name] : {std::pair{arguments.time_scale, "--time-scale"}, std::pair{arguments.size_scale, "--size-scale"}}) {
+  for (const auto& [scale, name] : {std::pair{arguments.time_scale, "--time-scale"}, std::pair{arguments.size_scale.value_or(1), "--size-scale"}}) {
     if (!(scale >= 0 && scale <= 1e6)) return Fail(Status(Code::kInvalid, StrCat(name, " cannot be ", scale, "; give a number from 0 to 1e6")));
   }
   os::FileSystem& fs = os::RealFileSystem();
@@ -169,7 +202,10 @@ int RunReplay(const ReplayArguments& arguments) {
   std::error_code error;
   const std::string directory = std::filesystem::absolute(arguments.directory, error).lexically_normal().string();
   if (error) return Fail(Status(Code::kUnavailable, StrCat(arguments.directory, ": ", error.message())));
-  if (const Status written = Replay(graph, arguments, directory, *missing).Write(fs, flow.name); !written.ok()) return Fail(written);
+  for (const std::string& notice : flow.notices) std::cerr << notice << "\n";
+  Replay replay(graph, arguments, directory, *missing);
+  if (const Status fits = replay.CheckSpace(); !fits.ok()) return Fail(fits);
+  if (const Status written = replay.Write(fs, flow.name); !written.ok()) return Fail(written);
   std::vector<std::string> words = {"run"};
   words.insert(words.end(), arguments.run_words.begin(), arguments.run_words.end());
   words.push_back(directory + "/flow.json");
@@ -184,9 +220,9 @@ const Registered kReplay(
      .order = 22,
      .setup = [](CLI::App& app) -> std::function<int()> {
        auto a = std::make_shared<ReplayArguments>();
-       AddFlowArguments(app, &a->flow);
+       AddFlowArguments(app, &a->flow, true);
        app.add_option("--time-scale", a->time_scale, "Times the recorded run times (default 1)")->type_name("F");
-       app.add_option("--size-scale", a->size_scale, "Times the recorded file sizes (default 1)")->type_name("F");
+       app.add_option("--size-scale", a->size_scale, "Times the recorded sizes (default: at most 1G in all)")->type_name("F");
        app.add_option("--run-time", a->run_time, "Of tasks whose run time is not known")->type_name("TIME");
        app.add_flag("--burn", a->burn, "Use the CPU for that time instead of sleeping");
        app.add_flag("--one-core", a->one_core, "Recorded tasks take one core each");

@@ -70,11 +70,11 @@ const Registered kReport(
     {.name = "report",
      .summary = "Tables of a run: per task, kind and node",
      .example = "harrow report --csv --kind mProject > projects.csv\n         harrow report --plot run.svg",
-     .usage = "[options]",
+     .usage = "[options] [RUN]",
      .order = 44,
      .setup = [](CLI::App& app) -> std::function<int()> {
        auto options = std::make_shared<ReportOptions>();
-       AddRunDir(app, &options->run_dir);
+       AddRunDir(app, &options->run_dir, true);
        app.add_flag("--csv", options->csv, "A row a task: node, times, exit, memory, bytes, ...");
        app.add_flag("--attempts", options->attempts, "With --csv: a row an attempt");
        app.add_flag("--json", options->json, "One JSON document with all of it");

@@ -43,7 +43,8 @@ size_t TableWidth() {
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-void AddRunDir(CLI::App& app, std::string* run_dir) {
+void AddRunDir(CLI::App& app, std::string* run_dir, bool named) {
+  if (named) app.add_option("RUN", *run_dir, "The same as --run-dir RUN");
   app.add_option("--run-dir", *run_dir, "The run (default: the newest here)")->type_name("D");
 }
 

@@ -21,8 +21,8 @@ namespace harrow::launcher {
 
 /// How wide a table on standard output may be: the terminal's width, or 80.
 size_t TableWidth();
-/// Adds --run-dir.
-void AddRunDir(CLI::App& app, std::string* run_dir);
+/// Adds --run-dir; with `named` also RUN, for commands that take no other words.
+void AddRunDir(CLI::App& app, std::string* run_dir, bool named = false);
 /// The run that a command is about, opened to look at (run_dir/find.h).
 Result<run_dir::Part> OpenRun(const std::string& given);
 

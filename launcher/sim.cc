@@ -222,7 +222,7 @@ const Registered kSim({.name = "sim",
                        .order = 21,
                        .setup = [](CLI::App& app) -> std::function<int()> {
                          auto a = std::make_shared<SimArguments>();
-                         AddFlowArguments(app, &a->flow);
+                         AddFlowArguments(app, &a->flow, true);
                          app.add_option("--cluster", a->cluster, "The cluster's model (harrow-cluster(5))")->type_name("FILE.toml");
                          app.add_option("--nodes", a->nodes, "Nodes and cores of each, as 12x8")->type_name("NxC");
                          const auto setting = [&](const char* key, const char* type, const char* help) {

@@ -164,11 +164,11 @@ int RunStatus(const StatusOptions& options) {
 const Registered kStatus({.name = "status",
                           .summary = "Show how far a run is",
                           .example = "harrow status --failed\n         harrow status --watch && ./next-step",
-                          .usage = "[options]",
+                          .usage = "[options] [RUN]",
                           .order = 40,
                           .setup = [](CLI::App& app) -> std::function<int()> {
                             auto options = std::make_shared<StatusOptions>();
-                            AddRunDir(app, &options->run_dir);
+                            AddRunDir(app, &options->run_dir, true);
                             app.add_flag("--failed", options->failed, "Also the tasks that failed, and how");
                             app.add_flag("--nodes", options->nodes, "Also the nodes");
                             app.add_flag("--watch", options->watch,

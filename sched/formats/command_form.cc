@@ -226,6 +226,36 @@ std::string_view ProgramName(std::string_view command, CommandForm form) {
   return word.empty() || IsShellWord(word) ? "sh" : BaseName(word);
 }
 
+std::string_view KindName(std::string_view command, CommandForm form) {
+  const std::string_view program = ProgramName(command, form);
+  static const std::unordered_set<std::string_view> kInterpreters = {
+      "perl", "ruby",   "Rscript", "julia", "node", "java", "php", "lua",
+      "sh",   "octave", "bash",    "dash",  "ksh",  "zsh",  "tclsh"};
+  const bool is_python = program.starts_with("python");
+  if (!is_python && kInterpreters.find(program) == kInterpreters.end()) return program;
+  // "sh" may be a word of ours.
+  if (program.data() < command.data() || program.data() >= command.data() + command.size()) return program;
+  std::string_view rest = command.substr(static_cast<size_t>(program.data() - command.data()) + program.size());
+  const std::string_view separators =
+      form == CommandForm::kArgv ? std::string_view("\0", 1) : std::string_view(" \t\n");
+  bool module = false;
+  while (!rest.empty()) {
+    rest.remove_prefix(std::min(rest.find_first_not_of(separators), rest.size()));
+    const std::string_view word = rest.substr(0, rest.find_first_of(separators));
+    rest.remove_prefix(word.size());
+    if (word.empty() || word.find_first_of("$`'\"\\;|&<>(){}*?[ \n") != std::string_view::npos) break;
+    if (module) return word;
+    if (word.starts_with('-')) {
+      module = is_python && word == "-m";
+      // -c, -e: the next word is code.
+      if (word.size() == 2 && (word[1] == 'c' || word[1] == 'e' || word[1] == 'E')) break;
+      continue;
+    }
+    return word.find_first_of("./") == std::string_view::npos ? program : BaseName(word);
+  }
+  return program;
+}
+
 Status CheckCommandSize(std::string_view command, CommandForm form) {
   if (command.size() <= kLongestArgument) [[likely]]
     return Status();

@@ -11,9 +11,12 @@ namespace harrow::formats {
 /// separated by NUL; otherwise the text itself is the command.
 graph::CommandForm Classify(std::string_view text, std::string* argv);
 
-/// The program of a command, without its directory: what tasks are grouped by when nothing else is said. "sh"
-/// where a shell text hides it. Views into `command`.
+/// The program of a command, without its directory; "sh" where a shell text hides it. Views into `command`.
 std::string_view ProgramName(std::string_view command, graph::CommandForm form);
+
+/// What tasks are grouped by when nothing else is said: the script that an interpreter is given, else the
+/// program. Views into `command`.
+std::string_view KindName(std::string_view command, graph::CommandForm form);
 
 /// Whether the kernel would start it; otherwise what is wrong and what would be right.
 Status CheckCommandSize(std::string_view command, graph::CommandForm form);

@@ -40,11 +40,11 @@ class TsvReader {
   TsvReader(uint32_t source, const LoadOptions& options, graph::Graph* graph, Problems* problems)
       : source_(source), problems_(problems), trace_(options, "table of tasks", graph, problems) {}
 
-  void Read(std::string_view text) {
+  void Read(std::string_view text, std::vector<std::string>* notices) {
     // Tasks first: lines may name them before they are told.
     Each(text, [this](const Line& line) { ReadTask(line); });
     Each(text, [this](const Line& line) { ReadRest(line); });
-    trace_.Finish();
+    trace_.Finish(notices);
   }
 
  private:
@@ -73,7 +73,7 @@ class TsvReader {
     if (line.fields[0].text != "T") return;
     if (!Expect(line, 4, 5, "T id kind seconds [cores]")) return;
     const auto seconds =
-        TraceNumber(line.fields[3].text, "a task's time in seconds", 0, 3e9, line.At(3), problems_);
+        trace_.Measure(line.fields[3].text, "a task's time in seconds", 3e9, line.At(3));
     std::optional<double> cores = 1;
     if (line.count == 5)
       cores = TraceNumber(line.fields[4].text, "a task's cores", 0, 65536, line.At(4), problems_);
@@ -87,8 +87,8 @@ class TsvReader {
     if (what == "F") {
       if (!Expect(line, 3, 3, "F file bytes")) return;
       const auto bytes =
-          TraceNumber(line.fields[2].text, "a file's size in bytes", 0, 4e18, line.At(2), problems_);
-      if (bytes) trace_.SetSize(line.fields[1].text, static_cast<int64_t>(*bytes));
+          trace_.Measure(line.fields[2].text, "a file's size in bytes", 4e18, line.At(2));
+      if (bytes && *bytes >= 0) trace_.SetSize(line.fields[1].text, static_cast<int64_t>(*bytes));
     } else if (what == "I" || what == "O") {
       if (!Expect(line, 3, 3, what == "I" ? "I task file" : "O task file")) return;
       const auto task = Task(line, 1);
@@ -127,8 +127,8 @@ class TsvReader {
 }  // namespace
 
 void ReadDagTsv(uint32_t source, std::string_view text, const LoadOptions& options, graph::Graph* graph,
-                Problems* problems) {
-  TsvReader(source, options, graph, problems).Read(text);
+                Problems* problems, std::vector<std::string>* notices) {
+  TsvReader(source, options, graph, problems).Read(text, notices);
 }
 
 }  // namespace harrow::formats

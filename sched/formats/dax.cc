@@ -65,7 +65,7 @@ class DaxReader {
     place_.line = 1;
   }
 
-  void Read() {
+  void Read(std::vector<std::string>* notices) {
     bool began = false;
     while (!problems_->full()) {
       const size_t open = text_.find('<', at_);
@@ -102,7 +102,7 @@ class DaxReader {
     if (problems_->full()) return;
     if (!path_.empty()) Last(StrCat("<", Printable(path_.back()), "> is not closed; the file is cut"));
     Link();
-    trace_.Finish();
+    trace_.Finish(notices);
   }
 
  private:
@@ -264,7 +264,7 @@ class DaxReader {
       }
       double seconds = -1;
       if (!runtime.empty()) {
-        const auto number = TraceNumber(runtime, "runtime", 0, 3e9, element.place, problems_);
+        const auto number = trace_.Measure(runtime, "runtime", 3e9, element.place);
         if (!number) return;
         seconds = *number;
       }
@@ -294,8 +294,8 @@ class DaxReader {
       return;
     }
     if (const std::string_view size = element.Get("size"); !size.empty()) {
-      const auto bytes = TraceNumber(size, "size", 0, 4e18, element.place, problems_);
-      if (bytes) trace_.SetSize(file, static_cast<int64_t>(*bytes));
+      const auto bytes = trace_.Measure(size, "size", 4e18, element.place);
+      if (bytes && *bytes >= 0) trace_.SetSize(file, static_cast<int64_t>(*bytes));
     }
     if (in) trace_.AddInput(*job_, file);
     if (out) trace_.AddOutput(*job_, file);
@@ -329,8 +329,8 @@ class DaxReader {
 }  // namespace
 
 void ReadDax(uint32_t source, std::string_view text, const LoadOptions& options, graph::Graph* graph,
-             Problems* problems) {
-  DaxReader(source, text, options, graph, problems).Read();
+             Problems* problems, std::vector<std::string>* notices) {
+  DaxReader(source, text, options, graph, problems).Read(notices);
 }
 
 }  // namespace harrow::formats

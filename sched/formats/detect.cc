@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/text.h"
+#include "formats/foreign_list.h"
 
 namespace harrow::formats {
 namespace {
@@ -112,6 +113,7 @@ Result<Format> Detect(std::string_view path, bool lines, std::string_view text) 
   if (path.ends_with(".json")) return Format::kWfFormat;
   if (path.ends_with(".stg")) return Format::kStg;
   if (path.ends_with(".dag.tsv")) return Format::kDagTsv;
+  if (IsForeignList(text)) return Format::kLines;
   if (first.empty()) {
     return no("is empty; write one command a line (FILE.txt), or [[task]] with name and command (FILE.toml)");
   }

@@ -5,7 +5,7 @@
 //   is none, files
 //      that exist; nothing at all is an error. A text that is itself a declared output or an existing file is
 //      no pattern.
-//   3. `after` is linked: a task's name, or a template's name as written, which means all its tasks
+//   3. `after` is linked: a task's name, a template's name as written, which means all its tasks, or a pattern
 //
 // Patterns are resolved here and never again: the graph holds names only.
 #include "formats/flow_build.h"
@@ -46,6 +46,22 @@ std::vector<std::string_view> KeyNames(const std::vector<EachKey>& each) {
 bool IsShellProgram(std::string_view word) {
   word = word.substr(word.rfind('/') + 1);
   return word.ends_with("sh") && word.size() <= 4;
+}
+
+/// "sim-{a}-{b}" is "sim": a name without what is filled in.
+std::string FamilyName(std::string_view name) {
+  constexpr std::string_view kBetween = "-_.:/,=+ ";
+  std::string family;
+  while (!name.empty()) {
+    std::string_view piece = name.substr(0, name.find('{'));
+    const size_t close = name.find('}', piece.size());
+    name.remove_prefix(close == std::string_view::npos ? name.size() : close + 1);
+    const size_t begin = piece.find_first_not_of(kBetween);
+    if (begin == std::string_view::npos) continue;
+    piece = piece.substr(begin, piece.find_last_not_of(kBetween) + 1 - begin);
+    family += StrCat(family.empty() ? "" : "-", piece);
+  }
+  return family;
 }
 
 /// -c, -lc, -ec: the next word is what the shell reads.
@@ -412,7 +428,9 @@ struct FlowBuilder::Impl {
     const TaskId first(static_cast<uint32_t>(graph->task_count()));
     templates.try_emplace(task.name.text, Tasks{first, task.count});
     AddPlaces(task, first);
-    const KindId kind = task.attributes.kind.empty() ? KindId() : graph->AddKind(task.attributes.kind);
+    std::string family = task.attributes.kind;
+    if (family.empty() && !task.each.empty()) family = FamilyName(task.name.text);
+    const KindId kind = family.empty() ? KindId() : graph->AddKind(family);
     ProfileId profile;
     EachWalk walk(task.each);
     std::string name_text, text, argv, file;
@@ -443,7 +461,7 @@ struct FlowBuilder::Impl {
       spec.form = Command(task, command, values, &text, &argv, &told);
       spec.command = text;
       spec.profile = profile;
-      spec.kind = kind ? kind : kinds.Of(ProgramName(text, spec.form));
+      spec.kind = kind ? kind : kinds.Of(KindName(text, spec.form));
       spec.in = in;
       spec.out = out;
       spec.place = task.name.place;
@@ -476,10 +494,26 @@ struct FlowBuilder::Impl {
     }
   }
 
+  /// The tasks that a pattern of `after` means, by their names; none: it is no pattern, but a name.
+  const std::vector<TaskId>& Matching(const std::string& pattern) {
+    static const std::vector<TaskId> kNone;
+    if (!IsPattern(pattern) || FindNamed(pattern)) return kNone;
+    const auto [at, added] = matching.try_emplace(pattern);
+    for (uint32_t n = 0; added && n < graph->task_count(); ++n) {
+      if (MatchesPattern(pattern, graph->given_name(TaskId(n)))) at->second.emplace_back(n);
+    }
+    return at->second;
+  }
+
   void Link() {
     if (!LinksAreFew()) return;
     for (const After& after : waits) {
       if (problems->full()) return;
+      const std::vector<TaskId>& matched = Matching(after.name);
+      for (TaskId task : matched) {
+        if (task != after.task) graph->AddDependency(task, after.task);
+      }
+      if (!matched.empty()) continue;
       if (const auto named = templates.find(after.name); named != templates.end()) {
         for (uint64_t n = 0; n < named->second.count; ++n) {
           graph->AddDependency(TaskId(named->second.first.value + static_cast<uint32_t>(n)), after.task);
@@ -500,8 +534,7 @@ struct FlowBuilder::Impl {
   bool LinksAreFew() {
     for (const After& after : waits) {
       const auto named = templates.find(after.name);
-      if (named == templates.end()) continue;
-      links += named->second.count;
+      links += named != templates.end() ? named->second.count : Matching(after.name).size();
       if (links <= kMostLinks) continue;
       problems->AddLast(after.place, StrCat("after means more than ", kMostLinks,
                                             " pairs of tasks; put one task between the two families"));
@@ -575,6 +608,7 @@ struct FlowBuilder::Impl {
   std::unordered_map<std::string, Tasks> templates;
   std::unordered_map<std::string_view, TaskId> names;  // filled when first needed
   std::unordered_map<FileId, SourcePlace> needed;      // has to exist; the place that names it first
+  std::unordered_map<std::string, std::vector<TaskId>> matching;  // of patterns in after
   std::vector<After> waits;
   OutputPlaces places;
   uint64_t links = 0;

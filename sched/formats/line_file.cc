@@ -1,7 +1,9 @@
 // A line file: one command a line. Blank lines and lines that begin with # are skipped; a line "#HARROW
 // key=value ..." sets what the lines below it ask for, until another one sets it anew: what that one does not
 // name is as if it had never been said. Values with blanks are quoted. Lines end with LF or CR LF. The keys
-// are those of a flow file that make sense for a line (task_keys.h), and env.NAME=value.
+// are those of a flow file that make sense for a line (task_keys.h), and env.NAME=value. What lists for
+// disBatch and GREASY say beside their commands is understood or refused (foreign_list.cc), and so are
+// here-documents, whose lines are no commands.
 //
 // A line costs no allocation: text and command are views until the graph copies them.
 #include "formats/line_file.h"
@@ -13,11 +15,14 @@
 
 #include "base/text.h"
 #include "formats/command_form.h"
+#include "formats/foreign_list.h"
 #include "formats/kind_cache.h"
 #include "formats/task_keys.h"
 
 namespace harrow::formats {
 namespace {
+
+constexpr uint64_t kMostLinks = 50'000'000;  // between tasks; each costs memory
 
 bool IsBlank(char c) {
   return c == ' ' || c == '\t';
@@ -29,18 +34,33 @@ bool IsLetter(char c) {
 class LineReader {
  public:
   LineReader(uint32_t source, const LoadOptions& options, graph::Graph* graph, Problems* problems)
-      : graph_(graph), problems_(problems), options_(options), attributes_(options.defaults), kinds_(graph) {
+      : graph_(graph),
+        problems_(problems),
+        options_(options),
+        defaults_(options.defaults),
+        attributes_(options.defaults),
+        kinds_(graph),
+        first_task_(static_cast<uint32_t>(graph->task_count())),
+        phase_begin_(first_task_),
+        phase_end_(first_task_) {
     place_.source = source;
     profile_ = graph->AddProfile(attributes_.Resolved());
   }
 
   void Read(std::string_view text) {
+    if (IsDisBatchList(text)) {
+      disbatch_ = true;
+      if (defaults_.profile.shell.empty()) defaults_.profile.shell = "bash";
+      attributes_ = defaults_;
+      profile_ = graph_->AddProfile(attributes_.Resolved());
+    }
     const char* at = text.data();
     const char* const end = at + text.size();
     while (at < end && !problems_->full()) {
       ++place_.line;
       const char* newline = static_cast<const char*>(std::memchr(at, '\n', static_cast<size_t>(end - at)));
       const char* stop = newline != nullptr ? newline : end;
+      const char* const line_end = stop > at && stop[-1] == '\r' ? stop - 1 : stop;
       const char* begin = at;
       at = newline != nullptr ? newline + 1 : end;
       while (stop > begin && (IsBlank(stop[-1]) || stop[-1] == '\r')) --stop;
@@ -49,8 +69,14 @@ class LineReader {
       if (begin == stop) continue;
       place_.column = static_cast<uint32_t>(begin - line + 1);
       const std::string_view command(begin, static_cast<size_t>(stop - begin));
-      if (*begin == '#') {
+      if (disbatch_ && command.starts_with("#DISBATCH")) {
+        DisBatch(std::string_view(begin, static_cast<size_t>(line_end - begin)));
+      } else if (*begin == '#') {
         Comment(command);
+      } else if (*begin == '[' && command.size() > 1 && (command[1] == '#' || command[1] == '@')) {
+        Greasy(command);
+      } else if (!prefix_.empty() || !suffix_.empty()) {
+        Command(StrCat(prefix_, command, suffix_));
       } else {
         Command(command);
       }
@@ -81,10 +107,96 @@ class LineReader {
       return;
     }
     task.profile = profile_;
-    task.kind = attributes_.kind.empty() ? kinds_.Of(ProgramName(task.command, task.form)) : kind_;
+    task.kind = attributes_.kind.empty() ? kinds_.Of(KindName(task.command, task.form)) : kind_;
     task.place = place_;
     task.recorded_run_time = attributes_.run_time;
-    graph_->AddTask(task);
+    if (task.form == graph::CommandForm::kShell && IsPartOfSeveralLines(text)) return;
+    const TaskId added = graph_->AddTask(task);
+    if (phase_end_ > phase_begin_) WaitForPhase(added);
+  }
+
+  bool IsPartOfSeveralLines(std::string_view text) {
+    if (text.find("<<") == std::string_view::npos) return false;
+    const size_t at = FindHereDocument(text);
+    if (at == std::string_view::npos) return false;
+    SourcePlace place = place_;
+    place.column += static_cast<uint32_t>(at);
+    problems_->AddLast(place,
+                       "a here-document goes over several lines, and a command ends with its line; put it into "
+                       "a script, or write printf 'one\\ntwo\\n' | command");
+    return true;
+  }
+
+  /// What is below a barrier waits for all between it and the barrier before, and so for all above.
+  void WaitForPhase(TaskId task) {
+    links_ += phase_end_ - phase_begin_;
+    if (links_ > kMostLinks) {
+      problems_->AddLast(place_, StrCat("barriers make more than ", kMostLinks,
+                                        " pairs of tasks; put a line `true` between two barriers"));
+      return;
+    }
+    for (uint32_t before = phase_begin_; before < phase_end_; ++before)
+      graph_->AddDependency(TaskId(before), task);
+  }
+
+  void DisBatch(std::string_view line) {
+    const Result<DisBatchLine> read = ReadDisBatchLine(line);
+    if (!read.ok()) {
+      problems_->Add(place_, read.status().message());
+      return;
+    }
+    if (read->what == DisBatchLine::What::kBarrier) {
+      const auto tasks = static_cast<uint32_t>(graph_->task_count());
+      if (tasks == phase_end_) return;  // nothing since the last one
+      phase_begin_ = phase_end_;
+      phase_end_ = tasks;
+      return;
+    }
+    if (read->text.find("DISBATCH_") != std::string_view::npos)
+      problems_->Add(place_, "disBatch's variables are not set here; $HARROW_TASK_ID is a task's number");
+    (read->what == DisBatchLine::What::kPrefix ? prefix_ : suffix_) = read->text;
+  }
+
+  void Greasy(std::string_view line) {
+    const Result<GreasyMarks> marks = ReadGreasyMarks(line, place_.line);
+    if (!marks.ok()) {
+      problems_->Add(place_, marks.status().message());
+      return;
+    }
+    const ProfileId profile = profile_;
+    if (!marks->directory.empty()) {
+      graph::Profile there = attributes_.Resolved();
+      there.cwd = marks->directory;
+      profile_ = graph_->AddProfile(there);
+    }
+    const TaskId task(static_cast<uint32_t>(graph_->task_count()));
+    Command(line.substr(marks->size));
+    profile_ = profile;
+    for (const auto& [first, last] : marks->after) {
+      bool some = false;
+      for (uint32_t before = FirstTaskFrom(first, task.value);
+           before < task.value && graph_->place(TaskId(before)).line <= last; ++before) {
+        if (graph_->task_count() > task.value) graph_->AddDependency(TaskId(before), task);
+        some = true;
+      }
+      if (some) continue;
+      problems_->Add(place_, StrCat("no command stands in line ", first,
+                                    "; the numbers are those of the file's lines, comments and blank ones included"));
+    }
+  }
+
+  /// The first task of this file that stands in line `line` or below it; `end`: none does.
+  uint32_t FirstTaskFrom(uint32_t line, uint32_t end) const {
+    uint32_t low = first_task_;
+    for (uint32_t high = end; low < high;) {
+      const uint32_t middle = low + (high - low) / 2;
+      if (graph_->place(TaskId(middle)).line < line) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low;
   }
 
   void Comment(std::string_view text) {
@@ -112,7 +224,7 @@ class LineReader {
   void Directive(std::string_view text, size_t at) {
     const SourcePlace line = place_;
     std::vector<std::string_view> keys;
-    attributes_ = options_.defaults;
+    attributes_ = defaults_;
     for (;;) {
       while (at < text.size() && IsBlank(text[at])) ++at;
       if (at == text.size()) break;
@@ -160,11 +272,18 @@ class LineReader {
   Problems* problems_;
   const LoadOptions& options_;
   SourcePlace place_;
+  TaskAttributes defaults_;
   TaskAttributes attributes_;
   ProfileId profile_;
   KindId kind_;
   std::string argv_;
   KindCache kinds_;
+  const uint32_t first_task_;  // of this file
+  // Of lists for disBatch: what stands around each command, and the tasks between the last two barriers.
+  bool disbatch_ = false;
+  std::string prefix_, suffix_;
+  uint32_t phase_begin_, phase_end_;
+  uint64_t links_ = 0;
 };
 
 }  // namespace

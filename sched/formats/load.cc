@@ -154,10 +154,10 @@ class Loader {
         ReadStg(source->number, source->content, options_, graph_, &problems_);
         break;
       case Format::kDax:
-        ReadDax(source->number, source->content, options_, graph_, &problems_);
+        ReadDax(source->number, source->content, options_, graph_, &problems_, &flow_->notices);
         break;
       case Format::kDagTsv:
-        ReadDagTsv(source->number, source->content, options_, graph_, &problems_);
+        ReadDagTsv(source->number, source->content, options_, graph_, &problems_, &flow_->notices);
         break;
     }
     std::string().swap(source->text);

@@ -84,7 +84,8 @@ void ReadStg(uint32_t source, std::string_view text, const LoadOptions& options,
                                               "\"; predecessors are ids of the same file"));
     }
   }
-  trace.Finish();
+  std::vector<std::string> none;  // it has no measured times
+  trace.Finish(&none);
 }
 
 }  // namespace harrow::formats

@@ -59,8 +59,19 @@ void Trace::SetSize(std::string_view file, int64_t bytes) {
   if (bytes > graph_->file_size(id)) graph_->SetFileSize(id, bytes);
 }
 
-void Trace::Finish() {
+std::optional<double> Trace::Measure(std::string_view text, std::string_view what, double most, SourcePlace place) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size() && number < 0) {
+    negatives_.Note(place, what, number);
+    return -1;
+  }
+  return TraceNumber(text, what, 0, most, place, problems_);
+}
+
+void Trace::Finish(std::vector<std::string>* notices) {
   if (!problems_->empty()) return;
+  negatives_.Tell(*graph_, notices);
   if (options_.need_commands && !tasks_.empty()) {
     problems_->Add(tasks_[0].place,
                    StrCat("the tasks of a ", form_,

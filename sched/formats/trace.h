@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "formats/load.h"
+#include "formats/negatives.h"
 #include "formats/problems.h"
 #include "graph/graph.h"
 
@@ -34,7 +35,10 @@ class Trace {
     if (parent != child) edges_.emplace_back(parent, child);
   }
   size_t task_count() const { return tasks_.size(); }
-  void Finish();
+  /// A time or a size as it stands there; none, and a problem that names `what`, for no number from 0 to `most`.
+  /// A negative one is unknown: -1.
+  std::optional<double> Measure(std::string_view text, std::string_view what, double most, SourcePlace place);
+  void Finish(std::vector<std::string>* notices);
 
  private:
   struct Task {
@@ -47,6 +51,7 @@ class Trace {
   std::string_view form_;
   graph::Graph* graph_;
   Problems* problems_;
+  Negatives negatives_;
   std::vector<Task> tasks_;
   std::unordered_map<std::string_view, uint32_t> by_name_;
   std::vector<std::pair<uint32_t, FileId>> inputs_, outputs_;

@@ -8,7 +8,7 @@
 //
 // Tasks are told apart by id where every task has one, else by name; links may use either. A dependency holds
 // whether the parent or the child says so. A file mentioned with several sizes has the largest. A task's kind
-// is its category, else its program, else its name without the number at the end. Memory in a trace is what
+// is its category, else its name without the number at the end, else its program. Memory in a trace is what
 // was used, not asked for, and left out.
 //
 // The text is read in one pass with simdjson's on-demand parser, every value visited, so that what is broken
@@ -27,6 +27,7 @@
 #include "formats/command_form.h"
 #include "formats/file_set.h"
 #include "formats/kind_cache.h"
+#include "formats/negatives.h"
 
 namespace harrow::formats {
 namespace {
@@ -104,7 +105,10 @@ class WfReader {
     try {
       Parse();
       if (problems_->empty()) AddTasks();
-      if (problems_->empty()) NoteCommands(notices);
+      if (problems_->empty()) {
+        NoteCommands(notices);
+        negatives_.Tell(*graph_, notices);
+      }
     } catch (const Broken& broken) {
       problems_->AddLast(places_.Of(broken.offset), broken.what);
     } catch (const simdjson::simdjson_error& error) {
@@ -232,12 +236,18 @@ class WfReader {
     return text;
   }
 
-  double Number(od::value value, std::string_view what, double least, double most, double missing) {
+  /// `below`: notes what is less than `least`, which is no problem then, and as if it were missing.
+  double Number(od::value value, std::string_view what, double least, double most, double missing,
+                Negatives* below = nullptr) {
     last_offset_ = OffsetOf(value);
     od::json_type type = value.type();
     if (type == od::json_type::null && value.is_null()) return missing;
     if (type != od::json_type::number) Break(value, StrCat(what, " is no number; write it without quotes"));
     const double number = value.get_double();
+    if (below != nullptr && number < least) {
+      below->Note(places_.Of(last_offset_), what, number);
+      return missing;
+    }
     if (!(number >= least && number <= most)) {
       problems_->Add(places_.Of(last_offset_),
                      StrCat(what, " cannot be ", number, "; write a number from ", least, " to ", most));
@@ -373,7 +383,7 @@ class WfReader {
       } else if (key == "category") {
         task.category = Text(v, "category");
       } else if (key == "runtime" || key == "runtimeInSeconds") {
-        task.run_time = Number(v, key, 0, kLongestRun, -1);
+        task.run_time = Number(v, key, 0, kLongestRun, -1, &negatives_);
       } else if (key == "cores" || key == "coreCount") {
         task.cores = Number(v, key, 0, kMostCores, 1);
       } else if (key == "parents") {
@@ -414,7 +424,7 @@ class WfReader {
       } else if (key == "id") {
         id = Text(v, "a file's id");
       } else if (key == "size" || key == "sizeInBytes") {
-        file.size = std::max(file.size, Number(v, key, 0, 4e18, -1));
+        file.size = std::max(file.size, Number(v, key, 0, 4e18, -1, &negatives_));
       } else if (key == "link") {
         const std::string_view link = Text(v, "link");
         if (link != "input" && link != "output")
@@ -464,6 +474,19 @@ class WfReader {
       if ((tasks_[i].*key).empty() || !index->emplace(tasks_[i].*key, i).second) return false;
     }
     return true;
+  }
+
+  /// "NFCORE:FASTQC (sample 1)" is a FASTQC.
+  static std::string_view KindOf(const WfTask& task) {
+    if (!task.category.empty()) return task.category;
+    std::string_view name = task.name.empty() ? task.id : task.name;
+    if (const size_t of = name.rfind(" ("); of != std::string_view::npos && of > 0 && name.ends_with(')'))
+      name = name.substr(0, of);
+    if (const size_t colon = name.rfind(':'); colon != std::string_view::npos && colon + 1 < name.size())
+      name = name.substr(colon + 1);
+    name = WithoutNumber(name);
+    const bool named = name.find_first_not_of("0123456789") != std::string_view::npos;
+    return named || !task.has_program ? name : ProgramName(task.program, graph::CommandForm::kArgv);
   }
 
   static std::string_view WithoutNumber(std::string_view name) {
@@ -516,9 +539,7 @@ class WfReader {
       spec.form = task.has_program ? graph::CommandForm::kArgv : graph::CommandForm::kNone;
       if (task.has_program) spec.command = command;
       spec.profile = profile->second;
-      spec.kind = kinds.Of(!task.category.empty() ? task.category
-                           : task.has_program     ? ProgramName(task.program, graph::CommandForm::kArgv)
-                                                  : WithoutNumber(task.name.empty() ? task.id : task.name));
+      spec.kind = kinds.Of(KindOf(task));
       spec.in = in;
       spec.out = out;
       spec.place = places_.Of(task.offset);
@@ -666,6 +687,7 @@ class WfReader {
   bool tasks_found_ = false;
   std::vector<WfTask> tasks_, executions_;
   std::vector<WfFile> files_;
+  Negatives negatives_;
 };
 
 }  // namespace

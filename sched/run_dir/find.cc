@@ -86,6 +86,20 @@ std::string RunOf(os::FileSystem& fs, std::string directory) {
   return part ? above : directory;
 }
 
+/// Runs of ours in the current directory that bear other names than harrow-*: begun with --run-dir.
+std::vector<std::string> NamedRuns(os::FileSystem& fs, const JudgeOf& judge) {
+  constexpr size_t kMost = 10'000;  // looked at: a directory of data is no place of runs
+  std::vector<std::string> runs;
+  const auto names = fs.List(".");
+  if (!names.ok() || names->size() > kMost) return runs;
+  for (const std::string& name : *names) {
+    if (name.starts_with("harrow-") || !fs.Stat(FlowPath(name)).ok()) continue;
+    const bool begun = fs.Stat(PartPath(name, kFirstPart)).ok() || fs.Stat(JournalPath(name)).ok();
+    if (begun && judge(name, Purpose::kRun).ours) runs.push_back(name);
+  }
+  return runs;
+}
+
 }  // namespace
 
 bool IsRun(os::FileSystem& fs, const std::string& path) {
@@ -108,9 +122,15 @@ Result<std::string> FindRun(os::FileSystem& fs, const std::string& given, const 
   }
   if (auto newest = NewestIn(fs, ".", judge)) return Usable(*std::move(newest));
   if (const std::string run = RunOf(fs, "."); IsRun(fs, run)) return Usable({run, judge(run, purpose).usable});
-  return Status(
-      Code::kNotFound,
-      "no run here: no directory harrow-* of a run of yours in this directory; name one with --run-dir D");
+  const std::vector<std::string> others = NamedRuns(fs, judge);
+  if (others.size() == 1) return Usable({others[0], judge(others[0], purpose).usable});
+  std::string which;
+  for (size_t i = 0; i < others.size() && i < 3; ++i) which += StrCat(i == 0 ? "" : ", ", Printable(others[i], 60));
+  if (others.size() > 3) which += ", ...";
+  return Status(Code::kNotFound,
+                others.empty() ? "no run here: no directory harrow-* of a run of yours in this directory; name one with "
+                                 "--run-dir D"
+                               : StrCat("there are several runs here (", which, "); name one with --run-dir D"));
 }
 
 }  // namespace harrow::run_dir

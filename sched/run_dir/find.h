@@ -14,7 +14,8 @@ bool IsRun(os::FileSystem& fs, const std::string& path);
 
 /// The run directory that a command is about: `given` (--run-dir), else what HARROW_RUN_DIR names
 /// (`from_environment`: a run directory, or a directory of some), else the run that was started or resumed
-/// last among ./harrow-* and, inside a run directory, that one itself. A part of a run stands for the run. Other users' directories, and links, are
+/// last among ./harrow-*; inside a run directory, that one itself; and the only run in ".", whatever it is called.
+/// A part of a run stands for the run. Other users' directories, and links, are
 /// not among those that are looked through. kInvalid: what is given is no run, or it, or the newest, must not be
 /// used; kNotFound: there is none.
 Result<std::string> FindRun(os::FileSystem& fs, const std::string& given, const std::string& from_environment,

@@ -84,9 +84,10 @@ def test_bash(directory, program, source):
     same(bash(harrow, source, "harrow report --kind al"), ["alpha"])
     write(os.path.join(directory, "sub.toml"), "")
     same(bash(harrow, source, "harrow run su"), ["sub.toml"])
-    os.rename(os.path.join(directory, "harrow-1"), os.path.join(directory, "elsewhere"))
+    os.mkdir(os.path.join(directory, "there"))
+    os.rename(os.path.join(directory, "harrow-1"), os.path.join(directory, "there/elsewhere"))
     same(bash(harrow, source, "harrow logs bet"), [])
-    same(bash(harrow, source, "harrow logs --run-dir elsewhere bet"), ["beta:1", "beta:2", "beta:3"])
+    same(bash(harrow, source, "harrow logs --run-dir there/elsewhere bet"), ["beta:1", "beta:2", "beta:3"])
 
 
 def test_files_are_well_formed(_, __, source):

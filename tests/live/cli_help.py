@@ -22,7 +22,7 @@ def told_options(text):
     """Options that a page has an entry for: lines "*--name* _X_", also several on one line."""
     found = set()
     for line in text.splitlines():
-        if re.match(r"\*-", line):
+        if re.match(r"(?:_[A-Z]+_, )?\*-", line):
             found.update(re.findall(r"\*(--?[a-z-]+)\*", line))
     return found
 

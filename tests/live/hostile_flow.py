@@ -211,7 +211,7 @@ def test_recorded_files(directory, harrow_program):
             "laugh.xml": f'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY l0 "ha">{laugh}]><adag><job id="&l9;" name="x"/></adag>',
             "outside.xml": '<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]><adag><job id="&e;" name="x"/></adag>',
             "char.xml": '<adag><job id="&#0;&#x110000;" name="x"/></adag>', "cut.xml": '<adag><job id="a', "big.json": '{"workflow":{"tasks":[' + task % ("1e999", "1") + "]}}",
-            "cores.json": '{"workflow":{"tasks":[' + task % ("1", "1e18") + "]}}", "minus.json": '{"workflow":{"tasks":[' + task % ("-1", "1") + "]}}",
+            "cores.json": '{"workflow":{"tasks":[' + task % ("1", "1e18") + "]}}", "minus.json": '{"workflow":{"tasks":[' + task % ("1", "-1") + "]}}",
             "cycle.json": '{"workflow":{"tasks":[{"name":"a","parents":["b"]},{"name":"b","parents":["a"]}]}}', "same.json": '{"workflow":{"tasks":[{"name":"a"},{"name":"a"}]}}',
             "big.stg": "99999999999999999999\n0 1 0\n", "links.stg": "1\n0 1 999999999 0\n", "far.stg": "1\n0 1e400 0\n1 1 0\n", "cycle.dag.tsv": "T\ta\tk\t1\nT\tb\tk\t1\nE\ta\tb\nE\tb\ta\n",
             "nan.dag.tsv": "T\ta\tk\tnan\n", "size.dag.tsv": "T\ta\tk\t1\nO\ta\tf\nF\tf\t1e300\n"}.items():

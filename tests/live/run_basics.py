@@ -306,6 +306,33 @@ stdout = "said/{name}/out"
     same(lines_of(f"{directory}/said/z/out"), ["a"])
 
 
+def test_lists_made_for_others(directory, program):
+    harrow = Harrow(program, directory)
+    write(f"{directory}/Tasks", """#DISBATCH PREFIX echo before; 
+#DISBATCH SUFFIX  &> log-$HARROW_TASK_ID
+echo one
+echo two
+#DISBATCH BARRIER
+cat log-1 log-2
+""")
+    harrow("run", "--progress", "none", "Tasks", code=0)
+    same(lines_of(f"{directory}/log-3"), ["one", "two"])
+    harrow("run", "--progress", "none", "-", stdin="touch first\n# a comment\n[# 1 #] test -e first\n[# -1 #][@ / @] test -e proc\n", code=0)
+    refused = harrow("run", "-", stdin="cat > x <<END\nrm x\nEND\n", code=2)
+    check("standard input:1:9: a here-document goes over several lines" in refused.err, refused)
+
+
+def test_the_only_run_here_is_found_whatever_it_is_called(directory, program):
+    harrow = Harrow(program, directory)
+    harrow("run", "--run-dir", "mine", "-", stdin="echo mine\n", code=0)
+    check("mine" in harrow("logs", code=0).out)
+    harrow("run", "--run-dir", "yours", "-", stdin="true\ntrue\n", code=0)
+    check("there are several runs here (mine, yours); name one with --run-dir D" in harrow("status", code=2).err)
+    check("1 of 1" in harrow("status", "mine", code=0).out)
+    check("2 of 2" in harrow("status", "yours", code=0).out)
+    check("2" in harrow("report", "yours", code=0).out)
+
+
 def test_orders_and_input_forms(directory, program):
     harrow = Harrow(program, directory)
     for number, order in enumerate(("auto", "fifo", "lifo", "hrf", "lifo+hrf", "rank+hrf")):

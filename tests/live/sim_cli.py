@@ -107,6 +107,18 @@ def test_tasks_that_fit_nowhere(directory, harrow_program, source):
     check("2 done" in harrow("sim", "--one-core", "--nodes", "2x2", "f.dag.tsv", code=0).out)
 
 
+def test_replay_says_what_it_writes(directory, harrow_program, source):
+    harrow = Harrow(harrow_program, directory)
+    write(os.path.join(directory, "f.dag.tsv"), f"T\ta\tk\t-1\nF\tf\t{1 << 50}\nO\ta\tf\nF\tg\t1000\nO\ta\tg\n")
+    full = harrow("replay", "--run-time", "0s", "--size-scale", "1", "f.dag.tsv", code=2)
+    check("the stand-ins write 1024 TiB below " in full.err or "the stand-ins write 1.0 PiB below " in full.err, full)
+    check("are free; give a smaller --size-scale than 1" in full.err, full)
+    check("f.dag.tsv:1:7: a task's time in seconds -1 is read as unknown" in full.err, full)
+    check(not os.path.exists(os.path.join(directory, "harrow-replay")), "written all the same")
+    small = harrow("replay", "--run-time", "0s", "--size-scale", "1e-9", "f.dag.tsv", code=0)
+    check("harrow: the stand-ins write 1.1 MiB below " in small.err or "harrow: the stand-ins write 1.0 MiB below " in small.err, small)
+
+
 def test_replay_reads_and_writes(directory, harrow_program, source):
     harrow = Harrow(harrow_program, directory)
     write(os.path.join(directory, "f.dag.tsv"), FLOW.replace("T\ta0\t", "I\ta0\tsome/in put\nF\tsome/in put\t2000000\nT\ta0\t"))

@@ -125,8 +125,6 @@ TEST(RecordedTest, WhatATableOfTasksMayNotSay) {
       {"T\ta\tk\tx\n", "1:7: a task's time in seconds cannot be \"x\"; write a number from 0 to 3000000000"},
       {"T\ta\tk\t1x\n",
        "1:7: a task's time in seconds cannot be \"1x\"; write a number from 0 to 3000000000"},
-      {"T\ta\tk\t-0.1\n",
-       "1:7: a task's time in seconds cannot be \"-0.1\"; write a number from 0 to 3000000000"},
       {"T\ta\tk\t3000000001\n",
        "1:7: a task's time in seconds cannot be \"3000000001\"; write a number from 0 to 3000000000"},
       {"T\ta\tk\t1\t65537\n", "1:9: a task's cores cannot be \"65537\"; write a number from 0 to 65536"},

@@ -53,7 +53,7 @@ run_time = "2s"
   EXPECT_EQ(s.timed, 4u);
   EXPECT_EQ(s.run_time, seconds(11));
   ASSERT_EQ(s.kinds.size(), 2u);
-  EXPECT_EQ(s.kinds[0].name, "one");
+  EXPECT_EQ(s.kinds[0].name, "a");
   EXPECT_EQ(s.kinds[0].tasks, 3u);
   EXPECT_EQ(s.kinds[0].most_cores, 2u);
   EXPECT_EQ(s.kinds[0].timed, 3u);

@@ -195,7 +195,7 @@ TEST(WfFormatTest, NumbersWithinTheirBounds) {
   EXPECT_EQ(f.graph.profile(TaskId(0)).shape.cores, 1u);
 }
 
-TEST(WfFormatTest, TheKindIsTheCategoryElseTheProgramElseTheNameWithoutItsNumber) {
+TEST(WfFormatTest, TheKindIsTheCategoryElseTheNameWithoutItsNumberElseTheProgram) {
   const std::pair<const char*, const char*> cases[] = {
       {R"("name": "a_ID0000001")", "a"},
       {R"("name": "a-12")", "a"},
@@ -209,7 +209,9 @@ TEST(WfFormatTest, TheKindIsTheCategoryElseTheProgramElseTheNameWithoutItsNumber
       {R"("id": "b-3")", "b"},
       {R"("name": "n-1", "id": "b-3")", "n"},
       {R"("name": "n", "category": "c-4")", "c-4"},
-      {R"("name": "n", "command": {"program": "/bin/p"})", "p"},
+      {R"("name": "n", "command": {"program": "/bin/p"})", "n"},
+      {R"("name": "7", "command": {"program": "/bin/p"})", "p"},
+      {R"x("name": "NF:A:B (x 1)", "command": {"program": "/bin/p"})x", "B"},
       {R"("name": "n", "category": "c", "command": {"program": "/bin/p"})", "c"},
       {R"("name": "n", "command": {"program": ""})", "n"},
       {R"("name": "n", "command": "sh")", "n"}};

@@ -72,6 +72,16 @@ std::string PathText(const graph::Graph& graph, const graph::CriticalPath& path)
   return text;
 }
 
+/// "2 that are there before, 20 B; 5 that tasks make, 1.0 MiB; 1 of unknown size"
+std::string FilesText(const formats::Statistics& s) {
+  const bool known = s.unknown_sizes < s.files;
+  const auto size = [&](uint64_t bytes) { return known ? StrCat(" (", FormatBytes(bytes), ")") : ""; };
+  std::string text = StrCat(s.input_files, s.input_files == 1 ? " input" : " inputs", size(s.input_bytes), ", ",
+                            s.files - s.input_files, " made by tasks", size(s.bytes - s.input_bytes));
+  if (known && s.unknown_sizes > 0) text += StrCat("; ", s.unknown_sizes, " of unknown size");
+  return text;
+}
+
 std::string Text(const CheckOptions& options, const graph::Graph& graph, const formats::Flow& flow,
                  const formats::Statistics& s) {
   std::string out;
@@ -87,10 +97,7 @@ std::string Text(const CheckOptions& options, const graph::Graph& graph, const f
   out += Columns(
       "tasks", s.tasks,
       s.without_command > 0 ? StrCat(s.without_command, " without a command: for replay and sim") : "");
-  const std::string known = s.unknown_sizes < s.files ? StrCat(", ", FormatBytes(s.bytes),
-                                                               s.unknown_sizes > 0 ? " where known" : "")
-                                                      : "";
-  out += Columns("files", s.files, s.files > 0 ? StrCat(s.input_files, " of them inputs", known) : "");
+  out += Columns("files", s.files, s.files > 0 ? FilesText(s) : "");
   out += Columns("edges", s.edges, "");
   out += Columns("levels", s.levels, s.levels > 1 ? "tasks on the longest chain" : "");
   out += Columns("width", s.width, "most tasks side by side");

@@ -31,9 +31,26 @@ Check CheckGrant() {
   const int pus = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 0;
   const std::string text = StrCat("on this node ", cpus.empty() ? "?" : cpus, " granted, ", pus, " of ",
                                   grant.online, " allowed, ", slots, slots == 1 ? " slot" : " slots");
-  if (notice.empty()) return {"CPUs", Health::kOk, text, ""};
+  if (notice.empty()) return {"CPUs", Health::kOk, StrCat(text, ", tasks are pinned"), ""};
   return {"CPUs", Health::kWarning, StrCat(text, "; ", notice),
           "agents are started with --cpu-bind=none; ask the site which CPUs its jobs may use (TaskPlugin)"};
+}
+
+/// The devices that Slurm granted, and those that tasks on this node can be given.
+Check CheckGpus(const std::string& node) {
+  std::string granted = Variable("SLURM_GPUS_ON_NODE");
+  if (granted.empty()) granted = Variable("SLURM_JOB_GPUS");
+  const Result<topology::Machine> machine = topology::ReadMachine();
+  const size_t seen = machine.ok() ? machine->devices.size() : 0;
+  if (granted.empty()) {
+    return {"GPUs", Health::kOk,
+            seen == 0 ? "none granted" : StrCat("none granted; ", seen, seen == 1 ? " is" : " are", " here"), ""};
+  }
+  const std::string text = StrCat("granted on a node: ", granted);
+  if (node.empty()) return {"GPUs", Health::kOk, text, ""};
+  if (seen > 0) return {"GPUs", Health::kOk, StrCat(text, "; ", seen, " seen by hwloc"), ""};
+  return {"GPUs", Health::kWarning, StrCat(text, "; none is seen by hwloc"),
+          "tasks with gpus cannot start: see lstopo, and whether hwloc has its plugins for CUDA, ROCm or OpenCL"};
 }
 
 }  // namespace
@@ -66,7 +83,16 @@ std::vector<Check> CheckBatch() {
       text += StrCat(", ends in ", FormatDuration(std::max(left, Duration(0))));
     }
     checks.push_back({"Slurm", Health::kOk, text, ""});
-    checks.push_back(CheckGrant());
+    const std::string node = Variable("SLURMD_NODENAME");
+    if (node.empty()) {
+      checks.push_back({"here", Health::kWarning,
+                        StrCat("this machine is no node of job ", job, ": what is said of cores, memory, disks and "
+                               "processes is not said of the job's nodes"),
+                        "ask a node: srun -N1 -n1 harrow doctor"});
+    } else {
+      checks.push_back(CheckGrant());
+    }
+    checks.push_back(CheckGpus(node));
   }
   if (batch::HelperProgram(ThisProgram(), "harrow-slurm-query").empty()) {
     checks.push_back(

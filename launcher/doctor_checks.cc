@@ -186,7 +186,9 @@ std::vector<Check> CheckCores() {
   const auto plan = topology::PlanSlots(*machine, 0);
   std::string text = StrCat(plan.slots.size(), plan.slots.size() == 1 ? " slot" : " slots",
                             ": one a core of ", machine->cores.size(), " allowed (", pus, " of ", online,
-                            " PUs), ", plan.pinned ? "tasks are pinned" : "tasks are not pinned");
+                            " PUs)");
+  // In a job the grant decides, of which CheckBatch tells.
+  if (Variable("SLURM_JOB_ID").empty()) text += plan.pinned ? ", tasks are pinned" : ", tasks are not pinned";
   if (!plan.notice.empty()) text += StrCat(": ", plan.notice);
   const double quota = CgroupCpuQuota();
   if (quota > 0 && quota < static_cast<double>(plan.slots.size()) * 0.99) {

@@ -43,6 +43,14 @@ std::string CommandText(const run_dir::Part& part, TaskId task) {
   return StrCat("  command (", Printable(text.place), "): ", Printable(text.command, 4096), "\n");
 }
 
+/// Of the task for which another was skipped.
+std::string_view HowEnded(const report::RunView& run, size_t skipped) {
+  const std::string because = run.Because(skipped);
+  const auto tasks = FindTasks(run, {because});
+  const bool cancelled = tasks.ok() && run.fate(tasks->front()) == journal::TaskFate::kCancelled;
+  return cancelled ? "was cancelled" : "failed";
+}
+
 /// What the journal knows about a task, when no server can tell more.
 std::string FromJournal(const run_dir::Part& part, const report::RunView& run, size_t task) {
   using journal::TaskFate;
@@ -61,7 +69,8 @@ std::string FromJournal(const run_dir::Part& part, const report::RunView& run, s
       break;
     case TaskFate::kSkipped:
       text +=
-          because.empty() ? "skipped: the run stopped starting tasks" : StrCat("skipped: it needs ", because);
+          because.empty() ? "skipped: the run stopped starting tasks"
+                          : StrCat("skipped: it needs ", ShellQuote(because), ", which ", HowEnded(run, task));
       break;
     case TaskFate::kCancelled:
       text += "cancelled";

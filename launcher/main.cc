@@ -56,7 +56,7 @@ class ShortHelp : public CLI::Formatter {
       if (!command.hidden) out += Row(command.name, command.summary, 14);
     }
     return out +
-           "\nharrow COMMAND --help tells more; harrow --version prints the version.\n"
+           "\nharrow COMMAND --help tells more, harrow help flow opens the manual of flows.\n"
            "example: seq 100 | sed 's/^/echo /' > tasks.txt && harrow run tasks.txt\n";
   }
 
@@ -128,6 +128,19 @@ CLI::App* FindCommand(CLI::App& app, const std::string& name) {
   return nullptr;
 }
 
+/// The manual's page of what is no command: "flow" is harrow-flow(5).
+int OpenManual(const std::string& topic, std::vector<std::string> known) {
+  for (const char* page : {"harrow-flow", "harrow-cluster", "harrow.conf", "harrow-plugin"}) {
+    const std::string name = page + std::string_view("harrow-").size();
+    known.push_back(name);
+    if (topic != name && topic != page) continue;
+    std::cout.flush();
+    execlp("man", "man", page, nullptr);
+    return UsageError(StrCat("the manual cannot be opened, as there is no man: see ", page, " in contrib/man"), "");
+  }
+  return UsageError(StrCat("no command '", Printable(topic), "'", SuggestText(topic, known)), "");
+}
+
 /// What ends the program where a thread cannot be made. Not by catching in main: on the way there threads that were made
 /// before would be left running.
 [[noreturn]] void TellUncaught() {
@@ -171,6 +184,7 @@ int Main(int argc, char** argv) {
   const std::string first = argv[1];
   if (first == "help") {
     CLI::App* sub = argc > 2 ? FindCommand(app, argv[2]) : nullptr;
+    if (argc > 2 && sub == nullptr) return OpenManual(argv[2], names);
     std::cout << (sub != nullptr ? sub : &app)->help();
     return kExitDone;
   }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdio>
 #include <fcntl.h>
 #include <filesystem>
 #include <iostream>
@@ -163,6 +164,43 @@ Status Select(os::FileSystem& fs, const RunArguments& arguments, Plan* plan) {
   return Status();
 }
 
+/// One word of a shell in one line, whatever it holds.
+std::string QuoteInLine(std::string_view text) {
+  const bool one_line = std::none_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 32; });
+  if (one_line) return ShellQuote(text);
+  std::string quoted = "$'";
+  for (const char c : text) {
+    if (c == '\n') {
+      quoted += "\\n";
+    } else if (static_cast<unsigned char>(c) < 32) {
+      char octal[8];
+      std::snprintf(octal, sizeof octal, "\\%03o", static_cast<unsigned>(c));
+      quoted += octal;
+    } else {
+      if (c == '\\' || c == '\'') quoted += '\\';
+      quoted += c;
+    }
+  }
+  return quoted + "'";
+}
+
+/// What a task runs, as it can be pasted into a shell in the submit directory: with its directory, variables and shell.
+std::string ToPaste(const Plan& plan, TaskId task) {
+  const graph::Profile& profile = plan.graph.profile(task);
+  const graph::CommandForm form = plan.graph.form(task);
+  std::string text = formats::CommandText(plan.graph.command(task), form);
+  const std::string& shell = profile.shell.empty() ? plan.settings.shell : profile.shell;
+  const bool lines = QuoteInLine(text).starts_with("$'");
+  if (form == graph::CommandForm::kShell && (lines || !profile.env.empty() || shell != "/bin/sh"))
+    text = StrCat(ShellQuote(shell), " -c ", QuoteInLine(text));
+  if (!profile.env.empty()) {
+    std::string variables = "env";
+    for (const auto& [name, value] : profile.env) variables += StrCat(" ", QuoteInLine(StrCat(name, "=", value)));
+    text = StrCat(variables, " ", text);
+  }
+  return profile.cwd.empty() ? text : StrCat("(cd ", QuoteInLine(profile.cwd), " && ", text, ")");
+}
+
 /// `--dry-run`: the tasks that would be run, prerequisites first, a line each.
 int ShowPlan(const Plan& plan, const std::vector<bool>& done) {
   std::vector<TaskId> tasks;
@@ -173,8 +211,7 @@ int ShowPlan(const Plan& plan, const std::vector<bool>& done) {
   std::stable_sort(tasks.begin(), tasks.end(),
                    [&](TaskId a, TaskId b) { return plan.graph.level(a) > plan.graph.level(b); });
   for (const TaskId task : tasks) {
-    const std::string command = formats::CommandText(plan.graph.command(task), plan.graph.form(task));
-    std::cout << Printable(plan.graph.TaskName(task), 1024) << "\t" << Printable(command, 4096) << "\n";
+    std::cout << Printable(plan.graph.TaskName(task), 1024) << "\t" << ToPaste(plan, task) << "\n";
   }
   std::cerr << "harrow: " << tasks.size() << " of " << plan.graph.task_count() << " tasks would be run\n";
   return kExitDone;

@@ -7,12 +7,13 @@ namespace {
 
 constexpr size_t kShown = 20;
 
-std::string_view HowTaken(TakenFrom from) {
+std::string_view HowTaken(TakenFrom from, bool reads_files) {
   switch (from) {
     case TakenFrom::kNodeQueue:
       return "it was taken from that node's own queue, as most of its input lies there";
     case TakenFrom::kRemoteQueue:
-      return "it was taken from the remote queue, as no node holds its input";
+      return reads_files ? "it was taken from the remote queue, as no node holds its input"
+                         : "it was taken from the queue of all nodes, as it reads no files";
     case TakenFrom::kSteal:
       return "an idle slot there stole it from the queue of a node that holds its input";
     case TakenFrom::kAdopted:
@@ -85,8 +86,10 @@ void ExplainReady(const Parts& parts, TaskId id, Explanation* out) {
                          out->candidates.size() == 1 ? "queue of the node" : "queues of the nodes",
                          " with at least half of the largest share of its input; ");
     } else {
-      out->text = parts.options.locality ? "It is ready, in the remote queue (no node holds its input); "
-                                         : "It is ready, in the one queue of all nodes; ";
+      const bool reads_files = !parts.graph.inputs(id).empty();
+      out->text = !parts.options.locality ? "It is ready, in the one queue of all nodes; "
+                  : reads_files           ? "It is ready, in the remote queue (no node holds its input); "
+                                          : "It is ready, in the queue of all nodes; ";
     }
     const uint32_t before = out->ahead_in_queue;
     out->text += before == 0
@@ -103,6 +106,23 @@ void ExplainReady(const Parts& parts, TaskId id, Explanation* out) {
       out->text += " Stealing is off: no other node takes it.";
   }
   out->text += Tried(task);
+}
+
+/// The task for which one was skipped: up the graph, over others that were skipped.
+std::string WhatWentWrong(const Parts& parts, TaskId id) {
+  for (TaskId at = id; at;) {
+    TaskId next;
+    for (TaskId before : parts.graph.predecessors(at)) {
+      const TaskState state = parts.tasks.state(before);
+      if (state == TaskState::kFailed || state == TaskState::kCancelled) {
+        return StrCat("it needs ", ShellQuote(Printable(parts.graph.TaskName(before), 60)),
+                      state == TaskState::kFailed ? ", which failed" : ", which was cancelled");
+      }
+      if (state == TaskState::kSkipped && !next) next = before;
+    }
+    at = next;
+  }
+  return "something it needs is not done";
 }
 
 /// In flight, done or failed.
@@ -122,7 +142,7 @@ void ExplainPlace(const Parts& parts, TaskId id, Explanation* out) {
                      : task.in_flight()                    ? "It was sent to its node"
                      : failed                              ? "It failed"
                                                            : "It ran",
-                     "; ", HowTaken(task.taken_from()), ".");
+                     "; ", HowTaken(task.taken_from(), !parts.graph.inputs(id).empty()), ".");
   const place::InputBytes bytes = parts.replicas.BytesAt(id, task.node());
   if (bytes.local + bytes.remote > 0 && task.in_flight()) {
     out->text +=
@@ -181,7 +201,8 @@ Explanation Explain(const Parts& parts, TaskId id) {
       break;
     case TaskState::kSkipped:
       if (unfinished > 0) {
-        out.text = "It was skipped: something it needs is not done.";
+        out.text = StrCat("It was skipped: ", WhatWentWrong(parts, id), ".");
+        out.waits_for.clear();
       } else if (parts.lanes.barred(task.lane())) {
         out.text = "It was skipped: its time limit does not fit before the allocation ends.";
       } else if (task.attempts() > 0) {

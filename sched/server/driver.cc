@@ -529,8 +529,10 @@ std::string RunDriver::Explain(TaskId task) const {
       StrCat("task ", graph_.TaskName(task), " (level ", graph_.level(task), "): ", why.text, "\n");
   if (!why.waits_for.empty()) {
     text += "waits for:";
-    for (const TaskId before : why.waits_for) text += StrCat(" ", graph_.TaskName(before));
-    text += "\n";
+    constexpr size_t kListed = 10;
+    for (size_t i = 0; i < std::min(kListed, why.waits_for.size()); ++i)
+      text += StrCat(i == 0 ? " " : ", ", ShellQuote(Printable(graph_.TaskName(why.waits_for[i]), 60)));
+    text += why.waits_for.size() > kListed ? ", ...\n" : "\n";
   }
   if (!why.candidates.empty()) {
     text += "candidate nodes:";

@@ -322,6 +322,52 @@ cat log-1 log-2
     check("standard input:1:9: a here-document goes over several lines" in refused.err, refused)
 
 
+def test_what_is_said_of_a_flow_can_be_used(directory, program):
+    harrow = Harrow(program, directory)
+    os.mkdir(f"{directory}/sub")
+    write(f"{directory}/in.txt", "12345")
+    flow = write(f"{directory}/flow.toml", r"""
+[[task]]
+name = "a"
+command = '''
+echo "$X" \
+  it\'s > ../a.txt
+printf '%s' "tab	" >> ../a.txt'''
+cwd = "sub"
+env = { X = "it's" }
+in = ["in.txt"]
+out = ["a.txt"]
+[[task]]
+name = "b"
+command = ["sh", "-c", "exit 3", "two words"]
+in = ["a.txt"]
+[[task]]
+name = "c d"
+command = "true"
+after = ["b"]
+[[task]]
+name = "last"
+command = "true"
+after = ["c d"]
+""")
+    lines = harrow("run", "--dry-run", flow, code=0).out.splitlines()
+    same([line.split("\t")[0] for line in lines], ["a", "b", "c d", "last"])
+    pasted = [subprocess.run(["bash", "-c", line.split("\t", 1)[1]], cwd=directory, capture_output=True, text=True, timeout=60) for line in lines]
+    same([(done.returncode, done.stderr) for done in pasted], [(0, ""), (3, ""), (0, ""), (0, "")], *lines)
+    with open(f"{directory}/a.txt", encoding="utf-8") as f:
+        by_hand = f.read()
+    os.remove(f"{directory}/a.txt")
+    checked = harrow("check", flow, code=0).out
+    check("2   1 input, 1 made by tasks\n" in checked, checked)
+    harrow("run", "--run-dir", "r", flow, code=1)
+    with open(f"{directory}/a.txt", encoding="utf-8") as f:
+        same(f.read(), by_hand)
+    said = harrow("explain", "--run-dir", "r", "last", code=0).out
+    check("skipped: it needs b, which failed\n" in said, said)
+    unknown = harrow("help", "flwo", code=2)
+    check("no command 'flwo'; did you mean 'flow'?" in unknown.err, unknown)
+
+
 def test_the_only_run_here_is_found_whatever_it_is_called(directory, program):
     harrow = Harrow(program, directory)
     harrow("run", "--run-dir", "mine", "-", stdin="echo mine\n", code=0)

@@ -53,9 +53,9 @@ TEST(Explain, ReadyInTheRemoteQueue) {
   EXPECT_EQ(Says(s, "A"), "It is ready; no node is there to run it.");
   s.Tell(NodeJoined{NodeId(0), {1, 0, 0}});
   EXPECT_EQ(Says(s, "B"),
-            "It is ready, in the remote queue (no node holds its input); none comes before it there.");
+            "It is ready, in the queue of all nodes; none comes before it there.");
   EXPECT_EQ(Says(s, "C"),
-            "It is ready, in the remote queue (no node holds its input); about 1 task comes first there.");
+            "It is ready, in the queue of all nodes; about 1 task comes first there.");
   EXPECT_EQ(s.scheduler().Explain(s["C"]).ahead_in_queue, 1u);
 }
 
@@ -79,7 +79,7 @@ TEST(Explain, ReadyWhereItsInputLies) {
         std::string("It is ready, in the queue of the node with at least half of the largest share of its "
                     "input; about 1 task comes first there.") +
             (steal ? "" : " Stealing is off: no other node takes it."));
-    EXPECT_EQ(Says(s, "A"), "It ran; it was taken from the remote queue, as no node holds its input.");
+    EXPECT_EQ(Says(s, "A"), "It ran; it was taken from the queue of all nodes, as it reads no files.");
     EXPECT_EQ(Says(s, "B"),
               "It was sent to its node; it was taken from that node's own queue, as most of its input lies "
               "there. 100 B of 100 B of its input lie there.");
@@ -111,12 +111,12 @@ TEST(Explain, RoomIsKeptForIt) {
   for (const char* name : {"S0", "S1", "S2", "S3"}) s.Add(name);
   s.Begin({{2, 0, 0}});
   EXPECT_EQ(Says(s, "large"),
-            "It is ready, in the remote queue (no node holds its input); none comes before it there. "
+            "It is ready, in the queue of all nodes; none comes before it there. "
             "It asks for 2 cores.");
   s.Ended("first", 0);
   s.Ended("S0", 0);
   EXPECT_EQ(Says(s, "large"),
-            "It is ready, in the remote queue (no node holds its input); none comes before it there. "
+            "It is ready, in the queue of all nodes; none comes before it there. "
             "It asks for 2 cores. A node keeps what gets free for tasks of its shape.");
 }
 
@@ -152,15 +152,15 @@ TEST(Explain, TriedAgain) {
   s.Begin({{1, 0, 0}});
   s.Ended("A", 0, Failed{1, true});
   EXPECT_EQ(Says(s, "A"),
-            "It is ready, in the remote queue (no node holds its input); none comes before it there. "
+            "It is ready, in the queue of all nodes; none comes before it there. "
             "It has been tried once already.");
   s.Ended("B", 0, Lost{});
   s.Ended("A", 0, Failed{1, true});
   EXPECT_EQ(Says(s, "A"),
-            "It failed; it was taken from the remote queue, as no node holds its input. That was attempt 2.");
+            "It failed; it was taken from the queue of all nodes, as it reads no files. That was attempt 2.");
   EXPECT_EQ(
       Says(s, "B"),
-      "It was sent to its node; it was taken from the remote queue, as no node holds its input. This is "
+      "It was sent to its node; it was taken from the queue of all nodes, as it reads no files. This is "
       "attempt 2. 1 was lost with the node.");
 }
 
@@ -185,7 +185,7 @@ TEST(Explain, SettledWithoutHavingRun) {
   s.Tell(CancelRequested{s["D"]});
   EXPECT_EQ(Says(s, "D"), "It was cancelled.");
   s.Ended("A", 0, Failed{1, false});
-  EXPECT_EQ(Says(s, "B"), "It was skipped: something it needs is not done.");
+  EXPECT_EQ(Says(s, "B"), "It was skipped: it needs A, which failed.");
   s.Tell(DrainRequested{});
   s.Ended("C", 0, Interrupted{});
   EXPECT_EQ(

@@ -20,6 +20,7 @@
 #include "journal/journal.h"
 #include "launcher/command.h"
 #include "launcher/inputs.h"
+#include "launcher/other_runs.h"
 #include "launcher/resume_place.h"
 #include "launcher/srun_form.h"
 #include "os/clock.h"
@@ -279,8 +280,20 @@ Result<Part> TakeRunDirectory(const std::string& asked) {
   return taken;
 }
 
+/// Two runs of one job know nothing of each other.
+void WarnOfOtherRuns(const Plan& plan, const std::string& run_dir) {
+  if (plan.settings.slots > 0) return;
+  const std::string other =
+      OtherRunOfJob(os::RealFileSystem(), run_dir, batch::JobWithRestarts(Environment()));
+  if (other.empty()) return;
+  std::cerr << "harrow: warning: " << Printable(other)
+            << " runs in this job as well, and each takes all cores; give each its share with --slots N, or run "
+               "both as one: harrow run FILE FILE\n";
+}
+
 int BecomeKeeper(const Plan& plan, const RunArguments& arguments, const Part& part, bool resumed) {
   const std::string& run_dir = part.run->path();
+  WarnOfOtherRuns(plan, run_dir);
   if (!TellStep(run_dir)) {
     Release(part);
     return kExitCannotGoOn;

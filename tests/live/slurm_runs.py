@@ -185,6 +185,20 @@ def doctor(directory, job):
     for name in ("fsync", "rename", "append", "clock", "network", "keys", "PMIx"):
         check(told[name][0] == "ok", (name, told.get(name)))
     check("cgroup" in told, sorted(told))
+    check(told["GPUs"] == ("ok", "none granted") and "here" not in told, told)
+    check("pinned" not in told["cores"][1], told["cores"])
+
+
+def two_at_once():
+    """Of two runs in one job the second says that both take all cores, and not where they share them."""
+    directory = flow(CLUSTER, "two", ["until test -e go; do sleep 0.05; done"])
+    second = f"until test -e r/0/server; do sleep 0.05; done; echo true | {shlex.quote(HARROW)} run --progress none - 2>"
+    job = Job(CLUSTER, HARROW, "run tasks.txt --run-dir r --progress none & " + second + f"plain; echo true | {shlex.quote(HARROW)} run -j 1 --progress none - 2>shared; "
+              "touch go; wait", "-p", "fast", "-N1", directory=directory)
+    check(job.code(60) == 0, job.said())
+    said = "".join(lines_of(f"{directory}/plain"))
+    check("/two/r runs in this job as well, and each takes all cores" in said, said)
+    check("runs in this job" not in "".join(lines_of(f"{directory}/shared")), lines_of(f"{directory}/shared"))
 
 
 MPI_SIZE = """#include <mpi.h>
@@ -274,7 +288,7 @@ def main():
     sys.argv[1:] = sys.argv[2:]
     CPUS = (os.cpu_count() or 1) + 2
     with Cluster("--cpus", str(CPUS), *SHARE) as CLUSTER:
-        tests = (time_limit, signals, srun_form, heterogeneous, heterogeneous_srun_form, one_after_the_other, side_by_side, crowded, memory, task_environment, site_flags,
+        tests = (time_limit, signals, srun_form, heterogeneous, heterogeneous_srun_form, one_after_the_other, side_by_side, crowded, memory, two_at_once, task_environment, site_flags,
                  affinity, ordinary_user)
         return run_tests([(test.__name__, test) for test in tests], only_long=("heterogeneous_srun_form", "affinity", "ordinary_user"))
 

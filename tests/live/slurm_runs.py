@@ -67,6 +67,21 @@ def signals():
         check(states_of(f"{directory}/r") == {"open": 8}, states_of(f"{directory}/r"))
 
 
+def scancelled():
+    """scancel sends its SIGTERM to tasks, agents and keeper in any order: nothing failed by it, and nothing is started any more."""
+    directory = flow(CLUSTER, "scancelled", ["echo begun >>begun; exec sleep 600"] * 60)
+    job = Job(CLUSTER, HARROW, "run tasks.txt --run-dir r --slots 2 --progress none", "-p", "fast", "-N2", "--exclusive", directory=directory)
+    wait_for(lambda: len(lines_of(f"{directory}/begun")) == 4 or job.said(), "4 tasks", 40)
+    CLUSTER.run("scancel", str(job.id))
+    CLUSTER.wait_job(job.id, 60)
+    check("interrupted by SIGTERM: 60 of 60 tasks open; go on with: harrow run --resume" in job.said(), job.said())
+    check("failed: " not in job.said(), job.said())
+    check(len(lines_of(f"{directory}/begun")) == 4, f"{len(lines_of(f'{directory}/begun'))} tasks were started")
+    check(states_of(f"{directory}/r") == {"open": 60}, states_of(f"{directory}/r"))
+    ends = query(f"{directory}/r", "SELECT outcome, count(*) FROM attempts GROUP BY outcome")
+    check(set(end for end, _ in ends) <= {"interrupted", "lost"}, ends)
+
+
 def srun_form():
     """srun --mpi=pmix harrow run: rank 0 keeps, the others are agents."""
     directory = flow(CLUSTER, "wired", [f"echo $HARROW_NODE ${{PMIX_RANK-clean}} >>where; {until_seen(4)}"] * 8)
@@ -288,8 +303,8 @@ def main():
     sys.argv[1:] = sys.argv[2:]
     CPUS = (os.cpu_count() or 1) + 2
     with Cluster("--cpus", str(CPUS), *SHARE) as CLUSTER:
-        tests = (time_limit, signals, srun_form, heterogeneous, heterogeneous_srun_form, one_after_the_other, side_by_side, crowded, memory, two_at_once, task_environment, site_flags,
-                 affinity, ordinary_user)
+        tests = (time_limit, signals, scancelled, srun_form, heterogeneous, heterogeneous_srun_form, one_after_the_other, side_by_side, crowded, memory, two_at_once,
+                 task_environment, site_flags, affinity, ordinary_user)
         return run_tests([(test.__name__, test) for test in tests], only_long=("heterogeneous_srun_form", "affinity", "ordinary_user"))
 
 

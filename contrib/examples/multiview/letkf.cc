@@ -56,53 +56,29 @@ void Forecast(double* x) {
   std::copy(sum.begin(), sum.end(), x);
 }
 
-// Eigenvalues and -vectors (columns) of a symmetric matrix, by Jacobi's rotations.
-void Eigen(std::vector<State> a, State* values, std::vector<State>* vectors) {
-  const int n = static_cast<int>(a.size());
-  vectors->assign(n, State(n));
-  for (int i = 0; i < n; ++i) (*vectors)[i][i] = 1;
-  for (int sweep = 0; sweep < 50; ++sweep) {
-    double off = 0, diagonal = 0;
-    for (int i = 0; i < n; ++i) {
-      diagonal += a[i][i] * a[i][i];
-      for (int j = 0; j < i; ++j) off += a[i][j] * a[i][j];
-    }
-    if (off <= 1e-22 * diagonal) break;
-    for (int p = 0; p < n; ++p) {
-      for (int q = p + 1; q < n; ++q) {
-        if (a[p][q] == 0) continue;
-        const double theta = (a[q][q] - a[p][p]) / (2 * a[p][q]);
-        const double t = (theta >= 0 ? 1 : -1) / (std::abs(theta) + std::sqrt(theta * theta + 1));
-        const double c = 1 / std::sqrt(t * t + 1), s = t * c;
-        for (int k = 0; k < n; ++k) {
-          const double x = a[k][p], y = a[k][q];
-          a[k][p] = c * x - s * y;
-          a[k][q] = s * x + c * y;
-        }
-        for (int k = 0; k < n; ++k) {
-          const double x = a[p][k], y = a[q][k];
-          a[p][k] = c * x - s * y;
-          a[q][k] = s * x + c * y;
-        }
-        for (int k = 0; k < n; ++k) {
-          const double x = (*vectors)[k][p], y = (*vectors)[k][q];
-          (*vectors)[k][p] = c * x - s * y;
-          (*vectors)[k][q] = s * x + c * y;
-        }
-      }
-    }
-  }
+extern "C" void dsyev_(const char* job, const char* half, const int* n, double* a, const int* lda, double* w, double* work,
+                       const int* lwork, int* info);  // LAPACK
+
+// Eigenvalues and -vectors (one after the other, in `a`) of a symmetric matrix of n x n.
+void Eigen(int n, State* a, State* values) {
   values->resize(n);
-  for (int i = 0; i < n; ++i) (*values)[i] = a[i][i];
+  State work(8 * n);
+  const int room = 8 * n;
+  int info = 0;
+  dsyev_("V", "U", &n, a->data(), &n, values->data(), work.data(), &room, &info);
+  if (info != 0) {
+    std::fprintf(stderr, "letkf: the eigenvalues do not converge\n");
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
 }
 
 // The members' values at one point become those of the analysis. `background` holds the members at all points (they are observed
 // as they are), `observed` the observations.
 void Analyse(int point, State* x, const State& background, const State& observed) {
   const int k = static_cast<int>(x->size());
-  std::vector<State> inverse(k, State(k));  // of the analysis covariance in the ensemble's space
-  State gain(k);                            // Y^T R^-1 (y - mean)
-  for (int i = 0; i < k; ++i) inverse[i][i] = (k - 1) / kInflation;
+  State inverse(k * k);  // of the analysis covariance in the ensemble's space
+  State gain(k);         // Y^T R^-1 (y - mean)
+  for (int i = 0; i < k; ++i) inverse[i * k + i] = (k - 1) / kInflation;
   for (int d = -kReach; d <= kReach; ++d) {
     const int o = (point + d + kPoints) % kPoints;
     const double weight = std::exp(-0.5 * d * d / (kLength * kLength));
@@ -111,27 +87,27 @@ void Analyse(int point, State* x, const State& background, const State& observed
     for (int i = 0; i < k; ++i) {
       const double yi = weight * (background[i * kPoints + o] - mean);
       gain[i] += yi * (observed[o] - mean);
-      for (int j = 0; j < k; ++j) inverse[i][j] += yi * (background[j * kPoints + o] - mean);
+      for (int j = 0; j < k; ++j) inverse[i * k + j] += yi * (background[j * kPoints + o] - mean);
     }
   }
   State values;
-  std::vector<State> v;
-  Eigen(inverse, &values, &v);
+  Eigen(k, &inverse, &values);
+  const auto v = [&](int i, int e) { return inverse[e * k + i]; };
   State turned(k), mean_weight(k);
   for (int e = 0; e < k; ++e) {
-    for (int i = 0; i < k; ++i) turned[e] += v[i][e] * gain[i];
+    for (int i = 0; i < k; ++i) turned[e] += v(i, e) * gain[i];
     turned[e] /= values[e];
   }
   double mean = 0;
   for (double value : *x) mean += value / k;
   State analysis(k, mean);
   for (int i = 0; i < k; ++i) {
-    for (int e = 0; e < k; ++e) mean_weight[i] += v[i][e] * turned[e];
+    for (int e = 0; e < k; ++e) mean_weight[i] += v(i, e) * turned[e];
   }
   for (int j = 0; j < k; ++j) {
     for (int i = 0; i < k; ++i) {
       double weight = mean_weight[i];
-      for (int e = 0; e < k; ++e) weight += v[i][e] * v[j][e] * std::sqrt((k - 1) / values[e]);
+      for (int e = 0; e < k; ++e) weight += v(i, e) * v(j, e) * std::sqrt((k - 1) / values[e]);
       analysis[j] += ((*x)[i] - mean) * weight;
     }
   }

@@ -47,9 +47,11 @@ TEST(ResumePlan, DoneTasksStayDone) {
   const ResumePlan plan = PlanResume(graph, graph, {},
                                      HistoryOf({{0, journal::TaskFate::kDone},
                                                 {1, journal::TaskFate::kFailed},
-                                                {3, journal::TaskFate::kSkipped}}));
+                                                {3, journal::TaskFate::kSkipped},
+                                                {4, journal::TaskFate::kDone}}));  // of no task
   EXPECT_TRUE(plan.same_numbering);
   EXPECT_EQ(Open(graph, plan), (std::vector<std::string>{"b", "c", "d"}));
+  EXPECT_EQ(plan.done_count, 1u);
   EXPECT_EQ(plan.failed_count, 2u);
   EXPECT_TRUE(plan.changed.empty());
 }
@@ -71,6 +73,8 @@ TEST(ResumePlan, TasksMayBeInsertedAndRemoved) {
   const graph::Graph before = TinyGraph(kFork), now = TinyGraph(tasks);
   const ResumePlan plan = PlanResume(before, now, {}, HistoryOf(kAllDone));
   EXPECT_FALSE(plan.same_numbering);
+  EXPECT_EQ(plan.done_count, 2u);
+  EXPECT_EQ(plan.failed_count, 0u);
   EXPECT_EQ(Open(now, plan), (std::vector<std::string>{"new"}));
   EXPECT_TRUE(plan.changed.empty());
   EXPECT_EQ(plan.earlier[1], TaskId(0));
@@ -202,7 +206,7 @@ TEST_F(ApplyResumeTest, RenumberedKeepsWhatIsKnown) {
   EXPECT_EQ(ReadFlow(fs_, run_)->graph.task_count(), kFork.size()) << "the run's flow is never rewritten";
   EXPECT_EQ(ReadTaskTexts(Part(), {TaskId(0)})->at(0).command, "make new");
   EXPECT_EQ(flow->graph.task_count(), 4u);
-  EXPECT_NE(flow->settings.flow_id, "run");
+  EXPECT_EQ(flow->settings.flow_id, "run-2");
   EXPECT_TRUE(fs_.Stat(run_dir_ + "/journal-1.db").ok()) << "the old journal is kept";
   EXPECT_FALSE(fs_.Stat(run_dir_ + "/resume.ready").ok());
   EXPECT_EQ(History().sessions, (std::vector<journal::SessionRecord>{{1, 2}, {3, 0}}));
@@ -218,6 +222,22 @@ TEST_F(ApplyResumeTest, TasksOfAFlowOfBeforeAreShownAndNotRun) {
     EXPECT_EQ(ReadSettings(Part()).ok(), version == 2);
     EXPECT_EQ(ReadTaskTexts(Part(), {TaskId(0)}).ok(), version == 1 || version == 2);
   }
+}
+
+TEST_F(ApplyResumeTest, WhatLiesBesideTheOldJournalGoesWithIt) {
+  ASSERT_TRUE(fs_.MakeDirectories(run_dir_ + "/resume.ready").ok());
+  ASSERT_TRUE(fs_.WriteWhole(run_dir_ + "/resume.ready/journal.db", "new").ok());
+  ASSERT_TRUE(fs_.WriteWhole(run_dir_ + "/journal.db-wal", "old wal").ok());
+  ASSERT_TRUE(fs_.WriteWhole(run_dir_ + "/journal-1.db", "older").ok());
+  const std::string old = *fs_.Read(run_dir_ + "/journal.db"), mark = *fs_.Read(run_dir_ + "/journal.acknowledged");
+  ASSERT_TRUE(FinishReplacement(*Dir()).ok());
+  EXPECT_EQ(*fs_.Read(run_dir_ + "/journal.db"), "new");
+  EXPECT_FALSE(fs_.Stat(run_dir_ + "/journal.db-wal").ok());
+  EXPECT_FALSE(fs_.Stat(run_dir_ + "/journal.acknowledged").ok());
+  EXPECT_EQ(*fs_.Read(run_dir_ + "/journal-1.db"), "older");
+  EXPECT_EQ(*fs_.Read(run_dir_ + "/journal-2.db"), old);
+  EXPECT_EQ(*fs_.Read(run_dir_ + "/journal-2.db-wal"), "old wal");
+  EXPECT_EQ(*fs_.Read(run_dir_ + "/journal-2.acknowledged"), mark);
 }
 
 TEST_F(ApplyResumeTest, AReplacementCutShortIsFinished) {

@@ -238,7 +238,7 @@ void Keeper::Impl::Figures(const pb::Progress& progress) {
 }
 
 void Keeper::Impl::Reap() {
-  int status = 0;
+  int status;
   pid_t pid;
   while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
     if (pid == server.pid) {

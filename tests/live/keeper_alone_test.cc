@@ -73,7 +73,7 @@ class Scripts final : public batch::Batch {
     EXPECT_EQ(run_dir, run);
     if (!broken.empty()) return Status(Code::kUnavailable, broken);
     std::vector<std::vector<std::string>> commands;
-    for (const std::string& script : wardens) commands.push_back({"/bin/sh", "-c", script});
+    for (const std::string& script : wardens) commands.push_back({shell, "-c", script});
     return commands;
   }
   std::optional<std::vector<std::string>> AgentCommandOn(const std::string& run_dir,
@@ -87,7 +87,7 @@ class Scripts final : public batch::Batch {
   std::vector<std::string> ListenHosts() override { return {}; }
 
   os::EventLoop* loop = nullptr;
-  std::string run, broken;
+  std::string run, broken, shell = "/bin/sh";
   std::vector<std::string> wardens = {"exec sleep 1000"};
   std::string rescue;  // of a node; empty: there are no rescues, "none": not of this one
   std::vector<Rescue> rescues;
@@ -219,6 +219,12 @@ TEST_F(KeeperTest, AServerThatDiesAgainAndAgainIsGivenUp) {
   EXPECT_EQ(Servers(), 5);
 }
 
+TEST_F(KeeperTest, TheRowBeginsWithTheFirstThatDies) {
+  EXPECT_THAT(Keep("[ $n = 1 ] && sleep 2.2; kill -9 $$").problem,
+              HasSubstr("the server died 5 times in a row"));
+  EXPECT_EQ(Servers(), 5);
+}
+
 TEST_F(KeeperTest, AServerThatLivedForAWhileDoesNotDieInARow) {
   EXPECT_EQ(Keep("[ $n -gt 7 ] && exit 0; sleep 0.3; kill -9 $$", 20).end, ServerEnd::kAllDone);
   EXPECT_EQ(Servers(), 8);
@@ -290,6 +296,11 @@ TEST_F(KeeperTest, WhereAgentsCannotBeNamedNothingRuns) {
   EXPECT_EQ(end.problem, "there is no srun");
 }
 
+TEST_F(KeeperTest, WhatCannotBeStartedIsNamed) {
+  batch_.shell = "/nowhere/sh";
+  EXPECT_EQ(Keep("sleep 1000").problem, "/nowhere/sh -c cannot be started: No such file or directory");
+}
+
 TEST_F(KeeperTest, AnAgentThatDiesIsStartedAgainWithoutWhatItLeft) {
   batch_.wardens = {"cd " + top_ + "; sh -c 'echo $$ >kept; exec sleep 1000'",
                     "cd " + top_ +
@@ -336,7 +347,8 @@ TEST_F(KeeperTest, AnAgentThatSomebodyEndedIsStartedAgainOnceItIsMissed) {
          });
        });
   const KeeperEnd end = Keep(
-      "while [ $(wc -l <starts) -lt 2 ]; do if [ -e missed ]; then say missing; else say all; fi; sleep "
+      "while ! [ -e missed ] || [ $(wc -l <starts) -lt 2 ]; do if [ -e missed ]; then say missing; else say "
+      "all; fi; sleep "
       "0.01; done; exit 0",
       4);
   EXPECT_EQ(end.end, ServerEnd::kAllDone);

@@ -440,5 +440,22 @@ TEST(Placement, LifoKeepsChainsWhereTheyAre) {
   }
 }
 
+TEST(Growing, LevelsThatRoseTwiceAtOnceAreTakenOver) {
+  ToldScheduler s({.policy = order::Policy::kHrf});
+  s.Add("A");
+  s.Add("X");
+  s.Add("Y", {"X"});
+  s.Add("C");
+  EXPECT_EQ(s.Begin({{1, 0, 0}}), "start X@0");
+  s.Add("D", {"A"});
+  s.Add("F", {"C"});
+  const TasksAdded first = s.Added();
+  s.Add("E", {"D"});
+  const TasksAdded second = s.Added();
+  EXPECT_EQ(s.TellAll({first, second}), "");
+  EXPECT_EQ(s.Ended("X", 0), "done X, start A@0") << "two more levels stand above the very first task";
+  EXPECT_EQ(s.Ended("A", 0).substr(0, 14), "done A, start ");
+}
+
 }  // namespace
 }  // namespace harrow::core

@@ -186,6 +186,7 @@ TEST_F(ApplyResumeTest, RenumberedKeepsWhatIsKnown) {
   const graph::Graph now = TinyGraph({{"new", "make new"}, kFork[0], kFork[1], kFork[3]});
   const ResumePlan plan = PlanResume(flow_.graph, now, {}, history);
   RunSettings settings = flow_.settings;
+  settings.started = WallTime(std::chrono::seconds(5));
   ASSERT_TRUE(fs_.MakeDirectories(run_dir_ + "/output").ok());
   ASSERT_TRUE(made::WriteAll(fs_, run_dir_, "run", {{3, {.task = 3, .attempt = 1, .begin_ns = 7, .end_ns = 9}}}).ok());
   const Status applied = ApplyResume(Dir(), plan, history, &settings, now, {});
@@ -197,6 +198,8 @@ TEST_F(ApplyResumeTest, RenumberedKeepsWhatIsKnown) {
   EXPECT_EQ(FatesNow(), (Fates{{1, journal::TaskFate::kDone}, {2, journal::TaskFate::kDone}}));
   const journal::History after = History();
   ASSERT_EQ(after.attempts.size(), 3u);
+  ASSERT_EQ(after.nodes.size(), 1u);
+  EXPECT_EQ(after.nodes[0].left_ns, 5'000'000'000) << "no agent of before is waited for";
   EXPECT_EQ(after.attempts[2].task, TaskId(3));
   EXPECT_EQ(after.attempts[2].code, 1);
   EXPECT_EQ(after.attempts[2].OutputTask(), TaskId(3)) << "where its output is found";

@@ -87,19 +87,6 @@ uint64_t CgroupLimit(const char* name) {
   return least;
 }
 
-/// Cores' worth of time that a quota leaves; 0: no quota.
-double CgroupCpuQuota() {
-  double least = 0;
-  for (std::string path = CgroupDirectory(); path.size() >= strlen("/sys/fs/cgroup");
-       path.resize(path.rfind('/'))) {
-    std::istringstream line(FirstLine(path + "/cpu.max"));
-    double quota = 0, period = 0;
-    if (line >> quota >> period && period > 0 && (least == 0 || quota / period < least))
-      least = quota / period;
-  }
-  return least;
-}
-
 std::string FileSystemName(long type) {
   switch (static_cast<unsigned long>(type)) {
     case 0xEF53:
@@ -185,17 +172,12 @@ std::vector<Check> CheckCores() {
   const long online = sysconf(_SC_NPROCESSORS_ONLN);
   const auto plan = topology::PlanSlots(*machine, 0);
   std::string text = StrCat(plan.slots.size(), plan.slots.size() == 1 ? " slot" : " slots",
-                            ": one a core of ", machine->cores.size(), " allowed (", pus, " of ", online,
+                            machine->cpu_time > 0 ? " on " : ": one a core of ", machine->cores.size(), " allowed (", pus, " of ", online,
                             " PUs)");
   // In a job the grant decides, of which CheckBatch tells.
   if (Variable("SLURM_JOB_ID").empty()) text += plan.pinned ? ", tasks are pinned" : ", tasks are not pinned";
   if (!plan.notice.empty()) text += StrCat(": ", plan.notice);
-  const double quota = CgroupCpuQuota();
-  if (quota > 0 && quota < static_cast<double>(plan.slots.size()) * 0.99) {
-    checks.push_back(Warning("cores",
-                             StrCat(text, "; a cgroup quota allows ", quota, " cores' worth of time"),
-                             StrCat("run with --slots ", std::max(1, static_cast<int>(quota)))));
-  } else if (pus > 0 && pus < online) {
+  if (pus > 0 && pus < online) {
     checks.push_back(Ok("cores", text + "; the rest belongs to others (cpuset or affinity of this shell)"));
   } else {
     checks.push_back(Ok("cores", text));

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "topology/cpu_limit.h"
 
 namespace harrow::topology {
 namespace {
@@ -126,6 +127,7 @@ Result<Machine> ReadMachine(const MachineSource& source) {
     // Where a virtual machine is given memory as it runs, its NUMA nodes tell of a part of it.
     const auto pages = static_cast<uint64_t>(std::max(0L, sysconf(_SC_PHYS_PAGES)));
     machine.memory = std::max(machine.memory, pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)));
+    machine.cpu_time = CpuTimeLimit().value_or(0);
   }
   machine.devices = FindDevices(raw, this_machine);
   machine.summary = Summary(machine);

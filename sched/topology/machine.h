@@ -28,6 +28,7 @@ struct Machine {
   std::vector<Core> cores;  // in the machine's order: neighbours share caches
   uint32_t numa_nodes = 1;
   uint64_t memory = 0;  // bytes; 0: unknown
+  double cpu_time = 0;  // CPUs whose time may be used, on whichever cores; 0: all
   std::vector<Device> devices;
   std::string summary;  // one line for people
 };

@@ -61,8 +61,14 @@ Machine GrantedPart(const Machine& machine, const Grant& grant, uint32_t* unpinn
 SlotPlan PlanSlots(const Machine& machine, uint32_t wanted, Share share) {
   const auto cores = static_cast<uint32_t>(machine.cores.size());
   const uint32_t of_share = cores / share.of;
+  const auto timed = static_cast<uint32_t>(std::max(machine.cpu_time, 1.0));
+  const bool limited = machine.cpu_time > 0 && timed < cores;
   SlotPlan plan;
-  if (cores % share.of != 0) {
+  if (limited) {
+    plan.pinned = false;
+    plan.notice = StrCat("tasks are not pinned: the control group allows the time of ", timed,
+                         timed == 1 ? " CPU" : " CPUs", " on ", cores, " cores");
+  } else if (cores % share.of != 0) {
     plan.pinned = false;
     plan.notice = StrCat("tasks are not pinned: ", cores, cores == 1 ? " core does" : " cores do",
                          " not divide among ", share.of, " nodes");
@@ -72,7 +78,7 @@ SlotPlan PlanSlots(const Machine& machine, uint32_t wanted, Share share) {
         StrCat("tasks are not pinned: ", wanted, " slots are more than the ", of_share,
                of_share == 1 ? " core" : " cores", share.of > 1 ? " of this node's share" : " allowed");
   }
-  const uint32_t count = wanted > 0 ? wanted : std::max<uint32_t>(1, of_share);
+  const uint32_t count = wanted > 0 ? wanted : std::max<uint32_t>(1, limited ? timed / share.of : of_share);
   plan.slots.resize(count);
   if (!plan.pinned) return plan;
   for (uint32_t i = 0; i < count; ++i) {

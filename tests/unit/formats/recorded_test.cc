@@ -50,23 +50,15 @@ TEST(RecordedTest, CharactersOfADaxByNumber) {
                   "&#233;&#x20AC;&#x1F600;&lt;&gt;&quot;&apos;\" runtime=\"1\"/></adag>");
   ASSERT_TRUE(flow.status.ok()) << flow.status.message();
   EXPECT_EQ(flow.graph.kind_name(flow.graph.kind(TaskId(0))), "ABjJ \u00e9\u20ac\U0001F600<>\"'");
-  for (const char* wrong : {"&#xD800;", "&#0;", "&#x110000;", "&#6a;", "&#6A;", "&#x6G;", "&#x6g;", "&#x6:;",
-                            "&#x6/;", "&#x6@;", "&#x6`;", "&#x;", "&no;", "&amp", "&#99999999999;"}) {
-    flow.Load("g", std::string("<adag>\n<job id=\"a\" name=\"") + wrong + "\" runtime=\"1\"/></adag>");
-    EXPECT_NE(flow.status.message().find("is no character; & is written &amp;"), std::string::npos)
-        << wrong << ": " << flow.status.message();
-  }
 }
 
 TEST(RecordedTest, ADaxThatIsCut) {
-  LoadedFlow flow;
-  for (const auto& [text, said] : std::initializer_list<std::pair<const char*, const char*>>{
-           {"<adag>\n<job id=\"a\"", "ends within an element; the file is cut"},
-           {"<adag>\n<job ", "ends within an element; the file is cut"},
-           {"<adag>\n< job/>", "an element has no name; < in text is written &lt;"}}) {
-    flow.Load("g", text);
-    EXPECT_EQ(flow.status.message().substr(0, 4), "g:2:") << flow.status.message();
-    EXPECT_NE(flow.status.message().find(said), std::string::npos) << flow.status.message();
+  const std::string whole = "<adag>\n<job id=\"a\" name=\"n\" runtime=\"1\"/>\n<!-- c -->\n</adag>";
+  LoadedFlow flow("g", whole);
+  ASSERT_TRUE(flow.status.ok()) << flow.status.message();
+  for (size_t length = 6; length < whole.size(); ++length) {
+    flow.Load("g", whole.substr(0, length));
+    EXPECT_NE(flow.status.message().find("; is the file cut?"), std::string::npos) << length << ": " << flow.status.message();
   }
 }
 
@@ -235,34 +227,25 @@ TEST(RecordedTest, WhatAStandardTaskGraphMayNotSay) {
 }
 
 TEST(RecordedTest, WhatADaxMayNotSay) {
-  const std::string deep = [] {
-    std::string text = "<adag>";
-    for (int i = 0; i < 100; ++i) text += "<a>";
-    return text;
-  }();
-  constexpr std::string_view kNoXml = "this is no XML as a DAX is written in: ";
   const auto no_xml = [&](std::string_view at, std::string_view what) {
-    return StrCat(at, ": ", kNoXml, what);
+    return StrCat(at, ": this is no XML: ", what, "; is the file cut?");
   };
   const std::pair<std::string, std::string> cases[] = {
-      {"<!-- a\n - b", no_xml("1:1", "a comment is not closed; write --> at its end")},
-      {"<adag>\n  <![CDATA[ a ]>", no_xml("2:3", "a CDATA section is not closed; write ]]> at its end")},
-      {"<?xml ", no_xml("1:1", "an instruction is not closed; write ?> at its end")},
-      {"<!DOCTYPE adag", no_xml("1:1", "the document type is not closed; write > at its end")},
+      {"<!-- a\n - b", no_xml("2:4", "error parsing comment")},
+      {"<adag>\n  <![CDATA[ a ]>", no_xml("2:12", "error parsing CDATA section")},
+      {"<?xml ", no_xml("1:6", "error parsing document declaration/processing instruction")},
+      {"<!DOCTYPE adag", no_xml("1:14", "error parsing document type declaration")},
       {"<p:dag/>", "1:1: a DAX begins with <adag>, not <dag>; give a Pegasus DAX of version 2 or 3"},
-      {"<adag></adag>\n<adag/>", no_xml("2:8", "after the end of <adag> stands more; a file holds one")},
-      {"<adag/>\n<adag/>", no_xml("2:8", "after the end of <adag> stands more; a file holds one")},
-      {deep + "<b/>", no_xml("1:307", "elements are nested more than 100 deep; a DAX is flat")},
-      {"<adag>\n</job>", "2:1: </job> closes nothing that is open; </adag> would be right"},
-      {"<adag>\n</adag", "2:1: </adag> closes nothing that is open; </adag> would be right"},
-      {"<adag>\n</adag x>", "2:1: </adag> closes nothing that is open; </adag> would be right"},
-      {"<adag></adag>\n</adag>", "2:1: </adag> closes nothing that is open; remove it"},
-      {"<adag x>", no_xml("1:8", "an attribute is no name=\"value\"; write it so")},
-      {"<adag =\"1\">", no_xml("1:7", "an attribute is no name=\"value\"; write it so")},
-      {"<adag x", no_xml("1:8", "an attribute is no name=\"value\"; write it so")},
-      {"<adag x=1>", no_xml("1:9", "an attribute's value is not between quotes; write name=\"value\"")},
-      {"<adag x='1\">", no_xml("1:9", "an attribute's value is not between quotes; write name=\"value\"")},
-      {"<adag x=", no_xml("1:9", "an attribute's value is not between quotes; write name=\"value\"")},
+      {"<adag></adag>\n<adag/>", "2:1: after the end of <adag> stands more; a file holds one"},
+      {"<adag/><!-- -->\n <other/>", "2:2: after the end of <adag> stands more; a file holds one"},
+      {"<adag>\n</job>", no_xml("2:3", "start-end tags mismatch")},
+      {"<adag>\n</adag", no_xml("2:6", "error parsing end element tag")},
+      {"<adag></adag>\n</adag>", no_xml("2:3", "start-end tags mismatch")},
+      {"<adag x>", no_xml("1:8", "error parsing element attribute")},
+      {"<adag =\"1\">", no_xml("1:7", "error parsing start element tag")},
+      {"<adag x=1>", no_xml("1:9", "error parsing element attribute")},
+      {"<adag x='1\">", no_xml("1:10", "error parsing element attribute")},
+      {"<adag x=", no_xml("1:8", "error parsing element attribute")},
       {"<adag><job name=\"a\"/></adag>", "1:7: the job has no id; write <job id=\"...\">"},
       {"<adag><job id=\"a\" runtime=\"3000000001\"/></adag>",
        "1:7: runtime cannot be \"3000000001\"; write a number from 0 to 3000000000"},
@@ -302,10 +285,10 @@ TEST(RecordedTest, WhatADaxMaySay) {
   EXPECT_EQ(flow.graph.PlaceText(flow.graph.place(flow.Task("2"))), "g.dax:3:3");
   EXPECT_EQ(flow.graph.file_size(*flow.graph.FindFile("f")), 4'000'000'000'000'000'000);
   EXPECT_EQ(flow.graph.file_count(), 1u) << "uses stand in a job, jobs in adag";
+  // Also one that would need a stack of its own.
   std::string deep = "<adag><job id=\"a\"/>";
-  for (int i = 0; i < 99; ++i) deep += "<a>";
-  deep += "<b/>";
-  for (int i = 0; i < 99; ++i) deep += "</a>";
+  for (int i = 0; i < 100'000; ++i) deep += "<a>";
+  for (int i = 0; i < 100'000; ++i) deep += "</a>";
   flow.Load("g.dax", deep + "</adag>");
   EXPECT_TRUE(flow.status.ok()) << flow.status.message();
 }
@@ -318,11 +301,6 @@ TEST(RecordedTest, CharactersAtTheEdgesOfUtf8) {
   EXPECT_EQ(
       flow.graph.kind_name(flow.graph.kind(TaskId(0))),
       "\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf\xf0\x90\x80\x80\xf4\x8f\xbf\xbf");
-  flow.Load("g.dax", "<adag>\n<job id=\"a\" name=\"&#xDFFF;\"/></adag>");
-  EXPECT_EQ(flow.status.message().substr(0, 40), "g.dax:2:18: \"&#xDFFF\" is no character; &")
-      << flow.status.message();
-  flow.Load("g.dax", StrCat("<adag>\n<job id=\"a\" name=\"&", std::string(1000, 'n'), ";\"/></adag>"));
-  EXPECT_LT(flow.status.message().find("\" is no character"), 150u) << flow.status.message();
 }
 
 }  // namespace

@@ -24,9 +24,14 @@ std::string WalHeader(run_dir::RunDir& dir) {
 }  // namespace
 
 Result<History> ReadSnapshot(std::shared_ptr<run_dir::RunDir> dir) {
-  const bool written =
-      dir->Stat(run_dir::ServerPath(dir->path())).ok() || dir->Stat(run_dir::JournalWalPath(dir->path())).ok();
-  if (!written) return ReadHistory(dir);
+  const auto written = [&dir] {
+    return dir->Stat(run_dir::ServerPath(dir->path())).ok() || dir->Stat(run_dir::JournalWalPath(dir->path())).ok();
+  };
+  if (!written()) {
+    Result<History> at_rest = ReadHistory(dir);
+    // A server may have begun to write meanwhile.
+    if (at_rest.ok() || at_rest.status().code() != Code::kDamaged || !written()) return at_rest;
+  }
   JournalCopy copy;
   HARROW_RETURN_IF_ERROR(copy.Make());
   Result<History> history =

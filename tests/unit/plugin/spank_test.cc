@@ -98,9 +98,9 @@ TEST_F(Plugin, AWrongValueIsNamedWithWhatWouldBeRight) {
   EXPECT_EQ(srun.Option("harrow-files", "here"), -1);
   EXPECT_THAT(
       slurm_log,
-      ElementsAre("error: harrow: --harrow-order best: it is one of fifo, lifo, hrf, lifo+hrf, rank+hrf",
+      ElementsAre("error: harrow: --harrow-order best: it is one of auto, fifo, lifo, hrf, lifo+hrf, rank+hrf",
                   "error: harrow: --harrow-files here: it is shared or local"));
-  for (const char* order : {"fifo", "lifo", "hrf", "lifo+hrf", "rank+hrf"})
+  for (const char* order : {"auto", "fifo", "lifo", "hrf", "lifo+hrf", "rank+hrf"})
     EXPECT_EQ(srun.Option("harrow-order", order), 0);
   for (const char* files : {"shared", "local"}) EXPECT_EQ(srun.Option("harrow-files", files), 0);
   EXPECT_EQ(srun.Option("harrow", nullptr), 0);
@@ -144,7 +144,7 @@ TEST_F(Plugin, SlurmdsStartMakesTheDirectoryOfAllJobsAndNamesBrokenArguments) {
   EXPECT_EQ(slurmd.Call("slurm_spank_init"), 0);
   EXPECT_TRUE(fs::is_directory(local_ + "/harrow"));
   std::vector<std::string> expected = {
-      "error: harrow: plugstack argument 'order=best' has no effect; it should be order=fifo, lifo, hrf, "
+      "error: harrow: plugstack argument 'order=best' has no effect; it should be order=auto, fifo, lifo, hrf, "
       "lifo+hrf or rank+hrf",
       "error: harrow: plugstack argument 'ports' has no effect; it should be ports=FIRST-LAST within "
       "1024-65535"};

@@ -344,6 +344,12 @@ std::optional<TaskResult> TaskRunner::Run(const LocalTask& task, const Core::Giv
   result.system_time = FromTimeval(usage.ru_stime);
   result.max_rss_kib = OwnPeak(usage.ru_maxrss, starter_peak_kib_);
   Settle(task, &result);
+  // Who was asked to end may well leave before the last output is there, and with 0.
+  const bool asked = asked_to_end_ != End::kRunning && asked_to_end_ != End::kSignaled;
+  if (asked && result.end == End::kMissingOutput) {
+    result.end = asked_to_end_;
+    result.message.clear();
+  }
   return result;
 }
 

@@ -252,6 +252,24 @@ TEST_F(AgentTasks, WhoExitsWithZeroAfterATermHasFinished) {
   }
 }
 
+TEST_F(AgentTasks, WhoExitsWithZeroAfterATermAndLacksAnOutputWasEnded) {
+  node_.made.Set(scratch_.path() + "/1.made", "flow");
+  node_.kill_wait_ns = Duration(kGenerous).count();
+  for (const End reason : {End::kInterrupted, End::kCancelled, End::kTimedOut, End::kLost}) {
+    std::filesystem::remove(scratch_.path() + "/ready");
+    LocalTask checkpoints =
+        Shell("trap 'echo > checkpoint; exit 0' TERM; echo > ready; while :; do sleep 0.02; done");
+    checkpoints.outputs = {"final"};
+    const uint32_t task = Push(checkpoints);
+    EXPECT_TRUE(Eventually([&] { return File("ready") == "\n"; }));
+    pool_->EndTasks({First(task)}, reason);
+    const TaskResult result = Wait(task);
+    EXPECT_EQ(result.end, reason);
+    EXPECT_EQ(result.message, "");
+    EXPECT_TRUE(result.made.has_value()) << "what it made is removed before the next attempt";
+  }
+}
+
 // Whoever opens a FIFO waits until somebody else does.
 TEST_F(AgentTasks, WhoWaitsForAFifoCanBeEndedAndIsNotStartedThen) {
   const std::string fifo = scratch_.path() + "/fifo";

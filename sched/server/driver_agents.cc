@@ -65,7 +65,7 @@ Result<NodeId> RunDriver::Join(const Moment& moment, std::shared_ptr<wire::Chann
   Schedule(moment);  // what is believed to be where is up to date
   const bool same_agent = node.incarnation == hello.incarnation();
   const bool answers = moment.now - node.heard <= options_.dead_after;
-  if (!same_agent && node.joined && node.channel != nullptr && (answers || node.successor)) {
+  if (!same_agent && node.joined && (node.successor || (node.channel != nullptr && answers))) {
     ReplaceLater(moment, node, std::move(channel), message);
     return node.id;
   }
@@ -84,7 +84,7 @@ void RunDriver::ReplaceLater(const Moment& moment, Node& node, std::shared_ptr<w
     } else {
       node.replaced.push_back(before);
     }
-    hooks_.drop_agent(node.successor->channel.get());
+    if (node.successor->channel != nullptr) hooks_.drop_agent(node.successor->channel.get());
   } else {
     Tell(StrCat("node ", node.name, ": a second agent has come; the first one is told to end"));
     node.replaced.push_back(node.incarnation);
@@ -101,6 +101,7 @@ void RunDriver::ReplaceLater(const Moment& moment, Node& node, std::shared_ptr<w
 
 void RunDriver::TakePlace(const Moment& moment, Node& node) {
   const std::unique_ptr<Node::Successor> next = std::exchange(node.successor, nullptr);
+  if (next->channel == nullptr) return;  // the place is free when it dials again
   Schedule(moment);
   Enter(moment, node, next->channel, next->message);
 }
@@ -111,6 +112,8 @@ void RunDriver::Enter(const Moment& moment, Node& node, std::shared_ptr<wire::Ch
   const bool same_agent = node.incarnation == hello.incarnation();
   if (node.channel != nullptr && node.channel != channel)
     hooks_.drop_agent(std::exchange(node.channel, nullptr).get());
+  if (node.successor && node.successor->channel != nullptr) hooks_.drop_agent(node.successor->channel.get());
+  node.successor.reset();
   if (!same_agent && node.joined) {
     Lose(moment, node, "its agent was started again");
     Schedule(moment);
@@ -288,7 +291,7 @@ void RunDriver::Disconnected(const Moment& moment, NodeId id, const wire::Channe
   Node* node = nodes_.Find(id);
   if (node == nullptr) return;
   if (node->successor && node->successor->channel.get() == channel) {
-    node->successor.reset();
+    node->successor->channel.reset();  // it dials again, and has been waiting since it first came
     return;
   }
   if (node->channel.get() != channel) return;
@@ -412,7 +415,8 @@ void RunDriver::FindSilent(const Moment& moment) {
       Lose(moment, *node, StrCat("nothing was heard of it for ", FormatDuration(patience)));
       if (node->channel != nullptr) hooks_.drop_agent(std::exchange(node->channel, nullptr).get());
     }
-    if (node->successor && moment.now - node->successor->since > flow_.settings.fence)
+    if (node->successor && node->successor->channel != nullptr &&
+        moment.now - node->successor->since > flow_.settings.fence)
       TakePlace(moment, *node);
   }
 }

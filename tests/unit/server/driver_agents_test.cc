@@ -284,6 +284,67 @@ TEST_F(DriverTest, ASecondAgentThatDialsAgainIsWaitedForNoLongerAndNotRefused) {
   Join(&second, Hello("n", 2, 1));
 }
 
+// An agent that is not greeted hangs up, which the server sees before it dials again.
+TEST_F(DriverTest, ASecondAgentThatHangsUpAndDialsAgainWaitsAsLongAsOthers) {
+  Serve({{"a", "x"}});
+  Agent first, second;
+  Join(&first, Hello("n", 1, 1));
+  Started(&first, {0});
+  Join(&second, Hello("n", 2, 1));
+  for (int i = 0; i < 2; ++i) {
+    Watch(std::chrono::seconds(10));
+    driver_->Disconnected(Now(), second.node, second.channel.get());
+    Watch(std::chrono::seconds(1));
+    Join(&second, Hello("n", 2, 1));
+    EXPECT_FALSE(second.welcomed) << "the first may still run its task";
+  }
+  driver_->Disconnected(Now(), second.node, second.channel.get());
+  Watch(flow_.settings.fence);
+  Join(&second, Hello("n", 2, 1));
+  Watch(std::chrono::seconds(1));
+  Turn(&second);
+  EXPECT_TRUE(second.welcomed);
+  EXPECT_EQ(Tasks(second), (std::set<uint32_t>{0}));
+  EXPECT_EQ(told_[0], "node n: a second agent has come; the first one is told to end");
+  EXPECT_THAT(dropped_, ElementsAre(first.channel.get()));
+}
+
+TEST_F(DriverTest, ASecondAgentThatDialsAgainIsNotLetInBesideAFirstThatWasCutOff) {
+  Serve({{"a", "x"}});
+  Agent first, second;
+  Join(&first, Hello("n", 1, 1));
+  Started(&first, {0});
+  Join(&second, Hello("n", 2, 1));
+  driver_->Disconnected(Now(), first.node, first.channel.get());
+  Watch(std::chrono::seconds(10));
+  driver_->Disconnected(Now(), second.node, second.channel.get());
+  Join(&second, Hello("n", 2, 1));
+  EXPECT_FALSE(second.welcomed) << "its task may still run";
+  Watch(flow_.settings.fence - std::chrono::seconds(9));
+  Turn(&second);
+  EXPECT_TRUE(second.welcomed);
+}
+
+TEST_F(DriverTest, APlaceThatGotFreeMeanwhileIsTakenByTheNextThatDials) {
+  for (const uint64_t next : {2, 3}) {
+    Forget();
+    Serve({{"a", "x"}});
+    Agent first, second;
+    Join(&first, Hello("n", 1, 1));
+    Join(&second, Hello("n", 2, 1));
+    driver_->Disconnected(Now(), second.node, second.channel.get());
+    driver_->Handle(Now(), first.node, Ended(&first, {0}, pb::Attempt::INTERRUPTED));
+    driver_->Disconnected(Now(), first.node, first.channel.get());
+    Agent third;
+    Join(&third, Hello("n", next, 1));
+    EXPECT_TRUE(third.welcomed) << next;
+    EXPECT_EQ(Tasks(third), (std::set<uint32_t>{0}));
+    Watch(flow_.settings.fence + std::chrono::seconds(1), {&third});
+    End(&third, {0});
+    EXPECT_TRUE(driver_->complete());
+  }
+}
+
 TEST_F(DriverTest, ANodeThatWasPutAsideAndComesBackAfterItsLossIsNoLongerClosed) {
   Make({{"a", "x"}, {"b", "x"}, {"c", "x"}, {"d", "x"}, {"e", "x"}, {"f", "x"}}, 2);
   flow_.settings.bad_node_failures = 2;

@@ -36,31 +36,23 @@ void CloseFrom(int first) {
 #ifdef SYS_close_range
   if (syscall(SYS_close_range, first, ~0U, 0) == 0) return;
 #endif
-  // While the directory is read it must stay as it is.
+  // This directory is read by number: one that is closed meanwhile moves no other.
   DIR* listing = opendir("/proc/self/fd");
   if (listing == nullptr) return;
-  static int open_ones[4096];
-  int n = 0;
   while (const dirent* entry = readdir(listing)) {
     const int fd = atoi(entry->d_name);
-    if (entry->d_name[0] != '.' && fd >= first && fd != dirfd(listing) && n < 4096) open_ones[n++] = fd;
+    if (fd >= first && fd != dirfd(listing)) close(fd);
   }
   closedir(listing);
-  while (n > 0) close(open_ones[--n]);
 }
 
 void TakeDescriptorsOfOnesOwn(int pipe) {
-  if (pipe != kPipe) dup2(pipe, kPipe);
+  dup2(pipe, kPipe);
   CloseFrom(kPipe + 1);
-  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int fd = 0; fd < kPipe; ++fd) {
-    if (null < 0) {
-      close(fd);
-    } else {
-      dup2(null, fd);
-    }
+    close(fd);
+    (void)!open("/dev/null", O_RDWR);  // gets the lowest number there is, this one
   }
-  if (null > kPipe) close(null);
 }
 
 [[noreturn]] void BeChild(int pipe, unsigned seconds, int (*work)(void*), void* context) {

@@ -20,18 +20,17 @@ JobFile NameOf(uint32_t id) {
   return JobFile(id, ".job");
 }
 
-// The first line of a file, cut to what there is room for.
+// The first line of a file, cut to what there is room for; `out` is empty before.
 template <size_t N>
 void FirstLine(const char* file, char (&out)[N]) {
   Fd fd(open(file, kReadFile));
-  const ssize_t n = read(fd, out, N - 1);
-  out[n < 0 ? 0 : n] = '\0';
+  (void)!read(fd, out, N - 1);
   out[strcspn(out, "\n")] = '\0';
 }
 
 // Equal for all of a boot of this node; of a pretend node that is a PID namespace, too.
 void BootId(char (&out)[80]) {
-  char boot[40], init[1024], started[32] = "0";
+  char boot[40] = "", init[1024] = "", started[32] = "0";
   FirstLine("/proc/sys/kernel/random/boot_id", boot);
   FirstLine("/proc/1/stat", init);
   if (const char* at = strrchr(init, ')'); at != nullptr) {

@@ -75,18 +75,20 @@ class Table {
   size_t size_ = 0, capacity_ = 0;
 };
 
-ssize_t ReadProcFile(pid_t pid, const char* file, char* text, size_t size) {
+// Its beginning as text; false where there is none.
+bool ReadProcFile(pid_t pid, const char* file, char* text, size_t size) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/%s", pid, file);
   Fd fd(open(path, kReadFile));
   const ssize_t n = read(fd, text, size - 1);
-  if (n >= 0) text[n] = '\0';
-  return n;
+  if (n < 0) return false;
+  text[n] = '\0';
+  return true;
 }
 
 bool ReadProcess(pid_t pid, Process* out) {
   char text[2048];
-  if (ReadProcFile(pid, "stat", text, sizeof text) <= 0) return false;
+  if (!ReadProcFile(pid, "stat", text, sizeof text)) return false;
   const char* at = strrchr(text, ')');  // a program may be called ") R 1"
   if (at == nullptr) return false;
   out->pid = pid;
@@ -95,7 +97,7 @@ bool ReadProcess(pid_t pid, Process* out) {
              &out->state, &out->parent, &out->started) != 3) {
     return false;
   }
-  if (ReadProcFile(pid, "status", text, sizeof text) <= 0) return false;
+  if (!ReadProcFile(pid, "status", text, sizeof text)) return false;
   at = strstr(text, "\nUid:");
   if (at == nullptr) return false;
   out->uid = static_cast<uid_t>(strtoul(at + 5, nullptr, 10));
@@ -124,8 +126,7 @@ bool IsMarked(pid_t pid, const JobProcesses& job) {
   scan.Finish();
   const uint32_t named = scan.job_id();
   if (scan.has_directory() && (named == 0 || named == job.id || named == job.leader)) return true;
-  n = ReadProcFile(pid, "cgroup", chunk, sizeof chunk);
-  return n > 0 && IsCgroupOfJob({chunk, static_cast<size_t>(n)}, job.id);
+  return ReadProcFile(pid, "cgroup", chunk, sizeof chunk) && IsCgroupOfJob(chunk, job.id);
 }
 
 // Marks the members of the table; their number.

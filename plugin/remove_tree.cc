@@ -33,15 +33,17 @@ namespace harrow::plugin {
 namespace {
 
 constexpr int kMostTops = 16;  // one in another; a subvolume is one
+constexpr long kUnknown = -1;
 
-// Which mount an open file is on; kernels before 5.8 tell it here alone. -1: not to be learned.
+// Which mount an open file is on; kernels before 5.8 tell it here alone.
 long MountId(int fd) {
   char path[64], text[512] = "";
   snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
   Fd info(open(path, kReadFile));
   (void)!read(info, text, sizeof text - 1);
-  const char* at = strstr(text, "mnt_id:");
-  return at == nullptr ? -1 : atol(at + 7);
+  long id = kUnknown;
+  if (const char* at = strstr(text, "mnt_id:")) sscanf(at, "mnt_id:%ld", &id);
+  return id;
 }
 
 bool Detach(int parent, const char* name) {
@@ -60,7 +62,7 @@ int Look(int parent, const char* name) {
 int OpenChecked(int parent, const char* name, int flags, long mount) {
   Fd handle(Look(parent, name));
   if (handle.none()) return -1;
-  if (mount < 0 || MountId(handle) != mount) {
+  if (mount == kUnknown || MountId(handle) != mount) {
     errno = EXDEV;
     return -1;
   }
@@ -152,7 +154,7 @@ class Remover {
       return;
     }
     if (parent == top_) return Failed(error);
-    for (int tries = 0; tries < 1000; ++tries) {
+    for (bool first = true; !TimeIsUp(); first = false) {
       char up[32];
       snprintf(up, sizeof up, "%lu", next_++);
       // EXIST and NOTEMPTY: the user has a directory of that number at the top.
@@ -165,18 +167,16 @@ class Remover {
         return;
       }
       if (errno == EXDEV) {
-        if (tries == 0 && TakesAnyProject(top_)) continue;
+        if (TakesAnyProject(top_)) continue;
         return RemoveWhereItIs(parent, name);
       }
-      if (errno == EACCES &&
-          tries == 0) {  // ".." of it changes, so it must be writable: not root, see OpenChecked
+      if (errno == EACCES && first) {  // ".." of it changes: it must be writable (not root: OpenChecked)
         Fd inside(OpenChecked(parent, name, O_DIRECTORY, mount_));
         if (inside.none()) return Failed(EACCES);
         continue;
       }
       if (errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR) return Failed(errno);
     }
-    Failed(error);
   }
 
   void RemoveWhereItIs(int parent, const char* name) {

@@ -131,15 +131,16 @@ Result<std::vector<DataStore>> DataStore::SplitUp() const {
     if (shape().size() < 2) return Status(Code::kInvalid, "split_up: the store has one dimension only");
     const std::vector<Index> part(shape().begin() + 1, shape().end());
     const Index volume = store_->volume() / shape()[0];
-    const bool empty = store_->content().state == internal::Content::State::kEmpty;
-    const std::vector<Entry> entries = empty ? std::vector<Entry>() : internal::AllEntries(*store_);
+    const std::vector<Entry> entries = internal::AllEntries(*store_);
     std::vector<DataStore> stores;
     Status status;
     for (Index i = 0; i < shape()[0]; ++i) {
       stores.push_back(DataStore(
           std::make_shared<internal::Store>(store_->shared_team(), part, element_bytes(), store_->target())));
-      if (empty || !status.ok()) continue;
-      status = internal::CopyOut(*store_, entries, i * volume, (i + 1) * volume, -i * volume, *stores.back().store_);
+      if (status.ok()) {
+        status = internal::CopyOut(*store_, entries, i * volume, (i + 1) * volume, -i * volume,
+                                   *stores.back().store_);
+      }
     }
     if (status = store_->team().AgreeOn(status); !status.ok()) return status;
     return stores;
@@ -165,7 +166,7 @@ Result<DataStore> DataStore::Join(const std::vector<DataStore>& stores) {
     Status status;
     Index shift = 0;
     for (const DataStore& store : stores) {
-      if (status.ok() && store.store_->content().state != internal::Content::State::kEmpty) {
+      if (status.ok()) {
         status = internal::CopyOut(*store.store_, internal::AllEntries(*store.store_), 0, first.volume(), shift, *joined->store_);
       }
       shift += first.volume();

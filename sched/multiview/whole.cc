@@ -144,6 +144,7 @@ Status Store::ForEach(const std::function<void(const Element&)>& visit) {
 }
 
 Status CopyOut(Store& from, const std::vector<Entry>& entries_of, Index first, Index last, Index shift, Store& to) {
+  if (from.content().state == Content::State::kEmpty) return {};
   Content content;
   content.state = Content::State::kLoose;
   content.distinct = from.content().distinct;

@@ -13,6 +13,7 @@
 #include <iterator>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <malloc.h>
 #include <poll.h>
 #include <sched.h>
 #include <string>
@@ -394,10 +395,49 @@ TEST_F(EndProcessesTest, AsManyAsThereAre) {
   for (const pid_t pid : started_) EXPECT_FALSE(Lives(pid));
 }
 
+// Bytes; where the C library is too old to tell, none.
+size_t Allocated() {
+#if __GLIBC_PREREQ(2, 33)
+  return mallinfo2().uordblks;
+#else
+  return 0;
+#endif
+}
+
 TEST_F(EndProcessesTest, NoneIsSaidWhereThereIsNone) {
   const Ended ended = EndProcesses(Job());
   EXPECT_EQ(ended.ended, 0u);
   EXPECT_EQ(ended.left, 0);
+  const size_t before = Allocated();
+  EndProcesses(Job());
+  EXPECT_EQ(Allocated(), before) << "memory is left";
+}
+
+TEST_F(EndProcessesTest, OfACgroupOfTheJobWhateverTheirEnvironment) {
+  if (getuid() != 0) GTEST_SKIP() << "not root (needs root)";
+  const pid_t own = Start({}), others = Start({});
+  char name[] = "/tmp/harrow-cgroup-XXXXXX";
+  ASSERT_NE(mkdtemp(name), nullptr);
+  const std::string directory = name;
+  std::ofstream(directory + "/own") << "0::/system.slice/slurmstepd.scope/job_12/step_0/user/task_0\n";
+  std::ofstream(directory + "/others") << "0::/system.slice/slurmstepd.scope/job_13/step_0/user/task_0\n";
+  const pid_t caller = fork();
+  if (caller == 0) {  // sees /proc as it would be there
+    const auto tell = [&](const std::string& file, pid_t pid) {
+      const std::string told = "/proc/" + std::to_string(pid) + "/cgroup";
+      return mount((directory + file).c_str(), told.c_str(), nullptr, MS_BIND, nullptr) == 0;
+    };
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) _exit(9);
+    if (!tell("/own", own) || !tell("/others", others)) _exit(9);
+    const Ended ended = EndProcesses(Job());
+    _exit(ended.left != 0 ? 1 : ended.ended != 1 ? 2 : 0);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(caller, &status, 0), caller);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_FALSE(Lives(own));
+  EXPECT_TRUE(Lives(others));
+  std::filesystem::remove_all(directory);
 }
 
 /// From here on this process is on a kernel that knows neither close_range nor pidfds.
@@ -649,6 +689,29 @@ TEST_F(RemoveTreeTest, OpensNothingOfAnotherMount) {
   EXPECT_EQ(errno, ELOOP);
   EXPECT_EQ(OpenOnThisMount(directory, "none", O_RDONLY), -1);
   EXPECT_EQ(errno, ENOENT);
+  ExpectAllIsGone();
+}
+
+// Then nobody knows what is mounted where, and everything is taken for another mount.
+TEST_F(RemoveTreeTest, OpensNothingWhereMountsCannotBeTold) {
+  fs::create_directories(top("plain"));
+  const pid_t without = fork();
+  if (without == 0) {
+    Fd directory(open(top().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/proc", "tmpfs", 0, nullptr) != 0) _exit(9);
+    const int opened = OpenOnThisMount(directory, "plain", O_RDONLY | O_DIRECTORY);
+    _exit(opened != -1 ? 1 : errno != EXDEV ? 2 : 0);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(without, &status, 0), without);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  ExpectAllIsGone();
+}
+
+// As many as may be in the way of what is moved up.
+TEST_F(RemoveTreeTest, DirectoriesThatAreCalledByNumbers) {
+  fs::create_directories(top("x/y/z"));
+  for (int i = 0; i < 1500; ++i) fs::create_directories(top(std::to_string(i) + "/in"));
   ExpectAllIsGone();
 }
 

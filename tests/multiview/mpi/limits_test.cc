@@ -108,6 +108,28 @@ TEST(Files, AFileThatMayNotGrowIsAnErrorAndNotADeath) {
   for (mv::Element e : store->LocalElements()) EXPECT_TRUE(Is(e, e.coordinates[0], 300'000));
 }
 
+TEST(Files, APartForWhichThereIsNoRoomIsAnErrorThoughTheNextOnesHaveIt) {
+  Processes one(1);
+  if (!one) return;
+  auto world = mv::World::Create(one);
+  auto large = world->CreateStore({2}, 0, mv::Target::kFile),
+       small = world->CreateStore({2}, 0, mv::Target::kFile);
+  auto both = world->CreateStore({2, 2}, 0, mv::Target::kFile);
+  EXPECT_OK(large->Put(At{0}, Value(0, 2'000'000).data(), 2'000'000));
+  EXPECT_OK(small->Put(At{0}, Value(1, 10).data(), 10));
+  EXPECT_OK(both->Put(At{0, 0}, Value(0, 2'000'000).data(), 2'000'000));
+  EXPECT_OK(both->Put(At{1, 0}, Value(1, 10).data(), 10));
+  rlimit old;
+  getrlimit(RLIMIT_FSIZE, &old);
+  const rlimit most{1 << 20, old.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &most), 0);
+  const mv::Status split = both->SplitUp().status();
+  const mv::Status joined = mv::DataStore::Join({*large, *small}).status();
+  setrlimit(RLIMIT_FSIZE, &old);
+  EXPECT_EQ(split.code(), mv::Code::kStorage);
+  EXPECT_EQ(joined.code(), mv::Code::kStorage);
+}
+
 // tests/multiview/surroundings_check gives a file system of 4 MiB.
 TEST(Files, AFullDiskIsAnErrorAndNotADeath) {
   const char* disk = std::getenv("MULTIVIEW_SMALL_DISK");

@@ -142,6 +142,43 @@ TEST(WholeStores, SplitUpAndJoin) {
   for (mv::Element e : store->LocalElements()) EXPECT_LT(e.as<long>(), 1000) << "the parts are copies";
 }
 
+TEST(WholeStores, AnEmptyOneIsSplitUpAndJoinedIntoEmptyOnes) {
+  Processes two(2);
+  if (!two) return;
+  auto world = mv::World::Create(two);
+  auto store = world->CreateStore({3, 4}, sizeof(long));
+  auto parts = store->SplitUp();
+  EXPECT_OK(parts.status());
+  ASSERT_EQ(parts->size(), 3u);
+  auto joined = mv::DataStore::Join(*parts);
+  EXPECT_OK(joined.status());
+  for (mv::DataStore* empty : {&(*parts)[0], &(*parts)[2], &*joined}) {
+    EXPECT_EQ(*empty->Count(), 0);
+    EXPECT_OK(empty->Redistribute());
+  }
+  EXPECT_EQ(world->statistics().redistributions, 0) << "there is nothing to move";
+}
+
+// What is there counts, not how often it was put.
+TEST(WholeStores, LoadedInAnyOrderAndTwiceTheyAreCompleteWhenAllIsThere) {
+  Processes one(1);
+  if (!one) return;
+  auto world = mv::World::Create(one);
+  auto store = world->CreateStore({4}, sizeof(int));
+  EXPECT_OK(store->LoadParallel([](mv::Loader& loader) {
+    for (const auto& [place, value] : {std::pair(2, 20), {0, 99}, {1, 10}, {0, 0}})
+      EXPECT_OK(loader.Put({place}, value));
+    return 0;
+  }));
+  EXPECT_EQ(*store->Count(), 3);
+  EXPECT_EQ(store->Get(At{3}).status().code(), mv::Code::kNotFound);
+  for (int i = 0; i < 3; ++i) {
+    int value = -1;
+    std::memcpy(&value, store->Get(At{i})->data(), sizeof value);
+    EXPECT_EQ(value, 10 * i);
+  }
+}
+
 // The paper's pattern in small: what a process sends and receives is what must move, in one message a partner.
 struct Costs {
   mv::Statistics statistics;

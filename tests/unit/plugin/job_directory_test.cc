@@ -14,10 +14,12 @@
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 #include <vector>
 
+#include "plugin/clock.h"
 #include "plugin/fd.h"
 #include "plugin/log.h"
 #include "plugin/marker.h"
@@ -570,6 +572,21 @@ TEST_F(Directory, ANoteThatWasRemovedIsNotLocked) {
   fstat(second, &other);
   EXPECT_NE(one.st_ino, other.st_ino);
   for (int fd : {first, second, notes}) close(fd);
+}
+
+TEST_F(Directory, ANoteThatIsHeldIsWaitedFor) {
+  fs::create_directory(state_);
+  const int notes = open(state_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int held = LockNote(notes, 12, true, 0);
+  ASSERT_GE(held, 0);
+  std::thread holder([held] {
+    Pause(100);
+    close(held);
+  });
+  const int got = LockNote(notes, 12, true, 120'000);
+  EXPECT_GE(got, 0);
+  holder.join();
+  for (int fd : {got, notes}) close(fd);
 }
 
 TEST_F(Directory, AJobThatRanBeforeTheNodeWentDownStartsEmpty) {

@@ -121,6 +121,17 @@ TEST(Policy, Limits) {
   }
 }
 
+TEST(Policy, WhichCharactersANameMayHave) {
+  const std::string names = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+  for (int c = 1; c < 256; ++c) {
+    const std::string letter(1, static_cast<char>(c));
+    Parse({"move_partitions=a" + letter + "b"});
+    EXPECT_EQ(complaints.empty(), letter == "," || names.find(letter) != std::string::npos) << c;
+    Parse({"local=/a" + letter});
+    EXPECT_EQ(complaints.empty(), c > ' ' && c != 127) << c;
+  }
+}
+
 TEST(Policy, WhatWouldBeRightIsTold) {
   static std::vector<std::string> told;
   told.clear();

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "run_dir/names.h"
 #include "run_dir/owner.h"
+#include "run_dir/part.h"
 
 namespace harrow::launcher {
 namespace {
@@ -20,8 +21,14 @@ std::string OtherRunIn(os::FileSystem& fs, const std::string& directory, const s
   if (!names.ok() || names->size() > kMost) return "";
   for (const std::string& name : *names) {
     const std::string path = directory + "/" + name;
-    if (path == run_dir) continue;
-    const auto owner = run_dir::ReadOwner(fs, run_dir::PartPath(path, run_dir::kFirstPart));
+    const std::string first = run_dir::PartPath(path, run_dir::kFirstPart);
+    if (path == run_dir || !fs.Stat(run_dir::OwnerPath(first)).ok()) continue;
+    // What others made could say anything, and hold whoever opens it.
+    auto run = run_dir::RunDir::Open(path);
+    if (!run.ok()) continue;
+    const auto part = run_dir::OpenPart(*std::move(run));
+    if (!part.ok()) continue;
+    const auto owner = run_dir::ReadOwner(*part->dir, part->dir->path());
     if (!owner.ok() || owner->job != me.job || owner->host != me.host || owner->pid == me.pid) continue;
     if (kill(static_cast<pid_t>(owner->pid), 0) == 0 || errno == EPERM) return path;
   }

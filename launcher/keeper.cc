@@ -104,10 +104,11 @@ std::string WhyOpen(const keeper::KeeperEnd& end) {
       why += " at the job's time limit";
     return why + ": ";
   }
-  if (end.end == run::ServerEnd::kStopped) {
+  if (end.end == run::ServerEnd::kStopped && end.last.out_of_time()) {
     const Duration left = std::max<Duration>(limit - std::chrono::system_clock::now(), Duration(0));
     return StrCat("harrow: stopped before the job's time limit, ", FormatDuration(left), " of it left: ");
   }
+  if (end.end == run::ServerEnd::kStopped) return "harrow: stopped: ";
   return "harrow: ";
 }
 

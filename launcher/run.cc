@@ -165,17 +165,17 @@ Status Select(os::FileSystem& fs, const RunArguments& arguments, Plan* plan) {
   return Status();
 }
 
-/// One word of a shell in one line, whatever it holds.
+/// One word of a shell (bash) in one line, whatever it holds, without a byte that a terminal would obey.
 std::string QuoteInLine(std::string_view text) {
-  const bool one_line = std::none_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 32; });
-  if (one_line) return ShellQuote(text);
+  if (Printable(text, text.size() + 1) == text) return ShellQuote(text);
   std::string quoted = "$'";
   for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
     if (c == '\n') {
       quoted += "\\n";
-    } else if (static_cast<unsigned char>(c) < 32) {
+    } else if (byte < 32 || byte >= 127) {
       char octal[8];
-      std::snprintf(octal, sizeof octal, "\\%03o", static_cast<unsigned>(c));
+      std::snprintf(octal, sizeof octal, "\\%03o", byte);
       quoted += octal;
     } else {
       if (c == '\\' || c == '\'') quoted += '\\';
@@ -189,7 +189,19 @@ std::string QuoteInLine(std::string_view text) {
 std::string ToPaste(const Plan& plan, TaskId task) {
   const graph::Profile& profile = plan.graph.profile(task);
   const graph::CommandForm form = plan.graph.form(task);
-  std::string text = formats::CommandText(plan.graph.command(task), form);
+  std::string text(plan.graph.command(task));
+  if (form != graph::CommandForm::kShell && (form == graph::CommandForm::kArgv || QuoteInLine(text).starts_with("$'"))) {
+    const std::string_view separators = form == graph::CommandForm::kArgv ? std::string_view("\0", 1) : " \t";
+    std::string words;
+    for (std::string_view rest = text;;) {
+      const size_t end = rest.find_first_of(separators);
+      words += QuoteInLine(rest.substr(0, end));
+      if (end == std::string_view::npos) break;
+      words += ' ';
+      rest.remove_prefix(end + 1);
+    }
+    text = std::move(words);
+  }
   const std::string& shell = profile.shell.empty() ? plan.settings.shell : profile.shell;
   const bool lines = QuoteInLine(text).starts_with("$'");
   if (form == graph::CommandForm::kShell && (lines || !profile.env.empty() || shell != "/bin/sh"))

@@ -44,7 +44,7 @@ Session::~Session() {
 }
 
 void Session::Start() {
-  last_heard_ = loop_.Now();
+  last_heard_ = lease_looked_ = loop_.Now();
   CheckLease();
   Connect();
 }
@@ -295,7 +295,11 @@ void Session::CheckFence() {
 void Session::CheckLease() {
   if (state_ == State::kOver || leaving_) return;
   CheckFence();
-  const Duration left = lease_ - (loop_.Now() - last_heard_);
+  // Who stood (Ctrl-Z, a virtual machine that was stopped) could hear nothing: the server, which may have stood as well, has the
+  // whole time again. That nothing is written twice is the fence's business, which goes by the clock.
+  const Time now = loop_.Now();
+  if (now - std::exchange(lease_looked_, now) > heartbeat_ * kSilentBeats) awake_since_ = now;
+  const Duration left = lease_ - (now - std::max(last_heard_, awake_since_));
   if (left <= Duration(0)) {
     Finish(Over::kLeaseOver, StrCat("no server was heard of for ", FormatDuration(lease_)));
     return;

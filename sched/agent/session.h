@@ -122,6 +122,7 @@ class Session {
   Duration lease_ = std::chrono::minutes(5);
   Duration heartbeat_ = std::chrono::seconds(1);
   Time last_heard_{};
+  Time lease_looked_{}, awake_since_{};
   os::EventLoop::TimerId beat_timer_ =
       0;  // the next heartbeat; before the welcome: how long it is waited for
   os::EventLoop::TimerId lease_timer_ = 0;

@@ -325,6 +325,7 @@ void SlotPool::Close(End reason) {
 /// Slurm ends a step by a SIGTERM to each process of it, tasks and agent, in any order. Which of them ended by it is not
 /// theirs to answer for; it is known when the agent has got its own.
 void SlotPool::AskWhoEndedIt(TaskResult* result) {
+  if (!node_.in_step) return;
   const bool by_term = result->end == End::kSignaled ? result->code == SIGTERM
                                                      : result->end == End::kExited && result->code == 128 + SIGTERM;
   if (!by_term) return;

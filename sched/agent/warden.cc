@@ -143,6 +143,7 @@ class Warden {
       if (signal > 0 && signal != SIGCHLD && signal != FencePage::kLookAgain) {
         leaving_ = true;
         kill(agent, SIGTERM);
+        kill(agent, SIGCONT);  // it may stand, as after Ctrl-Z, and who stopped it may be gone
       }
     }
   }

@@ -26,11 +26,17 @@ class DaxReader {
 
   void Read(std::vector<std::string>* notices) {
     const pugi::xml_parse_result parsed =
-        document_.load_buffer(text_.data(), text_.size(), pugi::parse_default, pugi::encoding_utf8);
+        document_.load_buffer(text_.data(), text_.size(), pugi::parse_default | pugi::parse_doctype, pugi::encoding_utf8);
     if (!parsed) {
       std::string what = parsed.description();
       what[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(what[0])));
       problems_->AddLast(PlaceAt(parsed.offset), StrCat("this is no XML: ", what, "; is the file cut?"));
+      return;
+    }
+    for (const pugi::xml_node& node : document_.children()) {
+      if (node.type() != pugi::node_doctype || std::strchr(node.value(), '[') == nullptr) continue;
+      problems_->AddLast(PlaceAt(node.offset_debug()),
+                         "entities of a file's own are not read; write what they stand for instead");
       return;
     }
     const pugi::xml_node root = document_.document_element();

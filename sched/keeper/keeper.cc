@@ -425,7 +425,17 @@ void Keeper::Impl::Suspend() {
   }
   os::Stopper stopper;
   stopper.Stop(getpid());
-  raise(SIGSTOP);
+  // What a SIGTSTP would have done: nothing where no shell could let this process go on (setsid, ssh HOST harrow run, tmux).
+  struct sigaction handled {}, by_default {};
+  by_default.sa_handler = SIG_DFL;
+  sigaction(SIGTSTP, &by_default, &handled);
+  sigset_t stop, before;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGTSTP);
+  raise(SIGTSTP);
+  sigprocmask(SIG_UNBLOCK, &stop, &before);
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  sigaction(SIGTSTP, &handled, nullptr);
   stopper.Continue();
 }
 

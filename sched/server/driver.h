@@ -100,6 +100,8 @@ class RunDriver {
   bool out_of_time() const { return out_of_time_; }
   /// Tasks are open because the nodes that they need are gone.
   bool nodes_gone() const { return nodes_gone_; }
+  /// What an agent said that the run cannot go on with; empty: nothing.
+  const std::string& fatal() const { return fatal_; }
   /// When the allocation ends; none: not known.
   std::optional<WallTime> end_time() const { return end_time_; }
   /// A node that should have an agent and has none: it was lost, or has not come in time.
@@ -187,6 +189,7 @@ class RunDriver {
   bool wake_pending_ = false, complete_ = false, interrupted_ = false;
   uint64_t left_open_ = 0;  // settled as skipped by the scheduler, and open all the same
   bool out_of_time_ = false, nodes_gone_ = false;
+  std::string fatal_;
   std::optional<WallTime> end_time_;
 
   uint64_t unwanted_ = 0;  // tasks not needed and not done before

@@ -473,7 +473,10 @@ void RunDriver::Handle(const Moment& moment, NodeId id, const pb::FromAgent& mes
   }
   if (message.has_problem()) {
     TellProblem(*node, message.problem().text());
-    if (message.problem().fatal()) Interrupt(moment);
+    if (message.problem().fatal() && fatal_.empty()) {
+      fatal_ = StrCat("node ", node->name, ": ", message.problem().text());
+      Interrupt(moment);
+    }
   }
   if (AllGathered()) EndGathering(moment);
   Wake();

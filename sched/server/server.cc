@@ -419,6 +419,7 @@ void Server::Impl::WriteProgress() {
   }
   figures.set_complete(phase == Phase::kOver);
   figures.set_problem(problem.substr(0, kMaxProblem));
+  figures.set_out_of_time(driver != nullptr && driver->out_of_time());
   if (driver != nullptr && driver->end_time()) figures.set_end_time_ns(driver->end_time()->time_since_epoch().count());
   do {
     figures.clear_notice();
@@ -520,6 +521,7 @@ void Server::Impl::Finish() {
 }
 
 std::string Server::Impl::CannotGoOn() const {
+  if (!driver->fatal().empty()) return driver->fatal();
   if (driver->nodes_gone()) return "no node is left that could run what is left";
   return StrCat(driver->FiguresAt(Now()).open(), " tasks could not be started; harrow explain TASK tells why");
 }
@@ -527,6 +529,7 @@ std::string Server::Impl::CannotGoOn() const {
 run::ServerEnd Server::Impl::EndOf() const {
   if (journal_failed) return run::ServerEnd::kCannotGoOn;
   const Figures figures = driver->FiguresAt(Now());
+  if (!driver->fatal().empty()) return run::ServerEnd::kCannotGoOn;
   if (driver->interrupted() || driver->out_of_time()) return run::ServerEnd::kStopped;
   if (driver->nodes_gone()) return run::ServerEnd::kCannotGoOn;
   if (figures.failed + figures.skipped + figures.cancelled > 0) return run::ServerEnd::kSomeFailed;

@@ -305,6 +305,7 @@ TEST_F(AgentTasks, CancelledTasksEnd) {
 
 // Slurm ends a step by a SIGTERM to each of its processes, tasks first or agent first.
 TEST_F(AgentTasks, WhoEndedByTheSigtermThatIsForAllWasInterrupted) {
+  node_.in_step = true;
   const uint32_t task = Push(Shell("echo $$ > pid; exec sleep 300"));
   ASSERT_TRUE(Eventually([&] { return File("pid").ends_with('\n'); }));
   const pid_t pid = std::stoi(File("pid"));

@@ -168,7 +168,7 @@ def test_ctrl_z_stops_all_until_it_goes_on(directory, program):
     for pid in below:
         below += [child for child, (parent, _) in run_support.processes().items() if parent == pid]
     check(len(below) >= 6, "keeper, server, warden, agent, two tasks", below)
-    same({state(pid) for pid in below}, {"T"})
+    wait_for(lambda: {state(pid) for pid in below} == {"T"})
     first.send_signal(signal.SIGCONT)
     stood = len(lines_of(f"{directory}/lines"))
     wait_for(lambda: len(lines_of(f"{directory}/lines")) > stood)

@@ -65,6 +65,8 @@ class FakeEventLoop : public os::EventLoop {
     }
     now_ = until;
   }
+  /// Time passes while nobody can look at it, as for a process that is stopped.
+  void Stand(Duration d) { now_ += d; }
   /// As if `fd` had become readable. False when nobody watches it.
   bool FireFd(int fd) {
     auto it = watched_.find(fd);

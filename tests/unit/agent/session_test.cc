@@ -349,6 +349,20 @@ TEST_F(SessionTest, AServerThatDoesNotGreetIsLeftAndDialledAgain) {
   EXPECT_EQ(channel_, joined);
 }
 
+TEST_F(SessionTest, TheLeaseIsNoneOfATimeInWhichTheAgentStood) {
+  Join();
+  loop_.Advance(seconds(5));
+  loop_.Stand(seconds(3600));
+  loop_.Advance(seconds(1));
+  EXPECT_THAT(over_, IsEmpty());
+  server_up_ = false;
+  Break();
+  loop_.Advance(seconds(298));
+  EXPECT_THAT(over_, IsEmpty()) << "it has its whole time from then on";
+  loop_.Advance(seconds(5));
+  EXPECT_THAT(over_, ElementsAre(Session::Over::kLeaseOver));
+}
+
 TEST_F(SessionTest, TheLeaseEndsWithoutAServer) {
   Join();
   server_up_ = false;

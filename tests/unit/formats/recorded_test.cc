@@ -237,6 +237,8 @@ TEST(RecordedTest, WhatADaxMayNotSay) {
       {"<!DOCTYPE adag", no_xml("1:14", "error parsing document type declaration")},
       {"<p:dag/>", "1:1: a DAX begins with <adag>, not <dag>; give a Pegasus DAX of version 2 or 3"},
       {"<adag></adag>\n<adag/>", "2:1: after the end of <adag> stands more; a file holds one"},
+      {"<!DOCTYPE x [<!ENTITY e \"ha\">]>\n<adag><job id=\"&e;\"/></adag>",
+       "1:11: entities of a file's own are not read; write what they stand for instead"},
       {"<adag/><!-- -->\n <other/>", "2:2: after the end of <adag> stands more; a file holds one"},
       {"<adag>\n</job>", no_xml("2:3", "start-end tags mismatch")},
       {"<adag>\n</adag", no_xml("2:6", "error parsing end element tag")},

@@ -158,7 +158,10 @@ def test_a_second_signal_ends_at_once(directory, program):
 def test_ctrl_z_stops_all_until_it_goes_on(directory, program):
     harrow = Harrow(program, directory)
     write(f"{directory}/tasks.txt", "while sleep 0.02; do echo x >>lines; test -e go && exit; done\n" * 2)
-    first = harrow.start("run", "--run-dir", "r", "--slots", "2", "tasks.txt")
+    # As a shell starts it: a group of its own, in the shell's session. (Elsewhere nobody could let it go on, and it does not stop.)
+    with open(f"{directory}/harrow.out", "w") as out:
+        first = subprocess.Popen([harrow.program, "run", "--run-dir", "r", "--slots", "2", "tasks.txt"], cwd=directory, env=harrow.env,
+                                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, process_group=0)
     wait_for(lambda: len(lines_of(f"{directory}/lines")) > 10)
     first.send_signal(signal.SIGTSTP)
     state = lambda pid: open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0]

@@ -5,7 +5,8 @@
 //   is none, files
 //      that exist; nothing at all is an error. A text that is itself a declared output or an existing file is
 //      no pattern.
-//   3. `after` is linked: a task's name, a template's name as written, which means all its tasks, or a pattern
+//   3. `after` is linked: a task's name, a template's name as written, which means all its tasks, or a
+//   pattern
 //
 // Patterns are resolved here and never again: the graph holds names only.
 #include "formats/flow_build.h"
@@ -499,9 +500,17 @@ struct FlowBuilder::Impl {
     static const std::vector<TaskId> kNone;
     if (!IsPattern(pattern) || FindNamed(pattern)) return kNone;
     const auto [at, added] = matching.try_emplace(pattern);
-    for (uint32_t n = 0; added && n < graph->task_count(); ++n) {
-      if (MatchesPattern(pattern, graph->given_name(TaskId(n)))) at->second.emplace_back(n);
+    if (!added) return at->second;
+    if (!name_index) {
+      std::vector<std::string_view> given;
+      given.reserve(names.size());
+      for (const auto& [name, task] : names) given.push_back(name);
+      name_index.emplace(std::move(given));
     }
+    for (const std::string_view name : name_index->Candidates(pattern)) {
+      if (!name.empty() && MatchesPattern(pattern, name)) at->second.push_back(names.at(name));
+    }
+    std::sort(at->second.begin(), at->second.end());
     return at->second;
   }
 
@@ -609,6 +618,7 @@ struct FlowBuilder::Impl {
   std::unordered_map<std::string_view, TaskId> names;  // filled when first needed
   std::unordered_map<FileId, SourcePlace> needed;      // has to exist; the place that names it first
   std::unordered_map<std::string, std::vector<TaskId>> matching;  // of patterns in after
+  std::optional<PatternIndex> name_index;                         // for these
   std::vector<After> waits;
   OutputPlaces places;
   uint64_t links = 0;

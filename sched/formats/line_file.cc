@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/text.h"
@@ -127,14 +128,16 @@ class LineReader {
     return true;
   }
 
+  bool LinksAreFew(uint64_t more, std::string_view what, std::string_view right) {
+    links_ += more;
+    if (links_ <= kMostLinks) return true;
+    problems_->AddLast(place_, StrCat(what, " make more than ", kMostLinks, " pairs of tasks; ", right));
+    return false;
+  }
+
   /// What is below a barrier waits for all between it and the barrier before, and so for all above.
   void WaitForPhase(TaskId task) {
-    links_ += phase_end_ - phase_begin_;
-    if (links_ > kMostLinks) {
-      problems_->AddLast(place_, StrCat("barriers make more than ", kMostLinks,
-                                        " pairs of tasks; put a line `true` between two barriers"));
-      return;
-    }
+    if (!LinksAreFew(phase_end_ - phase_begin_, "barriers", "put a line `true` between two barriers")) return;
     for (uint32_t before = phase_begin_; before < phase_end_; ++before)
       graph_->AddDependency(TaskId(before), task);
   }
@@ -172,16 +175,22 @@ class LineReader {
     const TaskId task(static_cast<uint32_t>(graph_->task_count()));
     Command(line.substr(marks->size));
     profile_ = profile;
+    std::vector<std::pair<uint32_t, uint32_t>> before;
+    uint64_t pairs = 0;
     for (const auto& [first, last] : marks->after) {
-      bool some = false;
-      for (uint32_t before = FirstTaskFrom(first, task.value);
-           before < task.value && graph_->place(TaskId(before)).line <= last; ++before) {
-        if (graph_->task_count() > task.value) graph_->AddDependency(TaskId(before), task);
-        some = true;
-      }
-      if (some) continue;
-      problems_->Add(place_, StrCat("no command stands in line ", first,
-                                    "; the numbers are those of the file's lines, comments and blank ones included"));
+      const auto& [begin, end] =
+          before.emplace_back(FirstTaskFrom(first, task.value), FirstTaskFrom(last + 1, task.value));
+      pairs += end - begin;
+      if (begin < end) continue;
+      problems_->Add(place_,
+                     StrCat("no command stands in line ", first,
+                            "; the numbers are those of the file's lines, comments and blank ones included"));
+    }
+    if (graph_->task_count() == task.value) return;
+    if (!LinksAreFew(pairs, "dependencies", "let one command wait for the others, and the rest for that one"))
+      return;
+    for (const auto& [begin, end] : before) {
+      for (uint32_t n = begin; n < end; ++n) graph_->AddDependency(TaskId(n), task);
     }
   }
 

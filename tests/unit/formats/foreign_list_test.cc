@@ -71,6 +71,16 @@ TEST(GreasyTest, WhatNamesNoLineAboveIsRefused) {
   EXPECT_THAT(LoadedFlow("l.txt", "a\n[# 1 #]\n").status.message(), HasSubstr("no command stands behind"));
 }
 
+TEST(GreasyTest, MorePairsThanMemoryHoldsAreRefusedBeforeTheyAreMade) {
+  std::string text;
+  for (int i = 0; i < 7100; ++i) text += "a\n";
+  text += "[# 1-7100";
+  for (int i = 1; i < 7100; ++i) text += ",1-7100";
+  const LoadedFlow f("l.txt", text + " #] b\n");
+  EXPECT_THAT(f.status.message(),
+              HasSubstr("l.txt:7101:1: dependencies make more than 50000000 pairs of tasks"));
+}
+
 TEST(HereDocumentTest, ItsLinesAreNotRun) {
   const LoadedFlow f("l.txt", "true\ncat <<EOF > x\nrm -rf .\nEOF\n");
   EXPECT_THAT(f.status.message(), HasSubstr("l.txt:2:5: a here-document goes over several lines"));
@@ -89,6 +99,8 @@ TEST(AfterTest, APatternMeansAllTasksThatMatch) {
               ElementsAre("t-1", "t-2", "top"));
   EXPECT_THAT(LoadedFlow("f.toml", tasks + "after = [\"x*\"]\n").status.message(),
               HasSubstr("after names no task: \"x*\""));
+  EXPECT_THAT(LoadedFlow("f.toml", tasks + "after = [\"[!e]*[2p]\", \"t?p\", \"*\"]\n").Before("end"),
+              ElementsAre("t-1", "t-2", "top"));
 }
 
 TEST(KindTest, TheFamilyElseTheScriptElseTheProgram) {

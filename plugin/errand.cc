@@ -82,7 +82,7 @@ int Start(int pipe, unsigned seconds, int (*work)(void*), void* context) {
     _exit(0);
   }
   // It ends at once; but even to close its copies of our descriptors may take a disk's answer.
-  int status = 0;
+  int status;
   pid_t ended;
   while ((ended = waitpid(between, &status, WNOHANG)) == 0) {
     if (Milliseconds() - began > kForkPatience) return 0;

@@ -646,6 +646,17 @@ TEST_F(Directory, ARemovalThatTakesTooLongIsGoneOnWith) {
   }
 }
 
+TEST_F(Directory, SweepTakesTheFirstJobAndTheLast) {
+  for (const uint32_t id : {1u, UINT32_MAX}) {
+    ASSERT_EQ(Make(id), Made::kNow);
+    Write(path("/" + std::to_string(id) + "/file"));
+    Remove(id, 0);
+  }
+  EXPECT_TRUE(fs::exists(path("/1/file")));
+  Prepare();
+  EXPECT_TRUE(NothingIsLeft());
+}
+
 TEST_F(Directory, AJobThatStartsAgainOverItsRemainsStartsEmpty) {
   Make();
   Write(path("/12/old"));

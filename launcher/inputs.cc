@@ -32,6 +32,12 @@ void AddTaskDefaults(CLI::App& app, FlowArguments* arguments) {
   static constexpr struct {
     const char *key, *type, *help;
   } kKeys[] = {{"cores", "N", ""}, {"memory", "BYTES", ""}, {"time", "T", "Of tasks that say nothing"}};
+  app.add_flag_callback(
+      "--missing-ok",
+      [arguments] {
+        arguments->defaults.push_back({"missing_ok", "true", "--missing-ok"});
+      },
+      "");
   for (const auto& info : kKeys) {
     app.add_option_function<std::string>(
            StrCat("--", info.key),

@@ -32,7 +32,7 @@ struct LoadOptions {
   bool inputs_must_exist = false;  // a file that a flow file's task reads and no task makes has to be there
   bool check_outputs = false;      // what tasks write must be theirs alone (formats/output_check.h)
   std::string shell;               // of tasks and flows that name none; empty: /bin/sh
-  TaskAttributes defaults;         // of tasks in line files and flow files that say nothing else
+  TaskAttributes defaults;         // of tasks that say nothing else; not of traces without commands
   uint64_t max_tasks = 10'000'000;
   size_t max_problems = 20;  // then reading stops
   /// Is [flow] `key = value` known and well-formed? Not set: all are taken (config::CheckSetting knows them).

@@ -57,7 +57,7 @@ struct WfTask {
   std::vector<WfFile> files;
   bool has_program = false;
   double run_time = -1;  // seconds
-  double cores = 1;
+  double cores = 0;      // 0: nothing is said
 };
 
 /// Line and column of ascending or any offsets, counting on from the last one where possible.
@@ -385,7 +385,7 @@ class WfReader {
       } else if (key == "runtime" || key == "runtimeInSeconds") {
         task.run_time = Number(v, key, 0, kLongestRun, -1, &negatives_);
       } else if (key == "cores" || key == "coreCount") {
-        task.cores = Number(v, key, 0, kMostCores, 1);
+        task.cores = Number(v, key, 0, kMostCores, 0);
       } else if (key == "parents") {
         task.parents = Texts(v, "parents");
       } else if (key == "children") {
@@ -510,17 +510,19 @@ class WfReader {
     MergeExecutions(by_id, by_name);
     for (const WfFile& file : files_) SetSize(file);
     KindCache kinds(graph_);
+    const graph::Profile defaults = options_.defaults.Resolved();
     std::unordered_map<uint32_t, ProfileId> profiles;  // by cores
     const uint32_t first = static_cast<uint32_t>(graph_->task_count());
     std::string command;
     std::vector<FileId> in, out;
     size_t without_command = 0, without_command_at = 0;
     for (const WfTask& task : tasks_) {
-      const uint32_t cores =
-          options_.one_core ? 1 : static_cast<uint32_t>(std::max(1.0, std::ceil(task.cores)));
+      const uint32_t cores = options_.one_core  ? 1
+                             : task.cores > 0.0 ? static_cast<uint32_t>(std::ceil(task.cores))
+                                                : defaults.shape.cores;
       auto [profile, added] = profiles.try_emplace(cores);
       if (added) {
-        graph::Profile p;
+        graph::Profile p = defaults;
         p.shape.cores = cores;
         profile->second = graph_->AddProfile(p);
       }
@@ -641,7 +643,7 @@ class WfReader {
       }
       WfTask& task = tasks_[at->second];
       if (execution.run_time >= 0) task.run_time = execution.run_time;
-      task.cores = execution.cores;
+      if (execution.cores > 0) task.cores = execution.cores;
       task.has_program = execution.has_program;
       task.program = execution.program;
       task.arguments = std::move(execution.arguments);

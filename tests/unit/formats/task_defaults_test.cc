@@ -43,5 +43,28 @@ TEST(TaskDefaultsTest, TasksOfAFlowFileHaveThemToo) {
   EXPECT_FALSE(f.graph.profile(TaskId(1)).missing_ok);
 }
 
+TEST(TaskDefaultsTest, TasksOfAWfFormatDocumentHaveThemWhereItIsSilent) {
+  test::LoadedFlow f;
+  f.options.defaults.profile.shape.cores = 3;
+  f.options.defaults.profile.shape.memory = 1 << 30;
+  f.options.defaults.profile.time_limit = std::chrono::minutes(5);
+  f.options.defaults.profile.missing_ok = true;
+  const char* const text =
+      R"({"name": "w", "workflow": {"tasks": [{"name": "a"}, {"name": "b", "cores": 1}, {"name": "c", "cores": 2.5}]}})";
+  f.Load("w.json", text);
+  ASSERT_TRUE(f.status.ok()) << f.status.message();
+  constexpr uint32_t kCores[] = {3, 1, 3};
+  for (uint32_t n = 0; n < 3; ++n) {
+    const graph::Profile profile = f.graph.profile(TaskId(n));
+    EXPECT_EQ(profile.shape.cores, kCores[n]) << n;
+    EXPECT_EQ(profile.shape.memory, uint64_t{1} << 30);
+    EXPECT_EQ(profile.time_limit, std::chrono::minutes(5));
+    EXPECT_TRUE(profile.missing_ok);
+  }
+  f.options.one_core = true;
+  f.Load("w.json", text);
+  for (uint32_t n = 0; n < 3; ++n) EXPECT_EQ(f.graph.profile(TaskId(n)).shape.cores, 1u);
+}
+
 }  // namespace
 }  // namespace harrow::formats

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <numeric>
+#include <sys/inotify.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -472,6 +473,20 @@ TEST_F(AgentTasks, ASuccessWithoutItsOutputIsAFailureOfItsOwn) {
   EXPECT_EQ(Run(fails).end, End::kExited) << "it said so itself";
   EXPECT_EQ(Run(Shell("true", {.stdout_path = "a/new/one/out"})).end, End::kExited);
   EXPECT_TRUE(std::filesystem::exists(scratch_.path() + "/a/new/one/out"));
+}
+
+// Which makes a client of NFS ask for what it believes is not there.
+TEST_F(AgentTasks, BeforeAnOutputCountsAsMissingItsDirectoryIsOpened) {
+  std::filesystem::create_directories(scratch_.path() + "/sub");
+  const int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  ASSERT_GE(inotify_add_watch(watch, (scratch_.path() + "/sub").c_str(), IN_OPEN | IN_ONLYDIR), 0);
+  LocalTask task = Words("true");
+  task.outputs = {"sub/none"};
+  EXPECT_EQ(Run(task).end, End::kMissingOutput);
+  inotify_event event{};
+  EXPECT_EQ(read(watch, &event, sizeof event), static_cast<ssize_t>(sizeof event));
+  EXPECT_EQ(event.mask, IN_OPEN | IN_ISDIR);
+  close(watch);
 }
 
 TEST_F(AgentTasks, OutputsLieBelowTheSubmitDirectoryWhereverTheTaskRuns) {

@@ -1,7 +1,10 @@
 #include "agent/steps/declared_outputs.h"
 
 #include <algorithm>
+#include <fcntl.h>
+#include <filesystem>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <utility>
 
 #include "base/text.h"
@@ -13,6 +16,17 @@ namespace {
 int64_t SizeOf(const std::string& path) {
   struct stat st {};
   return stat(path.c_str(), &st) == 0 ? st.st_size : -1;
+}
+
+/// A client of NFS remembers for a while that a name was not there. It asks again when the directory is
+/// opened.
+bool IsThereNow(const std::string& directory, const std::string& name) {
+  if (made::IsThere(directory, name)) return true;
+  const std::filesystem::path parent = std::filesystem::path(Below(directory, name)).parent_path();
+  const int fd = open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return false;
+  close(fd);
+  return made::IsThere(directory, name);
 }
 
 }  // namespace
@@ -53,7 +67,7 @@ void DeclaredOutputs::LookForMissing(const LocalTask& task, TaskResult* result) 
   if (result->end != End::kExited || result->code != 0 || task.profile->spec().missing_ok) return;
   size_t missing = 0;
   for (const std::string& name : task.outputs) {
-    if (made::IsThere(task.profile->base().common().submit_dir, name)) continue;
+    if (IsThereNow(task.profile->base().common().submit_dir, name)) continue;
     if (missing++ == 0) result->message = StrCat("exited with 0, and did not write its output ", name);
   }
   if (missing == 0) return;

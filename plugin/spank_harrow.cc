@@ -29,37 +29,18 @@ SPANK_PLUGIN(harrow, 1)
 [[gnu::used]] static const char built_for[] = "harrow-plugin-built-for-slurm-" HARROW_SLURM_VERSION;
 
 HARROW_EXPORT int slurm_spank_init(spank_t spank, int argc, char** argv) {
-  switch (spank_context()) {
-    case S_CTX_LOCAL:
-      harrow::plugin::LocalInit(spank);
-      break;
-    case S_CTX_ALLOCATOR:
-      harrow::plugin::AllocatorInit(spank);
-      break;
-    case S_CTX_REMOTE:
-      harrow::plugin::RemoteInit(spank);
-      break;
-    case S_CTX_SLURMD:
-      harrow::plugin::SlurmdInit(argc, argv);
-      break;
-    case S_CTX_JOB_SCRIPT:
-    case S_CTX_ERROR:
-      break;
-  }
+  const spank_context_t context = spank_context();
+  if (context == S_CTX_LOCAL) harrow::plugin::LocalInit(spank);
+  if (context == S_CTX_ALLOCATOR) harrow::plugin::AllocatorInit(spank);
+  if (context == S_CTX_REMOTE) harrow::plugin::RemoteInit(spank);
+  if (context == S_CTX_SLURMD) harrow::plugin::SlurmdInit(argc, argv);
   return ESPANK_SUCCESS;
 }
 
 HARROW_EXPORT int slurm_spank_init_post_opt(spank_t spank, int argc, char** argv) {
-  switch (spank_context()) {
-    case S_CTX_ALLOCATOR:
-      harrow::plugin::AllocatorPostOptions(spank, argc, argv);
-      break;
-    case S_CTX_REMOTE:
-      harrow::plugin::RemotePostOptions(spank, argc, argv);
-      break;
-    default:
-      break;
-  }
+  const spank_context_t context = spank_context();
+  if (context == S_CTX_ALLOCATOR) harrow::plugin::AllocatorPostOptions(spank, argc, argv);
+  if (context == S_CTX_REMOTE) harrow::plugin::RemotePostOptions(spank, argc, argv);
   return ESPANK_SUCCESS;
 }
 

@@ -692,6 +692,26 @@ TEST_F(RemoveTreeTest, OpensNothingOfAnotherMount) {
   ExpectAllIsGone();
 }
 
+TEST_F(RemoveTreeTest, WhatMayNotBeDetachedIsTold) {
+  fs::create_directories(top("a/b"));
+  fs::create_directories(top("c"));
+  for (const char* mounted : {"a/b", "c"}) {
+    ASSERT_TRUE(Shell("chmod 755 " + root_ + "; chown -R 65534:65534 " + parent_));
+    Bind(root_ + "/outside", top(mounted));
+    const pid_t user = fork();
+    if (user == 0) {
+      if (setgroups(0, nullptr) != 0 || setgid(65534) != 0 || setuid(65534) != 0) _exit(200);
+      const Removal removal = Remove();
+      _exit(removal.complete ? 0 : removal.error);
+    }
+    int status = 0;
+    EXPECT_EQ(waitpid(user, &status, 0), user);
+    EXPECT_EQ(WEXITSTATUS(status), EBUSY) << mounted;
+    ExpectAllIsGone();
+    fs::create_directories(top("c"));
+  }
+}
+
 // Then nobody knows what is mounted where, and everything is taken for another mount.
 TEST_F(RemoveTreeTest, OpensNothingWhereMountsCannotBeTold) {
   fs::create_directories(top("plain"));

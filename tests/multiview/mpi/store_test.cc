@@ -101,6 +101,29 @@ TEST(Elements, ThereTwiceTheNewerHolds) {
   for (mv::Element e : store->LocalElements()) EXPECT_EQ(e.as<int>(), 40);
 }
 
+// What lies in one piece is more than a task gets.
+TEST(Elements, OfAStoreWithAGapReachTheirTasks) {
+  Processes one(1);
+  if (!one) return;
+  auto world = mv::World::Create(one);
+  auto store = world->CreateStore({8}, sizeof(int));
+  EXPECT_OK(store->LoadParallel([](mv::Loader& loader) {
+    auto block = loader.Block();
+    for (mv::Element e : *block) e.as<int>() = static_cast<int>(10 * e.coordinates[0]);
+    return 0;
+  }));
+  EXPECT_OK(store->Remove(At{3}));
+  int seen = 0;
+  EXPECT_OK(store->Map([&](mv::Task& task) {
+    for (mv::Element e : task.elements()) {
+      ++seen;
+      EXPECT_EQ(e.as<int>(), 10 * e.coordinates[0]);
+    }
+    return 0;
+  }, {4}).status);
+  EXPECT_EQ(seen, 7);
+}
+
 TEST(WholeStores, SplitUpAndJoin) {
   Processes four(4);
   if (!four) return;

@@ -326,11 +326,14 @@ void SlotPool::Close(End reason) {
 /// theirs to answer for; it is known when the agent has got its own.
 void SlotPool::AskWhoEndedIt(TaskResult* result) {
   if (!node_.in_step) return;
-  const bool by_term = result->end == End::kSignaled ? result->code == SIGTERM
-                                                     : result->end == End::kExited && result->code == 128 + SIGTERM;
+  const bool by_term = (result->end == End::kSignaled && result->code == SIGTERM) ||
+                       (result->end == End::kExited && result->code == 128 + SIGTERM) ||
+                       result->end == End::kMissingOutput;  // it may have kept what it had, and ended with 0
   if (!by_term) return;
   std::unique_lock lock(mutex_);
-  if (closing_.wait_for(lock, kUntilAllAreTold, [this] { return closed_; })) result->end = End::kInterrupted;
+  if (!closing_.wait_for(lock, kUntilAllAreTold, [this] { return closed_; })) return;
+  result->end = End::kInterrupted;
+  result->message.clear();
 }
 
 TaskHost::Snapshot SlotPool::TakeSnapshot() {

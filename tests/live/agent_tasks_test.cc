@@ -307,13 +307,26 @@ TEST_F(AgentTasks, CancelledTasksEnd) {
 // Slurm ends a step by a SIGTERM to each of its processes, tasks first or agent first.
 TEST_F(AgentTasks, WhoEndedByTheSigtermThatIsForAllWasInterrupted) {
   node_.in_step = true;
-  const uint32_t task = Push(Shell("echo $$ > pid; exec sleep 300"));
-  ASSERT_TRUE(Eventually([&] { return File("pid").ends_with('\n'); }));
-  const pid_t pid = std::stoi(File("pid"));
-  kill(pid, SIGTERM);
-  ASSERT_TRUE(Eventually([&] { return kill(pid, 0) != 0; }));
+  const uint32_t dies = Push(Shell("echo $$ > dies; exec sleep 300"));
+  // This one keeps what it has and ends with 0, without its output.
+  LocalTask keeper = Shell("trap 'exit 0' TERM; echo $$ > keeps; while :; do sleep 0.02; done");
+  keeper.outputs = {"final"};
+  const uint32_t keeps = Push(keeper);
+  for (const char* name : {"dies", "keeps"}) {
+    ASSERT_TRUE(Eventually([&] { return File(name).ends_with('\n'); }));
+    kill(std::stoi(File(name)), SIGTERM);
+  }
+  for (const char* name : {"dies", "keeps"})
+    ASSERT_TRUE(Eventually([&] { return kill(std::stoi(File(name)), 0) != 0; }));
   pool_->Close(End::kInterrupted);
-  EXPECT_EQ(Wait(task).end, End::kInterrupted);
+  EXPECT_EQ(Wait(dies).end, End::kInterrupted);
+  EXPECT_EQ(Wait(keeps).end, End::kInterrupted);
+  EXPECT_EQ(Wait(keeps).message, "");
+}
+
+TEST_F(AgentTasks, ATaskOfAStepThatEndsItselfByASigtermHasFailed) {
+  node_.in_step = true;
+  EXPECT_EQ(Run(Shell("kill -TERM $$")).end, End::kSignaled);
 }
 
 // With a session of its own, and its parent gone before it: neither the group nor the tree leads to it any

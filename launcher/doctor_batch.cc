@@ -25,7 +25,9 @@ Check CheckGrant() {
   uint32_t unpinned = 0;
   std::string notice;
   const topology::Machine part = topology::GrantedPart(*machine, grant, &unpinned, &notice);
-  const size_t slots = unpinned > 0 ? unpinned : part.cores.size();
+  const topology::SlotPlan plan = topology::PlanSlots(part, unpinned);
+  const size_t slots = plan.slots.size();
+  if (notice.empty()) notice = plan.notice;
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   const int pus = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 0;

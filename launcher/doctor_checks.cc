@@ -172,8 +172,8 @@ std::vector<Check> CheckCores() {
   const long online = sysconf(_SC_NPROCESSORS_ONLN);
   const auto plan = topology::PlanSlots(*machine, 0);
   std::string text = StrCat(plan.slots.size(), plan.slots.size() == 1 ? " slot" : " slots",
-                            machine->cpu_time > 0 ? " on " : ": one a core of ", machine->cores.size(), " allowed (", pus, " of ", online,
-                            " PUs)");
+                            plan.slots.size() < machine->cores.size() ? " on cores: " : ": one a core of ",
+                            machine->cores.size(), " allowed (", pus, " of ", online, " PUs)");
   // In a job the grant decides, of which CheckBatch tells.
   if (Variable("SLURM_JOB_ID").empty()) text += plan.pinned ? ", tasks are pinned" : ", tasks are not pinned";
   if (!plan.notice.empty()) text += StrCat(": ", plan.notice);

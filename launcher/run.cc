@@ -195,9 +195,11 @@ std::string ToPaste(const Plan& plan, TaskId task) {
     std::string words;
     for (std::string_view rest = text;;) {
       const size_t end = rest.find_first_of(separators);
-      words += QuoteInLine(rest.substr(0, end));
+      const std::string_view word = rest.substr(0, end);
+      // Several blanks in a text are one; an argument of a list may be empty.
+      if (!word.empty() || form == graph::CommandForm::kArgv)
+        words += StrCat(words.empty() ? "" : " ", QuoteInLine(word));
       if (end == std::string_view::npos) break;
-      words += ' ';
       rest.remove_prefix(end + 1);
     }
     text = std::move(words);

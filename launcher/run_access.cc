@@ -117,8 +117,8 @@ std::string RunAccess::Note() const {
 }
 
 std::string RunAccess::State(const Figures& view) const {
-  if (client_) return view.complete ? "ended" : "running";
   if (view.complete) return view.open() == 0 ? "ended" : "stopped";
+  if (client_) return "running";
   if (KeeperIsGone(*part_.dir)) return "stopped";
   return server_status_.code() == Code::kNotFound ? "starting" : "unreachable";
 }

@@ -3,7 +3,6 @@
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <sched.h>
 #include <string>
 #include <vector>
 
@@ -18,6 +17,8 @@
 #include "os/file_system.h"
 #include "sim/simulation.h"
 #include "sim/summary.h"
+#include "topology/machine.h"
+#include "topology/slots.h"
 
 // `harrow sim`: a flow on a modelled cluster in virtual time.
 
@@ -51,17 +52,17 @@ Status ParseNodes(const std::string& text, uint32_t* nodes, uint32_t* cores) {
   return good ? Status() : Bad(StrCat("--nodes cannot be \"", Printable(text, 40), "\"; write NODESxCORES, for example 12x8"));
 }
 
-uint32_t CoresHere() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 1;
-  return static_cast<uint32_t>(std::max(1, CPU_COUNT(&allowed)));
-}
-
 /// This machine as harrow run would use it: pretend nodes, slots.
-void AddThisMachine(const config::RunOptions& run, formats::ClusterModel* cluster) {
-  const uint32_t slots = run.slots > 0 ? run.slots : std::max(1u, CoresHere() / run.local_nodes);
-  cluster->nodes.push_back({.count = run.local_nodes, .capacity = {slots, 0, 0}, .page_cache = 0, .speed = 1, .line = 0});
+Status AddThisMachine(const config::RunOptions& run, formats::ClusterModel* cluster) {
+  const Result<topology::Machine> machine = topology::ReadMachine();
+  if (!machine.ok()) return machine.status();
+  const topology::SlotPlan plan = topology::PlanSlots(*machine, run.slots, {.index = 0, .of = run.local_nodes});
+  cluster->nodes.push_back({.count = run.local_nodes,
+                            .capacity = {static_cast<uint32_t>(plan.slots.size()), 0, 0},
+                            .page_cache = 0,
+                            .speed = 1,
+                            .line = 0});
+  return Status();
 }
 
 /// --cluster, --nodes, or this machine; with both, the cluster's first kind of node, so many of it.
@@ -79,7 +80,7 @@ Status ReadCluster(os::FileSystem& fs, const SimArguments& arguments, const conf
   if (arguments.nodes.empty()) {
     if (arguments.cluster.empty()) {
       *name = "this machine";
-      AddThisMachine(run, cluster);
+      return AddThisMachine(run, cluster);
     }
     return Status();
   }

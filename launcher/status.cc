@@ -141,6 +141,7 @@ int Watch(RunAccess& run, const StatusOptions& options) {
       WriteTo(STDOUT_FILENO, LookText(*look, options));
     }
     if (!running) {
+      if (look->context.state == "stopped") return kExitStopped;
       if (look->context.state != "ended") return kExitCannotGoOn;
       const auto& view = look->view;
       return view.failed + view.skipped + view.cancelled + view.open() > 0 ? kExitTaskFailed : OutputDone();

@@ -104,8 +104,8 @@ class Agent {
     node_.tmp_root = options_.tmp_root;
     node_.memory = machine->memory / options_.share.of;
     node_.local_limit = options_.tmp_root.empty() ? 0 : options_.local_limit / options_.share.of;
-    // Slurm ends a step by a signal to each of its processes.
-    node_.in_step = Variable("SLURM_STEP_ID").has_value();
+    // Slurm ends a step, and systemd a unit, by a signal to each of its processes.
+    node_.in_step = Variable("SLURM_STEP_ID").has_value() || Variable("INVOCATION_ID").has_value();
 
     const auto slots = static_cast<uint32_t>(node_.slots.size());
     NodeInfo info{.name = options_.node_name,

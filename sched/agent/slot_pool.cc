@@ -31,6 +31,7 @@ constexpr int kInterrupt = SIGURG;
 constexpr rlim_t kOtherDescriptors = 128;
 constexpr Duration kBlindTooLong = std::chrono::milliseconds(2);
 constexpr Duration kUntilAllAreTold = std::chrono::seconds(1);
+constexpr Duration kNotAgainSoSoon = std::chrono::seconds(60);
 
 Core::Node NodeOf(const NodeContext& node) {
   Core::Node out{
@@ -331,7 +332,13 @@ void SlotPool::AskWhoEndedIt(TaskResult* result) {
                        result->end == End::kMissingOutput;  // it may have kept what it had, and ended with 0
   if (!by_term) return;
   std::unique_lock lock(mutex_);
-  if (!closing_.wait_for(lock, kUntilAllAreTold, [this] { return closed_; })) return;
+  // Of a flow whose outputs are not where it says every task ends so.
+  const bool often = result->end == End::kMissingOutput && asked_in_vain_ && Now() - *asked_in_vain_ < kNotAgainSoSoon;
+  if (often && !closed_) return;
+  if (!closing_.wait_for(lock, kUntilAllAreTold, [this] { return closed_; })) {
+    asked_in_vain_ = Now();
+    return;
+  }
   result->end = End::kInterrupted;
   result->message.clear();
 }

@@ -42,7 +42,7 @@ struct NodeContext {
   uint64_t task_descriptors = 0;                  // soft RLIMIT_NOFILE of tasks; 0: the agent's own
   std::atomic<uint64_t> output_limit{64u << 20};  // bytes a task and stream; 0: no limit
   made::Record made;                              // of declared outputs
-  bool in_step = false;                           // of a job: its end is a signal to every process on the node
+  bool in_step = false;                           // of a job, or a unit of systemd: its end is a signal to every process
   std::atomic<int64_t> kill_wait_ns{5'000'000'000};
   FencePage own_fence;
   FencePage* fence = &own_fence;  // until when tasks may run

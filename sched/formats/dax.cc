@@ -82,15 +82,16 @@ class DaxReader {
   /// Lines are counted from the last place on, as places are asked for in their order.
   SourcePlace PlaceAt(ptrdiff_t offset) {
     const size_t to = std::min(static_cast<size_t>(std::max<ptrdiff_t>(offset, 0)), text_.size());
-    if (to < line_begin_) {
-      line_begin_ = 0;
+    if (to < looked_) {
+      looked_ = line_begin_ = 0;
       line_ = 1;
     }
     const void* newline = nullptr;
-    while ((newline = std::memchr(text_.data() + line_begin_, '\n', to - line_begin_)) != nullptr) {
-      line_begin_ = static_cast<size_t>(static_cast<const char*>(newline) - text_.data()) + 1;
+    while ((newline = std::memchr(text_.data() + looked_, '\n', to - looked_)) != nullptr) {
+      looked_ = line_begin_ = static_cast<size_t>(static_cast<const char*>(newline) - text_.data()) + 1;
       ++line_;
     }
+    looked_ = to;
     SourcePlace place;
     place.source = source_;
     place.line = line_;
@@ -161,7 +162,7 @@ class DaxReader {
   Problems* problems_;
   Trace trace_;
   pugi::xml_document document_;
-  size_t line_begin_ = 0;
+  size_t looked_ = 0, line_begin_ = 0;
   uint32_t line_ = 1;
   std::vector<Edge> edges_;
 };

@@ -40,7 +40,7 @@ struct Grant {
 /// less than was granted.
 Machine GrantedPart(const Machine& machine, const Grant& grant, uint32_t* unpinned, std::string* notice);
 
-/// `wanted` slots (0: one a core) of a machine's share: the first cores of the share, each one slot. When the
+/// `wanted` slots (0: one a core, or as many as there is CPU time for) of a machine's share: the first cores of the share, each one slot. When the
 /// machine does not divide into the shares, or the share has fewer cores than wanted, slots are a number only
 /// and nothing is pinned.
 SlotPlan PlanSlots(const Machine& machine, uint32_t wanted, Share share = {});

@@ -39,14 +39,6 @@ bool Runs(pid_t pid) {
   return os::ReadProcess(pid, &process) && !process.stopped;
 }
 
-/// A SIGTERM has been sent, and not been taken yet.
-bool TermWaits(pid_t pid) {
-  const Result<std::string> status = os::RealFileSystem().Read("/proc/" + std::to_string(pid) + "/status");
-  const size_t at = status.ok() ? status->find("\nShdPnd:\t") : std::string::npos;
-  return at != std::string::npos &&
-         (std::stoull(status->substr(at + 9, 16), nullptr, 16) >> (SIGTERM - 1)) % 2 == 1;
-}
-
 /// A shell's text: a process below the task, in a session of its own, writes its number to NAME.
 std::string Below(const std::string& name) {
   return "setsid sh -c 'echo $$ > " + name + ".tmp; mv " + name + ".tmp " + name + "; exec sleep 300' & ";
@@ -321,9 +313,23 @@ TEST_F(FencedAgent, ThatDiesAsItsTasksStandLetsNoneOfThemGoOn) {
   const pid_t agent = Agent();
   kill(agent, SIGSTOP);
   EXPECT_TRUE(Eventually([&] { return Stands(other); }));
-  kill(warden_, SIGTERM);
-  EXPECT_TRUE(Eventually([&] { return TermWaits(agent); })) << "the warden passes it on";
   kill(agent, SIGKILL);
+  EXPECT_TRUE(Eventually([&] { return kill(other, 0) != 0; }));
+  kill(warden_, SIGTERM);
+  WaitForWarden();
+  EXPECT_FALSE(Exists("trapped"));
+}
+
+// As after Ctrl-Z, when who stopped them has been killed: nobody else would ever let the agent go on.
+TEST_F(FencedAgent, ThatStandsItselfIsWokenToLeave) {
+  StartWarden();
+  server_->Hello(1);
+  server_->Start(2, "trap 'echo > trapped' TERM CONT; echo $$ > other; while :; do sleep 0.02; done");
+  const pid_t other = ReadPid("other");
+  server_->WaitStarted(2);
+  kill(Agent(), SIGSTOP);
+  EXPECT_TRUE(Eventually([&] { return Stands(other); }));
+  kill(warden_, SIGTERM);
   WaitForWarden();
   EXPECT_NE(kill(other, 0), 0);
   EXPECT_FALSE(Exists("trapped"));

@@ -214,7 +214,7 @@ def test_keeper_is_killed(directory, program):
         check("--resume" in text, text)
         same(run.harrow("cancel", "held").code, 2)
         check("failed: fails" in run.harrow("status", "--failed", code=0).out)
-        same(run.harrow("status", "--watch").code, 3)
+        same(run.harrow("status", "--watch").code, 4)
         write(os.path.join(directory, "go"), "")
         same(run.harrow("run", "--resume", "--run-dir", "harrow-a").code, 1)
         document = run.status()

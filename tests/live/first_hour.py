@@ -19,7 +19,7 @@ VARIES = [
     (r"\b\d+(\.\d+)? %", "SHARE"),
     (r"<?\b\d+(\.\d+)? [KMG]?i?B\b", "SIZE"),
     (r"\+\d+\.\d{3}\b", "START"),
-    (r"\(PU [\d,-]+\)", "(PU N)"),
+    (r" \(PU [\d,-]+\)", ""),
     (r"\bof \d+ slots?\b", "of N slots"),
     (r" +", " "),
 ]
@@ -76,12 +76,15 @@ def tell_example(harrow, source, update):
         shutil.copytree(source, directory)
         got = printed([command for command, _ in expected], directory, harrow)
         # As it would be on the laptop of somebody who has copied the example.
-        stands_for = [(os.path.realpath(scratch), "/home/ada"), (scratch, "/home/ada"), (os.uname().nodename, "laptop")]
+        node = re.escape(os.uname().nodename)
+        node = re.compile(rf"(?<=\bon ){node}(?=\W|$)|^{node}(?=  )")
         for lines in got:
+            # Where cores are few, or their time is limited.
+            lines[:] = [line for line in lines if "tasks are not pinned" not in line]
             for at, line in enumerate(lines):
-                for here, there in stands_for:
-                    line = line.replace(here, there)
-                lines[at] = line
+                for here in (os.path.realpath(scratch), scratch):
+                    line = line.replace(here, "/home/ada")
+                lines[at] = node.sub("laptop", line)
     if update:
         said = iter(got)
         with open(readme, "w", encoding="utf-8") as f:

@@ -46,7 +46,7 @@ def shown_in_help():
         text = CLUSTER.out(command, "--help")
         check("--harrow " in text and "--harrow-order=order" in text, f"{command} --help does not show the options")
         done = CLUSTER.run(command, "--harrow-order=best", *(["--wrap"] if command == "sbatch" else []), "true", check=False)
-        check(done.returncode != 0 and "it is one of fifo, lifo" in done.stderr, done.stderr)
+        check(done.returncode != 0 and "it is one of auto, fifo, lifo" in done.stderr, done.stderr)
 
 
 SEE = """hostname; stat -c '%u %a' "$HARROW_LOCAL"; echo $HARROW_LOCAL; env | grep ^HARROW | sort; touch $HARROW_LOCAL/made"""

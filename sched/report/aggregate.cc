@@ -139,9 +139,8 @@ std::vector<NodeRow> NodeRows(const RunView& run, const std::vector<size_t>& tas
       ++row.attempts;
       if (attempt.end == End::kLost) {
         ++row.lost;
-      } else if (attempt.end == End::kInterrupted || attempt.end == End::kCancelled) {
-        ++row.ended_early;
-      } else if (attempt.end != End::kExited || attempt.code != 0) {
+      } else if (attempt.end != End::kInterrupted && attempt.end != End::kCancelled &&
+                 (attempt.end != End::kExited || attempt.code != 0)) {
         ++row.failed;
       }
       row.busy += RunTime(attempt) * std::max<uint32_t>(run.task(i).cores, 1);

@@ -38,10 +38,9 @@ struct NodeRow {
   std::string node;
   uint32_t slots = 0;
   uint32_t incarnations = 0;  // of its agent
-  uint64_t attempts = 0, failed = 0, lost = 0;
-  uint64_t ended_early = 0;  // interrupted or cancelled: the task is not to blame
-  Duration busy{0};          // run time x cores
-  double utilisation = 0;    // busy / (length x slots), over the sessions in which the node took part
+  uint64_t attempts = 0, failed = 0, lost = 0;  // interrupted and cancelled ones are not to blame: neither
+  Duration busy{0};                             // run time x cores
+  double utilisation = 0;                       // busy / (length x slots), over the sessions in which the node took part
   uint64_t local_bytes = 0, remote_bytes = 0;
   uint64_t output_bytes = 0;
 };

@@ -171,17 +171,12 @@ Status RunDriver::Restore(const journal::History& history, made::Attempts made) 
 
 /// `session_start`: of the present one, which may be on record already, by an earlier server.
 void RunDriver::RestoreSessions(const journal::History& history, int64_t session_start) {
+  for (const journal::NodeRecord& record : history.nodes) {
+    if (record.joined_ns >= session_start) nodes_.Named(record.name).session_slots = record.slots;
+  }
   known_.sessions = 1;
   for (const journal::Session& session : journal::SessionsOf(history)) {
-    if (session.start_ns >= session_start) {
-      for (const auto& [node, slots] : session.slots_of) {
-        if (const auto record = std::find_if(history.nodes.rbegin(), history.nodes.rend(),
-                                             [id = node](const auto& each) { return each.node.value == id; });
-            record != history.nodes.rend())
-          nodes_.Named(record->name).session_slots = slots;
-      }
-      continue;
-    }
+    if (session.start_ns >= session_start) continue;
     ++known_.sessions;
     known_.makespan += session.length();
     known_.slot_seconds += Seconds(session.length()) * session.slots;

@@ -8,8 +8,8 @@ namespace harrow::plugin {
 /// What a run left about itself in the job's directory (run_account_format.md).
 struct RunAccount {
   char run[65] = "";
-  uint64_t tasks = 0;
-  uint64_t core_seconds = 0;
+  uint64_t tasks;
+  uint64_t core_seconds;
 };
 
 /// Reads the text of such a file. False when it is anything else: a user may write what he likes there.

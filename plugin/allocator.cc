@@ -13,7 +13,7 @@ void AllocatorInit(spank_t spank) {
 void AllocatorPostOptions(spank_t spank, int argc, char** argv) {
   if (!CurrentRequest().used) return;
   ExportSettings(spank, ParsePolicy(argc, argv, nullptr), CurrentRequest(),
-                 [](spank_t, const char* name, const char* value) { setenv(name, value, 1); });
+                 [](spank_t, const char* name, const char* value) { setenv(name, value, true); });
 }
 
 }  // namespace harrow::plugin

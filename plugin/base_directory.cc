@@ -61,27 +61,27 @@ int OpenBase(const char* local, bool make, const char* without) {
   Fd parent(open(local, O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (parent.none()) {
     if (make || errno != ENOENT) LogError("%s: %s: %s", without, local, strerror(errno));
-    return -1;
+    return kNoFd;
   }
-  if (!ParentIsSafe(parent, local, without)) return -1;
+  if (!ParentIsSafe(parent, local, without)) return kNoFd;
   if (make && mkdirat(parent, "harrow", 0755) != 0 && errno != EEXIST) {
     LogError("%s: %s/harrow: %s", without, local, strerror(errno));
-    return -1;
+    return kNoFd;
   }
   const int base = openat(parent, "harrow", kReadDirectory);
-  if (base == -1) {
+  if (base == kNoFd) {
     if (errno == ELOOP || errno == ENOTDIR) {
       LogWhoWasFirst(parent, local, without);
     } else if (make || errno != ENOENT) {
       LogError("%s: %s/harrow: %s", without, local, strerror(errno));
     }
-    return -1;
+    return kNoFd;
   }
   struct stat info;
   if (fstat(base, &info) != 0 || info.st_uid != geteuid() || OthersMayWrite(info)) {
     close(base);
     LogWhoWasFirst(parent, local, without);
-    return -1;
+    return kNoFd;
   }
   fchmod(base, 0755);  // whatever the umask of whoever came first
   return base;

@@ -4,8 +4,8 @@ namespace harrow::plugin {
 
 struct Errand {
   enum End { kDone, kLate, kFailed };
-  End end = kFailed;
-  int value = 0;  // kDone: what the work returned; kFailed: errno, or 0: the child ended without a word
+  End end;
+  int value;  // kDone: what the work returned; kFailed: errno, or 0: the child ended without a word
 };
 
 /// Does `work(context)` in a child process and waits for it no longer than `seconds` and one more. The child

@@ -6,12 +6,14 @@
 
 namespace harrow::plugin {
 
+/// What stands for a descriptor where there is none; errno says why.
+constexpr int kNoFd = -1;
 /// To open a directory that is no link, to read it.
 constexpr int kReadDirectory = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 /// To open a file that is no link, and be held up by no FIFO.
 constexpr int kReadFile = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
 
-/// A descriptor that is closed with its owner; -1: none.
+/// A descriptor that is closed with its owner; kNoFd: none.
 class Fd {
  public:
   explicit Fd(int fd) : fd_(fd) {}
@@ -32,7 +34,7 @@ class Listing {
  public:
   explicit Listing(int directory) {
     const int fd = openat(directory, ".", kReadDirectory);
-    entries_ = fd == -1 ? nullptr : fdopendir(fd);
+    entries_ = fd == kNoFd ? nullptr : fdopendir(fd);
   }
   Listing(const Listing&) = delete;
   Listing& operator=(const Listing&) = delete;

@@ -1,5 +1,6 @@
 #include "job_directory.h"
 
+#include <algorithm>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -34,8 +35,7 @@ JobFile DirectoryName(uint32_t id) {
 }
 
 unsigned SecondsUntil(long deadline) {
-  const long left = deadline - Milliseconds();
-  return left <= 0 ? 0 : static_cast<unsigned>((left + 999) / 1000);
+  return static_cast<unsigned>((std::max(deadline - Milliseconds(), 0L) + 999) / 1000);
 }
 
 // Of a job whose note is locked: directory, marker, note.
@@ -164,7 +164,7 @@ void RemoveJobDirectory(const Places& places, const Job& job, unsigned seconds, 
   Fd base(OpenBase(places.local, false, "nothing is removed"));
   if (base.none()) return;
   Fd notes(OpenNotes(places, base));
-  Fd note(notes.none() ? -1 : LockNote(notes, job.id, false, kLockPatience));
+  Fd note(notes.none() ? kNoFd : LockNote(notes, job.id, false, kLockPatience));
   if (note.none()) {
     if (errno == ENOENT) return;
     // Held by what hangs in the disk: by a start of the job that was given up, or by a sweep.

@@ -5,12 +5,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fd.h"
+
 namespace harrow::plugin {
 namespace {
 
 constexpr int kLine = 1024;
 
-int parent = -1;
+int parent = kNoFd;
 
 void Log(bool error, const char* format, va_list arguments) {
   char line[kLine + 2];
@@ -20,7 +22,7 @@ void Log(bool error, const char* format, va_list arguments) {
   for (char* c = text; *c != '\0'; ++c) {
     if (static_cast<unsigned char>(*c) < ' ' || *c == 127) *c = '?';
   }
-  if (parent < 0) return WriteLog(error, text);
+  if (parent == kNoFd) return WriteLog(error, text);
   size_t size = strlen(line);
   line[size++] = '\n';
   // A parent that has gone hears no more; there is nobody else to tell.

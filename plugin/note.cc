@@ -29,14 +29,14 @@ JobFile NameOf(uint32_t id) {
 constexpr int kFlags = O_RDWR | O_NOFOLLOW | O_CLOEXEC;
 
 int OpenState(const char* state, bool make) {
-  if (make && mkdir(state, 0700) != 0 && errno != EEXIST) return -1;
+  if (make && mkdir(state, 0700) != 0 && errno != EEXIST) return kNoFd;
   int fd = open(state, kReadDirectory);
   struct stat info;
-  if (fd == -1) return -1;
+  if (fd == kNoFd) return kNoFd;
   if (fstat(fd, &info) == 0 && info.st_uid == geteuid() && (info.st_mode & 022) == 0) return fd;
   close(fd);
   errno = EPERM;
-  return -1;
+  return kNoFd;
 }
 
 }  // namespace
@@ -50,20 +50,18 @@ int LockNote(int notes, uint32_t id, bool make, long milliseconds) {
   const long began = Milliseconds();
   while (true) {
     const int fd = openat(notes, NameOf(id).text, kFlags | (make ? O_CREAT : 0), 0600);
-    if (fd == -1) return -1;
-    const bool locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
+    if (fd == kNoFd) return kNoFd;
     struct stat info;
-    // Whoever held it may have removed it.
-    if (locked && fstat(fd, &info) == 0 && info.st_nlink > 0) return fd;
+    // Whoever held it may have removed it: then there is another one.
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &info) == 0 && info.st_nlink > 0) return fd;
     close(fd);
-    if (locked) continue;
-    if (Milliseconds() - began >= milliseconds) return -1;  // errno is flock's
+    if (Milliseconds() - began >= milliseconds) return kNoFd;  // errno is flock's
     Pause(10);
   }
 }
 
 Note ReadNote(int note) {
-  char letter = 0;
+  char letter;
   if (pread(note, &letter, 1, 0) != 1) return Note::kNone;
   const Note known = static_cast<Note>(letter);
   return known == Note::kJob || known == Note::kMute || known == Note::kNothing || known == Note::kOver

@@ -55,7 +55,7 @@ bool ReadSize(std::string_view text, uint64_t* out) {
 bool ReadPorts(std::string_view text, uint32_t* first, uint32_t* last) {
   size_t dash = text.find('-');
   if (dash == std::string_view::npos) return false;
-  uint32_t a = 0, b = 0;
+  uint32_t a, b;
   std::string_view left(text.data(), dash), right(text.data() + dash + 1, text.size() - dash - 1);
   if (!ReadNumber(left, &a) || !ReadNumber(right, &b) || a < 1024 || b > 65535 || a > b) return false;
   *first = a;

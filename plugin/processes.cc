@@ -1,5 +1,6 @@
 #include "processes.h"
 
+#include <algorithm>
 #include <charconv>
 #include <dirent.h>
 #include <errno.h>
@@ -75,20 +76,22 @@ class Table {
   size_t size_ = 0, capacity_ = 0;
 };
 
-// Its beginning as text; false where there is none.
-bool ReadProcFile(pid_t pid, const char* file, char* text, size_t size) {
+int OpenProcFile(pid_t pid, const char* file) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/%s", pid, file);
-  Fd fd(open(path, kReadFile));
+  return open(path, kReadFile);
+}
+
+// Its beginning as text; "" where there is none.
+void ReadProcFile(pid_t pid, const char* file, char* text, size_t size) {
+  Fd fd(OpenProcFile(pid, file));
   const ssize_t n = read(fd, text, size - 1);
-  if (n < 0) return false;
-  text[n] = '\0';
-  return true;
+  text[std::max<ssize_t>(n, 0)] = '\0';
 }
 
 bool ReadProcess(pid_t pid, Process* out) {
   char text[2048];
-  if (!ReadProcFile(pid, "stat", text, sizeof text)) return false;
+  ReadProcFile(pid, "stat", text, sizeof text);
   const char* at = strrchr(text, ')');  // a program may be called ") R 1"
   if (at == nullptr) return false;
   out->pid = pid;
@@ -97,7 +100,7 @@ bool ReadProcess(pid_t pid, Process* out) {
              &out->state, &out->parent, &out->started) != 3) {
     return false;
   }
-  if (!ReadProcFile(pid, "status", text, sizeof text)) return false;
+  ReadProcFile(pid, "status", text, sizeof text);
   at = strstr(text, "\nUid:");
   if (at == nullptr) return false;
   out->uid = static_cast<uid_t>(strtoul(at + 5, nullptr, 10));
@@ -117,16 +120,16 @@ void ReadAll(Table* table) {
 }
 
 bool IsMarked(pid_t pid, const JobProcesses& job) {
-  char path[64], chunk[16384];
-  snprintf(path, sizeof path, "/proc/%d/environ", pid);
-  Fd fd(open(path, kReadFile));
+  char chunk[16384];
+  Fd fd(OpenProcFile(pid, "environ"));
   EnvironmentScan scan(job.directory);
   ssize_t n;
   while ((n = read(fd, chunk, sizeof chunk)) > 0) scan.Feed(chunk, static_cast<size_t>(n));
   scan.Finish();
   const uint32_t named = scan.job_id();
   if (scan.has_directory() && (named == 0 || named == job.id || named == job.leader)) return true;
-  return ReadProcFile(pid, "cgroup", chunk, sizeof chunk) && IsCgroupOfJob(chunk, job.id);
+  ReadProcFile(pid, "cgroup", chunk, sizeof chunk);
+  return IsCgroupOfJob(chunk, job.id);
 }
 
 // Marks the members of the table; their number.
@@ -169,14 +172,14 @@ bool IsSame(const Process& process) {
 // The pidfd is opened first and the process compared after, so the signal reaches the one that was judged or
 // nobody.
 void Signal(const Process& process, int signal) {
-  long fd = syscall(SYS_pidfd_open, process.pid, 0);
-  if (fd < 0 && errno != ENOSYS) return;
-  if (IsSame(process)) {
-    if (fd < 0 || (syscall(SYS_pidfd_send_signal, fd, signal, nullptr, 0) != 0 && errno == ENOSYS)) {
-      kill(process.pid, signal);
-    }
+  const Fd fd(static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0)));
+  if (fd.none() && errno != ENOSYS) return;
+  if (!IsSame(process)) return;
+  if (fd.none()) {
+    kill(process.pid, signal);
+  } else {
+    syscall(SYS_pidfd_send_signal, static_cast<int>(fd), signal, nullptr, 0);
   }
-  if (fd >= 0) close(static_cast<int>(fd));
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ constexpr unsigned kSecondsAtStart = 20;   // that a step waits for the disk
 constexpr unsigned kSecondsToRemove = 15;  // of these, what the same job left before it was started again
 
 void Set(spank_t spank, const char* name, const char* value) {
-  if (spank_err_t error = spank_setenv(spank, name, value, 1); error != ESPANK_SUCCESS) {
+  if (spank_err_t error = spank_setenv(spank, name, value, true); error != ESPANK_SUCCESS) {
     LogNotice("%s is not set: %s", name, spank_strerror(error));
   }
 }

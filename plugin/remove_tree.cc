@@ -15,6 +15,7 @@
 
 #include "clock.h"
 #include "fd.h"
+#include "job_file.h"
 
 // Root removes a tree that a user has shaped, while other processes of that user may still reshape it. So
 // nothing is reached by a path: every step is one name in an open directory, and none is a link (O_NOFOLLOW).
@@ -61,16 +62,16 @@ int Look(int parent, const char* name) {
 // directory: then it is opened to us.
 int OpenChecked(int parent, const char* name, int flags, long mount) {
   Fd handle(Look(parent, name));
-  if (handle.none()) return -1;
+  if (handle.none()) return kNoFd;
   if (mount == kUnknown || MountId(handle) != mount) {
     errno = EXDEV;
-    return -1;
+    return kNoFd;
   }
   struct stat info;
-  if (fstat(handle, &info) != 0) return -1;
+  if (fstat(handle, &info) != 0) return kNoFd;
   if (S_ISLNK(info.st_mode) || ((flags & O_DIRECTORY) != 0 && !S_ISDIR(info.st_mode))) {
     errno = S_ISLNK(info.st_mode) ? ELOOP : ENOTDIR;
-    return -1;
+    return kNoFd;
   }
   char path[64];
   snprintf(path, sizeof path, "/proc/self/fd/%d", static_cast<int>(handle));
@@ -155,10 +156,9 @@ class Remover {
     }
     if (parent == top_) return Failed(error);
     for (bool first = true; !TimeIsUp(); first = false) {
-      char up[32];
-      snprintf(up, sizeof up, "%lu", next_++);
+      const JobFile up(next_++);
       // EXIST and NOTEMPTY: the user has a directory of that number at the top.
-      if (renameat(parent, name, top_, up) == 0) {
+      if (renameat(parent, name, top_, up.text) == 0) {
         ++moved_;
         return;
       }
@@ -204,7 +204,7 @@ class Remover {
   long mount_;
   long deadline_;
   int tops_;
-  unsigned long next_ = 0;
+  uint32_t next_ = 0;
   unsigned long moved_ = 0;
   Removal result_;
 };
@@ -234,7 +234,7 @@ Removal RemoveTree(int parent, const char* name, unsigned seconds) {
     return result;
   }
   // From here on the user can change nothing at the top, also through what is open.
-  if (geteuid() == 0 && fchown(top, 0, 0) != 0) result.error = errno;
+  if (geteuid() == 0) (void)!fchown(top, 0, 0);
   fchmod(top, 0700);
   result = Remover(top, MountId(top), Milliseconds() + static_cast<long>(seconds) * 1000).Run();
   if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT) {

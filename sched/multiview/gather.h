@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -12,6 +13,6 @@ namespace harrow::multiview {
 /// Everyone's bytes, one after the other in order of rank, on every process. MPI counts with ints: what is longer than
 /// `at_once` goes in several steps. Collective.
 std::vector<std::byte> GatherBytes(const internal::Team& team, std::span<const std::byte> mine,
-                                   std::int64_t at_once = std::int64_t{1} << 30);
+                                   std::int64_t at_once = std::numeric_limits<int>::max());
 
 }  // namespace harrow::multiview

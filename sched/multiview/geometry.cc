@@ -83,15 +83,7 @@ void AppendRange(std::span<const Index> shape, Index first, Index last, std::vec
 Runs::Runs(const Box& whole, const Box& part, std::size_t element_bytes) {
   const std::size_t dims = part.n.size();
   length = static_cast<std::int64_t>(element_bytes);
-  Index counts[2 * 32], strides[2 * 32];  // fastest first; spills below when there are more dimensions
-  std::vector<Index> more_counts, more_strides;
-  Index *c = counts, *s = strides;
-  if (dims > 32) {
-    more_counts.resize(dims);
-    more_strides.resize(dims);
-    c = more_counts.data();
-    s = more_strides.data();
-  }
+  Indices c(dims), s(dims);  // counts and strides, fastest first
   std::size_t loops = 0;
   std::int64_t step = length;
   for (std::size_t d = dims; d-- > 0;) {

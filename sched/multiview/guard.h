@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <exception>
 #include <new>
 #include <stdexcept>
@@ -18,7 +19,7 @@ inline constexpr std::size_t kLongestMessage = 64 << 10;
 inline Status Thrown(Code code, const char* call, const char* what) noexcept {
   try {
     std::string text = *call ? std::string(call) + ": " + what : std::string(what);
-    if (text.size() > kLongestMessage) text.resize(kLongestMessage);
+    text.resize(std::min(text.size(), kLongestMessage));
     return Status(code, std::move(text));
   } catch (...) {
     return Status(code, std::string());

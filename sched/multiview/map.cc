@@ -258,7 +258,7 @@ void MapRun::RunTask(std::size_t number) {
 
   // Of files, what tasks have touched must not pile up in memory.
   const Segment* dense = store_.content().dense.get();
-  if (dense && dense->file() >= 0) {
+  if (dense && dense->in_file()) {
     touched_ += static_cast<std::size_t>(run_.elements().count()) * store_.element_bytes();
     if (touched_ >= kUnloadEvery) {
       store_.content().dense->Unload();

@@ -107,7 +107,7 @@ Segment::~Segment() {
 }
 
 void Segment::AlignLike(const std::byte* address) {
-  if (file() >= 0) return;
+  if (in_file()) return;
   data_ = map_ + Address(address) % page_;
 }
 
@@ -116,7 +116,7 @@ void Segment::Discard(std::size_t offset, std::size_t bytes) {
   const std::size_t end = Address(data_ + offset + bytes) / kPage * kPage;
   if (begin >= end) return;
   void* at = reinterpret_cast<void*>(begin);
-  if (file() < 0) {
+  if (!in_file()) {
     madvise(at, end - begin, MADV_DONTNEED);
   } else {
     fallocate(file(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
@@ -125,14 +125,14 @@ void Segment::Discard(std::size_t offset, std::size_t bytes) {
 }
 
 void Segment::Unload() {
-  if (file() >= 0) madvise(map_, mapped_, MADV_DONTNEED);
+  if (in_file()) madvise(map_, mapped_, MADV_DONTNEED);
 }
 
-int Segment::Sync() { return file() >= 0 && msync(map_, mapped_, MS_SYNC) != 0 ? errno : 0; }
+int Segment::Sync() { return in_file() && msync(map_, mapped_, MS_SYNC) != 0 ? errno : 0; }
 
 bool Segment::CanExchange(const Segment& from, std::size_t from_offset, const Segment& to, std::size_t to_offset,
                           std::size_t bytes) {
-  return bytes >= kWorthExchanging && from.file() < 0 && to.file() < 0 && !from.fragmented() && !to.fragmented() &&
+  return bytes >= kWorthExchanging && !from.in_file() && !to.in_file() && !from.fragmented() && !to.fragmented() &&
          Address(from.data_ + from_offset) % kPage == Address(to.data_ + to_offset) % kPage;
 }
 
@@ -171,7 +171,7 @@ MemoryPool::MemoryPool(const WorldOptions& options)
 
 Result<std::shared_ptr<Segment>> MemoryPool::Allocate(std::size_t bytes, Target target) {
   const auto own = [this](std::unique_ptr<Segment> s) {
-    if (s->file() < 0) in_use_ += s->capacity();
+    if (!s->in_file()) in_use_ += s->capacity();
     // Segments may outlive the stores' world, but not the pool.
     return std::shared_ptr<Segment>(s.release(), [pool = shared_from_this()](Segment* freed) { pool->Free(freed); });
   };
@@ -200,7 +200,7 @@ Result<std::shared_ptr<Segment>> MemoryPool::Allocate(std::size_t bytes, Target 
 
 void MemoryPool::Free(Segment* segment) {
   std::unique_ptr<Segment> s(segment);
-  if (s->file() >= 0) return;
+  if (s->in_file()) return;
   in_use_ -= s->capacity();
   if (s->fragmented() || free_bytes_ + s->capacity() > keep_) return;
   const std::size_t bytes = s->capacity();

@@ -21,7 +21,9 @@ class Segment {
 
   std::byte* data() const { return data_; }
   std::size_t capacity() const { return capacity_; }
-  int file() const { return extent_.file ? extent_.file->descriptor : -1; }  // -1: anonymous
+  bool in_file() const { return extent_.file != nullptr; }  // else anonymous
+  /// Of its file. Only where it is in one.
+  int file() const { return extent_.file->descriptor; }
   /// Where data() is in the file; 0 without one.
   std::size_t file_offset() const { return extent_.offset; }
   /// Moves data() so that it has the same place within a (huge) page as `address`; contents become undefined.

@@ -22,8 +22,8 @@ constexpr std::int64_t kWholeMessage = std::int64_t{1} << 30;
 constexpr std::int64_t kWorthACall = 4096;
 
 // The rest is passed over, so that the partners of a process whose disk fails do not wait for it.
-Status FileError(const char* what, RunCursor* cursor, std::int64_t rest) {
-  const Status error(Code::kStorage, std::string(what) + " a file of elements: " + std::strerror(errno));
+Status FileError(const char* what, int number, RunCursor* cursor, std::int64_t rest) {
+  const Status error(Code::kStorage, std::string(what) + " a file of elements: " + std::strerror(number));
   for (; rest > 0;) {
     const std::int64_t some = std::min(rest, cursor->length());
     cursor->Skip(some);
@@ -35,7 +35,7 @@ Status FileError(const char* what, RunCursor* cursor, std::int64_t rest) {
 }  // namespace
 
 Status SegmentAccess::Gather(RunCursor* cursor, std::byte* out, std::int64_t bytes) const {
-  if (segment_->file() < 0 || cursor->length() < kWorthACall) {
+  if (!segment_->in_file() || cursor->length() < kWorthACall) {
     cursor->Gather(segment_->data(), out, bytes);
     return {};
   }
@@ -44,7 +44,7 @@ Status SegmentAccess::Gather(RunCursor* cursor, std::byte* out, std::int64_t byt
     const auto at = static_cast<off_t>(segment_->file_offset()) + cursor->offset();
     const auto got = pread(segment_->file(), out, static_cast<std::size_t>(some), at);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return FileError("cannot read", cursor, bytes);
+    if (got <= 0) return FileError("cannot read", got == 0 ? ENODATA : errno, cursor, bytes);
     cursor->Skip(got);
     out += got;
     bytes -= got;
@@ -53,7 +53,7 @@ Status SegmentAccess::Gather(RunCursor* cursor, std::byte* out, std::int64_t byt
 }
 
 Status SegmentAccess::Scatter(RunCursor* cursor, const std::byte* in, std::int64_t bytes) const {
-  if (segment_->file() < 0 || cursor->length() < kWorthACall) {
+  if (!segment_->in_file() || cursor->length() < kWorthACall) {
     cursor->Scatter(segment_->data(), in, bytes);
     return {};
   }
@@ -62,7 +62,7 @@ Status SegmentAccess::Scatter(RunCursor* cursor, const std::byte* in, std::int64
     const auto at = static_cast<off_t>(segment_->file_offset()) + cursor->offset();
     const auto put = pwrite(segment_->file(), in, static_cast<std::size_t>(some), at);
     if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return FileError("cannot write", cursor, bytes);
+    if (put <= 0) return FileError("cannot write", errno, cursor, bytes);
     cursor->Skip(put);
     in += put;
     bytes -= put;
@@ -105,7 +105,7 @@ Status MessageExchange::StartSend(int index) {
   const Flow& flow = send_.flows[send_.flow];
   slot.bytes = std::min(flow.total - send_.done, flow.whole ? kWholeMessage : packed_bytes_);
   const std::byte* data;
-  if (flow.runs.size() == 1 && flow.runs[0].contiguous() && (flow.whole || from_->file() < 0)) {
+  if (flow.runs.size() == 1 && flow.runs[0].contiguous() && (flow.whole || !from_->in_file())) {
     data = from_->data() + flow.runs[0].first + send_.done;
   } else {
     if (!slot.staging) slot.staging.reset(new std::byte[static_cast<std::size_t>(packed_bytes_)]);
@@ -139,7 +139,7 @@ Status MessageExchange::StartReceive(int index) {
   slot.flow = receive_.flow;
   slot.begin = receive_.done;
   slot.bytes = std::min(flow.total - receive_.done, flow.whole ? kWholeMessage : packed_bytes_);
-  slot.staged = !(flow.runs.size() == 1 && flow.runs[0].contiguous() && (flow.whole || to_->file() < 0));
+  slot.staged = !(flow.runs.size() == 1 && flow.runs[0].contiguous() && (flow.whole || !to_->in_file()));
   std::byte* data;
   if (slot.staged) {
     if (!slot.staging) slot.staging.reset(new std::byte[static_cast<std::size_t>(packed_bytes_)]);

@@ -6,6 +6,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstring>
 #include <list>
@@ -174,7 +175,7 @@ Status Scatter(internal::Team& team, const Layout& layout, const std::vector<Ent
     if (route.process != process) post();
     process = route.process;
     while (route.header.count > 0) {
-      const std::size_t room = letter.size() < kLetterBytes ? kLetterBytes - letter.size() : 0;
+      const std::size_t room = kLetterBytes - std::min(letter.size(), kLetterBytes);
       Header h = route.header;
       if (h.count > 1) {
         const auto fit = element_bytes ? static_cast<Index>((room - std::min(room, sizeof h)) / element_bytes) : h.count;

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -57,12 +56,6 @@ std::string Explain(int obstacle) {
 
 // Worlds that have let other processes read this one; what they asked for ends with the last.
 int g_opened = 0;
-
-void FillRandom(void* bytes, std::size_t size) {
-  if (getrandom(bytes, size, 0) == static_cast<ssize_t>(size)) return;
-  std::random_device device;
-  for (std::size_t i = 0; i < size; ++i) static_cast<unsigned char*>(bytes)[i] = static_cast<unsigned char>(device());
-}
 
 // A descriptor, or -1 with errno. Nothing is opened but the very file: behind the number of another process there could be a
 // pipe or a device.
@@ -165,7 +158,8 @@ Status Team::SetUpNode() {
 // that the other one has told it: with containers a process number may mean another process, or to some of them only.
 void Team::TryReading() {
   Control::Identity& mine = control_->offer(node_rank_).identity;
-  FillRandom(secret_, sizeof secret_);
+  std::random_device device;
+  for (std::uint64_t& word : secret_) word = std::uniform_int_distribution<std::uint64_t>()(device);
   struct stat space, test = {};
   mine.pid = getpid();
   mine.pid_space = stat("/proc/self/ns/pid", &space) == 0 ? space.st_ino : 0;
@@ -298,7 +292,7 @@ void Team::Offer(const Segment* array) {
   Control::Offer& mine = control_->offer(node_rank_);
   mine.file = {-1, 0, 0};
   mine.start = array ? reinterpret_cast<std::uint64_t>(array->data()) : 0;
-  if (struct stat file; array && array->file() >= 0 && fstat(array->file(), &file) == 0) {
+  if (struct stat file; array && array->in_file() && fstat(array->file(), &file) == 0) {
     mine.file = {array->file(), file.st_dev, file.st_ino};
     mine.start = array->file_offset();
   }

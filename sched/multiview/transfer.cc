@@ -81,7 +81,7 @@ std::size_t Mover::PackedBytes() const {
 void Mover::ChooseStaying() {
   const Plan& plan = move_.plan;
   copied_ = plan.keep();
-  if (move_.from->file() >= 0 || move_.to->file() >= 0 || move_.to->fragmented()) return;
+  if (move_.from->in_file() || move_.to->in_file() || move_.to->fragmented()) return;
   const auto both = [&](const Piece& piece) {
     return std::pair(RunsIn(plan.from(), piece.from, piece.part), RunsIn(plan.to(), piece.to, piece.part));
   };
@@ -189,7 +189,7 @@ Status Mover::Round(int round) {
 
 Status Mover::Keep(const Runs& source, const Runs& target, const Piece& piece) {
   team_.statistics().bytes_copied += static_cast<std::uint64_t>(source.total);
-  if (move_.from->file() < 0 && move_.to->file() < 0) {
+  if (!move_.from->in_file() && !move_.to->in_file()) {
     const Plan& plan = move_.plan;
     CopyPart(piece.part, move_.to->data() + Bytes(plan.to().first[piece.to]), plan.to().boxes[piece.to],
              move_.from->data() + Bytes(plan.from().first[piece.from]), plan.from().boxes[piece.from], bytes_);
@@ -208,7 +208,7 @@ Status Mover::Keep(const Runs& source, const Runs& target, const Piece& piece) {
 
 Status Mover::ReadPiece(int process, const Runs& source, const Runs& target, MessageExchange* messages) {
   // Into place where the target's runs are long, else into a tile that stays in the cache.
-  const bool direct = move_.to->file() < 0 && (target.length >= kShortRun || target.total <= kFewRuns * target.length);
+  const bool direct = !move_.to->in_file() && (target.length >= kShortRun || target.total <= kFewRuns * target.length);
   if (!direct) tile_.resize(kTile);
   RunCursor in(source), out(target);
   while (in.remaining() > 0) {

@@ -23,14 +23,14 @@ void Add(std::vector<std::byte>* bytes, const T* data, std::size_t count) {
 
 // Copies the entries with indices in first .. last - 1 and moves them by `shift`.
 Status CopyEntries(const std::vector<Entry>& entries, Index first, Index last, Index shift, std::size_t element_bytes,
-                   std::uint64_t order, Arena* arena, std::vector<Entry>* to) {
+                   Arena* arena, std::vector<Entry>* to) {
   auto entry = std::partition_point(entries.begin(), entries.end(), [&](const Entry& e) { return e.index + e.count <= first; });
   for (; entry != entries.end() && entry->index < last; ++entry) {
     const Entry& e = *entry;
     const Index begin = std::max(e.index, first), end = std::min(e.index + e.count, last);
     const std::byte* data = e.data + static_cast<std::size_t>(begin - e.index) * element_bytes;
     const std::size_t bytes = element_bytes ? static_cast<std::size_t>(end - begin) * element_bytes : e.bytes;
-    if (Status s = Append(arena, to, begin + shift, end - begin, std::max(e.order, order), data, bytes, element_bytes > 0);
+    if (Status s = Append(arena, to, begin + shift, end - begin, e.order, data, bytes, element_bytes > 0);
         !s.ok()) {
       return s;
     }
@@ -154,7 +154,7 @@ Status CopyOut(Store& from, const std::vector<Entry>& entries_of, Index first, I
     content.distinct = content.distinct && to.content().distinct;
   }
   std::vector<Entry> entries;
-  Status s = CopyEntries(entries_of, first, last, shift, from.element_bytes(), 0, &arena, &entries);
+  Status s = CopyEntries(entries_of, first, last, shift, from.element_bytes(), &arena, &entries);
   content.loose.Own(arena.TakeChunks());
   content.loose.Add(std::move(entries));
   to.Become(std::move(content), std::max(from.calls(), to.calls()));

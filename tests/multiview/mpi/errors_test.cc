@@ -81,6 +81,37 @@ TEST(Errors, StoresOfDifferentWorlds) {
   other.ExpectUnchanged();
 }
 
+TEST(Errors, StoresThatDoNotFitTogether) {
+  Processes two(2);
+  if (!two) return;
+  Fixture f = Fixture::Make(two);
+  auto shape = f.world.CreateStore({6, 4}, sizeof(int)), bytes = f.world.CreateStore({4, 6}, sizeof(long)),
+       line = f.world.CreateStore({4}, sizeof(int));
+  ExpectAlike(two, mv::DataStore::Join({}).status(), "join: no stores");
+  ExpectAlike(two, mv::DataStore::Join({f.store, *shape}).status(), "join: the stores differ in shape");
+  ExpectAlike(two, mv::DataStore::Join({f.store, *bytes}).status(), "join: the stores differ in the size of elements");
+  ExpectAlike(two, line->SplitUp().status(), "split_up: the store has one dimension only");
+  f.ExpectUnchanged();
+}
+
+TEST(Errors, ElementsOfImpossibleSizes) {
+  Processes two(2);
+  if (!two) return;
+  Fixture f = Fixture::Make(two);
+  constexpr std::size_t kGigabyte = std::size_t{1} << 30;
+  EXPECT_OK(f.world.CreateStore({2}, kGigabyte).status());
+  ExpectAlike(two, f.world.CreateStore({2}, kGigabyte + 1).status(), "store: elements of 1073741825 bytes are too large");
+  constexpr Index kMost = INT64_MAX / 4;
+  EXPECT_OK(f.world.CreateStore({kMost}, 2).status());
+  ExpectAlike(two, f.world.CreateStore({kMost + 1}, 2).status(), "store: elements of 2 bytes are too large");
+  EXPECT_OK(f.world.CreateStore({kMost, 2}, 0).status());
+  ExpectAlike(two, f.world.CreateStore({kMost + 1, 2}, 0).status(), "store: more elements than can be counted");
+  auto variable = f.world.CreateStore({2}, 0);
+  const std::vector<Index> at{1};
+  ExpectAlike(two, variable->Put(at, &f, kGigabyte + 1), "put: an element of 1073741825 bytes; the store's have at most 1 GiB");
+  EXPECT_EQ(*variable->Count(), 0);
+}
+
 TEST(Errors, ALoadThatFailsOnOneProcessAddsNothing) {
   Processes four(4);
   if (!four) return;
@@ -120,7 +151,7 @@ TEST(Errors, FailedTasksAreListedAndTheirOutputDropped) {
     const Index row = task.key()[0];
     int rank;
     MPI_Comm_rank(task.comm(), &rank);
-    if (row == 1) return rank == 1 ? 5 : 0;  // one of its processes only
+    if (row == 1) return rank == 1 ? 5 : rank == 2 ? 6 : 0;  // two of its processes: that of lower rank is quoted
     if (row == 3) throw std::runtime_error("diverged");
     return 0;
   }, {kAll, kNone});
@@ -145,10 +176,12 @@ TEST(Errors, ATaskThatPutsOutsideFails) {
   const auto result = f.store.Map(&*output, [&](mv::Task& task) {
     const int value = 1;
     (void)task.Put({task.key()[0]}, value);  // its status ignored: the task fails all the same
-    return 0;
+    return task.key()[0] == 3 ? 8 : 0;
   }, {kAll, kNone});
   ASSERT_EQ(result.failed.size(), 2u);
   EXPECT_THAT(result.failed[0].message, HasSubstr("map: put: (2) is not a place in a store of (2)"));
+  EXPECT_EQ(result.failed[0].code, -1);
+  EXPECT_EQ(result.failed[1].code, 8) << "what it returned itself";
   EXPECT_EQ(*output->Count(), 2);
   const auto without = f.store.Map(nullptr, [&](mv::Task& task) {
     const int value = 1;
@@ -158,17 +191,42 @@ TEST(Errors, ATaskThatPutsOutsideFails) {
   EXPECT_THAT(without.status.message(), HasSubstr("there is no output store"));
 }
 
+TEST(Map, OfAnEmptyStoreRunsNothing) {
+  Processes two(2);
+  if (!two) return;
+  auto world = mv::World::Create(two);
+  auto store = world->CreateStore({4}, sizeof(int)), output = world->CreateStore({4}, sizeof(int));
+  EXPECT_OK(store->Map(&*output, [](mv::Task&) { return 1; }, {kAll}).status);
+  EXPECT_EQ(*output->Count(), 0);
+}
+
 TEST(Errors, CollectiveCallsWithinATaskAreRefused) {
   Processes two(2);
   if (!two) return;
   Fixture f = Fixture::Make(two);
   EXPECT_OK(f.store.Map([&](mv::Task&) {
     EXPECT_THAT(f.store.SetSplit({kAll, kNone}).message(), HasSubstr("set_split: called within a task"));
-    EXPECT_FALSE(f.store.Count().ok());
-    EXPECT_FALSE(f.store.Map(nullptr, Nothing, {kAll, kAll}).ok());
-    EXPECT_FALSE(f.world.CreateStore({2}, 4).ok());
+    const std::vector<Index> at{0, 0};
+    const int value = 7;
+    EXPECT_THAT(f.store.Count().status().message(), HasSubstr("count: called within a task"));
+    EXPECT_THAT(f.store.Map(nullptr, Nothing, {kAll, kAll}).status.message(), HasSubstr("map: called within a task"));
+    EXPECT_THAT(f.store.Redistribute().message(), HasSubstr("redistribute: called within a task"));
+    EXPECT_THAT(f.store.LoadParallel([](mv::Loader&) { return 0; }).message(), HasSubstr("load_parallel: called within a task"));
+    EXPECT_THAT(f.store.Put(at, &value, sizeof value).message(), HasSubstr("put: called within a task"));
+    EXPECT_THAT(f.store.Get(at).status().message(), HasSubstr("get: called within a task"));
+    EXPECT_THAT(f.store.Remove(at).message(), HasSubstr("remove: called within a task"));
+    EXPECT_THAT(f.store.ForEach([](const mv::Element&) {}).message(), HasSubstr("for_each: called within a task"));
+    EXPECT_THAT(f.store.SplitUp().status().message(), HasSubstr("split_up: called within a task"));
+    EXPECT_THAT(mv::DataStore::Join({f.store}).status().message(), HasSubstr("join: called within a task"));
+    EXPECT_THAT(f.world.CreateStore({2}, 4).status().message(), HasSubstr("store: called within a task"));
     return 0;
   }, {kNone, kNone}).status);
+  auto loaded = f.world.CreateStore({2}, sizeof(int));
+  EXPECT_OK(loaded->LoadParallel([&](mv::Loader&) {
+    EXPECT_THAT(loaded->Count().status().message(), HasSubstr("count: called within a task or load function"));
+    return 0;
+  }));
+  EXPECT_OK(loaded->Count().status());
   f.ExpectUnchanged();
 }
 

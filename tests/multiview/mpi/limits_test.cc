@@ -474,4 +474,28 @@ TEST(Reads, AreDirectOrTheReasonIsTold) {
   }
 }
 
+// One call of the system takes 1024 pieces of either side.
+TEST(Reads, OfMorePiecesThanACallTakesOnEitherSide) {
+  Processes two(2);
+  if (!two) return;
+  auto world = mv::World::Create(two);
+  auto store = world->CreateStore({4200, 2, 130}, sizeof(Index));
+  const auto number = [](const mv::Element& e) { return (e.coordinates[0] * 2 + e.coordinates[1]) * 130 + e.coordinates[2]; };
+  EXPECT_OK(store->SetSplit({kNone, 2, kNone}));
+  EXPECT_OK(store->LoadParallel([&](mv::Loader& loader) {
+    auto block = loader.Block();
+    if (!block) return 1;
+    for (mv::Element e : *block) e.as<Index>() = number(e);
+    return 0;
+  }));
+  // What is one piece at its source is 2100 at its target, and back again.
+  for (const mv::Split& split : {mv::Split{2, kNone, kNone}, mv::Split{kNone, 2, kNone}}) {
+    EXPECT_OK(store->SetSplit(split));
+    EXPECT_OK(store->Redistribute());
+    Index wrong = 0;
+    for (mv::Element e : store->LocalElements()) wrong += e.as<Index>() != number(e);
+    EXPECT_EQ(wrong, 0);
+  }
+}
+
 }  // namespace

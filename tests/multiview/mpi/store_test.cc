@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -75,6 +76,63 @@ TEST(Elements, RemovedFromTheMiddleOfACompleteStore) {
   EXPECT_OK(store->Redistribute());
   EXPECT_EQ(world->statistics().elements_examined, examined);
   EXPECT_EQ(*store->Count(), 18);
+}
+
+// They follow one another in memory and in the store, and are elements of their own all the same.
+TEST(Elements, OfSizesOfTheirOwnStayApartWhereverTheyGo) {
+  Processes two(2);
+  if (!two) return;
+  auto world = mv::World::Create(two);
+  auto store = world->CreateStore({2, 6}, 0);
+  const auto word = [](Index row, Index column) { return std::string(static_cast<std::size_t>(column), static_cast<char>('a' + row)); };
+  EXPECT_OK(store->LoadParallel([&](mv::Loader& loader) {
+    for (Index column = 0; column < 6; ++column) {
+      const Index row = 1 - world->rank();
+      EXPECT_OK(loader.Put(At{row, column}, word(row, column).data(), word(row, column).size()));
+    }
+    return 0;
+  }));
+  for (const mv::Split& split : {mv::Split{2, kNone}, mv::Split{kNone, 2}, mv::Split{kNone, kNone}}) {
+    EXPECT_OK(store->SetSplit(split));
+    Index seen = 0;
+    EXPECT_OK(store
+                  ->Map(
+                      [&](mv::Task& task) {
+                        for (mv::Element e : task.elements()) {
+                          ++seen;
+                          EXPECT_EQ(std::string(reinterpret_cast<const char*>(e.bytes.data()), e.bytes.size()),
+                                    word(e.coordinates[0], e.coordinates[1]));
+                        }
+                        return 0;
+                      },
+                      {kAll, 3})
+                  .status);
+    EXPECT_EQ(seen, split[0] == kNone && split[1] == kNone ? (world->rank() == 0 ? 12 : 0) : 6);
+    EXPECT_EQ(*store->Count(), 12);
+    EXPECT_EQ(Text(*store->Get(At{1, 4})), "bbbb");
+  }
+}
+
+// What lies in one piece is not replaced as one.
+TEST(Elements, ReplacedInTheMiddleOfALooseRun) {
+  Processes two(2);
+  if (!two) return;
+  auto world = mv::World::Create(two);
+  auto store = world->CreateStore({2, 8}, sizeof(int));
+  EXPECT_OK(store->LoadParallel([](mv::Loader& loader) {
+    auto block = loader.Block();
+    for (mv::Element e : *block) e.as<int>() = static_cast<int>(e.coordinates[0] * 8 + e.coordinates[1]);
+    return 0;
+  }));
+  EXPECT_OK(store->Remove(At{0, 0}));
+  for (const Index at : {3, 11, 15, 3}) {
+    const int value = static_cast<int>(100 + at);
+    EXPECT_OK(store->Put(At{at / 8, at % 8}, &value, sizeof value));
+  }
+  std::map<Index, int> all, expected;
+  for (int i = 1; i < 16; ++i) expected[i] = i == 3 || i == 11 || i == 15 ? 100 + i : i;
+  EXPECT_OK(store->ForEach([&](const mv::Element& e) { all[e.coordinates[0] * 8 + e.coordinates[1]] = e.as<int>(); }));
+  EXPECT_EQ(all, expected);
 }
 
 TEST(Elements, ThereTwiceTheNewerHolds) {
@@ -165,6 +223,44 @@ TEST(WholeStores, SplitUpAndJoin) {
   for (mv::Element e : store->LocalElements()) EXPECT_LT(e.as<long>(), 1000) << "the parts are copies";
 }
 
+// Of an element that is on two processes the newer holds, in the parts, in what is made of them, and against what comes later.
+TEST(WholeStores, WhatIsThereTwiceIsOneElementOfThePartsToo) {
+  Processes four(4);
+  if (!four) return;
+  auto world = mv::World::Create(four);
+  auto store = world->CreateStore({2, 4}, sizeof(int));
+  const auto put = [&](mv::DataStore* to, int on, Index row, int value) {
+    EXPECT_OK(to->LoadParallel([&](mv::Loader& loader) {
+      if (world->rank() == on) {
+        EXPECT_OK(loader.Put({row, 2}, value));
+      }
+      return 0;
+    }));
+  };
+  const auto value_at = [](mv::DataStore* of, const At& at) {
+    int value = -1;
+    const auto bytes = of->Get(at);
+    if (bytes) std::memcpy(&value, bytes->data(), sizeof value);
+    return value;
+  };
+  put(&*store, 3, 1, 30);
+  put(&*store, 0, 1, 40);
+  put(&*store, 2, 0, 20);
+  auto parts = store->SplitUp();
+  ASSERT_TRUE(parts.ok());
+  EXPECT_EQ(*(*parts)[0].Count(), 1);
+  EXPECT_EQ(*(*parts)[1].Count(), 1);
+  EXPECT_EQ(value_at(&(*parts)[1], {2}), 40);
+  auto joined = mv::DataStore::Join({(*parts)[0], (*parts)[1], (*parts)[0]});
+  ASSERT_TRUE(joined.ok());
+  EXPECT_EQ(*joined->Count(), 3);
+  EXPECT_EQ(value_at(&*joined, {1, 2}), 40);
+  EXPECT_EQ(value_at(&*joined, {2, 2}), 20);
+  put(&*joined, 1, 1, 50);
+  EXPECT_EQ(value_at(&*joined, {1, 2}), 50);
+  EXPECT_EQ(*joined->Count(), 3);
+}
+
 TEST(WholeStores, AnEmptyOneIsSplitUpAndJoinedIntoEmptyOnes) {
   Processes two(2);
   if (!two) return;
@@ -199,6 +295,43 @@ TEST(WholeStores, LoadedInAnyOrderAndTwiceTheyAreCompleteWhenAllIsThere) {
     int value = -1;
     std::memcpy(&value, store->Get(At{i})->data(), sizeof value);
     EXPECT_EQ(value, 10 * i);
+  }
+}
+
+TEST(WholeStores, ThatHaveElementsTwiceAreCompleteIfNoneIsMissing) {
+  Processes two(2);
+  if (!two) return;
+  auto world = mv::World::Create(two);
+  struct Row {
+    std::vector<int> first, second;  // what each process puts
+    Index count;
+  };
+  for (const Row& row : {Row{{0, 1}, {1, 2}, 3}, Row{{0, 1, 2}, {2, 3}, 4}, Row{{2, 3}, {0, 1}, 4}, Row{{3}, {3}, 1}, Row{{0, 1}, {2, 3}, 4}}) {
+    auto store = world->CreateStore({4}, sizeof(int));
+    EXPECT_OK(store->SetSplit({2}));
+    EXPECT_OK(store->LoadParallel([&](mv::Loader& loader) {
+      for (int i : world->rank() == 0 ? row.first : row.second) EXPECT_OK(loader.Put({i}, 100 * world->rank() + i));
+      return 0;
+    }));
+    EXPECT_OK(store->Redistribute());
+    EXPECT_EQ(*store->Count(), row.count);
+    Index here = 0;
+    for (mv::Element e : store->LocalElements()) {
+      const int i = static_cast<int>(e.coordinates[0]);
+      const bool by_second = std::find(row.second.begin(), row.second.end(), i) != row.second.end();
+      EXPECT_EQ(e.as<int>(), by_second ? 100 + i : i) << "of one call the process of higher rank holds";
+      EXPECT_EQ(i / 2, world->rank());
+      ++here;
+    }
+    MPI_Allreduce(MPI_IN_PLACE, &here, 1, MPI_INT64_T, MPI_SUM, two);
+    EXPECT_EQ(here, row.count);
+    const auto examined = world->statistics().elements_examined;
+    EXPECT_OK(store->SetSplit({1}));
+    EXPECT_OK(store->Redistribute());
+    auto looked_at = static_cast<Index>(world->statistics().elements_examined - examined);
+    MPI_Allreduce(MPI_IN_PLACE, &looked_at, 1, MPI_INT64_T, MPI_SUM, two);
+    EXPECT_EQ(looked_at, row.count == 4 ? 0 : row.count) << "a complete store moves by its layout alone";
+    EXPECT_EQ(*store->Count(), row.count);
   }
 }
 

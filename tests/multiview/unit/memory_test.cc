@@ -134,11 +134,11 @@ TEST(MemoryPool, AutomaticIsMemoryUpToTheLimit) {
   options.memory_limit = 1'000'000;
   const auto pool = Pool(options);
   const auto in_file = [&](std::size_t bytes, Target target) {
-    return (*pool->Allocate(bytes, target))->file() >= 0;
+    return (*pool->Allocate(bytes, target))->in_file();
   };
   const auto first = *pool->Allocate(400'000, Target::kAutomatic);
   auto second = *pool->Allocate(600'000, Target::kAutomatic);
-  EXPECT_TRUE(first->file() < 0 && second->file() < 0);
+  EXPECT_FALSE(first->in_file() || second->in_file());
   EXPECT_TRUE(in_file(1, Target::kAutomatic));
   EXPECT_FALSE(in_file(5'000'000, Target::kMemory));
   EXPECT_EQ(pool->in_use(), 1'000'000u);

@@ -119,5 +119,23 @@ TEST(LeastMovedRoles, ManyProcesses) {
   EXPECT_EQ(Kept(from, Layout(to.grid(), 512, roles)), 2 * 512 * 4 / 2);
 }
 
+// The first ten blocks of the new layout are longer by one: up to the middle of them a process keeps more in the block of its own
+// number, from there on in the one before.
+TEST(LeastMovedRoles, OfManyProcessesThoseThatKeepMostChooseFirst) {
+  const std::vector<Index> shape{1300};
+  const Layout from = Make(shape, {130}, 130), to = Make(shape, {129}, 130);
+  const auto roles = LeastMovedRoles(from, to.grid());
+  EXPECT_EQ(Kept(from, Layout(to.grid(), 130, roles)), 2 * (10 + 9 + 8 + 7 + 6) + 119 * 10);
+  EXPECT_EQ(roles[4], 4);
+  EXPECT_EQ(roles[6], 5);
+  EXPECT_EQ(roles[129], 128);
+  // Of equal ones who stays where it is.
+  const std::vector<Index> square{260, 2};
+  const Layout rows = Make(square, {260, kNone}, 260), halves = Make(square, {130, 2}, 260);
+  const auto same = LeastMovedRoles(rows, halves.grid());
+  for (int p = 0; p < 260; ++p) EXPECT_EQ(same[p] / 2, p / 2) << p;
+  for (int p = 0; p < 260; p += 2) EXPECT_EQ(same[p], p);
+}
+
 }  // namespace
 }  // namespace harrow::multiview

@@ -121,6 +121,13 @@ TEST_F(Directory, IsPrivateAndGoneAfterwards) {
   EXPECT_EQ(Stat(path("")).st_mode & 07777, 0755u);
   EXPECT_EQ(Stat(note()).st_mode & 07777, 0600u);
   EXPECT_EQ(Stat(state_).st_mode & 07777, 0700u);
+  umask(0);
+  EXPECT_EQ(Make(13), Made::kNow);
+  umask(022);
+  for (const std::string& file : {path("/13.job"), note(13)})
+    EXPECT_EQ(Stat(file).st_mode & 07777, 0600u) << file;
+  EXPECT_EQ(Stat(path("/13")).st_mode & 07777, 0700u);
+  Remove(13);
   Write(path("/12/file"));
   Remove();
   EXPECT_TRUE(NothingIsLeft());
@@ -318,6 +325,18 @@ TEST_F(Directory, OnlyTheJobsOwn) {
   EXPECT_TRUE(fs::exists(path("/1")));
 }
 
+// By its note a job's end knows whether there is something to do, without a look at the disk.
+TEST_F(Directory, WithoutANoteNothingIsTouched) {
+  Make();
+  Write(path("/12/file"));
+  fs::remove(note());
+  Remove();
+  EXPECT_TRUE(fs::exists(path("/12/file")));
+  EXPECT_TRUE(fs::exists(path("/12.job")));
+  EXPECT_FALSE(fs::exists(note()));
+  EXPECT_THAT(logged, IsEmpty());
+}
+
 TEST_F(Directory, WithoutAMarkerNothingIsTouched) {
   Make();
   fs::remove(path("/12.job"));
@@ -472,6 +491,9 @@ TEST_F(Directory, ANoteThatIsALinkIsNotFollowed) {
 
 TEST_F(Directory, AJobsEndKnowsByItsNoteWithoutTheDisk) {
   EXPECT_EQ(NoteOfJob(places(), 12), Note::kNone);
+  ChangeNoteOfJob(places(), 12, Note::kOver);
+  ForgetJob(places(), 12);
+  EXPECT_FALSE(fs::exists(state_)) << "who only asks makes nothing";
   Make();
   fs::rename(local_, root_ + "/gone");  // not asked
   EXPECT_EQ(NoteOfJob(places(), 12), Note::kJob);

@@ -117,12 +117,13 @@ TEST_F(Plugin, SallocsShellLearnsTheSettings) {
     salloc.Call("slurm_spank_init");
     salloc.Call("slurm_spank_init_post_opt");
     for (const char* name : names) EXPECT_EQ(getenv(name), nullptr) << name;
+    setenv("HARROW_FILES", "shared", 1);
     salloc.Option("harrow-files", "local");
     salloc.Call("slurm_spank_init_post_opt");
   }
   EXPECT_STREQ(getenv("HARROW_SITE_ORDER"), "fifo");
   EXPECT_STREQ(getenv("HARROW_SITE_PORTS"), "3000-3001");
-  EXPECT_STREQ(getenv("HARROW_FILES"), "local");
+  EXPECT_STREQ(getenv("HARROW_FILES"), "local") << "what is typed goes before what was there";
   EXPECT_EQ(getenv("HARROW_ORDER"), nullptr);
   EXPECT_EQ(getenv("HARROW_SITE_FILES"), nullptr);
   for (const char* name : names) unsetenv(name);
@@ -260,9 +261,12 @@ TEST_F(Plugin, AnotherJobsAnnouncementIsTakenBack) {
 
 TEST_F(Plugin, AStepAndItsEnd) {
   {
-    Process process(S_CTX_REMOTE, {Local(), State(), "local_limit=1K", "ports=3000-3001", "tasks_per_node=2",
+    Process process(S_CTX_REMOTE, {Local(), State(), "local_limit=1K", "ports=3000-3001", "tasks_per_node=1",
                                    "order=fifo", "files=local", "move_partitions=a,b"});
-    process.spank.environment = {{"SLURM_JOB_ID", "12"}};
+    // What was set before, by hand or for another job, does not hold against what is typed and what the site
+    // says.
+    process.spank.environment = {
+        {"SLURM_JOB_ID", "12"}, {"HARROW_ORDER", "lifo"}, {"HARROW_SITE_FILES", "shared"}};
     process.Call("slurm_spank_init");
     process.Option("harrow-order", "hrf");
     process.Step(true);
@@ -274,7 +278,7 @@ TEST_F(Plugin, AStepAndItsEnd) {
                                                   {"HARROW_SITE_MOVE_PARTITIONS", "a,b"},
                                                   {"HARROW_SITE_ORDER", "fifo"},
                                                   {"HARROW_SITE_PORTS", "3000-3001"},
-                                                  {"HARROW_SITE_TASKS_PER_NODE", "2"},
+                                                  {"HARROW_SITE_TASKS_PER_NODE", "1"},
                                                   {"SLURM_JOB_ID", "12"}}));
     EXPECT_TRUE(fs::is_directory(local_ + "/harrow/12"));
   }

@@ -35,6 +35,7 @@ namespace {
 constexpr Duration kLookAtSlots = std::chrono::seconds(1);
 constexpr Duration kOutputPatience = std::chrono::minutes(5);  // with storage that takes no output
 constexpr Duration kSayGoodbye = std::chrono::seconds(2);
+constexpr uint32_t kLeastHosts = 64;  // srun takes a line a process
 constexpr Duration kLookWhetherIdle = std::chrono::milliseconds(20);
 
 std::optional<std::string> Variable(const char* name) {
@@ -118,7 +119,11 @@ class Agent {
                   .incarnation = NewIncarnation(),
                   .output_file = output_file_,
                   .own_tmp = !node_.tmp_root.empty(),
-                  .local = options_.local};
+                  .local = options_.local,
+                  .unfit = options_.unfit,
+                  .hosts = {}};
+    if (Variable("SLURM_JOB_ID"))
+      info.hosts = MakeLinesFile(node_.tmp_root, "hosts", info.name, std::max(kLeastHosts, 2 * slots));
     os::LogInfo(StrCat("agent of node ", info.name, ": ", slots, " slots, ", info.topology));
     if (notice_.empty()) notice_ = plan.notice;
 

@@ -3,13 +3,25 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "agent/fence_page.h"
 #include "agent/steps/tmp_tree.h"
+#include "base/time.h"
 #include "run_dir/run_dir.h"
 #include "topology/slots.h"
 
 namespace harrow::agent {
+
+/// What a run does to each node besides its tasks (agent/node_commands.cc).
+struct NodeCommands {
+  std::string setup, teardown;  // for the shell; empty: none
+  std::string shell;
+  std::string directory;  // the submit directory
+  std::vector<std::pair<std::string, std::string>> env;
+  Duration limit = std::chrono::minutes(5);  // of each
+};
 
 struct AgentOptions {
   std::shared_ptr<run_dir::RunDir> dir;  // of its part of the run
@@ -22,6 +34,8 @@ struct AgentOptions {
   uint64_t local_limit = 0;  // bytes that tasks may hold there; 0: no limit
   topology::Grant grant;     // of the batch system
   bool alone = false;        // wait for, and give way to, another warden of this run and node
+  NodeCommands commands;       // of the run, for this node
+  std::string unfit;           // why no task may run here; found out by the warden
   TmpRoot tmp_root;          // made by the warden, where tasks' temporary directories go; empty: none
   FencePage* fence = nullptr;  // made by the warden, which looks at it too
 };

@@ -34,6 +34,10 @@ ProfileSpec ProfileFromProto(const pb::Profile& message) {
                    .shell = message.shell(),
                    .time_limit = Duration(message.time_limit_ns()),
                    .missing_ok = message.missing_ok(),
+                   .empty_streams = message.empty_streams(),
+                   .warn_signal = message.warn_signal(),
+                   .warn_before = Duration(message.warn_before_ns()),
+                   .warn_alone = message.warn_alone(),
                    .stdin_path = message.stdin_path(),
                    .stdout_path = message.stdout_path(),
                    .stderr_path = message.stderr_path()};
@@ -46,7 +50,7 @@ LocalTask TaskFromProto(pb::Task& message) {
   task.id = message.id();
   task.attempt = message.attempt();
   // What is not known cannot be started, and says so.
-  task.form = message.form() <= 2 ? static_cast<CommandForm>(message.form()) : CommandForm::kNone;
+  task.form = message.form() <= 4 ? static_cast<CommandForm>(message.form()) : CommandForm::kNone;
   task.command = std::move(*message.mutable_command());
   task.name = std::move(*message.mutable_name());
   for (std::string& path : *message.mutable_outputs()) task.outputs.push_back(std::move(path));

@@ -95,6 +95,7 @@ void Session::Hello(const std::string& run_id) {
   hello->set_incarnation(node_.incarnation);
   hello->set_epoch_seen(epoch_seen_);
   hello->set_output_file(node_.output_file);
+  hello->set_unfit(node_.unfit);
   pb::NodeDescription* node = hello->mutable_node();
   node->set_name(node_.name);
   node->set_slots(node_.slots);
@@ -208,7 +209,9 @@ void Session::TakeWelcome(const pb::Welcome& welcome) {
                                                                     .shell = welcome.shell(),
                                                                     .has_devices = node_.devices > 0,
                                                                     .own_tmp = node_.own_tmp,
-                                                                    .local = node_.local});
+                                                                    .local = node_.local,
+                                                                    .hosts = node_.hosts,
+                                                                    .slots = node_.slots});
   profiles_.clear();
   // What ended between greeting and welcome.
   for (const Kept& kept : kept_) {

@@ -38,6 +38,8 @@ struct NodeInfo {
   uint32_t output_file = 0;
   bool own_tmp = false;  // tasks get a TMPDIR of their own
   std::string local{};   // HARROW_LOCAL of tasks; empty: none
+  std::string unfit{};   // why no task may run here; empty: they may
+  std::string hosts{};   // names this node to srun (Common::hosts)
 };
 
 /// The conversation with the server of a run: dials while there is none, obeys the highest epoch, keeps

@@ -45,7 +45,8 @@ Needs NeedsOf(const ProfileSpec& spec) {
           .devices = spec.devices,
           .memory = spec.memory,
           .whole_node = spec.whole_node,
-          .time_limit = spec.time_limit};
+          .time_limit = spec.time_limit,
+          .warn_before = spec.warn_signal > 0 ? spec.warn_before : Duration(0)};
 }
 
 /// A descriptor table of this thread's own: 0, 1, 2 and `keep`.
@@ -162,6 +163,7 @@ void SlotPool::RunSlot(uint32_t number) {
     self.signals.reason.store(0);
     self.signals.asked.store(SlotSignals::kNothing);
     self.signals.kill_owed.store(false);
+    self.signals.warned.store(false);
     Forget(tag);
     Tell(Settled{number}, number);
   }
@@ -203,6 +205,11 @@ void SlotPool::Do(const Signal& action) {
   if (action.kill && !node_.fence->MayRun(clock_.Steady())) signals.kill_owed.store(true);
   signals.reason.store(static_cast<uint8_t>(action.reason));
   signals.asked.store(action.kill ? SlotSignals::kKill : SlotSignals::kEnd);
+  Wake(*slots_[action.slot]);
+}
+
+void SlotPool::Do(const Warn& action) {
+  slots_[action.slot]->signals.warned.store(true);
   Wake(*slots_[action.slot]);
 }
 

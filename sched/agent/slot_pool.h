@@ -61,6 +61,7 @@ class SlotPool : public TaskHost, private MemoryWatch::Host {
   void Tell(const Event& event, std::optional<uint32_t> caller = std::nullopt);
   void Do(const Spawn& action);
   void Do(const Signal& action);
+  void Do(const Warn& action);
   void Do(const Returned& action);
   void Do(const Report& action);
   void Do(const WakeAt& action);

@@ -204,6 +204,16 @@ void TaskRunner::EndThoseThatLeftTheGroup() {
   left_group_.clear();
 }
 
+void TaskRunner::SendWarning(const ProfileSpec& spec, pid_t pid) {
+  if (spec.warn_alone) {
+    kill(pid, spec.warn_signal);
+    return;
+  }
+  for (const os::Process& process : os::Descendants(pid)) {
+    if (os::ProgramOf(process) == "srun") os::SignalProcess(process, spec.warn_signal);
+  }
+}
+
 void TaskRunner::CarryOut(pid_t pid) {
   const uint8_t asked = signals_.asked.exchange(SlotSignals::kNothing);
   if (asked == SlotSignals::kNothing) return;
@@ -228,6 +238,7 @@ void TaskRunner::WaitWatching(const LocalTask& task, pid_t pid) {
   bool stands = false;
   while (true) {
     CarryOut(pid);
+    if (signals_.warned.exchange(false)) SendWarning(spec, pid);
     const Duration until = node_.fence->until();
     const Duration now = clock_.Steady();
     // Who is killed as it stands is not let go on before: others of it may live.

@@ -54,6 +54,7 @@ struct SlotSignals {
   std::atomic<uint8_t> reason{0};        // an End: the task is to be ended, for this reason
   std::atomic<uint8_t> asked{kNothing};  // what the thread has still to send it for that; set after `reason`
   std::atomic<int64_t> blind_since_ns{0};  // steady; > 0: it waits for the process alone (task_runner.cc)
+  std::atomic<bool> warned{false};         // it is to be told that its time limit is near
   std::atomic<bool> kill_owed{false};      // kKill came as tasks had to stand, and has not been done
   std::atomic<pid_t> process{0};           // > 0: runs, and has not been reaped; set by the thread
   int wake_fd = -1;                        // eventfd, written after `asked` was set or the fence renewed
@@ -83,6 +84,8 @@ class TaskRunner {
   // The process has ended, and is not reaped yet, when these return (true).
   bool WaitBlindly(pid_t pid);
   void WaitWatching(const LocalTask& task, pid_t pid);
+  /// The signal before the time limit: to the process alone, or to each srun below it, which hands it on to its step.
+  void SendWarning(const ProfileSpec& spec, pid_t pid);
   /// What the core has asked for meanwhile.
   void CarryOut(pid_t pid);
   /// To a task that has not been reaped: its group, and whoever below it has left the group.

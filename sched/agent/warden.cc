@@ -25,9 +25,11 @@
 #include <time.h>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 #include "agent/agent.h"
 #include "agent/node_claim.h"
+#include "agent/node_commands.h"
 #include "agent/steps/tmp_tree.h"
 #include "base/text.h"
 #include "made/record.h"
@@ -46,6 +48,7 @@ constexpr Duration kOtherLeaves = std::chrono::seconds(15);
 constexpr Duration kGrace = std::chrono::seconds(1);
 constexpr Duration kAgentFirst = std::chrono::milliseconds(100);  // who tells tasks apart
 constexpr Duration kLookAgain = std::chrono::seconds(1);          // while the fence stands
+constexpr Duration kReadAgain = std::chrono::milliseconds(200);   // what a setup has left running writes
 
 class Warden {
  public:
@@ -61,7 +64,9 @@ class Warden {
         constexpr timespec kPause = {.tv_sec = 0, .tv_nsec = 100'000'000};
         return sigtimedwait(&signals_, nullptr, &kPause) <= 0;
       };
-      if (!claim_->Take(kOtherLeaves, pause)) {
+      // The other may have a node_teardown to wait for.
+      const Duration teardown = options_.commands.teardown.empty() ? Duration(0) : options_.commands.limit;
+      if (!claim_->Take(kOtherLeaves + teardown, pause)) {
         os::LogInfo("another agent serves this node; this one leaves");
         return kAgentDone;
       }
@@ -69,9 +74,15 @@ class Warden {
     const bool makes_tmp = options_.tmp_root.empty();
     if (makes_tmp) options_.tmp_root = MakeTmpRoot(*options_.dir, options_.node_name, options_.local);
     if (options_.fence == nullptr) options_.fence = FencePage::MakeShared();
+    // Of two wardens the outer one, which outlives the other.
+    if (!options_.commands.setup.empty()) {
+      const Status set_up = RunHere("node_setup", options_.commands.setup, false);
+      if (!set_up.ok()) options_.unfit = set_up.message();
+      left_by_setup_ = os::Descendants(getpid());
+    }
     int deaths = 0;
-    int code = kAgentCannotGoOn;
-    while (true) {
+    int code = leaving_ ? kAgentDone : kAgentCannotGoOn;
+    while (!leaving_) {
       const Duration started = os::RealClock().Steady();
       const pid_t agent = StartAgent();
       if (agent < 0) break;
@@ -95,6 +106,13 @@ class Warden {
         break;
       }
     }
+    if (!std::exchange(left_by_setup_, {}).empty()) {
+      if (const Status ended = os::EndDescendants(kGrace); !ended.ok()) os::LogError(ended.message());
+    }
+    if (!options_.commands.teardown.empty()) {
+      const Status torn_down = RunHere("node_teardown", options_.commands.teardown, true);
+      if (!torn_down.ok()) std::cerr << "harrow: node " << options_.node_name << ": " << torn_down.message() << std::endl;
+    }
     if (makes_tmp) os::LogInfo(StrCat("agent and tasks used ", Seconds(os::ProcessorTime()), " s of CPU"));
     // Also the one whose parent made it, and may have been killed.
     if (!options_.tmp_root.empty() && (makes_tmp || getppid() != parent_))
@@ -106,7 +124,7 @@ class Warden {
   pid_t StartAgent() {
     const pid_t self = getpid();
     if (options_.fence != nullptr) options_.fence->Reset(self);
-    stopped_.Forget();
+    stopped_.Continue();  // what a setup has left running; the rest is gone
     stands_ = false;
     const pid_t pid = fork();
     if (pid != 0) {
@@ -123,12 +141,25 @@ class Warden {
       claim_.reset();
       AgentOptions inner = options_;
       inner.alone = false;
+      inner.commands = {};
       exit(Warden(std::move(inner)).Run());
     }
     if (!os::DieWithParent(SIGKILL, self).ok()) _exit(kAgentCannotGoOn);
     setsid();  // tasks must not find the terminal that the run was started from
     // exit(), not _exit: the log is flushed.
     exit(RunAgent(options_));
+  }
+
+  /// `at_end`: whoever tells this process to end has what it wants, and waits.
+  Status RunHere(const char* what, const std::string& command, bool at_end) {
+    const auto told_to_end = [&](Duration at_most) {
+      const int signal = WaitForSignal(at_most);
+      if (signal > 0 && signal != SIGCHLD && signal != FencePage::kLookAgain) leaving_ = true;
+      return leaving_ && !at_end;
+    };
+    NodeOutput of_teardown;
+    return RunNodeCommand(what, command, options_.commands, options_.node_name, told_to_end,
+                          at_end ? &of_teardown : &output_of_setup_);
   }
 
   /// Until the agent has ended; passes on that it should, reaps what ends meanwhile, keeps the fence.
@@ -139,7 +170,9 @@ class Warden {
         if (ended == agent) return status;
         if (ended == life_) life_ = 0;
       }
-      const int signal = WaitForSignal(KeepFence(agent));
+      output_of_setup_.Read();
+      const Duration at_most = output_of_setup_.open() ? kReadAgain : FencePage::kNoFence;
+      const int signal = WaitForSignal(std::min(KeepFence(agent), at_most));
       if (signal > 0 && signal != SIGCHLD && signal != FencePage::kLookAgain) {
         leaving_ = true;
         kill(agent, SIGTERM);
@@ -185,9 +218,15 @@ class Warden {
     _exit(0);
   }
 
+  /// But what node_setup has left running: it is there for the tasks of the next agent, too.
   void EndWhatIsLeft() {
+    std::vector<pid_t> stay;
+    for (const os::Process& process : left_by_setup_) {
+      os::Process now;
+      if (os::ReadProcess(process.pid, &now) && now.started == process.started) stay.push_back(process.pid);
+    }
     const bool may_run = options_.fence == nullptr || options_.fence->MayRun(os::RealClock().Steady());
-    const Status ended = os::EndDescendants(leaving_ && may_run ? kGrace : Duration(0));
+    const Status ended = os::EndDescendants(leaving_ && may_run ? kGrace : Duration(0), stay);
     if (!ended.ok()) os::LogError(ended.message());
   }
 
@@ -199,6 +238,8 @@ class Warden {
   os::Stopper stopped_;  // by the fence
   bool stands_ = false;  // the fence, when it was looked at last
   pid_t life_ = 0;       // a child that shows life; the next look does not stop it
+  std::vector<os::Process> left_by_setup_;
+  NodeOutput output_of_setup_;
 };
 
 }  // namespace

@@ -15,6 +15,9 @@ namespace harrow {
 template <class... Args>
 std::string StrCat(const Args&... args);
 
+/// Is it NAME=value, with a NAME that a shell takes?
+bool IsAssignment(std::string_view text);
+
 /// A length of time as Slurm writes it (minutes, M:S, H:M:S, D-H, D-H:M, D-H:M:S) or as 90s, 5m, 2h, 1d, 250ms.
 Result<Duration> ParseDuration(std::string_view text);
 /// Bytes: 4G, 512M, 1.5T, 100 (bytes); powers of 1024; also GiB, GB.

@@ -25,8 +25,7 @@ void Ahead::NoteRun(NodeId id, Duration run_time) {
 
 uint32_t Ahead::Depth(NodeId id, uint32_t slots) const {
   const Node& node = at_[id.value];
-  if (node.round_trip.count() <= 0 || node.mean_run <= 0 || node.mean_run > Seconds(options_.ahead_limit))
-    return 0;
+  if (node.mean_run <= 0 || node.mean_run > Seconds(options_.ahead_limit)) return 0;
   const double deep = std::ceil(2 * slots * Seconds(node.round_trip) / node.mean_run);
   return static_cast<uint32_t>(std::min(deep, static_cast<double>(options_.max_ahead) * slots));
 }

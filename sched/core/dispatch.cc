@@ -14,6 +14,11 @@
 // counted, and when they come to what the gang itself asks for, the nodes with the least to finish are kept
 // for it until all of them are idle. One gang is gathered at a time: two could keep nodes from each other.
 // One that asks for more nodes than are there, or for more time than is left, is not in the way of others.
+//
+// Where only so many tasks may run at once (Options::max_running), each at a node counts, nodes take turns, and nothing
+// is sent ahead: an agent with a free slot would start it. Where a node was refused a task for that reason alone, all are
+// asked when there is room again, the one after that which was given the last task first: else tasks that fit only where
+// nothing ends would wait for all others.
 
 #include "core/dispatch.h"
 
@@ -30,7 +35,11 @@ void Dispatch::GiveWork() {
       nodes.Touch(first_to_ask[i]);
       GiveOne(first_to_ask[i]);
     }
-    for (size_t i = 0; i < touched.size(); ++i) GiveAll(touched[i]);
+    if (options.max_running > 0) {
+      if (!refused_) TakeTurns(touched);
+    } else {
+      for (size_t i = 0; i < touched.size(); ++i) GiveAll(touched[i]);
+    }
     if (gangs.to_look()) SendGangs();
     ServeIdle();
   }
@@ -52,9 +61,25 @@ void Dispatch::GiveAll(NodeId id) {
   UpdateFree(id);
 }
 
+void Dispatch::TakeTurns(const std::vector<NodeId>& ids) {
+  for (bool given = true; given;) {
+    given = false;
+    for (size_t i = 0; i < ids.size() && !(full() && refused_); ++i) {
+      if (!GiveOne(ids[i])) continue;
+      given = true;
+      last_given_ = ids[i].value;
+    }
+  }
+  for (NodeId id : ids) UpdateFree(id);
+}
+
 /// One task for a node, if it has room for one that may run there.
 bool Dispatch::GiveOne(NodeId id) {
-  if (stopped() || !nodes[id].open() || gangs.Keeps(id) || nodes[id].free_slots() == 0) return false;
+  if (stopped() || !nodes[id].open() || gangs.Keeps(id) || suspects.Waits(id) || nodes[id].free_slots() == 0) return false;
+  if (full()) {
+    refused_ = true;
+    return false;
+  }
   const order::Room room = RoomIn(id);
   TakenFrom from = TakenFrom::kNodeQueue;
   order::Pick pick = queues.TakeFromNode(id, room);
@@ -82,6 +107,10 @@ bool Dispatch::GiveOne(NodeId id) {
   if (holds.lane(id) == tasks[pick.task].lane()) DropHold(id);
   if (from == TakenFrom::kSteal) tasks.CountStolen();
   Send(pick.task, id, from, false);
+  if (suspects.Has(id)) {
+    suspects.Given(id, now);
+    nodes.Touch(id);
+  }
   return true;
 }
 
@@ -98,6 +127,12 @@ void Dispatch::NoteOvertaken(NodeId id, order::LaneId overtaken, TaskId given) {
 
 /// Nodes with free slots that nothing happened to are asked for what has become ready, the emptiest first.
 void Dispatch::ServeIdle() {
+  if (refused_ && !full()) {
+    refused_ = false;
+    std::vector<NodeId> all;
+    for (uint32_t n = 1; n <= nodes.size(); ++n) all.emplace_back((last_given_ + n) % nodes.size());
+    TakeTurns(all);
+  }
   const place::FreeNodes& free = nodes.free();
   for (size_t p = 0; p < queues.pushed().size(); ++p) {
     const order::LaneId lane = queues.pushed()[p];
@@ -113,7 +148,7 @@ void Dispatch::ServeIdle() {
       }
     }
     // Until some node has more room, all have been asked for this lane.
-    if (queues.Reachable(lane)) queues.SetStuck(lane, nodes.room_version());
+    if (queues.Reachable(lane) && !full()) queues.SetStuck(lane, nodes.room_version());
   }
 }
 
@@ -135,7 +170,7 @@ bool Dispatch::MaySendAhead(TaskId id) const {
 
 void Dispatch::SendAhead(NodeId id) {
   const Node& node = nodes[id];
-  if (!ahead.possible(id) || !node.open() || Kept(id) || node.free_slots() > 0) return;
+  if (!ahead.possible(id) || !node.open() || Kept(id) || node.free_slots() > 0 || options.max_running > 0) return;
   const uint32_t depth = ahead.Depth(id, node.total().slots);
   const order::Room room(lanes.table(), node.total(), {.slots = 1, .devices = 0, .memory = 0, .idle = false});
   while (ahead.at(id).size() < depth && ahead.undisturbed(id)) {
@@ -221,6 +256,7 @@ std::vector<NodeId> Dispatch::ChooseForGang(order::LaneId lane) const {
 
 void Dispatch::SendGangs() {
   while (true) {
+    if (full()) return;
     if (!gangs.gathering()) gangs.Gather(NextGang());
     const TaskId id = gangs.gathering();
     if (!id) break;

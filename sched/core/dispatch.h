@@ -15,6 +15,8 @@ class Dispatch : protected Fates {
  private:
   bool GiveOne(NodeId id);
   void GiveAll(NodeId id);
+  /// One task a node, again and again, until none can take more.
+  void TakeTurns(const std::vector<NodeId>& ids);
   void NoteOvertaken(NodeId id, order::LaneId overtaken, TaskId given);
   void ServeIdle();
   void TrimHolds();
@@ -28,6 +30,10 @@ class Dispatch : protected Fates {
   TaskId NextGang();
   std::vector<NodeId> ChooseForGang(order::LaneId lane) const;
   void SendGangs();
+
+  // Some node could take a task, had as many as may not been at nodes.
+  bool refused_ = false;
+  uint32_t last_given_ = 0;  // the node that took the last turn
 };
 
 }  // namespace harrow::core

@@ -153,7 +153,7 @@ struct TakeBack {
 struct CancelTask {
   AttemptId attempt;
   NodeId node;
-  bool as_lost = false;
+  bool as_lost;
 };
 enum class FinalState : uint8_t { kDone, kFailed, kSkipped, kCancelled };
 enum class Reason : uint8_t {

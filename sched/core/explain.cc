@@ -95,6 +95,10 @@ void ExplainReady(const Parts& parts, TaskId id, Explanation* out) {
     out->text += before == 0
                      ? "none comes before it there."
                      : StrCat("about ", before, before == 1 ? " task comes" : " tasks come", " first there.");
+    if (parts.full()) {
+      const uint32_t most = parts.options.max_running;
+      out->text += StrCat(" At most ", most, most == 1 ? " task runs" : " tasks run", " at once.");
+    }
     if (!lane.plain()) out->text += StrCat(" It asks for ", ShapeText(lane), ".");
     if (parts.gangs.gathering() == id) {
       out->text +=
@@ -108,11 +112,23 @@ void ExplainReady(const Parts& parts, TaskId id, Explanation* out) {
   out->text += Tried(task);
 }
 
+/// `needed` tasks that have to be done, `ends` others that only have to end.
+std::string WaitsText(size_t needed, size_t ends) {
+  std::string text = "It waits for ";
+  if (needed > 0) text += StrCat(needed, needed == 1 ? " task" : " tasks", " that it needs");
+  if (ends > 0) {
+    text += StrCat(needed > 0 ? ", and for the end of " : "the end of ", ends, ends == 1 ? " task" : " tasks",
+                   ", whatever becomes of ", ends == 1 ? "it" : "them");
+  }
+  return text + ".";
+}
+
 /// The task for which one was skipped: up the graph, over others that were skipped.
 std::string WhatWentWrong(const Parts& parts, TaskId id) {
   for (TaskId at = id; at;) {
     TaskId next;
     for (TaskId before : parts.graph.predecessors(at)) {
+      if (parts.graph.OnlyWaits(before, at)) continue;
       const TaskState state = parts.tasks.state(before);
       if (state == TaskState::kFailed || state == TaskState::kCancelled) {
         return StrCat("it needs ", ShellQuote(Printable(parts.graph.TaskName(before), 60)),
@@ -169,10 +185,11 @@ Explanation Explain(const Parts& parts, TaskId id) {
   out.state = task.state();
   out.node = task.node();
   out.taken_from = task.taken_from();
-  size_t unfinished = 0;
+  size_t unfinished = 0, ends = 0;
   for (TaskId before : parts.graph.predecessors(id)) {
-    if (parts.tasks.state(before) == TaskState::kDone) continue;
+    if (!parts.tasks.KeepsWaiting(parts.graph, before, id)) continue;
     ++unfinished;
+    ends += parts.graph.OnlyWaits(before, id) ? 1 : 0;
     if (out.waits_for.size() < kShown) out.waits_for.push_back(before);
   }
   const std::span<const NodeId> candidates = parts.tasks.candidates(task);
@@ -180,11 +197,12 @@ Explanation Explain(const Parts& parts, TaskId id) {
 
   switch (out.state) {
     case TaskState::kDelayed:
-      out.text = StrCat("It waits some seconds before it is tried again, as attempts were lost.", Tried(task));
+      out.text = StrCat(task.losses() > 0 && parts.tasks.failures(id) == 0
+                            ? "It waits some seconds before it is tried again, as attempts were lost."
+                            : "It waits before it is tried again (retry_delay).", Tried(task));
       break;
     case TaskState::kWaiting:
-      out.text = StrCat("It waits for ", unfinished, unfinished == 1 ? " task" : " tasks", " that it needs.",
-                        Tried(task));
+      out.text = StrCat(WaitsText(unfinished - ends, ends), Tried(task));
       break;
     case TaskState::kReady:
       out.ahead_in_queue = CountBefore(parts, id);

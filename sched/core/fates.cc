@@ -14,12 +14,18 @@ FinalState FinalOf(TaskState settled) {
   return static_cast<FinalState>(static_cast<int>(settled) - kFirst);
 }
 
+/// Open for the run that resumes this one: what waits for its end waits for that end.
+bool StaysOpen(Reason reason) {
+  return reason == Reason::kInterrupted || reason == Reason::kNoTimeLeft || reason == Reason::kNodesGone;
+}
+
 }  // namespace
 
 void Fates::CountWaits(TaskId id) {
   uint32_t waits = 0;
   for (TaskId before : graph.predecessors(id)) {
-    if (tasks.state(before) != TaskState::kDone) ++waits;
+    if (!tasks.KeepsWaiting(graph, before, id)) continue;
+    ++waits;
     if (tasks.state(before) > TaskState::kDone) skip_roots_.push_back(before);
   }
   tasks.SetWaits(id, waits);
@@ -36,7 +42,7 @@ void Fates::EndDelays() {
 }
 
 void Fates::TellWake() {
-  const Time next = tasks.next_due();
+  const Time next = std::min(tasks.next_due(), tasks.unsettled() > 0 ? suspects.next() : Time::max());
   if (next != Time::max()) actions->push_back(WakeAt{next});
 }
 
@@ -47,25 +53,34 @@ void Fates::MarkDone(TaskId id, NodeId released_at) {
   }
 }
 
+void Fates::ReleaseThoseThatOnlyWait(TaskId id) {
+  for (TaskId after : graph.successors(id)) {
+    if (tasks.Has(after) && graph.OnlyWaits(id, after) && tasks.WaitForOneLess(after))
+      NoteReady(after, NodeId());
+  }
+}
+
 void Fates::Settle(TaskId id, TaskState state, Reason reason, TaskId because) {
   Unqueue(id);
   tasks.Settle(id, state);
+  ReleaseThoseThatOnlyWait(id);
   actions->push_back(TaskSettled{id, FinalOf(state), because, reason});
 }
 
 void Fates::GiveUp(TaskId id, TaskState state, Reason reason, TaskId because) {
   Settle(id, state, reason, because);
-  SkipDependents(id);
+  SkipDependents(id, StaysOpen(reason));
 }
 
-/// Each once, with the first cause.
-void Fates::SkipDependents(TaskId root) {
+/// Each once, with the first cause. `root_stays_open`: those that only wait for the end of a task, too.
+void Fates::SkipDependents(TaskId root, bool root_stays_open) {
   skip_stack_.push_back(root);
   while (!skip_stack_.empty()) {
     const TaskId id = skip_stack_.back();
     skip_stack_.pop_back();
     for (TaskId after : graph.successors(id)) {
       if (!tasks.Has(after) || tasks.state(after) > TaskState::kReady) continue;
+      if (!root_stays_open && graph.OnlyWaits(id, after)) continue;
       Settle(after, TaskState::kSkipped, Reason::kDependency, root);
       skip_stack_.push_back(after);
     }
@@ -140,11 +155,14 @@ void Fates::ToOldPlace(TaskId id) {
   NoteReturned(id);
 }
 
-void Fates::AfterFailure(TaskId id, const Failed& failed) {
+void Fates::AfterFailure(TaskId id, const Failed& failed, bool elsewhere, bool forgiven) {
   const int32_t own = graph.profile(id).retries;
   const int64_t retries = std::min<int64_t>(own >= 0 ? own : options.retries, UINT16_MAX - UINT8_MAX - 1);
+  if (forgiven && retries > 0) tasks.ForgiveFailure(id);
   if (tasks[id].cancelled() || (failed.retryable && tasks.failures(id) <= retries && !stopped_)) {
-    TryAgain(id);
+    const Duration own_delay = graph.profile(id).retry_delay;
+    const Duration delay = own_delay < Duration(0) ? options.retry_delay : own_delay;
+    TryAgain(id, elsewhere ? std::max(delay, options.bad_node_time) : delay);
   } else {
     Fail(id, Reason::kNone);
   }
@@ -160,15 +178,64 @@ void Fates::CountFailure(TaskId id) {
   }
 }
 
-void Fates::NoteFailureAt(NodeId id, Duration run_time) {
+bool Fates::NoteFailureAt(NodeId id, Duration run_time) {
   if (options.bad_node_failures == 0 || run_time > options.bad_node_time) {
-    nodes.EndRow(id);
-    return;
+    EndRow(id);
+    return false;
   }
-  const uint32_t row = nodes.CountFailure(id, tasks.counts().done);
-  if (row == 0 || row < options.bad_node_failures || !nodes[id].open() || nodes.open_nodes() <= 1) return;
-  actions->push_back(NodePutAside{id, row});
+  const bool only_here = nodes.CountFailure(id, tasks.counts().done);
+  if (!nodes[id].open() || nodes.open_nodes() <= 1) return false;
+  if (nodes[id].failures() < options.bad_node_failures) return true;
+  if (only_here) {
+    PutAside(id);
+    return true;
+  }
+  if (suspects.Has(id)) return true;
+  suspects.Add(id, now);
+  RecallAhead(id);
+  nodes.Touch(id);
+  if (suspects.size() < nodes.open_nodes()) return true;
+  ClearSuspects();
+  return false;
+}
+
+void Fates::PutAside(NodeId id) {
+  actions->push_back(NodePutAside{id, nodes[id].failures()});
   CloseNode(id);
+}
+
+void Fates::EndRow(NodeId id) {
+  nodes.EndRow(id);
+  if (!suspects.Has(id)) return;
+  suspects.Forget(id);
+  nodes.NoteRoom();
+  nodes.Touch(id);
+}
+
+void Fates::ClearSuspects() {
+  for (NodeId id : suspects.All()) EndRow(id);
+}
+
+void Fates::NoteDoneAt(NodeId id) {
+  EndRow(id);
+  if (!suspects.any()) return;
+  for (NodeId suspect : suspects.All()) {
+    if (nodes.open_nodes() > 1) PutAside(suspect);
+  }
+}
+
+void Fates::LookAtSuspects() {
+  if (!suspects.any()) return;
+  for (NodeId id : suspects.EndPauses(now)) {
+    // What has run since the pause began has not failed at once.
+    if (!nodes[id].in_flight().empty()) {
+      EndRow(id);
+    } else {
+      nodes.NoteRoom();
+      nodes.Touch(id);
+    }
+  }
+  if (suspects.any() && suspects.size() >= nodes.open_nodes()) ClearSuspects();
 }
 
 void Fates::RestoreFate(TaskId id, TaskRestored::As as) {
@@ -180,6 +247,7 @@ void Fates::RestoreFate(TaskId id, TaskRestored::As as) {
   tasks.Settle(id, as == TaskRestored::As::kFailed      ? TaskState::kFailed
                    : as == TaskRestored::As::kCancelled ? TaskState::kCancelled
                                                         : TaskState::kSkipped);
+  ReleaseThoseThatOnlyWait(id);
   skip_roots_.push_back(id);
   if (as == TaskRestored::As::kFailed) restored_failures_.push_back(id);
 }
@@ -224,7 +292,7 @@ void Fates::CloseNode(NodeId id) {
 }
 
 void Fates::SettleDependents() {
-  for (TaskId root : skip_roots_) SkipDependents(root);
+  for (TaskId root : skip_roots_) SkipDependents(root, false);
   skip_roots_.clear();
   // Once all is restored: the server that knew of these failures may not have come to stop.
   for (TaskId failed : restored_failures_) CountFailure(failed);

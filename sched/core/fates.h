@@ -12,7 +12,7 @@ class Fates : protected Moves {
   using Moves::Moves;
 
   // --- what a task waits for
-  /// Counts anew the predecessors that are not done.
+  /// Counts anew the predecessors that it waits for.
   void CountWaits(TaskId id);
   /// A task that was there before waits for a new one.
   void AddPredecessor(TaskId id);
@@ -25,19 +25,25 @@ class Fates : protected Moves {
   /// The task is done, now or in an earlier run. `released_at`: where it ended, so that what it makes ready
   /// can be started there.
   void MarkDone(TaskId id, NodeId released_at);
-  void AfterFailure(TaskId id, const Failed& failed);
+  /// `elsewhere`: it had better not be tried again on the same node at once. `forgiven`: it costs no retry of a task that has
+  /// some.
+  void AfterFailure(TaskId id, const Failed& failed, bool elsewhere, bool forgiven);
   void AfterLoss(TaskId id);
   /// The task was sent ahead to a node that is lost: it may have begun there, or not.
   void AfterLossAhead(TaskId id);
   /// The task was sent, and comes back as if it had not been.
   void AfterReturn(TaskId id);
-  /// A node where tasks fail one after the other, at once, is put aside; but not when they fail everywhere,
-  /// and never the last one.
-  void NoteFailureAt(NodeId id, Duration run_time);
+  /// A node where tasks fail one after the other, at once, is put aside when others end theirs, and suspect until then; but
+  /// not when they fail everywhere, and never the last one. Returns whether the node may be to blame.
+  bool NoteFailureAt(NodeId id, Duration run_time);
+  void NoteDoneAt(NodeId id);
+  /// Suspects whose pause is over are given a task; where all nodes are suspect, it is the tasks that fail.
+  void LookAtSuspects();
 
   // --- fates
   void Settle(TaskId id, TaskState state, Reason reason, TaskId because = TaskId());
-  /// Settles a task as something else than done, and skips all that needs it.
+  /// Settles a task as something else than done, and skips all that needs it; what only waits for its end
+  /// goes on, unless that is still to come, in the run that resumes this one.
   void GiveUp(TaskId id, TaskState state, Reason reason, TaskId because = TaskId());
   /// The task was settled before this scheduler was.
   void RestoreFate(TaskId id, TaskRestored::As as);
@@ -60,7 +66,12 @@ class Fates : protected Moves {
   void SkipWithoutTime();
 
  private:
-  void SkipDependents(TaskId root);
+  void PutAside(NodeId id);
+  /// What fails there does not follow what failed before.
+  void EndRow(NodeId id);
+  void ClearSuspects();
+  void SkipDependents(TaskId root, bool root_stays_open);
+  void ReleaseThoseThatOnlyWait(TaskId id);
   void Fail(TaskId id, Reason reason);
   void GiveUpImpossible(TaskId id);
   void TryAgain(TaskId id, Duration delay = Duration(0));

@@ -135,11 +135,12 @@ void Moves::GiveSlot(TaskId id) {
   Occupy(tasks[id].node(), tasks[id].lane());
 }
 
-/// It counts in queues no more.
+/// It counts in queues no more, where its level could not be raised.
 void Moves::LeaveAhead(TaskId id) {
   ahead.Remove(tasks[id].node(), id);
   queues.LeaveAhead(id);
   tasks.GiveSlot(id);
+  tasks.SetLevel(id, graph.level(id));
 }
 
 void Moves::Vacate(TaskId id) {
@@ -253,6 +254,7 @@ void Moves::SetAccess(NodeId id, Node::Access access) {
 
 void Moves::Shut(NodeId id, Node::Access access) {
   SetAccess(id, access);
+  suspects.Forget(id);
   nodes.Touch(id);
   DropHold(id);
   if (gangs.Keeps(id)) GiveUpGang();

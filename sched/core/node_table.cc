@@ -73,10 +73,10 @@ bool NodeTable::Release(NodeId id, const order::Lane& lane) {
   return --node.occupants_ == 0;
 }
 
-uint32_t NodeTable::CountFailure(NodeId id, uint64_t done) {
+bool NodeTable::CountFailure(NodeId id, uint64_t done) {
   Node& node = nodes_[id.value];
   if (node.failures_++ == 0) node.done_before_ = done;
-  return done == node.done_before_ ? 0 : node.failures_;
+  return done != node.done_before_;
 }
 
 void NodeTable::ForgetTouched() {

@@ -31,6 +31,8 @@ class Node {
   bool unused() const { return occupants_ == 0 && used_ == NodeCapacity(); }
   /// Tasks that are here by themselves or as lead node, whether begun or not.
   std::span<const TaskId> in_flight() const { return in_flight_; }
+  /// So many tasks have failed there in a row, each at once.
+  uint32_t failures() const { return failures_; }
   /// What a task could be given now; of a node that is kept for a lane only one of that.
   order::Room RoomIn(const order::LaneTable& lanes, order::LaneId only) const;
 
@@ -75,9 +77,9 @@ class NodeTable {
 
   /// A task was done there, or worked for some time before it failed: failures there do not go on in a row.
   void EndRow(NodeId id) { nodes_[id.value].failures_ = 0; }
-  /// One failed at once, while `done` tasks of all nodes are done. Returns how many have in a row there, or 0
-  /// when none was done elsewhere since the first of them.
-  uint32_t CountFailure(NodeId id, uint64_t done);
+  /// One failed at once, while `done` tasks of all nodes are done. Returns whether one was done elsewhere since the first
+  /// failure of the row.
+  bool CountFailure(NodeId id, uint64_t done);
 
   /// Something happened there: it is to be looked at once before this instant ends.
   void Touch(NodeId id) {

@@ -60,7 +60,7 @@ std::string Parts::FindBroken(bool stopped) const {
     if (!node.open() && Kept(id)) return broken("is closed and keeps room");
     if (nodes.free().free_slots(id) != (node.open() && !Kept(id) ? node.free_slots() : 0))
       return broken("free slots in the index");
-    if (!node.open() || Kept(id) || node.free_slots() == 0 || stopped) continue;
+    if (!node.open() || Kept(id) || node.free_slots() == 0 || stopped || full()) continue;
     // No slot is idle while there is something for it.
     const order::Room room = RoomIn(id);
     for (order::LaneId lane = 0; lane < lanes.size(); ++lane) {
@@ -74,10 +74,14 @@ std::string Parts::FindBroken(bool stopped) const {
   for (order::LaneId lane = 0; lane < lanes.size(); ++lane) {
     if (holds.holders(lane) > queues.ready(lane))
       return StrCat("lane ", lane, ": more nodes keep room than it has tasks");
-    if (stopped || gangs.gathering() || !lanes.gang(lane) || queues.ready(lane) == 0) continue;
+    if (stopped || full() || gangs.gathering() || !lanes.gang(lane) || queues.ready(lane) == 0) continue;
     if (!lanes.barred(lane) && EnoughNodes(lane))
       return StrCat("tasks of ", lanes[lane].nodes, " nodes are ready, and none is gathered");
   }
+  for (NodeId id : suspects.All()) {
+    if (!nodes[id].open()) return StrCat("node ", id.value, ": is suspect and not open");
+  }
+  if (suspects.any() && suspects.size() == nodes.open_nodes()) return "all open nodes are suspect";
   if (gangs.gathering() && tasks[gangs.gathering()].state() != TaskState::kReady)
     return "a gang is gathered that is not ready";
   return {};

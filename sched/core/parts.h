@@ -11,6 +11,7 @@
 #include "core/node_table.h"
 #include "core/queues.h"
 #include "core/scheduler.h"
+#include "core/suspects.h"
 #include "core/task_table.h"
 #include "graph/graph.h"
 #include "order/level_times.h"
@@ -29,9 +30,11 @@ struct Parts {
         queues(options, &level_times, draws, &tasks, &lanes),
         ahead(options, &tasks) {}
 
+  /// As many tasks are at nodes as may be at once.
+  bool full() const { return options.max_running > 0 && tasks.in_flight() >= options.max_running; }
   bool IsGang(TaskId id) const { return lanes.gang(tasks[id].lane()); }
-  /// The node is kept for somebody: it is not free for all.
-  bool Kept(NodeId id) const { return gangs.Keeps(id) || holds.lane(id) != order::kNoLane; }
+  /// The node is kept for somebody, or waits as a suspect: it is not free for all.
+  bool Kept(NodeId id) const { return gangs.Keeps(id) || holds.lane(id) != order::kNoLane || suspects.Waits(id); }
   order::Room RoomIn(NodeId id) const { return nodes[id].RoomIn(lanes.table(), holds.lane(id)); }
   /// There are nodes enough for gangs of that lane, were they idle.
   bool EnoughNodes(order::LaneId gang) const;
@@ -50,6 +53,7 @@ struct Parts {
   Holds holds;
   Gangs gangs;
   Ahead ahead;
+  Suspects suspects;
   // Of the instant that is being handled.
   Time now{};
   std::vector<Action>* actions = nullptr;

@@ -113,6 +113,7 @@ void Scheduler::Impl::Finish() {
   SettleImpossible();
   EnqueueReady();
   SkipWithoutTime();
+  LookAtSuspects();
   GiveWork();
   CountBytes();
   if (!complete_ && over()) {
@@ -219,7 +220,7 @@ void Scheduler::Impl::On(const TaskEnded& e) {
   if (done) {
     level_times.Add(tasks[id].level(), e.run_time);
     ahead.NoteRun(e.node, e.run_time);
-    nodes.EndRow(e.node);
+    NoteDoneAt(e.node);
     if (options.shared_files) {
       for (FileId file : graph.inputs(id)) replicas.SetOnly(file, e.node);
       for (FileId file : graph.outputs(id)) replicas.SetOnly(file, e.node);
@@ -231,8 +232,9 @@ void Scheduler::Impl::On(const TaskEnded& e) {
   } else if (broken || std::holds_alternative<Lost>(e.outcome)) {
     AfterLoss(id);
   } else if (const auto* failed = std::get_if<Failed>(&e.outcome)) {
-    NoteFailureAt(e.node, e.run_time);
-    AfterFailure(id, *failed);
+    const bool suspect = suspects.Has(e.node);
+    const bool may_be_the_nodes = NoteFailureAt(e.node, e.run_time);
+    AfterFailure(id, *failed, may_be_the_nodes, suspect && may_be_the_nodes);
   } else {
     GiveUp(id, TaskState::kCancelled, Reason::kNone);
   }

@@ -21,10 +21,14 @@ struct Options {
   uint64_t seed = 1;
   // The retries of tasks that say nothing.
   int32_t retries = 0;
+  // Before a task that says nothing is tried again after a failure.
+  Duration retry_delay{0};
   // A task whose attempts are lost that often has failed.
   uint32_t max_losses = 5;
   // After that many failed tasks nothing more is started; 0: never.
   uint32_t max_failures = 0;
+  // At most so many tasks are at nodes at once, and none is sent ahead; 0: as many as fit.
+  uint32_t max_running = 0;
   // The same as max_failures = 1, and running tasks are cancelled.
   bool fail_fast = false;
   // A node with that many failures in a row, each within bad_node_time, is closed, unless it is the last one;
@@ -42,7 +46,7 @@ struct Options {
 enum class TaskState : uint8_t {
   // It waits for other tasks.
   kWaiting,
-  // It waits for nothing but some time, after losses.
+  // It waits for nothing but some time, after losses or a failure.
   kDelayed,
   // It stands in queues.
   kReady,
@@ -81,7 +85,7 @@ enum class TakenFrom : uint8_t { kNothing, kNodeQueue, kRemoteQueue, kSteal, kAd
 /// Why a task is where it is, for people.
 struct Explanation {
   TaskState state = TaskState::kWaiting;
-  // Predecessors that are not done (at most 20).
+  // Predecessors that it waits for still (at most 20).
   std::vector<TaskId> waits_for;
   // The nodes in whose queues it stands; empty: it stands in the remote queue.
   std::vector<NodeId> candidates;

@@ -43,29 +43,32 @@ void TaskTable::SetState(Task* task, TaskState state) {
 
 void TaskTable::MakeWaiting(TaskId id) {
   Task& task = tasks_[id.value];
-  if (task.state() == TaskState::kDelayed) due_.erase(id);
+  if (task.state() == TaskState::kDelayed) DropDelay(id);
   ClearCandidates(&task);
   SetState(&task, TaskState::kWaiting);
 }
 
 void TaskTable::Delay(TaskId id, Time due) {
   due_[id] = due;
+  by_due_.emplace(due, id);
   SetState(&tasks_[id.value], TaskState::kDelayed);
+}
+
+void TaskTable::DropDelay(TaskId id) {
+  const auto found = due_.find(id);
+  by_due_.erase({found->second, id});
+  due_.erase(found);
 }
 
 std::vector<TaskId> TaskTable::EndDelays(Time now) {
   std::vector<TaskId> ended;
-  for (const auto& [id, due] : due_) {
-    if (due <= now) ended.push_back(id);
-  }
+  for (auto next = by_due_.begin(); next != by_due_.end() && next->first <= now; ++next) ended.push_back(next->second);
   for (TaskId id : ended) MakeWaiting(id);
   return ended;
 }
 
 Time TaskTable::next_due() const {
-  Time next = Time::max();
-  for (const auto& [id, due] : due_) next = std::min(next, due);
-  return next;
+  return by_due_.empty() ? Time::max() : by_due_.begin()->first;
 }
 
 void TaskTable::MakeReady(TaskId id, uint32_t ticket) {
@@ -211,7 +214,8 @@ std::string TaskTable::FindBroken(const graph::Graph& graph) const {
     if (!task.settled()) {
       uint32_t waits = 0;
       for (TaskId before : graph.predecessors(id)) {
-        if (state(before) != TaskState::kDone) ++waits;
+        if (!KeepsWaiting(graph, before, id)) continue;
+        ++waits;
         if (state(before) > TaskState::kDone && task.state() == TaskState::kWaiting)
           return broken("waits for what will not be done");
       }
@@ -221,6 +225,7 @@ std::string TaskTable::FindBroken(const graph::Graph& graph) const {
       if (task.state() == TaskState::kReady && waits > 0) return broken("is ready and waits");
       if (task.state() == TaskState::kDelayed && waits > 0) return broken("is delayed and waits");
     }
+    if (due_.contains(id) && !by_due_.contains({due_.at(id), id})) return broken("is delayed and has no time in order");
     if (due_.contains(id) != (task.state() == TaskState::kDelayed))
       return broken("is delayed without a time, or has one");
     if (task.has(Task::kUncounted) && !task.lost()) return broken("is uncounted, and not lost");

@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <set>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -26,7 +28,7 @@ class alignas(32) Task {
   Level level() const { return card_.level; }
   order::LaneId lane() const { return card_.lane; }
   const order::Card& card() const { return card_; }
-  /// Predecessors that are not done; of every task that is not settled.
+  /// Predecessors that it waits for; of every task that is not settled.
   uint32_t waits() const { return waits_; }
   /// Where it is in flight, or was the last time.
   NodeId node() const { return node_; }
@@ -85,7 +87,13 @@ class TaskTable {
   void Describe(TaskId id, Level level, order::LaneId lane, int32_t priority);
   void SetLevel(TaskId id, Level level) { tasks_[id.value].card_.level = level; }
   void SetWaits(TaskId id, uint32_t waits) { tasks_[id.value].waits_ = waits; }
-  /// One of its predecessors is done. Returns whether it waits for nothing more.
+  /// Whether `after` waits for `before`, one of its predecessors, still (or for ever, if it failed).
+  bool KeepsWaiting(const graph::Graph& graph, TaskId before, TaskId after) const {
+    const TaskState is = state(before);
+    return is != TaskState::kDone && !(IsSettled(is) && graph.OnlyWaits(before, after));
+  }
+  /// One of its predecessors is done, or has ended where that is enough. Returns whether it waits for nothing
+  /// more.
   bool WaitForOneLess(TaskId id) {
     Task& task = tasks_[id.value];
     return --task.waits_ == 0 && task.state() == TaskState::kWaiting;
@@ -94,6 +102,8 @@ class TaskTable {
   // --- states
   void MakeWaiting(TaskId id);
   void Delay(TaskId id, Time due);
+  /// Its delay is over, or no longer waited for.
+  void DropDelay(TaskId id);
   /// Those that are due wait from now on; returns them.
   std::vector<TaskId> EndDelays(Time now);
   /// When the next one is due; Time::max(): none is delayed.
@@ -137,6 +147,8 @@ class TaskTable {
   void CountLoss(TaskId id);
   /// The latest was sent ahead and lost: it costs neither a retry nor a loss.
   void CountLossAhead(TaskId id);
+  /// The latest failed, and its node may be to blame: it costs no retry.
+  void ForgiveFailure(TaskId id) { ++uncounted_[id]; }
   /// With its node, and it may be heard of again.
   void SetLost(TaskId id) { tasks_[id.value].set(Task::kLost, true); }
   /// One more may be out: uncounted, and lost until it is heard of.
@@ -166,7 +178,9 @@ class TaskTable {
   // By task; empty as long as all are 0.
   std::vector<int32_t> priorities_;
   Counts counts_;
+  // Of delayed tasks; the same by time.
   std::unordered_map<TaskId, Time> due_;
+  std::set<std::pair<Time, TaskId>> by_due_;
   // Candidates of tasks that have more than two, and lists that are not in use.
   std::vector<std::vector<NodeId>> lists_;
   std::vector<uint32_t> free_lists_;

@@ -29,6 +29,7 @@ size_t HashOf(const Profile& profile) {
   }
   Combine(&hash, static_cast<size_t>(profile.time_limit.count()));
   Combine(&hash, static_cast<size_t>(profile.retries));
+  Combine(&hash, static_cast<size_t>(profile.retry_delay.count()));
   for (const int32_t code : profile.retry_on) Combine(&hash, static_cast<size_t>(code));
   Combine(&hash, static_cast<size_t>(profile.priority));
   Combine(&hash, profile.keep);
@@ -108,6 +109,7 @@ TaskId Graph::AddTask(const TaskSpec& spec) {
     if (files_.is_read(file)) late_products_.push_back(file);
   }
   for (TaskId before : spec.after) new_dependencies_.emplace_back(task, before);
+  for (TaskId before : spec.after_any) new_waits_.emplace_back(task, before);
   if (spec.recorded_run_time) {
     recorded_.resize(task.value, Duration(-1));
     recorded_.push_back(*spec.recorded_run_time);
@@ -115,8 +117,17 @@ TaskId Graph::AddTask(const TaskSpec& spec) {
   return task;
 }
 
-void Graph::AddDependency(TaskId before, TaskId after) {
-  new_dependencies_.emplace_back(after, before);
+void Graph::AddDependency(TaskId before, TaskId after, WaitsFor what) {
+  (what == WaitsFor::kEnd ? new_waits_ : new_dependencies_).emplace_back(after, before);
+}
+
+bool Graph::OnlyWaits(TaskId before, TaskId after) const {
+  if (only_waits_.empty()) return false;
+  const std::span<const TaskId> all = predecessors(after);
+  const auto at = std::lower_bound(all.begin(), all.end(), before);
+  if (at == all.end() || *at != before) return false;
+  const size_t index = predecessor_begin_[after.value] + static_cast<size_t>(at - all.begin());
+  return index < only_waits_.size() && only_waits_[index];
 }
 
 void Graph::Reserve(size_t more_tasks, size_t more_files) {
@@ -173,10 +184,11 @@ std::optional<TaskId> Graph::FindTask(std::string_view name) const {
 
 size_t Graph::MemoryWithoutText() const {
   const auto bytes = [](const auto& v) { return v.capacity() * sizeof(v[0]); };
-  return files_.memory() + names_.memory() + profile_index_.memory() + bytes(tasks_) + bytes(links_) + bytes(levels_) + bytes(io_) +
-         bytes(successors_) + bytes(predecessors_) + bytes(predecessor_begin_) + bytes(recorded_) +
-         bytes(profiles_) + bytes(new_dependencies_) + bytes(second_producers_) + bytes(late_products_) +
-         bytes(relevelled_) + room_.size() * 4 * sizeof(uint32_t);
+  return files_.memory() + names_.memory() + profile_index_.memory() + bytes(tasks_) + bytes(links_) +
+         bytes(levels_) + bytes(io_) + bytes(successors_) + bytes(predecessors_) + bytes(predecessor_begin_) +
+         bytes(recorded_) + bytes(profiles_) + bytes(new_dependencies_) + bytes(new_waits_) +
+         only_waits_.capacity() / 8 + bytes(second_producers_) + bytes(late_products_) + bytes(relevelled_) +
+         room_.size() * 4 * sizeof(uint32_t);
 }
 
 }  // namespace harrow::graph

@@ -30,6 +30,8 @@ enum class CommandForm : uint8_t {
   kShell,
   // A recorded task without a command (WfFormat): can be simulated and replayed, not run.
   kNone,
+  // As kArgv; arguments before the program, NAME=value each, are variables of its environment.
+  kAssigned,
 };
 
 /// What tasks of one kind have in common. Equal profiles share one ProfileId.
@@ -46,6 +48,8 @@ struct Profile {
   Duration time_limit{0};
   // -1: as the run says.
   int32_t retries = -1;
+  // Before it is tried again after a failure; below 0: as the run says.
+  Duration retry_delay{-1};
   // The exit codes (signals as 128 + n) after which it is tried again; empty: any.
   std::vector<int32_t> retry_on;
   // Patterns with %A %a %j %J %N %n %t %x; empty: /dev/null, packed, packed.
@@ -56,6 +60,13 @@ struct Profile {
   bool keep = false;
   // Done without having written all of its outputs, too.
   bool missing_ok = false;
+  // Each attempt empties the files of its stdout and stderr, instead of adding to them.
+  bool empty_streams = false;
+  // So long before its time limit an attempt is sent this signal; 0: none.
+  int32_t warn_signal = 0;
+  Duration warn_before{0};
+  // To the task's own process alone; else to each srun that it has started, for its step.
+  bool warn_alone = false;
   bool operator==(const Profile&) const = default;
 };
 
@@ -69,10 +80,19 @@ struct TaskSpec {
   ProfileId profile = {};
   KindId kind = {};
   std::span<const FileId> in = {}, out = {};
-  std::span<const TaskId> after = {};
+  // Tasks that have to be done before, and tasks that only have to have ended.
+  std::span<const TaskId> after = {}, after_any = {};
   SourcePlace place = {};
   // The run time in a trace.
   std::optional<Duration> recorded_run_time = {};
+};
+
+/// What of a task another one waits for.
+enum class WaitsFor : uint8_t {
+  // That it is done: the other one needs it.
+  kSuccess,
+  // That it has ended, whatever became of it.
+  kEnd,
 };
 
 /// Tasks and files of a flow. Grows: tasks may be added after Seal(), which is then called again.
@@ -94,7 +114,8 @@ class Graph {
   /// Notes the name of an input file of the flow, for messages; returns its number for SourcePlace::source.
   uint32_t AddSource(std::string_view file_name);
   TaskId AddTask(const TaskSpec& task);
-  void AddDependency(TaskId before, TaskId after);
+  /// Two tasks that depend on each other in both ways do so by success.
+  void AddDependency(TaskId before, TaskId after, WaitsFor what = WaitsFor::kSuccess);
   /// Makes room for that many more tasks, so that adding them moves nothing.
   void Reserve(size_t more_tasks, size_t more_files = 0);
 
@@ -148,6 +169,8 @@ class Graph {
     return {predecessors_.data() + predecessor_begin_[task.value],
             predecessor_begin_[task.value + 1] - predecessor_begin_[task.value]};
   }
+  /// Whether `after` waits for nothing but the end of `before`, one of its predecessors.
+  bool OnlyWaits(TaskId before, TaskId after) const;
   std::string_view file_name(FileId file) const { return files_.name(file); }
   /// The size of a file in bytes; -1: it is unknown.
   int64_t file_size(FileId file) const { return files_.size(file); }
@@ -203,6 +226,8 @@ class Graph {
   std::vector<TaskId> predecessors_;
   // One more than there are sealed tasks.
   std::vector<uint32_t> predecessor_begin_;
+  // Which of predecessors_ are only waited for; nothing behind its end is.
+  std::vector<bool> only_waits_;
   // The room of successor lists that were moved, where it is more than they fill.
   std::unordered_map<uint32_t, uint32_t> room_;
   // Empty, or the recorded run time of each task (negative: none).
@@ -215,7 +240,7 @@ class Graph {
 
   // Not linked yet.
   // Each is a task and one before it.
-  std::vector<std::pair<TaskId, TaskId>> new_dependencies_;
+  std::vector<std::pair<TaskId, TaskId>> new_dependencies_, new_waits_;
   std::vector<std::pair<FileId, TaskId>> second_producers_;
   // Files that sealed tasks read before anybody was known to make them.
   std::vector<FileId> late_products_;

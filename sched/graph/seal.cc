@@ -1,6 +1,7 @@
 // Linking what was added.
 //
-// A task's predecessors are the producers of its inputs and the tasks named by `after`. New tasks append
+// A task's predecessors are the producers of its inputs and the tasks named by `after` and `after_any`; a
+// flag an entry tells which of them it only waits for. New tasks append
 // their lists to `predecessors_` (one run of a task after the other); `successors_` is filled from them by
 // counting. When the graph grows, an old task that gets successors has its list moved to the end, into room
 // for twice as many, so that growth costs no more than what is added. Only a new dependency of an old task
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 
 #include "base/text.h"
 #include "graph/graph.h"
@@ -27,6 +29,7 @@ class Sealer {
     CheckProducers();
     if (problems_ > 0) return Failure();
     std::sort(g_.new_dependencies_.begin(), g_.new_dependencies_.end());
+    std::sort(g_.new_waits_.begin(), g_.new_waits_.end());
     FindLateReaders();
     g_.relevelled_.clear();
     if (first_ == 0 || OldTaskDepends()) {
@@ -95,7 +98,10 @@ class Sealer {
   }
 
   bool OldTaskDepends() const {
-    return !g_.new_dependencies_.empty() && g_.new_dependencies_.front().first.value < first_;
+    for (const auto* added : {&g_.new_dependencies_, &g_.new_waits_}) {
+      if (!added->empty() && added->front().first.value < first_) return true;
+    }
+    return false;
   }
 
   /// The task that makes `file`, itself or a directory above it.
@@ -116,48 +122,80 @@ class Sealer {
     return TaskId();
   }
 
-  /// Appends the predecessors of task `n`, each once, to `list`; `dependency` walks the sorted
-  /// new_dependencies_.
-  void AppendPredecessors(size_t n, std::vector<TaskId>* list, size_t* dependency) {
+  /// Predecessors, in the order of the tasks that wait for them.
+  struct Found {
+    std::vector<TaskId> tasks;
+    // As Graph::only_waits_.
+    std::vector<bool> only_waits;
+    // Where they are in the sorted new_dependencies_ and new_waits_.
+    size_t dependency = 0, wait = 0;
+  };
+
+  /// Appends the predecessors of task `n`, each once, to those in `found` from `begin` on, which it has
+  /// already.
+  void AppendPredecessors(size_t n, size_t begin, Found* found) {
+    std::vector<TaskId>* list = &found->tasks;
     const TaskId task(static_cast<uint32_t>(n));
-    const size_t begin = list->size();
     for (FileId file : g_.inputs(task)) {
       const TaskId producer = FindProducer(file);
       g_.files_.set_read(file);
       if (producer && producer != task) list->push_back(producer);
     }
     const auto& dependencies = g_.new_dependencies_;
-    for (; *dependency < dependencies.size() && dependencies[*dependency].first == task; ++*dependency) {
-      list->push_back(dependencies[*dependency].second);
-    }
+    size_t& at = found->dependency;
+    for (; at < dependencies.size() && dependencies[at].first == task; ++at)
+      list->push_back(dependencies[at].second);
     if (list->size() - begin > 1) {
-      std::sort(list->begin() + begin, list->end());
-      list->erase(std::unique(list->begin() + begin, list->end()), list->end());
+      std::sort(list->begin() + static_cast<ptrdiff_t>(begin), list->end());
+      list->erase(std::unique(list->begin() + static_cast<ptrdiff_t>(begin), list->end()), list->end());
     }
+    AppendWaits(task, begin, found);
+  }
+
+  /// Those that task `task` only waits for, which it does not need anyway.
+  void AppendWaits(TaskId task, size_t begin, Found* found) {
+    std::vector<TaskId> waits;
+    if (task.value < first_ && !g_.only_waits_.empty()) {
+      for (TaskId before : g_.predecessors(task)) {
+        if (g_.OnlyWaits(before, task)) waits.push_back(before);
+      }
+    }
+    for (; found->wait < g_.new_waits_.size() && g_.new_waits_[found->wait].first == task; ++found->wait)
+      waits.push_back(g_.new_waits_[found->wait].second);
+    if (waits.empty()) return;
+    std::sort(waits.begin(), waits.end());
+    waits.erase(std::unique(waits.begin(), waits.end()), waits.end());
+    const auto needed = found->tasks.begin() + static_cast<ptrdiff_t>(begin);
+    const std::vector<TaskId> needs(needed, found->tasks.end());
+    std::vector<TaskId> only;
+    std::set_difference(waits.begin(), waits.end(), needs.begin(), needs.end(), std::back_inserter(only));
+    found->tasks.resize(begin);
+    std::set_union(needs.begin(), needs.end(), only.begin(), only.end(), std::back_inserter(found->tasks));
+    found->only_waits.resize(begin);
+    for (size_t i = begin; i < found->tasks.size(); ++i)
+      found->only_waits.push_back(std::binary_search(only.begin(), only.end(), found->tasks[i]));
   }
 
   /// Everything anew: the first time, and when an old task gets predecessors.
   void LinkAll() {
-    std::vector<TaskId> list;
-    list.reserve(g_.io_.size() / 2);
+    Found found;
+    found.tasks.reserve(g_.io_.size() / 2);
     std::vector<uint32_t> begin;
     begin.reserve(count_ + 1);
-    size_t dependency = 0;
     for (size_t n = 0; n < count_; ++n) {
-      begin.push_back(static_cast<uint32_t>(list.size()));
-      const size_t start = list.size();
+      const size_t start = found.tasks.size();
+      begin.push_back(static_cast<uint32_t>(start));
       if (n < first_) {
-        const auto old = g_.predecessors(TaskId(static_cast<uint32_t>(n)));
-        list.insert(list.end(), old.begin(), old.end());
+        const TaskId task(static_cast<uint32_t>(n));
+        for (TaskId before : g_.predecessors(task)) {
+          if (!g_.OnlyWaits(before, task)) found.tasks.push_back(before);
+        }
       }
-      AppendPredecessors(n, &list, &dependency);
-      if (n < first_) {
-        std::sort(list.begin() + start, list.end());
-        list.erase(std::unique(list.begin() + start, list.end()), list.end());
-      }
+      AppendPredecessors(n, start, &found);
     }
-    begin.push_back(static_cast<uint32_t>(list.size()));
-    g_.predecessors_ = std::move(list);
+    begin.push_back(static_cast<uint32_t>(found.tasks.size()));
+    g_.predecessors_ = std::move(found.tasks);
+    g_.only_waits_ = std::move(found.only_waits);
     g_.predecessor_begin_ = std::move(begin);
 
     g_.room_.clear();
@@ -187,11 +225,13 @@ class Sealer {
 
   /// What was added, when nothing old waits for it.
   void LinkNew() {
-    size_t dependency = 0;
+    Found found{std::move(g_.predecessors_), std::move(g_.only_waits_)};
     for (size_t n = first_; n < count_; ++n) {
-      AppendPredecessors(n, &g_.predecessors_, &dependency);
-      g_.predecessor_begin_.push_back(static_cast<uint32_t>(g_.predecessors_.size()));
+      AppendPredecessors(n, found.tasks.size(), &found);
+      g_.predecessor_begin_.push_back(static_cast<uint32_t>(found.tasks.size()));
     }
+    g_.predecessors_ = std::move(found.tasks);
+    g_.only_waits_ = std::move(found.only_waits);
     std::vector<std::pair<TaskId, TaskId>> edges;  // before, after
     for (size_t n = first_; n < count_; ++n) {
       const TaskId task(static_cast<uint32_t>(n));
@@ -309,6 +349,7 @@ class Sealer {
 
   void Finish() {
     g_.new_dependencies_ = {};
+    g_.new_waits_ = {};
     g_.second_producers_ = {};
     g_.late_products_ = {};
     if (first_ == 0) {
@@ -318,6 +359,7 @@ class Sealer {
       g_.io_.shrink_to_fit();
       g_.predecessors_.shrink_to_fit();
       g_.predecessor_begin_.shrink_to_fit();
+      g_.only_waits_.shrink_to_fit();
       g_.recorded_.shrink_to_fit();
       g_.files_.ShrinkToFit();
       // Most flows never grow, and few are asked for a task by name: FindTask makes the index again.
@@ -337,7 +379,7 @@ class Sealer {
 };
 
 Status Graph::Seal(size_t max_problems) {
-  if (sealed_ == task_count() && new_dependencies_.empty() && sealed_ > 0) {
+  if (sealed_ == task_count() && new_dependencies_.empty() && new_waits_.empty() && sealed_ > 0) {
     relevelled_.clear();
     return Status();
   }

@@ -1,14 +1,27 @@
 #include "journal/copy.h"
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <unistd.h>
 #include <utility>
 
 #include "base/text.h"
 #include "run_dir/names.h"
 
 namespace harrow::journal {
+namespace {
+
+constexpr size_t kPiece = 1 << 20;
+
+Status NoRoom(const Status& why) {
+  return Status(why.code(), StrCat("no copy of the journal can be made to read it in (", why.message(),
+                                   "); TMPDIR names another place"));
+}
+
+}  // namespace
 
 JournalCopy::~JournalCopy() {
   if (dir_) (void)os::RealFileSystem().RemoveTree(dir_->path());
@@ -27,7 +40,7 @@ Status JournalCopy::Make() {
   return {};
 }
 
-Result<bool> JournalCopy::Take(run_dir::RunDir& from) {
+Status JournalCopy::Take(run_dir::RunDir& from) {
   const auto sources = run_dir::JournalFiles(from.path()), copies = run_dir::JournalFiles(dir_->path());
   for (size_t i = 0; i < sources.size(); ++i) {
     const std::string& to = copies[i];
@@ -35,19 +48,16 @@ Result<bool> JournalCopy::Take(run_dir::RunDir& from) {
     Result<os::Fd> fd = from.OpenFile(sources[i], O_RDONLY);
     if (fd.status().code() == Code::kNotFound) continue;
     if (!fd.ok()) return fd.status();
-    std::error_code error;
-    std::filesystem::copy_file(StrCat("/proc/self/fd/", fd->get()), to, error);
-    if (error == std::errc::no_such_file_or_directory) return false;
-    if (error == std::errc::no_space_on_device) {
-      return Status(Code::kExhausted, StrCat("no room in ", dir_->path(),
-                                             " for a copy of the journal; TMPDIR names another place"));
-    }
-    if (error) {
-      return Status(Code::kUnavailable,
-                    StrCat("cannot copy ", sources[i], " to ", dir_->path(), ": ", error.message()));
+    auto copy = dir_->OpenAppend(to);
+    if (!copy.ok()) return NoRoom(copy.status());
+    std::string piece(kPiece, '\0');
+    for (ssize_t n; (n = read(fd->get(), piece.data(), piece.size())) != 0;) {
+      if (n < 0) return Status(Code::kUnavailable, StrCat("cannot read ", sources[i], ": ", strerror(errno)));
+      const Status written = (*copy)->Append(std::string_view(piece).substr(0, static_cast<size_t>(n)));
+      if (!written.ok()) return NoRoom(written);
     }
   }
-  return true;
+  return {};
 }
 
 Result<History> JournalCopy::Named(const run_dir::RunDir& from, Result<History> read) const {

@@ -19,8 +19,8 @@ class JournalCopy {
 
   /// kUnavailable: no directory can be made.
   Status Make();
-  /// Copies the files of a journal. False: it was being closed; again. kExhausted, kUnavailable.
-  Result<bool> Take(run_dir::RunDir& from);
+  /// Copies the files of a journal. kExhausted: no room for them; kUnavailable.
+  Status Take(run_dir::RunDir& from);
   const std::shared_ptr<run_dir::RunDir>& dir() const { return dir_; }
   /// What was read, with the journal's place in its message, not the copy's, which nobody has seen.
   Result<History> Named(const run_dir::RunDir& from, Result<History> read) const;

@@ -38,9 +38,8 @@ Result<History> ReadSnapshot(std::shared_ptr<run_dir::RunDir> dir) {
       Status(Code::kUnavailable, StrCat("the journal of ", dir->path(), " changes too fast to be read"));
   for (int i = 0; i < kTries; ++i) {
     const std::string before = WalHeader(*dir);
-    const Result<bool> copied = copy.Take(*dir);
-    if (!copied.ok()) return copied.status();
-    if (!*copied || WalHeader(*dir) != before) continue;  // it was being changed
+    HARROW_RETURN_IF_ERROR(copy.Take(*dir));
+    if (WalHeader(*dir) != before) continue;  // it was being changed
     history = ReadHistory(copy.dir());
     if (history.ok() || history.status().code() != Code::kDamaged) break;
   }

@@ -668,7 +668,7 @@ Result<History> ReadWith(std::shared_ptr<run_dir::RunDir> dir, int flags) {
 Result<History> ReadCopy(run_dir::RunDir& dir) {
   JournalCopy copy;
   HARROW_RETURN_IF_ERROR(copy.Make());
-  HARROW_RETURN_IF_ERROR(copy.Take(dir).status());
+  HARROW_RETURN_IF_ERROR(copy.Take(dir));
   return copy.Named(dir, ReadWith(copy.dir(), SQLITE_OPEN_READWRITE));
 }
 

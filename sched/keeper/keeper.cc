@@ -49,7 +49,6 @@ constexpr Duration kRestartPause = std::chrono::milliseconds(100);
 // Together well within Slurm's KillWait (30 s): then all that is left is killed, and nothing told.
 constexpr Duration kSameSignal = std::chrono::milliseconds(100);
 constexpr Duration kInterruptTime = std::chrono::seconds(15);  // then an interrupted run is ended by force
-constexpr Duration kAgentsLeave = std::chrono::seconds(6);
 constexpr Duration kGrace = std::chrono::seconds(1);
 constexpr Duration kAskedToLeave = std::chrono::seconds(1);  // a server that ends its agents ends soon itself
 constexpr Duration kAbsentFor = std::chrono::seconds(3);  // then a node is rescued
@@ -118,6 +117,7 @@ struct Keeper::Impl {
   run::ProgressReader reader;
   int signal_fd = -1;
   Time interrupted{};  // when what the first signal does was told
+  bool at_once = false;
   int progress_fds[2] = {-1, -1};
   int null_fd = -1;
   Child server;
@@ -394,22 +394,25 @@ void Keeper::Impl::Rescues(const pb::Progress& progress) {
 }
 
 void Keeper::Impl::Interrupt(int signal, Time now) {
-  if (ending) return;
-  if (end.signal != 0) {
+  if (at_once) return;
+  if (interrupted != Time{}) {
     // Who signals a process and its group (timeout, some shells) means it once.
     if (now - interrupted < kSameSignal) return;
     options.say("ended at once");
-    end.end = run::ServerEnd::kStopped;
-    ending = true;
+    if (!ending) end.end = run::ServerEnd::kStopped;
+    ending = at_once = true;
     (void)os::EndDescendants(Duration(0));
     Forget();  // their numbers may be others' from now on
     loop->Stop();
     return;
   }
-  end.signal = signal;
   const char* name = sigabbrev_np(signal);
-  options.say(StrCat("SIG", name == nullptr ? "?" : name, ": what runs is being ended; once more to end at once"));
+  options.say(StrCat("SIG", name == nullptr ? "?" : name, ": ",
+                     ending ? "the run has ended and its agents leave" : "what runs is being ended",
+                     "; once more to end at once"));
   interrupted = loop->Now();  // nobody means it twice before
+  if (ending) return;         // a node_teardown may take long
+  end.signal = signal;
   if (server.pid <= 0) return EndRun(run::ServerEnd::kStopped);
   kill(server.pid, SIGTERM);
   watch.ToldToEnd();
@@ -460,7 +463,7 @@ void Keeper::Impl::EndRun(run::ServerEnd how) {
       if (rescue.child.pid > 0) kill(rescue.child.pid, SIGTERM);
     }
   });
-  loop->After(kAgentsLeave, [this] { loop->Stop(); });
+  loop->After(options.agents_leave, [this] { loop->Stop(); });
   StopWhenAlone();
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "base/time.h"
 #include "batch/batch.h"
 #include "os/event_loop.h"
 #include "run/server_end.h"
@@ -14,6 +15,7 @@ namespace harrow::keeper {
 
 struct KeeperOptions {
   std::string program;  // this harrow
+  Duration agents_leave = std::chrono::seconds(6);  // at the run's end, then they are ended by force
   run_dir::Part part;
   std::function<void(const pb::Progress&)> progress;
   std::function<void(const std::string& line)> say;  // one line for the user

@@ -223,6 +223,17 @@ std::vector<Process> Descendants(const Process& root) {
   return Below(root, {});
 }
 
+std::string ProgramOf(const Process& process) {
+  std::string name;
+  if (std::FILE* file = std::fopen(StrCat("/proc/", process.pid, "/comm").c_str(), "re")) {
+    char line[32];
+    if (std::fgets(line, sizeof line, file) != nullptr) name = line;
+    std::fclose(file);
+  }
+  if (name.ends_with('\n')) name.pop_back();
+  return Lives(process) ? name : std::string();
+}
+
 bool SignalProcess(const Process& process, int signal) {
   const int fd = OpenPidfd(process.pid);
   if (fd < 0) return false;

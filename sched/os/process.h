@@ -43,6 +43,8 @@ bool ReadProcess(pid_t pid, Process* out);
 /// caller's own or that of a child that has not been reaped.
 std::vector<Process> Descendants(pid_t root);
 std::vector<Process> Descendants(const Process& root);
+/// The name of the program that it executes, at most 15 bytes of it; empty: it is gone.
+std::string ProgramOf(const Process& process);
 /// Signals this process, and never another that has got its number since. False when it is gone, or where the
 /// kernel has no pidfds.
 bool SignalProcess(const Process& process, int signal);

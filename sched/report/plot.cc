@@ -5,6 +5,7 @@
 #include "report/plot.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 #include <unordered_map>
@@ -133,7 +134,53 @@ std::string Label(double x, double y, const char* anchor, const std::string& tex
                 "</text>\n");
 }
 
+std::string Begin(const std::string& title) {
+  std::string out =
+      StrCat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", Number(kLeft + kWide + kLegend), " ",
+             Number(kTop + kHigh + 60), "\" font-family=\"sans-serif\" font-size=\"12\">\n",
+             "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n");
+  out += StrCat("<title>", XmlText(title), "</title>\n");
+  return out + StrCat("<text x=\"", Number(kLeft), "\" y=\"24\" font-size=\"14\">", XmlText(title), "</text>\n");
+}
+
 }  // namespace
+
+std::string PlotCounts(const std::string& title, const std::vector<PlotCount>& counts, uint32_t marked) {
+  double time = 0, hours = 0, widest = 1;
+  for (const PlotCount& count : counts) {
+    time = std::max(time, count.seconds * 1.05);
+    hours = std::max(hours, count.core_hours * 1.05);
+    widest = std::max(widest, std::log2(count.nodes));
+  }
+  const auto x = [&](uint32_t nodes) { return kLeft + kWide * std::log2(nodes) / widest; };
+  const auto y = [&](double value, double most) { return kTop + kHigh * (1 - value / std::max(most, 1e-9)); };
+  std::string out = Begin(title), times, costs;
+  for (double v = 0; v <= time; v += TickStep(time, 6)) {
+    out += Line(kLeft, y(v, time), kLeft + kWide, y(v, time), "stroke=\"#ddd\"");
+    out += Label(kLeft - 6, y(v, time) + 4, "end", TickText(v));
+  }
+  for (double v = 0; v <= hours; v += TickStep(hours, 6)) {
+    out += Label(kLeft + kWide + 6, y(v, hours) + 4, "start", TickText(v));
+  }
+  for (const PlotCount& count : counts) {
+    times += StrCat(Number(x(count.nodes)), ",", Number(y(count.seconds, time)), " ");
+    costs += StrCat(Number(x(count.nodes)), ",", Number(y(count.core_hours, hours)), " ");
+    if (std::has_single_bit(count.nodes) || count.nodes == marked) {
+      out += Label(x(count.nodes), kTop + kHigh + (count.nodes == marked ? 32 : 18), "middle", TickText(count.nodes));
+    }
+  }
+  out += Line(x(marked), kTop, x(marked), kTop + kHigh, "stroke=\"#444\" stroke-dasharray=\"5 4\"");
+  const auto curve = [&](const std::string& points, const char* colour, double row, const char* name) {
+    out += StrCat("<polyline fill=\"none\" stroke-width=\"2\" stroke=\"", colour, "\" points=\"", points, "\"/>\n");
+    out += StrCat("<rect x=\"", Number(kLeft + kWide + 60), "\" y=\"", Number(row), "\" width=\"12\" height=\"12\" fill=\"",
+                  colour, "\"/>\n");
+    out += Label(kLeft + kWide + 78, row + 10, "start", name);
+  };
+  curve(times, kColours[0], kTop + 10, "seconds (left)");
+  curve(costs, kColours[6], kTop + 28, "core-hours (right)");
+  out += Line(kLeft, kTop + kHigh, kLeft + kWide, kTop + kHigh, "stroke=\"#444\"");
+  return out + Label(kLeft + kWide / 2, kTop + kHigh + 50, "middle", "nodes") + "</svg>\n";
+}
 
 std::string PlotSvg(const Plot& plot) {
   double span = 0, slots = 0;
@@ -153,12 +200,7 @@ std::string PlotSvg(const Plot& plot) {
   const auto x = [&](double bin) { return kLeft + kWide * bin / kBins; };
   const auto y = [&](double cores) { return kTop + kHigh * (1 - cores / most); };
 
-  std::string out =
-      StrCat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", Number(kLeft + kWide + kLegend), " ",
-             Number(kTop + kHigh + 60), "\" font-family=\"sans-serif\" font-size=\"12\">\n",
-             "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n");
-  out += StrCat("<title>", XmlText(plot.title), "</title>\n");
-  out += StrCat("<text x=\"", Number(kLeft), "\" y=\"24\" font-size=\"14\">", XmlText(plot.title), "</text>\n");
+  std::string out = Begin(plot.title);
   const double step_y = TickStep(most, 6), step_x = TickStep(span, 8);
   for (double v = 0; v <= most; v += step_y) {
     out += Line(kLeft, y(v), kLeft + kWide, y(v), "stroke=\"#ddd\"");

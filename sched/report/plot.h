@@ -29,6 +29,15 @@ struct Plot {
 /// one), with the slots as a line: what figures 11 to 14 of the Pwrake paper show.
 std::string PlotSvg(const Plot& plot);
 
+/// What so many nodes would take.
+struct PlotCount {
+  uint32_t nodes = 1;
+  double seconds = 0, core_hours = 0;
+};
+/// Time and core-hours over node counts (ascending, on a scale of doublings), each as a line on a scale of its own; a line from top to bottom
+/// at the count `marked`.
+std::string PlotCounts(const std::string& title, const std::vector<PlotCount>& counts, uint32_t marked);
+
 /// The same of a run's attempts by kind, its sessions one after the other without the gaps between them.
 std::string PlotSvg(const RunView& run, const std::vector<size_t>& tasks, const std::string& title);
 

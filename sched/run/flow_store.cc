@@ -26,6 +26,8 @@ constexpr uint32_t kPerChunk = 16384;
 constexpr uint32_t kMaxRaw = 1u << 30;
 constexpr int kLevel = 1;
 constexpr uint32_t kOldestWithTasks = 1;  // as they are stored now
+constexpr uint32_t kOldestWhole = 2;
+constexpr uint32_t kNoVersion = 3;  // one bent bit from version 2
 
 template <class T>
 void Put(std::string* out, T value) {
@@ -89,14 +91,15 @@ class FrameReader {
   FrameReader(std::string_view data, std::string path) : data_(data), path_(std::move(path)) {}
 
   /// `oldest`: the version from which on a flow holds what the caller looks for.
-  Status Start(uint32_t oldest = kFlowVersion) {
+  Status Start(uint32_t oldest = kOldestWhole) {
     if (data_.size() < kHeader || data_.substr(0, 8) != std::string_view(kMagic, 8)) {
       return Damaged("it is no flow file of a run");
     }
     const auto version = Get<uint32_t>(data_, 8);
-    if (version < oldest || version > kFlowVersion) {
-      return Status(Code::kDamaged, StrCat(path_, ": version ", version,
-                                           " of the flow file; this harrow reads version ", kFlowVersion));
+    if (version < oldest || version > kFlowVersion || version == kNoVersion) {
+      return Status(Code::kDamaged,
+                    StrCat(path_, ": version ", version, " of the flow file; this harrow reads versions ",
+                           oldest, " to ", kFlowVersion));
     }
     at_ = kHeader;
     return Status();
@@ -196,7 +199,11 @@ void ToProto(const graph::Graph& graph, TaskId task, bool unwanted, pb::StoredTa
   for (const TaskId before : graph.predecessors(task)) {
     const bool by_file = std::any_of(inputs.begin(), inputs.end(),
                                      [&](FileId file) { return graph.producer(file) == before; });
-    if (!by_file) out->add_after(before.value);
+    if (graph.OnlyWaits(before, task)) {
+      out->add_after_any(before.value);
+    } else if (!by_file) {
+      out->add_after(before.value);
+    }
   }
   const SourcePlace place = graph.place(task);
   out->set_source(place.source);
@@ -230,9 +237,9 @@ class FlowBuilder {
   }
 
   Status Finish() {
-    for (const auto& [before, after] : later_) {
-      if (before.value >= count_) return Status(Code::kDamaged, "a task follows one that is not there");
-      flow_.graph.AddDependency(before, after);
+    for (const Later& each : later_) {
+      if (each.before.value >= count_) return Status(Code::kDamaged, "a task follows one that is not there");
+      flow_.graph.AddDependency(each.before, each.after, each.what);
     }
     return flow_.graph.Seal();
   }
@@ -253,19 +260,26 @@ class FlowBuilder {
     return true;
   }
 
+  /// Those before the task that is being read, now; the others in the end.
+  void Follow(const google::protobuf::RepeatedField<uint32_t>& from, graph::WaitsFor what,
+              std::vector<TaskId>* to) {
+    to->clear();
+    for (const uint32_t before : from) {
+      if (before < count_) {
+        to->push_back(TaskId(before));
+      } else {
+        later_.push_back({TaskId(before), TaskId(count_), what});
+      }
+    }
+  }
+
   bool AddTask(const pb::StoredTask& task) {
-    if (task.profile() >= profiles_.size() || task.form() > static_cast<uint32_t>(graph::CommandForm::kNone))
+    if (task.profile() >= profiles_.size() || task.form() > static_cast<uint32_t>(graph::CommandForm::kAssigned))
       return false;
     if (task.kind() >= kinds_.size() && task.kind() != KindId::kNone) return false;
     if (!Files(task.in(), &in_) || !Files(task.out(), &out_)) return false;
-    after_.clear();
-    for (const uint32_t before : task.after()) {
-      if (before < count_) {
-        after_.push_back(TaskId(before));
-      } else {
-        later_.emplace_back(TaskId(before), TaskId(count_));
-      }
-    }
+    Follow(task.after(), graph::WaitsFor::kSuccess, &after_);
+    Follow(task.after_any(), graph::WaitsFor::kEnd, &after_any_);
     graph::TaskSpec spec;
     spec.name = task.name();
     spec.command = task.command();
@@ -275,6 +289,7 @@ class FlowBuilder {
     spec.in = in_;
     spec.out = out_;
     spec.after = after_;
+    spec.after_any = after_any_;
     spec.place = {.source = task.source(), .line = task.line(), .column = task.column()};
     if (task.recorded_ns() > 0) spec.recorded_run_time = Duration(task.recorded_ns() - 1);
     flow_.graph.AddTask(spec);
@@ -290,8 +305,12 @@ class FlowBuilder {
   std::vector<ProfileId> profiles_;
   std::vector<KindId> kinds_;
   std::vector<FileId> files_, in_, out_;
-  std::vector<TaskId> after_;
-  std::vector<std::pair<TaskId, TaskId>> later_;
+  std::vector<TaskId> after_, after_any_;
+  struct Later {
+    TaskId before, after;
+    graph::WaitsFor what;
+  };
+  std::vector<Later> later_;
   uint32_t count_ = 0;
 };
 
@@ -408,9 +427,14 @@ Result<RunSettings> ReadSettings(const run_dir::Part& part) {
 }
 
 Result<RunSettings> ReadSettings(os::FileSystem& fs, const std::string& dir) {
-  Result<std::string> data = fs.Read(run_dir::FlowPath(dir));
+  // They come first, and each agent reads them: the tasks may be millions.
+  const std::string path = run_dir::FlowPath(dir);
+  constexpr size_t kBegin = kHeader + kFrameHeader;
+  Result<std::string> data = fs.ReadRange(path, 0, kBegin);
+  if (data.ok() && data->size() == kBegin)
+    data = fs.ReadRange(path, 0, kBegin + Get<uint32_t>(*data, kHeader));
   if (!data.ok()) return NoRun(dir, data.status());
-  FrameReader reader(*data, run_dir::FlowPath(dir));
+  FrameReader reader(*data, path);
   HARROW_RETURN_IF_ERROR(reader.Start());
   std::string raw;
   const Result<bool> more = reader.Next(&raw);

@@ -15,7 +15,7 @@
 
 namespace harrow::run {
 
-inline constexpr uint32_t kFlowVersion = 2;  // of RUN/flow; flow_format.md
+inline constexpr uint32_t kFlowVersion = 4;  // of RUN/flow; flow_format.md
 
 /// How a run is to go: what every server of the run, the first and those after a crash, must know alike. The settings
 /// proper (but for progress and run_dir, which are a command's), and which run it is, of whom, begun where.

@@ -19,6 +19,7 @@ void ProfileToProto(const graph::Profile& profile, uint32_t id, pb::Profile* out
   }
   out->set_time_limit_ns(profile.time_limit.count());
   out->set_retries(profile.retries);
+  out->set_retry_delay_ns(profile.retry_delay < Duration(0) ? 0 : profile.retry_delay.count() + 1);
   out->mutable_retry_on()->Add(profile.retry_on.begin(), profile.retry_on.end());
   out->set_stdin_path(profile.stdin_path);
   out->set_stdout_path(profile.stdout_path);
@@ -26,6 +27,10 @@ void ProfileToProto(const graph::Profile& profile, uint32_t id, pb::Profile* out
   out->set_priority(profile.priority);
   out->set_keep(profile.keep);
   out->set_missing_ok(profile.missing_ok);
+  out->set_empty_streams(profile.empty_streams);
+  out->set_warn_signal(profile.warn_signal);
+  out->set_warn_before_ns(profile.warn_before.count());
+  out->set_warn_alone(profile.warn_alone);
 }
 
 graph::Profile ProfileFromProto(const pb::Profile& p) {
@@ -41,6 +46,7 @@ graph::Profile ProfileFromProto(const pb::Profile& p) {
   for (const pb::EnvVar& variable : p.env()) profile.env.emplace_back(variable.name(), variable.value());
   profile.time_limit = Duration(p.time_limit_ns());
   profile.retries = p.retries();
+  profile.retry_delay = Duration(p.retry_delay_ns() - 1);
   profile.retry_on.assign(p.retry_on().begin(), p.retry_on().end());
   profile.stdin_path = p.stdin_path();
   profile.stdout_path = p.stdout_path();
@@ -48,6 +54,10 @@ graph::Profile ProfileFromProto(const pb::Profile& p) {
   profile.priority = p.priority();
   profile.keep = p.keep();
   profile.missing_ok = p.missing_ok();
+  profile.empty_streams = p.empty_streams();
+  profile.warn_signal = p.warn_signal();
+  profile.warn_before = Duration(p.warn_before_ns());
+  profile.warn_alone = p.warn_alone();
   return profile;
 }
 

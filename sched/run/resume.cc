@@ -164,7 +164,9 @@ ResumePlan PlanResume(const graph::Graph& before, const graph::Graph& now, const
     }
     const auto needed = now.predecessors(task);
     const bool stays = std::all_of(needed.begin(), needed.end(), [&](TaskId first) {
-      return plan.done[first.value] || (first.value < unwanted.size() && unwanted[first.value]);
+      // Who waited for an end has waited, even if there will be another one.
+      return plan.done[first.value] || now.OnlyWaits(first, task) ||
+             (first.value < unwanted.size() && unwanted[first.value]);
     });
     plan.done[task.value] = stays;
     if (stays) {

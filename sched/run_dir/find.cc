@@ -66,7 +66,7 @@ Result<std::string> Usable(Found found) {
 }
 
 Status NoRun(const std::string& path, const char* option) {
-  return {Code::kInvalid, StrCat("no run in ", Printable(path), " (", option,
+  return {Code::kNotFound, StrCat("no run in ", Printable(path), " (", option,
                                  "); a run directory holds the files flow and ", JournalPath(kFirstPart))};
 }
 

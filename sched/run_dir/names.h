@@ -29,6 +29,11 @@ inline std::string FlowPath(const std::string& dir) {
   return StrCat(dir, "/", kFlow);
 }
 
+/// The script of an array, as it was when the run began: what its elements execute.
+inline std::string ScriptPath(const std::string& run) {
+  return run + "/script";
+}
+
 /// Which keeper may write there (run_dir/owner.h).
 inline std::string OwnerPath(const std::string& dir) {
   return dir + "/owner";

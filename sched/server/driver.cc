@@ -31,8 +31,10 @@ core::Options SchedulerOptions(const run::RunSettings& settings) {
   options.steal = settings.steal;
   options.seed = settings.seed;
   options.retries = settings.retries;
+  options.retry_delay = settings.retry_delay;
   options.max_losses = settings.max_losses;
   options.max_failures = settings.max_failures;
+  options.max_running = settings.max_running;
   options.fail_fast = settings.fail_fast;
   options.bad_node_failures = settings.bad_node_failures;
   return options;
@@ -163,7 +165,8 @@ Status RunDriver::Restore(const journal::History& history, made::Attempts made) 
     } else {
       Tries& tries = tries_[attempt.task.value];
       ++tries.attempts;
-      tries.losses += lost ? 1 : 0;
+      // One that its agent's end interrupted costs no retry, either.
+      tries.losses += lost || attempt.end == journal::End::kInterrupted ? 1 : 0;
     }
   }
   return Status();
@@ -463,6 +466,18 @@ void RunDriver::TellProblem(const Node& node, const std::string& text) {
 
 // --- answers
 
+/// As long as nodes are awaited, the scheduler knows nothing of what was decided before.
+void RunDriver::CountRecorded(Figures* figures) const {
+  for (uint32_t i = 0; i < graph_.task_count(); ++i) {
+    if (IsUnwanted(TaskId(i))) continue;
+    const journal::TaskFate fate = recorder_.fate(TaskId(i));
+    figures->done += fate == journal::TaskFate::kDone ? 1 : 0;
+    figures->failed += fate == journal::TaskFate::kFailed ? 1 : 0;
+    figures->skipped += fate == journal::TaskFate::kSkipped ? 1 : 0;
+    figures->cancelled += fate == journal::TaskFate::kCancelled ? 1 : 0;
+  }
+}
+
 Figures RunDriver::FiguresAt(const Moment& moment) const {
   const core::Counts& counts = scheduler_.counts();
   Figures figures = known_;
@@ -472,6 +487,7 @@ Figures RunDriver::FiguresAt(const Moment& moment) const {
   figures.failed = counts.failed;
   figures.skipped = counts.skipped - left_open_;
   figures.cancelled = counts.cancelled;
+  if (counts.total == 0) CountRecorded(&figures);
   figures.running = std::min<uint64_t>(counts.running + counts.sent, nodes_.joined_slots());
   figures.attempts += counts.attempts;
   figures.local_bytes += counts.local_bytes;
@@ -526,7 +542,8 @@ std::string RunDriver::Explain(TaskId task) const {
     text += "waits for:";
     constexpr size_t kListed = 10;
     for (size_t i = 0; i < std::min(kListed, why.waits_for.size()); ++i)
-      text += StrCat(i == 0 ? " " : ", ", ShellQuote(Printable(graph_.TaskName(why.waits_for[i]), 60)));
+      text += StrCat(i == 0 ? " " : ", ", ShellQuote(Printable(graph_.TaskName(why.waits_for[i]), 60)),
+                     graph_.OnlyWaits(why.waits_for[i], task) ? " (its end)" : "");
     text += why.waits_for.size() > kListed ? ", ...\n" : "\n";
   }
   if (!why.candidates.empty()) {

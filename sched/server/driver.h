@@ -40,6 +40,7 @@ struct DriverOptions {
   uint32_t gather_ticks = 30;                    // after a restart, so long known agents are waited for: the fence
   uint32_t join_ticks = 60;                      // nodes that have not come by then are not waited for
   uint32_t return_ticks = 300;                   // lost ones neither, by tasks that fit nowhere else
+  uint32_t setup_ticks = 0;                      // both are waited for longer: node_setup comes first
   Duration heartbeat = std::chrono::seconds(1);  // what agents are told
   Duration dead_after = std::chrono::milliseconds(3500);  // a node unheard of for so long gets nothing more,
   Duration gone_after = std::chrono::seconds(3);   // one whose agent has hung up and does not dial again,
@@ -136,13 +137,15 @@ class RunDriver {
   void Reconcile(const Moment& moment, Node& node, const pb::FromAgent& message);
   void EndAt(Node& node, AttemptId id);
   void EndSuperseded(Node& node, AttemptId id);
-  void EndLost(const Moment& moment, Row* row, const std::string& why);
+  void EndLost(const Moment& moment, Row* row, const std::string& why,
+               journal::End end = journal::End::kLost);
   void FallSilent(Node& node, const std::string& why);
   void FindSilent(const Moment& moment, Node& node);
   void Lose(const Moment& moment, Node& node, const std::string& why);
   void ReadMade(const Node& node);
   void NoteMade(const pb::Attempt& attempt);
-  void RecordLost(const Row& row);
+  void RecordLost(const Row& row, journal::End end = journal::End::kLost);
+  void CountRecorded(Figures* figures) const;
   void TakeStarted(const Moment& moment, Node& node, AttemptId id, int64_t start_ns);
   void TakeAttempt(const Moment& moment, Node& node, const pb::Attempt& attempt);
   void TakeEndedUnasked(const Moment& moment, Node& node, const pb::Attempt& attempt);

@@ -152,18 +152,36 @@ void RunDriver::Enter(const Moment& moment, Node& node, std::shared_ptr<wire::Ch
   node.silent = false;
   // Also of a node that is here already: what it was asked for may not have arrived.
   events_.push_back(core::NodeJoined{node.id, node.capacity});
+  if (!hello.unfit().empty()) {
+    // It is there, and given nothing. Told once: it may dial again.
+    events_.push_back(core::NodeClosed{node.id});
+    if (!std::exchange(node.put_aside, true)) Tell(StrCat("node ", node.name, " is put aside: ", hello.unfit()));
+    node.unfit = hello.unfit();
+  }
   if (!rejoined && !all_joined_ && nodes_.joined_count() >= options_.nodes_expected) AllJoined();
   node.session_slots = node.capacity.slots;
   Welcome(node);
   Reconcile(moment, node, message);
   awaited_.erase(node.name);
   Handle(moment, node.id, message);
+  if (!fatal_.empty()) Interrupt(moment);
   Wake();
 }
 
+/// Where no node is fit the run is interrupted by the caller: tasks stay open, and can be gone on with.
 void RunDriver::AllJoined() {
   all_joined_ = true;
-  events_.push_back(core::AllNodesJoined{});
+  std::string unfit;
+  for (const auto& node : nodes_.all()) {
+    if (!node->joined) continue;
+    if (node->unfit.empty()) return events_.push_back(core::AllNodesJoined{});
+    unfit = StrCat("node ", node->name, ": ", node->unfit);
+  }
+  if (unfit.empty()) {
+    events_.push_back(core::AllNodesJoined{});
+  } else if (fatal_.empty()) {
+    fatal_ = StrCat("no node is fit to run tasks; ", unfit);
+  }
 }
 
 void RunDriver::Welcome(Node& node) {
@@ -264,11 +282,11 @@ void RunDriver::Reconcile(const Moment& moment, Node& node, const pb::FromAgent&
 }
 
 /// It is lost by its agent's own word.
-void RunDriver::EndLost(const Moment& moment, Row* row, const std::string& why) {
+void RunDriver::EndLost(const Moment& moment, Row* row, const std::string& why, journal::End end) {
   const AttemptId id = row->id;
   const NodeId node = row->node;
   attempts_.Lose(row, moment.wall_ns(), why);
-  RecordLost(*row);
+  RecordLost(*row, end);
   attempts_.Erase(id.task);
   events_.push_back(core::TaskEnded{.attempt = id, .node = node, .outcome = core::Lost{}});
 }
@@ -328,6 +346,7 @@ void RunDriver::Lose(const Moment& moment, Node& node, const std::string& why) {
   ReadMade(node);
   recorder_.Node(NodeToRecord(node, moment.wall_ns()));
   node.joined = node.silent = node.leaving = node.put_aside = false;
+  node.unfit.clear();
   events_.push_back(core::NodeLost{node.id});
   Wake();
 }
@@ -349,15 +368,15 @@ void RunDriver::ReadMade(const Node& node) {
 }
 
 /// Its loss is for good now. One that was sent ahead and is not known to have begun was none.
-void RunDriver::RecordLost(const Row& row) {
+void RunDriver::RecordLost(const Row& row, journal::End end) {
   if (row.ahead && row.start_ns == 0) return;
-  ++known_.losses;
+  known_.losses += end == journal::End::kLost ? 1 : 0;
   known_.core_seconds += CoreSeconds(row.start_ns, row.lost_ns, row.cores);
   journal::AttemptRecord record;
   record.task = row.id.task;
   record.attempt = row.id.number;
   record.node = row.node;
-  record.end = journal::End::kLost;
+  record.end = end;
   record.start_ns = row.start_ns;
   record.end_ns = row.lost_ns;
   record.local_bytes = row.local_bytes;
@@ -371,7 +390,7 @@ void RunDriver::Tick(const Moment& moment) {
   for (const auto& node : nodes_.all()) {
     ++node->silent_ticks;
     if (node->joined || !all_joined_ || node->incarnation == 0 || node->given_up) continue;
-    if (node->silent_ticks < options_.return_ticks) {
+    if (node->silent_ticks < options_.return_ticks + options_.setup_ticks) {
       others = true;
       continue;
     }
@@ -382,12 +401,14 @@ void RunDriver::Tick(const Moment& moment) {
     AllJoined();
     Wake();
   }
-  if (!all_joined_ && nodes_.joined_count() > 0 && ++join_ticks_ >= options_.join_ticks) {
+  if (!all_joined_ && nodes_.joined_count() > 0 &&
+      ++join_ticks_ >= options_.join_ticks + options_.setup_ticks) {
     Tell(StrCat("only ", nodes_.joined_count(), " of ", options_.nodes_expected,
                 " nodes have come; the run goes on without the others"));
     AllJoined();
     Wake();
   }
+  if (!fatal_.empty()) Interrupt(moment);
   if (phase_ == Phase::kGathering && ++gather_ticks_ >= options_.gather_ticks) EndGathering(moment);
 }
 
@@ -483,7 +504,8 @@ void RunDriver::Handle(const Moment& moment, NodeId id, const pb::FromAgent& mes
 }
 
 /// An agent that was told to end by somebody else (its job step, its starter's death) interrupts its tasks:
-/// for the run they are lost. It gets nothing more; what else it has it still tells.
+/// for the scheduler they are lost. A time limit or scancel does so, some moments before the server itself is
+/// told. It gets nothing more; what else it has it still tells.
 void RunDriver::TakeEndedUnasked(const Moment& moment, Node& node, const pb::Attempt& attempt) {
   if (!std::exchange(node.leaving, true)) {
     FallSilent(node, "its agent is ending");
@@ -495,7 +517,7 @@ void RunDriver::TakeEndedUnasked(const Moment& moment, Node& node, const pb::Att
   if (row == nullptr) return;
   NoteMade(attempt);
   if (row->state == State::kRunning || attempt.start_ns() < attempt.end_ns()) {
-    EndLost(moment, row, "its agent was ending");
+    EndLost(moment, row, "its agent was ending", journal::End::kInterrupted);
     return;
   }
   attempts_.Erase(id.task);

@@ -30,6 +30,7 @@ struct Node {
   bool silent = false;     // and gives it nothing, as nothing is heard of it or it is to end
   bool leaving = false;    // its agent has said that it ends
   bool put_aside = false;  // nothing is started there any more
+  std::string unfit;       // why, when its agent says so
   uint32_t silent_ticks = 0;
   Time heard{};           // its agent, last
   bool suspect = false;   // was silent too long when it was last looked at

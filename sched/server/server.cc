@@ -183,6 +183,8 @@ Status Server::Impl::Start() {
   driver_options.epoch = epoch;
   driver_options.nodes_expected = static_cast<uint32_t>(nodes->size());
   driver_options.return_ticks = TicksOf(flow->settings.lease);
+  // The first node to come may be one whose setup has failed.
+  if (!flow->settings.node_setup.empty()) driver_options.setup_ticks = TicksOf(flow->settings.node_limit);
   // What an earlier job's agents had has been ended with that job.
   const bool other_job = std::any_of(history.facts.begin(), history.facts.end(), [this](const auto& fact) {
     return fact.first == "job_id" && fact.second != flow->settings.job_id;

@@ -8,7 +8,7 @@ namespace harrow::wire {
 namespace {
 
 constexpr uint32_t kNoId = std::numeric_limits<uint32_t>::max();
-constexpr uint32_t kForms = 4;  // of graph::CommandForm
+constexpr uint32_t kForms = 5;  // of graph::CommandForm
 constexpr size_t kLongestName = 4096;
 
 Status Wrong(std::string_view what) {

@@ -34,6 +34,7 @@ struct Needs {
   bool whole_node = false;  // all slots, for one process
   uint32_t inputs = 0;      // that are on their way to this node
   Duration time_limit{0};   // from its start; 0: none
+  Duration warn_before{0};  // so long before that limit it is warned; 0: it is not
 };
 
 // --- events
@@ -115,6 +116,10 @@ struct Signal {
   bool kill = false;  // else: ask it to end
   End reason = End::kCancelled;
 };
+/// The attempt of this slot's process will reach its time limit in Needs::warn_before.
+struct Warn {
+  uint32_t slot = 0;
+};
 /// It was not given to slots, and never will be.
 struct Returned {
   AttemptId attempt;
@@ -132,6 +137,6 @@ struct WakeAt {
   Time time;
 };
 
-using Action = std::variant<Spawn, Signal, Returned, Report, WakeAt>;
+using Action = std::variant<Spawn, Signal, Warn, Returned, Report, WakeAt>;
 
 }  // namespace harrow::agent

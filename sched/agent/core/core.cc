@@ -273,6 +273,7 @@ void Core::On(const ProcessStarted& event) {
   if (e.needs.time_limit > Duration(0) && e.ending == End::kRunning) {
     e.limit = event.since + e.needs.time_limit + (stood_ - event.stood);
     Due(e.limit);
+    if (e.needs.warn_before > Duration(0)) Due(e.warn = e.limit - e.needs.warn_before);
   }
   if (e.needs.memory > 0 && e.ending == End::kRunning) {
     e.seen_at = event.since;
@@ -288,7 +289,7 @@ void Core::On(const ProcessEnded& event) {
   Entry& e = entries_[slot->entry];
   if (--e.running == 0) {
     e.state = State::kSettling;
-    e.limit = e.kill = e.look = Time::max();
+    e.limit = e.warn = e.kill = e.look = Time::max();
   } else if (event.failed) {
     EndGiven(slot->entry, End::kCancelled, false);
   }
@@ -378,6 +379,7 @@ void Core::On(const RunUntil& event) {
     Entry& e = entries_[slot.entry];
     if (&slot != &slots_[e.first_slot]) continue;
     if (e.limit != Time::max()) Due(e.limit += more);
+    if (e.warn != Time::max()) Due(e.warn += more);
     if (e.kill != Time::max() && !e.killed) Due(until_);
   }
   GiveOut(std::nullopt);
@@ -394,7 +396,7 @@ void Core::EndGiven(uint32_t entry, End reason, bool at_once) {
   Entry& e = entries_[entry];
   if (e.ending != End::kRunning) return;
   e.ending = reason;
-  e.limit = e.look = Time::max();
+  e.limit = e.warn = e.look = Time::max();
   SignalAll(entry, at_once || !MayRun() || kill_wait_ <= Duration(0));
 }
 
@@ -417,12 +419,18 @@ void Core::LookAtTheClock() {
       const uint32_t entry = slots_[slot].entry;
       if (entry == kNone || entries_[entry].first_slot != slot) continue;
       Entry& e = entries_[entry];
+      if (MayRun() && now_ >= e.warn) {
+        e.warn = Time::max();
+        ForEachSlotOf(entry, [&](uint32_t of) {
+          if (Busy(slots_[of])) actions_->push_back(Warn{of});
+        });
+      }
       if (MayRun() && now_ >= e.limit) EndGiven(entry, End::kTimedOut, false);
       const bool ends = e.kill != Time::max();
       if (ends && (now_ >= e.kill || (!MayRun() && !e.killed))) SignalAll(entry, true);
       if (ends) Due(e.killed ? e.kill : std::min(e.kill, until_));
       // No limit is reached while tasks stand; RunUntil comes before one can be.
-      if (MayRun()) Due(e.limit);
+      if (MayRun()) Due(std::min(e.limit, e.warn));
     }
   }
   if (due_ == asked_) return;
@@ -498,7 +506,7 @@ std::string Core::SanityCheck() const {
     }
     if (e.ending != End::kRunning && e.look != Time::max())
       return StrCat("who is being ended is looked at, in slot ", number);
-    if (e.kill < due_ || (MayRun() && e.limit < due_))
+    if (e.kill < due_ || (MayRun() && std::min(e.limit, e.warn) < due_))
       return StrCat("what is due in slot ", number, " will be overlooked");
   }
   for (uint32_t core = 0; core < cores_.slot_count(); ++core) {

@@ -91,7 +91,7 @@ class Core {
     End ending = End::kRunning;  // else: it was told to end, for this reason
     bool killed = false;
     Time given{};
-    Time limit = Time::max(), kill = Time::max(), look = Time::max();  // what is due when
+    Time limit = Time::max(), warn = Time::max(), kill = Time::max(), look = Time::max();  // what is due when
     uint64_t seen = 0;                                                 // bytes that it held at `seen_at`
     Time seen_at{};
     double growth = 0;  // bytes/s that are expected of it

@@ -34,6 +34,7 @@ Result<char* const*> ArgumentBuilder::Build(CommandForm form, std::string_view c
                                             std::string_view shell, bool always_shell) {
   text_.clear();
   offsets_.clear();
+  assigned_ = 0;
   if (form == CommandForm::kNone) {
     return Status(Code::kInvalid, "the task has no command: it can be simulated or replayed, not run");
   }
@@ -42,10 +43,14 @@ Result<char* const*> ArgumentBuilder::Build(CommandForm form, std::string_view c
     Add("-c");
     // What begins like an option would be taken for one.
     Add(command.starts_with('-') || command.starts_with('+') ? StrCat(" ", command) : command);
-  } else if (form == CommandForm::kArgv) {
+  } else if (form == CommandForm::kArgv || form == CommandForm::kAssigned) {
+    bool assigning = form == CommandForm::kAssigned;
     for (size_t begin = 0;;) {
       const size_t end = std::min(command.find('\0', begin), command.size());
-      Add(command.substr(begin, end - begin));
+      const std::string_view argument = command.substr(begin, end - begin);
+      assigning = assigning && IsAssignment(argument);
+      assigned_ += assigning ? 1 : 0;
+      Add(argument);
       if (end == command.size()) break;
       begin = end + 1;
     }
@@ -56,11 +61,23 @@ Result<char* const*> ArgumentBuilder::Build(CommandForm form, std::string_view c
       begin = command.find_first_not_of(" \t", end);
     }
   }
-  if (offsets_.empty() || text_[0] == '\0') return Status(Code::kInvalid, "the task's command is empty");
+  if (offsets_.size() == assigned_ || text_[offsets_[assigned_]] == '\0')
+    return Status(Code::kInvalid, "the task's command is empty");
   pointers_.clear();
   for (size_t offset : offsets_) pointers_.push_back(text_.data() + offset);
   pointers_.push_back(nullptr);
-  return pointers_.data();
+  return pointers_.data() + assigned_;
+}
+
+std::string_view AssignedValue(const LocalTask& task, std::string_view name) {
+  if (task.form != CommandForm::kAssigned) return {};
+  for (std::string_view rest = task.command; !rest.empty();) {
+    const std::string_view argument = rest.substr(0, rest.find('\0'));
+    if (!IsAssignment(argument)) break;
+    if (argument.starts_with(name) && argument[name.size()] == '=') return argument.substr(name.size() + 1);
+    rest.remove_prefix(std::min(rest.size(), argument.size() + 1));
+  }
+  return {};
 }
 
 const ProgramFinder::Found& ProgramFinder::Find(std::string_view program, std::string_view path_variable,
@@ -104,6 +121,7 @@ Status Command::Prepare(Launch* launch, TaskResult*) {
       arguments_.Build(task.form, task.command, profile.shell(), !profile.spec().shell.empty() || function);
   if (!argv.ok()) return argv.status();
   launch->request.argv = *argv;
+  launch->variables.assigned = arguments_.assigned();
   program_ = (*argv)[0];
   return {};
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -18,6 +19,8 @@ class ArgumentBuilder {
   /// `shell` is for commands in shell form, and with `always_shell` also for those without shell syntax.
   Result<char* const*> Build(CommandForm form, std::string_view command, std::string_view shell,
                              bool always_shell);
+  /// The variables that the command of the last Build assigns, NAME=value each.
+  std::span<char* const> assigned() const { return {pointers_.data(), assigned_}; }
 
  private:
   void Add(std::string_view argument);
@@ -25,7 +28,11 @@ class ArgumentBuilder {
   std::string text_;
   std::vector<size_t> offsets_;
   std::vector<char*> pointers_;
+  size_t assigned_ = 0;
 };
+
+/// The value that a command in the form kAssigned gives to a variable; empty: none.
+std::string_view AssignedValue(const LocalTask& task, std::string_view name);
 
 /// Where a program is: PATH searched as execvp does, the answer kept. Of one thread.
 class ProgramFinder {

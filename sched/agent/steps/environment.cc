@@ -7,9 +7,13 @@
 // - SLURM_JOB_ID and the like stay, so srun, scontrol and the user's scripts find their job.
 // - Each SLURM_* that srun takes a default from goes (srun's list grows with each release, so it is said what
 // stays).
-//   SLURM_NTASKS=1 makes `srun PROGRAM` one process; without SLURM_NNODES `srun -n64` may still use the nodes
-//   it needs; and without SLURM_OVERLAP the steps of tasks that run at the same time would wait for each
-//   other ("Requested nodes are busy").
+//   A task whose env says SLURM_NNODES=1, as an element of an array does, keeps its steps on its node:
+//   SLURM_NODELIST does not make srun do that, a host file does. Slurm knows nothing of who has which CPUs of
+//   the job, and would bind the steps of all tasks to the same first ones: SLURM_CPU_BIND=none. It finds what
+//   a job of its own would: no SLURM_CPUS_PER_TASK that nobody asked for, and where there is no job, the
+//   array's number as that of one. SLURM_NTASKS=1 makes `srun PROGRAM` one process; without SLURM_NNODES
+//   `srun -n64` may still use the nodes it needs; and without SLURM_OVERLAP the steps of tasks that run at
+//   the same time would wait for each other ("Requested nodes are busy").
 // - mpirun of Open MPI, and Hydra, take their slots from SLURM_NODELIST and SLURM_TASKS_PER_NODE, and Open
 // MPI's refuses to
 //   start in a job without them: this node, and as many as the task has cores.
@@ -41,8 +45,9 @@ bool StartsWithOneOf(std::string_view name, Names prefixes) {
 
 /// Set for every task by us, so not inherited from where the run was started; or of the run alone.
 bool IsOurs(std::string_view name) {
-  return IsOneOf(name, {"HARROW_TASK_ID", "HARROW_TASK_NAME", "HARROW_ATTEMPT", "HARROW_NODE",
-                        "HARROW_SUBMIT_DIR", "HARROW_LOCAL", "HARROW_STEP_NODES", "OMP_NUM_THREADS", "PWD"});
+  return IsOneOf(name,
+                 {"HARROW_TASK_ID", "HARROW_TASK_NAME", "HARROW_ATTEMPT", "HARROW_NODE", "HARROW_SUBMIT_DIR",
+                  "HARROW_LOCAL", "HARROW_STEP_NODES", "HARROW_EXPORT", "OMP_NUM_THREADS", "PWD"});
 }
 
 /// Of SLURM_*: says which job this is, or was set by a user for srun.
@@ -144,10 +149,30 @@ TaskProfile::TaskProfile(ProfileSpec spec, std::shared_ptr<const BaseEnvironment
     overrides_.push_back({.base_index = base_->Find(name), .entry = StrCat(name, "=", value)});
   };
   set("PWD", directory_);
+  const bool keeps_steps_here =
+      std::find(spec_.env.begin(), spec_.env.end(),
+                std::pair<std::string, std::string>("SLURM_NNODES", "1")) != spec_.env.end();
   if (base_->in_slurm()) {
-    for (const char* name : {"SLURM_CPUS_ON_NODE", "SLURM_CPUS_PER_TASK", "SLURM_TASKS_PER_NODE"})
-      set(name, StrCat(spec_.cores));
+    if (!keeps_steps_here) {
+      for (const char* name : {"SLURM_CPUS_ON_NODE", "SLURM_CPUS_PER_TASK", "SLURM_TASKS_PER_NODE"})
+        set(name, StrCat(spec_.cores));
+    }
     if (spec_.devices > 0) set("SLURM_GPUS_ON_NODE", StrCat(spec_.devices));
+  }
+  if (keeps_steps_here) {
+    set("SLURM_JOB_NODELIST", base_->common().node_name);
+    const uint32_t cores = spec_.whole_node ? std::max(spec_.cores, base_->common().slots) : spec_.cores;
+    for (const char* name : {"SLURM_CPUS_ON_NODE", "SLURM_JOB_CPUS_PER_NODE"}) set(name, StrCat(cores));
+    if (base_->in_slurm()) {
+      set("SLURM_CPU_BIND", "none");
+      if (!base_->common().hosts.empty()) set("SLURM_HOSTFILE", base_->common().hosts);
+    } else {
+      for (const auto& [name, value] : spec_.env) {
+        if (name != "SLURM_ARRAY_JOB_ID") continue;
+        set("SLURM_JOB_ID", value);
+        set("SLURM_JOBID", value);
+      }
+    }
   }
   for (const auto& [name, value] : spec_.env) {
     sets_omp_threads_ = sets_omp_threads_ || name == "OMP_NUM_THREADS";
@@ -219,6 +244,16 @@ char* const* EnvironmentBuilder::Build(const TaskProfile& profile, const TaskVar
   }
   if (base.common().own_tmp && !profile.sets_tmp_dir_) Add("TMPDIR", task.tmp_dir);
   for (size_t offset : offsets_) pointers_.push_back(text_.data() + offset);
+  for (char* entry : task.assigned) {
+    const std::string_view name = NameOf(entry);
+    const auto same = std::find_if(pointers_.begin(), pointers_.end(),
+                                   [&](const char* other) { return NameOf(other) == name; });
+    if (same != pointers_.end()) {
+      *same = entry;
+    } else {
+      pointers_.push_back(entry);
+    }
+  }
   pointers_.push_back(nullptr);
   return pointers_.data();
 }

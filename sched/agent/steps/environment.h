@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,6 +24,8 @@ class BaseEnvironment {
     bool has_devices = false;  // then a task without any must see none
     bool own_tmp = false;      // tasks get a TMPDIR of their own
     std::string local{};       // HARROW_LOCAL: the job's directory on this node; empty: none
+    std::string hosts{};       // a file that names this node again and again, for srun; empty: none
+    uint32_t slots = 0;        // of this node: the cores of a task that has it to itself
   };
   BaseEnvironment(const EnvList& submit_environment, Common common);
 
@@ -51,6 +54,10 @@ struct ProfileSpec {
   EnvList env{};
   Duration time_limit{0};
   bool missing_ok = false;  // it is done also when an output of it is not there
+  bool empty_streams = false;  // each attempt empties the files of its stdout and stderr
+  int32_t warn_signal = 0;     // sent so long before the time limit; 0: none
+  Duration warn_before{0};
+  bool warn_alone = false;  // to the task's own process; else to each srun below it
   std::string stdin_path{}, stdout_path{}, stderr_path{};
 };
 
@@ -97,6 +104,7 @@ struct TaskVariables {
   std::string_view tmp_dir{};       // where the node gives tasks one
   std::string_view cuda_devices{};  // comma-separated
   std::string_view rocr_devices{};
+  std::span<char* const> assigned{};  // NAME=value each, of its command; stronger than its profile's
 };
 
 /// Puts environments together in buffers that are used again. Of one thread.

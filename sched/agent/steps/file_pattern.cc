@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unistd.h>
 
+#include "agent/steps/command.h"
+#include "agent/steps/environment.h"
 #include "base/text.h"
 #include "os/process.h"
 
@@ -15,8 +17,13 @@ std::string FirstOf(std::string_view first, std::string_view second, std::string
 }
 
 /// False when `field` is not one of ours.
-bool Expand(char field, const TaskProfile& profile, uint32_t task_number, std::string* out) {
-  const auto variable = [&profile](std::string_view name) { return profile.Variable(name); };
+bool Expand(char field, const LocalTask& task, std::string* out) {
+  const TaskProfile& profile = *task.profile;
+  const uint32_t task_number = task.id + 1;
+  const auto variable = [&](std::string_view name) {
+    const std::string_view assigned = AssignedValue(task, name);
+    return assigned.empty() ? profile.Variable(name) : assigned;
+  };
   switch (field) {
     case '%':
       *out = "%";
@@ -53,7 +60,7 @@ bool Expand(char field, const TaskProfile& profile, uint32_t task_number, std::s
 
 }  // namespace
 
-std::string ExpandFilePattern(std::string_view pattern, const TaskProfile& profile, uint32_t task_number) {
+std::string ExpandFilePattern(std::string_view pattern, const LocalTask& task) {
   std::string path;
   if (pattern.find('\\') != std::string_view::npos) {
     std::copy_if(pattern.begin(), pattern.end(), std::back_inserter(path), [](char c) { return c != '\\'; });
@@ -69,7 +76,7 @@ std::string ExpandFilePattern(std::string_view pattern, const TaskProfile& profi
       for (; field < pattern.size() && pattern[field] >= '0' && pattern[field] <= '9'; ++field)
         width = std::min<size_t>(10, width * 10 + static_cast<size_t>(pattern[field] - '0'));
       std::string text;
-      if (field >= pattern.size() || !Expand(pattern[field], profile, task_number, &text)) {
+      if (field >= pattern.size() || !Expand(pattern[field], task, &text)) {
         path += '%';
         continue;
       }
@@ -80,7 +87,7 @@ std::string ExpandFilePattern(std::string_view pattern, const TaskProfile& profi
     }
   }
   if (path.empty() || path.front() == '/') return path;
-  return profile.directory() + "/" + path;
+  return task.profile->directory() + "/" + path;
 }
 
 }  // namespace harrow::agent

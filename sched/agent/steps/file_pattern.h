@@ -1,15 +1,14 @@
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "agent/steps/environment.h"
+#include "agent/steps/task.h"
 
 namespace harrow::agent {
 
 /// The file name that a pattern of a task's stdin, stdout or stderr stands for, absolute when the task's
 /// directory is (environment.md lists the fields; a backslash in it switches them off, as with Slurm).
-std::string ExpandFilePattern(std::string_view pattern, const TaskProfile& profile, uint32_t task_number);
+std::string ExpandFilePattern(std::string_view pattern, const LocalTask& task);
 
 }  // namespace harrow::agent

@@ -29,11 +29,17 @@ Status Streams::OpenFor(const char* what, const std::string& path, int flags, in
   return Status(Code::kInvalid, StrCat("cannot open its ", what, " ", path, ": ", strerror(error)));
 }
 
-/// Empties a file that is one of the task's own outputs: each attempt writes it from the start.
+/// Empties a file that each attempt writes from the start: one of the task's own outputs, or as it asks for.
 void Streams::BeginAnew(const LocalTask& task, int fd) const {
   struct stat file {};
   struct stat output {};
-  if (task.outputs.empty() || fstat(fd, &file) != 0 || !S_ISREG(file.st_mode) || file.st_size == 0) return;
+  const bool always = task.profile->spec().empty_streams;
+  if ((task.outputs.empty() && !always) || fstat(fd, &file) != 0 || !S_ISREG(file.st_mode) || file.st_size == 0)
+    return;
+  if (always && host_.may_run()) {
+    [[maybe_unused]] const int emptied = ftruncate(fd, 0);
+    return;
+  }
   for (const std::string& name : task.outputs) {
     const std::string path = Below(task.profile->base().common().submit_dir, name);
     if (stat(path.c_str(), &output) != 0 || output.st_ino != file.st_ino || output.st_dev != file.st_dev)
@@ -47,7 +53,7 @@ void Streams::BeginAnew(const LocalTask& task, int fd) const {
 Status Streams::OpenFiles(const LocalTask& task) {
   const ProfileSpec& spec = task.profile->spec();
   const auto expand = [&task](const std::string& pattern) {
-    return pattern.empty() ? std::string() : ExpandFilePattern(pattern, *task.profile, task.id + 1);
+    return pattern.empty() ? std::string() : ExpandFilePattern(pattern, task);
   };
   // Somebody else's text may be there: another task's, an earlier attempt's, the user's.
   constexpr int kWrite = O_WRONLY | O_CREAT | O_APPEND;

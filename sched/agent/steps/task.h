@@ -16,7 +16,7 @@ namespace harrow::agent {
 class TaskProfile;
 
 /// How a command is started; numbers as graph::CommandForm and pb::Task.form.
-enum class CommandForm : uint8_t { kWords = 0, kArgv = 1, kShell = 2, kNone = 3 };
+enum class CommandForm : uint8_t { kWords = 0, kArgv = 1, kShell = 2, kNone = 3, kAssigned = 4 };
 
 /// A task as the server sent it.
 struct LocalTask {

@@ -134,6 +134,19 @@ int OpenTmpRoot(const TmpRoot& root) {
   return -1;
 }
 
+std::string MakeLinesFile(const TmpRoot& root, const std::string& name, std::string_view line, uint32_t times) {
+  const int directory = OpenTmpRoot(root);
+  if (directory < 0) return {};
+  const int file = openat(directory, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  close(directory);
+  if (file < 0) return {};
+  std::string text;
+  for (uint32_t i = 0; i < times; ++i) text.append(line).append(1, '\n');
+  const bool whole = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  close(file);
+  return whole ? StrCat(root.path, "/", name) : std::string();
+}
+
 bool EmptyTmpRoot(const TmpRoot& root) {
   const int fd = OpenTmpRoot(root);
   if (fd < 0) return false;

@@ -1,0 +1,115 @@
+// node_setup and node_teardown: once a node before the first task of this run there, and after the last. The warden runs them, which is
+// there before the agent and after it, and starts the agent anew without another setup. A node whose setup has failed gets an
+// agent all the same: it tells the server, which gives the node nothing and names it.
+#include "agent/node_commands.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "os/clock.h"
+#include "os/log.h"
+#include "os/process.h"
+
+namespace harrow::agent {
+namespace {
+
+constexpr Duration kGrace = std::chrono::seconds(2);
+constexpr Duration kReadEvery = std::chrono::milliseconds(50);
+constexpr size_t kShown = 4000;           // bytes of what it wrote, at its end
+constexpr int kWaiting = 1 << 20;         // bytes that it may be ahead
+constexpr size_t kAtOnce = 2 * kWaiting;  // bytes that are read before anything else is looked at
+
+}  // namespace
+
+NodeOutput::~NodeOutput() {
+  if (fd_ >= 0) close(fd_);
+}
+
+int NodeOutput::Open() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return -1;
+  fd_ = ends[0];
+  fcntl(fd_, F_SETFL, O_NONBLOCK);
+  (void)fcntl(fd_, F_SETPIPE_SZ, kWaiting);  // where that is allowed
+  return ends[1];
+}
+
+void NodeOutput::Read() {
+  char buffer[65536];
+  for (size_t taken = 0; fd_ >= 0 && taken < kAtOnce;) {
+    const ssize_t got = read(fd_, buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return;
+    if (got <= 0) {
+      close(fd_);
+      fd_ = -1;
+      return;
+    }
+    taken += static_cast<size_t>(got);
+    end_.append(buffer, static_cast<size_t>(got));
+    if (end_.size() > kShown) end_.erase(0, end_.size() - kShown);
+  }
+}
+
+Status RunNodeCommand(const char* what, const std::string& command, const NodeCommands& run,
+                      const std::string& node, const std::function<bool(Duration at_most)>& wait,
+                      NodeOutput* output) {
+  const int written = output->Open();
+  const pid_t self = getpid();
+  const pid_t pid = fork();
+  if (pid != 0 && written >= 0) close(written);
+  if (pid < 0) return Status(Code::kUnavailable, StrCat(what, " could not be started: ", strerror(errno)));
+  if (pid == 0) {
+    setsid();
+    if (!os::DieWithParent(SIGKILL, self).ok()) _exit(127);
+    for (const auto& [name, value] : run.env) setenv(name.c_str(), value.c_str(), 1);
+    setenv("HARROW_NODE", node.c_str(), 1);
+    const int null = open("/dev/null", O_RDONLY);
+    dup2(null, STDIN_FILENO);
+    dup2(written, STDOUT_FILENO);
+    dup2(written, STDERR_FILENO);
+    if (chdir(run.directory.c_str()) != 0) dprintf(STDERR_FILENO, "cannot go to %s: %s\n", run.directory.c_str(), strerror(errno));
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    const char* shell = run.shell.empty() ? "/bin/sh" : run.shell.c_str();
+    execlp(shell, shell, "-c", command.c_str(), nullptr);
+    dprintf(STDERR_FILENO, "cannot start %s: %s\n", shell, strerror(errno));
+    _exit(127);
+  }
+  const Duration begin = os::RealClock().Steady();
+  std::string problem;
+  int status = 0;
+  while (true) {
+    const pid_t ended = waitpid(pid, &status, WNOHANG);
+    if (ended == pid || (ended < 0 && errno != EINTR)) break;
+    const Duration left = begin + run.limit - os::RealClock().Steady();
+    output->Read();
+    if (left > Duration(0) && !wait(output->open() ? std::min(left, kReadEvery) : left)) continue;
+    problem = left > Duration(0) ? StrCat(what, " was ended with the run")
+                                 : StrCat(what, " took longer than node_limit, ", FormatDuration(run.limit));
+    break;
+  }
+  // What a setup leaves running on purpose ends after the node's last task.
+  if (!problem.empty()) {
+    if (const Status ended = os::EndDescendants(kGrace); !ended.ok()) os::LogError(ended.message());
+  }
+  if (problem.empty() && status != 0) problem = StrCat(what, " ended with ", os::DescribeWaitStatus(status));
+  output->Read();
+  std::string said = output->end();
+  while (!said.empty() && (said.back() == '\n' || said.back() == ' ')) said.pop_back();
+  os::LogInfo(StrCat(what, " took ", FormatDuration(os::RealClock().Steady() - begin), said.empty() ? "" : "; it wrote:\n", said));
+  if (problem.empty()) return Status();
+  if (!said.empty()) problem += StrCat(": ", Printable(said.substr(said.rfind('\n') + 1), 200));
+  os::LogError(problem);
+  return Status(Code::kUnavailable, problem);
+}
+
+}  // namespace harrow::agent

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "agent/agent.h"
+#include "base/status.h"
+#include "base/time.h"
+
+namespace harrow::agent {
+
+/// What a command of the node writes. Its end is kept; what the command leaves running may go on writing,
+/// into nothing: it is read now and then, so that it neither fills memory nor waits for good.
+class NodeOutput {
+ public:
+  NodeOutput() = default;
+  NodeOutput(const NodeOutput&) = delete;
+  NodeOutput& operator=(const NodeOutput&) = delete;
+  ~NodeOutput();
+
+  /// The end to write to, the caller's; -1: there are no descriptors.
+  int Open();
+  /// Takes what is there, up to an amount.
+  void Read();
+  /// May somebody still write?
+  bool open() const { return fd_ >= 0; }
+  const std::string& end() const { return end_; }
+
+ private:
+  int fd_ = -1;
+  std::string end_;
+};
+
+/// Runs a command of the run on this node, with the shell, in the submit directory. `what`: its key, for
+/// messages. `wait`: waits for a signal (SIGCHLD among them) as long as it is told to; true: the command is
+/// to end now. What is wrong is one line, the last that the command wrote among it; the end of that goes to
+/// the log. Of a process that has blocked its signals, and a child subreaper. `output`: to be read from then
+/// on while it is open.
+Status RunNodeCommand(const char* what, const std::string& command, const NodeCommands& run,
+                      const std::string& node, const std::function<bool(Duration at_most)>& wait,
+                      NodeOutput* output);
+
+}  // namespace harrow::agent

@@ -10,6 +10,7 @@
 #include "batch/slurm_site.h"
 #include "launcher/command.h"
 #include "launcher/inputs.h"
+#include "run/flow_store.h"
 #include "run_dir/part.h"
 
 namespace harrow::launcher {
@@ -61,6 +62,18 @@ int Run(Options options) {
   if (!dir.ok()) return Fail(dir.status());
   auto part = run_dir::OpenPart(*std::move(dir));
   if (!part.ok()) return Fail(part.status());
+  // An agent needs no flow; where there is one, it may have commands for the node.
+  Result<run::RunSettings> settings = run::ReadSettings(*part);
+  if (!settings.ok() && settings.status().code() != Code::kNotFound) return Fail(settings.status());
+  if (settings.ok()) {
+    options.agent.commands = {.setup = settings->node_setup,
+                              .teardown = settings->node_teardown,
+                              .shell = settings->shell,
+                              .directory = settings->submit_dir,
+                              .env = {{"HARROW_SUBMIT_DIR", settings->submit_dir}, {"HARROW_RUN_DIR", path}},
+                              .limit = settings->node_limit};
+  }
+  if (!site.local.empty()) options.agent.commands.env.emplace_back("HARROW_LOCAL", site.local);
   options.agent.dir = std::move(part->dir);
   return agent::RunWarden(std::move(options.agent));
 }

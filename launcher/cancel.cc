@@ -44,15 +44,14 @@ int RunCancel(const CancelOptions& options) {
 
 const Registered kCancel({.name = "cancel",
                           .summary = "Cancel tasks: a waiting one is not started, a running one is ended",
-                          .example = "harrow cancel project-17 '#40'\n         harrow cancel --all",
+                          .example = "harrow cancel project-17 '#40' '17_[3-9]'\n         harrow cancel --all",
                           .usage = "[options] TASK... | --all",
                           .order = 43,
                           .setup = [](CLI::App& app) -> std::function<int()> {
                             auto options = std::make_shared<CancelOptions>();
                             AddRunDir(app, &options->run_dir);
                             app.add_flag("--all", options->all, "Every task that has not ended");
-                            app.add_option("TASK", options->tasks,
-                                           "Tasks by name or #number; what needs them is skipped");
+                            AddTaskNames(app, &options->tasks, "Tasks by name or #number; what needs them is skipped");
                             return [options] { return RunCancel(*options); };
                           }});
 

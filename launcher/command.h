@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -37,6 +38,8 @@ struct Command {
   std::string usage{};    // what follows "harrow NAME"; empty: made from the options
   bool hidden = false;  // not in the list: for Harrow's own processes
   int order = 100;      // place in the list of subcommands
+  /// What is none of its flags, before --, and all from -- on is another program's: ForeignWords() has it.
+  bool foreign = false;
   /// Adds options; what it returns runs the command after they have been read and gives the exit status.
   std::function<std::function<int()>(CLI::App&)> setup;
 };
@@ -44,6 +47,13 @@ struct Command {
 struct Registered {
   explicit Registered(Command command);
 };
+
+/// The command line's words that belong to another program (Command::foreign), -- among them.
+const std::vector<std::string>& ForeignWords();
+/// `harrow WORDS...` in this process; the exit status.
+int RunWords(const std::vector<std::string>& words);
+/// Is there a subcommand of this name?
+bool IsCommand(std::string_view name);
 
 /// Prints "harrow: MESSAGE" on standard error and gives the exit status that fits the status' code.
 int Fail(const Status& status);

@@ -2,9 +2,12 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "config/run_options.h"
 #include "launcher/command.h"
 #include "launcher/doctor_checks.h"
+#include "launcher/inputs.h"
 #include "launcher/run_access.h"
+#include "os/file_system.h"
 #include "report/json.h"
 
 namespace harrow::launcher {
@@ -12,6 +15,7 @@ namespace {
 
 struct DoctorOptions {
   std::string run_dir;
+  bool config = false;
   bool json = false;
 };
 
@@ -19,7 +23,38 @@ const char* Word(Health health) {
   return health == Health::kOk ? "ok" : health == Health::kWarning ? "warning" : "bad";
 }
 
+/// Each setting, what it is here, and who says so.
+int ShowConfig(bool as_json) {
+  const auto settings = config::ReadSettings(os::RealFileSystem(), Environment());
+  if (!settings.ok()) return FailInput(settings.status());
+  config::RunOptions options;
+  if (const Status applied = config::Apply(*settings, &options); !applied.ok()) return FailInput(applied);
+  std::string text;
+  report::JsonWriter json(&text);
+  if (as_json) json.BeginObject().MemberUint("version", 1).Key("settings").BeginArray();
+  for (const config::SettingInfo& info : config::DescribeSettings(options, *settings)) {
+    const std::string place = info.place.empty() ? "default" : info.place;
+    if (as_json) {
+      json.BeginObject().Member("key", info.key).Member("value", info.current).Member("from", place);
+      json.Member("values", info.values).Member("help", info.help).EndObject();
+      continue;
+    }
+    std::string line(info.key);
+    line.resize(std::max<size_t>(19, line.size() + 1), ' ');
+    line += info.current.empty() ? "-" : Printable(info.current, 200);
+    line.resize(std::max<size_t>(35, line.size() + 2), ' ');
+    text += StrCat(line, Printable(place, 300), place.starts_with("HARROW_SITE_") ? " (the site's Slurm plugin)" : "", "\n");
+  }
+  if (as_json) {
+    json.EndArray().EndObject();
+    text += "\n";
+  }
+  WriteTo(STDOUT_FILENO, text);
+  return OutputDone();
+}
+
 int RunDoctor(const DoctorOptions& options) {
+  if (options.config) return ShowConfig(options.json);
   std::vector<Check> checks;
   const auto add = [&checks](std::vector<Check> more) {
     for (Check& check : more) checks.push_back(std::move(check));
@@ -71,6 +106,8 @@ const Registered kDoctor({.name = "doctor",
                             app.add_option("--run-dir", options->run_dir,
                                            "A run, or where runs shall be (default: here)")
                                 ->type_name("D");
+                            app.add_flag("--config", options->config,
+                                         "Only the settings: each one's value, and who says so");
                             app.add_flag("--json", options->json, "One JSON document");
                             return [options] { return RunDoctor(*options); };
                           }});

@@ -61,10 +61,9 @@ std::vector<Check> CheckBatch() {
   const bool srun = !InPath("srun").empty();
   const std::string job = Variable("SLURM_JOB_ID");
   if (job.empty()) {
-    return {
-        {"Slurm", Health::kOk,
-         srun ? "srun is there; not in a job: runs use this machine" : "not installed: runs use this machine",
-         ""}};
+    if (!srun) return {{"Slurm", Health::kOk, "not installed: runs use this machine", ""}};
+    return {{"Slurm", Health::kOk, "srun is there; not in a job: runs use this machine",
+             "if this is a login node: say harrow run in a script for sbatch, or after salloc"}};
   }
   if (!srun) {
     return {{"Slurm", Health::kBad, StrCat("in job ", job, ", but there is no srun in PATH"),

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <fcntl.h>
+#include <filesystem>
 #include <fstream>
 #include <sched.h>
 #include <spawn.h>
@@ -485,6 +486,25 @@ std::vector<Check> CheckSite() {
   return {Ok("site", text)};
 }
 
+namespace {
+
+/// What a run has left on its storage: a few files a node, however many tasks.
+Check CheckStorage(const std::string& run_dir) {
+  uint64_t files = 0, bytes = 0;
+  std::error_code error;
+  for (std::filesystem::recursive_directory_iterator at(run_dir, error), end; !error && at != end; at.increment(error)) {
+    std::error_code gone;
+    if (!at->is_regular_file(gone)) continue;
+    ++files;
+    const uintmax_t size = at->file_size(gone);
+    bytes += gone ? 0 : size;
+  }
+  if (error) return Warning("storage", StrCat("cannot look through the run directory: ", error.message()), "see its permissions");
+  return Ok("storage", StrCat(files, " files of the run, ", FormatBytes(bytes), "; their number depends on nodes, not on tasks"));
+}
+
+}  // namespace
+
 std::vector<Check> CheckRun(const std::string& run_dir) {
   if (!run_dir::IsRun(os::RealFileSystem(), run_dir)) return {};
   std::vector<Check> checks;
@@ -504,6 +524,7 @@ std::vector<Check> CheckRun(const std::string& run_dir) {
     checks.push_back(Bad("journal", history.status().message(),
                          "restore it from a copy; without it finished tasks would run again"));
   }
+  checks.push_back(CheckStorage(run_dir));
   const auto rendezvous = run_dir::ReadRendezvous(*part->dir, part->dir->path());
   if (!rendezvous.ok() && rendezvous.status().code() != Code::kNotFound) {
     checks.push_back(Bad("server file", rendezvous.status().message(),

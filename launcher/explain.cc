@@ -17,12 +17,28 @@ struct ExplainOptions {
   std::string task;
 };
 
-std::string AttemptText(const report::RunView& run, const journal::AttemptRecord& attempt) {
+/// What one was allowed that wanted more.
+std::string LimitText(const run_dir::Part& part, const journal::AttemptRecord& attempt) {
+  const bool memory = attempt.end == journal::End::kOutOfMemory;
+  if (!memory && attempt.end != journal::End::kTimedOut) return "";
+  const Result<run::StoredFlow> flow = run::ReadFlow(part);
+  if (!flow.ok() || attempt.task.value >= flow->graph.task_count()) return "";
+  const graph::Profile& profile = flow->graph.profile(attempt.task);
+  if (!memory) return StrCat(" (its time is ", FormatDuration(profile.time_limit), ")");
+  std::string text = StrCat(" (its memory is ", FormatBytes(profile.shape.memory));
+  if (attempt.max_rss_kib > 0)
+    text +=
+        StrCat("; its largest process had ", FormatBytes(static_cast<uint64_t>(attempt.max_rss_kib) * 1024));
+  return text + ")";
+}
+
+std::string AttemptText(const run_dir::Part& part, const report::RunView& run,
+                        const journal::AttemptRecord& attempt) {
   const std::string node = run.NodeName(attempt.node);
   std::string text = StrCat("  attempt ", attempt.attempt);
   if (!node.empty()) text += StrCat(" on ", Printable(node));
   if (!attempt.cores.empty()) text += StrCat(" (PU ", attempt.cores, ")");
-  text += StrCat(": ", Printable(report::EndText(attempt), 300));
+  text += StrCat(": ", Printable(report::EndText(attempt), 300), LimitText(part, attempt));
   if (attempt.start_ns > 0) {
     text += StrCat(", started at ", FormatDuration(run.TimeInRun(attempt.start_ns)), " of the run");
     text += StrCat(", ran ", FormatDuration(report::RunTime(attempt)));
@@ -77,7 +93,7 @@ std::string FromJournal(const run_dir::Part& part, const report::RunView& run, s
       break;
   }
   text += "\n" + CommandText(part, run.task(task).task);
-  for (const size_t a : run.Attempts(task)) text += AttemptText(run, run.history().attempts[a]);
+  for (const size_t a : run.Attempts(task)) text += AttemptText(part, run, run.history().attempts[a]);
   return text;
 }
 
@@ -106,7 +122,7 @@ int RunExplain(const ExplainOptions& options) {
     } else if (task.ok()) {
       text += CommandText((*run)->part(), view.task(task->front()).task);
       for (const size_t a : view.Attempts(task->front()))
-        text += AttemptText(view, view.history().attempts[a]);
+        text += AttemptText((*run)->part(), view, view.history().attempts[a]);
     }
   }
   WriteTo(STDOUT_FILENO, text);

@@ -75,6 +75,10 @@ Status LoadFlow(os::FileSystem& fs, const FlowArguments& arguments, const std::v
   std::vector<config::Setting> all = std::move(*settings);
   for (const std::vector<config::Setting>& more : {config::FromFlow(*flow), given})
     all.insert(all.end(), more.begin(), more.end());
+  return ApplySettings(all, load.to_run, options);
+}
+
+Status ApplySettings(const std::vector<config::Setting>& all, bool to_run, config::RunOptions* options) {
   HARROW_RETURN_IF_ERROR(config::Apply(all, options));
   std::string files_place;  // where the last word on it stands
   config::RunOptions so_far;
@@ -83,7 +87,7 @@ Status LoadFlow(os::FileSystem& fs, const FlowArguments& arguments, const std::v
     if (so_far.files != config::Files::kLocal) files_place.clear();
     if (so_far.files == config::Files::kLocal && files_place.empty()) files_place = setting.place;
   }
-  if (load.to_run && !files_place.empty()) {
+  if (to_run && !files_place.empty()) {
     return Status(Code::kInvalid, StrCat(files_place, ": files = local comes with a later version; leave it out, or write shared"));
   }
   return Status();

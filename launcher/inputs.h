@@ -32,6 +32,8 @@ void AddTaskDefaults(CLI::App& app, FlowArguments* arguments);
 /// `load.to_run`, settings that this version cannot follow are kInvalid.
 Status LoadFlow(os::FileSystem& fs, const FlowArguments& arguments, const std::vector<config::Setting>& given,
                 formats::LoadOptions load, graph::Graph* graph, formats::Flow* flow, config::RunOptions* options);
+/// Applies settings in rising precedence; `to_run`: those that this version cannot follow are kInvalid.
+Status ApplySettings(const std::vector<config::Setting>& all, bool to_run, config::RunOptions* options);
 /// Prints the lines "FILE:LINE:COLUMN: what; what would be right" of a load that failed; gives the exit
 /// status.
 int FailInput(const Status& status);

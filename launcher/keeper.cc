@@ -1,12 +1,14 @@
 #include "keeper/keeper.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/steps/tmp_tree.h"
@@ -32,6 +34,7 @@ namespace {
 
 /// Slurm sends its SIGTERM up to so long before or after the end that it told.
 constexpr Duration kAtTheLimit = std::chrono::seconds(2);
+constexpr Duration kOnEndGrace = std::chrono::seconds(1);
 
 struct KeepOptions {
   std::string run_dir;
@@ -106,7 +109,8 @@ std::string WhyOpen(const keeper::KeeperEnd& end) {
   }
   if (end.end == run::ServerEnd::kStopped && end.last.out_of_time()) {
     const Duration left = std::max<Duration>(limit - std::chrono::system_clock::now(), Duration(0));
-    return StrCat("harrow: stopped before the job's time limit, ", FormatDuration(left), " of it left: ");
+    return StrCat("harrow: stopped before the job's time limit, ", FormatDuration(left),
+                  " of it left, in which open tasks might not end (by their time): ");
   }
   if (end.end == run::ServerEnd::kStopped) return "harrow: stopped: ";
   return "harrow: ";
@@ -162,6 +166,49 @@ void ShowEnd(const KeepOptions& options, const run_dir::Part& part,
   }
 }
 
+/// The command that a run has for its end. It may take as long as it likes: nothing of Harrow's waits for it
+/// but this process, and who ends this process ends it, too.
+void RunOnEnd(const KeepOptions& options, const run::RunSettings& settings, const keeper::KeeperEnd& end) {
+  const Figures figures = wire::FiguresOf(end.last);
+  const std::pair<const char*, std::string> told[] = {{"HARROW_EXIT_STATUS", StrCat(ExitOf(end))},
+                                                      {"HARROW_RUN_DIR", options.run_dir},
+                                                      {"HARROW_SUBMIT_DIR", settings.submit_dir},
+                                                      {"HARROW_TASKS", StrCat(figures.total)},
+                                                      {"HARROW_DONE", StrCat(figures.done)},
+                                                      {"HARROW_FAILED", StrCat(figures.failed)},
+                                                      {"HARROW_SKIPPED", StrCat(figures.skipped)},
+                                                      {"HARROW_CANCELLED", StrCat(figures.cancelled)},
+                                                      {"HARROW_OPEN", StrCat(figures.open())}};
+  std::cout.flush();
+  const pid_t pid = fork();
+  if (pid == 0) {
+    for (const auto& [name, value] : told) setenv(name, value.c_str(), 1);
+    dup2(STDERR_FILENO, STDOUT_FILENO);  // the run's own output may be a document
+    if (chdir(settings.submit_dir.c_str()) != 0) _exit(127);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    execlp(settings.shell.c_str(), settings.shell.c_str(), "-c", settings.on_end.c_str(), nullptr);
+    _exit(127);
+  }
+  int status = 0;
+  // Ctrl-C and a terminal that is closed reach the command itself, and may be what the starter had us ignore.
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGCHLD, SIGTERM}) sigaddset(&signals, signal);
+  while (pid > 0 && waitpid(pid, &status, WNOHANG) == 0) {
+    const int signal = sigwaitinfo(&signals, nullptr);
+    if (signal < 0 || signal == SIGCHLD) continue;
+    (void)os::EndDescendants(kOnEndGrace);
+    status = signal;  // as of a process that it ended
+    break;
+  }
+  if (pid < 0 || status != 0) {
+    std::cerr << "harrow: on_end " << (pid < 0 ? "could not be started" : StrCat("ended with ", os::DescribeWaitStatus(status)))
+              << "\n";
+  }
+}
+
 int Keep(const KeepOptions& options) {
   os::CloseOthersOnExec();
   const auto opened = run_dir::RunDir::Open(options.run_dir);
@@ -181,6 +228,7 @@ int Keep(const KeepOptions& options) {
   Screen screen(options.progress);
   keeper::KeeperOptions keeper_options;
   keeper_options.program = ThisProgram();
+  if (!settings->node_teardown.empty()) keeper_options.agents_leave += settings->node_limit;
   keeper_options.part = *part;
   keeper_options.progress = [&](const pb::Progress& progress) { screen.Show(progress); };
   keeper_options.say = [&](const std::string& line) { screen.Say(line); };
@@ -190,6 +238,7 @@ int Keep(const KeepOptions& options) {
   ShowEnd(options, *part, *settings, end);
   if (const Status released = run_dir::ReleaseOwnership(dir, dir.path()); !released.ok())
     os::LogError(released.message());
+  if (!settings->on_end.empty()) RunOnEnd(options, *settings, end);
   return ExitOf(end);
 }
 

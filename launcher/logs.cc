@@ -416,7 +416,7 @@ const Registered kLogs(
        app.add_flag("--list", options->list, "A table of who wrote how much, not the output");
        app.add_flag("--prefix", options->prefix, "Begin each line with its task's name");
        app.add_flag("-q,--quiet", options->quiet, "No headings between tasks, no prefixes");
-       app.add_option("TASK", options->tasks, "Tasks by name or #number (default: all)");
+       AddTaskNames(app, &options->tasks, "Tasks by name or #number (default: all)");
        return [options] { return RunLogs(*options); };
      }});
 

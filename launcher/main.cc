@@ -30,6 +30,8 @@ std::vector<Command>& Commands() {
   return commands;
 }
 
+std::vector<std::string> foreign_words;
+
 /// Help as short as it can be, so that every subcommand's fits a screen of 24 lines.
 class ShortHelp : public CLI::Formatter {
  public:
@@ -128,6 +130,22 @@ CLI::App* FindCommand(CLI::App& app, const std::string& name) {
   return nullptr;
 }
 
+/// Sets aside what belongs to another program; what is left is the command's own.
+std::vector<std::string> TakeForeign(const CLI::App& command, std::vector<std::string> words) {
+  foreign_words.clear();
+  std::vector<std::string> own = {words[0]};
+  for (size_t i = 1; i < words.size(); ++i) {
+    const bool mine = words[i].size() > 2 ? words[i].starts_with("--") && command.get_option_no_throw(words[i]) != nullptr
+                                          : words[i] == "-h";
+    if (words[i] == "--") {
+      foreign_words.insert(foreign_words.end(), words.begin() + static_cast<ptrdiff_t>(i), words.end());
+      break;
+    }
+    (mine ? own : foreign_words).push_back(words[i]);
+  }
+  return own;
+}
+
 /// The manual's page of what is no command: "flow" is harrow-flow(5).
 int OpenManual(const std::string& topic, std::vector<std::string> known) {
   for (const char* page : {"harrow-flow", "harrow-cluster", "harrow.conf", "harrow-plugin"}) {
@@ -160,8 +178,7 @@ int OpenManual(const std::string& topic, std::vector<std::string> known) {
   abort();
 }
 
-int Main(int argc, char** argv) {
-  std::set_terminate(TellUncaught);
+int Main(std::vector<std::string> words) {
   std::vector<Command>& commands = Commands();
   std::stable_sort(commands.begin(), commands.end(),
                    [](const Command& a, const Command& b) { return a.order < b.order; });
@@ -177,14 +194,14 @@ int Main(int argc, char** argv) {
     if (!command.hidden) names.push_back(command.name);
     actions[sub] = command.setup(*sub);
   }
-  if (argc < 2) {
+  if (words.empty()) {
     std::cerr << app.help();
     return kExitUsage;
   }
-  const std::string first = argv[1];
+  const std::string first = words[0];
   if (first == "help") {
-    CLI::App* sub = argc > 2 ? FindCommand(app, argv[2]) : nullptr;
-    if (argc > 2 && sub == nullptr) return OpenManual(argv[2], names);
+    CLI::App* sub = words.size() > 1 ? FindCommand(app, words[1]) : nullptr;
+    if (words.size() > 1 && sub == nullptr) return OpenManual(words[1], names);
     std::cout << (sub != nullptr ? sub : &app)->help();
     return kExitDone;
   }
@@ -192,8 +209,12 @@ int Main(int argc, char** argv) {
     return UsageError(StrCat("no command '", Printable(first), "'", SuggestText(first, names)), "");
   }
   CLI::App* chosen = FindCommand(app, first);
+  for (const Command& command : commands) {
+    if (command.foreign && command.name == first) words = TakeForeign(*chosen, std::move(words));
+  }
+  std::reverse(words.begin(), words.end());  // as the parser wants them
   try {
-    app.parse(argc, argv);
+    app.parse(std::move(words));
   } catch (const CLI::CallForHelp&) {
     std::cout << (chosen != nullptr ? chosen : &app)->help();
     return kExitDone;
@@ -219,6 +240,18 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
+
+const std::vector<std::string>& ForeignWords() {
+  return foreign_words;
+}
+
+int RunWords(const std::vector<std::string>& words) {
+  return Main(words);
+}
+
+bool IsCommand(std::string_view name) {
+  return std::any_of(Commands().begin(), Commands().end(), [&](const Command& command) { return command.name == name; });
+}
 
 Registered::Registered(Command command) {
   Commands().push_back(std::move(command));
@@ -270,8 +303,9 @@ int main(int argc, char** argv) {
   harrow::os::OccupyStandardDescriptors();
   std::ios::sync_with_stdio(false);
   harrow::launcher::BeginOutput();
+  std::set_terminate(harrow::launcher::TellUncaught);
   try {
-    return harrow::launcher::EndOutput(harrow::launcher::Main(argc, argv));
+    return harrow::launcher::EndOutput(harrow::launcher::RunWords({argv + (argc > 0 ? 1 : 0), argv + argc}));
   } catch (const std::bad_alloc&) {
     std::cerr << "harrow: there is not enough memory to go on\n";
     return harrow::launcher::kExitCannotGoOn;

@@ -1,36 +1,27 @@
 #include <algorithm>
-#include <cstdio>
-#include <fcntl.h>
-#include <filesystem>
 #include <iostream>
 #include <memory>
-#include <numeric>
 #include <optional>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/text.h"
-#include "batch/slurm.h"
 #include "config/run_options.h"
-#include "formats/command_form.h"
+#include "formats/batch_script.h"
 #include "formats/load.h"
 #include "formats/output_check.h"
 #include "formats/selection.h"
 #include "journal/journal.h"
+#include "launcher/begin_run.h"
 #include "launcher/command.h"
 #include "launcher/inputs.h"
-#include "launcher/other_runs.h"
 #include "launcher/resume_place.h"
+#include "launcher/run_words.h"
 #include "launcher/srun_form.h"
 #include "os/clock.h"
 #include "run/flow_store.h"
 #include "run/resume.h"
 #include "run_dir/find.h"
 #include "run_dir/names.h"
-#include "run_dir/owner.h"
 #include "run_dir/part.h"
-#include "run_dir/rendezvous.h"
 
 // `harrow run`: reads the flow or takes it from an earlier run, decides what is to be run, makes the run
 // directory ready, and becomes the keeper by exec, so that the parsed flow's memory is free while the run
@@ -39,7 +30,6 @@
 namespace harrow::launcher {
 namespace {
 
-constexpr int kMostSameName = 1000;
 constexpr size_t kListed = 10;  // names of tasks shown in a line
 
 struct RunArguments {
@@ -48,81 +38,6 @@ struct RunArguments {
   std::vector<std::string> targets;
   bool resume = false, rerun_failed = false, stale = false, dry_run = false, json = false;
 };
-
-/// What is about to be run.
-struct Plan {
-  graph::Graph graph;
-  std::vector<bool> unwanted;
-  run::RunSettings settings;
-  std::vector<std::string> notices;
-};
-
-struct OptionInfo {
-  const char* key;
-  const char* type;  // nullptr: a flag, with `value`
-  const char* value;
-  const char* help;
-};
-constexpr OptionInfo kSettings[] = {
-    {"order", "P", nullptr, "auto (default), fifo, lifo, hrf, lifo+hrf, rank+hrf"},
-    {"no-steal", nullptr, "steal", "Idle slots take nothing from other nodes' queues"},
-    {"no-locality", nullptr, "locality", "Do not place tasks where their files are"},
-    {"files", "MODE", nullptr, "shared (default) or local: where tasks' files are"},
-    {"run-dir", "D", nullptr, "Run directory (default harrow-<job or date>)"},
-    {"retries", "N", nullptr, "More attempts for a task that fails (default 0)"},
-    {"fail-fast", nullptr, "fail-fast", "End the run at the first task that fails"},
-    {"max-failures", "N", nullptr, "Start nothing more after N failed tasks"},
-    {"slots", "N", nullptr, "One-core tasks at once on a node (default: its cores)"},
-    {"local-nodes", "K", nullptr, "Divide this machine into K pretend nodes"},
-    {"output-limit", "BYTES", nullptr, "Keep so much of a task's stdout and stderr each"},
-    {"progress", "MODE", nullptr, "auto (default), plain or none"},
-};
-
-std::string SettingKey(std::string_view option) {
-  std::string key(option);
-  std::replace(key.begin(), key.end(), '-', '_');
-  return key;
-}
-
-std::vector<std::pair<std::string, std::string>> SubmitEnvironment() {
-  std::vector<std::pair<std::string, std::string>> variables;
-  for (const std::string& entry : Environment()) {
-    const size_t equals = entry.find('=');
-    if (equals != std::string::npos && equals > 0)
-      variables.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));
-  }
-  return variables;
-}
-
-std::string JobId() {
-  const std::string job = batch::JobWithRestarts(Environment());
-  return job.substr(0, job.find('.'));
-}
-
-std::string DateName() {
-  const time_t now = time(nullptr);
-  tm parts{};
-  localtime_r(&now, &parts);
-  char text[32];
-  strftime(text, sizeof text, "%Y%m%d-%H%M%S", &parts);
-  return text;
-}
-
-std::string RandomId() {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string id;
-  for (const char c : run_dir::NewKey().substr(0, 8)) {
-    id += kDigits[static_cast<uint8_t>(c) >> 4];
-    id += kDigits[static_cast<uint8_t>(c) & 15];
-  }
-  return id;
-}
-
-std::string Absolute(const std::string& path) {
-  std::error_code error;
-  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
-  return error ? path : absolute.lexically_normal().string();
-}
 
 std::string Names(const graph::Graph& graph, const std::vector<TaskId>& tasks) {
   std::string text;
@@ -165,169 +80,7 @@ Status Select(os::FileSystem& fs, const RunArguments& arguments, Plan* plan) {
   return Status();
 }
 
-/// One word of a shell (bash) in one line, whatever it holds, without a byte that a terminal would obey.
-std::string QuoteInLine(std::string_view text) {
-  if (Printable(text, text.size() + 1) == text) return ShellQuote(text);
-  std::string quoted = "$'";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '\n') {
-      quoted += "\\n";
-    } else if (byte < 32 || byte >= 127) {
-      char octal[8];
-      std::snprintf(octal, sizeof octal, "\\%03o", byte);
-      quoted += octal;
-    } else {
-      if (c == '\\' || c == '\'') quoted += '\\';
-      quoted += c;
-    }
-  }
-  return quoted + "'";
-}
-
-/// What a task runs, as it can be pasted into a shell in the submit directory: with its directory, variables and shell.
-std::string ToPaste(const Plan& plan, TaskId task) {
-  const graph::Profile& profile = plan.graph.profile(task);
-  const graph::CommandForm form = plan.graph.form(task);
-  std::string text(plan.graph.command(task));
-  if (form != graph::CommandForm::kShell && (form == graph::CommandForm::kArgv || QuoteInLine(text).starts_with("$'"))) {
-    const std::string_view separators = form == graph::CommandForm::kArgv ? std::string_view("\0", 1) : " \t";
-    std::string words;
-    for (std::string_view rest = text;;) {
-      const size_t end = rest.find_first_of(separators);
-      const std::string_view word = rest.substr(0, end);
-      // Several blanks in a text are one; an argument of a list may be empty.
-      if (!word.empty() || form == graph::CommandForm::kArgv)
-        words += StrCat(words.empty() ? "" : " ", QuoteInLine(word));
-      if (end == std::string_view::npos) break;
-      rest.remove_prefix(end + 1);
-    }
-    text = std::move(words);
-  }
-  const std::string& shell = profile.shell.empty() ? plan.settings.shell : profile.shell;
-  const bool lines = QuoteInLine(text).starts_with("$'");
-  if (form == graph::CommandForm::kShell && (lines || !profile.env.empty() || shell != "/bin/sh"))
-    text = StrCat(ShellQuote(shell), " -c ", QuoteInLine(text));
-  if (!profile.env.empty()) {
-    std::string variables = "env";
-    for (const auto& [name, value] : profile.env) variables += StrCat(" ", QuoteInLine(StrCat(name, "=", value)));
-    text = StrCat(variables, " ", text);
-  }
-  return profile.cwd.empty() ? text : StrCat("(cd ", QuoteInLine(profile.cwd), " && ", text, ")");
-}
-
-/// `--dry-run`: the tasks that would be run, prerequisites first, a line each.
-int ShowPlan(const Plan& plan, const std::vector<bool>& done) {
-  std::vector<TaskId> tasks;
-  for (uint32_t i = 0; i < plan.graph.task_count(); ++i) {
-    const bool skip = (i < plan.unwanted.size() && plan.unwanted[i]) || (i < done.size() && done[i]);
-    if (!skip) tasks.push_back(TaskId(i));
-  }
-  std::stable_sort(tasks.begin(), tasks.end(),
-                   [&](TaskId a, TaskId b) { return plan.graph.level(a) > plan.graph.level(b); });
-  for (const TaskId task : tasks) {
-    std::cout << Printable(plan.graph.TaskName(task), 1024) << "\t" << ToPaste(plan, task) << "\n";
-  }
-  std::cerr << "harrow: " << tasks.size() << " of " << plan.graph.task_count() << " tasks would be run\n";
-  return kExitDone;
-}
-
 using run_dir::Part;
-
-/// A run, or a part of one, lies there.
-bool IsUsed(run_dir::RunDir& dir) {
-  const std::string& path = dir.path();
-  for (const std::string& used : {run_dir::FlowPath(path), run_dir::JournalPath(path), run_dir::OwnerPath(path),
-                                  run_dir::ResumeReadyPath(path)}) {
-    if (dir.Stat(used).status().code() != Code::kNotFound) return true;
-  }
-  return false;
-}
-
-/// What is wrong with a directory that cannot become a run directory, in one line.
-Status CannotUse(const std::string& run_dir, const Status& why) {
-  const bool refused = why.code() == Code::kExists || why.code() == Code::kInvalid;
-  return Status(refused ? why.code() : Code::kUnavailable,
-                StrCat("run directory ", run_dir, ": ", why.message()));
-}
-
-Status Own(const Part& part) {
-  const std::string job = batch::JobWithRestarts(Environment());
-  return run_dir::TakeOwnership(*part.dir, part.dir->path(), run_dir::ThisProcess(job), [&](const std::string& other) {
-    return batch::JobRuns(ThisProgram(), other, job);
-  });
-}
-
-void Release(const Part& part) {
-  (void)run_dir::ReleaseOwnership(*part.dir, part.dir->path());
-}
-
-Result<Part> TakeUnused(const std::string& run_dir) {
-  const Status used(Code::kExists, StrCat("run directory ", run_dir,
-                                          " is used already; go on with --resume, or name "
-                                          "another with --run-dir"));
-  const auto dir = run_dir::RunDir::Make(run_dir);
-  if (!dir.ok()) return CannotUse(run_dir, dir.status());
-  if (IsUsed(**dir)) return used;
-  Result<Part> part = run_dir::MakePart(*dir);
-  if (!part.ok()) return CannotUse(run_dir, part.status());
-  if (IsUsed(*part->dir)) return used;
-  if (const Status owned = Own(*part); !owned.ok()) return CannotUse(run_dir, owned);
-  return part;
-}
-
-std::string UnaskedRunDirectory() {
-  const std::string job = JobId();
-  return Absolute(StrCat("harrow-", job.empty() ? DateName() : job));
-}
-
-/// The directory that was asked for, or one named after job or date: of several runs that begin in the same
-/// second each gets its own, and where another user was first the next name is taken.
-Result<Part> TakeRunDirectory(const std::string& asked) {
-  if (!asked.empty()) return TakeUnused(Absolute(asked));
-  const std::string first = UnaskedRunDirectory();
-  Result<Part> taken = Status();
-  for (int number = 1; number <= kMostSameName; ++number) {
-    taken = TakeUnused(number == 1 ? first : StrCat(first, "-", number));
-    if (taken.ok() || taken.status().code() != Code::kExists) break;
-  }
-  return taken;
-}
-
-/// Two runs of one job know nothing of each other.
-void WarnOfOtherRuns(const Plan& plan, const std::string& run_dir) {
-  if (plan.settings.slots > 0) return;
-  const std::string other =
-      OtherRunOfJob(os::RealFileSystem(), run_dir, batch::JobWithRestarts(Environment()));
-  if (other.empty()) return;
-  std::cerr << "harrow: warning: " << Printable(other)
-            << " runs in this job as well, and each takes all cores; give each its share with --slots N, or run "
-               "both as one: harrow run FILE FILE\n";
-}
-
-int BecomeKeeper(const Plan& plan, const RunArguments& arguments, const Part& part, bool resumed) {
-  const std::string& run_dir = part.run->path();
-  WarnOfOtherRuns(plan, run_dir);
-  if (!TellStep(run_dir)) {
-    Release(part);
-    return kExitCannotGoOn;
-  }
-  constexpr const char* kModes[] = {"auto", "plain", "none"};
-  std::vector<std::string> words = {"keeper", "--run-dir", run_dir, "--progress",
-                                    kModes[static_cast<int>(plan.settings.progress)]};
-  if (arguments.json) words.push_back("--json");
-  if (resumed) words.push_back("--resumed");
-  return Become(std::move(words));
-}
-
-void Notice(const Plan& plan) {
-  for (const std::string& notice : plan.notices) std::cerr << notice << "\n";
-}
-
-Status Prepare(const Part& part) {
-  HARROW_RETURN_IF_ERROR(part.dir->MakeDirectories(run_dir::LogDirectory(part.dir->path())));
-  return part.dir->MakeDirectories(run_dir::OutputDirectory(part.dir->path()));
-}
 
 int StartNew(os::FileSystem& fs, const RunArguments& arguments) {
   Plan plan;
@@ -337,36 +90,13 @@ int StartNew(os::FileSystem& fs, const RunArguments& arguments) {
   }
   if (const Status loaded = LoadPlan(fs, arguments, &plan); !loaded.ok()) return FailInput(loaded);
   if (const Status selected = Select(fs, arguments, &plan); !selected.ok()) return Fail(selected);
-  Notice(plan);
-  if (arguments.dry_run) return ShowPlan(plan, {});
-  if (arguments.stale && !arguments.json &&
+  if (arguments.stale && !arguments.dry_run && !arguments.json &&
       std::find(plan.unwanted.begin(), plan.unwanted.end(), false) == plan.unwanted.end()) {
+    Notice(plan);
     std::cerr << "harrow: nothing is to be run: all outputs are there, and none is older than what it is made from\n";
     return kExitDone;
   }
-  const std::string wanted =
-      plan.settings.run_dir.empty() ? UnaskedRunDirectory() : Absolute(plan.settings.run_dir);
-  const Status apart = formats::CheckRunDirectory(fs, plan.graph, plan.settings.submit_dir, wanted);
-  if (!apart.ok()) return FailInput(apart);
-  const Result<Part> taken = TakeRunDirectory(plan.settings.run_dir);
-  if (!taken.ok()) return Fail(taken.status());
-  run_dir::RunDir& run = *taken->run;
-  const std::string& run_dir = run.path();
-  plan.settings.run_id = RandomId();
-  plan.settings.flow_id = plan.settings.run_id;
-  plan.settings.job_id = JobId();
-  plan.settings.env = SubmitEnvironment();
-  plan.settings.started = os::RealClock().Now();
-  Status ready = Prepare(*taken);
-  if (ready.ok()) ready = run::WriteFlow(run, run_dir, plan.settings, plan.graph, plan.unwanted);
-  if (!ready.ok()) {
-    Release(*taken);
-    return Fail(CannotUse(run_dir, ready));
-  }
-  if (plan.settings.run_dir.empty() && plan.settings.progress != config::Progress::kNone) {
-    std::cerr << "harrow: run directory " << Printable(run_dir.substr(run_dir.rfind('/') + 1)) << "\n";
-  }
-  return BecomeKeeper(plan, arguments, *taken, false);
+  return BeginRun(fs, std::move(plan), {.dry_run = arguments.dry_run, .json = arguments.json});
 }
 
 /// The earlier run as it stands on disk.
@@ -439,6 +169,12 @@ int Resume(os::FileSystem& fs, const RunArguments& arguments) {
   const char* from_environment = getenv("HARROW_RUN_DIR");
   const Result<std::string> found =
       run_dir::FindRun(fs, given, from_environment == nullptr ? "" : from_environment);
+  // So a job's script may be submitted again and again.
+  if (found.status().code() == Code::kNotFound && !given.empty() && !arguments.flow.Inputs().empty()) {
+    std::cerr << "harrow: there is no run in " << Printable(given)
+              << (arguments.dry_run ? " yet\n" : " yet: it begins now\n");
+    return StartNew(fs, arguments);
+  }
   if (!found.ok()) return Fail(found.status());
   const auto dir = run_dir::RunDir::Open(Absolute(*found));
   if (!dir.ok()) return Fail(dir.status());
@@ -466,6 +202,11 @@ int Resume(os::FileSystem& fs, const RunArguments& arguments) {
   if (const Status planned = PlanAgain(fs, arguments, &*earlier, &plan); !planned.ok()) {
     return give_up(planned.code() == Code::kInvalid ? FailInput(planned) : Fail(planned));
   }
+  // The script of an array lies in the run directory, which may have been moved.
+  if (same_flow) {
+    const Status moved = formats::ExecuteScript(run_dir::ScriptPath(run_dir), &plan.graph);
+    if (!moved.ok()) return give_up(Fail(moved));
+  }
   const Status apart = formats::CheckRunDirectory(fs, plan.graph, plan.settings.submit_dir, run_dir);
   if (!apart.ok()) return give_up(FailInput(apart));
   Notice(plan);
@@ -473,21 +214,28 @@ int Resume(os::FileSystem& fs, const RunArguments& arguments) {
   const run::ResumePlan resume = run::PlanResume(same_flow ? plan.graph : earlier->flow.graph,
                                                        plan.graph, plan.unwanted, earlier->history);
   TellResume(plan, resume);
+  if (checked_run != nullptr) return HandOver(&plan, resume.done, run_dir);
   if (arguments.dry_run) return ShowPlan(plan, resume.done);
   plan.settings.run_id = earlier->flow.settings.run_id;
   plan.settings.flow_id = earlier->flow.settings.flow_id;
   plan.settings.job_id = JobId();
   plan.settings.env = SubmitEnvironment();
+  if (same_flow) LimitEnvironmentAs(earlier->flow.settings, &plan.settings);
   plan.settings.started = os::RealClock().Now();
   Status ready = Prepare(*part);
   if (ready.ok()) {
     ready = run::ApplyResume(part->dir, resume, earlier->history, &plan.settings, plan.graph, plan.unwanted);
   }
   if (!ready.ok()) return give_up(Fail(CannotUse(run_dir, ready)));
-  return BecomeKeeper(plan, arguments, *part, true);
+  return BecomeKeeper(plan, arguments.json, *part, true);
 }
 
 int Run(RunArguments arguments) {
+  if (checked_run != nullptr) {
+    arguments.dry_run = true;
+    return arguments.resume || arguments.rerun_failed ? Resume(os::RealFileSystem(), arguments)
+                                                      : StartNew(os::RealFileSystem(), arguments);
+  }
   if (const std::optional<int> ended = BecomeAgentOfStep()) return *ended;
   if (arguments.rerun_failed) arguments.resume = true;
   const int code =
@@ -500,27 +248,7 @@ std::function<int()> Setup(CLI::App& app) {
   auto arguments = std::make_shared<RunArguments>();
   AddFlowArguments(app, &arguments->flow);
   AddTaskDefaults(app, &arguments->flow);
-  for (const OptionInfo& info : kSettings) {
-    const std::string option = StrCat("--", info.key);
-    const std::string names = option == "--slots" ? "-j," + option : option;
-    if (info.type != nullptr) {
-      app.add_option_function<std::string>(
-             names,
-             [arguments, info, option](const std::string& value) {
-               arguments->settings.push_back({SettingKey(info.key), value, option});
-             },
-             info.help)
-          ->type_name(info.type);
-    } else {
-      const bool negative = std::string_view(info.key).starts_with("no-");
-      app.add_flag_callback(
-          option,
-          [arguments, info, option, negative] {
-            arguments->settings.push_back({SettingKey(info.value), negative ? "false" : "true", option});
-          },
-          info.help);
-    }
-  }
+  AddRunSettings(app, &arguments->settings);
   app.add_option("--target", arguments->targets, "Run only what this task or file needs")
       ->type_name("NAME")
       ->allow_extra_args(false);
@@ -540,4 +268,12 @@ const Registered kRun({.name = "run",
                        .setup = Setup});
 
 }  // namespace
+
+int CheckRun(std::vector<std::string> words, CheckedRun* checked) {
+  checked_run = checked;
+  const int code = RunWords(words);
+  checked_run = nullptr;
+  return code;
+}
+
 }  // namespace harrow::launcher

@@ -8,9 +8,11 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include <unordered_set>
 #include <utility>
 
 #include "base/text.h"
+#include "formats/batch_script.h"
 #include "journal/snapshot.h"
 #include "launcher/command.h"
 #include "os/file_system.h"
@@ -46,6 +48,11 @@ size_t TableWidth() {
 void AddRunDir(CLI::App& app, std::string* run_dir, bool named) {
   if (named) app.add_option("RUN", *run_dir, "The same as --run-dir RUN");
   app.add_option("--run-dir", *run_dir, "The run (default: the newest here)")->type_name("D");
+}
+
+void AddTaskNames(CLI::App& app, std::vector<std::string>* tasks, const std::string& help) {
+  app.add_option_function<std::vector<std::string>>(
+      "TASK", [tasks](const std::vector<std::string>& names) { *tasks = formats::ExpandElementNames(names); }, help);
 }
 
 Result<run_dir::Part> OpenRun(const std::string& given) {
@@ -145,9 +152,10 @@ std::vector<report::NodeView> NodesOf(const report::RunView& run) {
 Result<std::vector<size_t>> FindTasks(const report::RunView& run, const std::vector<std::string>& names) {
   constexpr size_t kMostCompared = 20'000;
   std::vector<size_t> found;
+  std::unordered_set<size_t> known_already;
   for (const std::string& name : names) {
     if (const auto at = run.FindTask(name)) {
-      if (std::find(found.begin(), found.end(), *at) == found.end()) found.push_back(*at);
+      if (known_already.insert(*at).second) found.push_back(*at);
       continue;
     }
     std::vector<std::string_view> known;

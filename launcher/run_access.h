@@ -23,6 +23,8 @@ namespace harrow::launcher {
 size_t TableWidth();
 /// Adds --run-dir; with `named` also RUN, for commands that take no other words.
 void AddRunDir(CLI::App& app, std::string* run_dir, bool named = false);
+/// Adds TASK...: names, "#12", and elements of an array as the batch system writes them, "17_[3-5,9]", one by one in `tasks`.
+void AddTaskNames(CLI::App& app, std::vector<std::string>* tasks, const std::string& help);
 /// The run that a command is about, opened to look at (run_dir/find.h).
 Result<run_dir::Part> OpenRun(const std::string& given);
 

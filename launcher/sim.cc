@@ -185,6 +185,7 @@ int Simulate(const SimArguments& arguments) {
   options.core.locality = run.locality;
   options.core.steal = run.steal;
   options.core.seed = run.seed;
+  options.core.retry_delay = run.retry_delay;
   options.core.max_losses = run.max_losses;
   const sim::Bounds bounds = sim::FindBounds(graph, work, options.cluster);
   NoteUnfitting(graph, options.cluster);

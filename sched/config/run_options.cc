@@ -1,14 +1,15 @@
 // Settings: one table says how each is read, shown and explained; harrow.conf, the environment, [flow] and
-// the command line all go through it. Keys are written with _ or -, in any case.
-//
-// harrow.conf holds lines `key = value`; # begins a comment; a value may stand between double quotes.
+// the command line all go through it. Keys are written with _ or -, in any case. harrow.conf is TOML (formats/settings_file.h).
 #include "config/run_options.h"
 
 #include <algorithm>
 #include <charconv>
 #include <functional>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/text.h"
+#include "formats/settings_file.h"
 
 namespace harrow::config {
 namespace {
@@ -54,10 +55,10 @@ Key FlagKey(std::string_view name, bool RunOptions::*member, std::string_view he
 }
 
 template <class Int>
-Key NumberKey(std::string_view name, Int RunOptions::*member, uint64_t least, uint64_t most,
+Key NumberKey(std::string_view name, Int RunOptions::*member, std::string_view unit, uint64_t least, uint64_t most,
               std::string_view help, bool in_flow = true) {
   return {name,
-          "number",
+          unit,
           help,
           in_flow,
           [=](const Key& key, std::string_view value, RunOptions* options) {
@@ -81,7 +82,7 @@ std::string ExactTime(Duration d) {
 Key TimeKey(std::string_view name, Duration RunOptions::*member, Duration least, Duration most,
             std::string_view help, bool in_flow) {
   return {name,
-          "time",
+          "time: s, m, h or d",
           help,
           in_flow,
           [=](const Key& key, std::string_view value, RunOptions* options) {
@@ -154,17 +155,21 @@ const std::vector<Key>& Keys() {
       ChoiceKey<Files>("files", &RunOptions::files, {{"shared", Files::kShared}, {"local", Files::kLocal}},
                        "shared | local",
                        "tasks work on the shared file system, or in stores on the nodes' disks", true),
-      NumberKey("seed", &RunOptions::seed, 0, UINT64_MAX,
+      NumberKey("seed", &RunOptions::seed, "number", 0, UINT64_MAX,
                 "of orders that draw, so that a run can be repeated"),
-      NumberKey("retries", &RunOptions::retries, 0, 1000, "more attempts for a task that fails"),
+      NumberKey("retries", &RunOptions::retries, "attempts", 0, 1000, "more attempts for a task that fails"),
+      TimeKey("retry_delay", &RunOptions::retry_delay, seconds(0), hours(24),
+              "before a task that has failed is tried again", true),
       FlagKey("fail_fast", &RunOptions::fail_fast, "the first failed task ends the run"),
-      NumberKey("max_failures", &RunOptions::max_failures, 0, UINT32_MAX,
+      NumberKey("max_failures", &RunOptions::max_failures, "tasks", 0, UINT32_MAX,
                 "start nothing more after so many failed tasks; 0: never"),
-      NumberKey("max_losses", &RunOptions::max_losses, 1, 1000,
+      NumberKey("max_running", &RunOptions::max_running, "tasks", 0, UINT32_MAX,
+                "tasks that run at once, on all nodes together; 0: as many as fit"),
+      NumberKey("max_losses", &RunOptions::max_losses, "losses", 1, 1000,
                 "a task lost so often with its node has failed"),
-      NumberKey("bad_node_failures", &RunOptions::bad_node_failures, 0, 1'000'000,
+      NumberKey("bad_node_failures", &RunOptions::bad_node_failures, "failures", 0, 1'000'000,
                 "failures in a row within a second that put a node aside; 0: never"),
-      {"output_limit", "bytes", "kept of a task's stdout, and of its stderr; 0: no limit", true,
+      {"output_limit", "bytes: K, M, G or T", "kept of a task's stdout, and of its stderr; 0: no limit", true,
        [](const Key& key, std::string_view value, RunOptions* options) {
          Result<uint64_t> bytes = ParseBytes(value);
          if (!bytes) return Invalid(StrCat(key.name, ": ", bytes.status().message()));
@@ -174,9 +179,9 @@ const std::vector<Key>& Keys() {
        [](const RunOptions& options) { return FormatBytes(options.output_limit); },
        [](const RunOptions& options) { return StrCat(options.output_limit); }},
       TextKey("shell", &RunOptions::shell, "program", "for commands that need a shell", true),
-      NumberKey("slots", &RunOptions::slots, 0, 65536,
+      NumberKey("slots", &RunOptions::slots, "slots", 0, 65536,
                 "tasks of one core that run on a node at once; 0: its allowed cores", false),
-      NumberKey("local_nodes", &RunOptions::local_nodes, 1, 1000, "pretend nodes of a run on one machine",
+      NumberKey("local_nodes", &RunOptions::local_nodes, "nodes", 1, 1000, "pretend nodes of a run on one machine",
                 false),
       FlagKey("pin", &RunOptions::pin, "bind each task to cores of its own"),
       TimeKey("lease", &RunOptions::lease, seconds(5), hours(24 * 7),
@@ -185,6 +190,12 @@ const std::vector<Key>& Keys() {
               "a node unheard of for so long is lost: its tasks, which it stops before, start again elsewhere", false),
       TimeKey("end_margin", &RunOptions::end_margin, seconds(0), hours(24),
               "kept free before the allocation's end", false),
+      TextKey("node_setup", &RunOptions::node_setup, "command",
+              "on each node before its first task; where it fails, the node is put aside", true),
+      TextKey("node_teardown", &RunOptions::node_teardown, "command", "on each node after its last task", true),
+      TimeKey("node_limit", &RunOptions::node_limit, seconds(1), hours(24),
+              "most that node_setup, and node_teardown, may take", true),
+      TextKey("on_end", &RunOptions::on_end, "command", "when the run has ended, with its exit status and counts", true),
       OfCommand(ChoiceKey<Progress>("progress", &RunOptions::progress,
                                     {{"auto", Progress::kAuto}, {"plain", Progress::kPlain}, {"none", Progress::kNone}},
                                     "auto | plain | none", "how progress is shown", false)),
@@ -228,39 +239,16 @@ Status Set(std::string_view key, std::string_view value, RunOptions* options) {
   return known != nullptr ? known->set(*known, value, options) : UnknownKey(key, false);
 }
 
-std::string_view Trim(std::string_view s) {
-  const size_t begin = s.find_first_not_of(" \t\r");
-  return begin == std::string_view::npos ? std::string_view()
-                                         : s.substr(begin, s.find_last_not_of(" \t\r") + 1 - begin);
-}
-
-/// `key = value # comment` of one line; false: it holds neither.
-Status ParseLine(std::string_view line, std::string* key, std::string* value, size_t* column) {
-  *column = line.find_first_not_of(" \t") + 1;
-  const size_t equals = line.find('=');
-  if (equals == std::string_view::npos) {
-    return Invalid(StrCat("\"", Printable(Trim(line), 40), "\" is no setting; write key = value"));
-  }
-  *key = Trim(line.substr(0, equals));
-  std::string_view rest = Trim(line.substr(equals + 1));
-  if (rest.starts_with('"')) {
-    const size_t close = rest.find('"', 1);
-    const std::string_view after = close == std::string_view::npos ? rest : Trim(rest.substr(close + 1));
-    if (close == std::string_view::npos || (!after.empty() && !after.starts_with('#'))) {
-      *column = static_cast<size_t>(rest.data() - line.data()) + 1;
-      return Invalid(StrCat("the value of ", Printable(*key, 40),
-                            " is not one text between quotes; write key = \"value\""));
-    }
-    *value = rest.substr(1, close - 1);
-  } else {
-    *value = Trim(rest.substr(0, rest.find('#')));
-  }
-  return Status();
-}
-
 enum class Conf { kSite, kNamed, kUser };
 
+/// Settings name commands: root runs nobody else's.
+bool IsNotRoots(const std::string& path) {
+  struct stat st {};
+  return geteuid() == 0 && stat(path.c_str(), &st) == 0 && st.st_uid != 0;
+}
+
 Status ReadConf(os::FileSystem& fs, const std::string& path, Conf whose, std::vector<Setting>* settings) {
+  if (whose == Conf::kUser && IsNotRoots(path)) return Status();  // as where it may not be read
   Result<std::string> text = fs.Read(path);
   if (!text) {
     const Code code = text.status().code();
@@ -271,23 +259,15 @@ Status ReadConf(os::FileSystem& fs, const std::string& path, Conf whose, std::ve
                                                        ? "; HARROW_CONF has to name a readable file"
                                                        : "; make it readable, or remove it"));
   }
-  std::string problems;
-  std::string_view rest = *text;
-  for (size_t number = 1; !rest.empty(); ++number) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-    const std::string_view content = Trim(line);
-    if (content.empty() || content.front() == '#') continue;
-    Setting setting;
-    size_t column = 1;
-    Status status = ParseLine(line, &setting.key, &setting.value, &column);
-    setting.place = StrCat(path, ":", number, ":", column);
-    RunOptions ignored;
-    if (status.ok()) status = Set(setting.key, setting.value, &ignored);
-    if (!status.ok()) problems += StrCat(problems.empty() ? "" : "\n", setting.place, ": ", status.message());
-    settings->push_back(std::move(setting));
-  }
-  return problems.empty() ? Status() : Invalid(problems);
+  Result<std::vector<formats::FlowSetting>> read =
+      formats::ReadSettingsFile(path, *text, [](std::string_view key, std::string_view value) {
+        RunOptions ignored;
+        return Set(key, value, &ignored);
+      });
+  if (!read.ok()) return read.status();
+  for (formats::FlowSetting& setting : *read)
+    settings->push_back({Normal(setting.key), std::move(setting.value), std::move(setting.place)});
+  return Status();
 }
 
 }  // namespace
@@ -379,7 +359,17 @@ Result<std::vector<Setting>> ReadSettings(os::FileSystem& fs, const std::vector<
 
 std::vector<SettingInfo> DescribeSettings(const RunOptions& options) {
   std::vector<SettingInfo> infos;
-  for (const Key& key : Keys()) infos.push_back({key.name, key.values, key.help, key.show(options)});
+  for (const Key& key : Keys()) infos.push_back({key.name, key.values, key.help, key.show(options), ""});
+  return infos;
+}
+
+std::vector<SettingInfo> DescribeSettings(const RunOptions& options, const std::vector<Setting>& settings) {
+  std::vector<SettingInfo> infos = DescribeSettings(options);
+  for (const Setting& setting : settings) {
+    for (SettingInfo& info : infos) {
+      if (info.key == Normal(setting.key)) info.place = setting.place;
+    }
+  }
   return infos;
 }
 

@@ -28,8 +28,10 @@ struct RunOptions {
   Files files = Files::kShared;
   uint64_t seed = 1;  // of the orders that draw
   int32_t retries = 0;
+  Duration retry_delay{0};  // before a task that has failed is tried again
   bool fail_fast = false;
   uint32_t max_failures = 0;        // 0: no limit
+  uint32_t max_running = 0;         // tasks at once, on all nodes together; 0: as many as fit
   uint32_t max_losses = 5;          // of one task, by lost nodes and agents
   uint32_t bad_node_failures = 10;  // so many failures in a row within a second put a node aside; 0: never
   uint64_t output_limit = uint64_t{64}
@@ -41,6 +43,9 @@ struct RunOptions {
   Duration lease = std::chrono::minutes(5);        // an agent that hears of no server for so long ends
   Duration fence = std::chrono::seconds(30);       // of a node unheard of for so long tasks start again elsewhere
   Duration end_margin = std::chrono::seconds(30);  // kept free before the allocation's end
+  std::string node_setup, node_teardown;           // commands of each node, before its first task and after its last
+  Duration node_limit = std::chrono::minutes(5);   // of each of these two
+  std::string on_end;                              // a command at the run's end
   Progress progress = Progress::kAuto;
   std::string run_dir;  // empty: harrow-<job or date>
 };
@@ -61,8 +66,7 @@ std::vector<Setting> ToStore(const RunOptions& options);
 std::vector<Setting> FromFlow(const formats::Flow& flow);
 
 /// Settings of the site (HARROW_SITE_<KEY>, as its Slurm plugin gives it; then /etc/harrow/harrow.conf, or the
-/// file HARROW_CONF names), the user
-/// (~/.config/harrow/harrow.conf) and the environment (HARROW_<KEY>), in rising precedence. `environment`:
+/// file HARROW_CONF names; TOML), the user (~/.config/harrow/harrow.conf) and the environment (HARROW_<KEY>), in rising precedence. `environment`:
 /// "NAME=value" each. A missing file is no error, except HARROW_CONF's. HARROW_ variables that are no
 /// settings are left alone (a task's own environment has some).
 Result<std::vector<Setting>> ReadSettings(os::FileSystem& fs, const std::vector<std::string>& environment);
@@ -71,7 +75,10 @@ Result<std::vector<Setting>> ReadSettings(os::FileSystem& fs, const std::vector<
 struct SettingInfo {
   std::string_view key, values, help;
   std::string current;  // of the options given
+  std::string place;    // that of the setting that says so; empty: the default
 };
 std::vector<SettingInfo> DescribeSettings(const RunOptions& options);
+/// `settings`: what `options` were made of, the strongest last.
+std::vector<SettingInfo> DescribeSettings(const RunOptions& options, const std::vector<Setting>& settings);
 
 }  // namespace harrow::config

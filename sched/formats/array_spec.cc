@@ -69,9 +69,10 @@ std::vector<uint64_t> ArraySpec::Numbers() const {
   return numbers;
 }
 
-Result<ArraySpec> ParseArraySpec(std::string_view text, uint64_t max_count) {
+Result<ArraySpec> ParseArraySpec(std::string_view text, uint64_t max_count, bool as_sbatch) {
   ArraySpec spec;
   std::string_view rest = text;
+  const bool brackets = as_sbatch && TakeChar(&rest, '[');
   do {
     ArraySpec::Range range;
     size_t first_digits = 0, last_digits = 0, ignored = 0;
@@ -105,17 +106,19 @@ Result<ArraySpec> ParseArraySpec(std::string_view text, uint64_t max_count) {
       return Bad(text, StrCat("means ", spec.count, " tasks or more; at most ", max_count, " are taken"));
     }
   } while (TakeChar(&rest, ','));
+  if (brackets && !TakeChar(&rest, ']')) return Bad(text, "has [ without ]; write [1-10], or no brackets");
   if (TakeChar(&rest, '%')) {
     size_t ignored = 0;
     Result<uint64_t> limit = TakeNumber(text, &rest, &ignored);
     if (!limit) return limit.status();
-    if (*limit == 0) return Bad(text, "lets 0 tasks run at once; write %1 or more");
+    if (*limit == 0 && !as_sbatch) return Bad(text, "lets 0 tasks run at once; write %1 or more");
     spec.limit = *limit;
   }
   if (!rest.empty()) {
     return Bad(text,
                StrCat("has \"", Printable(rest.substr(0, 10)), "\" where , - : or % is expected", kHint));
   }
+  if (as_sbatch) return spec;
   if (const std::optional<uint64_t> twice = NamedTwice(spec)) {
     return Bad(text, StrCat("names ", *twice, " twice; leave one out"));
   }

@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 #include "formats/problems.h"
-#include "formats/toml_internal.h"
+#include "formats/toml_values_internal.h"
 #include "graph/graph.h"
 
 namespace harrow::formats {
@@ -32,12 +32,7 @@ class ClusterReader {
     }
     toml::parse_result parsed = toml::parse(text_);
     if (!parsed) {
-      std::string_view what = parsed.error().description();
-      if (const size_t colon = what.find(": ");
-          what.starts_with("Error while parsing ") && colon != std::string_view::npos) {
-        what.remove_prefix(colon + 2);
-      }
-      problems_.AddLast(At(parsed.error().source()), StrCat("this is no TOML: ", Printable(what, 200),
+      problems_.AddLast(At(parsed.error().source()), StrCat("this is no TOML: ", WhatIsWrong(parsed.error()),
                                                             "; write key = \"text\" or key = 4"));
       return problems_.status();
     }

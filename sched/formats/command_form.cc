@@ -78,14 +78,20 @@ bool NeedsShell(std::string_view word) {
   return IsShellWord(word) || IsProgramToo(word) || word.starts_with('%');
 }
 
-bool IsAssignment(std::string_view word) {
-  const size_t equals = word.find('=');
-  if (equals == std::string_view::npos || equals == 0) return false;
-  const std::string_view name = word.substr(0, equals);
-  if (name.front() >= '0' && name.front() <= '9') return false;
-  return std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '+';
-  });
+/// NAME=value, or NAME+=value.
+bool IsAssignmentInShell(std::string_view word) {
+  const size_t plus = word.find("+=");
+  return IsAssignment(word) || (plus != std::string_view::npos && IsAssignment(StrCat(word.substr(0, plus), "=")));
+}
+
+/// The arguments from the program on.
+std::string_view WithoutAssignments(std::string_view arguments) {
+  while (IsAssignment(arguments.substr(0, arguments.find('\0')))) {
+    const size_t end = arguments.find('\0');
+    if (end == std::string_view::npos) return {};
+    arguments.remove_prefix(end + 1);
+  }
+  return arguments;
 }
 
 /// Takes a text with plain quoting apart. False: a shell is needed.
@@ -95,7 +101,7 @@ bool SplitQuoted(std::string_view text, std::string* argv) {
   std::string word;
   auto end_word = [&] {
     if (!in_word) return true;
-    if (first && (NeedsShell(word) || IsAssignment(word) || word.empty())) return false;
+    if (first && (NeedsShell(word) || IsAssignmentInShell(word) || word.empty())) return false;
     if (!first) argv->push_back('\0');
     argv->append(word);
     word.clear();
@@ -198,16 +204,22 @@ CommandForm Classify(std::string_view text, std::string* argv) {
   }
   if (quoted) return SplitQuoted(text, argv) ? CommandForm::kArgv : CommandForm::kShell;
   const std::string_view word = text.substr(first_begin, first_end - first_begin);
-  return NeedsShell(word) || IsAssignment(word) ? CommandForm::kShell : CommandForm::kWords;
+  return NeedsShell(word) || IsAssignmentInShell(word) ? CommandForm::kShell : CommandForm::kWords;
+}
+
+bool HasArguments(CommandForm form) {
+  return form == CommandForm::kArgv || form == CommandForm::kAssigned;
 }
 
 std::string_view ProgramName(std::string_view command, CommandForm form) {
   if (form == CommandForm::kNone) return {};
-  if (form == CommandForm::kArgv) return BaseName(command.substr(0, command.find('\0')));
+  if (form == CommandForm::kAssigned) command = WithoutAssignments(command);
+  if (form == CommandForm::kArgv || form == CommandForm::kAssigned)
+    return BaseName(command.substr(0, command.find('\0')));
   std::string_view rest = command;
   std::string_view word = TakeWord(&rest);
   if (form == CommandForm::kWords) return BaseName(word);
-  while (IsAssignment(word) && word.find_first_of("$`'\"\\") == std::string_view::npos)
+  while (IsAssignmentInShell(word) && word.find_first_of("$`'\"\\") == std::string_view::npos)
     word = TakeWord(&rest);
   while (word == "cd" || word == "exec") {
     if (word == "cd") {
@@ -237,7 +249,7 @@ std::string_view KindName(std::string_view command, CommandForm form) {
   if (program.data() < command.data() || program.data() >= command.data() + command.size()) return program;
   std::string_view rest = command.substr(static_cast<size_t>(program.data() - command.data()) + program.size());
   const std::string_view separators =
-      form == CommandForm::kArgv ? std::string_view("\0", 1) : std::string_view(" \t\n");
+      HasArguments(form) ? std::string_view("\0", 1) : std::string_view(" \t\n");
   bool module = false;
   while (!rest.empty()) {
     rest.remove_prefix(std::min(rest.find_first_not_of(separators), rest.size()));
@@ -267,7 +279,7 @@ Status CheckCommandSize(std::string_view command, CommandForm form) {
   if (command.size() > kLongestCommand) return too_long("a length", command.size(), kLongestCommand);
   if (form == CommandForm::kShell) return too_long("a shell text", command.size(), kLongestArgument);
   const std::string_view separators =
-      form == CommandForm::kArgv ? std::string_view("\0", 1) : std::string_view(" \t");
+      HasArguments(form) ? std::string_view("\0", 1) : std::string_view(" \t");
   while (!command.empty()) {
     const size_t length = std::min(command.find_first_of(separators), command.size());
     if (length > kLongestArgument) return too_long("an argument", length, kLongestArgument);
@@ -277,11 +289,14 @@ Status CheckCommandSize(std::string_view command, CommandForm form) {
 }
 
 std::string CommandText(std::string_view command, CommandForm form) {
-  if (form != CommandForm::kArgv) return std::string(command);
+  if (!HasArguments(form)) return std::string(command);
   std::string text;
-  for (;;) {
+  for (bool assigning = form == CommandForm::kAssigned;;) {
     const size_t end = command.find('\0');
-    text += ShellQuote(command.substr(0, end));
+    const std::string_view word = command.substr(0, end);
+    assigning = assigning && IsAssignment(word);
+    const size_t name = assigning ? word.find('=') + 1 : 0;
+    text += StrCat(word.substr(0, name), ShellQuote(word.substr(name)));
     if (end == std::string_view::npos) return text;
     text += ' ';
     command.remove_prefix(end + 1);

@@ -11,6 +11,9 @@ namespace harrow::formats {
 /// separated by NUL; otherwise the text itself is the command.
 graph::CommandForm Classify(std::string_view text, std::string* argv);
 
+/// Is a command of that form made of arguments, separated by NUL?
+bool HasArguments(graph::CommandForm form);
+
 /// The program of a command, without its directory; "sh" where a shell text hides it. Views into `command`.
 std::string_view ProgramName(std::string_view command, graph::CommandForm form);
 

@@ -5,8 +5,8 @@
 //   is none, files
 //      that exist; nothing at all is an error. A text that is itself a declared output or an existing file is
 //      no pattern.
-//   3. `after` is linked: a task's name, a template's name as written, which means all its tasks, or a
-//   pattern
+//   3. `after` and `after_any` are linked: a task's name, a template's name as written, which means all its
+//   tasks, or a pattern
 //
 // Patterns are resolved here and never again: the graph holds names only.
 #include "formats/flow_build.h"
@@ -118,6 +118,8 @@ struct FlowBuilder::Impl {
     TaskId task;
     std::string name;
     SourcePlace place;
+    graph::WaitsFor what;
+    std::string_view key() const { return what == graph::WaitsFor::kEnd ? "after_any" : "after"; }
   };
   struct Tasks {
     TaskId first;
@@ -413,7 +415,9 @@ struct FlowBuilder::Impl {
     const std::vector<ParsedText> command = ParseCommand(task, keys);
     const std::vector<ParsedText> ins = ParseAll(task.in, BraceText::Use::kName, keys);
     const std::vector<ParsedText> outs = ParseAll(task.out, BraceText::Use::kName, keys);
-    const std::vector<ParsedText> afters = ParseAll(task.after, BraceText::Use::kTask, keys);
+    const std::pair<graph::WaitsFor, std::vector<ParsedText>> afters[] = {
+        {graph::WaitsFor::kSuccess, ParseAll(task.after, BraceText::Use::kTask, keys)},
+        {graph::WaitsFor::kEnd, ParseAll(task.after_any, BraceText::Use::kTask, keys)}};
     const ProfileTexts profile_texts = ParseProfile(task, keys);
     if (!problems->empty() &&
         (!name || command.size() != task.command.size() || ins.size() != task.in.size()))
@@ -473,10 +477,12 @@ struct FlowBuilder::Impl {
         problems->Add(task.name.place,
                       StrCat("name has ", name_text.size(), " bytes; at most 1024 are taken"));
       const TaskId id = graph->AddTask(spec);
-      for (const ParsedText& a : afters) {
-        After after{id, {}, a.place};
-        a.text.Expand(values, &after.name);
-        waits.push_back(std::move(after));
+      for (const auto& [what, texts] : afters) {
+        for (const ParsedText& a : texts) {
+          After after{id, {}, a.place, what};
+          a.text.Expand(values, &after.name);
+          waits.push_back(std::move(after));
+        }
       }
     }
   }
@@ -520,20 +526,21 @@ struct FlowBuilder::Impl {
       if (problems->full()) return;
       const std::vector<TaskId>& matched = Matching(after.name);
       for (TaskId task : matched) {
-        if (task != after.task) graph->AddDependency(task, after.task);
+        if (task != after.task) graph->AddDependency(task, after.task, after.what);
       }
       if (!matched.empty()) continue;
       if (const auto named = templates.find(after.name); named != templates.end()) {
         for (uint64_t n = 0; n < named->second.count; ++n) {
-          graph->AddDependency(TaskId(named->second.first.value + static_cast<uint32_t>(n)), after.task);
+          graph->AddDependency(TaskId(named->second.first.value + static_cast<uint32_t>(n)), after.task,
+                               after.what);
         }
       } else if (const std::optional<TaskId> task = FindNamed(after.name)) {
-        graph->AddDependency(*task, after.task);
+        graph->AddDependency(*task, after.task, after.what);
       } else {
         std::vector<std::string_view> known;
         for (const auto& [name, tasks] : templates) known.push_back(name);
         std::sort(known.begin(), known.end());
-        problems->Add(after.place, StrCat("after names no task: \"", Printable(after.name), "\"",
+        problems->Add(after.place, StrCat(after.key(), " names no task: \"", Printable(after.name), "\"",
                                           SuggestOneOf(after.name, known)));
       }
     }
@@ -545,7 +552,7 @@ struct FlowBuilder::Impl {
       const auto named = templates.find(after.name);
       links += named != templates.end() ? named->second.count : Matching(after.name).size();
       if (links <= kMostLinks) continue;
-      problems->AddLast(after.place, StrCat("after means more than ", kMostLinks,
+      problems->AddLast(after.place, StrCat(after.key(), " means more than ", kMostLinks,
                                             " pairs of tasks; put one task between the two families"));
       return false;
     }

@@ -1,40 +1,20 @@
 // A flow file as TOML (https://toml.io/en/v1.0.0):
 //
 //   [flow]    name, and settings of the run (config/run_options.h)
-//   [[task]]  name, command; each, in, out, after, env and the keys of task_keys.h
+//   [[task]]  name, command; each, in, out, after, after_any, env and the keys of task_keys.h
 //   [[file]]  name, size; each: a known size, for simulation
 //
-// Here each key's type and value is checked and kept with its place. toml++ counts columns in characters;
-// places count them in bytes.
+// Here each key's type and value is checked and kept with its place.
 #include "formats/flow_file.h"
 
 #include <algorithm>
 #include <optional>
 
 #include "base/text.h"
-#include "formats/toml_internal.h"
+#include "formats/toml_values_internal.h"
 
 namespace harrow::formats {
 namespace {
-
-std::string_view TypeName(const toml::node& node) {
-  switch (node.type()) {
-    case toml::node_type::table:
-      return "a table";
-    case toml::node_type::array:
-      return "a list";
-    case toml::node_type::string:
-      return "a text";
-    case toml::node_type::integer:
-      return "a whole number";
-    case toml::node_type::floating_point:
-      return "a number with a point";
-    case toml::node_type::boolean:
-      return "true or false";
-    default:
-      return "a date or time";
-  }
-}
 
 bool ValidKeyName(std::string_view name) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
@@ -46,19 +26,13 @@ class FlowReader {
  public:
   FlowReader(uint32_t source, std::string_view text, const LoadOptions& options, os::FileSystem& fs,
              const graph::Graph& graph, Problems* problems)
-      : source_(source), text_(text), options_(options), fs_(fs), graph_(graph), problems_(problems) {}
+      : source_(source), text_(text), options_(options), fs_(fs), graph_(graph), problems_(problems), places_(source, text) {}
 
   FlowFile Read() {
     toml::parse_result parsed = toml::parse(text_);
     if (!parsed) {
-      const toml::parse_error& error = parsed.error();
-      std::string_view what = error.description();
-      if (const size_t colon = what.find(": ");
-          what.starts_with("Error while parsing ") && colon != std::string_view::npos) {
-        what.remove_prefix(colon + 2);
-      }
-      problems_->AddLast(At(error.source()),
-                         StrCat("this is no TOML: ", Printable(what, 200),
+      problems_->AddLast(At(parsed.error().source()),
+                         StrCat("this is no TOML: ", WhatIsWrong(parsed.error()),
                                 "; write key = \"text\", key = 4 or key = [\"a\", \"b\"]"));
       return std::move(flow_);
     }
@@ -95,40 +69,7 @@ class FlowReader {
   }
 
  private:
-  using Entry = std::pair<const toml::key*, const toml::node*>;
-
-  /// A table's entries as they stand in the file; toml++ keeps them by name.
-  static std::vector<Entry> InOrder(const toml::table& table) {
-    std::vector<Entry> entries;
-    for (auto&& [key, node] : table) entries.emplace_back(&key, &node);
-    std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-      const auto& x = a.first->source().begin;
-      const auto& y = b.first->source().begin;
-      return x.line != y.line ? x.line < y.line : x.column < y.column;
-    });
-    return entries;
-  }
-
-  SourcePlace At(const toml::source_region& region) {
-    SourcePlace place{source_, region.begin.line, region.begin.column};
-    if (place.line == 0 || place.column < 2) return place;
-    if (line_begins_.empty()) {
-      line_begins_.push_back(0);
-      for (size_t at = text_.find('\n'); at != std::string_view::npos; at = text_.find('\n', at + 1))
-        line_begins_.push_back(at + 1);
-    }
-    if (place.line > line_begins_.size()) return place;
-    const size_t begin = line_begins_[place.line - 1];
-    // A line may be long, with many values: counting goes on from the last one where it can.
-    if (counted_.line != place.line || counted_.column > place.column) counted_ = {place.line, 1, begin};
-    for (; counted_.column < place.column && counted_.at < text_.size(); ++counted_.column) {
-      ++counted_.at;
-      while (counted_.at < text_.size() && (static_cast<unsigned char>(text_[counted_.at]) & 0xC0u) == 0x80u)
-        ++counted_.at;
-    }
-    place.column = static_cast<uint32_t>(counted_.at - begin + 1);
-    return place;
-  }
+  SourcePlace At(const toml::source_region& region) { return places_.At(region); }
 
   void Problem(SourcePlace place, std::string_view text) { problems_->Add(place, text); }
 
@@ -176,42 +117,16 @@ class FlowReader {
     return texts;
   }
 
-  /// The text of a number, flag or text; none for other types.
-  static std::optional<std::string> ScalarText(const toml::node& node) {
-    if (const auto text = node.value_exact<std::string>()) return *text;
-    if (const auto number = node.value_exact<int64_t>()) return StrCat(*number);
-    if (const auto flag = node.value_exact<bool>()) return std::string(*flag ? "true" : "false");
-    if (const auto real = node.value_exact<double>()) return StrCat(*real);
-    return std::nullopt;
-  }
-
   void ReadSettings(const toml::key& flow_key, const toml::node& node) {
     const toml::table* table = node.as_table();
     if (table == nullptr) {
       Problem(At(flow_key.source()), StrCat("flow is ", TypeName(node), "; settings follow a line [flow]"));
       return;
     }
-    for (const auto& [key, value] : InOrder(*table)) {
-      const SourcePlace place = At(value->source());
-      if (key->str() == "name") {
-        if (auto text = Text("name", *value, "\"mosaic\"")) flow_.name = text->text;
-        continue;
-      }
-      const std::optional<std::string> text = ScalarText(*value);
-      if (!text) {
-        Problem(place, StrCat(Printable(key->str()), " is ", TypeName(*value),
-                              "; settings are texts, numbers, true or false"));
-        continue;
-      }
-      if (options_.check_setting) {
-        const Status status = options_.check_setting(key->str(), *text);
-        if (!status.ok()) {
-          Problem(status.message().starts_with("unknown") ? At(key->source()) : place, status.message());
-          continue;
-        }
-      }
-      flow_.settings.push_back({std::string(key->str()), *text, graph_.PlaceText(place)});
+    if (const toml::node* name = table->get("name")) {
+      if (auto text = Text("name", *name, "\"mosaic\"")) flow_.name = text->text;
     }
+    flow_.settings = SettingsOf(*table, &places_, graph_, options_.check_setting, "name", problems_);
   }
 
   void ReadTask(const toml::table& table) {
@@ -220,7 +135,8 @@ class FlowReader {
     task.attributes = options_.defaults;
     const size_t problems_before = problems_->count();
     static const std::vector<std::string_view> known = [] {
-      std::vector<std::string_view> keys = {"name", "command", "each", "in", "out", "after", "env"};
+      std::vector<std::string_view> keys = {"name", "command", "each",      "in",
+                                            "out",  "after",   "after_any", "env"};
       keys.insert(keys.end(), AttributeKeys().begin(), AttributeKeys().end());
       return keys;
     }();
@@ -240,6 +156,8 @@ class FlowReader {
         task.out = Texts(key, *node, "[\"p/{i}.fits\"]");
       } else if (key == "after") {
         task.after = Texts(key, *node, "[\"name\"]");
+      } else if (key == "after_any") {
+        task.after_any = Texts(key, *node, "[\"name\"]");
       } else if (key == "env") {
         ReadEnv(*node, &task.attributes);
       } else if (std::find(known.begin(), known.end(), key) != known.end()) {
@@ -323,7 +241,7 @@ class FlowReader {
 
   static std::string Example(std::string_view key) {
     if (key == "memory") return "memory = \"4G\"";
-    if (key == "time" || key == "run_time") return StrCat(key, " = \"10m\"");
+    if (key == "time" || key == "run_time" || key == "retry_delay") return StrCat(key, " = \"10m\"");
     if (key == "keep" || key == "whole_node") return StrCat(key, " = true");
     if (key == "retry_on") return "retry_on = [1, 137]";
     for (std::string_view text : {"cwd", "kind", "stdin", "stdout", "stderr", "shell"}) {
@@ -476,11 +394,7 @@ class FlowReader {
   const graph::Graph& graph_;
   Problems* problems_;
   FlowFile flow_;
-  std::vector<size_t> line_begins_;
-  struct {
-    uint32_t line, column;  // in characters
-    size_t at;
-  } counted_ = {0, 0, 0};
+  TomlPlaces places_;
 };
 
 }  // namespace

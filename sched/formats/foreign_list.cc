@@ -1,7 +1,8 @@
 // Lists that other launchers read, of which a line is a command as here:
 //
 //   disBatch  #DISBATCH PREFIX text, #DISBATCH SUFFIX text   before and behind each command below
-//             #DISBATCH BARRIER [CHECK]                      what is below waits for what is above
+//             #DISBATCH BARRIER                              what is below waits until all above has ended
+//             #DISBATCH BARRIER CHECK                        and runs only if it was done
 //   GREASY    [# 1, 3-5, -1 #] command                       waits for these lines of the file; -1: the one
 //   before
 //             [@ directory @] command                        runs there
@@ -120,7 +121,14 @@ Result<DisBatchLine> ReadDisBatchLine(std::string_view line) {
   if (!rest.empty()) rest.remove_prefix(1);
   if (word == "PREFIX") return DisBatchLine{DisBatchLine::What::kPrefix, rest};
   if (word == "SUFFIX") return DisBatchLine{DisBatchLine::What::kSuffix, rest};
-  if (word == "BARRIER") return DisBatchLine{DisBatchLine::What::kBarrier, {}};
+  if (word == "BARRIER") {
+    rest = Trimmed(rest);
+    if (rest.empty()) return DisBatchLine{DisBatchLine::What::kBarrier, {}};
+    if (rest == "CHECK") return DisBatchLine{DisBatchLine::What::kCheckedBarrier, {}};
+    return Invalid(StrCat("BARRIER ", Printable(rest, 40),
+                          " is not read here; write BARRIER, or BARRIER CHECK where what is below is to run "
+                          "only if all above was done"));
+  }
   if (word == "REPEAT") {
     return Invalid(
         "REPEAT is not read here; write the lines out (seq 0 99 | sed 's/.*/prog &/'), or a flow file with "

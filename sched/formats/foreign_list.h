@@ -17,7 +17,7 @@ bool IsDisBatchList(std::string_view text);
 
 /// A line "#DISBATCH ..." of disBatch.
 struct DisBatchLine {
-  enum class What : uint8_t { kPrefix, kSuffix, kBarrier };
+  enum class What : uint8_t { kPrefix, kSuffix, kBarrier, kCheckedBarrier };
   What what = What::kBarrier;
   std::string_view text;  // of prefix and suffix, to the end of the line
 };

@@ -135,10 +135,20 @@ class LineReader {
     return false;
   }
 
-  /// What is below a barrier waits for all between it and the barrier before, and so for all above.
+  /// What is below a barrier waits for all between it and the barrier before, and so for all above; after a
+  /// barrier that checks, it needs all between that one and the one before, too, and so what other checks
+  /// want.
   void WaitForPhase(TaskId task) {
-    if (!LinksAreFew(phase_end_ - phase_begin_, "barriers", "put a line `true` between two barriers")) return;
-    for (uint32_t before = phase_begin_; before < phase_end_; ++before)
+    const bool checked_before = checked_end_ != phase_end_;
+    const uint64_t checked = checked_before ? checked_end_ - checked_begin_ : 0;
+    if (!LinksAreFew(phase_end_ - phase_begin_ + checked, "barriers",
+                     "put a line `true` between two barriers"))
+      return;
+    for (uint32_t before = phase_begin_; before < phase_end_; ++before) {
+      graph_->AddDependency(TaskId(before), task,
+                            checked_before ? graph::WaitsFor::kEnd : graph::WaitsFor::kSuccess);
+    }
+    for (uint32_t before = checked_begin_; checked_before && before < checked_end_; ++before)
       graph_->AddDependency(TaskId(before), task);
   }
 
@@ -148,11 +158,16 @@ class LineReader {
       problems_->Add(place_, read.status().message());
       return;
     }
-    if (read->what == DisBatchLine::What::kBarrier) {
+    const bool checks = read->what == DisBatchLine::What::kCheckedBarrier;
+    if (checks || read->what == DisBatchLine::What::kBarrier) {
       const auto tasks = static_cast<uint32_t>(graph_->task_count());
       if (tasks == phase_end_) return;  // nothing since the last one
       phase_begin_ = phase_end_;
       phase_end_ = tasks;
+      if (checks) {
+        checked_begin_ = phase_begin_;
+        checked_end_ = phase_end_;
+      }
       return;
     }
     if (read->text.find("DISBATCH_") != std::string_view::npos)
@@ -288,10 +303,11 @@ class LineReader {
   std::string argv_;
   KindCache kinds_;
   const uint32_t first_task_;  // of this file
-  // Of lists for disBatch: what stands around each command, and the tasks between the last two barriers.
+  // Of lists for disBatch: what stands around each command, and the tasks between the last two barriers, and
+  // above the last one that checks.
   bool disbatch_ = false;
   std::string prefix_, suffix_;
-  uint32_t phase_begin_, phase_end_;
+  uint32_t phase_begin_, phase_end_, checked_begin_ = 0, checked_end_ = 0;
   uint64_t links_ = 0;
 };
 

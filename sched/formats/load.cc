@@ -17,6 +17,22 @@
 #include "formats/wf_format.h"
 
 namespace harrow::formats {
+
+Result<std::string> ReadStandardInput(uint64_t limit) {
+  std::string text;
+  size_t size = 0;
+  while (size < limit) {
+    text.resize(std::min<uint64_t>(limit, std::max<uint64_t>(size * 2, 65536)));
+    const ssize_t n = read(STDIN_FILENO, text.data() + size, text.size() - size);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return Status(Code::kInvalid, StrCat("cannot read standard input: ", strerror(errno)));
+    if (n == 0) break;
+    size += static_cast<size_t>(n);
+  }
+  text.resize(size);
+  return text;
+}
+
 namespace {
 
 constexpr uint64_t kMostBytes = uint64_t{4} << 30;  // of a file; a device may go on for ever
@@ -30,20 +46,9 @@ Result<std::string> ReadFile(os::FileSystem& fs, const std::string& path) {
   return text.ok() && text->size() > kMostBytes ? TooLarge(path) : std::move(text);
 }
 
-Result<std::string> ReadStandardInput() {
-  std::string text;
-  size_t size = 0;
-  for (;;) {
-    text.resize(std::max<size_t>(size * 2, 65536));
-    const ssize_t n = read(STDIN_FILENO, text.data() + size, text.size() - size);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return Status(Code::kInvalid, StrCat("cannot read standard input: ", strerror(errno)));
-    if (n == 0) break;
-    size += static_cast<size_t>(n);
-    if (size > kMostBytes) return TooLarge("standard input");
-  }
-  text.resize(size);
-  return text;
+Result<std::string> ReadInput() {
+  Result<std::string> text = ReadStandardInput(kMostBytes + 1);
+  return text.ok() && text->size() > kMostBytes ? TooLarge("standard input") : std::move(text);
 }
 
 /// One input with what has been read of it.
@@ -98,7 +103,7 @@ class Loader {
     source->number = graph_->AddSource(input.path == "-" ? "standard input" : Printable(input.path, 1000));
     const SourcePlace start{source->number, 1, 1};
     Result<std::string> text = input.text          ? Result<std::string>(*input.text)
-                               : input.path == "-" ? ReadStandardInput()
+                               : input.path == "-" ? ReadInput()
                                                    : ReadFile(fs_, input.path);
     if (!text) {
       problems_.Add(start, StrCat(Printable(text.status().message(), 1000),

@@ -54,6 +54,10 @@ struct Flow {
   std::vector<std::string> notices;  // "FILE:LINE:COLUMN: ...": what is taken but has no effect
 };
 
+/// What standard input holds, up to `limit` bytes. Not by its name: a socket, or what another user has opened for us, has
+/// none that could be opened again.
+Result<std::string> ReadStandardInput(uint64_t limit);
+
 /// Reads `inputs` into an empty graph and seals it. Every problem found is a line "FILE:LINE:COLUMN: what is
 /// wrong; what would be right" of the status, which is kInvalid for anything that a user wrote or named.
 /// Formats are told by content (formats/detect.h), patterns in `in` are resolved here, once (flow_build.cc).

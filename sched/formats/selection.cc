@@ -88,7 +88,8 @@ Result<std::vector<bool>> SelectStale(const graph::Graph& graph, os::FileSystem&
   Problems problems(&graph, 20);
   for (TaskId task : InOrder(graph)) {
     bool runs = graph.outputs(task).empty();
-    for (TaskId before : graph.predecessors(task)) runs = runs || stale[before.value];
+    for (TaskId before : graph.predecessors(task))
+      runs = runs || (stale[before.value] && !graph.OnlyWaits(before, task));
     std::optional<WallTime> oldest;
     for (FileId file : graph.outputs(task)) {
       if (runs) break;

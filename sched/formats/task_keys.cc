@@ -86,7 +86,7 @@ graph::Profile TaskAttributes::Resolved() const {
 const std::vector<std::string_view>& AttributeKeys() {
   static const std::vector<std::string_view> keys = {
       "cores",   "memory",   "gpus", "nodes",      "whole_node", "ranks",  "time",
-      "retries", "retry_on", "cwd",  "kind",       "stdin",      "stdout", "stderr",
+      "retries", "retry_on", "retry_delay", "cwd",  "kind",       "stdin",      "stdout", "stderr",
       "shell",   "priority", "keep", "missing_ok", "run_time"};
   return keys;
 }
@@ -107,6 +107,13 @@ Status SetAttribute(std::string_view key, std::string_view value, TaskAttributes
   if (key == "ranks") return SetInteger(key, value, 1, 100'000'000, &profile.ranks);
   if (key == "time") return SetTime(key, value, &profile.time_limit);
   if (key == "retries") return SetInteger(key, value, 0, 1000, &profile.retries);
+  if (key == "retry_delay") {
+    Result<Duration> delay = ParseDuration(value);
+    if (!delay) return Invalid(StrCat(key, ": ", delay.status().message()));
+    if (*delay > std::chrono::hours(24)) return Invalid(StrCat(key, " is more than a day; write retry_delay = \"30s\""));
+    profile.retry_delay = *delay;
+    return Status();
+  }
   if (key == "retry_on") return SetRetryOn(value, &profile.retry_on);
   if (key == "priority") return SetInteger(key, value, -1'000'000, 1'000'000, &profile.priority);
   if (key == "keep") return SetFlag(key, value, &profile.keep);
@@ -177,6 +184,7 @@ std::string SuggestKey(std::string_view word, const std::vector<std::string_view
       {"inputs", "in"},        {"output", "out"},           {"outputs", "out"},
       {"depends", "after"},    {"depends_on", "after"},     {"needs", "after"},
       {"dependency", "after"}, {"dependencies", "after"},   {"dir", "cwd"},
+      {"afterok", "after"},    {"afterany", "after_any"},   {"order_only", "after_any"},
       {"chdir", "cwd"},        {"workdir", "cwd"},          {"cmd", "command"},
       {"run", "command"},      {"script", "command"},       {"id", "name"},
       {"foreach", "each"},     {"matrix", "each"},          {"array", "each"},

@@ -37,7 +37,7 @@ struct TaskTemplate {
   uint64_t count = 1;
   std::vector<Placed> command;  // a shell text, or arguments
   bool is_list = false;         // arguments
-  std::vector<Placed> in, out, after;
+  std::vector<Placed> in, out, after, after_any;
   TaskAttributes attributes;                               // texts with braces still in them
   std::map<std::string, SourcePlace, std::less<>> places;  // of attributes, by key
 };

@@ -1,0 +1,193 @@
+#include "batch/sbatch.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+
+#include "base/text.h"
+
+namespace harrow::batch {
+namespace {
+
+struct OptionName {
+  std::string_view name;
+  char letter = 0;
+};
+
+/// Who says one of these has thought about which part of a node the job gets.
+constexpr OptionName kPartsOfNodes[] = {
+    {"exclusive"},
+    {"oversubscribe", 's'},
+    {"ntasks", 'n'},
+    {"cpus-per-task", 'c'},
+    {"ntasks-per-node"},
+    {"mincpus"},
+    {"mem"},
+    {"mem-per-cpu"},
+    {"mem-per-gpu"},
+    {"cpus-per-gpu"},
+    {"cores-per-socket"},
+    {"sockets-per-node"},
+    {"extra-node-info", 'B'},
+    {"gpus", 'G'},
+    {"gpus-per-node"},
+    {"gpus-per-socket"},
+    {"gpus-per-task"},
+    {"gres"},
+    {"ntasks-per-gpu"},
+    {"ntasks-per-core"},
+    {"ntasks-per-socket"},
+    {"core-spec", 'S'},
+    {"thread-spec"},
+};
+constexpr OptionName kNodes[] = {
+    {"nodes", 'N'}, {"ntasks", 'n'}, {"nodelist", 'w'}, {"nodefile", 'F'}, {"gpus", 'G'}};
+
+bool IsLong(std::string_view word, std::string_view name) {
+  return word.starts_with("--") && word.substr(2).starts_with(name) &&
+         (word.size() == name.size() + 2 || word[name.size() + 2] == '=');
+}
+
+/// What sbatch takes for an option where it is not given: "gpus-per-node" is SBATCH_GPUS_PER_NODE.
+std::string VariableOf(std::string_view name) {
+  std::string variable = "SBATCH_";
+  for (const char c : name)
+    variable += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return name == "mem" ? variable + "_PER_NODE" : variable;
+}
+
+bool IsShort(std::string_view word, char letter) {
+  return letter != 0 && word.size() >= 2 && word[0] == '-' && word[1] == letter;
+}
+
+}  // namespace
+
+bool SbatchWords::Has(std::string_view name, char letter) const {
+  return std::any_of(words_.begin(), words_.end(),
+                     [&](const std::string& word) { return IsLong(word, name) || IsShort(word, letter); });
+}
+
+std::optional<std::string> SbatchWords::Value(std::string_view name, char letter) const {
+  std::optional<std::string> value;
+  for (size_t i = 0; i < words_.size(); ++i) {
+    const std::string& word = words_[i];
+    const size_t length = IsLong(word, name) ? name.size() + 2 : IsShort(word, letter) ? 2 : 0;
+    if (length == 0) continue;
+    if (word.size() > length) {
+      value = word.substr(length + (length > 2 ? 1 : 0));
+    } else if (i + 1 < words_.size()) {
+      value = words_[i + 1];
+    }
+  }
+  return value;
+}
+
+bool SbatchWords::heterogeneous() const {
+  return std::find(words_.begin(), words_.end(), ":") != words_.end();
+}
+
+bool SbatchWords::says_nodes() const {
+  return heterogeneous() || std::any_of(std::begin(kNodes), std::end(kNodes), [&](const OptionName& option) {
+           return Has(option.name, option.letter);
+         });
+}
+
+std::vector<std::string> AddedToSbatch(const SbatchWords& given, const Environment& environment,
+                                       const SbatchDefaults& defaults) {
+  const auto set = [&](std::string_view variable) { return environment.contains(variable); };
+  std::vector<std::string> added;
+  if (!given.Has("no-kill", 'k') && !set("SBATCH_NO_KILL")) added.push_back("--no-kill");
+  if (!given.Has("requeue") && !given.Has("no-requeue") && !set("SBATCH_REQUEUE") &&
+      !set("SBATCH_NO_REQUEUE")) {
+    added.push_back("--no-requeue");
+  }
+  const bool parts =
+      std::any_of(std::begin(kPartsOfNodes), std::end(kPartsOfNodes), [&](const OptionName& option) {
+        return given.Has(option.name, option.letter) || set(VariableOf(option.name));
+      });
+  if (!parts && !given.heterogeneous()) added.push_back("--exclusive");
+  if (!given.says_nodes() && defaults.nodes > 0) added.push_back(StrCat("--nodes=", defaults.nodes));
+  if (!given.Has("job-name", 'J') && !set("SBATCH_JOB_NAME") && !defaults.job_name.empty()) {
+    added.push_back(StrCat("--job-name=", defaults.job_name));
+  }
+  if (!given.Has("output", 'o') && !set("SBATCH_OUTPUT")) {
+    added.push_back(given.Has("array", 'a') ? "--output=harrow-%A_%a.out" : "--output=harrow-%j.out");
+  }
+  return added;
+}
+
+std::string SbatchScript(const std::vector<std::string>& command, std::string_view comment, std::string_view input) {
+  std::string script = StrCat("#!/bin/sh\n# ", Printable(comment, 200), "\nexec");
+  for (const std::string& word : command) script += StrCat(" ", ShellQuote(word));
+  if (input.empty()) return script + "\n";
+  // No line of it may be the last one.
+  std::string end = "END_OF_SCRIPT";
+  while (input.find(end) != std::string_view::npos) end += '_';
+  return StrCat(script, " <<'", end, "'\n", input, input.ends_with('\n') ? "" : "\n", end, "\n");
+}
+
+std::optional<std::string> SubmittedJob(std::string_view said) {
+  constexpr std::string_view kSubmitted = "Submitted batch job ";
+  while (!said.empty()) {
+    const size_t end = std::min(said.find('\n'), said.size());
+    std::string_view line = said.substr(0, end);
+    said.remove_prefix(std::min(end + 1, said.size()));
+    if (line.starts_with(kSubmitted)) line.remove_prefix(kSubmitted.size());
+    const size_t digits = std::min(line.find_first_not_of("0123456789"), line.size());
+    // "17", "17;cluster", "17 on cluster x"
+    if (digits > 0 && (digits == line.size() || line[digits] == ';' || line[digits] == ' ')) {
+      return std::string(line.substr(0, digits));
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Partition> ParsePartitions(std::string_view sinfo, std::string_view wanted) {
+  wanted = wanted.substr(0, wanted.find(','));
+  std::optional<Partition> found;
+  uint64_t nodes = 0, most_of_a_kind = 0;
+  const auto number = [](std::string_view text, uint64_t otherwise) {
+    uint64_t value = 0;
+    return std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc() ? value
+                                                                                            : otherwise;
+  };
+  uint64_t limit = UINT64_MAX;
+  while (!sinfo.empty()) {
+    std::string_view line = sinfo.substr(0, sinfo.find('\n'));
+    sinfo.remove_prefix(std::min(line.size() + 1, sinfo.size()));
+    std::array<std::string_view, 6> field;
+    for (std::string_view& each : field) {
+      each = line.substr(0, line.find('|'));
+      line.remove_prefix(std::min(each.size() + 1, line.size()));
+    }
+    const bool is_default = field[0].ends_with('*');
+    if (is_default) field[0].remove_suffix(1);
+    if (wanted.empty() ? !is_default : field[0] != wanted) continue;
+    const uint64_t count = number(field[3], 0), cpus = number(field[1], 0);
+    if (count == 0 || cpus == 0) continue;
+    nodes += count;
+    const size_t dash = field[5].find('-');  // "1-infinite", "4"
+    limit = number(dash == std::string_view::npos ? field[5] : field[5].substr(dash + 1), UINT64_MAX);
+    if (count > most_of_a_kind) {
+      most_of_a_kind = count;
+      found = {.name = std::string(field[0]),
+               .most_nodes = 0,
+               .cpus = static_cast<uint32_t>(cpus),
+               .memory = number(field[2], 0) << 20,
+               .gpus = 0};
+      // "gpu:2", "gpu:a100:4(S:0-1)"
+      if (const size_t gpu = field[4].find("gpu:"); gpu != std::string_view::npos) {
+        std::string_view rest = field[4].substr(gpu + 4);
+        rest = rest.substr(0, rest.find_first_of("(,"));
+        if (const size_t colon = rest.rfind(':'); colon != std::string_view::npos)
+          rest.remove_prefix(colon + 1);
+        found->gpus = static_cast<uint32_t>(number(rest, 0));
+      }
+    }
+  }
+  if (found) found->most_nodes = static_cast<uint32_t>(std::min({nodes, limit, uint64_t{UINT32_MAX}}));
+  return found;
+}
+
+}  // namespace harrow::batch

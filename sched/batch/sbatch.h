@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "batch/slurm_environment.h"
+
+namespace harrow::batch {
+
+/// The words that a user gave for sbatch. All of them are passed on as they are; of a few it is looked
+/// whether they are there, so that nothing is added beside them.
+class SbatchWords {
+ public:
+  explicit SbatchWords(std::vector<std::string> words) : words_(std::move(words)) {}
+
+  const std::vector<std::string>& words() const { return words_; }
+  /// Is an option there: "--nodes", "--nodes=4", and "-N", "-N4" where it has a short name?
+  bool Has(std::string_view name, char letter = 0) const;
+  /// What the last of that name was given; none: it is not there.
+  std::optional<std::string> Value(std::string_view name, char letter = 0) const;
+  /// Several jobs in one: "sbatch A : B".
+  bool heterogeneous() const;
+  /// Does something say how many nodes the job has?
+  bool says_nodes() const;
+
+ private:
+  std::vector<std::string> words_;
+};
+
+struct SbatchDefaults {
+  std::string job_name;  // empty: sbatch's own
+  uint32_t nodes = 0;    // 0: not to be said
+};
+/// The options that go before the user's, whose own come later and hold: whole nodes where nothing is said of
+/// CPUs and memory, a job that outlives a node, is not begun again by Slurm, and has a name and an output
+/// file beside its run's directory.
+std::vector<std::string> AddedToSbatch(const SbatchWords& given, const Environment& environment,
+                                       const SbatchDefaults& defaults);
+
+/// A batch script that becomes `command`, with `input` as its standard input where there is some. `comment`: one line, of what
+/// it is.
+std::string SbatchScript(const std::vector<std::string>& command, std::string_view comment, std::string_view input = {});
+
+/// The job that sbatch says it has submitted, in whole words or with --parsable; none: nothing of the kind.
+std::optional<std::string> SubmittedJob(std::string_view said);
+
+/// What a partition's nodes are like, by `sinfo` with the format below; of several kinds the one of which
+/// there are most.
+struct Partition {
+  std::string name;
+  uint32_t most_nodes = 0;  // of a job
+  uint32_t cpus = 0;        // of a node
+  uint64_t memory = 0;      // bytes
+  uint32_t gpus = 0;
+};
+inline constexpr const char* kPartitionFormat = "%P|%c|%m|%D|%G|%s";
+/// `wanted`: a name, or names of which the first counts ("a,b"); empty: the default one. None: it is not
+/// there.
+std::optional<Partition> ParsePartitions(std::string_view sinfo, std::string_view wanted);
+
+}  // namespace harrow::batch

@@ -6,7 +6,7 @@ add_library(harrow_flags INTERFACE)
 target_compile_options(harrow_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
   -Woverloaded-virtual -fno-omit-frame-pointer>)
-target_include_directories(harrow_flags INTERFACE ${PROJECT_SOURCE_DIR}/sched)
+target_include_directories(harrow_flags INTERFACE ${CMAKE_CURRENT_LIST_DIR}/../../sched)
 target_link_libraries(harrow_flags INTERFACE Threads::Threads)
 if(HARROW_SANITIZE)
   target_compile_options(harrow_flags INTERFACE -fsanitize=${HARROW_SANITIZE} -fno-sanitize-recover=all)
@@ -72,4 +72,36 @@ function(harrow_helper_program name source library)
   target_include_directories(${target} SYSTEM PRIVATE ${${library}_INCLUDE_DIR})
   target_link_libraries(${target} PRIVATE harrow_flags ${${library}_LIBRARY})
   install(TARGETS ${target} RUNTIME DESTINATION libexec/harrow)
+endfunction()
+
+# harrow_man_page(FILE.scd COMPONENT): builds and installs a page of the manual. The caller looks for HARROW_SCDOC before.
+function(harrow_man_page page component)
+  get_filename_component(name ${page} NAME)
+  string(REGEX REPLACE "\\.scd$" "" name ${name})
+  string(REGEX MATCH "[0-9]$" section ${name})
+  set(built ${CMAKE_BINARY_DIR}/man/man${section}/${name})
+  add_custom_command(
+    OUTPUT ${built}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/man/man${section}
+    COMMAND sh -c "\"$0\" < \"$1\" > \"$2\"" ${HARROW_SCDOC} ${page} ${built}
+    DEPENDS ${page}
+    VERBATIM)
+  if(NOT TARGET man)
+    add_custom_target(man ALL)
+  endif()
+  add_custom_target(man_${name} DEPENDS ${built})
+  add_dependencies(man man_${name})
+  install(FILES ${built} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section} COMPONENT ${component})
+endfunction()
+
+# harrow_install_text(FILE VARIABLE DESTINATION NAME COMPONENT): installs a file in which @VARIABLE@ becomes the prefix, which is known
+# when it is installed only: `cmake --install BUILD --prefix X` need not name the configured one.
+function(harrow_install_text file variable destination name component)
+  install(CODE "
+    get_filename_component(prefix \"\${CMAKE_INSTALL_PREFIX}\" ABSOLUTE)
+    file(READ \"${file}\" text)
+    string(REPLACE \"${variable}\" \"\${prefix}\" text \"\${text}\")
+    file(WRITE \"${CMAKE_BINARY_DIR}/installed/${name}\" \"\${text}\")
+    file(INSTALL DESTINATION \"\${prefix}/${destination}\" TYPE FILE FILES \"${CMAKE_BINARY_DIR}/installed/${name}\")
+    " COMPONENT ${component})
 endfunction()

@@ -46,7 +46,7 @@ _harrow() {
     return
   fi
   case $prev in
-    --run-dir | --dir)
+    --run-dir | --dir | --times)
       compopt -o filenames
       mapfile -t COMPREPLY < <(compgen -d -- "$cur")
       return ;;
@@ -61,14 +61,14 @@ _harrow() {
     --node) _harrow_offer "$word" < <("$harrow" complete "${run_dir[@]}" nodes -- "$word" 2>/dev/null) ;;
     --target) _harrow_offer "$word" < <("$harrow" complete "${run_dir[@]}" tasks -- "$word" 2>/dev/null) ;;
     --io) _harrow_offer "$cur" <<<$'none\nmodel'; return ;;
-    --retries | --max-failures | --slots | --local-nodes | --tail | --slowest | --output-limit | --nodes | --seed | --run-time | --time-scale | --size-scale) return ;;
+    --retries | --max-failures | --max-running | --slots | --local-nodes | --tail | --slowest | --output-limit | --nodes | --max-nodes | --task-time | --seed | --run-time | --time-scale | --size-scale) return ;;
     *)
       if [[ $cur == -* ]]; then
         _harrow_offer "$cur" < <(_harrow_options "$harrow" "$command")
         return
       fi
       case $command in
-        run | check | sim | replay)
+        run | array | sbatch | check | plan | sim | replay)
           compopt -o filenames
           mapfile -t COMPREPLY < <(compgen -f -- "$cur")
           return ;;

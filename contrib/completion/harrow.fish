@@ -29,7 +29,7 @@ end
 complete -c harrow -f
 complete -c harrow -n 'test -z (__harrow_command)' -a '(__harrow_commands)'
 complete -c harrow -n 'test -n (__harrow_command); and string match -q -- "-*" (commandline -ct)' -a '(__harrow_options)'
-complete -c harrow -n 'contains -- (__harrow_command) run check sim replay' -F
+complete -c harrow -n 'contains -- (__harrow_command) run array sbatch check plan sim replay' -F
 complete -c harrow -n 'contains -- (__harrow_command) logs explain cancel' -a '(__harrow_words tasks)'
 complete -c harrow -n '__fish_seen_argument -l run-dir' -l run-dir -x -a '(__fish_complete_directories)'
 complete -c harrow -l order -x -a 'auto fifo lifo hrf lifo+hrf rank+hrf' -n 'contains -- (__harrow_command) run'

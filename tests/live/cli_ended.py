@@ -244,14 +244,25 @@ def test_doctor(directory, program):
     for line in lines:
         check(line.split()[0] in ("ok", "warning", "bad"), line)
     same(result.code, int(any(line.startswith("bad") for line in lines)), result)
-    for word in ("cores", "memory", "fsync", "rename", "append", "clock", "network", "keys", "journal", "settings"):
+    for word in ("cores", "memory", "fsync", "rename", "append", "clock", "network", "keys", "journal", "storage", "settings"):
         check(any(line.split()[1] == word for line in lines), word, "was not checked:", result)
     names = {c["name"] for c in json.loads(harrow("doctor", "--json").out)["checks"]}
     check({"cores", "network", "directory"} <= names, names)
     same([n for n in os.listdir(directory) if "doctor" in n], [], "left behind")
+    write(harrow.env["HARROW_CONF"], "\nretries = 3\n")
+    harrow.env["HARROW_SEED"] = "7"
+    lines = [line.split() for line in harrow("doctor", "--config", code=0).out.splitlines()]
+    check(["retries", "3", harrow.env["HARROW_CONF"] + ":2:11"] in lines and ["seed", "7", "HARROW_SEED"] in lines and
+          ["order", "auto", "default"] in lines, lines)
+    told = {s["key"]: (s["value"], s["from"]) for s in json.loads(harrow("doctor", "--config", "--json", code=0).out)["settings"]}
+    same({line[0]: (line[1].replace("-", ""), line[-1]) for line in lines if line[0] in ("retries", "seed", "order", "name")},
+         {key: told[key] for key in ("retries", "seed", "order", "name")})
+    same(len(told), len(lines))
     write(harrow.env["HARROW_CONF"], "ordr = fifo\n")
     bad = harrow("doctor", code=1)
     check("did you mean order?" in bad.out, bad)
+    bad = harrow("doctor", "--config", code=2)
+    check("harrow.conf:1:1: unknown setting ordr; did you mean order?" in bad.err, bad)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 
-from run_support import check, same, tell
+from run_support import check, same, tell, work_dir
 
 WIDTH, HEIGHT = 80, 24
 
@@ -43,6 +43,25 @@ def help_of(harrow, *command):
     return done.stdout
 
 
+def opens_manuals(harrow):
+    """`harrow help flow` is `man harrow-flow`, and says where the page is when there is no man."""
+    with work_dir() as directory:
+        def asked(topic):
+            done = subprocess.run([harrow, "help", topic], capture_output=True, text=True, timeout=300, env={"PATH": directory})
+            return done.returncode, done.stdout, done.stderr
+
+        code, out, err = asked("flow")
+        check(code == 2 and not out and "there is no man: see harrow-flow in contrib/man" in err, code, out, err)
+        with open(os.path.join(directory, "man"), "w", encoding="utf-8") as man:
+            man.write("#!/bin/sh\necho \"the manual: $*\"\n")
+        os.chmod(os.path.join(directory, "man"), 0o755)
+        for topic, manual in (("flow", "harrow-flow"), ("cluster", "harrow-cluster"), ("conf", "harrow.conf"), ("plugin", "harrow-plugin"),
+                              ("harrow-flow", "harrow-flow")):
+            same(asked(topic), (0, f"the manual: {manual}\n", ""), topic)
+        code, out, err = asked("flwo")
+        check(code == 2 and "no command 'flwo'" in err and "flow" in err.split("flwo", 1)[1], err)
+
+
 def main():
     harrow, source = os.path.abspath(sys.argv[1]), sys.argv[2]
     listed = help_of(harrow)
@@ -66,6 +85,7 @@ def main():
         check(f"*harrow-{command}*(1)" in page(source, "harrow.1"), command, "is not in harrow(1)")
         same(subprocess.run([harrow, "help", command], capture_output=True, text=True, timeout=300).stdout, text)
 
+    opens_manuals(harrow)
     with open(os.path.join(source, "sched/formats/task_keys.cc"), encoding="utf-8") as f:
         keys = set(re.findall(r'"([a-z_]+)"', f.read().split("AttributeKeys() {")[1].split(";")[0]))
     with open(os.path.join(source, "sched/formats/flow_file.cc"), encoding="utf-8") as f:

@@ -3,6 +3,7 @@
 they print is compared. Times, shares and sizes differ from run to run: of them only the unit is.
 
 usage: first_hour.py HARROW EXAMPLES [NAME...] [--update]     --update: writes what is printed into the READMEs
+       first_hour.py --slurm HARROW EXAMPLES [--update]       those with an sbatch script, as an ordinary user of a test cluster
 """
 import os
 import re
@@ -10,6 +11,7 @@ import shutil
 import subprocess
 import sys
 
+from cluster_support import Cluster
 from run_support import Skipped, check, same, tell, work_dir
 
 NEEDS = {"parallel": "parallel"}
@@ -20,6 +22,9 @@ VARIES = [
     (r"<?\b\d+(\.\d+)? [KMG]?i?B\b", "SIZE"),
     (r"\+\d+\.\d{3}\b", "START"),
     (r" \(PU [\d,-]+\)", ""),
+    (r"\b(on|node) node\d+\b", "\\1 NODE"),
+    (r"\bbatch job \d+\b", "batch job N"),
+    (r"\bstarted \d\d:\d\d:\d\d\b", "started TIME"),
     (r"\bof \d+ slots?\b", "of N slots"),
     (r" +", " "),
 ]
@@ -47,13 +52,16 @@ def blocks(readme):
     return found + [(blank, None, None) for blank in blanks]
 
 
-def printed(commands, directory, harrow):
-    """What each command prints, by one shell."""
+def printed(commands, directory, harrow, cluster=None):
+    """What each command prints, by one shell, on the login node of `cluster` if there is one."""
     mark = "=== the next command ==="
     script = "exec 2>&1\n" + "".join(f"{command}\necho; echo '{mark}'\n" for command in commands)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "HARROW_"))}
-    environment.update(HARROW_SLOTS="2", PATH=os.path.dirname(harrow) + ":" + environment["PATH"], LC_ALL="C.UTF-8", TERM="dumb")
-    done = subprocess.run(["bash", "-c", script], cwd=directory, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    if not cluster:
+        environment["HARROW_SLOTS"] = "2"
+    environment.update(PATH=os.path.dirname(harrow) + ":" + environment["PATH"], LC_ALL="C.UTF-8", TERM="dumb")
+    shell = ["bash", "-c", script]
+    done = subprocess.run(cluster.command(*shell) if cluster else shell, cwd=directory, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           encoding="utf-8", timeout=600)
     parts = done.stdout.split(f"\n{mark}\n")
     same(len(parts), len(commands) + 1, done.stdout)
@@ -66,15 +74,22 @@ def steady(line):
     return line.strip()
 
 
-def tell_example(harrow, source, update):
+def is_job(source):
+    return os.path.exists(os.path.join(source, "job.sh"))
+
+
+def tell_example(harrow, source, update, cluster=None):
     readme = os.path.join(source, "README.md")
     page = blocks(readme)
     expected = [(command, lines) for _, command, lines in page if command]
     check(expected, f"{readme} shows nothing")
-    with work_dir() as scratch:
+    with work_dir() as own:
+        scratch = cluster.home if cluster else own
         directory = os.path.join(scratch, os.path.basename(source))
         shutil.copytree(source, directory)
-        got = printed([command for command, _ in expected], directory, harrow)
+        if cluster and cluster.prefix:
+            subprocess.run(["chown", "-R", "65534:65534", directory], check=True)
+        got = printed([command for command, _ in expected], directory, harrow, cluster)
         # As it would be on the laptop of somebody who has copied the example.
         node = re.escape(os.uname().nodename)
         node = re.compile(rf"(?<=\bon ){node}(?=\W|$)|^{node}(?=  )")
@@ -97,18 +112,29 @@ def tell_example(harrow, source, update):
 
 
 def main():
-    words = [word for word in sys.argv[1:] if word != "--update"]
+    words = [word for word in sys.argv[1:] if not word.startswith("--")]
     harrow, examples, names = os.path.abspath(words[0]), words[1], words[2:]
+    update = "--update" in sys.argv
+    if "--slurm" in sys.argv:
+        jobs = [name for name in sorted(os.listdir(examples)) if is_job(os.path.join(examples, name))]
+        check(jobs, f"no example in {examples} has a job.sh")
+        with Cluster("--share", os.path.dirname(harrow), ordinary=True) as cluster:
+            for name in jobs:
+                tell_example(harrow, os.path.join(examples, name), update, cluster)
+                print(f"{name}: ok")
+        return
     lacking = []
     for name in names or sorted(os.listdir(examples)):
         if not os.path.exists(os.path.join(examples, name, "README.md")):
             raise AssertionError(f"contrib/examples/{name} has no README.md")
         if os.path.exists(os.path.join(examples, name, "CMakeLists.txt")):
             continue  # programs to be built; multiview_slurm.py runs them
+        if is_job(os.path.join(examples, name)):
+            continue  # run with --slurm
         if name in NEEDS and shutil.which(NEEDS[name]) is None:
             lacking.append(name)
             continue
-        tell_example(harrow, os.path.join(examples, name), "--update" in sys.argv)
+        tell_example(harrow, os.path.join(examples, name), update)
         print(f"{name}: ok")
     if lacking and not names:
         raise Skipped(f"not run: {', '.join(lacking)}", [NEEDS[name] for name in lacking])

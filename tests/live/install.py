@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """`cmake --install`: everything lies below the prefix, and its module file gives the programs and pages of where it lies, in
-Environment Modules and, where it is there, in Lmod.
+Environment Modules and, where it is there, in Lmod; `uninstall` takes away what was installed.
 usage: install.py BUILD_DIR"""
 import os
 import shutil
@@ -61,7 +61,24 @@ def an_image_names_the_place_it_is_made_for():
             check(path.split(":")[0] == "/opt/made-for/bin", f"{module}: {path}")
 
 
+def what_was_installed_is_removed_again():
+    with tempfile.TemporaryDirectory(prefix="harrow-install-") as top:
+        for prefix, destdir in ((os.path.join(top, "own"), ""), ("/usr", os.path.join(top, "image"))):
+            install(prefix, destdir)
+            keep = os.path.join(destdir + prefix, "share", "man", "man1", "other.1")
+            with open(keep, "w", encoding="utf-8"):
+                pass
+            check(os.path.exists(f"{destdir}{prefix}/bin/harrow"), "nothing is installed")
+            subprocess.run(["cmake", "--build", BUILD, "--target", "uninstall"], check=True, stdout=subprocess.DEVNULL, timeout=300,
+                           env={**os.environ, "DESTDIR": destdir})
+            left = [os.path.join(d, f) for d, _, files in os.walk(top) for f in files]
+            check(left == [keep], f"left are {left}")
+            check(os.path.exists(f"{destdir}{prefix}/bin") == (prefix == "/usr"), "directories: a system's own stay, others that are empty go")
+            os.remove(keep)
+
+
 MODULES = ([f"{modulecmd} bash" for modulecmd in [shutil.which("modulecmd")] if modulecmd]) + ([f"{LMOD} bash"] if LMOD else [])
 if not MODULES:
     skip("no modules", "environment modules")
-sys.exit(run_tests([(f.__name__, f) for f in (the_module_gives_what_is_installed, an_image_names_the_place_it_is_made_for)]))
+sys.exit(run_tests([(f.__name__, f) for f in (the_module_gives_what_is_installed, an_image_names_the_place_it_is_made_for,
+                                              what_was_installed_is_removed_again)]))

@@ -567,6 +567,16 @@ TEST(JobsEnd, WhatCannotBeRemovedIsNotSaidToBe) {
   EXPECT_TRUE(fs::exists(local + "/harrow/12.job"));
   EXPECT_EQ(NoteOfJob(places, 12), Note::kOver);
   EXPECT_EQ(system(("chattr -i " + fixed).c_str()), 0);
+  // A marker that stays is told, by a start of the same job as by the next sweep.
+  const std::string marker = local + "/harrow/12.job";
+  EXPECT_EQ(system(("chattr +i " + marker).c_str()), 0);
+  logged.clear();
+  EXPECT_EQ(MakeJobDirectory(places, job, 60), Made::kNot);
+  PrepareNode(places, 60);
+  EXPECT_THAT(logged, ElementsAre("error: no job directory: " + marker + ": Operation not permitted",
+                                  "error: " + marker + ": Operation not permitted"));
+  EXPECT_FALSE(fs::exists(local + "/harrow/12"));
+  EXPECT_EQ(system(("chattr -i " + marker).c_str()), 0);
   PrepareNode(places, 60);
   EXPECT_EQ(logged.back(), "notice: removed " + local + "/harrow/12: its job's end could not");
   EXPECT_TRUE(fs::is_empty(local + "/harrow"));
@@ -766,6 +776,9 @@ TEST_F(RemoveTreeTest, Subvolumes) {
   fs::create_directories(top("d/s/t/x/y"));
   Write(top("d/s/u/v/w/file"));
   Write(top("d/s/t/x/y/file"));
+  ASSERT_TRUE(Shell("chattr +i " + top("d/s/t/x/y/file")));
+  EXPECT_EQ(Remove().error, EPERM) << "why, and not only that something is left";
+  ASSERT_TRUE(Shell("find " + top() + " -name file -exec chattr -i '{}' ';'"));
   ExpectAllIsGone();
 }
 
@@ -780,6 +793,11 @@ TEST_F(RemoveTreeTest, CountsAndTellsWhatItLeaves) {
   EXPECT_FALSE(fs::exists(top("file")));
   ASSERT_TRUE(Shell("find " + top() + " -name fixed -exec chattr -i '{}' ';'"));
   ExpectAllIsGone();
+  fs::create_directories(top("fixed"));
+  ASSERT_TRUE(Shell("chattr +i " + top("fixed")));
+  EXPECT_EQ(Remove().error, EPERM) << "also of a directory with nothing in it";
+  ASSERT_TRUE(Shell("chattr -i " + top("fixed")));
+  ExpectAllIsGone();
   fs::create_directories(top("empty"));
   fs::create_directories(top("too"));
   Write(top("file"));
@@ -789,6 +807,26 @@ TEST_F(RemoveTreeTest, CountsAndTellsWhatItLeaves) {
   const Removal none = Remove();
   EXPECT_TRUE(none.complete);
   EXPECT_EQ(none.removed, 0u);
+}
+
+TEST_F(RemoveTreeTest, WithoutDescriptorsItTellsWhatItCouldNot) {
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  bool left = false, gone = false;
+  for (rlim_t more = 1; more < 12; ++more) {
+    fs::create_directories(top("a/b"));
+    Write(top("a/b/file"));
+    const int next = dup(0);
+    close(next);
+    const rlimit few = {static_cast<rlim_t>(next) + more, before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    const Removal removal = Remove();
+    setrlimit(RLIMIT_NOFILE, &before);
+    EXPECT_EQ(removal.complete, removal.error == 0) << more << " more: " << strerror(removal.error);
+    EXPECT_EQ(removal.complete, !fs::exists(top())) << more;
+    (removal.complete ? gone : left) = true;
+  }
+  EXPECT_TRUE(left && gone);
 }
 
 // An ordinary user's slurmd: directories that the user has shut are opened first.

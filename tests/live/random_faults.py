@@ -181,7 +181,7 @@ out = ["out/{{i}}"]
     twice = [row for row, n in collections.Counter(row[:2] for row in rows).items() if n > 1]
     same(twice, [], "recorded twice")
     outcomes = collections.Counter(row[2] for row in rows)
-    check(set(outcomes) <= {"exited", "lost"}, outcomes)
+    check(set(outcomes) <= {"exited", "lost", "interrupted"}, outcomes)
     same(outcomes["exited"], TASKS, "each task ended once")
     for task, attempt, outcome in rows:
         if outcome == "exited":
@@ -190,7 +190,7 @@ out = ["out/{{i}}"]
                  faults.done)
             same(len(set(wrote)), 1, f"one process wrote the output of {task}", wrote, faults.done)
     wait_for(lambda: not with_word(marker))
-    return faults.done, outcomes["lost"]
+    return faults.done, outcomes["lost"] + outcomes["interrupted"]
 
 
 def main():

@@ -274,6 +274,11 @@ sleep 0.6; echo slept
     same(printed("-j", "4", "--cores", "3", "--time", "500ms"), ["3", "2 1", "3 2", "3", "slept"])
     late = harrow("run", "--time", "300ms", "--memory", "1G", "-", stdin="sleep 60\n", code=1)
     check("timed out" in late.err, late)
+    check("timed out (its time is 300 ms)" in harrow("explain", "1").out, harrow("explain", "1"))
+    large = "python3 -c 'import time; text = bytearray(300 << 20); time.sleep(60)'\n"
+    check("out of memory" in harrow("run", "--memory", "50M", "-", stdin=large, code=1).err)
+    said = harrow("explain", "1").out
+    check(re.search(r"out of memory \(its memory is 50.0 MiB; its largest process had [0-9.]+ MiB\)", said), said)
     bad = harrow("run", "--memory", "2", "-", stdin="true\n", code=2)
     same(bad.err, "harrow: --memory cannot be 2 bytes; write 2M or 2G if MiB or GiB are meant\n")
     again = harrow("run", "--resume", "--cores", "2", code=2)
@@ -320,6 +325,13 @@ cat log-1 log-2
 """)
     harrow("run", "--progress", "none", "Tasks", code=0)
     same(lines_of(f"{directory}/log-3"), ["one", "two"])
+    # What is below a barrier waits for ends, below one that checks for success.
+    for check_word, left in (("", ["after"]), (" CHECK", [])):
+        write(f"{directory}/Tasks", f"sleep 0.3; echo above >> said{check_word[1:]}; false\n#DISBATCH BARRIER{check_word}\n"
+                                    f"echo after >> said{check_word[1:]}\n#DISBATCH BARRIER\ntrue\n")
+        done = harrow("run", "--progress", "none", "--run-dir", f"b{check_word[1:]}", "Tasks", code=1)
+        same(lines_of(f"{directory}/said{check_word[1:]}"), ["above"] + left)
+        check(("done 2 of 3, failed 1, skipped 0" if left else "done 0 of 3, failed 1, skipped 2") in done.out, done)
     harrow("run", "--progress", "none", "-", stdin="touch first\n# a comment\n[# 1 #] test -e first\n[# -1 #][@ / @] test -e proc\n", code=0)
     refused = harrow("run", "-", stdin="cat > x <<END\nrm x\nEND\n", code=2)
     check("standard input:1:9: a here-document goes over several lines" in refused.err, refused)
@@ -435,6 +447,10 @@ def test_bad_places(directory, program):
         check(result.code in (2, 3) and len(result.err.splitlines()) == 1, result)
     result = harrow("run", "--resume", "--run-dir", "nowhere", code=2)
     same(len(result.err.splitlines()), 1, result)
+    # The same line of a job's script begins a run, and goes on with it.
+    for said in ("there is no run in fresh yet: it begins now", "1 of 1 tasks are done and stay so"):
+        result = harrow("run", "--progress", "none", "--resume", "--run-dir", "fresh", "tasks.txt", code=0)
+        check(said in result.err and "done 1 of 1" in result.out, result)
     result = harrow("run", code=2)
     check("no flow file" in result.err, result)
     result = harrow("run", "--reusme", "tasks.txt", code=2)
@@ -623,7 +639,163 @@ def test_an_agent_that_somebody_ends_is_replaced(directory, program):
         kill(pid, signal.SIGTERM)
     same(run.wait(180), 0)
     same(lines_of(f"{directory}/out"), ["done"])
-    same(query(f"{directory}/r", "SELECT attempt, outcome FROM attempts"), [(1, "lost"), (2, "exited")])
+    same(query(f"{directory}/r", "SELECT attempt, outcome FROM attempts"), [(1, "interrupted"), (2, "exited")])
+
+
+def test_nodes_are_set_up_and_torn_down(directory, program):
+    """Once each, before the first task and after the last; what fails puts the node aside, and is named."""
+    harrow = Harrow(program, directory)
+    write(f"{directory}/flow.toml", """
+[flow]
+node_setup = "echo setup $HARROW_NODE $(basename $HARROW_RUN_DIR) >> nodes; touch ready-$HARROW_NODE"
+node_teardown = "rm ready-$HARROW_NODE; sleep 2; echo teardown $HARROW_NODE >> nodes"
+[[task]]
+name = "t-{i}"
+each = { i = "1-20" }
+command = "test -e ready-$HARROW_NODE"
+""")
+    harrow("run", "--run-dir", "r", "--local-nodes", "2", "flow.toml", code=0)
+    nodes = [line.split() for line in lines_of(f"{directory}/nodes")]
+    names = {n[1] for n in nodes}
+    same(len(names), 2, nodes)
+    same(sorted(n[0] for n in nodes), ["setup", "setup", "teardown", "teardown"], nodes)
+    same({n[2] for n in nodes if n[0] == "setup"}, {"r"})
+    # One of two cannot: the other one does it all.
+    bad = sorted(names)[1]
+    write(f"{directory}/flow.toml", f"""
+[flow]
+node_setup = "if test $HARROW_NODE = {bad}; then echo first; echo no disk there >&2; exit 3; fi"
+[[task]]
+name = "t-{{i}}"
+each = {{ i = "1-20" }}
+command = "echo $HARROW_NODE >> where"
+""")
+    result = harrow("run", "--run-dir", "r2", "--local-nodes", "2", "flow.toml", code=0)
+    check(f"node {bad} is put aside: node_setup ended with exit code 3: no disk there" in result.err, result)
+    check(bad not in lines_of(f"{directory}/where"), "it ran tasks")
+    same(len(lines_of(f"{directory}/where")), 20)
+    # None can: nothing fails, the run can be gone on with. And what takes too long is ended.
+    write(f"{directory}/flow.toml", """
+[flow]
+node_setup = "echo waiting; sleep 1000"
+node_limit = "1s"
+[[task]]
+name = "t"
+command = "true"
+""")
+    result = harrow("run", "--run-dir", "r3", "flow.toml", code=3)
+    check("no node is fit to run tasks" in result.err and "node_setup took longer than node_limit, 1.00 s: waiting" in result.err, result)
+    check("go on with: harrow run --resume" in result.err, result)
+    same(query(f"{directory}/r3", "SELECT count(*) FROM attempts")[0][0], 0)
+
+
+def test_what_a_setup_leaves_running_is_there_for_all_tasks(directory, program):
+    """Also for those of a second agent; and however much it writes, it fills no memory."""
+    harrow = Harrow(program, directory)
+    write(f"{directory}/flow.toml", """
+[flow]
+node_setup = "sh -c 'head -c 4000000 /dev/zero; exec sleep 1000' & echo $! > daemon; head -c 3000000 /dev/zero"
+[[task]]
+name = "t"
+command = "echo x >> tries; until test $(wc -l < tries) -ge 2; do sleep 0.05; done; kill -0 $(cat daemon)"
+""")
+    run = harrow.start("run", "--run-dir", "r", "--retries", "0", "flow.toml")
+    wait_for(lambda: os.path.exists(f"{directory}/tries"))
+    daemon = int(lines_of(f"{directory}/daemon")[0])
+    wait_for(lambda: open(f"/proc/{daemon}/comm").read() == "sleep\n")  # it has written all
+    check(os.stat(f"/proc/{daemon}/fd/1").st_size < 1_000_000, "what it wrote is in memory")
+    for pid in of_run(f"{directory}/r", "inner"):
+        kill(pid)
+    same(run.wait(180), 0, lines_of(f"{directory}/harrow.out"))
+    check(not os.path.exists(f"/proc/{daemon}"), "it outlives the run")
+
+
+def test_a_second_signal_ends_a_teardown(directory, program):
+    """Of a run that was interrupted, and of one that has ended."""
+    harrow = Harrow(program, directory)
+    interrupted = 128 + signal.SIGINT
+    for name, command, codes in (("stopped", "touch began; sleep 600", (interrupted,)), ("ended", "true", (0, interrupted))):
+        word = run_support.long_sleep()
+        write(f"{directory}/flow.toml", f"""
+[flow]
+node_teardown = "touch torn-{name}; sleep {word}"
+[[task]]
+name = "t"
+command = "{command}"
+""")
+        run = harrow.start("run", "--run-dir", name, "flow.toml")
+        if name == "stopped":
+            wait_for(lambda: os.path.exists(f"{directory}/began"))
+            run.send_signal(signal.SIGINT)
+        wait_for(lambda: os.path.exists(f"{directory}/torn-{name}"))
+        wait_for(lambda: run.poll() is not None or run.send_signal(signal.SIGINT), step=0.3)
+        check(run.wait(180) in codes, lines_of(f"{directory}/harrow.out"))
+        wait_for(lambda: not run_support.with_word(word))
+
+
+def test_who_ends_the_run_ends_what_it_does_at_its_end(directory, program):
+    harrow = Harrow(program, directory)
+    word = run_support.long_sleep()
+    write(f"{directory}/flow.toml", f"""
+[flow]
+on_end = "touch ending; sleep {word}"
+[[task]]
+name = "t"
+command = "true"
+""")
+    run = harrow.start("run", "flow.toml")
+    wait_for(lambda: os.path.exists(f"{directory}/ending"))
+    run.send_signal(signal.SIGTERM)
+    same(run.wait(180), 0)
+    check("on_end ended with signal 15" in open(f"{directory}/harrow.out").read())
+    wait_for(lambda: not run_support.with_word(word))
+
+
+def test_a_node_that_fails_every_task_is_put_aside(directory, program):
+    """As with a broken mount: by name, before it has had many tasks, and the run succeeds."""
+    harrow = Harrow(program, directory)
+    write(f"{directory}/name.txt", "echo $HARROW_NODE > name\n")
+    harrow("run", "--run-dir", "n", "--local-nodes", "2", "name.txt", code=0)
+    bad = lines_of(f"{directory}/name")[0]
+    write(f"{directory}/flow.toml", f"""
+[flow]
+bad_node_failures = 5
+retries = 2
+[[task]]
+name = "t-{{i}}"
+each = {{ i = "1-40" }}
+command = "test $HARROW_NODE != {bad} && sleep 0.2"
+""")
+    result = harrow("run", "--run-dir", "r", "--local-nodes", "2", "--slots", "2", "flow.toml", code=0)
+    check(f"node {bad} is put aside: " in result.err and "done 40 of 40" in result.out, result)
+    failed = query(f"{directory}/r", "SELECT count(*) FROM attempts WHERE code <> 0")[0][0]
+    check(5 <= failed <= 5 + 2 + 2, f"{failed} attempts failed there: more than so many, its slots, and one after each of two pauses")
+
+
+def test_a_retry_waits_and_the_end_is_told(directory, program):
+    harrow = Harrow(program, directory)
+    write(f"{directory}/flow.toml", """
+[flow]
+retry_delay = "1s"
+on_end = "echo $HARROW_EXIT_STATUS $HARROW_TASKS $HARROW_DONE $HARROW_FAILED $HARROW_SKIPPED $HARROW_OPEN > told; echo shown; harrow_is_done"
+[[task]]
+name = "again"
+command = "date +%s%N >> times; test $(wc -l < times) = 2"
+retries = 1
+[[task]]
+name = "bad"
+command = "exit 1"
+[[task]]
+name = "after"
+command = "true"
+after = ["bad"]
+""")
+    result = harrow("run", "--run-dir", "r", "--json", "flow.toml", code=1)
+    first, second = (int(line) for line in lines_of(f"{directory}/times"))
+    check(second - first >= 1e9, f"it was tried again after {(second - first) / 1e9} s")
+    same(lines_of(f"{directory}/told"), ["1 3 1 1 1 0"])
+    check("shown" in result.err and "on_end ended with exit code 127" in result.err, result)
+    json.loads(result.out)  # nothing of on_end is in it
 
 
 def main():

@@ -45,7 +45,7 @@ def test_settings_are_those_of_a_run(directory, harrow_program, source):
     nodes = ["--nodes", "1x2"]
     same(order(*nodes)["order"], "auto")
     same(order(*nodes, HARROW_ORDER="hrf")["order"], "hrf")
-    write(os.path.join(directory, "harrow.conf"), "order = fifo\n")
+    write(os.path.join(directory, "harrow.conf"), 'order = "fifo"\n')
     same(order(*nodes)["order"], "fifo")
     same(order(*nodes, HARROW_ORDER="hrf")["order"], "hrf")
     same(order(*nodes, HARROW_ORDER="hrf", flow="g.toml")["order"], "lifo")
@@ -53,10 +53,10 @@ def test_settings_are_those_of_a_run(directory, harrow_program, source):
     # This machine, as a run would divide it.
     same(order(HARROW_SLOTS="4")["makespan_s"], 2.0)
     same(order(HARROW_SLOTS="2", HARROW_LOCAL_NODES="4")["makespan_s"], 1.0)
-    write(os.path.join(directory, "harrow.conf"), "order = best\n")
+    write(os.path.join(directory, "harrow.conf"), 'order = "best"\n')
     for command in (["sim", *nodes], ["check"], ["run"]):
         done = harrow(*command, "f.toml", code=2)
-        check("harrow.conf:1:1: order cannot be" in done.err, done)
+        check("harrow.conf:1:9: order cannot be" in done.err, done)
 
 
 def test_check_says_what_can_be_done_with_a_recorded_flow(directory, harrow_program, source):

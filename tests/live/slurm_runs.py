@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 from cluster_support import NOBODY, Cluster, check, run_tests, wait_for
-from run_support import in_part, kill, lines_of, of_run, query
+from run_support import in_part, kill, lines_of, of_run, query, same
 from slurm_support import Job, nodes_of, states_of
 
 HARROW = os.path.abspath(sys.argv[1])
@@ -79,7 +79,8 @@ def scancelled():
     check(len(lines_of(f"{directory}/begun")) == 4, f"{len(lines_of(f'{directory}/begun'))} tasks were started")
     check(states_of(f"{directory}/r") == {"open": 60}, states_of(f"{directory}/r"))
     ends = query(f"{directory}/r", "SELECT outcome, count(*) FROM attempts GROUP BY outcome")
-    check(set(end for end, _ in ends) <= {"interrupted", "lost"}, ends)
+    same(ends, [("interrupted", 4)])
+    check("attempts lost" not in job.said(), job.said())
 
 
 def srun_form():
@@ -204,6 +205,26 @@ def doctor(directory, job):
     check("pinned" not in told["cores"][1], told["cores"])
 
 
+def doctor_elsewhere():
+    """On a login node `harrow doctor` says that runs would use it; in salloc there that it is no node of the job; and what was granted
+    of GPUs, in both places."""
+    def told(*before):
+        text = CLUSTER.run(*before, HARROW, "doctor", "--json", env={"SLURM_GPUS_ON_NODE": "2"}, check=False).stdout
+        return {found["name"]: (found["state"], found["text"], found["advice"]) for found in json.loads(text)["checks"]}
+
+    login = told()
+    same(login["Slurm"], ("ok", "srun is there; not in a job: runs use this machine",
+                          "if this is a login node: say harrow run in a script for sbatch, or after salloc"))
+    check("here" not in login and "GPUs" not in login, sorted(login))
+    allocated = told("salloc", "-Q", "-p", "fast", "-N1", "env", "SLURM_GPUS_ON_NODE=2")
+    check(allocated["here"][0] == "warning" and "this machine is no node of job" in allocated["here"][1], allocated["here"])
+    same(allocated["here"][2], "ask a node: srun -N1 -n1 harrow doctor")
+    same(allocated["GPUs"][:2], ("ok", "granted on a node: 2"))
+    node = told("srun", "-p", "fast", "-N1", "-n1", "env", "SLURM_GPUS_ON_NODE=2")
+    check("here" not in node and "granted" in node["CPUs"][1], node)
+    same(node["GPUs"][:2], ("warning", "granted on a node: 2; none is seen by hwloc"))
+
+
 def two_at_once():
     """Of two runs in one job the second says that both take all cores, and not where they share them. What others put beside
     it is not opened, nor believed."""
@@ -308,7 +329,7 @@ def main():
     sys.argv[1:] = sys.argv[2:]
     CPUS = (os.cpu_count() or 1) + 2
     with Cluster("--cpus", str(CPUS), *SHARE) as CLUSTER:
-        tests = (time_limit, signals, scancelled, srun_form, heterogeneous, heterogeneous_srun_form, one_after_the_other, side_by_side, crowded, memory, two_at_once,
+        tests = (time_limit, signals, scancelled, srun_form, heterogeneous, heterogeneous_srun_form, one_after_the_other, side_by_side, crowded, memory, doctor_elsewhere, two_at_once,
                  task_environment, site_flags, affinity, ordinary_user)
         return run_tests([(test.__name__, test) for test in tests], only_long=("heterogeneous_srun_form", "affinity", "ordinary_user"))
 

@@ -82,8 +82,9 @@ spank_err_t spank_getenv(spank_t spank, const char* name, char* buffer, int size
   return snprintf(buffer, static_cast<size_t>(size), "%s", it->second.c_str()) < size ? kGood
                                                                                       : ESPANK_NOSPACE;
 }
-spank_err_t spank_setenv(spank_t spank, const char* name, const char* value, int) {
+spank_err_t spank_setenv(spank_t spank, const char* name, const char* value, int overwrite) {
   if (spank->broken) return ESPANK_NOT_REMOTE;
+  if (overwrite == 0 && spank->environment.count(name) != 0) return ESPANK_ENV_EXISTS;
   spank->environment[name] = value;
   return kGood;
 }

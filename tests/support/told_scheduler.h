@@ -36,6 +36,11 @@ class ToldScheduler {
     spec.out = outs;
     return tasks_[std::string(name)] = graph_.AddTask(spec);
   }
+  /// The task waits for the end of those as well, whatever becomes of them.
+  void AfterAny(std::string_view task, const Words& before) {
+    for (const std::string& each : before)
+      graph_.AddDependency(tasks_.at(each), (*this)[task], graph::WaitsFor::kEnd);
+  }
   void Size(const std::string& file, int64_t bytes) { graph_.SetFileSize(graph_.AddFile(file), bytes); }
 
   // --- events

@@ -36,6 +36,20 @@ TEST_F(ArgumentsTest, ArgumentsAreSeparatedByNul) {
   EXPECT_THAT(Build(CommandForm::kArgv, std::string_view("a\0", 2)), ElementsAre("a", ""));
 }
 
+TEST_F(ArgumentsTest, WhatIsAssignedBeforeTheProgramIsForItsEnvironment) {
+  const auto assigned = [this] {
+    std::vector<std::string> entries;
+    for (const char* entry : builder_.assigned()) entries.emplace_back(entry);
+    return entries;
+  };
+  EXPECT_THAT(Build(CommandForm::kAssigned, std::string_view("A=1\0B=x y\0./p\0C=2\0", 18)), ElementsAre("./p", "C=2", ""));
+  EXPECT_THAT(assigned(), ElementsAre("A=1", "B=x y"));
+  EXPECT_THAT(Build(CommandForm::kArgv, std::string_view("A=1\0b", 5)), ElementsAre("A=1", "b"));
+  EXPECT_THAT(assigned(), ElementsAre());
+  EXPECT_FALSE(builder_.Build(CommandForm::kAssigned, "A=1", "/bin/sh", false).ok());
+  EXPECT_FALSE(builder_.Build(CommandForm::kAssigned, std::string_view("A=1\0", 4), "/bin/sh", false).ok());
+}
+
 TEST_F(ArgumentsTest, AShellGetsTheText) {
   EXPECT_THAT(Build(CommandForm::kShell, "a | b"), ElementsAre("/bin/sh", "-c", "a | b"));
   EXPECT_THAT(Build(CommandForm::kWords, "a b", true), ElementsAre("/bin/sh", "-c", "a b"));

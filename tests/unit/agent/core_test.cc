@@ -66,6 +66,7 @@ class NodeTest : public testing::Test {
   void Said(const Signal& a) {
     said_.push_back((a.kill ? "kill " : "term ") + std::to_string(a.slot) + " " + Name(a.reason));
   }
+  void Said(const Warn& a) { said_.push_back("warn " + std::to_string(a.slot)); }
   void Said(const Returned& a) {
     EXPECT_EQ(a.tag, a.attempt.task.value + 100);
     said_.push_back("returned " + std::to_string(a.attempt.task.value));
@@ -408,6 +409,52 @@ TEST_F(AgentCoreTest, ATimeLimitIsReachedWhenItsProcessHasRunSoLong) {
   EXPECT_THAT(Said(), ElementsAre("term 0 timed out"));
   After(seconds(5));
   EXPECT_THAT(Said(), ElementsAre("kill 0 timed out"));
+}
+
+TEST_F(AgentCoreTest, AWarningComesSoLongBeforeTheLimitAndOnce) {
+  Make(1);
+  Send(1, {.time_limit = seconds(10), .warn_before = seconds(3)});
+  Tell(ProcessStarted{0, now_});
+  Said();
+  EXPECT_EQ(alarm_, now_ + seconds(7));
+  After(seconds(7) - Duration(1));
+  EXPECT_THAT(Said(), IsEmpty());
+  After(Duration(1));
+  EXPECT_THAT(Said(), ElementsAre("warn 0"));
+  After(seconds(3));
+  EXPECT_THAT(Said(), ElementsAre("term 0 timed out"));
+}
+
+TEST_F(AgentCoreTest, AWarningLongerThanTheLimitComesAtOnce) {
+  Make(1);
+  Send(1, {.time_limit = seconds(10), .warn_before = seconds(30)});
+  Tell(ProcessStarted{0, now_});
+  EXPECT_THAT(Said(), ElementsAre("spawn 0", "warn 0"));
+}
+
+TEST_F(AgentCoreTest, AWarningWaitsWhileTasksStand) {
+  Make(1);
+  Send(1, {.time_limit = seconds(10), .warn_before = seconds(3)});
+  Tell(ProcessStarted{0, now_});
+  Said();
+  Tell(RunUntil{now_ + seconds(1), Duration(0)});
+  After(seconds(8));
+  EXPECT_THAT(Said(), IsEmpty());
+  Tell(RunUntil{Time::max(), seconds(7)});
+  After(seconds(5));
+  EXPECT_THAT(Said(), IsEmpty());
+  After(seconds(1));
+  EXPECT_THAT(Said(), ElementsAre("warn 0"));
+}
+
+TEST_F(AgentCoreTest, WhoIsBeingEndedIsNotWarned) {
+  Make(1);
+  Send(1, {.time_limit = seconds(10), .warn_before = seconds(3)});
+  Tell(ProcessStarted{0, now_});
+  Tell(Cancelled{{TaskId(1), 1}, End::kCancelled});
+  Said();
+  After(seconds(8));
+  EXPECT_THAT(Said(), ElementsAre("kill 0 cancelled"));
 }
 
 TEST_F(AgentCoreTest, WhoComesTooEarlyIsAskedToComeAgain) {

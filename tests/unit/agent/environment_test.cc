@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "agent/steps/file_pattern.h"
+#include "agent/steps/task.h"
 #include "os/process.h"
 
 namespace harrow::agent {
@@ -221,6 +222,53 @@ TEST(EnvironmentTest, FunctionsThatBashExportedAreKnown) {
   EXPECT_FALSE(TaskProfile({}, Base()).StartsWithFunction("module"));
 }
 
+TEST(EnvironmentTest, AnElementOfAnArrayFindsWhatAJobOfItsOwnWould) {
+  const auto element = [](const EnvList& submit, const ProfileSpec& spec) {
+    const auto base = std::make_shared<BaseEnvironment>(
+        submit,
+        BaseEnvironment::Common{.submit_dir = "/sub", .node_name = "n1", .hosts = "/tmp/h", .slots = 8});
+    const TaskProfile profile(spec, base);
+    EnvironmentBuilder builder;
+    return Collect(builder.Build(profile, {.cores = spec.cores}));
+  };
+  const EnvList array = {{"SLURM_NNODES", "1"}, {"SLURM_ARRAY_JOB_ID", "17"}, {"SLURM_TASKS_PER_NODE", "2"}};
+  const EnvList job = {
+      {"SLURM_JOB_ID", "20"}, {"SLURM_JOBID", "20"}, {"SLURM_CPUS_PER_TASK", "64"}, {"HARROW_EXPORT", "A"}};
+
+  const auto in_job = element(job, {.cores = 2, .env = array});
+  EXPECT_EQ(in_job.at("SLURM_JOB_ID"), "20");
+  EXPECT_EQ(in_job.at("SLURM_CPUS_ON_NODE"), "2");
+  EXPECT_EQ(in_job.at("SLURM_JOB_CPUS_PER_NODE"), "2");
+  EXPECT_EQ(in_job.at("SLURM_JOB_NODELIST"), "n1");
+  EXPECT_EQ(in_job.at("SLURM_HOSTFILE"), "/tmp/h");
+  EXPECT_FALSE(in_job.contains("SLURM_CPUS_PER_TASK")) << "nobody asked for any";
+  EXPECT_FALSE(in_job.contains("HARROW_EXPORT"));
+  EXPECT_EQ(element(job, {.cores = 1, .whole_node = true, .env = array}).at("SLURM_CPUS_ON_NODE"), "8");
+
+  const auto elsewhere = element({}, {.cores = 2, .env = array});
+  EXPECT_EQ(elsewhere.at("SLURM_JOB_ID"), "17");
+  EXPECT_EQ(elsewhere.at("SLURM_JOBID"), "17");
+  EXPECT_EQ(elsewhere.at("SLURM_JOB_NODELIST"), "n1");
+  EXPECT_FALSE(elsewhere.contains("SLURM_HOSTFILE"));
+}
+
+TEST(EnvironmentTest, WhatTheCommandAssignsIsStrongest) {
+  std::string inherited = "HOME=/h", own = "TASK=3", ours = "HARROW_ATTEMPT=9", profiles = "FOO=2";
+  char* const assigned[] = {inherited.data(), own.data(), ours.data(), profiles.data()};
+  const TaskProfile profile({.env = {{"FOO", "1"}}}, Base());
+  EnvironmentBuilder builder;
+  char* const* entries = builder.Build(profile, {.assigned = assigned});
+  const auto env = Collect(entries);
+  EXPECT_EQ(env.at("HOME"), "/h");
+  EXPECT_EQ(env.at("TASK"), "3");
+  EXPECT_EQ(env.at("HARROW_ATTEMPT"), "9");
+  EXPECT_EQ(env.at("FOO"), "2");
+  size_t count = 0;
+  for (; entries[count] != nullptr; ++count) {
+  }
+  EXPECT_EQ(count, env.size()) << "no name is there twice";
+}
+
 TEST(EnvironmentTest, TheBuilderForgetsTheTaskBefore) {
   const TaskProfile first({.env = {{"ONLY_FIRST", "1"}}}, Base());
   const TaskProfile second({}, Base());
@@ -274,6 +322,13 @@ TEST(EnvironmentTest, ProfilesKnowDirectoryPathAndShell) {
   EXPECT_EQ(other.shell(), "bash");
 }
 
+std::string Expand(std::string_view pattern, const TaskProfile& profile, uint32_t number) {
+  LocalTask task;
+  task.id = number - 1;
+  task.profile = std::make_shared<TaskProfile>(profile);
+  return ExpandFilePattern(pattern, task);
+}
+
 TEST(FilePatternTest, FieldsAsSlurmWritesThem) {
   const TaskProfile array({.env = {{"SLURM_ARRAY_JOB_ID", "77"},
                                    {"SLURM_ARRAY_TASK_ID", "5"},
@@ -281,24 +336,34 @@ TEST(FilePatternTest, FieldsAsSlurmWritesThem) {
                                    {"SLURM_JOB_NAME", "sweep"},
                                    {"USER", "ada"}}},
                           Base());
-  EXPECT_EQ(ExpandFilePattern("out/%A_%a.txt", array, 9), "/sub/out/77_5.txt");
-  EXPECT_EQ(ExpandFilePattern("/abs/%4a-%j-%J-%x-%u-%N-%n%t-%%", array, 9),
+  EXPECT_EQ(Expand("out/%A_%a.txt", array, 9), "/sub/out/77_5.txt");
+  EXPECT_EQ(Expand("/abs/%4a-%j-%J-%x-%u-%N-%n%t-%%", array, 9),
             "/abs/0005-80-80.9-sweep-" + os::UserName(getuid()) + "-n1-00-%")
       << "whoever USER says that it is";
-  EXPECT_EQ(ExpandFilePattern("%3N", array, 9), "/sub/n1");
+  EXPECT_EQ(Expand("%3N", array, 9), "/sub/n1");
 }
 
 TEST(FilePatternTest, WithoutSlurmTheTasksNumberTells) {
   const TaskProfile plain({}, Base());
-  EXPECT_EQ(ExpandFilePattern("%x-%a-%j.out", plain, 9), "/sub/harrow-9-0.out");
+  EXPECT_EQ(Expand("%x-%a-%j.out", plain, 9), "/sub/harrow-9-0.out");
+}
+
+TEST(FilePatternTest, TheIndexThatTheCommandAssignsCounts) {
+  LocalTask task;
+  task.id = 8;
+  task.profile = std::make_shared<TaskProfile>(
+      ProfileSpec{.env = {{"SLURM_ARRAY_JOB_ID", "77"}, {"SLURM_ARRAY_TASK_ID", "1"}}}, Base());
+  task.form = CommandForm::kAssigned;
+  task.command = std::string("A=1\0SLURM_ARRAY_TASK_ID=12\0prog\0SLURM_ARRAY_TASK_ID=3", 53);
+  EXPECT_EQ(ExpandFilePattern("%A_%a", task), "/sub/77_12");
 }
 
 TEST(FilePatternTest, WhatIsNoFieldStays) {
   const TaskProfile plain({}, Base());
-  EXPECT_EQ(ExpandFilePattern("100%", plain, 1), "/sub/100%");
-  EXPECT_EQ(ExpandFilePattern("%q%5", plain, 1), "/sub/%q%5");
-  EXPECT_EQ(ExpandFilePattern("a\\%a", plain, 1), "/sub/a%a");
-  EXPECT_EQ(ExpandFilePattern("%99999999999a", plain, 1), "/sub/0000000001");
+  EXPECT_EQ(Expand("100%", plain, 1), "/sub/100%");
+  EXPECT_EQ(Expand("%q%5", plain, 1), "/sub/%q%5");
+  EXPECT_EQ(Expand("a\\%a", plain, 1), "/sub/a%a");
+  EXPECT_EQ(Expand("%99999999999a", plain, 1), "/sub/0000000001");
 }
 
 }  // namespace

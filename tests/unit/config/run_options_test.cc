@@ -1,9 +1,11 @@
 #include "config/run_options.h"
 
+#include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sstream>
+#include <map>
+#include <unistd.h>
 
 #include "base/text.h"
 #include "support/memory_file_system.h"
@@ -61,8 +63,10 @@ const std::vector<Setting> kOthers = {{"name", "a \"b\" #c", ""},
                                       {"files", "local", ""},
                                       {"seed", "18446744073709551615", ""},
                                       {"retries", "7", ""},
+                                      {"retry_delay", "1.5s", ""},
                                       {"fail_fast", "true", ""},
                                       {"max_failures", "3", ""},
+                                      {"max_running", "64", ""},
                                       {"max_losses", "6", ""},
                                       {"bad_node_failures", "0", ""},
                                       {"output_limit", "1234567890123", ""},
@@ -73,6 +77,10 @@ const std::vector<Setting> kOthers = {{"name", "a \"b\" #c", ""},
                                       {"lease", "604799.000000001s", ""},
                                       {"fence", "31s", ""},
                                       {"end_margin", "0.05s", ""},
+                                      {"node_setup", "mount it", ""},
+                                      {"node_teardown", "umount it", ""},
+                                      {"node_limit", "1h", ""},
+                                      {"on_end", "mail me", ""},
                                       {"progress", "plain", ""},
                                       {"run_dir", "r", ""}};
 
@@ -98,7 +106,7 @@ TEST(ToStoreTest, GivesEverySettingBackExactly) {
 TEST(ToStoreTest, GivesTheDefaultsBack) {
   RunOptions back;
   ASSERT_TRUE(Apply(kOthers, &back).ok());
-  back.name.clear();
+  for (std::string* none : {&back.name, &back.node_setup, &back.node_teardown, &back.on_end}) none->clear();
   ASSERT_TRUE(Apply(ToStore(RunOptions()), &back).ok());
   back.progress = RunOptions().progress;
   back.run_dir.clear();
@@ -119,7 +127,7 @@ TEST(CheckSettingTest, KnowsWhatAFlowMaySay) {
 TEST(ReadSettingsTest, SiteThenUserThenEnvironment) {
   test::MemoryFileSystem fs;
   ASSERT_TRUE(fs.WriteWhole("/etc/harrow/harrow.conf",
-                            "# site\norder = fifo\nretries=1 # one\nshell = \"/bin/bash\"\n")
+                            "# site\norder = \"fifo\"\nretries=1 # one\nshell = \"/bin/bash\"\n")
                   .ok());
   ASSERT_TRUE(fs.WriteWhole("/home/u/.config/harrow/harrow.conf", "retries = 2\r\nseed = 9\r\n").ok());
   const Result<std::vector<Setting>> settings =
@@ -137,8 +145,8 @@ TEST(ReadSettingsTest, SiteThenUserThenEnvironment) {
 
 TEST(ReadSettingsTest, HarrowConfNamesAnotherSiteFile) {
   test::MemoryFileSystem fs;
-  ASSERT_TRUE(fs.WriteWhole("/etc/harrow/harrow.conf", "order = fifo\n").ok());
-  ASSERT_TRUE(fs.WriteWhole("/mine", "order = lifo\n").ok());
+  ASSERT_TRUE(fs.WriteWhole("/etc/harrow/harrow.conf", "order = \"fifo\"\n").ok());
+  ASSERT_TRUE(fs.WriteWhole("/mine", "order = 'lifo'\n").ok());
   RunOptions options;
   ASSERT_TRUE(Apply(*ReadSettings(fs, {"HARROW_CONF=/mine"}), &options).ok());
   EXPECT_EQ(options.order, order::Policy::kLifo);
@@ -146,20 +154,65 @@ TEST(ReadSettingsTest, HarrowConfNamesAnotherSiteFile) {
               HasSubstr("HARROW_CONF has to name a readable file"));
 }
 
-TEST(ReadSettingsTest, ProblemsHaveAPlace) {
+std::string ProblemsOf(std::string_view conf) {
   test::MemoryFileSystem fs;
-  ASSERT_TRUE(
-      fs.WriteWhole("/etc/harrow/harrow.conf", "\n  ordr = fifo\nretries 2\nretries = x\nshell = \"a\" b\n")
-          .ok());
-  const std::string text = ReadSettings(fs, {}).status().message();
-  EXPECT_THAT(text, HasSubstr("/etc/harrow/harrow.conf:2:3: unknown setting ordr; did you mean order?"));
-  EXPECT_THAT(text, HasSubstr("/etc/harrow/harrow.conf:3:1: \"retries 2\" is no setting; write key = value"));
-  EXPECT_THAT(text, HasSubstr("/etc/harrow/harrow.conf:4:1: retries cannot be \"x\""));
-  EXPECT_THAT(text, HasSubstr("/etc/harrow/harrow.conf:5:9: the value of shell is not one text"));
+  (void)fs.WriteWhole("/c", conf);
+  return ReadSettings(fs, {"HARROW_CONF=/c"}).status().message();
+}
+
+TEST(ReadSettingsTest, ProblemsHaveAPlace) {
+  const std::string text =
+      ProblemsOf("\n  ordr = \"fifo\"\nretries = \"x\"\nfail-fast = [true]\nname = 2024-01-01\nshell = \"é\"; \n");
+  EXPECT_THAT(text, HasSubstr("/c:6:13: this is no TOML: ")) << "alone, as the rest is not read then";
+  EXPECT_EQ(ProblemsOf("\n  ordr = \"fifo\"\nretries = \"x\"\nfail-fast = [true]\nname = 2024-01-01\n"),
+            "/c:2:3: unknown setting ordr; did you mean order?\n"
+            "/c:3:11: retries cannot be \"x\"; write a whole number from 0 to 1000\n"
+            "/c:4:13: fail-fast is a list; settings are texts, numbers, true or false\n"
+            "/c:5:8: name is a date or time; settings are texts, numbers, true or false");
+  EXPECT_EQ(ProblemsOf("retries = 1\n[flow]\norder = \"fifo\"\n"),
+            "/c:2:2: there are no tables here; write the settings without [flow]");
+  EXPECT_THAT(ProblemsOf("retries 2\n"), HasSubstr("/c:1:9: this is no TOML: "));
+  EXPECT_THAT(ProblemsOf("retries = 1\nretries = 2\n"), HasSubstr("/c:2:"));
+  EXPECT_THAT(ProblemsOf(std::string_view("# \0\n", 4)), HasSubstr("/c:1:3: this is no UTF-8 text"));
+  test::MemoryFileSystem fs;
+  ASSERT_TRUE(fs.WriteWhole("/etc/harrow/harrow.conf", "retries = -1\n").ok());
+  EXPECT_THAT(ReadSettings(fs, {}).status().message(), HasSubstr("/etc/harrow/harrow.conf:1:11: retries cannot be"));
   EXPECT_THAT(ReadSettings(fs, {"HARROW_CONF=/etc/harrow/harrow.conf"}).status().code(), Code::kInvalid);
   test::MemoryFileSystem none;
   EXPECT_THAT(ReadSettings(none, {"HARROW_ORDER=up"}).status().message(),
               HasSubstr("HARROW_ORDER: order cannot be \"up\""));
+}
+
+TEST(ReadSettingsTest, LinesOfOldReleasesAreRefusedWithTheirNewForm) {
+  EXPECT_EQ(ProblemsOf("order = rank+hrf  # comment\noutput_limit = 64M\nretries = 2\npin=yes\n steal = off\r\nlease = 5m\n"
+                       "ordr = fifo\norder = best\nshell = /bin/ba\"sh\nseed = 7\n"),
+            "/c:1:9: texts stand between quotes; write order = \"rank+hrf\"\n"
+            "/c:2:16: texts stand between quotes; write output_limit = \"64M\"\n"
+            "/c:4:5: texts stand between quotes; write pin = true\n"
+            "/c:5:10: texts stand between quotes; write steal = false\n"
+            "/c:6:9: texts stand between quotes; write lease = \"5m\"\n"
+            "/c:7:1: unknown setting ordr; did you mean order?\n"
+            "/c:8:9: order cannot be \"best\"; write auto, fifo, lifo, hrf, lifo+hrf or rank+hrf\n"
+            "/c:9:9: texts stand between quotes; write shell = \"/bin/ba\\\"sh\"");
+}
+
+TEST(DescribeSettingsTest, TellsWhoSaysSo) {
+  test::MemoryFileSystem fs;
+  ASSERT_TRUE(fs.WriteWhole("/etc/harrow/harrow.conf", "# site\nretries = 1\nmax-losses = 7\n").ok());
+  ASSERT_TRUE(fs.WriteWhole("/home/u/.config/harrow/harrow.conf", "retries = 2\n").ok());
+  const std::vector<Setting> settings = *ReadSettings(
+      fs, {"HOME=/home/u", "HARROW_SEED=7", "HARROW_SITE_ORDER=fifo", "HARROW_SITE_RETRIES=9", "HARROW_OUTPUT-LIMIT=1M"});
+  RunOptions options;
+  ASSERT_TRUE(Apply(settings, &options).ok());
+  std::map<std::string, std::string> told;
+  for (const SettingInfo& info : DescribeSettings(options, settings)) {
+    if (!info.place.empty()) told.emplace(info.key, info.current + " " + info.place);
+  }
+  EXPECT_EQ(told, (std::map<std::string, std::string>{{"max_losses", "7 /etc/harrow/harrow.conf:3:14"},
+                                                      {"order", "fifo HARROW_SITE_ORDER"},
+                                                      {"output_limit", "1.0 MiB HARROW_OUTPUT-LIMIT"},
+                                                      {"retries", "2 /home/u/.config/harrow/harrow.conf:1:11"},
+                                                      {"seed", "7 HARROW_SEED"}}));
 }
 
 TEST(ReadSettingsTest, AHomeOfSomebodyElseIsLeftAlone) {
@@ -170,15 +223,40 @@ TEST(ReadSettingsTest, AHomeOfSomebodyElseIsLeftAlone) {
   EXPECT_THAT(ReadSettings(fs, {}).status().message(), HasSubstr("make it readable, or remove it"));
 }
 
-// What conf/harrow.conf shows as defaults are the defaults, and every setting that it can hold is there.
-TEST(ConfFileTest, ShowsTheDefaults) {
+/// With sudo that leaves HOME as it is: settings name commands.
+TEST(ReadSettingsTest, RootObeysNobodyElse) {
+  std::string home = (std::filesystem::temp_directory_path() / "harrow-test-XXXXXX").string();
+  ASSERT_NE(mkdtemp(home.data()), nullptr);
+  const std::string conf = home + "/harrow/harrow.conf";
+  os::FileSystem& fs = os::RealFileSystem();
+  ASSERT_TRUE(fs.MakeDirectories(home + "/harrow").ok());
+  ASSERT_TRUE(fs.WriteWhole(conf, "on_end = \"id\"\n").ok());
+  const std::vector<std::string> environment = {"HARROW_CONF=/dev/null", StrCat("XDG_CONFIG_HOME=", home)};
+  EXPECT_EQ(ReadSettings(fs, environment)->size(), 1u);
+  constexpr uid_t kOther = 65534;
+  if (geteuid() == 0 && chown(conf.c_str(), kOther, kOther) == 0) {
+    EXPECT_EQ(ReadSettings(fs, environment)->size(), 0u);
+  }
+  EXPECT_TRUE(fs.RemoveTree(home).ok());
+}
+
+// What conf/harrow.conf shows as defaults are the defaults, and every setting that it can hold is there, below a comment that ends
+// with its unit and default.
+TEST(ConfFileTest, ShowsEachSettingsUnitAndDefault) {
   std::ifstream file(HARROW_SOURCE_DIR "/conf/harrow.conf");
-  std::stringstream all;
-  all << file.rdbuf();
-  std::string conf;
-  std::string line;
-  while (std::getline(all, line)) {
-    if (line.starts_with("#") && line.size() > 1 && line[1] != ' ') conf += line.substr(1) + "\n";
+  std::string conf, comment;
+  std::map<std::string, std::string> comments;
+  for (std::string line; std::getline(file, line);) {
+    const bool is_setting = line.starts_with("#") && line.size() > 1 && line[1] != ' ';
+    if (is_setting) {
+      const size_t equals = line.find(" = ");
+      ASSERT_NE(equals, std::string::npos) << line;
+      conf += line.substr(1) + "\n";
+      std::string value = line.substr(equals + 3);
+      std::erase(value, '"');
+      comments[line.substr(1, equals - 1)] = comment + "|" + value;
+    }
+    comment = is_setting || !line.starts_with("# ") ? "" : comment + (comment.empty() ? "" : " ") + line.substr(2);
   }
   test::MemoryFileSystem fs;
   ASSERT_TRUE(fs.WriteWhole("/conf", conf).ok());
@@ -187,15 +265,19 @@ TEST(ConfFileTest, ShowsTheDefaults) {
   RunOptions options;
   ASSERT_TRUE(Apply(*settings, &options).ok());
   const std::vector<SettingInfo> defaults = DescribeSettings(RunOptions()), shown = DescribeSettings(options);
+  size_t there = 0;
   for (size_t i = 0; i < defaults.size(); ++i) {
-    EXPECT_EQ(shown[i].current, defaults[i].current) << defaults[i].key;
-    const bool of_one_run =
-        defaults[i].key == "name" || defaults[i].key == "run_dir" || defaults[i].key == "local_nodes";
-    const bool there = std::any_of(settings->begin(), settings->end(),
-                                   [&](const Setting& s) { return s.key == defaults[i].key; });
-    EXPECT_EQ(there, !of_one_run) << defaults[i].key;
-    EXPECT_FALSE(defaults[i].help.empty());
+    const std::string key(defaults[i].key);
+    EXPECT_FALSE(defaults[i].help.empty()) << key;
+    if (defaults[i].current.empty()) continue;  // no default: a matter of one run
+    ASSERT_TRUE(comments.contains(key)) << key;
+    ++there;
+    EXPECT_EQ(shown[i].current, defaults[i].current) << key;
+    const std::string& told = comments[key];
+    const std::string value = told.substr(told.rfind('|') + 1);
+    EXPECT_THAT(told, HasSubstr(StrCat("(", defaults[i].values, "; default ", value, ")|"))) << key;
   }
+  EXPECT_EQ(there, comments.size()) << "something stands there twice, or is no setting";
 }
 
 }  // namespace

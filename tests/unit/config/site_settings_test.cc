@@ -10,7 +10,7 @@ namespace {
 TEST(SiteSettings, OfTheSlurmPluginAreTheWeakest) {
   test::MemoryFileSystem fs;
   ASSERT_TRUE(fs.MakeDirectories("/etc/harrow").ok());
-  ASSERT_TRUE(fs.WriteWhole("/etc/harrow/harrow.conf", "files = shared\n").ok());
+  ASSERT_TRUE(fs.WriteWhole("/etc/harrow/harrow.conf", "files = \"shared\"\n").ok());
   Result<std::vector<Setting>> settings = ReadSettings(
       fs,
       {"HARROW_SITE_FILES=local", "HARROW_SITE_ORDER=fifo", "HARROW_SITE_PORTS=1-2", "HARROW_SITE_RETRIES="});

@@ -36,6 +36,41 @@ TEST(Ahead, NotForLongTasks) {
   ToldScheduler s({.policy = Policy::kFifo});
   WarmUp(s);
   EXPECT_EQ(s.Ended("A", 0, Done{}, std::chrono::milliseconds(21)), "done A, start T0@0");
+  ToldScheduler limit({.policy = Policy::kFifo});
+  WarmUp(limit);
+  EXPECT_EQ(limit.Ended("A", 0, Done{}, std::chrono::milliseconds(20)), "done A, start T0@0, ahead T1@0")
+      << "the limit itself is not above it";
+}
+
+// Of the last tasks every slot that there is shall have one.
+TEST(Ahead, NotTheLastOfAllWhereThereAreOtherNodes) {
+  for (const uint32_t nodes : {1u, 2u, 3u}) {
+    ToldScheduler s({.policy = Policy::kFifo});
+    s.Add("A");
+    for (const char* name : {"B", "C", "D", "E", "F", "G"}) s.Add(name);
+    s.Begin(std::vector<NodeCapacity>(nodes, {1, 0, 0}));
+    for (uint32_t n = 0; n < nodes; ++n) s.Tell(RoundTripMeasured{NodeId(n), 2 * kShort});
+    // On one node five are left then, on two four, on three three.
+    const std::string ended = s.Ended("A", 0, Done{}, kShort);
+    EXPECT_EQ(ended, nodes == 1   ? "done A, start B@0, ahead C@0, ahead D@0, ahead E@0, ahead F@0"
+                     : nodes == 2 ? "done A, start C@0, ahead D@0, ahead E@0"
+                                  : "done A, start D@0");
+  }
+}
+
+TEST(Ahead, AtMostSoManyASlot) {
+  ToldScheduler s({.policy = Policy::kFifo, .max_ahead = 3});
+  WarmUp(s);
+  s.Tell(RoundTripMeasured{NodeId(0), 100 * kShort});
+  EXPECT_EQ(s.Ended("A", 0, Done{}, kShort), "done A, start T0@0, ahead T1@0, ahead T2@0, ahead T3@0");
+  ToldScheduler usual({.policy = Policy::kFifo});
+  usual.Add("A");
+  for (int i = 0; i < 400; ++i) usual.Add("T" + std::to_string(i));
+  usual.Begin({{1, 0, 0}});
+  usual.Tell(RoundTripMeasured{NodeId(0), 1000 * kShort});
+  usual.Ended("A", 0, Done{}, kShort);
+  EXPECT_EQ(usual.State("T256"), TaskState::kAhead);
+  EXPECT_EQ(usual.State("T257"), TaskState::kReady);
 }
 
 TEST(Ahead, NotWithoutARoundTrip) {
@@ -103,6 +138,20 @@ TEST(Ahead, ReturnedTaskTakesItsOldPlace) {
   s.Returned("T1", 0);
   EXPECT_EQ(s.Ended("T0", 0, Done{}, kShort), "done T0, start T1@0");
   EXPECT_EQ(s.Ended("T1", 0, Done{}, kShort), "done T1, start T2@0");
+}
+
+// By its level it stands in queues; what is ahead stands there still, as what it was.
+TEST(Ahead, ALevelThatRisesMeanwhileCountsFromWhenTheTaskIsBack) {
+  ToldScheduler s({.policy = Policy::kHrf});
+  WarmUp(s);
+  EXPECT_EQ(s.Ended("A", 0, Done{}, kShort), "done A, start T0@0, ahead T1@0, ahead T2@0");
+  s.Add("next", {"T2"});
+  EXPECT_EQ(s.Tell(s.Added()), "");
+  s.Tell(RoundTripMeasured{NodeId(0), Duration(0)});
+  s.Returned("T1", 0);
+  s.Returned("T2", 0);
+  EXPECT_EQ(s.Ended("T0", 0, Done{}, kShort), "done T0, start T2@0") << "another task waits for it";
+  EXPECT_EQ(s.Ended("T2", 0, Done{}, kShort), "done T2, start T1@0");
 }
 
 TEST(Ahead, CancelOfATaskThatWasSentAhead) {

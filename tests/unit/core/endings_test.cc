@@ -1,5 +1,6 @@
 // What becomes of tasks: retries, losses, cancelling, skipping, stopping, restoring.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "core/scheduler.h"
@@ -40,6 +41,83 @@ TEST(Endings, RetriesThenFailsAndSkipsWhatNeedsIt) {
   EXPECT_EQ(s.Ended("A", 0, kFailed), "failed A, skipped B because A, skipped C because A, complete");
 }
 
+TEST(Endings, WhatOnlyWaitsRunsWhateverBecomesOfTheOther) {
+  ToldScheduler s({.retries = 1});
+  s.Add("A");
+  s.Add("needs A", {"A"});
+  s.Add("waits");
+  s.AfterAny("waits", {"A", "needs A"});
+  s.Add("needs waits", {"waits"});
+  EXPECT_EQ(s.Begin({{1, 0, 0}}), "start A@0");
+  EXPECT_EQ(s.Ended("A", 0, kFailed), "start A@0") << "it has not ended yet";
+  EXPECT_EQ(s.Ended("A", 0, kFailed), "failed A, skipped needs A because A, start waits@0");
+  EXPECT_EQ(s.Ended("waits", 0), "done waits, start needs waits@0");
+}
+
+TEST(Endings, WhatIsNeededAndWaitedForIsNeeded) {
+  ToldScheduler s;
+  s.Add("A");
+  s.Add("B", {"A"});
+  s.AfterAny("B", {"A"});
+  s.Begin({{1, 0, 0}});
+  EXPECT_EQ(s.Ended("A", 0, kFinalFailure), "failed A, skipped B because A, complete");
+}
+
+TEST(Endings, WhatOnlyWaitsRunsAfterACancelledTask) {
+  ToldScheduler s;
+  s.Add("A");
+  s.Add("B");
+  s.AfterAny("B", {"A"});
+  s.Begin({});
+  EXPECT_EQ(s.Tell(CancelRequested{s["A"]}), "cancelled A");
+  EXPECT_EQ(s.Tell(NodeJoined{NodeId(0), {1, 0, 0}}), "start B@0");
+}
+
+TEST(Endings, WhatOnlyWaitsDoesNotOvertakeWhatTheNextRunBeginsAgain) {
+  ToldScheduler s;
+  s.Add("A");
+  s.Add("needs A", {"A"});
+  s.Add("waits");
+  s.AfterAny("waits", {"needs A"});
+  s.Begin({{1, 0, 0}});
+  EXPECT_EQ(s.Ended("A", 0, Interrupted{}),
+            "skipped A (interrupted), skipped needs A because A, skipped waits because A, complete");
+  ToldScheduler t;
+  t.profile.time_limit = std::chrono::hours(1);
+  t.Add("A");
+  t.profile = {};
+  t.Add("waits");
+  t.AfterAny("waits", {"A"});
+  t.Tell(EndTimeKnown{t.now + std::chrono::minutes(1)});
+  EXPECT_EQ(t.Begin({{1, 0, 0}}), "skipped A (no time), skipped waits because A, complete");
+}
+
+TEST(Endings, WhatOnlyWaitsRunsAfterWhatFailedBefore) {
+  for (const auto as : {TaskRestored::As::kFailed, TaskRestored::As::kSkipped, TaskRestored::As::kCancelled,
+                        TaskRestored::As::kDone}) {
+    ToldScheduler s;
+    s.Add("A");
+    s.Add("B");
+    s.AfterAny("B", {"A"});
+    s.Add("C", {"A"});
+    const bool done = as == TaskRestored::As::kDone;
+    EXPECT_EQ(s.TellAll({s.Added(), TaskRestored{s["A"], as, 1, 0, 1}, NodeJoined{NodeId(0), {2, 0, 0}}}),
+              done ? "start B@0, start C@0" : "skipped C because A, start B@0");
+  }
+}
+
+TEST(Endings, ATaskThatIsAddedOnlyWaitsForWhatHasNotEnded) {
+  ToldScheduler s;
+  s.Add("A");
+  s.Add("B");
+  s.Begin({{2, 0, 0}});
+  s.Ended("A", 0, kFinalFailure);
+  s.Add("C");
+  s.AfterAny("C", {"A", "B"});
+  EXPECT_EQ(s.Tell(s.Added()), "");
+  EXPECT_EQ(s.Ended("B", 0, kFinalFailure), "failed B, start C@0");
+}
+
 TEST(Endings, OwnRetriesGoBeforeTheRuns) {
   ToldScheduler s({.retries = 5});
   s.profile.retries = 0;
@@ -65,6 +143,33 @@ TEST(Endings, LossesCountApartFromRetries) {
   EXPECT_EQ(s.Tell(TimeCame{}), "start A@0");
   EXPECT_EQ(s.scheduler().losses(s["A"]), 2u);
   EXPECT_EQ(s.Ended("A", 0, Lost{}), "failed A (lost), complete");
+}
+
+/// A caller that sets no option.
+TEST(Endings, ByDefaultATaskFailsOnceMayBeLostFourTimesAndTheRunGoesOn) {
+  ToldScheduler s;
+  for (int i = 0; i < 12; ++i) s.Add("T" + std::to_string(i));
+  s.Add("A");
+  s.Begin({{1, 0, 0}, {1, 0, 0}});
+  const auto end = [&](uint32_t node, const Outcome& outcome) {
+    for (const char* name : {"A", "T0", "T1", "T2", "T3", "T4", "T5", "T6", "T7", "T8", "T9", "T10", "T11"}) {
+      if (s.State(name) != TaskState::kSent || s.scheduler().node(s[name]) != NodeId(node)) continue;
+      const std::string said = s.Ended(name, node, outcome, std::chrono::milliseconds(5));
+      return said.substr(0, said.find(','));
+    }
+    return std::string("none");
+  };
+  const uint32_t here = s.scheduler().node(s["A"]).value, there = 1 - here;
+  for (int i = 0; i < 11; ++i) EXPECT_THAT(end(there, kFailed), ::testing::StartsWith("failed T")) << i;
+  EXPECT_EQ(s.scheduler().counts().failed, 11u) << "neither the run nor the node is stopped";
+  for (int loss = 1; loss <= 5; ++loss) {
+    s.now += std::chrono::minutes(1);
+    s.Tell(TimeCame{});
+    ASSERT_EQ(s.State("A"), TaskState::kSent) << loss;
+    s.Ended("A", s.scheduler().node(s["A"]).value, Lost{});
+  }
+  EXPECT_EQ(s.State("A"), TaskState::kFailed);
+  EXPECT_EQ(s.scheduler().losses(s["A"]), 5u);
 }
 
 TEST(Endings, LostNodeLosesItsTasksAndComesBack) {
@@ -237,6 +342,70 @@ TEST(Endings, BadNodeIsPutAside) {
   s.Ended(on(1), 1, kFailed, at_once);
   s.Ended(on(1), 1, kFailed, at_once);
   EXPECT_NE(on(1), "") << "never the last one";
+}
+
+// A node with a broken mount fails its tasks in no time, and would have them all before another has ended one.
+TEST(Endings, ANodeWhereAllFailsWhileOthersWorkGetsOneTaskAtATimeUntilOneOfTheirsIsDone) {
+  const Duration at_once = std::chrono::milliseconds(5);
+  ToldScheduler s({.policy = order::Policy::kFifo, .bad_node_failures = 2});
+  for (int i = 0; i < 9; ++i) s.Add("T" + std::to_string(i));
+  s.Begin({{1, 0, 0}, {1, 0, 0}});
+  EXPECT_EQ(s.Ended("T0", 0, kFinalFailure, at_once), "failed T0, start T2@0");
+  EXPECT_EQ(s.Ended("T2", 0, kFinalFailure, at_once), "failed T2");
+  s.now += std::chrono::seconds(2) - Duration(1);
+  EXPECT_EQ(s.Tell(TimeCame{}), "");
+  s.now += Duration(1);
+  EXPECT_EQ(s.Tell(TimeCame{}), "start T3@0");
+  EXPECT_EQ(s.Ended("T3", 0, kFinalFailure, at_once), "failed T3");
+  s.now += std::chrono::seconds(4) - Duration(1);
+  EXPECT_EQ(s.Tell(TimeCame{}), "") << "pauses grow";
+  EXPECT_EQ(s.Ended("T1", 1), "aside @0, done T1, start T4@1");
+}
+
+TEST(Endings, WhatASuspectFailsCostsNoRetry) {
+  const Duration at_once = std::chrono::milliseconds(5);
+  for (const int32_t retries : {0, 1}) {
+    ToldScheduler s({.policy = order::Policy::kFifo, .retries = retries, .bad_node_failures = 2});
+    for (int i = 0; i < 4; ++i) s.Add("T" + std::to_string(i));
+    s.Begin({{1, 0, 0}, {1, 0, 0}});
+    s.Ended("T0", 0, kFinalFailure, at_once);
+    s.Ended("T2", 0, kFinalFailure, at_once);
+    for (int i = 0; i < 3; ++i) {
+      s.now += std::chrono::seconds(20);
+      if (retries == 0 && i > 0) break;
+      EXPECT_EQ(s.Tell(TimeCame{}), "start T3@0");
+      EXPECT_EQ(s.Ended("T3", 0, kFailed, at_once), retries == 0 ? "failed T3" : "");
+    }
+    if (retries > 0) {
+      EXPECT_EQ(s.Ended("T1", 1), "aside @0, done T1");
+      s.now += std::chrono::seconds(20);
+      EXPECT_EQ(s.Tell(TimeCame{}), "start T3@1");
+      EXPECT_EQ(s.Ended("T3", 1), "done T3, complete");
+    }
+  }
+}
+
+TEST(Endings, ASuspectWhoseTaskRunsOnIsNoneAnyMore) {
+  const Duration at_once = std::chrono::milliseconds(5);
+  ToldScheduler s({.policy = order::Policy::kFifo, .bad_node_failures = 2});
+  for (int i = 0; i < 9; ++i) s.Add("T" + std::to_string(i));
+  s.profile.shape.cores = 1;
+  EXPECT_EQ(s.Begin({{2, 0, 0}, {1, 0, 0}}), "start T0@0, start T1@0, start T2@1");
+  EXPECT_EQ(s.Ended("T0", 0, kFinalFailure, at_once), "failed T0, start T3@0");
+  EXPECT_EQ(s.Ended("T1", 0, kFinalFailure, at_once), "failed T1");
+  s.now += std::chrono::seconds(2);
+  EXPECT_EQ(s.Tell(TimeCame{}), "start T4@0") << "T3 has run for as long as the pause";
+}
+
+TEST(Endings, WhatFailsAtOnceIsTriedAgainAfterASecondWhereThereAreOtherNodes) {
+  const Duration at_once = std::chrono::milliseconds(5);
+  ToldScheduler s({.policy = order::Policy::kFifo, .retries = 1, .bad_node_failures = 3});
+  for (int i = 0; i < 4; ++i) s.Add("T" + std::to_string(i));
+  s.Begin({{1, 0, 0}, {1, 0, 0}});
+  EXPECT_EQ(s.Ended("T0", 0, kFailed, at_once), "start T2@0");
+  s.now += std::chrono::seconds(1);
+  EXPECT_EQ(s.Ended("T1", 1), "done T1, start T3@1") << "behind those that are ready";
+  EXPECT_EQ(s.Ended("T3", 1), "done T3, start T0@1");
 }
 
 /// Tasks that work for a while and fail say nothing against their node, however many there are.
@@ -510,6 +679,30 @@ TEST(LostAttempts, InARowAreSpaced) {
     EXPECT_EQ(s.Tell(TimeCame{}), "start A@0");
   }
   EXPECT_EQ(lose(), "failed A (lost), complete");
+}
+
+TEST(Endings, AFailureIsTriedAgainAfterItsDelay) {
+  using std::chrono::seconds;
+  ToldScheduler s({.retries = 1, .retry_delay = seconds(10)});
+  s.Add("A");
+  s.profile.retry_delay = seconds(3);
+  s.Add("B");
+  s.profile.retry_delay = seconds(0);
+  s.Add("C");
+  s.Begin({{3, 0, 0}});
+  const Time begin = s.now;
+  const auto wakes = [&] { return std::get<WakeAt>(s.last().back()).time - begin; };
+  EXPECT_EQ(s.Ended("A", 0, kFailed), "");
+  EXPECT_EQ(wakes(), seconds(10)) << "as the run says";
+  EXPECT_EQ(s.Ended("B", 0, kFailed), "");
+  EXPECT_EQ(wakes(), seconds(3)) << "its own, and the nearest";
+  EXPECT_EQ(s.Ended("C", 0, kFailed), "start C@0");
+  s.now = begin + seconds(3);
+  EXPECT_EQ(s.Tell(TimeCame{}), "start B@0");
+  EXPECT_EQ(wakes(), seconds(10));
+  EXPECT_EQ(s.Tell(CancelRequested{s["A"]}), "cancelled A") << "also while it waits";
+  s.now = begin + seconds(20);
+  EXPECT_EQ(s.Tell(TimeCame{}), "");
 }
 
 TEST(LostAttempts, ThatWaitForTheirNextAreCancelledAndAdoptedLikeOthers) {

@@ -33,6 +33,23 @@ TEST(Explain, WaitsForWhatItNeeds) {
   EXPECT_EQ(s.scheduler().Explain(s["C"]).waits_for, std::vector<TaskId>{s["B"]});
 }
 
+TEST(Explain, WaitsForAnEnd) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  for (const char* name : {"A", "B", "C", "D"}) s.Add(name);
+  s.AfterAny("D", {"A", "B"});
+  s.Add("E", {"B", "C"});
+  s.AfterAny("E", {"A"});
+  s.Begin({{3, 0, 0}});
+  EXPECT_EQ(Says(s, "D"), "It waits for the end of 2 tasks, whatever becomes of them.");
+  EXPECT_EQ(Says(s, "E"),
+            "It waits for 2 tasks that it needs, and for the end of 1 task, whatever becomes of it.");
+  s.Ended("A", 0, Failed{1, false});
+  EXPECT_EQ(Says(s, "D"), "It waits for the end of 1 task, whatever becomes of it.");
+  EXPECT_EQ(s.scheduler().Explain(s["D"]).waits_for, std::vector<TaskId>{s["B"]});
+  s.Ended("C", 0, Failed{1, false});
+  EXPECT_EQ(Says(s, "E"), "It was skipped: it needs C, which failed.");
+}
+
 TEST(Explain, WaitsBecauseItsAttemptsWereLost) {
   ToldScheduler s({.policy = Policy::kFifo});
   s.Add("A");

@@ -10,6 +10,7 @@
 #include "core/lanes.h"
 #include "core/node_table.h"
 #include "core/queues.h"
+#include "core/scheduler.h"
 #include "core/task_table.h"
 
 namespace harrow::core {
@@ -143,11 +144,13 @@ TEST(NodeTable, RoomIsWhatIsOpenAndNotKept) {
 TEST(NodeTable, ARowOfFailuresNeedsThatOthersEndElsewhere) {
   NodeTable nodes;
   nodes.Grow(kOne);
-  EXPECT_EQ(nodes.CountFailure(kOne, 3), 0u);
-  EXPECT_EQ(nodes.CountFailure(kOne, 3), 0u);
-  EXPECT_EQ(nodes.CountFailure(kOne, 4), 3u);
+  EXPECT_FALSE(nodes.CountFailure(kOne, 3));
+  EXPECT_FALSE(nodes.CountFailure(kOne, 3));
+  EXPECT_TRUE(nodes.CountFailure(kOne, 4));
+  EXPECT_EQ(nodes[kOne].failures(), 3u);
   nodes.EndRow(kOne);
-  EXPECT_EQ(nodes.CountFailure(kOne, 4), 0u);
+  EXPECT_FALSE(nodes.CountFailure(kOne, 4));
+  EXPECT_EQ(nodes[kOne].failures(), 1u);
 }
 
 TEST(Holds, NoMoreNodesThanTasks) {
@@ -236,6 +239,41 @@ TEST(LanesTest, EachKindOfTaskHasOneAndAllIsWell) {
   EXPECT_EQ(lanes.FindBroken(), "");
 }
 
+/// A lane each up to 128; from there on tasks share those that ask for a little more, never for less.
+TEST(LanesTest, OfManyDifferentTasksThereAreFewWithALittleMoreRoom) {
+  graph::Graph graph;
+  constexpr uint32_t kTasks = 3000;
+  const auto memory = [](uint32_t i) { return (uint64_t{1} << 30) + i * 1'000'003ull; };
+  const auto time = [](uint32_t i) { return std::chrono::seconds(100 + i); };
+  for (uint32_t i = 0; i < kTasks; ++i) {
+    graph::Profile profile;
+    if (i % 2 == 0) {
+      profile.shape.memory = memory(i);
+    } else {
+      profile.time_limit = time(i);
+    }
+    graph::TaskSpec spec;
+    spec.profile = graph.AddProfile(profile);
+    graph.AddTask(spec);
+  }
+  ASSERT_TRUE(graph.Seal().ok());
+  Lanes lanes;
+  for (uint32_t i = 0; i < kTasks; ++i) {
+    const order::Lane& lane = lanes[lanes.Of(graph, TaskId(i))];
+    const double exact = i % 2 == 0 ? static_cast<double>(memory(i)) : Seconds(time(i));
+    const double given = i % 2 == 0 ? static_cast<double>(lane.memory) : Seconds(lane.time_limit);
+    if (i < 128) {
+      ASSERT_EQ(given, exact) << i;
+    } else {
+      ASSERT_GE(given, exact) << i;
+      ASSERT_LE(given, exact * (1 + 1.0 / 16)) << i;
+    }
+    ASSERT_EQ(i % 2 == 0 ? lane.time_limit.count() : static_cast<int64_t>(lane.memory), 0);
+  }
+  EXPECT_LE(lanes.size(), 128u + 2 * 5 * 16) << "sixteen between a number and its double";
+  EXPECT_EQ(lanes.FindBroken(), "");
+}
+
 TEST(SentAhead, DepthAndTheLongestRow) {
   const Options options;
   TaskTable tasks;
@@ -259,6 +297,7 @@ TEST(SentAhead, DepthAndTheLongestRow) {
 
   ahead.SetRoundTrip(kOne, kMillisecond);
   ahead.SetRoundTrip(kTwo, kMillisecond);
+  EXPECT_EQ(ahead.Depth(kTwo, 2), 0u) << "nothing has ended there yet";
   ahead.NoteRun(kTwo, 4 * kMillisecond);
   EXPECT_FALSE(ahead.LongestRow(nodes));
   ahead.Add(kOne, kA);
@@ -312,6 +351,47 @@ TEST(Lanes, ImpossibleOnceNoNodeIsExpected) {
   nodes.Join(kTwo, {4, 0, 0});
   EXPECT_TRUE(lanes.FindImpossible(nodes));
   EXPECT_FALSE(lanes.gone(lane));
+}
+
+/// What is said to be held is at least what there must be: of each part, when that part is large, and of all.
+TEST(Memory, OfTheSchedulerCountsEveryPart) {
+  constexpr uint32_t kMany = 16'384;  // capacities double: no more room than is used
+  graph::Graph graph;
+  const ProfileId profile = graph.AddProfile({});
+  for (uint32_t i = 0; i < kMany; ++i) {
+    graph::TaskSpec spec;
+    spec.profile = profile;
+    graph.AddTask(spec);
+  }
+  ASSERT_TRUE(graph.Seal().ok());
+  TaskTable tasks;
+  tasks.Grow(kMany);
+  EXPECT_GE(tasks.memory(), kMany * sizeof(Task));
+  NodeTable nodes;
+  nodes.Grow(NodeId(kMany - 1));
+  const size_t without_tasks = nodes.memory();
+  EXPECT_GE(without_tasks, kMany * sizeof(Node));
+  for (uint32_t n = 0; n < kMany; ++n) nodes.Enter(NodeId(n), TaskId(n));
+  EXPECT_GE(nodes.memory(), without_tasks + kMany * sizeof(TaskId));
+  const Options options;
+  Ahead ahead(options, &tasks);
+  ahead.Grow(kMany);
+  const size_t without_rows = ahead.memory();
+  EXPECT_GE(without_rows, kMany * (sizeof(std::vector<TaskId>) + sizeof(Duration) + sizeof(double)));
+  for (uint32_t i = 0; i < kMany; ++i) ahead.Add(NodeId(7), TaskId(i));
+  EXPECT_GE(ahead.memory(), without_rows + kMany * sizeof(TaskId));
+  Holds holds;
+  holds.Grow(kMany);
+  EXPECT_GE(holds.memory(), kMany * (sizeof(order::LaneId) + sizeof(uint32_t)));
+
+  Scheduler scheduler(graph, options);
+  std::vector<Event> events = {TasksAdded{TaskId(0), kMany}};
+  for (uint32_t n = 0; n < kMany; ++n) events.push_back(NodeJoined{NodeId(n), {1, 0, 0}});
+  std::vector<Action> actions;
+  scheduler.HandleAll(Time(), events, &actions);
+  EXPECT_GE(scheduler.MemoryWithoutText(), graph.MemoryWithoutText() + tasks.memory() + nodes.memory() +
+                                               kMany * sizeof(order::ReadyQueue) + without_rows +
+                                               holds.memory());
 }
 
 }  // namespace

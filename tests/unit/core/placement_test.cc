@@ -457,5 +457,25 @@ TEST(Growing, LevelsThatRoseTwiceAtOnceAreTakenOver) {
   EXPECT_EQ(s.Ended("A", 0).substr(0, 14), "done A, start ");
 }
 
+/// What it reads has a producer only since: tried again it waits for that one, as any other would.
+TEST(Growing, ATaskThatGetsAPredecessorWhileItRuns) {
+  for (const bool fails : {false, true}) {
+    ToldScheduler s;
+    s.Add("A", {}, {"file"});
+    EXPECT_EQ(s.Begin({{2, 0, 0}}), "start A@0");
+    s.Add("B", {}, {}, {"file"});
+    EXPECT_EQ(s.Tell(s.Added()), "start B@0");
+    if (fails) {
+      EXPECT_EQ(s.Ended("B", 0, Failed{1, false}), "failed B");
+      EXPECT_EQ(s.State("A"), TaskState::kSent) << "it goes on";
+      EXPECT_EQ(s.Ended("A", 0, Lost{}), "skipped A because B, complete");
+    } else {
+      EXPECT_EQ(s.Ended("A", 0, Lost{}), "");
+      EXPECT_EQ(s.State("A"), TaskState::kWaiting);
+      EXPECT_EQ(s.Ended("B", 0), "done B, start A@0");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace harrow::core

@@ -347,6 +347,7 @@ ranks = 24
 time = "1-12"
 retries = 2
 retry_on = [137, 1]
+retry_delay = "90s"
 cwd = "run-{i}"
 kind = "solve"
 stdin = "in.{i}"
@@ -368,6 +369,7 @@ env = { OMP = 4, TEXT = "a {i} {other}", FLAG = true }
   want.time_limit = std::chrono::hours(36);
   want.retries = 2;
   want.retry_on = {1, 137};
+  want.retry_delay = std::chrono::seconds(90);
   want.stdin_path = "in.2";
   want.stdout_path = "out.%j";
   want.stderr_path = "err.2";

@@ -28,6 +28,24 @@ TEST(DisBatchTest, PrefixSuffixAndBarriersAreUnderstood) {
   EXPECT_THAT(f.Before("#3"), ElementsAre("#1", "#2"));
   EXPECT_THAT(f.Before("#4"), ElementsAre("#1", "#2"));
   EXPECT_THAT(f.Before("#5"), ElementsAre("#3", "#4"));
+  EXPECT_TRUE(f.graph.OnlyWaits(TaskId(0), TaskId(2)));
+}
+
+TEST(DisBatchTest, ABarrierWaitsForEndsAndOneThatChecksForSuccess) {
+  const LoadedFlow f("Tasks",
+                     "a\n#DISBATCH BARRIER CHECK\nb\n#DISBATCH BARRIER\nc\n#DISBATCH BARRIER\nd\n"
+                     "#DISBATCH BARRIER  CHECK \ne\n");
+  ASSERT_TRUE(f.status.ok()) << f.status.message();
+  const auto needs = [&](uint32_t task) {
+    std::vector<std::string> names;
+    for (TaskId before : f.graph.predecessors(TaskId(task)))
+      names.push_back(f.graph.TaskName(before) + (f.graph.OnlyWaits(before, TaskId(task)) ? " ends" : ""));
+    return names;
+  };
+  EXPECT_THAT(needs(1), ElementsAre("#1"));
+  EXPECT_THAT(needs(2), ElementsAre("#1", "#2 ends")) << "disBatch would have stopped at the first barrier";
+  EXPECT_THAT(needs(3), ElementsAre("#1", "#3 ends"));
+  EXPECT_THAT(needs(4), ElementsAre("#4"));
 }
 
 TEST(DisBatchTest, TheRestIsRefusedWithAHint) {
@@ -35,6 +53,7 @@ TEST(DisBatchTest, TheRestIsRefusedWithAHint) {
     return LoadedFlow("Tasks", std::string(line) + "\nx\n").status.message();
   };
   EXPECT_THAT(said("#DISBATCH REPEAT 10 start 5 prog"), HasSubstr("Tasks:1:1: REPEAT is not read here"));
+  EXPECT_THAT(said("#DISBATCH BARRIER key"), HasSubstr("BARRIER key is not read here; write BARRIER, or"));
   EXPECT_THAT(said("#DISBATCH PERENGINE START x"), HasSubstr("disBatch's PERENGINE has no counterpart here"));
   EXPECT_THAT(said("#DISBATCH SUFFIX > $DISBATCH_TASKID"), HasSubstr("$HARROW_TASK_ID is a task's number"));
   EXPECT_FALSE(IsForeignList("x\n#DISBATCHED\n"));
@@ -101,6 +120,20 @@ TEST(AfterTest, APatternMeansAllTasksThatMatch) {
               HasSubstr("after names no task: \"x*\""));
   EXPECT_THAT(LoadedFlow("f.toml", tasks + "after = [\"[!e]*[2p]\", \"t?p\", \"*\"]\n").Before("end"),
               ElementsAre("t-1", "t-2", "top"));
+}
+
+TEST(AfterTest, AnyWaitsForTheEndAlone) {
+  const std::string tasks =
+      "[[task]]\nname = \"t-{i}\"\neach = { i = \"1-2\" }\ncommand = \"x\"\n[[task]]\nname = \"end\"\n"
+      "command = \"x\"\nafter_any = [\"t-{i}\"]\n";
+  const LoadedFlow f("f.toml", tasks + "after = [\"t-2\"]\n");
+  ASSERT_TRUE(f.status.ok()) << f.status.message();
+  EXPECT_THAT(f.Before("end"), ElementsAre("t-1", "t-2"));
+  EXPECT_TRUE(f.graph.OnlyWaits(f.Task("t-1"), f.Task("end")));
+  EXPECT_FALSE(f.graph.OnlyWaits(f.Task("t-2"), f.Task("end")));
+  EXPECT_THAT(LoadedFlow("f.toml", tasks + "[[task]]\nname = \"y\"\ncommand = \"x\"\nafter_any = [\"u\"]\n")
+                  .status.message(),
+              HasSubstr("f.toml:12:14: after_any names no task: \"u\""));
 }
 
 TEST(KindTest, TheFamilyElseTheScriptElseTheProgram) {

@@ -57,6 +57,17 @@ TEST(SelectTargetsTest, TasksAndFilesWithAllTheyNeed) {
   EXPECT_THAT(SelectTargets(f.graph, {"raw"}).status().message(), HasSubstr("it is only read"));
 }
 
+TEST(SelectTargetsTest, WhatIsOnlyWaitedForIsNeededAndMakesNothingStale) {
+  LoadedFlow f("f.toml",
+               "[[task]]\nname = \"a\"\ncommand = \"x\"\n[[task]]\nname = \"b\"\ncommand = \"x\"\n"
+               "out = [\"b.out\"]\nafter_any = [\"a\"]\n");
+  ASSERT_TRUE(f.status.ok()) << f.status.message();
+  EXPECT_EQ(Chosen(f, SelectTargets(f.graph, {"b"})), "ab");
+  ASSERT_TRUE(f.fs.MakeDirectories("/d").ok());
+  ASSERT_TRUE(f.fs.WriteWhole("/d/b.out", "", 0600).ok());
+  EXPECT_EQ(Chosen(f, SelectStale(f.graph, f.fs, "/d")), "a");
+}
+
 class CountingFileSystem : public test::MemoryFileSystem {
  public:
   Result<os::FileInfo> Stat(const std::string& path) override {

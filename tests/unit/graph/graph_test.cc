@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -228,12 +229,30 @@ TEST(Graph, GrowthMayNotCloseACycleOrTakeAName) {
   static_cast<void>(reader);
 }
 
+TEST(Graph, ATaskMayWaitForTheEndOfOthersAlone) {
+  Graph graph = Sourced();
+  const TaskId make = Add(graph, "make", {}, {"f"}), fails = Add(graph, "fails");
+  const TaskId end = Add(graph, "end", {"f"});
+  graph.AddDependency(make, end, WaitsFor::kEnd);
+  graph.AddDependency(fails, end, WaitsFor::kEnd);
+  ASSERT_TRUE(graph.Seal().ok());
+  EXPECT_THAT(graph.predecessors(end), ElementsAre(make, fails));
+  EXPECT_THAT(graph.successors(fails), ElementsAre(end));
+  EXPECT_EQ(graph.level(fails), 1u);
+  EXPECT_TRUE(graph.OnlyWaits(fails, end));
+  EXPECT_FALSE(graph.OnlyWaits(make, end)) << "its file is needed";
+  EXPECT_FALSE(graph.OnlyWaits(end, fails));
+  graph.AddDependency(end, fails, WaitsFor::kEnd);
+  EXPECT_THAT(graph.Seal().message(), HasSubstr("fails -> end -> fails")) << "a cycle all the same";
+}
+
 /// Grown in pieces or built at once: the same graph.
 TEST(Graph, RandomGrowthEqualsBuildingAtOnce) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     order::SeededDraws random(seed);
     Graph pieces = Sourced(), whole = Sourced();
+    std::set<std::pair<TaskId, TaskId>> needed, waited_for;  // a task, and one before it
     const uint32_t count = 1 + random.Below(120);
     for (uint32_t n = 0; n < count; ++n) {
       std::vector<std::string> in, out;
@@ -248,6 +267,20 @@ TEST(Graph, RandomGrowthEqualsBuildingAtOnce) {
       const std::string name = "t" + std::to_string(n);
       Add(pieces, name, in, out, after);
       Add(whole, name, in, out, after);
+      for (TaskId before : after) needed.insert({TaskId(n), before});
+      // Of this task, or of one that may be sealed already.
+      if (random.Below(3) == 0 && n > 0) {
+        const TaskId late(random.Below(2) == 0 ? n : 1 + random.Below(n)), before(random.Below(late.value));
+        pieces.AddDependency(before, late, WaitsFor::kEnd);
+        whole.AddDependency(before, late, WaitsFor::kEnd);
+        waited_for.insert({late, before});
+      }
+      if (random.Below(9) == 0 && n > 0) {
+        const TaskId late(1 + random.Below(n)), before(random.Below(late.value));
+        pieces.AddDependency(before, late);
+        whole.AddDependency(before, late);
+        needed.insert({late, before});
+      }
       if (random.Below(5) == 0) {
         ASSERT_TRUE(pieces.Seal().ok());
       }
@@ -258,6 +291,15 @@ TEST(Graph, RandomGrowthEqualsBuildingAtOnce) {
       const TaskId task(n);
       EXPECT_EQ(pieces.level(task), whole.level(task)) << n;
       EXPECT_EQ(List(pieces.predecessors(task)), List(whole.predecessors(task))) << n;
+      for (FileId file : whole.inputs(task)) {
+        if (whole.producer(file)) needed.insert({task, whole.producer(file)});
+      }
+      for (TaskId before : whole.predecessors(task)) {
+        const bool only_waits = !needed.contains({task, before});
+        EXPECT_TRUE(!only_waits || waited_for.contains({task, before})) << n;
+        EXPECT_EQ(whole.OnlyWaits(before, task), only_waits) << n << " for " << before.value;
+        EXPECT_EQ(pieces.OnlyWaits(before, task), only_waits) << n << " for " << before.value;
+      }
       std::vector<TaskId> a = List(pieces.successors(task)), b = List(whole.successors(task));
       std::sort(a.begin(), a.end());
       EXPECT_EQ(a, b) << n;

@@ -4,8 +4,10 @@
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string>
+#include <sys/resource.h>
 #include <thread>
 
 #include "unit/journal/journal_files.h"
@@ -75,6 +77,22 @@ TEST_F(Snapshot, OfADamagedJournalNamesTheJournalNotTheCopy) {
   EXPECT_EQ(read.status().code(), Code::kDamaged);
   EXPECT_THAT(read.status().message(), HasSubstr(journal_.File("journal.db") + " is damaged"));
   EXPECT_THAT(read.status().message(), Not(HasSubstr(copies_.path())));
+}
+
+TEST_F(Snapshot, WithoutRoomForACopySaysSo) {
+  make_.Write(journal_.path(), {.run_id = "run"}, 20);
+  std::ofstream(journal_.File("server")) << "address";
+  const auto before = signal(SIGXFSZ, SIG_IGN);
+  rlimit old;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old), 0);
+  const rlimit little = {4096, old.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &little), 0);
+  const Result<History> read = Read();
+  setrlimit(RLIMIT_FSIZE, &old);
+  signal(SIGXFSZ, before);
+  EXPECT_EQ(read.status().code(), Code::kExhausted);
+  EXPECT_THAT(read.status().message(), HasSubstr("cannot write " + copies_.path()));
+  EXPECT_THAT(read.status().message(), HasSubstr("File too large); TMPDIR names another place"));
 }
 
 TEST_F(Snapshot, WhereThereIsNoJournalItIsNotFound) {

@@ -21,6 +21,7 @@ StoredFlow Sample() {
   heavy.time_limit = std::chrono::minutes(3);
   heavy.retry_on = {75, 130};
   heavy.retries = 2;
+  heavy.retry_delay = Duration(0);  // not the run's
   heavy.stdout_path = "%x.out";
   StoredFlow flow = TinyFlow({{"make", "touch a", {}, {"a"}},
                               {"", "use a", {"a"}, {}, heavy},
@@ -194,7 +195,7 @@ TEST(FlowStore, KeepsDependenciesThatNoFileTells) {
   StoredFlow flow;
   const ProfileId profile = flow.graph.AddProfile({});
   const KindId kind = flow.graph.AddKind("k");
-  for (const char* name : {"last", "first"}) {
+  for (const char* name : {"last", "first", "waits", "end"}) {
     graph::TaskSpec spec;
     spec.name = name;
     spec.command = "true";
@@ -203,13 +204,38 @@ TEST(FlowStore, KeepsDependenciesThatNoFileTells) {
     flow.graph.AddTask(spec);
   }
   flow.graph.AddDependency(TaskId(1), TaskId(0));  // a later task comes first
+  flow.graph.AddDependency(TaskId(0), TaskId(2), graph::WaitsFor::kEnd);
+  flow.graph.AddDependency(TaskId(3), TaskId(2), graph::WaitsFor::kEnd);
   ASSERT_TRUE(flow.graph.Seal().ok());
   ASSERT_TRUE(WriteFlow(fs, "/run", flow.settings, flow.graph, {}).ok());
   const Result<StoredFlow> back = ReadFlow(fs, "/run");
   ASSERT_TRUE(back.ok()) << back.status().message();
   ASSERT_EQ(back->graph.predecessors(TaskId(0)).size(), 1u);
   EXPECT_EQ(back->graph.predecessors(TaskId(0))[0], TaskId(1));
+  EXPECT_FALSE(back->graph.OnlyWaits(TaskId(1), TaskId(0)));
+  ASSERT_EQ(back->graph.predecessors(TaskId(2)).size(), 2u);
+  for (const TaskId before : back->graph.predecessors(TaskId(2)))
+    EXPECT_TRUE(back->graph.OnlyWaits(before, TaskId(2)));
   EXPECT_TRUE(back->unwanted.empty());
+}
+
+TEST(FlowStore, ReadsTheVersionBefore) {
+  test::MemoryFileSystem fs;
+  ASSERT_TRUE(fs.MakeDirectories("/run").ok());
+  const StoredFlow flow = TinyFlow({{"a", "true"}});
+  ASSERT_TRUE(WriteFlow(fs, "/run", flow.settings, flow.graph, {}).ok());
+  std::string data = *fs.Read("/run/flow");
+  data[8] = 2;
+  ASSERT_TRUE(fs.WriteWhole("/run/flow", data, 0600).ok());
+  EXPECT_TRUE(ReadFlow(fs, "/run").ok());
+  data[8] = 1;
+  ASSERT_TRUE(fs.WriteWhole("/run/flow", data, 0600).ok());
+  EXPECT_NE(ReadFlow(fs, "/run")
+                .status()
+                .message()
+                .find("version 1 of the flow file; this harrow reads "
+                      "versions 2 to 4"),
+            std::string::npos);
 }
 
 // A setting that this version does not know, or knows otherwise, is another version's; it is not passed over.
@@ -226,6 +252,29 @@ TEST(FlowStore, SettingsOfAnotherVersionAreRefused) {
         std::string::npos)
         << status.message();
   }
+}
+
+/// By each agent of thousands.
+TEST(FlowStore, SettingsAreReadWithoutTheTasks) {
+  struct Counting : test::MemoryFileSystem {
+    Result<std::string> ReadRange(const std::string& path, uint64_t offset, uint64_t length) override {
+      Result<std::string> data = MemoryFileSystem::ReadRange(path, offset, length);
+      if (data.ok()) read += data->size();
+      return data;
+    }
+    uint64_t read = 0;
+  } fs;
+  ASSERT_TRUE(fs.MakeDirectories("/run").ok());
+  std::mt19937_64 random(1);
+  std::vector<test::TinyTask> tasks;
+  for (int i = 0; i < 100'000; ++i) tasks.push_back({"", "use " + std::to_string(random())});
+  const StoredFlow flow = TinyFlow(tasks);
+  ASSERT_TRUE(WriteFlow(fs, "/run", flow.settings, flow.graph, flow.unwanted).ok());
+  fs.read = 0;
+  const Result<RunSettings> settings = ReadSettings(fs, "/run");
+  ASSERT_TRUE(settings.ok()) << settings.status().message();
+  EXPECT_EQ(settings->run_id, flow.settings.run_id);
+  EXPECT_LT(fs.read, fs.Stat("/run/flow")->size / 2);
 }
 
 TEST(FlowStore, WholeOrNothing) {

@@ -98,6 +98,25 @@ TEST(ResumePlan, AnUnwantedTaskHoldsNobodyUp) {
   EXPECT_TRUE(plan.done[1]);
 }
 
+TEST(ResumePlan, WhoWaitedForAnEndStaysDoneWhenThatTaskRunsAgain) {
+  graph::Graph graph;
+  for (const char* name : {"fails", "waits", "needs", "open"}) {
+    graph::TaskSpec spec;
+    spec.name = name;
+    graph.AddTask(spec);
+  }
+  graph.AddDependency(TaskId(0), TaskId(1), graph::WaitsFor::kEnd);
+  graph.AddDependency(TaskId(1), TaskId(2));
+  graph.AddDependency(TaskId(0), TaskId(3), graph::WaitsFor::kEnd);
+  ASSERT_TRUE(graph.Seal().ok());
+  const ResumePlan plan = PlanResume(
+      graph, graph, {},
+      HistoryOf(
+          {{0, journal::TaskFate::kFailed}, {1, journal::TaskFate::kDone}, {2, journal::TaskFate::kDone}}));
+  EXPECT_EQ(Open(graph, plan), (std::vector<std::string>{"fails", "open"}));
+  EXPECT_TRUE(plan.following.empty());
+}
+
 class ApplyResumeTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -218,12 +237,13 @@ TEST_F(ApplyResumeTest, RenumberedKeepsWhatIsKnown) {
 // In version 1 of a flow settings were stored otherwise; tasks as they are now.
 TEST_F(ApplyResumeTest, TasksOfAFlowOfBeforeAreShownAndNotRun) {
   std::string flow = *fs_.Read(run_ + "/flow");
-  for (const int version : {0, 1, 2, 3}) {
+  for (const int version : {0, 1, 2, 3, 4, 5}) {
+    const bool whole = version == 2 || version == 4;
     flow[8] = static_cast<char>(version);
     ASSERT_TRUE(fs_.WriteWhole(run_ + "/flow", flow).ok());
-    EXPECT_EQ(ReadFlow(Part()).ok(), version == 2);
-    EXPECT_EQ(ReadSettings(Part()).ok(), version == 2);
-    EXPECT_EQ(ReadTaskTexts(Part(), {TaskId(0)}).ok(), version == 1 || version == 2);
+    EXPECT_EQ(ReadFlow(Part()).ok(), whole) << version;
+    EXPECT_EQ(ReadSettings(Part()).ok(), whole) << version;
+    EXPECT_EQ(ReadTaskTexts(Part(), {TaskId(0)}).ok(), version == 1 || whole) << version;
   }
 }
 

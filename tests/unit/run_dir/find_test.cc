@@ -83,7 +83,7 @@ TEST_F(FindRunTest, GivenWins) {
   EXPECT_EQ(Found("a", "b"), "a");
   EXPECT_EQ(Found("", "b"), "b");
   EXPECT_EQ(Found("c", "b"), "no run in c (--run-dir); a run directory holds the files flow and 0/journal.db");
-  EXPECT_EQ(Find("c", "").status().code(), Code::kInvalid);
+  EXPECT_EQ(Find("c", "").status().code(), Code::kNotFound);
 }
 
 TEST_F(FindRunTest, ACopiedJournalAloneIsARun) {

@@ -247,7 +247,7 @@ TEST_F(DriverTest, OfTwoAgentsOfOneNameTheFirstIsToldToEndAndDoesNotComeBack) {
   End(&second, {0});
   EXPECT_TRUE(driver_->complete());
   EXPECT_THAT(Attempts(), ElementsAre(Pair(0u, 1u), Pair(0u, 2u)));
-  EXPECT_EQ(journal_.history.attempts[0].end, journal::End::kLost);
+  EXPECT_EQ(journal_.history.attempts[0].end, journal::End::kInterrupted);
 }
 
 TEST_F(DriverTest, AnAgentThatDoesNotEndLosesItsPlaceInTheEnd) {
@@ -526,6 +526,30 @@ TEST_F(DriverTest, TasksOfAnAgentThatEndsUnaskedRunElsewhereOnceEachHasEnded) {
   End(&other, {0});
   EXPECT_TRUE(driver_->complete());
   EXPECT_THAT(Attempts(), UnorderedElementsAre(Pair(0u, 1u), Pair(0u, 2u), Pair(1u, 1u)));
+  EXPECT_EQ(journal_.history.attempts[0].end, journal::End::kInterrupted);
+  EXPECT_EQ(driver_->FiguresAt(Now()).losses, 0u);
+}
+
+TEST_F(DriverTest, AnAttemptThatItsAgentsEndInterruptedCostsNoRetryAfterARestart) {
+  Make({{"a", "x"}}, 2);
+  flow_.settings.retries = 1;
+  Serve();
+  Agent leaves, other;
+  Join(&leaves, Hello("n1", 1, 1));
+  Join(&other, Hello("n2", 2, 1));
+  Started(&leaves, {0});
+  driver_->Handle(Now(), leaves.node, Ended(&leaves, {0}, pb::Attempt::INTERRUPTED));
+  driver_->Disconnected(Now(), leaves.node, leaves.channel.get());
+  Turn(&other);
+  ASSERT_EQ(Tasks(other), (std::set<uint32_t>{0}));
+  Serve();
+  pb::FromAgent hello = Hello("n2", 2, 1);
+  hello.mutable_hello()->add_running()->set_task(0);
+  hello.mutable_hello()->mutable_running(0)->set_attempt(2);
+  Join(&other, hello);
+  if (driver_->gathering()) GatherInVain(&other);
+  End(&other, {0}, pb::Attempt::EXITED, 3);
+  EXPECT_EQ(Tasks(other), (std::set<uint32_t>{0})) << "its retry";
 }
 
 /// Also where its agent is there still, so that what it wrote down has not been read.
@@ -570,6 +594,27 @@ TEST_F(DriverTest, NodesThatNeverComeAreNotWaitedForForEver) {
   EXPECT_TRUE(driver_->IsAbsent("other")) << "the keeper is to start one more agent";
   EXPECT_THAT(told_, ElementsAre("only 1 of 2 nodes have come; the run goes on without the others"));
   EXPECT_EQ(Fates()[0], journal::TaskFate::kFailed);
+}
+
+/// The first to come is the one whose setup failed at once.
+TEST_F(DriverTest, NodesThatAreBeingSetUpAreWaitedFor) {
+  options_.join_ticks = 7;
+  options_.setup_ticks = 20;
+  Serve({{"a", "x"}}, 2);
+  Agent broken, good;
+  pb::FromAgent hello = Hello("broken", 1, 1);
+  hello.mutable_hello()->set_unfit("no disk there");
+  Join(&broken, hello);
+  const auto tick = [&] {
+    driver_->Handle(Now(), broken.node, pb::FromAgent());
+    driver_->Tick(Now());
+  };
+  for (int i = 0; i < 26; ++i) tick();
+  EXPECT_THAT(told_, ElementsAre("node broken is put aside: no disk there"));
+  Join(&good, Hello("good", 1, 1));
+  End(&good, {0});
+  EXPECT_TRUE(driver_->complete());
+  EXPECT_THAT(Fates(), ElementsAre(std::pair(0u, journal::TaskFate::kDone)));
 }
 
 }  // namespace

@@ -70,6 +70,20 @@ TEST_F(DriverTest, ResultsKeptByAgentsCountAfterARestart) {
   EXPECT_THAT(Attempts(), ElementsAre(std::pair(0u, 1u)));
 }
 
+TEST_F(DriverTest, WhatWasDoneBeforeIsShownBeforeAllNodesAreBack) {
+  Serve({{"a", "x"}, {"b", "x"}, {"c", "x"}});
+  Agent agent;
+  Join(&agent, Hello("n", 1, 1));
+  End(&agent, {0});
+  End(&agent, {1}, pb::Attempt::EXITED, 3);
+  Serve();
+  EXPECT_TRUE(driver_->gathering());
+  const Figures figures = driver_->FiguresAt(Now());
+  EXPECT_EQ(figures.done, 1u);
+  EXPECT_EQ(figures.failed, 1u);
+  EXPECT_EQ(figures.total, 3u);
+}
+
 TEST_F(DriverTest, AgentsThatDoNotComeBackAreNotWaitedForForEver) {
   Serve({{"a", "x"}}, 2);
   Agent gone, other;
@@ -184,7 +198,7 @@ TEST_F(DriverTest, AnAgentWhoseTasksAnEarlierServerInterruptedBeginsAnew) {
   ASSERT_EQ(Tasks(next), (std::set<uint32_t>{0}));
   EXPECT_EQ(next.tasks[0].attempt(), 2u);
   EXPECT_THAT(Attempts(), ElementsAre(Pair(0u, 1u)));
-  EXPECT_EQ(journal_.history.attempts[0].end, journal::End::kLost);
+  EXPECT_EQ(journal_.history.attempts[0].end, journal::End::kInterrupted);
 }
 
 TEST_F(DriverTest, AnEarlierAttemptIsNotTakenInAfterALaterOneHasEnded) {

@@ -129,7 +129,7 @@ TEST(Decode, ToAgentIsChecked) {
   };
   EXPECT_EQ(code([](auto&, auto&) {}), Code::kOk);
   EXPECT_EQ(code([](auto&, auto& t) { t.set_form(3); }), Code::kOk);
-  EXPECT_EQ(code([](auto&, auto& t) { t.set_form(4); }), Code::kDamaged);
+  EXPECT_EQ(code([](auto&, auto& t) { t.set_form(5); }), Code::kDamaged);
   EXPECT_EQ(code([](auto&, auto& t) { t.set_attempt(0); }), Code::kDamaged);
   EXPECT_EQ(code([](auto&, auto& t) { t.set_id(kLastId); }), Code::kOk);
   EXPECT_EQ(code([](auto&, auto& t) { t.set_id(UINT32_MAX); }), Code::kDamaged);

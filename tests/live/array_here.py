@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""`harrow array` on this machine: what lies where the script goes, runs that are moved and resumed, what options ask for.
+usage: array_here.py HARROW [TEST...]"""
+import os
+import socket
+import subprocess
+import sys
+
+import run_support
+from run_support import Harrow, Skipped, check, lines_of, same, write
+
+RETRIED = """#!/bin/sh
+#SBATCH --array=1-2
+echo "element $SLURM_ARRAY_TASK_ID of ${SECRET-nobody}" >>said
+test -e go
+"""
+
+
+def began(directory, program, *options):
+    """A run that failed, and would be done when it is resumed."""
+    harrow = Harrow(program, directory, {"SECRET": "me"})
+    write(f"{directory}/job.sh", RETRIED)
+    harrow("array", "--progress", "none", "--run-dir", "r", *options, "job.sh", code=1)
+    write(f"{directory}/go", "")
+    return harrow
+
+
+def test_a_moved_run_goes_on_with_its_own_script(directory, program):
+    harrow = began(directory, program)
+    os.rename(f"{directory}/r", f"{directory}/moved")
+    os.mkdir(f"{directory}/r")
+    write(f"{directory}/r/script", "#!/bin/sh\ntouch another\n", 0o755)
+    harrow("run", "--resume", "--progress", "none", "--run-dir", "moved", code=0)
+    check(not os.path.exists(f"{directory}/another"), "another run's script was executed")
+    same(sorted(lines_of(f"{directory}/said")), sorted(2 * ["element 1 of me", "element 2 of me"]))
+    check(f"{directory}/moved/script" in harrow("explain", "1", "--run-dir", "moved", code=0).out, "explain tells where it was")
+
+
+def test_what_is_not_exported_is_not_when_it_is_resumed(directory, program):
+    harrow = began(directory, program, "--export=NONE")
+    harrow("run", "--resume", "--progress", "none", "--run-dir", "r", code=0)
+    same(set(lines_of(f"{directory}/said")), {"element 1 of nobody", "element 2 of nobody"})
+
+
+def test_a_file_called_script_stays(directory, program):
+    harrow = Harrow(program, directory)
+    os.mkdir(f"{directory}/mine")
+    write(f"{directory}/mine/script", "precious\n")
+    refused = harrow("array", "--array=1", "--run-dir", "mine", "--wrap", "touch ran")
+    check(refused.code != 0 and "a file script lies there already" in refused.err, refused)
+    same(lines_of(f"{directory}/mine/script"), ["precious"])
+    check(not os.path.exists(f"{directory}/ran"), "it ran")
+    os.unlink(f"{directory}/mine/script")
+    harrow("array", "--array=1", "--run-dir", "mine", "--wrap", "touch ran", code=0)
+
+
+def test_storage_that_executes_nothing_is_named(directory, program):
+    if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode != 0:
+        raise Skipped("a file system of its own", "mounting")
+    harrow = Harrow(program, directory)
+    os.mkdir(f"{directory}/storage")
+    script = f'mount -t tmpfs -o noexec none storage && exec "{program}" array --array=1 --run-dir storage/r --wrap "touch ran"'
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script], cwd=directory, env=harrow.env, capture_output=True, text=True, timeout=120)
+    check(done.returncode not in (0, 1) and "noexec" in done.stderr, done)
+
+
+def test_the_smaller_of_two_limits_holds(directory, program):
+    harrow = Harrow(program, directory)
+    write(harrow.env["HARROW_CONF"], "max_running = 2\n")
+    harrow("array", "--array=1-3%1", "--slots", "3", "--progress", "none", "--wrap",
+           "echo begin >>said; sleep 0.3; echo end >>said", code=0)
+    same(lines_of(f"{directory}/said"), 3 * ["begin", "end"])
+
+
+def test_options_whose_value_may_be_left_out_and_a_dry_run_that_is_pasted(directory, program):
+    harrow = Harrow(program, directory)
+    told = harrow("array", "--array=1", "--exclusive=user", "--propagate=NONE", "-k", "--dry-run", "--wrap", "true", code=0)
+    check(all(name in told.err for name in ("--exclusive", "--propagate", "--no-kill", "are matters of the allocation")), told)
+    write(f"{directory}/job.sh", "#!/bin/sh\ntrue\n", 0o755)
+    (line,) = harrow("array", "--array=1", "--dry-run", "job.sh", code=0).out.splitlines()
+    subprocess.run(line.split("\t")[1], shell=True, cwd=directory, check=True)
+    harrow("array", "--array=1", "--exclusive", "--slots", "3", "--progress", "none", "--wrap", "echo $SLURM_CPUS_ON_NODE", code=0)
+    same(harrow("logs", "-q", code=0).out, "3\n")
+
+
+def test_elements_that_would_share_a_directory_are_told_so(directory, program):
+    harrow = Harrow(program, directory)
+    write(f"{directory}/job.sh", "#!/bin/sh\nmkdir -p $SLURM_JOB_ID; echo $SLURM_JOB_ID >>said\n")
+    told = harrow("array", "--array=1-2", "--progress", "none", "job.sh", code=0)
+    same(len(set(lines_of(f"{directory}/said"))), 1)
+    check("it uses SLURM_JOB_ID, here one number for all elements" in told.err, told)
+
+
+def test_a_step_is_told_that_there_is_no_run(directory, program):
+    harrow = Harrow(program, directory)
+    harrow.env.update(PMIX_RANK="0", SLURM_STEP_ID="0", SLURMD_NODENAME="n", SLURM_STEP_NUM_TASKS="2")
+    told = harrow("array", "--array=1", "nosuch.sh")
+    check(told.code != 0 and "the other ranks of this step" in told.err, told)
+
+
+def test_a_script_that_comes_by_a_socket(directory, program):
+    harrow = Harrow(program, directory)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.sendall(b"#!/bin/sh\n#SBATCH --array=1-2\ntrue\n")
+        ours.shutdown(socket.SHUT_WR)
+        done = subprocess.run([program, "array", "--dry-run"], cwd=directory, env=harrow.env, stdin=theirs, capture_output=True, text=True, timeout=60)
+    check(done.returncode == 0 and "2 of 2 tasks" in done.stderr, done)
+
+
+if __name__ == "__main__":
+    PROGRAM = os.path.abspath(sys.argv[1])
+    run_support.tell(lambda: run_support.tests_of(sys.modules[__name__], PROGRAM))

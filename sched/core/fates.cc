@@ -184,7 +184,8 @@ bool Fates::NoteFailureAt(NodeId id, Duration run_time) {
     return false;
   }
   const bool only_here = nodes.CountFailure(id, tasks.counts().done);
-  if (!nodes[id].open() || nodes.open_nodes() <= 1) return false;
+  if (!nodes[id].open()) return false;
+  if (nodes.open_nodes() <= 1) return !nodes_known_;  // the retry waits for another node that may come
   if (nodes[id].failures() < options.bad_node_failures) return true;
   if (only_here) {
     PutAside(id);

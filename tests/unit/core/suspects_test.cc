@@ -1,0 +1,147 @@
+// Nodes where tasks fail one after the other, at once: what is held against them, and what becomes of the
+// tasks.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/scheduler.h"
+#include "support/told_scheduler.h"
+
+namespace harrow::core {
+namespace {
+
+using testing::ToldScheduler;
+const Failed kFailed{1, true};
+const Failed kFinalFailure{1, false};
+
+TEST(Suspects, BadNodeIsPutAside) {
+  ToldScheduler s({.policy = order::Policy::kFifo, .retries = 9, .bad_node_failures = 2});
+  for (int i = 0; i < 8; ++i) s.Add("T" + std::to_string(i));
+  s.Begin({{1, 0, 0}, {1, 0, 0}});
+  const auto on = [&](uint32_t node) {
+    for (int i = 0; i < 8; ++i) {
+      const std::string name = "T" + std::to_string(i);
+      if ((s.State(name) == TaskState::kSent) && s.scheduler().node(s[name]) == NodeId(node)) return name;
+    }
+    return std::string();
+  };
+  const Duration at_once = std::chrono::milliseconds(5);
+  s.Ended(on(0), 0, kFailed, at_once);
+  s.Ended(on(1), 1);
+  const std::string answer = s.Ended(on(0), 0, kFailed, at_once);
+  EXPECT_EQ(answer.substr(0, 8), "aside @0");
+  EXPECT_EQ(on(0), "");
+  s.Ended(on(1), 1, kFailed, at_once);
+  s.Ended(on(1), 1, kFailed, at_once);
+  EXPECT_NE(on(1), "") << "never the last one";
+}
+
+TEST(Suspects, ANodeWhereAllFailsWhileOthersWorkGetsOneTaskAtATimeUntilOneOfTheirsIsDone) {
+  const Duration at_once = std::chrono::milliseconds(5);
+  ToldScheduler s({.policy = order::Policy::kFifo, .bad_node_failures = 2});
+  for (int i = 0; i < 9; ++i) s.Add("T" + std::to_string(i));
+  s.Begin({{1, 0, 0}, {1, 0, 0}});
+  EXPECT_EQ(s.Ended("T0", 0, kFinalFailure, at_once), "failed T0, start T2@0");
+  EXPECT_EQ(s.Ended("T2", 0, kFinalFailure, at_once), "failed T2");
+  s.now += std::chrono::seconds(2) - Duration(1);
+  EXPECT_EQ(s.Tell(TimeCame{}), "");
+  s.now += Duration(1);
+  EXPECT_EQ(s.Tell(TimeCame{}), "start T3@0");
+  EXPECT_EQ(s.Ended("T3", 0, kFinalFailure, at_once), "failed T3");
+  s.now += std::chrono::seconds(4) - Duration(1);
+  EXPECT_EQ(s.Tell(TimeCame{}), "") << "pauses grow";
+  EXPECT_EQ(s.Ended("T1", 1), "aside @0, done T1, start T4@1");
+}
+
+TEST(Suspects, WhatASuspectFailsCostsNoRetry) {
+  const Duration at_once = std::chrono::milliseconds(5);
+  for (const int32_t retries : {0, 1}) {
+    ToldScheduler s({.policy = order::Policy::kFifo, .retries = retries, .bad_node_failures = 2});
+    for (int i = 0; i < 4; ++i) s.Add("T" + std::to_string(i));
+    s.Begin({{1, 0, 0}, {1, 0, 0}});
+    s.Ended("T0", 0, kFinalFailure, at_once);
+    s.Ended("T2", 0, kFinalFailure, at_once);
+    for (int i = 0; i < 3; ++i) {
+      s.now += std::chrono::seconds(20);
+      if (retries == 0 && i > 0) break;
+      EXPECT_EQ(s.Tell(TimeCame{}), "start T3@0");
+      EXPECT_EQ(s.Ended("T3", 0, kFailed, at_once), retries == 0 ? "failed T3" : "");
+    }
+    if (retries > 0) {
+      EXPECT_EQ(s.Ended("T1", 1), "aside @0, done T1");
+      s.now += std::chrono::seconds(20);
+      EXPECT_EQ(s.Tell(TimeCame{}), "start T3@1");
+      EXPECT_EQ(s.Ended("T3", 1), "done T3, complete");
+    }
+  }
+}
+
+TEST(Suspects, ASuspectWhoseTaskRunsOnIsNoneAnyMore) {
+  const Duration at_once = std::chrono::milliseconds(5);
+  ToldScheduler s({.policy = order::Policy::kFifo, .bad_node_failures = 2});
+  for (int i = 0; i < 9; ++i) s.Add("T" + std::to_string(i));
+  s.profile.shape.cores = 1;
+  EXPECT_EQ(s.Begin({{2, 0, 0}, {1, 0, 0}}), "start T0@0, start T1@0, start T2@1");
+  EXPECT_EQ(s.Ended("T0", 0, kFinalFailure, at_once), "failed T0, start T3@0");
+  EXPECT_EQ(s.Ended("T1", 0, kFinalFailure, at_once), "failed T1");
+  s.now += std::chrono::seconds(2);
+  EXPECT_EQ(s.Tell(TimeCame{}), "start T4@0") << "T3 has run for as long as the pause";
+}
+
+TEST(Suspects, WhatFailsAtOnceIsTriedAgainAfterASecondWhereThereAreOtherNodes) {
+  const Duration at_once = std::chrono::milliseconds(5);
+  ToldScheduler s({.policy = order::Policy::kFifo, .retries = 1, .bad_node_failures = 3});
+  for (int i = 0; i < 4; ++i) s.Add("T" + std::to_string(i));
+  s.Begin({{1, 0, 0}, {1, 0, 0}});
+  EXPECT_EQ(s.Ended("T0", 0, kFailed, at_once), "start T2@0");
+  s.now += std::chrono::seconds(1);
+  EXPECT_EQ(s.Ended("T1", 1), "done T1, start T3@1") << "behind those that are ready";
+  EXPECT_EQ(s.Ended("T3", 1), "done T3, start T0@1");
+}
+
+TEST(Suspects, OnlyFailuresWithinASecondAreHeldAgainstANode) {
+  using std::chrono::milliseconds;
+  struct Row {
+    Duration run_times[3];
+    bool aside;
+  };
+  for (const Row& row : {Row{{milliseconds(1000), milliseconds(1000), milliseconds(1000)}, true},
+                         Row{{milliseconds(5), milliseconds(1001), milliseconds(5)}, false},
+                         Row{{milliseconds(1001), milliseconds(5), milliseconds(5)}, false},
+                         Row{{milliseconds(5), milliseconds(5), milliseconds(1001)}, false}}) {
+    ToldScheduler s({.policy = order::Policy::kFifo, .steal = false, .bad_node_failures = 3});
+    for (int i = 0; i < 12; ++i) s.Add("T" + std::to_string(i));
+    s.Begin({{1, 0, 0}, {1, 0, 0}});
+    const auto on = [&](uint32_t node) {
+      for (int i = 0; i < 12; ++i) {
+        const std::string name = "T" + std::to_string(i);
+        if (s.State(name) == TaskState::kSent && s.scheduler().node(s[name]) == NodeId(node)) return name;
+      }
+      return std::string("none");
+    };
+    std::string said;
+    for (const Duration run_time : row.run_times) {
+      said += s.Ended(on(0), 0, kFinalFailure, run_time);
+      s.Ended(on(1), 1);
+    }
+    EXPECT_EQ(said.find("aside @0") != std::string::npos, row.aside) << said;
+  }
+}
+
+TEST(Suspects, ARetryWaitsForTheNodesThatAreStillToCome) {
+  const Duration at_once = std::chrono::milliseconds(5);
+  for (const bool all_there : {false, true}) {
+    ToldScheduler s({.policy = order::Policy::kFifo, .retries = 1, .bad_node_failures = 3});
+    s.Add("T");
+    s.Begin({{1, 0, 0}});
+    if (all_there) s.Tell(AllNodesJoined{});
+    EXPECT_EQ(s.Ended("T", 0, kFailed, at_once), all_there ? "start T@0" : "");
+    if (all_there) continue;
+    s.Tell(NodeJoined{NodeId(1), {1, 0, 0}});
+    s.now += std::chrono::seconds(1);
+    EXPECT_EQ(s.Tell(TimeCame{}).substr(0, 7), "start T");
+  }
+}
+
+}  // namespace
+}  // namespace harrow::core

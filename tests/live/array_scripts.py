@@ -2,8 +2,7 @@
 """Scripts of job arrays, unchanged: by `sbatch --array` and by `harrow array` in one job, on the same cluster. Files, their
 contents, what is written and what --dependency=afterok sees are the same.
 
-usage: array_scripts.py HARROW [TEST...]
-HARROW_LONG=1: 100 000 elements where the site takes 1 000."""
+usage: array_scripts.py HARROW [TEST...]"""
 import os
 import re
 import shutil
@@ -203,29 +202,11 @@ def in_an_allocation():
     check(told == "warned\nwarned", told)
 
 
-def more_than_the_site_takes():
-    """A site of MaxArraySize 1001 that keeps 1 000 jobs: 100 000 elements in one job, 64 at once."""
-    directory = os.path.join(CLUSTER.home, "large")
-    os.mkdir(directory)
-    with open(f"{directory}/job.sh", "w", encoding="utf-8") as f:
-        f.write("#!/bin/sh\nexit 0\n")
-    refused = CLUSTER.run("sbatch", "--array=1-100000", "job.sh", cwd=directory, check=False)
-    check(refused.returncode != 0 and "Invalid job array specification" in refused.stderr, refused.stderr)
-    job = submit(directory, "--array=1-100000%64 --slots 20 job.sh", 4, limit=60)
-    check(CLUSTER.wait_job(job, 1800) == "COMPLETED", lines_of(f"{directory}/harrow.log"))
-    check(query(f"{directory}/harrow-{job}", "SELECT state, count(*) FROM tasks GROUP BY state") == [("done", 100000)], "not all are done")
-    # Starts and ends as the agents saw them.
-    most = query(f"{directory}/harrow-{job}", """WITH event(at, change) AS (SELECT start, 1 FROM attempts UNION ALL SELECT "end", -1 FROM attempts)
-        SELECT max(running) FROM (SELECT sum(change) OVER (ORDER BY at, change) AS running FROM event)""")[0][0]
-    check(most <= 64, f"{most} elements ran at once")
-
-
 if __name__ == "__main__":
     if not shutil.which("sbatch"):
         print("SKIPPED: there is no Slurm (needs slurm)")
         sys.exit(77)
-    with Cluster("--share", os.path.dirname(HARROW), "--conf", "MaxArraySize=1001", "--conf", "MaxJobCount=1000", "--conf", "FirstJobId=47110") as CLUSTER:
+    with Cluster("--share", os.path.dirname(HARROW), "--conf", "FirstJobId=47110") as CLUSTER:
         sys.argv = sys.argv[1:]
         os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-        sys.exit(run_tests([(t.__name__, t) for t in (same_as_sbatch, in_an_allocation, more_than_the_site_takes)],
-                           only_long=("more_than_the_site_takes",)))
+        sys.exit(run_tests([(t.__name__, t) for t in (same_as_sbatch, in_an_allocation)]))

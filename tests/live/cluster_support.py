@@ -44,7 +44,7 @@ class Cluster:
         done = self.tool("up", *self.options, stderr=subprocess.PIPE)
         if done.returncode == 77:
             shutil.rmtree(self.dir, ignore_errors=True)
-            skip(" ".join(done.stderr.split()), "slurm, namespaces")
+            skip(" ".join(done.stderr.split()), "slurm, namespaces" + (", accounting" if "--submit-limit" in self.options else ""))
         if done.returncode != 0:
             raise RuntimeError(f"testcluster up: {done.stderr}")
         return self

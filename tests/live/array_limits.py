@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Arrays that a site does not take, in one job: MaxArraySize is 1001, and by MaxSubmitJobs of the user and a QOS (accounting by slurmdbd) nobody
+has more than 1 000 jobs.
+
+usage: array_limits.py HARROW
+HARROW_LONG=1: 100 000 elements, else 4 000."""
+import os
+import shutil
+import sys
+
+from cluster_support import LONG, Cluster, check, run_tests
+from run_support import lines_of, query, same
+
+HARROW = os.path.abspath(sys.argv.pop(1))
+ELEMENTS = 100_000 if LONG else 4_000
+
+
+def says_no(array, *said):
+    """sbatch of an array that is refused."""
+    done = CLUSTER.run("sbatch", "-H", f"--array={array}", "job.sh", user="alice", cwd=HOME, check=False)
+    check(done.returncode != 0 and all(word in done.stderr for word in said), f"--array={array}: {done.stdout}{done.stderr}")
+
+
+def the_site_says_no():
+    says_no("1-2000", "Invalid job array specification")
+    says_no(f"1-{ELEMENTS}", "Invalid job array specification")
+    held = CLUSTER.out("sbatch", "--parsable", "-H", "--array=1-600", "job.sh", user="alice", cwd=HOME)
+    says_no("1-450", "QOSGrpSubmitJobsLimit")
+    CLUSTER.run("sacctmgr", "-i", "modify", "qos", "normal", "set", "GrpSubmitJobs=-1")
+    says_no("1-450", "QOSMaxSubmitJobPerUserLimit")
+    CLUSTER.run("sacctmgr", "-i", "modify", "qos", "normal", "set", "MaxSubmitJobsPerUser=-1")
+    says_no("1-450", "AssocMaxSubmitJobLimit")
+    CLUSTER.run("sacctmgr", "-i", "modify", "qos", "normal", "set", "GrpSubmitJobs=1000", "MaxSubmitJobsPerUser=1000")
+    CLUSTER.run("scancel", held, user="alice")
+
+
+def one_job_does_it():
+    job = CLUSTER.out(HARROW, "sbatch", "--parsable", "-N4", "--exclusive", "-p", "all", "-t", "60", "--wait", "--", "array", "--progress", "none",
+                      f"--array=1-{ELEMENTS}%64", "--slots", "20", "job.sh", user="alice", cwd=HOME, env={"HARROW_CONF": "/dev/null"}, timeout=1800)
+    run = f"{HOME}/harrow-{job}"
+    same(query(run, "SELECT state, count(*) FROM tasks GROUP BY state"), [("done", ELEMENTS)], lines_of(f"{HOME}/harrow-{job}.out"))
+    # Starts and ends as the agents saw them.
+    most = query(run, """WITH event(at, change) AS (SELECT start, 1 FROM attempts UNION ALL SELECT "end", -1 FROM attempts)
+        SELECT max(running) FROM (SELECT sum(change) OVER (ORDER BY at, change) AS running FROM event)""")[0][0]
+    check(most <= 64, f"{most} elements ran at once")
+    print(f"  {ELEMENTS} elements, at most {most} at once", flush=True)
+
+
+if not shutil.which("sbatch"):
+    print("skipped: there is no Slurm (needs slurm)")
+    sys.exit(77)
+# One job more than is allowed is not yet more than slurmctld keeps: so it is the limits that say no.
+with Cluster("--share", os.path.dirname(HARROW), "--submit-limit", "1000", "--conf", "MaxArraySize=1001", "--conf", "MaxJobCount=1100") as CLUSTER:
+    HOME = os.path.join(CLUSTER.home, "alice")
+    with open(f"{HOME}/job.sh", "w", encoding="utf-8") as f:
+        f.write("#!/bin/sh\nexit 0\n")
+    sys.exit(run_tests([(t.__name__, t) for t in (the_site_says_no, one_job_does_it)]))

@@ -185,9 +185,9 @@ bool Fates::NoteFailureAt(NodeId id, Duration run_time) {
   }
   const bool only_here = nodes.CountFailure(id, tasks.counts().done);
   if (!nodes[id].open()) return false;
-  if (nodes.open_nodes() <= 1) return !nodes_known_;  // the retry waits for another node that may come
+  if (nodes.open_nodes() <= 1 && nodes_known) return false;
   if (nodes[id].failures() < options.bad_node_failures) return true;
-  if (only_here) {
+  if (only_here && nodes.open_nodes() > 1) {
     PutAside(id);
     return true;
   }
@@ -195,7 +195,7 @@ bool Fates::NoteFailureAt(NodeId id, Duration run_time) {
   suspects.Add(id, now);
   RecallAhead(id);
   nodes.Touch(id);
-  if (suspects.size() < nodes.open_nodes()) return true;
+  if (!AllSuspect()) return true;
   ClearSuspects();
   return false;
 }
@@ -236,7 +236,7 @@ void Fates::LookAtSuspects() {
       nodes.Touch(id);
     }
   }
-  if (suspects.any() && suspects.size() >= nodes.open_nodes()) ClearSuspects();
+  if (AllSuspect()) ClearSuspects();
 }
 
 void Fates::RestoreFate(TaskId id, TaskRestored::As as) {
@@ -281,7 +281,7 @@ void Fates::Stop(TaskId because) {
 }
 
 void Fates::ExpectNoMoreNodes() {
-  nodes_known_ = true;
+  nodes_known = true;
   nodes.ExpectNoMore();
   NoteCapacity();
 }
@@ -304,7 +304,7 @@ void Fates::SettleDependents() {
 /// be there; from then on the tasks are not failed, as another run may have it again.
 void Fates::SettleImpossible() {
   const bool changed = std::exchange(capacity_changed_, false);
-  if (!changed || !nodes_known_ || !lanes.FindImpossible(nodes)) return;
+  if (!changed || !nodes_known || !lanes.FindImpossible(nodes)) return;
   for (uint32_t n = 0; n < tasks.size() && !stopped_; ++n) {
     const Task& task = tasks[TaskId(n)];
     if (task.state() <= TaskState::kReady && lanes.impossible(task.lane())) GiveUpImpossible(TaskId(n));

@@ -84,8 +84,6 @@ class Fates : protected Moves {
   std::vector<TaskId> skip_roots_;
   std::vector<TaskId> restored_failures_;
   std::vector<TaskId> skip_stack_;
-  // No node is expected but those that are expected now.
-  bool nodes_known_ = false;
   // What nodes can give, or tasks ask for, is not what it was when SettleImpossible() looked last.
   bool capacity_changed_ = false;
 };

@@ -81,7 +81,7 @@ std::string Parts::FindBroken(bool stopped) const {
   for (NodeId id : suspects.All()) {
     if (!nodes[id].open()) return StrCat("node ", id.value, ": is suspect and not open");
   }
-  if (suspects.any() && suspects.size() == nodes.open_nodes()) return "all open nodes are suspect";
+  if (AllSuspect()) return "all open nodes are suspect";
   if (gangs.gathering() && tasks[gangs.gathering()].state() != TaskState::kReady)
     return "a gang is gathered that is not ready";
   return {};

@@ -34,8 +34,12 @@ struct Parts {
   bool full() const { return options.max_running > 0 && tasks.in_flight() >= options.max_running; }
   bool IsGang(TaskId id) const { return lanes.gang(tasks[id].lane()); }
   /// The node is kept for somebody, or waits as a suspect: it is not free for all.
-  bool Kept(NodeId id) const { return gangs.Keeps(id) || holds.lane(id) != order::kNoLane || suspects.Waits(id); }
+  bool Kept(NodeId id) const {
+    return gangs.Keeps(id) || holds.lane(id) != order::kNoLane || suspects.Waits(id);
+  }
   order::Room RoomIn(NodeId id) const { return nodes[id].RoomIn(lanes.table(), holds.lane(id)); }
+  /// As far as nodes are known: others may come yet, and not fail their tasks.
+  bool AllSuspect() const { return suspects.any() && nodes_known && suspects.size() >= nodes.open_nodes(); }
   /// There are nodes enough for gangs of that lane, were they idle.
   bool EnoughNodes(order::LaneId gang) const;
   size_t memory() const;
@@ -54,6 +58,8 @@ struct Parts {
   Gangs gangs;
   Ahead ahead;
   Suspects suspects;
+  // No node is expected but those that are expected now.
+  bool nodes_known = false;
   // Of the instant that is being handled.
   Time now{};
   std::vector<Action>* actions = nullptr;

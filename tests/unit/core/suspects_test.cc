@@ -18,6 +18,7 @@ TEST(Suspects, BadNodeIsPutAside) {
   ToldScheduler s({.policy = order::Policy::kFifo, .retries = 9, .bad_node_failures = 2});
   for (int i = 0; i < 8; ++i) s.Add("T" + std::to_string(i));
   s.Begin({{1, 0, 0}, {1, 0, 0}});
+  s.Tell(AllNodesJoined{});
   const auto on = [&](uint32_t node) {
     for (int i = 0; i < 8; ++i) {
       const std::string name = "T" + std::to_string(i);
@@ -126,6 +127,16 @@ TEST(Suspects, OnlyFailuresWithinASecondAreHeldAgainstANode) {
     }
     EXPECT_EQ(said.find("aside @0") != std::string::npos, row.aside) << said;
   }
+}
+
+TEST(Suspects, TheFirstNodeOfSeveralIsOneUntilTheOthersAreThere) {
+  const Duration at_once = std::chrono::milliseconds(5);
+  ToldScheduler s({.policy = order::Policy::kFifo, .bad_node_failures = 2});
+  for (int i = 0; i < 9; ++i) s.Add("T" + std::to_string(i));
+  s.Begin({{1, 0, 0}});
+  EXPECT_EQ(s.Ended("T0", 0, kFinalFailure, at_once), "failed T0, start T1@0");
+  EXPECT_EQ(s.Ended("T1", 0, kFinalFailure, at_once), "failed T1") << "before it has had them all";
+  EXPECT_EQ(s.Tell(AllNodesJoined{}), "start T2@0") << "there is no other";
 }
 
 TEST(Suspects, ARetryWaitsForTheNodesThatAreStillToCome) {

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <list>
 #include <netinet/tcp.h>
+#include <openssl/crypto.h>
+#include <openssl/rand.h>
 #include <random>
 #include <unistd.h>
 #include <utility>
@@ -18,6 +20,7 @@
 #include "os/log.h"
 #include "wire/address.h"
 #include "wire/connection.h"
+#include "wire/plain_engine.h"
 
 namespace harrow::wire {
 namespace {
@@ -27,6 +30,9 @@ class Handle : public Channel {
   explicit Handle(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {}
   ~Handle() override { connection_->Close(); }
   void Send(std::string_view message) override { connection_->Send(message); }
+  void SendFile(std::string_view head, FilePiece piece) override {
+    connection_->SendFile(head, std::move(piece));
+  }
   size_t unsent_bytes() const override { return connection_->unsent_bytes(); }
   Duration unheard() const override { return connection_->unheard(); }
   Role role() const override { return connection_->role(); }
@@ -113,6 +119,18 @@ class TlsListener : public Listener {
     return out;
   }
   Refusals refusals() const override { return refusals_; }
+  std::string ExpectPlain(Accept accept) override {
+    std::string token(kTokenBytes, '\0');
+    if (RAND_bytes(reinterpret_cast<unsigned char*>(token.data()), static_cast<int>(token.size())) != 1) {
+      os::LogError("the machine gives no random bytes");
+      abort();
+    }
+    expected_.push_back({token, std::move(accept)});
+    return token;
+  }
+  void Withdraw(const std::string& token) override {
+    std::erase_if(expected_, [&](const Expected& e) { return e.token == token; });
+  }
 
  private:
   static constexpr int kLogLines = 3;  // a second
@@ -148,19 +166,39 @@ class TlsListener : public Listener {
     }
     auto place = pending_.insert(pending_.end(), nullptr);
     std::string peer = from.Text();
-    auto established = [this, place, peer](std::shared_ptr<Connection> connection,
-                                           const Status& why) -> ChannelHandler {
+    auto admitted = std::make_shared<Accept>();  // of a plain one
+    auto established = [this, place, peer, admitted](std::shared_ptr<Connection> connection,
+                                                     const Status& why) -> ChannelHandler {
       pending_.erase(place);
-      if (connection) return accept_(std::make_shared<Handle>(std::move(connection)));
+      const Accept& accept = *admitted ? *admitted : accept_;
+      if (connection) return accept(std::make_shared<Handle>(std::move(connection)));
       ++(why.code() == Code::kRefused     ? refusals_.handshakes_failed
          : why.code() == Code::kExhausted ? refusals_.turned_away
                                           : refusals_.timed_out);
       LogRefusal(peer, why);
       return {};
     };
+    std::unique_ptr<TlsEngine> engine = tls_->NewEngine();
+    if (!expected_.empty()) {
+      engine = MakePlainOrTlsServer(std::move(engine), [this, admitted](std::string_view token) {
+        return Admit(token, admitted.get());
+      });
+    }
     *place =
-        Connection::Make(context_, fd, from.ipv6(), peer, tls_->NewEngine(), limits_, std::move(established));
+        Connection::Make(context_, fd, from.ipv6(), peer, std::move(engine), limits_, std::move(established));
     (*place)->StartServer();
+  }
+
+  // As long for a token that is nearly right.
+  bool Admit(std::string_view token, Accept* admitted) {
+    for (auto e = expected_.begin(); e != expected_.end(); ++e) {
+      if (token.size() != kTokenBytes || CRYPTO_memcmp(token.data(), e->token.data(), kTokenBytes) != 0)
+        continue;
+      *admitted = std::move(e->accept);
+      expected_.erase(e);
+      return true;
+    }
+    return false;
   }
 
   void LogRefusal(const std::string& peer, const Status& why) {
@@ -183,6 +221,11 @@ class TlsListener : public Listener {
   const Accept accept_;
   std::vector<int> sockets_;
   std::list<std::shared_ptr<Connection>> pending_;  // unfinished handshakes, oldest first
+  struct Expected {
+    std::string token;
+    Accept accept;
+  };
+  std::vector<Expected> expected_;  // plain channels
   Refusals refusals_;
   os::EventLoop::TimerId retry_timer_ = 0, log_timer_ = 0;
   int log_lines_ = 0;  // of this second, also those not written
@@ -192,25 +235,31 @@ class TlsListener : public Listener {
 
 Result<std::unique_ptr<Listener>> Listen(os::EventLoop* loop, const std::vector<std::string>& hosts,
                                          PortRange ports, const Credentials& credentials,
-                                         const Limits& limits, Listener::Accept accept) {
+                                         const Limits& limits, Listener::Accept accept,
+                                         const std::vector<Role>& roles) {
   asio::io_context* context = os::IoContextOf(loop);
   if (context == nullptr) return Status(Code::kInternal, "this event loop has no sockets");
-  Result<std::shared_ptr<TlsContext>> tls = MakeTlsServer(credentials);
+  Result<std::shared_ptr<TlsContext>> tls = MakeTlsServer(credentials, kBytesPerKey, roles);
   if (!tls.ok()) return tls.status();
   auto listener = std::make_unique<TlsListener>(loop, context, *tls, limits, std::move(accept));
   for (const std::string& host : hosts) HARROW_RETURN_IF_ERROR(listener->Open(host, ports));
   return std::unique_ptr<Listener>(std::move(listener));
 }
 
-void Dial(os::EventLoop* loop, const std::string& address, Role role, const Credentials& credentials,
-          const Limits& limits, std::function<ChannelHandler(Result<std::shared_ptr<Channel>>)> done) {
+namespace {
+
+using Done = std::function<ChannelHandler(Result<std::shared_ptr<Channel>>)>;
+using MakeEngine = std::function<Result<std::unique_ptr<TlsEngine>>()>;
+
+void DialWith(os::EventLoop* loop, const std::string& address, const Limits& limits, Done done,
+              const MakeEngine& make_engine) {
   auto fail = [&](Status why) { loop->Post([done, why = std::move(why)] { done(why); }); };
   asio::io_context* context = os::IoContextOf(loop);
   if (context == nullptr) return fail(Status(Code::kInternal, "this event loop has no sockets"));
   Result<Address> to = Address::Parse(address);
   if (!to.ok()) return fail(to.status());
-  Result<std::shared_ptr<TlsContext>> tls = MakeTlsClient(credentials, role);
-  if (!tls.ok()) return fail(tls.status());
+  Result<std::unique_ptr<TlsEngine>> engine = make_engine();
+  if (!engine.ok()) return fail(engine.status());
   int fd = NewSocket(*to);
   if (fd < 0) return fail(Status(Code::kExhausted, StrCat("cannot make a socket: ", strerror(errno))));
   SetOptions(fd);
@@ -220,8 +269,27 @@ void Dial(os::EventLoop* loop, const std::string& address, Role role, const Cred
     return done(why.code() == Code::kRefused ? Status(Code::kRefused, StrCat(address, ": ", why.message()))
                                              : why);
   };
-  Connection::Make(context, fd, to->ipv6(), address, (*tls)->NewEngine(), limits, std::move(established))
+  Connection::Make(context, fd, to->ipv6(), address, *std::move(engine), limits, std::move(established))
       ->StartClient(to->get(), to->size);
+}
+
+}  // namespace
+
+void Dial(os::EventLoop* loop, const std::string& address, Role role, const Credentials& credentials,
+          const Limits& limits, Done done) {
+  DialWith(loop, address, limits, std::move(done), [&]() -> Result<std::unique_ptr<TlsEngine>> {
+    Result<std::shared_ptr<TlsContext>> tls = MakeTlsClient(credentials, role);
+    if (!tls.ok()) return tls.status();
+    return (*tls)->NewEngine();
+  });
+}
+
+void DialPlain(os::EventLoop* loop, const std::string& address, const std::string& token,
+               const Limits& limits, Done done) {
+  DialWith(loop, address, limits, std::move(done), [&]() -> Result<std::unique_ptr<TlsEngine>> {
+    if (token.size() != kTokenBytes) return Status(Code::kInvalid, "the token has not 32 bytes");
+    return MakePlainClient(token);
+  });
 }
 
 }  // namespace harrow::wire

@@ -1,6 +1,7 @@
-// Sending: messages gather in `queued_`; one Flush, posted by the first of a turn, encrypts them together and
-// hands them to the kernel in as few writes as it takes. Receiving: one recv of up to 256 KiB a wake-up. So
-// the number of system calls follows the turns of the loop, not the messages.
+// Sending: messages gather in `queue_`; one Flush, posted by the first of a turn, encrypts them together and
+// hands them to the kernel in as few writes as it takes. Bytes of files are read there, just before they are
+// encrypted, or go from file to socket by themselves (sendfile) where nothing is. Receiving: one recv of up
+// to 256 KiB a wake-up. So the number of system calls follows the turns of the loop, not the messages.
 //
 // Closing: what is queued and TLS's close_notify go out, the sending side is shut, and what still arrives is
 // read and dropped until the peer closes too (or kLinger is over). Closing at once with unread bytes would
@@ -11,8 +12,11 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <deque>
 #include <netinet/tcp.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <unistd.h>
 #include <utility>
 
 #include <asio/io_context.hpp>
@@ -48,6 +52,7 @@ class AsioConnection : public Connection, public std::enable_shared_from_this<As
   void StartClient(const sockaddr* to, socklen_t size) override;
   void Abandon(const Status& why) override;
   void Send(std::string_view message) override;
+  void SendFile(std::string_view head, FilePiece piece) override;
   size_t unsent_bytes() const override;
   Duration unheard() const override;
   void Close() override;
@@ -63,7 +68,15 @@ class AsioConnection : public Connection, public std::enable_shared_from_this<As
   void OnReadable();
   void Take(std::string_view received);
   void Deliver();
+  /// Where frames are appended to.
+  std::string* Tail();
+  void WantFlush();
   void Flush();
+  /// Encrypts some of what is first in the queue, or sends it. False when the kernel takes no more now.
+  bool SealSome(size_t* sealed);
+  size_t SealFile(FilePiece* piece);
+  void TellSent();
+  void DropQueue();
   /// Moves what the engine has to the kernel; false when the kernel takes no more now.
   bool Push();
   void Lost(const Status& why);
@@ -83,8 +96,15 @@ class AsioConnection : public Connection, public std::enable_shared_from_this<As
   bool awaiting_writable_ = false;
   bool write_broken_ = false;
   bool end_sealed_ = false;
-  std::string queued_;  // frames not yet encrypted, from queued_begin_ on
-  size_t queued_begin_ = 0;
+  // Not yet encrypted: bytes from `begin` on, then a piece of a file.
+  struct Queued {
+    std::string bytes{};
+    size_t begin = 0;
+    FilePiece file{};
+  };
+  std::deque<Queued> queue_;
+  size_t queued_bytes_ = 0;
+  bool tell_sent_ = false;
 };
 
 AsioConnection::AsioConnection(asio::ip::tcp::socket socket, std::string peer,
@@ -202,9 +222,33 @@ void AsioConnection::Deliver() {
   if (state_ != State::kOpen) handler_ = {};
 }
 
+std::string* AsioConnection::Tail() {
+  if (queue_.empty() || queue_.back().file.length > 0) queue_.emplace_back();
+  return &queue_.back().bytes;
+}
+
 void AsioConnection::Send(std::string_view message) {
   if (state_ != State::kOpen || write_broken_) return;
-  AppendFrame(message, &queued_);
+  std::string* tail = Tail();
+  const size_t before = tail->size();
+  AppendFrame(message, tail);
+  queued_bytes_ += tail->size() - before;
+  WantFlush();
+}
+
+void AsioConnection::SendFile(std::string_view head, FilePiece piece) {
+  if (state_ != State::kOpen || write_broken_) return;
+  std::string* tail = Tail();
+  const size_t before = tail->size();
+  AppendFrameHead(static_cast<uint32_t>(head.size()) + piece.length, tail);
+  tail->append(head);
+  queued_bytes_ += tail->size() - before + piece.length;
+  queue_.back().file = std::move(piece);
+  WantFlush();
+}
+
+void AsioConnection::WantFlush() {
+  tell_sent_ = true;
   if (flush_posted_ || awaiting_writable_) return;
   flush_posted_ = true;
   asio::post(socket_.get_executor(), [self = shared_from_this()] {
@@ -214,7 +258,7 @@ void AsioConnection::Send(std::string_view message) {
 }
 
 size_t AsioConnection::unsent_bytes() const {
-  return queued_.size() - queued_begin_ + engine_->output().size();
+  return queued_bytes_ + engine_->output().size();
 }
 
 Duration AsioConnection::unheard() const {
@@ -248,16 +292,10 @@ void AsioConnection::Flush() {
   if (awaiting_writable_) return;
   size_t sealed = 0;
   while (Push()) {
-    if (write_broken_) {
-      queued_.clear();
-      queued_begin_ = 0;
-      return;
-    }
-    if (queued_begin_ == queued_.size()) {
-      queued_.clear();
-      queued_begin_ = 0;
-      if (queued_.capacity() > kPerTurn) queued_.shrink_to_fit();
-      if (state_ != State::kLingering) return;
+    if (write_broken_) return DropQueue();
+    if (queued_bytes_ == 0) {
+      DropQueue();
+      if (state_ != State::kLingering) return TellSent();
       if (end_sealed_) {
         shutdown(socket_.native_handle(), SHUT_WR);
         return;
@@ -266,12 +304,69 @@ void AsioConnection::Flush() {
       end_sealed_ = true;
       continue;
     }
-    if (sealed >= kPerTurn) return AwaitWritable();
-    size_t n = std::min(kAtOnce, queued_.size() - queued_begin_);
-    engine_->Seal(std::string_view(queued_).substr(queued_begin_, n));
-    queued_begin_ += n;
-    sealed += n;
+    if (sealed >= kPerTurn || !SealSome(&sealed)) return AwaitWritable();
   }
+}
+
+bool AsioConnection::SealSome(size_t* sealed) {
+  Queued& first = queue_.front();
+  size_t n = 0;
+  if (first.begin < first.bytes.size()) {
+    n = std::min(kAtOnce, first.bytes.size() - first.begin);
+    engine_->Seal(std::string_view(first.bytes).substr(first.begin, n));
+    first.begin += n;
+  } else {
+    n = SealFile(&first.file);
+    if (n == 0 && first.file.length > 0) return write_broken_;
+  }
+  queued_bytes_ -= n;
+  *sealed += n;
+  if (first.begin == first.bytes.size() && first.file.length == 0 && queue_.size() > 1) queue_.pop_front();
+  return true;
+}
+
+// Returns 0 when the kernel takes no more now, or the connection is broken.
+size_t AsioConnection::SealFile(FilePiece* piece) {
+  size_t n = std::min<size_t>(kAtOnce, piece->length);
+  bool sent = false;
+  if (engine_->plain()) {
+    off_t at = piece->offset;
+    const ssize_t m = sendfile(socket_.native_handle(), piece->fd, &at, piece->length);
+    if (m < 0 && errno == EAGAIN) return 0;
+    if (m < 0 && (errno == EPIPE || errno == ECONNRESET)) write_broken_ = true;
+    if (write_broken_) return 0;
+    if (m > 0) n = static_cast<size_t>(m);
+    sent = m > 0;
+  }
+  if (!sent) {
+    const ssize_t got = pread(piece->fd, Scratch(), n, piece->offset);
+    const size_t here = got > 0 ? static_cast<size_t>(got) : 0;
+    if (here > 0) n = here;
+    if (here == 0) memset(Scratch(), 0, n);
+    engine_->Seal(std::string_view(Scratch(), n));
+  }
+  piece->offset += static_cast<int64_t>(n);
+  piece->length -= static_cast<uint32_t>(n);
+  if (piece->length == 0) piece->owner = nullptr;
+  return n;
+}
+
+void AsioConnection::TellSent() {
+  if (!std::exchange(tell_sent_, false) || state_ != State::kOpen || !handler_.on_sent) return;
+  in_handler_ = true;
+  handler_.on_sent();
+  in_handler_ = false;
+  if (state_ != State::kOpen) handler_ = {};
+}
+
+// A buffer of ordinary size is used again.
+void AsioConnection::DropQueue() {
+  queued_bytes_ = 0;
+  if (queue_.size() > 1 || (!queue_.empty() && queue_.front().bytes.capacity() > kPerTurn)) queue_.clear();
+  if (queue_.empty()) return;
+  queue_.front().bytes.clear();
+  queue_.front().begin = 0;
+  queue_.front().file = {};
 }
 
 void AsioConnection::Close() {

@@ -36,6 +36,7 @@ class Connection {
   virtual void Abandon(const Status& why) = 0;
 
   virtual void Send(std::string_view message) = 0;
+  virtual void SendFile(std::string_view head, FilePiece piece) = 0;
   virtual size_t unsent_bytes() const = 0;
   virtual Duration unheard() const = 0;
   virtual void Close() = 0;

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/text.h"
+#include "wire/plain_engine.h"
 
 namespace harrow::wire {
 namespace {
@@ -91,6 +92,32 @@ Status Decode(std::string_view bytes, pb::FromClient* out) {
 Status Decode(std::string_view bytes, pb::ToClient* out) {
   HARROW_RETURN_IF_ERROR(Parse(bytes, out));
   for (const pb::Attempt& a : out->ended()) HARROW_RETURN_IF_ERROR(Check(a, true));
+  return {};
+}
+
+Status Decode(std::string_view bytes, pb::PeerHello* out) {
+  HARROW_RETURN_IF_ERROR(Parse(bytes, out));
+  if (out->node() == kNoId || out->to() == kNoId) return Wrong("a node without a number");
+  if (!out->token().empty() && out->token().size() != kTokenBytes) return Wrong("a token of another length");
+  return {};
+}
+
+Status Decode(std::string_view bytes, size_t data, pb::PeerTransfer* out) {
+  HARROW_RETURN_IF_ERROR(Parse(bytes, out));
+  for (const pb::PieceWanted& w : out->wanted()) {
+    if (w.offset() < 0 || w.length() < 0 || w.length() > std::numeric_limits<int64_t>::max() - w.offset())
+      return Wrong("a stretch that is none");
+  }
+  size_t announced = 0;
+  for (const pb::Piece& p : out->piece()) {
+    if (p.offset() < 0 || p.object_bytes() < 0 || p.offset() > p.object_bytes() ||
+        p.length() > p.object_bytes() - p.offset())
+      return Wrong("a piece outside of its object");
+    if (p.error() != 0 && p.length() != 0) return Wrong("a piece that is an error");
+    if (p.error() > static_cast<uint32_t>(Code::kInternal)) return Wrong("an unknown error");
+    announced += p.length();
+  }
+  if (announced != data) return Wrong("pieces and their bytes are not of one length");
   return {};
 }
 

@@ -10,11 +10,14 @@ constexpr size_t kHead = 4;
 constexpr size_t kKeepCapacity = 1u << 20;
 }  // namespace
 
-void AppendFrame(std::string_view message, std::string* out) {
-  auto n = static_cast<uint32_t>(message.size());
+void AppendFrameHead(uint32_t n, std::string* out) {
   const char head[kHead] = {static_cast<char>(n), static_cast<char>(n >> 8), static_cast<char>(n >> 16),
                             static_cast<char>(n >> 24)};
   out->append(head, kHead);
+}
+
+void AppendFrame(std::string_view message, std::string* out) {
+  AppendFrameHead(static_cast<uint32_t>(message.size()), out);
   out->append(message);
 }
 

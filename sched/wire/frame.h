@@ -8,7 +8,9 @@
 
 namespace harrow::wire {
 
-/// Appends one frame: length (4 bytes, little-endian), then the message.
+/// Appends what a frame begins with: the length of its message (4 bytes, little-endian).
+void AppendFrameHead(uint32_t length, std::string* out);
+/// Appends one frame: its head, then the message.
 void AppendFrame(std::string_view message, std::string* out);
 
 /// Cuts a decrypted stream into messages. Holds no more than what has arrived: a length that is announced

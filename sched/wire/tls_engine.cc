@@ -32,7 +32,14 @@ constexpr size_t kPskBytes = 48;
 constexpr size_t kKeyBytes = 32;
 
 constexpr std::string_view RoleName(Role role) {
-  return role == Role::kAgent ? "agent" : "client";
+  switch (role) {
+    case Role::kAgent:
+      return "agent";
+    case Role::kPeer:
+      return "peer";
+    default:
+      return "client";
+  }
 }
 
 template <auto Free>
@@ -325,8 +332,9 @@ Result<std::string> RoleKey(const Credentials& credentials, Role role) {
   return secret;
 }
 
-Result<std::shared_ptr<TlsContext>> MakeTlsServer(const Credentials& credentials, uint64_t bytes_per_key) {
-  return Context::Make(credentials, {Role::kAgent, Role::kClient}, true, bytes_per_key);
+Result<std::shared_ptr<TlsContext>> MakeTlsServer(const Credentials& credentials, uint64_t bytes_per_key,
+                                                  std::vector<Role> roles) {
+  return Context::Make(credentials, std::move(roles), true, bytes_per_key);
 }
 
 Result<std::shared_ptr<TlsContext>> MakeTlsClient(const Credentials& credentials, Role role,

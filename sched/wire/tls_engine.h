@@ -5,14 +5,15 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "wire/channel.h"
 
 namespace harrow::wire {
 
-/// One end of a TLS 1.3 connection without its socket: what came from the network goes in, what is to be sent
-/// comes out. Of one thread.
+/// One end of a TLS 1.3 connection (or of a plain one: plain_engine.h) without its socket: what came from the
+/// network goes in, what is to be sent comes out. Of one thread.
 class TlsEngine {
  public:
   enum class State { kHandshake, kOpen, kClosedByPeer, kFailed };
@@ -29,6 +30,8 @@ class TlsEngine {
   virtual void ConsumeOutput(size_t bytes) = 0;
   /// Why it failed: kRefused in the handshake (the peer does not hold the same key), kDamaged after it.
   virtual const Status& failure() const = 0;
+  /// Encrypts nothing: what is sealed goes out as it is.
+  virtual bool plain() const { return false; }
   /// Of the client end. Valid when open.
   virtual Role role() const = 0;
 };
@@ -48,8 +51,10 @@ Result<std::string> RoleKey(const Credentials& credentials, Role role);
 /// a key.
 inline constexpr uint64_t kBytesPerKey = uint64_t{64} << 30;
 
+/// Serves clients of `roles` only.
 Result<std::shared_ptr<TlsContext>> MakeTlsServer(const Credentials& credentials,
-                                                  uint64_t bytes_per_key = kBytesPerKey);
+                                                  uint64_t bytes_per_key = kBytesPerKey,
+                                                  std::vector<Role> roles = {Role::kAgent, Role::kClient});
 Result<std::shared_ptr<TlsContext>> MakeTlsClient(const Credentials& credentials, Role role,
                                                   uint64_t bytes_per_key = kBytesPerKey);
 

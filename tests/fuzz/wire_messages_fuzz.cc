@@ -10,14 +10,27 @@
 namespace {
 
 template <class Message>
+harrow::Status Decoded(std::string_view bytes, Message* message) {
+  return harrow::wire::Decode(bytes, message);
+}
+// As if all bytes that its pieces announce came with it.
+harrow::Status Decoded(std::string_view bytes, harrow::pb::PeerTransfer* message) {
+  size_t data = 0;
+  if (message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    for (const harrow::pb::Piece& piece : message->piece()) data += piece.length();
+  }
+  return harrow::wire::Decode(bytes, data, message);
+}
+
+template <class Message>
 void Read(std::string_view bytes) {
   using harrow::fuzz::Require;
   Message message;
-  harrow::Status status = harrow::wire::Decode(bytes, &message);
+  harrow::Status status = Decoded(bytes, &message);
   harrow::fuzz::CheckMessage(status);
   if (!status.ok()) return;
   Message again;
-  Require(harrow::wire::Decode(message.SerializeAsString(), &again).ok(), "what was read cannot be sent on");
+  Require(Decoded(message.SerializeAsString(), &again).ok(), "what was read cannot be sent on");
 }
 
 }  // namespace
@@ -37,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     while (frames.Next(&message)) {
       Require(message.size() <= kMost, "a message above the limit");
       taken += message.size() + 4;
-      switch (data[0] % 4) {
+      switch (data[0] % 6) {
         case 0:
           Read<harrow::pb::FromAgent>(message);
           break;
@@ -47,8 +60,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         case 2:
           Read<harrow::pb::FromClient>(message);
           break;
-        default:
+        case 3:
           Read<harrow::pb::ToClient>(message);
+          break;
+        case 4:
+          Read<harrow::pb::PeerHello>(message);
+          break;
+        default:
+          Read<harrow::pb::PeerTransfer>(message);
           break;
       }
     }

@@ -297,6 +297,108 @@ TEST_F(WireSecurity, ServerThatIsNoneIsRefusedByTheDialler) {
   EXPECT_EQ(peer.dialled().code(), Code::kRefused) << peer.dialled().message();
 }
 
+/// A peer's listener, which gives out tokens for channels that are not encrypted.
+class WirePlain : public testing::Test {
+ protected:
+  void SetUp() override {
+    thread_.Call([&] {
+      auto listener = wire::Listen(thread_.loop(), {"127.0.0.1"}, 0, Key(), {},
+                                   [this](auto channel) { return Keep(channel, "tls"); }, {Role::kPeer});
+      if (!listener.ok()) abort();
+      listener_ = std::move(*listener);
+    });
+    address_ = listener_->addresses().at(0);
+    port_ = static_cast<uint16_t>(std::stoi(address_.substr(address_.rfind(':') + 1)));
+  }
+  void TearDown() override {
+    thread_.Call([&] {
+      channels_.clear();
+      listener_.reset();
+    });
+    thread_.Join();
+  }
+  std::string NewToken() {
+    return thread_.Call(
+        [&] { return listener_->ExpectPlain([this](auto channel) { return Keep(channel, "plain"); }); });
+  }
+  wire::ChannelHandler Keep(const std::shared_ptr<wire::Channel>& channel, const char* kind) {
+    channels_.push_back(channel);
+    return {.on_message =
+                [channel = channel.get(), kind](std::string_view message) {
+                  channel->Send(std::string(kind) + " " + std::string(message));
+                },
+            .on_closed = {}};
+  }
+  /// What is echoed, or how dialling failed.
+  std::string DialPlain(const std::string& token, const std::string& address) {
+    std::promise<std::string> answer;
+    std::shared_ptr<wire::Channel> mine;
+    LoopThread thread;
+    thread.Call([&] {
+      wire::DialPlain(thread.loop(), address, token, {}, [&](Result<std::shared_ptr<wire::Channel>> channel) {
+        if (!channel.ok()) {
+          answer.set_value(channel.status().message());
+          return wire::ChannelHandler();
+        }
+        mine = *channel;
+        mine->Send("word in clear");
+        return wire::ChannelHandler{
+            .on_message = [&](std::string_view message) { answer.set_value(std::string(message)); },
+            .on_closed = {}};
+      });
+    });
+    auto future = answer.get_future();
+    const bool came = future.wait_for(kPatience) == std::future_status::ready;
+    thread.Call([&] { mine.reset(); });
+    return came ? future.get() : "nothing";
+  }
+  uint64_t refused() {
+    return thread_.Call([&] { return listener_->refusals().handshakes_failed; });
+  }
+
+  std::vector<std::shared_ptr<wire::Channel>> channels_;
+  std::unique_ptr<wire::Listener> listener_;
+  std::string address_;
+  uint16_t port_ = 0;
+  LoopThread thread_;
+};
+
+TEST_F(WirePlain, ATokenOpensOneChannel) {
+  const std::string token = NewToken(), other = NewToken(), taken_back = NewToken();
+  EXPECT_EQ(token.size(), 32u);
+  EXPECT_NE(token, other);
+  Relay relay(port_);
+  EXPECT_EQ(DialPlain(token, relay.address()), "plain word in clear");
+  EXPECT_NE(relay.up().find("word in clear"), std::string::npos);
+  EXPECT_EQ(DialPlain(token, address_), "the connection was closed during the handshake") << "it served";
+  thread_.Call([&] { listener_->Withdraw(taken_back); });
+  EXPECT_EQ(DialPlain(taken_back, address_), "the connection was closed during the handshake");
+  EXPECT_EQ(DialPlain(std::string(32, 'x'), address_), "the connection was closed during the handshake");
+  EXPECT_EQ(DialPlain("short", address_), "the token has not 32 bytes");
+  EXPECT_EQ(refused(), 3u);
+  Peer peer(address_, Key(), Role::kPeer);
+  ASSERT_TRUE(peer.dialled().ok()) << peer.dialled().message();
+  peer.Send("word");
+  ASSERT_TRUE(peer.WaitFor(1));
+  EXPECT_EQ(peer.got().at(0), "tls word");
+  EXPECT_EQ(DialPlain(other, address_), "plain word in clear");
+}
+
+TEST_F(WirePlain, WhoIsNoPeerIsRefused) {
+  for (Role role : {Role::kAgent, Role::kClient}) {
+    Peer peer(address_, Key(), role);
+    EXPECT_EQ(peer.dialled().code(), Code::kRefused) << peer.dialled().message();
+  }
+  EXPECT_EQ(refused(), 2u);
+  EXPECT_EQ(DialPlain(std::string(32, 'x'), address_), "the connection was closed during the handshake")
+      << "no token is out";
+}
+
+TEST_F(WireSecurity, APeersKeyOpensNoServer) {
+  Peer peer(server_.address(), Key(), Role::kPeer);
+  EXPECT_EQ(peer.dialled().code(), Code::kRefused) << peer.dialled().message();
+}
+
 TEST_F(WireSecurity, OneAfterTheOtherNobodyWaits) {
   std::chrono::nanoseconds fastest = kPatience;
   for (int i = 0; i < 40; ++i) {

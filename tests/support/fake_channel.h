@@ -3,6 +3,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,12 @@ class FakeChannel : public wire::Channel, public std::enable_shared_from_this<Fa
     stalled_.emplace_back(message);
     if (!stalled) Release();
   }
+  void SendFile(std::string_view head, wire::FilePiece piece) override {
+    std::string message(head);
+    message.resize(head.size() + piece.length);
+    if (pread(piece.fd, message.data() + head.size(), piece.length, piece.offset) < 0) abort();
+    Send(message);
+  }
   size_t unsent_bytes() const override {
     size_t bytes = 0;
     for (const std::string& m : stalled_) bytes += m.size() + 4;
@@ -67,6 +74,12 @@ class FakeChannel : public wire::Channel, public std::enable_shared_from_this<Fa
       if (auto peer = peer_.lock()) {
         loop_->Post([peer, message = std::move(message)] { peer->Deliver(message); });
       }
+    }
+    if (!stalled_.empty()) {
+      loop_->Post([self = weak_from_this()] {
+        auto here = self.lock();
+        if (here && !here->closed_ && here->handler_ && here->handler_->on_sent) here->handler_->on_sent();
+      });
     }
     stalled_.clear();
   }

@@ -45,6 +45,9 @@ class ConnectionTest : public testing::Test {
                        handler.on_closed = [this](const Status& why_closed) {
                          closed_ = why_closed.message();
                        };
+                       handler.on_sent = [this] {
+                         if (on_sent_) on_sent_();
+                       };
                        if (on_open_) on_open_();
                        return handler;
                      })
@@ -102,7 +105,7 @@ class ConnectionTest : public testing::Test {
   Status refused_;
   std::vector<std::string> heard_;
   std::string closed_;
-  std::function<void()> on_open_, on_word_;
+  std::function<void()> on_open_, on_word_, on_sent_;
   std::shared_ptr<int> held_ = std::make_shared<int>(0);  // by the handler, too
 };
 
@@ -123,6 +126,62 @@ TEST_F(ConnectionTest, MessagesOfATurnAreOneThingToDo) {
   EXPECT_TRUE(Listen());
   EXPECT_EQ(Messages().size(), 100u);
   EXPECT_EQ(connection_->unsent_bytes(), 0u);
+}
+
+TEST_F(ConnectionTest, APieceOfAFileIsReadWhenItCanBeSent) {
+  Shake();
+  std::string content(700'000, '\0');
+  for (size_t i = 0; i < content.size(); ++i) content[i] = static_cast<char>(i * 31 >> 3);
+  FILE* file = tmpfile();
+  ASSERT_EQ(fwrite(content.data(), 1, content.size(), file), content.size());
+  fflush(file);
+  auto owner = std::shared_ptr<FILE>(file, fclose);
+  connection_->Send("before");
+  connection_->SendFile("head ", {owner, fileno(file), 100, 600'000});
+  connection_->SendFile("all that is not there: ", {owner, fileno(file), 699'990, 20});
+  connection_->Send("after");
+  EXPECT_EQ(connection_->unsent_bytes(), 4 + 6 + 4 + 5 + 600'000 + 4 + 23 + 20 + 4 + 5u);
+  for (int looks = 0; connection_->unsent_bytes() > 0 && looks < 10'000; ++looks) {
+    Turn();
+    ASSERT_TRUE(Listen());
+  }
+  EXPECT_TRUE(Listen());
+  EXPECT_EQ(owner.use_count(), 1) << "it is held no longer than it is needed";
+  const std::vector<std::string> messages = Messages();
+  ASSERT_EQ(messages.size(), 4u);
+  EXPECT_EQ(messages[0], "before");
+  EXPECT_TRUE(messages[1] == "head " + content.substr(100, 600'000));
+  EXPECT_EQ(messages[2], "all that is not there: " + content.substr(699'990) + std::string(10, '\0'));
+  EXPECT_EQ(messages[3], "after");
+}
+
+TEST_F(ConnectionTest, ItTellsOnceThatAllHasBeenTaken) {
+  int told = 0;
+  on_sent_ = [&] {
+    ++told;
+    EXPECT_EQ(connection_->unsent_bytes(), 0u);
+  };
+  Shake();
+  Turn();
+  EXPECT_EQ(told, 0);
+  connection_->Send("word");
+  connection_->Send("word");
+  EXPECT_EQ(told, 0) << "never in the call";
+  Turn();
+  EXPECT_EQ(told, 1);
+  connection_->Send(std::string(600'000, 'z'));
+  Turn();
+  EXPECT_EQ(told, 1) << "the peer has not taken it";
+  for (int looks = 0; connection_->unsent_bytes() > 0 && looks < 10'000; ++looks) {
+    ASSERT_TRUE(Listen());
+    Turn();
+  }
+  EXPECT_EQ(told, 2);
+  on_sent_ = [&] { connection_->Close(); };
+  connection_->Send("last word");
+  Turn();
+  EXPECT_FALSE(Listen()) << "it may be closed in it";
+  EXPECT_EQ(held_.use_count(), 1);
 }
 
 TEST_F(ConnectionTest, EachTurnIsSent) {

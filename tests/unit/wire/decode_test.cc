@@ -171,6 +171,53 @@ TEST(Decode, WhatClientsSayAndHearIsChecked) {
   EXPECT_EQ(Decode(m.SerializeAsString(), &to).code(), Code::kDamaged);
 }
 
+TEST(Decode, WhatAgentsSayToEachOtherIsChecked) {
+  pb::PeerHello hello, heard;
+  hello.set_node(0);
+  hello.set_to(3);
+  EXPECT_EQ(Decode(hello.SerializeAsString(), &heard).code(), Code::kOk);
+  hello.set_token(std::string(32, 't'));
+  EXPECT_EQ(Decode(hello.SerializeAsString(), &heard).code(), Code::kOk);
+  hello.set_token(std::string(31, 't'));
+  EXPECT_EQ(Decode(hello.SerializeAsString(), &heard).code(), Code::kDamaged);
+  hello.clear_token();
+  hello.set_to(NodeId().value);
+  EXPECT_EQ(Decode(hello.SerializeAsString(), &heard).code(), Code::kDamaged);
+  hello.set_to(3);
+  hello.set_node(NodeId().value);
+  EXPECT_EQ(Decode(hello.SerializeAsString(), &heard).code(), Code::kDamaged);
+  EXPECT_EQ(Decode("\xff", &heard).code(), Code::kDamaged);
+
+  const auto code = [](size_t data, const std::function<void(pb::PeerTransfer&, pb::Piece&)>& change) {
+    pb::PeerTransfer m, out;
+    m.add_wanted()->set_length(10);
+    pb::Piece* piece = m.add_piece();
+    piece->set_object_bytes(100);
+    piece->set_offset(60);
+    piece->set_length(40);
+    m.add_piece()->set_error(static_cast<uint32_t>(Code::kNotFound));
+    change(m, *piece);
+    return Decode(m.SerializeAsString(), data, &out).code();
+  };
+  const auto as_it_is = [](auto&, auto&) {};
+  EXPECT_EQ(code(40, as_it_is), Code::kOk);
+  EXPECT_EQ(code(39, as_it_is), Code::kDamaged);
+  EXPECT_EQ(code(41, as_it_is), Code::kDamaged);
+  EXPECT_EQ(code(40, [](auto&, auto& p) { p.set_offset(61); }), Code::kDamaged) << "beyond its end";
+  EXPECT_EQ(code(40, [](auto&, auto& p) { p.set_offset(-1); }), Code::kDamaged);
+  EXPECT_EQ(code(40, [](auto&, auto& p) { p.set_offset(101); }), Code::kDamaged);
+  EXPECT_EQ(code(40, [](auto&, auto& p) { p.set_object_bytes(-1); }), Code::kDamaged);
+  EXPECT_EQ(code(40, [](auto&, auto& p) { p.set_error(1); }), Code::kDamaged) << "bytes of an error";
+  EXPECT_EQ(code(40, [](auto& m, auto&) { m.mutable_piece(1)->set_error(10); }), Code::kDamaged);
+  EXPECT_EQ(code(40, [](auto& m, auto&) { m.mutable_wanted(0)->set_offset(-1); }), Code::kDamaged);
+  EXPECT_EQ(code(40, [](auto& m, auto&) { m.mutable_wanted(0)->set_length(-1); }), Code::kDamaged);
+  EXPECT_EQ(
+      code(40, [](auto& m, auto&) { m.mutable_wanted(0)->set_offset(std::numeric_limits<int64_t>::max()); }),
+      Code::kDamaged);
+  pb::PeerTransfer out;
+  EXPECT_EQ(Decode("\xff", 0, &out).code(), Code::kDamaged);
+}
+
 TEST(Decode, EveryCutOfAMessageIsReadOrDamaged) {
   pb::FromAgent in = Ended(), out;
   in.mutable_ended(0)->mutable_attempt(0)->set_message(std::string(100, 'm'));

@@ -64,6 +64,24 @@ TEST(TlsEngine, SameKeyRunAndRoleOpens) {
   }
 }
 
+TEST(TlsEngine, APeerIsServedWhereOnlyPeersAre) {
+  const auto peers = *MakeTlsServer(KeyOf(), kBytesPerKey, {Role::kPeer});
+  for (Role role : {Role::kAgent, Role::kClient, Role::kPeer}) {
+    Line line(KeyOf(), KeyOf(), role);
+    EXPECT_EQ(line.server_state == State::kOpen, role != Role::kPeer) << "a run's server";
+    line.server = peers->NewEngine();
+    line.client = Client(KeyOf(), role);
+    line.client->Receive("", &line.at_client);
+    line.Carry();
+    EXPECT_EQ(line.server_state == State::kOpen, role == Role::kPeer) << "an agent";
+    EXPECT_EQ(line.client_state == State::kOpen, role == Role::kPeer);
+    if (role == Role::kPeer) {
+      EXPECT_EQ(line.server->role(), Role::kPeer);
+    }
+    EXPECT_FALSE(line.server->plain());
+  }
+}
+
 TEST(TlsEngine, WhatIsSentIsNotReadable) {
   Line line(KeyOf(), KeyOf());
   std::string secret = "mProject raw/17.fits p/17.fits region.hdr";
@@ -99,7 +117,8 @@ TEST(TlsEngine, WhatIsNoHandshakeIsToldWithTheReason) {
   auto server = Server(KeyOf());
   std::string plain;
   EXPECT_EQ(server->Receive("GET / HTTP/1.1\r\n\r\n", &plain), State::kFailed);
-  EXPECT_NE(server->failure().message().find("http request"), std::string::npos) << server->failure().message();
+  EXPECT_NE(server->failure().message().find("http request"), std::string::npos)
+      << server->failure().message();
 }
 
 TEST(TlsEngine, RunIdsThatLookLikeARoleDoNotMeetAnother) {
@@ -290,6 +309,9 @@ TEST(TlsEngine, TheKeyIsBoundToTheRoleAndTheRun) {
   EXPECT_EQ(Hex(*RoleKey(KeyOf("run-1"), Role::kClient)),
             "e584e26c3aa5a9e5e200663b1364122f70726882013c88a2"
             "78052ae6a2f1a52524df11fe034092f2983b9aa16164b7de");
+  EXPECT_EQ(Hex(*RoleKey(KeyOf("run-1"), Role::kPeer)),
+            "b41e6954a6f01b14a36d7149da6f875ca05cbc89e1d02fe8"
+            "14dcf091f3812107f0daa033abb9aa559afe4b5c4c5313f3");
   EXPECT_NE(*RoleKey(KeyOf("run-2"), Role::kAgent), *RoleKey(KeyOf("run-1"), Role::kAgent));
   EXPECT_EQ(RoleKey({"run-1", std::string(31, 'k')}, Role::kAgent).status().code(), Code::kInvalid);
 }

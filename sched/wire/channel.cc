@@ -64,8 +64,13 @@ void SetOptions(int fd) {
 class TlsListener : public Listener {
  public:
   TlsListener(os::EventLoop* loop, asio::io_context* context, std::shared_ptr<TlsContext> tls,
-              const Limits& limits, Accept accept)
-      : loop_(loop), context_(context), tls_(std::move(tls)), limits_(limits), accept_(std::move(accept)) {}
+              const std::vector<Role>& roles, const Limits& limits, Accept accept)
+      : loop_(loop),
+        context_(context),
+        tls_(std::move(tls)),
+        roles_(roles),
+        limits_(limits),
+        accept_(std::move(accept)) {}
 
   ~TlsListener() override {
     for (int fd : sockets_) {
@@ -127,6 +132,11 @@ class TlsListener : public Listener {
     }
     expected_.push_back({token, std::move(accept)});
     return token;
+  }
+  Status SetCredentials(const Credentials& credentials) override {
+    Result<std::shared_ptr<TlsContext>> tls = MakeTlsServer(credentials, kBytesPerKey, roles_);
+    if (tls.ok()) tls_ = *tls;
+    return tls.status();
   }
   void Withdraw(const std::string& token) override {
     std::erase_if(expected_, [&](const Expected& e) { return e.token == token; });
@@ -216,7 +226,8 @@ class TlsListener : public Listener {
 
   os::EventLoop* const loop_;
   asio::io_context* const context_;
-  const std::shared_ptr<TlsContext> tls_;
+  std::shared_ptr<TlsContext> tls_;
+  const std::vector<Role> roles_;
   const Limits limits_;
   const Accept accept_;
   std::vector<int> sockets_;
@@ -241,7 +252,7 @@ Result<std::unique_ptr<Listener>> Listen(os::EventLoop* loop, const std::vector<
   if (context == nullptr) return Status(Code::kInternal, "this event loop has no sockets");
   Result<std::shared_ptr<TlsContext>> tls = MakeTlsServer(credentials, kBytesPerKey, roles);
   if (!tls.ok()) return tls.status();
-  auto listener = std::make_unique<TlsListener>(loop, context, *tls, limits, std::move(accept));
+  auto listener = std::make_unique<TlsListener>(loop, context, *tls, roles, limits, std::move(accept));
   for (const std::string& host : hosts) HARROW_RETURN_IF_ERROR(listener->Open(host, ports));
   return std::unique_ptr<Listener>(std::move(listener));
 }

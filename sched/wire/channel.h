@@ -81,6 +81,8 @@ class Listener {
   /// Accepts one unencrypted channel (kBulk) of whoever presents the token that is returned: 32 random bytes,
   /// to be told to that peer over a channel that is encrypted. It serves once.
   virtual std::string ExpectPlain(Accept accept) = 0;
+  /// Who comes from now on has to hold this key; channels that are open stay.
+  virtual Status SetCredentials(const Credentials& credentials) = 0;
   /// The token serves no more.
   virtual void Withdraw(const std::string& token) = 0;
 };

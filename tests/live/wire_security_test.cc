@@ -384,6 +384,23 @@ TEST_F(WirePlain, ATokenOpensOneChannel) {
   EXPECT_EQ(DialPlain(other, address_), "plain word in clear");
 }
 
+TEST_F(WirePlain, ANewKeyServesFromThenOn) {
+  Peer before(address_, Key(), Role::kPeer);
+  ASSERT_TRUE(before.dialled().ok());
+  EXPECT_EQ(thread_.Call([&] {
+    return listener_->SetCredentials({"run-1", "short"}).code();
+  }),
+            Code::kInvalid);
+  ASSERT_TRUE(thread_.Call([&] { return listener_->SetCredentials(Key("run-1", 'n')).ok(); }));
+  Peer old_key(address_, Key(), Role::kPeer), new_key(address_, Key("run-1", 'n'), Role::kPeer);
+  EXPECT_EQ(old_key.dialled().code(), Code::kRefused);
+  EXPECT_TRUE(new_key.dialled().ok());
+  Peer agent(address_, Key("run-1", 'n'), Role::kAgent);
+  EXPECT_EQ(agent.dialled().code(), Code::kRefused);
+  before.Send("word");
+  EXPECT_TRUE(before.WaitFor(1));
+}
+
 TEST_F(WirePlain, WhoIsNoPeerIsRefused) {
   for (Role role : {Role::kAgent, Role::kClient}) {
     Peer peer(address_, Key(), role);

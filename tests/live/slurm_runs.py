@@ -83,6 +83,54 @@ def scancelled():
     check("attempts lost" not in job.said(), job.said())
 
 
+NOTES = """[flow]
+node_setup = "sleep 0.3; echo setup $HARROW_NODE $(hostname) >>notes"
+node_teardown = "sleep 0.3; echo teardown $HARROW_NODE $(hostname) >>notes"
+"""
+
+
+def notes_of(directory, nodes, tasks=None):
+    """Each node was set up once before its first task, and torn down once after its last; how many tasks ran there."""
+    notes = [line.split() for line in lines_of(f"{directory}/notes")]
+    counts = {}
+    for node in nodes:
+        here = [what for what, named, where in notes if where == node and named in (node, "-")]
+        same((here[0], here[-1], here.count("setup"), here.count("teardown")), ("setup", "teardown", 1, 1), notes)
+        counts[node] = len(here) - 2
+    same(len(notes), sum(counts.values()) + 2 * len(nodes), notes)
+    check(tasks is None or sum(counts.values()) == tasks, notes)
+    return counts
+
+
+def nodes_set_up():
+    """node_setup and node_teardown under wardens that srun has started: also where the job is cancelled, or its time limit ends it."""
+    def begin(name, partition, command, tasks, before=""):
+        directory = os.path.join(CLUSTER.home, name)
+        os.mkdir(directory)
+        with open(f"{directory}/flow.toml", "w", encoding="utf-8") as f:
+            f.write(f'{NOTES}[[task]]\nname = "t-{{i}}"\neach = {{ i = "1-{tasks}" }}\ncommand = "echo task - $(hostname) >>notes; {command}"\n')
+        return directory, Job(CLUSTER, HARROW, "run flow.toml --run-dir r --slots 2 --progress none", "-p", partition, "-N2", "--exclusive",
+                              directory=directory, before=before)
+
+    def began(directory, job):
+        wait_for(lambda: sum(line.startswith("task") for line in lines_of(f"{directory}/notes")) == 4 or job.told(), "4 tasks", 40)
+
+    directory, late = begin("set-up-late", "slow", "exec sleep 600", 8,
+                            "scontrol update JobId=$SLURM_JOB_ID EndTime=$(date -d @$(($(date +%s) + 8)) +%Y-%m-%dT%H:%M:%S)\n")
+    whole, job = begin("set-up", "fast", "sleep 0.2", 40)
+    same(job.code(), 0, job.said())
+    counts = notes_of(whole, ("node1", "node2"), 40)
+    check(min(counts.values()) > 0, counts)
+    cancelled, job = begin("set-up-cancelled", "fast", "exec sleep 600", 8)
+    began(cancelled, job)
+    CLUSTER.run("scancel", str(job.id))
+    CLUSTER.wait_job(job.id, 60)
+    notes_of(cancelled, ("node1", "node2"), 4)
+    CLUSTER.wait_job(late.id, 150)
+    check("interrupted by SIGTERM at the job's time limit: 8 of 8 tasks open" in late.said(), late.said())
+    notes_of(directory, ("node3", "node4"), 4)
+
+
 def srun_form():
     """srun --mpi=pmix harrow run: rank 0 keeps, the others are agents."""
     directory = flow(CLUSTER, "wired", [f"echo $HARROW_NODE ${{PMIX_RANK-clean}} >>where; {until_seen(4)}"] * 8)
@@ -329,7 +377,7 @@ def main():
     sys.argv[1:] = sys.argv[2:]
     CPUS = (os.cpu_count() or 1) + 2
     with Cluster("--cpus", str(CPUS), *SHARE) as CLUSTER:
-        tests = (time_limit, signals, scancelled, srun_form, heterogeneous, heterogeneous_srun_form, one_after_the_other, side_by_side, crowded, memory, doctor_elsewhere, two_at_once,
+        tests = (time_limit, signals, scancelled, nodes_set_up, srun_form, heterogeneous, heterogeneous_srun_form, one_after_the_other, side_by_side, crowded, memory, doctor_elsewhere, two_at_once,
                  task_environment, site_flags, affinity, ordinary_user)
         return run_tests([(test.__name__, test) for test in tests], only_long=("heterogeneous_srun_form", "affinity", "ordinary_user"))
 

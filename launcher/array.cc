@@ -16,7 +16,10 @@
 #include "launcher/command.h"
 #include "launcher/inputs.h"
 #include "launcher/resume_place.h"
+#include "launcher/run_access.h"
 #include "launcher/srun_form.h"
+#include "os/file_identity.h"
+#include "run/flow_store.h"
 #include "run_dir/names.h"
 
 namespace harrow::launcher {
@@ -45,6 +48,8 @@ Result<Script> ReadScript(os::FileSystem& fs, const std::string& given, const st
   }
   const bool standard_input = given.empty() || given == "-";
   const std::string path = standard_input ? "standard input" : given;
+  if (!standard_input && os::IsFifo(given))
+    return Status(Code::kInvalid, StrCat(Printable(given, 1000), " is a FIFO; name a file, or give the script on standard input"));
   Result<std::string> text = standard_input ? formats::ReadStandardInput(kMostScriptBytes + 1) : fs.Read(path, kMostScriptBytes + 1);
   if (!text.ok()) return text.status();
   if (text->size() > kMostScriptBytes)
@@ -80,6 +85,30 @@ Status CopyScript(run_dir::RunDir& run, const std::string& text) {
   (void)run.Remove(copy);
   return Status(Code::kInvalid,
                 "nothing there may be executed (noexec); name another directory with --run-dir");
+}
+
+constexpr int kMostArrays = 1000;  // of one job
+
+/// Where this very array was begun, in this job before Slurm began it anew, by `asked` or by the job: each of its elements would go on as a
+/// job of its own does, the done ones as done. Empty: nowhere.
+std::string BegunBefore(formats::ArrayPlan array, const std::string& script, const std::string& asked) {
+  for (int number = 1; IsRestarted() && number <= (asked.empty() ? kMostArrays : 1); ++number) {
+    const std::string path =
+        Absolute(!asked.empty() ? asked : StrCat("harrow-", JobId(), number == 1 ? "" : StrCat("-", number)));
+    const auto part = OpenRun(path);
+    if (!part.ok()) break;
+    array.script = run_dir::ScriptPath(part->run->path());
+    const Result<std::string> there = part->run->ReadPrivate(array.script, kMostScriptBytes);
+    const Result<run::StoredFlow> flow = run::ReadFlow(*part);
+    if (!there.ok() || *there != script || !flow.ok() || !formats::IsArray(flow->graph)) continue;
+    graph::Graph wanted;
+    uint64_t limit = 0;
+    std::vector<std::string> notices;
+    if (!formats::AddArray(array, &wanted, &limit, &notices).ok() || wanted.task_count() != flow->graph.task_count()) continue;
+    const auto same = [&](TaskId task) { return wanted.command(task) == flow->graph.command(task); };
+    if (same(TaskId(0)) && same(TaskId(static_cast<uint32_t>(wanted.task_count() - 1)))) return path;
+  }
+  return {};
 }
 
 int Begin(const ArrayArguments& arguments, const std::vector<std::string>& words) {
@@ -139,6 +168,14 @@ int Begin(const ArrayArguments& arguments, const std::vector<std::string>& words
                                   " of the allocation, not of an element; ",
                                   job.empty() ? "here there is none" : "the job that this runs in has its own"));
   }
+  if (const std::string before = checks_only || arguments.dry_run ? "" : BegunBefore(array, script->text, plan.settings.run_dir);
+      !before.empty()) {
+    std::cerr << "harrow: Slurm has begun this job again: the array goes on\n";
+    constexpr const char* kModes[] = {"auto", "plain", "none"};
+    std::vector<std::string> resume = {"run", "--resume", "--run-dir", before, "--progress", kModes[static_cast<int>(plan.settings.progress)]};
+    if (arguments.json) resume.push_back("--json");
+    return Become(std::move(resume));
+  }
   for (std::string& notice : plan.notices) notice = StrCat("harrow: ", script->path, ": ", notice);
   if (plan.settings.name.empty()) plan.settings.name = array.job_name;
   plan.settings.sources.push_back(script->path);
@@ -193,7 +230,8 @@ std::function<int()> Setup(CLI::App& app) {
                                            [&](const auto& one) { return option.name == one.name; });
     CLI::Option* added = nullptr;
     if (option.argument == formats::BatchOption::Argument::kRequired) {
-      added = app.add_option_function<std::string>(name, add, shown != std::end(kShown) ? shown->help : "");
+      // As they come: of --mem and --mem-per-cpu the later one counts.
+      added = app.add_option_function<std::string>(name, add, shown != std::end(kShown) ? shown->help : "")->trigger_on_parse();
     } else if (option.argument == formats::BatchOption::Argument::kOptional) {
       // "true": there is none.
       added =

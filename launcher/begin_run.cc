@@ -208,6 +208,11 @@ std::string JobId() {
   return job.substr(0, job.find('.'));
 }
 
+bool IsRestarted() {
+  const std::string count = Variable("SLURM_RESTART_COUNT");
+  return !JobId().empty() && !count.empty() && count != "0";
+}
+
 std::string Absolute(const std::string& path) {
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(path, error);
@@ -268,6 +273,16 @@ Result<Part> TakeUnused(const std::string& run_dir) {
 std::string UnaskedRunDirectory() {
   const std::string job = JobId();
   return Absolute(StrCat("harrow-", job.empty() ? DateName() : job));
+}
+
+/// A job that Slurm has begun again finds what it did before, and begins anew all the same: only who wrote the script knows
+/// whether its tasks may go on with what is there.
+void NoticeRestart(const std::string& run_dir) {
+  const std::string first = UnaskedRunDirectory();
+  if (!IsRestarted() || run_dir == first) return;
+  std::cerr << "harrow: Slurm has begun this job again; what a run did in it before is in "
+            << Printable(first.substr(first.rfind('/') + 1))
+            << ": harrow run --resume --run-dir NAME FILE, in the script, begins a run or goes on with it\n";
 }
 
 /// The directory that was asked for, or one named after job or date: of several runs that begin in the same
@@ -366,6 +381,7 @@ int BeginRun(os::FileSystem& fs, Plan plan, const Beginning& beginning) {
   if (plan.settings.run_dir.empty() && plan.settings.progress != config::Progress::kNone) {
     std::cerr << "harrow: run directory " << Printable(run_dir.substr(run_dir.rfind('/') + 1)) << "\n";
   }
+  if (plan.settings.run_dir.empty()) NoticeRestart(run_dir);
   return BecomeKeeper(plan, beginning.json, *taken, false);
 }
 

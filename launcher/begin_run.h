@@ -47,6 +47,8 @@ int BeginRun(os::FileSystem& fs, Plan plan, const Beginning& beginning);
 
 /// This job's, without restarts; empty: there is none.
 std::string JobId();
+/// Was this process' job requeued, so that it had begun before?
+bool IsRestarted();
 std::string Absolute(const std::string& path);
 std::vector<std::pair<std::string, std::string>> SubmitEnvironment();
 /// Of the submit environment only what says who somebody is, which job this is, and `names`, with commas

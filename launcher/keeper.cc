@@ -18,6 +18,7 @@
 #include "launcher/command.h"
 #include "launcher/inputs.h"
 #include "launcher/run_access.h"
+#include "os/clock.h"
 #include "os/event_loop.h"
 #include "os/log.h"
 #include "os/process.h"
@@ -83,7 +84,9 @@ class Screen {
 };
 
 int ExitOf(const keeper::KeeperEnd& end) {
-  if (end.signal != 0) return 128 + end.signal;
+  // A signal after the last task, while agents leave, has interrupted nothing.
+  const bool settled = end.end == run::ServerEnd::kAllDone || end.end == run::ServerEnd::kSomeFailed;
+  if (end.signal != 0 && !settled) return 128 + end.signal;
   switch (end.end) {
     case run::ServerEnd::kAllDone:
       return kExitDone;
@@ -166,8 +169,8 @@ void ShowEnd(const KeepOptions& options, const run_dir::Part& part,
   }
 }
 
-/// The command that a run has for its end. It may take as long as it likes: nothing of Harrow's waits for it
-/// but this process, and who ends this process ends it, too.
+/// The command that a run has for its end. Nothing of Harrow's waits for it but this process, and who ends this process ends
+/// it, too.
 void RunOnEnd(const KeepOptions& options, const run::RunSettings& settings, const keeper::KeeperEnd& end) {
   const Figures figures = wire::FiguresOf(end.last);
   const std::pair<const char*, std::string> told[] = {{"HARROW_EXIT_STATUS", StrCat(ExitOf(end))},
@@ -196,10 +199,18 @@ void RunOnEnd(const KeepOptions& options, const run::RunSettings& settings, cons
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGCHLD, SIGTERM}) sigaddset(&signals, signal);
+  const Duration end_by = os::RealClock().Steady() + settings.on_end_limit;
   while (pid > 0 && waitpid(pid, &status, WNOHANG) == 0) {
-    const int signal = sigwaitinfo(&signals, nullptr);
-    if (signal < 0 || signal == SIGCHLD) continue;
+    const Duration left = std::max<Duration>(end_by - os::RealClock().Steady(), Duration(0));
+    const timespec wait = {.tv_sec = left / std::chrono::seconds(1), .tv_nsec = (left % std::chrono::seconds(1)).count()};
+    const int signal = sigtimedwait(&signals, nullptr, &wait);
+    if (signal == SIGCHLD || (signal < 0 && left > Duration(0))) continue;
     (void)os::EndDescendants(kOnEndGrace);
+    if (signal < 0) {
+      std::cerr << "harrow: on_end took longer than on_end_limit, " << FormatDuration(settings.on_end_limit)
+                << ", and was ended\n";
+      return;
+    }
     status = signal;  // as of a process that it ended
     break;
   }

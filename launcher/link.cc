@@ -35,7 +35,8 @@ namespace {
 
 constexpr Duration kAnswerWithin = std::chrono::seconds(10);
 constexpr Duration kEarly = std::chrono::seconds(2);  // before the limit, Slurm may send its signal
-constexpr Duration kLookAgain = std::chrono::seconds(1);
+constexpr Duration kLookAgain = std::chrono::seconds(1);  // twice as long each time, up to:
+constexpr Duration kLookAtMost = std::chrono::seconds(30);
 
 struct LinkOptions {
   FollowOn chain;
@@ -122,7 +123,8 @@ std::optional<Standing> Look(const std::string& run_dir) {
 
 /// Until no other job works in the run: a follow-on may be let go before the job that it follows has gone.
 void WaitForRun(const std::string& run_dir, const std::string& job) {
-  for (bool said = false; first_signal == 0;) {
+  bool said = false;
+  for (Duration pause = kLookAgain; first_signal == 0; pause = std::min(2 * pause, kLookAtMost)) {
     const auto part = OpenRun(run_dir);
     if (!part.ok()) return;
     const Result<run_dir::Owner> owner = run_dir::ReadOwner(*part->dir, part->dir->path());
@@ -130,7 +132,7 @@ void WaitForRun(const std::string& run_dir, const std::string& job) {
     if (!said)
       Say(StrCat("job ", owner->job, " still works in ", Printable(run_dir, 1000), "; waiting for its end"));
     said = true;
-    std::this_thread::sleep_for(kLookAgain);
+    for (Duration slept{0}; slept < pause && first_signal == 0; slept += kLookAgain) std::this_thread::sleep_for(kLookAgain);
   }
 }
 

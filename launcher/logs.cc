@@ -219,6 +219,35 @@ void PrintList(const report::RunView& run, const std::vector<Source>& sources) {
       [](std::string_view text) { return WriteTo(STDOUT_FILENO, text); });
 }
 
+/// The file that a pattern means for an element, "17_4"; what is known elsewhere only stays.
+std::string FileOf(std::string pattern, const std::string& name) {
+  const size_t bar = name.find('_');
+  const bool element = bar != std::string::npos && bar > 0 && bar + 1 < name.size() &&
+                       name.find_first_not_of("0123456789_") == std::string::npos;
+  for (const auto& [field, value] : {std::pair("%A", name.substr(0, bar)), std::pair("%a", element ? name.substr(bar + 1) : "")}) {
+    for (size_t at = 0; element && (at = pattern.find(field, at)) != std::string::npos; at += value.size())
+      pattern.replace(at, 2, value);
+  }
+  return pattern;
+}
+
+/// Nothing was shown as all of it went to files.
+void TellFiles(const RunAccess& access, const report::RunView& run, const std::vector<size_t>& tasks) {
+  const auto flow = run::ReadFlow(access.part());
+  if (!flow.ok()) return;
+  for (const size_t i : tasks) {
+    const TaskId task = run.task(i).task;
+    if (task.value >= flow->graph.task_count()) continue;
+    const graph::Profile& profile = flow->graph.profile(task);
+    const std::string& path = profile.stdout_path.empty() ? profile.stderr_path : profile.stdout_path;
+    if (path.empty()) continue;
+    const std::string name = Printable(run.task(i).name);
+    std::cerr << "harrow: nothing is kept here: tasks write to files, " << name << " to "
+              << Printable(FileOf(path, run.task(i).name)) << "\n";
+    return;
+  }
+}
+
 /// Why nothing is shown of tasks that were asked for by name; what the flow sends to files is not in the packed output.
 void TellSilent(const RunAccess& access, const report::RunView& run, const LogsOptions& options,
                 const std::vector<size_t>& silent) {
@@ -235,7 +264,7 @@ void TellSilent(const RunAccess& access, const report::RunView& run, const LogsO
          {std::pair("stdout", profile.stdout_path), std::pair("stderr", profile.stderr_path)}) {
       if (path.empty()) continue;
       std::cerr << "harrow: " << name << " writes its " << stream << " to the file "
-                << Printable(path) << "\n";
+                << Printable(FileOf(path, run.task(i).name)) << "\n";
     }
     if (last && profile.stdout_path.empty() && profile.stderr_path.empty()) {
       std::cerr << "harrow: " << name << " wrote nothing" << (options.only_stdout ? " to stdout" : options.only_stderr ? " to stderr" : "") << "\n";
@@ -274,6 +303,7 @@ int PrintLogs(RunAccess& access, const LogsOptions& options) {
 
   Printer printer(options.prefix);
   std::vector<size_t> silent;
+  bool shown = false;
   const bool headings = (tasks.size() > 1 || options.failed) && !options.prefix && !options.quiet;
   bool line_open = false;
   // A task that failed without a word is told all the same, and what it was.
@@ -296,7 +326,7 @@ int PrintLogs(RunAccess& access, const LogsOptions& options) {
     bool begun = false;
     const Status read = PrintSource(**reader, source, options, [&](const Piece& piece) {
       if (headings && !begun) print_heading(source);
-      begun = true;
+      begun = shown = true;
       printer.Print(piece, [&] { return name; });
       line_open = !piece.data.ends_with('\n');
     });
@@ -310,6 +340,7 @@ int PrintLogs(RunAccess& access, const LogsOptions& options) {
   }
   printer.FlushPartLines();
   if (!silent.empty()) TellSilent(access, run, options, silent);
+  if (!shown && silent.empty()) TellFiles(access, run, tasks);
   if (!damage.ok()) return Fail(damage);
   return OutputDone();
 }

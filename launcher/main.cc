@@ -146,6 +146,21 @@ std::vector<std::string> TakeForeign(const CLI::App& command, std::vector<std::s
   return own;
 }
 
+/// Leaves out the "--" between a command's options and what follows them, which the parser would take for its own end.
+std::vector<std::string> WithoutMark(const CLI::App& command, std::vector<std::string> words) {
+  for (size_t i = 1; i < words.size() && words[i].starts_with("-"); ++i) {
+    if (words[i] == "--") {
+      const bool names_one = i + 1 < words.size() && !words[i + 1].starts_with("-");
+      if (names_one) words.erase(words.begin() + static_cast<ptrdiff_t>(i));
+      break;
+    }
+    const bool whole = words[i].starts_with("--") || words[i].size() == 2;
+    const CLI::Option* const option = whole ? command.get_option_no_throw(words[i]) : nullptr;
+    if (option != nullptr && option->get_items_expected_min() > 0) ++i;  // its value
+  }
+  return words;
+}
+
 /// The manual's page of what is no command: "flow" is harrow-flow(5).
 int OpenManual(const std::string& topic, std::vector<std::string> known) {
   for (const char* page : {"harrow-flow", "harrow-cluster", "harrow.conf", "harrow-plugin"}) {
@@ -212,6 +227,7 @@ int Main(std::vector<std::string> words) {
   for (const Command& command : commands) {
     if (command.foreign && command.name == first) words = TakeForeign(*chosen, std::move(words));
   }
+  if (chosen != nullptr && chosen->get_prefix_command()) words = WithoutMark(*chosen, std::move(words));
   std::reverse(words.begin(), words.end());  // as the parser wants them
   try {
     app.parse(std::move(words));

@@ -4,7 +4,8 @@
 // (the original's, or that of a new project of the old name): no task may run there unasked.
 //
 // Without the flow's name on the command line tasks run in S, or, if that is gone and the user stands in S', there. With it
-// they run in the current directory, which must be S or S': what is done stays done, and its results are in no other.
+// they run in the current directory, which must be S or S': what is done stays done, and its results are in no other. An
+// array has no flow to name, as its script lies in R': who stands in S' says as much.
 #include "launcher/resume_place.h"
 
 #include <filesystem>
@@ -40,7 +41,7 @@ std::string RealPath(const std::string& path) {
 }
 
 Result<ResumePlace> FindResumePlace(const run::RunSettings& settings, const journal::History& history,
-                                    const std::string& run_dir, bool flow_named) {
+                                    const std::string& run_dir, Named named) {
   const std::string now = RealPath(run_dir);
   std::string then = settings.submit_dir, was = now;
   // Every server records both; without a record no task was ever started.
@@ -61,7 +62,11 @@ Result<ResumePlace> FindResumePlace(const run::RunSettings& settings, const jour
   const bool then_there = IsDirectory(then), beside_there = IsDirectory(beside);
   const bool moved = !Same(then, beside);
 
-  if (flow_named) {
+  const auto again = [&](const std::string& to) {
+    return StrCat(to, named == Named::kArray ? " and resume it from there: " : " and name the flow again: ",
+                  "harrow run --resume --run-dir ", ShellQuote(now), named == Named::kArray ? "" : " FILE");
+  };
+  if (named == Named::kFlow) {
     if (Same(here, then)) return ResumePlace{here, ""};
     const bool neither = !then_there && (!moved || !beside_there);
     if (neither || (moved && Same(here, beside))) return ResumePlace{here, goes_on};
@@ -71,24 +76,26 @@ Result<ResumePlace> FindResumePlace(const run::RunSettings& settings, const jour
   }
   if (!moved) {
     if (!then_there) {
-      return Refuse(StrCat("the directory that the tasks of ", run, " ran in, ", shown(then),
-                           ", is no longer there; change to the directory that holds its files now, and name the flow "
-                           "again: harrow run --resume --run-dir ", ShellQuote(now), " FILE"));
+      const std::string gone =
+          StrCat("the directory that the tasks of ", run, " ran in, ", shown(then), ", is no longer there; ");
+      return Refuse(named == Named::kArray ? gone + "make it again, or begin the array anew"
+                                           : gone + again("change to the directory that holds its files now,"));
     }
     return ResumePlace{then, Same(here, then) ? "" : StrCat("tasks run in ", shown(then), ", as before")};
   }
   const std::string copied = StrCat(run, " was in ", shown(was), " when its tasks ran in ", shown(then));
+  if (named == Named::kArray && beside_there && Same(here, beside)) return ResumePlace{here, goes_on};
   if (then_there) {
     return Refuse(StrCat(copied, ", which is there still: no task is run in the directory of what this was copied or moved "
-                         "from. To go on here, change to ",
-                         beside_there ? shown(beside) : "the directory that holds its files",
-                         " and name the flow again: harrow run --resume --run-dir ", ShellQuote(now), " FILE"));
+                         "from. To go on here, ",
+                         again(StrCat("change to ", beside_there ? shown(beside) : "the directory that holds its files"))));
   }
   if (beside_there && Same(here, beside)) return ResumePlace{here, goes_on};
   return Refuse(StrCat(copied, ", which is no longer there; ",
                        beside_there ? StrCat("if ", shown(beside), " holds its files now, resume it from there")
-                                    : StrCat("change to the directory that holds its files now, and name the flow again: "
-                                             "harrow run --resume --run-dir ", ShellQuote(now), " FILE")));
+                       : named == Named::kArray
+                           ? "move the run directory to where its files are, as it was beside them before"
+                           : again("change to the directory that holds its files now,")));
 }
 
 }  // namespace harrow::launcher

@@ -14,11 +14,14 @@ struct ResumePlace {
   std::string notice;  // a line for the user, where that is not the current directory or not the one of before
 };
 
-/// `settings`, `history`: of the run as it was; `run_dir`: where it lies now; `flow_named`: the user named the flow again, which
-/// makes the current directory the one to run in. kInvalid: that would run tasks in a directory that is not the run's;
+/// What the user named of the run but its directory: nothing; its flow again, which makes the current directory the one to run
+/// in; nothing as it is an array, whose script lies in the run directory.
+enum class Named { kNothing, kFlow, kArray };
+
+/// `settings`, `history`: of the run as it was; `run_dir`: where it lies now. kInvalid: that would run tasks in a directory that is not the run's;
 /// names both, and the way out.
 Result<ResumePlace> FindResumePlace(const run::RunSettings& settings, const journal::History& history,
-                                    const std::string& run_dir, bool flow_named);
+                                    const std::string& run_dir, Named named);
 
 /// Absolute, and without links as far as there is something.
 std::string RealPath(const std::string& path);

@@ -196,15 +196,18 @@ int Resume(os::FileSystem& fs, const RunArguments& arguments) {
   if (!earlier.ok()) return give_up(Fail(earlier.status()));
   Plan plan;
   const bool same_flow = arguments.flow.Inputs().empty();
-  const Result<ResumePlace> place = FindResumePlace(earlier->flow.settings, earlier->history, run_dir, !same_flow);
+  const Named named = !same_flow                                  ? Named::kFlow
+                      : formats::IsArray(earlier->flow.graph) ? Named::kArray
+                                                              : Named::kNothing;
+  const Result<ResumePlace> place = FindResumePlace(earlier->flow.settings, earlier->history, run_dir, named);
   if (!place.ok()) return give_up(Fail(place.status()));
   earlier->flow.settings.submit_dir = place->submit_dir;
   if (const Status planned = PlanAgain(fs, arguments, &*earlier, &plan); !planned.ok()) {
     return give_up(planned.code() == Code::kInvalid ? FailInput(planned) : Fail(planned));
   }
-  // The script of an array lies in the run directory, which may have been moved.
+  // The script of an array lies in the run directory, which may have been moved, with what lay beside it.
   if (same_flow) {
-    const Status moved = formats::ExecuteScript(run_dir::ScriptPath(run_dir), &plan.graph);
+    const Status moved = formats::ExecuteScript(run_dir::ScriptPath(run_dir), place->submit_dir, &plan.graph);
     if (!moved.ok()) return give_up(Fail(moved));
   }
   const Status apart = formats::CheckRunDirectory(fs, plan.graph, plan.settings.submit_dir, run_dir);

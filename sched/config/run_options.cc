@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "formats/settings_file.h"
+#include "os/file_identity.h"
 
 namespace harrow::config {
 namespace {
@@ -113,6 +114,16 @@ Key TextKey(std::string_view name, std::string RunOptions::*member, std::string_
           [member](const RunOptions& options) { return options.*member; }};
 }
 
+/// An empty one is none, and takes back what somebody weaker has said.
+Key CommandKey(std::string_view name, std::string RunOptions::*member, std::string_view help) {
+  Key key = TextKey(name, member, "command", help, true);
+  key.set = [member](const Key&, std::string_view value, RunOptions* options) {
+    options->*member = value;
+    return Status();
+  };
+  return key;
+}
+
 template <class Enum>
 Key ChoiceKey(std::string_view name, Enum RunOptions::*member,
               std::vector<std::pair<std::string_view, Enum>> choices, std::string_view values,
@@ -190,12 +201,13 @@ const std::vector<Key>& Keys() {
               "a node unheard of for so long is lost: its tasks, which it stops before, start again elsewhere", false),
       TimeKey("end_margin", &RunOptions::end_margin, seconds(0), hours(24),
               "kept free before the allocation's end", false),
-      TextKey("node_setup", &RunOptions::node_setup, "command",
-              "on each node before its first task; where it fails, the node is put aside", true),
-      TextKey("node_teardown", &RunOptions::node_teardown, "command", "on each node after its last task", true),
+      CommandKey("node_setup", &RunOptions::node_setup,
+                 "on each node before its first task; where it fails, the node is put aside"),
+      CommandKey("node_teardown", &RunOptions::node_teardown, "on each node after its last task"),
       TimeKey("node_limit", &RunOptions::node_limit, seconds(1), hours(24),
               "most that node_setup, and node_teardown, may take", true),
-      TextKey("on_end", &RunOptions::on_end, "command", "when the run has ended, with its exit status and counts", true),
+      CommandKey("on_end", &RunOptions::on_end, "when the run has ended, with its exit status and counts"),
+      TimeKey("on_end_limit", &RunOptions::on_end_limit, seconds(1), hours(24), "most that on_end may take", true),
       OfCommand(ChoiceKey<Progress>("progress", &RunOptions::progress,
                                     {{"auto", Progress::kAuto}, {"plain", Progress::kPlain}, {"none", Progress::kNone}},
                                     "auto | plain | none", "how progress is shown", false)),
@@ -249,7 +261,8 @@ bool IsNotRoots(const std::string& path) {
 
 Status ReadConf(os::FileSystem& fs, const std::string& path, Conf whose, std::vector<Setting>* settings) {
   if (whose == Conf::kUser && IsNotRoots(path)) return Status();  // as where it may not be read
-  Result<std::string> text = fs.Read(path);
+  Result<std::string> text =
+      os::IsFifo(path) ? Status(Code::kInvalid, StrCat("cannot read ", path, ": it is a FIFO")) : fs.Read(path);
   if (!text) {
     const Code code = text.status().code();
     if (code == Code::kNotFound && whose != Conf::kNamed) return Status();

@@ -46,6 +46,7 @@ struct RunOptions {
   std::string node_setup, node_teardown;           // commands of each node, before its first task and after its last
   Duration node_limit = std::chrono::minutes(5);   // of each of these two
   std::string on_end;                              // a command at the run's end
+  Duration on_end_limit = std::chrono::minutes(5);
   Progress progress = Progress::kAuto;
   std::string run_dir;  // empty: harrow-<job or date>
 };

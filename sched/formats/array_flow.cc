@@ -16,6 +16,7 @@ namespace harrow::formats {
 namespace {
 
 constexpr uint64_t kMostElements = 10'000'000;
+constexpr std::string_view kSubmitDir = "SLURM_SUBMIT_DIR";
 constexpr uint64_t kMega = uint64_t{1} << 20;
 constexpr uint64_t kMostOfANode = uint64_t{1} << 20;  // cores or devices
 constexpr uint64_t kMostMemory = uint64_t{1} << 62;
@@ -84,7 +85,7 @@ graph::Profile ProfileOf(const ArrayPlan& plan, const std::vector<uint64_t>& num
   }
   const auto set = [&](std::string_view name, const auto& value) { profile.env.emplace_back(name, StrCat(value)); };
   set("SLURM_ARRAY_JOB_ID", plan.job_id);
-  set("SLURM_SUBMIT_DIR", plan.submit_dir);
+  set(kSubmitDir, plan.submit_dir);
   set("SLURM_ARRAY_TASK_COUNT", numbers.size());
   set("SLURM_ARRAY_TASK_MAX", numbers.back());
   set("SLURM_ARRAY_TASK_MIN", numbers.front());
@@ -169,8 +170,18 @@ Status AddArray(const ArrayPlan& plan, graph::Graph* graph, uint64_t* limit, std
   return graph->Seal();
 }
 
-Status ExecuteScript(const std::string& script, graph::Graph* graph) {
-  if (graph->task_count() == 0 || graph->form(TaskId(0)) != graph::CommandForm::kAssigned) return Status();
+bool IsArray(const graph::Graph& graph) {
+  return graph.task_count() > 0 && graph.form(TaskId(0)) == graph::CommandForm::kAssigned;
+}
+
+Status ExecuteScript(const std::string& script, const std::string& submit_dir, graph::Graph* graph) {
+  if (!IsArray(*graph)) return Status();
+  const auto told = [](auto& profile) -> decltype(&profile.env.front().second) {
+    for (auto& [name, value] : profile.env) {
+      if (name == kSubmitDir) return &value;
+    }
+    return nullptr;
+  };
   const auto program = [](std::string_view command) {
     size_t begin = 0;
     while (begin < command.size() && IsAssignment(command.substr(begin, command.find('\0', begin) - begin)))
@@ -179,9 +190,14 @@ Status ExecuteScript(const std::string& script, graph::Graph* graph) {
   };
   const std::string_view first = graph->command(TaskId(0));
   const auto [from, to] = program(first);
-  if (first.substr(from, to - from) == script) return Status();
+  const std::string* const before = told(graph->profile(TaskId(0)));
+  if (first.substr(from, to - from) == script && (before == nullptr || *before == submit_dir)) return Status();
   graph::Graph moved;
-  for (uint32_t i = 0; i < graph->profile_count(); ++i) moved.AddProfile(graph->profile(ProfileId(i)));
+  for (uint32_t i = 0; i < graph->profile_count(); ++i) {
+    graph::Profile profile = graph->profile(ProfileId(i));
+    if (std::string* const directory = told(profile)) *directory = submit_dir;
+    moved.AddProfile(profile);
+  }
   for (uint32_t i = 0; i < graph->kind_count(); ++i) moved.AddKind(graph->kind_name(KindId(i)));
   const uint32_t source = moved.AddSource(graph->kind_name(graph->kind(TaskId(0))));
   moved.Reserve(graph->task_count());

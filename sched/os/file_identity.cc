@@ -3,7 +3,9 @@
 #include <cerrno>
 #include <cstring>
 #include <limits.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -41,6 +43,13 @@ Result<std::string> FileIdentity(const std::string& path, bool also_missing) {
   }
   return Status(error == ENOENT ? Code::kNotFound : Code::kUnavailable,
                 StrCat("cannot look at ", path, ": ", strerror(error)));
+}
+
+bool IsFifo(const std::string& path) {
+  struct stat info {};
+  struct statfs where {};
+  return stat(path.c_str(), &info) == 0 && S_ISFIFO(info.st_mode) &&
+         (statfs(path.c_str(), &where) != 0 || where.f_type != PIPEFS_MAGIC);
 }
 
 }  // namespace harrow::os

@@ -44,6 +44,7 @@ constexpr int32_t kTimedOutCode = 124;    // as timeout(1)
 constexpr int32_t kNotStartedCode = 127;  // as a shell that does not find the command
 constexpr int32_t kKilledCode = 128 + 9;
 constexpr int32_t kMissingOutputCode = 1;
+constexpr size_t kUnfitNamed = 8;  // nodes that are named to the user
 
 int32_t ExitCodeOf(const pb::Attempt& attempt) {
   switch (attempt.end()) {
@@ -452,6 +453,15 @@ void RunDriver::RecordEnd(const Moment& moment) {
 void RunDriver::Tell(const std::string& line) {
   os::LogWarning(line);
   if (hooks_.tell) hooks_.tell(line);
+}
+
+/// Of thousands of nodes that lack the same the first ones are named; the log has every one.
+void RunDriver::TellUnfit(const Node& node, const std::string& why) {
+  const std::string line = StrCat("node ", node.name, " is put aside: ", why);
+  if (++unfit_told_ <= kUnfitNamed) return Tell(line);
+  os::LogWarning(line);
+  if (unfit_told_ == kUnfitNamed + 1 && hooks_.tell)
+    hooks_.tell("more nodes are put aside; the server's log in the run directory names each");
 }
 
 /// What several nodes say in the same words is told of the first, and that others say it, too.

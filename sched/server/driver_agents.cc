@@ -155,7 +155,7 @@ void RunDriver::Enter(const Moment& moment, Node& node, std::shared_ptr<wire::Ch
   if (!hello.unfit().empty()) {
     // It is there, and given nothing. Told once: it may dial again.
     events_.push_back(core::NodeClosed{node.id});
-    if (!std::exchange(node.put_aside, true)) Tell(StrCat("node ", node.name, " is put aside: ", hello.unfit()));
+    if (!std::exchange(node.put_aside, true)) TellUnfit(node, hello.unfit());
     node.unfit = hello.unfit();
   }
   if (!rejoined && !all_joined_ && nodes_.joined_count() >= options_.nodes_expected) AllJoined();

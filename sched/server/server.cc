@@ -532,7 +532,8 @@ run::ServerEnd Server::Impl::EndOf() const {
   if (journal_failed) return run::ServerEnd::kCannotGoOn;
   const Figures figures = driver->FiguresAt(Now());
   if (!driver->fatal().empty()) return run::ServerEnd::kCannotGoOn;
-  if (driver->interrupted() || driver->out_of_time()) return run::ServerEnd::kStopped;
+  // One that came when all was settled, as agents left, has interrupted nothing.
+  if (figures.open() > 0 && (driver->interrupted() || driver->out_of_time())) return run::ServerEnd::kStopped;
   if (driver->nodes_gone()) return run::ServerEnd::kCannotGoOn;
   if (figures.failed + figures.skipped + figures.cancelled > 0) return run::ServerEnd::kSomeFailed;
   return figures.done == figures.total ? run::ServerEnd::kAllDone : run::ServerEnd::kCannotGoOn;

@@ -2,6 +2,7 @@
 """`harrow array` on this machine: what lies where the script goes, runs that are moved and resumed, what options ask for.
 usage: array_here.py HARROW [TEST...]"""
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -36,6 +37,57 @@ def test_a_moved_run_goes_on_with_its_own_script(directory, program):
     check(f"{directory}/moved/script" in harrow("explain", "1", "--run-dir", "moved", code=0).out, "explain tells where it was")
 
 
+def test_a_copied_array_goes_on_beside_its_copy(directory, program):
+    """Asked for from there; the original, which still is where it was, is left alone. Elsewhere it is told how."""
+    os.mkdir(f"{directory}/p1")
+    write(f"{directory}/p1/job.sh", '#!/bin/sh\n#SBATCH --array=1-2\npwd >>said; test -e go && touch "$SLURM_SUBMIT_DIR/up"\n')
+    harrow = Harrow(program, directory)
+    harrow("array", "--progress", "none", "--run-dir", "r", "job.sh", code=1, cwd=f"{directory}/p1")
+    subprocess.run(["cp", "-a", f"{directory}/p1", f"{directory}/p2"], check=True)
+    write(f"{directory}/p2/go", "")
+    refused = harrow("run", "--resume", "--run-dir", "p2/r", code=2)
+    check(f"change to {directory}/p2 and resume it from there: harrow run --resume --run-dir {directory}/p2/r\n" in refused.err, refused)
+    told = harrow("run", "--resume", "--progress", "none", "--run-dir", "r", code=0, cwd=f"{directory}/p2")
+    check(f"goes on in {directory}/p2" in told.err, told)
+    same(lines_of(f"{directory}/p2/said"), 2 * [f"{directory}/p1"] + 2 * [f"{directory}/p2"])
+    same((lines_of(f"{directory}/p1/said"), sorted(os.listdir(f"{directory}/p1"))), (2 * [f"{directory}/p1"], ["job.sh", "r", "said"]))
+    check(os.path.exists(f"{directory}/p2/up"), "an element was told another submit directory")
+
+
+def test_of_two_options_for_one_thing_the_later_counts(directory, program):
+    harrow = Harrow(program, directory)
+    write(f"{directory}/job.sh", "#!/bin/sh\n#SBATCH --array=1 --mem=11\necho ${SLURM_MEM_PER_NODE-none} ${SLURM_MEM_PER_CPU-none} >>said\n")
+    for words in (["--mem-per-cpu=20", "--mem=30"], ["--mem=30", "--mem-per-cpu=20"], ["--mem-per-cpu=20"], ["--mem=1", "--mem=40"], []):
+        harrow("array", "--progress", "none", *words, "--", "job.sh", code=0)
+    same(lines_of(f"{directory}/said"), ["30 none", "none 20", "none 20", "40 none", "11 none"])
+
+
+def test_what_nobody_writes_to_is_not_waited_for(directory, program):
+    harrow = Harrow(program, directory)
+    os.mkfifo(f"{directory}/fifo")
+    refused = harrow("array", "--array=1", "fifo", code=2)
+    check("fifo is a FIFO; name a file, or give the script on standard input" in refused.err, refused)
+    write(f"{directory}/tasks.txt", "true\n")
+    harrow.env["HARROW_CONF"] = f"{directory}/fifo"
+    refused = harrow("run", "tasks.txt", code=2)
+    check("fifo: it is a FIFO; HARROW_CONF has to name a readable file" in refused.err, refused)
+    # A pipe has somebody at its other end.
+    harrow.env["HARROW_CONF"] = "/dev/null"
+    done = subprocess.run(["bash", "-c", f'"{program}" array --array=1 --progress none <(sleep 0.3; echo "#!/bin/sh")'], cwd=directory, env=harrow.env, capture_output=True,
+                          text=True, timeout=60)
+    check(done.returncode == 0 and "done 1 of 1" in done.stdout, done)
+
+
+def test_logs_say_where_elements_have_written_to(directory, program):
+    harrow = Harrow(program, directory)
+    harrow("array", "--array=3-4", "--progress", "none", "--run-dir", "r", "-o", "out/%A_%a.txt", "--wrap", "echo hello", code=0)
+    (first, second) = sorted(os.listdir(f"{directory}/out"))
+    told = harrow("logs", code=0)
+    same((told.out, told.err), ("", f"harrow: nothing is kept here: tasks write to files, {first[:-4]} to out/{first}\n"))
+    told = harrow("logs", second[:-4], code=0)
+    check(f"writes its stdout to the file out/{second}" in told.err, told)
+
+
 def test_what_is_not_exported_is_not_when_it_is_resumed(directory, program):
     harrow = began(directory, program, "--export=NONE")
     harrow("run", "--resume", "--progress", "none", "--run-dir", "r", code=0)
@@ -62,6 +114,19 @@ def test_storage_that_executes_nothing_is_named(directory, program):
     script = f'mount -t tmpfs -o noexec none storage && exec "{program}" array --array=1 --run-dir storage/r --wrap "touch ran"'
     done = subprocess.run(["unshare", "-m", "sh", "-c", script], cwd=directory, env=harrow.env, capture_output=True, text=True, timeout=120)
     check(done.returncode not in (0, 1) and "noexec" in done.stderr, done)
+
+
+def test_no_safe_place_for_temporary_files_is_told(directory, program):
+    if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode != 0:
+        raise Skipped("a /tmp that all may write to", "mounting")
+    harrow = Harrow(program, directory)
+    harrow.env.pop("TMPDIR", None)
+    script = f'mount --bind . /mnt && mount -t tmpfs -o mode=0777 none /tmp && mkdir -p {directory} && mount --bind /mnt {directory} && ' \
+             f'cd {directory} && exec "$0" array --array=1 --run-dir r --wrap "echo ${{TMPDIR-none}} >said"'
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script, shutil.copy(program, f"{directory}/harrow")], cwd=directory, env=harrow.env,
+                          capture_output=True, text=True, timeout=120)
+    check(done.returncode == 0 and "no directory for temporary files is safe (TMPDIR, /tmp): tasks have none of their own" in done.stderr, done)
+    same(lines_of(f"{directory}/said"), ["none"])
 
 
 def test_the_smaller_of_two_limits_holds(directory, program):

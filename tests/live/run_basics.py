@@ -733,6 +733,38 @@ command = "{command}"
         wait_for(lambda: not run_support.with_word(word))
 
 
+def test_a_signal_after_the_last_task_interrupts_nothing(directory, program):
+    """Nodes are torn down to the end, and the run has ended as it would have."""
+    harrow = Harrow(program, directory)
+    for command, code in (("true", 0), ("false", 1)):
+        write(f"{directory}/flow.toml", f"""
+[flow]
+node_teardown = "touch torn-{command}; sleep 1; touch whole-{command}"
+[[task]]
+name = "t"
+command = "{command}"
+""")
+        run = harrow.start("run", "--run-dir", f"r-{command}", "flow.toml")
+        wait_for(lambda: os.path.exists(f"{directory}/torn-{command}"))
+        run.send_signal(signal.SIGINT)
+        same(run.wait(180), code, lines_of(f"{directory}/harrow.out"))
+        check(os.path.exists(f"{directory}/whole-{command}"), "its end was not waited for")
+
+
+def test_the_end_may_be_switched_off_and_takes_no_longer_than_allowed(directory, program):
+    harrow = Harrow(program, directory)
+    write(harrow.env["HARROW_CONF"], 'on_end = "touch site"\nnode_setup = "touch setup"\n')
+    task = '[[task]]\nname = "t"\ncommand = "true"\n'
+    write(f"{directory}/flow.toml", f'[flow]\non_end = ""\nnode_setup = ""\n{task}')
+    harrow("run", "flow.toml", code=0)
+    check(not {"site", "setup"} & set(os.listdir(directory)), os.listdir(directory))
+    word = run_support.long_sleep()
+    write(f"{directory}/flow.toml", f'[flow]\non_end = "touch begun; sleep {word}"\non_end_limit = "1s"\n{task}')
+    told = harrow("run", "flow.toml", code=0)
+    check("on_end took longer than on_end_limit, 1.00 s, and was ended" in told.err, told)
+    check(os.path.exists(f"{directory}/begun") and not run_support.with_word(word), "it was not begun, or goes on")
+
+
 def test_who_ends_the_run_ends_what_it_does_at_its_end(directory, program):
     harrow = Harrow(program, directory)
     word = run_support.long_sleep()

@@ -6,7 +6,7 @@ import glob
 import os
 import sys
 
-from cluster_support import Cluster, run_tests
+from cluster_support import Cluster, run_tests, wait_for
 from run_support import check, same, write
 
 HARROW = os.path.abspath(sys.argv.pop(1))
@@ -85,6 +85,29 @@ def an_array():
         check(wrong in err, err)
 
 
+def requeued():
+    """What a job of an array had done stays done when Slurm begins the job again; a run's script is told how."""
+    where = directory("requeued")
+    write(f"{where}/sweep.sh", "#!/bin/bash\necho $1 $SLURM_ARRAY_TASK_ID >>said\n"
+          "test $SLURM_ARRAY_TASK_ID -lt 3 || test $1 = first || test -e go || exec sleep 600\n", 0o755)
+    write(f"{where}/tasks.txt", "true\n")
+    job = CLUSTER.script(f"cd '{where}'\nexport HARROW_CONF=/dev/null\nfor i in first second; do {HARROW} array --array=1-4 sweep.sh $i || exit; done\n"
+                         f"{HARROW} run tasks.txt\n", "-p", "all", "-N1", "--exclusive", "--requeue", "--open-mode=append", "-o", f"{where}/log")
+    wait_for(lambda: len(text(f"{where}/said").splitlines()) == 8 if os.path.exists(f"{where}/said") else False, "both arrays", 60)
+    CLUSTER.run("scontrol", "requeue", job)
+    write(f"{where}/go", "")
+    wait_for(lambda: "interrupted by SIGTERM" in text(f"{where}/log") and CLUSTER.job_state(job) == "PENDING", "its end", 60)
+    CLUSTER.idle()
+    CLUSTER.run("scontrol", "update", f"JobId={job}", "StartTime=now+3")  # its credential of before is refused within the second
+    same(CLUSTER.wait_job(job, 120), "COMPLETED", text(f"{where}/log"))
+    said = text(f"{where}/said").splitlines()
+    same(sorted(said), sorted([f"{i} {n}" for i in ("first", "second") for n in range(1, 5)] + ["second 3", "second 4"]), text(f"{where}/log"))
+    same(files(where, "harrow-*"), [f"{where}/harrow-{job}", f"{where}/harrow-{job}-2", f"{where}/harrow-{job}-3"])
+    log = text(f"{where}/log")
+    check("4 of 4 tasks are done and stay so" in log and "2 of 4 tasks are done and stay so" in log, log)
+    check(f"Slurm has begun this job again; what a run did in it before is in harrow-{job}: harrow run --resume" in log, log)
+
+
 def standard_input():
     where = directory("standard input")
     there = directory("there")
@@ -144,4 +167,4 @@ def refused():
 
 
 with Cluster("--nodes", "2", "--share", os.path.dirname(HARROW)) as CLUSTER:
-    sys.exit(run_tests([("passed_on", passed_on), ("an_array", an_array), ("standard_input", standard_input), ("proposed", proposed), ("refused", refused)]))
+    sys.exit(run_tests([("passed_on", passed_on), ("an_array", an_array), ("requeued", requeued), ("standard_input", standard_input), ("proposed", proposed), ("refused", refused)]))

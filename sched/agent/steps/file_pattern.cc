@@ -34,6 +34,11 @@ bool Expand(char field, const LocalTask& task, std::string* out) {
     case 'a':
       *out = FirstOf(variable("SLURM_ARRAY_TASK_ID"), {}, StrCat(task_number));
       return true;
+    case 'b': {
+      const std::string number = FirstOf(variable("SLURM_ARRAY_TASK_ID"), {}, StrCat(task_number));
+      *out = number.substr(number.size() - 1);
+      return true;
+    }
     case 'j':
       *out = FirstOf(variable("SLURM_JOB_ID"), {}, "0");
       return true;
@@ -46,6 +51,9 @@ bool Expand(char field, const LocalTask& task, std::string* out) {
     case 'n':
     case 't':
       *out = "0";
+      return true;
+    case 's':
+      *out = "batch";  // as of a job's script
       return true;
     case 'u':
       *out = FirstOf(os::UserName(getuid()), variable("USER"), StrCat(getuid()));

@@ -341,6 +341,8 @@ TEST(FilePatternTest, FieldsAsSlurmWritesThem) {
             "/abs/0005-80-80.9-sweep-" + os::UserName(getuid()) + "-n1-00-%")
       << "whoever USER says that it is";
   EXPECT_EQ(Expand("%3N", array, 9), "/sub/n1");
+  EXPECT_EQ(Expand("%b-%3b-%s", array, 9), "/sub/5-005-batch");
+  EXPECT_EQ(Expand("%b", TaskProfile({.env = {{"SLURM_ARRAY_TASK_ID", "1230"}}}, Base()), 9), "/sub/0");
 }
 
 TEST(FilePatternTest, WithoutSlurmTheTasksNumberTells) {

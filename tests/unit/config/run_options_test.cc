@@ -81,6 +81,7 @@ const std::vector<Setting> kOthers = {{"name", "a \"b\" #c", ""},
                                       {"node_teardown", "umount it", ""},
                                       {"node_limit", "1h", ""},
                                       {"on_end", "mail me", ""},
+                                      {"on_end_limit", "7m", ""},
                                       {"progress", "plain", ""},
                                       {"run_dir", "r", ""}};
 
@@ -101,6 +102,14 @@ TEST(ToStoreTest, GivesEverySettingBackExactly) {
   EXPECT_EQ(back.output_limit, 1234567890123u) << "not as it is shown";
   EXPECT_EQ(back.lease, std::chrono::seconds(604799) + std::chrono::nanoseconds(1));
   EXPECT_EQ(back.end_margin, std::chrono::milliseconds(50));
+}
+
+TEST(ApplyTest, AnEmptyCommandTakesBackWhatWasSaid) {
+  RunOptions options;
+  ASSERT_TRUE(Apply({{"on_end", "mail me", ""}, {"node_setup", "a", ""}, {"node_teardown", "b", ""}}, &options).ok());
+  ASSERT_TRUE(Apply({{"on_end", "", ""}, {"node_setup", "", ""}, {"node_teardown", "", ""}}, &options).ok());
+  EXPECT_EQ(options.on_end + options.node_setup + options.node_teardown, "");
+  EXPECT_FALSE(CheckSetting("shell", "").ok());
 }
 
 TEST(ToStoreTest, GivesTheDefaultsBack) {

@@ -10,6 +10,7 @@
 namespace harrow::formats {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -255,19 +256,25 @@ TEST(ArrayFlow, WhatNoNodeHasIsRefusedHoweverItMultiplies) {
 
 TEST(ArrayFlow, AMovedArrayExecutesItsScriptWhereItLiesNow) {
   Made made = Make("#SBATCH --array=1-2 -c 2\n", {"a b", "/run/script"});
-  ASSERT_TRUE(ExecuteScript("/else where/script", &made.graph).ok());
+  ASSERT_TRUE(ExecuteScript("/else where/script", "/beside", &made.graph).ok());
   ASSERT_EQ(made.graph.task_count(), 2u);
   EXPECT_EQ(made.graph.TaskName(TaskId(1)), "17_2");
   EXPECT_EQ(made.graph.command(TaskId(1)),
             std::string_view("SLURM_ARRAY_TASK_ID=2\0/else where/script\0a b\0/run/script", 56));
   EXPECT_EQ(made.graph.form(TaskId(1)), graph::CommandForm::kAssigned);
   EXPECT_EQ(made.profile().shape.cores, 2u);
+  const auto has = [&](const char* directory) {
+    return Contains(std::pair<std::string, std::string>("SLURM_SUBMIT_DIR", directory));
+  };
+  EXPECT_THAT(made.profile().env, has("/beside"));
+  ASSERT_TRUE(ExecuteScript("/else where/script", "/elsewhere", &made.graph).ok());
+  EXPECT_THAT(made.profile().env, has("/elsewhere"));
   EXPECT_EQ(made.graph.kind_name(made.graph.kind(TaskId(1))), "sweep");
   EXPECT_EQ(made.graph.PlaceText(made.graph.place(TaskId(1))), "sweep:1:1");
   graph::Graph other;
   other.AddTask({.name = "a", .command = "/run/script"});
   ASSERT_TRUE(other.Seal().ok());
-  ASSERT_TRUE(ExecuteScript("/x", &other).ok());
+  ASSERT_TRUE(ExecuteScript("/x", "/beside", &other).ok());
   EXPECT_EQ(other.command(TaskId(0)), "/run/script");
 }
 

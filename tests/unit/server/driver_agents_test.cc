@@ -617,5 +617,18 @@ TEST_F(DriverTest, NodesThatAreBeingSetUpAreWaitedFor) {
   EXPECT_THAT(Fates(), ElementsAre(std::pair(0u, journal::TaskFate::kDone)));
 }
 
+TEST_F(DriverTest, OfManyNodesThatAreNotFitTheFirstAreNamed) {
+  Serve({{"a", "x"}}, 30);
+  std::deque<Agent> agents(20);
+  for (size_t i = 0; i < agents.size(); ++i) {
+    pb::FromAgent hello = Hello(StrCat("n", i), 1, 1);
+    hello.mutable_hello()->set_unfit("no disk there");
+    Join(&agents[i], hello);
+  }
+  ASSERT_EQ(told_.size(), 9u);
+  EXPECT_EQ(told_[7], "node n7 is put aside: no disk there");
+  EXPECT_EQ(told_[8], "more nodes are put aside; the server's log in the run directory names each");
+}
+
 }  // namespace
 }  // namespace harrow::server

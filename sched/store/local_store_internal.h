@@ -16,6 +16,8 @@ std::string ObjectPath(const ObjectId& id);
 Status PlaceLink(const std::string& target, int parent, const std::string& name, const std::string& shown,
                  int disk);
 
+bool PlacedBefore(const ObjectId& id, uint64_t inode, int parent, const std::string& name);
+
 /// What is told to At: the object's file is not what it was when it came.
 constexpr int kNotTheSame = -1;
 

@@ -90,6 +90,18 @@ Status PlaceLink(const std::string& target, int parent, const std::string& name,
   return Failed("place", shown, error, disk);
 }
 
+/// Is it the very same that is there?
+bool PlacedBefore(const ObjectId& id, uint64_t inode, int parent, const std::string& name) {
+  const Fd fd = OpenAt(parent, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  struct stat info {};
+  if (!fd.ok() || fstat(fd.get(), &info) != 0) return false;
+  if (info.st_ino == inode) return true;
+  const mode_t mode = id.kind == Kind::kProgram ? 0555 : 0444;
+  if (!S_ISREG(info.st_mode) || !HasObjectTime(info) || (info.st_mode & 07777) != mode) return false;
+  Hasher hasher;
+  return ReadThrough(fd.get(), 0, &hasher, -1).ok() && hasher.Id(id.kind) == id;
+}
+
 Status LocalStore::PlaceFile(const ObjectId& id, int parent, const std::string& name,
                              const std::string& shown) {
   int failed = 0;
@@ -100,10 +112,7 @@ Status LocalStore::PlaceFile(const ObjectId& id, int parent, const std::string& 
     if (!Same(seen, info)) return kNotTheSame;
     failed = PlaceOne(folder, object, seen, id.kind == Kind::kProgram, parent, name);
     if (failed != EEXIST) return failed;
-    // The very same, placed before.
-    const bool same =
-        fstatat(parent, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 && info.st_ino == seen.inode;
-    if (same) failed = 0;
+    if (PlacedBefore(id, seen.inode, parent, name)) failed = 0;
     return failed;
   });
   if (status.ok() || failed == 0 || status.code() == Code::kDamaged) return status;

@@ -88,9 +88,8 @@ TEST_F(PlaceTest, WritingThroughAPlacedFileIsFoundOut) {
     EXPECT_GE(write(fd, text, strlen(text)), 0);
     close(fd);
   };
-  struct stat info {};
-  stat((place(), path()).c_str(), &info);
-  if (info.st_nlink == 1) return;  // a disk with reflinks: nothing is shared
+  place();
+  if (!Linked(path())) return;
   for (const auto& [flags, text] :
        {std::pair{0, "CONTENT"}, {O_APPEND, "x"}, {O_TRUNC, ""}, {0, "content"}}) {
     const Object object = place();
@@ -135,6 +134,8 @@ TEST_F(PlaceTest, AChangedFileTakesItsDirectoriesAlong) {
   const Object d = CopyIn(At("d")), e = CopyIn(At("e")), f = CopyIn(At("f")), two = CopyIn(At("f/two"));
   const std::string sandbox = Sandbox();
   Ok(store_->Place(d.id, "", sandbox + "/d"));
+  if (!Linked(sandbox + "/d/shared")) return;
+  chmod((sandbox + "/d/shared").c_str(), 0644);
   WriteAt(sandbox + "/d/shared", "SHARED");
   chmod((sandbox + "/d/one").c_str(), 0600);
   EXPECT_FALSE(store_->Unchanged(d.id));
@@ -187,14 +188,13 @@ TEST_F(PlaceTest, MoreLinksThanAnInodeTakes) {
   const Object object = Take("popular");
   const std::string sandbox = Sandbox();
   Ok(store_->Place(object.id, "", sandbox + "/first"));
-  const long most = pathconf(sandbox.c_str(), _PC_LINK_MAX);
-  if (most <= 0 || most > 70'000) return;  // no such limit here
   const int from = open(sandbox.c_str(), O_PATH | O_DIRECTORY);
   fs::create_directories(sandbox + "/many");
   const int to = open((sandbox + "/many").c_str(), O_PATH | O_DIRECTORY);
+  constexpr int kEnough = 70'000;  // ext4 has 65 000; others none that can be reached
   int made = 0;
-  while (linkat(from, "first", to, StrCat(made).c_str(), 0) == 0) ++made;
-  EXPECT_EQ(errno, EMLINK);
+  while (made < kEnough && linkat(from, "first", to, StrCat(made).c_str(), 0) == 0) ++made;
+  EXPECT_TRUE(made == kEnough || errno == EMLINK) << errno;
   close(from);
   close(to);
   Ok(store_->Place(object.id, "", sandbox + "/copy"));
@@ -204,7 +204,7 @@ TEST_F(PlaceTest, MoreLinksThanAnInodeTakes) {
   Ok(store_->Place(object.id, "", sandbox + "/linked"));  // links are the way again
   struct stat info {};
   EXPECT_EQ(stat((sandbox + "/linked").c_str(), &info), 0);
-  EXPECT_EQ(info.st_nlink, 3u);
+  EXPECT_NE(info.st_nlink, 2u);
 }
 
 }  // namespace

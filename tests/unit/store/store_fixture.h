@@ -62,6 +62,11 @@ class StoreTest : public testing::Test {
     struct stat info {};
     return lstat(path.c_str(), &info) == 0 ? info.st_mode & 07777 : 0;
   }
+  /// A hard link: what is written to it is written to the object. Not so where the disk has reflinks.
+  static bool Linked(const std::string& path) {
+    struct stat info {};
+    return lstat(path.c_str(), &info) == 0 && info.st_nlink > 1;
+  }
   template <class T>
   static T Checked(Result<T> result) {
     EXPECT_TRUE(result.ok()) << result.status().message();

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <deque>
 #include <netinet/tcp.h>
@@ -37,6 +38,25 @@ constexpr Duration kLinger = std::chrono::seconds(2);
 char* Scratch() {
   thread_local std::unique_ptr<char[]> scratch(new char[kAtOnce]);
   return scratch.get();
+}
+
+// sendfile knows no MSG_NOSIGNAL: a SIGPIPE that it raises is taken away again, also one that
+// comes with the last bytes that were sent.
+ssize_t SendFileQuietly(int socket, const FilePiece& piece) {
+  sigset_t pipe, before;
+  sigemptyset(&pipe);
+  sigaddset(&pipe, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &pipe, &before);
+  off_t at = piece.offset;
+  const ssize_t sent = sendfile(socket, piece.fd, &at, piece.length);
+  const int error = errno;
+  if (sent != static_cast<ssize_t>(piece.length) && !sigismember(&before, SIGPIPE)) {
+    const timespec now{};
+    sigtimedwait(&pipe, nullptr, &now);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = error;
+  return sent;
 }
 
 Status Gone(std::string_view why) {
@@ -330,8 +350,7 @@ size_t AsioConnection::SealFile(FilePiece* piece) {
   size_t n = std::min<size_t>(kAtOnce, piece->length);
   bool sent = false;
   if (engine_->plain()) {
-    off_t at = piece->offset;
-    const ssize_t m = sendfile(socket_.native_handle(), piece->fd, &at, piece->length);
+    const ssize_t m = SendFileQuietly(socket_.native_handle(), *piece);
     if (m < 0 && errno == EAGAIN) return 0;
     if (m < 0 && (errno == EPIPE || errno == ECONNRESET)) write_broken_ = true;
     if (write_broken_) return 0;

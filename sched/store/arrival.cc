@@ -113,8 +113,14 @@ Status LocalStore::Write(Half* half, int64_t offset, std::string_view data) {
 }
 
 void LocalStore::Leave(const std::shared_ptr<Half>& half) {
-  const auto lock = Lock();
-  half->live = false;
+  bool whole = false;
+  {
+    const auto lock = Lock();
+    half->live = false;
+    const Row* row = table_.Find(half->object().id);
+    whole = row != nullptr && row->state == Row::State::kWhole;
+  }
+  if (whole) EndHalf(half, true);  // it came another way
 }
 
 Status LocalStore::Finish(const std::shared_ptr<Half>& half) {

@@ -20,7 +20,7 @@ constexpr time_t kObjectTime = 946'684'800;
 
 char* Block() {
   thread_local std::unique_ptr<char[]> block;
-  if (block == nullptr) block = std::make_unique<char[]>(kBlock);
+  if (block == nullptr) block = std::make_unique_for_overwrite<char[]>(kBlock);  // pages that are used
   return block.get();
 }
 

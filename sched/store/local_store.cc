@@ -118,7 +118,7 @@ Result<bool> LocalStore::Adopt(const Taken& taken, As as, const Half* half, cons
   }
   if (error == 0 && options_.durable) {
     const Fd fd = OpenAt(folder, name.substr(0, 2).c_str(), O_RDONLY | O_DIRECTORY);
-    if (!fd.ok() || fsync(fd.get()) != 0) error = errno;
+    if (!fd.ok() || fsync(fd.get()) != 0 || fsync(folder) != 0) error = errno;
     if (error != 0) unlinkat(folder, name.c_str(), 0);
   }
   std::shared_ptr<Half> other;
@@ -211,11 +211,10 @@ void LocalStore::EndHalf(const std::shared_ptr<Half>& half, bool failed) {
   {
     const auto lock = Lock();
     const auto it = halves_.find(half->object().id);
-    if (it != halves_.end() && it->second == half) {
-      halves_.erase(it);
-      if (failed) taken_ -= half->charge();
-      if (failed) unlinkat(arriving_.get(), half->name().c_str(), 0);
-    }
+    if (it == halves_.end() || it->second != half) return;  // has ended
+    halves_.erase(it);
+    if (failed) taken_ -= half->charge();
+    if (failed) unlinkat(arriving_.get(), half->name().c_str(), 0);
   }
   half->End(failed);
 }

@@ -77,6 +77,9 @@ Status LocalStore::Start() {
     if (table_.Find(id) == nullptr || table_.Find(id)->state != Row::State::kWhole) table_.Settled(id, row);
   }
   Table::Removals removals;
+  for (const auto& [id, row] : listings) {  // some of its files never came, or went
+    if (!table_.Complete(id)) table_.Unname(id, &removals);
+  }
   for (const ObjectId& id : table_.Orphans()) table_.Unname(id, &removals);
   Carry(removals);
   return {};

@@ -148,6 +148,7 @@ int LocalStore::CopyOne(int from, bool program, int parent, const std::string& n
   } else {
     const Copied copied = CopyWhole(from, to.get(), bytes);
     error = copied.write_error != 0 ? copied.write_error : copied.read_error;
+    if (copied.ok() && copied.bytes != bytes) error = EIO;
   }
   if (error == 0 && !Seal(to.get(), program)) error = errno;
   if (error != 0) unlinkat(parent, name.c_str(), 0);

@@ -54,7 +54,8 @@ class Arrival {
   };
   virtual std::vector<Stretch> Missing(size_t limit = SIZE_MAX) const = 0;
   /// All pieces are here (else kInvalid, and it can go on): checks the content and gives the object its name.
-  /// kDamaged: the content is not what the id says; all pieces are dropped.
+  /// kDamaged: the content is not what the id says; all pieces are dropped. kNotFound: it was dropped
+  /// meanwhile, or is a part that no listing here names any more.
   virtual Status Finish() = 0;
 };
 

@@ -246,6 +246,12 @@ TEST_F(ArrivalTest, WhatCameAnotherWayMeanwhileIsNoError) {
   EXPECT_EQ(reader->here(), 14);
   EXPECT_EQ(store_->room().used, 4096u);
   EXPECT_EQ(Files("arriving"), 0u);
+  arrival = Checked(store_->Begin(FileObject("left")));
+  Take("left");
+  arrival.reset();
+  EXPECT_EQ(Files("arriving"), 0u);
+  EXPECT_EQ(store_->room().used, 2 * 4096u);
+  store_->Drop(FileObject("left").id);
   // One that nobody goes on with goes.
   const Object other = FileObject("other");
   Checked(store_->Begin(other)).reset();

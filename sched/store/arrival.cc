@@ -107,8 +107,7 @@ Result<std::unique_ptr<Arrival>> LocalStore::Begin(const Object& object, bool pa
 }
 
 Status LocalStore::Write(Half* half, int64_t offset, std::string_view data) {
-  if (half->failed())
-    return Status(Code::kNotFound, StrCat(half->object().id.Text(), " was dropped while it arrived"));
+  if (half->failed()) return Dropped(half->object().id);
   return half->Write(offset, data, root_.get());
 }
 
@@ -126,7 +125,7 @@ void LocalStore::Leave(const std::shared_ptr<Half>& half) {
 Status LocalStore::Finish(const std::shared_ptr<Half>& half) {
   const Object& object = half->object();
   const ObjectId& id = object.id;
-  if (half->failed()) return Status(Code::kNotFound, StrCat(id.Text(), " was dropped while it arrived"));
+  if (half->failed()) return Dropped(id);
   if (!half->whole()) return Status(Code::kInvalid, StrCat("of ", id.Text(), " pieces are missing"));
   const Result<ObjectId> found = half->Hash();
   if (!found.ok()) return found.status();
@@ -167,10 +166,8 @@ Status LocalStore::Finish(const std::shared_ptr<Half>& half) {
   }
   // Where it came another way meanwhile, this one goes; its readers have read the same bytes.
   if (*adopted) {
-    EndHalf(half, false);
+    half->End(false);
   } else {
-    GiveRoom(half->charge());
-    unlinkat(arriving_.get(), half->name().c_str(), 0);
     EndHalf(half, false);
   }
   return {};

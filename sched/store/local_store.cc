@@ -92,7 +92,11 @@ Result<bool> LocalStore::Adopt(const Taken& taken, As as, const Half* half, cons
   {
     auto lock = Lock();
     const Row* row = Settle(lock, id);
-    if (half != nullptr) named = half->named;
+    if (half != nullptr) {
+      const auto it = halves_.find(id);
+      if (it == halves_.end() || it->second.get() != half) return Dropped(id);
+      named = half->named;
+    }
     if (row != nullptr && row->state == Row::State::kWhole) {
       if (named) Promote(id, table_.Find(id));
       if (pinned) table_.Pin(id);
@@ -137,8 +141,9 @@ Result<bool> LocalStore::Adopt(const Taken& taken, As as, const Half* half, cons
       row.inode = taken.inode;
       row.charge = taken.charge;
       row.parts = taken.parts;
-      taken_ -= taken.charge;
       table_.Settled(id, row);
+      if (half == nullptr) taken_ -= taken.charge;
+      if (half != nullptr) Detach(half);  // Drop has waited
       if (half != nullptr && half->named && !named) Promote(id, table_.Find(id));
       if (const auto it = halves_.find(id);
           it != halves_.end() && it->second.get() != half && !it->second->live) {
@@ -187,14 +192,17 @@ void LocalStore::Drop(const ObjectId& id) {
   {
     auto lock = Lock();
     Settle(lock, id);
-    if (const auto it = halves_.find(id); it != halves_.end()) half = it->second;
+    if (const auto it = halves_.find(id); it != halves_.end()) {
+      half = it->second;
+      Detach(half.get());
+    }
     table_.Unname(id, &removals);
     Row* row = table_.Find(id);
     if (row != nullptr && row->state == Row::State::kWhole && row->in_objects && Rename(id, false) == 0) {
       row->in_objects = false;
     }
   }
-  if (half != nullptr) EndHalf(half, true);
+  if (half != nullptr) half->End(true);
   Carry(removals);
 }
 
@@ -207,14 +215,19 @@ void LocalStore::Spoiled(const ObjectId& id) {
   Carry(removals);
 }
 
+bool LocalStore::Detach(const Half* half) {
+  const auto it = halves_.find(half->object().id);
+  if (it == halves_.end() || it->second.get() != half) return false;
+  taken_ -= half->charge();
+  unlinkat(arriving_.get(), half->name().c_str(), 0);
+  halves_.erase(it);
+  return true;
+}
+
 void LocalStore::EndHalf(const std::shared_ptr<Half>& half, bool failed) {
   {
     const auto lock = Lock();
-    const auto it = halves_.find(half->object().id);
-    if (it == halves_.end() || it->second != half) return;  // has ended
-    halves_.erase(it);
-    if (failed) taken_ -= half->charge();
-    if (failed) unlinkat(arriving_.get(), half->name().c_str(), 0);
+    if (!Detach(half.get())) return;
   }
   half->End(failed);
 }

@@ -98,6 +98,9 @@ class LocalStore : public Store {
   void Spoiled(const ObjectId& id);
   int FolderOf(bool in_objects) const { return in_objects ? objects_.get() : parts_.get(); }
   int Rename(const ObjectId& id, bool into_objects);
+  /// Under the lock: gives its room back and removes its file, if there is one by that name yet. False: done
+  /// before.
+  bool Detach(const Half* half);
   void EndHalf(const std::shared_ptr<Half>& half, bool failed);
   bool Same(const Seen& seen, const struct stat& info) const {
     return seen.inode == info.st_ino && seen.length == info.st_size && HasObjectTime(info) &&

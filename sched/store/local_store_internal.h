@@ -25,6 +25,10 @@ inline Status NotHere(const ObjectId& id) {
   return Status(Code::kNotFound, StrCat(id.Text(), " is not in the store"));
 }
 
+inline Status Dropped(const ObjectId& id) {
+  return Status(Code::kNotFound, StrCat(id.Text(), " was dropped while it arrived"));
+}
+
 class LocalStore::Pins {
  public:
   explicit Pins(LocalStore* store) : store_(store) {}

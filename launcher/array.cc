@@ -49,7 +49,8 @@ Result<Script> ReadScript(os::FileSystem& fs, const std::string& given, const st
   const bool standard_input = given.empty() || given == "-";
   const std::string path = standard_input ? "standard input" : given;
   if (!standard_input && os::IsFifo(given))
-    return Status(Code::kInvalid, StrCat(Printable(given, 1000), " is a FIFO; name a file, or give the script on standard input"));
+    return Status(Code::kInvalid, StrCat(Printable(given, 1000),
+                                         " is a FIFO; name a file, or give the script on standard input"));
   Result<std::string> text = standard_input ? formats::ReadStandardInput(kMostScriptBytes + 1) : fs.Read(path, kMostScriptBytes + 1);
   if (!text.ok()) return text.status();
   if (text->size() > kMostScriptBytes)
@@ -89,8 +90,8 @@ Status CopyScript(run_dir::RunDir& run, const std::string& text) {
 
 constexpr int kMostArrays = 1000;  // of one job
 
-/// Where this very array was begun, in this job before Slurm began it anew, by `asked` or by the job: each of its elements would go on as a
-/// job of its own does, the done ones as done. Empty: nowhere.
+/// Where this very array was begun, in this job before Slurm began it anew, by `asked` or by the job: each of
+/// its elements would go on as a job of its own does, the done ones as done. Empty: nowhere.
 std::string BegunBefore(formats::ArrayPlan array, const std::string& script, const std::string& asked) {
   for (int number = 1; IsRestarted() && number <= (asked.empty() ? kMostArrays : 1); ++number) {
     const std::string path =
@@ -104,7 +105,9 @@ std::string BegunBefore(formats::ArrayPlan array, const std::string& script, con
     graph::Graph wanted;
     uint64_t limit = 0;
     std::vector<std::string> notices;
-    if (!formats::AddArray(array, &wanted, &limit, &notices).ok() || wanted.task_count() != flow->graph.task_count()) continue;
+    if (!formats::AddArray(array, &wanted, &limit, &notices).ok() ||
+        wanted.task_count() != flow->graph.task_count())
+      continue;
     const auto same = [&](TaskId task) { return wanted.command(task) == flow->graph.command(task); };
     if (same(TaskId(0)) && same(TaskId(static_cast<uint32_t>(wanted.task_count() - 1)))) return path;
   }
@@ -168,11 +171,14 @@ int Begin(const ArrayArguments& arguments, const std::vector<std::string>& words
                                   " of the allocation, not of an element; ",
                                   job.empty() ? "here there is none" : "the job that this runs in has its own"));
   }
-  if (const std::string before = checks_only || arguments.dry_run ? "" : BegunBefore(array, script->text, plan.settings.run_dir);
+  if (const std::string before =
+          checks_only || arguments.dry_run ? "" : BegunBefore(array, script->text, plan.settings.run_dir);
       !before.empty()) {
     std::cerr << "harrow: Slurm has begun this job again: the array goes on\n";
     constexpr const char* kModes[] = {"auto", "plain", "none"};
-    std::vector<std::string> resume = {"run", "--resume", "--run-dir", before, "--progress", kModes[static_cast<int>(plan.settings.progress)]};
+    std::vector<std::string> resume = {"run",        "--resume",
+                                       "--run-dir",  before,
+                                       "--progress", kModes[static_cast<int>(plan.settings.progress)]};
     if (arguments.json) resume.push_back("--json");
     return Become(std::move(resume));
   }
@@ -231,7 +237,8 @@ std::function<int()> Setup(CLI::App& app) {
     CLI::Option* added = nullptr;
     if (option.argument == formats::BatchOption::Argument::kRequired) {
       // As they come: of --mem and --mem-per-cpu the later one counts.
-      added = app.add_option_function<std::string>(name, add, shown != std::end(kShown) ? shown->help : "")->trigger_on_parse();
+      added = app.add_option_function<std::string>(name, add, shown != std::end(kShown) ? shown->help : "")
+                  ->trigger_on_parse();
     } else if (option.argument == formats::BatchOption::Argument::kOptional) {
       // "true": there is none.
       added =

@@ -275,8 +275,8 @@ std::string UnaskedRunDirectory() {
   return Absolute(StrCat("harrow-", job.empty() ? DateName() : job));
 }
 
-/// A job that Slurm has begun again finds what it did before, and begins anew all the same: only who wrote the script knows
-/// whether its tasks may go on with what is there.
+/// A job that Slurm has begun again finds what it did before, and begins anew all the same: only who wrote
+/// the script knows whether its tasks may go on with what is there.
 void NoticeRestart(const std::string& run_dir) {
   const std::string first = UnaskedRunDirectory();
   if (!IsRestarted() || run_dir == first) return;

@@ -169,8 +169,8 @@ void ShowEnd(const KeepOptions& options, const run_dir::Part& part,
   }
 }
 
-/// The command that a run has for its end. Nothing of Harrow's waits for it but this process, and who ends this process ends
-/// it, too.
+/// The command that a run has for its end. Nothing of Harrow's waits for it but this process, and who ends
+/// this process ends it, too.
 void RunOnEnd(const KeepOptions& options, const run::RunSettings& settings, const keeper::KeeperEnd& end) {
   const Figures figures = wire::FiguresOf(end.last);
   const std::pair<const char*, std::string> told[] = {{"HARROW_EXIT_STATUS", StrCat(ExitOf(end))},
@@ -202,7 +202,8 @@ void RunOnEnd(const KeepOptions& options, const run::RunSettings& settings, cons
   const Duration end_by = os::RealClock().Steady() + settings.on_end_limit;
   while (pid > 0 && waitpid(pid, &status, WNOHANG) == 0) {
     const Duration left = std::max<Duration>(end_by - os::RealClock().Steady(), Duration(0));
-    const timespec wait = {.tv_sec = left / std::chrono::seconds(1), .tv_nsec = (left % std::chrono::seconds(1)).count()};
+    const timespec wait = {.tv_sec = left / std::chrono::seconds(1),
+                           .tv_nsec = (left % std::chrono::seconds(1)).count()};
     const int signal = sigtimedwait(&signals, nullptr, &wait);
     if (signal == SIGCHLD || (signal < 0 && left > Duration(0))) continue;
     (void)os::EndDescendants(kOnEndGrace);

@@ -132,7 +132,8 @@ void WaitForRun(const std::string& run_dir, const std::string& job) {
     if (!said)
       Say(StrCat("job ", owner->job, " still works in ", Printable(run_dir, 1000), "; waiting for its end"));
     said = true;
-    for (Duration slept{0}; slept < pause && first_signal == 0; slept += kLookAgain) std::this_thread::sleep_for(kLookAgain);
+    for (Duration slept{0}; slept < pause && first_signal == 0; slept += kLookAgain)
+      std::this_thread::sleep_for(kLookAgain);
   }
 }
 

@@ -224,7 +224,8 @@ std::string FileOf(std::string pattern, const std::string& name) {
   const size_t bar = name.find('_');
   const bool element = bar != std::string::npos && bar > 0 && bar + 1 < name.size() &&
                        name.find_first_not_of("0123456789_") == std::string::npos;
-  for (const auto& [field, value] : {std::pair("%A", name.substr(0, bar)), std::pair("%a", element ? name.substr(bar + 1) : "")}) {
+  for (const auto& [field, value] :
+       {std::pair("%A", name.substr(0, bar)), std::pair("%a", element ? name.substr(bar + 1) : "")}) {
     for (size_t at = 0; element && (at = pattern.find(field, at)) != std::string::npos; at += value.size())
       pattern.replace(at, 2, value);
   }

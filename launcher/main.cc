@@ -146,7 +146,8 @@ std::vector<std::string> TakeForeign(const CLI::App& command, std::vector<std::s
   return own;
 }
 
-/// Leaves out the "--" between a command's options and what follows them, which the parser would take for its own end.
+/// Leaves out the "--" between a command's options and what follows them, which the parser would take for its
+/// own end.
 std::vector<std::string> WithoutMark(const CLI::App& command, std::vector<std::string> words) {
   for (size_t i = 1; i < words.size() && words[i].starts_with("-"); ++i) {
     if (words[i] == "--") {

@@ -1,11 +1,13 @@
-// A run's journal says where its tasks ran (S) and where it lay itself (R), as its last server saw it. When it is resumed it lies at R'. What moved along
-// with it is then at S', which lies from R' as S did from R. As long as S' is S nothing was moved, or the run directory
-// alone, beside where it was. Else a project was copied or moved, and S, if it is still there, is somebody else's by now
-// (the original's, or that of a new project of the old name): no task may run there unasked.
+// A run's journal says where its tasks ran (S) and where it lay itself (R), as its last server saw it. When
+// it is resumed it lies at R'. What moved along with it is then at S', which lies from R' as S did from R. As
+// long as S' is S nothing was moved, or the run directory alone, beside where it was. Else a project was
+// copied or moved, and S, if it is still there, is somebody else's by now (the original's, or that of a new
+// project of the old name): no task may run there unasked.
 //
-// Without the flow's name on the command line tasks run in S, or, if that is gone and the user stands in S', there. With it
-// they run in the current directory, which must be S or S': what is done stays done, and its results are in no other. An
-// array has no flow to name, as its script lies in R': who stands in S' says as much.
+// Without the flow's name on the command line tasks run in S, or, if that is gone and the user stands in S',
+// there. With it they run in the current directory, which must be S or S': what is done stays done, and its
+// results are in no other. An array has no flow to name, as its script lies in R': who stands in S' says as
+// much.
 #include "launcher/resume_place.h"
 
 #include <filesystem>
@@ -78,24 +80,27 @@ Result<ResumePlace> FindResumePlace(const run::RunSettings& settings, const jour
     if (!then_there) {
       const std::string gone =
           StrCat("the directory that the tasks of ", run, " ran in, ", shown(then), ", is no longer there; ");
-      return Refuse(named == Named::kArray ? gone + "make it again, or begin the array anew"
-                                           : gone + again("change to the directory that holds its files now,"));
+      return Refuse(named == Named::kArray
+                        ? gone + "make it again, or begin the array anew"
+                        : gone + again("change to the directory that holds its files now,"));
     }
     return ResumePlace{then, Same(here, then) ? "" : StrCat("tasks run in ", shown(then), ", as before")};
   }
   const std::string copied = StrCat(run, " was in ", shown(was), " when its tasks ran in ", shown(then));
   if (named == Named::kArray && beside_there && Same(here, beside)) return ResumePlace{here, goes_on};
   if (then_there) {
-    return Refuse(StrCat(copied, ", which is there still: no task is run in the directory of what this was copied or moved "
-                         "from. To go on here, ",
-                         again(StrCat("change to ", beside_there ? shown(beside) : "the directory that holds its files"))));
+    return Refuse(StrCat(
+        copied,
+        ", which is there still: no task is run in the directory of what this was copied or moved "
+        "from. To go on here, ",
+        again(StrCat("change to ", beside_there ? shown(beside) : "the directory that holds its files"))));
   }
   if (beside_there && Same(here, beside)) return ResumePlace{here, goes_on};
-  return Refuse(StrCat(copied, ", which is no longer there; ",
-                       beside_there ? StrCat("if ", shown(beside), " holds its files now, resume it from there")
-                       : named == Named::kArray
-                           ? "move the run directory to where its files are, as it was beside them before"
-                           : again("change to the directory that holds its files now,")));
+  return Refuse(StrCat(
+      copied, ", which is no longer there; ",
+      beside_there             ? StrCat("if ", shown(beside), " holds its files now, resume it from there")
+      : named == Named::kArray ? "move the run directory to where its files are, as it was beside them before"
+                               : again("change to the directory that holds its files now,")));
 }
 
 }  // namespace harrow::launcher

@@ -196,7 +196,7 @@ int Resume(os::FileSystem& fs, const RunArguments& arguments) {
   if (!earlier.ok()) return give_up(Fail(earlier.status()));
   Plan plan;
   const bool same_flow = arguments.flow.Inputs().empty();
-  const Named named = !same_flow                                  ? Named::kFlow
+  const Named named = !same_flow                              ? Named::kFlow
                       : formats::IsArray(earlier->flow.graph) ? Named::kArray
                                                               : Named::kNothing;
   const Result<ResumePlace> place = FindResumePlace(earlier->flow.settings, earlier->history, run_dir, named);

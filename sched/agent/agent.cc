@@ -127,8 +127,10 @@ class Agent {
     os::LogInfo(StrCat("agent of node ", info.name, ": ", slots, " slots, ", info.topology));
     if (notice_.empty()) notice_ = plan.notice;
     if (node_.tmp_root.empty()) {
-      notice_ += StrCat(notice_.empty() ? "" : "; ", "no directory for temporary files is safe (TMPDIR, /tmp): tasks have none of their own",
-                        Variable("SLURM_JOB_ID") ? ", and in an array srun needs -w $SLURMD_NODENAME" : "");
+      notice_ +=
+          StrCat(notice_.empty() ? "" : "; ",
+                 "no directory for temporary files is safe (TMPDIR, /tmp): tasks have none of their own",
+                 Variable("SLURM_JOB_ID") ? ", and in an array srun needs -w $SLURMD_NODENAME" : "");
     }
 
     const std::array signals = {SIGTERM, SIGINT, SIGHUP};

@@ -191,7 +191,8 @@ Status ExecuteScript(const std::string& script, const std::string& submit_dir, g
   const std::string_view first = graph->command(TaskId(0));
   const auto [from, to] = program(first);
   const std::string* const before = told(graph->profile(TaskId(0)));
-  if (first.substr(from, to - from) == script && (before == nullptr || *before == submit_dir)) return Status();
+  if (first.substr(from, to - from) == script && (before == nullptr || *before == submit_dir))
+    return Status();
   graph::Graph moved;
   for (uint32_t i = 0; i < graph->profile_count(); ++i) {
     graph::Profile profile = graph->profile(ProfileId(i));

@@ -100,8 +100,8 @@ Status AddArray(const ArrayPlan& plan, graph::Graph* graph, uint64_t* limit, std
 /// Is it what AddArray makes?
 bool IsArray(const graph::Graph& graph);
 
-/// Makes the elements of an array execute `script`, and tells them `submit_dir`, wherever these were before: they may have
-/// been moved. Another graph is left as it is.
+/// Makes the elements of an array execute `script`, and tells them `submit_dir`, wherever these were before:
+/// they may have been moved. Another graph is left as it is.
 Status ExecuteScript(const std::string& script, const std::string& submit_dir, graph::Graph* graph);
 
 /// The names that an element's name in the batch system's notation stands for: "17_[3-5,9]" is 17_3, 17_4,

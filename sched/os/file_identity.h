@@ -11,7 +11,8 @@ namespace harrow::os {
 /// nothing of that name, not even a link; with `also_missing` that is told like a link to nothing.
 Result<std::string> FileIdentity(const std::string& path, bool also_missing);
 
-/// Is it a FIFO, which somebody else would have to open before it could be read? Not the pipe of a shell's <(...).
+/// Is it a FIFO, which somebody else would have to open before it could be read? Not the pipe of a shell's
+/// <(...).
 bool IsFifo(const std::string& path);
 
 }  // namespace harrow::os

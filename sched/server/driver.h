@@ -180,7 +180,7 @@ class RunDriver {
   bool some_given_up_ = false;   // and the scheduler has not been told yet
   size_t back_ = 0;              // so many nodes are waited for while gathering
   bool numbers_unsure_ = false;  // attempts may have begun of which nobody tells
-  size_t unfit_told_ = 0;  // nodes
+  size_t unfit_told_ = 0;        // nodes
   std::map<std::string, std::set<std::string>> problems_;  // what agents said, and the names of their nodes
   std::unordered_set<std::string> awaited_;  // names of nodes an earlier server knew
   made::Attempts made_;  // what is known of the last attempt of open tasks, where that did not succeed

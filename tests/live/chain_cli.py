@@ -5,6 +5,7 @@ run here.
 usage: chain_cli.py HARROW"""
 import glob
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -73,6 +74,29 @@ def test_a_job_that_is_begun_again_goes_on(directory, program):
     same(lines_of(f"{directory}/cancelled")[1:2], ["2"])
     check("--dependency=afternotok:1" in lines_of(f"{directory}/words-3"))
     check(not os.path.exists(f"{directory}/words-4"))
+
+
+def test_who_waits_for_another_job_asks_less_and_less_often(directory, program):
+    harrow = played(directory, program)
+    harrow.program = shutil.copy(program, f"{directory}/bin/harrow")
+    write(f"{directory}/bin/harrow-slurm-query", "#!/bin/sh\ndate +%s%N >>asked\n"
+          "if test $(wc -l <asked) -lt 4; then printf 'job\\t1\\t0\\tall\\tx\\nend\\n'; else printf 'gone\\t1\\nend\\n'; fi\n", 0o755)
+    write(f"{directory}/tasks.txt", "touch began; until test -e go; do sleep 0.05; done\n")
+    harrow.env.update(SLURM_JOB_ID="1", SLURM_JOB_NODELIST="node1")
+    run = harrow.start("run", "--local-nodes", "2", "--run-dir", "r", "tasks.txt")
+    wait_for(lambda: os.path.exists(f"{directory}/began"))
+    with open(f"{directory}/r/0/owner", encoding="utf-8") as f:
+        owner = f.read()
+    write(f"{directory}/go", "")
+    same(run.wait(180), 0, lines_of(f"{directory}/harrow.out"))
+    write(f"{directory}/r/0/owner", owner, 0o600)  # as if it still worked there
+    harrow.env["SLURM_JOB_ID"] = "2"
+    told = harrow("link", "--run-dir", f"{directory}/r", "--after", "1", code=0)
+    check("job 1 still works in" in told.err and "no task of the run is open" in told.err, told)
+    asked = [int(line) for line in lines_of(f"{directory}/asked")]
+    gaps = [(after - before) / 1e9 for before, after in zip(asked, asked[1:])]
+    same(len(gaps), 3, gaps)
+    check(all(gap >= least for gap, least in zip(gaps, (0.9, 1.9, 3.9))), gaps)
 
 
 def test_a_signal_at_the_limit_is_no_cancel(directory, program):

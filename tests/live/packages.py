@@ -39,6 +39,8 @@ class Root:
              suite, self.top)
         with open(f"{self.top}/etc/passwd", "a", encoding="utf-8") as f:
             f.write("alice:x:1234:1234::/home/alice:/bin/bash\n")
+        with open(f"{self.top}/etc/shadow", "a", encoding="utf-8") as f:
+            f.write("alice:*:19000:0:99999:7:::\n")
         # Who is asked says yes.
         for path, text in {"etc/sudoers.d/alice": "alice ALL=(ALL) NOPASSWD: ALL\n", "etc/apt/apt.conf.d/90yes": 'APT::Get::Assume-Yes "1";\n'}.items():
             with open(f"{self.top}/{path}", "w", encoding="utf-8") as f:
@@ -65,7 +67,7 @@ def packages_work_in_a_fresh_debian_and_leave_nothing():
     debs = {os.path.basename(deb).split("_")[0]: deb for deb in glob.glob(f"{BUILD}/packages/*.deb")}
     check({"harrow", "harrow-slurm-plugin"} <= set(debs), debs)
     with open(os.path.join(SOURCE, "README.md"), encoding="utf-8") as f:
-        install, remove = re.search(r"^    \./contrib/build-deb && (sudo apt-get install \S+) .*; (apt-get purge .*) removes it$", f.read(), re.MULTILINE).groups()
+        install, remove = re.search(r"^    \./contrib/build-deb && (sudo apt-get install \S+) .*?(apt-get purge .*) removes it$", f.read(), re.MULTILINE).groups()
     memory = "/dev/shm"  # where it is large enough: dpkg waits for a disk again and again
     roomy = os.path.isdir(memory) and shutil.disk_usage(memory).free > 2 << 30
     with tempfile.TemporaryDirectory(prefix="harrow-packages-", dir=memory if roomy else None) as top:

@@ -106,7 +106,8 @@ TEST(ToStoreTest, GivesEverySettingBackExactly) {
 
 TEST(ApplyTest, AnEmptyCommandTakesBackWhatWasSaid) {
   RunOptions options;
-  ASSERT_TRUE(Apply({{"on_end", "mail me", ""}, {"node_setup", "a", ""}, {"node_teardown", "b", ""}}, &options).ok());
+  ASSERT_TRUE(
+      Apply({{"on_end", "mail me", ""}, {"node_setup", "a", ""}, {"node_teardown", "b", ""}}, &options).ok());
   ASSERT_TRUE(Apply({{"on_end", "", ""}, {"node_setup", "", ""}, {"node_teardown", "", ""}}, &options).ok());
   EXPECT_EQ(options.on_end + options.node_setup + options.node_teardown, "");
   EXPECT_FALSE(CheckSetting("shell", "").ok());

@@ -10,12 +10,12 @@
 namespace harrow::formats {
 namespace {
 
+using std::chrono::minutes;
+using std::chrono::seconds;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using std::chrono::minutes;
-using std::chrono::seconds;
 
 /// What the script's lines and then the command line ask for; "PROBLEM" where they cannot be.
 struct Asked {

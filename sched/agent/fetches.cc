@@ -41,7 +41,7 @@ struct Fetches::File {
   std::vector<std::pair<uint64_t, Done>> waiters{};
   enum class State { kQueued, kAsked, kChecked } state = State::kQueued;
   bool large = false;
-  bool listed = false;  // in a list of its source
+  uint64_t place = 0;  // in a list of its source; other numbers there are of no meaning any more
   std::shared_ptr<store::Arrival> arrival{};
   std::deque<store::Arrival::Stretch> missing{};  // not asked for yet
   std::unordered_set<uint64_t> requests{};
@@ -57,7 +57,22 @@ struct Fetches::Request {
 };
 
 struct Fetches::Source {
-  std::deque<FilePtr> small{}, large{}, active{};
+  /// Files that are not asked for yet. What is taken out of one stays in the list, with a number that is not
+  /// its file's.
+  struct Queue {
+    std::deque<std::pair<FilePtr, uint64_t>> list{};
+    bool empty() {
+      while (!list.empty() && list.front().first->place != list.front().second) list.pop_front();
+      return list.empty();
+    }
+    FilePtr Take() {
+      FilePtr file = std::move(list.front().first);
+      list.pop_front();
+      return file;
+    }
+  };
+  Queue small{}, large{};
+  std::deque<FilePtr> active{};
   std::unordered_set<FilePtr> files{};
   size_t large_begun = 0;
   bool turn = false;  // of large ones
@@ -190,7 +205,7 @@ void Fetches::Enqueue(const FilePtr& file) {
   file->large = !file->listing && file->object.bytes > kSmall;
   file->missing.clear();
   source->files.insert(file);
-  (file->large ? source->large : source->small).push_back(file);
+  (file->large ? source->large : source->small).list.emplace_back(file, ++file->place);
   WakeSource(file->from);
   if (look_timer_ == 0) look_timer_ = loop_->After(kLook, [this] { Look(); });
 }
@@ -208,9 +223,8 @@ void Fetches::Detach(const FilePtr& file) {
   if (file->state == File::State::kAsked) {
     std::erase(source.active, file);
     if (file->large) --source.large_begun;
-  } else if (file->state == File::State::kQueued) {
-    std::erase(file->large ? source.large : source.small, file);
   }
+  ++file->place;
   source.files.erase(file);
   WakeSource(file->from);
 }
@@ -231,13 +245,10 @@ Fetches::FilePtr Fetches::NextFile(Source* source) {
       !source->active.empty() || (!source->large.empty() && source->large_begun < limits_.large_files);
   if (!large && source->small.empty()) return nullptr;
   source->turn = !source->turn;
-  std::deque<FilePtr>* list = &source->small;
-  if (source->small.empty() || (large && source->turn)) {
-    const bool begin = !source->large.empty() && source->large_begun < limits_.large_files;
-    list = begin ? &source->large : &source->active;
-  }
-  FilePtr file = std::move(list->front());
-  list->pop_front();
+  if (!source->small.empty() && !(large && source->turn)) return source->small.Take();
+  if (!source->large.empty() && source->large_begun < limits_.large_files) return source->large.Take();
+  FilePtr file = std::move(source->active.front());
+  source->active.pop_front();
   return file;
 }
 

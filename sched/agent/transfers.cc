@@ -21,6 +21,7 @@ class LoopTransfers : public Transfers {
  public:
   LoopTransfers(store::Store* store, const Options& options)
       : store_(*store),
+        self_(options.peers.self),
         loop_(os::MakeEventLoop()),
         post_(std::make_shared<PostBack>(loop_.get())),
         workers_(options.workers) {}
@@ -118,6 +119,10 @@ class LoopTransfers : public Transfers {
     fetching_.emplace(wanted.file, fetching);
     if (wanted.object && store_.Has(wanted.object->id)) return End(fetching, {}, *wanted.object, 0);
     if (!wanted.from) return CopyIn(fetching);
+    if (wanted.from == self_) {
+      const Status none(Code::kNotFound, "this node is asked for what it has not got itself");
+      return End(fetching, none, wanted.object.value_or(store::Object()), 0);
+    }
     if (!wanted.object)
       return End(fetching, Status(Code::kInvalid, "a node is asked for an object without a name"), {}, 0);
     fetching->ticket =
@@ -182,6 +187,7 @@ class LoopTransfers : public Transfers {
   }
 
   store::Store& store_;
+  const NodeId self_;
   const std::unique_ptr<os::EventLoop> loop_;
   const std::shared_ptr<PostBack> post_;
   Workers workers_;

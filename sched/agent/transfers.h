@@ -60,7 +60,8 @@ class Transfers {
   /// `done` is called once, on a thread of this, unless it is abandoned before. The same object again, from
   /// another node: it goes on from there with what is here.
   virtual void Fetch(Wanted wanted, Done done) = 0;
-  /// What came of it is dropped, unless it is wanted as another file, too.
+  /// What has come of it from another node is dropped, unless it is wanted as another file, too. What is read
+  /// from the submit directory may be read to its end, and stays.
   virtual void Abandon(FileId file) = 0;
   virtual Figures figures() = 0;
 };

@@ -119,6 +119,7 @@ TEST_P(Transfers, APeerThatHasItNotSaysSo) {
   a->store().Drop(object.id);
   b->store().Drop(object.id);
   EXPECT_EQ(Fetched(*a, object, b->id()).status.code(), Code::kNotFound);
+  EXPECT_EQ(Fetched(*a, object, a->id()).status.code(), Code::kNotFound) << "itself";
 }
 
 TEST_P(Transfers, APeerThatCannotBeReachedIsUnavailable) {

@@ -219,6 +219,27 @@ TEST_F(FetchesTest, AnotherSourceMayBeNamedWhileItComes) {
   EXPECT_EQ(EndOf(0).bytes + EndOf(1).bytes, 3 << 20) << "counted once";
 }
 
+TEST_F(FetchesTest, ASourceMayBeNamedAgainBeforeItIsAsked) {
+  for (uint32_t from : {1, 2, 1, 2, 1}) Want(FakeStore::ObjectOf("back and forth"), from);
+  loop_.RunPosted();
+  int asked = 0;
+  for (const auto& s : std::exchange(peers_.sent, {})) {
+    asked += test::FakePeers::HeadOf(s.bytes).wanted_size();
+    EXPECT_EQ(s.to, NodeId(1));
+  }
+  EXPECT_EQ(asked, 1);
+}
+
+TEST_F(FetchesTest, ManyThatAreNotAskedForYetEndTogether) {
+  for (int i = 0; i < 30'000; ++i) Want(FakeStore::ObjectOf("file " + std::to_string(i)), 1);
+  EXPECT_THAT(Asked(), SizeIs(128));
+  fetches_.Gone(NodeId(1), Status(Code::kUnavailable, "gone"));
+  for (size_t i = 0; i < 30'000; ++i) ASSERT_EQ(EndOf(i).code, Code::kUnavailable);
+  EXPECT_TRUE(fetches_.idle());
+  Want(FakeStore::ObjectOf("file 1"), 1);
+  EXPECT_THAT(Asked(), SizeIs(1));
+}
+
 TEST_F(FetchesTest, WhatManyWantComesOnce) {
   for (int i = 0; i < 3; ++i) Want(FakeStore::ObjectOf("shared"), 1);
   auto asked = Asked();

@@ -86,6 +86,7 @@ TEST(ListingTest, LongPathsHaveAnEnd) {
   EXPECT_TRUE(Reads(entries));
   entries.push_back(Directory(path));
   EXPECT_FALSE(Reads(entries));
+  EXPECT_FALSE(IsPath(path));
 }
 
 TEST(ListingTest, OddEntriesAreRefused) {

@@ -121,6 +121,12 @@ TEST_F(PlaceTest, WritingThroughAPlacedFileIsFoundOut) {
   EXPECT_FALSE(fs::exists(At("out")));
   object = place();
   unlink(ObjectFile(object.id).c_str());
+  fs::create_symlink(path(), ObjectFile(object.id));
+  EXPECT_EQ(store_->Read(object.id).status().code(), Code::kDamaged);
+  EXPECT_EQ(store_->Read(object.id).status().code(), Code::kNotFound);
+  EXPECT_EQ(TextOf(path()), "content");
+  object = place();
+  unlink(ObjectFile(object.id).c_str());
   EXPECT_FALSE(store_->Unchanged(object.id));
   EXPECT_FALSE(store_->Has(object.id));
 }

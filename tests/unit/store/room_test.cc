@@ -3,6 +3,7 @@
 #include <sys/mount.h>
 #include <thread>
 
+#include "store/tree.h"
 #include "unit/store/store_fixture.h"
 
 namespace harrow::store {
@@ -207,6 +208,9 @@ TEST_F(FullDiskTest, WhatIsMountedInASandboxIsNotEntered) {
     store_->RemoveSandbox(sandbox);
     EXPECT_EQ(TextOf(At("precious/file")), "stays");
     EXPECT_FALSE(store_->MoveIn(sandbox + "/d").ok());
+    const Fd fd = OpenAt(AT_FDCWD, sandbox.c_str(), O_RDONLY | O_DIRECTORY);
+    const Status stays = RemoveContents(fd.get(), "sandbox");
+    EXPECT_NE(stays.message().find("cannot remove sandbox/d/mounted"), std::string::npos) << stays.message();
     EXPECT_EQ(TextOf(At("precious/file")), "stays");
     store_.reset();
   });

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "fuzz/check_message.h"
+#include "wire/plain_engine.h"
 #include "wire/tls_engine.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -12,7 +13,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const auto server = *harrow::wire::MakeTlsServer(key);
   static const auto client = *harrow::wire::MakeTlsClient(key, harrow::wire::Role::kAgent);
   if (size < 2) return 0;
-  auto engine = (data[0] % 2 == 0 ? server : client)->NewEngine();
+  std::unique_ptr<TlsEngine> engine;
+  if (data[0] % 4 == 2) {  // a listener that has given out tokens, which nobody can guess
+    engine = harrow::wire::MakePlainOrTlsServer(server->NewEngine(), [](std::string_view token) {
+      Require(token.size() == harrow::wire::kTokenBytes, "a token of another length");
+      return false;
+    });
+  } else {
+    engine = (data[0] % 2 == 0 ? server : client)->NewEngine();
+  }
   std::string_view stream(reinterpret_cast<const char*>(data + 2), size - 2);
   size_t piece = 32 + data[1] * size_t{16};
   std::string plain;

@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 
-from cluster_support import LONG, Cluster, check, run_tests
+from cluster_support import LONG, Cluster, check, run_tests, wait_for
 from run_support import lines_of, query, same
 
 HARROW = os.path.abspath(sys.argv.pop(1))
@@ -21,16 +21,26 @@ def says_no(array, *said):
     check(done.returncode != 0 and all(word in done.stderr for word in said), f"--array={array}: {done.stdout}{done.stderr}")
 
 
+def limit(user, group, each):
+    """Until slurmctld has heard of it from slurmdbd, the user's limit first."""
+    CLUSTER.run("sacctmgr", "-i", "modify", "user", "alice", "set", f"MaxSubmitJobs={user}")
+    mine = "users=alice", "flags=assoc"
+    wait_for(lambda: ("MaxSubmitJobs=1000(" in CLUSTER.out("scontrol", "show", "assoc_mgr", *mine)) == (user == 1000), f"{user} as the user's limit")
+    CLUSTER.run("sacctmgr", "-i", "modify", "qos", "normal", "set", f"GrpSubmitJobs={group}", f"MaxSubmitJobsPerUser={each}")
+    wait_for(lambda: ("GrpSubmitJobs=1000(" in CLUSTER.out("scontrol", "show", "assoc_mgr", "flags=qos")) == (group == 1000), f"{group} as the QOS's limit")
+
+
 def the_site_says_no():
     says_no("1-2000", "Invalid job array specification")
     says_no(f"1-{ELEMENTS}", "Invalid job array specification")
     held = CLUSTER.out("sbatch", "--parsable", "-H", "--array=1-600", "job.sh", user="alice", cwd=HOME)
     says_no("1-450", "QOSGrpSubmitJobsLimit")
-    CLUSTER.run("sacctmgr", "-i", "modify", "qos", "normal", "set", "GrpSubmitJobs=-1")
+    # Each of the others by itself.
+    limit(user=-1, group=-1, each=1000)
     says_no("1-450", "QOSMaxSubmitJobPerUserLimit")
-    CLUSTER.run("sacctmgr", "-i", "modify", "qos", "normal", "set", "MaxSubmitJobsPerUser=-1")
+    limit(user=1000, group=-1, each=-1)
     says_no("1-450", "AssocMaxSubmitJobLimit")
-    CLUSTER.run("sacctmgr", "-i", "modify", "qos", "normal", "set", "GrpSubmitJobs=1000", "MaxSubmitJobsPerUser=1000")
+    limit(user=1000, group=1000, each=1000)
     CLUSTER.run("scancel", held, user="alice")
 
 

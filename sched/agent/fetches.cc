@@ -324,7 +324,7 @@ void Fetches::Take(NodeId from, const pb::PeerTransfer& message, std::string_vie
     data.remove_prefix(piece.length());
     const auto request = requests_.find(piece.request());
     if (request == requests_.end() || request->second.file->from != from) continue;  // not wanted any more
-    if (!sealed && piece.length() == 0) continue;
+    if (piece.coming() || (!sealed && piece.length() == 0)) continue;
     const FilePtr file = request->second.file;
     if (piece.error() != 0) {
       Finished(file, Status(static_cast<Code>(piece.error()),
@@ -341,7 +341,7 @@ void Fetches::Take(NodeId from, const pb::PeerTransfer& message, std::string_vie
 }
 
 void Fetches::Heard(const FilePtr& file, Request* request, const pb::Piece& piece, std::string_view data) {
-  if (request->end < 0 && (!data.empty() || piece.object_bytes() == 0)) {
+  if (request->end < 0) {
     request->end = piece.object_bytes();
     file->object.bytes = piece.object_bytes();
   }
@@ -349,7 +349,6 @@ void Fetches::Heard(const FilePtr& file, Request* request, const pb::Piece& piec
     Finished(file, Status(Code::kDamaged,
                           StrCat("node ", file->from.value, " sent ", file->object.id.Text(), ": ", what)));
   };
-  if (data.empty() && request->end != request->next) return;  // it waits for it itself
   if (piece.object_bytes() != file->object.bytes)
     return damaged(StrCat(piece.object_bytes(), " bytes, not ", file->object.bytes));
   if (!file->arrival && (!data.empty() || request->end == 0)) {

@@ -33,6 +33,7 @@ namespace {
 
 constexpr uint32_t kMaxMessage = 4u << 20;
 constexpr char kHello = 0;
+constexpr size_t kMostEarly = 64;      // messages
 constexpr size_t kMostArrived = 4096;  // that wait to be known
 
 wire::Limits PeerLimits() {
@@ -91,6 +92,10 @@ class PeersImpl : public Peers {
     std::shared_ptr<wire::Channel> channel{}, plain{};
     std::string address{};  // dialled
     bool dialling = false, ours = false, up = false;
+    // Of one that we have dialled: the hello has come, and what came since, while the plain channel is
+    // dialled.
+    bool answered = false;
+    std::vector<std::string> early{};
     uint64_t generation = 0;  // of the channel: what older ones still say is not heard
     std::string token{};      // given to the other end, not used yet
     os::EventLoop::TimerId hello_timer = 0, redial_timer = 0;
@@ -307,6 +312,7 @@ void PeersImpl::HearAnswer(const NodePtr& node, std::string_view bytes) {
   if (options_.encrypt)
     return Lost(node, Status(Code::kRefused,
                              StrCat(node->address, " would not encrypt what this run wants encrypted")));
+  node->answered = true;
   const uint64_t generation = node->generation;
   net_.dial_plain(
       node->address, hello.token(),
@@ -479,7 +485,12 @@ void PeersImpl::Hear(const NodePtr& node, std::string_view bytes, bool sealed) {
   // The plain channel may be up at the other end, and in use, before this end has heard of it.
   if (!node->up && node->plain) Up(node);
   if (!node->up) {
-    if (node->ours && sealed) return HearAnswer(node, bytes);
+    if (node->ours && sealed && !node->answered) return HearAnswer(node, bytes);
+    // The other end is up as soon as it has the plain channel.
+    if (node->answered && sealed && node->early.size() < kMostEarly) {
+      node->early.emplace_back(bytes);
+      return;
+    }
     return Lost(node, Status(Code::kDamaged, "a message before its time"));
   }
   const size_t service = bytes.empty() ? 0 : static_cast<unsigned char>(bytes.front());
@@ -500,6 +511,9 @@ void PeersImpl::Up(const NodePtr& node) {
   node->not_before = {};
   node->queued_bytes = 0;
   for (Queued& message : std::exchange(node->queue, {})) Put(*node, std::move(message));
+  for (const std::string& message : std::exchange(node->early, {})) {
+    if (node->up) Hear(node, message, true);
+  }
 }
 
 void PeersImpl::Lost(const NodePtr& node, const Status& why) {
@@ -522,7 +536,8 @@ void PeersImpl::TellGone(NodeId id, const Status& why) {
 
 void PeersImpl::CloseChannels(Node& node) {
   ++node.generation;
-  node.dialling = node.up = node.ours = false;
+  node.dialling = node.up = node.ours = node.answered = false;
+  node.early.clear();
   if (!node.token.empty()) listener_->Withdraw(std::exchange(node.token, {}));
   node.channel.reset();
   node.plain.reset();

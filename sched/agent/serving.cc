@@ -276,8 +276,7 @@ void Serving::SayWaiting() {
     for (const auto& [request, item] : asker.waiting) {
       pb::Piece* piece = message.add_piece();
       piece->set_request(request);
-      piece->set_offset(item.offset);
-      piece->set_object_bytes(item.reader ? item.reader->bytes() : item.offset + item.length);
+      piece->set_coming(true);
     }
     Send(id, message, {}, {}, false);
   }

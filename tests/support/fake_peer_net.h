@@ -43,7 +43,8 @@ class FakePeerNet {
   std::vector<Dialled> dialled;
   bool deaf = false;      // accepts, and nobody hears what is said
   bool no_plain = false;  // plain dials fail
-  int credentials = 0;    // how often they were changed
+  bool late_plain = false;
+  int credentials = 0;  // how often they were changed
 
  private:
   class FakeListener : public wire::Listener {
@@ -95,8 +96,17 @@ class FakePeerNet {
       } else {
         there->SetHandler(accept(there));
       }
+      if (late_plain && !token.empty()) {
+        // The listening end is ready, the dialling one hears of it some turns later.
+        Later(3, [here = here, done] { here->SetHandler(done(std::shared_ptr<wire::Channel>(here))); });
+        return;
+      }
       here->SetHandler(done(std::shared_ptr<wire::Channel>(here)));
     });
+  }
+
+  void Later(int turns, std::function<void()> work) {
+    loop_->Post([this, turns, work] { turns > 0 ? Later(turns - 1, work) : work(); });
   }
 
   FakeEventLoop* const loop_;

@@ -71,12 +71,11 @@ class FetchesTest : public testing::Test {
     piece->set_why("sorry");
     fetches_.Take(NodeId(from), message, "", sealed);
   }
-  void SayWaiting(uint32_t from, const pb::PieceWanted& wanted, const std::string& content) {
+  void SayComing(uint32_t from, const pb::PieceWanted& wanted) {
     pb::PeerTransfer message;
     pb::Piece* piece = message.add_piece();
     piece->set_request(wanted.request());
-    piece->set_offset(wanted.offset());
-    piece->set_object_bytes(static_cast<int64_t>(content.size()));
+    piece->set_coming(true);
     fetches_.Take(NodeId(from), message, "", true);
   }
   const End& EndOf(size_t i) {
@@ -240,6 +239,34 @@ TEST_F(FetchesTest, ManyThatAreNotAskedForYetEndTogether) {
   EXPECT_THAT(Asked(), SizeIs(1));
 }
 
+/// It goes another way than pieces, where these are not encrypted.
+TEST_F(FetchesTest, ThatItComesMayBeSaidBeforePiecesThatWereSentEarlier) {
+  const std::string content = Content(500'000);
+  Want(FakeStore::ObjectOf(content), 1);
+  FakeStore there;
+  const store::Object directory = there.PutDirectory({});
+  Want(directory, 1);
+  auto asked = Asked();
+  ASSERT_THAT(asked, SizeIs(2));
+  for (const auto& wanted : asked) {
+    pb::PieceWanted first = wanted;
+    if (wanted.length() > 0) first.set_length(100'000);
+    if (wanted.length() > 0) Give(1, first, content);
+    SayComing(1, wanted);
+    EXPECT_THAT(peers_.hung_up, IsEmpty());
+    if (wanted.length() > 0) {
+      first.set_offset(100'000);
+      first.set_length(400'000);
+      Give(1, first, content);
+    } else {
+      EXPECT_EQ(EndOf(1).code, Code::kInternal) << "not an empty one";
+      Give(1, wanted, "");
+    }
+  }
+  EXPECT_EQ(EndOf(0).code, Code::kOk);
+  EXPECT_EQ(EndOf(1).code, Code::kOk);
+}
+
 TEST_F(FetchesTest, WhatManyWantComesOnce) {
   for (int i = 0; i < 3; ++i) Want(FakeStore::ObjectOf("shared"), 1);
   auto asked = Asked();
@@ -289,7 +316,7 @@ TEST_F(FetchesTest, OfAPeerSomethingHasToCome) {
   auto asked = Asked();
   loop_.Advance(seconds(14));
   for (const auto& wanted : asked) {
-    if (wanted.length() > 100) SayWaiting(1, wanted, content);
+    if (wanted.length() > 100) SayComing(1, wanted);
   }
   loop_.Advance(seconds(3));
   EXPECT_EQ(EndOf(0).code, Code::kInternal) << "it comes";
@@ -297,7 +324,7 @@ TEST_F(FetchesTest, OfAPeerSomethingHasToCome) {
   EXPECT_THAT(EndOf(1).why, HasSubstr("nothing came from node 2"));
   for (int i = 0; i < 20; ++i) {
     loop_.Advance(seconds(3));
-    if (!ends_[0]) SayWaiting(1, asked[0], content);
+    if (!ends_[0]) SayComing(1, asked[0]);
   }
   EXPECT_EQ(EndOf(0).code, Code::kUnavailable);
   EXPECT_THAT(EndOf(0).why, HasSubstr("nothing of "));
@@ -379,7 +406,7 @@ TEST_F(FetchesTest, EmptyFilesAndEmptyDirectories) {
 TEST_F(FetchesTest, OnlyContentsAreTakenInClear) {
   Want(FakeStore::ObjectOf("content"), 1);
   auto asked = Asked();
-  SayWaiting(1, asked[0], "content");
+  SayComing(1, asked[0]);
   Refuse(1, asked[0], Code::kNotFound, false);
   EXPECT_FALSE(EndOf(0).code == Code::kNotFound);
   Give(2, asked[0], "content", false);

@@ -327,6 +327,21 @@ TEST_F(PeersTest, WithoutEncryptionContentsGoBesideAndNothingElseDoes) {
   EXPECT_TRUE(net_.dialled[0].dialler.expired()) << "both end together";
 }
 
+TEST_F(PeersTest, TheListeningEndMaySpeakBeforeTheOtherKnowsThatThePlainChannelIsThere) {
+  auto a = Make(1, false), b = Make(2, false);
+  Know(a, 2);
+  Know(b, 1);
+  net_.late_plain = true;
+  Send(a, 2, "one");
+  Send(b, 1, "two");
+  Send(b, 1, "three");
+  Run();
+  EXPECT_THAT(b->heard, ElementsAre("1 one"));
+  EXPECT_THAT(a->heard, ElementsAre("2 two", "2 three"));
+  EXPECT_THAT(a->gone, IsEmpty());
+  EXPECT_THAT(b->gone, IsEmpty());
+}
+
 TEST_F(PeersTest, WithoutThePlainChannelThePairIsNotUp) {
   auto a = Make(1, false), b = Make(2, false);
   Know(a, 2);

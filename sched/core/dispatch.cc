@@ -15,10 +15,10 @@
 // for it until all of them are idle. One gang is gathered at a time: two could keep nodes from each other.
 // One that asks for more nodes than are there, or for more time than is left, is not in the way of others.
 //
-// Where only so many tasks may run at once (Options::max_running), each at a node counts, nodes take turns, and nothing
-// is sent ahead: an agent with a free slot would start it. Where a node was refused a task for that reason alone, all are
-// asked when there is room again, the one after that which was given the last task first: else tasks that fit only where
-// nothing ends would wait for all others.
+// Where only so many tasks may run at once (Options::max_running), each at a node counts, nodes take turns,
+// and nothing is sent ahead: an agent with a free slot would start it. Where a node was refused a task for
+// that reason alone, all are asked when there is room again, the one after that which was given the last task
+// first: else tasks that fit only where nothing ends would wait for all others.
 
 #include "core/dispatch.h"
 
@@ -75,7 +75,8 @@ void Dispatch::TakeTurns(const std::vector<NodeId>& ids) {
 
 /// One task for a node, if it has room for one that may run there.
 bool Dispatch::GiveOne(NodeId id) {
-  if (stopped() || !nodes[id].open() || gangs.Keeps(id) || suspects.Waits(id) || nodes[id].free_slots() == 0) return false;
+  if (stopped() || !nodes[id].open() || gangs.Keeps(id) || suspects.Waits(id) || nodes[id].free_slots() == 0)
+    return false;
   if (full()) {
     refused_ = true;
     return false;
@@ -170,7 +171,8 @@ bool Dispatch::MaySendAhead(TaskId id) const {
 
 void Dispatch::SendAhead(NodeId id) {
   const Node& node = nodes[id];
-  if (!ahead.possible(id) || !node.open() || Kept(id) || node.free_slots() > 0 || options.max_running > 0) return;
+  if (!ahead.possible(id) || !node.open() || Kept(id) || node.free_slots() > 0 || options.max_running > 0)
+    return;
   const uint32_t depth = ahead.Depth(id, node.total().slots);
   const order::Room room(lanes.table(), node.total(), {.slots = 1, .devices = 0, .memory = 0, .idle = false});
   while (ahead.at(id).size() < depth && ahead.undisturbed(id)) {

@@ -92,11 +92,35 @@ struct TaskReturned {
   AttemptId attempt;
   NodeId node;
 };
+/// The node holds the file whole: its task made it there (told before that task's end), or a copy came.
 struct FileStored {
   FileId file;
   NodeId node;
-  int64_t bytes = 0;
+  int64_t bytes = 0;  // below 0: as known
+  // By its task, anew: what other nodes hold is not it.
+  bool made = false;
 };
+/// The file lies in the submit directory, also where a task makes it: it can be copied from there.
+struct FileShared {
+  FileId file;
+};
+/// Its task is done and did not make it (Profile::missing_ok): who reads it gets nothing.
+struct FileAbsent {
+  FileId file;
+};
+/// The answer to CopyFile when it does not succeed; FileStored is the other one.
+struct CopyFailed {
+  FileId file;
+  NodeId to, from;  // as CopyFile said
+  enum class Why : uint8_t {
+    kUnreachable,  // nobody answers there, for now
+    kAbsent,       // `from` has it not
+    kDamaged,      // what `from` sent is not the file
+    kUnreadable,   // it cannot be read from the submit directory: its tasks fail
+    kNoRoom,       // there is no room for it at `to`: its tasks fail
+  } why = Why::kUnreachable;
+};
+/// The node holds it no more.
 struct FileLost {
   FileId file;
   NodeId node;
@@ -120,10 +144,10 @@ struct EndTimeKnown {
 /// The answer to WakeAt: that time has come. Nothing is wrong with one that comes early or unasked.
 struct TimeCame {};
 
-using Event =
-    std::variant<NodeJoined, NodeSilent, NodeLost, NodeClosed, TasksAdded, TaskRestored, AttemptMayBeOut,
-                 TaskStarted, TaskEnded, TaskReturned, FileStored, FileLost, CancelRequested, DrainRequested,
-                 RoundTripMeasured, EndTimeKnown, AllNodesJoined, TimeCame>;
+using Event = std::variant<NodeJoined, NodeSilent, NodeLost, NodeClosed, TasksAdded, TaskRestored,
+                           AttemptMayBeOut, TaskStarted, TaskEnded, TaskReturned, FileStored, FileLost,
+                           FileShared, FileAbsent, CopyFailed, CancelRequested, DrainRequested,
+                           RoundTripMeasured, EndTimeKnown, AllNodesJoined, TimeCame>;
 
 // --- actions: what is to be done
 /// Send the task to the node. `ahead`: no slot is free there yet; the agent queues it behind what it has.
@@ -173,7 +197,8 @@ enum class Reason : uint8_t {
   kNodesGone,
   kLostTooOften,
 };
-/// The task's fate is decided.
+/// The task's fate is decided. Told again of a task that was done, lost its outputs, and has made them again;
+/// or could not.
 struct TaskSettled {
   TaskId task;
   FinalState state = FinalState::kDone;
@@ -189,10 +214,24 @@ struct NodePutAside {
 struct WakeAt {
   Time time;
 };
+/// The node is to have the file; a task that was sent there reads it. Told again when it is to come from
+/// somebody else; what has come so far is kept. FileStored or CopyFailed answers.
+struct CopyFile {
+  FileId file;
+  NodeId to;
+  // A node that holds it, or gets it itself and hands on what it has; none: it is read from the submit
+  // directory.
+  NodeId from;
+};
+/// Nobody reads the file any more, or it is not what it should be: the node is to drop it.
+struct DropFile {
+  FileId file;
+  NodeId node;
+};
 /// Every task is settled, or nothing can be started any more and nothing runs.
 struct RunComplete {};
 
-using Action =
-    std::variant<StartTask, TakeBack, CancelTask, TaskSettled, RunComplete, JoinGang, NodePutAside, WakeAt>;
+using Action = std::variant<StartTask, TakeBack, CancelTask, TaskSettled, RunComplete, JoinGang, NodePutAside,
+                            WakeAt, CopyFile, DropFile>;
 
 }  // namespace harrow::core

@@ -199,7 +199,8 @@ Explanation Explain(const Parts& parts, TaskId id) {
     case TaskState::kDelayed:
       out.text = StrCat(task.losses() > 0 && parts.tasks.failures(id) == 0
                             ? "It waits some seconds before it is tried again, as attempts were lost."
-                            : "It waits before it is tried again (retry_delay).", Tried(task));
+                            : "It waits before it is tried again (retry_delay).",
+                        Tried(task));
       break;
     case TaskState::kWaiting:
       out.text = StrCat(WaitsText(unfinished - ends, ends), Tried(task));

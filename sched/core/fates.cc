@@ -42,15 +42,60 @@ void Fates::EndDelays() {
 }
 
 void Fates::TellWake() {
-  const Time next = std::min(tasks.next_due(), tasks.unsettled() > 0 ? suspects.next() : Time::max());
+  const Time next =
+      std::min({tasks.next_due(), tasks.unsettled() > 0 ? suspects.next() : Time::max(), next_look()});
   if (next != Time::max()) actions->push_back(WakeAt{next});
 }
 
 void Fates::MarkDone(TaskId id, NodeId released_at) {
   tasks.Settle(id, TaskState::kDone);
+  DropReads(id);
   for (TaskId after : graph.successors(id)) {
     if (tasks.Has(after) && tasks.WaitForOneLess(after)) NoteReady(after, released_at);
   }
+}
+
+void Fates::RemakeLost() {
+  while (!lost.empty()) {
+    const FileId file = lost.back();
+    lost.pop_back();
+    Remake(file);
+  }
+}
+
+void Fates::Remake(FileId file) {
+  const TaskId producer = graph.producer(file);
+  if (!producer || tasks.state(producer) != TaskState::kDone || !IsLost(file)) return;
+  bool wanted = false;
+  for (TaskId after : graph.successors(producer)) {
+    // What runs has it.
+    if (!tasks.Has(after) || tasks[after].settled() || tasks[after].state() == TaskState::kRunning) continue;
+    if (!ReadsInput(after, file)) continue;
+    wanted = true;
+    if (tasks[after].in_flight()) RecallSent(after);
+  }
+  if (!wanted || stopped_) return;
+  if (++remakes_[producer] > options.max_losses) {
+    Fail(producer, Reason::kLostTooOften);
+    AddReads(producer);
+    // Those in flight find it out when they end, or are taken back.
+    for (TaskId after : graph.successors(producer)) {
+      if (tasks.Has(after) && !tasks[after].settled()) CountWaits(after);
+    }
+  } else {
+    Reopen(producer);
+  }
+}
+
+void Fates::Reopen(TaskId id) {
+  tasks.Reopen(id);
+  AddReads(id);
+  CountWaits(id);
+  if (tasks[id].waits() == 0) NoteReady(id, NodeId());
+  for (TaskId after : graph.successors(id)) {
+    if (tasks.Has(after) && !tasks[after].settled()) AddPredecessor(after);
+  }
+  MayHaveInputs(id);  // or they are lost, too
 }
 
 void Fates::ReleaseThoseThatOnlyWait(TaskId id) {

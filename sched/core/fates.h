@@ -1,5 +1,6 @@
 #pragma once
 
+#include <unordered_map>
 #include <vector>
 
 #include "core/moves.h"
@@ -21,20 +22,25 @@ class Fates : protected Moves {
   /// Tells when the next delayed task is due.
   void TellWake();
 
+  // --- files that are lost
+  /// Tasks that are done make again what somebody reads who is not settled.
+  void RemakeLost();
+
   // --- ends of attempts
   /// The task is done, now or in an earlier run. `released_at`: where it ended, so that what it makes ready
   /// can be started there.
   void MarkDone(TaskId id, NodeId released_at);
-  /// `elsewhere`: it had better not be tried again on the same node at once. `forgiven`: it costs no retry of a task that has
-  /// some.
+  /// `elsewhere`: it had better not be tried again on the same node at once. `forgiven`: it costs no retry of
+  /// a task that has some.
   void AfterFailure(TaskId id, const Failed& failed, bool elsewhere, bool forgiven);
   void AfterLoss(TaskId id);
   /// The task was sent ahead to a node that is lost: it may have begun there, or not.
   void AfterLossAhead(TaskId id);
   /// The task was sent, and comes back as if it had not been.
   void AfterReturn(TaskId id);
-  /// A node where tasks fail one after the other, at once, is put aside when others end theirs, and suspect until then; but
-  /// not when they fail everywhere, and never the last one. Returns whether the node may be to blame.
+  /// A node where tasks fail one after the other, at once, is put aside when others end theirs, and suspect
+  /// until then; but not when they fail everywhere, and never the last one. Returns whether the node may be
+  /// to blame.
   bool NoteFailureAt(NodeId id, Duration run_time);
   void NoteDoneAt(NodeId id);
   /// Suspects whose pause is over are given a task; where all nodes are suspect, it is the tasks that fail.
@@ -66,6 +72,8 @@ class Fates : protected Moves {
   void SkipWithoutTime();
 
  private:
+  void Remake(FileId file);
+  void Reopen(TaskId id);
   void PutAside(NodeId id);
   /// What fails there does not follow what failed before.
   void EndRow(NodeId id);
@@ -86,6 +94,8 @@ class Fates : protected Moves {
   std::vector<TaskId> skip_stack_;
   // What nodes can give, or tasks ask for, is not what it was when SettleImpossible() looked last.
   bool capacity_changed_ = false;
+  // How often tasks have made their outputs again.
+  std::unordered_map<TaskId, uint32_t> remakes_;
 };
 
 }  // namespace harrow::core

@@ -14,14 +14,15 @@ namespace harrow::core {
 
 void Moves::EnqueueReady() {
   const auto waits = [this](TaskId id) {
-    return tasks[id].state() == TaskState::kWaiting && tasks[id].waits() == 0;
+    return tasks[id].state() == TaskState::kWaiting && tasks[id].waits() == 0 && MayHaveInputs(id);
   };
   for (TaskId id : returned_) {
     if (!waits(id)) continue;
     FindCandidates(id);
-    Enqueue(id, NodeId(), true);
+    Enqueue(id, NodeId(), MayKeepPlace(id));
   }
   returned_.clear();
+  stood_at_.clear();
   if (!std::is_sorted(newly_ready_.begin(), newly_ready_.end()))
     std::sort(newly_ready_.begin(), newly_ready_.end());
   const auto task_of = [](uint64_t each) { return TaskId(static_cast<uint32_t>(each >> 32)); };
@@ -37,6 +38,22 @@ void Moves::EnqueueReady() {
     if (waits(task_of(ready))) Enqueue(task_of(ready), NodeId(static_cast<uint32_t>(ready)), false);
   }
   newly_ready_.clear();
+}
+
+void Moves::NoteWhereItStands(TaskId id) {
+  if (!options.locality || graph.inputs(id).empty()) return;
+  const std::span<const NodeId> stands = tasks.candidates(id);
+  stood_at_[id].assign(stands.begin(), stands.end());
+}
+
+bool Moves::MayKeepPlace(TaskId id) const {
+  if (!options.locality || graph.inputs(id).empty()) return true;
+  const auto stood = stood_at_.find(id);
+  if (stood == stood_at_.end()) return false;
+  const std::span<const NodeId> stands = tasks.candidates(id);
+  return std::all_of(stood->second.begin(), stood->second.end(), [&](NodeId node) {
+    return !nodes[node].open() || std::find(stands.begin(), stands.end(), node) != stands.end();
+  });
 }
 
 void Moves::FindCandidates(TaskId id) {
@@ -97,6 +114,7 @@ void Moves::Send(TaskId id, NodeId node, TakenFrom from, bool sent_ahead) {
   tasks.AddAttempt(id);
   Place(id, node, from, sent_ahead);
   if (gangs.gathering()) gangs.CountOvertaken(lanes[tasks[id].lane()].cores, GangPatience());
+  OrderInputs(id, node);
   sent_.push_back(actions->size());
   actions->push_back(StartTask{tasks.latest(id), node, sent_ahead});
 }
@@ -154,6 +172,7 @@ void Moves::Vacate(TaskId id) {
     ahead.DropReleaser(node);
   }
   if (task.ahead()) {
+    NoteWhereItStands(id);
     LeaveAhead(id);
   } else if (!IsGang(id)) {
     Release(node, task.lane());
@@ -175,6 +194,14 @@ void Moves::Release(NodeId id, order::LaneId lane) {
 void Moves::Recall(TaskId id) {
   if (tasks[id].state() != TaskState::kAhead) return;
   tasks.Recall(id);
+  ahead.CountRecall(tasks[id].node());
+  actions->push_back(TakeBack{tasks.latest(id), tasks[id].node()});
+}
+
+void Moves::RecallSent(TaskId id) {
+  Recall(id);
+  if (tasks[id].state() != TaskState::kSent) return;
+  tasks.RecallSent(id);
   ahead.CountRecall(tasks[id].node());
   actions->push_back(TakeBack{tasks.latest(id), tasks[id].node()});
 }
@@ -260,6 +287,7 @@ void Moves::Shut(NodeId id, Node::Access access) {
   if (gangs.Keeps(id)) GiveUpGang();
   gangs.Look();
   for (TaskId queued : queues.TasksAt(id)) {
+    NoteWhereItStands(queued);
     Unqueue(queued);
     NoteReturned(queued);
   }

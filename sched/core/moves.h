@@ -1,16 +1,17 @@
 #pragma once
 
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
-#include "core/parts.h"
+#include "core/supply.h"
 
 namespace harrow::core {
 
 /// How tasks come into queues, to nodes and back, in all parts that this concerns.
-class Moves : protected Parts {
+class Moves : protected Supply {
  protected:
-  using Parts::Parts;
+  using Supply::Supply;
 
   // --- into queues
   /// The task waits for nothing more; `released_at`: where the last that it waited for ended, if anywhere.
@@ -19,7 +20,7 @@ class Moves : protected Parts {
   }
   /// The task comes back: it is to be put to its old place.
   void NoteReturned(TaskId id) { returned_.push_back(id); }
-  /// Puts all tasks so noted into their queues.
+  /// Puts all tasks so noted into their queues; not those that read a file which is lost.
   void EnqueueReady();
   /// Takes a task out of all queues, or ends its delay, if it has one: it waits then.
   void Unqueue(TaskId id);
@@ -38,6 +39,8 @@ class Moves : protected Parts {
   /// Asks for a task back that is not known to have begun.
   void Recall(TaskId id);
   void RecallAhead(NodeId id);
+  /// The same of one that has a slot: what it reads will not come to it.
+  void RecallSent(TaskId id);
   CancelTask CancelOf(TaskId id) const {
     return {tasks.latest(id), tasks[id].node(), !tasks[id].cancelled()};
   }
@@ -70,6 +73,10 @@ class Moves : protected Parts {
  private:
   void FindCandidates(TaskId id);
   void Enqueue(TaskId id, NodeId released_at, bool keep_place);
+  /// Its entries in queues where it stood before may lie there still, and count again when it has its old
+  /// ticket: only where it stands again may there be one.
+  bool MayKeepPlace(TaskId id) const;
+  void NoteWhereItStands(TaskId id);
   void LeaveQueues(TaskId id, bool ahead);
   void LeaveAhead(TaskId id);
   void Occupy(NodeId id, order::LaneId lane) { nodes.Occupy(id, lanes[lane]); }
@@ -81,6 +88,8 @@ class Moves : protected Parts {
   // Each is a task << 32 | the node where its last predecessor ended.
   std::vector<uint64_t> newly_ready_;
   std::vector<TaskId> returned_;
+  // Where tasks stood of which it is known: the candidates they had.
+  std::unordered_map<TaskId, std::vector<NodeId>> stood_at_;
   // Places of the StartTask actions whose bytes are to be counted.
   std::vector<size_t> sent_;
   // The graph's seal count when its levels were last taken over.

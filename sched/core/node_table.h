@@ -77,8 +77,8 @@ class NodeTable {
 
   /// A task was done there, or worked for some time before it failed: failures there do not go on in a row.
   void EndRow(NodeId id) { nodes_[id.value].failures_ = 0; }
-  /// One failed at once, while `done` tasks of all nodes are done. Returns whether one was done elsewhere since the first
-  /// failure of the row.
+  /// One failed at once, while `done` tasks of all nodes are done. Returns whether one was done elsewhere
+  /// since the first failure of the row.
   bool CountFailure(NodeId id, uint64_t done);
 
   /// Something happened there: it is to be looked at once before this instant ends.

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/ahead.h"
+#include "core/copies.h"
 #include "core/event.h"
 #include "core/gangs.h"
 #include "core/holds.h"
@@ -26,7 +27,7 @@ struct Parts {
   Parts(const graph::Graph& the_graph, const Options& the_options, order::Draws* draws)
       : graph(the_graph),
         options(the_options),
-        replicas(the_graph),
+        replicas(the_graph, the_options.local_files),
         queues(options, &level_times, draws, &tasks, &lanes),
         ahead(options, &tasks) {}
 
@@ -60,6 +61,7 @@ struct Parts {
   Suspects suspects;
   // No node is expected but those that are expected now.
   bool nodes_known = false;
+  Copies copies;
   // Of the instant that is being handled.
   Time now{};
   std::vector<Action>* actions = nullptr;

@@ -51,11 +51,21 @@ class Scheduler::Impl : private Dispatch {
   void On(const TaskReturned& e);
   void On(const FileStored& e);
   void On(const FileLost& e);
+  void On(const FileShared& e) {
+    if (e.file.value < graph.file_count()) NoteShared(e.file);
+  }
+  void On(const FileAbsent& e) {
+    if (e.file.value < graph.file_count()) NoteAbsent(e.file);
+  }
+  void On(const CopyFailed& e) { NoteFailed(e); }
   void On(const CancelRequested& e);
   void On(const DrainRequested&) { Stop(TaskId()); }
   void On(const RoundTripMeasured& e);
   void On(const EndTimeKnown& e);
-  void On(const AllNodesJoined&) { ExpectNoMoreNodes(); }
+  void On(const AllNodesJoined&) {
+    ExpectNoMoreNodes();
+    look_at_all = true;
+  }
   void On(const TimeCame&) {}
   void Finish();
   void Describe(TaskId id);
@@ -111,7 +121,12 @@ void Scheduler::Impl::PrefetchEnd(TaskId id, int step) const {
 void Scheduler::Impl::Finish() {
   SettleDependents();
   SettleImpossible();
-  EnqueueReady();
+  LookForSources();
+  do {
+    RemakeLost();
+    SettleDependents();
+    EnqueueReady();
+  } while (!lost.empty());
   SkipWithoutTime();
   LookAtSuspects();
   GiveWork();
@@ -146,6 +161,7 @@ void Scheduler::Impl::On(const TasksAdded& e) {
   if (last <= begin) return;
   tasks.Grow(last);
   replicas.Grow();
+  AddReaders(TaskId(begin), TaskId(last));
   TakeOverLevels();
   for (uint32_t n = begin; n < last; ++n) {
     const TaskId id(n);
@@ -298,7 +314,6 @@ void Scheduler::Impl::On(const NodeSilent& e) {
 void Scheduler::Impl::On(const NodeLost& e) {
   if (!nodes.Joined(e.node)) return;
   Shut(e.node, Node::Access::kGone);
-  replicas.NodeLost(e.node);
   BreakGangsFollowingAt(e.node);
   std::vector<TaskId> here(nodes[e.node].in_flight().begin(), nodes[e.node].in_flight().end());
   std::sort(here.begin(), here.end());
@@ -314,6 +329,7 @@ void Scheduler::Impl::On(const NodeLost& e) {
     }
   }
   ahead.SetRoundTrip(e.node, Duration(0));
+  LoseFilesOf(e.node);
 }
 
 void Scheduler::Impl::On(const NodeClosed& e) {
@@ -324,13 +340,13 @@ void Scheduler::Impl::On(const FileStored& e) {
   if (e.file.value >= graph.file_count()) return;
   replicas.Grow();
   if (e.bytes >= 0) replicas.SetSize(e.file, e.bytes);
-  replicas.Add(e.file, e.node);
+  NoteStored(e);
 }
 
 void Scheduler::Impl::On(const FileLost& e) {
   if (e.file.value >= graph.file_count()) return;
   replicas.Grow();
-  replicas.Remove(e.file, e.node);
+  NoteNotThere(e.file, e.node);
 }
 
 void Scheduler::Impl::On(const CancelRequested& e) {
@@ -349,7 +365,8 @@ void Scheduler::Impl::On(const EndTimeKnown& e) {
 }
 
 std::string Scheduler::Impl::FindBroken() const {
-  const std::string broken = Parts::FindBroken(stopped());
+  std::string broken = Parts::FindBroken(stopped());
+  if (broken.empty()) broken = FindBrokenSupply();
   return broken.empty() && complete_ && tasks.unsettled() > 0 ? "said to be complete" : broken;
 }
 
@@ -390,6 +407,9 @@ const Counts& Scheduler::counts() const {
 }
 Explanation Scheduler::Explain(TaskId task) const {
   return core::Explain(impl_->parts(), task);
+}
+FileId Scheduler::HeldAs(FileId file) const {
+  return impl_->parts().replicas.Held(file);
 }
 size_t Scheduler::MemoryWithoutText() const {
   return impl_->parts().memory();

@@ -37,6 +37,9 @@ struct Options {
   Duration bad_node_time = std::chrono::seconds(1);
   // The node that ended a task holds its inputs and outputs (page cache).
   bool shared_files = true;
+  // Files lie on the nodes' own disks, and are copied to where they are read (supply.cc); not with
+  // shared_files.
+  bool local_files = false;
   // Tasks of levels whose mean run time is above this are not sent ahead.
   Duration ahead_limit = std::chrono::milliseconds(20);
   // At most so many tasks a slot are sent ahead to a node.
@@ -74,6 +77,8 @@ constexpr bool IsSettled(TaskState state) {
 struct Counts {
   uint64_t total = 0, waiting = 0, ready = 0, sent = 0, running = 0, done = 0, failed = 0, skipped = 0,
            cancelled = 0;
+  // Of the waiting, ready, sent and running: tasks that were done, and make lost outputs again.
+  uint64_t remaking = 0;
   uint64_t attempts = 0, losses = 0, stolen = 0;
   // The input bytes of tasks by where they were when the task was assigned.
   uint64_t local_bytes = 0, remote_bytes = 0;
@@ -126,6 +131,9 @@ class Scheduler {
   bool MayAdopt(AttemptId attempt) const;
   const Counts& counts() const;
   Explanation Explain(TaskId task) const;
+  /// With local files: the file by which its replicas are known, itself or an output directory that it lies
+  /// below.
+  FileId HeldAs(FileId file) const;
   /// Bytes held, the graph's included (without text).
   size_t MemoryWithoutText() const;
   /// Checks every invariant; ends the process with a message when one is broken. For tests.

@@ -9,8 +9,9 @@
 
 namespace harrow::core {
 
-/// Nodes where tasks fail one after the other, at once, while nobody else has ended any: whether the node or the tasks are
-/// to blame is not known yet. Such a node is given one task at a time, with pauses that grow, until it is.
+/// Nodes where tasks fail one after the other, at once, while nobody else has ended any: whether the node or
+/// the tasks are to blame is not known yet. Such a node is given one task at a time, with pauses that grow,
+/// until it is.
 class Suspects {
  public:
   bool any() const { return !suspects_.empty(); }
@@ -71,7 +72,8 @@ class Suspects {
     bool waits;
   };
   const Suspect* Find(NodeId id) const {
-    const auto found = std::find_if(suspects_.begin(), suspects_.end(), [&](const Suspect& s) { return s.id == id; });
+    const auto found =
+        std::find_if(suspects_.begin(), suspects_.end(), [&](const Suspect& s) { return s.id == id; });
     return found == suspects_.end() ? nullptr : &*found;
   }
   // A few at most: where all nodes are suspect, none is.

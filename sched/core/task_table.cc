@@ -62,7 +62,8 @@ void TaskTable::DropDelay(TaskId id) {
 
 std::vector<TaskId> TaskTable::EndDelays(Time now) {
   std::vector<TaskId> ended;
-  for (auto next = by_due_.begin(); next != by_due_.end() && next->first <= now; ++next) ended.push_back(next->second);
+  for (auto next = by_due_.begin(); next != by_due_.end() && next->first <= now; ++next)
+    ended.push_back(next->second);
   for (TaskId id : ended) MakeWaiting(id);
   return ended;
 }
@@ -225,7 +226,8 @@ std::string TaskTable::FindBroken(const graph::Graph& graph) const {
       if (task.state() == TaskState::kReady && waits > 0) return broken("is ready and waits");
       if (task.state() == TaskState::kDelayed && waits > 0) return broken("is delayed and waits");
     }
-    if (due_.contains(id) && !by_due_.contains({due_.at(id), id})) return broken("is delayed and has no time in order");
+    if (due_.contains(id) && !by_due_.contains({due_.at(id), id}))
+      return broken("is delayed and has no time in order");
     if (due_.contains(id) != (task.state() == TaskState::kDelayed))
       return broken("is delayed without a time, or has one");
     if (task.has(Task::kUncounted) && !task.lost()) return broken("is uncounted, and not lost");
@@ -238,6 +240,11 @@ std::string TaskTable::FindBroken(const graph::Graph& graph) const {
     if (task.in_flight() && !task.node_) return broken("is in flight nowhere");
     if (task.releaser() && !task.in_flight()) return broken("releases and is not in flight");
   }
+  for (TaskId id : remaking_) {
+    if (tasks_[id.value].settled())
+      return StrCat("task ", id.value, ": is settled, and makes its outputs again");
+  }
+  if (remaking_.size() != counts_.remaking) return "how many tasks make their outputs again";
   for (const auto count : kStates) {
     if (found.*count != counts_.*count) return "counts of states";
   }

@@ -1,10 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
-#include <set>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -115,8 +116,20 @@ class TaskTable {
   void GiveSlot(TaskId id);
   /// It is ahead, and asked back.
   void Recall(TaskId id) { SetState(&tasks_[id.value], TaskState::kAheadRecalled); }
+  /// It has a slot, and is asked back.
+  void RecallSent(TaskId id) { SetState(&tasks_[id.value], TaskState::kRecalled); }
   void Run(TaskId id) { SetState(&tasks_[id.value], TaskState::kRunning); }
-  void Settle(TaskId id, TaskState state) { SetState(&tasks_[id.value], state); }
+  void Settle(TaskId id, TaskState state) {
+    if (counts_.remaking > 0 && remaking_.erase(id) > 0) --counts_.remaking;
+    SetState(&tasks_[id.value], state);
+  }
+  /// It was done, and is to make its outputs again: it waits. That costs no retry.
+  void Reopen(TaskId id) {
+    if (remaking_.insert(id).second) ++counts_.remaking;
+    ++uncounted_[id];
+    SetState(&tasks_[id.value], TaskState::kWaiting);
+  }
+  bool remaking(TaskId id) const { return counts_.remaking > 0 && remaking_.contains(id); }
   void SetCancelled(TaskId id) { tasks_[id.value].set(Task::kCancelled, true); }
   void SetReleaser(TaskId id, bool on) { tasks_[id.value].set(Task::kReleaser, on); }
 
@@ -187,6 +200,8 @@ class TaskTable {
   // Attempts that cost no retry: those of earlier runs, those of which nobody told, and those sent ahead
   // whose node was lost.
   std::unordered_map<TaskId, uint32_t> uncounted_;
+  // Those that were done, and are not now.
+  std::unordered_set<TaskId> remaking_;
 };
 
 }  // namespace harrow::core

@@ -9,6 +9,16 @@ void Replicas::Grow() {
   files_.resize(graph_.file_count());
   for (size_t n = known; n < files_.size(); ++n)
     files_[n].size = graph_.file_size(FileId(static_cast<uint32_t>(n)));
+  for (size_t n = known; n < files_.size() && below_directories_; ++n) {
+    const FileId file(static_cast<uint32_t>(n));
+    if (!graph_.below_output(file)) continue;
+    const std::string_view name = graph_.file_name(file);
+    for (FileId output : graph_.outputs(graph_.producer(file))) {
+      const std::string_view directory = graph_.file_name(output);
+      if (name.starts_with(directory) && name.size() > directory.size() && name[directory.size()] == '/')
+        inside_[file] = output;
+    }
+  }
 }
 
 void Replicas::NodeJoined(NodeId node) {
@@ -86,6 +96,12 @@ bool Replicas::Holds(FileId file, NodeId node) const {
   return found;
 }
 
+bool Replicas::Any(FileId file) const {
+  bool found = false;
+  ForEachHolder(files_[file.value], [&](NodeId) { found = true; });
+  return found;
+}
+
 std::vector<NodeId> Replicas::Holders(FileId file) const {
   std::vector<NodeId> nodes;
   ForEachHolder(files_[file.value], [&](NodeId holder) { nodes.push_back(holder); });
@@ -106,7 +122,7 @@ void Replicas::SumInputs(TaskId task) {
   for (FileId id : inputs) {
     const File& file = files_[id.value];
     const int64_t bytes = file.size >= 0 ? file.size : unknown_counts_as;
-    ForEachHolder(file, [&](NodeId node) {
+    ForEachHolder(files_[Held(id).value], [&](NodeId node) {
       if (sums_[node.value] == 0) touched_.push_back(node);
       sums_[node.value] += bytes;
     });
@@ -117,14 +133,14 @@ InputBytes Replicas::BytesAt(TaskId task, NodeId node) const {
   InputBytes bytes;
   const uint32_t at = node.value < holder_of_.size() ? holder_of_[node.value] : kNobody;
   for (FileId id : graph_.inputs(task)) {
-    const File& file = files_[id.value];
-    if (file.size <= 0) continue;
+    if (files_[id.value].size <= 0) continue;
+    const File& file = files_[Held(id).value];
     bool local = file.holder == at && at != kNobody;
     if (!local && file.more != kNobody) {
       const std::vector<uint32_t>& more = more_[file.more];
       local = std::find(more.begin(), more.end(), at) != more.end();
     }
-    (local ? bytes.local : bytes.remote) += file.size;
+    (local ? bytes.local : bytes.remote) += files_[id.value].size;
   }
   return bytes;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -22,7 +23,9 @@ struct InputBytes {
 class Replicas {
  public:
   /// Sizes come from the graph until a stored replica says better.
-  explicit Replicas(const graph::Graph& graph) : graph_(graph) {}
+  /// `below_directories`: a file below a declared output directory is held with that directory (Held).
+  explicit Replicas(const graph::Graph& graph, bool below_directories = false)
+      : graph_(graph), below_directories_(below_directories) {}
 
   /// Takes in the files and tasks that the graph has got since.
   void Grow();
@@ -36,6 +39,14 @@ class Replicas {
   void SetSize(FileId file, int64_t bytes) { files_[file.value].size = bytes; }
   int64_t size(FileId file) const { return files_[file.value].size; }
   bool Holds(FileId file, NodeId node) const;
+  /// Somebody does.
+  bool Any(FileId file) const;
+  /// The file by which its replicas are known: itself, or the output directory that it lies below.
+  FileId Held(FileId file) const {
+    if (inside_.empty()) return file;
+    const auto found = inside_.find(file);
+    return found == inside_.end() ? file : found->second;
+  }
   std::vector<NodeId> Holders(FileId file) const;
 
   /// The nodes with at least half of the largest sum of input bytes a node has (Pwrake paper, 4.1); empty
@@ -91,7 +102,10 @@ class Replicas {
   void SumInputs(TaskId task);
 
   const graph::Graph& graph_;
+  const bool below_directories_;
   std::vector<File> files_;
+  // The directories of files that lie below one.
+  std::unordered_map<FileId, FileId> inside_;
   // The holders of a file after its first.
   std::vector<std::vector<uint32_t>> more_;
   std::vector<uint32_t> free_more_;

@@ -283,6 +283,9 @@ class Simulation {
   void Do(const core::TaskSettled&) {}
   void Do(const core::JoinGang&) {}  // the other nodes are kept free of anything else by the scheduler
   void Do(const core::NodePutAside&) {}
+  // Where files lie is the model's (io), and not the scheduler's: it is not told that they are local.
+  void Do(const core::CopyFile&) {}
+  void Do(const core::DropFile&) {}
   void Do(const core::WakeAt& wake) {
     // A time that rounds to this instant is the next one.
     const double time = Seconds(wake.time.time_since_epoch());

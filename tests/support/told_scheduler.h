@@ -13,7 +13,7 @@ namespace harrow::testing {
 
 /// A small flow and its scheduler, told event by event; what it answers is text, an action each:
 /// "start A@0", "ahead A@0", "back A@0", "cancel A@0", "cancel A@0 (lost)", "join A@1", "done A", "failed A", "skipped B because A",
-/// "aside @1", "complete". Checks all invariants after each event.
+/// "aside @1", "copy f@1 from 0", "copy f@1" (from the submit directory), "drop f@1", "complete". Checks all invariants after each event.
 class ToldScheduler {
  public:
   using Words = std::vector<std::string>;
@@ -99,6 +99,10 @@ class ToldScheduler {
   std::string Text(const core::CancelTask& a) const { return StrCat("cancel ", Name(a.attempt.task), At(a.node), a.as_lost ? " (lost)" : ""); }
   std::string Text(const core::JoinGang& a) const { return StrCat("join ", Name(a.task), At(a.node)); }
   std::string Text(const core::NodePutAside& a) const { return StrCat("aside ", At(a.node)); }
+  std::string Text(const core::CopyFile& a) const {
+    return StrCat("copy ", graph_.file_name(a.file), At(a.to), a.from ? StrCat(" from ", a.from.value) : "");
+  }
+  std::string Text(const core::DropFile& a) const { return StrCat("drop ", graph_.file_name(a.file), At(a.node)); }
   std::string Text(const core::WakeAt&) const { return ""; }
   std::string Text(const core::RunComplete&) const { return "complete"; }
   std::string Text(const core::TaskSettled& a) const {

@@ -26,6 +26,7 @@ struct Seen {
            failed = 0, skipped = 0;
   uint64_t nodes_back = 0, nodes_aside = 0, late = 0, grown = 0, adopted = 0, delayed = 0, heard_again = 0,
            after_a_failure = 0, capped = 0;
+  uint64_t copies = 0, handed_on = 0, failed_copies = 0, drops = 0, remade = 0;
 };
 
 class Chaos {
@@ -53,7 +54,11 @@ class Chaos {
         while (!Chance(3)) batch.push_back(NextEvent());
         past_.insert(past_.end(), batch.begin() + 1, batch.end());
         for (const Event& each : batch) Expect(each);
+        in_batch_ = true;
         scheduler_.HandleAll(now_, batch, &actions_);
+      } else if (const std::vector<Event> made = MadeBy(event); !made.empty()) {
+        Expect(event);
+        scheduler_.HandleAll(now_, made, &actions_);
       } else {
         Expect(event);
         scheduler_.Handle(now_, event, &actions_);
@@ -62,6 +67,7 @@ class Chaos {
         }
       }
       TakeActions();
+      in_batch_ = false;
       // It looks at every task: not after each event of a large graph.
       if (i % static_cast<int>(13 + graph_.task_count() / 100) == 0 || i < 300) Check();
       if (::testing::Test::HasFailure()) return;
@@ -77,6 +83,34 @@ class Chaos {
     const Explanation is = scheduler_.Explain(some);
     EXPECT_FALSE(is.text.empty());
     seen_.reservations += is.text.find("keeps what gets free") != std::string::npos;
+  }
+
+  /// Where files are local: what the attempt made comes before its end.
+  std::vector<Event> MadeBy(const Event& event) {
+    const auto* end = std::get_if<TaskEnded>(&event);
+    if (!options_.local_files || end == nullptr || !std::holds_alternative<Done>(end->outcome)) return {};
+    if (end->attempt.task.value >= graph_.task_count()) return {};
+    std::vector<Event> made;
+    for (FileId file : graph_.outputs(end->attempt.task)) {
+      if (Chance(20)) {
+        made.push_back(FileAbsent{file});
+      } else {
+        made.push_back(FileStored{file, end->node, static_cast<int64_t>(Below(2000))});
+      }
+      if (Chance(20)) made.push_back(FileShared{file});
+    }
+    made.push_back(event);
+    return made;
+  }
+  Event AnswerCopy() {
+    const size_t which = Below(static_cast<uint32_t>(copies_.size()));
+    const CopyFile copy = copies_[which];
+    copies_.erase(copies_.begin() + static_cast<ptrdiff_t>(which));
+    if (!Chance(4)) return FileStored{copy.file, copy.to, static_cast<int64_t>(Below(2000))};
+    ++seen_.failed_copies;
+    using Why = CopyFailed::Why;
+    const Why why = !copy.from ? (Chance(2) ? Why::kUnreadable : Why::kNoRoom) : static_cast<Why>(Below(3));
+    return CopyFailed{copy.file, copy.to, copy.from, why};
   }
 
   struct Sent {
@@ -106,6 +140,8 @@ class Chaos {
     o.bad_node_failures = r.Below(2) * 4;
     o.shared_files = r.Below(2) == 0;
     o.max_ahead = 1 + r.Below(8);
+    o.local_files = r.Below(3) == 0;
+    if (o.local_files) o.shared_files = false;
     return o;
   }
 
@@ -238,6 +274,7 @@ class Chaos {
       if (Chance(3)) return TaskStarted{late.attempt, late.node};
       return RandomEnd(late.attempt, late.node);
     }
+    if (what < 400 && !copies_.empty()) return AnswerCopy();
     if (what < 80 && !past_.empty()) return past_[Below(static_cast<uint32_t>(past_.size()))];
     if (sent_.empty()) {
       if (graph_.task_count() < 12000 && Chance(4)) Grow(1 + Below(40));
@@ -246,8 +283,7 @@ class Chaos {
     if (what < 120 && graph_.task_count() < 15000) Grow(1 + Below(Chance(20) ? 150 : 4));
     if (sent_.empty()) return RandomJoin();
     Sent& sent = sent_[Below(static_cast<uint32_t>(sent_.size()))];
-    if (sent.asked_back && !sent.begun && !Chance(3))
-      return TaskReturned{sent.attempt, sent.node};
+    if (sent.asked_back && !sent.begun && !Chance(3)) return TaskReturned{sent.attempt, sent.node};
     if (!sent.begun && Chance(2)) {
       sent.begun = true;
       return TaskStarted{sent.attempt, sent.node};
@@ -339,6 +375,11 @@ class Chaos {
     EXPECT_TRUE(has.memory == 0 || used.memory <= has.memory) << "node " << start.node.value;
   }
 
+  /// A task whose fate was decided may run again only to make its outputs again.
+  bool MakesAgain(TaskId id) const {
+    return options_.local_files && done_[id.value] && !graph_.outputs(id).empty();
+  }
+
   void See(const StartTask& start) {
     const Shape& shape = graph_.profile(start.attempt.task).shape;
     seen_.ahead += start.ahead;
@@ -360,7 +401,9 @@ class Chaos {
     for (const Action& action : actions_) {
       if (const auto* start = std::get_if<StartTask>(&action)) {
         const TaskId task = start->attempt.task;
-        EXPECT_FALSE(settled_[task.value]) << "started after its fate was decided: " << task.value;
+        EXPECT_TRUE(!settled_[task.value] || MakesAgain(task))
+            << "started after its fate was decided: " << task.value;
+        seen_.remade += settled_[task.value];
         EXPECT_TRUE(joined_.at(start->node.value)) << "started on a node that is gone";
         EXPECT_FALSE(silent_.at(start->node.value)) << "started on a node of which nothing is heard";
         EXPECT_EQ(start->attempt.number, scheduler_.attempts(task));
@@ -382,7 +425,7 @@ class Chaos {
       } else if (const auto* settled = std::get_if<TaskSettled>(&action)) {
         const bool was_restored = restored != nullptr && std::find(restored->begin(), restored->end(),
                                                                    settled->task) != restored->end();
-        EXPECT_TRUE(was_restored || !settled_[settled->task.value])
+        EXPECT_TRUE(was_restored || !settled_[settled->task.value] || MakesAgain(settled->task))
             << "decided twice: " << settled->task.value;
         settled_[settled->task.value] = true;
         done_[settled->task.value] = settled->state == FinalState::kDone;
@@ -394,6 +437,19 @@ class Chaos {
       } else if (const auto* wake = std::get_if<WakeAt>(&action)) {
         EXPECT_GT(wake->time, now_);
         ++seen_.delayed;
+      } else if (const auto* copy = std::get_if<CopyFile>(&action)) {
+        EXPECT_TRUE(options_.local_files);
+        // Of several events of an instant a later one may have ended it.
+        EXPECT_TRUE(in_batch_ || joined_.at(copy->to.value));
+        EXPECT_TRUE(in_batch_ || !copy->from || joined_.at(copy->from.value));
+        EXPECT_NE(copy->to, copy->from);
+        std::erase_if(copies_, [&](const CopyFile& c) { return c.file == copy->file && c.to == copy->to; });
+        copies_.push_back(*copy);
+        ++seen_.copies;
+        seen_.handed_on += copy->from ? 1 : 0;
+      } else if (const auto* drop = std::get_if<DropFile>(&action)) {
+        EXPECT_TRUE(in_batch_ || joined_.at(drop->node.value));
+        ++seen_.drops;
       } else if (std::holds_alternative<JoinGang>(action)) {
         ++seen_.gangs;
       } else if (std::holds_alternative<NodePutAside>(action)) {
@@ -428,7 +484,16 @@ class Chaos {
         tell(TaskReturned{sent.attempt, sent.node});
         if (scheduler_.state(sent.attempt.task) == TaskState::kRunning) sent_.erase(sent_.begin());
       } else {
-        tell(TaskEnded{sent.attempt, sent.node, Done{}, std::chrono::microseconds(50)});
+        while (!copies_.empty()) {
+          const CopyFile copy = copies_.back();
+          copies_.pop_back();
+          tell(FileStored{copy.file, copy.to, 100});
+        }
+        const TaskEnded end{sent.attempt, sent.node, Done{}, std::chrono::microseconds(50)};
+        for (const Event& event : MadeBy(end)) {
+          if (!std::holds_alternative<TaskEnded>(event)) tell(event);
+        }
+        tell(end);
       }
       if (round % 31 == 0) scheduler_.SanityCheck();
       if (::testing::Test::HasFailure()) return;
@@ -460,12 +525,15 @@ class Chaos {
   std::vector<Event> past_;
   std::vector<Sent> sent_;
   std::vector<Sent> given_up_;
+  std::vector<CopyFile> copies_;  // asked for, and not answered
   std::vector<bool> settled_, done_;
-  std::vector<bool> joined_ = std::vector<bool>(9, false), was_lost_ = joined_, known_ = joined_, silent_ = joined_;
+  std::vector<bool> joined_ = std::vector<bool>(9, false), was_lost_ = joined_, known_ = joined_,
+                    silent_ = joined_;
   std::vector<uint32_t> numbers_;  // of the latest attempts
   std::vector<NodeCapacity> capacity_ = std::vector<NodeCapacity>(9);
   std::vector<TaskId> maybe_restored_;
   int completions_ = 0;
+  bool in_batch_ = false;
 };
 
 uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
@@ -511,7 +579,12 @@ TEST(Scheduler, RandomEvents) {
                                                     {"delays after losses", seen.delayed},
                                                     {"starts below a limit of tasks", seen.capped},
                                                     {"silent nodes that are heard again", seen.heard_again},
-                                                    {"starts after a failure", seen.after_a_failure}};
+                                                    {"starts after a failure", seen.after_a_failure},
+                                                    {"copies", seen.copies},
+                                                    {"copies from nodes", seen.handed_on},
+                                                    {"copies that fail", seen.failed_copies},
+                                                    {"files dropped", seen.drops},
+                                                    {"files made again", seen.remade}};
   for (const auto& [what, count] : tried) EXPECT_GT(count, 0u) << what;
 }
 

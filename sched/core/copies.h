@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+
+namespace harrow::core {
+
+/// Copies of files that are on their way to nodes: one a file and node, however many tasks wait for it.
+class Copies {
+ public:
+  struct Copy {
+    // Who sends it, or is to; none: it is read from the submit directory.
+    NodeId from;
+    // Nobody sends it now: a source is looked for again then. Time::max(): it is on its way.
+    Time again = Time::max();
+    // How often nobody could be reached for it.
+    uint8_t failures = 0;
+  };
+  /// Null: none is on its way there.
+  const Copy* Find(FileId file, NodeId to) const;
+  /// Who else a file is on its way to, in ascending order of nodes.
+  std::vector<NodeId> Takers(FileId file) const;
+  void Add(FileId file, NodeId to, NodeId from);
+  /// It comes from somebody else, or is read from the submit directory.
+  void SetSource(FileId file, NodeId to, NodeId from);
+  /// Nobody sends it: one more failure.
+  void Park(FileId file, NodeId to, Time again);
+  void Remove(FileId file, NodeId to);
+  /// How many that node sends, of that file.
+  uint32_t served(FileId file, NodeId by) const;
+  /// Whether `node` gets it, over whomever, from `from`.
+  bool ComesFrom(FileId file, NodeId node, NodeId from) const;
+
+  using Place = std::pair<FileId, NodeId>;  // a file, and who gets it
+  std::vector<Place> To(NodeId node) const;
+  std::vector<Place> From(NodeId node) const;
+  std::vector<Place> Parked(Time until) const;
+  /// When a source is to be looked for next; Time::max(): for none.
+  Time next() const;
+  bool any() const { return !copies_.empty(); }
+  size_t size() const { return copies_.size(); }
+  const std::map<Place, Copy>& all() const { return copies_; }
+
+  size_t memory() const;
+  std::string FindBroken() const;
+
+ private:
+  void Unserve(FileId file, const Copy& copy);
+
+  // As many as are on their way at one time: some a slot.
+  std::map<Place, Copy> copies_;
+  std::map<Place, uint32_t> served_;
+  uint32_t parked_ = 0;
+};
+
+}  // namespace harrow::core

@@ -1,0 +1,265 @@
+// Files on the nodes' own disks. A file lies in the submit directory, on nodes, or nowhere. When a task is
+// sent, what it reads and its node has not is ordered: CopyFile, once a node however many tasks want it. Who
+// sends it: a node that holds it, or that gets it itself (it hands on what has come so far), each to two
+// others at most. So a file that many nodes want spreads as a tree, and its first holder sends it twice. From
+// the submit directory it is read by the first node that wants it, and by no other while that one is there.
+//
+// A holder that cannot be reached is asked again some times, with growing pauses, and believed to have lost
+// the file then. A file that nobody has any more, and that does not lie in the submit directory, is lost: its
+// producer makes it again (fates.cc), if somebody who is not done reads it.
+//
+// Dropped is what all its readers have read. Not what tasks read that failed or were skipped: the run that
+// resumes this one may want it (--save).
+
+#include "core/supply.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
+
+namespace harrow::core {
+namespace {
+
+constexpr uint32_t kMostServed = 2;
+constexpr uint8_t kMostFailures = 5;
+constexpr Duration kFirstPause = std::chrono::milliseconds(250);
+
+}  // namespace
+
+void Supply::AddReaders(TaskId first, TaskId end) {
+  if (!options.local_files) return;
+  const size_t known = files_.size();
+  files_.resize(graph.file_count());
+  for (size_t n = known; n < files_.size(); ++n)
+    files_[n].shared = !graph.producer(FileId(static_cast<uint32_t>(n)));
+  for (uint32_t n = first.value; n < end.value; ++n) AddReads(TaskId(n));
+}
+
+void Supply::AddReads(TaskId id) {
+  if (!options.local_files) return;
+  ForEachInput(id, [this](FileId file) { ++files_[file.value].readers; });
+}
+
+void Supply::DropReads(TaskId id) {
+  if (!options.local_files) return;
+  ForEachInput(id, [this](FileId file) {
+    if (--files_[file.value].readers == 0) Drop(file);
+  });
+}
+
+void Supply::Drop(FileId file) {
+  for (NodeId taker : copies.Takers(file)) copies.Remove(file, taker);
+  for (NodeId node : replicas.Holders(file)) {
+    replicas.Remove(file, node);
+    if (nodes.Joined(node)) actions->push_back(DropFile{file, node});
+  }
+}
+
+bool Supply::IsLost(FileId file) const {
+  if (files_[file.value].shared || files_[file.value].absent || replicas.Any(file)) return false;
+  const std::vector<NodeId> takers = copies.Takers(file);
+  return std::none_of(takers.begin(), takers.end(),
+                      [&](NodeId node) { return copies.Find(file, node)->again == Time::max(); });
+}
+
+bool Supply::MayHaveInputs(TaskId id) {
+  bool all = true;
+  if (!options.local_files) return true;
+  ForEachInput(id, [&](FileId file) {
+    if (!IsLost(file)) return;
+    lost.push_back(file);
+    all = false;
+  });
+  return all;
+}
+
+bool Supply::Supplied(TaskId id, NodeId node) const {
+  bool all = true;
+  ForEachInput(id, [&](FileId file) {
+    all &= files_[file.value].absent || files_[file.value].failed || replicas.Holds(file, node) ||
+           copies.Find(file, node) != nullptr;
+  });
+  return all;
+}
+
+NodeId Supply::ChooseSource(FileId file, NodeId to, bool* found) const {
+  NodeId best;
+  uint64_t best_rank = UINT64_MAX;
+  const auto consider = [&](NodeId node, bool whole) {
+    if (node == to || !nodes.Joined(node)) return;
+    const uint64_t served = copies.served(file, node);
+    const uint64_t out_of_reach = nodes[node].access() == Node::Access::kSilent ? 1 : 0;
+    const uint64_t many = served < kMostServed ? 0 : 1;
+    const uint64_t rank =
+        out_of_reach << 62 | many << 61 | uint64_t{whole ? 0u : 1u} << 60 | served << 32 | node.value;
+    if (rank >= best_rank) return;
+    best_rank = rank;
+    best = node;
+  };
+  for (NodeId holder : replicas.Holders(file)) consider(holder, true);
+  for (NodeId taker : copies.Takers(file)) {
+    if (copies.Find(file, taker)->again == Time::max() && !copies.ComesFrom(file, taker, to))
+      consider(taker, false);
+  }
+  *found = best || files_[file.value].shared;
+  return best;
+}
+
+void Supply::Order(FileId file, NodeId to) {
+  if (files_[file.value].absent || replicas.Holds(file, to) || copies.Find(file, to) != nullptr) return;
+  bool found = false;
+  const NodeId from = ChooseSource(file, to, &found);
+  if (!found) {
+    lost.push_back(file);
+    return;
+  }
+  copies.Add(file, to, from);
+  actions->push_back(CopyFile{file, to, from});
+}
+
+void Supply::OrderInputs(TaskId id, NodeId node) {
+  if (!options.local_files) return;
+  ForEachInput(id, [&](FileId file) { Order(file, node); });
+}
+
+/// The copy has lost its source: it comes from somebody else, or not at all.
+void Supply::Resource(FileId file, NodeId to) {
+  bool found = false;
+  const NodeId from = ChooseSource(file, to, &found);
+  if (!found) {
+    copies.Remove(file, to);
+    lost.push_back(file);
+    for (NodeId taker : copies.Takers(file)) {
+      if (const Copies::Copy* const copy = copies.Find(file, taker); copy != nullptr && copy->from == to)
+        Resource(file, taker);
+    }
+    return;
+  }
+  copies.SetSource(file, to, from);
+  actions->push_back(CopyFile{file, to, from});
+}
+
+void Supply::NoteStored(const FileStored& e) {
+  copies.Remove(e.file, e.node);
+  if (!nodes.Joined(e.node)) return;
+  if (e.made && options.local_files) {
+    for (NodeId holder : replicas.Holders(e.file)) {
+      if (holder == e.node) continue;
+      replicas.Remove(e.file, holder);
+      if (nodes.Joined(holder)) actions->push_back(DropFile{e.file, holder});
+    }
+  }
+  replicas.Add(e.file, e.node);
+  if (options.local_files) files_[e.file.value].absent = false;
+  if (options.local_files && !Wanted(e.file)) Drop(e.file);
+}
+
+void Supply::NoteFailed(const CopyFailed& e) {
+  const Copies::Copy* const copy = copies.Find(e.file, e.to);
+  if (copy == nullptr || copy->from != e.from || copy->again != Time::max())
+    return;  // it comes from another one by now
+  switch (e.why) {
+    case CopyFailed::Why::kUnreadable:  // its tasks fail there
+    case CopyFailed::Why::kNoRoom:
+      files_[e.file.value].failed = true;
+      copies.Remove(e.file, e.to);
+      // Those who were to get it from there ask for themselves.
+      for (NodeId taker : copies.Takers(e.file)) {
+        if (const Copies::Copy* const other = copies.Find(e.file, taker);
+            other != nullptr && other->from == e.to)
+          Resource(e.file, taker);
+      }
+      break;
+    case CopyFailed::Why::kAbsent:
+    case CopyFailed::Why::kDamaged:
+      if (nodes.Joined(e.from)) actions->push_back(DropFile{e.file, e.from});
+      NoteNotThere(e.file, e.from);
+      if (copies.Find(e.file, e.to) != nullptr && copies.Find(e.file, e.to)->from == e.from)
+        Resource(e.file, e.to);
+      break;
+    case CopyFailed::Why::kUnreachable: {
+      if (copy->failures + 1 >= kMostFailures && e.from && nodes[e.from].access() != Node::Access::kSilent) {
+        if (nodes.Joined(e.from)) actions->push_back(DropFile{e.file, e.from});
+        NoteNotThere(e.file, e.from);
+      }
+      if (const Copies::Copy* const still = copies.Find(e.file, e.to);
+          still != nullptr && still->from == e.from)
+        copies.Park(e.file, e.to, now + kFirstPause * (1 << std::min<int>(still->failures, kMostFailures)));
+      break;
+    }
+  }
+}
+
+/// The node does not hold it, nor does it get it.
+void Supply::NoteNotThere(FileId file, NodeId node) {
+  replicas.Remove(file, node);
+  if (!options.local_files) return;
+  for (NodeId taker : copies.Takers(file)) {
+    const Copies::Copy* const copy = copies.Find(file, taker);
+    if (copy != nullptr && copy->from == node && copies.Find(file, node) == nullptr) Resource(file, taker);
+  }
+  // Tasks that were sent there believed it to have it.
+  if (nodes.Joined(node)) {
+    for (TaskId id : nodes[node].in_flight()) {
+      if (tasks[id].state() == TaskState::kRunning || !ReadsInput(id, file)) continue;
+      Order(file, node);
+      break;
+    }
+  }
+  if (Wanted(file) && IsLost(file)) lost.push_back(file);
+}
+
+void Supply::LoseFilesOf(NodeId node) {
+  replicas.NodeLost(node);
+  if (!options.local_files) return;
+  for (const auto& [file, to] : copies.To(node)) copies.Remove(file, to);
+  for (const auto& [file, to] : copies.From(node)) {
+    if (copies.Find(file, to) != nullptr) Resource(file, to);
+  }
+  look_at_all = true;
+}
+
+void Supply::LookForSources() {
+  for (const auto& [file, to] : copies.Parked(now)) {
+    if (copies.Find(file, to) != nullptr) Resource(file, to);
+  }
+  if (!std::exchange(look_at_all, false)) return;
+  for (uint32_t n = 0; n < files_.size(); ++n) {
+    const FileId file(n);
+    const TaskId producer = graph.producer(file);
+    if (producer && Wanted(file) && tasks.state(producer) == TaskState::kDone &&
+        replicas.Held(file) == file && IsLost(file))
+      lost.push_back(file);
+  }
+}
+
+std::string Supply::FindBrokenSupply() const {
+  if (!options.local_files) return {};
+  std::vector<uint32_t> readers(files_.size());
+  for (uint32_t n = 0; n < tasks.size(); ++n) {
+    const TaskId id(n);
+    const Task& task = tasks[id];
+    if (task.state() != TaskState::kDone) ForEachInput(id, [&](FileId file) { ++readers[file.value]; });
+    const bool about_to_begin = task.state() == TaskState::kAhead;
+    if (about_to_begin && !Supplied(id, task.node()))
+      return StrCat("task ", n, ": what it reads does not come to it");
+  }
+  for (uint32_t n = 0; n < files_.size(); ++n) {
+    const FileId file(n);
+    if (readers[n] != files_[n].readers) return StrCat("file ", n, ": its readers");
+    if (!Wanted(file) && replicas.Any(file)) return StrCat("file ", n, ": is held, and nobody reads it");
+  }
+  for (const auto& [place, copy] : copies.all()) {
+    const auto& [file, to] = place;
+    if (!nodes.Joined(to)) return StrCat("file ", file.value, ": comes to a node that is not there");
+    if (replicas.Holds(file, to)) return StrCat("file ", file.value, ": comes to a node that has it");
+    if (copy.again != Time::max()) continue;
+    const bool can = copy.from ? replicas.Holds(file, copy.from) || copies.Find(file, copy.from) != nullptr
+                               : files_[file.value].shared;
+    if (!can) return StrCat("file ", file.value, ": comes from nobody");
+  }
+  return copies.FindBroken();
+}
+
+}  // namespace harrow::core

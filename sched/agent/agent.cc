@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "agent/collector.h"
+#include "agent/file_port.h"
 #include "agent/local_watch.h"
 #include "agent/messages.h"
 #include "agent/session.h"
@@ -62,6 +63,7 @@ class Agent {
     // A slot may wait for a child that was stopped before it ran its program. The warden ends all that is
     // left.
     if (!node_.fence->MayRun(os::RealClock().Steady()) && !pool_->Idle()) _exit(exit_);
+    if (file_port_) file_port_->Stop();
     // Threads first: they use the collector, and the collector the loop.
     local_watch_.reset();
     pool_.reset();
@@ -116,7 +118,7 @@ class Agent {
                   .cores_allowed = static_cast<uint32_t>(machine->cores.size()),
                   .pinned = plan.pinned,
                   .topology = machine->summary,
-                  .incarnation = NewIncarnation(),
+                  .incarnation = incarnation_ = NewIncarnation(),
                   .output_file = output_file_,
                   .own_tmp = !node_.tmp_root.empty(),
                   .local = options_.local,
@@ -166,6 +168,14 @@ class Agent {
                            [this](std::optional<Time> until) {
                              return pool_->RunUntil(until ? loop_began_ + until->time_since_epoch()
                                                           : FencePage::kNoFence);
+                           },
+                       .files =
+                           [this](const pb::ToAgent& message) {
+                             if (file_port_) file_port_->Take(message);
+                           },
+                       .held =
+                           [this](pb::AgentHello* hello) {
+                             if (file_port_) file_port_->NameHeld(hello);
                            }});
     session_->Start();
     LookAtSlots();
@@ -184,6 +194,9 @@ class Agent {
     }
     // One address an attempt, in turn.
     const std::string address = server->addresses[dials_++ % server->addresses.size()];
+    dialled_ = address;
+    credentials_ = {.run_id = server->run_id, .key = server->key};
+    if (file_port_) file_port_->SetCredentials(credentials_);
     wire::Dial(
         loop_.get(), address, wire::Role::kAgent, {.run_id = server->run_id, .key = server->key}, {},
         [done = std::move(done), run_id = server->run_id](Result<std::shared_ptr<wire::Channel>> channel) {
@@ -197,12 +210,43 @@ class Agent {
     // Slots have descriptors of their own, but /proc/self is this thread, which has the directory open.
     node_.made.Set(run_dir::MadePath(options_.dir->LastingPath("."), output_file_), welcome.flow_id());
     if (welcome.kill_wait_ns() > 0) node_.kill_wait_ns.store(welcome.kill_wait_ns());
+    if (welcome.local_files()) KeepFiles(welcome);
     if (!settled_) {
       // Before the first task: slots read the directory from then on.
       settled_ = true;
       if (chdir(welcome.submit_dir().c_str()) == 0) node_.directory = welcome.submit_dir();
       if (!notice_.empty()) session_->Report(notice_);
     }
+  }
+
+  /// The flow's files lie on this node's disk, from the first welcome on.
+  void KeepFiles(const pb::Welcome& welcome) {
+    if (!file_port_) {
+      if (options_.tmp_root.empty())
+        return session_->Report(
+            "its files cannot be kept here: there is no private directory on its disk (TMPDIR)", true);
+      const auto tell = [this](const FileNews& news) {
+        loop_->Post([this, news] {
+          if (!news.text.empty()) os::LogWarning(StrCat("file ", news.file.value, ": ", news.text));
+          session_->TellFile(news);
+        });
+      };
+      Result<std::unique_ptr<FilePort>> port = FilePort::Open(
+          {.directory = options_.tmp_root.path + "/store",
+           .limit = options_.local_limit / options_.share.of,
+           .incarnation = incarnation_,
+           .slots = static_cast<uint32_t>(node_.slots.size()),
+           .ports = options_.ports},
+          welcome, dialled_, credentials_,
+          {.arrived = [this](AttemptId attempt) { pool_->InputArrived(attempt); },
+           .failed = [this](AttemptId attempt, const std::string& why) { pool_->InputFailed(attempt, why); },
+           .tell = tell});
+      if (!port.ok())
+        return session_->Report("its files cannot be kept here: " + port.status().message(), true);
+      file_port_ = *std::move(port);
+      node_.files = file_port_->files();
+    }
+    session_->TellPeerAddresses(file_port_->addresses());
   }
 
   /// For a collector that is held up by storage (slot_pool.cc). And what much output once needed must not
@@ -248,6 +292,7 @@ class Agent {
   Duration loop_began_{0};  // steady
   std::unique_ptr<os::EventLoop> loop_;
   std::unique_ptr<Collector> collector_;
+  std::unique_ptr<FilePort> file_port_;  // outlives the pool, whose slots use it
   std::unique_ptr<SlotPool> pool_;
   std::unique_ptr<LocalWatch> local_watch_;
   std::unique_ptr<Session> session_;
@@ -255,6 +300,9 @@ class Agent {
   uint32_t output_file_ = 0;
   std::string notice_;
   size_t dials_ = 0;
+  std::string dialled_;            // the server's address that was tried last
+  wire::Credentials credentials_;  // that go with it
+  uint64_t incarnation_ = 0;
   bool settled_ = false;
   bool leaving_ = false;
   Time leave_by_{};

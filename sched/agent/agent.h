@@ -11,6 +11,7 @@
 #include "base/time.h"
 #include "run_dir/run_dir.h"
 #include "topology/slots.h"
+#include "wire/channel.h"
 
 namespace harrow::agent {
 
@@ -32,11 +33,12 @@ struct AgentOptions {
   std::string local;         // the job's directory on this node's disk, made by the batch system; empty: none
   uint32_t most_tasks = 0;   // at a time, by the site's leave; 0: no limit
   uint64_t local_limit = 0;  // bytes that tasks may hold there; 0: no limit
-  topology::Grant grant;     // of the batch system
-  bool alone = false;        // wait for, and give way to, another warden of this run and node
+  wire::PortRange ports = 0;   // for other agents, by the site's leave
+  topology::Grant grant;       // of the batch system
+  bool alone = false;          // wait for, and give way to, another warden of this run and node
   NodeCommands commands;       // of the run, for this node
   std::string unfit;           // why no task may run here; found out by the warden
-  TmpRoot tmp_root;          // made by the warden, where tasks' temporary directories go; empty: none
+  TmpRoot tmp_root;            // made by the warden, where tasks' temporary directories go; empty: none
   FencePage* fence = nullptr;  // made by the warden, which looks at it too
 };
 

@@ -55,6 +55,14 @@ LocalTask TaskFromProto(pb::Task& message) {
   task.name = std::move(*message.mutable_name());
   for (std::string& path : *message.mutable_outputs()) task.outputs.push_back(std::move(path));
   task.sizes_wanted = message.sizes_wanted();
+  task.sandbox = message.sandbox();
+  for (pb::TaskInput& input : *message.mutable_input())
+    task.inputs.push_back(
+        {FileId(input.file()), std::move(*input.mutable_path()), std::move(*input.mutable_inside())});
+  for (const uint32_t file : message.output_file()) task.output_files.emplace_back(file);
+  for (const bool result : message.output_result()) task.output_results.push_back(result);
+  task.output_files.resize(task.outputs.size());
+  task.output_results.resize(task.outputs.size());
   if (message.has_earlier()) {
     const pb::Made& made = message.earlier();
     task.earlier = {.begin_ns = made.begin_ns(),
@@ -92,6 +100,16 @@ void ResultToProto(TaskResult result, pb::Attempt* out) {
     made->set_end_ns(result.made->end_ns);
     for (const uint32_t number : result.made->found) made->add_found(number);
   }
+  for (const MadeFile& made : result.made_files) {
+    pb::MadeFile* message = out->add_made_file();
+    message->set_file(made.file.value);
+    message->set_shared(made.shared);
+    if (!made.object) continue;
+    message->set_object(made.object->id.Bytes());
+    message->set_bytes(made.object->bytes);
+  }
+  out->set_undeclared(result.undeclared);
+  for (std::string& path : result.undeclared_paths) out->add_undeclared_path(std::move(path));
 }
 
 }  // namespace harrow::agent

@@ -1,6 +1,7 @@
-// node_setup and node_teardown: once a node before the first task of this run there, and after the last. The warden runs them, which is
-// there before the agent and after it, and starts the agent anew without another setup. A node whose setup has failed gets an
-// agent all the same: it tells the server, which gives the node nothing and names it.
+// node_setup and node_teardown: once a node before the first task of this run there, and after the last. The
+// warden runs them, which is there before the agent and after it, and starts the agent anew without another
+// setup. A node whose setup has failed gets an agent all the same: it tells the server, which gives the node
+// nothing and names it.
 #include "agent/node_commands.h"
 
 #include <algorithm>
@@ -75,7 +76,8 @@ Status RunNodeCommand(const char* what, const std::string& command, const NodeCo
     dup2(null, STDIN_FILENO);
     dup2(written, STDOUT_FILENO);
     dup2(written, STDERR_FILENO);
-    if (chdir(run.directory.c_str()) != 0) dprintf(STDERR_FILENO, "cannot go to %s: %s\n", run.directory.c_str(), strerror(errno));
+    if (chdir(run.directory.c_str()) != 0)
+      dprintf(STDERR_FILENO, "cannot go to %s: %s\n", run.directory.c_str(), strerror(errno));
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -105,7 +107,8 @@ Status RunNodeCommand(const char* what, const std::string& command, const NodeCo
   output->Read();
   std::string said = output->end();
   while (!said.empty() && (said.back() == '\n' || said.back() == ' ')) said.pop_back();
-  os::LogInfo(StrCat(what, " took ", FormatDuration(os::RealClock().Steady() - begin), said.empty() ? "" : "; it wrote:\n", said));
+  os::LogInfo(StrCat(what, " took ", FormatDuration(os::RealClock().Steady() - begin),
+                     said.empty() ? "" : "; it wrote:\n", said));
   if (problem.empty()) return Status();
   if (!said.empty()) problem += StrCat(": ", Printable(said.substr(said.rfind('\n') + 1), 200));
   os::LogError(problem);

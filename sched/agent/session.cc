@@ -112,6 +112,7 @@ void Session::Hello(const std::string& run_id) {
     attempt->set_start_ns(Nanoseconds(task.start));
   }
   for (const AttemptId attempt : snapshot.queued) wire::SetId(attempt, hello->add_queued());
+  hooks_.held(hello);
   // Serialized messages can be joined: their fields are merged, repeated ones appended.
   std::string bytes = message.SerializeAsString();
   for (const Kept& kept : kept_) bytes += kept.message;
@@ -186,6 +187,7 @@ void Session::Receive(std::string_view bytes) {
     loop_.CancelTimer(beat_timer_);
     Beat();
   }
+  if (message.peer_size() + message.drop_size() + message.copy_size() > 0) hooks_.files(message);
   if (message.start_size() > 0) TakeTasks(message);
   if (message.has_committed()) {
     while (!kept_.empty() && kept_.front().sequence <= message.committed().sequence()) kept_.pop_front();
@@ -298,8 +300,9 @@ void Session::CheckFence() {
 void Session::CheckLease() {
   if (state_ == State::kOver || leaving_) return;
   CheckFence();
-  // Who stood (Ctrl-Z, a virtual machine that was stopped) could hear nothing: the server, which may have stood as well, has the
-  // whole time again. That nothing is written twice is the fence's business, which goes by the clock.
+  // Who stood (Ctrl-Z, a virtual machine that was stopped) could hear nothing: the server, which may have
+  // stood as well, has the whole time again. That nothing is written twice is the fence's business, which
+  // goes by the clock.
   const Time now = loop_.Now();
   if (now - std::exchange(lease_looked_, now) > heartbeat_ * kSilentBeats) awake_since_ = now;
   const Duration left = lease_ - (now - std::max(last_heard_, awake_since_));
@@ -342,6 +345,28 @@ void Session::Report(const std::string& problem, bool fatal) {
   pb::FromAgent message;
   message.mutable_problem()->set_text(problem);
   message.mutable_problem()->set_fatal(fatal);
+  Send(message);
+}
+
+void Session::TellFile(const FileNews& news) {
+  if (state_ != State::kJoined) return;
+  pb::FromAgent message;
+  pb::FileNote* note = message.add_file();
+  note->set_file(news.file.value);
+  note->set_what(static_cast<pb::FileNote::What>(news.what));
+  if (news.object) {
+    note->set_object(news.object->id.Bytes());
+    note->set_bytes(news.object->bytes);
+  }
+  if (news.from) note->set_from(news.from.value + 1);
+  note->set_moved(news.moved);
+  Send(message);
+}
+
+void Session::TellPeerAddresses(const std::vector<std::string>& addresses) {
+  if (state_ != State::kJoined) return;
+  pb::FromAgent message;
+  for (const std::string& address : addresses) message.add_peer_address(address);
   Send(message);
 }
 

@@ -11,6 +11,7 @@
 
 #include "agent/collector.h"
 #include "agent/fence.h"
+#include "agent/local_files.h"
 #include "agent/steps/environment.h"
 #include "agent/task_host.h"
 #include "base/status.h"
@@ -20,6 +21,7 @@
 namespace harrow::pb {
 class ToAgent;
 class FromAgent;
+class AgentHello;
 class Welcome;
 }  // namespace harrow::pb
 
@@ -65,6 +67,10 @@ class Session {
     /// Tasks may run until then, and stand from then on; none: whenever. False: what is being ended while it
     /// stands has not been killed yet, so the others stand still; asked again soon.
     std::function<bool(std::optional<Time>)> may_run_until = [](std::optional<Time>) { return true; };
+    /// What the server says of files, before the tasks of the same message: peer, drop, copy.
+    std::function<void(const pb::ToAgent&)> files = [](const pb::ToAgent&) {};
+    /// The greeting names the files that are here.
+    std::function<void(pb::AgentHello*)> held = [](pb::AgentHello*) {};
   };
 
   Session(os::EventLoop& loop, TaskHost& host, NodeInfo node, Dial dial, Hooks hooks);
@@ -73,6 +79,10 @@ class Session {
   void Start();
   /// Results and starts of tasks.
   void Deliver(Batch batch);
+  /// What became of a file. Not to a server that is not there: it asks again when it is.
+  void TellFile(const FileNews& news);
+  /// Where other agents find this one.
+  void TellPeerAddresses(const std::vector<std::string>& addresses);
   /// A line for the log of the server.
   void Report(const std::string& problem, bool fatal = false);
   /// The agent is about to end: it dials no more, whatever becomes of its connection.

@@ -215,13 +215,15 @@ void SlotPool::Do(const Warn& action) {
 
 void SlotPool::Do(const Returned& action) {
   returned_.push_back(action.attempt);
+  if (tasks_[action.tag].sandbox) node_.files->Forget(tasks_[action.tag]);
   Forget(action.tag);
 }
 
 void SlotPool::Do(const Report& action) {
   const LocalTask& task = tasks_[action.tag];
   const ProfileSpec& spec = task.profile->spec();
-  std::string why;
+  if (task.sandbox) node_.files->Forget(task);
+  std::string why = task.trouble;
   if (action.why == Report::Why::kTooManyCores)
     why = StrCat("the task asks for ", NeedsOf(spec).cores, " cores, this node has ", slots_.size());
   if (action.why == Report::Why::kTooManyDevices)
@@ -255,7 +257,16 @@ void SlotPool::Send(LocalTask task) {
   const uint32_t tag = free_tags_.back();
   free_tags_.pop_back();
   tasks_[tag] = std::move(task);
-  Tell(Sent{tasks_[tag].attempt_id(), NeedsOf(spec), tag});
+  Needs needs = NeedsOf(spec);
+  if (tasks_[tag].sandbox) {
+    FileHost::Awaited awaited = node_.files->Await(tasks_[tag]);
+    needs.inputs = awaited.inputs;
+    tasks_[tag].trouble = std::move(awaited.trouble);
+  }
+  const AttemptId attempt = tasks_[tag].attempt_id();
+  const bool in_vain = !tasks_[tag].trouble.empty();
+  Tell(Sent{attempt, needs, tag});
+  if (in_vain) Tell(Cancelled{attempt, End::kNotStarted});
 }
 
 void SlotPool::TellFence() {
@@ -311,6 +322,19 @@ void SlotPool::EndTasks(const std::vector<AttemptId>& attempts, End reason) {
   for (const AttemptId& attempt : attempts) Tell(Cancelled{attempt, reason, &attempt != &attempts.back()});
 }
 
+void SlotPool::InputArrived(AttemptId attempt) {
+  std::lock_guard lock(mutex_);
+  Tell(agent::InputArrived{attempt});
+}
+
+void SlotPool::InputFailed(AttemptId attempt, const std::string& why) {
+  std::lock_guard lock(mutex_);
+  for (LocalTask& task : tasks_) {
+    if (task.profile != nullptr && task.attempt_id() == attempt) task.trouble = why;
+  }
+  Tell(Cancelled{attempt, End::kNotStarted});
+}
+
 void SlotPool::DiskLimitReached(AttemptId attempt) {
   std::lock_guard lock(mutex_);
   Tell(agent::DiskLimitReached{attempt});
@@ -330,8 +354,8 @@ void SlotPool::Close(End reason) {
   closing_.notify_all();
 }
 
-/// Slurm ends a step by a SIGTERM to each process of it, tasks and agent, in any order. Which of them ended by it is not
-/// theirs to answer for; it is known when the agent has got its own.
+/// Slurm ends a step by a SIGTERM to each process of it, tasks and agent, in any order. Which of them ended
+/// by it is not theirs to answer for; it is known when the agent has got its own.
 void SlotPool::AskWhoEndedIt(TaskResult* result) {
   if (!node_.in_step) return;
   const bool by_term = (result->end == End::kSignaled && result->code == SIGTERM) ||
@@ -340,7 +364,8 @@ void SlotPool::AskWhoEndedIt(TaskResult* result) {
   if (!by_term) return;
   std::unique_lock lock(mutex_);
   // Of a flow whose outputs are not where it says every task ends so.
-  const bool often = result->end == End::kMissingOutput && asked_in_vain_ && Now() - *asked_in_vain_ < kNotAgainSoSoon;
+  const bool often =
+      result->end == End::kMissingOutput && asked_in_vain_ && Now() - *asked_in_vain_ < kNotAgainSoSoon;
   if (often && !closed_) return;
   if (!closing_.wait_for(lock, kUntilAllAreTold, [this] { return closed_; })) {
     asked_in_vain_ = Now();

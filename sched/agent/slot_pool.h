@@ -30,6 +30,9 @@ class SlotPool : public TaskHost, private MemoryWatch::Host {
   std::vector<AttemptId> TakeBack(const std::vector<AttemptId>& attempts) override;
   void EndTasks(const std::vector<AttemptId>& attempts, End reason) override;
   void Close(End reason) override;
+  /// An input of an attempt has come, or will not.
+  void InputArrived(AttemptId attempt);
+  void InputFailed(AttemptId attempt, const std::string& why);
   /// It holds the most of a disk that is too full (local_watch.h).
   void DiskLimitReached(AttemptId attempt);
   /// What the slot's thread runs.

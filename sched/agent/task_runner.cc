@@ -91,6 +91,7 @@ TaskRunner::TaskRunner(uint32_t slot, NodeContext& node, const os::Clock& clock,
       collector_(collector),
       signals_(signals),
       tell_core_(std::move(tell_core)),
+      sandbox_(node.files),
       outputs_(node.made),
       streams_(collector, node.output_limit,
                {.may_run = [this] { return MayRun(); },
@@ -105,8 +106,8 @@ TaskRunner::TaskRunner(uint32_t slot, NodeContext& node, const os::Clock& clock,
       pinning_(node.slots, slot),
       directory_(node.directory),
       // What needs the word of another comes after it.
-      steps_{&outputs_,     &streams_, &tmp_,    &command_,  &devices_,
-             &environment_, &pinning_, &memory_, &directory_} {}
+      steps_{&sandbox_, &outputs_,     &streams_, &tmp_,    &command_,
+             &devices_, &environment_, &pinning_, &memory_, &directory_} {}
 
 void TaskRunner::Settle(const LocalTask& task, TaskResult* result) {
   while (prepared_ > 0) steps_[--prepared_]->Settle(task, result);
@@ -127,7 +128,7 @@ pid_t TaskRunner::Start(const LocalTask& task, const Core::Given& given, TaskRes
     ++prepared_;
   }
   std::string path;
-  const os::SpawnOutcome outcome = Spawn(task, &launch.request, &path);
+  const os::SpawnOutcome outcome = Spawn(task, &launch, &path);
   streams_.CloseOwnEnds();
   starter_peak_kib_ = outcome.peak_kib;
   if (outcome.pid > 0) return outcome.pid;
@@ -151,11 +152,15 @@ pid_t TaskRunner::Start(const LocalTask& task, const Core::Given& given, TaskRes
   return -1;
 }
 
-os::SpawnOutcome TaskRunner::Spawn(const LocalTask& task, os::SpawnRequest* request, std::string* path) {
+os::SpawnOutcome TaskRunner::Spawn(const LocalTask& task, Launch* launch, std::string* path) {
+  os::SpawnRequest* const request = &launch->request;
   for (int round = 1;; ++round) {
     const ProgramFinder::Found& found = command_.Find(task);
     *path = found.path;
     if (path->empty()) return {.pid = -1, .error = found.error, .step = os::SpawnStep::kExec};
+    // It begins elsewhere, and a relative program is the submit directory's.
+    if (!launch->directory.empty() && access(Below(launch->directory, *path).c_str(), F_OK) != 0)
+      *path = Below(task.profile->directory(), *path);
     request->program = path->c_str();
     const os::SpawnOutcome outcome = spawner_.Spawn(*request);
     if (outcome.pid > 0 || round == kMostRounds || ToEnd() || !MayPass(outcome.error)) return outcome;

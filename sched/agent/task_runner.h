@@ -21,6 +21,7 @@
 #include "agent/steps/environment_step.h"
 #include "agent/steps/memory.h"
 #include "agent/steps/pinning.h"
+#include "agent/steps/sandbox.h"
 #include "agent/steps/slot_tmp.h"
 #include "agent/steps/streams.h"
 #include "made/record.h"
@@ -35,14 +36,15 @@ namespace harrow::agent {
 struct NodeContext {
   std::vector<topology::Slot> slots;
   std::vector<topology::Device> devices;
-  TmpRoot tmp_root;                               // empty: TMPDIR stays as inherited
-  uint64_t local_limit = 0;                       // bytes that all tasks may hold below tmp_root; 0: no limit
-  std::string directory;                          // the agent's current one
-  uint64_t memory = 0;                            // bytes; 0: not known
-  uint64_t task_descriptors = 0;                  // soft RLIMIT_NOFILE of tasks; 0: the agent's own
+  TmpRoot tmp_root;               // empty: TMPDIR stays as inherited
+  uint64_t local_limit = 0;       // bytes that all tasks may hold below tmp_root; 0: no limit
+  std::string directory;          // the agent's current one
+  FileHost* files = nullptr;      // of the flow; set before the first task that runs in a sandbox
+  uint64_t memory = 0;            // bytes; 0: not known
+  uint64_t task_descriptors = 0;  // soft RLIMIT_NOFILE of tasks; 0: the agent's own
   std::atomic<uint64_t> output_limit{64u << 20};  // bytes a task and stream; 0: no limit
   made::Record made;                              // of declared outputs
-  bool in_step = false;                           // of a job, or a unit of systemd: its end is a signal to every process
+  bool in_step = false;  // of a job, or a unit of systemd: its end is a signal to every process
   std::atomic<int64_t> kill_wait_ns{5'000'000'000};
   FencePage own_fence;
   FencePage* fence = &own_fence;  // until when tasks may run
@@ -78,13 +80,14 @@ class TaskRunner {
   bool ToEnd() const { return signals_.reason.load() != 0; }
   /// -1: not started, and *result says why; kRunning: too late.
   pid_t Start(const LocalTask& task, const Core::Given& given, TaskResult* result);
-  os::SpawnOutcome Spawn(const LocalTask& task, os::SpawnRequest* request, std::string* path);
+  os::SpawnOutcome Spawn(const LocalTask& task, Launch* launch, std::string* path);
   /// Of the steps that were prepared.
   void Settle(const LocalTask& task, TaskResult* result);
   // The process has ended, and is not reaped yet, when these return (true).
   bool WaitBlindly(pid_t pid);
   void WaitWatching(const LocalTask& task, pid_t pid);
-  /// The signal before the time limit: to the process alone, or to each srun below it, which hands it on to its step.
+  /// The signal before the time limit: to the process alone, or to each srun below it, which hands it on to
+  /// its step.
   void SendWarning(const ProfileSpec& spec, pid_t pid);
   /// What the core has asked for meanwhile.
   void CarryOut(pid_t pid);
@@ -103,6 +106,7 @@ class TaskRunner {
 
   os::Spawner spawner_;
   int64_t starter_peak_kib_ = 0;  // of the last start
+  Sandbox sandbox_;
   DeclaredOutputs outputs_;
   Streams streams_;
   SlotTmp tmp_;
@@ -112,7 +116,7 @@ class TaskRunner {
   Pinning pinning_;
   Memory memory_;
   Directory directory_;
-  const std::array<Step*, 9> steps_;
+  const std::array<Step*, 10> steps_;
   size_t prepared_ = 0;                      // of them, for the attempt
   std::map<pid_t, os::Process> left_group_;  // of the task that is being ended
   os::Stopper standing_;                     // what the fence has stopped of the task

@@ -111,7 +111,8 @@ class Warden {
     }
     if (!options_.commands.teardown.empty()) {
       const Status torn_down = RunHere("node_teardown", options_.commands.teardown, true);
-      if (!torn_down.ok()) std::cerr << "harrow: node " << options_.node_name << ": " << torn_down.message() << std::endl;
+      if (!torn_down.ok())
+        std::cerr << "harrow: node " << options_.node_name << ": " << torn_down.message() << std::endl;
     }
     if (makes_tmp) os::LogInfo(StrCat("agent and tasks used ", Seconds(os::ProcessorTime()), " s of CPU"));
     // Also the one whose parent made it, and may have been killed.

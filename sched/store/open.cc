@@ -15,7 +15,7 @@ namespace harrow::store {
 namespace {
 
 constexpr int kFormat = 1;
-constexpr const char* kOwner = "owner";
+constexpr const char* kOwner = "held-by";
 
 std::string BootId() {
   std::string id;

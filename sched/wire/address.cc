@@ -3,6 +3,8 @@
 #include <arpa/inet.h>
 #include <charconv>
 #include <cstring>
+#include <netdb.h>
+#include <unistd.h>
 
 #include "base/text.h"
 
@@ -55,6 +57,21 @@ Result<Address> Address::Parse(std::string_view text) {
                   StrCat("\"", Printable(text), "\" is not a numeric address and port, as 10.0.0.1:4000"));
   }
   return address;
+}
+
+std::string HostTowards(const std::string& address) {
+  const Result<Address> peer = Address::Parse(address);
+  if (!peer.ok()) return {};
+  // Connecting a datagram socket sends nothing; the kernel's routing gives it the local address.
+  const int fd = socket(peer->storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return {};
+  Address own;
+  own.size = sizeof own.storage;
+  const bool found = connect(fd, peer->get(), peer->size) == 0 && getsockname(fd, own.get(), &own.size) == 0;
+  close(fd);
+  char host[INET6_ADDRSTRLEN] = "";
+  if (found) getnameinfo(own.get(), own.size, host, sizeof host, nullptr, 0, NI_NUMERICHOST);
+  return host;
 }
 
 }  // namespace harrow::wire

@@ -27,4 +27,7 @@ struct Address {
   static Result<Address> Parse(std::string_view text);
 };
 
+/// The numeric address of this machine by which it reaches `address`; empty: by none.
+std::string HostTowards(const std::string& address);
+
 }  // namespace harrow::wire

@@ -53,7 +53,7 @@ struct ProfileSpec {
   std::string shell{};
   EnvList env{};
   Duration time_limit{0};
-  bool missing_ok = false;  // it is done also when an output of it is not there
+  bool missing_ok = false;     // it is done also when an output of it is not there
   bool empty_streams = false;  // each attempt empties the files of its stdout and stderr
   int32_t warn_signal = 0;     // sent so long before the time limit; 0: none
   Duration warn_before{0};

@@ -19,6 +19,8 @@ struct Launch {
   WallTime start{};
   os::SpawnRequest request{};
   TaskVariables variables{};
+  std::string sandbox{};    // where the task's files lie; empty: in the submit directory
+  std::string directory{};  // where it begins, in a sandbox; empty: its profile's
 };
 
 /// One concern of an attempt's process on its node (a directory, a pipe, an entry of the environment): what

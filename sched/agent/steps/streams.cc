@@ -1,8 +1,10 @@
 #include "agent/steps/streams.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,7 +36,8 @@ void Streams::BeginAnew(const LocalTask& task, int fd) const {
   struct stat file {};
   struct stat output {};
   const bool always = task.profile->spec().empty_streams;
-  if ((task.outputs.empty() && !always) || fstat(fd, &file) != 0 || !S_ISREG(file.st_mode) || file.st_size == 0)
+  if ((task.outputs.empty() && !always) || fstat(fd, &file) != 0 || !S_ISREG(file.st_mode) ||
+      file.st_size == 0)
     return;
   if (always && host_.may_run()) {
     [[maybe_unused]] const int emptied = ftruncate(fd, 0);
@@ -50,10 +53,28 @@ void Streams::BeginAnew(const LocalTask& task, int fd) const {
   }
 }
 
-Status Streams::OpenFiles(const LocalTask& task) {
+namespace {
+
+/// In a sandbox, where it is a file that the task declares.
+std::string InSandbox(const LocalTask& task, const std::string& sandbox, const std::string& path) {
+  const std::string& submit_dir = task.profile->base().common().submit_dir;
+  if (!path.starts_with(submit_dir + "/")) return path;
+  const std::string name =
+      std::filesystem::path(path.substr(submit_dir.size() + 1)).lexically_normal().string();
+  const bool declared = std::find(task.outputs.begin(), task.outputs.end(), name) != task.outputs.end() ||
+                        std::any_of(task.inputs.begin(), task.inputs.end(),
+                                    [&](const TaskInput& input) { return input.path == name; });
+  return declared ? Below(sandbox, name) : path;
+}
+
+}  // namespace
+
+Status Streams::OpenFiles(const LocalTask& task, const std::string& sandbox) {
   const ProfileSpec& spec = task.profile->spec();
-  const auto expand = [&task](const std::string& pattern) {
-    return pattern.empty() ? std::string() : ExpandFilePattern(pattern, task);
+  const auto expand = [&](const std::string& pattern) {
+    if (pattern.empty()) return std::string();
+    std::string path = ExpandFilePattern(pattern, task);
+    return sandbox.empty() ? path : InSandbox(task, sandbox, path);
   };
   // Somebody else's text may be there: another task's, an earlier attempt's, the user's.
   constexpr int kWrite = O_WRONLY | O_CREAT | O_APPEND;
@@ -77,7 +98,7 @@ Status Streams::Prepare(Launch* launch, TaskResult*) {
   const LocalTask& task = launch->task;
   stdout_.Reset();
   stderr_.Reset();
-  const Status opened = OpenFiles(task);
+  const Status opened = OpenFiles(task, launch->sandbox);
   if (!opened.ok()) {
     CloseOwnEnds();
     return opened;

@@ -10,6 +10,7 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "made/record.h"
+#include "store/object.h"
 
 namespace harrow::agent {
 
@@ -17,6 +18,14 @@ class TaskProfile;
 
 /// How a command is started; numbers as graph::CommandForm and pb::Task.form.
 enum class CommandForm : uint8_t { kWords = 0, kArgv = 1, kShell = 2, kNone = 3, kAssigned = 4 };
+
+/// What a task in a sandbox finds at `path` there: a file of the node's store, or what lies at `inside` of a
+/// directory.
+struct TaskInput {
+  FileId file;
+  std::string path;
+  std::string inside{};
+};
 
 /// A task as the server sent it.
 struct LocalTask {
@@ -30,6 +39,18 @@ struct LocalTask {
   std::vector<std::string> outputs;  // declared; below the submit directory
   bool sizes_wanted = false;
   std::optional<made::Attempt> earlier;  // its task and attempt are not looked at
+  bool sandbox = false;                  // it runs in one, with files of the node's store
+  std::vector<TaskInput> inputs;         // in a sandbox
+  std::vector<FileId> output_files;      // of outputs, in a sandbox
+  std::vector<bool> output_results;      // which of them go to the submit directory
+  std::string trouble;                   // why an input of it cannot be had
+};
+
+/// What an attempt in a sandbox left at one of its outputs.
+struct MadeFile {
+  FileId file;
+  std::optional<store::Object> object{};  // none: it was not written
+  bool shared = false;                    // it lies in the submit directory, too
 };
 
 struct TaskResult {
@@ -47,7 +68,10 @@ struct TaskResult {
   std::string message;
   std::vector<int64_t> output_sizes;  // of LocalTask::outputs, where wanted; -1: absent
   std::optional<made::Attempt> made;  // it began, and did not succeed
-  std::vector<uint32_t> pus;          // it was pinned to
+  std::vector<MadeFile> made_files;   // it succeeded in a sandbox
+  uint32_t undeclared = 0;  // files and directories that it left in its sandbox, and did not declare
+  std::vector<std::string> undeclared_paths;  // the first of them
+  std::vector<uint32_t> pus;                  // it was pinned to
   std::string devices;
 };
 

@@ -134,7 +134,8 @@ int OpenTmpRoot(const TmpRoot& root) {
   return -1;
 }
 
-std::string MakeLinesFile(const TmpRoot& root, const std::string& name, std::string_view line, uint32_t times) {
+std::string MakeLinesFile(const TmpRoot& root, const std::string& name, std::string_view line,
+                          uint32_t times) {
   const int directory = OpenTmpRoot(root);
   if (directory < 0) return {};
   const int file = openat(directory, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);

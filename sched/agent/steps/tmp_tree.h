@@ -30,8 +30,10 @@ void RemoveTmpRoot(run_dir::RunDir& dir, const std::string& node, const TmpRoot&
 /// Removes what wardens of a run that were killed on this machine have left.
 void RemoveLeftTmpRoots(run_dir::RunDir& dir);
 
-/// Makes a file there that holds `line` so many times, for its owner to read; its path, empty when it cannot be made.
-std::string MakeLinesFile(const TmpRoot& root, const std::string& name, std::string_view line, uint32_t times);
+/// Makes a file there that holds `line` so many times, for its owner to read; its path, empty when it cannot
+/// be made.
+std::string MakeLinesFile(const TmpRoot& root, const std::string& name, std::string_view line,
+                          uint32_t times);
 
 /// Empties the directory `fd` (O_PATH will do) of whatever it holds. False when something stays.
 bool EmptyDirectory(int fd);

@@ -118,7 +118,7 @@ TEST_F(OpenTest, OddDirectoriesAreRefused) {
 }
 
 TEST_F(OpenTest, AfterAnotherBootOnlyWhatWasSyncedIsTrusted) {
-  const std::string owner = Root() + "/owner";
+  const std::string owner = Root() + "/held-by";
   const auto reboot = [&] {
     store_.reset();
     std::string text = TextOf(owner);

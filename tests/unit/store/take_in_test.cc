@@ -148,7 +148,7 @@ TEST_F(TakeInTest, WhatIsNeitherFileNorDirectoryIsRefusedInWords) {
   EXPECT_EQ(store_->CopyIn("/dev/null").status().code(), Code::kInvalid);
   EXPECT_EQ(store_->CopyIn(At("absent")).status().code(), Code::kNotFound);
   EXPECT_EQ(store_->MoveIn(sandbox + "/absent").status().code(), Code::kNotFound);
-  EXPECT_EQ(store_->MoveIn(sandbox + "/../../owner").status().code(), Code::kInvalid);
+  EXPECT_EQ(store_->MoveIn(sandbox + "/../../held-by").status().code(), Code::kInvalid);
   EXPECT_EQ(Checked(store_->CopyIn(sandbox + "/link")), FileObject("x"));  // a user's own arrangement
   EXPECT_EQ(store_->room().objects, 1u);
   EXPECT_EQ(store_->room().used, 4096u);

@@ -1,0 +1,68 @@
+#include "agent/file_port.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/text.h"
+#include "wire/address.h"
+#include "wire/harrow.pb.h"
+
+namespace harrow::agent {
+
+Result<std::unique_ptr<FilePort>> FilePort::Open(const Options& options, const pb::Welcome& welcome,
+                                                 const std::string& address,
+                                                 const wire::Credentials& credentials,
+                                                 LocalFiles::Hooks hooks) {
+  std::unique_ptr<FilePort> port(new FilePort());
+  port->submit_dir_ = welcome.submit_dir();
+  Result<std::unique_ptr<store::Store>> store =
+      store::Store::Open(options.directory, {.limit = options.limit});
+  if (!store.ok()) return store.status();
+  port->store_ = *std::move(store);
+  port->files_ = std::make_unique<LocalFiles>(port->store_.get(), std::clamp<size_t>(options.slots, 1, 16),
+                                              std::move(hooks));
+  Transfers::Options wanted;
+  wanted.peers.self = NodeId(welcome.node());
+  wanted.peers.incarnation = options.incarnation;
+  wanted.peers.credentials = credentials;
+  wanted.peers.hosts = {wire::HostTowards(address)};
+  wanted.peers.ports = options.ports;
+  wanted.peers.encrypt = !welcome.plain_transfers();
+  Result<std::unique_ptr<Transfers>> transfers = Transfers::Start(port->store_.get(), wanted);
+  if (!transfers.ok()) return transfers.status();
+  port->transfers_ = *std::move(transfers);
+  port->files_->Use(port->transfers_.get());
+  return port;
+}
+
+void FilePort::Take(const pb::ToAgent& message) {
+  for (const pb::Peer& peer : message.peer()) {
+    const NodeId node(peer.node());
+    if (peer.address().empty()) {
+      transfers_->Forget(node);
+    } else {
+      transfers_->Know(node, {peer.address().begin(), peer.address().end()}, peer.incarnation());
+    }
+  }
+  for (const uint32_t file : message.drop()) files_->Drop(FileId(file));
+  for (const pb::CopyFile& copy : message.copy()) {
+    std::optional<store::Object> object;
+    if (const auto id = store::ObjectId::FromBytes(copy.object())) object = {*id, copy.bytes()};
+    files_->Bring({.file = FileId(copy.file()),
+                   .object = object,
+                   .path = StrCat(submit_dir_, "/", copy.path()),
+                   .from = copy.from() == 0 ? NodeId() : NodeId(copy.from() - 1)});
+  }
+}
+
+void FilePort::NameHeld(pb::AgentHello* hello) {
+  for (const auto& [file, object] : files_->Held()) {
+    pb::HeldFile* held = hello->add_held();
+    held->set_file(file.value);
+    held->set_object(object.id.Bytes());
+    held->set_bytes(object.bytes);
+  }
+}
+
+}  // namespace harrow::agent

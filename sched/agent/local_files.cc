@@ -1,0 +1,194 @@
+// The server says which files the node is to have (CopyFile), before or together with the task that reads
+// them, and which it is to drop. A task's inputs that are neither here nor on their way are waited for all
+// the same: the word to bring them may come later, from a server that has just learnt who has them. An
+// attempt that waits for what will never come is taken back by the server, or ended.
+
+#include "agent/local_files.h"
+
+#include <algorithm>
+#include <semaphore>
+#include <sys/stat.h>
+#include <utility>
+
+#include "base/text.h"
+
+namespace harrow::agent {
+namespace {
+
+uint32_t Umask() {
+  const mode_t mask = ::umask(022);
+  ::umask(mask);
+  return mask;
+}
+
+FileNews::What WhatOf(const Transfers::Outcome& outcome) {
+  using What = FileNews::What;
+  if (outcome.status.ok()) return What::kStored;
+  if (outcome.status.code() == Code::kExhausted) return What::kNoRoom;
+  if (!outcome.from) return What::kUnreadable;
+  if (outcome.status.code() == Code::kNotFound) return What::kAbsent;
+  return outcome.status.code() == Code::kDamaged ? What::kDamaged : What::kUnreachable;
+}
+
+}  // namespace
+
+LocalFiles::LocalFiles(store::Store* store, size_t threads, Hooks hooks)
+    : store_(*store), hooks_(std::move(hooks)), umask_(Umask()), workers_(threads) {}
+
+void LocalFiles::Outside(const std::function<void()>& work) {
+  std::binary_semaphore done(0);
+  workers_.Do([&] {
+    work();
+    done.release();
+  });
+  done.acquire();
+}
+
+void LocalFiles::Use(Transfers* transfers) {
+  std::lock_guard lock(mutex_);
+  transfers_ = transfers;
+}
+
+void LocalFiles::Bring(Copy copy) {
+  std::unique_lock lock(mutex_);
+  File& file = files_[copy.file];
+  // As another file's; what is here as a part of a directory stays from now on.
+  if (!file.object && copy.object && copy.object->id.kind != store::Kind::kDirectory &&
+      store_.Has(copy.object->id) && store_.Begin(*copy.object).status().code() == Code::kExists) {
+    Hold(lock, copy.file, *copy.object);
+  }
+  if (file.object && (!copy.object || copy.object->id == file.object->id)) {
+    const FileNews news{.file = copy.file, .object = file.object, .from = copy.from};
+    lock.unlock();
+    hooks_.tell(news);
+    return;
+  }
+  if (file.object) Release(&file);  // what it was before
+  file.coming = true;
+  file.trouble.clear();
+  Transfers* const transfers = transfers_;
+  lock.unlock();
+  transfers->Fetch(
+      {.file = copy.file, .object = copy.object, .path = std::move(copy.path), .from = copy.from},
+      [this](Transfers::Outcome outcome) { Came(std::move(outcome)); });
+}
+
+void LocalFiles::Came(Transfers::Outcome outcome) {
+  FileNews news{.file = outcome.file,
+                .what = WhatOf(outcome),
+                .from = outcome.from,
+                .moved = outcome.fetched_bytes,
+                .text = outcome.status.message()};
+  if (news.what == FileNews::What::kStored) news.object = outcome.object;
+  std::vector<AttemptId> failed;
+  std::string trouble;
+  {
+    std::unique_lock lock(mutex_);
+    File& file = files_[outcome.file];
+    file.coming = false;
+    if (news.object) {
+      Hold(lock, outcome.file, *news.object);
+    } else if (news.what == FileNews::What::kUnreadable || news.what == FileNews::What::kNoRoom) {
+      // Also for those that come before the server has heard of it.
+      trouble = file.trouble = news.what == FileNews::What::kNoRoom
+                                   ? StrCat("no room on its node for an input: ", news.text)
+                                   : StrCat("an input of it cannot be read: ", news.text);
+      failed = std::exchange(file.waiting, {});
+    }
+  }
+  for (const AttemptId attempt : failed) hooks_.failed(attempt, trouble);
+  hooks_.tell(std::move(news));
+}
+
+/// Unlocks while it tells those that wait.
+void LocalFiles::Hold(std::unique_lock<std::mutex>& lock, FileId id, const store::Object& object) {
+  File& file = files_[id];
+  ++used_[object.id];
+  if (file.object) Release(&file);
+  file.object = object;
+  const std::vector<AttemptId> waiting = std::exchange(file.waiting, {});
+  lock.unlock();
+  for (const AttemptId attempt : waiting) hooks_.arrived(attempt);
+  lock.lock();
+}
+
+void LocalFiles::Release(File* file) {
+  const auto used = used_.find(file->object->id);
+  if (--used->second == 0) {
+    used_.erase(used);
+    store_.Drop(file->object->id);
+  }
+  file->object.reset();
+}
+
+void LocalFiles::Drop(FileId id) {
+  std::unique_lock lock(mutex_);
+  const auto found = files_.find(id);
+  if (found == files_.end()) return;
+  const bool coming = std::exchange(found->second.coming, false);
+  if (found->second.object) Release(&found->second);
+  if (found->second.waiting.empty()) files_.erase(found);
+  Transfers* const transfers = transfers_;
+  lock.unlock();
+  if (coming) transfers->Abandon(id);
+}
+
+FileHost::Awaited LocalFiles::Await(const LocalTask& task) {
+  std::lock_guard lock(mutex_);
+  Awaited awaited;
+  std::vector<FileId> missing;
+  for (const TaskInput& input : task.inputs) {
+    File& file = files_[input.file];
+    if (file.object) continue;
+    if (!file.coming && !file.trouble.empty()) awaited.trouble = file.trouble;
+    if (std::find(missing.begin(), missing.end(), input.file) == missing.end()) missing.push_back(input.file);
+  }
+  for (const FileId file : missing) files_[file].waiting.push_back(task.attempt_id());
+  awaited.inputs = static_cast<uint32_t>(missing.size());
+  return awaited;
+}
+
+void LocalFiles::Forget(const LocalTask& task) {
+  std::lock_guard lock(mutex_);
+  for (const TaskInput& input : task.inputs) {
+    if (const auto found = files_.find(input.file); found != files_.end())
+      std::erase(found->second.waiting, task.attempt_id());
+  }
+}
+
+std::vector<std::pair<FileId, store::Object>> LocalFiles::Held() {
+  std::lock_guard lock(mutex_);
+  std::vector<std::pair<FileId, store::Object>> held;
+  for (const auto& [id, file] : files_) {
+    if (file.object) held.emplace_back(id, *file.object);
+  }
+  return held;
+}
+
+std::optional<store::Object> LocalFiles::ObjectOf(FileId file) {
+  std::lock_guard lock(mutex_);
+  const auto found = files_.find(file);
+  return found == files_.end() ? std::nullopt : found->second.object;
+}
+
+void LocalFiles::Made(FileId file, const store::Object& object) {
+  std::unique_lock lock(mutex_);
+  Hold(lock, file, object);
+}
+
+void LocalFiles::Discard(const store::ObjectId& object) {
+  std::lock_guard lock(mutex_);
+  if (!used_.contains(object)) store_.Drop(object);
+}
+
+void LocalFiles::Spoiled(FileId id) {
+  {
+    std::unique_lock lock(mutex_);
+    const auto found = files_.find(id);
+    if (found == files_.end() || !found->second.object) return;
+    Release(&found->second);
+  }
+  hooks_.tell({.file = id, .what = FileNews::What::kGone});
+}
+
+}  // namespace harrow::agent

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "agent/steps/sandbox.h"
+#include "agent/steps/task.h"
+#include "agent/transfers.h"
+#include "agent/workers.h"
+#include "store/store.h"
+
+namespace harrow::agent {
+
+/// What became of a copy, or of a file that was held here; numbers as pb::FileNote.What.
+struct FileNews {
+  enum class What : uint8_t {
+    kStored = 0,
+    kUnreachable = 1,
+    kAbsent = 2,
+    kDamaged = 3,
+    kUnreadable = 4,
+    kNoRoom = 5,
+    kGone = 6,
+  };
+  FileId file;
+  What what = What::kStored;
+  std::optional<store::Object> object{};
+  NodeId from{};       // none: the submit directory
+  int64_t moved = 0;   // bytes
+  std::string text{};  // why not
+};
+
+/// The files of a flow on this node: which object of the store each is, which are on their way, and which
+/// attempts wait for them. From any thread; its hooks are called from any, and may call it.
+class LocalFiles : public FileHost {
+ public:
+  struct Hooks {
+    /// An input that an attempt awaits is here.
+    std::function<void(AttemptId)> arrived;
+    /// It will not come.
+    std::function<void(AttemptId, std::string why)> failed;
+    /// For the server.
+    std::function<void(FileNews)> tell;
+  };
+  struct Copy {
+    FileId file;
+    std::optional<store::Object> object{};  // where it is known
+    std::string path{};                     // absolute, in the submit directory
+    NodeId from{};                          // none: it is read from there
+  };
+
+  /// `store` outlives it. `threads`: how many slots may be served at once (Outside).
+  LocalFiles(store::Store* store, size_t threads, Hooks hooks);
+
+  void Use(Transfers* transfers);
+  /// The node is to have the file. One that is on its way comes from somebody else from now on.
+  void Bring(Copy copy);
+  /// The node holds it no more.
+  void Drop(FileId file);
+  Awaited Await(const LocalTask& task) override;
+  void Forget(const LocalTask& task) override;
+  /// All that are here whole.
+  std::vector<std::pair<FileId, store::Object>> Held();
+
+  store::Store& store() override { return store_; }
+  void Outside(const std::function<void()>& work) override;
+  uint32_t umask() const override { return umask_; }
+  std::optional<store::Object> ObjectOf(FileId file) override;
+  void Made(FileId file, const store::Object& object) override;
+  void Discard(const store::ObjectId& object) override;
+  void Spoiled(FileId file) override;
+
+ private:
+  struct File {
+    std::optional<store::Object> object{};  // here whole
+    bool coming = false;                    // it is on its way
+    std::string trouble{};  // why it did not come, when it was asked for last
+    std::vector<AttemptId> waiting{};
+  };
+  void Came(Transfers::Outcome outcome);
+  void Hold(std::unique_lock<std::mutex>& lock, FileId file, const store::Object& object);
+  void Release(File* file);
+
+  store::Store& store_;
+  const Hooks hooks_;
+  const uint32_t umask_;
+  Workers workers_;
+  std::mutex mutex_;
+  Transfers* transfers_ = nullptr;                      // of mutex_
+  std::unordered_map<FileId, File> files_;              // of mutex_
+  std::unordered_map<store::ObjectId, uint32_t> used_;  // of mutex_: by how many files
+};
+
+}  // namespace harrow::agent

@@ -1,0 +1,247 @@
+// Inputs are links to read-only objects of the store (store/store.h says how), so a task that writes to one
+// is refused by the kernel. Root is not: so each input is looked at after the attempt. One that has changed
+// is dropped, and the attempt fails, also when its command did not: what it and others read is not known.
+//
+// Outputs are taken only of an attempt that succeeded, all of them or none.
+//
+// A program that is called by a path of the submit directory ("./model") is run from there. In a shell's
+// command that is done by a link beside the inputs: what it starts finds it where it would without a sandbox.
+
+#include "agent/steps/sandbox.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+#include "agent/steps/environment.h"
+#include "base/text.h"
+
+namespace harrow::agent {
+namespace {
+
+constexpr size_t kNamed = 10;          // undeclared files, of an attempt
+constexpr uint32_t kCounted = 100000;  // of them
+
+bool IsThere(const std::string& path) {
+  struct stat st {};
+  return lstat(path.c_str(), &st) == 0;
+}
+
+bool IsProgram(const std::string& path) {
+  struct stat st {};
+  return stat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode) && access(path.c_str(), X_OK) == 0;
+}
+
+/// The words of a command, of which some may be paths; in a shell's, quotes and what is computed are not
+/// looked at. `first`: only those that are run, by their place.
+std::vector<std::string> Words(const LocalTask& task, bool first) {
+  std::vector<std::string> words;
+  const bool shell = task.form == CommandForm::kShell;
+  const std::string_view separators = task.form == CommandForm::kArgv || task.form == CommandForm::kAssigned
+                                          ? std::string_view("\0", 1)
+                                      : shell ? std::string_view(" \t\n;&|()<>`\"'")
+                                              : std::string_view(" \t");
+  bool runs = true;  // the next word is run
+  for (size_t begin = 0; begin <= task.command.size();) {
+    const size_t end = std::min(task.command.find_first_of(separators, begin), task.command.size());
+    if (end > begin) {
+      const std::string_view word(task.command.data() + begin, end - begin);
+      if (!first || runs) words.emplace_back(word);
+      runs = IsAssignment(word) && runs;
+    }
+    if (end < task.command.size() && shell &&
+        std::string_view("\n;&|(`").find(task.command[end]) != std::string_view::npos)
+      runs = true;
+    begin = end + 1;
+  }
+  return words;
+}
+
+bool IsRelative(std::string_view path) {
+  return !path.empty() && path.front() != '/';
+}
+
+std::string Plain(const std::string& path) {
+  return std::filesystem::path(path).lexically_normal().string();
+}
+
+}  // namespace
+
+Status Sandbox::PlaceInputs(const LocalTask& task) {
+  for (const TaskInput& input : task.inputs) {
+    const std::optional<store::Object> object = files_->ObjectOf(input.file);
+    if (!object) continue;  // its task did not make it
+    const Status placed = files_->store().Place(object->id, input.inside, Below(path_, input.path));
+    if (placed.ok()) continue;
+    if (placed.code() == Code::kNotFound) files_->Spoiled(input.file);
+    return Status(placed.code(), StrCat("its input ", Printable(input.path),
+                                        " cannot be brought to its sandbox: ", placed.message()));
+  }
+  for (const std::string& output : task.outputs) MakeDirectoriesOf(Below(path_, output));
+  return {};
+}
+
+void Sandbox::LinkPrograms(const LocalTask& task) {
+  const std::string& directory = task.profile->directory();
+  const std::string& cwd = task.profile->spec().cwd;
+  for (const std::string& word : Words(task, true)) {
+    if (!IsRelative(word) || word.find('/') == std::string::npos) continue;
+    const std::string here = Below(Below(path_, cwd), word);
+    const std::string program = Below(directory, word);
+    if (IsThere(here) || !IsProgram(program) || Plain(word).starts_with("..")) continue;
+    MakeDirectoriesOf(here);
+    [[maybe_unused]] const int made = symlink(program.c_str(), here.c_str());
+  }
+}
+
+Status Sandbox::Prepare(Launch* launch, TaskResult*) {
+  path_.clear();
+  if (!launch->task.sandbox) return {};
+  if (files_ == nullptr) return Status(Code::kInternal, "this node keeps no files");
+  Status ready;
+  files_->Outside([&] { ready = MakeReady(launch); });
+  return ready;
+}
+
+Status Sandbox::MakeReady(Launch* launch) {
+  const LocalTask& task = launch->task;
+  Result<std::string> made = files_->store().MakeSandbox(StrCat(task.id, ".", task.attempt));
+  if (!made.ok()) return Status(made.status().code(), "no sandbox for it: " + made.status().message());
+  path_ = *std::move(made);
+  if (const Status placed = PlaceInputs(task); !placed.ok()) {
+    files_->store().RemoveSandbox(std::exchange(path_, {}));
+    return placed;
+  }
+  LinkPrograms(task);
+  const std::string& cwd = task.profile->spec().cwd;
+  launch->sandbox = path_;
+  launch->directory = cwd.empty() || !IsRelative(cwd) ? path_ : Below(path_, cwd);
+  MakeDirectoriesOf(launch->directory + "/.");
+  return {};
+}
+
+void Sandbox::LookAtInputs(const LocalTask& task, TaskResult* result) {
+  for (const TaskInput& input : task.inputs) {
+    const std::optional<store::Object> object = files_->ObjectOf(input.file);
+    if (!object || files_->store().Unchanged(object->id)) continue;
+    files_->Spoiled(input.file);
+    if (result->end == End::kCancelled || result->end == End::kInterrupted || result->end == End::kLost)
+      continue;
+    result->end = End::kMissingOutput;
+    result->message = StrCat("it changed its input ", Printable(input.path),
+                             ", which others may read: a task that changes a file copies it first");
+  }
+}
+
+void Sandbox::TakeOutputs(const LocalTask& task, TaskResult* result) {
+  const std::string& submit = task.profile->base().common().submit_dir;
+  const auto fail = [&](const std::string& output, const std::string& why) {
+    for (const MadeFile& made : result->made_files) {
+      if (made.object) files_->Discard(made.object->id);
+    }
+    result->made_files.clear();
+    result->end = End::kMissingOutput;
+    result->message = StrCat("its output ", Printable(output), " ", why);
+  };
+  for (size_t i = 0; i < task.outputs.size(); ++i) {
+    const std::string& output = task.outputs[i];
+    MadeFile made{.file = task.output_files[i]};
+    const std::string path = Below(path_, output);
+    if (!IsThere(path)) {
+      if (!task.profile->spec().missing_ok) return fail(output, "was not written, although it exited with 0");
+      result->made_files.push_back(std::move(made));
+      continue;
+    }
+    const Result<store::Object> object = files_->store().MoveIn(path);
+    if (!object.ok()) return fail(output, "cannot be kept: " + object.status().message());
+    made.object = *object;
+    result->made_files.push_back(made);
+    if (task.output_results[i]) {
+      const Status copied = files_->store().CopyOut(object->id, Below(submit, output), files_->umask());
+      if (!copied.ok()) return fail(output, "cannot be copied to the submit directory: " + copied.message());
+      result->made_files.back().shared = true;
+    }
+  }
+  for (const MadeFile& made : result->made_files) {
+    if (made.object) files_->Made(made.file, *made.object);
+  }
+}
+
+void Sandbox::NameUndeclared(const LocalTask& task, TaskResult* result) {
+  std::set<std::string> declared(task.outputs.begin(), task.outputs.end());
+  std::set<std::string> parents;
+  for (const TaskInput& input : task.inputs) declared.insert(input.path);
+  for (const std::string& path : declared) {
+    for (std::filesystem::path parent = std::filesystem::path(path).parent_path(); !parent.empty();
+         parent = parent.parent_path())
+      parents.insert(parent.string());
+  }
+  if (const std::string& cwd = task.profile->spec().cwd; !cwd.empty()) parents.insert(Plain(cwd));
+  std::error_code error;
+  for (std::filesystem::recursive_directory_iterator
+           it(path_, std::filesystem::directory_options::skip_permission_denied, error),
+       end;
+       !error && it != end && result->undeclared < kCounted; it.increment(error)) {
+    const std::string name = it->path().lexically_relative(path_).string();
+    const bool link = it->is_symlink(error);
+    const bool directory = !link && it->is_directory(error);
+    if (declared.contains(name)) {
+      if (directory) it.disable_recursion_pending();
+      continue;
+    }
+    if (directory && parents.contains(name)) continue;
+    if (link && std::filesystem::read_symlink(it->path(), error)
+                    .string()
+                    .starts_with(task.profile->base().common().submit_dir))
+      continue;  // a program
+    if (directory) it.disable_recursion_pending();
+    ++result->undeclared;
+    if (result->undeclared_paths.size() < kNamed) result->undeclared_paths.push_back(name);
+  }
+}
+
+void Sandbox::NameMissing(const LocalTask& task, TaskResult* result) const {
+  const bool failed =
+      (result->end == End::kExited && result->code != 0) || result->end == End::kMissingOutput;
+  if (!failed) return;
+  std::string named;
+  for (const std::string& word : Words(task, false)) {
+    if (!IsRelative(word)) continue;
+    const std::string& cwd = task.profile->spec().cwd;
+    const std::string name = Plain(cwd.empty() ? word : Below(cwd, word));
+    const bool known = std::any_of(task.inputs.begin(), task.inputs.end(),
+                                   [&](const TaskInput& i) { return i.path == name; }) ||
+                       std::find(task.outputs.begin(), task.outputs.end(), name) != task.outputs.end();
+    if (known || name == "." || name.starts_with("..") || IsThere(Below(path_, name)) ||
+        !IsThere(Below(task.profile->base().common().submit_dir, name)))
+      continue;
+    named += (named.empty() ? "" : ", ") + Printable(name);
+    if (named.size() > 200) break;
+  }
+  if (named.empty()) return;
+  result->message += StrCat(result->message.empty() ? "" : "; ", named,
+                            named.find(',') == std::string::npos ? " lies" : " lie",
+                            " in the submit directory, and not among what the task declares (in = [...])");
+}
+
+void Sandbox::Settle(const LocalTask& task, TaskResult* result) {
+  if (!path_.empty()) files_->Outside([&] { PutAway(task, result); });
+}
+
+void Sandbox::PutAway(const LocalTask& task, TaskResult* result) {
+  if (result->end != End::kRunning && result->end != End::kNotStarted) {
+    NameMissing(task, result);
+    LookAtInputs(task, result);
+    if (result->end == End::kExited && result->code == 0) {
+      TakeOutputs(task, result);
+      NameUndeclared(task, result);
+    }
+  }
+  files_->store().RemoveSandbox(std::exchange(path_, {}));
+}
+
+}  // namespace harrow::agent

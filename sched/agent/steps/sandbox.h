@@ -1,0 +1,64 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "agent/steps/step.h"
+#include "store/store.h"
+
+namespace harrow::agent {
+
+/// The files of the flow that this node holds. From any thread.
+class FileHost {
+ public:
+  virtual ~FileHost() = default;
+  virtual store::Store& store() = 0;
+  /// Does it on a thread that has the store's descriptors, which a slot's has not, and waits for it.
+  virtual void Outside(const std::function<void()>& work) = 0;
+  /// What of their modes files in the submit directory are not given.
+  virtual uint32_t umask() const = 0;
+  /// The content of a file that is here whole.
+  virtual std::optional<store::Object> ObjectOf(FileId file) = 0;
+  /// An attempt made the file; it lies in the store.
+  virtual void Made(FileId file, const store::Object& object) = 0;
+  struct Awaited {
+    uint32_t inputs = 0;    // not here yet: who made this is told of each
+    std::string trouble{};  // why one of them will not come; empty: they may
+  };
+  virtual Awaited Await(const LocalTask& task) = 0;
+  /// It does not wait any more.
+  virtual void Forget(const LocalTask& task) = 0;
+  /// What was taken into the store is no file's after all.
+  virtual void Discard(const store::ObjectId& object) = 0;
+  /// Its content is not what it was, and has been dropped.
+  virtual void Spoiled(FileId file) = 0;
+};
+
+/// The directory of an attempt on its node's disk: its inputs lie there, as links to objects of the store;
+/// its outputs become objects when it succeeds, and results are copied to the submit directory. Everything
+/// else in it is dropped. For tasks that ask for it (LocalTask::sandbox).
+class Sandbox : public Step {
+ public:
+  /// `files`: set before the first task that asks for a sandbox.
+  explicit Sandbox(FileHost* const& files) : files_(files) {}
+
+  Status Prepare(Launch* launch, TaskResult* result) override;
+  void Settle(const LocalTask& task, TaskResult* result) override;
+
+ private:
+  Status MakeReady(Launch* launch);
+  void PutAway(const LocalTask& task, TaskResult* result);
+  Status PlaceInputs(const LocalTask& task);
+  void LinkPrograms(const LocalTask& task);
+  void LookAtInputs(const LocalTask& task, TaskResult* result);
+  void TakeOutputs(const LocalTask& task, TaskResult* result);
+  void NameUndeclared(const LocalTask& task, TaskResult* result);
+  /// What a failed command may have looked for in vain.
+  void NameMissing(const LocalTask& task, TaskResult* result) const;
+
+  FileHost* const& files_;
+  std::string path_;  // of the attempt's; empty: none
+};
+
+}  // namespace harrow::agent

@@ -51,6 +51,7 @@ int Run(Options options) {
   options.agent.local = site.local;
   options.agent.local_limit = site.local_limit;
   options.agent.most_tasks = site.tasks_per_node;
+  options.agent.ports = {site.port_first, site.port_last};
   const auto given = run_dir::RunDir::Open(options.run_dir);
   if (!given.ok()) return Fail(given.status());
   // By the name that all agents of a node know it by.

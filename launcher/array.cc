@@ -153,7 +153,7 @@ int Begin(const ArrayArguments& arguments, const std::vector<std::string>& words
   if (!settings.ok()) return Fail(settings.status());
   settings->insert(settings->end(), arguments.settings.begin(), arguments.settings.end());
   Plan plan;
-  status = ApplySettings(*settings, true, &plan.settings);
+  status = config::Apply(*settings, &plan.settings);
   if (!status.ok()) return FailInput(status);
   uint64_t limit = 0;
   status = formats::AddArray(array, &plan.graph, &limit, &plan.notices);

@@ -63,7 +63,8 @@ Status SetDefaults(const std::vector<config::Setting>& given, formats::TaskAttri
 }  // namespace
 
 Status LoadFlow(os::FileSystem& fs, const FlowArguments& arguments, const std::vector<config::Setting>& given,
-                formats::LoadOptions load, graph::Graph* graph, formats::Flow* flow, config::RunOptions* options) {
+                formats::LoadOptions load, graph::Graph* graph, formats::Flow* flow,
+                config::RunOptions* options) {
   Result<std::vector<config::Setting>> settings = config::ReadSettings(fs, Environment());
   if (!settings.ok()) return settings.status();
   config::RunOptions before;
@@ -75,22 +76,7 @@ Status LoadFlow(os::FileSystem& fs, const FlowArguments& arguments, const std::v
   std::vector<config::Setting> all = std::move(*settings);
   for (const std::vector<config::Setting>& more : {config::FromFlow(*flow), given})
     all.insert(all.end(), more.begin(), more.end());
-  return ApplySettings(all, load.to_run, options);
-}
-
-Status ApplySettings(const std::vector<config::Setting>& all, bool to_run, config::RunOptions* options) {
-  HARROW_RETURN_IF_ERROR(config::Apply(all, options));
-  std::string files_place;  // where the last word on it stands
-  config::RunOptions so_far;
-  for (const config::Setting& setting : all) {
-    (void)config::Apply({setting}, &so_far);
-    if (so_far.files != config::Files::kLocal) files_place.clear();
-    if (so_far.files == config::Files::kLocal && files_place.empty()) files_place = setting.place;
-  }
-  if (to_run && !files_place.empty()) {
-    return Status(Code::kInvalid, StrCat(files_place, ": files = local comes with a later version; leave it out, or write shared"));
-  }
-  return Status();
+  return config::Apply(all, options);
 }
 
 int FailInput(const Status& status) {

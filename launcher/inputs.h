@@ -27,13 +27,12 @@ struct FlowArguments {
 void AddFlowArguments(CLI::App& app, FlowArguments* arguments, bool recorded = false);
 /// --cores, --memory and --time.
 void AddTaskDefaults(CLI::App& app, FlowArguments* arguments);
-/// Reads the flow with all that holds for it, in rising precedence: settings of the site, the user and the environment,
-/// the flow's own, and `given` (the command line's). `load.shell` and `load.check_setting` are filled in here. With
-/// `load.to_run`, settings that this version cannot follow are kInvalid.
+/// Reads the flow with all that holds for it, in rising precedence: settings of the site, the user and the
+/// environment, the flow's own, and `given` (the command line's). `load.shell` and `load.check_setting` are
+/// filled in here.
 Status LoadFlow(os::FileSystem& fs, const FlowArguments& arguments, const std::vector<config::Setting>& given,
-                formats::LoadOptions load, graph::Graph* graph, formats::Flow* flow, config::RunOptions* options);
-/// Applies settings in rising precedence; `to_run`: those that this version cannot follow are kInvalid.
-Status ApplySettings(const std::vector<config::Setting>& all, bool to_run, config::RunOptions* options);
+                formats::LoadOptions load, graph::Graph* graph, formats::Flow* flow,
+                config::RunOptions* options);
 /// Prints the lines "FILE:LINE:COLUMN: what; what would be right" of a load that failed; gives the exit
 /// status.
 int FailInput(const Status& status);

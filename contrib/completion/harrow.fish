@@ -34,6 +34,7 @@ complete -c harrow -n 'contains -- (__harrow_command) logs explain cancel' -a '(
 complete -c harrow -n '__fish_seen_argument -l run-dir' -l run-dir -x -a '(__fish_complete_directories)'
 complete -c harrow -l order -x -a 'auto fifo lifo hrf lifo+hrf rank+hrf' -n 'contains -- (__harrow_command) run'
 complete -c harrow -l files -x -a 'shared local' -n 'contains -- (__harrow_command) run'
+complete -c harrow -l transfer-encryption -x -a 'on off' -n 'contains -- (__harrow_command) run'
 complete -c harrow -l progress -x -a 'auto plain none' -n 'contains -- (__harrow_command) run'
 complete -c harrow -l order -x -a 'auto fifo lifo hrf lifo+hrf rank+hrf' -n 'contains -- (__harrow_command) sim'
 complete -c harrow -l io -x -a 'none model' -n 'contains -- (__harrow_command) sim'

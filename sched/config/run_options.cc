@@ -166,6 +166,8 @@ const std::vector<Key>& Keys() {
       ChoiceKey<Files>("files", &RunOptions::files, {{"shared", Files::kShared}, {"local", Files::kLocal}},
                        "shared | local",
                        "tasks work on the shared file system, or in stores on the nodes' disks", true),
+      FlagKey("transfer_encryption", &RunOptions::transfer_encryption,
+              "with files = local: what files hold is encrypted between nodes"),
       NumberKey("seed", &RunOptions::seed, "number", 0, UINT64_MAX,
                 "of orders that draw, so that a run can be repeated"),
       NumberKey("retries", &RunOptions::retries, "attempts", 0, 1000, "more attempts for a task that fails"),

@@ -26,6 +26,7 @@ struct RunOptions {
   bool steal = true;
   bool locality = true;
   Files files = Files::kShared;
+  bool transfer_encryption = true;  // of what files hold, between nodes
   uint64_t seed = 1;  // of the orders that draw
   int32_t retries = 0;
   Duration retry_delay{0};  // before a task that has failed is tried again

@@ -79,7 +79,8 @@ std::string EndText(const journal::AttemptRecord& attempt) {
   using journal::End;
   switch (attempt.end) {
     case End::kExited:
-      return StrCat("exit ", attempt.code);
+      return attempt.message.empty() ? StrCat("exit ", attempt.code)
+                                     : StrCat("exit ", attempt.code, ": ", attempt.message);
     case End::kSignaled: {
       if (!attempt.message.empty()) return attempt.message;  // why its agent killed it
       const char* name = sigabbrev_np(attempt.code);

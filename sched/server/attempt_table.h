@@ -53,8 +53,8 @@ class AttemptTable {
   /// The seconds that what runs has taken, times cores, at `now_ns`.
   double CoreSeconds(int64_t now_ns) const {
     // Each of the two may go round; their difference does not.
-    return 1e-6 * static_cast<double>(
-                      static_cast<int64_t>(running_cores_ * static_cast<uint64_t>(now_ns / 1000) - running_start_us_));
+    return 1e-6 * static_cast<double>(static_cast<int64_t>(
+                      running_cores_ * static_cast<uint64_t>(now_ns / 1000) - running_start_us_));
   }
   /// In no order. `visit` may change nothing.
   template <class Visit>

@@ -1,6 +1,7 @@
 #include "server/driver.h"
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 #include "base/text.h"
@@ -37,9 +38,12 @@ core::Options SchedulerOptions(const run::RunSettings& settings) {
   options.max_running = settings.max_running;
   options.fail_fast = settings.fail_fast;
   options.bad_node_failures = settings.bad_node_failures;
+  options.local_files = settings.files == config::Files::kLocal;
+  options.shared_files = !options.local_files;
   return options;
 }
 
+constexpr std::string_view kBytesMoved = "bytes_moved";
 constexpr int32_t kTimedOutCode = 124;    // as timeout(1)
 constexpr int32_t kNotStartedCode = 127;  // as a shell that does not find the command
 constexpr int32_t kKilledCode = 128 + 9;
@@ -113,7 +117,8 @@ RunDriver::RunDriver(const run::StoredFlow& flow, const DriverOptions& options, 
       hooks_(std::move(hooks)),
       scheduler_(flow.graph, SchedulerOptions(flow.settings)),
       attempts_(flow.graph),
-      recorder_(journal, flow.graph.task_count()) {}
+      recorder_(journal, flow.graph.task_count()),
+      catalogue_(flow.graph) {}
 
 Status RunDriver::Restore(const journal::History& history, made::Attempts made) {
   if (!recorder_.Restore(history)) {
@@ -150,6 +155,10 @@ Status RunDriver::Restore(const journal::History& history, made::Attempts made) 
   });
   const int64_t session_start = flow_.settings.started.time_since_epoch().count();
   RestoreSessions(history, session_start);
+  for (const auto& [key, value] : history.facts) {
+    if (key == kBytesMoved) std::from_chars(value.data(), value.data() + value.size(), known_.bytes_moved);
+  }
+  told_moved_ = known_.bytes_moved;
   for (const journal::AttemptRecord& attempt : history.attempts) {
     known_.local_bytes += static_cast<uint64_t>(std::max<int64_t>(attempt.local_bytes, 0));
     known_.remote_bytes += static_cast<uint64_t>(std::max<int64_t>(attempt.remote_bytes, 0));
@@ -160,7 +169,8 @@ Status RunDriver::Restore(const journal::History& history, made::Attempts made) 
       made_.erase(known);
     const bool lost = attempt.end == journal::End::kLost;
     known_.losses += lost ? 1 : 0;
-    known_.core_seconds += CoreSeconds(attempt.start_ns, attempt.end_ns, graph_.profile(attempt.task).shape.cores);
+    known_.core_seconds +=
+        CoreSeconds(attempt.start_ns, attempt.end_ns, graph_.profile(attempt.task).shape.cores);
     if (attempt.end_ns < session_start) {
       ++known_.attempts;
     } else {
@@ -209,6 +219,10 @@ void RunDriver::Begin(const Moment& moment) {
       restored.losses = tried->second.losses;
     }
     events_.push_back(restored);
+  }
+  if (local_files()) {
+    NoteFilesElsewhere(0);
+    LookForShared();
   }
   if (AllGathered()) EndGathering(moment);
 }
@@ -308,6 +322,10 @@ void RunDriver::Act(const Moment& moment, const core::Action& action) {
       Tell(StrCat("node ", node->name, " is put aside: ", aside->failures,
                   " tasks in a row failed there at once"));
     }
+  } else if (const auto* copy = std::get_if<core::CopyFile>(&action)) {
+    Act(*copy);
+  } else if (const auto* drop = std::get_if<core::DropFile>(&action)) {
+    Act(*drop);
   } else if (std::holds_alternative<core::RunComplete>(action)) {
     complete_ = true;
   }
@@ -316,6 +334,8 @@ void RunDriver::Act(const Moment& moment, const core::Action& action) {
 void RunDriver::Settle(const Moment& moment, const core::TaskSettled& settled) {
   if (IsUnwanted(settled.task)) return;
   ForgetLost(settled.task);
+  // It has made lost outputs again, or could not: that it was done stays.
+  if (recorder_.fate(settled.task) == journal::TaskFate::kDone) return;
   // What an interruption or the time limit kept from running stays open: --resume goes on there.
   const bool stays_open = settled.reason == core::Reason::kInterrupted ||
                           settled.reason == core::Reason::kNoTimeLeft ||
@@ -365,6 +385,10 @@ void RunDriver::Start(const core::StartTask& start) {
   message->set_command(command.data(), command.size());
   if (!name.empty()) message->set_name(name.data(), name.size());
   message->set_ahead(start.ahead);
+  if (local_files()) {
+    NameFiles(task, message);
+    return;
+  }
   const auto outputs = graph_.outputs(task);
   if (outputs.empty()) return;
   for (const FileId file : outputs) {
@@ -447,7 +471,13 @@ void RunDriver::RecordEnd(const Moment& moment) {
     recorder_.Node(NodeToRecord(*node, moment.wall_ns()));
   }
   ended_ns_ = moment.wall_ns();
+  RecordMoved();
   recorder_.Fact("ended_ns", StrCat(ended_ns_));
+}
+
+void RunDriver::RecordMoved() {
+  if (std::exchange(told_moved_, known_.bytes_moved) != known_.bytes_moved)
+    recorder_.Fact(kBytesMoved, StrCat(known_.bytes_moved));
 }
 
 void RunDriver::Tell(const std::string& line) {
@@ -493,7 +523,8 @@ Figures RunDriver::FiguresAt(const Moment& moment) const {
   Figures figures = known_;
   // What is not wanted counts as done for the scheduler, and not at all for people.
   figures.total = graph_.task_count() - unwanted_;
-  figures.done = counts.done > unwanted_ ? counts.done - unwanted_ : 0;
+  const uint64_t done = counts.done + counts.remaking;
+  figures.done = done > unwanted_ ? done - unwanted_ : 0;
   figures.failed = counts.failed;
   figures.skipped = counts.skipped - left_open_;
   figures.cancelled = counts.cancelled;

@@ -19,6 +19,7 @@
 #include "made/record.h"
 #include "run/flow_store.h"
 #include "server/attempt_table.h"
+#include "server/file_catalogue.h"
 #include "server/node_table.h"
 #include "server/recorder.h"
 #include "wire/channel.h"
@@ -35,13 +36,13 @@ struct Moment {
 
 struct DriverOptions {
   uint64_t epoch = 1;
-  uint32_t nodes_expected = 1;                   // of the allocation
-  bool restarted = false;                        // a server of the same session was there before
-  uint32_t gather_ticks = 30;                    // after a restart, so long known agents are waited for: the fence
-  uint32_t join_ticks = 60;                      // nodes that have not come by then are not waited for
-  uint32_t return_ticks = 300;                   // lost ones neither, by tasks that fit nowhere else
-  uint32_t setup_ticks = 0;                      // both are waited for longer: node_setup comes first
-  Duration heartbeat = std::chrono::seconds(1);  // what agents are told
+  uint32_t nodes_expected = 1;  // of the allocation
+  bool restarted = false;       // a server of the same session was there before
+  uint32_t gather_ticks = 30;   // after a restart, so long known agents are waited for: the fence
+  uint32_t join_ticks = 60;     // nodes that have not come by then are not waited for
+  uint32_t return_ticks = 300;  // lost ones neither, by tasks that fit nowhere else
+  uint32_t setup_ticks = 0;     // both are waited for longer: node_setup comes first
+  Duration heartbeat = std::chrono::seconds(1);           // what agents are told
   Duration dead_after = std::chrono::milliseconds(3500);  // a node unheard of for so long gets nothing more,
   Duration gone_after = std::chrono::seconds(3);   // one whose agent has hung up and does not dial again,
   Duration hung_after = std::chrono::seconds(20);  // and one that answers while its agent does not;
@@ -60,8 +61,11 @@ class RunDriver {
     std::function<void(const std::string&)> tell{};                    // a line for the user; may be empty
     /// What the record of the agent with that output file holds; may be empty.
     std::function<made::Attempts(uint32_t)> made_of{};
+    /// Whether something lies at that path; may be empty.
+    std::function<bool(const std::string&)> is_there{};
   };
-  RunDriver(const run::StoredFlow& flow, const DriverOptions& options, journal::Journal* journal, Hooks hooks);
+  RunDriver(const run::StoredFlow& flow, const DriverOptions& options, journal::Journal* journal,
+            Hooks hooks);
 
   /// What the journal and the agents' records know of earlier servers and runs; before Begin. kDamaged when
   /// the journal does not fit the flow.
@@ -150,6 +154,22 @@ class RunDriver {
   void TakeAttempt(const Moment& moment, Node& node, const pb::Attempt& attempt);
   void TakeEndedUnasked(const Moment& moment, Node& node, const pb::Attempt& attempt);
 
+  // driver_files.cc: files on the nodes' own disks
+  bool local_files() const;
+  void Act(const core::CopyFile& copy);
+  void Act(const core::DropFile& drop);
+  void SendCopy(FileId file, NodeId to, NodeId from);
+  void NameFiles(TaskId task, pb::Task* message);
+  void NoteFilesElsewhere(uint32_t first_file);
+  void LookForShared();
+  void TakeAddresses(Node& node, const pb::FromAgent& message);
+  static void Introduce(const Node& node, pb::Peer* peer);
+  void ForgetFilesOf(Node& node);
+  void ReconcileFiles(Node& node, const pb::AgentHello& hello);
+  void TakeFile(Node& node, const pb::FileNote& note);
+  void SetObject(FileId file, const std::string& object, int64_t bytes);
+  void TakeMadeFiles(Node& node, const pb::Attempt& attempt);
+
   // driver.cc: what follows
   void RestoreSessions(const journal::History& history, int64_t session_start);
   void EndGathering(const Moment& moment);
@@ -160,6 +180,8 @@ class RunDriver {
   void Settle(const Moment& moment, const core::TaskSettled& settled);
   void ForgetLost(TaskId task);
   void SendAll();
+  /// What a server after this one, or a reader of the journal, is to know of it.
+  void RecordMoved();
   void Tell(const std::string& line);
   void TellUnfit(const Node& node, const std::string& why);
   void TellProblem(const Node& node, const std::string& text);
@@ -174,15 +196,16 @@ class RunDriver {
   AttemptTable attempts_;
   Recorder recorder_;
   NodeTable nodes_;
+  FileCatalogue catalogue_;
   Phase phase_ = Phase::kIdle;
   uint32_t gather_ticks_ = 0, join_ticks_ = 0;
   bool all_joined_ = false;
-  bool some_given_up_ = false;   // and the scheduler has not been told yet
-  size_t back_ = 0;              // so many nodes are waited for while gathering
-  bool numbers_unsure_ = false;  // attempts may have begun of which nobody tells
-  size_t unfit_told_ = 0;        // nodes
+  bool some_given_up_ = false;                             // and the scheduler has not been told yet
+  size_t back_ = 0;                                        // so many nodes are waited for while gathering
+  bool numbers_unsure_ = false;                            // attempts may have begun of which nobody tells
+  size_t unfit_told_ = 0;                                  // nodes
   std::map<std::string, std::set<std::string>> problems_;  // what agents said, and the names of their nodes
-  std::unordered_set<std::string> awaited_;  // names of nodes an earlier server knew
+  std::unordered_set<std::string> awaited_;                // names of nodes an earlier server knew
   made::Attempts made_;  // what is known of the last attempt of open tasks, where that did not succeed
   struct Tries {
     uint32_t attempts = 0, losses = 0;
@@ -197,8 +220,10 @@ class RunDriver {
   std::string fatal_;
   std::optional<WallTime> end_time_;
 
+  uint64_t told_moved_ = 0;  // of known_, to the journal
   uint64_t unwanted_ = 0;  // tasks not needed and not done before
-  Figures known_;    // of earlier sessions (makespan, slot_seconds, attempts) or servers, and what is counted here
+  Figures
+      known_;  // of earlier sessions (makespan, slot_seconds, attempts) or servers, and what is counted here
   int64_t ended_ns_ = 0;  // 0: the run goes on
 };
 

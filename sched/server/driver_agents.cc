@@ -202,6 +202,8 @@ void RunDriver::Welcome(Node& node) {
   welcome->set_shell(flow_.settings.shell);
   welcome->set_lease_ns(flow_.settings.lease.count());
   welcome->set_fence_ns(flow_.settings.fence.count());
+  welcome->set_local_files(local_files());
+  welcome->set_plain_transfers(!flow_.settings.transfer_encryption);
 }
 
 /// May an attempt that an agent tells of be taken in, where no row is its?
@@ -276,6 +278,7 @@ void RunDriver::Reconcile(const Moment& moment, Node& node, const pb::FromAgent&
     if (phase_ == Phase::kGathering && id.task.value < count && MayAdopt(id))
       attempts_.Add(id, node.id, State::kReturning);
   }
+  ReconcileFiles(node, hello);
   if (!interrupted_) return;
   // It may not have arrived.
   for (const TaskId task : attempts_.At(node.id)) EndAt(node, attempts_.Find(task)->id);
@@ -335,7 +338,8 @@ void RunDriver::Lose(const Moment& moment, Node& node, const std::string& why) {
   if (interrupted_) {
     os::LogWarning(line);
   } else {
-    Tell(ran == 0 ? line : StrCat(line, "; what ran there (", ran, ran == 1 ? " task" : " tasks", ") begins again"));
+    Tell(ran == 0 ? line
+                  : StrCat(line, "; what ran there (", ran, ran == 1 ? " task" : " tasks", ") begins again"));
   }
   for (const TaskId task : there) {
     Row* row = attempts_.Find(task);
@@ -348,6 +352,7 @@ void RunDriver::Lose(const Moment& moment, Node& node, const std::string& why) {
   node.joined = node.silent = node.leaving = node.put_aside = false;
   node.unfit.clear();
   events_.push_back(core::NodeLost{node.id});
+  ForgetFilesOf(node);
   Wake();
 }
 
@@ -386,6 +391,7 @@ void RunDriver::RecordLost(const Row& row, journal::End end) {
 }
 
 void RunDriver::Tick(const Moment& moment) {
+  RecordMoved();
   bool others = false;  // are waited for still
   for (const auto& node : nodes_.all()) {
     ++node->silent_ticks;
@@ -472,6 +478,7 @@ void RunDriver::Handle(const Moment& moment, NodeId id, const pb::FromAgent& mes
       events_.push_back(core::RoundTripMeasured{id, Duration(message.heartbeat().round_trip_ns())});
     }
   }
+  if (message.peer_address_size() > 0) TakeAddresses(*node, message);
   const pb::TasksStarted& started = message.started();
   for (int i = 0; i < started.attempt_size() && i < started.start_ns_size(); ++i)
     TakeStarted(moment, *node, wire::IdOf(started.attempt(i)), started.start_ns(i));
@@ -479,6 +486,7 @@ void RunDriver::Handle(const Moment& moment, NodeId id, const pb::FromAgent& mes
     for (const pb::Attempt& attempt : ended.attempt()) TakeAttempt(moment, *node, attempt);
     recorder_.AcknowledgeLater(node->id, node->incarnation, ended.sequence());
   }
+  for (const pb::FileNote& note : message.file()) TakeFile(*node, note);
   // Where nothing of it was new no commit is to come.
   if (message.ended_size() > 0 && recorder_.all_committed()) Committed(recorder_.added());
   for (const pb::AttemptId& returned : message.returned().attempt()) {
@@ -562,6 +570,7 @@ void RunDriver::TakeAttempt(const Moment& moment, Node& node, const pb::Attempt&
     recorder_.Attempt(std::move(record));
   }
   NoteMade(attempt);
+  TakeMadeFiles(node, attempt);
   if (attempt.output_sizes_size() > 0) {
     const auto outputs = graph_.outputs(id.task);
     for (int i = 0; i < attempt.output_sizes_size() && i < static_cast<int>(outputs.size()); ++i) {

@@ -22,15 +22,15 @@ struct Node {
   NodeCapacity capacity;
   uint64_t incarnation = 0;
   uint64_t earlier_incarnation = 0;  // the last that an earlier server knew
-  uint32_t incarnations = 0;  // agents seen
+  uint32_t incarnations = 0;         // agents seen
   uint32_t output_file = 0;
   int64_t joined_ns = 0;
   uint32_t session_slots = 0;  // 0: it has not joined in this session
-  bool joined = false;     // the scheduler knows it
-  bool silent = false;     // and gives it nothing, as nothing is heard of it or it is to end
-  bool leaving = false;    // its agent has said that it ends
-  bool put_aside = false;  // nothing is started there any more
-  std::string unfit;       // why, when its agent says so
+  bool joined = false;         // the scheduler knows it
+  bool silent = false;         // and gives it nothing, as nothing is heard of it or it is to end
+  bool leaving = false;        // its agent has said that it ends
+  bool put_aside = false;      // nothing is started there any more
+  std::string unfit;           // why, when its agent says so
   uint32_t silent_ticks = 0;
   Time heard{};           // its agent, last
   bool suspect = false;   // was silent too long when it was last looked at
@@ -46,6 +46,7 @@ struct Node {
   std::unique_ptr<Successor> successor;
   std::vector<uint64_t> replaced;  // incarnations that have lost their place
   std::vector<bool> profiles_sent;
+  std::vector<std::string> peer_addresses;  // where other agents find it; none: it keeps no files
   pb::ToAgent outbox;
   bool outbox_used = false;
 };

@@ -44,7 +44,7 @@ constexpr size_t kTaskRecordsAtOnce = 4096;
 constexpr size_t kMaxProblem = 2000;
 constexpr size_t kMostNotices = 100;  // told to the user in all; the log has every one
 constexpr size_t kMaxNotice = 500;
-constexpr int kMostAbsent = 64;  // told to the keeper at once
+constexpr int kMostAbsent = 64;                 // told to the keeper at once
 constexpr uint32_t kGatherAfterAnotherJob = 8;  // ticks
 
 double SecondsOf(const timeval& t) {
@@ -190,9 +190,11 @@ Status Server::Impl::Start() {
     return fact.first == "job_id" && fact.second != flow->settings.job_id;
   });
   driver_options.gather_ticks = TicksOf(flow->settings.fence) + 1;  // the first is at once
-  driver_options.restarted = std::any_of(history.facts.begin(), history.facts.end(), [this](const auto& fact) {
-    return fact.first == "started_ns" && fact.second == StrCat(flow->settings.started.time_since_epoch().count());
-  });
+  driver_options.restarted =
+      std::any_of(history.facts.begin(), history.facts.end(), [this](const auto& fact) {
+        return fact.first == "started_ns" &&
+               fact.second == StrCat(flow->settings.started.time_since_epoch().count());
+      });
   // Before it is lost a node is silent for a while.
   driver_options.hung_after = std::min(driver_options.hung_after, flow->settings.fence * 2 / 3);
   if (other_job) driver_options.gather_ticks = kGatherAfterAnotherJob;
@@ -217,6 +219,7 @@ Status Server::Impl::Start() {
       os::LogWarning(StrCat("what lost attempts made stays: ", read.message()));
     return attempts;
   };
+  hooks.is_there = [](const std::string& path) { return os::RealFileSystem().Stat(path).ok(); };
   driver = std::make_unique<RunDriver>(*flow, driver_options, journal.get(), std::move(hooks));
   made::Attempts made;
   if (epoch > 1) made = made::ReadAll(dir(), dir().path(), flow->settings.flow_id);
@@ -285,10 +288,9 @@ void Server::Impl::RecordStart(const journal::History& history) {
 
 Status Server::Impl::Announce() {
   credentials = {.run_id = flow->settings.run_id, .key = run_dir::NewKey()};
-  Result<std::unique_ptr<wire::Listener>> listening =
-      wire::Listen(loop, batch->ListenHosts(), {options.site.port_first, options.site.port_last}, credentials,
-                   wire::Limits(),
-                   [this](std::shared_ptr<wire::Channel> channel) { return Accept(std::move(channel)); });
+  Result<std::unique_ptr<wire::Listener>> listening = wire::Listen(
+      loop, batch->ListenHosts(), {options.site.port_first, options.site.port_last}, credentials,
+      wire::Limits(), [this](std::shared_ptr<wire::Channel> channel) { return Accept(std::move(channel)); });
   if (!listening.ok()) return listening.status();
   listener = std::move(*listening);
   run_dir::Rendezvous rendezvous;
@@ -422,7 +424,8 @@ void Server::Impl::WriteProgress() {
   figures.set_complete(phase == Phase::kOver);
   figures.set_problem(problem.substr(0, kMaxProblem));
   figures.set_out_of_time(driver != nullptr && driver->out_of_time());
-  if (driver != nullptr && driver->end_time()) figures.set_end_time_ns(driver->end_time()->time_since_epoch().count());
+  if (driver != nullptr && driver->end_time())
+    figures.set_end_time_ns(driver->end_time()->time_since_epoch().count());
   do {
     figures.clear_notice();
     if (!notices.empty()) figures.add_notice(notices.front());
@@ -525,7 +528,8 @@ void Server::Impl::Finish() {
 std::string Server::Impl::CannotGoOn() const {
   if (!driver->fatal().empty()) return driver->fatal();
   if (driver->nodes_gone()) return "no node is left that could run what is left";
-  return StrCat(driver->FiguresAt(Now()).open(), " tasks could not be started; harrow explain TASK tells why");
+  return StrCat(driver->FiguresAt(Now()).open(),
+                " tasks could not be started; harrow explain TASK tells why");
 }
 
 run::ServerEnd Server::Impl::EndOf() const {

@@ -25,7 +25,8 @@ SiteAccount::SiteAccount(os::FileSystem& fs, std::string local, const run::RunSe
 void SiteAccount::Leave(const Figures& figures) {
   if (!wanted()) return;
   use_.tasks = figures.attempts - std::min(figures.attempts, earlier_attempts_);
-  use_.core_seconds = static_cast<uint64_t>(std::max(0.0, figures.core_seconds - earlier_core_seconds_) + 0.5);
+  use_.core_seconds =
+      static_cast<uint64_t>(std::max(0.0, figures.core_seconds - earlier_core_seconds_) + 0.5);
   if (const Status left = batch::LeaveRunAccount(fs_, local_, use_); !left.ok()) {
     os::LogWarning(StrCat("the site's account of this run: ", left.message()));
     local_.clear();

@@ -19,8 +19,8 @@ class SiteAccount {
  public:
   /// `local`: SitePolicy::local; empty: nobody wants an account. `history`: the journal when the server
   /// started.
-  SiteAccount(os::FileSystem& fs, std::string local, const run::RunSettings& settings, const graph::Graph& graph,
-              const journal::History& history);
+  SiteAccount(os::FileSystem& fs, std::string local, const run::RunSettings& settings,
+              const graph::Graph& graph, const journal::History& history);
 
   bool wanted() const { return !local_.empty(); }
   /// A failure is logged, once.

@@ -22,15 +22,16 @@ def toml_string(text):
     return json.dumps(text, ensure_ascii=False)
 
 
-def write_flow(tasks, path):
-    """tasks.tsv (id, kind, inputs, outputs, command) as a flow file."""
+def write_flow(tasks, path, keep=False):
+    """tasks.tsv (id, kind, inputs, outputs, command) as a flow file. `keep`: every output comes to the submit directory, also with
+    files on the nodes' own disks."""
     with open(path, "w", encoding="utf-8") as out:
         out.write('[flow]\nname = "montage"\n')
         for line in tasks:
             name, kind, ins, outs, command = line.rstrip("\n").split("\t")
             braces = command.replace("{", "{{").replace("}", "}}")
             out.write(f"\n[[task]]\nname = {toml_string(name)}\nkind = {toml_string(kind)}\ncommand = {toml_string(braces)}\n"
-                      f"in = {json.dumps(ins.split(','))}\nout = {json.dumps(outs.split(','))}\n")
+                      f"in = {json.dumps(ins.split(','))}\nout = {json.dumps(outs.split(','))}\n" + ("keep = true\n" if keep else ""))
 
 
 def read_sums(path):
@@ -73,14 +74,17 @@ def main():
                 assert not bad, f"the generated inputs are not those of the reference: {bad[:3]}"
             sums = read_sums(os.path.join(reference, "outputs.sha256.xz"))
             write_flow(open(os.path.join(work, "tasks.tsv"), encoding="utf-8"), os.path.join(work, "flow.toml"))
+            write_flow(open(os.path.join(work, "tasks.tsv"), encoding="utf-8"), os.path.join(work, "local.toml"), keep=True)
             for order in ORDERS:
-                for nodes in ("1", "4"):
+                for nodes in ("1", "4", "12 with local files"):
+                    local = nodes.endswith("files")
+                    how = ["local.toml", "--files", "local", "--slots", "1"] if local else ["flow.toml"]
                     for _, output in sums:
                         if os.path.exists(os.path.join(work, output)):
                             os.unlink(os.path.join(work, output))
-                    run_dir = os.path.join(top, f"run-{name}-{order}-{nodes}")
+                    run_dir = os.path.join(top, f"run-{name}-{order}-{nodes.split()[0]}")
                     began = time.monotonic()
-                    run = subprocess.run([harrow, "run", "flow.toml", "--order", order, "--local-nodes", nodes, "--run-dir", run_dir],
+                    run = subprocess.run([harrow, "run", *how, "--order", order, "--local-nodes", nodes.split()[0], "--run-dir", run_dir],
                                          cwd=work, capture_output=True, text=True, timeout=600)
                     took = time.monotonic() - began
                     bad = mismatches(work, sums)

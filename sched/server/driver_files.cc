@@ -1,0 +1,201 @@
+// Files on the nodes' own disks. The scheduler says which node is to have which file from whom, and counts
+// files by number; here they get their names and contents. What a file is, an object's name, is told by the
+// node that made it, or read it first from the submit directory: until then nobody else can ask for it, and
+// their copies wait here.
+//
+// What a node was asked for may get lost with its connection: it is asked again when it comes back. It
+// answers at once for what it has.
+
+#include "base/text.h"
+#include "os/log.h"
+#include "server/driver.h"
+
+namespace harrow::server {
+
+bool RunDriver::local_files() const {
+  return flow_.settings.files == config::Files::kLocal;
+}
+
+void RunDriver::SendCopy(FileId file, NodeId to, NodeId from) {
+  Node* const node = nodes_.Find(to);
+  if (node == nullptr) return;
+  const FileCatalogue::Object* const object = catalogue_.Find(file);
+  const bool can = !from || object != nullptr;
+  catalogue_.Ask(file, to, from, can);
+  if (!can) return;
+  pb::CopyFile* const copy = nodes_.Outbox(*node).add_copy();
+  copy->set_file(file.value);
+  const std::string_view name = graph_.file_name(file);
+  copy->set_path(name.data(), name.size());
+  if (from) copy->set_from(from.value + 1);
+  // What lies in the submit directory now need not be what it was.
+  if (object == nullptr || !from) return;
+  copy->set_object(object->id);
+  copy->set_bytes(object->bytes);
+}
+
+void RunDriver::Act(const core::CopyFile& copy) {
+  SendCopy(copy.file, copy.to, copy.from);
+}
+
+void RunDriver::Act(const core::DropFile& drop) {
+  catalogue_.Answered(drop.file, drop.node);
+  if (Node* const node = nodes_.Find(drop.node)) nodes_.Outbox(*node).add_drop(drop.file.value);
+}
+
+/// Names the task's files: what it reads is brought to its sandbox, and what it makes is taken from there.
+void RunDriver::NameFiles(TaskId task, pb::Task* message) {
+  const auto held_as = [this](FileId file) { return scheduler_.HeldAs(file); };
+  for (const FileId input : graph_.inputs(task)) {
+    const FileId held = held_as(input);
+    if (!catalogue_.IsKept(held) || catalogue_.absent(held)) continue;
+    pb::TaskInput* const named = message->add_input();
+    named->set_file(held.value);
+    const std::string_view path = graph_.file_name(input);
+    named->set_path(path.data(), path.size());
+    if (held == input) continue;
+    const std::string_view inside = path.substr(graph_.file_name(held).size() + 1);
+    named->set_inside(inside.data(), inside.size());
+  }
+  for (const FileId output : graph_.outputs(task)) {
+    if (!catalogue_.IsKept(output)) continue;
+    const std::string_view path = graph_.file_name(output);
+    message->add_outputs(path.data(), path.size());
+    message->add_output_file(output.value);
+    message->add_output_result(graph_.profile(task).keep || !catalogue_.IsRead(output, held_as));
+  }
+  message->set_sandbox(message->input_size() + message->outputs_size() > 0);
+}
+
+/// Of tasks that are there from now on.
+void RunDriver::NoteFilesElsewhere(uint32_t first_file) {
+  for (uint32_t n = first_file; n < graph_.file_count(); ++n) {
+    if (!catalogue_.IsKept(FileId(n))) events_.push_back(core::FileAbsent{FileId(n)});
+  }
+}
+
+/// What an earlier session brought to the submit directory.
+void RunDriver::LookForShared() {
+  if (!hooks_.is_there) return;
+  for (uint32_t n = 0; n < graph_.file_count(); ++n) {
+    const FileId file(n);
+    const TaskId producer = graph_.producer(file);
+    if (!producer || recorder_.fate(producer) != journal::TaskFate::kDone || !catalogue_.IsKept(file))
+      continue;
+    if (hooks_.is_there(StrCat(flow_.settings.submit_dir, "/", graph_.file_name(file))))
+      events_.push_back(core::FileShared{file});
+  }
+}
+
+/// The node's agent can be asked for files, and can ask others.
+void RunDriver::TakeAddresses(Node& node, const pb::FromAgent& message) {
+  node.peer_addresses.assign(message.peer_address().begin(), message.peer_address().end());
+  for (const auto& other : nodes_.all()) {
+    if (other->id == node.id || other->peer_addresses.empty()) continue;
+    if (other->channel != nullptr) Introduce(node, nodes_.Outbox(*other).add_peer());
+    Introduce(*other, nodes_.Outbox(node).add_peer());
+  }
+}
+
+void RunDriver::Introduce(const Node& node, pb::Peer* peer) {
+  peer->set_node(node.id.value);
+  peer->set_incarnation(node.incarnation);
+  for (const std::string& address : node.peer_addresses) peer->add_address(address);
+}
+
+/// A node's files are gone with it.
+void RunDriver::ForgetFilesOf(Node& node) {
+  catalogue_.ForgetNode(node.id);
+  node.peer_addresses.clear();
+  for (const auto& other : nodes_.all()) {
+    if (other->id != node.id && other->channel != nullptr && !other->peer_addresses.empty())
+      Introduce(node, nodes_.Outbox(*other).add_peer());
+  }
+}
+
+/// What an agent holds that has come back, and what it was asked for and may not have heard.
+void RunDriver::ReconcileFiles(Node& node, const pb::AgentHello& hello) {
+  for (const pb::HeldFile& held : hello.held()) {
+    const FileId file(held.file());
+    if (file.value >= graph_.file_count()) continue;
+    const FileCatalogue::Object* const known = catalogue_.Find(file);
+    if (known == nullptr) catalogue_.Set(file, {held.object(), held.bytes()});
+    if (known != nullptr && known->id != held.object()) {
+      nodes_.Outbox(node).add_drop(held.file());
+      continue;
+    }
+    catalogue_.Answered(file, node.id);
+    events_.push_back(core::FileStored{file, node.id, held.bytes()});
+  }
+  for (const auto& [file, copy] : catalogue_.CopiesTo(node.id)) SendCopy(file, node.id, copy.from);
+}
+
+void RunDriver::TakeFile(Node& node, const pb::FileNote& note) {
+  using Why = core::CopyFailed::Why;
+  const FileId file(note.file());
+  if (file.value >= graph_.file_count()) return;
+  const NodeId from = note.from() == 0 ? NodeId() : NodeId(note.from() - 1);
+  if (from) known_.bytes_moved += static_cast<uint64_t>(std::max<int64_t>(0, note.moved()));
+  switch (note.what()) {
+    case pb::FileNote::STORED: {
+      catalogue_.Answered(file, node.id);
+      const FileCatalogue::Object* const known = catalogue_.Find(file);
+      if (known != nullptr && known->id != note.object() && from) {
+        // Of an earlier attempt of its task.
+        nodes_.Outbox(node).add_drop(file.value);
+        events_.push_back(core::CopyFailed{file, node.id, from, Why::kAbsent});
+        break;
+      }
+      SetObject(file, note.object(), note.bytes());
+      events_.push_back(core::FileStored{file, node.id, note.bytes()});
+      break;
+    }
+    case pb::FileNote::GONE:
+      events_.push_back(core::FileLost{file, node.id});
+      break;
+    case pb::FileNote::UNREACHABLE:
+    case pb::FileNote::ABSENT:
+    case pb::FileNote::DAMAGED:
+    case pb::FileNote::UNREADABLE:
+    case pb::FileNote::NO_ROOM: {
+      static constexpr Why kWhy[] = {Why::kUnreachable, Why::kUnreachable, Why::kAbsent,
+                                     Why::kDamaged,     Why::kUnreadable,  Why::kNoRoom};
+      const auto asked = catalogue_.Answered(file, node.id);
+      // Late word of a source that another one has replaced.
+      if (asked && asked->from != from) {
+        catalogue_.Ask(file, node.id, asked->from, asked->sent);
+        break;
+      }
+      events_.push_back(core::CopyFailed{file, node.id, from, kWhy[note.what()]});
+      break;
+    }
+    default:
+      break;
+  }
+  Wake();
+}
+
+void RunDriver::SetObject(FileId file, const std::string& object, int64_t bytes) {
+  catalogue_.Set(file, {object, bytes});
+  for (const NodeId waiting : catalogue_.Waiting(file)) {
+    const auto copy = catalogue_.Answered(file, waiting);
+    SendCopy(file, waiting, copy->from);
+  }
+}
+
+void RunDriver::TakeMadeFiles(Node& node, const pb::Attempt& attempt) {
+  for (const pb::MadeFile& made : attempt.made_file()) {
+    const FileId file(made.file());
+    if (file.value >= graph_.file_count()) continue;
+    catalogue_.SetAbsent(file, made.object().empty());
+    if (made.object().empty()) {
+      events_.push_back(core::FileAbsent{file});
+      continue;
+    }
+    if (made.shared()) events_.push_back(core::FileShared{file});
+    SetObject(file, made.object(), made.bytes());
+    events_.push_back(core::FileStored{.file = file, .node = node.id, .bytes = made.bytes(), .made = true});
+  }
+}
+
+}  // namespace harrow::server

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/ids.h"
+#include "graph/graph.h"
+
+namespace harrow::server {
+
+/// The files of a flow that lie on nodes: which object of their stores each is, how tasks name them, and the
+/// copies that nodes were asked to make and have not answered for.
+class FileCatalogue {
+ public:
+  struct Object {
+    std::string id{};  // bytes of a store::ObjectId
+    int64_t bytes = 0;
+  };
+  struct Copy {
+    NodeId from{};      // none: the submit directory
+    bool sent = false;  // else: it waits until somebody has told what the file is
+  };
+  using Place = std::pair<FileId, NodeId>;  // a file, and the node that is to have it
+
+  explicit FileCatalogue(const graph::Graph& graph) : graph_(graph) {}
+
+  /// Null: nobody has told.
+  const Object* Find(FileId file) const;
+  void Set(FileId file, Object object) { objects_[file] = std::move(object); }
+
+  /// Whether nodes hold it and bring it to others: not what lies outside of the submit directory, which is
+  /// used where it is.
+  bool IsKept(FileId file) const;
+  void SetAbsent(FileId file, bool absent);
+  bool absent(FileId file) const { return absent_.contains(file) && absent_.at(file); }
+  /// Whether some task reads it. `held_as`: core::Scheduler::HeldAs.
+  template <class HeldAs>
+  bool IsRead(FileId file, const HeldAs& held_as) {
+    for (; known_tasks_ < graph_.task_count(); ++known_tasks_) {
+      read_.resize(graph_.file_count());
+      for (const FileId input : graph_.inputs(TaskId(static_cast<uint32_t>(known_tasks_))))
+        read_[held_as(input).value] = true;
+    }
+    return file.value < read_.size() && read_[file.value];
+  }
+
+  void Ask(FileId file, NodeId to, NodeId from, bool sent) { copies_[{file, to}] = {from, sent}; }
+  /// The copy is not waited for any more. None: there was none.
+  std::optional<Copy> Answered(FileId file, NodeId to);
+  /// Of a node that is gone.
+  void ForgetNode(NodeId node);
+  std::vector<std::pair<FileId, Copy>> CopiesTo(NodeId node) const;
+  /// Those that wait to be told what the file is.
+  std::vector<NodeId> Waiting(FileId file) const;
+
+ private:
+  const graph::Graph& graph_;
+  std::unordered_map<FileId, Object> objects_;
+  std::unordered_map<FileId, bool> absent_;
+  std::map<Place, Copy> copies_;
+  std::vector<bool> read_;
+  size_t known_tasks_ = 0;  // in read_
+};
+
+}  // namespace harrow::server

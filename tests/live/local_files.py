@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+"""Files on the nodes' own disks (--files local), with pretend nodes on this machine: what tasks find, what comes back, what is said
+of what they did not declare, and what becomes of files when nodes and servers die.
+
+usage: local_files.py HARROW [test ...]"""
+import glob
+import hashlib
+import json
+import os
+import random
+import subprocess
+import sys
+
+import run_support
+from run_support import Harrow, Skipped, check, lines_of, query, same, wait_for, write
+
+THREE_NODES = ["--files", "local", "--local-nodes", "3", "--slots", "1"]
+
+
+def stores():
+    return glob.glob("/tmp/harrow-ts*/store") + glob.glob(os.path.join(os.environ.get("TMPDIR", "/tmp"), "harrow-*/store"))
+
+
+def pipeline(directory, tasks=10, sleep=0):
+    """raw/i -> mid/i -> all.txt; raw files hold their number."""
+    os.makedirs(f"{directory}/raw")
+    for i in range(tasks):
+        write(f"{directory}/raw/{i}", f"{i}\n")
+    write(f"{directory}/flow.toml", f"""
+[[task]]
+name = "p-{{i}}"
+each = {{ i = "0-{tasks - 1}" }}
+command = "sleep {sleep}; sed s/^/made/ raw/{{i}} > mid/{{i}}; echo {{i}} >> {directory}/ran"
+in = ["raw/{{i}}"]
+out = ["mid/{{i}}"]
+[[task]]
+name = "add"
+command = "cat $(ls mid/* | sort -V) > all.txt"
+in = ["mid/*"]
+out = ["all.txt"]
+""")
+    return [f"made{i}" for i in range(tasks)]
+
+
+def test_tasks_find_what_they_declare_and_results_come_back(directory, program):
+    harrow = Harrow(program, directory)
+    made = pipeline(directory)
+    before = set(stores())
+    result = harrow("run", "--run-dir", "r", *THREE_NODES, "flow.toml", code=0)
+    same(lines_of(f"{directory}/all.txt"), made)
+    check("done 11 of 11" in result.out, result)
+    check(not os.path.exists(f"{directory}/mid"), "what others read and nobody else wants is not brought back")
+    same(set(stores()) - before, set(), "nothing is left on the nodes")
+
+
+def test_modes_directories_links_and_odd_names(directory, program):
+    harrow = Harrow(program, directory)
+    odd = "odd \u00e9\nname " + "x" * 200
+    os.makedirs(f"{directory}/in/deep/er")
+    for name in ("a", "deep/b", "deep/er/c", odd):
+        write(f"{directory}/in/{name}", name)
+    os.symlink("a", f"{directory}/in/link")
+    os.mkdir(f"{directory}/in/empty")
+    write(f"{directory}/tool", "#!/bin/sh\ncp -r in copy; chmod -R u+w copy; echo more > copy/more; ls in/empty; mkdir only\n")
+    os.chmod(f"{directory}/tool", 0o755)
+    write(f"{directory}/flow.toml", """
+[[task]]
+name = "copy"
+command = "./tool"
+in = ["in"]
+out = ["copy", "only"]
+[[task]]
+name = "use"
+command = "test -x tool2 && cat copy/more copy/deep/er/c > seen; test -d only"
+in = ["copy", "only", "tool2"]
+out = ["seen"]
+[[task]]
+name = "make"
+command = "printf '#!/bin/sh' > tool2; chmod +x tool2"
+out = ["tool2"]
+[[task]]
+name = "part"
+command = "cat copy/deep/b > part; test ! -e copy/more"
+in = ["copy/deep/b"]
+out = ["part"]
+""")
+    harrow("run", "--run-dir", "r", *THREE_NODES, "flow.toml", code=0)
+    same(open(f"{directory}/seen").read(), "more\ndeep/er/c")
+    same(open(f"{directory}/part").read(), "deep/b")
+
+
+def test_what_is_not_declared_is_named(directory, program):
+    harrow = Harrow(program, directory)
+    write(f"{directory}/data", "x")
+    write(f"{directory}/flow.toml", """
+[[task]]
+name = "reads"
+command = "cat data > out"
+out = ["out"]
+[[task]]
+name = "leaves"
+command = "echo x > kept; echo x > left; mkdir more; echo x > more/left"
+out = ["kept"]
+[[task]]
+name = "forgets"
+command = "true"
+out = ["forgotten"]
+[[task]]
+name = "plain"
+command = "cat data"
+""")
+    result = harrow("run", "--run-dir", "r", *THREE_NODES, "flow.toml", code=1)
+    check("data lies in the submit directory, and not among what the task declares" in result.err, result)
+    check("its output forgotten was not written" in result.err, result)
+    check("done 2 of 4" in result.out, result)
+    same(open(f"{directory}/kept").read(), "x\n")
+    check(not os.path.exists(f"{directory}/left"), "what is not declared is dropped")
+
+
+def test_an_input_that_is_missing_is_said(directory, program):
+    harrow = Harrow(program, directory)
+    write(f"{directory}/flow.toml", """
+[[task]]
+name = "removes"
+command = "rm gone"
+[[task]]
+name = "t"
+command = "cat gone > out"
+in = ["gone"]
+out = ["out"]
+after = ["removes"]
+""")
+    write(f"{directory}/gone", "x")
+    result = harrow("run", "--run-dir", "r", *THREE_NODES, "flow.toml", code=1)
+    check("an input of it cannot be read" in result.err and "done 1 of 2" in result.out, result)
+
+
+def test_an_input_that_a_task_changes_is_seen_by_nobody_else(directory, program):
+    """Root may write through a link to a read-only file."""
+    harrow = Harrow(program, directory)
+    write(f"{directory}/data", "right\n")
+    write(f"{directory}/flow.toml", """
+[[task]]
+name = "first"
+command = "chmod u+w data; echo wrong > data; cat data > spoilt"
+in = ["data"]
+out = ["spoilt"]
+[[task]]
+name = "second"
+command = "cat data > seen"
+in = ["data"]
+out = ["seen"]
+after_any = ["first"]
+""")
+    result = harrow("run", "--run-dir", "r", "--files", "local", "--slots", "1", "flow.toml")
+    same(open(f"{directory}/seen").read(), "right\n")
+    same(open(f"{directory}/data").read(), "right\n")
+    # Where the disk has reflinks, what it changed was its own.
+    check(result.code == 0 or "it changed its input data" in result.err, result)
+
+
+def agents(run_dir):
+    """The agent's process of each node."""
+    words = {pid: words for pid, (_, words) in run_support.processes().items()}
+    return {words[pid][words[pid].index("--node-name") + 1]: pid for pid in run_support.of_run(run_dir, "inner") if pid in words}
+
+
+def test_files_that_die_with_their_node_are_made_again(directory, program):
+    """Each agent is killed once while its node holds files that others are still to read: they are made again, and nothing else
+    than that and what ran is done twice."""
+    harrow = Harrow(program, directory)
+    made = pipeline(directory, tasks=24, sleep=0.1)
+    run = harrow.start("run", "--run-dir", "r", "--files", "local", "--local-nodes", "3", "--slots", "2", "flow.toml")
+    ran = f"{directory}/ran"
+    for number, after in (("local1", 8), ("local2", 16)):
+        wait_for(lambda: os.path.exists(ran) and len(lines_of(ran)) >= after)
+        run_support.kill(agents(f"{directory}/r")[number])
+    same(run.wait(180), 0, open(f"{directory}/harrow.out").read())
+    same(lines_of(f"{directory}/all.txt"), made)
+    same(query(f"{directory}/r", "SELECT count(*) FROM tasks WHERE state <> 'done'")[0][0], 0)
+
+
+def test_a_server_that_dies_finds_the_files_again(directory, program):
+    harrow = Harrow(program, directory)
+    made = pipeline(directory, tasks=20, sleep=0.1)
+    run = harrow.start("run", "--run-dir", "r", *THREE_NODES, "flow.toml")
+    ran = f"{directory}/ran"
+    wait_for(lambda: os.path.exists(ran) and len(lines_of(ran)) >= 6)
+    run_support.kill(run_support.of_run(f"{directory}/r", "server")[0])
+    same(run.wait(180), 0, open(f"{directory}/harrow.out").read())
+    same(lines_of(f"{directory}/all.txt"), made)
+    same(len(lines_of(ran)), 20, "no task ran twice")
+
+
+def test_a_resume_in_another_job_makes_again_what_is_read(directory, program):
+    harrow = Harrow(program, directory)
+    made = pipeline(directory, tasks=6)
+    write(f"{directory}/stop", "")
+    flow = open(f"{directory}/flow.toml").read().replace('"cat $(ls', f'"test ! -e {directory}/stop && cat $(ls')
+    write(f"{directory}/flow.toml", flow)
+    harrow("run", "--run-dir", "r", *THREE_NODES, "flow.toml", code=1)
+    same(len(lines_of(f"{directory}/ran")), 6)
+    os.unlink(f"{directory}/stop")
+    harrow("run", "--resume", "--run-dir", "r", code=0)
+    same(lines_of(f"{directory}/all.txt"), made)
+    same(len(lines_of(f"{directory}/ran")), 12, "their files went with the nodes")
+
+
+def test_a_store_that_is_full_is_said(directory, program):
+    if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode != 0:
+        raise Skipped("a file system of its own", "mounting")
+    harrow = Harrow(program, directory)
+    os.mkdir(f"{directory}/disk")
+    write(f"{directory}/big", "x" * (8 << 20))
+    write(f"{directory}/flow.toml", '[[task]]\nname = "t"\ncommand = "cat big > out"\nin = ["big"]\nout = ["out"]\n')
+    script = f"""mount -t tmpfs -o size=4m,mode=1777 none disk
+TMPDIR={directory}/disk {harrow.program} run --progress none --run-dir r --files local flow.toml >out.txt 2>err; echo $? >code"""
+    subprocess.run(["unshare", "-m", "sh", "-c", script], cwd=directory, env=harrow.env, timeout=300, check=True)
+    same(lines_of(f"{directory}/code"), ["1"], open(f"{directory}/err").read())
+    check("no room" in open(f"{directory}/err").read(), open(f"{directory}/err").read())
+
+
+def test_many_readers_of_one_file(directory, program):
+    """Content is checked by each of them."""
+    harrow = Harrow(program, directory)
+    seed = int.from_bytes(os.urandom(4), "big")
+    print("seed", seed, flush=True)
+    content = random.Random(seed).randbytes(3 << 20)
+    with open(f"{directory}/data", "wb") as out:
+        out.write(content)
+    digest = hashlib.sha256(content).hexdigest()
+    write(f"{directory}/flow.toml", f"""
+[[task]]
+name = "r-{{i}}"
+each = {{ i = "1-40" }}
+command = "echo {digest} data | sha256sum -c"
+in = ["data"]
+""")
+    for encryption in ("on", "off"):
+        result = harrow("run", "--run-dir", encryption, "--files", "local", "--local-nodes", "6", "--slots", "1", "--no-locality",
+                        "--transfer-encryption", encryption, "--json", "flow.toml", code=0)
+        moved = json.loads(result.out)["bytes_moved"]
+        check(len(content) <= moved <= 5 * len(content), f"{moved} bytes moved for {len(content)}")
+
+
+def main():
+    run_support.tests_of(sys.modules[__name__], sys.argv[1])
+
+
+run_support.tell(main)

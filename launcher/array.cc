@@ -3,6 +3,10 @@
 // other. The script is read once and copied into the run directory, as sbatch copies it: editing it afterwards changes
 // nothing of what runs, nor of what a resumed run goes on with.
 #include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -90,6 +94,15 @@ Status CopyScript(run_dir::RunDir& run, const std::string& text) {
 
 constexpr int kMostArrays = 1000;  // of one job
 
+/// When Slurm began the job, this time; none: it does not say.
+std::optional<WallTime> JobStart() {
+  const char* text = getenv("SLURM_JOB_START_TIME");
+  int64_t seconds = 0;
+  if (text == nullptr || std::from_chars(text, text + strlen(text), seconds).ec != std::errc() || seconds <= 0)
+    return std::nullopt;
+  return WallTime(std::chrono::seconds(seconds));
+}
+
 /// Where this very array was begun, in this job before Slurm began it anew, by `asked` or by the job: each of
 /// its elements would go on as a job of its own does, the done ones as done. Empty: nowhere.
 std::string BegunBefore(formats::ArrayPlan array, const std::string& script, const std::string& asked) {
@@ -102,6 +115,8 @@ std::string BegunBefore(formats::ArrayPlan array, const std::string& script, con
     const Result<std::string> there = part->run->ReadPrivate(array.script, kMostScriptBytes);
     const Result<run::StoredFlow> flow = run::ReadFlow(*part);
     if (!there.ok() || *there != script || !flow.ok() || !formats::IsArray(flow->graph)) continue;
+    // The same one twice in a script: this one has been gone on with since the job began anew.
+    if (const auto began = JobStart(); began && flow->settings.started >= *began) continue;
     graph::Graph wanted;
     uint64_t limit = 0;
     std::vector<std::string> notices;
@@ -220,7 +235,7 @@ std::function<int()> Setup(CLI::App& app) {
   // Shown are those that concern an element most often; the others of sbatch are taken as well.
   static constexpr struct {
     const char *name, *type, *help;
-  } kShown[] = {{"array", "SPEC", "Elements as 1-100, 1-10:2, 1,5,7-9; %N: so many at once"},
+  } kShown[] = {{"array", "SPEC", "Elements 1-100, 1-10:2, 1,5,7-9; %N: so many at once"},
                 {"cpus-per-task", "N", "This and more of sbatch, for each element"},
                 {"output", "FILE", "As %A_%a.txt; else kept for harrow logs"},
                 {"time", "T", "Of each element"},

@@ -178,7 +178,8 @@ int RunCheck(const CheckOptions& options) {
   graph::Graph graph;
   formats::Flow flow;
   config::RunOptions settings;
-  const Status status = LoadFlow(fs, options.flow, {}, load, &graph, &flow, &settings);
+  Status status = LoadFlow(fs, options.flow, {}, load, &graph, &flow, &settings);
+  if (status.ok()) status = CheckLocalFiles(graph, settings);
   if (!status.ok()) {
     if (options.json) std::cout << ProblemsJson(status);
     return FailInput(status);

@@ -79,6 +79,28 @@ Status LoadFlow(os::FileSystem& fs, const FlowArguments& arguments, const std::v
   return config::Apply(all, options);
 }
 
+Status CheckLocalFiles(const graph::Graph& graph, const config::RunOptions& options) {
+  if (options.files != config::Files::kLocal) return {};
+  constexpr size_t kTold = 20;
+  std::string text;
+  size_t found = 0;
+  for (uint32_t n = 0; n < graph.task_count(); ++n) {
+    const TaskId task(n);
+    for (const auto& files : {graph.inputs(task), graph.outputs(task)}) {
+      for (const FileId file : files) {
+        const std::string_view name = graph.file_name(file);
+        const bool up = name == ".." || name.starts_with("../");
+        if ((!up && name != ".") || ++found > kTold) continue;
+        text += StrCat(text.empty() ? "" : "\n", graph.PlaceText(graph.place(task)), ": ", Printable(name),
+                       up ? " lies outside of the submit directory, where files = local brings nothing; write it with its absolute path"
+                          : " is the submit directory, which files = local does not copy; name the files of it that the task reads");
+      }
+    }
+  }
+  if (found > kTold) text += StrCat("\n... and ", found - kTold, " more");
+  return found == 0 ? Status() : Status(Code::kInvalid, text);
+}
+
 int FailInput(const Status& status) {
   std::cerr << status.message() << "\n";
   return kExitUsage;

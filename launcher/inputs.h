@@ -27,6 +27,9 @@ struct FlowArguments {
 void AddFlowArguments(CLI::App& app, FlowArguments* arguments, bool recorded = false);
 /// --cores, --memory and --time.
 void AddTaskDefaults(CLI::App& app, FlowArguments* arguments);
+/// With files = local: kInvalid for a file that a task with others in its sandbox reaches by "..", or that is the submit
+/// directory itself, a line each.
+Status CheckLocalFiles(const graph::Graph& graph, const config::RunOptions& options);
 /// Reads the flow with all that holds for it, in rising precedence: settings of the site, the user and the
 /// environment, the flow's own, and `given` (the command line's). `load.shell` and `load.check_setting` are
 /// filled in here.

@@ -88,7 +88,7 @@ void EndChain(const std::string& job) {
     const std::string wanted = StrCat("afternotok:", job);
     const size_t at = dependency.find(wanted);
     if (at == std::string_view::npos ||
-        isdigit(static_cast<unsigned char>(dependency.substr(at + wanted.size()).front())))
+        isdigit(static_cast<unsigned char>((std::string(dependency) + " ")[at + wanted.size()])))
       continue;
     (void)batch::RunCommand({"scancel", std::string(line.substr(0, bar))}, kAnswerWithin);
   }

@@ -55,6 +55,7 @@ Status LoadPlan(os::FileSystem& fs, const RunArguments& arguments, Plan* plan) {
   formats::Flow flow;
   HARROW_RETURN_IF_ERROR(
       LoadFlow(fs, arguments.flow, arguments.settings, load, &plan->graph, &flow, &plan->settings));
+  HARROW_RETURN_IF_ERROR(CheckLocalFiles(plan->graph, plan->settings));
   plan->notices = std::move(flow.notices);
   if (plan->settings.name.empty()) plan->settings.name = flow.name;
   for (const formats::Input& input : arguments.flow.Inputs()) plan->settings.sources.push_back(input.path);
@@ -204,6 +205,10 @@ int Resume(os::FileSystem& fs, const RunArguments& arguments) {
   earlier->flow.settings.submit_dir = place->submit_dir;
   if (const Status planned = PlanAgain(fs, arguments, &*earlier, &plan); !planned.ok()) {
     return give_up(planned.code() == Code::kInvalid ? FailInput(planned) : Fail(planned));
+  }
+  if (earlier->flow.settings.files == config::Files::kLocal && plan.settings.files != config::Files::kLocal) {
+    return give_up(FailInput(Status(
+        Code::kInvalid, "harrow: the run's files lay on its nodes, and what its done tasks made is not in the submit directory; add --files local")));
   }
   // The script of an array lies in the run directory, which may have been moved, with what lay beside it.
   if (same_flow) {

@@ -223,8 +223,8 @@ class Agent {
   void KeepFiles(const pb::Welcome& welcome) {
     if (!file_port_) {
       if (options_.tmp_root.empty())
-        return session_->Report(
-            "its files cannot be kept here: there is no private directory on its disk (TMPDIR)", true);
+        return session_->TellUnfit(
+            "the flow's files cannot be kept there: there is no private directory on its disk (TMPDIR)");
       const auto tell = [this](const FileNews& news) {
         loop_->Post([this, news] {
           if (!news.text.empty()) os::LogWarning(StrCat("file ", news.file.value, ": ", news.text));
@@ -238,11 +238,12 @@ class Agent {
            .slots = static_cast<uint32_t>(node_.slots.size()),
            .ports = options_.ports},
           welcome, dialled_, credentials_,
-          {.arrived = [this](AttemptId attempt) { pool_->InputArrived(attempt); },
-           .failed = [this](AttemptId attempt, const std::string& why) { pool_->InputFailed(attempt, why); },
+          {.arrived = [pool = pool_.get()](AttemptId attempt) { pool->InputArrived(attempt); },
+           .failed = [pool = pool_.get()](AttemptId attempt,
+                                          const std::string& why) { pool->InputFailed(attempt, why); },
            .tell = tell});
       if (!port.ok())
-        return session_->Report("its files cannot be kept here: " + port.status().message(), true);
+        return session_->TellUnfit("the flow's files cannot be kept there: " + port.status().message());
       file_port_ = *std::move(port);
       node_.files = file_port_->files();
     }

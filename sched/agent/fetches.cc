@@ -31,6 +31,22 @@ constexpr int64_t kCheckedHere = 256 << 10;  // checked on the loop's thread
 constexpr int64_t kListingGuess = 64 << 10;  // for the window
 constexpr Duration kLook = std::chrono::seconds(1);
 
+/// What this node's store says: none of it is to be taken for the word of who sends.
+Status OfHere(const Status& said) {
+  switch (said.code()) {
+    case Code::kOk:
+    case Code::kExists:
+    case Code::kDamaged:
+    case Code::kExhausted:
+    case Code::kUnavailable:
+      return said;
+    case Code::kNotFound:  // dropped while it came
+      return Status(Code::kUnavailable, said.message());
+    default:
+      return Status(Code::kExhausted, said.message());
+  }
+}
+
 }  // namespace
 
 struct Fetches::File {
@@ -265,8 +281,8 @@ void Fetches::Ask(NodeId from) {
     const int64_t length = std::min(first.length, kStretch);
     if (source.requests++ == 0) source.heard = loop_->Now();
     const uint64_t number = ++last_request_;
-    Request request{.file = file, .next = first.offset, .end = file->listing ? -1 : first.offset + length};
-    request.charged = file->listing ? kListingGuess : length;
+    Request request{.file = file, .next = first.offset, .end = length == 0 ? -1 : first.offset + length};
+    request.charged = length == 0 ? kListingGuess : length;
     source.bytes += request.charged;
     pb::PieceWanted* wanted = message.add_wanted();
     wanted->set_request(number);
@@ -293,7 +309,7 @@ bool Fetches::Begin(const FilePtr& file) {
   if (!file->arrival && (file->large || file->object.bytes == 0)) {
     Result<std::unique_ptr<store::Arrival>> arrival = store_.Begin(file->object, file->part);
     if (!arrival.ok()) {
-      Finished(file, arrival.status());
+      Finished(file, OfHere(arrival.status()));
       return false;
     }
     file->arrival = *std::move(arrival);
@@ -327,8 +343,10 @@ void Fetches::Take(NodeId from, const pb::PeerTransfer& message, std::string_vie
     if (piece.coming() || (!sealed && piece.length() == 0)) continue;
     const FilePtr file = request->second.file;
     if (piece.error() != 0) {
-      Finished(file, Status(static_cast<Code>(piece.error()),
-                            StrCat("node ", from.value, ": ", Printable(piece.why(), 500))));
+      // Of its other troubles none is this node's.
+      const auto said = static_cast<Code>(piece.error());
+      const Code code = said == Code::kNotFound || said == Code::kDamaged ? said : Code::kUnavailable;
+      Finished(file, Status(code, StrCat("node ", from.value, ": ", Printable(piece.why(), 500))));
       continue;
     }
     if (piece.offset() != request->second.next ||
@@ -353,13 +371,13 @@ void Fetches::Heard(const FilePtr& file, Request* request, const pb::Piece& piec
     return damaged(StrCat(piece.object_bytes(), " bytes, not ", file->object.bytes));
   if (!file->arrival && (!data.empty() || request->end == 0)) {
     Result<std::unique_ptr<store::Arrival>> arrival = store_.Begin(file->object, file->part);
-    if (!arrival.ok()) return Finished(file, arrival.status());
+    if (!arrival.ok()) return Finished(file, OfHere(arrival.status()));
     file->arrival = *std::move(arrival);
     if (came_) came_(file->object.id);
   }
   if (!data.empty()) {
     const Status written = file->arrival->Write(piece.offset(), data);
-    if (!written.ok()) return Finished(file, written);
+    if (!written.ok()) return Finished(file, OfHere(written));
   }
   const auto length = static_cast<int64_t>(data.size());
   Source& source = *sources_[file->from];

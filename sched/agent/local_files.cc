@@ -86,6 +86,11 @@ void LocalFiles::Came(Transfers::Outcome outcome) {
     std::unique_lock lock(mutex_);
     File& file = files_[outcome.file];
     file.coming = false;
+    // Dropped meanwhile as another file's: it is asked for again.
+    if (news.object && !used_.contains(news.object->id) && !store_.Has(news.object->id)) {
+      news.object.reset();
+      news.what = FileNews::What::kUnreachable;
+    }
     if (news.object) {
       Hold(lock, outcome.file, *news.object);
     } else if (news.what == FileNews::What::kUnreadable || news.what == FileNews::What::kNoRoom) {
@@ -116,7 +121,7 @@ void LocalFiles::Release(File* file) {
   const auto used = used_.find(file->object->id);
   if (--used->second == 0) {
     used_.erase(used);
-    store_.Drop(file->object->id);
+    DropUnused(file->object->id);
   }
   file->object.reset();
 }
@@ -134,17 +139,23 @@ void LocalFiles::Drop(FileId id) {
 }
 
 FileHost::Awaited LocalFiles::Await(const LocalTask& task) {
-  std::lock_guard lock(mutex_);
   Awaited awaited;
-  std::vector<FileId> missing;
-  for (const TaskInput& input : task.inputs) {
-    File& file = files_[input.file];
-    if (file.object) continue;
-    if (!file.coming && !file.trouble.empty()) awaited.trouble = file.trouble;
-    if (std::find(missing.begin(), missing.end(), input.file) == missing.end()) missing.push_back(input.file);
+  std::vector<FileId> missing, unasked;
+  {
+    std::lock_guard lock(mutex_);
+    for (const TaskInput& input : task.inputs) {
+      File& file = files_[input.file];
+      if (file.object || std::find(missing.begin(), missing.end(), input.file) != missing.end()) continue;
+      missing.push_back(input.file);
+      if (file.coming) continue;
+      unasked.push_back(input.file);
+      if (!file.trouble.empty()) awaited.trouble = file.trouble;
+    }
+    for (const FileId file : missing) files_[file].waiting.push_back(task.attempt_id());
   }
-  for (const FileId file : missing) files_[file].waiting.push_back(task.attempt_id());
   awaited.inputs = static_cast<uint32_t>(missing.size());
+  // The server may believe that they are here. Where it does not this tells it nothing.
+  for (const FileId file : unasked) hooks_.tell({.file = file, .what = FileNews::What::kGone});
   return awaited;
 }
 
@@ -176,9 +187,39 @@ void LocalFiles::Made(FileId file, const store::Object& object) {
   Hold(lock, file, object);
 }
 
+void LocalFiles::DropUnused(const store::ObjectId& object) {
+  if (used_.contains(object)) return;
+  if (taking_.empty()) {
+    store_.Drop(object);
+  } else {
+    to_drop_.emplace_back(takings_, object);
+  }
+}
+
+uint64_t LocalFiles::BeginTaking() {
+  std::lock_guard lock(mutex_);
+  taking_.insert(++takings_);
+  return takings_;
+}
+
+void LocalFiles::EndTaking(uint64_t taking) {
+  std::lock_guard lock(mutex_);
+  taking_.erase(taking);
+  while (!to_drop_.empty() && (taking_.empty() || *taking_.begin() > to_drop_.front().first)) {
+    if (!used_.contains(to_drop_.front().second)) store_.Drop(to_drop_.front().second);
+    to_drop_.pop_front();
+  }
+}
+
 void LocalFiles::Discard(const store::ObjectId& object) {
   std::lock_guard lock(mutex_);
-  if (!used_.contains(object)) store_.Drop(object);
+  DropUnused(object);
+}
+
+uint32_t LocalFiles::Spoilings(const store::ObjectId& object) {
+  std::lock_guard lock(mutex_);
+  const auto found = spoilings_.find(object);
+  return found == spoilings_.end() ? 0 : found->second;
 }
 
 void LocalFiles::Spoiled(FileId id) {
@@ -186,6 +227,7 @@ void LocalFiles::Spoiled(FileId id) {
     std::unique_lock lock(mutex_);
     const auto found = files_.find(id);
     if (found == files_.end() || !found->second.object) return;
+    ++spoilings_[found->second.object->id];
     Release(&found->second);
   }
   hooks_.tell({.file = id, .what = FileNews::What::kGone});

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -74,28 +76,38 @@ class LocalFiles : public FileHost {
   uint32_t umask() const override { return umask_; }
   std::optional<store::Object> ObjectOf(FileId file) override;
   void Made(FileId file, const store::Object& object) override;
+  uint64_t BeginTaking() override;
+  void EndTaking(uint64_t taking) override;
   void Discard(const store::ObjectId& object) override;
   void Spoiled(FileId file) override;
+  uint32_t Spoilings(const store::ObjectId& object) override;
 
  private:
   struct File {
     std::optional<store::Object> object{};  // here whole
     bool coming = false;                    // it is on its way
-    std::string trouble{};  // why it did not come, when it was asked for last
+    std::string trouble{};                  // why it did not come, when it was asked for last
     std::vector<AttemptId> waiting{};
   };
   void Came(Transfers::Outcome outcome);
   void Hold(std::unique_lock<std::mutex>& lock, FileId file, const store::Object& object);
   void Release(File* file);
+  void DropUnused(const store::ObjectId& object);
 
   store::Store& store_;
   const Hooks hooks_;
   const uint32_t umask_;
   Workers workers_;
   std::mutex mutex_;
-  Transfers* transfers_ = nullptr;                      // of mutex_
-  std::unordered_map<FileId, File> files_;              // of mutex_
-  std::unordered_map<store::ObjectId, uint32_t> used_;  // of mutex_: by how many files
+  Transfers* transfers_ = nullptr;                           // of mutex_
+  std::unordered_map<FileId, File> files_;                   // of mutex_
+  std::unordered_map<store::ObjectId, uint32_t> used_;       // of mutex_: by how many files
+  std::unordered_map<store::ObjectId, uint32_t> spoilings_;  // of mutex_
+  // Of mutex_: takings that go on, and what was to be dropped when the last taking had that number: one of
+  // those that had begun may just have taken the same content.
+  uint64_t takings_ = 0;
+  std::set<uint64_t> taking_;
+  std::deque<std::pair<uint64_t, store::ObjectId>> to_drop_;
 };
 
 }  // namespace harrow::agent

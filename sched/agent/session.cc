@@ -370,6 +370,14 @@ void Session::TellPeerAddresses(const std::vector<std::string>& addresses) {
   Send(message);
 }
 
+void Session::TellUnfit(const std::string& why) {
+  os::LogWarning(why);
+  if (state_ != State::kJoined) return;
+  pb::FromAgent message;
+  message.set_unfit(why);
+  Send(message);
+}
+
 bool Session::AllSent() const {
   return (kept_.empty() || told_to_end_) && (channel_ == nullptr || channel_->unsent_bytes() == 0);
 }

@@ -83,6 +83,8 @@ class Session {
   void TellFile(const FileNews& news);
   /// Where other agents find this one.
   void TellPeerAddresses(const std::vector<std::string>& addresses);
+  /// Nothing is to be started here any more, and why.
+  void TellUnfit(const std::string& why);
   /// A line for the log of the server.
   void Report(const std::string& problem, bool fatal = false);
   /// The agent is about to end: it dials no more, whatever becomes of its connection.

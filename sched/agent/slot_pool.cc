@@ -250,6 +250,10 @@ void SlotPool::Send(LocalTask task) {
                     "MPI tasks and tasks of several nodes cannot be run by this version");
     return;
   }
+  if (task.sandbox && node_.files == nullptr) {  // and the server is told why (agent.cc)
+    ReportUnstarted(task, End::kLost);
+    return;
+  }
   if (free_tags_.empty()) {
     free_tags_.push_back(static_cast<uint32_t>(tasks_.size()));
     tasks_.emplace_back();

@@ -121,7 +121,9 @@ pid_t TaskRunner::Start(const LocalTask& task, const Core::Given& given, TaskRes
   prepared_ = 0;
   for (Step* step : steps_) {
     if (const Status ready = step->Prepare(&launch, result); !ready.ok()) {
+      const bool lost = result->end == End::kLost;
       NotStarted(result, ready.message());
+      if (lost) result->end = End::kLost;
       if (ToEnd()) result->end = End::kRunning;  // for that reason, rather than for this
       return -1;
     }

@@ -36,6 +36,7 @@ void Copies::Unserve(FileId file, const Copy& copy) {
 void Copies::SetSource(FileId file, NodeId to, NodeId from) {
   Copy& copy = copies_.at({file, to});
   Unserve(file, copy);
+  if (from != copy.failed) copy.failures = 0;
   copy.from = from;
   copy.again = Time::max();
   if (from) ++served_[{file, from}];
@@ -44,6 +45,7 @@ void Copies::SetSource(FileId file, NodeId to, NodeId from) {
 void Copies::Park(FileId file, NodeId to, Time again) {
   Copy& copy = copies_.at({file, to});
   Unserve(file, copy);
+  if (copy.from) copy.failed = copy.from;
   copy.from = NodeId();
   copy.again = again;
   if (copy.failures < UINT8_MAX) ++copy.failures;

@@ -18,9 +18,11 @@ class Copies {
   struct Copy {
     // Who sends it, or is to; none: it is read from the submit directory.
     NodeId from;
+    // Who failed to, last.
+    NodeId failed{};
     // Nobody sends it now: a source is looked for again then. Time::max(): it is on its way.
     Time again = Time::max();
-    // How often nobody could be reached for it.
+    // How often that one could not be reached, one time after the other.
     uint8_t failures = 0;
   };
   /// Null: none is on its way there.

@@ -143,15 +143,15 @@ void Supply::Resource(FileId file, NodeId to) {
 void Supply::NoteStored(const FileStored& e) {
   copies.Remove(e.file, e.node);
   if (!nodes.Joined(e.node)) return;
+  std::vector<NodeId> older;
   if (e.made && options.local_files) {
     for (NodeId holder : replicas.Holders(e.file)) {
-      if (holder == e.node) continue;
-      replicas.Remove(e.file, holder);
-      if (nodes.Joined(holder)) actions->push_back(DropFile{e.file, holder});
+      if (holder != e.node) older.push_back(holder);
     }
   }
   replicas.Add(e.file, e.node);
   if (options.local_files) files_[e.file.value].absent = false;
+  for (NodeId holder : older) DropFrom(e.file, holder);
   if (options.local_files && !Wanted(e.file)) Drop(e.file);
 }
 
@@ -173,22 +173,29 @@ void Supply::NoteFailed(const CopyFailed& e) {
       break;
     case CopyFailed::Why::kAbsent:
     case CopyFailed::Why::kDamaged:
-      if (nodes.Joined(e.from)) actions->push_back(DropFile{e.file, e.from});
-      NoteNotThere(e.file, e.from);
-      if (copies.Find(e.file, e.to) != nullptr && copies.Find(e.file, e.to)->from == e.from)
-        Resource(e.file, e.to);
+      if (!replicas.Holds(e.file, e.from)) return ParkCopy(e);  // it gets it itself, still
+      DropFrom(e.file, e.from);
       break;
-    case CopyFailed::Why::kUnreachable: {
-      if (copy->failures + 1 >= kMostFailures && e.from && nodes[e.from].access() != Node::Access::kSilent) {
-        if (nodes.Joined(e.from)) actions->push_back(DropFile{e.file, e.from});
-        NoteNotThere(e.file, e.from);
-      }
-      if (const Copies::Copy* const still = copies.Find(e.file, e.to);
-          still != nullptr && still->from == e.from)
-        copies.Park(e.file, e.to, now + kFirstPause * (1 << std::min<int>(still->failures, kMostFailures)));
+    case CopyFailed::Why::kUnreachable:
+      if (copy->failures + 1 >= kMostFailures && replicas.Holds(e.file, e.from) &&
+          nodes[e.from].access() != Node::Access::kSilent)
+        DropFrom(e.file, e.from);
+      ParkCopy(e);
       break;
-    }
   }
+}
+
+/// A source is looked for some time later, unless there is another one by now.
+void Supply::ParkCopy(const CopyFailed& e) {
+  const Copies::Copy* const copy = copies.Find(e.file, e.to);
+  if (copy == nullptr || copy->from != e.from || copy->again != Time::max()) return;
+  copies.Park(e.file, e.to, now + kFirstPause * (1 << std::min<int>(copy->failures, kMostFailures)));
+}
+
+/// It is believed not to hold it: who was to get it from there, or needs it there, asks others.
+void Supply::DropFrom(FileId file, NodeId holder) {
+  if (nodes.Joined(holder)) actions->push_back(DropFile{file, holder});
+  NoteNotThere(file, holder);
 }
 
 /// The node does not hold it, nor does it get it.

@@ -77,6 +77,8 @@ class Supply : protected Parts {
   NodeId ChooseSource(FileId file, NodeId to, bool* found) const;
   void Order(FileId file, NodeId to);
   void Resource(FileId file, NodeId to);
+  void ParkCopy(const CopyFailed& e);
+  void DropFrom(FileId file, NodeId holder);
   void Drop(FileId file);
 
   std::vector<File> files_;

@@ -167,6 +167,8 @@ Status RunDriver::Restore(const journal::History& history, made::Attempts made) 
     if (known != made_.end() && known->second.attempt <= attempt.attempt &&
         attempt.end == journal::End::kExited && attempt.code == 0)
       made_.erase(known);
+    if (local_files() && attempt.end == journal::End::kExited && attempt.code == 0)
+      success_ns_[attempt.task.value] = attempt.start_ns;
     const bool lost = attempt.end == journal::End::kLost;
     known_.losses += lost ? 1 : 0;
     known_.core_seconds +=
@@ -222,7 +224,7 @@ void RunDriver::Begin(const Moment& moment) {
   }
   if (local_files()) {
     NoteFilesElsewhere(0);
-    LookForShared();
+    LookForShared(std::exchange(success_ns_, {}));
   }
   if (AllGathered()) EndGathering(moment);
 }
@@ -335,7 +337,12 @@ void RunDriver::Settle(const Moment& moment, const core::TaskSettled& settled) {
   if (IsUnwanted(settled.task)) return;
   ForgetLost(settled.task);
   // It has made lost outputs again, or could not: that it was done stays.
-  if (recorder_.fate(settled.task) == journal::TaskFate::kDone) return;
+  if (recorder_.fate(settled.task) == journal::TaskFate::kDone) {
+    if (settled.state != core::FinalState::kSkipped) return;
+    ++left_open_;
+    ++undone_;
+    return;
+  }
   // What an interruption or the time limit kept from running stays open: --resume goes on there.
   const bool stays_open = settled.reason == core::Reason::kInterrupted ||
                           settled.reason == core::Reason::kNoTimeLeft ||
@@ -387,7 +394,7 @@ void RunDriver::Start(const core::StartTask& start) {
   message->set_ahead(start.ahead);
   if (local_files()) {
     NameFiles(task, message);
-    return;
+    if (message->sandbox()) return;
   }
   const auto outputs = graph_.outputs(task);
   if (outputs.empty()) return;
@@ -523,7 +530,7 @@ Figures RunDriver::FiguresAt(const Moment& moment) const {
   Figures figures = known_;
   // What is not wanted counts as done for the scheduler, and not at all for people.
   figures.total = graph_.task_count() - unwanted_;
-  const uint64_t done = counts.done + counts.remaking;
+  const uint64_t done = counts.done + counts.remaking + undone_;
   figures.done = done > unwanted_ ? done - unwanted_ : 0;
   figures.failed = counts.failed;
   figures.skipped = counts.skipped - left_open_;

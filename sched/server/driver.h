@@ -61,8 +61,8 @@ class RunDriver {
     std::function<void(const std::string&)> tell{};                    // a line for the user; may be empty
     /// What the record of the agent with that output file holds; may be empty.
     std::function<made::Attempts(uint32_t)> made_of{};
-    /// Whether something lies at that path; may be empty.
-    std::function<bool(const std::string&)> is_there{};
+    /// When what lies at that path was modified; none: nothing does. May be empty.
+    std::function<std::optional<WallTime>(const std::string&)> modified{};
   };
   RunDriver(const run::StoredFlow& flow, const DriverOptions& options, journal::Journal* journal,
             Hooks hooks);
@@ -161,7 +161,7 @@ class RunDriver {
   void SendCopy(FileId file, NodeId to, NodeId from);
   void NameFiles(TaskId task, pb::Task* message);
   void NoteFilesElsewhere(uint32_t first_file);
-  void LookForShared();
+  void LookForShared(const std::unordered_map<uint32_t, int64_t>& success_ns);
   void TakeAddresses(Node& node, const pb::FromAgent& message);
   static void Introduce(const Node& node, pb::Peer* peer);
   void ForgetFilesOf(Node& node);
@@ -216,12 +216,14 @@ class RunDriver {
   std::vector<core::Action> actions_;
   bool wake_pending_ = false, complete_ = false, interrupted_ = false;
   uint64_t left_open_ = 0;  // settled as skipped by the scheduler, and open all the same
+  uint64_t undone_ = 0;     // and those that were to make lost outputs again: they are done
   bool out_of_time_ = false, nodes_gone_ = false;
   std::string fatal_;
   std::optional<WallTime> end_time_;
 
-  uint64_t told_moved_ = 0;  // of known_, to the journal
-  uint64_t unwanted_ = 0;  // tasks not needed and not done before
+  std::unordered_map<uint32_t, int64_t> success_ns_;  // until Begin: when attempts began that succeeded
+  uint64_t told_moved_ = 0;                           // of known_, to the journal
+  uint64_t unwanted_ = 0;                             // tasks not needed and not done before
   Figures
       known_;  // of earlier sessions (makespan, slot_seconds, attempts) or servers, and what is counted here
   int64_t ended_ns_ = 0;  // 0: the run goes on

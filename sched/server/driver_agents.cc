@@ -500,6 +500,12 @@ void RunDriver::Handle(const Moment& moment, NodeId id, const pb::FromAgent& mes
     attempts_.Erase(attempt.task);
     events_.push_back(core::TaskReturned{attempt, id});
   }
+  if (!message.unfit().empty()) {
+    events_.push_back(core::NodeClosed{id});
+    if (!std::exchange(node->put_aside, true)) TellUnfit(*node, message.unfit());
+    node->unfit = message.unfit();
+    if (all_joined_) AllJoined();
+  }
   if (message.has_problem()) {
     TellProblem(*node, message.problem().text());
     if (message.problem().fatal() && fatal_.empty()) {

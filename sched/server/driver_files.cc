@@ -44,11 +44,18 @@ void RunDriver::Act(const core::DropFile& drop) {
 }
 
 /// Names the task's files: what it reads is brought to its sandbox, and what it makes is taken from there.
+/// What lies elsewhere is used where it is, and only looked for when the task has ended.
 void RunDriver::NameFiles(TaskId task, pb::Task* message) {
   const auto held_as = [this](FileId file) { return scheduler_.HeldAs(file); };
+  const auto unwanted = [this](TaskId reader) {
+    return reader.value < flow_.unwanted.size() && flow_.unwanted[reader.value];
+  };
+  bool kept = false;
   for (const FileId input : graph_.inputs(task)) {
     const FileId held = held_as(input);
-    if (!catalogue_.IsKept(held) || catalogue_.absent(held)) continue;
+    if (!catalogue_.IsKept(held)) continue;
+    kept = true;
+    if (catalogue_.absent(held)) continue;
     pb::TaskInput* const named = message->add_input();
     named->set_file(held.value);
     const std::string_view path = graph_.file_name(input);
@@ -57,14 +64,15 @@ void RunDriver::NameFiles(TaskId task, pb::Task* message) {
     const std::string_view inside = path.substr(graph_.file_name(held).size() + 1);
     named->set_inside(inside.data(), inside.size());
   }
+  for (const FileId output : graph_.outputs(task)) kept |= catalogue_.IsKept(output);
+  if (!kept) return;
+  message->set_sandbox(true);
   for (const FileId output : graph_.outputs(task)) {
-    if (!catalogue_.IsKept(output)) continue;
     const std::string_view path = graph_.file_name(output);
     message->add_outputs(path.data(), path.size());
     message->add_output_file(output.value);
-    message->add_output_result(graph_.profile(task).keep || !catalogue_.IsRead(output, held_as));
+    message->add_output_result(graph_.profile(task).keep || !catalogue_.IsRead(output, held_as, unwanted));
   }
-  message->set_sandbox(message->input_size() + message->outputs_size() > 0);
 }
 
 /// Of tasks that are there from now on.
@@ -74,16 +82,27 @@ void RunDriver::NoteFilesElsewhere(uint32_t first_file) {
   }
 }
 
-/// What an earlier session brought to the submit directory.
-void RunDriver::LookForShared() {
-  if (!hooks_.is_there) return;
-  for (uint32_t n = 0; n < graph_.file_count(); ++n) {
-    const FileId file(n);
-    const TaskId producer = graph_.producer(file);
-    if (!producer || recorder_.fate(producer) != journal::TaskFate::kDone || !catalogue_.IsKept(file))
-      continue;
-    if (hooks_.is_there(StrCat(flow_.settings.submit_dir, "/", graph_.file_name(file))))
-      events_.push_back(core::FileShared{file});
+/// What earlier sessions brought to the submit directory, or made there: as far as tasks read it that are to
+/// run. A file of that name that is older than its task's success is somebody else's, and is made again.
+void RunDriver::LookForShared(const std::unordered_map<uint32_t, int64_t>& success_ns) {
+  if (!hooks_.modified) return;
+  constexpr int64_t kSlack = 60'000'000'000;  // between the clocks of nodes and of storage
+  std::vector<bool> looked(graph_.file_count());
+  for (uint32_t n = 0; n < graph_.task_count(); ++n) {
+    if (recorder_.fate(TaskId(n)) == journal::TaskFate::kDone || IsUnwanted(TaskId(n))) continue;
+    for (const FileId input : graph_.inputs(TaskId(n))) {
+      const FileId file = scheduler_.HeldAs(input);
+      const TaskId producer = graph_.producer(file);
+      if (!producer || !catalogue_.IsKept(file) || looked[file.value]) continue;
+      looked[file.value] = true;
+      const bool unwanted = IsUnwanted(producer);
+      if (!unwanted && recorder_.fate(producer) != journal::TaskFate::kDone) continue;
+      const auto modified = hooks_.modified(StrCat(flow_.settings.submit_dir, "/", graph_.file_name(file)));
+      const auto success = success_ns.find(producer.value);
+      const bool ours = unwanted || (success != success_ns.end() && modified &&
+                                     modified->time_since_epoch().count() >= success->second - kSlack);
+      if (modified && ours) events_.push_back(core::FileShared{file});
+    }
   }
 }
 
@@ -138,12 +157,16 @@ void RunDriver::TakeFile(Node& node, const pb::FileNote& note) {
   if (from) known_.bytes_moved += static_cast<uint64_t>(std::max<int64_t>(0, note.moved()));
   switch (note.what()) {
     case pb::FileNote::STORED: {
-      catalogue_.Answered(file, node.id);
+      const auto asked = catalogue_.Answered(file, node.id);
       const FileCatalogue::Object* const known = catalogue_.Find(file);
       if (known != nullptr && known->id != note.object() && from) {
         // Of an earlier attempt of its task.
+        if (asked && asked->from != from) {
+          SendCopy(file, node.id, asked->from);
+          break;
+        }
         nodes_.Outbox(node).add_drop(file.value);
-        events_.push_back(core::CopyFailed{file, node.id, from, Why::kAbsent});
+        events_.push_back(core::CopyFailed{file, node.id, from, Why::kUnreachable});
         break;
       }
       SetObject(file, note.object(), note.bytes());
@@ -193,8 +216,10 @@ void RunDriver::TakeMadeFiles(Node& node, const pb::Attempt& attempt) {
       continue;
     }
     if (made.shared()) events_.push_back(core::FileShared{file});
+    const FileCatalogue::Object* const known = catalogue_.Find(file);
+    const bool anew = known != nullptr && known->id != made.object();
     SetObject(file, made.object(), made.bytes());
-    events_.push_back(core::FileStored{.file = file, .node = node.id, .bytes = made.bytes(), .made = true});
+    events_.push_back(core::FileStored{.file = file, .node = node.id, .bytes = made.bytes(), .made = anew});
   }
 }
 

@@ -38,13 +38,14 @@ class FileCatalogue {
   bool IsKept(FileId file) const;
   void SetAbsent(FileId file, bool absent);
   bool absent(FileId file) const { return absent_.contains(file) && absent_.at(file); }
-  /// Whether some task reads it. `held_as`: core::Scheduler::HeldAs.
-  template <class HeldAs>
-  bool IsRead(FileId file, const HeldAs& held_as) {
+  /// Whether some task reads it that is to run. `held_as`: core::Scheduler::HeldAs.
+  template <class HeldAs, class IsUnwanted>
+  bool IsRead(FileId file, const HeldAs& held_as, const IsUnwanted& is_unwanted) {
     for (; known_tasks_ < graph_.task_count(); ++known_tasks_) {
+      const TaskId task(static_cast<uint32_t>(known_tasks_));
       read_.resize(graph_.file_count());
-      for (const FileId input : graph_.inputs(TaskId(static_cast<uint32_t>(known_tasks_))))
-        read_[held_as(input).value] = true;
+      if (is_unwanted(task)) continue;
+      for (const FileId input : graph_.inputs(task)) read_[held_as(input).value] = true;
     }
     return file.value < read_.size() && read_[file.value];
   }

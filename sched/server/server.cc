@@ -219,7 +219,10 @@ Status Server::Impl::Start() {
       os::LogWarning(StrCat("what lost attempts made stays: ", read.message()));
     return attempts;
   };
-  hooks.is_there = [](const std::string& path) { return os::RealFileSystem().Stat(path).ok(); };
+  hooks.modified = [](const std::string& path) -> std::optional<WallTime> {
+    const Result<os::FileInfo> info = os::RealFileSystem().Stat(path);
+    return info.ok() ? std::optional(info->modified) : std::nullopt;
+  };
   driver = std::make_unique<RunDriver>(*flow, driver_options, journal.get(), std::move(hooks));
   made::Attempts made;
   if (epoch > 1) made = made::ReadAll(dir(), dir().path(), flow->settings.flow_id);

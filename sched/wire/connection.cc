@@ -335,6 +335,10 @@ bool AsioConnection::SealSome(size_t* sealed) {
     n = std::min(kAtOnce, first.bytes.size() - first.begin);
     engine_->Seal(std::string_view(first.bytes).substr(first.begin, n));
     first.begin += n;
+    if (first.begin >= kPerTurn) {  // more may be added to it for as long as the queue is never empty
+      first.bytes.erase(0, first.begin);
+      first.begin = 0;
+    }
   } else {
     n = SealFile(&first.file);
     if (n == 0 && first.file.length > 0) return write_broken_;

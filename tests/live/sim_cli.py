@@ -68,15 +68,13 @@ def test_check_says_what_can_be_done_with_a_recorded_flow(directory, harrow_prog
     check("replay" not in harrow("check", "f.txt", code=0).out)
     # What this version cannot run is told by check and by run, before anything starts; it can be simulated.
     for text, place in [('[[task]]\nname = "a"\ncommand = "x"\nrun_time = "1s"\nranks = 4\n', "g.toml:5:9: ranks"),
-                        ('[[task]]\nname = "a"\ncommand = "x"\nrun_time = "1s"\nnodes = 2\n', "g.toml:5:9: nodes"),
-                        ('[flow]\nfiles = "local"\n[[task]]\nname = "a"\ncommand = "x"\nrun_time = "1s"\n', "g.toml:2:9: files")]:
+                        ('[[task]]\nname = "a"\ncommand = "x"\nrun_time = "1s"\nnodes = 2\n', "g.toml:5:9: nodes")]:
         write(os.path.join(directory, "g.toml"), text)
         for command in (["check"], ["run", "--run-dir", "r"], ["run", "--dry-run"]):
             done = harrow(*command, "g.toml", code=2)
             check(done.err.startswith(place) and "later" in done.err, command, done)
         check(not os.path.exists(os.path.join(directory, "r")))
         harrow("sim", "--nodes", "2x4", "g.toml", code=0)
-    check("--files: files" in harrow("run", "--files", "local", "f.txt", code=2).err)
 
 
 def test_errors(directory, harrow_program, source):

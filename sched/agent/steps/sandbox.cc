@@ -71,17 +71,29 @@ std::string Plain(const std::string& path) {
 
 }  // namespace
 
-Status Sandbox::PlaceInputs(const LocalTask& task) {
+/// Where an input has gone meanwhile, the attempt is lost: its task has done nothing wrong.
+Status Sandbox::PlaceInputs(const LocalTask& task, TaskResult* result) {
+  placed_.clear();
   for (const TaskInput& input : task.inputs) {
     const std::optional<store::Object> object = files_->ObjectOf(input.file);
-    if (!object) continue;  // its task did not make it
+    if (!object) {
+      result->end = End::kLost;
+      return Status(Code::kNotFound,
+                    StrCat("its input ", Printable(input.path), " is not on its node any more"));
+    }
+    placed_.push_back({object->id, files_->Spoilings(object->id)});
     const Status placed = files_->store().Place(object->id, input.inside, Below(path_, input.path));
     if (placed.ok()) continue;
-    if (placed.code() == Code::kNotFound) files_->Spoiled(input.file);
+    if (!files_->store().Has(object->id)) {
+      files_->Spoiled(input.file);
+      result->end = End::kLost;
+    }
     return Status(placed.code(), StrCat("its input ", Printable(input.path),
                                         " cannot be brought to its sandbox: ", placed.message()));
   }
-  for (const std::string& output : task.outputs) MakeDirectoriesOf(Below(path_, output));
+  for (const std::string& output : task.outputs) {
+    if (IsRelative(output)) MakeDirectoriesOf(Below(path_, output));
+  }
   return {};
 }
 
@@ -98,42 +110,51 @@ void Sandbox::LinkPrograms(const LocalTask& task) {
   }
 }
 
-Status Sandbox::Prepare(Launch* launch, TaskResult*) {
+Status Sandbox::Prepare(Launch* launch, TaskResult* result) {
   path_.clear();
   if (!launch->task.sandbox) return {};
   if (files_ == nullptr) return Status(Code::kInternal, "this node keeps no files");
   Status ready;
-  files_->Outside([&] { ready = MakeReady(launch); });
+  files_->Outside([&] { ready = MakeReady(launch, result); });
   return ready;
 }
 
-Status Sandbox::MakeReady(Launch* launch) {
+Status Sandbox::MakeReady(Launch* launch, TaskResult* result) {
   const LocalTask& task = launch->task;
   Result<std::string> made = files_->store().MakeSandbox(StrCat(task.id, ".", task.attempt));
   if (!made.ok()) return Status(made.status().code(), "no sandbox for it: " + made.status().message());
   path_ = *std::move(made);
-  if (const Status placed = PlaceInputs(task); !placed.ok()) {
+  if (const Status placed = PlaceInputs(task, result); !placed.ok()) {
     files_->store().RemoveSandbox(std::exchange(path_, {}));
     return placed;
   }
   LinkPrograms(task);
   const std::string& cwd = task.profile->spec().cwd;
+  const bool elsewhere = !cwd.empty() && (!IsRelative(cwd) || Plain(cwd).starts_with(".."));
   launch->sandbox = path_;
-  launch->directory = cwd.empty() || !IsRelative(cwd) ? path_ : Below(path_, cwd);
-  MakeDirectoriesOf(launch->directory + "/.");
+  launch->directory = cwd.empty() ? path_ : elsewhere ? task.profile->directory() : Below(path_, cwd);
+  if (!elsewhere) MakeDirectoriesOf(launch->directory + "/.");
   return {};
 }
 
 void Sandbox::LookAtInputs(const LocalTask& task, TaskResult* result) {
-  for (const TaskInput& input : task.inputs) {
+  for (size_t i = 0; i < placed_.size(); ++i) {
+    const TaskInput& input = task.inputs[i];
     const std::optional<store::Object> object = files_->ObjectOf(input.file);
-    if (!object || files_->store().Unchanged(object->id)) continue;
-    files_->Spoiled(input.file);
+    const bool here = object && object->id == placed_[i].object;
+    const bool now = here && !files_->store().Unchanged(object->id);
+    if (now) files_->Spoiled(input.file);
+    if (!now && files_->Spoilings(placed_[i].object) == placed_[i].spoilings) continue;
     if (result->end == End::kCancelled || result->end == End::kInterrupted || result->end == End::kLost)
       continue;
-    result->end = End::kMissingOutput;
-    result->message = StrCat("it changed its input ", Printable(input.path),
-                             ", which others may read: a task that changes a file copies it first");
+    if (now) {
+      result->end = End::kMissingOutput;
+      result->message = StrCat("it, or another task on its node, changed its input ", Printable(input.path),
+                               ": a task that changes a file copies it first");
+    } else if (result->end == End::kExited && result->code == 0) {
+      // Another one has changed it, and failed for that.
+      result->end = End::kLost;
+    }
   }
 }
 
@@ -147,24 +168,33 @@ void Sandbox::TakeOutputs(const LocalTask& task, TaskResult* result) {
     result->end = End::kMissingOutput;
     result->message = StrCat("its output ", Printable(output), " ", why);
   };
+  // First whether all are there.
+  for (const std::string& output : task.outputs) {
+    const std::string path = IsRelative(output) ? Below(path_, output) : output;
+    if (!IsThere(path) && !task.profile->spec().missing_ok)
+      return fail(output, "was not written, although it exited with 0");
+  }
+  std::vector<size_t> results;  // of made_files: the number of the output
   for (size_t i = 0; i < task.outputs.size(); ++i) {
     const std::string& output = task.outputs[i];
+    if (!IsRelative(output)) continue;  // it is where it belongs
     MadeFile made{.file = task.output_files[i]};
     const std::string path = Below(path_, output);
-    if (!IsThere(path)) {
-      if (!task.profile->spec().missing_ok) return fail(output, "was not written, although it exited with 0");
-      result->made_files.push_back(std::move(made));
-      continue;
+    if (IsThere(path)) {
+      const Result<store::Object> object = files_->store().MoveIn(path);
+      if (!object.ok()) return fail(output, "cannot be kept: " + object.status().message());
+      made.object = *object;
     }
-    const Result<store::Object> object = files_->store().MoveIn(path);
-    if (!object.ok()) return fail(output, "cannot be kept: " + object.status().message());
-    made.object = *object;
-    result->made_files.push_back(made);
-    if (task.output_results[i]) {
-      const Status copied = files_->store().CopyOut(object->id, Below(submit, output), files_->umask());
-      if (!copied.ok()) return fail(output, "cannot be copied to the submit directory: " + copied.message());
-      result->made_files.back().shared = true;
-    }
+    result->made_files.push_back(std::move(made));
+    results.push_back(i);
+  }
+  for (size_t m = 0; m < results.size(); ++m) {
+    MadeFile& made = result->made_files[m];
+    const std::string& output = task.outputs[results[m]];
+    if (!made.object || !task.output_results[results[m]]) continue;
+    const Status copied = files_->store().CopyOut(made.object->id, Below(submit, output), files_->umask());
+    if (!copied.ok()) return fail(output, "cannot be copied to the submit directory: " + copied.message());
+    made.shared = true;
   }
   for (const MadeFile& made : result->made_files) {
     if (made.object) files_->Made(made.file, *made.object);
@@ -176,8 +206,8 @@ void Sandbox::NameUndeclared(const LocalTask& task, TaskResult* result) {
   std::set<std::string> parents;
   for (const TaskInput& input : task.inputs) declared.insert(input.path);
   for (const std::string& path : declared) {
-    for (std::filesystem::path parent = std::filesystem::path(path).parent_path(); !parent.empty();
-         parent = parent.parent_path())
+    for (std::filesystem::path parent = std::filesystem::path(path).parent_path();
+         parent.has_relative_path(); parent = parent.parent_path())
       parents.insert(parent.string());
   }
   if (const std::string& cwd = task.profile->spec().cwd; !cwd.empty()) parents.insert(Plain(cwd));
@@ -237,7 +267,9 @@ void Sandbox::PutAway(const LocalTask& task, TaskResult* result) {
     NameMissing(task, result);
     LookAtInputs(task, result);
     if (result->end == End::kExited && result->code == 0) {
+      const uint64_t taking = files_->BeginTaking();
       TakeOutputs(task, result);
+      files_->EndTaking(taking);
       NameUndeclared(task, result);
     }
   }

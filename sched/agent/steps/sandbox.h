@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "agent/steps/step.h"
 #include "store/store.h"
@@ -29,10 +30,15 @@ class FileHost {
   virtual Awaited Await(const LocalTask& task) = 0;
   /// It does not wait any more.
   virtual void Forget(const LocalTask& task) = 0;
+  /// Between these what is taken into the store stays there, also before it is a file's.
+  virtual uint64_t BeginTaking() = 0;
+  virtual void EndTaking(uint64_t taking) = 0;
   /// What was taken into the store is no file's after all.
   virtual void Discard(const store::ObjectId& object) = 0;
   /// Its content is not what it was, and has been dropped.
   virtual void Spoiled(FileId file) = 0;
+  /// How often that was found out of a content: who read it meanwhile may have read something else.
+  virtual uint32_t Spoilings(const store::ObjectId& object) = 0;
 };
 
 /// The directory of an attempt on its node's disk: its inputs lie there, as links to objects of the store;
@@ -47,9 +53,9 @@ class Sandbox : public Step {
   void Settle(const LocalTask& task, TaskResult* result) override;
 
  private:
-  Status MakeReady(Launch* launch);
+  Status MakeReady(Launch* launch, TaskResult* result);
   void PutAway(const LocalTask& task, TaskResult* result);
-  Status PlaceInputs(const LocalTask& task);
+  Status PlaceInputs(const LocalTask& task, TaskResult* result);
   void LinkPrograms(const LocalTask& task);
   void LookAtInputs(const LocalTask& task, TaskResult* result);
   void TakeOutputs(const LocalTask& task, TaskResult* result);
@@ -58,7 +64,12 @@ class Sandbox : public Step {
   void NameMissing(const LocalTask& task, TaskResult* result) const;
 
   FileHost* const& files_;
-  std::string path_;  // of the attempt's; empty: none
+  struct Placed {
+    store::ObjectId object{};
+    uint32_t spoilings = 0;  // of it, before it was placed
+  };
+  std::string path_;            // of the attempt's; empty: none
+  std::vector<Placed> placed_;  // its inputs
 };
 
 }  // namespace harrow::agent

@@ -61,9 +61,12 @@ std::string InSandbox(const LocalTask& task, const std::string& sandbox, const s
   if (!path.starts_with(submit_dir + "/")) return path;
   const std::string name =
       std::filesystem::path(path.substr(submit_dir.size() + 1)).lexically_normal().string();
-  const bool declared = std::find(task.outputs.begin(), task.outputs.end(), name) != task.outputs.end() ||
+  const auto is_or_holds = [&](const std::string& declared) {
+    return declared == name || name.starts_with(declared + "/");
+  };
+  const bool declared = std::any_of(task.outputs.begin(), task.outputs.end(), is_or_holds) ||
                         std::any_of(task.inputs.begin(), task.inputs.end(),
-                                    [&](const TaskInput& input) { return input.path == name; });
+                                    [&](const TaskInput& input) { return is_or_holds(input.path); });
   return declared ? Below(sandbox, name) : path;
 }
 

@@ -1,0 +1,173 @@
+// Which object each file is, which are on their way, and who waits for them.
+
+#include "agent/local_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/fake_store.h"
+
+namespace harrow::agent {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+/// Keeps what is wanted until the test says what came of it.
+class HeldTransfers : public Transfers {
+ public:
+  const std::vector<std::string>& addresses() const override { return addresses_; }
+  void Know(NodeId, std::vector<std::string>, uint64_t) override {}
+  void Forget(NodeId) override {}
+  void SetCredentials(const wire::Credentials&) override {}
+  void Fetch(Wanted wanted, Done done) override { fetches.emplace_back(std::move(wanted), std::move(done)); }
+  void Abandon(FileId file) override { abandoned.push_back(file.value); }
+  Figures figures() override { return {}; }
+
+  std::vector<std::pair<Wanted, Done>> fetches;
+  std::vector<uint32_t> abandoned;
+
+ private:
+  std::vector<std::string> addresses_;
+};
+
+class LocalFilesTest : public ::testing::Test {
+ protected:
+  LocalFilesTest()
+      : files_(&store_, 1,
+               {.arrived = [this](AttemptId a) { arrived_.push_back(a.task.value); },
+                .failed = [this](AttemptId a,
+                                 const std::string& why) { failed_.emplace_back(a.task.value, why); },
+                .tell = [this](const FileNews& news) { told_.push_back(news.what); }}) {
+    files_.Use(&transfers_);
+  }
+  static LocalTask Task(uint32_t id, std::vector<uint32_t> inputs) {
+    LocalTask task;
+    task.id = id;
+    for (const uint32_t input : inputs) task.inputs.push_back({FileId(input), "f"});
+    return task;
+  }
+  void Comes(size_t fetch, const store::Object& object) {
+    const auto& [wanted, done] = transfers_.fetches[fetch];
+    done({.file = wanted.file, .object = object, .from = wanted.from, .fetched_bytes = object.bytes});
+  }
+  void Fails(size_t fetch, Code code) {
+    const auto& [wanted, done] = transfers_.fetches[fetch];
+    done({.file = wanted.file, .status = Status(code, "no luck"), .from = wanted.from});
+  }
+
+  test::FakeStore store_;
+  HeldTransfers transfers_;
+  std::vector<uint32_t> arrived_;
+  std::vector<std::pair<uint32_t, std::string>> failed_;
+  std::vector<FileNews::What> told_;
+  LocalFiles files_;
+};
+
+TEST_F(LocalFilesTest, WhoAwaitsAFileIsToldWhenItIsHere) {
+  files_.Bring({.file = FileId(1), .path = "/submit/f"});
+  EXPECT_EQ(files_.Await(Task(7, {1, 2, 1})).inputs, 2u) << "each once";
+  EXPECT_THAT(told_, ElementsAre(FileNews::What::kGone)) << "of the one that nobody has asked for";
+  told_.clear();
+  Comes(0, store_.Put("content"));
+  EXPECT_THAT(arrived_, ElementsAre(7u));
+  EXPECT_THAT(told_, ElementsAre(FileNews::What::kStored));
+  EXPECT_EQ(files_.ObjectOf(FileId(1)), test::FakeStore::ObjectOf("content"));
+  EXPECT_EQ(files_.Await(Task(8, {1})).inputs, 0u);
+  EXPECT_EQ(files_.Await(Task(9, {2})).inputs, 1u) << "nobody has said that it is to come, and it may";
+}
+
+TEST_F(LocalFilesTest, WhatCannotBeReadEndsThoseThatAwaitItAlsoThoseThatComeTooLate) {
+  files_.Bring({.file = FileId(1), .path = "/submit/f"});
+  files_.Await(Task(7, {1}));
+  Fails(0, Code::kNotFound);
+  ASSERT_EQ(failed_.size(), 1u);
+  EXPECT_EQ(failed_[0].first, 7u);
+  EXPECT_THAT(failed_[0].second, HasSubstr("no luck"));
+  EXPECT_THAT(files_.Await(Task(8, {1})).trouble, HasSubstr("no luck"));
+  files_.Bring({.file = FileId(1), .path = "/submit/f"});
+  EXPECT_THAT(files_.Await(Task(9, {1})).trouble, IsEmpty()) << "it is tried again";
+}
+
+TEST_F(LocalFilesTest, WhatDoesNotComeFromANodeMayComeFromAnother) {
+  files_.Bring({.file = FileId(1), .object = test::FakeStore::ObjectOf("x"), .from = NodeId(3)});
+  files_.Await(Task(7, {1}));
+  for (const auto& [code, what] : {std::pair(Code::kUnavailable, FileNews::What::kUnreachable),
+                                   std::pair(Code::kNotFound, FileNews::What::kAbsent),
+                                   std::pair(Code::kDamaged, FileNews::What::kDamaged)}) {
+    told_.clear();
+    Fails(0, code);
+    EXPECT_THAT(told_, ElementsAre(what));
+  }
+  EXPECT_THAT(failed_, IsEmpty());
+  Fails(0, Code::kExhausted);
+  EXPECT_EQ(told_.back(), FileNews::What::kNoRoom);
+  EXPECT_EQ(failed_.size(), 1u);
+}
+
+TEST_F(LocalFilesTest, WhatIsHereIsNotBroughtAgain) {
+  const store::Object object = store_.Put("content");
+  files_.Made(FileId(1), object);
+  files_.Bring({.file = FileId(1), .object = object, .from = NodeId(3)});
+  files_.Bring({.file = FileId(2), .object = object, .from = NodeId(3)});
+  EXPECT_THAT(transfers_.fetches, IsEmpty()) << "nor as another file's";
+  EXPECT_THAT(told_, ElementsAre(FileNews::What::kStored, FileNews::What::kStored));
+}
+
+TEST_F(LocalFilesTest, AContentIsDroppedWithTheLastFileThatIsIt) {
+  const store::Object object = store_.Put("content");
+  files_.Made(FileId(1), object);
+  files_.Made(FileId(2), object);
+  files_.Made(FileId(1), object);  // made again, the same
+  files_.Drop(FileId(1));
+  EXPECT_TRUE(store_.Has(object.id));
+  files_.Discard(object.id);
+  EXPECT_TRUE(store_.Has(object.id)) << "it is a file's";
+  files_.Drop(FileId(2));
+  EXPECT_FALSE(store_.Has(object.id));
+  files_.Drop(FileId(2));
+  EXPECT_THAT(files_.Held(), IsEmpty());
+}
+
+TEST_F(LocalFilesTest, AFileThatIsMadeAnewReplacesWhatItWas) {
+  const store::Object before = store_.Put("before");
+  const store::Object after = store_.Put("after");
+  files_.Made(FileId(1), before);
+  files_.Made(FileId(1), after);
+  EXPECT_FALSE(store_.Has(before.id));
+  EXPECT_THAT(files_.Held(), ElementsAre(std::pair(FileId(1), after)));
+}
+
+TEST_F(LocalFilesTest, WhatIsDroppedOnItsWayIsAbandoned) {
+  files_.Bring({.file = FileId(1), .path = "/submit/f"});
+  files_.Drop(FileId(1));
+  EXPECT_THAT(transfers_.abandoned, ElementsAre(1u));
+}
+
+TEST_F(LocalFilesTest, WhoDoesNotWaitAnyMoreIsNotTold) {
+  files_.Bring({.file = FileId(1), .path = "/submit/f"});
+  const LocalTask task = Task(7, {1});
+  files_.Await(task);
+  files_.Forget(task);
+  Comes(0, store_.Put("content"));
+  EXPECT_THAT(arrived_, IsEmpty());
+}
+
+TEST_F(LocalFilesTest, WhatWasSpoiltIsHereNoMore) {
+  const store::Object object = store_.Put("content");
+  files_.Made(FileId(1), object);
+  files_.Spoiled(FileId(1));
+  files_.Spoiled(FileId(1));
+  EXPECT_THAT(told_, ElementsAre(FileNews::What::kGone));
+  EXPECT_FALSE(files_.ObjectOf(FileId(1)));
+}
+
+TEST_F(LocalFilesTest, OutsideIsWaitedFor) {
+  bool done = false;
+  files_.Outside([&] { done = true; });
+  EXPECT_TRUE(done);
+}
+
+}  // namespace
+}  // namespace harrow::agent

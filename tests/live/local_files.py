@@ -174,7 +174,7 @@ def test_files_that_die_with_their_node_are_made_again(directory, program):
     ran = f"{directory}/ran"
     for number, after in (("local1", 8), ("local2", 16)):
         wait_for(lambda: os.path.exists(ran) and len(lines_of(ran)) >= after)
-        run_support.kill(agents(f"{directory}/r")[number])
+        run_support.kill(wait_for(lambda: agents(f"{directory}/r").get(number)))
     same(run.wait(180), 0, open(f"{directory}/harrow.out").read())
     same(lines_of(f"{directory}/all.txt"), made)
     same(query(f"{directory}/r", "SELECT count(*) FROM tasks WHERE state <> 'done'")[0][0], 0)
@@ -282,7 +282,7 @@ def test_many_readers_of_one_file(directory, program):
 [[task]]
 name = "r-{{i}}"
 each = {{ i = "1-40" }}
-command = "echo {digest} data | sha256sum -c"
+command = "sleep 0.1; echo {digest} data | sha256sum -c"
 in = ["data"]
 """)
     for encryption in ("on", "off"):

@@ -37,8 +37,8 @@ std::vector<Arrival::Stretch> Half::Missing(size_t limit) const {
 Status Half::Write(int64_t offset, std::string_view data, int disk) {
   const int64_t size = static_cast<int64_t>(data.size());
   if (offset < 0 || offset > object_.bytes || size > object_.bytes - offset) {
-    return Status(Code::kInvalid, StrCat("bytes ", offset, " to ", offset + size, " of ", object_.id.Text(),
-                                         ", which has ", object_.bytes));
+    return Status(Code::kInvalid, StrCat(size, " bytes at ", offset, " of ", object_.id.Text(), ", which has ",
+                                         object_.bytes));
   }
   // What of it is missing: only this thread adds pieces, so that it still is when it is written.
   std::vector<Arrival::Stretch> gaps;

@@ -31,7 +31,7 @@ constexpr order::Policy kPolicies[] = {order::Policy::kAuto,    order::Policy::k
 
 struct SimArguments {
   FlowArguments flow;
-  std::string cluster, nodes, io, run_time, plot;
+  std::string cluster, nodes, io, run_time, plot, place;
   std::vector<std::string> leave_out;
   std::vector<config::Setting> settings;  // as given on the command line
   bool one_core = false, compare = false, json = false;
@@ -130,6 +130,20 @@ Status FindWork(const SimArguments& arguments, const graph::Graph& graph, std::v
   return Status();
 }
 
+/// Where the flow's own inputs lie at the start, of --files local.
+Status ReadPlace(const std::string& text, bool local_files, formats::ClusterModel::Inputs* place) {
+  using Inputs = formats::ClusterModel::Inputs;
+  if (text.empty()) return Status();
+  if (!local_files) return Bad("--place is of files on the nodes' own disks; give --files local as well, or see inputs in harrow-cluster(5)");
+  for (const auto& [name, value] : {std::pair{"submit", Inputs::kOutside}, std::pair{"round-robin", Inputs::kRoundRobin},
+                                    std::pair{"spread", Inputs::kSpread}, std::pair{"random", Inputs::kRandom}}) {
+    if (text != name) continue;
+    *place = value;
+    return Status();
+  }
+  return Bad(StrCat("--place cannot be \"", Printable(text, 40), "\"; write submit, round-robin, spread or random"));
+}
+
 /// Tasks that ask for more than any node has fail at once: says so, as their number alone would not tell.
 void NoteUnfitting(const graph::Graph& graph, const formats::ClusterModel& cluster) {
   const auto fits = [&](const Shape& shape) {
@@ -187,6 +201,9 @@ int Simulate(const SimArguments& arguments) {
   options.core.seed = run.seed;
   options.core.retry_delay = run.retry_delay;
   options.core.max_losses = run.max_losses;
+  options.core.local_files = run.files == config::Files::kLocal;
+  if (const Status placed = ReadPlace(arguments.place, options.core.local_files, &options.place); !placed.ok()) return Fail(placed);
+  if (const Status fits = CheckLocalFiles(graph, run); !fits.ok()) return FailInput(fits);
   const sim::Bounds bounds = sim::FindBounds(graph, work, options.cluster);
   NoteUnfitting(graph, options.cluster);
   std::vector<sim::Compared> rows;
@@ -238,6 +255,8 @@ const Registered kSim({.name = "sim",
                          setting("order", "P", "auto (default), fifo, lifo, hrf, lifo+hrf, rank+hrf");
                          no("locality", "Do not place tasks where their files are");
                          no("steal", "Idle slots take nothing from other nodes' queues");
+                         setting("files", "MODE", "shared (default), or local: on the nodes' own disks");
+                         app.add_option("--place", a->place, "Of inputs: submit (default), round-robin, spread, random")->type_name("WHERE");
                          app.add_option("--io", a->io, "none, or model (default with --cluster)")->type_name("MODE");
                          app.add_option("--run-time", a->run_time, "Of tasks whose run time is not known")->type_name("TIME");
                          app.add_option("--leave-out", a->leave_out, "Tasks of this kind take no time")->type_name("KIND")->allow_extra_args(false);

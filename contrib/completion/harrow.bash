@@ -56,6 +56,7 @@ _harrow() {
       return ;;
     --order) _harrow_offer "$cur" <<<$'auto\nfifo\nlifo\nhrf\nlifo+hrf\nrank+hrf'; return ;;
     --files) _harrow_offer "$cur" <<<$'shared\nlocal'; return ;;
+    --place) _harrow_offer "$cur" <<<$'submit\nround-robin\nspread\nrandom'; return ;;
     --transfer-encryption) _harrow_offer "$cur" <<<$'on\noff'; return ;;
     --progress) _harrow_offer "$cur" <<<$'auto\nplain\nnone'; return ;;
     --kind) _harrow_offer "$word" < <("$harrow" complete "${run_dir[@]}" kinds -- "$word" 2>/dev/null) ;;

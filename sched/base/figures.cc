@@ -14,4 +14,10 @@ std::optional<double> Figures::LocalShare() const {
   return static_cast<double>(local_bytes) / static_cast<double>(all);
 }
 
+std::optional<double> Figures::HomeShare() const {
+  const uint64_t all = local_bytes + remote_bytes;
+  if (all == 0) return std::nullopt;
+  return static_cast<double>(home_bytes) / static_cast<double>(all);
+}
+
 }  // namespace harrow

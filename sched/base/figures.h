@@ -19,6 +19,9 @@ struct Figures {
   uint64_t losses = 0;                         // attempts lost with their node or agent
   uint64_t local_bytes = 0, remote_bytes = 0;  // input bytes by where they were when the task was assigned
   uint64_t bytes_moved = 0;                    // between nodes
+  // With files on the nodes' own disks. Of local_bytes: those of files that were placed or made there.
+  uint64_t home_bytes = 0;
+  uint64_t shared_read_bytes = 0, written_back_bytes = 0;  // from and to the submit directory
   Duration makespan{0};
   double core_seconds = 0;  // sum of run time x cores of attempts, also of those that run
   double slot_seconds = 0;  // sum of length x slots of sessions
@@ -33,6 +36,8 @@ struct Figures {
   /// Share of input bytes that were on the node when their task was assigned, 0 to 1; none when no input was
   /// declared.
   std::optional<double> LocalShare() const;
+  /// The same of those that were placed or made there: copies do not count.
+  std::optional<double> HomeShare() const;
 };
 
 /// What an attempt from `start_ns` to `end_ns` took of its cores; 0 for one that never started (start 0).

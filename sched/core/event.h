@@ -156,8 +156,9 @@ struct StartTask {
   AttemptId attempt;
   NodeId node;
   bool ahead = false;
-  // The task's input bytes by where they are now.
-  int64_t local_bytes = 0, remote_bytes = 0;
+  // The task's input bytes by where they are now; of the local ones, those of files that were placed or made
+  // there (with local files).
+  int64_t local_bytes = 0, remote_bytes = 0, home_bytes = 0;
 };
 /// A further node of a task of several nodes. Comes right before its StartTask, which names the lead node;
 /// all of them are the task's until it ends.

@@ -241,6 +241,7 @@ void Scheduler::Impl::On(const TaskEnded& e) {
       for (FileId file : graph.inputs(id)) replicas.SetOnly(file, e.node);
       for (FileId file : graph.outputs(id)) replicas.SetOnly(file, e.node);
     }
+    NoteHome(id, e.node);
     MarkDone(id, e.node);
     actions->push_back(TaskSettled{id, FinalState::kDone, TaskId(), Reason::kNone});
   } else if (std::holds_alternative<Interrupted>(e.outcome) && !tasks[id].cancelled()) {

@@ -82,6 +82,8 @@ struct Counts {
   uint64_t attempts = 0, losses = 0, stolen = 0;
   // The input bytes of tasks by where they were when the task was assigned.
   uint64_t local_bytes = 0, remote_bytes = 0;
+  // With local files, of the local ones: where the file was placed or made, and not only copied to.
+  uint64_t home_bytes = 0;
 };
 
 /// How a task came to the node it was assigned to.

@@ -141,8 +141,13 @@ void Supply::Resource(FileId file, NodeId to) {
 }
 
 void Supply::NoteStored(const FileStored& e) {
+  // Its home is where it was made or placed, or where it came to from the submit directory: no other node
+  // had it.
+  const Copies::Copy* const copy = copies.Find(e.file, e.node);
+  const bool placed = copy == nullptr ? !replicas.Holds(e.file, e.node) : !copy->from;
   copies.Remove(e.file, e.node);
   if (!nodes.Joined(e.node)) return;
+  if (options.local_files && placed && !replicas.Home(e.file)) replicas.SetHome(e.file, e.node);
   std::vector<NodeId> older;
   if (e.made && options.local_files) {
     for (NodeId holder : replicas.Holders(e.file)) {

@@ -36,6 +36,11 @@ class Supply : protected Parts {
   void NoteAbsent(FileId file) {
     if (options.local_files) files_[file.value].absent = true;
   }
+  /// The task was done there, which is home to what it made.
+  void NoteHome(TaskId id, NodeId node) {
+    if (!options.local_files) return;
+    for (FileId file : graph.outputs(id)) replicas.SetHome(file, node);
+  }
   /// All that the node held is gone, and what was on its way there or from there.
   void LoseFilesOf(NodeId node);
   /// Somebody may be reached again.

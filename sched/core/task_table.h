@@ -172,9 +172,10 @@ class TaskTable {
   int64_t failures(TaskId id) const;
 
   void CountStolen() { ++counts_.stolen; }
-  void CountInput(int64_t local, int64_t remote) {
+  void CountInput(int64_t local, int64_t remote, int64_t home) {
     counts_.local_bytes += static_cast<uint64_t>(local);
     counts_.remote_bytes += static_cast<uint64_t>(remote);
+    counts_.home_bytes += static_cast<uint64_t>(home);
   }
 
   size_t memory() const;

@@ -102,14 +102,28 @@ bool Replicas::Any(FileId file) const {
   return found;
 }
 
+void Replicas::SetHome(FileId file, NodeId node) {
+  if (node.value >= holder_of_.size() || holder_of_[node.value] == kNobody) return;
+  if (file.value >= home_of_.size()) home_of_.resize(files_.size(), kNobody);
+  home_of_[file.value] = holder_of_[node.value];
+}
+
+int64_t Replicas::HomeBytes(TaskId task, NodeId node) const {
+  int64_t bytes = 0;
+  for (FileId id : graph_.inputs(task)) {
+    if (Home(Held(id)) == node) bytes += std::max<int64_t>(0, files_[id.value].size);
+  }
+  return bytes;
+}
+
 std::vector<NodeId> Replicas::Holders(FileId file) const {
   std::vector<NodeId> nodes;
   ForEachHolder(files_[file.value], [&](NodeId holder) { nodes.push_back(holder); });
   return nodes;
 }
 
-void Replicas::SumInputs(TaskId task) {
-  touched_.clear();
+template <class Each>
+void Replicas::ForEachInput(TaskId task, const Each& each) const {
   const std::span<const FileId> inputs = graph_.inputs(task);
   int64_t known_bytes = 0, known = 0;
   for (FileId id : inputs) {
@@ -121,12 +135,33 @@ void Replicas::SumInputs(TaskId task) {
   const int64_t unknown_counts_as = known == 0 ? 1 : std::max<int64_t>(1, known_bytes / known);
   for (FileId id : inputs) {
     const File& file = files_[id.value];
-    const int64_t bytes = file.size >= 0 ? file.size : unknown_counts_as;
-    ForEachHolder(files_[Held(id).value], [&](NodeId node) {
+    each(Held(id), file.size >= 0 ? file.size : unknown_counts_as);
+  }
+}
+
+void Replicas::SumInputs(TaskId task) {
+  touched_.clear();
+  ForEachInput(task, [&](FileId held, int64_t bytes) {
+    ForEachHolder(files_[held.value], [&](NodeId node) {
       if (sums_[node.value] == 0) touched_.push_back(node);
       sums_[node.value] += bytes;
     });
-  }
+  });
+}
+
+/// Copies are where some other task wanted them. Were their nodes candidates like any other, the tasks of a
+/// file would scatter: each that is taken elsewhere brings the file to one more node, which takes the next.
+void Replicas::KeepHomes(TaskId task) {
+  ForEachInput(task, [&](FileId held, int64_t bytes) {
+    if (const NodeId home = Home(held)) sums_[home.value] += bytes;
+  });
+  int64_t largest = 0;
+  for (NodeId node : candidates_) largest = std::max(largest, sums_[node.value]);
+  if (largest > 0)
+    std::erase_if(candidates_, [&](NodeId node) { return sums_[node.value] < largest - largest / 2; });
+  ForEachInput(task, [&](FileId held, int64_t) {
+    if (const NodeId home = Home(held)) sums_[home.value] = 0;
+  });
 }
 
 InputBytes Replicas::BytesAt(TaskId task, NodeId node) const {
@@ -148,7 +183,8 @@ InputBytes Replicas::BytesAt(TaskId task, NodeId node) const {
 size_t Replicas::memory() const {
   size_t bytes = files_.capacity() * sizeof(File) + more_.capacity() * sizeof(more_[0]) +
                  free_more_.capacity() * sizeof(uint32_t) + node_of_.capacity() * sizeof(NodeId) +
-                 holder_of_.capacity() * sizeof(uint32_t) + sums_.capacity() * sizeof(int64_t);
+                 (holder_of_.capacity() + home_of_.capacity()) * sizeof(uint32_t) +
+                 sums_.capacity() * sizeof(int64_t);
   for (const std::vector<uint32_t>& more : more_) bytes += more.capacity() * sizeof(uint32_t);
   return bytes;
 }

@@ -39,6 +39,14 @@ class Replicas {
   void SetSize(FileId file, int64_t bytes) { files_[file.value].size = bytes; }
   int64_t size(FileId file) const { return files_[file.value].size; }
   bool Holds(FileId file, NodeId node) const;
+  /// The file was placed or made there; elsewhere are copies.
+  void SetHome(FileId file, NodeId node);
+  /// None: nobody there holds it by more than a copy.
+  NodeId Home(FileId file) const {
+    if (file.value >= home_of_.size() || home_of_[file.value] == kNobody) return {};
+    const NodeId home = node_of_[home_of_[file.value]];
+    return home && Holds(file, home) ? home : NodeId();
+  }
   /// Somebody does.
   bool Any(FileId file) const;
   /// The file by which its replicas are known: itself, or the output directory that it lies below.
@@ -51,7 +59,8 @@ class Replicas {
 
   /// The nodes with at least half of the largest sum of input bytes a node has (Pwrake paper, 4.1); empty
   /// when that is 0. A file of unknown size counts as the mean of those known, or as 1 when none is. Only
-  /// nodes with allowed(node) count. The span lives until the next call.
+  /// nodes with allowed(node) count. Where files have homes, of these nodes: those with at least half of the
+  /// largest sum of bytes that are at home there, if any are. The span lives until the next call.
   template <class Allowed>
   std::span<const NodeId> Candidates(TaskId task, const Allowed& allowed) {
     SumInputs(task);
@@ -68,9 +77,12 @@ class Replicas {
       const int64_t sum = std::exchange(sums_[node.value], 0);
       if (sum > 0 && sum >= largest - largest / 2) candidates_.push_back(node);
     }
+    if (!home_of_.empty() && candidates_.size() > 1) KeepHomes(task);
     return candidates_;
   }
   InputBytes BytesAt(TaskId task, NodeId node) const;
+  /// Of the local ones, those of files whose home it is.
+  int64_t HomeBytes(TaskId task, NodeId node) const;
 
   /// Bring what the above read into the cache; for loops over many tasks.
   void Prefetch(FileId file) const { harrow::Prefetch(&files_[file.value]); }
@@ -99,13 +111,19 @@ class Replicas {
       if (const NodeId node = node_of_[holder]; node) each(node);
     }
   }
+  /// each(file, bytes): unknown sizes count as Candidates() says.
+  template <class Each>
+  void ForEachInput(TaskId task, const Each& each) const;
   void SumInputs(TaskId task);
+  void KeepHomes(TaskId task);
 
   const graph::Graph& graph_;
   const bool below_directories_;
   std::vector<File> files_;
   // The directories of files that lie below one.
   std::unordered_map<FileId, FileId> inside_;
+  // The holder number of each file's home; of files after its end: none.
+  std::vector<uint32_t> home_of_;
   // The holders of a file after its first.
   std::vector<std::vector<uint32_t>> more_;
   std::vector<uint32_t> free_more_;

@@ -10,6 +10,11 @@
 //
 // A node that fails takes its tasks and its page cache with it. Files on its disk stay readable from other
 // nodes: the scheduler forgets these replicas, so nothing is placed by them, but no producer runs again.
+//
+// With local files (Options::core.local_files) each node has a store (stores.cc), and does with files what an
+// agent does: it brings those that it is told to, an attempt waits for them before it has a slot, and results
+// are written to the submit directory before the task is done. A node that fails takes its store with it, and
+// what nobody else has is made again.
 
 #include "sim/simulation.h"
 
@@ -25,6 +30,7 @@
 #include "order/draws.h"
 #include "sim/run_ends.h"
 #include "sim/storage.h"
+#include "sim/stores.h"
 #include "sim/transfers.h"
 
 namespace harrow::sim {
@@ -40,7 +46,9 @@ class Simulation {
         scheduler_(graph, options.core),
         jitter_draws_(options.seed ^ 0x510E527FADE682D1ull),
         failure_draws_(options.seed ^ 0x9B05688C2B3E6C1Full) {
-    if (options.io) storage_.emplace(graph, cluster_, &transfers_, options.seed);
+    const bool local = options.core.local_files;
+    if (options.io) storage_.emplace(graph, cluster_, &transfers_, options.seed, local);
+    if (local) stores_.emplace(graph, storage_ ? &*storage_ : nullptr, &transfers_);
     for (const formats::ClusterModel::Nodes& group : cluster_.nodes) {
       for (uint32_t i = 0; i < group.count; ++i) {
         nodes_.push_back({.capacity = group.capacity, .core = NewCore(group.capacity), .speed = group.speed});
@@ -77,6 +85,9 @@ class Simulation {
         const uint32_t who = transfers_.Pop();
         if (Storage::IsOwn(who)) {
           storage_->OwnEnded(who, now_);
+        } else if (Stores::IsCopy(who)) {
+          stores_->TransferEnded(who);
+          TellArrivals();
         } else {
           TransferEnded(who);
         }
@@ -97,6 +108,9 @@ class Simulation {
     kStartReported,
     kEndReported,
     kReturnReported,
+    kCopyArrives,
+    kDropArrives,
+    kFileReported,
     kFails,
     kRepaired
   };
@@ -151,7 +165,9 @@ class Simulation {
       if (failure.node < nodes_.size()) At(failure.at, 0, Kind::kFails, failure.node, i);
     }
     others_.push_back(core::TasksAdded{TaskId(0), static_cast<uint32_t>(graph_.task_count())});
-    if (storage_) {
+    if (stores_) {
+      PlaceInStores();
+    } else if (storage_) {
       for (const auto& [file, node] : storage_->inputs()) {
         others_.push_back(core::FileStored{file, node, graph_.file_size(file)});
       }
@@ -159,6 +175,18 @@ class Simulation {
     others_.push_back(core::AllNodesJoined{});
     Tell();
     transfers_.Settle(now_);
+  }
+
+  void PlaceInStores() {
+    for (uint32_t n = 0; n < graph_.file_count(); ++n) {
+      if (!stores_->IsKept(FileId(n))) others_.push_back(core::FileAbsent{FileId(n)});
+    }
+    const auto count = static_cast<uint32_t>(nodes_.size());
+    for (const auto& [file, node] : PlaceInputs(graph_, options_.place, count, options_.seed)) {
+      if (!stores_->IsKept(file)) continue;
+      stores_->Add(file, node);
+      others_.push_back(core::FileStored{file, node, graph_.file_size(file)});
+    }
   }
 
   double Exponential(order::SeededDraws* draws, double mean) { return -mean * std::log1p(-draws->Next()); }
@@ -201,6 +229,15 @@ class Simulation {
         if (Current(what.a))
           others_.push_back(
               core::TaskReturned{{Record(what.a).task, Record(what.a).number}, Record(what.a).node});
+        break;
+      case Kind::kCopyArrives:
+        Bring(copies_[what.a]);
+        break;
+      case Kind::kDropArrives:
+        stores_->Drop(FileId(what.a), NodeId(what.b), now_);
+        break;
+      case Kind::kFileReported:
+        if (what.c == nodes_[what.b].incarnation) ReportArrival(told_arrivals_[what.a]);
         break;
       case Kind::kFails:
         // What was drawn for a node that has failed otherwise since is drawn anew when it is back.
@@ -250,6 +287,7 @@ class Simulation {
     KindTotals& kind = KindOf(start.attempt.task);
     kind.local_bytes += static_cast<uint64_t>(start.local_bytes);
     kind.remote_bytes += static_cast<uint64_t>(start.remote_bytes);
+    kind.home_bytes += static_cast<uint64_t>(start.home_bytes);
     double leaves = now_;
     if (cluster_.rate > 0) {
       leaves = std::max(now_, server_free_) + 1 / cluster_.rate;
@@ -283,9 +321,15 @@ class Simulation {
   void Do(const core::TaskSettled&) {}
   void Do(const core::JoinGang&) {}  // the other nodes are kept free of anything else by the scheduler
   void Do(const core::NodePutAside&) {}
-  // Where files lie is the model's (io), and not the scheduler's: it is not told that they are local.
-  void Do(const core::CopyFile&) {}
-  void Do(const core::DropFile&) {}
+  void Do(const core::CopyFile& copy) {
+    if (!Delayed()) return Bring(copy);
+    At(Arrival(copy.to), 1, Kind::kCopyArrives, static_cast<uint32_t>(copies_.size()));
+    copies_.push_back(copy);
+  }
+  void Do(const core::DropFile& drop) {
+    if (!Delayed()) return stores_->Drop(drop.file, drop.node, now_);
+    At(Arrival(drop.node), 1, Kind::kDropArrives, drop.file.value, drop.node.value);
+  }
   void Do(const core::WakeAt& wake) {
     // A time that rounds to this instant is the next one.
     const double time = Seconds(wake.time.time_since_epoch());
@@ -305,7 +349,56 @@ class Simulation {
     if (!Current(attempt)) return;  // the node has failed meanwhile
     Attempt& record = Record(attempt);
     record.stage = Stage::kWaiting;
-    TellCore(record.node, agent::Sent{{record.task, record.number}, NeedsOf(record.task), attempt});
+    agent::Needs needs = NeedsOf(record.task);
+    if (stores_) needs.inputs = AwaitInputs(attempt);
+    TellCore(record.node, agent::Sent{{record.task, record.number}, needs, attempt});
+  }
+  /// How many of its inputs are not there yet.
+  uint32_t AwaitInputs(uint32_t attempt) {
+    const Attempt& record = Record(attempt);
+    std::vector<FileId> missing;
+    for (FileId input : graph_.inputs(record.task)) {
+      const FileId file = scheduler_.HeldAs(input);
+      if (stores_->IsKept(file) && !stores_->Holds(file, record.node)) missing.push_back(file);
+    }
+    std::sort(missing.begin(), missing.end());
+    missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
+    for (FileId file : missing) stores_->Await(file, record.node, attempt);
+    return static_cast<uint32_t>(missing.size());
+  }
+  void Bring(const core::CopyFile& copy) {
+    if (!nodes_[copy.to.value].up) return;
+    stores_->Bring(copy.file, copy.to, copy.from, now_);
+    TellArrivals();
+  }
+  void TellArrivals() {
+    for (const Stores::Arrival& arrival : stores_->TakeArrivals()) {
+      if (arrival.moved) {
+        (arrival.from ? outcome_.bytes_moved : outcome_.shared_read) += BytesOf(arrival.file);
+      }
+      if (arrival.came) {
+        for (uint32_t attempt : stores_->TakeWaiting({arrival.file, arrival.to})) {
+          const Attempt& record = Record(attempt);
+          if (record.stage == Stage::kWaiting)
+            TellCore(record.node, agent::InputArrived{{record.task, record.number}});
+        }
+      }
+      if (!Delayed()) {
+        ReportArrival(arrival);
+        continue;
+      }
+      At(now_ + cluster_.latency, 2, Kind::kFileReported, static_cast<uint32_t>(told_arrivals_.size()),
+         arrival.to.value, nodes_[arrival.to.value].incarnation);
+      told_arrivals_.push_back(arrival);
+    }
+  }
+  void ReportArrival(const Stores::Arrival& arrival) {
+    if (arrival.came) {
+      stored_.push_back(core::FileStored{arrival.file, arrival.to, graph_.file_size(arrival.file)});
+    } else {
+      others_.push_back(
+          core::CopyFailed{arrival.file, arrival.to, arrival.from, core::CopyFailed::Why::kAbsent});
+    }
   }
   agent::Needs NeedsOf(TaskId task) const {
     const Shape& shape = graph_.profile(task).shape;
@@ -341,6 +434,11 @@ class Simulation {
     Record(attempt).slot = slot;
     if (Delayed()) At(now_ + cluster_.latency, 2, Kind::kStartReported, attempt);
     Record(attempt).stage = Stage::kReading;
+    if (stores_) {
+      for (FileId file : graph_.inputs(Record(attempt).task)) {
+        if (!stores_->IsKept(file)) outcome_.shared_read += BytesOf(file);
+      }
+    }
     ReadOn(attempt);
   }
   /// It leaves its node without having begun.
@@ -377,13 +475,13 @@ class Simulation {
       Live& live = live_[attempt];
       const auto inputs = graph_.inputs(record.task);
       for (; live.file < inputs.size(); ++live.file) {
-        const Storage::Access access = storage_->Read(inputs[live.file], record.node);
-        if (access.remote) outcome_.bytes_moved += access.bytes;
+        const Storage::Access access = Read(inputs[live.file], record.node);
+        if (access.remote && !stores_) outcome_.bytes_moved += access.bytes;
         if (!access.at_once) {
           Move(attempt, access);
           return;
         }
-        storage_->HasRead(inputs[live.file], record.node);
+        HasRead(inputs[live.file], record.node);
       }
     }
     record.stage = Stage::kRunning;
@@ -391,6 +489,14 @@ class Simulation {
     const double seconds =
         work.left_out ? 0 : work.seconds / nodes_[record.node.value].speed + cluster_.overhead;
     run_ends_.Push({now_ + seconds, record.task.value, attempt});
+  }
+  Storage::Access Read(FileId file, NodeId node) const {
+    if (!stores_) return storage_->Read(file, node);
+    return storage_->Fetch(file, stores_->IsKept(file) ? node : NodeId(), node);
+  }
+  void HasRead(FileId file, NodeId node) {
+    if (!stores_) return storage_->HasRead(file, node);
+    storage_->HasCome(file, node);
   }
   void RunEnded(uint32_t attempt) {
     Record(attempt).stage = Stage::kWriting;
@@ -404,6 +510,7 @@ class Simulation {
       const bool left_out = work_[record.task.value].left_out;
       const auto outputs = graph_.outputs(record.task);
       for (; live.file < outputs.size(); ++live.file) {
+        if (stores_ && !stores_->IsKept(outputs[live.file])) continue;
         const Storage::Access access = storage_->Write(outputs[live.file], record.node);
         if (!access.at_once && !left_out) {
           Move(attempt, access);
@@ -411,8 +518,22 @@ class Simulation {
         }
         storage_->HasWritten(outputs[live.file], record.node, access.behind && !left_out, now_);
       }
+      // Results, when all outputs are there.
+      for (; stores_ && !left_out && live.file < 2 * outputs.size(); ++live.file) {
+        const FileId file = outputs[live.file - outputs.size()];
+        if (!IsWrittenBack(file)) continue;
+        const Storage::Access access = storage_->WriteBack(file, record.node);
+        if (!access.at_once) {
+          Move(attempt, access);
+          return;
+        }
+      }
     }
     End(attempt);
+  }
+  bool IsWrittenBack(FileId file) const { return stores_->IsResult(file) || !stores_->IsKept(file); }
+  double BytesOf(FileId file) const {
+    return static_cast<double>(std::max<int64_t>(0, graph_.file_size(file)));
   }
   void Move(uint32_t attempt, const Storage::Access& access) {
     Live& live = live_[attempt];
@@ -427,11 +548,14 @@ class Simulation {
     live.transfer = UINT32_MAX;
     if (record.stage == Stage::kReading) {
       outcome_.read_seconds += now_ - live.file_begin;
-      storage_->HasRead(graph_.inputs(record.task)[live.file++], record.node);
+      HasRead(graph_.inputs(record.task)[live.file++], record.node);
       ReadOn(attempt);
     } else {
       outcome_.write_seconds += now_ - live.file_begin;
-      storage_->HasWritten(graph_.outputs(record.task)[live.file++], record.node, live.behind, now_);
+      const auto outputs = graph_.outputs(record.task);
+      if (live.file < outputs.size())
+        storage_->HasWritten(outputs[live.file], record.node, live.behind, now_);
+      ++live.file;
       WriteOn(attempt);
     }
   }
@@ -439,6 +563,12 @@ class Simulation {
   void End(uint32_t attempt) {
     Over(attempt, Stage::kDone);
     const Attempt& record = Record(attempt);
+    if (stores_) {
+      for (FileId file : graph_.outputs(record.task)) {
+        if (stores_->IsKept(file)) stores_->Add(file, record.node);
+        if (IsWrittenBack(file)) outcome_.written_back += BytesOf(file);
+      }
+    }
     if (Delayed()) {
       Report(attempt, agent::End::kExited);
     } else {
@@ -468,7 +598,7 @@ class Simulation {
   }
   void SumUp() {
     outcome_.counts = scheduler_.counts();
-    if (!options_.io) outcome_.bytes_moved = static_cast<double>(outcome_.counts.remote_bytes);
+    if (!options_.io && !stores_) outcome_.bytes_moved = static_cast<double>(outcome_.counts.remote_bytes);
     for (const Attempt& attempt : outcome_.attempts) {
       if (attempt.end < 0) continue;
       const double seconds = attempt.end - attempt.begin;
@@ -499,8 +629,14 @@ class Simulation {
   }
   void ReportEnd(uint32_t attempt, agent::End end) {
     const Attempt& record = Record(attempt);
-    if (end == agent::End::kExited && storage_ &&
-        cluster_.storage == formats::ClusterModel::Storage::kNodes) {
+    if (end == agent::End::kExited && stores_) {
+      for (FileId file : graph_.outputs(record.task)) {
+        if (stores_->IsResult(file)) others_.push_back(core::FileShared{file});
+        if (stores_->IsKept(file))
+          stored_.push_back(core::FileStored{file, record.node, graph_.file_size(file)});
+      }
+    } else if (end == agent::End::kExited && storage_ &&
+               cluster_.storage == formats::ClusterModel::Storage::kNodes) {
       for (FileId file : graph_.outputs(record.task)) {
         stored_.push_back(core::FileStored{file, record.node, graph_.file_size(file)});
       }
@@ -520,7 +656,7 @@ class Simulation {
     std::sort(here.begin(), here.end(),
               [](const agent::Core::Info& a, const agent::Core::Info& b) { return a.tag < b.tag; });
     for (const agent::Core::Info& info : here) {
-      if (info.state == agent::Core::State::kQueued) {
+      if (info.state == agent::Core::State::kQueued || info.state == agent::Core::State::kStaging) {
         Gone(info.tag);
         continue;
       }
@@ -529,6 +665,7 @@ class Simulation {
     }
     node.core = NewCore(node.capacity);
     if (storage_) storage_->NodeLost(NodeId(id));
+    if (stores_) stores_->NodeLost(NodeId(id), now_);
     others_.push_back(core::NodeLost{NodeId(id)});
     if (repair > 0) {
       At(now_ + repair, 0, Kind::kRepaired, id);
@@ -561,11 +698,14 @@ class Simulation {
   order::SeededDraws jitter_draws_, failure_draws_;
   Transfers transfers_;
   std::optional<Storage> storage_;
+  std::optional<Stores> stores_;  // with local files
   std::vector<Node> nodes_;
   std::vector<Live> live_;  // by attempt, as outcome_.attempts; empty when none is needed
   static constexpr uint32_t kDrawn = UINT32_MAX;  // a failure that the cluster file does not list
   std::vector<std::pair<AttemptId, agent::End>> cancels_;
-  uint32_t expected_ = 0;  // nodes that will be back
+  std::vector<core::CopyFile> copies_;          // that were on their way to nodes
+  std::vector<Stores::Arrival> told_arrivals_;  // and from them
+  uint32_t expected_ = 0;                       // nodes that will be back
   RunEnds run_ends_;
   std::priority_queue<Happening> happenings_;  // all else
   const bool may_fail_ = cluster_.mtbf > 0 || !cluster_.failures.empty();
@@ -585,7 +725,8 @@ class Simulation {
 
 Outcome Simulate(const graph::Graph& graph, const std::vector<Work>& work, const Options& options) {
   Options own = options;
-  own.core.shared_files = !options.io || options.cluster.storage == formats::ClusterModel::Storage::kShared;
+  own.core.shared_files = !own.core.local_files &&
+                          (!options.io || options.cluster.storage == formats::ClusterModel::Storage::kShared);
   return Simulation(graph, work, own).Run();
 }
 

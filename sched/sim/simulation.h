@@ -13,10 +13,12 @@
 namespace harrow::sim {
 
 struct Options {
-  core::Options core;  // shared_files is set from the cluster's storage
+  core::Options core;  // shared_files is set from the cluster's storage; with local_files there are none
   formats::ClusterModel cluster;
   bool io = false;    // reading and writing take time
   uint64_t seed = 1;  // of jitter, failures and where inputs lie
+  // With local files: where the flow's own inputs are at the start; kOutside: in the submit directory.
+  formats::ClusterModel::Inputs place = formats::ClusterModel::Inputs::kOutside;
 };
 
 /// What one task's run takes.
@@ -43,6 +45,7 @@ struct KindTotals {
   uint64_t tasks = 0;
   double task_seconds = 0;
   uint64_t local_bytes = 0, remote_bytes = 0;  // of inputs, by where they were when tasks were assigned
+  uint64_t home_bytes = 0;                     // core::Counts::home_bytes
 };
 
 struct Outcome {
@@ -51,7 +54,9 @@ struct Outcome {
   core::Counts counts;
   double core_seconds = 0;                     // of attempts
   double lost_seconds = 0;                     // of them, those that were lost
-  double bytes_moved = 0;                      // between nodes, or from elsewhere; without io: what would be
+  // Between nodes, or from elsewhere (with local files that is shared_read); without io: what would be.
+  double bytes_moved = 0;
+  double shared_read = 0, written_back = 0;  // with local files: bytes from and to the submit directory
   double read_seconds = 0, write_seconds = 0;  // of attempts
   uint64_t node_losses = 0;
   std::vector<KindTotals> kinds;  // by KindId

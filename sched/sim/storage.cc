@@ -1,7 +1,8 @@
 // A node's disk is shared by time: a byte that is read takes 1 / read_local_disk of a second of it, one that is written
 // 1 / write. With write_back, files go to the node's memory at the rate of a write, and to its disk behind the tasks' back, as
 // long as no more than that waits; else the writer waits for the disk. What comes from a page cache takes nothing of the disk. A remote read goes over the disk (unless cached)
-// and the interface of the node that has the file, the hub, and the reader's interface.
+// and the interface of the node that has the file, the hub, and the reader's interface; one from shared storage over its server,
+// the hub and that interface.
 
 #include "sim/storage.h"
 
@@ -42,10 +43,32 @@ void PageCache::Clear() {
   used_ = 0;
 }
 
-Storage::Storage(const graph::Graph& graph, const formats::ClusterModel& cluster, Transfers* transfers, uint64_t seed)
-    : graph_(graph), cluster_(cluster), transfers_(transfers), where_(graph.file_count()) {
-  const bool on_nodes = cluster.storage == formats::ClusterModel::Storage::kNodes;
-  const bool disk = on_nodes && cluster.share_disks && (cluster.read_local_disk > 0 || cluster.write > 0);
+std::vector<std::pair<FileId, NodeId>> PlaceInputs(const graph::Graph& graph, formats::ClusterModel::Inputs how,
+                                                   uint32_t nodes, uint64_t seed) {
+  using Inputs = formats::ClusterModel::Inputs;
+  std::vector<std::pair<FileId, NodeId>> placed;
+  if (how == Inputs::kOutside) return placed;
+  std::vector<FileId> files;
+  for (uint32_t f = 0; f < graph.file_count(); ++f) {
+    if (!graph.producer(FileId(f))) files.push_back(FileId(f));
+  }
+  order::SeededDraws draws(seed ^ 0x1F83D9ABFB41BD6Bull);
+  if (how == Inputs::kSpread) {
+    for (size_t i = files.size(); i > 1; --i) std::swap(files[i - 1], files[draws.Below(static_cast<uint32_t>(i))]);
+  }
+  for (uint32_t i = 0; i < files.size(); ++i)
+    placed.emplace_back(files[i], NodeId(how == Inputs::kRandom ? draws.Below(nodes) : i % nodes));
+  return placed;
+}
+
+Storage::Storage(const graph::Graph& graph, const formats::ClusterModel& cluster, Transfers* transfers, uint64_t seed,
+                 bool local)
+    : graph_(graph),
+      cluster_(cluster),
+      transfers_(transfers),
+      on_nodes_(local || cluster.storage == formats::ClusterModel::Storage::kNodes),
+      where_(graph.file_count()) {
+  const bool disk = on_nodes_ && cluster.share_disks && (cluster.read_local_disk > 0 || cluster.write > 0);
   for (const formats::ClusterModel::Nodes& group : cluster.nodes) {
     for (uint32_t i = 0; i < group.count; ++i) {
       nodes_.push_back({PageCache(group.page_cache), disk ? transfers->AddLink(1) : kNone,
@@ -54,23 +77,10 @@ Storage::Storage(const graph::Graph& graph, const formats::ClusterModel& cluster
     }
   }
   if (cluster.hub > 0) hub_ = transfers->AddLink(cluster.hub, cluster.hub_loss);
-  if (!on_nodes && cluster.server > 0) server_ = transfers->AddLink(cluster.server);
-  using Inputs = formats::ClusterModel::Inputs;
-  if (!on_nodes || cluster.inputs == Inputs::kOutside) return;
-  std::vector<FileId> files;
-  for (uint32_t f = 0; f < graph.file_count(); ++f) {
-    if (!graph.producer(FileId(f))) files.push_back(FileId(f));
-  }
-  order::SeededDraws draws(seed ^ 0x1F83D9ABFB41BD6Bull);
-  const auto count = static_cast<uint32_t>(nodes_.size());
-  if (cluster.inputs == Inputs::kSpread) {
-    for (size_t i = files.size(); i > 1; --i) std::swap(files[i - 1], files[draws.Below(static_cast<uint32_t>(i))]);
-  }
-  for (uint32_t i = 0; i < files.size(); ++i) {
-    const NodeId node(cluster.inputs == Inputs::kRandom ? draws.Below(count) : i % count);
-    where_[files[i].value] = node;
-    inputs_.emplace_back(files[i], node);
-  }
+  if ((local || !on_nodes_) && cluster.server > 0) server_ = transfers->AddLink(cluster.server);
+  if (!on_nodes_ || local) return;
+  inputs_ = PlaceInputs(graph, cluster.inputs, cluster.node_count(), seed);
+  for (const auto& [file, node] : inputs_) where_[file.value] = node;
 }
 
 void Storage::Over(Access* access, uint32_t link, double per_byte) const {
@@ -84,11 +94,14 @@ void Storage::Finish(Access* access, double rate) const {
 }
 
 Storage::Access Storage::Read(FileId file, NodeId node) const {
+  const bool cached = nodes_[node.value].cache.Holds(file);
+  return Fetch(file, on_nodes_ ? where_[file.value] : cached ? node : NodeId(), node);
+}
+
+Storage::Access Storage::Fetch(FileId file, NodeId holder, NodeId node) const {
   Access access;
   access.bytes = BytesOf(file);
   const Node& reader = nodes_[node.value];
-  const bool on_nodes = cluster_.storage == formats::ClusterModel::Storage::kNodes;
-  const NodeId holder = on_nodes ? where_[file.value] : reader.cache.Holds(file) ? node : NodeId();
   if (holder == node) {
     const bool cached = reader.cache.Holds(file);
     if (!cached && cluster_.read_local_disk > 0) Over(&access, reader.disk, 1 / cluster_.read_local_disk);
@@ -115,21 +128,27 @@ Storage::Access Storage::Write(FileId file, NodeId node) const {
   Access access;
   access.bytes = BytesOf(file);
   const Node& writer = nodes_[node.value];
-  if (cluster_.storage == formats::ClusterModel::Storage::kNodes) {
+  if (on_nodes_) {
     access.behind = writer.disk != kNone && cluster_.write > 0 && writer.dirty + access.bytes <= static_cast<double>(cluster_.write_back);
     if (cluster_.write > 0 && !access.behind) Over(&access, writer.disk, 1 / cluster_.write);
-  } else {
-    Over(&access, writer.out);
-    Over(&access, hub_);
-    Over(&access, server_);
+    Finish(&access, cluster_.write);
+    return access;
   }
+  return WriteBack(file, node);
+}
+
+Storage::Access Storage::WriteBack(FileId file, NodeId node) const {
+  Access access;
+  access.bytes = BytesOf(file);
+  Over(&access, nodes_[node.value].out);
+  Over(&access, hub_);
+  Over(&access, server_);
   Finish(&access, cluster_.write);
   return access;
 }
 
 void Storage::HasRead(FileId file, NodeId node) {
-  const bool on_nodes = cluster_.storage == formats::ClusterModel::Storage::kNodes;
-  const NodeId holder = on_nodes ? where_[file.value] : node;
+  const NodeId holder = on_nodes_ ? where_[file.value] : node;
   if (holder) nodes_[holder.value].cache.Use(file, static_cast<uint64_t>(BytesOf(file)));
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <list>
 #include <unordered_map>
@@ -34,6 +35,10 @@ class PageCache {
   std::unordered_map<uint32_t, Entry> entries_;
 };
 
+/// Where the flow's own input files lie on so many nodes: pairs of file and node.
+std::vector<std::pair<FileId, NodeId>> PlaceInputs(const graph::Graph& graph, formats::ClusterModel::Inputs how,
+                                                   uint32_t nodes, uint64_t seed);
+
 /// Where files are, and what reading and writing them takes.
 class Storage {
  public:
@@ -47,12 +52,21 @@ class Storage {
     Transfers::Use uses[Transfers::kMostUses];
   };
 
-  Storage(const graph::Graph& graph, const formats::ClusterModel& cluster, Transfers* transfers, uint64_t seed);
+  /// `local`: each node holds files of its own (sim/stores.h), and others lie on shared storage.
+  Storage(const graph::Graph& graph, const formats::ClusterModel& cluster, Transfers* transfers, uint64_t seed,
+          bool local = false);
 
   /// Where the flow's own input files are at the start: pairs of file and node; empty when they are on no node.
   const std::vector<std::pair<FileId, NodeId>>& inputs() const { return inputs_; }
   Access Read(FileId file, NodeId node) const;
   Access Write(FileId file, NodeId node) const;
+  /// Read by a node that has it on its disk, or from that of `holder`; none: from shared storage.
+  Access Fetch(FileId file, NodeId holder, NodeId node) const;
+  /// From a node to shared storage, right after it was written.
+  Access WriteBack(FileId file, NodeId node) const;
+  /// It has come to the node, and is in memory there.
+  void HasCome(FileId file, NodeId node) { nodes_[node.value].cache.Use(file, static_cast<uint64_t>(BytesOf(file))); }
+  double BytesOf(FileId file) const { return static_cast<double>(std::max<int64_t>(0, graph_.file_size(file))); }
   void HasRead(FileId file, NodeId node);
   /// `behind`: what Write() said.
   void HasWritten(FileId file, NodeId node, bool behind, double now);
@@ -72,13 +86,13 @@ class Storage {
   static constexpr uint32_t kNone = UINT32_MAX;
   static constexpr uint32_t kOwn = 0x80000000;
   void Flush(uint32_t node, double now);
-  double BytesOf(FileId file) const { return static_cast<double>(std::max<int64_t>(0, graph_.file_size(file))); }
   void Over(Access* access, uint32_t link, double per_byte = 1) const;
   void Finish(Access* access, double rate) const;
 
   const graph::Graph& graph_;
   const formats::ClusterModel& cluster_;
   Transfers* transfers_;
+  const bool on_nodes_;  // what a node writes lies on its disk
   std::vector<Node> nodes_;
   uint32_t hub_ = kNone, server_ = kNone;
   std::vector<NodeId> where_;  // by file; storage on nodes

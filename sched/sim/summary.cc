@@ -24,14 +24,21 @@ std::string Manner(const core::Options& options) {
   return StrCat(order::PolicyName(options.policy), options.locality ? "" : ", no locality", options.steal ? "" : ", no steal");
 }
 
-void WriteKinds(const graph::Graph& graph, const Outcome& outcome, report::JsonWriter* json) {
+std::string_view PlaceName(formats::ClusterModel::Inputs place) {
+  using Inputs = formats::ClusterModel::Inputs;
+  return place == Inputs::kSpread ? "spread" : place == Inputs::kRandom ? "random" : place == Inputs::kRoundRobin ? "round-robin" : "submit";
+}
+
+void WriteKinds(const graph::Graph& graph, const Outcome& outcome, bool local_files, report::JsonWriter* json) {
   json->Key("kinds").BeginArray();
   for (uint32_t k = 0; k < outcome.kinds.size() && k < graph.kind_count(); ++k) {
     const KindTotals& kind = outcome.kinds[k];
     if (kind.tasks == 0) continue;
     json->BeginObject().Member("kind", graph.kind_name(KindId(k))).MemberUint("tasks", kind.tasks);
     json->MemberFixed("task_s", kind.task_seconds, 6);
-    json->Key("input_bytes").BeginObject().MemberUint("local", kind.local_bytes).MemberUint("remote", kind.remote_bytes).EndObject();
+    json->Key("input_bytes").BeginObject().MemberUint("local", kind.local_bytes).MemberUint("remote", kind.remote_bytes);
+    if (local_files) json->MemberUint("home", kind.home_bytes);
+    json->EndObject();
     json->EndObject();
   }
   json->EndArray();
@@ -40,20 +47,28 @@ void WriteKinds(const graph::Graph& graph, const Outcome& outcome, report::JsonW
 void WriteOutcome(const graph::Graph& graph, const Options& options, const Outcome& outcome, report::JsonWriter* json) {
   const core::Counts& counts = outcome.counts;
   const Figures figures = FiguresOf(outcome, options.cluster);
+  const bool local_files = options.core.local_files;
   json->Member("order", order::PolicyName(options.core.policy)).Key("locality").Bool(options.core.locality);
   json->Key("steal").Bool(options.core.steal).MemberUint("seed", options.seed);
   json->Member("io", options.io ? "model" : "none");
+  if (local_files) json->Member("files", "local").Member("place", PlaceName(options.place));
   json->Key("tasks").BeginObject().MemberUint("total", counts.total).MemberUint("done", counts.done);
   json->MemberUint("failed", counts.failed).MemberUint("skipped", counts.skipped + counts.cancelled);
   json->MemberUint("running", counts.total - counts.done - counts.failed - counts.skipped - counts.cancelled).EndObject();
   json->MemberFixed("makespan_s", outcome.makespan, 9).MemberFixed("core_utilisation", figures.CoreUtilisation(), 6);
   json->MemberUint("attempts", counts.attempts).MemberUint("losses", counts.losses).MemberUint("stolen", counts.stolen);
   json->MemberUint("node_losses", outcome.node_losses);
-  json->Key("input_bytes").BeginObject().MemberUint("local", counts.local_bytes).MemberUint("remote", counts.remote_bytes).EndObject();
+  json->Key("input_bytes").BeginObject().MemberUint("local", counts.local_bytes).MemberUint("remote", counts.remote_bytes);
+  if (local_files) json->MemberUint("home", counts.home_bytes);
+  json->EndObject();
+  if (local_files) {
+    json->MemberFixed("home_share", figures.HomeShare().value_or(0), 6).MemberFixed("present_share", figures.LocalShare().value_or(0), 6);
+    json->MemberUint("shared_read_bytes", figures.shared_read_bytes).MemberUint("written_back_bytes", figures.written_back_bytes);
+  }
   json->MemberFixed("bytes_moved", outcome.bytes_moved, 0).MemberFixed("core_s", outcome.core_seconds, 6);
   json->MemberFixed("lost_s", outcome.lost_seconds, 6).MemberFixed("read_s", outcome.read_seconds, 6);
   json->MemberFixed("write_s", outcome.write_seconds, 6);
-  WriteKinds(graph, outcome, json);
+  WriteKinds(graph, outcome, local_files, json);
 }
 
 void WriteHead(const Title& title, const Options& options, const Bounds& bounds, report::JsonWriter* json) {
@@ -84,6 +99,9 @@ Figures FiguresOf(const Outcome& outcome, const formats::ClusterModel& cluster) 
   figures.local_bytes = counts.local_bytes;
   figures.remote_bytes = counts.remote_bytes;
   figures.bytes_moved = static_cast<uint64_t>(outcome.bytes_moved);
+  figures.home_bytes = counts.home_bytes;
+  figures.shared_read_bytes = static_cast<uint64_t>(outcome.shared_read);
+  figures.written_back_bytes = static_cast<uint64_t>(outcome.written_back);
   figures.makespan = FromSeconds(outcome.makespan);
   figures.core_seconds = outcome.core_seconds;
   figures.slots = static_cast<uint32_t>(cluster.slot_count());
@@ -117,7 +135,12 @@ std::string Text(const Title& title, const graph::Graph&, const Options& options
   const double over = bounds.lower > 0 && outcome.all_done() ? outcome.makespan / bounds.lower : 0;
   row("makespan", StrCat(Fixed(outcome.makespan, 3), " s", over > 0 ? StrCat(", ", Fixed(over, 3), " times the lower bound ", Fixed(bounds.lower, 3), " s") : ""));
   row("core utilisation", Percent(figures.CoreUtilisation()));
-  if (counts.local_bytes + counts.remote_bytes > 0) {
+  if (options.core.local_files) {
+    if (const auto home = figures.HomeShare(); home)
+      row("local input", StrCat(Percent(*figures.LocalShare()), " present, ", Percent(*home), " at home (where files were made or placed)"));
+    row("moved", StrCat(FormatBytes(figures.bytes_moved), " between nodes, ", FormatBytes(figures.shared_read_bytes), " from the submit directory, ",
+                        FormatBytes(figures.written_back_bytes), " back to it"));
+  } else if (counts.local_bytes + counts.remote_bytes > 0) {
     row("local input", StrCat(Percent(figures.LocalShare().value_or(0)), ", ", FormatBytes(static_cast<uint64_t>(outcome.bytes_moved)), options.io ? " moved" : " to be moved"));
   }
   if (counts.stolen > 0) row("stolen", StrCat(counts.stolen));

@@ -27,6 +27,11 @@ class Transfers {
   /// Begins with the next Settle(). `most`: its own largest rate. `who` is given back when it ends. Returns its number.
   uint32_t Begin(double now, uint32_t who, double bytes, double most, std::span<const Use> uses);
   void Cancel(uint32_t transfer);
+  /// Bytes that have not been transferred.
+  double Left(uint32_t transfer, double now) const {
+    const Transfer& t = transfers_[transfer];
+    return std::max(0.0, t.left - t.rate * (now - t.since));
+  }
   /// Finds the rates again, when transfers have begun or ended.
   void Settle(double now);
   /// When the next one ends, kNever: none does. Only after Settle().

@@ -33,6 +33,24 @@ def test_pictures(directory, harrow_program, source):
     check("make" in text and "use" in text, text[:500])
 
 
+def test_local_files(directory, harrow_program, source):
+    harrow = Harrow(harrow_program, directory)
+    write(os.path.join(directory, "f.dag.tsv"), FLOW)
+    plain = json.loads(harrow("sim", "--nodes", "2x2", "--json", "f.dag.tsv", code=0).out)
+    check("home_share" not in plain and "files" not in plain, plain)
+    local = json.loads(harrow("sim", "--nodes", "2x2", "--files", "local", "--json", "f.dag.tsv", code=0).out)
+    same((local["files"], local["place"], local["tasks"]["done"]), ("local", "submit", 40))
+    check(0.5 < local["home_share"] <= local["present_share"] <= 1, local)
+    same(local["bytes_moved"], local["input_bytes"]["remote"])
+    harrow.env["HARROW_FILES"] = "local"
+    text = harrow("sim", "--nodes", "2x2", "--place", "round-robin", "f.dag.tsv", code=0).out
+    check("at home" in text and "back to it" in text, text)
+    done = harrow("sim", "--nodes", "2x2", "--place", "here", "f.dag.tsv", code=2)
+    check("submit, round-robin, spread or random" in done.err, done)
+    del harrow.env["HARROW_FILES"]
+    check("--files local" in harrow("sim", "--nodes", "2x2", "--place", "spread", "f.dag.tsv", code=2).err)
+
+
 def test_settings_are_those_of_a_run(directory, harrow_program, source):
     harrow = Harrow(harrow_program, directory)
     write(os.path.join(directory, "f.toml"), '[[task]]\nname = "t-{i}"\neach = { i = "1-8" }\ncommand = "x"\nrun_time = "1s"\n')

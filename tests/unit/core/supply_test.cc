@@ -193,7 +193,8 @@ TEST(Supply, AWrongReplicaIsDroppedAndAnotherTaken) {
   s.Made("P", 0, {"f"});
   s.Stored("f", 1);
   EXPECT_EQ(s.Failed("f", 2, 0, CopyFailed::Why::kDamaged), "drop f@0, copy f@2 from 1, copy f@0 from 1");
-  EXPECT_EQ(s.Failed("f", 2, 0, CopyFailed::Why::kDamaged), "") << "late: it comes from another one";  // C waits at node 0 for it
+  EXPECT_EQ(s.Failed("f", 2, 0, CopyFailed::Why::kDamaged), "")
+      << "late: it comes from another one";  // C waits at node 0 for it
 }
 
 TEST(Supply, AFileThatIsAlsoInTheSubmitDirectoryIsNotMadeAgain) {
@@ -241,6 +242,40 @@ TEST(Supply, AFileBelowAnOutputDirectoryComesWithIt) {
   s.Begin({{1, 0, 0}});
   s.Tell(NodeJoined{NodeId(1), {1, 0, 0}});
   EXPECT_EQ(s.Made("P", 0, {"d"}), "done P, start C@0, copy d@1 from 0, start D@1");
+}
+
+TEST(Supply, TasksGoWhereTheirFilesWereMadeAndNotWhereCopiesAre) {
+  Local s({.steal = false});
+  s.Add("P", {}, {}, {"f"});
+  s.Add("Q", {"P"});
+  s.Add("C", {"Q"}, {"f"});
+  s.Begin({{1, 0, 0}});
+  EXPECT_EQ(s.Made("P", 0, {"f"}), "done P, start Q@0");
+  s.Tell(NodeJoined{NodeId(1), {1, 0, 0}});
+  EXPECT_EQ(s.Stored("f", 1), "") << "a copy";
+  s.Add("X", {});
+  EXPECT_EQ(s.Tell(s.Added()), "start X@1");
+  EXPECT_EQ(s.Ended("X", 1), "done X");
+  s.Add("D", {}, {"f"});
+  EXPECT_EQ(s.Tell(s.Added()), "") << "node 1 is free, and has only a copy";
+  EXPECT_EQ(s.Ended("Q", 0), "done Q, start D@0");
+  EXPECT_EQ(s.scheduler().counts().home_bytes, 100u);
+  // Without its home the copies count as ever.
+  EXPECT_EQ(s.Tell(NodeLost{NodeId(0)}), "start C@1");
+  EXPECT_EQ(s.Ended("C", 1), "done C, start D@1");
+  EXPECT_EQ(s.scheduler().counts().local_bytes, 300u);
+  EXPECT_EQ(s.scheduler().counts().home_bytes, 100u);
+}
+
+TEST(Supply, TheFirstThatReadsAnInputFromTheSubmitDirectoryIsItsHome) {
+  Local s;
+  for (const char* name : {"A", "B", "C"}) s.Add(name, {}, {"in"});
+  EXPECT_EQ(s.Begin({{1, 0, 0}, {1, 0, 0}}), "copy in@0, start A@0, copy in@1 from 0, start B@1");
+  s.Stored("in", 0);
+  s.Stored("in", 1);
+  EXPECT_EQ(s.Ended("A", 0), "done A, start C@0");
+  EXPECT_EQ(s.scheduler().counts().home_bytes, 100u) << "of C";
+  EXPECT_EQ(s.scheduler().counts().local_bytes, 100u);
 }
 
 TEST(Supply, WhatIsLostAgainAndAgainFails) {

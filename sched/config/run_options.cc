@@ -1,5 +1,6 @@
 // Settings: one table says how each is read, shown and explained; harrow.conf, the environment, [flow] and
-// the command line all go through it. Keys are written with _ or -, in any case. harrow.conf is TOML (formats/settings_file.h).
+// the command line all go through it. Keys are written with _ or -, in any case. harrow.conf is TOML
+// (formats/settings_file.h).
 #include "config/run_options.h"
 
 #include <algorithm>
@@ -31,8 +32,9 @@ struct Key {
   bool in_flow;  // may a flow file say it?
   std::function<Status(const Key&, std::string_view, RunOptions*)> set;
   std::function<std::string(const RunOptions&)> show;
-  std::function<std::string(const RunOptions&)> exact = {};  // what `set` reads back as it was; none: as shown
-  bool of_command = false;                                  // a matter of one command: not stored with a run
+  std::function<std::string(const RunOptions&)> exact =
+      {};                   // what `set` reads back as it was; none: as shown
+  bool of_command = false;  // a matter of one command: not stored with a run
 };
 
 Key OfCommand(Key key) {
@@ -56,23 +58,23 @@ Key FlagKey(std::string_view name, bool RunOptions::*member, std::string_view he
 }
 
 template <class Int>
-Key NumberKey(std::string_view name, Int RunOptions::*member, std::string_view unit, uint64_t least, uint64_t most,
-              std::string_view help, bool in_flow = true) {
-  return {name,
-          unit,
-          help,
-          in_flow,
-          [=](const Key& key, std::string_view value, RunOptions* options) {
-            uint64_t number = 0;
-            const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-            if (error != std::errc() || end != value.data() + value.size() || value.empty() ||
-                number < least || number > most) {
-              return Refuse(key.name, value, StrCat("a whole number from ", least, " to ", most));
-            }
-            options->*member = static_cast<Int>(number);
-            return Status();
-          },
-          [member](const RunOptions& options) { return StrCat(options.*member); }};
+Key NumberKey(std::string_view name, Int RunOptions::*member, std::string_view unit, uint64_t least,
+              uint64_t most, std::string_view help, bool in_flow = true) {
+  return {
+      name,
+      unit,
+      help,
+      in_flow,
+      [=](const Key& key, std::string_view value, RunOptions* options) {
+        uint64_t number = 0;
+        const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+        if (error != std::errc() || end != value.data() + value.size() || number < least || number > most) {
+          return Refuse(key.name, value, StrCat("a whole number from ", least, " to ", most));
+        }
+        options->*member = static_cast<Int>(number);
+        return Status();
+      },
+      [member](const RunOptions& options) { return StrCat(options.*member); }};
 }
 
 std::string ExactTime(Duration d) {
@@ -194,13 +196,15 @@ const std::vector<Key>& Keys() {
       TextKey("shell", &RunOptions::shell, "program", "for commands that need a shell", true),
       NumberKey("slots", &RunOptions::slots, "slots", 0, 65536,
                 "tasks of one core that run on a node at once; 0: its allowed cores", false),
-      NumberKey("local_nodes", &RunOptions::local_nodes, "nodes", 1, 1000, "pretend nodes of a run on one machine",
-                false),
+      NumberKey("local_nodes", &RunOptions::local_nodes, "nodes", 1, 1000,
+                "pretend nodes of a run on one machine", false),
       FlagKey("pin", &RunOptions::pin, "bind each task to cores of its own"),
       TimeKey("lease", &RunOptions::lease, seconds(5), hours(24 * 7),
               "an agent that hears of no server for so long ends", false),
-      TimeKey("fence", &RunOptions::fence, seconds(2), hours(1),
-              "a node unheard of for so long is lost: its tasks, which it stops before, start again elsewhere", false),
+      TimeKey(
+          "fence", &RunOptions::fence, seconds(2), hours(1),
+          "a node unheard of for so long is lost: its tasks, which it stops before, start again elsewhere",
+          false),
       TimeKey("end_margin", &RunOptions::end_margin, seconds(0), hours(24),
               "kept free before the allocation's end", false),
       CommandKey("node_setup", &RunOptions::node_setup,
@@ -209,10 +213,12 @@ const std::vector<Key>& Keys() {
       TimeKey("node_limit", &RunOptions::node_limit, seconds(1), hours(24),
               "most that node_setup, and node_teardown, may take", true),
       CommandKey("on_end", &RunOptions::on_end, "when the run has ended, with its exit status and counts"),
-      TimeKey("on_end_limit", &RunOptions::on_end_limit, seconds(1), hours(24), "most that on_end may take", true),
-      OfCommand(ChoiceKey<Progress>("progress", &RunOptions::progress,
-                                    {{"auto", Progress::kAuto}, {"plain", Progress::kPlain}, {"none", Progress::kNone}},
-                                    "auto | plain | none", "how progress is shown", false)),
+      TimeKey("on_end_limit", &RunOptions::on_end_limit, seconds(1), hours(24), "most that on_end may take",
+              true),
+      OfCommand(ChoiceKey<Progress>(
+          "progress", &RunOptions::progress,
+          {{"auto", Progress::kAuto}, {"plain", Progress::kPlain}, {"none", Progress::kNone}},
+          "auto | plain | none", "how progress is shown", false)),
       OfCommand(TextKey("run_dir", &RunOptions::run_dir, "directory", "where the run is recorded", false)),
   };
   return keys;
@@ -263,8 +269,9 @@ bool IsNotRoots(const std::string& path) {
 
 Status ReadConf(os::FileSystem& fs, const std::string& path, Conf whose, std::vector<Setting>* settings) {
   if (whose == Conf::kUser && IsNotRoots(path)) return Status();  // as where it may not be read
-  Result<std::string> text =
-      os::IsFifo(path) ? Status(Code::kInvalid, StrCat("cannot read ", path, ": it is a FIFO")) : fs.Read(path);
+  Result<std::string> text = os::IsFifo(path)
+                                 ? Status(Code::kInvalid, StrCat("cannot read ", path, ": it is a FIFO"))
+                                 : fs.Read(path);
   if (!text) {
     const Code code = text.status().code();
     if (code == Code::kNotFound && whose != Conf::kNamed) return Status();

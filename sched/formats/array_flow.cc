@@ -1,5 +1,6 @@
-// An array as a flow: a task an element, in the order of their numbers, all of one profile. What is an element's own, its
-// number, is a variable that its command assigns; so 10^6 elements cost what as many lines of a line file do.
+// An array as a flow: a task an element, in the order of their numbers, all of one profile. What is an
+// element's own, its number, is a variable that its command assigns; so 10^6 elements cost what as many lines
+// of a line file do.
 //
 // An element finds what it would find in a job of its own, but for the job's number, which srun and scontrol
 // have to know: SLURM_JOB_ID is the job that Harrow runs in, and the array is called by its number. Where
@@ -19,7 +20,7 @@ constexpr uint64_t kMostElements = 10'000'000;
 constexpr std::string_view kSubmitDir = "SLURM_SUBMIT_DIR";
 constexpr uint64_t kMega = uint64_t{1} << 20;
 constexpr uint64_t kMostOfANode = uint64_t{1} << 20;  // cores or devices
-constexpr uint64_t kMostMemory = uint64_t{1} << 62;
+constexpr uint64_t kMostMemory = uint64_t{1} << 62;   // as ParseBytes has it
 
 /// %j and %J are a number of each element's own where each is a job.
 std::string PatternOf(std::string_view pattern, bool* replaced) {
@@ -42,10 +43,11 @@ std::string PatternOf(std::string_view pattern, bool* replaced) {
 
 /// Does each element have a file of its own by that pattern?
 bool TellsElementsApart(std::string_view pattern) {
+  if (pattern.find('\\') != std::string_view::npos) return false;  // nothing is replaced in it
   for (size_t at = 0; (at = pattern.find('%', at)) != std::string_view::npos;) {
     const size_t field = std::min(pattern.size(), pattern.find_first_not_of("0123456789", at + 1));
     if (field < pattern.size() && pattern[field] == 'a') return true;
-    at = field + (field < pattern.size() ? 1 : 0);
+    at = field + 1;
   }
   return false;
 }
@@ -67,10 +69,12 @@ graph::Profile ProfileOf(const ArrayPlan& plan, const std::vector<uint64_t>& num
   profile.stdout_path = PatternOf(request.output, &replaced);
   // Both go into one file where none is named for the errors.
   profile.stderr_path = request.error.empty() ? profile.stdout_path : PatternOf(request.error, &replaced);
-  if (replaced) notices->push_back("%j is one number for all elements here: in names of files it stands for %A_%a");
+  if (replaced)
+    notices->push_back("%j is one number for all elements here: in names of files it stands for %A_%a");
   if (!request.unmet.empty()) {
     std::string names;
-    for (const std::string& name : request.unmet) names += StrCat(names.empty() ? "" : ", ", Printable(name, 40));
+    for (const std::string& name : request.unmet)
+      names += StrCat(names.empty() ? "" : ", ", Printable(name, 40));
     notices->push_back(StrCat("elements go without ", names, ", which harrow array cannot give"));
   }
   const auto own = [](const std::string& pattern) { return pattern.empty() || TellsElementsApart(pattern); };
@@ -83,7 +87,9 @@ graph::Profile ProfileOf(const ArrayPlan& plan, const std::vector<uint64_t>& num
     profile.warn_before = request.signal_before;
     profile.warn_alone = request.signal_alone;
   }
-  const auto set = [&](std::string_view name, const auto& value) { profile.env.emplace_back(name, StrCat(value)); };
+  const auto set = [&](std::string_view name, const auto& value) {
+    profile.env.emplace_back(name, StrCat(value));
+  };
   set("SLURM_ARRAY_JOB_ID", plan.job_id);
   set(kSubmitDir, plan.submit_dir);
   set("SLURM_ARRAY_TASK_COUNT", numbers.size());
@@ -119,9 +125,9 @@ Status CheckSize(const ElementRequest& request) {
   };
   if (cores > kMostOfANode) return too_much(cores, " cores (ntasks, cpus-per-task)");
   if (devices > kMostOfANode) return too_much(devices, " GPUs (ntasks, gpus-per-task)");
-  if (request.memory > kMostMemory || request.memory_per_cpu > kMostMemory / cores)
-    return too_much(std::max(request.memory, request.memory_per_cpu) / kMega,
-                    " megabytes (mem, mem-per-cpu)");
+  if (request.memory_per_cpu > kMostMemory / cores)
+    return too_much(request.memory_per_cpu / kMega * cores,
+                    " megabytes (ntasks, cpus-per-task, mem-per-cpu)");
   return Status();
 }
 
@@ -135,10 +141,12 @@ uint64_t StepOf(const ArraySpec& spec) {
 
 }  // namespace
 
-Status AddArray(const ArrayPlan& plan, graph::Graph* graph, uint64_t* limit, std::vector<std::string>* notices) {
+Status AddArray(const ArrayPlan& plan, graph::Graph* graph, uint64_t* limit,
+                std::vector<std::string>* notices) {
   const ElementRequest& request = plan.request;
   Result<ArraySpec> spec = ParseArraySpec(request.array, kMostElements, true);
-  if (!spec.ok()) return Status(Code::kInvalid, StrCat(request.array_place, ": array ", spec.status().message()));
+  if (!spec.ok())
+    return Status(Code::kInvalid, StrCat(request.array_place, ": array ", spec.status().message()));
   std::vector<uint64_t> numbers = spec->Numbers();
   std::sort(numbers.begin(), numbers.end());
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
@@ -184,9 +192,12 @@ Status ExecuteScript(const std::string& script, const std::string& submit_dir, g
   };
   const auto program = [](std::string_view command) {
     size_t begin = 0;
-    while (begin < command.size() && IsAssignment(command.substr(begin, command.find('\0', begin) - begin)))
-      begin = std::min(command.size(), command.find('\0', begin) + 1);
-    return std::pair(begin, std::min(command.size(), command.find('\0', begin)));
+    while (true) {
+      const size_t end = std::min(command.size(), command.find('\0', begin));
+      if (end == command.size() || !IsAssignment(command.substr(begin, end - begin)))
+        return std::pair(begin, end);
+      begin = end + 1;
+    }
   };
   const std::string_view first = graph->command(TaskId(0));
   const auto [from, to] = program(first);
@@ -227,7 +238,8 @@ std::vector<std::string> ExpandElementNames(const std::vector<std::string>& name
     const bool digits = open != std::string::npos && open > 0 && name.ends_with(']') &&
                         name.find_first_not_of("0123456789") == open;
     const Result<ArraySpec> spec =
-        digits ? ParseArraySpec(std::string_view(name).substr(open + 2, name.size() - open - 3), kMostElements, true)
+        digits ? ParseArraySpec(std::string_view(name).substr(open + 2, name.size() - open - 3),
+                                kMostElements, true)
                : Result<ArraySpec>(Status(Code::kInvalid, ""));
     if (!spec.ok()) {
       all.push_back(name);

@@ -1,10 +1,11 @@
-// Batch scripts of Slurm. sbatch reads the lines that begin with #SBATCH up to the first line that is neither blank nor a
-// comment; each holds options as a shell would split them, and a word that begins with # ends it. Long options may be
-// shortened as far as they stay unambiguous, and take their argument after = or as the next word; letters take theirs
-// joined or as the next word.
+// Batch scripts of Slurm. sbatch reads the lines that begin with #SBATCH up to the first line that is neither
+// blank nor a comment; each holds options as a shell would split them, and a word that begins with # ends it.
+// Long options may be shortened as far as they stay unambiguous, and take their argument after = or as the
+// next word; letters take theirs joined or as the next word.
 //
-// Many options say what a *job* is. Of a job of an array these mean each element, and are honoured here; the others say
-// which allocation there is to be, which Harrow is given, not asked for: their names are told once.
+// Many options say what a *job* is. Of a job of an array these mean each element, and are honoured here; the
+// others say which allocation there is to be, which Harrow is given, not asked for: their names are told
+// once.
 #include "formats/batch_script.h"
 
 #include <algorithm>
@@ -27,111 +28,111 @@ constexpr auto kMay = Argument::kOptional;
 // As of Slurm 24.05.
 constexpr BatchOption kOptions[] = {
     {"account", 'A', kMust},
-    {"acctg-freq", 0, kMust, Of::kSubmission},
+    {"acctg-freq", kMust, Of::kSubmission},
     {"array", 'a', kMust, Of::kElement},
-    {"batch", 0, kMust},
-    {"bb", 0, kMust},
-    {"bbf", 0, kMust},
+    {"batch", kMust},
+    {"bb", kMust},
+    {"bbf", kMust},
     {"begin", 'b', kMust},
     {"chdir", 'D', kMust, Of::kElement},
-    {"cluster-constraint", 0, kMust},
+    {"cluster-constraint", kMust},
     {"clusters", 'M', kMust},
-    {"comment", 0, kMust, Of::kSubmission},
+    {"comment", kMust, Of::kSubmission},
     {"constraint", 'C', kMust},
-    {"container", 0, kMust, Of::kUnmet},
-    {"container-id", 0, kMust, Of::kUnmet},
-    {"contiguous", 0, kNo},
+    {"container", kMust, Of::kUnmet},
+    {"container-id", kMust, Of::kUnmet},
+    {"contiguous", kNo},
     {"core-spec", 'S', kMust},
-    {"cores-per-socket", 0, kMust},
-    {"cpu-freq", 0, kMust},
-    {"cpus-per-gpu", 0, kMust, Of::kUnmet},
+    {"cores-per-socket", kMust},
+    {"cpu-freq", kMust},
+    {"cpus-per-gpu", kMust, Of::kUnmet},
     {"cpus-per-task", 'c', kMust, Of::kElement},
-    {"deadline", 0, kMust},
-    {"delay-boot", 0, kMust},
+    {"deadline", kMust},
+    {"delay-boot", kMust},
     {"dependency", 'd', kMust},
     {"distribution", 'm', kMust},
     {"error", 'e', kMust, Of::kElement},
     {"exclude", 'x', kMust},
-    {"exclusive", 0, kMay, Of::kElement},
-    {"export", 0, kMust, Of::kElement},
-    {"export-file", 0, kMust, Of::kUnmet},
-    {"extra", 0, kMust},
+    {"exclusive", kMay, Of::kElement},
+    {"export", kMust, Of::kElement},
+    {"export-file", kMust, Of::kUnmet},
+    {"extra", kMust},
     {"extra-node-info", 'B', kMust},
-    {"get-user-env", 0, kMay, Of::kSubmission},
-    {"gid", 0, kMust},
-    {"gpu-bind", 0, kMust},
-    {"gpu-freq", 0, kMust},
+    {"get-user-env", kMay, Of::kSubmission},
+    {"gid", kMust},
+    {"gpu-bind", kMust},
+    {"gpu-freq", kMust},
     {"gpus", 'G', kMust, Of::kElement},
-    {"gpus-per-node", 0, kMust, Of::kElement},
-    {"gpus-per-socket", 0, kMust, Of::kUnmet},
-    {"gpus-per-task", 0, kMust, Of::kElement},
-    {"gres", 0, kMust, Of::kElement},
-    {"gres-flags", 0, kMust},
-    {"harrow", 0, kMay},
-    {"hint", 0, kMust},
+    {"gpus-per-node", kMust, Of::kElement},
+    {"gpus-per-socket", kMust, Of::kUnmet},
+    {"gpus-per-task", kMust, Of::kElement},
+    {"gres", kMust, Of::kElement},
+    {"gres-flags", kMust},
+    {"harrow", kMay},
+    {"hint", kMust},
     {"hold", 'H', kNo},
-    {"ignore-pbs", 0, kNo, Of::kSubmission},
+    {"ignore-pbs", kNo, Of::kSubmission},
     {"input", 'i', kMust, Of::kElement},
     {"job-name", 'J', kMust, Of::kElement},
-    {"kill-on-invalid-dep", 0, kMust},
+    {"kill-on-invalid-dep", kMust},
     {"licenses", 'L', kMust, Of::kUnmet},
-    {"mail-type", 0, kMust},
-    {"mail-user", 0, kMust},
-    {"mcs-label", 0, kMust},
-    {"mem", 0, kMust, Of::kElement},
-    {"mem-bind", 0, kMust},
-    {"mem-per-cpu", 0, kMust, Of::kElement},
-    {"mem-per-gpu", 0, kMust, Of::kUnmet},
-    {"mincpus", 0, kMust, Of::kUnmet},
-    {"network", 0, kMust},
-    {"nice", 0, kMay},
+    {"mail-type", kMust},
+    {"mail-user", kMust},
+    {"mcs-label", kMust},
+    {"mem", kMust, Of::kElement},
+    {"mem-bind", kMust},
+    {"mem-per-cpu", kMust, Of::kElement},
+    {"mem-per-gpu", kMust, Of::kUnmet},
+    {"mincpus", kMust, Of::kUnmet},
+    {"network", kMust},
+    {"nice", kMay},
     {"no-kill", 'k', kMay},
-    {"no-requeue", 0, kNo, Of::kSubmission},
+    {"no-requeue", kNo, Of::kSubmission},
     {"nodefile", 'F', kMust},
     {"nodelist", 'w', kMust},
     {"nodes", 'N', kMust, Of::kElement},
     {"ntasks", 'n', kMust, Of::kElement},
-    {"ntasks-per-core", 0, kMust},
-    {"ntasks-per-gpu", 0, kMust, Of::kUnmet},
-    {"ntasks-per-node", 0, kMust, Of::kElement},
-    {"ntasks-per-socket", 0, kMust, Of::kUnmet},
-    {"open-mode", 0, kMust, Of::kElement},
+    {"ntasks-per-core", kMust},
+    {"ntasks-per-gpu", kMust, Of::kUnmet},
+    {"ntasks-per-node", kMust, Of::kElement},
+    {"ntasks-per-socket", kMust, Of::kUnmet},
+    {"open-mode", kMust, Of::kElement},
     {"output", 'o', kMust, Of::kElement},
     {"overcommit", 'O', kNo},
     {"oversubscribe", 's', kNo},
-    {"parsable", 0, kNo, Of::kSubmission},
+    {"parsable", kNo, Of::kSubmission},
     {"partition", 'p', kMust},
-    {"power", 0, kMust},
-    {"prefer", 0, kMust},
-    {"priority", 0, kMust},
-    {"profile", 0, kMust},
-    {"propagate", 0, kMay},
+    {"power", kMust},
+    {"prefer", kMust},
+    {"priority", kMust},
+    {"profile", kMust},
+    {"propagate", kMay},
     {"qos", 'q', kMust},
     {"quiet", 'Q', kNo, Of::kSubmission},
-    {"reboot", 0, kNo},
-    {"requeue", 0, kNo, Of::kSubmission},
-    {"reservation", 0, kMust},
-    {"segment", 0, kMust},
-    {"signal", 0, kMust, Of::kElement},
-    {"sockets-per-node", 0, kMust},
-    {"spread-job", 0, kNo},
-    {"stepmgr", 0, kNo},
-    {"switches", 0, kMust},
-    {"test-only", 0, kNo, Of::kSubmission},
-    {"thread-spec", 0, kMust},
-    {"threads-per-core", 0, kMust, Of::kUnmet},
+    {"reboot", kNo},
+    {"requeue", kNo, Of::kSubmission},
+    {"reservation", kMust},
+    {"segment", kMust},
+    {"signal", kMust, Of::kElement},
+    {"sockets-per-node", kMust},
+    {"spread-job", kNo},
+    {"stepmgr", kNo},
+    {"switches", kMust},
+    {"test-only", kNo, Of::kSubmission},
+    {"thread-spec", kMust},
+    {"threads-per-core", kMust, Of::kUnmet},
     {"time", 't', kMust, Of::kElement},
-    {"time-min", 0, kMust},
-    {"tmp", 0, kMust, Of::kUnmet},
-    {"tres-bind", 0, kMust},
-    {"tres-per-task", 0, kMust, Of::kUnmet},
-    {"uid", 0, kMust},
-    {"use-min-nodes", 0, kNo},
+    {"time-min", kMust},
+    {"tmp", kMust, Of::kUnmet},
+    {"tres-bind", kMust},
+    {"tres-per-task", kMust, Of::kUnmet},
+    {"uid", kMust},
+    {"use-min-nodes", kNo},
     {"verbose", 'v', kNo, Of::kSubmission},
     {"wait", 'W', kNo, Of::kSubmission},
-    {"wait-all-nodes", 0, kMust},
-    {"wckey", 0, kMust},
-    {"wrap", 0, kMust, Of::kElement},
+    {"wait-all-nodes", kMust},
+    {"wckey", kMust},
+    {"wrap", kMust, Of::kElement},
 };
 
 const BatchOption* FindLong(std::string_view name) {
@@ -146,9 +147,8 @@ const BatchOption* FindLong(std::string_view name) {
 }
 
 const BatchOption* FindLetter(char letter) {
-  const auto* const found = std::find_if(std::begin(kOptions), std::end(kOptions), [&](const BatchOption& option) {
-    return option.letter != 0 && option.letter == letter;
-  });
+  const auto* const found = std::find_if(std::begin(kOptions), std::end(kOptions),
+                                         [&](const BatchOption& option) { return option.letter == letter; });
   return found == std::end(kOptions) ? nullptr : found;
 }
 
@@ -166,7 +166,8 @@ bool SplitWords(std::string_view text, std::vector<std::string>* words) {
     if (quote != 0) {
       if (c == quote) {
         quote = 0;
-      } else if (c == '\\' && quote == '"' && i + 1 < text.size() && (text[i + 1] == '"' || text[i + 1] == '\\')) {
+      } else if (c == '\\' && quote == '"' && i + 1 < text.size() &&
+                 (text[i + 1] == '"' || text[i + 1] == '\\')) {
         word += text[++i];
       } else {
         word += c;
@@ -192,20 +193,27 @@ bool SplitWords(std::string_view text, std::vector<std::string>* words) {
 }
 
 /// Options of one line; a problem's text, or nothing.
-std::string TakeOptions(const std::vector<std::string>& words, const std::string& place, std::vector<GivenOption>* options) {
+std::string TakeOptions(const std::vector<std::string>& words, const std::string& place,
+                        std::vector<GivenOption>* options) {
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string_view word = words[i];
     const BatchOption* option = nullptr;
     GivenOption given{.name = {}, .value = {}, .place = place};
     bool has_value = false;
-    if (word.starts_with("--") && word.size() > 2) {
+    if (!word.starts_with('-') || word == "-" || word == "--") {
+      // The argument of an option of the site's, maybe.
+      if (!options->empty() && options->back().place == place && FindLong(options->back().name) == nullptr)
+        continue;
+      return StrCat("\"", Printable(word, 60), "\" is no option; write --name=value");
+    }
+    if (word.starts_with("--")) {
       const size_t equals = word.find('=');
       const std::string_view name = word.substr(2, equals == std::string_view::npos ? equals : equals - 2);
       option = FindLong(name);
       given.name = option != nullptr ? option->name : name;
       has_value = equals != std::string_view::npos;
       if (has_value) given.value = word.substr(equals + 1);
-    } else if (word.starts_with('-') && word.size() > 1) {
+    } else {
       option = FindLetter(word[1]);
       given.name = option != nullptr ? std::string(option->name) : std::string(1, word[1]);
       has_value = word.size() > 2;
@@ -213,13 +221,10 @@ std::string TakeOptions(const std::vector<std::string>& words, const std::string
       if (has_value && option != nullptr && option->argument == kNo) {
         return StrCat("\"", Printable(word, 60), "\" is more than one option; write each on its own");
       }
-    } else {
-      // The argument of an option of the site's, maybe.
-      if (!options->empty() && options->back().place == place && FindLong(options->back().name) == nullptr) continue;
-      return StrCat("\"", Printable(word, 60), "\" is no option; write --name=value");
     }
     if (option != nullptr && option->argument == kMust && !has_value) {
-      if (i + 1 == words.size()) return StrCat("--", given.name, " needs a value; write --", given.name, "=VALUE");
+      if (i + 1 == words.size())
+        return StrCat("--", given.name, " needs a value; write --", given.name, "=VALUE");
       given.value = words[++i];
     }
     options->push_back(std::move(given));
@@ -304,19 +309,22 @@ Status SetSignal(std::string_view text, ElementRequest* request) {
     rest = rest.substr(0, at);
   }
   request->signal_before = std::chrono::seconds(seconds);
-  request->signal = 0;
   std::string name(rest);
   std::transform(name.begin(), name.end(), name.begin(),
                  [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
   if (name.starts_with("SIG")) name.erase(0, 3);
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), request->signal);
+  int32_t signal = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), signal);
   if (error != std::errc() || end != name.data() + name.size()) {
+    signal = 0;
     for (int number = 1; number < SIGRTMIN; ++number) {
       const char* const abbreviation = sigabbrev_np(number);
-      if (abbreviation != nullptr && name == abbreviation) request->signal = number;
+      if (abbreviation != nullptr && name == abbreviation) signal = number;
     }
   }
-  return request->signal > 0 && request->signal <= SIGRTMAX ? Status() : bad();
+  if (signal <= 0 || signal > SIGRTMAX) return bad();
+  request->signal = signal;
+  return Status();
 }
 
 void SetExport(std::string_view text, ElementRequest* request) {
@@ -333,9 +341,9 @@ void SetExport(std::string_view text, ElementRequest* request) {
       continue;
     }
     const size_t equals = one.find('=');
-    request->exported.emplace_back(one.substr(0, equals), equals == std::string_view::npos
-                                                              ? std::nullopt
-                                                              : std::optional(std::string(one.substr(equals + 1))));
+    request->exported.emplace_back(
+        one.substr(0, equals),
+        equals == std::string_view::npos ? std::nullopt : std::optional(std::string(one.substr(equals + 1))));
   }
 }
 
@@ -403,7 +411,7 @@ Status SetOption(const GivenOption& given, ElementRequest* r) {
     return Status();
   }
   if (name == "exclusive") {
-    r->whole_node = r->whole_node || value.empty();
+    r->whole_node = true;
     return Status();
   }
   if (name == "signal") return SetSignal(value, r);
@@ -412,9 +420,9 @@ Status SetOption(const GivenOption& given, ElementRequest* r) {
     return Status();
   }
   static constexpr std::pair<std::string_view, std::string ElementRequest::*> kTexts[] = {
-      {"input", &ElementRequest::input},       {"output", &ElementRequest::output},
-      {"error", &ElementRequest::error},       {"job-name", &ElementRequest::job_name},
-      {"chdir", &ElementRequest::chdir},       {"wrap", &ElementRequest::wrap},
+      {"input", &ElementRequest::input}, {"output", &ElementRequest::output},
+      {"error", &ElementRequest::error}, {"job-name", &ElementRequest::job_name},
+      {"chdir", &ElementRequest::chdir}, {"wrap", &ElementRequest::wrap},
   };
   for (const auto& [key, member] : kTexts) {
     if (key == name) r->*member = value;
@@ -453,8 +461,10 @@ Result<BatchScript> ReadBatchScript(std::string_view path, std::string_view text
   } else if (text.substr(0, text.find('\n')).ends_with('\r')) {
     problem(1, "lines end as on Windows, and no interpreter would be found; dos2unix mends that");
   }
-  if (text.find('\0') != std::string_view::npos) problem(1, "it holds NUL bytes; name a script, not a program");
-  for (size_t number = 1; !text.empty() && problems.empty(); ++number) {
+  if (text.find('\0') != std::string_view::npos)
+    problem(1, "it holds NUL bytes; name a script, not a program");
+  if (!problems.empty()) return Status(Code::kInvalid, problems);
+  for (size_t number = 1; !text.empty(); ++number) {
     std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), line.size() + 1));
     const size_t begin = line.find_first_not_of(" \t\r");
@@ -472,7 +482,8 @@ Result<BatchScript> ReadBatchScript(std::string_view path, std::string_view text
       continue;
     }
     if (!words.empty() && (words[0] == "hetjob" || words[0] == "packjob")) {
-      problem(number, "parts of a heterogeneous job are no elements of an array; run each part's script by itself");
+      problem(number,
+              "parts of a heterogeneous job are no elements of an array; run each part's script by itself");
       continue;
     }
     const std::string wrong = TakeOptions(words, StrCat(path, ":", number), &script.options);
@@ -482,7 +493,8 @@ Result<BatchScript> ReadBatchScript(std::string_view path, std::string_view text
   return script;
 }
 
-Status ApplyBatchOptions(std::span<const GivenOption> options, ElementRequest* request, std::vector<std::string>* others) {
+Status ApplyBatchOptions(std::span<const GivenOption> options, ElementRequest* request,
+                         std::vector<std::string>* others) {
   std::string problems;
   const auto tell_in = [](std::vector<std::string>* names, const std::string& name) {
     if (std::find(names->begin(), names->end(), name) == names->end()) names->push_back(name);

@@ -27,10 +27,15 @@ struct BatchOption {
     // It changes nothing of what runs.
     kSubmission,
   };
+  constexpr BatchOption(std::string_view called, Argument takes, Of kind = Of::kAllocation)
+      : name(called), argument(takes), of(kind) {}
+  constexpr BatchOption(std::string_view called, char short_name, Argument takes, Of kind = Of::kAllocation)
+      : name(called), letter(short_name), argument(takes), of(kind) {}
+
   std::string_view name;
-  char letter = 0;  // 0: it has none
-  Argument argument = Argument::kNone;
-  Of of = Of::kAllocation;
+  char letter = '\0';  // that: it has none
+  Argument argument;
+  Of of;
 };
 std::span<const BatchOption> BatchOptions();
 
@@ -50,14 +55,15 @@ struct BatchScript {
   bool uses_job_id = false;
 };
 
-/// Reads the #SBATCH lines as sbatch does: those before the first line that is a command. `path` is for places. kInvalid:
-/// a line "PLACE: what is wrong; what would be right" a problem, among them a first line that names no interpreter.
+/// Reads the #SBATCH lines as sbatch does: those before the first line that is a command. `path` is for
+/// places. kInvalid: a line "PLACE: what is wrong; what would be right" a problem, among them a first line
+/// that names no interpreter.
 Result<BatchScript> ReadBatchScript(std::string_view path, std::string_view text);
 
 /// What each element of an array asks for, as sbatch(1)'s options say it.
 struct ElementRequest {
-  std::string array;        // as written; empty: not said
-  std::string array_place;  // where it was said
+  std::string array;                                          // as written; empty: not said
+  std::string array_place;                                    // where it was said
   uint32_t cpus_per_task = 0, tasks = 0, tasks_per_node = 0;  // 0: not said
   uint64_t memory = 0, memory_per_cpu = 0;                    // bytes; 0: not said
   uint32_t gpus = 0, gpus_per_task = 0;
@@ -67,8 +73,8 @@ struct ElementRequest {
   bool append = false;
   std::string job_name, chdir;
   std::string wrap;  // the command of --wrap
-  // --export: whether the environment goes along, and what is set or named besides. A name without a value is taken from
-  // the environment.
+  // --export: whether the environment goes along, and what is set or named besides. A name without a value is
+  // taken from the environment.
   bool export_all = true;
   std::vector<std::pair<std::string, std::optional<std::string>>> exported;
   int32_t signal = 0;  // before the time limit; 0: none
@@ -79,9 +85,10 @@ struct ElementRequest {
   uint32_t all_tasks() const { return tasks > 0 ? tasks : tasks_per_node > 0 ? tasks_per_node : 1; }
 };
 
-/// Applies options in order: later ones win. What is of the allocation, or not known, is appended to `others`, once each,
-/// as "--partition". kInvalid: one line a problem.
-Status ApplyBatchOptions(std::span<const GivenOption> options, ElementRequest* request, std::vector<std::string>* others);
+/// Applies options in order: later ones win. What is of the allocation, or not known, is appended to
+/// `others`, once each, as "--partition". kInvalid: one line a problem.
+Status ApplyBatchOptions(std::span<const GivenOption> options, ElementRequest* request,
+                         std::vector<std::string>* others);
 
 /// An array as it is to be run.
 struct ArrayPlan {
@@ -89,13 +96,15 @@ struct ArrayPlan {
   std::string job_id;    // %A, and the first part of elements' names: 17_4
   std::string job_name;  // %x
   std::string submit_dir;
-  std::string script;    // the program of each element
+  std::string script;  // the program of each element
   std::vector<std::string> arguments;
 };
 
-/// Adds a task an element to an empty graph and seals it. `limit`: of elements that run at once, 0: none. What the user
-/// should know is appended to `notices`. kInvalid: the array, or what an element asks for, cannot be.
-Status AddArray(const ArrayPlan& plan, graph::Graph* graph, uint64_t* limit, std::vector<std::string>* notices);
+/// Adds a task an element to an empty graph and seals it. `limit`: of elements that run at once, 0: none.
+/// What the user should know is appended to `notices`. kInvalid: the array, or what an element asks for,
+/// cannot be.
+Status AddArray(const ArrayPlan& plan, graph::Graph* graph, uint64_t* limit,
+                std::vector<std::string>* notices);
 
 /// Is it what AddArray makes?
 bool IsArray(const graph::Graph& graph);

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <map>
+#include <set>
+#include <tuple>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -13,7 +15,9 @@
 namespace harrow::config {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 TEST(ApplyTest, LaterSettingsWin) {
   RunOptions options;
@@ -105,6 +109,42 @@ TEST(ToStoreTest, GivesEverySettingBackExactly) {
   EXPECT_EQ(back.end_margin, std::chrono::milliseconds(50));
 }
 
+TEST(ApplyTest, NumbersAndTimesWithinTheirBounds) {
+  RunOptions options;
+  for (const auto& [key, least, most, below, above] :
+       {std::tuple("retries", "0", "1000", "-1", "1001"), std::tuple("max_losses", "1", "1000", "0", "1001"),
+        std::tuple("bad_node_failures", "0", "1000000", "", "1000001"),
+        std::tuple("slots", "0", "65536", "x", "65537"), std::tuple("local_nodes", "1", "1000", "0", "1001"),
+        std::tuple("max_failures", "0", "4294967295", "1x", "4294967296"),
+        std::tuple("max_running", "0", "4294967295", "x1", "4294967296"),
+        std::tuple("seed", "0", "18446744073709551615", "1.5", "18446744073709551616"),
+        std::tuple("lease", "5s", "7d", "4.9s", "604801s"), std::tuple("fence", "2s", "1h", "1.9s", "3601s"),
+        std::tuple("retry_delay", "0s", "24h", "-1s", "86401s"),
+        std::tuple("end_margin", "0s", "24h", "-1s", "86401s"),
+        std::tuple("node_limit", "1s", "24h", "0.9s", "86401s"),
+        std::tuple("on_end_limit", "1s", "24h", "0.9s", "86401s")}) {
+    for (const char* in : {least, most}) EXPECT_EQ(Apply({{key, in, ""}}, &options).message(), "") << key;
+    for (const char* out : {below, above})
+      EXPECT_EQ(Apply({{key, out, ""}}, &options).code(), Code::kInvalid) << key << " " << out;
+  }
+}
+
+TEST(ApplyTest, FlagsInTheirWords) {
+  RunOptions options;
+  for (const char* yes : {"true", "yes", "on", "1"}) {
+    options.pin = false;
+    EXPECT_TRUE(Apply({{"pin", yes, ""}}, &options).ok() && options.pin) << yes;
+  }
+  for (const char* no : {"false", "no", "off", "0"}) {
+    options.pin = true;
+    EXPECT_TRUE(Apply({{"pin", no, ""}}, &options).ok() && !options.pin) << no;
+  }
+  EXPECT_THAT(Apply({{"pin", "maybe", ""}}, &options).message(), HasSubstr("write true or false"));
+  EXPECT_THAT(Apply({{"files", "here", ""}}, &options).message(), HasSubstr("write shared | local"));
+  EXPECT_THAT(Apply({{"output_limit", "x", ""}}, &options).message(),
+              HasSubstr("output_limit: \"x\" is no number"));
+}
+
 TEST(ApplyTest, AnEmptyCommandTakesBackWhatWasSaid) {
   RunOptions options;
   ASSERT_TRUE(
@@ -130,9 +170,27 @@ TEST(CheckSettingTest, KnowsWhatAFlowMaySay) {
   EXPECT_TRUE(CheckSetting("max-failures", "3").ok());
   EXPECT_THAT(CheckSetting("order", "hfr").message(),
               HasSubstr("order cannot be \"hfr\"; write auto, fifo, lifo"));
+  for (const SettingInfo& info : DescribeSettings(RunOptions())) {
+    const bool of_run = std::set<std::string_view>{"slots",      "local_nodes", "lease",  "fence",
+                                                   "end_margin", "progress",    "run_dir"}
+                            .contains(info.key);
+    EXPECT_EQ(CheckSetting(info.key, "").message().find("no setting of a flow") != std::string::npos, of_run)
+        << info.key;
+  }
+  EXPECT_THAT(CheckSetting("nosuchthing", "3").message(),
+              AllOf(HasSubstr("; settings are name, order, "), Not(HasSubstr("slots"))));
   EXPECT_THAT(CheckSetting("slots", "3").message(), HasSubstr("slots is no setting of a flow; give --slots"));
   EXPECT_THAT(CheckSetting("local_nodes", "3").message(), HasSubstr("give --local-nodes"));
   EXPECT_THAT(CheckSetting("retry", "3").message(), HasSubstr("did you mean retries?"));
+}
+
+TEST(FromFlowTest, GivesItsSettingsWithTheirPlaces) {
+  formats::Flow flow;
+  flow.settings = {{"order", "fifo", "f.toml:2:9"}, {"retries", "3", "f.toml:3:11"}};
+  const std::vector<Setting> settings = FromFlow(flow);
+  ASSERT_EQ(settings.size(), 2u);
+  EXPECT_EQ(settings[0].key + settings[0].value + settings[0].place, "orderfifof.toml:2:9");
+  EXPECT_EQ(settings[1].key + settings[1].value + settings[1].place, "retries3f.toml:3:11");
 }
 
 TEST(ReadSettingsTest, SiteThenUserThenEnvironment) {
@@ -154,6 +212,35 @@ TEST(ReadSettingsTest, SiteThenUserThenEnvironment) {
   EXPECT_EQ(options.run_dir, "");  // another run's, told to its task
 }
 
+TEST(ReadSettingsTest, WhereTheUsersFileIsLookedFor) {
+  test::MemoryFileSystem fs;
+  ASSERT_TRUE(fs.WriteWhole("/home/u/.config/harrow/harrow.conf", "retries = 1\n").ok());
+  ASSERT_TRUE(fs.WriteWhole("/xdg/harrow/harrow.conf", "retries = 2\n").ok());
+  ASSERT_TRUE(fs.WriteWhole("/harrow/harrow.conf", "retries = 3\n").ok());
+  ASSERT_TRUE(fs.WriteWhole("/.config/harrow/harrow.conf", "retries = 4\n").ok());
+  const auto retries = [&](const std::vector<std::string>& environment) {
+    RunOptions options;
+    EXPECT_TRUE(Apply(*ReadSettings(fs, environment), &options).ok());
+    return options.retries;
+  };
+  EXPECT_EQ(retries({"HOME=/home/u"}), 1);
+  EXPECT_EQ(retries({"HOME=/home/u", "XDG_CONFIG_HOME=/xdg"}), 2);
+  EXPECT_EQ(retries({"HOME=/home/u", "XDG_CONFIG_HOME="}), 1);
+  EXPECT_EQ(retries({"HOME=", "XDG_CONFIG_HOME=", "HOMELY=/home/u", "HOME"}), 0);
+}
+
+TEST(ReadSettingsTest, VariablesThatSayNothing) {
+  test::MemoryFileSystem fs;
+  const auto count = [&](const std::vector<std::string>& environment) {
+    return ReadSettings(fs, environment)->size();
+  };
+  EXPECT_EQ(count({"HARROW_RETRIES", "HARROW_SITE_RETRIES", "HARROW_RETRIES=", "HARROW_=1", "RETRIES=1"}),
+            0u);
+  EXPECT_EQ(count({"HARROW_RETRIES=1", "HARROW_SITE_RETRIES=1"}), 2u);
+  EXPECT_EQ(count({"HARROW_RUN_DIR=r"}), 1u);
+  EXPECT_EQ(count({"HARROW_RUN_DIR=r", "HARROW_TASK_ID=1"}), 0u);
+}
+
 TEST(ReadSettingsTest, HarrowConfNamesAnotherSiteFile) {
   test::MemoryFileSystem fs;
   ASSERT_TRUE(fs.WriteWhole("/etc/harrow/harrow.conf", "order = \"fifo\"\n").ok());
@@ -172,8 +259,8 @@ std::string ProblemsOf(std::string_view conf) {
 }
 
 TEST(ReadSettingsTest, ProblemsHaveAPlace) {
-  const std::string text =
-      ProblemsOf("\n  ordr = \"fifo\"\nretries = \"x\"\nfail-fast = [true]\nname = 2024-01-01\nshell = \"é\"; \n");
+  const std::string text = ProblemsOf(
+      "\n  ordr = \"fifo\"\nretries = \"x\"\nfail-fast = [true]\nname = 2024-01-01\nshell = \"é\"; \n");
   EXPECT_THAT(text, HasSubstr("/c:6:13: this is no TOML: ")) << "alone, as the rest is not read then";
   EXPECT_EQ(ProblemsOf("\n  ordr = \"fifo\"\nretries = \"x\"\nfail-fast = [true]\nname = 2024-01-01\n"),
             "/c:2:3: unknown setting ordr; did you mean order?\n"
@@ -187,7 +274,8 @@ TEST(ReadSettingsTest, ProblemsHaveAPlace) {
   EXPECT_THAT(ProblemsOf(std::string_view("# \0\n", 4)), HasSubstr("/c:1:3: this is no UTF-8 text"));
   test::MemoryFileSystem fs;
   ASSERT_TRUE(fs.WriteWhole("/etc/harrow/harrow.conf", "retries = -1\n").ok());
-  EXPECT_THAT(ReadSettings(fs, {}).status().message(), HasSubstr("/etc/harrow/harrow.conf:1:11: retries cannot be"));
+  EXPECT_THAT(ReadSettings(fs, {}).status().message(),
+              HasSubstr("/etc/harrow/harrow.conf:1:11: retries cannot be"));
   EXPECT_THAT(ReadSettings(fs, {"HARROW_CONF=/etc/harrow/harrow.conf"}).status().code(), Code::kInvalid);
   test::MemoryFileSystem none;
   EXPECT_THAT(ReadSettings(none, {"HARROW_ORDER=up"}).status().message(),
@@ -195,7 +283,8 @@ TEST(ReadSettingsTest, ProblemsHaveAPlace) {
 }
 
 TEST(ReadSettingsTest, LinesOfOldReleasesAreRefusedWithTheirNewForm) {
-  EXPECT_EQ(ProblemsOf("order = rank+hrf  # comment\noutput_limit = 64M\nretries = 2\npin=yes\n steal = off\r\nlease = 5m\n"
+  EXPECT_EQ(ProblemsOf("order = rank+hrf  # comment\noutput_limit = 64M\nretries = 2\npin=yes\n steal = "
+                       "off\r\nlease = 5m\n"
                        "ordr = fifo\norder = best\nshell = /bin/ba\"sh\nseed = 7\n"),
             "/c:1:9: texts stand between quotes; write order = \"rank+hrf\"\n"
             "/c:2:16: texts stand between quotes; write output_limit = \"64M\"\n"
@@ -211,19 +300,21 @@ TEST(DescribeSettingsTest, TellsWhoSaysSo) {
   test::MemoryFileSystem fs;
   ASSERT_TRUE(fs.WriteWhole("/etc/harrow/harrow.conf", "# site\nretries = 1\nmax-losses = 7\n").ok());
   ASSERT_TRUE(fs.WriteWhole("/home/u/.config/harrow/harrow.conf", "retries = 2\n").ok());
-  const std::vector<Setting> settings = *ReadSettings(
-      fs, {"HOME=/home/u", "HARROW_SEED=7", "HARROW_SITE_ORDER=fifo", "HARROW_SITE_RETRIES=9", "HARROW_OUTPUT-LIMIT=1M"});
+  const std::vector<Setting> settings =
+      *ReadSettings(fs, {"HOME=/home/u", "HARROW_SEED=7", "HARROW_SITE_ORDER=fifo", "HARROW_SITE_RETRIES=9",
+                         "HARROW_OUTPUT-LIMIT=1M"});
   RunOptions options;
   ASSERT_TRUE(Apply(settings, &options).ok());
   std::map<std::string, std::string> told;
   for (const SettingInfo& info : DescribeSettings(options, settings)) {
     if (!info.place.empty()) told.emplace(info.key, info.current + " " + info.place);
   }
-  EXPECT_EQ(told, (std::map<std::string, std::string>{{"max_losses", "7 /etc/harrow/harrow.conf:3:14"},
-                                                      {"order", "fifo HARROW_SITE_ORDER"},
-                                                      {"output_limit", "1.0 MiB HARROW_OUTPUT-LIMIT"},
-                                                      {"retries", "2 /home/u/.config/harrow/harrow.conf:1:11"},
-                                                      {"seed", "7 HARROW_SEED"}}));
+  EXPECT_EQ(told,
+            (std::map<std::string, std::string>{{"max_losses", "7 /etc/harrow/harrow.conf:3:14"},
+                                                {"order", "fifo HARROW_SITE_ORDER"},
+                                                {"output_limit", "1.0 MiB HARROW_OUTPUT-LIMIT"},
+                                                {"retries", "2 /home/u/.config/harrow/harrow.conf:1:11"},
+                                                {"seed", "7 HARROW_SEED"}}));
 }
 
 TEST(ReadSettingsTest, AHomeOfSomebodyElseIsLeftAlone) {
@@ -251,8 +342,8 @@ TEST(ReadSettingsTest, RootObeysNobodyElse) {
   EXPECT_TRUE(fs.RemoveTree(home).ok());
 }
 
-// What conf/harrow.conf shows as defaults are the defaults, and every setting that it can hold is there, below a comment that ends
-// with its unit and default.
+// What conf/harrow.conf shows as defaults are the defaults, and every setting that it can hold is there,
+// below a comment that ends with its unit and default.
 TEST(ConfFileTest, ShowsEachSettingsUnitAndDefault) {
   std::ifstream file(HARROW_SOURCE_DIR "/conf/harrow.conf");
   std::string conf, comment;
@@ -267,7 +358,8 @@ TEST(ConfFileTest, ShowsEachSettingsUnitAndDefault) {
       std::erase(value, '"');
       comments[line.substr(1, equals - 1)] = comment + "|" + value;
     }
-    comment = is_setting || !line.starts_with("# ") ? "" : comment + (comment.empty() ? "" : " ") + line.substr(2);
+    comment =
+        is_setting || !line.starts_with("# ") ? "" : comment + (comment.empty() ? "" : " ") + line.substr(2);
   }
   test::MemoryFileSystem fs;
   ASSERT_TRUE(fs.WriteWhole("/conf", conf).ok());

@@ -90,13 +90,13 @@ TEST(BatchScript, WordsAreSplitAsAShellSplitsThem) {
 
 TEST(BatchScript, WordsAtTheEdgesOfALine) {
   const Asked asked =
-      Ask("#SBATCH\t-c\t4\r\n#SBATCH\n #SBATCH -c 5\n#SBATCH -J '' -D \\#x -o \"a\\b\\\\\" -i 'a\\'\n#SBATCH "
+      Ask("#SBATCH\t-c\t4\r\n#SBATCH\n #SBATCH -c 5\n#SBATCH -J '' -D \\# -o \"a\\b\\\\\" -i 'a\\'\n#SBATCH "
           "-e a\\\n");
   EXPECT_EQ(asked.problem, "");
   EXPECT_THAT(asked.others, IsEmpty());
   EXPECT_EQ(asked.request.cpus_per_task, 4u) << "a line's options begin at its start";
   EXPECT_EQ(asked.request.job_name, "");
-  EXPECT_EQ(asked.request.chdir, "#x");
+  EXPECT_EQ(asked.request.chdir, "#");
   EXPECT_EQ(asked.request.output, "a\\b\\");
   EXPECT_EQ(asked.request.input, "a\\");
   EXPECT_EQ(asked.request.error, "a\\");

@@ -284,13 +284,16 @@ TEST(Supply, WhatIsLostAgainAndAgainFails) {
   s.Add("C", {}, {"f"});
   s.Begin({{1, 0, 0}});
   std::string answer;
-  for (uint32_t n = 1; n < 4 && answer.find("failed") == std::string::npos; ++n) {
+  uint32_t losses = 0;
+  for (uint32_t n = 1; n < 5 && answer.find("failed") == std::string::npos; ++n) {
     s.Made("P", n - 1, {"f"});
     s.Tell(NodeJoined{NodeId(n), {1, 0, 0}});
     answer = s.Tell(FileLost{s.File("f"), NodeId(n - 1)});
     answer += s.Returned("C", n - 1);
     s.Tell(NodeClosed{NodeId(n - 1)});
+    ++losses;
   }
+  EXPECT_EQ(losses, 3u) << "made again twice";
   EXPECT_THAT(answer, HasSubstr("failed P (lost)"));
   EXPECT_EQ(s.State("C"), TaskState::kSkipped);
 }

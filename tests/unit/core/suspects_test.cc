@@ -1,6 +1,8 @@
 // Nodes where tasks fail one after the other, at once: what is held against them, and what becomes of the
 // tasks.
 
+#include "core/suspects.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,9 +12,61 @@
 namespace harrow::core {
 namespace {
 
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using testing::ToldScheduler;
 const Failed kFailed{1, true};
 const Failed kFinalFailure{1, false};
+
+TEST(Suspects, PausesAreTwiceAsLongEachTime) {
+  Suspects suspects;
+  Time now{};
+  EXPECT_FALSE(suspects.any());
+  EXPECT_EQ(suspects.next(), Time::max());
+  suspects.Add(NodeId(3), now);
+  suspects.Add(NodeId(5), now + seconds(1));
+  suspects.Add(NodeId(3), now + seconds(1));
+  EXPECT_TRUE(suspects.any());
+  EXPECT_EQ(suspects.size(), 2u);
+  EXPECT_THAT(suspects.All(), ElementsAre(NodeId(3), NodeId(5)));
+  EXPECT_TRUE(suspects.Has(NodeId(5)));
+  EXPECT_FALSE(suspects.Has(NodeId(4)));
+  EXPECT_FALSE(suspects.Waits(NodeId(4)));
+  EXPECT_EQ(suspects.next(), now + seconds(2)) << "the first pause, which a second word does not prolong";
+  EXPECT_THAT(suspects.EndPauses(now + seconds(2) - Duration(1)), IsEmpty());
+  EXPECT_TRUE(suspects.Waits(NodeId(3)));
+  EXPECT_THAT(suspects.EndPauses(now + seconds(2)), ElementsAre(NodeId(3)));
+  EXPECT_FALSE(suspects.Waits(NodeId(3)));
+  EXPECT_TRUE(suspects.Has(NodeId(3))) << "it has not got a task yet";
+  EXPECT_EQ(suspects.next(), now + seconds(3));
+  EXPECT_THAT(suspects.EndPauses(now + seconds(2)), IsEmpty()) << "it has been told";
+  suspects.Forget(NodeId(5));
+  EXPECT_EQ(suspects.next(), Time::max()) << "node 3 may have one any time";
+  for (const int pause : {4, 8, 16, 16}) {
+    now += seconds(100);
+    suspects.Given(NodeId(5), now);
+    suspects.Given(NodeId(3), now);
+    EXPECT_TRUE(suspects.Waits(NodeId(3)));
+    EXPECT_EQ(suspects.next(), now + seconds(pause));
+    EXPECT_THAT(suspects.EndPauses(now + seconds(pause)), ElementsAre(NodeId(3)));
+  }
+  suspects.Forget(NodeId(3));
+  EXPECT_FALSE(suspects.any());
+}
+
+TEST(Suspects, WhatFailsOnANodeThatIsPutAsideWaitsASecond) {
+  const Duration at_once = std::chrono::milliseconds(5);
+  ToldScheduler s({.policy = order::Policy::kFifo, .retries = 9, .bad_node_failures = 2});
+  for (int i = 0; i < 4; ++i) s.Add("T" + std::to_string(i));
+  s.Begin({{1, 0, 0}, {1, 0, 0}});
+  EXPECT_EQ(s.Ended("T0", 0, kFailed, at_once), "start T2@0");
+  EXPECT_EQ(s.Ended("T1", 1), "done T1, start T3@1");
+  EXPECT_EQ(s.Ended("T2", 0, kFailed, at_once), "aside @0");
+  EXPECT_EQ(s.Ended("T3", 1), "done T3");
+  s.now += seconds(1);
+  EXPECT_EQ(s.Tell(TimeCame{}), "start T0@1");
+}
 
 TEST(Suspects, BadNodeIsPutAside) {
   ToldScheduler s({.policy = order::Policy::kFifo, .retries = 9, .bad_node_failures = 2});

@@ -5,6 +5,7 @@
 // done in it), takes its follow-on away itself; and as it may have been killed before it could, a follow-on
 // looks at the run and at the job before it first. Each follow-on submits the next one when it begins, as
 // nobody knows whether it will be able to when it ends; sbatch may be forbidden there, which is said.
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "batch/follow_on.h"
 #include "batch/slurm.h"
 #include "batch/slurm_query.h"
 #include "journal/journal.h"
@@ -28,13 +30,13 @@
 #include "launcher/run_access.h"
 #include "launcher/sbatch_call.h"
 #include "os/clock.h"
+#include "run/standing.h"
 #include "run_dir/owner.h"
 
 namespace harrow::launcher {
 namespace {
 
 constexpr Duration kAnswerWithin = std::chrono::seconds(10);
-constexpr Duration kEarly = std::chrono::seconds(2);  // before the limit, Slurm may send its signal
 constexpr Duration kLookAgain = std::chrono::seconds(1);  // twice as long each time, up to:
 constexpr Duration kLookAtMost = std::chrono::seconds(30);
 
@@ -60,15 +62,9 @@ std::string StateOf(const std::string& job) {
 
 /// Has a job had all of its time? (While it ends Slurm does not say whether that was it.) None: not known.
 std::optional<bool> AtItsLimit(const std::string& job) {
-  const Result<std::string> told = batch::RunCommand({"squeue", "-h", "-t", "all", "-j", job, "-o", "%l|%M"}, kAnswerWithin);
-  if (!told.ok()) return std::nullopt;
-  const std::string_view line = std::string_view(*told).substr(0, told->find('\n'));
-  const size_t bar = std::min(line.find('|'), line.size());
-  const WallTime now = os::RealClock().Now();
-  const auto limit = batch::ParseTimeLeft(line.substr(0, bar), now);
-  const auto used = batch::ParseTimeLeft(line.substr(std::min(bar + 1, line.size())), now);
-  if (!used) return std::nullopt;
-  return limit && *used + kEarly >= *limit;
+  const Result<std::string> told =
+      batch::RunCommand({"squeue", "-h", "-t", "all", "-j", job, "-o", batch::kTimeFormat}, kAnswerWithin);
+  return told.ok() ? batch::HadAllItsTime(*told) : std::nullopt;
 }
 
 void Say(const std::string& text) {
@@ -78,47 +74,18 @@ void Say(const std::string& text) {
 /// Takes the follow-on of this job away.
 void EndChain(const std::string& job) {
   const Result<std::string> mine =
-      batch::RunCommand({"squeue", "-h", "--me", "-t", "PD", "-o", "%i|%E|%k"}, kAnswerWithin);
-  for (std::string_view rest = mine.ok() ? std::string_view(*mine) : ""; !rest.empty();) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-    const size_t bar = line.find('|'), second = line.find('|', bar + 1);
-    if (second == std::string_view::npos || !line.substr(second + 1).starts_with(kFollowOnComment)) continue;
-    const std::string_view dependency = line.substr(bar + 1, second - bar - 1);
-    const std::string wanted = StrCat("afternotok:", job);
-    const size_t at = dependency.find(wanted);
-    if (at == std::string_view::npos ||
-        isdigit(static_cast<unsigned char>((std::string(dependency) + " ")[at + wanted.size()])))
-      continue;
-    (void)batch::RunCommand({"scancel", std::string(line.substr(0, bar))}, kAnswerWithin);
-  }
+      batch::RunCommand({"squeue", "-h", "--me", "-t", "PD", "-o", batch::kFollowOnFormat}, kAnswerWithin);
+  if (!mine.ok()) return;
+  for (const std::string& follow_on : batch::FollowOnsOf(*mine, job))
+    (void)batch::RunCommand({"scancel", follow_on}, kAnswerWithin);
 }
 
-/// How far a run is.
-struct Standing {
-  uint64_t ended = 0, open = 0;   // tasks
-  bool last_session_did = false;  // ended a task
-};
-std::optional<Standing> Look(const std::string& run_dir) {
+std::optional<run::Standing> Look(const std::string& run_dir) {
   const auto part = OpenRun(run_dir);
   if (!part.ok()) return std::nullopt;
   const Result<journal::History> history = journal::ReadHistory(part->dir);
   if (!history.ok()) return std::nullopt;
-  Standing standing;
-  std::vector<bool> ended;
-  for (const journal::FateRecord& fate : history->fates) {
-    if (fate.fate == journal::TaskFate::kOpen) continue;
-    ++standing.ended;
-    ended.resize(std::max<size_t>(ended.size(), fate.task.value + 1));
-    ended[fate.task.value] = true;
-  }
-  standing.open = history->tasks.size() - std::min<uint64_t>(standing.ended, history->tasks.size());
-  const int64_t began = history->sessions.empty() ? 0 : history->sessions.back().started_ns;
-  for (const journal::AttemptRecord& attempt : history->attempts) {
-    if (attempt.end_ns >= began && attempt.task.value < ended.size() && ended[attempt.task.value])
-      standing.last_session_did = true;
-  }
-  return standing;
+  return run::StandingOf(*history);
 }
 
 /// Until no other job works in the run: a follow-on may be let go before the job that it follows has gone.
@@ -138,7 +105,7 @@ void WaitForRun(const std::string& run_dir, const std::string& job) {
 }
 
 /// Why a follow-on has nothing to do; none: it goes on. The exit status in `code`.
-std::optional<std::string> Needless(const LinkOptions& options, const std::optional<Standing>& standing,
+std::optional<std::string> Needless(const LinkOptions& options, const std::optional<run::Standing>& standing,
                                     int* code) {
   *code = kExitStopped;
   if (!standing) {
@@ -157,7 +124,7 @@ std::optional<std::string> Needless(const LinkOptions& options, const std::optio
 
 /// Why nobody is to go on after this job; none: its follow-on.
 std::optional<std::string> WhyTheLast(int code, const std::string& job, uint64_t ended_before,
-                                      const std::optional<Standing>& now) {
+                                      const std::optional<run::Standing>& now) {
   if (code == kExitDone || (now && now->open == 0)) return "no task is open";
   if (code == kExitTaskFailed) return "tasks have failed";
   if (code == kExitUsage || code == kExitCannotGoOn) return "the run could not go on";
@@ -217,7 +184,7 @@ int Link(LinkOptions options) {
     options.command = {"run", "--resume", "--run-dir", chain.run_dir};
   if (!options.after.empty() || again) (void)SubmitFollowOn(chain, job);
   if (!options.after.empty()) WaitForRun(chain.run_dir, batch::JobWithRestarts(Environment()));
-  const std::optional<Standing> before = Look(chain.run_dir);
+  const std::optional<run::Standing> before = Look(chain.run_dir);
   int code = kExitDone;
   if (!options.after.empty()) {
     if (const auto why = Needless(options, before, &code)) {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "batch/follow_on.h"
 #include "batch/sbatch.h"
 #include "launcher/command.h"
 #include "launcher/run_access.h"
@@ -82,25 +83,12 @@ std::vector<std::string> LinkCommand(const FollowOn& chain, const std::string& a
 }
 
 bool SubmitFollowOn(const FollowOn& chain, const std::string& after) {
-  std::vector<std::string> words = chain.sbatch;
-  // It is not waited for, as it waits for the job that submits it. That the first job was held says nothing
-  // of this one, which nobody would release.
-  std::erase_if(words, [](const std::string& word) {
-    return word == "--wait" || word == "-W" || word == "--parsable" || word == "--hold" || word == "-H";
-  });
   unsetenv("SBATCH_WAIT");
-  // The last of an option holds. When the job that it follows ends well Slurm takes the follow-on away by
-  // itself.
-  for (const std::string& word :
-       {StrCat("--dependency=afternotok:", after), std::string("--kill-on-invalid-dep=yes"),
-        std::string("--begin=now"), std::string("--open-mode=append"),
-        StrCat("--comment=", kFollowOnComment, chain.run_dir), StrCat("--chdir=", chain.directory), std::string("--parsable")}) {
-    words.push_back(word);
-  }
   std::string said;
-  const int code = Call(
-      words, batch::SbatchScript(LinkCommand(chain, after), StrCat("harrow run --resume, after job ", after)),
-      [&](std::string_view more) { said += more; });
+  const int code =
+      Call(batch::FollowOnWords(chain.sbatch, after, chain.run_dir, chain.directory),
+           batch::SbatchScript(LinkCommand(chain, after), StrCat("harrow run --resume, after job ", after)),
+           [&](std::string_view more) { said += more; });
   const auto job = batch::SubmittedJob(said);
   if (code == 0 && job) {
     std::cerr << "harrow: job " << *job << " goes on where the time limit ends job " << after << std::endl;

@@ -14,7 +14,7 @@ int CallSbatch(const std::vector<std::string>& words, const std::string& script,
 
 /// A job that goes on with a run when another has been ended by its time limit (link.cc).
 struct FollowOn {
-  std::string directory;  // that the jobs run in
+  std::string directory;            // that the jobs run in
   std::string run_dir;              // empty: named after the first job
   std::vector<std::string> sbatch;  // the options of the first job
 };
@@ -24,7 +24,5 @@ std::vector<std::string> LinkCommand(const FollowOn& chain, const std::string& a
 /// Submits the follow-on of job `after`; says so on standard error, or why it could not be. False: there is
 /// none.
 bool SubmitFollowOn(const FollowOn& chain, const std::string& after);
-/// What a follow-on's comment begins with, so that it is found among a user's jobs.
-inline constexpr const char* kFollowOnComment = "harrow: goes on with ";
 
 }  // namespace harrow::launcher

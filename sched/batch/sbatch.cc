@@ -12,7 +12,7 @@ namespace {
 
 struct OptionName {
   std::string_view name;
-  char letter = 0;
+  char letter = '\0';  // that: it has none
 };
 
 /// Who says one of these has thought about which part of a node the job gets.
@@ -58,7 +58,7 @@ std::string VariableOf(std::string_view name) {
 }
 
 bool IsShort(std::string_view word, char letter) {
-  return letter != 0 && word.size() >= 2 && word[0] == '-' && word[1] == letter;
+  return letter != '\0' && word.size() >= 2 && word[0] == '-' && word[1] == letter;
 }
 
 }  // namespace
@@ -117,7 +117,8 @@ std::vector<std::string> AddedToSbatch(const SbatchWords& given, const Environme
   return added;
 }
 
-std::string SbatchScript(const std::vector<std::string>& command, std::string_view comment, std::string_view input) {
+std::string SbatchScript(const std::vector<std::string>& command, std::string_view comment,
+                         std::string_view input) {
   std::string script = StrCat("#!/bin/sh\n# ", Printable(comment, 200), "\nexec");
   for (const std::string& word : command) script += StrCat(" ", ShellQuote(word));
   if (input.empty()) return script + "\n";

@@ -27,6 +27,9 @@ TEST(SbatchWords, FindsOptionsAsSbatchReadsThem) {
   EXPECT_EQ(words.Value("chdir", 'D'), "/a b");
   EXPECT_EQ(words.Value("job-name", 'J'), "y") << "the last one holds";
   EXPECT_EQ(words.Value("output", 'o'), std::nullopt);
+  EXPECT_EQ(SbatchWords({"-N"}).Value("nodes", 'N'), std::nullopt) << "sbatch will say what is missing";
+  EXPECT_EQ(SbatchWords({"-N", "--nodes="}).Value("nodes", 'N'), "");
+  EXPECT_FALSE(SbatchWords({"-", "N", "--", "nodes=4", "x-N"}).Has("nodes", 'N'));
   EXPECT_TRUE(words.says_nodes());
   EXPECT_FALSE(SbatchWords({"-p", "a"}).says_nodes());
   EXPECT_TRUE(SbatchWords({"-p", "a", ":", "-p", "b"}).says_nodes());
@@ -92,6 +95,7 @@ TEST(SbatchAnswer, TheJob) {
   EXPECT_EQ(SubmittedJob("20"), "20");
   EXPECT_EQ(SubmittedJob(""), std::nullopt);
   EXPECT_EQ(SubmittedJob("3rd party\n"), std::nullopt);
+  EXPECT_EQ(SubmittedJob("\n;x\nSubmitted batch job\n"), std::nullopt);
 }
 
 TEST(Partitions, WhatNodesAreLike) {
@@ -112,6 +116,14 @@ TEST(Partitions, WhatNodesAreLike) {
   EXPECT_EQ(debug->memory, uint64_t{7900} << 20);
   EXPECT_EQ(ParsePartitions(sinfo, "short")->most_nodes, 4u);
   EXPECT_EQ(ParsePartitions(sinfo, "short")->gpus, 2u);
+  EXPECT_EQ(ParsePartitions(sinfo, "short")->name, "short");
+  EXPECT_EQ(ParsePartitions("one*|1|10|1|gpu:tesla:2,gpu:x:9|infinite\n", "")->most_nodes, 1u);
+  EXPECT_EQ(ParsePartitions("one*|1|10|1|gpu:tesla:2,gpu:x:9|infinite\n", "")->gpus, 2u);
+  EXPECT_EQ(ParsePartitions("one*|1|10|1|license:3|1\n", "")->gpus, 0u);
+  EXPECT_EQ(ParsePartitions("one*|1|?|2|(null)|1-x\n", "")->memory, 0u);
+  for (const char* without :
+       {"one*|0|10|1|(null)|1\n", "one*|1|10|0|(null)|1\n", "one*|x|10|1|(null)|1\n", "one*\n"})
+    EXPECT_FALSE(ParsePartitions(without, "").has_value()) << without;
   EXPECT_FALSE(ParsePartitions(sinfo, "other").has_value());
   EXPECT_FALSE(ParsePartitions("", "").has_value());
 }

@@ -125,8 +125,8 @@ std::optional<std::string> Needless(const LinkOptions& options, const std::optio
 /// Why nobody is to go on after this job; none: its follow-on.
 std::optional<std::string> WhyTheLast(int code, const std::string& job, uint64_t ended_before,
                                       const std::optional<run::Standing>& now) {
-  if (code == kExitDone || (now && now->open == 0)) return "no task is open";
   if (code == kExitTaskFailed) return "tasks have failed";
+  if (code == kExitDone || (now && now->open == 0)) return "no task is open";
   if (code == kExitUsage || code == kExitCannotGoOn) return "the run could not go on";
   // Where that is not known the follow-on sees to it: it asks what became of this job.
   if ((first_signal == SIGTERM || first_signal == SIGINT) && AtItsLimit(job) == false)

@@ -134,7 +134,8 @@ int Check(const batch::SbatchWords& given, std::vector<std::string>* command, St
     return Fail(Bad(StrCat("the job's directory ", Printable(there, 1000),
                            " (--chdir) cannot be entered: ", strerrordesc_np(errno))));
   }
-  const auto dash = command->front() == "run" ? std::find(command->begin(), command->end(), "-") : command->end();
+  const auto dash =
+      command->front() == "run" ? std::find(command->begin(), command->end(), "-") : command->end();
   if (dash != command->end()) {
     if (const Status stored = input->Store(); !stored.ok()) return Fail(stored);
   }
@@ -170,19 +171,19 @@ Proposal ProposeFor(const batch::SbatchWords& given, const std::string& command,
 }
 
 /// The job gets the script of an array as it is now, by its standard input, as sbatch gives a job its own.
-void TakeScriptAlong(const CheckedRun& checked, std::vector<std::string>* command) {
-  if (checked.script.empty() || std::any_of(command->begin(), command->end(), [](const std::string& word) {
-        return word == "--wrap" || word.starts_with("--wrap=");
-      })) {
+void TakeScriptAlong(std::vector<std::string>* command, CheckedRun* checked) {
+  if (std::any_of(command->begin(), command->end(),
+                  [](const std::string& word) { return word == "--wrap" || word.starts_with("--wrap="); })) {
+    checked->script.clear();  // the job makes it anew
     return;
   }
-  if (checked.script_words > 0) {
-    (*command)[command->size() - checked.script_words] = "-";
+  if (checked->script_words > 0) {
+    (*command)[command->size() - checked->script_words] = "-";
   } else {
     command->push_back("-");
   }
   // What it is called by its file's name, or says itself.
-  command->insert(command->begin() + 1, StrCat("--job-name=", checked.name));
+  command->insert(command->begin() + 1, StrCat("--job-name=", checked->name));
 }
 
 struct SbatchOptions {
@@ -217,7 +218,7 @@ int Sbatch(const SbatchOptions& options) {
     proposal = ProposeFor(given, asked->command.front(), &checked);
     defaults.nodes = proposal.nodes;
   }
-  if (asked->command.front() == "array") TakeScriptAlong(checked, &asked->command);
+  if (asked->command.front() == "array") TakeScriptAlong(&asked->command, &checked);
   std::vector<std::string> words =
       batch::AddedToSbatch(given, batch::ParseEnvironment(Environment()), defaults);
   if (!given.Has("quiet", 'Q')) {

@@ -128,6 +128,165 @@ def test_standard_input_stays_where_the_job_may_be(directory, program):
     same(lines_of(kept), ["true"])
 
 
+def test_what_sbatch_is_given(directory, program):
+    """What it prints and how it ends comes through; what is added is said, and stands before what was given."""
+    harrow = played(directory, program)
+    os.mkdir(f"{directory}/there")
+    write(f"{directory}/tasks.txt", "true\n")
+    write(f"{directory}/there/flow.toml", '[[task]]\nname = "t-{i}"\neach = { i = "1-8" }\ncommand = "true"\n')
+    told = harrow("sbatch", "-N2", "-J", "it's mine", "--", "run", "--order", "fifo", "tasks.txt", code=0)
+    same((told.out, told.err), ("Submitted batch job 1\n", "harrow: added for sbatch: --no-kill --no-requeue --exclusive --output=harrow-%j.out\n"))
+    added = ["--no-kill", "--no-requeue", "--exclusive", "--output=harrow-%j.out"]
+    same(lines_of(f"{directory}/words-1"), [*added, "-N2", "-J", "it's mine", "SBATCH_WAIT="])
+    same(lines_of(f"{directory}/script-1"),
+         ["#!/bin/sh", "# harrow run --order fifo tasks.txt", f"exec {harrow.program} run --order fifo tasks.txt"])
+    told = harrow("sbatch", "-D", "there", "--", "run", "flow.toml", code=0)
+    same(told.err, "harrow: added for sbatch: --no-kill --no-requeue --exclusive --nodes=1 --job-name=flow --output=harrow-%j.out\n"
+         "harrow: 1 node, as the run times are not known; -N says another count\n")
+    same(lines_of(f"{directory}/words-2")[-3:], ["-D", "there", "SBATCH_WAIT="])
+    same(harrow("sbatch", "-Q", "--", "run", "tasks.txt", code=0).err, "")
+    same(harrow("sbatch", "-k", "--requeue", "-n8", "-Jx", "-o", "y", "--", "run", "tasks.txt", code=0).err, "")
+    for played_exit in (7, 200):
+        harrow.env["PLAYED_EXIT"] = str(played_exit)
+        harrow("sbatch", "-N1", "--", "run", "tasks.txt", code=played_exit)
+        harrow("sbatch", "--then-resume", "-N1", "--", "run", "tasks.txt", code=played_exit)
+    write(f"{directory}/bin/sbatch", "#!/bin/sh\nkill -9 $$\n", 0o755)
+    harrow("sbatch", "-N1", "--", "run", "tasks.txt", code=128 + 9)
+    write(f"{directory}/bin/sbatch", "#!/nowhere/sh\n", 0o755)
+    harrow.env["PATH"] = f"{directory}/bin"
+    check("sbatch cannot be started" in harrow("sbatch", "-N1", "--", "run", "tasks.txt", code=3).err)
+
+
+def test_an_array_takes_its_script_along(directory, program):
+    harrow = played(directory, program)
+    script = "#!/bin/bash\n#SBATCH --array=1-3\necho $1\n"
+    write(f"{directory}/sweep.sh", script, 0o755)
+    for words in (["sweep.sh", "it's", "-"], ["--array=2", "sweep.sh"]):
+        for script_of in glob.glob(f"{directory}/script-*"):
+            os.remove(script_of)
+        told = harrow("sbatch", "--", "array", *words, code=0)
+        check("harrow: 1 node, as nothing else was said; -N says another count" in told.err, told)
+        lines = lines_of(f"{directory}/script-1")
+        same(lines[3:-1], script.splitlines(), words)
+        ran = subprocess.run(["sh", "-c", lines[2].replace("exec " + harrow.program, "printf '%s|'").split(" <<")[0]], capture_output=True, text=True, check=True)
+        same(ran.stdout.split("|")[:-1], ["array", "--job-name=sweep.sh", *["-" if word == "sweep.sh" else word for word in words]])
+    for wrap in (["--wrap=echo"], ["--wrap", "echo"]):
+        harrow("sbatch", "--", "array", "--array=1", *wrap, code=0)
+        told = max(glob.glob(f"{directory}/script-*"))
+        same(len(lines_of(told)), 3, lines_of(told))
+
+
+def test_standard_input_becomes_a_file(directory, program):
+    harrow = played(directory, program)
+    os.mkdir(f"{directory}/there")
+    harrow("sbatch", "-N1", "--chdir=there", "--", "run", "--run-dir", "r", "-", stdin="echo a\necho b\n", code=0)
+    (kept,) = glob.glob(f"{directory}/there/harrow-stdin-*.txt")
+    same(lines_of(kept), ["echo a", "echo b"])
+    check(f" run --run-dir r {kept}" in lines_of(f"{directory}/script-1")[2].replace("'", ""), lines_of(f"{directory}/script-1"))
+    harrow("sbatch", "-N1", "--test-only", "--", "run", "-", stdin="true\n", code=0)
+    check("standard input:1" in harrow("sbatch", "-N1", "--", "run", "-", stdin="#HARROW cores=none\n", code=2).err)
+    harrow("sbatch", "-N1", "--", "run", "-", stdin="", code=2)
+    same(glob.glob(f"{directory}/harrow-stdin-*"), [])
+    harrow.env["SBATCH_WAIT"] = "1"
+    harrow.env["PLAYED_EXIT"] = "1"
+    harrow("sbatch", "-N1", "--", "run", "-", stdin="true\n", code=1)
+    same(len(glob.glob(f"{directory}/harrow-stdin-*")), 1, "the job may be there")
+
+
+def test_what_sbatch_is_not_given(directory, program):
+    harrow = played(directory, program)
+    write(f"{directory}/tasks.txt", "true\n")
+    for words, said in (
+            (["-N1", "run", "tasks.txt"], "what the job is to run comes after --; try: harrow sbatch -N1 -- run tasks.txt\n"),
+            ([], "what the job is to run comes after --; try: harrow sbatch -- run tasks.txt\n"),
+            (["array", "x"], "try: harrow sbatch -- array x\n"),
+            (["--"], "nothing to run stands after --; try: harrow sbatch -- run tasks.txt\n"),
+            (["-p", "a b", "--"], "try: harrow sbatch -p 'a b' -- run tasks.txt\n"),
+            (["--", "status"], "a job is for harrow run or harrow array; harrow status needs none\n"),
+            (["--", "rnu", "x"], "no command 'rnu' after --; did you mean 'run'?\n"),
+            (["-N1", "--", "tasks.txt"], "after -- comes run or array, and not 'tasks.txt'; try: harrow sbatch -N1 -- run tasks.txt\n"),
+            (["-D", "nowhere", "--", "run", "tasks.txt"], "the job's directory nowhere (--chdir) cannot be entered: No such file or directory\n"),
+            (["--then-resume", "-Q", "--", "run", "tasks.txt"], "--then-resume is for one job whose number sbatch tells"),
+            (["--then-resume", "-a1-2", "--", "run", "tasks.txt"], "--then-resume is for one job whose number sbatch tells"),
+            (["--then-resume", "-N1", ":", "-N2", "--", "run", "tasks.txt"], "--then-resume is for one job whose number sbatch tells")):
+        told = harrow("sbatch", *words, code=2)
+        check(said in told.err, words, told)
+    for path in ("/nowhere", "/nowhere:/also", ":/nowhere"):
+        harrow.env["PATH"] = path
+        check("there is no sbatch on this machine (in PATH)" in harrow("sbatch", "--", "run", "tasks.txt", code=2).err)
+    same(glob.glob(f"{directory}/script-*"), [])
+    # An empty word of PATH is the current directory.
+    for path in (":/nowhere", "/nowhere:", "/nowhere::/also"):
+        harrow.env["PATH"] = path
+        shutil.copy(f"{directory}/bin/sbatch", f"{directory}/sbatch")
+        check("there is no sbatch" not in harrow("sbatch", "-N1", "--", "run", "tasks.txt").err)
+
+
+def test_a_follow_on_is_asked_for_once_its_job_is_known(directory, program):
+    harrow = played(directory, program)
+    os.mkdir(f"{directory}/there")
+    write(f"{directory}/tasks.txt", "true\n")
+    write(f"{directory}/there/tasks.txt", "true\n")
+    told = harrow("sbatch", "--then-resume", "-N1", "-D", "there", "--wait", "--parsable", "--", "run", "tasks.txt", code=0)
+    same(told.out, "1\n")
+    check("harrow: job 2 goes on where the time limit ends job 1\n" in told.err, told)
+    second = lines_of(f"{directory}/words-2")
+    there = f"{directory}/there"
+    same([word for word in second if word.startswith(("--comment", "--chdir", "--wait"))], [f"--comment=harrow: goes on with {there}/harrow-1", f"--chdir={there}"])
+    same(lines_of(f"{directory}/script-2")[1], "# harrow run --resume, after job 1")
+    link = lines_of(f"{directory}/script-2")[2].replace("'", "")
+    check(link.startswith(f"exec {harrow.program} link --run-dir {there}/harrow-1 --after 1 --sbatch=--no-kill "), link)
+    check(" --sbatch=--wait" in link, link)
+    check(lines_of(f"{directory}/script-1")[2].endswith(" -- run tasks.txt"), lines_of(f"{directory}/script-1"))
+    harrow("sbatch", "--then-resume", "-N1", "--test-only", "--", "run", "tasks.txt", code=0)
+    same(len(glob.glob(f"{directory}/script-*")), 3, "a follow-on of a job that was not submitted")
+    write(f"{directory}/bin/sbatch", '#!/bin/sh\ncat >/dev/null\ncase "$*" in *afternotok*) echo no >&2; exit 1 ;; esac\necho a greeting\necho 17\n', 0o755)
+    told = harrow("sbatch", "--then-resume", "-N1", "--", "run", "--run-dir", "r r", "tasks.txt", code=0)
+    same(told.out, "a greeting\n17\n")
+    check(f"no follow-on of job 17 could be submitted; when its time limit ends it: harrow run --resume --run-dir '{directory}/r r'\n" in told.err, told)
+
+
+def test_a_link_that_has_nothing_to_do(directory, program):
+    harrow = played(directory, program)
+    check("harrow link is the inside of a job" in harrow("link", "--", "run", "x", code=2).err)
+    write(f"{directory}/tasks.txt", "true\nexit 3\n")
+    harrow("run", "--run-dir", "done", "--max-failures", "1", write(f"{directory}/good.txt", "true\n") or "good.txt", code=0)
+    harrow.env.update(SLURM_JOB_ID="2")
+    for words, code, why in ((["--run-dir", f"{directory}/no ne", "--after", "1"], 3, f"there is no run in {directory}/no ne that could go on"),
+                             (["--run-dir", f"{directory}/done", "--after", "1"], 0, "no task of the run is open")):
+        told = harrow("link", *words, code=code)
+        check(f"harrow: nothing is to be gone on with: {why}\n" in told.err, told)
+        same(lines_of(f"{directory}/cancelled"), [], "job 2 has no follow-on in the queue: that is job 1's")
+    # Open tasks: whoever cancelled the job before, or had none end in it, wants no other.
+    del harrow.env["SLURM_JOB_ID"]
+    for name, tasks in (("idle", "touch began; exec sleep 600\n"), ("some", "true\ntouch began; exec sleep 600\n")):
+        write(f"{directory}/{name}.txt", tasks)
+        run = harrow.start("run", "-j", "1", "--run-dir", name, f"{name}.txt")
+        wait_for(lambda: os.path.exists(f"{directory}/began"))
+        run.send_signal(signal.SIGTERM)
+        same(run.wait(180), 128 + signal.SIGTERM, lines_of(f"{directory}/harrow.out"))
+        os.remove(f"{directory}/began")
+    harrow.env.update(SLURM_JOB_ID="2")
+    told = harrow("link", "--run-dir", f"{directory}/idle", "--after", "1", code=4)
+    check("no task ended in job 1, and none would in this one" in told.err, told)
+    write(f"{directory}/times", "CANCELLED\n")
+    told = harrow("link", "--run-dir", f"{directory}/some", "--after", "1", code=4)
+    check("job 1 was cancelled" in told.err, told)
+
+
+def test_why_a_job_is_the_last(directory, program):
+    harrow = played(directory, program)
+    harrow.env.update(SLURM_JOB_ID="1")
+    write(f"{directory}/tasks.txt", "true\n")
+    write(f"{directory}/fails.txt", "exit 3\n")
+    for number, (words, code, why) in enumerate(((["tasks.txt"], 0, None), (["fails.txt"], 1, "no job goes on: tasks have failed"),
+                                                 (["absent.txt"], 2, "no job goes on: the run could not go on"))):
+        told = harrow("link", "--", "run", "--local-nodes", "2", "--run-dir", f"r{number}", *words, code=code) if number == 2 else harrow(
+            "link", "--run-dir", f"{directory}/r{number}", "--", "run", "--local-nodes", "2", "--run-dir", f"r{number}", *words, code=code)
+        same([line for line in told.err.splitlines() if "no job goes on" in line], [f"harrow: {why}"] if why else [], told)
+        same(lines_of(f"{directory}/cancelled"), ["2"] * (number + 1), told)
+
+
 def main():
     tests_of(sys.modules[__name__], sys.argv[1])
 

@@ -21,7 +21,8 @@
 //   work        a line a task: what its stand-in does (launcher/stand_in.cc)
 //   files/      what the tasks read and write; the flow's own inputs are made here, of the recorded sizes
 //
-// and becomes `harrow run DIR/flow.json`.
+// and becomes `harrow run DIR/flow.json`. Each file begins with its name, so that no two hold the same: what is the same is
+// stored, and fetched, once by --files local. There files are named from the current directory, below which DIR has to lie.
 
 namespace harrow::launcher {
 namespace {
@@ -30,7 +31,7 @@ struct ReplayArguments {
   FlowArguments flow;
   double time_scale = 1;
   std::optional<double> size_scale;  // none: what fits a laptop
-  bool burn = false, one_core = false;
+  bool burn = false, one_core = false, local_files = false;
   std::string directory = "harrow-replay", run_time;
   std::vector<std::string> run_words;  // handed on to harrow run
 };
@@ -49,8 +50,11 @@ std::string FileName(const graph::Graph& graph, FileId file) {
 
 class Replay {
  public:
-  Replay(const graph::Graph& graph, const ReplayArguments& arguments, std::string directory, Duration missing)
+  /// `named_from`: what the names of files are relative to; empty: they are absolute.
+  Replay(const graph::Graph& graph, const ReplayArguments& arguments, std::string directory, const std::string& named_from,
+         Duration missing)
       : graph_(graph), arguments_(arguments), directory_(std::move(directory)), missing_(missing) {
+    names_ = named_from.empty() ? directory_ : std::filesystem::path(directory_).lexically_relative(named_from).string();
     for (uint32_t f = 0; f < graph.file_count(); ++f) {
       if (graph.producer(FileId(f))) recorded_bytes_ += static_cast<double>(std::max<int64_t>(0, graph.file_size(FileId(f))));
     }
@@ -98,6 +102,8 @@ class Replay {
     return static_cast<int64_t>(std::llround(bytes * size_scale_));
   }
   std::string PathOf(FileId file) const { return StrCat(directory_, "/", FileName(graph_, file)); }
+  /// As the flow and the stand-ins call it.
+  std::string NameOf(FileId file) const { return StrCat(names_, "/", FileName(graph_, file)); }
   double SecondsOf(TaskId task) const {
     return Seconds(graph_.recorded_run_time(task).value_or(missing_)) * arguments_.time_scale;
   }
@@ -108,8 +114,8 @@ class Replay {
       offsets.push_back(work_.size());
       report::AppendFixed(&work_, SecondsOf(TaskId(n)), 9);
       work_ += arguments_.burn ? "\tburn" : "\tsleep";
-      for (FileId file : graph_.inputs(TaskId(n))) work_ += StrCat("\tI\t", FileName(graph_, file));
-      for (FileId file : graph_.outputs(TaskId(n))) work_ += StrCat("\tO\t", FileName(graph_, file), "\t", BytesOf(file));
+      for (FileId file : graph_.inputs(TaskId(n))) work_ += StrCat("\tI\t", NameOf(file));
+      for (FileId file : graph_.outputs(TaskId(n))) work_ += StrCat("\tO\t", NameOf(file), "\t", BytesOf(file));
       work_ += "\n";
     }
     return offsets;
@@ -125,7 +131,7 @@ class Replay {
     };
     const auto files = [&](std::string_view key, std::span<const FileId> list) {
       json.Key(key).BeginArray();
-      for (FileId file : list) json.String(PathOf(file));
+      for (FileId file : list) json.String(NameOf(file));
       json.EndArray();
     };
     json.BeginObject().Member("name", name).Member("schemaVersion", "1.5").Key("workflow").BeginObject();
@@ -142,7 +148,7 @@ class Replay {
     }
     json.EndArray().Key("files").BeginArray();
     for (uint32_t f = 0; f < graph_.file_count(); ++f) {
-      json.BeginObject().Member("id", PathOf(FileId(f))).MemberUint("sizeInBytes", static_cast<uint64_t>(BytesOf(FileId(f)))).EndObject();
+      json.BeginObject().Member("id", NameOf(FileId(f))).MemberUint("sizeInBytes", static_cast<uint64_t>(BytesOf(FileId(f)))).EndObject();
     }
     json.EndArray().EndObject().Key("execution").BeginObject().Key("tasks").BeginArray();
     for (uint32_t n = 0; n < graph_.task_count(); ++n) {
@@ -159,18 +165,16 @@ class Replay {
   Status MakeInput(FileId file) const {
     const std::filesystem::path path = PathOf(file);
     std::error_code error;
-    if (!std::filesystem::exists(path, error)) {
-      Status made = os::RealFileSystem().WriteWhole(path.string(), "");
-      if (!made.ok()) return made;
-    }
-    // Holes: reading them costs what reading from memory does.
+    const Status made = os::RealFileSystem().WriteWhole(path.string(), path.filename().string());
+    if (!made.ok()) return made;
+    // The rest is a hole: reading it costs what reading from memory does.
     std::filesystem::resize_file(path, static_cast<uintmax_t>(BytesOf(file)), error);
     return error ? Status(Code::kUnavailable, StrCat(path.string(), ": ", error.message())) : Status();
   }
 
   const graph::Graph& graph_;
   const ReplayArguments& arguments_;
-  std::string directory_;
+  std::string directory_, names_;
   Duration missing_;
   double recorded_bytes_ = 0;  // of what the tasks make
   double size_scale_ = 1;
@@ -203,7 +207,16 @@ int RunReplay(const ReplayArguments& arguments) {
   const std::string directory = std::filesystem::absolute(arguments.directory, error).lexically_normal().string();
   if (error) return Fail(Status(Code::kUnavailable, StrCat(arguments.directory, ": ", error.message())));
   for (const std::string& notice : flow.notices) std::cerr << notice << "\n";
-  Replay replay(graph, arguments, directory, *missing);
+  std::string here;
+  if (arguments.local_files) {
+    here = std::filesystem::current_path(error).string();
+    const std::string within = here == "/" ? here : here + "/";
+    if (error || !directory.starts_with(within)) {
+      return Fail(Status(Code::kInvalid, StrCat("--files local brings files from below the current directory, and --dir ", Printable(arguments.directory),
+                                                " does not lie there")));
+    }
+  }
+  Replay replay(graph, arguments, directory, here, *missing);
   if (const Status fits = replay.CheckSpace(); !fits.ok()) return Fail(fits);
   if (const Status written = replay.Write(fs, flow.name); !written.ok()) return Fail(written);
   std::vector<std::string> words = {"run"};
@@ -236,6 +249,14 @@ const Registered kReplay(
          app.add_flag_callback(option, [a, option] { a->run_words.emplace_back(option); }, help);
        };
        hand_on("--order", "P", "auto (default), fifo, lifo, hrf, lifo+hrf, rank+hrf");
+       app.add_option_function<std::string>(
+              "--files",
+              [a](const std::string& value) {
+                a->local_files = value == "local";
+                a->run_words.insert(a->run_words.end(), {"--files", value});
+              },
+              "shared (default), or local: on the nodes' own disks")
+           ->type_name("MODE");
        hand_on_flag("--no-steal", "Idle slots take nothing from other nodes' queues");
        hand_on_flag("--no-locality", "Do not place tasks where their files are");
        hand_on("--run-dir", "RD", "Run directory (default harrow-<job or date>)");

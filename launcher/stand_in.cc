@@ -16,8 +16,8 @@
 #include "launcher/command.h"
 
 // `harrow stand-in WORK OFFSET`: what a task of `harrow replay` does. The line at OFFSET of the file WORK, fields with tabs
-// between: seconds, "sleep" or "burn", then "I" and a file to read whole, or "O", a file to write and its bytes. Files lie
-// beside WORK. It reads, then sleeps or computes, then writes.
+// between: seconds, "sleep" or "burn", then "I" and a file to read whole, or "O", a file to write and its bytes. It reads, then
+// sleeps or computes, then writes: the file's name, and no matter what.
 
 namespace harrow::launcher {
 namespace {
@@ -57,7 +57,10 @@ bool ReadWhole(const std::string& path, char* block) {
   return n == 0;
 }
 
-bool WriteWhole(const std::string& path, uint64_t bytes, const char* block) {
+bool WriteWhole(const std::string& path, uint64_t bytes, char* block) {
+  const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
+  std::copy(name.begin(), name.end(), block);
+  block[name.size()] = '\n';
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0) return false;
   while (bytes > 0) {
@@ -108,11 +111,10 @@ int StandIn(const std::string& work, uint64_t offset) {
   double seconds = 0;
   const auto number = std::from_chars(fields[0].data(), fields[0].data() + fields[0].size(), seconds);
   if (fields.size() < 2 || number.ec != std::errc()) return Broken("WORK has no task at OFFSET; harrow replay writes both");
-  const std::string beside = work.substr(0, work.rfind('/') + 1);
   const std::unique_ptr<char[]> block(new char[kBlock]());
   for (size_t i = 2; i < fields.size(); ++i) {
     if (fields[i] == "I" && i + 1 < fields.size()) {
-      const std::string path = StrCat(beside, fields[++i]);
+      const std::string path(fields[++i]);
       if (!ReadWhole(path, block.get())) return BrokenFile(path);
     } else {
       i += 2;
@@ -122,7 +124,7 @@ int StandIn(const std::string& work, uint64_t offset) {
   std::fill_n(block.get(), kBlock, 'x');
   for (size_t i = 2; i < fields.size(); ++i) {
     if (fields[i] == "O" && i + 2 < fields.size()) {
-      const std::string path = StrCat(beside, fields[i + 1]);
+      const std::string path(fields[i + 1]);
       uint64_t bytes = 0;
       std::from_chars(fields[i + 2].data(), fields[i + 2].data() + fields[i + 2].size(), bytes);
       if (!WriteWhole(path, bytes, block.get())) return BrokenFile(path);

@@ -38,6 +38,7 @@ complete -c harrow -l transfer-encryption -x -a 'on off' -n 'contains -- (__harr
 complete -c harrow -l progress -x -a 'auto plain none' -n 'contains -- (__harrow_command) run'
 complete -c harrow -l order -x -a 'auto fifo lifo hrf lifo+hrf rank+hrf' -n 'contains -- (__harrow_command) sim'
 complete -c harrow -l files -x -a 'shared local' -n 'contains -- (__harrow_command) sim'
+complete -c harrow -l files -x -a 'shared local' -n 'contains -- (__harrow_command) replay'
 complete -c harrow -l place -x -a 'submit round-robin spread random' -n 'contains -- (__harrow_command) sim'
 complete -c harrow -l io -x -a 'none model' -n 'contains -- (__harrow_command) sim'
 complete -c harrow -l kind -x -a '(__harrow_words kinds)' -n 'contains -- (__harrow_command) report'

@@ -143,9 +143,24 @@ def test_replay_reads_and_writes(directory, harrow_program, source):
     same((document["tasks"]["done"], document["tasks"]["failed"]), (40, 0))
     sizes = sorted(os.path.getsize(os.path.join(directory, "harrow-replay/files", name)) for name in os.listdir(os.path.join(directory, "harrow-replay/files")))
     same(sizes, [500000] * 20 + [1000000])
+    for name in os.listdir(os.path.join(directory, "harrow-replay/files")):
+        with open(os.path.join(directory, "harrow-replay/files", name), "rb") as f:
+            check(f.read(100).startswith(name.encode()), name, "does not begin with its name")
     # The generated flow can be run, checked and simulated as any other.
     check("no problem found" in harrow("check", "harrow-replay/flow.json", code=0).out)
     check("40 done" in harrow("sim", "--nodes", "2x2", "harrow-replay/flow.json", code=0).out)
+
+
+def test_replay_with_local_files(directory, harrow_program, source):
+    harrow = Harrow(harrow_program, directory)
+    write(os.path.join(directory, "f.dag.tsv"), FLOW)
+    args = ["replay", "--files", "local", "--time-scale", "0.05", "--local-nodes", "2", "--slots", "2", "--no-locality", "--json"]
+    document = json.loads(harrow(*args, "f.dag.tsv", code=0).out)
+    same(document["tasks"]["done"], 40)
+    check(document["bytes_moved"] > 0, document)
+    same(document["bytes_moved"], document["input_bytes"]["remote"], "files of one size are told apart")
+    done = harrow(*args, "--dir", "/tmp/elsewhere", "f.dag.tsv", code=2)
+    check("does not lie there" in done.err, done)
 
 
 tell(lambda: tests_of(sys.modules[__name__], sys.argv[1], sys.argv[2]))

@@ -6,6 +6,7 @@
 #include "launcher/command.h"
 #include "launcher/run_access.h"
 #include "os/file_system.h"
+#include "report/movement.h"
 #include "report/summary.h"
 #include "run/flow_store.h"
 
@@ -47,8 +48,17 @@ std::string AttemptText(const run_dir::Part& part, const report::RunView& run,
   if (input > 0) {
     text += StrCat(", ", FormatBytes(static_cast<uint64_t>(attempt.local_bytes)), " of ",
                    FormatBytes(static_cast<uint64_t>(input)), " of input were on the node");
+    if (attempt.home_bytes != attempt.local_bytes)
+      text += StrCat(" (", FormatBytes(static_cast<uint64_t>(attempt.home_bytes)), " made or placed there)");
   }
   return text + "\n";
+}
+
+std::string AttemptTexts(const run_dir::Part& part, const report::RunView& run, size_t task) {
+  std::string text;
+  for (const size_t a : run.Attempts(task)) text += AttemptText(part, run, run.history().attempts[a]);
+  const std::string copied = report::CopiedFor(run, run.task(task).task);
+  return copied.empty() ? text : StrCat(text, "  copied for it: ", copied, "\n");
 }
 
 /// What it runs, and where the flow says so; empty: the run's flow cannot be read.
@@ -84,17 +94,16 @@ std::string FromJournal(const run_dir::Part& part, const report::RunView& run, s
       text += "failed";
       break;
     case TaskFate::kSkipped:
-      text +=
-          because.empty() ? "skipped: the run stopped starting tasks"
-                          : StrCat("skipped: it needs ", ShellQuote(because), ", which ", HowEnded(run, task));
+      text += because.empty()
+                  ? "skipped: the run stopped starting tasks"
+                  : StrCat("skipped: it needs ", ShellQuote(because), ", which ", HowEnded(run, task));
       break;
     case TaskFate::kCancelled:
       text += "cancelled";
       break;
   }
   text += "\n" + CommandText(part, run.task(task).task);
-  for (const size_t a : run.Attempts(task)) text += AttemptText(part, run, run.history().attempts[a]);
-  return text;
+  return text + AttemptTexts(part, run, task);
 }
 
 int RunExplain(const ExplainOptions& options) {
@@ -121,8 +130,7 @@ int RunExplain(const ExplainOptions& options) {
       text = FromJournal((*run)->part(), view, task->front());
     } else if (task.ok()) {
       text += CommandText((*run)->part(), view.task(task->front()).task);
-      for (const size_t a : view.Attempts(task->front()))
-        text += AttemptText((*run)->part(), view, view.history().attempts[a]);
+      text += AttemptTexts((*run)->part(), view, task->front());
     }
   }
   WriteTo(STDOUT_FILENO, text);

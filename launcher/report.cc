@@ -6,6 +6,7 @@
 #include "launcher/command.h"
 #include "launcher/run_access.h"
 #include "os/file_system.h"
+#include "report/movement.h"
 #include "report/plot.h"
 #include "report/tables.h"
 #include "run_dir/names.h"
@@ -16,7 +17,7 @@ namespace {
 struct ReportOptions {
   std::string run_dir;
   report::Filter filter;
-  bool csv = false, json = false, attempts = false, tasks = false, wide = false;
+  bool csv = false, json = false, attempts = false, tasks = false, files = false, wide = false;
   size_t slowest = 10;
   std::string plot;
 };
@@ -57,6 +58,8 @@ int RunReport(const ReportOptions& options) {
     context.source = "journal";
     context.epoch = history->epoch;
     report::WriteJson(view, *tasks, context, sink);
+  } else if (options.files) {
+    report::WriteFiles(view, *tasks, options.slowest, width, sink);
   } else if (options.tasks || options.filter.failed) {
     report::WriteTaskTable(view, *tasks, width, sink);
   } else {
@@ -79,6 +82,7 @@ const Registered kReport(
        app.add_flag("--attempts", options->attempts, "With --csv: a row an attempt");
        app.add_flag("--json", options->json, "One JSON document with all of it");
        app.add_flag("--tasks", options->tasks, "A table of the tasks instead of the overview");
+       app.add_flag("--files", options->files, "Bytes by kind, and the files that were copied most");
        app.add_flag("--failed", options->filter.failed, "Only failed tasks, as a table");
        app.add_option("--kind", options->filter.kinds, "Only tasks of these kinds")
            ->type_name("K")
@@ -87,7 +91,8 @@ const Registered kReport(
            ->type_name("N")
            ->allow_extra_args(false);
        app.add_flag("--wide", options->wide, "All columns, also where the terminal has fewer");
-       app.add_option("--slowest", options->slowest, "How many of the slowest tasks (10)")->type_name("N");
+       app.add_option("--slowest", options->slowest, "How many tasks or files are shown (10)")
+           ->type_name("N");
        app.add_option("--plot", options->plot, "Draw cores in use over time, by kind")->type_name("FILE.svg");
        return [options] { return RunReport(*options); };
      }});

@@ -19,7 +19,7 @@ struct Figures {
   uint64_t losses = 0;                         // attempts lost with their node or agent
   uint64_t local_bytes = 0, remote_bytes = 0;  // input bytes by where they were when the task was assigned
   uint64_t bytes_moved = 0;                    // between nodes
-  // With files on the nodes' own disks. Of local_bytes: those of files that were placed or made there.
+  // With files on the nodes' own disks. Of local_bytes: those of files that were placed or made there; without, all.
   uint64_t home_bytes = 0;
   uint64_t shared_read_bytes = 0, written_back_bytes = 0;  // from and to the submit directory
   Duration makespan{0};

@@ -18,8 +18,8 @@ std::vector<NodeId> Copies::Takers(FileId file) const {
   return takers;
 }
 
-void Copies::Add(FileId file, NodeId to, NodeId from) {
-  copies_[{file, to}] = Copy{.from = from};
+void Copies::Add(FileId file, NodeId to, NodeId from, TaskId reader) {
+  copies_[{file, to}] = Copy{.from = from, .reader = reader};
   if (from) ++served_[{file, from}];
 }
 

@@ -18,6 +18,8 @@ class Copies {
   struct Copy {
     // Who sends it, or is to; none: it is read from the submit directory.
     NodeId from;
+    // The first of those who wait for it.
+    TaskId reader{};
     // Who failed to, last.
     NodeId failed{};
     // Nobody sends it now: a source is looked for again then. Time::max(): it is on its way.
@@ -29,7 +31,7 @@ class Copies {
   const Copy* Find(FileId file, NodeId to) const;
   /// Who else a file is on its way to, in ascending order of nodes.
   std::vector<NodeId> Takers(FileId file) const;
-  void Add(FileId file, NodeId to, NodeId from);
+  void Add(FileId file, NodeId to, NodeId from, TaskId reader);
   /// It comes from somebody else, or is read from the submit directory.
   void SetSource(FileId file, NodeId to, NodeId from);
   /// Nobody sends it: one more failure.

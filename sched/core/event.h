@@ -156,8 +156,9 @@ struct StartTask {
   AttemptId attempt;
   NodeId node;
   bool ahead = false;
-  // The task's input bytes by where they are now; of the local ones, those of files that were placed or made
-  // there (with local files).
+  // The task's input bytes by where they are now. `home_bytes`: those of the local ones that were made or
+  // placed there, not fetched for another task (the locality of the Pwrake paper, 5.3); without stores on the
+  // nodes as the local ones.
   int64_t local_bytes = 0, remote_bytes = 0, home_bytes = 0;
 };
 /// A further node of a task of several nodes. Comes right before its StartTask, which names the lead node;
@@ -223,6 +224,8 @@ struct CopyFile {
   // A node that holds it, or gets it itself and hands on what it has; none: it is read from the submit
   // directory.
   NodeId from;
+  // The first of the tasks for which it comes.
+  TaskId reader;
 };
 /// Nobody reads the file any more, or it is not what it should be: the node is to drop it.
 struct DropFile {

@@ -1,5 +1,8 @@
 #include "core/explain.h"
 
+#include <algorithm>
+#include <map>
+
 #include "base/text.h"
 
 namespace harrow::core {
@@ -173,6 +176,21 @@ void ExplainPlace(const Parts& parts, TaskId id, Explanation* out) {
   if (task.recalled()) out->text += " It has been asked back.";
 }
 
+/// Whose bytes decided, or would decide, where it runs.
+void ExplainInput(const Parts& parts, TaskId id, Explanation* out) {
+  constexpr size_t kNodes = 10;
+  std::map<NodeId, int64_t> at;
+  for (FileId input : parts.graph.inputs(id)) {
+    const int64_t bytes = parts.replicas.size(input);
+    if (bytes <= 0) continue;
+    for (NodeId node : parts.replicas.Holders(parts.replicas.Held(input))) at[node] += bytes;
+  }
+  out->input_at.assign(at.begin(), at.end());
+  std::stable_sort(out->input_at.begin(), out->input_at.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  out->input_at.resize(std::min(kNodes, out->input_at.size()));
+}
+
 }  // namespace
 
 Explanation Explain(const Parts& parts, TaskId id) {
@@ -195,6 +213,7 @@ Explanation Explain(const Parts& parts, TaskId id) {
   const std::span<const NodeId> candidates = parts.tasks.candidates(task);
   out.candidates.assign(candidates.begin(), candidates.end());
 
+  if (!task.settled()) ExplainInput(parts, id, &out);
   switch (out.state) {
     case TaskState::kDelayed:
       out.text = StrCat(task.losses() > 0 && parts.tasks.failures(id) == 0

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -99,6 +100,8 @@ struct Explanation {
   // The node where it is or was.
   NodeId node;
   TakenFrom taken_from = TakenFrom::kNothing;
+  // How much of its input nodes hold now, most first (at most 10).
+  std::vector<std::pair<NodeId, int64_t>> input_at;
   // About how many ready tasks its order puts before it.
   uint32_t ahead_in_queue = 0;
   // One or two sentences.

@@ -106,7 +106,7 @@ NodeId Supply::ChooseSource(FileId file, NodeId to, bool* found) const {
   return best;
 }
 
-void Supply::Order(FileId file, NodeId to) {
+void Supply::Order(FileId file, NodeId to, TaskId reader) {
   if (files_[file.value].absent || replicas.Holds(file, to) || copies.Find(file, to) != nullptr) return;
   bool found = false;
   const NodeId from = ChooseSource(file, to, &found);
@@ -114,13 +114,13 @@ void Supply::Order(FileId file, NodeId to) {
     lost.push_back(file);
     return;
   }
-  copies.Add(file, to, from);
-  actions->push_back(CopyFile{file, to, from});
+  copies.Add(file, to, from, reader);
+  actions->push_back(CopyFile{file, to, from, reader});
 }
 
 void Supply::OrderInputs(TaskId id, NodeId node) {
   if (!options.local_files) return;
-  ForEachInput(id, [&](FileId file) { Order(file, node); });
+  ForEachInput(id, [&](FileId file) { Order(file, node, id); });
 }
 
 /// The copy has lost its source: it comes from somebody else, or not at all.
@@ -137,7 +137,7 @@ void Supply::Resource(FileId file, NodeId to) {
     return;
   }
   copies.SetSource(file, to, from);
-  actions->push_back(CopyFile{file, to, from});
+  actions->push_back(CopyFile{file, to, from, copies.Find(file, to)->reader});
 }
 
 void Supply::NoteStored(const FileStored& e) {
@@ -215,7 +215,7 @@ void Supply::NoteNotThere(FileId file, NodeId node) {
   if (nodes.Joined(node)) {
     for (TaskId id : nodes[node].in_flight()) {
       if (tasks[id].state() == TaskState::kRunning || !ReadsInput(id, file)) continue;
-      Order(file, node);
+      Order(file, node, id);
       break;
     }
   }

@@ -80,7 +80,7 @@ class Supply : protected Parts {
   }
   /// A node to copy it from; `found`: somebody, or (none) the submit directory.
   NodeId ChooseSource(FileId file, NodeId to, bool* found) const;
-  void Order(FileId file, NodeId to);
+  void Order(FileId file, NodeId to, TaskId reader);
   void Resource(FileId file, NodeId to);
   void ParkCopy(const CopyFailed& e);
   void DropFrom(FileId file, NodeId holder);

@@ -43,6 +43,9 @@ class GroupedJournal : public Journal {
   uint64_t Add(NodeRecord record) override {
     return Queue([&] { queued_.nodes.push_back(std::move(record)); });
   }
+  uint64_t Add(CopyRecord record) override {
+    return Queue([&] { queued_.copies.push_back(std::move(record)); });
+  }
   uint64_t Add(std::vector<TaskRecord> tasks) override {
     return Queue([&] {
       auto first = std::find_if(tasks.begin(), tasks.end(), [&](const TaskRecord& t) {
@@ -88,11 +91,13 @@ class GroupedJournal : public Journal {
     std::vector<AttemptRecord> attempts;
     std::vector<FateRecord> fates;
     std::vector<NodeRecord> nodes;
+    std::vector<CopyRecord> copies;
     std::vector<std::pair<std::string, std::string>> facts;
     void Clear() {
       attempts.clear();
       fates.clear();
       nodes.clear();
+      copies.clear();
       facts.clear();
     }
   };
@@ -161,6 +166,7 @@ class GroupedJournal : public Journal {
       group.attempts = taken.attempts;
       group.fates = taken.fates;
       group.nodes = taken.nodes;
+      group.copies = taken.copies;
       group.facts = taken.facts;
       lock.unlock();
       Status status = store_->Commit(group);

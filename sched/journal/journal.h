@@ -43,6 +43,7 @@ struct AttemptRecord {
   std::string message;
   std::string cores;                // PUs it was pinned to, as a list "0-3,8"; empty: not pinned
   int64_t local_bytes = 0, remote_bytes = 0;  // input bytes by where they were when assigned
+  int64_t home_bytes = 0;           // of the local ones, those that were made or placed there, not fetched
   TaskId output_task;               // the task's number when the output was written, if a resumed run gave it another
 
   TaskId OutputTask() const { return output_task ? output_task : task; }
@@ -62,6 +63,15 @@ struct FateRecord {
   TaskFate fate = TaskFate::kOpen;
   TaskId because;
   bool operator==(const FateRecord&) const = default;
+};
+/// Bytes of a flow's file that went to a node, or from one to the submit directory (run --files local).
+struct CopyRecord {
+  std::string path;                 // as the flow names it
+  TaskId task;                      // the first that it came for; of a result, the one that made it
+  NodeId from, to;                  // none: the submit directory
+  int64_t bytes = 0;                // sent; less than the file has where parts of it were there
+  int64_t end_ns = 0;               // calendar time
+  bool operator==(const CopyRecord&) const = default;
 };
 struct NodeRecord {
   NodeId node;
@@ -89,6 +99,7 @@ struct History {
   std::vector<FateRecord> fates;
   std::vector<AttemptRecord> attempts;  // in order of commit
   std::vector<NodeRecord> nodes;
+  std::vector<CopyRecord> copies;       // in order of commit
   std::vector<SessionRecord> sessions;  // first one first
   std::vector<std::pair<std::string, std::string>> facts;  // run-level, the last of a key: submit_dir, order, version, ...
 };
@@ -117,6 +128,7 @@ class Journal {
   virtual uint64_t Add(AttemptRecord record) = 0;
   virtual uint64_t Add(FateRecord record) = 0;
   virtual uint64_t Add(NodeRecord record) = 0;
+  virtual uint64_t Add(CopyRecord record) = 0;
   /// In the order of their ids, also from call to call; tasks that the journal holds already are passed over. Many are
   /// written in pieces, so that other records need not wait; their sequence is committed with the last piece.
   virtual uint64_t Add(std::vector<TaskRecord> tasks) = 0;

@@ -12,14 +12,16 @@ CREATE TABLE attempt (id INTEGER PRIMARY KEY, task INTEGER NOT NULL, attempt INT
   user_us INTEGER NOT NULL, system_us INTEGER NOT NULL, max_rss_kib INTEGER NOT NULL, output_file INTEGER NOT NULL,
   output_offset INTEGER NOT NULL, stdout_bytes INTEGER NOT NULL, stderr_bytes INTEGER NOT NULL,
   output_truncated INTEGER NOT NULL, message TEXT NOT NULL, cores TEXT NOT NULL, local_bytes INTEGER NOT NULL,
-  remote_bytes INTEGER NOT NULL, output_task INTEGER);
+  remote_bytes INTEGER NOT NULL, home_bytes INTEGER NOT NULL, output_task INTEGER);
 CREATE TABLE fate (id INTEGER PRIMARY KEY, task INTEGER NOT NULL, fate INTEGER NOT NULL, because INTEGER);
 CREATE TABLE node (id INTEGER PRIMARY KEY, node INTEGER, name TEXT NOT NULL, slots INTEGER NOT NULL,
   incarnation INTEGER NOT NULL, output_file INTEGER NOT NULL, joined_ns INTEGER NOT NULL, left_ns INTEGER NOT NULL,
   topology TEXT NOT NULL);
+CREATE TABLE copy (id INTEGER PRIMARY KEY, path TEXT NOT NULL, task INTEGER, from_node INTEGER, to_node INTEGER,
+  bytes INTEGER NOT NULL, end_ns INTEGER NOT NULL);
 CREATE TABLE fact (id INTEGER PRIMARY KEY, key TEXT NOT NULL, value TEXT NOT NULL);
 CREATE TABLE commit_group (id INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, time_ns INTEGER NOT NULL, tasks INTEGER NOT NULL,
-  attempts INTEGER NOT NULL, fates INTEGER NOT NULL, nodes INTEGER NOT NULL, facts INTEGER NOT NULL, chain INTEGER NOT NULL);
+  attempts INTEGER NOT NULL, fates INTEGER NOT NULL, nodes INTEGER NOT NULL, copies INTEGER NOT NULL, facts INTEGER NOT NULL, chain INTEGER NOT NULL);
 CREATE VIEW tasks AS
   WITH last_fate AS (SELECT task, fate, because, max(id) FROM fate GROUP BY task),
     tries AS (SELECT task, count(*) AS n, max(id) AS last FROM attempt GROUP BY task)
@@ -41,8 +43,14 @@ CREATE VIEW attempts AS
     CASE WHEN a.start_ns > 0 THEN (a.end_ns - a.start_ns) / 1e9 END AS run_s, a.user_us / 1e6 AS user_s,
     a.system_us / 1e6 AS system_s,
     CASE WHEN a.max_rss_kib > 0 THEN a.max_rss_kib END AS max_rss_kib, a.stdout_bytes, a.stderr_bytes, a.cores, a.local_bytes, a.remote_bytes,
-    a.message
+    a.home_bytes, a.message
   FROM attempt a LEFT JOIN task t ON t.id = a.task LEFT JOIN node_name n ON n.node = a.node;
+CREATE VIEW copies AS
+  WITH node_name AS (SELECT node, name, max(id) FROM node GROUP BY node)
+  SELECT c.id, c.path, t.name AS task, t.kind, f.name AS from_node, n.name AS to_node, c.bytes,
+    strftime('%Y-%m-%dT%H:%M:%fZ', c.end_ns / 1e9, 'unixepoch') AS "end"
+  FROM copy c LEFT JOIN task t ON t.id = c.task LEFT JOIN node_name f ON f.node = c.from_node
+    LEFT JOIN node_name n ON n.node = c.to_node;
 )sql";
 
 }  // namespace harrow::journal

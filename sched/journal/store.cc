@@ -14,8 +14,8 @@
 #include "journal/store.h"
 
 #include <array>
-#include <charconv>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <map>
@@ -49,12 +49,14 @@ void VisitFields(R& r, V& v) {
         v(r.system_us);
     v(r.max_rss_kib), v(r.output_file), v(r.output_offset), v(r.stdout_bytes), v(r.stderr_bytes),
         v(r.output_truncated);
-    v(r.message), v(r.cores), v(r.local_bytes), v(r.remote_bytes), v(r.output_task);
+    v(r.message), v(r.cores), v(r.local_bytes), v(r.remote_bytes), v(r.home_bytes), v(r.output_task);
   } else if constexpr (std::is_same_v<T, FateRecord>) {
     v(r.task), v(r.fate), v(r.because);
   } else if constexpr (std::is_same_v<T, NodeRecord>) {
     v(r.node), v(r.name), v(r.slots), v(r.incarnation), v(r.output_file), v(r.joined_ns), v(r.left_ns),
         v(r.topology);
+  } else if constexpr (std::is_same_v<T, CopyRecord>) {
+    v(r.path), v(r.task), v(r.from), v(r.to), v(r.bytes), v(r.end_ns);
   } else {
     static_assert(std::is_same_v<T, Fact>);
     v(r.first), v(r.second);
@@ -238,8 +240,8 @@ class Unbinder {
   int column_ = 0;
 };
 
-constexpr std::array<const char*, 5> kTables = {"task", "attempt", "fate", "node", "fact"};
-enum TableIndex { kTask, kAttempt, kFate, kNode, kFact };
+constexpr std::array<const char*, 6> kTables = {"task", "attempt", "fate", "node", "copy", "fact"};
+enum TableIndex { kTask, kAttempt, kFate, kNode, kCopy, kFact };
 
 /// A connection and what verifying it found out.
 class Database {
@@ -375,7 +377,8 @@ Rows ReadRows(Statement& rows, int64_t count, Chain* chain, Use use) {
   return Rows::kRead;
 }
 
-/// A session begins with a new start (each of its servers tells it again) and ends with an end that is not empty.
+/// A session begins with a new start (each of its servers tells it again) and ends with an end that is not
+/// empty.
 void NoteSession(const Fact& fact, std::vector<SessionRecord>* sessions) {
   const auto number = [&fact] {
     int64_t ns = 0;
@@ -408,7 +411,7 @@ Status Database::Verify(History* history) {
   }
   Statement commits;
   if (!commits.Prepare(db_,
-                       "SELECT id, epoch, time_ns, tasks, attempts, fates, nodes, facts, chain FROM "
+                       "SELECT id, epoch, time_ns, tasks, attempts, fates, nodes, copies, facts, chain FROM "
                        "commit_group ORDER BY id")) {
     return FailedTo(db_, "read", path_, true);
   }
@@ -447,7 +450,9 @@ Status Database::Verify(History* history) {
       read = ReadRows<AttemptRecord>(tables[kAttempt], commits.Int(4), &chain, all(h.attempts));
     if (read == Rows::kRead) read = ReadRows<FateRecord>(tables[kFate], commits.Int(5), &chain, all(h.fates));
     if (read == Rows::kRead) read = ReadRows<NodeRecord>(tables[kNode], commits.Int(6), &chain, all(h.nodes));
-    if (read == Rows::kRead) read = ReadRows<Fact>(tables[kFact], commits.Int(7), &chain, fact);
+    if (read == Rows::kRead)
+      read = ReadRows<CopyRecord>(tables[kCopy], commits.Int(7), &chain, all(h.copies));
+    if (read == Rows::kRead) read = ReadRows<Fact>(tables[kFact], commits.Int(8), &chain, fact);
     if (read == Rows::kUnreadable) return FailedTo(db_, "read", path_, true);
     if (read == Rows::kMissing) return wrong();
     for (size_t i = 0; i < kTables.size(); ++i) rows[i] += commits.Int(static_cast<int>(i) + 3);
@@ -455,7 +460,7 @@ Status Database::Verify(History* history) {
     chain.Add(commits.Int(1));
     chain.Add(commits.Int(2));
     uint64_t end = chain.EndGroup();
-    if (end != static_cast<uint64_t>(commits.Int(8))) return wrong();
+    if (end != static_cast<uint64_t>(commits.Int(9))) return wrong();
     if (mark && mark->group == static_cast<uint64_t>(id)) mark_found = mark->chain == end;
   }
   if (rc != SQLITE_DONE) return FailedTo(db_, "read", path_, true);
@@ -526,11 +531,11 @@ class SqliteStore : public Store {
       first = {{"format", std::to_string(kJournalFormat)}, {"run_id", options_.run_id}};
     }
     if (!Prepare<TaskRecord>(kTask) || !Prepare<AttemptRecord>(kAttempt) || !Prepare<FateRecord>(kFate) ||
-        !Prepare<NodeRecord>(kNode) || !Prepare<Fact>(kFact)) {
+        !Prepare<NodeRecord>(kNode) || !Prepare<CopyRecord>(kCopy) || !Prepare<Fact>(kFact)) {
       return FailedTo(d.db(), "write", d.path());
     }
     if (!begin_.Prepare(d.db(), "BEGIN IMMEDIATE") || !commit_.Prepare(d.db(), "COMMIT") ||
-        !insert_group_.Prepare(d.db(), "INSERT INTO commit_group VALUES (?,?,?,?,?,?,?,?,?)")) {
+        !insert_group_.Prepare(d.db(), "INSERT INTO commit_group VALUES (?,?,?,?,?,?,?,?,?,?)")) {
       return FailedTo(d.db(), "write", d.path());
     }
     // The epoch is on disk before anybody hears of it; what cannot be written shows here.
@@ -607,7 +612,7 @@ class SqliteStore : public Store {
   Status CommitBegun(const Group& group) {
     Database& d = *database_;
     if (!Insert(kTask, group.tasks) || !Insert(kAttempt, group.attempts) || !Insert(kFate, group.fates) ||
-        !Insert(kNode, group.nodes) || !Insert(kFact, group.facts)) {
+        !Insert(kNode, group.nodes) || !Insert(kCopy, group.copies) || !Insert(kFact, group.facts)) {
       return Fail();
     }
     auto epoch = static_cast<int64_t>(options_.epoch);
@@ -622,6 +627,7 @@ class SqliteStore : public Store {
                         static_cast<int64_t>(group.attempts.size()),
                         static_cast<int64_t>(group.fates.size()),
                         static_cast<int64_t>(group.nodes.size()),
+                        static_cast<int64_t>(group.copies.size()),
                         static_cast<int64_t>(group.facts.size()),
                         static_cast<int64_t>(chain)};
     int column = 0;

@@ -12,7 +12,7 @@
 namespace harrow::journal {
 
 /// Of journal.db (journal_format.md).
-inline constexpr uint32_t kJournalFormat = 2;
+inline constexpr uint32_t kJournalFormat = 3;
 
 /// What is committed together.
 struct Group {
@@ -20,6 +20,7 @@ struct Group {
   std::span<const AttemptRecord> attempts;
   std::span<const FateRecord> fates;
   std::span<const NodeRecord> nodes;
+  std::span<const CopyRecord> copies;
   std::span<const std::pair<std::string, std::string>> facts;
 };
 

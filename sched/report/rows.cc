@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "report/aggregate.h"
 #include "report/json.h"
+#include "report/movement.h"
 
 namespace harrow::report {
 namespace {
@@ -18,11 +19,13 @@ using journal::AttemptRecord;
 using journal::End;
 
 constexpr size_t kPiece = 64 << 10;
+constexpr size_t kFilesShown = 20;
 
 constexpr std::string_view kHeading =
     "task,number,kind,level,cores,state,because,attempts,attempt,node,start,end,run_time_s,how,exit_code,"
     "signal,"
-    "user_s,system_s,max_rss_kib,stdout_bytes,stderr_bytes,output_truncated,local_bytes,remote_bytes,pinned,"
+    "user_s,system_s,max_rss_kib,stdout_bytes,stderr_bytes,output_truncated,local_bytes,remote_bytes,home_"
+    "bytes,pinned,"
     "message\n";
 
 void AppendTwo(std::string* out, unsigned value) {
@@ -90,7 +93,7 @@ void AppendCsvRow(const RunView& run, size_t i, const AttemptRecord* attempt, st
       .Number(task.cores);
   row.Text(FateName(run.fate(i))).Text(run.Because(i)).Number(run.attempt_count(i));
   if (attempt == nullptr) {
-    row.Empty(18).End();
+    row.Empty(19).End();
     return;
   }
   row.Number(attempt->attempt).Text(run.NodeName(attempt->node)).Utc(attempt->start_ns).Utc(attempt->end_ns);
@@ -107,6 +110,7 @@ void AppendCsvRow(const RunView& run, size_t i, const AttemptRecord* attempt, st
   attempt->max_rss_kib > 0 ? row.Number(attempt->max_rss_kib) : row.Empty();
   row.Number(attempt->stdout_bytes).Number(attempt->stderr_bytes);
   row.Number(attempt->output_truncated ? 1 : 0).Number(attempt->local_bytes).Number(attempt->remote_bytes);
+  row.Number(attempt->home_bytes);
   row.Text(attempt->cores).Text(attempt->message).End();
 }
 
@@ -136,6 +140,7 @@ void AppendAttempt(const RunView& run, const AttemptRecord& attempt, JsonWriter*
   json->MemberUint("stdout_bytes", attempt.stdout_bytes).MemberUint("stderr_bytes", attempt.stderr_bytes);
   json->Key("output_truncated").Bool(attempt.output_truncated);
   json->Key("local_bytes").Int(attempt.local_bytes).Key("remote_bytes").Int(attempt.remote_bytes);
+  json->Key("home_bytes").Int(attempt.home_bytes);
   if (!attempt.cores.empty()) json->Member("pinned", attempt.cores);
   if (!attempt.message.empty()) json->Member("message", attempt.message);
   json->EndObject();
@@ -223,6 +228,7 @@ void WriteJson(const RunView& run, const std::vector<size_t>& tasks, const Statu
   AppendFigures(FiguresOf(run), context, &json);
   AppendKinds(KindRows(run, tasks), &json);
   AppendNodes(NodeRows(run, tasks), &json);
+  AppendFiles(run, tasks, kFilesShown, &json);
   json.Key("task_records").BeginArray();
   for (const size_t i : tasks) {
     const journal::TaskRecord& task = run.task(i);

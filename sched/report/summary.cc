@@ -140,9 +140,15 @@ Figures FiguresOf(const RunView& run) {
     if (attempt.end == journal::End::kLost) ++view.losses;
     view.local_bytes += static_cast<uint64_t>(std::max<int64_t>(attempt.local_bytes, 0));
     view.remote_bytes += static_cast<uint64_t>(std::max<int64_t>(attempt.remote_bytes, 0));
+    view.home_bytes += static_cast<uint64_t>(std::max<int64_t>(attempt.home_bytes, 0));
     view.core_seconds += CoreSeconds(attempt.start_ns, attempt.end_ns, run.cores(attempt.task));
   }
-  if (const auto moved = run.NumberFact("bytes_moved")) view.bytes_moved = static_cast<uint64_t>(*moved);
+  for (const journal::CopyRecord& copy : history.copies) {
+    uint64_t& figure = !copy.to    ? view.written_back_bytes
+                       : copy.from ? view.bytes_moved
+                                   : view.shared_read_bytes;
+    figure += static_cast<uint64_t>(std::max<int64_t>(0, copy.bytes));
+  }
   view.makespan = run.makespan();
   for (const journal::Session& session : run.sessions()) {
     view.slot_seconds += Seconds(session.length()) * session.slots;
@@ -220,12 +226,19 @@ std::string SummaryLine(const Figures& view) {
   if (view.sessions > 1) line += StrCat(" in ", view.sessions, " sessions");
   if (view.slot_seconds > 0) {
     // Sessions may have had different ones.
-    const bool same_slots = std::abs(view.slot_seconds - Seconds(view.makespan) * view.slots) < 1e-6 * view.slot_seconds;
+    const bool same_slots =
+        std::abs(view.slot_seconds - Seconds(view.makespan) * view.slots) < 1e-6 * view.slot_seconds;
     line += StrCat(", ", Percent(view.CoreUtilisation()), " of ", same_slots ? StrCat(view.slots) : "their",
                    view.slots == 1 && same_slots ? " slot" : " slots", " busy");
   }
-  if (const auto share = view.LocalShare()) line += StrCat(", ", Percent(*share), " of input bytes local");
+  if (const auto share = view.LocalShare()) {
+    line += StrCat(", ", Percent(*share), " of input bytes local");
+    if (view.home_bytes != view.local_bytes) line += StrCat(" (", Percent(*view.HomeShare()), " home)");
+  }
   if (view.bytes_moved > 0) line += StrCat(", ", FormatBytes(view.bytes_moved), " moved");
+  if (view.shared_read_bytes > 0) line += StrCat(", ", FormatBytes(view.shared_read_bytes), " read");
+  if (view.written_back_bytes > 0)
+    line += StrCat(", ", FormatBytes(view.written_back_bytes), " written back");
   if (view.losses > 0)
     line += StrCat(", ", view.losses, view.losses == 1 ? " attempt lost" : " attempts lost");
   return line;
@@ -249,8 +262,11 @@ void AppendFigures(const Figures& view, const StatusContext& context, JsonWriter
       .MemberUint("attempts", view.attempts)
       .MemberUint("losses", view.losses);
   json->Key("input_bytes").BeginObject();
-  json->MemberUint("local", view.local_bytes).MemberUint("remote", view.remote_bytes).EndObject();
+  json->MemberUint("local", view.local_bytes).MemberUint("remote", view.remote_bytes);
+  json->MemberUint("home", view.home_bytes).EndObject();
   json->MemberUint("bytes_moved", view.bytes_moved);
+  json->MemberUint("shared_read_bytes", view.shared_read_bytes)
+      .MemberUint("written_back_bytes", view.written_back_bytes);
 }
 
 std::string StatusJson(const Figures& view, const StatusContext& context) {

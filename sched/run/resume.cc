@@ -117,6 +117,11 @@ Status WriteRenumbered(const std::string& directory, const ResumePlan& plan, con
     record.task = found->second;
     journal.Add(std::move(record));
   }
+  for (journal::CopyRecord record : history.copies) {
+    const auto found = now.find(record.task.value);
+    record.task = found == now.end() ? TaskId() : found->second;
+    journal.Add(std::move(record));
+  }
   for (uint32_t i = 0; i < graph.task_count(); ++i) {
     if (plan.done[i])
       journal.Add(journal::FateRecord{.task = TaskId(i), .fate = journal::TaskFate::kDone, .because = {}});

@@ -43,7 +43,6 @@ core::Options SchedulerOptions(const run::RunSettings& settings) {
   return options;
 }
 
-constexpr std::string_view kBytesMoved = "bytes_moved";
 constexpr int32_t kTimedOutCode = 124;    // as timeout(1)
 constexpr int32_t kNotStartedCode = 127;  // as a shell that does not find the command
 constexpr int32_t kKilledCode = 128 + 9;
@@ -155,13 +154,11 @@ Status RunDriver::Restore(const journal::History& history, made::Attempts made) 
   });
   const int64_t session_start = flow_.settings.started.time_since_epoch().count();
   RestoreSessions(history, session_start);
-  for (const auto& [key, value] : history.facts) {
-    if (key == kBytesMoved) std::from_chars(value.data(), value.data() + value.size(), known_.bytes_moved);
-  }
-  told_moved_ = known_.bytes_moved;
+  for (const journal::CopyRecord& copy : history.copies) CountCopy(copy);
   for (const journal::AttemptRecord& attempt : history.attempts) {
     known_.local_bytes += static_cast<uint64_t>(std::max<int64_t>(attempt.local_bytes, 0));
     known_.remote_bytes += static_cast<uint64_t>(std::max<int64_t>(attempt.remote_bytes, 0));
+    known_.home_bytes += static_cast<uint64_t>(std::max<int64_t>(attempt.home_bytes, 0));
     // What succeeded made results, also where it is to run again.
     const auto known = made_.find(attempt.task.value);
     if (known != made_.end() && known->second.attempt <= attempt.attempt &&
@@ -378,6 +375,7 @@ void RunDriver::Start(const core::StartTask& start) {
   row.ahead = start.ahead;
   row.local_bytes = start.local_bytes;
   row.remote_bytes = start.remote_bytes;
+  row.home_bytes = start.home_bytes;
   const ProfileId profile = graph_.profile_id(task);
   if (!node->profiles_sent[profile.value]) {
     node->profiles_sent[profile.value] = true;
@@ -478,13 +476,7 @@ void RunDriver::RecordEnd(const Moment& moment) {
     recorder_.Node(NodeToRecord(*node, moment.wall_ns()));
   }
   ended_ns_ = moment.wall_ns();
-  RecordMoved();
   recorder_.Fact("ended_ns", StrCat(ended_ns_));
-}
-
-void RunDriver::RecordMoved() {
-  if (std::exchange(told_moved_, known_.bytes_moved) != known_.bytes_moved)
-    recorder_.Fact(kBytesMoved, StrCat(known_.bytes_moved));
 }
 
 void RunDriver::Tell(const std::string& line) {
@@ -540,6 +532,7 @@ Figures RunDriver::FiguresAt(const Moment& moment) const {
   figures.attempts += counts.attempts;
   figures.local_bytes += counts.local_bytes;
   figures.remote_bytes += counts.remote_bytes;
+  figures.home_bytes += counts.home_bytes;
   uint32_t slots = 0;
   for (const auto& node : nodes_.all()) slots += node->session_slots;
   if (counts.attempts == 0 && known_.sessions > 1) {  // one in which nothing has begun is none
@@ -599,6 +592,15 @@ std::string RunDriver::Explain(TaskId task) const {
     for (const NodeId id : why.candidates) {
       const Node* node = nodes_.Find(id);
       text += StrCat(" ", node == nullptr ? "?" : node->name);
+    }
+    text += "\n";
+  }
+  if (!why.input_at.empty()) {
+    text += "its input on nodes:";
+    for (size_t i = 0; i < why.input_at.size(); ++i) {
+      const Node* node = nodes_.Find(why.input_at[i].first);
+      text += StrCat(i == 0 ? " " : ", ", node == nullptr ? "?" : node->name, " ",
+                     FormatBytes(static_cast<uint64_t>(why.input_at[i].second)));
     }
     text += "\n";
   }

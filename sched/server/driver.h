@@ -158,7 +158,7 @@ class RunDriver {
   bool local_files() const;
   void Act(const core::CopyFile& copy);
   void Act(const core::DropFile& drop);
-  void SendCopy(FileId file, NodeId to, NodeId from);
+  void SendCopy(FileId file, NodeId to, NodeId from, TaskId reader);
   void NameFiles(TaskId task, pb::Task* message);
   void NoteFilesElsewhere(uint32_t first_file);
   void LookForShared(const std::unordered_map<uint32_t, int64_t>& success_ns);
@@ -166,9 +166,12 @@ class RunDriver {
   static void Introduce(const Node& node, pb::Peer* peer);
   void ForgetFilesOf(Node& node);
   void ReconcileFiles(Node& node, const pb::AgentHello& hello);
-  void TakeFile(Node& node, const pb::FileNote& note);
+  void TakeFile(const Moment& moment, Node& node, const pb::FileNote& note);
   void SetObject(FileId file, const std::string& object, int64_t bytes);
-  void TakeMadeFiles(Node& node, const pb::Attempt& attempt);
+  void TakeMadeFiles(const Moment& moment, Node& node, const pb::Attempt& attempt);
+  void CountUnknownInput(AttemptTable::Row* row);
+  void NoteCopied(journal::CopyRecord copy);
+  void CountCopy(const journal::CopyRecord& copy);
 
   // driver.cc: what follows
   void RestoreSessions(const journal::History& history, int64_t session_start);
@@ -180,8 +183,6 @@ class RunDriver {
   void Settle(const Moment& moment, const core::TaskSettled& settled);
   void ForgetLost(TaskId task);
   void SendAll();
-  /// What a server after this one, or a reader of the journal, is to know of it.
-  void RecordMoved();
   void Tell(const std::string& line);
   void TellUnfit(const Node& node, const std::string& why);
   void TellProblem(const Node& node, const std::string& text);
@@ -222,7 +223,6 @@ class RunDriver {
   std::optional<WallTime> end_time_;
 
   std::unordered_map<uint32_t, int64_t> success_ns_;  // until Begin: when attempts began that succeeded
-  uint64_t told_moved_ = 0;                           // of known_, to the journal
   uint64_t unwanted_ = 0;                             // tasks not needed and not done before
   Figures
       known_;  // of earlier sessions (makespan, slot_seconds, attempts) or servers, and what is counted here

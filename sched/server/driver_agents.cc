@@ -386,12 +386,12 @@ void RunDriver::RecordLost(const Row& row, journal::End end) {
   record.end_ns = row.lost_ns;
   record.local_bytes = row.local_bytes;
   record.remote_bytes = row.remote_bytes;
+  record.home_bytes = row.home_bytes;
   record.message = row.why;
   recorder_.Attempt(std::move(record));
 }
 
 void RunDriver::Tick(const Moment& moment) {
-  RecordMoved();
   bool others = false;  // are waited for still
   for (const auto& node : nodes_.all()) {
     ++node->silent_ticks;
@@ -486,7 +486,7 @@ void RunDriver::Handle(const Moment& moment, NodeId id, const pb::FromAgent& mes
     for (const pb::Attempt& attempt : ended.attempt()) TakeAttempt(moment, *node, attempt);
     recorder_.AcknowledgeLater(node->id, node->incarnation, ended.sequence());
   }
-  for (const pb::FileNote& note : message.file()) TakeFile(*node, note);
+  for (const pb::FileNote& note : message.file()) TakeFile(moment, *node, note);
   // Where nothing of it was new no commit is to come.
   if (message.ended_size() > 0 && recorder_.all_committed()) Committed(recorder_.added());
   for (const pb::AttemptId& returned : message.returned().attempt()) {
@@ -564,8 +564,10 @@ void RunDriver::TakeAttempt(const Moment& moment, Node& node, const pb::Attempt&
   const int64_t run_ns = record.start_ns > 0 ? std::max<int64_t>(0, record.end_ns - record.start_ns) : 0;
   known_.core_seconds += CoreSeconds(record.start_ns, record.end_ns, profile.shape.cores);
   ++node.ended;
+  CountUnknownInput(row);
   record.local_bytes = row->local_bytes;
   record.remote_bytes = row->remote_bytes;
+  record.home_bytes = row->home_bytes;
   attempts_.Erase(id.task);
   const bool lost = record.end == journal::End::kLost;
   known_.losses += lost ? 1 : 0;
@@ -576,7 +578,7 @@ void RunDriver::TakeAttempt(const Moment& moment, Node& node, const pb::Attempt&
     recorder_.Attempt(std::move(record));
   }
   NoteMade(attempt);
-  TakeMadeFiles(node, attempt);
+  TakeMadeFiles(moment, node, attempt);
   if (attempt.output_sizes_size() > 0) {
     const auto outputs = graph_.outputs(id.task);
     for (int i = 0; i < attempt.output_sizes_size() && i < static_cast<int>(outputs.size()); ++i) {

@@ -16,12 +16,12 @@ bool RunDriver::local_files() const {
   return flow_.settings.files == config::Files::kLocal;
 }
 
-void RunDriver::SendCopy(FileId file, NodeId to, NodeId from) {
+void RunDriver::SendCopy(FileId file, NodeId to, NodeId from, TaskId reader) {
   Node* const node = nodes_.Find(to);
   if (node == nullptr) return;
   const FileCatalogue::Object* const object = catalogue_.Find(file);
   const bool can = !from || object != nullptr;
-  catalogue_.Ask(file, to, from, can);
+  catalogue_.Ask(file, to, {from, can, reader});
   if (!can) return;
   pb::CopyFile* const copy = nodes_.Outbox(*node).add_copy();
   copy->set_file(file.value);
@@ -35,7 +35,7 @@ void RunDriver::SendCopy(FileId file, NodeId to, NodeId from) {
 }
 
 void RunDriver::Act(const core::CopyFile& copy) {
-  SendCopy(copy.file, copy.to, copy.from);
+  SendCopy(copy.file, copy.to, copy.from, copy.reader);
 }
 
 void RunDriver::Act(const core::DropFile& drop) {
@@ -146,15 +146,49 @@ void RunDriver::ReconcileFiles(Node& node, const pb::AgentHello& hello) {
     catalogue_.Answered(file, node.id);
     events_.push_back(core::FileStored{file, node.id, held.bytes()});
   }
-  for (const auto& [file, copy] : catalogue_.CopiesTo(node.id)) SendCopy(file, node.id, copy.from);
+  for (const auto& [file, copy] : catalogue_.CopiesTo(node.id))
+    SendCopy(file, node.id, copy.from, copy.reader);
 }
 
-void RunDriver::TakeFile(Node& node, const pb::FileNote& note) {
+/// Bytes that have come or gone, for the figures and the journal.
+void RunDriver::NoteCopied(journal::CopyRecord copy) {
+  if (copy.bytes <= 0) return;
+  CountCopy(copy);
+  recorder_.Copy(std::move(copy));
+}
+
+void RunDriver::CountCopy(const journal::CopyRecord& copy) {
+  uint64_t& figure = !copy.to    ? known_.written_back_bytes
+                     : copy.from ? known_.bytes_moved
+                                 : known_.shared_read_bytes;
+  figure += static_cast<uint64_t>(std::max<int64_t>(0, copy.bytes));
+}
+
+/// What was read from the submit directory for it was of unknown size when it was assigned.
+void RunDriver::CountUnknownInput(AttemptTable::Row* row) {
+  if (!local_files()) return;
+  int64_t bytes = 0;
+  for (const FileId input : graph_.inputs(row->id.task)) {
+    const FileCatalogue::Object* const object = catalogue_.Find(input);
+    if (object != nullptr && !graph_.producer(input)) bytes += object->bytes;
+  }
+  const int64_t more = bytes - row->local_bytes - row->remote_bytes;
+  if (more <= 0) return;
+  row->remote_bytes += more;
+  known_.remote_bytes += static_cast<uint64_t>(more);
+}
+
+void RunDriver::TakeFile(const Moment& moment, Node& node, const pb::FileNote& note) {
   using Why = core::CopyFailed::Why;
   const FileId file(note.file());
   if (file.value >= graph_.file_count()) return;
   const NodeId from = note.from() == 0 ? NodeId() : NodeId(note.from() - 1);
-  if (from) known_.bytes_moved += static_cast<uint64_t>(std::max<int64_t>(0, note.moved()));
+  NoteCopied({.path = std::string(graph_.file_name(file)),
+              .task = catalogue_.ReaderOf(file, node.id),
+              .from = from,
+              .to = node.id,
+              .bytes = note.moved(),
+              .end_ns = moment.wall_ns()});
   switch (note.what()) {
     case pb::FileNote::STORED: {
       const auto asked = catalogue_.Answered(file, node.id);
@@ -162,7 +196,7 @@ void RunDriver::TakeFile(Node& node, const pb::FileNote& note) {
       if (known != nullptr && known->id != note.object() && from) {
         // Of an earlier attempt of its task.
         if (asked && asked->from != from) {
-          SendCopy(file, node.id, asked->from);
+          SendCopy(file, node.id, asked->from, asked->reader);
           break;
         }
         nodes_.Outbox(node).add_drop(file.value);
@@ -186,7 +220,7 @@ void RunDriver::TakeFile(Node& node, const pb::FileNote& note) {
       const auto asked = catalogue_.Answered(file, node.id);
       // Late word of a source that another one has replaced.
       if (asked && asked->from != from) {
-        catalogue_.Ask(file, node.id, asked->from, asked->sent);
+        catalogue_.Ask(file, node.id, *asked);
         break;
       }
       events_.push_back(core::CopyFailed{file, node.id, from, kWhy[note.what()]});
@@ -202,11 +236,11 @@ void RunDriver::SetObject(FileId file, const std::string& object, int64_t bytes)
   catalogue_.Set(file, {object, bytes});
   for (const NodeId waiting : catalogue_.Waiting(file)) {
     const auto copy = catalogue_.Answered(file, waiting);
-    SendCopy(file, waiting, copy->from);
+    SendCopy(file, waiting, copy->from, copy->reader);
   }
 }
 
-void RunDriver::TakeMadeFiles(Node& node, const pb::Attempt& attempt) {
+void RunDriver::TakeMadeFiles(const Moment& moment, Node& node, const pb::Attempt& attempt) {
   for (const pb::MadeFile& made : attempt.made_file()) {
     const FileId file(made.file());
     if (file.value >= graph_.file_count()) continue;
@@ -215,7 +249,15 @@ void RunDriver::TakeMadeFiles(Node& node, const pb::Attempt& attempt) {
       events_.push_back(core::FileAbsent{file});
       continue;
     }
-    if (made.shared()) events_.push_back(core::FileShared{file});
+    if (made.shared()) {
+      NoteCopied({.path = std::string(graph_.file_name(file)),
+                  .task = TaskId(attempt.task()),
+                  .from = node.id,
+                  .to = {},
+                  .bytes = made.bytes(),
+                  .end_ns = moment.wall_ns()});
+      events_.push_back(core::FileShared{file});
+    }
     const FileCatalogue::Object* const known = catalogue_.Find(file);
     const bool anew = known != nullptr && known->id != made.object();
     SetObject(file, made.object(), made.bytes());

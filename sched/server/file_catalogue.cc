@@ -20,6 +20,11 @@ void FileCatalogue::SetAbsent(FileId file, bool absent) {
   }
 }
 
+TaskId FileCatalogue::ReaderOf(FileId file, NodeId to) const {
+  const auto found = copies_.find({file, to});
+  return found == copies_.end() ? TaskId() : found->second.reader;
+}
+
 std::optional<FileCatalogue::Copy> FileCatalogue::Answered(FileId file, NodeId to) {
   const auto found = copies_.find({file, to});
   if (found == copies_.end()) return std::nullopt;

@@ -24,6 +24,7 @@ class FileCatalogue {
   struct Copy {
     NodeId from{};      // none: the submit directory
     bool sent = false;  // else: it waits until somebody has told what the file is
+    TaskId reader{};    // the first that it comes for
   };
   using Place = std::pair<FileId, NodeId>;  // a file, and the node that is to have it
 
@@ -50,7 +51,9 @@ class FileCatalogue {
     return file.value < read_.size() && read_[file.value];
   }
 
-  void Ask(FileId file, NodeId to, NodeId from, bool sent) { copies_[{file, to}] = {from, sent}; }
+  void Ask(FileId file, NodeId to, Copy copy) { copies_[{file, to}] = copy; }
+  /// The first task that it comes for; none: it does not come, as far as is known.
+  TaskId ReaderOf(FileId file, NodeId to) const;
   /// The copy is not waited for any more. None: there was none.
   std::optional<Copy> Answered(FileId file, NodeId to);
   /// Of a node that is gone.

@@ -58,6 +58,10 @@ void Recorder::Node(journal::NodeRecord record) {
   added_ = journal_->Add(std::move(record));
 }
 
+void Recorder::Copy(journal::CopyRecord record) {
+  added_ = journal_->Add(std::move(record));
+}
+
 void Recorder::Fact(std::string_view key, std::string_view value) {
   added_ = journal_->SetFact(key, value);
 }

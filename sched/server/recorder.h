@@ -31,6 +31,7 @@ class Recorder {
   void Fate(TaskId task, journal::TaskFate fate, TaskId because);
 
   void Node(journal::NodeRecord record);
+  void Copy(journal::CopyRecord record);
   void Fact(std::string_view key, std::string_view value);
   void Tasks(std::vector<journal::TaskRecord> tasks);
 

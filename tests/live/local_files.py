@@ -288,8 +288,14 @@ in = ["data"]
     for encryption in ("on", "off"):
         result = harrow("run", "--run-dir", encryption, "--files", "local", "--local-nodes", "6", "--slots", "1", "--no-locality",
                         "--transfer-encryption", encryption, "--json", "flow.toml", code=0)
-        moved = json.loads(result.out)["bytes_moved"]
+        moved, read = (json.loads(result.out)[key] for key in ("bytes_moved", "shared_read_bytes"))
         check(len(content) <= moved <= 5 * len(content), f"{moved} bytes moved for {len(content)}")
+        same(read, len(content), "read once")
+        report = json.loads(harrow("report", encryption, "--json", code=0).out)
+        kind = report["kind_bytes"][0]
+        same((kind["moved"], kind["read"], kind["input"]), (moved, read, 40 * len(content)))
+        same([(file["path"], file["copies"]) for file in report["copied_files"]], [("data", 1 + moved // len(content))])
+        check("copied for it: 3.0 MiB from" in harrow("explain", "--run-dir", encryption, "r-1", code=0).out, "r-1")
 
 
 def main():

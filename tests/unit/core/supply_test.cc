@@ -82,6 +82,24 @@ TEST(Supply, WhatATaskMadeIsCopiedFromItsNodeAndATaskGoesThere) {
   EXPECT_EQ(s.scheduler().counts().remote_bytes, 100u);
 }
 
+TEST(Supply, AtHomeIsWhatWasMadeThereNotWhatWasFetched) {
+  Local s;
+  s.Add("P", {}, {}, {"f"});
+  s.Add("Q");
+  for (const char* name : {"C", "D", "E"}) s.Add(name, {}, {"f"});
+  s.Begin({{1, 0, 0}, {1, 0, 0}});
+  EXPECT_EQ(s.Made("P", 0, {"f"}), "done P, start C@0");
+  EXPECT_EQ(s.scheduler().counts().home_bytes, 100u);
+  EXPECT_EQ(s.Ended("Q", 1), "done Q, copy f@1 from 0, start D@1");
+  EXPECT_EQ(std::get<CopyFile>(s.last()[1]).reader, s["D"]);
+  EXPECT_EQ(s.Stored("f", 1), "");
+  EXPECT_EQ(s.scheduler().Explain(s["E"]).input_at,
+            (std::vector<std::pair<NodeId, int64_t>>{{NodeId(0), 100}, {NodeId(1), 100}}));
+  EXPECT_EQ(s.Ended("D", 1), "done D, start E@1");
+  EXPECT_EQ(s.scheduler().counts().local_bytes, 200u);
+  EXPECT_EQ(s.scheduler().counts().home_bytes, 100u) << "a copy counts where it is, and is not at home";
+}
+
 TEST(Supply, AResultIsDroppedWhereItWasMade) {
   Local s;
   s.Add("P", {}, {}, {"f"});

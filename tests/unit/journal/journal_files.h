@@ -63,11 +63,13 @@ inline void ExpectEqual(const journal::History& got, const journal::History& wro
   EXPECT_TRUE(got.fates == wrote.fates) << got.fates.size() << " and " << wrote.fates.size() << " fates";
   EXPECT_TRUE(got.attempts == wrote.attempts)
       << got.attempts.size() << " and " << wrote.attempts.size() << " attempts";
+  EXPECT_TRUE(got.copies == wrote.copies) << got.copies.size() << " and " << wrote.copies.size() << " copies";
   EXPECT_TRUE(got.nodes == wrote.nodes) << got.nodes.size() << " and " << wrote.nodes.size() << " nodes";
 }
 
 inline bool Equal(const journal::History& a, const journal::History& b) {
-  return a.tasks == b.tasks && a.fates == b.fates && a.attempts == b.attempts && a.nodes == b.nodes;
+  return a.tasks == b.tasks && a.fates == b.fates && a.attempts == b.attempts && a.nodes == b.nodes &&
+         a.copies == b.copies;
 }
 
 /// Random records; task ids rise.
@@ -107,12 +109,24 @@ class RecordMaker {
     a.cores = Text(8);
     a.local_bytes = Number();
     a.remote_bytes = Number();
+    a.home_bytes = Number();
     if (random_() % 4 == 0) a.output_task = SomeTask();
     return a;
   }
   journal::FateRecord Fate() {
     return {SomeTask(), static_cast<journal::TaskFate>(random_() % 5),
             random_() % 2 == 0 ? TaskId() : SomeTask()};
+  }
+  journal::CopyRecord Copy() {
+    const auto node = [&] {
+      return random_() % 3 == 0 ? NodeId() : NodeId(static_cast<uint32_t>(random_() % 5));
+    };
+    return {.path = Text(20),
+            .task = SomeTask(),
+            .from = node(),
+            .to = node(),
+            .bytes = Number(),
+            .end_ns = Number()};
   }
   journal::NodeRecord Node() {
     journal::NodeRecord n;
@@ -137,6 +151,7 @@ class RecordMaker {
     for (size_t i = 0; i < count; ++i) {
       if (i % 3 == 0) journal.Add(wrote->fates.emplace_back(Fate()));
       if (i % 10 == 0) journal.Add(wrote->nodes.emplace_back(Node()));
+      if (i % 7 == 0) journal.Add(wrote->copies.emplace_back(Copy()));
       journal.Add(wrote->attempts.emplace_back(Attempt()));
     }
   }

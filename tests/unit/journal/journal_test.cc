@@ -57,7 +57,7 @@ TEST(Records, SayNothingThatNobodyTold) {
   EXPECT_FALSE(attempt.output_truncated);
   for (const int64_t figure :
        {int64_t{attempt.code}, attempt.start_ns, attempt.end_ns, attempt.user_us, attempt.system_us,
-        attempt.max_rss_kib, attempt.local_bytes, attempt.remote_bytes})
+        attempt.max_rss_kib, attempt.local_bytes, attempt.remote_bytes, attempt.home_bytes})
     EXPECT_EQ(figure, 0);
   for (const uint64_t figure :
        {uint64_t{attempt.output_file}, attempt.output_offset, attempt.stdout_bytes, attempt.stderr_bytes})

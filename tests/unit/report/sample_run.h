@@ -78,7 +78,7 @@ inline journal::History SampleRun() {
   a.system_us = 250'000;
   a.max_rss_kib = 2048;
   a.stdout_bytes = 10;
-  a.local_bytes = 300;
+  a.local_bytes = a.home_bytes = 300;
   run.Attempt(1, 0, 0, 1000, End::kLost);
   auto& small = run.Attempt(1, 1, 1000, 5000);
   small.remote_bytes = 100;

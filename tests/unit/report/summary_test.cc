@@ -257,7 +257,7 @@ TEST(StatusJson, TheWholeDocument) {
             "harrow-1\",\"state\":\"ended\",\"source\":\"journal\",\"epoch\":2,"
             "\"tasks\":{\"total\":6,\"done\":2,\"failed\":2,\"skipped\":1,\"cancelled\":1,\"running\":0},"
             "\"makespan_s\":10.000000,\"core_utilisation\":0.4750,\"sessions\":1,\"slots\":4,\"attempts\":5,\"losses\":1,"
-            "\"input_bytes\":{\"local\":300,\"remote\":100},\"bytes_moved\":0}\n");
+            "\"input_bytes\":{\"local\":300,\"remote\":100,\"home\":300},\"bytes_moved\":0,\"shared_read_bytes\":0,\"written_back_bytes\":0}\n");
   context.note = "x";
   context.with_nodes = true;
   context.nodes = {{"n1", 2, 1, 7, "joined", 1}};

@@ -37,20 +37,20 @@ TEST_F(TablesTest, Csv) {
             "task,number,kind,level,cores,state,because,attempts,attempt,node,start,end,run_time_s,how,exit_"
             "code,signal,"
             "user_s,system_s,max_rss_kib,stdout_bytes,stderr_bytes,output_truncated,local_bytes,remote_bytes,"
-            "pinned,message\n"
+            "home_bytes,pinned,message\n"
             "make-1,1,make,0,1,done,,1,1,node1,2026-03-01T09:30:00.000000Z,2026-03-01T09:30:02.000000Z,2."
             "000000,exited,0,,"
-            "1.500000,0.250000,2048,10,0,0,300,0,,\n"
+            "1.500000,0.250000,2048,10,0,0,300,0,300,,\n"
             "make-2,2,make,0,1,done,,2,2,node2,2026-03-01T09:30:01.000000Z,2026-03-01T09:30:05.000000Z,4."
             "000000,exited,0,,"
-            "0.000000,0.000000,,0,0,0,0,100,,\n"
+            "0.000000,0.000000,,0,0,0,0,100,0,,\n"
             "big,3,solve,0,2,failed,,1,1,node2,2026-03-01T09:30:02.000000Z,2026-03-01T09:30:08.000000Z,6."
             "000000,signaled,,11,"
-            "0.000000,0.000000,1048576,0,24,0,0,0,0-1,\n"
-            "\"after, \"\"big\"\"\",4,plot,0,1,skipped,big,0,,,,,,,,,,,,,,,,,,\n"
-            "typo,5,plto,0,1,failed,,1,1,node1,,,0.000000,not_started,,,0.000000,0.000000,,0,0,0,0,0,,plto: "
+            "0.000000,0.000000,1048576,0,24,0,0,0,0,0-1,\n"
+            "\"after, \"\"big\"\"\",4,plot,0,1,skipped,big,0,,,,,,,,,,,,,,,,,,,\n"
+            "typo,5,plto,0,1,failed,,1,1,node1,,,0.000000,not_started,,,0.000000,0.000000,,0,0,0,0,0,0,,plto: "
             "command not found\n"
-            "spare,6,make,0,1,cancelled,,0,,,,,,,,,,,,,,,,,,\n");
+            "spare,6,make,0,1,cancelled,,0,,,,,,,,,,,,,,,,,,,\n");
 }
 
 TEST_F(TablesTest, CsvRowsHaveAsManyFieldsAsTheHeading) {
@@ -58,7 +58,7 @@ TEST_F(TablesTest, CsvRowsHaveAsManyFieldsAsTheHeading) {
   size_t line_start = 0;
   for (size_t at = out_.find('\n'); at != std::string::npos; at = out_.find('\n', line_start)) {
     const std::string line = out_.substr(line_start, at - line_start);
-    EXPECT_EQ(std::count(line.begin(), line.end(), ','), 25) << line;
+    EXPECT_EQ(std::count(line.begin(), line.end(), ','), 26) << line;
     line_start = at + 1;
   }
 }
@@ -92,7 +92,7 @@ TEST_F(TablesTest, Json) {
                 "code\":0,"
                 "\"user_s\":1.500000,\"system_s\":0.250000,\"max_rss_kib\":2048,\"stdout_bytes\":10,\"stderr_"
                 "bytes\":0,"
-                "\"output_truncated\":false,\"local_bytes\":300,\"remote_bytes\":0}]},"
+                "\"output_truncated\":false,\"local_bytes\":300,\"remote_bytes\":0,\"home_bytes\":300}]},"
                 "{\"name\":\"after, "
                 "\\\"big\\\"\",\"number\":4,\"kind\":\"plot\",\"level\":0,\"cores\":1,\"state\":\"skipped\","
                 "\"because\":\"big\",\"attempts\":[]}]}\n"),

@@ -129,6 +129,14 @@ TEST_F(DriverFilesTest, WhoAsksANodeThatReadsItselfWaitsUntilItIsKnownWhatTheFil
   EXPECT_EQ(two.copies[0].object(), ObjectOf('i'));
   Tell(&two, Note(File("in"), pb::FileNote::STORED, 'i', one.node));
   EXPECT_EQ(driver_->FiguresAt(Now()).bytes_moved, 10u) << "between nodes";
+  EXPECT_EQ(driver_->FiguresAt(Now()).shared_read_bytes, 10u) << "from the submit directory, once";
+  ASSERT_EQ(journal_.history.copies.size(), 2u);
+  EXPECT_EQ(journal_.history.copies[0].path, "in");
+  EXPECT_FALSE(journal_.history.copies[0].from);
+  EXPECT_EQ(journal_.history.copies[1].from, one.node);
+  EXPECT_EQ(journal_.history.copies[1].to, two.node);
+  EXPECT_TRUE(journal_.history.copies[1].task);
+  EXPECT_NE(journal_.history.copies[0].task, journal_.history.copies[1].task) << "for whom they came";
 }
 
 TEST_F(DriverFilesTest, WhoWasToGetItFromANodeThatCannotReadItReadsItself) {

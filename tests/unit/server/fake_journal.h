@@ -23,6 +23,10 @@ class FakeJournal : public journal::Journal {
     history.nodes.push_back(std::move(record));
     return ++sequence;
   }
+  uint64_t Add(journal::CopyRecord record) override {
+    history.copies.push_back(std::move(record));
+    return ++sequence;
+  }
   uint64_t Add(std::vector<journal::TaskRecord> tasks) override {
     history.tasks.insert(history.tasks.end(), tasks.begin(), tasks.end());
     return ++sequence;

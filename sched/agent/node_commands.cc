@@ -23,9 +23,10 @@ namespace {
 
 constexpr Duration kGrace = std::chrono::seconds(2);
 constexpr Duration kReadEvery = std::chrono::milliseconds(50);
-constexpr size_t kShown = 4000;           // bytes of what it wrote, at its end
-constexpr int kWaiting = 1 << 20;         // bytes that it may be ahead
-constexpr size_t kAtOnce = 2 * kWaiting;  // bytes that are read before anything else is looked at
+constexpr size_t kShown = 4000;    // bytes of what it wrote, at its end
+constexpr int kWaiting = 1 << 20;  // bytes that it may be ahead
+constexpr size_t kPiece = 65536;   // bytes that are read at once
+constexpr int kPieces = 32;        // that are read before anything else is looked at
 
 }  // namespace
 
@@ -43,17 +44,15 @@ int NodeOutput::Open() {
 }
 
 void NodeOutput::Read() {
-  char buffer[65536];
-  for (size_t taken = 0; fd_ >= 0 && taken < kAtOnce;) {
-    const ssize_t got = read(fd_, buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR) continue;
+  char buffer[kPiece];
+  for (int piece = 0; fd_ >= 0 && piece < kPieces; ++piece) {
+    const ssize_t got = read(fd_, buffer, sizeof buffer);  // signals are blocked: nothing interrupts it
     if (got < 0 && errno == EAGAIN) return;
     if (got <= 0) {
       close(fd_);
       fd_ = -1;
       return;
     }
-    taken += static_cast<size_t>(got);
     end_.append(buffer, static_cast<size_t>(got));
     if (end_.size() > kShown) end_.erase(0, end_.size() - kShown);
   }
@@ -90,8 +89,7 @@ Status RunNodeCommand(const char* what, const std::string& command, const NodeCo
   std::string problem;
   int status = 0;
   while (true) {
-    const pid_t ended = waitpid(pid, &status, WNOHANG);
-    if (ended == pid || (ended < 0 && errno != EINTR)) break;
+    if (waitpid(pid, &status, WNOHANG) != 0) break;
     const Duration left = begin + run.limit - os::RealClock().Steady();
     output->Read();
     if (left > Duration(0) && !wait(output->open() ? std::min(left, kReadEvery) : left)) continue;

@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -75,7 +76,7 @@ TEST_F(NodeCommandsTest, RunInTheSubmitDirectoryWithTheRunsEnvironment) {
 }
 
 TEST_F(NodeCommandsTest, HaveASessionOfTheirOwnAndNoBlockedSignals) {
-  EXPECT_EQ(Run("test $(cut -d' ' -f6 /proc/$$/stat) = $$ && grep -q 'SigBlk:.0*$' /proc/$$/status"), "");
+  EXPECT_EQ(Run("test $(cut -d' ' -f6 /proc/$$/stat) = $$ && grep -q 'SigBlk:.0*$' /proc/self/status"), "");
   std::ofstream(scratch_.path() + "/shell") << "#!/bin/sh\necho \"mine $*\"\n";
   ASSERT_EQ(chmod((scratch_.path() + "/shell").c_str(), 0700), 0);
   run_.shell = scratch_.path() + "/shell";
@@ -117,7 +118,13 @@ TEST_F(NodeCommandsTest, WhatTheRunDoesNotWaitForIsEnded) {
   EXPECT_EQ(Run("echo begun; exec sleep 1000"), "node_setup was ended with the run: begun");
 }
 
+size_t Descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return static_cast<size_t>(std::distance(begin(all), end(all)));
+}
+
 TEST_F(NodeCommandsTest, WhatASetupLeavesRunningGoesOnAndMayWrite) {
+  const size_t descriptors = Descriptors();
   EXPECT_EQ(Run("(while test ! -e go; do sleep 0.05; done; head -c 5000000 /dev/zero; echo all of it; exec "
                 "sleep 1000) & echo $!"),
             "");
@@ -131,6 +138,7 @@ TEST_F(NodeCommandsTest, WhatASetupLeavesRunningGoesOnAndMayWrite) {
   EXPECT_TRUE(os::EndDescendants(Duration(0)).ok());
   output_.Read();
   EXPECT_FALSE(output_.open());
+  EXPECT_EQ(Descriptors(), descriptors);
 }
 
 TEST_F(NodeCommandsTest, WhatNeverStopsWritingDoesNotHoldTheLimitUp) {

@@ -120,6 +120,7 @@ TEST(Partitions, WhatNodesAreLike) {
   EXPECT_EQ(ParsePartitions("one*|1|10|1|gpu:tesla:2,gpu:x:9|infinite\n", "")->most_nodes, 1u);
   EXPECT_EQ(ParsePartitions("one*|1|10|1|gpu:tesla:2,gpu:x:9|infinite\n", "")->gpus, 2u);
   EXPECT_EQ(ParsePartitions("one*|1|10|1|license:3|1\n", "")->gpus, 0u);
+  EXPECT_EQ(ParsePartitions("one*|1|10|1|gpu:tesla|1\n", "")->gpus, 0u);
   EXPECT_EQ(ParsePartitions("one*|1|?|2|(null)|1-x\n", "")->memory, 0u);
   for (const char* without :
        {"one*|0|10|1|(null)|1\n", "one*|1|10|0|(null)|1\n", "one*|x|10|1|(null)|1\n", "one*\n"})

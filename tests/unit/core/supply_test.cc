@@ -167,6 +167,24 @@ TEST(Supply, WhatWaitsForALostFileIsTakenBackAndWhatRunsGoesOn) {
   EXPECT_EQ(s.Tell(TimeCame{}), "start C@1") << "its second loss";
 }
 
+TEST(Supply, WhatOnlyThoseHaveReadThatAreDoneOrRunIsNotMadeAgain) {
+  Local s({.locality = false});
+  s.Add("P", {}, {}, {"f"});
+  s.Add("C", {}, {"f"});
+  s.Add("D", {}, {"f"});
+  s.Begin({{1, 0, 0}});
+  s.Tell(NodeJoined{NodeId(1), {1, 0, 0}});
+  s.Made("P", 0, {"f"});
+  s.Stored("f", 1);
+  s.Started("C", 0);
+  s.Started("D", 1);
+  EXPECT_EQ(s.Ended("C", 0), "done C");
+  EXPECT_EQ(s.Tell(FileLost{s.File("f"), NodeId(0)}), "");
+  EXPECT_EQ(s.Tell(FileLost{s.File("f"), NodeId(1)}), "");
+  EXPECT_EQ(s.State("P"), TaskState::kDone);
+  EXPECT_EQ(s.Ended("D", 1), "done D, complete");
+}
+
 TEST(Supply, ACopyComesFromSomebodyElseWhenItsSourceIsGone) {
   Local s({.locality = false, .steal = true});
   s.Add("P", {}, {}, {"f"});

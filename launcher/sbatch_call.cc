@@ -41,8 +41,6 @@ int Call(const std::vector<std::string>& words, const std::string& script,
   posix_spawn_file_actions_adddup2(&actions, fd, STDIN_FILENO);
   if (hear) posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
   pid_t pid = -1;
-  std::cout.flush();
-  std::cerr.flush();
   const int error = posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   close(fd);

@@ -5,6 +5,7 @@
 #include "agent/node_commands.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -30,27 +31,22 @@ constexpr int kPieces = 32;        // that are read before anything else is look
 
 }  // namespace
 
-NodeOutput::~NodeOutput() {
-  if (fd_ >= 0) close(fd_);
-}
-
 int NodeOutput::Open() {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return -1;
-  fd_ = ends[0];
-  fcntl(fd_, F_SETFL, O_NONBLOCK);
-  (void)fcntl(fd_, F_SETPIPE_SZ, kWaiting);  // where that is allowed
+  std::array<int, 2> ends;
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return -1;
+  fd_ = os::Fd(ends[0]);
+  fcntl(fd_.get(), F_SETFL, O_NONBLOCK);
+  (void)fcntl(fd_.get(), F_SETPIPE_SZ, kWaiting);  // where that is allowed
   return ends[1];
 }
 
 void NodeOutput::Read() {
   char buffer[kPiece];
-  for (int piece = 0; fd_ >= 0 && piece < kPieces; ++piece) {
-    const ssize_t got = read(fd_, buffer, sizeof buffer);  // signals are blocked: nothing interrupts it
+  for (int piece = 0; fd_.ok() && piece < kPieces; ++piece) {
+    const ssize_t got = read(fd_.get(), buffer, sizeof buffer);  // signals are blocked: nothing interrupts it
     if (got < 0 && errno == EAGAIN) return;
     if (got <= 0) {
-      close(fd_);
-      fd_ = -1;
+      fd_ = os::Fd();
       return;
     }
     end_.append(buffer, static_cast<size_t>(got));

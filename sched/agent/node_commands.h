@@ -6,6 +6,7 @@
 #include "agent/agent.h"
 #include "base/status.h"
 #include "base/time.h"
+#include "os/posix_files.h"
 
 namespace harrow::agent {
 
@@ -13,21 +14,16 @@ namespace harrow::agent {
 /// into nothing: it is read now and then, so that it neither fills memory nor waits for good.
 class NodeOutput {
  public:
-  NodeOutput() = default;
-  NodeOutput(const NodeOutput&) = delete;
-  NodeOutput& operator=(const NodeOutput&) = delete;
-  ~NodeOutput();
-
   /// The end to write to, the caller's; -1: there are no descriptors.
   int Open();
   /// Takes what is there, up to an amount.
   void Read();
   /// May somebody still write?
-  bool open() const { return fd_ >= 0; }
+  bool open() const { return fd_.ok(); }
   const std::string& end() const { return end_; }
 
  private:
-  int fd_ = -1;
+  os::Fd fd_;
   std::string end_;
 };
 

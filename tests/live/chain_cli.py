@@ -267,10 +267,10 @@ def test_a_link_that_has_nothing_to_do(directory, program):
         same(run.wait(180), 128 + signal.SIGTERM, lines_of(f"{directory}/harrow.out"))
         os.remove(f"{directory}/began")
     harrow.env.update(SLURM_JOB_ID="2")
-    told = harrow("link", "--run-dir", f"{directory}/idle", "--after", "1", code=4)
+    told = harrow("link", "--run-dir", f"{directory}/idle", "--after", "1", code=4, timeout=60)
     check("no task ended in job 1, and none would in this one" in told.err, told)
     write(f"{directory}/times", "CANCELLED\n")
-    told = harrow("link", "--run-dir", f"{directory}/some", "--after", "1", code=4)
+    told = harrow("link", "--run-dir", f"{directory}/some", "--after", "1", code=4, timeout=60)
     check("job 1 was cancelled" in told.err, told)
 
 

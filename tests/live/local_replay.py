@@ -69,8 +69,11 @@ def compare(harrow, flow, name, *options):
     sim = json.loads(harrow("sim", "--files", "local", "--json", "--cluster", "cluster.toml", *options, scaled, code=0).out)
     local, remote = run["input_bytes"]["local"], run["input_bytes"]["remote"]
     lasted = max(time_of(row["end"]) for row in rows) - min(time_of(row["start"]) for row in rows)
+    # The run's own account of it is by words of agents and server, this one by where tasks ran.
+    home = run["input_bytes"]["home"] / (local + remote)
+    check(abs(home - at_home(scaled, rows)) < 0.005, name, home, at_home(scaled, rows))
     # What is said, the run's, the simulation's, by how much they may be apart.
-    rows = [("at home, %", 100 * at_home(scaled, rows), 100 * sim["home_share"], 5),
+    rows = [("at home, %", 100 * home, 100 * sim["home_share"], 5),
             ("present, %", 100 * local / (local + remote), 100 * sim["present_share"], 5),
             ("moved, MB", run["bytes_moved"] / 1e6, sim["bytes_moved"] / 1e6, 0.15 * run["bytes_moved"] / 1e6),
             ("first start to last end, s", lasted, sim["makespan_s"], 0.15 * lasted)]

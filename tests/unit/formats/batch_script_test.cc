@@ -307,6 +307,7 @@ TEST(ArrayFlow, AnElementIsATaskThatAssignsItsNumber) {
   EXPECT_EQ(made.Variable("SLURM_JOB_ID"), "(none)") << "it stays the job's";
   EXPECT_EQ(made.graph.PlaceText(made.graph.place(TaskId(3))), "sweep:1:1");
   EXPECT_TRUE(IsArray(made.graph));
+  EXPECT_EQ(made.graph.seal_count(), 1u);
   EXPECT_FALSE(IsArray(graph::Graph()));
 }
 
@@ -395,6 +396,7 @@ TEST(ArrayFlow, AMovedArrayExecutesItsScriptWhereItLiesNow) {
   EXPECT_EQ(made.graph.command(TaskId(1)),
             std::string_view("SLURM_ARRAY_TASK_ID=2\0/else where/script\0a b\0/run/script", 56));
   EXPECT_EQ(made.graph.form(TaskId(1)), graph::CommandForm::kAssigned);
+  EXPECT_EQ(made.graph.seal_count(), 1u);
   EXPECT_EQ(made.profile().shape.cores, 2u);
   const auto has = [&](const char* directory) {
     return Contains(std::pair<std::string, std::string>("SLURM_SUBMIT_DIR", directory));

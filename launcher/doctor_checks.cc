@@ -472,7 +472,8 @@ std::vector<Check> CheckSite() {
   const batch::SitePolicy site = batch::ReadSitePolicy(batch::ParseEnvironment(Environment()));
   std::string text;
   const auto add = [&text](std::string part) { text += StrCat(text.empty() ? "" : ", ", part); };
-  if (site.local_limit > 0) add(StrCat("TMPDIRs hold at most ", FormatBytes(site.local_limit)));
+  if (site.local_limit > 0)
+    add(StrCat("TMPDIRs and a flow's files hold at most ", FormatBytes(site.local_limit)));
   if (site.tasks_per_node > 0) add(StrCat("at most ", site.tasks_per_node, " slots a node"));
   if (site.port_first > 0) add(StrCat("servers listen on ports ", site.port_first, "-", site.port_last));
   if (site.local.empty()) return text.empty() ? std::vector<Check>() : std::vector<Check>{Ok("site", text)};
@@ -492,15 +493,19 @@ namespace {
 Check CheckStorage(const std::string& run_dir) {
   uint64_t files = 0, bytes = 0;
   std::error_code error;
-  for (std::filesystem::recursive_directory_iterator at(run_dir, error), end; !error && at != end; at.increment(error)) {
+  for (std::filesystem::recursive_directory_iterator at(run_dir, error), end; !error && at != end;
+       at.increment(error)) {
     std::error_code gone;
     if (!at->is_regular_file(gone)) continue;
     ++files;
     const uintmax_t size = at->file_size(gone);
     bytes += gone ? 0 : size;
   }
-  if (error) return Warning("storage", StrCat("cannot look through the run directory: ", error.message()), "see its permissions");
-  return Ok("storage", StrCat(files, " files of the run, ", FormatBytes(bytes), "; their number depends on nodes, not on tasks"));
+  if (error)
+    return Warning("storage", StrCat("cannot look through the run directory: ", error.message()),
+                   "see its permissions");
+  return Ok("storage", StrCat(files, " files of the run, ", FormatBytes(bytes),
+                              "; their number depends on nodes, not on tasks"));
 }
 
 }  // namespace
@@ -528,7 +533,8 @@ std::vector<Check> CheckRun(const std::string& run_dir) {
   const auto rendezvous = run_dir::ReadRendezvous(*part->dir, part->dir->path());
   if (!rendezvous.ok() && rendezvous.status().code() != Code::kNotFound) {
     checks.push_back(Bad("server file", rendezvous.status().message(),
-                         StrCat("chmod 600 ", ShellQuote(run_dir::ServerPath(part->dir->path())), ", if nobody else has read it")));
+                         StrCat("chmod 600 ", ShellQuote(run_dir::ServerPath(part->dir->path())),
+                                ", if nobody else has read it")));
   }
   return checks;
 }

@@ -67,6 +67,7 @@ class Agent {
     // Threads first: they use the collector, and the collector the loop.
     local_watch_.reset();
     pool_.reset();
+    node_.copies.Remove();
     collector_.reset();
     session_.reset();
     return exit_;
@@ -209,6 +210,7 @@ class Agent {
     node_.output_limit.store(welcome.output_limit());
     // Slots have descriptors of their own, but /proc/self is this thread, which has the directory open.
     node_.made.Set(run_dir::MadePath(options_.dir->LastingPath("."), output_file_), welcome.flow_id());
+    node_.copies.Set(run_dir::CopiesPath(options_.dir->LastingPath("."), output_file_));
     if (welcome.kill_wait_ns() > 0) node_.kill_wait_ns.store(welcome.kill_wait_ns());
     if (welcome.local_files()) KeepFiles(welcome);
     if (!settled_) {
@@ -241,11 +243,13 @@ class Agent {
           {.arrived = [pool = pool_.get()](AttemptId attempt) { pool->InputArrived(attempt); },
            .failed = [pool = pool_.get()](AttemptId attempt,
                                           const std::string& why) { pool->InputFailed(attempt, why); },
-           .tell = tell});
+           .tell = tell,
+           .temporary = [this](const std::string& path) { node_.copies.Add(path); }});
       if (!port.ok())
         return session_->TellUnfit("the flow's files cannot be kept there: " + port.status().message());
       file_port_ = *std::move(port);
       node_.files = file_port_->files();
+      if (local_watch_) local_watch_->Share(&file_port_->files()->store());
     }
     session_->TellPeerAddresses(file_port_->addresses());
   }

@@ -1,6 +1,5 @@
 #include "agent/file_port.h"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -20,8 +19,7 @@ Result<std::unique_ptr<FilePort>> FilePort::Open(const Options& options, const p
       store::Store::Open(options.directory, {.limit = options.limit});
   if (!store.ok()) return store.status();
   port->store_ = *std::move(store);
-  port->files_ = std::make_unique<LocalFiles>(port->store_.get(), std::clamp<size_t>(options.slots, 1, 16),
-                                              std::move(hooks));
+  port->files_ = std::make_unique<LocalFiles>(port->store_.get(), options.slots, std::move(hooks));
   Transfers::Options wanted;
   wanted.peers.self = NodeId(welcome.node());
   wanted.peers.incarnation = options.incarnation;

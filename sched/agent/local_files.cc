@@ -32,8 +32,8 @@ FileNews::What WhatOf(const Transfers::Outcome& outcome) {
 
 }  // namespace
 
-LocalFiles::LocalFiles(store::Store* store, size_t threads, Hooks hooks)
-    : store_(*store), hooks_(std::move(hooks)), umask_(Umask()), workers_(threads) {}
+LocalFiles::LocalFiles(store::Store* store, size_t slots, Hooks hooks)
+    : store_(*store), hooks_(std::move(hooks)), umask_(Umask()), workers_(slots) {}
 
 void LocalFiles::Outside(const std::function<void()>& work) {
   std::binary_semaphore done(0);

@@ -50,6 +50,8 @@ class LocalFiles : public FileHost {
     std::function<void(AttemptId, std::string why)> failed;
     /// For the server.
     std::function<void(FileNews)> tell;
+    /// FileHost::NoteTemporary.
+    std::function<void(const std::string& path)> temporary{};
   };
   struct Copy {
     FileId file;
@@ -58,8 +60,8 @@ class LocalFiles : public FileHost {
     NodeId from{};                          // none: it is read from there
   };
 
-  /// `store` outlives it. `threads`: how many slots may be served at once (Outside).
-  LocalFiles(store::Store* store, size_t threads, Hooks hooks);
+  /// `store` outlives it. `slots`: how many are served at once (Outside).
+  LocalFiles(store::Store* store, size_t slots, Hooks hooks);
 
   void Use(Transfers* transfers);
   /// The node is to have the file. One that is on its way comes from somebody else from now on.
@@ -73,6 +75,9 @@ class LocalFiles : public FileHost {
 
   store::Store& store() override { return store_; }
   void Outside(const std::function<void()>& work) override;
+  void NoteTemporary(const std::string& path) override {
+    if (hooks_.temporary) hooks_.temporary(path);
+  }
   uint32_t umask() const override { return umask_; }
   std::optional<store::Object> ObjectOf(FileId file) override;
   void Made(FileId file, const store::Object& object) override;

@@ -95,6 +95,10 @@ void LocalWatch::Look() {
       largest = attempt;
     }
   }
+  if (store::Store* const store = store_.load()) {
+    store->SetOthers(total);
+    total += store->room().used;
+  }
   if (total > node_.local_limit && largest) pool_.DiskLimitReached(*largest);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -7,6 +8,7 @@
 #include <thread>
 
 #include "agent/slot_pool.h"
+#include "store/store.h"
 
 namespace harrow::agent {
 
@@ -14,13 +16,16 @@ namespace harrow::agent {
 /// meanwhile does not count, a file of several names counts for each.
 uint64_t DiskUse(const std::string& path);
 
-/// Keeps what the tasks of a node hold in their TMPDIRs within NodeContext::local_limit: while it is more,
-/// the task that holds the most is killed. A thread of its own; a disk fills between two looks, so this is no
-/// quota.
+/// Keeps what the tasks of a node hold in their TMPDIRs, and the store beside them, within
+/// NodeContext::local_limit: the store is told what the tasks hold, and takes no more than the rest; while
+/// both together are more, the task that holds the most is killed. A thread of its own; a disk fills between
+/// two looks, so this is no quota.
 class LocalWatch {
  public:
   LocalWatch(const NodeContext& node, const os::Clock& clock, SlotPool& pool);
   ~LocalWatch();
+  /// The node has a store, which outlives this.
+  void Share(store::Store* store) { store_.store(store); }
 
  private:
   void Run();
@@ -29,6 +34,7 @@ class LocalWatch {
   const NodeContext& node_;
   const os::Clock& clock_;
   SlotPool& pool_;
+  std::atomic<store::Store*> store_ = nullptr;
   std::mutex mutex_;
   std::condition_variable wake_;  // of mutex_
   bool stop_ = false;             // of mutex_

@@ -91,7 +91,11 @@ TaskRunner::TaskRunner(uint32_t slot, NodeContext& node, const os::Clock& clock,
       collector_(collector),
       signals_(signals),
       tell_core_(std::move(tell_core)),
-      sandbox_(node.files),
+      sandbox_(node.files,
+               [this] {  // in this order: a stand is told before it is over
+                 const bool may_run = MayRun();
+                 return !may_run || node_.fence->stood() != stood_at_end_;
+               }),
       outputs_(node.made),
       streams_(collector, node.output_limit,
                {.may_run = [this] { return MayRun(); },
@@ -336,6 +340,7 @@ std::optional<TaskResult> TaskRunner::Run(const LocalTask& task, const Core::Giv
 
   signals_.process.store(pid);
   if (!expect_short_ || task.profile->spec().memory > 0 || !WaitBlindly(pid)) WaitWatching(task, pid);
+  stood_at_end_ = node_.fence->stood();
   if (told_) tell_core_(ProcessEnded{slot_}, false);
   result.finish = clock_.Now();
   const Duration ran = clock_.Steady() - started_;
@@ -354,9 +359,9 @@ std::optional<TaskResult> TaskRunner::Run(const LocalTask& task, const Core::Giv
   result.end = JudgeEnd(asked_to_end_, signaled, result.code);
   const bool too_large = asked_to_end_ == End::kSignaled && signaled;
   if (too_large) {
-    result.message =
-        StrCat("killed: its TMPDIR held the most when the tasks of this node held more than the ",
-               FormatBytes(node_.local_limit), " that the site allows");
+    result.message = StrCat("killed: its TMPDIR held the most when the tasks of this node",
+                            node_.files != nullptr ? ", and the flow's files that it keeps," : "",
+                            " held more than the ", FormatBytes(node_.local_limit), " that the site allows");
   }
   result.user_time = FromTimeval(usage.ru_utime);
   result.system_time = FromTimeval(usage.ru_stime);

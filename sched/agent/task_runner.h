@@ -24,6 +24,7 @@
 #include "agent/steps/sandbox.h"
 #include "agent/steps/slot_tmp.h"
 #include "agent/steps/streams.h"
+#include "made/copies.h"
 #include "made/record.h"
 #include "os/clock.h"
 #include "os/process.h"
@@ -44,6 +45,7 @@ struct NodeContext {
   uint64_t task_descriptors = 0;  // soft RLIMIT_NOFILE of tasks; 0: the agent's own
   std::atomic<uint64_t> output_limit{64u << 20};  // bytes a task and stream; 0: no limit
   made::Record made;                              // of declared outputs
+  made::Copies copies;                            // of results
   bool in_step = false;  // of a job, or a unit of systemd: its end is a signal to every process
   std::atomic<int64_t> kill_wait_ns{5'000'000'000};
   FencePage own_fence;
@@ -122,6 +124,7 @@ class TaskRunner {
   os::Stopper standing_;                     // what the fence has stopped of the task
   End asked_to_end_ = End::kRunning;         // the reason for which the task has been signalled
   Duration stood_{0};                        // FencePage::stood() when the attempt began
+  Duration stood_at_end_{0};                 // the same when its process ended
   bool told_ = false;                        // the core that its process has started
   WallTime began_{};                         // of the running attempt
   Duration started_{0};                      // steady

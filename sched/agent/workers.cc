@@ -5,8 +5,8 @@
 
 namespace harrow::agent {
 
-Workers::Workers(size_t threads) {
-  for (size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { Run(); });
+Workers::Workers(size_t most) : most_(most) {
+  threads_.emplace_back([this] { Run(); });
 }
 
 void Workers::Do(std::function<void()> work) {
@@ -32,8 +32,12 @@ void Workers::Stop() {
 void Workers::Run() {
   std::unique_lock lock(mutex_);
   while (true) {
+    ++idle_;
     changed_.wait(lock, [this] { return stopped_ || !queue_.empty(); });
+    --idle_;
     if (stopped_) return;
+    // By this thread: who asks may have another table of descriptors, which its child would share.
+    if (idle_ == 0 && threads_.size() < most_) threads_.emplace_back([this] { Run(); });
     {
       const std::function<void()> work = std::move(queue_.front());
       queue_.pop_front();

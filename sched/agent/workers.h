@@ -9,10 +9,12 @@
 
 namespace harrow::agent {
 
-/// A few threads for work that waits for disks. What has not begun when it is stopped is not done.
+/// Threads for work that waits for disks, as many as there was work at once and one that makes the next, at
+/// most `most`. All have the descriptors of who made this, whoever asks for work. What has not begun when it
+/// is stopped is not done.
 class Workers {
  public:
-  explicit Workers(size_t threads);
+  explicit Workers(size_t most);
   ~Workers() { Stop(); }
   void Do(std::function<void()> work);
   /// Waits for what has begun.
@@ -21,9 +23,11 @@ class Workers {
  private:
   void Run();
 
+  const size_t most_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> queue_;
+  size_t idle_ = 0;  // threads
   bool stopped_ = false;
   std::vector<std::thread> threads_;
 };

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <fcntl.h>
-#include <sstream>
 #include <iterator>
 #include <map>
 #include <optional>
 #include <set>
 #include <signal.h>
+#include <sstream>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +16,7 @@
 
 #include "base/text.h"
 #include "keeper/server_watch.h"
+#include "made/copies.h"
 #include "os/log.h"
 #include "os/process.h"
 #include "os/spawn.h"
@@ -28,8 +29,8 @@
 //
 // A server that ends with an exit status has decided (ServerEnd). One that is killed or crashes is started
 // again at once, with the next epoch; a warden that dies likewise, after all that it left has been ended. Who
-// dies kMostCrashes times in a row soon after its start is not started again. One that hangs (server_watch.h) is killed,
-// and so started again as one that died.
+// dies kMostCrashes times in a row soon after its start is not started again. One that hangs (server_watch.h)
+// is killed, and so started again as one that died.
 //
 // Under Slurm one srun starts all agents, and cannot start one again. So a node that the server reports
 // absent for a while gets an srun of its own (a rescue); so does every node when the one srun has died:
@@ -51,7 +52,7 @@ constexpr Duration kSameSignal = std::chrono::milliseconds(100);
 constexpr Duration kInterruptTime = std::chrono::seconds(15);  // then an interrupted run is ended by force
 constexpr Duration kGrace = std::chrono::seconds(1);
 constexpr Duration kAskedToLeave = std::chrono::seconds(1);  // a server that ends its agents ends soon itself
-constexpr Duration kAbsentFor = std::chrono::seconds(3);  // then a node is rescued
+constexpr Duration kAbsentFor = std::chrono::seconds(3);     // then a node is rescued
 constexpr Duration kMostBackOff = std::chrono::minutes(1);
 constexpr size_t kMostRescues = 16;  // at once
 
@@ -150,6 +151,7 @@ KeeperEnd Keeper::Run() {
   }
   if (const Status ended = os::EndDescendants(kGrace); !ended.ok()) os::LogError(ended.message());
   impl_->OnProgress();
+  made::RemoveLeftCopies(*impl_->options.part.dir, impl_->options.part.dir->path());
   os::LogInfo(StrCat("keeper and all that it waited for used ", Seconds(os::ProcessorTime()), " s of CPU"));
   return impl_->end;
 }
@@ -282,15 +284,16 @@ void Keeper::Impl::ServerEnded(int wait_status) {
   if (WIFEXITED(wait_status)) {
     const int code = WEXITSTATUS(wait_status);
     if (code > static_cast<int>(run::ServerEnd::kStopped) || code == 2) {
-      return GiveUp(
-          StrCat("the server ended with exit code ", code, "; see ", run_dir::LogPath(options.part.dir->path(), run_dir::kServerLog)));
+      return GiveUp(StrCat("the server ended with exit code ", code, "; see ",
+                           run_dir::LogPath(options.part.dir->path(), run_dir::kServerLog)));
     }
     return EndRun(static_cast<run::ServerEnd>(code));
   }
   os::LogWarning(StrCat("the server died: ", os::DescribeWaitStatus(wait_status)));
   if (!MayStartAgain(&server)) {
     return GiveUp(StrCat("the server died ", kMostCrashes, " times in a row, the last time by ",
-                         os::DescribeWaitStatus(wait_status), "; see ", run_dir::LogPath(options.part.dir->path(), run_dir::kServerLog)));
+                         os::DescribeWaitStatus(wait_status), "; see ",
+                         run_dir::LogPath(options.part.dir->path(), run_dir::kServerLog)));
   }
   if (end.signal != 0) return EndRun(run::ServerEnd::kStopped);
   loop->After(kRestartPause, [this] { StartServer(); });
@@ -350,9 +353,9 @@ void Keeper::Impl::WardenEnded(Child* warden, int wait_status) {
   if (!MayStartAgain(warden)) {
     warden->over = true;
     const bool any = std::any_of(wardens.begin(), wardens.end(), [](const Child& c) { return !c.over; });
-    const std::string what =
-        StrCat(can_rescue ? "srun failed " : "an agent died ", kMostCrashes, " times in a row (",
-               os::DescribeWaitStatus(wait_status), ")", LastWords(), "; see ", run_dir::LogDirectory(options.part.dir->path()));
+    const std::string what = StrCat(can_rescue ? "srun failed " : "an agent died ", kMostCrashes,
+                                    " times in a row (", os::DescribeWaitStatus(wait_status), ")",
+                                    LastWords(), "; see ", run_dir::LogDirectory(options.part.dir->path()));
     if (!any) return GiveUp(what);
     options.say(what);
     return;
@@ -428,8 +431,10 @@ void Keeper::Impl::Suspend() {
   }
   os::Stopper stopper;
   stopper.Stop(getpid());
-  // What a SIGTSTP would have done: nothing where no shell could let this process go on (setsid, ssh HOST harrow run, tmux).
-  struct sigaction handled {}, by_default {};
+  // What a SIGTSTP would have done: nothing where no shell could let this process go on (setsid, ssh HOST
+  // harrow run, tmux).
+  struct sigaction handled {
+  }, by_default{};
   by_default.sa_handler = SIG_DFL;
   sigaction(SIGTSTP, &by_default, &handled);
   sigset_t stop, before;

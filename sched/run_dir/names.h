@@ -102,6 +102,13 @@ inline bool IsOutput(std::string_view name) {
 inline bool IsMade(std::string_view name) {
   return name.ends_with(".made");
 }
+/// The temporary files of results that an agent copies out (made/copies.h); gone when it ends.
+inline std::string CopiesPath(const std::string& dir, uint32_t number) {
+  return StrCat(OutputDirectory(dir), "/", number, ".copies");
+}
+inline bool IsCopies(std::string_view name) {
+  return name.ends_with(".copies");
+}
 /// What was made under an earlier numbering of the tasks, brought under the present one.
 inline std::string EarlierMadePath(const std::string& dir) {
   return dir + "/made";

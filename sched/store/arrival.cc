@@ -10,6 +10,7 @@ namespace harrow::store {
 namespace {
 
 constexpr int64_t kWorthReserving = 64 << 10;
+constexpr ptrdiff_t kIdleHalves = 32;  // that wait for another source; each has a descriptor
 
 class PieceArrival : public Arrival {
  public:
@@ -113,13 +114,19 @@ Status LocalStore::Write(Half* half, int64_t offset, std::string_view data) {
 
 void LocalStore::Leave(const std::shared_ptr<Half>& half) {
   bool whole = false;
+  std::shared_ptr<Half> oldest;
   {
     const auto lock = Lock();
     half->live = false;
+    half->left = ++leavings_;
     const Row* row = table_.Find(half->object().id);
     whole = row != nullptr && row->state == Row::State::kWhole;
+    const auto idle =
+        std::count_if(halves_.begin(), halves_.end(), [](const auto& h) { return !h.second->live; });
+    if (!whole && idle > kIdleHalves) oldest = DetachIdle();
   }
   if (whole) EndHalf(half, true);  // it came another way
+  if (oldest != nullptr) oldest->End(true);
 }
 
 Status LocalStore::Finish(const std::shared_ptr<Half>& half) {

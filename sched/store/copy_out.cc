@@ -1,9 +1,18 @@
 // Objects to wherever the user wants them. Every file is written under a temporary name beside its own,
-// synced, and renamed; of a directory with many entries all are written, then the file system is synced once,
-// then all are renamed.
+// synced, and renamed; then the directories are synced that got names.
+//
+// Of a directory with many entries all are written, then the file system is synced once, then all are
+// renamed, and it is synced once more. The first syncfs brings contents and inodes to the disk, so that no
+// name ever leads to less than its content; the second one all names, those of new directories and the one
+// of the result itself included, as they are of the same file system. This is so where the kernel's own file
+// systems write what is dirty and commit their journal, and with NFS, whose names are durable when the server
+// has answered. Others (FUSE, which hands no syncfs on; Lustre, whose servers commit later) get a sync a
+// file.
 #include <algorithm>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/random.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -26,12 +35,40 @@ bool SyncDirectory(int directory) {
   return fd.ok() && (fsync(fd.get()) == 0 || errno == EINVAL || errno == ENOSYS || errno == ENOTSUP);
 }
 
+/// The names of directories that were made.
+Status SyncNewDirectories(const std::vector<std::string>& made) {
+  for (const std::string& path : made) {
+    const std::string above(ParentOf(path));
+    const Fd parent = OpenAt(AT_FDCWD, above.empty() ? "/" : above.c_str(), O_RDONLY | O_DIRECTORY);
+    if (!parent.ok() || !SyncDirectory(parent.get())) return Failed("sync", above);
+  }
+  return {};
+}
+
 }  // namespace
+
+bool SyncfsSuffices(long type) {
+  constexpr unsigned long kXfs = 0x58465342;
+  switch (static_cast<unsigned long>(type) & 0xffffffff) {
+    case EXT4_SUPER_MAGIC:
+    case BTRFS_SUPER_MAGIC:
+    case TMPFS_MAGIC:
+    case NFS_SUPER_MAGIC:
+    case kXfs:
+      return true;
+    default:
+      return false;
+  }
+}
 
 class LocalStore::Copier {
  public:
-  Copier(LocalStore* store, int root, std::string shown, uint32_t umask)
-      : store_(store), umask_(umask), shown_(shown), descent_(root, shown, Descent::Make::kYes) {
+  Copier(LocalStore* store, int root, std::string shown, uint32_t umask, const CopyWatch& watch)
+      : store_(store),
+        umask_(umask),
+        shown_(shown),
+        watch_(watch),
+        descent_(root, shown, Descent::Make::kYes) {
     descent_.made = [this](int parent, const std::string& name) {
       (void)fchmodat(parent, name.c_str(), 0777 & ~umask_, 0);
     };
@@ -55,7 +92,7 @@ class LocalStore::Copier {
     if (!from.ok()) return from.status();
     const Result<int> at = descent_.To(ParentOf(path));
     if (!at.ok()) return at.status();
-    std::string temporary = TemporaryName();
+    std::string temporary = NewTemporary(path);
     const Fd to = OpenAt(*at, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
     if (!to.ok()) return Failed("write", Shown(path), errno, *at);
     Add(path, std::move(temporary));
@@ -76,7 +113,7 @@ class LocalStore::Copier {
   Status Link(const std::string& target, const std::string& path) {
     const Result<int> at = descent_.To(ParentOf(path));
     if (!at.ok()) return at.status();
-    std::string temporary = TemporaryName();
+    std::string temporary = NewTemporary(path);
     if (symlinkat(target.c_str(), *at, temporary.c_str()) != 0)
       return Failed("write", Shown(path), errno, *at);
     Add(path, std::move(temporary));
@@ -88,6 +125,7 @@ class LocalStore::Copier {
       const Pending& last = pending_.back();
       const Result<int> at = descent_.To(last.directory);
       if (!at.ok()) return at.status();
+      if (watch_.may_name) HARROW_RETURN_IF_ERROR(watch_.may_name());
       if (renameat(*at, last.temporary.c_str(), *at, last.name.c_str()) != 0) {
         const std::string path = last.directory.empty() ? last.name : StrCat(last.directory, "/", last.name);
         if (errno != EISDIR && errno != ENOTEMPTY && errno != EEXIST)
@@ -114,6 +152,12 @@ class LocalStore::Copier {
     std::string directory, temporary, name;
   };
   std::string Shown(const std::string& path) const { return Printable(StrCat(shown_, "/", path), 400); }
+  std::string NewTemporary(const std::string& path) const {
+    std::string name = TemporaryName();
+    const std::string_view parent = ParentOf(path);
+    if (watch_.temporary) watch_.temporary(StrCat(shown_, "/", parent, parent.empty() ? "" : "/", name));
+    return name;
+  }
   void Add(const std::string& path, std::string temporary) {
     directories_.emplace_back(ParentOf(path));
     pending_.push_back({std::string(ParentOf(path)), std::move(temporary), std::string(NameOf(path))});
@@ -122,12 +166,14 @@ class LocalStore::Copier {
   LocalStore* const store_;
   const mode_t umask_;
   const std::string shown_;
+  const CopyWatch& watch_;
   Descent descent_;
   std::vector<Pending> pending_;
   std::vector<std::string> directories_;
 };
 
-Status LocalStore::CopyOut(const ObjectId& id, const std::string& path, uint32_t umask) {
+Status LocalStore::CopyOut(const ObjectId& id, const std::string& path, uint32_t umask,
+                           const CopyWatch& watch) {
   const std::string name(NameOf(path));
   if (!path.starts_with('/') || !IsName(name)) {
     return Status(Code::kInvalid, StrCat(Printable(path, 400), " is no absolute path of a file"));
@@ -136,9 +182,12 @@ Status LocalStore::CopyOut(const ObjectId& id, const std::string& path, uint32_t
   if (!Has(id) || !pins.Take(id)) return NotHere(id);
   const std::string above(ParentOf(path));
   const mode_t directory_mode = 0777 & ~umask;
+  std::vector<std::string> made;
   for (size_t slash = above.find('/', 1); !above.empty(); slash = above.find('/', slash + 1)) {
     const std::string part = above.substr(0, slash);
-    if (mkdir(part.c_str(), directory_mode) != 0 && errno != EEXIST && access(part.c_str(), F_OK) != 0) {
+    if (mkdir(part.c_str(), directory_mode) == 0) {
+      made.push_back(part);
+    } else if (errno != EEXIST && access(part.c_str(), F_OK) != 0) {
       return Failed("make directory", part);
     }
     if (slash == above.npos) break;
@@ -146,10 +195,11 @@ Status LocalStore::CopyOut(const ObjectId& id, const std::string& path, uint32_t
   const Fd parent = OpenAt(AT_FDCWD, above.empty() ? "/" : above.c_str(), O_RDONLY | O_DIRECTORY);
   if (!parent.ok()) return Failed("open", above);
   if (id.kind != Kind::kDirectory) {
-    Copier copier(this, parent.get(), above, umask);
+    Copier copier(this, parent.get(), above, umask, watch);
     HARROW_RETURN_IF_ERROR(copier.File(id, name, true));
     HARROW_RETURN_IF_ERROR(copier.Rename());
-    return copier.SyncDirectories();
+    HARROW_RETURN_IF_ERROR(copier.SyncDirectories());
+    return SyncNewDirectories(made);
   }
 
   const Result<Entries> entries = ListingOf(id);
@@ -164,8 +214,10 @@ Status LocalStore::CopyOut(const ObjectId& id, const std::string& path, uint32_t
     return Status(Code::kExists, StrCat(Printable(path, 400), " is there, and is no directory"));
   }
   if (!root.ok()) return Failed("open", path);
-  const bool one_by_one = (*entries)->size() <= kManyEntries;
-  Copier copier(this, root.get(), path, umask);
+  struct statfs disk {};
+  const bool one_by_one =
+      (*entries)->size() <= kManyEntries || fstatfs(root.get(), &disk) != 0 || !SyncfsSuffices(disk.f_type);
+  Copier copier(this, root.get(), path, umask, watch);
   for (const Entry& entry : **entries) {
     const Status status = entry.type == Entry::Type::kDirectory ? copier.Directory(entry.path)
                           : entry.type == Entry::Type::kFile ? copier.File(entry.id, entry.path, one_by_one)
@@ -176,7 +228,8 @@ Status LocalStore::CopyOut(const ObjectId& id, const std::string& path, uint32_t
   HARROW_RETURN_IF_ERROR(copier.Rename());
   if (!one_by_one) return syncfs(root.get()) == 0 ? Status() : Failed("sync", path);
   HARROW_RETURN_IF_ERROR(copier.SyncDirectories());
-  return SyncDirectory(root.get()) && SyncDirectory(parent.get()) ? Status() : Failed("sync", path);
+  if (!SyncDirectory(root.get()) || !SyncDirectory(parent.get())) return Failed("sync", path);
+  return SyncNewDirectories(made);
 }
 
 }  // namespace harrow::store

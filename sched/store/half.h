@@ -44,6 +44,7 @@ class Half {
   // Guarded by the store's lock.
   bool live = true;    // somebody has its Arrival
   bool named = false;  // asked for by itself
+  uint64_t left = 0;   // when somebody last had its Arrival: they are numbered
 
  private:
   struct Waiter {

@@ -46,25 +46,35 @@ uint64_t LocalStore::ChargeOf(int64_t bytes) const {
 }
 
 Status LocalStore::TakeRoom(uint64_t charge, bool of_disk, std::string_view shown) {
-  struct statvfs disk {};
-  const bool asked = of_disk && fstatvfs(root_.get(), &disk) == 0;
-  const uint64_t free = static_cast<uint64_t>(disk.f_bavail) * disk.f_frsize;
-  const auto lock = Lock();
-  const uint64_t used = table_.used() + taken_;
-  const auto none = [&](const std::string& why) {
-    return Status(Code::kExhausted, StrCat("no room for ", Printable(shown, 400), " (", FormatBytes(charge),
-                                           ") in the store ", directory_, ": ", why));
-  };
-  if (options_.limit != 0 && (used > options_.limit || charge > options_.limit - used)) {
-    return none(
-        StrCat("it holds ", FormatBytes(used), " of the ", FormatBytes(options_.limit), " that it may"));
+  for (;;) {
+    struct statvfs disk {};
+    const bool asked = of_disk && fstatvfs(root_.get(), &disk) == 0;
+    const uint64_t free = static_cast<uint64_t>(disk.f_bavail) * disk.f_frsize;
+    std::string why;
+    std::shared_ptr<Half> idle;
+    {
+      const auto lock = Lock();
+      const uint64_t used = table_.used() + taken_;
+      const uint64_t limit = Limit(), others = options_.limit - limit;
+      if (options_.limit != 0 && (used > limit || charge > limit - used)) {
+        why = StrCat("it holds ", FormatBytes(used),
+                     others > 0 ? StrCat(", and others ", FormatBytes(others), ",") : "", " of the ",
+                     FormatBytes(options_.limit), others > 0 ? " that they may" : " that it may");
+      } else if (asked && (free < options_.spare || charge > free - options_.spare)) {
+        why = StrCat("it holds ", FormatBytes(used), ", and of the disk ", FormatBytes(free),
+                     " are free, of which ", FormatBytes(options_.spare), " are left to others");
+      } else {
+        taken_ += charge;
+        return {};
+      }
+      idle = DetachIdle();
+    }
+    if (idle == nullptr) {
+      return Status(Code::kExhausted, StrCat("no room for ", Printable(shown, 400), " (", FormatBytes(charge),
+                                             ") in the store ", directory_, ": ", why));
+    }
+    idle->End(true);
   }
-  if (asked && (free < options_.spare || charge > free - options_.spare)) {
-    return none(StrCat("it holds ", FormatBytes(used), ", and of the disk ", FormatBytes(free),
-                       " are free, of which ", FormatBytes(options_.spare), " are left to others"));
-  }
-  taken_ += charge;
-  return {};
 }
 
 void LocalStore::GiveRoom(uint64_t charge) {
@@ -80,7 +90,7 @@ Store::Room LocalStore::room() const {
   Room room;
   room.used = table_.used() + taken_;
   room.limit = room.used + (free > options_.spare ? free - options_.spare : 0);
-  if (options_.limit != 0) room.limit = std::min(room.limit, options_.limit);
+  if (options_.limit != 0) room.limit = std::min(room.limit, Limit());
   room.objects = table_.whole();
   return room;
 }
@@ -143,7 +153,7 @@ Result<bool> LocalStore::Adopt(const Taken& taken, As as, const Half* half, cons
       row.parts = taken.parts;
       table_.Settled(id, row);
       if (half == nullptr) taken_ -= taken.charge;
-      if (half != nullptr) Detach(half);  // Drop has waited
+      if (half != nullptr) Detach(half, true);  // Drop has waited
       if (half != nullptr && half->named && !named) Promote(id, table_.Find(id));
       if (const auto it = halves_.find(id);
           it != halves_.end() && it->second.get() != half && !it->second->live) {
@@ -215,13 +225,22 @@ void LocalStore::Spoiled(const ObjectId& id) {
   Carry(removals);
 }
 
-bool LocalStore::Detach(const Half* half) {
+bool LocalStore::Detach(const Half* half, bool renamed) {
   const auto it = halves_.find(half->object().id);
   if (it == halves_.end() || it->second.get() != half) return false;
   taken_ -= half->charge();
-  unlinkat(arriving_.get(), half->name().c_str(), 0);
+  if (!renamed) unlinkat(arriving_.get(), half->name().c_str(), 0);
   halves_.erase(it);
   return true;
+}
+
+std::shared_ptr<Half> LocalStore::DetachIdle() {
+  std::shared_ptr<Half> idle;
+  for (const auto& [id, half] : halves_) {
+    if (!half->live && (idle == nullptr || half->left < idle->left)) idle = half;
+  }
+  if (idle != nullptr) Detach(idle.get());
+  return idle;
 }
 
 void LocalStore::EndHalf(const std::shared_ptr<Half>& half, bool failed) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <condition_variable>
@@ -40,12 +41,14 @@ class LocalStore : public Store {
   Result<std::vector<Object>> MissingOf(const ObjectId& directory) const override;
   Result<std::unique_ptr<Reader>> Read(const ObjectId& id) override;
   Status Place(const ObjectId& id, std::string_view inside, const std::string& path) override;
-  Status CopyOut(const ObjectId& id, const std::string& path, uint32_t umask) override;
+  Status CopyOut(const ObjectId& id, const std::string& path, uint32_t umask,
+                 const CopyWatch& watch) override;
   bool Unchanged(const ObjectId& id) override;
   Result<std::string> MakeSandbox(const std::string& name) override;
   void RemoveSandbox(const std::string& path) override;
   void Drop(const ObjectId& id) override;
   Room room() const override;
+  void SetOthers(uint64_t bytes) override { others_.store(bytes); }
   std::vector<Object> All() const override;
   void Erase() override;
 
@@ -98,10 +101,13 @@ class LocalStore : public Store {
   void Spoiled(const ObjectId& id);
   int FolderOf(bool in_objects) const { return in_objects ? objects_.get() : parts_.get(); }
   int Rename(const ObjectId& id, bool into_objects);
-  /// Under the lock: gives its room back and removes its file, if there is one by that name yet. False: done
+  /// Under the lock: gives its room back and removes its file, unless that has another name now. False: done
   /// before.
-  bool Detach(const Half* half);
+  bool Detach(const Half* half, bool renamed = false);
   void EndHalf(const std::shared_ptr<Half>& half, bool failed);
+  /// Under the lock: detaches the one that has been without an Arrival for longest; null: there is none. Its
+  /// room on disk is free when it has ended and nobody reads it.
+  std::shared_ptr<Half> DetachIdle();
   bool Same(const Seen& seen, const struct stat& info) const {
     return seen.inode == info.st_ino && seen.length == info.st_size && HasObjectTime(info) &&
            S_ISREG(info.st_mode);
@@ -132,8 +138,11 @@ class LocalStore : public Store {
   // copy_out.cc
   class Copier;
 
+  uint64_t Limit() const { return options_.limit - std::min(options_.limit, others_.load()); }
+
   const std::string directory_;
   const Options options_;
+  std::atomic<uint64_t> others_ = 0;
   Fd root_, owner_, objects_, parts_, arriving_, sandboxes_;
   uint64_t block_ = 4096;
   uint64_t device_ = 0;
@@ -148,6 +157,7 @@ class LocalStore : public Store {
   std::condition_variable settled_;
   Table table_;
   std::unordered_map<ObjectId, std::shared_ptr<Half>> halves_;
+  uint64_t leavings_ = 0;                               // of halves by their Arrivals
   uint64_t taken_ = 0;                                  // room that temporaries and halves have
   std::vector<std::pair<ObjectId, Entries>> listings_;  // the last few that were used
 };

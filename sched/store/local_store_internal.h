@@ -18,6 +18,9 @@ Status PlaceLink(const std::string& target, int parent, const std::string& name,
 
 bool PlacedBefore(const ObjectId& id, uint64_t inode, int parent, const std::string& name);
 
+/// Whether one syncfs makes files and names of a file system of this type (statfs) durable.
+bool SyncfsSuffices(long type);
+
 /// What is told to At: the object's file is not what it was when it came.
 constexpr int kNotTheSame = -1;
 

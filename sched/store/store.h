@@ -38,8 +38,9 @@ class Reader {
   virtual void WhenBeyond(int64_t beyond, std::function<void(bool failed)> then) = 0;
 };
 
-/// A file object that comes in pieces, in whatever order. Dropped without Finish: nothing is kept of it but
-/// for the time that the store is open; the next Begin of the same id goes on with the pieces that are here.
+/// A file object that comes in pieces, in whatever order. Dropped without Finish: the next Begin of
+/// the same id goes on with the pieces that are here, as long as the store is open and nobody wants their
+/// room (and of a few at most).
 /// Of one thread at a time, and gone before its store.
 class Arrival {
  public:
@@ -57,6 +58,15 @@ class Arrival {
   /// kDamaged: the content is not what the id says; all pieces are dropped. kNotFound: it was dropped
   /// meanwhile, or is a part that no listing here names any more.
   virtual Status Finish() = 0;
+};
+
+/// Who is told of a copy to outside of the store while it goes on.
+struct CopyWatch {
+  /// A temporary file is about to be made there; it goes or gets its name before CopyOut returns, unless this
+  /// process dies.
+  std::function<void(const std::string& path)> temporary{};
+  /// Asked before a name is given: an error refuses it, and is what CopyOut returns.
+  std::function<Status()> may_name{};
 };
 
 /// The objects of a node: contents of files and directories, on one file system, each once, read-only, whole
@@ -105,7 +115,8 @@ class Store {
   /// directory: everything in it), renamed. Directories of `path` are made. A file that is there is replaced;
   /// a directory's files are replaced one by one, and what else lies in it stays. No link below `path` is
   /// followed (kInvalid). Ordinary modes (0666, 0777 where it may be executed, less `umask`).
-  virtual Status CopyOut(const ObjectId& id, const std::string& path, uint32_t umask) = 0;
+  virtual Status CopyOut(const ObjectId& id, const std::string& path, uint32_t umask,
+                         const CopyWatch& watch = {}) = 0;
   /// Whether the content of an object is what it was when it came, by size and times of its inode: a hard
   /// link that a task wrote through (which root can) is found out. False: it has been dropped, and every
   /// directory object that holds it is here no more. Of a directory: of every file in it that is here. A mode
@@ -129,6 +140,8 @@ class Store {
     uint64_t objects = 0;
   };
   virtual Room room() const = 0;
+  /// Of Options::limit, what others hold now: the store may hold so much less.
+  virtual void SetOthers(uint64_t bytes) = 0;
   /// All objects that are whole (Has) and were asked for by themselves: not the files of directories.
   virtual std::vector<Object> All() const = 0;
 

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "agent/local_files.h"
 #include "live/agent_warden_fixture.h"
 
 namespace harrow::agent {
@@ -78,6 +79,62 @@ TEST_F(FencedTasks, StandWholeAndGoOn) {
   EXPECT_EQ(Wait(task).code, 3);
   EXPECT_EQ(Wait(later).code, 0);
   kill(below, SIGKILL);  // it left the task
+}
+
+/// A result that is being copied to the submit directory when the agent is cut off.
+class FencedCopies : public FencedTasks {
+ protected:
+  /// What the attempt comes to; `meanwhile` happens while its result has a temporary name.
+  TaskResult RunCopying(const std::function<void()>& meanwhile) {
+    auto store = store::Store::Open(scratch_.path() + "/store", {});
+    EXPECT_TRUE(store.ok()) << store.status().message();
+    LocalFiles files(store->get(), 1,
+                     {.arrived = [](AttemptId) {},
+                      .failed = [](AttemptId, const std::string&) {},
+                      .tell = [](const FileNews&) {},
+                      .temporary = [&](const std::string&) { meanwhile(); }});
+    node_.files = &files;
+    LocalTask task = Shell("echo new > result");
+    task.sandbox = true;
+    task.outputs = {"result"};
+    task.output_files = {FileId(0)};
+    task.output_results = {true};
+    const TaskResult result = Run(std::move(task));
+    Stop();
+    return result;
+  }
+  bool NothingIsLeft() {
+    for (const auto& entry : std::filesystem::directory_iterator(scratch_.path())) {
+      if (entry.path().filename().string().starts_with(".harrow")) return false;
+    }
+    return true;
+  }
+};
+
+TEST_F(FencedCopies, GetNoNameWhileTasksHaveToStand) {
+  std::ofstream(scratch_.path() + "/result") << "another attempt's";
+  const TaskResult result = RunCopying([this] { pool_->RunUntil(Now()); });
+  EXPECT_EQ(result.end, End::kLost) << result.message;
+  EXPECT_EQ(File("result"), "another attempt's");
+  EXPECT_TRUE(NothingIsLeft());
+}
+
+TEST_F(FencedCopies, GetNoNameAfterTasksHadToStand) {
+  const TaskResult result = RunCopying([this] {
+    pool_->RunUntil(Now());
+    usleep(2'000);
+    pool_->RunUntil(Now() + kGenerous);
+  });
+  EXPECT_EQ(result.end, End::kLost) << result.message;
+  EXPECT_EQ(File("result"), "");
+  EXPECT_TRUE(NothingIsLeft());
+}
+
+TEST_F(FencedCopies, GetTheirNamesWhileTheAgentIsAnswered) {
+  const TaskResult result = RunCopying([this] { pool_->RunUntil(Now() + kGenerous); });
+  EXPECT_EQ(result.end, End::kExited) << result.message;
+  EXPECT_EQ(File("result"), "new\n");
+  EXPECT_TRUE(NothingIsLeft());
 }
 
 TEST_F(FencedTasks, WhatATaskStoppedItselfStaysSo) {
@@ -245,7 +302,8 @@ TEST_F(FencedAgent, WithoutAnAnswerStopsItsTasksUntilOneComes) {
   kill(warden_, SIGCONT);
   EXPECT_TRUE(Eventually([&] { return Stands(daemon_); }));
   server_->Start(2, "echo > begun");
-  // Somebody who does not know lets it go on, as Slurm does. It goes on with the call, and may stand again at once.
+  // Somebody who does not know lets it go on, as Slurm does. It goes on with the call, and may stand again at
+  // once.
   kill(daemon_, SIGCONT);
   EXPECT_TRUE(Eventually([&] { return Stands(daemon_); }));
   EXPECT_FALSE(Exists("begun"));

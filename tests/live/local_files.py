@@ -180,6 +180,52 @@ def test_files_that_die_with_their_node_are_made_again(directory, program):
     same(query(f"{directory}/r", "SELECT count(*) FROM tasks WHERE state <> 'done'")[0][0], 0)
 
 
+def test_a_copy_of_a_killed_agent_is_not_left_over(directory, program):
+    harrow = Harrow(program, directory)
+    write(f"{directory}/flow.toml", """
+[[task]]
+name = "t"
+command = "cd deep; head -c 300M /dev/zero > large; mkdir many; for i in $(seq 50); do head -c 1M /dev/zero > many/$i; done"
+out = ["deep/large", "deep/many"]
+""")
+    run = harrow.start("run", "--run-dir", "r", "--files", "local", "--local-nodes", "2", "--slots", "1", "flow.toml")
+
+    def copies():
+        return glob.glob(f"{directory}/**/.harrow-*.tmp", recursive=True)
+
+    wait_for(copies)
+    for pid in agents(f"{directory}/r").values():
+        run_support.kill(pid)
+    check(copies(), "killed in the middle")
+    same(run.wait(180), 0, open(f"{directory}/harrow.out").read())
+    same(os.path.getsize(f"{directory}/deep/large"), 300 << 20)
+    same(len(os.listdir(f"{directory}/deep/many")), 50)
+    same(copies(), [], "nothing is left beside the results")
+    same(glob.glob(f"{directory}/r/0/output/*.copies"), [])
+
+
+def test_tmpdirs_and_files_share_the_sites_limit(directory, program):
+    harrow = Harrow(program, directory)
+    write(f"{directory}/data", "x" * (6 << 20))
+    write(f"{directory}/flow.toml", """
+[[task]]
+name = "fills"
+command = "head -c 6M /dev/zero > $TMPDIR/x; sleep 60"
+in = ["data"]
+""")
+    harrow.env["HARROW_SITE_LOCAL_LIMIT"] = str(10 << 20)
+    result = harrow("run", "--run-dir", "r", "--files", "local", "--local-nodes", "1", "--slots", "1", "--retries", "0", "flow.toml", code=1)
+    check("and the flow's files that it keeps, held more than the 10.0 MiB" in result.err, result)
+    write(f"{directory}/flow.toml", """
+[[task]]
+name = "makes"
+command = "head -c 6M /dev/zero > $TMPDIR/x; sleep 4; head -c 6M /dev/zero > made"
+out = ["made"]
+""")
+    result = harrow("run", "--run-dir", "r2", "--files", "local", "--local-nodes", "1", "--slots", "1", "--retries", "0", "flow.toml", code=1)
+    check("others 6.0 MiB" in result.err, result)
+
+
 def test_a_server_that_dies_finds_the_files_again(directory, program):
     harrow = Harrow(program, directory)
     made = pipeline(directory, tasks=20, sleep=0.1)

@@ -100,7 +100,9 @@ class FakeStore : public store::Store {
     return std::unique_ptr<store::Reader>(std::make_unique<FakeReader>(found->second));
   }
   Status Place(const store::ObjectId&, std::string_view, const std::string&) override { return None(); }
-  Status CopyOut(const store::ObjectId&, const std::string&, uint32_t) override { return None(); }
+  Status CopyOut(const store::ObjectId&, const std::string&, uint32_t, const store::CopyWatch&) override {
+    return None();
+  }
   bool Unchanged(const store::ObjectId& id) override { return Has(id); }
   Result<std::string> MakeSandbox(const std::string&) override { return None(); }
   void RemoveSandbox(const std::string&) override {}
@@ -119,6 +121,7 @@ class FakeStore : public store::Store {
     }
     return all;
   }
+  void SetOthers(uint64_t) override {}
   void Erase() override { contents_.clear(); }
 
  private:

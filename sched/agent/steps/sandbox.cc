@@ -2,7 +2,11 @@
 // is refused by the kernel. Root is not: so each input is looked at after the attempt. One that has changed
 // is dropped, and the attempt fails, also when its command did not: what it and others read is not known.
 //
-// Outputs are taken only of an attempt that succeeded, all of them or none.
+// Outputs are taken only of an attempt that succeeded, all of them or none. A result gets its name in the
+// submit directory only while the agent has been answered all the time since the process ended: where it was
+// cut off, another attempt may be writing the same, or have written it. A look at the fence is all that
+// stands between a copy of hours and its name; a rename that the file system itself holds up for longer than
+// the fence's margin (fence.h) is not covered.
 //
 // A program that is called by a path of the submit directory ("./model") is run from there. In a shell's
 // command that is done by a link beside the inputs: what it starts finds it where it would without a sandbox.
@@ -192,7 +196,23 @@ void Sandbox::TakeOutputs(const LocalTask& task, TaskResult* result) {
     MadeFile& made = result->made_files[m];
     const std::string& output = task.outputs[results[m]];
     if (!made.object || !task.output_results[results[m]]) continue;
-    const Status copied = files_->store().CopyOut(made.object->id, Below(submit, output), files_->umask());
+    bool refused = false;
+    const store::CopyWatch watch{
+        .temporary = [this](const std::string& path) { files_->NoteTemporary(path); },
+        .may_name =
+            [&] {
+              refused = fenced_();
+              return refused ? Status(Code::kUnavailable,
+                                      "its node was cut off from the server while it was copied")
+                             : Status();
+            }};
+    const Status copied =
+        files_->store().CopyOut(made.object->id, Below(submit, output), files_->umask(), watch);
+    if (refused) {
+      fail(output, "was not copied to the submit directory: " + copied.message());
+      result->end = End::kLost;  // it is no fault of the task
+      return;
+    }
     if (!copied.ok()) return fail(output, "cannot be copied to the submit directory: " + copied.message());
     made.shared = true;
   }
@@ -206,8 +226,8 @@ void Sandbox::NameUndeclared(const LocalTask& task, TaskResult* result) {
   std::set<std::string> parents;
   for (const TaskInput& input : task.inputs) declared.insert(input.path);
   for (const std::string& path : declared) {
-    for (std::filesystem::path parent = std::filesystem::path(path).parent_path();
-         parent.has_relative_path(); parent = parent.parent_path())
+    for (std::filesystem::path parent = std::filesystem::path(path).parent_path(); parent.has_relative_path();
+         parent = parent.parent_path())
       parents.insert(parent.string());
   }
   if (const std::string& cwd = task.profile->spec().cwd; !cwd.empty()) parents.insert(Plain(cwd));

@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/steps/step.h"
@@ -17,6 +18,8 @@ class FileHost {
   virtual store::Store& store() = 0;
   /// Does it on a thread that has the store's descriptors, which a slot's has not, and waits for it.
   virtual void Outside(const std::function<void()>& work) = 0;
+  /// A temporary file is about to be made there, beside a result that is copied out.
+  virtual void NoteTemporary(const std::string& path) = 0;
   /// What of their modes files in the submit directory are not given.
   virtual uint32_t umask() const = 0;
   /// The content of a file that is here whole.
@@ -46,8 +49,10 @@ class FileHost {
 /// else in it is dropped. For tasks that ask for it (LocalTask::sandbox).
 class Sandbox : public Step {
  public:
-  /// `files`: set before the first task that asks for a sandbox.
-  explicit Sandbox(FileHost* const& files) : files_(files) {}
+  /// `files`: set before the first task that asks for a sandbox. `fenced`: the attempt may have begun
+  /// elsewhere since its process ended (fence_page.cc): nothing of it gets a name in the submit directory any
+  /// more.
+  Sandbox(FileHost* const& files, std::function<bool()> fenced) : files_(files), fenced_(std::move(fenced)) {}
 
   Status Prepare(Launch* launch, TaskResult* result) override;
   void Settle(const LocalTask& task, TaskResult* result) override;
@@ -64,6 +69,7 @@ class Sandbox : public Step {
   void NameMissing(const LocalTask& task, TaskResult* result) const;
 
   FileHost* const& files_;
+  const std::function<bool()> fenced_;
   struct Placed {
     store::ObjectId object{};
     uint32_t spoilings = 0;  // of it, before it was placed

@@ -67,6 +67,16 @@ TEST_F(ArrivalTest, GoesOnAfterItsSenderDied) {
   EXPECT_EQ(Files("arriving"), 0u);
 }
 
+TEST_F(ArrivalTest, OnlyTheLastThatWereLeftAreKept) {
+  for (int i = 0; i < 100; ++i) Ok(Checked(store_->Begin(FileObject(StrCat("content ", i))))->Write(0, "c"));
+  const size_t kept = Files("arriving");
+  EXPECT_GE(kept, 10u);
+  EXPECT_LE(kept, 40u) << "each has a descriptor";
+  EXPECT_EQ(store_->room().used, kept * 4096);
+  EXPECT_EQ(MissingOf(*Checked(store_->Begin(FileObject("content 99")))), (Stretches{{1, 9}}));
+  EXPECT_EQ(MissingOf(*Checked(store_->Begin(FileObject("content 1")))), (Stretches{{0, 9}}));
+}
+
 TEST_F(ArrivalTest, WrongContentIsDropped) {
   const Object object = FileObject("right");
   Status status = Deliver(object, "wrong");

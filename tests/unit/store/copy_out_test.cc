@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "store/local_store_internal.h"
 #include "unit/store/store_fixture.h"
 
 namespace harrow::store {
@@ -81,6 +84,56 @@ TEST_F(CopyOutTest, DirectoriesAreMergedAndNoLinkInThemIsFollowed) {
   fs::create_directory_symlink(At("elsewhere"), At("results"));
   Ok(store_->CopyOut(directory.id, At("results"), 022));
   EXPECT_EQ(TextOf(At("elsewhere/sub/new")), "new");
+}
+
+TEST_F(CopyOutTest, WhoWatchesKnowsTemporariesAndMayRefuseNames) {
+  const Object file = CopyIn(Write("f", "new"));
+  for (int i = 0; i < 20; ++i) Write(StrCat("d/sub/", i), StrCat(i));
+  fs::create_symlink("0", At("d/link"));
+  const Object directory = CopyIn(At("d"));
+  std::vector<std::string> temporaries;
+  int may = 0;
+  const CopyWatch watch{
+      .temporary =
+          [&](const std::string& path) {
+            EXPECT_FALSE(fs::exists(path)) << "told before";
+            temporaries.push_back(path);
+          },
+      .may_name =
+          [&] {
+            EXPECT_TRUE(std::any_of(temporaries.begin(), temporaries.end(),
+                                    [](const auto& t) { return fs::is_symlink(t) || fs::exists(t); }));
+            return --may >= 0 ? Status() : Status(Code::kRefused, "not now");
+          }};
+  Write("out/f", "old");
+  EXPECT_EQ(store_->CopyOut(file.id, At("out/f"), 022, watch).code(), Code::kRefused);
+  EXPECT_EQ(TextOf(At("out/f")), "old");
+  may = 1;
+  Ok(store_->CopyOut(file.id, At("out/f"), 022, watch));
+  EXPECT_EQ(TextOf(At("out/f")), "new");
+  EXPECT_EQ(temporaries.size(), 2u);
+  EXPECT_EQ(fs::path(temporaries[0]).parent_path(), At("out"));
+
+  temporaries.clear();
+  may = 10;
+  EXPECT_EQ(store_->CopyOut(directory.id, At("out/d"), 022, watch).code(), Code::kRefused);
+  EXPECT_EQ(temporaries.size(), 21u);
+  size_t files = 0;
+  for (const fs::directory_entry& e : fs::recursive_directory_iterator(At("out/d"))) {
+    files += !e.is_directory() || e.is_symlink();
+    EXPECT_FALSE(e.path().filename().string().starts_with(".harrow")) << e.path();
+  }
+  EXPECT_EQ(files, 10u);
+  for (const std::string& path : temporaries) EXPECT_FALSE(fs::is_symlink(path) || fs::exists(path)) << path;
+  may = 21;
+  Ok(store_->CopyOut(directory.id, At("out/d"), 022, watch));
+  EXPECT_EQ(TextOf(At("out/d/sub/19")), "19");
+}
+
+TEST_F(CopyOutTest, FileSystemsThatCommitLaterGetASyncAFile) {
+  for (const long type : {0xef53L, 0x58465342L, 0x9123683eL, 0x01021994L, 0x6969L})
+    EXPECT_TRUE(SyncfsSuffices(type));
+  for (const long type : {0x65735546L, 0x0bd00bd0L, 0x47504653L, 0L}) EXPECT_FALSE(SyncfsSuffices(type));
 }
 
 TEST_F(CopyOutTest, IncompleteDirectoriesAreNot) {

@@ -44,6 +44,49 @@ TEST_F(RoomTest, ALimitIsHeldInBlocks) {
   EXPECT_EQ(store_->Begin(FileObject("y")).status().code(), Code::kExhausted);
 }
 
+TEST_F(RoomTest, WhatNobodyBringsAnyMoreGoesWhenItsRoomIsWanted) {
+  Open({.limit = 6 * 4096});
+  const Object first = FileObject(std::string(4096 * 2, '1')),
+               second = FileObject(std::string(4096 * 2, '2')),
+               third = FileObject(std::string(4096 * 2, '3'));
+  auto one = Checked(store_->Begin(first)), two = Checked(store_->Begin(second)),
+       three = Checked(store_->Begin(third));
+  Ok(two->Write(0, "2"));
+  EXPECT_EQ(store_->Begin(FileObject("x")).status().code(), Code::kExhausted) << "all three still come";
+  bool told = false;
+  const auto reader = Checked(store_->Read(second.id));
+  reader->WhenBeyond(1, [&](bool failed) { told = failed; });
+  two.reset();
+  one.reset();
+  Take("x");  // in the place of the one that was left first
+  EXPECT_TRUE(told);
+  EXPECT_EQ(store_->room().used, 5 * 4096u);
+  EXPECT_EQ(Files("arriving"), 2u);
+  EXPECT_EQ(store_->CopyIn(Write("f", std::string(4096 * 4, 'f'))).status().code(), Code::kExhausted);
+  EXPECT_EQ(store_->room().used, 3 * 4096u) << "one, which has gone as well";
+  Ok(three->Write(0, std::string(4096 * 2, '3')));
+  Ok(three->Finish());
+  EXPECT_TRUE(Checked(store_->Begin(second))->Missing().front().offset == 0) << "from the beginning";
+}
+
+TEST_F(RoomTest, OthersMayTakePartOfALimit) {
+  Open({.limit = 4 * 4096});
+  store_->SetOthers(2 * 4096);
+  EXPECT_EQ(store_->room().limit, 2 * 4096u);
+  Take("a");
+  Take("b");
+  const Status status = store_->CopyIn(Write("f", "c")).status();
+  EXPECT_EQ(status.code(), Code::kExhausted);
+  EXPECT_NE(status.message().find("it holds 8.0 KiB, and others 8.0 KiB, of the 16.0 KiB that they may"),
+            std::string::npos)
+      << status.message();
+  store_->SetOthers(100 * 4096);
+  EXPECT_EQ(store_->room().limit, 0u);
+  EXPECT_EQ(store_->CopyIn(Write("f", "c")).status().code(), Code::kExhausted);
+  store_->SetOthers(0);
+  Take("c");
+}
+
 TEST_F(RoomTest, DirectoriesShareWhatTheyHold) {
   Write("d/shared", "shared");
   Write("d/own", "d's");

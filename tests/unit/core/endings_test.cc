@@ -548,13 +548,13 @@ TEST(LostAttempts, OfWhichNobodyToldAreTakenInWhileNothingWasStartedSince) {
 }
 
 TEST(LostAttempts, InARowAreSpaced) {
-  ToldScheduler s({.max_losses = 5});
+  ToldScheduler s({.max_losses = 9});
   s.Add("A");
   s.Begin({{1, 0, 0}});
   const auto lose = [&] { return s.TellAll({NodeLost{NodeId(0)}, NodeJoined{NodeId(0), {1, 0, 0}}}); };
   EXPECT_EQ(lose(), "start A@0") << "the first is tried again at once";
   Time due{};
-  for (const int seconds : {1, 2, 4}) {
+  for (const int seconds : {1, 2, 4, 8, 16, 32, 32}) {
     EXPECT_EQ(lose(), "");
     ASSERT_FALSE(s.last().empty());
     due = std::get<WakeAt>(s.last().back()).time;

@@ -44,6 +44,7 @@ void FilePort::Take(const pb::ToAgent& message) {
     }
   }
   for (const uint32_t file : message.drop()) files_->Drop(FileId(file));
+  for (const uint32_t file : message.refuse()) files_->Refuse(FileId(file));
   for (const pb::CopyFile& copy : message.copy()) {
     std::optional<store::Object> object;
     if (const auto id = store::ObjectId::FromBytes(copy.object())) object = {*id, copy.bytes()};

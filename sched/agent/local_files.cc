@@ -93,16 +93,29 @@ void LocalFiles::Came(Transfers::Outcome outcome) {
     }
     if (news.object) {
       Hold(lock, outcome.file, *news.object);
-    } else if (news.what == FileNews::What::kUnreadable || news.what == FileNews::What::kNoRoom) {
+    } else if (news.what == FileNews::What::kNoRoom) {
+      file.no_room = news.text;
+    } else if (news.what == FileNews::What::kUnreadable) {
       // Also for those that come before the server has heard of it.
-      trouble = file.trouble = news.what == FileNews::What::kNoRoom
-                                   ? StrCat("no room on its node for an input: ", news.text)
-                                   : StrCat("an input of it cannot be read: ", news.text);
+      trouble = file.trouble = StrCat("an input of it cannot be read: ", news.text);
       failed = std::exchange(file.waiting, {});
     }
   }
   for (const AttemptId attempt : failed) hooks_.failed(attempt, trouble);
   hooks_.tell(std::move(news));
+}
+
+void LocalFiles::Refuse(FileId id) {
+  std::vector<AttemptId> failed;
+  std::string trouble;
+  {
+    const std::lock_guard lock(mutex_);
+    File& file = files_[id];
+    if (file.object || file.coming) return;
+    trouble = file.trouble = StrCat("no room on its node for an input: ", file.no_room);
+    failed = std::exchange(file.waiting, {});
+  }
+  for (const AttemptId attempt : failed) hooks_.failed(attempt, trouble);
 }
 
 /// Unlocks while it tells those that wait.

@@ -68,6 +68,8 @@ class LocalFiles : public FileHost {
   void Bring(Copy copy);
   /// The node holds it no more.
   void Drop(FileId file);
+  /// There will be no room for it: what waits for it fails.
+  void Refuse(FileId file);
   Awaited Await(const LocalTask& task) override;
   void Forget(const LocalTask& task) override;
   /// All that are here whole.
@@ -91,7 +93,8 @@ class LocalFiles : public FileHost {
   struct File {
     std::optional<store::Object> object{};  // here whole
     bool coming = false;                    // it is on its way
-    std::string trouble{};                  // why it did not come, when it was asked for last
+    std::string trouble{};                  // why it will not come
+    std::string no_room{};                  // why it did not, when it was asked for last
     std::vector<AttemptId> waiting{};
   };
   void Came(Transfers::Outcome outcome);

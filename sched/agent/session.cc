@@ -187,7 +187,8 @@ void Session::Receive(std::string_view bytes) {
     loop_.CancelTimer(beat_timer_);
     Beat();
   }
-  if (message.peer_size() + message.drop_size() + message.copy_size() > 0) hooks_.files(message);
+  if (message.peer_size() + message.drop_size() + message.refuse_size() + message.copy_size() > 0)
+    hooks_.files(message);
   if (message.start_size() > 0) TakeTasks(message);
   if (message.has_committed()) {
     while (!kept_.empty() && kept_.front().sequence <= message.committed().sequence()) kept_.pop_front();

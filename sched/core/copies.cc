@@ -42,14 +42,31 @@ void Copies::SetSource(FileId file, NodeId to, NodeId from) {
   if (from) ++served_[{file, from}];
 }
 
+void Copies::Stop(FileId file, Copy* copy, Time again) {
+  Unserve(file, *copy);
+  copy->from = NodeId();
+  copy->again = again;
+  ++parked_;
+}
+
 void Copies::Park(FileId file, NodeId to, Time again) {
   Copy& copy = copies_.at({file, to});
-  Unserve(file, copy);
   if (copy.from) copy.failed = copy.from;
-  copy.from = NodeId();
-  copy.again = again;
+  Stop(file, &copy, again);
   if (copy.failures < UINT8_MAX) ++copy.failures;
-  ++parked_;
+}
+
+void Copies::ParkForRoom(FileId file, NodeId to, Time again) {
+  Copy& copy = copies_.at({file, to});
+  Stop(file, &copy, again);
+  if (copy.no_room < UINT8_MAX) ++copy.no_room;
+}
+
+void Copies::NoteRoom(NodeId at, Time now) {
+  if (parked_ == 0) return;
+  for (auto& [place, copy] : copies_) {
+    if (place.second == at && copy.no_room > 0 && copy.again != Time::max()) copy.again = now;
+  }
 }
 
 void Copies::Remove(FileId file, NodeId to) {

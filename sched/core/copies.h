@@ -26,6 +26,8 @@ class Copies {
     Time again = Time::max();
     // How often that one could not be reached, one time after the other.
     uint8_t failures = 0;
+    // How often there was no room for it.
+    uint8_t no_room = 0;
   };
   /// Null: none is on its way there.
   const Copy* Find(FileId file, NodeId to) const;
@@ -36,6 +38,12 @@ class Copies {
   void SetSource(FileId file, NodeId to, NodeId from);
   /// Nobody sends it: one more failure.
   void Park(FileId file, NodeId to, Time again);
+  /// Nobody sends it, as there is no room for it.
+  void ParkForRoom(FileId file, NodeId to, Time again);
+  /// There may be room now.
+  void NoteRoom(NodeId at, Time now);
+  /// One is on its way.
+  bool AnyGoes() const { return copies_.size() > parked_; }
   void Remove(FileId file, NodeId to);
   /// How many that node sends, of that file.
   uint32_t served(FileId file, NodeId by) const;
@@ -56,6 +64,7 @@ class Copies {
   std::string FindBroken() const;
 
  private:
+  void Stop(FileId file, Copy* copy, Time again);
   void Unserve(FileId file, const Copy& copy);
 
   // As many as are on their way at one time: some a slot.

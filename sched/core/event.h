@@ -117,7 +117,7 @@ struct CopyFailed {
     kAbsent,       // `from` has it not
     kDamaged,      // what `from` sent is not the file
     kUnreadable,   // it cannot be read from the submit directory: its tasks fail
-    kNoRoom,       // there is no room for it at `to`: its tasks fail
+    kNoRoom,       // there is no room for it at `to`, now: CopyFile or RefuseFile answers
   } why = Why::kUnreachable;
 };
 /// The node holds it no more.
@@ -232,10 +232,15 @@ struct DropFile {
   FileId file;
   NodeId node;
 };
+/// There will be no room for the file on the node: the tasks there that wait for it fail.
+struct RefuseFile {
+  FileId file;
+  NodeId node;
+};
 /// Every task is settled, or nothing can be started any more and nothing runs.
 struct RunComplete {};
 
 using Action = std::variant<StartTask, TakeBack, CancelTask, TaskSettled, RunComplete, JoinGang, NodePutAside,
-                            WakeAt, CopyFile, DropFile>;
+                            WakeAt, CopyFile, DropFile, RefuseFile>;
 
 }  // namespace harrow::core

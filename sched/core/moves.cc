@@ -303,7 +303,8 @@ void Moves::CountBytes() {
             const place::InputBytes bytes = replicas.BytesAt(start.attempt.task, start.node);
             start.local_bytes = bytes.local;
             start.remote_bytes = bytes.remote;
-            start.home_bytes = options.local_files ? replicas.HomeBytes(start.attempt.task, start.node) : bytes.local;
+            start.home_bytes =
+                options.local_files ? replicas.HomeBytes(start.attempt.task, start.node) : bytes.local;
             tasks.CountInput(bytes.local, bytes.remote, start.home_bytes);
           });
   sent_.clear();

@@ -8,6 +8,11 @@
 // the file then. A file that nobody has any more, and that does not lie in the submit directory, is lost: its
 // producer makes it again (fates.cc), if somebody who is not done reads it.
 //
+// A node that has no room for a copy drops what others have, too, and no task there is to read. If there is
+// nothing of that kind the copy waits, and is tried again with growing pauses, as long as something goes on
+// by which room may come: a task runs or can begin, a file is on its way. When nothing does, what other tasks
+// of the node wait for goes before what the one reads; and if that is not enough, the file is refused.
+//
 // Dropped is what all its readers have read. Not what tasks read that failed or were skipped: the run that
 // resumes this one may want it (--save).
 
@@ -24,6 +29,7 @@ namespace {
 constexpr uint32_t kMostServed = 2;
 constexpr uint8_t kMostFailures = 5;
 constexpr Duration kFirstPause = std::chrono::milliseconds(250);
+constexpr int kLongestPause = 5;  // as a power of two, of the first
 
 }  // namespace
 
@@ -53,6 +59,7 @@ void Supply::Drop(FileId file) {
   for (NodeId node : replicas.Holders(file)) {
     replicas.Remove(file, node);
     if (nodes.Joined(node)) actions->push_back(DropFile{file, node});
+    copies.NoteRoom(node, now);
   }
 }
 
@@ -166,15 +173,12 @@ void Supply::NoteFailed(const CopyFailed& e) {
     return;  // it comes from another one by now
   switch (e.why) {
     case CopyFailed::Why::kUnreadable:  // its tasks fail there
-    case CopyFailed::Why::kNoRoom:
       files_[e.file.value].failed = true;
       copies.Remove(e.file, e.to);
-      // Those who were to get it from there ask for themselves.
-      for (NodeId taker : copies.Takers(e.file)) {
-        if (const Copies::Copy* const other = copies.Find(e.file, taker);
-            other != nullptr && other->from == e.to)
-          Resource(e.file, taker);
-      }
+      SourceAnew(e.file, e.to);
+      break;
+    case CopyFailed::Why::kNoRoom:
+      NoteNoRoom(e);
       break;
     case CopyFailed::Why::kAbsent:
     case CopyFailed::Why::kDamaged:
@@ -188,6 +192,69 @@ void Supply::NoteFailed(const CopyFailed& e) {
       ParkCopy(e);
       break;
   }
+}
+
+/// Those who were to get it from there ask for themselves.
+void Supply::SourceAnew(FileId file, NodeId gone) {
+  for (NodeId taker : copies.Takers(file)) {
+    if (const Copies::Copy* const copy = copies.Find(file, taker); copy != nullptr && copy->from == gone)
+      Resource(file, taker);
+  }
+}
+
+void Supply::NoteNoRoom(const CopyFailed& e) {
+  const TaskId reader = copies.Find(e.file, e.to)->reader;
+  const int tried = std::min<int>(copies.Find(e.file, e.to)->no_room, kLongestPause);
+  copies.ParkForRoom(e.file, e.to, now + kFirstPause * (1 << tried));
+  SourceAnew(e.file, e.to);
+  if (MakeRoom(e.file, e.to, TaskId()) > 0 || (!MayGetRoom() && MakeRoom(e.file, e.to, reader) > 0)) {
+    if (copies.Find(e.file, e.to) != nullptr) Resource(e.file, e.to);
+    return;
+  }
+  if (MayGetRoom()) return;
+  files_[e.file.value].failed = true;
+  copies.Remove(e.file, e.to);
+  actions->push_back(RefuseFile{e.file, e.to});
+}
+
+/// By dropping what can be had elsewhere and no task there reads; `only_for`: no other task counts, but those
+/// that run. Answers with the bytes; a file of unknown size is one.
+int64_t Supply::MakeRoom(FileId wanted, NodeId at, TaskId only_for) {
+  std::vector<bool> read(files_.size());
+  for (TaskId id : nodes[at].in_flight()) {
+    if (only_for && id != only_for && tasks[id].state() != TaskState::kRunning) continue;
+    ForEachInput(id, [&](FileId file) { read[file.value] = true; });
+  }
+  const int64_t enough = 2 * std::max<int64_t>(1, replicas.size(wanted));
+  int64_t freed = 0;
+  for (uint32_t n = 0; n < files_.size() && freed < enough; ++n) {
+    const FileId file(n);
+    if (read[n] || file == wanted || !replicas.Holds(file, at) || copies.served(file, at) > 0) continue;
+    bool elsewhere = files_[n].shared;
+    for (NodeId holder : replicas.Holders(file)) {
+      elsewhere |= holder != at && nodes.Joined(holder) && nodes[holder].access() != Node::Access::kSilent;
+    }
+    if (!elsewhere) continue;
+    freed += std::max<int64_t>(1, replicas.size(file));
+    DropFrom(file, at);
+  }
+  return freed;
+}
+
+/// Something goes on that may end with room on some node.
+bool Supply::MayGetRoom() const {
+  if (tasks.counts().running > 0 || copies.AnyGoes()) return true;
+  for (uint32_t n = 0; n < nodes.size(); ++n) {
+    const NodeId node(n);
+    for (TaskId id : nodes[node].in_flight()) {
+      bool all = true;
+      ForEachInput(id, [&](FileId file) {
+        all &= files_[file.value].absent || files_[file.value].failed || replicas.Holds(file, node);
+      });
+      if (all) return true;
+    }
+  }
+  return false;
 }
 
 /// A source is looked for some time later, unless there is another one by now.

@@ -83,6 +83,10 @@ class Supply : protected Parts {
   void Order(FileId file, NodeId to, TaskId reader);
   void Resource(FileId file, NodeId to);
   void ParkCopy(const CopyFailed& e);
+  void NoteNoRoom(const CopyFailed& e);
+  int64_t MakeRoom(FileId file, NodeId at, TaskId only_for);
+  bool MayGetRoom() const;
+  void SourceAnew(FileId file, NodeId gone);
   void DropFrom(FileId file, NodeId holder);
   void Drop(FileId file);
 

@@ -27,7 +27,7 @@ class AttemptTable {
     State state = State::kSent;
     bool ahead = false;  // sent before there was a slot
     uint32_t cores = 1;
-    int64_t start_ns = 0;                       // calendar time; 0: not known to have begun
+    int64_t start_ns = 0;                                       // calendar time; 0: not known to have begun
     int64_t local_bytes = 0, remote_bytes = 0, home_bytes = 0;  // of its inputs, when it was sent
     int64_t lost_ns = 0;
     std::string why{};  // it was lost

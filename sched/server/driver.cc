@@ -325,6 +325,8 @@ void RunDriver::Act(const Moment& moment, const core::Action& action) {
     Act(*copy);
   } else if (const auto* drop = std::get_if<core::DropFile>(&action)) {
     Act(*drop);
+  } else if (const auto* refuse = std::get_if<core::RefuseFile>(&action)) {
+    Act(*refuse);
   } else if (std::holds_alternative<core::RunComplete>(action)) {
     complete_ = true;
   }

@@ -158,6 +158,7 @@ class RunDriver {
   bool local_files() const;
   void Act(const core::CopyFile& copy);
   void Act(const core::DropFile& drop);
+  void Act(const core::RefuseFile& refuse);
   void SendCopy(FileId file, NodeId to, NodeId from, TaskId reader);
   void NameFiles(TaskId task, pb::Task* message);
   void NoteFilesElsewhere(uint32_t first_file);

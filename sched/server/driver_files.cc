@@ -38,6 +38,11 @@ void RunDriver::Act(const core::CopyFile& copy) {
   SendCopy(copy.file, copy.to, copy.from, copy.reader);
 }
 
+void RunDriver::Act(const core::RefuseFile& refuse) {
+  catalogue_.Answered(refuse.file, refuse.node);
+  if (Node* const node = nodes_.Find(refuse.node)) nodes_.Outbox(*node).add_refuse(refuse.file.value);
+}
+
 void RunDriver::Act(const core::DropFile& drop) {
   catalogue_.Answered(drop.file, drop.node);
   if (Node* const node = nodes_.Find(drop.node)) nodes_.Outbox(*node).add_drop(drop.file.value);
@@ -146,6 +151,7 @@ void RunDriver::ReconcileFiles(Node& node, const pb::AgentHello& hello) {
     catalogue_.Answered(file, node.id);
     events_.push_back(core::FileStored{file, node.id, held.bytes()});
   }
+  for (const FileId refused : catalogue_.RefusedAt(node.id)) nodes_.Outbox(node).add_refuse(refused.value);
   for (const auto& [file, copy] : catalogue_.CopiesTo(node.id))
     SendCopy(file, node.id, copy.from, copy.reader);
 }

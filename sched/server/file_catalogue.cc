@@ -35,6 +35,15 @@ std::optional<FileCatalogue::Copy> FileCatalogue::Answered(FileId file, NodeId t
 
 void FileCatalogue::ForgetNode(NodeId node) {
   std::erase_if(copies_, [&](const auto& each) { return each.first.second == node; });
+  std::erase_if(refused_, [&](const Place& each) { return each.second == node; });
+}
+
+std::vector<FileId> FileCatalogue::RefusedAt(NodeId node) const {
+  std::vector<FileId> files;
+  for (const auto& [file, at] : refused_) {
+    if (at == node) files.push_back(file);
+  }
+  return files;
 }
 
 std::vector<std::pair<FileId, FileCatalogue::Copy>> FileCatalogue::CopiesTo(NodeId node) const {

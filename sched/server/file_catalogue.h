@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -51,7 +52,16 @@ class FileCatalogue {
     return file.value < read_.size() && read_[file.value];
   }
 
-  void Ask(FileId file, NodeId to, Copy copy) { copies_[{file, to}] = copy; }
+  void Ask(FileId file, NodeId to, Copy copy) {
+    copies_[{file, to}] = copy;
+    refused_.erase({file, to});
+  }
+  /// There is no room for it there, and it is not asked for again.
+  void Refuse(FileId file, NodeId to) {
+    copies_.erase({file, to});
+    refused_.insert({file, to});
+  }
+  std::vector<FileId> RefusedAt(NodeId node) const;
   /// The first task that it comes for; none: it does not come, as far as is known.
   TaskId ReaderOf(FileId file, NodeId to) const;
   /// The copy is not waited for any more. None: there was none.
@@ -67,6 +77,7 @@ class FileCatalogue {
   std::unordered_map<FileId, Object> objects_;
   std::unordered_map<FileId, bool> absent_;
   std::map<Place, Copy> copies_;
+  std::set<Place> refused_;
   std::vector<bool> read_;
   size_t known_tasks_ = 0;  // in read_
 };

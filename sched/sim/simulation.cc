@@ -330,6 +330,7 @@ class Simulation {
     if (!Delayed()) return stores_->Drop(drop.file, drop.node, now_);
     At(Arrival(drop.node), 1, Kind::kDropArrives, drop.file.value, drop.node.value);
   }
+  void Do(const core::RefuseFile&) {}  // stores have no limit
   void Do(const core::WakeAt& wake) {
     // A time that rounds to this instant is the next one.
     const double time = Seconds(wake.time.time_since_epoch());

@@ -272,6 +272,30 @@ TMPDIR={directory}/disk {harrow.program} run --progress none --run-dir r --files
     check("no room" in open(f"{directory}/err").read(), open(f"{directory}/err").read())
 
 
+def test_tasks_wait_for_room_in_the_store(directory, program):
+    """Of six inputs one fits at a time (64 MiB are left to others), and what nobody reads any more goes."""
+    if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode != 0:
+        raise Skipped("a file system of its own", "mounting")
+    harrow = Harrow(program, directory)
+    os.mkdir(f"{directory}/disk")
+    for i in range(6):
+        write(f"{directory}/in-{i}", str(i) * (5 << 20))
+    write(f"{directory}/flow.toml", """
+[[task]]
+name = "t-{i}"
+each = { i = "0-5" }
+command = "sleep 0.2; md5sum < in-{i} > out-{i}"
+in = ["in-{i}"]
+out = ["out-{i}"]
+""")
+    script = f"""mount -t tmpfs -o size=73m,mode=1777 none disk
+TMPDIR={directory}/disk {harrow.program} run --progress none --run-dir r --files local --slots 3 flow.toml >out.txt 2>err; echo $? >code"""
+    subprocess.run(["unshare", "-m", "sh", "-c", script], cwd=directory, env=harrow.env, timeout=300, check=True)
+    same(lines_of(f"{directory}/code"), ["0"], open(f"{directory}/err").read())
+    for i in range(6):
+        same(lines_of(f"{directory}/out-{i}"), [hashlib.md5(str(i).encode() * (5 << 20)).hexdigest() + "  -"])
+
+
 def test_a_failed_attempt_leaves_results_as_they_were(directory, program):
     harrow = Harrow(program, directory)
     write(f"{directory}/a", "old\n")

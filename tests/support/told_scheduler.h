@@ -102,6 +102,9 @@ class ToldScheduler {
   std::string Text(const core::CopyFile& a) const {
     return StrCat("copy ", graph_.file_name(a.file), At(a.to), a.from ? StrCat(" from ", a.from.value) : "");
   }
+  std::string Text(const core::RefuseFile& a) const {
+    return StrCat("refuse ", graph_.file_name(a.file), At(a.node));
+  }
   std::string Text(const core::DropFile& a) const { return StrCat("drop ", graph_.file_name(a.file), At(a.node)); }
   std::string Text(const core::WakeAt&) const { return ""; }
   std::string Text(const core::RunComplete&) const { return "complete"; }

@@ -135,6 +135,7 @@ class VirtualTime {
   void Arrive(const core::JoinGang&) {}
   void Arrive(const core::NodePutAside&) {}
   void Arrive(const core::DropFile&) {}
+  void Arrive(const core::RefuseFile&) {}
 
   void Begin(NodeId node) {
     Agent& agent = agents_[node.value];

@@ -103,7 +103,15 @@ TEST_F(LocalFilesTest, WhatDoesNotComeFromANodeMayComeFromAnother) {
   EXPECT_THAT(failed_, IsEmpty());
   Fails(0, Code::kExhausted);
   EXPECT_EQ(told_.back(), FileNews::What::kNoRoom);
-  EXPECT_EQ(failed_.size(), 1u);
+  EXPECT_THAT(failed_, IsEmpty()) << "it waits for the server's word";
+  EXPECT_THAT(files_.Await(Task(8, {1})).trouble, IsEmpty());
+  files_.Refuse(FileId(1));
+  ASSERT_EQ(failed_.size(), 2u);
+  EXPECT_THAT(failed_[0].second, HasSubstr("no room on its node for an input: no luck"));
+  EXPECT_THAT(files_.Await(Task(9, {1})).trouble, HasSubstr("no room"));
+  files_.Bring({.file = FileId(1), .path = "/submit/f"});
+  files_.Refuse(FileId(1));
+  EXPECT_EQ(failed_.size(), 2u) << "it is asked for again: the word is old";
 }
 
 TEST_F(LocalFilesTest, WhatIsHereIsNotBroughtAgain) {

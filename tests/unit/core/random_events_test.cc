@@ -109,7 +109,7 @@ class Chaos {
     if (!Chance(4)) return FileStored{copy.file, copy.to, static_cast<int64_t>(Below(2000))};
     ++seen_.failed_copies;
     using Why = CopyFailed::Why;
-    const Why why = !copy.from ? (Chance(2) ? Why::kUnreadable : Why::kNoRoom) : static_cast<Why>(Below(3));
+    const Why why = Chance(3) ? Why::kNoRoom : !copy.from ? Why::kUnreadable : static_cast<Why>(Below(3));
     return CopyFailed{copy.file, copy.to, copy.from, why};
   }
 

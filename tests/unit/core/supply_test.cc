@@ -82,6 +82,84 @@ TEST(Supply, WhatATaskMadeIsCopiedFromItsNodeAndATaskGoesThere) {
   EXPECT_EQ(s.scheduler().counts().remote_bytes, 100u);
 }
 
+using Why = CopyFailed::Why;
+
+TEST(SupplyRoom, ANodeDropsWhatOthersHaveAndNoTaskThereReads) {
+  Local s;
+  for (const char* name : {"A", "B"}) s.Add(name, {}, {"in"});
+  s.Add("Last", {"A", "B"}, {"in"});
+  s.Add("C", {"A"}, {"large"});
+  EXPECT_EQ(s.Begin({{1, 0, 0}, {1, 0, 0}}), "copy in@0, start A@0, copy in@1 from 0, start B@1");
+  s.Stored("in", 0);
+  s.Stored("in", 1);
+  EXPECT_EQ(s.Ended("A", 0), "done A, copy large@0, start C@0");
+  EXPECT_EQ(s.Failed("large", 0, Local::kNobody, Why::kNoRoom), "drop in@0, copy large@0")
+      << "it lies in the submit directory, and is at node 1";
+  EXPECT_EQ(s.Stored("large", 0), "");
+}
+
+TEST(SupplyRoom, ACopyWaitsAsLongAsSomethingRuns) {
+  Local s;
+  s.Add("A", {}, {"in"});
+  s.Add("B", {}, {"large"});
+  s.Begin({{2, 0, 0}});
+  s.Stored("in", 0);
+  s.Started("A", 0);
+  EXPECT_EQ(s.Failed("large", 0, Local::kNobody, Why::kNoRoom), "") << "A reads the other one";
+  s.now += std::chrono::milliseconds(249);
+  EXPECT_EQ(s.Tell(TimeCame{}), "");
+  s.now += std::chrono::milliseconds(1);
+  EXPECT_EQ(s.Tell(TimeCame{}), "copy large@0");
+  EXPECT_EQ(s.Failed("large", 0, Local::kNobody, Why::kNoRoom), "");
+  s.now += std::chrono::milliseconds(250);
+  EXPECT_EQ(s.Tell(TimeCame{}), "") << "later each time";
+  EXPECT_EQ(s.Ended("A", 0), "drop in@0, done A, copy large@0") << "there is more room now";
+  EXPECT_EQ(s.Failed("large", 0, Local::kNobody, Why::kNoRoom), "refuse large@0") << "nothing is left to wait for";
+  EXPECT_EQ(s.Ended("B", 0, Failed{}), "failed B, complete");
+}
+
+TEST(SupplyRoom, ATaskThatHasAllMayBeginAndIsWaitedFor) {
+  Local s;
+  s.Add("A", {}, {"in"});
+  s.Add("B", {}, {"large"});
+  s.Begin({{2, 0, 0}});
+  EXPECT_EQ(s.Failed("large", 0, Local::kNobody, Why::kNoRoom), "") << "a copy is on its way";
+  EXPECT_EQ(s.Stored("in", 0), "");
+  s.now += std::chrono::milliseconds(250);
+  EXPECT_EQ(s.Tell(TimeCame{}), "copy large@0");
+  EXPECT_EQ(s.Failed("large", 0, Local::kNobody, Why::kNoRoom), "") << "A begins";
+}
+
+TEST(SupplyRoom, OfTwoThatWaitForEachOtherOneGoesFirst) {
+  Local s;
+  s.Add("A", {}, {"a", "b"});
+  s.Add("B", {}, {"c", "d"});
+  s.Begin({{2, 0, 0}});
+  s.Stored("a", 0);
+  s.Stored("c", 0);
+  EXPECT_EQ(s.Failed("b", 0, Local::kNobody, Why::kNoRoom), "") << "d is on its way";
+  EXPECT_EQ(s.Failed("d", 0, Local::kNobody, Why::kNoRoom), "drop a@0, copy a@0, copy d@0")
+      << "A waits for its file anew";
+  EXPECT_EQ(s.Failed("a", 0, Local::kNobody, Why::kNoRoom), "");
+  EXPECT_EQ(s.Stored("d", 0), "");
+  s.now += std::chrono::seconds(1);
+  EXPECT_EQ(s.Tell(TimeCame{}), "copy a@0, copy b@0");
+  EXPECT_EQ(s.Failed("a", 0, Local::kNobody, Why::kNoRoom), "");
+  EXPECT_EQ(s.Failed("b", 0, Local::kNobody, Why::kNoRoom), "") << "B can begin";
+  s.Started("B", 0);
+  EXPECT_EQ(s.Ended("B", 0), "drop c@0, drop d@0, done B, copy a@0, copy b@0");
+}
+
+TEST(SupplyRoom, WhoWasToGetItFromThereAsksForItself) {
+  Local s({.locality = false});
+  s.Add("P", {}, {}, {"f"});
+  for (const char* name : {"A", "B", "C", "D"}) s.Add(name, {}, {"f"});
+  s.Begin(std::vector<NodeCapacity>(4, {1, 0, 0}));
+  EXPECT_EQ(s.Made("P", 0, {"f"}),
+            "done P, start A@0, copy f@1 from 0, start B@1, copy f@3 from 0, start C@3, copy f@2 from 1, start D@2");
+  EXPECT_EQ(s.Failed("f", 1, 0, Why::kNoRoom), "copy f@2 from 0");
+}
+
 TEST(Supply, AtHomeIsWhatWasMadeThereNotWhatWasFetched) {
   Local s;
   s.Add("P", {}, {}, {"f"});

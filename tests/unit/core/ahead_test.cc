@@ -1,5 +1,6 @@
 // Sending ahead of a free slot, and taking back.
 
+#include <algorithm>
 #include <gtest/gtest.h>
 #include <string>
 
@@ -30,6 +31,19 @@ TEST(Ahead, AsDeepAsTheRoundTripAsks) {
   EXPECT_EQ(s.Ended("A", 0, Done{}, kShort), "done A, start T0@0, ahead T1@0, ahead T2@0");
   EXPECT_EQ(s.Ended("T0", 0, Done{}, kShort), "done T0, ahead T3@0") << "T1 has begun by itself";
   EXPECT_EQ(s.scheduler().Explain(s["T2"]).state, TaskState::kAhead);
+}
+
+TEST(Ahead, WhatARunStopsIsAskedBackFromEveryNode) {
+  for (const uint32_t nodes : {1u, 2u}) {
+    ToldScheduler s({.policy = Policy::kFifo});
+    WarmUp(s, nodes);
+    const std::string sent = s.Ended("A", 0, Done{}, kShort);
+    ASSERT_NE(sent.find("ahead "), std::string::npos) << sent;
+    const std::string stopped = s.Tell(DrainRequested{});
+    const auto backs = std::count_if(s.last().begin(), s.last().end(),
+                                     [](const Action& a) { return std::holds_alternative<TakeBack>(a); });
+    EXPECT_GE(backs, 2) << stopped;
+  }
 }
 
 TEST(Ahead, NotForLongTasks) {

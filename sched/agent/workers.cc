@@ -1,6 +1,7 @@
 #include "agent/workers.h"
 
 #include <csignal>
+#include <system_error>
 #include <utility>
 
 namespace harrow::agent {
@@ -37,7 +38,12 @@ void Workers::Run() {
     --idle_;
     if (stopped_) return;
     // By this thread: who asks may have another table of descriptors, which its child would share.
-    if (idle_ == 0 && threads_.size() < most_) threads_.emplace_back([this] { Run(); });
+    if (idle_ == 0 && threads_.size() < most_) {
+      try {
+        threads_.emplace_back([this] { Run(); });
+      } catch (const std::system_error&) {  // those that are there do it
+      }
+    }
     {
       const std::function<void()> work = std::move(queue_.front());
       queue_.pop_front();

@@ -39,6 +39,7 @@ void Copies::SetSource(FileId file, NodeId to, NodeId from) {
   if (from != copy.failed) copy.failures = 0;
   copy.from = from;
   copy.again = Time::max();
+  copy.for_room = false;
   if (from) ++served_[{file, from}];
 }
 
@@ -59,13 +60,29 @@ void Copies::Park(FileId file, NodeId to, Time again) {
 void Copies::ParkForRoom(FileId file, NodeId to, Time again) {
   Copy& copy = copies_.at({file, to});
   Stop(file, &copy, again);
+  copy.for_room = true;
   if (copy.no_room < UINT8_MAX) ++copy.no_room;
+  copy.last_try = false;
+}
+
+void Copies::SetLastTry(FileId file, NodeId to, Time again) {
+  Copy& copy = copies_.at({file, to});
+  copy.last_try = true;
+  copy.again = again;
+}
+
+bool Copies::AnyGoes() const {
+  return std::any_of(copies_.begin(), copies_.end(), [](const auto& each) {
+    return each.second.again == Time::max() && each.second.no_room == 0;
+  });
 }
 
 void Copies::NoteRoom(NodeId at, Time now) {
   if (parked_ == 0) return;
   for (auto& [place, copy] : copies_) {
-    if (place.second == at && copy.no_room > 0 && copy.again != Time::max()) copy.again = now;
+    if (place.second != at || !copy.for_room || copy.again <= now) continue;
+    copy.again = now;
+    return;
   }
 }
 

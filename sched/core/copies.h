@@ -28,6 +28,10 @@ class Copies {
     uint8_t failures = 0;
     // How often there was no room for it.
     uint8_t no_room = 0;
+    // It waits for that.
+    bool for_room = false;
+    // It goes, or will, once more, though nothing goes on that may end with room.
+    bool last_try = false;
   };
   /// Null: none is on its way there.
   const Copy* Find(FileId file, NodeId to) const;
@@ -40,10 +44,11 @@ class Copies {
   void Park(FileId file, NodeId to, Time again);
   /// Nobody sends it, as there is no room for it.
   void ParkForRoom(FileId file, NodeId to, Time again);
-  /// There may be room now.
+  void SetLastTry(FileId file, NodeId to, Time again);
+  /// There may be room now, for one of those that wait for it there.
   void NoteRoom(NodeId at, Time now);
-  /// One is on its way.
-  bool AnyGoes() const { return copies_.size() > parked_; }
+  /// One is on its way, other than those that try again whether there is room.
+  bool AnyGoes() const;
   void Remove(FileId file, NodeId to);
   /// How many that node sends, of that file.
   uint32_t served(FileId file, NodeId by) const;

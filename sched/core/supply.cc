@@ -10,8 +10,10 @@
 //
 // A node that has no room for a copy drops what others have, too, and no task there is to read. If there is
 // nothing of that kind the copy waits, and is tried again with growing pauses, as long as something goes on
-// by which room may come: a task runs or can begin, a file is on its way. When nothing does, what other tasks
-// of the node wait for goes before what the one reads; and if that is not enough, the file is refused.
+// by which room may come: a task runs or can begin, a file is on its way. When nothing does, the first of the
+// tasks that wait there has its way: what only the others wait for is dropped; and if that is not enough, it
+// is tried once more some seconds later (what has just ended may have made room that the node did not know
+// of), and refused then.
 //
 // Dropped is what all its readers have read. Not what tasks read that failed or were skipped: the run that
 // resumes this one may want it (--save).
@@ -30,6 +32,9 @@ constexpr uint32_t kMostServed = 2;
 constexpr uint8_t kMostFailures = 5;
 constexpr Duration kFirstPause = std::chrono::milliseconds(250);
 constexpr int kLongestPause = 5;  // as a power of two, of the first
+// A node learns within some seconds what others of its disk have given back.
+constexpr Duration kLastPause = std::chrono::seconds(3);
+constexpr Duration kSpareAgain = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -122,6 +127,7 @@ void Supply::Order(FileId file, NodeId to, TaskId reader) {
     return;
   }
   copies.Add(file, to, from, reader);
+  if (order_later_) return copies.ParkForRoom(file, to, now + kLastPause);
   actions->push_back(CopyFile{file, to, from, reader});
 }
 
@@ -203,18 +209,56 @@ void Supply::SourceAnew(FileId file, NodeId gone) {
 }
 
 void Supply::NoteNoRoom(const CopyFailed& e) {
-  const TaskId reader = copies.Find(e.file, e.to)->reader;
-  const int tried = std::min<int>(copies.Find(e.file, e.to)->no_room, kLongestPause);
-  copies.ParkForRoom(e.file, e.to, now + kFirstPause * (1 << tried));
+  const Copies::Copy tried = *copies.Find(e.file, e.to);
+  const int longer = std::min<int>(tried.no_room, kLongestPause);
+  copies.ParkForRoom(e.file, e.to, now + kFirstPause * (1 << longer));
   SourceAnew(e.file, e.to);
-  if (MakeRoom(e.file, e.to, TaskId()) > 0 || (!MayGetRoom() && MakeRoom(e.file, e.to, reader) > 0)) {
+  const auto try_again = [&] {
     if (copies.Find(e.file, e.to) != nullptr) Resource(e.file, e.to);
-    return;
+  };
+  Time& in_vain = no_spare_[e.to];
+  if (now >= in_vain) {
+    if (MakeRoom(e.file, e.to, TaskId()) > 0) return try_again();
+    in_vain = now + kSpareAgain;
   }
   if (MayGetRoom()) return;
+  const TaskId first = FirstWaiting(e.to);
+  if (!first || !ReadsInput(first, e.file)) return;  // after that one
+  if (MakeRoom(e.file, e.to, first) > 0) return try_again();
+  if (!tried.last_try) return copies.SetLastTry(e.file, e.to, now + kLastPause);
   files_[e.file.value].failed = true;
   copies.Remove(e.file, e.to);
   actions->push_back(RefuseFile{e.file, e.to});
+}
+
+/// Of those sent to the node that wait for what they read the one that goes first: always the same one, so
+/// that they do not take the room from each other in turn.
+TaskId Supply::FirstWaiting(NodeId node) const {
+  TaskId first;
+  for (TaskId id : nodes[node].in_flight()) {
+    if (tasks[id].state() == TaskState::kRunning || HasInputs(id, node)) continue;
+    if (!first || id < first) first = id;
+  }
+  return first;
+}
+
+/// A task that was sent there reads it, and does not run.
+bool Supply::IsAwaited(FileId file, NodeId node) const {
+  for (TaskId id : nodes[node].in_flight()) {
+    if (tasks[id].state() != TaskState::kRunning && ReadsInput(id, file)) return true;
+  }
+  return false;
+}
+
+/// All that it reads is there, or will not come.
+bool Supply::HasInputs(TaskId id, NodeId node) const {
+  bool all = true;
+  ForEachInput(id, [&](FileId file) {
+    const File& known = files_[file.value];
+    const bool refused = known.failed && copies.Find(file, node) == nullptr;
+    all &= known.absent || refused || replicas.Holds(file, node);
+  });
+  return all;
 }
 
 /// By dropping what can be had elsewhere and no task there reads; `only_for`: no other task counts, but those
@@ -227,6 +271,7 @@ int64_t Supply::MakeRoom(FileId wanted, NodeId at, TaskId only_for) {
   }
   const int64_t enough = 2 * std::max<int64_t>(1, replicas.size(wanted));
   int64_t freed = 0;
+  order_later_ = true;  // or what is dropped here takes the room again
   for (uint32_t n = 0; n < files_.size() && freed < enough; ++n) {
     const FileId file(n);
     if (read[n] || file == wanted || !replicas.Holds(file, at) || copies.served(file, at) > 0) continue;
@@ -238,6 +283,7 @@ int64_t Supply::MakeRoom(FileId wanted, NodeId at, TaskId only_for) {
     freed += std::max<int64_t>(1, replicas.size(file));
     DropFrom(file, at);
   }
+  order_later_ = false;
   return freed;
 }
 
@@ -247,11 +293,7 @@ bool Supply::MayGetRoom() const {
   for (uint32_t n = 0; n < nodes.size(); ++n) {
     const NodeId node(n);
     for (TaskId id : nodes[node].in_flight()) {
-      bool all = true;
-      ForEachInput(id, [&](FileId file) {
-        all &= files_[file.value].absent || files_[file.value].failed || replicas.Holds(file, node);
-      });
-      if (all) return true;
+      if (HasInputs(id, node)) return true;
     }
   }
   return false;
@@ -301,7 +343,13 @@ void Supply::LoseFilesOf(NodeId node) {
 
 void Supply::LookForSources() {
   for (const auto& [file, to] : copies.Parked(now)) {
-    if (copies.Find(file, to) != nullptr) Resource(file, to);
+    if (copies.Find(file, to) == nullptr) continue;
+    // Whom it was for may have been taken back, or have ended.
+    if (IsAwaited(file, to)) {
+      Resource(file, to);
+    } else {
+      copies.Remove(file, to);
+    }
   }
   if (!std::exchange(look_at_all, false)) return;
   for (uint32_t n = 0; n < files_.size(); ++n) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "core/parts.h"
@@ -86,11 +87,17 @@ class Supply : protected Parts {
   void NoteNoRoom(const CopyFailed& e);
   int64_t MakeRoom(FileId file, NodeId at, TaskId only_for);
   bool MayGetRoom() const;
+  TaskId FirstWaiting(NodeId node) const;
+  bool IsAwaited(FileId file, NodeId node) const;
+  bool HasInputs(TaskId id, NodeId node) const;
   void SourceAnew(FileId file, NodeId gone);
   void DropFrom(FileId file, NodeId holder);
   void Drop(FileId file);
 
   std::vector<File> files_;
+  bool order_later_ = false;
+  // Where nothing was found that could be dropped: when to look again.
+  std::map<NodeId, Time> no_spare_;
 };
 
 }  // namespace harrow::core

@@ -1,5 +1,6 @@
 #include "made/copies.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <unistd.h>
@@ -10,6 +11,8 @@
 
 namespace harrow::made {
 namespace {
+
+constexpr size_t kNewest = 20'000;
 
 /// Nothing else is ever removed, whatever a list says.
 bool IsCopy(std::string_view path) {
@@ -56,6 +59,9 @@ void RemoveLeftCopies(os::FileSystem& fs, const std::string& part) {
     const Result<std::string> paths = fs.Read(list);
     if (!paths.ok()) continue;
     std::string_view rest = *paths;
+    // Most of a long list have had their names for long, and each costs a call to the storage.
+    size_t entries = static_cast<size_t>(std::count(rest.begin(), rest.end(), '\0'));
+    for (; entries > kNewest; --entries) rest.remove_prefix(rest.find('\0') + 1);
     for (size_t end; (end = rest.find('\0')) != rest.npos; rest.remove_prefix(end + 1)) {
       if (const std::string path(rest.substr(0, end)); IsCopy(path)) unlink(path.c_str());
     }

@@ -31,7 +31,8 @@ class Copies {
   int fd_ = -1;       // of mutex_
 };
 
-/// Removes what agents that were killed have left, and their lists. No agent of the part may run any more.
+/// Removes what agents that were killed have left (of the newest 20 000 of each), and their lists. No agent
+/// of the part may run any more.
 void RemoveLeftCopies(os::FileSystem& fs, const std::string& part);
 
 }  // namespace harrow::made

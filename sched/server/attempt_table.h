@@ -29,6 +29,7 @@ class AttemptTable {
     uint32_t cores = 1;
     int64_t start_ns = 0;                                       // calendar time; 0: not known to have begun
     int64_t local_bytes = 0, remote_bytes = 0, home_bytes = 0;  // of its inputs, when it was sent
+    int64_t known_bytes = 0;  // of what is read from the submit directory, then
     int64_t lost_ns = 0;
     std::string why{};  // it was lost
     size_t place = 0;   // in its node's list

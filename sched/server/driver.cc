@@ -378,6 +378,7 @@ void RunDriver::Start(const core::StartTask& start) {
   row.local_bytes = start.local_bytes;
   row.remote_bytes = start.remote_bytes;
   row.home_bytes = start.home_bytes;
+  if (local_files()) row.known_bytes = BytesRead(task);
   const ProfileId profile = graph_.profile_id(task);
   if (!node->profiles_sent[profile.value]) {
     node->profiles_sent[profile.value] = true;

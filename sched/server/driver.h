@@ -170,6 +170,7 @@ class RunDriver {
   void TakeFile(const Moment& moment, Node& node, const pb::FileNote& note);
   void SetObject(FileId file, const std::string& object, int64_t bytes);
   void TakeMadeFiles(const Moment& moment, Node& node, const pb::Attempt& attempt);
+  int64_t BytesRead(TaskId task) const;
   void CountUnknownInput(AttemptTable::Row* row);
   void NoteCopied(journal::CopyRecord copy);
   void CountCopy(const journal::CopyRecord& copy);

@@ -39,7 +39,7 @@ void RunDriver::Act(const core::CopyFile& copy) {
 }
 
 void RunDriver::Act(const core::RefuseFile& refuse) {
-  catalogue_.Answered(refuse.file, refuse.node);
+  catalogue_.Refuse(refuse.file, refuse.node);
   if (Node* const node = nodes_.Find(refuse.node)) nodes_.Outbox(*node).add_refuse(refuse.file.value);
 }
 
@@ -170,15 +170,22 @@ void RunDriver::CountCopy(const journal::CopyRecord& copy) {
   figure += static_cast<uint64_t>(std::max<int64_t>(0, copy.bytes));
 }
 
-/// What was read from the submit directory for it was of unknown size when it was assigned.
+/// The bytes of its inputs whose size nobody knew before they were read from the submit directory: those that
+/// have been.
+int64_t RunDriver::BytesRead(TaskId task) const {
+  int64_t bytes = 0;
+  for (const FileId input : graph_.inputs(task)) {
+    if (graph_.producer(input) || graph_.file_size(input) >= 0) continue;
+    const FileCatalogue::Object* const object = catalogue_.Find(input);
+    if (object != nullptr) bytes += object->bytes;
+  }
+  return bytes;
+}
+
+/// What came for it from there was of unknown size when it was assigned.
 void RunDriver::CountUnknownInput(AttemptTable::Row* row) {
   if (!local_files()) return;
-  int64_t bytes = 0;
-  for (const FileId input : graph_.inputs(row->id.task)) {
-    const FileCatalogue::Object* const object = catalogue_.Find(input);
-    if (object != nullptr && !graph_.producer(input)) bytes += object->bytes;
-  }
-  const int64_t more = bytes - row->local_bytes - row->remote_bytes;
+  const int64_t more = BytesRead(row->id.task) - row->known_bytes;
   if (more <= 0) return;
   row->remote_bytes += more;
   known_.remote_bytes += static_cast<uint64_t>(more);

@@ -67,7 +67,7 @@ Status LocalStore::TakeRoom(uint64_t charge, bool of_disk, std::string_view show
         taken_ += charge;
         return {};
       }
-      idle = DetachIdle();
+      if (options_.limit == 0 || charge <= options_.limit) idle = DetachIdle();
     }
     if (idle == nullptr) {
       return Status(Code::kExhausted, StrCat("no room for ", Printable(shown, 400), " (", FormatBytes(charge),

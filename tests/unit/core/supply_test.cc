@@ -114,8 +114,27 @@ TEST(SupplyRoom, ACopyWaitsAsLongAsSomethingRuns) {
   s.now += std::chrono::milliseconds(250);
   EXPECT_EQ(s.Tell(TimeCame{}), "") << "later each time";
   EXPECT_EQ(s.Ended("A", 0), "drop in@0, done A, copy large@0") << "there is more room now";
+  EXPECT_EQ(s.Failed("large", 0, Local::kNobody, Why::kNoRoom), "") << "said before it was there, perhaps";
+  s.now += std::chrono::milliseconds(2999);
+  EXPECT_EQ(s.Tell(TimeCame{}), "");
+  s.now += std::chrono::milliseconds(1);
+  EXPECT_EQ(s.Tell(TimeCame{}), "copy large@0");
   EXPECT_EQ(s.Failed("large", 0, Local::kNobody, Why::kNoRoom), "refuse large@0") << "nothing is left to wait for";
   EXPECT_EQ(s.Ended("B", 0, Failed{}), "failed B, complete");
+}
+
+TEST(SupplyRoom, WhatWasRefusedIsRefusedAgain) {
+  Local s;
+  for (const char* name : {"A", "B"}) s.Add(name, {}, {"large"});
+  std::string answer = s.Begin({{1, 0, 0}});
+  for (const char* name : {"A", "B"}) {
+    EXPECT_THAT(answer, HasSubstr(StrCat("copy large@0, start ", name, "@0")));
+    EXPECT_EQ(s.Failed("large", 0, Local::kNobody, Why::kNoRoom), "") << name;
+    s.now += std::chrono::seconds(3);
+    EXPECT_EQ(s.Tell(TimeCame{}), "copy large@0") << name;
+    EXPECT_EQ(s.Failed("large", 0, Local::kNobody, Why::kNoRoom), "refuse large@0") << name;
+    answer = s.Ended(name, 0, Failed{});
+  }
 }
 
 TEST(SupplyRoom, ATaskThatHasAllMayBeginAndIsWaitedFor) {
@@ -138,16 +157,31 @@ TEST(SupplyRoom, OfTwoThatWaitForEachOtherOneGoesFirst) {
   s.Stored("a", 0);
   s.Stored("c", 0);
   EXPECT_EQ(s.Failed("b", 0, Local::kNobody, Why::kNoRoom), "") << "d is on its way";
-  EXPECT_EQ(s.Failed("d", 0, Local::kNobody, Why::kNoRoom), "drop a@0, copy a@0, copy d@0")
-      << "A waits for its file anew";
-  EXPECT_EQ(s.Failed("a", 0, Local::kNobody, Why::kNoRoom), "");
-  EXPECT_EQ(s.Stored("d", 0), "");
+  EXPECT_EQ(s.Failed("d", 0, Local::kNobody, Why::kNoRoom), "") << "A goes first";
+  s.now += std::chrono::milliseconds(250);
+  EXPECT_EQ(s.Tell(TimeCame{}), "copy b@0, copy d@0");
+  EXPECT_EQ(s.Failed("d", 0, Local::kNobody, Why::kNoRoom), "") << "still";
+  EXPECT_EQ(s.Failed("b", 0, Local::kNobody, Why::kNoRoom), "drop c@0, copy b@0")
+      << "c comes later, or it takes the room again";
+  EXPECT_EQ(s.Stored("b", 0), "");
   s.now += std::chrono::seconds(1);
-  EXPECT_EQ(s.Tell(TimeCame{}), "copy a@0, copy b@0");
-  EXPECT_EQ(s.Failed("a", 0, Local::kNobody, Why::kNoRoom), "");
-  EXPECT_EQ(s.Failed("b", 0, Local::kNobody, Why::kNoRoom), "") << "B can begin";
-  s.Started("B", 0);
-  EXPECT_EQ(s.Ended("B", 0), "drop c@0, drop d@0, done B, copy a@0, copy b@0");
+  EXPECT_EQ(s.Tell(TimeCame{}), "copy d@0");
+  EXPECT_EQ(s.Failed("d", 0, Local::kNobody, Why::kNoRoom), "") << "A can begin";
+  s.Started("A", 0);
+  EXPECT_EQ(s.Ended("A", 0), "drop a@0, drop b@0, done A, copy c@0, copy d@0");
+}
+
+TEST(SupplyRoom, WhatNobodyThereWaitsForAnyMoreIsNotTriedAgain) {
+  Local s;
+  s.Add("A", {}, {"a"});
+  s.Add("B", {}, {"large"});
+  s.Begin({{2, 0, 0}});
+  s.Stored("a", 0);
+  EXPECT_EQ(s.Failed("large", 0, Local::kNobody, Why::kNoRoom), "");
+  s.Tell(CancelRequested{s["B"]});
+  EXPECT_EQ(s.Ended("B", 0, Cancelled{}), "cancelled B");
+  s.now += std::chrono::seconds(1);
+  EXPECT_EQ(s.Tell(TimeCame{}), "");
 }
 
 TEST(SupplyRoom, WhoWasToGetItFromThereAsksForItself) {

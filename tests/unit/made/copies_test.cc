@@ -50,6 +50,23 @@ TEST_F(CopiesTest, WhatAKilledAgentLeftIsRemovedAndNothingElse) {
   RemoveLeft();
 }
 
+TEST_F(CopiesTest, OfALongListTheNewestAreLookedFor) {
+  const std::string list = run_dir::CopiesPath(top_, 7);
+  const std::string old = Write(".harrow-1.tmp"), first = Write(".harrow-2.tmp"), last = Write(".harrow-3.tmp");
+  {
+    Copies copies;
+    copies.Set(list);
+    copies.Add(old);
+    copies.Add(first);
+    for (int i = 0; i < 19'998; ++i) copies.Add("/nowhere/.harrow-1.tmp");
+    copies.Add(last);
+  }
+  RemoveLeft();
+  EXPECT_TRUE(fs::exists(old));
+  EXPECT_FALSE(fs::exists(first));
+  EXPECT_FALSE(fs::exists(last));
+}
+
 TEST_F(CopiesTest, AnAgentThatEndsLeavesNoList) {
   const std::string list = run_dir::CopiesPath(top_, 7);
   Copies copies;

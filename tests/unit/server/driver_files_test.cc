@@ -13,6 +13,7 @@ std::string ObjectOf(char letter) {
 
 struct FileAgent : Agent {
   std::vector<pb::CopyFile> copies;
+  std::vector<uint32_t> refused{};
   std::vector<uint32_t> drops;
   std::map<uint32_t, std::vector<std::string>> peers;
 };
@@ -48,6 +49,7 @@ class DriverFilesTest : public DriverTest {
       for (const pb::Peer& peer : message.peer())
         agent->peers[peer.node()] = {peer.address().begin(), peer.address().end()};
       for (const uint32_t drop : message.drop()) agent->drops.push_back(drop);
+      for (const uint32_t refuse : message.refuse()) agent->refused.push_back(refuse);
       for (const pb::CopyFile& copy : message.copy()) agent->copies.push_back(copy);
       for (const pb::Task& task : message.start()) agent->tasks[task.id()] = task;
       for (const pb::AttemptId& attempt : message.take_back()) agent->taken_back.push_back(attempt.task());
@@ -169,6 +171,27 @@ TEST_F(DriverFilesTest, ACopyIsAskedForAgainWhenTheAgentComesBack) {
   ASSERT_TRUE(driver_->Join(Now(), agent.channel, hello).ok());
   Look(&agent);
   EXPECT_TRUE(agent.copies.empty()) << "it has it by now";
+}
+
+TEST_F(DriverFilesTest, ARefusalIsToldAgainWhenTheAgentComesBack) {
+  ServeLocal({{"a", "x", {"in"}}}, 1);
+  FileAgent agent;
+  Come(&agent, "n1", 1);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(agent.refused.empty());
+    Tell(&agent, Note(File("in"), pb::FileNote::NO_ROOM, 0));
+    Watch(std::chrono::seconds(4), {&agent});
+    Look(&agent);
+  }
+  ASSERT_EQ(agent.refused, (std::vector<uint32_t>{File("in")}));
+  agent.refused.clear();
+  driver_->Disconnected(Now(), agent.node, agent.channel.get());
+  pb::FromAgent hello = Hello("n1", 1, 1);
+  wire::SetId({TaskId(0), 1}, hello.mutable_hello()->add_queued());
+  agent.channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
+  ASSERT_TRUE(driver_->Join(Now(), agent.channel, hello).ok());
+  Look(&agent);
+  EXPECT_EQ(agent.refused, (std::vector<uint32_t>{File("in")})) << "it may not have heard of it";
 }
 
 TEST_F(DriverFilesTest, WhatANodeHeldIsMadeAgainWhenItIsLostAndTheTaskStaysDone) {

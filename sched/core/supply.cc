@@ -35,6 +35,8 @@ constexpr int kLongestPause = 5;  // as a power of two, of the first
 // A node learns within some seconds what others of its disk have given back.
 constexpr Duration kLastPause = std::chrono::seconds(3);
 constexpr Duration kSpareAgain = std::chrono::seconds(1);
+// What has been refused there is refused to the next that reads it, without that pause.
+constexpr Duration kRefusedFor = std::chrono::minutes(1);
 
 }  // namespace
 
@@ -225,7 +227,9 @@ void Supply::NoteNoRoom(const CopyFailed& e) {
   const TaskId first = FirstWaiting(e.to);
   if (!first || !ReadsInput(first, e.file)) return;  // after that one
   if (MakeRoom(e.file, e.to, first) > 0) return try_again();
-  if (!tried.last_try) return copies.SetLastTry(e.file, e.to, now + kLastPause);
+  Time& believed = refused_until_[{e.file, e.to}];
+  if (!tried.last_try && now >= believed) return copies.SetLastTry(e.file, e.to, now + kLastPause);
+  believed = now + kRefusedFor;
   files_[e.file.value].failed = true;
   copies.Remove(e.file, e.to);
   actions->push_back(RefuseFile{e.file, e.to});

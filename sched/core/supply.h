@@ -98,6 +98,7 @@ class Supply : protected Parts {
   bool order_later_ = false;
   // Where nothing was found that could be dropped: when to look again.
   std::map<NodeId, Time> no_spare_;
+  std::map<Copies::Place, Time> refused_until_;
 };
 
 }  // namespace harrow::core

@@ -264,7 +264,14 @@ def test_a_store_that_is_full_is_said(directory, program):
     harrow = Harrow(program, directory)
     os.mkdir(f"{directory}/disk")
     write(f"{directory}/big", "x" * (8 << 20))
-    write(f"{directory}/flow.toml", '[[task]]\nname = "t"\ncommand = "cat big > out"\nin = ["big"]\nout = ["out"]\n')
+    write(f"{directory}/flow.toml", """
+[[task]]
+name = "t-{i}"
+each = { i = "1-20" }
+command = "cat big > out-{i}"
+in = ["big"]
+out = ["out-{i}"]
+""")
     script = f"""mount -t tmpfs -o size=4m,mode=1777 none disk
 TMPDIR={directory}/disk {harrow.program} run --progress none --run-dir r --files local flow.toml >out.txt 2>err; echo $? >code"""
     subprocess.run(["unshare", "-m", "sh", "-c", script], cwd=directory, env=harrow.env, timeout=300, check=True)

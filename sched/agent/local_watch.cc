@@ -65,6 +65,16 @@ LocalWatch::~LocalWatch() {
   thread_.join();
 }
 
+void LocalWatch::Share(store::Store* store) {
+  store->SetOthers(Reserved());
+  store_.store(store);
+}
+
+/// Or a task would be killed for its first bytes, because the files of others fill what there is.
+uint64_t LocalWatch::Reserved() const {
+  return node_.local_limit / 8;
+}
+
 void LocalWatch::Run() {
   pthread_setname_np(pthread_self(), "local-watch");
   sigset_t all;
@@ -96,7 +106,7 @@ void LocalWatch::Look() {
     }
   }
   if (store::Store* const store = store_.load()) {
-    store->SetOthers(total);
+    store->SetOthers(std::max(total, Reserved()));
     total += store->room().used;
   }
   if (total > node_.local_limit && largest) pool_.DiskLimitReached(*largest);

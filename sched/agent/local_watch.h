@@ -17,19 +17,20 @@ namespace harrow::agent {
 uint64_t DiskUse(const std::string& path);
 
 /// Keeps what the tasks of a node hold in their TMPDIRs, and the store beside them, within
-/// NodeContext::local_limit: the store is told what the tasks hold, and takes no more than the rest; while
-/// both together are more, the task that holds the most is killed. A thread of its own; a disk fills between
-/// two looks, so this is no quota.
+/// NodeContext::local_limit: the store is told what the tasks hold, at least an eighth of it, and takes no
+/// more than the rest; while both together are more, the task that holds the most is killed. A thread of its
+/// own; a disk fills between two looks, so this is no quota.
 class LocalWatch {
  public:
   LocalWatch(const NodeContext& node, const os::Clock& clock, SlotPool& pool);
   ~LocalWatch();
   /// The node has a store, which outlives this.
-  void Share(store::Store* store) { store_.store(store); }
+  void Share(store::Store* store);
 
  private:
   void Run();
   void Look();
+  uint64_t Reserved() const;
 
   const NodeContext& node_;
   const os::Clock& clock_;

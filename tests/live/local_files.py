@@ -224,6 +224,10 @@ out = ["made"]
 """)
     result = harrow("run", "--run-dir", "r2", "--files", "local", "--local-nodes", "1", "--slots", "1", "--retries", "0", "flow.toml", code=1)
     check("others 6.0 MiB" in result.err, result)
+    write(f"{directory}/data", "x" * (9 << 20))
+    write(f"{directory}/flow.toml", '[[task]]\nname = "reads"\ncommand = "cat data"\nin = ["data"]\n')
+    result = harrow("run", "--run-dir", "r3", "--files", "local", "--local-nodes", "1", "--slots", "1", "--retries", "0", "flow.toml", code=1)
+    check("no room" in result.err and "others 1.2 MiB" in result.err, result)
 
 
 def test_a_server_that_dies_finds_the_files_again(directory, program):

@@ -663,7 +663,7 @@ command = "test -e ready-$HARROW_NODE"
     same(len(names), 2, nodes)
     same(sorted(n[0] for n in nodes), ["setup", "setup", "teardown", "teardown"], nodes)
     same({n[2] for n in nodes if n[0] == "setup"}, {"r"})
-    # One of two cannot: the other one does it all.
+    # One of two cannot: the other one does it all. The tasks go on until it has been told, or the run might be over before.
     bad = sorted(names)[1]
     write(f"{directory}/flow.toml", f"""
 [flow]
@@ -671,7 +671,7 @@ node_setup = "if test $HARROW_NODE = {bad}; then echo first; echo no disk there 
 [[task]]
 name = "t-{{i}}"
 each = {{ i = "1-20" }}
-command = "echo $HARROW_NODE >> where"
+command = "echo $HARROW_NODE >> where; until grep -q 'is put aside' {directory}/r2/0/log/server.log; do sleep 0.05; done"
 """)
     result = harrow("run", "--run-dir", "r2", "--local-nodes", "2", "flow.toml", code=0)
     check(f"node {bad} is put aside: node_setup ended with exit code 3: no disk there" in result.err, result)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "batch/slurm.h"
 #include "batch/slurm_site.h"
 #include "launcher/command.h"
 #include "launcher/inputs.h"
@@ -30,6 +31,13 @@ bool ParseShare(const std::string& text, topology::Share* share) {
   if (index.ec != std::errc() || index.ptr == end || *index.ptr != '/') return false;
   const auto of = std::from_chars(index.ptr + 1, end, share->of);
   return of.ec == std::errc() && of.ptr == end && share->of > 0 && share->index < share->of;
+}
+
+agent::AgentOptions::Files FilesOf(const run::RunSettings& settings) {
+  using Files = agent::AgentOptions::Files;
+  if (settings.stage == run::Stage::kDrop) return Files::kDrop;
+  if (settings.stage != run::Stage::kNo) return Files::kStage;
+  return settings.files == config::Files::kLocal ? Files::kLocal : Files::kShared;
 }
 
 int Run(Options options) {
@@ -67,6 +75,9 @@ int Run(Options options) {
   Result<run::RunSettings> settings = run::ReadSettings(*part);
   if (!settings.ok() && settings.status().code() != Code::kNotFound) return Fail(settings.status());
   if (settings.ok()) {
+    options.agent.local_dir = settings->local_dir;
+    options.agent.session = StrCat(settings->run_id, ".", settings->started.time_since_epoch().count());
+    options.agent.files = FilesOf(*settings);
     options.agent.commands = {.setup = settings->node_setup,
                               .teardown = settings->node_teardown,
                               .shell = settings->shell,
@@ -75,6 +86,7 @@ int Run(Options options) {
                               .limit = settings->node_limit};
   }
   if (!site.local.empty()) options.agent.commands.env.emplace_back("HARROW_LOCAL", site.local);
+  options.agent.mpi_helper = batch::HelperProgram(ThisProgram(), "harrow-pmix");
   options.agent.dir = std::move(part->dir);
   return agent::RunWarden(std::move(options.agent));
 }

@@ -47,10 +47,12 @@ constexpr OptionInfo kSettings[] = {
     {"no-locality", nullptr, "locality", "Tasks of other queues stay there; files place none"},
     {"files", "MODE", nullptr, ""},
     {"transfer-encryption", "on|off", nullptr, "Files shared (default) or local"},
+    {"local-dir", "DIR", nullptr, ""},
+    {"save", nullptr, "save", "On nodes, for TMPDIRs and stores; save what is open"},
     {"run-dir", "D", nullptr, "Run directory (default harrow-<job or date>)"},
     {"retries", "N", nullptr, "More attempts for a task that fails (default 0)"},
-    {"fail-fast", nullptr, "fail-fast", "End the run at the first task that fails"},
-    {"max-failures", "N", nullptr, "Start nothing more after N failed tasks"},
+    {"fail-fast", nullptr, "fail-fast", ""},
+    {"max-failures", "N", nullptr, "End at the first failure; start no more after N"},
     {"max-running", "N", nullptr, "Tasks at once on all nodes together"},
     {"slots", "N", nullptr, "One-core tasks at once on a node (default: its cores)"},
     {"local-nodes", "K", nullptr, "Divide this machine into K pretend nodes"},
@@ -301,7 +303,7 @@ Result<Part> TakeRunDirectory(const std::string& asked) {
 
 /// Two runs of one job know nothing of each other.
 void WarnOfOtherRuns(const Plan& plan, const std::string& run_dir) {
-  if (plan.settings.slots > 0) return;
+  if (plan.settings.slots > 0 || plan.settings.stage != run::Stage::kNo) return;
   const std::string other =
       OtherRunOfJob(os::RealFileSystem(), run_dir, batch::JobWithRestarts(Environment()));
   if (other.empty()) return;

@@ -55,6 +55,8 @@ int RunWords(const std::vector<std::string>& words);
 /// Is there a subcommand of this name?
 bool IsCommand(std::string_view name);
 
+/// What the user got wrong, for Fail().
+Status Bad(const std::string& what);
 /// Prints "harrow: MESSAGE" on standard error and gives the exit status that fits the status' code.
 int Fail(const Status& status);
 /// Is it a terminal on which a line can be drawn over? Not where TERM is "dumb" or unset, nor where NO_COLOR asks for

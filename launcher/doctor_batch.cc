@@ -46,13 +46,15 @@ Check CheckGpus(const std::string& node) {
   const size_t seen = machine.ok() ? machine->devices.size() : 0;
   if (granted.empty()) {
     return {"GPUs", Health::kOk,
-            seen == 0 ? "none granted" : StrCat("none granted; ", seen, seen == 1 ? " is" : " are", " here"), ""};
+            seen == 0 ? "none granted" : StrCat("none granted; ", seen, seen == 1 ? " is" : " are", " here"),
+            ""};
   }
   const std::string text = StrCat("granted on a node: ", granted);
   if (node.empty()) return {"GPUs", Health::kOk, text, ""};
   if (seen > 0) return {"GPUs", Health::kOk, StrCat(text, "; ", seen, " seen by hwloc"), ""};
-  return {"GPUs", Health::kWarning, StrCat(text, "; none is seen by hwloc"),
-          "tasks with gpus cannot start: see lstopo, and whether hwloc has its plugins for CUDA, ROCm or OpenCL"};
+  return {
+      "GPUs", Health::kWarning, StrCat(text, "; none is seen by hwloc"),
+      "tasks with gpus cannot start: see lstopo, and whether hwloc has its plugins for CUDA, ROCm or OpenCL"};
 }
 
 }  // namespace
@@ -87,7 +89,8 @@ std::vector<Check> CheckBatch() {
     const std::string node = Variable("SLURMD_NODENAME");
     if (node.empty()) {
       checks.push_back({"here", Health::kWarning,
-                        StrCat("this machine is no node of job ", job, ": what is said of cores, memory, disks and "
+                        StrCat("this machine is no node of job ", job,
+                               ": what is said of cores, memory, disks and "
                                "processes is not said of the job's nodes"),
                         "ask a node: srun -N1 -n1 harrow doctor"});
     } else {
@@ -107,6 +110,10 @@ std::vector<Check> CheckBatch() {
     checks.push_back({"PMIx", Health::kOk,
                       "srun --ntasks-per-node=1 --mpi=pmix harrow run works where srun --mpi=list names pmix",
                       ""});
+  }
+  if (batch::HelperProgram(ThisProgram(), "harrow-pmix").empty()) {
+    checks.push_back({"MPI tasks", Health::kOk,
+                      "harrow-pmix is not installed: tasks with ranks run with mpi = \"none\" only", ""});
   }
   std::string hosts;
   for (const std::string& host : batch->ListenHosts()) hosts += StrCat(hosts.empty() ? "" : ", ", host);

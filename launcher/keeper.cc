@@ -18,6 +18,7 @@
 #include "launcher/command.h"
 #include "launcher/inputs.h"
 #include "launcher/run_access.h"
+#include "launcher/stage.h"
 #include "os/clock.h"
 #include "os/event_loop.h"
 #include "os/log.h"
@@ -35,6 +36,7 @@ namespace {
 
 /// Slurm sends its SIGTERM up to so long before or after the end that it told.
 constexpr Duration kAtTheLimit = std::chrono::seconds(2);
+constexpr Duration kDropping = std::chrono::minutes(10);  // many files are not removed at once
 constexpr Duration kOnEndGrace = std::chrono::seconds(1);
 
 struct KeepOptions {
@@ -55,9 +57,11 @@ class Screen {
     if (progress.complete()) return;
     rate_.Add(view);
     if (drawn_) {
-      WriteTo(STDERR_FILENO, report::DrawOver(report::ProgressLine(view, rate_.rate(), Width())));
+      const std::string line = progress.has_staged() ? StagingLine(progress.staged()).substr(0, Width())
+                                                     : report::ProgressLine(view, rate_.rate(), Width());
+      WriteTo(STDERR_FILENO, report::DrawOver(line));
       line_shown_ = true;
-    } else if (plain_) {
+    } else if (plain_ && !progress.has_staged()) {
       if (const std::optional<std::string> line = lines_.Next(view, rate_.rate())) {
         WriteTo(STDERR_FILENO, *line + "\n");
       }
@@ -119,23 +123,26 @@ std::string WhyOpen(const keeper::KeeperEnd& end) {
   return "harrow: ";
 }
 
-/// The end of a run for people or programs. The journal is read only where the last figures do not say all, or more than
-/// was recorded.
-void ShowEnd(const KeepOptions& options, const run_dir::Part& part,
-             const run::RunSettings& settings, const keeper::KeeperEnd& end) {
+/// The end of a run for people or programs. The journal is read only where the last figures do not say all,
+/// or more than was recorded.
+void ShowEnd(const KeepOptions& options, const run_dir::Part& part, const run::RunSettings& settings,
+             const keeper::KeeperEnd& end) {
   Figures view = wire::FiguresOf(end.last);
   report::StatusContext context;
   std::vector<report::Failure> failures;
-  if (options.json || options.resumed || view.failed > 0 || !view.complete || end.end != run::ServerEnd::kAllDone) {
+  if (options.json || options.resumed || view.failed > 0 || !view.complete ||
+      end.end != run::ServerEnd::kAllDone) {
     const Result<journal::History> history = journal::ReadHistory(part.dir);
     if (history.ok()) {
       view = report::FiguresOf(*history);
       context.run_id = history->run_id;
       context.epoch = history->epoch;
-      const Result<std::unique_ptr<output::Reader>> reader = output::Reader::Open(*part.dir, part.dir->path());
+      const Result<std::unique_ptr<output::Reader>> reader =
+          output::Reader::Open(*part.dir, part.dir->path());
       failures = report::FirstFailures(*history, reader.ok() ? reader->get() : nullptr);
       AddCommands(part, &failures);
-    } else {
+    } else if (end.problem.empty() ||
+               history.status().code() != Code::kNotFound) {  // no server came to make it
       std::cerr << "harrow: " << history.status().message() << "\n";
     }
   }
@@ -156,9 +163,8 @@ void ShowEnd(const KeepOptions& options, const run_dir::Part& part,
   }
   if (options.json) {
     context.run_dir = options.run_dir;
-    context.state = end.end == run::ServerEnd::kAllDone || end.end == run::ServerEnd::kSomeFailed
-                        ? "ended"
-                        : "stopped";
+    context.state =
+        end.end == run::ServerEnd::kAllDone || end.end == run::ServerEnd::kSomeFailed ? "ended" : "stopped";
     context.source = "journal";
     context.note = end.problem;
     context.with_failures = true;
@@ -169,19 +175,27 @@ void ShowEnd(const KeepOptions& options, const run_dir::Part& part,
   }
 }
 
+/// The same of one that only stages. Its directory is of use where something went wrong.
+void ShowStagingEnd(const KeepOptions& options, const run_dir::Part& part, run::Stage stage,
+                    const keeper::KeeperEnd& end) {
+  if (!end.problem.empty()) std::cerr << "harrow: " << end.problem << "\n";
+  if (end.end != run::ServerEnd::kAllDone && end.signal == 0)
+    std::cerr << "harrow: what went on is told in " << Printable(run_dir::LogDirectory(part.dir->path()))
+              << "\n";
+  if (end.end == run::ServerEnd::kAllDone || end.last.staged().nodes() > 0)
+    ShowStaged(end.last, stage, options.json);
+}
+
 /// The command that a run has for its end. Nothing of Harrow's waits for it but this process, and who ends
 /// this process ends it, too.
 void RunOnEnd(const KeepOptions& options, const run::RunSettings& settings, const keeper::KeeperEnd& end) {
   const Figures figures = wire::FiguresOf(end.last);
-  const std::pair<const char*, std::string> told[] = {{"HARROW_EXIT_STATUS", StrCat(ExitOf(end))},
-                                                      {"HARROW_RUN_DIR", options.run_dir},
-                                                      {"HARROW_SUBMIT_DIR", settings.submit_dir},
-                                                      {"HARROW_TASKS", StrCat(figures.total)},
-                                                      {"HARROW_DONE", StrCat(figures.done)},
-                                                      {"HARROW_FAILED", StrCat(figures.failed)},
-                                                      {"HARROW_SKIPPED", StrCat(figures.skipped)},
-                                                      {"HARROW_CANCELLED", StrCat(figures.cancelled)},
-                                                      {"HARROW_OPEN", StrCat(figures.open())}};
+  const std::pair<const char*, std::string> told[] = {
+      {"HARROW_EXIT_STATUS", StrCat(ExitOf(end))}, {"HARROW_RUN_DIR", options.run_dir},
+      {"HARROW_SUBMIT_DIR", settings.submit_dir},  {"HARROW_TASKS", StrCat(figures.total)},
+      {"HARROW_DONE", StrCat(figures.done)},       {"HARROW_FAILED", StrCat(figures.failed)},
+      {"HARROW_SKIPPED", StrCat(figures.skipped)}, {"HARROW_CANCELLED", StrCat(figures.cancelled)},
+      {"HARROW_OPEN", StrCat(figures.open())}};
   std::cout.flush();
   const pid_t pid = fork();
   if (pid == 0) {
@@ -216,7 +230,8 @@ void RunOnEnd(const KeepOptions& options, const run::RunSettings& settings, cons
     break;
   }
   if (pid < 0 || status != 0) {
-    std::cerr << "harrow: on_end " << (pid < 0 ? "could not be started" : StrCat("ended with ", os::DescribeWaitStatus(status)))
+    std::cerr << "harrow: on_end "
+              << (pid < 0 ? "could not be started" : StrCat("ended with ", os::DescribeWaitStatus(status)))
               << "\n";
   }
 }
@@ -228,7 +243,8 @@ int Keep(const KeepOptions& options) {
   const auto part = run_dir::OpenPart(*opened);
   if (!part.ok()) return Fail(part.status());
   run_dir::RunDir& dir = *part->dir;
-  if (const Status logs = run_dir::LogTo(dir, run_dir::kKeeperLog); !logs.ok()) os::LogWarning(logs.message());
+  if (const Status logs = run_dir::LogTo(dir, run_dir::kKeeperLog); !logs.ok())
+    os::LogWarning(logs.message());
   const Result<run::RunSettings> settings = run::ReadSettings(*part);
   if (!settings.ok()) return Fail(settings.status());
   const std::unique_ptr<batch::Batch> batch = batch::FindBatch({.program = ThisProgram(),
@@ -241,15 +257,25 @@ int Keep(const KeepOptions& options) {
   keeper::KeeperOptions keeper_options;
   keeper_options.program = ThisProgram();
   if (!settings->node_teardown.empty()) keeper_options.agents_leave += settings->node_limit;
+  if (settings->stage == run::Stage::kDrop) keeper_options.agents_leave = kDropping;
   keeper_options.part = *part;
   keeper_options.progress = [&](const pb::Progress& progress) { screen.Show(progress); };
   keeper_options.say = [&](const std::string& line) { screen.Say(line); };
   const keeper::KeeperEnd end = keeper::Keeper(loop.get(), batch.get(), std::move(keeper_options)).Run();
   agent::RemoveLeftTmpRoots(dir);
   screen.Clear();
-  ShowEnd(options, *part, *settings, end);
+  const bool stages = settings->stage != run::Stage::kNo;
+  if (stages) {
+    ShowStagingEnd(options, *part, settings->stage, end);
+  } else {
+    ShowEnd(options, *part, *settings, end);
+  }
   if (const Status released = run_dir::ReleaseOwnership(dir, dir.path()); !released.ok())
     os::LogError(released.message());
+  if (stages && (ExitOf(end) == kExitDone || end.signal != 0)) {
+    if (const Status removed = os::RealFileSystem().RemoveTree(options.run_dir); !removed.ok())
+      std::cerr << "harrow: " << removed.message() << "\n";
+  }
   if (!settings->on_end.empty()) RunOnEnd(options, *settings, end);
   return ExitOf(end);
 }

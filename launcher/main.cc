@@ -135,8 +135,9 @@ std::vector<std::string> TakeForeign(const CLI::App& command, std::vector<std::s
   foreign_words.clear();
   std::vector<std::string> own = {words[0]};
   for (size_t i = 1; i < words.size(); ++i) {
-    const bool mine = words[i].size() > 2 ? words[i].starts_with("--") && command.get_option_no_throw(words[i]) != nullptr
-                                          : words[i] == "-h";
+    const bool mine = words[i].size() > 2
+                          ? words[i].starts_with("--") && command.get_option_no_throw(words[i]) != nullptr
+                          : words[i] == "-h";
     if (words[i] == "--") {
       foreign_words.insert(foreign_words.end(), words.begin() + static_cast<ptrdiff_t>(i), words.end());
       break;
@@ -170,20 +171,22 @@ int OpenManual(const std::string& topic, std::vector<std::string> known) {
     if (topic != name && topic != page) continue;
     std::cout.flush();
     execlp("man", "man", page, nullptr);
-    return UsageError(StrCat("the manual cannot be opened, as there is no man: see ", page, " in contrib/man"), "");
+    return UsageError(
+        StrCat("the manual cannot be opened, as there is no man: see ", page, " in contrib/man"), "");
   }
   return UsageError(StrCat("no command '", Printable(topic), "'", SuggestText(topic, known)), "");
 }
 
-/// What ends the program where a thread cannot be made. Not by catching in main: on the way there threads that were made
-/// before would be left running.
+/// What ends the program where a thread cannot be made. Not by catching in main: on the way there threads
+/// that were made before would be left running.
 [[noreturn]] void TellUncaught() {
   try {
     if (std::current_exception() != nullptr) std::rethrow_exception(std::current_exception());
   } catch (const std::system_error& error) {
     if (error.code() == std::errc::resource_unavailable_try_again) {
-      const std::string text = StrCat("no more threads can be started (", error.code().message(),
-                                      "); raise the limit of processes (ulimit -u), or run with fewer --slots");
+      const std::string text =
+          StrCat("no more threads can be started (", error.code().message(),
+                 "); raise the limit of processes (ulimit -u), or run with fewer --slots");
       os::LogError(text);
       std::cerr << "harrow: " << text << std::endl;
       _Exit(kExitCannotGoOn);
@@ -267,7 +270,8 @@ int RunWords(const std::vector<std::string>& words) {
 }
 
 bool IsCommand(std::string_view name) {
-  return std::any_of(Commands().begin(), Commands().end(), [&](const Command& command) { return command.name == name; });
+  return std::any_of(Commands().begin(), Commands().end(),
+                     [&](const Command& command) { return command.name == name; });
 }
 
 Registered::Registered(Command command) {
@@ -284,6 +288,10 @@ int Become(std::vector<std::string> words) {
   execv(argv[0], argv.data());
   return Fail(
       Status(Code::kInternal, StrCat(words[0], " cannot be started again: ", strerrordesc_np(errno))));
+}
+
+Status Bad(const std::string& what) {
+  return Status(Code::kInvalid, what);
 }
 
 int Fail(const Status& status) {

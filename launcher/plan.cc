@@ -32,8 +32,6 @@ struct PlanArguments {
   bool one_core = false, json = false;
 };
 
-Status Bad(const std::string& what) { return Status(Code::kInvalid, what); }
-
 /// "12x8": at most 12 nodes of 8 cores; "x8": of 8 cores.
 Status ParseNodes(const std::string& text, NodeShape* shape) {
   const size_t times = std::min(text.find('x'), text.size());
@@ -43,18 +41,21 @@ Status ParseNodes(const std::string& text, NodeShape* shape) {
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), *to);
     return error == std::errc() && end == digits.data() + digits.size() && *to >= 1 && *to <= most;
   };
-  if ((count.empty() || whole(count, 1'000'000, &shape->most)) && whole(cores, 65536, &shape->capacity.slots)) {
+  if ((count.empty() || whole(count, 1'000'000, &shape->most)) &&
+      whole(cores, 65536, &shape->capacity.slots)) {
     shape->name = StrCat(shape->capacity.slots, shape->capacity.slots == 1 ? " core" : " cores");
     return Status();
   }
-  return Bad(StrCat("--nodes cannot be \"", Printable(text, 40), "\"; write x8 for nodes of 8 cores, or 12x8 for at most 12 of them"));
+  return Bad(StrCat("--nodes cannot be \"", Printable(text, 40),
+                    "\"; write x8 for nodes of 8 cores, or 12x8 for at most 12 of them"));
 }
 
 /// --nodes, the partition, or this machine.
 Result<NodeShape> FindShape(const PlanArguments& arguments) {
   NodeShape shape;
   if (!arguments.nodes.empty()) {
-    if (!arguments.partition.empty()) return Bad("--nodes says what nodes are like, and so does --partition; leave one out");
+    if (!arguments.partition.empty())
+      return Bad("--nodes says what nodes are like, and so does --partition; leave one out");
     HARROW_RETURN_IF_ERROR(ParseNodes(arguments.nodes, &shape));
   } else {
     Result<NodeShape> partition = ShapeOfPartition(arguments.partition);
@@ -64,7 +65,8 @@ Result<NodeShape> FindShape(const PlanArguments& arguments) {
       return partition.status();
     } else {
       shape.capacity.slots = std::max(1u, std::thread::hardware_concurrency());
-      shape.name = StrCat(shape.capacity.slots, shape.capacity.slots == 1 ? " core" : " cores", ", as this machine");
+      shape.name =
+          StrCat(shape.capacity.slots, shape.capacity.slots == 1 ? " core" : " cores", ", as this machine");
     }
   }
   if (arguments.max_nodes > 0) shape.most = arguments.max_nodes;
@@ -87,29 +89,37 @@ std::string Table(const sim::NodeCounts& counts, uint32_t cores) {
     if (!std::isfinite(count.makespan)) {
       std::snprintf(row, sizeof row, "%7u %8llu %14s", count.nodes, 1ull * count.nodes * cores, "not enough");
     } else {
-      std::snprintf(row, sizeof row, "%7u %8llu %14s %12.4g %5.1f %%", count.nodes, 1ull * count.nodes * cores,
-                    FormatDuration(FromSeconds(count.makespan)).c_str(), count.core_hours, 100 * count.busy);
+      std::snprintf(row, sizeof row, "%7u %8llu %14s %12.4g %5.1f %%", count.nodes,
+                    1ull * count.nodes * cores, FormatDuration(FromSeconds(count.makespan)).c_str(),
+                    count.core_hours, 100 * count.busy);
     }
     out += StrCat(row, i == counts.best ? "  <- proposed\n" : "\n");
   }
   return out;
 }
 
-std::string Json(const std::string& name, const NodeShape& shape, const FlowTimes& times, const sim::NodeCounts& counts) {
+std::string Json(const std::string& name, const NodeShape& shape, const FlowTimes& times,
+                 const sim::NodeCounts& counts) {
   std::string out;
   report::JsonWriter json(&out);
   const sim::NodeCount& best = counts.tried[counts.best];
   json.BeginObject().MemberUint("version", 1).Member("name", name).MemberUint("cores", shape.capacity.slots);
-  json.Member("node", shape.name).Member("times", times.said_by).MemberUint("proposed_nodes", best.nodes).Key("counts").BeginArray();
+  json.Member("node", shape.name)
+      .Member("times", times.said_by)
+      .MemberUint("proposed_nodes", best.nodes)
+      .Key("counts")
+      .BeginArray();
   for (const sim::NodeCount& count : counts.tried) {
     json.BeginObject().MemberUint("nodes", count.nodes).MemberFixed("makespan_s", count.makespan, 6);
-    json.MemberFixed("core_hours", count.core_hours, 6).MemberFixed("core_utilisation", count.busy, 6).EndObject();
+    json.MemberFixed("core_hours", count.core_hours, 6)
+        .MemberFixed("core_utilisation", count.busy, 6)
+        .EndObject();
   }
   json.EndArray().EndObject();
   return out + "\n";
 }
 
-int Plan(const PlanArguments& arguments) {
+int PlanNodes(const PlanArguments& arguments) {
   os::FileSystem& fs = os::RealFileSystem();
   if (arguments.flow.Inputs().empty()) return Fail(Bad("no FILE is named; try: harrow plan flow.toml"));
   formats::LoadOptions load;
@@ -117,7 +127,8 @@ int Plan(const PlanArguments& arguments) {
   graph::Graph graph;
   formats::Flow flow;
   config::RunOptions run;
-  if (const Status loaded = LoadFlow(fs, arguments.flow, {}, load, &graph, &flow, &run); !loaded.ok()) return FailInput(loaded);
+  if (const Status loaded = LoadFlow(fs, arguments.flow, {}, load, &graph, &flow, &run); !loaded.ok())
+    return FailInput(loaded);
   for (const std::string& notice : flow.notices) std::cerr << notice << "\n";
   Result<NodeShape> shape = FindShape(arguments);
   if (!shape.ok()) return Fail(shape.status());
@@ -128,8 +139,9 @@ int Plan(const PlanArguments& arguments) {
   const sim::NodeCounts counts = ProposeNodes(graph, times->work, *shape, run);
   const sim::NodeCount& best = counts.tried[counts.best];
   if (!std::isfinite(best.makespan)) {
-    return Fail(Bad(StrCat("some tasks ask for more than ", counts.tried.back().nodes, " nodes of ", shape->capacity.slots,
-                           " cores have; harrow check shows what tasks ask for, --nodes 12x64 plans with larger nodes")));
+    return Fail(Bad(StrCat(
+        "some tasks ask for more than ", counts.tried.back().nodes, " nodes of ", shape->capacity.slots,
+        " cores have; harrow check shows what tasks ask for, --nodes 12x64 plans with larger nodes")));
   }
   if (!arguments.plot.empty()) {
     std::vector<report::PlotCount> drawn;
@@ -143,9 +155,11 @@ int Plan(const PlanArguments& arguments) {
   if (arguments.json) {
     std::cout << Json(name, *shape, *times, counts);
   } else {
-    std::cout << Printable(name) << ": " << graph.task_count() << (graph.task_count() == 1 ? " task" : " tasks") << ", run times "
-              << times->said_by << "; nodes of " << shape->name << "\n"
-              << Table(counts, shape->capacity.slots) << "proposed, as the least time x core-hours: " << best.nodes
+    std::cout << Printable(name) << ": " << graph.task_count()
+              << (graph.task_count() == 1 ? " task" : " tasks") << ", run times " << times->said_by
+              << "; nodes of " << shape->name << "\n"
+              << Table(counts, shape->capacity.slots)
+              << "proposed, as the least time x core-hours: " << best.nodes
               << (best.nodes == 1 ? " node\n" : " nodes\n");
   }
   const int code = EndOutput(kExitDone);
@@ -154,24 +168,28 @@ int Plan(const PlanArguments& arguments) {
   _Exit(code);
 }
 
-const Registered kPlan({.name = "plan",
-                        .summary = "How many nodes is a flow worth? Time and core-hours over counts",
-                        .example = "harrow plan --partition short flow.toml",
-                        .usage = "[options] FILE...",
-                        .order = 22,
-                        .setup = [](CLI::App& app) -> std::function<int()> {
-                          auto a = std::make_shared<PlanArguments>();
-                          AddFlowArguments(app, &a->flow, true);
-                          app.add_option("--nodes", a->nodes, "Nodes' cores and most nodes, as x8 or 12x8")->type_name("NxC");
-                          app.add_option("--partition", a->partition, "Nodes of this partition (default: Slurm's)")->type_name("P");
-                          app.add_option("--max-nodes", a->max_nodes, "Look at no more nodes")->check(CLI::Range(1, 1'000'000).description(""))->type_name("N");
-                          app.add_option("--times", a->times, "Run times of this earlier run")->type_name("RUN");
-                          app.add_option("--task-time", a->task_time, "Of tasks whose run time is not known")->type_name("TIME");
-                          app.add_flag("--one-core", a->one_core, "Recorded tasks take one core each");
-                          app.add_option("--plot", a->plot, "Draw time and core-hours over counts")->type_name("FILE.svg");
-                          app.add_flag("--json", a->json, "Print one JSON document");
-                          return [a] { return Plan(*a); };
-                        }});
+const Registered kPlan(
+    {.name = "plan",
+     .summary = "How many nodes is a flow worth? Time and core-hours over counts",
+     .example = "harrow plan --partition short flow.toml",
+     .usage = "[options] FILE...",
+     .order = 22,
+     .setup = [](CLI::App& app) -> std::function<int()> {
+       auto a = std::make_shared<PlanArguments>();
+       AddFlowArguments(app, &a->flow, true);
+       app.add_option("--nodes", a->nodes, "Nodes' cores and most nodes, as x8 or 12x8")->type_name("NxC");
+       app.add_option("--partition", a->partition, "Nodes of this partition (default: Slurm's)")
+           ->type_name("P");
+       app.add_option("--max-nodes", a->max_nodes, "Look at no more nodes")
+           ->check(CLI::Range(1, 1'000'000).description(""))
+           ->type_name("N");
+       app.add_option("--times", a->times, "Run times of this earlier run")->type_name("RUN");
+       app.add_option("--task-time", a->task_time, "Of tasks whose run time is not known")->type_name("TIME");
+       app.add_flag("--one-core", a->one_core, "Recorded tasks take one core each");
+       app.add_option("--plot", a->plot, "Draw time and core-hours over counts")->type_name("FILE.svg");
+       app.add_flag("--json", a->json, "Print one JSON document");
+       return [a] { return PlanNodes(*a); };
+     }});
 
 }  // namespace
 }  // namespace harrow::launcher

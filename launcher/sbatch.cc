@@ -29,10 +29,6 @@
 namespace harrow::launcher {
 namespace {
 
-Status Bad(const std::string& what) {
-  return Status(Code::kInvalid, what);
-}
-
 std::string Joined(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += StrCat(text.empty() ? "" : " ", ShellQuote(word));

@@ -15,6 +15,7 @@
 #include "launcher/inputs.h"
 #include "order/policy.h"
 #include "os/file_system.h"
+#include "sim/bounds.h"
 #include "sim/simulation.h"
 #include "sim/summary.h"
 #include "topology/machine.h"
@@ -31,13 +32,11 @@ constexpr order::Policy kPolicies[] = {order::Policy::kAuto,    order::Policy::k
 
 struct SimArguments {
   FlowArguments flow;
-  std::string cluster, nodes, io, run_time, plot, place;
+  std::string cluster, nodes, io, run_time, plot, place, local_limit;
   std::vector<std::string> leave_out;
   std::vector<config::Setting> settings;  // as given on the command line
   bool one_core = false, compare = false, json = false;
 };
-
-Status Bad(const std::string& what) { return Status(Code::kInvalid, what); }
 
 /// "12x8": 12 nodes of 8 cores.
 Status ParseNodes(const std::string& text, uint32_t* nodes, uint32_t* cores) {
@@ -47,16 +46,20 @@ Status ParseNodes(const std::string& text, uint32_t* nodes, uint32_t* cores) {
     return error == std::errc() && end == digits.data() + digits.size() && *to >= 1 && *to <= most;
   };
   *cores = 0;
-  const bool good = whole(std::string_view(text).substr(0, times), 1'000'000, nodes) &&
-                    (times == std::string::npos || whole(std::string_view(text).substr(times + 1), 65536, cores));
-  return good ? Status() : Bad(StrCat("--nodes cannot be \"", Printable(text, 40), "\"; write NODESxCORES, for example 12x8"));
+  const bool good =
+      whole(std::string_view(text).substr(0, times), 1'000'000, nodes) &&
+      (times == std::string::npos || whole(std::string_view(text).substr(times + 1), 65536, cores));
+  return good ? Status()
+              : Bad(StrCat("--nodes cannot be \"", Printable(text, 40),
+                           "\"; write NODESxCORES, for example 12x8"));
 }
 
 /// This machine as harrow run would use it: pretend nodes, slots.
 Status AddThisMachine(const config::RunOptions& run, formats::ClusterModel* cluster) {
   const Result<topology::Machine> machine = topology::ReadMachine();
   if (!machine.ok()) return machine.status();
-  const topology::SlotPlan plan = topology::PlanSlots(*machine, run.slots, {.index = 0, .of = run.local_nodes});
+  const topology::SlotPlan plan =
+      topology::PlanSlots(*machine, run.slots, {.index = 0, .of = run.local_nodes});
   cluster->nodes.push_back({.count = run.local_nodes,
                             .capacity = {static_cast<uint32_t>(plan.slots.size()), 0, 0},
                             .page_cache = 0,
@@ -70,8 +73,11 @@ Status ReadCluster(os::FileSystem& fs, const SimArguments& arguments, const conf
                    formats::ClusterModel* cluster, std::string* name) {
   if (!arguments.cluster.empty()) {
     const Result<std::string> text = fs.Read(arguments.cluster);
-    if (!text) return Bad(StrCat(Printable(arguments.cluster), ":1:1: ", text.status().message(), "; --cluster names a readable file"));
-    Result<formats::ClusterModel> model = formats::ReadClusterModel(Printable(arguments.cluster, 1000), *text);
+    if (!text)
+      return Bad(StrCat(Printable(arguments.cluster), ":1:1: ", text.status().message(),
+                        "; --cluster names a readable file"));
+    Result<formats::ClusterModel> model =
+        formats::ReadClusterModel(Printable(arguments.cluster, 1000), *text);
     if (!model) return model.status();
     *cluster = std::move(*model);
     *name = cluster->name.empty() ? arguments.cluster : cluster->name;
@@ -86,13 +92,17 @@ Status ReadCluster(os::FileSystem& fs, const SimArguments& arguments, const conf
   }
   HARROW_RETURN_IF_ERROR(ParseNodes(arguments.nodes, &nodes, &cores));
   if (cluster->nodes.empty()) {
-    if (cores == 0) return Bad(StrCat("--nodes ", arguments.nodes, " does not say how many cores; write ", arguments.nodes, "x8, or give --cluster"));
+    if (cores == 0)
+      return Bad(StrCat("--nodes ", arguments.nodes, " does not say how many cores; write ", arguments.nodes,
+                        "x8, or give --cluster"));
     *name = arguments.nodes;
     cluster->nodes.emplace_back();
   } else {
     cluster->nodes.resize(1);
     for (const formats::ClusterModel::Failure& failure : cluster->failures) {
-      if (failure.node >= nodes) return Bad(StrCat("--nodes ", arguments.nodes, " leaves out node ", failure.node, ", of which the cluster file says when it fails"));
+      if (failure.node >= nodes)
+        return Bad(StrCat("--nodes ", arguments.nodes, " leaves out node ", failure.node,
+                          ", of which the cluster file says when it fails"));
     }
   }
   cluster->nodes[0].count = nodes;
@@ -117,7 +127,9 @@ Status FindWork(const SimArguments& arguments, const graph::Graph& graph, std::v
       if (names.back() == name) out[k] = known = true;
     }
     const auto near = Suggest(name, names);
-    if (!known) return Bad(StrCat("--leave-out: no task is of kind \"", Printable(name, 60), "\"", near ? StrCat("; did you mean ", *near, "?") : "; harrow check lists the kinds"));
+    if (!known)
+      return Bad(StrCat("--leave-out: no task is of kind \"", Printable(name, 60), "\"",
+                        near ? StrCat("; did you mean ", *near, "?") : "; harrow check lists the kinds"));
   }
   work->resize(graph.task_count());
   for (uint32_t n = 0; n < graph.task_count(); ++n) {
@@ -134,14 +146,31 @@ Status FindWork(const SimArguments& arguments, const graph::Graph& graph, std::v
 Status ReadPlace(const std::string& text, bool local_files, formats::ClusterModel::Inputs* place) {
   using Inputs = formats::ClusterModel::Inputs;
   if (text.empty()) return Status();
-  if (!local_files) return Bad("--place is of files on the nodes' own disks; give --files local as well, or see inputs in harrow-cluster(5)");
-  for (const auto& [name, value] : {std::pair{"submit", Inputs::kOutside}, std::pair{"round-robin", Inputs::kRoundRobin},
-                                    std::pair{"spread", Inputs::kSpread}, std::pair{"random", Inputs::kRandom}}) {
+  if (!local_files)
+    return Bad(
+        "--place is of files on the nodes' own disks; give --files local as well, or see inputs in "
+        "harrow-cluster(5)");
+  for (const auto& [name, value] :
+       {std::pair{"submit", Inputs::kOutside}, std::pair{"round-robin", Inputs::kRoundRobin},
+        std::pair{"spread", Inputs::kSpread}, std::pair{"random", Inputs::kRandom}}) {
     if (text != name) continue;
     *place = value;
     return Status();
   }
-  return Bad(StrCat("--place cannot be \"", Printable(text, 40), "\"; write submit, round-robin, spread or random"));
+  return Bad(
+      StrCat("--place cannot be \"", Printable(text, 40), "\"; write submit, round-robin, spread or random"));
+}
+
+/// What a node may hold of --files local.
+Status ReadLocalLimit(const std::string& text, bool local_files, uint64_t* limit) {
+  if (text.empty()) return Status();
+  if (!local_files)
+    return Bad("--local-limit is of files on the nodes' own disks; give --files local as well");
+  const Result<uint64_t> bytes = ParseBytes(text);
+  if (!bytes) return Bad(StrCat("--local-limit: ", bytes.status().message()));
+  if (*bytes == 0) return Bad("--local-limit cannot be 0; leave it out where nodes may hold all");
+  *limit = *bytes;
+  return Status();
 }
 
 /// Tasks that ask for more than any node has fail at once: says so, as their number alone would not tell.
@@ -150,7 +179,9 @@ void NoteUnfitting(const graph::Graph& graph, const formats::ClusterModel& clust
     uint64_t enough = 0;
     for (const formats::ClusterModel::Nodes& group : cluster.nodes) {
       const NodeCapacity& has = group.capacity;
-      if (shape.cores <= has.slots && shape.devices <= has.devices && (shape.memory == 0 || has.memory == 0 || shape.memory <= has.memory)) enough += group.count;
+      if (shape.cores <= has.slots && shape.devices <= has.devices &&
+          (shape.memory == 0 || has.memory == 0 || shape.memory <= has.memory))
+        enough += group.count;
     }
     return enough >= std::max(1u, shape.nodes);
   };
@@ -166,14 +197,16 @@ void NoteUnfitting(const graph::Graph& graph, const formats::ClusterModel& clust
   if (shape.devices > 0) asks += StrCat(", ", shape.devices, " gpus");
   if (shape.memory > 0) asks += StrCat(", ", FormatBytes(shape.memory), " of memory");
   if (shape.nodes > 1) asks += StrCat(" on each of ", shape.nodes, " nodes");
-  std::cerr << "harrow sim: " << count << (count == 1 ? " task asks" : " tasks ask") << " for more than the cluster has, first "
-            << Printable(graph.TaskName(first), 60) << " (" << asks << "); larger nodes run " << (count == 1 ? "it" : "them")
+  std::cerr << "harrow sim: " << count << (count == 1 ? " task asks" : " tasks ask")
+            << " for more than the cluster has, first " << Printable(graph.TaskName(first), 60) << " ("
+            << asks << "); larger nodes run " << (count == 1 ? "it" : "them")
             << ", and so does --one-core where only cores are short\n";
 }
 
 int Simulate(const SimArguments& arguments) {
   os::FileSystem& fs = os::RealFileSystem();
-  if (arguments.flow.Inputs().empty()) return Fail(Bad("no FILE is named; try: harrow sim --nodes 4x8 flow.json"));
+  if (arguments.flow.Inputs().empty())
+    return Fail(Bad("no FILE is named; try: harrow sim --nodes 4x8 flow.json"));
   sim::Options options;
   sim::Title title;
   formats::LoadOptions load;
@@ -181,8 +214,11 @@ int Simulate(const SimArguments& arguments) {
   graph::Graph graph;
   formats::Flow flow;
   config::RunOptions run;
-  if (const Status loaded = LoadFlow(fs, arguments.flow, arguments.settings, load, &graph, &flow, &run); !loaded.ok()) return FailInput(loaded);
-  if (const Status read = ReadCluster(fs, arguments, run, &options.cluster, &title.cluster); !read.ok()) return FailInput(read);
+  if (const Status loaded = LoadFlow(fs, arguments.flow, arguments.settings, load, &graph, &flow, &run);
+      !loaded.ok())
+    return FailInput(loaded);
+  if (const Status read = ReadCluster(fs, arguments, run, &options.cluster, &title.cluster); !read.ok())
+    return FailInput(read);
   for (const std::string& notice : flow.notices) std::cerr << notice << "\n";
   title.flow = run.name.empty() ? flow.name : run.name;
   std::vector<sim::Work> work;
@@ -191,7 +227,8 @@ int Simulate(const SimArguments& arguments) {
     return Fail(Bad(StrCat("--io cannot be \"", Printable(arguments.io, 40), "\"; write none or model")));
   }
   if (arguments.io == "model" && arguments.cluster.empty()) {
-    return Fail(Bad("--io model needs the rates of a cluster; give --cluster FILE.toml (see harrow-cluster(5))"));
+    return Fail(
+        Bad("--io model needs the rates of a cluster; give --cluster FILE.toml (see harrow-cluster(5))"));
   }
   options.io = arguments.io == "model" || (arguments.io.empty() && !arguments.cluster.empty());
   options.seed = run.seed;
@@ -202,7 +239,13 @@ int Simulate(const SimArguments& arguments) {
   options.core.retry_delay = run.retry_delay;
   options.core.max_losses = run.max_losses;
   options.core.local_files = run.files == config::Files::kLocal;
-  if (const Status placed = ReadPlace(arguments.place, options.core.local_files, &options.place); !placed.ok()) return Fail(placed);
+  if (const Status placed = ReadPlace(arguments.place, options.core.local_files, &options.place);
+      !placed.ok())
+    return Fail(placed);
+  if (const Status limited =
+          ReadLocalLimit(arguments.local_limit, options.core.local_files, &options.local_limit);
+      !limited.ok())
+    return Fail(limited);
   if (const Status fits = CheckLocalFiles(graph, run); !fits.ok()) return FailInput(fits);
   const sim::Bounds bounds = sim::FindBounds(graph, work, options.cluster);
   NoteUnfitting(graph, options.cluster);
@@ -213,16 +256,19 @@ int Simulate(const SimArguments& arguments) {
       rows.push_back({options, sim::Simulate(graph, work, options)});
       if (policy != run.order) rows.back().outcome.attempts.clear();
     }
-    std::cout << (arguments.json ? sim::CompareJson(title, graph, rows, bounds) : sim::CompareText(title, rows, bounds));
+    std::cout << (arguments.json ? sim::CompareJson(title, graph, rows, bounds)
+                                 : sim::CompareText(title, rows, bounds));
     options.core.policy = run.order;
   }
   if (arguments.compare && arguments.plot.empty()) {
-    const bool all_done = std::all_of(rows.begin(), rows.end(), [](const sim::Compared& row) { return row.outcome.all_done(); });
+    const bool all_done = std::all_of(rows.begin(), rows.end(),
+                                      [](const sim::Compared& row) { return row.outcome.all_done(); });
     return all_done ? kExitDone : kExitTaskFailed;
   }
   const sim::Outcome outcome = sim::Simulate(graph, work, options);
   if (!arguments.compare) {
-    std::cout << (arguments.json ? sim::Json(title, graph, options, outcome, bounds) : sim::Text(title, graph, options, outcome, bounds));
+    std::cout << (arguments.json ? sim::Json(title, graph, options, outcome, bounds)
+                                 : sim::Text(title, graph, options, outcome, bounds));
   }
   if (!arguments.plot.empty()) {
     const Status drawn = fs.WriteWhole(arguments.plot, sim::PlotSvg(title, graph, options, outcome));
@@ -234,39 +280,55 @@ int Simulate(const SimArguments& arguments) {
   _Exit(code);
 }
 
-const Registered kSim({.name = "sim",
-                       .summary = "Simulate a flow of known run times on a modelled cluster",
-                       .example = "harrow sim --nodes 12x8 --compare montage.json",
-                       .usage = "[options] FILE...",
-                       .order = 21,
-                       .setup = [](CLI::App& app) -> std::function<int()> {
-                         auto a = std::make_shared<SimArguments>();
-                         AddFlowArguments(app, &a->flow, true);
-                         app.add_option("--cluster", a->cluster, "The cluster's model (harrow-cluster(5))")->type_name("FILE.toml");
-                         app.add_option("--nodes", a->nodes, "Nodes and cores of each, as 12x8")->type_name("NxC");
-                         const auto setting = [&](const char* key, const char* type, const char* help) {
-                           app.add_option_function<std::string>(StrCat("--", key), [a, key](const std::string& value) {
-                                a->settings.push_back({key, value, StrCat("--", key)});
-                              }, help)->type_name(type);
-                         };
-                         const auto no = [&](const char* key, const char* help) {
-                           app.add_flag_callback(StrCat("--no-", key), [a, key] { a->settings.push_back({key, "false", StrCat("--no-", key)}); }, help);
-                         };
-                         setting("order", "P", "auto (default), fifo, lifo, hrf, lifo+hrf, rank+hrf");
-                         no("locality", "Do not place tasks where their files are");
-                         no("steal", "Idle slots take nothing from other nodes' queues");
-                         setting("files", "MODE", "shared (default), or local: on the nodes' own disks");
-                         app.add_option("--place", a->place, "Of inputs: submit (default), round-robin, spread, random")->type_name("WHERE");
-                         app.add_option("--io", a->io, "none, or model (default with --cluster)")->type_name("MODE");
-                         app.add_option("--run-time", a->run_time, "Of tasks whose run time is not known")->type_name("TIME");
-                         app.add_option("--leave-out", a->leave_out, "Tasks of this kind take no time")->type_name("KIND")->allow_extra_args(false);
-                         app.add_flag("--one-core", a->one_core, "Recorded tasks take one core each");
-                         setting("seed", "S", "Of what is drawn (default 1)");
-                         app.add_flag("--compare", a->compare, "All orders side by side");
-                         app.add_option("--plot", a->plot, "Draw cores in use over time, by kind")->type_name("FILE.svg");
-                         app.add_flag("--json", a->json, "Print one JSON document");
-                         return [a] { return Simulate(*a); };
-                       }});
+const Registered kSim(
+    {.name = "sim",
+     .summary = "Simulate a flow of known run times on a modelled cluster",
+     .example = "harrow sim --nodes 12x8 --compare montage.json",
+     .usage = "[options] FILE...",
+     .order = 21,
+     .setup = [](CLI::App& app) -> std::function<int()> {
+       auto a = std::make_shared<SimArguments>();
+       AddFlowArguments(app, &a->flow, true);
+       app.add_option("--cluster", a->cluster, "The cluster's model (harrow-cluster(5))")
+           ->type_name("FILE.toml");
+       app.add_option("--nodes", a->nodes, "Nodes and cores of each, as 12x8")->type_name("NxC");
+       const auto setting = [&](const char* key, const char* type, const char* help) {
+         app.add_option_function<std::string>(
+                StrCat("--", key),
+                [a, key](const std::string& value) {
+                  a->settings.push_back({key, value, StrCat("--", key)});
+                },
+                help)
+             ->type_name(type);
+       };
+       const auto no = [&](const char* key, const char* help) {
+         app.add_flag_callback(
+             StrCat("--no-", key),
+             [a, key] {
+               a->settings.push_back({key, "false", StrCat("--no-", key)});
+             },
+             help);
+       };
+       setting("order", "P", "auto (default), fifo, lifo, hrf, lifo+hrf, rank+hrf");
+       no("locality", "Do not place tasks where their files are");
+       no("steal", "Idle slots take nothing from other nodes' queues");
+       setting("files", "MODE", "shared (default), or local: on the nodes' own disks");
+       app.add_option("--place", a->place, "Of inputs: submit (default), round-robin, spread, random")
+           ->type_name("WHERE");
+       app.add_option("--local-limit", a->local_limit, "Most that a node may hold of them (no limit)")
+           ->type_name("SIZE");
+       app.add_option("--io", a->io, "none, or model (default with --cluster)")->type_name("MODE");
+       app.add_option("--run-time", a->run_time, "Of tasks whose run time is not known")->type_name("TIME");
+       app.add_option("--leave-out", a->leave_out, "Tasks of this kind take no time")
+           ->type_name("KIND")
+           ->allow_extra_args(false);
+       app.add_flag("--one-core", a->one_core, "Recorded tasks take one core each");
+       setting("seed", "S", "Of what is drawn (default 1)");
+       app.add_flag("--compare", a->compare, "All orders side by side");
+       app.add_option("--plot", a->plot, "Draw cores in use over time, by kind")->type_name("FILE.svg");
+       app.add_flag("--json", a->json, "Print one JSON document");
+       return [a] { return Simulate(*a); };
+     }});
 
 }  // namespace
 }  // namespace harrow::launcher

@@ -16,7 +16,7 @@
 namespace harrow::plugin {
 namespace {
 
-JobFile NameOf(uint32_t id) {
+JobFile MarkerOf(uint32_t id) {
   return JobFile(id, ".job");
 }
 
@@ -47,7 +47,7 @@ void NodeName(char (&out)[72]) {
 }  // namespace
 
 bool ReadMarker(int base, uint32_t id, Marker* marker) {
-  Fd fd(openat(base, NameOf(id).text, kReadFile));
+  Fd fd(openat(base, MarkerOf(id).text, kReadFile));
   struct stat info;
   if (fd.none() || fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid()) return false;
   *marker = Marker();
@@ -70,7 +70,7 @@ bool IsStale(const Marker& marker) {
 }
 
 bool WriteMarker(int base, uint32_t id, uid_t uid, uint32_t leader) {
-  Fd fd(openat(base, NameOf(id).text, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  Fd fd(openat(base, MarkerOf(id).text, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (fd.none()) return false;
   char boot[80], node[72], text[400];
   BootId(boot);
@@ -80,13 +80,13 @@ bool WriteMarker(int base, uint32_t id, uid_t uid, uint32_t leader) {
   const ssize_t written = write(fd, text, static_cast<size_t>(size));
   if (written == size) return true;
   const int error = written < 0 ? errno : ENOSPC;
-  unlinkat(base, NameOf(id).text, 0);
+  unlinkat(base, MarkerOf(id).text, 0);
   errno = error;
   return false;
 }
 
 bool RemoveMarker(int base, uint32_t id) {
-  return unlinkat(base, NameOf(id).text, 0) == 0 || errno == ENOENT;
+  return unlinkat(base, MarkerOf(id).text, 0) == 0 || errno == ENOENT;
 }
 
 uint32_t IdOfMarker(const char* name) {

@@ -22,7 +22,7 @@
 namespace harrow::plugin {
 namespace {
 
-JobFile NameOf(uint32_t id) {
+JobFile NoteOf(uint32_t id) {
   return JobFile(id, ".note");
 }
 
@@ -49,7 +49,7 @@ int OpenNotes(const Places& places, int base) {
 int LockNote(int notes, uint32_t id, bool make, long milliseconds) {
   const long began = Milliseconds();
   while (true) {
-    const int fd = openat(notes, NameOf(id).text, kFlags | (make ? O_CREAT : 0), 0600);
+    const int fd = openat(notes, NoteOf(id).text, kFlags | (make ? O_CREAT : 0), 0600);
     if (fd == kNoFd) return kNoFd;
     struct stat info;
     // Whoever held it may have removed it: then there is another one.
@@ -70,7 +70,7 @@ Note ReadNote(int note) {
 }
 
 Note PeekNote(int notes, uint32_t id) {
-  Fd note(openat(notes, NameOf(id).text, kFlags));
+  Fd note(openat(notes, NoteOf(id).text, kFlags));
   return note.none() ? Note::kNone : ReadNote(note);
 }
 
@@ -80,19 +80,19 @@ bool WriteNote(int note, Note text) {
 }
 
 void ChangeNote(int notes, uint32_t id, Note text) {
-  Fd note(openat(notes, NameOf(id).text, kFlags));
+  Fd note(openat(notes, NoteOf(id).text, kFlags));
   if (!note.none()) WriteNote(note, text);
 }
 
 void RemoveNote(int notes, uint32_t id) {
-  unlinkat(notes, NameOf(id).text, 0);
+  unlinkat(notes, NoteOf(id).text, 0);
 }
 
 Note NoteOfJob(const Places& places, uint32_t id) {
   if (places.state[0] == '\0') return Note::kJob;
   Fd notes(OpenState(places.state, false));
   if (notes.none()) return Note::kNone;
-  Fd note(openat(notes, NameOf(id).text, kFlags));
+  Fd note(openat(notes, NoteOf(id).text, kFlags));
   if (note.none()) return Note::kNone;
   const Note text = ReadNote(note);
   return text == Note::kNone ? Note::kJob : text;
@@ -110,7 +110,7 @@ void MuteJob(const Places& places, uint32_t id) {
   Fd notes(OpenState(places.state, true));
   if (notes.none()) return;
   // Whoever makes a directory makes the note before.
-  Fd made(openat(notes, NameOf(id).text, kFlags | O_CREAT | O_EXCL, 0600));
+  Fd made(openat(notes, NoteOf(id).text, kFlags | O_CREAT | O_EXCL, 0600));
   if (!made.none()) {
     WriteNote(made, Note::kNothing);
   } else {

@@ -113,8 +113,8 @@ void ReadAll(Table* table) {
   if (proc == nullptr) return;
   while (const dirent* entry = readdir(proc)) {
     Process process{};
-    const pid_t pid = atoi(entry->d_name);  // 0: it is none's
-    if (pid > 0 && ReadProcess(pid, &process) && !table->Add(process)) break;
+    const pid_t pid = atoi(entry->d_name);  // 0: it is none's; init is nobody's to end
+    if (pid > 1 && ReadProcess(pid, &process) && !table->Add(process)) break;
   }
   closedir(proc);
 }
@@ -135,15 +135,16 @@ bool IsMarked(pid_t pid, const JobProcesses& job) {
 // Marks the members of the table; their number.
 unsigned Judge(Table* table, const JobProcesses& job) {
   unsigned members = 0;
-  // Neither init nor whoever called us, however they came by the mark.
+  // Not whoever called us, however they came by the mark. While all are read, numbers may be used again, so
+  // that two look like each other's parents.
   for (const pid_t first : {getpid(), job.caller}) {
-    for (Process* self = table->Find(first); self != nullptr && self->pid > 1;
+    for (Process* self = table->Find(first); self != nullptr && !self->judged;
          self = table->Find(self->parent)) {
       self->judged = true;
     }
   }
   for (Process& process : *table) {
-    if (process.judged || process.pid <= 1 || process.uid != job.uid || process.state == 'Z') {
+    if (process.judged || process.uid != job.uid || process.state == 'Z') {
       process.judged = true;
     } else if (IsMarked(process.pid, job)) {
       process.judged = process.member = true;

@@ -15,7 +15,7 @@ namespace harrow::plugin {
 namespace {
 
 constexpr char kVariable[] = "HARROW_LOCAL";
-constexpr unsigned kSecondsAtStart = 20;   // that a step waits for the disk
+constexpr unsigned kSecondsOfStep = 20;    // that a step waits for the disk
 constexpr unsigned kSecondsToRemove = 15;  // of these, what the same job left before it was started again
 
 void Set(spank_t spank, const char* name, const char* value) {
@@ -42,10 +42,10 @@ Made Make(const Places& places, const Job& job) {
     return Made::kNot;
   }
   const Errand errand = RunErrand(
-      kSecondsAtStart, [&] { return static_cast<int>(MakeJobDirectory(places, job, kSecondsToRemove)); });
+      kSecondsOfStep, [&] { return static_cast<int>(MakeJobDirectory(places, job, kSecondsToRemove)); });
   if (errand.end == Errand::kDone) return static_cast<Made>(errand.value);
   LogError("no job directory: %s/harrow/%u is not made, %u s at most: %s", places.local, job.id,
-           kSecondsAtStart, WhyNot(errand));
+           kSecondsOfStep, WhyNot(errand));
   if (errand.end == Errand::kLate) MuteJob(places, job.id);
   return Made::kNot;
 }
@@ -96,7 +96,7 @@ void RemotePostOptions(spank_t spank, int argc, char** argv) {
 void RemoteTaskInit(spank_t spank) {
   char path[kPathSize];
   if (!CurrentRequest().used || spank_getenv(spank, kVariable, path, sizeof path) != ESPANK_SUCCESS) return;
-  const Errand errand = RunErrand(kSecondsAtStart, [&] {
+  const Errand errand = RunErrand(kSecondsOfStep, [&] {
     return access(path, W_OK | X_OK) == 0 || (errno == ENOENT && MakeForUser(path)) ? 0 : errno;
   });
   // Who may start no more processes is not kept from what his job has.

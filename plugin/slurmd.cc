@@ -9,7 +9,7 @@
 namespace harrow::plugin {
 namespace {
 
-constexpr unsigned kSecondsAtStart = 10;  // until then slurmd does not register
+constexpr unsigned kSecondsOfSlurmd = 10;  // until then slurmd does not register
 
 }  // namespace
 
@@ -24,12 +24,12 @@ void SlurmdInit(int argc, char** argv) {
         "markers are not safe from",
         geteuid());
   }
-  const Errand errand = RunErrand(kSecondsAtStart, [&] {
-    PrepareNode(PlacesOf(policy), kSecondsAtStart - 2);
+  const Errand errand = RunErrand(kSecondsOfSlurmd, [&] {
+    PrepareNode(PlacesOf(policy), kSecondsOfSlurmd - 2);
     return 0;
   });
   if (errand.end != Errand::kDone) {
-    LogError("%s/harrow is not prepared, %u s at most: %s", policy.local, kSecondsAtStart, WhyNot(errand));
+    LogError("%s/harrow is not prepared, %u s at most: %s", policy.local, kSecondsOfSlurmd, WhyNot(errand));
   }
 }
 

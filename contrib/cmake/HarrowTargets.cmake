@@ -13,6 +13,9 @@ if(HARROW_SANITIZE)
   target_link_options(harrow_flags INTERFACE -fsanitize=${HARROW_SANITIZE})
 endif()
 
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  target_compile_options(harrow_flags INTERFACE -Wno-subobject-linkage)  # it takes a source for a header
+endif()
 if(HARROW_FUZZ)
   target_compile_options(harrow_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()

@@ -46,11 +46,11 @@ _harrow() {
     return
   fi
   case $prev in
-    --run-dir | --dir | --times)
+    --run-dir | --dir | --times | --local-dir)
       compopt -o filenames
       mapfile -t COMPREPLY < <(compgen -d -- "$cur")
       return ;;
-    --lines | --plot | --cluster)
+    --lines | --plot | --cluster | --for)
       compopt -o filenames
       mapfile -t COMPREPLY < <(compgen -f -- "$cur")
       return ;;
@@ -63,14 +63,14 @@ _harrow() {
     --node) _harrow_offer "$word" < <("$harrow" complete "${run_dir[@]}" nodes -- "$word" 2>/dev/null) ;;
     --target) _harrow_offer "$word" < <("$harrow" complete "${run_dir[@]}" tasks -- "$word" 2>/dev/null) ;;
     --io) _harrow_offer "$cur" <<<$'none\nmodel'; return ;;
-    --retries | --max-failures | --max-running | --slots | --local-nodes | --tail | --slowest | --output-limit | --nodes | --max-nodes | --task-time | --seed | --run-time | --time-scale | --size-scale) return ;;
+    --retries | --max-failures | --max-running | --slots | --local-nodes | --tail | --slowest | --output-limit | --nodes | --max-nodes | --task-time | --seed | --run-time | --time-scale | --size-scale | --local-limit) return ;;
     *)
       if [[ $cur == -* ]]; then
         _harrow_offer "$cur" < <(_harrow_options "$harrow" "$command")
         return
       fi
       case $command in
-        run | array | sbatch | check | plan | sim | replay)
+        run | array | sbatch | stage | check | plan | sim | replay)
           compopt -o filenames
           mapfile -t COMPREPLY < <(compgen -f -- "$cur")
           return ;;

@@ -29,13 +29,17 @@ end
 complete -c harrow -f
 complete -c harrow -n 'test -z (__harrow_command)' -a '(__harrow_commands)'
 complete -c harrow -n 'test -n (__harrow_command); and string match -q -- "-*" (commandline -ct)' -a '(__harrow_options)'
-complete -c harrow -n 'contains -- (__harrow_command) run array sbatch check plan sim replay' -F
+complete -c harrow -n 'contains -- (__harrow_command) run array sbatch stage check plan sim replay' -F
 complete -c harrow -n 'contains -- (__harrow_command) logs explain cancel' -a '(__harrow_words tasks)'
 complete -c harrow -n '__fish_seen_argument -l run-dir' -l run-dir -x -a '(__fish_complete_directories)'
+complete -c harrow -n '__fish_seen_argument -l local-dir' -l local-dir -x -a '(__fish_complete_directories)'
+complete -c harrow -l for -r -F -n 'contains -- (__harrow_command) stage'
 complete -c harrow -l order -x -a 'auto fifo lifo hrf lifo+hrf rank+hrf' -n 'contains -- (__harrow_command) run'
 complete -c harrow -l files -x -a 'shared local' -n 'contains -- (__harrow_command) run'
 complete -c harrow -l transfer-encryption -x -a 'on off' -n 'contains -- (__harrow_command) run'
 complete -c harrow -l progress -x -a 'auto plain none' -n 'contains -- (__harrow_command) run'
+complete -c harrow -l transfer-encryption -x -a 'on off' -n 'contains -- (__harrow_command) stage'
+complete -c harrow -l progress -x -a 'auto plain none' -n 'contains -- (__harrow_command) stage'
 complete -c harrow -l order -x -a 'auto fifo lifo hrf lifo+hrf rank+hrf' -n 'contains -- (__harrow_command) sim'
 complete -c harrow -l files -x -a 'shared local' -n 'contains -- (__harrow_command) sim'
 complete -c harrow -l files -x -a 'shared local' -n 'contains -- (__harrow_command) replay'

@@ -18,6 +18,7 @@
 #include "agent/file_port.h"
 #include "agent/local_watch.h"
 #include "agent/messages.h"
+#include "agent/pmix/pmix_port.h"
 #include "agent/session.h"
 #include "agent/slot_pool.h"
 #include "base/text.h"
@@ -64,12 +65,17 @@ class Agent {
     // left.
     if (!node_.fence->MayRun(os::RealClock().Steady()) && !pool_->Idle()) _exit(exit_);
     if (file_port_) file_port_->Stop();
+    // Slots may wait for its answers, and it tells the pool what is lost.
+    if (pmix_port_) pmix_port_->Stop();
     // Threads first: they use the collector, and the collector the loop.
     local_watch_.reset();
     pool_.reset();
+    pmix_port_.reset();
     node_.copies.Remove();
     collector_.reset();
     session_.reset();
+    file_port_.reset();
+    if (home_) home_->Close();
     return exit_;
   }
 
@@ -111,6 +117,8 @@ class Agent {
     // Slurm ends a step, and systemd a unit, by a signal to each of its processes.
     node_.in_step = Variable("SLURM_STEP_ID").has_value() || Variable("INVOCATION_ID").has_value();
 
+    if (notice_.empty()) notice_ = plan.notice;
+    OpenHome();
     const auto slots = static_cast<uint32_t>(node_.slots.size());
     NodeInfo info{.name = options_.node_name,
                   .slots = slots,
@@ -123,12 +131,11 @@ class Agent {
                   .output_file = output_file_,
                   .own_tmp = !node_.tmp_root.empty(),
                   .local = options_.local,
-                  .unfit = options_.unfit,
+                  .unfit = options_.unfit.empty() ? no_home_ : options_.unfit,
                   .hosts = {}};
     if (Variable("SLURM_JOB_ID"))
       info.hosts = MakeLinesFile(node_.tmp_root, "hosts", info.name, std::max(kLeastHosts, 2 * slots));
     os::LogInfo(StrCat("agent of node ", info.name, ": ", slots, " slots, ", info.topology));
-    if (notice_.empty()) notice_ = plan.notice;
     if (node_.tmp_root.empty()) {
       notice_ +=
           StrCat(notice_.empty() ? "" : "; ",
@@ -159,6 +166,7 @@ class Agent {
     collector_->SetStuck(kOutputPatience, [this, post](std::string problem) {
       post([this, problem] { session_->Report(problem, true); });
     });
+    ServeRanks();
     pool_ = std::make_unique<SlotPool>(node_, os::RealClock(), *collector_);
     if (node_.local_limit > 0) local_watch_ = std::make_unique<LocalWatch>(node_, os::RealClock(), *pool_);
     session_ = std::make_unique<Session>(
@@ -174,10 +182,7 @@ class Agent {
                            [this](const pb::ToAgent& message) {
                              if (file_port_) file_port_->Take(message);
                            },
-                       .held =
-                           [this](pb::AgentHello* hello) {
-                             if (file_port_) file_port_->NameHeld(hello);
-                           }});
+                       .held = [this](pb::AgentHello* hello) { NameHeld(hello); }});
     session_->Start();
     LookAtSlots();
     return {};
@@ -221,12 +226,71 @@ class Agent {
     }
   }
 
+  /// Of MPI tasks, when there will be any.
+  void ServeRanks() {
+    node_.rank_root = MakeSharedMemoryRoot(node_.tmp_root);
+    if (options_.mpi_helper.empty()) {
+      node_.no_rank_server =
+          StrCat("its ranks need PMIx, and harrow-pmix is not installed on ", options_.node_name,
+                 ": harrow was built without libpmix; with mpi = \"none\" it starts them "
+                 "without");
+      return;
+    }
+    pmix_port_ = std::make_unique<PmixPort>(
+        PmixPort::Options{
+            .program = options_.mpi_helper, .node = options_.node_name, .root = node_.rank_root},
+        os::RealClock(),
+        PmixPort::Hooks{.lost = [this](const std::vector<AttemptId>& attempts,
+                                       const std::string&) { pool_->EndTasks(attempts, End::kLost); },
+                        .may_run = [this] { return node_.fence->MayRun(os::RealClock().Steady()); }});
+    node_.rank_server = pmix_port_.get();
+  }
+
+  /// Before the first greeting, which names what is there.
+  void OpenHome() {
+    using Files = AgentOptions::Files;
+    using Use = StoreHome::Options::Use;
+    if (options_.files == Files::kShared) return;
+    const std::string& base = options_.local_dir.empty() ? options_.local : options_.local_dir;
+    Result<std::unique_ptr<StoreHome>> home =
+        StoreHome::Open({.base = IsSafeBase(base) ? base : "",
+                         .of_job = options_.local_dir.empty(),
+                         .tmp = options_.tmp_root.path,
+                         .node = options_.node_name,
+                         .session = options_.session,
+                         .limit = options_.local_limit / options_.share.of,
+                         .use = options_.files == Files::kStage  ? Use::kStage
+                                : options_.files == Files::kDrop ? Use::kDrop
+                                                                 : Use::kRun});
+    if (home.ok()) {
+      home_ = *std::move(home);
+      staged_ = home_->FindUnchanged(options_.commands.directory);
+      if (!home_->notice().empty()) notice_ += (notice_.empty() ? "" : "; ") + home_->notice();
+    } else if (options_.files != Files::kDrop || home.status().code() != Code::kNotFound) {
+      no_home_ = "the flow's files cannot be kept there: " + home.status().message();
+    } else {
+      notice_ = "there is nothing to be dropped";
+    }
+  }
+
+  void NameHeld(pb::AgentHello* hello) {
+    if (file_port_) return file_port_->NameHeld(hello);
+    if (!home_) return;
+    agent::NameHeld(home_->held(), hello);
+    if (home_->found()) (void)hello->add_staged();
+    for (const SourceIndex::Entry& entry : staged_) {
+      pb::StagedFile* staged = hello->add_staged();
+      staged->set_path(entry.path);
+      staged->set_object(entry.object.id.Bytes());
+      staged->set_bytes(entry.object.bytes);
+    }
+  }
+
   /// The flow's files lie on this node's disk, from the first welcome on.
   void KeepFiles(const pb::Welcome& welcome) {
+    if (!home_) return;
     if (!file_port_) {
-      if (options_.tmp_root.empty())
-        return session_->TellUnfit(
-            "the flow's files cannot be kept there: there is no private directory on its disk (TMPDIR)");
+      staged_.clear();
       const auto tell = [this](const FileNews& news) {
         loop_->Post([this, news] {
           if (!news.text.empty()) os::LogWarning(StrCat("file ", news.file.value, ": ", news.text));
@@ -234,8 +298,8 @@ class Agent {
         });
       };
       Result<std::unique_ptr<FilePort>> port = FilePort::Open(
-          {.directory = options_.tmp_root.path + "/store",
-           .limit = options_.local_limit / options_.share.of,
+          {.home = home_.get(),
+           .stages = options_.files != AgentOptions::Files::kLocal,
            .incarnation = incarnation_,
            .slots = static_cast<uint32_t>(node_.slots.size()),
            .ports = options_.ports},
@@ -252,6 +316,7 @@ class Agent {
       if (local_watch_) local_watch_->Share(&file_port_->files()->store());
     }
     session_->TellPeerAddresses(file_port_->addresses());
+    file_port_->files()->TellMissing();
   }
 
   /// For a collector that is held up by storage (slot_pool.cc). And what much output once needed must not
@@ -297,7 +362,11 @@ class Agent {
   Duration loop_began_{0};  // steady
   std::unique_ptr<os::EventLoop> loop_;
   std::unique_ptr<Collector> collector_;
-  std::unique_ptr<FilePort> file_port_;  // outlives the pool, whose slots use it
+  std::unique_ptr<StoreHome> home_;
+  std::string no_home_;                     // why there is none
+  std::vector<SourceIndex::Entry> staged_;  // what was found in it, until it is told
+  std::unique_ptr<FilePort> file_port_;     // outlives the pool, whose slots use it
+  std::unique_ptr<PmixPort> pmix_port_;     // likewise
   std::unique_ptr<SlotPool> pool_;
   std::unique_ptr<LocalWatch> local_watch_;
   std::unique_ptr<Session> session_;

@@ -88,13 +88,16 @@ uint64_t Collector::AddOutput(uint32_t task, uint32_t attempt, output::Stream st
 void Collector::AddStarted(const StartedTask& task) {
   std::lock_guard lock(mutex_);
   waiting_.started.push_back(task);
-  if (!state_.oldest_result) state_.oldest_result = clock_.Steady();
+  if (state_.oldest_start) return;
+  state_.oldest_start = clock_.Steady();
   if (sleeping_) wake_.notify_one();
 }
 
 void Collector::AddEnded(TaskResult result) {
   std::lock_guard lock(mutex_);
   if (!lost_.empty()) MarkLost(&result);
+  const Duration run_time = result.finish - result.start;
+  state_.shortest_run = waiting_.ended.empty() ? run_time : std::min(state_.shortest_run, run_time);
   waiting_.ended.push_back(std::move(result));
   if (!state_.oldest_result) state_.oldest_result = clock_.Steady();
   if (sleeping_) wake_.notify_one();
@@ -189,13 +192,16 @@ void Collector::Run() {
         }
       }
     }
-    if (policy_.Due(state_, now) || (stop_ && (state_.oldest_result || state_.oldest_output))) {
+    if (policy_.Due(state_, now) ||
+        (stop_ && (state_.oldest_result || state_.oldest_start || state_.oldest_output))) {
       Batch batch = std::exchange(waiting_, {});
       const BatchPolicy::State before = state_;
       state_.oldest_result.reset();
+      state_.oldest_start.reset();
       state_.oldest_output.reset();
       state_.output_bytes = 0;
       state_.hurry = false;
+      state_.shortest_run = Duration(0);
       on_its_way_.push_back(EndedIn(batch));
       std::vector<uint64_t> flushed = std::exchange(unwritten_, {});
       lock.unlock();
@@ -217,6 +223,7 @@ void Collector::Run() {
       unwritten_.insert(unwritten_.begin(), flushed.begin(), flushed.end());
       state_.output_bytes += before.output_bytes;
       if (before.oldest_result) state_.oldest_result = before.oldest_result;
+      if (before.oldest_start) state_.oldest_start = before.oldest_start;
       if (giving_up_ && clock_.Steady() - *giving_up_ >= kLastTries && DropOutput(flush)) continue;
       if (before.oldest_output) state_.oldest_output = before.oldest_output;
       if (stop_) return;

@@ -47,7 +47,7 @@ class Collector : public OutputSink {
   uint64_t AddOutput(uint32_t task, uint32_t attempt, output::Stream stream, std::string_view data) override;
   void AddStarted(const StartedTask& task);
   void AddEnded(TaskResult result);
-  /// What waits leaves now: a slot has nothing to do.
+  /// What waits leaves soon: a slot has nothing to do.
   void Hurry();
   /// The run, or this agent, ends: storage that fails is waited for no longer than a moment. Output that
   /// cannot be written then is dropped, and the attempts it belongs to end as interrupted, so that they run

@@ -11,7 +11,8 @@
 // others.
 //
 // Of a peer that was asked something has to come within `silence`: also one that waits for pieces itself says
-// so.
+// so. The channel is given up with it: without encryption a flipped bit in the length of a message leaves one
+// that takes all that comes as the rest of that message.
 #include "agent/fetches.h"
 
 #include <algorithm>
@@ -20,6 +21,7 @@
 
 #include "agent/serving.h"
 #include "base/text.h"
+#include "store/listing.h"
 #include "wire/decode.h"
 
 namespace harrow::agent {
@@ -31,19 +33,20 @@ constexpr int64_t kCheckedHere = 256 << 10;  // checked on the loop's thread
 constexpr int64_t kListingGuess = 64 << 10;  // for the window
 constexpr Duration kLook = std::chrono::seconds(1);
 
-/// What this node's store says: none of it is to be taken for the word of who sends.
+/// What this node's store says of a file that is to come, or comes: none of it is to be taken for the word of
+/// who sends. Its disk may fail (kUnavailable): who sends is in good order then, and room that others give
+/// back is no help.
 Status OfHere(const Status& said) {
   switch (said.code()) {
     case Code::kOk:
     case Code::kExists:
     case Code::kDamaged:
     case Code::kExhausted:
-    case Code::kUnavailable:
       return said;
-    case Code::kNotFound:  // dropped while it came
+    case Code::kNotFound:  // dropped while it came, or it comes for somebody else
       return Status(Code::kUnavailable, said.message());
     default:
-      return Status(Code::kExhausted, said.message());
+      return Status(Code::kPermission, said.message());
   }
 }
 
@@ -363,10 +366,12 @@ void Fetches::Heard(const FilePtr& file, Request* request, const pb::Piece& piec
     request->end = piece.object_bytes();
     file->object.bytes = piece.object_bytes();
   }
+  const bool impossible = file->listing && file->object.bytes > static_cast<int64_t>(store::kLargestListing);
   const auto damaged = [&](std::string_view what) {
     Finished(file, Status(Code::kDamaged,
                           StrCat("node ", file->from.value, " sent ", file->object.id.Text(), ": ", what)));
   };
+  if (impossible) return damaged(StrCat("a listing of ", piece.object_bytes(), " bytes"));
   if (piece.object_bytes() != file->object.bytes)
     return damaged(StrCat(piece.object_bytes(), " bytes, not ", file->object.bytes));
   if (!file->arrival && (!data.empty() || request->end == 0)) {
@@ -401,7 +406,7 @@ void Fetches::CheckWhole(const FilePtr& file) {
   file->state = File::State::kChecked;
   const auto tell = [this, file, from](const Status& status) {
     file->arrival.reset();
-    if (status.code() != Code::kDamaged) return Finished(file, status);
+    if (status.code() != Code::kDamaged) return Finished(file, OfHere(status));
     Finished(file, Status(Code::kDamaged, StrCat("node ", from.value, " sent ", file->object.id.Text(), ": ",
                                                  status.message())));
   };
@@ -447,8 +452,10 @@ void Fetches::Look() {
   const Time now = loop_->Now();
   for (const auto& [from, source] : sources_) {
     if (source->requests > 0 && now - source->heard > limits_.silence) {
-      FailAllOf(from, Status(Code::kUnavailable, StrCat("nothing came from node ", from.value, " for ",
-                                                        FormatDuration(limits_.silence))));
+      const Status why(Code::kUnavailable, StrCat("nothing came from node ", from.value, " for ",
+                                                  FormatDuration(limits_.silence)));
+      peers_.HangUp(from, why);  // first: who asks again as soon as it hears of this asks the next channel
+      FailAllOf(from, why);
     }
   }
   std::vector<FilePtr> stalled;

@@ -15,11 +15,11 @@ Result<std::unique_ptr<FilePort>> FilePort::Open(const Options& options, const p
                                                  LocalFiles::Hooks hooks) {
   std::unique_ptr<FilePort> port(new FilePort());
   port->submit_dir_ = welcome.submit_dir();
-  Result<std::unique_ptr<store::Store>> store =
-      store::Store::Open(options.directory, {.limit = options.limit});
-  if (!store.ok()) return store.status();
-  port->store_ = *std::move(store);
-  port->files_ = std::make_unique<LocalFiles>(port->store_.get(), options.slots, std::move(hooks));
+  StoreHome& home = *options.home;
+  port->files_ = std::make_unique<LocalFiles>(
+      &home.store(), options.slots, std::move(hooks),
+      FileRecords{.sources = home.sources(), .log = home.log(), .tell = options.stages});
+  port->files_->Restore(home.held());
   Transfers::Options wanted;
   wanted.peers.self = NodeId(welcome.node());
   wanted.peers.incarnation = options.incarnation;
@@ -27,7 +27,8 @@ Result<std::unique_ptr<FilePort>> FilePort::Open(const Options& options, const p
   wanted.peers.hosts = {wire::HostTowards(address)};
   wanted.peers.ports = options.ports;
   wanted.peers.encrypt = !welcome.plain_transfers();
-  Result<std::unique_ptr<Transfers>> transfers = Transfers::Start(port->store_.get(), wanted);
+  wanted.sources = home.sources();
+  Result<std::unique_ptr<Transfers>> transfers = Transfers::Start(&home.store(), wanted);
   if (!transfers.ok()) return transfers.status();
   port->transfers_ = *std::move(transfers);
   port->files_->Use(port->transfers_.get());
@@ -44,24 +45,33 @@ void FilePort::Take(const pb::ToAgent& message) {
     }
   }
   for (const uint32_t file : message.drop()) files_->Drop(FileId(file));
+  if (message.drop_damaged_size() > 0)
+    files_->DropDamaged({message.drop_damaged().begin(), message.drop_damaged().end()});
   for (const uint32_t file : message.refuse()) files_->Refuse(FileId(file));
+  for (const pb::SaveFile& save : message.save())
+    files_->Save(FileId(save.file()), StrCat(submit_dir_, "/", save.path()));
   for (const pb::CopyFile& copy : message.copy()) {
     std::optional<store::Object> object;
     if (const auto id = store::ObjectId::FromBytes(copy.object())) object = {*id, copy.bytes()};
     files_->Bring({.file = FileId(copy.file()),
                    .object = object,
                    .path = StrCat(submit_dir_, "/", copy.path()),
-                   .from = copy.from() == 0 ? NodeId() : NodeId(copy.from() - 1)});
+                   .from = copy.from() == 0 ? NodeId() : NodeId(copy.from() - 1),
+                   .source = copy.source()});
+  }
+}
+
+void NameHeld(const HeldLog::Held& held, pb::AgentHello* hello) {
+  for (const auto& [file, object] : held) {
+    pb::HeldFile* named = hello->add_held();
+    named->set_file(file.value);
+    named->set_object(object.id.Bytes());
+    named->set_bytes(object.bytes);
   }
 }
 
 void FilePort::NameHeld(pb::AgentHello* hello) {
-  for (const auto& [file, object] : files_->Held()) {
-    pb::HeldFile* held = hello->add_held();
-    held->set_file(file.value);
-    held->set_object(object.id.Bytes());
-    held->set_bytes(object.bytes);
-  }
+  agent::NameHeld(files_->Held(), hello);
 }
 
 }  // namespace harrow::agent

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "agent/local_files.h"
+#include "agent/store_home.h"
 #include "agent/transfers.h"
 #include "base/status.h"
 #include "store/store.h"
@@ -19,15 +20,18 @@ class Welcome;
 
 namespace harrow::agent {
 
-/// The files of the flow on this node, as the server speaks of them: its store, what goes between it and
+/// What the node holds of the run's files, in the agent's greeting.
+void NameHeld(const HeldLog::Held& held, pb::AgentHello* hello);
+
+/// The files of the flow on this node, as the server speaks of them: in its store, what goes between it and
 /// other nodes, and which file is which. Of the loop's thread, but for what it makes.
 class FilePort {
  public:
   struct Options {
-    std::string directory{};   // of the store; its parent is there, and private
-    uint64_t limit = 0;        // bytes that it may hold; 0: what the disk has
-    uint64_t incarnation = 0;  // of this agent
-    uint32_t slots = 1;        // of this node
+    StoreHome* home = nullptr;  // outlives it
+    bool stages = false;        // for later runs, and not for tasks
+    uint64_t incarnation = 0;   // of this agent
+    uint32_t slots = 1;         // of this node
     wire::PortRange ports = 0;
   };
   /// `address`: by which the server was reached; others find this node by the same network.
@@ -49,7 +53,6 @@ class FilePort {
   FilePort() = default;
 
   std::string submit_dir_;
-  std::unique_ptr<store::Store> store_;
   std::unique_ptr<LocalFiles> files_;
   std::unique_ptr<Transfers> transfers_;
 };

@@ -25,15 +25,25 @@ FileNews::What WhatOf(const Transfers::Outcome& outcome) {
   using What = FileNews::What;
   if (outcome.status.ok()) return What::kStored;
   if (outcome.status.code() == Code::kExhausted) return What::kNoRoom;
-  if (!outcome.from) return What::kUnreadable;
+  // kPermission: this node's disk cannot hold it (fetches.cc).
+  if (!outcome.from || outcome.status.code() == Code::kPermission) return What::kUnreadable;
   if (outcome.status.code() == Code::kNotFound) return What::kAbsent;
   return outcome.status.code() == Code::kDamaged ? What::kDamaged : What::kUnreachable;
 }
 
 }  // namespace
 
-LocalFiles::LocalFiles(store::Store* store, size_t slots, Hooks hooks)
-    : store_(*store), hooks_(std::move(hooks)), umask_(Umask()), workers_(slots) {}
+LocalFiles::LocalFiles(store::Store* store, size_t slots, Hooks hooks, FileRecords records)
+    : store_(*store), hooks_(std::move(hooks)), records_(records), umask_(Umask()), workers_(slots) {}
+
+void LocalFiles::Restore(const HeldLog::Held& held) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [file, object] : held) {
+    if (!Keep(object)) continue;
+    files_[file].object = object;
+    ++used_[object.id];
+  }
+}
 
 void LocalFiles::Outside(const std::function<void()>& work) {
   std::binary_semaphore done(0);
@@ -52,15 +62,25 @@ void LocalFiles::Use(Transfers* transfers) {
 void LocalFiles::Bring(Copy copy) {
   std::unique_lock lock(mutex_);
   File& file = files_[copy.file];
-  // As another file's; what is here as a part of a directory stays from now on.
   if (!file.object && copy.object && copy.object->id.kind != store::Kind::kDirectory &&
-      store_.Has(copy.object->id) && store_.Begin(*copy.object).status().code() == Code::kExists) {
-    Hold(lock, copy.file, *copy.object);
+      store_.Has(copy.object->id)) {
+    // What earlier runs left gives way until a task needs it.
+    const bool found = records_.sources != nullptr && !records_.tell && !copy.from &&
+                       !used_.contains(copy.object->id) && records_.sources->Names(copy.object->id);
+    // As another file's; what is here as a part of a directory stays from now on.
+    if (found || Keep(*copy.object)) Hold(lock, copy.file, *copy.object, found);
   }
   if (file.object && (!copy.object || copy.object->id == file.object->id)) {
-    const FileNews news{.file = copy.file, .object = file.object, .from = copy.from};
+    FileNews news{.file = copy.file, .object = file.object, .from = copy.from};
     lock.unlock();
-    hooks_.tell(news);
+    if (records_.sources != nullptr && copy.from)
+      records_.sources->Note(copy.path, copy.source, *news.object);
+    if (records_.sources == nullptr || copy.from || !records_.tell) return hooks_.tell(news);
+    workers_.Do([this, news, path = copy.path]() mutable {
+      news.source = SourceOf(path);
+      if (records_.sources->Find(path, news.source) != news.object) news.source.clear();
+      hooks_.tell(news);
+    });
     return;
   }
   if (file.object) Release(&file);  // what it was before
@@ -68,9 +88,12 @@ void LocalFiles::Bring(Copy copy) {
   file.trouble.clear();
   Transfers* const transfers = transfers_;
   lock.unlock();
-  transfers->Fetch(
-      {.file = copy.file, .object = copy.object, .path = std::move(copy.path), .from = copy.from},
-      [this](Transfers::Outcome outcome) { Came(std::move(outcome)); });
+  transfers->Fetch({.file = copy.file, .object = copy.object, .path = copy.path, .from = copy.from},
+                   [this, copy](Transfers::Outcome outcome) {
+                     if (outcome.status.ok() && copy.from && records_.sources != nullptr)
+                       records_.sources->Note(copy.path, copy.source, outcome.object);
+                     Came(std::move(outcome));
+                   });
 }
 
 void LocalFiles::Came(Transfers::Outcome outcome) {
@@ -78,7 +101,8 @@ void LocalFiles::Came(Transfers::Outcome outcome) {
                 .what = WhatOf(outcome),
                 .from = outcome.from,
                 .moved = outcome.fetched_bytes,
-                .text = outcome.status.message()};
+                .text = outcome.status.message(),
+                .source = outcome.source};
   if (news.what == FileNews::What::kStored) news.object = outcome.object;
   std::vector<AttemptId> failed;
   std::string trouble;
@@ -87,7 +111,7 @@ void LocalFiles::Came(Transfers::Outcome outcome) {
     File& file = files_[outcome.file];
     file.coming = false;
     // Dropped meanwhile as another file's: it is asked for again.
-    if (news.object && !used_.contains(news.object->id) && !store_.Has(news.object->id)) {
+    if (news.object && !Keep(*news.object)) {
       news.object.reset();
       news.what = FileNews::What::kUnreachable;
     }
@@ -97,12 +121,29 @@ void LocalFiles::Came(Transfers::Outcome outcome) {
       file.no_room = news.text;
     } else if (news.what == FileNews::What::kUnreadable) {
       // Also for those that come before the server has heard of it.
-      trouble = file.trouble = StrCat("an input of it cannot be read: ", news.text);
+      trouble = file.trouble =
+          StrCat("an input of it cannot be ", outcome.from ? "kept on its node: " : "read: ", news.text);
       failed = std::exchange(file.waiting, {});
     }
   }
   for (const AttemptId attempt : failed) hooks_.failed(attempt, trouble);
   hooks_.tell(std::move(news));
+}
+
+void LocalFiles::Save(FileId id, const std::string& path) {
+  const std::optional<store::Object> object = ObjectOf(id);
+  if (!object) {
+    return hooks_.tell({.file = id, .what = FileNews::What::kNotSaved, .text = "the node does not hold it"});
+  }
+  workers_.Do([this, id, path, object = *object] {
+    const store::CopyWatch watch{.temporary = [this](const std::string& name) { NoteTemporary(name); },
+                                 .may_name = {}};
+    const Status copied = store_.CopyOut(object.id, path, umask_, watch);
+    hooks_.tell({.file = id,
+                 .what = copied.ok() ? FileNews::What::kSaved : FileNews::What::kNotSaved,
+                 .object = object,
+                 .text = copied.message()});
+  });
 }
 
 void LocalFiles::Refuse(FileId id) {
@@ -118,12 +159,21 @@ void LocalFiles::Refuse(FileId id) {
   for (const AttemptId attempt : failed) hooks_.failed(attempt, trouble);
 }
 
+/// Whoever else dropped or spared it. False: it is here no more.
+bool LocalFiles::Keep(const store::Object& object) {
+  if (!store_.Has(object.id)) return false;
+  return object.id.kind == store::Kind::kDirectory || store_.Begin(object).status().code() == Code::kExists;
+}
+
 /// Unlocks while it tells those that wait.
-void LocalFiles::Hold(std::unique_lock<std::mutex>& lock, FileId id, const store::Object& object) {
+void LocalFiles::Hold(std::unique_lock<std::mutex>& lock, FileId id, const store::Object& object,
+                      bool spare) {
   File& file = files_[id];
   ++used_[object.id];
   if (file.object) Release(&file);
   file.object = object;
+  file.spare = spare;
+  if (records_.log != nullptr) records_.log->Note(id, object);
   const std::vector<AttemptId> waiting = std::exchange(file.waiting, {});
   lock.unlock();
   for (const AttemptId attempt : waiting) hooks_.arrived(attempt);
@@ -151,6 +201,26 @@ void LocalFiles::Drop(FileId id) {
   if (coming) transfers->Abandon(id);
 }
 
+void LocalFiles::DropDamaged(const std::vector<FileId>& files) {
+  std::vector<FileId> others;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const FileId id : files) {
+      const auto found = files_.find(id);
+      if (found != files_.end() && found->second.object) store_.Damaged(found->second.object->id);
+    }
+    for (auto& [id, file] : files_) {
+      if (!file.object || store_.Has(file.object->id)) continue;
+      ++spoilings_[file.object->id];
+      Release(&file);
+      if (std::find(files.begin(), files.end(), id) == files.end()) others.push_back(id);
+    }
+    if (records_.sources != nullptr) records_.sources->ForgetGone(store_);
+  }
+  for (const FileId id : files) Drop(id);
+  for (const FileId id : others) hooks_.tell({.file = id, .what = FileNews::What::kGone});
+}
+
 FileHost::Awaited LocalFiles::Await(const LocalTask& task) {
   Awaited awaited;
   std::vector<FileId> missing, unasked;
@@ -158,6 +228,10 @@ FileHost::Awaited LocalFiles::Await(const LocalTask& task) {
     std::lock_guard lock(mutex_);
     for (const TaskInput& input : task.inputs) {
       File& file = files_[input.file];
+      if (file.spare && file.object) {
+        file.spare = false;
+        if (!Keep(*file.object)) Release(&file);
+      }
       if (file.object || std::find(missing.begin(), missing.end(), input.file) != missing.end()) continue;
       missing.push_back(input.file);
       if (file.coming) continue;
@@ -170,6 +244,17 @@ FileHost::Awaited LocalFiles::Await(const LocalTask& task) {
   // The server may believe that they are here. Where it does not this tells it nothing.
   for (const FileId file : unasked) hooks_.tell({.file = file, .what = FileNews::What::kGone});
   return awaited;
+}
+
+void LocalFiles::TellMissing() {
+  std::vector<FileId> missing;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [id, file] : files_) {
+      if (!file.waiting.empty() && !file.object && !file.coming) missing.push_back(id);
+    }
+  }
+  for (const FileId file : missing) hooks_.tell({.file = file, .what = FileNews::What::kGone});
 }
 
 void LocalFiles::Forget(const LocalTask& task) {
@@ -200,10 +285,19 @@ void LocalFiles::Made(FileId file, const store::Object& object) {
   Hold(lock, file, object);
 }
 
+/// What a later run may read goes when its room is needed.
+void LocalFiles::DropOrSpare(const store::ObjectId& object) {
+  if (records_.sources != nullptr && records_.sources->Names(object)) {
+    store_.Spare(object);
+  } else {
+    store_.Drop(object);
+  }
+}
+
 void LocalFiles::DropUnused(const store::ObjectId& object) {
   if (used_.contains(object)) return;
   if (taking_.empty()) {
-    store_.Drop(object);
+    DropOrSpare(object);
   } else {
     to_drop_.emplace_back(takings_, object);
   }
@@ -219,7 +313,7 @@ void LocalFiles::EndTaking(uint64_t taking) {
   std::lock_guard lock(mutex_);
   taking_.erase(taking);
   while (!to_drop_.empty() && (taking_.empty() || *taking_.begin() > to_drop_.front().first)) {
-    if (!used_.contains(to_drop_.front().second)) store_.Drop(to_drop_.front().second);
+    if (!used_.contains(to_drop_.front().second)) DropOrSpare(to_drop_.front().second);
     to_drop_.pop_front();
   }
 }

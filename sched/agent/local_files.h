@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "agent/source_index.h"
 #include "agent/steps/sandbox.h"
 #include "agent/steps/task.h"
 #include "agent/transfers.h"
@@ -30,13 +31,23 @@ struct FileNews {
     kUnreadable = 4,
     kNoRoom = 5,
     kGone = 6,
+    kSaved = 7,
+    kNotSaved = 8,
   };
   FileId file;
   What what = What::kStored;
   std::optional<store::Object> object{};
-  NodeId from{};       // none: the submit directory
-  int64_t moved = 0;   // bytes
-  std::string text{};  // why not
+  NodeId from{};         // none: the submit directory
+  int64_t moved = 0;     // bytes
+  std::string text{};    // why not
+  std::string source{};  // SourceOf, of what was read from the submit directory
+};
+
+/// What is kept of what is where, for those who open the store later.
+struct FileRecords {
+  SourceIndex* sources = nullptr;  // null: there will be nobody
+  HeldLog* log = nullptr;          // null: likewise
+  bool tell = false;               // the server, of what is here: what was read to be this (SourceOf)
 };
 
 /// The files of a flow on this node: which object of the store each is, which are on their way, and which
@@ -58,19 +69,30 @@ class LocalFiles : public FileHost {
     std::optional<store::Object> object{};  // where it is known
     std::string path{};                     // absolute, in the submit directory
     NodeId from{};                          // none: it is read from there
+    std::string source{};                   // SourceOf(path), where somebody else has read it
   };
 
-  /// `store` outlives it. `slots`: how many are served at once (Outside).
-  LocalFiles(store::Store* store, size_t slots, Hooks hooks);
+  /// `store` and the records outlive it. `slots`: how many are served at once (Outside).
+  LocalFiles(store::Store* store, size_t slots, Hooks hooks, FileRecords records = {});
+  /// Held by an agent of this run before; before all else.
+  void Restore(const HeldLog::Held& held);
 
   void Use(Transfers* transfers);
   /// The node is to have the file. One that is on its way comes from somebody else from now on.
   void Bring(Copy copy);
   /// The node holds it no more.
   void Drop(FileId file);
+  /// Nor may anybody here read what they were: it is not what it should be. Other files that go with it are
+  /// told as gone, and attempts that have read one of them are to run again.
+  void DropDamaged(const std::vector<FileId>& files);
+  /// Copies it to the submit directory.
+  void Save(FileId file, const std::string& path);
   /// There will be no room for it: what waits for it fails.
   void Refuse(FileId file);
   Awaited Await(const LocalTask& task) override;
+  /// What tasks wait for and nobody brings is told again: a server that has lost sight of this node may not
+  /// have heard it.
+  void TellMissing();
   void Forget(const LocalTask& task) override;
   /// All that are here whole.
   std::vector<std::pair<FileId, store::Object>> Held();
@@ -93,17 +115,21 @@ class LocalFiles : public FileHost {
   struct File {
     std::optional<store::Object> object{};  // here whole
     bool coming = false;                    // it is on its way
+    bool spare = false;                     // here as long as nobody needs the room
     std::string trouble{};                  // why it will not come
     std::string no_room{};                  // why it did not, when it was asked for last
     std::vector<AttemptId> waiting{};
   };
   void Came(Transfers::Outcome outcome);
-  void Hold(std::unique_lock<std::mutex>& lock, FileId file, const store::Object& object);
+  void Hold(std::unique_lock<std::mutex>& lock, FileId file, const store::Object& object, bool spare = false);
+  bool Keep(const store::Object& object);
   void Release(File* file);
   void DropUnused(const store::ObjectId& object);
+  void DropOrSpare(const store::ObjectId& object);
 
   store::Store& store_;
   const Hooks hooks_;
+  const FileRecords records_;
   const uint32_t umask_;
   Workers workers_;
   std::mutex mutex_;

@@ -1,7 +1,6 @@
 #include "agent/local_watch.h"
 
 #include <algorithm>
-#include <csignal>
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
@@ -77,9 +76,6 @@ uint64_t LocalWatch::Reserved() const {
 
 void LocalWatch::Run() {
   pthread_setname_np(pthread_self(), "local-watch");
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, nullptr);
   Duration pause = kInterval;
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, pause, [this] { return stop_; })) {

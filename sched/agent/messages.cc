@@ -30,6 +30,7 @@ ProfileSpec ProfileFromProto(const pb::Profile& message) {
                    .nodes = message.nodes(),
                    .whole_node = message.whole_node(),
                    .ranks = message.ranks(),
+                   .mpi = static_cast<Mpi>(message.mpi()),
                    .cwd = message.cwd(),
                    .shell = message.shell(),
                    .time_limit = Duration(message.time_limit_ns()),
@@ -100,6 +101,7 @@ void ResultToProto(TaskResult result, pb::Attempt* out) {
     made->set_end_ns(result.made->end_ns);
     for (const uint32_t number : result.made->found) made->add_found(number);
   }
+  out->set_no_room(result.no_room);
   for (const MadeFile& made : result.made_files) {
     pb::MadeFile* message = out->add_made_file();
     message->set_file(made.file.value);

@@ -22,12 +22,12 @@
 namespace harrow::agent {
 namespace {
 
-constexpr Duration kGrace = std::chrono::seconds(2);
+constexpr Duration kCommandGrace = std::chrono::seconds(2);
 constexpr Duration kReadEvery = std::chrono::milliseconds(50);
-constexpr size_t kShown = 4000;    // bytes of what it wrote, at its end
-constexpr int kWaiting = 1 << 20;  // bytes that it may be ahead
-constexpr size_t kPiece = 65536;   // bytes that are read at once
-constexpr int kPieces = 32;        // that are read before anything else is looked at
+constexpr size_t kShown = 4000;      // bytes of what it wrote, at its end
+constexpr int kWaiting = 1 << 20;    // bytes that it may be ahead
+constexpr size_t kReadSize = 65536;  // bytes that are read at once
+constexpr int kReads = 32;           // that are read before anything else is looked at
 
 }  // namespace
 
@@ -41,8 +41,8 @@ int NodeOutput::Open() {
 }
 
 void NodeOutput::Read() {
-  char buffer[kPiece];
-  for (int piece = 0; fd_.ok() && piece < kPieces; ++piece) {
+  char buffer[kReadSize];
+  for (int piece = 0; fd_.ok() && piece < kReads; ++piece) {
     const ssize_t got = read(fd_.get(), buffer, sizeof buffer);  // signals are blocked: nothing interrupts it
     if (got < 0 && errno == EAGAIN) return;
     if (got <= 0) {
@@ -95,7 +95,7 @@ Status RunNodeCommand(const char* what, const std::string& command, const NodeCo
   }
   // What a setup leaves running on purpose ends after the node's last task.
   if (!problem.empty()) {
-    if (const Status ended = os::EndDescendants(kGrace); !ended.ok()) os::LogError(ended.message());
+    if (const Status ended = os::EndDescendants(kCommandGrace); !ended.ok()) os::LogError(ended.message());
   }
   if (problem.empty() && status != 0) problem = StrCat(what, " ended with ", os::DescribeWaitStatus(status));
   output->Read();

@@ -52,7 +52,7 @@ class Peers {
   virtual void SendBulk(NodeId to, Service service, std::string_view head, wire::FilePiece piece) = 0;
   /// What is queued for it: a sender that can wait should, above some MiB.
   virtual size_t unsent_bytes(NodeId to) const = 0;
-  /// It sent what cannot be: its channel ends.
+  /// It sent what cannot be, or nothing for too long: its channel ends.
   virtual void HangUp(NodeId node, const Status& why) = 0;
 };
 

@@ -41,6 +41,7 @@ Session::~Session() {
   loop_.CancelTimer(beat_timer_);
   loop_.CancelTimer(lease_timer_);
   loop_.CancelTimer(fence_timer_);
+  loop_.CancelTimer(notes_timer_);
 }
 
 void Session::Start() {
@@ -117,6 +118,7 @@ void Session::Hello(const std::string& run_id) {
   std::string bytes = message.SerializeAsString();
   for (const Kept& kept : kept_) bytes += kept.message;
   told_sequence_ = last_sequence_;
+  early_starts_.clear();
   channel_->Send(bytes);
   // A server that hangs, or whose node is gone, takes connections and answers none.
   loop_.CancelTimer(beat_timer_);
@@ -134,6 +136,7 @@ void Session::Disconnected(const std::string& why) {
   last_failure_ = why;
   ++connection_;
   loop_.CancelTimer(beat_timer_);
+  ForgetNotes();
   // Destroyed later: this may be a call of the channel's own.
   if (channel_) loop_.Post([channel = std::exchange(channel_, nullptr)] {});
   state_ = State::kApart;
@@ -187,7 +190,9 @@ void Session::Receive(std::string_view bytes) {
     loop_.CancelTimer(beat_timer_);
     Beat();
   }
-  if (message.peer_size() + message.drop_size() + message.refuse_size() + message.copy_size() > 0)
+  if (message.peer_size() + message.drop_size() + message.drop_damaged_size() + message.refuse_size() +
+          message.copy_size() + message.save_size() >
+      0)
     hooks_.files(message);
   if (message.start_size() > 0) TakeTasks(message);
   if (message.has_committed()) {
@@ -216,7 +221,8 @@ void Session::TakeWelcome(const pb::Welcome& welcome) {
                                                                     .hosts = node_.hosts,
                                                                     .slots = node_.slots});
   profiles_.clear();
-  // What ended between greeting and welcome.
+  // What began and ended between greeting and welcome.
+  if (!early_starts_.empty()) channel_->Send(std::exchange(early_starts_, {}));
   for (const Kept& kept : kept_) {
     if (kept.sequence > told_sequence_) channel_->Send(kept.message);
   }
@@ -318,13 +324,18 @@ void Session::CheckLease() {
 void Session::Deliver(Batch batch) {
   if (state_ == State::kOver) return;
   pb::FromAgent message;
-  if (state_ == State::kJoined && !batch.started.empty()) {
+  // What began before the hello is in it.
+  if ((state_ == State::kJoined || state_ == State::kGreeting) && !batch.started.empty()) {
     pb::TasksStarted* started = message.mutable_started();
     for (const StartedTask& task : batch.started) {
       wire::SetId(task.attempt_id(), started->add_attempt());
       started->add_start_ns(Nanoseconds(task.start));
     }
-    Send(message);
+    if (state_ == State::kJoined) {
+      Send(message);
+    } else {
+      message.AppendToString(&early_starts_);
+    }
     message.Clear();
   }
   if (batch.ended.empty()) return;
@@ -337,7 +348,7 @@ void Session::Deliver(Batch batch) {
     if (has_output) attempt->mutable_output()->set_file(node_.output_file);
   }
   kept_.push_back({.sequence = last_sequence_, .message = message.SerializeAsString()});
-  if (state_ == State::kJoined) channel_->Send(kept_.back().message);
+  if (state_ == State::kJoined) Send(kept_.back().message);
 }
 
 void Session::Report(const std::string& problem, bool fatal) {
@@ -358,10 +369,17 @@ void Session::TellFile(const FileNews& news) {
   if (news.object) {
     note->set_object(news.object->id.Bytes());
     note->set_bytes(news.object->bytes);
+    note->set_source(news.source);
   }
   if (news.from) note->set_from(news.from.value + 1);
   note->set_moved(news.moved);
-  Send(message);
+  note->set_why(news.text);
+  message.AppendToString(&notes_);
+  if (notes_timer_ != 0) return;
+  notes_timer_ = loop_.After(BatchPolicy().gather, [this] {
+    notes_timer_ = 0;
+    Send("");
+  });
 }
 
 void Session::TellPeerAddresses(const std::vector<std::string>& addresses) {
@@ -380,11 +398,26 @@ void Session::TellUnfit(const std::string& why) {
 }
 
 bool Session::AllSent() const {
-  return (kept_.empty() || told_to_end_) && (channel_ == nullptr || channel_->unsent_bytes() == 0);
+  return (kept_.empty() || told_to_end_) && notes_.empty() &&
+         (channel_ == nullptr || channel_->unsent_bytes() == 0);
 }
 
 void Session::Send(const pb::FromAgent& message) {
-  channel_->Send(message.SerializeAsString());
+  Send(message.SerializeAsString());
+}
+
+/// What waits to be told of files goes with it, and comes first, as it did here.
+void Session::Send(std::string_view bytes) {
+  if (notes_.empty()) return channel_->Send(bytes);
+  std::string all = std::move(notes_);
+  ForgetNotes();
+  all += bytes;
+  channel_->Send(all);
+}
+
+void Session::ForgetNotes() {
+  notes_.clear();
+  loop_.CancelTimer(std::exchange(notes_timer_, 0));
 }
 
 void Session::Close() {
@@ -393,6 +426,7 @@ void Session::Close() {
   loop_.CancelTimer(beat_timer_);
   loop_.CancelTimer(lease_timer_);
   loop_.CancelTimer(fence_timer_);
+  ForgetNotes();
   state_ = State::kOver;
   if (channel_) {
     channel_->Close();

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -79,7 +80,8 @@ class Session {
   void Start();
   /// Results and starts of tasks.
   void Deliver(Batch batch);
-  /// What became of a file. Not to a server that is not there: it asks again when it is.
+  /// What became of a file. It waits for others as results do (BatchPolicy), and goes along with whatever is
+  /// said before. Not to a server that is not there: it asks again when it is.
   void TellFile(const FileNews& news);
   /// Where other agents find this one.
   void TellPeerAddresses(const std::vector<std::string>& addresses);
@@ -120,6 +122,8 @@ class Session {
   /// Between heartbeats: some of them may get lost before tasks have to stand.
   Duration BeatEvery() const;
   void Send(const pb::FromAgent& message);
+  void Send(std::string_view bytes);
+  void ForgetNotes();
   void Finish(Over how, const std::string& why);
 
   os::EventLoop& loop_;
@@ -153,8 +157,11 @@ class Session {
   std::shared_ptr<const BaseEnvironment> base_;
   std::unordered_map<uint32_t, std::shared_ptr<const TaskProfile>> profiles_;
   std::deque<Kept> kept_;
+  std::string notes_;  // of files, to be told soon: FromAgents
+  os::EventLoop::TimerId notes_timer_ = 0;
   uint64_t last_sequence_ = 0;
   uint64_t told_sequence_ = 0;  // the last one that the greeting held
+  std::string early_starts_;    // messages, from the greeting to the welcome
 };
 
 }  // namespace harrow::agent

@@ -41,8 +41,10 @@ Core::Node NodeOf(const NodeContext& node) {
 }
 
 Needs NeedsOf(const ProfileSpec& spec) {
-  return {.cores = std::max<uint32_t>(1, spec.cores),
-          .devices = spec.devices,
+  const uint32_t processes = std::max<uint32_t>(1, spec.ranks);
+  return {.processes = processes,
+          .cores = std::max<uint32_t>(1, spec.cores / processes),
+          .devices = spec.devices / processes,
           .memory = spec.memory,
           .whole_node = spec.whole_node,
           .time_limit = spec.time_limit,
@@ -153,18 +155,20 @@ void SlotPool::RunSlot(uint32_t number) {
     const uint32_t tag = given->tag;
     const LocalTask& task = tasks_[tag];
     lock.unlock();
-    std::optional<TaskResult> result = runner.Run(task, *given);
-    if (result) {
-      AskWhoEndedIt(&*result);
-      collector_.AddEnded(std::move(*result));
+    TaskRunner::Ran ran = runner.Run(task, *given);
+    const bool whole = ran.result.has_value();
+    if (whole) {
+      AskWhoEndedIt(&*ran.result);
+      collector_.AddEnded(*std::move(ran.result));
     }
     lock.lock();
-    if (!result) continue;
+    if (ran.later) continue;
     self.signals.reason.store(0);
+    self.signals.from_within.store(false);
     self.signals.asked.store(SlotSignals::kNothing);
     self.signals.kill_owed.store(false);
     self.signals.warned.store(false);
-    Forget(tag);
+    if (whole) Forget(tag);
     Tell(Settled{number}, number);
   }
 }
@@ -172,9 +176,6 @@ void SlotPool::RunSlot(uint32_t number) {
 /// Tells the core the time when it wants it.
 void SlotPool::RunAlarm() {
   pthread_setname_np(pthread_self(), "alarm");
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, nullptr);
   std::unique_lock lock(mutex_);
   while (!stop_ || alarm_) {
     if (!alarm_) {
@@ -203,6 +204,7 @@ void SlotPool::Do(const Spawn& action) {
 void SlotPool::Do(const Signal& action) {
   SlotSignals& signals = slots_[action.slot]->signals;
   if (action.kill && !node_.fence->MayRun(clock_.Steady())) signals.kill_owed.store(true);
+  signals.from_within.store(action.from_within);
   signals.reason.store(static_cast<uint8_t>(action.reason));
   signals.asked.store(action.kill ? SlotSignals::kKill : SlotSignals::kEnd);
   Wake(*slots_[action.slot]);
@@ -225,7 +227,7 @@ void SlotPool::Do(const Report& action) {
   if (task.sandbox) node_.files->Forget(task);
   std::string why = task.trouble;
   if (action.why == Report::Why::kTooManyCores)
-    why = StrCat("the task asks for ", NeedsOf(spec).cores, " cores, this node has ", slots_.size());
+    why = StrCat("the task asks for ", spec.cores, " cores, this node has ", slots_.size());
   if (action.why == Report::Why::kTooManyDevices)
     why = StrCat("the task asks for ", spec.devices, " devices, this node has ", node_.devices.size());
   ReportUnstarted(task, action.end, std::move(why));
@@ -245,9 +247,8 @@ void SlotPool::Wake(Slot& slot) {
 
 void SlotPool::Send(LocalTask task) {
   const ProfileSpec& spec = task.profile->spec();
-  if (spec.ranks > 0 || spec.nodes > 1) {
-    ReportUnstarted(task, End::kNotStarted,
-                    "MPI tasks and tasks of several nodes cannot be run by this version");
+  if (spec.nodes > 1) {
+    ReportUnstarted(task, End::kNotStarted, "tasks of several nodes cannot be run by this version");
     return;
   }
   if (task.sandbox && node_.files == nullptr) {  // and the server is told why (agent.cc)
@@ -261,6 +262,7 @@ void SlotPool::Send(LocalTask task) {
   const uint32_t tag = free_tags_.back();
   free_tags_.pop_back();
   tasks_[tag] = std::move(task);
+  if (spec.ranks > 0) tasks_[tag].team = std::make_shared<Team>(spec.ranks);
   Needs needs = NeedsOf(spec);
   if (tasks_[tag].sandbox) {
     FileHost::Awaited awaited = node_.files->Await(tasks_[tag]);
@@ -416,16 +418,20 @@ std::optional<MemoryWatch::Host::Look> SlotPool::NextLook() {
   std::lock_guard lock(mutex_);
   const std::optional<Core::Look> next = core_.NextLook(Now());
   if (!next) return std::nullopt;
-  return Look{.slot = next->slot,
-              .at = next->at.time_since_epoch(),
-              .limit = next->limit,
-              .process = slots_[next->slot]->signals.process.load()};
+  Look look{.slot = next->slot, .at = next->at.time_since_epoch(), .limit = next->limit, .processes = {}};
+  for (const uint32_t slot : core_.SlotsWith(next->slot)) {
+    if (const pid_t process = slots_[slot]->signals.process.load(); process > 0)
+      look.processes.emplace_back(slot, process);
+  }
+  return look;
 }
 
 void SlotPool::MemorySeen(const Look& look, uint64_t bytes, Duration rest) {
   std::lock_guard lock(mutex_);
-  // As long as it is there, nobody else has had its number.
-  if (slots_[look.slot]->signals.process.load() != look.process) bytes = 0;
+  // As long as they are there, nobody else has had their numbers.
+  for (const auto& [slot, process] : look.processes) {
+    if (slots_[slot]->signals.process.load() != process) bytes = 0;
+  }
   Tell(agent::MemorySeen{look.slot, bytes, rest});
 }
 

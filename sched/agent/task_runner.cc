@@ -5,7 +5,7 @@
 // polls the pipes, the process (pidfd) and its own wake-up descriptor, with the next deadline as time-out.
 // What a short task wrote waits in the pipes meanwhile.
 //
-// A task is over when its process exits. Others that still hold its pipes get kGrace; what is left in its
+// A task is over when its process exits. Others that still hold its pipes get kPipeGrace; what is left in its
 // process group is killed then. Until then the process is not reaped: as long as it has its number, nobody
 // else can have it, nor the group's, and what we kill is the task's. Those that left the group and are still
 // below the task when it is being ended are remembered, each by number and start time, and end with it,
@@ -35,15 +35,16 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr Duration kGrace = milliseconds(500);
+constexpr Duration kPipeGrace = milliseconds(500);
 constexpr Duration kReportStarted = milliseconds(20);
 constexpr Duration kHandOnOutput = milliseconds(100);
 constexpr Duration kShort = milliseconds(1);  // a task that may be waited for blindly
 constexpr uint64_t kSaysLittle = 32 * 1024;   // bytes, half of a pipe
 constexpr Duration kNever = Duration::max();
 constexpr Duration kWithoutPidfd = milliseconds(20);
-constexpr int kMostRounds = 20;  // of starting a program
-constexpr int kRoundPause = 20;  // ms
+constexpr int kMostRounds = 20;        // of starting a program
+constexpr int kRoundPause = 20;        // ms
+constexpr size_t kStepsOfAttempt = 4;  // the first of them; the others are of each process
 
 Duration FromTimeval(const timeval& t) {
   return std::chrono::seconds(t.tv_sec) + std::chrono::microseconds(t.tv_usec);
@@ -109,12 +110,52 @@ TaskRunner::TaskRunner(uint32_t slot, NodeContext& node, const os::Clock& clock,
       devices_(node.devices),
       pinning_(node.slots, slot),
       directory_(node.directory),
+      ranks_(node.rank_root, node.rank_server, node.no_rank_server, slot, [this] { return ToEnd(); }),
       // What needs the word of another comes after it.
-      steps_{&sandbox_, &outputs_,     &streams_, &tmp_,    &command_,
+      steps_{&sandbox_, &outputs_,     &tmp_,     &ranks_,  &streams_,  &command_,
              &devices_, &environment_, &pinning_, &memory_, &directory_} {}
 
-void TaskRunner::Settle(const LocalTask& task, TaskResult* result) {
-  while (prepared_ > 0) steps_[--prepared_]->Settle(task, result);
+void TaskRunner::Settle(size_t begin, const LocalTask& task, TaskResult* result) {
+  while (prepared_ > begin) steps_[--prepared_]->Settle(task, result);
+}
+
+bool TaskRunner::Prepare(size_t end, Launch* launch, TaskResult* result) {
+  for (; prepared_ < end; ++prepared_) {
+    const Status ready = steps_[prepared_]->Prepare(launch, result);
+    if (ready.ok()) continue;
+    const bool lost = result->end == End::kLost;
+    NotStarted(result, ready.message());
+    if (lost) result->end = End::kLost;
+    if (ToEnd()) result->end = End::kRunning;  // for that reason, rather than for this
+    return false;
+  }
+  return true;
+}
+
+bool TaskRunner::PrepareInTeam(Launch* launch, TaskResult* result) {
+  Team& team = *launch->task.team;
+  bool ready = !ToEnd();
+  if (launch->given.process == 0) {
+    ready = ready && Prepare(kStepsOfAttempt, launch, result);
+    Team::Ground ground{.sandbox = launch->sandbox,
+                        .directory = launch->directory,
+                        .tmp_dir = std::string(launch->variables.tmp_dir),
+                        .variables = ranks_.TakeVariables()};
+    if (!ready) ground.status = Status(Code::kUnavailable, result->message);
+    team.Lay(std::move(ground));
+  }
+  const Team::Ground& ground = team.AwaitGround();
+  ready = ready && ground.status.ok();
+  if (ready) {
+    prepared_ = kStepsOfAttempt;
+    launch->sandbox = ground.sandbox;
+    launch->directory = ground.directory;
+    launch->variables.tmp_dir = ground.tmp_dir;
+    if (launch->given.process < ground.variables.size())
+      launch->variables.of_rank = ground.variables[launch->given.process];
+    ready = Prepare(steps_.size(), launch, result);
+  }
+  return team.AreAllReady(ready);
 }
 
 pid_t TaskRunner::Start(const LocalTask& task, const Core::Given& given, TaskResult* result) {
@@ -123,16 +164,7 @@ pid_t TaskRunner::Start(const LocalTask& task, const Core::Given& given, TaskRes
   launch.request.until_ns = node_.fence->until_ns();
   launch.request.unless = &signals_.reason;
   prepared_ = 0;
-  for (Step* step : steps_) {
-    if (const Status ready = step->Prepare(&launch, result); !ready.ok()) {
-      const bool lost = result->end == End::kLost;
-      NotStarted(result, ready.message());
-      if (lost) result->end = End::kLost;
-      if (ToEnd()) result->end = End::kRunning;  // for that reason, rather than for this
-      return -1;
-    }
-    ++prepared_;
-  }
+  if (!(task.team ? PrepareInTeam(&launch, result) : Prepare(steps_.size(), &launch, result))) return -1;
   std::string path;
   const os::SpawnOutcome outcome = Spawn(task, &launch, &path);
   streams_.CloseOwnEnds();
@@ -169,6 +201,15 @@ os::SpawnOutcome TaskRunner::Spawn(const LocalTask& task, Launch* launch, std::s
       *path = Below(task.profile->directory(), *path);
     request->program = path->c_str();
     const os::SpawnOutcome outcome = spawner_.Spawn(*request);
+    if (outcome.step == os::SpawnStep::kTooLate && task.team && !ToEnd()) {
+      // Others of its team may run, or stand: it begins when they go on.
+      pollfd woken = {signals_.wake_fd, POLLIN, 0};
+      uint64_t count;
+      if (!MayRun()) poll(&woken, 1, -1);
+      [[maybe_unused]] ssize_t n = read(signals_.wake_fd, &count, sizeof count);
+      --round;
+      continue;
+    }
     if (outcome.pid > 0 || round == kMostRounds || ToEnd() || !MayPass(outcome.error)) return outcome;
     if (outcome.error == ENOENT) {  // no longer where it was found
       if (round > 1) return outcome;
@@ -228,7 +269,9 @@ void TaskRunner::SendWarning(const ProfileSpec& spec, pid_t pid) {
 void TaskRunner::CarryOut(pid_t pid) {
   const uint8_t asked = signals_.asked.exchange(SlotSignals::kNothing);
   if (asked == SlotSignals::kNothing) return;
-  asked_to_end_ = static_cast<End>(signals_.reason.load());
+  // Who was the first to fail is not one that was asked to end for it.
+  if (!signals_.from_within.load() || !HasEnded(pid))
+    asked_to_end_ = static_cast<End>(signals_.reason.load());
   if (asked == SlotSignals::kEnd) {
     SignalTask(pid, {SIGTERM, SIGCONT});
   } else {
@@ -260,7 +303,8 @@ void TaskRunner::WaitWatching(const LocalTask& task, pid_t pid) {
       continue;  // which may have taken its time
     }
     if (now >= report) {
-      collector_.AddStarted({.id = task.id, .attempt = task.attempt, .start = began_});
+      if (!task.team || task.team->FirstToTell())
+        collector_.AddStarted({.id = task.id, .attempt = task.attempt, .start = began_});
       tell_core_(ProcessStarted{slot_, Time(started_), stood_}, spec.memory > 0);
       told_ = true;
       report = kNever;
@@ -307,14 +351,61 @@ void TaskRunner::TakeInWhatIsLeft() {
     if (ready > 0) streams_.TakeIn(pipes.data());
     // Somebody else holds a pipe still.
     if (!give_up) {
-      if (ready == 0) give_up = clock_.Steady() + kGrace;
+      if (ready == 0) give_up = clock_.Steady() + kPipeGrace;
     } else if (clock_.Steady() >= *give_up || signals_.reason.load() != 0) {
       break;
     }
   }
 }
 
-std::optional<TaskResult> TaskRunner::Run(const LocalTask& task, const Core::Given& given) {
+RankEnd TaskRunner::EndOfRank(const LocalTask& task, TaskResult result) const {
+  const ProfileSpec& spec = task.profile->spec();
+  return {.result = std::move(result),
+          .asked = asked_to_end_,
+          .served = process_began_ && spec.mpi == Mpi::kPmix,
+          .seen = seen_,
+          .stood = stood_at_end_};
+}
+
+void TaskRunner::TellEnded(const LocalTask& task, const Core::Given& given, pid_t pid) {
+  // Others of a task that is to end may have heard of it before, and this one have ended for want of them.
+  if (asked_to_end_ == End::kRunning) asked_to_end_ = AskedFromOutside();
+  siginfo_t info{};
+  waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT);
+  TaskResult so_far;
+  so_far.end = info.si_code == CLD_EXITED ? End::kExited : End::kSignaled;
+  so_far.code = info.si_status;
+  if (task.profile->spec().mpi == Mpi::kPmix)
+    // While tasks have to stand the server may stand as well, and they do not go on before what is to be
+    // killed has been.
+    seen_ = node_.rank_server->Ended(task.attempt_id(), given.process,
+                                     [this] { return signals_.kill_owed.load(); });
+  tell_core_(ProcessEnded{slot_, FailedByItself(EndOfRank(task, std::move(so_far)))}, false);
+}
+
+std::optional<TaskResult> TaskRunner::SettleInTeam(const LocalTask& task, const Core::Given& given,
+                                                   TaskResult result) {
+  Settle(kStepsOfAttempt, task, &result);
+  if (!process_began_) {
+    asked_to_end_ = static_cast<End>(signals_.reason.load());
+    if (result.end == End::kRunning) result.end = asked_to_end_;
+    tell_core_(ProcessEnded{slot_, FailedByItself(EndOfRank(task, result))}, false);
+  }
+  // As soon as the last has told, the first may let go of the task.
+  const std::shared_ptr<Team> team = task.team;
+  team->Ended(given.process, EndOfRank(task, std::move(result)));
+  if (given.process != 0) return std::nullopt;
+  std::vector<RankEnd> ends = team->AwaitEnds(outputs_.beat_every(), [this] { outputs_.Beat(); });
+  for (const RankEnd& end : ends) {
+    stood_at_end_ = std::max(stood_at_end_, end.stood);
+    if (asked_to_end_ == End::kRunning) asked_to_end_ = end.asked;
+  }
+  TaskResult all = JoinEnds(std::move(ends));
+  Settle(0, task, &all);
+  return all;
+}
+
+TaskRunner::Ran TaskRunner::Run(const LocalTask& task, const Core::Given& given) {
   TaskResult result;
   result.id = task.id;
   result.attempt = task.attempt;
@@ -324,25 +415,36 @@ std::optional<TaskResult> TaskRunner::Run(const LocalTask& task, const Core::Giv
   standing_.Forget();
   asked_to_end_ = End::kRunning;
   told_ = false;
-  if (const auto reason = signals_.reason.load(); reason != 0) {
+  process_began_ = false;
+  seen_.reset();
+  if (const auto reason = signals_.reason.load(); reason != 0 && !task.team) {
     result.end = static_cast<End>(reason);
     result.finish = result.start;
-    return result;
+    return {.result = std::move(result)};
+  } else if (reason == 0 && !MayRun()) {
+    return {.later = true};
   }
-  if (!MayRun()) return std::nullopt;
   const pid_t pid = Start(task, given, &result);
   if (pid < 0) {
-    Settle(task, &result);
-    if (result.end == End::kRunning) return std::nullopt;
     result.finish = clock_.Now();
-    return result;
+    if (task.team) return {.result = SettleInTeam(task, given, std::move(result))};
+    Settle(0, task, &result);
+    if (result.end == End::kRunning) return {.later = true};
+    result.finish = clock_.Now();
+    return {.result = std::move(result)};
   }
 
+  process_began_ = true;
   signals_.process.store(pid);
-  if (!expect_short_ || task.profile->spec().memory > 0 || !WaitBlindly(pid)) WaitWatching(task, pid);
+  const bool blindly = expect_short_ && task.profile->spec().memory == 0 && !task.team;
+  if (!blindly || !WaitBlindly(pid)) WaitWatching(task, pid);
   stood_at_end_ = node_.fence->stood();
-  if (told_) tell_core_(ProcessEnded{slot_}, false);
   result.finish = clock_.Now();
+  if (task.team) {
+    TellEnded(task, given, pid);
+  } else if (told_) {
+    tell_core_(ProcessEnded{slot_}, false);
+  }
   const Duration ran = clock_.Steady() - started_;
   TakeInWhatIsLeft();
   kill(-pid, SIGKILL);
@@ -366,14 +468,21 @@ std::optional<TaskResult> TaskRunner::Run(const LocalTask& task, const Core::Giv
   result.user_time = FromTimeval(usage.ru_utime);
   result.system_time = FromTimeval(usage.ru_stime);
   result.max_rss_kib = OwnPeak(usage.ru_maxrss, starter_peak_kib_);
-  Settle(task, &result);
+  Ran done;
+  if (task.team) {
+    done.result = SettleInTeam(task, given, std::move(result));
+    if (!done.result) return done;
+  } else {
+    Settle(0, task, &result);
+    done.result = std::move(result);
+  }
   // Who was asked to end may well leave before the last output is there, and with 0.
   const bool asked = asked_to_end_ != End::kRunning && asked_to_end_ != End::kSignaled;
-  if (asked && result.end == End::kMissingOutput) {
-    result.end = asked_to_end_;
-    result.message.clear();
+  if (asked && done.result->end == End::kMissingOutput) {
+    done.result->end = asked_to_end_;
+    done.result->message.clear();
   }
-  return result;
+  return done;
 }
 
 }  // namespace harrow::agent

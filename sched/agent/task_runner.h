@@ -21,9 +21,11 @@
 #include "agent/steps/environment_step.h"
 #include "agent/steps/memory.h"
 #include "agent/steps/pinning.h"
+#include "agent/steps/ranks.h"
 #include "agent/steps/sandbox.h"
 #include "agent/steps/slot_tmp.h"
 #include "agent/steps/streams.h"
+#include "agent/steps/team.h"
 #include "made/copies.h"
 #include "made/record.h"
 #include "os/clock.h"
@@ -37,12 +39,15 @@ namespace harrow::agent {
 struct NodeContext {
   std::vector<topology::Slot> slots;
   std::vector<topology::Device> devices;
-  TmpRoot tmp_root;               // empty: TMPDIR stays as inherited
-  uint64_t local_limit = 0;       // bytes that all tasks may hold below tmp_root; 0: no limit
-  std::string directory;          // the agent's current one
-  FileHost* files = nullptr;      // of the flow; set before the first task that runs in a sandbox
-  uint64_t memory = 0;            // bytes; 0: not known
-  uint64_t task_descriptors = 0;  // soft RLIMIT_NOFILE of tasks; 0: the agent's own
+  TmpRoot tmp_root;           // empty: TMPDIR stays as inherited
+  uint64_t local_limit = 0;   // bytes that all tasks may hold below tmp_root; 0: no limit
+  std::string directory;      // the agent's current one
+  FileHost* files = nullptr;  // of the flow; set before the first task that runs in a sandbox
+  TmpRoot rank_root;          // where attempts of several ranks have their directories; empty: nowhere
+  RankServer* rank_server = nullptr;  // of MPI tasks; null: no_rank_server tells why there is none
+  std::string no_rank_server;
+  uint64_t memory = 0;                            // bytes; 0: not known
+  uint64_t task_descriptors = 0;                  // soft RLIMIT_NOFILE of tasks; 0: the agent's own
   std::atomic<uint64_t> output_limit{64u << 20};  // bytes a task and stream; 0: no limit
   made::Record made;                              // of declared outputs
   made::Copies copies;                            // of results
@@ -55,7 +60,9 @@ struct NodeContext {
 /// What others tell the thread of a slot while it runs a task.
 struct SlotSignals {
   enum Asked : uint8_t { kNothing, kEnd, kKill };
-  std::atomic<uint8_t> reason{0};        // an End: the task is to be ended, for this reason
+  std::atomic<uint8_t> reason{0};  // an End: the task is to be ended, for this reason
+  std::atomic<bool> from_within{
+      false};  // which is that another process of it has failed; set before `reason`
   std::atomic<uint8_t> asked{kNothing};  // what the thread has still to send it for that; set after `reason`
   std::atomic<int64_t> blind_since_ns{0};  // steady; > 0: it waits for the process alone (task_runner.cc)
   std::atomic<bool> warned{false};         // it is to be told that its time limit is near
@@ -73,18 +80,36 @@ class TaskRunner {
   TaskRunner(uint32_t slot, NodeContext& node, const os::Clock& clock, Collector& collector,
              SlotSignals& signals, TellCore tell_core);
 
-  /// The result's output has been handed to the collector. None: it was too late to begin, because tasks have
-  /// to stand; it may be run later.
-  std::optional<TaskResult> Run(const LocalTask& task, const Core::Given& given);
+  struct Ran {
+    bool later = false;  // it was too late to begin, because tasks have to stand; it may be run later
+    /// The attempt's, whose output has been handed to the collector. None: another process's thread has it.
+    std::optional<TaskResult> result{};
+  };
+  Ran Run(const LocalTask& task, const Core::Given& given);
 
  private:
   bool MayRun() const { return node_.fence->MayRun(clock_.Steady()); }
   bool ToEnd() const { return signals_.reason.load() != 0; }
+  /// Why the task is to end, but for a process of its own that has failed; kRunning: it is not.
+  End AskedFromOutside() const {
+    const auto reason = static_cast<End>(signals_.reason.load());
+    return signals_.from_within.load() ? End::kRunning : reason;
+  }
   /// -1: not started, and *result says why; kRunning: too late.
   pid_t Start(const LocalTask& task, const Core::Given& given, TaskResult* result);
+  /// Those of the steps up to `end` that are not prepared yet.
+  bool Prepare(size_t end, Launch* launch, TaskResult* result);
+  /// The same of all, for a process of a team.
+  bool PrepareInTeam(Launch* launch, TaskResult* result);
   os::SpawnOutcome Spawn(const LocalTask& task, Launch* launch, std::string* path);
-  /// Of the steps that were prepared.
-  void Settle(const LocalTask& task, TaskResult* result);
+  /// Of the steps that were prepared, from `begin` on.
+  void Settle(size_t begin, const LocalTask& task, TaskResult* result);
+  /// Its process, if there was one, has ended. The attempt's result, from the first of its processes.
+  std::optional<TaskResult> SettleInTeam(const LocalTask& task, const Core::Given& given, TaskResult result);
+  /// What the server of ranks has seen of the process that has ended, or is not to be started.
+  RankEnd EndOfRank(const LocalTask& task, TaskResult result) const;
+  /// Before it is reaped: those that wait for it are not to wait for long.
+  void TellEnded(const LocalTask& task, const Core::Given& given, pid_t pid);
   // The process has ended, and is not reaped yet, when these return (true).
   bool WaitBlindly(pid_t pid);
   void WaitWatching(const LocalTask& task, pid_t pid);
@@ -118,14 +143,17 @@ class TaskRunner {
   Pinning pinning_;
   Memory memory_;
   Directory directory_;
-  const std::array<Step*, 10> steps_;
+  Ranks ranks_;
+  const std::array<Step*, 11> steps_;
   size_t prepared_ = 0;                      // of them, for the attempt
   std::map<pid_t, os::Process> left_group_;  // of the task that is being ended
   os::Stopper standing_;                     // what the fence has stopped of the task
   End asked_to_end_ = End::kRunning;         // the reason for which the task has been signalled
   Duration stood_{0};                        // FencePage::stood() when the attempt began
   Duration stood_at_end_{0};                 // the same when its process ended
+  bool process_began_ = false;               // of the running attempt
   bool told_ = false;                        // the core that its process has started
+  std::optional<RankServer::Seen> seen_;     // of the process that has ended, if it is a rank
   WallTime began_{};                         // of the running attempt
   Duration started_{0};                      // steady
   bool expect_short_ = false;                // the task before was short and said little

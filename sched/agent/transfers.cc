@@ -24,7 +24,8 @@ class LoopTransfers : public Transfers {
         self_(options.peers.self),
         loop_(os::MakeEventLoop()),
         post_(std::make_shared<PostBack>(loop_.get())),
-        workers_(options.workers) {}
+        workers_(options.workers),
+        sources_(options.sources) {}
 
   ~LoopTransfers() override {
     workers_.Stop();
@@ -132,20 +133,45 @@ class LoopTransfers : public Transfers {
   }
 
   void CopyIn(const FetchingPtr& fetching) {
-    const auto copied = std::make_shared<Result<store::Object>>(store::Object());
-    Aside([this, fetching, copied] { *copied = store_.CopyIn(fetching->wanted.path); },
-          [this, fetching, copied] {
-            if (!copied->ok()) return End(fetching, copied->status(), {}, 0);
-            const store::Object& object = copied->value();
-            Status status;
-            if (fetching->wanted.object && *fetching->wanted.object != object)
-              status =
-                  Status(Code::kDamaged, StrCat(fetching->wanted.path, " is no more what it was before"));
-            End(fetching, status, object, object.bytes);
-          });
+    struct Read {
+      Result<store::Object> object = store::Object();
+      int64_t bytes = 0;
+      std::string source{};
+    };
+    const auto read = std::make_shared<Read>();
+    Aside(
+        [this, fetching, read] {
+          const std::string& path = fetching->wanted.path;
+          if (sources_ != nullptr) read->source = SourceOf(path);
+          const std::optional<store::Object> known =
+              read->source.empty() ? std::nullopt : sources_->Find(path, read->source);
+          // Named again, it is not spare any more.
+          if (known && store_.Has(known->id) && store_.Begin(*known).status().code() == Code::kExists) {
+            read->object = *known;
+            return;
+          }
+          read->object = store_.CopyIn(path);
+          if (!read->object.ok()) return;
+          read->bytes = read->object->bytes;
+          if (read->source.empty()) return;
+          if (SourceOf(path) == read->source) {
+            sources_->Note(path, read->source, *read->object);
+          } else {
+            read->source.clear();
+          }
+        },
+        [this, fetching, read] {
+          if (!read->object.ok()) return End(fetching, read->object.status(), {}, 0);
+          const store::Object& object = *read->object;
+          Status status;
+          if (fetching->wanted.object && *fetching->wanted.object != object)
+            status = Status(Code::kDamaged, StrCat(fetching->wanted.path, " is no more what it was before"));
+          End(fetching, status, object, read->bytes, read->source);
+        });
   }
 
-  void End(const FetchingPtr& fetching, const Status& status, const store::Object& object, int64_t bytes) {
+  void End(const FetchingPtr& fetching, const Status& status, const store::Object& object, int64_t bytes,
+           const std::string& source = {}) {
     if (fetching->abandoned) return;
     const auto [begin, end] = fetching_.equal_range(fetching->wanted.file);
     for (auto it = begin; it != end; ++it) {
@@ -157,7 +183,8 @@ class LoopTransfers : public Transfers {
                     .status = status,
                     .object = object,
                     .from = fetching->wanted.from,
-                    .fetched_bytes = bytes});
+                    .fetched_bytes = bytes,
+                    .source = source});
   }
 
   void Aside(std::function<void()> work, std::function<void()> done) {
@@ -191,6 +218,7 @@ class LoopTransfers : public Transfers {
   const std::unique_ptr<os::EventLoop> loop_;
   const std::shared_ptr<PostBack> post_;
   Workers workers_;
+  SourceIndex* const sources_;
   // Of the loop's thread.
   std::unique_ptr<Peers> peers_;
   std::unique_ptr<Serving> serving_;

@@ -9,6 +9,7 @@
 
 #include "agent/fetches.h"
 #include "agent/peers.h"
+#include "agent/source_index.h"
 #include "base/ids.h"
 #include "base/status.h"
 #include "store/store.h"
@@ -36,12 +37,14 @@ class Transfers {
     store::Object object{};
     NodeId from{};
     int64_t fetched_bytes = 0;
+    std::string source{};  // SourceOf, of what was read from the submit directory
   };
   using Done = std::function<void(Outcome)>;
   struct Options {
     PeersOptions peers{};
     Fetches::Limits limits{};
-    size_t workers = 4;  // threads that read from the submit directory and check large files
+    size_t workers = 4;              // threads that read from the submit directory and check large files
+    SourceIndex* sources = nullptr;  // of the store: what it names need not be read again
   };
   struct Figures {
     int64_t served_bytes = 0;  // to other nodes

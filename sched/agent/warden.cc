@@ -37,6 +37,7 @@
 #include "os/file_system.h"
 #include "os/log.h"
 #include "os/process.h"
+#include "os/spawn.h"
 #include "run_dir/names.h"
 
 namespace harrow::agent {
@@ -45,7 +46,7 @@ namespace {
 constexpr int kMostDeaths = 5;  // within kSoon of its start, one after the other
 constexpr Duration kSoon = std::chrono::seconds(10);
 constexpr Duration kOtherLeaves = std::chrono::seconds(15);
-constexpr Duration kGrace = std::chrono::seconds(1);
+constexpr Duration kWardenGrace = std::chrono::seconds(1);
 constexpr Duration kAgentFirst = std::chrono::milliseconds(100);  // who tells tasks apart
 constexpr Duration kLookAgain = std::chrono::seconds(1);          // while the fence stands
 constexpr Duration kReadAgain = std::chrono::milliseconds(200);   // what a setup has left running writes
@@ -72,7 +73,14 @@ class Warden {
       }
     }
     const bool makes_tmp = options_.tmp_root.empty();
-    if (makes_tmp) options_.tmp_root = MakeTmpRoot(*options_.dir, options_.node_name, options_.local);
+    if (makes_tmp) {
+      options_.tmp_root = MakeTmpRoot(*options_.dir, options_.node_name,
+                                      {.asked = options_.local_dir, .job = options_.local});
+      if (options_.tmp_root.empty() && !options_.local_dir.empty()) {
+        options_.unfit = StrCat("no directory can be made in ", Printable(options_.local_dir),
+                                " (local_dir) that nobody else could replace");
+      }
+    }
     if (options_.fence == nullptr) options_.fence = FencePage::MakeShared();
     // Of two wardens the outer one, which outlives the other.
     if (!options_.commands.setup.empty()) {
@@ -94,7 +102,7 @@ class Warden {
         break;
       }
       os::LogWarning(StrCat("the agent died: ", os::DescribeWaitStatus(status)));
-      if (!options_.tmp_root.empty()) (void)EmptyTmpRoot(options_.tmp_root);
+      if (!options_.tmp_root.empty()) (void)EmptyTmpRoot(options_.tmp_root, "files");
       if (leaving_) {
         code = kAgentDone;
         break;
@@ -107,7 +115,7 @@ class Warden {
       }
     }
     if (!std::exchange(left_by_setup_, {}).empty()) {
-      if (const Status ended = os::EndDescendants(kGrace); !ended.ok()) os::LogError(ended.message());
+      if (const Status ended = os::EndDescendants(kWardenGrace); !ended.ok()) os::LogError(ended.message());
     }
     if (!options_.commands.teardown.empty()) {
       const Status torn_down = RunHere("node_teardown", options_.commands.teardown, true);
@@ -130,8 +138,7 @@ class Warden {
     const pid_t pid = fork();
     if (pid != 0) {
       if (pid < 0) {
-        const std::string text = StrCat("no more processes can be started (", strerror(errno),
-                                        "); raise the limit of processes (ulimit -u)");
+        const std::string text = os::NoProcessText(errno);
         os::LogError(text);
         std::cerr << "harrow: " << text << std::endl;
       }
@@ -227,7 +234,7 @@ class Warden {
       if (os::ReadProcess(process.pid, &now) && now.started == process.started) stay.push_back(process.pid);
     }
     const bool may_run = options_.fence == nullptr || options_.fence->MayRun(os::RealClock().Steady());
-    const Status ended = os::EndDescendants(leaving_ && may_run ? kGrace : Duration(0), stay);
+    const Status ended = os::EndDescendants(leaving_ && may_run ? kWardenGrace : Duration(0), stay);
     if (!ended.ok()) os::LogError(ended.message());
   }
 

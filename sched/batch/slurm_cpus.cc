@@ -20,7 +20,7 @@ std::string_view Next(std::string_view* text, char by) {
   return piece;
 }
 
-bool ReadNumber(std::string_view text, uint32_t* out) {
+bool ReadCpu(std::string_view text, uint32_t* out) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
   return error == std::errc() && end == text.data() + text.size() && *out <= kMostCpus;
 }
@@ -47,9 +47,9 @@ Result<std::vector<uint32_t>> ParseCpus(std::string_view list) {
     const std::string_view range = Next(&list, ',');
     const size_t dash = range.find('-');
     uint32_t first = 0, last = 0;
-    if (!ReadNumber(range.substr(0, dash), &first)) return bad;
+    if (!ReadCpu(range.substr(0, dash), &first)) return bad;
     last = first;
-    if (dash != std::string_view::npos && !ReadNumber(range.substr(dash + 1), &last)) return bad;
+    if (dash != std::string_view::npos && !ReadCpu(range.substr(dash + 1), &last)) return bad;
     if (last < first || (!cpus.empty() && first <= cpus.back())) return bad;
     for (uint32_t cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
   }
@@ -79,7 +79,7 @@ std::optional<GrantedNode> CpusOn(std::string_view text, std::string_view node) 
     if (!named) continue;
     Result<std::vector<uint32_t>> which = ParseCpus(Next(&cpus, '/'));
     GrantedNode found;
-    if (!which.ok() || !ReadNumber(cpus, &found.of)) return std::nullopt;
+    if (!which.ok() || !ReadCpu(cpus, &found.of)) return std::nullopt;
     found.name = node;
     found.which = *std::move(which);
     return found;

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/number.h"
 #include "base/text.h"
 #include "batch/slurm_cpus.h"
 
@@ -29,12 +30,6 @@ std::vector<std::string_view> Split(std::string_view line, char by) {
     if (at == std::string_view::npos) return out;
     line.remove_prefix(at + 1);
   }
-}
-
-template <class T>
-bool ReadNumber(std::string_view text, T* out) {
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
-  return error == std::errc() && end == text.data() + text.size() && !text.empty();
 }
 
 std::string LastLine(std::string_view text) {

@@ -3,16 +3,11 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/number.h"
 #include "base/text.h"
 
 namespace harrow::batch {
 namespace {
-
-template <class T>
-bool ReadNumber(std::string_view text, T* out) {
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
-  return error == std::errc() && end == text.data() + text.size();
-}
 
 bool IsNameLetter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||

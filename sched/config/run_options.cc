@@ -126,6 +126,17 @@ Key CommandKey(std::string_view name, std::string RunOptions::*member, std::stri
   return key;
 }
 
+/// An empty one is none, and takes back what somebody weaker has said.
+Key DirectoryKey(std::string_view name, std::string RunOptions::*member, std::string_view help) {
+  Key key = TextKey(name, member, "directory", help, false);
+  key.set = [member](const Key& self, std::string_view value, RunOptions* options) {
+    if (!value.empty() && !value.starts_with('/')) return Refuse(self.name, value, "an absolute path");
+    options->*member = value;
+    return Status();
+  };
+  return key;
+}
+
 template <class Enum>
 Key ChoiceKey(std::string_view name, Enum RunOptions::*member,
               std::vector<std::pair<std::string_view, Enum>> choices, std::string_view values,
@@ -170,6 +181,10 @@ const std::vector<Key>& Keys() {
                        "tasks work on the shared file system, or in stores on the nodes' disks", true),
       FlagKey("transfer_encryption", &RunOptions::transfer_encryption,
               "with files = local: what files hold is encrypted between nodes"),
+      FlagKey("save", &RunOptions::save,
+              "with files = local: what open tasks read is copied to the submit directory before a run stops"),
+      DirectoryKey("local_dir", &RunOptions::local_dir,
+                   "on each node, for TMPDIRs and stores of files; none: the job's own, TMPDIR or /tmp"),
       NumberKey("seed", &RunOptions::seed, "number", 0, UINT64_MAX,
                 "of orders that draw, so that a run can be repeated"),
       NumberKey("retries", &RunOptions::retries, "attempts", 0, 1000, "more attempts for a task that fails"),

@@ -18,8 +18,9 @@ enum class Files : uint8_t { kShared, kLocal };
 enum class Progress : uint8_t { kAuto, kPlain, kNone };
 
 /// How a run is to go, all sources considered. Each member is a setting of the same name with '-' for '_'
-/// (`harrow.conf`, [flow], HARROW_MAX_FAILURES, --max-failures). A new one is a member here, with its default, and a line of the
-/// table in run_options.cc: it is read, shown, checked and stored with a run by that.
+/// (`harrow.conf`, [flow], HARROW_MAX_FAILURES, --max-failures). A new one is a member here, with its
+/// default, and a line of the table in run_options.cc: it is read, shown, checked and stored with a run by
+/// that.
 struct RunOptions {
   std::string name;  // of the run; empty: the flow's
   order::Policy order = order::Policy::kAuto;
@@ -27,7 +28,10 @@ struct RunOptions {
   bool locality = true;
   Files files = Files::kShared;
   bool transfer_encryption = true;  // of what files hold, between nodes
-  uint64_t seed = 1;  // of the orders that draw
+  bool save =
+      false;  // with files = local: what open tasks read comes to the submit directory before a run stops
+  std::string local_dir;  // on each node's disk, for TMPDIRs and stores; empty: HARROW_LOCAL, TMPDIR, /tmp
+  uint64_t seed = 1;      // of the orders that draw
   int32_t retries = 0;
   Duration retry_delay{0};  // before a task that has failed is tried again
   bool fail_fast = false;
@@ -41,12 +45,12 @@ struct RunOptions {
   uint32_t slots = 0;             // a node; 0: its allowed cores
   uint32_t local_nodes = 1;       // pretend nodes of a run on one machine
   bool pin = true;
-  Duration lease = std::chrono::minutes(5);        // an agent that hears of no server for so long ends
-  Duration fence = std::chrono::seconds(30);       // of a node unheard of for so long tasks start again elsewhere
+  Duration lease = std::chrono::minutes(5);   // an agent that hears of no server for so long ends
+  Duration fence = std::chrono::seconds(30);  // of a node unheard of for so long tasks start again elsewhere
   Duration end_margin = std::chrono::seconds(30);  // kept free before the allocation's end
-  std::string node_setup, node_teardown;           // commands of each node, before its first task and after its last
-  Duration node_limit = std::chrono::minutes(5);   // of each of these two
-  std::string on_end;                              // a command at the run's end
+  std::string node_setup, node_teardown;  // commands of each node, before its first task and after its last
+  Duration node_limit = std::chrono::minutes(5);  // of each of these two
+  std::string on_end;                             // a command at the run's end
   Duration on_end_limit = std::chrono::minutes(5);
   Progress progress = Progress::kAuto;
   std::string run_dir;  // empty: harrow-<job or date>
@@ -62,15 +66,15 @@ struct Setting {
 Status CheckSetting(std::string_view key, std::string_view value);
 /// Applies settings in order: later ones win. kInvalid with one line a problem.
 Status Apply(const std::vector<Setting>& settings, RunOptions* options);
-/// What is stored with a run: applied to RunOptions() it gives these options again, but for what is a matter of one command
-/// only (progress, run_dir).
+/// What is stored with a run: applied to RunOptions() it gives these options again, but for what is a matter
+/// of one command only (progress, run_dir).
 std::vector<Setting> ToStore(const RunOptions& options);
 std::vector<Setting> FromFlow(const formats::Flow& flow);
 
-/// Settings of the site (HARROW_SITE_<KEY>, as its Slurm plugin gives it; then /etc/harrow/harrow.conf, or the
-/// file HARROW_CONF names; TOML), the user (~/.config/harrow/harrow.conf) and the environment (HARROW_<KEY>), in rising precedence. `environment`:
-/// "NAME=value" each. A missing file is no error, except HARROW_CONF's. HARROW_ variables that are no
-/// settings are left alone (a task's own environment has some).
+/// Settings of the site (HARROW_SITE_<KEY>, as its Slurm plugin gives it; then /etc/harrow/harrow.conf, or
+/// the file HARROW_CONF names; TOML), the user (~/.config/harrow/harrow.conf) and the environment
+/// (HARROW_<KEY>), in rising precedence. `environment`: "NAME=value" each. A missing file is no error, except
+/// HARROW_CONF's. HARROW_ variables that are no settings are left alone (a task's own environment has some).
 Result<std::vector<Setting>> ReadSettings(os::FileSystem& fs, const std::vector<std::string>& environment);
 
 /// One line a setting, for help and `harrow doctor`.

@@ -2,6 +2,11 @@
 // slot waits for a round trip. As deep as twice what a node ends in a round trip (half of it is usually on
 // its way), not for tasks of levels whose mean run time is long or unknown.
 //
+// Where files are brought to the nodes' own disks (Options::local_files) a task whose inputs are not there is
+// sent ahead also when it is long, so that they come while others run: as deep as what a node ends meanwhile.
+// Not where they come in next to no time of a run, nor for some seconds to a node that had no room for one.
+// To ask such a task back costs a further copy, so that it has to pay.
+//
 // What is sent ahead must not change the order. Where newly ready tasks go first (all policies but fifo, and
 // hrf only across levels), nothing is sent behind a task whose end may make another ready, a releaser: its
 // successor is to be asked for when the slot gets free. Should one become ready all the same that goes first,
@@ -16,6 +21,12 @@
 #include "base/text.h"
 
 namespace harrow::core {
+namespace {
+
+constexpr Duration kFull = std::chrono::seconds(5);
+constexpr double kWorthHiding = 0.05;  // of a run
+
+}  // namespace
 
 void Ahead::NoteRun(NodeId id, Duration run_time) {
   double& mean = at_[id.value].mean_run;
@@ -23,11 +34,29 @@ void Ahead::NoteRun(NodeId id, Duration run_time) {
   mean = mean > 0 ? mean + (seconds - mean) / 8 : seconds;
 }
 
+void Ahead::NoteCopy(NodeId id, Duration time) {
+  double& mean = at_[id.value].mean_copy;
+  const double seconds = std::max(Seconds(time), 1e-9);
+  // A task waits for the last of its inputs.
+  const double weight = seconds > mean ? 1.0 / 2 : 1.0 / 8;
+  mean = mean > 0 ? mean + (seconds - mean) * weight : seconds;
+}
+
 uint32_t Ahead::Depth(NodeId id, uint32_t slots) const {
   const Node& node = at_[id.value];
-  if (node.mean_run <= 0 || node.mean_run > Seconds(options_.ahead_limit)) return 0;
+  if (node.mean_run <= 0 || IsSlow(id)) return 0;
   const double deep = std::ceil(2 * slots * Seconds(node.round_trip) / node.mean_run);
   return static_cast<uint32_t>(std::min(deep, static_cast<double>(options_.max_ahead) * slots));
+}
+
+uint32_t Ahead::DepthOfFetching(NodeId id, uint32_t slots, Time now) const {
+  const Node& node = at_[id.value];
+  if (node.mean_run <= 0 || node.mean_copy <= 0) return 0;
+  if (node.full_since != Time::min() && now - node.full_since < kFull) return 0;
+  const double wait = 2 * Seconds(node.round_trip) + node.mean_copy;
+  if (wait < kWorthHiding * node.mean_run) return 0;
+  const double deep = std::ceil(slots * wait / node.mean_run);
+  return static_cast<uint32_t>(std::min(deep, static_cast<double>(options_.max_fetching_ahead) * slots));
 }
 
 void Ahead::Add(NodeId id, TaskId task) {
@@ -55,7 +84,7 @@ NodeId Ahead::LongestRow(const NodeTable& nodes) {
     const auto waiting =
         static_cast<double>(node.tasks.size() - std::min<size_t>(node.recalls, node.tasks.size()));
     const double wait = waiting * node.mean_run / std::max(1u, nodes[listed_[i]].total().slots);
-    if (wait > longest_wait && wait > Seconds(node.round_trip)) {
+    if (wait > longest_wait && RecallPays(listed_[i], wait)) {
       longest = listed_[i];
       longest_wait = wait;
     }

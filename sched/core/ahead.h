@@ -18,18 +18,30 @@ namespace harrow::core {
 class Ahead {
  public:
   Ahead(const Options& options, const TaskTable* tasks) : options_(options), tasks_(*tasks) {}
-  void Grow(size_t nodes) {
-    if (at_.size() < nodes) at_.resize(nodes);
-  }
+  void Grow(size_t nodes) { at_.resize(nodes); }
 
   // --- how fast a node is
   void SetRoundTrip(NodeId id, Duration round_trip) { at_[id.value].round_trip = round_trip; }
-  /// Its round trip is known, without which nothing is sent ahead.
-  bool possible(NodeId id) const { return at_[id.value].round_trip.count() > 0; }
+  /// Its round trip is known, without which nothing is sent ahead; where files are brought, for these.
+  bool possible(NodeId id) const { return at_[id.value].round_trip.count() > 0 || options_.local_files; }
   void NoteRun(NodeId id, Duration run_time);
   void ForgetRuns(NodeId id) { at_[id.value].mean_run = 0; }
+  /// Its tasks are too long to be sent ahead for the sake of the round trip.
+  bool IsSlow(NodeId id) const { return at_[id.value].mean_run > Seconds(options_.ahead_limit); }
+  /// To wait there for so long costs more than to be asked back, and to fetch elsewhere what was fetched.
+  bool RecallPays(NodeId id, double wait) const {
+    return wait > Seconds(at_[id.value].round_trip) + kCopiesOfARecall * at_[id.value].mean_copy;
+  }
+  /// The same of the tasks there that wait for one that runs, where these are long.
+  bool RecallPays(NodeId id) const { return IsSlow(id) && RecallPays(id, at_[id.value].mean_run); }
+  /// A file has come, so long after it was asked for.
+  void NoteCopy(NodeId id, Duration time);
+  /// There was no room for one.
+  void NoteFull(NodeId id, Time now) { at_[id.value].full_since = now; }
   /// Tasks that may be ahead there at once.
   uint32_t Depth(NodeId id, uint32_t slots) const;
+  /// As many of those whose inputs are not there.
+  uint32_t DepthOfFetching(NodeId id, uint32_t slots, Time now) const;
 
   // --- tasks ahead, the oldest first
   const std::vector<TaskId>& at(NodeId id) const { return at_[id.value].tasks; }
@@ -66,6 +78,8 @@ class Ahead {
   std::string FindBroken(const NodeTable& nodes) const;
 
  private:
+  // What was fetched for those asked back is fetched again, by nodes that may be short of links.
+  static constexpr double kCopiesOfARecall = 6;
   struct Node {
     std::vector<TaskId> tasks;
     uint32_t releasers = 0;
@@ -74,6 +88,9 @@ class Ahead {
     Duration round_trip{0};
     // Seconds, of late; 0: nothing ended here yet.
     double mean_run = 0;
+    // Seconds, of late, until a file is here; 0: none has come yet.
+    double mean_copy = 0;
+    Time full_since = Time::min();
   };
 
   const Options& options_;

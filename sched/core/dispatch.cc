@@ -73,6 +73,19 @@ void Dispatch::TakeTurns(const std::vector<NodeId>& ids) {
   for (NodeId id : ids) UpdateFree(id);
 }
 
+/// Where files are local, what goes with the node's others rather than the first (companions.cc).
+order::Pick Dispatch::TakeFromRemote(NodeId id, const order::Room& room, bool* first) {
+  order::Pick pick = queues.TakeFromRemote(room);
+  *first = true;
+  if (!pick.task || !PrefersCompanions()) return pick;
+  const TaskId preferred = companions.Prefer(pick.task, id, room);
+  if (preferred == pick.task) return pick;
+  queues.Return(pick.task);
+  *first = false;
+  pick.task = preferred;
+  return pick;
+}
+
 /// One task for a node, if it has room for one that may run there.
 bool Dispatch::GiveOne(NodeId id) {
   if (stopped() || !nodes[id].open() || gangs.Keeps(id) || suspects.Waits(id) || nodes[id].free_slots() == 0)
@@ -88,7 +101,8 @@ bool Dispatch::GiveOne(NodeId id) {
   order::LaneId overtaken = pick.overtaken;
   if (!pick.task) {
     from = TakenFrom::kRemoteQueue;
-    pick = queues.TakeFromRemote(room);
+    bool first;
+    pick = TakeFromRemote(id, room, &first);
     if (overtaken == order::kNoLane) overtaken = pick.overtaken;
   }
   if (!pick.task && options.steal) {
@@ -163,9 +177,16 @@ void Dispatch::TrimHolds() {
   }
 }
 
-bool Dispatch::MaySendAhead(TaskId id) const {
+/// The node has fewer ahead than it may have at most.
+bool Dispatch::MaySendAhead(TaskId id, NodeId node, TakenFrom from) const {
+  if (!lanes[tasks[id].lane()].plain()) return false;
+  const uint32_t slots = nodes[node].total().slots;
+  if (ahead.at(node).size() < ahead.DepthOfFetching(node, slots, now)) {
+    // Were what it has left to others, each would take what it has not.
+    if (from == TakenFrom::kRemoteQueue ? !graph.inputs(id).empty() : !HasInputs(id, node)) return true;
+  }
   const Level level = tasks[id].level();
-  return lanes[tasks[id].lane()].plain() && level_times.measured(level) &&
+  return ahead.at(node).size() < ahead.Depth(node, slots) && level_times.measured(level) &&
          level_times.mean(level) <= Seconds(options.ahead_limit);
 }
 
@@ -173,10 +194,12 @@ void Dispatch::SendAhead(NodeId id) {
   const Node& node = nodes[id];
   if (!ahead.possible(id) || !node.open() || Kept(id) || node.free_slots() > 0 || options.max_running > 0)
     return;
-  const uint32_t depth = ahead.Depth(id, node.total().slots);
+  const uint32_t slots = node.total().slots;
+  const uint32_t depth = std::max(ahead.Depth(id, slots), ahead.DepthOfFetching(id, slots, now));
   const order::Room room(lanes.table(), node.total(), {.slots = 1, .devices = 0, .memory = 0, .idle = false});
   while (ahead.at(id).size() < depth && ahead.undisturbed(id)) {
     TakenFrom from = TakenFrom::kNodeQueue;
+    bool first = true;
     order::Pick pick = queues.TakeFromNode(id, room);
     if (!pick.task && pick.overtaken == order::kNoLane) {
       // The last tasks of all are better shared out when slots are free.
@@ -185,14 +208,14 @@ void Dispatch::SendAhead(NodeId id) {
         return;
       }
       from = TakenFrom::kRemoteQueue;
-      pick = queues.TakeFromRemote(room);
+      pick = TakeFromRemote(id, room, &first);
     }
     if (!pick.task) {
       if (queues.remote().live() == 0) ahead.NoteHungry(id);
       return;
     }
-    if (pick.overtaken != order::kNoLane || !MaySendAhead(pick.task)) {
-      queues.Return(pick.task, from == TakenFrom::kNodeQueue ? id : NodeId());
+    if (pick.overtaken != order::kNoLane || !MaySendAhead(pick.task, id, from)) {
+      if (first) queues.Return(pick.task, from == TakenFrom::kNodeQueue ? id : NodeId());
       return;
     }
     Send(pick.task, id, from, true);

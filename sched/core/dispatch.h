@@ -14,6 +14,8 @@ class Dispatch : protected Fates {
 
  private:
   bool GiveOne(NodeId id);
+  /// `*first`: it was taken out of its place; else it stands there still, as it is not the first.
+  order::Pick TakeFromRemote(NodeId id, const order::Room& room, bool* first);
   void GiveAll(NodeId id);
   /// One task a node, again and again, until none can take more.
   void TakeTurns(const std::vector<NodeId>& ids);
@@ -22,7 +24,7 @@ class Dispatch : protected Fates {
   void TrimHolds();
 
   void SendAhead(NodeId id);
-  bool MaySendAhead(TaskId id) const;
+  bool MaySendAhead(TaskId id, NodeId node, TakenFrom from) const;
   void FeedHungry();
   void RecallForIdle();
 

@@ -17,6 +17,8 @@ struct Done {};
 struct Failed {
   int32_t exit_code = 1;
   bool retryable = true;
+  // Its outputs have so many bytes, and there was no room for them on its node's disk; 0: that is not why.
+  int64_t no_room = 0;
 };
 /// The allocation's limit ended it: that costs no retry, and it is not started again in this run.
 struct Interrupted {};
@@ -30,6 +32,11 @@ using Outcome = std::variant<Done, Failed, Interrupted, Lost, Cancelled>;
 struct NodeJoined {
   NodeId node;
   NodeCapacity capacity;
+};
+/// The connection to the node's agent is gone, for how long nobody knows: all stays as it is, but what lies
+/// there is not counted on. NodeJoined, NodeSilent or NodeLost follows.
+struct NodeHungUp {
+  NodeId node;
 };
 /// Nothing is heard of the node. What is there may go on, so it stays there; nothing more is started, and its
 /// queue goes to others. NodeJoined (it is heard of again: what was asked of it and may not have arrived is
@@ -70,6 +77,8 @@ struct TaskRestored {
 struct AttemptMayBeOut {
   TaskId task;
 };
+/// The same of every task that is done, to make lost outputs again.
+struct RemakesMayBeOut {};
 // Attempts of a task are numbered from 1, by StartTask; what tells of a task's doing names the attempt, so
 // that the late word of an old one is not taken for that of a newer one on the same node. A number is used
 // again only when the attempt is known never to have begun (TaskReturned).
@@ -144,8 +153,8 @@ struct EndTimeKnown {
 /// The answer to WakeAt: that time has come. Nothing is wrong with one that comes early or unasked.
 struct TimeCame {};
 
-using Event = std::variant<NodeJoined, NodeSilent, NodeLost, NodeClosed, TasksAdded, TaskRestored,
-                           AttemptMayBeOut, TaskStarted, TaskEnded, TaskReturned, FileStored, FileLost,
+using Event = std::variant<NodeJoined, NodeHungUp, NodeSilent, NodeLost, NodeClosed, TasksAdded, TaskRestored,
+                           AttemptMayBeOut, RemakesMayBeOut, TaskStarted, TaskEnded, TaskReturned, FileStored, FileLost,
                            FileShared, FileAbsent, CopyFailed, CancelRequested, DrainRequested,
                            RoundTripMeasured, EndTimeKnown, AllNodesJoined, TimeCame>;
 
@@ -207,30 +216,33 @@ struct TaskSettled {
   TaskId because;
   Reason reason = Reason::kNone;
 };
-/// Tasks failed there one after the other, at once, while others did not: nothing is started there any more.
+/// Tasks failed there one after the other, at once, while others did not, or other nodes cannot reach it:
+/// nothing is started there any more.
 struct NodePutAside {
   NodeId node;
   uint32_t failures = 0;
+  bool cut_off = false;
 };
 /// Tell TimeCame then, or any other event after it; each replaces the one before.
 struct WakeAt {
   Time time;
 };
-/// The node is to have the file; a task that was sent there reads it. Told again when it is to come from
-/// somebody else; what has come so far is kept. FileStored or CopyFailed answers.
+/// The node is to have the file: a task that was sent there reads it, or it is a backup. Told again when it
+/// is to come from somebody else; what has come so far is kept. FileStored or CopyFailed answers.
 struct CopyFile {
   FileId file;
   NodeId to;
   // A node that holds it, or gets it itself and hands on what it has; none: it is read from the submit
   // directory.
   NodeId from;
-  // The first of the tasks for which it comes.
+  // The first of the tasks for which it comes; none: it is a backup (Profile::replicas).
   TaskId reader;
 };
 /// Nobody reads the file any more, or it is not what it should be: the node is to drop it.
 struct DropFile {
   FileId file;
   NodeId node;
+  bool damaged = false;
 };
 /// There will be no room for the file on the node: the tasks there that wait for it fail.
 struct RefuseFile {

@@ -65,7 +65,17 @@ void Fates::RemakeLost() {
 
 void Fates::Remake(FileId file) {
   const TaskId producer = graph.producer(file);
-  if (!producer || tasks.state(producer) != TaskState::kDone || !IsLost(file)) return;
+  if (!producer || tasks.state(producer) != TaskState::kDone) return;
+  if (!IsLost(file)) {
+    // Found again in the same instant: a new agent has what the one before it held. Copies from that one are
+    // on their way no more.
+    for (TaskId after : graph.successors(producer)) {
+      if (!tasks.Has(after)) continue;
+      const TaskState state = tasks[after].state();
+      if (state == TaskState::kSent || state == TaskState::kAhead) OrderInputs(after, tasks[after].node());
+    }
+    return;
+  }
   bool wanted = false;
   for (TaskId after : graph.successors(producer)) {
     // What runs has it.
@@ -84,6 +94,7 @@ void Fates::Remake(FileId file) {
     }
   } else {
     Reopen(producer);
+    if (remakes_may_be_out && remakes_[producer] == 1) tasks.NoteUnheard(producer);
   }
 }
 
@@ -213,6 +224,18 @@ void Fates::AfterFailure(TaskId id, const Failed& failed, bool elsewhere, bool f
   }
 }
 
+bool Fates::AfterNoRoom(TaskId id, NodeId node, int64_t bytes) {
+  constexpr uint32_t kMostTimes = 5;
+  if (!options.local_files || bytes <= 0 || tasks[id].cancelled() || stopped_) return false;
+  uint32_t& times = waits_for_room_[id];
+  if (times >= kMostTimes) return false;
+  const bool dropped = nodes.Joined(node) && MakeRoomFor(bytes, node) > 0;
+  if (!dropped && !PlaceElsewhere(id, node) && !MayGetRoom(id)) return false;
+  tasks.ForgiveFailure(id);
+  TryAgain(id, std::chrono::seconds(1 << times++));
+  return true;
+}
+
 void Fates::CountFailure(TaskId id) {
   const uint64_t limit = options.fail_fast ? 1 : options.max_failures;
   if (limit == 0 || tasks.counts().failed < limit || stopped_) return;
@@ -246,8 +269,21 @@ bool Fates::NoteFailureAt(NodeId id, Duration run_time) {
 }
 
 void Fates::PutAside(NodeId id) {
-  actions->push_back(NodePutAside{id, nodes[id].failures()});
+  actions->push_back(NodePutAside{.node = id, .failures = nodes[id].failures()});
   CloseNode(id);
+}
+
+void Fates::PutAsideCutOff() {
+  for (NodeId id : std::exchange(cut_off, {})) {
+    if (!nodes[id].open() || nodes.open_nodes() <= 1) continue;
+    actions->push_back(NodePutAside{.node = id, .cut_off = true});
+    CloseNode(id);
+    NoteCutOff(id);
+    // What waits there for files may do so for ever.
+    for (TaskId task : nodes[id].in_flight()) {
+      if (tasks[task].state() == TaskState::kSent && !HasInputs(task, id)) RecallSent(task);
+    }
+  }
 }
 
 void Fates::EndRow(NodeId id) {
@@ -338,11 +374,9 @@ void Fates::CloseNode(NodeId id) {
 }
 
 void Fates::SettleDependents() {
-  for (TaskId root : skip_roots_) SkipDependents(root, false);
-  skip_roots_.clear();
+  for (TaskId root : std::exchange(skip_roots_, {})) SkipDependents(root, false);
   // Once all is restored: the server that knew of these failures may not have come to stop.
-  for (TaskId failed : restored_failures_) CountFailure(failed);
-  restored_failures_.clear();
+  for (TaskId failed : std::exchange(restored_failures_, {})) CountFailure(failed);
 }
 
 /// Tasks that ask for what no node has. A node that was lost counts until all that are expected are said to

@@ -25,6 +25,8 @@ class Fates : protected Moves {
   // --- files that are lost
   /// Tasks that are done make again what somebody reads who is not settled.
   void RemakeLost();
+  /// Of each task that is made again an earlier server may have begun an attempt.
+  bool remakes_may_be_out = false;
 
   // --- ends of attempts
   /// The task is done, now or in an earlier run. `released_at`: where it ended, so that what it makes ready
@@ -33,6 +35,9 @@ class Fates : protected Moves {
   /// `elsewhere`: it had better not be tried again on the same node at once. `forgiven`: it costs no retry of
   /// a task that has some.
   void AfterFailure(TaskId id, const Failed& failed, bool elsewhere, bool forgiven);
+  /// Its outputs, of so many bytes (0: that is not why it failed), had no room on the node. False: none is to
+  /// come, or it has been waited for too often.
+  bool AfterNoRoom(TaskId id, NodeId node, int64_t bytes);
   void AfterLoss(TaskId id);
   /// The task was sent ahead to a node that is lost: it may have begun there, or not.
   void AfterLossAhead(TaskId id);
@@ -71,6 +76,9 @@ class Fates : protected Moves {
   /// run.
   void SkipWithoutTime();
 
+  /// The nodes that others cannot reach.
+  void PutAsideCutOff();
+
  private:
   void Remake(FileId file);
   void Reopen(TaskId id);
@@ -96,6 +104,8 @@ class Fates : protected Moves {
   bool capacity_changed_ = false;
   // How often tasks have made their outputs again.
   std::unordered_map<TaskId, uint32_t> remakes_;
+  // How often they were tried again for want of room.
+  std::unordered_map<TaskId, uint32_t> waits_for_room_;
 };
 
 }  // namespace harrow::core

@@ -15,9 +15,7 @@ namespace harrow::core {
 /// of those that are in flight.
 class Gangs {
  public:
-  void Grow(size_t nodes) {
-    if (keeps_.size() < nodes) keeps_.resize(nodes);
-  }
+  void Grow(size_t nodes) { keeps_.resize(nodes); }
   /// Something came about that may let one begin: a node is idle, or a gang ready.
   void Look() { look_ = true; }
   void Looked() { look_ = false; }

@@ -14,9 +14,7 @@ namespace harrow::core {
 /// fit.
 class Holds {
  public:
-  void Grow(size_t nodes) {
-    if (nodes_.size() < nodes) nodes_.resize(nodes);
-  }
+  void Grow(size_t nodes) { nodes_.resize(nodes); }
   /// The lane that the node keeps room for, or kNoLane.
   order::LaneId lane(NodeId id) const { return nodes_[id.value].lane; }
   /// Nodes that keep room for it.

@@ -41,13 +41,13 @@ void Moves::EnqueueReady() {
 }
 
 void Moves::NoteWhereItStands(TaskId id) {
-  if (!options.locality || graph.inputs(id).empty()) return;
+  if (!options.locality || (graph.inputs(id).empty() && !full_for_.contains(id))) return;
   const std::span<const NodeId> stands = tasks.candidates(id);
   stood_at_[id].assign(stands.begin(), stands.end());
 }
 
 bool Moves::MayKeepPlace(TaskId id) const {
-  if (!options.locality || graph.inputs(id).empty()) return true;
+  if (!options.locality || (graph.inputs(id).empty() && !full_for_.contains(id))) return true;
   const auto stood = stood_at_.find(id);
   if (stood == stood_at_.end()) return false;
   const std::span<const NodeId> stands = tasks.candidates(id);
@@ -59,8 +59,37 @@ bool Moves::MayKeepPlace(TaskId id) const {
 void Moves::FindCandidates(TaskId id) {
   const order::LaneId lane = tasks[id].lane();
   if (!options.locality || lanes.gang(lane)) return;
+  if (full_for_.contains(id)) {
+    if (const std::vector<NodeId> others = NodesWithRoom(id); !others.empty())
+      return tasks.SetCandidates(id, others);
+  }
   tasks.SetCandidates(
       id, replicas.Candidates(id, [&](NodeId node) { return lanes.FitsOpen(lane, nodes[node]); }));
+}
+
+bool Moves::PlaceElsewhere(TaskId id, NodeId full) {
+  if (!options.locality || lanes.gang(tasks[id].lane())) return false;
+  full_for_[id].push_back(full);
+  if (!NodesWithRoom(id).empty()) return true;
+  full_for_.erase(id);
+  return false;
+}
+
+/// Some of those that may have it, the idlest.
+std::vector<NodeId> Moves::NodesWithRoom(TaskId id) const {
+  constexpr size_t kSome = 8;
+  const std::vector<NodeId>& full = full_for_.at(id);
+  std::vector<NodeId> found;
+  for (uint32_t n = 0; n < nodes.size(); ++n) {
+    const NodeId node(n);
+    if (lanes.FitsOpen(tasks[id].lane(), nodes[node]) &&
+        std::find(full.begin(), full.end(), node) == full.end())
+      found.push_back(node);
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [&](NodeId a, NodeId b) { return nodes[a].free_slots() > nodes[b].free_slots(); });
+  if (found.size() > kSome) found.resize(kSome);
+  return found;
 }
 
 void Moves::Enqueue(TaskId id, NodeId released_at, bool keep_place) {
@@ -77,6 +106,11 @@ void Moves::Enqueue(TaskId id, NodeId released_at, bool keep_place) {
   if (!released_at) return;
   if (candidates.empty()) first_to_ask.push_back(released_at);
   RecallForOrder(id, released_at);
+  if (!options.local_files) return;
+  // Where tasks are short those ahead will soon have begun.
+  for (NodeId node : candidates) {
+    if (node != released_at && ahead.RecallPays(node)) RecallForOrder(id, node);
+  }
 }
 
 void Moves::LeaveQueues(TaskId id, bool sent_ahead) {
@@ -115,6 +149,7 @@ void Moves::Send(TaskId id, NodeId node, TakenFrom from, bool sent_ahead) {
   Place(id, node, from, sent_ahead);
   if (gangs.gathering()) gangs.CountOvertaken(lanes[tasks[id].lane()].cores, GangPatience());
   OrderInputs(id, node);
+  if (PrefersCompanions() && queues.remote().live() > 0) companions.Given(id, node);
   sent_.push_back(actions->size());
   actions->push_back(StartTask{tasks.latest(id), node, sent_ahead});
 }
@@ -210,7 +245,7 @@ void Moves::RecallAhead(NodeId id) {
   for (TaskId each : ahead.at(id)) Recall(each);
 }
 
-/// A task that became ready by an end at that node, and goes before what was sent ahead there.
+/// A task that became ready, by an end at that node or for it, and goes before what was sent ahead there.
 void Moves::RecallForOrder(TaskId newcomer, NodeId at) {
   if (ahead.at(at).empty() || nodes[at].free_slots() > 0) return;
   const std::span<const NodeId> candidates = tasks.candidates(newcomer);
@@ -219,9 +254,9 @@ void Moves::RecallForOrder(TaskId newcomer, NodeId at) {
     RecallAhead(at);
 }
 
+/// It has a free slot, so that nothing is ahead there.
 void Moves::Keep(NodeId id, order::LaneId lane) {
   nodes.Touch(id);
-  RecallAhead(id);
   holds.Keep(id, lane);
 }
 

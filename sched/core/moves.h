@@ -67,11 +67,14 @@ class Moves : protected Supply {
 
   /// Counts the input bytes of all that was sent in this instant.
   void CountBytes();
+  /// What it makes finds no room there: it is placed on nodes where that was not so. False: there is none.
+  bool PlaceElsewhere(TaskId id, NodeId full);
   /// Nodes that ask before others, one slot each.
   std::vector<NodeId> first_to_ask;
 
  private:
   void FindCandidates(TaskId id);
+  std::vector<NodeId> NodesWithRoom(TaskId id) const;
   void Enqueue(TaskId id, NodeId released_at, bool keep_place);
   /// Its entries in queues where it stood before may lie there still, and count again when it has its old
   /// ticket: only where it stands again may there be one.
@@ -90,6 +93,8 @@ class Moves : protected Supply {
   std::vector<TaskId> returned_;
   // Where tasks stood of which it is known: the candidates they had.
   std::unordered_map<TaskId, std::vector<NodeId>> stood_at_;
+  // Where the outputs of tasks found no room.
+  std::unordered_map<TaskId, std::vector<NodeId>> full_for_;
   // Places of the StartTask actions whose bytes are to be counted.
   std::vector<size_t> sent_;
   // The graph's seal count when its levels were last taken over.

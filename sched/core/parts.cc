@@ -15,7 +15,8 @@ bool Parts::EnoughNodes(order::LaneId gang) const {
 
 size_t Parts::memory() const {
   return graph.MemoryWithoutText() + tasks.memory() + nodes.memory() + lanes.memory() + queues.memory() +
-         holds.memory() + ahead.memory() + copies.memory() + replicas.memory() + level_times.memory();
+         holds.memory() + ahead.memory() + copies.memory() + companions.memory() + backups.memory() +
+         replicas.memory() + level_times.memory();
 }
 
 std::string Parts::FindBroken(bool stopped) const {

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "core/ahead.h"
+#include "core/backups.h"
+#include "core/companions.h"
 #include "core/copies.h"
 #include "core/event.h"
 #include "core/gangs.h"
@@ -29,10 +31,15 @@ struct Parts {
         options(the_options),
         replicas(the_graph, the_options.local_files),
         queues(options, &level_times, draws, &tasks, &lanes),
-        ahead(options, &tasks) {}
+        ahead(options, &tasks),
+        companions(the_graph, &tasks, &lanes) {}
 
   /// As many tasks are at nodes as may be at once.
   bool full() const { return options.max_running > 0 && tasks.in_flight() >= options.max_running; }
+  /// What a node makes stays there; and the order is not one of the paper's.
+  bool PrefersCompanions() const {
+    return options.local_files && options.locality && options.policy == order::Policy::kAuto;
+  }
   bool IsGang(TaskId id) const { return lanes.gang(tasks[id].lane()); }
   /// The node is kept for somebody, or waits as a suspect: it is not free for all.
   bool Kept(NodeId id) const {
@@ -59,9 +66,11 @@ struct Parts {
   Gangs gangs;
   Ahead ahead;
   Suspects suspects;
+  Companions companions;
   // No node is expected but those that are expected now.
   bool nodes_known = false;
   Copies copies;
+  Backups backups;
   // Of the instant that is being handled.
   Time now{};
   std::vector<Action>* actions = nullptr;

@@ -36,16 +36,19 @@ class Scheduler::Impl : private Dispatch {
   void Handle(Time the_time, std::span<const Event> events, std::vector<Action>* the_actions);
   void PrefetchEnd(TaskId id, int step) const;
   const Parts& parts() const { return *this; }
+  using Dispatch::IsSharedFile;
   std::string FindBroken() const;
 
  private:
   void On(const NodeJoined& e);
+  void On(const NodeHungUp& e) { NoteAway(e.node); }
   void On(const NodeSilent& e);
   void On(const NodeLost& e);
   void On(const NodeClosed& e);
   void On(const TasksAdded& e);
   void On(const TaskRestored& e);
   void On(const AttemptMayBeOut& e);
+  void On(const RemakesMayBeOut&) { remakes_may_be_out = true; }
   void On(const TaskStarted& e);
   void On(const TaskEnded& e);
   void On(const TaskReturned& e);
@@ -57,7 +60,7 @@ class Scheduler::Impl : private Dispatch {
   void On(const FileAbsent& e) {
     if (e.file.value < graph.file_count()) NoteAbsent(e.file);
   }
-  void On(const CopyFailed& e) { NoteFailed(e); }
+  void On(const CopyFailed& e);
   void On(const CancelRequested& e);
   void On(const DrainRequested&) { Stop(TaskId()); }
   void On(const RoundTripMeasured& e);
@@ -71,13 +74,15 @@ class Scheduler::Impl : private Dispatch {
   void Describe(TaskId id);
   void BarLanes();
   bool Adopt(AttemptId attempt, NodeId node);
+  void TakeInRemakes();
+  void ForgetRemake(AttemptId attempt);
   void AskAgain(NodeId id);
-  bool over() const { return told_tasks_ && tasks.unsettled() == 0; }
+  bool over() const { return tasks.unsettled() == 0; }
 
   Time end_ = Time::max();
-  // TasksAdded came.
-  bool told_tasks_ = false;
-  bool complete_ = false;
+  // RunComplete is to be told once all is settled: TasksAdded came since the last one.
+  bool tell_complete_ = false;
+  std::vector<TaskStarted> remakes_out_;  // until the end of the instant
 };
 
 void Scheduler::Impl::Handle(Time the_time, std::span<const Event> events, std::vector<Action>* the_actions) {
@@ -127,14 +132,17 @@ void Scheduler::Impl::Finish() {
     SettleDependents();
     EnqueueReady();
   } while (!lost.empty());
+  TakeInRemakes();
   SkipWithoutTime();
   LookAtSuspects();
   GiveWork();
   CountBytes();
-  if (!complete_ && over()) {
-    complete_ = true;
-    actions->push_back(RunComplete{});
+  if (stopped() || over()) {
+    EndBackups();
+  } else {
+    OrderBackups();
   }
+  if (over() && std::exchange(tell_complete_, false)) actions->push_back(RunComplete{});
   TellWake();
 }
 
@@ -153,8 +161,8 @@ void Scheduler::Impl::BarLanes() {
 }
 
 void Scheduler::Impl::On(const TasksAdded& e) {
-  told_tasks_ = true;
-  complete_ = false;
+  tell_complete_ = true;
+  NoteTaker();  // backups ended with what was over
   const auto begin = static_cast<uint32_t>(tasks.size());
   const auto last =
       static_cast<uint32_t>(std::min<size_t>(size_t{e.first.value} + e.count, graph.task_count()));
@@ -221,15 +229,42 @@ void Scheduler::Impl::On(const TaskStarted& e) {
     if (recalled && task.cancelled()) actions->push_back(CancelOf(id));
     return;
   }
+  // An earlier server had it make lost outputs again. Whether they are missing is known when all that nodes
+  // hold has been told.
+  if (options.local_files && task.state() == TaskState::kDone && e.attempt.number > task.attempts()) {
+    if (nodes.Joined(e.node)) remakes_out_.push_back(e);
+    return;
+  }
   if (Adopt(e.attempt, e.node)) return;
   const bool unknown_here = task.node() != e.node || e.attempt.number > task.attempts();
   if ((task.settled() || task.in_flight()) && unknown_here && nodes.Joined(e.node))
     actions->push_back(CancelTask{e.attempt, e.node, task.state() != TaskState::kCancelled});
 }
 
+/// A remake that is out goes on where it is needed.
+void Scheduler::Impl::TakeInRemakes() {
+  for (const TaskStarted& e : std::exchange(remakes_out_, {})) {
+    if (Adopt(e.attempt, e.node)) continue;
+    const Task& task = tasks[e.attempt.task];
+    if (task.state() == TaskState::kDone) tasks.UseNumber(e.attempt);
+    if (nodes.Joined(e.node)) actions->push_back(CancelTask{e.attempt, e.node, true});
+  }
+}
+
+/// It is out no more.
+void Scheduler::Impl::ForgetRemake(AttemptId attempt) {
+  std::erase_if(remakes_out_, [&](const TaskStarted& e) { return e.attempt == attempt; });
+}
+
 void Scheduler::Impl::On(const TaskEnded& e) {
   const TaskId id = e.attempt.task;
-  if (!tasks.Has(id) || (!tasks.IsAt(e.attempt, e.node) && !Adopt(e.attempt, e.node))) return;
+  if (!tasks.Has(id)) return;
+  if (!tasks.IsAt(e.attempt, e.node) && !Adopt(e.attempt, e.node)) {
+    ForgetRemake(e.attempt);
+    // One of another server's: what it made is told by itself.
+    if (options.local_files && tasks.state(id) == TaskState::kDone) tasks.UseNumber(e.attempt);
+    return;
+  }
   const bool done = std::holds_alternative<Done>(e.outcome);
   const bool broken = !done && gangs.broken(id);
   Vacate(id);
@@ -249,6 +284,7 @@ void Scheduler::Impl::On(const TaskEnded& e) {
   } else if (broken || std::holds_alternative<Lost>(e.outcome)) {
     AfterLoss(id);
   } else if (const auto* failed = std::get_if<Failed>(&e.outcome)) {
+    if (AfterNoRoom(id, e.node, failed->no_room)) return;
     const bool suspect = suspects.Has(e.node);
     const bool may_be_the_nodes = NoteFailureAt(e.node, e.run_time);
     AfterFailure(id, *failed, may_be_the_nodes, suspect && may_be_the_nodes);
@@ -259,6 +295,7 @@ void Scheduler::Impl::On(const TaskEnded& e) {
 
 void Scheduler::Impl::On(const TaskReturned& e) {
   const TaskId id = e.attempt.task;
+  ForgetRemake(e.attempt);
   if (!tasks.Has(id) || !tasks.IsAt(e.attempt, e.node) || tasks[id].state() == TaskState::kRunning) return;
   Vacate(id);
   AfterReturn(id);
@@ -271,6 +308,7 @@ void Scheduler::Impl::On(const NodeJoined& e) {
   holds.Grow(nodes.size());
   gangs.Grow(nodes.size());
   ahead.Grow(nodes.size());
+  NoteTaker();
   const Node& node = nodes[e.node];
   const auto look_at_it = [&] {
     NoteCapacity();
@@ -280,6 +318,7 @@ void Scheduler::Impl::On(const NodeJoined& e) {
   };
   // Said again of a node that is here: nothing on it has changed but what it has to give, and only when it is
   // empty.
+  NoteBack(e.node);
   if (node.joined()) {
     AskAgain(e.node);
     if (node.access() == Node::Access::kSilent) {
@@ -309,11 +348,13 @@ void Scheduler::Impl::AskAgain(NodeId id) {
 }
 
 void Scheduler::Impl::On(const NodeSilent& e) {
+  NoteAway(e.node);
   if (nodes.Open(e.node)) Shut(e.node, Node::Access::kSilent);
 }
 
 void Scheduler::Impl::On(const NodeLost& e) {
   if (!nodes.Joined(e.node)) return;
+  std::erase_if(remakes_out_, [&](const TaskStarted& started) { return started.node == e.node; });
   Shut(e.node, Node::Access::kGone);
   BreakGangsFollowingAt(e.node);
   std::vector<TaskId> here(nodes[e.node].in_flight().begin(), nodes[e.node].in_flight().end());
@@ -350,6 +391,13 @@ void Scheduler::Impl::On(const FileLost& e) {
   NoteNotThere(e.file, e.node);
 }
 
+void Scheduler::Impl::On(const CopyFailed& e) {
+  // What has a slot there needs the room more.
+  if (e.why == CopyFailed::Why::kNoRoom && nodes.Joined(e.to) && !IsBackup(e.file, e.to)) RecallAhead(e.to);
+  NoteFailed(e);
+  PutAsideCutOff();
+}
+
 void Scheduler::Impl::On(const CancelRequested& e) {
   if (tasks.Has(e.task)) Cancel(e.task);
 }
@@ -368,7 +416,8 @@ void Scheduler::Impl::On(const EndTimeKnown& e) {
 std::string Scheduler::Impl::FindBroken() const {
   std::string broken = Parts::FindBroken(stopped());
   if (broken.empty()) broken = FindBrokenSupply();
-  return broken.empty() && complete_ && tasks.unsettled() > 0 ? "said to be complete" : broken;
+  if (broken.empty() && !stopped() && !over()) broken = FindForgottenBackup();
+  return broken.empty() && !tell_complete_ && !over() ? "said to be complete" : broken;
 }
 
 Scheduler::Scheduler(const graph::Graph& graph, const Options& options, order::Draws* draws)
@@ -411,6 +460,12 @@ Explanation Scheduler::Explain(TaskId task) const {
 }
 FileId Scheduler::HeldAs(FileId file) const {
   return impl_->parts().replicas.Held(file);
+}
+std::vector<NodeId> Scheduler::HoldersOf(FileId file) const {
+  return impl_->parts().replicas.Holders(file);
+}
+bool Scheduler::IsShared(FileId file) const {
+  return impl_->IsSharedFile(file);
 }
 size_t Scheduler::MemoryWithoutText() const {
   return impl_->parts().memory();

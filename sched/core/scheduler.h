@@ -45,6 +45,8 @@ struct Options {
   Duration ahead_limit = std::chrono::milliseconds(20);
   // At most so many tasks a slot are sent ahead to a node.
   uint32_t max_ahead = 256;
+  // Of those whose inputs are to come: what is brought for them takes room, and the links of others.
+  uint32_t max_fetching_ahead = 4;
 };
 
 enum class TaskState : uint8_t {
@@ -139,6 +141,9 @@ class Scheduler {
   /// With local files: the file by which its replicas are known, itself or an output directory that it lies
   /// below.
   FileId HeldAs(FileId file) const;
+  std::vector<NodeId> HoldersOf(FileId file) const;
+  /// It lies in the submit directory, too.
+  bool IsShared(FileId file) const;
   /// Bytes held, the graph's included (without text).
   size_t MemoryWithoutText() const;
   /// Checks every invariant; ends the process with a message when one is broken. For tests.

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
+#include <tuple>
 #include <vector>
 
 #include "core/parts.h"
@@ -27,6 +30,8 @@ class Supply : protected Parts {
   void OrderInputs(TaskId id, NodeId node);
   /// A node has an input of the task, or it is on its way there.
   bool Supplied(TaskId id, NodeId node) const;
+  /// All that it reads is there, or will not come.
+  bool HasInputs(TaskId id, NodeId node) const;
 
   void NoteStored(const FileStored& e);
   void NoteFailed(const CopyFailed& e);
@@ -46,17 +51,39 @@ class Supply : protected Parts {
   void LoseFilesOf(NodeId node);
   /// Somebody may be reached again.
   void LookForSources();
-  /// When to look for sources; Time::max(): not by itself.
-  Time next_look() const { return copies.next(); }
+  /// When to look for sources, or for nodes that take backups; Time::max(): not by itself.
+  Time next_look() const { return std::min({copies.next(), next_backup_, next_away_}); }
+  /// Drops what others have, too, and no task there reads, to come to so much. Returns how much it was.
+  int64_t MakeRoomFor(int64_t bytes, NodeId at);
+  /// Something goes on, other than that task, that may end with room on some node.
+  bool MayGetRoom(TaskId other_than = TaskId()) const;
+  /// Nothing is heard of it, from now on; again; or others cannot reach it, and will not.
+  void NoteAway(NodeId node);
+  void NoteBack(NodeId node);
+  void NoteCutOff(NodeId node);
+  /// A node that may take backups.
+  void NoteTaker() { look_at_all |= backups_wanted_ && nodes_known; }
+  /// Tasks want more replicas of some files than there are: they are ordered as far as nodes may take them.
+  void OrderBackups();
+  /// No more are wanted.
+  void EndBackups();
+  bool IsBackup(FileId file, NodeId to) const {
+    const Copies::Copy* const copy = copies.Find(file, to);
+    return copy != nullptr && !copy->reader && !IsAwaited(file, to);
+  }
 
   /// Can be had from nobody, as far as is known: its producer is to make it again. It may be named twice.
   std::vector<FileId> lost;
+  /// Nodes that are alive, and that others cannot reach: they are to be put aside.
+  std::vector<NodeId> cut_off;
   /// All files are to be looked at: which have been lost is not known.
   bool look_at_all = false;
 
+  bool IsSharedFile(FileId file) const { return file.value < files_.size() && files_[file.value].shared; }
   /// Nobody has it, nobody gets it, and it does not lie in the submit directory.
   bool IsLost(FileId file) const;
   std::string FindBrokenSupply() const;
+  std::string FindForgottenBackup() const;
   size_t supply_memory() const { return files_.capacity() * sizeof(File); }
 
   bool ReadsInput(TaskId id, FileId file) const {
@@ -73,7 +100,6 @@ class Supply : protected Parts {
     uint32_t readers = 0;
     bool shared = false;  // it lies in the submit directory
     bool absent = false;  // its task did not make it
-    bool failed = false;  // a copy did not succeed, and its tasks there end of themselves
   };
   template <class Each>
   void ForEachInput(TaskId id, const Each& each) const {
@@ -85,20 +111,78 @@ class Supply : protected Parts {
   void Resource(FileId file, NodeId to);
   void ParkCopy(const CopyFailed& e);
   void NoteNoRoom(const CopyFailed& e);
-  int64_t MakeRoom(FileId file, NodeId at, TaskId only_for);
-  bool MayGetRoom() const;
+  int64_t MakeRoomFor(FileId wanted, NodeId at, TaskId only_for) {
+    return MakeRoom(std::max<int64_t>(1, replicas.size(wanted)), wanted, at, only_for);
+  }
+  int64_t MakeRoom(int64_t bytes, FileId wanted, NodeId at, TaskId only_for);
   TaskId FirstWaiting(NodeId node) const;
   bool IsAwaited(FileId file, NodeId node) const;
-  bool HasInputs(TaskId id, NodeId node) const;
+  NodeId NoteApart(NodeId from, NodeId to);
+  void NoteTogether(NodeId one, NodeId other);
   void SourceAnew(FileId file, NodeId gone);
-  void DropFrom(FileId file, NodeId holder);
+  void DropFrom(FileId file, NodeId holder, bool damaged = false);
   void Drop(FileId file);
 
+  uint32_t WantedReplicas(FileId file) const {
+    const TaskId producer = backups_wanted_ ? graph.producer(file) : TaskId();
+    return producer ? graph.profile(producer).replicas : 1;
+  }
+  /// Its replicas may be fewer than wanted.
+  void NoteShort(FileId file) {
+    if (WantedReplicas(file) > 1) backups.Add(file);
+  }
+  bool IsShort(FileId file) const;
+  bool AnyLacks(FileId file) const;
+  struct Taker {
+    std::tuple<uint32_t, uint64_t, uint32_t> rank;
+    NodeId node;
+    auto operator<=>(const Taker&) const = default;
+  };
+  std::vector<Taker> BackupTakers() const;
+  Taker RankTaker(NodeId node) const;
+  bool OrderBackup(FileId file, std::vector<Taker>* takers);
+  void GiveUpBackup(FileId file, NodeId to);
+  // A node that could not take a backup is given none for so long.
+  static constexpr Duration kBackupPause = std::chrono::seconds(5);
+
   std::vector<File> files_;
+  // Copies that did not succeed, and were not ordered since: their tasks there end of themselves.
+  std::set<Copies::Place> failed_;
+  // Nodes that are alive, each with those that it could not give files to, or get them from, and how often.
+  std::map<NodeId, std::map<NodeId, uint32_t>> apart_;
   bool order_later_ = false;
   // Where nothing was found that could be dropped: when to look again.
   std::map<NodeId, Time> no_spare_;
   std::map<Copies::Place, Time> refused_until_;
+  // Some task wants more than one replica of its outputs.
+  bool backups_wanted_ = false;
+  // When to look for nodes that take backups, while nothing else makes us look.
+  Time next_backup_ = Time::max();
+  Time backups_rest_ = Time::min(), next_looks_ = Time::min();
+  // So many files were looked at, one after the other, for which no node was found.
+  size_t looked_in_vain_ = 0;
+
+  // Others may get files from it.
+  bool InReach(NodeId node) const { return nodes.Joined(node) && (away_.empty() || !away_.contains(node)); }
+  bool IsSilent(NodeId node) const {
+    const auto found = away_.find(node);
+    return found != away_.end() && !found->second.cut_off;
+  }
+  /// What it holds counts among the replicas of a file.
+  bool CountsAsHolder(NodeId node) const {
+    if (away_.empty()) return true;
+    const auto found = away_.find(node);
+    return found == away_.end() || !found->second.for_long;
+  }
+  void LookAtAway();
+  struct Away {
+    Time since{};
+    bool for_long = false;
+    bool cut_off = false;
+  };
+  // Nodes that are there, and out of reach.
+  std::map<NodeId, Away> away_;
+  Time next_away_ = Time::max();
 };
 
 }  // namespace harrow::core

@@ -163,6 +163,13 @@ void TaskTable::NoteUnheard(TaskId id) {
   task.set(Task::kUncounted, true);
 }
 
+void TaskTable::UseNumber(AttemptId attempt) {
+  Task& task = tasks_[attempt.task.value];
+  if (attempt.number <= task.attempts_) return;
+  uncounted_[attempt.task] += attempt.number - task.attempts_;
+  NoteAttempt(&task, attempt.number);
+}
+
 /// There was an attempt of that number.
 void TaskTable::NoteAttempt(Task* task, uint32_t number) {
   task->attempts_ =

@@ -130,6 +130,8 @@ class TaskTable {
     SetState(&tasks_[id.value], TaskState::kWaiting);
   }
   bool remaking(TaskId id) const { return counts_.remaking > 0 && remaking_.contains(id); }
+  /// There was an attempt of that number, which costs nothing.
+  void UseNumber(AttemptId attempt);
   void SetCancelled(TaskId id) { tasks_[id.value].set(Task::kCancelled, true); }
   void SetReleaser(TaskId id, bool on) { tasks_[id.value].set(Task::kReleaser, on); }
 

@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "base/text.h"
+#include "formats/text_rules.h"
 
 namespace harrow::formats {
 namespace {
@@ -152,10 +153,6 @@ const BatchOption* FindLetter(char letter) {
   return found == std::end(kOptions) ? nullptr : found;
 }
 
-bool IsBlank(char c) {
-  return c == ' ' || c == '\t' || c == '\r';
-}
-
 /// The words of a line's options, as a shell splits them. False: a quote stays open.
 bool SplitWords(std::string_view text, std::vector<std::string>* words) {
   std::string word;
@@ -178,7 +175,7 @@ bool SplitWords(std::string_view text, std::vector<std::string>* words) {
     } else if (c == '\\' && i + 1 < text.size()) {
       word += text[++i];
       in_word = true;
-    } else if (IsBlank(c)) {
+    } else if (IsBlankOrReturn(c)) {
       if (in_word) words->push_back(std::exchange(word, {}));
       in_word = false;
     } else if (c == '#' && !in_word) {
@@ -475,7 +472,8 @@ Result<BatchScript> ReadBatchScript(std::string_view path, std::string_view text
       script.foreign_place = StrCat(path, ":", number);
     }
     constexpr std::string_view kMark = "#SBATCH";
-    if (!line.starts_with(kMark) || (line.size() > kMark.size() && !IsBlank(line[kMark.size()]))) continue;
+    if (!line.starts_with(kMark) || (line.size() > kMark.size() && !IsBlankOrReturn(line[kMark.size()])))
+      continue;
     std::vector<std::string> words;
     if (!SplitWords(line.substr(kMark.size()), &words)) {
       problem(number, "a quote is not closed; close it in the same line");

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "formats/problems.h"
+#include "formats/text_rules.h"
 #include "formats/toml_values_internal.h"
 #include "graph/graph.h"
 
@@ -16,7 +17,7 @@ namespace harrow::formats {
 namespace {
 
 constexpr double kMostRate = 1e18;
-constexpr uint32_t kMostNodes = 1'000'000, kMostCores = 65536;
+constexpr uint32_t kMostNodes = 1'000'000;
 
 class ClusterReader {
  public:

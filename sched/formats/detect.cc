@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "formats/foreign_list.h"
+#include "formats/text_rules.h"
 
 namespace harrow::formats {
 namespace {
@@ -13,22 +14,19 @@ constexpr std::string_view kScript =
     "(SLURM_ARRAY_TASK_ID=1 sh SCRIPT), or take every line as a task with --lines";
 constexpr size_t kHead = 65536;  // an XML file's root element begins within it
 
-bool IsBlank(char c) {
-  return c == ' ' || c == '\t' || c == '\r';
-}
 bool IsKeyChar(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
          c == '.' || c == '"';
 }
 
-/// The first line that is neither blank nor a comment; empty: there is none. *batch_script: options for a batch
-/// system stand before it.
+/// The first line that is neither blank nor a comment; empty: there is none. *batch_script: options for a
+/// batch system stand before it.
 std::string_view FirstLine(std::string_view text, bool* batch_script) {
   while (!text.empty()) {
     std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), line.size() + 1));
-    while (!line.empty() && IsBlank(line.front())) line.remove_prefix(1);
-    while (!line.empty() && IsBlank(line.back())) line.remove_suffix(1);
+    while (!line.empty() && IsBlankOrReturn(line.front())) line.remove_prefix(1);
+    while (!line.empty() && IsBlankOrReturn(line.back())) line.remove_suffix(1);
     if (!line.empty() && line.front() != '#') return line;
     if (line.starts_with("#SBATCH ") || line.starts_with("#PBS ")) *batch_script = true;
   }
@@ -46,11 +44,11 @@ bool LooksLikeToml(std::string_view line) {
   while (n < line.size() && IsKeyChar(line[n])) ++n;
   if (n == 0) return false;
   size_t equals = n;
-  while (equals < line.size() && IsBlank(line[equals])) ++equals;
+  while (equals < line.size() && IsBlankOrReturn(line[equals])) ++equals;
   // A shell's assignment (A=b) has no blank before the sign and no value of TOML after it.
   if (equals >= line.size() || line[equals] != '=') return false;
   size_t value = equals + 1;
-  while (value < line.size() && IsBlank(line[value])) ++value;
+  while (value < line.size() && IsBlankOrReturn(line[value])) ++value;
   return equals > n || value > equals + 1;
 }
 

@@ -25,12 +25,12 @@
 #include "formats/file_set.h"
 #include "formats/kind_cache.h"
 #include "formats/pattern.h"
+#include "formats/text_rules.h"
 
 namespace harrow::formats {
 namespace {
 
 // More than any real flow has; each costs memory.
-constexpr uint64_t kMostLinks = 50'000'000;
 
 /// Texts of one template with their braces parsed; none where one was wrong.
 struct ParsedText {
@@ -399,9 +399,10 @@ struct FlowBuilder::Impl {
     places.families.push_back(std::move(family));
   }
 
-  bool CheckRunnable(const TaskTemplate& task) {
+  bool CheckKeys(const TaskTemplate& task) {
     for (const auto& [key, place] : task.places) {
-      const Status status = NotYet(key, task.attributes);
+      Status status = Contradiction(key, task.attributes);
+      if (status.ok() && options.to_run) status = NotYet(key, task.attributes);
       if (status.ok()) continue;
       problems->Add(place, status.message());
       return false;
@@ -423,7 +424,7 @@ struct FlowBuilder::Impl {
         (!name || command.size() != task.command.size() || ins.size() != task.in.size()))
       return;
     if (!NamesEach(*name, task.name.text, task.each, task.count, "name")) return;
-    if (options.to_run && !CheckRunnable(task)) return;
+    if (!CheckKeys(task)) return;
     if (graph->task_count() + task.count > options.max_tasks) {
       problems->AddLast(task.place, StrCat("with this task's ", task.count, " there are ",
                                            graph->task_count() + task.count, " tasks; at most ",

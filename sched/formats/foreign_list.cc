@@ -16,6 +16,7 @@
 #include <optional>
 
 #include "base/text.h"
+#include "formats/text_rules.h"
 
 namespace harrow::formats {
 namespace {
@@ -24,10 +25,6 @@ constexpr std::string_view kDisBatch = "#DISBATCH";
 
 Status Invalid(std::string text) {
   return Status(Code::kInvalid, std::move(text));
-}
-
-bool IsBlank(char c) {
-  return c == ' ' || c == '\t';
 }
 
 std::string_view Trimmed(std::string_view text) {

@@ -19,15 +19,11 @@
 #include "formats/foreign_list.h"
 #include "formats/kind_cache.h"
 #include "formats/task_keys.h"
+#include "formats/text_rules.h"
 
 namespace harrow::formats {
 namespace {
 
-constexpr uint64_t kMostLinks = 50'000'000;  // between tasks; each costs memory
-
-bool IsBlank(char c) {
-  return c == ' ' || c == '\t';
-}
 bool IsLetter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
@@ -122,9 +118,10 @@ class LineReader {
     if (at == std::string_view::npos) return false;
     SourcePlace place = place_;
     place.column += static_cast<uint32_t>(at);
-    problems_->AddLast(place,
-                       "a here-document goes over several lines, and a command ends with its line; put it into "
-                       "a script, or write printf 'one\\ntwo\\n' | command");
+    problems_->AddLast(
+        place,
+        "a here-document goes over several lines, and a command ends with its line; put it into "
+        "a script, or write printf 'one\\ntwo\\n' | command");
     return true;
   }
 
@@ -248,6 +245,7 @@ class LineReader {
   void Directive(std::string_view text, size_t at) {
     const SourcePlace line = place_;
     std::vector<std::string_view> keys;
+    std::vector<SourcePlace> places;
     attributes_ = defaults_;
     for (;;) {
       while (at < text.size() && IsBlank(text[at])) ++at;
@@ -268,6 +266,7 @@ class LineReader {
         return;
       }
       keys.push_back(key);
+      places.push_back(place);
       std::string value;
       if (at < text.size() && (text[at] == '"' || text[at] == '\'')) {
         const size_t close = text.find(text[at], at + 1);
@@ -287,6 +286,10 @@ class LineReader {
                                            : SetAttribute(key, value, &attributes_);
       if (set.ok() && options_.to_run) set = NotYet(key, attributes_);
       if (!set.ok()) problems_->Add(place, set.message());
+    }
+    for (size_t i = 0; i < keys.size(); ++i) {
+      const Status agrees = Contradiction(keys[i], attributes_);
+      if (!agrees.ok()) problems_->Add(places[i], agrees.message());
     }
     profile_ = graph_->AddProfile(attributes_.Resolved());
     if (!attributes_.kind.empty()) kind_ = graph_->AddKind(attributes_.kind);

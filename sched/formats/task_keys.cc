@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "formats/problems.h"
+#include "formats/text_rules.h"
 
 namespace harrow::formats {
 namespace {
@@ -70,24 +71,26 @@ Status SetRetryOn(std::string_view value, std::vector<int32_t>* out) {
   return Status();
 }
 
-constexpr uint32_t kMostCores = 65536;
-
 }  // namespace
 
 graph::Profile TaskAttributes::Resolved() const {
   graph::Profile resolved = profile;
-  if (resolved.ranks > 0 && !cores_given) {
-    resolved.shape.cores =
-        std::min(kMostCores, (resolved.ranks + resolved.shape.nodes - 1) / resolved.shape.nodes);
+  if (resolved.ranks > 0) {
+    const uint64_t here = (uint64_t{resolved.ranks} + resolved.shape.nodes - 1) / resolved.shape.nodes;
+    const auto of_all = [here](uint32_t of_one, uint32_t most) {
+      return static_cast<uint32_t>(std::min<uint64_t>(most, here * of_one));
+    };
+    resolved.shape.cores = of_all(cores_given ? resolved.shape.cores : 1, kMostCores);
+    resolved.shape.devices = of_all(resolved.shape.devices, kMostDevices);
   }
   return resolved;
 }
 
 const std::vector<std::string_view>& AttributeKeys() {
   static const std::vector<std::string_view> keys = {
-      "cores",   "memory",   "gpus", "nodes",      "whole_node", "ranks",  "time",
-      "retries", "retry_on", "retry_delay", "cwd",  "kind",       "stdin",      "stdout", "stderr",
-      "shell",   "priority", "keep", "missing_ok", "run_time"};
+      "cores",   "memory",   "gpus",        "nodes",    "whole_node", "ranks",   "mpi",    "time",
+      "retries", "retry_on", "retry_delay", "cwd",      "kind",       "stdin",   "stdout", "stderr",
+      "shell",   "priority", "keep",        "replicas", "missing_ok", "run_time"};
   return keys;
 }
 
@@ -105,18 +108,31 @@ Status SetAttribute(std::string_view key, std::string_view value, TaskAttributes
   if (key == "nodes") return SetInteger(key, value, 1, 1'000'000, &profile.shape.nodes);
   if (key == "whole_node") return SetFlag(key, value, &profile.shape.whole_node);
   if (key == "ranks") return SetInteger(key, value, 1, 100'000'000, &profile.ranks);
+  if (key == "mpi") {
+    if (value == "pmi1")
+      return Invalid(
+          "mpi = \"pmi1\", which MPICH speaks, comes with a later version; give the task cores = N, no "
+          "ranks, and start it by mpiexec -n N");
+    if (value != "pmix" && value != "none")
+      return Invalid(StrCat("mpi cannot be \"", Printable(value),
+                            "\"; write pmix, or none for programs that bring a launcher of their own"));
+    profile.mpi = value == "none" ? graph::Mpi::kNone : graph::Mpi::kPmix;
+    return Status();
+  }
   if (key == "time") return SetTime(key, value, &profile.time_limit);
   if (key == "retries") return SetInteger(key, value, 0, 1000, &profile.retries);
   if (key == "retry_delay") {
     Result<Duration> delay = ParseDuration(value);
     if (!delay) return Invalid(StrCat(key, ": ", delay.status().message()));
-    if (*delay > std::chrono::hours(24)) return Invalid(StrCat(key, " is more than a day; write retry_delay = \"30s\""));
+    if (*delay > std::chrono::hours(24))
+      return Invalid(StrCat(key, " is more than a day; write retry_delay = \"30s\""));
     profile.retry_delay = *delay;
     return Status();
   }
   if (key == "retry_on") return SetRetryOn(value, &profile.retry_on);
   if (key == "priority") return SetInteger(key, value, -1'000'000, 1'000'000, &profile.priority);
   if (key == "keep") return SetFlag(key, value, &profile.keep);
+  if (key == "replicas") return SetInteger(key, value, 1, 16, &profile.replicas);
   if (key == "missing_ok") return SetFlag(key, value, &profile.missing_ok);
   if (key == "run_time") {
     Duration time{};
@@ -156,19 +172,30 @@ Status SetVariable(std::string_view name, std::string_view value, TaskAttributes
   return Status();
 }
 
+Status Contradiction(std::string_view key, const TaskAttributes& attributes) {
+  const graph::Profile& profile = attributes.profile;
+  if (key == "mpi" && profile.ranks == 0)
+    return Invalid(
+        "mpi says how ranks find each other, and the task has none; write ranks = N, or leave mpi out");
+  if (key != "ranks" || profile.ranks == 0) return Status();
+  if (profile.shape.whole_node && profile.shape.nodes == 1)
+    return Invalid(
+        "ranks and whole_node exclude each other; give each rank its part of the node with cores = N");
+  const uint64_t here = (uint64_t{profile.ranks} + profile.shape.nodes - 1) / profile.shape.nodes;
+  const uint32_t cores = attributes.cores_given ? profile.shape.cores : 1;
+  if (here * cores > kMostCores)
+    return Invalid(StrCat(here, " ranks of ", cores, cores == 1 ? " core" : " cores",
+                          " on a node are more than the ", kMostCores,
+                          " cores that one may have; write fewer"));
+  return Status();
+}
+
 Status NotYet(std::string_view key, const TaskAttributes& attributes) {
   const graph::Profile& profile = attributes.profile;
-  if (key == "ranks" && profile.ranks > 0) {
-    return Invalid(
-        "ranks makes it an MPI task, and this version cannot run those: they come with a later one; leave "
-        "ranks out, "
-        "or simulate it with harrow sim");
-  }
   if (key == "nodes" && profile.shape.nodes > 1) {
     return Invalid(
-        "nodes makes it a task of several nodes, and this version cannot run those: they come with MPI tasks "
-        "in a "
-        "later one; leave nodes out, or simulate it with harrow sim");
+        "nodes makes it a task of several nodes, and this version cannot run those: they come with a later "
+        "one; leave nodes out, or simulate it with harrow sim");
   }
   return Status();
 }

@@ -16,11 +16,12 @@ namespace harrow::formats {
 /// in a line file.
 struct TaskAttributes {
   graph::Profile profile;
-  bool cores_given = false;
+  bool cores_given = false;  // else they are a default, or one
   std::string kind;
   std::optional<Duration> run_time;  // recorded, for simulation
 
-  /// The profile with what follows from other keys: a core a rank, unless cores are given.
+  /// The profile with what follows from other keys: `cores` and `gpus` of a task with ranks are those of
+  /// one; a rank has a core where nothing else is said of this task.
   graph::Profile Resolved() const;
 };
 
@@ -30,6 +31,8 @@ Status SetAttribute(std::string_view key, std::string_view value, TaskAttributes
 /// Adds or replaces a variable of the environment.
 Status SetVariable(std::string_view name, std::string_view value, TaskAttributes* attributes);
 
+/// What `key` says that another key forbids, or asks for; OK for every other key. Of all keys together.
+Status Contradiction(std::string_view key, const TaskAttributes& attributes);
 /// What this version cannot run yet of what `key` says; OK for every other key.
 Status NotYet(std::string_view key, const TaskAttributes& attributes);
 

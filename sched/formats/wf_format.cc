@@ -28,6 +28,7 @@
 #include "formats/file_set.h"
 #include "formats/kind_cache.h"
 #include "formats/negatives.h"
+#include "formats/text_rules.h"
 
 namespace harrow::formats {
 namespace {
@@ -36,7 +37,6 @@ namespace od = simdjson::ondemand;
 
 constexpr size_t kDeepest = 200;
 constexpr double kLongestRun = 3e9;  // seconds
-constexpr double kMostCores = 65536;
 
 /// Stops reading: the text at `offset` is not what it has to be.
 struct Broken {

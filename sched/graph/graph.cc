@@ -21,6 +21,7 @@ size_t HashOf(const Profile& profile) {
   Combine(&hash, profile.shape.memory);
   Combine(&hash, profile.shape.whole_node);
   Combine(&hash, profile.ranks);
+  Combine(&hash, static_cast<uint64_t>(profile.mpi));
   Combine(&hash, text(profile.cwd));
   Combine(&hash, text(profile.shell));
   for (const auto& [name, value] : profile.env) {
@@ -33,6 +34,7 @@ size_t HashOf(const Profile& profile) {
   for (const int32_t code : profile.retry_on) Combine(&hash, static_cast<size_t>(code));
   Combine(&hash, static_cast<size_t>(profile.priority));
   Combine(&hash, profile.keep);
+  Combine(&hash, profile.replicas);
   Combine(&hash, profile.missing_ok);
   Combine(&hash, text(profile.stdin_path));
   Combine(&hash, text(profile.stdout_path));
@@ -167,7 +169,8 @@ std::optional<TaskId> Graph::FindTask(std::string_view name) const {
   const std::hash<std::string_view> hash;
   for (; named_up_to_ < tasks_.size(); ++named_up_to_) {
     const TaskId task(static_cast<uint32_t>(named_up_to_));
-    if (const std::string_view given = given_name(task); !given.empty()) names_.Insert(hash(given), task.value);
+    if (const std::string_view given = given_name(task); !given.empty())
+      names_.Insert(hash(given), task.value);
   }
   const std::optional<uint32_t> found =
       names_.Find(hash(name), [&](uint32_t n) { return given_name(TaskId(n)) == name; });

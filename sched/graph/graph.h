@@ -34,11 +34,18 @@ enum class CommandForm : uint8_t {
   kAssigned,
 };
 
+/// Who tells the ranks of an MPI task of each other.
+enum class Mpi : uint8_t {
+  kPmix,  // the node's agent, by PMIx
+  kNone,  // they do: HARROW_RANK, HARROW_HOSTFILE
+};
+
 /// What tasks of one kind have in common. Equal profiles share one ProfileId.
 struct Profile {
   Shape shape;
-  // More than 0: it is an MPI task.
+  // More than 0: it is an MPI task. The shape's cores and devices are those of all ranks of a node.
   uint32_t ranks = 0;
+  Mpi mpi = Mpi::kPmix;
   // Relative to the submit directory; empty: that directory.
   std::string cwd;
   // "bash", "/bin/zsh"; empty: direct execution, or /bin/sh when the command needs one.
@@ -58,6 +65,8 @@ struct Profile {
   int32_t priority = 0;
   // Its outputs are results, never dropped.
   bool keep = false;
+  // So many nodes are to have its outputs, where files lie on their own disks.
+  uint32_t replicas = 1;
   // Done without having written all of its outputs, too.
   bool missing_ok = false;
   // Each attempt empties the files of its stdout and stderr, instead of adding to them.

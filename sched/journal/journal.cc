@@ -8,8 +8,6 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
-#include <pthread.h>
-#include <signal.h>
 #include <thread>
 #include <utility>
 
@@ -24,12 +22,7 @@ class GroupedJournal : public Journal {
  public:
   GroupedJournal(std::unique_ptr<Store> store, const Options& options)
       : rest_(options.group_time / 2), last_task_(store->last_task()), store_(std::move(store)) {
-    // A signal meant for the loop's thread must not end up here.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     thread_ = std::thread([this] { Write(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
   ~GroupedJournal() override { Join(); }

@@ -18,6 +18,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstring>
+#include <fcntl.h>
 #include <map>
 #include <optional>
 #include <sqlite3.h>
@@ -176,12 +177,11 @@ class Statement {
   sqlite3_stmt* statement_ = nullptr;
 };
 
-/// Binds a record's fields to an INSERT from parameter 2 on (1 is the id), and adds them to the chain.
+/// Binds an id and a record's fields to the next parameters of an INSERT, and adds them to the chain.
 class Binder {
  public:
-  Binder(sqlite3_stmt* statement, Chain* chain, int64_t id) : statement_(statement), chain_(chain) {
-    Number(id);
-  }
+  Binder(sqlite3_stmt* statement, Chain* chain) : statement_(statement), chain_(chain) {}
+  void Begin(int64_t id) { Number(id); }
   void operator()(const std::string& text) {
     chain_->Add(text);
     sqlite3_bind_text(statement_, ++column_, text.data(), static_cast<int>(text.size()), SQLITE_STATIC);
@@ -296,6 +296,17 @@ class Database {
 
   Status Verify(History* history);
 
+  /// A byte of SQLite's header that is never so: SQLite itself takes the file for a later version's, to be
+  /// read only.
+  bool HeaderForbidsWriting() const {
+    constexpr off_t kWriteVersion = 18;
+    constexpr unsigned char kNewest = 2;
+    const Result<os::Fd> file = dir_->OpenFile(path_, O_RDONLY);
+    unsigned char version = 0;
+    return file.ok() && pread(file->get(), &version, 1, kWriteVersion) == 1 && version > kNewest;
+  }
+  Status ForbidsWriting() const { return Damaged(path_, "its header forbids writing"); }
+
   sqlite3* db() { return db_; }
   const std::string& path() const { return path_; }
   Acknowledged& acknowledged() { return acknowledged_; }
@@ -329,6 +340,7 @@ Status Database::VerifyFormat() {
   HARROW_RETURN_IF_ERROR(Ask("PRAGMA application_id", &id));
   HARROW_RETURN_IF_ERROR(Ask("PRAGMA user_version", &format));
   if (id != std::to_string(kApplicationId)) return Damaged(path_, "it is not a journal of Harrow");
+  if (without_wal_ && HeaderForbidsWriting()) return ForbidsWriting();
   if (format == std::to_string(kJournalFormat)) return {};
   // A flipped bit in the version must not look like a newer program's work.
   HARROW_RETURN_IF_ERROR(Ask("SELECT value FROM fact WHERE key = 'format'", &said));
@@ -513,6 +525,7 @@ class SqliteStore : public Store {
     }
     if (options_.epoch == 0) options_.epoch = d.epoch + 1;
     if (sqlite3_db_readonly(d.db(), "main") == 1) {
+      if (d.HeaderForbidsWriting()) return d.ForbidsWriting();
       return Status(Code::kPermission, StrCat("cannot write ", d.path(), ": it is read-only for you"));
     }
     std::string mode;
@@ -588,23 +601,33 @@ class SqliteStore : public Store {
     Record record;
     FieldCounter count;
     VisitFields(record, count);
-    std::string sql = StrCat("INSERT INTO ", kTables[table], " VALUES (?");
-    for (int i = 0; i < count.fields; ++i) sql += ",?";
-    return inserts_[table].Prepare(database_->db(), sql + ")");
+    std::string row = "(?";
+    for (int i = 0; i < count.fields; ++i) row += ",?";
+    row += ")";
+    const std::string insert = StrCat("INSERT INTO ", kTables[table], " VALUES ");
+    std::string rows = row;
+    for (size_t i = 1; i < kRowsAtOnce; ++i) rows += "," + row;
+    return inserts_[table].Prepare(database_->db(), insert + row) &&
+           many_inserts_[table].Prepare(database_->db(), insert + rows);
   }
 
   template <class Record>
   bool Insert(TableIndex table, std::span<const Record> records) {
-    Statement& insert = inserts_[table];
-    for (const Record& record : records) {
-      int64_t id = ++database_->rows[table];
-      if constexpr (std::is_same_v<Record, TaskRecord>) {
-        id = record.task.value;
-        database_->last_task = record.task;
+    while (!records.empty()) {
+      const bool many = records.size() >= kRowsAtOnce;
+      Statement& insert = many ? many_inserts_[table] : inserts_[table];
+      Binder bind(insert.get(), &database_->chain);
+      for (const Record& record : records.first(many ? kRowsAtOnce : 1)) {
+        int64_t id = ++database_->rows[table];
+        if constexpr (std::is_same_v<Record, TaskRecord>) {
+          id = record.task.value;
+          database_->last_task = record.task;
+        }
+        bind.Begin(id);
+        VisitFields(record, bind);
       }
-      Binder bind(insert.get(), &database_->chain, id);
-      VisitFields(record, bind);
       if (!insert.Execute()) return false;
+      records = records.subspan(many ? kRowsAtOnce : 1);
     }
     return true;
   }
@@ -646,6 +669,7 @@ class SqliteStore : public Store {
 
   void FinalizeAll() {
     for (Statement& insert : inserts_) insert.Finalize();
+    for (Statement& insert : many_inserts_) insert.Finalize();
     begin_.Finalize();
     commit_.Finalize();
     insert_group_.Finalize();
@@ -653,7 +677,9 @@ class SqliteStore : public Store {
 
   Journal::Options options_;
   std::unique_ptr<Database> database_;
-  std::array<Statement, kTables.size()> inserts_;
+  // One statement for some rows takes less time than as many for one each.
+  static constexpr size_t kRowsAtOnce = 16;
+  std::array<Statement, kTables.size()> inserts_, many_inserts_;
   Statement begin_, commit_, insert_group_;
   Status failed_;
 };

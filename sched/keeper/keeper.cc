@@ -18,6 +18,7 @@
 #include "keeper/server_watch.h"
 #include "made/copies.h"
 #include "os/log.h"
+#include "os/posix_files.h"
 #include "os/process.h"
 #include "os/spawn.h"
 #include "run/progress_pipe.h"
@@ -62,6 +63,7 @@ struct Child {
   Time started;
   int crashes = 0;    // in a row, each soon after the start
   bool over = false;  // not to be started again
+  bool runs() const { return pid > 0; }
 };
 
 /// A node without an agent, and who is to start one there.
@@ -76,7 +78,8 @@ std::vector<int> Signals() {
   std::vector<int> signals = {SIGCHLD};
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGTSTP}) {
     struct sigaction action {};
-    if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler != SIG_IGN) signals.push_back(signal);
+    sigaction(signal, nullptr, &action);
+    if (action.sa_handler != SIG_IGN) signals.push_back(signal);
   }
   return signals;
 }
@@ -88,7 +91,8 @@ struct Keeper::Impl {
       : loop(l), batch(b), options(std::move(o)), reader([this](const pb::Progress& p) { Figures(p); }) {}
 
   Status Start();
-  Status StartChild(Child* child, int stdout_fd, int stderr_fd = -1);
+  Status StartChild(Child* child);
+  void StartOrGiveUp(Child* child);
   void StartServer();
   void OnSignal();
   void OnProgress();
@@ -116,17 +120,14 @@ struct Keeper::Impl {
   KeeperOptions options;
   os::Spawner spawner;
   run::ProgressReader reader;
-  int signal_fd = -1;
+  os::Fd signals, progress_in, progress_out, null, srun_log;
   Time interrupted{};  // when what the first signal does was told
   bool at_once = false;
-  int progress_fds[2] = {-1, -1};
-  int null_fd = -1;
   Child server;
   ServerWatch watch;
   int hangs = 0;  // of servers, in all
   std::vector<Child> wardens;
   std::map<std::string, Rescue> rescues;  // by node
-  int srun_log = -1;
   bool agents_came = false;
   bool can_rescue = false;
   bool ending = false;
@@ -136,12 +137,7 @@ struct Keeper::Impl {
 Keeper::Keeper(os::EventLoop* loop, batch::Batch* batch, KeeperOptions options)
     : impl_(std::make_unique<Impl>(loop, batch, std::move(options))) {}
 
-Keeper::~Keeper() {
-  for (const int fd :
-       {impl_->signal_fd, impl_->progress_fds[0], impl_->progress_fds[1], impl_->null_fd, impl_->srun_log}) {
-    if (fd >= 0) close(fd);
-  }
-}
+Keeper::~Keeper() = default;
 
 KeeperEnd Keeper::Run() {
   if (const Status started = impl_->Start(); started.ok()) {
@@ -157,18 +153,21 @@ KeeperEnd Keeper::Run() {
 }
 
 Status Keeper::Impl::Start() {
-  const std::vector<int> signals = Signals();
+  const std::vector<int> heard = Signals();
   os::TakeSignals();
   HARROW_RETURN_IF_ERROR(os::BecomeSubreaper());
-  signal_fd = os::SignalDescriptor(signals);
-  if (signal_fd < 0 || pipe2(progress_fds, O_CLOEXEC | O_NONBLOCK) != 0) {
+  signals = os::Fd(os::SignalDescriptor(heard));
+  int ends[2];
+  if (!signals.ok() || pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
     return Status(Code::kExhausted, "no descriptors are left for signals and progress");
   }
-  null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-  loop->WatchFd(signal_fd, [this] { OnSignal(); });
-  loop->WatchFd(progress_fds[0], [this] { OnProgress(); });
+  progress_in = os::Fd(ends[0]);
+  progress_out = os::Fd(ends[1]);
+  null = os::Fd(open("/dev/null", O_RDWR | O_CLOEXEC));
+  loop->WatchFd(signals.get(), [this] { OnSignal(); });
+  loop->WatchFd(progress_in.get(), [this] { OnProgress(); });
   server.command = {options.program, "server", "--run-dir", options.part.run->path()};
-  HARROW_RETURN_IF_ERROR(StartChild(&server, progress_fds[1]));
+  HARROW_RETURN_IF_ERROR(StartChild(&server));
   WatchServer();
   Result<std::vector<std::vector<std::string>>> commands = batch->AgentCommands(options.part.run->path());
   if (!commands.ok()) return commands.status();
@@ -176,16 +175,16 @@ Status Keeper::Impl::Start() {
   if (can_rescue) {
     Result<os::Fd> log = options.part.dir->OpenFile(SrunLog(), O_WRONLY | O_CREAT | O_APPEND);
     if (!log.ok()) return log.status();
-    srun_log = log->Release();
+    srun_log = *std::move(log);
   }
   for (std::vector<std::string>& command : *commands) {
     wardens.push_back({.command = std::move(command), .pid = -1, .started = {}, .crashes = 0, .over = false});
-    HARROW_RETURN_IF_ERROR(StartChild(&wardens.back(), null_fd, srun_log));
+    HARROW_RETURN_IF_ERROR(StartChild(&wardens.back()));
   }
   return Status();
 }
 
-Status Keeper::Impl::StartChild(Child* child, int stdout_fd, int stderr_fd) {
+Status Keeper::Impl::StartChild(Child* child) {
   std::vector<char*> argv;
   for (std::string& word : child->command) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -193,23 +192,33 @@ Status Keeper::Impl::StartChild(Child* child, int stdout_fd, int stderr_fd) {
   request.program = argv[0];
   request.argv = argv.data();
   request.envp = environ;
-  request.stdin_fd = null_fd;
-  request.stdout_fd = stdout_fd;
-  request.stderr_fd = stderr_fd;
-  if (child != &server) request.death_signal = SIGTERM;
+  request.stdin_fd = null.get();
+  if (child == &server) {
+    request.stdout_fd = progress_out.get();
+  } else {
+    request.stdout_fd = null.get();
+    request.stderr_fd = srun_log.get();
+    request.death_signal = SIGTERM;
+  }
   const os::SpawnOutcome outcome = spawner.Spawn(request);
   if (outcome.pid <= 0) {
-    return Status(Code::kUnavailable,
-                  StrCat(argv[0], " ", argv[1], " cannot be started: ", strerrordesc_np(outcome.error)));
+    return Status(Code::kUnavailable, outcome.step == os::SpawnStep::kClone
+                                          ? os::NoProcessText(outcome.error)
+                                          : StrCat(argv[0], " ", argv[1],
+                                                   " cannot be started: ", strerrordesc_np(outcome.error)));
   }
   child->pid = outcome.pid;
   child->started = loop->Now();
   return Status();
 }
 
+void Keeper::Impl::StartOrGiveUp(Child* child) {
+  if (const Status started = StartChild(child); !started.ok()) GiveUp(started.message());
+}
+
 void Keeper::Impl::OnSignal() {
   const Time now = loop->Now();  // also of what comes while this process is kept from going on
-  while (const int signal = os::ReadSignal(signal_fd)) {
+  while (const int signal = os::ReadSignal(signals.get())) {
     if (signal == SIGCHLD) {
       Reap();
     } else if (signal == SIGTSTP) {
@@ -223,7 +232,7 @@ void Keeper::Impl::OnSignal() {
 void Keeper::Impl::OnProgress() {
   char bytes[4096];
   ssize_t got;
-  while (progress_fds[0] >= 0 && (got = read(progress_fds[0], bytes, sizeof bytes)) > 0) {
+  while ((got = read(progress_in.get(), bytes, sizeof bytes)) > 0) {
     if (!reader.Take(std::string_view(bytes, static_cast<size_t>(got)))) reader.Reset();
   }
 }
@@ -303,7 +312,7 @@ void Keeper::Impl::WatchServer() {
   if (ending) return;
   loop->After(kWatchEvery, [this] { WatchServer(); });
   OnProgress();  // what it said while this process was busy
-  if (server.pid <= 0 || !watch.Tick()) return;
+  if (!server.runs() || !watch.Tick()) return;
   if (++hangs >= kMostHangs) {
     kill(server.pid, SIGKILL);
     return GiveUp(StrCat("the server hung ", kMostHangs, " times: it is stopped, or waits for a disk; see ",
@@ -317,7 +326,7 @@ void Keeper::Impl::WatchServer() {
 
 /// A signal from somebody else has ended an agent, and the server misses it.
 void Keeper::Impl::StartAgentAgain(Child* warden) {
-  if (ending || end.signal != 0 || warden->pid > 0) return;
+  if (ending || end.signal != 0 || warden->runs()) return;
   if (end.last.absent_size() == 0) {  // a server that is late, or is being started, misses it later
     loop->After(kAskedToLeave, [this, warden] { StartAgentAgain(warden); });
     return;
@@ -325,14 +334,14 @@ void Keeper::Impl::StartAgentAgain(Child* warden) {
   if (!MayStartAgain(warden)) return;
   os::LogWarning("an agent was ended by a signal while the run goes on: another is started");
   warden->over = false;
-  if (const Status started = StartChild(warden, null_fd, srun_log); !started.ok()) GiveUp(started.message());
+  StartOrGiveUp(warden);
 }
 
 void Keeper::Impl::StartServer() {
-  if (ending || server.pid > 0) return;
+  if (ending || server.runs()) return;
   reader.Reset();
   watch.Started();
-  if (const Status started = StartChild(&server, progress_fds[1]); !started.ok()) GiveUp(started.message());
+  StartOrGiveUp(&server);
 }
 
 void Keeper::Impl::WardenEnded(Child* warden, int wait_status) {
@@ -361,9 +370,7 @@ void Keeper::Impl::WardenEnded(Child* warden, int wait_status) {
     return;
   }
   loop->After(kRestartPause, [this, warden] {
-    if (ending || warden->pid > 0) return;
-    if (const Status started = StartChild(warden, null_fd, srun_log); !started.ok())
-      GiveUp(started.message());
+    if (!ending && !warden->runs()) StartOrGiveUp(warden);
   });
 }
 
@@ -372,7 +379,7 @@ void Keeper::Impl::Rescues(const pb::Progress& progress) {
   std::set<std::string> absent(progress.absent().begin(), progress.absent().end());
   for (auto it = rescues.begin(); it != rescues.end();) {
     // One that has come and gone again begins anew.
-    const bool forget = !absent.contains(it->first) && it->second.child.pid <= 0;
+    const bool forget = !absent.contains(it->first) && !it->second.child.runs();
     it = forget ? rescues.erase(it) : std::next(it);
   }
   for (const std::string& node : absent) {
@@ -380,8 +387,8 @@ void Keeper::Impl::Rescues(const pb::Progress& progress) {
     Rescue& rescue = found->second;
     if (added) rescue.due = now + kAbsentFor;
     const auto running = std::count_if(rescues.begin(), rescues.end(),
-                                       [](const auto& entry) { return entry.second.child.pid > 0; });
-    if (rescue.child.pid > 0 || now < rescue.due || running >= static_cast<long>(kMostRescues)) continue;
+                                       [](const auto& entry) { return entry.second.child.runs(); });
+    if (rescue.child.runs() || now < rescue.due || running >= static_cast<long>(kMostRescues)) continue;
     std::optional<std::vector<std::string>> command = batch->AgentCommandOn(options.part.run->path(), node);
     if (!command) {
       rescue.due = now + kMostBackOff;
@@ -389,7 +396,7 @@ void Keeper::Impl::Rescues(const pb::Progress& progress) {
     }
     rescue.child.command = std::move(*command);
     os::LogInfo(StrCat("starting an agent on node ", node, " again"));
-    if (const Status started = StartChild(&rescue.child, null_fd, srun_log); !started.ok()) {
+    if (const Status started = StartChild(&rescue.child); !started.ok()) {
       os::LogError(started.message());
       rescue.due = now + kMostBackOff;
     }
@@ -416,7 +423,7 @@ void Keeper::Impl::Interrupt(int signal, Time now) {
   interrupted = loop->Now();  // nobody means it twice before
   if (ending) return;         // a node_teardown may take long
   end.signal = signal;
-  if (server.pid <= 0) return EndRun(run::ServerEnd::kStopped);
+  if (!server.runs()) return EndRun(run::ServerEnd::kStopped);
   kill(server.pid, SIGTERM);
   watch.ToldToEnd();
   loop->After(kInterruptTime, [this] { EndRun(run::ServerEnd::kStopped); });
@@ -431,19 +438,14 @@ void Keeper::Impl::Suspend() {
   }
   os::Stopper stopper;
   stopper.Stop(getpid());
-  // What a SIGTSTP would have done: nothing where no shell could let this process go on (setsid, ssh HOST
+  // It does what it does without us: nothing where no shell could let this process go on (setsid, ssh HOST
   // harrow run, tmux).
-  struct sigaction handled {
-  }, by_default{};
-  by_default.sa_handler = SIG_DFL;
-  sigaction(SIGTSTP, &by_default, &handled);
   sigset_t stop, before;
   sigemptyset(&stop);
   sigaddset(&stop, SIGTSTP);
   raise(SIGTSTP);
   sigprocmask(SIG_UNBLOCK, &stop, &before);
   sigprocmask(SIG_SETMASK, &before, nullptr);
-  sigaction(SIGTSTP, &handled, nullptr);
   stopper.Continue();
 }
 
@@ -451,7 +453,7 @@ void Keeper::Impl::GiveUp(std::string why) {
   if (ending) return;
   if (end.problem.empty()) end.problem = std::move(why);
   // The server may still close the journal; a server that is gone leaves one that can be read all the same.
-  if (server.pid > 0) kill(server.pid, SIGTERM);
+  if (server.runs()) kill(server.pid, SIGTERM);
   EndRun(run::ServerEnd::kCannotGoOn);
 }
 
@@ -462,10 +464,10 @@ void Keeper::Impl::EndRun(run::ServerEnd how) {
   // Agents that were told have ended by then; one that had not found the server yet is told by signal.
   loop->After(kGrace, [this] {
     for (const Child& warden : wardens) {
-      if (warden.pid > 0) kill(warden.pid, SIGTERM);
+      if (warden.runs()) kill(warden.pid, SIGTERM);
     }
     for (const auto& [node, rescue] : rescues) {
-      if (rescue.child.pid > 0) kill(rescue.child.pid, SIGTERM);
+      if (rescue.child.runs()) kill(rescue.child.pid, SIGTERM);
     }
   });
   loop->After(options.agents_leave, [this] { loop->Stop(); });
@@ -484,12 +486,12 @@ void Keeper::Impl::Forget() {
 
 std::vector<pid_t> Keeper::Impl::Living() const {
   std::vector<pid_t> living;
-  if (server.pid > 0) living.push_back(server.pid);
+  if (server.runs()) living.push_back(server.pid);
   for (const Child& warden : wardens) {
-    if (warden.pid > 0) living.push_back(warden.pid);
+    if (warden.runs()) living.push_back(warden.pid);
   }
   for (const auto& [node, rescue] : rescues) {
-    if (rescue.child.pid > 0) living.push_back(rescue.child.pid);
+    if (rescue.child.runs()) living.push_back(rescue.child.pid);
   }
   return living;
 }

@@ -318,7 +318,6 @@ mv_code mv_join(mv_store* const* stores, size_t count, mv_store** joined) {
 size_t mv_local_fragments(mv_store* store) {
   return Value("local_fragments", std::size_t{0}, [&] {
     store = Given(store, "the store");
-    store->local.clear();
     store->local = store->store.LocalElements().fragments();
     return store->local.size();
   });

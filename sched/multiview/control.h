@@ -3,6 +3,7 @@
 #include <mpi.h>
 #include <sys/types.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -17,12 +18,13 @@ class Control {
     int descriptor;  // -1: none
     std::uint64_t device, inode;
   };
+  using Secret = std::array<std::uint64_t, 2>;
   /// How a process is found by its node's readers, and how they know that it is the one: `secret`, random, is at `secret_at` in
   /// its memory.
   struct Identity {
     pid_t pid;
     std::uint64_t pid_space;  // the namespace in which `pid` counts; 0: not known
-    std::uint64_t secret[2];
+    Secret secret;
     std::uint64_t secret_at;
     SharedFile test;
   };
@@ -34,18 +36,20 @@ class Control {
     std::uint64_t start;
     Identity identity;
   };
+  /// What the node's processes say in an agreement. Whoever ends it empties this before it says so.
   struct Cell {
     std::atomic<std::uint32_t> arrived;
     std::atomic<std::uint32_t> sleepers;
     std::atomic<std::uint64_t> flags;
     std::atomic<std::int64_t> sum;
   };
+  /// The result of the last agreement: of the next there is none before all have read it, and arrived there.
   struct Head {
-    Cell cells[3];
+    Cell cell;
     alignas(64) std::atomic<std::uint32_t> generation;
     std::atomic<std::uint32_t> sleepers;
-    std::uint64_t flags[2];
-    std::int64_t sum[2];
+    std::uint64_t flags;
+    std::int64_t sum;
   };
 
   Control(MPI_Comm node, MPI_Comm progress);

@@ -137,11 +137,11 @@ constexpr std::int64_t kStreamedRun = 1024;
 
 #if defined(__SSE2__)
 void StreamRun(std::byte* to, const std::byte* from, std::int64_t length) {
-  constexpr std::int64_t kLine = 64;
-  const std::int64_t head = -static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(to)) & (kLine - 1);
+  constexpr std::int64_t kStreamLine = 64;
+  const std::int64_t head = -static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(to)) & (kStreamLine - 1);
   std::memcpy(to, from, static_cast<std::size_t>(head));
   std::int64_t at = head;
-  for (; at + kLine <= length; at += kLine) {
+  for (; at + kStreamLine <= length; at += kStreamLine) {
     const auto* in = reinterpret_cast<const __m128i*>(from + at);
     auto* out = reinterpret_cast<__m128i*>(to + at);
     const __m128i a = _mm_loadu_si128(in), b = _mm_loadu_si128(in + 1), c = _mm_loadu_si128(in + 2), d = _mm_loadu_si128(in + 3);

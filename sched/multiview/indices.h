@@ -47,8 +47,9 @@ class Indices {
   bool empty() const { return size_ == 0; }
   Index* data() { return heap_ ? heap_.get() : inline_; }
   const Index* data() const { return heap_ ? heap_.get() : inline_; }
-  Index& operator[](std::size_t i) { return data()[i]; }
-  Index operator[](std::size_t i) const { return data()[i]; }
+  // Through a span, which looks after its bounds where assertions are switched on.
+  Index& operator[](std::size_t i) { return std::span(data(), size_)[i]; }
+  Index operator[](std::size_t i) const { return std::span(data(), size_)[i]; }
   Index* begin() { return data(); }
   Index* end() { return data() + size_; }
   const Index* begin() const { return data(); }

@@ -61,9 +61,7 @@ Layout::Layout(Grid grid, int processes, std::vector<int> role_of_process)
       inner_(grid_.blocks().size(), 1),
       role_of_process_(std::move(role_of_process)) {
   for (std::size_t d = inner_.size(); d-- > 1;) inner_[d - 1] = inner_[d] * grid_.blocks()[d];
-  bool same = true;
-  for (std::size_t p = 0; p < role_of_process_.size(); ++p) same = same && role_of_process_[p] == static_cast<int>(p);
-  if (same) role_of_process_.clear();
+  if (std::is_sorted(role_of_process_.begin(), role_of_process_.end())) role_of_process_.clear();  // each has its own
   process_of_role_.resize(role_of_process_.size());
   for (std::size_t p = 0; p < role_of_process_.size(); ++p) process_of_role_[role_of_process_[p]] = static_cast<int>(p);
 }
@@ -133,7 +131,6 @@ std::vector<int> Layout::Holders(const Box& box) const {
     if (holders.empty() || holders.back() != p) holders.push_back(p);
   });
   std::sort(holders.begin(), holders.end());
-  holders.erase(std::unique(holders.begin(), holders.end()), holders.end());
   return holders;
 }
 

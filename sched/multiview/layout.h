@@ -55,8 +55,8 @@ class Layout {
   /// Elements the process holds; the most any process holds.
   Index Volume(int process) const;
   Index LargestVolume() const;
-  /// Calls `visit(process)` at least once for each process that holds a part of `box`; time goes with their number, not with
-  /// the blocks' or the elements'.
+  /// Calls `visit(process)` for each process that holds a part of `box`, in the order of their roles, and more than once in a row
+  /// for some; time goes with their number, not with the blocks' or the elements'.
   void ForEachHolder(const Box& box, const std::function<void(int)>& visit) const;
   /// Those processes in ascending order.
   std::vector<int> Holders(const Box& box) const;

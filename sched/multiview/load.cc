@@ -97,12 +97,9 @@ Status LoadRun::Commit(Status status) {
   constexpr std::uint64_t kFailed = 1, kBlock = 2, kOthers = 4, kNoBlock = 8;
   if (!additions_.error.ok()) status = additions_.error;
   const bool empty = store_->content().state == Content::State::kEmpty;
-  // So that a process whose part is empty need not ask for it.
-  if (empty && !block_ && store_->element_bytes() > 0 && store_->declared()->Volume(store_->team().rank()) == 0) {
-    boxes_ = BoxList(std::vector<Box>());
-    auto block = store_->AllocateBoxes(boxes_);
-    if (block) block_ = std::move(*block);
-    else if (status.ok()) status = block.status();
+  // So that a process whose part is empty need not ask for it. Without memory even for that, it will be told if it is needed.
+  if (empty && !block_ && store_->declared()->Volume(store_->team().rank()) == 0) {
+    if (auto block = store_->AllocateBoxes(boxes_)) block_ = std::move(*block);
   }
   std::uint64_t flags = status.ok() ? 0 : kFailed;
   if (block_ && boxes_.volume > 0) flags |= kBlock;

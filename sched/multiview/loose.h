@@ -71,6 +71,8 @@ class LooseElements {
     }
   }
   Index count();
+  /// Lists, the older ones longer.
+  std::size_t levels() const { return levels_.size(); }
 
  private:
   void Join(std::size_t levels);

@@ -193,12 +193,14 @@ Status MapRun::FindMembers() {
   }
   std::map<Index, std::vector<int>> present;
   Status s = SendLetters(team_, letters(questions), [&](int process, const std::byte* bytes, std::size_t size) {
-    for (std::int64_t key : numbers(bytes, size)) present[key].push_back(process);
+    for (std::int64_t key : numbers(bytes, size)) {
+      std::vector<int>& processes = present[key];
+      processes.insert(std::upper_bound(processes.begin(), processes.end(), process), process);
+    }
     return Status();
   });
   if (!s.ok()) return s;
-  for (auto& [key, processes] : present) {
-    std::sort(processes.begin(), processes.end());
+  for (const auto& [key, processes] : present) {
     for (int p : processes) {
       auto& answer = NewRecord(&answers[p]);
       answer.push_back(key);
@@ -275,7 +277,7 @@ std::vector<FailedTask> MapRun::GatherFailures() {
   std::map<Index, FailedTask> by_key;
   for (std::size_t at = 0; at < all.size();) {
     std::int64_t head[3];
-    std::memcpy(head, all.data() + at, sizeof head);
+    std::memcpy(head, &all[at], sizeof head);
     at += sizeof head;
     const auto* text = reinterpret_cast<const char*>(all.data() + at);
     FailedTask failed{Key(grid_.shape().size()), static_cast<int>(head[1]), {text, static_cast<std::size_t>(head[2])}};

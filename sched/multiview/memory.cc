@@ -27,29 +27,29 @@ constexpr std::size_t kWorthExchanging = 128 << 10;
 std::size_t RoundUp(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 std::size_t Address(const void* p) { return reinterpret_cast<std::size_t>(p); }
 
-std::byte* Map(std::size_t bytes, int protection) {
+struct Range {
+  std::byte* begin = nullptr;
+  std::size_t bytes = 0;
+};
+
+// At least `bytes` that begin on a multiple of `alignment`; none with errno.
+Range Map(std::size_t bytes, std::size_t alignment, int protection) {
+  bytes += alignment;
   void* p = mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return p == MAP_FAILED ? nullptr : static_cast<std::byte*>(p);
+  if (p == MAP_FAILED) return {};
+  const std::size_t head = RoundUp(Address(p), alignment) - Address(p);
+  if (head > 0) munmap(p, head);
+  return {static_cast<std::byte*>(p) + head, bytes - head};
 }
 
-// An address range to pass pages through, aligned to huge pages, kept for the life of the process.
+// Addresses to pass pages through, aligned to huge pages, kept for the life of the process.
 std::byte* Passage(std::size_t bytes) {
-  static std::byte* range = nullptr;
-  static std::size_t size = 0;
-  if (size < bytes) {
-    if (range) munmap(range, size);
-    size = RoundUp(bytes, kHugePage) + 2 * kHugePage;
-    range = Map(size, PROT_NONE);
-    if (!range) {
-      size = 0;
-      return nullptr;
-    }
-    const std::size_t head = RoundUp(Address(range), kHugePage) - Address(range);
-    if (head > 0) munmap(range, head);
-    range += head;
-    size -= head;
+  static Range range;
+  if (range.bytes < bytes) {
+    if (range.begin) munmap(range.begin, range.bytes);
+    range = Map(RoundUp(bytes, kHugePage), kHugePage, PROT_NONE);
   }
-  return range;
+  return range.begin;
 }
 
 // `from` stays mapped, empty: no other thread's mapping can get between. Older kernels than 5.7 refuse.
@@ -70,15 +70,11 @@ Result<std::unique_ptr<Segment>> Segment::Anonymous(std::size_t capacity) {
   std::unique_ptr<Segment> s(new Segment);
   s->page_ = capacity >= 2 * kHugePage ? kHugePage : kPage;
   s->capacity_ = capacity;
-  // One page more than needed for AlignLike, and another to begin on a boundary.
-  std::size_t size = RoundUp(capacity, kPage) + 2 * s->page_;
-  s->map_ = Map(size, PROT_READ | PROT_WRITE);
-  if (!s->map_) return NoMemory(capacity);
-  const std::size_t head = RoundUp(Address(s->map_), s->page_) - Address(s->map_);
-  if (head > 0) munmap(s->map_, head);
-  s->map_ += head;
-  s->mapped_ = size - head;
-  s->data_ = s->map_;
+  // One page more than needed, for AlignLike.
+  const Range range = Map(RoundUp(capacity, kPage) + s->page_, s->page_, PROT_READ | PROT_WRITE);
+  if (!range.begin) return NoMemory(capacity);
+  s->map_ = s->data_ = range.begin;
+  s->mapped_ = range.bytes;
   if (s->page_ == kHugePage) madvise(s->map_, s->mapped_, MADV_HUGEPAGE);
   return s;
 }

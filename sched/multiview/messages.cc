@@ -79,9 +79,12 @@ MessageExchange::MessageExchange(internal::Team& team, std::vector<Flow> send, s
   for (MPI_Request& r : requests_) r = MPI_REQUEST_NULL;
 }
 
+// What is left after an error. Who should have sent may have failed, too.
 MessageExchange::~MessageExchange() {
   for (MPI_Request& r : requests_) {
-    if (r != MPI_REQUEST_NULL) MPI_Wait(&r, MPI_STATUS_IGNORE);
+    if (r == MPI_REQUEST_NULL) continue;
+    if (&r >= requests_ + kSlots) MPI_Cancel(&r);
+    MPI_Wait(&r, MPI_STATUS_IGNORE);
   }
 }
 
@@ -187,6 +190,11 @@ void MessageExchange::UnpackArrived() {
 }
 
 Status MessageExchange::Step(bool wait) {
+  if (broken_.ok()) broken_ = Turn(wait);
+  return broken_;
+}
+
+Status MessageExchange::Turn(bool wait) {
   for (int i = 0; i < kSlots && !receive_.finished(); ++i) {
     if (slots_[kSlots + i].busy) continue;
     if (Status s = StartReceive(kSlots + i); !s.ok()) return s;

@@ -62,6 +62,7 @@ class MessageExchange {
     std::unique_ptr<RunCursor> cursor;
   };
   Status Step(bool wait);
+  Status Turn(bool wait);
   Status StartSend(int slot);
   Status StartReceive(int slot);
   void Unpack(const Slot& slot);
@@ -79,6 +80,7 @@ class MessageExchange {
   Position packed_;                  // in the flow being sent
   std::vector<Position> unpacked_;   // in each flow being received
   Status error_;                     // of a file; the messages go on
+  Status broken_;                    // of MPI; nothing goes on
 };
 
 }  // namespace harrow::multiview

@@ -79,7 +79,7 @@ Result<DataStore> World::CreateStore(std::vector<Index> shape, std::size_t eleme
       if (volume > INT64_MAX / 2 / n) return fail("more elements than can be counted");
       volume *= n;
     }
-    if (element_bytes > (std::size_t{1} << 30) || (element_bytes > 0 && volume > INT64_MAX / 2 / static_cast<Index>(element_bytes))) {
+    if (element_bytes > (std::size_t{1} << 30) || static_cast<Index>(element_bytes) > INT64_MAX / 2 / volume) {
       return fail("elements of " + std::to_string(element_bytes) + " bytes are too large");
     }
     return DataStore(std::make_shared<internal::Store>(team_, std::move(shape), element_bytes, target));

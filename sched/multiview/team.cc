@@ -16,7 +16,6 @@
 #include <cstring>
 #include <random>
 
-#include "multiview/control.h"
 #include "multiview/guard.h"
 
 namespace harrow::multiview::internal {
@@ -134,12 +133,9 @@ Status Team::SetUpNode() {
   MPI_Group_free(&all);
   MPI_Group_free(&here);
 
-  if (node_size_ > 1) {
-    control_ = std::make_unique<Control>(node_, comm_);
-    if (!control_->ok()) control_.reset();
-  }
+  if (node_size_ > 1) control_ = std::make_unique<Control>(node_, comm_);
   // A node that cannot share is taken for as many nodes as it has processes; all of it must see that alike.
-  int shares = node_size_ == 1 || control_ ? 1 : 0;
+  int shares = !control_ || control_->ok() ? 1 : 0;
   MPI_Allreduce(MPI_IN_PLACE, &shares, 1, MPI_INT, MPI_MIN, node_);
   if (!shares) {
     control_.reset();
@@ -148,6 +144,7 @@ Status Team::SetUpNode() {
     node_ranks_ = {{rank_, 0}};
     node_rank_ = 0;
     node_size_ = 1;
+    direct_reads_ = Status(Code::kNotFound, "direct_reads: MPI gives the processes of this node no memory to share");
   }
   MPI_Comm_split(comm_, node_rank_ == 0 ? 0 : MPI_UNDEFINED, rank_, &leaders_);
   if (control_) TryReading();
@@ -163,8 +160,8 @@ void Team::TryReading() {
   struct stat space, test = {};
   mine.pid = getpid();
   mine.pid_space = stat("/proc/self/ns/pid", &space) == 0 ? space.st_ino : 0;
-  std::copy(std::begin(secret_), std::end(secret_), mine.secret);
-  mine.secret_at = reinterpret_cast<std::uint64_t>(secret_);
+  mine.secret = secret_;
+  mine.secret_at = reinterpret_cast<std::uint64_t>(&secret_);
   const int file = memfd_create("multiview-test", MFD_CLOEXEC);
   fstat(file, &test);  // without the file: nothing that anyone can find
   mine.test = {file, test.st_dev, test.st_ino};
@@ -204,11 +201,11 @@ int Team::Probe() {
       obstacle = kOtherSpace;
       break;
     }
-    std::uint64_t read[2] = {};
-    iovec local{read, sizeof read}, remote{reinterpret_cast<void*>(other.secret_at), sizeof read};
+    Control::Secret read = {};
+    iovec local{&read, sizeof read}, remote{reinterpret_cast<void*>(other.secret_at), sizeof read};
     if (process_vm_readv(other.pid, &local, 1, &remote, 1, 0) != sizeof read) {
       obstacle = kRefused + errno;
-    } else if (!std::equal(std::begin(read), std::end(read), other.secret)) {
+    } else if (read != other.secret) {
       obstacle = kOtherProcess;
     } else if (r == (node_rank_ + 1) % node_size_) {
       const int file = OpenShared(other.pid, other.test);
@@ -235,7 +232,7 @@ Team::~Team() {
 
 Vote Team::Agree(Vote mine) {
   const auto between_nodes = [this](Vote vote) {
-    int nodes = 1;
+    int nodes;
     MPI_Comm_size(leaders_, &nodes);
     if (nodes > 1) {
       MPI_Allreduce(MPI_IN_PLACE, &vote.flags, 1, MPI_UINT64_T, MPI_BOR, leaders_);
@@ -246,7 +243,7 @@ Vote Team::Agree(Vote mine) {
   if (!control_) return between_nodes(mine);
   const std::uint32_t number = ++agreements_;
   Control::Head& head = control_->head();
-  Control::Cell& cell = head.cells[number % 3];
+  Control::Cell& cell = head.cell;
   if (mine.flags != 0) cell.flags.fetch_or(mine.flags);
   if (mine.sum != 0) cell.sum.fetch_add(mine.sum);
   const bool last = cell.arrived.fetch_add(1) + 1 == static_cast<std::uint32_t>(node_size_);
@@ -256,18 +253,17 @@ Vote Team::Agree(Vote mine) {
     if (!one_node) control_->Await(cell.arrived, cell.sleepers, static_cast<std::uint32_t>(node_size_));
     Vote vote{cell.flags.load(), cell.sum.load()};
     if (!one_node) vote = between_nodes(vote);
-    Control::Cell& next = head.cells[(number + 1) % 3];
-    next.arrived.store(0);
-    next.flags.store(0);
-    next.sum.store(0);
-    head.flags[number % 2] = vote.flags;
-    head.sum[number % 2] = vote.sum;
+    cell.arrived.store(0);
+    cell.flags.store(0);
+    cell.sum.store(0);
+    head.flags = vote.flags;
+    head.sum = vote.sum;
     head.generation.store(number);
     control_->Wake(head.generation, head.sleepers);
     return vote;
   }
   control_->Await(head.generation, head.sleepers, number);
-  return {head.flags[number % 2], head.sum[number % 2]};
+  return {head.flags, head.sum};
 }
 
 Status Team::AgreeOn(const Status& mine) {
@@ -337,7 +333,7 @@ Status Team::Read(int process, std::vector<iovec>& remote, std::vector<iovec>& l
   }
   // Every call reads the other one's secret as well: its number may have become another process's meanwhile.
   const Control::Identity& identity = theirs.identity;
-  std::uint64_t secret[2];
+  Control::Secret secret;
   local.insert(local.begin(), iovec{});
   remote.insert(remote.begin(), iovec{});
   std::size_t l = 1, r = 1;
@@ -349,13 +345,13 @@ Status Team::Read(int process, std::vector<iovec>& remote, std::vector<iovec>& l
     }
   };
   while (l < local.size()) {
-    local[l - 1] = {secret, sizeof secret};
+    local[l - 1] = {&secret, sizeof secret};
     remote[r - 1] = {reinterpret_cast<void*>(identity.secret_at), sizeof secret};
     const auto got = process_vm_readv(identity.pid, &local[l - 1], std::min<std::size_t>(local.size() - l + 1, IOV_MAX),
                                       &remote[r - 1], std::min<std::size_t>(remote.size() - r + 1, IOV_MAX), 0);
     if (got < 0) return failed(errno);
     if (got <= static_cast<ssize_t>(sizeof secret)) return failed(EFAULT);
-    if (!std::equal(std::begin(secret), std::end(secret), identity.secret)) return failed(ESRCH);
+    if (secret != identity.secret) return failed(ESRCH);
     advance(local, l, static_cast<std::size_t>(got) - sizeof secret);
     advance(remote, r, static_cast<std::size_t>(got) - sizeof secret);
   }

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "multiview/control.h"
 #include "multiview/layout.h"
 #include "multiview/memory.h"
 #include "multiview/plan.h"
@@ -20,9 +21,6 @@ struct Vote {
   std::uint64_t flags = 0;
   std::int64_t sum = 0;
 };
-
-/// The node's shared page of control words (control.cc).
-class Control;
 
 namespace internal {
 
@@ -88,7 +86,7 @@ class Team : public std::enable_shared_from_this<Team> {
   std::unique_ptr<Control> control_;         // null: the node is this process alone
   bool readable_ = false;
   Status direct_reads_;
-  std::uint64_t secret_[2] = {};  // see Control::Identity
+  Control::Secret secret_ = {};  // see Control::Identity
   bool opened_ = false;           // other processes are allowed to read this one because we asked for it
   std::uint32_t offers_ = 0;
   std::uint32_t agreements_ = 0;

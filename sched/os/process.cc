@@ -92,6 +92,13 @@ std::vector<Process> Below(const std::vector<Process>& all, const Process& root,
   return todo;
 }
 
+/// Somebody's parent was not there any more when its turn came.
+bool HasUnclear(const std::vector<Process>& all) {
+  std::unordered_set<pid_t> there = {0};
+  for (const Process& process : all) there.insert(process.pid);
+  return std::any_of(all.begin(), all.end(), [&](const Process& p) { return !there.contains(p.parent); });
+}
+
 std::vector<Process> Below(const Process& root, std::span<const pid_t> except) {
   return Below(AllProcesses(), root, except);
 }
@@ -252,9 +259,18 @@ void Stopper::Send(const Process& process, int signal) const {
 }
 
 void Stopper::Stop(pid_t root, std::span<const pid_t> except) {
-  constexpr int kMostRounds = 50;
+  // A fork that has begun goes on after the parent was sent the signal, so it counts only when it stands:
+  // then all its children are seen. It may not for long, where it gets no processor or waits for storage.
+  constexpr Duration kPatience = std::chrono::seconds(2);
+  constexpr timespec kLongestPause = {.tv_sec = 0, .tv_nsec = 64'000'000};
+  // One may have ended while its child was read before it: whose child that is the next look tells. Where
+  // the processes of others cannot be seen it never does.
+  constexpr int kMostUnclear = 3;
   root_ = root;
-  for (int round = 0; round < kMostRounds; ++round) {
+  int unclear = 0;
+  timespec pause = {.tv_sec = 0, .tv_nsec = 1'000'000};
+  const Duration until = Steady() + kPatience;
+  for (;;) {
     const std::vector<Process> all = AllProcesses();
     std::vector<Process> found = Below(all, {.pid = root}, {});
     if (root != getpid()) {
@@ -266,9 +282,10 @@ void Stopper::Stop(pid_t root, std::span<const pid_t> except) {
           found.push_back(process);
       }
     }
-    bool any = false;
+    bool any = false, moves = false;
     for (const Process& process : found) {
       if (process.stopped || std::find(except.begin(), except.end(), process.pid) != except.end()) continue;
+      moves = true;
       Send(process, SIGSTOP);
       const auto same = [&process](const Process& p) {
         return p.pid == process.pid && p.started == process.started;
@@ -277,7 +294,11 @@ void Stopper::Stop(pid_t root, std::span<const pid_t> except) {
       stopped_.push_back(process);
       any = true;
     }
-    if (!any) return;
+    if (!moves && (!HasUnclear(all) || ++unclear > kMostUnclear)) return;
+    if (Steady() > until) return;
+    if (any) continue;
+    nanosleep(&pause, nullptr);
+    pause.tv_nsec = std::min(2 * pause.tv_nsec, kLongestPause.tv_nsec);
   }
 }
 

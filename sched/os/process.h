@@ -53,10 +53,10 @@ bool SignalProcess(const Process& process, int signal);
 /// before was stopped by somebody else. Of one thread.
 class Stopper {
  public:
-  /// All that is below `root` but `except` (whose descendants are stopped too), again and again until no
-  /// other is found: one that is stopped cannot fork. A root other than the caller's own number is a child
-  /// that has not been reaped, and is stopped with its whole process group. May be called again, for those
-  /// that came since and those that somebody has continued.
+  /// All that is below `root` but `except` (whose descendants are stopped too), again and again until all
+  /// stand, or two seconds have passed: one that stands cannot fork. A root other than the caller's own
+  /// number is a child that has not been reaped, and is stopped with its whole process group. May be called
+  /// again, for those that came since and those that somebody has continued.
   void Stop(pid_t root, std::span<const pid_t> except = {});
   void Continue();
   /// What was stopped has ended, or is no business of the caller's any more.

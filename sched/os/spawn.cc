@@ -7,14 +7,15 @@
 // threads that run on. Handlers of ours could run in it until the exec; the callers' threads therefore block
 // every signal whose handler does more than nothing, and the child's mask is cleared last.
 //
-// At an exec the kernel carries the peak of the memory that is left, ours, over into what it will call the process's
-// max RSS: a smaller figure cannot be had of it afterwards. So the child asks for that peak and leaves it to the
-// caller, who can tell a task's own figure from it.
+// At an exec the kernel carries the peak of the memory that is left, ours, over into what it will call the
+// process's max RSS: a smaller figure cannot be had of it afterwards. So the child asks for that peak and
+// leaves it to the caller, who can tell a task's own figure from it.
 #include "os/spawn.h"
 
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -24,9 +25,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 #ifdef __SANITIZE_THREAD__
-// ThreadSanitizer's clone() takes the child's way out of it for the parent's, as the two share their memory, and is
-// blind afterwards. This is the C library's own.
+// ThreadSanitizer's clone() takes the child's way out of it for the parent's, as the two share their memory,
+// and is blind afterwards. This is the C library's own.
 extern "C" int __clone(int (*)(void*), void*, int, void*, ...);
 #define clone __clone
 #endif
@@ -111,7 +114,8 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) int Child(void* a
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  if (TooLate(request.until_ns) || (request.unless != nullptr && request.unless->load() != 0)) return Abandon(context, SpawnStep::kTooLate);
+  if (TooLate(request.until_ns) || (request.unless != nullptr && request.unless->load() != 0))
+    return Abandon(context, SpawnStep::kTooLate);
   execve(request.program, request.argv, request.envp);
   return Abandon(context, SpawnStep::kExec);
 }
@@ -146,6 +150,12 @@ Spawner::Spawner() {
 
 Spawner::~Spawner() {
   munmap(stack_, kStackBytes + kGuardBytes);
+}
+
+std::string NoProcessText(int error) {
+  const char* what = strerrordesc_np(error);
+  return StrCat("no more processes can be started (", what == nullptr ? "?" : what, ")",
+                error == EAGAIN ? "; raise the limit of processes (ulimit -u)" : "");
 }
 
 SpawnOutcome Spawner::SpawnOnce(const SpawnRequest& request) {

@@ -54,9 +54,13 @@ struct SpawnOutcome {
   int64_t peak_kib = 0;  // what the kernel counts into the process's max RSS from before its exec (spawn.cc)
 };
 
+/// Why no process could be made (an errno of fork or clone), and what helps where that is a limit.
+std::string NoProcessText(int error);
+
 /// Starts programs for one thread at little cost (how: spawn.cc). Each becomes the leader of a process group
-/// of its own, with default signal handling and an empty signal mask, and is killed (or told) when the spawning
-/// thread ends. Belongs to the thread that calls Spawn; the descriptors of the process should be close-on-exec.
+/// of its own, with default signal handling and an empty signal mask, and is killed (or told) when the
+/// spawning thread ends. Belongs to the thread that calls Spawn; the descriptors of the process should be
+/// close-on-exec.
 class Spawner {
  public:
   Spawner();

@@ -36,6 +36,7 @@ class Replicas {
   /// Makes this the one replica that counts from now on.
   void SetOnly(FileId file, NodeId node);
   void Remove(FileId file, NodeId node);
+  void RemoveAll(FileId file) { SetOnly(file, NodeId()); }
   void SetSize(FileId file, int64_t bytes) { files_[file.value].size = bytes; }
   int64_t size(FileId file) const { return files_[file.value].size; }
   bool Holds(FileId file, NodeId node) const;
@@ -56,6 +57,11 @@ class Replicas {
     return found == inside_.end() ? file : found->second;
   }
   std::vector<NodeId> Holders(FileId file) const;
+  /// each(node), in the same order.
+  template <class Each>
+  void ForEachHolder(FileId file, const Each& each) const {
+    ForEachHolder(files_[file.value], each);
+  }
 
   /// The nodes with at least half of the largest sum of input bytes a node has (Pwrake paper, 4.1); empty
   /// when that is 0. A file of unknown size counts as the mean of those known, or as 1 when none is. Only

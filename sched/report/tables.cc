@@ -44,7 +44,7 @@ std::string Cell(std::string_view text) {
   return Printable(text, kWidestCell);
 }
 
-std::string Percent(double share) {
+std::string PercentCell(double share) {
   std::string text;
   AppendFixed(&text, share * 100, 1);
   return text + " %";
@@ -109,7 +109,7 @@ void WriteNodes(const RunView& run, const std::vector<size_t>& tasks, size_t wid
                   StrCat(row.failed),
                   StrCat(row.lost),
                   FormatDuration(row.busy),
-                  Percent(row.utilisation)};
+                  PercentCell(row.utilisation)};
         if (inputs) cells->insert(cells->end(), {FormatBytes(row.local_bytes), FormatBytes(row.remote_bytes)});
       },
       sink, width);

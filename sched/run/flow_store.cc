@@ -44,13 +44,10 @@ T Get(std::string_view data, size_t at) {
 
 class FrameWriter {
  public:
-  FrameWriter() : context_(ZSTD_createCCtx()) {
+  FrameWriter() {
     out_.append(kMagic, 8);
     Put<uint32_t>(&out_, kFlowVersion);
   }
-  ~FrameWriter() { ZSTD_freeCCtx(context_); }
-  FrameWriter(const FrameWriter&) = delete;
-  FrameWriter& operator=(const FrameWriter&) = delete;
 
   Status Add(const pb::FlowChunk& chunk) {
     if (!chunk.SerializeToString(&raw_) || raw_.size() > kMaxRaw) {
@@ -60,7 +57,7 @@ class FrameWriter {
     const size_t bound = ZSTD_compressBound(raw_.size());
     out_.resize(at + kFrameHeader + bound);
     const size_t length =
-        ZSTD_compressCCtx(context_, out_.data() + at + kFrameHeader, bound, raw_.data(), raw_.size(), kLevel);
+        ZSTD_compress(out_.data() + at + kFrameHeader, bound, raw_.data(), raw_.size(), kLevel);
     if (ZSTD_isError(length)) return Status(Code::kInternal, StrCat("zstd: ", ZSTD_getErrorName(length)));
     out_.resize(at + kFrameHeader + length);
     std::string header;
@@ -80,7 +77,6 @@ class FrameWriter {
   }
 
  private:
-  ZSTD_CCtx* context_;
   std::string out_, raw_;
   uint32_t frames_ = 0;
 };
@@ -133,8 +129,8 @@ class FrameReader {
   /// What is whole, and still cannot be used.
   Status Refused(const Status& why) const {
     if (why.code() == Code::kDamaged) return Damaged(why.message());
-    return Status(Code::kRefused, StrCat(path_, ": the run's settings are of another version of Harrow (", why.message(),
-                                         "); go on with that one"));
+    return Status(Code::kRefused, StrCat(path_, ": the run's settings are of another version of Harrow (",
+                                         why.message(), "); go on with that one"));
   }
 
   Status Damaged(std::string_view what) const {
@@ -168,6 +164,7 @@ void ToProto(const RunSettings& s, pb::RunSettings* p) {
   for (const std::string& source : s.sources) p->add_source(source);
   p->set_started_ns(s.started.time_since_epoch().count());
   p->set_sync_journal(s.sync_journal);
+  p->set_stage(static_cast<uint32_t>(s.stage));
 }
 
 /// kInvalid: a setting that is not known here, or not as it can be.
@@ -183,6 +180,8 @@ Status FromProto(const pb::RunSettings& p, RunSettings* s) {
   s->sources.assign(p.source().begin(), p.source().end());
   s->started = WallTime(Duration(p.started_ns()));
   s->sync_journal = p.sync_journal();
+  if (p.stage() > static_cast<uint32_t>(Stage::kDrop)) return Status(Code::kInvalid, "stage: not known");
+  s->stage = static_cast<Stage>(p.stage());
   return {};
 }
 
@@ -274,7 +273,8 @@ class FlowBuilder {
   }
 
   bool AddTask(const pb::StoredTask& task) {
-    if (task.profile() >= profiles_.size() || task.form() > static_cast<uint32_t>(graph::CommandForm::kAssigned))
+    if (task.profile() >= profiles_.size() ||
+        task.form() > static_cast<uint32_t>(graph::CommandForm::kAssigned))
       return false;
     if (task.kind() >= kinds_.size() && task.kind() != KindId::kNone) return false;
     if (!Files(task.in(), &in_) || !Files(task.out(), &out_)) return false;

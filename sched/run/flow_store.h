@@ -17,6 +17,14 @@ namespace harrow::run {
 
 inline constexpr uint32_t kFlowVersion = 4;  // of RUN/flow; flow_format.md
 
+/// What a run is that only puts the inputs of its flow on the nodes (`harrow stage`): its tasks are not run.
+enum class Stage : uint8_t {
+  kNo = 0,
+  kRoundRobin = 1,  // each file on one node, in turn
+  kAll = 2,         // each file on every node
+  kDrop = 3,        // nothing: what such runs left on the nodes is removed
+};
+
 /// How a run is to go: what every server of the run, the first and those after a crash, must know alike. The settings
 /// proper (but for progress and run_dir, which are a command's), and which run it is, of whom, begun where.
 struct RunSettings : config::RunOptions {
@@ -28,6 +36,7 @@ struct RunSettings : config::RunOptions {
   std::vector<std::string> sources;                      // the flow's files as given
   WallTime started;
   bool sync_journal = true;
+  Stage stage = Stage::kNo;
 };
 
 /// A flow as it is stored: tasks have the ids they had when it was written.

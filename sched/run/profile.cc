@@ -10,6 +10,7 @@ void ProfileToProto(const graph::Profile& profile, uint32_t id, pb::Profile* out
   out->set_nodes(profile.shape.nodes);
   out->set_whole_node(profile.shape.whole_node);
   out->set_ranks(profile.ranks);
+  out->set_mpi(static_cast<uint32_t>(profile.mpi));
   out->set_cwd(profile.cwd);
   out->set_shell(profile.shell);
   for (const auto& [name, value] : profile.env) {
@@ -26,6 +27,7 @@ void ProfileToProto(const graph::Profile& profile, uint32_t id, pb::Profile* out
   out->set_stderr_path(profile.stderr_path);
   out->set_priority(profile.priority);
   out->set_keep(profile.keep);
+  out->set_replicas(profile.replicas - 1);
   out->set_missing_ok(profile.missing_ok);
   out->set_empty_streams(profile.empty_streams);
   out->set_warn_signal(profile.warn_signal);
@@ -41,6 +43,7 @@ graph::Profile ProfileFromProto(const pb::Profile& p) {
                    .whole_node = p.whole_node(),
                    .memory = p.memory()};
   profile.ranks = p.ranks();
+  profile.mpi = static_cast<graph::Mpi>(p.mpi());
   profile.cwd = p.cwd();
   profile.shell = p.shell();
   for (const pb::EnvVar& variable : p.env()) profile.env.emplace_back(variable.name(), variable.value());
@@ -53,6 +56,7 @@ graph::Profile ProfileFromProto(const pb::Profile& p) {
   profile.stderr_path = p.stderr_path();
   profile.priority = p.priority();
   profile.keep = p.keep();
+  profile.replicas = p.replicas() + 1;
   profile.missing_ok = p.missing_ok();
   profile.empty_streams = p.empty_streams();
   profile.warn_signal = p.warn_signal();

@@ -14,7 +14,7 @@ namespace harrow::run_dir {
 namespace {
 
 constexpr size_t kKeyBytes = 32;
-constexpr uint64_t kLargestFile = 64u << 10;
+constexpr uint64_t kLargestRendezvous = 64u << 10;
 constexpr uint32_t kFileVersion = 1;
 
 std::string ToHex(std::string_view bytes) {
@@ -82,7 +82,7 @@ Result<Rendezvous> ParseRendezvous(std::string_view text) {
 
 Result<Rendezvous> ReadRendezvous(os::FileSystem& fs, const std::string& run_dir) {
   std::string path = ServerPath(run_dir);
-  Result<std::string> text = fs.ReadPrivate(path, kLargestFile);
+  Result<std::string> text = fs.ReadPrivate(path, kLargestRendezvous);
   if (!text.ok()) return text.status();
   Result<Rendezvous> r = ParseRendezvous(*text);
   if (!r.ok()) return Status(r.status().code(), StrCat(path, ": ", r.status().message()));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <numeric>
 #include <utility>
 
 #include "base/text.h"
@@ -117,7 +118,9 @@ RunDriver::RunDriver(const run::StoredFlow& flow, const DriverOptions& options, 
       scheduler_(flow.graph, SchedulerOptions(flow.settings)),
       attempts_(flow.graph),
       recorder_(journal, flow.graph.task_count()),
-      catalogue_(flow.graph) {}
+      catalogue_(flow.graph) {
+  if (stages()) MakeStaging();
+}
 
 Status RunDriver::Restore(const journal::History& history, made::Attempts made) {
   if (!recorder_.Restore(history)) {
@@ -175,6 +178,8 @@ Status RunDriver::Restore(const journal::History& history, made::Attempts made) 
     } else {
       Tries& tries = tries_[attempt.task.value];
       ++tries.attempts;
+      // Its fate is on record a moment later, which the server before this one may not have lived to see.
+      tries.done |= attempt.end == journal::End::kExited && attempt.code == 0;
       // One that its agent's end interrupted costs no retry, either.
       tries.losses += lost || attempt.end == journal::End::kInterrupted ? 1 : 0;
     }
@@ -202,18 +207,27 @@ bool RunDriver::IsUnwanted(TaskId task) const {
          recorder_.fate(task) == journal::TaskFate::kOpen;
 }
 
+/// It counts as done, and runs again where its outputs are lost.
+bool RunDriver::MayBeRemade(TaskId task) const {
+  return local_files() && !graph_.outputs(task).empty() &&
+         (recorder_.fate(task) == journal::TaskFate::kDone || IsUnwanted(task));
+}
+
 void RunDriver::Begin(const Moment& moment) {
   phase_ = Phase::kGathering;
   // As it was before this server: what agents tell from now on comes after it.
   events_.push_back(core::TasksAdded{TaskId(0), static_cast<uint32_t>(graph_.task_count())});
   for (uint32_t i = 0; i < graph_.task_count(); ++i) {
     const TaskId task(i);
-    const journal::TaskFate fate = recorder_.fate(task);
     const bool unwanted = IsUnwanted(task);
+    const auto tried = tries_.find(i);
+    if (options_.restarted && !unwanted && tried != tries_.end() && tried->second.done)
+      recorder_.Fate(task, journal::TaskFate::kDone, TaskId());
+    const journal::TaskFate fate = recorder_.fate(task);
     if (fate == journal::TaskFate::kOpen && recorder_.last_attempt(task) == 0 && !unwanted) continue;
     core::TaskRestored restored{
         .task = task, .as = RestoredAs(fate, unwanted), .last_attempt = recorder_.last_attempt(task)};
-    if (const auto tried = tries_.find(i); tried != tries_.end()) {
+    if (tried != tries_.end()) {
       restored.attempts = tried->second.attempts;
       restored.losses = tried->second.losses;
     }
@@ -221,6 +235,8 @@ void RunDriver::Begin(const Moment& moment) {
   }
   if (local_files()) {
     NoteFilesElsewhere(0);
+    // Until somebody has come who may hold inputs: tasks are queued once, by where these are then.
+    if (!stages()) staged_until_ = moment.now + kStagedPatience;
     LookForShared(std::exchange(success_ns_, {}));
   }
   if (AllGathered()) EndGathering(moment);
@@ -243,8 +259,9 @@ void RunDriver::EndGathering(const Moment& moment) {
     attempts_.Begin(row, moment.wall_ns());
     events_.push_back(core::TaskStarted{row->id, row->node});
   }
-  // What has not come back may have begun an attempt of any task that is open, and nobody else may have its
-  // number.
+  // What has not come back may have begun an attempt of any task that is open or whose outputs were lost, and
+  // nobody else may have its number.
+  if (numbers_unsure_ || !awaited_.empty()) events_.push_back(core::RemakesMayBeOut{});
   for (uint32_t i = 0; i < graph_.task_count() && (numbers_unsure_ || !awaited_.empty()); ++i) {
     const TaskId task(i);
     if (recorder_.fate(task) != journal::TaskFate::kOpen || IsUnwanted(task) ||
@@ -281,7 +298,8 @@ core::Outcome RunDriver::OutcomeOf(const pb::Attempt& attempt) const {
   const std::vector<int32_t>& retry_on = graph_.profile(TaskId(attempt.task())).retry_on;
   const bool retryable =
       retry_on.empty() || std::find(retry_on.begin(), retry_on.end(), code) != retry_on.end();
-  return core::Failed{code, retryable};
+  const auto no_room = static_cast<int64_t>(std::min<uint64_t>(attempt.no_room(), INT64_MAX / 4));
+  return core::Failed{code, retryable, no_room};
 }
 
 // --- what follows
@@ -289,11 +307,13 @@ core::Outcome RunDriver::OutcomeOf(const pb::Attempt& attempt) const {
 void RunDriver::Flush(const Moment& moment) {
   wake_pending_ = false;
   Schedule(moment);
+  if (stages()) GoOnStaging();
+  GoOnSaving(moment);
   SendAll();
 }
 
 void RunDriver::Schedule(const Moment& moment) {
-  if (phase_ != Phase::kRunning || events_.empty()) return;
+  if (phase_ != Phase::kRunning || events_.empty() || AwaitsStaged(moment)) return;
   actions_.clear();
   scheduler_.HandleAll(moment.now, events_, &actions_);
   events_.clear();
@@ -318,8 +338,10 @@ void RunDriver::Act(const Moment& moment, const core::Action& action) {
   } else if (const auto* aside = std::get_if<core::NodePutAside>(&action)) {
     if (Node* node = nodes_.Find(aside->node)) {
       node->put_aside = true;
-      Tell(StrCat("node ", node->name, " is put aside: ", aside->failures,
-                  " tasks in a row failed there at once"));
+      Tell(aside->cut_off ? StrCat("node ", node->name,
+                                   " is put aside: other nodes and it cannot get files from each other")
+                          : StrCat("node ", node->name, " is put aside: ", aside->failures,
+                                   " tasks in a row failed there at once"));
     }
   } else if (const auto* copy = std::get_if<core::CopyFile>(&action)) {
     Act(*copy);
@@ -328,30 +350,37 @@ void RunDriver::Act(const Moment& moment, const core::Action& action) {
   } else if (const auto* refuse = std::get_if<core::RefuseFile>(&action)) {
     Act(*refuse);
   } else if (std::holds_alternative<core::RunComplete>(action)) {
-    complete_ = true;
+    if (stages() || complete_ || saves_) return;
+    saves_ = BeginSaving();
+    complete_ = !saves_;
   }
 }
 
 void RunDriver::Settle(const Moment& moment, const core::TaskSettled& settled) {
-  if (IsUnwanted(settled.task)) return;
+  out_of_time_ |= settled.reason == core::Reason::kNoTimeLeft;
+  nodes_gone_ |= settled.reason == core::Reason::kNodesGone;
   ForgetLost(settled.task);
-  // It has made lost outputs again, or could not: that it was done stays.
-  if (recorder_.fate(settled.task) == journal::TaskFate::kDone) {
-    if (settled.state != core::FinalState::kSkipped) return;
-    ++left_open_;
-    ++undone_;
+  // It has made lost outputs again, or could not: that it was done, or is not wanted, stays.
+  if (recorder_.fate(settled.task) == journal::TaskFate::kDone || IsUnwanted(settled.task)) {
+    if (settled.state == core::FinalState::kDone) return;
+    ++undone_[static_cast<size_t>(settled.state)];
+    if (settled.state == core::FinalState::kFailed)
+      Tell(StrCat("task ", Printable(graph_.TaskName(settled.task), 60),
+                  settled.reason == core::Reason::kLostTooOften
+                      ? " was done; its outputs were lost too often to be made again"
+                      : " was done; its outputs were lost, and it failed when it was to make them again"));
     return;
   }
-  // What an interruption or the time limit kept from running stays open: --resume goes on there.
+  // What an interruption or the time limit kept from running stays open: --resume goes on there. So does what
+  // needs outputs that were lost and could not be made again.
   const bool stays_open = settled.reason == core::Reason::kInterrupted ||
                           settled.reason == core::Reason::kNoTimeLeft ||
                           settled.reason == core::Reason::kNodesGone ||
                           (interrupted_ && settled.reason == core::Reason::kStopped) ||
                           (settled.reason == core::Reason::kDependency && settled.because &&
-                           recorder_.fate(settled.because) == journal::TaskFate::kOpen);
+                           (recorder_.fate(settled.because) == journal::TaskFate::kOpen ||
+                            recorder_.fate(settled.because) == journal::TaskFate::kDone));
   if (stays_open) {
-    out_of_time_ |= settled.reason == core::Reason::kNoTimeLeft;
-    nodes_gone_ |= settled.reason == core::Reason::kNodesGone;
     left_open_ += settled.state == core::FinalState::kSkipped ? 1 : 0;
     return;
   }
@@ -426,14 +455,10 @@ void RunDriver::SendAll() {
 }
 
 void RunDriver::Committed(uint64_t sequence) {
-  bool any = false;
   recorder_.Committed(sequence, [&](NodeId id, uint64_t incarnation, uint64_t agent_sequence) {
     Node* node = nodes_.Find(id);
-    if (node == nullptr || node->incarnation != incarnation) return;
-    nodes_.Outbox(*node).mutable_committed()->set_sequence(agent_sequence);
-    any = true;
+    if (node != nullptr && node->incarnation == incarnation) nodes_.Acknowledge(*node, agent_sequence);
   });
-  if (any) Wake();
 }
 
 void RunDriver::Cancel(const std::vector<TaskId>& tasks) {
@@ -525,11 +550,12 @@ Figures RunDriver::FiguresAt(const Moment& moment) const {
   Figures figures = known_;
   // What is not wanted counts as done for the scheduler, and not at all for people.
   figures.total = graph_.task_count() - unwanted_;
-  const uint64_t done = counts.done + counts.remaking + undone_;
+  const auto undone = [this](core::FinalState state) { return undone_[static_cast<size_t>(state)]; };
+  const uint64_t done = counts.done + counts.remaking + std::accumulate(undone_.begin(), undone_.end(), 0ull);
   figures.done = done > unwanted_ ? done - unwanted_ : 0;
-  figures.failed = counts.failed;
-  figures.skipped = counts.skipped - left_open_;
-  figures.cancelled = counts.cancelled;
+  figures.failed = counts.failed - undone(core::FinalState::kFailed);
+  figures.skipped = counts.skipped - left_open_ - undone(core::FinalState::kSkipped);
+  figures.cancelled = counts.cancelled - undone(core::FinalState::kCancelled);
   if (counts.total == 0) CountRecorded(&figures);
   figures.running = std::min<uint64_t>(counts.running + counts.sent, nodes_.joined_slots());
   figures.attempts += counts.attempts;
@@ -557,6 +583,7 @@ void RunDriver::Snapshot(const Moment& moment, bool with_nodes, pb::Progress* pr
   wire::FiguresToProto(FiguresAt(moment), progress);
   progress->set_epoch(options_.epoch);
   progress->set_stopping(interrupted_);
+  if (stages()) SnapshotStaging(progress);
   if (!with_nodes) return;
   for (const auto& node : nodes_.all()) {
     pb::NodeStatus* status = progress->add_node();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -18,10 +19,12 @@
 #include "journal/journal.h"
 #include "made/record.h"
 #include "run/flow_store.h"
+#include "run/server_end.h"
 #include "server/attempt_table.h"
 #include "server/file_catalogue.h"
 #include "server/node_table.h"
 #include "server/recorder.h"
+#include "server/staging.h"
 #include "wire/channel.h"
 #include "wire/harrow.pb.h"
 
@@ -107,6 +110,8 @@ class RunDriver {
   bool nodes_gone() const { return nodes_gone_; }
   /// What an agent said that the run cannot go on with; empty: nothing.
   const std::string& fatal() const { return fatal_; }
+  /// How a run ends that only stages; none: it has tasks.
+  std::optional<run::ServerEnd> StagingEnd() const;
   /// When the allocation ends; none: not known.
   std::optional<WallTime> end_time() const { return end_time_; }
   /// A node that should have an agent and has none: it was lost, or has not come in time.
@@ -123,6 +128,7 @@ class RunDriver {
   const core::Scheduler& scheduler() const { return scheduler_; }
   Recorder& recorder() { return recorder_; }
   bool IsUnwanted(TaskId task) const;
+  bool MayBeRemade(TaskId task) const;
 
  private:
   enum class Phase { kIdle, kGathering, kRunning };
@@ -164,9 +170,24 @@ class RunDriver {
   void NoteFilesElsewhere(uint32_t first_file);
   void LookForShared(const std::unordered_map<uint32_t, int64_t>& success_ns);
   void TakeAddresses(Node& node, const pb::FromAgent& message);
-  static void Introduce(const Node& node, pb::Peer* peer);
+  void BringTogether(Node& one, Node& other);
+  void Introduce(const Node& node, Node& to);
   void ForgetFilesOf(Node& node);
-  void ReconcileFiles(Node& node, const pb::AgentHello& hello);
+  void LoseFilesOf(const Node& node);
+  static bool KeepsNoFiles(const Node& node);
+  void FailCopy(FileId file, NodeId to, NodeId from);
+  // driver_saving.cc
+  bool BeginSaving();
+  void Save(FileId file);
+  void TakeSaved(const Moment& moment, const Node& node, const pb::FileNote& note);
+  void GoOnSaving(const Moment& moment);
+
+  void TakeStaged(const Moment& moment, Node& node, const pb::AgentHello& hello);
+  static constexpr Duration kStagedPatience = std::chrono::seconds(5);
+  bool AwaitsStaged(const Moment& moment) const {
+    return staged_until_ && !all_joined_ && !interrupted_ && moment.now < *staged_until_;
+  }
+  void ReconcileFiles(const Moment& moment, Node& node, const pb::AgentHello& hello);
   void TakeFile(const Moment& moment, Node& node, const pb::FileNote& note);
   void SetObject(FileId file, const std::string& object, int64_t bytes);
   void TakeMadeFiles(const Moment& moment, Node& node, const pb::Attempt& attempt);
@@ -174,6 +195,17 @@ class RunDriver {
   void CountUnknownInput(AttemptTable::Row* row);
   void NoteCopied(journal::CopyRecord copy);
   void CountCopy(const journal::CopyRecord& copy);
+
+  void NoteStored(FileId file, NodeId node, int64_t bytes);
+
+  // driver_staging.cc: a run that only puts files on nodes, or takes them from there
+  bool stages() const { return flow_.settings.stage != run::Stage::kNo; }
+  void MakeStaging();
+  void BeginStaging();
+  void GoOnStaging();
+  void NoteNotStaged(FileId file, NodeId to, NodeId from, core::CopyFailed::Why why, const std::string& text);
+  std::string TroubleText(const Staging::Trouble& trouble) const;
+  void SnapshotStaging(pb::Progress* progress) const;
 
   // driver.cc: what follows
   void RestoreSessions(const journal::History& history, int64_t session_start);
@@ -212,6 +244,7 @@ class RunDriver {
   made::Attempts made_;  // what is known of the last attempt of open tasks, where that did not succeed
   struct Tries {
     uint32_t attempts = 0, losses = 0;
+    bool done = false;
   };
   std::unordered_map<uint32_t, Tries> tries_;  // of earlier servers of this session; while gathering
   std::optional<Time> wake_at_;                // the scheduler is told TimeCame
@@ -219,13 +252,29 @@ class RunDriver {
   std::vector<core::Action> actions_;
   bool wake_pending_ = false, complete_ = false, interrupted_ = false;
   uint64_t left_open_ = 0;  // settled as skipped by the scheduler, and open all the same
-  uint64_t undone_ = 0;     // and those that were to make lost outputs again: they are done
+  // By final state: those that were to make lost outputs again and could not. They are done.
+  std::array<uint64_t, 4> undone_{};
   bool out_of_time_ = false, nodes_gone_ = false;
   std::string fatal_;
   std::optional<WallTime> end_time_;
 
   std::unordered_map<uint32_t, int64_t> success_ns_;  // until Begin: when attempts began that succeeded
   uint64_t unwanted_ = 0;                             // tasks not needed and not done before
+  bool staged_found_ = false;
+  struct Saving {
+    NodeId node;              // that copies it
+    std::set<NodeId> failed;  // that could not
+  };
+  bool saves_ = false;  // nothing runs any more, and the run is complete when this is done
+  std::map<FileId, Saving> saving_;
+  uint64_t saved_ = 0, unsaved_ = 0;
+  int64_t saved_bytes_ = 0;
+  std::string unsaved_why_;
+  std::optional<Time> staged_until_;  // other nodes are waited for, which may hold inputs, too
+  std::unordered_map<FileId, std::string>
+      sources_;                       // agent/source_index.h; of a run that puts files on nodes
+  std::unique_ptr<Staging> staging_;  // of a run that puts files on nodes
+  std::unordered_map<FileId, std::string> staging_whys_;  // what was said last of what did not come
   Figures
       known_;  // of earlier sessions (makespan, slot_seconds, attempts) or servers, and what is counted here
   int64_t ended_ns_ = 0;  // 0: the run goes on

@@ -116,10 +116,12 @@ void RunDriver::Enter(const Moment& moment, Node& node, std::shared_ptr<wire::Ch
   node.successor.reset();
   if (!same_agent && node.joined) {
     Lose(moment, node, "its agent was started again");
-    Schedule(moment);
+    // What it holds still need not be made again.
+    if (hello.held().empty()) Schedule(moment);
   }
   // What was to be told to the agent by its last connection; what of it still holds is found below.
   node.outbox.Clear();
+  node.acknowledged = 0;
   node.channel = std::move(channel);
   node.silent_ticks = 0;
   node.heard = moment.now;
@@ -157,6 +159,8 @@ void RunDriver::Enter(const Moment& moment, Node& node, std::shared_ptr<wire::Ch
     events_.push_back(core::NodeClosed{node.id});
     if (!std::exchange(node.put_aside, true)) TellUnfit(node, hello.unfit());
     node.unfit = hello.unfit();
+  } else if (staging_) {
+    staging_->Joined(node.id);
   }
   if (!rejoined && !all_joined_ && nodes_.joined_count() >= options_.nodes_expected) AllJoined();
   node.session_slots = node.capacity.slots;
@@ -214,7 +218,7 @@ bool RunDriver::MayAdopt(AttemptId id) {
   const Row* row = attempts_.Find(id.task);
   if (phase_ != Phase::kRunning) {
     // Of two that come back, the later one counts: it may have removed what the earlier one made.
-    return recorder_.fate(id.task) == journal::TaskFate::kOpen &&
+    return (recorder_.fate(id.task) == journal::TaskFate::kOpen || MayBeRemade(id.task)) &&
            id.number > recorder_.last_attempt(id.task) && (row == nullptr || row->id.number < id.number);
   }
   return row == nullptr && scheduler_.MayAdopt(id);
@@ -278,7 +282,7 @@ void RunDriver::Reconcile(const Moment& moment, Node& node, const pb::FromAgent&
     if (phase_ == Phase::kGathering && id.task.value < count && MayAdopt(id))
       attempts_.Add(id, node.id, State::kReturning);
   }
-  ReconcileFiles(node, hello);
+  ReconcileFiles(moment, node, hello);
   if (!interrupted_) return;
   // It may not have arrived.
   for (const TaskId task : attempts_.At(node.id)) EndAt(node, attempts_.Find(task)->id);
@@ -318,6 +322,7 @@ void RunDriver::Disconnected(const Moment& moment, NodeId id, const wire::Channe
   if (node->channel.get() != channel) return;
   node->channel.reset();
   os::LogWarning(StrCat("node ", node->name, ": the connection to its agent is gone"));
+  if (local_files()) events_.push_back(core::NodeHungUp{id});
   // An agent ends when its tasks have; one that was cut off before is waited for.
   if (!attempts_.At(id).empty()) return;
   if (node->leaving && node->joined) Lose(moment, *node, "its agent has ended");
@@ -352,6 +357,7 @@ void RunDriver::Lose(const Moment& moment, Node& node, const std::string& why) {
   node.joined = node.silent = node.leaving = node.put_aside = false;
   node.unfit.clear();
   events_.push_back(core::NodeLost{node.id});
+  if (staging_) staging_->Lost(node.id);
   ForgetFilesOf(node);
   Wake();
 }
@@ -428,6 +434,10 @@ void RunDriver::FindSilent(const Moment& moment) {
     events_.push_back(core::TimeCame{});
     Wake();
   }
+  // A message of its own for each commit and agent would be half of all that is sent.
+  if (nodes_.SendAcknowledgements()) Wake();
+  if (saves_) Wake();
+  if (staged_until_ && moment.now >= *staged_until_ && !events_.empty()) Wake();
   size_t joined = 0, silent = 0;
   for (const auto& node : nodes_.all()) {
     if (!node->joined) continue;
@@ -479,6 +489,8 @@ void RunDriver::Handle(const Moment& moment, NodeId id, const pb::FromAgent& mes
     }
   }
   if (message.peer_address_size() > 0) TakeAddresses(*node, message);
+  // Before the ends of those that read them.
+  for (const pb::FileNote& note : message.file()) TakeFile(moment, *node, note);
   const pb::TasksStarted& started = message.started();
   for (int i = 0; i < started.attempt_size() && i < started.start_ns_size(); ++i)
     TakeStarted(moment, *node, wire::IdOf(started.attempt(i)), started.start_ns(i));
@@ -486,7 +498,6 @@ void RunDriver::Handle(const Moment& moment, NodeId id, const pb::FromAgent& mes
     for (const pb::Attempt& attempt : ended.attempt()) TakeAttempt(moment, *node, attempt);
     recorder_.AcknowledgeLater(node->id, node->incarnation, ended.sequence());
   }
-  for (const pb::FileNote& note : message.file()) TakeFile(moment, *node, note);
   // Where nothing of it was new no commit is to come.
   if (message.ended_size() > 0 && recorder_.all_committed()) Committed(recorder_.added());
   for (const pb::AttemptId& returned : message.returned().attempt()) {
@@ -504,6 +515,11 @@ void RunDriver::Handle(const Moment& moment, NodeId id, const pb::FromAgent& mes
     events_.push_back(core::NodeClosed{id});
     if (!std::exchange(node->put_aside, true)) TellUnfit(*node, message.unfit());
     node->unfit = message.unfit();
+    if (staging_) {
+      staging_->Lost(id);
+    } else {
+      LoseFilesOf(*node);
+    }
     if (all_joined_) AllJoined();
   }
   if (message.has_problem()) {

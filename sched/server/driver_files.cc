@@ -6,6 +6,9 @@
 // What a node was asked for may get lost with its connection: it is asked again when it comes back. It
 // answers at once for what it has.
 
+#include <algorithm>
+#include <utility>
+
 #include "base/text.h"
 #include "os/log.h"
 #include "server/driver.h"
@@ -16,9 +19,23 @@ bool RunDriver::local_files() const {
   return flow_.settings.files == config::Files::kLocal;
 }
 
+/// Its agent has said so, and answers nothing that is said of files.
+bool RunDriver::KeepsNoFiles(const Node& node) {
+  return !node.unfit.empty() && node.peer_addresses.empty();
+}
+
+/// The node cannot have it: what was to read it there ends of itself.
+void RunDriver::FailCopy(FileId file, NodeId to, NodeId from) {
+  (void)catalogue_.Answered(file, to);
+  events_.push_back(core::CopyFailed{file, to, from, core::CopyFailed::Why::kUnreadable});
+  Wake();
+}
+
 void RunDriver::SendCopy(FileId file, NodeId to, NodeId from, TaskId reader) {
   Node* const node = nodes_.Find(to);
   if (node == nullptr) return;
+  if (KeepsNoFiles(*node)) return FailCopy(file, to, from);
+  if (Node* const source = from ? nodes_.Find(from) : nullptr) BringTogether(*source, *node);
   const FileCatalogue::Object* const object = catalogue_.Find(file);
   const bool can = !from || object != nullptr;
   catalogue_.Ask(file, to, {from, can, reader});
@@ -30,8 +47,10 @@ void RunDriver::SendCopy(FileId file, NodeId to, NodeId from, TaskId reader) {
   if (from) copy->set_from(from.value + 1);
   // What lies in the submit directory now need not be what it was.
   if (object == nullptr || !from) return;
-  copy->set_object(object->id);
-  copy->set_bytes(object->bytes);
+  const std::string_view id = object->id();
+  copy->set_object(id.data(), id.size());
+  copy->set_bytes(object->bytes());
+  if (const auto source = sources_.find(file); source != sources_.end()) copy->set_source(source->second);
 }
 
 void RunDriver::Act(const core::CopyFile& copy) {
@@ -45,7 +64,28 @@ void RunDriver::Act(const core::RefuseFile& refuse) {
 
 void RunDriver::Act(const core::DropFile& drop) {
   catalogue_.Answered(drop.file, drop.node);
-  if (Node* const node = nodes_.Find(drop.node)) nodes_.Outbox(*node).add_drop(drop.file.value);
+  Node* const node = nodes_.Find(drop.node);
+  if (node == nullptr) return;
+  if (!drop.damaged) return nodes_.Outbox(*node).add_drop(drop.file.value);
+  nodes_.Outbox(*node).add_drop_damaged(drop.file.value);
+  // A store has a content once. What else goes with it there, directories that hold it, the agent tells.
+  for (const FileId same : catalogue_.SameAs(drop.file)) {
+    const std::vector<NodeId> holders = scheduler_.HoldersOf(same);
+    if (std::find(holders.begin(), holders.end(), drop.node) == holders.end()) continue;
+    nodes_.Outbox(*node).add_drop_damaged(same.value);
+    events_.push_back(core::FileLost{same, drop.node});
+    Wake();
+  }
+}
+
+/// Its agent does not serve files: others would wait for what they are to get from there, and it for what it
+/// is to get. What it told of may not have been handed on yet, so that all are named.
+void RunDriver::LoseFilesOf(const Node& node) {
+  if (!local_files() || !KeepsNoFiles(node)) return;
+  for (const auto& [file, copy] : catalogue_.CopiesTo(node.id)) FailCopy(file, node.id, copy.from);
+  for (uint32_t n = 0; n < graph_.file_count(); ++n) {
+    if (catalogue_.Find(FileId(n)) != nullptr) events_.push_back(core::FileLost{FileId(n), node.id});
+  }
 }
 
 /// Names the task's files: what it reads is brought to its sandbox, and what it makes is taken from there.
@@ -111,17 +151,28 @@ void RunDriver::LookForShared(const std::unordered_map<uint32_t, int64_t>& succe
   }
 }
 
-/// The node's agent can be asked for files, and can ask others.
+/// The node's agent can be asked for files, and can ask others. Those that are to do so already, or may not
+/// have heard of each other, are told.
 void RunDriver::TakeAddresses(Node& node, const pb::FromAgent& message) {
   node.peer_addresses.assign(message.peer_address().begin(), message.peer_address().end());
-  for (const auto& other : nodes_.all()) {
-    if (other->id == node.id || other->peer_addresses.empty()) continue;
-    if (other->channel != nullptr) Introduce(node, nodes_.Outbox(*other).add_peer());
-    Introduce(*other, nodes_.Outbox(node).add_peer());
+  for (const NodeId id : node.peers) {
+    Node& other = *nodes_.Find(id);
+    Introduce(node, other);
+    Introduce(other, node);
   }
 }
 
-void RunDriver::Introduce(const Node& node, pb::Peer* peer) {
+/// Two nodes between which files go know each other from then on: of a thousand, each needs few others.
+void RunDriver::BringTogether(Node& one, Node& other) {
+  if (one.id == other.id || !one.peers.insert(other.id).second) return;
+  other.peers.insert(one.id);
+  Introduce(one, other);
+  Introduce(other, one);
+}
+
+void RunDriver::Introduce(const Node& node, Node& to) {
+  if (node.peer_addresses.empty() || to.peer_addresses.empty() || to.channel == nullptr) return;
+  pb::Peer* const peer = nodes_.Outbox(to).add_peer();
   peer->set_node(node.id.value);
   peer->set_incarnation(node.incarnation);
   for (const std::string& address : node.peer_addresses) peer->add_address(address);
@@ -131,29 +182,79 @@ void RunDriver::Introduce(const Node& node, pb::Peer* peer) {
 void RunDriver::ForgetFilesOf(Node& node) {
   catalogue_.ForgetNode(node.id);
   node.peer_addresses.clear();
-  for (const auto& other : nodes_.all()) {
-    if (other->id != node.id && other->channel != nullptr && !other->peer_addresses.empty())
-      Introduce(node, nodes_.Outbox(*other).add_peer());
+  for (const NodeId id : std::exchange(node.peers, {})) {
+    Node& other = *nodes_.Find(id);
+    other.peers.erase(node.id);
+    if (other.channel != nullptr && !other.peer_addresses.empty())
+      nodes_.Outbox(other).add_peer()->set_node(node.id.value);  // nowhere
   }
 }
 
+/// What earlier runs left on the node of what this one reads. The word for it is the agent's, which has just
+/// looked. Other nodes are likely to hold some, too: until they have come, tasks would be given to those that
+/// came first.
+void RunDriver::TakeStaged(const Moment& moment, Node& node, const pb::AgentHello& hello) {
+  if (!local_files()) return;
+  bool any = false;
+  const std::string directory = flow_.settings.submit_dir + "/";
+  for (const pb::StagedFile& staged : hello.staged()) {
+    any |= staged.path().empty() && !stages();  // earlier runs have been there, whatever they left
+    if (!staged.path().starts_with(directory)) continue;
+    const std::string path = staged.path().substr(directory.size());
+    const std::optional<FileId> file = graph_.FindFile(path);
+    if (!file || graph_.producer(*file) || !catalogue_.IsKept(*file)) continue;
+    if (stages()) {
+      if (staging_) staging_->Likely(*file, node.id);
+      continue;
+    }
+    const FileCatalogue::Object* const known = catalogue_.Find(*file);
+    if (known != nullptr && known->id() != staged.object()) continue;
+    if (known == nullptr) catalogue_.Set(*file, staged.object(), staged.bytes());
+    // So it learns which of the run's files that is.
+    pb::CopyFile* const copy = nodes_.Outbox(node).add_copy();
+    copy->set_file(file->value);
+    copy->set_path(path);
+    copy->set_object(staged.object());
+    copy->set_bytes(staged.bytes());
+    NoteStored(*file, node.id, staged.bytes());
+    any = true;
+  }
+  if (staged_found_) return;
+  staged_found_ = any;
+  staged_until_ = any ? std::optional(moment.now + kStagedPatience) : std::nullopt;
+}
+
 /// What an agent holds that has come back, and what it was asked for and may not have heard.
-void RunDriver::ReconcileFiles(Node& node, const pb::AgentHello& hello) {
+void RunDriver::ReconcileFiles(const Moment& moment, Node& node, const pb::AgentHello& hello) {
   for (const pb::HeldFile& held : hello.held()) {
     const FileId file(held.file());
     if (file.value >= graph_.file_count()) continue;
     const FileCatalogue::Object* const known = catalogue_.Find(file);
-    if (known == nullptr) catalogue_.Set(file, {held.object(), held.bytes()});
-    if (known != nullptr && known->id != held.object()) {
+    if (known == nullptr) catalogue_.Set(file, held.object(), held.bytes());
+    if (known != nullptr && known->id() != held.object()) {
       nodes_.Outbox(node).add_drop(held.file());
       continue;
     }
+    if (staging_) {
+      // It is asked once more: what it read the file from is not told here.
+      staging_->Likely(file, node.id);
+      continue;
+    }
     catalogue_.Answered(file, node.id);
-    events_.push_back(core::FileStored{file, node.id, held.bytes()});
+    NoteStored(file, node.id, held.bytes());
   }
+  TakeStaged(moment, node, hello);
   for (const FileId refused : catalogue_.RefusedAt(node.id)) nodes_.Outbox(node).add_refuse(refused.value);
   for (const auto& [file, copy] : catalogue_.CopiesTo(node.id))
     SendCopy(file, node.id, copy.from, copy.reader);
+}
+
+void RunDriver::NoteStored(FileId file, NodeId node, int64_t bytes) {
+  if (staging_) {
+    staging_->Stored(file, node);
+  } else {
+    events_.push_back(core::FileStored{file, node, bytes});
+  }
 }
 
 /// Bytes that have come or gone, for the figures and the journal.
@@ -177,7 +278,7 @@ int64_t RunDriver::BytesRead(TaskId task) const {
   for (const FileId input : graph_.inputs(task)) {
     if (graph_.producer(input) || graph_.file_size(input) >= 0) continue;
     const FileCatalogue::Object* const object = catalogue_.Find(input);
-    if (object != nullptr) bytes += object->bytes;
+    if (object != nullptr) bytes += object->bytes();
   }
   return bytes;
 }
@@ -196,6 +297,10 @@ void RunDriver::TakeFile(const Moment& moment, Node& node, const pb::FileNote& n
   const FileId file(note.file());
   if (file.value >= graph_.file_count()) return;
   const NodeId from = note.from() == 0 ? NodeId() : NodeId(note.from() - 1);
+  if (note.what() == pb::FileNote::SAVED || note.what() == pb::FileNote::NOT_SAVED) {
+    TakeSaved(moment, node, note);
+    return Wake();
+  }
   NoteCopied({.path = std::string(graph_.file_name(file)),
               .task = catalogue_.ReaderOf(file, node.id),
               .from = from,
@@ -206,22 +311,31 @@ void RunDriver::TakeFile(const Moment& moment, Node& node, const pb::FileNote& n
     case pb::FileNote::STORED: {
       const auto asked = catalogue_.Answered(file, node.id);
       const FileCatalogue::Object* const known = catalogue_.Find(file);
-      if (known != nullptr && known->id != note.object() && from) {
+      if (known != nullptr && known->id() != note.object() && from) {
         // Of an earlier attempt of its task.
         if (asked && asked->from != from) {
           SendCopy(file, node.id, asked->from, asked->reader);
           break;
         }
         nodes_.Outbox(node).add_drop(file.value);
-        events_.push_back(core::CopyFailed{file, node.id, from, Why::kUnreachable});
+        if (staging_) {
+          staging_->Failed(file, node.id, from, Staging::Why::kNotSent);
+        } else {
+          events_.push_back(core::CopyFailed{file, node.id, from, Why::kUnreachable});
+        }
         break;
       }
+      if (stages() && !note.source().empty()) sources_[file] = note.source();
       SetObject(file, note.object(), note.bytes());
-      events_.push_back(core::FileStored{file, node.id, note.bytes()});
+      NoteStored(file, node.id, note.bytes());
       break;
     }
     case pb::FileNote::GONE:
-      events_.push_back(core::FileLost{file, node.id});
+      if (staging_) {
+        staging_->Gone(file, node.id);
+      } else {
+        events_.push_back(core::FileLost{file, node.id});
+      }
       break;
     case pb::FileNote::UNREACHABLE:
     case pb::FileNote::ABSENT:
@@ -236,7 +350,11 @@ void RunDriver::TakeFile(const Moment& moment, Node& node, const pb::FileNote& n
         catalogue_.Ask(file, node.id, *asked);
         break;
       }
-      events_.push_back(core::CopyFailed{file, node.id, from, kWhy[note.what()]});
+      if (staging_) {
+        NoteNotStaged(file, node.id, from, kWhy[note.what()], note.why());
+      } else {
+        events_.push_back(core::CopyFailed{file, node.id, from, kWhy[note.what()]});
+      }
       break;
     }
     default:
@@ -246,7 +364,7 @@ void RunDriver::TakeFile(const Moment& moment, Node& node, const pb::FileNote& n
 }
 
 void RunDriver::SetObject(FileId file, const std::string& object, int64_t bytes) {
-  catalogue_.Set(file, {object, bytes});
+  catalogue_.Set(file, object, bytes);
   for (const NodeId waiting : catalogue_.Waiting(file)) {
     const auto copy = catalogue_.Answered(file, waiting);
     SendCopy(file, waiting, copy->from, copy->reader);
@@ -272,7 +390,7 @@ void RunDriver::TakeMadeFiles(const Moment& moment, Node& node, const pb::Attemp
       events_.push_back(core::FileShared{file});
     }
     const FileCatalogue::Object* const known = catalogue_.Find(file);
-    const bool anew = known != nullptr && known->id != made.object();
+    const bool anew = known != nullptr && known->id() != made.object();
     SetObject(file, made.object(), made.bytes());
     events_.push_back(core::FileStored{.file = file, .node = node.id, .bytes = made.bytes(), .made = anew});
   }

@@ -3,8 +3,29 @@
 namespace harrow::server {
 
 const FileCatalogue::Object* FileCatalogue::Find(FileId file) const {
-  const auto found = objects_.find(file);
-  return found == objects_.end() ? nullptr : &found->second;
+  return file.value < objects_.size() && objects_[file.value].known_ ? &objects_[file.value] : nullptr;
+}
+
+FileCatalogue::Object& FileCatalogue::At(FileId file) {
+  if (file.value >= objects_.size()) objects_.resize(graph_.file_count());
+  return objects_[file.value];
+}
+
+void FileCatalogue::Set(FileId file, std::string_view id, int64_t bytes) {
+  Object& object = At(file);
+  object.known_ = true;
+  object.id_ = {};
+  id.copy(object.id_.data(), object.id_.size());
+  object.bytes_ = bytes;
+}
+
+std::vector<FileId> FileCatalogue::SameAs(FileId file) const {
+  std::vector<FileId> same;
+  const Object* const object = Find(file);
+  for (uint32_t n = 0; object != nullptr && n < objects_.size(); ++n) {
+    if (FileId(n) != file && objects_[n].known_ && objects_[n].id_ == object->id_) same.emplace_back(n);
+  }
+  return same;
 }
 
 bool FileCatalogue::IsKept(FileId file) const {
@@ -13,53 +34,56 @@ bool FileCatalogue::IsKept(FileId file) const {
 }
 
 void FileCatalogue::SetAbsent(FileId file, bool absent) {
-  if (absent) {
-    absent_[file] = true;
-  } else {
-    absent_.erase(file);
-  }
+  if (absent || this->absent(file)) At(file).absent_ = absent;
+}
+
+void FileCatalogue::Ask(FileId file, NodeId to, Copy copy) {
+  Node& node = At(to);
+  node.copies[file] = copy;
+  node.refused.erase(file);
+  if (!copy.sent) waiting_.insert({file, to});
+}
+
+void FileCatalogue::Refuse(FileId file, NodeId to) {
+  (void)Answered(file, to);
+  At(to).refused.insert(file);
 }
 
 TaskId FileCatalogue::ReaderOf(FileId file, NodeId to) const {
-  const auto found = copies_.find({file, to});
-  return found == copies_.end() ? TaskId() : found->second.reader;
+  if (to.value >= nodes_.size()) return {};
+  const auto found = nodes_[to.value].copies.find(file);
+  return found == nodes_[to.value].copies.end() ? TaskId() : found->second.reader;
 }
 
 std::optional<FileCatalogue::Copy> FileCatalogue::Answered(FileId file, NodeId to) {
-  const auto found = copies_.find({file, to});
-  if (found == copies_.end()) return std::nullopt;
+  std::map<FileId, Copy>& copies = At(to).copies;
+  const auto found = copies.find(file);
+  if (found == copies.end()) return std::nullopt;
   const Copy copy = found->second;
-  copies_.erase(found);
+  copies.erase(found);
+  if (!copy.sent) waiting_.erase({file, to});
   return copy;
 }
 
 void FileCatalogue::ForgetNode(NodeId node) {
-  std::erase_if(copies_, [&](const auto& each) { return each.first.second == node; });
-  std::erase_if(refused_, [&](const Place& each) { return each.second == node; });
+  At(node) = {};
+  std::erase_if(waiting_, [&](const auto& each) { return each.second == node; });
 }
 
 std::vector<FileId> FileCatalogue::RefusedAt(NodeId node) const {
-  std::vector<FileId> files;
-  for (const auto& [file, at] : refused_) {
-    if (at == node) files.push_back(file);
-  }
-  return files;
+  if (node.value >= nodes_.size()) return {};
+  return {nodes_[node.value].refused.begin(), nodes_[node.value].refused.end()};
 }
 
 std::vector<std::pair<FileId, FileCatalogue::Copy>> FileCatalogue::CopiesTo(NodeId node) const {
-  std::vector<std::pair<FileId, Copy>> copies;
-  for (const auto& [place, copy] : copies_) {
-    if (place.second == node) copies.emplace_back(place.first, copy);
-  }
-  return copies;
+  if (node.value >= nodes_.size()) return {};
+  return {nodes_[node.value].copies.begin(), nodes_[node.value].copies.end()};
 }
 
 std::vector<NodeId> FileCatalogue::Waiting(FileId file) const {
   std::vector<NodeId> nodes;
-  for (auto it = copies_.lower_bound({file, NodeId(0)}); it != copies_.end() && it->first.first == file;
-       ++it) {
-    if (!it->second.sent) nodes.push_back(it->first.second);
-  }
+  for (auto it = waiting_.lower_bound({file, NodeId(0)}); it != waiting_.end() && it->first == file; ++it)
+    nodes.push_back(it->second);
   return nodes;
 }
 

@@ -1,11 +1,11 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
-#include <string>
-#include <unordered_map>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,28 +18,39 @@ namespace harrow::server {
 /// copies that nodes were asked to make and have not answered for.
 class FileCatalogue {
  public:
-  struct Object {
-    std::string id{};  // bytes of a store::ObjectId
-    int64_t bytes = 0;
+  /// What nodes have told of a file. Each file of the flow has one: 32 bytes.
+  class Object {
+   public:
+    /// Bytes of a store::ObjectId.
+    std::string_view id() const { return {id_.data(), id_.size()}; }
+    int64_t bytes() const { return bytes_; }
+
+   private:
+    friend class FileCatalogue;
+    int64_t bytes_ = 0;
+    std::array<char, 17> id_{};
+    bool known_ = false;
+    bool absent_ = false;  // its task did not make it
   };
   struct Copy {
     NodeId from{};      // none: the submit directory
     bool sent = false;  // else: it waits until somebody has told what the file is
     TaskId reader{};    // the first that it comes for
   };
-  using Place = std::pair<FileId, NodeId>;  // a file, and the node that is to have it
 
   explicit FileCatalogue(const graph::Graph& graph) : graph_(graph) {}
 
   /// Null: nobody has told.
   const Object* Find(FileId file) const;
-  void Set(FileId file, Object object) { objects_[file] = std::move(object); }
+  void Set(FileId file, std::string_view id, int64_t bytes);
+  /// Other files of the same content. Looks at all.
+  std::vector<FileId> SameAs(FileId file) const;
 
   /// Whether nodes hold it and bring it to others: not what lies outside of the submit directory, which is
   /// used where it is.
   bool IsKept(FileId file) const;
   void SetAbsent(FileId file, bool absent);
-  bool absent(FileId file) const { return absent_.contains(file) && absent_.at(file); }
+  bool absent(FileId file) const { return file.value < objects_.size() && objects_[file.value].absent_; }
   /// Whether some task reads it that is to run. `held_as`: core::Scheduler::HeldAs.
   template <class HeldAs, class IsUnwanted>
   bool IsRead(FileId file, const HeldAs& held_as, const IsUnwanted& is_unwanted) {
@@ -52,15 +63,9 @@ class FileCatalogue {
     return file.value < read_.size() && read_[file.value];
   }
 
-  void Ask(FileId file, NodeId to, Copy copy) {
-    copies_[{file, to}] = copy;
-    refused_.erase({file, to});
-  }
+  void Ask(FileId file, NodeId to, Copy copy);
   /// There is no room for it there, and it is not asked for again.
-  void Refuse(FileId file, NodeId to) {
-    copies_.erase({file, to});
-    refused_.insert({file, to});
-  }
+  void Refuse(FileId file, NodeId to);
   std::vector<FileId> RefusedAt(NodeId node) const;
   /// The first task that it comes for; none: it does not come, as far as is known.
   TaskId ReaderOf(FileId file, NodeId to) const;
@@ -73,11 +78,22 @@ class FileCatalogue {
   std::vector<NodeId> Waiting(FileId file) const;
 
  private:
+  struct Node {
+    std::map<FileId, Copy> copies{};  // as many as are on their way at one time
+    std::set<FileId> refused{};
+  };
+  Object& At(FileId file);
+  Node& At(NodeId node) {
+    if (node.value >= nodes_.size()) nodes_.resize(node.value + 1);
+    return nodes_[node.value];
+  }
+
   const graph::Graph& graph_;
-  std::unordered_map<FileId, Object> objects_;
-  std::unordered_map<FileId, bool> absent_;
-  std::map<Place, Copy> copies_;
-  std::set<Place> refused_;
+  // By their files' numbers; of files after the end nobody has told anything.
+  std::vector<Object> objects_;
+  std::vector<Node> nodes_;
+  // Copies that are not sent yet.
+  std::set<std::pair<FileId, NodeId>> waiting_;
   std::vector<bool> read_;
   size_t known_tasks_ = 0;  // in read_
 };

@@ -1,6 +1,7 @@
 #include "server/node_table.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace harrow::server {
 
@@ -31,6 +32,8 @@ void NodeTable::SendAll() {
   for (const NodeId id : used_) {
     Node& node = *nodes_[id.value];
     node.outbox_used = false;
+    if (node.acknowledged > 0)
+      node.outbox.mutable_committed()->set_sequence(std::exchange(node.acknowledged, 0));
     if (node.channel != nullptr) {
       node.outbox.SerializeToString(&buffer_);
       node.channel->Send(buffer_);
@@ -38,6 +41,16 @@ void NodeTable::SendAll() {
     node.outbox.Clear();
   }
   used_.clear();
+}
+
+bool NodeTable::SendAcknowledgements() {
+  bool any = false;
+  for (const auto& node : nodes_) {
+    if (node->acknowledged == 0) continue;
+    Outbox(*node);
+    any = true;
+  }
+  return any;
 }
 
 size_t NodeTable::connected_count() const {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/ids.h"
@@ -47,8 +48,10 @@ struct Node {
   std::vector<uint64_t> replaced;  // incarnations that have lost their place
   std::vector<bool> profiles_sent;
   std::vector<std::string> peer_addresses;  // where other agents find it; none: it keeps no files
+  std::unordered_set<NodeId> peers;         // those that it was to get files from, or they from it
   pb::ToAgent outbox;
   bool outbox_used = false;
+  uint64_t acknowledged = 0;  // results on disk of which its agent is still to be told; 0: none
 };
 
 /// All nodes of a run by id and name. Names keep their ids over agents' and servers' lives.
@@ -61,6 +64,11 @@ class NodeTable {
   const std::vector<std::unique_ptr<Node>>& all() const { return nodes_; }
   /// To be sent with the next SendAll.
   pb::ToAgent& Outbox(Node& node);
+  /// What the agent sent up to `sequence` is on disk. Told with whatever is sent to it next, at the latest
+  /// after SendAcknowledgements.
+  void Acknowledge(Node& node, uint64_t sequence) { node.acknowledged = sequence; }
+  /// Gives those that had nothing else to be told a message with the next SendAll. True: there are some.
+  bool SendAcknowledgements();
   /// One message to each node that has something to be told; what is for a node without an agent is dropped.
   void SendAll();
   size_t connected_count() const;

@@ -539,6 +539,7 @@ run::ServerEnd Server::Impl::EndOf() const {
   if (journal_failed) return run::ServerEnd::kCannotGoOn;
   const Figures figures = driver->FiguresAt(Now());
   if (!driver->fatal().empty()) return run::ServerEnd::kCannotGoOn;
+  if (const auto end = driver->StagingEnd()) return *end;
   // One that came when all was settled, as agents left, has interrupted nothing.
   if (figures.open() > 0 && (driver->interrupted() || driver->out_of_time())) return run::ServerEnd::kStopped;
   if (driver->nodes_gone()) return run::ServerEnd::kCannotGoOn;

@@ -5,6 +5,8 @@
 #include <limits>
 #include <map>
 
+#include "sim/bounds.h"
+
 namespace harrow::sim {
 namespace {
 

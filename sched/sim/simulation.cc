@@ -21,13 +21,12 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <queue>
-#include <tuple>
 #include <utility>
 
 #include "agent/core/core.h"
 #include "base/prefetch.h"
 #include "order/draws.h"
+#include "sim/happenings.h"
 #include "sim/run_ends.h"
 #include "sim/storage.h"
 #include "sim/stores.h"
@@ -48,7 +47,7 @@ class Simulation {
         failure_draws_(options.seed ^ 0x9B05688C2B3E6C1Full) {
     const bool local = options.core.local_files;
     if (options.io) storage_.emplace(graph, cluster_, &transfers_, options.seed, local);
-    if (local) stores_.emplace(graph, storage_ ? &*storage_ : nullptr, &transfers_);
+    if (local) stores_.emplace(graph, storage_ ? &*storage_ : nullptr, &transfers_, options.local_limit);
     for (const formats::ClusterModel::Nodes& group : cluster_.nodes) {
       for (uint32_t i = 0; i < group.count; ++i) {
         nodes_.push_back({.capacity = group.capacity, .core = NewCore(group.capacity), .speed = group.speed});
@@ -62,19 +61,14 @@ class Simulation {
     JoinAll();
     while (!outcome_.complete) {
       const double next = std::min({run_ends_.empty() ? Transfers::kNever : run_ends_.top().time,
-                                    happenings_.empty() ? Transfers::kNever : happenings_.top().time,
-                                    transfers_.Next(), wake_});
+                                    happenings_.Next(), transfers_.Next(), wake_});
       if (next == Transfers::kNever) break;
       now_ = next;
       if (wake_ == now_) {
         wake_ = Transfers::kNever;
         others_.push_back(core::TimeCame{});
       }
-      while (!happenings_.empty() && happenings_.top().time == now_) {
-        const Happening what = happenings_.top();
-        happenings_.pop();
-        Take(what);
-      }
+      while (happenings_.Next() == now_) Take(happenings_.Pop());
       while (!run_ends_.empty() && run_ends_.top().time == now_) {
         const uint32_t attempt = run_ends_.top().attempt;
         run_ends_.Pop();
@@ -100,30 +94,7 @@ class Simulation {
   }
 
  private:
-  enum class Kind : uint8_t {
-    kStartArrives,
-    kTakeBackArrives,
-    kCancelArrives,
-    kSignalled,
-    kStartReported,
-    kEndReported,
-    kReturnReported,
-    kCopyArrives,
-    kDropArrives,
-    kFileReported,
-    kFails,
-    kRepaired
-  };
-  struct Happening {
-    double time;
-    uint8_t order;  // of what happens at one instant
-    Kind kind;
-    uint32_t a, b, c;
-    uint64_t number;
-    bool operator<(const Happening& o) const {
-      return std::tie(o.time, o.order, o.number) < std::tie(time, order, number);
-    }
-  };
+  using Kind = Happening::Kind;
   using Stage = Attempt::Stage;
   /// What must be known of an attempt beside its record where files are modelled or nodes fail.
   struct Live {
@@ -147,9 +118,6 @@ class Simulation {
                         .devices = capacity.devices,
                         .memory = capacity.memory});
   }
-  void At(double time, uint8_t order, Kind kind, uint32_t a, uint32_t b = 0, uint32_t c = 0) {
-    happenings_.push({time, order, kind, a, b, c, number_++});
-  }
   bool Delayed() const { return cluster_.latency > 0; }
 
   void JoinAll() {
@@ -162,7 +130,7 @@ class Simulation {
     }
     for (uint32_t i = 0; i < cluster_.failures.size(); ++i) {
       const formats::ClusterModel::Failure& failure = cluster_.failures[i];
-      if (failure.node < nodes_.size()) At(failure.at, 0, Kind::kFails, failure.node, i);
+      if (failure.node < nodes_.size()) happenings_.Add(failure.at, 0, Kind::kFails, failure.node, i);
     }
     others_.push_back(core::TasksAdded{TaskId(0), static_cast<uint32_t>(graph_.task_count())});
     if (stores_) {
@@ -192,8 +160,8 @@ class Simulation {
   double Exponential(order::SeededDraws* draws, double mean) { return -mean * std::log1p(-draws->Next()); }
   void DrawFailure(uint32_t node) {
     if (cluster_.mtbf > 0)
-      At(now_ + Exponential(&failure_draws_, cluster_.mtbf), 0, Kind::kFails, node, kDrawn,
-         nodes_[node].incarnation);
+      happenings_.Add(now_ + Exponential(&failure_draws_, cluster_.mtbf), 0, Kind::kFails, node, kDrawn,
+                      nodes_[node].incarnation);
   }
 
   void Take(const Happening& what) {
@@ -235,6 +203,9 @@ class Simulation {
         break;
       case Kind::kDropArrives:
         stores_->Drop(FileId(what.a), NodeId(what.b), now_);
+        break;
+      case Kind::kRefuseArrives:
+        Refuse(FileId(what.a), NodeId(what.b));
         break;
       case Kind::kFileReported:
         if (what.c == nodes_[what.b].incarnation) ReportArrival(told_arrivals_[what.a]);
@@ -301,7 +272,7 @@ class Simulation {
     }
     double& last = nodes_[start.node.value].last_arrival;
     last = std::max(last, arrives);
-    At(last, 1, Kind::kStartArrives, attempt);
+    happenings_.Add(last, 1, Kind::kStartArrives, attempt);
   }
   /// When a message to that node arrives: none overtakes another.
   double Arrival(NodeId node) {
@@ -309,13 +280,13 @@ class Simulation {
     return last = std::max(last, now_ + cluster_.latency);
   }
   void Do(const core::TakeBack& back) {
-    At(Arrival(back.node), 1, Kind::kTakeBackArrives, back.attempt.task.value, back.node.value,
-       back.attempt.number);
+    happenings_.Add(Arrival(back.node), 1, Kind::kTakeBackArrives, back.attempt.task.value, back.node.value,
+                    back.attempt.number);
   }
   void Do(const core::RunComplete&) { outcome_.complete = true; }
   void Do(const core::CancelTask& cancel) {
-    At(Arrival(cancel.node), 1, Kind::kCancelArrives, static_cast<uint32_t>(cancels_.size()),
-       cancel.node.value);
+    happenings_.Add(Arrival(cancel.node), 1, Kind::kCancelArrives, static_cast<uint32_t>(cancels_.size()),
+                    cancel.node.value);
     cancels_.emplace_back(cancel.attempt, cancel.as_lost ? agent::End::kLost : agent::End::kCancelled);
   }
   void Do(const core::TaskSettled&) {}
@@ -323,14 +294,16 @@ class Simulation {
   void Do(const core::NodePutAside&) {}
   void Do(const core::CopyFile& copy) {
     if (!Delayed()) return Bring(copy);
-    At(Arrival(copy.to), 1, Kind::kCopyArrives, static_cast<uint32_t>(copies_.size()));
+    happenings_.Add(Arrival(copy.to), 1, Kind::kCopyArrives, static_cast<uint32_t>(copies_.size()));
     copies_.push_back(copy);
   }
   void Do(const core::DropFile& drop) {
     if (!Delayed()) return stores_->Drop(drop.file, drop.node, now_);
-    At(Arrival(drop.node), 1, Kind::kDropArrives, drop.file.value, drop.node.value);
+    happenings_.Add(Arrival(drop.node), 1, Kind::kDropArrives, drop.file.value, drop.node.value);
   }
-  void Do(const core::RefuseFile&) {}  // stores have no limit
+  void Do(const core::RefuseFile& refuse) {
+    happenings_.Add(Arrival(refuse.node), 1, Kind::kRefuseArrives, refuse.file.value, refuse.node.value);
+  }
   void Do(const core::WakeAt& wake) {
     // A time that rounds to this instant is the next one.
     const double time = Seconds(wake.time.time_since_epoch());
@@ -388,8 +361,9 @@ class Simulation {
         ReportArrival(arrival);
         continue;
       }
-      At(now_ + cluster_.latency, 2, Kind::kFileReported, static_cast<uint32_t>(told_arrivals_.size()),
-         arrival.to.value, nodes_[arrival.to.value].incarnation);
+      happenings_.Add(now_ + cluster_.latency, 2, Kind::kFileReported,
+                      static_cast<uint32_t>(told_arrivals_.size()), arrival.to.value,
+                      nodes_[arrival.to.value].incarnation);
       told_arrivals_.push_back(arrival);
     }
   }
@@ -397,9 +371,22 @@ class Simulation {
     if (arrival.came) {
       stored_.push_back(core::FileStored{arrival.file, arrival.to, graph_.file_size(arrival.file)});
     } else {
-      others_.push_back(
-          core::CopyFailed{arrival.file, arrival.to, arrival.from, core::CopyFailed::Why::kAbsent});
+      using Why = core::CopyFailed::Why;
+      others_.push_back(core::CopyFailed{arrival.file, arrival.to, arrival.from,
+                                         arrival.no_room ? Why::kNoRoom : Why::kAbsent});
     }
+  }
+  /// What waits for the file there fails.
+  void Refuse(FileId file, NodeId node) {
+    for (uint32_t attempt : stores_->TakeWaiting({file, node})) {
+      const Attempt& record = Record(attempt);
+      if (record.stage != Stage::kWaiting) continue;
+      NoteNoRoom(file);
+      TellCore(node, agent::Cancelled{{record.task, record.number}, agent::End::kNotStarted});
+    }
+  }
+  void NoteNoRoom(FileId file) {
+    if (outcome_.no_room++ == 0) outcome_.no_room_for = file;
   }
   agent::Needs NeedsOf(TaskId task) const {
     const Shape& shape = graph_.profile(task).shape;
@@ -418,22 +405,23 @@ class Simulation {
         Begin(core.given(spawn->slot)->tag, spawn->slot);
       } else if (const auto* returned = std::get_if<agent::Returned>(&action)) {
         Gone(returned->tag);
-        At(now_ + cluster_.latency, 2, Kind::kReturnReported, returned->tag);
+        happenings_.Add(now_ + cluster_.latency, 2, Kind::kReturnReported, returned->tag);
       } else if (const auto* report = std::get_if<agent::Report>(&action)) {
         Gone(report->tag);
         Report(report->tag, report->end);
       } else if (const auto* signal = std::get_if<agent::Signal>(&action)) {
-        At(now_, 1, Kind::kSignalled, core.given(signal->slot)->tag, static_cast<uint32_t>(signal->reason));
+        happenings_.Add(now_, 1, Kind::kSignalled, core.given(signal->slot)->tag,
+                        static_cast<uint32_t>(signal->reason));
       }
     }
   }
   void Report(uint32_t attempt, agent::End end) {
-    At(now_ + cluster_.latency, 2, Kind::kEndReported, attempt, static_cast<uint32_t>(end));
+    happenings_.Add(now_ + cluster_.latency, 2, Kind::kEndReported, attempt, static_cast<uint32_t>(end));
   }
   void Begin(uint32_t attempt, uint32_t slot) {
     Record(attempt).begin = now_;
     Record(attempt).slot = slot;
-    if (Delayed()) At(now_ + cluster_.latency, 2, Kind::kStartReported, attempt);
+    if (Delayed()) happenings_.Add(now_ + cluster_.latency, 2, Kind::kStartReported, attempt);
     Record(attempt).stage = Stage::kReading;
     if (stores_) {
       for (FileId file : graph_.inputs(Record(attempt).task)) {
@@ -561,7 +549,14 @@ class Simulation {
     }
   }
 
+  /// Its outputs are whole, and are to be kept.
   void End(uint32_t attempt) {
+    if (stores_ && !MayKeepOutputs(attempt)) {
+      Over(attempt, Stage::kGone);
+      Report(attempt, agent::End::kMissingOutput);
+      TellCore(Record(attempt).node, agent::Settled{Record(attempt).slot});
+      return;
+    }
     Over(attempt, Stage::kDone);
     const Attempt& record = Record(attempt);
     if (stores_) {
@@ -576,6 +571,17 @@ class Simulation {
       ReportEnd(attempt, agent::End::kExited);
     }
     TellCore(record.node, agent::Settled{record.slot});
+  }
+  bool MayKeepOutputs(uint32_t attempt) {
+    const Attempt& record = Record(attempt);
+    std::vector<FileId> kept;
+    for (FileId file : graph_.outputs(record.task)) {
+      if (stores_->IsKept(file)) kept.push_back(file);
+    }
+    if (stores_->HasRoom(kept, record.node)) return true;
+    NoteNoRoom(*std::max_element(kept.begin(), kept.end(),
+                                 [this](FileId a, FileId b) { return BytesOf(a) < BytesOf(b); }));
+    return false;
   }
   /// It was asked to end before it was done.
   void Signalled(uint32_t attempt, agent::End reason) {
@@ -642,8 +648,15 @@ class Simulation {
         stored_.push_back(core::FileStored{file, record.node, graph_.file_size(file)});
       }
     }
+    core::Outcome outcome = OutcomeOf(end);
+    if (end == agent::End::kMissingOutput) {
+      int64_t bytes = 0;
+      for (FileId file : graph_.outputs(record.task)) bytes += std::max<int64_t>(0, graph_.file_size(file));
+      // What can never be kept is not tried again.
+      if (static_cast<uint64_t>(bytes) <= options_.local_limit) outcome = core::Failed{.no_room = bytes};
+    }
     ended_.push_back(core::TaskEnded{
-        {record.task, record.number}, record.node, OutcomeOf(end), FromSeconds(record.end - record.begin)});
+        {record.task, record.number}, record.node, outcome, FromSeconds(record.end - record.begin)});
   }
 
   void NodeFails(uint32_t id, double repair) {
@@ -669,7 +682,7 @@ class Simulation {
     if (stores_) stores_->NodeLost(NodeId(id), now_);
     others_.push_back(core::NodeLost{NodeId(id)});
     if (repair > 0) {
-      At(now_ + repair, 0, Kind::kRepaired, id);
+      happenings_.Add(now_ + repair, 0, Kind::kRepaired, id);
       ++expected_;
     }
     const bool any =
@@ -708,9 +721,8 @@ class Simulation {
   std::vector<Stores::Arrival> told_arrivals_;  // and from them
   uint32_t expected_ = 0;                       // nodes that will be back
   RunEnds run_ends_;
-  std::priority_queue<Happening> happenings_;  // all else
+  Happenings happenings_;  // all else
   const bool may_fail_ = cluster_.mtbf > 0 || !cluster_.failures.empty();
-  uint64_t number_ = 0;
   double now_ = 0;
   double wake_ = Transfers::kNever;  // when the scheduler wants to be told the time
   double server_free_ = 0;
@@ -729,41 +741,6 @@ Outcome Simulate(const graph::Graph& graph, const std::vector<Work>& work, const
   own.core.shared_files = !own.core.local_files &&
                           (!options.io || options.cluster.storage == formats::ClusterModel::Storage::kShared);
   return Simulation(graph, work, own).Run();
-}
-
-Bounds FindBounds(const graph::Graph& graph, const std::vector<Work>& work,
-                  const formats::ClusterModel& cluster) {
-  Bounds bounds;
-  double speed = 0, power = 0;  // of the fastest node; cores times speed
-  for (const formats::ClusterModel::Nodes& group : cluster.nodes) {
-    speed = std::max(speed, group.speed);
-    power += group.speed * group.capacity.slots * group.count;
-  }
-  std::vector<double> until(graph.task_count(), 0);
-  std::vector<uint32_t> waits(graph.task_count());
-  std::vector<TaskId> ready;
-  for (uint32_t n = 0; n < graph.task_count(); ++n) {
-    waits[n] = static_cast<uint32_t>(graph.predecessors(TaskId(n)).size());
-    if (waits[n] == 0) ready.push_back(TaskId(n));
-  }
-  while (!ready.empty()) {
-    const TaskId id = ready.back();
-    ready.pop_back();
-    const Work& w = work[id.value];
-    const Shape& shape = graph.profile(id).shape;
-    const double seconds = w.left_out ? 0 : w.seconds;
-    until[id.value] += seconds;
-    bounds.work += seconds * std::max(1u, shape.cores) * std::max(1u, shape.nodes);
-    bounds.critical_path = std::max(bounds.critical_path, until[id.value]);
-    for (TaskId after : graph.successors(id)) {
-      until[after.value] = std::max(until[after.value], until[id.value]);
-      if (--waits[after.value] == 0) ready.push_back(after);
-    }
-  }
-  const auto slots = static_cast<double>(cluster.slot_count());
-  bounds.lower = std::max(bounds.critical_path / speed, bounds.work / power);
-  bounds.graham = bounds.work / slots + (1 - 1 / slots) * bounds.critical_path;
-  return bounds;
 }
 
 }  // namespace harrow::sim

@@ -19,6 +19,8 @@ struct Options {
   uint64_t seed = 1;  // of jitter, failures and where inputs lie
   // With local files: where the flow's own inputs are at the start; kOutside: in the submit directory.
   formats::ClusterModel::Inputs place = formats::ClusterModel::Inputs::kOutside;
+  // With local files: bytes that a node's store may hold; 0: any.
+  uint64_t local_limit = 0;
 };
 
 /// What one task's run takes.
@@ -59,6 +61,9 @@ struct Outcome {
   double shared_read = 0, written_back = 0;  // with local files: bytes from and to the submit directory
   double read_seconds = 0, write_seconds = 0;  // of attempts
   uint64_t node_losses = 0;
+  // With local files: attempts that failed as there was no room on their node, and a file for which that was.
+  uint64_t no_room = 0;
+  FileId no_room_for;
   std::vector<KindTotals> kinds;  // by KindId
   bool complete = false;          // every task has its fate; else no node is left
 
@@ -68,17 +73,5 @@ struct Outcome {
 /// Runs a sealed graph on a modelled cluster in virtual time, with a core::Scheduler of its own. `work`: one
 /// a task. The same graph, work and options give the same outcome on every machine.
 Outcome Simulate(const graph::Graph& graph, const std::vector<Work>& work, const Options& options);
-
-/// What no schedule can do without (seconds): the critical path, and work spread over all cores; and what no
-/// list schedule of one-core tasks on equal cores exceeds (R. L. Graham: Bounds on multiprocessing timing
-/// anomalies, 1969).
-struct Bounds {
-  double critical_path = 0;
-  double work = 0;   // core seconds
-  double lower = 0;  // the larger of critical path and work / cores, on nodes of the largest speed
-  double graham = 0;
-};
-Bounds FindBounds(const graph::Graph& graph, const std::vector<Work>& work,
-                  const formats::ClusterModel& cluster);
 
 }  // namespace harrow::sim

@@ -1,6 +1,7 @@
 // A copy takes the links between its source and its node for as long as its bytes need. Its source may get
 // the file itself still, and hands on what has come: then the copy is whole when both have all of it. One
-// whose source goes keeps what it has, and waits to be told another one.
+// whose source goes keeps what it has, and waits to be told another one, as long as nothing else wants the
+// room.
 
 #include "sim/stores.h"
 
@@ -9,8 +10,12 @@
 
 namespace harrow::sim {
 
-Stores::Stores(const graph::Graph& graph, Storage* storage, Transfers* transfers)
-    : graph_(graph), storage_(storage), transfers_(transfers), result_(graph.file_count(), false) {
+Stores::Stores(const graph::Graph& graph, Storage* storage, Transfers* transfers, uint64_t limit)
+    : graph_(graph),
+      storage_(storage),
+      transfers_(transfers),
+      limit_(limit),
+      result_(graph.file_count(), false) {
   for (uint32_t n = 0; n < graph.task_count(); ++n) {
     for (const FileId file : graph.outputs(TaskId(n))) result_[file.value] = IsKept(file);
   }
@@ -37,15 +42,36 @@ bool Stores::IsKept(FileId file) const {
   return !name.starts_with('/') && name != ".." && !name.starts_with("../") && name != ".";
 }
 
+bool Stores::HasRoom(std::span<const FileId> files, NodeId node) {
+  if (limit_ == 0) return true;
+  uint64_t bytes = 0;
+  for (const FileId file : files) bytes += Holds(file, node) ? 0 : SizeOf(file);
+  const auto enough = [&] { return UsedAt(node) + bytes <= limit_; };
+  std::vector<Place> idle;
+  for (const auto& [place, copy] : copies_) {
+    if (place.second == node && copy.transfer == kNone && !copy.ready) idle.push_back(place);
+  }
+  while (!enough() && !idle.empty()) {
+    Forget(idle.back());
+    idle.pop_back();
+  }
+  return enough();
+}
+
 void Stores::Bring(FileId file, NodeId to, NodeId from, double now) {
   const Place place(file, to);
   if (Holds(file, to)) {
     arrivals_.push_back({file, to, from, false, true});
     return;
   }
+  if (!copies_.contains(place) && !HasRoom({&file, 1}, to)) {
+    arrivals_.push_back({file, to, from, false, false, true});
+    return;
+  }
   auto [at, is_new] = copies_.try_emplace(place);
   Copy& copy = at->second;
   if (is_new) {
+    UsedAt(to) += SizeOf(file);
     copy.left = storage_ == nullptr ? 0 : storage_->BytesOf(file);
     if (free_.empty()) {
       free_.push_back(static_cast<uint32_t>(places_.size()));
@@ -100,7 +126,7 @@ void Stores::TransferEnded(uint32_t who) {
 void Stores::Arrive(Place place) {
   arrivals_.push_back({place.first, place.second, copies_.at(place).from, true, true});
   Forget(place);
-  held_.insert(place);
+  Add(place.first, place.second);
   if (storage_ != nullptr) storage_->HasCome(place.first, place.second);
   // Those that had all of what it had.
   std::vector<Place> next;
@@ -115,10 +141,11 @@ void Stores::Forget(const Place& place) {
   const auto found = copies_.find(place);
   free_.push_back(found->second.number);
   copies_.erase(found);
+  UsedAt(place.second) -= SizeOf(place.first);
 }
 
 void Stores::Drop(FileId file, NodeId node, double now) {
-  held_.erase({file, node});
+  if (held_.erase({file, node}) > 0) UsedAt(node) -= SizeOf(file);
   const auto found = copies_.find({file, node});
   if (found == copies_.end()) return;
   Stop(&found->second, now);
@@ -134,6 +161,7 @@ void Stores::NodeLost(NodeId node, double now) {
     if (place.second == node) gone.push_back(place);
   }
   for (const Place& place : gone) Forget(place);
+  UsedAt(node) = 0;
 }
 
 std::vector<uint32_t> Stores::TakeWaiting(const Place& place) {

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -14,20 +16,22 @@
 namespace harrow::sim {
 
 /// The files on the nodes' own disks (--files local): which each node holds, which are on their way to it,
-/// and which attempts wait for them. The scheduler says who is to have what from whom.
+/// and which attempts wait for them. The scheduler says who is to have what from whom. What a store holds and
+/// what comes to it is never more than its limit, but for what was placed there at the start.
 class Stores {
  public:
   using Place = std::pair<FileId, NodeId>;
   struct Arrival {
     FileId file;
     NodeId to;
-    NodeId from;  // none: it was read from the submit directory
-    bool moved;   // else it was here before
-    bool came;    // else nobody has it there whom it was to come from
+    NodeId from;           // none: it was read from the submit directory
+    bool moved;            // else it was here before
+    bool came;             // else nobody has it there whom it was to come from
+    bool no_room = false;  // else: for that reason
   };
 
-  /// `storage`: null where copies take no time.
-  Stores(const graph::Graph& graph, Storage* storage, Transfers* transfers);
+  /// `storage`: null where copies take no time. `limit`: bytes that a node may hold; 0: any.
+  Stores(const graph::Graph& graph, Storage* storage, Transfers* transfers, uint64_t limit);
 
   /// Whether nodes hold it: what lies outside of the submit directory is used where it is.
   bool IsKept(FileId file) const;
@@ -35,7 +39,11 @@ class Stores {
   bool IsResult(FileId file) const { return result_[file.value]; }
   bool Holds(FileId file, NodeId node) const { return held_.contains({file, node}); }
   /// It was made or placed there.
-  void Add(FileId file, NodeId node) { held_.insert({file, node}); }
+  void Add(FileId file, NodeId node) {
+    if (held_.insert({file, node}).second) UsedAt(node) += SizeOf(file);
+  }
+  /// There is room for these there, which may be held already. Copies that nobody sends give way.
+  bool HasRoom(std::span<const FileId> files, NodeId node);
   /// The node is to have it, from that one (none: from the submit directory) from now on.
   void Bring(FileId file, NodeId to, NodeId from, double now);
   void Drop(FileId file, NodeId node, double now);
@@ -65,10 +73,19 @@ class Stores {
   void Stop(Copy* copy, double now);
   void Arrive(Place place);
   void Forget(const Place& place);
+  uint64_t SizeOf(FileId file) const {
+    return static_cast<uint64_t>(std::max<int64_t>(0, graph_.file_size(file)));
+  }
+  uint64_t& UsedAt(NodeId node) {
+    if (node.value >= used_.size()) used_.resize(node.value + 1);
+    return used_[node.value];
+  }
 
   const graph::Graph& graph_;
   Storage* const storage_;
   Transfers* const transfers_;
+  const uint64_t limit_;
+  std::vector<uint64_t> used_;  // by node: of what it holds, and of what comes to it
   std::vector<bool> result_;
   std::set<Place> held_;
   std::map<Place, Copy> copies_;

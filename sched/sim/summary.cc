@@ -52,6 +52,7 @@ void WriteOutcome(const graph::Graph& graph, const Options& options, const Outco
   json->Key("steal").Bool(options.core.steal).MemberUint("seed", options.seed);
   json->Member("io", options.io ? "model" : "none");
   if (local_files) json->Member("files", "local").Member("place", PlaceName(options.place));
+  if (options.local_limit > 0) json->MemberUint("local_limit", options.local_limit).MemberUint("no_room", outcome.no_room);
   json->Key("tasks").BeginObject().MemberUint("total", counts.total).MemberUint("done", counts.done);
   json->MemberUint("failed", counts.failed).MemberUint("skipped", counts.skipped + counts.cancelled);
   json->MemberUint("running", counts.total - counts.done - counts.failed - counts.skipped - counts.cancelled).EndObject();
@@ -120,7 +121,7 @@ std::string Json(const Title& title, const graph::Graph& graph, const Options& o
   return out + "\n";
 }
 
-std::string Text(const Title& title, const graph::Graph&, const Options& options, const Outcome& outcome,
+std::string Text(const Title& title, const graph::Graph& graph, const Options& options, const Outcome& outcome,
                  const Bounds& bounds) {
   const core::Counts& counts = outcome.counts;
   const Figures figures = FiguresOf(outcome, options.cluster);
@@ -143,6 +144,10 @@ std::string Text(const Title& title, const graph::Graph&, const Options& options
   } else if (counts.local_bytes + counts.remote_bytes > 0) {
     row("local input", StrCat(Percent(figures.LocalShare().value_or(0)), ", ", FormatBytes(static_cast<uint64_t>(outcome.bytes_moved)), options.io ? " moved" : " to be moved"));
   }
+  if (outcome.no_room > 0)
+    row("no room", StrCat(outcome.no_room, outcome.no_room == 1 ? " attempt" : " attempts", " failed, first for ", Printable(graph.file_name(outcome.no_room_for), 60), " (",
+                          FormatBytes(static_cast<uint64_t>(std::max<int64_t>(0, graph.file_size(outcome.no_room_for)))), ") where a node may hold ",
+                          FormatBytes(options.local_limit)));
   if (counts.stolen > 0) row("stolen", StrCat(counts.stolen));
   if (options.io) row("in I/O", StrCat(Percent(outcome.core_seconds > 0 ? (outcome.read_seconds + outcome.write_seconds) / outcome.core_seconds : 0), " of the tasks' time"));
   if (outcome.node_losses > 0) row("nodes lost", StrCat(outcome.node_losses, ", with ", Fixed(outcome.lost_seconds, 3), " s of tasks"));

@@ -6,6 +6,7 @@
 
 #include "base/figures.h"
 #include "graph/graph.h"
+#include "sim/bounds.h"
 #include "sim/simulation.h"
 
 namespace harrow::sim {

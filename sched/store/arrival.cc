@@ -80,7 +80,7 @@ Result<std::unique_ptr<Arrival>> LocalStore::Begin(const Object& object, bool pa
       if (it != halves_.end()) {
         Half& half = *it->second;
         if (!part) half.named = true;
-        if (half.live) return Status(Code::kUnavailable, StrCat(object.id.Text(), " is arriving already"));
+        if (half.live) return Status(Code::kNotFound, StrCat(object.id.Text(), " is arriving already"));
         if (half.object().bytes == object.bytes) {
           half.live = true;
           return std::unique_ptr<Arrival>(std::make_unique<PieceArrival>(this, it->second));

@@ -52,6 +52,8 @@ Status LocalStore::TakeRoom(uint64_t charge, bool of_disk, std::string_view show
     const uint64_t free = static_cast<uint64_t>(disk.f_bavail) * disk.f_frsize;
     std::string why;
     std::shared_ptr<Half> idle;
+    Table::Removals removals;
+    bool gave_up = false;
     {
       const auto lock = Lock();
       const uint64_t used = table_.used() + taken_;
@@ -68,6 +70,15 @@ Status LocalStore::TakeRoom(uint64_t charge, bool of_disk, std::string_view show
         return {};
       }
       if (options_.limit == 0 || charge <= options_.limit) idle = DetachIdle();
+      // All of them or none.
+      const uint64_t needed = used - std::min(used, table_.spare()) + charge;
+      const bool enough = (options_.limit == 0 || needed <= limit) &&
+                          (!asked || options_.spare + charge <= free + table_.spare());
+      if (idle == nullptr && enough) gave_up = table_.GiveUpSpare(&removals);
+    }
+    if (gave_up) {
+      Carry(removals);
+      continue;
     }
     if (idle == nullptr) {
       return Status(Code::kExhausted, StrCat("no room for ", Printable(shown, 400), " (", FormatBytes(charge),
@@ -88,8 +99,8 @@ Store::Room LocalStore::room() const {
   if (fstatvfs(root_.get(), &disk) == 0) free = static_cast<uint64_t>(disk.f_bavail) * disk.f_frsize;
   const auto lock = Lock();
   Room room;
-  room.used = table_.used() + taken_;
-  room.limit = room.used + (free > options_.spare ? free - options_.spare : 0);
+  room.used = table_.used() - table_.spare() + taken_;
+  room.limit = room.used + table_.spare() + (free > options_.spare ? free - options_.spare : 0);
   if (options_.limit != 0) room.limit = std::min(room.limit, Limit());
   room.objects = table_.whole();
   return room;
@@ -177,7 +188,7 @@ int LocalStore::Rename(const ObjectId& id, bool into_objects) {
 }
 
 void LocalStore::Promote(const ObjectId& id, Row* row) {
-  row->named = true;
+  table_.Name(row);
   if (!row->in_objects && Rename(id, true) == 0) row->in_objects = true;
 }
 
@@ -216,11 +227,43 @@ void LocalStore::Drop(const ObjectId& id) {
   Carry(removals);
 }
 
+void LocalStore::Spare(const ObjectId& id) {
+  auto lock = Lock();
+  Settle(lock, id);
+  table_.Spare(id);
+}
+
+void LocalStore::SetOthers(uint64_t bytes) {
+  others_.store(bytes);
+  for (;;) {
+    Table::Removals removals;
+    {
+      const auto lock = Lock();
+      if (options_.limit == 0 || table_.used() + taken_ <= Limit() || !table_.GiveUpSpare(&removals)) return;
+    }
+    Carry(removals);
+  }
+}
+
 void LocalStore::Spoiled(const ObjectId& id) {
   Table::Removals removals;
   {
     auto lock = Lock();
     table_.Spoiled(id, &removals);
+  }
+  Carry(removals);
+}
+
+void LocalStore::Damaged(const ObjectId& id) {
+  Table::Removals removals;
+  {
+    auto lock = Lock();
+    const Row* row = Settle(lock, id);
+    const auto parts = row == nullptr ? nullptr : row->parts;
+    table_.Spoiled(id, &removals);
+    if (parts != nullptr) {
+      for (const Object& part : *parts) table_.Spoiled(part.id, &removals);
+    }
   }
   Carry(removals);
 }

@@ -47,8 +47,10 @@ class LocalStore : public Store {
   Result<std::string> MakeSandbox(const std::string& name) override;
   void RemoveSandbox(const std::string& path) override;
   void Drop(const ObjectId& id) override;
+  void Damaged(const ObjectId& id) override;
   Room room() const override;
-  void SetOthers(uint64_t bytes) override { others_.store(bytes); }
+  void SetOthers(uint64_t bytes) override;
+  void Spare(const ObjectId& id) override;
   std::vector<Object> All() const override;
   void Erase() override;
 

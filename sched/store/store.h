@@ -93,9 +93,9 @@ class Store {
   virtual Result<Object> MoveIn(const std::string& path) = 0;
   /// A file object that comes from elsewhere; a listing is one, too: there `object.bytes` is the listing's
   /// own length (Reader::bytes() of it). Room for all of it is taken at once: kExhausted. kExists: it is
-  /// here. kUnavailable: it is arriving. `part`: wanted only as a part of directory objects whose listings
+  /// here. kNotFound: it is arriving. `part`: wanted only as a part of directory objects whose listings
   /// are here; it goes with the last of them. Without it what is here, or arriving, as a part stays by itself
-  /// from now on, also where this gives kExists or kUnavailable.
+  /// from now on, also where this gives kExists or kNotFound.
   virtual Result<std::unique_ptr<Arrival>> Begin(const Object& object, bool part = false) = 0;
 
   // --- giving out
@@ -134,13 +134,20 @@ class Store {
   /// Drops it, whole or arriving; what is placed in sandboxes stays there. A file that is also in a directory
   /// object that is here stays for that one.
   virtual void Drop(const ObjectId& id) = 0;
+  /// Its bytes are not what its id says, though its inode shows no sign of it (a disk that rots): it goes,
+  /// whoever needs it, and every directory object that holds it. Of a directory: with all files in it, as
+  /// nobody has told which of them it is.
+  virtual void Damaged(const ObjectId& id) = 0;
+  /// Keeps an object that was asked for by itself until its room is wanted: of several the one that was
+  /// spared first goes first. Whoever takes it in or begins it again keeps it as any other.
+  virtual void Spare(const ObjectId& id) = 0;
   struct Room {
-    uint64_t used = 0;   // bytes of objects and arrivals
+    uint64_t used = 0;   // bytes of objects and arrivals, but for spare ones
     uint64_t limit = 0;  // that they may hold; never more than the disk has
     uint64_t objects = 0;
   };
   virtual Room room() const = 0;
-  /// Of Options::limit, what others hold now: the store may hold so much less.
+  /// Of Options::limit, what others hold now: the store may hold so much less. Spare objects give way.
   virtual void SetOthers(uint64_t bytes) = 0;
   /// All objects that are whole (Has) and were asked for by themselves: not the files of directories.
   virtual std::vector<Object> All() const = 0;

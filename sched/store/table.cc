@@ -1,6 +1,7 @@
 #include "store/table.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace harrow::store {
 
@@ -77,8 +78,34 @@ void Table::Unpin(const ObjectId& id, Removals* removals) {
 void Table::Unname(const ObjectId& id, Removals* removals) {
   Row* row = Find(id);
   if (row == nullptr || row->state != Row::State::kWhole) return;
+  Unspare(row);
   row->named = false;
   Release(id, removals);
+}
+
+void Table::Spare(const ObjectId& id) {
+  Row* row = Find(id);
+  if (row == nullptr || row->state != Row::State::kWhole || !row->named || row->spare != 0) return;
+  row->spare = ++sparings_;
+  spares_[row->spare] = id;
+  spare_ += row->charge;
+}
+
+void Table::Name(Row* row) {
+  Unspare(row);
+  row->named = true;
+}
+
+void Table::Unspare(Row* row) {
+  if (row->spare == 0) return;
+  spares_.erase(std::exchange(row->spare, 0));
+  spare_ -= row->charge;
+}
+
+bool Table::GiveUpSpare(Removals* removals) {
+  if (spares_.empty()) return false;
+  Unname(ObjectId(spares_.begin()->second), removals);
+  return true;
 }
 
 void Table::Release(const ObjectId& id, Removals* removals) {
@@ -94,6 +121,7 @@ void Table::Release(const ObjectId& id, Removals* removals) {
 }
 
 void Table::Remove(const ObjectId& id, Row* row, Removals* removals) {
+  Unspare(row);
   row->state = Row::State::kSettling;
   row->named = false;
   --whole_;
@@ -109,16 +137,18 @@ void Table::Remove(const ObjectId& id, Row* row, Removals* removals) {
 }
 
 void Table::Spoiled(const ObjectId& id, Removals* removals) {
-  std::vector<ObjectId> holders;
-  for (const auto& [other, row] : rows_) {
-    if (row.state != Row::State::kWhole || row.parts == nullptr) continue;
-    const auto it =
-        std::lower_bound(row.parts->begin(), row.parts->end(), id,
-                         [](const Object& part, const ObjectId& wanted) { return part.id < wanted; });
-    if (it != row.parts->end() && it->id == id) holders.push_back(other);
-  }
   Row* row = Find(id);
-  if (row != nullptr && row->state == Row::State::kWhole) Remove(id, row, removals);
+  if (row == nullptr) return;
+  std::vector<ObjectId> holders;
+  for (auto other = rows_.begin(); row->users > 0 && other != rows_.end(); ++other) {
+    const auto& parts = other->second.parts;
+    if (other->second.state != Row::State::kWhole || parts == nullptr) continue;
+    const auto it =
+        std::lower_bound(parts->begin(), parts->end(), id,
+                         [](const Object& part, const ObjectId& wanted) { return part.id < wanted; });
+    if (it != parts->end() && it->id == id) holders.push_back(other->first);
+  }
+  if (row->state == Row::State::kWhole) Remove(id, row, removals);
   for (const ObjectId& holder : holders) Remove(holder, Find(holder), removals);
 }
 
@@ -139,10 +169,16 @@ std::vector<ObjectId> Table::Orphans() const {
 }
 
 bool Table::SanityCheck() const {
-  uint64_t whole = 0, used = 0;
+  uint64_t whole = 0, used = 0, spare = 0, spares = 0;
   std::unordered_map<ObjectId, uint32_t> users;
   for (const auto& [id, row] : rows_) {
     used += row.charge;
+    if (row.spare != 0) {
+      const auto it = spares_.find(row.spare);
+      if (it == spares_.end() || it->second != id || !row.named) return false;
+      spare += row.charge;
+      ++spares;
+    }
     if (row.state == Row::State::kAbsent && (row.named || (row.users == 0 && row.pins == 0))) return false;
     if (row.state != Row::State::kWhole) continue;
     ++whole;
@@ -154,7 +190,7 @@ bool Table::SanityCheck() const {
     if (row.users != (it == users.end() ? 0 : it->second)) return false;
     if (it != users.end()) users.erase(it);
   }
-  return users.empty() && whole == whole_ && used == used_;
+  return users.empty() && whole == whole_ && used == used_ && spare == spare_ && spares == spares_.size();
 }
 
 }  // namespace harrow::store

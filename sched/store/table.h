@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -19,6 +20,7 @@ struct Row {
   State state = State::kAbsent;
   bool named = false;       // asked for by itself
   bool in_objects = false;  // its file lies in objects/, not in parts/
+  uint64_t spare = 0;       // not 0: it goes when room is wanted, the lowest first
   uint32_t users = 0;       // directory objects here that hold it
   uint32_t pins = 0;        // calls under way that need it
   int64_t length = 0;       // of its file
@@ -57,13 +59,19 @@ class Table {
   void Pin(const ObjectId& id) { ++rows_[id].pins; }
   void Unpin(const ObjectId& id, Removals* removals);
   void Unname(const ObjectId& id, Removals* removals);
+  /// One that is named is so until room is wanted, or (Name) for good again.
+  void Spare(const ObjectId& id);
+  void Name(Row* row);
+  /// The one that was spared first is named no more. False: none is spare.
+  bool GiveUpSpare(Removals* removals);
   /// Its content is not what it was: it goes, whoever needs it, and every directory object that holds it.
   void Spoiled(const ObjectId& id, Removals* removals);
 
   std::vector<Object> Named() const;
   std::vector<ObjectId> Orphans() const;  // whole, and kept by nothing
   uint64_t whole() const { return whole_; }
-  uint64_t used() const { return used_; }
+  uint64_t used() const { return used_; }    // room of all, spare ones included
+  uint64_t spare() const { return spare_; }  // of these
   void SetComplete(const Row& row) const { row.complete_at = losses_; }
   /// Every row, sums and counts agree; for tests.
   bool SanityCheck() const;
@@ -71,10 +79,14 @@ class Table {
  private:
   void Release(const ObjectId& id, Removals* removals);
   void Remove(const ObjectId& id, Row* row, Removals* removals);
+  void Unspare(Row* row);
 
   std::unordered_map<ObjectId, Row> rows_;
   uint64_t whole_ = 0;
   uint64_t used_ = 0;
+  std::map<uint64_t, ObjectId> spares_;  // by Row::spare
+  uint64_t sparings_ = 0;
+  uint64_t spare_ = 0;
   uint64_t losses_ = 1;
 };
 

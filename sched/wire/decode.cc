@@ -81,6 +81,9 @@ Status Decode(std::string_view bytes, pb::ToAgent* out) {
     if (t.form() >= kForms) return Wrong(StrCat("a command of form ", t.form()));
   }
   if (!AllIds(out->take_back())) return Wrong("no attempt to take back");
+  for (const uint32_t file : out->drop_damaged()) {
+    if (file == kNoId) return Wrong("a damaged file without a number");
+  }
   if (!AllIds(out->cancel().attempt())) return Wrong("no attempt to cancel");
   return {};
 }

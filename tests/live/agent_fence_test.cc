@@ -1,5 +1,6 @@
 // Fencing (agent/fence_page.cc): tasks stand from a time on, by their slots, and by the warden where the
 // agent hangs.
+#include <atomic>
 #include <csignal>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -79,6 +80,38 @@ TEST_F(FencedTasks, StandWholeAndGoOn) {
   EXPECT_EQ(Wait(task).code, 3);
   EXPECT_EQ(Wait(later).code, 0);
   kill(below, SIGKILL);  // it left the task
+}
+
+/// Stands with the tasks that it serves.
+class SilentServer : public RankServer {
+ public:
+  Result<std::vector<Variables>> Add(const Ranks& ranks, const InVain&) override {
+    return std::vector<Variables>(ranks.count);
+  }
+  std::optional<Seen> Ended(AttemptId, uint32_t, const InVain& in_vain) override {
+    asked = true;
+    while (!in_vain() && !over) usleep(5'000);
+    return std::nullopt;
+  }
+  void Drop(AttemptId) override {}
+
+  std::atomic<bool> asked{false}, over{false};
+};
+
+TEST_F(FencedTasks, WhatIsKilledAsItStandsWaitsForNoServer) {
+  SilentServer server;
+  node_.rank_server = &server;
+  node_.rank_root = node_.tmp_root;
+  const uint32_t task =
+      Push(Shell("[ $HARROW_RANK = 1 ] || exit 0; echo $$ > one; exec sleep 300", {.cores = 2, .ranks = 2}));
+  const pid_t pid = ReadPid("one");
+  EXPECT_TRUE(Eventually([&] { return server.asked.load(); }));
+  EXPECT_TRUE(pool_->RunUntil(Now()));
+  EXPECT_TRUE(Eventually([&] { return Stands(pid); }));
+  pool_->EndTasks({First(task)}, End::kLost);
+  EXPECT_TRUE(Eventually([&] { return pool_->RunUntil(FencePage::kNoFence); }));
+  server.over = true;
+  EXPECT_EQ(Wait(task).end, End::kLost);
 }
 
 /// A result that is being copied to the submit directory when the agent is cut off.

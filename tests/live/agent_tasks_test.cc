@@ -8,7 +8,9 @@
 #include <sys/inotify.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <utility>
 
+#include "agent/steps/ranks.h"
 #include "live/agent_fixture.h"
 
 namespace harrow::agent {
@@ -589,6 +591,53 @@ TEST_F(AgentTasks, DevicesAreATasksOwn) {
   result = Run(Shell(show));
   EXPECT_EQ(result.devices, "");
   EXPECT_EQ(Output(result), "cuda= rocr=\n");
+}
+
+// --- ranks
+
+TEST_F(AgentTasks, ATaskShowsThatItLivesAsLongAsOneOfItsRanksDoes) {
+  const std::string record = scratch_.path() + "/0.made";
+  node_.made.Set(record, "flow");
+  LocalTask of_two =
+      Shell("[ $HARROW_RANK = 1 ] || { echo $$ > first; exit 0; }; while [ ! -e go ]; do sleep 0.05; done",
+            {.cores = 2, .ranks = 2, .mpi = Mpi::kNone});
+  of_two.outputs = {"go"};
+  const uint32_t task = Push(std::move(of_two));
+  ASSERT_TRUE(Eventually([&] { return File("first").ends_with('\n') && !Alive(std::stoi(File("first"))); }));
+  auto last = std::filesystem::last_write_time(record);
+  for (int beat = 0; beat < 2; ++beat) {
+    EXPECT_TRUE(Eventually([&] { return std::filesystem::last_write_time(record) != last; }));
+    last = std::filesystem::last_write_time(record);
+  }
+  std::ofstream(scratch_.path() + "/go") << "x";
+  EXPECT_EQ(Wait(task).end, End::kExited);
+}
+
+TEST_F(AgentTasks, RanksDoNotBeginWithAListThatFoundNoRoom) {
+  node_.rank_root = node_.tmp_root;
+  Ranks ranks(node_.rank_root, node_.rank_server, node_.no_rank_server, 0, [] { return false; });
+  const LocalTask task = Shell("true", {.cores = 2, .ranks = 2, .mpi = Mpi::kNone});
+  const auto prepare = [&] {
+    const Core::Given given;
+    TaskResult result;
+    Launch launch{.task = task, .given = given, .variables = {}};
+    return ranks.Prepare(&launch, &result);
+  };
+  rlimit limit{};
+  getrlimit(RLIMIT_FSIZE, &limit);
+  const rlim_t most = std::exchange(limit.rlim_cur, 7);  // "test\nte"
+  const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &limit);
+  const Status full = prepare();
+  limit.rlim_cur = most;
+  setrlimit(RLIMIT_FSIZE, &limit);
+  std::signal(SIGXFSZ, ignored);
+  EXPECT_EQ(full.code(), Code::kExhausted) << full.message();
+  EXPECT_TRUE(std::filesystem::is_empty(scratch_.path() + "/tmp"));
+  EXPECT_TRUE(prepare().ok());
+  EXPECT_EQ(File("tmp/0-2/hosts"), "test\ntest\n");
+  TaskResult result;
+  ranks.Settle(task, &result);
 }
 
 TEST_F(AgentTasks, TasksEndWithTheirAgent) {

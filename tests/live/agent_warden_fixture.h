@@ -10,9 +10,11 @@
 #include <thread>
 #include <utility>
 
+#include "agent/steps/tmp_tree.h"
 #include "live/agent_fixture.h"
 #include "os/event_loop.h"
 #include "run_dir/rendezvous.h"
+#include "run_dir/run_dir.h"
 #include "wire/attempt_id.h"
 #include "wire/channel.h"
 #include "wire/harrow.pb.h"
@@ -191,6 +193,9 @@ class WardenTest : public testing::Test {
   ~WardenTest() override {
     server_.reset();
     EXPECT_TRUE(os::EndDescendants(Duration(0)).ok());
+    // Of one that was killed: not all of it lies in the scratch directory.
+    if (const auto part = run_dir::RunDir::Open(scratch_.path() + "/0"); part.ok())
+      RemoveLeftTmpRoots(**part);
     tmp_before_.empty() ? unsetenv("TMPDIR") : setenv("TMPDIR", tmp_before_.c_str(), 1);
   }
 

@@ -83,6 +83,9 @@ TEST_F(WardenTest, WhatAKilledWardenLeftIsRemovedByTheNext) {
   EXPECT_TRUE(os::EndDescendants(Duration(0)).ok());
   ASSERT_FALSE(std::filesystem::is_empty(tmp)) << "a killed warden removes nothing";
   ASSERT_TRUE(std::filesystem::exists(record));
+  const std::string of_ranks =
+      "/dev/shm/ranks-" + std::filesystem::directory_iterator(tmp)->path().filename().string();
+  EXPECT_TRUE(std::filesystem::exists(of_ranks) || !IsSafeBase("/dev/shm"));
   StartWarden();
   server_->Hello(2);
   size_t roots = 0;
@@ -91,6 +94,7 @@ TEST_F(WardenTest, WhatAKilledWardenLeftIsRemovedByTheNext) {
     EXPECT_TRUE(std::filesystem::is_empty(entry.path()));
   }
   EXPECT_EQ(roots, 1u) << "its own";
+  EXPECT_FALSE(std::filesystem::exists(of_ranks));
   server_->ShutDown();
   EXPECT_EQ(WaitForWarden(), 0);
   EXPECT_TRUE(std::filesystem::is_empty(tmp));

@@ -52,6 +52,18 @@ def the_module_gives_what_is_installed():
                 check("many tasks" in shell(f"{module} whatis harrow 2>&1; true", **where), module)
 
 
+def ranks_are_served_by_what_is_installed():
+    if not os.path.exists(f"{BUILD}/bin/harrow-pmix"):
+        print("ranks_are_served_by_what_is_installed: skipped: harrow-pmix was not built (needs libpmix)", flush=True)
+        return
+    with tempfile.TemporaryDirectory(prefix="harrow-install-") as top:
+        install(f"{top}/harrow")
+        with open(f"{top}/tasks.txt", "w", encoding="utf-8") as f:
+            f.write("#HARROW ranks=1\necho \"rank $PMIX_RANK of $PMIX_NAMESPACE\"\n")
+        said = shell(f"cd {top}; harrow/bin/harrow run tasks.txt && harrow/bin/harrow logs 1", TMPDIR="/tmp")
+        check("rank 0 of harrow-" in said, said)
+
+
 def an_image_names_the_place_it_is_made_for():
     with tempfile.TemporaryDirectory(prefix="harrow-install-") as top:
         modules = install("/opt/made-for", os.path.join(top, "image"))
@@ -81,4 +93,4 @@ MODULES = ([f"{modulecmd} bash" for modulecmd in [shutil.which("modulecmd")] if 
 if not MODULES:
     skip("no modules", "environment modules")
 sys.exit(run_tests([(f.__name__, f) for f in (the_module_gives_what_is_installed, an_image_names_the_place_it_is_made_for,
-                                              what_was_installed_is_removed_again)]))
+                                              ranks_are_served_by_what_is_installed, what_was_installed_is_removed_again)]))

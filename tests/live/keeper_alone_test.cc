@@ -1,5 +1,6 @@
 // The keeper with processes of its own: shell scripts play the server and who starts agents. Time goes faster
 // for it than for them, so that what it waits for minutes takes seconds.
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -17,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "base/text.h"
@@ -37,23 +39,46 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
 
-/// The loop that it wraps, in a time that goes so many times as fast.
+/// The loop that it wraps, in a time that goes so many times as fast while `flies` holds. It stands still
+/// while this process does: a machine that stalls lets nothing pass at once.
 class FastLoop final : public os::EventLoop {
  public:
-  explicit FastLoop(int times) : times_(times) {}
-  Time Now() const override { return Time() + (inner_->Now() - Time()) * times_; }
+  FastLoop(int times, std::function<bool()> flies) : times_(times), flies_(std::move(flies)) { Tick(); }
+  Time Now() const override { return now_; }
   void Post(Callback work) override { inner_->Post(std::move(work)); }
   TimerId After(Duration delay, Callback work) override {
-    return inner_->After(delay / times_, std::move(work));
+    timers_[{now_ + delay, ++last_}] = std::move(work);
+    return last_;
   }
-  void CancelTimer(TimerId timer) override { inner_->CancelTimer(timer); }
+  void CancelTimer(TimerId timer) override {
+    std::erase_if(timers_, [timer](const auto& entry) { return entry.first.second == timer; });
+  }
   void WatchFd(int fd, Callback ready) override { inner_->WatchFd(fd, std::move(ready)); }
   void UnwatchFd(int fd) override { inner_->UnwatchFd(fd); }
   void Run() override { inner_->Run(); }
   void Stop() override { inner_->Stop(); }
+  /// In real time.
+  void Limit(Duration limit, Callback over) { inner_->After(limit, std::move(over)); }
 
  private:
+  static constexpr Duration kTick = milliseconds(2);
+
+  void Tick() {
+    const Time to = now_ + kTick * (flies_() ? times_ : 1);
+    while (!timers_.empty() && timers_.begin()->first.first <= to) {
+      auto timer = timers_.extract(timers_.begin());
+      now_ = std::max(now_, timer.key().first);
+      timer.mapped()();
+    }
+    now_ = to;
+    inner_->After(kTick, [this] { Tick(); });
+  }
+
   const int times_;
+  const std::function<bool()> flies_;
+  Time now_{};
+  TimerId last_ = 0;
+  std::map<std::pair<Time, TimerId>, Callback> timers_;
   std::unique_ptr<os::EventLoop> inner_ = os::MakeEventLoop();
 };
 
@@ -112,17 +137,21 @@ class KeeperTest : public testing::Test {
               script + "\n");
     Write("servers", "0");
     chmod((top_ + "/program").c_str(), 0700);
-    loop_ = std::make_unique<FastLoop>(times_as_fast);
+    heard_at_ = Time();
+    loop_ = std::make_unique<FastLoop>(times_as_fast, flies_);
     batch_.loop = loop_.get();
     KeeperOptions options;
     options.program = top_ + "/program";
     const run_dir::Part part = run_dir::MakePart(run_dir::RunDir::Make(batch_.run).value()).value();
     options.part = part;
-    options.progress = [this](const pb::Progress& progress) { figures_.push_back(progress.done()); };
+    options.progress = [this](const pb::Progress& progress) {
+      figures_.push_back(progress.done());
+      heard_at_ = loop_->Now();
+    };
     options.say = [this](const std::string& line) { said_.push_back(line); };
     fs::create_directory(Part("log"));
     for (const auto& work : at_once_) loop_->Post(work);
-    loop_->After(seconds(20) * times_as_fast, [this] {
+    loop_->Limit(seconds(100), [this] {
       ADD_FAILURE() << "the run does not end";
       loop_->Stop();
     });
@@ -132,6 +161,10 @@ class KeeperTest : public testing::Test {
     EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a process is left";
     EXPECT_EQ(errno, ECHILD);
     return end;
+  }
+  /// Of a server that says something all the time: nothing passes that it could not say on a slow machine.
+  void ItTalks() {
+    flies_ = [this] { return loop_ != nullptr && loop_->Now() < heard_at_ + seconds(1); };
   }
   /// Does `work` once `is` holds, while the keeper runs.
   void When(std::function<bool()> is, std::function<void()> work) {
@@ -179,6 +212,8 @@ class KeeperTest : public testing::Test {
   std::string top_;
   Scripts batch_;
   std::unique_ptr<FastLoop> loop_;
+  std::function<bool()> flies_ = [] { return true; };
+  Time heard_at_{};
   std::vector<std::function<void()>> at_once_;
   std::vector<uint64_t> figures_;
   std::vector<std::string> said_;
@@ -277,10 +312,9 @@ TEST_F(KeeperTest, AgentsThatLeaveByThemselvesAreNotWaitedForAnyLonger) {
   batch_.wardens = {
       "cd " + top_ +
       "; trap 'echo term >agent.end' TERM; : >agent.up; while ! [ -e over ]; do sleep 0.01; done"};
-  const auto began = std::chrono::steady_clock::now();
   EXPECT_EQ(Keep("while ! [ -e agent.up ]; do sleep 0.01; done; : >over; exit 0").end, ServerEnd::kAllDone);
   EXPECT_FALSE(There("agent.end"));
-  EXPECT_LT(std::chrono::steady_clock::now() - began, milliseconds(5900));  // kAgentsLeave
+  EXPECT_LT(loop_->Now() - Time(), milliseconds(5900));  // kAgentsLeave
 }
 
 TEST_F(KeeperTest, AgentsThatDoNotLeaveAreEnded) {
@@ -299,6 +333,11 @@ TEST_F(KeeperTest, WhereAgentsCannotBeNamedNothingRuns) {
 TEST_F(KeeperTest, WhatCannotBeStartedIsNamed) {
   batch_.shell = "/nowhere/sh";
   EXPECT_EQ(Keep("sleep 1000").problem, "/nowhere/sh -c cannot be started: No such file or directory");
+}
+
+TEST_F(KeeperTest, WhatCannotBeStartedAgainIsNamed) {
+  EXPECT_EQ(Keep("rm program; kill -9 $$").problem,
+            top_ + "/program server cannot be started: No such file or directory");
 }
 
 TEST_F(KeeperTest, AnAgentThatDiesIsStartedAgainWithoutWhatItLeft) {
@@ -356,12 +395,31 @@ TEST_F(KeeperTest, AnAgentThatSomebodyEndedIsStartedAgainOnceItIsMissed) {
   EXPECT_THAT(batch_.rescues, Each(testing::Field(&Rescue::node, "node1")));
 }
 
+TEST_F(KeeperTest, AnAgentThatLeavesAnInterruptedRunIsNotStartedAgain) {
+  batch_.wardens = {"cd " + top_ + "; echo >>starts; while ! [ -e told ]; do sleep 0.01; done; exit 0"};
+  Figures("missing", Absent({"node1"}));
+  When([this] { return Read("starts") == "\n" && !figures_.empty(); }, [this] { SignalUs(SIGTERM); });
+  When([this] { return There("told"); }, [this] { loop_->After(seconds(6), [this] { Write("over", ""); }); });
+  EXPECT_EQ(Keep("trap ': >told' TERM; while ! [ -e over ]; do say missing; sleep 0.01; done; exit 4", 4).end,
+            ServerEnd::kStopped);
+  EXPECT_EQ(Read("starts"), "\n");
+}
+
 TEST_F(KeeperTest, AServerThatHangsIsReplaced) {
   Figures("1", Done(1));
   const KeeperEnd end = Keep("[ $n = 2 ] && exit 0; say 1; exec sleep 1000", 50);
   EXPECT_EQ(end.end, ServerEnd::kAllDone);
   EXPECT_THAT(said_, ElementsAre("the server does not answer; another takes over"));
   EXPECT_GE(loop_->Now() - Time(), seconds(50));
+}
+
+TEST_F(KeeperTest, TheNextServerMayTakeItsTimeToRestore) {
+  Figures("1", Done(1));
+  EXPECT_EQ(Keep("[ $n = 1 ] && say 1 && sleep 0.1 && kill -9 $$; sleep 2; exit 0", 50).end,
+            ServerEnd::kAllDone);
+  EXPECT_THAT(figures_, ElementsAre(1));
+  EXPECT_EQ(Servers(), 2);
+  EXPECT_THAT(said_, IsEmpty());
 }
 
 TEST_F(KeeperTest, AServerThatHangsAgainAndAgainIsGivenUp) {
@@ -396,15 +454,15 @@ TEST_F(KeeperTest, ASecondInterruptEndsAtOnce) {
          EXPECT_EQ(said_.size(), 1u) << "of one moment: it is meant once";
          loop_->After(seconds(1), [this] { SignalUs(SIGTERM); });
        });
-  const auto began = std::chrono::steady_clock::now();
   const KeeperEnd end = Keep("trap ': >told' TERM; : >up; while :; do sleep 0.01; done");
   EXPECT_EQ(end.end, ServerEnd::kStopped);
   EXPECT_EQ(end.signal, SIGINT);
   EXPECT_THAT(said_, ElementsAre(StartsWith("SIGINT: "), "ended at once"));
-  EXPECT_LT(std::chrono::steady_clock::now() - began, seconds(14));
+  EXPECT_LT(loop_->Now() - Time(), seconds(14));
 }
 
 TEST_F(KeeperTest, AnInterruptedRunEndsInTimeWhateverItsServerDoes) {
+  ItTalks();
   Figures("1", Done(1));
   When([this] { return There("up"); }, [this] { SignalUs(SIGTERM); });
   const KeeperEnd end = Keep("trap '' TERM; : >up; while :; do say 1; sleep 0.02; done", 20);
@@ -437,6 +495,80 @@ TEST_F(KeeperTest, AnInterruptBetweenTwoServersStartsNone) {
   EXPECT_EQ(Servers(), 1);
 }
 
+/// Keeps a run in a process of its own, as a shell would start it; what `shell` does meanwhile is given its
+/// number.
+class KeeperOfAShell : public KeeperTest {
+ protected:
+  bool Keeps(const std::string& script, ServerEnd how, const std::function<void(pid_t)>& shell) {
+    const pid_t keeper = fork();
+    if (keeper == 0) {
+      setpgid(0, 0);
+      const KeeperEnd end = Keep(script, 4);
+      EXPECT_EQ(end.end, how) << end.problem;
+      Write("said", said_.empty() ? "" : said_[0]);
+      _exit(HasFailure() ? 1 : 0);
+    }
+    shell(keeper);
+    int status = 0;
+    return waitpid(keeper, &status, 0) == keeper && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  }
+  static bool Stopped(pid_t child) {
+    int status = 0;
+    return waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status) && WSTOPSIG(status) == SIGTSTP;
+  }
+  char StateOf(const std::string& pid_file) const {
+    std::ifstream file("/proc/" + std::to_string(atoi(Read(pid_file).c_str())) + "/stat");
+    const std::string stat(std::istreambuf_iterator<char>(file), {});
+    const size_t name = stat.rfind(") ");
+    return name == std::string::npos ? '?' : stat[name + 2];
+  }
+  void WaitFor(const std::string& name) const {
+    for (int i = 0; i < 6000 && !There(name); ++i) usleep(10'000);
+    EXPECT_TRUE(There(name)) << name;
+  }
+};
+
+TEST_F(KeeperOfAShell, CtrlZStopsAllUntilTheShellLetsItGoOn) {
+  batch_.wardens = {"cd " + top_ + "; echo $$ >agent.pid; exec sleep 1000"};
+  const std::string script =
+      "while ! [ -s agent.pid ]; do sleep 0.01; done; mkfifo gate; : >up; read line <gate; exit 0";
+  EXPECT_TRUE(Keeps(script, ServerEnd::kAllDone, [this](pid_t keeper) {
+    WaitFor("up");
+    for (int time = 1; time <= 2; ++time) {
+      kill(keeper, SIGTSTP);
+      ASSERT_TRUE(Stopped(keeper)) << time;
+      EXPECT_EQ(StateOf("server.pid"), 'T') << time;
+      EXPECT_EQ(StateOf("agent.pid"), 'T') << time;
+      kill(keeper, SIGCONT);
+    }
+    Write("gate", "open\n");
+  }));
+  EXPECT_EQ(Read("said"), "");
+}
+
+TEST_F(KeeperOfAShell, CtrlZDoesNothingOnTheNodesOfAJob) {
+  batch_.rescue = "exec sleep 1000";
+  When([this] { return !said_.empty(); }, [this] { Write("over", ""); });
+  EXPECT_TRUE(Keeps(": >up; while ! [ -e over ]; do sleep 0.01; done; exit 0", ServerEnd::kAllDone,
+                    [this](pid_t keeper) {
+                      WaitFor("up");
+                      kill(keeper, SIGTSTP);
+                    }));
+  EXPECT_EQ(Read("said"), "a run on the nodes of a job is not suspended by Ctrl-Z: it goes on");
+}
+
+TEST_F(KeeperOfAShell, WhatItWasStartedToIgnoreItIgnores) {
+  signal(SIGHUP, SIG_IGN);  // nohup
+  EXPECT_TRUE(Keeps(": >up; while ! [ -e over ]; do sleep 0.01; done; sleep 0.3; exit 0", ServerEnd::kAllDone,
+                    [this](pid_t keeper) {
+                      WaitFor("up");
+                      kill(keeper, SIGHUP);
+                      Write("over", "");
+                    }));
+  signal(SIGHUP, SIG_DFL);
+  EXPECT_EQ(Read("said"), "");
+}
+
 // As under Slurm, where one srun starts all agents.
 TEST_F(KeeperTest, AnSrunThatFailsIsToldWithItsLastWords) {
   batch_.rescue = "exec sleep 1000";
@@ -451,6 +583,7 @@ TEST_F(KeeperTest, AnSrunThatFailsIsToldWithItsLastWords) {
 }
 
 TEST_F(KeeperTest, WhenAgentsHaveComeNoSrunIsRepeated) {
+  ItTalks();
   Write("rescued", "");
   batch_.rescue = "echo $0 >>" + top_ + "/rescued; exec sleep 1000";
   batch_.wardens = {"cd " + top_ + "; echo >>starts; while ! [ -e come ]; do sleep 0.01; done; exit 1"};
@@ -468,6 +601,7 @@ TEST_F(KeeperTest, WhenAgentsHaveComeNoSrunIsRepeated) {
 }
 
 TEST_F(KeeperTest, ANodeIsRescuedLessAndLessOften) {
+  ItTalks();
   batch_.rescue = "exit 1";
   Figures("1", Absent({"node1"}));
   When([this] { return batch_.rescues.size() >= 8; }, [this] { Write("over", ""); });
@@ -485,6 +619,7 @@ TEST_F(KeeperTest, ANodeIsRescuedLessAndLessOften) {
 }
 
 TEST_F(KeeperTest, SoManyNodesAreRescuedAtOnce) {
+  ItTalks();
   batch_.rescue = "echo $$ >>" + top_ + "/rescued; exec sleep 1000";
   std::vector<std::string> nodes;
   for (int i = 0; i < 20; ++i) nodes.push_back(StrCat("node", i));
@@ -500,6 +635,7 @@ TEST_F(KeeperTest, SoManyNodesAreRescuedAtOnce) {
 }
 
 TEST_F(KeeperTest, ANodeThatCannotBeRescuedIsAskedForRarely) {
+  ItTalks();
   batch_.rescue = "none";
   Figures("1", Absent({"node1"}));
   When([this] { return batch_.rescues.size() >= 3; }, [this] { Write("over", ""); });
@@ -510,6 +646,7 @@ TEST_F(KeeperTest, ANodeThatCannotBeRescuedIsAskedForRarely) {
 }
 
 TEST_F(KeeperTest, ANodeThatCameBackBeginsAnew) {
+  ItTalks();
   batch_.rescue = "exit 1";
   Figures("absent", Absent({"node1"}));
   Figures("there", Absent({}));

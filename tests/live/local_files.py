@@ -8,6 +8,8 @@ import hashlib
 import json
 import os
 import random
+import re
+import signal
 import subprocess
 import sys
 
@@ -18,7 +20,7 @@ THREE_NODES = ["--files", "local", "--local-nodes", "3", "--slots", "1"]
 
 
 def stores():
-    return glob.glob("/tmp/harrow-ts*/store") + glob.glob(os.path.join(os.environ.get("TMPDIR", "/tmp"), "harrow-*/store"))
+    return glob.glob(os.path.join(os.environ.get("TMPDIR", "/tmp"), "harrow-*/files"))
 
 
 def pipeline(directory, tasks=10, sleep=0):
@@ -159,25 +161,88 @@ after_any = ["first"]
     check(result.code == 0 or "changed its input data" in result.err, result)
 
 
-def agents(run_dir):
+def agents(run_dir, role="inner"):
     """The agent's process of each node."""
     words = {pid: words for pid, (_, words) in run_support.processes().items()}
-    return {words[pid][words[pid].index("--node-name") + 1]: pid for pid in run_support.of_run(run_dir, "inner") if pid in words}
+    return {words[pid][words[pid].index("--node-name") + 1]: pid for pid in run_support.of_run(run_dir, role) if pid in words}
 
 
-def test_files_that_die_with_their_node_are_made_again(directory, program):
-    """Each agent is killed once while its node holds files that others are still to read: they are made again, and nothing else
-    than that and what ran is done twice."""
+def run_with_kills(directory, program, *roles):
+    """Two nodes lose these processes while they hold files that others are still to read."""
     harrow = Harrow(program, directory)
     made = pipeline(directory, tasks=24, sleep=0.1)
     run = harrow.start("run", "--run-dir", "r", "--files", "local", "--local-nodes", "3", "--slots", "2", "flow.toml")
     ran = f"{directory}/ran"
     for number, after in (("local1", 8), ("local2", 16)):
         wait_for(lambda: os.path.exists(ran) and len(lines_of(ran)) >= after)
-        run_support.kill(wait_for(lambda: agents(f"{directory}/r").get(number)))
+        wait_for(lambda: agents(f"{directory}/r").get(number))
+        for pid in [agents(f"{directory}/r", role)[number] for role in roles]:
+            run_support.kill(pid)
     same(run.wait(180), 0, open(f"{directory}/harrow.out").read())
     same(lines_of(f"{directory}/all.txt"), made)
+
+
+def test_a_killed_agents_files_are_found_by_the_next(directory, program):
+    """Nothing that was done is done again."""
+    run_with_kills(directory, program, "inner")
+    twice = query(f"{directory}/r", "SELECT task, count(*) FROM attempts WHERE outcome = 'exited' AND code = 0 GROUP BY task HAVING count(*) > 1")
+    same(twice, [], "done once")
+    check("its agent was started again" in open(f"{directory}/harrow.out").read(), "an agent was killed")
+
+
+def test_files_that_die_with_their_node_are_made_again(directory, program):
+    """With the warden goes what the node held: it is made again."""
+    run_with_kills(directory, program, "agent", "inner")
     same(query(f"{directory}/r", "SELECT count(*) FROM tasks WHERE state <> 'done'")[0][0], 0)
+
+
+def test_what_has_two_replicas_survives_nodes_one_after_the_other(directory, program):
+    """Each node that dies is waited for until all that it held has two replicas again: nothing is made twice."""
+    harrow = Harrow(program, directory)
+    files = 6
+    write(f"{directory}/flow.toml", f"""
+[[task]]
+name = "p-{{i}}"
+each = {{ i = "1-{files}" }}
+command = "sleep 0.2; yes {{i}} | head -c 1M > mid/{{i}}; echo {{i}} >> {directory}/ran"
+out = ["mid/{{i}}"]
+replicas = 2
+[[task]]
+name = "hold"
+command = "until test -e {directory}/go; do sleep 0.1; done"
+after = ["p-*"]
+[[task]]
+name = "add"
+command = "md5sum mid/* > all.txt"
+in = ["mid/*"]
+out = ["all.txt"]
+after = ["hold"]
+""")
+    run = harrow.start("run", "--run-dir", "r", *THREE_NODES, "flow.toml")
+
+    def replicas():
+        """By node, as the server knows."""
+        told = harrow("explain", "--run-dir", "r", "add").out
+        return {node: round(float(mib)) for node, mib in re.findall(r"(local\d+) ([0-9.]+) MiB", told)}
+
+    def moved():
+        return round(json.loads(harrow("status", "--json", "--run-dir", "r").out)["bytes_moved"] / (1 << 20))
+
+    def all_have_two():
+        return sum(replicas().values()) == 2 * files
+
+    wait_for(all_have_two, step=0.2)
+    for number in ("local1", "local2"):
+        wait_for(lambda: agents(f"{directory}/r").get(number))
+        held, before = replicas()[number], moved()
+        for pid in [agents(f"{directory}/r", role)[number] for role in ("agent", "inner")]:
+            run_support.kill(pid)
+        wait_for(lambda: moved() >= before + held and all_have_two(), step=0.2)
+    write(f"{directory}/go", "")
+    same(run.wait(180), 0, open(f"{directory}/harrow.out").read())
+    same(len(lines_of(f"{directory}/ran")), files, "nothing was made twice")
+    digests = [hashlib.md5((f"{i}\n".encode() * (1 << 19))[:1 << 20]).hexdigest() for i in range(1, files + 1)]
+    same([line.split()[0] for line in lines_of(f"{directory}/all.txt")], digests)
 
 
 def test_a_copy_of_a_killed_agent_is_not_left_over(directory, program):
@@ -262,6 +327,121 @@ def test_a_resume_in_another_job_makes_again_what_is_read(directory, program):
     same(len(lines_of(f"{directory}/ran")), 12, "their files went with the nodes")
 
 
+def test_a_resumed_run_reads_what_is_there_now(directory, program):
+    """With stores that outlive the session before: another input, another flow, other numbers of files."""
+    harrow = Harrow(program, directory)
+    harrow.env["HARROW_LOCAL"] = f"{directory}/local"
+    os.mkdir(f"{directory}/local", 0o700)
+    write(f"{directory}/in1", "bad\n")
+    write(f"{directory}/in2", "two\n")
+    write(f"{directory}/in3", "three\n")
+    task = """
+[[task]]
+name = "{name}"
+command = "{command}"
+in = ["{read}"]
+out = ["{made}"]
+"""
+    one = task.format(name="t1", command="grep good in1 > o1", read="in1", made="o1")
+    write(f"{directory}/flow.toml", one)
+    local = ["--run-dir", "r", "--files", "local", "--local-nodes", "1", "--slots", "1"]
+    harrow("run", *local, "flow.toml", code=1)
+    write(f"{directory}/in1", "good\n")
+    harrow("run", "--resume", *local, code=0)
+    same(open(f"{directory}/o1").read(), "good\n")
+    write(f"{directory}/flow.toml", task.format(name="t1", command="cp in2 o1", read="in2", made="o1"))
+    harrow("run", "--resume", *local, "flow.toml", code=0)
+    same(open(f"{directory}/o1").read(), "two\n")
+    write(f"{directory}/flow.toml", task.format(name="z", command="cp in3 z", read="in3", made="z") + one)
+    harrow("run", "--resume", *local, "flow.toml", code=0)
+    same((open(f"{directory}/z").read(), open(f"{directory}/o1").read()), ("three\n", "good\n"))
+
+
+def test_what_has_rotted_on_a_disk_is_not_read_again(directory, program):
+    """Other bytes, and no sign of it: who gets them from there sees it. Neither a later task there nor a later run reads them, and
+    what failed on them has not failed."""
+    harrow = Harrow(program, directory)
+    harrow.env["HARROW_LOCAL"] = f"{directory}/local"
+    os.mkdir(f"{directory}/local", 0o700)
+    good = "good" * 1000 + "\n"
+    write(f"{directory}/data", good)
+    wait = f"until test -e {directory}/%s; do sleep 0.05; done"
+    write(f"{directory}/flow.toml", f"""
+[[task]]
+name = "holds"
+command = "cp data holds.out; touch {directory}/held; {wait % 'moved'}; grep -q ^good data"
+in = ["data"]
+out = ["holds.out"]
+[[task]]
+name = "gate"
+command = "{wait % 'rotten'}"
+[[task]]
+name = "fetches"
+command = "cp data fetches.out; touch {directory}/fetched; {wait % 'third.out'}"
+in = ["data"]
+out = ["fetches.out"]
+after = ["gate"]
+[[task]]
+name = "third"
+command = "cp data third.out"
+in = ["data"]
+out = ["third.out"]
+after = ["holds"]
+""")
+    options = ["--files", "local", "--local-nodes", "2", "--slots", "1"]
+    run = harrow.start("run", "--run-dir", "r", *options, "flow.toml")
+    wait_for(lambda: os.path.exists(f"{directory}/held"))
+    objects = [path for path in glob.glob(f"{directory}/local/*/store/objects/*/*") if open(path).read() == good]
+    same(len(objects), 1)
+    before = os.stat(objects[0])
+    os.chmod(objects[0], 0o600)
+    with open(objects[0], "r+") as rots:
+        rots.write("rot!")
+    os.chmod(objects[0], before.st_mode & 0o777)
+    os.utime(objects[0], ns=(before.st_atime_ns, before.st_mtime_ns))
+    same(os.stat(objects[0]).st_ino, before.st_ino)
+    write(f"{directory}/rotten", "")
+    wait_for(lambda: os.path.exists(f"{directory}/fetched"))
+    write(f"{directory}/moved", "")
+    same(run.wait(180), 0, open(f"{directory}/harrow.out").read())
+    outputs = [f"{directory}/{name}.out" for name in ("holds", "fetches", "third")]
+    for output in outputs:
+        check(open(output).read() == good, output)
+        os.unlink(output)
+    harrow("run", "--run-dir", "again", *options, "flow.toml", code=0)
+    for output in outputs:
+        check(open(output).read() == good, "again", output)
+
+
+def test_what_open_tasks_read_is_saved_when_the_run_stops(directory, program):
+    harrow = Harrow(program, directory)
+    made = pipeline(directory)
+    with open(f"{directory}/flow.toml", "a", encoding="utf-8") as flow:
+        flow.write(f"""
+[[task]]
+name = "slow"
+command = "echo > {directory}/slow-runs; sleep 600"
+in = ["raw/0"]
+out = ["never"]
+[[task]]
+name = "last"
+command = "cat mid/* > last.txt"
+in = ["mid/*", "never"]
+out = ["last.txt"]
+""")
+    run = harrow.start("run", "--run-dir", "r", "--save", *THREE_NODES, "flow.toml")
+    wait_for(lambda: os.path.exists(f"{directory}/all.txt") and os.path.exists(f"{directory}/slow-runs"))
+    run.send_signal(signal.SIGINT)
+    same(run.wait(120), 130, open(f"{directory}/harrow.out").read())
+    check("saved 10 files" in open(f"{directory}/harrow.out").read(), open(f"{directory}/harrow.out").read())
+    same([open(f"{directory}/mid/{i}").read() for i in range(10)], [f"{line}\n" for line in made])
+    flow = open(f"{directory}/flow.toml", encoding="utf-8").read()
+    write(f"{directory}/flow.toml", flow.replace("sleep 600", "echo > never"))
+    harrow("run", "--run-dir", "r", "--resume", *THREE_NODES, "flow.toml", code=0)
+    same(lines_of(f"{directory}/ran").__len__(), 10, "nothing was made again")
+    same(sorted(lines_of(f"{directory}/last.txt")), sorted(made))
+
+
 def test_a_store_that_is_full_is_said(directory, program):
     if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode != 0:
         raise Skipped("a file system of its own", "mounting")
@@ -305,6 +485,65 @@ TMPDIR={directory}/disk {harrow.program} run --progress none --run-dir r --files
     same(lines_of(f"{directory}/code"), ["0"], open(f"{directory}/err").read())
     for i in range(6):
         same(lines_of(f"{directory}/out-{i}"), [hashlib.md5(str(i).encode() * (5 << 20)).hexdigest() + "  -"])
+
+
+def test_outputs_wait_for_room_in_the_store(directory, program):
+    """What another task reads takes it; when that one has ended there is enough."""
+    harrow = Harrow(program, directory)
+    write(f"{directory}/data", "x" * (6 << 20))
+    write(f"{directory}/flow.toml", f"""
+[[task]]
+name = "reads"
+command = "echo > {directory}/reading; until test -e {directory}/tried; do sleep 0.1; done; cat data > {directory}/seen"
+in = ["data"]
+[[task]]
+name = "makes"
+command = "until test -e {directory}/reading; do sleep 0.1; done; echo >> {directory}/tries; head -c 5M /dev/zero > made"
+out = ["made"]
+[[task]]
+name = "uses"
+command = "wc -c < made > result"
+in = ["made"]
+out = ["result"]
+""")
+    harrow.env["HARROW_SITE_LOCAL_LIMIT"] = str(10 << 20)
+    run = harrow.start("run", "--run-dir", "r", "--files", "local", "--local-nodes", "1", "--slots", "2", "--retries", "0", "flow.toml")
+    wait_for(lambda: os.path.exists(f"{directory}/tries") and len(lines_of(f"{directory}/tries")) >= 2)
+    write(f"{directory}/tried", "")
+    same(run.wait(180), 0, open(f"{directory}/harrow.out").read())
+    same(lines_of(f"{directory}/result"), [str(5 << 20)])
+    same(os.path.getsize(f"{directory}/seen"), 6 << 20)
+
+
+def test_a_task_whose_outputs_find_no_room_goes_elsewhere(directory, program):
+    """What its node is full of is read there until all else is done."""
+    harrow = Harrow(program, directory)
+    write(f"{directory}/data", "x" * (6 << 20))
+    write(f"{directory}/flow.toml", f"""
+[[task]]
+name = "first"
+command = "echo > small"
+out = ["small"]
+[[task]]
+name = "reads"
+command = "echo > {directory}/reading; until test -e {directory}/result; do sleep 0.1; done; cat data > {directory}/seen"
+in = ["small", "data"]
+[[task]]
+name = "makes"
+command = "until test -e {directory}/reading; do sleep 0.1; done; echo $HARROW_NODE >> {directory}/tries; head -c 5M /dev/zero > made"
+in = ["small"]
+out = ["made"]
+[[task]]
+name = "uses"
+command = "wc -c < made > result"
+in = ["made"]
+out = ["result"]
+""")
+    harrow.env["HARROW_SITE_LOCAL_LIMIT"] = str(20 << 20)
+    harrow("run", "--run-dir", "r", "--files", "local", "--local-nodes", "2", "--slots", "2", "--no-steal", "--retries", "0", "flow.toml", code=0)
+    tries = lines_of(f"{directory}/tries")
+    same(lines_of(f"{directory}/result"), [str(5 << 20)])
+    check(len(tries) == 2 and tries[0] != tries[1], tries)
 
 
 def test_a_failed_attempt_leaves_results_as_they_were(directory, program):

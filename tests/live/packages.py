@@ -87,6 +87,8 @@ def packages_work_in_a_fresh_debian_and_leave_nothing():
         root.shell("grep -q '^#compdef harrow' /usr/share/zsh/vendor-completions/_harrow")  # where Debian's zsh looks
         said = root.shell("printf 'echo hello %s\\n' $(seq 20) > tasks.txt; harrow run tasks.txt; harrow logs 7; harrow doctor --config | grep ^order")
         check("hello 7" in said and "order" in said, said)
+        said = root.shell("printf '#HARROW ranks=1\\necho rank $PMIX_RANK of $PMIX_NAMESPACE\\n' > ranks.txt; harrow run ranks.txt; harrow logs 1")
+        check("rank 0 of harrow-" in said, said)
         check("not there" not in root.shell("ls /usr/lib/harrow/spank_harrow.so; man -w harrow-plugin-check; cat /etc/harrow/harrow.conf"), "")
         root.shell(f"sudo {remove}-slurm-plugin; sudo {remove}")
         left = root.files() - before

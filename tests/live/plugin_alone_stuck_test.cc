@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "live/plugin_fixture.h"
 #include "support/played_slurm.h"
 
 namespace {
@@ -25,20 +26,13 @@ using std::chrono::steady_clock;
 
 constexpr char kSlow[] = ": it takes longer; does the disk answer?\n";
 
-class StuckDisk : public ::testing::Test {
+class StuckDisk : public harrow::plugin::MountNamespaceTest {
  protected:
-  static void SetUpTestSuite() {
-    if (getuid() != 0) return;
-    ASSERT_EQ(unshare(CLONE_NEWNS), 0);
-    ASSERT_EQ(mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
-  }
   void SetUp() override {
-    if (getuid() != 0) GTEST_SKIP() << "not root (needs root)";
-    server_ = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    MountNamespaceTest::SetUp();
+    if (root_.empty()) return;
+    server_ = SilentServer();
     if (server_ < 0) GTEST_SKIP() << "no /dev/fuse (needs fuse)";
-    char name[] = "/tmp/harrow-stuck-XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    root_ = name;
     fs::create_directory(root_ + "/local");
     fs::create_directory(root_ + "/state");
     fs::permissions(root_ + "/state", fs::perms::owner_all);
@@ -47,14 +41,9 @@ class StuckDisk : public ::testing::Test {
     if (server_ >= 0) close(server_);  // whoever waits for it goes on
     if (root_.empty()) return;
     umount2((root_ + "/local").c_str(), MNT_DETACH);
-    fs::remove_all(root_);
+    MountNamespaceTest::TearDown();
   }
-  // From here on LOCAL is a file system whose server takes no request.
-  void Stick() const {
-    const std::string options = "fd=" + std::to_string(server_) + ",rootmode=40000,user_id=0,group_id=0";
-    ASSERT_EQ(mount("stuck", (root_ + "/local").c_str(), "fuse", 0, options.c_str()), 0) << strerror(errno);
-  }
-  // What Slurm does, in a process of its own. What it logs is found by Said().
+  // What Slurm does, in a process of its own. What it logs is in the file `name`.
   void Begin(const std::string& name, spank_context_t context, const std::function<void(Process*)>& calls) {
     const pid_t pid = fork();
     ASSERT_GE(pid, 0);
@@ -92,12 +81,11 @@ class StuckDisk : public ::testing::Test {
   }
 
   int server_ = -1;
-  std::string root_;
   std::map<pid_t, std::string> running_;
 };
 
 TEST_F(StuckDisk, HoldsUpNobodyForLong) {
-  Stick();
+  MountSilent(server_, root_ + "/local");
   Note("13", "j");
   Note("14", "j");
   Begin("slurmd", S_CTX_SLURMD, [](Process* slurmd) { slurmd->Call("slurm_spank_init"); });

@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 """Whole runs under faults drawn from a seed: any process of Harrow's is killed, told to end, stopped for shorter or longer than the
 fence, or an agent is cut off from the server for 0.1 to 30 seconds. Nothing is lost, no recorded attempt is there twice, no task fails
-that did not fail, and every output holds what one process of one attempt wrote.   usage: random_faults.py HARROW
+that did not fail, and every output holds what one process of one attempt wrote. Odd seeds: with files on the nodes' own disks, where an
+agent may also be cut off from the other agents alone; each result is, byte for byte, what it has to be, and nothing is left on the nodes.
+
+usage: random_faults.py HARROW
 
 HARROW_SEED runs one seed again; HARROW_LONG=1: 200 runs, some at a time."""
 import collections
 import concurrent.futures
 import contextlib
 import ctypes
+import json
 import os
 import random
 import re
@@ -33,14 +37,14 @@ def drawn(rng, weights):
 class Cut:
     """The network between an agent and its server is gone: a socket filter lets nothing in, neither data nor acknowledgements, at both
     ends of its connection and where the server takes new ones: who dials meanwhile gets no answer either. `one`: only the connection
-    that there is."""
+    that there is. `peers`: the agent can be reached by no other agent and reaches none, and all is well between it and the server."""
     PIDFD_GETFD, ATTACH, DETACH = 438, 26, 27
     LIBC = ctypes.CDLL(None, use_errno=True)
     DROP_ALL = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0))  # one instruction: keep 0 bytes
     PROGRAM = struct.pack("HP", 1, ctypes.addressof(DROP_ALL))
 
-    def __init__(self, run_dir, agent, one):
-        self.run_dir, self.agent, self.one, self.ports, self.cut = run_dir, agent, one, set(), {}
+    def __init__(self, run_dir, agent, one, peers=False):
+        self.run_dir, self.agent, self.one, self.peers, self.ports, self.cut = run_dir, agent, one, peers, set(), {}
         self.hold()
 
     def hold(self):
@@ -52,11 +56,14 @@ class Cut:
             for line in list(lines)[1:]:
                 _, local, remote, state, *_, = line.split()[:4]
                 table[line.split()[9]] = (local[-4:], remote[-4:], state)
+        servers = of_run(self.run_dir, "server")
+        listen = {table[inode][0] for server in servers for inode, _, _ in self.sockets(server)
+                  if inode in table and table[inode][2] == "0A"}
         for inode, pid, fd in self.sockets(self.agent):
-            if inode in table:
+            if inode in table and not (self.peers and table[inode][1] in listen):
                 self.ports.add(table[inode][0])
                 self.set(inode, pid, fd)
-        for server in of_run(self.run_dir, "server"):
+        for server in servers if not self.peers else []:
             for inode, pid, fd in self.sockets(server):
                 if inode in table and (table[inode][1] in self.ports or (table[inode][2] == "0A" and not self.one)):
                     self.set(inode, pid, fd)
@@ -99,8 +106,8 @@ class Cut:
 class Faults:
     """Disturbs a run now and then, one fault after the other; what was stopped or cut goes on by itself."""
 
-    def __init__(self, rng, run_dir):
-        self.rng, self.run_dir, self.stopped, self.cuts, self.done = rng, run_dir, [], [], []
+    def __init__(self, rng, run_dir, local_files=False):
+        self.rng, self.run_dir, self.local_files, self.stopped, self.cuts, self.done = rng, run_dir, local_files, [], [], []
         self.servers_killed = 0
 
     def one(self):
@@ -120,8 +127,9 @@ class Faults:
         elif fault == "cut":
             seconds = self.rng.choice([self.rng.uniform(0.1, FENCE), self.rng.uniform(0.1, FENCE), self.rng.uniform(FENCE, 30)])
             one = self.rng.random() < 0.3
-            fault = f"{'one connection ' if one else ''}cut for {seconds:.1f} s"
-            self.cuts.append((time.monotonic() + seconds, Cut(self.run_dir, victim, one)))
+            peers = self.local_files and self.rng.random() < 0.5
+            fault = f"{'peers ' if peers else 'one connection ' if one else ''}cut for {seconds:.1f} s"
+            self.cuts.append((time.monotonic() + seconds, Cut(self.run_dir, victim, one and not peers, peers)))
         else:
             seconds = self.rng.choice([self.rng.uniform(0.1, FENCE / 2), self.rng.uniform(FENCE / 2, 2 * FENCE)])
             fault = f"stop for {seconds:.1f} s"
@@ -144,23 +152,14 @@ class Faults:
             cut.hold()
 
 
-def one_run(directory, program, rng, count):
-    marker = f"harrow-marker-{os.getpid()}-{rng.randrange(10**9)}"
-    harrow = Harrow(program, directory, {"HARROW_MAX_LOSSES": "1000", "HARROW_FENCE": f"{FENCE}s", "HARROW_BAD_NODE_FAILURES": "0"})
-    os.mkdir(f"{directory}/out")
-    # A line at a time, so that two attempts, or two processes of one, that write at once are seen.
-    write(f"{directory}/flow.toml", f"""[[task]]
-name = "t{{i}}"
-each = {{ i = "1-{TASKS}" }}
-command = ["sh", "-c", "n=0; while [ $n -lt {LINES} ]; do echo $HARROW_ATTEMPT $$ >> out/$0; n=$((n+1)); sleep 0.1; done", "{{i}}", "{marker}"]
-out = ["out/{{i}}"]
-""")
-    run_dir = f"{directory}/r"
+def run_with_faults(harrow, rng, count, begun, *options):
+    """Runs flow.toml in r; the first fault comes when `begun`."""
+    directory = harrow.cwd
     run = harrow.start("run", "--run-dir", "r", "--progress", "none", "--retries", "0", "--slots", str(SLOTS), "--local-nodes", str(NODES),
-                       "flow.toml")
-    faults = Faults(rng, run_dir)
+                       *options, "flow.toml")
+    faults = Faults(rng, f"{directory}/r", "local" in options)
     try:
-        wait_for(lambda: os.listdir(f"{directory}/out"))
+        wait_for(begun)
         next_fault = time.monotonic()
         limit = time.monotonic() + 600
         while run.poll() is None:
@@ -176,6 +175,69 @@ out = ["out/{{i}}"]
         faults.go_on(float("inf"))
         kill(run.pid)
         run.wait()
+    return faults
+
+
+def settings(tmp=None):
+    env = {"HARROW_MAX_LOSSES": "1000", "HARROW_FENCE": f"{FENCE}s", "HARROW_BAD_NODE_FAILURES": "0"}
+    return env | ({"TMPDIR": tmp} if tmp else {})
+
+
+def one_local_run(directory, program, rng, count):
+    """raw/i -> mid/i; mid/i, mid/i+1 -> pair/i; pair/* -> all: copied, never rewritten, with the task's name in front."""
+    tmp = f"{directory}/tmp"
+    os.mkdir(tmp)
+    os.mkdir(f"{directory}/raw")
+    harrow = Harrow(program, directory, settings(tmp))
+    content, flow = {}, []
+
+    def task(out, inputs, sleep, keep):
+        content[out] = f"{out}\n".encode() + b"".join(content[name] for name in inputs)
+        flow.append(f"""[[task]]
+name = "{out}"
+command = "echo begun >> {directory}/begun; sleep {sleep:.1f}; (echo {out}; cat {' '.join(inputs)}) > {out}"
+in = {json.dumps(inputs)}
+out = ["{out}"]
+keep = {json.dumps(keep)}
+""")
+
+    for i in range(TASKS):
+        content[f"raw/{i}"] = rng.randbytes(rng.choice([0, 100, 5_000, 300_000, 3_000_000]))
+        with open(f"{directory}/raw/{i}", "wb") as raw:
+            raw.write(content[f"raw/{i}"])
+    for i in range(TASKS):
+        task(f"mid/{i}", [f"raw/{i}"], rng.uniform(0, 2), False)
+    for i in range(TASKS):
+        task(f"pair/{i}", [f"mid/{i}", f"mid/{(i + 1) % TASKS}"], rng.uniform(0, 4), rng.random() < 0.5)
+    task("all", [f"pair/{i}" for i in range(TASKS)], 0, True)
+    write(f"{directory}/flow.toml", "".join(flow))
+    faults = run_with_faults(harrow, rng, count, lambda: os.path.exists(f"{directory}/begun"), "--files", "local")
+    run_dir = f"{directory}/r"
+    same(query(run_dir, "SELECT state, count(*) FROM tasks GROUP BY state"), [("done", 2 * TASKS + 1)])
+    rows = query(run_dir, "SELECT task, attempt, outcome FROM attempts")
+    same([row for row, n in collections.Counter(row[:2] for row in rows).items() if n > 1], [], "recorded twice")
+    results = {name for name in content if os.path.exists(f"{directory}/{name}")}
+    for name in results:
+        with open(f"{directory}/{name}", "rb") as result:
+            check(result.read() == content[name], name, "is not what it has to be", faults.done)
+    check("all" in results and not any(name.startswith("mid/") for name in results), sorted(results))
+    wait_for(lambda: not os.listdir(tmp))
+    return faults.done, sum(1 for row in rows if row[2] in ("lost", "interrupted"))
+
+
+def one_run(directory, program, rng, count):
+    marker = f"harrow-marker-{os.getpid()}-{rng.randrange(10**9)}"
+    harrow = Harrow(program, directory, settings())
+    os.mkdir(f"{directory}/out")
+    # A line at a time, so that two attempts, or two processes of one, that write at once are seen.
+    write(f"{directory}/flow.toml", f"""[[task]]
+name = "t{{i}}"
+each = {{ i = "1-{TASKS}" }}
+command = ["sh", "-c", "n=0; while [ $n -lt {LINES} ]; do echo $HARROW_ATTEMPT $$ >> out/$0; n=$((n+1)); sleep 0.1; done", "{{i}}", "{marker}"]
+out = ["out/{{i}}"]
+""")
+    faults = run_with_faults(harrow, rng, count, lambda: os.listdir(f"{directory}/out"))
+    run_dir = f"{directory}/r"
     same(query(run_dir, "SELECT state, count(*) FROM tasks GROUP BY state"), [("done", TASKS)])
     rows = query(run_dir, "SELECT task, attempt, outcome FROM attempts")
     twice = [row for row, n in collections.Counter(row[:2] for row in rows).items() if n > 1]
@@ -202,7 +264,8 @@ def main():
     def run(seed):
         print("seed", seed, flush=True)
         with work_dir() as directory:
-            done, lost = one_run(directory, program, random.Random(seed), 6)
+            kind = one_local_run if seed % 2 else one_run
+            done, lost = kind(directory, program, random.Random(seed), 6)
         print(f"  seed {seed}: {len(done)} faults ({', '.join(done)}), {lost} attempts lost", flush=True)
         return done
 

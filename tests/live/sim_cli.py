@@ -47,7 +47,12 @@ def test_local_files(directory, harrow_program, source):
     check("at home" in text and "back to it" in text, text)
     done = harrow("sim", "--nodes", "2x2", "--place", "here", "f.dag.tsv", code=2)
     check("submit, round-robin, spread or random" in done.err, done)
+    full = harrow("sim", "--nodes", "2x2", "--local-limit", "999999", "f.dag.tsv", code=1)
+    check("20 attempts failed, first for f" in full.out and "(976.6 KiB) where a node may hold 976.6 KiB" in full.out, full)
+    harrow("sim", "--nodes", "2x2", "--local-limit", "20M", "f.dag.tsv", code=0)
+    check("--local-limit cannot be 0" in harrow("sim", "--nodes", "2x2", "--local-limit", "0", "f.dag.tsv", code=2).err)
     del harrow.env["HARROW_FILES"]
+    check("--files local" in harrow("sim", "--nodes", "2x2", "--local-limit", "1M", "f.dag.tsv", code=2).err)
     check("--files local" in harrow("sim", "--nodes", "2x2", "--place", "spread", "f.dag.tsv", code=2).err)
 
 
@@ -85,8 +90,7 @@ def test_check_says_what_can_be_done_with_a_recorded_flow(directory, harrow_prog
     write(os.path.join(directory, "f.txt"), "x\n")
     check("replay" not in harrow("check", "f.txt", code=0).out)
     # What this version cannot run is told by check and by run, before anything starts; it can be simulated.
-    for text, place in [('[[task]]\nname = "a"\ncommand = "x"\nrun_time = "1s"\nranks = 4\n', "g.toml:5:9: ranks"),
-                        ('[[task]]\nname = "a"\ncommand = "x"\nrun_time = "1s"\nnodes = 2\n', "g.toml:5:9: nodes")]:
+    for text, place in [('[[task]]\nname = "a"\ncommand = "x"\nrun_time = "1s"\nnodes = 2\n', "g.toml:5:9: nodes")]:
         write(os.path.join(directory, "g.toml"), text)
         for command in (["check"], ["run", "--run-dir", "r"], ["run", "--dry-run"]):
             done = harrow(*command, "g.toml", code=2)
@@ -157,7 +161,7 @@ def test_replay_with_local_files(directory, harrow_program, source):
     args = ["replay", "--files", "local", "--time-scale", "0.05", "--local-nodes", "2", "--slots", "2", "--no-locality", "--json"]
     document = json.loads(harrow(*args, "f.dag.tsv", code=0).out)
     same(document["tasks"]["done"], 40)
-    check(document["bytes_moved"] > 0, document)
+    # As it comes; it may be nothing.
     same(document["bytes_moved"], document["input_bytes"]["remote"], "files of one size are told apart")
     done = harrow(*args, "--dir", "/tmp/elsewhere", "f.dag.tsv", code=2)
     check("does not lie there" in done.err, done)

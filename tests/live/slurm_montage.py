@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Montage from sbatch scripts on 4 nodes, all of which work: every order, each output equal to its recorded checksum, one srun a
-run.
+"""Montage from sbatch scripts on 4 nodes, all of which work: every order, with files shared and on the nodes' own disks, each output
+equal to its recorded checksum, one srun a run.
 
 usage: slurm_montage.py HARROW SHARED_DATA_DIR [t3 m25 ...]
 Without HARROW_LONG=1: t3 in one order."""
@@ -33,30 +33,35 @@ def prepare(work, name):
     generate, tasks = PARAMETERS[name]
     for tool, args in (("gen_montage_inputs.py", generate), ("mk_montage_tasks.py", tasks)):
         subprocess.run([sys.executable, os.path.join(DATA, "tools", tool), work, *args], check=True, stdout=subprocess.DEVNULL)
-    with open(os.path.join(work, "tasks.tsv"), encoding="utf-8") as tasks:
-        write_flow(tasks, os.path.join(work, "flow.toml"))
-    with open(os.path.join(work, "flow.toml"), "a", encoding="utf-8") as flow:
+    for files in ("shared", "local"):
+        with open(os.path.join(work, "tasks.tsv"), encoding="utf-8") as tasks:
+            write_flow(tasks, os.path.join(work, f"{files}.toml"), keep=files == "local")
+    with open(os.path.join(work, "shared.toml"), "a", encoding="utf-8") as flow:
         flow.write(EACH_NODE)
     return read_sums(os.path.join(DATA, "montage-real", name, "outputs.sha256.xz"))
 
 
-def run(cluster, work, name, order, sums):
+def run(cluster, work, name, order, files, sums):
     for _, output in sums:
         if os.path.exists(os.path.join(work, output)):
             os.unlink(os.path.join(work, output))
     shutil.rmtree(os.path.join(work, "nodes"), ignore_errors=True)
     os.mkdir(os.path.join(work, "nodes"))
-    run_dir = os.path.join(work, f"run-{order}")
-    job = Job(cluster, HARROW, f"run flow.toml --order {order} --run-dir {run_dir} --progress none", directory=work)
+    run_dir = os.path.join(work, f"run-{order}-{files}")
+    job = Job(cluster, HARROW, f"run {files}.toml --files {files} --order {order} --run-dir {run_dir} --progress none", directory=work)
     code = job.code(300)
-    check(code == 0, f"{name} {order}: harrow ended with {code}\n{job.said()}")
+    check(code == 0, f"{name} {order} {files}: harrow ended with {code}\n{job.said()}")
     bad = mismatches(work, sums)
-    check(not bad, f"{name} {order}: {len(bad)} of {len(sums)} outputs: {bad[:5]}")
+    check(not bad, f"{name} {order} {files}: {len(bad)} of {len(sums)} outputs: {bad[:5]}")
     sruns = job.srun_lines()
     check(len(sruns) == 1 and FLAGS in sruns[0] and "-N4 -n4" in sruns[0], f"not the one srun: {sruns}")
     names = {node for (node,) in query(run_dir, "SELECT DISTINCT node FROM attempts")}
-    check(names == nodes_of(run_dir) == {"node1", "node2", "node3", "node4"}, f"{names} of {nodes_of(run_dir)} have run tasks")
-    print(f"ok   {name} {order}: {len(sums)} outputs equal", flush=True)
+    check(nodes_of(run_dir) == {"node1", "node2", "node3", "node4"}, nodes_of(run_dir))
+    # With files on the nodes' own disks the copies between them show that several are at work.
+    check(files == "local" or names == nodes_of(run_dir), f"{names} of {nodes_of(run_dir)} have run tasks")
+    copies = query(run_dir, "SELECT count(*) FROM copies WHERE from_node IS NOT NULL AND to_node IS NOT NULL")[0][0]
+    check((copies > 0) == (files == "local"), f"{copies} copies between nodes")
+    print(f"ok   {name} {order} {files}: {len(sums)} outputs equal, {copies} copies between nodes", flush=True)
 
 
 def main():
@@ -69,7 +74,8 @@ def main():
             work = os.path.join(cluster.home, name)
             sums = prepare(work, name)
             for order in ORDERS if LONG or len(sys.argv) > 3 else ["rank+hrf"]:
-                run(cluster, work, name, order, sums)
+                for files in ("shared", "local"):
+                    run(cluster, work, name, order, files, sums)
 
 
 main()

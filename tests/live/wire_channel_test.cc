@@ -63,6 +63,15 @@ TEST(WireChannel, ListensOnAFreePortOfARange) {
   ASSERT_FALSE(third.ok());
   EXPECT_NE(third.status().message().find("that the site allows are in use"), std::string::npos)
       << third.status().message();
+  // Wherever in the range it begins.
+  const uint16_t free = port_of(*held[1]);
+  for (int i = 0; i < 10; ++i) {
+    thread.Call([&] { held.resize(1); });
+    auto one = listen({first, static_cast<uint16_t>(first + 1)});
+    ASSERT_TRUE(one.ok()) << one.status().message();
+    EXPECT_EQ(port_of(**one), free);
+    held.push_back(std::move(*one));
+  }
   thread.Call([&] { held.clear(); });
 }
 

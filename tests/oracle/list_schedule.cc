@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     for (order::Policy policy : {order::Policy::kFifo, order::Policy::kLifo, order::Policy::kHrf,
                                  order::Policy::kLifoHrf, order::Policy::kRankHrf}) {
-      testing::VirtualTime::Options cluster;
+      test::VirtualTime::Options cluster;
       cluster.nodes = {{static_cast<uint32_t>(std::atoi(argv[i])), 0, 0}};
       cluster.run_time = [&](TaskId task) { return seconds[task.value]; };
       cluster.instants = true;
@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
       options.policy = policy;
       options.locality = false;
       options.steal = false;
-      testing::VirtualTime run(graph, options, cluster);
+      test::VirtualTime run(graph, options, cluster);
       run.Run();
       if (run.scheduler().counts().done != graph.task_count()) return 1;
       std::printf("%s %s %.17g\n", argv[i], std::string(order::PolicyName(policy)).c_str(), run.makespan());

@@ -4,8 +4,12 @@ A program prints a line `NAME: FIGURE UNIT (bound B, holds|falls short)` a figur
 is the same for those in C++)."""
 import argparse
 import collections
+import contextlib
 import os
+import shutil
+import subprocess
 import sys
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("HARROW_BUILD", os.path.join(ROOT, "build"))
@@ -42,6 +46,38 @@ def measure(command):
     if status != 0:
         sys.exit(f"{' '.join(command)}: status {status}")
     return Cost(os.times().elapsed - began, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+
+
+@contextlib.contextmanager
+def slow_files(work, milliseconds):
+    """A new directory on a file system of our own where each open takes so long (slow_files.c); None: there can be none here, which is
+    said."""
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "slow_files.c")
+    program, root, place = (os.path.join(work, name) for name in ("slow_files", "slow", "slow-mounted"))
+    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "fuse3"], capture_output=True, text=True, check=False) if shutil.which("pkg-config") else None
+    why = None
+    if flags is None or flags.returncode != 0 or not shutil.which("fusermount3"):
+        why = "libfuse3-dev and fuse3 are not installed"
+    elif not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        why = "/dev/fuse cannot be used"
+    if why is not None:
+        print(f"  left out: {why}", flush=True)
+        yield None
+        return
+    subprocess.run(["cc", "-O2", source, "-o", program, *flags.stdout.split()], check=True)
+    os.mkdir(root)
+    os.mkdir(place)
+    process = subprocess.Popen([program, root, place, str(milliseconds)])
+    try:
+        deadline = time.monotonic() + 30
+        while not os.path.ismount(place):
+            if process.poll() is not None or time.monotonic() > deadline:
+                sys.exit("slow_files: cannot be mounted")
+            time.sleep(0.01)
+        yield place
+    finally:
+        subprocess.run(["fusermount3", "-u", place], check=False)
+        process.wait(30)
 
 
 def run(main):

@@ -52,7 +52,8 @@ class FakeStore : public store::Store {
   bool Arrives(const store::ObjectId& id) const { return contents_.contains(id) && !contents_.at(id)->whole; }
 
   int64_t room_left = INT64_MAX;
-  std::map<std::string, std::string> outside;  // what CopyIn finds
+  Status begin_fails{}, write_fails{}, finish_fails{};  // what arrives
+  std::map<std::string, std::string> outside;           // what CopyIn finds
 
   Result<store::Object> CopyIn(const std::string& path) override {
     if (!outside.contains(path)) return Status(Code::kNotFound, path + " is not there");
@@ -60,9 +61,10 @@ class FakeStore : public store::Store {
   }
   Result<store::Object> MoveIn(const std::string& path) override { return CopyIn(path); }
   Result<std::unique_ptr<store::Arrival>> Begin(const store::Object& object, bool) override {
+    if (!begin_fails.ok()) return begin_fails;
     std::shared_ptr<Content>& content = contents_[object.id];
     if (content && content->whole) return Status(Code::kExists, "it is here");
-    if (content && content->live) return Status(Code::kUnavailable, "it is arriving");
+    if (content && content->live) return Status(Code::kNotFound, "it is arriving");
     if (!content) {
       if (object.bytes > room_left) {
         contents_.erase(object.id);
@@ -83,15 +85,8 @@ class FakeStore : public store::Store {
     const auto found = contents_.find(id);
     if (found == contents_.end() || !found->second->whole) return Status(Code::kNotFound, "no listing");
     const std::string listing = Bytes(id);
-    std::vector<store::Object> missing;
-    for (size_t at = 0; at < listing.size();) {
-      const size_t end = listing.find('\n', at + store::ObjectId::kSize);
-      const auto file =
-          *store::ObjectId::FromBytes(std::string_view(listing).substr(at, store::ObjectId::kSize));
-      if (!Has(file))
-        missing.push_back({.id = file, .bytes = std::stoll(listing.substr(at + store::ObjectId::kSize))});
-      at = end + 1;
-    }
+    std::vector<store::Object> missing = FilesOf(listing);
+    std::erase_if(missing, [this](const store::Object& file) { return Has(file.id); });
     return missing;
   }
   Result<std::unique_ptr<store::Reader>> Read(const store::ObjectId& id) override {
@@ -113,6 +108,22 @@ class FakeStore : public store::Store {
     contents_.erase(found);
     content->Tell(true);
   }
+  void Damaged(const store::ObjectId& id) override {
+    damaged.push_back(id);
+    std::vector<store::Object> gone{{.id = id}};
+    if (id.kind == store::Kind::kDirectory && contents_.contains(id)) {
+      for (const store::Object& file : FilesOf(Bytes(id))) gone.push_back(file);
+    }
+    for (const store::Object& object : gone) Drop(object.id);
+    std::erase_if(contents_, [this](const auto& content) {
+      return content.first.kind == store::Kind::kDirectory && !Has(content.first);
+    });
+  }
+  std::vector<store::ObjectId> damaged;  // in that order
+  void Spare(const store::ObjectId& id) override {
+    if (Has(id)) spared.push_back(id);
+  }
+  std::vector<store::ObjectId> spared;  // in that order
   Room room() const override { return {.used = 0, .limit = 0, .objects = contents_.size()}; }
   std::vector<store::Object> All() const override {
     std::vector<store::Object> all;
@@ -151,6 +162,17 @@ class FakeStore : public store::Store {
     content->fd = memfd_create("object", MFD_CLOEXEC);
     return content;
   }
+  static std::vector<store::Object> FilesOf(const std::string& listing) {
+    std::vector<store::Object> files;
+    for (size_t at = 0; at < listing.size();) {
+      const size_t bytes = at + store::ObjectId::kSize;
+      const auto id =
+          *store::ObjectId::FromBytes(std::string_view(listing).substr(at, store::ObjectId::kSize));
+      files.push_back({.id = id, .bytes = std::stoll(listing.substr(bytes))});
+      at = listing.find('\n', bytes) + 1;
+    }
+    return files;
+  }
   static Status None() { return Status(Code::kInternal, "the fake has none"); }
 
   struct FakeReader : store::Reader {
@@ -169,6 +191,7 @@ class FakeStore : public store::Store {
     ~FakeArrival() override { content->live = false; }
     const store::Object& object() const override { return content->object; }
     Status Write(int64_t offset, std::string_view data) override {
+      if (!store->write_fails.ok()) return store->write_fails;
       if (pwrite(content->fd, data.data(), data.size(), offset) < 0) abort();
       int64_t& end = content->pieces[offset];
       end = std::max(end, offset + static_cast<int64_t>(data.size()));
@@ -190,6 +213,7 @@ class FakeStore : public store::Store {
       return missing;
     }
     Status Finish() override {
+      if (!store->finish_fails.ok()) return store->finish_fails;
       if (!Missing(1).empty()) return Status(Code::kInvalid, "pieces are missing");
       const store::ObjectId id = content->object.id;
       if (IdOf(store->Bytes(id), id.kind) != id) {

@@ -34,7 +34,7 @@ CHECKING = {"SanityCheck", "FindBroken"}
 KEYWORDS = {"return", "throw", "delete", "using", "typedef", "namespace", "template", "if", "for", "while", "switch", "case",
             "default", "do", "else", "goto", "new", "public", "private", "protected", "friend", "static", "const", "constexpr",
             "auto", "co_return", "co_yield", "extern", "struct", "class", "enum", "union", "break", "continue", "try", "catch"}
-EMPTY = {"{}", "0", "ESPANK_SUCCESS", "false", "true", "nullptr", "std::nullopt", "*this", "Status()", "\"\"", "std::string()", ""}
+EMPTY = {"{}", "0", "ESPANK_SUCCESS", "SQLITE_OK", "false", "true", "nullptr", "std::nullopt", "*this", "Status()", "\"\"", "std::string()", ""}
 
 
 class Source:

@@ -9,11 +9,12 @@
 #include "base/text.h"
 #include "core/scheduler.h"
 
-namespace harrow::testing {
+namespace harrow::test {
 
 /// A small flow and its scheduler, told event by event; what it answers is text, an action each:
-/// "start A@0", "ahead A@0", "back A@0", "cancel A@0", "cancel A@0 (lost)", "join A@1", "done A", "failed A", "skipped B because A",
-/// "aside @1", "copy f@1 from 0", "copy f@1" (from the submit directory), "drop f@1", "complete". Checks all invariants after each event.
+/// "start A@0", "ahead A@0", "back A@0", "cancel A@0", "cancel A@0 (lost)", "join A@1", "done A", "failed A",
+/// "skipped B because A", "aside @1", "copy f@1 from 0", "copy f@1" (from the submit directory), "drop f@1",
+/// "complete". Checks all invariants after each event.
 class ToldScheduler {
  public:
   using Words = std::vector<std::string>;
@@ -72,12 +73,16 @@ class ToldScheduler {
     }
     return text;
   }
-  std::string Started(std::string_view task, uint32_t node) { return Tell(core::TaskStarted{Latest(task), NodeId(node)}); }
+  std::string Started(std::string_view task, uint32_t node) {
+    return Tell(core::TaskStarted{Latest(task), NodeId(node)});
+  }
   std::string Ended(std::string_view task, uint32_t node, core::Outcome outcome = core::Done{},
                     Duration run_time = std::chrono::seconds(1)) {
     return Tell(core::TaskEnded{Latest(task), NodeId(node), outcome, run_time});
   }
-  std::string Returned(std::string_view task, uint32_t node) { return Tell(core::TaskReturned{Latest(task), NodeId(node)}); }
+  std::string Returned(std::string_view task, uint32_t node) {
+    return Tell(core::TaskReturned{Latest(task), NodeId(node)});
+  }
 
   AttemptId Latest(std::string_view task) { return {(*this)[task], scheduler().attempts((*this)[task])}; }
 
@@ -94,9 +99,15 @@ class ToldScheduler {
  private:
   std::string Name(TaskId task) const { return graph_.TaskName(task); }
   static std::string At(NodeId node) { return StrCat("@", node.value); }
-  std::string Text(const core::StartTask& a) const { return StrCat(a.ahead ? "ahead " : "start ", Name(a.attempt.task), At(a.node)); }
-  std::string Text(const core::TakeBack& a) const { return StrCat("back ", Name(a.attempt.task), At(a.node)); }
-  std::string Text(const core::CancelTask& a) const { return StrCat("cancel ", Name(a.attempt.task), At(a.node), a.as_lost ? " (lost)" : ""); }
+  std::string Text(const core::StartTask& a) const {
+    return StrCat(a.ahead ? "ahead " : "start ", Name(a.attempt.task), At(a.node));
+  }
+  std::string Text(const core::TakeBack& a) const {
+    return StrCat("back ", Name(a.attempt.task), At(a.node));
+  }
+  std::string Text(const core::CancelTask& a) const {
+    return StrCat("cancel ", Name(a.attempt.task), At(a.node), a.as_lost ? " (lost)" : "");
+  }
   std::string Text(const core::JoinGang& a) const { return StrCat("join ", Name(a.task), At(a.node)); }
   std::string Text(const core::NodePutAside& a) const { return StrCat("aside ", At(a.node)); }
   std::string Text(const core::CopyFile& a) const {
@@ -105,13 +116,17 @@ class ToldScheduler {
   std::string Text(const core::RefuseFile& a) const {
     return StrCat("refuse ", graph_.file_name(a.file), At(a.node));
   }
-  std::string Text(const core::DropFile& a) const { return StrCat("drop ", graph_.file_name(a.file), At(a.node)); }
+  std::string Text(const core::DropFile& a) const {
+    return StrCat("drop ", graph_.file_name(a.file), At(a.node));
+  }
   std::string Text(const core::WakeAt&) const { return ""; }
   std::string Text(const core::RunComplete&) const { return "complete"; }
   std::string Text(const core::TaskSettled& a) const {
     static constexpr const char* kStates[] = {"done ", "failed ", "skipped ", "cancelled "};
-    static constexpr const char* kReasons[] = {"", "", " (stopped)", " (interrupted)", " (no time)", " (fits nowhere)", " (nodes gone)", " (lost)"};
-    std::string text = StrCat(kStates[static_cast<int>(a.state)], Name(a.task), kReasons[static_cast<int>(a.reason)]);
+    static constexpr const char* kReasons[] = {
+        "", "", " (stopped)", " (interrupted)", " (no time)", " (fits nowhere)", " (nodes gone)", " (lost)"};
+    std::string text =
+        StrCat(kStates[static_cast<int>(a.state)], Name(a.task), kReasons[static_cast<int>(a.reason)]);
     if (a.because) text += " because " + Name(a.because);
     return text;
   }
@@ -124,4 +139,4 @@ class ToldScheduler {
   std::vector<core::Action> last_;
 };
 
-}  // namespace harrow::testing
+}  // namespace harrow::test

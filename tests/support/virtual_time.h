@@ -12,32 +12,39 @@
 
 #include "core/scheduler.h"
 
-namespace harrow::testing {
+namespace harrow::test {
 
-/// Drives a Scheduler in virtual time: agents that begin what they are sent in that order, on the lowest free cores.
-/// Times are seconds; sums of them are exactly those of any other program that adds doubles in the same order.
+/// Drives a Scheduler in virtual time: agents that begin what they are sent in that order, on the lowest free
+/// cores. Times are seconds; sums of them are exactly those of any other program that adds doubles in the
+/// same order.
 class VirtualTime {
  public:
   struct Options {
     std::vector<NodeCapacity> nodes = {{2, 0, 0}};
     std::function<double(TaskId)> run_time = [](TaskId) { return 1.0; };
-    std::function<core::Outcome(TaskId, uint32_t attempt)> outcome = [](TaskId, uint32_t) { return core::Done{}; };
-    double latency = 0;          // of a message, one way
-    bool instants = false;       // what ends at one instant is handled as one, in ascending task order
+    std::function<core::Outcome(TaskId, uint32_t attempt)> outcome = [](TaskId, uint32_t) {
+      return core::Done{};
+    };
+    double latency = 0;     // of a message, one way
+    bool instants = false;  // what ends at one instant is handled as one, in ascending task order
     bool report_starts = true;
-    bool check = true;           // SanityCheck after everything
+    bool check = true;  // SanityCheck after everything
   };
   struct Start {
     double time;
     TaskId task;
-    uint32_t number;             // of its attempt
+    uint32_t number;  // of its attempt
     NodeId node;
-    uint32_t core;               // the lowest one
+    uint32_t core;  // the lowest one
     double end = -1;
   };
 
-  VirtualTime(const graph::Graph& graph, const core::Options& options, Options cluster, order::Draws* draws = nullptr)
-      : graph_(graph), scheduler_(graph, options, draws), cluster_(std::move(cluster)), agents_(cluster_.nodes.size()) {}
+  VirtualTime(const graph::Graph& graph, const core::Options& options, Options cluster,
+              order::Draws* draws = nullptr)
+      : graph_(graph),
+        scheduler_(graph, options, draws),
+        cluster_(std::move(cluster)),
+        agents_(cluster_.nodes.size()) {}
 
   /// Until nothing happens any more. `first`: told before the nodes join.
   void Run(const std::vector<core::Event>& first = {}) {
@@ -46,7 +53,8 @@ class VirtualTime {
     for (uint32_t n = 0; n < agents_.size(); ++n) {
       agents_[n].busy.assign(cluster_.nodes[n].slots, false);
       begin.push_back(core::NodeJoined{NodeId(n), cluster_.nodes[n]});
-      if (cluster_.latency > 0) begin.push_back(core::RoundTripMeasured{NodeId(n), FromSeconds(2 * cluster_.latency)});
+      if (cluster_.latency > 0)
+        begin.push_back(core::RoundTripMeasured{NodeId(n), FromSeconds(2 * cluster_.latency)});
     }
     begin.push_back(core::AllNodesJoined{});
     Tell(begin);
@@ -68,14 +76,14 @@ class VirtualTime {
   double makespan() const { return makespan_; }
   template <class A>
   size_t Count() const {
-    return static_cast<size_t>(
-        std::count_if(all_.begin(), all_.end(), [](const core::Action& a) { return std::holds_alternative<A>(a); }));
+    return static_cast<size_t>(std::count_if(
+        all_.begin(), all_.end(), [](const core::Action& a) { return std::holds_alternative<A>(a); }));
   }
 
  private:
   struct Happening {
     double time;
-    uint32_t order[2];           // ends before others: by node and core, or by task where instants count
+    uint32_t order[2];  // ends before others: by node and core, or by task where instants count
     uint64_t number;
     std::function<void(std::vector<core::Event>*)> what;
     bool operator<(const Happening& o) const {
@@ -116,7 +124,8 @@ class VirtualTime {
     }
   }
   void Report(core::Event event) {
-    At(now_ + cluster_.latency, UINT32_MAX, 0, [event](std::vector<core::Event>* events) { events->push_back(event); });
+    At(now_ + cluster_.latency, UINT32_MAX, 0,
+       [event](std::vector<core::Event>* events) { events->push_back(event); });
   }
   void Arrive(const core::StartTask& start) {
     agents_[start.node.value].waiting.push_back(start);
@@ -130,7 +139,8 @@ class VirtualTime {
   }
   void Arrive(const core::CancelTask& cancel) {
     auto& running = agents_[cancel.node.value].running;
-    if (const auto it = running.find(cancel.attempt.task.value); it != running.end()) End(it->second, core::Cancelled{});
+    if (const auto it = running.find(cancel.attempt.task.value); it != running.end())
+      End(it->second, core::Cancelled{});
   }
   void Arrive(const core::JoinGang&) {}
   void Arrive(const core::NodePutAside&) {}
@@ -162,15 +172,16 @@ class VirtualTime {
         if (cluster_.latency > 0) Report(core::TaskStarted{start.attempt, node});
       }
       const uint32_t first = cluster_.instants ? task.value : node.value;
-      At(now_ + cluster_.run_time(task), first, lowest, [this, index, start](std::vector<core::Event>* events) {
-        if (starts_[index].end >= 0) return;
-        const core::Event ended = End(index, cluster_.outcome(start.attempt.task, start.attempt.number));
-        if (cluster_.latency == 0) {
-          events->push_back(ended);
-        } else {
-          Report(ended);
-        }
-      });
+      At(now_ + cluster_.run_time(task), first, lowest,
+         [this, index, start](std::vector<core::Event>* events) {
+           if (starts_[index].end >= 0) return;
+           const core::Event ended = End(index, cluster_.outcome(start.attempt.task, start.attempt.number));
+           if (cluster_.latency == 0) {
+             events->push_back(ended);
+           } else {
+             Report(ended);
+           }
+         });
     }
   }
   core::Event End(size_t index, core::Outcome outcome) {
@@ -181,7 +192,8 @@ class VirtualTime {
     agent.running.erase(start.task.value);
     for (uint32_t core : cores_of_[start.task.value]) agent.busy[core] = false;
     cores_of_.erase(start.task.value);
-    const core::TaskEnded ended{{start.task, start.number}, start.node, outcome, FromSeconds(now_ - start.time)};
+    const core::TaskEnded ended{
+        {start.task, start.number}, start.node, outcome, FromSeconds(now_ - start.time)};
     if (std::holds_alternative<core::Cancelled>(outcome)) Report(ended);
     Begin(start.node);
     return ended;
@@ -200,4 +212,4 @@ class VirtualTime {
   std::vector<core::Action> all_;
 };
 
-}  // namespace harrow::testing
+}  // namespace harrow::test

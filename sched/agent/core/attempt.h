@@ -21,7 +21,7 @@ enum class End : uint8_t {
   kCancelled = 5,
   kInterrupted = 6,
   kNotStarted = 7,
-  kLost = 8,  // its task goes on elsewhere
+  kLost = 8,           // its task goes on elsewhere
   kMissingOutput = 9,  // it exited with 0, and an output that it declares is not there
 };
 
@@ -115,6 +115,7 @@ struct Signal {
   uint32_t slot = 0;
   bool kill = false;  // else: ask it to end
   End reason = End::kCancelled;
+  bool from_within = false;  // because another process of the attempt has failed
 };
 /// The attempt of this slot's process will reach its time limit in Needs::warn_before.
 struct Warn {

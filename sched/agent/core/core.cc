@@ -291,6 +291,7 @@ void Core::On(const ProcessEnded& event) {
     e.state = State::kSettling;
     e.limit = e.warn = e.kill = e.look = Time::max();
   } else if (event.failed) {
+    e.from_within = e.from_within || e.ending == End::kRunning;
     EndGiven(slot->entry, End::kCancelled, false);
   }
 }
@@ -408,7 +409,7 @@ void Core::SignalAll(uint32_t entry, bool kill) {
     Due(std::min(e.kill, kill ? e.kill : until_));
   }
   ForEachSlotOf(entry, [&](uint32_t slot) {
-    if (Busy(slots_[slot])) actions_->push_back(Signal{slot, kill, e.ending});
+    if (Busy(slots_[slot])) actions_->push_back(Signal{slot, kill, e.ending, e.from_within});
   });
 }
 
@@ -451,6 +452,13 @@ void Core::PrefetchSettled(uint32_t slot, int step) const {
 }
 
 // --- for those who look on
+
+std::vector<uint32_t> Core::SlotsWith(uint32_t slot) const {
+  std::vector<uint32_t> all;
+  if (slot < slots_.size() && slots_[slot].entry != kNone)
+    ForEachSlotOf(slots_[slot].entry, [&](uint32_t other) { all.push_back(other); });
+  return all;
+}
 
 std::vector<Core::Info> Core::All() const {
   std::vector<Info> all;

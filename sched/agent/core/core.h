@@ -63,6 +63,8 @@ class Core {
     uint32_t tag = 0;
     Time given{};  // when it was given its slots; from kStarting on
   };
+  /// The slots whose threads have been given processes of the attempt that this one has; none: it has none.
+  std::vector<uint32_t> SlotsWith(uint32_t slot) const;
   /// Of all that are here: those given to slots by slot, then the others in their order.
   std::vector<Info> All() const;
   bool idle() const { return count_ == 0; }
@@ -89,10 +91,11 @@ class Core {
     uint32_t unsettled = 0, running = 0;  // processes; 0 while it waits
     State state = State::kQueued;
     End ending = End::kRunning;  // else: it was told to end, for this reason
+    bool from_within = false;    // which is that one of its processes has failed
     bool killed = false;
     Time given{};
     Time limit = Time::max(), warn = Time::max(), kill = Time::max(), look = Time::max();  // what is due when
-    uint64_t seen = 0;                                                 // bytes that it held at `seen_at`
+    uint64_t seen = 0;  // bytes that it held at `seen_at`
     Time seen_at{};
     double growth = 0;  // bytes/s that are expected of it
   };

@@ -220,6 +220,22 @@ void EnvironmentBuilder::Add(std::string_view name, uint64_t value) {
   Add(name, std::string_view(digits.data(), static_cast<size_t>(end - digits.data())));
 }
 
+/// They take the place of what was inherited; but how Open MPI is tuned is the user's to say.
+void EnvironmentBuilder::AddOfRank(const TaskProfile& profile, const TaskVariables& task) {
+  const EnvList& own = profile.spec().env;
+  for (const std::string& entry : task.of_rank) {
+    const std::string_view name = NameOf(entry);
+    if (std::any_of(own.begin(), own.end(), [&](const auto& v) { return v.first == name; })) continue;
+    const auto same = std::find_if(pointers_.begin(), pointers_.end(),
+                                   [&](const char* other) { return NameOf(other) == name; });
+    if (same == pointers_.end()) {
+      pointers_.push_back(const_cast<char*>(entry.c_str()));
+    } else if (!name.starts_with("OMPI_MCA_")) {
+      *same = const_cast<char*>(entry.c_str());
+    }
+  }
+}
+
 char* const* EnvironmentBuilder::Build(const TaskProfile& profile, const TaskVariables& task) {
   const BaseEnvironment& base = profile.base();
   text_.clear();
@@ -244,6 +260,7 @@ char* const* EnvironmentBuilder::Build(const TaskProfile& profile, const TaskVar
   }
   if (base.common().own_tmp && !profile.sets_tmp_dir_) Add("TMPDIR", task.tmp_dir);
   for (size_t offset : offsets_) pointers_.push_back(text_.data() + offset);
+  AddOfRank(profile, task);
   for (char* entry : task.assigned) {
     const std::string_view name = NameOf(entry);
     const auto same = std::find_if(pointers_.begin(), pointers_.end(),

@@ -41,6 +41,9 @@ class BaseEnvironment {
   Common common_;
 };
 
+/// Who tells ranks of each other; numbers as graph::Mpi and pb::Profile.mpi.
+enum class Mpi : uint8_t { kPmix = 0, kNone = 1 };
+
 /// Attributes that tasks share, made ready for starting.
 struct ProfileSpec {
   uint32_t cores = 1;
@@ -48,7 +51,8 @@ struct ProfileSpec {
   uint64_t memory = 0;  // bytes; 0: not limited
   uint32_t nodes = 1;
   bool whole_node = false;
-  uint32_t ranks = 0;
+  uint32_t ranks = 0;  // 0: it is no MPI task; else each has its part of cores and devices
+  Mpi mpi = Mpi::kPmix;
   std::string cwd{};  // relative to the submit directory
   std::string shell{};
   EnvList env{};
@@ -104,6 +108,8 @@ struct TaskVariables {
   std::string_view tmp_dir{};       // where the node gives tasks one
   std::string_view cuda_devices{};  // comma-separated
   std::string_view rocr_devices{};
+  std::span<const std::string>
+      of_rank{};                      // NAME=value each, of an MPI task's rank; its profile's are stronger
   std::span<char* const> assigned{};  // NAME=value each, of its command; stronger than its profile's
 };
 
@@ -116,6 +122,7 @@ class EnvironmentBuilder {
  private:
   void Add(std::string_view name, std::string_view value);
   void Add(std::string_view name, uint64_t value);
+  void AddOfRank(const TaskProfile& profile, const TaskVariables& task);
 
   std::string text_;
   std::vector<size_t> offsets_;

@@ -17,7 +17,7 @@ std::string FirstOf(std::string_view first, std::string_view second, std::string
 }
 
 /// False when `field` is not one of ours.
-bool Expand(char field, const LocalTask& task, std::string* out) {
+bool Expand(char field, const LocalTask& task, uint32_t rank, std::string* out) {
   const TaskProfile& profile = *task.profile;
   const uint32_t task_number = task.id + 1;
   const auto variable = [&](std::string_view name) {
@@ -49,8 +49,10 @@ bool Expand(char field, const LocalTask& task, std::string* out) {
       *out = profile.base().common().node_name;
       return true;
     case 'n':
-    case 't':
       *out = "0";
+      return true;
+    case 't':
+      *out = StrCat(rank);
       return true;
     case 's':
       *out = "batch";  // as of a job's script
@@ -68,7 +70,7 @@ bool Expand(char field, const LocalTask& task, std::string* out) {
 
 }  // namespace
 
-std::string ExpandFilePattern(std::string_view pattern, const LocalTask& task) {
+std::string ExpandFilePattern(std::string_view pattern, const LocalTask& task, uint32_t rank) {
   std::string path;
   if (pattern.find('\\') != std::string_view::npos) {
     std::copy_if(pattern.begin(), pattern.end(), std::back_inserter(path), [](char c) { return c != '\\'; });
@@ -84,7 +86,7 @@ std::string ExpandFilePattern(std::string_view pattern, const LocalTask& task) {
       for (; field < pattern.size() && pattern[field] >= '0' && pattern[field] <= '9'; ++field)
         width = std::min<size_t>(10, width * 10 + static_cast<size_t>(pattern[field] - '0'));
       std::string text;
-      if (field >= pattern.size() || !Expand(pattern[field], task, &text)) {
+      if (field >= pattern.size() || !Expand(pattern[field], task, rank, &text)) {
         path += '%';
         continue;
       }

@@ -1,7 +1,6 @@
 #include "agent/steps/memory_watch.h"
 
 #include <algorithm>
-#include <csignal>
 #include <pthread.h>
 #include <time.h>
 
@@ -20,8 +19,12 @@ Duration ThreadTime() {
 
 }  // namespace
 
-uint64_t MemoryOfTask(pid_t pid, uint64_t limit) {
-  const std::vector<os::ProcessMemory> processes = os::MemoryOfTree(pid);
+uint64_t MemoryOfTask(std::span<const pid_t> pids, uint64_t limit) {
+  std::vector<os::ProcessMemory> processes;
+  for (const pid_t pid : pids) {
+    const std::vector<os::ProcessMemory> tree = os::MemoryOfTree(pid);
+    processes.insert(processes.end(), tree.begin(), tree.end());
+  }
   // Resident memory counts shared pages once a process, so it is never too small; it costs little to read.
   uint64_t resident = 0;
   for (const os::ProcessMemory& process : processes) resident += process.resident;
@@ -53,9 +56,6 @@ void MemoryWatch::Wake() {
 
 void MemoryWatch::Run() {
   pthread_setname_np(pthread_self(), "memory-watch");
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, nullptr);
   std::unique_lock lock(mutex_);
   while (!stop_) {
     woken_ = false;
@@ -76,7 +76,9 @@ void MemoryWatch::Run() {
 
 void MemoryWatch::Look(const Host::Look& look) {
   const Duration used = ThreadTime();
-  const uint64_t bytes = look.process > 0 ? MemoryOfTask(look.process, look.limit) : 0;
+  std::vector<pid_t> pids;
+  for (const auto& [slot, pid] : look.processes) pids.push_back(pid);
+  const uint64_t bytes = MemoryOfTask(pids, look.limit);
   const auto rest = std::chrono::duration_cast<Duration>((ThreadTime() - used) * (1 / kShare - 1));
   host_.MemorySeen(look, bytes, rest > kLongestRest ? rest : Duration(0));
   rest_until_ = clock_.Steady() + std::min(rest, kLongestRest);

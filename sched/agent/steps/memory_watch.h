@@ -4,17 +4,20 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <sys/types.h>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "agent/core/core.h"
 #include "os/clock.h"
 
 namespace harrow::agent {
 
-/// What process `pid`, which has not been reaped, and those below it hold, in bytes: never less than what
-/// they use, and exact (shared pages counted once) where it is more than `limit`.
-uint64_t MemoryOfTask(pid_t pid, uint64_t limit);
+/// What these processes, which have not been reaped, and those below them hold, in bytes: never less than
+/// what they use, and exact (shared pages counted once) where it is more than `limit`.
+uint64_t MemoryOfTask(std::span<const pid_t> pids, uint64_t limit);
 
 /// Looks at the memory of a node's attempts when the core wants it (Core::NextLook), on a thread of its own:
 /// the kernel may keep who looks waiting. Uses some kShare of a core at most: where there are many processes,
@@ -32,10 +35,10 @@ class MemoryWatch {
       uint32_t slot = 0;
       Duration at{};  // steady
       uint64_t limit = 0;
-      pid_t process = 0;  // 0: none, now
+      std::vector<std::pair<uint32_t, pid_t>> processes;  // by slot; none, now: empty
     };
     virtual std::optional<Look> NextLook() = 0;
-    /// What Look::process was found to hold; `rest`: how long it is to be left alone, as looking costs so
+    /// What Look::processes were found to hold; `rest`: how long it is to be left alone, as looking costs so
     /// much.
     virtual void MemorySeen(const Look& look, uint64_t bytes, Duration rest) = 0;
   };

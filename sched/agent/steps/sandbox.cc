@@ -146,8 +146,9 @@ void Sandbox::LookAtInputs(const LocalTask& task, TaskResult* result) {
     const TaskInput& input = task.inputs[i];
     const std::optional<store::Object> object = files_->ObjectOf(input.file);
     const bool here = object && object->id == placed_[i].object;
-    const bool now = here && !files_->store().Unchanged(object->id);
-    if (now) files_->Spoiled(input.file);
+    const bool gone = here && !files_->store().Has(object->id);
+    const bool now = here && !gone && !files_->store().Unchanged(object->id);
+    if (now || gone) files_->Spoiled(input.file);
     if (!now && files_->Spoilings(placed_[i].object) == placed_[i].spoilings) continue;
     if (result->end == End::kCancelled || result->end == End::kInterrupted || result->end == End::kLost)
       continue;
@@ -155,11 +156,33 @@ void Sandbox::LookAtInputs(const LocalTask& task, TaskResult* result) {
       result->end = End::kMissingOutput;
       result->message = StrCat("it, or another task on its node, changed its input ", Printable(input.path),
                                ": a task that changes a file copies it first");
-    } else if (result->end == End::kExited && result->code == 0) {
-      // Another one has changed it, and failed for that.
+    } else if (result->end == End::kExited || result->end == End::kSignaled) {
+      // Another one has changed it, and failed for that, or it has rotted: what this one made of it counts
+      // for nothing, also where it was a failure.
       result->end = End::kLost;
     }
   }
+}
+
+/// Of those that are still there.
+uint64_t Sandbox::BytesOfOutputs(const LocalTask& task) const {
+  uint64_t bytes = 1;
+  const auto count = [&bytes](const std::filesystem::path& path) {
+    struct stat info {};
+    if (lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode))
+      bytes += static_cast<uint64_t>(info.st_size);
+  };
+  for (const std::string& output : task.outputs) {
+    if (!IsRelative(output)) continue;
+    const std::string path = Below(path_, output);
+    count(path);
+    std::error_code error;
+    if (!std::filesystem::is_directory(std::filesystem::symlink_status(path, error))) continue;
+    for (std::filesystem::recursive_directory_iterator each(path, error), end; !error && each != end;
+         each.increment(error))
+      count(each->path());
+  }
+  return bytes;
 }
 
 void Sandbox::TakeOutputs(const LocalTask& task, TaskResult* result) {
@@ -186,7 +209,14 @@ void Sandbox::TakeOutputs(const LocalTask& task, TaskResult* result) {
     const std::string path = Below(path_, output);
     if (IsThere(path)) {
       const Result<store::Object> object = files_->store().MoveIn(path);
-      if (!object.ok()) return fail(output, "cannot be kept: " + object.status().message());
+      if (!object.ok()) {
+        uint64_t bytes = BytesOfOutputs(task);
+        for (const MadeFile& moved : result->made_files)
+          bytes += moved.object ? static_cast<uint64_t>(moved.object->bytes) : 0;
+        const bool ever = bytes <= files_->store().room().limit;
+        if (object.status().code() == Code::kExhausted && ever) result->no_room = bytes;
+        return fail(output, "cannot be kept: " + object.status().message());
+      }
       made.object = *object;
     }
     result->made_files.push_back(std::move(made));

@@ -63,6 +63,7 @@ class Sandbox : public Step {
   Status PlaceInputs(const LocalTask& task, TaskResult* result);
   void LinkPrograms(const LocalTask& task);
   void LookAtInputs(const LocalTask& task, TaskResult* result);
+  uint64_t BytesOfOutputs(const LocalTask& task) const;
   void TakeOutputs(const LocalTask& task, TaskResult* result);
   void NameUndeclared(const LocalTask& task, TaskResult* result);
   /// What a failed command may have looked for in vain.

@@ -72,18 +72,18 @@ std::string InSandbox(const LocalTask& task, const std::string& sandbox, const s
 
 }  // namespace
 
-Status Streams::OpenFiles(const LocalTask& task, const std::string& sandbox) {
+Status Streams::OpenFiles(const LocalTask& task, const std::string& sandbox, uint32_t rank) {
   const ProfileSpec& spec = task.profile->spec();
   const auto expand = [&](const std::string& pattern) {
     if (pattern.empty()) return std::string();
-    std::string path = ExpandFilePattern(pattern, task);
+    std::string path = ExpandFilePattern(pattern, task, rank);
     return sandbox.empty() ? path : InSandbox(task, sandbox, path);
   };
   // Somebody else's text may be there: another task's, an earlier attempt's, the user's.
   constexpr int kWrite = O_WRONLY | O_CREAT | O_APPEND;
   const std::string out = expand(spec.stdout_path);
   const std::string err = expand(spec.stderr_path);
-  if (!spec.stdin_path.empty())
+  if (!spec.stdin_path.empty() && rank == 0)  // as mpirun has it
     HARROW_RETURN_IF_ERROR(OpenFor("stdin", expand(spec.stdin_path), O_RDONLY, &in_));
   if (!out.empty()) {
     HARROW_RETURN_IF_ERROR(OpenFor("stdout", out, kWrite, &out_));
@@ -101,7 +101,7 @@ Status Streams::Prepare(Launch* launch, TaskResult*) {
   const LocalTask& task = launch->task;
   stdout_.Reset();
   stderr_.Reset();
-  const Status opened = OpenFiles(task, launch->sandbox);
+  const Status opened = OpenFiles(task, launch->sandbox, launch->given.process);
   if (!opened.ok()) {
     CloseOwnEnds();
     return opened;

@@ -48,7 +48,7 @@ class Streams : public Step {
   uint64_t kept() const { return std::max(stdout_.kept_bytes(), stderr_.kept_bytes()); }
 
  private:
-  Status OpenFiles(const LocalTask& task, const std::string& sandbox);
+  Status OpenFiles(const LocalTask& task, const std::string& sandbox, uint32_t rank);
   Status OpenFor(const char* what, const std::string& path, int flags, int* fd) const;
   void BeginAnew(const LocalTask& task, int fd) const;
 

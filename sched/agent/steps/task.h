@@ -15,6 +15,7 @@
 namespace harrow::agent {
 
 class TaskProfile;
+class Team;
 
 /// How a command is started; numbers as graph::CommandForm and pb::Task.form.
 enum class CommandForm : uint8_t { kWords = 0, kArgv = 1, kShell = 2, kNone = 3, kAssigned = 4 };
@@ -44,6 +45,7 @@ struct LocalTask {
   std::vector<FileId> output_files;      // of outputs, in a sandbox
   std::vector<bool> output_results;      // which of them go to the submit directory
   std::string trouble;                   // why an input of it cannot be had
+  std::shared_ptr<Team> team{};          // of its processes, where it has ranks
 };
 
 /// What an attempt in a sandbox left at one of its outputs.
@@ -69,6 +71,7 @@ struct TaskResult {
   std::vector<int64_t> output_sizes;  // of LocalTask::outputs, where wanted; -1: absent
   std::optional<made::Attempt> made;  // it began, and did not succeed
   std::vector<MadeFile> made_files;   // it succeeded in a sandbox
+  uint64_t no_room = 0;               // or not: bytes of outputs, for which the store had no room
   uint32_t undeclared = 0;  // files and directories that it left in its sandbox, and did not declare
   std::vector<std::string> undeclared_paths;  // the first of them
   std::vector<uint32_t> pus;                  // it was pinned to

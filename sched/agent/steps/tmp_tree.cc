@@ -48,7 +48,7 @@ int OpenDirectory(int parent, const char* name) {
 }
 
 /// Takes the descriptor.
-bool EmptyAndClose(int fd) {
+bool EmptyAndClose(int fd, std::string_view keep = {}) {
   DIR* entries = fdopendir(fd);
   if (entries == nullptr) {
     close(fd);
@@ -57,7 +57,7 @@ bool EmptyAndClose(int fd) {
   std::vector<std::string> names;
   while (const dirent* entry = readdir(entries)) {
     const std::string_view name = entry->d_name;
-    if (name != "." && name != "..") names.emplace_back(name);
+    if (name != "." && name != ".." && name != keep) names.emplace_back(name);
   }
   bool empty = true, opened = false;
   for (const std::string& name : names) {
@@ -76,21 +76,25 @@ bool EmptyAndClose(int fd) {
   return empty;
 }
 
-/// Can nobody but us (and root) put another directory in place of one that we make in `base`?
-bool IsSafe(const std::string& base) {
-  struct stat st {};
-  if (!base.starts_with('/') || stat(base.c_str(), &st) != 0 || !S_ISDIR(st.st_mode)) return false;
-  const bool trusted = st.st_uid == 0 || st.st_uid == geteuid();
-  if (trusted && ((st.st_mode & (S_IWGRP | S_IWOTH)) == 0 || (st.st_mode & S_ISVTX) != 0)) return true;
-  os::LogWarning(
-      StrCat("temporary files do not go into ", Printable(base),
-             ": others could replace what is in it (it belongs to another user, or its group or all "
-             "may write there and it has no sticky bit)"));
-  return false;
-}
-
 std::string Describe(const struct stat& st, const std::string& path) {
   return StrCat(static_cast<uint64_t>(st.st_dev), " ", static_cast<uint64_t>(st.st_ino), " ", path, "\n");
+}
+
+constexpr std::string_view kSharedMemory = "/dev/shm";
+
+/// Never the path of a temporary directory, which may lie there as well: their names begin otherwise.
+std::string SharedMemoryPath(const std::string& root) {
+  return StrCat(kSharedMemory, "/ranks-", root.substr(root.rfind('/') + 1));
+}
+
+/// Of the temporary directory that lies at `root`. Its name tells that it is ours, or nobody's.
+void RemoveSharedMemory(const std::string& root) {
+  const std::string path = SharedMemoryPath(root);
+  const int fd = open(path.c_str(), O_PATH | kFlags);
+  struct stat st {};
+  if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() && EmptyDirectory(fd))
+    (void)rmdir(path.c_str());
+  if (fd >= 0) close(fd);
 }
 
 /// If it is here, and still the one that was recorded; another node's record stays.
@@ -104,6 +108,7 @@ void RemoveRecorded(run_dir::RunDir& dir, const std::string& record) {
   const int fd = open(path.c_str(), O_PATH | kFlags);
   struct stat st {};
   if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() && *text == Describe(st, path)) {
+    RemoveSharedMemory(path);
     if (EmptyDirectory(fd) && rmdir(path.c_str()) == 0) {
       (void)dir.Remove(record);
     } else {
@@ -115,9 +120,21 @@ void RemoveRecorded(run_dir::RunDir& dir, const std::string& record) {
 
 }  // namespace
 
-bool EmptyDirectory(int fd) {
+bool IsSafeBase(const std::string& base) {
+  struct stat st {};
+  if (!base.starts_with('/') || stat(base.c_str(), &st) != 0 || !S_ISDIR(st.st_mode)) return false;
+  const bool trusted = st.st_uid == 0 || st.st_uid == geteuid();
+  if (trusted && ((st.st_mode & (S_IWGRP | S_IWOTH)) == 0 || (st.st_mode & S_ISVTX) != 0)) return true;
+  os::LogWarning(
+      StrCat("temporary files do not go into ", Printable(base),
+             ": others could replace what is in it (it belongs to another user, or its group or all "
+             "may write there and it has no sticky bit)"));
+  return false;
+}
+
+bool EmptyDirectory(int fd, std::string_view keep) {
   const int readable = OpenDirectory(fd, ".");
-  return readable >= 0 && EmptyAndClose(readable);
+  return readable >= 0 && EmptyAndClose(readable, keep);
 }
 
 TmpRoot TmpRootAt(const std::string& path) {
@@ -139,30 +156,36 @@ std::string MakeLinesFile(const TmpRoot& root, const std::string& name, std::str
   const int directory = OpenTmpRoot(root);
   if (directory < 0) return {};
   const int file = openat(directory, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  close(directory);
-  if (file < 0) return {};
   std::string text;
   for (uint32_t i = 0; i < times; ++i) text.append(line).append(1, '\n');
-  const bool whole = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  close(file);
+  const ssize_t written = file < 0 ? -1 : write(file, text.data(), text.size());
+  const int error = written < 0 ? errno : ENOSPC;
+  const bool whole = written == static_cast<ssize_t>(text.size());
+  if (file >= 0) {
+    close(file);
+    if (!whole) unlinkat(directory, name.c_str(), 0);
+  }
+  close(directory);
+  errno = error;
   return whole ? StrCat(root.path, "/", name) : std::string();
 }
 
-bool EmptyTmpRoot(const TmpRoot& root) {
+bool EmptyTmpRoot(const TmpRoot& root, std::string_view keep) {
   const int fd = OpenTmpRoot(root);
   if (fd < 0) return false;
-  const bool empty = EmptyDirectory(fd);
+  const bool empty = EmptyDirectory(fd, keep);
   close(fd);
   return empty;
 }
 
-TmpRoot MakeTmpRoot(run_dir::RunDir& dir, const std::string& node, const std::string& local) {
+TmpRoot MakeTmpRoot(run_dir::RunDir& dir, const std::string& node, const TmpBases& bases) {
   const std::string record = run_dir::TmpRecordPath(dir.path(), node);
   RemoveRecorded(dir, record);
   const char* inherited = getenv("TMPDIR");
-  for (const std::string& base :
-       {local, std::string(inherited != nullptr ? inherited : ""), std::string("/tmp")}) {
-    if (base.empty() || !IsSafe(base)) continue;
+  std::vector<std::string> tried = {bases.job, inherited != nullptr ? inherited : "", "/tmp"};
+  if (!bases.asked.empty()) tried = {bases.asked};
+  for (const std::string& base : tried) {
+    if (base.empty() || !IsSafeBase(base)) continue;
     std::string path = StrCat(base, "/harrow-XXXXXX");
     if (mkdtemp(path.data()) == nullptr) continue;
     struct stat st {};
@@ -174,7 +197,16 @@ TmpRoot MakeTmpRoot(run_dir::RunDir& dir, const std::string& node, const std::st
   return {};
 }
 
+TmpRoot MakeSharedMemoryRoot(const TmpRoot& root) {
+  if (root.empty()) return {};
+  RemoveSharedMemory(root.path);
+  const std::string path = SharedMemoryPath(root.path);
+  if (!IsSafeBase(std::string(kSharedMemory)) || mkdir(path.c_str(), 0700) != 0) return root;
+  return TmpRootAt(path);
+}
+
 void RemoveTmpRoot(run_dir::RunDir& dir, const std::string& node, const TmpRoot& root) {
+  RemoveSharedMemory(root.path);
   if (EmptyTmpRoot(root) && rmdir(root.path.c_str()) == 0) {
     (void)dir.Remove(run_dir::TmpRecordPath(dir.path(), node));
   } else {

@@ -45,6 +45,7 @@ TEST_F(CApi, ElementsByNumberInAnyOrder) {
   struct Seen {
     Words upwards, downwards;
     int beyond = 0;
+    bool forgotten = false;  // what was wrong, by a call that is right
   } seen;
   const std::int64_t one_task[] = {MV_NONE};
   const std::int64_t split[] = {2};
@@ -62,6 +63,7 @@ TEST_F(CApi, ElementsByNumberInAnyOrder) {
     for (std::int64_t i = count; i-- > 0;) take(i, &to->downwards);
     void* bytes;
     for (std::int64_t i : {std::int64_t{-1}, count}) to->beyond += mv_task_element(task, i, nullptr, &bytes, nullptr) == MV_INVALID;
+    to->forgotten = mv_task_element(task, 0, nullptr, &bytes, nullptr) == MV_OK && *mv_message() == '\0';
     return 0;
   }, &seen, one_task), MV_OK) << mv_message();
   Words expected;
@@ -70,6 +72,7 @@ TEST_F(CApi, ElementsByNumberInAnyOrder) {
   EXPECT_EQ(seen.upwards, expected);
   EXPECT_EQ(seen.downwards, expected);
   EXPECT_EQ(seen.beyond, rank < 2 ? 2 : 0);
+  EXPECT_EQ(seen.forgotten, rank < 2);
 }
 
 TEST_F(CApi, FailedTasksAreNamed) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "mpi_test.h"
+#include "multiview/team.h"
 
 namespace {
 
@@ -128,6 +129,17 @@ TEST(World, SaysWhyItReadsNothingDirectly) {
     EXPECT_EQ(mv::World::Create(two)->DirectReads().message(), message) << value;
     unsetenv("HARROW_MULTIVIEW_DIRECT_READS");
   }
+}
+
+TEST(Team, LearnsOfErrorsWhateverTheUsersCommunicatorDoesWithThem) {
+  Processes two(2);
+  if (!two) return;
+  MPI_Comm_set_errhandler(two, MPI_ERRORS_ARE_FATAL);
+  auto team = mv::internal::Team::Create(two, {});
+  ASSERT_TRUE(team.ok());
+  MPI_Errhandler found;
+  MPI_Comm_get_errhandler((*team)->comm(), &found);
+  EXPECT_EQ(found, MPI_ERRORS_RETURN);
 }
 
 // The library's own calls return errors; what a task does with its communicator is the user's.

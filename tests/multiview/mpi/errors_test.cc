@@ -242,4 +242,27 @@ TEST(Errors, NoRoomForAFile) {
   EXPECT_EQ(*store->Count(), 0);
 }
 
+TEST(Errors, NoRoomForAFileWhereElementsWouldGo) {
+  Processes two(2);
+  if (!two) return;
+  int rank = 0;
+  MPI_Comm_rank(two, &rank);
+  mv::WorldOptions options;
+  if (rank == 1) options.directory = "/nonexistent";
+  auto world = mv::World::Create(two, options);
+  // Of sizes of their own, of one size with a gap, and all there are.
+  for (const auto& [element_bytes, loaded] : {std::pair<std::size_t, Index>{0, 4}, {sizeof(Index), 3}, {sizeof(Index), 4}}) {
+    auto store = world->CreateStore({4}, element_bytes, mv::Target::kFile);
+    EXPECT_OK(store->LoadParallel([&](mv::Loader& loader) {
+      for (Index i = 4 - loaded; rank == 0 && i < 4; ++i) {
+        if (!loader.Put({i}, i).ok()) return 1;
+      }
+      return 0;
+    }));
+    EXPECT_OK(store->SetSplit({2}));
+    ExpectAlike(two, store->Redistribute(), "cannot create a file of elements in /nonexistent");
+    EXPECT_EQ(*store->Count(), loaded);
+  }
+}
+
 }  // namespace

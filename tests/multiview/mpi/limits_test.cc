@@ -10,6 +10,7 @@
 #include <cstring>
 #include <ctime>
 #include <fstream>
+#include <map>
 #include <numeric>
 
 #include "mpi_test.h"
@@ -155,6 +156,50 @@ TEST(Files, AFullDiskIsAnErrorAndNotADeath) {
   EXPECT_OK(loose->Put(At{0}, Value(0, 1'000'000).data(), 1'000'000));  // what is cleared is free again
 }
 
+TEST(Elements, OfManySmallLoadsLieTogether) {
+  Processes one(1);
+  if (!one) return;
+  mv::WorldOptions options;
+  options.memory_limit = 4 << 20;  // beyond this, they would be in a file
+  options.directory = "/nonexistent";
+  auto world = mv::World::Create(one, options);
+  constexpr Index kLoads = 300;
+  auto store = world->CreateStore({4 * kLoads}, sizeof(Index), mv::Target::kAutomatic);
+  for (Index i = 0; i < kLoads; ++i) {
+    EXPECT_OK(store->LoadParallel([&](mv::Loader& loader) {
+      for (const Index at : {4 * i, 4 * i + 2}) {
+        if (!loader.Put(At{at}, &at, sizeof at).ok()) return 1;
+      }
+      return 0;
+    }));
+  }
+  EXPECT_EQ(*store->Count(), 2 * kLoads);
+  for (mv::Element e : store->LocalElements()) EXPECT_EQ(e.as<Index>(), e.coordinates[0]);
+}
+
+#if !defined(__SANITIZE_ADDRESS__)  // which ends the process
+TEST(Elements, OneThatSomebodyHasNoMemoryForIsAnErrorForAll) {
+  Processes two(2);
+  if (!two) return;
+  auto world = mv::World::Create(two);
+  auto store = world->CreateStore({1}, 0);
+  constexpr std::size_t kBytes = 64 << 20;
+  EXPECT_OK(store->Put(At{0}, Value(0, kBytes).data(), kBytes));
+  rlimit old;
+  getrlimit(RLIMIT_AS, &old);
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const rlimit few{pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + (32 << 20), old.rlim_max};
+  if (world->rank() == 1) {
+    ASSERT_EQ(setrlimit(RLIMIT_AS, &few), 0);
+  }
+  const mv::Status none = store->Get(At{0}).status();
+  setrlimit(RLIMIT_AS, &old);
+  EXPECT_EQ(none.code(), mv::Code::kMemory);
+  EXPECT_THAT(none.message(), HasSubstr("get: no memory for an element of 67108864 bytes"));
+}
+#endif
+
 double CpuSeconds() {
   timespec t;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -249,6 +294,18 @@ TEST(SingleCalls, PutWhereAnotherProcessHasTheElement) {
   EXPECT_EQ(store->LocalElements().count(), 2);
 }
 
+int g_gathered = 0;  // calls of MPI_Allgatherv
+
+}  // namespace
+
+extern "C" int MPI_Allgatherv(const void* mine, int size, MPI_Datatype type, void* all, const int counts[], const int places[],
+                              MPI_Datatype all_type, MPI_Comm comm) {
+  ++g_gathered;
+  return PMPI_Allgatherv(mine, size, type, all, counts, places, all_type, comm);
+}
+
+namespace {
+
 TEST(Gather, MoreThanGoesAtOnceGoesInSteps) {
   Processes twelve(12);
   if (!twelve) return;
@@ -267,6 +324,32 @@ TEST(Gather, MoreThanGoesAtOnceGoesInSteps) {
       EXPECT_EQ(mv::GatherBytes(**team, mine, at_once), expected) << at_once << " at once, pattern " << pattern;
     }
   }
+  const auto mine = Value(rank, 10);  // 120 bytes in all
+  for (const auto& [at_once, steps] : std::map<std::int64_t, int>{{1, 10}, {24, 5}, {119, 2}, {120, 1}}) {
+    g_gathered = 0;
+    mv::GatherBytes(**team, mine, at_once);
+    EXPECT_EQ(g_gathered, steps) << at_once << " at once";
+  }
+  g_gathered = 0;
+  mv::GatherBytes(**team, mine);
+  EXPECT_EQ(g_gathered, 1);
+}
+
+TEST(ForEach, SmallElementsPassManyAtOnce) {
+  Processes three(3);
+  if (!three) return;
+  auto world = mv::World::Create(three);
+  auto store = world->CreateStore({3000}, sizeof(Index));
+  EXPECT_OK(store->LoadParallel([](mv::Loader& loader) {
+    auto block = loader.Block();
+    for (mv::Element e : *block) e.as<Index>() = e.coordinates[0];
+    return 0;
+  }));
+  g_gathered = 0;
+  Index seen = 0;
+  EXPECT_OK(store->ForEach([&](const mv::Element& e) { EXPECT_EQ(e.as<Index>(), seen++); }));
+  EXPECT_EQ(seen, 3000);
+  EXPECT_LE(g_gathered, 3);
 }
 
 TEST(ForEach, LargeElementsPassInPiecesOfBoundedSize) {
@@ -405,6 +488,30 @@ TEST(Tasks, ManyThatMayHaveSeveralProcessesFindTheirMembers) {
   }, {kAll, kNone}).status);
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(tasks, kTasks / 3 * 2 + (world->rank() == 0 ? 0 : 1));
+}
+
+TEST(Tasks, HaveTheirProcessesInTheOrderOfRanks) {
+  Processes twelve(12);
+  if (!twelve) return;
+  auto world = mv::World::Create(twelve);
+  auto store = world->CreateStore({20, 24}, sizeof(Index));
+  EXPECT_OK(store->SetSplit({kNone, 12}));
+  EXPECT_OK(store->LoadParallel([&](mv::Loader& loader) {
+    for (Index i = 0; i < 20; ++i) {  // the columns between stay empty: who has what of a row must be found out
+      if (!loader.Put({i, 2 * world->rank()}, i).ok()) return 1;
+    }
+    return 0;
+  }));
+  int tasks = 0, wrong = 0;
+  EXPECT_OK(store->Map([&](mv::Task& task) {
+    int rank;
+    MPI_Comm_rank(task.comm(), &rank);
+    wrong += rank != world->rank();
+    ++tasks;
+    return 0;
+  }, {kAll, kNone}).status);
+  EXPECT_EQ(tasks, 20);
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST(Tasks, WhatATaskThrowsMayBeLong) {

@@ -79,6 +79,21 @@ TEST(Load, WhoDoesNotAskForItsBlockAddsNothing) {
   EXPECT_EQ(*store->Count(), 6);
 }
 
+TEST(Load, WhoHasNoPartNeedsAPlaceInACompleteStore) {
+  Processes three(3);
+  if (!three) return;
+  int rank = 0;
+  MPI_Comm_rank(three, &rank);
+  mv::WorldOptions options;
+  if (rank == 2) options.directory = "/nonexistent";
+  auto world = mv::World::Create(three, options);
+  auto store = world->CreateStore({2, 3}, sizeof(int), mv::Target::kFile);
+  const mv::Status none =
+      store->LoadParallel([&](mv::Loader& loader) { return rank == 2 ? 0 : FillBlock(loader, 0); });
+  EXPECT_EQ(none.code(), mv::Code::kStorage);
+  EXPECT_THAT(none.message(), HasSubstr("/nonexistent"));
+}
+
 // Put one by one, in any order, by those whose part they are.
 TEST(Load, WhatIsPutWhereItBelongsNeedNotBeLookedForLater) {
   Processes three(3);
@@ -103,6 +118,26 @@ TEST(Load, WhatIsPutWhereItBelongsNeedNotBeLookedForLater) {
       EXPECT_EQ(e.as<int>(), 10 * e.coordinates[0] + e.coordinates[1]);
     EXPECT_EQ(*store->Count(), missing < 0 ? 18 : 15);
   }
+}
+
+TEST(Load, OfSizesOfTheirOwnTooLieWhereTheyBelong) {
+  Processes two(2);
+  if (!two) return;
+  auto world = mv::World::Create(two);
+  auto store = world->CreateStore({2, 5}, 0);
+  const auto load = [&](Index row, Index column) {
+    EXPECT_OK(store->LoadParallel([&](mv::Loader& loader) { return loader.Put({row, column}, 'x').ok() ? 0 : 1; }));
+  };
+  const auto redistributions = [&] {
+    EXPECT_OK(store->Redistribute());
+    return world->statistics().redistributions;
+  };
+  load(world->rank(), 0);
+  load(world->rank(), 3);
+  EXPECT_EQ(redistributions(), 0u);
+  load(1 - world->rank(), 1);  // the other's part
+  EXPECT_EQ(redistributions(), 1u);
+  EXPECT_EQ(*store->Count(), 6);
 }
 
 TEST(Load, ABlockAskedForAgainIsTheSame) {

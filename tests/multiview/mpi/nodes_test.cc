@@ -38,6 +38,22 @@ void ExpectNodesOf(Team& team, int node_size, bool one_machine) {
   }
 }
 
+// What others wait for may be a message of the application that only this process's MPI can send on.
+TEST(Nodes, WhoWaitsForThemLetsMessagesGoOn) {
+  Processes eight(kProcesses);
+  if (!eight) return;
+  auto team = Team::Create(eight, {});
+  ASSERT_TRUE(team.ok());
+  for (int turn = 0; turn < 5; ++turn) {
+    MPI_Request barrier;
+    MPI_Ibarrier(eight, &barrier);
+    const bool first = (*team)->rank() < kProcesses - 1;
+    if (!first) MPI_Wait(&barrier, MPI_STATUS_IGNORE);
+    EXPECT_EQ((*team)->Agree({0, 1}).sum, kProcesses);
+    if (first) MPI_Wait(&barrier, MPI_STATUS_IGNORE);
+  }
+}
+
 TEST(Nodes, AgreeAsIfTheyWereOne) {
   Processes eight(kProcesses);
   if (!eight) return;

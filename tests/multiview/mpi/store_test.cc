@@ -47,6 +47,30 @@ TEST(Elements, PutGetRemoveOfVariableSize) {
   EXPECT_EQ(*store->Count(), 2);
 }
 
+TEST(Elements, StayWhereTheyWereThoughOthersWantMemory) {
+  Processes two(2);
+  if (!two) return;
+  auto world = mv::World::Create(two);
+  constexpr Index kLength = 100'000;
+  const auto filled = [&](Index add) {
+    auto store = world->CreateStore({2, kLength}, sizeof(Index));
+    EXPECT_OK(store->LoadParallel([&](mv::Loader& loader) {
+      auto block = loader.Block();
+      for (mv::Element e : *block) e.as<Index>() = e.coordinates[1] + add;
+      return 0;
+    }));
+    return *store;
+  };
+  mv::DataStore store = filled(0);
+  EXPECT_OK(store.Remove(At{0, 17}));
+  EXPECT_OK(store.Remove(At{1, 17}));
+  const mv::DataStore other = filled(1);
+  Index wrong = 0;
+  for (mv::Element e : store.LocalElements()) wrong += e.as<Index>() != e.coordinates[1];
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(store.LocalElements().count(), kLength - 1);
+}
+
 TEST(Elements, RemovedFromTheMiddleOfACompleteStore) {
   Processes three(3);
   if (!three) return;
@@ -261,6 +285,31 @@ TEST(WholeStores, WhatIsThereTwiceIsOneElementOfThePartsToo) {
   EXPECT_EQ(*joined->Count(), 3);
 }
 
+TEST(WholeStores, WhatIsThereTwiceInOneOfThemCountsOnce) {
+  Processes two(2);
+  if (!two) return;
+  auto world = mv::World::Create(two);
+  const auto loaded = [&](std::vector<Index> places) {
+    auto store = world->CreateStore({4}, sizeof(Index));
+    EXPECT_OK(store->LoadParallel([&](mv::Loader& loader) {
+      for (const Index at : places) {
+        if (!loader.Put({at}, at).ok()) return 1;
+      }
+      return 0;
+    }));
+    return *store;
+  };
+  const mv::DataStore twice = loaded({0, 1, 2}), once = loaded({2 * world->rank()});
+  for (const auto& stores : {std::vector{twice, once}, {once, twice}, {twice, twice}}) {
+    auto joined = mv::DataStore::Join(stores);
+    ASSERT_TRUE(joined.ok());
+    Index seen = 0;
+    EXPECT_OK(joined->ForEach([&](const mv::Element&) { ++seen; }));
+    EXPECT_EQ(*joined->Count(), seen);
+    EXPECT_GE(seen, 5);
+  }
+}
+
 TEST(WholeStores, AnEmptyOneIsSplitUpAndJoinedIntoEmptyOnes) {
   Processes two(2);
   if (!two) return;
@@ -406,6 +455,19 @@ TEST(Costs, WithinANodeNoMessagesButTheSameBytes) {
   EXPECT_EQ(c.statistics.messages_sent, 0u);
   EXPECT_EQ(c.statistics.bytes_read + c.statistics.bytes_copied + c.statistics.bytes_kept,
             2 * static_cast<std::uint64_t>(c.local) * 16);
+}
+
+TEST(Costs, WhatIsPackedGoesInMessagesWorthSending) {
+  Processes two(2);
+  if (!two) return;
+  mv::WorldOptions options;
+  options.direct_reads = false;
+  auto world = mv::World::Create(two, options);
+  auto store = world->CreateStore({4, 24 << 10}, sizeof(double));
+  EXPECT_OK(store->LoadParallel([](mv::Loader& loader) { return loader.Block().ok() ? 0 : 1; }));
+  EXPECT_OK(store->SetSplit({kNone, 2}));
+  EXPECT_OK(store->Redistribute());  // halves of two rows: 192 KiB
+  EXPECT_EQ(world->statistics().messages_sent, 3u);
 }
 
 TEST(Costs, RelabellingMovesHalf) {

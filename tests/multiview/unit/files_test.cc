@@ -42,6 +42,14 @@ std::size_t DiskBytes(int descriptor) {
   return static_cast<std::size_t>(s.st_blocks) * 512;
 }
 
+TEST_F(Files, AreTheirUsersAlone) {
+  auto s = Segment::File(5000, space_);
+  ASSERT_TRUE(s.ok());
+  struct stat file;
+  ASSERT_EQ(fstat((*s)->file(), &file), 0);
+  EXPECT_EQ(file.st_mode & 0777, 0600u);
+}
+
 TEST_F(Files, ThousandsOfSegmentsShareADescriptor) {
   const std::size_t before = Descriptors();
   std::vector<std::unique_ptr<Segment>> segments;

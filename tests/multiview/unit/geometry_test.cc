@@ -3,6 +3,7 @@
 #include <functional>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <harrow/multiview.hpp>
 #include <numeric>
 #include <random>
 
@@ -47,6 +48,21 @@ TEST(Box, HoldsItsElementsAlone) {
   EXPECT_EQ(common, (Box{{4, 0}, {1, 1}}));
   EXPECT_FALSE(Intersect(box, {{5, 0}, {1, 1}}, &common)) << "they touch";
   EXPECT_FALSE(Intersect(box, {{2, -2}, {3, 2}}, &common));
+}
+
+TEST(Fragment, IsContiguousWhereItsElementsFollowEachOther) {
+  Fragment f;
+  f.element_bytes = 8;
+  const auto contiguous = [&](std::vector<Index> extent, std::vector<std::ptrdiff_t> stride) {
+    f.extent = std::move(extent);
+    f.stride = std::move(stride);
+    return f.contiguous();
+  };
+  EXPECT_TRUE(contiguous({2, 3}, {24, 8}));
+  EXPECT_EQ(f.count(), 6);
+  EXPECT_FALSE(contiguous({2, 3}, {32, 8})) << "a gap between rows";
+  EXPECT_FALSE(contiguous({2, 3}, {48, 16})) << "and between elements";
+  EXPECT_TRUE(contiguous({1, 3}, {32, 8})) << "there is one row";
 }
 
 TEST(Linear, AndBack) {

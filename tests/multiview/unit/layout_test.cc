@@ -49,6 +49,13 @@ TEST(Layout, FewerOrMoreProcessesThanBlocks) {
   for (int p = 0; p < 12; ++p) EXPECT_EQ(more.Volume(p), p < 8 ? 4 : 0);
 }
 
+TEST(Layout, TheLargestPartIsOfTheLargestBlocks) {
+  EXPECT_EQ(Make({10}, {5}, 5).LargestVolume(), 2);
+  EXPECT_EQ(Make({10}, {3}, 5).LargestVolume(), 4);
+  EXPECT_EQ(Make({6, 10}, {2, 5}, 5).LargestVolume(), 12);
+  EXPECT_EQ(Make({6, 10}, {2, 5}, 4).LargestVolume(), 18) << "three blocks of six";
+}
+
 TEST(Layout, Figure4) {
   const Layout first = Make({4, 64, 64, 64, 64}, {kNone, 8, 8, 8, 8}, 4096);
   const Layout second = Make({4, 64, 64, 64, 64}, {kAll, 8, 8, 4, 4}, 4096);
@@ -69,6 +76,7 @@ TEST(Layout, RelabelledProcessesTakeEachOthersRoles) {
   EXPECT_EQ(layout.Owner(std::vector<Index>{5}), 0);
   EXPECT_EQ(layout.Owner(std::vector<Index>{0}), 1);
   EXPECT_THAT(layout.Holders({{1}, {2}}), ElementsAre(1, 2));
+  EXPECT_THAT(layout.Holders({{3}, {2}}), ElementsAre(0, 2)) << "ascending, whatever their roles";
   EXPECT_FALSE(Layout(plain.grid(), 3, {0, 1, 2}).relabelled());
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <random>
@@ -22,6 +23,24 @@ std::vector<std::pair<Index, int>> Contents(LooseElements* loose) {
     }
   }
   return all;
+}
+
+TEST(LooseElements, HoweverManyAreAddedTheyAreInFewLists) {
+  auto pool = std::make_shared<MemoryPool>(WorldOptions{});
+  LooseElements loose;
+  std::size_t most = 0;
+  constexpr std::size_t kBytes = 2 * sizeof(int);
+  for (Index i = 0; i < 1000; ++i) {
+    auto place = loose.Reserve(kBytes, pool.get(), Target::kMemory);
+    ASSERT_TRUE(place.ok());
+    std::memset(*place, 0, kBytes);
+    loose.Add({{4 * i, 2, 1, 0, *place, kBytes}});
+    most = std::max(most, loose.levels());
+  }
+  EXPECT_LE(most, 11u);
+  EXPECT_GE(most, 5u) << "all that there is was copied too often";
+  EXPECT_EQ(loose.count(), 2000);
+  EXPECT_EQ(loose.levels(), 1u);
 }
 
 TEST(LooseElements, AnyOrderOfCallsLeavesWhatTheCallsSay) {

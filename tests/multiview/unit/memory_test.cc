@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <random>
 #include <vector>
@@ -50,6 +51,26 @@ TEST(Segment, ExchangeGivesExactlyThePart) {
     EXPECT_EQ(wrong, 0u) << bytes << " bytes from " << at << " to " << target;
   }
   EXPECT_GE(exchanged, 15) << "a kernel before 5.7?";
+}
+
+/// Pages.
+std::size_t AddressSpace() {
+  std::ifstream file("/proc/self/statm");
+  std::size_t pages = 0;
+  file >> pages;
+  return pages;
+}
+
+TEST(Segment, LeavesNoAddressSpace) {
+  // Of both kinds, large ones between small ones, so that they begin anywhere.
+  const auto some = [] {
+    std::vector<std::unique_ptr<Segment>> segments;
+    for (std::size_t i = 0; i < 20; ++i) segments.push_back(std::move(*Segment::Anonymous(i % 2 ? (8 << 20) + 12345 : 12345)));
+  };
+  some();
+  const std::size_t before = AddressSpace();
+  for (int i = 0; i < 5; ++i) some();
+  EXPECT_EQ(AddressSpace(), before);
 }
 
 TEST(Segment, SmallPartsAndFilesAreCopiedByOthers) {

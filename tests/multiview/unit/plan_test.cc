@@ -129,6 +129,9 @@ TEST(LeastMovedRoles, OfManyProcessesThoseThatKeepMostChooseFirst) {
   EXPECT_EQ(roles[4], 4);
   EXPECT_EQ(roles[6], 5);
   EXPECT_EQ(roles[129], 128);
+  std::vector<int> sorted = roles;  // who is left without a part takes the role that has none
+  std::sort(sorted.begin(), sorted.end());
+  for (int p = 0; p < 130; ++p) EXPECT_EQ(sorted[p], p);
   // Of equal ones who stays where it is.
   const std::vector<Index> square{260, 2};
   const Layout rows = Make(square, {260, kNone}, 260), halves = Make(square, {130, 2}, 260);

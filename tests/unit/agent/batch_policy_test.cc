@@ -25,6 +25,26 @@ TEST(BatchPolicyTest, AResultWaitsForOthersUnlessASlotIsIdle) {
   EXPECT_TRUE(kPolicy.Due(state, milliseconds(10)));
 }
 
+TEST(BatchPolicyTest, WithAnIdleSlotResultsOfLongTasksWaitForOthersThatEndWithThem) {
+  BatchPolicy::State state{
+      .oldest_result = milliseconds(10), .hurry = true, .shortest_run = 256 * microseconds(300)};
+  EXPECT_FALSE(kPolicy.Due(state, milliseconds(10) + microseconds(299)));
+  EXPECT_EQ(kPolicy.NextLook(state), milliseconds(10) + microseconds(300));
+  EXPECT_TRUE(kPolicy.Due(state, milliseconds(10) + microseconds(300)));
+  state.shortest_run = std::chrono::hours(1);
+  EXPECT_FALSE(kPolicy.Due(state, milliseconds(10) + microseconds(1999)));
+  EXPECT_TRUE(kPolicy.Due(state, milliseconds(12)));
+  state.shortest_run = -milliseconds(5);
+  EXPECT_TRUE(kPolicy.Due(state, milliseconds(10))) << "a clock was set back";
+}
+
+TEST(BatchPolicyTest, ThatTasksHaveBegunIsInNoHurry) {
+  BatchPolicy::State state{.oldest_start = milliseconds(10), .hurry = true};
+  EXPECT_FALSE(kPolicy.Due(state, milliseconds(59)));
+  EXPECT_EQ(kPolicy.NextLook(state), milliseconds(60));
+  EXPECT_TRUE(kPolicy.Due(state, milliseconds(60)));
+}
+
 TEST(BatchPolicyTest, OutputAloneLeavesLaterOrWhenItIsMuch) {
   BatchPolicy::State state{.oldest_output = milliseconds(10), .output_bytes = 100};
   EXPECT_FALSE(kPolicy.Due(state, milliseconds(50)));

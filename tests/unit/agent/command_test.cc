@@ -42,7 +42,8 @@ TEST_F(ArgumentsTest, WhatIsAssignedBeforeTheProgramIsForItsEnvironment) {
     for (const char* entry : builder_.assigned()) entries.emplace_back(entry);
     return entries;
   };
-  EXPECT_THAT(Build(CommandForm::kAssigned, std::string_view("A=1\0B=x y\0./p\0C=2\0", 18)), ElementsAre("./p", "C=2", ""));
+  EXPECT_THAT(Build(CommandForm::kAssigned, std::string_view("A=1\0B=x y\0./p\0C=2\0", 18)),
+              ElementsAre("./p", "C=2", ""));
   EXPECT_THAT(assigned(), ElementsAre("A=1", "B=x y"));
   EXPECT_THAT(Build(CommandForm::kArgv, std::string_view("A=1\0b", 5)), ElementsAre("A=1", "b"));
   EXPECT_THAT(assigned(), ElementsAre());

@@ -64,7 +64,8 @@ class NodeTest : public testing::Test {
   }
   void Said(const Spawn& a) { said_.push_back("spawn " + std::to_string(a.slot)); }
   void Said(const Signal& a) {
-    said_.push_back((a.kill ? "kill " : "term ") + std::to_string(a.slot) + " " + Name(a.reason));
+    said_.push_back((a.kill ? "kill " : "term ") + std::to_string(a.slot) + " " + Name(a.reason) +
+                    (a.from_within ? " from within" : ""));
   }
   void Said(const Warn& a) { said_.push_back("warn " + std::to_string(a.slot)); }
   void Said(const Returned& a) {
@@ -697,11 +698,33 @@ TEST_F(AgentCoreTest, OneProcessThatFailsEndsTheOthers) {
   Tell(ProcessEnded{1, false});
   EXPECT_THAT(Said(), IsEmpty());
   Tell(ProcessEnded{0, true});
-  EXPECT_THAT(Said(), ElementsAre("term 0 cancelled", "term 1 cancelled", "term 2 cancelled"));
+  EXPECT_THAT(Said(), ElementsAre("term 0 cancelled from within", "term 1 cancelled from within",
+                                  "term 2 cancelled from within"));
   Tell(Settled{0});
   Tell(Settled{1});
   After(seconds(5));
-  EXPECT_THAT(Said(), ElementsAre("kill 2 cancelled"));
+  EXPECT_THAT(Said(), ElementsAre("kill 2 cancelled from within"));
+}
+
+TEST_F(AgentCoreTest, TheFirstReasonToEndCounts) {
+  Make(3);
+  Send(1, {.processes = 3});
+  Said();
+  Tell(ProcessEnded{0, true});
+  Tell(ProcessEnded{1, true});
+  Tell(Cancelled{A(1), End::kInterrupted});
+  EXPECT_EQ(Said().back(), "term 2 cancelled from within");
+  After(seconds(5));
+  EXPECT_EQ(Said().back(), "kill 2 cancelled from within");
+  for (const uint32_t slot : {0, 1, 2}) Tell(Settled{slot});
+
+  Send(2, {.processes = 3});
+  Said();
+  Tell(Cancelled{A(2), End::kInterrupted});
+  Tell(ProcessEnded{0, true});
+  EXPECT_THAT(Said(), ElementsAre("term 0 interrupted", "term 1 interrupted", "term 2 interrupted"));
+  After(seconds(5));
+  EXPECT_EQ(Said().back(), "kill 2 interrupted");
 }
 
 TEST_F(AgentCoreTest, LimitsAreThoseOfTheWholeAttempt) {
@@ -714,6 +737,10 @@ TEST_F(AgentCoreTest, LimitsAreThoseOfTheWholeAttempt) {
   EXPECT_EQ(core_->NextLook(now_)->slot, 1u);
   Tell(Settled{1});
   EXPECT_EQ(core_->NextLook(now_)->slot, 1u) << "whoever looks asks for all of its processes";
+  EXPECT_THAT(core_->SlotsWith(1), ElementsAre(1, 2));
+  EXPECT_THAT(core_->SlotsWith(2), ElementsAre(1, 2));
+  EXPECT_THAT(core_->SlotsWith(0), ElementsAre(0));
+  EXPECT_THAT(core_->SlotsWith(17), IsEmpty());
   Said();
   After(seconds(10));
   EXPECT_THAT(Said(), ElementsAre("term 2 timed out"));

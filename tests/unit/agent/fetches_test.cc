@@ -309,6 +309,30 @@ TEST_F(FetchesTest, ErrorsAreToldAsTheyAre) {
   EXPECT_TRUE(fetches_.idle());
 }
 
+TEST_F(FetchesTest, AWriteThatFailsIsNeitherToldAsStoredNorAsTheSendersFault) {
+  const std::string content = Content(100);
+  const store::Object object = FakeStore::ObjectOf(content);
+  for (const Code said : {Code::kUnavailable, Code::kPermission, Code::kExhausted, Code::kNotFound}) {
+    for (Status* const fails : {&store_.begin_fails, &store_.write_fails, &store_.finish_fails}) {
+      *fails = Status(said, "the disk fails");
+      Want(object, 1);
+      for (const auto& wanted : Asked()) Give(1, wanted, content);
+      *fails = {};
+      // Dropped while it came: it may come again. And a disk that fails is not one that is full.
+      const Code told = said == Code::kNotFound    ? Code::kUnavailable
+                        : said == Code::kExhausted ? Code::kExhausted
+                                                   : Code::kPermission;
+      EXPECT_EQ(EndOf(ends_.size() - 1).code, told) << EndOf(ends_.size() - 1).why;
+      EXPECT_FALSE(store_.Has(object.id));
+      EXPECT_TRUE(fetches_.idle());
+    }
+  }
+  Want(object, 1);
+  for (const auto& wanted : Asked()) Give(1, wanted, content);
+  EXPECT_EQ(EndOf(ends_.size() - 1).code, Code::kOk);
+  EXPECT_EQ(store_.Bytes(object.id), content);
+}
+
 TEST_F(FetchesTest, OfAPeerSomethingHasToCome) {
   const std::string content = Content(3u << 20);
   Want(FakeStore::ObjectOf(content), 1);
@@ -322,6 +346,7 @@ TEST_F(FetchesTest, OfAPeerSomethingHasToCome) {
   EXPECT_EQ(EndOf(0).code, Code::kInternal) << "it comes";
   EXPECT_EQ(EndOf(1).code, Code::kUnavailable);
   EXPECT_THAT(EndOf(1).why, HasSubstr("nothing came from node 2"));
+  EXPECT_THAT(peers_.hung_up, ElementsAre(EndOf(1).why)) << "what its channel waits for may never come";
   for (int i = 0; i < 20; ++i) {
     loop_.Advance(seconds(3));
     if (!ends_[0]) SayComing(1, asked[0]);
@@ -376,6 +401,21 @@ TEST_F(FetchesTest, ADirectoryIsItsListingAndThenWhatIsMissing) {
   EXPECT_EQ(asked[0].object(), FakeStore::IdOf("one").Bytes());
   Refuse(2, asked[0], Code::kNotFound);
   EXPECT_EQ(EndOf(1).code, Code::kNotFound);
+  EXPECT_TRUE(fetches_.idle());
+}
+
+TEST_F(FetchesTest, AListingThatIsTooLongIsTheSendersWord) {
+  FakeStore there;
+  const store::Object directory = there.PutDirectory({there.Put("one")});
+  Want(directory, 1);
+  const auto asked = Asked();
+  pb::PeerTransfer message;
+  pb::Piece* piece = message.add_piece();
+  piece->set_request(asked.at(0).request());
+  piece->set_length(3);
+  piece->set_object_bytes((int64_t{256} << 20) + 1);
+  fetches_.Take(NodeId(1), message, "abc", true);
+  EXPECT_EQ(EndOf(0).code, Code::kDamaged) << EndOf(0).why;
   EXPECT_TRUE(fetches_.idle());
 }
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "support/fake_store.h"
+#include "support/memory_file_system.h"
 
 namespace harrow::agent {
 namespace {
@@ -78,6 +79,22 @@ TEST_F(LocalFilesTest, WhoAwaitsAFileIsToldWhenItIsHere) {
   EXPECT_EQ(files_.Await(Task(9, {2})).inputs, 1u) << "nobody has said that it is to come, and it may";
 }
 
+TEST_F(LocalFilesTest, WhatIsMissingIsToldAgainWhereAServerMayNotHaveHeardIt) {
+  files_.TellMissing();
+  EXPECT_THAT(told_, IsEmpty()) << "nobody waits for anything";
+  files_.Await(Task(7, {1}));
+  told_.clear();
+  files_.TellMissing();
+  EXPECT_THAT(told_, ElementsAre(FileNews::What::kGone));
+  told_.clear();
+  files_.Bring({.file = FileId(1), .path = "/submit/f"});
+  files_.TellMissing();
+  EXPECT_THAT(told_, IsEmpty()) << "it comes";
+  files_.Forget(Task(7, {1}));
+  files_.TellMissing();
+  EXPECT_THAT(told_, IsEmpty());
+}
+
 TEST_F(LocalFilesTest, WhatCannotBeReadEndsThoseThatAwaitItAlsoThoseThatComeTooLate) {
   files_.Bring({.file = FileId(1), .path = "/submit/f"});
   files_.Await(Task(7, {1}));
@@ -101,6 +118,13 @@ TEST_F(LocalFilesTest, WhatDoesNotComeFromANodeMayComeFromAnother) {
     EXPECT_THAT(told_, ElementsAre(what));
   }
   EXPECT_THAT(failed_, IsEmpty());
+  Fails(0, Code::kPermission);
+  EXPECT_EQ(told_.back(), FileNews::What::kUnreadable);
+  ASSERT_EQ(failed_.size(), 1u) << "a disk that fails: nobody waits for it";
+  EXPECT_THAT(failed_[0].second, HasSubstr("an input of it cannot be kept on its node: no luck"));
+  failed_.clear();
+  files_.Bring({.file = FileId(1), .path = "/submit/f", .from = NodeId(3)});
+  files_.Await(Task(7, {1}));
   Fails(0, Code::kExhausted);
   EXPECT_EQ(told_.back(), FileNews::What::kNoRoom);
   EXPECT_THAT(failed_, IsEmpty()) << "it waits for the server's word";
@@ -175,6 +199,139 @@ TEST_F(LocalFilesTest, OutsideIsWaitedFor) {
   bool done = false;
   files_.Outside([&] { done = true; });
   EXPECT_TRUE(done);
+}
+
+/// With what later agents find.
+class RecordedFilesTest : public LocalFilesTest {
+ protected:
+  RecordedFilesTest()
+      : index_(SourceIndex::Open(fs_, "/sources", store_)),
+        log_(HeldLog::Open(fs_, "/held", "run", store_, &held_)),
+        recorded_(&store_, 1,
+                  {.arrived = [](AttemptId) {},
+                   .failed = [](AttemptId, const std::string&) {},
+                   .tell = [this](const FileNews& news) { told_.push_back(news.what); }},
+                  {.sources = index_.get(), .log = log_.get()}) {
+    recorded_.Use(&transfers_);
+  }
+
+  test::MemoryFileSystem fs_;
+  HeldLog::Held held_;
+  std::unique_ptr<SourceIndex> index_;
+  std::unique_ptr<HeldLog> log_;
+  LocalFiles recorded_;
+};
+
+TEST_F(RecordedFilesTest, WhatALaterRunMayReadIsSparedAndTheRestDropped) {
+  const store::Object input = store_.Put("input"), made = store_.Put("made");
+  index_->Note("/submit/f", "source", input);
+  recorded_.Bring({.file = FileId(1), .path = "/submit/f"});
+  Comes(0, input);
+  recorded_.Made(FileId(2), made);
+  recorded_.Drop(FileId(1));
+  recorded_.Drop(FileId(2));
+  EXPECT_THAT(store_.spared, ElementsAre(input.id));
+  EXPECT_TRUE(store_.Has(input.id));
+  EXPECT_FALSE(store_.Has(made.id));
+}
+
+TEST_F(RecordedFilesTest, WhatComesFromAnotherNodeIsNotedAsWhatItWasThere) {
+  const store::Object input = test::FakeStore::ObjectOf("input");
+  recorded_.Bring(
+      {.file = FileId(1), .object = input, .path = "/submit/f", .from = NodeId(3), .source = "s"});
+  recorded_.Bring({.file = FileId(2), .object = input, .path = "/submit/g", .from = NodeId(3)});
+  Fails(1, Code::kUnavailable);
+  EXPECT_EQ(index_->Find("/submit/f", "s"), std::nullopt);
+  store_.Put("input");
+  Comes(0, input);
+  EXPECT_EQ(index_->Find("/submit/f", "s"), input);
+  Comes(1, input);
+  EXPECT_EQ(index_->Entries().size(), 1u);
+}
+
+TEST_F(RecordedFilesTest, WhatAnEarlierAgentHeldIsHeld) {
+  const store::Object a = store_.Put("a"), b = store_.Put("b");
+  recorded_.Made(FileId(1), a);
+  recorded_.Made(FileId(2), b);
+  recorded_.Made(FileId(3), a);
+  HeldLog::Held held;
+  const auto log = HeldLog::Open(fs_, "/held", "run", store_, &held);
+  LocalFiles next(&store_, 1, {.arrived = {}, .failed = {}, .tell = [](const FileNews&) {}},
+                  {.sources = nullptr, .log = log.get()});
+  next.Use(&transfers_);
+  next.Restore(held);
+  EXPECT_EQ(next.Held().size(), 3u);
+  EXPECT_EQ(next.ObjectOf(FileId(2)), b);
+  next.Drop(FileId(1));
+  EXPECT_TRUE(store_.Has(a.id)) << "file 3";
+  next.Drop(FileId(3));
+  EXPECT_FALSE(store_.Has(a.id));
+}
+
+TEST_F(RecordedFilesTest, WhatEarlierRunsLeftGivesWayUntilATaskNeedsIt) {
+  const store::Object kept = store_.Put("kept"), gone = store_.Put("gone");
+  index_->Note("/submit/kept", "s", kept);
+  index_->Note("/submit/gone", "s", gone);
+  recorded_.Bring({.file = FileId(1), .object = kept, .path = "/submit/kept"});
+  recorded_.Bring({.file = FileId(2), .object = gone, .path = "/submit/gone"});
+  EXPECT_THAT(told_, ElementsAre(FileNews::What::kStored, FileNews::What::kStored));
+  told_.clear();
+  EXPECT_EQ(recorded_.Await(Task(7, {1})).inputs, 0u);
+  store_.Drop(gone.id);  // its room was needed
+  EXPECT_EQ(recorded_.Await(Task(8, {2})).inputs, 1u);
+  EXPECT_THAT(told_, ElementsAre(FileNews::What::kGone));
+  EXPECT_THAT(transfers_.fetches, IsEmpty());
+}
+
+TEST_F(RecordedFilesTest, WhatIsDamagedIsNotSparedButBroughtAnew) {
+  const store::Object input = store_.Put("input"), other = store_.Put("other");
+  index_->Note("/submit/f", "source", input);
+  index_->Note("/submit/g", "source", other);
+  recorded_.Bring({.file = FileId(1), .object = input, .path = "/submit/f"});
+  EXPECT_EQ(recorded_.Await(Task(7, {1})).inputs, 0u);
+  const uint32_t before = recorded_.Spoilings(input.id);
+  recorded_.DropDamaged({FileId(1), FileId(5)});
+  EXPECT_THAT(store_.spared, IsEmpty());
+  EXPECT_FALSE(store_.Has(input.id));
+  EXPECT_FALSE(index_->Names(input.id));
+  EXPECT_EQ(index_->Find("/submit/f", "source"), std::nullopt);
+  EXPECT_EQ(index_->Find("/submit/g", "source"), other);
+  EXPECT_GT(recorded_.Spoilings(input.id), before) << "the attempt may have read it";
+  told_.clear();
+  recorded_.Bring({.file = FileId(1), .object = input, .path = "/submit/f"});
+  EXPECT_EQ(transfers_.fetches.size(), 1u);
+  EXPECT_THAT(told_, IsEmpty()) << "it is not stored";
+}
+
+TEST_F(LocalFilesTest, DamagedContentsTakeAlongWhatHoldsThem) {
+  const store::Object part = store_.Put("part"), other = store_.Put("other");
+  const store::Object directory = store_.PutDirectory({part, other});
+  const store::Object beside = store_.PutDirectory({part});
+  for (const FileId damaged : {FileId(1), FileId(2)}) {
+    told_.clear();
+    store_.Put("part");
+    store_.Put("other");
+    store_.PutDirectory({part, other});
+    store_.PutDirectory({part});
+    files_.Made(FileId(1), part);
+    files_.Made(FileId(2), directory);
+    files_.Made(FileId(3), beside);
+    files_.Made(FileId(4), other);
+    files_.DropDamaged({damaged});
+    const bool all = damaged == FileId(2);  // nobody has told which of its files it is
+    EXPECT_EQ(files_.Held().size(), all ? 0u : 1u);
+    EXPECT_THAT(told_, ::testing::Each(FileNews::What::kGone));
+    EXPECT_EQ(told_.size(), all ? 3u : 2u) << "not of what the server has named";
+    EXPECT_FALSE(store_.Has(part.id));
+    EXPECT_EQ(store_.Has(other.id), !all);
+  }
+}
+
+TEST_F(LocalFilesTest, WhatIsDamagedOnItsWayIsAbandoned) {
+  files_.Bring({.file = FileId(1), .path = "/submit/f"});
+  files_.DropDamaged({FileId(1)});
+  EXPECT_THAT(transfers_.abandoned, ElementsAre(1u));
+  EXPECT_THAT(told_, IsEmpty());
 }
 
 }  // namespace

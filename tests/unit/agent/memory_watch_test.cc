@@ -19,7 +19,7 @@ class FakeHost : public MemoryWatch::Host {
     std::optional<Look> next;
     for (const auto& [slot, at] : due_) {
       if (!next || at < next->at)
-        next = Look{.slot = slot, .at = at, .limit = UINT64_MAX, .process = getpid()};
+        next = Look{.slot = slot, .at = at, .limit = UINT64_MAX, .processes = {{slot, getpid()}}};
     }
     return next;
   }
@@ -75,8 +75,9 @@ TEST(MemoryWatchTest, EndsWhileNothingIsDue) {
 }
 
 TEST(MemoryOfTaskTest, IsExactAboveALimit) {
-  const uint64_t resident = MemoryOfTask(getpid(), UINT64_MAX);
-  const uint64_t exact = MemoryOfTask(getpid(), 1);
+  const pid_t self[] = {getpid()};
+  const uint64_t resident = MemoryOfTask(self, UINT64_MAX);
+  const uint64_t exact = MemoryOfTask(self, 1);
   EXPECT_GT(exact, 100u << 10);
   EXPECT_LE(exact, 2 * resident);
 }

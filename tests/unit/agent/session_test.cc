@@ -18,7 +18,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-class FakeHost : public TaskHost {
+class FakeTasks : public TaskHost {
  public:
   void Push(std::vector<LocalTask> tasks) override {
     for (LocalTask& task : tasks) pushed.push_back(std::move(task));
@@ -65,7 +65,8 @@ class SessionTest : public testing::Test {
                         if (refuse_ > 0) return --refuse_, false;
                         may_run_until_ = until;
                         return true;
-                      }}) {}
+                      },
+                  .files = [this](const pb::ToAgent&) { ++of_files_; }}) {}
 
   std::vector<pb::FromAgent> Take() {
     std::vector<pb::FromAgent> messages;
@@ -118,7 +119,7 @@ class SessionTest : public testing::Test {
   }
 
   test::FakeEventLoop loop_;
-  FakeHost host_;
+  FakeTasks host_;
   bool server_up_ = true;
   std::string run_id_ = "run";
   std::shared_ptr<test::FakeChannel> channel_;
@@ -126,13 +127,30 @@ class SessionTest : public testing::Test {
   std::vector<AttemptId> cancel_;                           // with the welcome
   std::optional<Time> may_run_until_ = Time(Duration(-1));  // what the session said last
   int refuse_ = 0;                                          // so many times, what is being ended still lives
-  int dials_ = 0, welcomed_ = 0;
+  int dials_ = 0, welcomed_ = 0, of_files_ = 0;
   std::vector<Session::Over> over_;
   Session session_;
 };
 
+TEST_F(SessionTest, WhatIsSaidOfFilesIsHandedOn) {
+  Join();
+  EXPECT_EQ(of_files_, 0);
+  int said = 0;
+  for (const auto say :
+       {+[](pb::ToAgent* m) { m->add_peer()->set_node(1); }, +[](pb::ToAgent* m) { m->add_drop(1); },
+        +[](pb::ToAgent* m) { m->add_drop_damaged(1); }, +[](pb::ToAgent* m) { m->add_refuse(1); },
+        +[](pb::ToAgent* m) { m->add_copy()->set_path("f"); },
+        +[](pb::ToAgent* m) { m->add_save()->set_path("f"); }}) {
+    pb::ToAgent message;
+    say(&message);
+    Tell(message);
+    EXPECT_EQ(of_files_, ++said);
+  }
+}
+
 TEST_F(SessionTest, TheHelloTellsWhatTheAgentHas) {
-  host_.snapshot = {.running = {{.id = 3, .attempt = 2, .start = WallTime(Duration(9))}}, .queued = {{TaskId(4), 1}, {TaskId(5), 2}}};
+  host_.snapshot = {.running = {{.id = 3, .attempt = 2, .start = WallTime(Duration(9))}},
+                    .queued = {{TaskId(4), 1}, {TaskId(5), 2}}};
   session_.Start();
   const auto said = Take();
   ASSERT_THAT(said, SizeIs(1));
@@ -250,6 +268,32 @@ TEST_F(SessionTest, StartsAreToldButNotKept) {
   EXPECT_TRUE(session_.AllSent());
 }
 
+// The greeting may have said that it waits: the server would ask it back, and hear nothing until it ends.
+TEST_F(SessionTest, StartsBetweenGreetingAndWelcomeAreToldAfterIt) {
+  const auto start = [this] {
+    Batch batch;
+    batch.started.push_back({.id = 6, .attempt = 1, .start = WallTime(Duration(5))});
+    session_.Deliver(std::move(batch));
+    Take();
+  };
+  const auto told = [this] {
+    int starts = 0;
+    for (const pb::FromAgent& message : Take()) starts += message.started().attempt_size();
+    return starts;
+  };
+  session_.Start();
+  start();
+  Welcome(1);
+  EXPECT_EQ(told(), 1);
+  Break();
+  loop_.Advance(seconds(1));
+  start();
+  Break();
+  loop_.Advance(seconds(1));
+  Welcome(1);
+  EXPECT_EQ(told(), 0) << "the second greeting told of it as running";
+}
+
 TEST_F(SessionTest, OnlyWhatHasNotStartedIsReturned) {
   host_.snapshot.queued = {{TaskId(4), 2}};
   Join();
@@ -276,8 +320,9 @@ TEST_F(SessionTest, CancelSaysWhy) {
   message.Clear();
   wire::SetId(attempt, message.mutable_cancel()->add_lost());
   Tell(message);
-  EXPECT_THAT(host_.ended, ElementsAre(std::pair(attempt, End::kCancelled), std::pair(attempt, End::kInterrupted),
-                                       std::pair(attempt, End::kLost)));
+  EXPECT_THAT(host_.ended,
+              ElementsAre(std::pair(attempt, End::kCancelled), std::pair(attempt, End::kInterrupted),
+                          std::pair(attempt, End::kLost)));
 }
 
 TEST_F(SessionTest, AServerOfALowerEpochIsNotObeyed) {
@@ -318,6 +363,64 @@ TEST_F(SessionTest, TheRoundTripIsMeasuredAndTold) {
   said = Take();
   ASSERT_THAT(said, SizeIs(1));
   EXPECT_EQ(Duration(said[0].heartbeat().round_trip_ns()), milliseconds(3) + BatchPolicy().gather);
+}
+
+TEST_F(SessionTest, WhatIsToldOfFilesWaitsForOthersAndGoesTogether) {
+  Join();
+  session_.TellFile({.file = FileId(1)});
+  loop_.Advance(BatchPolicy().gather / 2);
+  session_.TellFile({.file = FileId(2), .what = FileNews::What::kGone});
+  EXPECT_THAT(Take(), IsEmpty());
+  EXPECT_FALSE(session_.AllSent());
+  loop_.Advance(BatchPolicy().gather / 2);
+  auto said = Take();
+  ASSERT_THAT(said, SizeIs(1));
+  ASSERT_EQ(said[0].file_size(), 2);
+  EXPECT_EQ(said[0].file(0).file(), 1u);
+  EXPECT_EQ(said[0].file(1).file(), 2u);
+  EXPECT_EQ(said[0].file(1).what(), pb::FileNote::GONE);
+  EXPECT_TRUE(session_.AllSent());
+  session_.TellFile({.file = FileId(3)});
+  loop_.Advance(BatchPolicy().gather);
+  said = Take();
+  ASSERT_THAT(said, SizeIs(1));
+  ASSERT_EQ(said[0].file_size(), 1) << "each once";
+}
+
+TEST_F(SessionTest, WhatIsToldOfFilesGoesWithResultsThatLeaveEarlierAndIsNotKeptWithThem) {
+  Join();
+  session_.TellFile({.file = FileId(1)});
+  session_.Deliver(Ended({4}));
+  loop_.Advance(BatchPolicy().gather);
+  auto said = Take();
+  ASSERT_THAT(said, SizeIs(1));
+  EXPECT_EQ(said[0].file_size(), 1);
+  ASSERT_EQ(said[0].ended_size(), 1);
+  EXPECT_EQ(said[0].ended(0).attempt(0).task(), 4u);
+  Break();
+  loop_.Advance(milliseconds(100));
+  said = Take();
+  ASSERT_THAT(said, SizeIs(1));
+  EXPECT_EQ(said[0].ended_size(), 1);
+  EXPECT_EQ(said[0].file_size(), 0);
+}
+
+TEST_F(SessionTest, WhatIsToldOfFilesIsDroppedWithItsServer) {
+  Join();
+  session_.TellFile({.file = FileId(1)});
+  Break();
+  loop_.Advance(milliseconds(100));
+  Welcome(2);
+  session_.TellFile({.file = FileId(2)});
+  loop_.Advance(BatchPolicy().gather);
+  std::vector<uint32_t> told;
+  for (const pb::FromAgent& message : Take()) {
+    for (const pb::FileNote& note : message.file()) told.push_back(note.file());
+  }
+  EXPECT_THAT(told, ElementsAre(2u)) << "the greeting names what is here";
+  session_.TellFile({.file = FileId(3)});
+  session_.Close();
+  loop_.Advance(BatchPolicy().gather);
 }
 
 TEST_F(SessionTest, HeartbeatsComeEachSecondAndASilentServerIsLeft) {

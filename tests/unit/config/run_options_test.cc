@@ -66,6 +66,8 @@ const std::vector<Setting> kOthers = {{"name", "a \"b\" #c", ""},
                                       {"locality", "false", ""},
                                       {"files", "local", ""},
                                       {"transfer_encryption", "false", ""},
+                                      {"save", "true", ""},
+                                      {"local_dir", "/scratch", ""},
                                       {"seed", "18446744073709551615", ""},
                                       {"retries", "7", ""},
                                       {"retry_delay", "1.5s", ""},
@@ -157,7 +159,8 @@ TEST(ApplyTest, AnEmptyCommandTakesBackWhatWasSaid) {
 TEST(ToStoreTest, GivesTheDefaultsBack) {
   RunOptions back;
   ASSERT_TRUE(Apply(kOthers, &back).ok());
-  for (std::string* none : {&back.name, &back.node_setup, &back.node_teardown, &back.on_end}) none->clear();
+  for (std::string* none : {&back.name, &back.local_dir, &back.node_setup, &back.node_teardown, &back.on_end})
+    none->clear();
   ASSERT_TRUE(Apply(ToStore(RunOptions()), &back).ok());
   back.progress = RunOptions().progress;
   back.run_dir.clear();
@@ -171,8 +174,8 @@ TEST(CheckSettingTest, KnowsWhatAFlowMaySay) {
   EXPECT_THAT(CheckSetting("order", "hfr").message(),
               HasSubstr("order cannot be \"hfr\"; write auto, fifo, lifo"));
   for (const SettingInfo& info : DescribeSettings(RunOptions())) {
-    const bool of_run = std::set<std::string_view>{"slots",      "local_nodes", "lease",  "fence",
-                                                   "end_margin", "progress",    "run_dir"}
+    const bool of_run = std::set<std::string_view>{"slots", "local_nodes", "local_dir", "lease",
+                                                   "fence", "end_margin",  "progress",  "run_dir"}
                             .contains(info.key);
     EXPECT_EQ(CheckSetting(info.key, "").message().find("no setting of a flow") != std::string::npos, of_run)
         << info.key;
@@ -372,13 +375,16 @@ TEST(ConfFileTest, ShowsEachSettingsUnitAndDefault) {
   for (size_t i = 0; i < defaults.size(); ++i) {
     const std::string key(defaults[i].key);
     EXPECT_FALSE(defaults[i].help.empty()) << key;
-    if (defaults[i].current.empty()) continue;  // no default: a matter of one run
+    // No default: a matter of one run, mostly.
+    if (defaults[i].current.empty() && !comments.contains(key)) continue;
     ASSERT_TRUE(comments.contains(key)) << key;
     ++there;
     EXPECT_EQ(shown[i].current, defaults[i].current) << key;
     const std::string& told = comments[key];
     const std::string value = told.substr(told.rfind('|') + 1);
-    EXPECT_THAT(told, HasSubstr(StrCat("(", defaults[i].values, "; default ", value, ")|"))) << key;
+    EXPECT_THAT(
+        told, HasSubstr(StrCat("(", defaults[i].values, "; default ", value.empty() ? "none" : value, ")|")))
+        << key;
   }
   EXPECT_EQ(there, comments.size()) << "something stands there twice, or is no setting";
 }

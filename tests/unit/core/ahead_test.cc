@@ -12,8 +12,8 @@ namespace harrow::core {
 namespace {
 
 using order::Policy;
-using testing::ToldScheduler;
-using testing::VirtualTime;
+using test::ToldScheduler;
+using test::VirtualTime;
 
 const Duration kShort = std::chrono::milliseconds(1);
 
@@ -189,7 +189,44 @@ TEST(Ahead, LostNodeLosesNothingOfWhatHadNotBegunButItsNumber) {
   EXPECT_EQ(s.Tell(NodeJoined{NodeId(0), {1, 0, 0}}), "start T1@0")
       << "at its old place; T0 comes last, as it is tried again";
   EXPECT_EQ(s.Latest("T1").number, 2u) << "it may have begun as number 1";
-  EXPECT_EQ(s.Ended("T1", 0, Failed{1, true}, kShort).substr(0, 9), "failed T1") << "the other attempt was none";
+  EXPECT_EQ(s.Ended("T1", 0, Failed{1, true}, kShort).substr(0, 9), "failed T1")
+      << "the other attempt was none";
+}
+
+TEST(Ahead, OfANodeThatCameBackItIsNotKnownHowLongTasksTakeThere) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  WarmUp(s);
+  s.Ended("A", 0, Done{}, kShort);
+  s.Tell(NodeLost{NodeId(0)});
+  EXPECT_EQ(s.Tell(NodeJoined{NodeId(0), {1, 0, 0}}), "start T1@0");
+  EXPECT_EQ(s.Tell(RoundTripMeasured{NodeId(0), kShort}), "") << "another machine, perhaps";
+  EXPECT_EQ(s.Ended("T1", 0, Done{}, kShort), "done T1, start T2@0, ahead T3@0, ahead T4@0");
+}
+
+TEST(Ahead, TheOnlyNodeIsSentEvenASingleTaskOnceItCouldHaveHadMore) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  WarmUp(s);
+  EXPECT_EQ(s.Ended("A", 0, Done{}, kShort), "done A, start T0@0, ahead T1@0, ahead T2@0");
+  for (int i = 3; i < 9; ++i) s.Tell(CancelRequested{s["T" + std::to_string(i)]});
+  EXPECT_EQ(s.Ended("T0", 0, Done{}, kShort), "done T0");
+  s.Add("late");
+  EXPECT_EQ(s.Tell(s.Added()), "ahead late@0");
+}
+
+TEST(Ahead, NodesThatAreKeptForATaskOfSeveralHaveTasksAskedBack) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  s.Add("A");
+  s.Add("B");
+  for (int i = 0; i < 9; ++i) s.Add("T" + std::to_string(i));
+  s.profile.shape.nodes = 2;
+  s.Add("gang");
+  s.Begin({{1, 0, 0}, {1, 0, 0}});
+  for (uint32_t n = 0; n < 2; ++n) s.Tell(RoundTripMeasured{NodeId(n), kShort});
+  EXPECT_EQ(s.Ended("A", 0, Done{}, kShort), "done A, start T0@0, ahead T1@0, ahead T2@0");
+  EXPECT_EQ(s.Tell(TimeCame{}), "back T1@0, back T2@0") << "as many have overtaken it as it has nodes";
+  EXPECT_EQ(s.Returned("T1", 0) + s.Returned("T2", 0), "");
+  EXPECT_EQ(s.Ended("T0", 0, Done{}, kShort), "done T0");
+  EXPECT_TRUE(s.Ended("B", 1, Done{}, kShort).starts_with("done B, join gang@1, start gang@0"));
 }
 
 TEST(Ahead, WhatWasLostAheadAndRunsCountsOnce) {

@@ -9,7 +9,7 @@
 namespace harrow::core {
 namespace {
 
-using testing::ToldScheduler;
+using test::ToldScheduler;
 const Failed kFailed{1, true};
 const Failed kFinalFailure{1, false};
 
@@ -27,7 +27,9 @@ TEST(Endings, ChainToTheEnd) {
 
 TEST(Endings, NothingToDoIsComplete) {
   ToldScheduler s;
+  EXPECT_EQ(s.Tell(NodeJoined{NodeId(0), {1, 0, 0}}), "") << "it has not been told of any tasks yet";
   EXPECT_EQ(s.Begin({{1, 0, 0}}), "complete");
+  EXPECT_EQ(s.Tell(TimeCame{}), "") << "once";
 }
 
 TEST(Endings, RetriesThenFailsAndSkipsWhatNeedsIt) {
@@ -322,7 +324,8 @@ TEST(Endings, TaskThatRunsTwiceIsEndedWhereItIsNotWanted) {
   EXPECT_EQ(s.Started("A", 1 - here), "cancel A@" + std::to_string(1 - here) + " (lost)");
 }
 
-// A node with a broken mount fails its tasks in no time, and would have them all before another has ended one.
+// A node with a broken mount fails its tasks in no time, and would have them all before another has ended
+// one.
 /// Tasks that work for a while and fail say nothing against their node, however many there are.
 TEST(Endings, NodeIsNotBadWhenTasksFailEverywhere) {
   ToldScheduler s({.policy = order::Policy::kFifo, .bad_node_failures = 2});
@@ -479,6 +482,60 @@ TEST(SilentNodes, AreAskedAgainForWhatMayNotHaveArrived) {
   EXPECT_EQ(s.Tell(NodeJoined{NodeId(0), {2, 0, 0}}), "") << "nothing is asked of it any more";
 }
 
+TEST(SilentNodes, AreAskedAgainToGiveBackWhatWasSentAhead) {
+  ToldScheduler s({.policy = order::Policy::kFifo});
+  for (const char* name : {"A", "B", "C", "D"}) s.Add(name);
+  s.Begin({{1, 0, 0}});
+  s.Tell(RoundTripMeasured{NodeId(0), std::chrono::milliseconds(1)});
+  EXPECT_EQ(s.Ended("A", 0, Done{}, std::chrono::milliseconds(1)), "done A, start B@0, ahead C@0, ahead D@0");
+  EXPECT_EQ(s.Tell(CancelRequested{s["C"]}), "back C@0");
+  s.Tell(NodeSilent{NodeId(0)});
+  EXPECT_EQ(s.Tell(NodeJoined{NodeId(0), {1, 0, 0}}), "back C@0");
+  EXPECT_EQ(s.Returned("C", 0), "cancelled C");
+  EXPECT_EQ(s.Tell(NodeJoined{NodeId(0), {1, 0, 0}}), "");
+}
+
+TEST(Endings, WhatNobodyKnowsIsNotHeard) {
+  for (const bool local : {false, true}) {
+    ToldScheduler s({.shared_files = !local, .local_files = local});
+    s.Add("P", {}, {"in"}, {"out"});
+    s.Begin({{1, 0, 0}});
+    s.Tell(FileStored{s.File("in"), NodeId(0), 1});
+    const TaskId no_task(1);
+    const FileId no_file(2);
+    const NodeId no_node(1);
+    const AttemptId no_attempt{no_task, 1};
+    for (const Event& event :
+         std::vector<Event>{NodeJoined{NodeId(), {1, 0, 0}},
+                            NodeHungUp{no_node},
+                            NodeSilent{no_node},
+                            NodeLost{no_node},
+                            NodeClosed{no_node},
+                            TasksAdded{TaskId(1), 5},
+                            TaskRestored{.task = no_task},
+                            AttemptMayBeOut{no_task},
+                            TaskStarted{no_attempt, NodeId(0)},
+                            TaskEnded{no_attempt, NodeId(0), Done{}},
+                            TaskReturned{no_attempt, NodeId(0)},
+                            FileStored{no_file, NodeId(0), 1},
+                            FileLost{no_file, NodeId(0)},
+                            FileShared{no_file},
+                            FileAbsent{no_file},
+                            CancelRequested{no_task},
+                            RoundTripMeasured{no_node, Duration(5)},
+                            TaskStarted{{s["P"], 2}, no_node},
+                            TaskEnded{{s["P"], 2}, no_node, Done{}},
+                            CopyFailed{s.File("in"), no_node, NodeId(0), CopyFailed::Why::kNoRoom}}) {
+      EXPECT_EQ(s.Tell(event), "") << event.index();
+    }
+    EXPECT_FALSE(s.scheduler().MayAdopt(no_attempt));
+    EXPECT_EQ(s.scheduler().attempts(no_task), 0u);
+    EXPECT_EQ(s.scheduler().losses(no_task), 0u);
+    EXPECT_FALSE(s.scheduler().node(no_task));
+    EXPECT_THAT(s.Ended("P", 0), ::testing::HasSubstr("done P, complete"));
+  }
+}
+
 TEST(SilentNodes, AreLostWithWhatIsThere) {
   ToldScheduler s;
   s.Add("A");
@@ -554,11 +611,11 @@ TEST(LostAttempts, InARowAreSpaced) {
   const auto lose = [&] { return s.TellAll({NodeLost{NodeId(0)}, NodeJoined{NodeId(0), {1, 0, 0}}}); };
   EXPECT_EQ(lose(), "start A@0") << "the first is tried again at once";
   Time due{};
-  for (const int seconds : {1, 2, 4, 8, 16, 32, 32}) {
+  for (const int pause : {1, 2, 4, 8, 16, 32, 32}) {
     EXPECT_EQ(lose(), "");
     ASSERT_FALSE(s.last().empty());
     due = std::get<WakeAt>(s.last().back()).time;
-    EXPECT_EQ(due - s.now, std::chrono::seconds(seconds));
+    EXPECT_EQ(due - s.now, std::chrono::seconds(pause));
     s.now = due - std::chrono::milliseconds(1);
     EXPECT_EQ(s.Tell(TimeCame{}), "");
     s.now = due;

@@ -1,8 +1,10 @@
 // What `harrow explain` says of a task in each state.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <string>
 
+#include "base/text.h"
 #include "core/scheduler.h"
 #include "support/told_scheduler.h"
 
@@ -10,7 +12,7 @@ namespace harrow::core {
 namespace {
 
 using order::Policy;
-using testing::ToldScheduler;
+using test::ToldScheduler;
 
 std::string Says(ToldScheduler& s, std::string_view task) {
   return s.scheduler().Explain(s[task]).text;
@@ -69,11 +71,25 @@ TEST(Explain, ReadyInTheRemoteQueue) {
   s.Begin({});
   EXPECT_EQ(Says(s, "A"), "It is ready; no node is there to run it.");
   s.Tell(NodeJoined{NodeId(0), {1, 0, 0}});
-  EXPECT_EQ(Says(s, "B"),
-            "It is ready, in the queue of all nodes; none comes before it there.");
-  EXPECT_EQ(Says(s, "C"),
-            "It is ready, in the queue of all nodes; about 1 task comes first there.");
+  EXPECT_EQ(Says(s, "B"), "It is ready, in the queue of all nodes; none comes before it there.");
+  EXPECT_EQ(Says(s, "C"), "It is ready, in the queue of all nodes; about 1 task comes first there.");
   EXPECT_EQ(s.scheduler().Explain(s["C"]).ahead_in_queue, 1u);
+}
+
+TEST(Explain, ReadyByLevels) {
+  ToldScheduler s({.policy = Policy::kHrf});
+  s.Add("A1"), s.Add("A2", {"A1"}), s.Add("A3", {"A2"});
+  s.Add("Low"), s.Add("Low too");
+  s.profile.priority = 1;
+  s.Add("Wanted");
+  s.profile.priority = 0;
+  s.Add("High"), s.Add("End", {"High"});
+  EXPECT_EQ(s.Begin({{1, 0, 0}}), "start A1@0");
+  const auto before = [&s](const char* task) { return s.scheduler().Explain(s[task]).ahead_in_queue; };
+  EXPECT_EQ(before("High"), 0u);
+  EXPECT_EQ(before("Wanted"), 1u);
+  EXPECT_EQ(before("Low"), 2u);
+  EXPECT_EQ(before("Low too"), 3u);
 }
 
 TEST(Explain, ReadyWithoutLocality) {
@@ -208,6 +224,170 @@ TEST(Explain, SettledWithoutHavingRun) {
   EXPECT_EQ(
       Says(s, "C"),
       "It was begun, and ended with the allocation or not tried again, as the run starts nothing more.");
+}
+
+TEST(Explain, HowItCameToItsNode) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  s.Size("f", 100);
+  s.Size("in", 50);
+  s.Add("A", {}, {"in"}, {"f"});
+  s.Add("B0", {}, {"f"});
+  s.Add("B1", {}, {"f"});
+  s.Begin({{1, 0, 0}, {1, 0, 0}});
+  EXPECT_EQ(
+      Says(s, "A"),
+      "It was sent to its node; it was taken from the remote queue, as no node holds its input. 0 B of 50 B "
+      "of its input lie there.");
+  EXPECT_EQ(s.Ended("A", 0), "done A, start B0@0, start B1@1");
+  EXPECT_EQ(
+      Says(s, "B1"),
+      "It was sent to its node; an idle slot there stole it from the queue of a node that holds its input. "
+      "0 B of 100 B of its input lie there.");
+  ToldScheduler t;
+  t.Add("A");
+  t.TellAll({t.Added(), NodeJoined{NodeId(0), {1, 0, 0}}, TaskStarted{{t["A"], 1}, NodeId(0)}});
+  EXPECT_EQ(Says(t, "A"), "It runs; the agent there was running it already.");
+}
+
+TEST(Explain, WhatItAsksFor) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  s.profile.shape = {.cores = 3, .devices = 1, .memory = 2048};
+  s.Add("A");
+  s.profile.shape = {};
+  s.profile.shape.whole_node = true;
+  s.Add("W");
+  s.profile.shape = {};
+  s.profile.shape.devices = 1;
+  s.Add("G");
+  s.profile.shape = {};
+  s.profile.shape.nodes = 2;
+  s.Add("gang");
+  s.Begin({{2, 0, 0}});
+  EXPECT_EQ(Says(s, "A"), "It is ready, but asks for 3 cores, 1 device, " + FormatBytes(2048) +
+                              ", which no node here has.");
+  EXPECT_EQ(Says(s, "G"), "It is ready, but asks for 1 core, 1 device, which no node here has.");
+  EXPECT_EQ(Says(s, "gang"), "It is ready, but asks for 2 whole nodes of 1 core; 1 such node is here.");
+  EXPECT_EQ(s.State("W"), TaskState::kSent);
+  s.profile.shape.nodes = 1;
+  s.profile.shape.whole_node = true;
+  s.Add("W2");
+  s.Tell(s.Added());
+  EXPECT_EQ(Says(s, "W2"),
+            "It is ready, in the queue of all nodes; about 2 tasks come first there. It asks for "
+            "a whole node of 1 core.");
+}
+
+TEST(Explain, ReadyThoughItsInputLiesOnNoNode) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  s.Add("A");
+  s.Add("B", {}, {"in"});
+  s.Begin({{1, 0, 0}});
+  EXPECT_EQ(Says(s, "B"),
+            "It is ready, in the remote queue (no node holds its input); none comes before it there.");
+}
+
+TEST(Explain, ReadyInQueuesOfSeveralNodes) {
+  ToldScheduler s({.policy = Policy::kFifo, .steal = false, .shared_files = false});
+  s.Add("X");
+  s.Add("Y");
+  s.Begin({{1, 0, 0}, {1, 0, 0}});
+  s.Add("C", {}, {"in"});
+  s.TellAll({FileStored{s.File("in"), NodeId(0), 100}, FileStored{s.File("in"), NodeId(1), 100}, s.Added()});
+  EXPECT_EQ(
+      Says(s, "C"),
+      "It is ready, in the queues of the nodes with at least half of the largest share of its input; none "
+      "comes before it there. Stealing is off: no other node takes it.");
+}
+
+TEST(Explain, TheLimitOfTasksThatRunAtOnce) {
+  ToldScheduler s({.policy = Policy::kFifo, .max_running = 2});
+  for (const char* name : {"A", "B", "C", "D", "E"}) s.Add(name);
+  s.Begin({{4, 0, 0}});
+  EXPECT_EQ(Says(s, "E"),
+            "It is ready, in the queue of all nodes; about 2 tasks come first there. At most 2 tasks "
+            "run at once.");
+}
+
+TEST(Explain, NodesThatAreKeptForIt) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  for (const char* name : {"S0", "S1", "S2", "S3", "S4", "S5"}) s.Add(name);
+  s.profile.shape.nodes = 2;
+  s.Add("gang");
+  s.Begin({{1, 0, 0}, {1, 0, 0}});
+  s.Ended("S0", 0);
+  s.Ended("S1", 1);
+  s.Ended("S2", 0);
+  EXPECT_EQ(Says(s, "gang"),
+            "It is ready, in the queue of tasks of several nodes; none comes before it there. It asks for 2 "
+            "whole nodes of 1 core. Nodes are being kept free for it.");
+}
+
+TEST(Explain, WaitsToBeTriedAgain) {
+  ToldScheduler s({.retries = 3, .retry_delay = std::chrono::seconds(10)});
+  s.Add("A");
+  s.Begin({{1, 0, 0}});
+  s.Ended("A", 0, Failed{1, true});
+  EXPECT_EQ(Says(s, "A"), "It waits before it is tried again (retry_delay). It has been tried once already.");
+  s.now += std::chrono::seconds(10);
+  s.Tell(TimeCame{});
+  s.Ended("A", 0, Failed{1, true});
+  EXPECT_EQ(Says(s, "A"),
+            "It waits before it is tried again (retry_delay). It has been tried 2 times already.");
+  s.now += std::chrono::seconds(10);
+  s.Tell(TimeCame{});
+  s.Ended("A", 0, Lost{});
+  s.Ended("A", 0, Lost{});
+  s.now += std::chrono::seconds(10);
+  EXPECT_EQ(s.Tell(TimeCame{}), "start A@0");
+  EXPECT_EQ(Says(s, "A"),
+            "It was sent to its node; it was taken from the queue of all nodes, as it reads no files. "
+            "This is attempt 5. 2 were lost with the node.");
+}
+
+TEST(Explain, WhySomethingWasSkipped) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  s.Add("A");
+  s.Add("other");
+  s.Add("B", {"A"});
+  s.Add("C", {"B"});
+  s.AfterAny("C", {"other"});
+  s.Add("hold");
+  s.Add("D", {"hold"});
+  s.Begin({{1, 0, 0}});
+  EXPECT_EQ(s.Tell(CancelRequested{s["other"]}), "cancelled other");
+  s.Tell(CancelRequested{s["A"]});
+  EXPECT_THAT(s.Ended("A", 0, Cancelled{}), ::testing::HasSubstr("skipped C because A"));
+  EXPECT_EQ(Says(s, "C"), "It was skipped: it needs A, which was cancelled.");
+  EXPECT_TRUE(s.scheduler().Explain(s["C"]).waits_for.empty());
+  s.Tell(DrainRequested{});
+  s.Ended("hold", 0, Interrupted{});
+  EXPECT_EQ(Says(s, "D"), "It was skipped: something it needs is not done.");
+  ToldScheduler t;
+  t.Add("A");
+  t.Begin({});
+  t.Tell(DrainRequested{});
+  EXPECT_EQ(Says(t, "A"), "It was skipped: the run starts nothing more.");
+}
+
+TEST(Explain, ShowsSomeOfManyTasksAndNodes) {
+  ToldScheduler s({.policy = Policy::kFifo, .shared_files = false});
+  ToldScheduler::Words before;
+  for (int i = 0; i < 25; ++i) {
+    before.push_back("P" + std::to_string(i));
+    s.Add(before.back());
+  }
+  s.Add("last", before, {"a", "b"});
+  s.Begin(std::vector<NodeCapacity>(12, {1, 0, 0}));
+  for (uint32_t n = 0; n < 12; ++n) s.Tell(FileStored{s.File("a"), NodeId(n), 100});
+  for (uint32_t n : {7u, 9u}) s.Tell(FileStored{s.File("b"), NodeId(n), 30});
+  const Explanation last = s.scheduler().Explain(s["last"]);
+  EXPECT_EQ(last.waits_for.size(), 20u);
+  EXPECT_EQ(last.waits_for.front(), s["P0"]);
+  EXPECT_EQ(last.text, "It waits for 25 tasks that it needs.");
+  ASSERT_EQ(last.input_at.size(), 10u);
+  EXPECT_EQ(last.input_at[0], (std::pair<NodeId, int64_t>{NodeId(7), 130}));
+  EXPECT_EQ(last.input_at[1], (std::pair<NodeId, int64_t>{NodeId(9), 130}));
+  EXPECT_EQ(last.input_at[2], (std::pair<NodeId, int64_t>{NodeId(0), 100}));
 }
 
 TEST(Explain, OfEarlierRuns) {

@@ -62,7 +62,7 @@ TEST(Graham, BoundsHoldForEveryOrder) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     order::SeededDraws random(seed);
     const RandomFlow flow = MakeFlow(random);
-    testing::VirtualTime::Options cluster;
+    test::VirtualTime::Options cluster;
     cluster.nodes.clear();
     for (uint32_t n = 1 + random.Below(4); n > 0; --n) cluster.nodes.push_back({1 + random.Below(4), 0, 0});
     cluster.run_time = [&](TaskId task) { return flow.seconds[task.value]; };
@@ -75,7 +75,7 @@ TEST(Graham, BoundsHoldForEveryOrder) {
         options.policy = static_cast<order::Policy>(policy);
         options.locality = locality;
         options.seed = seed;
-        testing::VirtualTime run(flow.graph, options, cluster);
+        test::VirtualTime run(flow.graph, options, cluster);
         run.Run();
         SCOPED_TRACE("seed " + std::to_string(seed) + ", " + std::string(order::PolicyName(options.policy)) +
                      (locality ? "" : " without locality"));

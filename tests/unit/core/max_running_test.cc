@@ -9,7 +9,7 @@ namespace harrow::core {
 namespace {
 
 using order::Policy;
-using testing::ToldScheduler;
+using test::ToldScheduler;
 
 TEST(MaxRunning, NodesTakeTurnsUpToTheLimit) {
   ToldScheduler s({.policy = Policy::kFifo, .max_running = 3});
@@ -49,11 +49,14 @@ TEST(MaxRunning, WhatFitsOnlyWhereNothingEndsHasItsTurn) {
 }
 
 TEST(MaxRunning, NothingIsSentAhead) {
-  ToldScheduler s({.policy = Policy::kFifo, .max_running = 2});
-  for (const char* name : {"A", "B", "C", "D", "E"}) s.Add(name);
-  s.Begin({{2, 0, 0}});
-  s.Tell(RoundTripMeasured{NodeId(0), std::chrono::milliseconds(1)});
-  EXPECT_EQ(s.Ended("A", 0, Done{}, std::chrono::milliseconds(1)), "done A, start C@0");
+  for (const uint32_t most : {1u, 2u}) {
+    ToldScheduler s({.policy = Policy::kFifo, .max_running = most});
+    for (const char* name : {"A", "B", "C", "D", "E"}) s.Add(name);
+    s.Begin({{most, 0, 0}});
+    s.Tell(RoundTripMeasured{NodeId(0), std::chrono::milliseconds(1)});
+    EXPECT_EQ(s.Ended("A", 0, Done{}, std::chrono::milliseconds(1)),
+              most == 1 ? "done A, start B@0" : "done A, start C@0");
+  }
 }
 
 TEST(MaxRunning, ATaskOfSeveralNodesWaitsForItsTurn) {

@@ -23,7 +23,7 @@ graph::Graph Figure5() {
 }
 
 /// "A1 A2 | A3 ...": a column is one time step, `-` an idle core.
-std::string Columns(const graph::Graph& graph, const std::vector<testing::VirtualTime::Start>& starts,
+std::string Columns(const graph::Graph& graph, const std::vector<test::VirtualTime::Start>& starts,
                     uint32_t cores) {
   std::vector<std::vector<std::string>> steps;
   for (const auto& start : starts) {
@@ -56,7 +56,7 @@ class Injected : public order::Draws {
 std::string StartsOf(order::Policy policy, std::vector<double> draws = {}) {
   const graph::Graph graph = Figure5();
   Injected injected(std::move(draws));
-  testing::VirtualTime run(graph, {.policy = policy}, {}, &injected);
+  test::VirtualTime run(graph, {.policy = policy}, {}, &injected);
   run.Run();
   EXPECT_EQ(run.scheduler().counts().done, graph.task_count());
   return Columns(graph, run.starts(), 2);
@@ -102,7 +102,7 @@ std::string StartsOfSweep(int tasks, bool collect, uint32_t cores) {
     for (int i = 1; i <= tasks; ++i) graph.AddDependency(collector, add(10 * i));
   }
   EXPECT_TRUE(graph.Seal().ok());
-  testing::VirtualTime run(graph, {.policy = order::Policy::kAuto}, {.nodes = {{cores, 0, 0}}});
+  test::VirtualTime run(graph, {.policy = order::Policy::kAuto}, {.nodes = {{cores, 0, 0}}});
   run.Run();
   return Columns(graph, run.starts(), cores);
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/ahead.h"
+#include "core/backups.h"
 #include "core/gangs.h"
 #include "core/holds.h"
 #include "core/lanes.h"
@@ -113,6 +114,67 @@ TEST(TaskTable, WhatAttemptsCountFor) {
   tasks.AddAttempt(kB);
   EXPECT_EQ(tasks.failures(kB), 1);
   EXPECT_FALSE(tasks[kB].lost()) << "a new attempt: the old one is not taken in any more";
+}
+
+TEST(TaskTable, CountsGoNoFurtherThanTheyCan) {
+  TaskTable tasks;
+  tasks.Grow(2);
+  tasks.Restore({.task = kA, .attempts = UINT16_MAX - 1, .losses = UINT8_MAX - 1, .last_attempt = 0});
+  EXPECT_EQ(tasks[kA].attempts(), UINT16_MAX - 1u);
+  for (int i = 0; i < 3; ++i) {
+    tasks.AddAttempt(kA);
+    EXPECT_EQ(tasks[kA].attempts(), uint32_t{UINT16_MAX});
+    tasks.CountLoss(kA);
+    EXPECT_EQ(tasks[kA].losses(), uint32_t{UINT8_MAX});
+  }
+  EXPECT_EQ(tasks.counts().losses, 3u);
+  tasks.NoteUnheard(kA);
+  EXPECT_FALSE(tasks[kA].lost()) << "there is no number for one more";
+  tasks.Restore({.task = kB, .attempts = 70'000, .losses = 300, .last_attempt = 0});
+  EXPECT_EQ(tasks[kB].attempts(), uint32_t{UINT16_MAX});
+  EXPECT_EQ(tasks[kB].losses(), uint32_t{UINT8_MAX});
+  tasks.Restore({.task = kB, .attempts = 1, .losses = 1, .last_attempt = 2});
+  EXPECT_EQ(tasks[kB].attempts(), uint32_t{UINT16_MAX}) << "never fewer than known";
+  EXPECT_EQ(tasks[kB].losses(), uint32_t{UINT8_MAX});
+}
+
+TEST(BackupList, ANodeThatWasFilledIsLeftAloneTwiceAsLongEachTime) {
+  Backups backups;
+  Time now{};
+  EXPECT_FALSE(backups.Pauses(kTwo, now));
+  for (const int minutes : {1, 2, 4, 8, 16, 32, 64, 64}) {
+    backups.PauseFull(kTwo, now);
+    now += std::chrono::minutes(minutes);
+    EXPECT_TRUE(backups.Pauses(kTwo, now - Duration(1))) << minutes;
+    EXPECT_FALSE(backups.Pauses(kTwo, now)) << minutes;
+  }
+  EXPECT_FALSE(backups.Pauses(kOne, now - Duration(1))) << "the other one";
+  EXPECT_FALSE(backups.Pauses(kThree, now - Duration(1)));
+  backups.Pause(kTwo, now + Duration(9));
+  backups.Pause(kTwo, now + Duration(5));
+  EXPECT_TRUE(backups.Pauses(kTwo, now + Duration(8))) << "no pause is cut short by another";
+}
+
+TEST(BackupList, EachFileIsLookedAtOnceInTheOrderInWhichTheyCame) {
+  Backups backups;
+  for (const uint32_t file : {7u, 3u, 7u, 5u}) backups.Add(FileId(file));
+  EXPECT_EQ(backups.size(), 3u);
+  EXPECT_EQ(backups.Take(), FileId(7));
+  EXPECT_FALSE(backups.Has(FileId(7)));
+  EXPECT_TRUE(backups.Has(FileId(3)));
+  backups.Add(FileId(7));
+  EXPECT_EQ(backups.Take(), FileId(3));
+  EXPECT_EQ(backups.Take(), FileId(5));
+  EXPECT_EQ(backups.FindBroken(), "");
+  backups.Clear();
+  EXPECT_EQ(backups.size(), 0u);
+  EXPECT_FALSE(backups.Has(FileId(7)));
+  EXPECT_EQ(backups.FindBroken(), "");
+  backups.CountGiven(kTwo);
+  backups.CountGiven(kTwo);
+  EXPECT_EQ(backups.given(kTwo), 2u);
+  EXPECT_EQ(backups.given(kOne), 0u);
+  EXPECT_EQ(backups.given(kThree), 0u);
 }
 
 TEST(NodeTable, RoomIsWhatIsOpenAndNotKept) {
@@ -235,6 +297,20 @@ TEST(LanesTest, EachKindOfTaskHasOneAndAllIsWell) {
   EXPECT_EQ(lanes.Of(graph, kA), lanes.Of(graph, kB));
   EXPECT_FALSE(lanes.timed());
   EXPECT_NE(lanes.Of(graph, timed), lanes.Of(graph, kA));
+  EXPECT_TRUE(lanes.timed());
+  EXPECT_EQ(lanes.FindBroken(), "");
+}
+
+TEST(LanesTest, ATimeLimitHoweverShortIsOne) {
+  graph::Graph graph;
+  graph::Profile profile;
+  profile.time_limit = Duration(1);
+  graph::TaskSpec spec;
+  spec.profile = graph.AddProfile(profile);
+  graph.AddTask(spec);
+  ASSERT_TRUE(graph.Seal().ok());
+  Lanes lanes;
+  lanes.Of(graph, kA);
   EXPECT_TRUE(lanes.timed());
   EXPECT_EQ(lanes.FindBroken(), "");
 }
@@ -383,6 +459,18 @@ TEST(Memory, OfTheSchedulerCountsEveryPart) {
   Holds holds;
   holds.Grow(kMany);
   EXPECT_GE(holds.memory(), kMany * (sizeof(order::LaneId) + sizeof(uint32_t)));
+
+  Backups backups;
+  for (uint32_t i = 0; i < kMany; ++i) backups.Add(FileId(i));
+  // Of a list, and of a table with a pointer to the next.
+  size_t of_backups = kMany * (2 * sizeof(FileId) + sizeof(void*));
+  EXPECT_GE(backups.memory(), of_backups);
+  of_backups = backups.memory() + kMany * sizeof(uint32_t);
+  backups.CountGiven(NodeId(kMany - 1));
+  EXPECT_GE(backups.memory(), of_backups);
+  of_backups = backups.memory() + kMany * (sizeof(Time) + 1);
+  backups.PauseFull(NodeId(kMany - 1), Time());
+  EXPECT_GE(backups.memory(), of_backups);
 
   Scheduler scheduler(graph, options);
   std::vector<Event> events = {TasksAdded{TaskId(0), kMany}};

@@ -11,7 +11,7 @@ namespace harrow::core {
 namespace {
 
 using order::Policy;
-using testing::ToldScheduler;
+using test::ToldScheduler;
 
 std::string Number(const char* name, int i) {
   return name + std::to_string(i);
@@ -163,9 +163,9 @@ TEST(Placement, ReplicasAreToldInLocalMode) {
   s.Add("A", {}, {}, {"f"});
   s.Add("B", {}, {"f"});
   s.Begin({{1, 0, 0}, {1, 0, 0}});
-  EXPECT_EQ(
-      s.TellAll({TaskEnded{{s["A"], 1}, NodeId(0), Done{}, Duration(1)}, FileStored{s.File("f"), NodeId(1), 10}}),
-      "done A, start B@1");
+  EXPECT_EQ(s.TellAll({TaskEnded{{s["A"], 1}, NodeId(0), Done{}, Duration(1)},
+                       FileStored{s.File("f"), NodeId(1), 10}}),
+            "done A, start B@1");
 }
 
 TEST(Placement, SmallTasksPassALargeOneButNotForEver) {
@@ -272,7 +272,8 @@ TEST(Placement, TheLargerPriorityIsStolenWhateverItAsksFor) {
     s.profile.priority = priority;
     s.Add("large", {}, {"g"});
     EXPECT_EQ(s.Begin({{1, 0, 100}, {1, 0, 100}}), "start A@0, start B@1");
-    EXPECT_EQ(s.TellAll({TaskEnded{{s["A"], 1}, NodeId(0), Done{}, Duration(1)}, TaskEnded{{s["B"], 1}, NodeId(1), Done{}, Duration(1)}}),
+    EXPECT_EQ(s.TellAll({TaskEnded{{s["A"], 1}, NodeId(0), Done{}, Duration(1)},
+                         TaskEnded{{s["B"], 1}, NodeId(1), Done{}, Duration(1)}}),
               "done A, done B, start hold-f@0, start hold-g@1");
     EXPECT_EQ(s.Tell(NodeJoined{NodeId(2), {1, 0, 100}}), priority > 0 ? "start large@2" : "start small@2");
   }
@@ -330,13 +331,11 @@ TEST(Placement, GangThatLosesANodeIsNotSettledByItsEnd) {
     s.Started("gang", 0);
     EXPECT_EQ(s.Tell(NodeLost{NodeId(1)}), "cancel gang@0 (lost)");
     s.Tell(NodeSilent{NodeId(0)});
-    EXPECT_EQ(s.Tell(NodeJoined{NodeId(0), {1, 0, 0}}), "cancel gang@0 (lost)")
-        << "it may not have arrived";
+    EXPECT_EQ(s.Tell(NodeJoined{NodeId(0), {1, 0, 0}}), "cancel gang@0 (lost)") << "it may not have arrived";
     const bool done = std::holds_alternative<Done>(end);
     EXPECT_EQ(s.Ended("gang", 0, end), done ? "done gang, complete" : "");
     EXPECT_EQ(s.scheduler().losses(s["gang"]), done ? 0u : 1u);
-    EXPECT_EQ(s.Tell(NodeJoined{NodeId(1), {1, 0, 0}}),
-              done ? "" : "join gang@1, join gang@2, start gang@0");
+    EXPECT_EQ(s.Tell(NodeJoined{NodeId(1), {1, 0, 0}}), done ? "" : "join gang@1, join gang@2, start gang@0");
   }
 }
 
@@ -368,6 +367,18 @@ TEST(Placement, GangThatAsksForMoreNodesThanAreHereIsNotInTheWay) {
   EXPECT_EQ(s.Begin({{1, 0, 0}, {1, 0, 0}}), "join two@1, start two@0");
   EXPECT_EQ(s.Ended("two", 0), "done two");
   EXPECT_EQ(s.Tell(NodeJoined{NodeId(2), {1, 0, 0}}), "join three@1, join three@2, start three@0");
+}
+
+TEST(Placement, GangThatIsCancelledLetsTheNextGather) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  s.Add("S");
+  s.profile.shape.nodes = 3;
+  s.Add("three");
+  s.profile.shape.nodes = 2;
+  s.Add("two");
+  EXPECT_EQ(s.Begin({{1, 0, 0}, {1, 0, 0}, {1, 0, 0}}), "start S@0")
+      << "three comes first, and S is in its way";
+  EXPECT_EQ(s.Tell(CancelRequested{s["three"]}), "cancelled three, join two@2, start two@1");
 }
 
 TEST(Placement, GangIsGivenUpWhenANodeItNeedsIsClosed) {
@@ -421,12 +432,12 @@ TEST(Placement, LifoKeepsChainsWhereTheyAre) {
           graph.AddTask({.after = after});
         }
         ASSERT_TRUE(graph.Seal().ok());
-        testing::VirtualTime::Options cluster;
+        test::VirtualTime::Options cluster;
         cluster.nodes.assign(10, {1, 0, 0});
         cluster.latency = latency;
         cluster.instants = instants;
         cluster.run_time = [](TaskId task) { return 0.002 + (task.value % 7) * 0.0001; };
-        testing::VirtualTime run(graph, {.policy = policy, .locality = false}, cluster);
+        test::VirtualTime run(graph, {.policy = policy, .locality = false}, cluster);
         run.Run();
         std::vector<NodeId> where(400);
         for (const auto& start : run.starts()) where[start.task.value] = start.node;
@@ -437,6 +448,21 @@ TEST(Placement, LifoKeepsChainsWhereTheyAre) {
                                                                  << "latency " << latency;
       }
     }
+  }
+}
+
+TEST(Placement, ATaskGoesWhereTheLastOfThoseEndedThatItWaitedFor) {
+  for (const uint32_t last : {0u, 1u}) {
+    ToldScheduler s({.policy = Policy::kFifo, .locality = false});
+    s.Add("A0");
+    s.Add("A1");
+    s.Add("B", {"A0", "A1"});
+    s.Begin({{1, 0, 0}, {1, 0, 0}});
+    const auto end = [&](uint32_t node) {
+      return TaskEnded{{s["A" + std::to_string(node)], 1}, NodeId(node), Done{}, Duration(1)};
+    };
+    const std::string answer = s.TellAll({end(1 - last), end(last)});
+    EXPECT_EQ(answer.substr(answer.rfind("start")), "start B@" + std::to_string(last)) << answer;
   }
 }
 

@@ -26,7 +26,7 @@ struct Seen {
            failed = 0, skipped = 0;
   uint64_t nodes_back = 0, nodes_aside = 0, late = 0, grown = 0, adopted = 0, delayed = 0, heard_again = 0,
            after_a_failure = 0, capped = 0;
-  uint64_t copies = 0, handed_on = 0, failed_copies = 0, drops = 0, remade = 0;
+  uint64_t copies = 0, backups = 0, handed_on = 0, failed_copies = 0, drops = 0, remade = 0;
 };
 
 class Chaos {
@@ -127,7 +127,7 @@ class Chaos {
   static Options RandomOptions(uint64_t seed) {
     order::SeededDraws r(seed * 7 + 1);
     Options o;
-    o.policy = static_cast<order::Policy>(r.Below(5));
+    o.policy = static_cast<order::Policy>(r.Below(6));
     o.locality = r.Below(3) > 0;
     o.steal = r.Below(3) > 0;
     o.seed = seed;
@@ -146,19 +146,26 @@ class Chaos {
   }
 
   void AddProfiles() {
-    for (int i = 0; i < 20; ++i) profiles_.push_back(graph_.AddProfile({}));
     graph::Profile p;
+    for (uint32_t i = 0; i < 20; ++i) {
+      p.replicas = 1 + i % 2;
+      profiles_.push_back(graph_.AddProfile(p));
+    }
+    p = {};
     p.shape.cores = 2;
     profiles_.push_back(graph_.AddProfile(p));
+    p.replicas = 2;
     p.shape.cores = 4;
     p.priority = 3;
     profiles_.push_back(graph_.AddProfile(p));
     p = {};
     p.shape.memory = 3000;
+    p.replicas = 2;
     profiles_.push_back(graph_.AddProfile(p));
     p = {};
     p.shape.devices = 1;
     p.retries = 1;
+    p.replicas = 3;
     profiles_.push_back(graph_.AddProfile(p));
     p = {};
     p.shape.whole_node = true;
@@ -256,8 +263,9 @@ class Chaos {
     if (what < 10) return NodeSilent{AnyNode()};
     if (what < 11) return NodeLost{AnyNode()};
     if (what < 12) return NodeClosed{AnyNode()};
+    if (what < 13) return NodeHungUp{AnyNode()};
     if (what < 14) return CancelRequested{AnyTask()};
-    if (what < 15) return AttemptMayBeOut{AnyTask()};
+    if (what < 15) return Chance(9) ? Event(RemakesMayBeOut{}) : AttemptMayBeOut{AnyTask()};
     if (what < 25)
       return FileStored{AnyFile(), AnyNode(), Chance(3) ? -1 : static_cast<int64_t>(Below(2000))};
     if (what < 30) return FileLost{AnyFile(), AnyNode()};
@@ -302,7 +310,8 @@ class Chaos {
     Outcome outcome = Done{};
     const uint32_t how = Below(100);
     const bool bad = node.value == 3 && options_.bad_node_failures > 0;
-    if (how < (bad ? 70u : 10u)) outcome = Failed{static_cast<int32_t>(1 + Below(3)), !Chance(4)};
+    if (how < (bad ? 70u : 10u))
+      outcome = Failed{static_cast<int32_t>(1 + Below(3)), !Chance(4), Chance(6) ? 500 : 0};
     if (how == 98) outcome = Lost{};
     if (how == 99 && Chance(10)) outcome = Interrupted{};
     return {attempt, node, outcome, std::chrono::microseconds(1 + Below(3000))};
@@ -447,6 +456,7 @@ class Chaos {
         copies_.push_back(*copy);
         ++seen_.copies;
         seen_.handed_on += copy->from ? 1 : 0;
+        seen_.backups += copy->reader ? 0 : 1;
       } else if (const auto* drop = std::get_if<DropFile>(&action)) {
         EXPECT_TRUE(in_batch_ || joined_.at(drop->node.value));
         ++seen_.drops;
@@ -582,6 +592,7 @@ TEST(Scheduler, RandomEvents) {
                                                     {"starts after a failure", seen.after_a_failure},
                                                     {"copies", seen.copies},
                                                     {"copies from nodes", seen.handed_on},
+                                                    {"backups", seen.backups},
                                                     {"copies that fail", seen.failed_copies},
                                                     {"files dropped", seen.drops},
                                                     {"files made again", seen.remade}};

@@ -4,40 +4,14 @@
 #include <gtest/gtest.h>
 
 #include "core/scheduler.h"
-#include "support/told_scheduler.h"
+#include "support/local_scheduler.h"
 
 namespace harrow::core {
 namespace {
 
 using ::testing::HasSubstr;
-using testing::ToldScheduler;
-
-class Local : public ToldScheduler {
- public:
-  explicit Local(Options options = {}) : ToldScheduler(With(options)) {}
-  std::string Stored(const std::string& file, uint32_t node, int64_t bytes = 100) {
-    return Tell(FileStored{File(file), NodeId(node), bytes});
-  }
-  /// The task is done, and its node holds what it made.
-  std::string Made(const std::string& task, uint32_t node, const Words& files) {
-    std::vector<Event> events;
-    for (const std::string& file : files) events.push_back(FileStored{File(file), NodeId(node), 100});
-    events.push_back(TaskEnded{Latest(task), NodeId(node), Done{}, std::chrono::seconds(1)});
-    return TellAll(events);
-  }
-  std::string Failed(const std::string& file, uint32_t to, uint32_t from, CopyFailed::Why why) {
-    return Tell(CopyFailed{File(file), NodeId(to), from == kNobody ? NodeId() : NodeId(from), why});
-  }
-  static constexpr uint32_t kNobody = UINT32_MAX;
-
- private:
-  static Options With(Options options) {
-    options.policy = order::Policy::kFifo;
-    options.shared_files = false;
-    options.local_files = true;
-    return options;
-  }
-};
+using ::testing::Not;
+using Local = test::LocalScheduler;
 
 TEST(Supply, AnInputIsReadFromTheSubmitDirectoryOnceAndThenHandedOn) {
   Local s;
@@ -98,6 +72,51 @@ TEST(SupplyRoom, ANodeDropsWhatOthersHaveAndNoTaskThereReads) {
   EXPECT_EQ(s.Stored("large", 0), "");
 }
 
+/// A task reads some files, and one that runs next what finds no room.
+std::string DroppedFor(int64_t wanted, int64_t each) {
+  Local s;
+  const Local::Words read = {"a", "b", "c", "d", "e"};
+  s.Add("A", {}, read);
+  s.Add("B", {"A"}, {"large"});
+  s.Add("Last", {"B"}, read);
+  if (wanted >= 0) s.Size("large", wanted);
+  s.Begin({{1, 0, 0}});
+  for (const std::string& file : read) s.Stored(file, 0, each);
+  s.Ended("A", 0);
+  return s.Failed("large", 0, Local::kNobody, Why::kNoRoom);
+}
+
+TEST(SupplyRoom, TwiceTheRoomIsMadeThatACopyNeeds) {
+  EXPECT_EQ(DroppedFor(100, 100), "drop a@0, drop b@0, copy large@0");
+  EXPECT_EQ(DroppedFor(100, 99), "drop a@0, drop b@0, drop c@0, copy large@0");
+  EXPECT_EQ(DroppedFor(1, 100), "drop a@0, copy large@0");
+}
+
+TEST(SupplyRoom, AFileOfUnknownSizeCountsAsOneByte) {
+  EXPECT_EQ(DroppedFor(-1, -1), "drop a@0, drop b@0, copy large@0");
+  EXPECT_EQ(DroppedFor(2, -1), "drop a@0, drop b@0, drop c@0, drop d@0, copy large@0");
+}
+
+TEST(SupplyRoom, WhatWasOnlySentAheadIsNotWaitedFor) {
+  Local s;
+  s.Add("X", {}, {"x"});
+  s.Add("A", {"X"}, {"a"});
+  s.Add("B", {}, {"b"});
+  s.Begin({{1, 0, 0}});
+  s.now += std::chrono::milliseconds(50);
+  s.Stored("x", 0);
+  s.Started("X", 0);
+  s.now += std::chrono::milliseconds(100);
+  EXPECT_EQ(s.Ended("X", 0, Done{}, std::chrono::milliseconds(100)),
+            "drop x@0, done X, copy b@0, start B@0, copy a@0, ahead A@0");
+  EXPECT_EQ(s.Failed("a", 0, Local::kNobody, Why::kNoRoom), "back A@0");
+  EXPECT_EQ(s.Failed("b", 0, Local::kNobody, Why::kNoRoom), "") << "tried once more";
+  EXPECT_EQ(s.After(std::chrono::seconds(3)), "copy a@0, copy b@0");
+  EXPECT_EQ(s.Failed("a", 0, Local::kNobody, Why::kNoRoom), "");
+  EXPECT_EQ(s.Failed("b", 0, Local::kNobody, Why::kNoRoom), "refuse b@0")
+      << "though A comes first by its number";
+}
+
 TEST(SupplyRoom, ACopyWaitsAsLongAsSomethingRuns) {
   Local s;
   s.Add("A", {}, {"in"});
@@ -119,7 +138,8 @@ TEST(SupplyRoom, ACopyWaitsAsLongAsSomethingRuns) {
   EXPECT_EQ(s.Tell(TimeCame{}), "");
   s.now += std::chrono::milliseconds(1);
   EXPECT_EQ(s.Tell(TimeCame{}), "copy large@0");
-  EXPECT_EQ(s.Failed("large", 0, Local::kNobody, Why::kNoRoom), "refuse large@0") << "nothing is left to wait for";
+  EXPECT_EQ(s.Failed("large", 0, Local::kNobody, Why::kNoRoom), "refuse large@0")
+      << "nothing is left to wait for";
   EXPECT_EQ(s.Ended("B", 0, Failed{}), "failed B, complete");
 }
 
@@ -187,13 +207,95 @@ TEST(SupplyRoom, WhatNobodyThereWaitsForAnyMoreIsNotTriedAgain) {
   EXPECT_EQ(s.Tell(TimeCame{}), "");
 }
 
+TEST(SupplyRoom, ATaskWhoseOutputsFindNoRoomIsTriedAgainAsLongAsSomeMayCome) {
+  Local s;
+  s.Add("A", {}, {"in"});
+  s.Add("B", {}, {}, {"large"});
+  s.Add("C", {}, {"large"});
+  s.Begin({{2, 0, 0}});
+  s.Stored("in", 0);
+  s.Started("A", 0);
+  const Failed no_room{.no_room = 500};
+  for (int i = 0; i < 5; ++i) {
+    s.Started("B", 0);
+    EXPECT_EQ(s.Ended("B", 0, no_room), "") << "A may make room";
+    s.now += std::chrono::seconds(1 << i) - Duration(1);
+    EXPECT_EQ(s.Tell(TimeCame{}), "") << i;
+    s.now += Duration(1);
+    EXPECT_EQ(s.Tell(TimeCame{}), "start B@0") << i;
+  }
+  EXPECT_EQ(s.Ended("B", 0, no_room), "failed B, skipped C because B") << "that is enough";
+}
+
+TEST(SupplyRoom, ATaskWhoseOutputsFindNoRoomGoesElsewhere) {
+  Local s({.steal = false});
+  s.Add("A", {}, {"in"});
+  s.Add("B", {}, {"in"}, {"large"});
+  s.Add("C", {}, {"large"});
+  s.Begin({{2, 0, 0}});
+  s.Stored("in", 0);
+  s.Tell(NodeJoined{NodeId(1), {1, 0, 0}});
+  ASSERT_EQ(s.scheduler().node(s["B"]), NodeId(0));
+  s.Started("A", 0);
+  s.Started("B", 0);
+  EXPECT_EQ(s.Ended("B", 0, Failed{.no_room = 500}), "");
+  s.now += std::chrono::seconds(1);
+  EXPECT_EQ(s.Tell(TimeCame{}), "copy in@1 from 0, start B@1") << "not where its input is";
+  s.Stored("in", 1);
+  s.Started("B", 1);
+  EXPECT_EQ(s.Ended("B", 1, Failed{.no_room = 500}), "drop in@1") << "which leaves room there";
+  s.now += std::chrono::seconds(2);
+  EXPECT_THAT(s.Tell(TimeCame{}), HasSubstr("start B@"));
+  EXPECT_THAT(s.Ended("B", s.scheduler().node(s["B"]).value), HasSubstr("done B"));
+}
+
+TEST(SupplyRoom, ATaskWithoutInputsGoesElsewhereThoughNothingElseGoesOn) {
+  Local s({.steal = false});
+  s.Add("B", {}, {}, {"large"});
+  s.Begin({{1, 0, 0}, {1, 0, 0}, {1, 0, 0}});
+  std::vector<bool> tried(3);
+  for (int i = 0; i < 3; ++i) {
+    const uint32_t node = s.scheduler().node(s["B"]).value;
+    EXPECT_FALSE(tried.at(node)) << i;
+    tried.at(node) = true;
+    s.Started("B", node);
+    const std::string ended = s.Ended("B", node, Failed{.no_room = 1});
+    EXPECT_EQ(ended, i < 2 ? "" : "failed B, complete");
+    s.now += std::chrono::seconds(1 << i);
+    s.Tell(TimeCame{});
+  }
+}
+
+TEST(SupplyRoom, WhereNothingElseGoesOnOutputsWithoutRoomFailTheirTask) {
+  Local s;
+  s.Add("B", {}, {}, {"large"});
+  s.Begin({{1, 0, 0}});
+  s.Started("B", 0);
+  EXPECT_EQ(s.Ended("B", 0, Failed{.no_room = 500}), "failed B, complete");
+}
+
+TEST(SupplyRoom, ForOutputsToWhatOthersHaveIsDropped) {
+  Local s;
+  s.Add("A", {}, {"in"});
+  s.Add("B", {"A"}, {}, {"large"});
+  s.Add("C", {"B"}, {"in"});
+  s.Begin({{1, 0, 0}});
+  s.Stored("in", 0);
+  EXPECT_EQ(s.Ended("A", 0), "done A, start B@0");
+  EXPECT_EQ(s.Ended("B", 0, Failed{.no_room = 500}), "drop in@0") << "it lies in the submit directory";
+  s.now += std::chrono::seconds(1);
+  EXPECT_EQ(s.Tell(TimeCame{}), "start B@0");
+  EXPECT_EQ(s.Ended("B", 0, Failed{.no_room = 500}), "failed B, skipped C because B, complete");
+}
+
 TEST(SupplyRoom, WhoWasToGetItFromThereAsksForItself) {
   Local s({.locality = false});
   s.Add("P", {}, {}, {"f"});
   for (const char* name : {"A", "B", "C", "D"}) s.Add(name, {}, {"f"});
   s.Begin(std::vector<NodeCapacity>(4, {1, 0, 0}));
   EXPECT_EQ(s.Made("P", 0, {"f"}),
-            "done P, start A@0, copy f@1 from 0, start B@1, copy f@3 from 0, start C@3, copy f@2 from 1, start D@2");
+            "done P, start A@0, copy f@1 from 0, start B@1, copy f@3 from 0, start C@3, copy f@2 from 1, "
+            "start D@2");
   EXPECT_EQ(s.Failed("f", 1, 0, Why::kNoRoom), "copy f@2 from 0");
 }
 
@@ -335,6 +437,240 @@ TEST(Supply, WhoeverCannotBeReachedIsAskedAgainAndThenBelievedToHaveLostIt) {
   EXPECT_EQ(s.State("P"), TaskState::kReady) << "it will be made again";
 }
 
+TEST(Supply, WhoWaitsForACopyGetsItWhereANewAgentOfItsSourceHasTheFile) {
+  Local s({.locality = false});
+  s.Add("P", {}, {}, {"f"});
+  s.Add("C", {}, {"f"});
+  s.Add("D", {}, {"f"});
+  s.Begin({{1, 0, 0}});
+  s.Tell(NodeJoined{NodeId(1), {1, 0, 0}});
+  EXPECT_EQ(s.Made("P", 0, {"f"}), "done P, start C@0, copy f@1 from 0, start D@1");
+  const std::string answer = s.TellAll(
+      {NodeLost{NodeId(0)}, NodeJoined{NodeId(0), {1, 0, 0}}, FileStored{s.File("f"), NodeId(0), 100}});
+  EXPECT_THAT(answer, HasSubstr("copy f@1 from 0"));
+  EXPECT_EQ(s.State("P"), TaskState::kDone);
+}
+
+/// f was made at node 0, node 1 has a copy, and node 2 is to have one.
+void Spread(Local* s) {
+  s->Add("P", {}, {}, {"f"});
+  for (const char* name : {"C", "D", "E"}) s->Add(name, {}, {"f"});
+  s->Begin({{1, 0, 0}, {1, 0, 0}});
+  s->Made("P", 0, {"f"});
+  s->Stored("f", 1);
+  s->Started("C", 0);
+  s->Started("D", 1);
+  EXPECT_EQ(s->Tell(NodeJoined{NodeId(2), {1, 0, 0}}), "copy f@2 from 0, start E@2");
+}
+
+TEST(Supply, ATransferThatFailsFromOneHolderIsTakenFromAnother) {
+  Local s({.locality = false});
+  Spread(&s);
+  EXPECT_EQ(s.Failed("f", 2, 0, CopyFailed::Why::kUnreachable), "");
+  s.now += std::chrono::milliseconds(250);
+  EXPECT_EQ(s.Tell(TimeCame{}), "copy f@2 from 1");
+  EXPECT_EQ(s.Failed("f", 2, 1, CopyFailed::Why::kUnreachable), "");
+  s.now += std::chrono::milliseconds(499);
+  EXPECT_EQ(s.Tell(TimeCame{}), "") << "the pauses grow all the same";
+  s.now += std::chrono::milliseconds(1);
+  EXPECT_EQ(s.Tell(TimeCame{}), "copy f@2 from 0");
+}
+
+TEST(Supply, HoldersThatFailInTurnAreNotAskedForEver) {
+  Local s({.locality = false});
+  Spread(&s);
+  std::string drops, answer;
+  int failures = 0;
+  for (uint32_t from = 0; answer.find("aside") == std::string::npos && failures < 20; ++failures) {
+    answer = s.Failed("f", 2, from, CopyFailed::Why::kUnreachable);
+    s.now += std::chrono::seconds(10);
+    const std::string later = s.Tell(TimeCame{});
+    for (const uint32_t holder : {0u, 1u}) {
+      if (answer.find(StrCat("drop f@", holder)) != std::string::npos) drops += StrCat(holder);
+      if ((answer + later).find(StrCat("copy f@2 from ", holder)) != std::string::npos) from = holder;
+    }
+  }
+  EXPECT_EQ(failures, 10) << "five times, and once more five times the one that was left";
+  EXPECT_EQ(drops, "0");
+  EXPECT_EQ(answer, "aside @2, back E@2") << "it gets nothing from either";
+  EXPECT_EQ(s.State("P"), TaskState::kDone);
+}
+
+TEST(Supply, AHolderThatIsAliveAndThatOthersCannotReachIsPutAside) {
+  Local s({.locality = false});
+  s.Add("P", {}, {}, {"f"});
+  s.Add("Q", {}, {}, {"g"});
+  s.Add("L");
+  s.Add("D", {}, {"f"});
+  s.Add("E", {}, {"g"});
+  s.Begin({{1, 0, 0}});
+  s.Made("P", 0, {"f"});
+  EXPECT_EQ(s.Made("Q", 0, {"g"}), "done Q, start L@0");
+  s.Started("L", 0);
+  EXPECT_EQ(s.Tell(NodeJoined{NodeId(1), {1, 0, 0}}), "copy f@1 from 0, start D@1");
+  EXPECT_EQ(s.Tell(NodeJoined{NodeId(2), {1, 0, 0}}), "copy g@2 from 0, start E@2");
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(s.Failed("f", 1, 0, CopyFailed::Why::kUnreachable), "") << i;
+    EXPECT_EQ(s.Failed("g", 2, 0, CopyFailed::Why::kUnreachable), "") << i;
+    s.now += std::chrono::seconds(10);
+    EXPECT_EQ(s.Tell(TimeCame{}), "copy f@1 from 0, copy g@2 from 0");
+  }
+  EXPECT_EQ(s.Failed("f", 1, 0, CopyFailed::Why::kUnreachable), "drop f@0, back D@1");
+  EXPECT_EQ(s.Failed("g", 2, 0, CopyFailed::Why::kUnreachable), "drop g@0, aside @0, back E@2");
+  EXPECT_EQ(s.Ended("L", 0), "done L") << "what is made again there can be had by nobody";
+  EXPECT_EQ(s.Returned("D", 1), "start P@1");
+  EXPECT_EQ(s.Returned("E", 2), "start Q@2");
+}
+
+TEST(Supply, OfTwoNodesThatCannotReachEachOtherOneGoesOn) {
+  Local s({.locality = false});
+  Local::Words made = {"f", "g", "h"};
+  for (const std::string& file : made) s.Add("make " + file, {}, {}, {file});
+  s.Add("L");
+  s.Add("D", {}, made);
+  s.Begin({{1, 0, 0}});
+  for (const std::string& file : made) s.Made("make " + file, 0, {file});
+  s.Tell(NodeJoined{NodeId(1), {1, 0, 0}});
+  std::string answer;
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(answer.find("aside"), std::string::npos);
+    for (const std::string& file : made) answer += s.Failed(file, 1, 0, CopyFailed::Why::kUnreachable);
+    s.now += std::chrono::seconds(10);
+    s.Tell(TimeCame{});
+  }
+  EXPECT_THAT(answer, HasSubstr("aside @0"));
+  EXPECT_EQ(s.Returned("D", 1), "start make f@1");
+  // It was node 1 that reaches nobody: the next that it fails with shows it.
+  s.Add("K", {}, {}, {"k"});
+  s.Add("M", {"K"});
+  s.Add("E", {"K"}, {"k"});
+  s.Tell(s.Added());
+  EXPECT_EQ(s.Tell(NodeJoined{NodeId(2), {1, 0, 0}}), "start make g@2");
+  s.Made("make g", 2, {"g"});
+  s.Made("make h", 2, {"h"});
+  EXPECT_EQ(s.Made("K", 2, {"k"}), "done K, start M@2");
+  answer = s.Made("make f", 1, {"f"});
+  EXPECT_THAT(answer, HasSubstr("copy k@1 from 2, start E@1"));
+  for (int i = 0; i < 5; ++i) {
+    answer += s.Failed("k", 1, 2, CopyFailed::Why::kUnreachable);
+    s.now += std::chrono::seconds(10);
+    s.Tell(TimeCame{});
+  }
+  EXPECT_THAT(answer, HasSubstr("aside @1"));
+  EXPECT_THAT(answer, Not(HasSubstr("aside @2")));
+}
+
+TEST(Supply, WhoReachesNoOtherIsPutAsideAndTheirFilesStay) {
+  Local s({.locality = false});
+  s.Add("P", {}, {}, {"f"});
+  s.Add("Q", {}, {}, {"g"});
+  s.Add("X", {"P", "Q"});
+  s.Add("Y", {"P", "Q"});
+  s.Add("C", {}, {"f", "g"});
+  s.Begin({{1, 0, 0}, {1, 0, 0}});
+  s.Made("P", 0, {"f"});
+  s.Made("Q", 1, {"g"});
+  EXPECT_EQ(s.Tell(NodeJoined{NodeId(2), {1, 0, 0}}), "copy f@2 from 0, copy g@2 from 1, start C@2");
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(s.Failed("f", 2, 0, CopyFailed::Why::kUnreachable), "");
+    EXPECT_EQ(s.Failed("g", 2, 1, CopyFailed::Why::kUnreachable), "");
+    s.now += std::chrono::seconds(10);
+    s.Tell(TimeCame{});
+  }
+  EXPECT_EQ(s.Failed("f", 2, 0, CopyFailed::Why::kUnreachable), "aside @2, back C@2");
+  s.Returned("C", 2);
+  EXPECT_EQ(s.State("P"), TaskState::kDone);
+  EXPECT_EQ(s.Ended("X", 1), "done X, copy f@1 from 0, start C@1");
+}
+
+TEST(Supply, WhereTheHolderOfAnInputCannotBeReachedItIsReadFromTheSubmitDirectory) {
+  Local s({.locality = false});
+  s.Add("C", {}, {"in"});
+  s.Add("D", {}, {"in"});
+  EXPECT_EQ(s.Begin({{1, 0, 0}, {1, 0, 0}}), "copy in@0, start C@0, copy in@1 from 0, start D@1");
+  s.Stored("in", 0);
+  EXPECT_EQ(s.Failed("in", 1, 0, CopyFailed::Why::kUnreachable), "");
+  s.now += std::chrono::milliseconds(250);
+  EXPECT_EQ(s.Tell(TimeCame{}), "copy in@1");
+}
+
+TEST(Supply, TheLastTaskThatReadsFromAllNodesIsServedThoughEachTransferFailsAtFirst) {
+  constexpr uint32_t kNodes = 40;
+  Local s({.steal = true});
+  Local::Words made;
+  for (uint32_t n = 0; n < kNodes; ++n) {
+    made.push_back(StrCat("f", n));
+    s.Add(StrCat("P", n), {}, {}, {made.back()});
+  }
+  s.Add("Reduce", {}, made, {"all"});
+  s.Begin(std::vector<NodeCapacity>(kNodes, {1, 0, 0}));
+  std::string last;
+  for (uint32_t n = 0; n < kNodes; ++n) last = s.Made(StrCat("P", n), n, {made[n]});
+  uint32_t at = kNodes;
+  for (const Action& action : s.last()) {
+    if (const auto* start = std::get_if<StartTask>(&action)) at = start->node.value;
+  }
+  ASSERT_LT(at, kNodes) << last;
+  uint32_t asked = 0;
+  for (uint32_t n = 0; n < kNodes; ++n) {
+    if (n == at) continue;
+    EXPECT_THAT(last, HasSubstr(StrCat("copy ", made[n], "@", at, " from ", n))) << "all at once";
+    EXPECT_EQ(s.Failed(made[n], at, n, CopyFailed::Why::kUnreachable), "");
+  }
+  s.now += std::chrono::seconds(1);
+  s.Tell(TimeCame{});
+  for (const Action& action : s.last()) asked += std::holds_alternative<CopyFile>(action) ? 1 : 0;
+  EXPECT_EQ(asked, kNodes - 1);
+  for (uint32_t n = 0; n < kNodes; ++n) s.Stored(made[n], at);
+  s.Started("Reduce", at);
+  EXPECT_THAT(s.Made("Reduce", at, {"all"}), HasSubstr("complete"));
+}
+
+TEST(Supply, WhoIsSilentIsNotAskedWhereAnotherHasIt) {
+  Local s({.locality = false});
+  s.Add("P", {}, {}, {"f"});
+  for (const char* name : {"C", "D", "E"}) s.Add(name, {}, {"f"});
+  s.Begin({{1, 0, 0}, {1, 0, 0}});
+  EXPECT_EQ(s.Made("P", 0, {"f"}), "done P, start C@0, copy f@1 from 0, start D@1");
+  s.Stored("f", 1);
+  s.Tell(NodeSilent{NodeId(0)});
+  EXPECT_EQ(s.Tell(NodeJoined{NodeId(2), {1, 0, 0}}), "copy f@2 from 1, start E@2");
+}
+
+TEST(SupplyRoom, WhatOnlyANodeOutOfReachHasElsewhereIsKept) {
+  for (const std::string how : {"", "hung up", "silent", "closed and silent", "back", "closed"}) {
+    SCOPED_TRACE(how);
+    Local s({.locality = false});
+    s.Add("P", {}, {}, {"f"});
+    s.Add("C", {}, {"f"});
+    s.Add("D", {}, {"f"});
+    s.Add("Last", {"C", "D"}, {"f"});
+    s.Begin({{1, 0, 0}, {1, 0, 0}});
+    s.Made("P", 0, {"f"});
+    s.Stored("f", 1);
+    s.Add("L", {}, {"large"});
+    s.Tell(s.Added());
+    EXPECT_EQ(s.Ended("C", 0), "done C, copy large@0, start L@0");
+    if (how.starts_with("closed")) s.Tell(NodeClosed{NodeId(1)});
+    if (how == "hung up" || how == "back") s.Tell(NodeHungUp{NodeId(1)});
+    if (how == "back") s.Tell(NodeJoined{NodeId(1), {1, 0, 0}});
+    if (how.ends_with("silent")) s.Tell(NodeSilent{NodeId(1)});
+    const bool kept = how == "hung up" || how.ends_with("silent");
+    EXPECT_EQ(s.Failed("large", 0, Local::kNobody, Why::kNoRoom), kept ? "" : "drop f@0, copy large@0");
+  }
+}
+
+TEST(Supply, WhatIsLostIsMadeAgainBeforeItsReaderIsReady) {
+  Local s;
+  s.Add("P", {}, {}, {"f"});
+  s.Add("X", {}, {}, {"g"});
+  s.Add("C", {}, {"f", "g"});
+  EXPECT_EQ(s.Begin({{1, 0, 0}, {2, 0, 0}}), "start P@0, start X@1");
+  s.Made("P", 0, {"f"});
+  EXPECT_EQ(s.Tell(NodeLost{NodeId(0)}), "start P@1");
+  EXPECT_EQ(s.Made("P", 1, {"f"}), "done P");
+}
+
 TEST(Supply, AWrongReplicaIsDroppedAndAnotherTaken) {
   Local s({.locality = false});
   s.Add("P", {}, {}, {"f"});
@@ -447,6 +783,21 @@ TEST(Supply, WhatIsLostAgainAndAgainFails) {
   EXPECT_EQ(losses, 3u) << "made again twice";
   EXPECT_THAT(answer, HasSubstr("failed P (lost)"));
   EXPECT_EQ(s.State("C"), TaskState::kSkipped);
+}
+
+TEST(Supply, OfThoseThatReadWhatIsLostForGoodOnlyTheOpenOnesAreSkipped) {
+  Local s({.max_losses = 0});
+  s.Add("P", {}, {}, {"f"});
+  for (const char* name : {"C", "D"}) s.Add(name, {}, {"f"});
+  s.Begin({{1, 0, 0}});
+  s.Made("P", 0, {"f"});
+  s.Ended("C", 0);
+  s.Add("E", {}, {"f"});
+  const TasksAdded later = s.Added();
+  EXPECT_EQ(s.Tell(FileLost{s.File("f"), NodeId(0)}), "back D@0, failed P (lost)");
+  EXPECT_EQ(s.Returned("D", 0), "skipped D because P, complete");
+  EXPECT_EQ(s.State("C"), TaskState::kDone);
+  EXPECT_EQ(s.Tell(later), "skipped E because P, complete");
 }
 
 }  // namespace

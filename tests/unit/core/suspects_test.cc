@@ -15,7 +15,7 @@ namespace {
 using std::chrono::seconds;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using testing::ToldScheduler;
+using test::ToldScheduler;
 const Failed kFailed{1, true};
 const Failed kFinalFailure{1, false};
 

@@ -94,20 +94,22 @@ TEST(ClusterModelTest, WhatIsNotSaidCostsNothing) {
   EXPECT_EQ(model->inputs, ClusterModel::Inputs::kSpread);
   EXPECT_TRUE(model->share_disks);
   for (const double figure :
-       {model->read_local_disk, model->read_local_cache, model->read_remote_disk, model->read_remote_cache, model->write, model->server,
-        model->nic, model->hub, model->hub_loss, model->latency, model->jitter, model->overhead, model->rate, model->mtbf, model->repair})
+       {model->read_local_disk, model->read_local_cache, model->read_remote_disk, model->read_remote_cache,
+        model->write, model->server, model->nic, model->hub, model->hub_loss, model->latency, model->jitter,
+        model->overhead, model->rate, model->mtbf, model->repair})
     EXPECT_EQ(figure, 0);
   EXPECT_TRUE(model->failures.empty());
 }
 
 TEST(ClusterModelTest, EveryUnitOfTime) {
-  const std::pair<const char*, double> cases[] = {{"1us", 1e-6}, {"0.25ms", 0.25e-3}, {"2s", 2},         {"0.5m", 30},
-                                                  {"3h", 10800}, {"1d", 86400},       {"1:30:00", 5400}, {"0s", 0}};
-  for (const auto& [text, seconds] : cases) {
+  const std::pair<const char*, double> cases[] = {
+      {"1us", 1e-6}, {"0.25ms", 0.25e-3}, {"2s", 2},         {"0.5m", 30},
+      {"3h", 10800}, {"1d", 86400},       {"1:30:00", 5400}, {"0s", 0}};
+  for (const auto& [text, latency] : cases) {
     const Result<ClusterModel> model =
         ReadClusterModel("c.toml", StrCat("[[node]]\ncores = 1\n[dispatch]\nlatency = \"", text, "\"\n"));
     ASSERT_TRUE(model.ok()) << model.status().message();
-    EXPECT_DOUBLE_EQ(model->latency, seconds) << text;
+    EXPECT_DOUBLE_EQ(model->latency, latency) << text;
   }
 }
 
@@ -119,18 +121,24 @@ TEST(ClusterModelTest, RefusesWhatCannotBe) {
       {"[[node]]\ncores = 1\nspeed = 0\n", "c.toml:3:9: speed is no number from"},
       {"[[node]]\ncores = 1\nmemory = \"-1G\"\n", "c.toml:3:10: memory: "},
       {"[[node]]\ncores = 1\nmemmory = \"1G\"\n", "c.toml:3:1: unknown key memmory; did you mean memory?"},
-      {"[[node]]\ncores = 1\n[storage]\nwrite = \"0MiB/s\"\n", "c.toml:4:9: write is no rate above 0; write write = \"70MiB/s\""},
+      {"[[node]]\ncores = 1\n[storage]\nwrite = \"0MiB/s\"\n",
+       "c.toml:4:9: write is no rate above 0; write write = \"70MiB/s\""},
       {"[[node]]\ncores = 1\n[storage]\nwrite = \"59MiB\"\n", "c.toml:4:9: write is no rate"},
       {"[[node]]\ncores = 1\n[storage]\nwrite = 59\n", "c.toml:4:9: write is no rate"},
-      {"[[node]]\ncores = 1\n[storage]\nfiles = \"disk\"\n", "c.toml:4:9: files cannot be disk; write one of \"nodes\", \"shared\""},
-      {"[[node]]\ncores = 1\n[storage]\nshare_disks = 1\n", "c.toml:4:15: share_disks is neither true nor false"},
+      {"[[node]]\ncores = 1\n[storage]\nfiles = \"disk\"\n",
+       "c.toml:4:9: files cannot be disk; write one of \"nodes\", \"shared\""},
+      {"[[node]]\ncores = 1\n[storage]\nshare_disks = 1\n",
+       "c.toml:4:15: share_disks is neither true nor false"},
       {"[[node]]\ncores = 1\n[network]\nhub_loss = -1\n", "c.toml:4:12: hub_loss is no number from 0"},
       {"[[node]]\ncores = 1\n[dispatch]\nrate = 0\n", "c.toml:4:8: rate is no number"},
       {"[[node]]\ncores = 1\n[dispatch]\nlatency = \"-1s\"\n", "c.toml:4:11: latency is no length of time"},
       {"[[node]]\ncores = 1\n[failures]\nmtbf = \"0s\"\n", "c.toml:4:8: mtbf is no length of time above 0"},
-      {"[[node]]\ncores = 1\n[[failure]]\nnode = 1\nat = \"1s\"\n", "c.toml:3:1: there is no node 1; nodes are 0 to 0"},
-      {"[[node]]\ncores = 1\n[[failure]]\nnode = 999_999\nat = \"1s\"\n", "c.toml:3:1: there is no node 999999; nodes are 0 to 0"},
-      {"[[node]]\ncores = 1\n[[failure]]\nnode = 1_000_000\nat = \"1s\"\n", "c.toml:4:8: node is no whole number from 0 to 999999"},
+      {"[[node]]\ncores = 1\n[[failure]]\nnode = 1\nat = \"1s\"\n",
+       "c.toml:3:1: there is no node 1; nodes are 0 to 0"},
+      {"[[node]]\ncores = 1\n[[failure]]\nnode = 999_999\nat = \"1s\"\n",
+       "c.toml:3:1: there is no node 999999; nodes are 0 to 0"},
+      {"[[node]]\ncores = 1\n[[failure]]\nnode = 1_000_000\nat = \"1s\"\n",
+       "c.toml:4:8: node is no whole number from 0 to 999999"},
       {"[[node]]\ncores = 1\n[[failure]]\nnode = 0\n", "c.toml:3:1: a failure has node and at"},
       {"[[node]]\ncores = 1\n[disk]\n", "c.toml:3:2: unknown key disk"},
       {"[[node]\ncores = 1\n", "c.toml:1:"},

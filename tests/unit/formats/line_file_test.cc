@@ -57,7 +57,7 @@ TEST(LineFileTest, DirectivesSetWhatFollows) {
   EXPECT_EQ(profile(3).shape.nodes, 2u);
   EXPECT_EQ(profile(3).shape.cores, 4u);  // a core a rank: what was said above is gone
   EXPECT_TRUE(profile(3).shape.whole_node);
-  EXPECT_EQ(profile(3).shape.devices, 1u);
+  EXPECT_EQ(profile(3).shape.devices, 4u);
   EXPECT_EQ(profile(3).stdout_path, "o.%j");
   EXPECT_EQ(f.graph.recorded_run_time(TaskId(3)), std::chrono::seconds(90));
 }
@@ -68,8 +68,10 @@ TEST(LineFileTest, MemoryThatANodeMayHave) {
     EXPECT_TRUE(f.status.ok()) << f.status.message();
   }
   const LoadedFlow large("x.txt", "#HARROW memory=1025T\nx\n"), small("x.txt", "#HARROW memory=1048575\nx\n");
-  EXPECT_NE(large.status.message().find("a node has at most 1024T"), std::string::npos) << large.status.message();
-  EXPECT_NE(small.status.message().find("if MiB or GiB are meant"), std::string::npos) << small.status.message();
+  EXPECT_NE(large.status.message().find("a node has at most 1024T"), std::string::npos)
+      << large.status.message();
+  EXPECT_NE(small.status.message().find("if MiB or GiB are meant"), std::string::npos)
+      << small.status.message();
 }
 
 /// What `-` reads, in as many pieces as it takes.

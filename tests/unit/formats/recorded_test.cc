@@ -58,7 +58,8 @@ TEST(RecordedTest, ADaxThatIsCut) {
   ASSERT_TRUE(flow.status.ok()) << flow.status.message();
   for (size_t length = 6; length < whole.size(); ++length) {
     flow.Load("g", whole.substr(0, length));
-    EXPECT_NE(flow.status.message().find("; is the file cut?"), std::string::npos) << length << ": " << flow.status.message();
+    EXPECT_NE(flow.status.message().find("; is the file cut?"), std::string::npos)
+        << length << ": " << flow.status.message();
   }
 }
 
@@ -103,7 +104,7 @@ TEST(RecordedTest, CannotBeRun) {
 }
 
 TEST(RecordedTest, WhatATableOfTasksMayNotSay) {
-  constexpr const char* kTask = "T\ta\tk\t1\n";
+  constexpr const char* kOneTask = "T\ta\tk\t1\n";
   const std::pair<std::string, std::string> cases[] = {
       {"T\ta\tk\n", "1:1: this line is cut or too long; write T id kind seconds [cores], with tabs between"},
       {"T\ta\tk\t1\t2\t3\n",
@@ -120,28 +121,29 @@ TEST(RecordedTest, WhatATableOfTasksMayNotSay) {
       {"T\ta\tk\t3000000001\n",
        "1:7: a task's time in seconds cannot be \"3000000001\"; write a number from 0 to 3000000000"},
       {"T\ta\tk\t1\t65537\n", "1:9: a task's cores cannot be \"65537\"; write a number from 0 to 65536"},
-      {std::string(kTask) + "F\tf\n",
+      {std::string(kOneTask) + "F\tf\n",
        "2:1: this line is cut or too long; write F file bytes, with tabs between"},
-      {std::string(kTask) + "F\tf\t1\t2\n",
+      {std::string(kOneTask) + "F\tf\t1\t2\n",
        "2:1: this line is cut or too long; write F file bytes, with tabs between"},
-      {std::string(kTask) + "F\tf\t5e18\n",
+      {std::string(kOneTask) + "F\tf\t5e18\n",
        "2:5: a file's size in bytes cannot be \"5e18\"; write a number from 0 to 4e+18"},
-      {std::string(kTask) + "I\ta\n",
+      {std::string(kOneTask) + "I\ta\n",
        "2:1: this line is cut or too long; write I task file, with tabs between"},
-      {std::string(kTask) + "I\ta\tf\tg\n",
+      {std::string(kOneTask) + "I\ta\tf\tg\n",
        "2:1: this line is cut or too long; write I task file, with tabs between"},
-      {std::string(kTask) + "O\ta\n",
+      {std::string(kOneTask) + "O\ta\n",
        "2:1: this line is cut or too long; write O task file, with tabs between"},
-      {std::string(kTask) + "O\tb\tf\n", "2:3: there is no task \"b\"; a line T tells each task"},
-      {std::string(kTask) + "E\ta\n",
+      {std::string(kOneTask) + "O\tb\tf\n", "2:3: there is no task \"b\"; a line T tells each task"},
+      {std::string(kOneTask) + "E\ta\n",
        "2:1: this line is cut or too long; write E parent child, with tabs between"},
-      {std::string(kTask) + "E\ta\ta\ta\n",
+      {std::string(kOneTask) + "E\ta\ta\ta\n",
        "2:1: this line is cut or too long; write E parent child, with tabs between"},
-      {"E\tb\ta\r\n\n# note\n" + std::string(kTask), "1:3: there is no task \"b\"; a line T tells each task"},
-      {std::string(kTask) + "X\ta\n",
+      {"E\tb\ta\r\n\n# note\n" + std::string(kOneTask),
+       "1:3: there is no task \"b\"; a line T tells each task"},
+      {std::string(kOneTask) + "X\ta\n",
        "2:1: a line cannot begin with \"X\"; lines begin with T (task), F (file), I (input), O (output) or E "
        "(edge), then a tab"},
-      {std::string(kTask) + "\n# note\r\n\r\n" + kTask,
+      {std::string(kOneTask) + "\n# note\r\n\r\n" + kOneTask,
        "5:1: there are two tasks \"a\", the other one at line 1; every task has a name of its own"},
   };
   LoadedFlow flow;

@@ -49,6 +49,7 @@ TEST(TaskKeysTest, ArriveWhereTheyBelong) {
                                                                   {"retry_on", "9,8,9"},
                                                                   {"priority", "-9"},
                                                                   {"keep", "true"},
+                                                                  {"replicas", "2"},
                                                                   {"run_time", "0s"},
                                                                   {"cwd", "c"},
                                                                   {"kind", "k"},
@@ -63,6 +64,7 @@ TEST(TaskKeysTest, ArriveWhereTheyBelong) {
   EXPECT_EQ(std::tuple(p.time_limit, p.retries, p.priority, a.run_time),
             std::tuple(Duration(std::chrono::seconds(6)), 7, -9, std::optional<Duration>(0)));
   EXPECT_TRUE(p.shape.whole_node && p.keep && a.cores_given);
+  EXPECT_EQ(p.replicas, 2u);
   EXPECT_EQ(p.retry_on, (std::vector<int32_t>{8, 9}));
   EXPECT_EQ(std::tuple(p.cwd, a.kind, p.shell, p.stdin_path, p.stdout_path, p.stderr_path),
             std::tuple("c", "k", "sh", "i", "o", "e"));
@@ -72,6 +74,8 @@ TEST(TaskKeysTest, ArriveWhereTheyBelong) {
 }
 
 TEST(TaskKeysTest, WhatTheyDoNotTake) {
+  EXPECT_EQ(Said("replicas", "0"), "replicas cannot be \"0\"; write a whole number from 1 to 16");
+  EXPECT_EQ(Said("replicas", "17"), "replicas cannot be \"17\"; write a whole number from 1 to 16");
   EXPECT_EQ(Said("keep", "yes"), "keep cannot be \"yes\"; write true or false");
   EXPECT_EQ(Said("time", "x").substr(0, 6), "time: ");
   EXPECT_EQ(Said("run_time", "x").substr(0, 10), "run_time: ");
@@ -100,7 +104,7 @@ TEST(TaskKeysTest, VariablesAreKeptInOrderTheLastValueCounts) {
   EXPECT_EQ(a.profile.env.size(), 3u);
 }
 
-TEST(TaskKeysTest, ACoreARankUnlessCoresAreGiven) {
+TEST(TaskKeysTest, ARankHasItsCores) {
   const auto cores = [](uint32_t ranks, uint32_t nodes, uint32_t given) {
     TaskAttributes a;
     a.profile.ranks = ranks;
@@ -114,16 +118,60 @@ TEST(TaskKeysTest, ACoreARankUnlessCoresAreGiven) {
   EXPECT_EQ(cores(1, 4, 0), 1u);
   EXPECT_EQ(cores(8, 4, 0), 2u);
   EXPECT_EQ(cores(9, 4, 0), 3u);
-  EXPECT_EQ(cores(9, 4, 7), 7u);
+  EXPECT_EQ(cores(9, 4, 7), 21u);
+  EXPECT_EQ(cores(4, 1, 2), 8u);
   EXPECT_EQ(cores(65'537, 1, 0), 65'536u);
+}
+
+TEST(TaskKeysTest, ARankHasItsDevices) {
+  TaskAttributes a;
+  a.profile.shape.devices = 2;
+  EXPECT_EQ(a.Resolved().shape.devices, 2u);
+  a.profile.ranks = 3;
+  EXPECT_EQ(a.Resolved().shape.devices, 6u);
+}
+
+TEST(TaskKeysTest, HowRanksFindEachOther) {
+  TaskAttributes a;
+  EXPECT_EQ(a.profile.mpi, graph::Mpi::kPmix);
+  EXPECT_EQ(Said("mpi", "none", &a), "");
+  EXPECT_EQ(a.profile.mpi, graph::Mpi::kNone);
+  EXPECT_EQ(Said("mpi", "pmix", &a), "");
+  EXPECT_EQ(a.profile.mpi, graph::Mpi::kPmix);
+  EXPECT_NE(Said("mpi", "pmi1").find("comes with a later version; give the task cores = N"),
+            std::string::npos);
+  EXPECT_EQ(Said("mpi", "openmpi"),
+            "mpi cannot be \"openmpi\"; write pmix, or none for programs that bring a launcher of their own");
+}
+
+TEST(TaskKeysTest, WhatContradictsItself) {
+  TaskAttributes a;
+  const auto said = [&a](std::string_view key) { return Contradiction(key, a).message(); };
+  EXPECT_EQ(said("mpi").substr(0, 37), "mpi says how ranks find each other, a");
+  EXPECT_EQ(said("ranks"), "");
+  a.profile.ranks = 4;
+  EXPECT_EQ(said("mpi"), "");
+  EXPECT_EQ(said("ranks"), "");
+  a.profile.shape.whole_node = true;
+  EXPECT_EQ(said("ranks").substr(0, 40), "ranks and whole_node exclude each other;");
+  EXPECT_EQ(said("whole_node"), "");
+  a.profile.shape.nodes = 2;
+  EXPECT_EQ(said("ranks"), "") << "its nodes are whole ones";
+  a.profile.shape = {.cores = 16385};
+  EXPECT_EQ(said("ranks"), "") << "a default is not a rank's";
+  a.cores_given = true;
+  EXPECT_EQ(said("ranks"),
+            "4 ranks of 16385 cores on a node are more than the 65536 cores that one may have; write fewer");
+  a.profile.shape.cores = 16384;
+  EXPECT_EQ(said("ranks"), "");
 }
 
 TEST(TaskKeysTest, WhatThisVersionCannotRun) {
   TaskAttributes a;
-  EXPECT_TRUE(NotYet("ranks", a).ok() && NotYet("nodes", a).ok());
+  EXPECT_TRUE(NotYet("nodes", a).ok());
   a.profile.ranks = 1;
   a.profile.shape.nodes = 2;
-  EXPECT_EQ(NotYet("ranks", a).message().substr(0, 17), "ranks makes it an");
+  EXPECT_TRUE(NotYet("ranks", a).ok());
   EXPECT_EQ(NotYet("nodes", a).message().substr(0, 16), "nodes makes it a");
   EXPECT_TRUE(NotYet("cores", a).ok());
   a.profile.shape.nodes = 1;

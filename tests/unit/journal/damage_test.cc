@@ -3,6 +3,7 @@
 #include <mutex>
 #include <random>
 #include <signal.h>
+#include <sqlite3.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -135,7 +136,8 @@ TEST(JournalDamage, UnacknowledgedEndOfTheWalIsDropped) {
   test::RecordMaker make(15);
   JournalDir dir;
   History wrote;
-  auto journal = Journal::Open(dir.path(), {.run_id = "run"});
+  // What is added between two flushes is one group, however long that takes.
+  auto journal = Journal::Open(dir.path(), {.group_time = std::chrono::hours(1), .run_id = "run"});
   ASSERT_TRUE(journal.ok());
   make.AddSome(**journal, 50, &wrote);
   ASSERT_TRUE((*journal)->Flush().ok());
@@ -178,6 +180,44 @@ TEST(JournalDamage, FlippedBitsAreNeverAWrongResult) {
   }
 }
 
+// The bytes by which SQLite tells who may write and who may read.
+TEST(JournalDamage, FlippedBitsOfTheHeadersVersions) {
+  test::RecordMaker make(16);
+  for (bool killed : {false, true}) {
+    History wrote;
+    const Contents whole = killed ? KilledJournal(make, &wrote) : ClosedJournal(make, &wrote);
+    for (size_t bit = 18 * 8; bit < 20 * 8; ++bit) {
+      Contents damaged = whole;
+      damaged[kDb][bit / 8] = static_cast<char>(damaged[kDb][bit / 8] ^ (1 << (bit % 8)));
+      ReadsWhole(damaged, wrote, "bit " + std::to_string(bit));
+    }
+  }
+}
+
+TEST(JournalDamage, OfTheHeaderThatSqliteTakesForAnotherVersions) {
+  test::RecordMaker make(27);
+  History wrote;
+  Contents whole = ClosedJournal(make, &wrote);
+  whole[kDb][47] = 9;  // the schema's format
+  EXPECT_FALSE(ReadsWhole(whole, wrote, "schema format"));
+}
+
+// The server was killed before its journal grew: the first page is that of the database still.
+TEST(JournalDamage, AHeaderThatForbidsWritingBelowAWal) {
+  test::RecordMaker make(28);
+  JournalDir dir, copy;
+  make.Write(dir.path(), {.run_id = "run", .epoch = 1}, 20);
+  auto journal = Journal::Open(dir.path(), {.run_id = "run", .epoch = 2});
+  ASSERT_TRUE(journal.ok()) << journal.status().message();
+  Contents killed = dir.Contents();
+  killed[kDb][18] = 3;
+  copy.Put(killed);
+  EXPECT_TRUE(ReadHistory(copy.path()).ok());
+  const Status opened = Journal::Open(copy.path(), {.run_id = "run", .epoch = 3}).status();
+  EXPECT_EQ(opened.code(), Code::kDamaged);
+  EXPECT_NE(opened.message().find("its header forbids writing"), std::string::npos) << opened.message();
+}
+
 TEST(JournalDamage, ZeroedPagesAreNeverAWrongResult) {
   test::RecordMaker make(17);
   History wrote;
@@ -214,6 +254,35 @@ TEST(JournalDamage, OlderDatabaseUnderANewMarkIsSeen) {
   Contents mixed = dir.Contents();
   mixed[kDb] = old[kDb];
   EXPECT_FALSE(ReadsWhole(mixed, wrote, "older database"));
+}
+
+TEST(JournalDamage, WhatSqliteTakesAndNoServerWrote) {
+  test::RecordMaker make(26);
+  History wrote;
+  const Contents whole = ClosedJournal(make, &wrote);
+  const std::pair<const char*, const char*> kChanges[] = {
+      {"", ""},
+      {"CREATE TABLE more (id INTEGER)", "its tables are not those of a journal"},
+      {"DROP VIEW attempts", "its tables are not those of a journal"},
+      {"DELETE FROM attempt WHERE id = (SELECT max(id) FROM attempt)", "the records of group "},
+      {"UPDATE fate SET because = 7 WHERE id = 1", "the records of group "},
+      {"INSERT INTO fact SELECT max(id) + 1, 'order', 'fifo' FROM fact", "it holds records of no group"},
+      {"UPDATE commit_group SET epoch = epoch + 1", "the records of group 1 are"},
+      {"DELETE FROM commit_group WHERE id = 1", "group 1 is missing"},
+      {"DELETE FROM commit_group", "it holds records of no group"},
+  };
+  for (const auto& [sql, problem] : kChanges) {
+    SCOPED_TRACE(sql);
+    JournalDir dir;
+    dir.Put(whole);
+    sqlite3* db = nullptr;
+    ASSERT_EQ(sqlite3_open(dir.File(kDb).c_str(), &db), SQLITE_OK);
+    EXPECT_EQ(sqlite3_exec(db, sql, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(db);
+    sqlite3_close(db);
+    EXPECT_EQ(ReadsWhole(dir.Contents(), wrote, sql), *sql == '\0');
+    EXPECT_NE(ReadHistory(dir.path()).status().message().find(problem), std::string::npos)
+        << ReadHistory(dir.path()).status().message();
+  }
 }
 
 TEST(JournalDamage, NewerFormatIsRefusedByName) {

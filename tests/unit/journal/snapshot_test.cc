@@ -79,6 +79,16 @@ TEST_F(Snapshot, OfADamagedJournalNamesTheJournalNotTheCopy) {
   EXPECT_THAT(read.status().message(), Not(HasSubstr(copies_.path())));
 }
 
+TEST_F(Snapshot, OfAnOlderDatabaseUnderANewMarkIsDamaged) {
+  make_.Write(journal_.path(), {.run_id = "run", .epoch = 1}, 20);
+  auto contents = journal_.Contents();
+  make_.Write(journal_.path(), {.run_id = "run", .epoch = 2}, 20);
+  contents["journal.acknowledged"] = journal_.Contents()["journal.acknowledged"];
+  contents["server"] = "address";
+  journal_.Put(contents);
+  EXPECT_EQ(Read().status().code(), Code::kDamaged);
+}
+
 TEST_F(Snapshot, WithoutRoomForACopySaysSo) {
   make_.Write(journal_.path(), {.run_id = "run"}, 20);
   std::ofstream(journal_.File("server")) << "address";

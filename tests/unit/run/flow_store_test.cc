@@ -21,6 +21,7 @@ StoredFlow Sample() {
   heavy.time_limit = std::chrono::minutes(3);
   heavy.retry_on = {75, 130};
   heavy.retries = 2;
+  heavy.replicas = 3;
   heavy.retry_delay = Duration(0);  // not the run's
   heavy.stdout_path = "%x.out";
   StoredFlow flow = TinyFlow({{"make", "touch a", {}, {"a"}},
@@ -84,6 +85,7 @@ TEST(FlowStore, KeepsEveryField) {
   const graph::Profile mpi = {
       .shape = {.cores = 3, .devices = 2, .nodes = 4, .whole_node = true, .memory = 5 << 20},
       .ranks = 12,
+      .mpi = graph::Mpi::kNone,
       .cwd = "below",
       .shell = "bash",
       .env = {{"X", "y"}},
@@ -95,7 +97,11 @@ TEST(FlowStore, KeepsEveryField) {
       .stderr_path = "err.%a",
       .priority = -3,
       .keep = true,
-      .missing_ok = true};
+      .missing_ok = true,
+      .empty_streams = true,
+      .warn_signal = 10,
+      .warn_before = std::chrono::seconds(20),
+      .warn_alone = true};
   const ProfileId profiles[] = {graph.AddProfile({}), graph.AddProfile(mpi)};
   const KindId kinds[] = {graph.AddKind("first kind"), graph.AddKind("second kind"), KindId()};
   const FileId files[] = {graph.AddFile("empty"), graph.AddFile("large"), graph.AddFile("unknown")};

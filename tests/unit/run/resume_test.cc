@@ -198,6 +198,8 @@ TEST_F(ApplyResumeTest, InPlaceOpensWhatFailed) {
   EXPECT_NE(History().nodes.back().left_ns, 0) << "no agent of before is waited for";
   EXPECT_EQ(ReadSettings(Part())->retries, 4);
   EXPECT_EQ(ReadSettings(Part())->flow_id, "run");
+  EXPECT_EQ(History().epoch, 2u);
+  EXPECT_FALSE(fs_.Stat(run_dir_ + "/journal.db-wal").ok()) << "the journal is closed";
 }
 
 TEST_F(ApplyResumeTest, RenumberedKeepsWhatIsKnown) {
@@ -232,6 +234,20 @@ TEST_F(ApplyResumeTest, RenumberedKeepsWhatIsKnown) {
   EXPECT_TRUE(fs_.Stat(run_dir_ + "/journal-1.db").ok()) << "the old journal is kept";
   EXPECT_FALSE(fs_.Stat(run_dir_ + "/resume.ready").ok());
   EXPECT_EQ(History().sessions, (std::vector<journal::SessionRecord>{{1, 2}, {3, 0}}));
+  EXPECT_EQ(after.epoch, 2u);
+  EXPECT_FALSE(fs_.Stat(run_dir_ + "/journal.db-wal").ok()) << "the journal is closed";
+}
+
+TEST_F(ApplyResumeTest, RenumberedKeepsWhatIsKnownOfTheFirstTask) {
+  const journal::History history = History();
+  const graph::Graph now = TinyGraph({kFork[0], kFork[2]});
+  const ResumePlan plan = PlanResume(flow_.graph, now, {}, history);
+  RunSettings settings = flow_.settings;
+  ASSERT_TRUE(ApplyResume(Dir(), plan, history, &settings, now, {}).ok());
+  const journal::History after = History();
+  ASSERT_EQ(after.attempts.size(), 2u);
+  EXPECT_EQ(after.attempts[0].task, TaskId(0));
+  EXPECT_EQ(after.attempts[1].task, TaskId(1));
 }
 
 // In version 1 of a flow settings were stored otherwise; tasks as they are now.

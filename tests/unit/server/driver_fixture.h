@@ -34,6 +34,7 @@ struct Agent {
   std::vector<uint32_t> taken_back, cancelled, superseded, starts;
   std::vector<uint32_t> profiles;
   uint64_t committed = 0;
+  uint32_t messages = 0;
   bool welcomed = false, shut_down = false;
 };
 
@@ -103,6 +104,7 @@ class DriverTest : public ::testing::Test {
     for (const std::string& bytes : agent->channel->TakeSent()) {
       pb::ToAgent message;
       ASSERT_TRUE(message.ParseFromString(bytes));
+      ++agent->messages;
       agent->welcomed |= message.has_welcome();
       agent->shut_down |= message.has_shutdown();
       for (const pb::Profile& profile : message.profile()) agent->profiles.push_back(profile.id());

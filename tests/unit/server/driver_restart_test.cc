@@ -70,6 +70,23 @@ TEST_F(DriverTest, ResultsKeptByAgentsCountAfterARestart) {
   EXPECT_THAT(Attempts(), ElementsAre(std::pair(0u, 1u)));
 }
 
+TEST_F(DriverTest, ASuccessOnRecordIsNotTriedAgainThoughItsFateIsNotOnRecord) {
+  Serve({{"a", "x"}, {"b", "x"}});
+  Agent agent;
+  Join(&agent, Hello("n", 1, 2));
+  End(&agent, {0});
+  journal_.history.fates.clear();  // it would have been with the next group
+  const int64_t now_ns = Now().wall_ns();
+  for (journal::AttemptRecord& attempt : journal_.history.attempts)
+    attempt.start_ns = attempt.end_ns = now_ns;
+  options_.restarted = true;
+  Serve();
+  Agent next;
+  Join(&next, Hello("n", 2, 2));
+  EXPECT_EQ(Tasks(next), (std::set<uint32_t>{1}));
+  EXPECT_EQ(Fates()[0], journal::TaskFate::kDone);
+}
+
 TEST_F(DriverTest, WhatWasDoneBeforeIsShownBeforeAllNodesAreBack) {
   Serve({{"a", "x"}, {"b", "x"}, {"c", "x"}});
   Agent agent;

@@ -81,7 +81,25 @@ TEST_F(DriverTest, ResultsAreAcknowledgedWhenTheyAreOnDisk) {
   EXPECT_EQ(agent.committed, 0u);
   driver_->Committed(journal_.sequence);
   Turn(&agent);
+  EXPECT_EQ(agent.committed, 0u) << "it is in no hurry";
+  driver_->FindSilent(Now());
+  Turn(&agent);
   EXPECT_EQ(agent.committed, 1u);
+  driver_->FindSilent(Now());
+  Turn(&agent);
+  EXPECT_EQ(agent.messages, 2u) << "its welcome, with the tasks, the acknowledgement, and no more";
+}
+
+TEST_F(DriverTest, AnAcknowledgementGoesWithWhatIsSentAnyway) {
+  Serve({{"a", "x"}, {"b", "x"}, {"c", "x"}});
+  Agent agent;
+  Join(&agent, Hello("n", 1, 1));
+  End(&agent, {0});
+  driver_->Committed(journal_.sequence);
+  const uint32_t messages = agent.messages;
+  End(&agent, {1});
+  EXPECT_EQ(agent.committed, 1u);
+  EXPECT_EQ(agent.messages, messages + 1);
 }
 
 TEST_F(DriverTest, WhatADeadAgentSaidIsNotAcknowledgedToItsSuccessor) {
@@ -96,9 +114,11 @@ TEST_F(DriverTest, WhatADeadAgentSaidIsNotAcknowledgedToItsSuccessor) {
   Join(&successor, Hello("n", 2, 3));
   End(&successor, {2});
   driver_->Committed(said_by_the_first);
+  driver_->FindSilent(Now());
   Turn(&successor);
   EXPECT_EQ(successor.committed, 0u) << "it would drop a result that is not on disk";
   driver_->Committed(journal_.sequence);
+  driver_->FindSilent(Now());
   Turn(&successor);
   EXPECT_EQ(successor.committed, 1u);
 }
@@ -284,10 +304,12 @@ TEST_F(DriverTest, ResultsThatAreOnDiskAlreadyAreAcknowledgedAtOnce) {
   driver_->Handle(Now(), agent.node, ended);
   Turn(&agent);
   driver_->Committed(driver_->recorder().added());
+  driver_->FindSilent(Now());
   Turn(&agent);
   EXPECT_EQ(agent.committed, 1u);
   ended.mutable_ended(0)->set_sequence(2);
   driver_->Handle(Now(), agent.node, ended);  // told twice
+  driver_->FindSilent(Now());
   Turn(&agent);
   EXPECT_EQ(agent.committed, 2u);
 }

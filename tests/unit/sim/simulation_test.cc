@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/text.h"
+#include "sim/bounds.h"
 #include "sim/summary.h"
 #include "support/loaded_flow.h"
 

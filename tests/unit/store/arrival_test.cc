@@ -53,7 +53,7 @@ TEST_F(ArrivalTest, GoesOnAfterItsSenderDied) {
   const std::string text(300'000, 'x');
   const Object object = FileObject(text);
   auto arrival = Checked(store_->Begin(object));
-  EXPECT_EQ(store_->Begin(object).status().code(), Code::kUnavailable);
+  EXPECT_EQ(store_->Begin(object).status().code(), Code::kNotFound);
   Ok(arrival->Write(100'000, std::string(100'000, 'x')));
   arrival.reset();
   EXPECT_FALSE(store_->Has(object.id));
@@ -225,7 +225,7 @@ TEST_F(ArrivalTest, ADirectoryArrivesListingFirst) {
   Ok(Deliver(FileObject("aa"), "aa", true));
   EXPECT_EQ(Deliver(FileObject("aa"), "aa").code(), Code::kExists);
   auto upgraded = Checked(store_->Begin(FileObject("ccc"), true));
-  EXPECT_EQ(store_->Begin(FileObject("ccc")).status().code(), Code::kUnavailable);
+  EXPECT_EQ(store_->Begin(FileObject("ccc")).status().code(), Code::kNotFound);
   Ok(upgraded->Write(0, "ccc"));
   Ok(upgraded->Finish());
   store_->Drop(directory.id);

@@ -213,5 +213,27 @@ TEST_F(PlaceTest, MoreLinksThanAnInodeTakes) {
   EXPECT_NE(info.st_nlink, 2u);
 }
 
+TEST_F(PlaceTest, WhatAnotherNodeFoundDamagedIsHereNoMoreThoughADirectoryHoldsIt) {
+  Write("d/shared", "shared");
+  Write("d/one", "1");
+  Write("e/shared", "shared");
+  Write("e/two", "2");
+  Write("f/two", "2");
+  for (const bool of_directory : {false, true}) {
+    const Object d = CopyIn(At("d")), e = CopyIn(At("e")), f = CopyIn(At("f"));
+    const Object shared = CopyIn(At("d/shared")), two = CopyIn(At("e/two"));
+    store_->Spare(shared.id);
+    store_->Damaged(of_directory ? d.id : shared.id);
+    EXPECT_FALSE(store_->Has(shared.id));
+    EXPECT_FALSE(store_->Has(d.id));
+    EXPECT_FALSE(store_->Has(e.id)) << "it is the same there";
+    EXPECT_TRUE(store_->Has(f.id));
+    EXPECT_TRUE(store_->Has(two.id)) << "good, and asked for by itself";
+    EXPECT_EQ(Files("objects") + Files("parts"), 2u);
+    EXPECT_EQ(ReadText(CopyIn(At("d/shared")).id), "shared") << "it may come again";
+    store_->Drop(shared.id);
+  }
+}
+
 }  // namespace
 }  // namespace harrow::store

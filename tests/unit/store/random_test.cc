@@ -74,7 +74,7 @@ TEST_F(RandomTest, SequencesAgreeWithAModel) {
           EXPECT_EQ(begun.status().code(), Code::kExists);
           named.insert(n);
         } else if (arrivals.contains(n)) {
-          EXPECT_EQ(begun.status().code(), Code::kUnavailable);
+          EXPECT_EQ(begun.status().code(), Code::kNotFound);
         } else {
           arrivals[n] = Checked(std::move(begun));
         }

@@ -87,6 +87,69 @@ TEST_F(RoomTest, OthersMayTakePartOfALimit) {
   Take("c");
 }
 
+TEST_F(RoomTest, WhatIsSpareGoesWhenItsRoomIsWantedTheFirstFirst) {
+  Open({.limit = 4 * 4096});
+  const Object a = Take("a"), b = Take("b"), c = Take("c");
+  store_->Spare(b.id);
+  store_->Spare(a.id);
+  store_->Spare(c.id);
+  EXPECT_EQ(store_->room().used, 0u) << "all may go";
+  EXPECT_TRUE(store_->Has(a.id) && store_->Has(b.id) && store_->Has(c.id));
+  Take("d");
+  EXPECT_TRUE(store_->Has(b.id)) << "there was room";
+  Take("e");
+  EXPECT_FALSE(store_->Has(b.id));
+  EXPECT_TRUE(store_->Has(a.id) && store_->Has(c.id));
+  EXPECT_EQ(store_->Begin(a).status().code(), Code::kExists) << "and so it is kept";
+  Take("f");
+  EXPECT_TRUE(store_->Has(a.id));
+  EXPECT_FALSE(store_->Has(c.id));
+  EXPECT_EQ(store_->CopyIn(Write("g", "g")).status().code(), Code::kExhausted);
+  EXPECT_TRUE(store_->Has(a.id));
+  EXPECT_EQ(store_->room().used, 4 * 4096u);
+}
+
+TEST_F(RoomTest, WhatIsSpareStaysWhereAllOfItWouldNotDo) {
+  Open({.limit = 4 * 4096});
+  const Object a = Take("a"), b = Take("b");
+  Take("c");
+  store_->Spare(a.id);
+  store_->Spare(b.id);
+  EXPECT_EQ(store_->CopyIn(Write("large", std::string(4 * 4096, 'l'))).status().code(), Code::kExhausted);
+  EXPECT_TRUE(store_->Has(a.id) && store_->Has(b.id));
+  CopyIn(Write("fits", std::string(3 * 4096, 'l')));
+  EXPECT_FALSE(store_->Has(a.id) || store_->Has(b.id));
+}
+
+TEST_F(RoomTest, WhatIsSpareGoesForOthers) {
+  Open({.limit = 4 * 4096});
+  const Object a = Take("a"), b = Take("b");
+  Take("c");
+  store_->Spare(a.id);
+  store_->Spare(b.id);
+  store_->SetOthers(2 * 4096);
+  EXPECT_FALSE(store_->Has(a.id));
+  EXPECT_TRUE(store_->Has(b.id));
+  store_->SetOthers(4 * 4096);
+  EXPECT_FALSE(store_->Has(b.id));
+  EXPECT_EQ(store_->room().used, 4096u);
+}
+
+TEST_F(RoomTest, WhatIsTakenInAgainIsNotSpare) {
+  Open({.limit = 2 * 4096});
+  const Object a = Take("a");
+  store_->Spare(a.id);
+  EXPECT_EQ(CopyIn(Write("again", "a")), a);
+  EXPECT_EQ(store_->room().used, 4096u);
+  Take("b");
+  EXPECT_EQ(store_->CopyIn(Write("c", "c")).status().code(), Code::kExhausted);
+  store_->Spare(a.id);
+  store_->Drop(a.id);
+  EXPECT_EQ(store_->room().used, 4096u);
+  store_->Spare(a.id);  // it is not here
+  EXPECT_EQ(store_->room().used, 4096u);
+}
+
 TEST_F(RoomTest, DirectoriesShareWhatTheyHold) {
   Write("d/shared", "shared");
   Write("d/own", "d's");

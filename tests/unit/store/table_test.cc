@@ -1,5 +1,6 @@
 #include "store/table.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 #include <map>
 #include <random>
@@ -13,7 +14,7 @@ ObjectId Id(uint64_t n, Kind kind = Kind::kFile) {
 }
 
 struct Model {
-  bool whole = false, named = false;
+  bool whole = false, named = false, spare = false;
   int pins = 0;
   std::set<uint64_t> parts;  // of a directory
 };
@@ -33,7 +34,7 @@ TEST(TableTest, RandomSequencesKeepWhatIsNeededAndNothingElse) {
   const auto carry = [&](const Table::Removals& removals) {
     for (const Table::Removal& removal : removals) {
       ASSERT_TRUE(model[removal.id].whole);
-      model[removal.id].whole = model[removal.id].named = false;
+      model[removal.id].whole = model[removal.id].named = model[removal.id].spare = false;
     }
     for (const Table::Removal& removal : removals) table.Gone(removal.id);
   };
@@ -42,7 +43,7 @@ TEST(TableTest, RandomSequencesKeepWhatIsNeededAndNothingElse) {
     const ObjectId id = directory ? Id(100 + random() % 4, Kind::kDirectory) : Id(random() % 8);
     Model& m = model[id];
     Table::Removals removals;
-    switch (random() % 6) {
+    switch (random() % 8) {
       case 0:
       case 1: {
         if (m.whole) break;
@@ -73,7 +74,7 @@ TEST(TableTest, RandomSequencesKeepWhatIsNeededAndNothingElse) {
         break;
       }
       case 2:
-        if (m.whole) m.named = false;
+        if (m.whole) m.named = m.spare = false;
         table.Unname(id, &removals);
         break;
       case 3:
@@ -90,13 +91,31 @@ TEST(TableTest, RandomSequencesKeepWhatIsNeededAndNothingElse) {
         if (random() % 4 != 0) break;
         table.Spoiled(id, &removals);
         break;
+      case 6:
+        table.Spare(id);
+        m.spare |= m.whole && m.named;
+        break;
+      case 7:
+        if (random() % 2 == 0) {
+          if (m.whole && m.named) table.Name(table.Find(id));
+          m.spare = false;
+          break;
+        }
+        const bool any =
+            std::any_of(model.begin(), model.end(), [](const auto& o) { return o.second.spare; });
+        ASSERT_EQ(table.GiveUpSpare(&removals), any) << step;
+        for (auto& [other, o] : model) {
+          if (o.spare && table.Find(other)->spare == 0) o.spare = o.named = false;
+        }
+        break;
     }
     carry(removals);
     ASSERT_TRUE(table.SanityCheck()) << step;
-    uint64_t whole = 0;
+    uint64_t whole = 0, spare = 0;
     for (const auto& [other, o] : model) {
       if (o.whole) {
         ++whole;
+        spare += o.spare ? 1 : 0;
         ASSERT_TRUE(o.named || o.pins > 0 || users(other) > 0) << step << ": kept for nothing";
       }
       ASSERT_EQ(table.Kept(other), o.whole && (o.named || users(other) > 0)) << step;
@@ -106,6 +125,7 @@ TEST(TableTest, RandomSequencesKeepWhatIsNeededAndNothingElse) {
     }
     ASSERT_EQ(table.whole(), whole) << step;
     ASSERT_EQ(table.used(), whole) << step;
+    ASSERT_EQ(table.spare(), spare) << step;
     ASSERT_TRUE(table.Orphans().empty());
   }
 }

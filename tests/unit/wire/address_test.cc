@@ -19,7 +19,8 @@ TEST(Address, NamesAndBadPortsAreInvalid) {
                            "127.0.0.1:65536", "127.0.0.1:80x", "127.0.0.1:-1", "1.2.3:80", "[::1:80", ":80",
                            "::1]:80", "[]:80", "[:80", "]:80", "127.0.0.1 :80", "127.0.0.1:8 0"}) {
     EXPECT_EQ(Address::Parse(text).status().code(), Code::kInvalid) << text;
-    EXPECT_TRUE(Address::Parse(text).status().message().ends_with("is not a numeric address and port, as 10.0.0.1:4000"))
+    EXPECT_TRUE(Address::Parse(text).status().message().ends_with(
+        "is not a numeric address and port, as 10.0.0.1:4000"))
         << Address::Parse(text).status().message();
   }
 }
@@ -36,6 +37,12 @@ TEST(Address, OfAHostAndAPort) {
   EXPECT_EQ(six->size, sizeof(sockaddr_in6));
   EXPECT_EQ(six->get()->sa_family, AF_INET6);
   EXPECT_EQ(Address::Of("node1", 1).status().code(), Code::kInvalid);
+}
+
+TEST(Address, TheHostByWhichAPeerIsReached) {
+  EXPECT_EQ(HostTowards("127.0.0.1:9"), "127.0.0.1");
+  EXPECT_EQ(HostTowards("255.255.255.255:9"), "") << "nobody is reached so: it is everybody's";
+  EXPECT_EQ(HostTowards("node1:9"), "");
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include <asio/io_context.hpp>
 
 #include "wire/frame.h"
+#include "wire/plain_engine.h"
 
 namespace harrow::wire {
 namespace {
@@ -153,6 +154,59 @@ TEST_F(ConnectionTest, APieceOfAFileIsReadWhenItCanBeSent) {
   EXPECT_TRUE(messages[1] == "head " + content.substr(100, 600'000));
   EXPECT_EQ(messages[2], "all that is not there: " + content.substr(699'990) + std::string(10, '\0'));
   EXPECT_EQ(messages[3], "after");
+}
+
+TEST(PlainConnection, PiecesOfFilesGoByThemselves) {
+  const std::string token(kTokenBytes, 't');
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+  const int small = 8192;
+  setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+  asio::io_context context;
+  std::shared_ptr<Connection> connection;
+  Connection::Make(&context, ends[0], false, "peer",
+                   MakePlainOrTlsServer((*MakeTlsServer(kKey))->NewEngine(),
+                                        [&](std::string_view t) { return t == token; }),
+                   Limits(),
+                   [&](std::shared_ptr<Connection> made, const Status&) {
+                     connection = std::move(made);
+                     return ChannelHandler();
+                   })
+      ->StartServer();
+  const std::string greeting = "harrow/p" + token;
+  ASSERT_EQ(send(ends[1], greeting.data(), greeting.size(), 0), static_cast<ssize_t>(greeting.size()));
+  context.poll();
+  ASSERT_NE(connection, nullptr);
+
+  std::string content(700'000, '\0');
+  for (size_t i = 0; i < content.size(); ++i) content[i] = static_cast<char>(i * 31 >> 3);
+  FILE* file = tmpfile();
+  ASSERT_EQ(fwrite(content.data(), 1, content.size(), file), content.size());
+  fflush(file);
+  auto owner = std::shared_ptr<FILE>(file, fclose);
+  connection->Send("before");
+  connection->SendFile("head ", {owner, fileno(file), 100, 600'000});
+  connection->SendFile("all that is not there: ", {owner, fileno(file), 699'990, 20});
+  connection->Send("after");
+  std::string expected = "harrow/p";
+  AppendFrame("before", &expected);
+  AppendFrame("head " + content.substr(100, 600'000), &expected);
+  AppendFrame("all that is not there: " + content.substr(699'990) + std::string(10, '\0'), &expected);
+  AppendFrame("after", &expected);
+  std::string got;
+  std::array<char, 50'000> buffer;
+  for (int looks = 0; got.size() < expected.size() && looks < 10'000; ++looks) {
+    context.poll();
+    const ssize_t n = recv(ends[1], buffer.data(), buffer.size(), 0);
+    if (n > 0) got.append(buffer.data(), static_cast<size_t>(n));
+  }
+  EXPECT_TRUE(got == expected) << got.size() << " of " << expected.size() << " bytes";
+  context.poll();
+  EXPECT_EQ(connection->unsent_bytes(), 0u);
+  EXPECT_EQ(owner.use_count(), 1);
+  close(ends[1]);
+  connection.reset();
+  context.poll();
 }
 
 TEST_F(ConnectionTest, ItTellsOnceThatAllHasBeenTaken) {
@@ -302,6 +356,15 @@ TEST_F(ConnectionTest, TheEndOfThePeerIsToldWithItsReasonAndLetsGoOfTheHandler) 
   connection_->Send("to nobody");
   EXPECT_EQ(connection_->unsent_bytes(), 0u);
   EXPECT_EQ(context_.poll(), 0u);
+}
+
+TEST_F(ConnectionTest, ABreakIsToldFromACut) {
+  Shake();
+  connection_->Send("what the peer will not read");
+  Turn();
+  Leave();
+  Turn();
+  EXPECT_EQ(closed_, "the connection broke: Connection reset by peer");
 }
 
 TEST_F(ConnectionTest, LastWordsThatThePeerHasNoRoomForGoOutBeforeTheEnd) {

@@ -137,6 +137,8 @@ TEST(Decode, ToAgentIsChecked) {
   EXPECT_EQ(code([](auto&, auto& t) { t.set_profile(UINT32_MAX); }), Code::kDamaged);
   EXPECT_EQ(code([](auto& m, auto&) { m.add_profile()->set_id(kLastId); }), Code::kOk);
   EXPECT_EQ(code([](auto& m, auto&) { m.add_profile()->set_id(UINT32_MAX); }), Code::kDamaged);
+  EXPECT_EQ(code([](auto& m, auto&) { m.add_drop_damaged(kLastId); }), Code::kOk);
+  EXPECT_EQ(code([](auto& m, auto&) { m.add_drop_damaged(UINT32_MAX); }), Code::kDamaged);
   EXPECT_EQ(code([](auto& m, auto&) { SetId({TaskId(kLastId), 1}, m.add_take_back()); }), Code::kOk);
   EXPECT_EQ(code([](auto& m, auto&) { SetId({TaskId(), 1}, m.add_take_back()); }), Code::kDamaged);
   EXPECT_EQ(code([](auto& m, auto&) {
@@ -211,9 +213,16 @@ TEST(Decode, WhatAgentsSayToEachOtherIsChecked) {
   EXPECT_EQ(code(40, [](auto& m, auto&) { m.mutable_piece(1)->set_error(10); }), Code::kDamaged);
   EXPECT_EQ(code(40, [](auto& m, auto&) { m.mutable_wanted(0)->set_offset(-1); }), Code::kDamaged);
   EXPECT_EQ(code(40, [](auto& m, auto&) { m.mutable_wanted(0)->set_length(-1); }), Code::kDamaged);
+  EXPECT_EQ(code(40, [](auto& m, auto&) { m.mutable_wanted(0)->set_length(0); }), Code::kOk)
+      << "all of a listing, however long that is";
   EXPECT_EQ(
       code(40, [](auto& m, auto&) { m.mutable_wanted(0)->set_offset(std::numeric_limits<int64_t>::max()); }),
       Code::kDamaged);
+  EXPECT_EQ(
+      code(40,
+           [](auto& m, auto&) { m.mutable_wanted(0)->set_offset(std::numeric_limits<int64_t>::max() - 10); }),
+      Code::kOk)
+      << "its end is one";
   pb::PeerTransfer out;
   EXPECT_EQ(Decode("\xff", 0, &out).code(), Code::kDamaged);
 }

@@ -1,5 +1,6 @@
 #include "wire/plain_engine.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 
 namespace harrow::wire {
@@ -7,7 +8,7 @@ namespace {
 
 using State = TlsEngine::State;
 
-const Credentials kKey = {"run-1", std::string(32, 'k')};
+const Credentials kPlainKey = {"run-1", std::string(32, 'k')};
 const std::string kToken(kTokenBytes, 't');
 
 std::string Take(TlsEngine& engine) {
@@ -19,7 +20,7 @@ std::string Take(TlsEngine& engine) {
 class PlainEngineTest : public testing::Test {
  protected:
   std::unique_ptr<TlsEngine> Server() {
-    return MakePlainOrTlsServer((*MakeTlsServer(kKey))->NewEngine(), [this](std::string_view token) {
+    return MakePlainOrTlsServer((*MakeTlsServer(kPlainKey))->NewEngine(), [this](std::string_view token) {
       asked_.emplace_back(token);
       return token == kToken;
     });
@@ -56,6 +57,17 @@ TEST_F(PlainEngineTest, WhatComesRightAfterTheTokenIsTaken) {
   EXPECT_EQ(at_server_, "at once");
 }
 
+TEST_F(PlainEngineTest, WhatIsTakenInPartsGoesOnBehindThem) {
+  auto client = MakePlainClient(kToken);
+  client->Seal("word");
+  const std::string all = "harrow/p" + kToken + "word";
+  for (size_t at = 0; at < all.size(); at += 11) {
+    ASSERT_EQ(client->output(), all.substr(at));
+    client->ConsumeOutput(std::min<size_t>(11, all.size() - at));
+  }
+  EXPECT_EQ(client->output(), "");
+}
+
 TEST_F(PlainEngineTest, WithoutTheTokenItIsRefusedAndHearsNothing) {
   for (const std::string& bytes : {"harrow/p" + std::string(kTokenBytes, 'x') + "word",
                                    "harrow/q" + kToken + "word", std::string(200, 'h')}) {
@@ -74,7 +86,7 @@ TEST_F(PlainEngineTest, WithoutTheTokenItIsRefusedAndHearsNothing) {
 
 TEST_F(PlainEngineTest, WhatIsNoTokenIsTls) {
   auto server = Server();
-  auto client = (*MakeTlsClient(kKey, Role::kAgent))->NewEngine();
+  auto client = (*MakeTlsClient(kPlainKey, Role::kAgent))->NewEngine();
   State state = client->Receive("", &at_client_);
   for (int i = 0; i < 4; ++i) {
     server->Receive(Take(*client), &at_server_);

@@ -19,7 +19,7 @@ std::unique_ptr<TlsEngine> Client(const Credentials& c, Role role) {
   return (*MakeTlsClient(c, role))->NewEngine();
 }
 
-std::string Take(TlsEngine& engine) {
+std::string Sent(TlsEngine& engine) {
   std::string out(engine.output());
   engine.ConsumeOutput(out.size());
   return out;
@@ -39,7 +39,7 @@ struct Line {
   }
   void Carry() {
     while (!server->output().empty() || !client->output().empty()) {
-      std::string up = Take(*client), down = Take(*server);
+      std::string up = Sent(*client), down = Sent(*server);
       to_server += up;
       to_client += down;
       if (!up.empty()) server_state = server->Receive(up, &at_server);
@@ -182,7 +182,7 @@ TEST(TlsEngine, FlippedBitOfTheStreamIsAnErrorAndDeliversNothing) {
   for (int round = 0; round < 100; ++round) {
     Line line(KeyOf(), KeyOf());
     line.client->Seal("a message that must not change");
-    std::string bytes = Take(*line.client);
+    std::string bytes = Sent(*line.client);
     size_t bit = random() % (bytes.size() * 8);
     bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << (bit % 8)));
     State state = line.server->Receive(bytes, &line.at_server);
@@ -246,7 +246,7 @@ TEST(TlsEngine, RandomDamageOfTheHandshakeNeverOpens) {
     std::string at_server, at_client;
     Damaged done = Damaged::kNot;
     const auto carry = [&](TlsEngine& from, TlsEngine& to, std::string* plain, bool damage) {
-      std::string flight = Take(from);
+      std::string flight = Sent(from);
       if (damage) done = Damage(random, &flight);
       return to.Receive(flight, plain);
     };

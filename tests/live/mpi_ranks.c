@@ -1,0 +1,65 @@
+/* mpi_ranks WHAT [RANK]: what tests/live/mpi_tasks.py has ranks do. RANK is the one that misbehaves. */
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int rank, ranks;
+
+/* A token goes round, to which each adds its number; then all to all. */
+static int Ring(void) {
+  int token = 0;
+  if (rank > 0) MPI_Recv(&token, 1, MPI_INT, rank - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  token += rank;
+  MPI_Send(&token, 1, MPI_INT, (rank + 1) % ranks, 0, MPI_COMM_WORLD);
+  if (rank == 0) MPI_Recv(&token, 1, MPI_INT, ranks - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  MPI_Bcast(&token, 1, MPI_INT, 0, MPI_COMM_WORLD);
+
+  int* const counts = malloc(3 * (size_t)ranks * sizeof(int));
+  int *const from = counts + ranks, *const to = from + ranks;
+  for (int i = 0; i < ranks; ++i) {
+    counts[i] = 1;
+    from[i] = to[i] = i;
+  }
+  int* const sent = malloc(2 * (size_t)ranks * sizeof(int));
+  int* const got = sent + ranks;
+  for (int i = 0; i < ranks; ++i) sent[i] = 100 * rank + i;
+  MPI_Alltoallv(sent, counts, from, MPI_INT, got, counts, to, MPI_INT, MPI_COMM_WORLD);
+  int wrong = 0;
+  for (int i = 0; i < ranks; ++i) wrong += got[i] != 100 * i + rank;
+  MPI_Comm half;
+  MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
+  int of_half = 0;
+  MPI_Allreduce(&rank, &of_half, 1, MPI_INT, MPI_SUM, half);
+  MPI_Comm_free(&half);
+  printf("rank %d of %d: token %d, wrong %d, half %d\n", rank, ranks, token, wrong, of_half);
+  free(counts);
+  free(sent);
+  return wrong;
+}
+
+int main(int argc, char** argv) {
+  const char* const what = argv[1];
+  const int who = argc > 2 ? atoi(argv[2]) : 0;
+  const char* const number = getenv("HARROW_RANK");
+  if (strcmp(what, "early") == 0 && number != NULL && atoi(number) == who) return 3;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  int status = Ring();
+  fflush(stdout);
+  if (rank == who) {
+    if (strcmp(what, "abort") == 0) MPI_Abort(MPI_COMM_WORLD, 7);
+    if (strcmp(what, "abort0") == 0) MPI_Abort(MPI_COMM_WORLD, 0);
+    if (strcmp(what, "killed") == 0) raise(SIGKILL);
+    if (strcmp(what, "leave") == 0) _exit(0);
+    if (strcmp(what, "hang") == 0) pause();
+    if (strcmp(what, "fail") == 0) status = 5;
+  }
+  if (strcmp(what, "sleep") == 0) sleep((unsigned)who);
+  if (strcmp(what, "fail") != 0) MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Finalize();
+  return status;
+}

@@ -1,0 +1,362 @@
+// The agent's end of harrow-pmix, with real helpers and no ranks.
+#include "agent/pmix/pmix_port.h"
+
+#include <arpa/inet.h>
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <dirent.h>
+#include <filesystem>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <optional>
+#include <poll.h>
+#include <set>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+#include "os/clock.h"
+
+namespace harrow::agent {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class PmixPortTest : public testing::Test {
+ protected:
+  PmixPortTest() {
+    if (std::string(HARROW_PMIX).empty()) return;
+    char path[] = "/tmp/harrow-pmix-XXXXXX";
+    root_ = mkdtemp(path);
+  }
+  ~PmixPortTest() override {
+    if (root_.empty()) return;
+    port_.reset();
+    EXPECT_THAT(Helpers(), IsEmpty());
+    EXPECT_TRUE(std::filesystem::is_empty(root_)) << root_;
+    std::filesystem::remove_all(root_);
+  }
+
+  void SetUp() override {
+    if (std::string(HARROW_PMIX).empty()) GTEST_SKIP() << "harrow-pmix was not built (needs libpmix)";
+  }
+  void Open(const std::string& program, uint32_t most_ranks = 100,
+            Duration patience = std::chrono::seconds(2)) {
+    port_.emplace(PmixPort::Options{.program = program,
+                                    .node = "node1",
+                                    .root = TmpRootAt(root_),
+                                    .most_ranks = most_ranks,
+                                    .ping_every = milliseconds(20),
+                                    .patience = patience},
+                  os::RealClock(),
+                  PmixPort::Hooks{.lost =
+                                      [this](const std::vector<AttemptId>& attempts, const std::string& why) {
+                                        std::lock_guard lock(mutex_);
+                                        for (const AttemptId& attempt : attempts)
+                                          lost_.insert(attempt.task.value);
+                                        why_ = why;
+                                        changed_.notify_all();
+                                      },
+                                  .may_run = [] { return true; }});
+  }
+  static AttemptId Attempt(uint32_t task) { return {TaskId(task), 1}; }
+  Result<std::vector<RankServer::Variables>> Add(uint32_t task, uint32_t ranks) {
+    return port_->Add({.attempt = Attempt(task), .count = ranks, .directory = root_ + "/x"}, never_);
+  }
+  std::optional<RankServer::Seen> Ended(uint32_t task, uint32_t rank) {
+    return port_->Ended(Attempt(task), rank, never_);
+  }
+  /// Of this process's children.
+  static std::set<pid_t> Helpers() {
+    std::set<pid_t> all;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
+      std::ifstream children(entry.path() / "children");
+      for (pid_t pid; children >> pid;) all.insert(pid);
+    }
+    return all;
+  }
+  template <class F>
+  void WaitUntil(F holds) {
+    for (int i = 0; i < 6000 && !holds(); ++i) usleep(10'000);
+    EXPECT_TRUE(holds());
+  }
+  void WaitForLoss(uint32_t task) {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, std::chrono::minutes(1), [&] { return lost_.contains(task); }));
+  }
+
+  const RankServer::InVain never_ = [] { return false; };
+  std::string root_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::set<uint32_t> lost_;
+  std::string why_;
+  std::optional<PmixPort> port_;
+};
+
+std::string ValueOf(const RankServer::Variables& variables, const std::string& name) {
+  for (const std::string& entry : variables) {
+    if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
+  }
+  return "";
+}
+
+/// Where the ranks of a team connect.
+sockaddr_in AddressOf(const RankServer::Variables& variables) {
+  const std::string url = ValueOf(variables, "PMIX_SERVER_URI4");
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(std::stoi(url.substr(url.rfind(':') + 1))));
+  return address;
+}
+
+/// A connection, closed with it.
+class Client {
+ public:
+  explicit Client(const sockaddr_in& address) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    EXPECT_EQ(connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  }
+  ~Client() { close(fd_); }
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  void Say(const std::string& text) {
+    EXPECT_EQ(send(fd_, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
+  }
+  /// Up to so many bytes; fewer: it was hung up.
+  std::string Hear(size_t bytes) {
+    std::string text;
+    char byte;
+    pollfd set = {fd_, POLLIN, 0};
+    while (text.size() < bytes && poll(&set, 1, 60'000) > 0 && recv(fd_, &byte, 1, 0) == 1) text += byte;
+    return text;
+  }
+
+ private:
+  const int fd_;
+};
+
+std::string BigEndian(uint32_t number) {
+  number = htonl(number);
+  return std::string(reinterpret_cast<const char*>(&number), sizeof number);
+}
+
+/// The first message of somebody who connects: `kind` 0 is a rank, 4 a tool that brings its name along.
+std::string Hello(uint8_t kind, const std::string& space, uint32_t rank) {
+  const auto words = [](const std::string& text) { return text + std::string(1, '\0'); };
+  std::string text = words("native") + BigEndian(8) + std::string(8, '\0') + static_cast<char>(kind);
+  const uint32_t uid = getuid(), gid = getgid();
+  std::memcpy(text.data() + words("native").size() + 4, &uid, sizeof uid);
+  std::memcpy(text.data() + words("native").size() + 8, &gid, sizeof gid);
+  if (kind != 0) text += BigEndian(uid) + BigEndian(gid);
+  text +=
+      words(space) + BigEndian(rank) + words("4.2.2") + words("v41") + std::string(1, '\2') + words("hash");
+  const uint32_t header[4] = {0, 0, static_cast<uint32_t>(text.size()), 0};
+  return std::string(reinterpret_cast<const char*>(header), sizeof header) + text;
+}
+
+TEST_F(PmixPortTest, WhoSaysNothingHoldsUpNobody) {
+  Open(HARROW_PMIX);
+  const auto team = Add(1, 1);
+  ASSERT_TRUE(team.ok());
+  const sockaddr_in address = AddressOf((*team)[0]);
+  Client silent(address), halting(address);
+  const std::string space = ValueOf((*team)[0], "PMIX_NAMESPACE");
+  halting.Say(Hello(0, space, 0).substr(0, 30));
+  {
+    Client rank(address);
+    rank.Say(Hello(0, space, 0));
+    EXPECT_EQ(rank.Hear(8).size(), 8u) << "it is let in";
+    EXPECT_TRUE(Ended(1, 0)->connected);
+  }
+  halting.Say(Hello(0, space, 0).substr(30));
+  EXPECT_EQ(halting.Hear(8).size(), 8u) << "so late";
+  std::lock_guard lock(mutex_);
+  EXPECT_THAT(lost_, IsEmpty());
+}
+
+/// Also where the helper hears of both at once.
+TEST_F(PmixPortTest, WhoIsLostIsKnownWhenHisEndIs) {
+  constexpr uint32_t kRanks = 12;
+  Open(HARROW_PMIX, 100, std::chrono::hours(1));
+  const auto team = Add(1, kRanks);
+  ASSERT_TRUE(team.ok());
+  const std::string space = ValueOf((*team)[0], "PMIX_NAMESPACE");
+  const pid_t helper = *Helpers().begin();
+  std::array<std::optional<Client>, kRanks> ranks;
+  for (uint32_t rank = 0; rank < kRanks; ++rank) {
+    ranks[rank].emplace(AddressOf((*team)[0])).Say(Hello(0, space, rank));
+    EXPECT_EQ(ranks[rank]->Hear(8).size(), 8u);
+  }
+  uint32_t turn = 0;
+  for (uint32_t rank = kRanks; rank-- > 0;) {
+    kill(helper, SIGSTOP);
+    ranks[rank].reset();
+    int looks = 0;
+    const auto go_on = [&] {  // what was asked has been sent by then
+      if (++looks == 2) kill(helper, SIGCONT);
+      return false;
+    };
+    EXPECT_EQ(port_->Ended(Attempt(1), rank, go_on)->turn, ++turn);
+  }
+}
+
+TEST_F(PmixPortTest, WhoIsNoRankIsRefused) {
+  Open(HARROW_PMIX);
+  const auto team = Add(1, 1);
+  ASSERT_TRUE(team.ok());
+  const sockaddr_in address = AddressOf((*team)[0]);
+  for (const int kind : {1, 3, 4, 5, 8, 9, 200}) {
+    Client tool(address);
+    tool.Say(Hello(static_cast<uint8_t>(kind), "stranger", 0));
+    EXPECT_EQ(tool.Hear(4), "") << kind;
+  }
+  Client noise(address);
+  noise.Say(std::string(4000, '\xff'));
+  EXPECT_EQ(noise.Hear(1), "");
+  Client stranger(address);
+  stranger.Say(Hello(0, "another space", 0));
+  EXPECT_EQ(stranger.Hear(8), "");
+  EXPECT_TRUE(Ended(1, 0)) << "it lives";
+}
+
+TEST_F(PmixPortTest, OtherUsersAreRefused) {
+  if (geteuid() != 0) GTEST_SKIP() << "who is not root cannot be another (needs root)";
+  Open(HARROW_PMIX);
+  const auto team = Add(1, 1);
+  ASSERT_TRUE(team.ok());
+  const sockaddr_in address = AddressOf((*team)[0]);
+  const std::string hello = Hello(0, ValueOf((*team)[0], "PMIX_NAMESPACE"), 0);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    bool refused = setresuid(65534, 65534, 65534) == 0;
+    for (int i = 0; i < 10; ++i) {
+      Client client(address);
+      if (i % 2 == 0) client.Say(hello);
+      refused = refused && client.Hear(1).empty();
+    }
+    _exit(refused ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_EQ(status, 0);
+  EXPECT_FALSE(Ended(1, 0)->connected);
+}
+
+TEST_F(PmixPortTest, EachRankIsToldWhoItIs) {
+  Open(HARROW_PMIX);
+  const auto first = Add(1, 2), second = Add(2, 1);
+  ASSERT_TRUE(first.ok() && second.ok()) << first.status().message();
+  ASSERT_EQ(first->size(), 2u);
+  EXPECT_EQ(ValueOf((*first)[0], "PMIX_RANK"), "0");
+  EXPECT_EQ(ValueOf((*first)[1], "PMIX_RANK"), "1");
+  const std::string space = ValueOf((*first)[0], "PMIX_NAMESPACE");
+  EXPECT_EQ(space, ValueOf((*first)[1], "PMIX_NAMESPACE"));
+  EXPECT_EQ(space.size(), std::string("harrow-").size() + 32) << "nobody can guess it";
+  EXPECT_NE(space, ValueOf((*second)[0], "PMIX_NAMESPACE"));
+  EXPECT_THAT(ValueOf((*first)[0], "PMIX_SERVER_URI4"), HasSubstr("127.0.0.1"));
+  const auto seen = Ended(1, 1);
+  ASSERT_TRUE(seen);
+  EXPECT_FALSE(seen->connected || seen->finalized || seen->aborted);
+  EXPECT_EQ(Helpers().size(), 1u);
+  port_->Drop(Attempt(1));
+  EXPECT_FALSE(Ended(1, 1)) << "it is not here any more";
+}
+
+TEST_F(PmixPortTest, AHelperThatHasServedMuchEndsWithItsLastTeam) {
+  Open(HARROW_PMIX, 2);
+  ASSERT_TRUE(Add(1, 2).ok());
+  const std::set<pid_t> first = Helpers();
+  ASSERT_TRUE(Add(2, 1).ok());
+  EXPECT_EQ(Helpers().size(), 2u);
+  EXPECT_TRUE(Ended(1, 0)) << "it keeps those that it has";
+  port_->Drop(Attempt(1));
+  WaitUntil([&] { return Helpers().size() == 1 && !Helpers().contains(*first.begin()); });
+  EXPECT_TRUE(Ended(2, 0));
+  std::lock_guard lock(mutex_);
+  EXPECT_THAT(lost_, IsEmpty());
+}
+
+TEST_F(PmixPortTest, WhatADeadHelperServedIsLostAndAnotherServesTheNext) {
+  Open(HARROW_PMIX);
+  ASSERT_TRUE(Add(1, 1).ok());
+  kill(*Helpers().begin(), SIGKILL);
+  WaitForLoss(1);
+  EXPECT_FALSE(Ended(1, 0));
+  EXPECT_THAT(why_, HasSubstr("signal 9"));
+  port_->Drop(Attempt(1));
+  EXPECT_TRUE(Add(2, 1).ok());
+}
+
+TEST_F(PmixPortTest, AHelperThatDoesNotAnswerIsEnded) {
+  Open(HARROW_PMIX);
+  ASSERT_TRUE(Add(1, 1).ok());
+  kill(*Helpers().begin(), SIGSTOP);
+  EXPECT_FALSE(Ended(1, 0)) << "waits until it is given up";
+  WaitForLoss(1);
+  EXPECT_THAT(why_, HasSubstr("did not answer"));
+  port_->Drop(Attempt(1));
+  EXPECT_TRUE(Add(2, 1).ok());
+}
+
+TEST_F(PmixPortTest, NobodyWaitsInVain) {
+  Open(HARROW_PMIX, 100, std::chrono::hours(1));
+  ASSERT_TRUE(Add(1, 1).ok());
+  kill(*Helpers().begin(), SIGSTOP);
+  int asked = 0;
+  const auto soon = [&] { return ++asked == 2; };
+  EXPECT_FALSE(port_->Ended(Attempt(1), 0, soon));
+  EXPECT_EQ(asked, 2);
+  asked = 0;
+  EXPECT_EQ(port_->Add({.attempt = Attempt(2), .count = 1, .directory = root_}, soon).status().code(),
+            Code::kUnavailable);
+  kill(*Helpers().begin(), SIGCONT);
+  EXPECT_TRUE(Ended(1, 0));
+  EXPECT_TRUE(Add(2, 1).ok());
+}
+
+TEST_F(PmixPortTest, AfterItsEndNobodyIsToldAnything) {
+  Open(HARROW_PMIX, 100, std::chrono::hours(1));
+  ASSERT_TRUE(Add(1, 1).ok());
+  kill(*Helpers().begin(), SIGSTOP);
+  std::atomic<bool> waits{false};
+  const auto look = [&] {
+    waits = true;
+    return false;
+  };
+  std::thread ended([&] { EXPECT_FALSE(port_->Ended(Attempt(1), 0, look)); });
+  std::thread added([&] {
+    EXPECT_EQ(port_->Add({.attempt = Attempt(2), .count = 1, .directory = root_}, look).status().code(),
+              Code::kUnavailable);
+  });
+  WaitUntil([&] { return waits.load(); });
+  port_->Stop();
+  ended.join();
+  added.join();
+  EXPECT_EQ(Add(3, 1).status().code(), Code::kUnavailable);
+  EXPECT_FALSE(Ended(1, 0));
+  port_->Drop(Attempt(1));
+  EXPECT_THAT(lost_, IsEmpty());
+}
+
+TEST_F(PmixPortTest, WhatCannotBeStartedIsSaid) {
+  Open("/nowhere/harrow-pmix");
+  EXPECT_EQ(Add(1, 1).status().code(), Code::kInvalid);
+  EXPECT_THAT(Add(1, 1).status().message(), HasSubstr("cannot start /nowhere/harrow-pmix"));
+  Open("/bin/false");
+  EXPECT_EQ(Add(1, 1).status().code(), Code::kInvalid);
+  EXPECT_THAT(Add(1, 1).status().message(), HasSubstr("is libpmix installed on node1?"));
+}
+
+}  // namespace
+}  // namespace harrow::agent

@@ -155,6 +155,16 @@ def test_without_pmi(directory, program):
         same(lines_of(f"{directory}/n.{rank}"), [f"{rank}/3 1 {node} 3 {node} none"])
 
 
+def test_how_the_machine_is_looked_at(directory, program):
+    """Ranks find the user's variables for hwloc as they are, and no others."""
+    for own in ({}, {"HWLOC_COMPONENTS": "-x86", "HWLOC_THISSYSTEM": "1"}):
+        harrow = prepare(directory, program)
+        harrow.env = {**harrow.env, **own}
+        flow(directory, {"name": "h", "command": "env | grep ^HWLOC | sort; true", "ranks": 1})
+        harrow("run", "--run-dir", f"r{len(own)}", *SLOTS, "flow.toml", code=0)
+        same(harrow("logs", "--run-dir", f"r{len(own)}", "h", code=0).out.splitlines(), [f"{name}={own[name]}" for name in sorted(own)])
+
+
 def test_cores_of_a_rank(directory, program):
     """Each has its own."""
     harrow = Harrow(program, directory)

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <dirent.h>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -18,6 +19,7 @@
 #include <poll.h>
 #include <set>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -271,6 +273,32 @@ TEST_F(PmixPortTest, EachRankIsToldWhoItIs) {
   EXPECT_EQ(Helpers().size(), 1u);
   port_->Drop(Attempt(1));
   EXPECT_FALSE(Ended(1, 1)) << "it is not here any more";
+}
+
+/// Of hwloc's plugins one asks the machine's X servers, :0 to :9, and waits for their answers.
+TEST_F(PmixPortTest, WhoSaysThatHeIsADisplayIsNotAsked) {
+  std::vector<int> displays;
+  for (int number = 0; number < 10; ++number) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    const std::string path = "/tmp/.X11-unix/X" + std::to_string(number);
+    path.copy(address.sun_path + 1, sizeof address.sun_path - 1);  // a name that is not a file's
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + path.size());
+    if (bind(fd, reinterpret_cast<const sockaddr*>(&address), size) == 0 && listen(fd, 8) == 0) {
+      displays.push_back(fd);
+    } else {
+      close(fd);
+    }
+  }
+  Open(HARROW_PMIX);
+  const auto team = Add(1, 1);
+  EXPECT_TRUE(team.ok()) << team.status().message();
+  for (const int fd : displays) {
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    EXPECT_LT(accept(fd, nullptr, nullptr), 0) << "somebody came";
+    close(fd);
+  }
 }
 
 TEST_F(PmixPortTest, AHelperThatHasServedMuchEndsWithItsLastTeam) {

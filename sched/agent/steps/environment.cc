@@ -220,7 +220,8 @@ void EnvironmentBuilder::Add(std::string_view name, uint64_t value) {
   Add(name, std::string_view(digits.data(), static_cast<size_t>(end - digits.data())));
 }
 
-/// They take the place of what was inherited; but how Open MPI is tuned is the user's to say.
+/// They take the place of what was inherited, if it says who somebody is. Whatever else libpmix has to say,
+/// how Open MPI is tuned or hwloc looks around, is the user's who has said it.
 void EnvironmentBuilder::AddOfRank(const TaskProfile& profile, const TaskVariables& task) {
   const EnvList& own = profile.spec().env;
   for (const std::string& entry : task.of_rank) {
@@ -230,7 +231,8 @@ void EnvironmentBuilder::AddOfRank(const TaskProfile& profile, const TaskVariabl
                                    [&](const char* other) { return NameOf(other) == name; });
     if (same == pointers_.end()) {
       pointers_.push_back(const_cast<char*>(entry.c_str()));
-    } else if (!name.starts_with("OMPI_MCA_")) {
+    } else if (StartsWithOneOf(name, {"HARROW_", "PMIX_", "PMI_", "SLURM_"}) &&
+               !name.starts_with("PMIX_MCA_")) {
       *same = const_cast<char*>(entry.c_str());
     }
   }

@@ -311,6 +311,22 @@ TEST(EnvironmentTest, TheNodesTmpReplacesTheInheritedOne) {
   EXPECT_THAT(Collect(builder.Build(profile, {.tmp_dir = "/node/3"})), Contains(Pair("TMPDIR", "/node/3")));
 }
 
+TEST(EnvironmentTest, ARankIsToldWhoItIsAndNotWhatUsersHaveSaid) {
+  const auto base = std::make_shared<BaseEnvironment>(
+      EnvList{{"HWLOC_COMPONENTS", "-x86"}, {"OMPI_MCA_pml", "ucx"}, {"PMIX_MCA_gds", "hash"}},
+      BaseEnvironment::Common{.submit_dir = "/sub", .node_name = "n1"});
+  const TaskProfile profile({.ranks = 1}, base);
+  const std::vector<std::string> of_rank = {"HWLOC_COMPONENTS=-gl", "OMPI_MCA_pml=ob1", "PMIX_MCA_gds=ds21",
+                                            "PMIX_RANK=0", "OMPI_MCA_btl=self"};
+  EnvironmentBuilder builder;
+  const auto env = Collect(builder.Build(profile, {.of_rank = of_rank}));
+  EXPECT_THAT(env, Contains(Pair("HWLOC_COMPONENTS", "-x86")));
+  EXPECT_THAT(env, Contains(Pair("OMPI_MCA_pml", "ucx")));
+  EXPECT_THAT(env, Contains(Pair("PMIX_MCA_gds", "hash")));
+  EXPECT_THAT(env, Contains(Pair("PMIX_RANK", "0")));
+  EXPECT_THAT(env, Contains(Pair("OMPI_MCA_btl", "self")));
+}
+
 TEST(EnvironmentTest, ProfilesKnowDirectoryPathAndShell) {
   const TaskProfile plain({}, Base());
   EXPECT_EQ(plain.directory(), "/sub");

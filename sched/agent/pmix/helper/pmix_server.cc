@@ -156,10 +156,20 @@ Status AddMap(Infos* infos, const char* key, const std::string& list,
   return {};
 }
 
+/// Of libpmix's hwloc here, and not of the ranks': one plugin of hwloc's looks for GPUs by asking whoever
+/// listens on this machine as an X server, and waits for the answer; another makes OpenCL's contexts on them.
+/// Libpmix wants to know of neither. What the user says of other plugins holds.
+void LeaveDisplaysAlone() {
+  const char* const own = getenv("HWLOC_COMPONENTS");
+  const bool any = own != nullptr && *own != '\0';
+  setenv("HWLOC_COMPONENTS", StrCat("-gl,-opencl", any ? "," : "", any ? own : "").c_str(), 1);
+}
+
 }  // namespace
 
 Status PmixServer::Start(const std::string& directory, const std::string& node, RankLog* log) {
   the_log = log;
+  LeaveDisplaysAlone();
   static pmix_server_module_t module = Module();
   // Shared memory for a few hundred bytes a rank costs more than it saves.
   setenv("PMIX_MCA_gds", "hash", 1);

@@ -171,18 +171,20 @@ class Agent {
     if (node_.local_limit > 0) local_watch_ = std::make_unique<LocalWatch>(node_, os::RealClock(), *pool_);
     session_ = std::make_unique<Session>(
         *loop_, *pool_, info, [this](Session::OnDialed done) { Dial(std::move(done)); },
-        Session::Hooks{.over = [this](Session::Over how, const std::string& why) { Over(how, why); },
-                       .welcomed = [this](const pb::Welcome& welcome) { TakeSettings(welcome); },
-                       .may_run_until =
-                           [this](std::optional<Time> until) {
-                             return pool_->RunUntil(until ? loop_began_ + until->time_since_epoch()
-                                                          : FencePage::kNoFence);
-                           },
-                       .files =
-                           [this](const pb::ToAgent& message) {
-                             if (file_port_) file_port_->Take(message);
-                           },
-                       .held = [this](pb::AgentHello* hello) { NameHeld(hello); }});
+        Session::Hooks{
+            .over = [this](Session::Over how, const std::string& why) { Over(how, why); },
+            .welcomed = [this](const pb::Welcome& welcome) { TakeSettings(welcome); },
+            .job_ends = [this](WallTime end) { node_.job_ends_ns.store(end.time_since_epoch().count()); },
+            .may_run_until =
+                [this](std::optional<Time> until) {
+                  return pool_->RunUntil(until ? loop_began_ + until->time_since_epoch()
+                                               : FencePage::kNoFence);
+                },
+            .files =
+                [this](const pb::ToAgent& message) {
+                  if (file_port_) file_port_->Take(message);
+                },
+            .held = [this](pb::AgentHello* hello) { NameHeld(hello); }});
     session_->Start();
     LookAtSlots();
     return {};

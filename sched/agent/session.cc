@@ -190,6 +190,7 @@ void Session::Receive(std::string_view bytes) {
     loop_.CancelTimer(beat_timer_);
     Beat();
   }
+  if (message.end_time_ns() > 0) hooks_.job_ends(WallTime(Duration(message.end_time_ns())));
   if (message.peer_size() + message.drop_size() + message.drop_damaged_size() + message.refuse_size() +
           message.copy_size() + message.save_size() >
       0)

@@ -65,6 +65,8 @@ class Session {
     std::function<void(Over, const std::string& why)> over;
     /// A server's settings, before the first of its tasks.
     std::function<void(const pb::Welcome&)> welcomed;
+    /// The batch system will end the job then.
+    std::function<void(WallTime)> job_ends = [](WallTime) {};
     /// Tasks may run until then, and stand from then on; none: whenever. False: what is being ended while it
     /// stands has not been killed yet, so the others stand still; asked again soon.
     std::function<bool(std::optional<Time>)> may_run_until = [](std::optional<Time>) { return true; };

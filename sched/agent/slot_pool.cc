@@ -31,6 +31,9 @@ constexpr int kInterrupt = SIGURG;
 constexpr rlim_t kOtherDescriptors = 128;
 constexpr Duration kBlindTooLong = std::chrono::milliseconds(2);
 constexpr Duration kUntilAllAreTold = std::chrono::seconds(1);
+constexpr Duration kAllAreTold = std::chrono::milliseconds(100);  // after the agent
+constexpr Duration kNearTheLimit =
+    std::chrono::seconds(5);  // Slurm looks for limits in some intervals, and after them
 constexpr Duration kNotAgainSoSoon = std::chrono::seconds(60);
 
 Core::Node NodeOf(const NodeContext& node) {
@@ -355,15 +358,28 @@ std::optional<AttemptId> SlotPool::TaskOf(uint32_t slot) {
 void SlotPool::Close(End reason) {
   collector_.GiveUpOutput();
   std::lock_guard lock(mutex_);
-  closed_ = true;
+  if (!closed_at_) closed_at_ = Now();
   Tell(Closed{reason});
   closing_.notify_all();
 }
 
 /// Slurm ends a step by a SIGTERM to each process of it, tasks and agent, in any order. Which of them ended
-/// by it is not theirs to answer for; it is known when the agent has got its own.
+/// by it is not theirs to answer for; it is known when the agent has got its own. `a; b` of a shell whose `a`
+/// got it first may end with 0 before the shell gets its own: near the job's limit who ends so is asked, too,
+/// for a tenth of the time that it took at most.
 void SlotPool::AskWhoEndedIt(TaskResult* result) {
   if (!node_.in_step) return;
+  const int64_t limit = node_.job_ends_ns.load();
+  if (result->end == End::kExited && result->code == 0) {
+    const bool near_limit = limit > 0 && clock_.Now() + kNearTheLimit > WallTime(Duration(limit));
+    const Duration patience =
+        near_limit ? std::min(kUntilAllAreTold, (result->finish - result->start) / 10) : Duration(0);
+    std::unique_lock lock(mutex_);
+    closing_.wait_for(lock, patience, [this] { return closed_at_.has_value(); });
+    // Later it has got its own, and has ended with 0 nevertheless: it has finished.
+    if (closed_at_ && Now() - *closed_at_ < kAllAreTold) result->end = End::kInterrupted;
+    return;
+  }
   const bool by_term = (result->end == End::kSignaled && result->code == SIGTERM) ||
                        (result->end == End::kExited && result->code == 128 + SIGTERM) ||
                        result->end == End::kMissingOutput;  // it may have kept what it had, and ended with 0
@@ -372,8 +388,8 @@ void SlotPool::AskWhoEndedIt(TaskResult* result) {
   // Of a flow whose outputs are not where it says every task ends so.
   const bool often =
       result->end == End::kMissingOutput && asked_in_vain_ && Now() - *asked_in_vain_ < kNotAgainSoSoon;
-  if (often && !closed_) return;
-  if (!closing_.wait_for(lock, kUntilAllAreTold, [this] { return closed_; })) {
+  if (often && !closed_at_) return;
+  if (!closing_.wait_for(lock, kUntilAllAreTold, [this] { return closed_at_.has_value(); })) {
     asked_in_vain_ = Now();
     return;
   }

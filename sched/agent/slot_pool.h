@@ -91,7 +91,7 @@ class SlotPool : public TaskHost, private MemoryWatch::Host {
   std::optional<uint32_t> caller_;         // of mutex_, during Tell
   std::condition_variable alarm_changed_;  // of mutex_
   std::condition_variable closing_;        // of mutex_
-  bool closed_ = false;                    // all ends
+  std::optional<Time> closed_at_;          // of mutex_: all ends
   std::optional<Time> asked_in_vain_;      // of mutex_: who ended a task, last
   std::optional<Time> alarm_;              // of mutex_: when the core wants to be told the time
   bool stop_ = false;                      // of mutex_

@@ -52,6 +52,7 @@ struct NodeContext {
   made::Record made;                              // of declared outputs
   made::Copies copies;                            // of results
   bool in_step = false;  // of a job, or a unit of systemd: its end is a signal to every process
+  std::atomic<int64_t> job_ends_ns{0};  // wall: when the batch system will do that; 0: not known
   std::atomic<int64_t> kill_wait_ns{5'000'000'000};
   FencePage own_fence;
   FencePage* fence = &own_fence;  // until when tasks may run

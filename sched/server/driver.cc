@@ -480,9 +480,13 @@ void RunDriver::Interrupt(const Moment& moment) {
 }
 
 void RunDriver::EndTime(const Moment& moment, WallTime end) {
-  end_time_ = end;
+  const bool news = std::exchange(end_time_, end) != end;
   const Duration left = end - moment.wall - flow_.settings.end_margin;
   events_.push_back(core::EndTimeKnown{moment.now + left});
+  for (const auto& node : nodes_.all()) {
+    if (news && node->channel != nullptr)
+      nodes_.Outbox(*node).set_end_time_ns(end.time_since_epoch().count());
+  }
   Wake();
 }
 

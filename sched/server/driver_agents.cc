@@ -189,7 +189,9 @@ void RunDriver::AllJoined() {
 }
 
 void RunDriver::Welcome(Node& node) {
-  pb::Welcome* welcome = nodes_.Outbox(node).mutable_welcome();
+  pb::ToAgent& outbox = nodes_.Outbox(node);
+  if (end_time_) outbox.set_end_time_ns(end_time_->time_since_epoch().count());
+  pb::Welcome* welcome = outbox.mutable_welcome();
   welcome->set_version(wire::kProtocolVersion);
   welcome->set_epoch(options_.epoch);
   welcome->set_node(node.id.value);

@@ -326,6 +326,36 @@ TEST_F(AgentTasks, WhoEndedByTheSigtermThatIsForAllWasInterrupted) {
   EXPECT_EQ(Wait(keeps).message, "");
 }
 
+// The shell goes on after what it ran, and is through before its own SIGTERM comes.
+TEST_F(AgentTasks, WhoEndsWith0AsTheJobEndsIsNotTakenForDone) {
+  node_.in_step = true;
+  node_.job_ends_ns.store((std::chrono::system_clock::now() + seconds(3)).time_since_epoch().count());
+  const uint32_t task = Push(Shell("sleep 300 & echo $! > child; sleep 2; wait; echo went on > on"));
+  ASSERT_TRUE(Eventually([&] { return File("child").ends_with('\n'); }));
+  kill(std::stoi(File("child")), SIGTERM);
+  ASSERT_TRUE(Eventually([&] { return File("on").ends_with('\n'); }));
+  pool_->Close(End::kInterrupted);
+  EXPECT_EQ(Wait(task).end, End::kInterrupted);
+}
+
+TEST_F(AgentTasks, WhoEndsWith0NearAJobsEndIsDoneWhereNobodyEndsIt) {
+  node_.in_step = true;
+  node_.job_ends_ns.store((std::chrono::system_clock::now() - seconds(30)).time_since_epoch().count());
+  const TaskResult result = Run(Words("true"));
+  EXPECT_EQ(result.end, End::kExited);
+  EXPECT_EQ(result.code, 0);
+}
+
+TEST_F(AgentTasks, WhoHasGotItsSigtermAndEndsWith0HasFinished) {
+  node_.in_step = true;
+  node_.kill_wait_ns.store(Duration(seconds(60)).count());
+  const uint32_t task =
+      Push(Shell("trap 'sleep 0.5; exit 0' TERM; echo ready > ready; while :; do sleep 0.02; done"));
+  ASSERT_TRUE(Eventually([&] { return File("ready").ends_with('\n'); }));
+  pool_->Close(End::kInterrupted);
+  EXPECT_EQ(Wait(task).end, End::kExited);
+}
+
 TEST_F(AgentTasks, ATaskOfAStepThatEndsItselfByASigtermHasFailed) {
   node_.in_step = true;
   EXPECT_EQ(Run(Shell("kill -TERM $$")).end, End::kSignaled);

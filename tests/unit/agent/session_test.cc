@@ -59,6 +59,7 @@ class SessionTest : public testing::Test {
                  },
                  {.over = [this](Session::Over how, const std::string&) { over_.push_back(how); },
                   .welcomed = [this](const pb::Welcome&) { ++welcomed_; },
+                  .job_ends = [this](WallTime end) { job_ends_.push_back(end); },
                   .may_run_until =
                       [this](std::optional<Time> until) {
                         host_.ended_when_asked.push_back(host_.ended.size());
@@ -124,7 +125,8 @@ class SessionTest : public testing::Test {
   std::string run_id_ = "run";
   std::shared_ptr<test::FakeChannel> channel_;
   Duration fence_{0};
-  std::vector<AttemptId> cancel_;                           // with the welcome
+  std::vector<AttemptId> cancel_;  // with the welcome
+  std::vector<WallTime> job_ends_;
   std::optional<Time> may_run_until_ = Time(Duration(-1));  // what the session said last
   int refuse_ = 0;                                          // so many times, what is being ended still lives
   int dials_ = 0, welcomed_ = 0, of_files_ = 0;
@@ -503,6 +505,15 @@ TEST_F(SessionTest, AnotherRunInTheDirectoryIsNotServed) {
   run_id_ = "another";
   loop_.Advance(milliseconds(100));
   EXPECT_THAT(over_, ElementsAre(Session::Over::kRefused));
+}
+
+TEST_F(SessionTest, WhatIsToldOfTheJobsEndIsHandedOn) {
+  Join();
+  EXPECT_THAT(job_ends_, IsEmpty());
+  pb::ToAgent message;
+  message.set_end_time_ns(5'000'000'000);
+  Tell(message);
+  EXPECT_THAT(job_ends_, ElementsAre(WallTime(seconds(5))));
 }
 
 TEST_F(SessionTest, WhileItIsAnsweredTasksRun) {

@@ -36,6 +36,7 @@ struct Agent {
   uint64_t committed = 0;
   uint32_t messages = 0;
   bool welcomed = false, shut_down = false;
+  int64_t job_ends_ns = 0;
 };
 
 class DriverTest : public ::testing::Test {
@@ -107,6 +108,7 @@ class DriverTest : public ::testing::Test {
       ++agent->messages;
       agent->welcomed |= message.has_welcome();
       agent->shut_down |= message.has_shutdown();
+      if (message.end_time_ns() > 0) agent->job_ends_ns = message.end_time_ns();
       for (const pb::Profile& profile : message.profile()) agent->profiles.push_back(profile.id());
       for (const pb::Task& task : message.start()) {
         agent->tasks[task.id()] = task;

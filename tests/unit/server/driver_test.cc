@@ -351,6 +351,30 @@ TEST_F(DriverTest, NothingIsStartedThatCannotEndBeforeTheMarginOfTheAllocationsE
   }
 }
 
+TEST_F(DriverTest, AgentsKnowWhenTheAllocationEnds) {
+  Serve({{"a", "x"}, {"b", "x"}}, 2);
+  Agent first, second;
+  Join(&first, Hello("n", 1, 1));
+  EXPECT_EQ(first.job_ends_ns, 0);
+  const auto in = [&](Duration left) {
+    const WallTime end = Now().wall + left;
+    driver_->EndTime(Now(), end);
+    return end.time_since_epoch().count();
+  };
+  const int64_t told = in(std::chrono::hours(1));
+  Turn(&first);
+  EXPECT_EQ(first.job_ends_ns, told);
+  Join(&second, Hello("m", 1, 1));
+  EXPECT_EQ(second.job_ends_ns, told) << "as it joins";
+  const uint32_t before = first.messages;
+  in(std::chrono::hours(1));
+  Turn(&first);
+  EXPECT_EQ(first.messages, before) << "nothing new";
+  const int64_t changed = in(std::chrono::hours(2));
+  Turn(&first);
+  EXPECT_EQ(first.job_ends_ns, changed);
+}
+
 TEST_F(DriverTest, UnwantedTasksAreNeitherRunNorCounted) {
   Make({{"a", "x", {}, {"a"}}, {"b", "x", {"a"}, {}}});
   flow_.unwanted = {true, false};

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <dirent.h>
@@ -18,7 +19,10 @@
 #include <optional>
 #include <poll.h>
 #include <set>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <thread>
@@ -30,8 +34,20 @@ namespace harrow::agent {
 namespace {
 
 using std::chrono::milliseconds;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+
+std::set<pid_t> Children(pid_t parent) {
+  std::set<pid_t> all;
+  std::error_code gone;
+  for (const auto& entry :
+       std::filesystem::directory_iterator("/proc/" + std::to_string(parent) + "/task", gone)) {
+    std::ifstream children(entry.path() / "children");
+    for (pid_t pid; children >> pid;) all.insert(pid);
+  }
+  return all;
+}
 
 class PmixPortTest : public testing::Test {
  protected:
@@ -78,14 +94,7 @@ class PmixPortTest : public testing::Test {
     return port_->Ended(Attempt(task), rank, never_);
   }
   /// Of this process's children.
-  static std::set<pid_t> Helpers() {
-    std::set<pid_t> all;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
-      std::ifstream children(entry.path() / "children");
-      for (pid_t pid; children >> pid;) all.insert(pid);
-    }
-    return all;
-  }
+  static std::set<pid_t> Helpers() { return Children(getpid()); }
   template <class F>
   void WaitUntil(F holds) {
     for (int i = 0; i < 6000 && !holds(); ++i) usleep(10'000);
@@ -253,6 +262,97 @@ TEST_F(PmixPortTest, OtherUsersAreRefused) {
   EXPECT_EQ(waitpid(pid, &status, 0), pid);
   EXPECT_EQ(status, 0);
   EXPECT_FALSE(Ended(1, 0)->connected);
+}
+
+/// A process that holds each new helper of this one's where it has just got a port, and connects to that as
+/// somebody else before the helper goes on.
+class Stranger {
+ public:
+  Stranger() : pid_(fork()) {
+    if (pid_ != 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    std::set<pid_t> known = {getpid()};
+    while (true) {
+      for (const pid_t helper : Children(getppid())) {
+        if (known.insert(helper).second) GoBefore(helper);
+      }
+    }
+  }
+  ~Stranger() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  Stranger(const Stranger&) = delete;
+  Stranger& operator=(const Stranger&) = delete;
+  pid_t pid() const { return pid_; }
+
+ private:
+  /// Of the loopback interface, where somebody listens.
+  static std::set<unsigned> Ports() {
+    std::set<unsigned> all;
+    std::ifstream table("/proc/net/tcp");
+    for (std::string line; std::getline(table, line);) {
+      unsigned port, state;
+      if (std::sscanf(line.c_str(), " %*u: 0100007F:%4X %*8X:%*4X %2X", &port, &state) == 2 && state == 10)
+        all.insert(port);
+    }
+    return all;
+  }
+  static void GoBefore(pid_t helper) {
+    const std::set<unsigned> before = Ports();
+    if (ptrace(PTRACE_SEIZE, helper, 0, PTRACE_O_TRACESYSGOOD) != 0) return;
+    ptrace(PTRACE_INTERRUPT, helper, 0, 0);
+    bool listens = false;
+    for (int status; waitpid(helper, &status, __WALL) == helper && WIFSTOPPED(status);) {
+      __ptrace_syscall_info call{};
+      if (WSTOPSIG(status) == (SIGTRAP | 0x80)) {
+        ptrace(PTRACE_GET_SYSCALL_INFO, helper, sizeof call, &call);
+        if (call.op == PTRACE_SYSCALL_INFO_EXIT && listens) break;
+        listens = call.op == PTRACE_SYSCALL_INFO_ENTRY && call.entry.nr == SYS_listen;
+      }
+      ptrace(PTRACE_SYSCALL, helper, 0, 0);
+    }
+    [[maybe_unused]] const int other = seteuid(65534);
+    for (const unsigned port : Ports()) {
+      if (before.contains(port)) continue;
+      sockaddr_in address{};
+      address.sin_family = AF_INET;
+      address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+      address.sin_port = htons(static_cast<uint16_t>(port));
+      for (int i = 0; i < 20; ++i)
+        (void)connect(socket(AF_INET, SOCK_STREAM, 0), reinterpret_cast<const sockaddr*>(&address),
+                      sizeof address);
+    }
+    [[maybe_unused]] const int again = seteuid(0);
+    ptrace(PTRACE_DETACH, helper, 0, 0);
+  }
+
+  const pid_t pid_;
+};
+
+TEST_F(PmixPortTest, WhoComesFirstIsNotTakenForOurselves) {
+  if (geteuid() != 0) GTEST_SKIP() << "who is not root cannot be another (needs root)";
+  const Stranger stranger;
+  for (uint32_t round = 1; round <= 3; ++round) {
+    Open(HARROW_PMIX);
+    const auto team = Add(round, 1);
+    ASSERT_TRUE(team.ok()) << team.status().message();
+    Client rank(AddressOf((*team)[0]));
+    rank.Say(Hello(0, ValueOf((*team)[0], "PMIX_NAMESPACE"), 0));
+    EXPECT_EQ(rank.Hear(8).size(), 8u) << "it is let in";
+    port_.reset();
+    EXPECT_THAT(Helpers(), ElementsAre(stranger.pid()));
+  }
+}
+
+/// As a service manager hands on.
+TEST_F(PmixPortTest, APortThatWasInheritedIsNotTakenForItsOwn) {
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  ASSERT_EQ(listen(listener, 8), 0);
+  Open(HARROW_PMIX);
+  const auto team = Add(1, 1);
+  EXPECT_TRUE(team.ok()) << team.status().message();
+  close(listener);
 }
 
 TEST_F(PmixPortTest, EachRankIsToldWhoItIs) {

@@ -163,13 +163,16 @@ Hello Look(int fd) {
 struct Lobby {
   std::mutex mutex;
   std::condition_variable changed;
-  uint32_t ours = 0, others = 0;    // connections so far
+  sockaddr_in tried{};              // the other end of the one by which Open() tries the door
+  std::optional<bool> tried_ours;   // whether that was found to be ours; none: it has not come
   std::vector<int> waiting, ready;  // for their messages; to be handed over
   sockaddr_in port{};
   const int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);  // something waits
 
   void Watch();
   void Ring() const;
+  /// Is it the connection by which Open() tries the door? It waits for that.
+  bool NoteTried(int fd, bool is_ours);
 };
 
 Lobby& TheLobby() {
@@ -213,6 +216,19 @@ void Lobby::Watch() {
   }
 }
 
+bool Lobby::NoteTried(int fd, bool is_ours) {
+  sockaddr_in peer{};
+  socklen_t size = sizeof peer;
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) return false;
+  std::lock_guard lock(mutex);
+  if (tried_ours || tried.sin_port == 0 || peer.sin_port != tried.sin_port ||
+      peer.sin_addr.s_addr != tried.sin_addr.s_addr)
+    return false;
+  tried_ours = is_ours;
+  changed.notify_all();
+  return true;
+}
+
 /// -1: there is none to be handed over.
 int Take(int listener) {
   Lobby& lobby = TheLobby();
@@ -231,6 +247,10 @@ int Take(int listener) {
     return -1;
   }
   const bool ours = IsOurs(fd);
+  if (lobby.NoteTried(fd, ours)) {
+    close(fd);
+    return -1;
+  }
   Hello hello = Hello::kOther;
   if (ours) {
     WaitFor(fd, sizeof(Header));
@@ -239,8 +259,6 @@ int Take(int listener) {
     hello = Look(fd);
   }
   std::lock_guard lock(lobby.mutex);
-  ++(ours ? lobby.ours : lobby.others);
-  lobby.changed.notify_all();
   if (hello == Hello::kOfRank) return fd;
   if (hello == Hello::kOther || lobby.waiting.size() == kMostWaiting) {
     close(fd);
@@ -270,15 +288,22 @@ Status Door::Open() {
   if (listener == kHighest)
     return Status(Code::kUnavailable, "libpmix has no port on the loopback interface");
   std::thread([&lobby] { lobby.Watch(); }).detach();
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd >= 0) (void)connect(fd, reinterpret_cast<const sockaddr*>(&lobby.port), sizeof lobby.port);
+  // Others may come before and beside it.
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return Status(Code::kExhausted, StrCat("no socket: ", strerror(errno)));
   std::unique_lock lock(lobby.mutex);
-  const bool came = lobby.changed.wait_for(lock, kPatience, [&] { return lobby.ours + lobby.others > 0; });
-  if (fd >= 0) close(fd);
+  lobby.tried.sin_family = AF_INET;
+  lobby.tried.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof lobby.tried;
+  if (bind(fd, reinterpret_cast<const sockaddr*>(&lobby.tried), size) == 0)
+    (void)getsockname(fd, reinterpret_cast<sockaddr*>(&lobby.tried), &size);
+  (void)connect(fd, reinterpret_cast<const sockaddr*>(&lobby.port), sizeof lobby.port);
+  const bool came = lobby.changed.wait_for(lock, kPatience, [&] { return lobby.tried_ours.has_value(); });
+  close(fd);
   if (!came)
     return Status(Code::kUnavailable,
                   "this libpmix takes connections in a way that Harrow does not know and cannot guard");
-  if (lobby.ours == 0)
+  if (!*lobby.tried_ours)
     return Status(Code::kUnavailable,
                   "the kernel does not say to whom a connection belongs (sock_diag, /proc/net/tcp)");
   return {};

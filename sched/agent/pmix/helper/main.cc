@@ -158,6 +158,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   prctl(PR_SET_NAME, "harrow-pmix");
+  // What was inherited may listen, too, and be taken for libpmix's port.
+  close_range(STDERR_FILENO + 1, ~0u, 0);
   // A step is ended by a signal to each of its processes: this one is needed by those that end after it.
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGPIPE}) std::signal(signal, SIG_IGN);
   sigset_t children;

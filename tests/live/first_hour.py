@@ -31,7 +31,7 @@ VARIES = [
     (r"^(node\d+|laptop) ", "NODE "),
     (r"\bbatch job \d+\b", "batch job N"),
     (r"\bstarted \d\d:\d\d:\d\d\b", "started TIME"),
-    (r"\bof \d+ slots?\b", "of N slots"),
+    (r"\bof (\d+|their) slots?\b", "of N slots"),  # a short session may be over before the second node is there
     (r" +", " "),
 ]
 

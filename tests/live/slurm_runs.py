@@ -341,7 +341,9 @@ def task_environment():
         for i in range(4):
             check(not any("busy" in line for line in said[f"step-{i}"]), f"a task's step waited for another's: {said[f'step-{i}']}")
         if mpi:
-            check(said["alone"] == ["0 of 1"], f"a program that starts MPI by itself: {said['alone']}")
+            # Its orted, which outlives it, may find that its directory went with the task.
+            alone = [line for line in said["alone"] if "PMIX ERROR: NO-PERMISSIONS" not in line]
+            check(alone == ["0 of 1"], f"a program that starts MPI by itself: {said['alone']}")
             check(said["mpirun"] == ["0 of 1"], f"mpirun in a task of one core: {said['mpirun']}")
             check(said["mpirun2"] == ["0 of 2", "1 of 2"], f"mpirun in a task of two: {said['mpirun2']}")
 

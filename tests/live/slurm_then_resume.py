@@ -11,7 +11,8 @@ from cluster_support import Cluster, run_tests, wait_for
 from run_support import check, lines_of, query, same, write
 
 HARROW = os.path.abspath(sys.argv.pop(1))
-TASK = 'echo "begin {i}" >>witness; sleep {seconds}; echo "end {i}" >>witness'
+# Slurm signals the shell and its sleep one after the other: a shell that went on after the other's end would note an end.
+TASK = 'echo "begin {i}" >>witness; sleep {seconds} && echo "end {i}" >>witness'
 LIMIT = 400  # seconds for what takes three jobs of a minute
 
 

@@ -23,8 +23,8 @@ def stores():
     return glob.glob(os.path.join(os.environ.get("TMPDIR", "/tmp"), "harrow-*/files"))
 
 
-def pipeline(directory, tasks=10, sleep=0):
-    """raw/i -> mid/i -> all.txt; raw files hold their number."""
+def pipeline(directory, tasks=10, sleep=0, held=0):
+    """raw/i -> mid/i -> all.txt; raw files hold their number. The last `held` tasks wait for a file `go`."""
     os.makedirs(f"{directory}/raw")
     for i in range(tasks):
         write(f"{directory}/raw/{i}", f"{i}\n")
@@ -32,7 +32,7 @@ def pipeline(directory, tasks=10, sleep=0):
 [[task]]
 name = "p-{{i}}"
 each = {{ i = "0-{tasks - 1}" }}
-command = "sleep {sleep}; sed s/^/made/ raw/{{i}} > mid/{{i}}; echo {{i}} >> {directory}/ran"
+command = "sleep {sleep}; until [ {{i}} -lt {tasks - held} -o -e {directory}/go ]; do sleep 0.1; done; sed s/^/made/ raw/{{i}} > mid/{{i}}; echo {{i}} >> {directory}/ran"
 in = ["raw/{{i}}"]
 out = ["mid/{{i}}"]
 [[task]]
@@ -170,7 +170,7 @@ def agents(run_dir, role="inner"):
 def run_with_kills(directory, program, *roles):
     """Two nodes lose these processes while they hold files that others are still to read."""
     harrow = Harrow(program, directory)
-    made = pipeline(directory, tasks=24, sleep=0.1)
+    made = pipeline(directory, tasks=24, sleep=0.1, held=8)
     run = harrow.start("run", "--run-dir", "r", "--files", "local", "--local-nodes", "3", "--slots", "2", "flow.toml")
     ran = f"{directory}/ran"
     for number, after in (("local1", 8), ("local2", 16)):
@@ -178,6 +178,7 @@ def run_with_kills(directory, program, *roles):
         wait_for(lambda: agents(f"{directory}/r").get(number))
         for pid in [agents(f"{directory}/r", role)[number] for role in roles]:
             run_support.kill(pid)
+    write(f"{directory}/go", "")
     same(run.wait(180), 0, open(f"{directory}/harrow.out").read())
     same(lines_of(f"{directory}/all.txt"), made)
 

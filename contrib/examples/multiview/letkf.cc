@@ -9,115 +9,24 @@
 #include <mpi.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <harrow/multiview.hpp>
 #include <random>
 #include <vector>
 
+#include "lorenz96.hpp"
+
 namespace mv = harrow::multiview;
 
 namespace {
 
-constexpr int kPoints = 40;
-constexpr double kForcing = 8, kStep = 0.05;
-constexpr int kReach = 7;            // points on either side whose observations count
-constexpr double kLength = 3.0;      // of their Gaussian weights
-constexpr double kInflation = 1.04;  // of the background's covariance
-using State = std::vector<double>;
+using namespace lorenz96;
 
 void Need(const mv::Status& status) {
   if (status.ok()) return;
   std::fprintf(stderr, "letkf: %s\n", status.message().c_str());
   MPI_Abort(MPI_COMM_WORLD, 1);
-}
-
-// One step of the fourth-order Runge-Kutta method.
-void Forecast(double* x) {
-  const auto slope = [](const State& s) {
-    State d(kPoints);
-    for (int i = 0; i < kPoints; ++i) {
-      const double after = s[(i + 1) % kPoints], before = s[(i + kPoints - 1) % kPoints], second = s[(i + kPoints - 2) % kPoints];
-      d[i] = (after - second) * before - s[i] + kForcing;
-    }
-    return d;
-  };
-  constexpr double kWeights[] = {1, 2, 2, 1}, kNext[] = {0.5, 0.5, 1, 0};
-  const State start(x, x + kPoints);
-  State sum = start, at = start;
-  for (int stage = 0; stage < 4; ++stage) {
-    const State d = slope(at);
-    for (int i = 0; i < kPoints; ++i) {
-      sum[i] += kStep / 6 * kWeights[stage] * d[i];
-      at[i] = start[i] + kNext[stage] * kStep * d[i];
-    }
-  }
-  std::copy(sum.begin(), sum.end(), x);
-}
-
-extern "C" void dsyev_(const char* job, const char* half, const int* n, double* a, const int* lda, double* w, double* work,
-                       const int* lwork, int* info);  // LAPACK
-
-// Eigenvalues and -vectors (one after the other, in `a`) of a symmetric matrix of n x n.
-void Eigen(int n, State* a, State* values) {
-  values->resize(n);
-  State work(8 * n);
-  const int room = 8 * n;
-  int info = 0;
-  dsyev_("V", "U", &n, a->data(), &n, values->data(), work.data(), &room, &info);
-  if (info != 0) {
-    std::fprintf(stderr, "letkf: the eigenvalues do not converge\n");
-    MPI_Abort(MPI_COMM_WORLD, 1);
-  }
-}
-
-// The members' values at one point become those of the analysis. `background` holds the members at all points (they are observed
-// as they are), `observed` the observations.
-void Analyse(int point, State* x, const State& background, const State& observed) {
-  const int k = static_cast<int>(x->size());
-  State inverse(k * k);  // of the analysis covariance in the ensemble's space
-  State gain(k);         // Y^T R^-1 (y - mean)
-  for (int i = 0; i < k; ++i) inverse[i * k + i] = (k - 1) / kInflation;
-  for (int d = -kReach; d <= kReach; ++d) {
-    const int o = (point + d + kPoints) % kPoints;
-    const double weight = std::exp(-0.5 * d * d / (kLength * kLength));
-    double mean = 0;
-    for (int i = 0; i < k; ++i) mean += background[i * kPoints + o] / k;
-    for (int i = 0; i < k; ++i) {
-      const double yi = weight * (background[i * kPoints + o] - mean);
-      gain[i] += yi * (observed[o] - mean);
-      for (int j = 0; j < k; ++j) inverse[i * k + j] += yi * (background[j * kPoints + o] - mean);
-    }
-  }
-  State values;
-  Eigen(k, &inverse, &values);
-  const auto v = [&](int i, int e) { return inverse[e * k + i]; };
-  State turned(k), mean_weight(k);
-  for (int e = 0; e < k; ++e) {
-    for (int i = 0; i < k; ++i) turned[e] += v(i, e) * gain[i];
-    turned[e] /= values[e];
-  }
-  double mean = 0;
-  for (double value : *x) mean += value / k;
-  State analysis(k, mean);
-  for (int i = 0; i < k; ++i) {
-    for (int e = 0; e < k; ++e) mean_weight[i] += v(i, e) * turned[e];
-  }
-  for (int j = 0; j < k; ++j) {
-    for (int i = 0; i < k; ++i) {
-      double weight = mean_weight[i];
-      for (int e = 0; e < k; ++e) weight += v(i, e) * v(j, e) * std::sqrt((k - 1) / values[e]);
-      analysis[j] += ((*x)[i] - mean) * weight;
-    }
-  }
-  *x = analysis;
-}
-
-double Error(const State& a, const State& b) {
-  double sum = 0;
-  for (int i = 0; i < kPoints; ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
-  return std::sqrt(sum / kPoints);
 }
 
 // Returns the mean analysis error of the second half of the cycles.

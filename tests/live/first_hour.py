@@ -16,6 +16,7 @@ from cluster_support import Cluster
 from run_support import Skipped, check, query, same, tell, work_dir
 
 NEEDS = {"parallel": "parallel"}
+BUILT = {"ensemble"}  # by a program of the same name, where there are Multi-View and LAPACK
 NODES = {"mandelbrot": 2, "mosaic": 2, "parallel": 2}  # of the allocation that it is run in; the others show figures of one
 OF_SEVERAL = r", [\d.]+ % of input bytes local$|, [^,]+ of input were on the node$"  # is said only there
 FIRST_JOB = 1234  # as README has it
@@ -213,6 +214,8 @@ def main():
             if os.path.exists(os.path.join(examples, name, "CMakeLists.txt")):
                 continue  # programs to be built; multiview_slurm.py runs them
             if is_job(os.path.join(examples, name)) and not cluster:
+                continue
+            if name in BUILT and not os.path.exists(os.path.join(os.path.dirname(harrow), name)):
                 continue
             if name in NEEDS and shutil.which(NEEDS[name]) is None:
                 lacking.append(name)

@@ -1,7 +1,9 @@
 // Each slot's thread is pinned to the slot's core and stays there: its tasks inherit that, start on the core
 // whose caches hold what the thread prepared, and the kernel has no reason to move them at exec. It has a
 // descriptor table of its own (unshare), with the slot's pipes and little else: a clone copies that table for
-// the child, exec goes through it, and no descriptor of another slot can leak into a task.
+// the child, exec goes through it, and no descriptor of another slot can leak into a task. So a slot's thread
+// cannot write to another slot's wake_fd, whose number may mean a file of its task to it: whom the core has
+// signalled on its word is woken by the alarm's thread.
 //
 // The core decides, under one lock: what each slot's thread has to start, whom it has to signal, when the
 // time is to be told. A thread makes one call of it between two short tasks (Settled); only of a process that
@@ -105,7 +107,7 @@ SlotPool::~SlotPool() {
   }
   {
     std::lock_guard lock(mutex_);
-    alarm_.reset();
+    slots_ended_ = true;
     alarm_changed_.notify_one();
   }
   alarm_thread_.join();
@@ -176,11 +178,12 @@ void SlotPool::RunSlot(uint32_t number) {
   }
 }
 
-/// Tells the core the time when it wants it.
+/// Tells the core the time when it wants it, and wakes whom slots cannot wake.
 void SlotPool::RunAlarm() {
   pthread_setname_np(pthread_self(), "alarm");
   std::unique_lock lock(mutex_);
-  while (!stop_ || alarm_) {
+  while (!slots_ended_) {
+    for (Slot* slot : std::exchange(to_wake_, {})) WriteTo(*slot);
     if (!alarm_) {
       alarm_changed_.wait(lock);
     } else if (const Time now = Now(); now < *alarm_) {
@@ -243,9 +246,18 @@ void SlotPool::Do(const WakeAt& action) {
 }
 
 void SlotPool::Wake(Slot& slot) {
+  if (caller_ && slots_[*caller_].get() != &slot) {
+    to_wake_.push_back(&slot);
+    alarm_changed_.notify_one();
+  } else {
+    WriteTo(slot);
+  }
+  slot.wake.notify_one();
+}
+
+void SlotPool::WriteTo(const Slot& slot) {
   const uint64_t one = 1;
   [[maybe_unused]] ssize_t n = write(slot.signals.wake_fd, &one, sizeof one);
-  slot.wake.notify_one();
 }
 
 void SlotPool::Send(LocalTask task) {

@@ -74,6 +74,8 @@ class SlotPool : public TaskHost, private MemoryWatch::Host {
   void TellFence();
   Time Now() const { return Time(clock_.Steady()); }
   void Wake(Slot& slot);
+  /// By a thread that has its descriptor.
+  static void WriteTo(const Slot& slot);
   void ReportUnstarted(const LocalTask& task, End reason, std::string why = {});
 
   std::optional<Look> NextLook() override;
@@ -89,12 +91,14 @@ class SlotPool : public TaskHost, private MemoryWatch::Host {
   std::vector<Action> actions_;            // of mutex_, used again
   std::vector<AttemptId> returned_;        // of mutex_
   std::optional<uint32_t> caller_;         // of mutex_, during Tell
+  std::vector<Slot*> to_wake_;             // of mutex_, by the alarm's thread
   std::condition_variable alarm_changed_;  // of mutex_
   std::condition_variable closing_;        // of mutex_
   std::optional<Time> closed_at_;          // of mutex_: all ends
   std::optional<Time> asked_in_vain_;      // of mutex_: who ended a task, last
   std::optional<Time> alarm_;              // of mutex_: when the core wants to be told the time
   bool stop_ = false;                      // of mutex_
+  bool slots_ended_ = false;               // of mutex_
   std::vector<std::unique_ptr<Slot>> slots_;
   std::thread alarm_thread_;
   std::optional<MemoryWatch> memory_watch_;

@@ -100,6 +100,28 @@ def test_failures_name_the_rank(directory, program):
     check("failed 6" in result.out, result)
 
 
+def test_ranks_are_asked_to_end_before_they_are_killed(directory, program):
+    """What ranks write stays what they wrote, too: who is told of another's end is another process' business."""
+    harrow = Harrow(program, directory)
+    write(f"{directory}/rank", """
+exec 2>/dev/null  # where a shell says that its sleep was ended
+if [ $HARROW_RANK = 0 ]; then
+  until [ -e ready.1 -a -e ready.2 -a -e ready.3 ]; do sleep 0.05; done
+  exit 3
+fi
+trap 'echo asked > asked.$HARROW_RANK; exit 0' TERM
+touch ready.$HARROW_RANK
+while :; do sleep 0.05; done
+""")
+    flow(directory, {"name": "t", "command": ["sh", "rank"], "ranks": 4, "mpi": "none", "stdout": "out.%t", "stderr": "err.%t"})
+    result = harrow("run", "--run-dir", "r", *SLOTS, "flow.toml", code=1)
+    check("rank 0 of 4" in harrow("explain", "--run-dir", "r", "t", code=0).out, result)
+    for rank in (1, 2, 3):
+        same(lines_of(f"{directory}/asked.{rank}"), ["asked"], result)
+    for rank in range(4):
+        same([os.path.getsize(f"{directory}/{name}.{rank}") for name in ("out", "err")], [0, 0], "nothing was written")
+
+
 def test_time_limit(directory, program):
     harrow = prepare(directory, program)
     flow(directory, {"name": "hang", "command": [f"{directory}/ranks", "hang", "1"], "ranks": 3, "time": "4s"})

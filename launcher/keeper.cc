@@ -199,7 +199,7 @@ int ShowExecEnd(OutputRelay& relay, const run_dir::Part& part, const keeper::Kee
   if (shown.error == EPIPE) return 128 + SIGPIPE;
   if (shown.error != 0)
     return Fail(Status(Code::kExhausted, StrCat("cannot write the output: ", strerrordesc_np(shown.error))));
-  return shown.signal != 0 ? 128 + shown.signal : told.code;
+  return shown.cut ? 128 + (shown.signal != 0 ? shown.signal : end.signal) : told.code;
 }
 
 /// The command that a run has for its end. Nothing of Harrow's waits for it but this process, and who ends

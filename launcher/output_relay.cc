@@ -131,8 +131,8 @@ OutputRelay::End OutputRelay::Finish(const std::string& words, std::optional<Dur
   while (!state_->changed.wait_for(lock, kLookForSignals, [this] { return state_->done; })) {
     const timespec now{};
     const int signal = sigtimedwait(&state_->ending, nullptr, &now);
-    if (signal > 0) return {.signal = signal};
-    if (patience && os::RealClock().Steady() - begin >= *patience) return {};
+    if (signal > 0) return {.signal = signal, .cut = true};
+    if (patience && os::RealClock().Steady() - begin >= *patience) return {.cut = true};
   }
   return state_->end;
 }

@@ -24,9 +24,10 @@ class OutputRelay {
   void Say(const std::string& line);
 
   struct End {
-    int error = 0;    // errno of a write; what came after was not shown
-    int signal = 0;   // that came while who reads was waited for; not all was shown
-    Status damage{};  // of output that cannot be read
+    int error = 0;     // errno of a write; what came after was not shown
+    int signal = 0;    // that came while who reads was waited for
+    bool cut = false;  // for that, or as patience came to its end, not all was shown
+    Status damage{};   // of output that cannot be read
   };
   /// The run is over: all that its tasks have printed is shown, and then `words` on stderr. Signals that end
   /// programs have to be blocked; one that comes ends the waiting, and so does the end of `patience`. Once.

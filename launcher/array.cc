@@ -230,7 +230,7 @@ int RunArray(const ArrayArguments& arguments, const std::vector<std::string>& wo
   return code;
 }
 
-std::function<int()> Setup(CLI::App& app) {
+std::function<int()> SetupArray(CLI::App& app) {
   auto arguments = std::make_shared<ArrayArguments>();
   // Shown are those that concern an element most often; the others of sbatch are taken as well.
   static constexpr struct {
@@ -270,15 +270,7 @@ std::function<int()> Setup(CLI::App& app) {
   AddRunSettings(app, &arguments->settings);
   app.add_flag("--dry-run", arguments->dry_run, "Show what would be run, and run nothing");
   app.add_flag("--json", arguments->json, "At the end a JSON document on standard output");
-  app.prefix_command();
-  return [arguments, &app] {
-    const std::vector<std::string> words = app.remaining();
-    if (!words.empty() && words.front().starts_with("-") && words.front() != "-") {
-      return Fail(Status(Code::kInvalid, StrCat("unknown option '", Printable(words.front(), 60),
-                                                "'; options stand before SCRIPT: see harrow array --help")));
-    }
-    return RunArray(*arguments, words);
-  };
+  return [arguments] { return RunArray(*arguments, ForeignWords()); };
 }
 
 const Registered kArray({.name = "array",
@@ -286,7 +278,8 @@ const Registered kArray({.name = "array",
                          .example = "harrow array --array=1-1000%64 job.sh",
                          .usage = "[options] SCRIPT [ARGS...]",
                          .order = 2,
-                         .setup = Setup});
+                         .options_first = true,
+                         .setup = SetupArray});
 
 }  // namespace
 }  // namespace harrow::launcher

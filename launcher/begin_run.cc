@@ -1,9 +1,12 @@
 #include "launcher/begin_run.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <signal.h>
 #include <string.h>
 #include <time.h>
 
@@ -303,7 +306,7 @@ Result<Part> TakeRunDirectory(const std::string& asked) {
 
 /// Two runs of one job know nothing of each other.
 void WarnOfOtherRuns(const Plan& plan, const std::string& run_dir) {
-  if (plan.settings.slots > 0 || plan.settings.stage != run::Stage::kNo) return;
+  if (plan.settings.slots > 0 || plan.settings.stage != run::Stage::kNo || plan.exec) return;
   const std::string other =
       OtherRunOfJob(os::RealFileSystem(), run_dir, batch::JobWithRestarts(Environment()));
   if (other.empty()) return;
@@ -326,6 +329,7 @@ int BecomeKeeper(const Plan& plan, bool json, const Part& part, bool resumed) {
                                     kModes[static_cast<int>(plan.settings.progress)]};
   if (json) words.push_back("--json");
   if (resumed) words.push_back("--resumed");
+  if (plan.exec) words.push_back("--exec");
   return Become(std::move(words));
 }
 
@@ -386,6 +390,27 @@ int BeginRun(os::FileSystem& fs, Plan plan, const Beginning& beginning) {
   }
   if (plan.settings.run_dir.empty()) NoticeRestart(run_dir);
   return BecomeKeeper(plan, beginning.json, *taken, false);
+}
+
+int BeginHiddenRun(os::FileSystem& fs, Plan plan, std::string_view prefix, const Beginning& beginning) {
+  // A signal that would end this process waits until there is a keeper to take it, or no directory any more.
+  sigset_t ending, before;
+  sigemptyset(&ending);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ending, signal);
+  sigprocmask(SIG_BLOCK, &ending, &before);
+  const std::string& above = plan.settings.submit_dir;
+  std::string run_dir = StrCat(above == "/" ? "" : above, "/", prefix, "XXXXXX");
+  int code = kExitCannotGoOn;
+  if (mkdtemp(run_dir.data()) == nullptr) {
+    code = Fail(Status(Code::kUnavailable, StrCat("no directory can be made in ", Printable(above), ": ",
+                                                  strerrordesc_np(errno))));
+  } else {
+    plan.settings.run_dir = run_dir;
+    code = BeginRun(fs, std::move(plan), beginning);
+    (void)fs.RemoveTree(run_dir);
+  }
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  return code;
 }
 
 }  // namespace harrow::launcher

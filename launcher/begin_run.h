@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct Plan {
   std::vector<bool> unwanted;
   run::RunSettings settings;
   std::vector<std::string> notices;
+  bool exec = false;  // its keeper shows what its task prints, and ends as that does (exec.h)
 };
 
 /// Adds the options that set how a run goes; what is given is appended to `settings`.
@@ -42,6 +44,9 @@ struct Beginning {
 /// Begins a run: makes its directory ready and becomes its keeper, or shows what would be run. Comes back with the exit
 /// status of what could not be.
 int BeginRun(os::FileSystem& fs, Plan plan, const Beginning& beginning);
+/// The same in a new directory of the submit directory, whose name begins like this: hidden, by a dot, so that no other
+/// command takes it for the newest run. Its keeper removes it.
+int BeginHiddenRun(os::FileSystem& fs, Plan plan, std::string_view prefix, const Beginning& beginning);
 
 // What a run that goes on shares with it:
 

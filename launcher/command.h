@@ -40,6 +40,8 @@ struct Command {
   int order = 100;      // place in the list of subcommands
   /// What is none of its flags, before --, and all from -- on is another program's: ForeignWords() has it.
   bool foreign = false;
+  /// Its options come first, and what follows them is another program's, whatever it looks like: ForeignWords() has it.
+  bool options_first = false;
   /// Adds options; what it returns runs the command after they have been read and gives the exit status.
   std::function<std::function<int()>(CLI::App&)> setup;
 };
@@ -48,7 +50,7 @@ struct Registered {
   explicit Registered(Command command);
 };
 
-/// The command line's words that belong to another program (Command::foreign), -- among them.
+/// The command line's words that belong to another program: of Command::foreign with -- among them.
 const std::vector<std::string>& ForeignWords();
 /// `harrow WORDS...` in this process; the exit status.
 int RunWords(const std::vector<std::string>& words);

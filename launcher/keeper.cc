@@ -16,7 +16,9 @@
 #include "batch/slurm.h"
 #include "journal/journal.h"
 #include "launcher/command.h"
+#include "launcher/exec.h"
 #include "launcher/inputs.h"
+#include "launcher/output_relay.h"
 #include "launcher/run_access.h"
 #include "launcher/stage.h"
 #include "os/clock.h"
@@ -38,12 +40,14 @@ namespace {
 constexpr Duration kAtTheLimit = std::chrono::seconds(2);
 constexpr Duration kDropping = std::chrono::minutes(10);  // many files are not removed at once
 constexpr Duration kOnEndGrace = std::chrono::seconds(1);
+constexpr Duration kLastOutput = std::chrono::seconds(1);  // of an interrupted program, for who reads it
 
 struct KeepOptions {
   std::string run_dir;
   std::string progress = "auto";
   bool json = false;
   bool resumed = false;
+  bool exec = false;
 };
 
 /// What a run says on standard error while it goes on.
@@ -186,6 +190,18 @@ void ShowStagingEnd(const KeepOptions& options, const run_dir::Part& part, run::
     ShowStaged(end.last, stage, options.json);
 }
 
+/// The same of `harrow exec`; its exit status.
+int ShowExecEnd(OutputRelay& relay, const run_dir::Part& part, const keeper::KeeperEnd& end) {
+  const ExecEnd told = EndOfExec(part, end);
+  const OutputRelay::End shown =
+      relay.Finish(told.words, end.signal != 0 ? std::optional<Duration>(kLastOutput) : std::nullopt);
+  if (!shown.damage.ok()) std::cerr << "harrow: " << shown.damage.message() << "\n";
+  if (shown.error == EPIPE) return 128 + SIGPIPE;
+  if (shown.error != 0)
+    return Fail(Status(Code::kExhausted, StrCat("cannot write the output: ", strerrordesc_np(shown.error))));
+  return shown.cut ? 128 + (shown.signal != 0 ? shown.signal : end.signal) : told.code;
+}
+
 /// The command that a run has for its end. Nothing of Harrow's waits for it but this process, and who ends
 /// this process ends it, too.
 void RunOnEnd(const KeepOptions& options, const run::RunSettings& settings, const keeper::KeeperEnd& end) {
@@ -254,30 +270,41 @@ int Keep(const KeepOptions& options) {
                                                                Environment());
   const std::unique_ptr<os::EventLoop> loop = os::MakeEventLoop();
   Screen screen(options.progress);
+  std::unique_ptr<OutputRelay> relay;
+  if (options.exec) {
+    auto started = OutputRelay::Start(*part, [] { kill(getpid(), SIGTERM); });
+    if (!started.ok()) return Fail(started.status());
+    relay = *std::move(started);
+  }
   keeper::KeeperOptions keeper_options;
   keeper_options.program = ThisProgram();
   if (!settings->node_teardown.empty()) keeper_options.agents_leave += settings->node_limit;
   if (settings->stage == run::Stage::kDrop) keeper_options.agents_leave = kDropping;
   keeper_options.part = *part;
   keeper_options.progress = [&](const pb::Progress& progress) { screen.Show(progress); };
-  keeper_options.say = [&](const std::string& line) { screen.Say(line); };
+  keeper_options.say = [&](const std::string& line) { relay ? relay->Say(line) : screen.Say(line); };
   const keeper::KeeperEnd end = keeper::Keeper(loop.get(), batch.get(), std::move(keeper_options)).Run();
   agent::RemoveLeftTmpRoots(dir);
   screen.Clear();
   const bool stages = settings->stage != run::Stage::kNo;
-  if (stages) {
+  int code = ExitOf(end);
+  if (relay) {
+    code = ShowExecEnd(*relay, *part, end);
+  } else if (stages) {
     ShowStagingEnd(options, *part, settings->stage, end);
   } else {
     ShowEnd(options, *part, *settings, end);
   }
   if (const Status released = run_dir::ReleaseOwnership(dir, dir.path()); !released.ok())
     os::LogError(released.message());
-  if (stages && (ExitOf(end) == kExitDone || end.signal != 0)) {
+  const bool hidden = relay || stages;
+  const bool ended_well = relay ? end.end != run::ServerEnd::kCannotGoOn : code == kExitDone;
+  if (hidden && (ended_well || end.signal != 0)) {
     if (const Status removed = os::RealFileSystem().RemoveTree(options.run_dir); !removed.ok())
       std::cerr << "harrow: " << removed.message() << "\n";
   }
   if (!settings->on_end.empty()) RunOnEnd(options, *settings, end);
-  return ExitOf(end);
+  return code;
 }
 
 const Registered kKeeper(
@@ -292,6 +319,7 @@ const Registered kKeeper(
        app.add_option("--progress", options->progress, "auto, plain or none")->type_name("MODE");
        app.add_flag("--json", options->json, "The end as a JSON document");
        app.add_flag("--resumed", options->resumed, "The run had a beginning before");
+       app.add_flag("--exec", options->exec, "Show what its task prints, and end as it does");
        return [options] { return Keep(*options); };
      }});
 

@@ -147,19 +147,30 @@ std::vector<std::string> TakeForeign(const CLI::App& command, std::vector<std::s
   return own;
 }
 
-/// Leaves out the "--" between a command's options and what follows them, which the parser would take for its
-/// own end.
-std::vector<std::string> WithoutMark(const CLI::App& command, std::vector<std::string> words) {
-  for (size_t i = 1; i < words.size() && words[i].starts_with("-"); ++i) {
-    if (words[i] == "--") {
-      const bool names_one = i + 1 < words.size() && !words[i + 1].starts_with("-");
-      if (names_one) words.erase(words.begin() + static_cast<ptrdiff_t>(i));
-      break;
-    }
-    const bool whole = words[i].starts_with("--") || words[i].size() == 2;
-    const CLI::Option* const option = whole ? command.get_option_no_throw(words[i]) : nullptr;
-    if (option != nullptr && option->get_items_expected_min() > 0) ++i;  // its value
+/// Is the word after it its value?
+bool TakesNext(const CLI::App& command, const std::string& word) {
+  const auto takes = [&](const std::string& name) {
+    const CLI::Option* const option = command.get_option_no_throw(name);
+    return option != nullptr && option->get_items_expected_min() > 0;
+  };
+  if (word.starts_with("--")) return takes(word);
+  // Of several letters the first that takes a value has what stands behind it.
+  for (size_t at = 1; at < word.size(); ++at) {
+    if (takes(StrCat("-", word[at]))) return at + 1 == word.size();
   }
+  return false;
+}
+
+/// Sets aside what follows the command's own options, and a "--" between them: the parser would take it for a subcommand,
+/// where there is one of that name.
+std::vector<std::string> TakeRest(const CLI::App& command, std::vector<std::string> words) {
+  size_t own = 1;
+  while (own < words.size() && words[own].starts_with("-") && words[own] != "-" && words[own] != "--")
+    own += TakesNext(command, words[own]) ? 2 : 1;
+  own = std::min(own, words.size());
+  const size_t rest = own < words.size() && words[own] == "--" ? own + 1 : own;
+  foreign_words.assign(words.begin() + static_cast<ptrdiff_t>(rest), words.end());
+  words.resize(own);
   return words;
 }
 
@@ -229,9 +240,10 @@ int Main(std::vector<std::string> words) {
   }
   CLI::App* chosen = FindCommand(app, first);
   for (const Command& command : commands) {
-    if (command.foreign && command.name == first) words = TakeForeign(*chosen, std::move(words));
+    if (command.name != first) continue;
+    if (command.foreign) words = TakeForeign(*chosen, std::move(words));
+    if (command.options_first) words = TakeRest(*chosen, std::move(words));
   }
-  if (chosen != nullptr && chosen->get_prefix_command()) words = WithoutMark(*chosen, std::move(words));
   std::reverse(words.begin(), words.end());  // as the parser wants them
   try {
     app.parse(std::move(words));

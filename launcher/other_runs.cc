@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "launcher/exec.h"
 #include "run_dir/names.h"
 #include "run_dir/owner.h"
 #include "run_dir/part.h"
@@ -20,6 +21,7 @@ std::string OtherRunIn(os::FileSystem& fs, const std::string& directory, const s
   const auto names = fs.List(directory);
   if (!names.ok() || names->size() > kMost) return "";
   for (const std::string& name : *names) {
+    if (name.starts_with(kExecDirectories)) continue;  // which is meant to run beside others
     const std::string path = directory + "/" + name;
     const std::string first = run_dir::PartPath(path, run_dir::kFirstPart);
     if (path == run_dir || !fs.Stat(run_dir::OwnerPath(first)).ok()) continue;

@@ -1,8 +1,6 @@
 #include "launcher/stage.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <iostream>
@@ -33,7 +31,6 @@
 namespace harrow::launcher {
 namespace {
 
-constexpr const char* kRunDirectory = ".harrow-stage-XXXXXX";
 constexpr int kJsonVersion = 1;
 
 struct StageArguments {
@@ -127,7 +124,7 @@ Status Collect(os::FileSystem& fs, const StageArguments& arguments, Plan* plan, 
   return {};
 }
 
-Status MakePlan(os::FileSystem& fs, const StageArguments& arguments, Plan* plan) {
+Status PlanStage(os::FileSystem& fs, const StageArguments& arguments, Plan* plan) {
   if (arguments.everywhere && arguments.round_robin)
     return BadCall("--all and --round-robin: files go to each node, or each to one");
   if (arguments.drop && !(arguments.files.empty() && arguments.flows.empty()))
@@ -172,25 +169,16 @@ Status MakePlan(os::FileSystem& fs, const StageArguments& arguments, Plan* plan)
   return {};
 }
 
-int Begin(const StageArguments& arguments) {
+int BeginStage(const StageArguments& arguments) {
   os::FileSystem& fs = os::RealFileSystem();
   Plan plan;
-  if (const Status made = MakePlan(fs, arguments, &plan); !made.ok()) return FailInput(made);
-  std::string run_dir = StrCat(plan.settings.submit_dir, "/", kRunDirectory);
-  if (mkdtemp(run_dir.data()) == nullptr) {
-    return Fail(Status(
-        Code::kUnavailable,
-        StrCat("no directory can be made in ", Printable(plan.settings.submit_dir), ": ", strerror(errno))));
-  }
-  plan.settings.run_dir = run_dir;
-  const int code = BeginRun(fs, std::move(plan), {.json = arguments.json});
-  (void)fs.RemoveTree(run_dir);
-  return code;
+  if (const Status made = PlanStage(fs, arguments, &plan); !made.ok()) return FailInput(made);
+  return BeginHiddenRun(fs, std::move(plan), ".harrow-stage-", {.json = arguments.json});
 }
 
 int RunStage(const StageArguments& arguments) {
   if (const std::optional<int> ended = BecomeAgentOfStep()) return *ended;
-  const int code = Begin(arguments);
+  const int code = BeginStage(arguments);
   (void)TellStep("");  // there is no run
   return code;
 }
@@ -205,7 +193,7 @@ std::string NodesText(uint32_t nodes) {
   return StrCat(nodes, nodes == 1 ? " node" : " nodes");
 }
 
-std::function<int()> Setup(CLI::App& app) {
+std::function<int()> SetupStage(CLI::App& app) {
   auto arguments = std::make_shared<StageArguments>();
   app.add_option("FILE", arguments->files, "Files that tasks declare; of a directory all in it");
   app.add_option("--for", arguments->flows, "What the tasks of this flow read and none makes")
@@ -244,7 +232,7 @@ const Registered kStage({.name = "stage",
                          .example = "harrow stage --for flow.toml && harrow run --files local flow.toml",
                          .usage = "[options] FILE... | --for FLOW | --drop",
                          .order = 4,
-                         .setup = Setup});
+                         .setup = SetupStage});
 
 }  // namespace
 

@@ -63,7 +63,8 @@ _harrow() {
     --node) _harrow_offer "$word" < <("$harrow" complete "${run_dir[@]}" nodes -- "$word" 2>/dev/null) ;;
     --target) _harrow_offer "$word" < <("$harrow" complete "${run_dir[@]}" tasks -- "$word" 2>/dev/null) ;;
     --io) _harrow_offer "$cur" <<<$'none\nmodel'; return ;;
-    --retries | --max-failures | --max-running | --slots | --local-nodes | --tail | --slowest | --output-limit | --nodes | --max-nodes | --task-time | --seed | --run-time | --time-scale | --size-scale | --local-limit) return ;;
+    --mpi) _harrow_offer "$cur" <<<$'pmix\nnone'; return ;;
+    --retries | --max-failures | --max-running | --slots | --local-nodes | --tail | --slowest | --output-limit | --nodes | --max-nodes | --task-time | --seed | --run-time | --time-scale | --size-scale | --local-limit | -n | --ranks | -c | --cores | --gpus | -N | --memory | -t | --time) return ;;
     *)
       if [[ $cur == -* ]]; then
         _harrow_offer "$cur" < <(_harrow_options "$harrow" "$command")
@@ -73,6 +74,10 @@ _harrow() {
         run | array | sbatch | stage | check | plan | sim | replay)
           compopt -o filenames
           mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+          return ;;
+        exec)
+          compopt -o filenames
+          mapfile -t COMPREPLY < <(compgen -c -- "$cur"; compgen -f -- "$cur")
           return ;;
         logs | explain | cancel)
           _harrow_offer "$word" < <("$harrow" complete "${run_dir[@]}" tasks -- "$word" 2>/dev/null) ;;

@@ -93,7 +93,8 @@ std::vector<std::string> NamedRuns(os::FileSystem& fs, const JudgeOf& judge) {
   const auto names = fs.List(".");
   if (!names.ok() || names->size() > kMost) return runs;
   for (const std::string& name : *names) {
-    if (name.starts_with("harrow-") || !fs.Stat(FlowPath(name)).ok()) continue;
+    // Those of commands that leave nothing are hidden.
+    if (name.starts_with("harrow-") || name.starts_with(".harrow-") || !fs.Stat(FlowPath(name)).ok()) continue;
     const bool begun = fs.Stat(PartPath(name, kFirstPart)).ok() || fs.Stat(JournalPath(name)).ok();
     if (begun && judge(name, Purpose::kRun).ours) runs.push_back(name);
   }

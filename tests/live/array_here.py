@@ -62,6 +62,17 @@ def test_of_two_options_for_one_thing_the_later_counts(directory, program):
     same(lines_of(f"{directory}/said"), ["30 none", "none 20", "none 20", "40 none", "11 none"])
 
 
+def test_a_script_that_is_called_as_a_command(directory, program):
+    """What follows the options is the script and what is its own."""
+    harrow = Harrow(program, directory)
+    write(f"{directory}/status", "#!/bin/sh\n#SBATCH --array=7\necho \"$SLURM_ARRAY_TASK_ID $*\" >>said\n")
+    for words in (["status", "run", "--help"], ["--", "status", "-x"], ["-Hc", "1", "status", "--", "-n"]):
+        harrow("array", "--progress", "none", *words, code=0)
+    same(lines_of(f"{directory}/said"), ["7 run --help", "7 -x", "7 -- -n"])
+    refused = harrow("array", "--progres", "none", "status", code=2)
+    check("unknown option '--progres'; did you mean '--progress'?" in refused.err, refused)
+
+
 def test_what_nobody_writes_to_is_not_waited_for(directory, program):
     harrow = Harrow(program, directory)
     os.mkfifo(f"{directory}/fifo")

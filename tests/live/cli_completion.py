@@ -72,7 +72,9 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 def test_bash(directory, program, source):
     harrow = prepared(directory, program)
     check(set(bash(harrow, source, "harrow ")) >= {"run", "status", "logs", "report", "help"})
-    same(bash(harrow, source, "harrow ex"), ["explain"])
+    same(bash(harrow, source, "harrow exp"), ["explain"])
+    same(bash(harrow, source, "harrow exec --mp"), ["--mpi"])
+    same(bash(harrow, source, "harrow exec --mpi "), ["pmix", "none"])
     same(bash(harrow, source, "harrow logs --fo"), ["--follow"])
     same(sorted(bash(harrow, source, "harrow status --")),
          sorted(["--run-dir", "--failed", "--nodes", "--watch", "--json", "--help"]))
@@ -84,6 +86,7 @@ def test_bash(directory, program, source):
     same(bash(harrow, source, "harrow report --kind al"), ["alpha"])
     write(os.path.join(directory, "sub.toml"), "")
     same(bash(harrow, source, "harrow run su"), ["sub.toml"])
+    check(set(bash(harrow, source, "harrow exec su")) >= {"sub.toml", "su"}, "files and commands")
     os.mkdir(os.path.join(directory, "there"))
     os.rename(os.path.join(directory, "harrow-1"), os.path.join(directory, "there/elsewhere"))
     same(bash(harrow, source, "harrow logs bet"), [])

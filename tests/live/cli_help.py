@@ -23,7 +23,7 @@ def told_options(text):
     found = set()
     for line in text.splitlines():
         if re.match(r"(?:_[A-Z]+_, )?\*-", line):
-            found.update(re.findall(r"\*(--?[a-z-]+)\*", line))
+            found.update(re.findall(r"\*(-[a-zA-Z]|--[a-z-]+)\*", line))
     return found
 
 

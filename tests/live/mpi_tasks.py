@@ -285,4 +285,5 @@ def main():
     run_support.tests_of(sys.modules[__name__], sys.argv[1])
 
 
-run_support.tell(main)
+if __name__ == "__main__":
+    run_support.tell(main)

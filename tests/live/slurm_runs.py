@@ -290,6 +290,28 @@ def two_at_once():
     check("runs in this job" not in "".join(lines_of(f"{directory}/shared")), lines_of(f"{directory}/shared"))
 
 
+def one_program_beside_a_run():
+    """harrow exec in a job whose run goes on: with an srun of its own, and nobody warns of it."""
+    directory = flow(CLUSTER, "exec", ["until test -e go; do sleep 0.05; done"] * 2)
+    program = shlex.quote(HARROW)
+    one = f"{program} exec -n 2 --mpi none -j 4"
+    job = Job(CLUSTER, HARROW, "run tasks.txt --run-dir r --slots 1 --progress none & until test -e r/0/server; do sleep 0.05; done; "
+              f"{one} sh -c 'hostname; echo $HARROW_RANK >&2' >out 2>err; echo $? >>out; {one} sh -c 'exit 5' 2>failed; echo $? >>failed; "
+              f"({one} sh -c 'touch began; sleep 300' & pid=$!; until test -e began; do sleep 0.05; done; "
+              f"echo true | {program} run --run-dir other --progress none - 2>warned; kill $pid; wait $pid; echo $? >ended); "
+              "ls -a >listed; touch go; wait", "-p", "fast", "-N2", "--exclusive", directory=directory)
+    check(job.code(90) == 0, job.said())
+    out, err, failed = (lines_of(f"{directory}/{name}") for name in ("out", "err", "failed"))
+    check(len(out) == 3 and out[0] == out[1] and out[0].startswith("node") and out[2] == "0", f"{out} {err} {job.said()}")
+    same(sorted(line for line in err if "pinned" not in line), ["0", "1"])
+    check(failed[-1] == "5" and "rank " in failed[-2] and ", on node" in failed[-2], f"{failed}")
+    same(lines_of(f"{directory}/ended"), ["143"], job.said())
+    check(not [name for name in lines_of(f"{directory}/listed") if name.startswith(".harrow")], lines_of(f"{directory}/listed"))
+    warned = [line for line in lines_of(f"{directory}/warned") if "runs in this job" in line]
+    check(len(warned) == 1 and "/exec/r runs in this job as well" in warned[0], warned)
+    check(len(job.srun_lines()) == 5, job.srun_lines())
+
+
 MPI_SIZE = """#include <mpi.h>
 #include <stdio.h>
 int main(int c, char** v) {
@@ -379,7 +401,7 @@ def main():
     sys.argv[1:] = sys.argv[2:]
     CPUS = (os.cpu_count() or 1) + 2
     with Cluster("--cpus", str(CPUS), *SHARE) as CLUSTER:
-        tests = (time_limit, signals, scancelled, nodes_set_up, srun_form, heterogeneous, heterogeneous_srun_form, one_after_the_other, side_by_side, crowded, memory, doctor_elsewhere, two_at_once,
+        tests = (time_limit, signals, scancelled, nodes_set_up, srun_form, heterogeneous, heterogeneous_srun_form, one_after_the_other, side_by_side, crowded, memory, doctor_elsewhere, two_at_once, one_program_beside_a_run,
                  task_environment, site_flags, affinity, ordinary_user)
         return run_tests([(test.__name__, test) for test in tests], only_long=("heterogeneous_srun_form", "affinity", "ordinary_user"))
 

@@ -6,6 +6,7 @@
 #include <exception>
 #include <iostream>
 #include <map>
+#include <optional>
 #include <memory>
 #include <new>
 #include <string_view>
@@ -174,6 +175,18 @@ std::vector<std::string> TakeRest(const CLI::App& command, std::vector<std::stri
   return words;
 }
 
+/// An option that is given an empty value, as by a shell's variable that is not set ("--run-dir=$D"): the parser would take
+/// the next word for it.
+std::optional<std::string> OptionWithoutValue(const CLI::App& command, const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (word == "--") break;
+    if (!word.starts_with("--") || word.find('=') != word.size() - 1) continue;
+    const std::string name = word.substr(0, word.size() - 1);
+    if (command.get_option_no_throw(name) != nullptr) return name;
+  }
+  return std::nullopt;
+}
+
 /// The manual's page of what is no command: "flow" is harrow-flow(5).
 int OpenManual(const std::string& topic, std::vector<std::string> known) {
   for (const char* page : {"harrow-flow", "harrow-cluster", "harrow.conf", "harrow-plugin"}) {
@@ -243,6 +256,8 @@ int Main(std::vector<std::string> words) {
     if (command.name != first) continue;
     if (command.foreign) words = TakeForeign(*chosen, std::move(words));
     if (command.options_first) words = TakeRest(*chosen, std::move(words));
+    if (const auto option = OptionWithoutValue(*chosen, words))
+      return UsageError(StrCat(*option, "= has no value; write one behind the =, or leave the option out"), first);
   }
   std::reverse(words.begin(), words.end());  // as the parser wants them
   try {

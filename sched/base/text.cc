@@ -302,9 +302,20 @@ std::string FormatBytes(uint64_t bytes) {
   return Print("%.1f %s", value, kUnits[unit]);
 }
 
+bool EndsWithNumber(std::string_view name, std::string_view number) {
+  if (name.size() <= number.size() + 1 || !name.ends_with(number)) return false;
+  const char before = name[name.size() - number.size() - 1];
+  return before == '_' || before == '-';
+}
+
 std::optional<std::string_view> Suggest(std::string_view word,
                                         const std::vector<std::string_view>& candidates) {
   if (word.empty() || word.size() > 64) return std::nullopt;
+  if (word.find_first_not_of("0123456789") == std::string_view::npos) {
+    for (std::string_view candidate : candidates) {
+      if (EndsWithNumber(candidate, word)) return candidate;
+    }
+  }
   const size_t limit = word.size() <= 2 ? 1 : std::min<size_t>(3, (word.size() + 1) / 3);
   size_t best = limit + 1;
   std::optional<std::string_view> found;

@@ -27,7 +27,10 @@ std::string FormatDuration(Duration d);
 /// For people: "3.2 GiB".
 std::string FormatBytes(uint64_t bytes);
 
-/// The candidate nearest to `word` by edit distance, if any is near enough to be meant.
+/// "9_17" and "gen-17" end with the number 17.
+bool EndsWithNumber(std::string_view name, std::string_view number);
+/// The candidate nearest to `word` by edit distance, if any is near enough to be meant; of a number the first
+/// that ends with it ("17" of "9_17").
 std::optional<std::string_view> Suggest(std::string_view word, const std::vector<std::string_view>& candidates);
 /// `text` as one word of a POSIX shell.
 std::string ShellQuote(std::string_view text);

@@ -176,12 +176,15 @@ std::optional<TaskId> Graph::FindTask(std::string_view name) const {
       names_.Find(hash(name), [&](uint32_t n) { return given_name(TaskId(n)) == name; });
   if (found) return TaskId(*found);
 
-  if (name.starts_with('#')) name.remove_prefix(1);
+  const bool sure = name.starts_with('#');
+  if (sure) name.remove_prefix(1);
   uint32_t number = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
   if (error != std::errc() || end != name.data() + name.size() || number == 0 || number > tasks_.size()) {
     return std::nullopt;
   }
+  const std::string_view given = given_name(TaskId(number - 1));
+  if (!sure && !given.empty() && !EndsWithNumber(given, name)) return std::nullopt;
   return TaskId(number - 1);
 }
 

@@ -188,7 +188,8 @@ class Graph {
   /// Whether the file is nobody's declared output itself, but lies below an output directory of its producer.
   bool below_output(FileId file) const { return files_.below_output(file); }
   std::optional<FileId> FindFile(std::string_view name) const { return files_.Find(name); }
-  /// The task of that name, or of that number for "#12" or "12". Builds an index at the first call.
+  /// The task of that name, or of that number for "#12"; for "12" as well where that task has no name,
+  /// or one that ends so (9_12): else another one may be meant. Builds an index at the first call.
   std::optional<TaskId> FindTask(std::string_view name) const;
 
   /// Bring what the accessors above read into the cache; for loops over many tasks.

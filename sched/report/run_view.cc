@@ -109,11 +109,16 @@ std::optional<size_t> RunView::FindTask(std::string_view name) const {
   for (size_t i = 0; i < task_count(); ++i) {
     if (task(i).name == name) return i;
   }
-  if (name.starts_with('#')) name.remove_prefix(1);
+  const bool sure = name.starts_with('#');
+  if (sure) name.remove_prefix(1);
   uint32_t number = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
   if (error != std::errc() || end != name.data() + name.size() || number == 0) return std::nullopt;
-  return Position(TaskId(number - 1));
+  const std::optional<size_t> at = Position(TaskId(number - 1));
+  // As Graph::FindTask.
+  if (at && !sure && !task(*at).name.starts_with('#') && !EndsWithNumber(task(*at).name, name))
+    return std::nullopt;
+  return at;
 }
 
 std::string RunView::TaskName(TaskId task) const {

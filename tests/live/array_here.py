@@ -2,6 +2,7 @@
 """`harrow array` on this machine: what lies where the script goes, runs that are moved and resumed, what options ask for.
 usage: array_here.py HARROW [TEST...]"""
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -71,6 +72,33 @@ def test_a_script_that_is_called_as_a_command(directory, program):
     same(lines_of(f"{directory}/said"), ["7 run --help", "7 -x", "7 -- -n"])
     refused = harrow("array", "--progres", "none", "status", code=2)
     check("unknown option '--progres'; did you mean '--progress'?" in refused.err, refused)
+
+
+def test_a_number_alone_is_no_other_element(directory, program):
+    """Of elements 11 to 14, 12 is not the twelfth, and 2 is not the second."""
+    harrow = Harrow(program, directory)
+    write(f"{directory}/job.sh", "#!/bin/sh\necho element $SLURM_ARRAY_TASK_ID\n")
+    harrow("array", "--array=11-14", "--run-dir", "r", "job.sh", code=0)
+    for command in ("logs", "explain"):
+        for number in ("2", "12"):
+            told = harrow(command, "--run-dir", "r", number, code=2)
+            check(f"no task '{number}'" in told.err and not told.out, told)
+        check(re.search(r"did you mean '\w+_12'", told.err), told)
+    same(harrow("logs", "--run-dir", "r", "#2", code=0).out, "element 12\n")
+
+
+def test_an_empty_value_takes_no_other_word(directory, program):
+    """As `--run-dir=$D` gives it where D is not set."""
+    harrow = Harrow(program, directory)
+    write(f"{directory}/job.sh", "#!/bin/sh\necho ran >> ran\n")
+    write(f"{directory}/tasks.txt", "echo ran >> ran\n")
+    before = sorted(os.listdir(directory))
+    for words in (["array", "--array=1-2", "--output=", "--dry-run", "job.sh"], ["run", "--run-dir=", "--dry-run", "tasks.txt"],
+                  ["run", "--time=", "tasks.txt"], ["status", "--run-dir="]):
+        option = next(word for word in words if word.endswith("="))
+        told = harrow(*words, code=2)
+        check(f"{option} has no value" in told.err, told)
+    same(sorted(os.listdir(directory)), before)
 
 
 def test_what_nobody_writes_to_is_not_waited_for(directory, program):

@@ -153,6 +153,9 @@ TEST(SuggestTest, FindsWhatIsNear) {
   EXPECT_EQ(Suggest("core", keys), "cores");
   EXPECT_EQ(Suggest("mem", keys), "memory");
   EXPECT_EQ(Suggest("NAME", keys), "name");
+  EXPECT_EQ(Suggest("17", {"17x", "9_7", "9_117", "9_17", "gen-17"}), "9_17");
+  EXPECT_EQ(Suggest("17", {"gen-17"}), "gen-17");
+  EXPECT_EQ(Suggest("17", {"9_117", "9_171", "x217"}), std::nullopt);
   EXPECT_EQ(Suggest("comand", keys), "command");
   EXPECT_EQ(Suggest("i", keys), "in");
   EXPECT_EQ(Suggest("zzz", keys), std::nullopt);

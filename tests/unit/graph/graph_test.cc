@@ -158,17 +158,22 @@ TEST(Graph, NamesAndNumbers) {
   const TaskId unnamed = Add(graph, "");
   const TaskId named = Add(graph, "fit");
   const TaskId odd = Add(graph, "1");
+  const TaskId fourth = Add(graph, "9_4");
+  Add(graph, "9_15");
   ASSERT_TRUE(graph.Seal().ok());
   EXPECT_EQ(graph.TaskName(unnamed), "#1");
   EXPECT_EQ(graph.TaskName(named), "fit");
   EXPECT_EQ(graph.command(named), "run");
   EXPECT_EQ(graph.FindTask("fit"), named);
   EXPECT_EQ(graph.FindTask("#2"), named);
-  EXPECT_EQ(graph.FindTask("2"), named);
+  EXPECT_FALSE(graph.FindTask("2")) << "it has a name";
   EXPECT_EQ(graph.FindTask("1"), odd) << "a name goes before a number";
   EXPECT_EQ(graph.FindTask("#1"), unnamed);
   EXPECT_FALSE(graph.FindTask("0"));
-  EXPECT_FALSE(graph.FindTask("4"));
+  EXPECT_EQ(graph.FindTask("4"), fourth) << "both readings agree";
+  EXPECT_FALSE(graph.FindTask("5")) << "it may mean 9_5";
+  EXPECT_FALSE(graph.FindTask("15"));
+  EXPECT_FALSE(graph.FindTask("6"));
   EXPECT_FALSE(graph.FindTask("fi"));
   EXPECT_FALSE(graph.FindTask(""));
 }

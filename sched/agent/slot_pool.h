@@ -33,6 +33,8 @@ class SlotPool : public TaskHost, private MemoryWatch::Host {
   /// An input of an attempt has come, or will not.
   void InputArrived(AttemptId attempt);
   void InputFailed(AttemptId attempt, const std::string& why);
+  /// Ranks of it are to be told something (Pmi1Port).
+  void WakeRanks(AttemptId attempt);
   /// It holds the most of a disk that is too full (local_watch.h).
   void DiskLimitReached(AttemptId attempt);
   /// What the slot's thread runs.
@@ -74,6 +76,8 @@ class SlotPool : public TaskHost, private MemoryWatch::Host {
   void TellFence();
   Time Now() const { return Time(clock_.Steady()); }
   void Wake(Slot& slot);
+  /// The same by the alarm's thread: that of a slot has none of the others' descriptors.
+  void HaveWoken(uint32_t slot);
   void ReportUnstarted(const LocalTask& task, End reason, std::string why = {});
 
   std::optional<Look> NextLook() override;
@@ -94,6 +98,7 @@ class SlotPool : public TaskHost, private MemoryWatch::Host {
   std::optional<Time> closed_at_;          // of mutex_: all ends
   std::optional<Time> asked_in_vain_;      // of mutex_: who ended a task, last
   std::optional<Time> alarm_;              // of mutex_: when the core wants to be told the time
+  std::vector<uint32_t> to_wake_;          // of mutex_: slots, by the alarm's thread
   bool stop_ = false;                      // of mutex_
   std::vector<std::unique_ptr<Slot>> slots_;
   std::thread alarm_thread_;

@@ -12,6 +12,7 @@ struct Shape {
   uint32_t nodes = 1;    // whole nodes when > 1 or when `whole_node`
   bool whole_node = false;
   uint64_t memory = 0;   // bytes of one node; 0: not declared
+  uint32_t all_cores() const { return nodes > 1 ? cores * nodes : cores; }
   bool whole_nodes() const { return whole_node || nodes > 1; }
   auto operator<=>(const Shape&) const = default;
 };

@@ -110,6 +110,13 @@ Status WriteRenumbered(const std::string& directory, const ResumePlan& plan, con
     if (record.left_ns == 0) record.left_ns = settings.started.time_since_epoch().count();
     journal.Add(std::move(record));
   }
+  for (journal::PartRecord record : history.parts) {
+    const auto found = now.find(record.task.value);
+    if (found == now.end()) continue;
+    record.output_task = record.OutputTask();
+    record.task = found->second;
+    journal.Add(std::move(record));
+  }
   for (journal::AttemptRecord record : history.attempts) {
     const auto found = now.find(record.task.value);
     if (found == now.end()) continue;

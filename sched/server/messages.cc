@@ -1,5 +1,7 @@
 #include "server/messages.h"
 
+#include <utility>
+
 #include "base/text.h"
 
 namespace harrow::server {
@@ -29,6 +31,30 @@ journal::AttemptRecord AttemptFromProto(const pb::Attempt& attempt, NodeId node)
   record.message = attempt.message();
   record.cores = NumberList({attempt.cores().data(), static_cast<size_t>(attempt.cores_size())});
   return record;
+}
+
+journal::PartRecord PartFromProto(const pb::Attempt& attempt, NodeId node, uint32_t part, uint32_t ranks) {
+  journal::AttemptRecord record = AttemptFromProto(attempt, node);
+  return {.task = record.task,
+          .attempt = record.attempt,
+          .part = part,
+          .node = node,
+          .ranks = ranks,
+          .end = record.end,
+          .code = record.code,
+          .start_ns = record.start_ns,
+          .end_ns = record.end_ns,
+          .user_us = record.user_us,
+          .system_us = record.system_us,
+          .max_rss_kib = record.max_rss_kib,
+          .output_file = record.output_file,
+          .output_offset = record.output_offset,
+          .stdout_bytes = record.stdout_bytes,
+          .stderr_bytes = record.stderr_bytes,
+          .output_truncated = record.output_truncated,
+          .message = std::move(record.message),
+          .cores = std::move(record.cores),
+          .output_task = {}};
 }
 
 void AttemptToProto(const journal::AttemptRecord& record, pb::Attempt* out) {

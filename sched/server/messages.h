@@ -14,6 +14,8 @@
 namespace harrow::server {
 
 journal::AttemptRecord AttemptFromProto(const pb::Attempt& attempt, NodeId node);
+/// The part that a node tells of an attempt of several.
+journal::PartRecord PartFromProto(const pb::Attempt& attempt, NodeId node, uint32_t part, uint32_t ranks);
 void AttemptToProto(const journal::AttemptRecord& record, pb::Attempt* out);
 /// `left_ns`: calendar time; 0: it is here.
 journal::NodeRecord NodeToRecord(const Node& node, int64_t left_ns);

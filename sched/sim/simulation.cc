@@ -9,9 +9,8 @@
 // so at once.
 //
 // An attempt of several nodes has a part on each, which goes there and is given slots as an attempt would be
-// (gangs.h). It begins when all have, reads and writes at its lead node, runs as fast as the slowest of them,
-// and ends on all at once. What the server does with such attempts is done here: the other parts are told to
-// end when one of them cannot begin or its lead node fails, and one end is told when all are over.
+// (gangs.h). It reads and writes at its lead node, runs as fast as the slowest of them, and ends on all at
+// once.
 //
 // A node that fails takes its tasks and its page cache with it. Files on its disk stay readable from other
 // nodes: the scheduler forgets these replicas, so nothing is placed by them, but no producer runs again.
@@ -41,7 +40,7 @@
 namespace harrow::sim {
 namespace {
 
-class Simulation {
+class Simulation : private Gangs::Host {
  public:
   Simulation(const graph::Graph& graph, const std::vector<Work>& work, const Options& options)
       : graph_(graph),
@@ -270,9 +269,8 @@ class Simulation {
     kind.home_bytes += static_cast<uint64_t>(start.home_bytes);
     if (!joining_.empty()) {
       joining_.insert(joining_.begin(), start.node);
-      const std::vector<uint32_t> parts = gangs_.Add(attempt, start.attempt, joining_).parts;
-      joining_.clear();
-      for (const uint32_t part : parts) {
+      const std::vector<NodeId> members = std::exchange(joining_, {});
+      for (const uint32_t part : gangs_.Add(attempt, start.attempt, members)) {
         const double arrives = StartArrival(gangs_.part(part).node);
         if (arrives == now_) {
           PartArrived(part);
@@ -313,14 +311,9 @@ class Simulation {
   void Do(const core::RunComplete&) { outcome_.complete = true; }
   void Do(const core::CancelTask& cancel) {
     const agent::End end = cancel.as_lost ? agent::End::kLost : agent::End::kCancelled;
-    uint32_t attempt = 0;
-    if (Gangs::Gang* gang = gangs_.Find(cancel.attempt, &attempt)) {
-      EndParts(gang, end);
-    } else {
-      SendCancel(cancel.attempt, cancel.node, end);
-    }
+    if (!gangs_.Cancel(cancel.attempt, end)) SendCancel(cancel.attempt, cancel.node, end);
   }
-  void SendCancel(AttemptId attempt, NodeId node, agent::End end) {
+  void SendCancel(AttemptId attempt, NodeId node, agent::End end) override {
     happenings_.Add(Arrival(node), 1, Kind::kCancelArrives, static_cast<uint32_t>(cancels_.size()), node.value);
     cancels_.emplace_back(attempt, end);
   }
@@ -361,6 +354,20 @@ class Simulation {
     agent::Needs needs = NeedsOf(graph_.profile(record.task).Part(1, 0));
     if (stores_) needs.inputs = AwaitInputs(attempt);
     TellCore(record.node, agent::Sent{{record.task, record.number}, needs, attempt});
+  }
+  void PartArrived(uint32_t number) {
+    const Gangs::Part part = gangs_.part(number);
+    if (part.over) return;  // the node has failed meanwhile
+    Attempt& record = Record(part.attempt);
+    record.stage = Stage::kWaiting;
+    agent::Needs needs = NeedsOf(graph_.profile(record.task).Part(part.count, part.index));
+    if (stores_ && part.index == 0) needs.inputs = AwaitInputs(part.attempt);
+    TellCore(part.node, agent::Sent{{record.task, record.number}, needs, Gangs::TagOf(number)});
+  }
+  uint32_t SlotsOf(uint32_t number) {
+    const Gangs::Part& part = gangs_.part(number);
+    const Shape shape = graph_.profile(Record(part.attempt).task).Part(part.count, part.index);
+    return shape.whole_node ? nodes_[part.node.value].capacity.slots : std::max(1u, shape.cores);
   }
   /// How many of its inputs are not there yet.
   uint32_t AwaitInputs(uint32_t attempt) {
@@ -430,23 +437,24 @@ class Simulation {
             .whole_node = shape.whole_node};
   }
   /// Tells a node's core what has happened, and does what it says: nothing of that makes more happen at once.
-  void TellCore(NodeId id, const agent::Event& event) {
+  void TellCore(NodeId id, const agent::Event& event) override {
     agent::Core& core = nodes_[id.value].core;
     core_actions_.clear();
     core.Handle(Time(FromSeconds(now_)), event, &core_actions_);
     for (const agent::Action& action : core_actions_) {
       if (const auto* spawn = std::get_if<agent::Spawn>(&action)) {
         const uint32_t tag = core.given(spawn->slot)->tag;
-        if (Gangs::IsPart(tag)) {
-          PartBegan(gangs_.PartOf(tag), spawn->slot);
+        if (Gangs::IsTag(tag)) {
+          const uint32_t part = Gangs::OfTag(tag);
+          gangs_.Began(part, spawn->slot, SlotsOf(part));
         } else {
           Begin(tag, spawn->slot);
         }
       } else if (const auto* returned = std::get_if<agent::Returned>(&action)) {
         Gone(returned->tag);
         happenings_.Add(now_ + cluster_.latency, 2, Kind::kReturnReported, returned->tag);
-      } else if (const auto* report = std::get_if<agent::Report>(&action); report && Gangs::IsPart(report->tag)) {
-        PartOver(gangs_.PartOf(report->tag), report->end);
+      } else if (const auto* report = std::get_if<agent::Report>(&action); report && Gangs::IsTag(report->tag)) {
+        gangs_.Ended(Gangs::OfTag(report->tag), report->end);
       } else if (report) {
         Gone(report->tag);
         Report(report->tag, report->end);
@@ -456,10 +464,10 @@ class Simulation {
       }
     }
   }
-  void Report(uint32_t attempt, agent::End end) {
+  void Report(uint32_t attempt, agent::End end) override {
     happenings_.Add(now_ + cluster_.latency, 2, Kind::kEndReported, attempt, static_cast<uint32_t>(end));
   }
-  void Begin(uint32_t attempt, uint32_t slot) {
+  void Begin(uint32_t attempt, uint32_t slot) override {
     Record(attempt).begin = now_;
     Record(attempt).slot = slot;
     if (Delayed()) happenings_.Add(now_ + cluster_.latency, 2, Kind::kStartReported, attempt);
@@ -522,9 +530,7 @@ class Simulation {
   }
   double SpeedOf(uint32_t attempt) {
     double speed = nodes_[Record(attempt).node.value].speed;
-    if (const Gangs::Gang* gang = gangs_.Find(attempt)) {
-      for (const uint32_t part : gang->parts) speed = std::min(speed, nodes_[gangs_.part(part).node.value].speed);
-    }
+    for (const NodeId member : gangs_.MembersOf(attempt)) speed = std::min(speed, nodes_[member.value].speed);
     return speed;
   }
   Storage::Access Read(FileId file, NodeId node) const {
@@ -620,95 +626,11 @@ class Simulation {
     }
     Settle(attempt);
   }
-  /// It has ended by itself: its slots are free, on all of its nodes.
+  /// It has ended by itself: its slots are free.
   void Settle(uint32_t attempt) {
-    const Gangs::Gang* const gang = gangs_.Find(attempt);
-    if (gang == nullptr) {
-      TellCore(Record(attempt).node, agent::Settled{Record(attempt).slot});
-      return;
-    }
-    const std::vector<uint32_t> parts = gang->parts;
-    gangs_.Erase(attempt);
-    for (const uint32_t number : parts) {
-      const Gangs::Part part = gangs_.part(number);
-      TellCore(part.node, agent::Settled{part.slot});
-    }
+    if (gangs_.Has(attempt)) return gangs_.Settle(attempt);
+    TellCore(Record(attempt).node, agent::Settled{Record(attempt).slot});
   }
-
-  // --- attempts of several nodes
-
-  void PartArrived(uint32_t number) {
-    const Gangs::Part part = gangs_.part(number);
-    if (part.over) return;  // its node has failed meanwhile
-    Attempt& record = Record(part.attempt);
-    record.stage = Stage::kWaiting;
-    const auto members = static_cast<uint32_t>(gangs_.Find(part.attempt)->parts.size());
-    agent::Needs needs = NeedsOf(graph_.profile(record.task).Part(members, part.index));
-    if (stores_ && part.index == 0) needs.inputs = AwaitInputs(part.attempt);
-    TellCore(part.node, agent::Sent{{record.task, record.number}, needs, Gangs::TagOf(number)});
-  }
-  void PartBegan(uint32_t number, uint32_t slot) {
-    Gangs::Part& part = gangs_.part(number);
-    part.slot = slot;
-    const uint32_t attempt = part.attempt;
-    Gangs::Gang* const gang = gangs_.Find(attempt);
-    const Shape shape =
-        graph_.profile(Record(attempt).task).Part(static_cast<uint32_t>(gang->parts.size()), part.index);
-    gangs_.AddSlots(attempt, shape.whole_node ? nodes_[part.node.value].capacity.slots : shape.cores);
-    if (++gang->begun == gang->parts.size() && !gang->ending) Begin(attempt, gangs_.part(gang->parts[0]).slot);
-  }
-  /// Those that are not over are told to end. Of several reasons the first counts.
-  void EndParts(Gangs::Gang* gang, agent::End reason) {
-    if (std::exchange(gang->ending, true)) return;
-    gang->end = static_cast<uint8_t>(reason);
-    for (const uint32_t number : gang->parts) {
-      const Gangs::Part& part = gangs_.part(number);
-      if (!part.over) SendCancel(gang->id, part.node, reason);
-    }
-  }
-  /// It has ended otherwise than with all others.
-  void PartOver(uint32_t number, agent::End end) {
-    Gangs::Part& part = gangs_.part(number);
-    if (std::exchange(part.over, true)) return;
-    const uint32_t attempt = part.attempt;
-    Gangs::Gang* const gang = gangs_.Find(attempt);
-    ++gang->over;
-    if (!gang->ending) {
-      EndParts(gang, agent::End::kLost);
-      gang->end = static_cast<uint8_t>(end);
-    }
-    if (gang->over < gang->parts.size()) return;
-    if (Record(attempt).end < 0) Gone(attempt);
-    const auto how = static_cast<agent::End>(gang->end);
-    Record(attempt).lost = how == agent::End::kLost;
-    if (!gang->given_up) Report(attempt, how);
-    gangs_.Erase(attempt);
-  }
-  void PartSignalled(uint32_t number, agent::End reason) {
-    const Gangs::Part part = gangs_.part(number);
-    if (part.over) return;
-    if (Record(part.attempt).end < 0 && Record(part.attempt).slot != Attempt::kNoSlot) Stop(part.attempt);
-    PartOver(number, reason);
-    TellCore(part.node, agent::Settled{part.slot});
-  }
-  /// Its node has failed. The scheduler gives up what it knows by its lead node, and ends what has lost another.
-  void PartLost(uint32_t number) {
-    const Gangs::Part part = gangs_.part(number);
-    Gangs::Gang* const gang = gangs_.Find(part.attempt);
-    if (part.index > 0) {
-      gangs_.part(number).over = true;
-      if (++gang->over < gang->parts.size()) return;
-      if (!gang->given_up) Report(part.attempt, agent::End::kLost);
-      gangs_.Erase(part.attempt);
-      return;
-    }
-    gang->given_up = true;
-    Attempt& record = Record(part.attempt);
-    if (record.end < 0 && record.slot != Attempt::kNoSlot) Stop(part.attempt);
-    record.lost = true;
-    PartOver(number, agent::End::kLost);
-  }
-
   bool MayKeepOutputs(uint32_t attempt) {
     const Attempt& record = Record(attempt);
     std::vector<FileId> kept;
@@ -722,12 +644,20 @@ class Simulation {
   }
   /// It was asked to end before it was done.
   void Signalled(uint32_t attempt, agent::End reason) {
-    if (Gangs::IsPart(attempt)) return PartSignalled(gangs_.PartOf(attempt), reason);
+    if (Gangs::IsTag(attempt)) return gangs_.Signalled(Gangs::OfTag(attempt), reason);
     if (!Current(attempt) || Record(attempt).end >= 0) return;
     Stop(attempt);
     Record(attempt).lost = reason == agent::End::kLost;
     Report(attempt, reason);
     TellCore(Record(attempt).node, agent::Settled{Record(attempt).slot});
+  }
+  void Stop(uint32_t attempt, bool lost) override {
+    if (Record(attempt).slot == Attempt::kNoSlot) {
+      Gone(attempt);
+    } else if (Record(attempt).end < 0) {
+      Stop(attempt);
+    }
+    Record(attempt).lost = lost;
   }
   /// It is in the middle of something, and does not go on.
   void Stop(uint32_t attempt) {
@@ -810,7 +740,7 @@ class Simulation {
     std::sort(here.begin(), here.end(),
               [](const agent::Core::Info& a, const agent::Core::Info& b) { return a.tag < b.tag; });
     for (const agent::Core::Info& info : here) {
-      if (Gangs::IsPart(info.tag)) continue;
+      if (Gangs::IsTag(info.tag)) continue;
       if (info.state == agent::Core::State::kQueued || info.state == agent::Core::State::kStaging) {
         Gone(info.tag);
         continue;
@@ -818,7 +748,7 @@ class Simulation {
       Stop(info.tag);
       Record(info.tag).lost = true;
     }
-    for (const uint32_t part : gangs_.At(NodeId(id))) PartLost(part);
+    gangs_.NodeFails(NodeId(id));
     node.core = NewCore(node.capacity);
     if (storage_) storage_->NodeLost(NodeId(id));
     if (stores_) stores_->NodeLost(NodeId(id), now_);
@@ -856,7 +786,7 @@ class Simulation {
   std::optional<Storage> storage_;
   std::optional<Stores> stores_;  // with local files
   std::vector<Node> nodes_;
-  Gangs gangs_;
+  Gangs gangs_{this};
   std::vector<NodeId> joining_;  // the further nodes of the attempt that is sent next
   std::vector<Live> live_;  // by attempt, as outcome_.attempts; empty when none is needed
   static constexpr uint32_t kDrawn = UINT32_MAX;  // a failure that the cluster file does not list

@@ -24,4 +24,10 @@ struct NodeCapacity {
   auto operator<=>(const NodeCapacity&) const = default;
 };
 
+/// How many ranks of an MPI task of several nodes are on the `index`th of them: as many on each, one more on
+/// the first ones where that does not come out even. They are numbered node by node.
+constexpr uint32_t RanksOn(uint32_t ranks, uint32_t nodes, uint32_t index) {
+  return ranks / nodes + (index < ranks % nodes ? 1 : 0);
+}
+
 }  // namespace harrow

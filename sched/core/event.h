@@ -90,6 +90,12 @@ struct TaskStarted {
   AttemptId attempt;
   NodeId node;
 };
+/// The attempt of a task of several nodes is out, and these are its nodes, the lead node first: told right
+/// before its TaskStarted by a server that did not send it.
+struct GangRestored {
+  AttemptId attempt;
+  std::vector<NodeId> members;
+};
 struct TaskEnded {
   AttemptId attempt;
   NodeId node;
@@ -154,7 +160,7 @@ struct EndTimeKnown {
 struct TimeCame {};
 
 using Event = std::variant<NodeJoined, NodeHungUp, NodeSilent, NodeLost, NodeClosed, TasksAdded, TaskRestored,
-                           AttemptMayBeOut, RemakesMayBeOut, TaskStarted, TaskEnded, TaskReturned, FileStored, FileLost,
+                           AttemptMayBeOut, RemakesMayBeOut, GangRestored, TaskStarted, TaskEnded, TaskReturned, FileStored, FileLost,
                            FileShared, FileAbsent, CopyFailed, CancelRequested, DrainRequested,
                            RoundTripMeasured, EndTimeKnown, AllNodesJoined, TimeCame>;
 

@@ -30,4 +30,9 @@ constexpr uint32_t RanksOn(uint32_t ranks, uint32_t nodes, uint32_t index) {
   return ranks / nodes + (index < ranks % nodes ? 1 : 0);
 }
 
+/// The cores of all nodes of a task together.
+constexpr uint32_t AllCores(const Shape& shape) {
+  return shape.nodes > 1 ? shape.cores * shape.nodes : shape.cores;
+}
+
 }  // namespace harrow

@@ -49,6 +49,7 @@ class Scheduler::Impl : private Dispatch {
   void On(const TaskRestored& e);
   void On(const AttemptMayBeOut& e);
   void On(const RemakesMayBeOut&) { remakes_may_be_out = true; }
+  void On(const GangRestored&) {}
   void On(const TaskStarted& e);
   void On(const TaskEnded& e);
   void On(const TaskReturned& e);

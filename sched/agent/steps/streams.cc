@@ -107,8 +107,10 @@ Status Streams::Prepare(Launch* launch, TaskResult*) {
     return opened;
   }
   const uint64_t limit = limit_.load(std::memory_order_relaxed);
-  const bool piped = (out_ >= 0 || stdout_.Open(task.id, task.attempt, limit)) &&
-                     (err_ >= 0 || one_file_ || stderr_.Open(task.id, task.attempt, limit));
+  std::optional<uint32_t> rank;
+  if (task.profile->spec().ranks > 0) rank = launch->given.process;
+  const bool piped = (out_ >= 0 || stdout_.Open(task.id, task.attempt, limit, rank)) &&
+                     (err_ >= 0 || one_file_ || stderr_.Open(task.id, task.attempt, limit, rank));
   if (!piped) {
     const int error = errno;
     CloseOwnEnds();

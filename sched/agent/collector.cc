@@ -28,7 +28,7 @@ std::vector<StartedTask> EndedIn(const Batch& batch) {
   std::vector<StartedTask> tasks;
   tasks.reserve(batch.ended.size());
   for (const TaskResult& r : batch.ended)
-    tasks.push_back({.id = r.id, .attempt = r.attempt, .start = r.start});
+    tasks.push_back({.id = r.id, .attempt = r.attempt, .start = r.start, .gang = r.gang});
   return tasks;
 }
 

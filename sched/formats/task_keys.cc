@@ -109,14 +109,13 @@ Status SetAttribute(std::string_view key, std::string_view value, TaskAttributes
   if (key == "whole_node") return SetFlag(key, value, &profile.shape.whole_node);
   if (key == "ranks") return SetInteger(key, value, 1, 100'000'000, &profile.ranks);
   if (key == "mpi") {
-    if (value == "pmi1")
-      return Invalid(
-          "mpi = \"pmi1\", which MPICH speaks, comes with a later version; give the task cores = N, no "
-          "ranks, and start it by mpiexec -n N");
-    if (value != "pmix" && value != "none")
+    if (value != "pmix" && value != "pmi1" && value != "none")
       return Invalid(StrCat("mpi cannot be \"", Printable(value),
-                            "\"; write pmix, or none for programs that bring a launcher of their own"));
-    profile.mpi = value == "none" ? graph::Mpi::kNone : graph::Mpi::kPmix;
+                            "\"; write pmix as for Open MPI, pmi1 as for MPICH, or none for programs that "
+                            "bring a launcher of their own"));
+    profile.mpi = value == "none"   ? graph::Mpi::kNone
+                  : value == "pmi1" ? graph::Mpi::kPmi1
+                                    : graph::Mpi::kPmix;
     return Status();
   }
   if (key == "time") return SetTime(key, value, &profile.time_limit);

@@ -36,8 +36,9 @@ enum class CommandForm : uint8_t {
 
 /// Who tells the ranks of an MPI task of each other.
 enum class Mpi : uint8_t {
-  kPmix,  // the node's agent, by PMIx
+  kPmix,  // the nodes' agents, by PMIx
   kNone,  // they do: HARROW_RANK, HARROW_HOSTFILE
+  kPmi1,  // the nodes' agents, by PMI-1
 };
 
 /// What tasks of one kind have in common. Equal profiles share one ProfileId.

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent/steps/file_pattern.h"
+#include "agent/steps/gang.h"
 #include "base/text.h"
 
 namespace harrow::agent {
@@ -101,7 +102,8 @@ Status Streams::Prepare(Launch* launch, TaskResult*) {
   const LocalTask& task = launch->task;
   stdout_.Reset();
   stderr_.Reset();
-  const Status opened = OpenFiles(task, launch->sandbox, launch->given.process);
+  const uint32_t rank = launch->given.process + (task.gang ? task.gang->first_rank() : 0);
+  const Status opened = OpenFiles(task, launch->sandbox, rank);
   if (!opened.ok()) {
     CloseOwnEnds();
     return opened;

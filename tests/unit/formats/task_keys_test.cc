@@ -138,10 +138,11 @@ TEST(TaskKeysTest, HowRanksFindEachOther) {
   EXPECT_EQ(a.profile.mpi, graph::Mpi::kNone);
   EXPECT_EQ(Said("mpi", "pmix", &a), "");
   EXPECT_EQ(a.profile.mpi, graph::Mpi::kPmix);
-  EXPECT_NE(Said("mpi", "pmi1").find("comes with a later version; give the task cores = N"),
-            std::string::npos);
+  EXPECT_EQ(Said("mpi", "pmi1", &a), "");
+  EXPECT_EQ(a.profile.mpi, graph::Mpi::kPmi1);
   EXPECT_EQ(Said("mpi", "openmpi"),
-            "mpi cannot be \"openmpi\"; write pmix, or none for programs that bring a launcher of their own");
+            "mpi cannot be \"openmpi\"; write pmix as for Open MPI, pmi1 as for MPICH, or none for programs "
+            "that bring a launcher of their own");
 }
 
 TEST(TaskKeysTest, WhatContradictsItself) {

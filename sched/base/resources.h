@@ -9,10 +9,9 @@ namespace harrow {
 struct Shape {
   uint32_t cores = 1;    // cores of one node; of each node when nodes > 1
   uint32_t devices = 0;  // GPUs and the like
-  uint32_t nodes = 1;    // whole nodes when > 1 or when `whole_node`
+  uint32_t nodes = 1;
   bool whole_node = false;
-  uint64_t memory = 0;   // bytes of one node; 0: not declared
-  bool whole_nodes() const { return whole_node || nodes > 1; }
+  uint64_t memory = 0;  // bytes of one node; 0: not declared
   auto operator<=>(const Shape&) const = default;
 };
 

@@ -21,6 +21,8 @@ struct Statistics {
   uint64_t width = 0;                   // most tasks at one depth from the start
   uint64_t cores = 0;                   // asked for by all tasks together
   uint64_t most_cores = 0;              // asked for by one task, over its nodes
+  uint64_t most_nodes = 0;              // that one task spans
+  uint64_t mpi_tasks = 0, ranks = 0, most_ranks = 0;  // tasks with ranks, all of these, and those of one task
   uint64_t without_command = 0;
   struct Kind {
     std::string name;

@@ -86,6 +86,9 @@ Status CheckLocalFiles(const graph::Graph& graph, const config::RunOptions& opti
   size_t found = 0;
   for (uint32_t n = 0; n < graph.task_count(); ++n) {
     const TaskId task(n);
+    if (graph.profile(task).shape.nodes > 1 && ++found <= kTold)
+      text += StrCat(text.empty() ? "" : "\n", graph.PlaceText(graph.place(task)), ": task ", Printable(graph.TaskName(task), 80),
+                     " runs on several nodes, which files = local cannot do; run it with --files shared");
     for (const auto& files : {graph.inputs(task), graph.outputs(task)}) {
       for (const FileId file : files) {
         const std::string_view name = graph.file_name(file);

@@ -19,7 +19,7 @@ struct Shape {
 struct NodeCapacity {
   uint32_t slots = 0;
   uint32_t devices = 0;
-  uint64_t memory = 0;   // bytes; 0: unknown, never limits
+  uint64_t memory = 0;  // bytes; 0: unknown, never limits
   auto operator<=>(const NodeCapacity&) const = default;
 };
 
@@ -27,11 +27,6 @@ struct NodeCapacity {
 /// the first ones where that does not come out even. They are numbered node by node.
 constexpr uint32_t RanksOn(uint32_t ranks, uint32_t nodes, uint32_t index) {
   return ranks / nodes + (index < ranks % nodes ? 1 : 0);
-}
-
-/// The cores of all nodes of a task together.
-constexpr uint32_t AllCores(const Shape& shape) {
-  return shape.nodes > 1 ? shape.cores * shape.nodes : shape.cores;
 }
 
 }  // namespace harrow

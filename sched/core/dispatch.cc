@@ -176,7 +176,8 @@ void Dispatch::ServeIdle() {
   }
   if (!gangs.keeps() || queues.pushed().empty()) return;
   std::vector<NodeId> keep;  // what is free there may be lent
-  for (const Gangs::Gathered& gang : gangs.gathered()) keep.insert(keep.end(), gang.nodes.begin(), gang.nodes.end());
+  for (const Gangs::Gathered& gang : gangs.gathered())
+    keep.insert(keep.end(), gang.nodes.begin(), gang.nodes.end());
   for (NodeId id : keep) {
     if (nodes[id].free_slots() > 0) GiveAll(id);
   }

@@ -47,7 +47,8 @@ std::string GatheringText(const Parts& parts, TaskId id) {
     text += StrCat(" No node is large enough for all of its ", parts.graph.profile(id).ranks, " ranks.");
   const Gangs::Gathered* const gang = parts.gangs.Find(id);
   if (gang == nullptr) {
-    return StrCat(text, " It waits until ", lane.nodes, lane.whole_node ? " nodes are idle" : " nodes have room for it", " at once.");
+    return StrCat(text, " It waits until ", lane.nodes,
+                  lane.whole_node ? " nodes are idle" : " nodes have room for it", " at once.");
   }
   if (gang->nodes.empty()) return text + " Nodes that can keep room for it are sought.";
   const auto ready = std::count_if(gang->nodes.begin(), gang->nodes.end(), [&](NodeId node) {
@@ -56,7 +57,7 @@ std::string GatheringText(const Parts& parts, TaskId id) {
   text += StrCat(" Room is kept for it on its ", lane.nodes, " candidate nodes; ", ready,
                  ready == 1 ? " of them has it" : " of them have it");
   return text + (ready < static_cast<ptrdiff_t>(lane.nodes) ? ", the others when what runs there has ended."
-                                                             : ", and others that wait for these come first.");
+                                                            : ", and others that wait for these come first.");
 }
 
 std::string Tried(const Task& task) {
@@ -129,7 +130,8 @@ void ExplainReady(const Parts& parts, TaskId id, Explanation* out) {
     } else if (parts.holds.holders(task.lane()) > 0) {
       out->text += " A node keeps what gets free for tasks of its shape.";
     }
-    if (!parts.IsGang(id) && parts.gangs.keeps()) out->text += " Some nodes keep room for tasks of several nodes.";
+    if (!parts.IsGang(id) && parts.gangs.keeps())
+      out->text += " Some nodes keep room for tasks of several nodes.";
     if (!parts.IsGang(id) && !parts.options.steal && !out->candidates.empty())
       out->text += " Stealing is off: no other node takes it.";
   }
@@ -170,11 +172,12 @@ void ExplainPlace(const Parts& parts, TaskId id, Explanation* out) {
   const Task& task = parts.tasks[id];
   const bool failed = task.state() == TaskState::kFailed;
   if (!task.node()) {
-    out->text = failed && parts.lanes.impossible(task.lane())
-                    ? StrCat("It failed: it asks for ", ShapeText(parts.lanes[task.lane()]),
-                             parts.IsGang(id) ? ", which too few nodes can give." : ", which no node can give.")
-                : failed ? "It failed in an earlier run."
-                         : "It was done before.";
+    out->text =
+        failed && parts.lanes.impossible(task.lane())
+            ? StrCat("It failed: it asks for ", ShapeText(parts.lanes[task.lane()]),
+                     parts.IsGang(id) ? ", which too few nodes can give." : ", which no node can give.")
+        : failed ? "It failed in an earlier run."
+                 : "It was done before.";
     return;
   }
   out->text = StrCat(task.ahead()                          ? "It was sent ahead of a free slot to its node"

@@ -6,9 +6,9 @@
 // others from then on are counted; those behind it may go before it, where they fit. When what was given
 // comes to what the gang itself asks for, nodes are chosen for it, and each keeps room for its part: those
 // that have its input, then those that are expected to have the room first. It is sent as soon as all of them
-// have it, or others. Room is chosen and kept for all its parts at once, and a node keeps no more than it has:
-// so several gangs may gather side by side, and none of them can wait for what another one keeps. On a node
-// that keeps room for several the one that was set apart earlier comes first.
+// have it, or others. Room is chosen and kept for all its parts at once, and a node keeps no more than it
+// has: so several gangs may gather side by side, and none of them can wait for what another one keeps. On a
+// node that keeps room for several the one that was set apart earlier comes first.
 //
 // A gang so waits for the longest of the tasks that ran when its nodes were chosen, at most. What its nodes
 // have free until then is lent to tasks that will have ended by the time at which it is expected to begin:
@@ -17,10 +17,10 @@
 // expected to go on for an eighth of the time that it has run, so that little can be lent beside what is new
 // and much beside what takes long. That is looked at again when half of the time has gone.
 //
-// A node of which something is kept is sent nothing ahead: its agent would begin it in the free room. When one
-// of the nodes goes, is closed or silent, nothing is kept by the others either, and all are chosen anew; the
-// gang keeps its place. One that asks for more nodes than are there, or for more time than is left, is not in
-// the way of others.
+// A node of which something is kept is sent nothing ahead: its agent would begin it in the free room. When
+// one of the nodes goes, is closed or silent, nothing is kept by the others either, and all are chosen anew;
+// the gang keeps its place. One that asks for more nodes than are there, or for more time than is left, is
+// not in the way of others.
 
 #include "core/gathering.h"
 
@@ -230,9 +230,8 @@ std::vector<NodeId> Gathering::ChooseMembers(TaskId id) {
   std::partial_sort(found.begin(), found.begin() + wanted, found.end(),
                     [&](NodeId a, NodeId b) { return key(a) < key(b); });
   found.resize(wanted);
-  std::sort(found.begin(), found.end(), [&](NodeId a, NodeId b) {
-    return std::tuple(!HasInput(a), a) < std::tuple(!HasInput(b), b);
-  });
+  std::sort(found.begin(), found.end(),
+            [&](NodeId a, NodeId b) { return std::tuple(!HasInput(a), a) < std::tuple(!HasInput(b), b); });
   std::sort(found.begin() + 1, found.end());
   return found;
 }
@@ -263,9 +262,9 @@ std::vector<NodeId> Gathering::ChooseToKeep(TaskId id) {
     const NodeCapacity& kept = gangs.kept(node);
     needed = {needed.slots + kept.slots, needed.devices + kept.devices, needed.memory + kept.memory};
     const order::LaneId hold = holds.lane(node);
-    const bool in_the_way = suspects.Waits(node) || (hold != order::kNoLane && !FitsBesideKept(hold, node, needed));
-    choices.push_back(
-        {!HasInput(node), in_the_way, FreeAt(node, needed), nodes[node].used_slots(), node});
+    const bool in_the_way =
+        suspects.Waits(node) || (hold != order::kNoLane && !FitsBesideKept(hold, node, needed));
+    choices.push_back({!HasInput(node), in_the_way, FreeAt(node, needed), nodes[node].used_slots(), node});
   }
   std::partial_sort(choices.begin(), choices.begin() + wanted, choices.end());
   std::vector<NodeId> chosen;

@@ -49,7 +49,7 @@ class Gathering : protected Fates {
 
   std::vector<order::LaneId> left_out_;  // lanes, while the next gang is sought
   std::vector<NodeId> with_input_;       // of the gang that nodes are chosen for, ascending
-  uint32_t first_looked_at_ = 0;  // node, when some were last chosen among many
+  uint32_t first_looked_at_ = 0;         // node, when some were last chosen among many
 };
 
 }  // namespace harrow::core

@@ -21,8 +21,8 @@ uint64_t RoundUp(uint64_t value) {
 
 order::Lane Lanes::LaneOf(const graph::Profile& profile, uint32_t nodes) {
   const Shape part = profile.Part(std::max(1u, nodes), 0);
-  return {std::max(1u, part.cores), part.devices,    part.memory,
-          part.nodes,               part.whole_node, profile.time_limit};
+  return {std::max(1u, part.cores), part.devices,      part.memory, part.nodes,
+          part.whole_node,          profile.time_limit};
 }
 
 order::LaneId Lanes::Of(const graph::Graph& graph, TaskId task) {

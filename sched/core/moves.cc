@@ -351,7 +351,8 @@ void Moves::Freed(const std::vector<NodeId>& kept) {
 
 uint64_t Moves::GangPatience() const {
   const order::Lane& lane = lanes[tasks[gangs.first()].lane()];
-  const uint64_t of_node = lane.whole_node ? nodes.open_slots() / std::max(1u, nodes.open_nodes()) : lane.cores;
+  const uint64_t of_node =
+      lane.whole_node ? nodes.open_slots() / std::max(1u, nodes.open_nodes()) : lane.cores;
   return lane.nodes * of_node;
 }
 

@@ -24,8 +24,8 @@ bool Parts::FitsBesideKept(order::LaneId lane, NodeId id, const NodeCapacity& mo
 
 size_t Parts::memory() const {
   return graph.MemoryWithoutText() + tasks.memory() + nodes.memory() + lanes.memory() + queues.memory() +
-         holds.memory() + gangs.memory() + run_times.memory() + ahead.memory() + copies.memory() + companions.memory() + backups.memory() +
-         replicas.memory() + level_times.memory();
+         holds.memory() + gangs.memory() + run_times.memory() + ahead.memory() + copies.memory() +
+         companions.memory() + backups.memory() + replicas.memory() + level_times.memory();
 }
 
 std::string Parts::FindBroken(bool stopped) const {
@@ -98,10 +98,11 @@ std::string Parts::FindBroken(bool stopped) const {
     uint32_t room = 0;
     for (uint32_t n = 0; n < nodes.size(); ++n) {
       const NodeId id(n);
-      room += nodes[id].open() && !Kept(id) &&
-                      order::Room::FitsFree(lanes[lane], nodes[id].total(), gangs.Beyond(id, nodes[id].left()))
-                  ? 1
-                  : 0;
+      room +=
+          nodes[id].open() && !Kept(id) &&
+                  order::Room::FitsFree(lanes[lane], nodes[id].total(), gangs.Beyond(id, nodes[id].left()))
+              ? 1
+              : 0;
     }
     if (room >= lanes[lane].nodes)
       return StrCat("a task of ", lanes[lane].nodes, " nodes is ready, and ", room, " have room");

@@ -50,8 +50,8 @@ struct Parts {
     if (!nodes[id].open() || Kept(id)) return 0;
     return gangs.keeps() ? gangs.Beyond(id, nodes[id].left()).slots : nodes[id].free_slots();
   }
-  /// What a task could be given now, beyond what is kept for gangs; of a node that is kept for a lane only one
-  /// of that.
+  /// What a task could be given now, beyond what is kept for gangs; of a node that is kept for a lane only
+  /// one of that.
   order::Room RoomIn(NodeId id) const {
     order::Room::Free left = nodes[id].left();
     if (gangs.keeps()) left = gangs.Beyond(id, left);

@@ -1,7 +1,7 @@
 // A ready task stands in the queues of its candidate nodes, else in the remote queue; tasks of several nodes
-// have a queue of their own, and those that nodes are sought or kept for stand apart, so that what comes later
-// does not go before them. Without locality all stand in the remote queue: then there is one queue, as in
-// the paper.
+// have a queue of their own, and those that nodes are sought or kept for stand apart, so that what comes
+// later does not go before them. Without locality all stand in the remote queue: then there is one queue, as
+// in the paper.
 
 #include "core/queues.h"
 
@@ -175,7 +175,8 @@ std::string Queues::FindBroken() const {
     const bool gang = lanes_.gang(task.lane());
     (!gang ? remote : IsApart(TaskId(n)) ? apart : gangs) += candidates.empty() ? 1 : 0;
   }
-  if (apart != apart_.size()) return StrCat(apart_.size(), " gangs stand apart, ", apart, " of them are ready");
+  if (apart != apart_.size())
+    return StrCat(apart_.size(), " gangs stand apart, ", apart, " of them are ready");
   for (size_t lane = 0; lane < kinds_.size(); ++lane) {
     if (ready[lane] != kinds_[lane].ready) return StrCat("lane ", lane, ": ready tasks");
   }

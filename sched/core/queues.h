@@ -18,8 +18,8 @@
 namespace harrow::core {
 
 /// Where ready tasks stand: in the queues of their candidate nodes, else in the remote queue; gangs in one of
-/// their own, and those that nodes are sought for apart. They change three things of a task: that it is ready, its ticket, and, while it stands here,
-/// its level.
+/// their own, and those that nodes are sought for apart. They change three things of a task: that it is
+/// ready, its ticket, and, while it stands here, its level.
 class Queues {
  public:
   /// `draws`: of rank+hrf; null: a generator seeded by the options.

@@ -203,8 +203,8 @@ void Scheduler::Impl::On(const AttemptMayBeOut& e) {
   if (tasks.Has(e.task) && !tasks[e.task].settled() && !tasks[e.task].in_flight()) tasks.NoteUnheard(e.task);
 }
 
-/// An attempt that this scheduler does not believe to be there: is it taken in? `members`: its nodes, where it
-/// is told that it has several.
+/// An attempt that this scheduler does not believe to be there: is it taken in? `members`: its nodes, where
+/// it is told that it has several.
 bool Scheduler::Impl::Adopt(AttemptId attempt, NodeId node, const std::vector<NodeId>& members) {
   if (!nodes.Joined(node) || !tasks.MayAdopt(attempt)) return false;
   const TaskId id = attempt.task;

@@ -81,7 +81,7 @@ struct TaskRecord {
   std::string kind;
   uint64_t identity_high = 0, identity_low = 0;  // XXH3-128 of name, command, env, cwd, in, out
   int32_t level = 0;
-  uint32_t cores = 1;               // of all its nodes
+  uint64_t cores = 1;               // of all its nodes
   bool operator==(const TaskRecord&) const = default;
 };
 struct FateRecord {

@@ -19,8 +19,8 @@ bool Succeeded(const Record& record) {
 bool WasAsked(const PartRecord& part);
 
 /// The part of an attempt that says how all of it ended, as its position: the first of those that ended
-/// otherwise than well, and by themselves. All ended well, or as they were asked to: the first that was asked,
-/// else the first. There is at least one.
+/// otherwise than well, and by themselves. All ended well, or as they were asked to: the first that was
+/// asked, else the first. There is at least one.
 size_t DecidingPart(std::span<const PartRecord> parts);
 
 /// The rank that ended an attempt, where its message begins with it ("rank 3 of 8 ...", as agents and server

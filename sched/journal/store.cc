@@ -53,7 +53,8 @@ void VisitFields(R& r, V& v) {
     v(r.message), v(r.cores), v(r.local_bytes), v(r.remote_bytes), v(r.home_bytes), v(r.output_task);
   } else if constexpr (std::is_same_v<T, PartRecord>) {
     v(r.task), v(r.attempt), v(r.part), v(r.nodes), v(r.node), v(r.ranks), v(r.end), v(r.code), v(r.start_ns);
-    v(r.end_ns), v(r.failed_ns), v(r.user_us), v(r.system_us), v(r.max_rss_kib), v(r.output_file), v(r.output_offset), v(r.stdout_bytes);
+    v(r.end_ns), v(r.failed_ns), v(r.user_us), v(r.system_us), v(r.max_rss_kib), v(r.output_file),
+        v(r.output_offset), v(r.stdout_bytes);
     v(r.stderr_bytes), v(r.output_truncated), v(r.message), v(r.cores), v(r.output_task);
   } else if constexpr (std::is_same_v<T, FateRecord>) {
     v(r.task), v(r.fate), v(r.because);
@@ -244,15 +245,17 @@ class Unbinder {
   int column_ = 0;
 };
 
-constexpr std::array<const char*, 7> kTableNames = {"task", "attempt", "fate", "node", "copy", "fact", "part"};
+constexpr std::array<const char*, 7> kTableNames = {"task", "attempt", "fate", "node",
+                                                    "copy", "fact",    "part"};
 enum TableIndex { kTask, kAttempt, kFate, kNode, kCopy, kFact, kPart };
 
-/// A journal of format 3 that has been verified, into the present one. The hashes of its groups stay what they
-/// are: they do not cover how many rows of a kind there are.
+/// A journal of format 3 that has been verified, into the present one. The hashes of its groups stay what
+/// they are: they do not cover how many rows of a kind there are.
 constexpr const char* kFromFormat3 =
     "CREATE TEMP TABLE group_3 AS SELECT * FROM commit_group; DROP TABLE commit_group;";
 constexpr const char* kGroupsFromFormat3 =
-    "INSERT INTO commit_group SELECT id, epoch, time_ns, tasks, attempts, fates, nodes, copies, facts, 0, chain "
+    "INSERT INTO commit_group SELECT id, epoch, time_ns, tasks, attempts, fates, nodes, copies, facts, 0, "
+    "chain "
     "FROM group_3; DROP TABLE group_3;";
 
 /// A connection and what verifying it found out.
@@ -362,9 +365,9 @@ Status Database::VerifyFormat() {
   // A flipped bit in the version must not look like a newer program's work.
   HARROW_RETURN_IF_ERROR(Ask("SELECT value FROM fact WHERE key = 'format' ORDER BY id DESC", &said));
   if (said != text) return Damaged(path_, "its format is said in two ways");
-  return Status(Code::kRefused,
-                StrCat(path_, " has journal format ", Printable(text), "; this Harrow knows formats ",
-                       kOldestFormat, " to ", kJournalFormat, ". Use the version of Harrow that wrote it, or a newer one"));
+  return Status(Code::kRefused, StrCat(path_, " has journal format ", Printable(text),
+                                       "; this Harrow knows formats ", kOldestFormat, " to ", kJournalFormat,
+                                       ". Use the version of Harrow that wrote it, or a newer one"));
 }
 
 std::string SchemaText(sqlite3* db) {
@@ -378,7 +381,8 @@ std::string SchemaText(sqlite3* db) {
 }
 
 std::string SchemaOf(uint32_t format) {
-  return StrCat(kTables, format == 3 ? kGroupsOfFormat3 : kTablesSince4, kViews, format == 3 ? "" : kViewsSince4);
+  return StrCat(kTables, format == 3 ? kGroupsOfFormat3 : kTablesSince4, kViews,
+                format == 3 ? "" : kViewsSince4);
 }
 
 // People read through the views: a bit flipped in one of them would show wrong words.
@@ -445,8 +449,9 @@ Status Database::Verify(History* history) {
     }
   }
   Statement commits;
-  if (!commits.Prepare(db_, StrCat("SELECT id, epoch, time_ns, tasks, attempts, fates, nodes, copies, facts, ",
-                                   has_parts ? "parts" : "0", ", chain FROM commit_group ORDER BY id"))) {
+  if (!commits.Prepare(db_,
+                       StrCat("SELECT id, epoch, time_ns, tasks, attempts, fates, nodes, copies, facts, ",
+                              has_parts ? "parts" : "0", ", chain FROM commit_group ORDER BY id"))) {
     return FailedTo(db_, "read", path_, true);
   }
   std::map<std::string, size_t> fact_of;
@@ -568,8 +573,8 @@ class SqliteStore : public Store {
         return FailedTo(d.db(), "write", d.path());
       first = {{"format", std::to_string(kJournalFormat)}, {"run_id", options_.run_id}};
     } else if (d.format != kJournalFormat) {
-      if (!d.Run(kFromFormat3) || !d.Run(kTablesSince4) || !d.Run(kGroupsFromFormat3) || !d.Run(kViewsSince4) ||
-          !d.Run(version.c_str()))
+      if (!d.Run(kFromFormat3) || !d.Run(kTablesSince4) || !d.Run(kGroupsFromFormat3) ||
+          !d.Run(kViewsSince4) || !d.Run(version.c_str()))
         return FailedTo(d.db(), "write", d.path());
       first = {{"format", std::to_string(kJournalFormat)}};
     }

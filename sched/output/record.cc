@@ -52,7 +52,8 @@ std::string FileHeader(std::string_view magic, uint32_t file_number) {
 
 bool CheckFileHeader(std::string_view magic, std::string_view data) {
   return data.size() >= kFileHeader && data.substr(0, 8) == magic &&
-         Load<uint32_t>(data.data() + 8) >= kOldestVersion && Load<uint32_t>(data.data() + 8) <= kFormatVersion;
+         Load<uint32_t>(data.data() + 8) >= kOldestVersion &&
+         Load<uint32_t>(data.data() + 8) <= kFormatVersion;
 }
 
 void AppendRecord(const Record& record, std::string* out) {

@@ -69,8 +69,8 @@ void ReadTail(const RunView& run, const journal::AttemptRecord& attempt, output:
   if (bytes == 0) return;
   const std::optional<uint32_t> rank = journal::RankIn(attempt.message);
   const auto tail_of = [&](std::optional<uint32_t> whose) {
-    return reader.Tail(file, offset, attempt.OutputTask(), attempt.attempt, output::Stream::kStderr, kTailBytes,
-                       whose);
+    return reader.Tail(file, offset, attempt.OutputTask(), attempt.attempt, output::Stream::kStderr,
+                       kTailBytes, whose);
   };
   auto tail = tail_of(rank);
   // It has said nothing, or its agent was of a version that did not tell whose output is whose.

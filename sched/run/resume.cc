@@ -103,7 +103,7 @@ Status WriteRenumbered(const std::string& directory, const ResumePlan& plan, con
                      .identity_high = identities[i].high,
                      .identity_low = identities[i].low,
                      .level = graph.level(task),
-                     .cores = AllCores(graph.profile(task).shape)});
+                     .cores = graph.profile(task).all_cores()});
   }
   journal.Add(std::move(tasks));
   for (journal::NodeRecord record : history.nodes) {

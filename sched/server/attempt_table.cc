@@ -56,7 +56,7 @@ AttemptTable::Row& AttemptTable::Add(AttemptId id, std::vector<Part> parts) {
   Row& row = rows_[id.task.value];
   row.id = id;
   row.node = parts.front().node;
-  row.cores = AllCores(graph_.profile(id.task).shape);
+  row.cores = static_cast<uint32_t>(graph_.profile(id.task).all_cores());
   row.gang = std::make_unique<Gang>();
   row.gang->parts = std::move(parts);
   for (Part& part : row.gang->parts) {

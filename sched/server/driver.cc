@@ -175,7 +175,7 @@ Status RunDriver::Restore(const journal::History& history, made::Attempts made) 
     const bool lost = attempt.end == journal::End::kLost;
     known_.losses += lost ? 1 : 0;
     known_.core_seconds +=
-        CoreSeconds(attempt.start_ns, attempt.end_ns, AllCores(graph_.profile(attempt.task).shape));
+        CoreSeconds(attempt.start_ns, attempt.end_ns, graph_.profile(attempt.task).all_cores());
     if (attempt.end_ns < session_start) {
       ++known_.attempts;
     } else {

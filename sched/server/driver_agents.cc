@@ -607,10 +607,9 @@ void RunDriver::TakeAttempt(const Moment& moment, Node& node, const pb::Attempt&
   const bool is_new = recorder_.IsNew(id.task, id.number);
   Row* row = FindOrAdopt(node, id);
   if (row == nullptr) return;  // told before, or given up, and another attempt is out or has decided
-  const graph::Profile& profile = graph_.profile(id.task);
   journal::AttemptRecord record = AttemptFromProto(attempt, node.id);
   const int64_t run_ns = record.start_ns > 0 ? std::max<int64_t>(0, record.end_ns - record.start_ns) : 0;
-  known_.core_seconds += CoreSeconds(record.start_ns, record.end_ns, profile.shape.cores);
+  known_.core_seconds += CoreSeconds(record.start_ns, record.end_ns, row->cores);
   ++node.ended;
   CountUnknownInput(row);
   record.local_bytes = row->local_bytes;

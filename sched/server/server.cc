@@ -454,7 +454,7 @@ void Server::Impl::FeedTasks() {
                        .identity_high = identities[next_record].high,
                        .identity_low = identities[next_record].low,
                        .level = graph.level(task),
-                       .cores = AllCores(graph.profile(task).shape)});
+                       .cores = graph.profile(task).all_cores()});
   }
   if (!records.empty()) {
     driver->recorder().Tasks(std::move(records));

@@ -10,10 +10,10 @@
 
 namespace harrow::sim {
 
-/// The attempts of several nodes that are out. Each node has a part of one, which goes there and is given slots
-/// as an attempt would be. An attempt begins when all its parts have slots, and is over when all parts are.
-/// What a server does with them is done here: the other parts are told to end when one ends by itself before
-/// the attempt does, or is lost with the lead node; and one end is told when all are over.
+/// The attempts of several nodes that are out. Each node has a part of one, which goes there and is given
+/// slots as an attempt would be. An attempt begins when all its parts have slots, and is over when all parts
+/// are. What a server does with them is done here: the other parts are told to end when one ends by itself
+/// before the attempt does, or is lost with the lead node; and one end is told when all are over.
 class Gangs {
  public:
   /// The simulation, as far as an attempt is concerned.

@@ -314,7 +314,8 @@ class Simulation : private Gangs::Host {
     if (!gangs_.Cancel(cancel.attempt, end)) SendCancel(cancel.attempt, cancel.node, end);
   }
   void SendCancel(AttemptId attempt, NodeId node, agent::End end) override {
-    happenings_.Add(Arrival(node), 1, Kind::kCancelArrives, static_cast<uint32_t>(cancels_.size()), node.value);
+    happenings_.Add(Arrival(node), 1, Kind::kCancelArrives, static_cast<uint32_t>(cancels_.size()),
+                    node.value);
     cancels_.emplace_back(attempt, end);
   }
   void Do(const core::TaskSettled&) {}
@@ -453,7 +454,8 @@ class Simulation : private Gangs::Host {
       } else if (const auto* returned = std::get_if<agent::Returned>(&action)) {
         Gone(returned->tag);
         happenings_.Add(now_ + cluster_.latency, 2, Kind::kReturnReported, returned->tag);
-      } else if (const auto* report = std::get_if<agent::Report>(&action); report && Gangs::IsTag(report->tag)) {
+      } else if (const auto* report = std::get_if<agent::Report>(&action);
+                 report && Gangs::IsTag(report->tag)) {
         gangs_.Ended(Gangs::OfTag(report->tag), report->end);
       } else if (report) {
         Gone(report->tag);
@@ -524,8 +526,7 @@ class Simulation : private Gangs::Host {
     }
     record.stage = Stage::kRunning;
     const Work& work = work_[record.task.value];
-    const double seconds =
-        work.left_out ? 0 : work.seconds / SpeedOf(attempt) + cluster_.overhead;
+    const double seconds = work.left_out ? 0 : work.seconds / SpeedOf(attempt) + cluster_.overhead;
     run_ends_.Push({now_ + seconds, record.task.value, attempt});
   }
   double SpeedOf(uint32_t attempt) {
@@ -788,7 +789,7 @@ class Simulation : private Gangs::Host {
   std::vector<Node> nodes_;
   Gangs gangs_{this};
   std::vector<NodeId> joining_;  // the further nodes of the attempt that is sent next
-  std::vector<Live> live_;  // by attempt, as outcome_.attempts; empty when none is needed
+  std::vector<Live> live_;       // by attempt, as outcome_.attempts; empty when none is needed
   static constexpr uint32_t kDrawn = UINT32_MAX;  // a failure that the cluster file does not list
   std::vector<std::pair<AttemptId, agent::End>> cancels_;
   std::vector<core::CopyFile> copies_;          // that were on their way to nodes

@@ -17,8 +17,8 @@
 namespace harrow::test {
 
 /// Drives a Scheduler in virtual time: agents that begin what they are sent in that order, on the lowest free
-/// cores; tasks of several nodes on cores of all of them, which have to be free. Times are seconds; sums of them are exactly those of any other program that adds doubles in the
-/// same order.
+/// cores; tasks of several nodes on cores of all of them, which have to be free. Times are seconds; sums of
+/// them are exactly those of any other program that adds doubles in the same order.
 class VirtualTime {
  public:
   struct Options {
@@ -172,7 +172,8 @@ class VirtualTime {
       const TaskId task = start.attempt.task;
       const std::vector<NodeId>& members = members_of_.at(task.value);
       const auto cores_on = [&](size_t i) {
-        const Shape part = graph_.profile(task).Part(static_cast<uint32_t>(members.size()), static_cast<uint32_t>(i));
+        const Shape part =
+            graph_.profile(task).Part(static_cast<uint32_t>(members.size()), static_cast<uint32_t>(i));
         const auto slots = static_cast<uint32_t>(agents_[members[i].value].busy.size());
         return part.whole_node ? slots : part.cores;
       };

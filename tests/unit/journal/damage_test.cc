@@ -268,7 +268,8 @@ TEST(JournalDamage, WhatSqliteTakesAndNoServerWrote) {
       {"PRAGMA user_version = 3", "its tables are not those of a journal"},
       {"UPDATE part SET ranks = ranks + 1 WHERE id = 1", "the records of group "},
       {"DELETE FROM part WHERE id = (SELECT max(id) FROM part)", "the records of group "},
-      {"INSERT INTO part SELECT max(id) + 1, 0, 1, 0, 2, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '', '', NULL "
+      {"INSERT INTO part SELECT max(id) + 1, 0, 1, 0, 2, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '', "
+       "'', NULL "
        "FROM part",
        "it holds records of no group"},
       {"DELETE FROM attempt WHERE id = (SELECT max(id) FROM attempt)", "the records of group "},

@@ -22,10 +22,12 @@ void PutFormat3(const JournalDir& dir, const std::string& more = "") {
   ASSERT_FALSE(sql.empty());
   sqlite3* db = nullptr;
   ASSERT_EQ(sqlite3_open(dir.File("journal.db").c_str(), &db), SQLITE_OK);
-  const std::string all = StrCat(sql, "PRAGMA application_id = ", 0x48727731, "; PRAGMA user_version = 3;", more);
+  const std::string all =
+      StrCat(sql, "PRAGMA application_id = ", 0x48727731, "; PRAGMA user_version = 3;", more);
   EXPECT_EQ(sqlite3_exec(db, all.c_str(), nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(db);
   sqlite3_close(db);
-  std::ofstream(dir.File("journal.acknowledged")) << "00000000000000000003 4ddff098d351554c 21622c3a72a62257\n";
+  std::ofstream(dir.File("journal.acknowledged"))
+      << "00000000000000000003 4ddff098d351554c 21622c3a72a62257\n";
 }
 
 void ExpectThatRun(const History& history) {
@@ -110,7 +112,8 @@ TEST(Journal, OfAFormatThatIsTooOldIsRefusedByName) {
   PutFormat3(dir, "PRAGMA user_version = 2; UPDATE fact SET value = '2' WHERE key = 'format'");
   const Status status = ReadHistory(dir.path()).status();
   EXPECT_EQ(status.code(), Code::kRefused);
-  EXPECT_NE(status.message().find("has journal format 2; this Harrow knows formats 3 to 4"), std::string::npos)
+  EXPECT_NE(status.message().find("has journal format 2; this Harrow knows formats 3 to 4"),
+            std::string::npos)
       << status.message();
 }
 

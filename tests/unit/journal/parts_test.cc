@@ -19,9 +19,11 @@ size_t Deciding(std::vector<PartRecord> parts) {
 }
 
 TEST(DecidingPart, IsTheFirstThatDidNotEndWell) {
-  EXPECT_EQ(Deciding({Ended(End::kExited, 0, 5), Ended(End::kExited, 3, 9), Ended(End::kSignaled, 6, 8)}), 2u);
+  EXPECT_EQ(Deciding({Ended(End::kExited, 0, 5), Ended(End::kExited, 3, 9), Ended(End::kSignaled, 6, 8)}),
+            2u);
   EXPECT_EQ(Deciding({Ended(End::kTimedOut, 0, 7), Ended(End::kExited, 3, 9)}), 0u);
-  EXPECT_EQ(Deciding({Ended(End::kExited, 3, 9), Ended(End::kExited, 4, 9)}), 0u) << "of two, the first heard of";
+  EXPECT_EQ(Deciding({Ended(End::kExited, 3, 9), Ended(End::kExited, 4, 9)}), 0u)
+      << "of two, the first heard of";
 }
 
 TEST(DecidingPart, IsTheOneWhoseProcessFailedFirst) {

@@ -46,8 +46,8 @@ struct RunBuilder {
     return history.attempts.back();
   }
   /// A part of the attempt added last, on a node.
-  journal::PartRecord& Part(uint32_t part, uint32_t node, uint32_t ranks, journal::End end = journal::End::kExited,
-                            int32_t code = 0) {
+  journal::PartRecord& Part(uint32_t part, uint32_t node, uint32_t ranks,
+                            journal::End end = journal::End::kExited, int32_t code = 0) {
     const journal::AttemptRecord& attempt = history.attempts.back();
     journal::PartRecord record;
     record.task = attempt.task;

@@ -109,10 +109,9 @@ Status Streams::Prepare(Launch* launch, TaskResult*) {
     return opened;
   }
   const uint64_t limit = limit_.load(std::memory_order_relaxed);
-  std::optional<uint32_t> rank;
-  if (task.profile->spec().ranks > 0) rank = launch->given.process;
-  const bool piped = (out_ >= 0 || stdout_.Open(task.id, task.attempt, limit, rank)) &&
-                     (err_ >= 0 || one_file_ || stderr_.Open(task.id, task.attempt, limit, rank));
+  const std::optional<uint32_t> writer = task.profile->spec().ranks > 0 ? std::optional(rank) : std::nullopt;
+  const bool piped = (out_ >= 0 || stdout_.Open(task.id, task.attempt, limit, writer)) &&
+                     (err_ >= 0 || one_file_ || stderr_.Open(task.id, task.attempt, limit, writer));
   if (!piped) {
     const int error = errno;
     CloseOwnEnds();

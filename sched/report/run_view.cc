@@ -158,7 +158,7 @@ std::vector<std::string> RunView::NodeNames(const AttemptRecord& attempt) const 
 
 uint32_t RunView::cores(TaskId task) const {
   const auto at = Position(task);
-  return at ? std::max<uint32_t>(history_.tasks[*at].cores, 1) : 1;
+  return at ? static_cast<uint32_t>(std::max<uint64_t>(history_.tasks[*at].cores, 1)) : 1;
 }
 
 std::optional<std::string_view> RunView::Fact(std::string_view key) const {

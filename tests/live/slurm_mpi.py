@@ -19,7 +19,8 @@ HARROW = os.path.abspath(sys.argv.pop(1))
 HERE = os.path.dirname(os.path.abspath(__file__))
 NODES, CPUS = 4, 4
 # No fabric here; and a core has many ranks.
-MPI = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader,tcp", "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_io": "romio321"}
+MPI = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader,tcp", "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_io": "romio321",
+       "OMPI_MCA_osc": "pt2pt"}
 ALL = ("-p", "all", f"-N{NODES}", "--no-kill", "--exclusive")
 
 

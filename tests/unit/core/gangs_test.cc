@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <gtest/gtest.h>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@ graph::Profile OfRanks(uint32_t ranks, uint32_t nodes) {
 struct Mixed {
   graph::Graph graph;
   std::vector<double> seconds;
+  std::unique_ptr<VirtualTime> time{};
 
   void Add(const graph::Profile& profile, double time) {
     graph::TaskSpec spec;
@@ -74,7 +76,7 @@ TEST(GangsTest, RanksAndSerialTasksArePackedTightly) {
         if (serial_first) add_serial();
         for (int i = 0; i < 100; ++i) mixed.Add(OfRanks(4, nodes), 1 + i % 3);
         if (!serial_first) add_serial();
-        const VirtualTime time = mixed.Run({.policy = policy}, {4, {8, 0, 0}});
+        const VirtualTime& time = mixed.Run({.policy = policy}, std::vector<NodeCapacity>(4, {8, 0, 0}));
         EXPECT_LE(time.makespan(), 1.05 * mixed.Work() / 32)
             << nodes << " nodes, policy " << static_cast<int>(policy)
             << (serial_first ? ", serial first" : "");
@@ -92,7 +94,7 @@ TEST(GangsTest, WaitsForTheLongestThatRunsAtMost) {
   graph::Profile urgent = OfRanks(8, 4);
   urgent.priority = 1;
   mixed.Add(urgent, 3);
-  const VirtualTime time = mixed.Run({.policy = Policy::kFifo}, {4, {2, 0, 0}});
+  const VirtualTime& time = mixed.Run({.policy = Policy::kFifo}, std::vector<NodeCapacity>(4, {2, 0, 0}));
   const auto at = std::find_if(time.starts().begin(), time.starts().end(),
                                [&](const VirtualTime::Start& start) { return start.task == gang; });
   ASSERT_NE(at, time.starts().end());
@@ -107,7 +109,7 @@ TEST(GangsTest, SeveralGatherSideBySide) {
     s.profile = OfRanks(2, 2);
     s.Add(name);
   }
-  s.Begin({4, {2, 0, 0}});
+  s.Begin(std::vector<NodeCapacity>(4, {2, 0, 0}));
   int at_once = 0;
   while (s.State("second") == TaskState::kReady) {
     const auto kept = [&](const char* name) {

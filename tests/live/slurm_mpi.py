@@ -154,7 +154,7 @@ def begin(directory, *tasks):
 def running(directory):
     """Nodes of the ranks of mpi_ranks that run, by pid."""
     found = {}
-    for pid in processes_naming(f"{directory}/r"):
+    for pid in processes_naming(directory):
         try:
             with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as f:
                 words = f.read()

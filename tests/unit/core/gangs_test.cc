@@ -34,13 +34,13 @@ graph::Profile OfRanks(uint32_t ranks, uint32_t nodes) {
 struct Mixed {
   graph::Graph graph;
   std::vector<double> seconds;
-  std::unique_ptr<VirtualTime> time{};
+  std::unique_ptr<VirtualTime> played{};
 
-  void Add(const graph::Profile& profile, double time) {
+  void Add(const graph::Profile& profile, double run_time) {
     graph::TaskSpec spec;
     spec.profile = graph.AddProfile(profile);
     graph.AddTask(spec);
-    seconds.push_back(time);
+    seconds.push_back(run_time);
   }
   double Work() const {
     double work = 0;
@@ -48,14 +48,15 @@ struct Mixed {
       work += seconds[n] * static_cast<double>(graph.profile(TaskId(n)).all_cores());
     return work;
   }
-  VirtualTime Run(Options options, std::vector<NodeCapacity> nodes) {
+  const VirtualTime& Run(Options options, std::vector<NodeCapacity> nodes) {
     EXPECT_TRUE(graph.Seal().ok());
-    VirtualTime time(graph, options, {.nodes = std::move(nodes), .run_time = [this](TaskId id) {
-                                        return seconds[id.value];
-                                      }});
-    time.Run();
-    EXPECT_EQ(time.scheduler().counts().done, graph.task_count());
-    return time;
+    VirtualTime::Options cluster;
+    cluster.nodes = std::move(nodes);
+    cluster.run_time = [this](TaskId id) { return seconds[id.value]; };
+    played = std::make_unique<VirtualTime>(graph, options, std::move(cluster));
+    played->Run();
+    EXPECT_EQ(played->scheduler().counts().done, graph.task_count());
+    return *played;
   }
 };
 

@@ -45,6 +45,8 @@ class DriverPartsRandomTest : public DriverTest {
       TinyTask task{.name = "t" + std::to_string(n), .command = "x"};
       task.profile.shape.nodes = 2 + draws_->Below(2);
       if (draws_->Below(3) > 0) task.profile.ranks = task.profile.shape.nodes + draws_->Below(4);
+      if (task.profile.ranks > 0)
+        task.profile.shape.cores = RanksOn(task.profile.ranks, task.profile.shape.nodes, 0);
       tasks.push_back(task);
     }
     Make(tasks, kNodes);
@@ -155,7 +157,7 @@ class DriverPartsRandomTest : public DriverTest {
 
   void Connect(SimAgent& agent) {
     if (agent.stands && draws_->Below(8) == 0) return StartAgain(agent);
-    pb::FromAgent hello = Hello(agent.name, agent.incarnation, 2);
+    pb::FromAgent hello = Hello(agent.name, agent.incarnation, 4);
     for (const auto& [id, job] : agent.jobs) {
       const bool part = job.task.has_gang();
       if (!part && !job.begun) {

@@ -225,7 +225,7 @@ TEST_F(DriverPartsTest, WhatItTakesIsCountedOnAllOfItsNodes) {
   EXPECT_EQ(progress.node(3).ended(), 1u);
   EndPart(&one_, 0, {.end_ns = int64_t{2'000'001'000}});
   TurnAll({&one_, &two_});
-  EXPECT_NEAR(driver_->FiguresAt(Now()).core_seconds, 2 * 3.0, 1e-3);
+  EXPECT_NEAR(driver_->FiguresAt(Now()).core_seconds, 4 * 3.0, 1e-3) << "of four ranks";
 }
 
 TEST_F(DriverPartsTest, APartThatFailsEndsTheOthers) {

@@ -200,8 +200,7 @@ def node_killed():
     nodes = sorted(set(running(directory).values()))
     batch = "node1"  # has the batch script
     lost = next(node for node in nodes if node != batch)
-    with open(CLUSTER.path("run", f"{lost}.nspid"), encoding="utf-8") as f:
-        os.kill(int(f.read()), signal.SIGKILL)
+    CLUSTER.tool("kill", lost)
     same(job.code(300), 0, job.said())
     outcomes = query(f"{directory}/r", "SELECT outcome, count(*) FROM attempts GROUP BY outcome ORDER BY outcome")
     same(outcomes, [("exited", 1), ("lost", 1)], job.said())

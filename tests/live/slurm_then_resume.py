@@ -50,6 +50,14 @@ class Chain:
     def said(self):
         return "".join("\n".join(lines_of(f"{self.directory}/harrow-{job}.out")) + "\n" for job in self.ran())
 
+    def ran_alone(self):
+        """No follow-on did anything. One that is submitted when the first job is over already finds nothing to go on with."""
+        first, *others = self.ran()
+        same([first, len(others) < 2], [int(self.first), True], self.said())
+        same("nothing is to be gone on with" in self.said(), bool(others), self.said())
+        noted = collections.Counter(lines_of(f"{self.directory}/witness"))
+        same({noted[f"begin {i}"] for i in range(self.tasks)}, {1}, noted, self.said())
+
     def all_done_once(self):
         noted = collections.Counter(lines_of(f"{self.directory}/witness"))
         # One that ended by itself just before the limit counts as interrupted where it may have been that (agent/slot_pool.cc), and
@@ -84,7 +92,7 @@ def chains():
         check("goes on where the time limit ends job " + chain.first in chain.said_at_first, chain.said_at_first)
 
     short.wait()
-    same(short.ran(), [int(short.first)], "a follow-on ran that was not needed")
+    short.ran_alone()
     short.all_done_once()
 
     # Its first job is ended by hand: nobody goes on.
@@ -145,7 +153,7 @@ def needless():
     """No limit of time is involved: nobody goes on."""
     failed = Chain("failed", 2, "0; exit 3", "--wait", code=1)
     failed.wait()
-    same(failed.ran(), [int(failed.first)], failed.said())
+    failed.ran_alone()
     same(query(failed.run_dir, "SELECT state, count(*) FROM tasks GROUP BY state"), [("failed", 2)])
     never = Chain("never began", 2, 1, "--begin=now+1hour")
     CLUSTER.run("scancel", never.first)

@@ -185,7 +185,6 @@ int RunCheck(const CheckOptions& options) {
     return FailInput(status);
   }
   for (const std::string& notice : flow.notices) std::cerr << notice << "\n";
-  WarnOfTooLarge(graph, {}, settings);
   const formats::Statistics statistics = formats::Summarise(graph);
   std::cout << (options.json ? Json(graph, flow, statistics) : Text(options, graph, flow, statistics));
   const int code = EndOutput(kExitDone);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "batch/sbatch.h"
 #include "batch/slurm.h"
 #include "formats/batch_script.h"
 #include "formats/load.h"
@@ -34,6 +35,7 @@ constexpr uint64_t kMostScriptBytes = uint64_t{16} << 20;  // sbatch takes 4 MiB
 struct ArrayArguments {
   std::vector<config::Setting> settings;
   std::vector<formats::GivenOption> options;  // of sbatch
+  std::string called;                         // the script that comes by standard input; empty: that
   bool dry_run = false, json = false;
 };
 
@@ -43,7 +45,8 @@ struct Script {
   std::string text;
 };
 
-Result<Script> ReadScript(os::FileSystem& fs, const std::string& given, const std::string& wrap) {
+Result<Script> ReadScript(os::FileSystem& fs, const std::string& given, const std::string& wrap,
+                          const std::string& called) {
   if (!wrap.empty()) {
     return Script{"--wrap", "wrap", StrCat("#!/bin/sh\n# Made by harrow array --wrap.\n\n", wrap, "\n")};
   }
@@ -61,7 +64,8 @@ Result<Script> ReadScript(os::FileSystem& fs, const std::string& given, const st
     return Status(Code::kInvalid, StrCat(Printable(path), " holds more than ", FormatBytes(kMostScriptBytes),
                                          "; name the array's script"));
   if (text->empty()) return Status(Code::kInvalid, StrCat(Printable(path), " is empty; name the array's script"));
-  if (standard_input) return Script{"standard input", "sbatch", *std::move(text)};
+  if (standard_input)
+    return Script{called.empty() ? "standard input" : Printable(called, 1000), "sbatch", *std::move(text)};
   return Script{Printable(given, 1000), given.substr(given.rfind('/') + 1), *std::move(text)};
 }
 
@@ -90,6 +94,15 @@ Status CopyScript(run_dir::RunDir& run, const std::string& text) {
   (void)run.Remove(copy);
   return Status(Code::kInvalid,
                 "nothing there may be executed (noexec); name another directory with --run-dir");
+}
+
+/// Has the job that is about to be submitted been given this option, "--partition"?
+bool SaidToSbatch(std::string_view option) {
+  const std::string_view name = option.substr(2, option.find('=') - 2);
+  const auto options = formats::BatchOptions();
+  const auto known = std::find_if(options.begin(), options.end(),
+                                  [&](const formats::BatchOption& each) { return each.name == name; });
+  return batch::SbatchWords(checked_run->for_sbatch).Has(name, known == options.end() ? '\0' : known->letter);
 }
 
 constexpr int kMostArrays = 1000;  // of one job
@@ -139,13 +152,15 @@ int Begin(const ArrayArguments& arguments, const std::vector<std::string>& words
   if (!status.ok()) return FailInput(status);
   if (!given.wrap.empty() && !words.empty())
     return Fail(Status(Code::kInvalid, "--wrap is the script; leave out either it or SCRIPT"));
-  const Result<Script> script = ReadScript(fs, words.empty() ? "" : words.front(), given.wrap);
+  const Result<Script> script =
+      ReadScript(fs, words.empty() ? "" : words.front(), given.wrap, arguments.called);
   if (!script.ok()) return Fail(script.status());
   const Result<formats::BatchScript> read = formats::ReadBatchScript(script->path, script->text);
   if (!read.ok()) return FailInput(read.status());
   if (checks_only) {
     checked_run->script = script->text;
     checked_run->script_words = words.size();
+    checked_run->script_called = script->path;
   }
   std::vector<formats::GivenOption> options = read->options;
   options.insert(options.end(), arguments.options.begin(), arguments.options.end());
@@ -159,7 +174,7 @@ int Begin(const ArrayArguments& arguments, const std::vector<std::string>& words
   array.job_id = job.empty() ? StrCat(getpid()) : job;
   array.submit_dir = RealPath(".");
   array.job_name = array.request.job_name.empty() ? script->name : array.request.job_name;
-  const bool named = script->path != "--wrap" && script->path != "standard input";
+  const bool named = given.wrap.empty() && !words.empty() && words.front() != "-";
   // As --dry-run shows it, to be pasted.
   array.script = !named ? script->path : StrCat(words.front().find('/') == std::string::npos ? "./" : "", words.front());
   if (words.size() > 1) array.arguments.assign(words.begin() + 1, words.end());
@@ -179,12 +194,15 @@ int Begin(const ArrayArguments& arguments, const std::vector<std::string>& words
     plan.notices.push_back("it uses SLURM_JOB_ID, here one number for all elements: directories and files called by it are "
                            "shared, and scancel or scontrol requeue with it concern all; SLURM_ARRAY_TASK_ID is each one's own");
   }
+  if (checks_only) std::erase_if(others, SaidToSbatch);
   if (!others.empty()) {
     std::string names;
     for (const std::string& other : others) names += StrCat(names.empty() ? "" : ", ", Printable(other, 40));
     plan.notices.push_back(StrCat(names, others.size() == 1 ? " is a matter" : " are matters",
                                   " of the allocation, not of an element; ",
-                                  job.empty() ? "here there is none" : "the job that this runs in has its own"));
+                                  checks_only   ? "where the job is to have it, write it before --"
+                                  : job.empty() ? "here there is none"
+                                                : "the job that this runs in has its own"));
   }
   if (const std::string before =
           checks_only || arguments.dry_run ? "" : BegunBefore(array, script->text, plan.settings.run_dir);
@@ -268,6 +286,7 @@ std::function<int()> SetupArray(CLI::App& app) {
     }
   }
   AddRunSettings(app, &arguments->settings);
+  app.add_option("--called", arguments->called)->group("");  // by harrow sbatch
   app.add_flag("--dry-run", arguments->dry_run, "Show what would be run, and run nothing");
   app.add_flag("--json", arguments->json, "At the end a JSON document on standard output");
   return [arguments] { return RunArray(*arguments, ForeignWords()); };

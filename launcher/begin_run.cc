@@ -364,6 +364,7 @@ int HandOver(Plan* plan, std::vector<bool> done, const std::string& resumed) {
 int BeginRun(os::FileSystem& fs, Plan plan, const Beginning& beginning) {
   Notice(plan);
   if (checked_run != nullptr) return HandOver(&plan, {}, "");
+  WarnOfTooLarge(plan.graph, plan.unwanted, plan.settings);
   if (beginning.dry_run) return ShowPlan(plan, {});
   const std::string wanted =
       plan.settings.run_dir.empty() ? UnaskedRunDirectory() : Absolute(plan.settings.run_dir);

@@ -203,7 +203,9 @@ ExecEnd EndOfExec(const run_dir::Part& part, const keeper::KeeperEnd& end) {
     told.words += StrCat("harrow: ", history.status().message(), "\n");
   } else if (end.last.out_of_time()) {
     told.words +=
-        "harrow: stopped before the job's time limit, in what is left of which it might not end (--time)\n";
+        "harrow: stopped before the job's time limit: it might not end in what is left of it (--time), less "
+        "what is kept free "
+        "(end_margin)\n";
   } else {
     told.words += "harrow: it was stopped before it had ended\n";
   }

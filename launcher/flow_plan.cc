@@ -160,6 +160,8 @@ Result<NodeShape> ShapeOfPartition(const std::string& partition) {
   }
   return NodeShape{.name = StrCat("partition ", found->name),
                    .capacity = {found->cpus, found->gpus, found->memory},
+                   .largest = {found->most_cpus, found->most_gpus, found->most_memory},
+                   .time = found->default_time,
                    .most = found->most_nodes};
 }
 

@@ -26,6 +26,8 @@ Result<FlowTimes> FindFlowTimes(const graph::Graph& graph, const std::string& ti
 struct NodeShape {
   std::string name;  // "partition batch", "8 cores"
   NodeCapacity capacity;
+  NodeCapacity largest = {};  // the most that any node has of each; 0: nobody says
+  Duration time{0};           // a job's that does not say; 0: without a limit, or nobody says
   uint32_t most = 0;  // 0: nobody says
 };
 /// Of a partition by `sinfo` (empty: the default one); kNotFound: there is no such partition, or no Slurm.

@@ -8,7 +8,9 @@
 
 #include "base/text.h"
 #include "batch/slurm_cpus.h"
+#include "batch/slurm_environment.h"
 #include "launcher/command.h"
+#include "run/fit.h"
 
 namespace harrow::launcher {
 
@@ -102,6 +104,31 @@ Status CheckLocalFiles(const graph::Graph& graph, const config::RunOptions& opti
   }
   if (found > kTold) text += StrCat("\n... and ", found - kTold, " more");
   return found == 0 ? Status() : Status(Code::kInvalid, text);
+}
+
+void WarnOfTooLarge(const graph::Graph& graph, const std::vector<bool>& left_out,
+                    const config::RunOptions& options) {
+  const batch::Environment environment = batch::ParseEnvironment(Environment());
+  if (!batch::InSlurmJob(environment) || environment.contains("HARROW_TASK_ID") || options.local_nodes > 1)
+    return;
+  const Result<batch::SlurmAllocation> granted = batch::AllocationFromEnvironment(environment);
+  if (!granted.ok()) return;
+  NodeCapacity most;
+  for (const batch::SlurmComponent& component : granted->components) {
+    for (const batch::GrantedNode& node : component.nodes) {
+      if (node.cpus == 0) return;  // not told
+      most.slots = std::max(most.slots, node.cpus);
+    }
+  }
+  if (options.slots > 0) most.slots = options.slots;
+  const run::Misfits large = run::FindTooLarge(graph, left_out, most);
+  if (large.tasks == 0) return;
+  std::cerr << "harrow: warning: " << graph.PlaceText(graph.place(large.first)) << ": "
+            << (large.all() ? std::string(large.of == 1 ? "the task" : "all tasks")
+                            : StrCat(large.tasks, " of ", large.of, " tasks"))
+            << " can never run here: " << Printable(graph.TaskName(large.first), 60) << " asks for "
+            << run::TooLargeText(graph.profile(large.first).shape, most, "this job")
+            << "; ask for less, or for a job of larger nodes\n";
 }
 
 int FailInput(const Status& status) {

@@ -30,6 +30,10 @@ void AddTaskDefaults(CLI::App& app, FlowArguments* arguments);
 /// With files = local: kInvalid for a file that a task with others in its sandbox reaches by "..", or that is the submit
 /// directory itself, a line each.
 Status CheckLocalFiles(const graph::Graph& graph, const config::RunOptions& options);
+/// Says which tasks can never run in this job, as no node of it has what they ask for; nothing where there is
+/// no job. `left_out`: a flag a task that is not to run; may be empty.
+void WarnOfTooLarge(const graph::Graph& graph, const std::vector<bool>& left_out,
+                    const config::RunOptions& options);
 /// Reads the flow with all that holds for it, in rising precedence: settings of the site, the user and the
 /// environment, the flow's own, and `given` (the command line's). `load.shell` and `load.check_setting` are
 /// filled in here.

@@ -27,6 +27,7 @@
 #include "os/process.h"
 #include "output/packed_output.h"
 #include "report/progress.h"
+#include "report/run_view.h"
 #include "report/summary.h"
 #include "run/flow_store.h"
 #include "run_dir/owner.h"
@@ -38,6 +39,7 @@ namespace {
 
 /// Slurm sends its SIGTERM up to so long before or after the end that it told.
 constexpr Duration kAtTheLimit = std::chrono::seconds(2);
+constexpr size_t kMostCancelled = 10;                     // tasks that are named
 constexpr Duration kDropping = std::chrono::minutes(10);  // many files are not removed at once
 constexpr Duration kOnEndGrace = std::chrono::seconds(1);
 constexpr Duration kLastOutput = std::chrono::seconds(1);  // of an interrupted program, for who reads it
@@ -108,7 +110,7 @@ int ExitOf(const keeper::KeeperEnd& end) {
 }
 
 /// Why tasks are open, for people.
-std::string WhyOpen(const keeper::KeeperEnd& end) {
+std::string WhyOpen(const keeper::KeeperEnd& end, const run::RunSettings& settings) {
   const WallTime limit{Duration(end.last.end_time_ns())};
   const bool limited = end.last.end_time_ns() > 0;
   if (end.signal != 0) {
@@ -120,11 +122,29 @@ std::string WhyOpen(const keeper::KeeperEnd& end) {
   }
   if (end.end == run::ServerEnd::kStopped && end.last.out_of_time()) {
     const Duration left = std::max<Duration>(limit - std::chrono::system_clock::now(), Duration(0));
-    return StrCat("harrow: stopped before the job's time limit, ", FormatDuration(left),
-                  " of it left, in which open tasks might not end (by their time): ");
+    return StrCat("harrow: stopped before the job's time limit: ", FormatDuration(left),
+                  " are left, of which ", FormatDuration(settings.end_margin),
+                  " are kept free (end_margin), and what is open may take ",
+                  FormatDuration(Duration(end.last.open_time_ns())),
+                  " or more (time); it needs a longer job, or a smaller time or end_margin: ");
   }
   if (end.end == run::ServerEnd::kStopped) return "harrow: stopped: ";
   return "harrow: ";
+}
+
+/// The tasks that somebody has cancelled, the first ones by name; empty: none.
+std::string CancelledText(const report::RunView& run, const std::string& run_dir) {
+  std::string names;
+  size_t count = 0;
+  for (size_t i = 0; i < run.task_count(); ++i) {
+    if (run.fate(i) != journal::TaskFate::kCancelled) continue;
+    if (++count <= kMostCancelled)
+      names += StrCat(count == 1 ? "" : ", ", Printable(run.TaskName(TaskId(static_cast<uint32_t>(i))), 60));
+  }
+  if (count == 0) return {};
+  if (count > kMostCancelled) names += StrCat(" and ", count - kMostCancelled, " more");
+  return StrCat("cancelled: ", names, "; harrow run --resume --run-dir ", ShellQuote(run_dir), " runs ",
+                count == 1 ? "it" : "them", "\n");
 }
 
 /// The end of a run for people or programs. The journal is read only where the last figures do not say all,
@@ -134,6 +154,7 @@ void ShowEnd(const KeepOptions& options, const run_dir::Part& part, const run::R
   Figures view = wire::FiguresOf(end.last);
   report::StatusContext context;
   std::vector<report::Failure> failures;
+  std::string cancelled;
   if (options.json || options.resumed || view.failed > 0 || !view.complete ||
       end.end != run::ServerEnd::kAllDone) {
     const Result<journal::History> history = journal::ReadHistory(part.dir);
@@ -145,6 +166,7 @@ void ShowEnd(const KeepOptions& options, const run_dir::Part& part, const run::R
           output::Reader::Open(*part.dir, part.dir->path());
       failures = report::FirstFailures(*history, reader.ok() ? reader->get() : nullptr);
       AddCommands(part, &failures);
+      if (end.signal == 0) cancelled = CancelledText(report::RunView(*history), options.run_dir);
     } else if (end.problem.empty() ||
                history.status().code() != Code::kNotFound) {  // no server came to make it
       std::cerr << "harrow: " << history.status().message() << "\n";
@@ -160,10 +182,12 @@ void ShowEnd(const KeepOptions& options, const run_dir::Part& part, const run::R
     std::cerr << "harrow: nothing more was started after " << settings.max_failures
               << " failed tasks (--max-failures)\n";
   }
+  std::cerr << cancelled;
   if (!end.problem.empty()) std::cerr << "harrow: " << end.problem << "\n";
   if (view.open() > 0) {
-    std::cerr << WhyOpen(end) << view.open() << " of " << view.total << (view.total == 1 ? " task" : " tasks")
-              << " open; go on with: harrow run --resume --run-dir " << ShellQuote(options.run_dir) << "\n";
+    std::cerr << WhyOpen(end, settings) << view.open() << " of " << view.total
+              << (view.total == 1 ? " task" : " tasks") << " open; go on with: harrow run --resume --run-dir "
+              << ShellQuote(options.run_dir) << "\n";
   }
   if (options.json) {
     context.run_dir = options.run_dir;

@@ -2,9 +2,10 @@
 // afternotok and
 // --kill-on-invalid-dep: it is gone when the job before it ends well, whoever could still do something about
 // it. A job that ends otherwise, but not by its time limit (tasks have failed, it is cancelled, nothing was
-// done in it), takes its follow-on away itself; and as it may have been killed before it could, a follow-on
-// looks at the run and at the job before it first. Each follow-on submits the next one when it begins, as
-// nobody knows whether it will be able to when it ends; sbatch may be forbidden there, which is said.
+// done in it and it was not just late), takes its follow-on away itself; and as it may have been killed
+// before it could, a follow-on looks at the run and at the job before it first. Each follow-on submits the
+// next one when it begins, as nobody knows whether it will be able to when it ends; sbatch may be forbidden
+// there, which is said.
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -117,8 +118,10 @@ std::optional<std::string> Needless(const LinkOptions& options, const std::optio
     return "no task of the run is open";
   }
   if (StateOf(options.after) == "CANCELLED") return StrCat("job ", options.after, " was cancelled");
-  if (!standing->last_session_did)
-    return StrCat("no task ended in job ", options.after, ", and none would in this one");
+  if (standing->hopeless())
+    return StrCat(
+        "no task ", standing->barren > 0 ? "began" : "ended", " in job ", options.after,
+        standing->barren > 0 ? ", nor in the one before it" : ", and what was interrupted would be again");
   return std::nullopt;
 }
 
@@ -131,7 +134,13 @@ std::optional<std::string> WhyTheLast(int code, const std::string& job, uint64_t
   // Where that is not known the follow-on sees to it: it asks what became of this job.
   if ((first_signal == SIGTERM || first_signal == SIGINT) && AtItsLimit(job) == false)
     return "the run was cancelled";
-  if (now && now->ended <= ended_before) return "no task ended in this job";
+  if (!now || now->ended > ended_before) return std::nullopt;
+  if (now->barren == 0)
+    return "no task ended in this job, and what was interrupted would be in the next; it needs longer jobs";
+  if (now->hopeless())
+    return "no task began in this job, nor in the one before it; they need longer jobs, or a smaller time or "
+           "end_margin";
+  Say("no task began in this job, which may be due to a late start: one more job tries it");
   return std::nullopt;
 }
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "launcher/begin_run.h"
 #include "launcher/command.h"
 #include "launcher/run_access.h"
 #include "os/file_system.h"
@@ -52,7 +53,7 @@ int RunReport(const ReportOptions& options) {
     report::WriteCsv(view, *tasks, options.attempts, sink);
   } else if (options.json) {
     report::StatusContext context;
-    context.run_dir = (*run)->dir();
+    context.run_dir = Absolute((*run)->dir());
     context.run_id = history->run_id;
     context.state = state;
     context.source = "journal";

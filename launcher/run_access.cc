@@ -144,7 +144,13 @@ std::vector<report::NodeView> NodesOf(const report::RunView& run) {
   for (size_t i = 0; i < all.size(); ++i) all[i] = i;
   std::vector<report::NodeView> nodes;
   for (const report::NodeRow& row : report::NodeRows(run, all)) {
-    nodes.push_back({row.node, row.slots, 0, row.attempts, "left", row.incarnations});
+    nodes.push_back({row.node, row.slots, 0, row.attempts, row.gone ? "lost" : "left", row.incarnations});
+  }
+  std::string_view absent = run.Fact("nodes_absent").value_or("");
+  while (!absent.empty()) {
+    const std::string_view name = absent.substr(0, absent.find(','));
+    absent.remove_prefix(std::min(absent.size(), name.size() + 1));
+    nodes.push_back({std::string(name), 0, 0, 0, "absent", 0});
   }
   return nodes;
 }

@@ -21,6 +21,7 @@
 #include "launcher/run_words.h"
 #include "launcher/sbatch_call.h"
 #include "os/file_system.h"
+#include "run/fit.h"
 
 // `harrow sbatch`: a job that runs a flow. What it is to run is read and checked here, where its author looks
 // at it, and then sbatch is given a script that becomes `harrow run WORDS`, on its standard input. sbatch
@@ -179,7 +180,66 @@ void TakeScriptAlong(std::vector<std::string>* command, CheckedRun* checked) {
     command->push_back("-");
   }
   // What it is called by its file's name, or says itself.
-  command->insert(command->begin() + 1, StrCat("--job-name=", checked->name));
+  command->insert(command->begin() + 1,
+                  {StrCat("--job-name=", checked->name), StrCat("--called=", checked->script_called)});
+}
+
+/// How long the job may run, rounded up to minutes as Slurm does, and who says so; 0: without a limit, or
+/// nobody does.
+std::pair<Duration, std::string> JobTime(const batch::SbatchWords& given, const Result<NodeShape>& shape) {
+  const std::optional<std::string> option = given.Value("time", 't');
+  const std::string said = option ? *option : Variable("SBATCH_TIMELIMIT");
+  if (given.heterogeneous()) return {};
+  if (said.empty()) {
+    return shape.ok() ? std::pair(shape->time, StrCat("by default in ", shape->name))
+                      : std::pair<Duration, std::string>();
+  }
+  const Result<Duration> time = ParseDuration(said);  // "UNLIMITED" is none; sbatch tells of others
+  if (!time.ok()) return {};
+  constexpr Duration kMinute = std::chrono::minutes(1);
+  return {(*time + kMinute - Duration(1)) / kMinute * kMinute, option ? "--time" : "SBATCH_TIMELIMIT"};
+}
+
+std::string TasksOf(const run::Misfits& misfits) {
+  return misfits.all() ? StrCat(misfits.of == 1 ? "the task" : "all tasks")
+                       : StrCat(misfits.tasks, " of ", misfits.of, " tasks");
+}
+
+/// Tells of tasks that would never run in the job. False: that are all, by what the user says, and nothing is
+/// to be submitted.
+bool FitsIntoJob(const batch::SbatchWords& given, const std::string& command, const CheckedRun& checked) {
+  const std::string partition = given.Value("partition", 'p').value_or(Variable("SBATCH_PARTITION"));
+  const Result<NodeShape> shape = ShapeOfPartition(partition);
+  const auto place = [&](TaskId task) {
+    return command == "array" ? checked.script_called : checked.graph.PlaceText(checked.graph.place(task));
+  };
+  if (shape.ok() && !given.heterogeneous()) {
+    NodeCapacity most = shape->largest;
+    if (checked.options.slots > 0) most.slots = checked.options.slots;
+    const run::Misfits large = run::FindTooLarge(checked.graph, checked.done, most);
+    if (large.tasks > 0) {
+      std::cerr << "harrow: warning: " << place(large.first) << ": " << TasksOf(large)
+                << " can never run: " << Printable(checked.graph.TaskName(large.first), 60) << " asks for "
+                << run::TooLargeText(checked.graph.profile(large.first).shape, most, shape->name)
+                << "; ask for less, or for another partition\n";
+    }
+  }
+  const auto [time, said_by] = JobTime(given, shape);
+  const Duration margin = checked.options.end_margin;
+  if (time == Duration(0)) return true;
+  const run::Misfits late = run::FindTooLong(checked.graph, checked.done, time, margin);
+  if (late.tasks == 0) return true;
+  const Duration longest = checked.graph.profile(late.first).time_limit;
+  const auto minutes = (longest + margin) / std::chrono::minutes(1) + 1;
+  const bool refused = late.all() && !said_by.starts_with("by default");
+  std::cerr << "harrow: " << (refused ? "" : "warning: ") << place(late.first) << ": " << TasksOf(late)
+            << " would never run: the time of " << Printable(checked.graph.TaskName(late.first), 60) << " is "
+            << FormatDuration(longest) << ", and the job has " << FormatDuration(time) << " (" << said_by
+            << "), of which " << FormatDuration(margin)
+            << " are kept free at its end (end_margin); ask for a longer job (-t " << minutes
+            << " before --), or give " << (command == "array" ? "elements" : "tasks") << " less time"
+            << (command == "array" ? " (-t after --)" : "") << ", or set HARROW_END_MARGIN\n";
+  return !refused;
 }
 
 struct SbatchOptions {
@@ -206,7 +266,10 @@ int Sbatch(const SbatchOptions& options) {
   const bool waited = given.Has("wait", 'W') || !Variable("SBATCH_WAIT").empty();
   StoredInput input;
   CheckedRun checked;
+  checked.for_sbatch = given.words();
   if (const int code = Check(given, &asked->command, &input, &checked); code != kExitDone) return code;
+
+  if (!FitsIntoJob(given, asked->command.front(), checked)) return kExitUsage;
 
   batch::SbatchDefaults defaults{.job_name = Printable(checked.name, 60), .nodes = 0};
   Proposal proposal;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "launcher/begin_run.h"
 #include "launcher/command.h"
 #include "launcher/run_access.h"
 #include "os/file_system.h"
@@ -26,7 +27,7 @@ struct Look {
 
 Result<Look> TakeLook(RunAccess& run, const StatusOptions& options) {
   Look look;
-  look.context.run_dir = run.dir();
+  look.context.run_dir = options.json ? Absolute(run.dir()) : run.dir();
   look.context.with_nodes = options.nodes;
   look.context.with_failures = options.failed;
   bool from_server = false;

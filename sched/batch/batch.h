@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -34,6 +35,13 @@ class Batch {
   virtual std::optional<WallTime> EndTime() = 0;
   /// The command lines that start the agents, each run and waited for by the keeper (local: one a node; Slurm: one srun).
   virtual Result<std::vector<std::vector<std::string>>> AgentCommands(const std::string& run_dir) = 0;
+  /// The same without nodes that are named; none: there is no such thing here, or no node would be left.
+  virtual std::optional<std::vector<std::string>> AgentCommandWithout(
+      const std::string& /*run_dir*/, const std::vector<std::string>& /*nodes*/) {
+    return std::nullopt;
+  }
+  /// The nodes that the commands above said could not be reached, in what they have written; each once.
+  virtual std::vector<std::string> UnreachableIn(std::string_view /*written*/) const { return {}; }
   /// The command line that starts an agent on a node that has lost its own; none where the commands above, run
   /// again, do that.
   virtual std::optional<std::vector<std::string>> AgentCommandOn(const std::string& /*run_dir*/,

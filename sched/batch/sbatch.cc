@@ -61,6 +61,21 @@ bool IsShort(std::string_view word, char letter) {
   return letter != '\0' && word.size() >= 2 && word[0] == '-' && word[1] == letter;
 }
 
+uint64_t NumberOr(std::string_view text, uint64_t otherwise) {
+  uint64_t value = 0;
+  return std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc() ? value : otherwise;
+}
+
+/// Of a list of generic resources: "gpu:2", "gpu:a100:4(S:0-1)".
+uint32_t GpusOf(std::string_view resources) {
+  const size_t gpu = resources.find("gpu:");
+  if (gpu == std::string_view::npos) return 0;
+  std::string_view rest = resources.substr(gpu + 4);
+  rest = rest.substr(0, rest.find_first_of("(,"));
+  if (const size_t colon = rest.rfind(':'); colon != std::string_view::npos) rest.remove_prefix(colon + 1);
+  return static_cast<uint32_t>(NumberOr(rest, 0));
+}
+
 }  // namespace
 
 bool SbatchWords::Has(std::string_view name, char letter) const {
@@ -146,18 +161,13 @@ std::optional<std::string> SubmittedJob(std::string_view said) {
 
 std::optional<Partition> ParsePartitions(std::string_view sinfo, std::string_view wanted) {
   wanted = wanted.substr(0, wanted.find(','));
-  std::optional<Partition> found;
   uint64_t nodes = 0, most_of_a_kind = 0;
-  const auto number = [](std::string_view text, uint64_t otherwise) {
-    uint64_t value = 0;
-    return std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc() ? value
-                                                                                            : otherwise;
-  };
   uint64_t limit = UINT64_MAX;
+  Partition most;
   while (!sinfo.empty()) {
     std::string_view line = sinfo.substr(0, sinfo.find('\n'));
     sinfo.remove_prefix(std::min(line.size() + 1, sinfo.size()));
-    std::array<std::string_view, 6> field;
+    std::array<std::string_view, 8> field;
     for (std::string_view& each : field) {
       each = line.substr(0, line.find('|'));
       line.remove_prefix(std::min(each.size() + 1, line.size()));
@@ -165,30 +175,32 @@ std::optional<Partition> ParsePartitions(std::string_view sinfo, std::string_vie
     const bool is_default = field[0].ends_with('*');
     if (is_default) field[0].remove_suffix(1);
     if (wanted.empty() ? !is_default : field[0] != wanted) continue;
-    const uint64_t count = number(field[3], 0), cpus = number(field[1], 0);
+    const uint64_t count = NumberOr(field[3], 0), cpus = NumberOr(field[1], 0);
     if (count == 0 || cpus == 0) continue;
     nodes += count;
     const size_t dash = field[5].find('-');  // "1-infinite", "4"
-    limit = number(dash == std::string_view::npos ? field[5] : field[5].substr(dash + 1), UINT64_MAX);
+    limit = NumberOr(dash == std::string_view::npos ? field[5] : field[5].substr(dash + 1), UINT64_MAX);
+    // "n/a" where the partition has no default: the most that a job may have is what it gets.
+    for (const std::string_view text : {field[6], field[7]}) {
+      const Result<Duration> time = ParseDuration(text);
+      if (most.default_time == Duration(0) && time.ok()) most.default_time = *time;
+    }
+    const uint64_t memory = NumberOr(field[2], 0) << 20;
+    const uint32_t gpus = GpusOf(field[4]);
+    most.most_cpus = std::max(most.most_cpus, static_cast<uint32_t>(cpus));
+    most.most_memory = std::max(most.most_memory, memory);
+    most.most_gpus = std::max(most.most_gpus, gpus);
     if (count > most_of_a_kind) {
       most_of_a_kind = count;
-      found = {.name = std::string(field[0]),
-               .most_nodes = 0,
-               .cpus = static_cast<uint32_t>(cpus),
-               .memory = number(field[2], 0) << 20,
-               .gpus = 0};
-      // "gpu:2", "gpu:a100:4(S:0-1)"
-      if (const size_t gpu = field[4].find("gpu:"); gpu != std::string_view::npos) {
-        std::string_view rest = field[4].substr(gpu + 4);
-        rest = rest.substr(0, rest.find_first_of("(,"));
-        if (const size_t colon = rest.rfind(':'); colon != std::string_view::npos)
-          rest.remove_prefix(colon + 1);
-        found->gpus = static_cast<uint32_t>(number(rest, 0));
-      }
+      most.name = field[0];
+      most.cpus = static_cast<uint32_t>(cpus);
+      most.memory = memory;
+      most.gpus = gpus;
     }
   }
-  if (found) found->most_nodes = static_cast<uint32_t>(std::min({nodes, limit, uint64_t{UINT32_MAX}}));
-  return found;
+  if (nodes == 0) return std::nullopt;
+  most.most_nodes = static_cast<uint32_t>(std::min({nodes, limit, uint64_t{UINT32_MAX}}));
+  return most;
 }
 
 }  // namespace harrow::batch

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/time.h"
 #include "batch/slurm_environment.h"
 
 namespace harrow::batch {
@@ -55,8 +56,11 @@ struct Partition {
   uint32_t cpus = 0;        // of a node
   uint64_t memory = 0;      // bytes
   uint32_t gpus = 0;
+  uint32_t most_cpus = 0, most_gpus = 0;  // of any of its nodes
+  uint64_t most_memory = 0;
+  Duration default_time{0};  // of a job that does not say; 0: without a limit, or not told
 };
-inline constexpr const char* kPartitionFormat = "%P|%c|%m|%D|%G|%s";
+inline constexpr const char* kPartitionFormat = "%P|%c|%m|%D|%G|%s|%L|%l";
 /// `wanted`: a name, or names of which the first counts ("a,b"); empty: the default one. None: it is not
 /// there.
 std::optional<Partition> ParsePartitions(std::string_view sinfo, std::string_view wanted);

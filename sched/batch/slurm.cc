@@ -69,6 +69,27 @@ class Slurm : public Batch {
         SrunCommand(*allocation, environment_, Agent(run_dir), options_.site_flags)};
   }
 
+  // What slurmctld says now, as it may have noticed by now, too.
+  std::optional<std::vector<std::string>> AgentCommandWithout(
+      const std::string& run_dir, const std::vector<std::string>& nodes) override {
+    Result<SlurmAllocation> allocation = Allocation();
+    if (!allocation.ok()) return std::nullopt;
+    SlurmAllocation left = *std::move(allocation);
+    size_t count = 0;
+    for (SlurmComponent& component : left.components) {
+      std::erase_if(component.nodes, [&](const GrantedNode& node) {
+        return std::find(nodes.begin(), nodes.end(), node.name) != nodes.end();
+      });
+      count += component.nodes.size();
+    }
+    if (count == 0) return std::nullopt;
+    return SrunCommand(left, environment_, Agent(run_dir), options_.site_flags, nodes);
+  }
+
+  std::vector<std::string> UnreachableIn(std::string_view written) const override {
+    return UnreachableNodes(written);
+  }
+
   std::optional<std::vector<std::string>> AgentCommandOn(const std::string& run_dir,
                                                          const std::string& node) override {
     return SrunCommandOn(node, granted_.ok() ? *granted_ : SlurmAllocation(), environment_, Agent(run_dir),
@@ -203,6 +224,10 @@ class SlurmStep : public Slurm {
     return std::vector<std::vector<std::string>>{Agent(run_dir)};
   }
   std::optional<std::vector<std::string>> AgentCommandOn(const std::string&, const std::string&) override {
+    return std::nullopt;
+  }
+  std::optional<std::vector<std::string>> AgentCommandWithout(const std::string&,
+                                                              const std::vector<std::string>&) override {
     return std::nullopt;
   }
 

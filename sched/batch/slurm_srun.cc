@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 #include "base/text.h"
 
@@ -79,14 +80,37 @@ void AddComponent(const SlurmAllocation& allocation, size_t component, const std
 
 std::vector<std::string> SrunCommand(const SlurmAllocation& allocation, const Environment& environment,
                                      const std::vector<std::string>& agent,
-                                     const std::vector<std::string>& site_flags) {
+                                     const std::vector<std::string>& site_flags,
+                                     const std::vector<std::string>& without) {
   std::vector<std::string> command = Cleared(environment);
+  std::string excluded;
+  for (const std::string& node : without) excluded += StrCat(excluded.empty() ? "--exclude=" : ",", node);
+  bool first = true;
   for (size_t i = 0; i < allocation.components.size(); ++i) {
-    if (i > 0) command.push_back(":");
     const size_t nodes = allocation.components[i].nodes.size();
-    AddComponent(allocation, i, {StrCat("-N", nodes), StrCat("-n", nodes)}, site_flags, agent, &command);
+    if (nodes == 0 && !without.empty()) continue;
+    if (!std::exchange(first, false)) command.push_back(":");
+    std::vector<std::string> where = {StrCat("-N", nodes), StrCat("-n", nodes)};
+    if (!excluded.empty()) where.push_back(excluded);
+    AddComponent(allocation, i, where, site_flags, agent, &command);
   }
   return command;
+}
+
+// "srun: error: Task launch for StepId=21.0 failed on node node3: Communication connection failure"
+std::vector<std::string> UnreachableNodes(std::string_view said) {
+  constexpr std::string_view kBefore = " failed on node ";
+  std::vector<std::string> nodes;
+  while (!said.empty()) {
+    const std::string_view line = said.substr(0, said.find('\n'));
+    said.remove_prefix(std::min(said.size(), line.size() + 1));
+    const size_t before = line.find(kBefore);
+    if (before == std::string_view::npos || line.find("launch") > before) continue;
+    const std::string_view rest = line.substr(before + kBefore.size());
+    const std::string name(rest.substr(0, rest.find_first_of(": ")));
+    if (!name.empty() && std::find(nodes.begin(), nodes.end(), name) == nodes.end()) nodes.push_back(name);
+  }
+  return nodes;
 }
 
 std::vector<std::string> SrunCommandOn(const std::string& node, const SlurmAllocation& allocation,

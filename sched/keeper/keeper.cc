@@ -36,7 +36,8 @@
 // Under Slurm one srun starts all agents, and cannot start one again. So a node that the server reports
 // absent for a while gets an srun of its own (a rescue); so does every node when the one srun has died:
 // agents may have survived it. When the node is down, srun waits or fails, and is tried again, less and less
-// often. What sruns say goes to log/srun.log.
+// often. What sruns say goes to log/srun.log. An srun that cannot reach one of its nodes gives all of them
+// up: it is started again without the nodes that it named, which are rescued as others are.
 
 extern char** environ;
 
@@ -56,6 +57,7 @@ constexpr Duration kAskedToLeave = std::chrono::seconds(1);  // a server that en
 constexpr Duration kAbsentFor = std::chrono::seconds(3);     // then a node is rescued
 constexpr Duration kMostBackOff = std::chrono::minutes(1);
 constexpr size_t kMostRescues = 16;  // at once
+constexpr size_t kMostNamed = 10;    // nodes, in a line
 
 struct Child {
   std::vector<std::string> command;
@@ -104,6 +106,9 @@ struct Keeper::Impl {
   void StartAgentAgain(Child* warden);
   /// Notes that a child died; false when that was once too often.
   bool MayStartAgain(Child* child);
+  /// Starts who starts agents again, without the nodes that it said it cannot reach; false: it has named no
+  /// other ones.
+  bool StartWithoutUnreachable(Child* warden);
   void Rescues(const pb::Progress& progress);
   void Interrupt(int signal, Time now);
   void Suspend();
@@ -128,6 +133,7 @@ struct Keeper::Impl {
   int hangs = 0;  // of servers, in all
   std::vector<Child> wardens;
   std::map<std::string, Rescue> rescues;  // by node
+  std::vector<std::string> unreachable;   // nodes that are left to rescues
   bool agents_came = false;
   bool can_rescue = false;
   bool ending = false;
@@ -355,6 +361,7 @@ void Keeper::Impl::WardenEnded(Child* warden, int wait_status) {
   const std::vector<pid_t> living = Living();
   if (const Status ended = os::EndDescendants(Duration(0), living); !ended.ok())
     os::LogError(ended.message());
+  if (can_rescue && StartWithoutUnreachable(warden)) return;
   if (agents_came && can_rescue) {
     warden->over = true;  // some of its agents may live on; nodes without one are rescued
     return;
@@ -372,6 +379,30 @@ void Keeper::Impl::WardenEnded(Child* warden, int wait_status) {
   loop->After(kRestartPause, [this, warden] {
     if (!ending && !warden->runs()) StartOrGiveUp(warden);
   });
+}
+
+bool Keeper::Impl::StartWithoutUnreachable(Child* warden) {
+  const Result<std::string> text = options.part.dir->Read(SrunLog());
+  if (!text.ok() || end.signal != 0) return false;
+  std::string names;
+  size_t found = 0;
+  for (std::string& node : batch->UnreachableIn(*text)) {
+    if (std::find(unreachable.begin(), unreachable.end(), node) != unreachable.end()) continue;
+    if (++found <= kMostNamed) names += StrCat(names.empty() ? "" : ", ", node);
+    unreachable.push_back(std::move(node));
+  }
+  if (found == 0) return false;
+  auto command = batch->AgentCommandWithout(options.part.run->path(), unreachable);
+  if (!command) return false;
+  if (found > kMostNamed) names += StrCat(" and ", found - kMostNamed, " more");
+  options.say(StrCat(found == 1 ? "node " : "nodes ", names, " cannot be reached by srun", LastWords(),
+                     "; agents are started on the others"));
+  os::LogWarning(StrCat("srun is started again without ", names));
+  warden->command = *std::move(command);
+  loop->After(kRestartPause, [this, warden] {
+    if (!ending && !warden->runs()) StartOrGiveUp(warden);
+  });
+  return true;
 }
 
 void Keeper::Impl::Rescues(const pb::Progress& progress) {

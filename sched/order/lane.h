@@ -103,12 +103,12 @@ class Room {
   /// Whether what is free is enough for a task of the lane.
   static bool FitsFree(const Lane& lane, const NodeCapacity& total, const Free& free) {
     return lane.cores <= free.slots && lane.devices <= free.devices &&
-           (lane.memory == 0 || total.memory == 0 || lane.memory <= free.memory) &&
+           (total.memory == 0 || lane.memory <= free.memory) &&
            (!lane.whole_node || free.idle);
   }
   static bool FitsCapacity(const Lane& lane, const NodeCapacity& total) {
     return lane.cores <= total.slots && lane.devices <= total.devices &&
-           (lane.memory == 0 || total.memory == 0 || lane.memory <= total.memory);
+           (total.memory == 0 || lane.memory <= total.memory);
   }
 
  private:

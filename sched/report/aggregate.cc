@@ -150,6 +150,20 @@ std::map<uint32_t, double> SlotSeconds(const RunView& run) {
   return room;
 }
 
+namespace {
+
+/// Was it gone before its session ended? One that goes on, or was killed, has no end.
+bool LeftEarly(const std::vector<journal::SessionRecord>& sessions, const journal::NodeRecord& node) {
+  if (node.left_ns == 0) return false;
+  for (size_t i = sessions.size(); i-- > 0;) {
+    if (sessions[i].started_ns > node.joined_ns && i > 0) continue;
+    return sessions[i].ended_ns == 0 || node.left_ns < sessions[i].ended_ns;
+  }
+  return false;
+}
+
+}  // namespace
+
 std::vector<NodeRow> NodeRows(const RunView& run, const std::vector<size_t>& tasks) {
   std::map<uint32_t, NodeRow> rows;
   std::set<std::pair<uint32_t, uint64_t>>
@@ -159,6 +173,7 @@ std::vector<NodeRow> NodeRows(const RunView& run, const std::vector<size_t>& tas
     row.node = node.name;
     row.slots = node.slots;
     if (incarnations.emplace(node.node.value, node.incarnation).second) ++row.incarnations;
+    row.gone = LeftEarly(run.history().sessions, node);  // its last record counts
   }
   for (const size_t i : tasks) {
     for (const size_t a : run.Attempts(i)) {

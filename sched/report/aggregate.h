@@ -38,6 +38,7 @@ struct NodeRow {
   std::string node;
   uint32_t slots = 0;
   uint32_t incarnations = 0;  // of its agent
+  bool gone = false;          // before the last session that it was in had ended
   uint64_t attempts = 0, failed = 0, lost = 0;  // interrupted and cancelled ones are not to blame: neither
   Duration busy{0};                             // run time x cores
   double utilisation = 0;                       // busy / (length x slots), over the sessions in which the node took part

@@ -19,6 +19,12 @@ Standing StandingOf(const journal::History& history) {
       history.attempts.begin(), history.attempts.end(), [&](const journal::AttemptRecord& attempt) {
         return attempt.end_ns >= began && attempt.task.value < ended.size() && ended[attempt.task.value] != 0;
       });
+  int64_t last_start = 0;
+  for (const journal::AttemptRecord& attempt : history.attempts)
+    last_start = std::max(last_start, attempt.start_ns);
+  standing.barren = static_cast<uint32_t>(
+      std::count_if(history.sessions.begin(), history.sessions.end(),
+                    [&](const journal::SessionRecord& session) { return session.started_ns > last_start; }));
   return standing;
 }
 

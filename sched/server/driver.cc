@@ -129,6 +129,9 @@ Status RunDriver::Restore(const journal::History& history, made::Attempts made) 
   if (!recorder_.Restore(history)) {
     return Status(Code::kDamaged, "the journal names tasks that the run's flow does not have");
   }
+  for (const auto& [key, value] : history.facts) {
+    if (key == "nodes_absent") absent_recorded_ = !value.empty();
+  }
   for (uint32_t i = 0; i < flow_.unwanted.size(); ++i) unwanted_ += IsUnwanted(TaskId(i)) ? 1 : 0;
   std::vector<journal::NodeRecord> records = history.nodes;
   std::stable_sort(
@@ -382,7 +385,11 @@ void RunDriver::Act(const Moment& moment, const core::Action& action) {
 }
 
 void RunDriver::Settle(const Moment& moment, const core::TaskSettled& settled) {
-  out_of_time_ |= settled.reason == core::Reason::kNoTimeLeft;
+  if (settled.reason == core::Reason::kNoTimeLeft) {
+    const Duration time = graph_.profile(settled.task).time_limit;
+    open_time_ = out_of_time_ ? std::min(open_time_, time) : time;
+    out_of_time_ = true;
+  }
   nodes_gone_ |= settled.reason == core::Reason::kNodesGone;
   ForgetLost(settled.task);
   // It has made lost outputs again, or could not: that it was done, or is not wanted, stays.
@@ -552,13 +559,19 @@ void RunDriver::RecordEnd(const Moment& moment) {
   ForgetParts(moment);
   for (const auto& node : nodes_.all()) {
     if (!node->joined) continue;
-    recorder_.Node(NodeToRecord(*node, moment.wall_ns()));
+    // A dead one, which it is too early to call lost, was there until it was last heard.
+    const bool dead = node->silent && !node->leaving;
+    recorder_.Node(NodeToRecord(*node, moment.wall_ns() - (dead ? (moment.now - node->heard).count() : 0)));
   }
+  std::string absent;
+  for (const std::string& name : NotCome()) absent += StrCat(absent.empty() ? "" : ",", name);
+  if (!absent.empty() || absent_recorded_) recorder_.Fact("nodes_absent", absent);
   ended_ns_ = moment.wall_ns();
   recorder_.Fact("ended_ns", StrCat(ended_ns_));
 }
 
 void RunDriver::Tell(const std::string& line) {
+  last_problem_.clear();
   os::LogWarning(line);
   if (hooks_.tell) hooks_.tell(line);
 }
@@ -577,9 +590,15 @@ void RunDriver::TellProblem(const Node& node, const std::string& text) {
   std::set<std::string>& nodes = problems_[text];
   const bool again = !nodes.insert(node.name).second;
   const std::string line = StrCat("node ", node.name, ": ", text);
-  if (again || nodes.size() == 1) return Tell(line);
+  if (again || nodes.size() == 1) {
+    Tell(line);
+    last_problem_ = text;
+    return;
+  }
   os::LogWarning(line);
-  if (nodes.size() == 2 && hooks_.tell) hooks_.tell(StrCat("other nodes, too: ", text));
+  if (nodes.size() == 2 && hooks_.tell)
+    hooks_.tell(last_problem_ == text ? "other nodes say the same"
+                                      : StrCat("other nodes say as well: ", text));
 }
 
 // --- answers
@@ -648,6 +667,20 @@ void RunDriver::Snapshot(const Moment& moment, bool with_nodes, pb::Progress* pr
                                         : "joined");
     status->set_incarnations(node->incarnations);
   }
+  for (const std::string& name : NotCome()) {
+    pb::NodeStatus* status = progress->add_node();
+    status->set_name(name);
+    status->set_state("absent");
+  }
+}
+
+std::vector<std::string> RunDriver::NotCome() const {
+  std::vector<std::string> names;
+  for (const std::string& name : options_.node_names) {
+    const Node* node = nodes_.FindNamed(name);
+    if (node == nullptr || node->incarnations == 0) names.push_back(name);
+  }
+  return names;
 }
 
 bool RunDriver::IsAbsent(const std::string& name) const {

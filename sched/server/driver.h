@@ -40,6 +40,7 @@ struct Moment {
 struct DriverOptions {
   uint64_t epoch = 1;
   uint32_t nodes_expected = 1;  // of the allocation
+  std::vector<std::string> node_names{};  // of the allocation, where they are known
   bool restarted = false;       // a server of the same session was there before
   uint32_t gather_ticks = 30;   // after a restart, so long known agents are waited for: the fence
   uint32_t join_ticks = 60;     // nodes that have not come by then are not waited for
@@ -108,6 +109,8 @@ class RunDriver {
   bool interrupted() const { return interrupted_; }
   /// Tasks are open because there was no time for them; the run can be resumed.
   bool out_of_time() const { return out_of_time_; }
+  /// The shortest time that one of these tasks declares.
+  Duration open_time() const { return open_time_; }
   /// Tasks are open because the nodes that they need are gone.
   bool nodes_gone() const { return nodes_gone_; }
   /// What an agent said that the run cannot go on with; empty: nothing.
@@ -125,6 +128,8 @@ class RunDriver {
   Figures FiguresAt(const Moment& moment) const;
   /// What a client or the keeper is told of it; with its nodes or without.
   void Snapshot(const Moment& moment, bool with_nodes, pb::Progress* progress) const;
+  /// The names of nodes of the allocation that never had an agent.
+  std::vector<std::string> NotCome() const;
   /// Some lines for people about a task.
   std::string Explain(TaskId task) const;
   const core::Scheduler& scheduler() const { return scheduler_; }
@@ -276,6 +281,7 @@ class RunDriver {
   bool numbers_unsure_ = false;                            // attempts may have begun of which nobody tells
   size_t unfit_told_ = 0;                                  // nodes
   std::map<std::string, std::set<std::string>> problems_;  // what agents said, and the names of their nodes
+  std::string last_problem_;                               // what was told last, where that was one of these
   std::unordered_set<std::string> awaited_;                // names of nodes an earlier server knew
   made::Attempts made_;  // what is known of the last attempt of open tasks, where that did not succeed
   struct Tries {
@@ -300,6 +306,8 @@ class RunDriver {
   // By final state: those that were to make lost outputs again and could not. They are done.
   std::array<uint64_t, 4> undone_{};
   bool out_of_time_ = false, nodes_gone_ = false;
+  Duration open_time_{0};
+  bool absent_recorded_ = false;  // an earlier session has named nodes that never had an agent
   std::string fatal_;
   std::optional<WallTime> end_time_;
 

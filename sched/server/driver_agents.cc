@@ -430,8 +430,13 @@ void RunDriver::Tick(const Moment& moment) {
   }
   if (!all_joined_ && nodes_.joined_count() > 0 &&
       ++join_ticks_ >= options_.join_ticks + options_.setup_ticks) {
-    Tell(StrCat("only ", nodes_.joined_count(), " of ", options_.nodes_expected,
-                " nodes have come; the run goes on without the others"));
+    std::string names;
+    const std::vector<std::string> absent = NotCome();
+    for (size_t i = 0; i < std::min(absent.size(), kUnfitNamed); ++i)
+      names += StrCat(i == 0 ? ": not " : ", ", absent[i]);
+    if (absent.size() > kUnfitNamed) names += ", ...";
+    Tell(StrCat("only ", nodes_.joined_count(), " of ", options_.nodes_expected, " nodes have come", names,
+                "; the run goes on without the others"));
     AllJoined();
     Wake();
   }

@@ -182,6 +182,7 @@ Status Server::Impl::Start() {
   DriverOptions driver_options;
   driver_options.epoch = epoch;
   driver_options.nodes_expected = static_cast<uint32_t>(nodes->size());
+  for (const batch::GrantedNode& node : *nodes) driver_options.node_names.push_back(node.name);
   driver_options.return_ticks = TicksOf(flow->settings.lease);
   // The first node to come may be one whose setup has failed.
   if (!flow->settings.node_setup.empty()) driver_options.setup_ticks = TicksOf(flow->settings.node_limit);
@@ -428,6 +429,7 @@ void Server::Impl::WriteProgress() {
   figures.set_complete(phase == Phase::kOver);
   figures.set_problem(problem.substr(0, kMaxProblem));
   figures.set_out_of_time(driver != nullptr && driver->out_of_time());
+  if (driver != nullptr) figures.set_open_time_ns(driver->open_time().count());
   if (driver != nullptr && driver->end_time())
     figures.set_end_time_ns(driver->end_time()->time_since_epoch().count());
   do {

@@ -169,7 +169,7 @@ def test_an_array_takes_its_script_along(directory, program):
         lines = lines_of(f"{directory}/script-1")
         same(lines[3:-1], script.splitlines(), words)
         ran = subprocess.run(["sh", "-c", lines[2].replace("exec " + harrow.program, "printf '%s|'").split(" <<")[0]], capture_output=True, text=True, check=True)
-        same(ran.stdout.split("|")[:-1], ["array", "--job-name=sweep.sh", *["-" if word == "sweep.sh" else word for word in words]])
+        same(ran.stdout.split("|")[:-1], ["array", "--job-name=sweep.sh", "--called=sweep.sh", *["-" if word == "sweep.sh" else word for word in words]])
     for wrap in (["--wrap=echo"], ["--wrap", "echo"]):
         harrow("sbatch", "--", "array", "--array=1", *wrap, code=0)
         told = max(glob.glob(f"{directory}/script-*"))
@@ -268,7 +268,7 @@ def test_a_link_that_has_nothing_to_do(directory, program):
         os.remove(f"{directory}/began")
     harrow.env.update(SLURM_JOB_ID="2")
     told = harrow("link", "--run-dir", f"{directory}/idle", "--after", "1", code=4, timeout=60)
-    check("no task ended in job 1, and none would in this one" in told.err, told)
+    check("no task ended in job 1, and what was interrupted would be again" in told.err, told)
     write(f"{directory}/times", "CANCELLED\n")
     told = harrow("link", "--run-dir", f"{directory}/some", "--after", "1", code=4, timeout=60)
     check("job 1 was cancelled" in told.err, told)

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 
-from run_support import Harrow, check, in_part, kill, of_run, recorded, same, tests_of, tell, wait_for, write
+from run_support import lines_of, Harrow, check, in_part, kill, of_run, recorded, same, tests_of, tell, wait_for, write
 
 # `first` and `held`, which prints, run until the file `go` exists; `waits` needs `first`.
 FLOW = """[[task]]
@@ -146,6 +146,9 @@ def test_cancel(directory, program):
         same(run.harrow("cancel", "held", code=0).out, "1 task cancelled\n")   # runs
         wait_for(lambda: run.tasks()["running"] == 1)
         same(run.go(), 1)
+        said = "\n".join(lines_of(f"{directory}/harrow.out"))
+        check("\ncancelled: held, later; harrow run --resume --run-dir " in said or "\ncancelled: later, held; harrow run" in said, said)
+        same(run.status()["run_dir"], os.path.realpath(f"{directory}/harrow-a"))
         same(run.status()["tasks"], {"total": 5, "done": 2, "failed": 1, "skipped": 0, "cancelled": 2, "running": 0})
         check("cancelled" in run.harrow("explain", "held", code=0).out)
 

@@ -85,6 +85,30 @@ def an_array():
         check(wrong in err, err)
 
 
+def what_does_not_fit():
+    """Tasks that could never run in the job are told before it is submitted; what is the job's is not told to be missing."""
+    where = directory("what does not fit")
+    write(f"{where}/sweep.sh", "#!/bin/bash\n#SBATCH --array=1-3 --time=00:01:00 --partition=all --account=x\n"
+          "echo $SLURM_ARRAY_TASK_ID >>said\n", 0o755)
+    before = CLUSTER.out("squeue", "-h", "-t", "all", "-o", "%i")
+    _, err = sbatch(where, "-t", "1", "-p", "all", "--", "array", "sweep.sh", code=2)
+    for said in ("sweep.sh: all tasks would never run", "(--time)", "30.0 s are kept free at its end (end_margin)", "(-t 2 before --)"):
+        check(said in err, err)
+    sbatch(where, "-p", "all", "--", "array", "sweep.sh", code=2, SBATCH_TIMELIMIT="1")
+    same(CLUSTER.out("squeue", "-h", "-t", "all", "-o", "%i"), before, "something was submitted")
+    out, err = sbatch(where, "-t", "2", "-p", "all", "--parsable", "--wait", "--", "array", "sweep.sh")
+    check("sweep.sh: --account is a matter of the allocation, not of an element; where the job is to have it, write it before --" in err, err)
+    said = text(f"{where}/harrow-{out.strip()}.out")
+    check("standard input" not in said and "harrow: sweep.sh: " in said and "done 3 of 3" in said, said)
+    write(f"{where}/f.toml", '[[task]]\nname = "long"\ncommand = "true"\ntime = "5m"\n[[task]]\nname = "short"\ncommand = "true"\n'
+          '[[task]]\nname = "large"\ncommand = "true"\ncores = 640\n')
+    out, err = sbatch(where, "-t", "1", "-p", "all", "--parsable", "--wait", "--", "run", "f.toml", code=4)
+    check("harrow: warning: f.toml:2:8: " in err and "1 of 3 tasks would never run: the time of long is 5 min 00 s" in err, err)
+    check("1 of 3 tasks can never run: large asks for 640 cores, and no node of partition all has more than " in err, err)
+    said = text(f"{where}/harrow-{out.strip()}.out")
+    check("1 of 3 tasks can never run here: large asks for 640 cores, and no node of this job has more than " in said, said)
+
+
 def requeued():
     """What a job of an array had done stays done when Slurm begins the job again; a run's script is told how."""
     where = directory("requeued")
@@ -167,4 +191,5 @@ def refused():
 
 
 with Cluster("--nodes", "2", "--share", os.path.dirname(HARROW)) as CLUSTER:
-    sys.exit(run_tests([("passed_on", passed_on), ("an_array", an_array), ("requeued", requeued), ("standard_input", standard_input), ("proposed", proposed), ("refused", refused)]))
+    sys.exit(run_tests([("passed_on", passed_on), ("an_array", an_array), ("what_does_not_fit", what_does_not_fit),
+                        ("requeued", requeued), ("standard_input", standard_input), ("proposed", proposed), ("refused", refused)]))

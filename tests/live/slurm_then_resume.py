@@ -17,14 +17,16 @@ LIMIT = 400  # seconds for what takes three jobs of a minute
 
 
 class Chain:
-    def __init__(self, name, tasks, seconds, *sbatch, bin_dir=None, code=0):
+    def __init__(self, name, tasks, seconds, *sbatch, bin_dir=None, code=0, options=(), env=None, files=()):
         self.directory = os.path.join(CLUSTER.home, name)
         os.mkdir(self.directory)
+        for file in files:
+            write(f"{self.directory}/{file}", "")
         self.tasks = tasks
         write(f"{self.directory}/tasks.txt", "".join(TASK.format(i=i, seconds=seconds) + "\n" for i in range(tasks)))
         export = [f"--export=ALL,PATH={bin_dir}:{os.environ['PATH']}"] if bin_dir else []
         done = CLUSTER.run(HARROW, "sbatch", "--then-resume", "--parsable", "-p", "all", "-N1", "-t", "1", *export, *sbatch, "--", "run",
-                           "--progress", "none", "tasks.txt", cwd=self.directory, env={"HARROW_CONF": "/dev/null"}, check=False)
+                           "--progress", "none", *options, "tasks.txt", cwd=self.directory, env={"HARROW_CONF": "/dev/null", **(env or {})}, check=False)
         same(done.returncode, code, done.stdout, done.stderr)
         self.first = done.stdout.strip()
         self.said_at_first = done.stderr
@@ -48,9 +50,21 @@ class Chain:
     def said(self):
         return "".join("\n".join(lines_of(f"{self.directory}/harrow-{job}.out")) + "\n" for job in self.ran())
 
+    def ran_alone(self):
+        """No follow-on did anything. One that is submitted when the first job is over already finds nothing to go on with."""
+        first, *others = self.ran()
+        same([first, len(others) < 2], [int(self.first), True], self.said())
+        same("nothing is to be gone on with" in self.said(), bool(others), self.said())
+        noted = collections.Counter(lines_of(f"{self.directory}/witness"))
+        same({noted[f"begin {i}"] for i in range(self.tasks)}, {1}, noted, self.said())
+
     def all_done_once(self):
         noted = collections.Counter(lines_of(f"{self.directory}/witness"))
-        same([i for i in range(self.tasks) if noted[f"end {i}"] != 1], [], "tasks that did not end just once", self.said())
+        # One that ended by itself just before the limit counts as interrupted where it may have been that (agent/slot_pool.cc), and
+        # runs again; no other one does.
+        interrupted = collections.Counter(int(name.lstrip("#")) - 1 for (name,) in query(
+            self.run_dir, "SELECT task FROM attempts WHERE outcome = 'interrupted'"))
+        same([i for i in range(self.tasks) if not 1 <= noted[f"end {i}"] <= 1 + interrupted[i]], [], noted, interrupted, self.said())
         same(query(self.run_dir, "SELECT state, count(*) FROM tasks GROUP BY state"), [("done", self.tasks)])
         twice = [i for i in range(self.tasks) if noted[f"begin {i}"] > 1]
         # What began twice was ended by the limit, which is nobody's failure; no task has a retry to spend.
@@ -78,7 +92,7 @@ def chains():
         check("goes on where the time limit ends job " + chain.first in chain.said_at_first, chain.said_at_first)
 
     short.wait()
-    same(short.ran(), [int(short.first)], "a follow-on ran that was not needed")
+    short.ran_alone()
     short.all_done_once()
 
     # Its first job is ended by hand: nobody goes on.
@@ -111,11 +125,35 @@ def chains():
     same(len(forbidden.ran()), 2, forbidden.said())
 
 
+def late():
+    """A job that is too late to begin a task is followed by one more; a second one in a row by none."""
+    slow = os.path.join(CLUSTER.home, "slow")
+    os.mkdir(slow)
+    # The first srun, or each, starts when the tasks' 30 s and the margin do not fit any more.
+    write(f"{slow}/srun", """#!/bin/sh
+if test -e each || mkdir once 2>/dev/null; then
+  end=$(date -d "$(squeue -h -j $SLURM_JOB_ID -o %e)" +%s)
+  until test $(date +%s) -ge $((end - 35)); do sleep 0.5; done
+fi
+exec /usr/bin/srun "$@"
+""", 0o755)
+    margin = {"HARROW_END_MARGIN": "8s"}
+    once = Chain("once late", 2, 1, bin_dir=slow, options=["--time", "30s"], env=margin)
+    each = Chain("each late", 2, 1, bin_dir=slow, options=["--time", "30s"], env=margin, files=["each"])
+    for chain in (once, each):
+        chain.wait()
+    once.all_done_once()
+    same(len(once.ran()), 2, once.said())
+    check("no task began in this job, which may be due to a late start: one more job tries it" in once.said(), once.said())
+    same(len(each.ran()), 2, each.said())
+    check("no job goes on: no task began in this job, nor in the one before" in each.said(), each.said())
+
+
 def needless():
     """No limit of time is involved: nobody goes on."""
     failed = Chain("failed", 2, "0; exit 3", "--wait", code=1)
     failed.wait()
-    same(failed.ran(), [int(failed.first)], failed.said())
+    failed.ran_alone()
     same(query(failed.run_dir, "SELECT state, count(*) FROM tasks GROUP BY state"), [("failed", 2)])
     never = Chain("never began", 2, 1, "--begin=now+1hour")
     CLUSTER.run("scancel", never.first)
@@ -130,4 +168,4 @@ def needless():
 
 
 with Cluster("--nodes", "6", "--cpus", "4", "--share", os.path.dirname(HARROW)) as CLUSTER:
-    sys.exit(run_tests([("needless", needless), ("chains", chains)]))
+    sys.exit(run_tests([("needless", needless), ("late", late), ("chains", chains)]))

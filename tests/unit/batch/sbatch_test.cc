@@ -122,6 +122,20 @@ TEST(Partitions, WhatNodesAreLike) {
   EXPECT_EQ(ParsePartitions("one*|1|10|1|license:3|1\n", "")->gpus, 0u);
   EXPECT_EQ(ParsePartitions("one*|1|10|1|gpu:tesla|1\n", "")->gpus, 0u);
   EXPECT_EQ(ParsePartitions("one*|1|?|2|(null)|1-x\n", "")->memory, 0u);
+  const auto kinds = ParsePartitions(sinfo, "");
+  EXPECT_EQ(kinds->most_cpus, 64u);
+  EXPECT_EQ(kinds->most_gpus, 4u);
+  EXPECT_EQ(ParsePartitions("one*|4|10|9|(null)|1\none*|64|5|1|gpu:1|1\n", "")->cpus, 4u);
+  EXPECT_EQ(ParsePartitions("one*|4|10|9|(null)|1\none*|64|5|1|gpu:1|1\n", "")->most_cpus, 64u);
+  EXPECT_EQ(ParsePartitions("one*|4|10|9|(null)|1\none*|64|5|1|gpu:1|1\n", "")->most_memory,
+            uint64_t{10} << 20);
+  const auto time = [](const char* told) {
+    return ParsePartitions(std::string("one*|4|10|9|(null)|1|") + told + "\n", "")->default_time;
+  };
+  EXPECT_EQ(time("30:00|1-00:00:00"), std::chrono::minutes(30));
+  EXPECT_EQ(time("n/a|2:00:00"), std::chrono::hours(2)) << "it has no default";
+  EXPECT_EQ(time("n/a|infinite"), Duration(0));
+  EXPECT_EQ(kinds->default_time, Duration(0));
   for (const char* without :
        {"one*|0|10|1|(null)|1\n", "one*|1|10|0|(null)|1\n", "one*|x|10|1|(null)|1\n", "one*\n"})
     EXPECT_FALSE(ParsePartitions(without, "").has_value()) << without;

@@ -43,6 +43,26 @@ TEST(Srun, OneNodeOfItsComponent) {
                   "--job-name=harrow", "--het-group=1", "-N1", "-n1", "-w", "b", "--x", "agent"));
 }
 
+TEST(Srun, WithoutNodesThatCannotBeReached) {
+  const std::vector<std::string> command = SrunCommand(Of({3, 0}), {}, {"agent"}, {}, {"a", "b"});
+  EXPECT_THAT(command, IsSupersetOf({"--het-group=0", "-N3", "-n3", "--exclude=a,b"}));
+  EXPECT_THAT(command, Not(Contains(":"))) << "nothing is left of the second component";
+  EXPECT_THAT(SrunCommand(Of({0, 2}), {}, {"agent"}, {}, {"a"}),
+              IsSupersetOf({"--het-group=1", "-N2", "--exclude=a"}));
+}
+
+TEST(Srun, NamesNodesThatItCannotReach) {
+  EXPECT_THAT(
+      UnreachableNodes(
+          "srun: error: Task launch for StepId=1.0 failed on node n4: Communication connection failure\n"
+          "srun: error: Task launch for StepId=1.0 failed on node n2: Connection timed out\n"
+          "srun: error: Task launch for StepId=1.0 failed on node n4: again\n"
+          "srun: error: Application launch failed: Communication connection failure\n"
+          "srun: error: n3: task 2: Exited with exit code 1\nnothing failed on node n7: here"),
+      ElementsAre("n4", "n2"));
+  EXPECT_THAT(UnreachableNodes(""), ElementsAre());
+}
+
 TEST(Srun, SiteFlagsComeLast) {
   std::vector<std::string> command = SrunCommand(Of({2}), {}, {"agent"}, {"--mpi=pmix", "--network=x"});
   auto at = std::find(command.begin(), command.end(), "--mpi=pmix");

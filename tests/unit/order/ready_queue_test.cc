@@ -51,8 +51,12 @@ TEST(ReadyQueue, ATaskThatComesBackOverAndOverLeavesNoRowOfEntries) {
 /// Draws of a test, and what was asked.
 class Given : public Draws {
  public:
-  double Next() override { return value; }
+  double Next() override {
+    ++asked;
+    return value;
+  }
   double value = 0;
+  int asked = 0;
 };
 
 struct Record {
@@ -91,6 +95,36 @@ TEST(RankHrf, WeighsByInverseMeanRunTime) {
   EXPECT_EQ(level_at(1.01 / 6), 1);
   EXPECT_EQ(level_at(3.99 / 6), 1);
   EXPECT_EQ(level_at(4.01 / 6), 0);
+}
+
+/// One draw a task: where the newest entry of the level that was drawn no longer counts, the next one of that
+/// level goes.
+TEST(RankHrf, AnEntryThatNoLongerCountsDoesNotDrawAgain) {
+  for (const Level drawn : {0, 1, 2}) {
+    Given draws;
+    LevelTimes times;
+    const auto order = MakeOrder(Policy::kRankHrf, &draws, &times);
+    LaneTable lanes;
+    lanes.Add({});
+    std::vector<Record> records(30);
+    const Cards cards(records.data());
+    ReadyQueue queue(true);
+    queue.set_slots(2);
+    for (uint32_t n = 0; n < 30; ++n) {
+      records[n].card = {n + 1, static_cast<Level>(2 - n / 10), 0, true, 0};
+      queue.Push(TaskId(n), records[n].card, cards);
+    }
+    const Room room(lanes, {2, 0, 0}, {2, 0, 0, false});
+    const uint32_t newest = static_cast<uint32_t>(2 - drawn) * 10 + 9;
+    for (const uint32_t gone : {newest, newest - 1}) {
+      records[gone].card.queued = false;
+      queue.Leave(records[gone].card, false);
+    }
+    draws.value = (2.5 - drawn) / 3;
+    draws.asked = 0;
+    EXPECT_EQ(queue.Take(*order, cards, room).task, TaskId(newest - 2)) << "level " << drawn;
+    EXPECT_EQ(draws.asked, 1);
+  }
 }
 
 /// Queues as lists, searched from end to end: what ReadyQueue and the policies must agree with.
@@ -404,7 +438,7 @@ TEST(ReadyQueue, AsManyPrioritiesAsTasksAreOneBucket) {
   queue.Push(std::vector<Level>(10'000, 0));
   EXPECT_EQ(queue.queue().buckets().size(), 1u) << "all are looked at for each task that is taken";
   EXPECT_EQ(queue.queue().FindBroken(queue.cards()), "");
-  EXPECT_GE(queue.queue().memory(), 9'999 * (sizeof(Entry) + sizeof(Bucket)));
+  EXPECT_GE(queue.queue().memory(), 9'999 * (sizeof(Entry) + sizeof(Bucket) + 4 * sizeof(void*)));
   EXPECT_EQ(queue.queue().Priority(0), 9'999);
   EXPECT_EQ(queue.queue().Priority(1), INT32_MIN) << "none";
   for (int32_t highest = 9'999; highest >= 5'000; --highest) ASSERT_EQ(priorities[queue.Take()], highest);
@@ -434,6 +468,10 @@ TEST(ReadyQueue, EmptyBucketsAndRingsAreGivenBack) {
   }
   EXPECT_LE(steady.queue().memory(), 8 * sizeof(Entry) + 2 * sizeof(Bucket))
       << "eight at a time need room for eight";
+  SmallQueue small(Policy::kFifo);
+  small.Push(std::vector<Level>(64, 0));
+  for (uint32_t i = 0; i < 64; ++i) ASSERT_EQ(small.Take(), i);
+  EXPECT_GE(small.queue().memory(), 64 * sizeof(Entry)) << "a small ring stays for the next tasks";
 }
 
 TEST(ReadyQueue, MovesWithAllItHolds) {
@@ -515,6 +553,9 @@ TEST(ReadyQueue, TasksTakenElsewhereLeaveNoGarbage) {
     records[pick.task.value].card.queued = false;
     here.Leave(records[pick.task.value].card, false);
     there.Leave(records[pick.task.value].card, false);
+    if (n < 1000) {
+      ASSERT_EQ(here.FindBroken(cards), "") << n;
+    }
   }
   EXPECT_EQ(here.live(), 10u);
   EXPECT_LT(here.memory(), 4096u);

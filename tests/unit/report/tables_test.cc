@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "base/text.h"
+#include "report/aggregate.h"
 #include "report/plot.h"
 #include "sample_run.h"
 
@@ -291,6 +292,29 @@ TEST(PlotSvg, ManyKindsAndNothing) {
   const journal::History empty;
   const RunView nothing(empty);
   EXPECT_NE(PlotSvg(nothing, {}, "x").find("</svg>"), std::string::npos);
+}
+
+TEST(NodeRows, ANodeThatWasGoneBeforeTheEndOfItsSession) {
+  journal::History history;
+  history.sessions = {{10, 100}, {200, 300}};
+  const auto add = [&](uint32_t node, int64_t joined_ns, int64_t left_ns) {
+    journal::NodeRecord record;
+    record.node = NodeId(node);
+    record.incarnation = static_cast<uint64_t>(joined_ns);
+    record.joined_ns = joined_ns;
+    record.left_ns = left_ns;
+    history.nodes.push_back(record);
+  };
+  add(0, 20, 0);
+  add(0, 20, 100);  // to the end
+  add(1, 20, 60);   // lost
+  add(2, 20, 60);   // lost, and back to the end
+  add(2, 70, 100);
+  add(3, 210, 300);
+  add(4, 210, 299);
+  std::vector<bool> gone;
+  for (const NodeRow& row : NodeRows(RunView(history), {})) gone.push_back(row.gone);
+  EXPECT_EQ(gone, (std::vector<bool>{false, true, false, false, true}));
 }
 
 }  // namespace

@@ -55,5 +55,26 @@ TEST(Standing, TheLastSessionDidSomethingWhereATaskEndedSinceItBegan) {
   EXPECT_FALSE(did(TaskFate::kDone, {}, 1, 150));
 }
 
+TEST(Standing, ASessionInWhichNothingBeganIsFollowedByOneMore) {
+  journal::History history = Of({TaskFate::kOpen});
+  const auto after = [&](std::vector<journal::SessionRecord> sessions, std::vector<int64_t> starts) {
+    history.sessions = std::move(sessions);
+    history.attempts.clear();
+    for (const int64_t start : starts) {
+      history.attempts.push_back(Attempt(0, start + 5));
+      history.attempts.back().start_ns = start;
+    }
+    return StandingOf(history);
+  };
+  EXPECT_EQ(after({{10, 90}}, {}).barren, 1u);
+  EXPECT_FALSE(after({{10, 90}}, {}).hopeless());
+  EXPECT_EQ(after({{10, 90}, {100, 0}}, {}).barren, 2u);
+  EXPECT_TRUE(after({{10, 90}, {100, 0}}, {}).hopeless());
+  EXPECT_EQ(after({{10, 90}, {100, 0}}, {20}).barren, 1u);
+  EXPECT_FALSE(after({{10, 90}, {100, 0}}, {20}).hopeless());
+  EXPECT_EQ(after({{10, 90}, {100, 0}}, {20, 110}).barren, 0u);
+  EXPECT_TRUE(after({{10, 90}, {100, 0}}, {20, 110}).hopeless()) << "what began was interrupted";
+}
+
 }  // namespace
 }  // namespace harrow::run

@@ -324,7 +324,13 @@ TEST_F(DriverTest, WhatManyNodesSayIsNotToldManyTimes) {
     driver_->Handle(Now(), agents[n].node, message);
   };
   for (uint32_t n = 0; n < 4; ++n) says(n, "tasks are not pinned");
-  EXPECT_THAT(told_, ElementsAre("node n0: tasks are not pinned", "other nodes, too: tasks are not pinned"));
+  EXPECT_THAT(told_, ElementsAre("node n0: tasks are not pinned", "other nodes say the same"));
+  told_.clear();
+  says(0, "no cgroup");
+  says(0, "no devices");
+  says(1, "no cgroup");
+  EXPECT_THAT(told_,
+              ElementsAre("node n0: no cgroup", "node n0: no devices", "other nodes say as well: no cgroup"));
   told_.clear();
   says(2, "the disk is full");
   says(2, "the disk is full");
@@ -347,6 +353,8 @@ TEST_F(DriverTest, NothingIsStartedThatCannotEndBeforeTheMarginOfTheAllocationsE
     EXPECT_EQ(agent.tasks.size(), left < needed ? 0u : 1u)
         << "what is left of the time is for staging out, ending and recording";
     EXPECT_EQ(driver_->out_of_time(), left < needed) << "and the next job does it";
+    EXPECT_EQ(driver_->open_time(), left < needed ? std::chrono::minutes(10) : Duration(0))
+        << "is told at the end";
     EXPECT_THAT(Fates(), IsEmpty());
   }
 }

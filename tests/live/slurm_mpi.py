@@ -18,7 +18,8 @@ from slurm_support import Job
 HARROW = os.path.abspath(sys.argv.pop(1))
 HERE = os.path.dirname(os.path.abspath(__file__))
 NODES, CPUS = 4, 4
-# No fabric here; and a core has many ranks.
+# No fabric here; and a core has many ranks. Debian's openmpi-mca-params.conf says `osc = ^ucx,pt2pt`: without a fabric no component is left
+# for one-sided access between nodes, whoever starts the ranks (MPI_ERR_WIN, with mpirun too).
 MPI = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader,tcp", "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_io": "romio321",
        "OMPI_MCA_osc": "pt2pt"}
 ALL = ("-p", "all", f"-N{NODES}", "--no-kill", "--exclusive")
@@ -32,11 +33,11 @@ def compiler():
     return skip("there is no Open MPI", "Open MPI")
 
 
-def directory_of(name, *programs):
+def directory_of(name, *programs, by=None):
     directory = os.path.join(CLUSTER.home, name)
     os.makedirs(directory)
     for program in programs:
-        subprocess.run([compiler(), "-O1", os.path.join(HERE, program + ".c"), "-o", f"{directory}/{program}"], check=True)
+        subprocess.run([by or compiler(), "-O1", os.path.join(HERE, program + ".c"), "-o", f"{directory}/{program}"], check=True)
     return directory
 
 
@@ -116,6 +117,20 @@ def too_many_for_a_node():
     directory = directory_of("spread", "mpi_ranks")
     run(directory, {"name": "ring", "command": ["./mpi_ranks", "ring"], "ranks": 2 * CPUS})
     same(len(logs(directory, "ring").splitlines()), 2 * CPUS)
+
+
+def mpich():
+    """By PMI-1: MPICH's ranks over all nodes, as many on each and not."""
+    found = shutil.which("mpicc.mpich") or skip("there is no MPICH", "MPICH")
+    directory = directory_of("mpich", "mpi_suite", by=found)
+    counts = {"even": 8, "uneven": 6}
+    run(directory, *({"name": name, "command": ["./mpi_suite"], "ranks": ranks, "nodes": NODES, "mpi": "pmi1"}
+                     for name, ranks in counts.items()), timeout=400)
+    for name, ranks in counts.items():
+        same(sorted(logs(directory, name).splitlines()),
+             sorted(f"rank {rank} of {ranks}, {here} on its node: wrong 0 0 0 0"
+                    for rank, here in enumerate([2] * 8 if ranks == 8 else [2, 2, 2, 2, 1, 1])))
+    nothing_left(directory)
 
 
 def failures():
@@ -209,4 +224,5 @@ def node_killed():
 
 with Cluster("--nodes", str(NODES), "--cpus", str(CPUS), "--share", os.path.dirname(HARROW)) as CLUSTER:
     sys.exit(run_tests([("suite", suite), ("parts_of_nodes", parts_of_nodes), ("too_many_for_a_node", too_many_for_a_node),
-                        ("failures", failures), ("server_killed", server_killed), ("node_killed", node_killed)]))
+                        ("mpich", mpich), ("failures", failures),
+                        ("server_killed", server_killed), ("node_killed", node_killed)]))

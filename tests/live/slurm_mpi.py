@@ -33,11 +33,11 @@ def compiler():
     return skip("there is no Open MPI", "Open MPI")
 
 
-def directory_of(name, *programs, by=None):
+def directory_of(name, *programs):
     directory = os.path.join(CLUSTER.home, name)
     os.makedirs(directory)
     for program in programs:
-        subprocess.run([by or compiler(), "-O1", os.path.join(HERE, program + ".c"), "-o", f"{directory}/{program}"], check=True)
+        subprocess.run([compiler(), "-O1", os.path.join(HERE, program + ".c"), "-o", f"{directory}/{program}"], check=True)
     return directory
 
 
@@ -117,20 +117,6 @@ def too_many_for_a_node():
     directory = directory_of("spread", "mpi_ranks")
     run(directory, {"name": "ring", "command": ["./mpi_ranks", "ring"], "ranks": 2 * CPUS})
     same(len(logs(directory, "ring").splitlines()), 2 * CPUS)
-
-
-def mpich():
-    """By PMI-1: MPICH's ranks over all nodes, as many on each and not."""
-    found = shutil.which("mpicc.mpich") or skip("there is no MPICH", "MPICH")
-    directory = directory_of("mpich", "mpi_suite", by=found)
-    counts = {"even": 8, "uneven": 6}
-    run(directory, *({"name": name, "command": ["./mpi_suite"], "ranks": ranks, "nodes": NODES, "mpi": "pmi1"}
-                     for name, ranks in counts.items()), timeout=400)
-    for name, ranks in counts.items():
-        same(sorted(logs(directory, name).splitlines()),
-             sorted(f"rank {rank} of {ranks}, {here} on its node: wrong 0 0 0 0"
-                    for rank, here in enumerate([2] * 8 if ranks == 8 else [2, 2, 2, 2, 1, 1])))
-    nothing_left(directory)
 
 
 def failures():
@@ -224,5 +210,4 @@ def node_killed():
 
 with Cluster("--nodes", str(NODES), "--cpus", str(CPUS), "--share", os.path.dirname(HARROW)) as CLUSTER:
     sys.exit(run_tests([("suite", suite), ("parts_of_nodes", parts_of_nodes), ("too_many_for_a_node", too_many_for_a_node),
-                        ("mpich", mpich), ("failures", failures),
-                        ("server_killed", server_killed), ("node_killed", node_killed)]))
+                        ("failures", failures), ("server_killed", server_killed), ("node_killed", node_killed)]))

@@ -32,7 +32,10 @@ Shape SmallestPart(const graph::Profile& profile) {
 uint32_t NodesFor(const graph::Profile& profile, const JobNodes& job) {
   const uint32_t named = std::max(1u, profile.shape.nodes);
   const uint32_t most = std::max(named, MostSpread(profile));
-  if (!Holds(job.largest(), SmallestPart(profile))) return 0;
+  const Shape smallest = SmallestPart(profile);
+  if (std::none_of(job.nodes.begin(), job.nodes.end(),
+                   [&](const NodeCapacity& node) { return Holds(node, smallest); }))
+    return 0;
   for (uint32_t count = named; count <= most; ++count) {
     const Shape part = profile.Part(count, 0);
     const auto able = static_cast<uint64_t>(std::count_if(

@@ -403,7 +403,8 @@ class MpiGangTest : public GangTest, public testing::WithParamInterface<Library>
     if (GetParam().mpi == Mpi::kPmix && std::string(HARROW_PMIX).empty())
       GTEST_SKIP() << "harrow-pmix was not built (needs libpmix)";
     program_ = Compiled(GetParam().compiler, scratch_.path());
-    if (program_.empty()) GTEST_SKIP() << "there is no " << GetParam().compiler << " (needs it)";
+    if (program_.empty() && GetParam().mpi == Mpi::kPmix) GTEST_SKIP() << "no mpicc.openmpi (needs Open MPI)";
+    if (program_.empty()) GTEST_SKIP() << "no mpicc.mpich (needs MPICH)";
   }
   void RunIt(const std::string& what, const std::vector<uint32_t>& ranks, const EnvList& env = {}) {
     Run(program_ + " " + what, ranks, GetParam().mpi, env);

@@ -205,8 +205,7 @@ ExecEnd EndOfExec(const run_dir::Part& part, const keeper::KeeperEnd& end) {
   } else if (end.last.out_of_time()) {
     told.words +=
         "harrow: stopped before the job's time limit: it might not end in what is left of it (--time), less "
-        "what is kept free "
-        "(end_margin)\n";
+        "what is kept free (end_margin)\n";
   } else {
     told.words += "harrow: it was stopped before it had ended\n";
   }

@@ -120,9 +120,7 @@ void WarnOfTooLarge(const graph::Graph& graph, const std::vector<bool>& left_out
   if (options.slots > 0) most.slots = options.slots;
   const run::Misfits large = run::FindTooLarge(graph, left_out, most);
   if (large.tasks == 0) return;
-  std::cerr << "harrow: warning: " << graph.PlaceText(graph.place(large.first)) << ": "
-            << (large.all() ? std::string(large.of == 1 ? "the task" : "all tasks")
-                            : StrCat(large.tasks, " of ", large.of, " tasks"))
+  std::cerr << "harrow: warning: " << graph.PlaceText(graph.place(large.first)) << ": " << large.Text()
             << " can never run here: " << Printable(graph.TaskName(large.first), 60) << " asks for "
             << run::TooLargeText(graph.profile(large.first).shape, most, "this job")
             << "; ask for less, or for a job of larger nodes\n";

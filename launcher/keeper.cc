@@ -159,14 +159,15 @@ void ShowEnd(const KeepOptions& options, const run_dir::Part& part, const run::R
       end.end != run::ServerEnd::kAllDone) {
     const Result<journal::History> history = journal::ReadHistory(part.dir);
     if (history.ok()) {
-      view = report::FiguresOf(*history);
+      const report::RunView run(*history);
+      view = report::FiguresOf(run);
       context.run_id = history->run_id;
       context.epoch = history->epoch;
       const Result<std::unique_ptr<output::Reader>> reader =
           output::Reader::Open(*part.dir, part.dir->path());
       failures = report::FirstFailures(*history, reader.ok() ? reader->get() : nullptr);
       AddCommands(part, &failures);
-      if (end.signal == 0) cancelled = CancelledText(report::RunView(*history), options.run_dir);
+      if (end.signal == 0) cancelled = CancelledText(run, options.run_dir);
     } else if (end.problem.empty() ||
                history.status().code() != Code::kNotFound) {  // no server came to make it
       std::cerr << "harrow: " << history.status().message() << "\n";

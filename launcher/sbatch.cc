@@ -149,12 +149,10 @@ struct Proposal {
   uint32_t nodes = 1;
   std::string why;
 };
-Proposal ProposeFor(const batch::SbatchWords& given, const std::string& command, CheckedRun* checked) {
+Proposal ProposeFor(const Result<NodeShape>& shape, const std::string& command, CheckedRun* checked) {
   if (command != "run") return {1, "as nothing else was said"};
   Result<FlowTimes> times = FindFlowTimes(checked->graph, "", "");
   if (!times.ok()) return {1, "as the run times are not known"};
-  Result<NodeShape> shape =
-      ShapeOfPartition(given.Value("partition", 'p').value_or(Variable("SBATCH_PARTITION")));
   if (!shape.ok()) return {1, shape.status().message()};
   for (size_t i = 0; i < checked->done.size(); ++i) {
     if (checked->done[i]) times->work[i] = {.seconds = 0, .left_out = true};
@@ -200,16 +198,10 @@ std::pair<Duration, std::string> JobTime(const batch::SbatchWords& given, const 
   return {(*time + kMinute - Duration(1)) / kMinute * kMinute, option ? "--time" : "SBATCH_TIMELIMIT"};
 }
 
-std::string TasksOf(const run::Misfits& misfits) {
-  return misfits.all() ? StrCat(misfits.of == 1 ? "the task" : "all tasks")
-                       : StrCat(misfits.tasks, " of ", misfits.of, " tasks");
-}
-
 /// Tells of tasks that would never run in the job. False: that are all, by what the user says, and nothing is
 /// to be submitted.
-bool FitsIntoJob(const batch::SbatchWords& given, const std::string& command, const CheckedRun& checked) {
-  const std::string partition = given.Value("partition", 'p').value_or(Variable("SBATCH_PARTITION"));
-  const Result<NodeShape> shape = ShapeOfPartition(partition);
+bool FitsIntoJob(const batch::SbatchWords& given, const Result<NodeShape>& shape, const std::string& command,
+                 const CheckedRun& checked) {
   const auto place = [&](TaskId task) {
     return command == "array" ? checked.script_called : checked.graph.PlaceText(checked.graph.place(task));
   };
@@ -218,7 +210,7 @@ bool FitsIntoJob(const batch::SbatchWords& given, const std::string& command, co
     if (checked.options.slots > 0) most.slots = checked.options.slots;
     const run::Misfits large = run::FindTooLarge(checked.graph, checked.done, most);
     if (large.tasks > 0) {
-      std::cerr << "harrow: warning: " << place(large.first) << ": " << TasksOf(large)
+      std::cerr << "harrow: warning: " << place(large.first) << ": " << large.Text()
                 << " can never run: " << Printable(checked.graph.TaskName(large.first), 60) << " asks for "
                 << run::TooLargeText(checked.graph.profile(large.first).shape, most, shape->name)
                 << "; ask for less, or for another partition\n";
@@ -229,12 +221,12 @@ bool FitsIntoJob(const batch::SbatchWords& given, const std::string& command, co
   if (time == Duration(0)) return true;
   const run::Misfits late = run::FindTooLong(checked.graph, checked.done, time, margin);
   if (late.tasks == 0) return true;
-  const Duration longest = checked.graph.profile(late.first).time_limit;
-  const auto minutes = (longest + margin) / std::chrono::minutes(1) + 1;
+  const Duration asked = checked.graph.profile(late.first).time_limit;
+  const auto minutes = (asked + margin) / std::chrono::minutes(1) + 1;
   const bool refused = late.all() && !said_by.starts_with("by default");
-  std::cerr << "harrow: " << (refused ? "" : "warning: ") << place(late.first) << ": " << TasksOf(late)
+  std::cerr << "harrow: " << (refused ? "" : "warning: ") << place(late.first) << ": " << late.Text()
             << " would never run: the time of " << Printable(checked.graph.TaskName(late.first), 60) << " is "
-            << FormatDuration(longest) << ", and the job has " << FormatDuration(time) << " (" << said_by
+            << FormatDuration(asked) << ", and the job has " << FormatDuration(time) << " (" << said_by
             << "), of which " << FormatDuration(margin)
             << " are kept free at its end (end_margin); ask for a longer job (-t " << minutes
             << " before --), or give " << (command == "array" ? "elements" : "tasks") << " less time"
@@ -269,12 +261,14 @@ int Sbatch(const SbatchOptions& options) {
   checked.for_sbatch = given.words();
   if (const int code = Check(given, &asked->command, &input, &checked); code != kExitDone) return code;
 
-  if (!FitsIntoJob(given, asked->command.front(), checked)) return kExitUsage;
+  const Result<NodeShape> shape =
+      ShapeOfPartition(given.Value("partition", 'p').value_or(Variable("SBATCH_PARTITION")));
+  if (!FitsIntoJob(given, shape, asked->command.front(), checked)) return kExitUsage;
 
   batch::SbatchDefaults defaults{.job_name = Printable(checked.name, 60), .nodes = 0};
   Proposal proposal;
   if (!given.says_nodes()) {
-    proposal = ProposeFor(given, asked->command.front(), &checked);
+    proposal = ProposeFor(shape, asked->command.front(), &checked);
     defaults.nodes = proposal.nodes;
   }
   if (asked->command.front() == "array") TakeScriptAlong(&asked->command, &checked);

@@ -32,6 +32,11 @@ Misfits Find(const graph::Graph& graph, const std::vector<bool>& left_out,
 
 }  // namespace
 
+std::string Misfits::Text() const {
+  if (all()) return of == 1 ? "the task" : "all tasks";
+  return StrCat(tasks, " of ", of, " tasks");
+}
+
 Misfits FindTooLong(const graph::Graph& graph, const std::vector<bool>& left_out, Duration time,
                     Duration margin) {
   return Find(graph, left_out, [&](const graph::Profile& profile) {

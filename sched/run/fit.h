@@ -17,6 +17,8 @@ struct Misfits {
   TaskId first;          // none: there are none
   Duration shortest{0};  // of their times; 0: it is not their time
   bool all() const { return tasks > 0 && tasks == of; }
+  /// "all tasks", "3 of 53 tasks".
+  std::string Text() const;
 };
 
 /// Those whose time, with `margin`, a job of length `time` does not have: it begins to run before they can.

@@ -64,25 +64,34 @@ struct Record {
   uint64_t filler = 0;
 };
 
-TEST(RankHrf, WeighsByInverseMeanRunTime) {
+/// Ten tasks on each of three levels, those of level 2 first.
+struct ThreeLevels {
+  ThreeLevels() {
+    lanes.Add({});
+    queue.set_slots(2);
+    for (uint32_t n = 0; n < 30; ++n) {
+      records[n].card = {n + 1, static_cast<Level>(2 - n / 10), 0, true, 0};
+      queue.Push(TaskId(n), records[n].card, cards);
+    }
+  }
   Given draws;
   LevelTimes times;
-  const auto order = MakeOrder(Policy::kRankHrf, &draws, &times);
   LaneTable lanes;
-  lanes.Add({});
-  std::vector<Record> records(30);
-  ReadyQueue queue(true);
-  queue.set_slots(2);
-  for (uint32_t n = 0; n < 30; ++n) {
-    records[n].card = {n + 1, static_cast<Level>(2 - n / 10), 0, true, 0};
-    queue.Push(TaskId(n), records[n].card, Cards(records.data()));
-  }
-  const Room room(lanes, {2, 0, 0}, {2, 0, 0, false});
+  std::vector<Record> records = std::vector<Record>(30);
+  Cards cards{records.data()};
+  ReadyQueue queue{true};
+  std::unique_ptr<Order> order = MakeOrder(Policy::kRankHrf, &draws, &times);
+};
+
+TEST(RankHrf, WeighsByInverseMeanRunTime) {
+  ThreeLevels three;
+  LevelTimes& times = three.times;
+  const Room room(three.lanes, {2, 0, 0}, {2, 0, 0, false});
   const auto level_at = [&](double draw) {
-    draws.value = draw;
-    const Choice choice = order->Choose(queue, room, {});
+    three.draws.value = draw;
+    const Choice choice = three.order->Choose(three.queue, room, {});
     EXPECT_TRUE(choice.newest);
-    return queue.buckets()[choice.bucket].level;
+    return three.queue.buckets()[choice.bucket].level;
   };
   // Nothing measured: a third each, from the highest level down.
   EXPECT_EQ(level_at(0.33), 2);
@@ -101,19 +110,8 @@ TEST(RankHrf, WeighsByInverseMeanRunTime) {
 /// level goes.
 TEST(RankHrf, AnEntryThatNoLongerCountsDoesNotDrawAgain) {
   for (const Level drawn : {0, 1, 2}) {
-    Given draws;
-    LevelTimes times;
-    const auto order = MakeOrder(Policy::kRankHrf, &draws, &times);
-    LaneTable lanes;
-    lanes.Add({});
-    std::vector<Record> records(30);
-    const Cards cards(records.data());
-    ReadyQueue queue(true);
-    queue.set_slots(2);
-    for (uint32_t n = 0; n < 30; ++n) {
-      records[n].card = {n + 1, static_cast<Level>(2 - n / 10), 0, true, 0};
-      queue.Push(TaskId(n), records[n].card, cards);
-    }
+    ThreeLevels three;
+    auto& [draws, times, lanes, records, cards, queue, order] = three;
     const Room room(lanes, {2, 0, 0}, {2, 0, 0, false});
     const uint32_t newest = static_cast<uint32_t>(2 - drawn) * 10 + 9;
     for (const uint32_t gone : {newest, newest - 1}) {

@@ -102,6 +102,11 @@ std::string Text(const CheckOptions& options, const graph::Graph& graph, const f
   out += Columns("levels", s.levels, s.levels > 1 ? "tasks on the longest chain" : "");
   out += Columns("width", s.width, "most tasks side by side");
   out += Columns("cores", s.cores, StrCat("asked for in all; ", s.most_cores, " by the largest task"));
+  if (s.mpi_tasks > 0)
+    out += Columns("ranks", s.ranks,
+                   StrCat("of ", s.mpi_tasks, s.mpi_tasks == 1 ? " MPI task" : " MPI tasks; ",
+                          s.mpi_tasks == 1 ? "" : StrCat(s.most_ranks, " of the largest")));
+  if (s.most_nodes > 1) out += Columns("nodes", s.most_nodes, "of the task that spans most");
   if (!s.kinds.empty()) out += KindTable(s);
   if (s.critical_path) {
     out += StrCat("\ncritical path ", FormatDuration(s.critical_path->length), " of ",
@@ -130,6 +135,9 @@ std::string Json(const graph::Graph& graph, const formats::Flow& flow, const for
                                    {"width", s.width},
                                    {"cores", s.cores},
                                    {"most_cores", s.most_cores},
+                                   {"most_nodes", s.most_nodes},
+                                   {"mpi_tasks", s.mpi_tasks},
+                                   {"ranks", s.ranks},
                                    {"without_command", s.without_command},
                                    {"timed", s.timed}}) {
     json.MemberUint(key, value);
@@ -174,7 +182,6 @@ int RunCheck(const CheckOptions& options) {
   formats::LoadOptions load;
   load.inputs_must_exist = !options.no_files;
   load.check_outputs = true;
-  load.to_run = true;
   graph::Graph graph;
   formats::Flow flow;
   config::RunOptions settings;

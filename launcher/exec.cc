@@ -54,9 +54,8 @@ Result<graph::Profile> ReadProfile(const std::vector<config::Setting>& keys) {
     if (!set.ok()) return BadExec(StrCat("--", set.message()));
   }
   for (const std::string_view key : formats::AttributeKeys()) {
-    for (auto* const judge : {&formats::Contradiction, &formats::NotYet}) {
-      if (const Status possible = judge(key, attributes); !possible.ok()) return BadExec(possible.message());
-    }
+    if (const Status possible = formats::Contradiction(key, attributes); !possible.ok())
+      return BadExec(possible.message());
   }
   return attributes.Resolved();
 }
@@ -150,7 +149,7 @@ std::function<int()> SetupExec(CLI::App& app) {
       {"-c,--cores", "cores", "N", "Cores of each (default 1)", true},
       {"--gpus", "gpus", "N", "GPUs of each", true},
       {"-N,--nodes", "nodes", "N", "Nodes that they are spread over (default 1)", true},
-      {"--mpi", "mpi", "KIND", "pmix (default); none: not of MPI", true},
+      {"--mpi", "mpi", "KIND", "pmix (default); pmi1: of MPICH; none: not of MPI", true},
       {"--memory", "memory", "BYTES", "Of all processes of a node together", true},
       {"-t,--time", "time", "T", "End it after so long", true},
       {"-j,--slots", "slots", "N", "Take a node for one of N cores", false},

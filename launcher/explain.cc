@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "journal/parts.h"
 #include "launcher/command.h"
 #include "launcher/run_access.h"
 #include "os/file_system.h"
@@ -12,6 +13,8 @@
 
 namespace harrow::launcher {
 namespace {
+
+constexpr size_t kWidestNodes = 2000;
 
 struct ExplainOptions {
   std::string run_dir;
@@ -33,11 +36,29 @@ std::string LimitText(const run_dir::Part& part, const journal::AttemptRecord& a
   return text + ")";
 }
 
+/// ", rank 3", ", ranks 4 to 7".
+std::string RanksText(uint32_t first, uint32_t count) {
+  return count == 1 ? StrCat(", rank ", first) : StrCat(", ranks ", first, " to ", first + count - 1);
+}
+
+/// What a node had of an attempt of several. `ranks`: which of it, for people.
+std::string PartText(const report::RunView& run, const journal::PartRecord& part, const std::string& ranks) {
+  const std::string node = run.NodeName(part.node);
+  std::string text = StrCat("    ", node.empty() ? "a node" : Printable(node), ranks);
+  if (!part.cores.empty()) text += StrCat(" (PU ", part.cores, ")");
+  if (journal::WasAsked(part)) return text + ": ended, as it was told to\n";
+  journal::AttemptRecord as_attempt;
+  as_attempt.end = part.end;
+  as_attempt.code = part.code;
+  as_attempt.message = part.message;
+  return StrCat(text, ": ", Printable(report::EndText(as_attempt), 300), "\n");
+}
+
 std::string AttemptText(const run_dir::Part& part, const report::RunView& run,
                         const journal::AttemptRecord& attempt) {
-  const std::string node = run.NodeName(attempt.node);
+  const std::string nodes = report::ListNodes(run.NodeNames(attempt), ", ");
   std::string text = StrCat("  attempt ", attempt.attempt);
-  if (!node.empty()) text += StrCat(" on ", Printable(node));
+  if (!nodes.empty()) text += StrCat(" on ", Printable(nodes, kWidestNodes));
   if (!attempt.cores.empty()) text += StrCat(" (PU ", attempt.cores, ")");
   text += StrCat(": ", Printable(report::EndText(attempt), 300), LimitText(part, attempt));
   if (attempt.start_ns > 0) {
@@ -51,7 +72,16 @@ std::string AttemptText(const run_dir::Part& part, const report::RunView& run,
     if (attempt.home_bytes != attempt.local_bytes)
       text += StrCat(" (", FormatBytes(static_cast<uint64_t>(attempt.home_bytes)), " made or placed there)");
   }
-  return text + "\n";
+  text += "\n";
+  const std::vector<const journal::PartRecord*> parts = run.Parts(attempt);
+  uint32_t all = 0, rank = 0;
+  for (const journal::PartRecord* each : parts) all += each->ranks;
+  for (const journal::PartRecord* each : parts) {
+    // The one process of a task without ranks is none.
+    text += PartText(run, *each, all > 1 && each->ranks > 0 ? RanksText(rank, each->ranks) : "");
+    rank += each->ranks;
+  }
+  return text;
 }
 
 std::string AttemptTexts(const run_dir::Part& part, const report::RunView& run, size_t task) {

@@ -88,14 +88,20 @@ Status CheckLocalFiles(const graph::Graph& graph, const config::RunOptions& opti
   size_t found = 0;
   for (uint32_t n = 0; n < graph.task_count(); ++n) {
     const TaskId task(n);
+    if (graph.profile(task).shape.nodes > 1 && ++found <= kTold)
+      text += StrCat(text.empty() ? "" : "\n", graph.PlaceText(graph.place(task)), ": task ",
+                     Printable(graph.TaskName(task), 80),
+                     " runs on several nodes, which files = local cannot do; run it with --files shared");
     for (const auto& files : {graph.inputs(task), graph.outputs(task)}) {
       for (const FileId file : files) {
         const std::string_view name = graph.file_name(file);
         const bool up = name == ".." || name.starts_with("../");
         if ((!up && name != ".") || ++found > kTold) continue;
         text += StrCat(text.empty() ? "" : "\n", graph.PlaceText(graph.place(task)), ": ", Printable(name),
-                       up ? " lies outside of the submit directory, where files = local brings nothing; write it with its absolute path"
-                          : " is the submit directory, which files = local does not copy; name the files of it that the task reads");
+                       up ? " lies outside of the submit directory, where files = local brings nothing; "
+                            "write it with its absolute path"
+                          : " is the submit directory, which files = local does not copy; name the files of "
+                            "it that the task reads");
       }
     }
   }
@@ -110,20 +116,19 @@ void WarnOfTooLarge(const graph::Graph& graph, const std::vector<bool>& left_out
     return;
   const Result<batch::SlurmAllocation> granted = batch::AllocationFromEnvironment(environment);
   if (!granted.ok()) return;
-  NodeCapacity most;
+  run::JobNodes job;
   for (const batch::SlurmComponent& component : granted->components) {
     for (const batch::GrantedNode& node : component.nodes) {
       if (node.cpus == 0) return;  // not told
-      most.slots = std::max(most.slots, node.cpus);
+      job.nodes.push_back({.slots = options.slots > 0 ? options.slots : node.cpus});
     }
   }
-  if (options.slots > 0) most.slots = options.slots;
-  const run::Misfits large = run::FindTooLarge(graph, left_out, most);
+  const run::Misfits large = run::FindTooLarge(graph, left_out, job);
   if (large.tasks == 0) return;
   std::cerr << "harrow: warning: " << graph.PlaceText(graph.place(large.first)) << ": " << large.Text()
             << " can never run here: " << Printable(graph.TaskName(large.first), 60) << " asks for "
-            << run::TooLargeText(graph.profile(large.first).shape, most, "this job")
-            << "; ask for less, or for a job of larger nodes\n";
+            << run::TooLargeText(graph.profile(large.first), job, "this job")
+            << "; ask for less, or for a job of larger or more nodes\n";
 }
 
 int FailInput(const Status& status) {

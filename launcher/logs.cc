@@ -29,7 +29,7 @@ struct LogsOptions {
   std::string run_dir;
   std::vector<std::string> tasks;
   bool failed = false, follow = false, only_stdout = false, only_stderr = false, list = false;
-  bool prefix = false, quiet = false;
+  bool prefix = false, label = false, quiet = false;
   int64_t tail = -1;  // lines; -1: all
 
   bool Wants(Stream stream) const { return stream == Stream::kStdout ? !only_stderr : !only_stdout; }
@@ -39,59 +39,63 @@ int FdOf(Stream stream) {
   return stream == Stream::kStdout ? STDOUT_FILENO : STDERR_FILENO;
 }
 
-/// Prints pieces; with a prefix, whole lines only, each after the name of its task.
+/// Prints pieces; with a prefix or a label, whole lines only, each after the name of its task, its rank, or
+/// both.
 class Printer {
  public:
-  explicit Printer(bool prefix) : prefix_(prefix) {}
+  Printer(bool prefix, bool label) : prefix_(prefix), label_(label) {}
   ~Printer() { FlushPartLines(); }
 
   /// `name` is wanted for a line's beginning only.
   template <class Name>
   void Print(const Piece& piece, const Name& name) {
     if (!open_) return;
-    if (!prefix_) {
+    if (!prefix_ && !label_) {
       open_ = WriteTo(FdOf(piece.stream), piece.data);
       return;
     }
-    std::string& part = parts_[{piece.task.value, piece.attempt, piece.stream}];
-    part += piece.data;
-    const size_t end = part.rfind('\n');
-    if (end == std::string::npos && part.size() < (1 << 20)) return;
-    const size_t whole = end == std::string::npos ? part.size() : end + 1;
-    PrintLines(piece.stream, name(), std::string_view(part).substr(0, whole));
-    part.erase(0, whole);
-    if (part.empty())
-      parts_.erase({piece.task.value, piece.attempt, piece.stream});
-    else
-      names_[piece.task.value] = name();
+    const Writer writer(piece.task.value, piece.attempt, piece.stream, piece.rank);
+    PartLine& part = parts_[writer];
+    if (part.text.empty()) {
+      part.head = prefix_ ? StrCat(name(), ": ") : "";
+      if (label_ && piece.rank) part.head += StrCat(*piece.rank, ": ");
+    }
+    part.text += piece.data;
+    const size_t end = part.text.rfind('\n');
+    if (end == std::string::npos && part.text.size() < (1 << 20)) return;
+    const size_t whole = end == std::string::npos ? part.text.size() : end + 1;
+    PrintLines(piece.stream, part.head, std::string_view(part.text).substr(0, whole));
+    part.text.erase(0, whole);
+    if (part.text.empty()) parts_.erase(writer);
   }
   void Text(std::string_view text) {
     if (open_) open_ = WriteTo(STDOUT_FILENO, text);
   }
   void FlushPartLines() {
-    for (const auto& [key, part] : parts_) {
-      const auto at = names_.find(std::get<0>(key));
-      PrintLines(std::get<2>(key), at == names_.end() ? "" : at->second, part);
-    }
+    for (const auto& [writer, part] : parts_) PrintLines(std::get<2>(writer), part.head, part.text);
     parts_.clear();
   }
   bool open() const { return open_; }  // somebody reads
 
  private:
-  void PrintLines(Stream stream, const std::string& name, std::string_view lines) {
+  using Writer = std::tuple<uint32_t, uint32_t, Stream, std::optional<uint32_t>>;
+  struct PartLine {
+    std::string head, text;
+  };
+
+  void PrintLines(Stream stream, const std::string& head, std::string_view lines) {
     std::string text;
     while (!lines.empty()) {
       const size_t end = std::min(lines.find('\n'), lines.size());
-      text += StrCat(name, ": ", lines.substr(0, end), "\n");
+      text += StrCat(head, lines.substr(0, end), "\n");
       lines.remove_prefix(std::min(end + 1, lines.size()));
     }
     if (open_) open_ = WriteTo(FdOf(stream), text);
   }
 
-  bool prefix_;
+  bool prefix_, label_;
   bool open_ = true;
-  std::map<std::tuple<uint32_t, uint32_t, Stream>, std::string> parts_;  // lines that have not ended
-  std::map<uint32_t, std::string> names_;                                // of tasks with such lines
+  std::map<Writer, PartLine> parts_;  // lines that have not ended
 };
 
 /// The last `lines` lines of text.
@@ -112,12 +116,34 @@ struct Source {
   std::vector<Piece> live;                // of the attempt that runs
 };
 
-Status PrintTail(output::Reader& reader, const journal::AttemptRecord& attempt, Stream stream, int64_t lines,
-                 const std::function<void(const Piece&)>& print) {
-  const uint64_t all = stream == Stream::kStdout ? attempt.stdout_bytes : attempt.stderr_bytes;
+/// Where the output of an attempt, or of its part on a node, lies.
+struct Place {
+  uint32_t file = 0;
+  uint64_t offset = 0, stdout_bytes = 0, stderr_bytes = 0;
+  uint64_t bytes(Stream stream) const { return stream == Stream::kStdout ? stdout_bytes : stderr_bytes; }
+};
+
+/// In the order of the nodes.
+std::vector<Place> PlacesOf(const report::RunView& run, const journal::AttemptRecord& attempt) {
+  std::vector<Place> places;
+  const auto add = [&](const auto& record) {
+    if (record.stdout_bytes + record.stderr_bytes > 0)
+      places.push_back({record.output_file, record.output_offset, record.stdout_bytes, record.stderr_bytes});
+  };
+  const auto parts = run.Parts(attempt);
+  for (const journal::PartRecord* part : parts) add(*part);
+  if (parts.empty()) add(attempt);
+  return places;
+}
+
+using Print = std::function<void(const Piece&)>;
+
+Status PrintTail(output::Reader& reader, const journal::AttemptRecord& attempt, const Place& place,
+                 Stream stream, int64_t lines, const Print& print) {
+  const uint64_t all = place.bytes(stream);
   for (size_t bytes = 64 << 10; all > 0; bytes *= 8) {
-    auto tail = reader.Tail(attempt.output_file, attempt.output_offset, attempt.OutputTask(), attempt.attempt,
-                            stream, bytes);
+    auto tail =
+        reader.Tail(place.file, place.offset, attempt.OutputTask(), attempt.attempt, stream, bytes);
     if (!tail.ok()) return tail.status();
     const std::string_view last = LastLines(*tail, lines);
     if (last.size() == tail->size() && tail->size() < all && bytes < (size_t{1} << 31)) continue;
@@ -127,35 +153,68 @@ Status PrintTail(output::Reader& reader, const journal::AttemptRecord& attempt, 
   return {};
 }
 
-Status PrintSource(output::Reader& reader, const Source& source, const LogsOptions& options,
-                   const std::function<void(const Piece&)>& print) {
-  if (source.live.empty() && source.attempt == nullptr) return {};
-  if (!source.live.empty()) {
-    for (const Stream stream : {Stream::kStdout, Stream::kStderr}) {
-      if (options.tail < 0 || !options.Wants(stream)) continue;
-      Piece whole{source.live[0].task, source.live[0].attempt, stream, 0, ""};
-      for (const Piece& piece : source.live) whole.data += piece.stream == stream ? piece.data : "";
-      whole.data = LastLines(whole.data, options.tail);
-      if (!whole.data.empty()) print(whole);
-    }
-    for (const Piece& piece : source.live) {
-      if (options.tail < 0 && options.Wants(piece.stream)) print(piece);
-    }
-    return {};
+/// Takes pieces of an attempt, and has the last lines of each stream then; of each rank's, if `label`.
+class Tails {
+ public:
+  Tails(int64_t lines, bool label) : lines_(lines), label_(label) {}
+  void Add(const Piece& piece) {
+    Piece& kept = kept_[{piece.stream, label_ ? piece.rank : std::nullopt}];
+    kept.task = piece.task;
+    kept.attempt = piece.attempt;
+    kept.data += piece.data;
+    const size_t last = LastLines(kept.data, lines_).size();
+    kept.data.erase(0, kept.data.size() - last);
   }
-  const journal::AttemptRecord& attempt = *source.attempt;
-  if (attempt.stdout_bytes + attempt.stderr_bytes == 0) return {};
-  if (options.tail >= 0) {
+  void PrintAll(const Print& print) {
+    for (auto& [writer, kept] : kept_) {
+      std::tie(kept.stream, kept.rank) = writer;
+      if (!kept.data.empty()) print(kept);
+    }
+  }
+
+ private:
+  int64_t lines_;
+  bool label_;
+  std::map<std::pair<Stream, std::optional<uint32_t>>, Piece> kept_;
+};
+
+Status PrintPlace(output::Reader& reader, const journal::AttemptRecord& attempt, const Place& place,
+                  const LogsOptions& options, const Print& print) {
+  if (options.tail >= 0 && !options.label) {
     for (const Stream stream : {Stream::kStdout, Stream::kStderr}) {
       if (options.Wants(stream))
-        HARROW_RETURN_IF_ERROR(PrintTail(reader, attempt, stream, options.tail, print));
+        HARROW_RETURN_IF_ERROR(PrintTail(reader, attempt, place, stream, options.tail, print));
     }
     return {};
   }
-  return reader.ReadAttempt(attempt.output_file, attempt.output_offset, attempt.OutputTask(), attempt.attempt,
-                            [&](const Piece& piece) {
-                              if (options.Wants(piece.stream)) print(piece);
-                            });
+  Tails tails(options.tail, options.label);
+  const Status read = reader.ReadAttempt(
+      place.file, place.offset, attempt.OutputTask(), attempt.attempt, [&](const Piece& piece) {
+        if (!options.Wants(piece.stream)) return;
+        options.tail >= 0 ? tails.Add(piece) : print(piece);
+      });
+  tails.PrintAll(print);
+  return read;
+}
+
+Status PrintSource(output::Reader& reader, const report::RunView& run, const Source& source,
+                   const LogsOptions& options, const Print& print) {
+  if (!source.live.empty()) {
+    Tails tails(options.tail, options.label);
+    for (const Piece& piece : source.live) {
+      if (!options.Wants(piece.stream)) continue;
+      options.tail >= 0 ? tails.Add(piece) : print(piece);
+    }
+    tails.PrintAll(print);
+    return {};
+  }
+  if (source.attempt == nullptr) return {};
+  Status damage;
+  for (const Place& place : PlacesOf(run, *source.attempt)) {
+    const Status read = PrintPlace(reader, *source.attempt, place, options, print);
+    if (damage.ok()) damage = read;
+  }
+  return damage;
 }
 
 /// Output files of agents that are gone: nothing that runs now is in them, and tasks may have had other
@@ -211,7 +270,7 @@ void PrintList(const report::RunView& run, const std::vector<Source>& sources) {
         }
         *cells = {Printable(run.task(source.task).name, 60),
                   StrCat(live ? source.live[0].attempt : source.attempt->attempt),
-                  live ? "" : Printable(run.NodeName(source.attempt->node)),
+                  live ? "" : Printable(report::ListNodes(run.NodeNames(*source.attempt), ","), 60),
                   live ? "runs" : Printable(report::EndText(*source.attempt), 60),
                   StrCat(bytes[0]),
                   StrCat(bytes[1])};
@@ -302,7 +361,7 @@ int PrintLogs(RunAccess& access, const LogsOptions& options) {
     return damage.ok() ? OutputDone() : Fail(damage);
   }
 
-  Printer printer(options.prefix);
+  Printer printer(options.prefix, options.label);
   std::vector<size_t> silent;
   bool shown = false;
   const bool headings = (tasks.size() > 1 || options.failed) && !options.prefix && !options.quiet;
@@ -325,7 +384,7 @@ int PrintLogs(RunAccess& access, const LogsOptions& options) {
   for (const Source& source : sources) {
     const std::string name = Printable(run.task(source.task).name);
     bool begun = false;
-    const Status read = PrintSource(**reader, source, options, [&](const Piece& piece) {
+    const Status read = PrintSource(**reader, run, source, options, [&](const Piece& piece) {
       if (headings && !begun) print_heading(source);
       begun = shown = true;
       printer.Print(piece, [&] { return name; });
@@ -372,7 +431,7 @@ int Follow(RunAccess& access, const LogsOptions& options) {
   }
   auto reader = access.OpenOutput();
   if (!reader.ok()) return Fail(reader.status());
-  Printer printer(options.prefix || (wanted.size() != 1 && !options.quiet));
+  Printer printer(options.prefix || (wanted.size() != 1 && !options.quiet), options.label);
   const auto history = access.ReadHistory();
   const std::unordered_set<uint32_t> past =
       history.ok() ? PastFiles(*history) : std::unordered_set<uint32_t>();
@@ -385,18 +444,12 @@ int Follow(RunAccess& access, const LogsOptions& options) {
   };
   Status damage;
   if (options.tail >= 0) {
-    std::map<std::tuple<uint32_t, uint32_t, Stream>, std::string> so_far;
+    std::map<std::pair<TaskId, uint32_t>, Tails> so_far;
     damage = (*reader)->ReadNew([&](uint32_t file, const Piece& piece) {
       if (!shows(file, piece)) return;
-      std::string& kept = so_far[{piece.task.value, piece.attempt, piece.stream}];
-      kept += piece.data;
-      if (const size_t last = LastLines(kept, options.tail).size(); last < kept.size())
-        kept.erase(0, kept.size() - last);
+      so_far.try_emplace({piece.task, piece.attempt}, options.tail, options.label).first->second.Add(piece);
     });
-    for (const auto& [key, text] : so_far) {
-      const auto& [task, attempt, stream] = key;
-      if (!text.empty()) print({TaskId(task), attempt, stream, 0, text});
-    }
+    for (auto& [attempt, tails] : so_far) tails.PrintAll(print);
   }
   constexpr int kLooksAQuestion = 5;
   for (int looks = 0;; ++looks) {
@@ -447,6 +500,7 @@ const Registered kLogs(
            ->check(CLI::Range(int64_t{0}, int64_t{1} << 31).description(""));
        app.add_flag("--list", options->list, "A table of who wrote how much, not the output");
        app.add_flag("--prefix", options->prefix, "Begin each line with its task's name");
+       app.add_flag("--label", options->label, "Begin each line of an MPI task with the rank that wrote it");
        app.add_flag("-q,--quiet", options->quiet, "No headings between tasks, no prefixes");
        AddTaskNames(app, &options->tasks, "Tasks by name or #number (default: all)");
        return [options] { return RunLogs(*options); };

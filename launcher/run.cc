@@ -51,7 +51,7 @@ std::string Names(const graph::Graph& graph, const std::vector<TaskId>& tasks) {
 /// Reads the flow that the command names and all settings. kInvalid: problems in the input.
 Status LoadPlan(os::FileSystem& fs, const RunArguments& arguments, Plan* plan) {
   formats::LoadOptions load;
-  load.need_commands = load.to_run = load.inputs_must_exist = load.check_outputs = true;
+  load.need_commands = load.inputs_must_exist = load.check_outputs = true;
   formats::Flow flow;
   HARROW_RETURN_IF_ERROR(
       LoadFlow(fs, arguments.flow, arguments.settings, load, &plan->graph, &flow, &plan->settings));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <fcntl.h>
@@ -144,6 +145,24 @@ int Check(const batch::SbatchWords& given, std::vector<std::string>* command, St
   return code;
 }
 
+NodeCapacity LargestNode(const NodeShape& shape, const CheckedRun& checked) {
+  NodeCapacity most = shape.largest;
+  if (checked.options.slots > 0) most.slots = checked.options.slots;
+  return most;
+}
+
+/// How many nodes the job may get: what -N says ("4", "2-4"), or what the partition lets a job have; 0:
+/// nobody knows.
+uint32_t MostNodes(const batch::SbatchWords& given, const NodeShape& shape) {
+  const std::string said = given.Value("nodes", 'N').value_or("");
+  const size_t dash = said.rfind('-');
+  const std::string_view digits = std::string_view(said).substr(dash == std::string::npos ? 0 : dash + 1);
+  uint32_t nodes = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), nodes);
+  if (error == std::errc() && end == digits.data() + digits.size()) return nodes;
+  return said.empty() && !given.says_nodes() ? shape.most : 0;
+}
+
 /// How many nodes the job is to have, and why, where the user does not say.
 struct Proposal {
   uint32_t nodes = 1;
@@ -163,6 +182,15 @@ Proposal ProposeFor(const Result<NodeShape>& shape, const std::string& command, 
     return {1, StrCat("as some tasks ask for more than nodes of ", shape->name, " have")};
   return {best.nodes, StrCat("by harrow plan: run times ", times->said_by, ", ", shape->name, ", about ",
                              FormatDuration(FromSeconds(best.makespan)))};
+}
+
+/// The job has as many nodes as its widest task needs.
+void WidenFor(const Result<NodeShape>& shape, const CheckedRun& checked, Proposal* proposal) {
+  const NodeCapacity each = shape.ok() ? LargestNode(*shape, checked) : NodeCapacity();
+  const run::Widest widest = run::FindWidest(checked.graph, checked.done, each);
+  if (widest.nodes <= proposal->nodes) return;
+  *proposal = {widest.nodes,
+               StrCat("as ", Printable(checked.graph.TaskName(widest.task), 60), " needs so many")};
 }
 
 /// The job gets the script of an array as it is now, by its standard input, as sbatch gives a job its own.
@@ -206,14 +234,18 @@ bool FitsIntoJob(const batch::SbatchWords& given, const Result<NodeShape>& shape
     return command == "array" ? checked.script_called : checked.graph.PlaceText(checked.graph.place(task));
   };
   if (shape.ok() && !given.heterogeneous()) {
-    NodeCapacity most = shape->largest;
-    if (checked.options.slots > 0) most.slots = checked.options.slots;
-    const run::Misfits large = run::FindTooLarge(checked.graph, checked.done, most);
+    const NodeCapacity most = LargestNode(*shape, checked);
+    const uint32_t nodes = MostNodes(given, *shape);
+    const run::JobNodes job{.nodes = std::vector(std::max(1u, nodes), most), .counted = nodes > 0};
+    const run::Misfits large = run::FindTooLarge(checked.graph, checked.done, job);
     if (large.tasks > 0) {
       std::cerr << "harrow: warning: " << place(large.first) << ": " << large.Text()
                 << " can never run: " << Printable(checked.graph.TaskName(large.first), 60) << " asks for "
-                << run::TooLargeText(checked.graph.profile(large.first).shape, most, shape->name)
-                << "; ask for less, or for another partition\n";
+                << run::TooLargeText(checked.graph.profile(large.first), job,
+                                     nodes > 0 && given.Has("nodes", 'N') ? "the job" : shape->name)
+                << "; ask for less, or for "
+                << (given.Has("nodes", 'N') ? "more nodes (-N) or another partition\n"
+                                            : "another partition\n");
     }
   }
   const auto [time, said_by] = JobTime(given, shape);
@@ -269,6 +301,7 @@ int Sbatch(const SbatchOptions& options) {
   Proposal proposal;
   if (!given.says_nodes()) {
     proposal = ProposeFor(shape, asked->command.front(), &checked);
+    WidenFor(shape, checked, &proposal);
     defaults.nodes = proposal.nodes;
   }
   if (asked->command.front() == "array") TakeScriptAlong(&asked->command, &checked);

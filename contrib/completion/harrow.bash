@@ -63,7 +63,7 @@ _harrow() {
     --node) _harrow_offer "$word" < <("$harrow" complete "${run_dir[@]}" nodes -- "$word" 2>/dev/null) ;;
     --target) _harrow_offer "$word" < <("$harrow" complete "${run_dir[@]}" tasks -- "$word" 2>/dev/null) ;;
     --io) _harrow_offer "$cur" <<<$'none\nmodel'; return ;;
-    --mpi) _harrow_offer "$cur" <<<$'pmix\nnone'; return ;;
+    --mpi) _harrow_offer "$cur" <<<$'pmix\npmi1\nnone'; return ;;
     --retries | --max-failures | --max-running | --slots | --local-nodes | --tail | --slowest | --output-limit | --nodes | --max-nodes | --task-time | --seed | --run-time | --time-scale | --size-scale | --local-limit | -n | --ranks | -c | --cores | --gpus | -N | --memory | -t | --time) return ;;
     *)
       if [[ $cur == -* ]]; then

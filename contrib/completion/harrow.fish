@@ -32,7 +32,7 @@ complete -c harrow -n 'test -n (__harrow_command); and string match -q -- "-*" (
 complete -c harrow -n 'contains -- (__harrow_command) run array sbatch stage check plan sim replay' -F
 complete -c harrow -n 'contains -- (__harrow_command) exec' -F
 complete -c harrow -n 'contains -- (__harrow_command) exec' -a '(__fish_complete_command)'
-complete -c harrow -l mpi -x -a 'pmix none' -n 'contains -- (__harrow_command) exec'
+complete -c harrow -l mpi -x -a 'pmix pmi1 none' -n 'contains -- (__harrow_command) exec'
 complete -c harrow -n 'contains -- (__harrow_command) logs explain cancel' -a '(__harrow_words tasks)'
 complete -c harrow -n '__fish_seen_argument -l run-dir' -l run-dir -x -a '(__fish_complete_directories)'
 complete -c harrow -n '__fish_seen_argument -l local-dir' -l local-dir -x -a '(__fish_complete_directories)'

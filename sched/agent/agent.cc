@@ -1,7 +1,8 @@
 // Threads of an agent: this one (the event loop: the conversation with the server, signals), the collector
 // (output and batches of results), one a slot (tasks), and where the site limits it one that watches the
-// disk. Nothing that may block on storage runs on the loop while it is connected. All but the loop's thread
-// look themselves whether tasks may run (fence_page.cc).
+// disk. Whoever serves ranks has one, and so has the way to the loop from threads with descriptors of their
+// own (gang_port.cc). Nothing that may block on storage runs on the loop while it is connected. All but the
+// loop's thread look themselves whether tasks may run (fence_page.cc).
 #include "agent/agent.h"
 
 #include <algorithm>
@@ -16,8 +17,10 @@
 
 #include "agent/collector.h"
 #include "agent/file_port.h"
+#include "agent/gang_port.h"
 #include "agent/local_watch.h"
 #include "agent/messages.h"
+#include "agent/pmix/pmi1_port.h"
 #include "agent/pmix/pmix_port.h"
 #include "agent/session.h"
 #include "agent/slot_pool.h"
@@ -29,6 +32,7 @@
 #include "run_dir/names.h"
 #include "run_dir/rendezvous.h"
 #include "topology/machine.h"
+#include "wire/address.h"
 #include "wire/channel.h"
 
 namespace harrow::agent {
@@ -71,6 +75,7 @@ class Agent {
     local_watch_.reset();
     pool_.reset();
     pmix_port_.reset();
+    gang_port_.reset();
     node_.copies.Remove();
     collector_.reset();
     session_.reset();
@@ -166,8 +171,10 @@ class Agent {
     collector_->SetStuck(kOutputPatience, [this, post](std::string problem) {
       post([this, problem] { session_->Report(problem, true); });
     });
+    JoinOtherNodes();
     ServeRanks();
     pool_ = std::make_unique<SlotPool>(node_, os::RealClock(), *collector_);
+    slots_ = pool_.get();
     if (node_.local_limit > 0) local_watch_ = std::make_unique<LocalWatch>(node_, os::RealClock(), *pool_);
     session_ = std::make_unique<Session>(
         *loop_, *pool_, info, [this](Session::OnDialed done) { Dial(std::move(done)); },
@@ -182,7 +189,8 @@ class Agent {
                 },
             .files =
                 [this](const pb::ToAgent& message) {
-                  if (file_port_) file_port_->Take(message);
+                  if (file_port_) return file_port_->Take(message);
+                  for (const pb::Peer& peer : message.peer()) Meet(peer);
                 },
             .held = [this](pb::AgentHello* hello) { NameHeld(hello); }});
     session_->Start();
@@ -205,6 +213,7 @@ class Agent {
     dialled_ = address;
     credentials_ = {.run_id = server->run_id, .key = server->key};
     if (file_port_) file_port_->SetCredentials(credentials_);
+    if (gang_port_) gang_port_->SetCredentials(credentials_);
     wire::Dial(
         loop_.get(), address, wire::Role::kAgent, {.run_id = server->run_id, .key = server->key}, {},
         [done = std::move(done), run_id = server->run_id](Result<std::shared_ptr<wire::Channel>> channel) {
@@ -219,7 +228,9 @@ class Agent {
     node_.made.Set(run_dir::MadePath(options_.dir->LastingPath("."), output_file_), welcome.flow_id());
     node_.copies.Set(run_dir::CopiesPath(options_.dir->LastingPath("."), output_file_));
     if (welcome.kill_wait_ns() > 0) node_.kill_wait_ns.store(welcome.kill_wait_ns());
+    self_ = NodeId(welcome.node());
     if (welcome.local_files()) KeepFiles(welcome);
+    if (gang_port_) gang_port_->TellAddresses();
     if (!settled_) {
       // Before the first task: slots read the directory from then on.
       settled_ = true;
@@ -228,24 +239,62 @@ class Agent {
     }
   }
 
+  /// Tasks of several nodes, when there will be any. Where files go between nodes there are none.
+  void JoinOtherNodes() {
+    if (options_.files != AgentOptions::Files::kShared) return;
+    gang_port_ = std::make_unique<GangPort>(
+        loop_.get(),
+        GangPort::Hooks{
+            .open = [this] { return ListenForOthers(); },
+            .addresses =
+                [this](const std::vector<std::string>& addresses) { session_->TellPeerAddresses(addresses); },
+            .asked =
+                [this](AttemptId attempt, std::string question, std::function<void(std::string)> answer) {
+                  if (!pmix_port_) return answer({});
+                  pmix_port_->Ask(attempt, std::move(question), std::move(answer));
+                },
+            .problem = [this](const std::string& text) { session_->Report(text); }});
+    node_.gangs = gang_port_.get();
+  }
+
+  Result<std::unique_ptr<Peers>> ListenForOthers() {
+    return MakePeers(loop_.get(), {.self = self_,
+                                   .incarnation = incarnation_,
+                                   .credentials = credentials_,
+                                   .hosts = {wire::HostTowards(dialled_)},
+                                   .ports = options_.ports});
+  }
+
+  void Meet(const pb::Peer& peer) {
+    if (!gang_port_) return;
+    const NodeId node(peer.node());
+    if (peer.address().empty()) return gang_port_->Forget(node);
+    gang_port_->Know(node, {peer.address().begin(), peer.address().end()}, peer.incarnation());
+  }
+
   /// Of MPI tasks, when there will be any.
   void ServeRanks() {
     node_.rank_root = MakeSharedMemoryRoot(node_.tmp_root);
+    pmi1_port_ =
+        std::make_unique<Pmi1Port>(node_.gangs, [this](AttemptId attempt) { slots_->WakeRanks(attempt); });
+    node_.rank_servers.pmi1 = pmi1_port_.get();
     if (options_.mpi_helper.empty()) {
-      node_.no_rank_server =
+      node_.rank_servers.no_pmix =
           StrCat("its ranks need PMIx, and harrow-pmix is not installed on ", options_.node_name,
                  ": harrow was built without libpmix; with mpi = \"none\" it starts them "
                  "without");
       return;
     }
     pmix_port_ = std::make_unique<PmixPort>(
-        PmixPort::Options{
-            .program = options_.mpi_helper, .node = options_.node_name, .root = node_.rank_root},
+        PmixPort::Options{.program = options_.mpi_helper,
+                          .node = options_.node_name,
+                          .root = node_.rank_root,
+                          .gangs = node_.gangs},
         os::RealClock(),
         PmixPort::Hooks{.lost = [this](const std::vector<AttemptId>& attempts,
                                        const std::string&) { pool_->EndTasks(attempts, End::kLost); },
                         .may_run = [this] { return node_.fence->MayRun(os::RealClock().Steady()); }});
-    node_.rank_server = pmix_port_.get();
+    node_.rank_servers.pmix = pmix_port_.get();
   }
 
   /// Before the first greeting, which names what is there.
@@ -368,8 +417,11 @@ class Agent {
   std::string no_home_;                     // why there is none
   std::vector<SourceIndex::Entry> staged_;  // what was found in it, until it is told
   std::unique_ptr<FilePort> file_port_;     // outlives the pool, whose slots use it
+  std::unique_ptr<GangPort> gang_port_;     // likewise, and those who serve ranks
   std::unique_ptr<PmixPort> pmix_port_;     // likewise
+  std::unique_ptr<Pmi1Port> pmi1_port_;     // likewise
   std::unique_ptr<SlotPool> pool_;
+  SlotPool* slots_ = nullptr;  // also while it ends, for its own threads
   std::unique_ptr<LocalWatch> local_watch_;
   std::unique_ptr<Session> session_;
   int signal_fd_ = -1;
@@ -379,6 +431,7 @@ class Agent {
   std::string dialled_;            // the server's address that was tried last
   wire::Credentials credentials_;  // that go with it
   uint64_t incarnation_ = 0;
+  NodeId self_{};  // as the server calls this node
   bool settled_ = false;
   bool leaving_ = false;
   Time leave_by_{};

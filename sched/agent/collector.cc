@@ -28,7 +28,7 @@ std::vector<StartedTask> EndedIn(const Batch& batch) {
   std::vector<StartedTask> tasks;
   tasks.reserve(batch.ended.size());
   for (const TaskResult& r : batch.ended)
-    tasks.push_back({.id = r.id, .attempt = r.attempt, .start = r.start});
+    tasks.push_back({.id = r.id, .attempt = r.attempt, .start = r.start, .gang = r.gang});
   return tasks;
 }
 
@@ -72,10 +72,11 @@ void Collector::StopPulse() {
   pulse_ = [] { return false; };
 }
 
-uint64_t Collector::AddOutput(uint32_t task, uint32_t attempt, output::Stream stream, std::string_view data) {
+uint64_t Collector::AddOutput(uint32_t task, uint32_t attempt, output::Stream stream, std::string_view data,
+                              std::optional<uint32_t> rank) {
   std::unique_lock lock(mutex_);
   room_.wait(lock, [this] { return state_.output_bytes < kMaxBuffered || stop_; });
-  const Result<uint64_t> offset = writer_->Append(TaskId(task), attempt, stream, data);
+  const Result<uint64_t> offset = writer_->Append(TaskId(task), attempt, stream, data, rank);
   if (unwritten_.empty() || unwritten_.back() != KeyOf(task, attempt))
     unwritten_.push_back(KeyOf(task, attempt));
   state_.output_bytes += data.size();

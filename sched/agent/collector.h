@@ -44,7 +44,8 @@ class Collector : public OutputSink {
   void StopPulse();
   void WantPulse();
 
-  uint64_t AddOutput(uint32_t task, uint32_t attempt, output::Stream stream, std::string_view data) override;
+  uint64_t AddOutput(uint32_t task, uint32_t attempt, output::Stream stream, std::string_view data,
+                     std::optional<uint32_t> rank) override;
   void AddStarted(const StartedTask& task);
   void AddEnded(TaskResult result);
   /// What waits leaves soon: a slot has nothing to do.

@@ -46,6 +46,17 @@ ProfileSpec ProfileFromProto(const pb::Profile& message) {
   return spec;
 }
 
+void GangToProto(const Gang& gang, pb::Gang* out) {
+  out->set_here(gang.here);
+  out->set_space(gang.space);
+  for (const Gang::Node& node : gang.nodes) {
+    pb::GangNode* const one = out->add_node();
+    one->set_node(node.id.value);
+    one->set_name(node.name);
+    one->set_ranks(node.ranks);
+  }
+}
+
 LocalTask TaskFromProto(pb::Task& message) {
   LocalTask task;
   task.id = message.id();
@@ -69,6 +80,12 @@ LocalTask TaskFromProto(pb::Task& message) {
     task.earlier = {.begin_ns = made.begin_ns(),
                     .end_ns = made.end_ns(),
                     .found = {made.found().begin(), made.found().end()}};
+  }
+  if (message.has_gang()) {
+    Gang gang{.here = message.gang().here(), .space = message.gang().space()};
+    for (const pb::GangNode& node : message.gang().node())
+      gang.nodes.push_back({.id = NodeId(node.node()), .name = node.name(), .ranks = node.ranks()});
+    task.gang = std::make_shared<Gang>(std::move(gang));
   }
   return task;
 }
@@ -110,6 +127,8 @@ void ResultToProto(TaskResult result, pb::Attempt* out) {
     message->set_object(made.object->id.Bytes());
     message->set_bytes(made.object->bytes);
   }
+  if (result.gang) GangToProto(*result.gang, out->mutable_gang());
+  if (result.gang && result.failed) out->set_failed_ns(Nanoseconds(*result.failed));
   out->set_undeclared(result.undeclared);
   for (std::string& path : result.undeclared_paths) out->add_undeclared_path(std::move(path));
 }

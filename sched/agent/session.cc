@@ -111,6 +111,7 @@ void Session::Hello(const std::string& run_id) {
     attempt->set_task(task.id);
     attempt->set_attempt(task.attempt);
     attempt->set_start_ns(Nanoseconds(task.start));
+    if (task.gang) GangToProto(*task.gang, attempt->mutable_gang());
   }
   for (const AttemptId attempt : snapshot.queued) wire::SetId(attempt, hello->add_queued());
   hooks_.held(hello);

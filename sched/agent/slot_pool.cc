@@ -45,13 +45,16 @@ Core::Node NodeOf(const NodeContext& node) {
   return out;
 }
 
-Needs NeedsOf(const ProfileSpec& spec) {
-  const uint32_t processes = std::max<uint32_t>(1, spec.ranks);
+Needs NeedsOf(const LocalTask& task) {
+  const ProfileSpec& spec = task.profile->spec();
+  const bool several = task.gang != nullptr;
+  if (several && !task.gang->has_processes()) return {.whole_node = true};
+  const uint32_t processes = std::max<uint32_t>(1, several ? task.gang->ranks_here() : spec.ranks);
   return {.processes = processes,
-          .cores = std::max<uint32_t>(1, spec.cores / processes),
-          .devices = spec.devices / processes,
+          .cores = spec.cores_of_rank(),
+          .devices = spec.devices / spec.most_ranks_of_node(),
           .memory = spec.memory,
-          .whole_node = spec.whole_node,
+          .whole_node = processes == 1 && (spec.whole_node || (several && spec.ranks == 0)),
           .time_limit = spec.time_limit,
           .warn_before = spec.warn_signal > 0 ? spec.warn_before : Duration(0)};
 }
@@ -231,12 +234,15 @@ void SlotPool::Do(const Report& action) {
   const LocalTask& task = tasks_[action.tag];
   const ProfileSpec& spec = task.profile->spec();
   if (task.sandbox) node_.files->Forget(task);
+  End end = action.end;
+  if (task.gang && !task.gang->has_processes() && end == End::kLost)
+    end = End::kExited;  // as TaskRunner::Hold
   std::string why = task.trouble;
   if (action.why == Report::Why::kTooManyCores)
     why = StrCat("the task asks for ", spec.cores, " cores, this node has ", slots_.size());
   if (action.why == Report::Why::kTooManyDevices)
     why = StrCat("the task asks for ", spec.devices, " devices, this node has ", node_.devices.size());
-  ReportUnstarted(task, action.end, std::move(why));
+  ReportUnstarted(task, end, std::move(why));
   Forget(action.tag);
 }
 
@@ -247,8 +253,7 @@ void SlotPool::Do(const WakeAt& action) {
 
 void SlotPool::Wake(Slot& slot) {
   if (caller_ && slots_[*caller_].get() != &slot) {
-    to_wake_.push_back(&slot);
-    alarm_changed_.notify_one();
+    HaveWoken(slot);
   } else {
     WriteTo(slot);
   }
@@ -260,10 +265,29 @@ void SlotPool::WriteTo(const Slot& slot) {
   [[maybe_unused]] ssize_t n = write(slot.signals.wake_fd, &one, sizeof one);
 }
 
+void SlotPool::HaveWoken(Slot& slot) {
+  to_wake_.push_back(&slot);
+  alarm_changed_.notify_one();
+}
+
+void SlotPool::WakeRanks(AttemptId attempt) {
+  std::lock_guard lock(mutex_);
+  for (uint32_t slot = 0; slot < slots_.size(); ++slot) {
+    const Core::Given* const given = core_.given(slot);
+    if (given != nullptr && given->attempt == attempt) HaveWoken(*slots_[slot]);
+  }
+}
+
 void SlotPool::Send(LocalTask task) {
   const ProfileSpec& spec = task.profile->spec();
-  if (spec.nodes > 1) {
-    ReportUnstarted(task, End::kNotStarted, "tasks of several nodes cannot be run by this version");
+  if (task.gang && node_.gangs == nullptr) {
+    ReportUnstarted(
+        task, End::kNotStarted,
+        "a task of several nodes needs its files in the submit directory: run it with --files shared");
+    return;
+  }
+  if (spec.nodes > 1 && !task.gang) {
+    ReportUnstarted(task, End::kNotStarted, "a task of several nodes came to one of them alone");
     return;
   }
   if (task.sandbox && node_.files == nullptr) {  // and the server is told why (agent.cc)
@@ -277,8 +301,9 @@ void SlotPool::Send(LocalTask task) {
   const uint32_t tag = free_tags_.back();
   free_tags_.pop_back();
   tasks_[tag] = std::move(task);
-  if (spec.ranks > 0) tasks_[tag].team = std::make_shared<Team>(spec.ranks);
-  Needs needs = NeedsOf(spec);
+  Needs needs = NeedsOf(tasks_[tag]);
+  if (tasks_[tag].gang) node_.gangs->Join(tasks_[tag].attempt_id(), tasks_[tag].gang);
+  if (spec.ranks > 0 || tasks_[tag].gang) tasks_[tag].team = std::make_shared<Team>(needs.processes);
   if (tasks_[tag].sandbox) {
     FileHost::Awaited awaited = node_.files->Await(tasks_[tag]);
     needs.inputs = awaited.inputs;
@@ -295,6 +320,7 @@ void SlotPool::TellFence() {
 }
 
 void SlotPool::Forget(uint32_t tag) {
+  if (tasks_[tag].gang) node_.gangs->Leave(tasks_[tag].attempt_id());
   tasks_[tag] = LocalTask();
   free_tags_.push_back(tag);
 }
@@ -331,6 +357,7 @@ void SlotPool::ReportUnstarted(const LocalTask& task, End reason, std::string wh
   TaskResult result;
   result.id = task.id;
   result.attempt = task.attempt;
+  result.gang = task.gang;
   result.end = reason;
   result.message = std::move(why);
   result.start = result.finish = clock_.Now();
@@ -416,12 +443,15 @@ TaskHost::Snapshot SlotPool::TakeSnapshot() {
     const WallTime now = clock_.Now();
     const Time steady = Now();
     for (const Core::Info& info : core_.All()) {
-      if (info.state == Core::State::kQueued || info.state == Core::State::kStaging) {
+      const bool waits = info.state == Core::State::kQueued || info.state == Core::State::kStaging;
+      const std::shared_ptr<const Gang>& gang = tasks_[info.tag].gang;
+      if (waits && gang == nullptr) {
         snapshot.queued.push_back(info.attempt);
       } else {
         snapshot.running.push_back({.id = info.attempt.task.value,
                                     .attempt = info.attempt.number,
-                                    .start = now - (steady - info.given)});
+                                    .start = waits ? now : now - (steady - info.given),
+                                    .gang = gang});
       }
     }
   }

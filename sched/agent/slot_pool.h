@@ -33,6 +33,8 @@ class SlotPool : public TaskHost, private MemoryWatch::Host {
   /// An input of an attempt has come, or will not.
   void InputArrived(AttemptId attempt);
   void InputFailed(AttemptId attempt, const std::string& why);
+  /// Ranks of it are to be told something (Pmi1Port).
+  void WakeRanks(AttemptId attempt);
   /// It holds the most of a disk that is too full (local_watch.h).
   void DiskLimitReached(AttemptId attempt);
   /// What the slot's thread runs.
@@ -76,6 +78,8 @@ class SlotPool : public TaskHost, private MemoryWatch::Host {
   void Wake(Slot& slot);
   /// By a thread that has its descriptor.
   static void WriteTo(const Slot& slot);
+  /// By the alarm's thread: that of a slot has none of the others' descriptors.
+  void HaveWoken(Slot& slot);
   void ReportUnstarted(const LocalTask& task, End reason, std::string why = {});
 
   std::optional<Look> NextLook() override;

@@ -20,7 +20,9 @@ class TaskHost {
   /// Ends all tasks; what is pushed from now on ends at once.
   virtual void Close(agent::End reason) = 0;
   struct Snapshot {
-    std::vector<StartedTask> running{};  // also those that have ended and whose result is still on its way
+    /// Also those that have ended and whose result is still on its way; and parts of attempts of several
+    /// nodes that wait for a slot, for the others may not begin without them.
+    std::vector<StartedTask> running{};
     std::vector<AttemptId> queued{};
   };
   /// Every task that was pushed and whose result has not come is in one of the two.

@@ -110,10 +110,11 @@ TaskRunner::TaskRunner(uint32_t slot, NodeContext& node, const os::Clock& clock,
       devices_(node.devices),
       pinning_(node.slots, slot),
       directory_(node.directory),
-      ranks_(node.rank_root, node.rank_server, node.no_rank_server, slot, [this] { return ToEnd(); }),
+      ranks_(node.rank_root, node.rank_servers, slot, [this] { return ToEnd(); }),
+      pmi_socket_(node.rank_servers),
       // What needs the word of another comes after it.
-      steps_{&sandbox_, &outputs_,     &tmp_,     &ranks_,  &streams_,  &command_,
-             &devices_, &environment_, &pinning_, &memory_, &directory_} {}
+      steps_{&sandbox_,    &outputs_, &tmp_,         &ranks_,   &streams_, &command_,
+             &pmi_socket_, &devices_, &environment_, &pinning_, &memory_,  &directory_} {}
 
 void TaskRunner::Settle(size_t begin, const LocalTask& task, TaskResult* result) {
   while (prepared_ > begin) steps_[--prepared_]->Settle(task, result);
@@ -132,11 +133,20 @@ bool TaskRunner::Prepare(size_t end, Launch* launch, TaskResult* result) {
   return true;
 }
 
+bool TaskRunner::AreAllPartsReady(const LocalTask& task, TaskResult* result) {
+  if (!task.gang) return true;
+  const Status met = node_.gangs->MeetAndWait(task.attempt_id(), Meeting::kReady, [this] { return ToEnd(); });
+  if (met.ok()) return true;
+  NotStarted(result, met.message());
+  if (ToEnd()) result->end = End::kRunning;
+  return false;
+}
+
 bool TaskRunner::PrepareInTeam(Launch* launch, TaskResult* result) {
   Team& team = *launch->task.team;
   bool ready = !ToEnd();
   if (launch->given.process == 0) {
-    ready = ready && Prepare(kStepsOfAttempt, launch, result);
+    ready = ready && Prepare(kStepsOfAttempt, launch, result) && AreAllPartsReady(launch->task, result);
     Team::Ground ground{.sandbox = launch->sandbox,
                         .directory = launch->directory,
                         .tmp_dir = std::string(launch->variables.tmp_dir),
@@ -168,6 +178,7 @@ pid_t TaskRunner::Start(const LocalTask& task, const Core::Given& given, TaskRes
   std::string path;
   const os::SpawnOutcome outcome = Spawn(task, &launch, &path);
   streams_.CloseOwnEnds();
+  pmi_socket_.CloseRanksEnd();
   starter_peak_kib_ = outcome.peak_kib;
   if (outcome.pid > 0) return outcome.pid;
   const std::string& directory = task.profile->directory();
@@ -304,7 +315,7 @@ void TaskRunner::WaitWatching(const LocalTask& task, pid_t pid) {
     }
     if (now >= report) {
       if (!task.team || task.team->FirstToTell())
-        collector_.AddStarted({.id = task.id, .attempt = task.attempt, .start = began_});
+        collector_.AddStarted({.id = task.id, .attempt = task.attempt, .start = began_, .gang = task.gang});
       tell_core_(ProcessStarted{slot_, Time(started_), stood_}, spec.memory > 0);
       told_ = true;
       report = kNever;
@@ -327,9 +338,11 @@ void TaskRunner::WaitWatching(const LocalTask& task, pid_t pid) {
         next == kNever ? -1
                        : static_cast<int>(std::max<Duration>(Duration(0), next - now) / milliseconds(1)) + 1;
     const auto pipes = streams_.ToPoll();
-    pollfd set[] = {pipes[0], pipes[1], {signals_.wake_fd, POLLIN, 0}, {pidfd.get(), POLLIN, 0}};
-    if (poll(set, 4, timeout) < 0) continue;  // EINTR
+    pollfd set[] = {
+        pipes[0], pipes[1], {signals_.wake_fd, POLLIN, 0}, {pidfd.get(), POLLIN, 0}, pmi_socket_.ToPoll()};
+    if (poll(set, 5, timeout) < 0) continue;  // EINTR
     streams_.TakeIn(set);
+    pmi_socket_.Talk();
     if (set[2].revents != 0) {
       uint64_t count;
       [[maybe_unused]] ssize_t n = read(signals_.wake_fd, &count, sizeof count);
@@ -362,7 +375,7 @@ RankEnd TaskRunner::EndOfRank(const LocalTask& task, TaskResult result) const {
   const ProfileSpec& spec = task.profile->spec();
   return {.result = std::move(result),
           .asked = asked_to_end_,
-          .served = process_began_ && spec.mpi == Mpi::kPmix,
+          .served = process_began_ && spec.served(),
           .seen = seen_,
           .stood = stood_at_end_};
 }
@@ -375,11 +388,13 @@ void TaskRunner::TellEnded(const LocalTask& task, const Core::Given& given, pid_
   TaskResult so_far;
   so_far.end = info.si_code == CLD_EXITED ? End::kExited : End::kSignaled;
   so_far.code = info.si_status;
-  if (task.profile->spec().mpi == Mpi::kPmix)
+  pmi_socket_.Talk();  // for the last time
+  if (RankServer* const server = node_.rank_servers.Of(task.profile->spec()); server != nullptr) {
+    const uint32_t rank = given.process + (task.gang ? task.gang->first_rank() : 0);
     // While tasks have to stand the server may stand as well, and they do not go on before what is to be
     // killed has been.
-    seen_ = node_.rank_server->Ended(task.attempt_id(), given.process,
-                                     [this] { return signals_.kill_owed.load(); });
+    seen_ = server->Ended(task.attempt_id(), rank, [this] { return signals_.kill_owed.load(); });
+  }
   tell_core_(ProcessEnded{slot_, FailedByItself(EndOfRank(task, std::move(so_far)))}, false);
 }
 
@@ -400,15 +415,59 @@ std::optional<TaskResult> TaskRunner::SettleInTeam(const LocalTask& task, const 
     stood_at_end_ = std::max(stood_at_end_, end.stood);
     if (asked_to_end_ == End::kRunning) asked_to_end_ = end.asked;
   }
-  TaskResult all = JoinEnds(std::move(ends));
+  const ProfileSpec& spec = task.profile->spec();
+  RankPart part{.of = spec.ranks, .mpi = spec.mpi};
+  if (task.gang) {
+    part.first = task.gang->first_rank();
+    part.of = task.gang->ranks();
+    part.node = task.gang->nodes[task.gang->here].name;
+  }
+  TaskResult all = JoinEnds(std::move(ends), part);
+  all.gang = task.gang;
+  const bool succeeded = all.end == End::kExited && all.code == 0;
+  if (task.gang && succeeded && !task.outputs.empty()) AwaitOtherParts(task);
   Settle(0, task, &all);
   return all;
+}
+
+/// They may still write what the lead node has to look for; and it may not hear of them when they have left.
+void TaskRunner::AwaitOtherParts(const LocalTask& task) {
+  Duration beaten = clock_.Steady();
+  const Status met = node_.gangs->MeetAndWait(task.attempt_id(), Meeting::kEnded, [&] {
+    const std::optional<Duration> every = outputs_.beat_every();
+    if (every && clock_.Steady() - beaten >= *every) {
+      outputs_.Beat();
+      beaten = clock_.Steady();
+    }
+    return ToEnd();
+  });
+  if (!met.ok() && asked_to_end_ == End::kRunning) asked_to_end_ = AskedFromOutside();
+}
+
+TaskResult TaskRunner::Hold(const LocalTask& task, TaskResult result) {
+  if (AreAllPartsReady(task, &result)) {
+    collector_.AddStarted({.id = task.id, .attempt = task.attempt, .start = clock_.Now(), .gang = task.gang});
+    pollfd woken = {signals_.wake_fd, POLLIN, 0};
+    uint64_t count;
+    while (!ToEnd()) {
+      poll(&woken, 1, -1);
+      [[maybe_unused]] ssize_t n = read(signals_.wake_fd, &count, sizeof count);
+    }
+  }
+  if (ToEnd()) {
+    // Where it is over elsewhere nothing is lost here.
+    const auto reason = static_cast<End>(signals_.reason.load());
+    result.end = reason == End::kLost ? End::kExited : reason;
+  }
+  result.finish = clock_.Now();
+  return result;
 }
 
 TaskRunner::Ran TaskRunner::Run(const LocalTask& task, const Core::Given& given) {
   TaskResult result;
   result.id = task.id;
   result.attempt = task.attempt;
+  result.gang = task.gang;
   result.start = began_ = clock_.Now();
   started_ = clock_.Steady();
   stood_ = node_.fence->stood();
@@ -417,6 +476,7 @@ TaskRunner::Ran TaskRunner::Run(const LocalTask& task, const Core::Given& given)
   told_ = false;
   process_began_ = false;
   seen_.reset();
+  if (task.gang && !task.gang->has_processes()) return {.result = Hold(task, std::move(result))};
   if (const auto reason = signals_.reason.load(); reason != 0 && !task.team) {
     result.end = static_cast<End>(reason);
     result.finish = result.start;

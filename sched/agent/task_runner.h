@@ -19,8 +19,10 @@
 #include "agent/steps/devices.h"
 #include "agent/steps/directory.h"
 #include "agent/steps/environment_step.h"
+#include "agent/steps/gangs.h"
 #include "agent/steps/memory.h"
 #include "agent/steps/pinning.h"
+#include "agent/steps/pmi_socket.h"
 #include "agent/steps/ranks.h"
 #include "agent/steps/sandbox.h"
 #include "agent/steps/slot_tmp.h"
@@ -39,15 +41,15 @@ namespace harrow::agent {
 struct NodeContext {
   std::vector<topology::Slot> slots;
   std::vector<topology::Device> devices;
-  TmpRoot tmp_root;           // empty: TMPDIR stays as inherited
-  uint64_t local_limit = 0;   // bytes that all tasks may hold below tmp_root; 0: no limit
-  std::string directory;      // the agent's current one
-  FileHost* files = nullptr;  // of the flow; set before the first task that runs in a sandbox
-  TmpRoot rank_root;          // where attempts of several ranks have their directories; empty: nowhere
-  RankServer* rank_server = nullptr;  // of MPI tasks; null: no_rank_server tells why there is none
-  std::string no_rank_server;
-  uint64_t memory = 0;                            // bytes; 0: not known
-  uint64_t task_descriptors = 0;                  // soft RLIMIT_NOFILE of tasks; 0: the agent's own
+  TmpRoot tmp_root;               // empty: TMPDIR stays as inherited
+  uint64_t local_limit = 0;       // bytes that all tasks may hold below tmp_root; 0: no limit
+  std::string directory;          // the agent's current one
+  FileHost* files = nullptr;      // of the flow; set before the first task that runs in a sandbox
+  TmpRoot rank_root;              // where attempts of several ranks have their directories; empty: nowhere
+  RankServers rank_servers;       // of MPI tasks
+  Gangs* gangs = nullptr;         // of tasks of several nodes; null: there are none
+  uint64_t memory = 0;            // bytes; 0: not known
+  uint64_t task_descriptors = 0;  // soft RLIMIT_NOFILE of tasks; 0: the agent's own
   std::atomic<uint64_t> output_limit{64u << 20};  // bytes a task and stream; 0: no limit
   made::Record made;                              // of declared outputs
   made::Copies copies;                            // of results
@@ -96,10 +98,16 @@ class TaskRunner {
     const auto reason = static_cast<End>(signals_.reason.load());
     return signals_.from_within.load() ? End::kRunning : reason;
   }
+  /// Of a part of an attempt of several nodes that has no process: keeps its slots until it is told to end.
+  TaskResult Hold(const LocalTask& task, TaskResult result);
+  /// The parts on other nodes have succeeded, too; or this one is to end.
+  void AwaitOtherParts(const LocalTask& task);
   /// -1: not started, and *result says why; kRunning: too late.
   pid_t Start(const LocalTask& task, const Core::Given& given, TaskResult* result);
   /// Those of the steps up to `end` that are not prepared yet.
   bool Prepare(size_t end, Launch* launch, TaskResult* result);
+  /// Waits for those on the other nodes, where there are any. False: the attempt is not to begin.
+  bool AreAllPartsReady(const LocalTask& task, TaskResult* result);
   /// The same of all, for a process of a team.
   bool PrepareInTeam(Launch* launch, TaskResult* result);
   os::SpawnOutcome Spawn(const LocalTask& task, Launch* launch, std::string* path);
@@ -145,7 +153,8 @@ class TaskRunner {
   Memory memory_;
   Directory directory_;
   Ranks ranks_;
-  const std::array<Step*, 11> steps_;
+  PmiSocket pmi_socket_;
+  const std::array<Step*, 12> steps_;
   size_t prepared_ = 0;                      // of them, for the attempt
   std::map<pid_t, os::Process> left_group_;  // of the task that is being ended
   os::Stopper standing_;                     // what the fence has stopped of the task

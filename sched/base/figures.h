@@ -19,7 +19,8 @@ struct Figures {
   uint64_t losses = 0;                         // attempts lost with their node or agent
   uint64_t local_bytes = 0, remote_bytes = 0;  // input bytes by where they were when the task was assigned
   uint64_t bytes_moved = 0;                    // between nodes
-  // With files on the nodes' own disks. Of local_bytes: those of files that were placed or made there; without, all.
+  // With files on the nodes' own disks. Of local_bytes: those of files that were placed or made there;
+  // without, all.
   uint64_t home_bytes = 0;
   uint64_t shared_read_bytes = 0, written_back_bytes = 0;  // from and to the submit directory
   Duration makespan{0};
@@ -41,8 +42,8 @@ struct Figures {
 };
 
 /// What an attempt from `start_ns` to `end_ns` took of its cores; 0 for one that never started (start 0).
-constexpr double CoreSeconds(int64_t start_ns, int64_t end_ns, uint32_t cores) {
-  return start_ns > 0 && end_ns > start_ns ? Seconds(Duration(end_ns - start_ns)) * cores : 0;
+constexpr double CoreSeconds(int64_t start_ns, int64_t end_ns, uint64_t cores) {
+  return start_ns > 0 && end_ns > start_ns ? Seconds(Duration(end_ns - start_ns)) * static_cast<double>(cores) : 0;
 }
 
 }  // namespace harrow

@@ -9,10 +9,9 @@ namespace harrow {
 struct Shape {
   uint32_t cores = 1;    // cores of one node; of each node when nodes > 1
   uint32_t devices = 0;  // GPUs and the like
-  uint32_t nodes = 1;    // whole nodes when > 1 or when `whole_node`
+  uint32_t nodes = 1;
   bool whole_node = false;
-  uint64_t memory = 0;   // bytes of one node; 0: not declared
-  bool whole_nodes() const { return whole_node || nodes > 1; }
+  uint64_t memory = 0;  // bytes of one node; 0: not declared
   auto operator<=>(const Shape&) const = default;
 };
 
@@ -20,8 +19,14 @@ struct Shape {
 struct NodeCapacity {
   uint32_t slots = 0;
   uint32_t devices = 0;
-  uint64_t memory = 0;   // bytes; 0: unknown, never limits
+  uint64_t memory = 0;  // bytes; 0: unknown, never limits
   auto operator<=>(const NodeCapacity&) const = default;
 };
+
+/// How many ranks of an MPI task of several nodes are on the `index`th of them: as many on each, one more on
+/// the first ones where that does not come out even. They are numbered node by node.
+constexpr uint32_t RanksOn(uint32_t ranks, uint32_t nodes, uint32_t index) {
+  return ranks / nodes + (index < ranks % nodes ? 1 : 0);
+}
 
 }  // namespace harrow

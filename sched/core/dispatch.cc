@@ -9,11 +9,8 @@
 // ones, and costs at most the slots that are empty while its own are collected. No more nodes keep room for a
 // lane than it has tasks.
 //
-// Gangs have a queue of their own. The first of them by the order is sent when enough idle nodes are left
-// after the others have taken what they can; so that it does not wait for ever, the cores given meanwhile are
-// counted, and when they come to what the gang itself asks for, the nodes with the least to finish are kept
-// for it until all of them are idle. One gang is gathered at a time: two could keep nodes from each other.
-// One that asks for more nodes than are there, or for more time than is left, is not in the way of others.
+// Tasks of several nodes have a queue of their own, and come after these (gathering.cc). Where a node keeps
+// room for one, others get what is beyond it, or end before that is needed.
 //
 // Where only so many tasks may run at once (Options::max_running), each at a node counts, nodes take turns,
 // and nothing is sent ahead: an agent with a free slot would start it. Where a node was refused a task for
@@ -31,6 +28,7 @@ void Dispatch::GiveWork() {
   const std::vector<NodeId>& touched = nodes.touched();
   if (!stopped()) {
     if (gangs.to_look()) CheckGathering();
+    if (gangs.keeps()) ExpectParts();
     for (size_t i = first_to_ask.size(); i-- > 0;) {
       nodes.Touch(first_to_ask[i]);
       GiveOne(first_to_ask[i]);
@@ -40,10 +38,11 @@ void Dispatch::GiveWork() {
     } else {
       for (size_t i = 0; i < touched.size(); ++i) GiveAll(touched[i]);
     }
-    if (gangs.to_look()) SendGangs();
+    if (gangs.to_look()) LetGangsGo();
     ServeIdle();
   }
   while (holds.TakeTrim()) TrimHolds();
+  if (gangs.to_look() && !stopped()) LetGangsGo();
   if (!stopped()) {
     for (size_t i = 0; i < touched.size(); ++i) SendAhead(touched[i]);
     FeedHungry();
@@ -53,6 +52,15 @@ void Dispatch::GiveWork() {
   nodes.ForgetTouched();
   queues.ForgetPushed();
   first_to_ask.clear();
+}
+
+void Dispatch::LetGangsGo() {
+  if (!SendGangs()) return;
+  if (options.max_running > 0) {
+    TakeTurns(std::vector<NodeId>(nodes.touched()));
+  } else {
+    for (size_t i = 0; i < nodes.touched().size(); ++i) GiveAll(nodes.touched()[i]);
+  }
 }
 
 void Dispatch::GiveAll(NodeId id) {
@@ -88,8 +96,7 @@ order::Pick Dispatch::TakeFromRemote(NodeId id, const order::Room& room, bool* f
 
 /// One task for a node, if it has room for one that may run there.
 bool Dispatch::GiveOne(NodeId id) {
-  if (stopped() || !nodes[id].open() || gangs.Keeps(id) || suspects.Waits(id) || nodes[id].free_slots() == 0)
-    return false;
+  if (stopped() || !nodes[id].open() || suspects.Waits(id) || nodes[id].free_slots() == 0) return false;
   if (full()) {
     refused_ = true;
     return false;
@@ -118,6 +125,7 @@ bool Dispatch::GiveOne(NodeId id) {
     DropHold(id);
     return GiveOne(id);
   }
+  if (!pick.task && gangs.keeps() && gangs.Keeps(id) && hold == order::kNoLane) pick = TakeForGap(id, &from);
   if (!pick.task) return false;
   if (holds.lane(id) == tasks[pick.task].lane()) DropHold(id);
   if (from == TakenFrom::kSteal) tasks.CountStolen();
@@ -136,7 +144,8 @@ void Dispatch::NoteOvertaken(NodeId id, order::LaneId overtaken, TaskId given) {
     return;
   }
   const uint32_t cores = holds.CountOvertaken(id, given ? lanes[tasks[given].lane()].cores : 0);
-  if (cores >= nodes[id].total().slots && holds.holders(overtaken) < queues.ready(overtaken))
+  if (cores >= nodes[id].total().slots && holds.holders(overtaken) < queues.ready(overtaken) &&
+      (!gangs.keeps() || FitsBesideKept(overtaken, id)))
     Keep(id, overtaken);
 }
 
@@ -164,6 +173,13 @@ void Dispatch::ServeIdle() {
     }
     // Until some node has more room, all have been asked for this lane.
     if (queues.Reachable(lane) && !full()) queues.SetStuck(lane, nodes.room_version());
+  }
+  if (!gangs.keeps() || queues.pushed().empty()) return;
+  std::vector<NodeId> keep;  // what is free there may be lent
+  for (const Gangs::Gathered& gang : gangs.gathered())
+    keep.insert(keep.end(), gang.nodes.begin(), gang.nodes.end());
+  for (NodeId id : keep) {
+    if (nodes[id].free_slots() > 0) GiveAll(id);
   }
 }
 
@@ -194,6 +210,7 @@ void Dispatch::SendAhead(NodeId id) {
   const Node& node = nodes[id];
   if (!ahead.possible(id) || !node.open() || Kept(id) || node.free_slots() > 0 || options.max_running > 0)
     return;
+  if (gangs.keeps() && gangs.Keeps(id)) return;
   const uint32_t slots = node.total().slots;
   const uint32_t depth = std::max(ahead.Depth(id, slots), ahead.DepthOfFetching(id, slots, now));
   const order::Room room(lanes.table(), node.total(), {.slots = 1, .devices = 0, .memory = 0, .idle = false});
@@ -243,59 +260,6 @@ void Dispatch::RecallForIdle() {
     if (last == row.rend() || (!options.steal && !tasks.candidates(*last).empty())) return;
     Recall(*last);
   }
-}
-
-/// Nodes or time may have become too few for it meanwhile.
-void Dispatch::CheckGathering() {
-  if (!gangs.gathering()) return;
-  const order::LaneId lane = tasks[gangs.gathering()].lane();
-  if (lanes.barred(lane) || !EnoughNodes(lane)) GiveUpGang();
-}
-
-/// The first by the order of those that could be sent if all nodes were idle.
-TaskId Dispatch::NextGang() {
-  std::vector<order::LaneId> out_of_reach;
-  for (order::LaneId lane = 0; lane < lanes.size(); ++lane) {
-    if (!lanes.gang(lane) || queues.ready(lane) == 0 || lanes.barred(lane) || EnoughNodes(lane)) continue;
-    lanes.SetBarred(lane, true);
-    out_of_reach.push_back(lane);
-  }
-  const order::Room any(lanes.table(), {.slots = UINT32_MAX, .devices = UINT32_MAX, .memory = 0},
-                        {.slots = UINT32_MAX, .devices = UINT32_MAX, .memory = 0, .idle = true});
-  const TaskId next = queues.TakeGang(any).task;
-  for (order::LaneId lane : out_of_reach) lanes.SetBarred(lane, false);
-  return next;
-}
-
-/// Those with the least to finish.
-std::vector<NodeId> Dispatch::ChooseForGang(order::LaneId lane) const {
-  std::vector<NodeId> chosen;
-  for (uint32_t n = 0; n < nodes.size(); ++n) {
-    if (lanes.FitsOpen(lane, nodes[NodeId(n)])) chosen.emplace_back(n);
-  }
-  std::stable_sort(chosen.begin(), chosen.end(),
-                   [&](NodeId a, NodeId b) { return nodes[a].used_slots() < nodes[b].used_slots(); });
-  chosen.resize(lanes[lane].nodes);
-  return chosen;
-}
-
-void Dispatch::SendGangs() {
-  while (true) {
-    if (full()) return;
-    if (!gangs.gathering()) gangs.Gather(NextGang());
-    const TaskId id = gangs.gathering();
-    if (!id) break;
-    std::vector<NodeId> chosen = gangs.kept().empty() ? ChooseForGang(tasks[id].lane()) : gangs.kept();
-    const auto idle = [this](NodeId node) { return nodes[node].occupants() == 0 && ahead.at(node).empty(); };
-    if (!std::all_of(chosen.begin(), chosen.end(), idle)) {
-      if (!gangs.kept().empty() || !gangs.impatient(GangPatience())) break;
-      KeepForGang(std::move(chosen));
-      return;
-    }
-    std::sort(chosen.begin(), chosen.end());
-    SendGang(id, std::move(chosen));
-  }
-  gangs.Looked();
 }
 
 }  // namespace harrow::core

@@ -2,14 +2,14 @@
 
 #include <vector>
 
-#include "core/fates.h"
+#include "core/gathering.h"
 
 namespace harrow::core {
 
 /// Who gets what, once for all events of an instant.
-class Dispatch : protected Fates {
+class Dispatch : protected Gathering {
  protected:
-  using Fates::Fates;
+  using Gathering::Gathering;
   void GiveWork();
 
  private:
@@ -28,10 +28,7 @@ class Dispatch : protected Fates {
   void FeedHungry();
   void RecallForIdle();
 
-  void CheckGathering();
-  TaskId NextGang();
-  std::vector<NodeId> ChooseForGang(order::LaneId lane) const;
-  void SendGangs();
+  void LetGangsGo();
 
   // Some node could take a task, had as many as may not been at nodes.
   bool refused_ = false;

@@ -90,6 +90,12 @@ struct TaskStarted {
   AttemptId attempt;
   NodeId node;
 };
+/// The attempt of a task of several nodes is out, and these are its nodes, the lead node first: told right
+/// before its TaskStarted by a server that did not send it.
+struct GangRestored {
+  AttemptId attempt;
+  std::vector<NodeId> members;
+};
 struct TaskEnded {
   AttemptId attempt;
   NodeId node;
@@ -153,10 +159,11 @@ struct EndTimeKnown {
 /// The answer to WakeAt: that time has come. Nothing is wrong with one that comes early or unasked.
 struct TimeCame {};
 
-using Event = std::variant<NodeJoined, NodeHungUp, NodeSilent, NodeLost, NodeClosed, TasksAdded, TaskRestored,
-                           AttemptMayBeOut, RemakesMayBeOut, TaskStarted, TaskEnded, TaskReturned, FileStored, FileLost,
-                           FileShared, FileAbsent, CopyFailed, CancelRequested, DrainRequested,
-                           RoundTripMeasured, EndTimeKnown, AllNodesJoined, TimeCame>;
+using Event =
+    std::variant<NodeJoined, NodeHungUp, NodeSilent, NodeLost, NodeClosed, TasksAdded, TaskRestored,
+                 AttemptMayBeOut, RemakesMayBeOut, GangRestored, TaskStarted, TaskEnded, TaskReturned,
+                 FileStored, FileLost, FileShared, FileAbsent, CopyFailed, CancelRequested, DrainRequested,
+                 RoundTripMeasured, EndTimeKnown, AllNodesJoined, TimeCame>;
 
 // --- actions: what is to be done
 /// Send the task to the node. `ahead`: no slot is free there yet; the agent queues it behind what it has.

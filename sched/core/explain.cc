@@ -22,7 +22,7 @@ std::string_view HowTaken(TakenFrom from, bool reads_files) {
     case TakenFrom::kAdopted:
       return "the agent there was running it already";
     case TakenFrom::kGang:
-      return "enough nodes were idle, or had been kept for it";
+      return "enough nodes had room for it at once";
     case TakenFrom::kNothing:
       break;
   }
@@ -31,12 +31,33 @@ std::string_view HowTaken(TakenFrom from, bool reads_files) {
 
 std::string ShapeText(const order::Lane& lane) {
   std::string text;
-  if (lane.nodes > 1) text += StrCat(lane.nodes, " whole nodes of ");
-  if (lane.nodes == 1 && lane.whole_node) text += "a whole node of ";
+  if (lane.whole_node) text += lane.nodes > 1 ? StrCat(lane.nodes, " whole nodes of ") : "a whole node of ";
   text += StrCat(lane.cores, lane.cores == 1 ? " core" : " cores");
   if (lane.devices > 0) text += StrCat(", ", lane.devices, lane.devices == 1 ? " device" : " devices");
   if (lane.memory > 0) text += StrCat(", ", FormatBytes(lane.memory));
+  if (lane.nodes > 1 && !lane.whole_node) text += StrCat(" on each of ", lane.nodes, " nodes");
   return text;
+}
+
+/// Of a gang that is ready: what it waits for, and which nodes keep room for it.
+std::string GatheringText(const Parts& parts, TaskId id) {
+  const order::Lane& lane = parts.lanes[parts.tasks[id].lane()];
+  std::string text;
+  if (parts.graph.profile(id).shape.nodes <= 1)
+    text += StrCat(" No node is large enough for all of its ", parts.graph.profile(id).ranks, " ranks.");
+  const Gangs::Gathered* const gang = parts.gangs.Find(id);
+  if (gang == nullptr) {
+    return StrCat(text, " It waits until ", lane.nodes,
+                  lane.whole_node ? " nodes are idle" : " nodes have room for it", " at once.");
+  }
+  if (gang->nodes.empty()) return text + " Nodes that can keep room for it are sought.";
+  const auto ready = std::count_if(gang->nodes.begin(), gang->nodes.end(), [&](NodeId node) {
+    return order::Room::FitsFree(lane, parts.nodes[node].total(), parts.nodes[node].left());
+  });
+  text += StrCat(" Room is kept for it on its ", lane.nodes, " candidate nodes; ", ready,
+                 ready == 1 ? " of them has it" : " of them have it");
+  return text + (ready < static_cast<ptrdiff_t>(lane.nodes) ? ", the others when what runs there has ended."
+                                                            : ", and others that wait for these come first.");
 }
 
 std::string Tried(const Task& task) {
@@ -50,7 +71,8 @@ uint32_t CountBefore(const Parts& parts, TaskId id) {
   const Task& task = parts.tasks[id];
   const order::Cards cards = parts.tasks.cards();
   const order::Order& order = parts.queues.order();
-  uint32_t before = 0;
+  if (parts.queues.IsApart(id)) return 0;
+  uint32_t before = parts.IsGang(id) ? static_cast<uint32_t>(parts.queues.apart().size()) : 0;
   for (TaskId other : parts.queues.QueueOf(id).Tasks(cards)) {
     const order::Card& o = parts.tasks[other].card();
     if (other == id) continue;
@@ -103,13 +125,14 @@ void ExplainReady(const Parts& parts, TaskId id, Explanation* out) {
       out->text += StrCat(" At most ", most, most == 1 ? " task runs" : " tasks run", " at once.");
     }
     if (!lane.plain()) out->text += StrCat(" It asks for ", ShapeText(lane), ".");
-    if (parts.gangs.gathering() == id) {
-      out->text +=
-          parts.gangs.kept().empty() ? " It waits for idle nodes." : " Nodes are being kept free for it.";
+    if (parts.IsGang(id)) {
+      out->text += GatheringText(parts, id);
     } else if (parts.holds.holders(task.lane()) > 0) {
       out->text += " A node keeps what gets free for tasks of its shape.";
     }
-    if (!parts.options.steal && !out->candidates.empty())
+    if (!parts.IsGang(id) && parts.gangs.keeps())
+      out->text += " Some nodes keep room for tasks of several nodes.";
+    if (!parts.IsGang(id) && !parts.options.steal && !out->candidates.empty())
       out->text += " Stealing is off: no other node takes it.";
   }
   out->text += Tried(task);
@@ -149,11 +172,12 @@ void ExplainPlace(const Parts& parts, TaskId id, Explanation* out) {
   const Task& task = parts.tasks[id];
   const bool failed = task.state() == TaskState::kFailed;
   if (!task.node()) {
-    out->text = failed && parts.lanes.impossible(task.lane())
-                    ? StrCat("It failed: it asks for ", ShapeText(parts.lanes[task.lane()]),
-                             ", which no node can give.")
-                : failed ? "It failed in an earlier run."
-                         : "It was done before.";
+    out->text =
+        failed && parts.lanes.impossible(task.lane())
+            ? StrCat("It failed: it asks for ", ShapeText(parts.lanes[task.lane()]),
+                     parts.IsGang(id) ? ", which too few nodes can give." : ", which no node can give.")
+        : failed ? "It failed in an earlier run."
+                 : "It was done before.";
     return;
   }
   out->text = StrCat(task.ahead()                          ? "It was sent ahead of a free slot to its node"
@@ -212,6 +236,7 @@ Explanation Explain(const Parts& parts, TaskId id) {
   }
   const std::span<const NodeId> candidates = parts.tasks.candidates(task);
   out.candidates.assign(candidates.begin(), candidates.end());
+  if (const Gangs::Gathered* gang = parts.gangs.Find(id)) out.candidates = gang->nodes;
 
   if (!task.settled()) ExplainInput(parts, id, &out);
   switch (out.state) {

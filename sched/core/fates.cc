@@ -42,8 +42,8 @@ void Fates::EndDelays() {
 }
 
 void Fates::TellWake() {
-  const Time next =
-      std::min({tasks.next_due(), tasks.unsettled() > 0 ? suspects.next() : Time::max(), next_look()});
+  const Time of_suspects = tasks.unsettled() > 0 ? suspects.next() : Time::max();
+  const Time next = std::min({tasks.next_due(), of_suspects, gangs.again(), next_look()});
   if (next != Time::max()) actions->push_back(WakeAt{next});
 }
 
@@ -150,11 +150,24 @@ void Fates::Fail(TaskId id, Reason reason) {
 
 /// No node there is, or is expected, can give what it asks for.
 void Fates::GiveUpImpossible(TaskId id) {
-  if (lanes.gone(tasks[id].lane())) {
+  if (lanes.gone(tasks[id].lane()) || lanes.gone(lanes.Of(graph, id))) {
     GiveUp(id, TaskState::kSkipped, Reason::kNodesGone);
   } else {
     Fail(id, Reason::kNoNodeFits);
   }
+}
+
+/// Nodes that are there or expected can give what it asks for; if need be its ranks are spread over several.
+/// It has no node, and what nodes can give is known.
+bool Fates::MayFit(TaskId id) {
+  if (!lanes.impossible(tasks[id].lane())) return true;
+  const order::LaneId spread = lanes.Of(graph, id);
+  if (lanes.impossible(spread)) return false;
+  const bool was_ready = tasks[id].state() == TaskState::kReady;
+  if (was_ready) Unqueue(id);
+  tasks.SetLane(id, spread);
+  if (was_ready) NoteReady(id, NodeId());
+  return true;
 }
 
 /// In flight no longer, and to be tried again, `delay` from now.
@@ -163,7 +176,7 @@ void Fates::TryAgain(TaskId id, Duration delay) {
     GiveUp(id, TaskState::kCancelled, Reason::kNone);
   } else if (stopped_) {
     GiveUp(id, TaskState::kSkipped, Reason::kStopped, stopped_by_);
-  } else if (lanes.impossible(tasks[id].lane())) {
+  } else if (!MayFit(id)) {
     GiveUpImpossible(id);
   } else {
     tasks.MakeWaiting(id);
@@ -203,7 +216,7 @@ void Fates::AfterReturn(TaskId id) {
 
 /// What was sent and has not begun goes to its old place in the queues.
 void Fates::ToOldPlace(TaskId id) {
-  if (tasks[id].cancelled() || stopped_ || tasks[id].waits() > 0 || lanes.impossible(tasks[id].lane())) {
+  if (tasks[id].cancelled() || stopped_ || tasks[id].waits() > 0 || !MayFit(id)) {
     TryAgain(id);
     return;
   }
@@ -292,6 +305,7 @@ void Fates::EndRow(NodeId id) {
   suspects.Forget(id);
   nodes.NoteRoom();
   nodes.Touch(id);
+  gangs.Look();
 }
 
 void Fates::ClearSuspects() {
@@ -315,6 +329,7 @@ void Fates::LookAtSuspects() {
     } else {
       nodes.NoteRoom();
       nodes.Touch(id);
+      gangs.Look();
     }
   }
   if (AllSuspect()) ClearSuspects();
@@ -384,9 +399,9 @@ void Fates::SettleDependents() {
 void Fates::SettleImpossible() {
   const bool changed = std::exchange(capacity_changed_, false);
   if (!changed || !nodes_known || !lanes.FindImpossible(nodes)) return;
+  if (!options.local_files) lanes.Spread(graph, nodes);
   for (uint32_t n = 0; n < tasks.size() && !stopped_; ++n) {
-    const Task& task = tasks[TaskId(n)];
-    if (task.state() <= TaskState::kReady && lanes.impossible(task.lane())) GiveUpImpossible(TaskId(n));
+    if (tasks[TaskId(n)].state() <= TaskState::kReady && !MayFit(TaskId(n))) GiveUpImpossible(TaskId(n));
   }
 }
 

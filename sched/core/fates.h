@@ -70,7 +70,7 @@ class Fates : protected Moves {
   void ExpectNoMoreNodes();
   void CloseNode(NodeId id);
   void SettleDependents();
-  /// Settles the tasks that ask for what no node has.
+  /// Settles the tasks that ask for what no node has, or spreads their ranks over several.
   void SettleImpossible();
   /// When nothing runs and all that is ready would take longer than there is time, none of it is going to
   /// run.
@@ -90,6 +90,7 @@ class Fates : protected Moves {
   void ReleaseThoseThatOnlyWait(TaskId id);
   void Fail(TaskId id, Reason reason);
   void GiveUpImpossible(TaskId id);
+  bool MayFit(TaskId id);
   void TryAgain(TaskId id, Duration delay = Duration(0));
   void ToOldPlace(TaskId id);
   void CountFailure(TaskId id);

@@ -16,10 +16,18 @@ class Lanes {
   const order::LaneTable& table() const { return table_; }
   size_t size() const { return table_.size(); }
   const order::Lane& operator[](order::LaneId id) const { return table_[id]; }
-  /// Whether tasks of that lane ask for several whole nodes.
+  /// Whether tasks of that lane ask for several nodes.
   bool gang(order::LaneId id) const { return table_[id].nodes > 1; }
+  /// Whether there is such a lane.
+  bool gangs() const { return gangs_; }
   /// The lane of a task; makes it when there is none.
   order::LaneId Of(const graph::Graph& graph, TaskId task);
+  /// The same, were it on so many nodes: of one whose ranks may be spread.
+  order::LaneId OfSpread(const graph::Graph& graph, TaskId task, uint32_t nodes);
+  /// Its ranks may lie on several nodes, and nothing is said of how many.
+  static bool MaySpread(const graph::Profile& profile) {
+    return profile.ranks > 1 && profile.shape.nodes <= 1 && !profile.shape.whole_node;
+  }
 
   /// Whether some lane has a time limit.
   bool timed() const { return timed_; }
@@ -37,6 +45,9 @@ class Lanes {
   bool gone(order::LaneId id) const { return kinds_[id].gone; }
   /// Looks at all nodes anew. Returns whether some lane is impossible.
   bool FindImpossible(const NodeTable& nodes);
+  /// After that: tasks whose ranks may be spread, and whose lane is impossible, are of one of several nodes
+  /// from now on, as few as can hold them, where there are such nodes.
+  void Spread(const graph::Graph& graph, const NodeTable& nodes);
 
   /// What is broken, or nothing.
   std::string FindBroken() const;
@@ -46,12 +57,19 @@ class Lanes {
   struct Kind {
     bool impossible = false, gone = false;
   };
+  static order::Lane LaneOf(const graph::Profile& profile, uint32_t nodes);
   order::LaneId FindOrAdd(order::Lane lane);
+  void Look(order::LaneId lane, const NodeTable& nodes);
+  /// How many nodes could give what the lane asks for: those that are expected, and those that are gone.
+  struct Able {
+    uint32_t expected = 0, gone = 0;
+  };
+  Able CountAble(const order::Lane& lane, const NodeTable& nodes) const;
 
   order::LaneTable table_;
   std::vector<Kind> kinds_;
   std::vector<order::LaneId> of_profile_;
-  bool timed_ = false;
+  bool timed_ = false, gangs_ = false;
 };
 
 }  // namespace harrow::core

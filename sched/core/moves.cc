@@ -117,7 +117,7 @@ void Moves::LeaveQueues(TaskId id, bool sent_ahead) {
   const order::LaneId lane = tasks[id].lane();
   queues.Leave(id, sent_ahead);
   holds.Bound(lane, queues.ready(lane));
-  if (gangs.gathering() == id) ForgetGathering();
+  if (gangs.waiting() && lanes.gang(lane)) ForgetGathering(id);
 }
 
 void Moves::Unqueue(TaskId id) {
@@ -147,7 +147,10 @@ void Moves::Send(TaskId id, NodeId node, TakenFrom from, bool sent_ahead) {
   LeaveQueues(id, sent_ahead);
   tasks.AddAttempt(id);
   Place(id, node, from, sent_ahead);
-  if (gangs.gathering()) gangs.CountOvertaken(lanes[tasks[id].lane()].cores, GangPatience());
+  if (gangs.first()) {
+    const order::Lane& lane = lanes[tasks[id].lane()];
+    gangs.CountOvertaken(uint64_t{lane.cores} * lane.nodes, GangPatience());
+  }
   OrderInputs(id, node);
   if (PrefersCompanions() && queues.remote().live() > 0) companions.Given(id, node);
   sent_.push_back(actions->size());
@@ -161,6 +164,7 @@ void Moves::Place(TaskId id, NodeId node, TakenFrom from, bool sent_ahead) {
     ahead.Add(node, id);
   } else {
     Occupy(node, tasks[id].lane());
+    if (lanes.gangs()) run_times.Begin(id, now);
     if (IsGang(id)) gangs.Add(id, {node});
   }
   if (ahead.possible(node) && WouldRelease(id, node)) {
@@ -186,6 +190,7 @@ bool Moves::WouldRelease(TaskId id, NodeId node) const {
 void Moves::GiveSlot(TaskId id) {
   LeaveAhead(id);
   Occupy(tasks[id].node(), tasks[id].lane());
+  if (lanes.gangs()) run_times.Begin(id, now);
 }
 
 /// It counts in queues no more, where its level could not be raised.
@@ -201,6 +206,7 @@ void Moves::Vacate(TaskId id) {
   const NodeId node = task.node();
   nodes.Touch(node);
   nodes.Leave(node, id);
+  if (lanes.gangs()) run_times.End(id);
   if (task.recalled()) ahead.CountAnswer(node);
   if (task.releaser()) {
     tasks.SetReleaser(id, false);
@@ -221,7 +227,8 @@ void Moves::Vacate(TaskId id) {
 
 /// What was sent ahead moves up: the agent has begun it by now.
 void Moves::Release(NodeId id, order::LaneId lane) {
-  if (nodes.Release(id, lanes[lane])) gangs.Look();
+  nodes.Release(id, lanes[lane]);
+  if (gangs.waiting()) gangs.Look();
   while (nodes[id].joined() && !ahead.at(id).empty() && nodes[id].free_slots() > 0)
     GiveSlot(ahead.at(id).front());
 }
@@ -235,6 +242,10 @@ void Moves::Recall(TaskId id) {
 
 void Moves::RecallSent(TaskId id) {
   Recall(id);
+  if (IsGang(id)) {  // parts of it may have begun
+    actions->push_back(CancelOf(id));
+    return;
+  }
   if (tasks[id].state() != TaskState::kSent) return;
   tasks.RecallSent(id);
   ahead.CountRecall(tasks[id].node());
@@ -261,30 +272,50 @@ void Moves::Keep(NodeId id, order::LaneId lane) {
 }
 
 void Moves::DropHold(NodeId id) {
-  if (holds.Drop(id)) nodes.Touch(id);
+  if (!holds.Drop(id)) return;
+  nodes.Touch(id);
+  if (gangs.waiting()) gangs.Look();
 }
 
-void Moves::KeepForGang(std::vector<NodeId> chosen) {
+void Moves::KeepForGang(size_t which, std::vector<NodeId> chosen) {
+  const order::LaneId lane = tasks[gangs.gathered()[which].task].lane();
+  std::vector<NodeCapacity> parts;
   for (NodeId id : chosen) {
-    DropHold(id);
+    parts.push_back(NodeTable::PartOf(lanes[lane], nodes[id].total()));
+    const order::LaneId hold = holds.lane(id);
+    if (hold != order::kNoLane && !FitsBesideKept(hold, id, parts.back())) DropHold(id);
     nodes.Touch(id);
     RecallAhead(id);
   }
-  gangs.Keep(std::move(chosen));
+  gangs.Keep(which, std::move(chosen), std::move(parts));
+  for (NodeId id : gangs.gathered()[which].nodes) UpdateFree(id);
+}
+
+void Moves::OccupyMembers(TaskId id, const std::vector<NodeId>& members) {
+  for (size_t i = 1; i < members.size(); ++i) {
+    Occupy(members[i], tasks[id].lane());
+    nodes.Touch(members[i]);
+    UpdateFree(members[i]);
+  }
 }
 
 void Moves::SendGang(TaskId id, std::vector<NodeId> members) {
-  gangs.Forget();
   const NodeId lead = members.front();
-  for (size_t i = 1; i < members.size(); ++i) {
-    DropHold(members[i]);
-    Occupy(members[i], tasks[id].lane());
-    nodes.Touch(members[i]);
-    actions->push_back(JoinGang{id, members[i]});
+  for (size_t i = 1; i < members.size(); ++i) actions->push_back(JoinGang{id, members[i]});
+  for (NodeId member : members) {
+    if (suspects.Has(member)) suspects.Given(member, now);
   }
-  DropHold(lead);
+  OccupyMembers(id, members);
   gangs.Add(id, std::move(members));
   Send(id, lead, TakenFrom::kGang, false);
+  UpdateFree(lead);
+}
+
+void Moves::PlaceGang(TaskId id, std::vector<NodeId> members, bool broken) {
+  const NodeId lead = members.front();
+  OccupyMembers(id, members);
+  gangs.Add(id, std::move(members), broken);
+  Place(id, lead, TakenFrom::kAdopted, false);
 }
 
 void Moves::BreakGangsFollowingAt(NodeId id) {
@@ -294,19 +325,35 @@ void Moves::BreakGangsFollowingAt(NodeId id) {
   }
 }
 
-void Moves::GiveUpGang() {
-  if (const TaskId id = gangs.gathering()) queues.Return(id);
-  ForgetGathering();
+void Moves::GiveUpGang(TaskId id) {
+  queues.Return(id);
+  ForgetGathering(id);
 }
 
-void Moves::ForgetGathering() {
-  for (NodeId member : gangs.Forget()) nodes.Touch(member);
+void Moves::ForgetGathering(TaskId id) {
+  Freed(gangs.Forget(id));
+}
+
+void Moves::UnkeepAt(NodeId id) {
+  for (size_t which = 0; which < gangs.gathered().size(); ++which) {
+    if (gangs.gathered()[which].Has(id)) Freed(gangs.Unkeep(which));
+  }
+}
+
+/// They keep less than before.
+void Moves::Freed(const std::vector<NodeId>& kept) {
+  for (NodeId id : kept) {
+    nodes.Touch(id);
+    UpdateFree(id);
+  }
   gangs.Look();
 }
 
 uint64_t Moves::GangPatience() const {
-  const uint64_t wanted = lanes[tasks[gangs.gathering()].lane()].nodes;
-  return wanted * (nodes.open_slots() / std::max(1u, nodes.open_nodes()));
+  const order::Lane& lane = lanes[tasks[gangs.first()].lane()];
+  const uint64_t of_node =
+      lane.whole_node ? nodes.open_slots() / std::max(1u, nodes.open_nodes()) : lane.cores;
+  return lane.nodes * of_node;
 }
 
 void Moves::SetAccess(NodeId id, Node::Access access) {
@@ -319,7 +366,7 @@ void Moves::Shut(NodeId id, Node::Access access) {
   suspects.Forget(id);
   nodes.Touch(id);
   DropHold(id);
-  if (gangs.Keeps(id)) GiveUpGang();
+  if (gangs.Keeps(id)) UnkeepAt(id);
   gangs.Look();
   for (TaskId queued : queues.TasksAt(id)) {
     NoteWhereItStands(queued);

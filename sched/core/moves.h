@@ -48,18 +48,26 @@ class Moves : protected Supply {
   /// no attempt begins beside one that goes on.
   void BreakGangsFollowingAt(NodeId id);
 
+  /// A gang that was out already is taken in where it runs: those of its members that are here, the lead node
+  /// first. `broken`: it has lost others.
+  void PlaceGang(TaskId id, std::vector<NodeId> members, bool broken);
+
   // --- nodes that are kept
   void Keep(NodeId id, order::LaneId lane);
   void DropHold(NodeId id);
-  void KeepForGang(std::vector<NodeId> chosen);
+  /// Each node keeps room for its part of a gang that is gathered; ascending.
+  void KeepForGang(size_t which, std::vector<NodeId> chosen);
+  /// `members`: the lead node first.
   void SendGang(TaskId id, std::vector<NodeId> members);
-  /// Nothing is kept for the gang that is gathered any more, if one is; it stays in its queue.
-  void GiveUpGang();
-  /// Cores that may be given to others before nodes are kept for the gang.
+  /// The gang is next no more, nor gathered; it goes back to its place in its queue.
+  void GiveUpGang(TaskId id);
+  /// What nodes keep for gangs of which one is this node they keep no more: others are to be chosen.
+  void UnkeepAt(NodeId id);
+  /// Cores that may be given to others before room is kept for the gang that is next.
   uint64_t GangPatience() const;
 
   // --- nodes
-  void UpdateFree(NodeId id) { nodes.UpdateFree(id, !Kept(id)); }
+  void UpdateFree(NodeId id) { nodes.UpdateFree(id, FreeForAll(id)); }
   void SetAccess(NodeId id, Node::Access access);
   /// A node is open no longer: its queued tasks go to their other candidates or the remote queue, and nothing
   /// is kept for anybody there.
@@ -86,7 +94,9 @@ class Moves : protected Supply {
   void Release(NodeId id, order::LaneId lane);
   bool WouldRelease(TaskId id, NodeId node) const;
   void RecallForOrder(TaskId newcomer, NodeId at);
-  void ForgetGathering();
+  void OccupyMembers(TaskId id, const std::vector<NodeId>& members);
+  void ForgetGathering(TaskId id);
+  void Freed(const std::vector<NodeId>& kept);
 
   // Each is a task << 32 | the node where its last predecessor ended.
   std::vector<uint64_t> newly_ready_;

@@ -14,13 +14,17 @@ uint32_t SlotsOf(const order::Lane& lane, const NodeCapacity& total) {
 
 }  // namespace
 
-order::Room Node::RoomIn(const order::LaneTable& lanes, order::LaneId only) const {
+order::Room::Free Node::left() const {
   order::Room::Free left;
   left.slots = free_slots();
   left.devices = total_.devices > used_.devices ? total_.devices - used_.devices : 0;
   left.memory = total_.memory > used_.memory ? total_.memory - used_.memory : 0;
   left.idle = occupants_ == 0;
-  return {lanes, total_, left, only};
+  return left;
+}
+
+NodeCapacity NodeTable::PartOf(const order::Lane& lane, const NodeCapacity& total) {
+  return {SlotsOf(lane, total), lane.devices, lane.memory};
 }
 
 void NodeTable::CountOpen(const Node& node, bool open) {
@@ -65,12 +69,12 @@ void NodeTable::Occupy(NodeId id, const order::Lane& lane) {
   ++node.occupants_;
 }
 
-bool NodeTable::Release(NodeId id, const order::Lane& lane) {
+void NodeTable::Release(NodeId id, const order::Lane& lane) {
   Node& node = nodes_[id.value];
   node.used_.slots -= SlotsOf(lane, node.total_);
   node.used_.devices -= lane.devices;
   node.used_.memory -= lane.memory;
-  return --node.occupants_ == 0;
+  --node.occupants_;
 }
 
 bool NodeTable::CountFailure(NodeId id, uint64_t done) {
@@ -84,14 +88,13 @@ void NodeTable::ForgetTouched() {
   touched_.clear();
 }
 
-void NodeTable::UpdateFree(NodeId id, bool free_for_all) {
-  const uint32_t slots = free_for_all && Open(id) ? nodes_[id.value].free_slots() : 0;
+void NodeTable::UpdateFree(NodeId id, uint32_t free_for_all) {
   const uint32_t before = free_.free_slots(id);
-  if (slots == before) return;
-  if (slots > before) ++room_version_;
-  free_slots_ += slots;
+  if (free_for_all == before) return;
+  if (free_for_all > before) ++room_version_;
+  free_slots_ += free_for_all;
   free_slots_ -= before;
-  free_.Set(id, slots);
+  free_.Set(id, free_for_all);
 }
 
 void NodeTable::Prefetch(NodeId id, int step) const {
@@ -120,7 +123,7 @@ std::string NodeTable::FindBroken() const {
     free_slots += free_here;
     open_nodes += node.open() ? 1 : 0;
     open_slots += node.open() ? node.total_.slots : 0;
-    if (free_here != 0 && (!node.open() || free_here != node.free_slots()))
+    if (free_here != 0 && (!node.open() || free_here > node.free_slots()))
       return StrCat("node ", n, ": free slots in the index");
     if (node.touched_) return StrCat("node ", n, ": touched between events");
   }

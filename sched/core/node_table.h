@@ -24,6 +24,7 @@ class Node {
   bool expected() const { return expected_; }
   const NodeCapacity& total() const { return total_; }
   /// More than the total may be in use: an agent says what it runs.
+  const NodeCapacity& used() const { return used_; }
   uint32_t used_slots() const { return used_.slots; }
   uint32_t free_slots() const { return total_.slots > used_.slots ? total_.slots - used_.slots : 0; }
   /// Tasks that use something here, gangs included.
@@ -33,8 +34,8 @@ class Node {
   std::span<const TaskId> in_flight() const { return in_flight_; }
   /// So many tasks have failed there in a row, each at once.
   uint32_t failures() const { return failures_; }
-  /// What a task could be given now; of a node that is kept for a lane only one of that.
-  order::Room RoomIn(const order::LaneTable& lanes, order::LaneId only) const;
+  /// What nobody uses.
+  order::Room::Free left() const;
 
  private:
   friend class NodeTable;
@@ -72,8 +73,9 @@ class NodeTable {
   void Enter(NodeId id, TaskId task) { nodes_[id.value].in_flight_.push_back(task); }
   void Leave(NodeId id, TaskId task);
   void Occupy(NodeId id, const order::Lane& lane);
-  /// Returns whether the node is idle now.
-  bool Release(NodeId id, const order::Lane& lane);
+  void Release(NodeId id, const order::Lane& lane);
+  /// What a task of the lane has of a node with that total.
+  static NodeCapacity PartOf(const order::Lane& lane, const NodeCapacity& total);
 
   /// A task was done there, or worked for some time before it failed: failures there do not go on in a row.
   void EndRow(NodeId id) { nodes_[id.value].failures_ = 0; }
@@ -89,10 +91,10 @@ class NodeTable {
   const std::vector<NodeId>& touched() const { return touched_; }
   void ForgetTouched();
 
-  /// Nodes by their free slots, those that are `free_for_all` as told last.
+  /// Nodes by their slots that are free for all, as told last.
   const place::FreeNodes& free() const { return free_; }
   uint64_t free_slots() const { return free_slots_; }
-  void UpdateFree(NodeId id, bool free_for_all);
+  void UpdateFree(NodeId id, uint32_t free_for_all);
   /// Changes when some node has more room than before.
   uint64_t room_version() const { return room_version_; }
   void NoteRoom() { ++room_version_; }

@@ -13,10 +13,19 @@ bool Parts::EnoughNodes(order::LaneId gang) const {
   return found == lanes[gang].nodes;
 }
 
+bool Parts::FitsBesideKept(order::LaneId lane, NodeId id, const NodeCapacity& more) const {
+  const NodeCapacity& total = nodes[id].total();
+  const NodeCapacity part = NodeTable::PartOf(lanes[lane], total);
+  const NodeCapacity& kept = gangs.kept(id);
+  return uint64_t{part.slots} + kept.slots + more.slots <= total.slots &&
+         uint64_t{part.devices} + kept.devices + more.devices <= total.devices &&
+         (total.memory == 0 || part.memory + kept.memory + more.memory <= total.memory);
+}
+
 size_t Parts::memory() const {
   return graph.MemoryWithoutText() + tasks.memory() + nodes.memory() + lanes.memory() + queues.memory() +
-         holds.memory() + ahead.memory() + copies.memory() + companions.memory() + backups.memory() +
-         replicas.memory() + level_times.memory();
+         holds.memory() + gangs.memory() + run_times.memory() + ahead.memory() + copies.memory() +
+         companions.memory() + backups.memory() + replicas.memory() + level_times.memory();
 }
 
 std::string Parts::FindBroken(bool stopped) const {
@@ -59,8 +68,16 @@ std::string Parts::FindBroken(bool stopped) const {
     for (TaskId task : node.in_flight()) fitting &= tasks[task].ahead() || IsGang(task) || release(id, task);
     if (!fitting || !used[id].unused()) return broken("what its tasks use");
     if (!node.open() && Kept(id)) return broken("is closed and keeps room");
-    if (nodes.free().free_slots(id) != (node.open() && !Kept(id) ? node.free_slots() : 0))
-      return broken("free slots in the index");
+    if (nodes.free().free_slots(id) != FreeForAll(id)) return broken("free slots in the index");
+    if (gangs.Keeps(id)) {
+      if (!node.open()) return broken("is closed and keeps room for a gang");
+      const order::LaneId hold = holds.lane(id);
+      if (hold != order::kNoLane ? !FitsBesideKept(hold, id) : gangs.kept(id).slots > node.total().slots)
+        return broken("keeps more than it has");
+      for (TaskId task : ahead.at(id)) {
+        if (!tasks[task].recalled()) return broken("has tasks ahead of what it keeps for a gang");
+      }
+    }
     if (!node.open() || Kept(id) || node.free_slots() == 0 || stopped || full()) continue;
     // No slot is idle while there is something for it.
     const order::Room room = RoomIn(id);
@@ -75,16 +92,37 @@ std::string Parts::FindBroken(bool stopped) const {
   for (order::LaneId lane = 0; lane < lanes.size(); ++lane) {
     if (holds.holders(lane) > queues.ready(lane))
       return StrCat("lane ", lane, ": more nodes keep room than it has tasks");
-    if (stopped || full() || gangs.gathering() || !lanes.gang(lane) || queues.ready(lane) == 0) continue;
-    if (!lanes.barred(lane) && EnoughNodes(lane))
-      return StrCat("tasks of ", lanes[lane].nodes, " nodes are ready, and none is gathered");
+    if (stopped || full() || !lanes.gang(lane) || queues.ready(lane) == 0 || lanes.barred(lane)) continue;
+    if (!gangs.waiting() && EnoughNodes(lane))
+      return StrCat("tasks of ", lanes[lane].nodes, " nodes are ready, and none is next");
+    uint32_t room = 0;
+    for (uint32_t n = 0; n < nodes.size(); ++n) {
+      const NodeId id(n);
+      room +=
+          nodes[id].open() && !Kept(id) &&
+                  order::Room::FitsFree(lanes[lane], nodes[id].total(), gangs.Beyond(id, nodes[id].left()))
+              ? 1
+              : 0;
+    }
+    if (room >= lanes[lane].nodes)
+      return StrCat("a task of ", lanes[lane].nodes, " nodes is ready, and ", room, " have room");
   }
   for (NodeId id : suspects.All()) {
     if (!nodes[id].open()) return StrCat("node ", id.value, ": is suspect and not open");
   }
   if (AllSuspect()) return "all open nodes are suspect";
-  if (gangs.gathering() && tasks[gangs.gathering()].state() != TaskState::kReady)
-    return "a gang is gathered that is not ready";
+  std::vector<TaskId> apart;
+  if (gangs.first()) apart.push_back(gangs.first());
+  for (const Gangs::Gathered& gang : gangs.gathered()) {
+    apart.push_back(gang.task);
+    if (!gang.nodes.empty() && gang.nodes.size() != lanes[tasks[gang.task].lane()].nodes)
+      return StrCat("task ", gang.task.value, ": so many nodes do not keep room for it");
+  }
+  for (TaskId id : apart) {
+    if (tasks[id].state() != TaskState::kReady || !IsGang(id) || !queues.IsApart(id))
+      return StrCat("task ", id.value, ": a gang is gathered that is not ready");
+  }
+  if (apart.size() != queues.apart().size()) return "gangs stand apart that are not gathered";
   return {};
 }
 

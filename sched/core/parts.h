@@ -13,6 +13,7 @@
 #include "core/lanes.h"
 #include "core/node_table.h"
 #include "core/queues.h"
+#include "core/run_times.h"
 #include "core/scheduler.h"
 #include "core/suspects.h"
 #include "core/task_table.h"
@@ -24,11 +25,12 @@ namespace harrow::core {
 
 /// All that the scheduler knows. Each part guards what is inside of it, and can tell what of it is broken;
 /// what concerns several is done by the layers above, of which each knows those below it: Parts, Moves,
-/// Fates, Dispatch, Scheduler::Impl.
+/// Fates, Gathering, Dispatch, Scheduler::Impl.
 struct Parts {
   Parts(const graph::Graph& the_graph, const Options& the_options, order::Draws* draws)
       : graph(the_graph),
         options(the_options),
+        run_times(&level_times),
         replicas(the_graph, the_options.local_files),
         queues(options, &level_times, draws, &tasks, &lanes),
         ahead(options, &tasks),
@@ -41,11 +43,23 @@ struct Parts {
     return options.local_files && options.locality && options.policy == order::Policy::kAuto;
   }
   bool IsGang(TaskId id) const { return lanes.gang(tasks[id].lane()); }
-  /// The node is kept for somebody, or waits as a suspect: it is not free for all.
-  bool Kept(NodeId id) const {
-    return gangs.Keeps(id) || holds.lane(id) != order::kNoLane || suspects.Waits(id);
+  /// The node is kept for tasks of some lane, or waits as a suspect: it is not free for all.
+  bool Kept(NodeId id) const { return holds.lane(id) != order::kNoLane || suspects.Waits(id); }
+  /// Slots that any task may have now.
+  uint32_t FreeForAll(NodeId id) const {
+    if (!nodes[id].open() || Kept(id)) return 0;
+    return gangs.keeps() ? gangs.Beyond(id, nodes[id].left()).slots : nodes[id].free_slots();
   }
-  order::Room RoomIn(NodeId id) const { return nodes[id].RoomIn(lanes.table(), holds.lane(id)); }
+  /// What a task could be given now, beyond what is kept for gangs; of a node that is kept for a lane only
+  /// one of that.
+  order::Room RoomIn(NodeId id) const {
+    order::Room::Free left = nodes[id].left();
+    if (gangs.keeps()) left = gangs.Beyond(id, left);
+    return {lanes.table(), nodes[id].total(), left, holds.lane(id)};
+  }
+  /// A task of the lane fits on the node once all is gone that runs there, beside what is kept for gangs and
+  /// `more`.
+  bool FitsBesideKept(order::LaneId lane, NodeId id, const NodeCapacity& more = {}) const;
   /// As far as nodes are known: others may come yet, and not fail their tasks.
   bool AllSuspect() const { return suspects.any() && nodes_known && suspects.size() >= nodes.open_nodes(); }
   /// There are nodes enough for gangs of that lane, were they idle.
@@ -57,6 +71,7 @@ struct Parts {
   const graph::Graph& graph;
   const Options options;
   order::LevelTimes level_times;
+  RunTimes run_times;
   place::Replicas replicas;
   TaskTable tasks;
   NodeTable nodes;

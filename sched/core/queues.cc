@@ -1,6 +1,7 @@
 // A ready task stands in the queues of its candidate nodes, else in the remote queue; tasks of several nodes
-// have a queue of their own. Without locality all stand in the remote queue: then there is one queue, as in
-// the paper.
+// have a queue of their own, and those that nodes are sought or kept for stand apart, so that what comes
+// later does not go before them. Without locality all stand in the remote queue: then there is one queue, as
+// in the paper.
 
 #include "core/queues.h"
 
@@ -35,7 +36,7 @@ template <class Each>
 void Queues::ForEachQueue(TaskId id, const Each& each) {
   const Task& task = tasks_[id];
   if (lanes_.gang(task.lane())) {
-    each(gangs_);
+    if (!IsApart(id)) each(gangs_);
     return;
   }
   const std::span<const NodeId> candidates = tasks_.candidates(task);
@@ -64,6 +65,7 @@ void Queues::Enter(TaskId id, bool keep_place) {
 void Queues::Leave(TaskId id, bool ahead) {
   --kinds_[tasks_[id].lane()].ready;
   ForEachQueue(id, [&](order::ReadyQueue& queue) { queue.Leave(tasks_[id].card(), ahead); });
+  if (!apart_.empty()) std::erase(apart_, id);
 }
 
 void Queues::LeaveAhead(TaskId id) {
@@ -73,8 +75,17 @@ void Queues::LeaveAhead(TaskId id) {
 void Queues::Return(TaskId id, NodeId node) {
   const order::Card& card = tasks_[id].card();
   order::ReadyQueue& queue = node ? of_node_[node.value] : lanes_.gang(card.lane) ? gangs_ : remote_;
-  queue.Leave(card, false);
+  if (apart_.empty() || std::erase(apart_, id) == 0) queue.Leave(card, false);
   queue.PutBack(id, card, tasks_.cards());
+}
+
+void Queues::SetApart(TaskId id) {
+  gangs_.Leave(tasks_[id].card(), false);
+  apart_.push_back(id);
+}
+
+bool Queues::IsApart(TaskId id) const {
+  return std::find(apart_.begin(), apart_.end(), id) != apart_.end();
 }
 
 void Queues::SetLevel(TaskId id, Level level) {
@@ -109,7 +120,7 @@ NodeId Queues::DrawVictim(order::LaneId lane) {
 
 /// From the victim drawn for the first lane that fits; where tasks have priorities, for the lane whose victim
 /// has the task of the highest.
-order::Pick Queues::Steal(NodeId thief, const order::Room& room) {
+order::Pick Queues::Steal(NodeId thief, const order::Room& room, NodeId* from) {
   NodeId victim;
   int32_t priority = 0;
   for (size_t i = 0; i < kinds_.size(); ++i) {
@@ -125,6 +136,7 @@ order::Pick Queues::Steal(NodeId thief, const order::Room& room) {
     priority = highest;
   }
   if (!victim) return {};
+  if (from != nullptr) *from = victim;
   return {TakeFromNode(victim, room).task, order::kNoLane};
 }
 
@@ -153,15 +165,18 @@ size_t Queues::memory() const {
 
 std::string Queues::FindBroken() const {
   std::vector<uint64_t> ready(kinds_.size()), at_node(of_node_.size());
-  uint64_t remote = 0, gangs = 0;
+  uint64_t remote = 0, gangs = 0, apart = 0;
   for (uint32_t n = 0; n < tasks_.size(); ++n) {
     const Task& task = tasks_[TaskId(n)];
     if (task.state() != TaskState::kReady) continue;
     ++ready[task.lane()];
     const std::span<const NodeId> candidates = tasks_.candidates(task);
     for (NodeId node : candidates) ++at_node[node.value];
-    (lanes_.gang(task.lane()) ? gangs : remote) += candidates.empty() ? 1 : 0;
+    const bool gang = lanes_.gang(task.lane());
+    (!gang ? remote : IsApart(TaskId(n)) ? apart : gangs) += candidates.empty() ? 1 : 0;
   }
+  if (apart != apart_.size())
+    return StrCat(apart_.size(), " gangs stand apart, ", apart, " of them are ready");
   for (size_t lane = 0; lane < kinds_.size(); ++lane) {
     if (ready[lane] != kinds_[lane].ready) return StrCat("lane ", lane, ": ready tasks");
   }
@@ -174,8 +189,8 @@ std::string Queues::FindBroken() const {
       return StrCat("queue of node ", n, ": ", what);
   }
   if (const std::string what = broken(remote_, remote); !what.empty()) return "remote queue: " + what;
-  // The gang that is gathered is taken from its ring, and counted still.
-  return gangs_.live() != gangs ? StrCat("queue of gangs: ", gangs, " queued, said ", gangs_.live()) : "";
+  const std::string what = broken(gangs_, gangs);
+  return what.empty() ? "" : "queue of gangs: " + what;
 }
 
 }  // namespace harrow::core

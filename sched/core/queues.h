@@ -18,8 +18,8 @@
 namespace harrow::core {
 
 /// Where ready tasks stand: in the queues of their candidate nodes, else in the remote queue; gangs in one of
-/// their own. They change three things of a task: that it is ready, its ticket, and, while it stands here,
-/// its level.
+/// their own, and those that nodes are sought for apart. They change three things of a task: that it is
+/// ready, its ticket, and, while it stands here, its level.
 class Queues {
  public:
   /// `draws`: of rank+hrf; null: a generator seeded by the options.
@@ -37,7 +37,7 @@ class Queues {
   /// It counts there no more.
   void LeaveAhead(TaskId id);
   /// What was taken is not wanted: back to its place in the queue of that node, or else in the remote queue
-  /// or that of gangs.
+  /// or that of gangs, where it may have stood apart.
   void Return(TaskId id, NodeId node = NodeId());
   /// It stands at another level from now on, at its place there.
   void SetLevel(TaskId id, Level level);
@@ -48,7 +48,13 @@ class Queues {
   }
   order::Pick TakeFromRemote(const order::Room& room) { return remote_.Take(*order_, tasks_.cards(), room); }
   order::Pick TakeGang(const order::Room& room) { return gangs_.Take(*order_, tasks_.cards(), room); }
-  order::Pick Steal(NodeId thief, const order::Room& room);
+  /// `victim`: from whose queue.
+  order::Pick Steal(NodeId thief, const order::Room& room, NodeId* victim = nullptr);
+
+  /// A gang that was taken stands apart from now on; it is ready still.
+  void SetApart(TaskId id);
+  bool IsApart(TaskId id) const;
+  const std::vector<TaskId>& apart() const { return apart_; }
 
   const order::Order& order() const { return *order_; }
   const order::ReadyQueue& of_node(NodeId id) const { return of_node_[id.value]; }
@@ -96,6 +102,8 @@ class Queues {
   std::unique_ptr<order::Order> order_;
   std::vector<order::ReadyQueue> of_node_;
   order::ReadyQueue remote_, gangs_;
+  // A few.
+  std::vector<TaskId> apart_;
   std::vector<Kind> kinds_;
   std::vector<order::LaneId> pushed_;
   uint32_t next_ticket_ = 1;

@@ -49,6 +49,7 @@ class Scheduler::Impl : private Dispatch {
   void On(const TaskRestored& e);
   void On(const AttemptMayBeOut& e);
   void On(const RemakesMayBeOut&) { remakes_may_be_out = true; }
+  void On(const GangRestored& e);
   void On(const TaskStarted& e);
   void On(const TaskEnded& e);
   void On(const TaskReturned& e);
@@ -73,7 +74,7 @@ class Scheduler::Impl : private Dispatch {
   void Finish();
   void Describe(TaskId id);
   void BarLanes();
-  bool Adopt(AttemptId attempt, NodeId node);
+  bool Adopt(AttemptId attempt, NodeId node, const std::vector<NodeId>& members = {});
   void TakeInRemakes();
   void ForgetRemake(AttemptId attempt);
   void AskAgain(NodeId id);
@@ -202,14 +203,36 @@ void Scheduler::Impl::On(const AttemptMayBeOut& e) {
   if (tasks.Has(e.task) && !tasks[e.task].settled() && !tasks[e.task].in_flight()) tasks.NoteUnheard(e.task);
 }
 
-/// An attempt that this scheduler does not believe to be there: is it taken in?
-bool Scheduler::Impl::Adopt(AttemptId attempt, NodeId node) {
+/// An attempt that this scheduler does not believe to be there: is it taken in? `members`: its nodes, where
+/// it is told that it has several.
+bool Scheduler::Impl::Adopt(AttemptId attempt, NodeId node, const std::vector<NodeId>& members) {
   if (!nodes.Joined(node) || !tasks.MayAdopt(attempt)) return false;
-  Unqueue(attempt.task);
+  const TaskId id = attempt.task;
+  Unqueue(id);
   tasks.Adopt(attempt);
-  Place(attempt.task, node, TakenFrom::kAdopted, false);
-  tasks.Run(attempt.task);
+  if (Lanes::MaySpread(graph.profile(id))) {
+    tasks.SetLane(id, lanes.OfSpread(graph, id, static_cast<uint32_t>(std::max<size_t>(1, members.size()))));
+    NoteCapacity();  // so may have the lanes
+  }
+  if (!IsGang(id) || members.empty()) {
+    Place(id, node, TakenFrom::kAdopted, false);
+    tasks.Run(id);
+    return true;
+  }
+  std::vector<NodeId> here = {node};
+  for (NodeId member : members) {
+    if (nodes.Joined(member) && std::find(here.begin(), here.end(), member) == here.end())
+      here.push_back(member);
+  }
+  const bool broken = here.size() < lanes[tasks[id].lane()].nodes;
+  PlaceGang(id, std::move(here), broken);
+  tasks.Run(id);
+  if (broken) actions->push_back(CancelOf(id));
   return true;
+}
+
+void Scheduler::Impl::On(const GangRestored& e) {
+  if (tasks.Has(e.attempt.task) && !e.members.empty()) Adopt(e.attempt, e.members.front(), e.members);
 }
 
 void Scheduler::Impl::On(const TaskStarted& e) {
@@ -270,6 +293,7 @@ void Scheduler::Impl::On(const TaskEnded& e) {
   Vacate(id);
   if (done) {
     level_times.Add(tasks[id].level(), e.run_time);
+    if (lanes.gangs()) run_times.Learn(tasks[id].level(), tasks[id].lane(), e.run_time);
     ahead.NoteRun(e.node, e.run_time);
     NoteDoneAt(e.node);
     if (options.shared_files) {
@@ -327,6 +351,7 @@ void Scheduler::Impl::On(const NodeJoined& e) {
     }
     if (node.occupants() > 0 || !node.open()) return;
   }
+  if (gangs.Keeps(e.node)) UnkeepAt(e.node);
   nodes.Join(e.node, e.capacity);
   queues.SetOpenSlots(nodes.open_slots());
   queues.SetSlots(e.node, e.capacity.slots);

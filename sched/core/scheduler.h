@@ -97,7 +97,8 @@ struct Explanation {
   TaskState state = TaskState::kWaiting;
   // Predecessors that it waits for still (at most 20).
   std::vector<TaskId> waits_for;
-  // The nodes in whose queues it stands; empty: it stands in the remote queue.
+  // The nodes in whose queues it stands; empty: it stands in the remote queue. Of a task of several nodes:
+  // those that keep room for it.
   std::vector<NodeId> candidates;
   // The node where it is or was.
   NodeId node;

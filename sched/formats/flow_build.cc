@@ -401,8 +401,7 @@ struct FlowBuilder::Impl {
 
   bool CheckKeys(const TaskTemplate& task) {
     for (const auto& [key, place] : task.places) {
-      Status status = Contradiction(key, task.attributes);
-      if (status.ok() && options.to_run) status = NotYet(key, task.attributes);
+      const Status status = Contradiction(key, task.attributes);
       if (status.ok()) continue;
       problems->Add(place, status.message());
       return false;

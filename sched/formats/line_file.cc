@@ -282,9 +282,8 @@ class LineReader {
         while (at < text.size() && !IsBlank(text[at])) ++at;
         value = text.substr(value_begin, at - value_begin);
       }
-      Status set = key.starts_with("env.") ? SetVariable(key.substr(4), value, &attributes_)
-                                           : SetAttribute(key, value, &attributes_);
-      if (set.ok() && options_.to_run) set = NotYet(key, attributes_);
+      const Status set = key.starts_with("env.") ? SetVariable(key.substr(4), value, &attributes_)
+                                                 : SetAttribute(key, value, &attributes_);
       if (!set.ok()) problems_->Add(place, set.message());
     }
     for (size_t i = 0; i < keys.size(); ++i) {

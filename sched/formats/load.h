@@ -27,7 +27,6 @@ struct Input {
 struct LoadOptions {
   std::string directory;           // where relative paths and patterns start; empty: the current directory
   bool need_commands = false;      // a task without a command is a problem
-  bool to_run = false;             // a task with a command that this version cannot run is a problem
   bool one_core = false;           // recorded tasks take one core each, whatever the record says
   bool inputs_must_exist = false;  // a file that a flow file's task reads and no task makes has to be there
   bool check_outputs = false;      // what tasks write must be theirs alone (formats/output_check.h)

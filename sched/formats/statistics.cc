@@ -19,9 +19,13 @@ Statistics Summarise(const graph::Graph& graph) {
     highest = std::max(highest, graph.level(task));
     s.edges += graph.predecessors(task).size();
     const graph::Profile& profile = graph.profile(task);
-    const uint64_t cores = uint64_t{profile.shape.cores} * profile.shape.nodes;
+    const uint64_t cores = profile.all_cores();
     s.cores += cores;
     s.most_cores = std::max(s.most_cores, cores);
+    s.most_nodes = std::max<uint64_t>(s.most_nodes, profile.shape.nodes);
+    s.mpi_tasks += profile.ranks > 0;
+    s.ranks += profile.ranks;
+    s.most_ranks = std::max<uint64_t>(s.most_ranks, profile.ranks);
     s.without_command += graph.form(task) == graph::CommandForm::kNone;
     const auto run_time = graph.recorded_run_time(task);
     if (run_time) {

@@ -73,10 +73,16 @@ Status SetRetryOn(std::string_view value, std::vector<int32_t>* out) {
 
 }  // namespace
 
+uint32_t TaskAttributes::NodesOfRanks() const {
+  if (ranks_per_node == 0) return profile.shape.nodes;
+  return profile.ranks / ranks_per_node + (profile.ranks % ranks_per_node > 0 ? 1 : 0);
+}
+
 graph::Profile TaskAttributes::Resolved() const {
   graph::Profile resolved = profile;
   if (resolved.ranks > 0) {
-    const uint64_t here = (uint64_t{resolved.ranks} + resolved.shape.nodes - 1) / resolved.shape.nodes;
+    resolved.shape.nodes = NodesOfRanks();
+    const uint64_t here = RanksOn(resolved.ranks, resolved.shape.nodes, 0);
     const auto of_all = [here](uint32_t of_one, uint32_t most) {
       return static_cast<uint32_t>(std::min<uint64_t>(most, here * of_one));
     };
@@ -88,9 +94,9 @@ graph::Profile TaskAttributes::Resolved() const {
 
 const std::vector<std::string_view>& AttributeKeys() {
   static const std::vector<std::string_view> keys = {
-      "cores",   "memory",   "gpus",        "nodes",    "whole_node", "ranks",   "mpi",    "time",
-      "retries", "retry_on", "retry_delay", "cwd",      "kind",       "stdin",   "stdout", "stderr",
-      "shell",   "priority", "keep",        "replicas", "missing_ok", "run_time"};
+      "cores",  "memory",  "gpus",     "nodes",       "whole_node", "ranks",      "ranks_per_node", "mpi",
+      "time",   "retries", "retry_on", "retry_delay", "cwd",        "kind",       "stdin",          "stdout",
+      "stderr", "shell",   "priority", "keep",        "replicas",   "missing_ok", "run_time"};
   return keys;
 }
 
@@ -108,15 +114,15 @@ Status SetAttribute(std::string_view key, std::string_view value, TaskAttributes
   if (key == "nodes") return SetInteger(key, value, 1, 1'000'000, &profile.shape.nodes);
   if (key == "whole_node") return SetFlag(key, value, &profile.shape.whole_node);
   if (key == "ranks") return SetInteger(key, value, 1, 100'000'000, &profile.ranks);
+  if (key == "ranks_per_node") return SetInteger(key, value, 1, kMostCores, &attributes->ranks_per_node);
   if (key == "mpi") {
-    if (value == "pmi1")
-      return Invalid(
-          "mpi = \"pmi1\", which MPICH speaks, comes with a later version; give the task cores = N, no "
-          "ranks, and start it by mpiexec -n N");
-    if (value != "pmix" && value != "none")
+    if (value != "pmix" && value != "pmi1" && value != "none")
       return Invalid(StrCat("mpi cannot be \"", Printable(value),
-                            "\"; write pmix, or none for programs that bring a launcher of their own"));
-    profile.mpi = value == "none" ? graph::Mpi::kNone : graph::Mpi::kPmix;
+                            "\"; write pmix as for Open MPI, pmi1 as for MPICH, or none for programs that "
+                            "bring a launcher of their own"));
+    profile.mpi = value == "none"   ? graph::Mpi::kNone
+                  : value == "pmi1" ? graph::Mpi::kPmi1
+                                    : graph::Mpi::kPmix;
     return Status();
   }
   if (key == "time") return SetTime(key, value, &profile.time_limit);
@@ -174,48 +180,88 @@ Status SetVariable(std::string_view name, std::string_view value, TaskAttributes
 
 Status Contradiction(std::string_view key, const TaskAttributes& attributes) {
   const graph::Profile& profile = attributes.profile;
+  const auto written = [](uint32_t count, std::string_view what) {
+    return StrCat(count, " ", what, count == 1 ? "" : "s");
+  };
   if (key == "mpi" && profile.ranks == 0)
     return Invalid(
         "mpi says how ranks find each other, and the task has none; write ranks = N, or leave mpi out");
+  if (key == "ranks_per_node") {
+    if (profile.ranks == 0)
+      return Invalid(
+          "ranks_per_node says how ranks lie on nodes, and the task has none; write ranks = N, or leave "
+          "ranks_per_node out");
+    if (profile.shape.nodes > 1 && profile.shape.nodes != attributes.NodesOfRanks())
+      return Invalid(StrCat("ranks_per_node = ", attributes.ranks_per_node, " puts ",
+                            written(profile.ranks, "rank"), " on ",
+                            written(attributes.NodesOfRanks(), "node"), ", and nodes says ",
+                            profile.shape.nodes, "; leave one of both out"));
+  }
+  if (key == "nodes" && profile.ranks > 0 && profile.shape.nodes > profile.ranks)
+    return Invalid(StrCat("nodes are ", profile.shape.nodes, ", and the task has only ",
+                          written(profile.ranks, "rank"),
+                          ", one of a node at least; write nodes = ", profile.ranks, " or fewer"));
   if (key != "ranks" || profile.ranks == 0) return Status();
-  if (profile.shape.whole_node && profile.shape.nodes == 1)
+  const uint32_t nodes = attributes.NodesOfRanks();
+  if (profile.shape.whole_node && nodes == 1)
     return Invalid(
         "ranks and whole_node exclude each other; give each rank its part of the node with cores = N");
-  const uint64_t here = (uint64_t{profile.ranks} + profile.shape.nodes - 1) / profile.shape.nodes;
+  const uint32_t here = RanksOn(profile.ranks, nodes, 0);
   const uint32_t cores = attributes.cores_given ? profile.shape.cores : 1;
-  if (here * cores > kMostCores)
-    return Invalid(StrCat(here, " ranks of ", cores, cores == 1 ? " core" : " cores",
+  if (uint64_t{here} * cores > kMostCores)
+    return Invalid(StrCat(written(here, "rank"), " of ", written(cores, "core"),
                           " on a node are more than the ", kMostCores,
-                          " cores that one may have; write fewer"));
-  return Status();
-}
-
-Status NotYet(std::string_view key, const TaskAttributes& attributes) {
-  const graph::Profile& profile = attributes.profile;
-  if (key == "nodes" && profile.shape.nodes > 1) {
-    return Invalid(
-        "nodes makes it a task of several nodes, and this version cannot run those: they come with a later "
-        "one; leave nodes out, or simulate it with harrow sim");
-  }
+                          " cores that one may have; write fewer, or more nodes"));
   return Status();
 }
 
 std::string SuggestKey(std::string_view word, const std::vector<std::string_view>& known) {
   static constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
-      {"cpus", "cores"},       {"cpus_per_task", "cores"},  {"ncpus", "cores"},
-      {"threads", "cores"},    {"mem", "memory"},           {"ram", "memory"},
-      {"gres", "gpus"},        {"devices", "gpus"},         {"ntasks", "ranks"},
-      {"np", "ranks"},         {"processes", "ranks"},      {"walltime", "time"},
-      {"timeout", "time"},     {"time_limit", "time"},      {"duration", "run_time"},
-      {"runtime", "run_time"}, {"exclusive", "whole_node"}, {"input", "in"},
-      {"inputs", "in"},        {"output", "out"},           {"outputs", "out"},
-      {"depends", "after"},    {"depends_on", "after"},     {"needs", "after"},
-      {"dependency", "after"}, {"dependencies", "after"},   {"dir", "cwd"},
-      {"afterok", "after"},    {"afterany", "after_any"},   {"order_only", "after_any"},
-      {"chdir", "cwd"},        {"workdir", "cwd"},          {"cmd", "command"},
-      {"run", "command"},      {"script", "command"},       {"id", "name"},
-      {"foreach", "each"},     {"matrix", "each"},          {"array", "each"},
-      {"environment", "env"},  {"retry", "retries"},        {"nice", "priority"}};
+      {"cpus", "cores"},
+      {"cpus_per_task", "cores"},
+      {"ncpus", "cores"},
+      {"threads", "cores"},
+      {"mem", "memory"},
+      {"ram", "memory"},
+      {"gres", "gpus"},
+      {"devices", "gpus"},
+      {"ntasks", "ranks"},
+      {"np", "ranks"},
+      {"processes", "ranks"},
+      {"walltime", "time"},
+      {"ppn", "ranks_per_node"},
+      {"ntasks_per_node", "ranks_per_node"},
+      {"tasks_per_node", "ranks_per_node"},
+      {"timeout", "time"},
+      {"time_limit", "time"},
+      {"duration", "run_time"},
+      {"runtime", "run_time"},
+      {"exclusive", "whole_node"},
+      {"input", "in"},
+      {"inputs", "in"},
+      {"output", "out"},
+      {"outputs", "out"},
+      {"depends", "after"},
+      {"depends_on", "after"},
+      {"needs", "after"},
+      {"dependency", "after"},
+      {"dependencies", "after"},
+      {"dir", "cwd"},
+      {"afterok", "after"},
+      {"afterany", "after_any"},
+      {"order_only", "after_any"},
+      {"chdir", "cwd"},
+      {"workdir", "cwd"},
+      {"cmd", "command"},
+      {"run", "command"},
+      {"script", "command"},
+      {"id", "name"},
+      {"foreach", "each"},
+      {"matrix", "each"},
+      {"array", "each"},
+      {"environment", "env"},
+      {"retry", "retries"},
+      {"nice", "priority"}};
   for (const auto& [elsewhere, here] : kElsewhere) {
     if (elsewhere == word && std::find(known.begin(), known.end(), here) != known.end())
       return StrCat("; here it is called ", here);

@@ -16,13 +16,16 @@ namespace harrow::formats {
 /// in a line file.
 struct TaskAttributes {
   graph::Profile profile;
-  bool cores_given = false;  // else they are a default, or one
+  bool cores_given = false;     // else they are a default, or one
+  uint32_t ranks_per_node = 0;  // the most ranks of a node; 0: as many as `nodes` makes it
   std::string kind;
   std::optional<Duration> run_time;  // recorded, for simulation
 
   /// The profile with what follows from other keys: `cores` and `gpus` of a task with ranks are those of
-  /// one; a rank has a core where nothing else is said of this task.
+  /// one; a rank has a core where nothing else is said of this task. `ranks_per_node` is a number of nodes.
   graph::Profile Resolved() const;
+  /// Of a task with ranks: how many nodes these ask for.
+  uint32_t NodesOfRanks() const;
 };
 
 /// Sets one attribute from its text. kInvalid: unknown key or bad value; the text says what is wrong and what
@@ -33,8 +36,6 @@ Status SetVariable(std::string_view name, std::string_view value, TaskAttributes
 
 /// What `key` says that another key forbids, or asks for; OK for every other key. Of all keys together.
 Status Contradiction(std::string_view key, const TaskAttributes& attributes);
-/// What this version cannot run yet of what `key` says; OK for every other key.
-Status NotYet(std::string_view key, const TaskAttributes& attributes);
 
 /// The keys of SetAttribute.
 const std::vector<std::string_view>& AttributeKeys();

@@ -44,6 +44,23 @@ size_t HashOf(const Profile& profile) {
 
 }  // namespace
 
+Shape Profile::Part(uint32_t nodes, uint32_t index) const {
+  Shape part = shape;
+  part.nodes = nodes;
+  part.whole_node = whole_nodes();
+  if (ranks == 0) return part;
+  const uint32_t most = RanksOn(ranks, std::max(1u, shape.nodes), 0);
+  const uint32_t here = RanksOn(ranks, std::max(1u, nodes), index);
+  part.cores = std::max(1u, shape.cores / most) * here;
+  part.devices = shape.devices / most * here;
+  return part;
+}
+
+uint64_t Profile::all_cores() const {
+  const uint32_t nodes = std::max(1u, shape.nodes);
+  return ranks > 0 ? uint64_t{Part(ranks, 0).cores} * ranks : uint64_t{std::max(1u, shape.cores)} * nodes;
+}
+
 Graph::Graph() : links_(1), predecessor_begin_(1, 0) {}
 Graph::~Graph() = default;
 Graph::Graph(Graph&&) noexcept = default;

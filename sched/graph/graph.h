@@ -36,14 +36,16 @@ enum class CommandForm : uint8_t {
 
 /// Who tells the ranks of an MPI task of each other.
 enum class Mpi : uint8_t {
-  kPmix,  // the node's agent, by PMIx
+  kPmix,  // the nodes' agents, by PMIx
   kNone,  // they do: HARROW_RANK, HARROW_HOSTFILE
+  kPmi1,  // the nodes' agents, by PMI-1
 };
 
 /// What tasks of one kind have in common. Equal profiles share one ProfileId.
 struct Profile {
   Shape shape;
-  // More than 0: it is an MPI task. The shape's cores and devices are those of all ranks of a node.
+  // More than 0: it is an MPI task. The shape's cores and devices are those of all ranks of a node that has
+  // most of them (RanksOn).
   uint32_t ranks = 0;
   Mpi mpi = Mpi::kPmix;
   // Relative to the submit directory; empty: that directory.
@@ -76,6 +78,14 @@ struct Profile {
   Duration warn_before{0};
   // To the task's own process alone; else to each srun that it has started, for its step.
   bool warn_alone = false;
+
+  /// Nothing else runs on its nodes: it says so, or has several and no ranks that would tell what it needs of
+  /// each.
+  bool whole_nodes() const { return shape.whole_node || (shape.nodes > 1 && ranks == 0); }
+  /// What of a task with ranks is on the `index`th of so many nodes; of one without: what it asks of each.
+  Shape Part(uint32_t nodes, uint32_t index) const;
+  /// On all of its nodes together; of whole nodes those that it names.
+  uint64_t all_cores() const;
   bool operator==(const Profile&) const = default;
 };
 

@@ -30,6 +30,9 @@ class GroupedJournal : public Journal {
   uint64_t Add(AttemptRecord record) override {
     return Queue([&] { queued_.attempts.push_back(std::move(record)); });
   }
+  uint64_t Add(PartRecord record) override {
+    return Queue([&] { queued_.parts.push_back(std::move(record)); });
+  }
   uint64_t Add(FateRecord record) override {
     return Queue([&] { queued_.fates.push_back(record); });
   }
@@ -86,8 +89,10 @@ class GroupedJournal : public Journal {
     std::vector<NodeRecord> nodes;
     std::vector<CopyRecord> copies;
     std::vector<std::pair<std::string, std::string>> facts;
+    std::vector<PartRecord> parts;
     void Clear() {
       attempts.clear();
+      parts.clear();
       fates.clear();
       nodes.clear();
       copies.clear();
@@ -161,6 +166,7 @@ class GroupedJournal : public Journal {
       group.nodes = taken.nodes;
       group.copies = taken.copies;
       group.facts = taken.facts;
+      group.parts = taken.parts;
       lock.unlock();
       Status status = store_->Commit(group);
       taken.Clear();

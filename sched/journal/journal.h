@@ -28,6 +28,7 @@ enum class End : uint8_t {
 };
 enum class TaskFate : uint8_t { kOpen = 0, kDone = 1, kFailed = 2, kSkipped = 3, kCancelled = 4 };
 
+/// One of several nodes is the sum of its parts; its node, output and cores are those of the lead node.
 struct AttemptRecord {
   TaskId task;
   uint32_t attempt = 0;
@@ -49,13 +50,38 @@ struct AttemptRecord {
   TaskId OutputTask() const { return output_task ? output_task : task; }
   bool operator==(const AttemptRecord&) const = default;
 };
+/// What one node had of an attempt of several: its part. Recorded as it ends, before the attempt's own record;
+/// where that is there, all of its parts are.
+struct PartRecord {
+  TaskId task;
+  uint32_t attempt = 0;
+  uint32_t part = 0;                // from 0, the lead node's
+  uint32_t nodes = 0;               // of the attempt
+  NodeId node;
+  uint32_t ranks = 0;               // on this node; or processes, where its task has no ranks
+  End end = End::kExited;
+  int32_t code = 0;
+  int64_t start_ns = 0, end_ns = 0; // of a node that was lost: when it was heard of last
+  int64_t failed_ns = 0;            // when the first of its processes failed; 0: none did, or it is not known
+  int64_t user_us = 0, system_us = 0;
+  int64_t max_rss_kib = 0;
+  uint32_t output_file = 0;
+  uint64_t output_offset = 0, stdout_bytes = 0, stderr_bytes = 0;
+  bool output_truncated = false;
+  std::string message{};
+  std::string cores{};
+  TaskId output_task{};
+
+  TaskId OutputTask() const { return output_task ? output_task : task; }
+  bool operator==(const PartRecord&) const = default;
+};
 struct TaskRecord {
   TaskId task;
   std::string name;                 // never empty
   std::string kind;
   uint64_t identity_high = 0, identity_low = 0;  // XXH3-128 of name, command, env, cwd, in, out
   int32_t level = 0;
-  uint32_t cores = 1;
+  uint64_t cores = 1;               // of all its nodes
   bool operator==(const TaskRecord&) const = default;
 };
 struct FateRecord {
@@ -98,6 +124,7 @@ struct History {
   std::vector<TaskRecord> tasks;
   std::vector<FateRecord> fates;
   std::vector<AttemptRecord> attempts;  // in order of commit
+  std::vector<PartRecord> parts;        // in order of commit
   std::vector<NodeRecord> nodes;
   std::vector<CopyRecord> copies;       // in order of commit
   std::vector<SessionRecord> sessions;  // first one first
@@ -116,7 +143,8 @@ class Journal {
   };
   /// Makes or opens the journal of a run directory whose owner the caller is (run_dir/owner.h). What is there is
   /// verified first, and handed out in `history` if that is not null (as ReadHistory would, without reading twice).
-  /// kDamaged names what does not read; nothing is repaired silently. kRefused: a newer format.
+  /// One of format 3 goes on in the present one. kDamaged names what does not read; nothing is repaired silently.
+  /// kRefused: a newer format, or one that is too old.
   static Result<std::unique_ptr<Journal>> Open(std::shared_ptr<run_dir::RunDir> dir, const Options& options,
                                                History* history = nullptr);
   /// The same of a directory that is opened for it alone.
@@ -126,6 +154,7 @@ class Journal {
 
   // Each returns at once; `sequence` counts calls from 1.
   virtual uint64_t Add(AttemptRecord record) = 0;
+  virtual uint64_t Add(PartRecord record) = 0;
   virtual uint64_t Add(FateRecord record) = 0;
   virtual uint64_t Add(NodeRecord record) = 0;
   virtual uint64_t Add(CopyRecord record) = 0;

@@ -2,9 +2,11 @@
 
 namespace harrow::journal {
 
-/// Tables and views of journal.db, as journal_format.md tells. They are compared literally when a journal is
-/// opened: any change, of a blank too, is a new kJournalFormat.
-inline constexpr const char* kSchema = R"sql(
+// Tables and views of journal.db, as journal_format.md tells. They are compared literally when a journal is
+// opened: any change, of a blank too, is a new kJournalFormat. Format 3 has kTables, kViews and
+// kGroupsOfFormat3; format 4 has kTables, kViews, kTablesSince4 and kViewsSince4.
+
+inline constexpr const char* kTables = R"sql(
 CREATE TABLE task (id INTEGER PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL, identity_high INTEGER NOT NULL,
   identity_low INTEGER NOT NULL, level INTEGER NOT NULL, cores INTEGER NOT NULL);
 CREATE TABLE attempt (id INTEGER PRIMARY KEY, task INTEGER NOT NULL, attempt INTEGER NOT NULL, node INTEGER,
@@ -20,8 +22,13 @@ CREATE TABLE node (id INTEGER PRIMARY KEY, node INTEGER, name TEXT NOT NULL, slo
 CREATE TABLE copy (id INTEGER PRIMARY KEY, path TEXT NOT NULL, task INTEGER, from_node INTEGER, to_node INTEGER,
   bytes INTEGER NOT NULL, end_ns INTEGER NOT NULL);
 CREATE TABLE fact (id INTEGER PRIMARY KEY, key TEXT NOT NULL, value TEXT NOT NULL);
+)sql";
+
+inline constexpr const char* kGroupsOfFormat3 = R"sql(
 CREATE TABLE commit_group (id INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, time_ns INTEGER NOT NULL, tasks INTEGER NOT NULL,
   attempts INTEGER NOT NULL, fates INTEGER NOT NULL, nodes INTEGER NOT NULL, copies INTEGER NOT NULL, facts INTEGER NOT NULL, chain INTEGER NOT NULL);
+)sql";
+inline constexpr const char* kViews = R"sql(
 CREATE VIEW tasks AS
   WITH last_fate AS (SELECT task, fate, because, max(id) FROM fate GROUP BY task),
     tries AS (SELECT task, count(*) AS n, max(id) AS last FROM attempt GROUP BY task)
@@ -51,6 +58,31 @@ CREATE VIEW copies AS
     strftime('%Y-%m-%dT%H:%M:%fZ', c.end_ns / 1e9, 'unixepoch') AS "end"
   FROM copy c LEFT JOIN task t ON t.id = c.task LEFT JOIN node_name f ON f.node = c.from_node
     LEFT JOIN node_name n ON n.node = c.to_node;
+)sql";
+
+inline constexpr const char* kTablesSince4 = R"sql(
+CREATE TABLE part (id INTEGER PRIMARY KEY, task INTEGER NOT NULL, attempt INTEGER NOT NULL, part INTEGER NOT NULL,
+  nodes INTEGER NOT NULL, node INTEGER, ranks INTEGER NOT NULL, outcome INTEGER NOT NULL, code INTEGER NOT NULL,
+  start_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL, failed_ns INTEGER NOT NULL, user_us INTEGER NOT NULL, system_us INTEGER NOT NULL, max_rss_kib INTEGER NOT NULL,
+  output_file INTEGER NOT NULL, output_offset INTEGER NOT NULL, stdout_bytes INTEGER NOT NULL,
+  stderr_bytes INTEGER NOT NULL, output_truncated INTEGER NOT NULL, message TEXT NOT NULL, cores TEXT NOT NULL,
+  output_task INTEGER);
+CREATE TABLE commit_group (id INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, time_ns INTEGER NOT NULL, tasks INTEGER NOT NULL,
+  attempts INTEGER NOT NULL, fates INTEGER NOT NULL, nodes INTEGER NOT NULL, copies INTEGER NOT NULL, facts INTEGER NOT NULL,
+  parts INTEGER NOT NULL, chain INTEGER NOT NULL);
+)sql";
+inline constexpr const char* kViewsSince4 = R"sql(
+CREATE VIEW parts AS
+  WITH node_name AS (SELECT node, name, max(id) FROM node GROUP BY node)
+  SELECT p.id, t.name AS task, p.attempt, p.part, n.name AS node, p.ranks,
+    CASE p.outcome WHEN 1 THEN 'exited' WHEN 2 THEN 'signaled' WHEN 3 THEN 'timed_out' WHEN 4 THEN 'out_of_memory'
+      WHEN 5 THEN 'cancelled' WHEN 6 THEN 'interrupted' WHEN 7 THEN 'not_started' WHEN 8 THEN 'lost'
+      WHEN 9 THEN 'missing_output' END AS outcome,
+    p.code, CASE WHEN p.start_ns > 0 THEN (p.end_ns - p.start_ns) / 1e9 END AS run_s, p.user_us / 1e6 AS user_s,
+    p.system_us / 1e6 AS system_s,
+    CASE WHEN p.max_rss_kib > 0 THEN p.max_rss_kib END AS max_rss_kib, p.stdout_bytes, p.stderr_bytes, p.cores,
+    p.message
+  FROM part p LEFT JOIN task t ON t.id = p.task LEFT JOIN node_name n ON n.node = p.node;
 )sql";
 
 }  // namespace harrow::journal

@@ -51,6 +51,11 @@ void VisitFields(R& r, V& v) {
     v(r.max_rss_kib), v(r.output_file), v(r.output_offset), v(r.stdout_bytes), v(r.stderr_bytes),
         v(r.output_truncated);
     v(r.message), v(r.cores), v(r.local_bytes), v(r.remote_bytes), v(r.home_bytes), v(r.output_task);
+  } else if constexpr (std::is_same_v<T, PartRecord>) {
+    v(r.task), v(r.attempt), v(r.part), v(r.nodes), v(r.node), v(r.ranks), v(r.end), v(r.code), v(r.start_ns);
+    v(r.end_ns), v(r.failed_ns), v(r.user_us), v(r.system_us), v(r.max_rss_kib), v(r.output_file),
+        v(r.output_offset), v(r.stdout_bytes);
+    v(r.stderr_bytes), v(r.output_truncated), v(r.message), v(r.cores), v(r.output_task);
   } else if constexpr (std::is_same_v<T, FateRecord>) {
     v(r.task), v(r.fate), v(r.because);
   } else if constexpr (std::is_same_v<T, NodeRecord>) {
@@ -240,8 +245,18 @@ class Unbinder {
   int column_ = 0;
 };
 
-constexpr std::array<const char*, 6> kTables = {"task", "attempt", "fate", "node", "copy", "fact"};
-enum TableIndex { kTask, kAttempt, kFate, kNode, kCopy, kFact };
+constexpr std::array<const char*, 7> kTableNames = {"task", "attempt", "fate", "node",
+                                                    "copy", "fact",    "part"};
+enum TableIndex { kTask, kAttempt, kFate, kNode, kCopy, kFact, kPart };
+
+/// A journal of format 3 that has been verified, into the present one. The hashes of its groups stay what
+/// they are: they do not cover how many rows of a kind there are.
+constexpr const char* kFromFormat3 =
+    "CREATE TEMP TABLE group_3 AS SELECT * FROM commit_group; DROP TABLE commit_group;";
+constexpr const char* kGroupsFromFormat3 =
+    "INSERT INTO commit_group SELECT id, epoch, time_ns, tasks, attempts, fates, nodes, copies, facts, 0, "
+    "chain "
+    "FROM group_3; DROP TABLE group_3;";
 
 /// A connection and what verifying it found out.
 class Database {
@@ -312,7 +327,8 @@ class Database {
   Acknowledged& acknowledged() { return acknowledged_; }
 
   // What is there, after Verify.
-  std::array<int64_t, kTables.size()> rows{};
+  uint32_t format = kJournalFormat;
+  std::array<int64_t, kTableNames.size()> rows{};
   int64_t groups = 0;
   uint64_t epoch = 0;
   std::string run_id;
@@ -336,28 +352,37 @@ class Database {
 };
 
 Status Database::VerifyFormat() {
-  std::string id, format, said;
+  std::string id, text, said;
   HARROW_RETURN_IF_ERROR(Ask("PRAGMA application_id", &id));
-  HARROW_RETURN_IF_ERROR(Ask("PRAGMA user_version", &format));
+  HARROW_RETURN_IF_ERROR(Ask("PRAGMA user_version", &text));
   if (id != std::to_string(kApplicationId)) return Damaged(path_, "it is not a journal of Harrow");
   if (without_wal_ && HeaderForbidsWriting()) return ForbidsWriting();
-  if (format == std::to_string(kJournalFormat)) return {};
+  for (uint32_t known = kOldestFormat; known <= kJournalFormat; ++known) {
+    if (text != std::to_string(known)) continue;
+    format = known;
+    return {};
+  }
   // A flipped bit in the version must not look like a newer program's work.
-  HARROW_RETURN_IF_ERROR(Ask("SELECT value FROM fact WHERE key = 'format'", &said));
-  if (said != format) return Damaged(path_, "its format is said in two ways");
-  return Status(Code::kRefused,
-                StrCat(path_, " has journal format ", Printable(format), "; this Harrow knows format ",
-                       kJournalFormat, ". Use the version of Harrow that wrote it, or a newer one"));
+  HARROW_RETURN_IF_ERROR(Ask("SELECT value FROM fact WHERE key = 'format' ORDER BY id DESC", &said));
+  if (said != text) return Damaged(path_, "its format is said in two ways");
+  return Status(Code::kRefused, StrCat(path_, " has journal format ", Printable(text),
+                                       "; this Harrow knows formats ", kOldestFormat, " to ", kJournalFormat,
+                                       ". Use the version of Harrow that wrote it, or a newer one"));
 }
 
 std::string SchemaText(sqlite3* db) {
   Statement s;
   std::string text;
-  if (!s.Prepare(db, "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY rowid")) return "";
+  if (!s.Prepare(db, "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name")) return "";
   while (s.Step() == SQLITE_ROW) {
     for (int column = 0; column < 4; ++column) text.append(s.Text(column)).push_back('\n');
   }
   return text;
+}
+
+std::string SchemaOf(uint32_t format) {
+  return StrCat(kTables, format == 3 ? kGroupsOfFormat3 : kTablesSince4, kViews,
+                format == 3 ? "" : kViewsSince4);
 }
 
 // People read through the views: a bit flipped in one of them would show wrong words.
@@ -365,7 +390,7 @@ Status Database::VerifySchema() {
   sqlite3* model = nullptr;
   std::string expected;
   if (sqlite3_open(":memory:", &model) == SQLITE_OK &&
-      sqlite3_exec(model, kSchema, nullptr, nullptr, nullptr) == SQLITE_OK) {
+      sqlite3_exec(model, SchemaOf(format).c_str(), nullptr, nullptr, nullptr) == SQLITE_OK) {
     expected = SchemaText(model);
   }
   sqlite3_close(model);
@@ -415,16 +440,18 @@ Status Database::Verify(History* history) {
   History ignored;
   History& h = history == nullptr ? ignored : *history;
   h = {};
-  std::array<Statement, kTables.size()> tables;
-  for (size_t i = 0; i < kTables.size(); ++i) {
-    if (!tables[i].Prepare(db_, StrCat("SELECT * FROM ", kTables[i], " ORDER BY id"))) {
+  const bool has_parts = format >= 4;
+  const size_t table_count = kTableNames.size() - (has_parts ? 0 : 1);
+  std::array<Statement, kTableNames.size()> tables;
+  for (size_t i = 0; i < table_count; ++i) {
+    if (!tables[i].Prepare(db_, StrCat("SELECT * FROM ", kTableNames[i], " ORDER BY id"))) {
       return FailedTo(db_, "read", path_, true);
     }
   }
   Statement commits;
   if (!commits.Prepare(db_,
-                       "SELECT id, epoch, time_ns, tasks, attempts, fates, nodes, copies, facts, chain FROM "
-                       "commit_group ORDER BY id")) {
+                       StrCat("SELECT id, epoch, time_ns, tasks, attempts, fates, nodes, copies, facts, ",
+                              has_parts ? "parts" : "0", ", chain FROM commit_group ORDER BY id"))) {
     return FailedTo(db_, "read", path_, true);
   }
   std::map<std::string, size_t> fact_of;
@@ -465,19 +492,21 @@ Status Database::Verify(History* history) {
     if (read == Rows::kRead)
       read = ReadRows<CopyRecord>(tables[kCopy], commits.Int(7), &chain, all(h.copies));
     if (read == Rows::kRead) read = ReadRows<Fact>(tables[kFact], commits.Int(8), &chain, fact);
+    if (read == Rows::kRead && has_parts)
+      read = ReadRows<PartRecord>(tables[kPart], commits.Int(9), &chain, all(h.parts));
     if (read == Rows::kUnreadable) return FailedTo(db_, "read", path_, true);
     if (read == Rows::kMissing) return wrong();
-    for (size_t i = 0; i < kTables.size(); ++i) rows[i] += commits.Int(static_cast<int>(i) + 3);
+    for (size_t i = 0; i < kTableNames.size(); ++i) rows[i] += commits.Int(static_cast<int>(i) + 3);
     epoch = static_cast<uint64_t>(commits.Int(1));
     chain.Add(commits.Int(1));
     chain.Add(commits.Int(2));
     uint64_t end = chain.EndGroup();
-    if (end != static_cast<uint64_t>(commits.Int(9))) return wrong();
+    if (end != static_cast<uint64_t>(commits.Int(10))) return wrong();
     if (mark && mark->group == static_cast<uint64_t>(id)) mark_found = mark->chain == end;
   }
   if (rc != SQLITE_DONE) return FailedTo(db_, "read", path_, true);
-  for (Statement& table : tables) {
-    rc = table.Step();
+  for (size_t i = 0; i < table_count; ++i) {
+    rc = tables[i].Step();
     if (rc == SQLITE_ROW) return Damaged(path_, "it holds records of no group");
     if (rc != SQLITE_DONE) return FailedTo(db_, "read", path_, true);
   }
@@ -489,7 +518,7 @@ Status Database::Verify(History* history) {
   }
   h.run_id = run_id;
   h.epoch = epoch;
-  h.format = kJournalFormat;
+  h.format = format;
   return {};
 }
 
@@ -537,18 +566,25 @@ class SqliteStore : public Store {
                                   "; PRAGMA wal_autocheckpoint = ", kCheckpointPages);
     if (!d.Run(settings.c_str()) || !d.Run("BEGIN IMMEDIATE")) return FailedTo(d.db(), "write", d.path());
     std::vector<Fact> first;
+    const std::string version = StrCat("PRAGMA user_version = ", kJournalFormat);
     if (*empty) {
-      std::string version =
-          StrCat("PRAGMA application_id = ", kApplicationId, "; PRAGMA user_version = ", kJournalFormat);
-      if (!d.Run(kSchema) || !d.Run(version.c_str())) return FailedTo(d.db(), "write", d.path());
+      const std::string ours = StrCat("PRAGMA application_id = ", kApplicationId);
+      if (!d.Run(SchemaOf(kJournalFormat).c_str()) || !d.Run(ours.c_str()) || !d.Run(version.c_str()))
+        return FailedTo(d.db(), "write", d.path());
       first = {{"format", std::to_string(kJournalFormat)}, {"run_id", options_.run_id}};
+    } else if (d.format != kJournalFormat) {
+      if (!d.Run(kFromFormat3) || !d.Run(kTablesSince4) || !d.Run(kGroupsFromFormat3) ||
+          !d.Run(kViewsSince4) || !d.Run(version.c_str()))
+        return FailedTo(d.db(), "write", d.path());
+      first = {{"format", std::to_string(kJournalFormat)}};
     }
     if (!Prepare<TaskRecord>(kTask) || !Prepare<AttemptRecord>(kAttempt) || !Prepare<FateRecord>(kFate) ||
-        !Prepare<NodeRecord>(kNode) || !Prepare<CopyRecord>(kCopy) || !Prepare<Fact>(kFact)) {
+        !Prepare<NodeRecord>(kNode) || !Prepare<CopyRecord>(kCopy) || !Prepare<Fact>(kFact) ||
+        !Prepare<PartRecord>(kPart)) {
       return FailedTo(d.db(), "write", d.path());
     }
     if (!begin_.Prepare(d.db(), "BEGIN IMMEDIATE") || !commit_.Prepare(d.db(), "COMMIT") ||
-        !insert_group_.Prepare(d.db(), "INSERT INTO commit_group VALUES (?,?,?,?,?,?,?,?,?,?)")) {
+        !insert_group_.Prepare(d.db(), "INSERT INTO commit_group VALUES (?,?,?,?,?,?,?,?,?,?,?)")) {
       return FailedTo(d.db(), "write", d.path());
     }
     // The epoch is on disk before anybody hears of it; what cannot be written shows here.
@@ -604,7 +640,7 @@ class SqliteStore : public Store {
     std::string row = "(?";
     for (int i = 0; i < count.fields; ++i) row += ",?";
     row += ")";
-    const std::string insert = StrCat("INSERT INTO ", kTables[table], " VALUES ");
+    const std::string insert = StrCat("INSERT INTO ", kTableNames[table], " VALUES ");
     std::string rows = row;
     for (size_t i = 1; i < kRowsAtOnce; ++i) rows += "," + row;
     return inserts_[table].Prepare(database_->db(), insert + row) &&
@@ -635,7 +671,8 @@ class SqliteStore : public Store {
   Status CommitBegun(const Group& group) {
     Database& d = *database_;
     if (!Insert(kTask, group.tasks) || !Insert(kAttempt, group.attempts) || !Insert(kFate, group.fates) ||
-        !Insert(kNode, group.nodes) || !Insert(kCopy, group.copies) || !Insert(kFact, group.facts)) {
+        !Insert(kNode, group.nodes) || !Insert(kCopy, group.copies) || !Insert(kFact, group.facts) ||
+        !Insert(kPart, group.parts)) {
       return Fail();
     }
     auto epoch = static_cast<int64_t>(options_.epoch);
@@ -652,6 +689,7 @@ class SqliteStore : public Store {
                         static_cast<int64_t>(group.nodes.size()),
                         static_cast<int64_t>(group.copies.size()),
                         static_cast<int64_t>(group.facts.size()),
+                        static_cast<int64_t>(group.parts.size()),
                         static_cast<int64_t>(chain)};
     int column = 0;
     for (int64_t value : values) sqlite3_bind_int64(insert_group_.get(), ++column, value);
@@ -679,7 +717,7 @@ class SqliteStore : public Store {
   std::unique_ptr<Database> database_;
   // One statement for some rows takes less time than as many for one each.
   static constexpr size_t kRowsAtOnce = 16;
-  std::array<Statement, kTables.size()> inserts_, many_inserts_;
+  std::array<Statement, kTableNames.size()> inserts_, many_inserts_;
   Statement begin_, commit_, insert_group_;
   Status failed_;
 };

@@ -12,7 +12,9 @@
 namespace harrow::journal {
 
 /// Of journal.db (journal_format.md).
-inline constexpr uint32_t kJournalFormat = 3;
+inline constexpr uint32_t kJournalFormat = 4;
+/// The oldest that is read; opened for writing, it becomes one of the present format.
+inline constexpr uint32_t kOldestFormat = 3;
 
 /// What is committed together.
 struct Group {
@@ -22,6 +24,7 @@ struct Group {
   std::span<const NodeRecord> nodes;
   std::span<const CopyRecord> copies;
   std::span<const std::pair<std::string, std::string>> facts;
+  std::span<const PartRecord> parts;
 };
 
 /// The database of a journal. Of one thread at a time; grouping and threads are Journal's. Private to

@@ -22,7 +22,7 @@ struct Lane {
   uint32_t devices = 0;
   // Bytes a node; 0: not declared.
   uint64_t memory = 0;
-  // More than 1: a gang of whole nodes.
+  // More than 1: a gang, which asks for all that of each of so many nodes.
   uint32_t nodes = 1;
   bool whole_node = false;
   Duration time_limit{0};
@@ -87,6 +87,11 @@ class Room {
     possible_ &= ~lanes.barred_set();
     if (only != kNoLane) fits_ &= only < LaneTable::kInSets ? uint64_t{1} << only : 0;
   }
+  /// Of all lanes only those among the first ones that are in the set can fit from now on.
+  void Only(uint64_t lanes) {
+    fits_ &= lanes;
+    free_.slots = 0;  // no other asks for less
+  }
   bool Fits(LaneId id) const { return id < LaneTable::kInSets ? (fits_ >> id & 1) != 0 : ComputeFits(id); }
   /// Whether the lane's tasks fit when the node is empty.
   bool Possible(LaneId id) const {
@@ -95,6 +100,12 @@ class Room {
   }
   const Lane& lane(LaneId id) const { return lanes_[id]; }
 
+  /// Whether what is free is enough for a task of the lane.
+  static bool FitsFree(const Lane& lane, const NodeCapacity& total, const Free& free) {
+    return lane.cores <= free.slots && lane.devices <= free.devices &&
+           (total.memory == 0 || lane.memory <= free.memory) &&
+           (!lane.whole_node || free.idle);
+  }
   static bool FitsCapacity(const Lane& lane, const NodeCapacity& total) {
     return lane.cores <= total.slots && lane.devices <= total.devices &&
            (total.memory == 0 || lane.memory <= total.memory);
@@ -102,10 +113,7 @@ class Room {
 
  private:
   bool ComputeFits(LaneId id) const {
-    const Lane& lane = lanes_[id];
-    return lane.cores <= free_.slots && lane.devices <= free_.devices &&
-           (total_.memory == 0 || lane.memory <= free_.memory) && (!lane.whole_node || free_.idle) &&
-           (only_ == kNoLane || only_ == id);
+    return FitsFree(lanes_[id], total_, free_) && (only_ == kNoLane || only_ == id);
   }
 
   const LaneTable& lanes_;

@@ -94,7 +94,8 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) int Child(void* a
   prctl(PR_SET_PDEATHSIG, request.death_signal);
   if (request.directory != nullptr && chdir(request.directory) != 0)
     return Abandon(context, SpawnStep::kDirectory);
-  if (!Place(request.stdin_fd, 0) || !Place(request.stdout_fd, 1) || !Place(request.stderr_fd, 2))
+  if (!Place(request.stdin_fd, 0) || !Place(request.stdout_fd, 1) || !Place(request.stderr_fd, 2) ||
+      !Place(request.kept_fd, request.kept_fd))
     return Abandon(context, SpawnStep::kDescriptors);
   // An affinity that the kernel refuses (a PU gone offline) is no reason not to run.
   if (request.cpus != nullptr) {

@@ -33,6 +33,7 @@ struct SpawnRequest {
   int stdin_fd = -1;              // becomes 0, 1, 2; -1: the caller's own stays
   int stdout_fd = -1;
   int stderr_fd = -1;
+  int kept_fd = -1;                 // stays open, under its number; -1: none
   const char* directory = nullptr;  // nullptr: the caller's
   const CpuMask* cpus = nullptr;    // nullptr: as the calling thread
   int oom_score_adj = 0;            // 0: as the caller

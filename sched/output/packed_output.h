@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,8 +29,10 @@ class Writer {
   static Result<std::unique_ptr<Writer>> CreateNew(os::FileSystem& fs, const std::string& run_dir,
                                                    const std::function<uint32_t()>& draw, uint32_t* file_number);
   virtual ~Writer() = default;
-  /// Appends one piece of an attempt's output; returns the offset of its record. Buffered.
-  virtual Result<uint64_t> Append(TaskId task, uint32_t attempt, Stream stream, std::string_view data) = 0;
+  /// Appends one piece of an attempt's output; returns the offset of its record. Buffered. `rank`: of an MPI
+  /// task, who wrote it.
+  virtual Result<uint64_t> Append(TaskId task, uint32_t attempt, Stream stream, std::string_view data,
+                                  std::optional<uint32_t> rank) = 0;
   /// Hands what is buffered to the kernel, in one write: before a result is acknowledged. On an error it
   /// stays buffered, and offsets hold when a later call succeeds.
   virtual Status Flush() = 0;
@@ -45,6 +48,7 @@ struct Piece {
   Stream stream = Stream::kStdout;
   uint64_t offset = 0;  // of the record
   std::string data;
+  std::optional<uint32_t> rank = {};  // of an MPI task; none where the version that wrote it did not tell
 };
 
 /// A damaged record is skipped, and told once what can be read has been delivered: kDamaged, with file and
@@ -56,9 +60,9 @@ class Reader {
   /// Pieces of one attempt in order, from `file` at `offset` (0: its start) on.
   virtual Status ReadAttempt(uint32_t file, uint64_t offset, TaskId task, uint32_t attempt,
                              const std::function<void(const Piece&)>& piece) = 0;
-  /// The last `bytes` of one stream of an attempt.
-  virtual Result<std::string> Tail(uint32_t file, uint64_t offset, TaskId task, uint32_t attempt,
-                                   Stream stream, size_t bytes) = 0;
+  /// The last `bytes` of one stream of an attempt; of one of its ranks, if `rank` says so.
+  virtual Result<std::string> Tail(uint32_t file, uint64_t offset, TaskId task, uint32_t attempt, Stream stream,
+                                   size_t bytes, std::optional<uint32_t> rank = {}) = 0;
   /// All pieces of all files that came since the last call (for logs -f).
   virtual Status ReadNew(const std::function<void(uint32_t file, const Piece&)>& piece) = 0;
 };

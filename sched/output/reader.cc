@@ -165,7 +165,7 @@ class PackedReader : public Reader {
   }
 
   Result<std::string> Tail(uint32_t file, uint64_t offset, TaskId task, uint32_t attempt, Stream stream,
-                           size_t bytes) override {
+                           size_t bytes, std::optional<uint32_t> rank) override {
     FileView& view = View(file);
     const Status extended = view.Extend();
     if (!extended.ok() && extended.code() != Code::kDamaged) return extended;
@@ -174,7 +174,7 @@ class PackedReader : public Reader {
     for (auto it = found.rbegin(); it != found.rend() && tail.size() < bytes; ++it) {
       if (view.entries()[*it].stream != stream) continue;
       Result<Piece> read = ReadPiece(view, view.entries()[*it]);
-      if (!read.ok()) continue;
+      if (!read.ok() || (rank && read->rank != rank)) continue;
       std::string_view data = read->data;
       if (data.size() > bytes - tail.size()) data.remove_prefix(data.size() - (bytes - tail.size()));
       tail.insert(0, data);
@@ -218,7 +218,8 @@ class PackedReader : public Reader {
                  .attempt = record->attempt,
                  .stream = record->stream,
                  .offset = entry.offset,
-                 .data = std::string(record->payload)};
+                 .data = std::string(record->payload),
+                 .rank = record->rank};
   }
 
   os::FileSystem& fs_;

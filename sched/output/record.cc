@@ -11,6 +11,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "stored numbers are little-endian");
 
+constexpr uint32_t kOldestVersion = 1;
 constexpr uint32_t kRecordMagic = 0x31435248;  // "HRC1"
 
 template <class T>
@@ -51,7 +52,8 @@ std::string FileHeader(std::string_view magic, uint32_t file_number) {
 
 bool CheckFileHeader(std::string_view magic, std::string_view data) {
   return data.size() >= kFileHeader && data.substr(0, 8) == magic &&
-         Load<uint32_t>(data.data() + 8) == kFormatVersion;
+         Load<uint32_t>(data.data() + 8) >= kOldestVersion &&
+         Load<uint32_t>(data.data() + 8) <= kFormatVersion;
 }
 
 void AppendRecord(const Record& record, std::string* out) {
@@ -61,6 +63,7 @@ void AppendRecord(const Record& record, std::string* out) {
   Store(header + 16, record.task.value);
   Store(header + 20, record.attempt);
   header[24] = static_cast<char>(record.stream);
+  Store(header + 28, record.rank ? *record.rank + 1 : uint32_t{0});
   Store(header + 4, Checksum(header, record.payload));
   out->append(header, sizeof header);
   out->append(record.payload);
@@ -74,10 +77,12 @@ std::optional<Record> ParseRecord(std::string_view data) {
   if (Load<uint64_t>(data.data() + 4) != Checksum(data.data(), payload)) return std::nullopt;
   const auto stream = static_cast<uint8_t>(data[24]);
   if (!KnownStream(stream)) return std::nullopt;
+  const uint32_t of_rank = Load<uint32_t>(data.data() + 28);
   return Record{.task = TaskId(Load<uint32_t>(data.data() + 16)),
                 .attempt = Load<uint32_t>(data.data() + 20),
                 .stream = static_cast<Stream>(stream),
-                .payload = payload};
+                .payload = payload,
+                .rank = of_rank > 0 ? std::optional(of_rank - 1) : std::nullopt};
 }
 
 size_t FindRecord(std::string_view data, size_t from) {

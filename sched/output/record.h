@@ -11,7 +11,7 @@
 
 namespace harrow::output {
 
-constexpr uint32_t kFormatVersion = 1;
+constexpr uint32_t kFormatVersion = 2;
 constexpr size_t kFileHeader = 16;
 constexpr size_t kRecordHeader = 32;
 constexpr size_t kIndexEntry = 24;
@@ -22,6 +22,7 @@ struct Record {
   uint32_t attempt = 0;
   Stream stream = Stream::kStdout;
   std::string_view payload;
+  std::optional<uint32_t> rank = {};
 };
 
 struct IndexEntry {

@@ -24,13 +24,15 @@ class PackedWriter : public Writer {
       Status ignored = FlushIndex(0);  // it can be rebuilt
   }
 
-  Result<uint64_t> Append(TaskId task, uint32_t attempt, Stream stream, std::string_view data) override {
+  Result<uint64_t> Append(TaskId task, uint32_t attempt, Stream stream, std::string_view data,
+                          std::optional<uint32_t> rank) override {
     std::lock_guard lock(mutex_);
     const uint64_t first = next_offset_;
     while (!data.empty()) {
       const std::string_view payload = data.substr(0, kMaxPayload);
       data.remove_prefix(payload.size());
-      AppendRecord({.task = task, .attempt = attempt, .stream = stream, .payload = payload}, &buffer_);
+      AppendRecord({.task = task, .attempt = attempt, .stream = stream, .payload = payload, .rank = rank},
+                   &buffer_);
       const IndexEntry entry{.task = task,
                              .attempt = attempt,
                              .stream = stream,

@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "base/text.h"
+#include "journal/parts.h"
 
 namespace harrow::report {
 namespace {
@@ -27,6 +28,34 @@ Status CheckKnown(std::string_view what, const std::vector<std::string>& wanted,
                                    near ? StrCat("; did you mean '", Printable(*near), "'?") : "")};
   }
   return {};
+}
+
+/// Whether one of these nodes had it, or a part of it.
+bool WasOn(const RunView& run, const AttemptRecord& attempt, const std::unordered_set<uint32_t>& nodes) {
+  if (nodes.contains(attempt.node.value)) return true;
+  const auto parts = run.Parts(attempt);
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](const auto* part) { return nodes.contains(part->node.value); });
+}
+
+bool WasAskedToEnd(const AttemptRecord&) {
+  return false;
+}
+bool WasAskedToEnd(const journal::PartRecord& part) {
+  return journal::WasAsked(part);
+}
+
+/// How an attempt, or its part there, counts for a node.
+template <class Record>
+void CountEnd(const Record& record, NodeRow* row) {
+  ++row->attempts;
+  if (record.end == End::kLost) {
+    row->lost += WasAskedToEnd(record) ? 0 : 1;
+  } else if (record.end != End::kInterrupted && record.end != End::kCancelled &&
+             !journal::Succeeded(record)) {
+    ++row->failed;
+  }
+  row->output_bytes += record.stdout_bytes + record.stderr_bytes;
 }
 
 }  // namespace
@@ -53,7 +82,7 @@ Result<std::vector<size_t>> Select(const RunView& run, const Filter& filter) {
     if (!kinds.empty() && !kinds.contains(run.task(i).kind)) continue;
     if (!filter.nodes.empty()) {
       const auto last = run.LastAttempt(i);
-      if (!last || !nodes.contains(run.history().attempts[*last].node.value)) continue;
+      if (!last || !WasOn(run, run.history().attempts[*last], nodes)) continue;
     }
     selected.push_back(i);
   }
@@ -88,7 +117,7 @@ std::vector<KindRow> KindRows(const RunView& run, const std::vector<size_t>& tas
     }
     for (const size_t a : run.Attempts(i)) {
       const AttemptRecord& attempt = run.history().attempts[a];
-      row.core_time += RunTime(attempt) * std::max<uint32_t>(run.task(i).cores, 1);
+      row.core_time += RunTime(attempt) * run.cores(attempt.task);
       row.cpu_time += std::chrono::microseconds(attempt.user_us + attempt.system_us);
       // A bound above what is known of the others may hide the largest.
       if (std::abs(attempt.max_rss_kib) > std::abs(row.max_rss_kib)) row.max_rss_kib = attempt.max_rss_kib;
@@ -137,7 +166,8 @@ bool LeftEarly(const std::vector<journal::SessionRecord>& sessions, const journa
 
 std::vector<NodeRow> NodeRows(const RunView& run, const std::vector<size_t>& tasks) {
   std::map<uint32_t, NodeRow> rows;
-  std::set<std::pair<uint32_t, uint64_t>> incarnations;  // a node has a record when it joins and when it leaves
+  std::set<std::pair<uint32_t, uint64_t>>
+      incarnations;  // a node has a record when it joins and when it leaves
   for (const journal::NodeRecord& node : run.history().nodes) {
     NodeRow& row = rows[node.node.value];
     row.node = node.name;
@@ -148,27 +178,31 @@ std::vector<NodeRow> NodeRows(const RunView& run, const std::vector<size_t>& tas
   for (const size_t i : tasks) {
     for (const size_t a : run.Attempts(i)) {
       const AttemptRecord& attempt = run.history().attempts[a];
+      const auto parts = run.Parts(attempt);
+      // Each node keeps its cores until all have ended.
+      const Duration busy = RunTime(attempt) * run.cores(attempt.task) /
+                            static_cast<int64_t>(std::max<size_t>(1, parts.size()));
+      const auto count = [&](NodeId node, const auto& record) {
+        if (!node) return;
+        NodeRow& row = rows[node.value];
+        if (row.node.empty()) row.node = run.NodeName(node);
+        CountEnd(record, &row);
+        row.busy += busy;
+      };
+      for (const journal::PartRecord* part : parts) count(part->node, *part);
+      if (parts.empty()) count(attempt.node, attempt);
       if (!attempt.node) continue;
       NodeRow& row = rows[attempt.node.value];
-      if (row.node.empty()) row.node = run.NodeName(attempt.node);
-      ++row.attempts;
-      if (attempt.end == End::kLost) {
-        ++row.lost;
-      } else if (attempt.end != End::kInterrupted && attempt.end != End::kCancelled &&
-                 (attempt.end != End::kExited || attempt.code != 0)) {
-        ++row.failed;
-      }
-      row.busy += RunTime(attempt) * std::max<uint32_t>(run.task(i).cores, 1);
       row.local_bytes += static_cast<uint64_t>(std::max<int64_t>(attempt.local_bytes, 0));
       row.remote_bytes += static_cast<uint64_t>(std::max<int64_t>(attempt.remote_bytes, 0));
-      row.output_bytes += attempt.stdout_bytes + attempt.stderr_bytes;
     }
   }
   const std::map<uint32_t, double> room = SlotSeconds(run);
   std::vector<NodeRow> out;
   for (auto& [id, row] : rows) {
     const auto at = room.find(id);
-    if (at != room.end() && at->second > 0) row.utilisation = std::clamp(Seconds(row.busy) / at->second, 0.0, 1.0);
+    if (at != room.end() && at->second > 0)
+      row.utilisation = std::clamp(Seconds(row.busy) / at->second, 0.0, 1.0);
     out.push_back(std::move(row));
   }
   return out;

@@ -266,7 +266,7 @@ std::string PlotSvg(const RunView& run, const std::vector<size_t>& tasks, const 
     for (const size_t a : run.Attempts(i)) {
       const journal::AttemptRecord& attempt = run.history().attempts[a];
       if (attempt.start_ns <= 0) continue;
-      const double cores = std::max<uint32_t>(run.task(i).cores, 1);
+      const double cores = run.cores(run.task(i).task);
       plot.intervals.push_back({Seconds(run.TimeInRun(attempt.start_ns)), Seconds(run.TimeInRun(attempt.end_ns)), cores,
                                 at->second});
     }

@@ -96,7 +96,10 @@ void AppendCsvRow(const RunView& run, size_t i, const AttemptRecord* attempt, st
     row.Empty(19).End();
     return;
   }
-  row.Number(attempt->attempt).Text(run.NodeName(attempt->node)).Utc(attempt->start_ns).Utc(attempt->end_ns);
+  row.Number(attempt->attempt)
+      .Text(ListNodes(run.NodeNames(*attempt), " "))
+      .Utc(attempt->start_ns)
+      .Utc(attempt->end_ns);
   row.Fixed(Seconds(RunTime(*attempt))).Text(EndName(attempt->end));
   if (attempt->end == End::kExited) {
     row.Number(attempt->code).Empty();
@@ -121,6 +124,21 @@ void AppendPeak(int64_t max_rss_kib, JsonWriter* json) {
   if (max_rss_kib < 0) json->Key("max_rss_below_kib").Int(-max_rss_kib);
 }
 
+/// What a node had of an attempt of several.
+void AppendPart(const RunView& run, const journal::PartRecord& part, JsonWriter* json) {
+  json->BeginObject().Member("node", run.NodeName(part.node)).MemberUint("ranks", part.ranks);
+  json->Member("how", EndName(part.end));
+  if (part.end == End::kExited) json->Key("exit_code").Int(part.code);
+  if (part.end == End::kSignaled) json->Key("signal").Int(part.code);
+  json->MemberFixed("user_s", static_cast<double>(part.user_us) * 1e-6, 6);
+  json->MemberFixed("system_s", static_cast<double>(part.system_us) * 1e-6, 6);
+  AppendPeak(part.max_rss_kib, json);
+  json->MemberUint("stdout_bytes", part.stdout_bytes).MemberUint("stderr_bytes", part.stderr_bytes);
+  if (!part.cores.empty()) json->Member("pinned", part.cores);
+  if (!part.message.empty()) json->Member("message", part.message);
+  json->EndObject();
+}
+
 void AppendAttempt(const RunView& run, const AttemptRecord& attempt, JsonWriter* json, std::string* scratch) {
   json->BeginObject().MemberUint("attempt", attempt.attempt).Member("node", run.NodeName(attempt.node));
   const auto utc = [&](std::string_view key, int64_t ns) {
@@ -143,6 +161,11 @@ void AppendAttempt(const RunView& run, const AttemptRecord& attempt, JsonWriter*
   json->Key("home_bytes").Int(attempt.home_bytes);
   if (!attempt.cores.empty()) json->Member("pinned", attempt.cores);
   if (!attempt.message.empty()) json->Member("message", attempt.message);
+  if (const auto parts = run.Parts(attempt); !parts.empty()) {
+    json->Key("parts").BeginArray();
+    for (const journal::PartRecord* part : parts) AppendPart(run, *part, json);
+    json->EndArray();
+  }
   json->EndObject();
 }
 

@@ -79,6 +79,10 @@ RunView::RunView(const journal::History& history) : history_(history) {
     last_attempt_[*at] = static_cast<uint32_t>(a);
     ++attempt_counts_[*at];
   }
+  for (size_t p = 0; p < history.parts.size(); ++p) {
+    const journal::PartRecord& part = history.parts[p];
+    parts_[AttemptId{part.task, part.attempt}.key()].push_back(static_cast<uint32_t>(p));
+  }
   sessions_ = journal::SessionsOf(history);
   for (const journal::Session& session : sessions_) makespan_ += session.length();
 }
@@ -103,6 +107,15 @@ std::vector<size_t> RunView::Attempts(size_t i) const {
   for (uint32_t a = last_attempt_[i]; a != kNoAttempt; a = attempt_before_[a]) attempts.push_back(a);
   std::reverse(attempts.begin(), attempts.end());
   return attempts;
+}
+
+std::vector<const journal::PartRecord*> RunView::Parts(const AttemptRecord& attempt) const {
+  std::vector<const journal::PartRecord*> parts;
+  const auto found = parts_.find(AttemptId{attempt.task, attempt.attempt}.key());
+  if (found == parts_.end()) return parts;
+  for (const uint32_t p : found->second) parts.push_back(&history_.parts[p]);
+  std::sort(parts.begin(), parts.end(), [](const auto* a, const auto* b) { return a->part < b->part; });
+  return parts;
 }
 
 std::optional<size_t> RunView::FindTask(std::string_view name) const {
@@ -134,9 +147,18 @@ std::string RunView::NodeName(NodeId node) const {
   return StrCat("node ", node.value);
 }
 
+std::vector<std::string> RunView::NodeNames(const AttemptRecord& attempt) const {
+  std::vector<std::string> names;
+  for (const journal::PartRecord* part : Parts(attempt)) {
+    if (part->node) names.push_back(NodeName(part->node));
+  }
+  if (names.empty() && attempt.node) names.push_back(NodeName(attempt.node));
+  return names;
+}
+
 uint32_t RunView::cores(TaskId task) const {
   const auto at = Position(task);
-  return at ? std::max<uint32_t>(history_.tasks[*at].cores, 1) : 1;
+  return at ? static_cast<uint32_t>(std::max<uint64_t>(history_.tasks[*at].cores, 1)) : 1;
 }
 
 std::optional<std::string_view> RunView::Fact(std::string_view key) const {

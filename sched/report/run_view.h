@@ -40,12 +40,16 @@ class RunView {
   /// All of a task's attempts, first one first.
   std::vector<size_t> Attempts(size_t i) const;
   uint32_t attempt_count(size_t i) const { return attempt_counts_[i]; }
+  /// What each node had of an attempt of several, the lead node first; empty: it had one.
+  std::vector<const journal::PartRecord*> Parts(const journal::AttemptRecord& attempt) const;
 
   std::optional<size_t> Position(TaskId task) const;
   /// A name, "#12" or "12" (numbers count from 1).
   std::optional<size_t> FindTask(std::string_view name) const;
   std::string TaskName(TaskId task) const;  // "#12" for one without a record
   std::string NodeName(NodeId node) const;  // empty for none
+  /// Of all nodes of an attempt, the lead node first; empty where none is known.
+  std::vector<std::string> NodeNames(const journal::AttemptRecord& attempt) const;
   uint32_t cores(TaskId task) const;
 
   std::optional<std::string_view> Fact(std::string_view key) const;
@@ -67,6 +71,7 @@ class RunView {
   std::vector<uint32_t> last_attempt_;    // a task's, by position
   std::vector<uint32_t> attempt_before_;  // an attempt's, of the same task
   std::vector<uint32_t> attempt_counts_;
+  std::unordered_map<uint64_t, std::vector<uint32_t>> parts_;  // their positions, by AttemptId::key()
   std::vector<journal::Session> sessions_;
   Duration makespan_{0};
 };

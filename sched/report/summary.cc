@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "base/text.h"
+#include "journal/parts.h"
 #include "report/json.h"
 #include "report/run_view.h"
 
@@ -52,6 +53,37 @@ std::string Percent(double share) {
   return text + " %";
 }
 
+/// The last lines of stderr: of the rank that failed, where one did; else of the part of its node.
+void ReadTail(const RunView& run, const journal::AttemptRecord& attempt, output::Reader& reader, size_t lines,
+              Failure* failure) {
+  uint32_t file = attempt.output_file;
+  uint64_t offset = attempt.output_offset, bytes = attempt.stderr_bytes;
+  std::vector<journal::PartRecord> parts;
+  for (const journal::PartRecord* part : run.Parts(attempt)) parts.push_back(*part);
+  if (!parts.empty()) {
+    const journal::PartRecord& part = parts[journal::DecidingPart(parts)];
+    file = part.output_file;
+    offset = part.output_offset;
+    bytes = part.stderr_bytes;
+  }
+  if (bytes == 0) return;
+  const std::optional<uint32_t> rank = journal::RankIn(attempt.message);
+  const auto tail_of = [&](std::optional<uint32_t> whose) {
+    return reader.Tail(file, offset, attempt.OutputTask(), attempt.attempt, output::Stream::kStderr,
+                       kTailBytes, whose);
+  };
+  auto tail = tail_of(rank);
+  // It has said nothing, or its agent was of a version that did not tell whose output is whose.
+  const bool of_rank = tail.ok() && rank && !tail->empty();
+  if (tail.ok() && rank && tail->empty()) tail = tail_of({});
+  if (!tail.ok()) {
+    failure->stderr_tail = StrCat("(its output cannot be read: ", tail.status().message(), ")");
+    return;
+  }
+  failure->cut = of_rank ? tail->size() >= kTailBytes : bytes > tail->size();
+  failure->stderr_tail = LastLines(*std::move(tail), lines, &failure->cut);
+}
+
 void AppendFailures(JsonWriter* json, const std::vector<Failure>& failures) {
   json->Key("failed").BeginArray();
   for (const Failure& failure : failures) {
@@ -74,6 +106,12 @@ void AppendNodes(JsonWriter* json, const std::vector<NodeView>& nodes) {
 }
 
 }  // namespace
+
+std::string ListNodes(const std::vector<std::string>& names, std::string_view between) {
+  std::string text;
+  for (const std::string& name : names) text += StrCat(text.empty() ? "" : between, name);
+  return text;
+}
 
 std::string EndText(const journal::AttemptRecord& attempt) {
   using journal::End;
@@ -177,18 +215,9 @@ std::vector<Failure> FirstFailures(const journal::History& history, output::Read
     Failure failure{.id = attempt.task,
                     .task = run.TaskName(attempt.task),
                     .attempt = attempt.attempt,
-                    .node = run.NodeName(attempt.node),
+                    .node = ListNodes(run.NodeNames(attempt), ", "),
                     .how = EndText(attempt)};
-    if (reader && attempt.stderr_bytes > 0) {
-      auto tail = reader->Tail(attempt.output_file, attempt.output_offset, attempt.OutputTask(),
-                               attempt.attempt, output::Stream::kStderr, kTailBytes);
-      if (tail.ok()) {
-        failure.cut = attempt.stderr_bytes > tail->size();
-        failure.stderr_tail = LastLines(*std::move(tail), lines, &failure.cut);
-      } else {
-        failure.stderr_tail = StrCat("(its output cannot be read: ", tail.status().message(), ")");
-      }
-    }
+    if (reader != nullptr) ReadTail(run, attempt, *reader, lines, &failure);
     failures.push_back(std::move(failure));
   }
   return failures;

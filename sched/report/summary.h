@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "journal/journal.h"
@@ -21,11 +22,14 @@ Figures FiguresOf(const RunView& run);
 /// not found".
 std::string EndText(const journal::AttemptRecord& attempt);
 
+/// Names of nodes, one after the other.
+std::string ListNodes(const std::vector<std::string>& names, std::string_view between);
+
 struct Failure {
   TaskId id;
   std::string task;
   uint32_t attempt = 0;
-  std::string node;
+  std::string node;           // or nodes, "n1, n2"
   std::string how;          // EndText
   std::string stderr_tail{};  // last lines, as printed by the task; empty: it printed none
   bool cut = false;         // there was more before

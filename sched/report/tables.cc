@@ -221,8 +221,8 @@ void WriteTaskTable(const RunView& run, const std::vector<size_t>& tasks, size_t
           }
           return;
         }
-        const std::string node = run.NodeName(last->node);
-        cells->push_back(node.empty() ? "-" : Cell(node));
+        const std::string nodes = ListNodes(run.NodeNames(*last), ",");
+        cells->push_back(nodes.empty() ? "-" : Cell(nodes));
         cells->push_back(SinceStart(run, *last));
         cells->push_back(last->start_ns == 0 ? "-" : FormatDuration(RunTime(*last)));
         cells->push_back(HowText(run, i, last));

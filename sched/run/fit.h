@@ -26,10 +26,27 @@ struct Misfits {
 Misfits FindTooLong(const graph::Graph& graph, const std::vector<bool>& left_out, Duration time,
                     Duration margin);
 
-/// Those that ask for more than `most`, the most that any node has of each; what is 0 in it is not known.
-Misfits FindTooLarge(const graph::Graph& graph, const std::vector<bool>& left_out, const NodeCapacity& most);
+/// The nodes of a job. What is 0 of a node is not known.
+struct JobNodes {
+  std::vector<NodeCapacity> nodes;
+  bool counted = true;  // there are no more of them; else any number like the largest
+
+  NodeCapacity largest() const;
+};
+
+/// Those that ask for more than any node has, or for more such nodes than there are. The ranks of a task that
+/// says nothing of nodes may be spread over several.
+Misfits FindTooLarge(const graph::Graph& graph, const std::vector<bool>& left_out, const JobNodes& job);
 
 /// "64 cores, and no node of `where` has more than 4", of a task that FindTooLarge found.
-std::string TooLargeText(const Shape& shape, const NodeCapacity& most, const std::string& where);
+std::string TooLargeText(const graph::Profile& profile, const JobNodes& job, const std::string& where);
+
+/// The task that needs most nodes where each has that much, and how many these are. One that does not fit on
+/// any number of them does not count.
+struct Widest {
+  uint32_t nodes = 1;
+  TaskId task;  // none: no task needs more than one
+};
+Widest FindWidest(const graph::Graph& graph, const std::vector<bool>& left_out, const NodeCapacity& each);
 
 }  // namespace harrow::run

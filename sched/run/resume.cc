@@ -103,11 +103,18 @@ Status WriteRenumbered(const std::string& directory, const ResumePlan& plan, con
                      .identity_high = identities[i].high,
                      .identity_low = identities[i].low,
                      .level = graph.level(task),
-                     .cores = graph.profile(task).shape.cores});
+                     .cores = graph.profile(task).all_cores()});
   }
   journal.Add(std::move(tasks));
   for (journal::NodeRecord record : history.nodes) {
     if (record.left_ns == 0) record.left_ns = settings.started.time_since_epoch().count();
+    journal.Add(std::move(record));
+  }
+  for (journal::PartRecord record : history.parts) {
+    const auto found = now.find(record.task.value);
+    if (found == now.end()) continue;
+    record.output_task = record.OutputTask();
+    record.task = found->second;
     journal.Add(std::move(record));
   }
   for (journal::AttemptRecord record : history.attempts) {

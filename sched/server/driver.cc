@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "journal/parts.h"
 #include "journal/sessions.h"
 #include "os/log.h"
 #include "run/profile.h"
@@ -50,17 +51,17 @@ constexpr int32_t kKilledCode = 128 + 9;
 constexpr int32_t kMissingOutputCode = 1;
 constexpr size_t kUnfitNamed = 8;  // nodes that are named to the user
 
-int32_t ExitCodeOf(const pb::Attempt& attempt) {
-  switch (attempt.end()) {
-    case pb::Attempt::EXITED:
-      return attempt.code();
-    case pb::Attempt::SIGNALED:
-      return 128 + attempt.code();
-    case pb::Attempt::TIMED_OUT:
+int32_t ExitCodeOf(const journal::AttemptRecord& attempt) {
+  switch (attempt.end) {
+    case journal::End::kExited:
+      return attempt.code;
+    case journal::End::kSignaled:
+      return 128 + attempt.code;
+    case journal::End::kTimedOut:
       return kTimedOutCode;
-    case pb::Attempt::OUT_OF_MEMORY:
+    case journal::End::kOutOfMemory:
       return kKilledCode;
-    case pb::Attempt::MISSING_OUTPUT:
+    case journal::End::kMissingOutput:
       return kMissingOutputCode;
     default:
       return kNotStartedCode;
@@ -85,8 +86,10 @@ core::TaskRestored::As RestoredAs(journal::TaskFate fate, bool unwanted) {
 }
 
 std::string NoNodeFits(const Shape& shape) {
-  std::string text = "no node of the allocation can give what it asks for:";
-  if (shape.nodes > 1) text += StrCat(" ", shape.nodes, " nodes with");
+  std::string text =
+      shape.nodes > 1
+          ? StrCat("no ", shape.nodes, " nodes of the allocation can give what it asks for on each of them:")
+          : "no node of the allocation can give what it asks for:";
   text += StrCat(" ", shape.cores, shape.cores == 1 ? " core" : " cores");
   if (shape.devices > 0) text += StrCat(", ", shape.devices, shape.devices == 1 ? " device" : " devices");
   if (shape.memory > 0) text += StrCat(", ", FormatBytes(shape.memory));
@@ -161,7 +164,7 @@ Status RunDriver::Restore(const journal::History& history, made::Attempts made) 
   const int64_t session_start = flow_.settings.started.time_since_epoch().count();
   RestoreSessions(history, session_start);
   for (const journal::CopyRecord& copy : history.copies) CountCopy(copy);
-  for (const journal::AttemptRecord& attempt : history.attempts) {
+  const auto count = [&](const journal::AttemptRecord& attempt) {
     known_.local_bytes += static_cast<uint64_t>(std::max<int64_t>(attempt.local_bytes, 0));
     known_.remote_bytes += static_cast<uint64_t>(std::max<int64_t>(attempt.remote_bytes, 0));
     known_.home_bytes += static_cast<uint64_t>(std::max<int64_t>(attempt.home_bytes, 0));
@@ -175,7 +178,7 @@ Status RunDriver::Restore(const journal::History& history, made::Attempts made) 
     const bool lost = attempt.end == journal::End::kLost;
     known_.losses += lost ? 1 : 0;
     known_.core_seconds +=
-        CoreSeconds(attempt.start_ns, attempt.end_ns, graph_.profile(attempt.task).shape.cores);
+        CoreSeconds(attempt.start_ns, attempt.end_ns, graph_.profile(attempt.task).all_cores());
     if (attempt.end_ns < session_start) {
       ++known_.attempts;
     } else {
@@ -186,7 +189,9 @@ Status RunDriver::Restore(const journal::History& history, made::Attempts made) 
       // One that its agent's end interrupted costs no retry, either.
       tries.losses += lost || attempt.end == journal::End::kInterrupted ? 1 : 0;
     }
-  }
+  };
+  for (const journal::AttemptRecord& attempt : history.attempts) count(attempt);
+  for (const journal::AttemptRecord& attempt : RestoreParts(history)) count(attempt);
   return Status();
 }
 
@@ -270,12 +275,29 @@ void RunDriver::EndGathering(const Moment& moment) {
     if (recorder_.fate(task) != journal::TaskFate::kOpen || IsUnwanted(task) ||
         attempts_.Find(task) != nullptr)
       continue;
+    // So may those of the servers before have, which nobody told them of: each began after the numbers that
+    // the one before it may have used.
+    if (options_.epoch > 2)
+      UseNumbers({task, recorder_.last_attempt(task) + static_cast<uint32_t>(options_.epoch) - 2});
     events_.push_back(core::AttemptMayBeOut{task});
   }
   awaited_.clear();
-  tries_.clear();
   phase_ = Phase::kRunning;
+  GatherParts(moment);
+  tries_.clear();
   Wake();
+}
+
+/// The scheduler is not told of the attempt, but may not use its number, nor a lower one; while agents are
+/// gathered.
+void RunDriver::UseNumbers(AttemptId last) {
+  const auto tried = tries_.find(last.task.value);
+  const Tries tries = tried == tries_.end() ? Tries() : tried->second;
+  events_.push_back(core::TaskRestored{.task = last.task,
+                                       .as = core::TaskRestored::As::kOpen,
+                                       .attempts = tries.attempts,
+                                       .losses = tries.losses,
+                                       .last_attempt = last.number});
 }
 
 void RunDriver::Wake() {
@@ -284,25 +306,24 @@ void RunDriver::Wake() {
   hooks_.wake();
 }
 
-core::Outcome RunDriver::OutcomeOf(const pb::Attempt& attempt) const {
-  switch (attempt.end()) {
-    case pb::Attempt::CANCELLED:
+/// `no_room`: bytes, as pb::Attempt has it.
+core::Outcome RunDriver::OutcomeOf(const journal::AttemptRecord& attempt, uint64_t no_room) const {
+  switch (attempt.end) {
+    case journal::End::kCancelled:
       return core::Cancelled{};
-    case pb::Attempt::INTERRUPTED:
+    case journal::End::kInterrupted:
       return core::Interrupted{};
-    case pb::Attempt::LOST:
-    case pb::Attempt::RUNNING:
+    case journal::End::kLost:
       return core::Lost{};
     default:
       break;
   }
   const int32_t code = ExitCodeOf(attempt);
-  if (attempt.end() == pb::Attempt::EXITED && code == 0) return core::Done{};
-  const std::vector<int32_t>& retry_on = graph_.profile(TaskId(attempt.task())).retry_on;
+  if (journal::Succeeded(attempt)) return core::Done{};
+  const std::vector<int32_t>& retry_on = graph_.profile(attempt.task).retry_on;
   const bool retryable =
       retry_on.empty() || std::find(retry_on.begin(), retry_on.end(), code) != retry_on.end();
-  const auto no_room = static_cast<int64_t>(std::min<uint64_t>(attempt.no_room(), INT64_MAX / 4));
-  return core::Failed{code, retryable, no_room};
+  return core::Failed{code, retryable, static_cast<int64_t>(std::min<uint64_t>(no_room, INT64_MAX / 4))};
 }
 
 // --- what follows
@@ -326,6 +347,9 @@ void RunDriver::Schedule(const Moment& moment) {
 void RunDriver::Act(const Moment& moment, const core::Action& action) {
   if (const auto* start = std::get_if<core::StartTask>(&action)) {
     Start(*start);
+  } else if (const auto* join = std::get_if<core::JoinGang>(&action)) {
+    if (std::exchange(joining_task_, join->task) != join->task) joining_.clear();
+    joining_.push_back(join->node);
   } else if (const auto* wake = std::get_if<core::WakeAt>(&action)) {
     wake_at_ = wake->time;
   } else if (const auto* settled = std::get_if<core::TaskSettled>(&action)) {
@@ -334,6 +358,7 @@ void RunDriver::Act(const Moment& moment, const core::Action& action) {
     if (Node* node = nodes_.Find(back->node))
       wire::SetId(back->attempt, nodes_.Outbox(*node).add_take_back());
   } else if (const auto* cancel = std::get_if<core::CancelTask>(&action)) {
+    if (CancelParts(*cancel)) return;
     if (Node* node = nodes_.Find(cancel->node)) {
       pb::CancelTasks* message = nodes_.Outbox(*node).mutable_cancel();
       wire::SetId(cancel->attempt, cancel->as_lost ? message->add_lost() : message->add_attempt());
@@ -406,8 +431,12 @@ void RunDriver::Settle(const Moment& moment, const core::TaskSettled& settled) {
 void RunDriver::Start(const core::StartTask& start) {
   Node* node = nodes_.Find(start.node);
   if (node == nullptr) return;
-  pb::ToAgent& out = nodes_.Outbox(*node);
   const TaskId task = start.attempt.task;
+  std::vector<NodeId> further = std::exchange(joining_, {});
+  if (joining_task_ == task && !further.empty()) {
+    further.insert(further.begin(), start.node);
+    return StartParts(start, std::move(further));
+  }
   ForgetLost(task);
   AttemptTable::Row& row = attempts_.Add(start.attempt, node->id, AttemptTable::State::kSent);
   row.ahead = start.ahead;
@@ -415,9 +444,16 @@ void RunDriver::Start(const core::StartTask& start) {
   row.remote_bytes = start.remote_bytes;
   row.home_bytes = start.home_bytes;
   if (local_files()) row.known_bytes = BytesRead(task);
+  NameOutputs(task, SendTask(*node, start));
+}
+
+/// Its message to a node, without its files.
+pb::Task* RunDriver::SendTask(Node& node, const core::StartTask& start) {
+  const TaskId task = start.attempt.task;
+  pb::ToAgent& out = nodes_.Outbox(node);
   const ProfileId profile = graph_.profile_id(task);
-  if (!node->profiles_sent[profile.value]) {
-    node->profiles_sent[profile.value] = true;
+  if (!node.profiles_sent[profile.value]) {
+    node.profiles_sent[profile.value] = true;
     run::ProfileToProto(graph_.profile(profile), profile.value, out.add_profile());
   }
   pb::Task* message = out.add_start();
@@ -429,6 +465,10 @@ void RunDriver::Start(const core::StartTask& start) {
   message->set_command(command.data(), command.size());
   if (!name.empty()) message->set_name(name.data(), name.size());
   message->set_ahead(start.ahead);
+  return message;
+}
+
+void RunDriver::NameOutputs(TaskId task, pb::Task* message) {
   if (local_files()) {
     NameFiles(task, message);
     if (message->sandbox()) return;
@@ -481,8 +521,14 @@ void RunDriver::Interrupt(const Moment& moment) {
   events_.push_back(core::DrainRequested{});
   Flush(moment);  // what is believed to run is up to date
   for (const auto& node : nodes_.all()) {
-    for (const TaskId task : attempts_.At(node->id)) EndAt(*node, attempts_.Find(task)->id);
+    for (const TaskId task : attempts_.At(node->id)) {
+      const Row* row = attempts_.Find(task);
+      if (row->gang) row->gang->ending = Gang::Ending::kInterrupted;
+      EndAt(*node, row->id);
+    }
   }
+  for (const auto& [task, waiting] : std::exchange(waiting_, {}))
+    events_.push_back(core::TaskEnded{waiting.start.attempt, waiting.start.node, core::Interrupted{}});
   Wake();
 }
 
@@ -510,6 +556,7 @@ void RunDriver::RecordEnd(const Moment& moment) {
     if (row.state == AttemptTable::State::kLost) lost.push_back(row.id.task);
   });
   for (const TaskId task : lost) ForgetLost(task);
+  ForgetParts(moment);
   for (const auto& node : nodes_.all()) {
     if (!node->joined) continue;
     // A dead one, which it is too early to call lost, was there until it was last heard.
@@ -671,7 +718,14 @@ std::string RunDriver::Explain(TaskId task) const {
     }
     text += "\n";
   }
-  if (const Node* node = nodes_.Find(why.node)) text += StrCat("node: ", node->name, "\n");
+  const AttemptTable::Row* row = attempts_.Find(task);
+  if (row != nullptr && row->gang && !row->gang->given_up) {
+    text += "nodes:";
+    for (const Part& part : row->gang->parts) text += StrCat(" ", NameOf(part.node));
+    text += "\n";
+  } else if (const Node* node = nodes_.Find(why.node)) {
+    text += StrCat("node: ", node->name, "\n");
+  }
   return text;
 }
 

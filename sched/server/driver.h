@@ -67,6 +67,8 @@ class RunDriver {
     std::function<made::Attempts(uint32_t)> made_of{};
     /// When what lies at that path was modified; none: nothing does. May be empty.
     std::function<std::optional<WallTime>(const std::string&)> modified{};
+    /// Bytes that nobody can guess, at least 16. Not empty where tasks are of several nodes.
+    std::function<std::string()> secret{};
   };
   RunDriver(const run::StoredFlow& flow, const DriverOptions& options, journal::Journal* journal,
             Hooks hooks);
@@ -165,6 +167,37 @@ class RunDriver {
   void TakeAttempt(const Moment& moment, Node& node, const pb::Attempt& attempt);
   void TakeEndedUnasked(const Moment& moment, Node& node, const pb::Attempt& attempt);
 
+  void AgentEnds(Node& node);
+  void NoteSizes(const Node& node, const pb::Attempt& attempt);
+
+  // driver_parts.cc: attempts of several nodes
+  bool MayBeInParts(TaskId task) const;
+  bool HasPart(AttemptId id, const Node& node);
+  bool IsPart(const pb::Attempt& attempt, const Node& node);
+  void StartParts(const core::StartTask& start, std::vector<NodeId> members);
+  void StartWaiting(TaskId task);
+  bool CancelParts(const core::CancelTask& cancel);
+  void EndParts(Row* row, Gang::Ending how);
+  void TellToEnd(Node& node, const Row& row);
+  bool IsGangOf(TaskId task, const Node& node, const pb::Gang& gang) const;
+  Row* FindOrAdoptParts(Node& node, AttemptId id, const pb::Gang* gang);
+  void TakePartStarted(const Moment& moment, Node& node, AttemptId id, const pb::Gang* gang,
+                       int64_t start_ns);
+  void TakePart(const Moment& moment, Node& node, const pb::Attempt& attempt);
+  void TakePartBack(const Moment& moment, Node& node, AttemptId id);
+  void ReconcilePart(const Moment& moment, Node& node, Row* row, bool there);
+  bool PartOver(const Moment& moment, Row* row, Part* part, journal::PartRecord record);
+  bool LosePart(const Moment& moment, Row* row, Part* part, const std::string& why);
+  void LosePartsAt(const Moment& moment, const Node& node, const std::string& why);
+  bool Conclude(const Moment& moment, Row* row);
+  void NoteMadeBy(const Row& row, bool succeeded);
+  std::vector<journal::AttemptRecord> RestoreParts(const journal::History& history);
+  journal::AttemptRecord RecordParts(std::vector<journal::PartRecord> parts);
+  void GatherParts(const Moment& moment);
+  void ForgetParts(const Moment& moment);
+  void EndPartsBefore(const Row& row);
+  std::string NameOf(NodeId node) const;
+
   // driver_files.cc: files on the nodes' own disks
   bool local_files() const;
   void Act(const core::CopyFile& copy);
@@ -216,16 +249,19 @@ class RunDriver {
   void RestoreSessions(const journal::History& history, int64_t session_start);
   void EndGathering(const Moment& moment);
   bool AllGathered() const;
+  void UseNumbers(AttemptId last);
   void Schedule(const Moment& moment);
   void Act(const Moment& moment, const core::Action& action);
   void Start(const core::StartTask& start);
+  pb::Task* SendTask(Node& node, const core::StartTask& start);
+  void NameOutputs(TaskId task, pb::Task* message);
   void Settle(const Moment& moment, const core::TaskSettled& settled);
   void ForgetLost(TaskId task);
   void SendAll();
   void Tell(const std::string& line);
   void TellUnfit(const Node& node, const std::string& why);
   void TellProblem(const Node& node, const std::string& text);
-  core::Outcome OutcomeOf(const pb::Attempt& attempt) const;
+  core::Outcome OutcomeOf(const journal::AttemptRecord& attempt, uint64_t no_room) const;
   void Wake();
 
   const run::StoredFlow& flow_;
@@ -253,7 +289,16 @@ class RunDriver {
     bool done = false;
   };
   std::unordered_map<uint32_t, Tries> tries_;  // of earlier servers of this session; while gathering
-  std::optional<Time> wake_at_;                // the scheduler is told TimeCame
+  // Of several nodes.
+  TaskId joining_task_;          // the next that is sent
+  std::vector<NodeId> joining_;  // its further nodes
+  struct Waiting {
+    core::StartTask start;
+    std::vector<NodeId> members;
+  };
+  std::map<TaskId, Waiting> waiting_;  // for the parts of the task's attempt before, which are to end
+  std::map<AttemptId, std::vector<journal::PartRecord>> known_parts_;  // by the journal; while gathering
+  std::optional<Time> wake_at_;                                        // the scheduler is told TimeCame
   std::vector<core::Event> events_;
   std::vector<core::Action> actions_;
   bool wake_pending_ = false, complete_ = false, interrupted_ = false;

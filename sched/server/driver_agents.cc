@@ -241,7 +241,6 @@ Row* RunDriver::FindOrAdopt(Node& node, AttemptId id) {
 }
 
 void RunDriver::TakeStarted(const Moment& moment, Node& node, AttemptId id, int64_t start_ns) {
-  if (id.task.value >= graph_.task_count()) return;
   Row* row = FindOrAdopt(node, id);
   if (row == nullptr) {
     EndSuperseded(node, id);
@@ -265,6 +264,10 @@ void RunDriver::Reconcile(const Moment& moment, Node& node, const pb::FromAgent&
   const std::vector<TaskId> believed = attempts_.At(node.id);
   for (const TaskId task : believed) {
     Row* row = attempts_.Find(task);
+    if (row->gang) {
+      ReconcilePart(moment, node, row, there.contains(row->id));
+      continue;
+    }
     if (there.contains(row->id)) continue;
     const AttemptId id = row->id;
     if (row->state == State::kRunning) {
@@ -274,8 +277,15 @@ void RunDriver::Reconcile(const Moment& moment, Node& node, const pb::FromAgent&
       events_.push_back(core::TaskReturned{id, node.id});
     }
   }
-  for (const pb::Attempt& attempt : hello.running())
-    TakeStarted(moment, node, wire::IdOf(attempt), attempt.start_ns());
+  for (const pb::Attempt& attempt : hello.running()) {
+    const AttemptId id = wire::IdOf(attempt);
+    if (id.task.value >= count) continue;
+    if (IsPart(attempt, node)) {
+      TakePartStarted(moment, node, id, attempt.has_gang() ? &attempt.gang() : nullptr, attempt.start_ns());
+    } else {
+      TakeStarted(moment, node, id, attempt.start_ns());
+    }
+  }
   for (const pb::AttemptId& queued : hello.queued()) {
     const AttemptId id = wire::IdOf(queued);
     const Row* row = id.task.value < count ? attempts_.Find(id, node.id) : nullptr;
@@ -350,13 +360,15 @@ void RunDriver::Lose(const Moment& moment, Node& node, const std::string& why) {
   }
   for (const TaskId task : there) {
     Row* row = attempts_.Find(task);
+    if (row->gang) continue;
     // The scheduler has not heard of it: its number is used up all the same.
     if (row->state == State::kReturning) events_.push_back(core::TaskStarted{row->id, node.id});
     attempts_.Lose(row, moment.wall_ns(), why);
   }
+  node.joined = node.silent = node.leaving = node.put_aside = false;
+  LosePartsAt(moment, node, why);
   ReadMade(node);
   recorder_.Node(NodeToRecord(node, moment.wall_ns()));
-  node.joined = node.silent = node.leaving = node.put_aside = false;
   node.unfit.clear();
   events_.push_back(core::NodeLost{node.id});
   if (staging_) staging_->Lost(node.id);
@@ -371,7 +383,8 @@ void RunDriver::ReadMade(const Node& node) {
   for (auto& [index, attempt] : hooks_.made_of(node.output_file)) {
     const TaskId task(index);
     if (index >= graph_.task_count() || recorder_.fate(task) == journal::TaskFate::kDone) continue;
-    if (Row* row = attempts_.Find({task, attempt.attempt}, node.id); row != nullptr && row->start_ns == 0) {
+    Row* row = attempts_.Find({task, attempt.attempt}, node.id);
+    if (row != nullptr && !row->gang && row->start_ns == 0) {
       row->start_ns = attempt.begin_ns;
       // Also where it was sent ahead: it was no lesser attempt than others.
       events_.push_back(core::TaskStarted{row->id, node.id});
@@ -499,8 +512,17 @@ void RunDriver::Handle(const Moment& moment, NodeId id, const pb::FromAgent& mes
   // Before the ends of those that read them.
   for (const pb::FileNote& note : message.file()) TakeFile(moment, *node, note);
   const pb::TasksStarted& started = message.started();
-  for (int i = 0; i < started.attempt_size() && i < started.start_ns_size(); ++i)
-    TakeStarted(moment, *node, wire::IdOf(started.attempt(i)), started.start_ns(i));
+  for (int i = 0; i < started.attempt_size() && i < started.start_ns_size(); ++i) {
+    const AttemptId attempt = wire::IdOf(started.attempt(i));
+    if (attempt.task.value >= graph_.task_count()) continue;
+    if (HasPart(attempt, *node)) {
+      TakePartStarted(moment, *node, attempt, nullptr, started.start_ns(i));
+    } else if (MayBeInParts(attempt.task) && attempts_.Find(attempt, id) == nullptr) {
+      EndSuperseded(*node, attempt);  // nobody knows what else there is of it
+    } else {
+      TakeStarted(moment, *node, attempt, started.start_ns(i));
+    }
+  }
   for (const pb::TasksEnded& ended : message.ended()) {
     for (const pb::Attempt& attempt : ended.attempt()) TakeAttempt(moment, *node, attempt);
     recorder_.AcknowledgeLater(node->id, node->incarnation, ended.sequence());
@@ -509,6 +531,10 @@ void RunDriver::Handle(const Moment& moment, NodeId id, const pb::FromAgent& mes
   if (message.ended_size() > 0 && recorder_.all_committed()) Committed(recorder_.added());
   for (const pb::AttemptId& returned : message.returned().attempt()) {
     const AttemptId attempt = wire::IdOf(returned);
+    if (HasPart(attempt, *node)) {
+      TakePartBack(moment, *node, attempt);
+      continue;
+    }
     Row* row = attempts_.Find(attempt, id);
     if (row == nullptr) continue;
     if (row->state == State::kRunning) {  // it was believed to have begun: the answer took too long
@@ -544,11 +570,7 @@ void RunDriver::Handle(const Moment& moment, NodeId id, const pb::FromAgent& mes
 /// for the scheduler they are lost. A time limit or scancel does so, some moments before the server itself is
 /// told. It gets nothing more; what else it has it still tells.
 void RunDriver::TakeEndedUnasked(const Moment& moment, Node& node, const pb::Attempt& attempt) {
-  if (!std::exchange(node.leaving, true)) {
-    FallSilent(node, "its agent is ending");
-    // One that does not, as it was a server before this one that interrupted its tasks, is to begin anew.
-    nodes_.Outbox(node).mutable_shutdown()->set_reason("its tasks were interrupted");
-  }
+  AgentEnds(node);
   const AttemptId id = wire::IdOf(attempt);
   Row* row = FindOrAdopt(node, id);
   if (row == nullptr) return;
@@ -559,6 +581,13 @@ void RunDriver::TakeEndedUnasked(const Moment& moment, Node& node, const pb::Att
   }
   attempts_.Erase(id.task);
   events_.push_back(core::TaskReturned{id, node.id});
+}
+
+void RunDriver::AgentEnds(Node& node) {
+  if (std::exchange(node.leaving, true)) return;
+  FallSilent(node, "its agent is ending");
+  // One that does not, as it was a server before this one that interrupted its tasks, is to begin anew.
+  nodes_.Outbox(node).mutable_shutdown()->set_reason("its tasks were interrupted");
 }
 
 /// What the attempt made of its outputs, for the next of its task.
@@ -577,21 +606,22 @@ void RunDriver::NoteMade(const pb::Attempt& attempt) {
 void RunDriver::TakeAttempt(const Moment& moment, Node& node, const pb::Attempt& attempt) {
   const AttemptId id = wire::IdOf(attempt);
   if (id.task.value >= graph_.task_count()) return;
+  if (IsPart(attempt, node)) return TakePart(moment, node, attempt);
   if (attempt.end() == pb::Attempt::INTERRUPTED && !interrupted_)
     return TakeEndedUnasked(moment, node, attempt);
   const bool is_new = recorder_.IsNew(id.task, id.number);
   Row* row = FindOrAdopt(node, id);
   if (row == nullptr) return;  // told before, or given up, and another attempt is out or has decided
-  const graph::Profile& profile = graph_.profile(id.task);
   journal::AttemptRecord record = AttemptFromProto(attempt, node.id);
   const int64_t run_ns = record.start_ns > 0 ? std::max<int64_t>(0, record.end_ns - record.start_ns) : 0;
-  known_.core_seconds += CoreSeconds(record.start_ns, record.end_ns, profile.shape.cores);
+  known_.core_seconds += CoreSeconds(record.start_ns, record.end_ns, row->cores);
   ++node.ended;
   CountUnknownInput(row);
   record.local_bytes = row->local_bytes;
   record.remote_bytes = row->remote_bytes;
   record.home_bytes = row->home_bytes;
   attempts_.Erase(id.task);
+  const core::Outcome outcome = OutcomeOf(record, attempt.no_room());
   const bool lost = record.end == journal::End::kLost;
   known_.losses += lost ? 1 : 0;
   const bool never_began = record.start_ns == 0 && (lost || record.end == journal::End::kCancelled ||
@@ -602,15 +632,17 @@ void RunDriver::TakeAttempt(const Moment& moment, Node& node, const pb::Attempt&
   }
   NoteMade(attempt);
   TakeMadeFiles(moment, node, attempt);
-  if (attempt.output_sizes_size() > 0) {
-    const auto outputs = graph_.outputs(id.task);
-    for (int i = 0; i < attempt.output_sizes_size() && i < static_cast<int>(outputs.size()); ++i) {
-      if (attempt.output_sizes(i) >= 0) {
-        events_.push_back(core::FileStored{outputs[i], node.id, attempt.output_sizes(i)});
-      }
-    }
+  NoteSizes(node, attempt);
+  events_.push_back(core::TaskEnded{id, node.id, outcome, Duration(run_ns)});
+}
+
+/// Of its outputs, where the server wants to know them.
+void RunDriver::NoteSizes(const Node& node, const pb::Attempt& attempt) {
+  const auto outputs = graph_.outputs(TaskId(attempt.task()));
+  for (int i = 0; i < attempt.output_sizes_size() && i < static_cast<int>(outputs.size()); ++i) {
+    if (attempt.output_sizes(i) >= 0)
+      events_.push_back(core::FileStored{outputs[i], node.id, attempt.output_sizes(i)});
   }
-  events_.push_back(core::TaskEnded{id, node.id, OutcomeOf(attempt), Duration(run_ns)});
 }
 
 }  // namespace harrow::server

@@ -1,5 +1,7 @@
 #include "server/messages.h"
 
+#include <utility>
+
 #include "base/text.h"
 
 namespace harrow::server {
@@ -29,6 +31,27 @@ journal::AttemptRecord AttemptFromProto(const pb::Attempt& attempt, NodeId node)
   record.message = attempt.message();
   record.cores = NumberList({attempt.cores().data(), static_cast<size_t>(attempt.cores_size())});
   return record;
+}
+
+journal::PartRecord PartFromProto(const pb::Attempt& attempt, const journal::PartRecord& as) {
+  journal::AttemptRecord told = AttemptFromProto(attempt, as.node);
+  journal::PartRecord part = as;
+  part.end = told.end;
+  part.code = told.code;
+  part.start_ns = told.start_ns;
+  part.end_ns = told.end_ns;
+  part.failed_ns = attempt.failed_ns();
+  part.user_us = told.user_us;
+  part.system_us = told.system_us;
+  part.max_rss_kib = told.max_rss_kib;
+  part.output_file = told.output_file;
+  part.output_offset = told.output_offset;
+  part.stdout_bytes = told.stdout_bytes;
+  part.stderr_bytes = told.stderr_bytes;
+  part.output_truncated = told.output_truncated;
+  part.message = std::move(told.message);
+  part.cores = std::move(told.cores);
+  return part;
 }
 
 void AttemptToProto(const journal::AttemptRecord& record, pb::Attempt* out) {

@@ -14,6 +14,9 @@
 namespace harrow::server {
 
 journal::AttemptRecord AttemptFromProto(const pb::Attempt& attempt, NodeId node);
+/// The part that a node tells of an attempt of several.
+/// `as`: which of them it is.
+journal::PartRecord PartFromProto(const pb::Attempt& attempt, const journal::PartRecord& as);
 void AttemptToProto(const journal::AttemptRecord& record, pb::Attempt* out);
 /// `left_ns`: calendar time; 0: it is here.
 journal::NodeRecord NodeToRecord(const Node& node, int64_t left_ns);

@@ -47,6 +47,10 @@ void Recorder::Attempt(journal::AttemptRecord record) {
   added_ = journal_->Add(std::move(record));
 }
 
+void Recorder::Part(journal::PartRecord record) {
+  added_ = journal_->Add(std::move(record));
+}
+
 void Recorder::Fate(TaskId task, journal::TaskFate fate, TaskId because) {
   uint8_t& known = fates_[task.value];
   if (known != static_cast<uint8_t>(journal::TaskFate::kOpen)) return;

@@ -25,6 +25,8 @@ class Recorder {
   /// Is this attempt not recorded yet?
   bool IsNew(TaskId task, uint32_t attempt) const;
   void Attempt(journal::AttemptRecord record);
+  /// Of an attempt that is not recorded yet.
+  void Part(journal::PartRecord record);
 
   journal::TaskFate fate(TaskId task) const { return static_cast<journal::TaskFate>(fates_[task.value]); }
   /// Records the fate once; kOpen is none.

@@ -224,6 +224,7 @@ Status Server::Impl::Start() {
     const Result<os::FileInfo> info = os::RealFileSystem().Stat(path);
     return info.ok() ? std::optional(info->modified) : std::nullopt;
   };
+  hooks.secret = [] { return run_dir::NewKey(); };
   driver = std::make_unique<RunDriver>(*flow, driver_options, journal.get(), std::move(hooks));
   made::Attempts made;
   if (epoch > 1) made = made::ReadAll(dir(), dir().path(), flow->settings.flow_id);
@@ -455,7 +456,7 @@ void Server::Impl::FeedTasks() {
                        .identity_high = identities[next_record].high,
                        .identity_low = identities[next_record].low,
                        .level = graph.level(task),
-                       .cores = graph.profile(task).shape.cores});
+                       .cores = graph.profile(task).all_cores()});
   }
   if (!records.empty()) {
     driver->recorder().Tasks(std::move(records));

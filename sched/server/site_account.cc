@@ -18,7 +18,7 @@ SiteAccount::SiteAccount(os::FileSystem& fs, std::string local, const run::RunSe
     if (attempt.end_ns >= started) continue;
     ++earlier_attempts_;
     earlier_core_seconds_ +=
-        CoreSeconds(attempt.start_ns, attempt.end_ns, graph.profile(attempt.task).shape.cores);
+        CoreSeconds(attempt.start_ns, attempt.end_ns, graph.profile(attempt.task).all_cores());
   }
 }
 

@@ -24,10 +24,9 @@ Bounds FindBounds(const graph::Graph& graph, const std::vector<Work>& work,
     const TaskId id = ready.back();
     ready.pop_back();
     const Work& w = work[id.value];
-    const Shape& shape = graph.profile(id).shape;
     const double seconds = w.left_out ? 0 : w.seconds;
     until[id.value] += seconds;
-    bounds.work += seconds * std::max(1u, shape.cores) * std::max(1u, shape.nodes);
+    bounds.work += seconds * static_cast<double>(graph.profile(id).all_cores());
     bounds.critical_path = std::max(bounds.critical_path, until[id.value]);
     for (TaskId after : graph.successors(id)) {
       until[after.value] = std::max(until[after.value], until[id.value]);

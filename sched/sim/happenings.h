@@ -11,6 +11,7 @@ namespace harrow::sim {
 struct Happening {
   enum class Kind : uint8_t {
     kStartArrives,
+    kPartArrives,
     kTakeBackArrives,
     kCancelArrives,
     kSignalled,

@@ -8,6 +8,10 @@
 // its inputs one after the other, runs, writes its outputs one after the other. One that is asked to end does
 // so at once.
 //
+// An attempt of several nodes has a part on each, which goes there and is given slots as an attempt would be
+// (gangs.h). It reads and writes at its lead node, runs as fast as the slowest of them, and ends on all at
+// once.
+//
 // A node that fails takes its tasks and its page cache with it. Files on its disk stay readable from other
 // nodes: the scheduler forgets these replicas, so nothing is placed by them, but no producer runs again.
 //
@@ -26,6 +30,7 @@
 #include "agent/core/core.h"
 #include "base/prefetch.h"
 #include "order/draws.h"
+#include "sim/gangs.h"
 #include "sim/happenings.h"
 #include "sim/run_ends.h"
 #include "sim/storage.h"
@@ -35,7 +40,7 @@
 namespace harrow::sim {
 namespace {
 
-class Simulation {
+class Simulation : private Gangs::Host {
  public:
   Simulation(const graph::Graph& graph, const std::vector<Work>& work, const Options& options)
       : graph_(graph),
@@ -169,6 +174,9 @@ class Simulation {
       case Kind::kStartArrives:
         StartArrived(what.a);
         break;
+      case Kind::kPartArrives:
+        PartArrived(what.a);
+        break;
       case Kind::kTakeBackArrives:
         TellCore(NodeId(what.b), agent::TakenBack{{TaskId(what.a), what.c}});
         break;
@@ -259,6 +267,27 @@ class Simulation {
     kind.local_bytes += static_cast<uint64_t>(start.local_bytes);
     kind.remote_bytes += static_cast<uint64_t>(start.remote_bytes);
     kind.home_bytes += static_cast<uint64_t>(start.home_bytes);
+    if (!joining_.empty()) {
+      joining_.insert(joining_.begin(), start.node);
+      const std::vector<NodeId> members = std::exchange(joining_, {});
+      for (const uint32_t part : gangs_.Add(attempt, start.attempt, members)) {
+        const double arrives = StartArrival(gangs_.part(part).node);
+        if (arrives == now_) {
+          PartArrived(part);
+        } else {
+          happenings_.Add(arrives, 1, Kind::kPartArrives, part);
+        }
+      }
+      return;
+    }
+    const double arrives = StartArrival(start.node);
+    if (arrives == now_) {
+      StartArrived(attempt);
+    } else {
+      happenings_.Add(arrives, 1, Kind::kStartArrives, attempt);
+    }
+  }
+  double StartArrival(NodeId node) {
     double leaves = now_;
     if (cluster_.rate > 0) {
       leaves = std::max(now_, server_free_) + 1 / cluster_.rate;
@@ -266,13 +295,9 @@ class Simulation {
     }
     double arrives = leaves + cluster_.latency;
     if (cluster_.jitter > 0) arrives += Exponential(&jitter_draws_, cluster_.jitter);
-    if (arrives == now_) {
-      StartArrived(attempt);
-      return;
-    }
-    double& last = nodes_[start.node.value].last_arrival;
-    last = std::max(last, arrives);
-    happenings_.Add(last, 1, Kind::kStartArrives, attempt);
+    if (arrives == now_) return now_;
+    double& last = nodes_[node.value].last_arrival;
+    return last = std::max(last, arrives);
   }
   /// When a message to that node arrives: none overtakes another.
   double Arrival(NodeId node) {
@@ -285,12 +310,16 @@ class Simulation {
   }
   void Do(const core::RunComplete&) { outcome_.complete = true; }
   void Do(const core::CancelTask& cancel) {
-    happenings_.Add(Arrival(cancel.node), 1, Kind::kCancelArrives, static_cast<uint32_t>(cancels_.size()),
-                    cancel.node.value);
-    cancels_.emplace_back(cancel.attempt, cancel.as_lost ? agent::End::kLost : agent::End::kCancelled);
+    const agent::End end = cancel.as_lost ? agent::End::kLost : agent::End::kCancelled;
+    if (!gangs_.Cancel(cancel.attempt, end)) SendCancel(cancel.attempt, cancel.node, end);
+  }
+  void SendCancel(AttemptId attempt, NodeId node, agent::End end) override {
+    happenings_.Add(Arrival(node), 1, Kind::kCancelArrives, static_cast<uint32_t>(cancels_.size()),
+                    node.value);
+    cancels_.emplace_back(attempt, end);
   }
   void Do(const core::TaskSettled&) {}
-  void Do(const core::JoinGang&) {}  // the other nodes are kept free of anything else by the scheduler
+  void Do(const core::JoinGang& join) { joining_.push_back(join.node); }
   void Do(const core::NodePutAside&) {}
   void Do(const core::CopyFile& copy) {
     if (!Delayed()) return Bring(copy);
@@ -323,9 +352,23 @@ class Simulation {
     if (!Current(attempt)) return;  // the node has failed meanwhile
     Attempt& record = Record(attempt);
     record.stage = Stage::kWaiting;
-    agent::Needs needs = NeedsOf(record.task);
+    agent::Needs needs = NeedsOf(graph_.profile(record.task).Part(1, 0));
     if (stores_) needs.inputs = AwaitInputs(attempt);
     TellCore(record.node, agent::Sent{{record.task, record.number}, needs, attempt});
+  }
+  void PartArrived(uint32_t number) {
+    const Gangs::Part part = gangs_.part(number);
+    if (part.over) return;  // the node has failed meanwhile
+    Attempt& record = Record(part.attempt);
+    record.stage = Stage::kWaiting;
+    agent::Needs needs = NeedsOf(graph_.profile(record.task).Part(part.count, part.index));
+    if (stores_ && part.index == 0) needs.inputs = AwaitInputs(part.attempt);
+    TellCore(part.node, agent::Sent{{record.task, record.number}, needs, Gangs::TagOf(number)});
+  }
+  uint32_t SlotsOf(uint32_t number) {
+    const Gangs::Part& part = gangs_.part(number);
+    const Shape shape = graph_.profile(Record(part.attempt).task).Part(part.count, part.index);
+    return shape.whole_node ? nodes_[part.node.value].capacity.slots : std::max(1u, shape.cores);
   }
   /// How many of its inputs are not there yet.
   uint32_t AwaitInputs(uint32_t attempt) {
@@ -388,25 +431,33 @@ class Simulation {
   void NoteNoRoom(FileId file) {
     if (outcome_.no_room++ == 0) outcome_.no_room_for = file;
   }
-  agent::Needs NeedsOf(TaskId task) const {
-    const Shape& shape = graph_.profile(task).shape;
+  agent::Needs NeedsOf(const Shape& shape) const {
     return {.cores = std::max(1u, shape.cores),
             .devices = shape.devices,
             .memory = shape.memory,
-            .whole_node = shape.whole_nodes()};
+            .whole_node = shape.whole_node};
   }
   /// Tells a node's core what has happened, and does what it says: nothing of that makes more happen at once.
-  void TellCore(NodeId id, const agent::Event& event) {
+  void TellCore(NodeId id, const agent::Event& event) override {
     agent::Core& core = nodes_[id.value].core;
     core_actions_.clear();
     core.Handle(Time(FromSeconds(now_)), event, &core_actions_);
     for (const agent::Action& action : core_actions_) {
       if (const auto* spawn = std::get_if<agent::Spawn>(&action)) {
-        Begin(core.given(spawn->slot)->tag, spawn->slot);
+        const uint32_t tag = core.given(spawn->slot)->tag;
+        if (Gangs::IsTag(tag)) {
+          const uint32_t part = Gangs::OfTag(tag);
+          gangs_.Began(part, spawn->slot, SlotsOf(part));
+        } else {
+          Begin(tag, spawn->slot);
+        }
       } else if (const auto* returned = std::get_if<agent::Returned>(&action)) {
         Gone(returned->tag);
         happenings_.Add(now_ + cluster_.latency, 2, Kind::kReturnReported, returned->tag);
-      } else if (const auto* report = std::get_if<agent::Report>(&action)) {
+      } else if (const auto* report = std::get_if<agent::Report>(&action);
+                 report && Gangs::IsTag(report->tag)) {
+        gangs_.Ended(Gangs::OfTag(report->tag), report->end);
+      } else if (report) {
         Gone(report->tag);
         Report(report->tag, report->end);
       } else if (const auto* signal = std::get_if<agent::Signal>(&action)) {
@@ -415,10 +466,10 @@ class Simulation {
       }
     }
   }
-  void Report(uint32_t attempt, agent::End end) {
+  void Report(uint32_t attempt, agent::End end) override {
     happenings_.Add(now_ + cluster_.latency, 2, Kind::kEndReported, attempt, static_cast<uint32_t>(end));
   }
-  void Begin(uint32_t attempt, uint32_t slot) {
+  void Begin(uint32_t attempt, uint32_t slot) override {
     Record(attempt).begin = now_;
     Record(attempt).slot = slot;
     if (Delayed()) happenings_.Add(now_ + cluster_.latency, 2, Kind::kStartReported, attempt);
@@ -475,9 +526,13 @@ class Simulation {
     }
     record.stage = Stage::kRunning;
     const Work& work = work_[record.task.value];
-    const double seconds =
-        work.left_out ? 0 : work.seconds / nodes_[record.node.value].speed + cluster_.overhead;
+    const double seconds = work.left_out ? 0 : work.seconds / SpeedOf(attempt) + cluster_.overhead;
     run_ends_.Push({now_ + seconds, record.task.value, attempt});
+  }
+  double SpeedOf(uint32_t attempt) {
+    double speed = nodes_[Record(attempt).node.value].speed;
+    for (const NodeId member : gangs_.MembersOf(attempt)) speed = std::min(speed, nodes_[member.value].speed);
+    return speed;
   }
   Storage::Access Read(FileId file, NodeId node) const {
     if (!stores_) return storage_->Read(file, node);
@@ -554,7 +609,7 @@ class Simulation {
     if (stores_ && !MayKeepOutputs(attempt)) {
       Over(attempt, Stage::kGone);
       Report(attempt, agent::End::kMissingOutput);
-      TellCore(Record(attempt).node, agent::Settled{Record(attempt).slot});
+      Settle(attempt);
       return;
     }
     Over(attempt, Stage::kDone);
@@ -570,7 +625,12 @@ class Simulation {
     } else {
       ReportEnd(attempt, agent::End::kExited);
     }
-    TellCore(record.node, agent::Settled{record.slot});
+    Settle(attempt);
+  }
+  /// It has ended by itself: its slots are free.
+  void Settle(uint32_t attempt) {
+    if (gangs_.Has(attempt)) return gangs_.Settle(attempt);
+    TellCore(Record(attempt).node, agent::Settled{Record(attempt).slot});
   }
   bool MayKeepOutputs(uint32_t attempt) {
     const Attempt& record = Record(attempt);
@@ -585,11 +645,20 @@ class Simulation {
   }
   /// It was asked to end before it was done.
   void Signalled(uint32_t attempt, agent::End reason) {
+    if (Gangs::IsTag(attempt)) return gangs_.Signalled(Gangs::OfTag(attempt), reason);
     if (!Current(attempt) || Record(attempt).end >= 0) return;
     Stop(attempt);
     Record(attempt).lost = reason == agent::End::kLost;
     Report(attempt, reason);
     TellCore(Record(attempt).node, agent::Settled{Record(attempt).slot});
+  }
+  void Stop(uint32_t attempt, bool lost) override {
+    if (Record(attempt).slot == Attempt::kNoSlot) {
+      Gone(attempt);
+    } else if (Record(attempt).end < 0) {
+      Stop(attempt);
+    }
+    Record(attempt).lost = lost;
   }
   /// It is in the middle of something, and does not go on.
   void Stop(uint32_t attempt) {
@@ -606,14 +675,16 @@ class Simulation {
   void SumUp() {
     outcome_.counts = scheduler_.counts();
     if (!options_.io && !stores_) outcome_.bytes_moved = static_cast<double>(outcome_.counts.remote_bytes);
-    for (const Attempt& attempt : outcome_.attempts) {
+    for (uint32_t n = 0; n < outcome_.attempts.size(); ++n) {
+      const Attempt& attempt = outcome_.attempts[n];
       if (attempt.end < 0) continue;
       const double seconds = attempt.end - attempt.begin;
       if (attempt.slot != Attempt::kNoSlot) {
         const Shape& shape = graph_.profile(attempt.task).shape;
-        const uint32_t cores =
-            shape.whole_nodes() ? nodes_[attempt.node.value].capacity.slots : std::max(1u, shape.cores);
-        outcome_.core_seconds += seconds * cores * std::max(1u, shape.nodes);
+        uint64_t cores = gangs_.slots(n);
+        if (cores == 0)
+          cores = shape.whole_node ? nodes_[attempt.node.value].capacity.slots : std::max(1u, shape.cores);
+        outcome_.core_seconds += seconds * static_cast<double>(cores);
       }
       if (attempt.lost) outcome_.lost_seconds += seconds;
       if (attempt.stage != Stage::kDone) continue;
@@ -670,6 +741,7 @@ class Simulation {
     std::sort(here.begin(), here.end(),
               [](const agent::Core::Info& a, const agent::Core::Info& b) { return a.tag < b.tag; });
     for (const agent::Core::Info& info : here) {
+      if (Gangs::IsTag(info.tag)) continue;
       if (info.state == agent::Core::State::kQueued || info.state == agent::Core::State::kStaging) {
         Gone(info.tag);
         continue;
@@ -677,6 +749,7 @@ class Simulation {
       Stop(info.tag);
       Record(info.tag).lost = true;
     }
+    gangs_.NodeFails(NodeId(id));
     node.core = NewCore(node.capacity);
     if (storage_) storage_->NodeLost(NodeId(id));
     if (stores_) stores_->NodeLost(NodeId(id), now_);
@@ -714,7 +787,9 @@ class Simulation {
   std::optional<Storage> storage_;
   std::optional<Stores> stores_;  // with local files
   std::vector<Node> nodes_;
-  std::vector<Live> live_;  // by attempt, as outcome_.attempts; empty when none is needed
+  Gangs gangs_{this};
+  std::vector<NodeId> joining_;  // the further nodes of the attempt that is sent next
+  std::vector<Live> live_;       // by attempt, as outcome_.attempts; empty when none is needed
   static constexpr uint32_t kDrawn = UINT32_MAX;  // a failure that the cluster file does not list
   std::vector<std::pair<AttemptId, agent::End>> cancels_;
   std::vector<core::CopyFile> copies_;          // that were on their way to nodes

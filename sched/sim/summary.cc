@@ -209,8 +209,7 @@ std::string PlotSvg(const Title& title, const graph::Graph& graph, const Options
       at = plot.series.size();
       plot.series.emplace_back(kind ? graph.kind_name(kind) : "tasks");
     }
-    const Shape& shape = graph.profile(attempt.task).shape;
-    plot.intervals.push_back({attempt.begin, attempt.end, static_cast<double>(std::max(1u, shape.cores)) * std::max(1u, shape.nodes), at});
+    plot.intervals.push_back({attempt.begin, attempt.end, static_cast<double>(graph.profile(attempt.task).all_cores()), at});
   }
   return report::PlotSvg(plot);
 }

@@ -1,6 +1,9 @@
 #include "wire/decode.h"
 
+#include <algorithm>
+#include <functional>
 #include <limits>
+#include <unordered_set>
 
 #include "base/text.h"
 #include "wire/plain_engine.h"
@@ -11,6 +14,8 @@ namespace {
 constexpr uint32_t kNoId = std::numeric_limits<uint32_t>::max();
 constexpr uint32_t kForms = 5;  // of graph::CommandForm
 constexpr size_t kLongestName = 4096;
+constexpr size_t kLongestSpace = 255;         // libpmix takes no more
+constexpr uint64_t kMostRanks = 100'000'000;  // of a task
 
 Status Wrong(std::string_view what) {
   return Status(Code::kDamaged, StrCat("a message is not as agreed: ", what));
@@ -33,6 +38,24 @@ bool AllIds(const Ids& ids) {
   return true;
 }
 
+/// Either all nodes have ranks, or none has.
+Status Check(const pb::Gang& gang) {
+  if (gang.here() >= static_cast<uint32_t>(gang.node_size())) return Wrong("a part of no node");
+  if (gang.space().empty() || gang.space().size() > kLongestSpace)
+    return Wrong("an attempt of several nodes without a name");
+  std::unordered_set<uint32_t> nodes;
+  uint64_t ranks = 0;
+  for (const pb::GangNode& node : gang.node()) {
+    if (node.node() == kNoId || node.name().empty() || node.name().size() > kLongestName)
+      return Wrong("a part on a node without a name");
+    if (!nodes.insert(node.node()).second) return Wrong("two parts on a node");
+    if ((node.ranks() == 0) != (gang.node(0).ranks() == 0)) return Wrong("a node without a rank");
+    ranks += node.ranks();
+  }
+  if (ranks > kMostRanks) return Wrong("more ranks than there may be");
+  return {};
+}
+
 Status Check(const pb::Attempt& a, bool ended) {
   if (a.task() == kNoId) return Wrong("an attempt of no task");
   if (a.attempt() == 0) return Wrong("attempts count from 1");
@@ -43,6 +66,7 @@ Status Check(const pb::Attempt& a, bool ended) {
   for (int64_t size : a.output_sizes()) {
     if (size < -1) return Wrong("an output of negative size");
   }
+  if (a.has_gang()) return Check(a.gang());
   return {};
 }
 
@@ -79,6 +103,7 @@ Status Decode(std::string_view bytes, pb::ToAgent* out) {
     if (t.id() == kNoId || t.profile() == kNoId) return Wrong("a task without a number or profile");
     if (t.attempt() == 0) return Wrong("attempts count from 1");
     if (t.form() >= kForms) return Wrong(StrCat("a command of form ", t.form()));
+    if (t.has_gang()) HARROW_RETURN_IF_ERROR(Check(t.gang()));
   }
   if (!AllIds(out->take_back())) return Wrong("no attempt to take back");
   for (const uint32_t file : out->drop_damaged()) {
@@ -102,6 +127,23 @@ Status Decode(std::string_view bytes, pb::PeerHello* out) {
   HARROW_RETURN_IF_ERROR(Parse(bytes, out));
   if (out->node() == kNoId || out->to() == kNoId) return Wrong("a node without a number");
   if (!out->token().empty() && out->token().size() != kTokenBytes) return Wrong("a token of another length");
+  return {};
+}
+
+Status Decode(std::string_view bytes, pb::PeerRanks* out) {
+  HARROW_RETURN_IF_ERROR(Parse(bytes, out));
+  if (out->space().empty() || out->space().size() > kLongestSpace)
+    return Wrong("ranks of an attempt without a name");
+  if (out->attempt().task() == kNoId || out->attempt().number() == 0) return Wrong("ranks of no attempt");
+  if (out->sequence() == 0 && (!out->said().empty() || out->more())) return Wrong("a word without a number");
+  return {};
+}
+
+Status Decode(std::string_view bytes, pb::RankWord* out) {
+  HARROW_RETURN_IF_ERROR(Parse(bytes, out));
+  const auto& ranks = out->meeting().rank();
+  if (std::adjacent_find(ranks.begin(), ranks.end(), std::greater_equal<>()) != ranks.end())
+    return Wrong("ranks that are not in their order");
   return {};
 }
 

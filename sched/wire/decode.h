@@ -15,6 +15,8 @@ Status Decode(std::string_view bytes, pb::ToAgent* out);
 Status Decode(std::string_view bytes, pb::FromClient* out);
 Status Decode(std::string_view bytes, pb::ToClient* out);
 Status Decode(std::string_view bytes, pb::PeerHello* out);
+Status Decode(std::string_view bytes, pb::PeerRanks* out);
+Status Decode(std::string_view bytes, pb::RankWord* out);
 /// `data`: what comes after the message; pieces have as many bytes together.
 Status Decode(std::string_view bytes, size_t data, pb::PeerTransfer* out);
 

@@ -50,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     while (frames.Next(&message)) {
       Require(message.size() <= kMost, "a message above the limit");
       taken += message.size() + 4;
-      switch (data[0] % 6) {
+      switch (data[0] % 8) {
         case 0:
           Read<harrow::pb::FromAgent>(message);
           break;
@@ -66,8 +66,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         case 4:
           Read<harrow::pb::PeerHello>(message);
           break;
-        default:
+        case 5:
           Read<harrow::pb::PeerTransfer>(message);
+          break;
+        case 6:
+          Read<harrow::pb::PeerRanks>(message);
+          break;
+        default:
+          Read<harrow::pb::RankWord>(message);
           break;
       }
     }

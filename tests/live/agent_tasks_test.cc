@@ -645,7 +645,7 @@ TEST_F(AgentTasks, ATaskShowsThatItLivesAsLongAsOneOfItsRanksDoes) {
 
 TEST_F(AgentTasks, RanksDoNotBeginWithAListThatFoundNoRoom) {
   node_.rank_root = node_.tmp_root;
-  Ranks ranks(node_.rank_root, node_.rank_server, node_.no_rank_server, 0, [] { return false; });
+  Ranks ranks(node_.rank_root, node_.rank_servers, 0, [] { return false; });
   const LocalTask task = Shell("true", {.cores = 2, .ranks = 2, .mpi = Mpi::kNone});
   const auto prepare = [&] {
     const Core::Given given;

@@ -243,6 +243,23 @@ def test_full_disk(directory, program):
     check("cannot write the output" in done.stderr, done.stderr)
 
 
+def test_several_nodes(directory, program):
+    """As evenly as can be; where nothing is said of nodes, as few as can hold them."""
+    place = Place(program, directory)
+    who = [*SHELL, 'echo "$HARROW_RANK/$HARROW_RANKS $HARROW_NODE $HARROW_NODELIST"']
+    for args, counts in ((["-n", "3", "-N", "2"], [2, 1]), (["-n", "4"], [2, 2])):
+        done = place.exec("-j", "2", "--local-nodes", "3", *args, "--mpi", "none", *who)
+        lines = sorted(line.split() for line in done.out.splitlines())
+        same([line[0] for line in lines], [f"{rank}/{sum(counts)}" for rank in range(sum(counts))])
+        nodes = lines[0][2].split(",")
+        same([[line[1] for line in lines].count(node) for node in nodes], counts, lines)
+        same({line[2] for line in lines}, {",".join(nodes)})
+    done = place.exec("-j", "2", "--local-nodes", "2", "-n", "2", "-N", "2", *SHELL, "test $HARROW_RANK = 0 || exit 5; sleep 300", code=5)
+    check("rank 1 of 2" in done.err, done.err)
+    done = place.exec("-n", "2", "-N", "3", "true", code=2)
+    check("only 2 ranks" in done.err, done.err)
+
+
 def test_bad_usage(directory, program):
     place = Place(program, directory)
     for args, says in (([], "no command"), (["-n", "4"], "no command"), (["-n", "0", "true"], "--ranks cannot be"), (["-n", "x", "true"], "--ranks"),

@@ -1,4 +1,4 @@
-/* mpi_ranks WHAT [RANK]: what tests/live/mpi_tasks.py has ranks do. RANK is the one that misbehaves. */
+/* mpi_ranks WHAT [RANK]: what tests/live/mpi_tasks.py and gang_test.cc have ranks do. RANK is the one that does it, or misbehaves. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -7,6 +7,34 @@
 #include <unistd.h>
 
 static int rank, ranks;
+
+/* Each writes its number where the next one can be written to. */
+static int OneSided(void) {
+  int from = -1;
+  MPI_Win window;
+  MPI_Win_create(&from, sizeof from, sizeof from, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+  MPI_Win_fence(0, window);
+  MPI_Put(&rank, 1, MPI_INT, (rank + 1) % ranks, 0, 1, MPI_INT, window);
+  MPI_Win_fence(0, window);
+  MPI_Win_free(&window);
+  return from != (rank + ranks - 1) % ranks;
+}
+
+/* Rank `who` publishes, the others look it up; afterwards it is gone. */
+static int Publish(int who) {
+  char port[MPI_MAX_PORT_NAME] = "";
+  int wrong = 0;
+  if (rank == who) wrong += MPI_Publish_name("harrow-test", MPI_INFO_NULL, "somewhere") != MPI_SUCCESS;
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank != who) wrong += MPI_Lookup_name("harrow-test", MPI_INFO_NULL, port) != MPI_SUCCESS || strcmp(port, "somewhere") != 0;
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == who) wrong += MPI_Unpublish_name("harrow-test", MPI_INFO_NULL, "somewhere") != MPI_SUCCESS;
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  if (rank != who) wrong += MPI_Lookup_name("harrow-test", MPI_INFO_NULL, port) == MPI_SUCCESS;
+  return wrong;
+}
 
 /* A token goes round, to which each adds its number; then all to all. */
 static int Ring(void) {
@@ -49,6 +77,8 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   int status = Ring();
+  if (strcmp(what, "put") == 0) status += OneSided();
+  if (strcmp(what, "publish") == 0) status += Publish(who);
   fflush(stdout);
   if (rank == who) {
     if (strcmp(what, "abort") == 0) MPI_Abort(MPI_COMM_WORLD, 7);

@@ -4,6 +4,7 @@
 usage: sim_cli.py HARROW SOURCE_DIR"""
 import json
 import os
+import re
 import sys
 import xml.dom.minidom
 
@@ -89,14 +90,24 @@ def test_check_says_what_can_be_done_with_a_recorded_flow(directory, harrow_prog
     check("harrow run cannot run it" in done.out and "harrow replay" in done.out, done)
     write(os.path.join(directory, "f.txt"), "x\n")
     check("replay" not in harrow("check", "f.txt", code=0).out)
-    # What this version cannot run is told by check and by run, before anything starts; it can be simulated.
-    for text, place in [('[[task]]\nname = "a"\ncommand = "x"\nrun_time = "1s"\nnodes = 2\n', "g.toml:5:9: nodes")]:
-        write(os.path.join(directory, "g.toml"), text)
-        for command in (["check"], ["run", "--run-dir", "r"], ["run", "--dry-run"]):
-            done = harrow(*command, "g.toml", code=2)
-            check(done.err.startswith(place) and "later" in done.err, command, done)
-        check(not os.path.exists(os.path.join(directory, "r")))
-        harrow("sim", "--nodes", "2x4", "g.toml", code=0)
+    # Tasks of several nodes are counted and simulated; keys that contradict each other are told before anything starts.
+    write(os.path.join(directory, "g.toml"), '[[task]]\nname = "a"\ncommand = "x"\nrun_time = "1s"\nranks = 8\nranks_per_node = 4\n')
+    said = harrow("check", "g.toml", code=0).out
+    check(re.search(r"^ranks +8 +of 1 MPI task$", said, re.M) and re.search(r"^nodes +2 ", said, re.M), said)
+    counts = json.loads(harrow("check", "--json", "g.toml", code=0).out)
+    check(counts["ranks"] == 8 and counts["most_nodes"] == 2 and counts["cores"] == 8, counts)
+    for nodes in ("2x4", "4x2"):
+        done = json.loads(harrow("sim", "--nodes", nodes, "--json", "g.toml", code=0 if nodes == "2x4" else 1).out)
+        check(done["tasks"]["done"] == (1 if nodes == "2x4" else 0), nodes, done)
+    write(os.path.join(directory, "g.toml"), '[[task]]\nname = "a"\ncommand = "x"\nrun_time = "1s"\nranks = 8\n')
+    for nodes in ("1x8", "4x2", "2x5"):
+        done = json.loads(harrow("sim", "--nodes", nodes, "--json", "g.toml", code=0).out)
+        check(done["tasks"]["done"] == 1 and done["core_s"] == 8, nodes, done)
+    write(os.path.join(directory, "g.toml"), '[[task]]\nname = "a"\ncommand = "x"\nrun_time = "1s"\nranks = 2\nnodes = 3\n')
+    for command in (["check"], ["run", "--run-dir", "r"], ["run", "--dry-run"], ["sim"]):
+        done = harrow(*command, "g.toml", code=2)
+        check(done.err.startswith("g.toml:6:9: nodes are 3, and the task has only 2 ranks"), command, done)
+    check(not os.path.exists(os.path.join(directory, "r")))
 
 
 def test_errors(directory, harrow_program, source):

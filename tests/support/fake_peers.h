@@ -24,6 +24,18 @@ class FakePeers : public agent::Peers {
     a->others_[b->self_] = b;
     b->others_[a->self_] = a;
   }
+  /// Their channel ends: what it has not delivered is lost, and both are told.
+  static void Break(FakePeers* a, FakePeers* b, const std::string& why = "broken") {
+    ++a->broken_[b->self_];
+    ++b->broken_[a->self_];
+    for (FakePeers* const one : {a, b}) {
+      const NodeId other = one == a ? b->self_ : a->self_;
+      one->held[other].clear();
+      one->loop_->Post([one, other, why] {
+        if (one->handler_.on_gone) one->handler_.on_gone(other, Status(Code::kUnavailable, why));
+      });
+    }
+  }
   struct Sent {
     NodeId to;
     std::string bytes;
@@ -105,8 +117,11 @@ class FakePeers : public agent::Peers {
       sent.push_back({to, std::move(bytes), bulk});
       return;
     }
-    loop_->Post([other = found->second, self = self_, bytes = std::move(bytes), seal = sealed || !bulk] {
-      other->handler_.on_message(self, bytes, seal);
+    FakePeers* const other = found->second;
+    loop_->Post([other, self = self_, bytes = std::move(bytes), seal = sealed || !bulk,
+                 channel = other->broken_[self_]] {
+      if (other->broken_[self] == channel && other->handler_.on_message)
+        other->handler_.on_message(self, bytes, seal);
     });
   }
 
@@ -114,6 +129,7 @@ class FakePeers : public agent::Peers {
   const NodeId self_;
   Handler handler_;
   std::map<NodeId, FakePeers*> others_;
+  std::map<NodeId, int> broken_;  // how often
 };
 
 }  // namespace harrow::test

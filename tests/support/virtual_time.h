@@ -6,8 +6,10 @@
 #include <functional>
 #include <map>
 #include <queue>
+#include <stdexcept>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "core/scheduler.h"
@@ -15,8 +17,8 @@
 namespace harrow::test {
 
 /// Drives a Scheduler in virtual time: agents that begin what they are sent in that order, on the lowest free
-/// cores. Times are seconds; sums of them are exactly those of any other program that adds doubles in the
-/// same order.
+/// cores; tasks of several nodes on cores of all of them, which have to be free. Times are seconds; sums of
+/// them are exactly those of any other program that adds doubles in the same order.
 class VirtualTime {
  public:
   struct Options {
@@ -90,6 +92,7 @@ class VirtualTime {
       return std::tie(o.time, o.order[0], o.order[1], o.number) < std::tie(time, order[0], order[1], number);
     }
   };
+  using Cores = std::map<uint32_t, std::vector<uint32_t>>;  // of each node
   struct Agent {
     std::vector<bool> busy;
     std::deque<core::StartTask> waiting;
@@ -111,10 +114,25 @@ class VirtualTime {
     }
     if (cluster_.check) scheduler_.SanityCheck();
     all_.insert(all_.end(), actions.begin(), actions.end());
-    for (const core::Action& action : actions) std::visit([this](const auto& a) { Send(a); }, action);
+    for (const core::Action& action : actions) {
+      if (const auto* join = std::get_if<core::JoinGang>(&action)) joining_.push_back(join->node);
+      std::visit([this](const auto& a) { Send(a); }, action);
+    }
   }
   template <class A>
   void Send(const A& action) {
+    if constexpr (requires { action.ahead; }) {
+      std::vector<NodeId> members = std::exchange(joining_, {});
+      members.insert(members.begin(), action.node);
+      members_of_[action.attempt.task.value] = std::move(members);
+    } else if constexpr (requires { action.time; }) {
+      const double time = std::max(Seconds(action.time.time_since_epoch()), now_);
+      wake_ = action.time;
+      At(time, UINT32_MAX, 0, [this, wake = wake_](std::vector<core::Event>* events) {
+        if (wake == wake_) events->push_back(core::TimeCame{});
+      });
+      return;
+    }
     if constexpr (requires { action.node; }) {
       if (cluster_.latency == 0) {
         Arrive(action);
@@ -142,7 +160,7 @@ class VirtualTime {
     if (const auto it = running.find(cancel.attempt.task.value); it != running.end())
       End(it->second, core::Cancelled{});
   }
-  void Arrive(const core::JoinGang&) {}
+  void Arrive(const core::JoinGang&) {}  // it comes with its StartTask
   void Arrive(const core::NodePutAside&) {}
   void Arrive(const core::DropFile&) {}
   void Arrive(const core::RefuseFile&) {}
@@ -152,19 +170,21 @@ class VirtualTime {
     while (!agent.waiting.empty()) {
       const core::StartTask start = agent.waiting.front();
       const TaskId task = start.attempt.task;
-      const Shape& shape = graph_.profile(task).shape;
-      const auto slots = static_cast<uint32_t>(agent.busy.size());
-      const uint32_t cores = shape.whole_node || shape.nodes > 1 ? slots : shape.cores;
-      if (std::count(agent.busy.begin(), agent.busy.end(), false) < cores) return;
+      const std::vector<NodeId>& members = members_of_.at(task.value);
+      const auto cores_on = [&](size_t i) {
+        const Shape part =
+            graph_.profile(task).Part(static_cast<uint32_t>(members.size()), static_cast<uint32_t>(i));
+        const auto slots = static_cast<uint32_t>(agents_[members[i].value].busy.size());
+        return part.whole_node ? slots : part.cores;
+      };
+      if (Free(node) < cores_on(0)) return;
       agent.waiting.pop_front();
-      uint32_t lowest = slots;
-      for (uint32_t c = 0, taken = 0; taken < cores; ++c) {
-        if (agent.busy[c]) continue;
-        agent.busy[c] = true;
-        cores_of_[task.value].push_back(c);
-        lowest = std::min(lowest, c);
-        ++taken;
+      Cores& cores = cores_of_[task.value];
+      for (size_t i = 0; i < members.size(); ++i) {
+        if (Free(members[i]) < cores_on(i)) throw std::logic_error("a gang has no room on a node");
+        cores[members[i].value] = TakeLowest(members[i], cores_on(i));
       }
+      const uint32_t lowest = cores[node.value].front();
       const size_t index = starts_.size();
       starts_.push_back({now_, task, start.attempt.number, node, lowest});
       agent.running[task.value] = index;
@@ -184,18 +204,34 @@ class VirtualTime {
          });
     }
   }
+  uint32_t Free(NodeId node) const {
+    const std::vector<bool>& busy = agents_[node.value].busy;
+    return static_cast<uint32_t>(std::count(busy.begin(), busy.end(), false));
+  }
+  std::vector<uint32_t> TakeLowest(NodeId node, uint32_t count) {
+    std::vector<uint32_t> taken;
+    std::vector<bool>& busy = agents_[node.value].busy;
+    for (uint32_t c = 0; taken.size() < count; ++c) {
+      if (busy[c]) continue;
+      busy[c] = true;
+      taken.push_back(c);
+    }
+    return taken;
+  }
   core::Event End(size_t index, core::Outcome outcome) {
     Start& start = starts_[index];
     start.end = now_;
     makespan_ = std::max(makespan_, now_);
     Agent& agent = agents_[start.node.value];
     agent.running.erase(start.task.value);
-    for (uint32_t core : cores_of_[start.task.value]) agent.busy[core] = false;
-    cores_of_.erase(start.task.value);
+    const Cores cores = std::move(cores_of_.extract(start.task.value).mapped());
+    for (const auto& [node, taken] : cores) {
+      for (uint32_t core : taken) agents_[node].busy[core] = false;
+    }
     const core::TaskEnded ended{
         {start.task, start.number}, start.node, outcome, FromSeconds(now_ - start.time)};
     if (std::holds_alternative<core::Cancelled>(outcome)) Report(ended);
-    Begin(start.node);
+    for (const auto& [node, taken] : cores) Begin(NodeId(node));
     return ended;
   }
 
@@ -203,7 +239,10 @@ class VirtualTime {
   core::Scheduler scheduler_;
   Options cluster_;
   std::vector<Agent> agents_;
-  std::map<uint32_t, std::vector<uint32_t>> cores_of_;
+  std::map<uint32_t, Cores> cores_of_;                  // of tasks that run
+  std::map<uint32_t, std::vector<NodeId>> members_of_;  // of tasks that were sent: their nodes
+  std::vector<NodeId> joining_;
+  Time wake_{};
   std::priority_queue<Happening> happenings_;
   uint64_t number_ = 0;
   double now_ = 0;

@@ -9,6 +9,9 @@
 // answer for too long, while tasks might run, is killed. What a dead helper's teams were doing nobody can
 // say: their attempts are lost, which costs their tasks no retry.
 //
+// What ranks on several nodes say to each other goes from a helper through the agent to the helpers of the
+// other nodes (Gangs): here it is only handed on.
+//
 // What a helper and an agent say to each other goes over a pair of sockets that has no name. The one thing
 // other users of the node can reach is libpmix's own port (helper/door.cc).
 #include "agent/pmix/pmix_port.h"
@@ -116,11 +119,16 @@ Result<std::vector<RankServer::Variables>> PmixPort::Add(const Ranks& ranks, con
   pb::ToPmix message;
   pb::RankTeam* wanted = message.add_add();
   wanted->set_team(number);
-  wanted->set_space("harrow-" + secret);
+  wanted->set_space(ranks.gang ? ranks.gang->space : "harrow-" + secret);
   wanted->set_directory(ranks.directory);
-  pb::RankNode* node = wanted->add_node();
-  node->set_name(options_.node);
-  node->set_ranks(ranks.count);
+  const Gang alone{.nodes = {{.name = options_.node, .ranks = ranks.count}}};
+  const Gang& gang = ranks.gang ? *ranks.gang : alone;
+  wanted->set_here(gang.here);
+  for (const Gang::Node& one : gang.nodes) {
+    pb::RankNode* const node = wanted->add_node();
+    node->set_name(one.name);
+    node->set_ranks(one.ranks);
+  }
   waiting_.emplace_back(number, std::move(message));
   Wake();
   Await(
@@ -267,13 +275,82 @@ bool PmixPort::Receive(Helper* helper) {
     for (std::string_view frame; helper->reader.Next(&frame);) {
       pb::FromPmix message;
       if (!message.ParseFromArray(frame.data(), static_cast<int>(frame.size()))) return false;
-      Take(helper, message);
+      Take(helper, &message);
     }
     if (!helper->reader.status().ok()) return false;
   }
 }
 
-void PmixPort::Take(Helper* helper, const pb::FromPmix& message) {
+void PmixPort::Ask(AttemptId attempt, std::string question, std::function<void(std::string)> answered) {
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = Find(attempt);
+    if (found != teams_.end() && found->second.helper != nullptr) {
+      Team& team = found->second;
+      const uint64_t number = ++team.asked;
+      team.questions.emplace(number, std::move(answered));
+      pb::ToPmix message;
+      pb::TeamQuestion* const asked = message.add_question();
+      asked->set_team(found->first);
+      asked->set_number(number);
+      asked->set_text(std::move(question));
+      Append(team.helper, message);
+      return Wake();
+    }
+  }
+  answered({});
+}
+
+void PmixPort::Tell(uint64_t number, const std::function<void(pb::ToPmix*)>& say) {
+  std::lock_guard lock(mutex_);
+  const auto team = teams_.find(number);
+  if (team == teams_.end() || team->second.helper == nullptr) return;
+  pb::ToPmix message;
+  say(&message);
+  Append(team->second.helper, message);
+  Wake();
+}
+
+void PmixPort::TakeForOthers(pb::FromPmix* message) {
+  for (pb::TeamMeeting& meeting : *message->mutable_meeting()) {
+    const auto team = teams_.find(meeting.team());
+    if (team == teams_.end() || options_.gangs == nullptr) continue;
+    options_.gangs->Meet(team->second.attempt, Meeting::kRanks,
+                         {meeting.rank().begin(), meeting.rank().end()}, std::move(*meeting.mutable_data()),
+                         [this, number = meeting.team(), of = meeting.number()](Result<std::string> data) {
+                           Tell(number, [&](pb::ToPmix* said) {
+                             pb::TeamAnswer* const met = said->add_met();
+                             met->set_team(number);
+                             met->set_number(of);
+                             if (!data.ok()) return met->set_why(data.status().message());
+                             met->set_data(*std::move(data));
+                           });
+                         });
+  }
+  for (pb::TeamQuestion& question : *message->mutable_question()) {
+    const auto team = teams_.find(question.team());
+    if (team == teams_.end() || options_.gangs == nullptr) continue;
+    options_.gangs->Ask(team->second.attempt, question.node(), std::move(*question.mutable_text()),
+                        [this, number = question.team(), of = question.number()](std::string text) {
+                          Tell(number, [&](pb::ToPmix* said) {
+                            pb::TeamAnswer* const answer = said->add_answer();
+                            answer->set_team(number);
+                            answer->set_number(of);
+                            answer->set_data(std::move(text));
+                          });
+                        });
+  }
+  for (pb::TeamAnswer& answer : *message->mutable_answer()) {
+    const auto team = teams_.find(answer.team());
+    if (team == teams_.end()) continue;
+    const auto question = team->second.questions.extract(answer.number());
+    if (!question.empty()) question.mapped()(std::move(*answer.mutable_data()));
+  }
+}
+
+void PmixPort::Take(Helper* helper, pb::FromPmix* taken) {
+  TakeForOthers(taken);
+  const pb::FromPmix& message = *taken;
   for (const pb::RankTeamAdded& added : message.added()) {
     if (const auto team = teams_.find(added.team()); team != teams_.end()) team->second.added = added;
   }

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "agent/steps/gangs.h"
 #include "agent/steps/rank_server.h"
 #include "agent/steps/tmp_tree.h"
 #include "base/time.h"
@@ -32,6 +33,7 @@ class PmixPort : public RankServer {
     std::string program;         // harrow-pmix
     std::string node;            // its name
     TmpRoot root;                // below which helpers have their files
+    Gangs* gangs = nullptr;      // of tasks of several nodes; outlives it
     uint32_t most_ranks = 2000;  // that one helper serves
     Duration ping_every = std::chrono::seconds(5);
     Duration patience = std::chrono::seconds(20);  // with a helper that does not answer
@@ -50,6 +52,9 @@ class PmixPort : public RankServer {
   Result<std::vector<Variables>> Add(const Ranks& ranks, const InVain& in_vain) override;
   std::optional<Seen> Ended(AttemptId attempt, uint32_t rank, const InVain& in_vain) override;
   void Drop(AttemptId attempt) override;
+  /// The helper of another node of the attempt asks the one that serves it here. `answered` is called from
+  /// any thread, with nothing where nobody serves it; not at all when it ends meanwhile.
+  void Ask(AttemptId attempt, std::string question, std::function<void(std::string)> answered);
 
  private:
   struct Helper {
@@ -77,6 +82,8 @@ class PmixPort : public RankServer {
     Helper* helper = nullptr;  // null: it has none yet
     bool lost = false;
     std::string why{};  // lost
+    uint64_t asked = 0;
+    std::map<uint64_t, std::function<void(std::string)>> questions{};  // of other nodes
   };
 
   void Run();
@@ -87,7 +94,10 @@ class PmixPort : public RankServer {
   bool Talk(Helper* helper);
   bool SendWhatWaits(Helper* helper);
   bool Receive(Helper* helper);
-  void Take(Helper* helper, const pb::FromPmix& message);
+  void Take(Helper* helper, pb::FromPmix* message);
+  void TakeForOthers(pb::FromPmix* message);
+  /// What the others say to a team, if that is still here.
+  void Tell(uint64_t team, const std::function<void(pb::ToPmix*)>& say);
   void Ping(Helper* helper, Time now, Duration passed);
   /// To the thread: there is something to do.
   void Wake();

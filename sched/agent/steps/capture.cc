@@ -21,10 +21,12 @@ void CapturedStream::Reset() {
   truncated_ = false;
 }
 
-bool CapturedStream::Open(uint32_t task, uint32_t attempt, uint64_t byte_limit) {
+bool CapturedStream::Open(uint32_t task, uint32_t attempt, uint64_t byte_limit,
+                          std::optional<uint32_t> rank) {
   Reset();
   task_ = task;
   attempt_ = attempt;
+  rank_ = rank;
   limit_ = byte_limit == 0 ? UINT64_MAX : byte_limit;
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return false;
@@ -67,7 +69,7 @@ void CapturedStream::TakeIn(short revents) {
 
 void CapturedStream::HandOn() {
   if (waiting_.empty()) return;
-  const uint64_t offset = sink_.AddOutput(task_, attempt_, stream_, waiting_);
+  const uint64_t offset = sink_.AddOutput(task_, attempt_, stream_, waiting_, rank_);
   if (first_offset_ == 0) first_offset_ = offset;
   waiting_.clear();
 }

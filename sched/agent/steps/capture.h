@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,8 +14,8 @@ class OutputSink {
  public:
   virtual ~OutputSink() = default;
   /// Offset of the first record. Waits while storage is far behind.
-  virtual uint64_t AddOutput(uint32_t task, uint32_t attempt, output::Stream stream,
-                             std::string_view data) = 0;
+  virtual uint64_t AddOutput(uint32_t task, uint32_t attempt, output::Stream stream, std::string_view data,
+                             std::optional<uint32_t> rank) = 0;
 };
 
 /// One captured stream of one attempt: its pipe, what was read and not handed on yet, and the byte limit. Of
@@ -27,7 +28,7 @@ class CapturedStream {
   CapturedStream& operator=(const CapturedStream&) = delete;
 
   /// A new pipe for an attempt; false with errno when there is none to be had.
-  bool Open(uint32_t task, uint32_t attempt, uint64_t byte_limit);
+  bool Open(uint32_t task, uint32_t attempt, uint64_t byte_limit, std::optional<uint32_t> rank);
   /// No capture for this attempt.
   void Reset();
   int read_fd() const { return read_fd_; }  // -1: at its end
@@ -53,6 +54,7 @@ class CapturedStream {
   int write_fd_ = -1;
   uint32_t task_ = 0;
   uint32_t attempt_ = 0;
+  std::optional<uint32_t> rank_;
   uint64_t limit_ = 0;
   std::string waiting_;
   uint64_t kept_ = 0;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "agent/steps/gang.h"
 #include "base/text.h"
 #include "made/remove.h"
 
@@ -29,12 +30,16 @@ bool IsThereNow(const std::string& directory, const std::string& name) {
   return made::IsThere(directory, name);
 }
 
+bool IsOfOthers(const LocalTask& task) {
+  return task.sandbox || (task.gang && !task.gang->leads());  // sandbox.cc; the lead node's
+}
+
 }  // namespace
 
 Status DeclaredOutputs::Prepare(Launch* launch, TaskResult*) {
   const LocalTask& task = launch->task;
   looked_.reset();
-  if (task.outputs.empty() || task.sandbox) return {};
+  if (task.outputs.empty() || IsOfOthers(task)) return {};
   const std::string& directory = task.profile->base().common().submit_dir;
   made::Attempt now{.task = task.id, .attempt = task.attempt};
   for (uint32_t i = 0; i < task.outputs.size(); ++i) {
@@ -76,7 +81,7 @@ void DeclaredOutputs::LookForMissing(const LocalTask& task, TaskResult* result) 
 }
 
 void DeclaredOutputs::Settle(const LocalTask& task, TaskResult* result) {
-  if (task.sandbox) return;  // sandbox.cc
+  if (IsOfOthers(task)) return;
   LookForMissing(task, result);
   if (looked_) {
     looked_->end_ns = writer_.Ended(looked_->task, looked_->attempt);

@@ -10,7 +10,8 @@ namespace harrow::agent {
 
 /// The outputs that a task declares: what an earlier attempt made of them is removed, what is there is
 /// recorded (made/record.cc), their directories are made, a success that left one out is a failure, and their
-/// sizes are told where they are wanted. Not of a task in a sandbox.
+/// sizes are told where they are wanted. Not of a task in a sandbox; of one of several nodes by the lead node
+/// alone.
 class DeclaredOutputs : public Step {
  public:
   explicit DeclaredOutputs(made::Record& record) : writer_(record) {}

@@ -261,6 +261,7 @@ char* const* EnvironmentBuilder::Build(const TaskProfile& profile, const TaskVar
     Add("ROCR_VISIBLE_DEVICES", task.rocr_devices);
   }
   if (base.common().own_tmp && !profile.sets_tmp_dir_) Add("TMPDIR", task.tmp_dir);
+  if (task.pmi_fd >= 0) Add("PMI_FD", static_cast<uint64_t>(task.pmi_fd));
   for (size_t offset : offsets_) pointers_.push_back(text_.data() + offset);
   AddOfRank(profile, task);
   for (char* entry : task.assigned) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -42,7 +43,7 @@ class BaseEnvironment {
 };
 
 /// Who tells ranks of each other; numbers as graph::Mpi and pb::Profile.mpi.
-enum class Mpi : uint8_t { kPmix = 0, kNone = 1 };
+enum class Mpi : uint8_t { kPmix = 0, kNone = 1, kPmi1 = 2 };
 
 /// Attributes that tasks share, made ready for starting.
 struct ProfileSpec {
@@ -51,7 +52,9 @@ struct ProfileSpec {
   uint64_t memory = 0;  // bytes; 0: not limited
   uint32_t nodes = 1;
   bool whole_node = false;
-  uint32_t ranks = 0;  // 0: it is no MPI task; else each has its part of cores and devices
+  // Of all nodes; 0: it is no MPI task. Each has its part of the cores and devices of its node, of which
+  // there are as many as the node with the most ranks needs.
+  uint32_t ranks = 0;
   Mpi mpi = Mpi::kPmix;
   std::string cwd{};  // relative to the submit directory
   std::string shell{};
@@ -63,6 +66,12 @@ struct ProfileSpec {
   Duration warn_before{0};
   bool warn_alone = false;  // to the task's own process; else to each srun below it
   std::string stdin_path{}, stdout_path{}, stderr_path{};
+
+  /// Whoever serves ranks knows those of it.
+  bool served() const { return ranks > 0 && mpi != Mpi::kNone; }
+  /// Of a node; 1 of a task without.
+  uint32_t most_ranks_of_node() const { return ranks == 0 ? 1 : (ranks - 1) / (nodes > 0 ? nodes : 1) + 1; }
+  uint32_t cores_of_rank() const { return std::max<uint32_t>(1, cores / most_ranks_of_node()); }
 };
 
 class TaskProfile {
@@ -108,6 +117,7 @@ struct TaskVariables {
   std::string_view tmp_dir{};       // where the node gives tasks one
   std::string_view cuda_devices{};  // comma-separated
   std::string_view rocr_devices{};
+  int pmi_fd = -1;  // where it speaks PMI-1; -1: nowhere
   std::span<const std::string>
       of_rank{};                      // NAME=value each, of an MPI task's rank; its profile's are stronger
   std::span<char* const> assigned{};  // NAME=value each, of its command; stronger than its profile's

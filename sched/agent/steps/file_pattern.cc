@@ -5,6 +5,7 @@
 
 #include "agent/steps/command.h"
 #include "agent/steps/environment.h"
+#include "agent/steps/gang.h"
 #include "base/text.h"
 #include "os/process.h"
 
@@ -49,7 +50,7 @@ bool Expand(char field, const LocalTask& task, uint32_t rank, std::string* out) 
       *out = profile.base().common().node_name;
       return true;
     case 'n':
-      *out = "0";
+      *out = StrCat(task.gang ? task.gang->here : 0);
       return true;
     case 't':
       *out = StrCat(rank);

@@ -1,5 +1,6 @@
 #include "agent/steps/ranks.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -19,34 +20,97 @@ Status Unsafe() {
       "its ranks need a directory of their own, and none is safe on this node (/dev/shm, TMPDIR, /tmp)");
 }
 
+/// That a task without ranks has to itself.
+uint32_t CoresOfNode(const ProfileSpec& spec, const BaseEnvironment& base) {
+  return std::max({uint32_t{1}, spec.cores, base.common().slots});
+}
+
 }  // namespace
 
+RankServer* RankServers::Of(const ProfileSpec& spec) const {
+  if (!spec.served()) return nullptr;
+  if (spec.mpi == Mpi::kPmi1) return pmi1;
+  return pmix;
+}
+
+std::string RanksPerNode(const Gang& gang) {
+  std::string all;
+  for (size_t i = 0; i < gang.nodes.size();) {
+    size_t end = i + 1;
+    while (end < gang.nodes.size() && gang.nodes[end].ranks == gang.nodes[i].ranks) ++end;
+    all += StrCat(all.empty() ? "" : ",", gang.nodes[i].ranks);
+    if (end - i > 1) all += StrCat("(x", end - i, ")");
+    i = end;
+  }
+  return all;
+}
+
+std::string HostLines(const ProfileSpec& spec, const BaseEnvironment& base, const Gang* gang) {
+  const Gang alone{.nodes = {{.name = base.common().node_name, .ranks = spec.ranks}}};
+  const std::vector<Gang::Node>& nodes = (gang != nullptr ? *gang : alone).nodes;
+  std::string lines;
+  if (spec.ranks == 0) {
+    for (uint32_t core = CoresOfNode(spec, base); core > 0; --core) {
+      for (const Gang::Node& node : nodes) lines.append(node.name).append(1, '\n');
+    }
+  }
+  for (const Gang::Node& node : nodes) {
+    for (uint32_t i = 0; i < node.ranks; ++i) lines.append(node.name).append(1, '\n');
+  }
+  return lines;
+}
+
 std::vector<RankServer::Variables> RankVariables(const ProfileSpec& spec, const BaseEnvironment& base,
-                                                 const std::string& directory) {
-  const std::string& node = base.common().node_name;
-  const bool served = spec.mpi == Mpi::kPmix;
+                                                 const std::string& directory, const Gang* gang) {
+  const Gang alone{.nodes = {{.name = base.common().node_name, .ranks = spec.ranks}}};
+  const Gang& all_nodes = gang != nullptr ? *gang : alone;
+  const std::string nodes = all_nodes.Names(",");
+  const uint32_t ranks = all_nodes.ranks(), here = all_nodes.ranks_here(), first = all_nodes.first_rank();
+  const std::string hosts = directory.empty() ? "" : StrCat(directory, "/", kHosts);
+  const bool pmix = spec.served() && spec.mpi == Mpi::kPmix;
   std::vector<RankServer::Variables> all;
-  for (uint32_t rank = 0; rank < spec.ranks; ++rank) {
-    RankServer::Variables& own = all.emplace_back();
-    const auto add = [&own](std::string_view name, const auto& value) {
-      own.push_back(StrCat(name, "=", value));
-    };
-    add("HARROW_RANK", rank);
-    add("HARROW_RANKS", spec.ranks);
-    add("HARROW_NODELIST", node);
-    if (!directory.empty()) add("HARROW_HOSTFILE", StrCat(directory, "/", kHosts));
-    if (served) {
+  const auto add = [&all](std::string_view name, const auto& value) {
+    all.back().push_back(StrCat(name, "=", value));
+  };
+  const auto add_nodes = [&] {
+    add("HARROW_NODELIST", nodes);
+    if (!hosts.empty()) add("HARROW_HOSTFILE", hosts);
+  };
+  if (spec.ranks == 0) {
+    // Its own launcher is to find all of them, mpirun among a step's, srun in a host file.
+    all.emplace_back();
+    add_nodes();
+    if (!base.in_slurm()) return all;
+    const size_t count = all_nodes.nodes.size();
+    add("SLURM_NODELIST", nodes);
+    for (const char* name : {"SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_NTASKS", "SLURM_NPROCS"})
+      add(name, count);
+    const uint32_t cores = CoresOfNode(spec, base);
+    add("SLURM_TASKS_PER_NODE", StrCat(cores, "(x", count, ")"));
+    for (const char* name : {"SLURM_CPUS_ON_NODE", "SLURM_CPUS_PER_TASK"}) add(name, cores);
+    if (!hosts.empty()) add("SLURM_HOSTFILE", hosts);
+    return all;
+  }
+  for (uint32_t i = 0; i < here; ++i) {
+    all.emplace_back();
+    add("HARROW_RANK", first + i);
+    add("HARROW_RANKS", ranks);
+    add_nodes();
+    if (pmix) {
       if (base.Find("SLURM_JOBID") < 0) add("SLURM_JOBID", 1);
       add("SLURM_STEP_ID", 0);
-      add("SLURM_NODELIST", node);
       // What is mapped there has a name of the host's and the job's: two tasks would take the same.
       add("OMPI_MCA_btl_vader_backing_directory", directory);
     }
-    if (served || base.in_slurm()) {
-      for (const char* name : {"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_TASKS_PER_NODE"}) add(name, spec.ranks);
-      for (const char* name : {"SLURM_PROCID", "SLURM_LOCALID"}) add(name, rank);
-      add("SLURM_NODEID", 0);
-      add("SLURM_CPUS_PER_TASK", spec.cores / spec.ranks);
+    if (pmix || base.in_slurm()) {
+      add("SLURM_NODELIST", nodes);
+      for (const char* name : {"SLURM_NTASKS", "SLURM_NPROCS"}) add(name, ranks);
+      add("SLURM_TASKS_PER_NODE", RanksPerNode(all_nodes));
+      add("SLURM_PROCID", first + i);
+      add("SLURM_LOCALID", i);
+      add("SLURM_NODEID", all_nodes.here);
+      if (gang != nullptr) add("SLURM_NNODES", all_nodes.nodes.size());
+      add("SLURM_CPUS_PER_TASK", spec.cores_of_rank());
     }
   }
   return all;
@@ -86,35 +150,38 @@ Status Ranks::Prepare(Launch* launch, TaskResult* result) {
   const LocalTask& task = launch->task;
   const ProfileSpec& spec = task.profile->spec();
   variables_.clear();
-  if (spec.ranks == 0) return {};
-  const bool served = spec.mpi == Mpi::kPmix;
-  if (served && server_ == nullptr) return Status(Code::kInvalid, why_);
-  if (const Status made = MakeDirectory(); !made.ok() && served) return made;
+  if (spec.ranks == 0 && !task.gang) return {};
+  RankServer* const server = servers_.Of(spec);
+  const bool pmix = spec.served() && spec.mpi == Mpi::kPmix;
+  if (pmix && server == nullptr) return Status(Code::kInvalid, servers_.no_pmix);
+  if (const Status made = MakeDirectory(); !made.ok() && pmix) return made;
   const BaseEnvironment& base = task.profile->base();
+  const Gang* const gang = task.gang.get();
   if (!directory_.empty() &&
-      MakeLinesFile(TmpRootAt(directory_), kHosts, base.common().node_name, spec.ranks).empty()) {
+      MakeTextFile(TmpRootAt(directory_), kHosts, HostLines(spec, base, gang)).empty()) {
     Status full(Code::kExhausted, StrCat("cannot write the list of its ranks' nodes, ", directory_, "/",
                                          kHosts, ": ", strerror(errno)));
     RemoveDirectory();
     return full;
   }
-  variables_ = RankVariables(spec, base, directory_);
-  if (!served) return {};
-  Result<std::vector<RankServer::Variables>> told =
-      server_->Add({.attempt = task.attempt_id(), .count = spec.ranks, .directory = directory_}, to_end_);
+  variables_ = RankVariables(spec, base, directory_, gang);
+  if (server == nullptr) return {};
+  const auto count = static_cast<uint32_t>(variables_.size());
+  Result<std::vector<RankServer::Variables>> told = server->Add(
+      {.attempt = task.attempt_id(), .count = count, .directory = directory_, .gang = task.gang}, to_end_);
   if (!told.ok()) {
     if (told.status().code() == Code::kUnavailable) result->end = End::kLost;
     RemoveDirectory();
     return told.status();
   }
-  added_ = true;
+  server_ = server;
   for (size_t rank = 0; rank < variables_.size() && rank < told->size(); ++rank)
     variables_[rank].insert(variables_[rank].end(), (*told)[rank].begin(), (*told)[rank].end());
   return {};
 }
 
 void Ranks::Settle(const LocalTask& task, TaskResult*) {
-  if (std::exchange(added_, false)) server_->Drop(task.attempt_id());
+  if (server_ != nullptr) std::exchange(server_, nullptr)->Drop(task.attempt_id());
   RemoveDirectory();
 }
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent/steps/file_pattern.h"
+#include "agent/steps/gang.h"
 #include "base/text.h"
 
 namespace harrow::agent {
@@ -101,14 +102,16 @@ Status Streams::Prepare(Launch* launch, TaskResult*) {
   const LocalTask& task = launch->task;
   stdout_.Reset();
   stderr_.Reset();
-  const Status opened = OpenFiles(task, launch->sandbox, launch->given.process);
+  const uint32_t rank = launch->given.process + (task.gang ? task.gang->first_rank() : 0);
+  const Status opened = OpenFiles(task, launch->sandbox, rank);
   if (!opened.ok()) {
     CloseOwnEnds();
     return opened;
   }
   const uint64_t limit = limit_.load(std::memory_order_relaxed);
-  const bool piped = (out_ >= 0 || stdout_.Open(task.id, task.attempt, limit)) &&
-                     (err_ >= 0 || one_file_ || stderr_.Open(task.id, task.attempt, limit));
+  const std::optional<uint32_t> writer = task.profile->spec().ranks > 0 ? std::optional(rank) : std::nullopt;
+  const bool piped = (out_ >= 0 || stdout_.Open(task.id, task.attempt, limit, writer)) &&
+                     (err_ >= 0 || one_file_ || stderr_.Open(task.id, task.attempt, limit, writer));
   if (!piped) {
     const int error = errno;
     CloseOwnEnds();

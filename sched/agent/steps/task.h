@@ -16,6 +16,7 @@ namespace harrow::agent {
 
 class TaskProfile;
 class Team;
+struct Gang;
 
 /// How a command is started; numbers as graph::CommandForm and pb::Task.form.
 enum class CommandForm : uint8_t { kWords = 0, kArgv = 1, kShell = 2, kNone = 3, kAssigned = 4 };
@@ -45,7 +46,8 @@ struct LocalTask {
   std::vector<FileId> output_files;      // of outputs, in a sandbox
   std::vector<bool> output_results;      // which of them go to the submit directory
   std::string trouble;                   // why an input of it cannot be had
-  std::shared_ptr<Team> team{};          // of its processes, where it has ranks
+  std::shared_ptr<const Gang> gang{};    // of several nodes: this is the part of one
+  std::shared_ptr<Team> team{};          // of its processes here, where it has ranks or is such a part
 };
 
 /// What an attempt in a sandbox left at one of its outputs.
@@ -58,9 +60,11 @@ struct MadeFile {
 struct TaskResult {
   uint32_t id = 0;
   uint32_t attempt = 1;
+  std::shared_ptr<const Gang> gang{};  // as in LocalTask
   End end = End::kNotStarted;
   int code = 0;  // exit code, or signal; 126 and 127 as a shell gives them when not started
   WallTime start, finish;
+  std::optional<WallTime> failed{};  // of a part that failed by itself: when the first of its processes did
   Duration user_time{0}, system_time{0};
   int64_t max_rss_kib = 0;     // negative: not known, but less than so much
   uint64_t output_offset = 0;  // of the first record in the packed output; 0: none
@@ -83,6 +87,7 @@ struct StartedTask {
   uint32_t attempt = 1;
   AttemptId attempt_id() const { return {TaskId(id), attempt}; }
   WallTime start{};
+  std::shared_ptr<const Gang> gang{};
 };
 
 }  // namespace harrow::agent

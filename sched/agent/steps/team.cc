@@ -10,6 +10,13 @@
 namespace harrow::agent {
 namespace {
 
+constexpr const char* kNoPmix =
+    "none of its ranks called MPI_Init of an MPI that speaks PMIx, as Open MPI does: each was one of its "
+    "own; "
+    "mpi = \"pmi1\" is for MPICH, and mpi = \"none\" for programs without";
+constexpr const char* kNoPmi1 =
+    "none of its ranks called MPI_Init of an MPI that speaks PMI-1, as MPICH does: each was one of its own; "
+    "mpi = \"pmix\" is for Open MPI, and mpi = \"none\" for programs without";
 constexpr int kFailedCode = 1;  // of an attempt whose processes have not failed by their exit codes
 
 /// It was not to end like this: the other ranks wait for it.
@@ -34,7 +41,7 @@ bool FailedBefore(const RankEnd& a, const RankEnd& b) {
   return turn(a) != turn(b) ? turn(a) < turn(b) : a.result.finish < b.result.finish;
 }
 
-/// `who`: "rank 2 of 4", or empty where there is one only.
+/// `who`: "rank 2 of 4 on node1", or empty where there is one only.
 void NameTheFailure(const RankEnd& end, const std::string& who, TaskResult* result) {
   const auto say = [&](const std::string& what) { return who.empty() ? what : StrCat(who, " ", what); };
   if (end.seen && end.seen->aborted) {
@@ -53,9 +60,10 @@ void NameTheFailure(const RankEnd& end, const std::string& who, TaskResult* resu
   }
 }
 
-/// All have done all of the work, each for itself, instead of a part of it: what was started speaks no PMIx.
-bool WereEachAlone(const std::vector<RankEnd>& ends) {
-  return ends.size() > 1 && std::all_of(ends.begin(), ends.end(), [](const RankEnd& end) {
+/// All have done all of the work, each for itself, instead of a part of it: what was started does not speak
+/// with who serves it. Those of other nodes neither, else they would have waited for these.
+bool WereEachAlone(const std::vector<RankEnd>& ends, uint32_t ranks) {
+  return ranks > 1 && std::all_of(ends.begin(), ends.end(), [](const RankEnd& end) {
            return IsSuccess(end.result) && end.served && end.seen && !end.seen->connected;
          });
 }
@@ -85,7 +93,8 @@ bool FailedByItself(const RankEnd& end) {
   return !IsSuccess(end.result) || LeftWithoutFarewell(end) || (end.seen && end.seen->aborted);
 }
 
-TaskResult JoinEnds(std::vector<RankEnd> ends) {
+TaskResult JoinEnds(std::vector<RankEnd> ends, const RankPart& part) {
+  const uint32_t ranks = part.of > 0 ? part.of : static_cast<uint32_t>(ends.size());
   const auto first_failed = [&] {
     auto first = ends.end();
     for (auto end = ends.begin(); end != ends.end(); ++end) {
@@ -103,25 +112,27 @@ TaskResult JoinEnds(std::vector<RankEnd> ends) {
 
   TaskResult all = decides->result;
   if (first_failed != ends.end()) {
-    const auto rank = first_failed - ends.begin();
-    NameTheFailure(*first_failed, ends.size() > 1 ? StrCat("rank ", rank, " of ", ends.size()) : "", &all);
+    const auto rank = part.first + static_cast<uint32_t>(first_failed - ends.begin());
+    std::string who;
+    if (ranks > 1) who = StrCat("rank ", rank, " of ", ranks);
+    if (ranks > 1 && !part.node.empty()) who += StrCat(" on ", part.node);
+    all.failed = all.finish;
+    NameTheFailure(*first_failed, who, &all);
   }
-  if (WereEachAlone(ends)) {
+  if (WereEachAlone(ends, ranks)) {
     all.code = kFailedCode;
-    all.message =
-        "none of its ranks called MPI_Init of an MPI that speaks PMIx, as Open MPI does and MPICH by PMI-1 "
-        "does "
-        "not: each was one of its own; mpi = \"none\" is for programs without";
+    all.message = part.mpi == Mpi::kPmi1 ? kNoPmi1 : kNoPmix;
+    all.failed = all.finish;
   }
   all.pus.clear();
   all.devices.clear();
   for (auto end = ends.begin(); end != ends.end(); ++end) {
-    TaskResult part = std::move(end->result);
+    TaskResult one = std::move(end->result);
     if (end == decides) {  // all but these are there
-      all.pus.insert(all.pus.end(), part.pus.begin(), part.pus.end());
-      if (!part.devices.empty()) all.devices += StrCat(all.devices.empty() ? "" : ",", part.devices);
+      all.pus.insert(all.pus.end(), one.pus.begin(), one.pus.end());
+      if (!one.devices.empty()) all.devices += StrCat(all.devices.empty() ? "" : ",", one.devices);
     } else {
-      AddUp(part, &all);
+      AddUp(one, &all);
     }
   }
   // Whether they had said farewell, nobody knows; and what they did since may be the server's fault.
@@ -129,6 +140,7 @@ TaskResult JoinEnds(std::vector<RankEnd> ends) {
   if (forgotten && by_themselves) {
     all.end = End::kLost;
     all.code = 0;
+    all.failed.reset();
     all.message = "the node's PMIx server (harrow-pmix) died; the task is tried again";
   }
   return all;

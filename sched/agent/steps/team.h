@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/steps/environment.h"
 #include "agent/steps/rank_server.h"
 #include "agent/steps/task.h"
 #include "base/status.h"
@@ -26,9 +27,17 @@ struct RankEnd {
 /// Has it failed by itself? Then the others are ended.
 bool FailedByItself(const RankEnd& end);
 
-/// The result of an attempt, of those of its processes, in their order: what the first that failed by itself
-/// says, else why all were ended.
-TaskResult JoinEnds(std::vector<RankEnd> ends);
+/// Which of a task's ranks the processes of an attempt are.
+struct RankPart {
+  uint32_t first = 0;
+  uint32_t of = 0;     // all ranks of the task; 0: as many as there are
+  std::string node{};  // of a task of several nodes: the name of this one
+  Mpi mpi = Mpi::kPmix;
+};
+
+/// The result of an attempt, or of this node's part of it, of those of its processes, in their order: what
+/// the first that failed by itself says, else why all were ended.
+TaskResult JoinEnds(std::vector<RankEnd> ends, const RankPart& part = {});
 
 /// Where the threads meet that start, and look after, the processes of one attempt: the first prepares what
 /// is for all, none starts before all can, and the first gathers how they ended. Each thread makes each of

@@ -153,11 +153,15 @@ int OpenTmpRoot(const TmpRoot& root) {
 
 std::string MakeLinesFile(const TmpRoot& root, const std::string& name, std::string_view line,
                           uint32_t times) {
+  std::string text;
+  for (uint32_t i = 0; i < times; ++i) text.append(line).append(1, '\n');
+  return MakeTextFile(root, name, text);
+}
+
+std::string MakeTextFile(const TmpRoot& root, const std::string& name, std::string_view text) {
   const int directory = OpenTmpRoot(root);
   if (directory < 0) return {};
   const int file = openat(directory, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  std::string text;
-  for (uint32_t i = 0; i < times; ++i) text.append(line).append(1, '\n');
   const ssize_t written = file < 0 ? -1 : write(file, text.data(), text.size());
   const int error = written < 0 ? errno : ENOSPC;
   const bool whole = written == static_cast<ssize_t>(text.size());

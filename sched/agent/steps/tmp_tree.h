@@ -42,8 +42,10 @@ void RemoveLeftTmpRoots(run_dir::RunDir& dir);
 /// there can be none, `root` itself. It goes with `root`.
 TmpRoot MakeSharedMemoryRoot(const TmpRoot& root);
 
-/// Makes a file there that holds `line` so many times, for its owner to read; its path, empty when it cannot
-/// be made whole (errno tells why).
+/// Makes a file there that holds the text, for its owner to read; its path, empty when it cannot be made
+/// whole (errno tells why).
+std::string MakeTextFile(const TmpRoot& root, const std::string& name, std::string_view text);
+/// The same, of a line so many times.
 std::string MakeLinesFile(const TmpRoot& root, const std::string& name, std::string_view line,
                           uint32_t times);
 

@@ -14,7 +14,8 @@ using testing::HasSubstr;
 /// Records what is appended; can be told to fail or to hold a flush up.
 class FakeWriter : public output::Writer {
  public:
-  Result<uint64_t> Append(TaskId, uint32_t, output::Stream, std::string_view data) override {
+  Result<uint64_t> Append(TaskId, uint32_t, output::Stream, std::string_view data,
+                          std::optional<uint32_t>) override {
     std::lock_guard lock(mutex);
     const uint64_t offset = 16 + appended.size();
     appended += data;
@@ -89,7 +90,7 @@ class CollectorTest : public testing::Test {
 };
 
 TEST_F(CollectorTest, OutputIsWrittenBeforeItsResultLeaves) {
-  EXPECT_EQ(collector_->AddOutput(1, 1, output::Stream::kStdout, "text"), 16u);
+  EXPECT_EQ(collector_->AddOutput(1, 1, output::Stream::kStdout, "text", {}), 16u);
   collector_->AddEnded(Result(1));
   WaitFor([this] { return ended_.size() == 1; });
   EXPECT_EQ(written_at_delivery_, "text");
@@ -111,7 +112,7 @@ TEST_F(CollectorTest, ResultsWaitForStorageThatIsFull) {
     std::lock_guard lock(writer_->mutex);
     writer_->fails = true;
   }
-  collector_->AddOutput(1, 1, output::Stream::kStdout, "text");
+  collector_->AddOutput(1, 1, output::Stream::kStdout, "text", {});
   collector_->AddEnded(Result(1));
   WaitFor([this] { return problems_.size() == 1; });
   EXPECT_THAT(problems_[0], HasSubstr("no space left"));
@@ -127,7 +128,7 @@ TEST_F(CollectorTest, ResultsWaitForStorageThatIsFull) {
 }
 
 TEST_F(CollectorTest, WhenTheRunEndsOutputThatCannotBeWrittenIsDroppedAndItsTasksAreInterrupted) {
-  collector_->AddOutput(1, 1, output::Stream::kStdout, "safe");
+  collector_->AddOutput(1, 1, output::Stream::kStdout, "safe", {});
   TaskResult done = Result(1);
   done.end = End::kExited;
   done.output_offset = 16;
@@ -137,8 +138,8 @@ TEST_F(CollectorTest, WhenTheRunEndsOutputThatCannotBeWrittenIsDroppedAndItsTask
     std::lock_guard lock(writer_->mutex);
     writer_->fails = true;
   }
-  collector_->AddOutput(2, 1, output::Stream::kStdout, "lost");
-  collector_->AddOutput(3, 1, output::Stream::kStderr, "lost, and its task goes on");
+  collector_->AddOutput(2, 1, output::Stream::kStdout, "lost", {});
+  collector_->AddOutput(3, 1, output::Stream::kStderr, "lost, and its task goes on", {});
   done.id = 2;
   done.stdout_bytes = 4;
   collector_->AddEnded(done);
@@ -170,7 +171,7 @@ TEST_F(CollectorTest, SlotsThatWaitForFullStorageAreLetGoWhenTheRunEnds) {
   }
   auto slot = std::async(std::launch::async, [this] {
     const std::string much(16u << 20, 'x');
-    for (int i = 0; i < 4; ++i) collector_->AddOutput(1, 1, output::Stream::kStdout, much);
+    for (int i = 0; i < 4; ++i) collector_->AddOutput(1, 1, output::Stream::kStdout, much, {});
   });
   WaitFor([this] { return problems_.size() == 1; });
   collector_->GiveUpOutput();

@@ -161,9 +161,36 @@ TEST(Explain, TaskOfSeveralNodes) {
   s.Begin({{1, 0, 0}, {1, 0, 0}});
   EXPECT_EQ(Says(s, "gang"),
             "It is ready, in the queue of tasks of several nodes; none comes before it there. It asks for 2 "
-            "whole nodes of 1 core. It waits for idle nodes.");
+            "whole nodes of 1 core. It waits until 2 nodes are idle at once.");
   s.Ended("S", 0);
-  EXPECT_EQ(Says(s, "gang"), "It was sent to its node; enough nodes were idle, or had been kept for it.");
+  EXPECT_EQ(Says(s, "gang"), "It was sent to its node; enough nodes had room for it at once.");
+}
+
+TEST(Explain, RanksOnSeveralNodes) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  s.profile.ranks = 8;
+  s.profile.shape.cores = 8;
+  s.Add("spread");
+  s.profile.ranks = 20;
+  s.profile.shape = {.cores = 10, .nodes = 2};
+  s.Add("large");
+  s.Begin({{3, 0, 0}, {3, 0, 0}, {3, 0, 0}});
+  EXPECT_EQ(Says(s, "spread"), "It is ready, but asks for 8 cores, which no node here has.");
+  EXPECT_EQ(Says(s, "large"),
+            "It is ready, but asks for 10 cores on each of 2 nodes, which no node here has.");
+  s.Tell(AllNodesJoined{});
+  EXPECT_EQ(Says(s, "spread"), "It was sent to its node; enough nodes had room for it at once.");
+  EXPECT_EQ(Says(s, "large"),
+            "It failed: it asks for 10 cores on each of 2 nodes, which too few nodes can give.");
+  s.profile.ranks = 4;
+  s.profile.shape = {.cores = 4};
+  s.Add("second");
+  s.Tell(s.Added());
+  EXPECT_EQ(
+      Says(s, "second"),
+      "It is ready, in the queue of tasks of several nodes; none comes before it there. It asks for 2 "
+      "cores on each of 2 nodes. No node is large enough for all of its 4 ranks. It waits until 2 nodes "
+      "have room for it at once.");
 }
 
 TEST(Explain, TimeLimitDoesNotFit) {
@@ -314,12 +341,17 @@ TEST(Explain, NodesThatAreKeptForIt) {
   s.profile.shape.nodes = 2;
   s.Add("gang");
   s.Begin({{1, 0, 0}, {1, 0, 0}});
-  s.Ended("S0", 0);
-  s.Ended("S1", 1);
-  s.Ended("S2", 0);
-  EXPECT_EQ(Says(s, "gang"),
-            "It is ready, in the queue of tasks of several nodes; none comes before it there. It asks for 2 "
-            "whole nodes of 1 core. Nodes are being kept free for it.");
+  for (const auto& [name, node] : {std::pair("S0", 0u), std::pair("S1", 1u), std::pair("S2", 0u)}) {
+    s.now += std::chrono::seconds(1);
+    s.Ended(name, node);
+  }
+  EXPECT_EQ(
+      Says(s, "gang"),
+      "It is ready, in the queue of tasks of several nodes; none comes before it there. It asks for 2 "
+      "whole nodes of 1 core. Room is kept for it on its 2 candidate nodes; 1 of them has it, the others "
+      "when what runs there has ended.");
+  EXPECT_EQ(s.scheduler().Explain(s["gang"]).candidates, (std::vector<NodeId>{NodeId(0), NodeId(1)}));
+  EXPECT_TRUE(Says(s, "S4").ends_with(" Some nodes keep room for tasks of several nodes.")) << Says(s, "S4");
 }
 
 TEST(Explain, WaitsToBeTriedAgain) {

@@ -11,6 +11,7 @@
 #include "core/lanes.h"
 #include "core/node_table.h"
 #include "core/queues.h"
+#include "core/run_times.h"
 #include "core/scheduler.h"
 #include "core/task_table.h"
 
@@ -183,21 +184,26 @@ TEST(NodeTable, RoomIsWhatIsOpenAndNotKept) {
   nodes.Join(kOne, {4, 1, 100});
   nodes.Join(kTwo, {2, 0, 0});
   EXPECT_EQ(nodes.open_slots(), 6u);
-  nodes.UpdateFree(kOne, true);
-  nodes.UpdateFree(kTwo, false);
+  nodes.UpdateFree(kOne, 4);
+  nodes.UpdateFree(kTwo, 0);
   EXPECT_EQ(nodes.free_slots(), 4u);
   const uint64_t room = nodes.room_version();
   nodes.Occupy(kOne, {.cores = 3, .devices = 1, .memory = 60});
-  nodes.UpdateFree(kOne, true);
+  EXPECT_EQ(nodes[kOne].left().slots, 1u);
+  EXPECT_EQ(nodes[kOne].left().devices, 0u);
+  EXPECT_EQ(nodes[kOne].left().memory, 40u);
+  EXPECT_FALSE(nodes[kOne].left().idle);
+  nodes.UpdateFree(kOne, 1);
   EXPECT_EQ(nodes.free_slots(), 1u);
   EXPECT_EQ(nodes.room_version(), room) << "less room makes nobody look again";
-  EXPECT_TRUE(nodes.Release(kOne, {.cores = 3, .devices = 1, .memory = 60}));
+  nodes.Release(kOne, {.cores = 3, .devices = 1, .memory = 60});
   EXPECT_TRUE(nodes[kOne].unused());
-  nodes.UpdateFree(kOne, true);
+  EXPECT_TRUE(nodes[kOne].left().idle);
+  nodes.UpdateFree(kOne, 4);
   EXPECT_GT(nodes.room_version(), room);
   nodes.SetAccess(kOne, Node::Access::kClosed);
   EXPECT_NE(nodes.FindBroken(), "") << "it is in the index still";
-  nodes.UpdateFree(kOne, true);
+  nodes.UpdateFree(kOne, 0);
   EXPECT_EQ(nodes.FindBroken(), "");
   EXPECT_EQ(nodes.open_nodes(), 1u);
   EXPECT_FALSE(nodes[kOne].expected());
@@ -234,33 +240,162 @@ TEST(Holds, NoMoreNodesThanTasks) {
   EXPECT_EQ(holds.FindBroken(), "");
 }
 
-TEST(Gangs, OneIsGatheredAndThoseInFlightKnowTheirNodes) {
+TEST(NodeTable, APartIsAllOfAWholeNode) {
+  EXPECT_EQ(NodeTable::PartOf({.cores = 2, .devices = 1, .memory = 7}, {8, 4, 9}), (NodeCapacity{2, 1, 7}));
+  EXPECT_EQ(NodeTable::PartOf({.cores = 2, .whole_node = true}, {8, 4, 9}), (NodeCapacity{8, 0, 0}));
+}
+
+TEST(Gangs, TheNextIsCountedAndThenGathered) {
   Gangs gangs;
   gangs.Grow(3);
-  gangs.Gather(kA);
+  EXPECT_FALSE(gangs.waiting());
+  gangs.SetFirst(kA);
+  EXPECT_TRUE(gangs.waiting());
   gangs.CountOvertaken(3, 4);
   EXPECT_FALSE(gangs.to_look());
   gangs.CountOvertaken(1, 4);
   EXPECT_TRUE(gangs.to_look());
   EXPECT_TRUE(gangs.impatient(4));
-  gangs.Keep({kOne, kThree});
-  EXPECT_TRUE(gangs.Keeps(kThree));
-  EXPECT_FALSE(gangs.Keeps(kTwo));
-  EXPECT_EQ(gangs.FindBroken(), "");
-  EXPECT_EQ(gangs.Forget(), (Nodes{kOne, kThree}));
-  EXPECT_FALSE(gangs.Keeps(kThree));
-  EXPECT_FALSE(gangs.gathering());
-  gangs.Gather(kB);
+  gangs.GatherFirst();
+  EXPECT_FALSE(gangs.first());
+  EXPECT_FALSE(gangs.impatient(4));
+  ASSERT_NE(gangs.Find(kA), nullptr);
+  EXPECT_TRUE(gangs.Find(kA)->nodes.empty());
+  EXPECT_FALSE(gangs.keeps());
+  gangs.SetFirst(kB);
   EXPECT_FALSE(gangs.impatient(4)) << "each has a patience of its own";
+  EXPECT_TRUE(gangs.Forget(kB).empty());
+  EXPECT_FALSE(gangs.first());
+  EXPECT_TRUE(gangs.waiting());
+}
 
+TEST(Gangs, NodesKeepRoomForSeveral) {
+  Gangs gangs;
+  gangs.Grow(3);
+  for (TaskId id : {kA, kB}) {
+    gangs.SetFirst(id);
+    gangs.GatherFirst();
+  }
+  gangs.Keep(0, {kOne, kThree}, {{2, 1, 10}, {3, 0, 10}});
+  gangs.Keep(1, {kTwo, kThree}, {{1, 0, 0}, {1, 2, 5}});
+  EXPECT_TRUE(gangs.Keeps(kThree));
+  EXPECT_EQ(gangs.kept(kThree), (NodeCapacity{4, 2, 15}));
+  EXPECT_EQ(gangs.kept_slots(), 7u);
+  EXPECT_TRUE(gangs.Find(kB)->Has(kTwo));
+  EXPECT_FALSE(gangs.Find(kB)->Has(kOne));
+  EXPECT_EQ(gangs.Find(kA)->Find(kThree), 1u);
+  EXPECT_EQ(gangs.FindBroken(), "");
+
+  const order::Room::Free left = gangs.Beyond(kThree, {.slots = 6, .devices = 1, .memory = 20, .idle = true});
+  EXPECT_EQ(left.slots, 2u);
+  EXPECT_EQ(left.devices, 0u);
+  EXPECT_EQ(left.memory, 5u);
+  EXPECT_FALSE(left.idle);
+
+  gangs.Expect(1, 0, Time(Duration(9)));
+  gangs.Expect(1, 1, Time(Duration(7)));
+  gangs.SumUp(1);
+  EXPECT_EQ(gangs.Find(kB)->begins, Time(Duration(9)));
+  EXPECT_EQ(gangs.again(), Time::max());
+  gangs.SetAgain(1, Time(Duration(5)));
+  EXPECT_EQ(gangs.again(), Time(Duration(5)));
+
+  EXPECT_EQ(gangs.Unkeep(1), (Nodes{kTwo, kThree}));
+  EXPECT_EQ(gangs.again(), Time::max());
+  EXPECT_FALSE(gangs.Keeps(kTwo));
+  EXPECT_EQ(gangs.kept(kThree), (NodeCapacity{3, 0, 10}));
+  EXPECT_NE(gangs.Find(kB), nullptr) << "it has its place still";
+  EXPECT_EQ(gangs.Forget(kA), (Nodes{kOne, kThree}));
+  EXPECT_FALSE(gangs.keeps());
+  EXPECT_TRUE(gangs.Beyond(kThree, {.slots = 6, .idle = true}).idle);
+  EXPECT_EQ(gangs.FindBroken(), "");
+}
+
+TEST(Gangs, ThoseInFlightKnowTheirNodes) {
+  Gangs gangs;
+  gangs.Grow(3);
   gangs.Add(kA, {kTwo, kOne});
+  gangs.Add(kA, {kTwo});
+  EXPECT_EQ(gangs.followers(kOne), std::vector<TaskId>{kA});
+  EXPECT_TRUE(gangs.followers(kTwo).empty());
   EXPECT_TRUE(gangs.LoseFollower(kTwo).empty()) << "the lead node's tasks are known without";
   EXPECT_FALSE(gangs.broken(kA));
+  EXPECT_EQ(gangs.FindBroken(), "");
   EXPECT_EQ(gangs.LoseFollower(kOne), std::vector<TaskId>{kA});
   EXPECT_TRUE(gangs.broken(kA));
   EXPECT_TRUE(gangs.LoseFollower(kOne).empty());
   EXPECT_EQ(gangs.Remove(kA), Nodes{kTwo});
   EXPECT_FALSE(gangs.broken(kA));
+  gangs.Add(kB, {kOne, kTwo, kThree}, true);
+  EXPECT_TRUE(gangs.broken(kB));
+  EXPECT_EQ(gangs.Remove(kB), (Nodes{kOne, kTwo, kThree}));
+  EXPECT_TRUE(gangs.followers(kThree).empty());
+  EXPECT_EQ(gangs.FindBroken(), "");
+}
+
+TEST(RunTimesTest, OfALaneAtALevelElseOfTheLevel) {
+  using std::chrono::seconds;
+  order::LevelTimes levels;
+  RunTimes times(&levels);
+  EXPECT_FALSE(times.Mean(3, 1));
+  levels.Add(3, seconds(8));
+  EXPECT_EQ(times.Mean(3, 1), seconds(8));
+  times.Learn(3, 1, seconds(1));
+  times.Learn(3, 1, seconds(3));
+  EXPECT_EQ(times.Mean(3, 1), seconds(2));
+  EXPECT_EQ(times.Mean(3, 2), seconds(8));
+  EXPECT_FALSE(times.Mean(2, 1));
+}
+
+TEST(RunTimesTest, WhatBeganBeforeCountsFromThenOn) {
+  order::LevelTimes levels;
+  RunTimes times(&levels);
+  times.Begin(kA, Time(Duration(5)));
+  times.Begin(kB, Time(Duration(7)));
+  EXPECT_EQ(times.since(kB), Time(Duration(7)));
+  EXPECT_EQ(times.since(TaskId(9)), Time(Duration(5)));
+  times.End(kB);
+  EXPECT_EQ(times.since(kB), Time(Duration(5)));
+  EXPECT_GT(times.memory(), 0u);
+}
+
+TEST(QueuesTest, AGangThatStandsApartIsReadyAndNotTaken) {
+  graph::Graph graph;
+  graph::Profile profile;
+  profile.shape.nodes = 2;
+  graph::TaskSpec spec;
+  spec.profile = graph.AddProfile(profile);
+  for (int i = 0; i < 2; ++i) graph.AddTask(spec);
+  ASSERT_TRUE(graph.Seal().ok());
+  const Options options{.policy = order::Policy::kHrf};
+  order::LevelTimes times;
+  TaskTable tasks;
+  tasks.Grow(2);
+  Lanes lanes;
+  for (TaskId id : {kA, kB}) tasks.Describe(id, 0, lanes.Of(graph, id), 0);
+  EXPECT_TRUE(lanes.gangs());
+  Queues queues(options, &times, nullptr, &tasks, &lanes);
+  for (TaskId id : {kA, kB}) queues.Enter(id, false);
+  const order::Room::Free free{.slots = 9, .devices = 9, .memory = 0, .idle = true};
+  const auto take = [&] { return queues.TakeGang(order::Room(lanes.table(), {9, 9, 0}, free)).task; };
+  EXPECT_EQ(take(), kA);
+  queues.SetApart(kA);
+  EXPECT_TRUE(queues.IsApart(kA));
+  EXPECT_EQ(queues.ready(lanes.Of(graph, kA)), 2u);
+  EXPECT_EQ(queues.FindBroken(), "");
+  queues.SetLevel(kA, 5);
+  EXPECT_EQ(queues.FindBroken(), "") << "its level is its own";
+  EXPECT_EQ(take(), kB);
+  queues.Return(kB);
+  queues.Return(kA);
+  EXPECT_FALSE(queues.IsApart(kA));
+  EXPECT_EQ(queues.FindBroken(), "");
+  EXPECT_EQ(take(), kA) << "of the higher level";
+  queues.SetApart(kA);
+  queues.Leave(kA, false);
+  tasks.MakeWaiting(kA);
+  EXPECT_TRUE(queues.apart().empty());
+  EXPECT_EQ(queues.FindBroken(), "");
 }
 
 TEST(QueuesTest, ALevelThatIsRaisedOverAndOverLeavesOneEntry) {
@@ -429,6 +564,58 @@ TEST(Lanes, ImpossibleOnceNoNodeIsExpected) {
   EXPECT_FALSE(lanes.gone(lane));
 }
 
+/// So few nodes that each of them can hold its part, where none can hold all.
+TEST(Lanes, RanksAreSpreadWhereNoNodeCanHoldThem) {
+  graph::Graph graph;
+  graph::Profile profile;
+  profile.ranks = 10;
+  profile.shape = {.cores = 20, .devices = 10};
+  graph::TaskSpec spec;
+  spec.profile = graph.AddProfile(profile);
+  graph.AddTask(spec);
+  profile.ranks = 0;
+  spec.profile = graph.AddProfile(profile);
+  graph.AddTask(spec);
+  ASSERT_TRUE(graph.Seal().ok());
+  Lanes lanes;
+  EXPECT_EQ(lanes.Of(graph, kA), lanes.Of(graph, kB)) << "as long as a node can hold it";
+  NodeTable nodes;
+  nodes.Grow(NodeId(4));
+  for (uint32_t n = 0; n < 5; ++n) nodes.Join(NodeId(n), {n == 0 ? 12u : 6u, 10, 0});
+  EXPECT_TRUE(lanes.FindImpossible(nodes));
+  lanes.Spread(graph, nodes);
+  const order::LaneId spread = lanes.Of(graph, kA);
+  EXPECT_EQ(lanes[spread], (order::Lane{.cores = 6, .devices = 3, .nodes = 4}));
+  EXPECT_FALSE(lanes.impossible(spread));
+  EXPECT_TRUE(lanes.impossible(lanes.Of(graph, kB)));
+  EXPECT_EQ(lanes[lanes.OfSpread(graph, kA, 5)], (order::Lane{.cores = 4, .devices = 2, .nodes = 5}));
+
+  for (uint32_t n = 1; n < 5; ++n) nodes.SetAccess(NodeId(n), Node::Access::kGone);
+  nodes.ExpectNoMore();
+  EXPECT_TRUE(lanes.FindImpossible(nodes));
+  lanes.Spread(graph, nodes);
+  EXPECT_TRUE(lanes.impossible(lanes.Of(graph, kA)));
+  EXPECT_TRUE(lanes.gone(lanes.Of(graph, kA)));
+  nodes.Join(NodeId(1), {16, 10, 0});
+  EXPECT_TRUE(lanes.FindImpossible(nodes));
+  lanes.Spread(graph, nodes);
+  EXPECT_EQ(lanes[lanes.Of(graph, kA)], (order::Lane{.cores = 10, .devices = 5, .nodes = 2}));
+  EXPECT_EQ(lanes.FindBroken(), "");
+}
+
+TEST(Lanes, WhoseRanksMayBeSpread) {
+  graph::Profile profile;
+  EXPECT_FALSE(Lanes::MaySpread(profile));
+  profile.ranks = 1;
+  EXPECT_FALSE(Lanes::MaySpread(profile));
+  profile.ranks = 2;
+  EXPECT_TRUE(Lanes::MaySpread(profile));
+  profile.shape.whole_node = true;
+  EXPECT_FALSE(Lanes::MaySpread(profile));
+  profile.shape = {.nodes = 2};
+  EXPECT_FALSE(Lanes::MaySpread(profile));
+}
+
 /// What is said to be held is at least what there must be: of each part, when that part is large, and of all.
 TEST(Memory, OfTheSchedulerCountsEveryPart) {
   constexpr uint32_t kMany = 16'384;  // capacities double: no more room than is used
@@ -459,6 +646,9 @@ TEST(Memory, OfTheSchedulerCountsEveryPart) {
   Holds holds;
   holds.Grow(kMany);
   EXPECT_GE(holds.memory(), kMany * (sizeof(order::LaneId) + sizeof(uint32_t)));
+  Gangs gangs;
+  gangs.Grow(kMany);
+  EXPECT_GE(gangs.memory(), kMany * (sizeof(NodeCapacity) + sizeof(std::vector<TaskId>)));
 
   Backups backups;
   for (uint32_t i = 0; i < kMany; ++i) backups.Add(FileId(i));
@@ -479,7 +669,7 @@ TEST(Memory, OfTheSchedulerCountsEveryPart) {
   scheduler.HandleAll(Time(), events, &actions);
   EXPECT_GE(scheduler.MemoryWithoutText(), graph.MemoryWithoutText() + tasks.memory() + nodes.memory() +
                                                kMany * sizeof(order::ReadyQueue) + without_rows +
-                                               holds.memory());
+                                               holds.memory() + gangs.memory());
 }
 
 }  // namespace

@@ -300,6 +300,7 @@ TEST(Placement, GangDoesNotWaitForEver) {
   while (s.State("gang") == TaskState::kReady && small_before < 12) {
     for (int i = 0; i < 12; ++i) {
       if (s.State(Number("S", i)) != TaskState::kSent) continue;
+      s.now += std::chrono::seconds(1);
       s.Ended(Number("S", i), s.scheduler().node(s[Number("S", i)]).value);
       ++small_before;
       break;
@@ -369,28 +370,40 @@ TEST(Placement, GangThatAsksForMoreNodesThanAreHereIsNotInTheWay) {
   EXPECT_EQ(s.Tell(NodeJoined{NodeId(2), {1, 0, 0}}), "join three@1, join three@2, start three@0");
 }
 
-TEST(Placement, GangThatIsCancelledLetsTheNextGather) {
+TEST(Placement, GangThatDoesNotFitIsPassedOverByThoseThatDo) {
   ToldScheduler s({.policy = Policy::kFifo});
   s.Add("S");
   s.profile.shape.nodes = 3;
   s.Add("three");
   s.profile.shape.nodes = 2;
   s.Add("two");
-  EXPECT_EQ(s.Begin({{1, 0, 0}, {1, 0, 0}, {1, 0, 0}}), "start S@0")
-      << "three comes first, and S is in its way";
-  EXPECT_EQ(s.Tell(CancelRequested{s["three"]}), "cancelled three, join two@2, start two@1");
+  EXPECT_EQ(s.Begin({{1, 0, 0}, {1, 0, 0}, {1, 0, 0}}), "start S@0, join two@2, start two@1");
+  EXPECT_EQ(s.Ended("S", 0), "done S");
+  EXPECT_EQ(s.Ended("two", 1), "done two, join three@1, join three@2, start three@0");
+}
+
+TEST(Placement, GangThatIsCancelledLetsTheNextGather) {
+  ToldScheduler s({.policy = Policy::kFifo});
+  for (const char* name : {"S0", "S1"}) s.Add(name);
+  s.profile.shape.nodes = 3;
+  for (const char* name : {"first", "second"}) s.Add(name);
+  EXPECT_EQ(s.Begin({{1, 0, 0}, {1, 0, 0}, {1, 0, 0}}), "start S0@0, start S1@1");
+  EXPECT_EQ(s.Tell(CancelRequested{s["first"]}), "cancelled first");
+  EXPECT_EQ(s.Ended("S0", 0), "done S0");
+  EXPECT_EQ(s.Ended("S1", 1), "done S1, join second@1, join second@2, start second@0");
 }
 
 TEST(Placement, GangIsGivenUpWhenANodeItNeedsIsClosed) {
   ToldScheduler s({.policy = Policy::kFifo});
-  s.Add("S");
+  for (const char* name : {"S0", "S1"}) s.Add(name);
   s.profile.shape.nodes = 3;
   s.Add("three");
   s.profile.shape.nodes = 2;
   s.Add("two");
-  EXPECT_EQ(s.Begin({{1, 0, 0}, {1, 0, 0}, {1, 0, 0}}), "start S@0");
-  EXPECT_EQ(s.Tell(NodeClosed{NodeId(2)}), "") << "S is in the way of both";
-  EXPECT_EQ(s.Ended("S", 0), "done S, join two@1, start two@0");
+  EXPECT_EQ(s.Begin({{1, 0, 0}, {1, 0, 0}, {1, 0, 0}}), "start S0@0, start S1@1");
+  EXPECT_EQ(s.Tell(NodeClosed{NodeId(2)}), "");
+  EXPECT_EQ(s.Ended("S0", 0), "done S0") << "S1 is in the way";
+  EXPECT_EQ(s.Ended("S1", 1), "done S1, join two@1, start two@0");
   EXPECT_EQ(s.Ended("two", 0), "done two");
   EXPECT_EQ(s.Tell(AllNodesJoined{}), "failed three (fits nowhere), complete");
 }
@@ -406,6 +419,7 @@ TEST(Placement, GangKeepsItsNodesUntilAllAreIdle) {
   while (s.State("gang") == TaskState::kReady) {
     for (int i = 0; i < 9; ++i) {
       if (s.State(Number("S", i)) != TaskState::kSent) continue;
+      s.now += std::chrono::seconds(1);
       const std::string answer = s.Ended(Number("S", i), s.scheduler().node(s[Number("S", i)]).value);
       at_once += answer.find("start S") != std::string::npos;
       EXPECT_EQ(answer.find("start gang") != std::string::npos,

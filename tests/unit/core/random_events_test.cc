@@ -27,6 +27,7 @@ struct Seen {
   uint64_t nodes_back = 0, nodes_aside = 0, late = 0, grown = 0, adopted = 0, delayed = 0, heard_again = 0,
            after_a_failure = 0, capped = 0;
   uint64_t copies = 0, backups = 0, handed_on = 0, failed_copies = 0, drops = 0, remade = 0;
+  uint64_t spread = 0, gathered = 0, gangs_adopted = 0;
 };
 
 class Chaos {
@@ -64,6 +65,10 @@ class Chaos {
         scheduler_.Handle(now_, event, &actions_);
         if (const auto* started = std::get_if<TaskStarted>(&event)) {
           seen_.adopted += scheduler_.Explain(started->attempt.task).taken_from == TakenFrom::kAdopted;
+        } else if (const auto* restored = std::get_if<GangRestored>(&event)) {
+          const TaskId task = restored->attempt.task;
+          seen_.gangs_adopted += task.value < graph_.task_count() && graph_.profile(task).shape.nodes > 1 &&
+                                 scheduler_.Explain(task).taken_from == TakenFrom::kAdopted;
         }
       }
       TakeActions();
@@ -83,6 +88,7 @@ class Chaos {
     const Explanation is = scheduler_.Explain(some);
     EXPECT_FALSE(is.text.empty());
     seen_.reservations += is.text.find("keeps what gets free") != std::string::npos;
+    seen_.gathered += is.text.find("Room is kept for it") != std::string::npos;
   }
 
   /// Where files are local: what the attempt made comes before its end.
@@ -119,6 +125,10 @@ class Chaos {
     bool begun = false;
     bool asked_back = false;
     bool cancelled = false;
+    // Its nodes, the lead node first; those that are lost are none of them any more.
+    std::vector<NodeId> members = {node};
+    // How many there were.
+    uint32_t parts = 1;
   };
 
   uint32_t Below(uint32_t n) { return random_.Below(n); }
@@ -175,6 +185,23 @@ class Chaos {
     profiles_.push_back(graph_.AddProfile(p));
     p.shape.nodes = 5;
     p.shape.cores = 2;
+    profiles_.push_back(graph_.AddProfile(p));
+    p = {};
+    p.ranks = 5;
+    p.shape = {.cores = 3, .nodes = 2};
+    profiles_.push_back(graph_.AddProfile(p));
+    p.ranks = 3;
+    p.shape = {.cores = 2, .devices = 1, .nodes = 3, .memory = 1000};
+    p.priority = 1;
+    profiles_.push_back(graph_.AddProfile(p));
+    p = {};
+    p.ranks = 4;
+    p.shape = {.cores = 2, .nodes = 2};
+    p.time_limit = std::chrono::milliseconds(100);
+    profiles_.push_back(graph_.AddProfile(p));
+    p = {};
+    p.ranks = 8;  // more than a node has
+    p.shape.cores = 8;
     profiles_.push_back(graph_.AddProfile(p));
     p = {};
     p.time_limit = std::chrono::milliseconds(200);
@@ -274,7 +301,8 @@ class Chaos {
     if (what < 54) return EndTimeKnown{Time::max()};
     if (what < 55) return AllNodesJoined{};
     if (what < 58) return TaskStarted{{AnyTask(), Below(3)}, AnyNode()};
-    if (what < 61) return RandomEnd({AnyTask(), Below(4)}, AnyNode());
+    if (what < 60) return RandomEnd({AnyTask(), Below(4)}, AnyNode());
+    if (what < 61 || (what == 61 && Chance(2))) return RandomGang();
     if (what < 63) return TaskReturned{{AnyTask(), Below(3)}, AnyNode()};
     if (what < 72 && !given_up_.empty()) {
       const Sent& late = given_up_[Below(static_cast<uint32_t>(given_up_.size()))];
@@ -305,6 +333,14 @@ class Chaos {
     // An agent that is connected again says what it said before.
     if (joined_.at(node.value) && !Chance(3)) return {node, capacity_.at(node.value)};
     return {node, {1 + Below(6), Below(3), Chance(2) ? 0 : 4000u + Below(4000)}};
+  }
+  GangRestored RandomGang() {
+    const auto count = static_cast<uint32_t>(graph_.task_count());
+    const TaskId task = Chance(2) ? AnyTask() : TaskId(count - 1 - Below(std::min(count, 60u)));
+    const uint32_t nodes = task.value < graph_.task_count() ? graph_.profile(task).shape.nodes : 1;
+    GangRestored gang{.attempt = {task, Below(5)}, .members = {}};
+    for (uint32_t i = 0, first = AnyNode().value; i < nodes; ++i) gang.members.emplace_back((first + i) % 9);
+    return gang;
   }
   TaskEnded RandomEnd(AttemptId attempt, NodeId node) {
     Outcome outcome = Done{};
@@ -338,6 +374,7 @@ class Chaos {
       joined_.at(lost->node.value) = false;
       was_lost_.at(lost->node.value) = true;
       GiveUp([&](const Sent& s) { return s.node == lost->node; });
+      for (Sent& s : sent_) std::erase(s.members, lost->node);
     }
     if (const auto* end = std::get_if<TaskEnded>(&event)) {
       GiveUp([&](const Sent& s) { return s.attempt == end->attempt && s.node == end->node; });
@@ -364,24 +401,44 @@ class Chaos {
   }
 
   /// No more is in use on a node than it has; but what it was found running counts for nothing here.
-  void ExpectRoom(const StartTask& start) {
-    if (start.ahead || !known_.at(start.node.value)) return;
+  void ExpectRoom(NodeId node) {
+    if (!known_.at(node.value)) return;
     NodeCapacity used;
     for (const Sent& sent : sent_) {
-      if (sent.node != start.node || scheduler_.node(sent.attempt.task) != sent.node) continue;
+      const auto at = std::find(sent.members.begin(), sent.members.end(), node);
+      if (at == sent.members.end() || scheduler_.node(sent.attempt.task) != sent.node) continue;
       const Explanation is = scheduler_.Explain(sent.attempt.task);
       const bool in_flight = IsInFlight(is.state);
       if (!in_flight || is.taken_from == TakenFrom::kAdopted || is.text.starts_with("It was sent ahead"))
         continue;
-      const Shape& shape = graph_.profile(sent.attempt.task).shape;
+      // The scheduler asks for the most that one of the parts needs, on each node.
+      const Shape shape = graph_.profile(sent.attempt.task).Part(sent.parts, sent.parts - 1);
       used.slots += std::max(1u, shape.cores);
       used.devices += shape.devices;
       used.memory += shape.memory;
     }
-    const NodeCapacity& has = capacity_.at(start.node.value);
-    EXPECT_LE(used.slots, has.slots) << "node " << start.node.value;
-    EXPECT_LE(used.devices, has.devices) << "node " << start.node.value;
-    EXPECT_TRUE(has.memory == 0 || used.memory <= has.memory) << "node " << start.node.value;
+    const NodeCapacity& has = capacity_.at(node.value);
+    EXPECT_LE(used.slots, has.slots) << "node " << node.value;
+    EXPECT_LE(used.devices, has.devices) << "node " << node.value;
+    EXPECT_TRUE(has.memory == 0 || used.memory <= has.memory) << "node " << node.value;
+  }
+
+  /// The gang is on as many nodes as it is to be, each of which is there.
+  void ExpectMembers(const Sent& sent) {
+    const graph::Profile& profile = graph_.profile(sent.attempt.task);
+    std::vector<NodeId> members = sent.members;
+    std::sort(members.begin(), members.end());
+    EXPECT_EQ(std::unique(members.begin(), members.end()), members.end()) << "a node twice";
+    for (NodeId member : members) {
+      EXPECT_TRUE(joined_.at(member.value)) << "a part on a node that is gone";
+      EXPECT_FALSE(silent_.at(member.value)) << "a part on a node of which nothing is heard";
+    }
+    if (profile.shape.nodes > 1) {
+      EXPECT_EQ(sent.parts, profile.shape.nodes);
+    } else if (sent.parts > 1) {
+      EXPECT_LE(sent.parts, profile.ranks);
+      ++seen_.spread;
+    }
   }
 
   /// A task whose fate was decided may run again only to make its outputs again.
@@ -429,8 +486,18 @@ class Chaos {
           seen_.after_a_failure += is != TaskState::kDone;
         }
         std::erase_if(sent_, [&](const Sent& s) { return s.attempt.task == task && s.node == start->node; });
-        sent_.push_back({start->attempt, start->node});
-        if (Chance(8)) ExpectRoom(*start);
+        Sent sent{.attempt = start->attempt, .node = start->node};
+        if (joining_task_ == task) {
+          sent.members.insert(sent.members.end(), joining_.begin(), joining_.end());
+          sent.parts = static_cast<uint32_t>(sent.members.size());
+        }
+        joining_task_ = TaskId();
+        joining_.clear();
+        ExpectMembers(sent);
+        sent_.push_back(sent);
+        if (!start->ahead && (sent.parts > 1 || Chance(8))) {
+          for (NodeId member : sent.members) ExpectRoom(member);
+        }
       } else if (const auto* settled = std::get_if<TaskSettled>(&action)) {
         const bool was_restored = restored != nullptr && std::find(restored->begin(), restored->end(),
                                                                    settled->task) != restored->end();
@@ -440,7 +507,11 @@ class Chaos {
         done_[settled->task.value] = settled->state == FinalState::kDone;
       } else if (const auto* back = std::get_if<TakeBack>(&action)) {
         ++seen_.asked_back;
-        for (Sent& s : sent_) s.asked_back |= s.attempt == back->attempt && s.node == back->node;
+        for (Sent& s : sent_) {
+          if (s.attempt != back->attempt || s.node != back->node) continue;
+          EXPECT_EQ(s.parts, 1u) << "parts of it may have begun";
+          s.asked_back = true;
+        }
       } else if (const auto* cancel = std::get_if<CancelTask>(&action)) {
         for (Sent& s : sent_) s.cancelled |= s.attempt == cancel->attempt && s.node == cancel->node;
       } else if (const auto* wake = std::get_if<WakeAt>(&action)) {
@@ -460,7 +531,10 @@ class Chaos {
       } else if (const auto* drop = std::get_if<DropFile>(&action)) {
         EXPECT_TRUE(in_batch_ || joined_.at(drop->node.value));
         ++seen_.drops;
-      } else if (std::holds_alternative<JoinGang>(action)) {
+      } else if (const auto* join = std::get_if<JoinGang>(&action)) {
+        EXPECT_TRUE(joining_.empty() || joining_task_ == join->task);
+        joining_task_ = join->task;
+        joining_.push_back(join->node);
         ++seen_.gangs;
       } else if (std::holds_alternative<NodePutAside>(action)) {
         ++seen_.nodes_aside;
@@ -535,6 +609,8 @@ class Chaos {
   std::vector<Event> past_;
   std::vector<Sent> sent_;
   std::vector<Sent> given_up_;
+  TaskId joining_task_;  // is sent next
+  std::vector<NodeId> joining_;
   std::vector<CopyFile> copies_;  // asked for, and not answered
   std::vector<bool> settled_, done_;
   std::vector<bool> joined_ = std::vector<bool>(9, false), was_lost_ = joined_, known_ = joined_,
@@ -572,6 +648,9 @@ TEST(Scheduler, RandomEvents) {
                                                     {"tasks sent ahead", seen.ahead},
                                                     {"tasks asked back", seen.asked_back},
                                                     {"tasks of several nodes", seen.gangs},
+                                                    {"ranks that no node holds", seen.spread},
+                                                    {"gangs that room is kept for", seen.gathered},
+                                                    {"adopted gangs", seen.gangs_adopted},
                                                     {"whole nodes", seen.whole_nodes},
                                                     {"devices", seen.devices},
                                                     {"memory", seen.memory},

@@ -139,23 +139,6 @@ TEST(FlowFileTest, AValueThatTheShellMightRunIsRefusedWithItsPlace) {
   EXPECT_THAT(f.status.message(), HasSubstr("f.toml:4:10: the program's name is empty"));
 }
 
-TEST(FlowFileTest, WhatThisVersionCannotRunIsRefusedBeforeItIsRun) {
-  const char* flow =
-      "[[task]]\nname=\"a\"\ncommand=\"x\"\nranks=4\n[[task]]\nname=\"b\"\ncommand=\"x\"\nnodes=2\n"
-      "[[task]]\nname=\"c\"\ncommand=\"x\"\nnodes=1\n";
-  const char* lines = "#HARROW nodes=1\nx\n#HARROW nodes=2 ranks=4\nx\n";
-  LoadedFlow f("f.toml", flow);
-  EXPECT_TRUE(f.status.ok()) << f.status.message();
-  f.Load("t.txt", lines);
-  EXPECT_TRUE(f.status.ok()) << f.status.message();
-  f.options.to_run = true;
-  f.Load("f.toml", flow);
-  EXPECT_THAT(f.status.message(), StartsWith("f.toml:8:7: nodes makes it a task of several nodes"));
-  EXPECT_EQ(f.status.message().find("f.toml:12"), std::string::npos);
-  f.Load("t.txt", lines);
-  EXPECT_THAT(f.status.message(), StartsWith("t.txt:3:9: nodes makes it a task of several nodes"));
-}
-
 TEST(FlowFileTest, KeysThatContradictEachOtherAreToldAtTheirPlace) {
   LoadedFlow f("f.toml", "[[task]]\nname=\"a\"\ncommand=\"x\"\nmpi=\"none\"\n");
   EXPECT_THAT(f.status.message(), StartsWith("f.toml:4:5: mpi says how ranks"));
@@ -163,6 +146,25 @@ TEST(FlowFileTest, KeysThatContradictEachOtherAreToldAtTheirPlace) {
   EXPECT_THAT(f.status.message(), StartsWith("t.txt:1:9: mpi says how ranks"));
   f.Load("t.txt", "#HARROW mpi=none ranks=2\nx\n");
   EXPECT_TRUE(f.status.ok()) << f.status.message();
+  f.Load("f.toml", "[[task]]\nname=\"a\"\ncommand=\"x\"\nranks=2\nnodes=3\n");
+  EXPECT_THAT(f.status.message(), StartsWith("f.toml:5:7: nodes are 3, and the task has only 2 ranks"));
+  f.Load("t.txt", "#HARROW ranks=2 nodes=3\nx\n");
+  EXPECT_THAT(f.status.message(), StartsWith("t.txt:1:17: nodes are 3, and the task has only 2 ranks"));
+  EXPECT_EQ(f.status.message().find('\n'), std::string::npos) << "once";
+  f.Load("t.txt", "#HARROW ranks_per_node=2\nx\n");
+  EXPECT_THAT(f.status.message(), StartsWith("t.txt:1:9: ranks_per_node says how ranks lie on nodes"));
+}
+
+TEST(FlowFileTest, RanksOverNodes) {
+  LoadedFlow f("f.toml", "[[task]]\nname=\"a\"\ncommand=\"x\"\nranks=6\nranks_per_node=4\ncores=2\n");
+  ASSERT_TRUE(f.status.ok()) << f.status.message();
+  graph::Profile want;
+  want.shape = {.cores = 6, .nodes = 2};
+  want.ranks = 6;
+  EXPECT_EQ(f.graph.profile(TaskId(0)), want);
+  f.Load("t.txt", "#HARROW ranks=6 nodes=2 cores=2\nx\n");
+  ASSERT_TRUE(f.status.ok()) << f.status.message();
+  EXPECT_EQ(f.graph.profile(TaskId(0)), want);
 }
 
 TEST(FlowFileTest, ALimitOfAnArrayIsNotedNotKept) {

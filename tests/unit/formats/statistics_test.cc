@@ -49,6 +49,8 @@ run_time = "2s"
   EXPECT_EQ(s.width, 3u);
   EXPECT_EQ(s.cores, 18u);
   EXPECT_EQ(s.most_cores, 12u);
+  EXPECT_EQ(s.most_nodes, 3u);
+  EXPECT_EQ(s.mpi_tasks, 0u);
   EXPECT_EQ(s.without_command, 0u);
   EXPECT_EQ(s.timed, 4u);
   EXPECT_EQ(s.run_time, seconds(11));
@@ -65,6 +67,28 @@ run_time = "2s"
   EXPECT_EQ(s.critical_path->length, seconds(7));
   EXPECT_EQ(s.critical_path->tasks.size(), 2u);
   EXPECT_EQ(s.critical_path->tasks.back(), flow.Task("last"));
+}
+
+TEST(StatisticsTest, RanksHaveTheirCores) {
+  const LoadedFlow flow("f.toml", R"(
+[[task]]
+name = "a"
+command = "one"
+ranks = 10
+nodes = 4
+cores = 2
+[[task]]
+name = "b"
+command = "one"
+ranks = 3
+)");
+  const Statistics s = Summarise(flow.graph);
+  EXPECT_EQ(s.cores, 23u) << "of two nodes one rank less";
+  EXPECT_EQ(s.most_cores, 20u);
+  EXPECT_EQ(s.most_nodes, 4u);
+  EXPECT_EQ(s.mpi_tasks, 2u);
+  EXPECT_EQ(s.ranks, 13u);
+  EXPECT_EQ(s.most_ranks, 10u);
 }
 
 TEST(StatisticsTest, WithoutSomeRunTimesThereIsNoCriticalPath) {

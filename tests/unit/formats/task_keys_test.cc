@@ -15,13 +15,11 @@ std::string Said(std::string_view key, std::string_view value, TaskAttributes* t
 }
 
 TEST(TaskKeysTest, WholeNumbersWithinTheirBounds) {
-  constexpr std::tuple<const char*, int64_t, int64_t> kKeys[] = {{"cores", 1, 65536},
-                                                                 {"gpus", 0, 1024},
-                                                                 {"nodes", 1, 1'000'000},
-                                                                 {"ranks", 1, 100'000'000},
-                                                                 {"retries", 0, 1000},
-                                                                 {"retry_on", 1, 255},
-                                                                 {"priority", -1'000'000, 1'000'000}};
+  constexpr std::tuple<const char*, int64_t, int64_t> kKeys[] = {
+      {"cores", 1, 65536},          {"gpus", 0, 1024},
+      {"nodes", 1, 1'000'000},      {"ranks", 1, 100'000'000},
+      {"ranks_per_node", 1, 65536}, {"retries", 0, 1000},
+      {"retry_on", 1, 255},         {"priority", -1'000'000, 1'000'000}};
   for (const auto& [key, least, most] : kKeys) {
     const auto refused = [&, key = key, least = least, most = most](std::string_view value) {
       return StrCat(key, " cannot be \"", value, "\"; write a whole number from ", least, " to ", most);
@@ -123,6 +121,39 @@ TEST(TaskKeysTest, ARankHasItsCores) {
   EXPECT_EQ(cores(65'537, 1, 0), 65'536u);
 }
 
+TEST(TaskKeysTest, RanksPerNodeMakeNodes) {
+  const auto resolved = [](uint32_t ranks, uint32_t per_node) {
+    TaskAttributes a;
+    a.profile.ranks = ranks;
+    a.ranks_per_node = per_node;
+    a.profile.shape = {.cores = 2, .devices = 1, .memory = 1 << 20};
+    a.cores_given = true;
+    return a.Resolved().shape;
+  };
+  EXPECT_EQ(resolved(8, 4), (Shape{.cores = 8, .devices = 4, .nodes = 2, .memory = 1 << 20}));
+  EXPECT_EQ(resolved(9, 4), (Shape{.cores = 6, .devices = 3, .nodes = 3, .memory = 1 << 20}))
+      << "spread evenly";
+  EXPECT_EQ(resolved(4, 4), (Shape{.cores = 8, .devices = 4, .nodes = 1, .memory = 1 << 20}));
+  EXPECT_EQ(resolved(3, 65'536).nodes, 1u);
+  EXPECT_EQ(resolved(3, 1).nodes, 3u);
+}
+
+TEST(TaskKeysTest, WhatKeepsNodesForItself) {
+  const auto whole = [](uint32_t ranks, uint32_t nodes, bool said) {
+    TaskAttributes a;
+    a.profile.ranks = ranks;
+    a.profile.shape.nodes = nodes;
+    a.profile.shape.whole_node = said;
+    return a.Resolved().whole_nodes();
+  };
+  EXPECT_FALSE(whole(0, 1, false));
+  EXPECT_TRUE(whole(0, 1, true));
+  EXPECT_TRUE(whole(0, 2, false));
+  EXPECT_FALSE(whole(4, 2, false));
+  EXPECT_TRUE(whole(4, 2, true));
+  EXPECT_FALSE(whole(4, 1, false));
+}
+
 TEST(TaskKeysTest, ARankHasItsDevices) {
   TaskAttributes a;
   a.profile.shape.devices = 2;
@@ -138,10 +169,11 @@ TEST(TaskKeysTest, HowRanksFindEachOther) {
   EXPECT_EQ(a.profile.mpi, graph::Mpi::kNone);
   EXPECT_EQ(Said("mpi", "pmix", &a), "");
   EXPECT_EQ(a.profile.mpi, graph::Mpi::kPmix);
-  EXPECT_NE(Said("mpi", "pmi1").find("comes with a later version; give the task cores = N"),
-            std::string::npos);
+  EXPECT_EQ(Said("mpi", "pmi1", &a), "");
+  EXPECT_EQ(a.profile.mpi, graph::Mpi::kPmi1);
   EXPECT_EQ(Said("mpi", "openmpi"),
-            "mpi cannot be \"openmpi\"; write pmix, or none for programs that bring a launcher of their own");
+            "mpi cannot be \"openmpi\"; write pmix as for Open MPI, pmi1 as for MPICH, or none for programs "
+            "that bring a launcher of their own");
 }
 
 TEST(TaskKeysTest, WhatContradictsItself) {
@@ -157,25 +189,51 @@ TEST(TaskKeysTest, WhatContradictsItself) {
   EXPECT_EQ(said("whole_node"), "");
   a.profile.shape.nodes = 2;
   EXPECT_EQ(said("ranks"), "") << "its nodes are whole ones";
+  EXPECT_EQ(said("nodes"), "");
+  a.profile.shape.nodes = 4;
+  EXPECT_EQ(said("nodes"), "");
+  a.profile.shape.nodes = 5;
+  EXPECT_EQ(said("nodes"),
+            "nodes are 5, and the task has only 4 ranks, one of a node at least; write nodes = 4 or fewer");
+  EXPECT_EQ(said("ranks"), "") << "it is told once";
   a.profile.shape = {.cores = 16385};
   EXPECT_EQ(said("ranks"), "") << "a default is not a rank's";
   a.cores_given = true;
   EXPECT_EQ(said("ranks"),
-            "4 ranks of 16385 cores on a node are more than the 65536 cores that one may have; write fewer");
+            "4 ranks of 16385 cores on a node are more than the 65536 cores that one may have; write fewer, "
+            "or more nodes");
   a.profile.shape.cores = 16384;
+  EXPECT_EQ(said("ranks"), "");
+  a.profile.shape.cores = 16385;
+  a.profile.shape.nodes = 2;
+  EXPECT_EQ(said("ranks"), "");
+  a.profile.shape = {.cores = 40'000};
+  a.ranks_per_node = 2;
+  EXPECT_EQ(said("ranks").substr(0, 38), "2 ranks of 40000 cores on a node are m");
+  a.ranks_per_node = 1;
+  EXPECT_EQ(said("ranks"), "");
+  a.profile.ranks = 1;
+  a.profile.shape.cores = 65'536;
   EXPECT_EQ(said("ranks"), "");
 }
 
-TEST(TaskKeysTest, WhatThisVersionCannotRun) {
+TEST(TaskKeysTest, RanksPerNodeThatContradictOthers) {
   TaskAttributes a;
-  EXPECT_TRUE(NotYet("nodes", a).ok());
-  a.profile.ranks = 1;
-  a.profile.shape.nodes = 2;
-  EXPECT_TRUE(NotYet("ranks", a).ok());
-  EXPECT_EQ(NotYet("nodes", a).message().substr(0, 16), "nodes makes it a");
-  EXPECT_TRUE(NotYet("cores", a).ok());
+  const auto said = [&a](std::string_view key) { return Contradiction(key, a).message(); };
+  a.ranks_per_node = 4;
+  EXPECT_EQ(said("ranks_per_node").substr(0, 40), "ranks_per_node says how ranks lie on nod");
+  a.profile.ranks = 10;
+  EXPECT_EQ(said("ranks_per_node"), "");
+  a.profile.shape.nodes = 3;
+  EXPECT_EQ(said("ranks_per_node"), "") << "both say the same";
+  a.profile.shape.nodes = 4;
+  EXPECT_EQ(said("ranks_per_node"),
+            "ranks_per_node = 4 puts 10 ranks on 3 nodes, and nodes says 4; leave one of both out");
   a.profile.shape.nodes = 1;
-  EXPECT_TRUE(NotYet("nodes", a).ok());
+  a.profile.shape.whole_node = true;
+  EXPECT_EQ(said("ranks"), "") << "of several nodes";
+  a.ranks_per_node = 10;
+  EXPECT_NE(said("ranks"), "");
 }
 
 }  // namespace

@@ -264,6 +264,14 @@ TEST(JournalDamage, WhatSqliteTakesAndNoServerWrote) {
       {"", ""},
       {"CREATE TABLE more (id INTEGER)", "its tables are not those of a journal"},
       {"DROP VIEW attempts", "its tables are not those of a journal"},
+      {"DROP VIEW parts", "its tables are not those of a journal"},
+      {"PRAGMA user_version = 3", "its tables are not those of a journal"},
+      {"UPDATE part SET ranks = ranks + 1 WHERE id = 1", "the records of group "},
+      {"DELETE FROM part WHERE id = (SELECT max(id) FROM part)", "the records of group "},
+      {"INSERT INTO part SELECT max(id) + 1, 0, 1, 0, 2, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '', "
+       "'', NULL "
+       "FROM part",
+       "it holds records of no group"},
       {"DELETE FROM attempt WHERE id = (SELECT max(id) FROM attempt)", "the records of group "},
       {"UPDATE fate SET because = 7 WHERE id = 1", "the records of group "},
       {"INSERT INTO fact SELECT max(id) + 1, 'order', 'fifo' FROM fact", "it holds records of no group"},

@@ -63,13 +63,14 @@ inline void ExpectEqual(const journal::History& got, const journal::History& wro
   EXPECT_TRUE(got.fates == wrote.fates) << got.fates.size() << " and " << wrote.fates.size() << " fates";
   EXPECT_TRUE(got.attempts == wrote.attempts)
       << got.attempts.size() << " and " << wrote.attempts.size() << " attempts";
+  EXPECT_TRUE(got.parts == wrote.parts) << got.parts.size() << " and " << wrote.parts.size() << " parts";
   EXPECT_TRUE(got.copies == wrote.copies) << got.copies.size() << " and " << wrote.copies.size() << " copies";
   EXPECT_TRUE(got.nodes == wrote.nodes) << got.nodes.size() << " and " << wrote.nodes.size() << " nodes";
 }
 
 inline bool Equal(const journal::History& a, const journal::History& b) {
   return a.tasks == b.tasks && a.fates == b.fates && a.attempts == b.attempts && a.nodes == b.nodes &&
-         a.copies == b.copies;
+         a.copies == b.copies && a.parts == b.parts;
 }
 
 /// Random records; task ids rise.
@@ -113,6 +114,31 @@ class RecordMaker {
     if (random_() % 4 == 0) a.output_task = SomeTask();
     return a;
   }
+  journal::PartRecord Part() {
+    const journal::AttemptRecord a = Attempt();
+    return {.task = a.task,
+            .attempt = a.attempt,
+            .part = static_cast<uint32_t>(random_() % 64),
+            .nodes = static_cast<uint32_t>(random_() % 64),
+            .node = a.node,
+            .ranks = static_cast<uint32_t>(random_() % 128),
+            .end = a.end,
+            .code = a.code,
+            .start_ns = a.start_ns,
+            .end_ns = a.end_ns,
+            .failed_ns = Number(),
+            .user_us = a.user_us,
+            .system_us = a.system_us,
+            .max_rss_kib = a.max_rss_kib,
+            .output_file = a.output_file,
+            .output_offset = a.output_offset,
+            .stdout_bytes = a.stdout_bytes,
+            .stderr_bytes = a.stderr_bytes,
+            .output_truncated = a.output_truncated,
+            .message = a.message,
+            .cores = a.cores,
+            .output_task = a.output_task};
+  }
   journal::FateRecord Fate() {
     return {SomeTask(), static_cast<journal::TaskFate>(random_() % 5),
             random_() % 2 == 0 ? TaskId() : SomeTask()};
@@ -152,6 +178,7 @@ class RecordMaker {
       if (i % 3 == 0) journal.Add(wrote->fates.emplace_back(Fate()));
       if (i % 10 == 0) journal.Add(wrote->nodes.emplace_back(Node()));
       if (i % 7 == 0) journal.Add(wrote->copies.emplace_back(Copy()));
+      if (i % 6 == 0) journal.Add(wrote->parts.emplace_back(Part()));
       journal.Add(wrote->attempts.emplace_back(Attempt()));
     }
   }

@@ -55,6 +55,15 @@ TEST(Records, SayNothingThatNobodyTold) {
   const AttemptRecord attempt;
   EXPECT_EQ(attempt.attempt, 0u);
   EXPECT_FALSE(attempt.output_truncated);
+  EXPECT_FALSE(PartRecord().output_truncated);
+  const PartRecord part;
+  for (const int64_t figure :
+       {int64_t{part.code}, part.start_ns, part.end_ns, part.user_us, part.system_us, part.max_rss_kib,
+        int64_t{part.attempt}, int64_t{part.part}, int64_t{part.nodes}, int64_t{part.ranks}, part.failed_ns})
+    EXPECT_EQ(figure, 0);
+  for (const uint64_t figure :
+       {uint64_t{part.output_file}, part.output_offset, part.stdout_bytes, part.stderr_bytes})
+    EXPECT_EQ(figure, 0u);
   for (const int64_t figure :
        {int64_t{attempt.code}, attempt.start_ns, attempt.end_ns, attempt.user_us, attempt.system_us,
         attempt.max_rss_kib, attempt.local_bytes, attempt.remote_bytes, attempt.home_bytes})

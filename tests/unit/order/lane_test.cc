@@ -84,8 +84,14 @@ TEST(Room, TellsOfEveryLaneWhatItsShapeSays) {
                                random.Below(5) * 100, random.Below(2) == 0};
       const uint32_t only = random.Below(3) > 0 ? kNoLane : 60 + random.Below(8);
       const Room room(lanes, total, free, static_cast<LaneId>(only));
+      Room in_set = room;
+      const uint64_t set = uint64_t{random.Below(UINT32_MAX)} << 32 | random.Below(UINT32_MAX);
+      in_set.Only(set);
       for (uint32_t i = 0; i < 130; ++i) {
         const auto id = static_cast<LaneId>(i);
+        ASSERT_EQ(Room::FitsFree(lanes[i], total, free), FitsNow(lanes[i], total, free)) << "lane " << i;
+        ASSERT_EQ(in_set.Fits(id), i < 64 && (set >> i & 1) != 0 && room.Fits(id)) << "lane " << i;
+        ASSERT_EQ(in_set.Possible(id), room.Possible(id)) << "lane " << i;
         ASSERT_EQ(lanes.barred(id), barred[i]) << "lane " << i;
         ASSERT_EQ(&room.lane(id), &lanes[i]);
         ASSERT_EQ(Room::FitsCapacity(lanes[i], total), FitsEmpty(lanes[i], total)) << "lane " << i;

@@ -24,8 +24,9 @@ class PackedOutputTest : public testing::Test {
     EXPECT_TRUE(writer.ok()) << writer.status().message();
     return std::move(writer).value();
   }
-  uint64_t Append(Writer& writer, uint32_t task, std::string_view text, Stream stream = Stream::kStdout) {
-    Result<uint64_t> offset = writer.Append(TaskId(task), 1, stream, text);
+  uint64_t Append(Writer& writer, uint32_t task, std::string_view text, Stream stream = Stream::kStdout,
+                  std::optional<uint32_t> rank = {}) {
+    Result<uint64_t> offset = writer.Append(TaskId(task), 1, stream, text, rank);
     EXPECT_TRUE(offset.ok());
     return *offset;
   }
@@ -113,6 +114,24 @@ TEST_F(PackedOutputTest, TailIsTheEndOfOneStream) {
   EXPECT_EQ(*reader->Tail(7, 0, TaskId(1), 1, Stream::kStdout, 4), "4567");
   EXPECT_EQ(*reader->Tail(7, 0, TaskId(1), 1, Stream::kStdout, 100), "1234567");
   EXPECT_EQ(*reader->Tail(7, 0, TaskId(1), 1, Stream::kStderr, 2), "rr");
+}
+
+TEST_F(PackedOutputTest, APieceTellsWhoseRankItIs) {
+  auto writer = MakeWriter();
+  Append(*writer, 1, "of none");
+  Append(*writer, 1, "of the first\n", Stream::kStdout, 0);
+  Append(*writer, 1, "of the last\n", Stream::kStdout, 4095);
+  Append(*writer, 1, "of the first, too\n", Stream::kStdout, 0);
+  Append(*writer, 1, "why", Stream::kStderr, 0);
+  ASSERT_TRUE(writer->Flush().ok());
+  std::vector<std::optional<uint32_t>> ranks;
+  auto reader = MakeReader();
+  const auto take = [&](const Piece& piece) { ranks.push_back(piece.rank); };
+  ASSERT_TRUE(reader->ReadAttempt(7, 0, TaskId(1), 1, take).ok());
+  EXPECT_EQ(ranks, (std::vector<std::optional<uint32_t>>{std::nullopt, 0, 4095, 0, 0}));
+  EXPECT_EQ(*reader->Tail(7, 0, TaskId(1), 1, Stream::kStdout, 1000, 0), "of the first\nof the first, too\n");
+  EXPECT_EQ(*reader->Tail(7, 0, TaskId(1), 1, Stream::kStdout, 1000, 4095), "of the last\n");
+  EXPECT_EQ(*reader->Tail(7, 0, TaskId(1), 1, Stream::kStdout, 1000, 3), "");
 }
 
 TEST_F(PackedOutputTest, ATornTailIsLeftAlone) {
@@ -205,6 +224,21 @@ TEST_F(PackedOutputTest, AForeignFileIsRefused) {
   Status status;
   Read(*MakeReader(), 1, 0, &status);
   EXPECT_EQ(status.code(), Code::kDamaged);
+}
+
+TEST_F(PackedOutputTest, VersionOneIsReadAndALaterOneIsNot) {
+  Append(*MakeWriter(), 1, "text");  // closed, with its index
+  const std::string out = *fs_.ReadRange(kOut, 0, UINT64_MAX), index = *fs_.ReadRange(kIdx, 0, UINT64_MAX);
+  for (const char version : {'\1', '\2', '\3', '\0'}) {
+    for (const auto& [path, bytes] : {std::pair(kOut, out), std::pair(kIdx, index)}) {
+      std::string other = bytes;
+      other[8] = version;
+      ASSERT_TRUE(fs_.WriteWhole(path, other).ok());
+    }
+    Status status;
+    EXPECT_EQ(Read(*MakeReader(), 1, 0, &status), version == '\1' || version == '\2' ? "text" : "");
+    EXPECT_EQ(status.ok(), version == '\1' || version == '\2') << status.message();
+  }
 }
 
 /// Counts tries, and shows to all what there was before the first of them.

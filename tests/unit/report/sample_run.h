@@ -45,6 +45,23 @@ struct RunBuilder {
     history.attempts.push_back(attempt);
     return history.attempts.back();
   }
+  /// A part of the attempt added last, on a node.
+  journal::PartRecord& Part(uint32_t part, uint32_t node, uint32_t ranks,
+                            journal::End end = journal::End::kExited, int32_t code = 0) {
+    const journal::AttemptRecord& attempt = history.attempts.back();
+    journal::PartRecord record;
+    record.task = attempt.task;
+    record.attempt = attempt.attempt;
+    record.part = part;
+    record.node = NodeId(node);
+    record.ranks = ranks;
+    record.end = end;
+    record.code = code;
+    record.start_ns = attempt.start_ns;
+    record.end_ns = attempt.end_ns;
+    history.parts.push_back(record);
+    return history.parts.back();
+  }
   RunBuilder& Node(uint32_t id, const std::string& name, uint32_t slots, int64_t joined_ms = 0) {
     journal::NodeRecord node;
     node.node = NodeId(id);

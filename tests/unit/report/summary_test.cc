@@ -25,16 +25,18 @@ class FakeReader : public output::Reader {
     return {};
   }
   Result<std::string> Tail(uint32_t file, uint64_t offset, TaskId task, uint32_t attempt,
-                           output::Stream stream, size_t bytes) override {
+                           output::Stream stream, size_t bytes, std::optional<uint32_t> rank) override {
     asked.push_back(StrCat(file, "@", offset, " ", task.value, ".", attempt,
-                           stream == output::Stream::kStderr ? " stderr" : " stdout"));
+                           stream == output::Stream::kStderr ? " stderr" : " stdout",
+                           rank ? StrCat(" of rank ", *rank) : ""));
+    if (rank) return of_ranks[*rank];
     const auto at = tails.find(task.value);
     if (at == tails.end()) return Status(Code::kDamaged, "output/3.out is cut");
     return at->second.substr(at->second.size() - std::min(bytes, at->second.size()));
   }
   Status ReadNew(const std::function<void(uint32_t, const output::Piece&)>&) override { return {}; }
 
-  std::map<uint32_t, std::string> tails;
+  std::map<uint32_t, std::string> tails, of_ranks;
   std::vector<std::string> asked;
 };
 
@@ -176,6 +178,40 @@ TEST(FirstFailures, WithTheTailOfStderr) {
             "failed: typo (not started: plto: command not found, on node1)\n");
 }
 
+TEST(FirstFailures, OfSeveralNodesTheTailOfTheRankThatFailed) {
+  RunBuilder run;
+  run.Node(0, "n1", 2).Node(1, "n2", 2).Task("wide", "t", TaskFate::kFailed);
+  auto& attempt = run.Attempt(0, 0, 0, 10, End::kExited, 7);
+  attempt.message = "rank 2 of 4 on n2 called MPI_Abort with 7";
+  attempt.stderr_bytes = 30;
+  run.Part(0, 0, 2, End::kLost);
+  auto& part = run.Part(1, 1, 2, End::kExited, 7);
+  part.output_file = 9;
+  part.output_offset = 32;
+  part.stderr_bytes = 30;
+  FakeReader reader;
+  reader.of_ranks[2] = "no such grid\n";
+  reader.tails[0] = "all of them\n";
+  EXPECT_EQ(FailuresText(FirstFailures(run.history, &reader), 1, ""),
+            "failed: wide (exit 7: rank 2 of 4 on n2 called MPI_Abort with 7, on n1, n2)\n"
+            "  | no such grid\n");
+  EXPECT_EQ(reader.asked, std::vector<std::string>{"9@32 0.1 stderr of rank 2"});
+  reader.of_ranks.clear();
+  EXPECT_EQ(FirstFailures(run.history, &reader)[0].stderr_tail, "all of them")
+      << "where it has said nothing, or nobody knows what";
+}
+
+TEST(FirstFailures, OfOneNodeTheTailOfTheRankThatFailed) {
+  RunBuilder run;
+  run.Node(0, "n1", 2).Task("mpi", "t", TaskFate::kFailed);
+  auto& attempt = run.Attempt(0, 0, 0, 10, End::kExited, 1);
+  attempt.message = "rank 1 of 2";
+  attempt.stderr_bytes = 12;
+  FakeReader reader;
+  reader.of_ranks[1] = "mine\n";
+  EXPECT_EQ(FirstFailures(run.history, &reader)[0].stderr_tail, "mine");
+}
+
 TEST(FirstFailures, NotMoreThanAskedInTheOrderOfTheirEnds) {
   RunBuilder run;
   run.Node(0, "n", 1);
@@ -256,13 +292,20 @@ TEST(StatusJson, TheWholeDocument) {
             "{\"version\":1,\"run\":\"ab12\",\"run_dir\":\"runs/"
             "harrow-1\",\"state\":\"ended\",\"source\":\"journal\",\"epoch\":2,"
             "\"tasks\":{\"total\":6,\"done\":2,\"failed\":2,\"skipped\":1,\"cancelled\":1,\"running\":0},"
-            "\"makespan_s\":10.000000,\"core_utilisation\":0.4750,\"sessions\":1,\"slots\":4,\"attempts\":5,\"losses\":1,"
-            "\"input_bytes\":{\"local\":300,\"remote\":100,\"home\":300},\"bytes_moved\":0,\"shared_read_bytes\":0,\"written_back_bytes\":0}\n");
+            "\"makespan_s\":10.000000,\"core_utilisation\":0.4750,\"sessions\":1,\"slots\":4,\"attempts\":5,"
+            "\"losses\":1,"
+            "\"input_bytes\":{\"local\":300,\"remote\":100,\"home\":300},\"bytes_moved\":0,\"shared_read_"
+            "bytes\":0,\"written_back_bytes\":0}\n");
   context.note = "x";
   context.with_nodes = true;
   context.nodes = {{"n1", 2, 1, 7, "joined", 1}};
   context.with_failures = true;
-  context.failures = {{.id = TaskId(2), .task = "big", .attempt = 1, .node = "node2", .how = "exit 1", .stderr_tail = "a\nb"}};
+  context.failures = {{.id = TaskId(2),
+                       .task = "big",
+                       .attempt = 1,
+                       .node = "node2",
+                       .how = "exit 1",
+                       .stderr_tail = "a\nb"}};
   const std::string text = StatusJson(Figures{}, context);
   EXPECT_NE(text.find("\"note\":\"x\""), std::string::npos);
   EXPECT_NE(text.find("\"nodes\":[{\"name\":\"n1\",\"slots\":2,\"running\":1,\"ended\":7,\"state\":"

@@ -54,6 +54,7 @@ class DriverTest : public ::testing::Test {
     hooks.wake = [] {};
     hooks.drop_agent = [this](const wire::Channel* channel) { dropped_.push_back(channel); };
     hooks.tell = [this](const std::string& line) { told_.push_back(line); };
+    hooks.secret = [this] { return std::string(16, static_cast<char>(++secrets_)); };
     hooks.made_of = [this](uint32_t file) { return made_of_[file]; };
     driver_ = std::make_unique<RunDriver>(flow_, options_, &journal_, std::move(hooks));
     made::Attempts made;
@@ -73,6 +74,7 @@ class DriverTest : public ::testing::Test {
   void Forget() {
     journal_ = {};
     driver_.reset();
+    options_.epoch = 1;
   }
   /// Agents that the server before knew do not come back; this one does.
   void GatherInVain(Agent* agent) {
@@ -214,6 +216,7 @@ class DriverTest : public ::testing::Test {
   std::vector<const wire::Channel*> dropped_;
   std::vector<std::string> told_;
   std::map<uint32_t, made::Attempts> made_of_;  // by output file
+  uint8_t secrets_ = 0;
 };
 
 }  // namespace harrow::server

@@ -434,6 +434,20 @@ TEST_F(DriverTest, NobodyGetsTheNumberOfAnAttemptThatMayHaveBegunWhereNoAgentCam
       << "no retry, and the other attempt was none of this server's";
 }
 
+TEST_F(DriverTest, NumbersThatServersBeforeMayHaveGivenAreNotGivenAgain) {
+  Serve({{"a", "x"}}, 2);
+  Agent gone, lost, last;
+  Join(&gone, Hello("n1", 1, 1));  // has attempt 1, and is not heard of
+  Serve();
+  Join(&lost, Hello("n2", 2, 1));
+  GatherInVain(&lost);
+  ASSERT_EQ(lost.tasks[0].attempt(), 2u);  // nor is this one, which nobody has recorded
+  Serve();
+  Join(&last, Hello("n3", 3, 1));
+  GatherInVain(&last);
+  EXPECT_EQ(last.tasks[0].attempt(), 3u);
+}
+
 TEST_F(DriverTest, AbsurdNumbersFromAnAgentAreHarmless) {
   Serve({{"a", "x"}});
   Agent agent;

@@ -15,6 +15,10 @@ class FakeJournal : public journal::Journal {
     history.attempts.push_back(std::move(record));
     return ++sequence;
   }
+  uint64_t Add(journal::PartRecord record) override {
+    history.parts.push_back(std::move(record));
+    return ++sequence;
+  }
   uint64_t Add(journal::FateRecord record) override {
     history.fates.push_back(record);
     return ++sequence;

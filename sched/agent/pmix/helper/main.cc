@@ -8,15 +8,19 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <poll.h>
 #include <string>
 #include <string_view>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "agent/pmix/helper/pmix_server.h"
+#include "agent/pmix/published.h"
 #include "agent/pmix/rank_log.h"
+#include "agent/pmix/team_requests.h"
 #include "base/text.h"
 #include "wire/frame.h"
 #include "wire/harrow.pb.h"
@@ -43,7 +47,7 @@ bool Send(const pb::FromPmix& message) {
 
 class Helper {
  public:
-  explicit Helper(RankLog* log) : log_(*log) {}
+  Helper(RankLog* log, TeamRequests* requests) : log_(*log), requests_(*requests) {}
 
   void Take(const pb::ToPmix& message, pb::FromPmix* answer) {
     for (const pb::RankTeam& wanted : message.add()) Add(wanted, answer->add_added());
@@ -58,8 +62,21 @@ class Helper {
       said->set_abort_code(seen.abort_code);
       said->set_turn(seen.turn);
     }
+    for (const pb::TeamAnswer& met : message.met()) requests_.Met(met);
+    for (const pb::TeamAnswer& told : message.answer()) requests_.Answered(told);
+    for (const pb::TeamQuestion& question : message.question()) {
+      pb::TeamAnswer told;
+      told.set_team(question.team());
+      told.set_number(question.number());
+      Consider(question, [this, told](const pb::PmixAnswer& answered) mutable {
+        told.set_data(answered.SerializeAsString());
+        requests_.Say([&](pb::FromPmix* said) { *said->add_answer() = std::move(told); });
+      });
+    }
     for (const uint64_t team : message.drop()) {
       const std::string space = log_.SpaceOf(team);
+      requests_.Drop(team);
+      published_.erase(team);
       if (!space.empty()) PmixServer::Drop(space);
       log_.Drop(team);
     }
@@ -68,7 +85,36 @@ class Helper {
     answer->set_pong(message.ping());
   }
 
+  /// What ranks of this node have asked of it.
+  void TakeOwn(const std::vector<pb::TeamQuestion>& questions) {
+    for (const pb::TeamQuestion& question : questions) {
+      Consider(question,
+               [this, team = question.team(), number = question.number()](const pb::PmixAnswer& answered) {
+                 pb::TeamAnswer told;
+                 told.set_team(team);
+                 told.set_number(number);
+                 told.set_data(answered.SerializeAsString());
+                 requests_.Answered(std::move(told));
+               });
+    }
+  }
+
  private:
+  void Consider(const pb::TeamQuestion& asked, Published::Answered answered) {
+    pb::PmixQuestion question;
+    const std::string space = log_.SpaceOf(asked.team());
+    if (space.empty() || !question.ParseFromString(asked.text())) return answered({});
+    if (question.what() != pb::PmixQuestion::DATA)
+      return published_[asked.team()].Take(question, std::move(answered));
+    PmixServer::DataOf(space, question.rank(),
+                       [answered = std::move(answered)](int status, std::string data) {
+                         pb::PmixAnswer answer;
+                         answer.set_status(status);
+                         answer.set_data(std::move(data));
+                         answered(std::move(answer));
+                       });
+  }
+
   /// The process of the rank has ended: libpmix's thread may have to handle that first.
   RankLog::Seen Look(const pb::RankAsked& asked) {
     RankLog::Seen seen;
@@ -93,6 +139,9 @@ class Helper {
     }
     if (team.here >= team.nodes.size() || size == 0) return answer->set_why("a team without a node");
     log_.Add(wanted.team(), team.space, size);
+    TeamRequests::Team asking{.number = wanted.team(), .space = team.space, .here = team.here};
+    for (const PmixServer::Node& node : team.nodes) asking.ranks.push_back(node.ranks);
+    requests_.Add(std::move(asking));
     const Result<std::vector<PmixServer::Variables>> added = PmixServer::Add(team);
     if (!added.ok()) return answer->set_why(added.status().message());
     for (const PmixServer::Variables& variables : *added) {
@@ -106,6 +155,8 @@ class Helper {
   }
 
   RankLog& log_;
+  TeamRequests& requests_;
+  std::map<uint64_t, Published> published_;  // of teams
 };
 
 /// What says which rank of somebody's the run was started as.
@@ -123,21 +174,32 @@ void ForgetOwnRank() {
 
 int Run(const std::string& directory, const std::string& node) {
   ForgetOwnRank();
-  RankLog log;
-  if (const Status started = PmixServer::Start(directory, node, &log); !started.ok()) {
+  RankLog& log = *new RankLog;  // for libpmix's thread to the end, as the next
+  const int wanted = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  TeamRequests& requests = *new TeamRequests([wanted] {
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t n = write(wanted, &one, sizeof one);
+  });
+  if (const Status started = PmixServer::Start(directory, node, &log, &requests); !started.ok()) {
     pb::FromPmix message;
     message.set_unusable(started.message());
     Send(message);
     return 1;
   }
-  Helper helper(&log);
+  Helper helper(&log, &requests);
   wire::FrameReader reader(kMostMessage);
   char buffer[65536];
   while (true) {
-    const ssize_t n = read(kAgent, buffer, sizeof buffer);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return 0;
-    reader.buffer()->append(buffer, static_cast<size_t>(n));
+    pollfd set[] = {{kAgent, POLLIN, 0}, {wanted, POLLIN, 0}};
+    if (poll(set, 2, -1) < 0) continue;
+    uint64_t count;
+    [[maybe_unused]] const ssize_t woken = read(wanted, &count, sizeof count);
+    if (set[0].revents != 0) {
+      const ssize_t n = read(kAgent, buffer, sizeof buffer);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return 0;
+      reader.buffer()->append(buffer, static_cast<size_t>(n));
+    }
     pb::FromPmix answer;
     for (std::string_view frame; reader.Next(&frame);) {
       pb::ToPmix message;
@@ -145,6 +207,11 @@ int Run(const std::string& directory, const std::string& node) {
       helper.Take(message, &answer);
     }
     if (!reader.status().ok()) return 1;
+    for (TeamRequests::Work work = requests.Take();; work = requests.Take()) {
+      answer.MergeFrom(work.to_agent);
+      if (work.for_us.empty()) break;
+      helper.TakeOwn(work.for_us);
+    }
     if (answer.ByteSizeLong() > 0 && !Send(answer)) return 0;
   }
 }

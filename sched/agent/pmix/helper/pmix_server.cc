@@ -2,6 +2,12 @@
 // upcall writes what it was told into the log and returns. Of client_finalized it is to return
 // PMIX_OPERATION_SUCCEEDED at once; with a later answer libpmix takes the client's hanging up for a loss.
 //
+// What ranks want of other nodes is copied, with the call that libpmix wants for it, into the requests, which
+// the main thread sends to the agent. Its answers are given on the main thread, where libpmix takes them up
+// by its own; but not those to a lookup, which would change what its thread is at: these are given there.
+// Before a name space is deregistered all that its ranks wait for has been answered, for libpmix would keep
+// it, or be told of what it has forgotten.
+//
 // A client is never deregistered by itself: libpmix would close a descriptor whose number may have been given
 // to another one by then. Deregistering the name space is enough.
 //
@@ -14,15 +20,19 @@
 // soon.
 #include "agent/pmix/helper/pmix_server.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <pmix.h>
 #include <pmix_server.h>
+#include <set>
+#include <string_view>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/pmix/helper/door.h"
 #include "agent/pmix/rank_log.h"
+#include "agent/pmix/team_requests.h"
 #include "base/text.h"
 
 extern char** environ;
@@ -31,6 +41,7 @@ namespace harrow::agent::pmix {
 namespace {
 
 RankLog* the_log = nullptr;
+TeamRequests* the_requests = nullptr;
 pmix_proc_t self{};
 
 Status Failed(const char* what, pmix_status_t status) {
@@ -60,17 +71,164 @@ pmix_status_t OnAbort(const pmix_proc_t* proc, void*, int code, const char*, pmi
   return PMIX_SUCCESS;
 }
 
+/// With a copy of the data, which libpmix gives back when it has no use for it any more.
+void Give(pmix_modex_cbfunc_t done, void* data, pmix_status_t status, const std::string& bytes) {
+  char* const copy = bytes.empty() ? nullptr : static_cast<char*>(malloc(bytes.size()));
+  if (copy != nullptr) std::memcpy(copy, bytes.data(), bytes.size());
+  if (!bytes.empty() && copy == nullptr) status = PMIX_ERR_NOMEM;
+  done(
+      status, copy, copy == nullptr ? 0 : bytes.size(), data, [](void* held) { free(held); }, copy);
+}
+
 /// Of ranks on this node alone libpmix gathers itself what they say: nothing comes from elsewhere.
-pmix_status_t OnFence(const pmix_proc_t*, size_t, const pmix_info_t*, size_t, char* bytes, size_t size,
-                      pmix_modex_cbfunc_t done, void* data) {
-  if (done != nullptr)
-    done(
-        PMIX_SUCCESS, bytes, size, data, [](void* held) { free(held); }, bytes);
+pmix_status_t OnFence(const pmix_proc_t* procs, size_t count, const pmix_info_t*, size_t, char* bytes,
+                      size_t size, pmix_modex_cbfunc_t done, void* data) {
+  const auto team = count > 0 ? the_requests->Find(procs[0].nspace) : std::nullopt;
+  if (!team || !team->several_nodes()) {
+    if (done != nullptr)
+      done(
+          PMIX_SUCCESS, bytes, size, data, [](void* held) { free(held); }, bytes);
+    return PMIX_SUCCESS;
+  }
+  const std::string brought(bytes != nullptr ? std::string_view(bytes, size) : std::string_view());
+  free(bytes);
+  std::set<uint32_t> ranks;
+  for (size_t i = 0; i < count; ++i) {
+    if (team->space != procs[i].nspace) return PMIX_ERR_NOT_SUPPORTED;
+    if (procs[i].rank != PMIX_RANK_WILDCARD) ranks.insert(procs[i].rank);
+  }
+  const bool all = std::any_of(procs, procs + count,
+                               [](const pmix_proc_t& proc) { return proc.rank == PMIX_RANK_WILDCARD; });
+  if (all) ranks.clear();
+  the_requests->Meet(team->space, {ranks.begin(), ranks.end()}, brought,
+                     [done, data](bool ok, const std::string& all_brought) {
+                       if (done != nullptr) Give(done, data, ok ? PMIX_SUCCESS : PMIX_ERROR, all_brought);
+                     });
   return PMIX_SUCCESS;
 }
 
-pmix_status_t OnModex(const pmix_proc_t*, const pmix_info_t*, size_t, pmix_modex_cbfunc_t, void*) {
-  return PMIX_ERR_NOT_FOUND;
+pmix_status_t OnModex(const pmix_proc_t* proc, const pmix_info_t*, size_t, pmix_modex_cbfunc_t done,
+                      void* data) {
+  const auto team = the_requests->Find(proc->nspace);
+  const uint32_t node = team ? team->NodeOf(proc->rank) : 0;
+  if (!team || done == nullptr || node >= team->ranks.size() || node == team->here) return PMIX_ERR_NOT_FOUND;
+  pb::PmixQuestion question;
+  question.set_what(pb::PmixQuestion::DATA);
+  question.set_rank(proc->rank);
+  the_requests->Ask(team->space, node, question, [done, data](bool ok, const std::string& text) {
+    pb::PmixAnswer answer;
+    if (!ok || !answer.ParseFromString(text) || text.empty()) return Give(done, data, PMIX_ERR_NOT_FOUND, {});
+    Give(done, data, answer.status(), answer.data());
+  });
+  return PMIX_SUCCESS;
+}
+
+// --- what ranks publish for each other: the lead node's helper keeps it
+
+/// libpmix's form of a value, as bytes. Empty: it has none.
+std::string Packed(const pmix_value_t& value) {
+  pmix_data_buffer_t buffer;
+  PMIX_DATA_BUFFER_CONSTRUCT(&buffer);
+  std::string bytes;
+  if (PMIx_Data_pack(nullptr, &buffer, const_cast<pmix_value_t*>(&value), 1, PMIX_VALUE) == PMIX_SUCCESS)
+    bytes.assign(buffer.base_ptr, buffer.bytes_used);
+  PMIX_DATA_BUFFER_DESTRUCT(&buffer);
+  return bytes;
+}
+
+bool Unpack(std::string bytes, pmix_value_t* value) {
+  pmix_data_buffer_t buffer;
+  PMIX_DATA_BUFFER_CONSTRUCT(&buffer);
+  buffer.base_ptr = buffer.unpack_ptr = buffer.pack_ptr = bytes.data();
+  buffer.bytes_allocated = buffer.bytes_used = bytes.size();
+  int32_t count = 1;
+  return PMIx_Data_unpack(nullptr, &buffer, value, &count, PMIX_VALUE) == PMIX_SUCCESS;
+}
+
+bool Is(const pmix_info_t& info, const char* key) {
+  return std::strncmp(info.key, key, PMIX_MAX_KEYLEN) == 0;
+}
+
+/// The question is the lead node's to answer.
+pmix_status_t AskLead(const pmix_proc_t* proc, pb::PmixQuestion question,
+                      std::function<void(bool ok, const pb::PmixAnswer&)> answered) {
+  question.set_rank(proc->rank);
+  const bool known = the_requests->Ask(proc->nspace, 0, question,
+                                       [answered = std::move(answered)](bool ok, const std::string& text) {
+                                         pb::PmixAnswer answer;
+                                         answered(ok && answer.ParseFromString(text), answer);
+                                       });
+  return known ? PMIX_SUCCESS : PMIX_ERR_NOT_FOUND;
+}
+
+pmix_status_t OnPublish(const pmix_proc_t* proc, const pmix_info_t* infos, size_t count,
+                        pmix_op_cbfunc_t done, void* data) {
+  pb::PmixQuestion question;
+  question.set_what(pb::PmixQuestion::PUBLISH);
+  for (size_t i = 0; i < count; ++i) {
+    if (Is(infos[i], PMIX_RANGE) || Is(infos[i], PMIX_USERID) || Is(infos[i], PMIX_GRPID)) continue;
+    if (Is(infos[i], PMIX_PERSISTENCE)) {
+      question.set_once(infos[i].value.data.persist == PMIX_PERSIST_FIRST_READ);
+    } else {
+      question.add_key(infos[i].key);
+      question.add_value(Packed(infos[i].value));
+    }
+  }
+  return AskLead(proc, std::move(question), [done, data](bool ok, const pb::PmixAnswer& answer) {
+    done(!ok ? PMIX_ERROR : answer.refused() ? PMIX_ERR_DUPLICATE_KEY : PMIX_SUCCESS, data);
+  });
+}
+
+pmix_status_t OnUnpublish(const pmix_proc_t* proc, char** keys, const pmix_info_t*, size_t,
+                          pmix_op_cbfunc_t done, void* data) {
+  pb::PmixQuestion question;
+  question.set_what(pb::PmixQuestion::UNPUBLISH);
+  for (char** key = keys; key != nullptr && *key != nullptr; ++key) question.add_key(*key);
+  return AskLead(proc, std::move(question), [done, data](bool ok, const pb::PmixAnswer&) {
+    done(ok ? PMIX_SUCCESS : PMIX_ERROR, data);
+  });
+}
+
+/// Calls it on libpmix's thread.
+void OnItsThread(std::function<void()> work) {
+  auto* const held = new std::function<void()>(std::move(work));
+  const auto call = [](pmix_status_t, void* kept) {
+    auto* const mine = static_cast<std::function<void()>*>(kept);
+    (*mine)();
+    delete mine;
+  };
+  if (PMIx_server_deregister_resources(nullptr, 0, call, held) != PMIX_SUCCESS) delete held;
+}
+
+void TellFound(const std::string& space, const pb::PmixAnswer& answer, pmix_lookup_cbfunc_t done,
+               void* data) {
+  std::vector<pmix_pdata_t> found(static_cast<size_t>(answer.found_size()));
+  for (size_t i = 0; i < found.size(); ++i) {
+    const pb::PublishedKey& key = answer.found(static_cast<int>(i));
+    PMIX_PDATA_CONSTRUCT(&found[i]);
+    PMIX_LOAD_PROCID(&found[i].proc, space.c_str(), key.rank());
+    PMIX_LOAD_KEY(found[i].key, key.key().c_str());
+    (void)Unpack(key.value(), &found[i].value);
+  }
+  done(found.empty() ? PMIX_ERR_NOT_FOUND : PMIX_SUCCESS, found.data(), found.size(), data);
+  for (pmix_pdata_t& one : found) PMIX_PDATA_DESTRUCT(&one);
+}
+
+pmix_status_t OnLookup(const pmix_proc_t* proc, char** keys, const pmix_info_t* infos, size_t count,
+                       pmix_lookup_cbfunc_t done, void* data) {
+  pb::PmixQuestion question;
+  question.set_what(pb::PmixQuestion::LOOK_UP);
+  for (char** key = keys; key != nullptr && *key != nullptr; ++key) question.add_key(*key);
+  for (size_t i = 0; i < count; ++i) {
+    if (!Is(infos[i], PMIX_WAIT)) continue;
+    const int wanted = infos[i].value.type == PMIX_INT ? infos[i].value.data.integer : 0;  // 0: all
+    const int all = question.key_size();
+    question.set_wait(static_cast<uint32_t>(wanted > 0 && wanted < all ? wanted : all));
+  }
+  return AskLead(proc, std::move(question),
+                 [space = std::string(proc->nspace), done, data](bool, const pb::PmixAnswer& answer) {
+                   OnItsThread([space, answer, done, data] { TellFound(space, answer, done, data); });
+                 });
 }
 
 pmix_status_t OnSpawn(const pmix_proc_t*, const pmix_info_t*, size_t, const pmix_app_t*, size_t,
@@ -101,6 +259,9 @@ pmix_server_module_t Module() {
   module.abort = OnAbort;
   module.fence_nb = OnFence;
   module.direct_modex = OnModex;
+  module.publish = OnPublish;
+  module.lookup = OnLookup;
+  module.unpublish = OnUnpublish;
   module.spawn = OnSpawn;
   return module;
 }
@@ -167,8 +328,10 @@ void LeaveDisplaysAlone() {
 
 }  // namespace
 
-Status PmixServer::Start(const std::string& directory, const std::string& node, RankLog* log) {
+Status PmixServer::Start(const std::string& directory, const std::string& node, RankLog* log,
+                         TeamRequests* requests) {
   the_log = log;
+  the_requests = requests;
   LeaveDisplaysAlone();
   static pmix_server_module_t module = Module();
   // Shared memory for a few hundred bytes a rank costs more than it saves.
@@ -267,6 +430,22 @@ Result<std::vector<PmixServer::Variables>> PmixServer::Add(const Team& team) {
 
 void PmixServer::Drop(const std::string& space) {
   PMIx_server_deregister_nspace(space.c_str(), nullptr, nullptr);
+}
+
+void PmixServer::DataOf(const std::string& space, uint32_t rank,
+                        std::function<void(int status, std::string data)> told) {
+  using Told = std::function<void(int, std::string)>;
+  auto* const held = new Told(std::move(told));
+  const auto tell = [](pmix_status_t status, char* data, size_t size, void* kept) {
+    auto* const mine = static_cast<Told*>(kept);
+    (*mine)(status, data != nullptr ? std::string(data, size) : std::string());
+    delete mine;
+  };
+  pmix_proc_t proc{};
+  std::strncpy(proc.nspace, space.c_str(), sizeof proc.nspace - 1);
+  proc.rank = rank;
+  const pmix_status_t asked = PMIx_server_dmodex_request(&proc, tell, held);
+  if (asked != PMIX_SUCCESS) tell(asked, nullptr, 0, held);
 }
 
 void PmixServer::AskThread() {

@@ -1,0 +1,74 @@
+#include "agent/steps/pmi_socket.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <utility>
+
+#include "base/text.h"
+
+namespace harrow::agent {
+
+PmiSocket::~PmiSocket() {
+  CloseRanksEnd();
+  HangUp();
+}
+
+Status PmiSocket::Prepare(Launch* launch, TaskResult*) {
+  const LocalTask& task = launch->task;
+  const ProfileSpec& spec = task.profile->spec();
+  server_ = spec.served() && spec.mpi == Mpi::kPmi1 ? servers_.pmi1 : nullptr;
+  unsent_.clear();
+  if (server_ == nullptr) return {};
+  attempt_ = task.attempt_id();
+  rank_ = launch->given.process + (task.gang ? task.gang->first_rank() : 0);
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return Status(Code::kExhausted, StrCat("no socket for its PMI: ", strerror(errno)));
+  own_ = ends[0];
+  ranks_ = ends[1];
+  fcntl(own_, F_SETFL, O_NONBLOCK);
+  launch->request.kept_fd = launch->variables.pmi_fd = ranks_;
+  return {};
+}
+
+void PmiSocket::CloseRanksEnd() {
+  if (const int fd = std::exchange(ranks_, -1); fd >= 0) close(fd);
+}
+
+void PmiSocket::HangUp() {
+  if (const int fd = std::exchange(own_, -1); fd >= 0) close(fd);
+}
+
+void PmiSocket::Settle(const LocalTask&, TaskResult*) {
+  CloseRanksEnd();
+  HangUp();
+  server_ = nullptr;
+}
+
+pollfd PmiSocket::ToPoll() const {
+  return {own_, static_cast<short>(unsent_.empty() ? POLLIN : POLLIN | POLLOUT), 0};
+}
+
+void PmiSocket::Talk() {
+  char buffer[4096];
+  while (own_ >= 0) {
+    const ssize_t n = recv(own_, buffer, sizeof buffer, 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+    const std::string_view said(buffer, n > 0 ? static_cast<size_t>(n) : 0);
+    if (!server_->Hear(attempt_, rank_, said) || said.empty()) HangUp();
+  }
+  if (own_ < 0) return;
+  unsent_ += server_->TakeAnswers(attempt_, rank_);
+  while (!unsent_.empty()) {
+    const ssize_t n = send(own_, unsent_.data(), unsent_.size(), MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;  // not now; or it is gone, and the next look tells
+    unsent_.erase(0, static_cast<size_t>(n));
+  }
+}
+
+}  // namespace harrow::agent

@@ -1,0 +1,121 @@
+// Journals of an earlier format, as a release that wrote them left them.
+#include <fstream>
+#include <gtest/gtest.h>
+#include <iterator>
+#include <sqlite3.h>
+
+#include "base/text.h"
+#include "journal/journal.h"
+#include "journal/snapshot.h"
+#include "journal/store.h"
+#include "unit/journal/journal_files.h"
+
+namespace harrow::journal {
+namespace {
+
+using test::JournalDir;
+
+/// What tests/data/journal_3.sql holds, with what was acknowledged.
+void PutFormat3(const JournalDir& dir, const std::string& more = "") {
+  std::ifstream file(HARROW_SOURCE_DIR "/tests/data/journal_3.sql");
+  const std::string sql((std::istreambuf_iterator<char>(file)), {});
+  ASSERT_FALSE(sql.empty());
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(dir.File("journal.db").c_str(), &db), SQLITE_OK);
+  const std::string all =
+      StrCat(sql, "PRAGMA application_id = ", 0x48727731, "; PRAGMA user_version = 3;", more);
+  EXPECT_EQ(sqlite3_exec(db, all.c_str(), nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(db);
+  sqlite3_close(db);
+  std::ofstream(dir.File("journal.acknowledged"))
+      << "00000000000000000003 4ddff098d351554c 21622c3a72a62257\n";
+}
+
+void ExpectThatRun(const History& history) {
+  EXPECT_EQ(history.run_id, "run");
+  EXPECT_EQ(history.epoch, 1u);
+  ASSERT_EQ(history.tasks.size(), 2u);
+  EXPECT_EQ(history.tasks[1].name, "second");
+  ASSERT_EQ(history.attempts.size(), 2u);
+  EXPECT_EQ(history.attempts[0].cores, "0-1");
+  EXPECT_EQ(history.attempts[1].end, End::kSignaled);
+  EXPECT_EQ(history.attempts[1].OutputTask(), TaskId(7));
+  EXPECT_EQ(history.fates.size(), 2u);
+  EXPECT_EQ(history.nodes.size(), 1u);
+  EXPECT_EQ(history.copies.size(), 1u);
+  EXPECT_TRUE(history.parts.empty());
+  EXPECT_EQ(history.sessions, (std::vector<SessionRecord>{{.started_ns = 1000, .ended_ns = 2100}}));
+}
+
+TEST(JournalFormat3, IsReadAndLeftAsItIs) {
+  JournalDir dir;
+  PutFormat3(dir);
+  const auto before = dir.Contents();
+  const Result<History> history = ReadHistory(dir.path());
+  ASSERT_TRUE(history.ok()) << history.status().message();
+  ExpectThatRun(*history);
+  EXPECT_EQ(history->format, 3u);
+  EXPECT_TRUE(dir.Contents() == before);
+  const auto opened = run_dir::RunDir::Open(dir.path());
+  ASSERT_TRUE(opened.ok());
+  const Result<History> snapshot = ReadSnapshot(*opened);
+  ASSERT_TRUE(snapshot.ok()) << snapshot.status().message();
+  ExpectThatRun(*snapshot);
+}
+
+TEST(JournalFormat3, BecomesOneOfThePresentFormatWhenAServerGoesOnWithIt) {
+  for (const bool killed : {false, true}) {
+    SCOPED_TRACE(killed);
+    JournalDir dir;
+    PutFormat3(dir);
+    History found;
+    auto journal = Journal::Open(dir.path(), {.run_id = "run", .epoch = 0}, &found);
+    ASSERT_TRUE(journal.ok()) << journal.status().message();
+    ExpectThatRun(found);
+    const PartRecord part{.task = TaskId(1), .attempt = 2, .part = 1, .node = NodeId(3), .message = "text"};
+    (*journal)->Add(part);
+    ASSERT_TRUE(killed ? (*journal)->Flush().ok() : (*journal)->Close().ok());
+    JournalDir left;
+    left.CopyFrom(dir);
+    const Result<History> history = ReadHistory(left.path());
+    ASSERT_TRUE(history.ok()) << history.status().message();
+    EXPECT_EQ(history->format, kJournalFormat);
+    EXPECT_EQ(history->epoch, 2u);
+    EXPECT_EQ(history->attempts, found.attempts);
+    EXPECT_EQ(history->parts, (std::vector<PartRecord>{part}));
+    auto next = Journal::Open(left.path(), {.run_id = "run", .epoch = 0}, &found);
+    ASSERT_TRUE(next.ok()) << next.status().message();
+    EXPECT_EQ(found.parts, history->parts);
+  }
+}
+
+TEST(JournalFormat3, DamagedIsNotMadeOneOfThePresentFormat) {
+  const std::pair<const char*, const char*> kChanges[] = {
+      {"UPDATE attempt SET code = 8 WHERE id = 2", "the records of group 3 are not"},
+      {"DROP VIEW copies", "its tables are not those of a journal"},
+      {"PRAGMA user_version = 4", "its tables are not those of a journal"},
+      {"PRAGMA user_version = 2", "its format is said in two ways"},
+  };
+  for (const auto& [sql, problem] : kChanges) {
+    SCOPED_TRACE(sql);
+    JournalDir dir;
+    PutFormat3(dir, sql);
+    const auto before = dir.Contents();
+    const Status status = Journal::Open(dir.path(), {.run_id = "run", .epoch = 0}).status();
+    EXPECT_EQ(status.code(), Code::kDamaged);
+    EXPECT_NE(status.message().find(problem), std::string::npos) << status.message();
+    EXPECT_TRUE(dir.Contents() == before);
+  }
+}
+
+TEST(Journal, OfAFormatThatIsTooOldIsRefusedByName) {
+  JournalDir dir;
+  PutFormat3(dir, "PRAGMA user_version = 2; UPDATE fact SET value = '2' WHERE key = 'format'");
+  const Status status = ReadHistory(dir.path()).status();
+  EXPECT_EQ(status.code(), Code::kRefused);
+  EXPECT_NE(status.message().find("has journal format 2; this Harrow knows formats 3 to 4"),
+            std::string::npos)
+      << status.message();
+}
+
+}  // namespace
+}  // namespace harrow::journal

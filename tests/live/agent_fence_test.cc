@@ -100,7 +100,7 @@ class SilentServer : public RankServer {
 
 TEST_F(FencedTasks, WhatIsKilledAsItStandsWaitsForNoServer) {
   SilentServer server;
-  node_.rank_server = &server;
+  node_.rank_servers.pmix = &server;
   node_.rank_root = node_.tmp_root;
   const uint32_t task =
       Push(Shell("[ $HARROW_RANK = 1 ] || exit 0; echo $$ > one; exec sleep 300", {.cores = 2, .ranks = 2}));

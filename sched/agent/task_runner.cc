@@ -425,7 +425,7 @@ std::optional<TaskResult> TaskRunner::SettleInTeam(const LocalTask& task, const 
   TaskResult all = JoinEnds(std::move(ends), part);
   all.gang = task.gang;
   const bool succeeded = all.end == End::kExited && all.code == 0;
-  if (task.gang && succeeded && !task.outputs.empty()) AwaitOtherParts(task);
+  if (task.gang && succeeded && task.gang->ends_together) AwaitOtherParts(task);
   Settle(0, task, &all);
   return all;
 }

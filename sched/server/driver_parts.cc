@@ -107,6 +107,7 @@ void RunDriver::StartParts(const core::StartTask& start, std::vector<NodeId> mem
   const graph::Profile& profile = graph_.profile(task);
   pb::Gang gang;
   gang.set_space(NewSpace(hooks_.secret()));
+  gang.set_ends_together(!graph_.outputs(task).empty());
   std::vector<Part> parts;
   const auto count = static_cast<uint32_t>(members.size());
   for (const NodeId id : members) {

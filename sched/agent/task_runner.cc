@@ -388,7 +388,7 @@ void TaskRunner::TellEnded(const LocalTask& task, const Core::Given& given, pid_
   TaskResult so_far;
   so_far.end = info.si_code == CLD_EXITED ? End::kExited : End::kSignaled;
   so_far.code = info.si_status;
-  pmi_socket_.Talk();  // for the last time
+  pmi_socket_.HearLastWords();
   if (RankServer* const server = node_.rank_servers.Of(task.profile->spec()); server != nullptr) {
     const uint32_t rank = given.process + (task.gang ? task.gang->first_rank() : 0);
     // While tasks have to stand the server may stand as well, and they do not go on before what is to be

@@ -115,6 +115,7 @@ void Pmi1Port::Drop(AttemptId attempt) {
 bool Pmi1Port::Hear(AttemptId attempt, uint32_t rank, std::string_view said) {
   Then then;
   uint64_t number = 0;
+  bool goes_on = true;
   {
     std::lock_guard lock(mutex_);
     Team* const team = Find(attempt);
@@ -131,13 +132,13 @@ bool Pmi1Port::Hear(AttemptId attempt, uint32_t rank, std::string_view said) {
     for (size_t end; (end = own->heard.find('\n', begin)) != std::string::npos; begin = end + 1)
       Obey(team, rank, std::string_view(own->heard).substr(begin, end - begin), &then);
     own->heard.erase(0, begin);
-    if (own->heard.size() > kLongestLine || own->answers.size() > kMostAnswers || own->aborts) return false;
+    goes_on = own->heard.size() <= kLongestLine && own->answers.size() <= kMostAnswers && !own->aborts;
   }
   if (then.meet)
     gangs_->Meet(attempt, Meeting::kRanks, {}, std::move(then.data),
                  [this, attempt, number](const Result<std::string>& data) { Met(attempt, number, data); });
   if (then.tell) answers_(attempt);
-  return true;
+  return goes_on;
 }
 
 std::string Pmi1Port::TakeAnswers(AttemptId attempt, uint32_t rank) {

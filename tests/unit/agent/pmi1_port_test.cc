@@ -184,6 +184,18 @@ TEST_F(Pmi1PortTest, WhatThereIsNotIsRefused) {
             "cmd=put_result rc=-1 msg=invalid_key_or_value\n");
 }
 
+TEST_F(Pmi1PortTest, ABarrierIsOverAlsoWhereTheLastOfItIsHungUpOn) {
+  Add(2);
+  Say(0, "cmd=barrier_in");
+  EXPECT_FALSE(port_.Hear(kTask, 1, "cmd=barrier_in\ncmd=abort exitcode=3\n"));
+  EXPECT_EQ(woken_, 1);
+  EXPECT_EQ(Answers(0), "cmd=barrier_out\n");
+  port_.Drop(kTask);
+  AddPart(1, 1);
+  EXPECT_FALSE(port_.Hear(kTask, 1, "cmd=barrier_in\n" + std::string(20'000, 'x')));
+  EXPECT_THAT(gangs_.brought, SizeIs(1)) << "the other node waits for it";
+}
+
 TEST_F(Pmi1PortTest, WhoSaysTooMuchIsHungUpOn) {
   Add(1);
   EXPECT_FALSE(port_.Hear(kTask, 0, std::string(20'000, 'x')));

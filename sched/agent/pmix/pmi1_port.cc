@@ -22,6 +22,9 @@ namespace harrow::agent {
 namespace {
 
 constexpr size_t kLongestName = 256, kLongestKey = 64, kLongestValue = 1024;  // as Hydra says
+constexpr size_t kLongestAnswer = 1023;  // that MPICH reads, with its end
+constexpr size_t kLongestMapping =
+    kLongestAnswer - std::string_view("cmd=get_result rc=0 msg=success value=\n").size();
 constexpr size_t kLongestLine = 16 * 1024;
 constexpr size_t kMostBytes = 64u << 20;   // of the keys of a task
 constexpr size_t kMostAnswers = 1u << 20;  // bytes that a rank lets lie
@@ -80,7 +83,9 @@ Result<std::vector<RankServer::Variables>> Pmi1Port::Add(const Ranks& ranks, con
   // What is called after it on this machine is not another agent's.
   team.space = ranks.gang ? gang.space : StrCat("harrow-", getpid(), "-", team.number);
   team.ranks.resize(ranks.count);
-  team.keys.emplace(kMapping, ProcessMapping(gang));
+  // MPICH takes no longer one, and asks all for the names of their nodes where there is none.
+  if (std::string mapping = ProcessMapping(gang); mapping.size() <= kLongestMapping)
+    team.keys.emplace(kMapping, std::move(mapping));
   log_.Add(team.number, team.space, team.size);
   std::vector<Variables> all;
   for (uint32_t i = 0; i < ranks.count; ++i) {

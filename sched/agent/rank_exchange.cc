@@ -88,6 +88,10 @@ void RankExchange::Leave(AttemptId attempt) {
   part->left = true;
   part->gatherings.clear();
   part->questions.clear();
+  // Else the others would keep for long what has come here.
+  for (const auto& [node, link] : part->links) {
+    if (link.owes) Put(*part, node, nullptr);
+  }
   if (ForgetIfSilent(part)) return;
   (void)loop_->After(kLinger, [this, space = std::weak_ptr(part), alive = std::weak_ptr(alive_)] {
     const PartPtr late = space.lock();

@@ -113,6 +113,19 @@ TEST_F(RankExchangeTest, NoneBeginsBeforeAllAreReady) {
   }
 }
 
+TEST_F(RankExchangeTest, WhoLeavesAtOnceSaysBeforeWhatHasCome) {
+  Make(12);
+  ranks_.assign(12, 1);
+  JoinAll();
+  for (uint32_t node = 0; node < 12; ++node) Meet(node, Meeting::kReady);
+  loop_.RunPosted();
+  EXPECT_EQ(HaveMet(), 12u);
+  LeaveAll();
+  loop_.RunPosted();
+  for (uint32_t node = 0; node < 12; ++node) EXPECT_EQ(At(node).part_count(), 0u) << node;
+  ExpectNothingLeft();
+}
+
 TEST_F(RankExchangeTest, NobodySpeaksToMoreThanEightBelowAndOneAbove) {
   Make(100);
   ranks_.assign(100, 1);

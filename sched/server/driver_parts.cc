@@ -210,6 +210,11 @@ Row* RunDriver::FindOrAdoptParts(Node& node, AttemptId id, const pb::Gang* gang)
   }
   Row& row = attempts_.Add(id, std::move(parts));
   row.gang->space = gang->space();
+  // The server before may not have lived to tell them of each other.
+  for (size_t i = 0; i < row.gang->parts.size(); ++i) {
+    for (size_t other = 0; other < i; ++other)
+      BringTogether(*nodes_.Find(row.gang->parts[other].node), *nodes_.Find(row.gang->parts[i].node));
+  }
   auto known = known_parts_.extract(id);
   if (!known.empty()) {
     bool well = true;

@@ -39,6 +39,22 @@ TEST_F(DriverPartsRestartTest, AServerThatFollowsGoesOnWithWhatAgentsTell) {
   }
 }
 
+TEST_F(DriverPartsRestartTest, AServerThatFollowsTellsAgentsOfEachOther) {
+  ServeOn({Wide("a")}, {&one_, &two_});  // which is killed before it has heard where they are found
+  const pb::FromAgent first = RunsPart(&one_, 0), second = RunsPart(&two_, 0);
+  Restart();
+  Join(&one_, first);
+  Join(&two_, second);
+  for (NodeAgent* agent : {&one_, &two_}) {
+    pb::FromAgent found;
+    found.add_peer_address(agent->name + ":1");
+    driver_->Handle(Now(), agent->node, found);
+  }
+  TurnAll({&one_, &two_});
+  EXPECT_THAT(one_.peers, ElementsAre("n2:1"));
+  EXPECT_THAT(two_.peers, ElementsAre("n1:1"));
+}
+
 TEST_F(DriverPartsRestartTest, AServerThatFollowsKnowsWhichPartsAreOver) {
   for (const int code : {0, 5}) {
     SCOPED_TRACE(code);

@@ -201,7 +201,7 @@ Row* RunDriver::FindOrAdoptParts(Node& node, AttemptId id, const pb::Gang* gang)
   }
   if (phase_ == Phase::kRunning || gang == nullptr || !MayAdopt(id) || !IsGangOf(id.task, node, *gang))
     return nullptr;
-  if (const Row* earlier = attempts_.Find(id.task)) EndPartsBefore(*earlier);
+  if (const Row* earlier = attempts_.Find(id.task)) EndEarlier(*earlier);
   std::vector<Part> parts;
   for (const pb::GangNode& member : gang->node()) {
     parts.push_back({.node = nodes_.Named(member.name()).id,  // numbers may be others by now
@@ -231,11 +231,18 @@ Row* RunDriver::FindOrAdoptParts(Node& node, AttemptId id, const pb::Gang* gang)
 }
 
 /// A later attempt of the task is out: a server before this one knew that this one was over.
-void RunDriver::EndPartsBefore(const Row& row) {
-  if (!row.gang) return;
-  for (const Part& part : row.gang->parts) {
-    if (part.out()) EndSuperseded(*nodes_.Find(part.node), row.id);
+void RunDriver::EndEarlier(const Row& row) {
+  if (row.gang) {
+    for (const Part& part : row.gang->parts) {
+      if (part.out()) EndSuperseded(*nodes_.Find(part.node), row.id);
+    }
+  } else if (row.state != AttemptTable::State::kLost) {
+    EndSuperseded(*nodes_.Find(row.node), row.id);
   }
+  std::erase_if(events_, [&](const core::Event& event) {
+    const auto* started = std::get_if<core::TaskStarted>(&event);
+    return started != nullptr && started->attempt == row.id;
+  });
 }
 
 void RunDriver::TakePartStarted(const Moment& moment, Node& node, AttemptId id, const pb::Gang* gang,

@@ -138,6 +138,7 @@ bool TaskRunner::AreAllPartsReady(const LocalTask& task, TaskResult* result) {
   const Status met = node_.gangs->MeetAndWait(task.attempt_id(), Meeting::kReady, [this] { return ToEnd(); });
   if (met.ok()) return true;
   NotStarted(result, met.message());
+  if (met.code() == Code::kUnavailable) result->end = End::kLost;
   if (ToEnd()) result->end = End::kRunning;
   return false;
 }

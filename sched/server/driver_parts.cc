@@ -116,7 +116,7 @@ void RunDriver::StartParts(const core::StartTask& start, std::vector<NodeId> mem
     pb::GangNode* const node = gang.add_node();
     node->set_node(id.value);
     node->set_name(NameOf(id));
-    node->set_ranks(part.ranks);
+    node->set_ranks(profile.ranks > 0 ? part.ranks : 0);
   }
   Row& row = attempts_.Add(start.attempt, std::move(parts));
   row.gang->space = gang.space();
@@ -186,7 +186,8 @@ bool RunDriver::IsGangOf(TaskId task, const Node& node, const pb::Gang& gang) co
   std::set<std::string_view> names;
   for (uint32_t i = 0; i < count; ++i) {
     const pb::GangNode& member = gang.node(static_cast<int>(i));
-    if (member.name().empty() || member.ranks() != ProcessesOn(profile, count, i)) return false;
+    const uint32_t ranks = profile.ranks > 0 ? ProcessesOn(profile, count, i) : 0;
+    if (member.name().empty() || member.ranks() != ranks) return false;
     names.insert(member.name());
   }
   return names.size() == count;
@@ -205,7 +206,8 @@ Row* RunDriver::FindOrAdoptParts(Node& node, AttemptId id, const pb::Gang* gang)
   std::vector<Part> parts;
   for (const pb::GangNode& member : gang->node()) {
     parts.push_back({.node = nodes_.Named(member.name()).id,  // numbers may be others by now
-                     .ranks = member.ranks(),
+                     .ranks = ProcessesOn(graph_.profile(id.task), static_cast<uint32_t>(gang->node_size()),
+                                          static_cast<uint32_t>(parts.size())),
                      .state = Part::State::kUnheard});
   }
   Row& row = attempts_.Add(id, std::move(parts));

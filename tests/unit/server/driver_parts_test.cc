@@ -1,5 +1,6 @@
 // RunDriver: attempts of several nodes.
 #include "unit/server/driver_parts_fixture.h"
+#include "wire/decode.h"
 
 namespace harrow::server {
 namespace {
@@ -31,8 +32,11 @@ TEST_F(DriverPartsTest, EachNodeIsSentItsPart) {
 TEST_F(DriverPartsTest, ATaskWithoutRanksHasItsProcessOnTheLeadNode) {
   ServeOn({Wide("a", 0)}, {&one_, &two_});
   EXPECT_FALSE(two_.tasks[0].gang().ends_together()) << "it has no outputs";
-  EXPECT_EQ(two_.tasks[0].gang().node(0).ranks(), 1u);
-  EXPECT_EQ(two_.tasks[0].gang().node(1).ranks(), 0u);
+  pb::ToAgent message;
+  *message.add_start() = two_.tasks[0];
+  for (int node = 0; node < 2; ++node) EXPECT_EQ(message.start(0).gang().node(node).ranks(), 0u);
+  pb::ToAgent read;
+  EXPECT_TRUE(wire::Decode(message.SerializeAsString(), &read).ok());
 }
 
 TEST_F(DriverPartsTest, ItsAgentsLearnWhereTheOthersAre) {

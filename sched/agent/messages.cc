@@ -82,7 +82,9 @@ LocalTask TaskFromProto(pb::Task& message) {
                     .found = {made.found().begin(), made.found().end()}};
   }
   if (message.has_gang()) {
-    Gang gang{.here = message.gang().here(), .space = message.gang().space()};
+    Gang gang{.here = message.gang().here(),
+              .space = message.gang().space(),
+              .ends_together = message.gang().ends_together()};
     for (const pb::GangNode& node : message.gang().node())
       gang.nodes.push_back({.id = NodeId(node.node()), .name = node.name(), .ranks = node.ranks()});
     task.gang = std::make_shared<Gang>(std::move(gang));

@@ -12,6 +12,9 @@
 // asked of it who stands where. Those that are at one meeting go to the next of the same only when it is
 // over, so meetings need no numbers.
 //
+// Nothing limits how long a task takes that has not begun. So who has waited for kReadyPatience for all to be
+// ready gives up: nodes that cannot reach each other would keep their slots for ever.
+//
 // A part believes another what only that one can know, and nothing that does not come from a node of the
 // attempt, over TLS, naming attempt and space.
 #include "agent/rank_exchange.h"
@@ -32,6 +35,7 @@ constexpr size_t kMostWord = 62u << 20;  // which fits into a frame for harrow-p
 constexpr Duration kPaySoon = std::chrono::milliseconds(50);
 constexpr Duration kSayAgain = std::chrono::milliseconds(100);
 constexpr Duration kLinger = std::chrono::seconds(30);
+constexpr Duration kReadyPatience = std::chrono::minutes(5);
 
 }  // namespace
 
@@ -46,6 +50,7 @@ RankExchange::~RankExchange() {
   peers_.Serve(Service::kRanks, {});
   loop_->CancelTimer(pay_timer_);
   loop_->CancelTimer(again_timer_);
+  for (const auto& [attempt, part] : parts_) loop_->CancelTimer(part->patience);
 }
 
 RankExchange::PartPtr RankExchange::Find(AttemptId attempt) const {
@@ -86,8 +91,13 @@ void RankExchange::Leave(AttemptId attempt) {
   const PartPtr part = found->second;
   parts_.erase(found);
   part->left = true;
+  loop_->CancelTimer(std::exchange(part->patience, 0));
   part->gatherings.clear();
   part->questions.clear();
+  // Else the others would keep for long what has come here.
+  for (const auto& [node, link] : part->links) {
+    if (link.owes) Put(*part, node, nullptr);
+  }
   if (ForgetIfSilent(part)) return;
   (void)loop_->After(kLinger, [this, space = std::weak_ptr(part), alive = std::weak_ptr(alive_)] {
     const PartPtr late = space.lock();
@@ -119,7 +129,30 @@ void RankExchange::Meet(AttemptId attempt, Meeting meeting, std::vector<uint32_t
   gathering.here = true;
   gathering.met = std::move(met);
   gathering.brought[part->gang->here] = std::move(data);
+  if (meeting == Meeting::kReady) {
+    part->patience = loop_->After(kReadyPatience, [this, waits = std::weak_ptr(part)] {
+      if (const PartPtr still = waits.lock()) GiveUp(still);
+    });
+  }
   Gather(part, key);
+}
+
+void RankExchange::GiveUp(const PartPtr& part) {
+  part->patience = 0;
+  const Key key{Meeting::kReady, {}};
+  const auto found = part->gatherings.find(key);
+  if (found == part->gatherings.end() || !found->second.here) return;
+  const std::optional<Place> place = PlaceOf(*part, key);
+  std::string absent;
+  for (const uint32_t node : place->below) {
+    if (!found->second.brought.contains(node))
+      absent += StrCat(absent.empty() ? "" : ", ", part->gang->nodes[node].name);
+  }
+  if (absent.empty() && place->above) absent = part->gang->nodes[*place->above].name;
+  const Gangs::Met met = std::move(found->second.met);
+  part->gatherings.erase(found);
+  met(Status(Code::kUnavailable, StrCat("nothing was heard of its other nodes (", absent, ") for ",
+                                        FormatDuration(kReadyPatience))));
 }
 
 void RankExchange::Gather(const PartPtr& part, const Key& key) {
@@ -158,6 +191,7 @@ void RankExchange::Over(const PartPtr& part, const Key& key, std::string data, s
   }
   const Gangs::Met met = std::move(part->gatherings.at(key).met);
   part->gatherings.erase(key);  // `met` may come to the next one
+  if (key.first == Meeting::kReady) loop_->CancelTimer(std::exchange(part->patience, 0));
   if (!why.empty()) return met(Status(Code::kExhausted, std::move(why)));
   met(std::move(data));
 }

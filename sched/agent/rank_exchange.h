@@ -81,6 +81,7 @@ class RankExchange {
     AttemptId attempt;
     std::shared_ptr<const Gang> gang;
     bool left = false;                 // and is here until what it has said is acknowledged
+    os::EventLoop::TimerId patience = 0;  // it waits for all to be ready
     std::map<uint32_t, Link> links{};  // by the number of the node in the gang
     std::map<Key, Gathering> gatherings{};
     uint64_t asked = 0;
@@ -106,6 +107,8 @@ class RankExchange {
   void Hear(const PartPtr& part, uint32_t node, const pb::PeerRanks& message);
   void Act(const PartPtr& part, uint32_t node, pb::RankWord word);
   void Gather(const PartPtr& part, const Key& key);
+  /// It has waited long enough for all to be ready.
+  void GiveUp(const PartPtr& part);
   /// All are there.
   void Over(const PartPtr& part, const Key& key, std::string data, std::string why);
 

@@ -138,6 +138,7 @@ bool TaskRunner::AreAllPartsReady(const LocalTask& task, TaskResult* result) {
   const Status met = node_.gangs->MeetAndWait(task.attempt_id(), Meeting::kReady, [this] { return ToEnd(); });
   if (met.ok()) return true;
   NotStarted(result, met.message());
+  if (met.code() == Code::kUnavailable) result->end = End::kLost;
   if (ToEnd()) result->end = End::kRunning;
   return false;
 }
@@ -388,7 +389,7 @@ void TaskRunner::TellEnded(const LocalTask& task, const Core::Given& given, pid_
   TaskResult so_far;
   so_far.end = info.si_code == CLD_EXITED ? End::kExited : End::kSignaled;
   so_far.code = info.si_status;
-  pmi_socket_.Talk();  // for the last time
+  pmi_socket_.HearLastWords();
   if (RankServer* const server = node_.rank_servers.Of(task.profile->spec()); server != nullptr) {
     const uint32_t rank = given.process + (task.gang ? task.gang->first_rank() : 0);
     // While tasks have to stand the server may stand as well, and they do not go on before what is to be
@@ -425,7 +426,7 @@ std::optional<TaskResult> TaskRunner::SettleInTeam(const LocalTask& task, const 
   TaskResult all = JoinEnds(std::move(ends), part);
   all.gang = task.gang;
   const bool succeeded = all.end == End::kExited && all.code == 0;
-  if (task.gang && succeeded && !task.outputs.empty()) AwaitOtherParts(task);
+  if (task.gang && succeeded && task.gang->ends_together) AwaitOtherParts(task);
   Settle(0, task, &all);
   return all;
 }

@@ -195,7 +195,7 @@ class RunDriver {
   journal::AttemptRecord RecordParts(std::vector<journal::PartRecord> parts);
   void GatherParts(const Moment& moment);
   void ForgetParts(const Moment& moment);
-  void EndPartsBefore(const Row& row);
+  void EndEarlier(const Row& row);
   std::string NameOf(NodeId node) const;
 
   // driver_files.cc: files on the nodes' own disks

@@ -230,13 +230,7 @@ bool RunDriver::MayAdopt(AttemptId id) {
 Row* RunDriver::FindOrAdopt(Node& node, AttemptId id) {
   if (Row* row = attempts_.Find(id, node.id)) return row;
   if (!MayAdopt(id)) return nullptr;
-  if (Row* earlier = attempts_.Find(id.task); earlier != nullptr && earlier->state != State::kLost) {
-    if (Node* there = nodes_.Find(earlier->node)) EndSuperseded(*there, earlier->id);
-    std::erase_if(events_, [&](const core::Event& event) {
-      const auto* started = std::get_if<core::TaskStarted>(&event);
-      return started != nullptr && started->attempt == earlier->id;
-    });
-  }
+  if (const Row* earlier = attempts_.Find(id.task)) EndEarlier(*earlier);
   return &attempts_.Add(id, node.id, State::kSent);
 }
 

@@ -107,6 +107,7 @@ void RunDriver::StartParts(const core::StartTask& start, std::vector<NodeId> mem
   const graph::Profile& profile = graph_.profile(task);
   pb::Gang gang;
   gang.set_space(NewSpace(hooks_.secret()));
+  gang.set_ends_together(!graph_.outputs(task).empty());
   std::vector<Part> parts;
   const auto count = static_cast<uint32_t>(members.size());
   for (const NodeId id : members) {
@@ -115,7 +116,7 @@ void RunDriver::StartParts(const core::StartTask& start, std::vector<NodeId> mem
     pb::GangNode* const node = gang.add_node();
     node->set_node(id.value);
     node->set_name(NameOf(id));
-    node->set_ranks(part.ranks);
+    node->set_ranks(profile.ranks > 0 ? part.ranks : 0);
   }
   Row& row = attempts_.Add(start.attempt, std::move(parts));
   row.gang->space = gang.space();
@@ -185,7 +186,8 @@ bool RunDriver::IsGangOf(TaskId task, const Node& node, const pb::Gang& gang) co
   std::set<std::string_view> names;
   for (uint32_t i = 0; i < count; ++i) {
     const pb::GangNode& member = gang.node(static_cast<int>(i));
-    if (member.name().empty() || member.ranks() != ProcessesOn(profile, count, i)) return false;
+    const uint32_t ranks = profile.ranks > 0 ? ProcessesOn(profile, count, i) : 0;
+    if (member.name().empty() || member.ranks() != ranks) return false;
     names.insert(member.name());
   }
   return names.size() == count;
@@ -200,15 +202,21 @@ Row* RunDriver::FindOrAdoptParts(Node& node, AttemptId id, const pb::Gang* gang)
   }
   if (phase_ == Phase::kRunning || gang == nullptr || !MayAdopt(id) || !IsGangOf(id.task, node, *gang))
     return nullptr;
-  if (const Row* earlier = attempts_.Find(id.task)) EndPartsBefore(*earlier);
+  if (const Row* earlier = attempts_.Find(id.task)) EndEarlier(*earlier);
   std::vector<Part> parts;
   for (const pb::GangNode& member : gang->node()) {
     parts.push_back({.node = nodes_.Named(member.name()).id,  // numbers may be others by now
-                     .ranks = member.ranks(),
+                     .ranks = ProcessesOn(graph_.profile(id.task), static_cast<uint32_t>(gang->node_size()),
+                                          static_cast<uint32_t>(parts.size())),
                      .state = Part::State::kUnheard});
   }
   Row& row = attempts_.Add(id, std::move(parts));
   row.gang->space = gang->space();
+  // The server before may not have lived to tell them of each other.
+  for (size_t i = 0; i < row.gang->parts.size(); ++i) {
+    for (size_t other = 0; other < i; ++other)
+      BringTogether(*nodes_.Find(row.gang->parts[other].node), *nodes_.Find(row.gang->parts[i].node));
+  }
   auto known = known_parts_.extract(id);
   if (!known.empty()) {
     bool well = true;
@@ -225,11 +233,18 @@ Row* RunDriver::FindOrAdoptParts(Node& node, AttemptId id, const pb::Gang* gang)
 }
 
 /// A later attempt of the task is out: a server before this one knew that this one was over.
-void RunDriver::EndPartsBefore(const Row& row) {
-  if (!row.gang) return;
-  for (const Part& part : row.gang->parts) {
-    if (part.out()) EndSuperseded(*nodes_.Find(part.node), row.id);
+void RunDriver::EndEarlier(const Row& row) {
+  if (row.gang) {
+    for (const Part& part : row.gang->parts) {
+      if (part.out()) EndSuperseded(*nodes_.Find(part.node), row.id);
+    }
+  } else if (row.state != AttemptTable::State::kLost) {
+    EndSuperseded(*nodes_.Find(row.node), row.id);
   }
+  std::erase_if(events_, [&](const core::Event& event) {
+    const auto* started = std::get_if<core::TaskStarted>(&event);
+    return started != nullptr && started->attempt == row.id;
+  });
 }
 
 void RunDriver::TakePartStarted(const Moment& moment, Node& node, AttemptId id, const pb::Gang* gang,

@@ -205,7 +205,7 @@ class GangTest : public testing::Test {
             {"UCX_NET_DEVICES", "lo"}};
   }
   LocalTask Task(uint32_t node, const std::string& command, const std::vector<uint32_t>& ranks, Mpi mpi,
-                 const EnvList& env = {}) {
+                 const EnvList& env = {}, const std::vector<std::string>& outputs = {}) {
     EnvList all = MpiEnvironment();
     for (const char* name : {"PATH", "HOME"}) {
       if (const char* value = getenv(name)) all.emplace_back(name, value);
@@ -214,7 +214,9 @@ class GangTest : public testing::Test {
         all,
         BaseEnvironment::Common{
             .submit_dir = scratch_.path(), .node_name = nodes_[node]->name(), .own_tmp = true, .slots = 4});
-    Gang gang{.here = node, .space = "harrow-" + std::to_string(getpid()) + "-" + std::to_string(tries_)};
+    Gang gang{.here = node,
+              .space = "harrow-" + std::to_string(getpid()) + "-" + std::to_string(tries_),
+              .ends_together = !outputs.empty()};
     ProfileSpec spec{.nodes = static_cast<uint32_t>(ranks.size()), .mpi = mpi, .env = env};
     for (uint32_t i = 0; i < ranks.size(); ++i) {
       gang.nodes.push_back({.id = NodeId(i), .name = nodes_[i]->name(), .ranks = ranks[i]});
@@ -228,6 +230,7 @@ class GangTest : public testing::Test {
         command.find_first_of(";$*|<") == std::string::npos ? CommandForm::kWords : CommandForm::kShell;
     task.command = command;
     task.profile = std::make_shared<TaskProfile>(spec, base);
+    if (node == 0) task.outputs = outputs;  // the lead node alone is told of them
     task.gang = std::make_shared<Gang>(std::move(gang));
     return task;
   }
@@ -340,9 +343,7 @@ TEST_F(GangTest, WhatOthersWriteIsWaitedForBeforeItIsLookedFor) {
   const std::vector<uint32_t> ranks = {1, 1};
   const std::string command = "[ $HARROW_RANK = 0 ] || { sleep 0.5; echo x > out; }";
   for (uint32_t node = 0; node < 2; ++node) {
-    LocalTask task = Task(node, command, ranks, Mpi::kNone);
-    task.outputs = {"out"};
-    Push(node, std::move(task));
+    Push(node, Task(node, command, ranks, Mpi::kNone, {}, {"out"}));
   }
   WaitForAll();
   ExpectAllGood();
@@ -350,9 +351,7 @@ TEST_F(GangTest, WhatOthersWriteIsWaitedForBeforeItIsLookedFor) {
   results_.clear();
   ++tries_;
   for (uint32_t node = 0; node < 2; ++node) {
-    LocalTask task = Task(node, "sleep 0.$HARROW_RANK", ranks, Mpi::kNone);
-    task.outputs = {"other"};
-    Push(node, std::move(task));
+    Push(node, Task(node, "sleep 0.$HARROW_RANK", ranks, Mpi::kNone, {}, {"other"}));
   }
   WaitForAll();
   EXPECT_EQ(results_[0].end, End::kMissingOutput);

@@ -270,6 +270,24 @@ def test_outputs_are_the_attempt_s(directory, program):
         os.remove(f"{directory}/all")
 
 
+def test_outputs_of_several_nodes(directory, program):
+    """Asked for when the ranks of all nodes have ended, of which the lead node's may be the first."""
+    harrow = Harrow(program, directory)
+    flow(directory, {"name": "w", "command": "[ $HARROW_RANK = 0 ] || { sleep 1; echo $HARROW_RANK > late; }", "ranks": 2, "nodes": 2,
+                     "mpi": "none", "out": ["late"], "time": "1m"},
+         {"name": "r", "command": "cat late", "in": ["late"]})
+    result = harrow("run", "--run-dir", "r", "--local-nodes", "2", "--slots", "2", "flow.toml", code=0)
+    check("done 2 of 2" in result.out, result)
+
+
+def test_several_nodes_without_ranks(directory, program):
+    """The command runs on the lead node, and is told of the others."""
+    harrow = Harrow(program, directory)
+    flow(directory, {"name": "w", "command": "echo $HARROW_NODELIST > nodes", "nodes": 2, "out": ["nodes"], "time": "1m"})
+    harrow("run", "--run-dir", "r", "--local-nodes", "2", "--slots", "2", "flow.toml", code=0)
+    same(sorted(lines_of(f"{directory}/nodes")[0].split(",")), ["local0", "local1"])
+
+
 def test_temporary_files_in_shared_memory(directory, program):
     """TMPDIR lies where ranks have their files, however it is spelt."""
     for tmp in ("/dev/shm", "/dev/shm/", "/dev/../dev/shm"):

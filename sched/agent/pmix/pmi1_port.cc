@@ -22,6 +22,9 @@ namespace harrow::agent {
 namespace {
 
 constexpr size_t kLongestName = 256, kLongestKey = 64, kLongestValue = 1024;  // as Hydra says
+constexpr size_t kLongestAnswer = 1023;  // that MPICH reads, with its end
+constexpr size_t kLongestMapping =
+    kLongestAnswer - std::string_view("cmd=get_result rc=0 msg=success value=\n").size();
 constexpr size_t kLongestLine = 16 * 1024;
 constexpr size_t kMostBytes = 64u << 20;   // of the keys of a task
 constexpr size_t kMostAnswers = 1u << 20;  // bytes that a rank lets lie
@@ -80,7 +83,9 @@ Result<std::vector<RankServer::Variables>> Pmi1Port::Add(const Ranks& ranks, con
   // What is called after it on this machine is not another agent's.
   team.space = ranks.gang ? gang.space : StrCat("harrow-", getpid(), "-", team.number);
   team.ranks.resize(ranks.count);
-  team.keys.emplace(kMapping, ProcessMapping(gang));
+  // MPICH takes no longer one, and asks all for the names of their nodes where there is none.
+  if (std::string mapping = ProcessMapping(gang); mapping.size() <= kLongestMapping)
+    team.keys.emplace(kMapping, std::move(mapping));
   log_.Add(team.number, team.space, team.size);
   std::vector<Variables> all;
   for (uint32_t i = 0; i < ranks.count; ++i) {
@@ -115,6 +120,7 @@ void Pmi1Port::Drop(AttemptId attempt) {
 bool Pmi1Port::Hear(AttemptId attempt, uint32_t rank, std::string_view said) {
   Then then;
   uint64_t number = 0;
+  bool goes_on = true;
   {
     std::lock_guard lock(mutex_);
     Team* const team = Find(attempt);
@@ -131,13 +137,13 @@ bool Pmi1Port::Hear(AttemptId attempt, uint32_t rank, std::string_view said) {
     for (size_t end; (end = own->heard.find('\n', begin)) != std::string::npos; begin = end + 1)
       Obey(team, rank, std::string_view(own->heard).substr(begin, end - begin), &then);
     own->heard.erase(0, begin);
-    if (own->heard.size() > kLongestLine || own->answers.size() > kMostAnswers || own->aborts) return false;
+    goes_on = own->heard.size() <= kLongestLine && own->answers.size() <= kMostAnswers && !own->aborts;
   }
   if (then.meet)
     gangs_->Meet(attempt, Meeting::kRanks, {}, std::move(then.data),
                  [this, attempt, number](const Result<std::string>& data) { Met(attempt, number, data); });
   if (then.tell) answers_(attempt);
-  return true;
+  return goes_on;
 }
 
 std::string Pmi1Port::TakeAnswers(AttemptId attempt, uint32_t rank) {

@@ -21,6 +21,8 @@ struct Gang {
   std::vector<Node> nodes{};
   uint32_t here = 0;    // which of them this one is
   std::string space{};  // the name of this try, which nobody else can guess
+  // It has outputs, which the lead node looks for when the processes of all parts have ended.
+  bool ends_together = false;
 
   bool leads() const { return here == 0; }
   /// Of all nodes.

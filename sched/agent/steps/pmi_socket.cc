@@ -10,6 +10,14 @@
 #include "base/text.h"
 
 namespace harrow::agent {
+namespace {
+
+// Together more than a socket holds: of a rank that has ended all is taken, of one that never stops only so
+// much before its thread looks at other things.
+constexpr size_t kPiece = 4096;
+constexpr int kMostPieces = 128;
+
+}  // namespace
 
 PmiSocket::~PmiSocket() {
   CloseRanksEnd();
@@ -49,12 +57,18 @@ void PmiSocket::Settle(const LocalTask&, TaskResult*) {
 }
 
 pollfd PmiSocket::ToPoll() const {
-  return {own_, static_cast<short>(unsent_.empty() ? POLLIN : POLLIN | POLLOUT), 0};
+  return {own_, static_cast<short>(unsent_.empty() ? POLLIN : POLLOUT), 0};
 }
 
+void PmiSocket::HearLastWords() {
+  unsent_.clear();
+  Talk();
+}
+
+// Who does not take its answers is not heard: else they would become ever more.
 void PmiSocket::Talk() {
-  char buffer[4096];
-  while (own_ >= 0) {
+  char buffer[kPiece];
+  for (int piece = 0; own_ >= 0 && unsent_.empty() && piece < kMostPieces; ++piece) {
     const ssize_t n = recv(own_, buffer, sizeof buffer, 0);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
@@ -66,7 +80,8 @@ void PmiSocket::Talk() {
   while (!unsent_.empty()) {
     const ssize_t n = send(own_, unsent_.data(), unsent_.size(), MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) break;  // not now; or it is gone, and the next look tells
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+    if (n <= 0) return unsent_.clear();  // it is gone, and the next look tells
     unsent_.erase(0, static_cast<size_t>(n));
   }
 }

@@ -21,8 +21,10 @@ class PmiSocket : public Step {
   void CloseRanksEnd();
   /// For poll(); -1: nothing will come.
   pollfd ToPoll() const;
-  /// Takes what has come, and says what it is to be told, as far as that can be done without waiting.
+  /// Takes some of what has come, and says what it is to be told, as far as that can be done without waiting.
   void Talk();
+  /// Takes all that the rank has said, whose process has ended.
+  void HearLastWords();
 
  private:
   void HangUp();

@@ -86,6 +86,22 @@ TEST_F(Pmi1PortTest, OfSeveralNodesRanksHaveTheNumbersOfAll) {
   EXPECT_FALSE(port_.Hear(kTask, 5, "cmd=init\n"));
 }
 
+TEST_F(Pmi1PortTest, AMappingThatIsTooLongForMpichIsLeftOut) {
+  for (const bool fits : {true, false}) {
+    Gang gang{.space = "a-space"};
+    for (uint32_t i = 0; i < (fits ? 100u : 120u); ++i) gang.nodes.push_back({NodeId(i), "n", 1 + i % 2});
+    ASSERT_TRUE(
+        port_
+            .Add({.attempt = kTask, .count = 1, .directory = "/x", .gang = std::make_shared<Gang>(gang)},
+                 never_)
+            .ok());
+    const std::string answer = Say(0, "cmd=get kvsname=k key=PMI_process_mapping");
+    EXPECT_THAT(answer, HasSubstr(fits ? "rc=0" : "rc=-1"));
+    EXPECT_LT(answer.size(), 1024u) << "its client reads no longer line";
+    port_.Drop(kTask);
+  }
+}
+
 TEST(ProcessMapping, NamesNodesWithAsManyRanksTogether) {
   const auto of = [](std::vector<uint32_t> ranks) {
     Gang gang;
@@ -182,6 +198,18 @@ TEST_F(Pmi1PortTest, WhatThereIsNotIsRefused) {
             "cmd=put_result rc=-1 msg=invalid_key_or_value\n");
   EXPECT_EQ(Say(0, "cmd=put kvsname=k key=" + std::string(65, 'k') + " value=v"),
             "cmd=put_result rc=-1 msg=invalid_key_or_value\n");
+}
+
+TEST_F(Pmi1PortTest, ABarrierIsOverAlsoWhereTheLastOfItIsHungUpOn) {
+  Add(2);
+  Say(0, "cmd=barrier_in");
+  EXPECT_FALSE(port_.Hear(kTask, 1, "cmd=barrier_in\ncmd=abort exitcode=3\n"));
+  EXPECT_EQ(woken_, 1);
+  EXPECT_EQ(Answers(0), "cmd=barrier_out\n");
+  port_.Drop(kTask);
+  AddPart(1, 1);
+  EXPECT_FALSE(port_.Hear(kTask, 1, "cmd=barrier_in\n" + std::string(20'000, 'x')));
+  EXPECT_THAT(gangs_.brought, SizeIs(1)) << "the other node waits for it";
 }
 
 TEST_F(Pmi1PortTest, WhoSaysTooMuchIsHungUpOn) {

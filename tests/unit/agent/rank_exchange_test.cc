@@ -113,6 +113,38 @@ TEST_F(RankExchangeTest, NoneBeginsBeforeAllAreReady) {
   }
 }
 
+TEST_F(RankExchangeTest, WhoLeavesAtOnceSaysBeforeWhatHasCome) {
+  Make(12);
+  ranks_.assign(12, 1);
+  JoinAll();
+  for (uint32_t node = 0; node < 12; ++node) Meet(node, Meeting::kReady);
+  loop_.RunPosted();
+  EXPECT_EQ(HaveMet(), 12u);
+  LeaveAll();
+  loop_.RunPosted();
+  for (uint32_t node = 0; node < 12; ++node) EXPECT_EQ(At(node).part_count(), 0u) << node;
+  ExpectNothingLeft();
+}
+
+TEST_F(RankExchangeTest, WhoIsNotHeardOfIsNotWaitedForForEver) {
+  Make(3);
+  ranks_.assign(3, 1);
+  for (const uint32_t node : {0u, 1u}) {
+    Join(node);
+    Meet(node, Meeting::kReady);
+  }
+  loop_.Advance(seconds(290));
+  EXPECT_EQ(HaveMet(), 0u);
+  loop_.Advance(seconds(20));
+  EXPECT_THAT(met_[0], ElementsAre(HasSubstr("its other nodes (n2)")));
+  EXPECT_THAT(met_[1], ElementsAre(HasSubstr("its other nodes (n0)")));
+  Join(2);
+  Meet(2, Meeting::kReady);
+  loop_.Advance(seconds(1));
+  EXPECT_THAT(met_, SizeIs(2)) << "it is too late";
+  ExpectNothingLeft();
+}
+
 TEST_F(RankExchangeTest, NobodySpeaksToMoreThanEightBelowAndOneAbove) {
   Make(100);
   ranks_.assign(100, 1);

@@ -33,6 +33,7 @@ struct Agent {
   std::map<uint32_t, pb::Task> tasks;  // sent here and not ended
   std::vector<uint32_t> taken_back, cancelled, superseded, starts;
   std::vector<uint32_t> profiles;
+  std::set<std::string> peers;  // where it was told that other agents are
   uint64_t committed = 0;
   uint32_t messages = 0;
   bool welcomed = false, shut_down = false;
@@ -121,6 +122,8 @@ class DriverTest : public ::testing::Test {
         agent->cancelled.push_back(attempt.task());
       for (const pb::AttemptId& attempt : message.cancel().lost())
         agent->superseded.push_back(attempt.task());
+      for (const pb::Peer& peer : message.peer())
+        agent->peers.insert(peer.address().begin(), peer.address().end());
       if (message.has_committed()) agent->committed = message.committed().sequence();
     }
   }

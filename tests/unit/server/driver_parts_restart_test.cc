@@ -4,7 +4,33 @@
 namespace harrow::server {
 namespace {
 
-class DriverPartsRestartTest : public DriverPartsTest {};
+class DriverPartsRestartTest : public DriverPartsTest {
+ protected:
+  /// A server before this one had nodes of these names, and one and two have three ranks of task 0, which
+  /// asks for no number of nodes, as that attempt.
+  void SpreadOver(uint32_t attempt, const std::vector<std::string>& names) {
+    Make({Wide("a", 3, 1)}, static_cast<uint32_t>(names.size()));
+    for (NodeAgent* agent : {&one_, &two_}) {
+      pb::Task& sent = agent->tasks[0];
+      sent.set_attempt(attempt);
+      pb::Gang* gang = sent.mutable_gang();
+      gang->set_space("harrow-x");
+      for (const auto& [name, ranks] : {std::pair("n1", 2u), std::pair("n2", 1u)}) {
+        pb::GangNode* node = gang->add_node();
+        node->set_name(name);
+        node->set_ranks(ranks);
+      }
+      gang->set_here(agent == &one_ ? 0 : 1);
+    }
+    for (uint32_t i = 0; i < names.size(); ++i) {
+      journal::NodeRecord node;
+      node.node = NodeId(i);
+      node.name = names[i];
+      node.incarnation = 1;
+      journal_.history.nodes.push_back(node);
+    }
+  }
+};
 
 TEST_F(DriverPartsRestartTest, AServerThatFollowsGoesOnWithWhatAgentsTell) {
   ServeOn({Wide("a")}, {&one_, &two_});
@@ -37,6 +63,22 @@ TEST_F(DriverPartsRestartTest, AServerThatFollowsGoesOnWithWhatAgentsTell) {
     EXPECT_EQ(Fates()[0], journal::TaskFate::kDone);
     EXPECT_THAT(Attempts(), Contains(std::pair(0u, 1u)));
   }
+}
+
+TEST_F(DriverPartsRestartTest, AServerThatFollowsTellsAgentsOfEachOther) {
+  ServeOn({Wide("a")}, {&one_, &two_});  // which is killed before it has heard where they are found
+  const pb::FromAgent first = RunsPart(&one_, 0), second = RunsPart(&two_, 0);
+  Restart();
+  Join(&one_, first);
+  Join(&two_, second);
+  for (NodeAgent* agent : {&one_, &two_}) {
+    pb::FromAgent found;
+    found.add_peer_address(agent->name + ":1");
+    driver_->Handle(Now(), agent->node, found);
+  }
+  TurnAll({&one_, &two_});
+  EXPECT_THAT(one_.peers, ElementsAre("n2:1"));
+  EXPECT_THAT(two_.peers, ElementsAre("n1:1"));
 }
 
 TEST_F(DriverPartsRestartTest, AServerThatFollowsKnowsWhichPartsAreOver) {
@@ -163,28 +205,7 @@ TEST_F(DriverPartsRestartTest, WhatNobodyTellsTheRestOfIsLost) {
 }
 
 TEST_F(DriverPartsRestartTest, RanksThatWereSpreadOverNodesForWantOfALargeOneAreTakenIn) {
-  TinyTask task = Wide("a", 3, 1);
-  Make({task}, 2);
-  for (NodeAgent* agent : {&one_, &two_}) {
-    pb::Task& sent = agent->tasks[0];
-    sent.set_attempt(1);
-    pb::Gang* gang = sent.mutable_gang();
-    gang->set_space("harrow-x");
-    for (const auto& [name, ranks] : {std::pair("n1", 2u), std::pair("n2", 1u)}) {
-      pb::GangNode* node = gang->add_node();
-      node->set_name(name);
-      node->set_ranks(ranks);
-    }
-    gang->set_here(agent == &one_ ? 0 : 1);
-  }
-  journal::NodeRecord node;
-  for (const char* name : {"n1", "n2"}) {
-    node.name = name;
-    node.incarnation = 1;
-    journal_.history.nodes.push_back(node);
-    node.node = NodeId(1);
-  }
-  journal_.history.nodes[0].node = NodeId(0);
+  SpreadOver(1, {"n1", "n2"});
   Restart();
   Join(&one_, RunsPart(&one_, 0));
   Join(&two_, RunsPart(&two_, 0));
@@ -245,6 +266,29 @@ TEST_F(DriverPartsRestartTest, OfTwoAttemptsThatAgentsTellOfTheLaterOneCounts) {
   TurnAll({&one_, &two_});
   EXPECT_THAT(one_.superseded, Contains(0u));
   EXPECT_THAT(two_.superseded, Contains(0u)) << "the lead node has not told of it";
+}
+
+TEST_F(DriverPartsRestartTest, OfAnAttemptInPartsAndOneOnANodeAloneTheLaterOneCounts) {
+  for (const bool in_parts : {true, false}) {
+    SCOPED_TRACE(in_parts);
+    Forget();
+    one_ = NodeAgent("n1"), two_ = NodeAgent("n2"), three_ = NodeAgent("n3");
+    SpreadOver(in_parts ? 2 : 1, {"n1", "n2", "n3"});
+    Restart();
+    pb::FromAgent alone = HelloOf(three_);
+    Runs(&alone, 0, in_parts ? 1 : 2);
+    if (in_parts) Join(&three_, alone);
+    Join(&one_, RunsPart(&one_, 0));
+    Join(&two_, RunsPart(&two_, 0));
+    if (!in_parts) Join(&three_, alone);
+    TurnAll({&one_, &two_, &three_});
+    EXPECT_FALSE(driver_->gathering());
+    EXPECT_THAT(one_.superseded, SizeIs(in_parts ? 0 : 1));
+    EXPECT_THAT(two_.superseded, SizeIs(in_parts ? 0 : 1));
+    EXPECT_THAT(three_.superseded, SizeIs(in_parts ? 1 : 0));
+    EXPECT_EQ(driver_->scheduler().node(TaskId(0)), in_parts ? one_.node : three_.node);
+    EXPECT_EQ(driver_->scheduler().attempts(TaskId(0)), 2u);
+  }
 }
 
 }  // namespace

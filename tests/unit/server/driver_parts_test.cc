@@ -1,5 +1,6 @@
 // RunDriver: attempts of several nodes.
 #include "unit/server/driver_parts_fixture.h"
+#include "wire/decode.h"
 
 namespace harrow::server {
 namespace {
@@ -16,6 +17,7 @@ TEST_F(DriverPartsTest, EachNodeIsSentItsPart) {
     EXPECT_EQ(task.outputs_size(), agent == &one_ ? 1 : 0) << "these are the lead node's business";
     const pb::Gang& gang = task.gang();
     EXPECT_EQ(gang.space(), "harrow-01010101010101010101010101010101");
+    EXPECT_TRUE(gang.ends_together()) << "the lead node looks for outputs when all have ended";
     ASSERT_EQ(gang.node_size(), 3);
     EXPECT_EQ(gang.node(static_cast<int>(gang.here())).name(), agent->name);
     EXPECT_EQ(gang.node(static_cast<int>(gang.here())).node(), agent->node.value);
@@ -29,8 +31,12 @@ TEST_F(DriverPartsTest, EachNodeIsSentItsPart) {
 
 TEST_F(DriverPartsTest, ATaskWithoutRanksHasItsProcessOnTheLeadNode) {
   ServeOn({Wide("a", 0)}, {&one_, &two_});
-  EXPECT_EQ(two_.tasks[0].gang().node(0).ranks(), 1u);
-  EXPECT_EQ(two_.tasks[0].gang().node(1).ranks(), 0u);
+  EXPECT_FALSE(two_.tasks[0].gang().ends_together()) << "it has no outputs";
+  pb::ToAgent message;
+  *message.add_start() = two_.tasks[0];
+  for (int node = 0; node < 2; ++node) EXPECT_EQ(message.start(0).gang().node(node).ranks(), 0u);
+  pb::ToAgent read;
+  EXPECT_TRUE(wire::Decode(message.SerializeAsString(), &read).ok());
 }
 
 TEST_F(DriverPartsTest, ItsAgentsLearnWhereTheOthersAre) {

@@ -29,6 +29,7 @@ void Dispatch::GiveWork() {
   if (!stopped()) {
     if (gangs.to_look()) CheckGathering();
     if (gangs.keeps()) ExpectParts();
+    SendSuccessors();
     for (size_t i = first_to_ask.size(); i-- > 0;) {
       nodes.Touch(first_to_ask[i]);
       GiveOne(first_to_ask[i]);

@@ -8,9 +8,9 @@
 namespace harrow::core {
 
 void Gangs::CountOvertaken(uint64_t cores, uint64_t patience) {
-  if (overtaken_ >= patience) return;
-  overtaken_ += cores;
-  if (overtaken_ >= patience) look_ = true;
+  if (impatient(patience)) return;
+  overtaken_ += static_cast<int64_t>(cores);
+  if (impatient(patience)) look_ = true;
 }
 
 const Gangs::Gathered* Gangs::Find(TaskId id) const {

@@ -32,12 +32,22 @@ class Gangs {
   TaskId first() const { return first_; }
   void SetFirst(TaskId id) {
     first_ = id;
-    overtaken_ = 0;
+    overtaken_ = std::min<int64_t>(overtaken_, 0);
   }
   /// So many cores were given to another task meanwhile, of `patience` that may be before room is kept for
   /// it.
   void CountOvertaken(uint64_t cores, uint64_t patience);
-  bool impatient(uint64_t patience) const { return overtaken_ >= patience; }
+  bool impatient(uint64_t patience) const { return overtaken_ >= static_cast<int64_t>(patience); }
+
+  // --- those that come to where others have ended, before tasks of one node
+  /// In this instant gangs have let go of so many cores.
+  void LetGo(uint64_t cores) { let_go_ += cores; }
+  uint64_t TakeLetGo() { return std::exchange(let_go_, 0); }
+  /// Cores that gangs were given so, and others have not been given since.
+  uint64_t advance() const { return static_cast<uint64_t>(std::max<int64_t>(0, -overtaken_)); }
+  /// The next is given so many, and those behind it wait for so much longer.
+  void Advance(uint64_t cores) { overtaken_ -= static_cast<int64_t>(cores); }
+  void ForgetAdvance() { overtaken_ = std::max<int64_t>(overtaken_, 0); }
 
   // --- those that room is kept for, in the order in which they came
   struct Gathered {
@@ -128,7 +138,9 @@ class Gangs {
 
   bool look_ = false;
   TaskId first_;
-  uint64_t overtaken_ = 0;
+  // Cores given to others since the first was set apart; below 0: gangs were given more in advance.
+  int64_t overtaken_ = 0;
+  uint64_t let_go_ = 0;
   std::vector<Gathered> gathered_;
   // By node; in how many of them gangs > 0, and their slots.
   std::vector<Kept> kept_;

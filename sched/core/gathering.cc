@@ -2,13 +2,21 @@
 // have taken what they can. The nodes that have its input go first, then those where the least is left: so
 // little is broken up.
 //
+// Where one ends, its cores get free together, and are given to those that wait for them before others take
+// them one by one: to those that room is kept for, else to the next, where nothing that is ready is of a
+// higher priority, or level where levels count. Gangs so come after gangs, and little has to be gathered; and
+// tasks of one node are left for the end, when they can fill what is free. What gangs are given so is in
+// advance of their turn, and made up for: the next has to wait for as much more before room is kept for it.
+// One that is larger than what ended does not: it gains nothing by it.
+//
 // So that it does not wait for ever, the first of them by the order is set apart, and the cores given to
-// others from then on are counted; those behind it may go before it, where they fit. When what was given
-// comes to what the gang itself asks for, nodes are chosen for it, and each keeps room for its part: those
-// that have its input, then those that are expected to have the room first. It is sent as soon as all of them
-// have it, or others. Room is chosen and kept for all its parts at once, and a node keeps no more than it
-// has: so several gangs may gather side by side, and none of them can wait for what another one keeps. On a
-// node that keeps room for several the one that was set apart earlier comes first.
+// others from then on (tasks of one node, and gangs behind it) are counted; those behind it may go before it,
+// where they fit. When what was given comes to what the gang itself asks for, nodes are chosen for it, and
+// each keeps room for its part: those that have its input, then those that are expected to have the room
+// first. It is sent as soon as all of them have it, or others. Room is chosen and kept for all its parts at
+// once, and a node keeps no more than it has: so several gangs may gather side by side, and none of them can
+// wait for what another one keeps. On a node that keeps room for several the one that was set apart earlier
+// comes first.
 //
 // A gang so waits for the longest of the tasks that ran when its nodes were chosen, at most. What its nodes
 // have free until then is lent to tasks that will have ended by the time at which it is expected to begin:
@@ -35,6 +43,8 @@ constexpr size_t kMostGathered = 16;
 // Where there are more nodes, so many are looked at when it is chosen which keep room, or more for a gang of
 // many nodes.
 constexpr uint32_t kLookedAt = 256;
+// Of the slots of all nodes: so often as many cores gangs may be given in advance.
+constexpr uint64_t kWavesAhead = 4;
 constexpr int kOverrun = 8;
 constexpr Duration kSoonest = std::chrono::milliseconds(10);
 
@@ -112,6 +122,41 @@ bool Gathering::SendGangs() {
   return some;
 }
 
+void Gathering::SendSuccessors() {
+  uint64_t let_go = gangs.TakeLetGo();
+  if (let_go == 0) return;
+  for (NodeId id : nodes.touched()) UpdateFree(id);
+  while (!full()) {
+    if (SendGathered()) continue;
+    if (!gangs.first()) FindFirst();
+    const TaskId id = gangs.first();
+    if (!id || let_go == 0) return;
+    const uint64_t cores = GangPatience();
+    if (cores > let_go) gangs.ForgetAdvance();
+    if (cores > let_go || gangs.advance() + cores > kWavesAhead * nodes.open_slots()) return;
+    std::vector<NodeId> members = ChooseMembers(id);
+    if (members.empty() || OthersFirst(id, members)) return;
+    let_go -= cores;
+    gangs.Advance(cores);
+    SendGang(id, std::move(members));
+  }
+}
+
+/// Whether a task that those nodes could be given is of a higher priority, or comes before it by its level.
+bool Gathering::OthersFirst(TaskId id, const std::vector<NodeId>& members) const {
+  const int32_t priority = graph.profile(id).priority;
+  const Level level = tasks[id].level();
+  const bool by_level = queues.order().by_level();
+  const auto has_one = [&](const order::ReadyQueue& queue) {
+    return std::any_of(queue.buckets().begin(), queue.buckets().end(), [&](const order::Bucket& bucket) {
+      return bucket.live > 0 && (bucket.priority > priority ||
+                                 (bucket.priority == priority && by_level && bucket.level > level));
+    });
+  };
+  return has_one(queues.remote()) || std::any_of(members.begin(), members.end(),
+                                                 [&](NodeId node) { return has_one(queues.of_node(node)); });
+}
+
 /// One that room is kept for. Those whose nodes are to be chosen anew get others.
 bool Gathering::SendGathered() {
   for (size_t which = 0; which < gangs.gathered().size(); ++which) {
@@ -132,7 +177,9 @@ bool Gathering::SendNext() {
     std::vector<NodeId> members = ChooseMembers(id);
     sent = !members.empty();
     if (sent) {
+      const bool first = id == gangs.first();
       SendGang(id, std::move(members));
+      if (!first) gangs.CountOvertaken(graph.profile(id).all_cores(), GangPatience());
       break;
     }
     if (id != gangs.first()) queues.Return(id);

@@ -19,12 +19,15 @@ class Gathering : protected Fates {
   void ExpectParts();
   /// Those that can begin. Returns whether nodes have to be asked again, as they keep less, or other things.
   bool SendGangs();
+  /// Before others are given anything: those that come to where gangs have ended in this instant.
+  void SendSuccessors();
   /// A task that ends before what the node keeps is needed.
   order::Pick TakeForGap(NodeId id, TakenFrom* from);
 
  private:
   bool SendGathered();
   bool SendNext();
+  bool OthersFirst(TaskId id, const std::vector<NodeId>& members) const;
   bool MayGather() const;
   bool KeepRoom(size_t which);
   void FindFirst();

@@ -147,10 +147,7 @@ void Moves::Send(TaskId id, NodeId node, TakenFrom from, bool sent_ahead) {
   LeaveQueues(id, sent_ahead);
   tasks.AddAttempt(id);
   Place(id, node, from, sent_ahead);
-  if (gangs.first()) {
-    const order::Lane& lane = lanes[tasks[id].lane()];
-    gangs.CountOvertaken(uint64_t{lane.cores} * lane.nodes, GangPatience());
-  }
+  if (gangs.first() && !IsGang(id)) gangs.CountOvertaken(lanes[tasks[id].lane()].cores, GangPatience());
   OrderInputs(id, node);
   if (PrefersCompanions() && queues.remote().live() > 0) companions.Given(id, node);
   sent_.push_back(actions->size());
@@ -219,6 +216,7 @@ void Moves::Vacate(TaskId id) {
     Release(node, task.lane());
   } else {
     for (NodeId member : gangs.Remove(id)) {
+      gangs.LetGo(NodeTable::PartOf(lanes[task.lane()], nodes[member].total()).slots);
       Release(member, task.lane());
       nodes.Touch(member);
     }

@@ -425,6 +425,12 @@ std::optional<TaskResult> TaskRunner::SettleInTeam(const LocalTask& task, const 
   }
   TaskResult all = JoinEnds(std::move(ends), part);
   all.gang = task.gang;
+  if (RankServer* const server = node_.rank_servers.Of(spec); server != nullptr && all.end == End::kLost) {
+    if (const auto loss = server->LossOf(task.attempt_id())) {
+      all.message = loss->why;
+      all.failed = loss->when;  // what ranks on other nodes do since then, they do for want of these
+    }
+  }
   const bool succeeded = all.end == End::kExited && all.code == 0;
   if (task.gang && succeeded && task.gang->ends_together) AwaitOtherParts(task);
   Settle(0, task, &all);

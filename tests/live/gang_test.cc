@@ -489,8 +489,14 @@ TEST_P(PmixGangTest, WithoutItsHelperAPartIsLost) {
   }));
   kill(helpers[0], SIGKILL);
   WaitForAll();
-  for (const auto& [node, result] : results_)
+  int told = 0;  // the part that had it
+  for (const auto& [node, result] : results_) {
     EXPECT_EQ(result.end, End::kLost) << node << ": " << result.message;
+    const bool tells = result.message.find("harrow-pmix died: signal 9") != std::string::npos;
+    EXPECT_EQ(result.failed.has_value(), tells) << node << ": " << result.message;
+    told += tells ? 1 : 0;
+  }
+  EXPECT_EQ(told, 1);
   RunIt("ring", {1, 1});
   ExpectAllGood();
 }

@@ -422,6 +422,10 @@ TEST_F(PmixPortTest, WhatADeadHelperServedIsLostAndAnotherServesTheNext) {
   WaitForLoss(1);
   EXPECT_FALSE(Ended(1, 0));
   EXPECT_THAT(why_, HasSubstr("signal 9"));
+  ASSERT_TRUE(port_->LossOf(Attempt(1)));
+  EXPECT_EQ(port_->LossOf(Attempt(1))->why, why_);
+  EXPECT_GT(port_->LossOf(Attempt(1))->when, WallTime());
+  EXPECT_FALSE(port_->LossOf(Attempt(2)));
   port_->Drop(Attempt(1));
   EXPECT_TRUE(Add(2, 1).ok());
 }

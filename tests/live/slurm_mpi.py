@@ -134,6 +134,55 @@ def failures():
     nothing_left(directory)
 
 
+# LAMMPS' example `melt`: a Lennard-Jones fluid.
+MELT = """units lj
+atom_style atomic
+lattice fcc 0.8442
+region box block 0 10 0 10 0 10
+create_box 1 box
+create_atoms 1 box
+mass 1 1.0
+velocity all create 3.0 87287 loop geom
+pair_style lj/cut 2.5
+pair_coeff 1 1 1.0 1.0 2.5
+neighbor 0.3 bin
+neigh_modify every 20 delay 0 check no
+fix 1 all nve
+thermo 50
+run 250
+"""
+
+
+def energies(said):
+    """The rows of the table that LAMMPS prints: step, temperature, energies, pressure."""
+    lines = [line.split() for line in said.splitlines()]
+    begin = next(i for i, words in enumerate(lines) if words[:2] == ["Step", "Temp"])
+    end = next(i for i, words in enumerate(lines) if words[:2] == ["Loop", "time"])
+    return [words for words in lines[begin + 1:end] if words]
+
+
+def lammps():
+    """A real program gets the energies that it has by mpirun, digit for digit."""
+    if not shutil.which("lmp"):
+        print("lammps: skipped: there is no LAMMPS (needs LAMMPS)", flush=True)
+        return
+    directory = directory_of("lammps")
+    with open(f"{directory}/in.melt", "w", encoding="utf-8") as f:
+        f.write(MELT)
+    command = ["lmp", "-in", "in.melt", "-log", "none"]
+    alone = {**os.environ, **MPI, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(["mpirun.openmpi", "--oversubscribe", "-np", "4", *command], cwd=directory, env=alone, capture_output=True, text=True, timeout=600,
+                          check=False)
+    same(done.returncode, 0, done.stdout[-2000:], done.stderr[-2000:])
+    run(directory, {"name": "melt", "command": command, "ranks": 4, "nodes": 2}, timeout=600)
+    said = logs(directory, "melt")
+    wanted = energies(done.stdout)
+    same(energies(said), wanted)
+    same([row[0] for row in wanted], [str(step) for step in range(0, 251, 50)])
+    check("on 4 procs" in said, said)
+    nothing_left(directory)
+
+
 def agents_of(node, directory):
     return [pid for pid in processes_naming(f"{directory}/r") if is_agent(pid, node)]
 
@@ -210,4 +259,4 @@ def node_killed():
 
 with Cluster("--nodes", str(NODES), "--cpus", str(CPUS), "--share", os.path.dirname(HARROW)) as CLUSTER:
     sys.exit(run_tests([("suite", suite), ("parts_of_nodes", parts_of_nodes), ("too_many_for_a_node", too_many_for_a_node),
-                        ("failures", failures), ("server_killed", server_killed), ("node_killed", node_killed)]))
+                        ("failures", failures), ("lammps", lammps), ("server_killed", server_killed), ("node_killed", node_killed)]))

@@ -5,7 +5,9 @@ is the same for those in C++)."""
 import argparse
 import collections
 import contextlib
+import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +15,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("HARROW_BUILD", os.path.join(ROOT, "build"))
-sys.path.insert(0, os.path.join(ROOT, "tests", "live"))  # cluster_support
+sys.path.insert(0, os.path.join(ROOT, "tests", "live"))  # cluster_support, run_support
 
 short = []  # the names of what fell short
 Cost = collections.namedtuple("Cost", "wall cpu memory")
@@ -46,6 +48,17 @@ def measure(command):
     if status != 0:
         sys.exit(f"{' '.join(command)}: status {status}")
     return Cost(os.times().elapsed - began, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+
+
+def used(run_dir, wardens):
+    """Seconds of CPU of a run, its tasks included; wardens: add what wardens say, for a keeper that did not wait for them."""
+    from run_support import in_part  # pylint: disable=import-outside-toplevel  # found by the path above
+    log = in_part(run_dir, "log")
+    total = 0
+    for name in ["keeper.log"] + ([os.path.basename(p) for p in glob.glob(os.path.join(log, "agent-*.log"))] if wardens else []):
+        with open(os.path.join(log, name), encoding="utf-8") as lines:
+            total += sum(float(s) for s in re.findall(r" used ([0-9.e+-]+) s of CPU", lines.read()))
+    return total
 
 
 @contextlib.contextmanager

@@ -85,14 +85,13 @@ void PmixPort::Stop() {
 }
 
 void PmixPort::Lose(Team* team, std::string why) {
-  team->lost = true;
-  team->why = std::move(why);
+  team->loss = Loss{.why = std::move(why), .when = clock_.Now()};
   team->helper = nullptr;
 }
 
 template <class F>
 void PmixPort::Await(std::unique_lock<std::mutex>* lock, const Team& team, F done, const InVain& in_vain) {
-  const auto over = [&] { return team.lost || done(); };
+  const auto over = [&] { return team.loss || done(); };
   while (!answered_.wait_for(*lock, kLookWhetherInVain, over)) {
     if (in_vain()) return;
   }
@@ -133,8 +132,8 @@ Result<std::vector<RankServer::Variables>> PmixPort::Add(const Ranks& ranks, con
   Wake();
   Await(
       &lock, team, [&] { return team.added.has_value(); }, in_vain);
-  if (team.lost || !team.added || !team.added->why().empty()) {
-    const Status why = team.lost ? Status(Code::kUnavailable, team.why)
+  if (team.loss || !team.added || !team.added->why().empty()) {
+    const Status why = team.loss ? Status(Code::kUnavailable, team.loss->why)
                        : !team.added
                            ? Status(Code::kUnavailable, "it was to end before PMIx served it")
                            : Status(Code::kInvalid, StrCat("PMIx does not serve it: ", team.added->why()));
@@ -154,7 +153,7 @@ Result<std::vector<RankServer::Variables>> PmixPort::Add(const Ranks& ranks, con
 std::optional<RankServer::Seen> PmixPort::Ended(AttemptId attempt, uint32_t rank, const InVain& in_vain) {
   std::unique_lock lock(mutex_);
   const auto found = Find(attempt);
-  if (found == teams_.end() || found->second.lost) return std::nullopt;
+  if (found == teams_.end() || found->second.loss) return std::nullopt;
   Team& team = found->second;
   pb::ToPmix message;
   pb::RankAsked* asked = message.add_ended();
@@ -171,6 +170,12 @@ std::optional<RankServer::Seen> PmixPort::Ended(AttemptId attempt, uint32_t rank
       .finalized = seen->second.finalized(),
       .aborted = seen->second.aborted() ? std::optional<int>(seen->second.abort_code()) : std::nullopt,
       .turn = seen->second.turn()};
+}
+
+std::optional<RankServer::Loss> PmixPort::LossOf(AttemptId attempt) {
+  std::lock_guard lock(mutex_);
+  const auto found = Find(attempt);
+  return found == teams_.end() ? std::nullopt : found->second.loss;
 }
 
 void PmixPort::Drop(AttemptId attempt) {

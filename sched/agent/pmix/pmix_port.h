@@ -51,6 +51,7 @@ class PmixPort : public RankServer {
 
   Result<std::vector<Variables>> Add(const Ranks& ranks, const InVain& in_vain) override;
   std::optional<Seen> Ended(AttemptId attempt, uint32_t rank, const InVain& in_vain) override;
+  std::optional<Loss> LossOf(AttemptId attempt) override;
   void Drop(AttemptId attempt) override;
   /// The helper of another node of the attempt asks the one that serves it here. `answered` is called from
   /// any thread, with nothing where nobody serves it; not at all when it ends meanwhile.
@@ -80,8 +81,7 @@ class PmixPort : public RankServer {
     std::optional<pb::RankTeamAdded> added{};
     std::map<uint32_t, pb::RankSeen> seen{};
     Helper* helper = nullptr;  // null: it has none yet
-    bool lost = false;
-    std::string why{};  // lost
+    std::optional<Loss> loss{};
     uint64_t asked = 0;
     std::map<uint64_t, std::function<void(std::string)>> questions{};  // of other nodes
   };
@@ -109,7 +109,7 @@ class PmixPort : public RankServer {
   /// Takes it out; its teams are lost. Appends them.
   void Bury(std::list<Helper>::iterator helper, std::vector<AttemptId>* lost, std::string* why);
   void RemoveFiles(const Helper& helper);
-  static void Lose(Team* team, std::string why);
+  void Lose(Team* team, std::string why);
   std::map<uint64_t, Team>::iterator Find(AttemptId attempt);
   void Erase(uint64_t team);
 

@@ -11,6 +11,7 @@
 #include "agent/steps/gang.h"
 #include "base/ids.h"
 #include "base/status.h"
+#include "base/time.h"
 
 namespace harrow::agent {
 
@@ -40,6 +41,13 @@ class RankServer {
   /// Of a rank whose process has ended. None: it is not known any more, the server has died meanwhile, or it
   /// was waited for in vain.
   virtual std::optional<Seen> Ended(AttemptId attempt, uint32_t rank, const InVain& in_vain) = 0;
+  /// What the attempt has lost its server by, and when that was found; none: it has it still, or never had
+  /// one.
+  struct Loss {
+    std::string why;
+    WallTime when{};
+  };
+  virtual std::optional<Loss> LossOf(AttemptId) { return std::nullopt; }
   /// All processes of the attempt on this node have ended, or none has been started.
   virtual void Drop(AttemptId attempt) = 0;
 };

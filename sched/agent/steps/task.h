@@ -64,7 +64,9 @@ struct TaskResult {
   End end = End::kNotStarted;
   int code = 0;  // exit code, or signal; 126 and 127 as a shell gives them when not started
   WallTime start, finish;
-  std::optional<WallTime> failed{};  // of a part that failed by itself: when the first of its processes did
+  // Of a part that failed by itself: when the first of its processes did, or it was found to have lost their
+  // server.
+  std::optional<WallTime> failed{};
   Duration user_time{0}, system_time{0};
   int64_t max_rss_kib = 0;     // negative: not known, but less than so much
   uint64_t output_offset = 0;  // of the first record in the packed output; 0: none

@@ -8,6 +8,7 @@ usage: mpi_faults.py HARROW [test_...] [COUNT]
 COUNT: percent of the full counts (300 kills, 300 aborts, 100 exits, 50 that hang, 10 of each that befalls processes), which HARROW_LONG=1
 has. HARROW_SEED runs one seed again."""
 import collections
+import contextlib
 import os
 import random
 import re
@@ -135,6 +136,42 @@ def same_again(held, before):
     while more() and time.monotonic() < end:
         time.sleep(0.2)
     same(more(), [], before)
+
+
+def test_ranks_that_meet_and_all_die(directory, program):
+    """The helper finds them gone at once, the one first that the others were waiting for: what else it serves goes on."""
+    harrow = mpi_support.prepare(directory, program)
+    count = 4
+    mpi_support.flow(directory, [mpi_task("steady", directory, 2, 1, "steady", 0, 0, retries=0),
+                                 *(mpi_task(f"all-{i}", directory, 4, 1, "unfinished", i % 4, 0, time="2m") for i in range(count))])
+    with mpi_support.nothing_left(directory), mpi_support.begun(harrow, slots=6, nodes=1) as run:
+        wait_for(lambda: len(mpi_support.where(directory, "talks")) == 2)
+        for i in range(count):
+            ranks = wait_for(lambda name=f"all-{i}": all_there(directory, name))
+            time.sleep(3)  # until they are in MPI_Finalize
+            ((helper,),) = mpi_support.helpers(directory).values()
+            kill(helper, signal.SIGSTOP)
+            for pid in sorted(ranks, key=lambda pid, who=i % 4: ranks[pid] != who):
+                kill(pid)
+            time.sleep(0.5)
+            kill(helper, signal.SIGCONT)
+            wait_for(lambda ended=i + 1: recorded(harrow, "r")["failed"] == ended, 60)
+        write(f"{directory}/enough", "")
+        same(run.wait(timeout=120), 1, lines_of(f"{directory}/harrow.out")[-20:])
+    outcomes = query(f"{directory}/r", "SELECT task, outcome, message FROM attempts ORDER BY task")
+    same([(task, outcome) for task, outcome, _ in outcomes], [(f"all-{i}", "signaled") for i in range(count)] + [("steady", "exited")], outcomes)
+
+
+def all_there(directory, name):
+    """pid -> rank of a task of four ranks, when all of them run; the task runs alone of its sort."""
+    found = {}
+    for pid in run_support.with_word("unfinished"):
+        with contextlib.suppress(OSError):
+            with open(f"/proc/{pid}/environ", encoding="utf-8", errors="replace") as f:
+                words = dict(word.split("=", 1) for word in f.read().split("\0") if "=" in word)
+            if words.get("HARROW_TASK_NAME") == name and words.get("HARROW_SUBMIT_DIR") == os.path.realpath(directory):
+                found[pid] = int(words["HARROW_RANK"])
+    return found if len(found) == 4 else None
 
 
 # --- processes of Harrow's

@@ -49,9 +49,9 @@ def gate(name, file):
 
 
 @contextlib.contextmanager
-def begun(harrow, slots=SLOTS):
+def begun(harrow, slots=SLOTS, nodes=NODES):
     """A run, which is ended with the block."""
-    run = harrow.start("run", "--run-dir", "r", "--local-nodes", str(NODES), "--slots", str(slots), "--progress", "none", "flow.toml")
+    run = harrow.start("run", "--run-dir", "r", "--local-nodes", str(nodes), "--slots", str(slots), "--progress", "none", "flow.toml")
     try:
         yield run
     finally:

@@ -276,9 +276,9 @@ TEST(GangsTest, LittleIsLostByGathering) {
         Mixed mixed;
         std::mt19937 draw(seed);
         for (int i = 0; i < 500; ++i) {
-          const double seconds = 1 + 4 * (static_cast<double>(draw()) / 4294967296.0);
+          const double takes = 1 + 4 * (static_cast<double>(draw()) / 4294967296.0);
           const bool gang = seed % 3 == 0 ? i < 100 : seed % 3 == 1 ? i >= 400 : i % 5 == 0;
-          mixed.Add(gang ? OfRanks(4, nodes) : graph::Profile(), seconds);
+          mixed.Add(gang ? OfRanks(4, nodes) : graph::Profile(), takes);
         }
         const VirtualTime& time = mixed.Run({.policy = policy}, std::vector<NodeCapacity>(4, {8, 0, 0}));
         const double ratio = time.makespan() / (mixed.Work() / 32);

@@ -19,6 +19,7 @@
 //
 //   flow.json   the flow in WfFormat; every task's command is `harrow stand-in DIR/work OFFSET`
 //   work        a line a task: what its stand-in does (launcher/stand_in.cc)
+//               A task with ranks has so many stand-ins, which know nothing of each other (mpi = "none").
 //   files/      what the tasks read and write; the flow's own inputs are made here, of the recorded sizes
 //
 // and becomes `harrow run DIR/flow.json`. Each file begins with its name, so that no two hold the same: what is the same is
@@ -154,7 +155,11 @@ class Replay {
     for (uint32_t n = 0; n < graph_.task_count(); ++n) {
       const TaskId id(n);
       json.BeginObject().Member("id", graph_.TaskName(id)).MemberFixed("runtimeInSeconds", SecondsOf(id), 9);
-      json.MemberUint("coreCount", std::max(1u, graph_.profile(id).shape.cores)).Key("command").BeginObject();
+      const graph::Profile& profile = graph_.profile(id);
+      json.MemberUint("coreCount", std::max<uint64_t>(1, profile.all_cores()));
+      if (profile.shape.nodes > 1) json.MemberUint("nodes", profile.shape.nodes);
+      if (profile.ranks > 0) json.MemberUint("ranks", profile.ranks).Member("mpi", "none");
+      json.Key("command").BeginObject();
       json.Member("program", ThisProgram()).Key("arguments").BeginArray();
       json.String("stand-in").String(directory_ + "/work").String(StrCat(offsets[n])).EndArray().EndObject().EndObject();
     }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <iostream>
@@ -17,7 +18,8 @@
 
 // `harrow stand-in WORK OFFSET`: what a task of `harrow replay` does. The line at OFFSET of the file WORK, fields with tabs
 // between: seconds, "sleep" or "burn", then "I" and a file to read whole, or "O", a file to write and its bytes. It reads, then
-// sleeps or computes, then writes: the file's name, and no matter what.
+// sleeps or computes, then writes: the file's name, and no matter what. Of several ranks (HARROW_RANK) the first reads and
+// writes, the others only sleep or compute.
 
 namespace harrow::launcher {
 namespace {
@@ -111,6 +113,11 @@ int StandIn(const std::string& work, uint64_t offset) {
   double seconds = 0;
   const auto number = std::from_chars(fields[0].data(), fields[0].data() + fields[0].size(), seconds);
   if (fields.size() < 2 || number.ec != std::errc()) return Broken("WORK has no task at OFFSET; harrow replay writes both");
+  const char* const rank = std::getenv("HARROW_RANK");
+  if (rank != nullptr && std::string_view(rank) != "0") {
+    Spend(seconds, fields[1] == "burn");
+    return kExitDone;
+  }
   const std::unique_ptr<char[]> block(new char[kBlock]());
   for (size_t i = 2; i < fields.size(); ++i) {
     if (fields[i] == "I" && i + 1 < fields.size()) {

@@ -6,6 +6,10 @@
 //            workflow.specification.files[]: id, sizeInBytes
 //            workflow.execution.tasks[]: id, runtimeInSeconds, coreCount, command
 //
+// Beside cores, runtime and the like a task may hold what the format has no word for, and `harrow replay`
+// writes: ranks, nodes and mpi, which mean what they do in a flow file. The cores are those of all ranks, or
+// nodes, together.
+//
 // Tasks are told apart by id where every task has one, else by name; links may use either. A dependency holds
 // whether the parent or the child says so. A file mentioned with several sizes has the largest. A task's kind
 // is its category, else its name without the number at the end, else its program. Memory in a trace is what
@@ -17,8 +21,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <simdjson.h>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -37,6 +43,7 @@ namespace od = simdjson::ondemand;
 
 constexpr size_t kDeepest = 200;
 constexpr double kLongestRun = 3e9;  // seconds
+constexpr double kMostRanks = 1e8;
 
 /// Stops reading: the text at `offset` is not what it has to be.
 struct Broken {
@@ -56,8 +63,11 @@ struct WfTask {
   std::vector<std::string_view> arguments, parents, children;
   std::vector<WfFile> files;
   bool has_program = false;
-  double run_time = -1;  // seconds
-  double cores = 0;      // 0: nothing is said
+  double run_time = -1;           // seconds
+  double cores = 0;               // 0: nothing is said
+  uint32_t ranks = 0, nodes = 0;  // the same
+  std::string_view mpi;
+  bool gang() const { return ranks > 0 || nodes > 1; }
 };
 
 /// Line and column of ascending or any offsets, counting on from the last one where possible.
@@ -386,6 +396,11 @@ class WfReader {
         task.run_time = Number(v, key, 0, kLongestRun, -1, &negatives_);
       } else if (key == "cores" || key == "coreCount") {
         task.cores = Number(v, key, 0, kMostCores, 0);
+      } else if (key == "ranks" || key == "nodes") {
+        (key == "ranks" ? task.ranks : task.nodes) =
+            static_cast<uint32_t>(std::ceil(Number(v, key, 1, kMostRanks, 0)));
+      } else if (key == "mpi") {
+        task.mpi = Text(v, "mpi");
       } else if (key == "parents") {
         task.parents = Texts(v, "parents");
       } else if (key == "children") {
@@ -511,7 +526,7 @@ class WfReader {
     for (const WfFile& file : files_) SetSize(file);
     KindCache kinds(graph_);
     const graph::Profile defaults = options_.defaults.Resolved();
-    std::unordered_map<uint32_t, ProfileId> profiles;  // by cores
+    std::map<std::tuple<uint32_t, uint32_t, uint32_t, std::string_view>, ProfileId> profiles;
     const uint32_t first = static_cast<uint32_t>(graph_->task_count());
     std::string command;
     std::vector<FileId> in, out;
@@ -520,11 +535,14 @@ class WfReader {
       const uint32_t cores = options_.one_core  ? 1
                              : task.cores > 0.0 ? static_cast<uint32_t>(std::ceil(task.cores))
                                                 : defaults.shape.cores;
-      auto [profile, added] = profiles.try_emplace(cores);
+      const bool gang = task.gang() && !options_.one_core;
+      auto [profile, added] =
+          gang ? profiles.try_emplace({task.cores > 0 ? cores : 0, task.ranks, task.nodes, task.mpi})
+               : profiles.try_emplace({cores, 0, 0, {}});
       if (added) {
         graph::Profile p = defaults;
         p.shape.cores = cores;
-        profile->second = graph_->AddProfile(p);
+        profile->second = graph_->AddProfile(gang ? ProfileOfGang(task) : p);
       }
       command.assign(task.program);
       for (std::string_view argument : task.arguments) command.append(1, '\0').append(argument);
@@ -558,6 +576,27 @@ class WfReader {
       for (std::string_view parent : tasks_[i].parents) Link(Find(parent, i, by_id, by_name), i, first);
       for (std::string_view child : tasks_[i].children) Link(i, Find(child, i, by_id, by_name), first);
     }
+  }
+
+  /// Of a task with ranks, or of several nodes.
+  graph::Profile ProfileOfGang(const WfTask& task) {
+    TaskAttributes attributes = options_.defaults;
+    Shape& shape = attributes.profile.shape;
+    attributes.profile.ranks = task.ranks;
+    attributes.ranks_per_node = 0;
+    shape.nodes = std::max(1u, task.nodes);
+    if (task.cores > 0) {
+      shape.cores = static_cast<uint32_t>(std::ceil(task.cores / std::max(task.ranks, shape.nodes)));
+      attributes.cores_given = true;
+    }
+    const auto said = [&](const Status& status) {
+      if (!status.ok()) problems_->Add(places_.Of(task.offset), status.message());
+      return status.ok();
+    };
+    if (!task.mpi.empty()) said(SetAttribute("mpi", task.mpi, &attributes));
+    if (said(Contradiction("nodes", attributes)) && said(Contradiction("ranks", attributes)))
+      return attributes.Resolved();
+    return {};
   }
 
   /// Commands that are written down well enough for people, and do not start what they mean.
@@ -644,6 +683,11 @@ class WfReader {
       WfTask& task = tasks_[at->second];
       if (execution.run_time >= 0) task.run_time = execution.run_time;
       if (execution.cores > 0) task.cores = execution.cores;
+      if (execution.gang()) {
+        task.ranks = execution.ranks;
+        task.nodes = execution.nodes;
+        task.mpi = execution.mpi;
+      }
       task.has_program = execution.has_program;
       task.program = execution.program;
       task.arguments = std::move(execution.arguments);

@@ -166,6 +166,40 @@ TEST(WfFormatTest, CommandsThatDoNotStartWhatTheyMeanAreTold) {
   EXPECT_EQ(f.flow.notices[1].find("w.json:5:3: the program \"unzip a.zip"), 0u) << f.flow.notices[1];
 }
 
+/// What replay writes of tasks with ranks, or of several nodes: the cores are those of all.
+TEST(WfFormatTest, RanksAndNodes) {
+  LoadedFlow f;
+  const auto load = [&](const std::string& more) {
+    f.Load("x.json",
+           "{\"workflow\": {\"specification\": {\"tasks\": [\n{\"name\": \"t\", \"id\": \"t\"}]},\n"
+           "\"execution\": {\"tasks\": [{\"id\": \"t\", " +
+               more + "}]}}}");
+    return f.status.message();
+  };
+  EXPECT_EQ(load("\"coreCount\": 10, \"ranks\": 5, \"nodes\": 2, \"mpi\": \"none\""), "");
+  const graph::Profile ranks = f.graph.profile(TaskId(0));
+  EXPECT_EQ(ranks.ranks, 5u);
+  EXPECT_EQ(ranks.mpi, graph::Mpi::kNone);
+  EXPECT_EQ(ranks.shape.nodes, 2u);
+  EXPECT_EQ(ranks.shape.cores, 6u) << "two each, on the node that has three of them";
+  EXPECT_EQ(ranks.all_cores(), 10u);
+  EXPECT_EQ(load("\"ranks\": 3"), "");
+  EXPECT_EQ(f.graph.profile(TaskId(0)).shape.cores, 3u);
+  EXPECT_EQ(f.graph.profile(TaskId(0)).mpi, graph::Mpi::kPmix);
+  EXPECT_EQ(load("\"coreCount\": 4, \"nodes\": 2"), "");
+  EXPECT_EQ(f.graph.profile(TaskId(0)).ranks, 0u);
+  EXPECT_EQ(f.graph.profile(TaskId(0)).shape.nodes, 2u);
+  EXPECT_EQ(f.graph.profile(TaskId(0)).shape.cores, 2u);
+  EXPECT_NE(load("\"ranks\": 2, \"nodes\": 3").find("x.json:2:1: "), std::string::npos);
+  EXPECT_NE(load("\"ranks\": 2, \"mpi\": \"srun\"").find("x.json:2:1: mpi cannot be \"srun\""),
+            std::string::npos);
+  EXPECT_NE(load("\"ranks\": 0").find("ranks cannot be 0; write a number from 1 to "), std::string::npos);
+  f.options.one_core = true;
+  EXPECT_EQ(load("\"ranks\": 3, \"nodes\": 2"), "");
+  EXPECT_EQ(f.graph.profile(TaskId(0)).ranks, 0u);
+  EXPECT_EQ(f.graph.profile(TaskId(0)).shape, Shape());
+}
+
 TEST(WfFormatTest, NumbersWithinTheirBounds) {
   LoadedFlow f;
   const auto load = [&](const std::string& more) {
@@ -205,7 +239,8 @@ TEST(WfFormatTest, TheKindIsTheCategoryElseTheNameWithoutItsNumberElseTheProgram
       {R"("name": "a")", "a"},
       {R"("name": "a1b")", "a1b"},
       {R"("name": "a_IDb5")", "a_IDb"},
-      {R"("name": "a-ID5")", "a-ID"}, {R"("name": "_ID5")", "_ID"},
+      {R"("name": "a-ID5")", "a-ID"},
+      {R"("name": "_ID5")", "_ID"},
       {R"("id": "b-3")", "b"},
       {R"("name": "n-1", "id": "b-3")", "n"},
       {R"("name": "n", "category": "c-4")", "c-4"},

@@ -1,6 +1,8 @@
 #include "wire/decode.h"
 
 #include <gtest/gtest.h>
+#include <string>
+#include <vector>
 
 #include "wire/attempt_id.h"
 
@@ -49,6 +51,28 @@ TEST(Decode, TextsNeedNotBeUtf8) {
   variable->set_value("\xe4\xf6\xfc");
   ASSERT_TRUE(Decode(welcome.SerializeAsString(), &got).ok());
   EXPECT_EQ(got.welcome().env(0).value(), "\xe4\xf6\xfc");
+}
+
+/// A task without ranks has one process, on the first of its nodes.
+TEST(Decode, RanksLieOnAllNodesOfATaskOrItHasNone) {
+  const auto code = [](const std::vector<uint32_t>& ranks) {
+    pb::FromAgent m = Ended(), out;
+    pb::Gang* const gang = m.mutable_ended(0)->mutable_attempt(0)->mutable_gang();
+    gang->set_space("space");
+    for (uint32_t i = 0; i < ranks.size(); ++i) {
+      pb::GangNode* const node = gang->add_node();
+      node->set_node(i);
+      node->set_name("n" + std::to_string(i));
+      node->set_ranks(ranks[i]);
+    }
+    return Decode(m.SerializeAsString(), &out).code();
+  };
+  EXPECT_EQ(code({2, 2, 1}), Code::kOk);
+  EXPECT_EQ(code({1, 0, 0}), Code::kOk);
+  EXPECT_EQ(code({2, 2, 0}), Code::kDamaged);
+  EXPECT_EQ(code({2, 0, 0}), Code::kDamaged);
+  EXPECT_EQ(code({1, 1, 0}), Code::kDamaged);
+  EXPECT_EQ(code({0, 1, 0}), Code::kDamaged);
 }
 
 TEST(Decode, FromAgentIsChecked) {

@@ -38,23 +38,20 @@ bool AllIds(const Ids& ids) {
   return true;
 }
 
-/// Either all nodes have ranks, or the one process of a task without ranks is on the first.
+/// Either all nodes have ranks, or none has.
 Status Check(const pb::Gang& gang) {
   if (gang.here() >= static_cast<uint32_t>(gang.node_size())) return Wrong("a part of no node");
   if (gang.space().empty() || gang.space().size() > kLongestSpace)
     return Wrong("an attempt of several nodes without a name");
   std::unordered_set<uint32_t> nodes;
   uint64_t ranks = 0;
-  int without = 0;
   for (const pb::GangNode& node : gang.node()) {
     if (node.node() == kNoId || node.name().empty() || node.name().size() > kLongestName)
       return Wrong("a part on a node without a name");
     if (!nodes.insert(node.node()).second) return Wrong("two parts on a node");
+    if ((node.ranks() == 0) != (gang.node(0).ranks() == 0)) return Wrong("a node without a rank");
     ranks += node.ranks();
-    without += node.ranks() == 0 ? 1 : 0;
   }
-  const bool of_one = gang.node(0).ranks() == 1 && without == gang.node_size() - 1;
-  if (without > 0 && !of_one) return Wrong("a node without a rank");
   if (ranks > kMostRanks) return Wrong("more ranks than there may be");
   return {};
 }

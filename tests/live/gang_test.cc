@@ -200,6 +200,7 @@ class GangTest : public testing::Test {
             {"OMPI_MCA_btl", "self,vader,tcp"},
             {"OMPI_MCA_btl_tcp_if_include", "lo"},
             {"OMPI_MCA_mpi_yield_when_idle", "1"},
+            {"OMPI_MCA_osc", "pt2pt"},  // Debian's own settings leave none that needs no fabric
             {"FI_PROVIDER", "tcp"},
             {"UCX_TLS", "self,sm,tcp"},
             {"UCX_NET_DEVICES", "lo"}};
@@ -415,7 +416,7 @@ class MpiGangTest : public GangTest, public testing::WithParamInterface<Library>
 TEST_P(MpiGangTest, RanksOfTwoNodesTalk) {
   Make(2);
   for (int round = 0; round < 3; ++round) {
-    RunIt("put", {2, 2});
+    RunIt(IsMpich() ? "ring" : "put", {2, 2});  // Debian's MPICH loses what is put, also by its own mpiexec
     ExpectAllGood();
     EXPECT_THAT(Lines(0), ElementsAre("rank 0 of 4: token 6, wrong 0, half 2",
                                       "rank 1 of 4: token 6, wrong 0, half 4"));
@@ -452,7 +453,9 @@ TEST_P(MpiGangTest, WhatGoesWrongIsNamedOnce) {
 TEST_P(MpiGangTest, AProgramThatSpeaksWithNobodyHasFailed) {
   Make(2);
   Run("true", {1, 1}, GetParam().mpi);
-  EXPECT_THAT(results_[1].message, HasSubstr(IsMpich() ? "PMI-1, as MPICH does" : "PMIx, as Open MPI does"));
+  // Either may be the first, for which the other is ended.
+  EXPECT_THAT(results_[0].message + results_[1].message,
+              HasSubstr(IsMpich() ? "PMI-1, as MPICH does" : "PMIx, as Open MPI does"));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -478,15 +481,15 @@ TEST_P(PmixGangTest, NamesArePublishedForAllNodes) {
 TEST_P(PmixGangTest, WithoutItsHelperAPartIsLost) {
   Make(2);
   ++tries_;
-  PushAll(program_ + " sleep 60", {1, 1}, Mpi::kPmix);
+  const std::string begun = scratch_.path() + "/begun-";
+  PushAll("touch " + begun + "$HARROW_RANK; exec " + program_ + " sleep 60", {1, 1}, Mpi::kPmix);
+  EXPECT_TRUE(Eventually(
+      [&] { return std::filesystem::exists(begun + "0") && std::filesystem::exists(begun + "1"); }));
   std::vector<pid_t> helpers;
-  EXPECT_TRUE(Eventually([&] {
-    helpers.clear();
-    for (const os::Process& process : os::Descendants(getpid())) {
-      if (os::ProgramOf(process) == "harrow-pmix") helpers.push_back(process.pid);
-    }
-    return helpers.size() == 2;
-  }));
+  for (const os::Process& process : os::Descendants(getpid())) {
+    if (os::ProgramOf(process) == "harrow-pmix") helpers.push_back(process.pid);
+  }
+  ASSERT_EQ(helpers.size(), 2u);
   kill(helpers[0], SIGKILL);
   WaitForAll();
   int told = 0;  // the part that had it

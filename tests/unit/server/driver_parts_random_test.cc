@@ -255,9 +255,8 @@ class DriverPartsRandomTest : public DriverTest {
     auto job = agent.jobs.begin();
     std::advance(job, draws_->Below(static_cast<uint32_t>(agent.jobs.size())));
     const bool asked = job->second.asked != pb::Attempt::RUNNING;
-    const bool holds =
-        job->second.task.has_gang() &&
-        job->second.task.gang().node(static_cast<int>(job->second.task.gang().here())).ranks() == 0;
+    const pb::Gang& gang = job->second.task.gang();
+    const bool holds = gang.here() > 0 && gang.node(static_cast<int>(gang.here())).ranks() == 0;
     // Parts without processes go on until they are told.
     if (!asked && (!job->second.begun || agent.stands || (holds && (well || draws_->Below(5) > 0)))) return;
     pb::TasksEnded ended;

@@ -53,7 +53,6 @@ TEST(Decode, TextsNeedNotBeUtf8) {
   EXPECT_EQ(got.welcome().env(0).value(), "\xe4\xf6\xfc");
 }
 
-/// A task without ranks has one process, on the first of its nodes.
 TEST(Decode, RanksLieOnAllNodesOfATaskOrItHasNone) {
   const auto code = [](const std::vector<uint32_t>& ranks) {
     pb::FromAgent m = Ended(), out;
@@ -68,7 +67,8 @@ TEST(Decode, RanksLieOnAllNodesOfATaskOrItHasNone) {
     return Decode(m.SerializeAsString(), &out).code();
   };
   EXPECT_EQ(code({2, 2, 1}), Code::kOk);
-  EXPECT_EQ(code({1, 0, 0}), Code::kOk);
+  EXPECT_EQ(code({0, 0, 0}), Code::kOk);
+  EXPECT_EQ(code({1, 0, 0}), Code::kDamaged);
   EXPECT_EQ(code({2, 2, 0}), Code::kDamaged);
   EXPECT_EQ(code({2, 0, 0}), Code::kDamaged);
   EXPECT_EQ(code({1, 1, 0}), Code::kDamaged);

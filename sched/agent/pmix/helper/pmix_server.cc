@@ -139,7 +139,8 @@ std::string Packed(const pmix_value_t& value) {
 bool Unpack(std::string bytes, pmix_value_t* value) {
   pmix_data_buffer_t buffer;
   PMIX_DATA_BUFFER_CONSTRUCT(&buffer);
-  buffer.base_ptr = buffer.unpack_ptr = buffer.pack_ptr = bytes.data();
+  buffer.base_ptr = buffer.unpack_ptr = bytes.data();
+  buffer.pack_ptr = bytes.data() + bytes.size();
   buffer.bytes_allocated = buffer.bytes_used = bytes.size();
   int32_t count = 1;
   return PMIx_Data_unpack(nullptr, &buffer, value, &count, PMIX_VALUE) == PMIX_SUCCESS;

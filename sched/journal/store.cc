@@ -1,8 +1,9 @@
 // The SQLite database of a journal (journal_format.md).
 //
-// Files. Its one writer is made sure of by PART/owner, so there are no file locks (VFS "unix-none") and no
-// shared memory file (locking_mode = EXCLUSIVE keeps the WAL's index in the process): both fail on some
-// network file systems. A WAL that a killed server left is normal. Until everything is verified, nothing is
+// Files. Its one writer is made sure of by PART/owner, so no file locks are relied on (VFS "unix-none"), and
+// there is no shared memory file (locking_mode = EXCLUSIVE keeps the WAL's index in the process): both fail on
+// some network file systems. But another program with SQLite's own ways, as the command sqlite3, would remove
+// the WAL when it is done with it. So the bytes that it asks for are locked where that can be had. A WAL that a killed server left is normal. Until everything is verified, nothing is
 // written: recovery is in memory, and a connection that is closed before leaves database and WAL as they
 // were. They are reached through the run directory's descriptor, whatever its name leads to meanwhile.
 //
@@ -292,6 +293,26 @@ class Database {
     return {};
   }
 
+  /// As long as this is open other programs that open the database with SQLite are told that it is locked.
+  /// kUnavailable: one has it open already. A lock for writing is not one's that reads: it may be that of a
+  /// server that hangs, and PART/owner says which counts.
+  Status KeepOthersAway() {
+    Result<os::Fd> file = dir_->OpenFile(path_, O_RDWR);
+    if (!file.ok()) return {};
+    // SQLite's file format, "lock-byte page".
+    constexpr off_t kPendingByte = 0x40000000, kLockBytes = 2 + 510;
+    struct flock all {};
+    all.l_type = F_WRLCK;
+    all.l_whence = SEEK_SET;
+    all.l_start = kPendingByte;
+    all.l_len = kLockBytes;
+    lock_ = std::move(*file);
+    if (fcntl(lock_.get(), F_OFD_SETLK, &all) == 0 || (errno != EAGAIN && errno != EACCES)) return {};
+    if (fcntl(lock_.get(), F_OFD_GETLK, &all) != 0 || all.l_type != F_RDLCK) return {};
+    return Status(Code::kUnavailable, StrCat("another program has ", path_,
+                                             " open, as sqlite3 would; close it there and try again"));
+  }
+
   bool Run(const char* sql) { return sqlite3_exec(db_, sql, nullptr, nullptr, nullptr) == SQLITE_OK; }
 
   /// The first value of a query's first row.
@@ -349,6 +370,7 @@ class Database {
   Acknowledged acknowledged_;
   sqlite3* db_ = nullptr;
   bool without_wal_ = false;
+  os::Fd lock_;
 };
 
 Status Database::VerifyFormat() {
@@ -536,6 +558,7 @@ class SqliteStore : public Store {
   Status Open(History* history) {
     Database& d = *database_;
     HARROW_RETURN_IF_ERROR(d.Open(SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE));
+    HARROW_RETURN_IF_ERROR(d.KeepOthersAway());
     Result<bool> empty = d.IsEmpty();
     if (!empty.ok()) return empty.status();
     if (!*empty) {

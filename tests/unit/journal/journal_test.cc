@@ -3,10 +3,13 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdio>
+#include <filesystem>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <mutex>
 #include <random>
 #include <set>
+#include <sqlite3.h>
 #include <string_view>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -106,6 +109,47 @@ TEST(Journal, ClosedLeavesOneDatabaseWithoutWal) {
   // The database alone is enough.
   std::filesystem::remove(dir.path() + "/journal.acknowledged");
   EXPECT_TRUE(ReadHistory(dir.path()).ok());
+}
+
+/// sqlite3 and others would take the WAL for one that a dead program left.
+TEST(Journal, WhileItIsWrittenOtherProgramsFindItLocked) {
+  JournalDir dir;
+  test::RecordMaker make(4);
+  History wrote;
+  const auto look = [&] {
+    sqlite3* db = nullptr;
+    EXPECT_EQ(sqlite3_open(dir.File("journal.db").c_str(), &db), SQLITE_OK);
+    const int found = sqlite3_exec(db, "SELECT * FROM task", nullptr, nullptr, nullptr);
+    sqlite3_close(db);
+    return found;
+  };
+  auto journal = Journal::Open(dir.path(), {.run_id = "run"});
+  ASSERT_TRUE(journal.ok()) << journal.status().message();
+  make.AddTasks(**journal, 10, &wrote);
+  ASSERT_TRUE((*journal)->Flush().ok());
+  EXPECT_EQ(look(), SQLITE_BUSY);
+  EXPECT_TRUE(std::filesystem::exists(dir.File("journal.db-wal")));
+  make.AddSome(**journal, 10, &wrote);
+  ASSERT_TRUE((*journal)->Flush().ok());
+  Result<History> got = ReadHistory(dir.path());
+  ASSERT_TRUE(got.ok()) << got.status().message();
+  test::ExpectEqual(*got, wrote);
+  ASSERT_TRUE((*journal)->Close().ok());
+  EXPECT_EQ(look(), SQLITE_OK);
+}
+
+TEST(Journal, IsNotWrittenWhileAnotherProgramReadsIt) {
+  JournalDir dir;
+  test::RecordMaker make(5);
+  make.Write(dir.path(), {.run_id = "run", .epoch = 1}, 10);
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(dir.File("journal.db").c_str(), &db), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(db, "BEGIN; SELECT * FROM task", nullptr, nullptr, nullptr), SQLITE_OK);
+  const auto meanwhile = Journal::Open(dir.path(), {.run_id = "run", .epoch = 2});
+  EXPECT_EQ(meanwhile.status().code(), Code::kUnavailable);
+  EXPECT_THAT(meanwhile.status().message(), testing::HasSubstr("another program has"));
+  sqlite3_close(db);
+  EXPECT_TRUE(Journal::Open(dir.path(), {.run_id = "run", .epoch = 2}).ok());
 }
 
 TEST(Journal, AbsentIsNotFound) {

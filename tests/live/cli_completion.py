@@ -74,7 +74,7 @@ def test_bash(directory, program, source):
     check(set(bash(harrow, source, "harrow ")) >= {"run", "status", "logs", "report", "help"})
     same(bash(harrow, source, "harrow exp"), ["explain"])
     same(bash(harrow, source, "harrow exec --mp"), ["--mpi"])
-    same(bash(harrow, source, "harrow exec --mpi "), ["pmix", "none"])
+    same(bash(harrow, source, "harrow exec --mpi "), ["pmix", "pmi1", "none"])
     same(bash(harrow, source, "harrow logs --fo"), ["--follow"])
     same(sorted(bash(harrow, source, "harrow status --")),
          sorted(["--run-dir", "--failed", "--nodes", "--watch", "--json", "--help"]))

@@ -54,8 +54,8 @@ struct Pair {
   uint64_t count = 0;
   bool operator==(const Pair&) const = default;
 };
-/// The largest giver gives to the largest taker, ties to the lowest index, until all is given: fewer pairs
-/// than servers. `amounts` sum to 0.
+/// The largest giver gives to the largest taker, ties to the lowest index, until nobody has more to give or
+/// wants more: fewer pairs than servers.
 std::vector<Pair> PairUp(std::span<const int64_t> amounts);
 
 }  // namespace harrow::supervisor

@@ -30,6 +30,8 @@ struct QueueState {
   Shape shape = {};
   // They wait for a slot only, and may be moved: the paper's qsize.
   uint64_t ready = 0;
+  // They run, or were sent to where they will.
+  uint64_t in_flight = 0;
   // So many of them run at once where nothing else does: the paper's nWorkers.
   uint32_t workers = 0;
   // The same, each worth its measured speed, foreign load included: the paper's mCap. Speeds are against

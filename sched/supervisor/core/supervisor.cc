@@ -17,7 +17,9 @@
 // is by Desired(), who gives to whom by PairUp(). Beyond the paper a pair then moves only as many as begin
 // sooner than they would where they are. A giver with L ready tasks begins R of them in a second, so that the
 // last comes after L / R; at the taker one begins when it has come, and when those before it have begun
-// there. Each task that goes lets the giver's last one begin 1 / R sooner, and takes the time of its files.
+// there. What each should have is then of all that it has, running tasks included: of two servers with no
+// ready task the one with idle slots comes first. Each task that goes lets the giver's last one begin 1 / R
+// sooner, and takes the time of its files.
 
 #include "supervisor/core/supervisor.h"
 
@@ -242,7 +244,7 @@ void Supervisor::BalanceShape(Time now, const Shape& shape, const std::vector<Pa
     drains |= parts_.at(id).report.draining && sides.back().ready > 0;
   }
   if (!drains && !Fires(sides, options_.trigger, options_.alpha)) return;
-  for (const Pair& pair : PairUp(Amounts(sides, options_.amount))) {
+  for (const Pair& pair : PairUp(AmountsOf(shape, present, sides))) {
     const Part& from = parts_.at(present[pair.from]);
     const Part& to = parts_.at(present[pair.to]);
     MoveRequest request = {
@@ -260,6 +262,23 @@ void Supervisor::BalanceShape(Time now, const Shape& shape, const std::vector<Pa
     sides[pair.to].ready += request.count;
     Ask(now, request, actions);
   }
+}
+
+std::vector<int64_t> Supervisor::AmountsOf(const Shape& shape, const std::vector<PartId>& present,
+                                           std::span<const Side> sides) const {
+  if (!options_.worth_only) return Amounts(sides, options_.amount);
+  std::vector<Side> whole(sides.begin(), sides.end());
+  for (size_t i = 0; i < sides.size(); ++i) {
+    const Part& part = parts_.at(present[i]);
+    const QueueState* queue = QueueOf(part.report, shape);
+    if (queue == nullptr || part.report.draining) continue;
+    whole[i].ready += queue->in_flight;
+    whole[i].most += static_cast<double>(queue->in_flight);
+  }
+  std::vector<int64_t> amounts = Amounts(whole, options_.amount);
+  for (size_t i = 0; i < sides.size(); ++i)
+    amounts[i] = std::min(amounts[i], static_cast<int64_t>(sides[i].ready));
+  return amounts;
 }
 
 /// What waits for others at a server that is to be empty goes to the largest of those that stay.

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,8 @@ struct Options {
   Amount amount = Amount::kCapacity;
   // Of Trigger::kLow.
   double alpha = 0.5;
-  // Beyond the paper: only what saves more time than its move costs, and nothing that would begin before.
+  // Beyond the paper: only what saves more time than its move costs, and nothing that would begin before; and
+  // what runs counts as well, so that slots that have nothing come first.
   bool worth_only = true;
   // What moves between two allocations in a second, for files that come along; 0: they take no time.
   double bytes_per_second = 0;
@@ -81,6 +83,9 @@ class Supervisor {
   void Balance(Time now, std::vector<Action>* actions);
   void BalanceShape(Time now, const Shape& shape, const std::vector<PartId>& present,
                     std::vector<Action>* actions);
+  /// Who gives or gets how many; those who get may want more than others give.
+  std::vector<int64_t> AmountsOf(const Shape& shape, const std::vector<PartId>& present,
+                                 std::span<const Side> sides) const;
   void GiveWaiting(Time now, const std::vector<PartId>& present, std::vector<Action>* actions);
   void Ask(Time now, MoveRequest request, std::vector<Action>* actions);
   Side SideOf(const Part& part, const Shape& shape) const;

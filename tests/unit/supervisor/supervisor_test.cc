@@ -352,6 +352,31 @@ TEST(SupervisorTest, ShapesAreBalancedEachForItself) {
   EXPECT_EQ(asked[1].shape, wide);
 }
 
+TEST(SupervisorTest, IdleSlotsComeFirst) {
+  const auto asked = [](bool worth_only) {
+    Watched w({.worth_only = worth_only});
+    Introduce(&w, 3);
+    Report busy = w.Of(0, 1), also = w.Of(1, 0), idle = w.Of(2, 0);
+    busy.queues[0].in_flight = also.queues[0].in_flight = 8;
+    w.Tell(busy);
+    w.Tell(also);
+    w.Tell(idle);
+    return TextOf(w.Asked());
+  };
+  EXPECT_EQ(asked(true), "0>2:1 ");
+  EXPECT_EQ(asked(false), "") << "by the paper it stays with the lowest index";
+}
+
+TEST(SupervisorTest, WhatRunsIsNotMoved) {
+  Watched w;
+  Introduce(&w, 2);
+  Report busy = w.Of(0, 1);
+  busy.queues[0].in_flight = 8;
+  w.Tell(busy);
+  w.Tell(w.Of(1, 0));
+  EXPECT_EQ(TextOf(w.Asked()), "0>1:1 ") << "of nine the other should have four";
+}
+
 // --- values
 
 TEST(SupervisorTest, ABetterValueIsToldToWhoeverReportsAWorseOne) {

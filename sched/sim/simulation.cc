@@ -24,6 +24,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -31,8 +32,10 @@
 #include "base/prefetch.h"
 #include "order/draws.h"
 #include "sim/gangs.h"
+#include "sim/across.h"
 #include "sim/happenings.h"
 #include "sim/run_ends.h"
+#include "sim/site.h"
 #include "sim/storage.h"
 #include "sim/stores.h"
 #include "sim/transfers.h"
@@ -40,7 +43,7 @@
 namespace harrow::sim {
 namespace {
 
-class Simulation : private Gangs::Host {
+class Simulation : public Site, private Gangs::Host {
  public:
   Simulation(const graph::Graph& graph, const std::vector<Work>& work, const Options& options)
       : graph_(graph),
@@ -62,38 +65,64 @@ class Simulation : private Gangs::Host {
     outcome_.attempts.reserve(graph.task_count());
   }
 
-  Outcome Run() {
+  void Open(double now, bool elsewhere) override {
+    now_ = now;
+    among_others_ = elsewhere;
     JoinAll();
-    while (!outcome_.complete) {
-      const double next = std::min({run_ends_.empty() ? Transfers::kNever : run_ends_.top().time,
-                                    happenings_.Next(), transfers_.Next(), wake_});
-      if (next == Transfers::kNever) break;
-      now_ = next;
-      if (wake_ == now_) {
-        wake_ = Transfers::kNever;
-        others_.push_back(core::TimeCame{});
-      }
-      while (happenings_.Next() == now_) Take(happenings_.Pop());
-      while (!run_ends_.empty() && run_ends_.top().time == now_) {
-        const uint32_t attempt = run_ends_.top().attempt;
-        run_ends_.Pop();
-        PrefetchSoon();
-        if (Record(attempt).stage == Stage::kRunning) RunEnded(attempt);
-      }
-      while (transfers_.Next() == now_) {
-        const uint32_t who = transfers_.Pop();
-        if (Storage::IsOwn(who)) {
-          storage_->OwnEnded(who, now_);
-        } else if (Stores::IsCopy(who)) {
-          stores_->TransferEnded(who);
-          TellArrivals();
-        } else {
-          TransferEnded(who);
-        }
-      }
-      Tell();
-      transfers_.Settle(now_);
+  }
+  double Next() const override {
+    return std::min({run_ends_.empty() ? Transfers::kNever : run_ends_.top().time, happenings_.Next(),
+                     transfers_.Next(), wake_});
+  }
+  void Advance(double now) override {
+    now_ = now;
+    if (wake_ == now_) {
+      wake_ = Transfers::kNever;
+      others_.push_back(core::TimeCame{});
     }
+    while (happenings_.Next() == now_) Take(happenings_.Pop());
+    while (!run_ends_.empty() && run_ends_.top().time == now_) {
+      const uint32_t attempt = run_ends_.top().attempt;
+      run_ends_.Pop();
+      PrefetchSoon();
+      if (Record(attempt).stage == Stage::kRunning) RunEnded(attempt);
+    }
+    while (transfers_.Next() == now_) {
+      const uint32_t who = transfers_.Pop();
+      if (Storage::IsOwn(who)) {
+        storage_->OwnEnded(who, now_);
+      } else if (Stores::IsCopy(who)) {
+        stores_->TransferEnded(who);
+        TellArrivals();
+      } else {
+        TransferEnded(who);
+      }
+    }
+    Tell();
+    transfers_.Settle(now_);
+  }
+  void Tell(double now, const std::vector<core::Event>& events) override {
+    now_ = now;
+    others_.insert(others_.end(), events.begin(), events.end());
+    Tell();
+    transfers_.Settle(now_);
+  }
+  void Close(double now) override {
+    now_ = now;
+    for (uint32_t n = 0; n < nodes_.size(); ++n) {
+      if (nodes_[n].up) LoseNode(n);
+    }
+    Tell();
+    transfers_.Settle(now_);
+  }
+  const core::Scheduler& scheduler() const override { return scheduler_; }
+  bool complete() const override { return outcome_.complete; }
+  std::vector<core::TaskSettled> TakeSettled() override { return std::exchange(settled_, {}); }
+  RunTimes TimesOf(const Shape& shape) const override {
+    const auto found = times_.find(shape);
+    return found == times_.end() ? RunTimes() : found->second;
+  }
+  Outcome Finish() override {
     SumUp();
     return std::move(outcome_);
   }
@@ -137,7 +166,8 @@ class Simulation : private Gangs::Host {
       const formats::ClusterModel::Failure& failure = cluster_.failures[i];
       if (failure.node < nodes_.size()) happenings_.Add(failure.at, 0, Kind::kFails, failure.node, i);
     }
-    others_.push_back(core::TasksAdded{TaskId(0), static_cast<uint32_t>(graph_.task_count())});
+    others_.push_back(
+        core::TasksAdded{TaskId(0), static_cast<uint32_t>(graph_.task_count()), among_others_});
     if (stores_) {
       PlaceInStores();
     } else if (storage_) {
@@ -145,7 +175,7 @@ class Simulation : private Gangs::Host {
         others_.push_back(core::FileStored{file, node, graph_.file_size(file)});
       }
     }
-    others_.push_back(core::AllNodesJoined{});
+    if (!among_others_) others_.push_back(core::AllNodesJoined{});
     Tell();
     transfers_.Settle(now_);
   }
@@ -318,7 +348,9 @@ class Simulation : private Gangs::Host {
                     node.value);
     cancels_.emplace_back(attempt, end);
   }
-  void Do(const core::TaskSettled&) {}
+  void Do(const core::TaskSettled& settled) {
+    if (among_others_) settled_.push_back(settled);
+  }
   void Do(const core::JoinGang& join) { joining_.push_back(join.node); }
   void Do(const core::NodePutAside&) {}
   void Do(const core::CopyFile& copy) {
@@ -719,6 +751,13 @@ class Simulation : private Gangs::Host {
         stored_.push_back(core::FileStored{file, record.node, graph_.file_size(file)});
       }
     }
+    if (among_others_ && end == agent::End::kExited) {
+      Shape shape = graph_.profile(record.task).Part(1, 0);
+      shape.cores = std::max(1u, shape.cores);
+      RunTimes& times = times_[shape];
+      ++times.count;
+      times.seconds += record.end - record.begin;
+    }
     core::Outcome outcome = OutcomeOf(end);
     if (end == agent::End::kMissingOutput) {
       int64_t bytes = 0;
@@ -731,9 +770,23 @@ class Simulation : private Gangs::Host {
   }
 
   void NodeFails(uint32_t id, double repair) {
-    Node& node = nodes_[id];
-    if (!node.up) return;
+    if (!nodes_[id].up) return;
     ++outcome_.node_losses;
+    LoseNode(id);
+    if (repair > 0) {
+      happenings_.Add(now_ + repair, 0, Kind::kRepaired, id);
+      ++expected_;
+    }
+    const bool any =
+        expected_ > 0 || std::any_of(nodes_.begin(), nodes_.end(), [](const Node& n) { return n.up; });
+    if (!any) {
+      others_.push_back(core::DrainRequested{});
+    } else if (expected_ == 0) {
+      others_.push_back(core::AllNodesJoined{});
+    }
+  }
+  void LoseNode(uint32_t id) {
+    Node& node = nodes_[id];
     node.up = false;
     ++node.incarnation;
     std::vector<agent::Core::Info> here = node.core.All();
@@ -754,17 +807,6 @@ class Simulation : private Gangs::Host {
     if (storage_) storage_->NodeLost(NodeId(id));
     if (stores_) stores_->NodeLost(NodeId(id), now_);
     others_.push_back(core::NodeLost{NodeId(id)});
-    if (repair > 0) {
-      happenings_.Add(now_ + repair, 0, Kind::kRepaired, id);
-      ++expected_;
-    }
-    const bool any =
-        expected_ > 0 || std::any_of(nodes_.begin(), nodes_.end(), [](const Node& n) { return n.up; });
-    if (!any) {
-      others_.push_back(core::DrainRequested{});
-    } else if (expected_ == 0) {
-      others_.push_back(core::AllNodesJoined{});
-    }
   }
   void NodeRepaired(uint32_t id) {
     Node& node = nodes_[id];
@@ -797,7 +839,10 @@ class Simulation : private Gangs::Host {
   uint32_t expected_ = 0;                       // nodes that will be back
   RunEnds run_ends_;
   Happenings happenings_;  // all else
-  const bool may_fail_ = cluster_.mtbf > 0 || !cluster_.failures.empty();
+  const bool may_fail_ = cluster_.mtbf > 0 || !cluster_.failures.empty() || cluster_.ends;
+  bool among_others_ = false;  // the tasks are shared with other sites
+  std::vector<core::TaskSettled> settled_;
+  std::map<Shape, RunTimes> times_;
   double now_ = 0;
   double wake_ = Transfers::kNever;  // when the scheduler wants to be told the time
   double server_free_ = 0;
@@ -815,7 +860,20 @@ Outcome Simulate(const graph::Graph& graph, const std::vector<Work>& work, const
   Options own = options;
   own.core.shared_files = !own.core.local_files &&
                           (!options.io || options.cluster.storage == formats::ClusterModel::Storage::kShared);
-  return Simulation(graph, work, own).Run();
+  if (!options.cluster.allocations.empty()) return SimulateAcross(graph, work, own);
+  Simulation simulation(graph, work, own);
+  simulation.Open(0, false);
+  while (!simulation.complete()) {
+    const double next = simulation.Next();
+    if (next == Transfers::kNever) break;
+    simulation.Advance(next);
+  }
+  return simulation.Finish();
+}
+
+std::unique_ptr<Site> MakeSite(const graph::Graph& graph, const std::vector<Work>& work,
+                               const Options& options) {
+  return std::make_unique<Simulation>(graph, work, options);
 }
 
 }  // namespace harrow::sim

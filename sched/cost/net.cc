@@ -203,7 +203,7 @@ Net Expand(const Net& net) {
   return all;
 }
 
-Result<Costs> FindCosts(const Net& net) {
+Result<Costs> FindCosts(const Net& net, uint32_t* at) {
   HARROW_RETURN_IF_ERROR(CheckNumbers(net));
   Costs costs;
   const std::vector<uint32_t> order = FindRanks(net, &costs.rank);
@@ -245,6 +245,7 @@ Result<Costs> FindCosts(const Net& net) {
       costs.compute[t] = Values(program.compute, task, costs.in[t], &bad);
       costs.out[t] = Values(program.out, task, costs.in[t], &bad);
     }
+    if (bad && at != nullptr) *at = t;
     if (bad)
       return Status(
           Code::kInvalid,

@@ -67,8 +67,9 @@ struct Costs {
 
 /// Carries amounts downstream: C_t of a stream is the sum of its writers' C_o, a reader whose C_i its program
 /// does not tell gets what its streams bring: C_t of each, its part of one that is split. kInvalid: the net
-/// has a cycle, numbers that do not divide each other, or a model without a value (a division by 0).
-Result<Costs> FindCosts(const Net& net);
+/// has a cycle, numbers that do not divide each other, or a model without a value (a division by 0);
+/// `at`: of the last, the meta-task whose model it is.
+Result<Costs> FindCosts(const Net& net, uint32_t* at = nullptr);
 
 /// `costs` with a guess where nothing is known, for deciding: of a task's C_c the mean of those known of its
 /// program, else of all, else 1; of C_t the mean of those known, else 0.

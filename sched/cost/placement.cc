@@ -170,4 +170,29 @@ Prediction Refine(const Load& load, const Machine& machine, std::span<const Stan
   return Refiner(load, machine, standing, budget, placement).Run();
 }
 
+Prediction PlaceByCosts(const Net& net, const Costs& costs, const Load& load, const Machine& machine,
+                        const Limits& limits, uint64_t budget, Placement* placement) {
+  std::vector<double> task_costs, weights;
+  std::vector<uint32_t> ranks;
+  for (size_t t = 0; t < net.tasks.size(); ++t) {
+    for (uint32_t n = 0; n < net.tasks[t].count; ++n) task_costs.push_back(AmountOf(costs.compute[t], n));
+    ranks.insert(ranks.end(), net.tasks[t].count, costs.rank[t]);
+  }
+  for (const Machine::Node& node : machine.nodes) weights.push_back(node.slots * node.speed);
+  const std::vector<bool> waiting(task_costs.size(), true);
+  const double all = static_cast<double>(task_costs.size()) + 1;
+  Prediction best;
+  bool any = false;
+  for (const Limits& start : {limits, Limits{all}, Limits{static_cast<double>(weights.size()) + 1}}) {
+    Placement tried;
+    PlaceClusters(FindClusters(net, costs, start), task_costs, ranks, weights, waiting, &tried);
+    OrderByRank(load, &tried);
+    const Prediction found = Refine(load, machine, {}, budget / 3, &tried);
+    if (std::exchange(any, true) && !found.BetterThan(best)) continue;
+    best = found;
+    *placement = std::move(tried);
+  }
+  return best;
+}
+
 }  // namespace harrow::cost

@@ -32,6 +32,11 @@ void PlaceClusters(const Clusters& clusters, std::span<const double> task_costs,
 Prediction Refine(const Load& load, const Machine& machine, std::span<const Standing> standing,
                   uint64_t budget, Placement* placement);
 
+/// Places a whole net: from its clusters under these limits, under none, and as few as there are nodes, each
+/// refined with a third of the budget; the best of them by the prediction.
+Prediction PlaceByCosts(const Net& net, const Costs& costs, const Load& load, const Machine& machine,
+                        const Limits& limits, uint64_t budget, Placement* placement);
+
 /// Orders the tasks of every node by rank, then by number.
 void OrderByRank(const Load& load, Placement* placement);
 

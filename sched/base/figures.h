@@ -43,7 +43,8 @@ struct Figures {
 
 /// What an attempt from `start_ns` to `end_ns` took of its cores; 0 for one that never started (start 0).
 constexpr double CoreSeconds(int64_t start_ns, int64_t end_ns, uint64_t cores) {
-  return start_ns > 0 && end_ns > start_ns ? Seconds(Duration(end_ns - start_ns)) * static_cast<double>(cores) : 0;
+  return start_ns > 0 && end_ns > start_ns ? Seconds(Duration(end_ns - start_ns)) * static_cast<double>(cores)
+                                           : 0;
 }
 
 }  // namespace harrow

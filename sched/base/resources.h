@@ -21,6 +21,23 @@ struct NodeCapacity {
   uint32_t devices = 0;
   uint64_t memory = 0;  // bytes; 0: unknown, never limits
   auto operator<=>(const NodeCapacity&) const = default;
+  NodeCapacity& operator+=(const NodeCapacity& more) {
+    slots += more.slots;
+    devices += more.devices;
+    memory += more.memory;
+    return *this;
+  }
+  NodeCapacity& operator-=(const NodeCapacity& less) {
+    slots -= less.slots;
+    devices -= less.devices;
+    memory -= less.memory;
+    return *this;
+  }
+  /// Of a node's total: so much is in use, and there is room for `more`.
+  bool HasRoom(const NodeCapacity& used, const NodeCapacity& more) const {
+    return uint64_t{used.slots} + more.slots <= slots && uint64_t{used.devices} + more.devices <= devices &&
+           (memory == 0 || used.memory + more.memory <= memory);
+  }
 };
 
 /// How many ranks of an MPI task of several nodes are on the `index`th of them: as many on each, one more on

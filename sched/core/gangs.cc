@@ -28,9 +28,7 @@ void Gangs::Keep(size_t which, std::vector<NodeId> nodes, std::vector<NodeCapaci
   for (size_t i = 0; i < gang.nodes.size(); ++i) {
     Kept& kept = kept_[gang.nodes[i].value];
     if (kept.gangs++ == 0) ++keeping_;
-    kept.sum.slots += gang.parts[i].slots;
-    kept.sum.devices += gang.parts[i].devices;
-    kept.sum.memory += gang.parts[i].memory;
+    kept.sum += gang.parts[i];
     kept_slots_ += gang.parts[i].slots;
   }
 }
@@ -51,9 +49,7 @@ std::vector<NodeId> Gangs::Unkeep(size_t which) {
   for (size_t i = 0; i < gang.nodes.size(); ++i) {
     Kept& kept = kept_[gang.nodes[i].value];
     if (--kept.gangs == 0) --keeping_;
-    kept.sum.slots -= gang.parts[i].slots;
-    kept.sum.devices -= gang.parts[i].devices;
-    kept.sum.memory -= gang.parts[i].memory;
+    kept.sum -= gang.parts[i];
     kept_slots_ -= gang.parts[i].slots;
   }
   gang.begins = Time();
@@ -121,9 +117,7 @@ std::string Gangs::FindBroken() const {
     for (size_t i = 0; i < gang.nodes.size(); ++i) {
       Kept& sum = sums.at(gang.nodes[i].value);
       ++sum.gangs;
-      sum.sum.slots += gang.parts[i].slots;
-      sum.sum.devices += gang.parts[i].devices;
-      sum.sum.memory += gang.parts[i].memory;
+      sum.sum += gang.parts[i];
       slots += gang.parts[i].slots;
       if (i > 0 && gang.nodes[i - 1] >= gang.nodes[i]) return "nodes of a gang out of order";
     }

@@ -132,8 +132,8 @@ void Gathering::SendSuccessors() {
     const TaskId id = gangs.first();
     if (!id || let_go == 0) return;
     const uint64_t cores = GangPatience();
-    if (cores > let_go) gangs.ForgetAdvance();
-    if (cores > let_go || gangs.advance() + cores > kWavesAhead * nodes.open_slots()) return;
+    if (cores > let_go) return gangs.ForgetAdvance();
+    if (gangs.advance() + cores > kWavesAhead * nodes.open_slots()) return;
     std::vector<NodeId> members = ChooseMembers(id);
     if (members.empty() || OthersFirst(id, members)) return;
     let_go -= cores;
@@ -223,6 +223,7 @@ order::Room::Free Gathering::LeftFor(NodeId id, const Gangs::Gathered* own, Time
   return left;
 }
 
+/// Ascending.
 std::vector<NodeId> Gathering::NodesWithRoom(TaskId id) const {
   const order::Lane& lane = lanes[tasks[id].lane()];
   const Gangs::Gathered* const own = gangs.Find(id);
@@ -236,7 +237,6 @@ std::vector<NodeId> Gathering::NodesWithRoom(TaskId id) const {
       if (order::Room::FitsFree(lane, nodes[node].total(), nodes[node].left())) found.push_back(node);
     }
   }
-  if (!gangs.keeps()) return found;
   for (const Gangs::Gathered& gang : gangs.gathered()) {
     for (NodeId node : gang.nodes) {
       const bool kept = &gang == own ? suspects.Waits(node) : Kept(node);
@@ -268,7 +268,6 @@ std::vector<NodeId> Gathering::ChooseMembers(TaskId id) {
   const uint32_t wanted = lanes[tasks[id].lane()].nodes;
   std::vector<NodeId> found = NodesWithRoom(id);
   if (found.size() < wanted) return {};
-  std::sort(found.begin(), found.end());
   ByInput(id, found);
   const Gangs::Gathered* const own = gangs.Find(id);
   const auto key = [&](NodeId node) {
@@ -306,8 +305,7 @@ std::vector<NodeId> Gathering::ChooseToKeep(TaskId id) {
   std::vector<Choice> choices;
   for (NodeId node : able) {
     NodeCapacity needed = NodeTable::PartOf(lanes[lane], nodes[node].total());
-    const NodeCapacity& kept = gangs.kept(node);
-    needed = {needed.slots + kept.slots, needed.devices + kept.devices, needed.memory + kept.memory};
+    needed += gangs.kept(node);
     const order::LaneId hold = holds.lane(node);
     const bool in_the_way =
         suspects.Waits(node) || (hold != order::kNoLane && !FitsBesideKept(hold, node, needed));
@@ -342,12 +340,7 @@ Duration Gathering::Longest(TaskId id) const {
 Time Gathering::FreeAt(NodeId id, const NodeCapacity& wanted) const {
   const Node& node = nodes[id];
   NodeCapacity used = node.used();
-  const auto enough = [&] {
-    return uint64_t{used.slots} + wanted.slots <= node.total().slots &&
-           uint64_t{used.devices} + wanted.devices <= node.total().devices &&
-           (node.total().memory == 0 || used.memory + wanted.memory <= node.total().memory);
-  };
-  if (enough()) return Time::min();
+  if (node.total().HasRoom(used, wanted)) return Time::min();
   std::vector<std::pair<Time, order::LaneId>> ends;
   for (TaskId task : node.in_flight()) {
     if (!tasks[task].ahead()) ends.emplace_back(ExpectedEnd(task), tasks[task].lane());
@@ -355,9 +348,8 @@ Time Gathering::FreeAt(NodeId id, const NodeCapacity& wanted) const {
   for (TaskId task : gangs.followers(id)) ends.emplace_back(ExpectedEnd(task), tasks[task].lane());
   std::sort(ends.begin(), ends.end());
   for (const auto& [end, lane] : ends) {
-    const NodeCapacity part = NodeTable::PartOf(lanes[lane], node.total());
-    used = {used.slots - part.slots, used.devices - part.devices, used.memory - part.memory};
-    if (enough()) return end;
+    used -= NodeTable::PartOf(lanes[lane], node.total());
+    if (node.total().HasRoom(used, wanted)) return end;
   }
   return now;  // it holds more than what is known to run there
 }

@@ -63,17 +63,13 @@ void NodeTable::Leave(NodeId id, TaskId task) {
 
 void NodeTable::Occupy(NodeId id, const order::Lane& lane) {
   Node& node = nodes_[id.value];
-  node.used_.slots += SlotsOf(lane, node.total_);
-  node.used_.devices += lane.devices;
-  node.used_.memory += lane.memory;
+  node.used_ += PartOf(lane, node.total_);
   ++node.occupants_;
 }
 
 void NodeTable::Release(NodeId id, const order::Lane& lane) {
   Node& node = nodes_[id.value];
-  node.used_.slots -= SlotsOf(lane, node.total_);
-  node.used_.devices -= lane.devices;
-  node.used_.memory -= lane.memory;
+  node.used_ -= PartOf(lane, node.total_);
   --node.occupants_;
 }
 

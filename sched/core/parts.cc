@@ -15,11 +15,9 @@ bool Parts::EnoughNodes(order::LaneId gang) const {
 
 bool Parts::FitsBesideKept(order::LaneId lane, NodeId id, const NodeCapacity& more) const {
   const NodeCapacity& total = nodes[id].total();
-  const NodeCapacity part = NodeTable::PartOf(lanes[lane], total);
-  const NodeCapacity& kept = gangs.kept(id);
-  return uint64_t{part.slots} + kept.slots + more.slots <= total.slots &&
-         uint64_t{part.devices} + kept.devices + more.devices <= total.devices &&
-         (total.memory == 0 || part.memory + kept.memory + more.memory <= total.memory);
+  NodeCapacity kept = gangs.kept(id);
+  kept += more;
+  return total.HasRoom(kept, NodeTable::PartOf(lanes[lane], total));
 }
 
 size_t Parts::memory() const {

@@ -124,16 +124,22 @@ void AppendPeak(int64_t max_rss_kib, JsonWriter* json) {
   if (max_rss_kib < 0) json->Key("max_rss_below_kib").Int(-max_rss_kib);
 }
 
+/// How an attempt ended, or its part on a node, and what it took.
+template <class Record>
+void AppendEnd(const Record& record, JsonWriter* json) {
+  json->Member("how", EndName(record.end));
+  if (record.end == End::kExited) json->Key("exit_code").Int(record.code);
+  if (record.end == End::kSignaled) json->Key("signal").Int(record.code);
+  json->MemberFixed("user_s", static_cast<double>(record.user_us) * 1e-6, 6);
+  json->MemberFixed("system_s", static_cast<double>(record.system_us) * 1e-6, 6);
+  AppendPeak(record.max_rss_kib, json);
+  json->MemberUint("stdout_bytes", record.stdout_bytes).MemberUint("stderr_bytes", record.stderr_bytes);
+}
+
 /// What a node had of an attempt of several.
 void AppendPart(const RunView& run, const journal::PartRecord& part, JsonWriter* json) {
   json->BeginObject().Member("node", run.NodeName(part.node)).MemberUint("ranks", part.ranks);
-  json->Member("how", EndName(part.end));
-  if (part.end == End::kExited) json->Key("exit_code").Int(part.code);
-  if (part.end == End::kSignaled) json->Key("signal").Int(part.code);
-  json->MemberFixed("user_s", static_cast<double>(part.user_us) * 1e-6, 6);
-  json->MemberFixed("system_s", static_cast<double>(part.system_us) * 1e-6, 6);
-  AppendPeak(part.max_rss_kib, json);
-  json->MemberUint("stdout_bytes", part.stdout_bytes).MemberUint("stderr_bytes", part.stderr_bytes);
+  AppendEnd(part, json);
   if (!part.cores.empty()) json->Member("pinned", part.cores);
   if (!part.message.empty()) json->Member("message", part.message);
   json->EndObject();
@@ -149,13 +155,8 @@ void AppendAttempt(const RunView& run, const AttemptRecord& attempt, JsonWriter*
   };
   utc("start", attempt.start_ns);
   utc("end", attempt.end_ns);
-  json->MemberFixed("run_time_s", Seconds(RunTime(attempt)), 6).Member("how", EndName(attempt.end));
-  if (attempt.end == End::kExited) json->Key("exit_code").Int(attempt.code);
-  if (attempt.end == End::kSignaled) json->Key("signal").Int(attempt.code);
-  json->MemberFixed("user_s", static_cast<double>(attempt.user_us) * 1e-6, 6);
-  json->MemberFixed("system_s", static_cast<double>(attempt.system_us) * 1e-6, 6);
-  AppendPeak(attempt.max_rss_kib, json);
-  json->MemberUint("stdout_bytes", attempt.stdout_bytes).MemberUint("stderr_bytes", attempt.stderr_bytes);
+  json->MemberFixed("run_time_s", Seconds(RunTime(attempt)), 6);
+  AppendEnd(attempt, json);
   json->Key("output_truncated").Bool(attempt.output_truncated);
   json->Key("local_bytes").Int(attempt.local_bytes).Key("remote_bytes").Int(attempt.remote_bytes);
   json->Key("home_bytes").Int(attempt.home_bytes);

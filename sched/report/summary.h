@@ -30,10 +30,10 @@ struct Failure {
   std::string task;
   uint32_t attempt = 0;
   std::string node;           // or nodes, "n1, n2"
-  std::string how;          // EndText
+  std::string how;            // EndText
   std::string stderr_tail{};  // last lines, as printed by the task; empty: it printed none
-  bool cut = false;         // there was more before
-  std::string command{};    // a line; empty: not known
+  bool cut = false;           // there was more before
+  std::string command{};      // a line; empty: not known
 };
 
 /// The first `count` tasks that failed, in the order in which they ended for good, with the last `lines`

@@ -110,13 +110,12 @@ void RunDriver::StartParts(const core::StartTask& start, std::vector<NodeId> mem
   gang.set_ends_together(!graph_.outputs(task).empty());
   std::vector<Part> parts;
   const auto count = static_cast<uint32_t>(members.size());
-  for (const NodeId id : members) {
-    const Part& part = parts.emplace_back(
-        Part{.node = id, .ranks = ProcessesOn(profile, count, static_cast<uint32_t>(parts.size()))});
+  for (uint32_t i = 0; i < count; ++i) {
+    parts.push_back({.node = members[i], .ranks = ProcessesOn(profile, count, i)});
     pb::GangNode* const node = gang.add_node();
-    node->set_node(id.value);
-    node->set_name(NameOf(id));
-    node->set_ranks(profile.ranks > 0 ? part.ranks : 0);
+    node->set_node(members[i].value);
+    node->set_name(NameOf(members[i]));
+    node->set_ranks(RanksOfPart(profile, count, i));
   }
   Row& row = attempts_.Add(start.attempt, std::move(parts));
   row.gang->space = gang.space();
@@ -186,8 +185,7 @@ bool RunDriver::IsGangOf(TaskId task, const Node& node, const pb::Gang& gang) co
   std::set<std::string_view> names;
   for (uint32_t i = 0; i < count; ++i) {
     const pb::GangNode& member = gang.node(static_cast<int>(i));
-    const uint32_t ranks = profile.ranks > 0 ? ProcessesOn(profile, count, i) : 0;
-    if (member.name().empty() || member.ranks() != ranks) return false;
+    if (member.name().empty() || member.ranks() != RanksOfPart(profile, count, i)) return false;
     names.insert(member.name());
   }
   return names.size() == count;

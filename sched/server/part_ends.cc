@@ -44,8 +44,12 @@ std::string NameNode(const PartRecord& part, const graph::Profile& profile, cons
 
 }  // namespace
 
+uint32_t RanksOfPart(const graph::Profile& profile, uint32_t nodes, uint32_t part) {
+  return profile.ranks > 0 ? RanksOn(profile.ranks, nodes, part) : 0;
+}
+
 uint32_t ProcessesOn(const graph::Profile& profile, uint32_t nodes, uint32_t part) {
-  if (profile.ranks > 0) return RanksOn(profile.ranks, nodes, part);
+  if (profile.ranks > 0) return RanksOfPart(profile, nodes, part);
   return part == 0 ? 1 : 0;
 }
 

@@ -11,6 +11,8 @@
 
 namespace harrow::server {
 
+/// How many ranks of an attempt of so many nodes are on the `part`th; a task without ranks has none on any.
+uint32_t RanksOfPart(const graph::Profile& profile, uint32_t nodes, uint32_t part);
 /// How many processes of an attempt of so many nodes are on the `part`th: its ranks there; of a task without
 /// ranks, its one process on the lead node.
 uint32_t ProcessesOn(const graph::Profile& profile, uint32_t nodes, uint32_t part);

@@ -79,18 +79,24 @@ class Lateness {
   std::thread thread_;
 };
 
+/// This process is from now on to the tasks that it starts what an agent is: signals come by descriptor, and
+/// standard input is empty.
+inline void BeAsAgent() {
+  static const bool taken = [] {
+    os::TakeSignals();
+    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    dup2(null, 0);
+    close(null);
+    return true;
+  }();
+  EXPECT_TRUE(taken);
+}
+
 /// The slots of a node with real processes, output in a scratch directory; results are looked up by task.
 class SlotPoolTest : public testing::Test {
  protected:
   SlotPoolTest() {
-    static const bool taken = [] {
-      os::TakeSignals();
-      const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-      dup2(null, 0);
-      close(null);
-      return true;
-    }();
-    EXPECT_TRUE(taken);
+    BeAsAgent();
     SetSlots(2);
   }
   ~SlotPoolTest() override { Stop(); }

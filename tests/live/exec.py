@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 
+import mpi_support
 import mpi_tasks
 import run_support
 from run_support import Harrow, check, lines_of, same, wait_for, with_word, write
@@ -313,7 +314,7 @@ def test_beside_a_run(directory, program):
 
 def test_mpi(directory, program):
     mpi_tasks.prepare(directory, program)
-    place = Place(program, directory, mpi_tasks.MPI)
+    place = Place(program, directory, mpi_support.MPI)
     with mpi_tasks.nothing_left(directory):
         done = place.exec("-n", "4", "-j", "4", f"{directory}/ranks", "ring")
     same((sorted(done.out.splitlines()), done.err),
@@ -329,7 +330,7 @@ def test_mpi(directory, program):
 
 def test_mpi_interrupted(directory, program):
     mpi_tasks.prepare(directory, program)
-    place = Place(program, directory, mpi_tasks.MPI)
+    place = Place(program, directory, mpi_support.MPI)
     with mpi_tasks.nothing_left(directory):
         with killed_at_last(place.begin("-n", "4", "-j", "4", f"{directory}/ranks", "hang", "1")) as running:
             same(sorted(running.stdout.readline()[:6] for _ in range(4)), [b"rank %d" % rank for rank in range(4)])

@@ -142,16 +142,7 @@ class Node {
 
 class GangTest : public testing::Test {
  protected:
-  GangTest() {
-    static const bool taken = [] {
-      os::TakeSignals();
-      const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-      dup2(null, 0);
-      close(null);
-      return true;
-    }();
-    EXPECT_TRUE(taken);
-  }
+  GangTest() { BeAsAgent(); }
   void Make(uint32_t count) {
     for (uint32_t id = 0; id < count; ++id) {
       Node& node = *nodes_.emplace_back(std::make_unique<Node>(id, scratch_.path(), HARROW_PMIX));
@@ -293,7 +284,7 @@ TEST_F(GangTest, NoRankBeginsBeforeAllPartsAreThere) {
   const std::string command = "touch rank$HARROW_RANK; while [ ! -e go ]; do sleep 0.02; done";
   Push(0, Task(0, command, {1, 2, 1}, Mpi::kNone));
   Push(2, Task(2, command, {1, 2, 1}, Mpi::kNone));
-  usleep(300'000);
+  usleep(300'000);  // for what is not to happen; one that is late is seen by nobody
   EXPECT_FALSE(std::filesystem::exists(scratch_.path() + "/rank0"));
   EXPECT_FALSE(std::filesystem::exists(scratch_.path() + "/rank3"));
   Push(1, Task(1, command, {1, 2, 1}, Mpi::kNone));
@@ -378,7 +369,7 @@ TEST_F(GangTest, TheRankThatFailsIsNamedByItsNumberAmongAll) {
 TEST_F(GangTest, PartsThatWaitForOthersCanBeEnded) {
   Make(2);
   Push(0, Task(0, "true", {1, 1}, Mpi::kNone));
-  usleep(100'000);
+  usleep(100'000);  // it waits for the other by then, mostly, and is to end either way
   nodes_[0]->pool().EndTasks({{TaskId(7), 1}}, End::kLost);
   EXPECT_TRUE(Eventually([&] {
     std::lock_guard lock(mutex_);

@@ -21,17 +21,24 @@ MPI = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader,tcp", "OMPI_MCA_btl_tc
 NODES, SLOTS = 4, 4
 
 
-def open_mpi(name="mpicc"):
+def find_open_mpi(name="mpicc"):
     for found in map(shutil.which, (f"{name}.openmpi", name)):
         if found and "mpich" not in os.path.realpath(found):
             return found
+    return None
+
+
+def open_mpi(name="mpicc"):
+    if found := find_open_mpi(name):
+        return found
     raise Skipped("there is no Open MPI", "Open MPI")
 
 
-def prepare(directory, program):
+def prepare(directory, program, name="faults"):
+    """Of mpi_NAME.c, NAME in the directory."""
     if not os.path.exists(os.path.join(os.path.dirname(os.path.abspath(program)), "harrow-pmix")):
         raise Skipped("harrow-pmix was not built", "libpmix")
-    subprocess.run([open_mpi(), "-O1", os.path.join(HERE, "mpi_faults.c"), "-o", f"{directory}/faults", "-lrt"], check=True)
+    subprocess.run([open_mpi(), "-O1", os.path.join(HERE, f"mpi_{name}.c"), "-o", f"{directory}/{name}", "-lrt"], check=True)
     return Harrow(program, directory, env=MPI)
 
 

@@ -2,40 +2,25 @@
 
 usage: mpi_tasks.py HARROW [test_...]"""
 import contextlib
-import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
 
+import mpi_support
 import run_support
-from run_support import Harrow, Skipped, check, in_part, lines_of, processes, same, wait_for, with_word, write
+from run_support import Harrow, Skipped, check, lines_of, processes, same, wait_for, with_word, write
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-# No fabric here: without these Open MPI looks for one for a while.
-MPI = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader", "OMPI_MCA_mpi_yield_when_idle": "1"}
 SLOTS = ("--slots", "4")
 
 
-def compiler():
-    for name in ("mpicc.openmpi", "mpicc"):
-        found = shutil.which(name)
-        if found and "mpich" not in os.path.realpath(found):
-            return found
-    raise Skipped("there is no Open MPI", "Open MPI")
-
-
 def prepare(directory, program):
-    if not os.path.exists(os.path.join(os.path.dirname(os.path.abspath(program)), "harrow-pmix")):
-        raise Skipped("harrow-pmix was not built", "libpmix")
-    subprocess.run([compiler(), os.path.join(HERE, "mpi_ranks.c"), "-o", f"{directory}/ranks"], check=True)
-    return Harrow(program, directory, env=MPI)
+    return mpi_support.prepare(directory, program, "ranks")
 
 
 def flow(directory, *tasks):
-    text = "".join("[[task]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in task.items()) for task in tasks)
-    write(f"{directory}/flow.toml", text)
+    mpi_support.flow(directory, tasks)
 
 
 def shared_memory():
@@ -82,7 +67,7 @@ def test_mpich(directory, program):
     found = shutil.which("mpicc.mpich")
     if not found:
         raise Skipped("there is no MPICH", "MPICH")
-    subprocess.run([found, os.path.join(HERE, "mpi_suite.c"), "-o", f"{directory}/ranks"], check=True)
+    subprocess.run([found, os.path.join(mpi_support.HERE, "mpi_suite.c"), "-o", f"{directory}/ranks"], check=True)
     harrow = Harrow(program, directory)
     counts = {8: [2] * 8, 6: [2, 2, 2, 2, 1, 1]}
     flow(directory, *({"name": f"of{ranks}", "command": [f"{directory}/ranks"], "ranks": ranks, "nodes": 4, "mpi": "pmi1", "time": "2m"}

@@ -3,7 +3,6 @@
 
 usage: slurm_mpi.py HARROW [TEST...]
 With HARROW_LONG=1 also 64 ranks."""
-import json
 import os
 import re
 import shutil
@@ -11,6 +10,7 @@ import signal
 import subprocess
 import sys
 
+import mpi_support
 from cluster_support import LONG, Cluster, check, processes_naming, run_tests, skip, wait_for
 from run_support import query, same
 from slurm_support import Job
@@ -25,31 +25,18 @@ MPI = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader,tcp", "OMPI_MCA_mpi_yi
 ALL = ("-p", "all", f"-N{NODES}", "--no-kill", "--exclusive")
 
 
-def compiler():
-    for name in ("mpicc.openmpi", "mpicc"):
-        found = shutil.which(name)
-        if found and "mpich" not in os.path.realpath(found):
-            return found
-    return skip("there is no Open MPI", "Open MPI")
-
-
 def directory_of(name, *programs):
+    compiler = mpi_support.find_open_mpi() or skip("there is no Open MPI", "Open MPI")
     directory = os.path.join(CLUSTER.home, name)
     os.makedirs(directory)
     for program in programs:
-        subprocess.run([compiler(), "-O1", os.path.join(HERE, program + ".c"), "-o", f"{directory}/{program}"], check=True)
+        subprocess.run([compiler, "-O1", os.path.join(HERE, program + ".c"), "-o", f"{directory}/{program}"], check=True)
     return directory
-
-
-def write_flow(directory, *tasks):
-    with open(f"{directory}/flow.toml", "w", encoding="utf-8") as f:
-        for task in tasks:
-            f.write("[[task]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in task.items()))
 
 
 def run(directory, *tasks, code=0, arguments="", timeout=240):
     """The job, which is over."""
-    write_flow(directory, *tasks)
+    mpi_support.flow(directory, tasks)
     job = Job(CLUSTER, HARROW, f"run flow.toml --run-dir r --progress none {arguments}", *ALL, directory=directory, env=MPI)
     same(job.code(timeout), code, job.said())
     return job
@@ -197,7 +184,7 @@ def is_agent(pid, node):
 
 
 def begin(directory, *tasks):
-    write_flow(directory, *tasks)
+    mpi_support.flow(directory, tasks)
     return Job(CLUSTER, HARROW, "run flow.toml --run-dir r --progress none", *ALL, directory=directory, env=MPI)
 
 

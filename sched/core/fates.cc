@@ -237,12 +237,15 @@ void Fates::AfterFailure(TaskId id, const Failed& failed, bool elsewhere, bool f
   }
 }
 
-bool Fates::AfterNoRoom(TaskId id, NodeId node, int64_t bytes) {
+bool Fates::AfterNoRoom(TaskId id, NodeId node, int64_t bytes, Duration run_time) {
   constexpr uint32_t kMostTimes = 5;
+  constexpr Duration kOnItsWay = std::chrono::milliseconds(500);  // shorter than the first pause
   if (!options.local_files || bytes <= 0 || tasks[id].cancelled() || stopped_) return false;
   uint32_t& times = waits_for_room_[id];
   if (times >= kMostTimes) return false;
-  const bool dropped = nodes.Joined(node) && MakeRoomFor(bytes, node) > 0;
+  // What was dropped while it ran may have been there still when it ended.
+  const bool dropped =
+      nodes.Joined(node) && (MakeRoomFor(bytes, node) > 0 || DroppedWithin(node, run_time + kOnItsWay));
   if (!dropped && !PlaceElsewhere(id, node) && !MayGetRoom(id)) return false;
   tasks.ForgiveFailure(id);
   TryAgain(id, std::chrono::seconds(1 << times++));

@@ -35,9 +35,9 @@ class Fates : protected Moves {
   /// `elsewhere`: it had better not be tried again on the same node at once. `forgiven`: it costs no retry of
   /// a task that has some.
   void AfterFailure(TaskId id, const Failed& failed, bool elsewhere, bool forgiven);
-  /// Its outputs, of so many bytes (0: that is not why it failed), had no room on the node. False: none is to
-  /// come, or it has been waited for too often.
-  bool AfterNoRoom(TaskId id, NodeId node, int64_t bytes);
+  /// Its outputs, of so many bytes (0: that is not why it failed), had no room on the node, where it ran so
+  /// long. False: none is to come, or it has been waited for too often.
+  bool AfterNoRoom(TaskId id, NodeId node, int64_t bytes, Duration run_time);
   void AfterLoss(TaskId id);
   /// The task was sent ahead to a node that is lost: it may have begun there, or not.
   void AfterLossAhead(TaskId id);

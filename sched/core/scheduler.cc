@@ -308,7 +308,7 @@ void Scheduler::Impl::On(const TaskEnded& e) {
   } else if (broken || std::holds_alternative<Lost>(e.outcome)) {
     AfterLoss(id);
   } else if (const auto* failed = std::get_if<Failed>(&e.outcome)) {
-    if (AfterNoRoom(id, e.node, failed->no_room)) return;
+    if (AfterNoRoom(id, e.node, failed->no_room, e.run_time)) return;
     const bool suspect = suspects.Has(e.node);
     const bool may_be_the_nodes = NoteFailureAt(e.node, e.run_time);
     AfterFailure(id, *failed, may_be_the_nodes, suspect && may_be_the_nodes);

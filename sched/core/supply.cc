@@ -87,7 +87,7 @@ void Supply::Drop(FileId file) {
     for (NodeId taker : copies.Takers(file)) copies.Remove(file, taker);
   }
   replicas.ForEachHolder(file, [&](NodeId node) {
-    if (nodes.Joined(node)) actions->push_back(DropFile{file, node});
+    OrderDrop(file, node);
     copies.NoteRoom(node, now);
   });
   replicas.RemoveAll(file);
@@ -393,9 +393,15 @@ void Supply::ParkCopy(const CopyFailed& e) {
   copies.Park(e.file, e.to, now + kFirstPause * (1 << std::min<int>(copy->failures, kMostFailures)));
 }
 
+void Supply::OrderDrop(FileId file, NodeId holder, bool damaged) {
+  if (!nodes.Joined(holder)) return;
+  last_drop_[holder] = now;
+  actions->push_back(DropFile{file, holder, damaged});
+}
+
 /// It is believed not to hold it: who was to get it from there, or needs it there, asks others.
 void Supply::DropFrom(FileId file, NodeId holder, bool damaged) {
-  if (nodes.Joined(holder)) actions->push_back(DropFile{file, holder, damaged});
+  OrderDrop(file, holder, damaged);
   NoteNotThere(file, holder);
 }
 

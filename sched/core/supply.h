@@ -55,6 +55,11 @@ class Supply : protected Parts {
   Time next_look() const { return std::min({copies.next(), next_backup_, next_away_}); }
   /// Drops what others have, too, and no task there reads, to come to so much. Returns how much it was.
   int64_t MakeRoomFor(int64_t bytes, NodeId at);
+  /// Something was dropped there so long ago, or since.
+  bool DroppedWithin(NodeId at, Duration time) const {
+    const auto drop = last_drop_.find(at);
+    return drop != last_drop_.end() && now - drop->second <= time;
+  }
   /// Something goes on, other than that task, that may end with room on some node.
   bool MayGetRoom(TaskId other_than = TaskId()) const;
   /// Nothing is heard of it, from now on; again; or others cannot reach it, and will not.
@@ -122,6 +127,7 @@ class Supply : protected Parts {
   void SourceAnew(FileId file, NodeId gone);
   void DropFrom(FileId file, NodeId holder, bool damaged = false);
   void Drop(FileId file);
+  void OrderDrop(FileId file, NodeId holder, bool damaged = false);
 
   uint32_t WantedReplicas(FileId file) const {
     const TaskId producer = backups_wanted_ ? graph.producer(file) : TaskId();
@@ -153,6 +159,7 @@ class Supply : protected Parts {
   bool order_later_ = false;
   // Where nothing was found that could be dropped: when to look again.
   std::map<NodeId, Time> no_spare_;
+  std::map<NodeId, Time> last_drop_;
   std::map<Copies::Place, Time> refused_until_;
   // Some task wants more than one replica of its outputs.
   bool backups_wanted_ = false;

@@ -55,7 +55,7 @@ class Supply : protected Parts {
   Time next_look() const { return std::min({copies.next(), next_backup_, next_away_}); }
   /// Drops what others have, too, and no task there reads, to come to so much. Returns how much it was.
   int64_t MakeRoomFor(int64_t bytes, NodeId at);
-  /// Something was dropped there so long ago, or since.
+  /// A drop was ordered there in so long a time before now: it may not have been carried out all that while.
   bool DroppedWithin(NodeId at, Duration time) const {
     const auto drop = last_drop_.find(at);
     return drop != last_drop_.end() && now - drop->second <= time;
@@ -159,6 +159,7 @@ class Supply : protected Parts {
   bool order_later_ = false;
   // Where nothing was found that could be dropped: when to look again.
   std::map<NodeId, Time> no_spare_;
+  // When the last drop was ordered of a node.
   std::map<NodeId, Time> last_drop_;
   std::map<Copies::Place, Time> refused_until_;
   // Some task wants more than one replica of its outputs.

@@ -54,9 +54,9 @@ void NodeOutput::Read() {
   }
 }
 
-Status RunNodeCommand(const char* what, const std::string& command, const NodeCommands& run,
-                      const std::string& node, const std::function<bool(Duration at_most)>& wait,
-                      NodeOutput* output) {
+Status RunNodeCommand(const NodeCommand& command, const NodeCommands& run, const std::string& node,
+                      const std::function<bool(Duration at_most)>& wait, NodeOutput* output) {
+  const char* what = command.key;
   const int written = output->Open();
   const pid_t self = getpid();
   const pid_t pid = fork();
@@ -76,8 +76,10 @@ Status RunNodeCommand(const char* what, const std::string& command, const NodeCo
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
+    // Slurm tells every process of a step to end, and once more when the job's script is gone.
+    if (command.at_end) (void)signal(SIGTERM, SIG_IGN);
     const char* shell = run.shell.empty() ? "/bin/sh" : run.shell.c_str();
-    execlp(shell, shell, "-c", command.c_str(), nullptr);
+    execlp(shell, shell, "-c", command.text.c_str(), nullptr);
     dprintf(STDERR_FILENO, "cannot start %s: %s\n", shell, strerror(errno));
     _exit(127);
   }

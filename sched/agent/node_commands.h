@@ -27,13 +27,17 @@ class NodeOutput {
   std::string end_;
 };
 
-/// Runs a command of the run on this node, with the shell, in the submit directory. `what`: its key, for
-/// messages. `wait`: waits for a signal (SIGCHLD among them) as long as it is told to; true: the command is
+struct NodeCommand {
+  const char* key;  // for messages
+  const std::string& text;
+  bool at_end;  // what ends the job's processes (SIGTERM) is not meant for it
+};
+
+/// Runs a command of the run on this node, with the shell, in the submit directory. `wait`: waits for a signal (SIGCHLD among them) as long as it is told to; true: the command is
 /// to end now. What is wrong is one line, the last that the command wrote among it; the end of that goes to
 /// the log. Of a process that has blocked its signals, and a child subreaper. `output`: to be read from then
 /// on while it is open.
-Status RunNodeCommand(const char* what, const std::string& command, const NodeCommands& run,
-                      const std::string& node, const std::function<bool(Duration at_most)>& wait,
-                      NodeOutput* output);
+Status RunNodeCommand(const NodeCommand& command, const NodeCommands& run, const std::string& node,
+                      const std::function<bool(Duration at_most)>& wait, NodeOutput* output);
 
 }  // namespace harrow::agent

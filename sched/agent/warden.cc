@@ -166,8 +166,8 @@ class Warden {
       return leaving_ && !at_end;
     };
     NodeOutput of_teardown;
-    return RunNodeCommand(what, command, options_.commands, options_.node_name, told_to_end,
-                          at_end ? &of_teardown : &output_of_setup_);
+    return RunNodeCommand({.key = what, .text = command, .at_end = at_end}, options_.commands,
+                          options_.node_name, told_to_end, at_end ? &of_teardown : &output_of_setup_);
   }
 
   /// Until the agent has ended; passes on that it should, reaps what ends meanwhile, keeps the fence.

@@ -38,7 +38,7 @@ class NodeCommandsTest : public testing::Test {
   }
 
   /// What is wrong; empty: nothing. What the command wrote is in output_.
-  std::string Run(const std::string& command) {
+  std::string Run(const std::string& command, bool at_end = false) {
     const auto wait = [this](Duration at_most) {
       longest_ = std::max(longest_, at_most);
       sigset_t child;
@@ -48,7 +48,8 @@ class NodeCommandsTest : public testing::Test {
       sigtimedwait(&child, nullptr, &time);
       return to_end_ != nullptr && HasWritten(to_end_);
     };
-    const Status status = RunNodeCommand("node_setup", command, run_, "n 7", wait, &output_);
+    const Status status = RunNodeCommand({.key = at_end ? "node_teardown" : "node_setup", .text = command, .at_end = at_end},
+                                         run_, "n 7", wait, &output_);
     EXPECT_EQ(status.code(), status.ok() ? Code::kOk : Code::kUnavailable);
     return status.message();
   }
@@ -111,6 +112,19 @@ TEST_F(NodeCommandsTest, WhatTakesTooLongIsEndedWithAllItHasStarted) {
   pid_t left = 0;
   ASSERT_EQ(std::sscanf(output_.end().c_str(), "%d", &left), 1);
   EXPECT_NE(kill(left, 0), 0);
+}
+
+TEST_F(NodeCommandsTest, WhatEndsAJobsProcessesEndsNoCommandThatIsRunAtItsEnd) {
+  const std::string told = "sh -c 'kill $$'; kill $$; echo done";
+  EXPECT_EQ(Run(told, true), "");
+  EXPECT_EQ(output_.end(), "done\n");
+  EXPECT_THAT(Run(told, false), StartsWith("node_setup ended with signal 15"));
+}
+
+TEST_F(NodeCommandsTest, WhatIsRunAtTheEndHasALimitAllTheSame) {
+  run_.limit = milliseconds(300);
+  EXPECT_EQ(Run("echo begun; exec sleep 1000", true),
+            "node_teardown took longer than node_limit, 300 ms: begun");
 }
 
 TEST_F(NodeCommandsTest, WhatTheRunDoesNotWaitForIsEnded) {

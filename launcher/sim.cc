@@ -32,10 +32,10 @@ constexpr order::Policy kPolicies[] = {order::Policy::kAuto,    order::Policy::k
 
 struct SimArguments {
   FlowArguments flow;
-  std::string cluster, nodes, io, run_time, plot, place, local_limit;
+  std::string cluster, nodes, io, run_time, plot, place, local_limit, trigger, amount, alpha, report_period;
   std::vector<std::string> leave_out;
   std::vector<config::Setting> settings;  // as given on the command line
-  bool one_core = false, compare = false, json = false;
+  bool one_core = false, compare = false, json = false, submit_children = false, move_all = false;
 };
 
 /// "12x8": 12 nodes of 8 cores.
@@ -91,6 +91,9 @@ Status ReadCluster(os::FileSystem& fs, const SimArguments& arguments, const conf
     return Status();
   }
   HARROW_RETURN_IF_ERROR(ParseNodes(arguments.nodes, &nodes, &cores));
+  if (!cluster->allocations.empty())
+    return Bad(
+        "--nodes is of one allocation, and the cluster file has several; leave it out, or [[allocation]]");
   if (cluster->nodes.empty()) {
     if (cores == 0)
       return Bad(StrCat("--nodes ", arguments.nodes, " does not say how many cores; write ", arguments.nodes,
@@ -173,6 +176,90 @@ Status ReadLocalLimit(const std::string& text, bool local_files, uint64_t* limit
   return Status();
 }
 
+/// How tasks move between allocations.
+Status ReadMoves(const SimArguments& arguments, sim::Options* options) {
+  const bool several = !options->cluster.allocations.empty();
+  for (const auto& [option, given] :
+       {std::pair{"--trigger", !arguments.trigger.empty()}, std::pair{"--amount", !arguments.amount.empty()},
+        std::pair{"--alpha", !arguments.alpha.empty()},
+        std::pair{"--report-period", !arguments.report_period.empty()},
+        std::pair{"--submit-children", arguments.submit_children},
+        std::pair{"--move-all", arguments.move_all}}) {
+    if (given && !several)
+      return Bad(StrCat(
+          option, " is of several allocations; give --cluster with [[allocation]] (harrow-cluster(5))"));
+  }
+  if (!arguments.trigger.empty()) {
+    const auto trigger = supervisor::TriggerOf(arguments.trigger);
+    if (!trigger)
+      return Bad(StrCat("--trigger cannot be \"", Printable(arguments.trigger, 40),
+                        "\"; write empty, low or always"));
+    options->moves.trigger = *trigger;
+  }
+  if (!arguments.amount.empty()) {
+    const auto amount = supervisor::AmountOf(arguments.amount);
+    if (!amount)
+      return Bad(
+          StrCat("--amount cannot be \"", Printable(arguments.amount, 40), "\"; write capacity or workers"));
+    options->moves.amount = *amount;
+  }
+  if (!arguments.alpha.empty()) {
+    double alpha = 0;
+    const char* last = arguments.alpha.data() + arguments.alpha.size();
+    const auto [end, error] = std::from_chars(arguments.alpha.data(), last, alpha);
+    if (error != std::errc() || end != last || !(alpha > 0 && alpha < 1))
+      return Bad(StrCat("--alpha cannot be \"", Printable(arguments.alpha, 40),
+                        "\"; write a number between 0 and 1, as 0.5"));
+    options->moves.alpha = alpha;
+  }
+  if (!arguments.report_period.empty()) {
+    const Result<Duration> period = ParseDuration(arguments.report_period);
+    if (!period) return Bad(StrCat("--report-period: ", period.status().message()));
+    if (*period < std::chrono::milliseconds(1)) return Bad("--report-period is at least 1ms; write 100ms");
+    options->report_period = Seconds(*period);
+    options->moves.period = *period;
+    options->moves.silence = std::max(options->moves.silence, 10 * *period);
+    options->moves.forget = std::max(options->moves.forget, 30 * *period);
+  }
+  options->moves.worth_only = !arguments.move_all;
+  options->submit_children = arguments.submit_children;
+  return Status();
+}
+
+/// What several allocations do not do yet.
+Status CheckAllocations(const SimArguments& arguments, const graph::Graph& graph,
+                        const sim::Options& options) {
+  if (options.cluster.allocations.empty()) return Status();
+  if (options.core.local_files)
+    return Bad("tasks with --files local do not move between allocations; leave it out, or [[allocation]]");
+  if (arguments.io == "model")
+    return Bad("files are not modelled between allocations; leave out --io model, or [[allocation]]");
+  const auto fits = [&](const Shape& shape) {
+    return std::any_of(options.cluster.nodes.begin(), options.cluster.nodes.end(), [&](const auto& group) {
+      const NodeCapacity& has = group.capacity;
+      return shape.cores <= has.slots && shape.devices <= has.devices &&
+             (shape.memory == 0 || has.memory == 0 || shape.memory <= has.memory);
+    });
+  };
+  for (uint32_t n = 0; n < graph.task_count(); ++n) {
+    const TaskId id(n);
+    const graph::Profile& profile = graph.profile(id);
+    const std::string name = Printable(graph.TaskName(id), 60);
+    if (profile.shape.nodes > 1 || profile.ranks > 1)
+      return Bad(StrCat("task ", name,
+                        " is of several nodes or ranks, and such tasks do not move between allocations; "
+                        "leave out [[allocation]]"));
+    if (!fits(profile.shape))
+      return Bad(
+          StrCat("task ", name,
+                 " asks for more than any node of any allocation has; give it larger nodes, or --one-core"));
+    if (options.submit_children && graph.predecessors(id).size() > 1)
+      return Bad(StrCat("task ", name, " waits for ", graph.predecessors(id).size(),
+                        " tasks, and only one can have submitted it; leave out --submit-children"));
+  }
+  return Status();
+}
+
 /// Tasks that ask for more than any node has fail at once: says so, as their number alone would not tell.
 void NoteUnfitting(const graph::Graph& graph, const formats::ClusterModel& cluster) {
   const auto fits = [&](const Shape& shape) {
@@ -230,7 +317,8 @@ int Simulate(const SimArguments& arguments) {
     return Fail(
         Bad("--io model needs the rates of a cluster; give --cluster FILE.toml (see harrow-cluster(5))"));
   }
-  options.io = arguments.io == "model" || (arguments.io.empty() && !arguments.cluster.empty());
+  options.io = arguments.io == "model" ||
+               (arguments.io.empty() && !arguments.cluster.empty() && options.cluster.allocations.empty());
   options.seed = run.seed;
   options.core.policy = run.order;
   options.core.locality = run.locality;
@@ -247,6 +335,9 @@ int Simulate(const SimArguments& arguments) {
       !limited.ok())
     return Fail(limited);
   if (const Status fits = CheckLocalFiles(graph, run); !fits.ok()) return FailInput(fits);
+  if (const Status moves = ReadMoves(arguments, &options); !moves.ok()) return Fail(moves);
+  if (const Status several = CheckAllocations(arguments, graph, options); !several.ok())
+    return FailInput(several);
   const sim::Bounds bounds = sim::FindBounds(graph, work, options.cluster);
   NoteUnfitting(graph, options.cluster);
   std::vector<sim::Compared> rows;
@@ -323,6 +414,17 @@ const Registered kSim(
            ->type_name("KIND")
            ->allow_extra_args(false);
        app.add_flag("--one-core", a->one_core, "Recorded tasks take one core each");
+       app.add_option("--trigger", a->trigger,
+                      "When tasks move between allocations: empty, low, always (default)")
+           ->type_name("WHEN");
+       app.add_option("--amount", a->amount, "How many: by capacity (default), or by workers")
+           ->type_name("HOW");
+       app.add_option("--alpha", a->alpha, "Of --trigger low (default 0.5)")->type_name("SHARE");
+       app.add_option("--report-period", a->report_period, "Between reports of an allocation (default 100ms)")
+           ->type_name("TIME");
+       app.add_flag("--move-all", a->move_all, "Move also what it does not pay to move, as the paper does");
+       app.add_flag("--submit-children", a->submit_children,
+                    "A task is submitted by the one that it waits for, where that ran");
        setting("seed", "S", "Of what is drawn (default 1)");
        app.add_flag("--compare", a->compare, "All orders side by side");
        app.add_option("--plot", a->plot, "Draw cores in use over time, by kind")->type_name("FILE.svg");

@@ -57,6 +57,8 @@ _harrow() {
     --order) _harrow_offer "$cur" <<<$'auto\nfifo\nlifo\nhrf\nlifo+hrf\nrank+hrf'; return ;;
     --files) _harrow_offer "$cur" <<<$'shared\nlocal'; return ;;
     --place) _harrow_offer "$cur" <<<$'submit\nround-robin\nspread\nrandom'; return ;;
+    --trigger) _harrow_offer "$cur" <<<$'empty\nlow\nalways'; return ;;
+    --amount) _harrow_offer "$cur" <<<$'capacity\nworkers'; return ;;
     --transfer-encryption) _harrow_offer "$cur" <<<$'on\noff'; return ;;
     --progress) _harrow_offer "$cur" <<<$'auto\nplain\nnone'; return ;;
     --kind) _harrow_offer "$word" < <("$harrow" complete "${run_dir[@]}" kinds -- "$word" 2>/dev/null) ;;
@@ -64,7 +66,7 @@ _harrow() {
     --target) _harrow_offer "$word" < <("$harrow" complete "${run_dir[@]}" tasks -- "$word" 2>/dev/null) ;;
     --io) _harrow_offer "$cur" <<<$'none\nmodel'; return ;;
     --mpi) _harrow_offer "$cur" <<<$'pmix\npmi1\nnone'; return ;;
-    --retries | --max-failures | --max-running | --slots | --local-nodes | --tail | --slowest | --output-limit | --nodes | --max-nodes | --task-time | --seed | --run-time | --time-scale | --size-scale | --local-limit | -n | --ranks | -c | --cores | --gpus | -N | --memory | -t | --time) return ;;
+    --retries | --max-failures | --max-running | --slots | --local-nodes | --tail | --slowest | --output-limit | --nodes | --max-nodes | --task-time | --seed | --run-time | --time-scale | --size-scale | --local-limit | --alpha | --report-period | -n | --ranks | -c | --cores | --gpus | -N | --memory | -t | --time) return ;;
     *)
       if [[ $cur == -* ]]; then
         _harrow_offer "$cur" < <(_harrow_options "$harrow" "$command")

@@ -47,6 +47,8 @@ complete -c harrow -l order -x -a 'auto fifo lifo hrf lifo+hrf rank+hrf' -n 'con
 complete -c harrow -l files -x -a 'shared local' -n 'contains -- (__harrow_command) sim'
 complete -c harrow -l files -x -a 'shared local' -n 'contains -- (__harrow_command) replay'
 complete -c harrow -l place -x -a 'submit round-robin spread random' -n 'contains -- (__harrow_command) sim'
+complete -c harrow -l trigger -x -a 'empty low always' -n 'contains -- (__harrow_command) sim'
+complete -c harrow -l amount -x -a 'capacity workers' -n 'contains -- (__harrow_command) sim'
 complete -c harrow -l io -x -a 'none model' -n 'contains -- (__harrow_command) sim'
 complete -c harrow -l kind -x -a '(__harrow_words kinds)' -n 'contains -- (__harrow_command) report'
 complete -c harrow -l node -x -a '(__harrow_words nodes)' -n 'contains -- (__harrow_command) report'

@@ -58,10 +58,23 @@ struct NodeClosed {
 struct TasksAdded {
   TaskId first;
   uint32_t count = 0;
+  // They are other servers' (of a run over several allocations): none of them is started here before
+  // TasksGiven names it.
+  bool elsewhere = false;
 };
-/// The task is known from an earlier run (resume) or server (restart), or not wanted (target): it is never
-/// started here. kOpen: it is to run, and only what was tried before is told. No TaskSettled answers; what
-/// needs a task that is not done is skipped.
+/// These are another server's from now on, those of them that have not begun and whose fate is not decided:
+/// the state of a task tells whether it went. TaskRestored tells how it ended there. Not with local files.
+struct TasksTaken {
+  std::vector<TaskId> tasks;
+};
+/// Those of them that were elsewhere are to run here. What is known of them and of the tasks that they need,
+/// attempts and ends, is told before (TaskRestored).
+struct TasksGiven {
+  std::vector<TaskId> tasks;
+};
+/// The task is known from an earlier run (resume) or server (restart), not wanted (target), or has ended at
+/// another server: it is never started here. kOpen: it is to run, and only what was tried before is told. No
+/// TaskSettled answers; what needs a task that is not done is skipped.
 struct TaskRestored {
   TaskId task;
   enum class As : uint8_t { kDone, kFailed, kSkipped, kOpen, kCancelled } as = As::kDone;
@@ -160,10 +173,10 @@ struct EndTimeKnown {
 struct TimeCame {};
 
 using Event =
-    std::variant<NodeJoined, NodeHungUp, NodeSilent, NodeLost, NodeClosed, TasksAdded, TaskRestored,
-                 AttemptMayBeOut, RemakesMayBeOut, GangRestored, TaskStarted, TaskEnded, TaskReturned,
-                 FileStored, FileLost, FileShared, FileAbsent, CopyFailed, CancelRequested, DrainRequested,
-                 RoundTripMeasured, EndTimeKnown, AllNodesJoined, TimeCame>;
+    std::variant<NodeJoined, NodeHungUp, NodeSilent, NodeLost, NodeClosed, TasksAdded, TasksTaken, TasksGiven,
+                 TaskRestored, AttemptMayBeOut, RemakesMayBeOut, GangRestored, TaskStarted, TaskEnded,
+                 TaskReturned, FileStored, FileLost, FileShared, FileAbsent, CopyFailed, CancelRequested,
+                 DrainRequested, RoundTripMeasured, EndTimeKnown, AllNodesJoined, TimeCame>;
 
 // --- actions: what is to be done
 /// Send the task to the node. `ahead`: no slot is free there yet; the agent queues it behind what it has.
@@ -256,7 +269,7 @@ struct RefuseFile {
   FileId file;
   NodeId node;
 };
-/// Every task is settled, or nothing can be started any more and nothing runs.
+/// Every task is settled or elsewhere, or nothing can be started any more and nothing runs.
 struct RunComplete {};
 
 using Action = std::variant<StartTask, TakeBack, CancelTask, TaskSettled, RunComplete, JoinGang, NodePutAside,

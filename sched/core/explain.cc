@@ -253,6 +253,9 @@ Explanation Explain(const Parts& parts, TaskId id) {
       out.ahead_in_queue = CountBefore(parts, id);
       ExplainReady(parts, id, &out);
       break;
+    case TaskState::kElsewhere:
+      out.text = "The server of another allocation has it.";
+      break;
     case TaskState::kAhead:
     case TaskState::kAheadRecalled:
     case TaskState::kSent:

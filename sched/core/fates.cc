@@ -354,7 +354,7 @@ void Fates::RestoreFate(TaskId id, TaskRestored::As as) {
 
 void Fates::Cancel(TaskId id) {
   const Task& task = tasks[id];
-  if (task.settled()) return;
+  if (task.settled() || task.state() == TaskState::kElsewhere) return;
   if (!task.in_flight()) {
     GiveUp(id, TaskState::kCancelled, Reason::kNone);
     return;

@@ -19,6 +19,7 @@
 #include "core/dispatch.h"
 #include "core/explain.h"
 #include "core/in_steps.h"
+#include "core/movable.h"
 
 namespace harrow::core {
 namespace {
@@ -46,6 +47,8 @@ class Scheduler::Impl : private Dispatch {
   void On(const NodeLost& e);
   void On(const NodeClosed& e);
   void On(const TasksAdded& e);
+  void On(const TasksTaken& e);
+  void On(const TasksGiven& e);
   void On(const TaskRestored& e);
   void On(const AttemptMayBeOut& e);
   void On(const RemakesMayBeOut&) { remakes_may_be_out = true; }
@@ -176,14 +179,42 @@ void Scheduler::Impl::On(const TasksAdded& e) {
     const TaskId id(n);
     Describe(id);
     CountWaits(id);
-    if (tasks[id].waits() == 0) NoteReady(id, NodeId());
+    if (e.elsewhere) {
+      tasks.SetElsewhere(id);
+    } else if (tasks[id].waits() == 0) {
+      NoteReady(id, NodeId());
+    }
     for (TaskId after : graph.successors(id)) {
       if (after.value < begin) AddPredecessor(after);
     }
   }
-  for (uint32_t n = begin; n < last && stopped(); ++n)
+  for (uint32_t n = begin; n < last && stopped() && !e.elsewhere; ++n)
     Settle(TaskId(n), TaskState::kSkipped, Reason::kStopped, stopped_by());
   NoteCapacity();  // so have the lanes
+}
+
+void Scheduler::Impl::On(const TasksTaken& e) {
+  if (options.local_files) return;
+  for (TaskId id : e.tasks) {
+    if (!tasks.Has(id) || tasks.state(id) > TaskState::kReady) continue;
+    Unqueue(id);
+    tasks.SetElsewhere(id);
+  }
+}
+
+void Scheduler::Impl::On(const TasksGiven& e) {
+  tell_complete_ = true;
+  for (TaskId id : e.tasks) {
+    if (tasks.state(id) != TaskState::kElsewhere) continue;
+    tasks.SetHere(id);
+    CountWaits(id);
+    if (stopped()) {
+      Settle(id, TaskState::kSkipped, Reason::kStopped, stopped_by());
+    } else if (tasks[id].waits() == 0) {
+      NoteReady(id, NodeId());
+    }
+  }
+  NoteCapacity();  // as if they were new
 }
 
 void Scheduler::Impl::Describe(TaskId id) {
@@ -260,7 +291,9 @@ void Scheduler::Impl::On(const TaskStarted& e) {
   }
   if (Adopt(e.attempt, e.node)) return;
   const bool unknown_here = task.node() != e.node || e.attempt.number > task.attempts();
-  if ((task.settled() || task.in_flight()) && unknown_here && nodes.Joined(e.node))
+  // Whoever has it runs it, or has it run.
+  const bool elsewhere = task.state() == TaskState::kElsewhere;
+  if ((elsewhere || ((task.settled() || task.in_flight()) && unknown_here)) && nodes.Joined(e.node))
     actions->push_back(CancelTask{e.attempt, e.node, task.state() != TaskState::kCancelled});
 }
 
@@ -482,6 +515,12 @@ const Counts& Scheduler::counts() const {
 }
 Explanation Scheduler::Explain(TaskId task) const {
   return core::Explain(impl_->parts(), task);
+}
+std::vector<ShapeQueue> Scheduler::QueuesByShape() const {
+  return core::QueuesByShape(impl_->parts());
+}
+std::vector<TaskId> Scheduler::LastInOrder(const Shape& shape, uint64_t count, uint64_t keep) const {
+  return core::LastInOrder(impl_->parts(), shape, count, keep);
 }
 FileId Scheduler::HeldAs(FileId file) const {
   return impl_->parts().replicas.Held(file);

@@ -65,6 +65,8 @@ enum class TaskState : uint8_t {
   // The same, and it was asked back before it had a slot.
   kRecalled,
   kRunning,
+  // Another server has it.
+  kElsewhere,
   kDone,
   kFailed,
   kSkipped,
@@ -79,7 +81,7 @@ constexpr bool IsSettled(TaskState state) {
 
 struct Counts {
   uint64_t total = 0, waiting = 0, ready = 0, sent = 0, running = 0, done = 0, failed = 0, skipped = 0,
-           cancelled = 0;
+           cancelled = 0, elsewhere = 0;
   // Of the waiting, ready, sent and running: tasks that were done, and make lost outputs again.
   uint64_t remaking = 0;
   uint64_t attempts = 0, losses = 0, stolen = 0;
@@ -87,6 +89,15 @@ struct Counts {
   uint64_t local_bytes = 0, remote_bytes = 0;
   // With local files, of the local ones: where the file was placed or made, and not only copied to.
   uint64_t home_bytes = 0;
+};
+
+/// The tasks of one shape that are ready and may be moved to another server, and how many of such tasks run
+/// at once where nothing else does.
+struct ShapeQueue {
+  Shape shape;
+  uint64_t ready = 0;
+  uint64_t in_flight = 0;
+  uint32_t workers = 0;
 };
 
 /// How a task came to the node it was assigned to.
@@ -147,6 +158,9 @@ class Scheduler {
   bool IsShared(FileId file) const;
   /// Bytes held, the graph's included (without text).
   size_t MemoryWithoutText() const;
+  /// What there is to be moved, and which tasks that would be: see movable.h.
+  std::vector<ShapeQueue> QueuesByShape() const;
+  std::vector<TaskId> LastInOrder(const Shape& shape, uint64_t count, uint64_t keep) const;
   /// Checks every invariant; ends the process with a message when one is broken. For tests.
   void SanityCheck() const;
 

@@ -9,14 +9,14 @@ namespace harrow::core {
 namespace {
 
 /// By state.
-constexpr uint64_t Counts::*kCountOf[] = {&Counts::waiting, &Counts::waiting, &Counts::ready,
-                                          &Counts::sent,    &Counts::sent,    &Counts::sent,
-                                          &Counts::sent,    &Counts::running, &Counts::done,
-                                          &Counts::failed,  &Counts::skipped, &Counts::cancelled};
+constexpr uint64_t Counts::*kCountOf[] = {
+    &Counts::waiting, &Counts::waiting, &Counts::ready,    &Counts::sent,      &Counts::sent,
+    &Counts::sent,    &Counts::sent,    &Counts::running,  &Counts::elsewhere, &Counts::done,
+    &Counts::failed,  &Counts::skipped, &Counts::cancelled};
 
-constexpr uint64_t Counts::*kStates[] = {&Counts::total,  &Counts::waiting, &Counts::ready,
-                                         &Counts::sent,   &Counts::running, &Counts::done,
-                                         &Counts::failed, &Counts::skipped, &Counts::cancelled};
+constexpr uint64_t Counts::*kStates[] = {
+    &Counts::total, &Counts::waiting, &Counts::ready,   &Counts::sent,      &Counts::running,
+    &Counts::done,  &Counts::failed,  &Counts::skipped, &Counts::cancelled, &Counts::elsewhere};
 
 }  // namespace
 
@@ -118,7 +118,7 @@ void TaskTable::ClearCandidates(Task* task) {
 
 bool TaskTable::MayAdopt(AttemptId attempt) const {
   const Task& task = tasks_[attempt.task.value];
-  if (task.settled() || task.in_flight()) return false;
+  if (task.settled() || task.in_flight() || task.state() == TaskState::kElsewhere) return false;
   return attempt.number > task.attempts_ || (attempt.number == task.attempts_ && task.lost());
 }
 

@@ -111,6 +111,9 @@ class TaskTable {
   std::vector<TaskId> EndDelays(Time now);
   /// When the next one is due; Time::max(): none is delayed.
   Time next_due() const;
+  /// It waits, and is another server's from now on; the other way round.
+  void SetElsewhere(TaskId id) { SetState(&tasks_[id.value], TaskState::kElsewhere); }
+  void SetHere(TaskId id) { SetState(&tasks_[id.value], TaskState::kWaiting); }
   void MakeReady(TaskId id, uint32_t ticket);
   /// Assigned to a node; `ahead`: it keeps its candidates, as it counts in their queues.
   void Send(TaskId id, NodeId node, TakenFrom from, bool ahead);

@@ -51,6 +51,7 @@ class ClusterReader {
                                                  "; nodes are 0 to ", model_.node_count() - 1));
       }
     }
+    if (problems_.empty() && !model_.allocations.empty()) CheckAllocations();
     if (!problems_.empty()) return problems_.status();
     return std::move(model_);
   }
@@ -69,15 +70,22 @@ class ClusterReader {
 
   void ReadTable(const toml::key& key, const toml::node& node) {
     const std::string_view name = key.str();
-    if (name == "node" || name == "failure") {
+    if (name == "node" || name == "failure" || name == "allocation") {
       const toml::array* tables = node.as_array();
       if (tables == nullptr || !tables->is_homogeneous(toml::node_type::table)) {
         problems_.Add(At(key.source()),
                       StrCat(name, " is no list of tables; every ", name, " begins with [[", name, "]]"));
         return;
       }
-      for (const toml::node& table : *tables)
-        name == "node" ? ReadNode(*table.as_table()) : ReadFailure(*table.as_table());
+      for (const toml::node& table : *tables) {
+        if (name == "node") {
+          ReadNode(*table.as_table());
+        } else if (name == "failure") {
+          ReadFailure(*table.as_table());
+        } else {
+          ReadAllocation(*table.as_table());
+        }
+      }
       return;
     }
     Keys keys;
@@ -109,9 +117,10 @@ class ClusterReader {
     } else if (name == "failures") {
       keys = {TimeKey("mtbf", &model_.mtbf, false), TimeKey("repair", &model_.repair, false)};
     } else {
-      problems_.Add(At(key.source()), StrCat("unknown key ", Printable(name),
-                                             SuggestOneOf(name, {"cluster", "node", "storage", "network",
-                                                                 "dispatch", "failures", "failure"})));
+      problems_.Add(At(key.source()),
+                    StrCat("unknown key ", Printable(name),
+                           SuggestOneOf(name, {"cluster", "node", "storage", "network", "dispatch",
+                                               "failures", "failure", "allocation"})));
       return;
     }
     if (const toml::table* table = node.as_table()) {
@@ -163,6 +172,41 @@ class ClusterReader {
     }
     failure_places_.push_back(At(table.source()));
     model_.failures.push_back(failure);
+  }
+
+  void ReadAllocation(const toml::table& table) {
+    ClusterModel::Allocation allocation;
+    Take(table, {TextKey("name", &allocation.name), WholeKey("nodes", &allocation.nodes, 1, kMostNodes),
+                 NumberKey("speed", &allocation.speed, 1e-6, 1e6), TimeKey("begin", &allocation.begin, true),
+                 TimeKey("end", &allocation.end, false), TimeKey("delay", &allocation.delay, true)});
+    if (problems_.empty() && allocation.nodes == 0)
+      Problem(table, "an allocation has nodes; write nodes = 2");
+    if (problems_.empty() && allocation.end > 0 && allocation.end <= allocation.begin)
+      Problem(table, "it ends before it begins; write an end after begin, or leave it out if it stays");
+    if (allocation.name.empty()) allocation.name = StrCat(model_.allocations.size());
+    allocation_places_.push_back(At(table.source()));
+    model_.allocations.push_back(std::move(allocation));
+  }
+
+  void CheckAllocations() {
+    uint64_t nodes = 0;
+    for (size_t i = 0; i < model_.allocations.size(); ++i) {
+      nodes += model_.allocations[i].nodes;
+      for (size_t k = 0; k < i; ++k) {
+        if (model_.allocations[k].name != model_.allocations[i].name) continue;
+        problems_.Add(allocation_places_[i],
+                      StrCat("there are two allocations named ", Printable(model_.allocations[i].name),
+                             "; give each a name of its own"));
+      }
+    }
+    if (nodes != model_.node_count())
+      problems_.Add(allocation_places_.back(),
+                    StrCat("the allocations have ", nodes, " nodes and the cluster ", model_.node_count(),
+                           "; each node is in one allocation"));
+    if (model_.mtbf > 0 || !model_.failures.empty())
+      problems_.Add(allocation_places_.front(),
+                    "nodes that fail are not modelled in several allocations; leave out [failures] and "
+                    "[[failure]], or [[allocation]]");
   }
 
   Key TextKey(std::string_view name, std::string* to) {
@@ -284,10 +328,32 @@ class ClusterReader {
   Problems problems_;
   ClusterModel model_;
   std::string source_;
-  std::vector<SourcePlace> failure_places_;
+  std::vector<SourcePlace> failure_places_, allocation_places_;
 };
 
 }  // namespace
+
+ClusterModel ClusterModel::OfAllocation(size_t index) const {
+  uint64_t skip = 0;
+  for (size_t i = 0; i < index; ++i) skip += allocations[i].nodes;
+  const Allocation& allocation = allocations[index];
+  uint64_t wanted = allocation.nodes;
+  ClusterModel own = *this;
+  own.allocations.clear();
+  own.nodes.clear();
+  own.ends = allocation.end > 0;
+  for (const Nodes& group : nodes) {
+    const uint64_t skipped = std::min<uint64_t>(skip, group.count);
+    const uint64_t taken = std::min(wanted, group.count - skipped);
+    skip -= skipped;
+    wanted -= taken;
+    if (taken == 0) continue;
+    own.nodes.push_back(group);
+    own.nodes.back().count = static_cast<uint32_t>(taken);
+    own.nodes.back().speed *= allocation.speed;
+  }
+  return own;
+}
 
 uint32_t ClusterModel::node_count() const {
   uint64_t count = 0;

@@ -31,8 +31,21 @@ struct ClusterModel {
     double repair = 0;  // 0: never
   };
 
+  /// Nodes that a run has from begin to end: the first allocation the first ones in the order of `nodes`, and so on.
+  /// Each has a server of its own.
+  struct Allocation {
+    std::string name;
+    uint32_t nodes = 0;
+    double speed = 1;  // that of its nodes is multiplied by it
+    double begin = 0;
+    double end = 0;    // 0: it stays
+    double delay = 0;  // of a message between it and the middle, where the supervisor is: between two, both delays
+  };
+
   std::string name;
   std::vector<Nodes> nodes;
+  std::vector<Allocation> allocations;  // none: all nodes are one, from the start
+  bool ends = false;                    // the nodes go away while the run goes on
 
   Storage storage = Storage::kNodes;
   Inputs inputs = Inputs::kSpread;
@@ -54,6 +67,8 @@ struct ClusterModel {
   double repair = 0;   // after which it is back; 0: never
   std::vector<Failure> failures;
 
+  /// The nodes of one of the allocations, as a cluster without any.
+  ClusterModel OfAllocation(size_t index) const;
   uint32_t node_count() const;
   uint64_t slot_count() const;
 };

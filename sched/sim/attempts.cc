@@ -351,6 +351,13 @@ void SimulatedRun::ReportEnd(uint32_t attempt, agent::End end) {
       stored_.push_back(core::FileStored{file, record.node, graph_.file_size(file)});
     }
   }
+  if (among_others_ && end == agent::End::kExited) {
+    Shape shape = graph_.profile(record.task).Part(1, 0);
+    shape.cores = std::max(1u, shape.cores);
+    RunTimes& times = times_[shape];
+    ++times.count;
+    times.seconds += record.end - record.begin;
+  }
   core::Outcome outcome = OutcomeOf(end);
   if (end == agent::End::kMissingOutput) {
     int64_t bytes = 0;

@@ -2,8 +2,49 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
+#include <utility>
 
 namespace harrow::sim {
+
+namespace {
+
+double PowerOf(const formats::ClusterModel& cluster) {
+  double power = 0;
+  for (const formats::ClusterModel::Nodes& group : cluster.nodes)
+    power += group.speed * group.capacity.slots * group.count;
+  return power;
+}
+
+/// The least T in which allocations that are there from begin to end could do the work: the sum of slots x
+/// speed x (min(T, end) - begin) is the work. No less than the critical path after the first begins, at the
+/// largest speed. Infinity: they end before.
+double LowerOf(const formats::ClusterModel& cluster, const Bounds& bounds) {
+  std::vector<std::pair<double, double>> changes;  // of the power, by time
+  double speed = 0, first = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < cluster.allocations.size(); ++i) {
+    const formats::ClusterModel own = cluster.OfAllocation(i);
+    const formats::ClusterModel::Allocation& allocation = cluster.allocations[i];
+    for (const formats::ClusterModel::Nodes& group : own.nodes) speed = std::max(speed, group.speed);
+    first = std::min(first, allocation.begin);
+    changes.emplace_back(allocation.begin, PowerOf(own));
+    if (allocation.end > 0) changes.emplace_back(allocation.end, -PowerOf(own));
+  }
+  std::sort(changes.begin(), changes.end());
+  double left = bounds.work, power = 0, now = first;
+  for (const auto& [time, change] : changes) {
+    if (power > 0 && left <= power * (time - now)) break;
+    left -= power * (time - now);
+    now = time;
+    power += change;
+  }
+  const double by_work = left <= 0      ? now
+                         : power > 1e-9 ? now + left / power
+                                        : std::numeric_limits<double>::infinity();
+  return std::max(by_work, first + bounds.critical_path / speed);
+}
+
+}  // namespace
 
 Bounds FindBounds(const graph::Graph& graph, const std::vector<Work>& work,
                   const formats::ClusterModel& cluster) {
@@ -35,6 +76,7 @@ Bounds FindBounds(const graph::Graph& graph, const std::vector<Work>& work,
   }
   const auto slots = static_cast<double>(cluster.slot_count());
   bounds.lower = std::max(bounds.critical_path / speed, bounds.work / power);
+  if (!cluster.allocations.empty()) bounds.lower = LowerOf(cluster, bounds);
   bounds.graham = bounds.work / slots + (1 - 1 / slots) * bounds.critical_path;
   return bounds;
 }

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "sim/happenings.h"
 #include "sim/run_ends.h"
 #include "sim/simulation.h"
+#include "sim/site.h"
 #include "sim/storage.h"
 #include "sim/stores.h"
 #include "sim/transfers.h"
@@ -19,11 +21,20 @@
 namespace harrow::sim {
 
 /// A cluster in virtual time, and the run on it. Used once.
-class SimulatedRun : private Gangs::Host {
+class SimulatedRun final : public Site, private Gangs::Host {
  public:
   SimulatedRun(const graph::Graph& graph, const std::vector<Work>& work, const Options& options);
 
-  Outcome Run();
+  void Open(double now, bool elsewhere) override;
+  double Next() const override;
+  void Advance(double now) override;
+  void Tell(double now, const std::vector<core::Event>& events) override;
+  void Close(double now) override;
+  const core::Scheduler& scheduler() const override { return scheduler_; }
+  bool complete() const override { return outcome_.complete; }
+  std::vector<core::TaskSettled> TakeSettled() override { return std::exchange(settled_, {}); }
+  RunTimes TimesOf(const Shape& shape) const override;
+  Outcome Finish() override;
 
  private:
   using Kind = Happening::Kind;
@@ -73,7 +84,9 @@ class SimulatedRun : private Gangs::Host {
   void Do(const core::RunComplete&) { outcome_.complete = true; }
   void Do(const core::CancelTask& cancel);
   void SendCancel(AttemptId attempt, NodeId node, agent::End end) override;
-  void Do(const core::TaskSettled&) {}
+  void Do(const core::TaskSettled& settled) {
+    if (among_others_) settled_.push_back(settled);
+  }
   void Do(const core::JoinGang& join) { joining_.push_back(join.node); }
   void Do(const core::NodePutAside&) {}
   void Do(const core::CopyFile& copy);
@@ -134,6 +147,7 @@ class SimulatedRun : private Gangs::Host {
   void ReportEnd(uint32_t attempt, agent::End end);
 
   void NodeFails(uint32_t id, double repair);
+  void LoseNode(uint32_t id);
   void NodeRepaired(uint32_t id);
 
   const graph::Graph& graph_;
@@ -156,7 +170,10 @@ class SimulatedRun : private Gangs::Host {
   uint32_t expected_ = 0;                       // nodes that will be back
   RunEnds run_ends_;
   Happenings happenings_;  // all else
-  const bool may_fail_ = cluster_.mtbf > 0 || !cluster_.failures.empty();
+  const bool may_fail_ = cluster_.mtbf > 0 || !cluster_.failures.empty() || cluster_.ends;
+  bool among_others_ = false;  // the tasks are shared with other sites
+  std::vector<core::TaskSettled> settled_;
+  std::map<Shape, RunTimes> times_;
   double now_ = 0;
   double wake_ = Transfers::kNever;  // when the scheduler wants to be told the time
   double server_free_ = 0;

@@ -27,6 +27,7 @@
 #include <utility>
 
 #include "base/prefetch.h"
+#include "sim/across.h"
 #include "sim/simulated_run.h"
 
 namespace harrow::sim {
@@ -51,38 +52,67 @@ SimulatedRun::SimulatedRun(const graph::Graph& graph, const std::vector<Work>& w
   outcome_.attempts.reserve(graph.task_count());
 }
 
-Outcome SimulatedRun::Run() {
+void SimulatedRun::Open(double now, bool elsewhere) {
+  now_ = now;
+  among_others_ = elsewhere;
   JoinAll();
-  while (!outcome_.complete) {
-    const double next = std::min({run_ends_.empty() ? Transfers::kNever : run_ends_.top().time,
-                                  happenings_.Next(), transfers_.Next(), wake_});
-    if (next == Transfers::kNever) break;
-    now_ = next;
-    if (wake_ == now_) {
-      wake_ = Transfers::kNever;
-      others_.push_back(core::TimeCame{});
-    }
-    while (happenings_.Next() == now_) Take(happenings_.Pop());
-    while (!run_ends_.empty() && run_ends_.top().time == now_) {
-      const uint32_t attempt = run_ends_.top().attempt;
-      run_ends_.Pop();
-      PrefetchSoon();
-      if (Record(attempt).stage == Stage::kRunning) RunEnded(attempt);
-    }
-    while (transfers_.Next() == now_) {
-      const uint32_t who = transfers_.Pop();
-      if (Storage::IsOwn(who)) {
-        storage_->OwnEnded(who, now_);
-      } else if (Stores::IsCopy(who)) {
-        stores_->TransferEnded(who);
-        TellArrivals();
-      } else {
-        TransferEnded(who);
-      }
-    }
-    Tell();
-    transfers_.Settle(now_);
+}
+
+double SimulatedRun::Next() const {
+  return std::min({run_ends_.empty() ? Transfers::kNever : run_ends_.top().time, happenings_.Next(),
+                   transfers_.Next(), wake_});
+}
+
+void SimulatedRun::Advance(double now) {
+  now_ = now;
+  if (wake_ == now_) {
+    wake_ = Transfers::kNever;
+    others_.push_back(core::TimeCame{});
   }
+  while (happenings_.Next() == now_) Take(happenings_.Pop());
+  while (!run_ends_.empty() && run_ends_.top().time == now_) {
+    const uint32_t attempt = run_ends_.top().attempt;
+    run_ends_.Pop();
+    PrefetchSoon();
+    if (Record(attempt).stage == Stage::kRunning) RunEnded(attempt);
+  }
+  while (transfers_.Next() == now_) {
+    const uint32_t who = transfers_.Pop();
+    if (Storage::IsOwn(who)) {
+      storage_->OwnEnded(who, now_);
+    } else if (Stores::IsCopy(who)) {
+      stores_->TransferEnded(who);
+      TellArrivals();
+    } else {
+      TransferEnded(who);
+    }
+  }
+  Tell();
+  transfers_.Settle(now_);
+}
+
+void SimulatedRun::Tell(double now, const std::vector<core::Event>& events) {
+  now_ = now;
+  others_.insert(others_.end(), events.begin(), events.end());
+  Tell();
+  transfers_.Settle(now_);
+}
+
+void SimulatedRun::Close(double now) {
+  now_ = now;
+  for (uint32_t n = 0; n < nodes_.size(); ++n) {
+    if (nodes_[n].up) LoseNode(n);
+  }
+  Tell();
+  transfers_.Settle(now_);
+}
+
+Site::RunTimes SimulatedRun::TimesOf(const Shape& shape) const {
+  const auto found = times_.find(shape);
+  return found == times_.end() ? RunTimes() : found->second;
+}
+
+Outcome SimulatedRun::Finish() {
   SumUp();
   return std::move(outcome_);
 }
@@ -105,7 +135,7 @@ void SimulatedRun::JoinAll() {
     const formats::ClusterModel::Failure& failure = cluster_.failures[i];
     if (failure.node < nodes_.size()) happenings_.Add(failure.at, 0, Kind::kFails, failure.node, i);
   }
-  others_.push_back(core::TasksAdded{TaskId(0), static_cast<uint32_t>(graph_.task_count())});
+  others_.push_back(core::TasksAdded{TaskId(0), static_cast<uint32_t>(graph_.task_count()), among_others_});
   if (stores_) {
     PlaceInStores();
   } else if (storage_) {
@@ -113,7 +143,7 @@ void SimulatedRun::JoinAll() {
       others_.push_back(core::FileStored{file, node, graph_.file_size(file)});
     }
   }
-  others_.push_back(core::AllNodesJoined{});
+  if (!among_others_) others_.push_back(core::AllNodesJoined{});
   Tell();
   transfers_.Settle(now_);
 }
@@ -363,9 +393,24 @@ void SimulatedRun::Report(uint32_t attempt, agent::End end) {
 }
 
 void SimulatedRun::NodeFails(uint32_t id, double repair) {
-  Node& node = nodes_[id];
-  if (!node.up) return;
+  if (!nodes_[id].up) return;
   ++outcome_.node_losses;
+  LoseNode(id);
+  if (repair > 0) {
+    happenings_.Add(now_ + repair, 0, Kind::kRepaired, id);
+    ++expected_;
+  }
+  const bool any =
+      expected_ > 0 || std::any_of(nodes_.begin(), nodes_.end(), [](const Node& n) { return n.up; });
+  if (!any) {
+    others_.push_back(core::DrainRequested{});
+  } else if (expected_ == 0) {
+    others_.push_back(core::AllNodesJoined{});
+  }
+}
+
+void SimulatedRun::LoseNode(uint32_t id) {
+  Node& node = nodes_[id];
   node.up = false;
   ++node.incarnation;
   std::vector<agent::Core::Info> here = node.core.All();
@@ -386,17 +431,6 @@ void SimulatedRun::NodeFails(uint32_t id, double repair) {
   if (storage_) storage_->NodeLost(NodeId(id));
   if (stores_) stores_->NodeLost(NodeId(id), now_);
   others_.push_back(core::NodeLost{NodeId(id)});
-  if (repair > 0) {
-    happenings_.Add(now_ + repair, 0, Kind::kRepaired, id);
-    ++expected_;
-  }
-  const bool any =
-      expected_ > 0 || std::any_of(nodes_.begin(), nodes_.end(), [](const Node& n) { return n.up; });
-  if (!any) {
-    others_.push_back(core::DrainRequested{});
-  } else if (expected_ == 0) {
-    others_.push_back(core::AllNodesJoined{});
-  }
 }
 
 void SimulatedRun::NodeRepaired(uint32_t id) {
@@ -414,7 +448,20 @@ Outcome Simulate(const graph::Graph& graph, const std::vector<Work>& work, const
   Options own = options;
   own.core.shared_files = !own.core.local_files &&
                           (!options.io || options.cluster.storage == formats::ClusterModel::Storage::kShared);
-  return SimulatedRun(graph, work, own).Run();
+  if (!options.cluster.allocations.empty()) return SimulateAcross(graph, work, own);
+  SimulatedRun run(graph, work, own);
+  run.Open(0, false);
+  while (!run.complete()) {
+    const double next = run.Next();
+    if (next == Transfers::kNever) break;
+    run.Advance(next);
+  }
+  return run.Finish();
+}
+
+std::unique_ptr<Site> MakeSite(const graph::Graph& graph, const std::vector<Work>& work,
+                               const Options& options) {
+  return std::make_unique<SimulatedRun>(graph, work, options);
 }
 
 }  // namespace harrow::sim

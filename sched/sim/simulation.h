@@ -9,6 +9,7 @@
 #include "core/scheduler.h"
 #include "formats/cluster_model.h"
 #include "graph/graph.h"
+#include "supervisor/core/supervisor.h"
 
 namespace harrow::sim {
 
@@ -21,6 +22,13 @@ struct Options {
   formats::ClusterModel::Inputs place = formats::ClusterModel::Inputs::kOutside;
   // With local files: bytes that a node's store may hold; 0: any.
   uint64_t local_limit = 0;
+  // Of a cluster with several allocations: when how many tasks move between them, how often each reports, and
+  // whether tasks are submitted by the one that they wait for, to the server where that ran.
+  supervisor::Options moves;
+  double report_period = 0.1;
+  bool submit_children = false;
+  // For tests: after each instant that each task has one owner.
+  bool check_owners = false;
 };
 
 /// What one task's run takes.
@@ -50,6 +58,20 @@ struct KindTotals {
   uint64_t home_bytes = 0;                     // core::Counts::home_bytes
 };
 
+/// What became of one of several allocations.
+struct AllocationOutcome {
+  std::string name;
+  uint32_t nodes = 0;
+  uint64_t slots = 0;
+  double begin = 0, end = 0;  // while the run had it; as far as that went on
+  uint64_t done = 0;          // tasks
+  uint64_t moved_in = 0, moved_out = 0;
+  uint64_t messages = 0;     // between it, the supervisor and others, each way
+  double busy_seconds = 0;   // of slots
+  double slot_seconds() const { return static_cast<double>(slots) * (end - begin); }
+  double idle_seconds() const { return slot_seconds() - busy_seconds; }
+};
+
 struct Outcome {
   double makespan = 0;
   std::vector<Attempt> attempts;  // in the order in which they began
@@ -65,6 +87,8 @@ struct Outcome {
   uint64_t no_room = 0;
   FileId no_room_for;
   std::vector<KindTotals> kinds;  // by KindId
+  std::vector<AllocationOutcome> allocations;  // none: there is one
+  uint64_t moves = 0, moved_tasks = 0, messages = 0;
   bool complete = false;          // every task has its fate; else no node is left
 
   bool all_done() const { return counts.done == counts.total; }

@@ -29,6 +29,10 @@ std::string_view PlaceName(formats::ClusterModel::Inputs place) {
   return place == Inputs::kSpread ? "spread" : place == Inputs::kRandom ? "random" : place == Inputs::kRoundRobin ? "round-robin" : "submit";
 }
 
+double MessagesPerSecond(const AllocationOutcome& each) {
+  return each.end > each.begin ? static_cast<double>(each.messages) / (each.end - each.begin) : 0;
+}
+
 void WriteKinds(const graph::Graph& graph, const Outcome& outcome, bool local_files, report::JsonWriter* json) {
   json->Key("kinds").BeginArray();
   for (uint32_t k = 0; k < outcome.kinds.size() && k < graph.kind_count(); ++k) {
@@ -40,6 +44,20 @@ void WriteKinds(const graph::Graph& graph, const Outcome& outcome, bool local_fi
     if (local_files) json->MemberUint("home", kind.home_bytes);
     json->EndObject();
     json->EndObject();
+  }
+  json->EndArray();
+}
+
+void WriteAllocations(const Options& options, const Outcome& outcome, report::JsonWriter* json) {
+  json->Member("trigger", supervisor::NameOf(options.moves.trigger)).Member("amount", supervisor::NameOf(options.moves.amount));
+  json->MemberUint("moves", outcome.moves).MemberUint("moved_tasks", outcome.moved_tasks).MemberUint("messages", outcome.messages);
+  json->Key("allocations").BeginArray();
+  for (const AllocationOutcome& each : outcome.allocations) {
+    json->BeginObject().Member("name", each.name).MemberUint("nodes", each.nodes).MemberUint("slots", each.slots);
+    json->MemberFixed("begin_s", each.begin, 9).MemberFixed("end_s", each.end, 9).MemberUint("done", each.done);
+    json->MemberUint("moved_in", each.moved_in).MemberUint("moved_out", each.moved_out);
+    json->MemberFixed("idle_s", each.idle_seconds(), 6).MemberFixed("slot_s", each.slot_seconds(), 6);
+    json->MemberFixed("messages_per_s", MessagesPerSecond(each), 6).EndObject();
   }
   json->EndArray();
 }
@@ -70,6 +88,7 @@ void WriteOutcome(const graph::Graph& graph, const Options& options, const Outco
   json->MemberFixed("lost_s", outcome.lost_seconds, 6).MemberFixed("read_s", outcome.read_seconds, 6);
   json->MemberFixed("write_s", outcome.write_seconds, 6);
   WriteKinds(graph, outcome, local_files, json);
+  if (!outcome.allocations.empty()) WriteAllocations(options, outcome, json);
 }
 
 void WriteHead(const Title& title, const Options& options, const Bounds& bounds, report::JsonWriter* json) {
@@ -107,6 +126,10 @@ Figures FiguresOf(const Outcome& outcome, const formats::ClusterModel& cluster) 
   figures.core_seconds = outcome.core_seconds;
   figures.slots = static_cast<uint32_t>(cluster.slot_count());
   figures.slot_seconds = outcome.makespan * static_cast<double>(cluster.slot_count());
+  if (!outcome.allocations.empty()) {
+    figures.slot_seconds = 0;
+    for (const AllocationOutcome& each : outcome.allocations) figures.slot_seconds += each.slot_seconds();
+  }
   figures.complete = true;
   return figures;
 }
@@ -148,6 +171,16 @@ std::string Text(const Title& title, const graph::Graph& graph, const Options& o
     row("no room", StrCat(outcome.no_room, outcome.no_room == 1 ? " attempt" : " attempts", " failed, first for ", Printable(graph.file_name(outcome.no_room_for), 60), " (",
                           FormatBytes(static_cast<uint64_t>(std::max<int64_t>(0, graph.file_size(outcome.no_room_for)))), ") where a node may hold ",
                           FormatBytes(options.local_limit)));
+  if (!outcome.allocations.empty()) {
+    row("moves", StrCat(outcome.moves, ", of ", outcome.moved_tasks, " tasks; ", outcome.messages, " messages; trigger ", supervisor::NameOf(options.moves.trigger),
+                        ", amount ", supervisor::NameOf(options.moves.amount)));
+  }
+  for (const AllocationOutcome& each : outcome.allocations) {
+    row(StrCat("allocation ", Printable(each.name, 40)),
+        StrCat(each.nodes, each.nodes == 1 ? " node, " : " nodes, ", each.slots, each.slots == 1 ? " slot, " : " slots, ", Fixed(each.begin, 3), " to ", Fixed(each.end, 3), " s: ",
+               each.done, " done, ", each.moved_in, " moved in, ", each.moved_out, " out, idle ", Fixed(each.idle_seconds(), 3), " s (",
+               Percent(each.slot_seconds() > 0 ? each.idle_seconds() / each.slot_seconds() : 0), "), ", Fixed(MessagesPerSecond(each), 1), " messages/s"));
+  }
   if (counts.stolen > 0) row("stolen", StrCat(counts.stolen));
   if (options.io) row("in I/O", StrCat(Percent(outcome.core_seconds > 0 ? (outcome.read_seconds + outcome.write_seconds) / outcome.core_seconds : 0), " of the tasks' time"));
   if (outcome.node_losses > 0) row("nodes lost", StrCat(outcome.node_losses, ", with ", Fixed(outcome.lost_seconds, 3), " s of tasks"));

@@ -27,7 +27,7 @@ struct Seen {
   uint64_t nodes_back = 0, nodes_aside = 0, late = 0, grown = 0, adopted = 0, delayed = 0, heard_again = 0,
            after_a_failure = 0, capped = 0;
   uint64_t copies = 0, backups = 0, handed_on = 0, failed_copies = 0, drops = 0, remade = 0;
-  uint64_t spread = 0, gathered = 0, gangs_adopted = 0;
+  uint64_t spread = 0, gathered = 0, gangs_adopted = 0, taken = 0;
 };
 
 class Chaos {
@@ -284,7 +284,16 @@ class Chaos {
   }
   NodeId AnyNode() { return NodeId(Below(9)); }
 
+  /// Some tasks, near each other as they were added.
+  std::vector<TaskId> SomeTasks() {
+    std::vector<TaskId> tasks;
+    for (uint32_t first = AnyTask().value, i = 0; i < 1 + Below(6); ++i) tasks.emplace_back(first + i);
+    return tasks;
+  }
+
   Event NextEvent() {
+    if (!options_.local_files && Chance(60))
+      return Chance(2) ? Event(TasksTaken{SomeTasks()}) : TasksGiven{SomeTasks()};
     const uint32_t what = Below(1000);
     if (what < 8) return RandomJoin();
     if (what < 10) return NodeSilent{AnyNode()};
@@ -470,6 +479,7 @@ class Chaos {
         EXPECT_TRUE(!settled_[task.value] || MakesAgain(task))
             << "started after its fate was decided: " << task.value;
         seen_.remade += settled_[task.value];
+        EXPECT_NE(scheduler_.state(task), TaskState::kElsewhere) << "started while another server has it";
         EXPECT_TRUE(joined_.at(start->node.value)) << "started on a node that is gone";
         EXPECT_FALSE(silent_.at(start->node.value)) << "started on a node of which nothing is heard";
         EXPECT_EQ(start->attempt.number, scheduler_.attempts(task));
@@ -555,6 +565,11 @@ class Chaos {
       TakeActions();
     };
     tell(EndTimeKnown{Time::max()});
+    seen_.taken += scheduler_.counts().elsewhere;
+    std::vector<TaskId> all;
+    for (uint32_t n = 0; n < graph_.task_count(); ++n) all.emplace_back(n);
+    tell(TasksGiven{all});
+    EXPECT_EQ(scheduler_.counts().elsewhere, 0u);
     for (uint32_t n = 0; n < 9; ++n) tell(NodeLost{NodeId(n)});
     for (uint32_t n = 0; n < 9; ++n) tell(NodeJoined{NodeId(n), {6, 2, 8000}});
     tell(AllNodesJoined{});
@@ -674,7 +689,8 @@ TEST(Scheduler, RandomEvents) {
                                                     {"backups", seen.backups},
                                                     {"copies that fail", seen.failed_copies},
                                                     {"files dropped", seen.drops},
-                                                    {"files made again", seen.remade}};
+                                                    {"files made again", seen.remade},
+                                                    {"tasks that others have", seen.taken}};
   for (const auto& [what, count] : tried) EXPECT_GT(count, 0u) << what;
 }
 

@@ -101,6 +101,50 @@ TEST(ClusterModelTest, WhatIsNotSaidCostsNothing) {
   EXPECT_TRUE(model->failures.empty());
 }
 
+constexpr char kShared[] = R"(
+[[node]]
+count = 3
+cores = 8
+[[node]]
+count = 2
+cores = 4
+speed = 3
+[[allocation]]
+name = "near"
+nodes = 4
+[[allocation]]
+nodes = 1
+speed = 0.5
+begin = "1m"
+end = "2m"
+delay = "15ms"
+)";
+
+TEST(ClusterModelTest, Allocations) {
+  const Result<ClusterModel> model = ReadClusterModel("c.toml", kShared);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  ASSERT_EQ(model->allocations.size(), 2u);
+  EXPECT_EQ(model->allocations[0].name, "near");
+  EXPECT_EQ(model->allocations[0].speed, 1);
+  EXPECT_EQ(model->allocations[0].begin, 0);
+  EXPECT_EQ(model->allocations[0].end, 0);
+  EXPECT_EQ(model->allocations[1].name, "1");
+  EXPECT_EQ(model->allocations[1].begin, 60);
+  EXPECT_EQ(model->allocations[1].end, 120);
+  EXPECT_EQ(model->allocations[1].delay, 0.015);
+  const ClusterModel near = model->OfAllocation(0), other = model->OfAllocation(1);
+  EXPECT_TRUE(near.allocations.empty());
+  ASSERT_EQ(near.nodes.size(), 2u);
+  EXPECT_EQ(near.nodes[0].count, 3u);
+  EXPECT_EQ(near.nodes[1].count, 1u);
+  EXPECT_EQ(near.slot_count(), 28u);
+  EXPECT_FALSE(near.ends);
+  ASSERT_EQ(other.nodes.size(), 1u);
+  EXPECT_EQ(other.nodes[0].count, 1u);
+  EXPECT_EQ(other.nodes[0].speed, 1.5);
+  EXPECT_TRUE(other.ends);
+}
+
 TEST(ClusterModelTest, EveryUnitOfTime) {
   const std::pair<const char*, double> cases[] = {
       {"1us", 1e-6}, {"0.25ms", 0.25e-3}, {"2s", 2},         {"0.5m", 30},
@@ -132,6 +176,18 @@ TEST(ClusterModelTest, RefusesWhatCannotBe) {
       {"[[node]]\ncores = 1\n[network]\nhub_loss = -1\n", "c.toml:4:12: hub_loss is no number from 0"},
       {"[[node]]\ncores = 1\n[dispatch]\nrate = 0\n", "c.toml:4:8: rate is no number"},
       {"[[node]]\ncores = 1\n[dispatch]\nlatency = \"-1s\"\n", "c.toml:4:11: latency is no length of time"},
+      {"[[node]]\ncores = 1\n[[allocation]]\n", "c.toml:3:1: an allocation has nodes; write nodes = 2"},
+      {"[[node]]\ncores = 1\n[[allocation]]\nnodes = 2\n",
+       "c.toml:3:1: the allocations have 2 nodes and the cluster 1; each node is in one allocation"},
+      {"[[node]]\ncores = 1\n[[allocation]]\nnodes = 1\nbegin = \"2s\"\nend = \"1s\"\n",
+       "c.toml:3:1: it ends before it begins; write an end after begin"},
+      {"[[node]]\ncount = 2\ncores = 1\n[[allocation]]\nname = \"a\"\nnodes = 1\n[[allocation]]\nname = "
+       "\"a\"\nnodes = 1\n",
+       "c.toml:7:1: there are two allocations named a; give each a name of its own"},
+      {"[[node]]\ncores = 1\n[failures]\nmtbf = \"1h\"\n[[allocation]]\nnodes = 1\n",
+       "c.toml:5:1: nodes that fail are not modelled in several allocations"},
+      {"[[node]]\ncores = 1\n[[allocation]]\nnodes = 1\ndelay = 3\n",
+       "c.toml:5:9: delay is no length of time"},
       {"[[node]]\ncores = 1\n[failures]\nmtbf = \"0s\"\n", "c.toml:4:8: mtbf is no length of time above 0"},
       {"[[node]]\ncores = 1\n[[failure]]\nnode = 1\nat = \"1s\"\n",
        "c.toml:3:1: there is no node 1; nodes are 0 to 0"},

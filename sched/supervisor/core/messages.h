@@ -1,0 +1,147 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/resources.h"
+#include "base/time.h"
+
+namespace harrow::supervisor {
+
+/// What one allocation does of a run, by its server: the owner of tasks. A part's directory has the same
+/// number.
+using PartId = Id<struct PartTag>;
+
+/// A move for ever: of which supervisor, and its number among that one's, from 1.
+struct MoveId {
+  uint32_t epoch = 0;
+  uint64_t number = 0;
+  constexpr auto operator<=>(const MoveId&) const = default;
+};
+
+// --- what a server tells
+
+/// The tasks of one shape at a server, and what it can do for such tasks.
+struct QueueState {
+  Shape shape = {};
+  // They wait for a slot only, and may be moved: the paper's qsize.
+  uint64_t ready = 0;
+  // They run, or were sent to where they will.
+  uint64_t in_flight = 0;
+  // So many of them run at once where nothing else does: the paper's nWorkers.
+  uint32_t workers = 0;
+  // The same, each worth its measured speed, foreign load included: the paper's mCap. Speeds are against
+  // those of the other servers.
+  double capacity = 0;
+  // How long such a task takes there, on average; 0: not known yet.
+  Duration mean{0};
+  // What must be brought to where one runs, on average, and is not there everywhere.
+  double bytes = 0;
+};
+
+/// Tasks that a giver has named to a taker, which has not confirmed them: the giver starts none of them.
+struct Offer {
+  MoveId id = {};
+  PartId to = {};
+  Shape shape = {};
+  uint64_t count = 0;
+  bool waiting = false;  // as it was asked for (MoveRequest)
+};
+
+/// What a server tells its supervisor each period. Of two the one with the larger (server_epoch, number) is
+/// the newer, in whatever order they arrive.
+struct Report {
+  PartId part = {};
+  // Of the server, which may have been started again.
+  uint32_t server_epoch = 0;
+  uint64_t number = 0;
+  // The newest supervisor that it has heard of, and the largest number of a request of that one which it has
+  // taken up: what it was asked by smaller numbers is carried out or never will be.
+  uint32_t obeys = 0;
+  uint64_t handled = 0;
+  // One for each shape that tasks of the run have.
+  std::vector<QueueState> queues = {};
+  // Tasks of any shape that wait for other tasks.
+  uint64_t waiting = 0;
+  // It is to give away all that has not begun.
+  bool draining = false;
+  // Until its allocation ends, where that is known.
+  std::optional<Duration> ends_in = {};
+  // One way, between it and the supervisor; the supervisor's driver measures it.
+  Duration delay{0};
+  // Under way from it, and those that were over before they could be told.
+  std::vector<Offer> offers = {};
+  // Moves that came to it lately: in each report until they are some seconds old.
+  std::vector<MoveId> taken = {};
+  // The least value that a task of it has found, and the least bound of all that is open with it (offers
+  // included, until they are confirmed).
+  std::optional<double> best = {}, bound = {};
+};
+
+// --- what a supervisor asks of servers
+
+/// `from` is to offer `to` so many of its ready tasks of the shape, but keep as many as `keep`: these begin
+/// before the others could have come. It gives what it has. `waiting`: tasks that wait for others instead,
+/// of any shape.
+struct MoveRequest {
+  MoveId id = {};
+  PartId from = {}, to = {};
+  Shape shape = {};
+  uint64_t count = 0;
+  uint64_t keep = 0;
+  bool waiting = false;
+};
+/// A better value than `to` has told was found by `by`, which has the solution.
+struct BetterValue {
+  PartId to = {};
+  double value = 0;
+  PartId by = {};
+};
+/// No open task can lead to a value that is better by more than the gap.
+struct GapReached {
+  double best = 0, bound = 0;
+};
+
+struct Reported {
+  Report report;
+};
+/// The part's tasks are nobody's to ask for any more: its allocation is over by the batch system's word, or
+/// another server has taken it over and tells for itself.
+struct PartEnded {
+  PartId part = {};
+  // Of the server that is no more; reports of a later one count.
+  uint32_t server_epoch = 0;
+};
+
+using Event = std::variant<Reported, PartEnded>;
+using Action = std::variant<MoveRequest, BetterValue, GapReached>;
+
+/// Which requests a server carries out: those of the newest supervisor, each once, in ascending order.
+class Obedience {
+ public:
+  /// Whether to carry it out; no request is taken twice, and none after a later one.
+  bool Take(const MoveId& id) {
+    if (id.epoch < epoch_ || (id.epoch == epoch_ && id.number <= handled_)) return false;
+    epoch_ = id.epoch;
+    handled_ = id.number;
+    return true;
+  }
+  /// A supervisor of that epoch is heard of.
+  void Hear(uint32_t epoch) {
+    if (epoch <= epoch_) return;
+    epoch_ = epoch;
+    handled_ = 0;
+  }
+  uint32_t epoch() const { return epoch_; }
+  uint64_t handled() const { return handled_; }
+
+ private:
+  uint32_t epoch_ = 0;
+  uint64_t handled_ = 0;
+};
+
+}  // namespace harrow::supervisor

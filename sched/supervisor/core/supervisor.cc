@@ -1,0 +1,360 @@
+// What a supervisor believes of a queue is what its server has told, corrected by the moves that the server
+// could not know of when it told. A move is open from the request until the taker tells that it has the
+// tasks, or the giver that it gave none:
+//
+//     asked      the giver has not told that it has taken the request up: its queue holds tasks that will go,
+//                and the taker's will grow by as many
+//     offered    the giver has told how many are on their way: they are in no queue that is told
+//     over       the taker has told the move as taken, or the giver has taken the request up and offers
+//                nothing for it, or one of both has ended
+//
+// Reports come late, twice and in any order. Queues are taken from the newest of a server only; that it has
+// taken a move is true whenever it was said. A move that nobody speaks of is forgotten after a while: that
+// makes numbers wrong for one report, and no task is in danger, as what is owned by whom does not depend on
+// what is believed here.
+//
+// Servers are looked at together, once a round, each shape of tasks for itself: what each server should have
+// is by Desired(), who gives to whom by PairUp(). Beyond the paper a pair then moves only as many as begin
+// sooner than they would where they are. A giver with L ready tasks begins R of them in a second, so that the
+// last comes after L / R; at the taker one begins when it has come, and when those before it have begun
+// there. What each should have is then of all that it has, running tasks included: of two servers with no
+// ready task the one with idle slots comes first. Each task that goes lets the giver's last one begin 1 / R
+// sooner, and takes the time of its files.
+
+#include "supervisor/core/supervisor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include "base/text.h"
+
+namespace harrow::supervisor {
+namespace {
+
+const QueueState* QueueOf(const Report& report, const Shape& shape) {
+  for (const QueueState& queue : report.queues) {
+    if (queue.shape == shape) return &queue;
+  }
+  return nullptr;
+}
+
+/// Tasks that a server begins in a second; 0: it is not known.
+double RateOf(const QueueState& queue) {
+  return queue.mean > Duration(0) ? queue.workers / Seconds(queue.mean) : 0;
+}
+
+bool Newer(const Report& a, const Report& b) {
+  return std::pair(a.server_epoch, a.number) > std::pair(b.server_epoch, b.number);
+}
+
+bool Contains(const std::vector<MoveId>& ids, const MoveId& id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
+[[noreturn]] void Raise(const std::string& text) {
+  throw std::logic_error(text);
+}
+
+}  // namespace
+
+void Supervisor::Handle(Time now, const Event& event, std::vector<Action>* actions) {
+  if (!began_) began_ = now;
+  std::visit([&](const auto& e) { On(now, e, actions); }, event);
+  if (superseded_ || !RoundIsOver(now)) return;
+  LookAtGap(actions);
+  Forget(now);
+  Balance(now, actions);
+}
+
+void Supervisor::On(Time now, const Reported& event, std::vector<Action>* actions) {
+  const Report& report = event.report;
+  if (report.obeys > epoch_) superseded_ = true;
+  for (const MoveId& id : report.taken) Close(id);
+  const auto ended = ended_.find(report.part);
+  if (ended != ended_.end() && report.server_epoch <= ended->second) return;
+  Part& part = parts_[report.part];
+  if (part.report.part && !Newer(report, part.report)) return;
+  if (report.best && (!best_ || *report.best < *best_)) {
+    best_ = report.best;
+    best_by_ = report.part;
+  }
+  newcomer_ |= !part.report.part;
+  if (!part.fresh && fresh_++ == 0) round_began_ = now;
+  part.report = report;
+  part.heard = now;
+  part.fresh = true;
+  Learn(now, report);
+  if (!superseded_ && best_ && (!report.best || *report.best > *best_))
+    actions->push_back(BetterValue{report.part, *best_, best_by_});
+}
+
+void Supervisor::Learn(Time now, const Report& report) {
+  std::set<MoveId> offered;
+  for (const Offer& offer : report.offers) {
+    offered.insert(offer.id);
+    const auto taker = parts_.find(offer.to);
+    if (taker != parts_.end() && Contains(taker->second.report.taken, offer.id)) continue;
+    if (ended_.contains(offer.to) && taker == parts_.end()) continue;
+    if (offer.to == report.part) continue;
+    Close(offer.id);
+    Open(offer.id, {report.part, offer.to, offer.shape, offer.count, offer.waiting, true, now});
+  }
+  if (report.obeys != epoch_) return;
+  for (const MoveId& id : std::vector<MoveId>(parts_.at(report.part).giving)) {
+    if (id.epoch == epoch_ && id.number <= report.handled && !moves_.at(id).offered && !offered.contains(id))
+      Close(id);
+  }
+}
+
+void Supervisor::On(Time, const PartEnded& event, std::vector<Action>*) {
+  const auto part = parts_.find(event.part);
+  uint32_t& ended = ended_[event.part];
+  ended = std::max(ended, event.server_epoch);
+  if (part != parts_.end()) ended = std::max(ended, part->second.report.server_epoch);
+  std::vector<MoveId> over;
+  for (const auto& [id, move] : moves_) {
+    if (move.from == event.part || move.to == event.part) over.push_back(id);
+  }
+  for (const MoveId& id : over) Close(id);
+  if (part == parts_.end()) return;
+  fresh_ -= part->second.fresh ? 1 : 0;
+  if (part->second.report.part && awaited_ > 0) --awaited_;
+  parts_.erase(part);
+  expected_.erase(event.part);
+}
+
+void Supervisor::Count(const Move& move, int sign) {
+  if (move.waiting) return;
+  const auto count = sign * static_cast<int64_t>(move.count);
+  expected_[move.to][move.shape] += count;
+  if (!move.offered) expected_[move.from][move.shape] -= count;
+}
+
+void Supervisor::Open(const MoveId& id, const Move& move) {
+  moves_[id] = move;
+  parts_[move.from].giving.push_back(id);
+  Count(move, 1);
+}
+
+void Supervisor::Close(const MoveId& id) {
+  const auto found = moves_.find(id);
+  if (found == moves_.end()) return;
+  Count(found->second, -1);
+  std::erase(parts_[found->second.from].giving, id);
+  moves_.erase(found);
+}
+
+void Supervisor::Forget(Time now) {
+  std::vector<MoveId> old;
+  for (const auto& [id, move] : moves_) {
+    if (now - move.told > options_.forget) old.push_back(id);
+  }
+  forgotten_ += old.size();
+  for (const MoveId& id : old) Close(id);
+}
+
+/// Tasks that are on their way have a bound, too, which nobody may be telling at the moment.
+void Supervisor::LookAtGap(std::vector<Action>* actions) {
+  if (options_.gap < 0 || gap_told_ || !best_ || !moves_.empty() || forgotten_ > 0) return;
+  if (epoch_ > 1 && *began_ + options_.silence > looked_.value_or(*began_)) return;
+  std::optional<double> bound;
+  for (const auto& [id, part] : parts_) {
+    if (part.report.bound && (!bound || *part.report.bound < *bound)) bound = part.report.bound;
+  }
+  if (bound && *best_ - *bound > options_.gap * std::abs(*best_)) return;
+  gap_told_ = true;
+  actions->push_back(GapReached{*best_, bound.value_or(*best_)});
+}
+
+bool Supervisor::RoundIsOver(Time now) const {
+  return fresh_ > 0 && (newcomer_ || fresh_ >= awaited_ || now - round_began_ >= options_.period);
+}
+
+Side Supervisor::SideOf(const Part& part, const Shape& shape) const {
+  Side side;
+  const QueueState* queue = QueueOf(part.report, shape);
+  const int64_t ready =
+      static_cast<int64_t>(queue == nullptr ? 0 : queue->ready) + Expected(part.report.part, shape);
+  side.ready = static_cast<uint64_t>(std::max<int64_t>(0, ready));
+  if (queue == nullptr || part.report.draining) return side;
+  side.capacity = queue->capacity;
+  side.workers = queue->workers;
+  if (options_.worth_only && part.report.ends_in && RateOf(*queue) > 0)
+    side.most = std::max(0.0, Seconds(*part.report.ends_in - queue->mean) * RateOf(*queue));
+  return side;
+}
+
+int64_t Supervisor::Expected(PartId part, const Shape& shape) const {
+  const auto of_part = expected_.find(part);
+  if (of_part == expected_.end()) return 0;
+  const auto of_shape = of_part->second.find(shape);
+  return of_shape == of_part->second.end() ? 0 : of_shape->second;
+}
+
+/// From now until its tasks have come: the request, and the offer.
+Duration Supervisor::MoveTime(const Part& from, const Part& to) const {
+  return 2 * from.report.delay + to.report.delay;
+}
+
+/// `left`: ready at the giver; `at_taker`: that are there, or come before these.
+uint64_t Supervisor::WorthMoving(const Part& from, const Part& to, const Shape& shape, double left,
+                                 double at_taker) const {
+  const QueueState* giver = QueueOf(from.report, shape);
+  const QueueState* taker = QueueOf(to.report, shape);
+  if (giver == nullptr || taker == nullptr || from.report.draining || RateOf(*giver) <= 0 ||
+      taker->workers == 0)
+    return UINT64_MAX;
+  const double rate = RateOf(*giver);
+  double there = RateOf(*taker);
+  if (there <= 0) there = giver->capacity > 0 ? rate * taker->capacity / giver->capacity : rate;
+  const double come = Seconds(MoveTime(from, to));
+  const double begins = there > 0 ? std::max(come, at_taker / there) : come;
+  const double files = options_.bytes_per_second > 0 ? giver->bytes / options_.bytes_per_second : 0;
+  const double most = (left / rate - begins) / (1 / rate + files);
+  return most >= 1 ? static_cast<uint64_t>(most) : 0;
+}
+
+void Supervisor::Balance(Time now, std::vector<Action>* actions) {
+  looked_ = now;
+  fresh_ = awaited_ = 0;
+  newcomer_ = false;
+  std::vector<PartId> present;
+  std::set<Shape> shapes;
+  for (auto& [id, part] : parts_) {
+    part.fresh = false;
+    if (!part.report.part || now - part.heard > options_.silence) continue;
+    present.push_back(id);
+    ++awaited_;
+    for (const QueueState& queue : part.report.queues) shapes.insert(queue.shape);
+  }
+  if (present.size() < 2) return;
+  for (const Shape& shape : shapes) BalanceShape(now, shape, present, actions);
+  GiveWaiting(now, present, actions);
+}
+
+void Supervisor::BalanceShape(Time now, const Shape& shape, const std::vector<PartId>& present,
+                              std::vector<Action>* actions) {
+  std::vector<Side> sides;
+  bool drains = false;
+  for (const PartId id : present) {
+    sides.push_back(SideOf(parts_.at(id), shape));
+    drains |= parts_.at(id).report.draining && sides.back().ready > 0;
+  }
+  if (!drains && !Fires(sides, options_.trigger, options_.alpha)) return;
+  for (const Pair& pair : PairUp(AmountsOf(shape, present, sides))) {
+    const Part& from = parts_.at(present[pair.from]);
+    const Part& to = parts_.at(present[pair.to]);
+    MoveRequest request = {
+        .from = present[pair.from], .to = present[pair.to], .shape = shape, .count = pair.count};
+    if (options_.worth_only) {
+      const uint64_t worth = WorthMoving(from, to, shape, static_cast<double>(sides[pair.from].ready),
+                                         static_cast<double>(sides[pair.to].ready));
+      request.count = std::min(request.count, worth);
+      const QueueState* giver = QueueOf(from.report, shape);
+      if (giver != nullptr && !from.report.draining)
+        request.keep = static_cast<uint64_t>(RateOf(*giver) * Seconds(from.report.delay + to.report.delay));
+    }
+    if (request.count == 0) continue;
+    sides[pair.from].ready -= std::min(sides[pair.from].ready, request.count);
+    sides[pair.to].ready += request.count;
+    Ask(now, request, actions);
+  }
+}
+
+std::vector<int64_t> Supervisor::AmountsOf(const Shape& shape, const std::vector<PartId>& present,
+                                           std::span<const Side> sides) const {
+  if (!options_.worth_only) return Amounts(sides, options_.amount);
+  std::vector<Side> whole(sides.begin(), sides.end());
+  for (size_t i = 0; i < sides.size(); ++i) {
+    const Part& part = parts_.at(present[i]);
+    const QueueState* queue = QueueOf(part.report, shape);
+    if (queue == nullptr || part.report.draining) continue;
+    whole[i].ready += queue->in_flight;
+    whole[i].most += static_cast<double>(queue->in_flight);
+  }
+  std::vector<int64_t> amounts = Amounts(whole, options_.amount);
+  for (size_t i = 0; i < sides.size(); ++i)
+    amounts[i] = std::min(amounts[i], static_cast<int64_t>(sides[i].ready));
+  return amounts;
+}
+
+/// What waits for others at a server that is to be empty goes to the largest of those that stay.
+void Supervisor::GiveWaiting(Time now, const std::vector<PartId>& present, std::vector<Action>* actions) {
+  const auto capacity_of = [&](PartId id) {
+    double capacity = 0;
+    for (const QueueState& queue : parts_.at(id).report.queues) capacity += queue.capacity;
+    return capacity;
+  };
+  PartId largest;
+  for (const PartId id : present) {
+    if (!parts_.at(id).report.draining && (!largest || capacity_of(id) > capacity_of(largest))) largest = id;
+  }
+  if (!largest) return;
+  for (const PartId id : present) {
+    const Part& part = parts_.at(id);
+    if (!part.report.draining || part.report.waiting == 0) continue;
+    if (std::any_of(part.giving.begin(), part.giving.end(),
+                    [&](const MoveId& open) { return moves_.at(open).waiting; }))
+      continue;
+    Ask(now, {.from = id, .to = largest, .count = part.report.waiting, .waiting = true}, actions);
+  }
+}
+
+void Supervisor::Ask(Time now, MoveRequest request, std::vector<Action>* actions) {
+  request.id = {epoch_, next_++};
+  Open(request.id, {request.from, request.to, request.shape, request.count, request.waiting, false, now});
+  ++asked_moves_;
+  asked_tasks_ += request.count;
+  actions->push_back(request);
+}
+
+std::string Supervisor::FindBroken() const {
+  std::map<PartId, std::map<Shape, int64_t>> expected;
+  std::map<PartId, size_t> giving;
+  for (const auto& [id, move] : moves_) {
+    if (move.from == move.to) return StrCat("move ", id.number, " goes nowhere");
+    if (id.epoch > epoch_) return StrCat("move ", id.number, " is of a supervisor to come");
+    if (id.epoch == epoch_ && id.number >= next_) return StrCat("move ", id.number, " was not asked for");
+    if (ended_.contains(move.to) && !parts_.contains(move.to))
+      return StrCat("move ", id.number, " goes to a part that has ended");
+    const auto from = parts_.find(move.from);
+    if (from == parts_.end() || !Contains(from->second.giving, id))
+      return StrCat("move ", id.number, " has no giver");
+    ++giving[move.from];
+    if (move.waiting) continue;
+    expected[move.to][move.shape] += static_cast<int64_t>(move.count);
+    if (!move.offered) expected[move.from][move.shape] -= static_cast<int64_t>(move.count);
+  }
+  size_t fresh = 0;
+  for (const auto& [id, part] : parts_) {
+    fresh += part.fresh ? 1 : 0;
+    if (part.report.part != id) return StrCat("part ", id.value, " has not reported");
+    if (part.giving.size() != giving[id]) return StrCat("part ", id.value, " gives what nobody knows of");
+    if (part.report.best && (!best_ || *best_ > *part.report.best)) return "the best value is not the best";
+  }
+  if (fresh != fresh_) return "how many have reported";
+  for (const auto& [id, of_part] : expected) {
+    for (const auto& [shape, count] : of_part) {
+      if (Expected(id, shape) != count) return StrCat("part ", id.value, ": what is on its way");
+    }
+  }
+  for (const auto& [id, of_part] : expected_) {
+    for (const auto& [shape, count] : of_part) {
+      if (count != 0 && expected[id][shape] != count)
+        return StrCat("part ", id.value, ": what is said to be on its way");
+    }
+  }
+  return {};
+}
+
+void Supervisor::SanityCheck() const {
+  // Nothing is meant to catch it: an exception that leaves the lambda ends the process with this text.
+  [this]() noexcept {
+    if (const std::string broken = FindBroken(); !broken.empty()) Raise("supervisor: " + broken);
+  }();
+}
+
+}  // namespace harrow::supervisor

@@ -1,0 +1,459 @@
+#include "supervisor/core/supervisor.h"
+
+#include <gtest/gtest.h>
+#include <map>
+#include <string>
+
+namespace harrow::supervisor {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+/// A supervisor, and servers that report what a test says.
+class Watched {
+ public:
+  explicit Watched(const Options& options = {}, uint32_t epoch = 1) : supervisor(options, epoch) {}
+
+  /// A report of one queue of one-core tasks, with the next number of that part.
+  Report Of(uint32_t part, uint64_t ready, double capacity = 8, uint32_t workers = 8) {
+    Report report = {.part = PartId(part), .server_epoch = 1, .number = ++numbers_[part]};
+    report.queues.push_back({.ready = ready, .workers = workers, .capacity = capacity});
+    report.obeys = supervisor.epoch();
+    report.handled = handled[part];
+    return report;
+  }
+  void Tell(const Report& report) {
+    supervisor.Handle(now, Reported{report}, &actions);
+    supervisor.SanityCheck();
+  }
+  std::vector<MoveRequest> Asked() {
+    std::vector<MoveRequest> asked;
+    for (const Action& action : actions) {
+      if (const auto* move = std::get_if<MoveRequest>(&action)) asked.push_back(*move);
+    }
+    actions.clear();
+    return asked;
+  }
+  /// The worked example's four masters, once.
+  void TellExample(uint64_t first, uint64_t second) {
+    const double capacity[] = {1, 1, 2, 4};
+    const uint64_t ready[] = {first, second, 40, 20};
+    for (uint32_t part = 0; part < 4; ++part) {
+      Tell(Of(part, ready[part], capacity[part]));
+    }
+  }
+  void After(milliseconds later) { now += later; }
+
+  Supervisor supervisor;
+  Time now{};
+  std::vector<Action> actions;
+  std::map<uint32_t, uint64_t> handled;
+
+ private:
+  std::map<uint32_t, uint64_t> numbers_;
+};
+
+std::string TextOf(const std::vector<MoveRequest>& moves) {
+  std::string text;
+  for (const MoveRequest& move : moves)
+    text += std::to_string(move.from.value) + ">" + std::to_string(move.to.value) + ":" +
+            std::to_string(move.count) + " ";
+  return text;
+}
+
+/// All four are known with equal, empty queues, and the round is over.
+void Introduce(Watched* w, uint32_t parts) {
+  for (uint32_t part = 0; part < parts; ++part) w->Tell(w->Of(part, 0));
+  w->Asked();
+  w->After(milliseconds(100));
+}
+
+TEST(SupervisorTest, TheExampleByTriggerAndAmount) {
+  const auto asked = [](Trigger trigger, double alpha, Amount amount, uint64_t first, uint64_t second) {
+    Watched w({.trigger = trigger, .amount = amount, .alpha = alpha, .worth_only = false});
+    for (uint32_t part = 0; part < 4; ++part) w.Tell(w.Of(part, 0));  // all are known, and nothing moves
+    EXPECT_EQ(TextOf(w.Asked()), "");
+    w.After(milliseconds(50));
+    w.TellExample(first, second);
+    return TextOf(w.Asked());
+  };
+  EXPECT_EQ(asked(Trigger::kEmpty, 0.5, Amount::kCapacity, 4, 16), "");
+  EXPECT_EQ(asked(Trigger::kLow, 0.2, Amount::kCapacity, 4, 16), "");
+  EXPECT_EQ(asked(Trigger::kLow, 0.5, Amount::kCapacity, 4, 16), "2>3:20 1>0:6 ");
+  EXPECT_EQ(asked(Trigger::kAlways, 0.5, Amount::kCapacity, 4, 16), "2>3:20 1>0:6 ");
+  EXPECT_EQ(asked(Trigger::kAlways, 0.5, Amount::kWorkers, 4, 16), "2>0:16 2>1:4 ");
+  EXPECT_EQ(asked(Trigger::kEmpty, 0.5, Amount::kCapacity, 0, 20), "2>3:20 1>0:10 ");
+}
+
+TEST(SupervisorTest, OneReportMakesNoRound) {
+  Watched w;
+  Introduce(&w, 2);
+  w.Tell(w.Of(0, 10));
+  w.Asked();
+  w.After(milliseconds(10));
+  w.Tell(w.Of(0, 20));
+  EXPECT_EQ(TextOf(w.Asked()), "") << "the other has not reported since";
+  w.Tell(w.Of(1, 0));
+  EXPECT_NE(TextOf(w.Asked()), "");
+}
+
+TEST(SupervisorTest, WhatWasAskedForIsNotAskedForAgain) {
+  Watched w({.worth_only = false});
+  Introduce(&w, 2);
+  w.Tell(w.Of(0, 10));
+  w.Tell(w.Of(1, 0));
+  const std::vector<MoveRequest> asked = w.Asked();
+  ASSERT_EQ(TextOf(asked), "0>1:5 ");
+  EXPECT_EQ(w.supervisor.Expected(PartId(0), {}), -5);
+  EXPECT_EQ(w.supervisor.Expected(PartId(1), {}), 5);
+  // Reports that were made before the request came.
+  w.Tell(w.Of(0, 10));
+  w.Tell(w.Of(1, 0));
+  EXPECT_EQ(TextOf(w.Asked()), "");
+  // The giver has offered what it had left of them.
+  w.handled[0] = asked[0].id.number;
+  Report giver = w.Of(0, 6);
+  giver.offers.push_back({asked[0].id, PartId(1), {}, 4});
+  w.Tell(giver);
+  EXPECT_EQ(w.supervisor.Expected(PartId(0), {}), 0);
+  EXPECT_EQ(w.supervisor.Expected(PartId(1), {}), 4);
+  w.Tell(w.Of(1, 0));
+  EXPECT_EQ(TextOf(w.Asked()), "0>1:1 ");
+  // They have come. The giver does not know yet.
+  Report taker = w.Of(1, 4);
+  taker.taken.push_back(asked[0].id);
+  w.Tell(taker);
+  giver.number += 1;
+  w.Tell(giver);
+  EXPECT_EQ(w.supervisor.open_moves(), 1u) << "the second one";
+}
+
+TEST(SupervisorTest, AGiverWithoutTasksHasTakenTheRequestUp) {
+  Watched w({.worth_only = false});
+  Introduce(&w, 2);
+  w.Tell(w.Of(0, 10));
+  w.Tell(w.Of(1, 0));
+  const std::vector<MoveRequest> asked = w.Asked();
+  ASSERT_EQ(asked.size(), 1u);
+  w.handled[0] = asked[0].id.number;
+  w.Tell(w.Of(0, 0));  // its queue has drained meanwhile
+  EXPECT_EQ(w.supervisor.open_moves(), 0u);
+  EXPECT_EQ(w.supervisor.Expected(PartId(1), {}), 0);
+}
+
+TEST(SupervisorTest, ReportsThatComeTwiceOrLateChangeNothing) {
+  Watched w({.worth_only = false});
+  Introduce(&w, 2);
+  const Report old = w.Of(0, 100);
+  const Report young = w.Of(0, 10);
+  w.Tell(young);
+  w.Tell(old);
+  w.Tell(young);
+  w.Tell(w.Of(1, 0));
+  EXPECT_EQ(TextOf(w.Asked()), "0>1:5 ");
+  // The server was started again: its numbers begin anew.
+  Report again = w.Of(0, 50);
+  again.server_epoch = 2;
+  again.number = 1;
+  w.Tell(again);
+  w.Tell(w.Of(1, 0));
+  EXPECT_EQ(TextOf(w.Asked()), "0>1:20 ");
+}
+
+TEST(SupervisorTest, ALateWordThatAMoveWasTakenCounts) {
+  Watched w({.worth_only = false});
+  Introduce(&w, 2);
+  w.Tell(w.Of(0, 10));
+  w.Tell(w.Of(1, 0));
+  const std::vector<MoveRequest> asked = w.Asked();
+  ASSERT_EQ(asked.size(), 1u);
+  Report old = w.Of(1, 5);
+  old.taken.push_back(asked[0].id);
+  w.Tell(w.Of(1, 3));
+  EXPECT_EQ(w.supervisor.open_moves(), 1u);
+  w.Tell(old);
+  EXPECT_EQ(w.supervisor.open_moves(), 0u);
+}
+
+TEST(SupervisorTest, WhoIsSilentNeitherGivesNorGets) {
+  Watched w({.worth_only = false});
+  Introduce(&w, 3);
+  w.After(seconds(4));
+  w.Tell(w.Of(0, 12));
+  w.Tell(w.Of(1, 0));
+  EXPECT_EQ(TextOf(w.Asked()), "") << "the third is waited for";
+  w.After(milliseconds(100));
+  w.Tell(w.Of(0, 12));
+  EXPECT_EQ(TextOf(w.Asked()), "0>1:6 ");
+}
+
+TEST(SupervisorTest, AServerThatJoinsGetsItsPart) {
+  Watched w({.worth_only = false});
+  w.Tell(w.Of(0, 30));
+  EXPECT_EQ(TextOf(w.Asked()), "");
+  w.After(milliseconds(100));
+  w.Tell(w.Of(1, 0, 16));
+  EXPECT_EQ(TextOf(w.Asked()), "0>1:20 ");
+}
+
+TEST(SupervisorTest, AServerThatEndedIsAskedForNothing) {
+  Watched w({.worth_only = false});
+  Introduce(&w, 3);
+  for (uint32_t part = 0; part < 3; ++part) w.Tell(w.Of(part, part == 0 ? 30 : 0));
+  EXPECT_EQ(w.Asked().size(), 2u);
+  w.supervisor.Handle(w.now, PartEnded{PartId(2), 1}, &w.actions);
+  w.supervisor.SanityCheck();
+  EXPECT_EQ(w.supervisor.open_moves(), 1u);
+  // What it said before its end comes late.
+  w.Tell(w.Of(2, 0));
+  w.Tell(w.Of(0, 30));
+  w.Tell(w.Of(1, 0));
+  for (const MoveRequest& move : w.Asked()) EXPECT_NE(move.to, PartId(2));
+  // Another server has taken its part over.
+  Report again = w.Of(2, 60);
+  again.server_epoch = 2;
+  w.Tell(again);
+  w.Tell(w.Of(0, 0));
+  w.Tell(w.Of(1, 0));
+  const std::vector<MoveRequest> asked = w.Asked();
+  ASSERT_FALSE(asked.empty());
+  EXPECT_EQ(asked[0].from, PartId(2));
+}
+
+TEST(SupervisorTest, ADrainingServerGivesAllWhateverTheTrigger) {
+  Watched w({.trigger = Trigger::kEmpty});
+  Introduce(&w, 3);
+  Report draining = w.Of(0, 7);
+  draining.draining = true;
+  draining.waiting = 3;
+  w.Tell(draining);
+  w.Tell(w.Of(1, 5));
+  w.Tell(w.Of(2, 5, 16));
+  const std::vector<MoveRequest> asked = w.Asked();
+  ASSERT_EQ(asked.size(), 3u);
+  EXPECT_EQ(TextOf(asked), "0>2:6 0>1:1 0>2:3 ");
+  EXPECT_TRUE(asked[2].waiting);
+  for (const MoveRequest& move : asked) EXPECT_EQ(move.keep, 0u);
+  draining.number += 1;
+  w.Tell(draining);
+  w.Tell(w.Of(1, 5));
+  w.Tell(w.Of(2, 5, 16));
+  EXPECT_EQ(TextOf(w.Asked()), "") << "it was asked for all";
+}
+
+TEST(SupervisorTest, ANewSupervisorLearnsWhatIsOnItsWay) {
+  Watched w({.worth_only = false}, 2);
+  Report giver = w.Of(0, 10);
+  giver.obeys = 1;
+  giver.handled = 17;
+  giver.offers.push_back({{1, 17}, PartId(1), {}, 6});
+  w.Tell(giver);
+  EXPECT_EQ(w.supervisor.Expected(PartId(1), {}), 6);
+  w.After(milliseconds(100));
+  w.Tell(w.Of(1, 0));
+  EXPECT_EQ(TextOf(w.Asked()), "0>1:2 ");
+}
+
+TEST(SupervisorTest, TheOlderOfTwoSupervisorsStops) {
+  Watched w({.worth_only = false});
+  Introduce(&w, 2);
+  Report report = w.Of(0, 100);
+  report.obeys = 2;
+  w.Tell(report);
+  w.Tell(w.Of(1, 0));
+  EXPECT_TRUE(w.supervisor.superseded());
+  EXPECT_EQ(TextOf(w.Asked()), "");
+}
+
+TEST(SupervisorTest, AMoveOfWhichNobodyTellsIsForgotten) {
+  Watched w({.worth_only = false});
+  Introduce(&w, 2);
+  w.Tell(w.Of(0, 10));
+  w.Tell(w.Of(1, 0));
+  ASSERT_EQ(TextOf(w.Asked()), "0>1:5 ");
+  w.After(seconds(11));
+  w.Tell(w.Of(0, 10));
+  w.Tell(w.Of(1, 0));
+  EXPECT_EQ(w.supervisor.forgotten(), 1u);
+  EXPECT_EQ(TextOf(w.Asked()), "0>1:5 ");
+}
+
+// --- only what is worth it
+
+/// Two servers of 10 workers, tasks of 100 ms: 100 tasks a second.
+std::vector<MoveRequest> AskedFor(const Options& options, milliseconds delay, uint64_t giver, uint64_t taker,
+                                  double bytes = 0) {
+  Watched w(options);
+  Introduce(&w, 2);
+  for (uint32_t part = 0; part < 2; ++part) {
+    Report report = w.Of(part, part == 0 ? giver : taker, 10, 10);
+    report.queues[0].mean = milliseconds(100);
+    report.queues[0].bytes = bytes;
+    report.delay = delay;
+    w.Tell(report);
+  }
+  return w.Asked();
+}
+
+TEST(SupervisorTest, WhatBeginsBeforeTheMoveIsOverStays) {
+  EXPECT_EQ(TextOf(AskedFor({}, milliseconds(0), 40, 0)), "0>1:20 ");
+  // The request takes 50 ms, the offer 100: 15 begin before, and 25 later.
+  EXPECT_EQ(TextOf(AskedFor({}, milliseconds(50), 40, 0)), "0>1:20 ");
+  EXPECT_EQ(TextOf(AskedFor({}, milliseconds(50), 25, 0)), "0>1:10 ");
+  EXPECT_EQ(TextOf(AskedFor({}, milliseconds(50), 15, 0)), "");
+  EXPECT_EQ(TextOf(AskedFor({.worth_only = false}, milliseconds(50), 15, 0)), "0>1:7 ");
+  // When the request comes, 10 would still begin before the others could.
+  EXPECT_EQ(AskedFor({}, milliseconds(50), 40, 0)[0].keep, 10u);
+  EXPECT_EQ(AskedFor({.worth_only = false}, milliseconds(50), 40, 0)[0].keep, 0u);
+}
+
+TEST(SupervisorTest, FilesAreCounted) {
+  // 10 ms for the files of one task, as much as the giver takes for one.
+  EXPECT_EQ(TextOf(AskedFor({.bytes_per_second = 100e6}, milliseconds(0), 40, 0, 1e6)), "0>1:20 ");
+  EXPECT_EQ(TextOf(AskedFor({.bytes_per_second = 50e6}, milliseconds(0), 40, 0, 1e6)), "0>1:13 ");
+  EXPECT_EQ(TextOf(AskedFor({.bytes_per_second = 1e6}, milliseconds(0), 40, 0, 1e6)), "");
+}
+
+TEST(SupervisorTest, NotWhereItBeginsNoSooner) {
+  // Speeds are told wrongly: by rates the giver is as soon through with its queue as the taker.
+  Watched w({.amount = Amount::kWorkers});
+  Introduce(&w, 2);
+  Report fast = w.Of(0, 40, 10, 10), slow = w.Of(1, 20, 10, 10);
+  fast.queues[0].mean = milliseconds(100);
+  slow.queues[0].mean = milliseconds(200);
+  w.Tell(fast);
+  w.Tell(slow);
+  EXPECT_EQ(TextOf(w.Asked()), "");
+}
+
+TEST(SupervisorTest, AnAllocationThatEndsSoonGetsWhatItCanBegin) {
+  Watched w;
+  Introduce(&w, 2);
+  Report stays = w.Of(0, 400, 10, 10), ends = w.Of(1, 0, 10, 10);
+  stays.queues[0].mean = ends.queues[0].mean = milliseconds(100);
+  ends.ends_in = milliseconds(600);
+  w.Tell(stays);
+  w.Tell(ends);
+  EXPECT_EQ(TextOf(w.Asked()), "0>1:50 ") << "in half a second, as the last must end";
+}
+
+TEST(SupervisorTest, ShapesAreBalancedEachForItself) {
+  Watched w({.worth_only = false});
+  Introduce(&w, 2);
+  const Shape wide = {.cores = 4};
+  Report first = w.Of(0, 10), second = w.Of(1, 0);
+  first.queues.push_back({.shape = wide, .ready = 0, .workers = 2, .capacity = 2});
+  second.queues.push_back({.shape = wide, .ready = 6, .workers = 0, .capacity = 0});
+  w.Tell(first);
+  w.Tell(second);
+  const std::vector<MoveRequest> asked = w.Asked();
+  ASSERT_EQ(TextOf(asked), "0>1:5 1>0:6 ");
+  EXPECT_EQ(asked[1].shape, wide);
+}
+
+TEST(SupervisorTest, IdleSlotsComeFirst) {
+  const auto asked = [](bool worth_only) {
+    Watched w({.worth_only = worth_only});
+    Introduce(&w, 3);
+    Report busy = w.Of(0, 1), also = w.Of(1, 0), idle = w.Of(2, 0);
+    busy.queues[0].in_flight = also.queues[0].in_flight = 8;
+    w.Tell(busy);
+    w.Tell(also);
+    w.Tell(idle);
+    return TextOf(w.Asked());
+  };
+  EXPECT_EQ(asked(true), "0>2:1 ");
+  EXPECT_EQ(asked(false), "") << "by the paper it stays with the lowest index";
+}
+
+TEST(SupervisorTest, WhatRunsIsNotMoved) {
+  Watched w;
+  Introduce(&w, 2);
+  Report busy = w.Of(0, 1);
+  busy.queues[0].in_flight = 8;
+  w.Tell(busy);
+  w.Tell(w.Of(1, 0));
+  EXPECT_EQ(TextOf(w.Asked()), "0>1:1 ") << "of nine the other should have four";
+}
+
+// --- values
+
+TEST(SupervisorTest, ABetterValueIsToldToWhoeverReportsAWorseOne) {
+  Watched w;
+  Introduce(&w, 3);
+  Report finder = w.Of(0, 0);
+  finder.best = 3.5;
+  w.Tell(finder);
+  w.Tell(w.Of(1, 0));
+  Report knows = w.Of(2, 0);
+  knows.best = 3.5;
+  w.Tell(knows);
+  ASSERT_EQ(w.actions.size(), 1u);
+  const auto& told = std::get<BetterValue>(w.actions[0]);
+  EXPECT_EQ(told.to, PartId(1));
+  EXPECT_EQ(told.value, 3.5);
+  EXPECT_EQ(told.by, PartId(0));
+}
+
+TEST(SupervisorTest, TheGapIsReachedOnceAndNotWhileTasksAreOnTheirWay) {
+  Watched w({.worth_only = false, .gap = 0.05});
+  Introduce(&w, 2);
+  const auto report = [&](uint32_t part, uint64_t ready, std::optional<double> bound) {
+    Report r = w.Of(part, ready);
+    r.best = 10;
+    r.bound = bound;
+    return r;
+  };
+  w.Tell(report(0, 4, 9.6));
+  w.Tell(report(1, 0, 9.0));
+  std::vector<MoveRequest> asked = w.Asked();
+  ASSERT_EQ(TextOf(asked), "0>1:2 ");
+  // The bounds are near enough, but two tasks are on their way.
+  w.handled[0] = asked[0].id.number;
+  Report giver = report(0, 2, 9.6);
+  giver.offers.push_back({asked[0].id, PartId(1), {}, 2});
+  w.Tell(giver);
+  w.Tell(report(1, 0, std::nullopt));
+  EXPECT_TRUE(w.actions.empty());
+  Report taker = report(1, 2, 9.55);
+  taker.taken.push_back(asked[0].id);
+  w.Tell(report(0, 2, 9.6));
+  w.Tell(taker);
+  ASSERT_EQ(w.actions.size(), 1u);
+  EXPECT_EQ(std::get<GapReached>(w.actions[0]).best, 10);
+  EXPECT_EQ(std::get<GapReached>(w.actions[0]).bound, 9.55);
+  w.Tell(report(0, 2, 9.6));
+  w.Tell(report(1, 2, 9.6));
+  EXPECT_EQ(w.actions.size(), 1u);
+}
+
+TEST(SupervisorTest, AnOpenBoundKeepsTheRunGoing) {
+  Watched w({.gap = 0.05});
+  for (uint32_t part = 0; part < 2; ++part) {
+    Report report = w.Of(part, 0);
+    report.best = 10;
+    report.bound = part == 0 ? 9.0 : 9.9;
+    w.Tell(report);
+  }
+  EXPECT_TRUE(w.actions.empty());
+}
+
+TEST(ObedienceTest, TheNewestSupervisorEachRequestOnce) {
+  Obedience o;
+  EXPECT_TRUE(o.Take({1, 3}));
+  EXPECT_FALSE(o.Take({1, 3}));
+  EXPECT_FALSE(o.Take({1, 2}));
+  EXPECT_TRUE(o.Take({2, 1}));
+  EXPECT_FALSE(o.Take({1, 9}));
+  EXPECT_EQ(o.epoch(), 2u);
+  EXPECT_EQ(o.handled(), 1u);
+  o.Hear(1);
+  EXPECT_EQ(o.handled(), 1u);
+  o.Hear(3);
+  EXPECT_EQ(o.handled(), 0u);
+  EXPECT_FALSE(o.Take({2, 2}));
+}
+
+}  // namespace
+}  // namespace harrow::supervisor

@@ -58,8 +58,6 @@ Misfits Find(const graph::Graph& graph, const std::vector<bool>& left_out,
     const TaskId task(i);
     if (!bad[graph.profile_id(task).value]) continue;
     if (found.tasks++ == 0) found.first = task;
-    const Duration time = graph.profile(task).time_limit;
-    if (found.shortest == Duration(0) || time < found.shortest) found.shortest = time;
   }
   return found;
 }
@@ -90,10 +88,7 @@ NodeCapacity JobNodes::largest() const {
 
 Misfits FindTooLarge(const graph::Graph& graph, const std::vector<bool>& left_out, const JobNodes& job) {
   if (job.nodes.empty()) return {};
-  Misfits found =
-      Find(graph, left_out, [&](const graph::Profile& profile) { return NodesFor(profile, job) == 0; });
-  found.shortest = Duration(0);
-  return found;
+  return Find(graph, left_out, [&](const graph::Profile& profile) { return NodesFor(profile, job) == 0; });
 }
 
 std::string TooLargeText(const graph::Profile& profile, const JobNodes& job, const std::string& where) {

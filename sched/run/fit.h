@@ -15,7 +15,6 @@ struct Misfits {
   uint64_t tasks = 0;
   uint64_t of = 0;       // that are to run
   TaskId first;          // none: there are none
-  Duration shortest{0};  // of their times; 0: it is not their time
   bool all() const { return tasks > 0 && tasks == of; }
   /// "all tasks", "3 of 53 tasks".
   std::string Text() const;

@@ -168,17 +168,17 @@ class CommandMeaning : public SlotPoolTest {
   }
   /// The directory that a command runs in, the same each time.
   void MakeWork() {
-    std::filesystem::remove_all(scratch_.path() + "/work");
-    std::filesystem::create_directories(scratch_.path() + "/work/sub");
-    Write("work/show", "#!/bin/sh\nprintf '[%s]' \"$0\" \"$@\"\n", 0755);
-    Write("work/plain", "echo plain \"$@\"\n", 0755);
-    Write("work/closed", "echo closed\n", 0644);
-    Write("work/lost", "#!/no/such/interpreter\n", 0755);
-    Write("work/in", "given\n");
+    std::filesystem::remove_all(scratch_.path() + "/here");
+    std::filesystem::create_directories(scratch_.path() + "/here/sub");
+    Write("here/show", "#!/bin/sh\nprintf '[%s]' \"$0\" \"$@\"\n", 0755);
+    Write("here/plain", "echo plain \"$@\"\n", 0755);
+    Write("here/closed", "echo closed\n", 0644);
+    Write("here/lost", "#!/no/such/interpreter\n", 0755);
+    Write("here/in", "given\n");
   }
   Seen RunAs(CommandForm form, const std::string& command) {
     MakeWork();
-    ProfileSpec spec{.cwd = "work", .env = {{"LC_ALL", "C"}}};
+    ProfileSpec spec{.cwd = "here", .env = {{"LC_ALL", "C"}}};
     spec.env.emplace_back("PATH", scratch_.path() + "/bin:/usr/local/bin:/usr/bin:/bin");
     spec.env.insert(spec.env.end(), more_env_.begin(), more_env_.end());
     LocalTask task = Words(command, std::move(spec));

@@ -256,18 +256,18 @@ cp -r out seen ../kept || true
 
 def test_foreign_places_keep_what_they_hold(directory, program):
     harrow = Harrow(program, directory)
-    os.mkdir(f"{directory}/work")
+    os.mkdir(f"{directory}/here")
     os.mkdir(f"{directory}/other")
     write(f"{directory}/other/file", "precious")
-    harrow.cwd = f"{directory}/work"
-    os.symlink("../other", f"{directory}/work/link")
-    write(f"{directory}/work/flow.toml", flow(
+    harrow.cwd = f"{directory}/here"
+    os.symlink("../other", f"{directory}/here/link")
+    write(f"{directory}/here/flow.toml", flow(
         ("above", "touch ../other/new; test $HARROW_ATTEMPT = 2", 'out = ["../other/"]', "retries = 1"),
         ("absolute", f"test ! -e {directory}/made || exit 9; touch {directory}/made; test $HARROW_ATTEMPT = 2", f'out = ["{directory}//x/../made"]',
          "retries = 1"),
         ("linked", "test ! -e link2/made || exit 9; touch link2/made; test $HARROW_ATTEMPT = 2", 'out = ["link2/made"]', "retries = 1")))
     os.mkdir(f"{directory}/disk")
-    os.symlink("../disk", f"{directory}/work/link2")
+    os.symlink("../disk", f"{directory}/here/link2")
     harrow("run", "--run-dir", "r", "flow.toml", code=0)
     same(text_of(f"{directory}/other/file"), "precious")
     check(os.path.exists(f"{directory}/other/new"), "what was there is left, with all that it holds")

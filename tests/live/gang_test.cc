@@ -53,9 +53,10 @@ class Node {
             started(id_);
           }
           for (TaskResult& result : batch.ended) ended(id_, std::move(result));
-          collector_->Arrived();
+          arrival_->Arrived();
         },
         [](const std::string& problem) { ADD_FAILURE() << problem; });
+    arrival_ = collector_.get();
     gangs_ = std::make_unique<GangPort>(
         loop_.get(),
         GangPort::Hooks{
@@ -132,6 +133,7 @@ class Node {
   NodeContext context_;
   const std::unique_ptr<os::EventLoop> loop_;
   std::unique_ptr<Collector> collector_;
+  Collector* arrival_ = nullptr;  // the same, also while that ends
   std::unique_ptr<GangPort> gangs_;
   std::unique_ptr<Pmi1Port> pmi1_;
   std::unique_ptr<PmixPort> pmix_;
@@ -143,6 +145,12 @@ class Node {
 class GangTest : public testing::Test {
  protected:
   GangTest() { BeAsAgent(); }
+  ~GangTest() override {
+    // Of the last result the test may know before its node has told the others.
+    std::unique_lock lock(mutex_);
+    leaving_ = true;
+    changed_.wait(lock, [this] { return telling_ == 0; });
+  }
   void Make(uint32_t count) {
     for (uint32_t id = 0; id < count; ++id) {
       Node& node = *nodes_.emplace_back(std::make_unique<Node>(id, scratch_.path(), HARROW_PMIX));
@@ -178,11 +186,15 @@ class GangTest : public testing::Test {
       order_.push_back(from);
       results_[from] = std::move(result);
       for (uint32_t other = 0; other < nodes_.size(); ++other) {
-        if (other != from && (!good || results_[from].gang->ranks() == 0)) others.push_back(other);
+        if (other != from && !leaving_ && (!good || results_[from].gang->ranks() == 0)) others.push_back(other);
       }
+      ++telling_;
       changed_.notify_all();
     }
     for (const uint32_t other : others) nodes_[other]->pool().EndTasks({attempt}, End::kLost);
+    std::lock_guard lock(mutex_);
+    --telling_;
+    changed_.notify_all();
   }
 
   static EnvList MpiEnvironment() {
@@ -273,6 +285,8 @@ class GangTest : public testing::Test {
   std::map<uint32_t, std::vector<std::string>> addresses_;  // of mutex_
   std::map<uint32_t, TaskResult> results_;                  // of mutex_; by node
   std::vector<uint32_t> order_, started_;                   // of mutex_
+  bool leaving_ = false;                                    // of mutex_
+  int telling_ = 0;                                         // of mutex_; who ends the others at the moment
   uint32_t tries_ = 1;
   std::vector<std::unique_ptr<Node>> nodes_;
 };

@@ -92,8 +92,7 @@ Status ReadCluster(os::FileSystem& fs, const SimArguments& arguments, const conf
   }
   HARROW_RETURN_IF_ERROR(ParseNodes(arguments.nodes, &nodes, &cores));
   if (!cluster->allocations.empty())
-    return Bad(
-        "--nodes is of one allocation, and the cluster file has several; leave it out, or [[allocation]]");
+    return Bad("--nodes does not go with [[allocation]] of the cluster file; leave out one of them");
   if (cluster->nodes.empty()) {
     if (cores == 0)
       return Bad(StrCat("--nodes ", arguments.nodes, " does not say how many cores; write ", arguments.nodes,
@@ -226,6 +225,15 @@ Status ReadMoves(const SimArguments& arguments, sim::Options* options) {
   return Status();
 }
 
+/// "2 cores, 4.0 GiB of memory".
+std::string AsksText(const Shape& shape) {
+  std::string asks = StrCat(std::max(1u, shape.cores), shape.cores > 1 ? " cores" : " core");
+  if (shape.devices > 0) asks += StrCat(", ", shape.devices, " gpus");
+  if (shape.memory > 0) asks += StrCat(", ", FormatBytes(shape.memory), " of memory");
+  if (shape.nodes > 1) asks += StrCat(" on each of ", shape.nodes, " nodes");
+  return asks;
+}
+
 /// What several allocations do not do yet.
 Status CheckAllocations(const SimArguments& arguments, const graph::Graph& graph,
                         const sim::Options& options) {
@@ -250,9 +258,9 @@ Status CheckAllocations(const SimArguments& arguments, const graph::Graph& graph
                         " is of several nodes or ranks, and such tasks do not move between allocations; "
                         "leave out [[allocation]]"));
     if (!fits(profile.shape))
-      return Bad(
-          StrCat("task ", name,
-                 " asks for more than any node of any allocation has; give it larger nodes, or --one-core"));
+      return Bad(StrCat("task ", name, " asks for more than any node of any allocation has (",
+                        AsksText(profile.shape), "); larger nodes run it, and so does --one-core where only "
+                        "cores are short"));
     if (options.submit_children && graph.predecessors(id).size() > 1)
       return Bad(StrCat("task ", name, " waits for ", graph.predecessors(id).size(),
                         " tasks, and only one can have submitted it; leave out --submit-children"));
@@ -279,14 +287,9 @@ void NoteUnfitting(const graph::Graph& graph, const formats::ClusterModel& clust
     if (count++ == 0) first = TaskId(n);
   }
   if (count == 0) return;
-  const Shape& shape = graph.profile(first).shape;
-  std::string asks = StrCat(std::max(1u, shape.cores), shape.cores > 1 ? " cores" : " core");
-  if (shape.devices > 0) asks += StrCat(", ", shape.devices, " gpus");
-  if (shape.memory > 0) asks += StrCat(", ", FormatBytes(shape.memory), " of memory");
-  if (shape.nodes > 1) asks += StrCat(" on each of ", shape.nodes, " nodes");
   std::cerr << "harrow sim: " << count << (count == 1 ? " task asks" : " tasks ask")
             << " for more than the cluster has, first " << Printable(graph.TaskName(first), 60) << " ("
-            << asks << "); larger nodes run " << (count == 1 ? "it" : "them")
+            << AsksText(graph.profile(first).shape) << "); larger nodes run " << (count == 1 ? "it" : "them")
             << ", and so does --one-core where only cores are short\n";
 }
 
@@ -365,6 +368,12 @@ int Simulate(const SimArguments& arguments) {
     const Status drawn = fs.WriteWhole(arguments.plot, sim::PlotSvg(title, graph, options, outcome));
     if (!drawn.ok()) return Fail(drawn);
   }
+  if (!options.cluster.allocations.empty() && !outcome.complete) {
+    const core::Counts& counts = outcome.counts;
+    const uint64_t left = counts.total - counts.done - counts.failed - counts.skipped - counts.cancelled;
+    std::cerr << "harrow sim: " << left << (left == 1 ? " task was" : " tasks were")
+              << " left when no allocation that is large enough was to come or to go on\n";
+  }
   const int code = EndOutput(outcome.all_done() ? kExitDone : kExitTaskFailed);
   std::cerr << std::flush;
   // A simulation of a million tasks need not be taken apart piece by piece.
@@ -414,17 +423,12 @@ const Registered kSim(
            ->type_name("KIND")
            ->allow_extra_args(false);
        app.add_flag("--one-core", a->one_core, "Recorded tasks take one core each");
-       app.add_option("--trigger", a->trigger,
-                      "When tasks move between allocations: empty, low, always (default)")
-           ->type_name("WHEN");
-       app.add_option("--amount", a->amount, "How many: by capacity (default), or by workers")
-           ->type_name("HOW");
-       app.add_option("--alpha", a->alpha, "Of --trigger low (default 0.5)")->type_name("SHARE");
-       app.add_option("--report-period", a->report_period, "Between reports of an allocation (default 100ms)")
-           ->type_name("TIME");
-       app.add_flag("--move-all", a->move_all, "Move also what it does not pay to move, as the paper does");
-       app.add_flag("--submit-children", a->submit_children,
-                    "A task is submitted by the one that it waits for, where that ran");
+       app.add_option("--trigger", a->trigger, "")->type_name("WHEN");
+       app.add_option("--amount", a->amount, "")->type_name("HOW");
+       app.add_option("--alpha", a->alpha, "Moves between allocations (manual)")->type_name("A");
+       app.add_option("--report-period", a->report_period, "")->type_name("TIME");
+       app.add_flag("--move-all", a->move_all, "Reports for them; not only what pays");
+       app.add_flag("--submit-children", a->submit_children, "Tasks are submitted where what they need ran");
        setting("seed", "S", "Of what is drawn (default 1)");
        app.add_flag("--compare", a->compare, "All orders side by side");
        app.add_option("--plot", a->plot, "Draw cores in use over time, by kind")->type_name("FILE.svg");

@@ -18,6 +18,7 @@ namespace {
 
 constexpr double kMostRate = 1e18;
 constexpr uint32_t kMostNodes = 1'000'000;
+constexpr size_t kMostAllocations = 1000;  // each has a scheduler
 
 class ClusterReader {
  public:
@@ -182,9 +183,12 @@ class ClusterReader {
     if (problems_.empty() && allocation.nodes == 0)
       Problem(table, "an allocation has nodes; write nodes = 2");
     if (problems_.empty() && allocation.end > 0 && allocation.end <= allocation.begin)
-      Problem(table, "it ends before it begins; write an end after begin, or leave it out if it stays");
+      Problem(table, "it does not end after it begins; write an end after begin, or leave it out if it stays");
     if (allocation.name.empty()) allocation.name = StrCat(model_.allocations.size());
     allocation_places_.push_back(At(table.source()));
+    if (model_.allocations.size() == kMostAllocations)
+      Problem(table, StrCat("there are more than ", kMostAllocations, " allocations; leave out this one and what follows"));
+    if (model_.allocations.size() >= kMostAllocations) return;
     model_.allocations.push_back(std::move(allocation));
   }
 
@@ -339,7 +343,7 @@ ClusterModel ClusterModel::OfAllocation(size_t index) const {
   const Allocation& allocation = allocations[index];
   uint64_t wanted = allocation.nodes;
   ClusterModel own = *this;
-  own.allocations.clear();
+  std::vector<Allocation>().swap(own.allocations);
   own.nodes.clear();
   own.ends = allocation.end > 0;
   for (const Nodes& group : nodes) {

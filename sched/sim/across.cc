@@ -12,6 +12,9 @@
 // they do. An allocation that ends loses what runs, and gives all that it has to the largest that is there;
 // where none is, to the next that begins.
 //
+// Supervisor and servers go on reporting for ever. Once nothing else is to happen (nothing runs, nobody is to
+// begin or end) it is over when no move can be under way any more.
+//
 // With submit_children a task is not there before the one that it waits for has ended: it is submitted to the
 // server where that ran.
 
@@ -86,7 +89,7 @@ class Across {
   Outcome Run() {
     while (settled_count_ < graph_.task_count()) {
       const double next = Next();
-      if (next == kNever || quiet_rounds_ > kMostQuietRounds) break;
+      if (next == kNever || (!MoreToCome() && now_ - progress_ > Patience())) break;
       now_ = next;
       for (uint32_t i = 0; i < servers_.size(); ++i) {
         if (servers_[i]->state == State::kAwaited && servers_[i]->model.begin <= now_) Begin(i);
@@ -95,7 +98,7 @@ class Across {
         Server& server = *servers_[i];
         if (server.state == State::kThere && server.site->Next() <= now_) {
           server.site->Advance(now_);
-          quiet_rounds_ = 0;
+          progress_ = now_;
           TakeSettled(i);
         }
       }
@@ -104,13 +107,9 @@ class Across {
         Server& server = *servers_[i];
         if (server.state == State::kThere && server.model.end > 0 && server.model.end <= now_) End(i);
       }
-      bool reported = false;
       for (uint32_t i = 0; i < servers_.size(); ++i) {
-        if (servers_[i]->state != State::kThere || servers_[i]->next_report > now_) continue;
-        reported = true;
-        Report(i);
+        if (servers_[i]->state == State::kThere && servers_[i]->next_report <= now_) Report(i);
       }
-      if (reported) ++quiet_rounds_;
       Deliver();
       Check();
     }
@@ -121,8 +120,6 @@ class Across {
   enum class State : uint8_t { kAwaited, kThere, kOver };
   // Of a task that no scheduler has: it is offered to one, not there yet, or settled.
   static constexpr uint32_t kOffered = UINT32_MAX, kUnborn = UINT32_MAX - 1, kSettled = UINT32_MAX - 2;
-  // Nothing has happened but reports for so many of their periods: nothing will.
-  static constexpr uint32_t kMostQuietRounds = 1000;
   static constexpr uint32_t kSupervisor = UINT32_MAX;
 
   struct Offered {
@@ -174,6 +171,19 @@ class Across {
     }
     return next;
   }
+  /// Beside reports, and what comes of them.
+  bool MoreToCome() const {
+    return std::any_of(servers_.begin(), servers_.end(), [](const auto& server) {
+      return server->state == State::kAwaited ||
+             (server->state == State::kThere && (server->model.end > 0 || server->site->Next() < kNever));
+    });
+  }
+  /// A report, the request, the offer and its answer take that at most, and so does a move that was forgotten.
+  double Patience() const {
+    double delay = 0;
+    for (const auto& server : servers_) delay = std::max(delay, server->model.delay);
+    return 8 * delay + 20 * options_.report_period + Seconds(options_.moves.silence + options_.moves.forget);
+  }
   double DelayOf(uint32_t who) const { return who == kSupervisor ? 0 : servers_[who]->model.delay; }
   void Send(uint32_t from, uint32_t to, Body body) {
     for (const uint32_t who : {from, to}) {
@@ -214,7 +224,7 @@ class Across {
     for (const TaskId id : tasks) owner_[id.value] = i;
     if (!tasks.empty()) events.push_back(core::TasksGiven{tasks});
     if (events.empty()) return;
-    quiet_rounds_ = 0;
+    progress_ = now_;
     servers_[i]->site->Tell(now_, events);
     TakeSettled(i);
   }
@@ -258,7 +268,7 @@ class Across {
     fate_[id.value] = state;
     ++settled_count_;
     ++finals_[static_cast<size_t>(state)];
-    quiet_rounds_ = 0;
+    progress_ = now_;
   }
   /// What it would have submitted never comes.
   void LeaveOut(TaskId id) {
@@ -300,7 +310,8 @@ class Across {
     }
     std::erase_if(server.offers, [](const auto& each) { return each.second.confirmed; });
     constexpr double kRemembered = 5;
-    std::erase_if(server.taken, [&](const auto& each) { return each.first < now_ - kRemembered; });
+    const double since = now_ - std::max(kRemembered, 3 * options_.report_period);
+    std::erase_if(server.taken, [&](const auto& each) { return each.first < since; });
     for (const auto& [when, id] : server.taken) report.taken.push_back(id);
     Send(i, kSupervisor, supervisor::Event(supervisor::Reported{std::move(report)}));
   }
@@ -430,6 +441,7 @@ class Across {
     const MoveId id{0, ++given_up_};
     servers_[from]->offers[id] = {to, {}, tasks, false, true};
     servers_[from]->moved_out += tasks.size();
+    ++moves_;
     Send(from, to, Offer{id, from, tasks, known});
   }
 
@@ -482,6 +494,7 @@ class Across {
       of.slots = server.slots;
       of.end = server.model.end > 0 ? std::min(server.model.end, all.makespan) : all.makespan;
       of.begin = std::min(server.model.begin, of.end);
+      of.began = server.state != State::kAwaited;
       of.done = server.done;
       of.moved_in = server.moved_in;
       of.moved_out = server.moved_out;
@@ -540,8 +553,8 @@ class Across {
   bool submitted_ = false;
   uint64_t settled_count_ = 0, offered_ = 0, finals_[4] = {};
   uint64_t sent_ = 0, moves_ = 0, moved_tasks_ = 0, given_up_ = 0;
-  uint32_t quiet_rounds_ = 0;
   double now_ = 0;
+  double progress_ = 0;  // when anything happened last but reports, and moves
 };
 
 }  // namespace

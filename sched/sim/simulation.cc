@@ -49,12 +49,12 @@ SimulatedRun::SimulatedRun(const graph::Graph& graph, const std::vector<Work>& w
     }
   }
   outcome_.kinds.resize(graph.kind_count());
-  outcome_.attempts.reserve(graph.task_count());
 }
 
 void SimulatedRun::Open(double now, bool elsewhere) {
   now_ = now;
   among_others_ = elsewhere;
+  if (!elsewhere) outcome_.attempts.reserve(graph_.task_count());
   JoinAll();
 }
 

@@ -64,6 +64,7 @@ struct AllocationOutcome {
   uint32_t nodes = 0;
   uint64_t slots = 0;
   double begin = 0, end = 0;  // while the run had it; as far as that went on
+  bool began = true;          // else the run was over before
   uint64_t done = 0;          // tasks
   uint64_t moved_in = 0, moved_out = 0;
   uint64_t messages = 0;     // between it, the supervisor and others, each way

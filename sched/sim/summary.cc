@@ -54,7 +54,7 @@ void WriteAllocations(const Options& options, const Outcome& outcome, report::Js
   json->Key("allocations").BeginArray();
   for (const AllocationOutcome& each : outcome.allocations) {
     json->BeginObject().Member("name", each.name).MemberUint("nodes", each.nodes).MemberUint("slots", each.slots);
-    json->MemberFixed("begin_s", each.begin, 9).MemberFixed("end_s", each.end, 9).MemberUint("done", each.done);
+    json->Key("began").Bool(each.began).MemberFixed("begin_s", each.begin, 9).MemberFixed("end_s", each.end, 9).MemberUint("done", each.done);
     json->MemberUint("moved_in", each.moved_in).MemberUint("moved_out", each.moved_out);
     json->MemberFixed("idle_s", each.idle_seconds(), 6).MemberFixed("slot_s", each.slot_seconds(), 6);
     json->MemberFixed("messages_per_s", MessagesPerSecond(each), 6).EndObject();
@@ -177,7 +177,7 @@ std::string Text(const Title& title, const graph::Graph& graph, const Options& o
   }
   for (const AllocationOutcome& each : outcome.allocations) {
     row(StrCat("allocation ", Printable(each.name, 40)),
-        StrCat(each.nodes, each.nodes == 1 ? " node, " : " nodes, ", each.slots, each.slots == 1 ? " slot, " : " slots, ", Fixed(each.begin, 3), " to ", Fixed(each.end, 3), " s: ",
+        StrCat(each.nodes, each.nodes == 1 ? " node, " : " nodes, ", each.slots, each.slots == 1 ? " slot, " : " slots, ", each.began ? StrCat(Fixed(each.begin, 3), " to ", Fixed(each.end, 3), " s: ") : "did not begin: ",
                each.done, " done, ", each.moved_in, " moved in, ", each.moved_out, " out, idle ", Fixed(each.idle_seconds(), 3), " s (",
                Percent(each.slot_seconds() > 0 ? each.idle_seconds() / each.slot_seconds() : 0), "), ", Fixed(MessagesPerSecond(each), 1), " messages/s"));
   }

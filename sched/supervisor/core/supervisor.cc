@@ -173,6 +173,17 @@ bool Supervisor::RoundIsOver(Time now) const {
   return fresh_ > 0 && (newcomer_ || fresh_ >= awaited_ || now - round_began_ >= options_.period);
 }
 
+/// Tasks that it begins in a second: measured, else as another one by their capacities; 0: nobody knows.
+double Supervisor::RateAt(const Part& part, const QueueState& queue) const {
+  if (RateOf(queue) > 0) return RateOf(queue);
+  for (const auto& [id, other] : parts_) {
+    const QueueState* known = QueueOf(other.report, queue.shape);
+    if (known != nullptr && RateOf(*known) > 0 && known->capacity > 0 && id != part.report.part)
+      return RateOf(*known) * queue.capacity / known->capacity;
+  }
+  return 0;
+}
+
 Side Supervisor::SideOf(const Part& part, const Shape& shape) const {
   Side side;
   const QueueState* queue = QueueOf(part.report, shape);
@@ -182,8 +193,12 @@ Side Supervisor::SideOf(const Part& part, const Shape& shape) const {
   if (queue == nullptr || part.report.draining) return side;
   side.capacity = queue->capacity;
   side.workers = queue->workers;
-  if (options_.worth_only && part.report.ends_in && RateOf(*queue) > 0)
-    side.most = std::max(0.0, Seconds(*part.report.ends_in - queue->mean) * RateOf(*queue));
+  if (options_.worth_only && part.report.ends_in) {
+    const double rate = RateAt(part, *queue);
+    // What begins too late to end in time counts as much as what does not begin; the report is old already.
+    if (rate > 0)
+      side.most = std::max(0.0, (Seconds(*part.report.ends_in - 2 * part.report.delay)) * rate - queue->workers);
+  }
   return side;
 }
 
@@ -204,12 +219,11 @@ uint64_t Supervisor::WorthMoving(const Part& from, const Part& to, const Shape& 
                                  double at_taker) const {
   const QueueState* giver = QueueOf(from.report, shape);
   const QueueState* taker = QueueOf(to.report, shape);
-  if (giver == nullptr || taker == nullptr || from.report.draining || RateOf(*giver) <= 0 ||
+  if (giver == nullptr || taker == nullptr || from.report.draining || RateAt(from, *giver) <= 0 ||
       taker->workers == 0)
     return UINT64_MAX;
-  const double rate = RateOf(*giver);
-  double there = RateOf(*taker);
-  if (there <= 0) there = giver->capacity > 0 ? rate * taker->capacity / giver->capacity : rate;
+  const double rate = RateAt(from, *giver);
+  const double there = RateAt(to, *taker);
   const double come = Seconds(MoveTime(from, to));
   const double begins = there > 0 ? std::max(come, at_taker / there) : come;
   const double files = options_.bytes_per_second > 0 ? giver->bytes / options_.bytes_per_second : 0;
@@ -252,7 +266,9 @@ void Supervisor::BalanceShape(Time now, const Shape& shape, const std::vector<Pa
     if (options_.worth_only) {
       const uint64_t worth = WorthMoving(from, to, shape, static_cast<double>(sides[pair.from].ready),
                                          static_cast<double>(sides[pair.to].ready));
-      request.count = std::min(request.count, worth);
+      // What it cannot begin before its end is better off anywhere.
+      const double late = static_cast<double>(sides[pair.from].ready) - sides[pair.from].most;
+      request.count = std::min(request.count, std::max(worth, late > 0 ? static_cast<uint64_t>(late) : 0));
       const QueueState* giver = QueueOf(from.report, shape);
       if (giver != nullptr && !from.report.draining)
         request.keep = static_cast<uint64_t>(RateOf(*giver) * Seconds(from.report.delay + to.report.delay));

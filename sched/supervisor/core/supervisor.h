@@ -88,6 +88,7 @@ class Supervisor {
                                  std::span<const Side> sides) const;
   void GiveWaiting(Time now, const std::vector<PartId>& present, std::vector<Action>* actions);
   void Ask(Time now, MoveRequest request, std::vector<Action>* actions);
+  double RateAt(const Part& part, const QueueState& queue) const;
   Side SideOf(const Part& part, const Shape& shape) const;
   Duration MoveTime(const Part& from, const Part& to) const;
   uint64_t WorthMoving(const Part& from, const Part& to, const Shape& shape, double left,

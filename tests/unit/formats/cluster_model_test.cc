@@ -180,7 +180,7 @@ TEST(ClusterModelTest, RefusesWhatCannotBe) {
       {"[[node]]\ncores = 1\n[[allocation]]\nnodes = 2\n",
        "c.toml:3:1: the allocations have 2 nodes and the cluster 1; each node is in one allocation"},
       {"[[node]]\ncores = 1\n[[allocation]]\nnodes = 1\nbegin = \"2s\"\nend = \"1s\"\n",
-       "c.toml:3:1: it ends before it begins; write an end after begin"},
+       "c.toml:3:1: it does not end after it begins; write an end after begin"},
       {"[[node]]\ncount = 2\ncores = 1\n[[allocation]]\nname = \"a\"\nnodes = 1\n[[allocation]]\nname = "
        "\"a\"\nnodes = 1\n",
        "c.toml:7:1: there are two allocations named a; give each a name of its own"},

@@ -135,6 +135,69 @@ TEST(AcrossTest, WhereAllEndBeforeItIsNotComplete) {
   EXPECT_EQ(outcome.counts.done, 2u);
 }
 
+TEST(AcrossTest, HoweverLongNothingElseHappensItGoesOn) {
+  Shared one(Tasks(1, 1e4), {{.name = "a"}}, 1);
+  EXPECT_EQ(one.Run().makespan, 1e4);
+  Shared often(Tasks(10, 20), {{.name = "a"}, {.name = "b"}}, 5);
+  often.options.report_period = 0.001;
+  EXPECT_EQ(often.Run().makespan, 20);
+  Shared far(Tasks(2, 1000), {{.name = "a"}, {.name = "b", .delay = 120}}, 1);
+  const Outcome moved = far.Run();
+  EXPECT_EQ(moved.allocations[1].done, 1u);
+  EXPECT_EQ(moved.makespan, 1240) << "a report and an offer after it";
+  std::string table = "T\tt\tk\t1\t2\n";
+  Shared awaited(table, {{.name = "a"}, {.name = "b", .begin = 1e4}}, 1);
+  awaited.options.cluster.nodes[0].count = 1;
+  awaited.options.cluster.nodes.push_back(
+      {.count = 1, .capacity = {2, 0, 0}, .page_cache = 0, .speed = 1, .line = 0});
+  const Outcome late = awaited.Run();
+  EXPECT_EQ(late.counts.done, 1u);
+  EXPECT_NEAR(late.makespan, 1e4 + 1, 0.2);
+}
+
+TEST(AcrossTest, WhatNobodyCanRunAnyMoreIsLeft) {
+  Shared none("T\tt\tk\t5\t2\n", {{.name = "a"}, {.name = "b", .end = 3}}, 1);
+  none.options.cluster.nodes[0].count = 1;
+  none.options.cluster.nodes.push_back(
+      {.count = 1, .capacity = {2, 0, 0}, .page_cache = 0, .speed = 1, .line = 0});
+  const Outcome outcome = none.Run();
+  EXPECT_FALSE(outcome.complete);
+  EXPECT_EQ(outcome.counts.done, 0u);
+  EXPECT_EQ(outcome.counts.losses, 1u);
+}
+
+TEST(AcrossTest, ReportsThatAreRareAreBelievedAllTheSame) {
+  Shared rare(Tasks(2000, 0.1), {{.name = "a", .delay = 0.05}, {.name = "b", .delay = 0.05}}, 4);
+  rare.options.report_period = 7;
+  rare.options.moves.period = FromSeconds(7);
+  rare.options.moves.silence = FromSeconds(70);
+  rare.options.moves.forget = FromSeconds(210);
+  EXPECT_LE(rare.Run().makespan, 1.1 * 25);
+}
+
+TEST(AcrossTest, OneThatSoonEndsIsGivenWhatItCanBegin) {
+  Shared ends(Tasks(2000, 0.1), {{.name = "a"}, {.name = "b", .begin = 50, .end = 52}}, 1);
+  const Outcome outcome = ends.Run();
+  EXPECT_EQ(outcome.counts.done, 2000u);
+  EXPECT_LE(outcome.allocations[1].moved_in, 20u);
+  EXPECT_GE(outcome.allocations[1].done, 16u);
+}
+
+TEST(AcrossTest, WhoEndsGivesAwayWhatItCannotBegin) {
+  Shared ends(Tasks(400, 0.1), {{.name = "a", .end = 20}, {.name = "b", .delay = 0.05}}, 1);
+  const Outcome outcome = ends.Run();
+  EXPECT_EQ(outcome.counts.done, 400u);
+  EXPECT_LE(outcome.makespan, 1.02 * 20.1);
+}
+
+TEST(AcrossTest, TheRunMayBeOverBeforeOneBegins) {
+  Shared late(Tasks(4, 1), {{.name = "a"}, {.name = "b", .begin = 100}}, 1);
+  const Outcome outcome = late.Run();
+  EXPECT_EQ(outcome.makespan, 4);
+  EXPECT_TRUE(outcome.allocations[0].began);
+  EXPECT_FALSE(outcome.allocations[1].began);
+}
+
 TEST(AcrossTest, WhatWaitsIsToldAfterTheDelay) {
   // Two that run where they are submitted and elsewhere, and one that waits for both.
   std::string table = "T\tA\tk\t10\nT\tB\tk\t10\nT\tC\tk\t1\nE\tA\tC\nE\tB\tC\n";

@@ -234,6 +234,12 @@ std::string AsksText(const Shape& shape) {
   return asks;
 }
 
+/// Of one node.
+bool FitsNode(const Shape& shape, const NodeCapacity& has) {
+  return shape.cores <= has.slots && shape.devices <= has.devices &&
+         (shape.memory == 0 || has.memory == 0 || shape.memory <= has.memory);
+}
+
 /// What several allocations do not do yet.
 Status CheckAllocations(const SimArguments& arguments, const graph::Graph& graph,
                         const sim::Options& options) {
@@ -243,26 +249,23 @@ Status CheckAllocations(const SimArguments& arguments, const graph::Graph& graph
   if (arguments.io == "model")
     return Bad("files are not modelled between allocations; leave out --io model, or [[allocation]]");
   const auto fits = [&](const Shape& shape) {
-    return std::any_of(options.cluster.nodes.begin(), options.cluster.nodes.end(), [&](const auto& group) {
-      const NodeCapacity& has = group.capacity;
-      return shape.cores <= has.slots && shape.devices <= has.devices &&
-             (shape.memory == 0 || has.memory == 0 || shape.memory <= has.memory);
-    });
+    return std::any_of(options.cluster.nodes.begin(), options.cluster.nodes.end(),
+                       [&](const auto& group) { return FitsNode(shape, group.capacity); });
   };
   for (uint32_t n = 0; n < graph.task_count(); ++n) {
     const TaskId id(n);
     const graph::Profile& profile = graph.profile(id);
-    const std::string name = Printable(graph.TaskName(id), 60);
+    const auto name = [&] { return Printable(graph.TaskName(id), 60); };
     if (profile.shape.nodes > 1 || profile.ranks > 1)
-      return Bad(StrCat("task ", name,
+      return Bad(StrCat("task ", name(),
                         " is of several nodes or ranks, and such tasks do not move between allocations; "
                         "leave out [[allocation]]"));
     if (!fits(profile.shape))
-      return Bad(StrCat("task ", name, " asks for more than any node of any allocation has (",
+      return Bad(StrCat("task ", name(), " asks for more than any node of any allocation has (",
                         AsksText(profile.shape), "); larger nodes run it, and so does --one-core where only "
                         "cores are short"));
     if (options.submit_children && graph.predecessors(id).size() > 1)
-      return Bad(StrCat("task ", name, " waits for ", graph.predecessors(id).size(),
+      return Bad(StrCat("task ", name(), " waits for ", graph.predecessors(id).size(),
                         " tasks, and only one can have submitted it; leave out --submit-children"));
   }
   return Status();
@@ -273,10 +276,7 @@ void NoteUnfitting(const graph::Graph& graph, const formats::ClusterModel& clust
   const auto fits = [&](const Shape& shape) {
     uint64_t enough = 0;
     for (const formats::ClusterModel::Nodes& group : cluster.nodes) {
-      const NodeCapacity& has = group.capacity;
-      if (shape.cores <= has.slots && shape.devices <= has.devices &&
-          (shape.memory == 0 || has.memory == 0 || shape.memory <= has.memory))
-        enough += group.count;
+      if (FitsNode(shape, group.capacity)) enough += group.count;
     }
     return enough >= std::max(1u, shape.nodes);
   };

@@ -370,6 +370,12 @@ uint64_t ClusterModel::slot_count() const {
   return count;
 }
 
+double ClusterModel::power() const {
+  double power = 0;
+  for (const Nodes& each : nodes) power += each.speed * each.capacity.slots * each.count;
+  return power;
+}
+
 Result<ClusterModel> ReadClusterModel(std::string_view file_name, std::string_view text) {
   return ClusterReader(file_name, text).Read();
 }

@@ -71,6 +71,8 @@ struct ClusterModel {
   ClusterModel OfAllocation(size_t index) const;
   uint32_t node_count() const;
   uint64_t slot_count() const;
+  /// Slots, each worth its node's speed.
+  double power() const;
 };
 
 /// Reads a cluster file (harrow-cluster(5)). kInvalid: a line "FILE:LINE:COLUMN: what is wrong; what would be right" a

@@ -21,7 +21,6 @@
 #include "sim/across.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -30,6 +29,7 @@
 
 #include "base/text.h"
 #include "sim/site.h"
+#include "sim/transfers.h"
 #include "supervisor/core/supervisor.h"
 
 namespace harrow::sim {
@@ -38,7 +38,7 @@ namespace {
 using supervisor::MoveId;
 using supervisor::PartId;
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kNever = Transfers::kNever;
 
 [[noreturn]] void Raise(const std::string& text) {
   throw std::logic_error("simulation: " + text);
@@ -66,8 +66,8 @@ class Across {
         options_(options),
         supervisor_(options.moves, 1),
         owner_(graph.task_count(), kUnborn),
-        fate_(graph.task_count()),
-        settled_(graph.task_count(), false) {
+        fate_(graph.task_count()) {
+    double longest_delay = 0;
     for (uint32_t i = 0; i < options.cluster.allocations.size(); ++i) {
       auto server = std::make_unique<Server>();
       server->model = options.cluster.allocations[i];
@@ -76,20 +76,21 @@ class Across {
       server->options.seed = options.seed + i;
       server->options.core.seed = options.core.seed + i;
       server->options.core.shared_files = true;
-      for (const formats::ClusterModel::Nodes& group : server->options.cluster.nodes) {
-        server->slots += uint64_t{group.count} * group.capacity.slots;
-        server->power += group.speed * group.count * group.capacity.slots;
-      }
+      server->slots = server->options.cluster.slot_count();
+      server->power = server->options.cluster.power();
       server->site = MakeSite(graph, work, server->options);
       server->next_report = server->model.begin;
+      longest_delay = std::max(longest_delay, server->model.delay);
       servers_.push_back(std::move(server));
     }
+    patience_ = 8 * longest_delay + 20 * options.report_period +
+                Seconds(options.moves.silence + options.moves.forget);
   }
 
   Outcome Run() {
     while (settled_count_ < graph_.task_count()) {
       const double next = Next();
-      if (next == kNever || (!MoreToCome() && now_ - progress_ > Patience())) break;
+      if (next == kNever || (now_ - progress_ > patience_ && !MoreToCome())) break;
       now_ = next;
       for (uint32_t i = 0; i < servers_.size(); ++i) {
         if (servers_[i]->state == State::kAwaited && servers_[i]->model.begin <= now_) Begin(i);
@@ -178,12 +179,6 @@ class Across {
              (server->state == State::kThere && (server->model.end > 0 || server->site->Next() < kNever));
     });
   }
-  /// A report, the request, the offer and its answer take that at most, and so does a move that was forgotten.
-  double Patience() const {
-    double delay = 0;
-    for (const auto& server : servers_) delay = std::max(delay, server->model.delay);
-    return 8 * delay + 20 * options_.report_period + Seconds(options_.moves.silence + options_.moves.forget);
-  }
   double DelayOf(uint32_t who) const { return who == kSupervisor ? 0 : servers_[who]->model.delay; }
   void Send(uint32_t from, uint32_t to, Body body) {
     for (const uint32_t who : {from, to}) {
@@ -237,7 +232,7 @@ class Across {
       std::vector<TaskId> born;
       for (const core::TaskSettled& settled : servers_[i]->site->TakeSettled()) {
         const TaskId id = settled.task;
-        if (settled_[id.value]) Raise(StrCat("task ", id.value, " is settled twice"));
+        if (owner_[id.value] == kSettled) Raise(StrCat("task ", id.value, " is settled twice"));
         if (owner_[id.value] != i) Raise(StrCat("task ", id.value, " is settled where it is not"));
         Settle(id, settled.state);
         servers_[i]->done += settled.state == core::FinalState::kDone ? 1 : 0;
@@ -263,7 +258,6 @@ class Across {
     }
   }
   void Settle(TaskId id, core::FinalState state) {
-    settled_[id.value] = true;
     owner_[id.value] = kSettled;
     fate_[id.value] = state;
     ++settled_count_;
@@ -545,7 +539,6 @@ class Across {
   std::map<std::pair<double, uint64_t>, Message> messages_;
   std::vector<uint32_t> owner_;
   std::vector<core::FinalState> fate_;
-  std::vector<bool> settled_;
   std::vector<core::Event> ended_;  // TaskRestored of all that others wait for
   // Of allocations that have ended while no other was there, and what is known of them.
   std::vector<TaskId> parked_;
@@ -554,6 +547,8 @@ class Across {
   uint64_t settled_count_ = 0, offered_ = 0, finals_[4] = {};
   uint64_t sent_ = 0, moves_ = 0, moved_tasks_ = 0, given_up_ = 0;
   double now_ = 0;
+  // A report, the request, the offer and its answer take that at most, and so does a move that was forgotten.
+  double patience_ = 0;
   double progress_ = 0;  // when anything happened last but reports, and moves
 };
 

@@ -9,13 +9,6 @@ namespace harrow::sim {
 
 namespace {
 
-double PowerOf(const formats::ClusterModel& cluster) {
-  double power = 0;
-  for (const formats::ClusterModel::Nodes& group : cluster.nodes)
-    power += group.speed * group.capacity.slots * group.count;
-  return power;
-}
-
 /// The least T in which allocations that are there from begin to end could do the work: the sum of slots x
 /// speed x (min(T, end) - begin) is the work. No less than the critical path after the first begins, at the
 /// largest speed. Infinity: they end before.
@@ -27,8 +20,8 @@ double LowerOf(const formats::ClusterModel& cluster, const Bounds& bounds) {
     const formats::ClusterModel::Allocation& allocation = cluster.allocations[i];
     for (const formats::ClusterModel::Nodes& group : own.nodes) speed = std::max(speed, group.speed);
     first = std::min(first, allocation.begin);
-    changes.emplace_back(allocation.begin, PowerOf(own));
-    if (allocation.end > 0) changes.emplace_back(allocation.end, -PowerOf(own));
+    changes.emplace_back(allocation.begin, own.power());
+    if (allocation.end > 0) changes.emplace_back(allocation.end, -own.power());
   }
   std::sort(changes.begin(), changes.end());
   double left = bounds.work, power = 0, now = first;
@@ -49,11 +42,8 @@ double LowerOf(const formats::ClusterModel& cluster, const Bounds& bounds) {
 Bounds FindBounds(const graph::Graph& graph, const std::vector<Work>& work,
                   const formats::ClusterModel& cluster) {
   Bounds bounds;
-  double speed = 0, power = 0;  // of the fastest node; cores times speed
-  for (const formats::ClusterModel::Nodes& group : cluster.nodes) {
-    speed = std::max(speed, group.speed);
-    power += group.speed * group.capacity.slots * group.count;
-  }
+  double speed = 0;  // of the fastest node
+  for (const formats::ClusterModel::Nodes& group : cluster.nodes) speed = std::max(speed, group.speed);
   std::vector<double> until(graph.task_count(), 0);
   std::vector<uint32_t> waits(graph.task_count());
   std::vector<TaskId> ready;
@@ -75,7 +65,7 @@ Bounds FindBounds(const graph::Graph& graph, const std::vector<Work>& work,
     }
   }
   const auto slots = static_cast<double>(cluster.slot_count());
-  bounds.lower = std::max(bounds.critical_path / speed, bounds.work / power);
+  bounds.lower = std::max(bounds.critical_path / speed, bounds.work / cluster.power());
   if (!cluster.allocations.empty()) bounds.lower = LowerOf(cluster, bounds);
   bounds.graham = bounds.work / slots + (1 - 1 / slots) * bounds.critical_path;
   return bounds;

@@ -37,6 +37,12 @@ struct Shared {
     options.cluster.allocations = std::move(allocations);
     options.check_owners = true;
   }
+  void GiveTheLastNode(uint32_t cores) {
+    options.cluster.nodes.push_back(options.cluster.nodes[0]);
+    --options.cluster.nodes[0].count;
+    options.cluster.nodes[1].count = 1;
+    options.cluster.nodes[1].capacity.slots = cores;
+  }
   Outcome Run() { return Simulate(flow.graph, work, options); }
 };
 
@@ -147,9 +153,7 @@ TEST(AcrossTest, HoweverLongNothingElseHappensItGoesOn) {
   EXPECT_EQ(moved.makespan, 1240) << "a report and an offer after it";
   std::string table = "T\tt\tk\t1\t2\n";
   Shared awaited(table, {{.name = "a"}, {.name = "b", .begin = 1e4}}, 1);
-  awaited.options.cluster.nodes[0].count = 1;
-  awaited.options.cluster.nodes.push_back(
-      {.count = 1, .capacity = {2, 0, 0}, .page_cache = 0, .speed = 1, .line = 0});
+  awaited.GiveTheLastNode(2);
   const Outcome late = awaited.Run();
   EXPECT_EQ(late.counts.done, 1u);
   EXPECT_NEAR(late.makespan, 1e4 + 1, 0.2);
@@ -157,9 +161,7 @@ TEST(AcrossTest, HoweverLongNothingElseHappensItGoesOn) {
 
 TEST(AcrossTest, WhatNobodyCanRunAnyMoreIsLeft) {
   Shared none("T\tt\tk\t5\t2\n", {{.name = "a"}, {.name = "b", .end = 3}}, 1);
-  none.options.cluster.nodes[0].count = 1;
-  none.options.cluster.nodes.push_back(
-      {.count = 1, .capacity = {2, 0, 0}, .page_cache = 0, .speed = 1, .line = 0});
+  none.GiveTheLastNode(2);
   const Outcome outcome = none.Run();
   EXPECT_FALSE(outcome.complete);
   EXPECT_EQ(outcome.counts.done, 0u);

@@ -69,6 +69,14 @@ void Introduce(Watched* w, uint32_t parts) {
   w->After(milliseconds(100));
 }
 
+/// One of two has ten tasks, and the other none.
+std::vector<MoveRequest> AskedOfTwo(Watched* w) {
+  Introduce(w, 2);
+  w->Tell(w->Of(0, 10));
+  w->Tell(w->Of(1, 0));
+  return w->Asked();
+}
+
 TEST(SupervisorTest, TheExampleByTriggerAndAmount) {
   const auto asked = [](Trigger trigger, double alpha, Amount amount, uint64_t first, uint64_t second) {
     Watched w({.trigger = trigger, .amount = amount, .alpha = alpha, .worth_only = false});
@@ -100,10 +108,7 @@ TEST(SupervisorTest, OneReportMakesNoRound) {
 
 TEST(SupervisorTest, WhatWasAskedForIsNotAskedForAgain) {
   Watched w({.worth_only = false});
-  Introduce(&w, 2);
-  w.Tell(w.Of(0, 10));
-  w.Tell(w.Of(1, 0));
-  const std::vector<MoveRequest> asked = w.Asked();
+  const std::vector<MoveRequest> asked = AskedOfTwo(&w);
   ASSERT_EQ(TextOf(asked), "0>1:5 ");
   EXPECT_EQ(w.supervisor.Expected(PartId(0), {}), -5);
   EXPECT_EQ(w.supervisor.Expected(PartId(1), {}), 5);
@@ -131,10 +136,7 @@ TEST(SupervisorTest, WhatWasAskedForIsNotAskedForAgain) {
 
 TEST(SupervisorTest, AGiverWithoutTasksHasTakenTheRequestUp) {
   Watched w({.worth_only = false});
-  Introduce(&w, 2);
-  w.Tell(w.Of(0, 10));
-  w.Tell(w.Of(1, 0));
-  const std::vector<MoveRequest> asked = w.Asked();
+  const std::vector<MoveRequest> asked = AskedOfTwo(&w);
   ASSERT_EQ(asked.size(), 1u);
   w.handled[0] = asked[0].id.number;
   w.Tell(w.Of(0, 0));  // its queue has drained meanwhile
@@ -163,10 +165,7 @@ TEST(SupervisorTest, ReportsThatComeTwiceOrLateChangeNothing) {
 
 TEST(SupervisorTest, ALateWordThatAMoveWasTakenCounts) {
   Watched w({.worth_only = false});
-  Introduce(&w, 2);
-  w.Tell(w.Of(0, 10));
-  w.Tell(w.Of(1, 0));
-  const std::vector<MoveRequest> asked = w.Asked();
+  const std::vector<MoveRequest> asked = AskedOfTwo(&w);
   ASSERT_EQ(asked.size(), 1u);
   Report old = w.Of(1, 5);
   old.taken.push_back(asked[0].id);

@@ -324,11 +324,13 @@ wire::ChannelHandler Server::Impl::AcceptAgent(std::shared_ptr<wire::Channel> ch
     if (found == agents.end()) return;
     const Status taken = TakeFromAgent(&found->second, bytes);
     if (taken.ok()) return;
-    os::LogWarning(StrCat("agent at ", key->peer(), ": ", taken.message()));
-    pb::ToAgent refusal;
-    refusal.mutable_shutdown()->set_reason(taken.message());
-    refusal.mutable_shutdown()->set_refused(true);
-    found->second.channel->Send(refusal.SerializeAsString());
+    // One that comes when all is done is told to leave as the others are.
+    const bool refused = phase < Phase::kLeaving;
+    if (refused) os::LogWarning(StrCat("agent at ", key->peer(), ": ", taken.message()));
+    pb::ToAgent answer;
+    answer.mutable_shutdown()->set_reason(taken.message());
+    answer.mutable_shutdown()->set_refused(refused);
+    found->second.channel->Send(answer.SerializeAsString());
     driver->Disconnected(Now(), found->second.node, key);
     DropAgent(key);
   };
@@ -361,7 +363,7 @@ void Server::Impl::DropAgent(const wire::Channel* key) {
   if (found == agents.end()) return;
   found->second.channel->Close();
   // Not now: it may be that channel whose message is being handled.
-  loop->Post([held = std::move(found->second.channel)] {});
+  loop->Post([this, held = std::move(found->second.channel)] { GoOn(); });
   agents.erase(found);
 }
 

@@ -87,6 +87,7 @@ int Run(Options options) {
   }
   if (!site.local.empty()) options.agent.commands.env.emplace_back("HARROW_LOCAL", site.local);
   options.agent.mpi_helper = batch::HelperProgram(ThisProgram(), "harrow-pmix");
+  options.agent.run_dir = path;
   options.agent.dir = std::move(part->dir);
   return agent::RunWarden(std::move(options.agent));
 }

@@ -96,7 +96,7 @@ std::string CommandText(const run_dir::Part& part, TaskId task) {
   const auto texts = run::ReadTaskTexts(part, {task});
   if (!texts.ok() || texts->empty()) return "";
   const run::TaskText& text = texts->begin()->second;
-  return StrCat("  command (", Printable(text.place), "): ", Printable(text.command, 4096), "\n");
+  return StrCat("  command (", text.place.empty() ? "submitted" : Printable(text.place), "): ", Printable(text.command, 4096), "\n");
 }
 
 /// Of the task for which another was skipped.

@@ -77,7 +77,7 @@ _harrow() {
           compopt -o filenames
           mapfile -t COMPREPLY < <(compgen -f -- "$cur")
           return ;;
-        exec)
+        exec | submit)
           compopt -o filenames
           mapfile -t COMPREPLY < <(compgen -c -- "$cur"; compgen -f -- "$cur")
           return ;;

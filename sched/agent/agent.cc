@@ -135,6 +135,7 @@ class Agent {
                   .incarnation = incarnation_ = NewIncarnation(),
                   .output_file = output_file_,
                   .own_tmp = !node_.tmp_root.empty(),
+                  .run_dir = options_.run_dir,
                   .local = options_.local,
                   .unfit = options_.unfit.empty() ? no_home_ : options_.unfit,
                   .hosts = {}};

@@ -36,6 +36,7 @@ struct AgentOptions {
   uint64_t local_limit = 0;  // bytes that tasks may hold there; 0: no limit
   wire::PortRange ports = 0;  // for other agents, by the site's leave
   topology::Grant grant;      // of the batch system
+  std::string run_dir{};       // of the run, as tasks are told (HARROW_RUN)
   bool alone = false;         // wait for, and give way to, another warden of this run and node
   NodeCommands commands;      // of the run, for this node
   // How the run's files lie on the node (agent/store_home.h).

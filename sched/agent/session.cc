@@ -215,6 +215,7 @@ void Session::TakeWelcome(const pb::Welcome& welcome) {
     environment.emplace_back(variable.name(), variable.value());
   base_ = std::make_shared<BaseEnvironment>(environment,
                                             BaseEnvironment::Common{.submit_dir = welcome.submit_dir(),
+                                                                    .run_dir = node_.run_dir,
                                                                     .node_name = node_.name,
                                                                     .shell = welcome.shell(),
                                                                     .has_devices = node_.devices > 0,

@@ -40,6 +40,7 @@ struct NodeInfo {
   uint64_t incarnation = 0;
   uint32_t output_file = 0;
   bool own_tmp = false;  // tasks get a TMPDIR of their own
+  std::string run_dir{};  // HARROW_RUN of tasks; empty: not told
   std::string local{};   // HARROW_LOCAL of tasks; empty: none
   std::string unfit{};   // why no task may run here; empty: they may
   std::string hosts{};   // names this node to srun (Common::hosts)

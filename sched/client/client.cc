@@ -171,6 +171,24 @@ Result<pb::Answer> Client::Explain(const std::string& task) {
   return answer;
 }
 
+Result<pb::Submitted> Client::Submit(const pb::SubmitRequest& request) {
+  pb::FromClient question;
+  *question.mutable_submit() = request;
+  pb::Submitted submitted;
+  Status refused;
+  HARROW_RETURN_IF_ERROR(Ask(question, [&](const pb::ToClient& reply) {
+    if (reply.has_answer()) {
+      refused = Status(reply.answer().code() == 2 ? Code::kInvalid : Code::kExhausted, reply.answer().text());
+    } else if (!reply.has_submitted()) {
+      return false;
+    }
+    submitted = reply.submitted();
+    return true;
+  }));
+  if (!refused.ok()) return refused;
+  return submitted;
+}
+
 Result<pb::Answer> Client::Cancel(const std::vector<std::string>& tasks, bool all) {
   pb::FromClient question;
   for (const std::string& task : tasks) question.mutable_cancel()->add_task(task);

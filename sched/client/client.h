@@ -39,6 +39,9 @@ class Client {
   Result<pb::Progress> Progress(bool with_nodes);
   Result<pb::Answer> Explain(const std::string& task);
   Result<pb::Answer> Cancel(const std::vector<std::string>& tasks, bool all);
+  /// kInvalid: why none of them was taken. kUnavailable: it is not known whether they were; the same request, with an id,
+  /// can be sent again to another server of the run.
+  Result<pb::Submitted> Submit(const pb::SubmitRequest& request);
 
  private:
   Client(os::EventLoop* loop, Duration reply_time) : loop_(loop), reply_time_(reply_time) {}

@@ -6,7 +6,6 @@
 #include "formats/identity.h"
 
 #include <string>
-#include <unordered_map>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -33,18 +32,12 @@ class Bytes {
   std::string data_;
 };
 
-struct IdentityHash {
-  size_t operator()(const Identity& id) const { return id.low; }
-};
-
 }  // namespace
 
-std::vector<Identity> Identities(const graph::Graph& graph) {
-  std::vector<Identity> identities(graph.task_count());
-  std::vector<Identity> profiles;  // of shell, cwd and env
+Identity Identifier::Next() {
   Bytes bytes;
-  for (uint32_t n = 0; n < graph.profile_count(); ++n) {
-    const graph::Profile& profile = graph.profile(ProfileId(n));
+  while (profiles_.size() < graph_.profile_count()) {
+    const graph::Profile& profile = graph_.profile(ProfileId(static_cast<uint32_t>(profiles_.size())));
     bytes.Clear();
     bytes.Text(profile.shell);
     bytes.Text(profile.cwd);
@@ -52,29 +45,32 @@ std::vector<Identity> Identities(const graph::Graph& graph) {
       bytes.Text(name);
       bytes.Text(value);
     }
-    profiles.push_back(bytes.Hash());
+    profiles_.push_back(bytes.Hash());
   }
-  std::unordered_map<Identity, uint64_t, IdentityHash>
-      occurrences;  // of unnamed tasks that are otherwise alike
-  for (uint32_t n = 0; n < identities.size(); ++n) {
-    const TaskId task(n);
-    bytes.Clear();
-    bytes.Number(kVersion);
-    bytes.Text(graph.given_name(task));
-    bytes.Number(static_cast<uint64_t>(graph.form(task)));
-    bytes.Text(graph.command(task));
-    const Identity& profile = profiles[graph.profile_id(task).value];
-    bytes.Number(profile.high);
-    bytes.Number(profile.low);
-    for (const auto& files : {graph.inputs(task), graph.outputs(task)}) {
-      bytes.Number(files.size());
-      for (FileId file : files) bytes.Text(graph.file_name(file));
-    }
-    if (graph.given_name(task).empty()) {
-      bytes.Number(occurrences[bytes.Hash()]++);
-    }
-    identities[n] = bytes.Hash();
+  const TaskId task(next_++);
+  bytes.Clear();
+  bytes.Number(kVersion);
+  bytes.Text(graph_.given_name(task));
+  bytes.Number(static_cast<uint64_t>(graph_.form(task)));
+  bytes.Text(graph_.command(task));
+  const Identity& profile = profiles_[graph_.profile_id(task).value];
+  bytes.Number(profile.high);
+  bytes.Number(profile.low);
+  for (const auto& files : {graph_.inputs(task), graph_.outputs(task)}) {
+    bytes.Number(files.size());
+    for (FileId file : files) bytes.Text(graph_.file_name(file));
   }
+  if (graph_.given_name(task).empty()) {
+    bytes.Number(occurrences_[bytes.Hash()]++);
+  }
+  return bytes.Hash();
+}
+
+std::vector<Identity> Identities(const graph::Graph& graph) {
+  Identifier identifier(graph);
+  std::vector<Identity> identities;
+  identities.reserve(graph.task_count());
+  while (identities.size() < graph.task_count()) identities.push_back(identifier.Next());
   return identities;
 }
 

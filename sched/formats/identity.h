@@ -1,7 +1,9 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "graph/graph.h"
@@ -13,6 +15,24 @@ namespace harrow::formats {
 struct Identity {
   uint64_t high = 0, low = 0;
   auto operator<=>(const Identity&) const = default;
+};
+
+/// Of a graph's tasks, one after the other. The graph may grow meanwhile.
+class Identifier {
+ public:
+  explicit Identifier(const graph::Graph& graph) : graph_(graph) {}
+  /// Of the first task, the second, ... There has to be one left.
+  Identity Next();
+  size_t done() const { return next_; }
+
+ private:
+  struct Hash {
+    size_t operator()(const Identity& id) const { return id.low; }
+  };
+  const graph::Graph& graph_;
+  uint32_t next_ = 0;
+  std::vector<Identity> profiles_;  // of shell, cwd and env
+  std::unordered_map<Identity, uint64_t, Hash> occurrences_;  // of unnamed tasks that are otherwise alike
 };
 
 /// Of all tasks, by TaskId. O(tasks + text).

@@ -17,6 +17,9 @@ namespace harrow::run {
 
 inline constexpr uint32_t kFlowVersion = 4;  // of RUN/flow; flow_format.md
 
+class FlowBuilder;
+struct Submission;
+
 /// What a run is that only puts the inputs of its flow on the nodes (`harrow stage`): its tasks are not run.
 enum class Stage : uint8_t {
   kNo = 0,
@@ -37,6 +40,7 @@ struct RunSettings : config::RunOptions {
   WallTime started;
   bool sync_journal = true;
   Stage stage = Stage::kNo;
+  uint32_t submitted = 0;  // so many of its tasks, the last ones, were submitted while it went on
 };
 
 /// A flow as it is stored: tasks have the ids they had when it was written.
@@ -50,9 +54,13 @@ struct StoredFlow {
 /// what a resume makes of it goes into the part that is resumed.
 Status WriteFlow(os::FileSystem& fs, const std::string& dir, const RunSettings& settings,
                  const graph::Graph& graph, const std::vector<bool>& unwanted);
-/// The flow that a part goes by: its own, since it was resumed, else that of its run. kNotFound: no run there. kDamaged:
-/// cut, changed or of another version; never a piece of the flow.
+/// The flow that a part goes by: its own, since it was resumed, else that of its run, and what was submitted to it since
+/// then. kNotFound: no run there. kDamaged: cut, changed or of another version; never a piece of the flow.
 Result<StoredFlow> ReadFlow(const run_dir::Part& part);
+/// The same for who adds to it. `builder`: of `flow`; `submissions`: may be null. Returns how many of the tasks are in the
+/// flow file, not beside it (AddedFile).
+Result<uint32_t> ReadFlow(const run_dir::Part& part, StoredFlow* flow, FlowBuilder* builder,
+                          std::vector<Submission>* submissions);
 /// The flow file of a directory.
 Result<StoredFlow> ReadFlow(os::FileSystem& fs, const std::string& dir);
 /// A task for people.

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "formats/identity.h"
+#include "journal/parts.h"
 #include "made/record.h"
 #include "run_dir/names.h"
 
@@ -24,10 +25,27 @@ struct IdentityHash {
   size_t operator()(const Identity& identity) const { return identity.low; }
 };
 
-std::vector<journal::TaskFate> FatesOf(const journal::History& history, size_t tasks) {
+std::vector<journal::TaskFate> RecordedFates(const journal::History& history, size_t tasks) {
   std::vector<journal::TaskFate> fates(tasks, journal::TaskFate::kOpen);
   for (const journal::FateRecord& record : history.fates) {
     if (record.task.value < tasks) fates[record.task.value] = record.fate;
+  }
+  return fates;
+}
+
+/// A server that was killed may have recorded a task's success and not its fate, a moment later. Such a task is
+/// done. One that was on record as done, and was opened again, is not: when it succeeded cannot be told.
+std::vector<journal::TaskFate> FatesOf(const journal::History& history, size_t tasks) {
+  std::vector<journal::TaskFate> fates = RecordedFates(history, tasks);
+  std::vector<bool> was_done(tasks);
+  for (const journal::FateRecord& record : history.fates) {
+    if (record.task.value < tasks && record.fate == journal::TaskFate::kDone) was_done[record.task.value] = true;
+  }
+  for (const journal::AttemptRecord& attempt : history.attempts) {
+    const uint32_t task = attempt.task.value;
+    if (task < tasks && fates[task] == journal::TaskFate::kOpen && !was_done[task] &&
+        journal::Succeeded(attempt))
+      fates[task] = journal::TaskFate::kDone;
   }
   return fates;
 }
@@ -53,26 +71,36 @@ std::vector<journal::NodeRecord> PresentNodes(const journal::History& history) {
 
 Status GoOnInPlace(const std::shared_ptr<run_dir::RunDir>& dir, const ResumePlan& plan, const journal::History& history,
                    const RunSettings& settings, size_t tasks) {
-  std::vector<journal::FateRecord> opened;
-  const std::vector<journal::TaskFate> fates = FatesOf(history, tasks);
+  std::vector<journal::FateRecord> changed;
+  const std::vector<journal::TaskFate> fates = RecordedFates(history, tasks);
   for (uint32_t i = 0; i < tasks; ++i) {
-    if (fates[i] != journal::TaskFate::kOpen && !plan.done[i]) {
-      opened.push_back({.task = TaskId(i), .fate = journal::TaskFate::kOpen, .because = {}});
-    }
+    const journal::TaskFate fate = plan.done[i] ? journal::TaskFate::kDone : journal::TaskFate::kOpen;
+    if (fates[i] != fate) changed.push_back({.task = TaskId(i), .fate = fate, .because = {}});
   }
   std::vector<journal::NodeRecord> left = PresentNodes(history);
-  if (opened.empty() && left.empty()) return Status();
+  if (changed.empty() && left.empty()) return Status();
   journal::Journal::Options options;
   options.run_id = settings.run_id;
   options.epoch = history.epoch + 1;
   Result<std::unique_ptr<journal::Journal>> journal = journal::Journal::Open(dir, options);
   if (!journal.ok()) return journal.status();
-  for (const journal::FateRecord& record : opened) (*journal)->Add(record);
+  for (const journal::FateRecord& record : changed) (*journal)->Add(record);
   for (journal::NodeRecord& record : left) {
     record.left_ns = settings.started.time_since_epoch().count();
     (*journal)->Add(std::move(record));
   }
   return (*journal)->Close();
+}
+
+/// The task of that name, not number; none: there is none.
+TaskId Named(const graph::Graph& graph, std::string_view name) {
+  const std::optional<TaskId> task = graph.FindTask(name);
+  return task && graph.given_name(*task) == name ? *task : TaskId();
+}
+
+Status ForgetAdded(os::FileSystem& fs, const std::string& run_dir) {
+  const Status gone = fs.Remove(run_dir::AddedPath(run_dir));
+  return gone.code() == Code::kNotFound ? Status() : gone;
 }
 
 /// The journal under the new numbers: what is known of the tasks that are still there.
@@ -129,6 +157,10 @@ Status WriteRenumbered(const std::string& directory, const ResumePlan& plan, con
     record.task = found == now.end() ? TaskId() : found->second;
     journal.Add(std::move(record));
   }
+  for (const TaskId following : plan.following) {  // FatesOf: were done, and are open again
+    for (const journal::TaskFate fate : {journal::TaskFate::kDone, journal::TaskFate::kOpen})
+      journal.Add(journal::FateRecord{.task = following, .fate = fate, .because = {}});
+  }
   for (uint32_t i = 0; i < graph.task_count(); ++i) {
     if (plan.done[i])
       journal.Add(journal::FateRecord{.task = TaskId(i), .fate = journal::TaskFate::kDone, .because = {}});
@@ -137,6 +169,71 @@ Status WriteRenumbered(const std::string& directory, const ResumePlan& plan, con
 }
 
 }  // namespace
+
+Status TakeOverSubmitted(const graph::Graph& before, uint32_t submitted, graph::Graph* now) {
+  if (submitted == 0) return {};
+  const auto first = static_cast<uint32_t>(before.task_count() - submitted);
+  const std::vector<Identity> old_ids = formats::Identities(before), new_ids = formats::Identities(*now);
+  std::unordered_map<Identity, TaskId, IdentityHash> by_identity;
+  for (uint32_t i = 0; i < new_ids.size(); ++i) by_identity.emplace(new_ids[i], TaskId(i));
+  std::unordered_map<uint32_t, TaskId> taken;
+  for (uint32_t i = first; i < before.task_count(); ++i) taken[i] = TaskId(static_cast<uint32_t>(now->task_count()) + i - first);
+  const auto now_of = [&](TaskId task) {
+    if (task.value >= first) return taken[task.value];
+    if (const auto same = by_identity.find(old_ids[task.value]); same != by_identity.end()) return same->second;
+    const std::string_view name = before.given_name(task);
+    return name.empty() ? TaskId() : Named(*now, name);
+  };
+  std::vector<std::pair<TaskId, TaskId>> waits, ends;
+  for (uint32_t i = first; i < before.task_count(); ++i) {
+    const TaskId task(i);
+    if (const std::string_view name = before.given_name(task); !name.empty() && Named(*now, name)) {
+      return Status(Code::kInvalid,
+                    StrCat("harrow: the flow has a task ", Printable(name, 60),
+                           " now; one of that name was submitted to the run. Resume the run without naming the flow"));
+    }
+    const auto inputs = before.inputs(task);
+    for (const TaskId earlier : before.predecessors(task)) {
+      const bool only_waits = before.OnlyWaits(earlier, task);
+      const bool by_file = std::any_of(inputs.begin(), inputs.end(),
+                                       [&](FileId file) { return before.producer(file) == earlier; });
+      if (by_file && !only_waits) continue;
+      const TaskId there = now_of(earlier);
+      if (!there) {
+        return Status(Code::kInvalid,
+                      StrCat("harrow: task ", Printable(before.TaskName(task), 60),
+                             ", which was submitted to the run, waits for ", Printable(before.TaskName(earlier), 60),
+                             ", which the flow no longer has. Resume the run without naming the flow"));
+      }
+      (only_waits ? ends : waits).emplace_back(there, taken[i]);
+    }
+  }
+  std::vector<FileId> in, out;
+  for (uint32_t i = first; i < before.task_count(); ++i) {
+    const TaskId task(i);
+    in.clear();
+    out.clear();
+    for (const FileId file : before.inputs(task)) in.push_back(now->AddFile(before.file_name(file)));
+    for (const FileId file : before.outputs(task)) out.push_back(now->AddFile(before.file_name(file)));
+    graph::TaskSpec spec;
+    spec.name = before.given_name(task);
+    spec.command = before.command(task);
+    spec.form = before.form(task);
+    spec.profile = now->AddProfile(before.profile(task));
+    if (before.kind(task)) spec.kind = now->AddKind(before.kind_name(before.kind(task)));
+    spec.in = in;
+    spec.out = out;
+    spec.place = before.place(task);
+    now->AddTask(spec);
+  }
+  for (const auto& [earlier, task] : waits) now->AddDependency(earlier, task);
+  for (const auto& [earlier, task] : ends) now->AddDependency(earlier, task, graph::WaitsFor::kEnd);
+  if (const Status sealed = now->Seal(); !sealed.ok()) {
+    return Status(Code::kInvalid, StrCat(sealed.message(), "\nharrow: tasks that were submitted to the run do not fit "
+                                                           "the flow any more. Resume the run without naming it"));
+  }
+  return {};
+}
 
 ResumePlan PlanResume(const graph::Graph& before, const graph::Graph& now, const std::vector<bool>& unwanted,
                       const journal::History& history) {
@@ -197,7 +294,8 @@ Status ApplyResume(const std::shared_ptr<run_dir::RunDir>& dir, const ResumePlan
   const std::string& run_dir = dir->path();
   if (plan.same_numbering) {
     HARROW_RETURN_IF_ERROR(GoOnInPlace(dir, plan, history, *settings, graph.task_count()));
-    return WriteFlow(fs, run_dir, *settings, graph, unwanted);
+    HARROW_RETURN_IF_ERROR(WriteFlow(fs, run_dir, *settings, graph, unwanted));
+    return ForgetAdded(fs, run_dir);  // it is in the flow now
   }
   const made::Attempts before = made::ReadAll(fs, run_dir, settings->flow_id);
   settings->flow_id = StrCat(settings->run_id, "-", history.epoch + 1);
@@ -215,7 +313,8 @@ Status ApplyResume(const std::shared_ptr<run_dir::RunDir>& dir, const ResumePlan
   HARROW_RETURN_IF_ERROR(made::WriteAll(fs, temporary, settings->flow_id, made));
   HARROW_RETURN_IF_ERROR(WriteFlow(fs, temporary, *settings, graph, unwanted));
   HARROW_RETURN_IF_ERROR(fs.Rename(temporary, run_dir::ResumeReadyPath(run_dir)));
-  return FinishReplacement(*dir);
+  HARROW_RETURN_IF_ERROR(FinishReplacement(*dir));
+  return ForgetAdded(fs, run_dir);
 }
 
 std::string HomeOf(os::FileSystem& fs, const std::string& run_dir, const std::string& name) {

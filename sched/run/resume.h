@@ -26,6 +26,10 @@ struct ResumePlan {
   std::vector<TaskId> following;  // were done, and run again because of what they follow from
 };
 
+/// Adds the last so many tasks of the earlier flow, which were submitted to it, to a flow that is named again, at its end.
+/// kInvalid, for people, where they no longer fit; `now` is of no more use then.
+Status TakeOverSubmitted(const graph::Graph& before, uint32_t submitted, graph::Graph* now);
+
 /// `unwanted`: a flag a task of `now`, or empty; these are not run and hold nobody up.
 ResumePlan PlanResume(const graph::Graph& before, const graph::Graph& now, const std::vector<bool>& unwanted,
                       const journal::History& history);

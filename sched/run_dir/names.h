@@ -29,6 +29,11 @@ inline std::string FlowPath(const std::string& dir) {
   return StrCat(dir, "/", kFlow);
 }
 
+/// Tasks that were submitted while the part went on (flow_format.md).
+inline std::string AddedPath(const std::string& dir) {
+  return dir + "/added";
+}
+
 /// The script of an array, as it was when the run began: what its elements execute.
 inline std::string ScriptPath(const std::string& run) {
   return run + "/script";

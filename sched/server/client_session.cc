@@ -27,8 +27,8 @@ std::string UnknownTask(const graph::Graph& graph, const std::string& name) {
 }
 
 ClientSession::ClientSession(std::shared_ptr<wire::Channel> channel, const run::StoredFlow* flow,
-                             RunDriver* driver, std::function<Moment()> now)
-    : channel_(std::move(channel)), flow_(flow), driver_(driver), now_(std::move(now)) {}
+                             RunDriver* driver, Hooks hooks)
+    : channel_(std::move(channel)), flow_(flow), driver_(driver), hooks_(std::move(hooks)) {}
 
 void ClientSession::OnMessage(std::string_view bytes) {
   pb::FromClient message;
@@ -57,11 +57,12 @@ void ClientSession::OnMessage(std::string_view bytes) {
   }
   if (message.has_status()) {
     pb::ToClient reply;
-    driver_->Snapshot(now_(), message.status().nodes(), reply.mutable_progress());
+    driver_->Snapshot(hooks_.now(), message.status().nodes(), reply.mutable_progress());
     Send(reply);
   }
   if (message.has_explain()) Explain(message.explain().task());
   if (message.has_cancel()) Cancel(message.cancel());
+  if (message.has_submit()) Submit(message.mutable_submit());
   if (message.has_follow()) {
     for (const std::string& name : message.follow().task()) {
       const std::optional<TaskId> task = Find(name);
@@ -119,9 +120,24 @@ void ClientSession::Cancel(const pb::CancelRequest& request) {
   Answer(!tasks.empty() || over == 0, tasks.empty() && over > 0 ? 1 : 0, std::move(text));
 }
 
+/// The answer may come when the client has gone, and this session with it.
+void ClientSession::Submit(pb::SubmitRequest* request) {
+  hooks_.submit(std::move(*request), [channel = channel_](const Result<pb::Submitted>& submitted) {
+    pb::ToClient reply;
+    if (submitted.ok()) {
+      *reply.mutable_submitted() = *submitted;
+    } else {
+      reply.mutable_answer()->set_ok(false);
+      reply.mutable_answer()->set_code(submitted.status().code() == Code::kInvalid ? 2 : 3);
+      reply.mutable_answer()->set_text(submitted.status().message());
+    }
+    channel->Send(reply.SerializeAsString());
+  });
+}
+
 void ClientSession::SendProgress() {
   if (!following_ || channel_->unsent_bytes() > kMostUnsent) return;
-  driver_->Snapshot(now_(), false, ended_.mutable_progress());
+  driver_->Snapshot(hooks_.now(), false, ended_.mutable_progress());
   Send(ended_);
   ended_.Clear();
 }

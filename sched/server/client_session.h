@@ -8,16 +8,21 @@
 #include <vector>
 
 #include "server/driver.h"
+#include "server/submissions.h"
 #include "wire/channel.h"
 #include "wire/harrow.pb.h"
 
 namespace harrow::server {
 
-/// One client's conversation: status, explain, cancel, follow. Of the server's thread.
+/// One client's conversation: status, explain, cancel, submit, follow. Of the server's thread.
 class ClientSession {
  public:
+  struct Hooks {
+    std::function<Moment()> now;
+    std::function<void(pb::SubmitRequest, Submissions::Told)> submit;
+  };
   ClientSession(std::shared_ptr<wire::Channel> channel, const run::StoredFlow* flow, RunDriver* driver,
-                std::function<Moment()> now);
+                Hooks hooks);
 
   void OnMessage(std::string_view bytes);
   /// A few times a second, and with `complete` progress at the end: what followers get.
@@ -32,13 +37,14 @@ class ClientSession {
   void Answer(bool ok, int32_t code, std::string text);
   void Explain(const std::string& name);
   void Cancel(const pb::CancelRequest& request);
+  void Submit(pb::SubmitRequest* request);
   /// A task by name, or an answer that it is unknown.
   std::optional<TaskId> Find(const std::string& name);
 
   std::shared_ptr<wire::Channel> channel_;
   const run::StoredFlow* flow_;
   RunDriver* driver_;
-  std::function<Moment()> now_;
+  Hooks hooks_;
   bool greeted_ = false, following_ = false, wants_output_ = false;
   std::unordered_set<uint32_t> wanted_tasks_;  // empty: all
   pb::ToClient ended_;

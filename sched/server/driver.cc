@@ -513,6 +513,17 @@ void RunDriver::Cancel(const std::vector<TaskId>& tasks) {
   Wake();
 }
 
+void RunDriver::AddTasks(const Moment& moment, TaskId first, uint32_t count, uint32_t first_file) {
+  recorder_.Grow(graph_.task_count());
+  for (const auto& node : nodes_.all()) node->profiles_sent.resize(graph_.profile_count(), false);
+  events_.push_back(core::TasksAdded{first, count});
+  if (local_files()) NoteFilesElsewhere(first_file);
+  complete_ = saves_ = false;
+  saving_.clear();
+  Schedule(moment);  // whoever asks finds them in the scheduler as in the graph
+  Wake();
+}
+
 void RunDriver::Interrupt(const Moment& moment) {
   if (interrupted_) return;
   interrupted_ = true;

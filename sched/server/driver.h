@@ -94,6 +94,8 @@ class RunDriver {
   void Committed(uint64_t sequence);
 
   void Cancel(const std::vector<TaskId>& tasks);
+  /// Tasks, and files from that number on, have been added to the graph; after Begin.
+  void AddTasks(const Moment& moment, TaskId first, uint32_t count, uint32_t first_file);
   /// Starts nothing more and ends what runs as interrupted: the run can be resumed.
   void Interrupt(const Moment& moment);
   void EndTime(const Moment& moment, WallTime end);

@@ -14,6 +14,11 @@ constexpr uint32_t kMaxAttempt = std::numeric_limits<uint16_t>::max();
 Recorder::Recorder(journal::Journal* journal, size_t tasks)
     : journal_(journal), last_attempt_(tasks, 0), fates_(tasks, 0) {}
 
+void Recorder::Grow(size_t tasks) {
+  last_attempt_.resize(tasks, 0);
+  fates_.resize(tasks, 0);
+}
+
 bool Recorder::Restore(const journal::History& history) {
   for (const journal::AttemptRecord& attempt : history.attempts) {
     if (attempt.task.value >= last_attempt_.size()) return false;

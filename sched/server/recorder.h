@@ -17,6 +17,8 @@ class Recorder {
  public:
   Recorder(journal::Journal* journal, size_t tasks);
 
+  /// There are so many tasks now.
+  void Grow(size_t tasks);
   /// What an earlier server or run recorded. Returns false when it names tasks that are not there.
   bool Restore(const journal::History& history);
 

@@ -13,6 +13,8 @@
 #include "base/text.h"
 #include "formats/identity.h"
 #include "os/log.h"
+#include "run/added.h"
+#include "run/flow_builder.h"
 #include "run/flow_store.h"
 #include "run/progress_pipe.h"
 #include "run_dir/names.h"
@@ -20,6 +22,7 @@
 #include "server/client_session.h"
 #include "server/driver.h"
 #include "server/site_account.h"
+#include "server/submissions.h"
 #include "wire/decode.h"
 
 // The life of a server. Start: flow and journal are read, the next epoch is taken, PART/server tells where it
@@ -86,6 +89,7 @@ struct Server::Impl {
   Status TakeFromAgent(AgentSession* session, std::string_view bytes);
   void DropAgent(const wire::Channel* key);
   wire::ChannelHandler AcceptClient(std::shared_ptr<wire::Channel> channel);
+  void ReadyForSubmissions(uint32_t flow_tasks, std::vector<run::Submission> known);
 
   // --- run
   void Flush();
@@ -96,8 +100,11 @@ struct Server::Impl {
   void AccountTimer();
   void WriteProgress();
   void FeedTasks();
+  void Submit(pb::SubmitRequest request, Submissions::Told told);
+  void Write(pb::AddedGroup group, std::function<void(Status)> done);
   void Committed(uint64_t sequence);
   void JournalFailed(const Status& why);
+  void CannotRecord(const char* what, const Status& why);
 
   // --- end
   void GoOn();
@@ -107,7 +114,7 @@ struct Server::Impl {
   std::string CannotGoOn() const;
   const std::string& run_path() const { return options.part.run->path(); }
   run_dir::RunDir& dir() const { return *options.part.dir; }
-  bool tasks_fed() const { return next_record >= flow->graph.task_count(); }
+  bool tasks_fed() const { return next_record >= flow.graph.task_count(); }
 
   os::EventLoop* loop;
   os::Clock* clock;
@@ -115,7 +122,9 @@ struct Server::Impl {
   ServerOptions options;
   run::ProgressWriter progress;
 
-  std::optional<run::StoredFlow> flow;
+  run::StoredFlow flow;
+  run::FlowBuilder builder{&flow};
+  std::optional<Submissions> submissions;
   std::optional<SiteAccount> account;
   std::vector<batch::GrantedNode> granted;
   uint64_t epoch = 1;
@@ -127,24 +136,28 @@ struct Server::Impl {
   std::list<ClientSession> clients;
   pb::FromAgent from_agent;  // reused for every message
 
-  std::vector<formats::Identity> identities;
+  std::optional<formats::Identifier> identifier;
   std::vector<bool> has_record;  // tasks that the journal's task table names
   uint32_t next_record = 0;
   uint64_t committed = 0;
   uint64_t fed_until = 0;  // journal sequence of the last task records
 
   std::thread asking;  // the batch system, for the allocation's end
+  std::optional<run::AddedFile> added_file;
+  std::thread writing;  // to it
   Phase phase = Phase::kRunning;
   std::string problem;
   std::deque<std::string> notices;  // not yet told to the keeper
   size_t notice_count = 0;
   bool journal_failed = false;
+  bool submitted = false;  // tasks, to this server
 };
 
 Server::Server(os::EventLoop* loop, os::Clock* clock, batch::Batch* batch, ServerOptions options)
     : impl_(std::make_unique<Impl>(loop, clock, batch, std::move(options))) {}
 Server::~Server() {
-  if (impl_->asking.joinable()) impl_->asking.join();
+  for (std::thread* thread : {&impl_->asking, &impl_->writing})
+    if (thread->joinable()) thread->join();
 }
 
 Status Server::Start() {
@@ -170,9 +183,9 @@ void Server::Interrupt() {
 // --- start
 
 Status Server::Impl::Start() {
-  Result<run::StoredFlow> stored = run::ReadFlow(options.part);
-  if (!stored.ok()) return stored.status();
-  flow.emplace(std::move(*stored));
+  std::vector<run::Submission> known;
+  const Result<uint32_t> flow_tasks = run::ReadFlow(options.part, &flow, &builder, &known);
+  if (!flow_tasks.ok()) return flow_tasks.status();
   Result<std::vector<batch::GrantedNode>> nodes = batch->Nodes();
   if (!nodes.ok()) return nodes.status();
 
@@ -183,21 +196,21 @@ Status Server::Impl::Start() {
   driver_options.epoch = epoch;
   driver_options.nodes_expected = static_cast<uint32_t>(nodes->size());
   for (const batch::GrantedNode& node : *nodes) driver_options.node_names.push_back(node.name);
-  driver_options.return_ticks = TicksOf(flow->settings.lease);
+  driver_options.return_ticks = TicksOf(flow.settings.lease);
   // The first node to come may be one whose setup has failed.
-  if (!flow->settings.node_setup.empty()) driver_options.setup_ticks = TicksOf(flow->settings.node_limit);
+  if (!flow.settings.node_setup.empty()) driver_options.setup_ticks = TicksOf(flow.settings.node_limit);
   // What an earlier job's agents had has been ended with that job.
   const bool other_job = std::any_of(history.facts.begin(), history.facts.end(), [this](const auto& fact) {
-    return fact.first == "job_id" && fact.second != flow->settings.job_id;
+    return fact.first == "job_id" && fact.second != flow.settings.job_id;
   });
-  driver_options.gather_ticks = TicksOf(flow->settings.fence) + 1;  // the first is at once
+  driver_options.gather_ticks = TicksOf(flow.settings.fence) + 1;  // the first is at once
   driver_options.restarted =
       std::any_of(history.facts.begin(), history.facts.end(), [this](const auto& fact) {
         return fact.first == "started_ns" &&
-               fact.second == StrCat(flow->settings.started.time_since_epoch().count());
+               fact.second == StrCat(flow.settings.started.time_since_epoch().count());
       });
   // Before it is lost a node is silent for a while.
-  driver_options.hung_after = std::min(driver_options.hung_after, flow->settings.fence * 2 / 3);
+  driver_options.hung_after = std::min(driver_options.hung_after, flow.settings.fence * 2 / 3);
   if (other_job) driver_options.gather_ticks = kGatherAfterAnotherJob;
   granted = std::move(*nodes);
   for (const batch::GrantedNode& node : granted) {
@@ -215,7 +228,7 @@ Status Server::Impl::Start() {
   hooks.made_of = [this](uint32_t output_file) {
     made::Attempts attempts;
     const std::string path = run_dir::MadePath(dir().path(), output_file);
-    const Status read = made::Read(dir(), path, flow->settings.flow_id, &attempts);
+    const Status read = made::Read(dir(), path, flow.settings.flow_id, &attempts);
     if (!read.ok() && read.code() != Code::kNotFound)
       os::LogWarning(StrCat("what lost attempts made stays: ", read.message()));
     return attempts;
@@ -225,12 +238,13 @@ Status Server::Impl::Start() {
     return info.ok() ? std::optional(info->modified) : std::nullopt;
   };
   hooks.secret = [] { return run_dir::NewKey(); };
-  driver = std::make_unique<RunDriver>(*flow, driver_options, journal.get(), std::move(hooks));
+  driver = std::make_unique<RunDriver>(flow, driver_options, journal.get(), std::move(hooks));
   made::Attempts made;
-  if (epoch > 1) made = made::ReadAll(dir(), dir().path(), flow->settings.flow_id);
+  if (epoch > 1) made = made::ReadAll(dir(), dir().path(), flow.settings.flow_id);
   HARROW_RETURN_IF_ERROR(driver->Restore(history, std::move(made)));
   RecordStart(history);
-  account.emplace(os::RealFileSystem(), options.site.local, flow->settings, flow->graph, history);
+  ReadyForSubmissions(*flow_tasks, std::move(known));
+  account.emplace(os::RealFileSystem(), options.site.local, flow.settings, flow.graph, history);
   HARROW_RETURN_IF_ERROR(Announce());
 
   driver->Begin(Now());
@@ -244,7 +258,7 @@ Status Server::Impl::Start() {
 }
 
 Status Server::Impl::OpenJournal(journal::History* history) {
-  const run::RunSettings& settings = flow->settings;
+  const run::RunSettings& settings = flow.settings;
   journal::Journal::Options journal_options;
   journal_options.run_id = settings.run_id;
   journal_options.epoch = 0;
@@ -264,7 +278,7 @@ Status Server::Impl::OpenJournal(journal::History* history) {
   }
   journal->SetCallbacks([this](uint64_t sequence) { loop->Post([this, sequence] { Committed(sequence); }); },
                         [this](Status why) { loop->Post([this, why] { JournalFailed(why); }); });
-  has_record.assign(flow->graph.task_count(), false);
+  has_record.assign(flow.graph.task_count(), false);
   for (const journal::TaskRecord& task : history->tasks) {
     if (task.task.value < has_record.size()) has_record[task.task.value] = true;
   }
@@ -272,11 +286,11 @@ Status Server::Impl::OpenJournal(journal::History* history) {
 }
 
 void Server::Impl::RecordStart(const journal::History& history) {
-  const run::RunSettings& settings = flow->settings;
+  const run::RunSettings& settings = flow.settings;
   Recorder& recorder = driver->recorder();
   recorder.Fact("flow_id", settings.flow_id);
   recorder.Fact("name", settings.name);
-  recorder.Fact("tasks", StrCat(flow->graph.task_count()));
+  recorder.Fact("tasks", StrCat(flow.graph.task_count()));
   recorder.Fact("order", order::PolicyName(settings.order));
   recorder.Fact("submit_dir", settings.submit_dir);
   const Result<std::string> place = os::RealFileSystem().Resolve(run_path());
@@ -292,7 +306,7 @@ void Server::Impl::RecordStart(const journal::History& history) {
 }
 
 Status Server::Impl::Announce() {
-  credentials = {.run_id = flow->settings.run_id, .key = run_dir::NewKey()};
+  credentials = {.run_id = flow.settings.run_id, .key = run_dir::NewKey()};
   Result<std::unique_ptr<wire::Listener>> listening = wire::Listen(
       loop, batch->ListenHosts(), {options.site.port_first, options.site.port_last}, credentials,
       wire::Limits(), [this](std::shared_ptr<wire::Channel> channel) { return Accept(std::move(channel)); });
@@ -306,7 +320,7 @@ Status Server::Impl::Announce() {
   rendezvous.host = HostName();
   rendezvous.pid = getpid();
   os::LogInfo(StrCat("server of epoch ", epoch, " listens on ", rendezvous.addresses.front(), "; ",
-                     flow->graph.task_count(), " tasks"));
+                     flow.graph.task_count(), " tasks"));
   return run_dir::WriteRendezvous(dir(), dir().path(), rendezvous);
 }
 
@@ -369,7 +383,10 @@ void Server::Impl::DropAgent(const wire::Channel* key) {
 
 wire::ChannelHandler Server::Impl::AcceptClient(std::shared_ptr<wire::Channel> channel) {
   const wire::Channel* key = channel.get();
-  clients.emplace_back(std::move(channel), &*flow, driver.get(), [this] { return Now(); });
+  clients.emplace_back(std::move(channel), &flow, driver.get(), ClientSession::Hooks{.now = [this] { return Now(); },
+                       .submit = [this](pb::SubmitRequest request, Submissions::Told told) {
+                         Submit(std::move(request), std::move(told));
+                       }});
   const auto session = std::prev(clients.end());
   wire::ChannelHandler handler;
   handler.on_message = [session](std::string_view bytes) { session->OnMessage(bytes); };
@@ -446,17 +463,19 @@ void Server::Impl::WriteProgress() {
 // wait.
 void Server::Impl::FeedTasks() {
   if (tasks_fed() || fed_until > committed) return;
-  if (identities.empty()) identities = formats::Identities(flow->graph);
-  const graph::Graph& graph = flow->graph;
+  if (!identifier) identifier.emplace(flow.graph);
+  while (identifier->done() < next_record) (void)identifier->Next();
+  const graph::Graph& graph = flow.graph;
   std::vector<journal::TaskRecord> records;
   for (; !tasks_fed() && records.size() < kTaskRecordsAtOnce; ++next_record) {
     const TaskId task(next_record);
+    const formats::Identity identity = identifier->Next();
     if (has_record[next_record]) continue;
     records.push_back({.task = task,
                        .name = graph.TaskName(task),
                        .kind = graph.kind(task) ? std::string(graph.kind_name(graph.kind(task))) : "",
-                       .identity_high = identities[next_record].high,
-                       .identity_low = identities[next_record].low,
+                       .identity_high = identity.high,
+                       .identity_low = identity.low,
                        .level = graph.level(task),
                        .cores = graph.profile(task).all_cores()});
   }
@@ -464,7 +483,52 @@ void Server::Impl::FeedTasks() {
     driver->recorder().Tasks(std::move(records));
     fed_until = driver->recorder().added();
   }
-  if (tasks_fed()) identities = {};
+  // What it remembers is much where tasks have no names; who submits tasks is likely to submit more.
+  if (tasks_fed() && !submitted) identifier.reset();
+}
+
+void Server::Impl::ReadyForSubmissions(uint32_t flow_tasks, std::vector<run::Submission> known) {
+  added_file.emplace(dir(), flow.settings.flow_id, flow_tasks);
+  submissions.emplace(flow, &builder, run_path(), std::move(known),
+                      Submissions::Hooks{
+                          .write = [this](pb::AddedGroup group, std::function<void(Status)> done) {
+                            Write(std::move(group), std::move(done));
+                          },
+                          .added =
+                              [this](TaskId first, uint32_t count, uint32_t first_file) {
+                                submitted = true;
+                                has_record.resize(flow.graph.task_count(), false);
+                                driver->AddTasks(Now(), first, count, first_file);
+                                FeedTasks();
+                              },
+                          .closed =
+                              [this](const Status& why) {
+                                os::LogError(StrCat("what was submitted cannot be written: ", why.message()));
+                                if (++notice_count <= kMostNotices)
+                                  notices.push_back(StrCat("no more tasks can be submitted to this run: ", why.message())
+                                                        .substr(0, kMaxNotice));
+                              },
+                          .failed = [this](const Status& why) { CannotRecord("what was submitted", why); }});
+}
+
+void Server::Impl::Submit(pb::SubmitRequest request, Submissions::Told told) {
+  if (flow.settings.stage != run::Stage::kNo)
+    return told(Status(Code::kInvalid, "this run only puts files on nodes, and takes no tasks"));
+  if (phase != Phase::kRunning || driver->interrupted() || journal_failed)
+    return told(Status(Code::kInvalid, "the run is ending, and takes no more tasks"));
+  submissions->Submit(std::move(request), std::move(told));
+}
+
+// Storage may take its time, so a thread of its own waits for it.
+void Server::Impl::Write(pb::AddedGroup group, std::function<void(Status)> done) {
+  if (writing.joinable()) writing.join();
+  writing = std::thread([this, group = std::move(group), done = std::move(done)]() mutable {
+    const Status status = added_file->Append(group);
+    loop->Post([this, status, done = std::move(done)] {
+      done(status);
+      GoOn();
+    });
+  });
 }
 
 void Server::Impl::Committed(uint64_t sequence) {
@@ -475,9 +539,13 @@ void Server::Impl::Committed(uint64_t sequence) {
 }
 
 void Server::Impl::JournalFailed(const Status& why) {
+  CannotRecord("the journal", why);
+}
+
+void Server::Impl::CannotRecord(const char* what, const Status& why) {
   if (journal_failed) return;
   journal_failed = true;
-  problem = StrCat("the journal cannot be written: ", why.message(),
+  problem = StrCat(what, " cannot be written: ", why.message(),
                    "; the run has been stopped, nothing recorded is "
                    "lost; go on with harrow run --resume --run-dir ",
                    run_path());
@@ -490,7 +558,7 @@ void Server::Impl::JournalFailed(const Status& why) {
 // --- end
 
 void Server::Impl::GoOn() {
-  if (phase == Phase::kRunning && driver->complete() && tasks_fed()) {
+  if (phase == Phase::kRunning && driver->complete() && tasks_fed() && submissions->idle()) {
     phase = Phase::kRecording;
     driver->RecordEnd(Now());
   }

@@ -117,6 +117,32 @@ TEST(ResumePlan, WhoWaitedForAnEndStaysDoneWhenThatTaskRunsAgain) {
   EXPECT_TRUE(plan.following.empty());
 }
 
+TEST(ResumePlan, WhatSucceededIsDoneThoughItsFateWasNotRecorded) {
+  const graph::Graph graph = TinyGraph(kFork);
+  const auto succeeded = [](uint32_t task) {
+    journal::AttemptRecord attempt;
+    attempt.task = TaskId(task);
+    attempt.attempt = 1;
+    return attempt;
+  };
+  journal::History history = HistoryOf({});
+  history.attempts = {succeeded(0), succeeded(1), succeeded(2)};
+  history.attempts[1].code = 3;
+  ResumePlan plan = PlanResume(graph, graph, {}, history);
+  EXPECT_EQ(Open(graph, plan), (std::vector<std::string>{"b", "d"}));
+  EXPECT_EQ(plan.done_count, 2u);
+  // One that failed, was opened again, and succeeded; one that was done, and was opened again.
+  history.fates = {{TaskId(0), journal::TaskFate::kFailed, {}},
+                   {TaskId(0), journal::TaskFate::kOpen, {}},
+                   {TaskId(2), journal::TaskFate::kDone, {}},
+                   {TaskId(2), journal::TaskFate::kOpen, {}}};
+  plan = PlanResume(graph, graph, {}, history);
+  EXPECT_EQ(Open(graph, plan), (std::vector<std::string>{"b", "c", "d"}));
+  // Not what was cancelled since.
+  history.fates = {{TaskId(0), journal::TaskFate::kCancelled, {}}};
+  EXPECT_FALSE(PlanResume(graph, graph, {}, history).done[0]);
+}
+
 class ApplyResumeTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -200,6 +226,30 @@ TEST_F(ApplyResumeTest, InPlaceOpensWhatFailed) {
   EXPECT_EQ(ReadSettings(Part())->flow_id, "run");
   EXPECT_EQ(History().epoch, 2u);
   EXPECT_FALSE(fs_.Stat(run_dir_ + "/journal.db-wal").ok()) << "the journal is closed";
+}
+
+TEST_F(ApplyResumeTest, TheFateOfWhatSucceededIsRecordedInPlace) {
+  journal::History history = History();
+  std::erase_if(history.fates, [](const journal::FateRecord& fate) { return fate.task == TaskId(2); });
+  const ResumePlan plan = PlanResume(flow_.graph, flow_.graph, {}, history);
+  EXPECT_TRUE(plan.done[2]);
+  const size_t before = History().fates.size();
+  RunSettings settings = flow_.settings;
+  ASSERT_TRUE(ApplyResume(Dir(), plan, history, &settings, flow_.graph, {}).ok());
+  EXPECT_EQ(History().fates.size(), before + 2) << "of c, and that d is open";
+  EXPECT_EQ(FatesNow().at(2), journal::TaskFate::kDone);
+}
+
+TEST_F(ApplyResumeTest, WhatFollowsAChangedTaskStaysOpenThoughItSucceededBefore) {
+  std::vector<TinyTask> tasks = kFork;
+  tasks[0].command = "make a anew";
+  const graph::Graph now = TinyGraph(tasks);
+  const journal::History history = History();
+  const ResumePlan plan = PlanResume(flow_.graph, now, {}, history);
+  RunSettings settings = flow_.settings;
+  ASSERT_TRUE(ApplyResume(Dir(), plan, history, &settings, now, {}).ok());
+  EXPECT_EQ(Open(now, PlanResume(now, now, {}, History())), (std::vector<std::string>{"a", "b", "c", "d"}))
+      << "the server of that resume was killed before it did anything";
 }
 
 TEST_F(ApplyResumeTest, RenumberedKeepsWhatIsKnown) {

@@ -1,0 +1,198 @@
+// PART/added: what was submitted to a run, with the crashes that it has to stand.
+#include "run/added.h"
+
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <iterator>
+#include <stdlib.h>
+
+#include "run/flow_builder.h"
+#include "run/profile.h"
+#include "run/resume.h"
+#include "run_dir/names.h"
+#include "unit/run/test_flow.h"
+
+namespace harrow::run {
+namespace {
+
+class Added : public testing::Test {
+ protected:
+  Added() : flow_(test::TinyFlow({{"a", "make a", {}, {"a"}}, {"", "use a", {"a"}, {}}})) {
+    path_ = (std::filesystem::temp_directory_path() / "harrow-added-XXXXXX").string();
+    EXPECT_NE(mkdtemp(path_.data()), nullptr);
+    part_.emplace(run_dir::MakePart(run_dir::RunDir::Open(path_).value()).value());
+    EXPECT_TRUE(WriteFlow(*part_->run, path_, flow_.settings, flow_.graph, {}).ok());
+    file_ = run_dir::AddedPath(part_->dir->path());
+  }
+  ~Added() override { std::filesystem::remove_all(path_); }
+
+  /// One task, which waits for #1.
+  static pb::AddedGroup Group(uint32_t id, const std::string& name) {
+    pb::AddedGroup group;
+    ProfileToProto({}, 0, group.mutable_chunk()->add_profile());
+    pb::StoredTask& task = *group.mutable_chunk()->add_task();
+    task.set_name(name);
+    task.set_command("run " + name);
+    task.set_profile(id - 1);  // one of the flow, then one a group
+    task.set_kind(KindId::kNone);
+    task.add_after(0);
+    pb::AddedSubmission& submission = *group.add_submission();
+    submission.set_id("id of " + name);
+    submission.add_task(id);
+    return group;
+  }
+  std::string Names() {
+    const Result<StoredFlow> flow = ReadFlow(*part_);
+    if (!flow.ok()) return flow.status().message();
+    std::string names;
+    for (uint32_t n = 0; n < flow->graph.task_count(); ++n) names += flow->graph.TaskName(TaskId(n)) + " ";
+    EXPECT_EQ(flow->settings.submitted, flow->graph.task_count() - 2);
+    return names;
+  }
+  std::string Bytes() const {
+    std::ifstream in(file_, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  void SetBytes(const std::string& bytes) const {
+    std::ofstream(file_, std::ios::binary | std::ios::trunc) << bytes;
+  }
+
+  StoredFlow flow_;
+  std::string path_, file_;
+  std::optional<run_dir::Part> part_;
+};
+
+TEST_F(Added, IsPartOfTheFlow) {
+  EXPECT_EQ(Names(), "a #2 ");
+  AddedFile file(*part_->dir, "run", 2);
+  ASSERT_TRUE(file.Append(Group(2, "x")).ok());
+  ASSERT_TRUE(file.Append(Group(3, "y")).ok());
+  EXPECT_EQ(Names(), "a #2 x y ");
+  StoredFlow flow;
+  FlowBuilder builder(&flow);
+  std::vector<Submission> submissions;
+  const Result<uint32_t> tasks = ReadFlow(*part_, &flow, &builder, &submissions);
+  ASSERT_TRUE(tasks.ok());
+  EXPECT_EQ(*tasks, 2u);
+  ASSERT_EQ(submissions.size(), 2u);
+  EXPECT_EQ(submissions[1].id, "id of y");
+  EXPECT_EQ(submissions[1].tasks, std::vector<TaskId>{TaskId(3)});
+  EXPECT_EQ(flow.graph.predecessors(TaskId(3)).size(), 1u);
+  const auto texts = ReadTaskTexts(*part_, {TaskId(1), TaskId(2), TaskId(3), TaskId(4)});
+  ASSERT_TRUE(texts.ok());
+  EXPECT_EQ(texts->size(), 3u);
+  EXPECT_EQ(texts->at(1).command, "use a");
+  EXPECT_EQ(texts->at(3).command, "run y");
+  EXPECT_EQ(texts->at(3).place, "") << "no file tells it";
+  EXPECT_EQ(std::filesystem::status(file_).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+}
+
+TEST_F(Added, WhatACrashCutIsPassedOverAndWrittenOver) {
+  {
+    AddedFile file(*part_->dir, "run", 2);
+    ASSERT_TRUE(file.Append(Group(2, "x")).ok());
+  }
+  const std::string whole = Bytes();
+  {
+    AddedFile file(*part_->dir, "run", 2);
+    ASSERT_TRUE(file.Append(Group(3, "y")).ok());
+  }
+  const std::string more = Bytes();
+  for (size_t size = whole.size(); size < more.size(); ++size) {
+    SetBytes(more.substr(0, size));
+    ASSERT_EQ(Names(), "a #2 x ") << size;
+  }
+  std::string bent = more;
+  bent[more.size() - 3] = static_cast<char>(bent[more.size() - 3] ^ 1);
+  for (const std::string& left : {whole + std::string(300, '\0'), bent, more.substr(0, more.size() - 4)}) {
+    SetBytes(left);
+    EXPECT_EQ(Names(), "a #2 x ");
+    AddedFile file(*part_->dir, "run", 2);
+    ASSERT_TRUE(file.Append(Group(3, "z")).ok());
+    EXPECT_EQ(Names(), "a #2 x z ");
+  }
+}
+
+TEST_F(Added, WhatIsDamagedBeforeItsEndIsToldAndNotWrittenOver) {
+  {
+    AddedFile file(*part_->dir, "run", 2);
+    for (const auto& [id, name] : {std::pair{2u, "x"}, {3u, "y"}}) ASSERT_TRUE(file.Append(Group(id, name)).ok());
+  }
+  const std::string whole = Bytes();
+  size_t found = 0;
+  for (size_t at = 0; at < whole.size() / 2; ++at) {
+    std::string bent = whole;
+    bent[at] = static_cast<char>(bent[at] ^ 4);
+    SetBytes(bent);
+    const Result<StoredFlow> flow = ReadFlow(*part_);
+    if (flow.ok()) {
+      // A length that goes beyond the end looks as one that was cut.
+      EXPECT_LT(flow->graph.task_count(), 4u) << at;
+      continue;
+    }
+    ++found;
+    EXPECT_EQ(flow.status().code(), Code::kDamaged) << flow.status().message();
+    EXPECT_FALSE(AddedFile(*part_->dir, "run", 2).Append(Group(4, "z")).ok());
+    EXPECT_EQ(Bytes(), bent);
+  }
+  EXPECT_GT(found, whole.size() / 4);
+  SetBytes("");
+  EXPECT_FALSE(ReadFlow(*part_).ok());
+}
+
+TEST_F(Added, OfAnotherFlowIsPassedOver) {
+  for (const auto& [id, tasks] : {std::pair<std::string, uint32_t>{"another", 2}, {"run", 1}, {"run", 3}}) {
+    {
+      AddedFile file(*part_->dir, id, tasks);
+      ASSERT_TRUE(file.Append(Group(2, "x")).ok());
+    }
+    EXPECT_EQ(Names(), "a #2 ") << id << tasks;
+  }
+  AddedFile file(*part_->dir, "run", 2);
+  ASSERT_TRUE(file.Append(Group(2, "y")).ok());
+  EXPECT_EQ(Names(), "a #2 y ");
+}
+
+TEST_F(Added, IsInTheFlowOfAResumedRun) {
+  AddedFile file(*part_->dir, "run", 2);
+  ASSERT_TRUE(file.Append(Group(2, "x")).ok());
+  Result<StoredFlow> flow = ReadFlow(*part_);
+  ASSERT_TRUE(flow.ok());
+  const ResumePlan plan = PlanResume(flow->graph, flow->graph, {}, {});
+  const std::string added = Bytes();
+  ASSERT_TRUE(ApplyResume(part_->dir, plan, {}, &flow->settings, flow->graph, {}).ok());
+  EXPECT_FALSE(std::filesystem::exists(file_));
+  EXPECT_EQ(Names(), "a #2 x ");
+  SetBytes(added);  // a crash came before it was removed
+  EXPECT_EQ(Names(), "a #2 x ");
+}
+
+TEST_F(Added, GoesAlongWithAFlowThatIsNamedAgain) {
+  AddedFile file(*part_->dir, "run", 2);
+  ASSERT_TRUE(file.Append(Group(2, "x")).ok());
+  const Result<StoredFlow> before = ReadFlow(*part_);
+  ASSERT_TRUE(before.ok());
+  graph::Graph same = test::TinyGraph({{"a", "make a", {}, {"a"}}, {"", "use a", {"a"}, {}}});
+  ASSERT_TRUE(TakeOverSubmitted(before->graph, 1, &same).ok());
+  EXPECT_TRUE(PlanResume(before->graph, same, {}, {}).same_numbering);
+  EXPECT_EQ(same.predecessors(TaskId(2)).size(), 1u);
+  graph::Graph changed = test::TinyGraph({{"", "new", {}, {}}, {"a", "make another a", {}, {"a"}}});
+  ASSERT_TRUE(TakeOverSubmitted(before->graph, 1, &changed).ok());
+  EXPECT_EQ(changed.TaskName(TaskId(2)), "x");
+  EXPECT_EQ(changed.command(TaskId(2)), "run x");
+  ASSERT_EQ(changed.predecessors(TaskId(2)).size(), 1u);
+  EXPECT_EQ(changed.predecessors(TaskId(2))[0], TaskId(1)) << "of the same name";
+  graph::Graph without = test::TinyGraph({{"b", "make b", {}, {"a"}}});
+  EXPECT_NE(TakeOverSubmitted(before->graph, 1, &without).message().find("waits for a, which the flow no longer has"),
+            std::string::npos);
+  graph::Graph numbers = test::TinyGraph({{"a", "make a", {}, {"a"}}, {"", "1", {}, {}}, {"", "2", {}, {}}});
+  EXPECT_TRUE(TakeOverSubmitted(test::TinyGraph({{"a", "make a", {}, {"a"}}, {"2", "other", {}, {}}}), 1, &numbers).ok())
+      << "a number is no name";
+  graph::Graph taken = test::TinyGraph({{"a", "make a", {}, {"a"}}, {"x", "mine", {}, {}}});
+  EXPECT_NE(TakeOverSubmitted(before->graph, 1, &taken).message().find("the flow has a task x now"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace harrow::run

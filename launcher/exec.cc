@@ -71,8 +71,7 @@ Status PlanExec(os::FileSystem& fs, const ExecArguments& arguments, const std::v
   HARROW_RETURN_IF_ERROR(config::Apply(*settings, &plan->settings));
 
   constexpr auto kForm = graph::CommandForm::kArgv;
-  std::string command = words.front();
-  for (size_t i = 1; i < words.size(); ++i) command.append(1, '\0').append(words[i]);
+  const std::string command = formats::ArgumentsOf(words);
   if (const Status size = formats::CheckCommandSize(command, kForm); !size.ok())
     return BadExec(size.message());
   std::string name = Printable(formats::ProgramName(command, kForm), kTaskName);

@@ -51,8 +51,6 @@ void AddTaskDefaults(CLI::App& app, FlowArguments* arguments) {
   }
 }
 
-namespace {
-
 Status SetDefaults(const std::vector<config::Setting>& given, formats::TaskAttributes* defaults) {
   for (const config::Setting& setting : given) {
     const Status set = formats::SetAttribute(setting.key, setting.value, defaults);
@@ -61,8 +59,6 @@ Status SetDefaults(const std::vector<config::Setting>& given, formats::TaskAttri
   defaults->cores_given = false;  // by the task
   return Status();
 }
-
-}  // namespace
 
 Status LoadFlow(os::FileSystem& fs, const FlowArguments& arguments, const std::vector<config::Setting>& given,
                 formats::LoadOptions load, graph::Graph* graph, formats::Flow* flow,

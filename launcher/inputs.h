@@ -27,6 +27,8 @@ struct FlowArguments {
 void AddFlowArguments(CLI::App& app, FlowArguments* arguments, bool recorded = false);
 /// --cores, --memory and --time.
 void AddTaskDefaults(CLI::App& app, FlowArguments* arguments);
+/// What these options say of tasks that say nothing else; an error is for people.
+Status SetDefaults(const std::vector<config::Setting>& given, formats::TaskAttributes* defaults);
 /// With files = local: kInvalid for a file that a task with others in its sandbox reaches by "..", or that is the submit
 /// directory itself, a line each.
 Status CheckLocalFiles(const graph::Graph& graph, const config::RunOptions& options);

@@ -133,7 +133,6 @@ Status PlanAgain(os::FileSystem& fs, const RunArguments& arguments, Earlier* ear
     HARROW_RETURN_IF_ERROR(LoadPlan(fs, arguments, plan));
     plan->settings.submitted = earlier->flow.settings.submitted;
     HARROW_RETURN_IF_ERROR(run::TakeOverSubmitted(earlier->flow.graph, plan->settings.submitted, &plan->graph));
-    if (!plan->unwanted.empty()) plan->unwanted.resize(plan->graph.task_count(), false);
   } else {
     if (!arguments.flow.defaults.empty()) {
       return Status(Code::kInvalid,

@@ -40,14 +40,10 @@ struct SubmitOptions {
 Status AddCommand(const SubmitOptions& options, const std::vector<std::string>& words, const std::string& cwd,
                   graph::Graph* graph) {
   formats::TaskAttributes attributes;
-  for (const config::Setting& key : options.flow.defaults) {
-    const Status set = formats::SetAttribute(key.key, key.value, &attributes);
-    if (!set.ok()) return Status(set.code(), StrCat("harrow: --", set.message()));
-  }
+  HARROW_RETURN_IF_ERROR(SetDefaults(options.flow.defaults, &attributes));
   attributes.profile.cwd = cwd;
   constexpr auto kForm = graph::CommandForm::kArgv;
-  std::string command = words.front();
-  for (size_t i = 1; i < words.size(); ++i) command.append(1, '\0').append(words[i]);
+  const std::string command = formats::ArgumentsOf(words);
   if (const Status size = formats::CheckCommandSize(command, kForm); !size.ok())
     return Status(size.code(), StrCat("harrow: ", size.message()));
   graph::TaskSpec task;
@@ -78,11 +74,7 @@ Status ReadTasks(const SubmitOptions& options, const run::RunSettings& settings,
   load.directory = settings.submit_dir;
   load.need_commands = load.check_outputs = true;
   load.shell = settings.shell;
-  for (const config::Setting& key : options.flow.defaults) {
-    const Status set = formats::SetAttribute(key.key, key.value, &load.defaults);
-    if (!set.ok()) return Status(set.code(), StrCat("harrow: --", set.message()));
-  }
-  load.defaults.cores_given = false;
+  HARROW_RETURN_IF_ERROR(SetDefaults(options.flow.defaults, &load.defaults));
   std::vector<formats::Input> inputs = options.flow.Inputs();
   for (formats::Input& input : inputs) {
     if (input.path != "-") input.path = RealPath(input.path);
@@ -101,11 +93,10 @@ Status ReadTasks(const SubmitOptions& options, const run::RunSettings& settings,
 class Requests {
  public:
   Requests(const graph::Graph& graph, const SubmitOptions& options)
-      : graph_(graph), options_(options), order_(graph.task_count()), ids_(graph.task_count(), kNowhere) {
-    for (uint32_t i = 0; i < order_.size(); ++i) order_[i] = TaskId(i);
-    std::stable_sort(order_.begin(), order_.end(),
-                     [&](TaskId a, TaskId b) { return graph.level(a) > graph.level(b); });
-  }
+      : graph_(graph),
+        options_(options),
+        order_(graph::PrerequisitesFirst(graph)),
+        ids_(graph.task_count(), kNowhere) {}
 
   bool Next(pb::SubmitRequest* request) {
     first_ = end_;
@@ -124,9 +115,9 @@ class Requests {
   }
   void Answered(const pb::Submitted& answer) {
     for (size_t at = first_; at < end_; ++at) ids_[order_[at].value] = answer.task(static_cast<int>(at - first_));
-    answered_ = end_;
   }
-  size_t answered() const { return answered_; }
+  /// Tasks of the requests before this one.
+  size_t before() const { return first_; }
   /// What the tasks that were taken are called in the run, in the order of the graph.
   std::string Names() const {
     std::string text;
@@ -161,15 +152,12 @@ class Requests {
     task.set_form(static_cast<uint32_t>(graph_.form(id)));
     task.set_profile(profile);
     if (graph_.kind(id)) task.set_kind(std::string(graph_.kind_name(graph_.kind(id))));
-    const auto inputs = graph_.inputs(id);
-    for (const FileId file : inputs) task.add_in(std::string(graph_.file_name(file)));
+    for (const FileId file : graph_.inputs(id)) task.add_in(std::string(graph_.file_name(file)));
     for (const FileId file : graph_.outputs(id)) task.add_out(std::string(graph_.file_name(file)));
     const auto before = graph_.predecessors(id);
     for (const TaskId earlier : before) {
       const bool only_waits = graph_.OnlyWaits(earlier, id);
-      const bool by_file = std::any_of(inputs.begin(), inputs.end(),
-                                       [&](FileId file) { return graph_.producer(file) == earlier; });
-      if (by_file && !only_waits) continue;
+      if (!only_waits && graph_.Reads(id, earlier)) continue;
       if (const uint32_t place = places_[earlier.value]; place != kNowhere) {
         only_waits ? task.add_after_any_new(place) : task.add_after_new(place);
       } else {
@@ -186,7 +174,7 @@ class Requests {
   std::vector<TaskId> order_;
   std::vector<uint32_t> ids_;  // in the run
   std::vector<uint32_t> places_, profiles_;
-  size_t first_ = 0, end_ = 0, answered_ = 0;
+  size_t first_ = 0, end_ = 0;
 };
 
 /// `begun`: when the run's session did. Another one does not know the ids of requests.
@@ -231,8 +219,8 @@ int RunSubmit(const SubmitOptions& options) {
       answer = Status(Code::kRefused, "the server answers for other tasks; use the harrow that runs the flow");
     if (!answer.ok()) {
       WriteTo(STDOUT_FILENO, requests.Names());
-      if (requests.answered() == 0) return Fail(answer.status());
-      return Fail(Status(answer.status().code(), StrCat(requests.answered(), " of ", graph.task_count(),
+      if (requests.before() == 0) return Fail(answer.status());
+      return Fail(Status(answer.status().code(), StrCat(requests.before(), " of ", graph.task_count(),
                                                         " tasks were taken, then: ", answer.status().message())));
     }
     requests.Answered(*answer);

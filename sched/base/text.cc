@@ -340,6 +340,11 @@ bool IsAssignment(std::string_view text) {
   });
 }
 
+bool IsOrHolds(std::string_view path, std::string_view other) {
+  return path == "/" ||
+         (other.starts_with(path) && (other.size() == path.size() || other[path.size()] == '/'));
+}
+
 std::string ShellQuote(std::string_view text) {
   static constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";

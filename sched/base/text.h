@@ -32,6 +32,8 @@ bool EndsWithNumber(std::string_view name, std::string_view number);
 /// The candidate nearest to `word` by edit distance, if any is near enough to be meant; of a number the first
 /// that ends with it ("17" of "9_17").
 std::optional<std::string_view> Suggest(std::string_view word, const std::vector<std::string_view>& candidates);
+/// Of normal paths (graph/file_table.h): is `other` that path, or does it lie below it?
+bool IsOrHolds(std::string_view path, std::string_view other);
 /// `text` as one word of a POSIX shell.
 std::string ShellQuote(std::string_view text);
 /// Position of the first byte that is not valid UTF-8, or npos.

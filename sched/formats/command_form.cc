@@ -207,6 +207,15 @@ CommandForm Classify(std::string_view text, std::string* argv) {
   return NeedsShell(word) || IsAssignmentInShell(word) ? CommandForm::kShell : CommandForm::kWords;
 }
 
+std::string ArgumentsOf(const std::vector<std::string>& words) {
+  std::string argv;
+  for (const std::string& word : words) {
+    if (&word != &words.front()) argv.push_back('\0');
+    argv += word;
+  }
+  return argv;
+}
+
 bool HasArguments(CommandForm form) {
   return form == CommandForm::kArgv || form == CommandForm::kAssigned;
 }

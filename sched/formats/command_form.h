@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "graph/graph.h"
 
@@ -10,6 +11,9 @@ namespace harrow::formats {
 /// How a command text is to be started (the rule: command_form.cc). For kArgv *argv holds the arguments,
 /// separated by NUL; otherwise the text itself is the command.
 graph::CommandForm Classify(std::string_view text, std::string* argv);
+
+/// The command of form kArgv that is made of these words.
+std::string ArgumentsOf(const std::vector<std::string>& words);
 
 /// Is a command of that form made of arguments, separated by NUL?
 bool HasArguments(graph::CommandForm form);

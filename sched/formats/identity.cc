@@ -17,6 +17,7 @@ constexpr uint64_t kVersion = 1;
 
 class Bytes {
  public:
+  explicit Bytes(std::string* data) : data_(*data) {}
   void Number(uint64_t n) { data_.append(reinterpret_cast<const char*>(&n), sizeof n); }
   void Text(std::string_view text) {
     Number(text.size());
@@ -29,13 +30,13 @@ class Bytes {
   }
 
  private:
-  std::string data_;
+  std::string& data_;
 };
 
 }  // namespace
 
 Identity Identifier::Next() {
-  Bytes bytes;
+  Bytes bytes(&bytes_);
   while (profiles_.size() < graph_.profile_count()) {
     const graph::Profile& profile = graph_.profile(ProfileId(static_cast<uint32_t>(profiles_.size())));
     bytes.Clear();

@@ -3,6 +3,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -17,6 +18,10 @@ struct Identity {
   auto operator<=>(const Identity&) const = default;
 };
 
+struct IdentityHash {
+  size_t operator()(const Identity& id) const { return id.low; }
+};
+
 /// Of a graph's tasks, one after the other. The graph may grow meanwhile.
 class Identifier {
  public:
@@ -26,13 +31,11 @@ class Identifier {
   size_t done() const { return next_; }
 
  private:
-  struct Hash {
-    size_t operator()(const Identity& id) const { return id.low; }
-  };
   const graph::Graph& graph_;
   uint32_t next_ = 0;
+  std::string bytes_;  // what is hashed; kept for its room
   std::vector<Identity> profiles_;  // of shell, cwd and env
-  std::unordered_map<Identity, uint64_t, Hash> occurrences_;  // of unnamed tasks that are otherwise alike
+  std::unordered_map<Identity, uint64_t, IdentityHash> occurrences_;  // of unnamed tasks that are otherwise alike
 };
 
 /// Of all tasks, by TaskId. O(tasks + text).

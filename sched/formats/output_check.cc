@@ -37,11 +37,6 @@ std::string Join(std::string_view directory, std::string_view name) {
   return directory == "/" ? StrCat("/", name) : StrCat(directory, "/", name);
 }
 
-bool IsOrHolds(std::string_view path, std::string_view other) {
-  return path == "/" ||
-         (other.starts_with(path) && (other.size() == path.size() || other[path.size()] == '/'));
-}
-
 class OutputChecker {
  public:
   OutputChecker(os::FileSystem& fs, const graph::Graph& graph, const std::string& submit_dir, bool look,

@@ -50,15 +50,6 @@ class FileTimes {
   std::vector<std::optional<WallTime>> times_;
 };
 
-/// Predecessors before successors: tasks of the highest level first.
-std::vector<TaskId> InOrder(const graph::Graph& graph) {
-  std::vector<TaskId> tasks;
-  for (uint32_t n = 0; n < graph.task_count(); ++n) tasks.emplace_back(n);
-  std::stable_sort(tasks.begin(), tasks.end(),
-                   [&](TaskId a, TaskId b) { return graph.level(a) > graph.level(b); });
-  return tasks;
-}
-
 }  // namespace
 
 Result<std::vector<bool>> SelectTargets(const graph::Graph& graph, const std::vector<std::string>& targets) {
@@ -86,7 +77,7 @@ Result<std::vector<bool>> SelectStale(const graph::Graph& graph, os::FileSystem&
   std::vector<bool> stale(graph.task_count(), false);
   FileTimes times(graph, fs, directory);
   Problems problems(&graph, 20);
-  for (TaskId task : InOrder(graph)) {
+  for (TaskId task : graph::PrerequisitesFirst(graph)) {
     bool runs = graph.outputs(task).empty();
     for (TaskId before : graph.predecessors(task))
       runs = runs || (stale[before.value] && !graph.OnlyWaits(before, task));

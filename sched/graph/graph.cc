@@ -140,6 +140,11 @@ void Graph::AddDependency(TaskId before, TaskId after, WaitsFor what) {
   (what == WaitsFor::kEnd ? new_waits_ : new_dependencies_).emplace_back(after, before);
 }
 
+bool Graph::Reads(TaskId after, TaskId before) const {
+  const std::span<const FileId> read = inputs(after);
+  return std::any_of(read.begin(), read.end(), [&](FileId file) { return producer(file) == before; });
+}
+
 bool Graph::OnlyWaits(TaskId before, TaskId after) const {
   if (only_waits_.empty()) return false;
   const std::span<const TaskId> all = predecessors(after);
@@ -182,7 +187,7 @@ std::optional<Duration> Graph::recorded_run_time(TaskId task) const {
   return recorded_[task.value];
 }
 
-std::optional<TaskId> Graph::FindTask(std::string_view name) const {
+TaskId Graph::FindNamed(std::string_view name) const {
   const std::hash<std::string_view> hash;
   for (; named_up_to_ < tasks_.size(); ++named_up_to_) {
     const TaskId task(static_cast<uint32_t>(named_up_to_));
@@ -191,8 +196,11 @@ std::optional<TaskId> Graph::FindTask(std::string_view name) const {
   }
   const std::optional<uint32_t> found =
       names_.Find(hash(name), [&](uint32_t n) { return given_name(TaskId(n)) == name; });
-  if (found) return TaskId(*found);
+  return found ? TaskId(*found) : TaskId();
+}
 
+std::optional<TaskId> Graph::FindTask(std::string_view name) const {
+  if (const TaskId named = FindNamed(name)) return named;
   const bool sure = name.starts_with('#');
   if (sure) name.remove_prefix(1);
   uint32_t number = 0;
@@ -212,6 +220,14 @@ size_t Graph::MemoryWithoutText() const {
          bytes(recorded_) + bytes(profiles_) + bytes(new_dependencies_) + bytes(new_waits_) +
          only_waits_.capacity() / 8 + bytes(second_producers_) + bytes(late_products_) + bytes(relevelled_) +
          room_.size() * 4 * sizeof(uint32_t);
+}
+
+std::vector<TaskId> PrerequisitesFirst(const Graph& graph) {
+  std::vector<TaskId> tasks(graph.task_count());
+  for (uint32_t i = 0; i < tasks.size(); ++i) tasks[i] = TaskId(i);
+  std::stable_sort(tasks.begin(), tasks.end(),
+                   [&](TaskId a, TaskId b) { return graph.level(a) > graph.level(b); });
+  return tasks;
 }
 
 }  // namespace harrow::graph

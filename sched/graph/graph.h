@@ -190,6 +190,8 @@ class Graph {
   }
   /// Whether `after` waits for nothing but the end of `before`, one of its predecessors.
   bool OnlyWaits(TaskId before, TaskId after) const;
+  /// Whether `after` reads what `before` makes.
+  bool Reads(TaskId after, TaskId before) const;
   std::string_view file_name(FileId file) const { return files_.name(file); }
   /// The size of a file in bytes; -1: it is unknown.
   int64_t file_size(FileId file) const { return files_.size(file); }
@@ -201,6 +203,8 @@ class Graph {
   /// The task of that name, or of that number for "#12"; for "12" as well where that task has no name,
   /// or one that ends so (9_12): else another one may be meant. Builds an index at the first call.
   std::optional<TaskId> FindTask(std::string_view name) const;
+  /// The task of that name, which is no number; none: there is none. Builds the same index.
+  TaskId FindNamed(std::string_view name) const;
 
   /// Bring what the accessors above read into the cache; for loops over many tasks.
   void PrefetchLinks(TaskId task) const { harrow::Prefetch(&links_[task.value]); }
@@ -283,5 +287,8 @@ CriticalPath FindCriticalPath(const Graph& graph);
 
 /// The tasks that the targets need, themselves included, as one flag a task.
 std::vector<bool> NeededFor(const Graph& graph, std::span<const TaskId> targets);
+
+/// All tasks, each after those that it waits for; else in the order of their ids. The graph is sealed.
+std::vector<TaskId> PrerequisitesFirst(const Graph& graph);
 
 }  // namespace harrow::graph

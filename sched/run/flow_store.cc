@@ -141,15 +141,12 @@ void ToProto(const graph::Graph& graph, TaskId task, bool unwanted, pb::StoredTa
   out->set_form(static_cast<uint32_t>(graph.form(task)));
   out->set_profile(graph.profile_id(task).value);
   out->set_kind(graph.kind(task).value);
-  const auto inputs = graph.inputs(task);
-  for (const FileId file : inputs) out->add_in(file.value);
+  for (const FileId file : graph.inputs(task)) out->add_in(file.value);
   for (const FileId file : graph.outputs(task)) out->add_out(file.value);
   for (const TaskId before : graph.predecessors(task)) {
-    const bool by_file = std::any_of(inputs.begin(), inputs.end(),
-                                     [&](FileId file) { return graph.producer(file) == before; });
     if (graph.OnlyWaits(before, task)) {
       out->add_after_any(before.value);
-    } else if (!by_file) {
+    } else if (!graph.Reads(task, before)) {
       out->add_after(before.value);
     }
   }

@@ -20,10 +20,7 @@ namespace harrow::run {
 namespace {
 
 using formats::Identity;
-
-struct IdentityHash {
-  size_t operator()(const Identity& identity) const { return identity.low; }
-};
+using formats::IdentityHash;
 
 std::vector<journal::TaskFate> RecordedFates(const journal::History& history, size_t tasks) {
   std::vector<journal::TaskFate> fates(tasks, journal::TaskFate::kOpen);
@@ -48,15 +45,6 @@ std::vector<journal::TaskFate> FatesOf(const journal::History& history, size_t t
       fates[task] = journal::TaskFate::kDone;
   }
   return fates;
-}
-
-/// Tasks so that each comes after all that it waits for.
-std::vector<TaskId> PrerequisitesFirst(const graph::Graph& graph) {
-  std::vector<TaskId> tasks(graph.task_count());
-  for (uint32_t i = 0; i < tasks.size(); ++i) tasks[i] = TaskId(i);
-  std::stable_sort(tasks.begin(), tasks.end(),
-                   [&](TaskId a, TaskId b) { return graph.level(a) > graph.level(b); });
-  return tasks;
 }
 
 std::vector<journal::NodeRecord> PresentNodes(const journal::History& history) {
@@ -90,12 +78,6 @@ Status GoOnInPlace(const std::shared_ptr<run_dir::RunDir>& dir, const ResumePlan
     (*journal)->Add(std::move(record));
   }
   return (*journal)->Close();
-}
-
-/// The task of that name, not number; none: there is none.
-TaskId Named(const graph::Graph& graph, std::string_view name) {
-  const std::optional<TaskId> task = graph.FindTask(name);
-  return task && graph.given_name(*task) == name ? *task : TaskId();
 }
 
 Status ForgetAdded(os::FileSystem& fs, const std::string& run_dir) {
@@ -182,22 +164,19 @@ Status TakeOverSubmitted(const graph::Graph& before, uint32_t submitted, graph::
     if (task.value >= first) return taken[task.value];
     if (const auto same = by_identity.find(old_ids[task.value]); same != by_identity.end()) return same->second;
     const std::string_view name = before.given_name(task);
-    return name.empty() ? TaskId() : Named(*now, name);
+    return name.empty() ? TaskId() : now->FindNamed(name);
   };
   std::vector<std::pair<TaskId, TaskId>> waits, ends;
   for (uint32_t i = first; i < before.task_count(); ++i) {
     const TaskId task(i);
-    if (const std::string_view name = before.given_name(task); !name.empty() && Named(*now, name)) {
+    if (const std::string_view name = before.given_name(task); !name.empty() && now->FindNamed(name)) {
       return Status(Code::kInvalid,
                     StrCat("harrow: the flow has a task ", Printable(name, 60),
                            " now; one of that name was submitted to the run. Resume the run without naming the flow"));
     }
-    const auto inputs = before.inputs(task);
     for (const TaskId earlier : before.predecessors(task)) {
       const bool only_waits = before.OnlyWaits(earlier, task);
-      const bool by_file = std::any_of(inputs.begin(), inputs.end(),
-                                       [&](FileId file) { return before.producer(file) == earlier; });
-      if (by_file && !only_waits) continue;
+      if (!only_waits && before.Reads(task, earlier)) continue;
       const TaskId there = now_of(earlier);
       if (!there) {
         return Status(Code::kInvalid,
@@ -263,7 +242,7 @@ ResumePlan PlanResume(const graph::Graph& before, const graph::Graph& now, const
     }
   }
   const std::vector<journal::TaskFate> fates = FatesOf(history, before.task_count());
-  for (const TaskId task : PrerequisitesFirst(now)) {
+  for (const TaskId task : graph::PrerequisitesFirst(now)) {
     const TaskId earlier = plan.earlier[task.value];
     if (!earlier) continue;
     const journal::TaskFate fate = fates[earlier.value];

@@ -98,10 +98,11 @@ struct Server::Impl {
   void ProgressTimer();
   void EndTimeTimer();
   void AccountTimer();
+  void Tell(const std::string& line);
   void WriteProgress();
   void FeedTasks();
   void Submit(pb::SubmitRequest request, Submissions::Told told);
-  void Write(pb::AddedGroup group, std::function<void(Status)> done);
+  void Write(const pb::AddedGroup& group, std::function<void(Status)> done);
   void Committed(uint64_t sequence);
   void JournalFailed(const Status& why);
   void CannotRecord(const char* what, const Status& why);
@@ -222,9 +223,7 @@ Status Server::Impl::Start() {
   hooks.attempt_ended = [this](const journal::AttemptRecord& record) {
     for (ClientSession& client : clients) client.AttemptEnded(record);
   };
-  hooks.tell = [this](const std::string& line) {
-    if (++notice_count <= kMostNotices) notices.push_back(line.substr(0, kMaxNotice));
-  };
+  hooks.tell = [this](const std::string& line) { Tell(line); };
   hooks.made_of = [this](uint32_t output_file) {
     made::Attempts attempts;
     const std::string path = run_dir::MadePath(dir().path(), output_file);
@@ -438,6 +437,10 @@ void Server::Impl::AccountTimer() {
   loop->After(kAccountEvery, [this] { AccountTimer(); });
 }
 
+void Server::Impl::Tell(const std::string& line) {
+  if (++notice_count <= kMostNotices) notices.push_back(line.substr(0, kMaxNotice));
+}
+
 void Server::Impl::WriteProgress() {
   pb::Progress figures;
   if (driver != nullptr) driver->Snapshot(Now(), false, &figures);
@@ -491,8 +494,8 @@ void Server::Impl::ReadyForSubmissions(uint32_t flow_tasks, std::vector<run::Sub
   added_file.emplace(dir(), flow.settings.flow_id, flow_tasks);
   submissions.emplace(flow, &builder, run_path(), std::move(known),
                       Submissions::Hooks{
-                          .write = [this](pb::AddedGroup group, std::function<void(Status)> done) {
-                            Write(std::move(group), std::move(done));
+                          .write = [this](const pb::AddedGroup& group, std::function<void(Status)> done) {
+                            Write(group, std::move(done));
                           },
                           .added =
                               [this](TaskId first, uint32_t count, uint32_t first_file) {
@@ -504,9 +507,7 @@ void Server::Impl::ReadyForSubmissions(uint32_t flow_tasks, std::vector<run::Sub
                           .closed =
                               [this](const Status& why) {
                                 os::LogError(StrCat("what was submitted cannot be written: ", why.message()));
-                                if (++notice_count <= kMostNotices)
-                                  notices.push_back(StrCat("no more tasks can be submitted to this run: ", why.message())
-                                                        .substr(0, kMaxNotice));
+                                Tell(StrCat("no more tasks can be submitted to this run: ", why.message()));
                               },
                           .failed = [this](const Status& why) { CannotRecord("what was submitted", why); }});
 }
@@ -520,9 +521,9 @@ void Server::Impl::Submit(pb::SubmitRequest request, Submissions::Told told) {
 }
 
 // Storage may take its time, so a thread of its own waits for it.
-void Server::Impl::Write(pb::AddedGroup group, std::function<void(Status)> done) {
+void Server::Impl::Write(const pb::AddedGroup& group, std::function<void(Status)> done) {
   if (writing.joinable()) writing.join();
-  writing = std::thread([this, group = std::move(group), done = std::move(done)]() mutable {
+  writing = std::thread([this, &group, done = std::move(done)]() mutable {
     const Status status = added_file->Append(group);
     loop->Post([this, status, done = std::move(done)] {
       done(status);

@@ -1,12 +1,12 @@
 #include "server/submissions.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <utility>
 
 #include "base/text.h"
 #include "formats/command_form.h"
+#include "graph/file_table.h"
 #include "run/profile.h"
 #include "server/client_session.h"
 
@@ -46,6 +46,11 @@ Status Later() {
 
 bool HasNul(std::string_view text) {
   return text.find('\0') != std::string_view::npos;
+}
+
+std::string Normal(const std::string& path) {
+  std::string buffer;
+  return std::string(graph::NormalFileName(path, &buffer));
 }
 
 /// What formats see to, said again for clients that are no command of ours.
@@ -135,12 +140,12 @@ bool AnyParent(std::string_view name, const Use& use) {
 
 }  // namespace
 
-Submissions::Submissions(const run::StoredFlow& flow, run::FlowBuilder* builder, std::string run_dir,
+Submissions::Submissions(const run::StoredFlow& flow, run::FlowBuilder* builder, const std::string& run_dir,
                          std::vector<run::Submission> known, Hooks hooks)
     : flow_(flow),
       graph_(flow.graph),
       builder_(*builder),
-      run_path_(std::move(run_dir)),
+      run_path_(Normal(run_dir)),
       hooks_(std::move(hooks)) {
   for (run::Submission& submission : known) {
     if (!submission.id.empty()) known_[submission.id] = std::move(submission.tasks);
@@ -171,8 +176,7 @@ void Submissions::WriteNext() {
   }
   if (group->message.submission_size() > 0) {
     writing_ = true;
-    pb::AddedGroup message = group->message;
-    return hooks_.write(std::move(message), [this, group](const Status& status) { Written(*group, status); });
+    return hooks_.write(group->message, [this, group](const Status& status) { Written(*group, status); });
   }
   for (const Answer& answer : group->answers) answer.told(answer.submitted);
 }
@@ -225,12 +229,11 @@ Result<pb::Submitted> Submissions::Take(const pb::SubmitRequest& request, Group*
     const pb::SubmittedTask& task = request.task(static_cast<int>(n));
     if (!task.name().empty()) {
       if (group->names.contains(task.name())) return Later();
-      const std::optional<TaskId> known = graph_.FindTask(task.name());
-      if (known && graph_.given_name(*known) == task.name()) {
-        if (!SameTask(*known, task, graph, TaskId(n))) return AnotherTask(task.name());
+      if (const TaskId known = graph_.FindNamed(task.name())) {
+        if (!SameTask(known, task, graph, TaskId(n))) return AnotherTask(task.name());
         there[n] = true;
+        ids.push_back(known.value);
       }
-      if (there[n]) ids.push_back(known->value);
     }
     if (!there[n]) {
       ids.push_back(next + fresh++);
@@ -288,7 +291,7 @@ Result<pb::Submitted> Submissions::Take(const pb::SubmitRequest& request, Group*
   return submitted;
 }
 
-/// Files of tasks that are there are looked up again where the group has one: numbers are those of the group.
+/// A file of the run gets a number of the group's as well (FlowBuilder): its name finds the same file.
 uint32_t Submissions::FileNumber(std::string_view name, Group* group) const {
   pb::FlowChunk& chunk = *group->message.mutable_chunk();
   const auto [file, added] = group->files.try_emplace(
@@ -319,7 +322,7 @@ Status Submissions::CheckOutput(const std::string& name, const Group& group) {
   const auto in_group = [&](std::string_view path) { return group.files.contains(std::string(path)); };
   HARROW_RETURN_IF_ERROR(CheckPlace(name));
   if (in_group(name) || AnyParent(name, in_group) || group.directories.contains(name)) return Later();
-  NoteDirectories(directories_up_to_);
+  NoteDirectories();
   if (const std::optional<FileId> file = graph_.FindFile(name)) {
     const TaskId producer = graph_.producer(*file);
     return Wrong(producer ? StrCat(Printable(name, kShown), " is written by task ",
@@ -345,24 +348,18 @@ Status Submissions::CheckOutput(const std::string& name, const Group& group) {
 
 /// By the names alone, as links may change: what a task writes through one is its own doing.
 Status Submissions::CheckPlace(const std::string& name) const {
-  namespace fs = std::filesystem;
-  const std::string path = (fs::path(flow_.settings.submit_dir) / name).lexically_normal().string();
-  const std::string run = fs::path(run_path_).lexically_normal().string();
-  const auto within = [](std::string_view inner, std::string_view outer) {
-    return inner.starts_with(outer) && (inner.size() == outer.size() || outer.ends_with('/') || inner[outer.size()] == '/');
-  };
-  if (within(path, run) || within(run, path))
+  const std::string path = name.starts_with('/') ? name : Normal(StrCat(flow_.settings.submit_dir, "/", name));
+  if (IsOrHolds(path, run_path_) || IsOrHolds(run_path_, path))
     return Wrong(StrCat(Printable(name, kShown), " is in the run directory, or holds it"));
   return {};
 }
 
-void Submissions::NoteDirectories(uint32_t first_file) {
-  for (uint32_t n = first_file; n < graph_.file_count(); ++n) {
-    AnyParent(graph_.file_name(FileId(n)), [&](std::string_view parent) {
+void Submissions::NoteDirectories() {
+  for (; directories_up_to_ < graph_.file_count(); ++directories_up_to_) {
+    AnyParent(graph_.file_name(FileId(directories_up_to_)), [&](std::string_view parent) {
       return !directories_.emplace(parent).second;  // then its own are known as well
     });
   }
-  directories_up_to_ = static_cast<uint32_t>(graph_.file_count());
 }
 
 /// `here`: the task in the request's graph.
@@ -386,14 +383,11 @@ bool Submissions::WaitsForTheSame(TaskId there, std::vector<uint32_t> done, std:
     std::sort(tasks->begin(), tasks->end());
     tasks->erase(std::unique(tasks->begin(), tasks->end()), tasks->end());
   }
-  const auto inputs = graph_.inputs(there);
   for (const TaskId before : graph_.predecessors(there)) {
-    const bool by_file = std::any_of(inputs.begin(), inputs.end(),
-                                     [&](FileId file) { return graph_.producer(file) == before; });
     const bool to_end = std::erase(ended, before.value) > 0;
     if (graph_.OnlyWaits(before, there)) {
       if (!to_end) return false;
-    } else if (std::erase(done, before.value) == 0 && !by_file) {  // who is waited for both ways has to succeed
+    } else if (std::erase(done, before.value) == 0 && !graph_.Reads(there, before)) {  // who is waited for both ways has to succeed
       return false;
     }
   }

@@ -22,8 +22,8 @@ namespace harrow::server {
 class Submissions {
  public:
   struct Hooks {
-    /// Writes the group; `done` is called in a later turn, on this thread.
-    std::function<void(pb::AddedGroup group, std::function<void(Status)> done)> write;
+    /// Writes the group, which lives as long as `done`; that is called in a later turn, on this thread.
+    std::function<void(const pb::AddedGroup& group, std::function<void(Status)> done)> write;
     /// These tasks, and files from that number on, are in the graph now.
     std::function<void(TaskId first, uint32_t count, uint32_t first_file)> added;
     /// Nothing more can be written; the run may go on.
@@ -34,7 +34,7 @@ class Submissions {
   using Told = std::function<void(const Result<pb::Submitted>&)>;
 
   /// `builder`: of the flow. `run_dir`: where no task may write. `known`: what was submitted before.
-  Submissions(const run::StoredFlow& flow, run::FlowBuilder* builder, std::string run_dir,
+  Submissions(const run::StoredFlow& flow, run::FlowBuilder* builder, const std::string& run_dir,
               std::vector<run::Submission> known, Hooks hooks);
 
   /// `told` is called once: what they are called, when they are on disk; kInvalid, and why none of them was taken.
@@ -68,14 +68,14 @@ class Submissions {
   bool SameTask(TaskId there, const pb::SubmittedTask& task, const graph::Graph& graph, TaskId here) const;
   bool WaitsForTheSame(TaskId there, std::vector<uint32_t> done, std::vector<uint32_t> ended) const;
   uint32_t FileNumber(std::string_view name, Group* group) const;
-  void NoteDirectories(uint32_t first_file);
+  void NoteDirectories();
   void WriteNext();
   void Written(Group& group, const Status& status);
 
   const run::StoredFlow& flow_;
   const graph::Graph& graph_;
   run::FlowBuilder& builder_;
-  const std::string run_path_;
+  const std::string run_path_;  // normal
   Hooks hooks_;
   std::unordered_map<std::string, std::vector<TaskId>> known_;
   std::deque<Request> queue_;

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "agent/slot_pool.h"
+#include "live/eventually.h"
 #include "os/file_system.h"
 #include "os/process.h"
 
@@ -43,15 +44,7 @@ class ScratchDirectory {
   std::string path_;
 };
 
-/// Polls: processes end in their own time.
-inline bool Eventually(const std::function<bool()>& condition) {
-  const Duration end = os::RealClock().Steady() + kGenerous;
-  while (!condition()) {
-    if (os::RealClock().Steady() > end) return false;
-    usleep(5'000);
-  }
-  return true;
-}
+using test::Eventually;
 
 /// How late this machine is to run what is ready to: the worst case since this was made.
 class Lateness {

@@ -28,6 +28,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "live/eventually.h"
 #include "plugin/errand.h"
 #include "plugin/fd.h"
 #include "plugin/job_directory.h"
@@ -50,21 +51,12 @@ void WriteLog(bool error, const char* line) {
 namespace {
 
 using std::chrono::steady_clock;
+using test::Eventually;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 constexpr std::chrono::seconds kPatience(120);
-
-template <class Condition>
-bool Eventually(Condition condition) {
-  const auto deadline = steady_clock::now() + kPatience;
-  while (!condition()) {
-    if (steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return true;
-}
 
 // Is there such a process, and not only what its parent has still to reap?
 bool Lives(pid_t pid) {

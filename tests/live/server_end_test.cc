@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "live/eventually.h"
 #include "live/wire_peers.h"
 #include "os/file_system.h"
 #include "run_dir/rendezvous.h"
@@ -23,7 +24,7 @@ namespace harrow {
 namespace {
 
 namespace fs = std::filesystem;
-using test::kPatience;
+using test::Eventually;
 using std::chrono::steady_clock;
 
 std::string TextOf(const fs::path& path) {
@@ -54,15 +55,6 @@ class EndOfRun : public testing::Test {
     fs::remove_all(directory_, ignored);
   }
 
-  template <class F>
-  bool WaitUntil(F holds) {
-    const auto until = steady_clock::now() + kPatience;
-    while (!holds()) {
-      if (steady_clock::now() > until) return false;
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    return true;
-  }
   /// Anything in the logs of agents.
   bool AgentsSay(const std::string& what) const {
     std::error_code none;
@@ -85,13 +77,13 @@ class EndOfRun : public testing::Test {
 };
 
 TEST_F(EndOfRun, WhoGreetsWhenAllIsDoneIsToldToLeaveAndNotWaitedFor) {
-  ASSERT_TRUE(WaitUntil([&] { return AgentsSay("joined the server"); }));
+  ASSERT_TRUE(Eventually([&] { return AgentsSay("joined the server"); }));
   const auto server = run_dir::ReadRendezvous(os::RealFileSystem(), directory_ / "r/0");
   ASSERT_TRUE(server.ok()) << server.status().message();
   test::Peer late(server->addresses.front(), {server->run_id, server->key});
   ASSERT_TRUE(late.dialled().ok()) << late.dialled().message();
   std::ofstream(directory_ / "gate") << "go\n";
-  ASSERT_TRUE(WaitUntil([&] { return AgentsSay("over: the run is over"); }));
+  ASSERT_TRUE(Eventually([&] { return AgentsSay("over: the run is over"); }));
 
   const auto greeted = steady_clock::now();
   pb::FromAgent hello;

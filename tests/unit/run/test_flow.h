@@ -16,26 +16,31 @@ struct TinyTask {
   graph::Profile profile = {};
 };
 
-inline graph::Graph TinyGraph(const std::vector<TinyTask>& tasks) {
-  graph::Graph graph;
-  graph.AddSource("tiny.toml");
-  const KindId kind = graph.AddKind("kind");
-  uint32_t line = 0;
+/// `after`: what each of them waits for besides.
+inline void AddTiny(graph::Graph* graph, const std::vector<TinyTask>& tasks, const std::vector<TaskId>& after = {}) {
+  const KindId kind = graph->AddKind("kind");
   for (const TinyTask& task : tasks) {
     std::vector<FileId> in, out;
-    for (const std::string& name : task.in) in.push_back(graph.AddFile(name));
-    for (const std::string& name : task.out) out.push_back(graph.AddFile(name));
+    for (const std::string& name : task.in) in.push_back(graph->AddFile(name));
+    for (const std::string& name : task.out) out.push_back(graph->AddFile(name));
     graph::TaskSpec spec;
     spec.name = task.name;
     spec.command = task.command;
-    spec.profile = graph.AddProfile(task.profile);
+    spec.profile = graph->AddProfile(task.profile);
     spec.kind = kind;
     spec.in = in;
     spec.out = out;
-    spec.place = {.source = 0, .line = ++line, .column = 1};
-    graph.AddTask(spec);
+    spec.after = after;
+    spec.place = {.source = 0, .line = static_cast<uint32_t>(graph->task_count()) + 1, .column = 1};
+    graph->AddTask(spec);
   }
-  if (const Status sealed = graph.Seal(); !sealed.ok()) abort();
+  if (const Status sealed = graph->Seal(); !sealed.ok()) abort();
+}
+
+inline graph::Graph TinyGraph(const std::vector<TinyTask>& tasks) {
+  graph::Graph graph;
+  graph.AddSource("tiny.toml");
+  AddTiny(&graph, tasks);
   return graph;
 }
 

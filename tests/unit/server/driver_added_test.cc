@@ -12,20 +12,7 @@ class DriverAddedTest : public DriverTest {
   void Add(const std::vector<TinyTask>& tasks, const std::vector<TaskId>& after = {}) {
     graph::Graph& graph = flow_.graph;
     const auto first = static_cast<uint32_t>(graph.task_count()), files = static_cast<uint32_t>(graph.file_count());
-    for (const TinyTask& task : tasks) {
-      std::vector<FileId> in, out;
-      for (const std::string& name : task.in) in.push_back(graph.AddFile(name));
-      for (const std::string& name : task.out) out.push_back(graph.AddFile(name));
-      graph::TaskSpec spec;
-      spec.name = task.name;
-      spec.command = task.command;
-      spec.profile = graph.AddProfile(task.profile);
-      spec.in = in;
-      spec.out = out;
-      spec.after = after;
-      graph.AddTask(spec);
-    }
-    ASSERT_TRUE(graph.Seal().ok());
+    test::AddTiny(&graph, tasks, after);
     driver_->AddTasks(Now(), TaskId(first), static_cast<uint32_t>(tasks.size()), files);
   }
 };

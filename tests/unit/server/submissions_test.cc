@@ -236,7 +236,7 @@ TEST_F(SubmissionsTest, NoneIsTakenWhereOneIsWrong) {
   EXPECT_THAT(refused({.name = "x", .out = {"./raw"}}), HasSubstr("raw is read by a task of the run"));
   EXPECT_THAT(refused({.name = "x", .out = {"d"}}), HasSubstr("files below d are read or written"));
   EXPECT_EQ(refused({.name = "x", .out = {"tree/leaf"}}), "tree/leaf lies in what task dir writes");
-  for (const char* place : {"r", "/submit/r/x", "r/../r/0", "/submit", "..", "../submit/r", "/"})
+  for (const char* place : {"r", ".", "/submit/r/x", "r/../r/0", "/submit", "..", "../submit/r", "/"})
     EXPECT_THAT(refused({.name = "x", .out = {place}}), HasSubstr("run directory")) << place;
   EXPECT_EQ(refused({.name = "x", .in = {""}}), "a file of a task has no name");
   EXPECT_EQ(refused({.name = "x", .in = {"tree/leaf"}, .out = {"y"}, .after_new = {5}}),

@@ -30,6 +30,17 @@ TEST(ReadyQueue, BeginsEmptyWithItsLevelsApart) {
   EXPECT_EQ(queue.buckets().size(), 2u);
 }
 
+/// Draws of a test, and what was asked.
+class Given : public Draws {
+ public:
+  double Next() override {
+    ++asked;
+    return value;
+  }
+  double value = 0;
+  int asked = 0;
+};
+
 /// As where a task is sent ahead from another queue and comes back: its entry here counts again, and there is
 /// one more.
 TEST(ReadyQueue, ATaskThatComesBackOverAndOverLeavesNoRowOfEntries) {
@@ -48,16 +59,58 @@ TEST(ReadyQueue, ATaskThatComesBackOverAndOverLeavesNoRowOfEntries) {
   EXPECT_LT(queue.memory(), 1000u);
 }
 
-/// Draws of a test, and what was asked.
-class Given : public Draws {
- public:
-  double Next() override {
-    ++asked;
-    return value;
+/// A ring is full of entries that no longer count, but for the last: what is oldest is known when they are gone.
+TEST(ReadyQueue, ARingThatIsTidiedUpKnowsItsOldestTask) {
+  for (const uint32_t gone : {3u, 7u, 15u, 31u}) {
+    LaneTable lanes;
+    const LaneId first = lanes.Add({}), second = lanes.Add({.time_limit = Duration(1)});
+    std::vector<Card> cards(gone + 3);
+    const Cards all(cards.data());
+    ReadyQueue queue(false);
+    queue.set_slots(1);
+    const auto push = [&](uint32_t n, LaneId lane) {
+      cards[n] = {n + 1, 0, lane, true, 0};
+      queue.Push(TaskId(n), cards[n], all);
+    };
+    for (uint32_t n = 0; n < gone; ++n) push(n, first);
+    push(gone, second);
+    push(gone + 1, first);
+    for (uint32_t n = 0; n < gone; ++n) {
+      cards[n].queued = false;
+      queue.Leave(cards[n], false);
+    }
+    push(gone + 2, first);
+    Given draws;
+    const LevelTimes times;
+    const auto order = MakeOrder(Policy::kFifo, &draws, &times);
+    EXPECT_EQ(queue.Take(*order, all, Room(lanes, {1, 0, 0}, {1, 0, 0, false})).task, TaskId(gone)) << gone;
   }
-  double value = 0;
-  int asked = 0;
-};
+}
+
+TEST(ReadyQueue, ALanesPriorityIsThatOfTasksThatAreThere) {
+  Card cards[2] = {{1, 0, 0, true, 0}, {2, 1, 0, true, 0}};
+  const int32_t priorities[2] = {5, -2};
+  const Cards all(cards, priorities);
+  ReadyQueue queue;
+  for (uint32_t n = 0; n < 2; ++n) queue.Push(TaskId(n), cards[n], all);
+  EXPECT_EQ(queue.Priority(0), 5);
+  cards[0].queued = false;
+  queue.Leave(cards[0], false);
+  EXPECT_EQ(queue.Priority(0), -2);
+  EXPECT_EQ(queue.Priority(1), INT32_MIN);
+}
+
+TEST(ReadyQueue, CountsTheMemoryOfLowerPriorities) {
+  Card cards[2] = {{1, 0, 0, true, 0}, {2, 0, 0, true, 0}};
+  const int32_t priorities[2] = {1, 0};
+  const Cards all(cards, priorities);
+  ReadyQueue queue;
+  queue.Push(TaskId(0), cards[0], all);
+  const size_t one = queue.memory();
+  EXPECT_GE(one, sizeof(Bucket) + sizeof(Entry));
+  queue.Push(TaskId(1), cards[1], all);
+  EXPECT_GE(queue.memory(), one + sizeof(Bucket) + sizeof(Entry));
+}
 
 struct Record {
   Card card;
@@ -123,6 +176,26 @@ TEST(RankHrf, AnEntryThatNoLongerCountsDoesNotDrawAgain) {
     EXPECT_EQ(queue.Take(*order, cards, room).task, TaskId(newest - 2)) << "level " << drawn;
     EXPECT_EQ(draws.asked, 1);
   }
+}
+
+/// The tasks of the level that was drawn do not fit: one of another level goes, and theirs is what it overtakes.
+TEST(RankHrf, ALevelWhoseTasksDoNotFitIsOvertaken) {
+  LaneTable lanes;
+  const LaneId small = lanes.Add({}), large = lanes.Add({.cores = 3});
+  std::vector<Record> records(20);
+  const Cards cards(records.data());
+  ReadyQueue queue(true);
+  queue.set_slots(4);
+  for (uint32_t n = 0; n < 20; ++n) {
+    records[n].card = {n + 1, n < 10 ? 1 : 0, n < 10 ? large : small, true, 0};
+    queue.Push(TaskId(n), records[n].card, cards);
+  }
+  Given draws;
+  const LevelTimes times;
+  const auto order = MakeOrder(Policy::kRankHrf, &draws, &times);
+  const Pick pick = queue.Take(*order, cards, Room(lanes, {4, 0, 0}, {2, 0, 0, false}));
+  EXPECT_EQ(pick.task, TaskId(19));
+  EXPECT_EQ(pick.overtaken, large);
 }
 
 /// Queues as lists, searched from end to end: what ReadyQueue and the policies must agree with.

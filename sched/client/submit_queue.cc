@@ -4,7 +4,7 @@
 // A task can wait for another one of its own request, which it names by its place, or for one that is in the run. So a task
 // that waits for one of a request without an answer waits for that answer, and all behind it do. The same holds for who reads
 // files while somebody's outputs are on their way: were the request of these sent in another way, it would come too late,
-// as a new task may not write what one that is there reads.
+// as a new task may not write what one that is there reads. And a second task of a name waits for the answer to the first.
 //
 // A request is taken or refused as a whole. Where tasks stand for themselves, one that is refused is sent again in two halves,
 // until those that are wrong are alone.
@@ -29,26 +29,33 @@ constexpr int kAnswerInvalid = 2, kAnswerTakesNoMore = 4;
 uint64_t SubmitQueue::Add(NewTask task) {
   const uint64_t handle = rows_.size();
   rows_.push_back({0, kQueued});
-  Resolve(task.task.mutable_after(), &task.after);
-  Resolve(task.task.mutable_after_any(), &task.after_any);
-  if (!task.task.name().empty()) names_[task.task.name()] = handle;
   ++open_;
   Pending pending{handle, std::move(task)};
+  Resolve(pending.task.task.mutable_after(), &pending.task.after, &pending);
+  Resolve(pending.task.task.mutable_after_any(), &pending.task.after_any, &pending);
+  if (const std::string& name = pending.task.task.name(); !name.empty()) {
+    const auto [known, first] = names_.try_emplace(name, Named{handle, false});
+    if (!first) {
+      pending.answered_first.push_back(known->second.handle);
+      known->second = {handle, true};
+    }
+  }
   pending.named = pending.task.task.after_size();
   pending.named_any = pending.task.task.after_any_size();
   queue_.push_back(std::move(pending));
   return handle;
 }
 
-/// What no server knows yet is not asked for by name.
-void SubmitQueue::Resolve(google::protobuf::RepeatedPtrField<std::string>* names, std::vector<uint64_t>* handles) const {
+/// What no server knows yet is not asked for by name. Which of several of one name is in the run is known when all are answered.
+void SubmitQueue::Resolve(google::protobuf::RepeatedPtrField<std::string>* names, std::vector<uint64_t>* handles, Pending* pending) const {
   for (int i = 0; i < names->size();) {
     const auto known = names_.find(names->Get(i));
-    if (known == names_.end()) {
+    if (known == names_.end() || known->second.one_of_several) {
+      if (known != names_.end()) pending->answered_first.push_back(known->second.handle);
       ++i;
       continue;
     }
-    handles->push_back(known->second);
+    handles->push_back(known->second.handle);
     names->DeleteSubrange(i, 1);
   }
 }
@@ -100,6 +107,10 @@ size_t SubmitQueue::BytesOf(const NewTask& task) {
 
 SubmitQueue::Verdict SubmitQueue::Judge(const Pending& pending, uint32_t batch) const {
   Verdict verdict = Verdict::kGoes;
+  for (const uint64_t handle : pending.answered_first) {
+    const uint32_t where = rows_[handle].batch;
+    if (where != kRefused && where != kTaken) verdict = Verdict::kWaits;
+  }
   for (const auto* handles : {&pending.task.after, &pending.task.after_any}) {
     for (const uint64_t handle : *handles) {
       const uint32_t where = rows_[handle].batch;
@@ -206,7 +217,7 @@ void SubmitQueue::Forget(uint64_t handle, const std::string& name) {
   --open_;
   if (name.empty()) return;
   const auto known = names_.find(name);
-  if (known != names_.end() && known->second == handle) names_.erase(known);
+  if (known != names_.end() && known->second.handle == handle) names_.erase(known);
 }
 
 void SubmitQueue::Refuse(uint64_t handle, const std::string& name, const Status& why) {

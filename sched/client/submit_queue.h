@@ -59,6 +59,7 @@ class SubmitQueue {
     uint64_t handle;
     NewTask task;
     int named = 0, named_any = 0;  // so many of those that it waits for were given by name
+    std::vector<uint64_t> answered_first{};  // it goes when these have been answered
   };
   struct Batch {
     uint32_t number;
@@ -75,6 +76,10 @@ class SubmitQueue {
     uint32_t place;
     uint32_t batch;
   };
+  struct Named {
+    uint64_t handle;
+    bool one_of_several;  // the last of them
+  };
   enum class Verdict { kGoes, kWaits, kRefused };
 
   static size_t BytesOf(const NewTask& task);
@@ -82,7 +87,8 @@ class SubmitQueue {
   void Fill(std::deque<Pending>* from, Batch* batch);
   void Put(Pending pending, Batch* batch);
   static uint32_t ProfileOf(const std::shared_ptr<const pb::Profile>& profile, Batch* batch);
-  void Resolve(google::protobuf::RepeatedPtrField<std::string>* names, std::vector<uint64_t>* handles) const;
+  void Resolve(google::protobuf::RepeatedPtrField<std::string>* names, std::vector<uint64_t>* handles,
+               Pending* pending) const;
   void Refuse(uint64_t handle, const std::string& name, const Status& why);
   void Refuse(const Pending& pending, const Status& why) { Refuse(pending.handle, pending.task.task.name(), why); }
   void Forget(uint64_t handle, const std::string& name);
@@ -96,7 +102,7 @@ class SubmitQueue {
   std::deque<Pending> queue_;
   std::deque<std::deque<Pending>> pieces_;  // of requests that were refused; before the queue, each a request of its own
   std::deque<std::unique_ptr<Batch>> in_flight_;
-  std::unordered_map<std::string, uint64_t> names_;  // of tasks that have no answer yet
+  std::unordered_map<std::string, Named> names_;  // of tasks that have no answer yet
   uint32_t last_batch_ = 0;
   uint32_t outputs_in_flight_ = 0;  // tasks that write files
   uint64_t open_ = 0;

@@ -123,6 +123,29 @@ TEST_F(SubmitQueueTest, NamesOfOwnTasksAreKnownBeforeTheServerKnowsThem) {
   EXPECT_EQ(Next(), "r3: d[a]") << "the server knows it by now";
 }
 
+TEST_F(SubmitQueueTest, OfTasksOfOneNameTheFirstIsAnsweredFirst) {
+  Make({.tasks = 3, .in_flight = 3, .worth_sending = 1});
+  Add("a");
+  Add("bad");
+  const uint64_t again = Add("a"), more = Add("a");
+  Add("b", {}, {"a"});
+  EXPECT_EQ(Next(), "r1: a bad");
+  EXPECT_EQ(Next(), "");
+  Refuse("r1", 2);
+  EXPECT_EQ(Next(), "r2: a");
+  EXPECT_EQ(Next(), "r3: bad");
+  Take("r2", {4});
+  Refuse("r3", 2);
+  EXPECT_EQ(Next(), "r4: a");
+  Take("r4", {4});
+  EXPECT_EQ(Next(), "r5: a");
+  EXPECT_EQ(Next(), "") << "which of them is in the run is not known";
+  Take("r5", {4});
+  EXPECT_EQ(Next(), "r6: b[a]");
+  EXPECT_EQ(told_[again], "#4");
+  EXPECT_EQ(told_[more], "#4");
+}
+
 TEST_F(SubmitQueueTest, WhoReadsFilesWaitsForOutputsThatAreOnTheirWay) {
   Make({.tasks = 2, .in_flight = 3, .worth_sending = 1});
   AddFiles("make", "", "x");

@@ -81,7 +81,7 @@ TEST_F(AwaitingTest, WhatIsSettledIsToldAtOnceOrWhenItIsOnDisk) {
   Ask(client, {1, 2});
   EXPECT_EQ(Told(client), "") << "what is recorded is not all on disk, and nobody knows where 1 is";
   awaiting_.Committed(2);
-  EXPECT_EQ(Told(client), " 1 2:3/1/0");
+  EXPECT_EQ(Told(client), " 1 2:3/0/0");
   Ask(client, {1});
   EXPECT_EQ(Told(client), " 1");
 }

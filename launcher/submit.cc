@@ -173,7 +173,7 @@ class Submission {
   client::NewTask Make(TaskId id) const {
     client::NewTask made;
     made.profile = profiles_[graph_.profile_id(id).value];
-    pb::SubmittedTask& task = made.task;
+    pb::SubmittedTask& task = *made.task;
     task.set_name(std::string(graph_.given_name(id)));
     task.set_command(std::string(graph_.command(id)));
     task.set_form(static_cast<uint32_t>(graph_.form(id)));

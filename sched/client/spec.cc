@@ -102,7 +102,7 @@ Result<Described> Describe(const harrow_spec* given, const std::string& director
   if (!whole.ok()) return whole.status();
   const harrow_spec& spec = *whole;
   Described described;
-  pb::SubmittedTask& task = described.task.task;
+  pb::SubmittedTask& task = *described.task.task;
   pb::Profile& profile = described.profile;
   HARROW_RETURN_IF_ERROR(SetCommand(spec, &task));
   HARROW_RETURN_IF_ERROR(SetResources(spec, &profile));

@@ -31,17 +31,17 @@ uint64_t SubmitQueue::Add(NewTask task) {
   rows_.push_back({0, kQueued});
   ++open_;
   Pending pending{handle, std::move(task)};
-  Resolve(pending.task.task.mutable_after(), &pending.task.after, &pending);
-  Resolve(pending.task.task.mutable_after_any(), &pending.task.after_any, &pending);
-  if (const std::string& name = pending.task.task.name(); !name.empty()) {
+  Resolve(pending.task.task->mutable_after(), &pending.task.after, &pending);
+  Resolve(pending.task.task->mutable_after_any(), &pending.task.after_any, &pending);
+  if (const std::string& name = pending.task.task->name(); !name.empty()) {
     const auto [known, first] = names_.try_emplace(name, Named{handle, false});
     if (!first) {
       pending.answered_first.push_back(known->second.handle);
       known->second = {handle, true};
     }
   }
-  pending.named = pending.task.task.after_size();
-  pending.named_any = pending.task.task.after_any_size();
+  pending.named = pending.task.task->after_size();
+  pending.named_any = pending.task.task->after_any_size();
   queue_.push_back(std::move(pending));
   return handle;
 }
@@ -82,7 +82,7 @@ const pb::SubmitRequest* SubmitQueue::Next() {
 void SubmitQueue::Fill(std::deque<Pending>* from, Batch* batch) {
   while (!from->empty() && batch->tasks.size() < limits_.tasks) {
     const Pending& next = from->front();
-    const size_t bytes = BytesOf(next.task);
+    const size_t bytes = BytesOf(next.task, *batch);
     if (bytes > kMostOfOne) {
       Refuse(next, Status(Code::kInvalid, "a task is larger than 32 MiB; let it read what it needs from a file"));
       from->pop_front();
@@ -101,8 +101,9 @@ void SubmitQueue::Fill(std::deque<Pending>* from, Batch* batch) {
   }
 }
 
-size_t SubmitQueue::BytesOf(const NewTask& task) {
-  return task.task.ByteSizeLong() + 8 * (task.after.size() + task.after_any.size()) + task.profile->ByteSizeLong();
+size_t SubmitQueue::BytesOf(const NewTask& task, const Batch& batch) {
+  const size_t profile = batch.by_address.contains(task.profile.get()) ? 0 : task.profile->ByteSizeLong();
+  return task.task->ByteSizeLong() + 8 * (task.after.size() + task.after_any.size()) + profile;
 }
 
 SubmitQueue::Verdict SubmitQueue::Judge(const Pending& pending, uint32_t batch) const {
@@ -118,13 +119,13 @@ SubmitQueue::Verdict SubmitQueue::Judge(const Pending& pending, uint32_t batch) 
       if (where != kTaken && where != batch) verdict = Verdict::kWaits;
     }
   }
-  if (outputs_in_flight_ > 0 && pending.task.task.in_size() > 0) verdict = Verdict::kWaits;
+  if (outputs_in_flight_ > 0 && pending.task.task->in_size() > 0) verdict = Verdict::kWaits;
   return verdict;
 }
 
 void SubmitQueue::Put(Pending pending, Batch* batch) {
-  pb::SubmittedTask& task = *batch->request.add_task();
-  task = std::move(pending.task.task);
+  pb::SubmittedTask& task = *pending.task.task;
+  batch->request.mutable_task()->AddAllocated(pending.task.task.release());
   for (const uint64_t handle : pending.task.after) {
     const Row row = rows_[handle];
     row.batch == kTaken ? task.add_after(StrCat("#", row.place + 1)) : task.add_after_new(row.place);
@@ -198,14 +199,16 @@ void SubmitQueue::Refused(const pb::Answer& answer) {
 void SubmitQueue::Split(Batch* batch) {
   std::deque<Pending> halves[2];
   const size_t middle = batch->tasks.size() / 2;
+  std::vector<pb::SubmittedTask*> tasks(batch->tasks.size());
+  batch->request.mutable_task()->ExtractSubrange(0, static_cast<int>(tasks.size()), tasks.data());
   for (size_t i = 0; i < batch->tasks.size(); ++i) {
     Pending& pending = batch->tasks[i];
-    pb::SubmittedTask& task = *batch->request.mutable_task(static_cast<int>(i));
+    pb::SubmittedTask& task = *tasks[i];
     task.clear_after_new();
     task.clear_after_any_new();
     task.mutable_after()->DeleteSubrange(pending.named, task.after_size() - pending.named);
     task.mutable_after_any()->DeleteSubrange(pending.named_any, task.after_any_size() - pending.named_any);
-    pending.task.task = std::move(task);
+    pending.task.task.reset(&task);
     rows_[pending.handle] = {0, kQueued};
     halves[i < middle ? 0 : 1].push_back(std::move(pending));
   }

@@ -15,9 +15,10 @@ namespace harrow::client {
 
 /// A task to be submitted. Handles count the tasks of a queue from 0, in the order in which they are added.
 struct NewTask {
-  pb::SubmittedTask task;                     // without what counts places in its request: profile, after_new, after_any_new
-  std::shared_ptr<const pb::Profile> profile;
-  std::vector<uint64_t> after, after_any;     // handles of tasks that were added before
+  // Without what counts places in its request: profile, after_new, after_any_new.
+  std::unique_ptr<pb::SubmittedTask> task = std::make_unique<pb::SubmittedTask>();
+  std::shared_ptr<const pb::Profile> profile{};
+  std::vector<uint64_t> after{}, after_any{};  // handles of tasks that were added before
 };
 
 /// Makes few requests of many tasks, and knows which of them were taken. Has no connection of its own.
@@ -82,7 +83,7 @@ class SubmitQueue {
   };
   enum class Verdict { kGoes, kWaits, kRefused };
 
-  static size_t BytesOf(const NewTask& task);
+  static size_t BytesOf(const NewTask& task, const Batch& batch);
   Verdict Judge(const Pending& pending, uint32_t batch) const;
   void Fill(std::deque<Pending>* from, Batch* batch);
   void Put(Pending pending, Batch* batch);
@@ -90,7 +91,7 @@ class SubmitQueue {
   void Resolve(google::protobuf::RepeatedPtrField<std::string>* names, std::vector<uint64_t>* handles,
                Pending* pending) const;
   void Refuse(uint64_t handle, const std::string& name, const Status& why);
-  void Refuse(const Pending& pending, const Status& why) { Refuse(pending.handle, pending.task.task.name(), why); }
+  void Refuse(const Pending& pending, const Status& why) { Refuse(pending.handle, pending.task.task->name(), why); }
   void Forget(uint64_t handle, const std::string& name);
   void Split(Batch* batch);
   std::unique_ptr<Batch> Take(const std::string& request);

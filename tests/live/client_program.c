@@ -1,5 +1,5 @@
 /* What client.py runs against libharrow, in C99.
- *   client_program submit RUN COUNT PREFIX FILE   COUNT tasks, PREFIX-i, each of which adds its name to FILE; how many are taken, and how
+ *   client_program submit RUN COUNT PREFIX FILE   COUNT tasks, PREFIX-i, each of which adds its name to FILE (./mark); how many are taken, and how
  *                                                 many are not done in the end
  *   client_program kinds RUN                      a task of every fate, and what is told of it
  *   client_program hold RUN COUNT                 submits COUNT tasks and waits for the first
@@ -27,7 +27,7 @@ static int submit(harrow_run* run, int count, const char* prefix, const char* fi
   for (int i = 0; i < count; ++i) {
     char name[200];
     snprintf(name, sizeof name, "%s-%d", prefix, i);
-    const char* arguments[] = {"/bin/sh", "-c", "echo \"$0\" >> \"$1\"", name, file, NULL};
+    const char* arguments[] = {"./mark", file, name, NULL};
     harrow_spec spec = HARROW_SPEC;
     spec.arguments = arguments;
     spec.name = name;

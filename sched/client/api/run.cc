@@ -1,7 +1,7 @@
 // The public library (include/harrow): a Session of a thread of its own.
 //
-// What callers submit lies in an inbox until the thread comes for it: while it is busy many come together, and become few
-// requests. What the session tells is gathered and handed over once a turn of the loop, so that who waits is woken once for
+// What callers submit lies in an inbox until the thread comes for it. While an answer is awaited it is not woken for each, but
+// comes when the answer does, or when there is enough for a request: so many tasks become few requests. What the session tells is gathered and handed over once a turn of the loop, so that who waits is woken once for
 // many tasks. Nothing is asked about results before somebody waits for one; from then on all tasks' are asked for, as who
 // waits for one after the other would wait for as many answers.
 //
@@ -10,7 +10,8 @@
 #include <harrow/harrow.h>
 
 #include <algorithm>
-#include <cmath>
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -18,6 +19,7 @@
 #include <mutex>
 #include <new>
 #include <optional>
+#include <pthread.h>
 #include <signal.h>
 #include <string>
 #include <thread>
@@ -43,6 +45,7 @@ namespace {
 
 constexpr size_t kMostOnTheirWay = 64u << 20;  // bytes of memory, about
 constexpr size_t kOverhead = 512;              // of each task
+constexpr size_t kRequest = client::SubmitQueue::Limits{}.worth_sending;
 
 thread_local std::string message;
 
@@ -86,6 +89,14 @@ harrow_code Guarded(const Call& call) noexcept {
     message.assign(e.what(), std::min<size_t>(strlen(e.what()), 15));  // without memory: what a string holds itself
     return HARROW_INTERNAL;
   }
+}
+
+/// Another number in each child of fork, without asking the kernel.
+uint32_t Process() {
+  static std::atomic<uint32_t> forks = 0;
+  static const int once = pthread_atfork(nullptr, nullptr, [] { ++forks; });
+  (void)once;
+  return forks.load(std::memory_order_relaxed);
 }
 
 using Clock = std::chrono::steady_clock;
@@ -135,7 +146,7 @@ struct harrow_run {
     harrow::pb::SettledTask settled;
   };
 
-  const pid_t owner = getpid();
+  const uint32_t process = Process();
   std::string directory;      // of the process when it opened the run
   std::string submit_directory;
   bool local_files = false;
@@ -145,6 +156,7 @@ struct harrow_run {
   // All below is theirs.
   std::vector<Row> rows;  // by handle
   std::vector<client::NewTask> inbox;
+  bool answer_comes = false;  // and the thread looks into the inbox then
   std::shared_ptr<const harrow::pb::Profile> last_profile;
   std::string last_profile_text;
   uint64_t answered = 0;  // all tasks before this one are
@@ -159,6 +171,7 @@ struct harrow_run {
   // Of the thread.
   std::unique_ptr<harrow::os::EventLoop> loop;
   std::optional<client::Session> session;
+  std::vector<client::NewTask> taken;  // from the inbox
   std::vector<News> news;
   std::shared_ptr<const Status> last_why;
   std::optional<Status> news_over;
@@ -252,12 +265,13 @@ void harrow_run::Serve(const harrow::run_dir::Part& part) {
 }
 
 void harrow_run::TakeInbox() {
-  std::vector<client::NewTask> tasks;
   {
     std::lock_guard lock(mutex);
-    tasks.swap(inbox);
+    taken.swap(inbox);
+    answer_comes = !taken.empty() || session->unanswered() > 0;
   }
-  for (client::NewTask& task : tasks) session->Submit(std::move(task));
+  for (client::NewTask& task : taken) session->Submit(std::move(task));
+  taken.clear();
 }
 
 void harrow_run::HandOverLater() {
@@ -291,6 +305,7 @@ void harrow_run::HandOver() {
   }
   news.clear();
   changed.notify_all();
+  TakeInbox();
 }
 
 // --- the callers
@@ -345,7 +360,7 @@ namespace {
 /// Nothing is done with what another process has opened: its thread is not here.
 harrow_code CheckRun(const harrow_run* run) {
   if (run == nullptr) return Fail(HARROW_INVALID, "the harrow_run is NULL");
-  if (run->owner != getpid()) return Fail(HARROW_INVALID, "the run was opened by another process; open it in this one");
+  if (run->process != Process()) return Fail(HARROW_INVALID, "the run was opened by another process; open it in this one");
   return HARROW_OK;
 }
 
@@ -394,7 +409,7 @@ harrow_code harrow_submit(harrow_run* run, const harrow_spec* spec, harrow_task*
     if (!read.ok()) return Fail(read.status());
     client::NewTask made = std::move(read->task);
     const std::string profile = read->profile.SerializeAsString();
-    const size_t bytes = made.task.ByteSizeLong() + profile.size() + kOverhead;
+    const size_t bytes = made.task->ByteSizeLong() + profile.size() + kOverhead;
     std::unique_lock lock(run->mutex);
     for (const auto* handles : {&made.after, &made.after_any}) {
       for (const uint64_t handle : *handles) {
@@ -409,12 +424,12 @@ harrow_code harrow_submit(harrow_run* run, const harrow_spec* spec, harrow_task*
     }
     made.profile = run->last_profile;
     if (task != nullptr) *task = run->rows.size();
-    const bool first = run->inbox.empty();
     run->inbox.push_back(std::move(made));
+    const bool wake = run->inbox.size() == (run->answer_comes ? kRequest : 1);
     run->rows.push_back({.bytes = static_cast<uint32_t>(std::min<size_t>(bytes, UINT32_MAX))});
     run->on_their_way += run->rows.back().bytes;
     lock.unlock();
-    if (first) run->loop->Post([run] { run->TakeInbox(); });
+    if (wake) run->loop->Post([run] { run->TakeInbox(); });
     return HARROW_OK;
   });
 }

@@ -116,7 +116,7 @@ class SessionTest : public testing::Test {
   }
   uint64_t Submit(std::vector<uint64_t> after = {}) {
     NewTask task;
-    task.task.set_command("true");
+    task.task->set_command("true");
     task.after = std::move(after);
     task.profile = profile_;
     return session_->Submit(std::move(task));

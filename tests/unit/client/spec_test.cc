@@ -21,9 +21,9 @@ harrow_spec Spec(const char* command = "./solve 7") {
 }
 
 Described Read(const harrow_spec& spec, const std::string& directory = "/here", const std::string& submit = "/submit") {
-  const Result<Described> read = Describe(&spec, directory, submit);
+  Result<Described> read = Describe(&spec, directory, submit);
   EXPECT_TRUE(read.ok()) << read.status().message();
-  return read.ok() ? *read : Described();
+  return read.ok() ? *std::move(read) : Described();
 }
 
 std::string Wrong(const harrow_spec& spec) {
@@ -34,15 +34,15 @@ std::string Wrong(const harrow_spec& spec) {
 
 TEST(SpecTest, ACommandIsALineAndArgumentsAreNot) {
   const Described line = Read(Spec("echo $HOME > x"));
-  EXPECT_EQ(line.task.task.command(), "echo $HOME > x");
-  EXPECT_TRUE(line.task.task.line());
+  EXPECT_EQ(line.task.task->command(), "echo $HOME > x");
+  EXPECT_TRUE(line.task.task->line());
   harrow_spec spec = Spec(nullptr);
   const char* const arguments[] = {"./solve", "a b", "", nullptr};
   spec.arguments = arguments;
   const Described argv = Read(spec);
-  EXPECT_EQ(argv.task.task.command(), std::string("./solve\0a b\0", 12));
-  EXPECT_EQ(argv.task.task.form(), 1u);
-  EXPECT_FALSE(argv.task.task.line());
+  EXPECT_EQ(argv.task.task->command(), std::string("./solve\0a b\0", 12));
+  EXPECT_EQ(argv.task.task->form(), 1u);
+  EXPECT_FALSE(argv.task.task->line());
   spec.command = "x";
   EXPECT_THAT(Wrong(spec), HasSubstr("not both"));
   EXPECT_THAT(Wrong(Spec(nullptr)), HasSubstr("no command"));
@@ -113,10 +113,10 @@ TEST(SpecTest, Lists) {
   const Described read = Read(spec);
   EXPECT_EQ(read.profile.env(1).name() + "|" + read.profile.env(1).value(), "B|x=y");
   EXPECT_EQ(read.profile.env(2).value(), "");
-  EXPECT_EQ(read.task.task.after(1), "#7");
-  EXPECT_EQ(read.task.task.after_any_size(), 2);
-  EXPECT_EQ(read.task.task.in_size(), 2);
-  EXPECT_EQ(read.task.task.out_size(), 2);
+  EXPECT_EQ(read.task.task->after(1), "#7");
+  EXPECT_EQ(read.task.task->after_any_size(), 2);
+  EXPECT_EQ(read.task.task->in_size(), 2);
+  EXPECT_EQ(read.task.task->out_size(), 2);
   EXPECT_EQ(read.task.after, (std::vector<uint64_t>{3, 1}));
   EXPECT_EQ(read.task.after_any, (std::vector<uint64_t>{3}));
   spec.after_any = nullptr;
@@ -136,7 +136,7 @@ TEST(SpecTest, Names) {
     EXPECT_THAT(Wrong(spec), HasSubstr("cannot be the name of a task"));
   }
   spec.name = "\xff\xfe no UTF-8";
-  EXPECT_EQ(Read(spec).task.task.name(), "\xff\xfe no UTF-8");
+  EXPECT_EQ(Read(spec).task.task->name(), "\xff\xfe no UTF-8");
 }
 
 TEST(SpecTest, Times) {

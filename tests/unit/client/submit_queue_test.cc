@@ -28,19 +28,19 @@ class SubmitQueueTest : public testing::Test {
   }
   uint64_t Add(const std::string& name, std::vector<uint64_t> after = {}, std::vector<std::string> names = {}) {
     NewTask task;
-    task.task.set_name(name);
-    task.task.set_command("true");
-    for (const std::string& each : names) task.task.add_after(each);
+    task.task->set_name(name);
+    task.task->set_command("true");
+    for (const std::string& each : names) task.task->add_after(each);
     task.after = std::move(after);
     task.profile = profile_;
     return queue_->Add(std::move(task));
   }
   uint64_t AddFiles(const std::string& name, const std::string& in, const std::string& out) {
     NewTask task;
-    task.task.set_name(name);
-    task.task.set_command("true");
-    if (!in.empty()) task.task.add_in(in);
-    if (!out.empty()) task.task.add_out(out);
+    task.task->set_name(name);
+    task.task->set_command("true");
+    if (!in.empty()) task.task->add_in(in);
+    if (!out.empty()) task.task->add_out(out);
     task.profile = profile_;
     return queue_->Add(std::move(task));
   }
@@ -231,7 +231,7 @@ TEST_F(SubmitQueueTest, EqualProfilesAreSentOnceAndRequestsAreNoLargerThanWanted
   for (int i = 0; i < 4; ++i) {
     profile_ = std::make_shared<const pb::Profile>(profile);
     NewTask task;
-    task.task.set_command(std::string(1000, 'x'));
+    task.task->set_command(std::string(1000, 'x'));
     task.profile = profile_;
     queue_->Add(std::move(task));
   }
@@ -239,7 +239,7 @@ TEST_F(SubmitQueueTest, EqualProfilesAreSentOnceAndRequestsAreNoLargerThanWanted
   EXPECT_EQ(request->profile_size(), 1);
   EXPECT_EQ(request->task_size(), 2);
   NewTask huge;
-  huge.task.set_command(std::string(33u << 20, 'x'));
+  huge.task->set_command(std::string(33u << 20, 'x'));
   huge.profile = profile_;
   const uint64_t handle = queue_->Add(std::move(huge));
   EXPECT_EQ(queue_->Next()->task_size(), 2);

@@ -88,6 +88,10 @@ void Session::OnMessage(const pb::ToClient& message) {
     Settle(done);
   }
   for (const pb::SettledTask& task : message.settled().other()) Settle(task);
+  if (message.settled().unknown_size() > 0) {
+    const Status lost(Code::kDamaged, StrCat("the run in ", run_, " does not know tasks that it has taken; see its server's log"));
+    return End(lost, lost);
+  }
   GoOnLater();
 }
 

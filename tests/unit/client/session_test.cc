@@ -253,6 +253,17 @@ TEST_F(SessionTest, AMachineThatIsNotHeardOfIsLeft) {
   EXPECT_EQ(requests_, 2);
 }
 
+TEST_F(SessionTest, AServerThatDoesNotKnowWhatWasTaken) {
+  Submit();
+  session_->AwaitAll();
+  loop_.RunPosted();
+  pb::ToClient reply;
+  reply.mutable_settled()->add_unknown(0);
+  server_->Send(reply.SerializeAsString());
+  loop_.RunPosted();
+  EXPECT_THAT(over_, HasSubstr("does not know tasks that it has taken"));
+}
+
 TEST_F(SessionTest, ItCanEndAtAnyMoment) {
   Submit();
   session_->AwaitAll();

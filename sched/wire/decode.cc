@@ -13,6 +13,7 @@ namespace {
 
 constexpr uint32_t kNoId = std::numeric_limits<uint32_t>::max();
 constexpr uint32_t kForms = 5;  // of graph::CommandForm
+constexpr uint32_t kFates = 4;  // of journal::TaskFate, beside kOpen
 constexpr size_t kLongestName = 4096;
 constexpr size_t kLongestSpace = 255;         // libpmix takes no more
 constexpr uint64_t kMostRanks = 100'000'000;  // of a task

@@ -45,6 +45,8 @@ if(TARGET libharrow)
   list(APPEND CPACK_COMPONENTS_ALL library library_dev)
   set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libharrow0)
   set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
+  set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_LIST_DIR}/../debian/library/shlibs
+    ${CMAKE_CURRENT_LIST_DIR}/../debian/library/triggers)
   set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "tasks for a run of Harrow, by programs: shared library
 Programs, among them tasks of a run, submit tasks to a run of Harrow that goes
 on, a hundred thousand a second, and await what becomes of them.")

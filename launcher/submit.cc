@@ -102,9 +102,9 @@ class Submission {
                   .refused = [this](uint64_t, const Status& why) { Refused(why); },
                   .settled = [this](uint64_t handle, const pb::SettledTask& task) { Settled(handle, task); },
                   .over = [this](const Status& why) { Over(why); }}) {
-    for (const graph::Profile& profile : Profiles()) {
+    for (uint32_t i = 0; i < graph.profile_count(); ++i) {
       auto message = std::make_shared<pb::Profile>();
-      run::ProfileToProto(profile, 0, message.get());
+      run::ProfileToProto(graph.profile(ProfileId(i)), 0, message.get());
       profiles_.push_back(std::move(message));
     }
   }
@@ -130,6 +130,7 @@ class Submission {
   Status Wait() {
     session_.AwaitAll();
     while (settled_ < taken_ && over_.ok()) loop_->Run();
+    if (settled_ == taken_) return {};
     if (over_.code() != Code::kNotFound) return over_;
     return Status(over_.code(), StrCat("the run in ", part_.run->path(), " has ended, and ", taken_ - settled_,
                                        " of the tasks have not; harrow run --resume goes on with them"));
@@ -153,11 +154,6 @@ class Submission {
     setup.alone = false;
     setup.limits.in_flight = 1;  // what is taken is the first of them
     return setup;
-  }
-  std::vector<graph::Profile> Profiles() const {
-    std::vector<graph::Profile> profiles;
-    for (uint32_t i = 0; i < graph_.profile_count(); ++i) profiles.push_back(graph_.profile(ProfileId(i)));
-    return profiles;
   }
   std::string NameOf(TaskId task) const {
     const std::string_view name = graph_.given_name(task);

@@ -51,7 +51,14 @@ void Link::Send(const pb::FromClient& message) {
 
 void Link::ReadAnnouncement() {
   auto announced = run_dir::ReadRendezvous(fs_, part_dir_);
-  if (!announced.ok()) return End(announced.status());
+  if (!announced.ok()) {
+    // A file system that others write may say for a moment what is not so.
+    const Code why = announced.status().code();
+    const bool may_pass = why == Code::kUnavailable || why == Code::kExhausted || why == Code::kDamaged;
+    if (!may_pass || loop_->Now() >= give_up_) return End(announced.status());
+    state_ = State::kWaiting;
+    return SetTimer(kBetweenDials, &Link::ReadAnnouncement);
+  }
   announced_ = *std::move(announced);
   next_address_ = 0;
   last_ = Status(Code::kUnavailable, StrCat(run_dir::ServerPath(part_dir_), " names no address"));

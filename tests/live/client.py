@@ -174,7 +174,7 @@ def test_the_run_ends_and_the_library_says_so(directory, installed, program):
         run.process.terminate()
         run.process.wait(60)
         said = client.communicate(timeout=120)[0].splitlines()
-        same(said, ["await: 4: the run has ended before the task; it goes on when the run is resumed", "submit: 4", "close: 0"])
+        same(said, ["child: 7", "await: 4: the run has ended before the task; it goes on when the run is resumed", "submit: 4", "close: 0"])
     for where, why in (("r", "open: 4: the run in r is over"), ("elsewhere", "open: 2: "), ("-", "open: 1: this is in no task of a run")):
         done = subprocess.run([installed.c, "hold", where, "1"], cwd=directory, capture_output=True, text=True, check=False,
                               env={k: v for k, v in os.environ.items() if k != "HARROW_RUN"})

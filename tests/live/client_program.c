@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <harrow/harrow.h>
 
@@ -140,6 +142,11 @@ static int hold(harrow_run* run, int count) {
   need(harrow_flush(run, HARROW_FOREVER), "flush");
   printf("taken\n");
   fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) _exit(harrow_flush(run, 0) == HARROW_INVALID && harrow_close(run) == HARROW_INVALID ? 7 : 1);
+  int status = 0;
+  waitpid(child, &status, 0);
+  printf("child: %d\n", WEXITSTATUS(status));
   harrow_result result;
   const harrow_code code = harrow_await(run, first, HARROW_FOREVER, &result);
   printf("await: %d: %s\n", (int)code, code == HARROW_OK ? "" : harrow_message());

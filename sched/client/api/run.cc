@@ -116,14 +116,11 @@ struct harrow_run {
   Status Open(const char* directory);
   void Serve(const harrow::run_dir::Part& part);
   void TakeInbox();
-  void Note(uint64_t handle);
   void HandOverLater();
   void HandOver();
-  void Finish(uint64_t handle, const Status& why);
 
   Status CheckTask(harrow_task task) const;
   bool Wait(std::unique_lock<std::mutex>* lock, const std::optional<Clock::time_point>& end);
-  bool AwaitAnswers(std::unique_lock<std::mutex>* lock, uint64_t before, double timeout);
   harrow_code Flush(double timeout);
   void WantResults();
   Status OpenStatus() const;

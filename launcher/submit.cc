@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -7,33 +6,29 @@
 #include <vector>
 
 #include "base/text.h"
+#include "client/session.h"
 #include "formats/command_form.h"
 #include "formats/load.h"
 #include "formats/output_check.h"
+#include "journal/journal.h"
 #include "launcher/command.h"
 #include "launcher/inputs.h"
 #include "launcher/resume_place.h"
 #include "launcher/run_access.h"
-#include "os/clock.h"
+#include "os/event_loop.h"
 #include "run/flow_store.h"
 #include "run/profile.h"
-#include "run_dir/rendezvous.h"
 
-// Tasks for a run that goes on. They go in requests of so many tasks, prerequisites first; one that no answer
-// came to is sent again with the same id, to the server that has taken the place of the one that died.
+// Tasks for a run that goes on, prerequisites first (client/session.h).
 
 namespace harrow::launcher {
 namespace {
-
-constexpr uint32_t kTasksInRequest = 8192;
-constexpr size_t kBytesInRequest = 8u << 20;  // a message holds 64 MiB
-constexpr Duration kPatience = std::chrono::seconds(30);  // for a server that is started again
-constexpr Duration kPause = std::chrono::milliseconds(200);
 
 struct SubmitOptions {
   std::string run_dir, name;
   FlowArguments flow;
   std::vector<std::string> after, after_any;
+  bool wait = false;
 };
 
 /// The only task of a graph, from the command line's words.
@@ -90,67 +85,94 @@ Status ReadTasks(const SubmitOptions& options, const run::RunSettings& settings,
   return {};
 }
 
-class Requests {
+/// The graph's tasks on their way into the run, and what becomes of them there.
+class Submission {
  public:
-  Requests(const graph::Graph& graph, const SubmitOptions& options)
+  Submission(const graph::Graph& graph, const SubmitOptions& options, const run_dir::Part& part)
       : graph_(graph),
         options_(options),
+        part_(part),
         order_(graph::PrerequisitesFirst(graph)),
-        ids_(graph.task_count(), kNowhere) {}
+        handles_(graph.task_count()),
+        ids_(graph.task_count(), kNowhere),
+        loop_(os::MakeEventLoop()),
+        session_(loop_.get(), part, Setup(),
+                 {.greeted = [](const auto&) {},
+                  .taken = [this](uint64_t handle, uint32_t id) { Taken(handle, id); },
+                  .refused = [this](uint64_t, const Status& why) { Refused(why); },
+                  .settled = [this](uint64_t handle, const pb::SettledTask& task) { Settled(handle, task); },
+                  .over = [this](const Status& why) { Over(why); }}) {
+    for (uint32_t i = 0; i < graph.profile_count(); ++i) {
+      auto message = std::make_shared<pb::Profile>();
+      run::ProfileToProto(graph.profile(ProfileId(i)), 0, message.get());
+      profiles_.push_back(std::move(message));
+    }
+  }
 
-  bool Next(pb::SubmitRequest* request) {
-    first_ = end_;
-    if (first_ == order_.size()) return false;
-    size_t bytes = 0;
-    for (end_ = first_; end_ < order_.size() && end_ - first_ < kTasksInRequest && bytes < kBytesInRequest; ++end_)
-      bytes += BytesOf(order_[end_]);
-    request->Clear();
-    request->set_id(run_dir::NewKey());
-    places_.assign(order_.size(), kNowhere);
-    for (size_t at = first_; at < end_; ++at)
-      places_[order_[at].value] = static_cast<uint32_t>(at - first_);
-    profiles_.assign(graph_.profile_count(), kNowhere);
-    for (size_t at = first_; at < end_; ++at) Add(order_[at], request);
-    return true;
+  /// Until all are taken, or one is not: why.
+  Status Submit() {
+    Feed();
+    session_.Start();
+    while (taken_ < order_.size() && refused_.ok()) loop_->Run();
+    if (refused_.ok() || taken_ == 0) return refused_;
+    return Status(refused_.code(),
+                  StrCat(taken_, " of ", order_.size(), " tasks were taken, then: ", refused_.message()));
   }
-  void Answered(const pb::Submitted& answer) {
-    for (size_t at = first_; at < end_; ++at) ids_[order_[at].value] = answer.task(static_cast<int>(at - first_));
-  }
-  /// Tasks of the requests before this one.
-  size_t before() const { return first_; }
   /// What the tasks that were taken are called in the run, in the order of the graph.
   std::string Names() const {
     std::string text;
     for (uint32_t i = 0; i < ids_.size(); ++i) {
-      if (ids_[i] == kNowhere) continue;
-      const std::string_view name = graph_.given_name(TaskId(i));
-      text += name.empty() ? StrCat("#", ids_[i] + 1, "\n") : StrCat(name, "\n");
+      if (ids_[i] != kNowhere) text += NameOf(TaskId(i)) + "\n";
     }
     return text;
   }
+  /// Until all have settled.
+  Status Wait() {
+    session_.AwaitAll();
+    while (settled_ < taken_ && over_.ok()) loop_->Run();
+    if (settled_ == taken_) return {};
+    if (over_.code() != Code::kNotFound) return over_;
+    return Status(over_.code(), StrCat("the run in ", part_.run->path(), " has ended, and ", taken_ - settled_,
+                                       " of the tasks have not; harrow run --resume goes on with them"));
+  }
+  /// Of those that are not done; after Wait.
+  std::string Failures() const {
+    std::string text;
+    for (const auto& [task, how] : failures_) text += StrCat("harrow: task ", Printable(NameOf(task)), " ", how, "\n");
+    if (failed_ > failures_.size()) text += StrCat("harrow: ", failed_ - failures_.size(), " more are not done\n");
+    return text;
+  }
+  bool all_done() const { return failed_ == 0; }
 
  private:
   static constexpr uint32_t kNowhere = UINT32_MAX;
+  static constexpr uint64_t kMostOnTheirWay = 32'768;
+  static constexpr size_t kMostShown = 10;
 
-  size_t BytesOf(TaskId id) const {
-    size_t bytes = graph_.command(id).size() + graph_.given_name(id).size();
-    for (const auto& files : {graph_.inputs(id), graph_.outputs(id)}) {
-      for (const FileId file : files) bytes += graph_.file_name(file).size();
-    }
-    return bytes;
+  static client::Session::Setup Setup() {
+    client::Session::Setup setup;
+    setup.alone = false;
+    setup.limits.in_flight = 1;  // what is taken is the first of them
+    return setup;
+  }
+  std::string NameOf(TaskId task) const {
+    const std::string_view name = graph_.given_name(task);
+    return name.empty() ? StrCat("#", ids_[task.value] + 1) : std::string(name);
   }
 
-  void Add(TaskId id, pb::SubmitRequest* request) {
-    uint32_t& profile = profiles_[graph_.profile_id(id).value];
-    if (profile == kNowhere) {
-      profile = static_cast<uint32_t>(request->profile_size());
-      run::ProfileToProto(graph_.profile(id), profile, request->add_profile());
+  void Feed() {
+    while (next_ < order_.size() && session_.unanswered() < kMostOnTheirWay && refused_.ok()) {
+      const TaskId id = order_[next_++];
+      handles_[id.value] = session_.Submit(Make(id));
     }
-    pb::SubmittedTask& task = *request->add_task();
+  }
+  client::NewTask Make(TaskId id) const {
+    client::NewTask made;
+    made.profile = profiles_[graph_.profile_id(id).value];
+    pb::SubmittedTask& task = *made.task;
     task.set_name(std::string(graph_.given_name(id)));
     task.set_command(std::string(graph_.command(id)));
     task.set_form(static_cast<uint32_t>(graph_.form(id)));
-    task.set_profile(profile);
     if (graph_.kind(id)) task.set_kind(std::string(graph_.kind_name(graph_.kind(id))));
     for (const FileId file : graph_.inputs(id)) task.add_in(std::string(graph_.file_name(file)));
     for (const FileId file : graph_.outputs(id)) task.add_out(std::string(graph_.file_name(file)));
@@ -158,75 +180,83 @@ class Requests {
     for (const TaskId earlier : before) {
       const bool only_waits = graph_.OnlyWaits(earlier, id);
       if (!only_waits && graph_.Reads(id, earlier)) continue;
-      if (const uint32_t place = places_[earlier.value]; place != kNowhere) {
-        only_waits ? task.add_after_any_new(place) : task.add_after_new(place);
-      } else {
-        (only_waits ? task.add_after_any() : task.add_after())->assign(StrCat("#", ids_[earlier.value] + 1));
-      }
+      (only_waits ? made.after_any : made.after).push_back(handles_[earlier.value]);
     }
-    if (!before.empty()) return;
+    if (!before.empty()) return made;
     for (const std::string& name : options_.after) task.add_after(name);
     for (const std::string& name : options_.after_any) task.add_after_any(name);
+    return made;
+  }
+
+  void Taken(uint64_t handle, uint32_t id) {
+    ids_[order_[handle].value] = id;
+    if (++taken_ == order_.size()) return loop_->Stop();
+    if (session_.unanswered() <= kMostOnTheirWay / 2) Feed();
+  }
+  void Refused(const Status& why) {
+    if (refused_.ok()) refused_ = why;
+    loop_->Stop();
+  }
+  void Settled(uint64_t handle, const pb::SettledTask& task) {
+    if (task.fate() != static_cast<uint32_t>(journal::TaskFate::kDone) && ++failed_ <= kMostShown)
+      failures_.emplace_back(order_[handle], HowItEnded(task));
+    if (++settled_ == taken_) loop_->Stop();
+  }
+  void Over(const Status& why) {
+    over_ = why;
+    loop_->Stop();
+  }
+  static std::string HowItEnded(const pb::SettledTask& task) {
+    switch (static_cast<journal::TaskFate>(task.fate())) {
+      case journal::TaskFate::kSkipped:
+        return "was skipped";
+      case journal::TaskFate::kCancelled:
+        return "was cancelled";
+      default:
+        break;
+    }
+    if (task.end() == pb::Attempt::EXITED) return StrCat("failed: exit code ", task.code());
+    if (task.end() == pb::Attempt::SIGNALED) return StrCat("failed: signal ", task.code());
+    return "failed";
   }
 
   const graph::Graph& graph_;
   const SubmitOptions& options_;
-  std::vector<TaskId> order_;
+  const run_dir::Part& part_;
+  const std::vector<TaskId> order_;  // by handle
+  std::vector<uint64_t> handles_;
   std::vector<uint32_t> ids_;  // in the run
-  std::vector<uint32_t> places_, profiles_;
-  size_t first_ = 0, end_ = 0;
+  std::vector<std::shared_ptr<const pb::Profile>> profiles_;
+  size_t next_ = 0, taken_ = 0, settled_ = 0, failed_ = 0;
+  std::vector<std::pair<TaskId, std::string>> failures_;
+  Status refused_, over_;
+  std::unique_ptr<os::EventLoop> loop_;
+  client::Session session_;
 };
-
-/// `begun`: when the run's session did. Another one does not know the ids of requests.
-Result<pb::Submitted> Send(RunAccess* run, WallTime begun, const pb::SubmitRequest& request) {
-  const Duration give_up = os::RealClock().Steady() + kPatience;
-  for (;;) {
-    Status went = run->server_status();
-    if (run->server() != nullptr) {
-      Result<pb::Submitted> answer = run->server()->Submit(request);
-      if (answer.ok() || answer.status().code() != Code::kUnavailable) return answer;
-      went = answer.status();
-    } else if (went.code() == Code::kNotFound) {
-      return Status(Code::kInvalid, StrCat("the run in ", run->dir(), " is over, and takes no more tasks"));
-    }
-    if (os::RealClock().Steady() >= give_up) return went;
-    run->Wait(kPause);
-    run->Reconnect();
-    // After that: who has connected to a server of another session finds its settings.
-    const Result<run::RunSettings> now = run::ReadSettings(run->part());
-    if (now.ok() && now->started != begun) {
-      return Status(Code::kUnavailable,
-                    StrCat(went.message(), "; the run has been resumed since, and it is not known whether the tasks were taken"));
-    }
-  }
-}
 
 int RunSubmit(const SubmitOptions& options) {
   std::string given = options.run_dir;
   if (given.empty()) given = Variable("HARROW_RUN");  // of the task that this is in
-  auto run = RunAccess::Open(given);
-  if (!run.ok()) return Fail(run.status());
-  const Result<run::RunSettings> settings = run::ReadSettings((*run)->part());
+  const auto part = OpenRun(given);
+  if (!part.ok()) return Fail(part.status());
+  const Result<run::RunSettings> settings = run::ReadSettings(*part);
   if (!settings.ok()) return Fail(settings.status());
   graph::Graph graph;
-  if (const Status read = ReadTasks(options, *settings, (*run)->dir(), &graph); !read.ok()) return FailInput(read);
+  if (const Status read = ReadTasks(options, *settings, part->run->path(), &graph); !read.ok()) return FailInput(read);
   if (graph.task_count() == 0) return Fail(Bad("there is no task in what was given"));
-  Requests requests(graph, options);
-  pb::SubmitRequest request;
-  while (requests.Next(&request)) {
-    Result<pb::Submitted> answer = Send(run->get(), settings->started, request);
-    if (answer.ok() && answer->task_size() != request.task_size())
-      answer = Status(Code::kRefused, "the server answers for other tasks; use the harrow that runs the flow");
-    if (!answer.ok()) {
-      WriteTo(STDOUT_FILENO, requests.Names());
-      if (requests.before() == 0) return Fail(answer.status());
-      return Fail(Status(answer.status().code(), StrCat(requests.before(), " of ", graph.task_count(),
-                                                        " tasks were taken, then: ", answer.status().message())));
-    }
-    requests.Answered(*answer);
+  Submission submission(graph, options, *part);
+  const Status taken = submission.Submit();
+  WriteTo(STDOUT_FILENO, submission.Names());
+  if (!taken.ok()) return Fail(taken);
+  if (const int shown = OutputDone(); shown != kExitDone || !options.wait) return shown;
+  const Status ended = submission.Wait();
+  std::cerr << submission.Failures();
+  if (ended.code() == Code::kNotFound) {
+    Fail(ended);
+    return kExitStopped;
   }
-  WriteTo(STDOUT_FILENO, requests.Names());
-  return OutputDone();
+  if (!ended.ok()) return Fail(ended);
+  return submission.all_done() ? kExitDone : kExitTaskFailed;
 }
 
 const Registered kSubmit(
@@ -254,6 +284,7 @@ const Registered kSubmit(
            ->type_name("TASK,...")
            ->delimiter(',')
            ->allow_extra_args(false);
+       app.add_flag("--wait", options->wait, "Until they have ended; status 1 where one is not done");
        AddTaskDefaults(app, &options->flow);
        return [options] { return RunSubmit(*options); };
      }});

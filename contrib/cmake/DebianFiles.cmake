@@ -1,7 +1,7 @@
 # Run by CPack on each component's files before they are packed: the manual is compressed, zsh's completion and the site's settings lie
 # where Debian wants them, licence and changes are there.
 file(GLOB tops ${CPACK_TEMPORARY_DIRECTORY}/*)
-set(packages launcher harrow plugin harrow-slurm-plugin multiview libharrow-multiview-dev)
+set(packages launcher harrow plugin harrow-slurm-plugin library libharrow0 library_dev libharrow-dev multiview libharrow-multiview-dev)
 set(debian ${CMAKE_CURRENT_LIST_DIR}/../debian)
 foreach(top ${tops})
   get_filename_component(component ${top} NAME)

@@ -1,4 +1,4 @@
-# Uninstalling, and Debian packages (contrib/build-deb): harrow, harrow-slurm-plugin, libharrow-multiview-dev.
+# Uninstalling, and Debian packages (contrib/build-deb): harrow, harrow-slurm-plugin, libharrow0, libharrow-dev, libharrow-multiview-dev.
 add_custom_target(uninstall COMMAND ${CMAKE_COMMAND} -DBUILD=${PROJECT_BINARY_DIR} -P ${CMAKE_CURRENT_LIST_DIR}/Uninstall.cmake
   COMMENT "removing what was installed last" VERBATIM)
 
@@ -40,6 +40,23 @@ Gives jobs that ask for it a private directory on the local disk of each of
 their nodes, tells Harrow what the site allows, and clears up when the job
 ends. Jobs that do not ask for it do not notice it. Being installed it enables
 nothing: see harrow-plugin(8).")
+endif()
+if(TARGET libharrow)
+  list(APPEND CPACK_COMPONENTS_ALL library library_dev)
+  set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libharrow0)
+  set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
+  set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_LIST_DIR}/../debian/library/shlibs
+    ${CMAKE_CURRENT_LIST_DIR}/../debian/library/triggers)
+  set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "tasks for a run of Harrow, by programs: shared library
+Programs, among them tasks of a run, submit tasks to a run of Harrow that goes
+on, a hundred thousand a second, and await what becomes of them.")
+  set(CPACK_DEBIAN_LIBRARY_DEV_PACKAGE_NAME libharrow-dev)
+  set(CPACK_DEBIAN_LIBRARY_DEV_PACKAGE_SECTION libdevel)
+  set(CPACK_DEBIAN_LIBRARY_DEV_PACKAGE_DEPENDS "libharrow0 (= ${PROJECT_VERSION}-1)")
+  set(CPACK_COMPONENT_LIBRARY_DEV_DESCRIPTION "tasks for a run of Harrow, by programs: headers
+Programs, among them tasks of a run, submit tasks to a run of Harrow that goes
+on, a hundred thousand a second, and await what becomes of them. Headers for C
+and C++, CMake and pkg-config files, and the manual.")
 endif()
 if(TARGET harrow_multiview)
   list(APPEND CPACK_COMPONENTS_ALL multiview)

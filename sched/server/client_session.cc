@@ -49,6 +49,9 @@ void ClientSession::OnMessage(std::string_view bytes) {
     pb::ToClient reply;
     reply.mutable_hello()->set_version(wire::kProtocolVersion);
     reply.mutable_hello()->set_run_id(flow_->settings.run_id);
+    reply.mutable_hello()->set_session(flow_->settings.started.time_since_epoch().count());
+    reply.mutable_hello()->set_submit_dir(flow_->settings.submit_dir);
+    reply.mutable_hello()->set_local_files(flow_->settings.files == config::Files::kLocal);
     Send(reply);
   }
   if (!greeted_) {
@@ -63,6 +66,7 @@ void ClientSession::OnMessage(std::string_view bytes) {
   if (message.has_explain()) Explain(message.explain().task());
   if (message.has_cancel()) Cancel(message.cancel());
   if (message.has_submit()) Submit(message.mutable_submit());
+  if (message.has_await()) hooks_.await(channel_, message.await());
   if (message.has_follow()) {
     for (const std::string& name : message.follow().task()) {
       const std::optional<TaskId> task = Find(name);
@@ -122,14 +126,18 @@ void ClientSession::Cancel(const pb::CancelRequest& request) {
 
 /// The answer may come when the client has gone, and this session with it.
 void ClientSession::Submit(pb::SubmitRequest* request) {
-  hooks_.submit(std::move(*request), [channel = channel_](const Result<pb::Submitted>& submitted) {
+  std::string id = request->id();
+  hooks_.submit(std::move(*request), [channel = channel_, id = std::move(id)](const Result<pb::Submitted>& submitted) {
     pb::ToClient reply;
     if (submitted.ok()) {
       *reply.mutable_submitted() = *submitted;
+      reply.mutable_submitted()->set_request(id);
     } else {
+      const Code why = submitted.status().code();
       reply.mutable_answer()->set_ok(false);
-      reply.mutable_answer()->set_code(submitted.status().code() == Code::kInvalid ? 2 : 3);
+      reply.mutable_answer()->set_code(why == Code::kInvalid ? 2 : why == Code::kRefused ? 4 : 3);
       reply.mutable_answer()->set_text(submitted.status().message());
+      reply.mutable_answer()->set_request(id);
     }
     channel->Send(reply.SerializeAsString());
   });

@@ -14,12 +14,13 @@
 
 namespace harrow::server {
 
-/// One client's conversation: status, explain, cancel, submit, follow. Of the server's thread.
+/// One client's conversation: status, explain, cancel, submit, await, follow. Of the server's thread.
 class ClientSession {
  public:
   struct Hooks {
     std::function<Moment()> now;
     std::function<void(pb::SubmitRequest, Submissions::Told)> submit;
+    std::function<void(std::shared_ptr<wire::Channel>, const pb::AwaitRequest&)> await;
   };
   ClientSession(std::shared_ptr<wire::Channel> channel, const run::StoredFlow* flow, RunDriver* driver,
                 Hooks hooks);

@@ -426,6 +426,7 @@ void RunDriver::Settle(const Moment& moment, const core::TaskSettled& settled) {
     recorder_.Attempt(std::move(record));
   }
   recorder_.Fate(settled.task, FateOf(settled.state), settled.because);
+  if (hooks_.settled) hooks_.settled(settled.task);
 }
 
 void RunDriver::Start(const core::StartTask& start) {

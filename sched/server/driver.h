@@ -63,6 +63,7 @@ class RunDriver {
     std::function<void()> wake;                                        // Flush is due, soon
     std::function<void(const journal::AttemptRecord&)> attempt_ended;  // may be empty
     std::function<void(const std::string&)> tell{};                    // a line for the user; may be empty
+    std::function<void(TaskId)> settled{};                             // its fate has been recorded; may be empty
     /// What the record of the agent with that output file holds; may be empty.
     std::function<made::Attempts(uint32_t)> made_of{};
     /// When what lies at that path was modified; none: nothing does. May be empty.

@@ -19,6 +19,7 @@
 #include "run/progress_pipe.h"
 #include "run_dir/names.h"
 #include "run_dir/rendezvous.h"
+#include "server/awaiting.h"
 #include "server/client_session.h"
 #include "server/driver.h"
 #include "server/site_account.h"
@@ -43,6 +44,7 @@ constexpr Duration kListenEvery = std::chrono::milliseconds(250);
 constexpr Duration kAccountEvery = std::chrono::minutes(1);
 constexpr Duration kEndTimeEvery = std::chrono::minutes(1);
 constexpr Duration kLeaveTime = std::chrono::seconds(10);
+constexpr Duration kBackTime = std::chrono::seconds(1);  // for clients of a server that died, which wait for tasks
 constexpr size_t kTaskRecordsAtOnce = 4096;
 constexpr size_t kMaxProblem = 2000;
 constexpr size_t kMostNotices = 100;  // told to the user in all; the log has every one
@@ -126,6 +128,9 @@ struct Server::Impl {
   run::StoredFlow flow;
   run::FlowBuilder builder{&flow};
   std::optional<Submissions> submissions;
+  Awaiting awaiting{{.tasks = [this] { return flow.graph.task_count(); },
+                     .fate = [this](TaskId task) { return driver->recorder().fate(task); },
+                     .added = [this] { return driver->recorder().added(); }}};
   std::optional<SiteAccount> account;
   std::vector<batch::GrantedNode> granted;
   uint64_t epoch = 1;
@@ -147,6 +152,7 @@ struct Server::Impl {
   std::optional<run::AddedFile> added_file;
   std::thread writing;  // to it
   Phase phase = Phase::kRunning;
+  Time stays_until{};
   std::string problem;
   std::deque<std::string> notices;  // not yet told to the keeper
   size_t notice_count = 0;
@@ -222,7 +228,9 @@ Status Server::Impl::Start() {
   hooks.drop_agent = [this](const wire::Channel* channel) { DropAgent(channel); };
   hooks.attempt_ended = [this](const journal::AttemptRecord& record) {
     for (ClientSession& client : clients) client.AttemptEnded(record);
+    awaiting.AttemptEnded(record);
   };
+  hooks.settled = [this](TaskId task) { awaiting.Settled(task); };
   hooks.tell = [this](const std::string& line) { Tell(line); };
   hooks.made_of = [this](uint32_t output_file) {
     made::Attempts attempts;
@@ -241,12 +249,17 @@ Status Server::Impl::Start() {
   made::Attempts made;
   if (epoch > 1) made = made::ReadAll(dir(), dir().path(), flow.settings.flow_id);
   HARROW_RETURN_IF_ERROR(driver->Restore(history, std::move(made)));
+  awaiting.Restore(history);
   RecordStart(history);
   ReadyForSubmissions(*flow_tasks, std::move(known));
   account.emplace(os::RealFileSystem(), options.site.local, flow.settings, flow.graph, history);
   HARROW_RETURN_IF_ERROR(Announce());
 
   driver->Begin(Now());
+  if (driver_options.restarted) {
+    stays_until = loop->Now() + kBackTime;
+    loop->After(kBackTime, [this] { GoOn(); });
+  }
   TickTimer();
   ListenTimer();
   ProgressTimer();
@@ -382,14 +395,23 @@ void Server::Impl::DropAgent(const wire::Channel* key) {
 
 wire::ChannelHandler Server::Impl::AcceptClient(std::shared_ptr<wire::Channel> channel) {
   const wire::Channel* key = channel.get();
-  clients.emplace_back(std::move(channel), &flow, driver.get(), ClientSession::Hooks{.now = [this] { return Now(); },
-                       .submit = [this](pb::SubmitRequest request, Submissions::Told told) {
-                         Submit(std::move(request), std::move(told));
-                       }});
+  ClientSession::Hooks hooks{.now = [this] { return Now(); },
+                             .submit =
+                                 [this](pb::SubmitRequest request, Submissions::Told told) {
+                                   Submit(std::move(request), std::move(told));
+                                 },
+                             .await = [this](auto asking_channel, const pb::AwaitRequest& request) {
+                               awaiting.Ask(std::move(asking_channel), request);
+                             }};
+  clients.emplace_back(std::move(channel), &flow, driver.get(), std::move(hooks));
   const auto session = std::prev(clients.end());
   wire::ChannelHandler handler;
   handler.on_message = [session](std::string_view bytes) { session->OnMessage(bytes); };
+  handler.on_sent = [this] {
+    if (phase == Phase::kLeaving) GoOn();
+  };
   handler.on_closed = [this, key](const Status&) {
+    awaiting.Gone(key);
     clients.remove_if([key](const ClientSession& client) { return client.channel() == key; });
   };
   return handler;
@@ -514,9 +536,9 @@ void Server::Impl::ReadyForSubmissions(uint32_t flow_tasks, std::vector<run::Sub
 
 void Server::Impl::Submit(pb::SubmitRequest request, Submissions::Told told) {
   if (flow.settings.stage != run::Stage::kNo)
-    return told(Status(Code::kInvalid, "this run only puts files on nodes, and takes no tasks"));
+    return told(Status(Code::kRefused, "this run only puts files on nodes, and takes no tasks"));
   if (phase != Phase::kRunning || driver->interrupted() || journal_failed)
-    return told(Status(Code::kInvalid, "the run is ending, and takes no more tasks"));
+    return told(Status(Code::kRefused, "the run is ending, and takes no more tasks"));
   submissions->Submit(std::move(request), std::move(told));
 }
 
@@ -535,6 +557,7 @@ void Server::Impl::Write(const pb::AddedGroup& group, std::function<void(Status)
 void Server::Impl::Committed(uint64_t sequence) {
   committed = std::max(committed, sequence);
   driver->Committed(sequence);
+  awaiting.Committed(sequence);
   FeedTasks();
   GoOn();
 }
@@ -564,7 +587,7 @@ void Server::Impl::GoOn() {
     driver->RecordEnd(Now());
   }
   if (phase == Phase::kRecording && driver->recorder().all_committed()) Leave();
-  if (phase == Phase::kLeaving && agents.empty()) Finish();
+  if (phase == Phase::kLeaving && agents.empty() && awaiting.all_sent() && loop->Now() >= stays_until) Finish();
 }
 
 void Server::Impl::Leave() {
@@ -572,7 +595,7 @@ void Server::Impl::Leave() {
   driver->Flush(Now());
   driver->ShutDownAgents(journal_failed ? "the journal cannot be written" : "the run is over");
   loop->After(kLeaveTime, [this] { Finish(); });
-  if (agents.empty()) Finish();
+  GoOn();
 }
 
 void Server::Impl::Finish() {

@@ -70,6 +70,21 @@ Status CheckProfile(const graph::Profile& profile) {
   return {};
 }
 
+/// What formats find out of a task: how a line is started, and which kind it is.
+void Complete(const pb::SubmitRequest& request, pb::SubmittedTask* task) {
+  auto form = static_cast<graph::CommandForm>(task->form());
+  if (task->line()) {
+    const bool has_shell = static_cast<int>(task->profile()) < request.profile_size() &&
+                           !request.profile(static_cast<int>(task->profile())).shell().empty();
+    std::string arguments;
+    form = has_shell ? graph::CommandForm::kShell : formats::Classify(task->command(), &arguments);
+    if (form == graph::CommandForm::kArgv) task->set_command(std::move(arguments));
+    task->set_form(static_cast<uint32_t>(form));
+    task->set_line(false);
+  }
+  if (task->kind().empty()) task->set_kind(std::string(formats::KindName(task->command(), form)));
+}
+
 Status CheckTask(const pb::SubmitRequest& request, const pb::SubmittedTask& task) {
   if (task.form() > static_cast<uint32_t>(graph::CommandForm::kAssigned) ||
       task.form() == static_cast<uint32_t>(graph::CommandForm::kNone) || task.command().empty())
@@ -154,6 +169,7 @@ Submissions::Submissions(const run::StoredFlow& flow, run::FlowBuilder* builder,
 
 void Submissions::Submit(pb::SubmitRequest request, Told told) {
   if (!broken_.ok()) return told(broken_);
+  for (pb::SubmittedTask& task : *request.mutable_task()) Complete(request, &task);
   queue_.push_back({std::move(request), std::move(told)});
   if (!writing_) WriteNext();
 }

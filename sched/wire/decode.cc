@@ -13,6 +13,7 @@ namespace {
 
 constexpr uint32_t kNoId = std::numeric_limits<uint32_t>::max();
 constexpr uint32_t kForms = 5;  // of graph::CommandForm
+constexpr uint32_t kFates = 4;  // of journal::TaskFate, beside kOpen
 constexpr size_t kLongestName = 4096;
 constexpr size_t kLongestSpace = 255;         // libpmix takes no more
 constexpr uint64_t kMostRanks = 100'000'000;  // of a task
@@ -120,6 +121,10 @@ Status Decode(std::string_view bytes, pb::FromClient* out) {
 Status Decode(std::string_view bytes, pb::ToClient* out) {
   HARROW_RETURN_IF_ERROR(Parse(bytes, out));
   for (const pb::Attempt& a : out->ended()) HARROW_RETURN_IF_ERROR(Check(a, true));
+  for (const pb::SettledTask& task : out->settled().other()) {
+    if (task.fate() == 0 || task.fate() > kFates || !pb::Attempt::End_IsValid(task.end()))
+      return Wrong(StrCat("a task settled in way ", task.fate(), ", ", static_cast<int>(task.end())));
+  }
   return {};
 }
 

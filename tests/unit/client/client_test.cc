@@ -111,6 +111,14 @@ TEST_F(ClientTest, NoServerAnnounced) {
   EXPECT_EQ(Connect().status().code(), Code::kNotFound);
 }
 
+TEST_F(ClientTest, AnAnnouncementThatDoesNotReadMayDoSoLater) {
+  ASSERT_TRUE(fs_.WriteWhole("run/server", "{", 0600).ok());
+  loop_.After(std::chrono::milliseconds(250), [this] { Announce({"127.0.0.1:7"}); });
+  EXPECT_TRUE(Connect().ok());
+  ASSERT_TRUE(fs_.WriteWhole("run/server", "{", 0600).ok());
+  EXPECT_EQ(Connect().status().code(), Code::kDamaged);
+}
+
 TEST_F(ClientTest, WaitsForAServerThatStartsAgain) {
   refusals_ = {Status(Code::kUnavailable, "connection refused"),
                Status(Code::kUnavailable, "connection refused")};

@@ -1,6 +1,7 @@
 // What is taken of what clients submit, what is written, and what the graph and a reader after a crash make of it.
 #include "server/submissions.h"
 
+#include <algorithm>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <optional>
@@ -153,6 +154,26 @@ TEST_F(SubmissionsTest, TasksAreInTheGraphWhenTheyAreOnDiskAndNotBefore) {
   EXPECT_EQ(Predecessors(graph, 3), "0 2");
   EXPECT_EQ(graph.TaskName(TaskId(3)), "#4");
   EXPECT_EQ(graph.producer(*graph.FindFile("c")), TaskId(2));
+}
+
+TEST_F(SubmissionsTest, ACommandThatCameAsALineIsStartedAsOneOfALineFile) {
+  Begin({{"a", "make a", {}, {"a"}}});
+  const auto form_of = [this](const std::string& line, const std::string& shell = "") {
+    graph::Profile profile;
+    profile.shell = shell;
+    pb::SubmitRequest request = RequestOf("", {{.name = "", .command = line}}, profile);
+    request.mutable_task(0)->set_line(true);
+    Send(std::move(request));
+    Write();
+    const TaskId task(static_cast<uint32_t>(flow_->graph.task_count() - 1));
+    std::string command(flow_->graph.command(task));
+    std::replace(command.begin(), command.end(), '\0', '|');
+    return StrCat(static_cast<int>(flow_->graph.form(task)), " ", command, " ", flow_->graph.kind_name(flow_->graph.kind(task)));
+  };
+  EXPECT_EQ(form_of("./solve case 7"), "0 ./solve case 7 solve");
+  EXPECT_EQ(form_of("./solve 'case 7'"), "1 ./solve|case 7 solve");
+  EXPECT_EQ(form_of("./solve > x"), "2 ./solve > x solve");
+  EXPECT_EQ(form_of("./solve 7", "bash"), "2 ./solve 7 solve");
 }
 
 TEST_F(SubmissionsTest, WhatComesWhileOneIsWrittenIsWrittenTogetherAfterIt) {

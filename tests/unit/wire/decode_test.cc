@@ -195,6 +195,18 @@ TEST(Decode, WhatClientsSayAndHearIsChecked) {
   EXPECT_EQ(Decode(m.SerializeAsString(), &to).code(), Code::kOk);
   a->set_end(pb::Attempt::RUNNING);
   EXPECT_EQ(Decode(m.SerializeAsString(), &to).code(), Code::kDamaged);
+  m.clear_ended();
+  pb::SettledTask& settled = *m.mutable_settled()->add_other();
+  EXPECT_EQ(Decode(m.SerializeAsString(), &to).code(), Code::kDamaged);
+  for (const uint32_t fate : {1, 4}) {
+    settled.set_fate(fate);
+    EXPECT_EQ(Decode(m.SerializeAsString(), &to).code(), Code::kOk);
+  }
+  settled.set_end(static_cast<pb::Attempt::End>(10));
+  EXPECT_EQ(Decode(m.SerializeAsString(), &to).code(), Code::kDamaged);
+  settled.set_end(pb::Attempt::LOST);
+  settled.set_fate(5);
+  EXPECT_EQ(Decode(m.SerializeAsString(), &to).code(), Code::kDamaged);
 }
 
 TEST(Decode, WhatAgentsSayToEachOtherIsChecked) {

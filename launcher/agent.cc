@@ -60,17 +60,16 @@ int Run(Options options) {
   options.agent.local_limit = site.local_limit;
   options.agent.most_tasks = site.tasks_per_node;
   options.agent.ports = {site.port_first, site.port_last};
-  const auto given = run_dir::RunDir::Open(options.run_dir);
+  const auto given = run_dir::OpenArgument(options.run_dir);
   if (!given.ok()) return Fail(given.status());
   // By the name that all agents of a node know it by.
   char path[PATH_MAX];
   if (realpath(options.run_dir.c_str(), path) == nullptr) {
     return Fail(Status(Code::kNotFound, StrCat("no run directory ", Printable(options.run_dir))));
   }
-  auto dir = run_dir::RunDir::Open(path);
-  if (!dir.ok()) return Fail(dir.status());
-  auto part = run_dir::OpenPart(*std::move(dir));
+  auto part = run_dir::OpenArgument(path);
   if (!part.ok()) return Fail(part.status());
+  const std::string& run_dir = part->run->path();
   // An agent needs no flow; where there is one, it may have commands for the node.
   Result<run::RunSettings> settings = run::ReadSettings(*part);
   if (!settings.ok() && settings.status().code() != Code::kNotFound) return Fail(settings.status());
@@ -82,12 +81,12 @@ int Run(Options options) {
                               .teardown = settings->node_teardown,
                               .shell = settings->shell,
                               .directory = settings->submit_dir,
-                              .env = {{"HARROW_SUBMIT_DIR", settings->submit_dir}, {"HARROW_RUN_DIR", path}},
+                              .env = {{"HARROW_SUBMIT_DIR", settings->submit_dir}, {"HARROW_RUN_DIR", run_dir}},
                               .limit = settings->node_limit};
   }
   if (!site.local.empty()) options.agent.commands.env.emplace_back("HARROW_LOCAL", site.local);
   options.agent.mpi_helper = batch::HelperProgram(ThisProgram(), "harrow-pmix");
-  options.agent.run_dir = path;
+  options.agent.run_dir = run_dir;
   options.agent.dir = std::move(part->dir);
   return agent::RunWarden(std::move(options.agent));
 }

@@ -325,7 +325,7 @@ int BecomeKeeper(const Plan& plan, bool json, const Part& part, bool resumed) {
     return kExitCannotGoOn;
   }
   constexpr const char* kModes[] = {"auto", "plain", "none"};
-  std::vector<std::string> words = {"keeper", "--run-dir", run_dir, "--progress",
+  std::vector<std::string> words = {"keeper", "--run-dir", run_dir::PartArgument(part), "--progress",
                                     kModes[static_cast<int>(plan.settings.progress)]};
   if (json) words.push_back("--json");
   if (resumed) words.push_back("--resumed");
@@ -386,9 +386,14 @@ int BeginRun(os::FileSystem& fs, Plan plan, const Beginning& beginning) {
     Release(*taken);
     return Fail(CannotUse(run_dir, ready));
   }
+  if (beginning.instead) {
+    Release(*taken);
+    if (const Status gone = fs.RemoveTree(taken->dir->path()); !gone.ok()) return Fail(gone);
+  }
   if (plan.settings.run_dir.empty() && plan.settings.progress != config::Progress::kNone) {
     std::cerr << "harrow: run directory " << Printable(run_dir.substr(run_dir.rfind('/') + 1)) << "\n";
   }
+  if (beginning.instead) return beginning.instead(run_dir);
   if (plan.settings.run_dir.empty()) NoticeRestart(run_dir);
   return BecomeKeeper(plan, beginning.json, *taken, false);
 }

@@ -37,6 +37,8 @@ void AddRunSettings(CLI::App& app, std::vector<config::Setting>* settings);
 struct Beginning {
   bool dry_run = false;
   bool json = false;
+  /// Called when the flow is stored, instead of becoming its keeper; may be empty. Nobody owns the run then, and it has no part.
+  std::function<int(const std::string& run_dir)> instead = {};
   /// Called when the run directory is there and the environment is taken, before the flow is stored; may be empty.
   std::function<Status(run_dir::RunDir& run, Plan* plan)> complete = {};
 };

@@ -15,6 +15,9 @@
 #include "base/text.h"
 #include "batch/slurm.h"
 #include "journal/journal.h"
+#include "journal/snapshot.h"
+#include "journal/whole_run.h"
+#include "launcher/live_parts.h"
 #include "launcher/command.h"
 #include "launcher/exec.h"
 #include "launcher/inputs.h"
@@ -45,7 +48,8 @@ constexpr Duration kOnEndGrace = std::chrono::seconds(1);
 constexpr Duration kLastOutput = std::chrono::seconds(1);  // of an interrupted program, for who reads it
 
 struct KeepOptions {
-  std::string run_dir;
+  std::string part;     // run_dir::PartArgument
+  std::string run_dir;  // of the run
   std::string progress = "auto";
   bool json = false;
   bool resumed = false;
@@ -157,7 +161,10 @@ void ShowEnd(const KeepOptions& options, const run_dir::Part& part, const run::R
   std::string cancelled;
   if (options.json || options.resumed || view.failed > 0 || !view.complete ||
       end.end != run::ServerEnd::kAllDone) {
-    const Result<journal::History> history = journal::ReadHistory(part.dir);
+    // The whole run's, of which other parts may go on.
+    const auto first = part.is_first() ? Result<run_dir::Part>(part) : run_dir::OpenPart(part.run);
+    const Result<journal::History> history =
+        first.ok() ? journal::ReadRun(*first, journal::ReadSnapshot) : first.status();
     if (history.ok()) {
       const report::RunView run(*history);
       view = report::FiguresOf(run);
@@ -187,8 +194,12 @@ void ShowEnd(const KeepOptions& options, const run_dir::Part& part, const run::R
   if (!end.problem.empty()) std::cerr << "harrow: " << end.problem << "\n";
   if (view.open() > 0) {
     std::cerr << WhyOpen(end, settings) << view.open() << " of " << view.total
-              << (view.total == 1 ? " task" : " tasks") << " open; go on with: harrow run --resume --run-dir "
-              << ShellQuote(options.run_dir) << "\n";
+              << (view.total == 1 ? " task" : " tasks") << " open; ";
+    if (GoesOnElsewhere(part, settings.session_start())) {
+      std::cerr << "the run goes on in another allocation; harrow status " << ShellQuote(options.run_dir) << " shows it\n";
+    } else {
+      std::cerr << "go on with: harrow run --resume --run-dir " << ShellQuote(options.run_dir) << "\n";
+    }
   }
   if (options.json) {
     context.run_dir = options.run_dir;
@@ -277,12 +288,11 @@ void RunOnEnd(const KeepOptions& options, const run::RunSettings& settings, cons
   }
 }
 
-int Keep(const KeepOptions& options) {
+int Keep(KeepOptions options) {
   os::CloseOthersOnExec();
-  const auto opened = run_dir::RunDir::Open(options.run_dir);
-  if (!opened.ok()) return Fail(opened.status());
-  const auto part = run_dir::OpenPart(*opened);
+  const auto part = run_dir::OpenArgument(options.part);
   if (!part.ok()) return Fail(part.status());
+  options.run_dir = part->run->path();
   run_dir::RunDir& dir = *part->dir;
   if (const Status logs = run_dir::LogTo(dir, run_dir::kKeeperLog); !logs.ok())
     os::LogWarning(logs.message());
@@ -340,7 +350,7 @@ const Registered kKeeper(
      .hidden = true,
      .setup = [](CLI::App& app) -> std::function<int()> {
        auto options = std::make_shared<KeepOptions>();
-       app.add_option("--run-dir", options->run_dir, "Run directory")->required()->type_name("D");
+       app.add_option("--run-dir", options->part, "Run directory, or that of a part")->required()->type_name("D");
        app.add_option("--progress", options->progress, "auto, plain or none")->type_name("MODE");
        app.add_flag("--json", options->json, "The end as a JSON document");
        app.add_flag("--resumed", options->resumed, "The run had a beginning before");

@@ -118,7 +118,7 @@ struct Source {
 
 /// Where the output of an attempt, or of its part on a node, lies.
 struct Place {
-  uint32_t file = 0;
+  output::FileNumber file = 0;
   uint64_t offset = 0, stdout_bytes = 0, stderr_bytes = 0;
   uint64_t bytes(Stream stream) const { return stream == Stream::kStdout ? stdout_bytes : stderr_bytes; }
 };
@@ -219,8 +219,8 @@ Status PrintSource(output::Reader& reader, const report::RunView& run, const Sou
 
 /// Output files of agents that are gone: nothing that runs now is in them, and tasks may have had other
 /// numbers then.
-std::unordered_set<uint32_t> PastFiles(const journal::History& history) {
-  std::unordered_set<uint32_t> past;
+std::unordered_set<output::FileNumber> PastFiles(const journal::History& history) {
+  std::unordered_set<output::FileNumber> past;
   std::map<uint32_t, const journal::NodeRecord*> last;
   for (const journal::NodeRecord& node : history.nodes) {
     const journal::NodeRecord*& before = last[node.node.value];
@@ -238,8 +238,8 @@ Status ReadLive(output::Reader& reader, const report::RunView& run, std::vector<
     if (run.fate(source.task) == journal::TaskFate::kOpen) open[run.task(source.task).task.value] = &source;
   }
   if (open.empty()) return {};
-  const std::unordered_set<uint32_t> past = PastFiles(run.history());
-  return reader.ReadNew([&](uint32_t file, const Piece& piece) {
+  const std::unordered_set<output::FileNumber> past = PastFiles(run.history());
+  return reader.ReadNew([&](output::FileNumber file, const Piece& piece) {
     const auto at = open.find(piece.task.value);
     if (at == open.end() || past.contains(file)) return;
     Source& source = *at->second;
@@ -433,9 +433,9 @@ int Follow(RunAccess& access, const LogsOptions& options) {
   if (!reader.ok()) return Fail(reader.status());
   Printer printer(options.prefix || (wanted.size() != 1 && !options.quiet), options.label);
   const auto history = access.ReadHistory();
-  const std::unordered_set<uint32_t> past =
-      history.ok() ? PastFiles(*history) : std::unordered_set<uint32_t>();
-  const auto shows = [&](uint32_t file, const Piece& piece) {
+  const std::unordered_set<output::FileNumber> past =
+      history.ok() ? PastFiles(*history) : std::unordered_set<output::FileNumber>();
+  const auto shows = [&](output::FileNumber file, const Piece& piece) {
     return options.Wants(piece.stream) && (wanted.empty() || wanted.contains(piece.task.value)) &&
            !past.contains(file);
   };
@@ -445,7 +445,7 @@ int Follow(RunAccess& access, const LogsOptions& options) {
   Status damage;
   if (options.tail >= 0) {
     std::map<std::pair<TaskId, uint32_t>, Tails> so_far;
-    damage = (*reader)->ReadNew([&](uint32_t file, const Piece& piece) {
+    damage = (*reader)->ReadNew([&](output::FileNumber file, const Piece& piece) {
       if (!shows(file, piece)) return;
       so_far.try_emplace({piece.task, piece.attempt}, options.tail, options.label).first->second.Add(piece);
     });
@@ -455,7 +455,7 @@ int Follow(RunAccess& access, const LogsOptions& options) {
   for (int looks = 0;; ++looks) {
     // Asked first: what a run wrote before its end was known is then read.
     const bool goes_on = looks % kLooksAQuestion != 0 || GoesOn(access);
-    const Status read = (*reader)->ReadNew([&](uint32_t file, const Piece& piece) {
+    const Status read = (*reader)->ReadNew([&](output::FileNumber file, const Piece& piece) {
       if (shows(file, piece)) print(piece);
     });
     if (!read.ok() && damage.ok()) damage = read;

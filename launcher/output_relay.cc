@@ -109,7 +109,7 @@ void OutputRelay::Run(const std::shared_ptr<State>& state) {
     last = state->last;
     const std::string said = std::exchange(state->said, {});
     lock.unlock();
-    const Status read = state->reader->ReadNew([&](uint32_t, const output::Piece& piece) {
+    const Status read = state->reader->ReadNew([&](output::FileNumber, const output::Piece& piece) {
       show(piece.stream == output::Stream::kStdout ? STDOUT_FILENO : STDERR_FILENO, piece.data, last);
     });
     // What cannot be read now may be later; what is damaged is told once.

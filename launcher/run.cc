@@ -2,6 +2,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <thread>
 
 #include "base/text.h"
 #include "config/run_options.h"
@@ -10,9 +11,12 @@
 #include "formats/output_check.h"
 #include "formats/selection.h"
 #include "journal/journal.h"
+#include "journal/whole_run.h"
+#include "launcher/across.h"
 #include "launcher/begin_run.h"
 #include "launcher/command.h"
 #include "launcher/inputs.h"
+#include "launcher/live_parts.h"
 #include "launcher/resume_place.h"
 #include "launcher/run_words.h"
 #include "launcher/srun_form.h"
@@ -36,6 +40,7 @@ struct RunArguments {
   FlowArguments flow;
   std::vector<config::Setting> settings;  // as given on the command line
   std::vector<std::string> targets;
+  std::string across;
   bool resume = false, rerun_failed = false, stale = false, dry_run = false, json = false;
 };
 
@@ -97,13 +102,26 @@ int StartNew(os::FileSystem& fs, const RunArguments& arguments) {
     std::cerr << "harrow: nothing is to be run: all outputs are there, and none is older than what it is made from\n";
     return kExitDone;
   }
-  return BeginRun(fs, std::move(plan), {.dry_run = arguments.dry_run, .json = arguments.json});
+  Beginning beginning = {.dry_run = arguments.dry_run, .json = arguments.json};
+  if (!arguments.across.empty()) {
+    const Result<AcrossAsked> asked = ParseAcross(arguments.across);
+    if (!asked.ok()) return FailInput(asked.status());
+    if (plan.settings.files == config::Files::kLocal)
+      return FailInput(Status(Code::kInvalid, "harrow: --across needs shared files: what --files local leaves on one allocation's "
+                                              "nodes the others cannot read"));
+    beginning.instead = [asked = *asked, name = plan.settings.name, json = arguments.json](const std::string& run_dir) {
+      return RunAcross(asked, run_dir, name, json);
+    };
+  }
+  return BeginRun(fs, std::move(plan), beginning);
 }
 
 /// The earlier run as it stands on disk.
 struct Earlier {
   run::StoredFlow flow;
-  journal::History history;
+  journal::History history;  // of the first part
+  journal::History whole;    // with what other parts of its last session did
+  made::Attempts made;       // what attempts of other parts left
 };
 
 /// `owned`: what an interrupted resume left is finished; else it is read where it lies, and nothing is moved.
@@ -124,7 +142,47 @@ Result<Earlier> ReadEarlier(const Part& part, bool owned) {
   } else if (history.status().code() != Code::kNotFound) {
     return history.status();
   }
+  earlier.whole = earlier.history;
+  if (part.run == part.dir) return earlier;
+  std::vector<Status> trouble;
+  for (journal::History& other :
+       journal::ReadOthersOfSession(part, earlier.history,
+                                    [](const auto& other) { return journal::ReadHistory(other); }, &trouble)) {
+    for (journal::FateRecord& fate : other.fates) earlier.whole.fates.push_back(fate);
+    for (journal::AttemptRecord& attempt : other.attempts) earlier.whole.attempts.push_back(std::move(attempt));
+  }
+  if (!trouble.empty()) return trouble.front();
+  const auto numbers = run_dir::PartNumbers(*part.run);
+  for (const uint32_t number : numbers.ok() ? *numbers : std::vector<uint32_t>()) {
+    if (number == part.number) continue;
+    const auto other = run_dir::OpenPart(part.run, StrCat(number));
+    if (!other.ok()) continue;
+    for (const auto& [task, attempt] : made::ReadAll(*other->dir, other->dir->path(), earlier.flow.settings.flow_id))
+      made::Note(attempt, &earlier.made);
+  }
   return earlier;
+}
+
+/// A run that goes on in other allocations is not resumed; where one of them died, what it left on its nodes is waited for.
+Status OthersAreOver(const Part& part, bool wait) {
+  const Result<run::RunSettings> settings = run::ReadSettings(part);
+  if (!settings.ok()) return {};
+  bool gone = false;
+  for (const OwnedPart& other : OwnedParts(part.run, settings->session_start())) {
+    if (other.part.number == part.number) continue;
+    if (other.owner == run_dir::OwnerIs::kThere) {
+      return Status(Code::kExists, StrCat("the run goes on in another allocation (part ", other.part.number,
+                                          "), which takes over what is open; harrow join ",
+                                          ShellQuote(part.run->path()), " gives it this one as well"));
+    }
+    gone = true;
+  }
+  if (gone && wait && settings->fence > Duration(0)) {
+    std::cerr << "harrow: another allocation of the run was killed; its tasks are waited for, "
+              << FormatDuration(settings->fence) << " (fence)\n";
+    std::this_thread::sleep_for(settings->fence);
+  }
+  return {};
 }
 
 /// The plan of a resumed run: the flow named again, or the one of before, whose graph moves over then.
@@ -186,15 +244,25 @@ int Resume(os::FileSystem& fs, const RunArguments& arguments) {
   Result<Part> part = arguments.dry_run ? run_dir::OpenPart(*dir) : run_dir::MakePart(*dir);
   if (arguments.dry_run && part.status().code() == Code::kNotFound) part = run_dir::LookAtPart(*dir);
   if (!part.ok()) return Fail(part.status());
+  // One that was killed stays on record where this command comes to nothing: what it left running is waited for.
+  const Result<std::string> before = part->dir->Read(run_dir::OwnerPath(part->dir->path()));
+  if (const Status alone = OthersAreOver(*part, false); !alone.ok()) return Fail(alone);
   if (!arguments.dry_run) {
     if (const Status owned = Own(*part); !owned.ok()) {
       return Fail(CannotUse(run_dir, owned));
     }
   }
   const auto give_up = [&](int exit_code) {
-    if (!arguments.dry_run) Release(*part);
+    if (arguments.dry_run) return exit_code;
+    if (before.ok()) {
+      (void)part->dir->WriteWhole(run_dir::OwnerPath(part->dir->path()), *before);
+    } else {
+      Release(*part);
+    }
     return exit_code;
   };
+  // Again, as one may have joined meanwhile.
+  if (const Status alone = OthersAreOver(*part, !arguments.dry_run); !alone.ok()) return give_up(Fail(alone));
   Result<Earlier> earlier = ReadEarlier(*part, !arguments.dry_run);
   if (!earlier.ok()) return give_up(Fail(earlier.status()));
   Plan plan;
@@ -222,7 +290,7 @@ int Resume(os::FileSystem& fs, const RunArguments& arguments) {
   Notice(plan);
   if (!place->notice.empty()) std::cerr << "harrow: " << place->notice << "\n";
   const run::ResumePlan resume = run::PlanResume(same_flow ? plan.graph : earlier->flow.graph,
-                                                       plan.graph, plan.unwanted, earlier->history);
+                                                       plan.graph, plan.unwanted, earlier->whole);
   TellResume(plan, resume);
   if (checked_run != nullptr) return HandOver(&plan, resume.done, run_dir);
   if (arguments.dry_run) return ShowPlan(plan, resume.done);
@@ -232,9 +300,11 @@ int Resume(os::FileSystem& fs, const RunArguments& arguments) {
   plan.settings.env = SubmitEnvironment();
   if (same_flow) LimitEnvironmentAs(earlier->flow.settings, &plan.settings);
   plan.settings.started = os::RealClock().Now();
+  plan.settings.session = WallTime();
   Status ready = Prepare(*part);
   if (ready.ok()) {
-    ready = run::ApplyResume(part->dir, resume, earlier->history, &plan.settings, plan.graph, plan.unwanted);
+    ready = run::ApplyResume(part->dir, resume, earlier->history, &plan.settings, plan.graph, plan.unwanted,
+                             earlier->made);
   }
   if (!ready.ok()) return give_up(Fail(CannotUse(run_dir, ready)));
   return BecomeKeeper(plan, arguments.json, *part, true);
@@ -259,10 +329,9 @@ std::function<int()> Setup(CLI::App& app) {
   AddFlowArguments(app, &arguments->flow);
   AddTaskDefaults(app, &arguments->flow);
   AddRunSettings(app, &arguments->settings);
-  app.add_option("--target", arguments->targets, "Run only what this task or file needs")
-      ->type_name("NAME")
-      ->allow_extra_args(false);
-  app.add_flag("--stale", arguments->stale, "Run only what is missing or older than its inputs");
+  app.add_option("--target", arguments->targets, "")->type_name("NAME")->allow_extra_args(false);
+  app.add_flag("--stale", arguments->stale, "Only what NAME needs; what is older than its inputs");
+  app.add_option("--across", arguments->across, "Submit jobs that run it: fast:2,slow:4x3,time=1h")->type_name("P:N,...");
   app.add_flag("--resume", arguments->resume, "Go on with a run; its done tasks stay done");
   app.add_flag("--rerun-failed", arguments->rerun_failed, "The same, of a run that has ended");
   app.add_flag("--dry-run", arguments->dry_run, "Show what would be run, and run nothing");

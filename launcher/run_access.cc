@@ -14,6 +14,8 @@
 #include "base/text.h"
 #include "formats/batch_script.h"
 #include "journal/snapshot.h"
+#include "journal/whole_run.h"
+#include "launcher/live_parts.h"
 #include "launcher/command.h"
 #include "os/file_system.h"
 #include "report/aggregate.h"
@@ -95,10 +97,38 @@ void RunAccess::Reconnect() {
   auto client = client::Client::Connect(loop_.get(), *part_.dir, part_.dir->path(), options);
   server_status_ = client.status();
   if (client.ok()) client_ = *std::move(client);
+  if (client_ || part_.run == part_.dir) return;
+  // Every server of the run knows how far it is.
+  const auto settings = run::ReadSettings(part_);
+  if (!settings.ok()) return;
+  options.patience = Duration(0);
+  for (const OwnedPart& other : OwnedParts(part_.run, settings->session_start())) {
+    if (other.owner != run_dir::OwnerIs::kThere || other.part.number == part_.number) continue;
+    auto of_other = client::Client::Connect(loop_.get(), *other.part.dir, other.part.dir->path(), options);
+    if (!of_other.ok()) continue;
+    client_ = *std::move(of_other);
+    server_status_ = Status();
+    return;
+  }
 }
 
 Result<std::unique_ptr<output::Reader>> RunAccess::OpenOutput() const {
-  return output::Reader::Open(*part_.dir, part_.dir->path());
+  std::vector<output::Reader::Place> places = {{0, part_.dir.get(), part_.dir->path()}};
+  const auto numbers = part_.run == part_.dir ? std::vector<uint32_t>() : run_dir::PartNumbers(*part_.run);
+  for (const uint32_t number : numbers.ok() ? *numbers : std::vector<uint32_t>()) {
+    if (number == part_.number) continue;
+    auto other = run_dir::OpenPart(part_.run, StrCat(number));
+    if (!other.ok()) continue;
+    others_.push_back(*std::move(other));
+    places.push_back({number, others_.back().dir.get(), others_.back().dir->path()});
+  }
+  return output::Reader::OpenAll(std::move(places));
+}
+
+bool RunAccess::goes_on_elsewhere() const {
+  if (part_.run == part_.dir) return false;
+  const auto settings = run::ReadSettings(part_);
+  return settings.ok() && GoesOnElsewhere(part_, settings->session_start());
 }
 
 void RunAccess::Wait(Duration d) {
@@ -111,7 +141,7 @@ void RunAccess::Wait(Duration d) {
 }
 
 Result<journal::History> RunAccess::ReadHistory() {
-  auto history = journal::ReadSnapshot(part_.dir);
+  auto history = journal::ReadRun(part_, journal::ReadSnapshot);
   if (!history.ok() && history.status().code() == Code::kNotFound) {
     return Status(Code::kUnavailable, StrCat("the run in ", dir(), " has recorded nothing yet"));
   }
@@ -124,8 +154,10 @@ std::string RunAccess::Note() const {
 }
 
 std::string RunAccess::State(const Figures& view) const {
-  if (view.complete) return view.open() == 0 ? "ended" : "stopped";
-  if (client_) return "running";
+  if (view.complete && view.open() == 0) return "ended";
+  if (client_ && !view.complete) return "running";
+  if (goes_on_elsewhere()) return "running";
+  if (view.complete) return "stopped";
   if (KeeperIsGone(*part_.dir)) return "stopped";
   return server_status_.code() == Code::kNotFound ? "starting" : "unreachable";
 }

@@ -50,6 +50,8 @@ class RunAccess {
   /// Said on standard error where the journal stands in for a server that should answer; empty: nothing to
   /// say.
   std::string Note() const;
+  /// The allocation in which the run began is over, or not; another one of it is there.
+  bool goes_on_elsewhere() const;
   /// starting, running, ended, stopped (over with tasks open), unreachable (a server may still run, elsewhere).
   std::string State(const Figures& view) const;
 
@@ -57,6 +59,7 @@ class RunAccess {
   explicit RunAccess(run_dir::Part part);
 
   run_dir::Part part_;
+  mutable std::vector<run_dir::Part> others_;  // parts whose output has been opened
   std::unique_ptr<os::EventLoop> loop_;
   std::unique_ptr<client::Client> client_;
   Status server_status_;

@@ -38,9 +38,7 @@ int RunServer(const std::string& run_dir) {
   os::TakeSignals();
   constexpr std::array kSignals = {SIGTERM, SIGINT};
   const int signals = os::SignalDescriptor(kSignals);
-  const auto dir = run_dir::RunDir::Open(run_dir);
-  if (!dir.ok()) return Fail(dir.status());
-  const auto part = run_dir::OpenPart(*dir);
+  const auto part = run_dir::OpenArgument(run_dir);
   if (!part.ok()) return Fail(part.status());
   if (const Status owned = KeeperOwns(*part); !owned.ok()) return Fail(owned);
   if (const Status opened = run_dir::LogTo(*part->dir, run_dir::kServerLog); !opened.ok())
@@ -56,8 +54,13 @@ int RunServer(const std::string& run_dir) {
   // A run within a task: its cores are those of the task, and accounted for.
   if (getenv("HARROW_TASK_ID") != nullptr) site.local.clear();
   const std::unique_ptr<os::EventLoop> loop = os::MakeEventLoop();
+  const std::string job = batch::JobWithRestarts(Environment());
   server::Server server(loop.get(), &os::RealClock(), batch.get(),
-                        {.part = *part, .progress_fd = STDOUT_FILENO, .site = site});
+                        {.part = *part,
+                         .progress_fd = STDOUT_FILENO,
+                         .site = site,
+                         .job = job,
+                         .job_alive = [job](const std::string& other) { return batch::JobRuns(ThisProgram(), other, job); }});
   if (const Status started = server.Start(); !started.ok()) {
     os::LogError(started.message());
     return static_cast<int>(run::ServerEnd::kCannotGoOn);

@@ -81,6 +81,10 @@ _harrow() {
           compopt -o filenames
           mapfile -t COMPREPLY < <(compgen -c -- "$cur"; compgen -f -- "$cur")
           return ;;
+        join)
+          compopt -o filenames
+          mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+          return ;;
         logs | explain | cancel)
           _harrow_offer "$word" < <("$harrow" complete "${run_dir[@]}" tasks -- "$word" 2>/dev/null) ;;
         help) _harrow_offer "$cur" < <(_harrow_commands "$harrow") ;;

@@ -31,6 +31,7 @@ complete -c harrow -n 'test -z (__harrow_command)' -a '(__harrow_commands)'
 complete -c harrow -n 'test -n (__harrow_command); and string match -q -- "-*" (commandline -ct)' -a '(__harrow_options)'
 complete -c harrow -n 'contains -- (__harrow_command) run array sbatch stage check plan sim replay' -F
 complete -c harrow -n 'contains -- (__harrow_command) exec submit' -F
+complete -c harrow -n 'contains -- (__harrow_command) join' -a '(__fish_complete_directories)'
 complete -c harrow -n 'contains -- (__harrow_command) exec submit' -a '(__fish_complete_command)'
 complete -c harrow -l mpi -x -a 'pmix pmi1 none' -n 'contains -- (__harrow_command) exec'
 complete -c harrow -n 'contains -- (__harrow_command) logs explain cancel' -a '(__harrow_words tasks)'

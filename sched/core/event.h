@@ -156,6 +156,10 @@ struct FileLost {
 /// No node is expected beside those joined: a task that fits none of them fails. One that is lost later is
 /// expected back until this is told again.
 struct AllNodesJoined {};
+/// Whether the run has other servers now: as long as it has, what fits no node here may fit one of theirs, and does not fail.
+struct OtherServersThere {
+  bool there = false;
+};
 struct CancelRequested {
   TaskId task;
 };
@@ -176,7 +180,7 @@ using Event =
     std::variant<NodeJoined, NodeHungUp, NodeSilent, NodeLost, NodeClosed, TasksAdded, TasksTaken, TasksGiven,
                  TaskRestored, AttemptMayBeOut, RemakesMayBeOut, GangRestored, TaskStarted, TaskEnded,
                  TaskReturned, FileStored, FileLost, FileShared, FileAbsent, CopyFailed, CancelRequested,
-                 DrainRequested, RoundTripMeasured, EndTimeKnown, AllNodesJoined, TimeCame>;
+                 DrainRequested, RoundTripMeasured, EndTimeKnown, AllNodesJoined, OtherServersThere, TimeCame>;
 
 // --- actions: what is to be done
 /// Send the task to the node. `ahead`: no slot is free there yet; the agent queues it behind what it has.

@@ -401,7 +401,7 @@ void Fates::SettleDependents() {
 /// be there; from then on the tasks are not failed, as another run may have it again.
 void Fates::SettleImpossible() {
   const bool changed = std::exchange(capacity_changed_, false);
-  if (!changed || !nodes_known || !lanes.FindImpossible(nodes)) return;
+  if (!changed || !nodes_known || others_there || !lanes.FindImpossible(nodes)) return;
   if (!options.local_files) lanes.Spread(graph, nodes);
   for (uint32_t n = 0; n < tasks.size() && !stopped_; ++n) {
     if (tasks[TaskId(n)].state() <= TaskState::kReady && !MayFit(TaskId(n))) GiveUpImpossible(TaskId(n));

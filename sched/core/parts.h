@@ -84,6 +84,8 @@ struct Parts {
   Companions companions;
   // No node is expected but those that are expected now.
   bool nodes_known = false;
+  // So are other servers, which may have such as are asked for.
+  bool others_there = false;
   Copies copies;
   Backups backups;
   // Of the instant that is being handled.

@@ -73,6 +73,10 @@ class Scheduler::Impl : private Dispatch {
     ExpectNoMoreNodes();
     look_at_all = true;
   }
+  void On(const OtherServersThere& e) {
+    others_there = e.there;
+    if (!e.there) NoteCapacity();
+  }
   void On(const TimeCame&) {}
   void Finish();
   void Describe(TaskId id);

@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/text.h"
 #include "journal/store.h"
 
 namespace harrow::journal {
@@ -41,6 +42,9 @@ class GroupedJournal : public Journal {
   }
   uint64_t Add(CopyRecord record) override {
     return Queue([&] { queued_.copies.push_back(std::move(record)); });
+  }
+  uint64_t Add(MoveRecord record) override {
+    return Queue([&] { queued_.moves.push_back(std::move(record)); });
   }
   uint64_t Add(std::vector<TaskRecord> tasks) override {
     return Queue([&] {
@@ -90,9 +94,11 @@ class GroupedJournal : public Journal {
     std::vector<CopyRecord> copies;
     std::vector<std::pair<std::string, std::string>> facts;
     std::vector<PartRecord> parts;
+    std::vector<MoveRecord> moves;
     void Clear() {
       attempts.clear();
       parts.clear();
+      moves.clear();
       fates.clear();
       nodes.clear();
       copies.clear();
@@ -167,6 +173,7 @@ class GroupedJournal : public Journal {
       group.copies = taken.copies;
       group.facts = taken.facts;
       group.parts = taken.parts;
+      group.moves = taken.moves;
       lock.unlock();
       Status status = store_->Commit(group);
       taken.Clear();
@@ -223,6 +230,20 @@ class GroupedJournal : public Journal {
 };
 
 }  // namespace
+
+MoveRecord HasAllTasks(uint32_t part, size_t tasks, int64_t time_ns) {
+  return {.what = MoveRecord::What::kTaken,
+          .giver = part,
+          .taker = part,
+          .number = 0,
+          .tasks = tasks == 0 ? "" : tasks == 1 ? "0" : StrCat("0-", tasks - 1),
+          .tried = {},
+          .time_ns = time_ns};
+}
+
+bool IsOfAllTasks(const MoveRecord& record) {
+  return record.what == MoveRecord::What::kTaken && record.giver == record.taker && record.number == 0;
+}
 
 Result<std::unique_ptr<Journal>> Journal::Open(const std::string& run_dir, const Options& options,
                                                History* history) {

@@ -38,7 +38,7 @@ struct AttemptRecord {
   int64_t start_ns = 0, end_ns = 0; // calendar time; 0: never started
   int64_t user_us = 0, system_us = 0;
   int64_t max_rss_kib = 0;          // 0: never started; negative: not known, but less than so much
-  uint32_t output_file = 0;
+  uint64_t output_file = 0;
   uint64_t output_offset = 0, stdout_bytes = 0, stderr_bytes = 0;
   bool output_truncated = false;
   std::string message;
@@ -65,7 +65,7 @@ struct PartRecord {
   int64_t failed_ns = 0;            // when the first of its processes failed; 0: none did, or it is not known
   int64_t user_us = 0, system_us = 0;
   int64_t max_rss_kib = 0;
-  uint32_t output_file = 0;
+  uint64_t output_file = 0;
   uint64_t output_offset = 0, stdout_bytes = 0, stderr_bytes = 0;
   bool output_truncated = false;
   std::string message{};
@@ -104,11 +104,32 @@ struct NodeRecord {
   std::string name;
   uint32_t slots = 0;
   uint64_t incarnation = 0;
-  uint32_t output_file = 0;
+  uint64_t output_file = 0;
   int64_t joined_ns = 0, left_ns = 0;
   std::string topology;
   bool operator==(const NodeRecord&) const = default;
 };
+
+/// Something about tasks that go from one server of a run to another (server/moves.h).
+struct MoveRecord {
+  enum class What : uint8_t {
+    kOffered = 1,    // by the giver: from now on it starts none of them
+    kTaken = 2,      // by the taker: they are its
+    kConfirmed = 3,  // by the giver: the taker has them
+    kReturned = 4,   // by the giver: they are its again, as the taker will never take them
+  };
+  What what = What::kOffered;
+  uint32_t giver = 0, taker = 0;    // parts of the run
+  uint64_t number = 0;              // of the giver's offers, from 1
+  std::string tasks{};              // ids, as a list "0-3,8", of what is offered or taken
+  std::string tried{};              // what the taker has to know of those of them that were tried (server/moves.h)
+  int64_t time_ns = 0;              // calendar time
+  bool operator==(const MoveRecord&) const = default;
+};
+
+/// The record by which a part has all tasks of the run, whatever was recorded before: who resumes a run begins so.
+MoveRecord HasAllTasks(uint32_t part, size_t tasks, int64_t time_ns);
+bool IsOfAllTasks(const MoveRecord& record);
 
 /// One execution of the run: what the facts started_ns and ended_ns have been, one after the other.
 struct SessionRecord {
@@ -127,6 +148,7 @@ struct History {
   std::vector<PartRecord> parts;        // in order of commit
   std::vector<NodeRecord> nodes;
   std::vector<CopyRecord> copies;       // in order of commit
+  std::vector<MoveRecord> moves;        // in order of commit
   std::vector<SessionRecord> sessions;  // first one first
   std::vector<std::pair<std::string, std::string>> facts;  // run-level, the last of a key: submit_dir, order, version, ...
 };
@@ -143,7 +165,7 @@ class Journal {
   };
   /// Makes or opens the journal of a run directory whose owner the caller is (run_dir/owner.h). What is there is
   /// verified first, and handed out in `history` if that is not null (as ReadHistory would, without reading twice).
-  /// One of format 3 goes on in the present one. kDamaged names what does not read; nothing is repaired silently.
+  /// One of an older format goes on in the present one. kDamaged names what does not read; nothing is repaired silently.
   /// kRefused: a newer format, or one that is too old.
   static Result<std::unique_ptr<Journal>> Open(std::shared_ptr<run_dir::RunDir> dir, const Options& options,
                                                History* history = nullptr);
@@ -158,6 +180,7 @@ class Journal {
   virtual uint64_t Add(FateRecord record) = 0;
   virtual uint64_t Add(NodeRecord record) = 0;
   virtual uint64_t Add(CopyRecord record) = 0;
+  virtual uint64_t Add(MoveRecord record) = 0;
   /// In the order of their ids, also from call to call; tasks that the journal holds already are passed over. Many are
   /// written in pieces, so that other records need not wait; their sequence is committed with the last piece.
   virtual uint64_t Add(std::vector<TaskRecord> tasks) = 0;

@@ -3,8 +3,8 @@
 namespace harrow::journal {
 
 // Tables and views of journal.db, as journal_format.md tells. They are compared literally when a journal is
-// opened: any change, of a blank too, is a new kJournalFormat. Format 3 has kTables, kViews and
-// kGroupsOfFormat3; format 4 has kTables, kViews, kTablesSince4 and kViewsSince4.
+// opened: any change, of a blank too, is a new kJournalFormat. Each has kTables, kViews, its own groups, and what
+// has come since a format that is not newer.
 
 inline constexpr const char* kTables = R"sql(
 CREATE TABLE task (id INTEGER PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL, identity_high INTEGER NOT NULL,
@@ -67,6 +67,8 @@ CREATE TABLE part (id INTEGER PRIMARY KEY, task INTEGER NOT NULL, attempt INTEGE
   output_file INTEGER NOT NULL, output_offset INTEGER NOT NULL, stdout_bytes INTEGER NOT NULL,
   stderr_bytes INTEGER NOT NULL, output_truncated INTEGER NOT NULL, message TEXT NOT NULL, cores TEXT NOT NULL,
   output_task INTEGER);
+)sql";
+inline constexpr const char* kGroupsOfFormat4 = R"sql(
 CREATE TABLE commit_group (id INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, time_ns INTEGER NOT NULL, tasks INTEGER NOT NULL,
   attempts INTEGER NOT NULL, fates INTEGER NOT NULL, nodes INTEGER NOT NULL, copies INTEGER NOT NULL, facts INTEGER NOT NULL,
   parts INTEGER NOT NULL, chain INTEGER NOT NULL);
@@ -83,6 +85,22 @@ CREATE VIEW parts AS
     CASE WHEN p.max_rss_kib > 0 THEN p.max_rss_kib END AS max_rss_kib, p.stdout_bytes, p.stderr_bytes, p.cores,
     p.message
   FROM part p LEFT JOIN task t ON t.id = p.task LEFT JOIN node_name n ON n.node = p.node;
+)sql";
+
+inline constexpr const char* kTablesSince5 = R"sql(
+CREATE TABLE move (id INTEGER PRIMARY KEY, what INTEGER NOT NULL, giver INTEGER NOT NULL, number INTEGER NOT NULL,
+  taker INTEGER NOT NULL, tasks TEXT NOT NULL, tried TEXT NOT NULL, time_ns INTEGER NOT NULL);
+)sql";
+inline constexpr const char* kGroupsOfFormat5 = R"sql(
+CREATE TABLE commit_group (id INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, time_ns INTEGER NOT NULL, tasks INTEGER NOT NULL,
+  attempts INTEGER NOT NULL, fates INTEGER NOT NULL, nodes INTEGER NOT NULL, copies INTEGER NOT NULL, facts INTEGER NOT NULL,
+  parts INTEGER NOT NULL, moves INTEGER NOT NULL, chain INTEGER NOT NULL);
+)sql";
+inline constexpr const char* kViewsSince5 = R"sql(
+CREATE VIEW moves AS
+  SELECT id, CASE what WHEN 1 THEN 'offered' WHEN 2 THEN 'taken' WHEN 3 THEN 'confirmed' WHEN 4 THEN 'returned' END AS what,
+    giver, number, taker, tasks, strftime('%Y-%m-%dT%H:%M:%fZ', time_ns / 1e9, 'unixepoch') AS time
+  FROM move;
 )sql";
 
 }  // namespace harrow::journal

@@ -62,6 +62,8 @@ void VisitFields(R& r, V& v) {
   } else if constexpr (std::is_same_v<T, NodeRecord>) {
     v(r.node), v(r.name), v(r.slots), v(r.incarnation), v(r.output_file), v(r.joined_ns), v(r.left_ns),
         v(r.topology);
+  } else if constexpr (std::is_same_v<T, MoveRecord>) {
+    v(r.what), v(r.giver), v(r.number), v(r.taker), v(r.tasks), v(r.tried), v(r.time_ns);
   } else if constexpr (std::is_same_v<T, CopyRecord>) {
     v(r.path), v(r.task), v(r.from), v(r.to), v(r.bytes), v(r.end_ns);
   } else {
@@ -246,18 +248,22 @@ class Unbinder {
   int column_ = 0;
 };
 
-constexpr std::array<const char*, 7> kTableNames = {"task", "attempt", "fate", "node",
-                                                    "copy", "fact",    "part"};
-enum TableIndex { kTask, kAttempt, kFate, kNode, kCopy, kFact, kPart };
+constexpr std::array<const char*, 8> kTableNames = {"task", "attempt", "fate", "node",
+                                                    "copy", "fact",    "part", "move"};
+enum TableIndex { kTask, kAttempt, kFate, kNode, kCopy, kFact, kPart, kMove };
+/// The tables that a journal of a format has are the first of these.
+size_t TablesOf(uint32_t format) {
+  return format >= 5 ? 8 : format == 4 ? 7 : 6;
+}
 
-/// A journal of format 3 that has been verified, into the present one. The hashes of its groups stay what
-/// they are: they do not cover how many rows of a kind there are.
-constexpr const char* kFromFormat3 =
-    "CREATE TEMP TABLE group_3 AS SELECT * FROM commit_group; DROP TABLE commit_group;";
-constexpr const char* kGroupsFromFormat3 =
-    "INSERT INTO commit_group SELECT id, epoch, time_ns, tasks, attempts, fates, nodes, copies, facts, 0, "
-    "chain "
-    "FROM group_3; DROP TABLE group_3;";
+/// Makes a journal of an earlier format, which has been verified, one of the present one. The hashes of its groups stay
+/// what they are: they do not cover how many rows of a kind there are.
+std::string FromFormat(uint32_t format) {
+  return StrCat("CREATE TEMP TABLE earlier AS SELECT * FROM commit_group; DROP TABLE commit_group;",
+                format < 4 ? StrCat(kTablesSince4, kViewsSince4) : "", kTablesSince5, kViewsSince5, kGroupsOfFormat5,
+                "INSERT INTO commit_group SELECT id, epoch, time_ns, tasks, attempts, fates, nodes, copies, facts, ",
+                format < 4 ? "0" : "parts", ", 0, chain FROM earlier; DROP TABLE earlier;");
+}
 
 /// A connection and what verifying it found out.
 class Database {
@@ -403,8 +409,10 @@ std::string SchemaText(sqlite3* db) {
 }
 
 std::string SchemaOf(uint32_t format) {
-  return StrCat(kTables, format == 3 ? kGroupsOfFormat3 : kTablesSince4, kViews,
-                format == 3 ? "" : kViewsSince4);
+  std::string sql = StrCat(kTables, kViews);
+  if (format >= 4) sql += StrCat(kTablesSince4, kViewsSince4);
+  if (format >= 5) sql += StrCat(kTablesSince5, kViewsSince5);
+  return sql + (format >= 5 ? kGroupsOfFormat5 : format == 4 ? kGroupsOfFormat4 : kGroupsOfFormat3);
 }
 
 // People read through the views: a bit flipped in one of them would show wrong words.
@@ -462,8 +470,8 @@ Status Database::Verify(History* history) {
   History ignored;
   History& h = history == nullptr ? ignored : *history;
   h = {};
-  const bool has_parts = format >= 4;
-  const size_t table_count = kTableNames.size() - (has_parts ? 0 : 1);
+  const size_t table_count = TablesOf(format);
+  const bool has_parts = table_count > kPart, has_moves = table_count > kMove;
   std::array<Statement, kTableNames.size()> tables;
   for (size_t i = 0; i < table_count; ++i) {
     if (!tables[i].Prepare(db_, StrCat("SELECT * FROM ", kTableNames[i], " ORDER BY id"))) {
@@ -473,7 +481,8 @@ Status Database::Verify(History* history) {
   Statement commits;
   if (!commits.Prepare(db_,
                        StrCat("SELECT id, epoch, time_ns, tasks, attempts, fates, nodes, copies, facts, ",
-                              has_parts ? "parts" : "0", ", chain FROM commit_group ORDER BY id"))) {
+                              has_parts ? "parts" : "0", ", ", has_moves ? "moves" : "0",
+                              ", chain FROM commit_group ORDER BY id"))) {
     return FailedTo(db_, "read", path_, true);
   }
   std::map<std::string, size_t> fact_of;
@@ -516,6 +525,8 @@ Status Database::Verify(History* history) {
     if (read == Rows::kRead) read = ReadRows<Fact>(tables[kFact], commits.Int(8), &chain, fact);
     if (read == Rows::kRead && has_parts)
       read = ReadRows<PartRecord>(tables[kPart], commits.Int(9), &chain, all(h.parts));
+    if (read == Rows::kRead && has_moves)
+      read = ReadRows<MoveRecord>(tables[kMove], commits.Int(10), &chain, all(h.moves));
     if (read == Rows::kUnreadable) return FailedTo(db_, "read", path_, true);
     if (read == Rows::kMissing) return wrong();
     for (size_t i = 0; i < kTableNames.size(); ++i) rows[i] += commits.Int(static_cast<int>(i) + 3);
@@ -523,7 +534,7 @@ Status Database::Verify(History* history) {
     chain.Add(commits.Int(1));
     chain.Add(commits.Int(2));
     uint64_t end = chain.EndGroup();
-    if (end != static_cast<uint64_t>(commits.Int(10))) return wrong();
+    if (end != static_cast<uint64_t>(commits.Int(11))) return wrong();
     if (mark && mark->group == static_cast<uint64_t>(id)) mark_found = mark->chain == end;
   }
   if (rc != SQLITE_DONE) return FailedTo(db_, "read", path_, true);
@@ -596,18 +607,17 @@ class SqliteStore : public Store {
         return FailedTo(d.db(), "write", d.path());
       first = {{"format", std::to_string(kJournalFormat)}, {"run_id", options_.run_id}};
     } else if (d.format != kJournalFormat) {
-      if (!d.Run(kFromFormat3) || !d.Run(kTablesSince4) || !d.Run(kGroupsFromFormat3) ||
-          !d.Run(kViewsSince4) || !d.Run(version.c_str()))
+      if (!d.Run(FromFormat(d.format).c_str()) || !d.Run(version.c_str()))
         return FailedTo(d.db(), "write", d.path());
       first = {{"format", std::to_string(kJournalFormat)}};
     }
     if (!Prepare<TaskRecord>(kTask) || !Prepare<AttemptRecord>(kAttempt) || !Prepare<FateRecord>(kFate) ||
         !Prepare<NodeRecord>(kNode) || !Prepare<CopyRecord>(kCopy) || !Prepare<Fact>(kFact) ||
-        !Prepare<PartRecord>(kPart)) {
+        !Prepare<PartRecord>(kPart) || !Prepare<MoveRecord>(kMove)) {
       return FailedTo(d.db(), "write", d.path());
     }
     if (!begin_.Prepare(d.db(), "BEGIN IMMEDIATE") || !commit_.Prepare(d.db(), "COMMIT") ||
-        !insert_group_.Prepare(d.db(), "INSERT INTO commit_group VALUES (?,?,?,?,?,?,?,?,?,?,?)")) {
+        !insert_group_.Prepare(d.db(), "INSERT INTO commit_group VALUES (?,?,?,?,?,?,?,?,?,?,?,?)")) {
       return FailedTo(d.db(), "write", d.path());
     }
     // The epoch is on disk before anybody hears of it; what cannot be written shows here.
@@ -695,7 +705,7 @@ class SqliteStore : public Store {
     Database& d = *database_;
     if (!Insert(kTask, group.tasks) || !Insert(kAttempt, group.attempts) || !Insert(kFate, group.fates) ||
         !Insert(kNode, group.nodes) || !Insert(kCopy, group.copies) || !Insert(kFact, group.facts) ||
-        !Insert(kPart, group.parts)) {
+        !Insert(kPart, group.parts) || !Insert(kMove, group.moves)) {
       return Fail();
     }
     auto epoch = static_cast<int64_t>(options_.epoch);
@@ -713,6 +723,7 @@ class SqliteStore : public Store {
                         static_cast<int64_t>(group.copies.size()),
                         static_cast<int64_t>(group.facts.size()),
                         static_cast<int64_t>(group.parts.size()),
+                        static_cast<int64_t>(group.moves.size()),
                         static_cast<int64_t>(chain)};
     int column = 0;
     for (int64_t value : values) sqlite3_bind_int64(insert_group_.get(), ++column, value);

@@ -12,7 +12,7 @@
 namespace harrow::journal {
 
 /// Of journal.db (journal_format.md).
-inline constexpr uint32_t kJournalFormat = 4;
+inline constexpr uint32_t kJournalFormat = 5;
 /// The oldest that is read; opened for writing, it becomes one of the present format.
 inline constexpr uint32_t kOldestFormat = 3;
 
@@ -25,6 +25,7 @@ struct Group {
   std::span<const CopyRecord> copies;
   std::span<const std::pair<std::string, std::string>> facts;
   std::span<const PartRecord> parts;
+  std::span<const MoveRecord> moves;
 };
 
 /// The database of a journal. Of one thread at a time; grouping and threads are Journal's. Private to

@@ -172,12 +172,12 @@ Status Keeper::Impl::Start() {
   null = os::Fd(open("/dev/null", O_RDWR | O_CLOEXEC));
   loop->WatchFd(signals.get(), [this] { OnSignal(); });
   loop->WatchFd(progress_in.get(), [this] { OnProgress(); });
-  server.command = {options.program, "server", "--run-dir", options.part.run->path()};
+  server.command = {options.program, "server", "--run-dir", run_dir::PartArgument(options.part)};
   HARROW_RETURN_IF_ERROR(StartChild(&server));
   WatchServer();
-  Result<std::vector<std::vector<std::string>>> commands = batch->AgentCommands(options.part.run->path());
+  Result<std::vector<std::vector<std::string>>> commands = batch->AgentCommands(run_dir::PartArgument(options.part));
   if (!commands.ok()) return commands.status();
-  can_rescue = batch->AgentCommandOn(options.part.run->path(), "").has_value();
+  can_rescue = batch->AgentCommandOn(run_dir::PartArgument(options.part), "").has_value();
   if (can_rescue) {
     Result<os::Fd> log = options.part.dir->OpenFile(SrunLog(), O_WRONLY | O_CREAT | O_APPEND);
     if (!log.ok()) return log.status();
@@ -392,7 +392,7 @@ bool Keeper::Impl::StartWithoutUnreachable(Child* warden) {
     unreachable.push_back(std::move(node));
   }
   if (found == 0) return false;
-  auto command = batch->AgentCommandWithout(options.part.run->path(), unreachable);
+  auto command = batch->AgentCommandWithout(run_dir::PartArgument(options.part), unreachable);
   if (!command) return false;
   if (found > kMostNamed) names += StrCat(" and ", found - kMostNamed, " more");
   options.say(StrCat(found == 1 ? "node " : "nodes ", names, " cannot be reached by srun", LastWords(),
@@ -420,7 +420,7 @@ void Keeper::Impl::Rescues(const pb::Progress& progress) {
     const auto running = std::count_if(rescues.begin(), rescues.end(),
                                        [](const auto& entry) { return entry.second.child.runs(); });
     if (rescue.child.runs() || now < rescue.due || running >= static_cast<long>(kMostRescues)) continue;
-    std::optional<std::vector<std::string>> command = batch->AgentCommandOn(options.part.run->path(), node);
+    std::optional<std::vector<std::string>> command = batch->AgentCommandOn(run_dir::PartArgument(options.part), node);
     if (!command) {
       rescue.due = now + kMostBackOff;
       continue;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -42,6 +43,9 @@ class Writer {
   virtual Status Sync() = 0;
 };
 
+/// The number of a file, and of which part of the run it is where that is not the first: part << 32 | number.
+using FileNumber = uint64_t;
+
 struct Piece {
   TaskId task;
   uint32_t attempt = 0;
@@ -56,15 +60,22 @@ struct Piece {
 class Reader {
  public:
   static Result<std::unique_ptr<Reader>> Open(os::FileSystem& fs, const std::string& run_dir);
+  /// Of several parts of a run, the first one first, each through its own file system, which outlive this.
+  struct Place {
+    uint32_t part = 0;
+    os::FileSystem* fs = nullptr;
+    std::string dir;
+  };
+  static std::unique_ptr<Reader> OpenAll(std::vector<Place> places);
   virtual ~Reader() = default;
   /// Pieces of one attempt in order, from `file` at `offset` (0: its start) on.
-  virtual Status ReadAttempt(uint32_t file, uint64_t offset, TaskId task, uint32_t attempt,
+  virtual Status ReadAttempt(FileNumber file, uint64_t offset, TaskId task, uint32_t attempt,
                              const std::function<void(const Piece&)>& piece) = 0;
   /// The last `bytes` of one stream of an attempt; of one of its ranks, if `rank` says so.
-  virtual Result<std::string> Tail(uint32_t file, uint64_t offset, TaskId task, uint32_t attempt, Stream stream,
+  virtual Result<std::string> Tail(FileNumber file, uint64_t offset, TaskId task, uint32_t attempt, Stream stream,
                                    size_t bytes, std::optional<uint32_t> rank = {}) = 0;
   /// All pieces of all files that came since the last call (for logs -f).
-  virtual Status ReadNew(const std::function<void(uint32_t file, const Piece&)>& piece) = 0;
+  virtual Status ReadNew(const std::function<void(FileNumber file, const Piece&)>& piece) = 0;
 };
 
 }  // namespace harrow::output

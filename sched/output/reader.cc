@@ -146,9 +146,9 @@ class FileView {
 
 class PackedReader : public Reader {
  public:
-  PackedReader(os::FileSystem& fs, std::string dir) : fs_(fs), dir_(std::move(dir)) {}
+  explicit PackedReader(std::vector<Place> places) : places_(std::move(places)) {}
 
-  Status ReadAttempt(uint32_t file, uint64_t offset, TaskId task, uint32_t attempt,
+  Status ReadAttempt(FileNumber file, uint64_t offset, TaskId task, uint32_t attempt,
                      const std::function<void(const Piece&)>& piece) override {
     FileView& view = View(file);
     Status first = view.Extend();
@@ -164,7 +164,7 @@ class PackedReader : public Reader {
     return first;
   }
 
-  Result<std::string> Tail(uint32_t file, uint64_t offset, TaskId task, uint32_t attempt, Stream stream,
+  Result<std::string> Tail(FileNumber file, uint64_t offset, TaskId task, uint32_t attempt, Stream stream,
                            size_t bytes, std::optional<uint32_t> rank) override {
     FileView& view = View(file);
     const Status extended = view.Extend();
@@ -182,15 +182,20 @@ class PackedReader : public Reader {
     return tail;
   }
 
-  Status ReadNew(const std::function<void(uint32_t file, const Piece&)>& piece) override {
-    Result<std::vector<std::string>> names = fs_.List(run_dir::OutputDirectory(dir_));
-    if (!names.ok()) return names.status().code() == Code::kNotFound ? Status() : names.status();
-    std::set<uint32_t> files;
-    for (const std::string& name : *names) {
-      if (run_dir::IsOutput(name)) files.insert(*run_dir::OutputNumber(name));
-    }
+  Status ReadNew(const std::function<void(FileNumber file, const Piece&)>& piece) override {
     Status first;
-    for (uint32_t file : files) {
+    std::set<FileNumber> files;
+    for (const auto& [part, fs, dir] : places_) {
+      Result<std::vector<std::string>> names = fs->List(run_dir::OutputDirectory(dir));
+      if (!names.ok()) {
+        if (first.ok() && names.status().code() != Code::kNotFound) first = names.status();
+        continue;
+      }
+      for (const std::string& name : *names) {
+        if (run_dir::IsOutput(name)) files.insert(FileNumber{part} << 32 | *run_dir::OutputNumber(name));
+      }
+    }
+    for (const FileNumber file : files) {
       FileView& view = View(file);
       Status status = view.Extend();
       for (size_t& next = told_[file]; next < view.entries().size(); ++next) {
@@ -207,8 +212,12 @@ class PackedReader : public Reader {
   }
 
  private:
-  FileView& View(uint32_t file) {
-    return views_.try_emplace(file, fs_, dir_, file).first->second;
+  /// Of a part that is not among those that were named the first one is looked into, which has no such file.
+  FileView& View(FileNumber file) {
+    if (const auto known = views_.find(file); known != views_.end()) return known->second;
+    auto place = std::find_if(places_.begin(), places_.end(), [&](const Place& each) { return each.part == file >> 32; });
+    if (place == places_.end()) place = places_.begin();
+    return views_.try_emplace(file, *place->fs, place->dir, static_cast<uint32_t>(file)).first->second;
   }
 
   static Result<Piece> ReadPiece(FileView& view, const IndexEntry& entry) {
@@ -222,16 +231,19 @@ class PackedReader : public Reader {
                  .rank = record->rank};
   }
 
-  os::FileSystem& fs_;
-  const std::string dir_;
-  std::map<uint32_t, FileView> views_;
-  std::map<uint32_t, size_t> told_;  // entries given out by ReadNew
+  const std::vector<Place> places_;
+  std::map<FileNumber, FileView> views_;
+  std::map<FileNumber, size_t> told_;  // entries given out by ReadNew
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Reader>> Reader::Open(os::FileSystem& fs, const std::string& run_dir) {
-  return std::unique_ptr<Reader>(std::make_unique<PackedReader>(fs, run_dir));
+  return OpenAll({{0, &fs, run_dir}});
+}
+
+std::unique_ptr<Reader> Reader::OpenAll(std::vector<Place> places) {
+  return std::make_unique<PackedReader>(std::move(places));
 }
 
 }  // namespace harrow::output

@@ -56,7 +56,7 @@ std::string Percent(double share) {
 /// The last lines of stderr: of the rank that failed, where one did; else of the part of its node.
 void ReadTail(const RunView& run, const journal::AttemptRecord& attempt, output::Reader& reader, size_t lines,
               Failure* failure) {
-  uint32_t file = attempt.output_file;
+  output::FileNumber file = attempt.output_file;
   uint64_t offset = attempt.output_offset, bytes = attempt.stderr_bytes;
   std::vector<journal::PartRecord> parts;
   for (const journal::PartRecord* part : run.Parts(attempt)) parts.push_back(*part);

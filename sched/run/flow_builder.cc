@@ -19,6 +19,7 @@ Status SettingsFromProto(const pb::RunSettings& p, RunSettings* s) {
   if (p.stage() > static_cast<uint32_t>(Stage::kDrop)) return Status(Code::kInvalid, "stage: not known");
   s->stage = static_cast<Stage>(p.stage());
   s->submitted = p.submitted();
+  s->session = WallTime(Duration(p.session_ns()));
   return {};
 }
 

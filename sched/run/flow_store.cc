@@ -132,6 +132,7 @@ void ToProto(const RunSettings& s, pb::RunSettings* p) {
   p->set_sync_journal(s.sync_journal);
   p->set_stage(static_cast<uint32_t>(s.stage));
   p->set_submitted(s.submitted);
+  p->set_session_ns(s.session.time_since_epoch().count());
 }
 
 void ToProto(const graph::Graph& graph, TaskId task, bool unwanted, pb::StoredTask* out) {
@@ -165,12 +166,16 @@ Status NoRun(const std::string& dir, const Status& why) {
 
 /// The directory whose flow file a part goes by. One that cannot be used is not passed over.
 std::string HomeOf(const run_dir::Part& part) {
-  const std::string& own = part.dir->path();
+  const std::string own = part.is_first() ? part.dir->path() : run_dir::PartPath(part.run->path(), run_dir::kFirstPart);
   const Status there = part.run->Stat(run_dir::FlowPath(own)).status();
   return there.code() == Code::kNotFound ? part.run->path() : own;
 }
 
 }  // namespace
+
+Status WriteSettings(os::FileSystem& fs, const std::string& dir, const RunSettings& settings) {
+  return WriteFlow(fs, dir, settings, graph::Graph(), {});
+}
 
 Status WriteFlow(os::FileSystem& fs, const std::string& dir, const RunSettings& settings,
                  const graph::Graph& graph, const std::vector<bool>& unwanted) {
@@ -244,9 +249,31 @@ Result<uint32_t> ReadFlow(const run_dir::Part& part, StoredFlow* flow, FlowBuild
                           std::vector<Submission>* submissions) {
   HARROW_RETURN_IF_ERROR(Read(*part.run, HomeOf(part), builder));
   const uint32_t before = builder->tasks();
-  HARROW_RETURN_IF_ERROR(ReadAdded(*part.dir, flow->settings.flow_id, builder, submissions));
+  if (part.is_first()) {
+    HARROW_RETURN_IF_ERROR(ReadAdded(*part.dir, flow->settings.flow_id, builder, submissions));
+  } else {
+    HARROW_RETURN_IF_ERROR(ReadMore(part, before, flow->settings.flow_id, builder));
+    Result<RunSettings> own = ReadSettings(part);
+    if (!own.ok()) return own.status();
+    if (own->flow_id != flow->settings.flow_id)
+      return Status(Code::kRefused, StrCat(part.dir->path(), ": the run has been resumed with another flow since"));
+    own->submitted = flow->settings.submitted;
+    flow->settings = *std::move(own);
+  }
   flow->settings.submitted += builder->tasks() - before;
   return before;
+}
+
+Status ReadMore(const run_dir::Part& part, uint32_t flow_tasks, const std::string& flow_id, FlowBuilder* builder) {
+  const auto first = run_dir::OpenPart(part.run);
+  if (!first.ok()) return first.status().code() == Code::kNotFound ? Status() : first.status();
+  uint32_t at = flow_tasks;
+  const uint32_t before = builder->tasks();
+  HARROW_RETURN_IF_ERROR(ReadAddedChunks(*first->dir, flow_id, flow_tasks, [&](const pb::AddedGroup& group) {
+    at += static_cast<uint32_t>(group.chunk().task_size());
+    return at <= before ? Status() : builder->AddChunk(group.chunk());
+  }));
+  return builder->tasks() == before ? Status() : builder->Seal();
 }
 
 Result<StoredFlow> ReadFlow(const run_dir::Part& part) {
@@ -293,7 +320,9 @@ Result<std::unordered_map<uint32_t, TaskText>> ReadTaskTexts(const run_dir::Part
     take(chunk, true);
   }
   if (!left.empty()) {
-    HARROW_RETURN_IF_ERROR(ReadAddedChunks(*part.dir, flow_id, first, [&](const pb::AddedGroup& group) {
+    const auto home = run_dir::OpenPart(part.run);
+    run_dir::RunDir& added = home.ok() ? *home->dir : *part.dir;
+    HARROW_RETURN_IF_ERROR(ReadAddedChunks(added, flow_id, first, [&](const pb::AddedGroup& group) {
       take(group.chunk(), false);
       return Status();
     }));
@@ -302,7 +331,7 @@ Result<std::unordered_map<uint32_t, TaskText>> ReadTaskTexts(const run_dir::Part
 }
 
 Result<RunSettings> ReadSettings(const run_dir::Part& part) {
-  return ReadSettings(*part.run, HomeOf(part));
+  return part.is_first() ? ReadSettings(*part.run, HomeOf(part)) : ReadSettings(*part.dir, part.dir->path());
 }
 
 Result<RunSettings> ReadSettings(os::FileSystem& fs, const std::string& dir) {

@@ -41,6 +41,10 @@ struct RunSettings : config::RunOptions {
   bool sync_journal = true;
   Stage stage = Stage::kNo;
   uint32_t submitted = 0;  // so many of its tasks, the last ones, were submitted while it went on
+  WallTime session;        // of a part that has joined a run: when the session of the run began that it joined
+
+  /// Of all parts that take part in it.
+  WallTime session_start() const { return session == WallTime() ? started : session; }
 };
 
 /// A flow as it is stored: tasks have the ids they had when it was written.
@@ -54,13 +58,17 @@ struct StoredFlow {
 /// what a resume makes of it goes into the part that is resumed.
 Status WriteFlow(os::FileSystem& fs, const std::string& dir, const RunSettings& settings,
                  const graph::Graph& graph, const std::vector<bool>& unwanted);
+/// The settings of a part that joins a run: its tasks are those of the run's first part.
+Status WriteSettings(os::FileSystem& fs, const std::string& dir, const RunSettings& settings);
 /// The flow that a part goes by: its own, since it was resumed, else that of its run, and what was submitted to it since
-/// then. kNotFound: no run there. kDamaged: cut, changed or of another version; never a piece of the flow.
+/// then. Of a part that has joined: that of the first part, with settings of its own. kNotFound: no run there. kDamaged: cut, changed or of another version; never a piece of the flow.
 Result<StoredFlow> ReadFlow(const run_dir::Part& part);
 /// The same for who adds to it. `builder`: of `flow`; `submissions`: may be null. Returns how many of the tasks are in the
 /// flow file, not beside it (AddedFile).
 Result<uint32_t> ReadFlow(const run_dir::Part& part, StoredFlow* flow, FlowBuilder* builder,
                           std::vector<Submission>* submissions);
+/// Adds what was submitted to the run's first part since `builder`'s flow was read; `flow_tasks`: as ReadFlow has told.
+Status ReadMore(const run_dir::Part& part, uint32_t flow_tasks, const std::string& flow_id, FlowBuilder* builder);
 /// The flow file of a directory.
 Result<StoredFlow> ReadFlow(os::FileSystem& fs, const std::string& dir);
 /// A task for people.

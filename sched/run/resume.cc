@@ -66,13 +66,16 @@ Status GoOnInPlace(const std::shared_ptr<run_dir::RunDir>& dir, const ResumePlan
     if (fates[i] != fate) changed.push_back({.task = TaskId(i), .fate = fate, .because = {}});
   }
   std::vector<journal::NodeRecord> left = PresentNodes(history);
-  if (changed.empty() && left.empty()) return Status();
+  if (changed.empty() && left.empty() && history.moves.empty()) return Status();
   journal::Journal::Options options;
   options.run_id = settings.run_id;
   options.epoch = history.epoch + 1;
   Result<std::unique_ptr<journal::Journal>> journal = journal::Journal::Open(dir, options);
   if (!journal.ok()) return journal.status();
   for (const journal::FateRecord& record : changed) (*journal)->Add(record);
+  // Other servers had some of the tasks.
+  if (!history.moves.empty())
+    (*journal)->Add(journal::HasAllTasks(0, tasks, settings.started.time_since_epoch().count()));
   for (journal::NodeRecord& record : left) {
     record.left_ns = settings.started.time_since_epoch().count();
     (*journal)->Add(std::move(record));
@@ -268,15 +271,18 @@ ResumePlan PlanResume(const graph::Graph& before, const graph::Graph& now, const
 
 Status ApplyResume(const std::shared_ptr<run_dir::RunDir>& dir, const ResumePlan& plan,
                    const journal::History& history, RunSettings* settings, const graph::Graph& graph,
-                   const std::vector<bool>& unwanted) {
+                   const std::vector<bool>& unwanted, const made::Attempts& made_elsewhere) {
   os::FileSystem& fs = *dir;
   const std::string& run_dir = dir->path();
+  made::Attempts before;
+  if (!plan.same_numbering || !made_elsewhere.empty()) before = made::ReadAll(fs, run_dir, settings->flow_id);
+  for (const auto& [task, attempt] : made_elsewhere) made::Note(attempt, &before);
   if (plan.same_numbering) {
+    if (!made_elsewhere.empty()) HARROW_RETURN_IF_ERROR(made::WriteAll(fs, run_dir, settings->flow_id, before));
     HARROW_RETURN_IF_ERROR(GoOnInPlace(dir, plan, history, *settings, graph.task_count()));
     HARROW_RETURN_IF_ERROR(WriteFlow(fs, run_dir, *settings, graph, unwanted));
     return ForgetAdded(fs, run_dir);  // it is in the flow now
   }
-  const made::Attempts before = made::ReadAll(fs, run_dir, settings->flow_id);
   settings->flow_id = StrCat(settings->run_id, "-", history.epoch + 1);
   const std::string temporary = run_dir::ResumeTemporaryPath(run_dir);
   (void)fs.RemoveTree(temporary);

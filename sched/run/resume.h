@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "graph/graph.h"
 #include "journal/journal.h"
+#include "made/record.h"
 #include "run/flow_store.h"
 #include "run_dir/run_dir.h"
 
@@ -36,11 +37,12 @@ ResumePlan PlanResume(const graph::Graph& before, const graph::Graph& now, const
 
 /// Makes a part of a run, in `dir`, ready for a server: the journal says what is open again, and the part's own flow file
 /// holds `graph`. With another numbering both are replaced; the journal of before is kept as journal-N.db.
-/// `settings` gets its flow_id here. The caller owns the part. Can be repeated after a crash at any
+/// `history`: the part's own. `made_elsewhere`: what attempts of other parts left. `settings` gets its flow_id here. The
+/// caller owns the part. Can be repeated after a crash at any
 /// point.
 Status ApplyResume(const std::shared_ptr<run_dir::RunDir>& dir, const ResumePlan& plan,
                    const journal::History& history, RunSettings* settings, const graph::Graph& graph,
-                   const std::vector<bool>& unwanted);
+                   const std::vector<bool>& unwanted, const made::Attempts& made_elsewhere = {});
 /// Finishes a replacement that a crash cut short. Before anything of the part is read.
 Status FinishReplacement(run_dir::RunDir& dir);
 /// The directory in which the run's file of that name lies, as if the replacement had been finished; for

@@ -158,6 +158,15 @@ Status TakeOwnership(os::FileSystem& fs, const std::string& run_dir, const Owner
   return Status(Code::kUnavailable, StrCat(OwnerPath(run_dir), " keeps changing hands; try again"));
 }
 
+OwnerIs LookAtOwner(os::FileSystem& fs, const std::string& run_dir, const Owner& me, const JobAlive& job_alive) {
+  const Result<Owner> owner = ReadOwner(fs, run_dir);
+  if (owner.status().code() == Code::kNotFound) return OwnerIs::kNobody;
+  if (!owner.ok() || SameProcess(*owner, me)) return OwnerIs::kThere;
+  const bool other_job = !owner->job.empty() && owner->job != me.job && job_alive;
+  if (other_job && job_alive(owner->job) == false) return OwnerIs::kOver;
+  return KnownDead(*owner, me, {}) ? OwnerIs::kGone : OwnerIs::kThere;
+}
+
 Result<Owner> ReadOwner(os::FileSystem& fs, const std::string& run_dir) {
   Result<std::string> content = fs.Read(OwnerPath(run_dir), kLargestFile);
   if (!content.ok()) return content.status();

@@ -33,6 +33,14 @@ using JobAlive = std::function<std::optional<bool>(const std::string& job)>;
 /// kExists with who holds it when the owner is alive or cannot be known to be dead (`job_alive` may know of owners on
 /// other hosts). Of several who take over from a dead owner at once, one succeeds.
 Status TakeOwnership(os::FileSystem& fs, const std::string& run_dir, const Owner& me, const JobAlive& job_alive = {});
+/// Of who owns a part, as TakeOwnership judges it.
+enum class OwnerIs {
+  kNobody,  // nobody owns it
+  kThere,   // it is alive, or cannot be known to be dead
+  kGone,    // its process is gone; what that had on other nodes may not know it yet
+  kOver,    // and so is its batch job
+};
+OwnerIs LookAtOwner(os::FileSystem& fs, const std::string& run_dir, const Owner& me, const JobAlive& job_alive = {});
 /// What PART/owner says; kNotFound: nobody owns the run.
 Result<Owner> ReadOwner(os::FileSystem& fs, const std::string& run_dir);
 /// Nothing when this process is not the owner.

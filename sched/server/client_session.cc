@@ -118,7 +118,7 @@ void ClientSession::Cancel(const pb::CancelRequest& request) {
       tasks.push_back(*task);
     }
   }
-  driver_->Cancel(tasks);
+  hooks_.cancel(tasks);
   std::string text = StrCat(tasks.size(), tasks.size() == 1 ? " task" : " tasks", " cancelled");
   if (over > 0) text += StrCat("; ", over, " had ended before");
   Answer(!tasks.empty() || over == 0, tasks.empty() && over > 0 ? 1 : 0, std::move(text));

@@ -21,6 +21,7 @@ class ClientSession {
     std::function<Moment()> now;
     std::function<void(pb::SubmitRequest, Submissions::Told)> submit;
     std::function<void(std::shared_ptr<wire::Channel>, const pb::AwaitRequest&)> await;
+    std::function<void(const std::vector<TaskId>&)> cancel;  // tasks of any server of the run
   };
   ClientSession(std::shared_ptr<wire::Channel> channel, const run::StoredFlow* flow, RunDriver* driver,
                 Hooks hooks);

@@ -224,7 +224,8 @@ bool RunDriver::MayBeRemade(TaskId task) const {
 void RunDriver::Begin(const Moment& moment) {
   phase_ = Phase::kGathering;
   // As it was before this server: what agents tell from now on comes after it.
-  events_.push_back(core::TasksAdded{TaskId(0), static_cast<uint32_t>(graph_.task_count())});
+  const bool all_own = std::find(own_.begin(), own_.end(), false) == own_.end();
+  events_.push_back(core::TasksAdded{TaskId(0), static_cast<uint32_t>(graph_.task_count()), !all_own});
   for (uint32_t i = 0; i < graph_.task_count(); ++i) {
     const TaskId task(i);
     const bool unwanted = IsUnwanted(task);
@@ -232,15 +233,25 @@ void RunDriver::Begin(const Moment& moment) {
     if (options_.restarted && !unwanted && tried != tries_.end() && tried->second.done)
       recorder_.Fate(task, journal::TaskFate::kDone, TaskId());
     const journal::TaskFate fate = recorder_.fate(task);
-    if (fate == journal::TaskFate::kOpen && recorder_.last_attempt(task) == 0 && !unwanted) continue;
+    const bool never_tried = recorder_.last_attempt(task) == 0 && tried == tries_.end();
+    if (fate == journal::TaskFate::kOpen && never_tried && !unwanted) continue;
     core::TaskRestored restored{
         .task = task, .as = RestoredAs(fate, unwanted), .last_attempt = recorder_.last_attempt(task)};
     if (tried != tries_.end()) {
       restored.attempts = tried->second.attempts;
       restored.losses = tried->second.losses;
+      restored.last_attempt = std::max(restored.last_attempt, tried->second.last);
     }
     events_.push_back(restored);
   }
+  if (!all_own) {
+    core::TasksGiven given;
+    for (uint32_t i = 0; i < own_.size(); ++i) {
+      if (own_[i]) given.tasks.emplace_back(i);
+    }
+    events_.push_back(std::move(given));
+  }
+  own_ = {};
   if (local_files()) {
     NoteFilesElsewhere(0);
     // Until somebody has come who may hold inputs: tasks are queued once, by where these are then.
@@ -426,7 +437,7 @@ void RunDriver::Settle(const Moment& moment, const core::TaskSettled& settled) {
     recorder_.Attempt(std::move(record));
   }
   recorder_.Fate(settled.task, FateOf(settled.state), settled.because);
-  if (hooks_.settled) hooks_.settled(settled.task);
+  if (hooks_.decided) hooks_.decided(settled.task, FateOf(settled.state));
 }
 
 void RunDriver::Start(const core::StartTask& start) {
@@ -514,10 +525,10 @@ void RunDriver::Cancel(const std::vector<TaskId>& tasks) {
   Wake();
 }
 
-void RunDriver::AddTasks(const Moment& moment, TaskId first, uint32_t count, uint32_t first_file) {
+void RunDriver::AddTasks(const Moment& moment, TaskId first, uint32_t count, uint32_t first_file, bool elsewhere) {
   recorder_.Grow(graph_.task_count());
   for (const auto& node : nodes_.all()) node->profiles_sent.resize(graph_.profile_count(), false);
-  events_.push_back(core::TasksAdded{first, count});
+  events_.push_back(core::TasksAdded{first, count, elsewhere});
   if (local_files()) NoteFilesElsewhere(first_file);
   complete_ = saves_ = false;
   saving_.clear();
@@ -648,7 +659,7 @@ Figures RunDriver::FiguresAt(const Moment& moment) const {
   for (const auto& node : nodes_.all()) slots += node->session_slots;
   if (counts.attempts == 0 && known_.sessions > 1) {  // one in which nothing has begun is none
     --figures.sessions;
-    figures.complete = complete_;
+    figures.complete = complete();
     return figures;
   }
   const int64_t now_ns = ended_ns_ == 0 ? moment.wall_ns() : ended_ns_;
@@ -657,7 +668,7 @@ Figures RunDriver::FiguresAt(const Moment& moment) const {
   figures.core_seconds += attempts_.CoreSeconds(now_ns);
   figures.slots = slots;
   figures.slot_seconds += Seconds(session) * figures.slots;
-  figures.complete = complete_;
+  figures.complete = complete();
   return figures;
 }
 

@@ -22,6 +22,7 @@
 #include "run/server_end.h"
 #include "server/attempt_table.h"
 #include "server/file_catalogue.h"
+#include "server/moves.h"
 #include "server/node_table.h"
 #include "server/recorder.h"
 #include "server/staging.h"
@@ -63,11 +64,13 @@ class RunDriver {
     std::function<void()> wake;                                        // Flush is due, soon
     std::function<void(const journal::AttemptRecord&)> attempt_ended;  // may be empty
     std::function<void(const std::string&)> tell{};                    // a line for the user; may be empty
-    std::function<void(TaskId)> settled{};                             // its fate has been recorded; may be empty
+    std::function<void(TaskId)> ended_elsewhere{};  // at another server of the run; may be empty
     /// What the record of the agent with that output file holds; may be empty.
     std::function<made::Attempts(uint32_t)> made_of{};
     /// When what lies at that path was modified; none: nothing does. May be empty.
     std::function<std::optional<WallTime>(const std::string&)> modified{};
+    /// This server has decided it; it is on disk when all up to Recorder::added() is. May be empty.
+    std::function<void(TaskId, journal::TaskFate)> decided{};
     /// Bytes that nobody can guess, at least 16. Not empty where tasks are of several nodes.
     std::function<std::string()> secret{};
   };
@@ -95,8 +98,39 @@ class RunDriver {
   void Committed(uint64_t sequence);
 
   void Cancel(const std::vector<TaskId>& tasks);
+
+  // driver_moves.cc: of a run with several servers
+  /// Which tasks are this server's, and what others have tried of them; before Begin, after Restore.
+  void SetOwn(const std::vector<bool>& own, const std::unordered_map<uint32_t, Tried>& tried,
+              const journal::History& history);
+  /// Of tasks that may be another server's: those that are here, and those that come later.
+  void CancelHere(const std::vector<TaskId>& tasks);
+  /// Up to `count` ready tasks of the shape that may go, those that would begin last, where more than `keep` are left; they
+  /// rise.
+  std::vector<TaskId> MovableTasks(const Shape& shape, uint64_t count, uint64_t keep) const;
+  /// Of those that wait for other tasks.
+  std::vector<TaskId> WaitingTasks(uint64_t count) const;
+  /// Nothing of them is started here any more. Those that went, of which `tried` gets what was tried.
+  std::vector<TaskId> TakeOut(const Moment& moment, const std::vector<TaskId>& tasks, std::vector<Tried>* tried);
+  /// They are this server's now.
+  void GiveIn(const std::vector<TaskId>& tasks, const std::vector<Tried>& tried);
+  /// How tasks of other servers ended.
+  void EndElsewhere(const std::vector<std::pair<TaskId, journal::TaskFate>>& fates);
+  /// As it was decided here or, by what was told, elsewhere.
+  journal::TaskFate fate_anywhere(TaskId task) const {
+    const auto elsewhere = ended_elsewhere_.find(task.value);
+    return elsewhere == ended_elsewhere_.end() ? recorder_.fate(task) : elsewhere->second;
+  }
+  /// What attempts made that agents of a part that is over left.
+  void NoteMadeElsewhere(const made::Attempts& made);
+  /// Whether other servers are there: as long as they are, a task that fits no node here may fit one of theirs.
+  void SetOthers(bool there);
+  /// What other servers had is not to be had any more: it is left open.
+  void GiveUpOthers();
+  /// Nothing is left to do here, and other servers have tasks.
+  bool waits_for_others() const { return complete_ && scheduler_.counts().elsewhere > 0; }
   /// Tasks, and files from that number on, have been added to the graph; after Begin.
-  void AddTasks(const Moment& moment, TaskId first, uint32_t count, uint32_t first_file);
+  void AddTasks(const Moment& moment, TaskId first, uint32_t count, uint32_t first_file, bool elsewhere = false);
   /// Starts nothing more and ends what runs as interrupted: the run can be resumed.
   void Interrupt(const Moment& moment);
   void EndTime(const Moment& moment, WallTime end);
@@ -105,8 +139,12 @@ class RunDriver {
   /// The run is over: its nodes and its end are recorded, and its figures change no more.
   void RecordEnd(const Moment& moment);
 
-  /// Nothing is left to do, or nothing can be done any more.
-  bool complete() const { return complete_; }
+  /// Nothing is left to do, or nothing can be done any more. What other servers have is waited for, unless something is
+  /// left open here.
+  bool complete() const {
+    return complete_ &&
+           (scheduler_.counts().elsewhere == 0 || interrupted_ || out_of_time_ || nodes_gone_ || others_lost_);
+  }
   /// How many tasks are open and not to be run; known from Restore on.
   uint64_t unwanted() const { return unwanted_; }
   bool interrupted() const { return interrupted_; }
@@ -279,6 +317,11 @@ class RunDriver {
   Phase phase_ = Phase::kIdle;
   uint32_t gather_ticks_ = 0, join_ticks_ = 0;
   bool all_joined_ = false;
+  bool others_ = false;  // servers of the run are there
+  bool others_lost_ = false;
+  std::unordered_set<uint32_t> cancelled_elsewhere_;  // tasks
+  std::unordered_map<uint32_t, journal::TaskFate> ended_elsewhere_;
+  std::vector<bool> own_;  // until Begin; empty: all tasks are this server's
   bool some_given_up_ = false;                             // and the scheduler has not been told yet
   size_t back_ = 0;                                        // so many nodes are waited for while gathering
   bool numbers_unsure_ = false;                            // attempts may have begun of which nobody tells
@@ -288,7 +331,7 @@ class RunDriver {
   std::unordered_set<std::string> awaited_;                // names of nodes an earlier server knew
   made::Attempts made_;  // what is known of the last attempt of open tasks, where that did not succeed
   struct Tries {
-    uint32_t attempts = 0, losses = 0;
+    uint32_t attempts = 0, losses = 0, last = 0;
     bool done = false;
   };
   std::unordered_map<uint32_t, Tries> tries_;  // of earlier servers of this session; while gathering

@@ -178,7 +178,10 @@ void RunDriver::AllJoined() {
   std::string unfit;
   for (const auto& node : nodes_.all()) {
     if (!node->joined) continue;
-    if (node->unfit.empty()) return events_.push_back(core::AllNodesJoined{});
+    if (node->unfit.empty()) {
+      events_.push_back(core::AllNodesJoined{});
+      return;
+    }
     unfit = StrCat("node ", node->name, ": ", node->unfit);
   }
   if (unfit.empty()) {

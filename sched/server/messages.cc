@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/text.h"
+#include "base/number_list.h"
 
 namespace harrow::server {
 
@@ -65,7 +65,7 @@ void AttemptToProto(const journal::AttemptRecord& record, pb::Attempt* out) {
   out->mutable_usage()->set_system_us(record.system_us);
   out->mutable_usage()->set_max_rss_kib(record.max_rss_kib);
   pb::OutputRef* output = out->mutable_output();
-  output->set_file(record.output_file);
+  output->set_file(static_cast<uint32_t>(record.output_file));
   output->set_offset(record.output_offset);
   output->set_stdout_bytes(record.stdout_bytes);
   output->set_stderr_bytes(record.stderr_bytes);
@@ -82,19 +82,6 @@ journal::NodeRecord NodeToRecord(const Node& node, int64_t left_ns) {
           .joined_ns = node.joined_ns,
           .left_ns = left_ns,
           .topology = node.topology};
-}
-
-std::string NumberList(std::span<const uint32_t> numbers) {
-  std::string out;
-  for (size_t i = 0; i < numbers.size();) {
-    size_t last = i;
-    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
-    if (!out.empty()) out += ',';
-    out += StrCat(numbers[i]);
-    if (last > i) out += StrCat("-", numbers[last]);
-    i = last + 1;
-  }
-  return out;
 }
 
 }  // namespace harrow::server

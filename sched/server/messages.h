@@ -20,7 +20,5 @@ journal::PartRecord PartFromProto(const pb::Attempt& attempt, const journal::Par
 void AttemptToProto(const journal::AttemptRecord& record, pb::Attempt* out);
 /// `left_ns`: calendar time; 0: it is here.
 journal::NodeRecord NodeToRecord(const Node& node, int64_t left_ns);
-/// "0-3,8" of ascending numbers.
-std::string NumberList(std::span<const uint32_t> numbers);
 
 }  // namespace harrow::server

@@ -71,6 +71,10 @@ void Recorder::Copy(journal::CopyRecord record) {
   added_ = journal_->Add(std::move(record));
 }
 
+uint64_t Recorder::Move(journal::MoveRecord record) {
+  return added_ = journal_->Add(std::move(record));
+}
+
 void Recorder::Fact(std::string_view key, std::string_view value) {
   added_ = journal_->SetFact(key, value);
 }

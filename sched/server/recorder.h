@@ -36,6 +36,8 @@ class Recorder {
 
   void Node(journal::NodeRecord record);
   void Copy(journal::CopyRecord record);
+  /// The number by which it is known when it is on disk.
+  uint64_t Move(journal::MoveRecord record);
   void Fact(std::string_view key, std::string_view value);
   void Tasks(std::vector<journal::TaskRecord> tasks);
 

@@ -22,6 +22,9 @@
 #include "server/awaiting.h"
 #include "server/client_session.h"
 #include "server/driver.h"
+#include "server/links.h"
+#include "server/other_servers.h"
+#include "server/part_watch.h"
 #include "server/site_account.h"
 #include "server/submissions.h"
 #include "wire/decode.h"
@@ -39,6 +42,7 @@ namespace harrow::server {
 namespace {
 
 constexpr Duration kProgressEvery = std::chrono::milliseconds(200);
+constexpr Duration kReportEvery = std::chrono::milliseconds(100);  // to the supervisor
 constexpr Duration kTick = std::chrono::seconds(1);
 constexpr Duration kListenEvery = std::chrono::milliseconds(250);
 constexpr Duration kAccountEvery = std::chrono::minutes(1);
@@ -91,7 +95,10 @@ struct Server::Impl {
   Status TakeFromAgent(AgentSession* session, std::string_view bytes);
   void DropAgent(const wire::Channel* key);
   wire::ChannelHandler AcceptClient(std::shared_ptr<wire::Channel> channel);
-  void ReadyForSubmissions(uint32_t flow_tasks, std::vector<run::Submission> known);
+  void ReadyForSubmissions(std::vector<run::Submission> known);
+  Status ReadyForOthers(const journal::History& history);
+  Status Grow(uint32_t tasks);
+  void LoseOthers(const std::string& why);
 
   // --- run
   void Flush();
@@ -100,6 +107,7 @@ struct Server::Impl {
   void ProgressTimer();
   void EndTimeTimer();
   void AccountTimer();
+  void ReportTimer();
   void Tell(const std::string& line);
   void WriteProgress();
   void FeedTasks();
@@ -117,7 +125,8 @@ struct Server::Impl {
   std::string CannotGoOn() const;
   const std::string& run_path() const { return options.part.run->path(); }
   run_dir::RunDir& dir() const { return *options.part.dir; }
-  bool tasks_fed() const { return next_record >= flow.graph.task_count(); }
+  /// The names of tasks are in the journal of the run's first part.
+  bool tasks_fed() const { return !options.part.is_first() || next_record >= flow.graph.task_count(); }
 
   os::EventLoop* loop;
   os::Clock* clock;
@@ -129,7 +138,7 @@ struct Server::Impl {
   run::FlowBuilder builder{&flow};
   std::optional<Submissions> submissions;
   Awaiting awaiting{{.tasks = [this] { return flow.graph.task_count(); },
-                     .fate = [this](TaskId task) { return driver->recorder().fate(task); },
+                     .fate = [this](TaskId task) { return driver->fate_anywhere(task); },
                      .added = [this] { return driver->recorder().added(); }}};
   std::optional<SiteAccount> account;
   std::vector<batch::GrantedNode> granted;
@@ -141,6 +150,9 @@ struct Server::Impl {
   std::unordered_map<const wire::Channel*, AgentSession> agents;
   std::list<ClientSession> clients;
   pb::FromAgent from_agent;  // reused for every message
+  std::unique_ptr<OtherServers> others;
+  std::unique_ptr<Links> links;
+  uint32_t flow_tasks = 0;  // those of the flow file
 
   std::optional<formats::Identifier> identifier;
   std::vector<bool> has_record;  // tasks that the journal's task table names
@@ -158,6 +170,7 @@ struct Server::Impl {
   size_t notice_count = 0;
   bool journal_failed = false;
   bool submitted = false;  // tasks, to this server
+  bool tells_awaiting = false;
 };
 
 Server::Server(os::EventLoop* loop, os::Clock* clock, batch::Batch* batch, ServerOptions options)
@@ -191,8 +204,9 @@ void Server::Interrupt() {
 
 Status Server::Impl::Start() {
   std::vector<run::Submission> known;
-  const Result<uint32_t> flow_tasks = run::ReadFlow(options.part, &flow, &builder, &known);
-  if (!flow_tasks.ok()) return flow_tasks.status();
+  const Result<uint32_t> tasks = run::ReadFlow(options.part, &flow, &builder, &known);
+  if (!tasks.ok()) return tasks.status();
+  flow_tasks = *tasks;
   Result<std::vector<batch::GrantedNode>> nodes = batch->Nodes();
   if (!nodes.ok()) return nodes.status();
 
@@ -228,9 +242,21 @@ Status Server::Impl::Start() {
   hooks.drop_agent = [this](const wire::Channel* channel) { DropAgent(channel); };
   hooks.attempt_ended = [this](const journal::AttemptRecord& record) {
     for (ClientSession& client : clients) client.AttemptEnded(record);
+    others->AttemptEnded(record);
     awaiting.AttemptEnded(record);
   };
-  hooks.settled = [this](TaskId task) { awaiting.Settled(task); };
+  hooks.decided = [this](TaskId task, journal::TaskFate fate) {
+    others->Decided(task, fate, driver->recorder().added());
+    awaiting.Settled(task);
+  };
+  hooks.ended_elsewhere = [this](TaskId task) {
+    awaiting.Settled(task);
+    if (std::exchange(tells_awaiting, true)) return;
+    loop->Post([this] {
+      tells_awaiting = false;
+      awaiting.Committed(committed);
+    });
+  };
   hooks.tell = [this](const std::string& line) { Tell(line); };
   hooks.made_of = [this](uint32_t output_file) {
     made::Attempts attempts;
@@ -249,18 +275,21 @@ Status Server::Impl::Start() {
   made::Attempts made;
   if (epoch > 1) made = made::ReadAll(dir(), dir().path(), flow.settings.flow_id);
   HARROW_RETURN_IF_ERROR(driver->Restore(history, std::move(made)));
+  HARROW_RETURN_IF_ERROR(ReadyForOthers(history));
   awaiting.Restore(history);
   RecordStart(history);
-  ReadyForSubmissions(*flow_tasks, std::move(known));
+  ReadyForSubmissions(std::move(known));
   account.emplace(os::RealFileSystem(), options.site.local, flow.settings, flow.graph, history);
   HARROW_RETURN_IF_ERROR(Announce());
 
   driver->Begin(Now());
+  links->Begin();
   if (driver_options.restarted) {
     stays_until = loop->Now() + kBackTime;
     loop->After(kBackTime, [this] { GoOn(); });
   }
   TickTimer();
+  ReportTimer();
   ListenTimer();
   ProgressTimer();
   EndTimeTimer();
@@ -311,6 +340,7 @@ void Server::Impl::RecordStart(const journal::History& history) {
   recorder.Fact("version", StrCat(run::kFlowVersion));
   recorder.Fact("unwanted", StrCat(driver->unwanted()));
   if (!settings.job_id.empty()) recorder.Fact("job_id", settings.job_id);
+  recorder.Fact("session_ns", StrCat(settings.session_start().time_since_epoch().count()));
   const bool ended_before = std::any_of(history.facts.begin(), history.facts.end(), [](const auto& fact) {
     return fact.first == "ended_ns" && !fact.second.empty();
   });
@@ -321,7 +351,8 @@ Status Server::Impl::Announce() {
   credentials = {.run_id = flow.settings.run_id, .key = run_dir::NewKey()};
   Result<std::unique_ptr<wire::Listener>> listening = wire::Listen(
       loop, batch->ListenHosts(), {options.site.port_first, options.site.port_last}, credentials,
-      wire::Limits(), [this](std::shared_ptr<wire::Channel> channel) { return Accept(std::move(channel)); });
+      wire::Limits(), [this](std::shared_ptr<wire::Channel> channel) { return Accept(std::move(channel)); },
+      {wire::Role::kAgent, wire::Role::kClient, wire::Role::kServer});
   if (!listening.ok()) return listening.status();
   listener = std::move(*listening);
   run_dir::Rendezvous rendezvous;
@@ -337,6 +368,7 @@ Status Server::Impl::Announce() {
 }
 
 wire::ChannelHandler Server::Impl::Accept(std::shared_ptr<wire::Channel> channel) {
+  if (channel->role() == wire::Role::kServer) return links->Accept(std::move(channel));
   return channel->role() == wire::Role::kAgent ? AcceptAgent(std::move(channel))
                                                : AcceptClient(std::move(channel));
 }
@@ -402,7 +434,8 @@ wire::ChannelHandler Server::Impl::AcceptClient(std::shared_ptr<wire::Channel> c
                                  },
                              .await = [this](auto asking_channel, const pb::AwaitRequest& request) {
                                awaiting.Ask(std::move(asking_channel), request);
-                             }};
+                             },
+                              .cancel = [this](const std::vector<TaskId>& tasks) { others->Cancel(tasks); }};
   clients.emplace_back(std::move(channel), &flow, driver.get(), std::move(hooks));
   const auto session = std::prev(clients.end());
   wire::ChannelHandler handler;
@@ -459,6 +492,11 @@ void Server::Impl::AccountTimer() {
   loop->After(kAccountEvery, [this] { AccountTimer(); });
 }
 
+void Server::Impl::ReportTimer() {
+  others->Tick();
+  loop->After(kReportEvery, [this] { ReportTimer(); });
+}
+
 void Server::Impl::Tell(const std::string& line) {
   if (++notice_count <= kMostNotices) notices.push_back(line.substr(0, kMaxNotice));
 }
@@ -512,7 +550,7 @@ void Server::Impl::FeedTasks() {
   if (tasks_fed() && !submitted) identifier.reset();
 }
 
-void Server::Impl::ReadyForSubmissions(uint32_t flow_tasks, std::vector<run::Submission> known) {
+void Server::Impl::ReadyForSubmissions(std::vector<run::Submission> known) {
   added_file.emplace(dir(), flow.settings.flow_id, flow_tasks);
   submissions.emplace(flow, &builder, run_path(), std::move(known),
                       Submissions::Hooks{
@@ -524,6 +562,7 @@ void Server::Impl::ReadyForSubmissions(uint32_t flow_tasks, std::vector<run::Sub
                                 submitted = true;
                                 has_record.resize(flow.graph.task_count(), false);
                                 driver->AddTasks(Now(), first, count, first_file);
+                                others->TellOfTasks();
                                 FeedTasks();
                               },
                           .closed =
@@ -534,9 +573,73 @@ void Server::Impl::ReadyForSubmissions(uint32_t flow_tasks, std::vector<run::Sub
                           .failed = [this](const Status& why) { CannotRecord("what was submitted", why); }});
 }
 
+Status Server::Impl::ReadyForOthers(const journal::History& history) {
+  const run_dir::Part& part = options.part;
+  Result<Holdings> holdings = HoldingsOf(part.number, flow.graph.task_count(), history.moves);
+  if (!holdings.ok()) return holdings.status();
+  driver->SetOwn(holdings->own, holdings->tried, history);
+  others = std::make_unique<OtherServers>(
+      flow.graph, OtherServers::Options{.part = part.number, .epoch = epoch}, driver.get(),
+      OtherServers::Hooks{
+          .send = [this](uint32_t to, const pb::BetweenServers& message) { links->Send(to, message); },
+          .now = [this] { return Now(); },
+          .record = [this](journal::MoveRecord record) { return driver->recorder().Move(std::move(record)); },
+          .grow = part.is_first() ? nullptr : std::function<Status(uint32_t)>([this](uint32_t tasks) { return Grow(tasks); })});
+  others->Restore(*std::move(holdings));
+  PartWatch::Options watch = {.part = part,
+                              .run_id = flow.settings.run_id,
+                              .flow_id = flow.settings.flow_id,
+                              .session = flow.settings.session_start(),
+                              .job = options.job,
+                              .fence = flow.settings.fence,
+                              .job_alive = options.job_alive,
+                              .sync_journal = flow.settings.sync_journal};
+  links = std::make_unique<Links>(
+      loop,
+      Links::Options{.part = part.number,
+                     .epoch = epoch,
+                     .run_id = flow.settings.run_id,
+                     .flow_id = flow.settings.flow_id,
+                     .session_ns = flow.settings.session_start().time_since_epoch().count()},
+      PartWatch(std::move(watch)), others.get(),
+      Links::Hooks{.tasks = [this] { return flow.graph.task_count(); },
+                   .before_look =
+                       [this] {
+                         if (!options.part.is_first() && !others->connected().contains(0)) (void)Grow(0);
+                       },
+                   .changed = [this] { GoOn(); },
+                   .tell = [this](const std::string& line) {
+                     os::LogWarning(line);
+                     Tell(line);
+                   },
+                   .waits = [this] { return driver->waits_for_others(); },
+                   .lost = [this](const std::string& why) { LoseOthers(why); }});
+  return {};
+}
+
+void Server::Impl::LoseOthers(const std::string& why) {
+  if (phase != Phase::kRunning) return;
+  problem = StrCat("tasks that another allocation of the run had are not to be had: ", why);
+  os::LogError(problem);
+  driver->GiveUpOthers();
+}
+
+/// Takes in what was submitted to the first part, which has at least so many tasks.
+Status Server::Impl::Grow(uint32_t tasks) {
+  if (tasks != 0 && tasks <= flow.graph.task_count()) return {};
+  const auto first = static_cast<uint32_t>(flow.graph.task_count());
+  const auto first_file = static_cast<uint32_t>(flow.graph.file_count());
+  HARROW_RETURN_IF_ERROR(run::ReadMore(options.part, flow_tasks, flow.settings.flow_id, &builder));
+  const auto count = static_cast<uint32_t>(flow.graph.task_count()) - first;
+  if (count > 0) driver->AddTasks(Now(), TaskId(first), count, first_file, true);
+  return {};
+}
+
 void Server::Impl::Submit(pb::SubmitRequest request, Submissions::Told told) {
   if (flow.settings.stage != run::Stage::kNo)
     return told(Status(Code::kRefused, "this run only puts files on nodes, and takes no tasks"));
+  if (!options.part.is_first())
+    return told(Status(Code::kRefused, "tasks are submitted to the server of the allocation in which the run began"));
   if (phase != Phase::kRunning || driver->interrupted() || journal_failed)
     return told(Status(Code::kRefused, "the run is ending, and takes no more tasks"));
   submissions->Submit(std::move(request), std::move(told));
@@ -557,6 +660,7 @@ void Server::Impl::Write(const pb::AddedGroup& group, std::function<void(Status)
 void Server::Impl::Committed(uint64_t sequence) {
   committed = std::max(committed, sequence);
   driver->Committed(sequence);
+  others->Committed(sequence);
   awaiting.Committed(sequence);
   FeedTasks();
   GoOn();
@@ -582,7 +686,9 @@ void Server::Impl::CannotRecord(const char* what, const Status& why) {
 // --- end
 
 void Server::Impl::GoOn() {
-  if (phase == Phase::kRunning && driver->complete() && tasks_fed() && submissions->idle()) {
+  // What is under way to or from another server is settled by the journals where this one has to stop.
+  const bool settled = others->idle() || driver->interrupted();
+  if (phase == Phase::kRunning && driver->complete() && tasks_fed() && submissions->idle() && settled) {
     phase = Phase::kRecording;
     driver->RecordEnd(Now());
   }
@@ -610,6 +716,7 @@ void Server::Impl::Finish() {
   }
   if (EndOf() == run::ServerEnd::kCannotGoOn && problem.empty()) problem = CannotGoOn();
   (void)dir().Remove(run_dir::ServerPath(dir().path()));
+  links->Close();
   AccountTimer();
   WriteProgress();
   for (ClientSession& client : clients) {

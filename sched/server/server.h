@@ -9,6 +9,7 @@
 #include "os/clock.h"
 #include "os/event_loop.h"
 #include "run/server_end.h"
+#include "run_dir/owner.h"
 #include "run_dir/part.h"
 
 namespace harrow::server {
@@ -17,6 +18,8 @@ struct ServerOptions {
   run_dir::Part part;
   int progress_fd = -1;  // where the keeper reads progress (run/progress_pipe.h); -1: nowhere
   batch::SitePolicy site = {};
+  std::string job = {};             // of this process, with restarts; empty: none
+  run_dir::JobAlive job_alive = {};
 };
 
 /// The scheduler of one allocation: reads flow and journal, listens, schedules until the run is over.

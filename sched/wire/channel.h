@@ -13,8 +13,9 @@
 
 namespace harrow::wire {
 
-/// kPeer: an agent that speaks to another agent. kBulk: an unencrypted channel beside a peer's (DialPlain).
-enum class Role : uint8_t { kAgent, kClient, kPeer, kBulk };
+/// kPeer: an agent that speaks to another agent. kServer: a server that speaks to another one of the run. kBulk: an
+/// unencrypted channel beside a peer's (DialPlain).
+enum class Role : uint8_t { kAgent, kClient, kPeer, kServer, kBulk };
 
 /// What both ends must share. The PSK of a connection is derived from key, run id and role, so that an
 /// agent's connection cannot be taken for a client's or for another run's.

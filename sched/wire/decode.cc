@@ -16,6 +16,7 @@ constexpr uint32_t kForms = 5;  // of graph::CommandForm
 constexpr uint32_t kFates = 4;  // of journal::TaskFate, beside kOpen
 constexpr size_t kLongestName = 4096;
 constexpr size_t kLongestSpace = 255;         // libpmix takes no more
+constexpr double kMostCapacity = 1e12;
 constexpr uint64_t kMostRanks = 100'000'000;  // of a task
 
 Status Wrong(std::string_view what) {
@@ -68,6 +69,18 @@ Status Check(const pb::Attempt& a, bool ended) {
     if (size < -1) return Wrong("an output of negative size");
   }
   if (a.has_gang()) return Check(a.gang());
+  return {};
+}
+
+/// Each an id, larger than the one before.
+template <class Ids>
+bool Rise(const Ids& ids) {
+  return std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end() &&
+         (ids.empty() || *ids.rbegin() != kNoId);
+}
+
+Status Check(const pb::QueueShape& shape) {
+  if (shape.nodes() == 0) return Wrong("tasks of no node");
   return {};
 }
 
@@ -149,6 +162,33 @@ Status Decode(std::string_view bytes, pb::RankWord* out) {
   const auto& ranks = out->meeting().rank();
   if (std::adjacent_find(ranks.begin(), ranks.end(), std::greater_equal<>()) != ranks.end())
     return Wrong("ranks that are not in their order");
+  return {};
+}
+
+Status Decode(std::string_view bytes, pb::BetweenServers* out) {
+  HARROW_RETURN_IF_ERROR(Parse(bytes, out));
+  const pb::EndedTasks& ended = out->ended();
+  for (const auto* list : {&ended.done(), &ended.failed(), &ended.skipped(), &ended.cancelled()}) {
+    if (!Rise(*list)) return Wrong("tasks that have ended and are not in their order");
+  }
+  if (!Rise(out->cancel())) return Wrong("tasks that are cancelled and are not in their order");
+  for (const pb::TasksOffered& offer : out->offered()) {
+    if (offer.task().empty() || !Rise(offer.task())) return Wrong("an offer of tasks that are not in their order");
+    if (offer.id().number() == 0) return Wrong("offers count from 1");
+    for (const pb::TriedTask& tried : offer.tried()) {
+      if (!std::binary_search(offer.task().begin(), offer.task().end(), tried.task()))
+        return Wrong("an offer tells of a task that it has not");
+    }
+  }
+  for (const pb::QueueReport& queue : out->report().queue()) {
+    HARROW_RETURN_IF_ERROR(Check(queue.shape()));
+    if (!(queue.capacity() >= 0 && queue.capacity() < kMostCapacity) || queue.mean_ns() < 0)
+      return Wrong("a queue that is none");
+  }
+  for (const pb::OfferUnderWay& offer : out->report().offer()) HARROW_RETURN_IF_ERROR(Check(offer.shape()));
+  for (const pb::MoveAsked& asked : out->asked()) {
+    if (!asked.waiting()) HARROW_RETURN_IF_ERROR(Check(asked.shape()));
+  }
   return {};
 }
 

@@ -17,6 +17,7 @@ Status Decode(std::string_view bytes, pb::ToClient* out);
 Status Decode(std::string_view bytes, pb::PeerHello* out);
 Status Decode(std::string_view bytes, pb::PeerRanks* out);
 Status Decode(std::string_view bytes, pb::RankWord* out);
+Status Decode(std::string_view bytes, pb::BetweenServers* out);
 /// `data`: what comes after the message; pieces have as many bytes together.
 Status Decode(std::string_view bytes, size_t data, pb::PeerTransfer* out);
 

@@ -37,6 +37,8 @@ constexpr std::string_view RoleName(Role role) {
       return "agent";
     case Role::kPeer:
       return "peer";
+    case Role::kServer:
+      return "server";
     default:
       return "client";
   }

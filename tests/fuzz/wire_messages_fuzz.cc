@@ -50,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     while (frames.Next(&message)) {
       Require(message.size() <= kMost, "a message above the limit");
       taken += message.size() + 4;
-      switch (data[0] % 8) {
+      switch (data[0] % 9) {
         case 0:
           Read<harrow::pb::FromAgent>(message);
           break;
@@ -72,8 +72,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         case 6:
           Read<harrow::pb::PeerRanks>(message);
           break;
-        default:
+        case 7:
           Read<harrow::pb::RankWord>(message);
+          break;
+        default:
+          Read<harrow::pb::BetweenServers>(message);
           break;
       }
     }

@@ -453,7 +453,7 @@ TEST_F(AgentTasks, OutputOfALongTaskCanBeFollowed) {
   auto reader = std::move(output::Reader::Open(os::RealFileSystem(), scratch_.path())).value();
   std::string seen;
   EXPECT_TRUE(Eventually([&] {
-    EXPECT_TRUE(reader->ReadNew([&](uint32_t, const output::Piece& piece) { seen += piece.data; }).ok());
+    EXPECT_TRUE(reader->ReadNew([&](output::FileNumber, const output::Piece& piece) { seen += piece.data; }).ok());
     return seen == "early\n";
   }));
   EXPECT_FALSE(results_.contains(task));

@@ -668,6 +668,19 @@ TEST(LostAttempts, ThatWaitForTheirNextAreCancelledAndAdoptedLikeOthers) {
   }
 }
 
+TEST(OtherServers, MayHaveRoomForWhatFitsNoNodeHere) {
+  ToldScheduler s;
+  s.profile.shape.cores = 64;
+  s.Add("huge");
+  s.profile.shape.cores = 1;
+  s.Add("small");
+  s.Tell(OtherServersThere{true});
+  s.Begin({{4, 0, 0}});
+  EXPECT_EQ(s.Tell(AllNodesJoined{}), "");
+  EXPECT_EQ(s.Tell(OtherServersThere{true}), "");
+  EXPECT_EQ(s.Tell(OtherServersThere{false}), "failed huge (fits nowhere)");
+}
+
 TEST(LostNodes, LeaveTasksThatFitNoOtherOpen) {
   ToldScheduler s;
   s.profile.shape.cores = 4;

@@ -15,20 +15,26 @@ namespace {
 
 using test::JournalDir;
 
-/// What tests/data/journal_3.sql holds, with what was acknowledged.
-void PutFormat3(const JournalDir& dir, const std::string& more = "") {
-  std::ifstream file(HARROW_SOURCE_DIR "/tests/data/journal_3.sql");
+/// What tests/data/journal_N.sql holds, with what was acknowledged.
+void PutFormat(uint32_t format, const JournalDir& dir, const std::string& more = "") {
+  std::ifstream file(StrCat(HARROW_SOURCE_DIR "/tests/data/journal_", format, ".sql"));
   const std::string sql((std::istreambuf_iterator<char>(file)), {});
   ASSERT_FALSE(sql.empty());
   sqlite3* db = nullptr;
   ASSERT_EQ(sqlite3_open(dir.File("journal.db").c_str(), &db), SQLITE_OK);
   const std::string all =
-      StrCat(sql, "PRAGMA application_id = ", 0x48727731, "; PRAGMA user_version = 3;", more);
+      StrCat(sql, "PRAGMA application_id = ", 0x48727731, "; PRAGMA user_version = ", format, ";", more);
   EXPECT_EQ(sqlite3_exec(db, all.c_str(), nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(db);
   sqlite3_close(db);
   std::ofstream(dir.File("journal.acknowledged"))
-      << "00000000000000000003 4ddff098d351554c 21622c3a72a62257\n";
+      << (format == 3 ? "00000000000000000003 4ddff098d351554c 21622c3a72a62257\n"
+                      : "00000000000000000003 3d1c8e03af2e9043 7550c21e4c80e2c1\n");
 }
+void PutFormat3(const JournalDir& dir, const std::string& more) {
+  PutFormat(3, dir, more);
+}
+
+constexpr uint32_t kFormats[] = {3, 4};
 
 void ExpectThatRun(const History& history) {
   EXPECT_EQ(history.run_id, "run");
@@ -42,37 +48,43 @@ void ExpectThatRun(const History& history) {
   EXPECT_EQ(history.fates.size(), 2u);
   EXPECT_EQ(history.nodes.size(), 1u);
   EXPECT_EQ(history.copies.size(), 1u);
-  EXPECT_TRUE(history.parts.empty());
+  ASSERT_EQ(history.parts.size(), history.format == 3 ? 0u : 1u);
+  for (const PartRecord& part : history.parts) EXPECT_EQ(part.ranks, 3u);
+  EXPECT_TRUE(history.moves.empty());
   EXPECT_EQ(history.sessions, (std::vector<SessionRecord>{{.started_ns = 1000, .ended_ns = 2100}}));
 }
 
-TEST(JournalFormat3, IsReadAndLeftAsItIs) {
-  JournalDir dir;
-  PutFormat3(dir);
-  const auto before = dir.Contents();
-  const Result<History> history = ReadHistory(dir.path());
-  ASSERT_TRUE(history.ok()) << history.status().message();
-  ExpectThatRun(*history);
-  EXPECT_EQ(history->format, 3u);
-  EXPECT_TRUE(dir.Contents() == before);
-  const auto opened = run_dir::RunDir::Open(dir.path());
-  ASSERT_TRUE(opened.ok());
-  const Result<History> snapshot = ReadSnapshot(*opened);
-  ASSERT_TRUE(snapshot.ok()) << snapshot.status().message();
-  ExpectThatRun(*snapshot);
+TEST(JournalOfAnEarlierFormat, IsReadAndLeftAsItIs) {
+  for (const uint32_t format : kFormats) {
+    JournalDir dir;
+    PutFormat(format, dir);
+    const auto before = dir.Contents();
+    const Result<History> history = ReadHistory(dir.path());
+    ASSERT_TRUE(history.ok()) << history.status().message();
+    ExpectThatRun(*history);
+    EXPECT_EQ(history->format, format);
+    EXPECT_TRUE(dir.Contents() == before);
+    const auto opened = run_dir::RunDir::Open(dir.path());
+    ASSERT_TRUE(opened.ok());
+    const Result<History> snapshot = ReadSnapshot(*opened);
+    ASSERT_TRUE(snapshot.ok()) << snapshot.status().message();
+    ExpectThatRun(*snapshot);
+  }
 }
 
-TEST(JournalFormat3, BecomesOneOfThePresentFormatWhenAServerGoesOnWithIt) {
-  for (const bool killed : {false, true}) {
-    SCOPED_TRACE(killed);
+TEST(JournalOfAnEarlierFormat, BecomesOneOfThePresentFormatWhenAServerGoesOnWithIt) {
+  for (const auto& [format, killed] : {std::pair(3, false), {3, true}, {4, false}, {4, true}}) {
+    SCOPED_TRACE(testing::Message() << format << ", killed: " << killed);
     JournalDir dir;
-    PutFormat3(dir);
+    PutFormat(static_cast<uint32_t>(format), dir);
     History found;
     auto journal = Journal::Open(dir.path(), {.run_id = "run", .epoch = 0}, &found);
     ASSERT_TRUE(journal.ok()) << journal.status().message();
     ExpectThatRun(found);
     const PartRecord part{.task = TaskId(1), .attempt = 2, .part = 1, .node = NodeId(3), .message = "text"};
     (*journal)->Add(part);
+    const MoveRecord move{.what = MoveRecord::What::kTaken, .giver = 2, .taker = 1, .number = 3, .tasks = "0"};
+    (*journal)->Add(move);
     ASSERT_TRUE(killed ? (*journal)->Flush().ok() : (*journal)->Close().ok());
     JournalDir left;
     left.CopyFrom(dir);
@@ -81,14 +93,18 @@ TEST(JournalFormat3, BecomesOneOfThePresentFormatWhenAServerGoesOnWithIt) {
     EXPECT_EQ(history->format, kJournalFormat);
     EXPECT_EQ(history->epoch, 2u);
     EXPECT_EQ(history->attempts, found.attempts);
-    EXPECT_EQ(history->parts, (std::vector<PartRecord>{part}));
+    std::vector<PartRecord> parts = found.parts;
+    parts.push_back(part);
+    EXPECT_EQ(history->parts, parts);
+    EXPECT_EQ(history->moves, (std::vector<MoveRecord>{move}));
     auto next = Journal::Open(left.path(), {.run_id = "run", .epoch = 0}, &found);
     ASSERT_TRUE(next.ok()) << next.status().message();
     EXPECT_EQ(found.parts, history->parts);
+    EXPECT_EQ(found.moves, history->moves);
   }
 }
 
-TEST(JournalFormat3, DamagedIsNotMadeOneOfThePresentFormat) {
+TEST(JournalOfAnEarlierFormat, DamagedIsNotMadeOneOfThePresentFormat) {
   const std::pair<const char*, const char*> kChanges[] = {
       {"UPDATE attempt SET code = 8 WHERE id = 2", "the records of group 3 are not"},
       {"DROP VIEW copies", "its tables are not those of a journal"},
@@ -112,7 +128,7 @@ TEST(Journal, OfAFormatThatIsTooOldIsRefusedByName) {
   PutFormat3(dir, "PRAGMA user_version = 2; UPDATE fact SET value = '2' WHERE key = 'format'");
   const Status status = ReadHistory(dir.path()).status();
   EXPECT_EQ(status.code(), Code::kRefused);
-  EXPECT_NE(status.message().find("has journal format 2; this Harrow knows formats 3 to 4"),
+  EXPECT_NE(status.message().find("has journal format 2; this Harrow knows formats 3 to 5"),
             std::string::npos)
       << status.message();
 }

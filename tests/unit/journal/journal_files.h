@@ -66,11 +66,12 @@ inline void ExpectEqual(const journal::History& got, const journal::History& wro
   EXPECT_TRUE(got.parts == wrote.parts) << got.parts.size() << " and " << wrote.parts.size() << " parts";
   EXPECT_TRUE(got.copies == wrote.copies) << got.copies.size() << " and " << wrote.copies.size() << " copies";
   EXPECT_TRUE(got.nodes == wrote.nodes) << got.nodes.size() << " and " << wrote.nodes.size() << " nodes";
+  EXPECT_TRUE(got.moves == wrote.moves) << got.moves.size() << " and " << wrote.moves.size() << " moves";
 }
 
 inline bool Equal(const journal::History& a, const journal::History& b) {
   return a.tasks == b.tasks && a.fates == b.fates && a.attempts == b.attempts && a.nodes == b.nodes &&
-         a.copies == b.copies && a.parts == b.parts;
+         a.copies == b.copies && a.parts == b.parts && a.moves == b.moves;
 }
 
 /// Random records; task ids rise.
@@ -154,6 +155,15 @@ class RecordMaker {
             .bytes = Number(),
             .end_ns = Number()};
   }
+  journal::MoveRecord Move() {
+    return {.what = static_cast<journal::MoveRecord::What>(1 + random_() % 4),
+            .giver = static_cast<uint32_t>(random_() % 5),
+            .taker = static_cast<uint32_t>(random_() % 5),
+            .number = random_(),
+            .tasks = Text(30),
+            .tried = Text(10),
+            .time_ns = Number()};
+  }
   journal::NodeRecord Node() {
     journal::NodeRecord n;
     n.node = NodeId(static_cast<uint32_t>(random_() % 5));
@@ -179,6 +189,7 @@ class RecordMaker {
       if (i % 10 == 0) journal.Add(wrote->nodes.emplace_back(Node()));
       if (i % 7 == 0) journal.Add(wrote->copies.emplace_back(Copy()));
       if (i % 6 == 0) journal.Add(wrote->parts.emplace_back(Part()));
+      if (i % 8 == 0) journal.Add(wrote->moves.emplace_back(Move()));
       journal.Add(wrote->attempts.emplace_back(Attempt()));
     }
   }

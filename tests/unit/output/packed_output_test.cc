@@ -88,7 +88,7 @@ TEST_F(PackedOutputTest, ReaderFollowsAGrowingFile) {
   auto writer = MakeWriter();
   auto reader = MakeReader();
   std::string seen;
-  const auto take = [&](uint32_t, const Piece& piece) { seen += piece.data; };
+  const auto take = [&](FileNumber, const Piece& piece) { seen += piece.data; };
   ASSERT_TRUE(reader->ReadNew(take).ok());
   Append(*writer, 1, "a");
   ASSERT_TRUE(writer->Flush().ok());
@@ -101,7 +101,7 @@ TEST_F(PackedOutputTest, ReaderFollowsAGrowingFile) {
 }
 
 TEST_F(PackedOutputTest, NoOutputDirectoryIsNoOutput) {
-  EXPECT_TRUE(MakeReader()->ReadNew([](uint32_t, const Piece&) { FAIL(); }).ok());
+  EXPECT_TRUE(MakeReader()->ReadNew([](FileNumber, const Piece&) { FAIL(); }).ok());
 }
 
 TEST_F(PackedOutputTest, TailIsTheEndOfOneStream) {

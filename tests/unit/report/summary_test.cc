@@ -20,11 +20,11 @@ using test::RunBuilder;
 /// Serves tails from a table, as output files would.
 class FakeReader : public output::Reader {
  public:
-  Status ReadAttempt(uint32_t, uint64_t, TaskId, uint32_t,
+  Status ReadAttempt(output::FileNumber, uint64_t, TaskId, uint32_t,
                      const std::function<void(const output::Piece&)>&) override {
     return {};
   }
-  Result<std::string> Tail(uint32_t file, uint64_t offset, TaskId task, uint32_t attempt,
+  Result<std::string> Tail(output::FileNumber file, uint64_t offset, TaskId task, uint32_t attempt,
                            output::Stream stream, size_t bytes, std::optional<uint32_t> rank) override {
     asked.push_back(StrCat(file, "@", offset, " ", task.value, ".", attempt,
                            stream == output::Stream::kStderr ? " stderr" : " stdout",
@@ -34,9 +34,9 @@ class FakeReader : public output::Reader {
     if (at == tails.end()) return Status(Code::kDamaged, "output/3.out is cut");
     return at->second.substr(at->second.size() - std::min(bytes, at->second.size()));
   }
-  Status ReadNew(const std::function<void(uint32_t, const output::Piece&)>&) override { return {}; }
+  Status ReadNew(const std::function<void(output::FileNumber, const output::Piece&)>&) override { return {}; }
 
-  std::map<uint32_t, std::string> tails, of_ranks;
+  std::map<output::FileNumber, std::string> tails, of_ranks;
   std::vector<std::string> asked;
 };
 

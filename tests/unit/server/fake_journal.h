@@ -31,6 +31,10 @@ class FakeJournal : public journal::Journal {
     history.copies.push_back(std::move(record));
     return ++sequence;
   }
+  uint64_t Add(journal::MoveRecord record) override {
+    history.moves.push_back(std::move(record));
+    return ++sequence;
+  }
   uint64_t Add(std::vector<journal::TaskRecord> tasks) override {
     history.tasks.insert(history.tasks.end(), tasks.begin(), tasks.end());
     return ++sequence;

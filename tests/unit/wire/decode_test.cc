@@ -1,5 +1,6 @@
 #include "wire/decode.h"
 
+#include <cmath>
 #include <gtest/gtest.h>
 #include <string>
 #include <vector>
@@ -207,6 +208,51 @@ TEST(Decode, WhatClientsSayAndHearIsChecked) {
   settled.set_end(pb::Attempt::LOST);
   settled.set_fate(5);
   EXPECT_EQ(Decode(m.SerializeAsString(), &to).code(), Code::kDamaged);
+}
+
+TEST(Decode, WhatServersSayToEachOtherIsChecked) {
+  const auto code = [](const std::function<void(pb::BetweenServers&)>& change) {
+    pb::BetweenServers m, out;
+    for (const uint32_t task : {1, 4}) {
+      m.mutable_ended()->add_done(task);
+      m.add_cancel(task);
+    }
+    pb::TasksOffered* offer = m.add_offered();
+    offer->mutable_id()->set_number(1);
+    offer->add_task(2);
+    offer->add_task(7);
+    offer->add_tried()->set_task(7);
+    pb::QueueReport* queue = m.mutable_report()->add_queue();
+    queue->mutable_shape()->set_nodes(1);
+    queue->set_capacity(4);
+    m.mutable_report()->add_offer()->mutable_shape()->set_nodes(1);
+    m.add_asked()->mutable_shape()->set_nodes(1);
+    m.add_asked()->set_waiting(true);
+    change(m);
+    return Decode(m.SerializeAsString(), &out).code();
+  };
+  EXPECT_EQ(code([](auto&) {}), Code::kOk);
+  using Change = std::function<void(pb::BetweenServers&)>;
+  const Change kWrong[] = {
+      [](auto& m) { m.mutable_ended()->add_done(4); },
+      [](auto& m) { m.mutable_ended()->add_failed(UINT32_MAX); },
+      [](auto& m) { m.mutable_ended()->add_skipped(3), m.mutable_ended()->add_skipped(2); },
+      [](auto& m) { m.mutable_ended()->add_cancelled(3), m.mutable_ended()->add_cancelled(3); },
+      [](auto& m) { m.add_cancel(2); },
+      [](auto& m) { m.mutable_offered(0)->clear_task(), m.mutable_offered(0)->clear_tried(); },
+      [](auto& m) { m.mutable_offered(0)->add_task(5); },
+      [](auto& m) { m.mutable_offered(0)->mutable_id()->set_number(0); },
+      [](auto& m) { m.mutable_offered(0)->mutable_tried(0)->set_task(3); },
+      [](auto& m) { m.mutable_report()->mutable_queue(0)->mutable_shape()->set_nodes(0); },
+      [](auto& m) { m.mutable_report()->mutable_queue(0)->set_capacity(-1); },
+      [](auto& m) { m.mutable_report()->mutable_queue(0)->set_capacity(std::nan("")); },
+      [](auto& m) { m.mutable_report()->mutable_queue(0)->set_mean_ns(-1); },
+      [](auto& m) { m.mutable_report()->mutable_offer(0)->mutable_shape()->set_nodes(0); },
+      [](auto& m) { m.mutable_asked(0)->mutable_shape()->set_nodes(0); },
+  };
+  for (size_t i = 0; i < std::size(kWrong); ++i) EXPECT_EQ(code(kWrong[i]), Code::kDamaged) << "change " << i;
+  pb::BetweenServers out;
+  EXPECT_EQ(Decode("\xff", &out).code(), Code::kDamaged);
 }
 
 TEST(Decode, WhatAgentsSayToEachOtherIsChecked) {

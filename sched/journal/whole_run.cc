@@ -1,0 +1,108 @@
+#include "journal/whole_run.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/text.h"
+
+namespace harrow::journal {
+namespace {
+
+std::string FactOf(const History& history, std::string_view key) {
+  for (const auto& [name, value] : history.facts) {
+    if (name == key) return value;
+  }
+  return {};
+}
+
+uint32_t NodesOf(const History& history) {
+  uint32_t nodes = 0;
+  const auto see = [&](NodeId node) {
+    if (node) nodes = std::max(nodes, node.value + 1);
+  };
+  for (const NodeRecord& node : history.nodes) see(node.node);
+  for (const AttemptRecord& attempt : history.attempts) see(attempt.node);
+  for (const PartRecord& part : history.parts) see(part.node);
+  return nodes;
+}
+
+/// Histories of the other parts that go by the same numbering of tasks.
+std::vector<std::pair<uint32_t, History>> ReadOthers(const run_dir::Part& first, const History& of_first, const ReadJournal& read,
+                                std::vector<Status>* trouble) {
+  std::vector<std::pair<uint32_t, History>> others;
+  const auto tell = [&](const Status& why) {
+    if (trouble != nullptr) trouble->push_back(why);
+  };
+  // What is no run with parts has no others.
+  if (first.run == first.dir) return others;
+  const Result<std::vector<uint32_t>> numbers = run_dir::PartNumbers(*first.run);
+  if (!numbers.ok()) tell(numbers.status());
+  for (const uint32_t number : numbers.ok() ? *numbers : std::vector<uint32_t>()) {
+    if (number == first.number) continue;
+    const Result<run_dir::Part> part = run_dir::OpenPart(first.run, StrCat(number));
+    Result<History> history = part.ok() ? read(part->dir) : part.status();
+    if (!history.ok()) {
+      if (history.status().code() != Code::kNotFound) tell(history.status());
+      continue;
+    }
+    if (FactOf(*history, "flow_id") != FactOf(of_first, "flow_id")) continue;
+    others.emplace_back(number, *std::move(history));
+  }
+  return others;
+}
+
+bool OfLastSession(const History& other, const History& of_first) {
+  return FactOf(other, "session_ns") == FactOf(of_first, "session_ns");
+}
+
+}  // namespace
+
+std::vector<History> ReadOthersOfSession(const run_dir::Part& first, const History& of_first, const ReadJournal& read,
+                                         std::vector<Status>* trouble) {
+  std::vector<History> others;
+  for (auto& [part, history] : ReadOthers(first, of_first, read, trouble)) {
+    if (OfLastSession(history, of_first)) others.push_back(std::move(history));
+  }
+  return others;
+}
+
+Result<History> ReadRun(const run_dir::Part& first, const ReadJournal& read, std::vector<Status>* trouble) {
+  Result<History> all = read(first.dir);
+  if (!all.ok()) return all;
+  uint32_t nodes = NodesOf(*all);
+  bool goes_on = false;
+  int64_t ended = all->sessions.empty() ? 0 : all->sessions.back().ended_ns;
+  for (auto& [part, other] : ReadOthers(first, *all, read, trouble)) {
+    const uint64_t of_part = uint64_t{part} << 32;
+    const auto number = [&](NodeId* node) {
+      if (*node) node->value += nodes;
+    };
+    const uint32_t further = NodesOf(other);
+    const auto place = [&](auto& record) {
+      number(&record.node);
+      record.output_file |= of_part;
+    };
+    std::for_each(other.nodes.begin(), other.nodes.end(), place);
+    std::for_each(other.attempts.begin(), other.attempts.end(), place);
+    std::for_each(other.parts.begin(), other.parts.end(), place);
+    for (CopyRecord& copy : other.copies) number(&copy.from), number(&copy.to);
+    nodes += further;
+    const auto add = [](auto* to, auto& from) {
+      to->insert(to->end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+    };
+    add(&all->nodes, other.nodes);
+    add(&all->attempts, other.attempts);
+    add(&all->parts, other.parts);
+    add(&all->copies, other.copies);
+    if (!OfLastSession(other, *all)) continue;
+    add(&all->fates, other.fates);
+    goes_on |= !other.sessions.empty() && other.sessions.back().ended_ns == 0;
+    if (!other.sessions.empty()) ended = std::max(ended, other.sessions.back().ended_ns);
+  }
+  if (!all->sessions.empty() && all->sessions.back().ended_ns != 0)
+    all->sessions.back().ended_ns = goes_on ? 0 : ended;
+  return all;
+}
+
+}  // namespace harrow::journal

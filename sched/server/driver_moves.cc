@@ -1,0 +1,139 @@
+#include <algorithm>
+#include <utility>
+
+#include "os/log.h"
+#include "server/driver.h"
+
+#include "base/text.h"
+
+// Tasks that other servers of the run have (other_servers.cc). The scheduler has every task of the run; those that are not
+// this server's are elsewhere there until they come, or until it is told how they ended.
+
+namespace harrow::server {
+namespace {
+
+core::TaskRestored::As AsOf(journal::TaskFate fate) {
+  using As = core::TaskRestored::As;
+  switch (fate) {
+    case journal::TaskFate::kDone:
+      return As::kDone;
+    case journal::TaskFate::kFailed:
+      return As::kFailed;
+    case journal::TaskFate::kSkipped:
+      return As::kSkipped;
+    case journal::TaskFate::kCancelled:
+      return As::kCancelled;
+    case journal::TaskFate::kOpen:
+      break;
+  }
+  return As::kOpen;
+}
+
+}  // namespace
+
+void RunDriver::SetOwn(const std::vector<bool>& own, const std::unordered_map<uint32_t, Tried>& tried,
+                       const journal::History& history) {
+  own_ = own;
+  own_.resize(graph_.task_count(), false);
+  for (const auto& [task, what] : tried) {
+    Tries& tries = tries_[task];
+    tries.attempts = tries.losses = 0;
+    tries.last = what.last;
+  }
+  AddTried(history, flow_.settings.started.time_since_epoch().count(), tried, [this](const Tried& all) {
+    Tries& tries = tries_[all.task.value];
+    tries.attempts = all.attempts;
+    tries.losses = all.losses;
+    tries.last = all.last;
+  });
+}
+
+void RunDriver::CancelHere(const std::vector<TaskId>& tasks) {
+  for (const TaskId task : tasks) {
+    const bool known = scheduler_.counts().total > task.value;
+    if (known && IsSettled(scheduler_.state(task))) continue;
+    // One that is on its way here is cancelled when it comes.
+    if (known && scheduler_.state(task) == core::TaskState::kElsewhere) cancelled_elsewhere_.insert(task.value);
+    events_.push_back(core::CancelRequested{task});
+  }
+  Wake();
+}
+
+std::vector<TaskId> RunDriver::MovableTasks(const Shape& shape, uint64_t count, uint64_t keep) const {
+  std::vector<TaskId> tasks = scheduler_.LastInOrder(shape, count, keep);
+  // What an earlier attempt left is removed where it was made, and an attempt that was lost may come back here.
+  std::erase_if(tasks, [this](TaskId task) { return made_.contains(task.value) || attempts_.Find(task) != nullptr; });
+  std::sort(tasks.begin(), tasks.end());
+  return tasks;
+}
+
+std::vector<TaskId> RunDriver::WaitingTasks(uint64_t count) const {
+  std::vector<TaskId> tasks;
+  for (uint32_t i = 0; i < graph_.task_count() && tasks.size() < count; ++i) {
+    const TaskId task(i);
+    if (scheduler_.state(task) == core::TaskState::kWaiting && !made_.contains(i) && attempts_.Find(task) == nullptr)
+      tasks.push_back(task);
+  }
+  return tasks;
+}
+
+std::vector<TaskId> RunDriver::TakeOut(const Moment& moment, const std::vector<TaskId>& tasks, std::vector<Tried>* tried) {
+  std::vector<TaskId> taken;
+  if (phase_ != Phase::kRunning || AwaitsStaged(moment)) return taken;
+  events_.push_back(core::TasksTaken{tasks});
+  Schedule(moment);
+  for (const TaskId task : tasks) {
+    if (scheduler_.state(task) != core::TaskState::kElsewhere) continue;
+    taken.push_back(task);
+    if (const uint32_t attempts = scheduler_.attempts(task); attempts > 0)
+      tried->push_back({task, attempts, scheduler_.losses(task), std::max(attempts, recorder_.last_attempt(task))});
+  }
+  Wake();
+  return taken;
+}
+
+void RunDriver::GiveIn(const std::vector<TaskId>& tasks, const std::vector<Tried>& tried) {
+  for (const Tried& each : tried)
+    events_.push_back(core::TaskRestored{.task = each.task,
+                                         .as = core::TaskRestored::As::kOpen,
+                                         .attempts = each.attempts,
+                                         .losses = each.losses,
+                                         .last_attempt = each.last});
+  events_.push_back(core::TasksGiven{tasks});
+  for (const TaskId task : tasks) {
+    if (cancelled_elsewhere_.erase(task.value) > 0) events_.push_back(core::CancelRequested{task});
+  }
+  complete_ = false;
+  Wake();
+}
+
+void RunDriver::EndElsewhere(const std::vector<std::pair<TaskId, journal::TaskFate>>& fates) {
+  for (const auto& [task, fate] : fates) {
+    // Whoever tells it twice, or tells it of a task that is this server's, changes nothing.
+    const bool known = scheduler_.counts().total > task.value;
+    if (known && scheduler_.state(task) != core::TaskState::kElsewhere) continue;
+    events_.push_back(core::TaskRestored{task, AsOf(fate)});
+    if (ended_elsewhere_.emplace(task.value, fate).second && hooks_.ended_elsewhere) hooks_.ended_elsewhere(task);
+  }
+  if (!events_.empty()) Wake();
+}
+
+void RunDriver::NoteMadeElsewhere(const made::Attempts& made) {
+  for (const auto& [task, attempt] : made) {
+    if (task < graph_.task_count() && recorder_.fate(TaskId(task)) == journal::TaskFate::kOpen)
+      made_.try_emplace(task, attempt);
+  }
+}
+
+void RunDriver::SetOthers(bool there) {
+  if (std::exchange(others_, there) == there) return;
+  events_.push_back(core::OtherServersThere{there});
+  Wake();
+}
+
+void RunDriver::GiveUpOthers() {
+  others_lost_ = true;
+  Wake();
+}
+
+}  // namespace harrow::server

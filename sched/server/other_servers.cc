@@ -1,0 +1,454 @@
+#include "server/other_servers.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "os/log.h"
+
+// Several servers have the tasks of one run, each those of its part. Every one of them knows the whole graph.
+//
+// - Whose a task is, is agreed upon by the two servers that a move concerns (moves.h). This class puts tasks out of the
+//   scheduler before they are offered, and into it when they have come.
+// - How a task ended is told to all others by its owner, when that is on disk; to one that has just been connected, of all
+//   tasks. So whoever has a task that waits for it knows; and each server sees by itself when the run is over.
+// - When tasks go, and how many, is advised by the supervisor, which is in the server with the lowest part of those that
+//   see each other. Each server reports to it. Its epoch is larger than every one that was heard of, so that what an earlier
+//   one asked for is not carried out any more; where two are advisers at once, as servers do not all see each other, that
+//   costs moves, and no task.
+
+namespace harrow::server {
+namespace {
+
+using supervisor::MoveId;
+using supervisor::PartId;
+
+constexpr Duration kRemembered = std::chrono::seconds(5);  // moves that came, in reports
+constexpr uint32_t kPartsInEpoch = 1024;                   // so that no two supervisors have the same
+
+void Set(const MoveId& id, pb::MoveNumber* out) {
+  out->set_epoch(id.epoch);
+  out->set_number(id.number);
+}
+MoveId IdOf(const pb::MoveNumber& message) {
+  return {message.epoch(), message.number()};
+}
+void Set(const OfferId& id, pb::OfferNumber* out) {
+  out->set_giver(id.giver);
+  out->set_number(id.number);
+}
+OfferId IdOf(const pb::OfferNumber& message) {
+  return {message.giver(), message.number()};
+}
+void Set(const Shape& shape, pb::QueueShape* out) {
+  out->set_cores(shape.cores);
+  out->set_gpus(shape.devices);
+  out->set_memory(shape.memory);
+  out->set_nodes(shape.nodes);
+  out->set_whole_node(shape.whole_node);
+}
+Shape ShapeOf(const pb::QueueShape& message) {
+  return {.cores = message.cores(),
+          .devices = message.gpus(),
+          .nodes = message.nodes(),
+          .whole_node = message.whole_node(),
+          .memory = message.memory()};
+}
+
+void Add(TaskId task, journal::TaskFate fate, pb::EndedTasks* out) {
+  switch (fate) {
+    case journal::TaskFate::kDone:
+      return out->add_done(task.value);
+    case journal::TaskFate::kFailed:
+      return out->add_failed(task.value);
+    case journal::TaskFate::kSkipped:
+      return out->add_skipped(task.value);
+    case journal::TaskFate::kCancelled:
+      return out->add_cancelled(task.value);
+    case journal::TaskFate::kOpen:
+      return;
+  }
+}
+
+pb::MoveAsked ToProto(const supervisor::MoveRequest& request) {
+  pb::MoveAsked message;
+  Set(request.id, message.mutable_id());
+  message.set_to(request.to.value);
+  Set(request.shape, message.mutable_shape());
+  message.set_count(request.count);
+  message.set_keep(request.keep);
+  message.set_waiting(request.waiting);
+  return message;
+}
+
+pb::ServerReport ToProto(const supervisor::Report& report) {
+  pb::ServerReport message;
+  message.set_number(report.number);
+  message.set_obeys(report.obeys);
+  message.set_handled(report.handled);
+  for (const supervisor::QueueState& queue : report.queues) {
+    pb::QueueReport* out = message.add_queue();
+    Set(queue.shape, out->mutable_shape());
+    out->set_ready(queue.ready);
+    out->set_in_flight(queue.in_flight);
+    out->set_workers(queue.workers);
+    out->set_capacity(queue.capacity);
+    out->set_mean_ns(queue.mean.count());
+  }
+  message.set_waiting(report.waiting);
+  message.set_draining(report.draining);
+  if (report.ends_in) message.set_ends_in_ns(std::max<int64_t>(report.ends_in->count(), 0) + 1);
+  for (const supervisor::Offer& offer : report.offers) {
+    pb::OfferUnderWay* out = message.add_offer();
+    Set(offer.id, out->mutable_id());
+    out->set_to(offer.to.value);
+    Set(offer.shape, out->mutable_shape());
+    out->set_count(offer.count);
+    out->set_waiting(offer.waiting);
+  }
+  for (const MoveId& id : report.taken) Set(id, message.add_taken());
+  return message;
+}
+
+supervisor::Report FromProto(const pb::ServerReport& message) {
+  supervisor::Report report;
+  report.number = message.number();
+  report.obeys = message.obeys();
+  report.handled = message.handled();
+  for (const pb::QueueReport& queue : message.queue()) {
+    report.queues.push_back({.shape = ShapeOf(queue.shape()),
+                             .ready = queue.ready(),
+                             .in_flight = queue.in_flight(),
+                             .workers = queue.workers(),
+                             .capacity = queue.capacity(),
+                             .mean = Duration(queue.mean_ns())});
+  }
+  report.waiting = message.waiting();
+  report.draining = message.draining();
+  if (message.ends_in_ns() > 0) report.ends_in = Duration(message.ends_in_ns() - 1);
+  for (const pb::OfferUnderWay& offer : message.offer())
+    report.offers.push_back(
+        {IdOf(offer.id()), PartId(offer.to()), ShapeOf(offer.shape()), offer.count(), offer.waiting()});
+  for (const pb::MoveNumber& id : message.taken()) report.taken.push_back(IdOf(id));
+  return report;
+}
+
+}  // namespace
+
+OtherServers::OtherServers(const graph::Graph& graph, const Options& options, RunDriver* driver, Hooks hooks)
+    : graph_(graph),
+      options_(options),
+      driver_(*driver),
+      hooks_(std::move(hooks)),
+      moves_(options.part, {.record = hooks_.record,
+                            .offer =
+                                [this](const TaskOffer& offer) {
+                                  pb::BetweenServers message;
+                                  pb::TasksOffered* out = message.add_offered();
+                                  Set(offer.id, out->mutable_id());
+                                  for (const TaskId task : offer.tasks) out->add_task(task.value);
+                                  for (const Tried& tried : offer.tried) {
+                                    pb::TriedTask* known = out->add_tried();
+                                    known->set_task(tried.task.value);
+                                    known->set_attempts(tried.attempts);
+                                    known->set_losses(tried.losses);
+                                    known->set_last(tried.last);
+                                  }
+                                  const auto following = following_.find(offer.id.number);
+                                  if (following != following_.end())
+                                    Set(following->second.move, out->mutable_move());
+                                  Send(offer.taker, message);
+                                },
+                            .answer =
+                                [this](const OfferId& id, bool taken) {
+                                  pb::BetweenServers message;
+                                  pb::OfferAnswered* out = message.add_answered();
+                                  Set(id, out->mutable_id());
+                                  out->set_taken(taken);
+                                  Send(id.giver, message);
+                                },
+                            .own =
+                                [this](const std::vector<TaskId>& tasks, const std::vector<Tried>& tried) {
+                                  driver_.GiveIn(tasks, tried);
+                                },
+                            .now = [this] { return hooks_.now().wall_ns(); }}) {}
+
+void OtherServers::Send(uint32_t part, const pb::BetweenServers& message) {
+  if (!connected_.contains(part)) return;
+  ++figures_.messages;
+  hooks_.send(part, message);
+}
+
+// --- who is there
+
+void OtherServers::Restore(Holdings holdings) {
+  alive_ = options_.part != 0 || holdings.last_number > 0 || !holdings.taken.empty();
+  driver_.SetOthers(alive_);
+  moves_.Restore(std::move(holdings));
+}
+
+void OtherServers::SetAlive(bool alive) {
+  alive_ = alive;
+  driver_.SetOthers(alive_ || !connected_.empty());
+}
+
+void OtherServers::Connected(uint32_t part, uint64_t epoch) {
+  connected_.insert(part);
+  epochs_[part] = epoch;
+  driver_.SetOthers(true);
+  if (options_.part == 0) TellOfTasks();
+  SendAllDecided(part);
+  moves_.Connected(part);
+  ChooseSupervisor();
+}
+
+void OtherServers::Disconnected(uint32_t part) {
+  if (connected_.erase(part) == 0) return;
+  delays_.erase(part);
+  driver_.SetOthers(alive_ || !connected_.empty());
+  ChooseSupervisor();
+}
+
+void OtherServers::PartOver(uint32_t part, const OverPart& what) {
+  Disconnected(part);
+  driver_.EndElsewhere(what.fates);
+  driver_.NoteMadeElsewhere(what.made);
+  moves_.PartOver(part, what.holdings);
+  if (supervisor_) Advise(supervisor::PartEnded{PartId(part), static_cast<uint32_t>(epochs_[part])});
+}
+
+void OtherServers::ChooseSupervisor() {
+  const bool here = !connected_.empty() && options_.part < *connected_.begin();
+  if (!here) return supervisor_.reset();
+  if (supervisor_ && !supervisor_->superseded()) return;
+  const uint32_t heard = std::max(obedience_.epoch(), supervisor_ ? supervisor_->epoch() : 0);
+  const uint32_t epoch = (heard / kPartsInEpoch + 1) * kPartsInEpoch + options_.part % kPartsInEpoch;
+  supervisor_ = std::make_unique<supervisor::Supervisor>(options_.supervisor, epoch);
+  os::LogInfo(StrCat("supervisor of the run, epoch ", epoch));
+}
+
+// --- what others say
+
+/// Whether all tasks that it names are in the graph, or have come to be.
+Status OtherServers::CheckTasks(const pb::BetweenServers& message) {
+  uint32_t tasks = message.tasks();
+  const auto see = [&](const auto& rising) {
+    if (!rising.empty()) tasks = std::max(tasks, *rising.rbegin() + 1);
+  };
+  see(message.ended().done());
+  see(message.ended().failed());
+  see(message.ended().skipped());
+  see(message.ended().cancelled());
+  for (const pb::TasksOffered& offer : message.offered()) see(offer.task());
+  see(message.cancel());
+  if (tasks <= graph_.task_count()) return {};
+  if (hooks_.grow) HARROW_RETURN_IF_ERROR(hooks_.grow(tasks));
+  if (tasks <= graph_.task_count()) return {};
+  return Status(Code::kInvalid, StrCat("it names task ", tasks - 1, ", and the run has ", graph_.task_count()));
+}
+
+Status OtherServers::Take(uint32_t part, const pb::BetweenServers& message) {
+  ++figures_.messages;
+  HARROW_RETURN_IF_ERROR(CheckTasks(message));
+  if (message.has_ended()) {
+    std::vector<std::pair<TaskId, journal::TaskFate>> fates;
+    const auto add = [&](const auto& list, journal::TaskFate fate) {
+      for (const uint32_t task : list) fates.emplace_back(TaskId(task), fate);
+    };
+    add(message.ended().done(), journal::TaskFate::kDone);
+    add(message.ended().failed(), journal::TaskFate::kFailed);
+    add(message.ended().skipped(), journal::TaskFate::kSkipped);
+    add(message.ended().cancelled(), journal::TaskFate::kCancelled);
+    driver_.EndElsewhere(fates);
+  }
+  for (const pb::TasksOffered& offered : message.offered()) {
+    if (offered.id().giver() != part) return Status(Code::kInvalid, "it offers in the name of another server");
+    TaskOffer offer = {IdOf(offered.id()), options_.part, {}, {}};
+    for (const uint32_t task : offered.task()) offer.tasks.emplace_back(task);
+    for (const pb::TriedTask& tried : offered.tried())
+      offer.tried.push_back({TaskId(tried.task()), tried.attempts(), tried.losses(), tried.last()});
+    if (offered.has_move()) coming_[offer.id] = IdOf(offered.move());
+    moves_.Offered(offer, driver_.interrupted() || driver_.out_of_time());
+  }
+  for (const pb::OfferAnswered& answered : message.answered()) moves_.Answered(IdOf(answered.id()), answered.taken());
+  if (message.cancel_size() > 0) {
+    std::vector<TaskId> tasks;
+    for (const uint32_t task : message.cancel()) tasks.emplace_back(task);
+    driver_.CancelHere(tasks);
+  }
+  if (message.has_report()) Take(part, message.report());
+  for (const pb::MoveAsked& asked : message.asked()) {
+    Follow({.id = IdOf(asked.id()),
+            .from = PartId(options_.part),
+            .to = PartId(asked.to()),
+            .shape = ShapeOf(asked.shape()),
+            .count = asked.count(),
+            .keep = asked.keep(),
+            .waiting = asked.waiting()});
+  }
+  if (message.ping_ns() != 0) {
+    pb::BetweenServers answer;
+    answer.set_pong_ns(message.ping_ns());
+    Send(part, answer);
+  }
+  if (message.pong_ns() != 0) {
+    const Duration round_trip = hooks_.now().now.time_since_epoch() - Duration(message.pong_ns());
+    Duration& delay = delays_[part];
+    // What was waited for in queues is not the way's.
+    delay = delay == Duration(0) ? round_trip / 2 : std::min(round_trip / 2, delay + delay / 8 + Duration(1));
+  }
+  return {};
+}
+
+// --- what is told
+
+void OtherServers::TellOfTasks() {
+  pb::BetweenServers message;
+  message.set_tasks(static_cast<uint32_t>(graph_.task_count()));
+  for (const uint32_t part : connected_) Send(part, message);
+}
+
+void OtherServers::Cancel(const std::vector<TaskId>& tasks) {
+  driver_.CancelHere(tasks);
+  pb::BetweenServers message;
+  for (const TaskId task : tasks) message.add_cancel(task.value);
+  std::sort(message.mutable_cancel()->begin(), message.mutable_cancel()->end());
+  message.mutable_cancel()->erase(std::unique(message.mutable_cancel()->begin(), message.mutable_cancel()->end()),
+                                  message.mutable_cancel()->end());
+  for (const uint32_t part : connected_) Send(part, message);
+}
+
+void OtherServers::Decided(TaskId task, journal::TaskFate fate, uint64_t sequence) {
+  decided_.push_back({sequence, task, fate});
+}
+
+void OtherServers::AttemptEnded(const journal::AttemptRecord& record) {
+  if (record.end != journal::End::kExited || record.code != 0) return;
+  auto& [count, seconds] = times_[graph_.profile(record.task).shape];
+  ++count;
+  seconds += Seconds(Duration(std::max<int64_t>(record.end_ns - record.start_ns, 0)));
+}
+
+void OtherServers::SendAllDecided(uint32_t part) {
+  std::unordered_set<uint32_t> not_yet;
+  for (const Decision& each : decided_) not_yet.insert(each.task.value);
+  pb::BetweenServers message;
+  Recorder& recorder = driver_.recorder();
+  for (uint32_t i = 0; i < graph_.task_count(); ++i) {
+    if (!not_yet.contains(i)) Add(TaskId(i), recorder.fate(TaskId(i)), message.mutable_ended());
+  }
+  Send(part, message);
+}
+
+void OtherServers::Committed(uint64_t sequence) {
+  pb::BetweenServers message;
+  std::vector<Decision> now;
+  while (!decided_.empty() && decided_.front().sequence <= sequence) {
+    now.push_back(decided_.front());
+    decided_.pop_front();
+  }
+  std::sort(now.begin(), now.end(), [](const Decision& a, const Decision& b) { return a.task < b.task; });
+  for (const Decision& each : now) Add(each.task, each.fate, message.mutable_ended());
+  for (const uint32_t part : now.empty() ? std::set<uint32_t>() : connected_) Send(part, message);
+
+  std::set<OfferId> coming;
+  for (const auto& [id, move] : coming_) coming.insert(id);
+  moves_.Committed(sequence);
+  for (const OfferId& id : coming) {
+    if (!moves_.has_taken(id)) continue;
+    taken_.emplace_back(hooks_.now().now, coming_.at(id));
+    coming_.erase(id);
+  }
+}
+
+// --- the supervisor, and what it asks for
+
+supervisor::Report OtherServers::ReportNow() {
+  const Time now = hooks_.now().now;
+  supervisor::Report report = {.part = PartId(options_.part),
+                               .server_epoch = static_cast<uint32_t>(options_.epoch),
+                               .number = ++reports_,
+                               .obeys = obedience_.epoch(),
+                               .handled = obedience_.handled()};
+  for (const core::ShapeQueue& queue : driver_.scheduler().QueuesByShape()) {
+    const auto times = times_.find(queue.shape);
+    const bool known = times != times_.end() && times->second.first > 0;
+    report.queues.push_back({.shape = queue.shape,
+                             .ready = queue.ready,
+                             .in_flight = queue.in_flight,
+                             .workers = queue.workers,
+                             .capacity = double(queue.workers),
+                             .mean = known ? FromSeconds(times->second.second / double(times->second.first)) : Duration(0)});
+  }
+  report.waiting = driver_.scheduler().counts().waiting;
+  report.draining = driver_.interrupted();
+  if (const auto end = driver_.end_time()) report.ends_in = std::max(*end - hooks_.now().wall, Duration(0));
+  // Each is told at least once, though it may be over already.
+  for (const auto& [number, what] : following_)
+    report.offers.push_back({what.move, PartId(what.to), what.shape, what.count, what.waiting});
+  std::erase_if(following_, [this](const auto& each) { return !moves_.out().contains(each.first); });
+  std::erase_if(taken_, [&](const auto& each) { return each.first + kRemembered < now; });
+  for (const auto& [when, id] : taken_) report.taken.push_back(id);
+  return report;
+}
+
+void OtherServers::Tick() {
+  if (connected_.empty()) return;
+  ChooseSupervisor();
+  supervisor::Report report = ReportNow();
+  if (supervisor_) {
+    Advise(supervisor::Reported{std::move(report)});
+    return;
+  }
+  pb::BetweenServers message;
+  *message.mutable_report() = ToProto(report);
+  message.set_ping_ns(hooks_.now().now.time_since_epoch().count());
+  Send(*connected_.begin(), message);
+}
+
+void OtherServers::Take(uint32_t part, const pb::ServerReport& message) {
+  if (!supervisor_) return;
+  supervisor::Report report = FromProto(message);
+  report.part = PartId(part);
+  report.server_epoch = static_cast<uint32_t>(epochs_[part]);
+  if (const auto delay = delays_.find(part); delay != delays_.end()) report.delay = delay->second;
+  Advise(supervisor::Reported{std::move(report)});
+  pb::BetweenServers ping;
+  ping.set_ping_ns(hooks_.now().now.time_since_epoch().count());
+  Send(part, ping);
+}
+
+void OtherServers::Advise(const supervisor::Event& event) {
+  std::vector<supervisor::Action> actions;
+  supervisor_->Handle(hooks_.now().now, event, &actions);
+  const uint32_t epoch = supervisor_->epoch();
+  if (supervisor_->superseded()) {
+    obedience_.Hear(epoch + 1);
+    return ChooseSupervisor();
+  }
+  for (const supervisor::Action& action : actions) {
+    const auto* request = std::get_if<supervisor::MoveRequest>(&action);
+    if (request == nullptr) continue;
+    if (request->from.value == options_.part) {
+      Follow(*request);
+      continue;
+    }
+    pb::BetweenServers message;
+    *message.add_asked() = ToProto(*request);
+    Send(request->from.value, message);
+  }
+}
+
+void OtherServers::Follow(const supervisor::MoveRequest& request) {
+  if (!obedience_.Take(request.id) || !connected_.contains(request.to.value)) return;
+  const std::vector<TaskId> wanted = request.waiting ? driver_.WaitingTasks(request.count)
+                                                     : driver_.MovableTasks(request.shape, request.count, request.keep);
+  std::vector<Tried> tried;
+  std::vector<TaskId> tasks = driver_.TakeOut(hooks_.now(), wanted, &tried);
+  if (tasks.empty()) return;
+  figures_.given += tasks.size();
+  const uint64_t count = tasks.size();
+  const uint64_t number = moves_.Give(request.to.value, std::move(tasks), std::move(tried));
+  following_[number] = {request.id, request.to.value, request.shape, count, request.waiting};
+}
+
+}  // namespace harrow::server

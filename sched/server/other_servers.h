@@ -1,0 +1,124 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "graph/graph.h"
+#include "journal/journal.h"
+#include "made/record.h"
+#include "server/driver.h"
+#include "server/moves.h"
+#include "supervisor/core/supervisor.h"
+#include "wire/harrow.pb.h"
+
+namespace harrow::server {
+
+/// What the journal of a part that is over tells the servers that go on.
+struct OverPart {
+  Holdings holdings;
+  std::vector<std::pair<TaskId, journal::TaskFate>> fates;  // of the tasks that it was the owner of
+  made::Attempts made;                                      // by attempts of tasks that are open
+};
+
+/// What a server does with the other servers of its run: gives and takes tasks, tells how its own ended, reports to the
+/// supervisor, and is that one where it has the lowest part of those that are connected. Has no clock, file or connection;
+/// of the server's thread.
+class OtherServers {
+ public:
+  struct Options {
+    uint32_t part = 0;
+    uint64_t epoch = 1;
+    supervisor::Options supervisor = {};
+  };
+  struct Hooks {
+    /// To a server that is connected.
+    std::function<void(uint32_t part, const pb::BetweenServers&)> send;
+    std::function<Moment()> now;
+    std::function<uint64_t(journal::MoveRecord)> record;
+    /// The run has at least so many tasks: those that are not in the graph yet are to be read. May be empty.
+    std::function<Status(uint32_t tasks)> grow{};
+  };
+  OtherServers(const graph::Graph& graph, const Options& options, RunDriver* driver, Hooks hooks);
+
+  void Restore(Holdings holdings);
+  void Connected(uint32_t part, uint64_t epoch);
+  void Disconnected(uint32_t part);
+  /// kInvalid: no server of the run says that.
+  Status Take(uint32_t part, const pb::BetweenServers& message);
+  /// A part is over and sealed. Again, where its journal says more since.
+  void PartOver(uint32_t part, const OverPart& what);
+  /// By the run directory other parts are not over, connected or not. Until it is told: as the journal makes likely.
+  void SetAlive(bool alive);
+  /// Somebody has cancelled these tasks, which may be any server's.
+  void Cancel(const std::vector<TaskId>& tasks);
+  /// Each report period.
+  void Tick();
+  /// The graph has tasks that were submitted to this server.
+  void TellOfTasks();
+  void Decided(TaskId task, journal::TaskFate fate, uint64_t sequence);
+  void AttemptEnded(const journal::AttemptRecord& record);
+  /// The journal has all up to `sequence` on disk.
+  void Committed(uint64_t sequence);
+
+  const std::set<uint32_t>& connected() const { return connected_; }
+  /// Nothing of this server's is under way to or from another one.
+  bool idle() const { return moves_.idle(); }
+  struct Figures {
+    uint64_t given = 0, taken = 0, messages = 0;  // tasks; messages in and out
+  };
+  const Figures& figures() const { return figures_; }
+  bool is_supervisor() const { return supervisor_ != nullptr; }
+
+ private:
+  struct Following {
+    supervisor::MoveId move;
+    uint32_t to = 0;
+    Shape shape;
+    uint64_t count = 0;
+    bool waiting = false;
+  };
+  struct Decision {
+    uint64_t sequence;
+    TaskId task;
+    journal::TaskFate fate;
+  };
+
+  void Send(uint32_t part, const pb::BetweenServers& message);
+  void SendAllDecided(uint32_t part);
+  void ChooseSupervisor();
+  supervisor::Report ReportNow();
+  void Advise(const supervisor::Event& event);
+  void Follow(const supervisor::MoveRequest& request);
+  void Take(uint32_t part, const pb::ServerReport& message);
+  Status CheckTasks(const pb::BetweenServers& message);
+
+  const graph::Graph& graph_;
+  const Options options_;
+  RunDriver& driver_;
+  const Hooks hooks_;
+  Moves moves_;
+  supervisor::Obedience obedience_;
+  std::unique_ptr<supervisor::Supervisor> supervisor_;
+  std::set<uint32_t> connected_;
+  bool alive_ = false;
+  std::map<uint32_t, Duration> delays_;  // one way
+  std::map<uint32_t, uint64_t> epochs_;  // of other servers
+  std::map<uint64_t, Following> following_;  // by the number of the offer
+  std::vector<std::pair<Time, supervisor::MoveId>> taken_;
+  std::map<OfferId, supervisor::MoveId> coming_;  // offers that are not taken yet
+  std::deque<Decision> decided_;                  // not on disk yet
+  std::map<Shape, std::pair<uint64_t, double>> times_;  // of attempts that succeeded: their number and seconds
+  uint64_t reports_ = 0;
+  Figures figures_;
+};
+
+}  // namespace harrow::server

@@ -1,0 +1,193 @@
+#include "server/part_watch.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "journal/parts.h"
+#include "os/file_system.h"
+#include "os/log.h"
+#include "run/flow_store.h"
+#include "run_dir/names.h"
+
+// A part is over when nobody owns it any more and it has a journal, or when its owner is known to be dead: by the batch
+// system's word about its job, or, after the fence (agents of it may run tasks until then), because the process is gone.
+// The server with the lowest part of those that are not over becomes the owner of such a part for a moment, and writes into
+// its journal that what is open there is offered to itself. The journal then has the fact `over`, and every server reads it.
+
+namespace harrow::server {
+namespace {
+
+constexpr const char* kOver = "over";
+
+bool HasFact(const journal::History& history, std::string_view key) {
+  return std::any_of(history.facts.begin(), history.facts.end(), [&](const auto& fact) { return fact.first == key; });
+}
+
+bool HasEnded(const journal::History& history) {
+  return !history.sessions.empty() && history.sessions.back().ended_ns != 0;
+}
+
+/// When something was recorded last.
+int64_t LastTime(const journal::History& history) {
+  int64_t last = history.sessions.empty() ? 0 : history.sessions.back().started_ns;
+  for (const journal::AttemptRecord& attempt : history.attempts) last = std::max(last, attempt.end_ns);
+  for (const journal::NodeRecord& node : history.nodes) last = std::max({last, node.joined_ns, node.left_ns});
+  return last;
+}
+
+std::vector<std::pair<TaskId, journal::TaskFate>> FatesOf(const journal::History& history, size_t tasks) {
+  std::vector<journal::TaskFate> fates(tasks, journal::TaskFate::kOpen);
+  for (const journal::FateRecord& record : history.fates) {
+    if (record.task.value < tasks) fates[record.task.value] = record.fate;
+  }
+  std::vector<std::pair<TaskId, journal::TaskFate>> decided;
+  for (uint32_t i = 0; i < tasks; ++i) {
+    if (fates[i] != journal::TaskFate::kOpen) decided.emplace_back(TaskId(i), fates[i]);
+  }
+  return decided;
+}
+
+}  // namespace
+
+bool PartWatch::OfSession(const run_dir::Part& part, Known* known) {
+  if (known->of_session) return true;
+  const Result<run::RunSettings> settings = run::ReadSettings(part);
+  known->of_session = settings.ok() && settings->session_start() == options_.session;
+  return known->of_session;
+}
+
+bool PartWatch::IsOver(const run_dir::Part& part, Known* known, Time now) {
+  const run_dir::Owner me = run_dir::ThisProcess(options_.job);
+  switch (run_dir::LookAtOwner(*part.dir, part.dir->path(), me, options_.job_alive)) {
+    case run_dir::OwnerIs::kNobody:
+      return part.dir->Stat(run_dir::JournalPath(part.dir->path())).ok();
+    case run_dir::OwnerIs::kOver:
+      return true;
+    case run_dir::OwnerIs::kGone:
+      if (!known->gone_since) known->gone_since = now;
+      return now - *known->gone_since >= options_.fence;
+    case run_dir::OwnerIs::kThere:
+      break;
+  }
+  known->gone_since.reset();
+  return false;
+}
+
+Result<PartWatch::OverJournal> PartWatch::ReadJournal(const run_dir::Part& part, size_t tasks) const {
+  Result<journal::History> history = journal::ReadHistory(part.dir);
+  if (!history.ok()) return history.status();
+  Result<Holdings> holdings = HoldingsOf(part.number, tasks, history->moves);
+  if (!holdings.ok()) return holdings.status();
+  return OverJournal{*std::move(history), *std::move(holdings)};
+}
+
+Status PartWatch::Seal(const run_dir::Part& part, size_t tasks) {
+  const std::string& path = part.dir->path();
+  HARROW_RETURN_IF_ERROR(
+      run_dir::TakeOwnership(*part.dir, path, run_dir::ThisProcess(options_.job), options_.job_alive));
+  const auto seal = [&]() -> Status {
+    journal::History history;
+    auto journal = journal::Journal::Open(
+        part.dir, {.sync = options_.sync_journal, .run_id = options_.run_id, .epoch = 0}, &history);
+    if (!journal.ok()) return journal.status();
+    const Result<Holdings> holdings = HoldingsOf(part.number, tasks, history.moves);
+    if (!holdings.ok()) return holdings.status();
+    std::vector<bool> settled(tasks);
+    for (const auto& [task, fate] : FatesOf(history, tasks)) settled[task.value] = true;
+    const int64_t session = options_.session.time_since_epoch().count();
+    std::unordered_map<uint32_t, Tried> tried;
+    AddTried(history, session, holdings->tried, [&](const Tried& each) { tried[each.task.value] = each; });
+    for (const journal::AttemptRecord& attempt : history.attempts) {
+      const uint32_t task = attempt.task.value;
+      if (task >= tasks || attempt.end_ns < session) continue;
+      // Its server did not live to record what follows from that.
+      if (holdings->own[task] && !settled[task] && journal::Succeeded(attempt)) {
+        settled[task] = true;
+        (*journal)->Add(journal::FateRecord{.task = attempt.task, .fate = journal::TaskFate::kDone, .because = {}});
+      }
+    }
+    const auto over = [this](uint32_t other) {
+      const auto found = sealed_.find(other);
+      return found == sealed_.end() ? nullptr : &found->second.holdings;
+    };
+    const int64_t now = std::chrono::system_clock::now().time_since_epoch().count();
+    for (journal::MoveRecord& record :
+         SealRecords(part.number, *holdings, settled, tried, options_.part.number, over, now))
+      (*journal)->Add(std::move(record));
+    (*journal)->SetFact(kOver, "1");
+    if (!HasEnded(history)) (*journal)->SetFact("ended_ns", StrCat(LastTime(history)));
+    return (*journal)->Close();
+  };
+  const Status sealed = seal();
+  (void)run_dir::ReleaseOwnership(*part.dir, path);
+  return sealed;
+}
+
+PartWatch::Seen PartWatch::Look(const std::set<uint32_t>& connected, size_t tasks, Time now) {
+  Seen seen;
+  const auto trouble = [&](const Status& why) {
+    if (!why.ok() && seen.trouble.empty()) seen.trouble = why.message();
+  };
+  const Result<std::vector<uint32_t>> numbers = run_dir::PartNumbers(*options_.part.run);
+  if (!numbers.ok()) {
+    trouble(numbers.status());
+    return seen;
+  }
+  std::vector<run_dir::Part> over;
+  uint32_t lowest = options_.part.number;
+  for (const uint32_t number : *numbers) {
+    if (number == options_.part.number) continue;
+    const Result<run_dir::Part> part = run_dir::OpenPart(options_.part.run, StrCat(number));
+    Known& known = known_[number];
+    if (!part.ok() || !OfSession(*part, &known)) continue;
+    seen.others = true;
+    if (!connected.contains(number) && IsOver(*part, &known, now)) {
+      over.push_back(*part);
+      continue;
+    }
+    ++seen.alive;
+    lowest = std::min(lowest, number);
+    const auto at = run_dir::ReadRendezvous(*part->dir, part->dir->path());
+    if (at.ok()) seen.servers.push_back({number, *at});
+  }
+  const bool seals = lowest == options_.part.number;
+  // What is sealed is known before it is decided what others have given to it.
+  for (const run_dir::Part& part : over) {
+    const auto info = part.dir->Stat(run_dir::JournalPath(part.dir->path()));
+    Known& known = known_[part.number];
+    if (!info.ok() || known.read == info->modified) continue;
+    Result<OverJournal> read = ReadJournal(part, tasks);
+    if (read.ok()) known.read = info->modified;
+    if (!read.ok()) {
+      trouble(Status(read.status().code(), StrCat("part ", part.number, ": ", read.status().message())));
+    } else if (HasFact(read->history, kOver)) {
+      sealed_[part.number] = *std::move(read);
+    }
+  }
+  for (const run_dir::Part& part : over) {
+    const auto found = sealed_.find(part.number);
+    const bool again = found != sealed_.end() &&
+                       std::any_of(found->second.holdings.pending.begin(), found->second.holdings.pending.end(),
+                                   [&](const auto& offer) { return sealed_.contains(offer.second.taker); });
+    if (seals && (found == sealed_.end() || again)) {
+      const Status sealed = Seal(part, tasks);
+      if (!sealed.ok()) trouble(Status(sealed.code(), StrCat("part ", part.number, ": ", sealed.message())));
+      Result<OverJournal> read = sealed.ok() ? ReadJournal(part, tasks) : sealed;
+      if (!read.ok()) continue;
+      sealed_[part.number] = *std::move(read);
+    }
+    const auto info = part.dir->Stat(run_dir::JournalPath(part.dir->path()));
+    Known& known = known_[part.number];
+    const auto now_sealed = sealed_.find(part.number);
+    if (!info.ok() || now_sealed == sealed_.end() || known.told == info->modified) continue;
+    known.read = known.told = info->modified;
+    OverPart told = {now_sealed->second.holdings, FatesOf(now_sealed->second.history, tasks),
+                     made::ReadAll(*part.dir, part.dir->path(), options_.flow_id)};
+    seen.over.emplace_back(part.number, std::move(told));
+    // What is needed later is whose tasks are whose.
+    now_sealed->second.history = {};
+  }
+  return seen;
+}
+
+}  // namespace harrow::server

@@ -1,0 +1,330 @@
+#!/usr/bin/env python3
+"""A run over several allocations, here on one machine: `harrow join` gives a run that goes on one more, tasks move between their
+servers, and whatever dies, each task is run once and none is lost.
+
+usage: join.py HARROW [test_...]"""
+import collections
+import contextlib
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+import run_support
+from run_support import Harrow, check, kill, lines_of, of_run, same, wait_for, write
+
+LONG = bool(os.environ.get("HARROW_LONG"))
+FENCE = 2
+
+
+class Run:
+    """A run `r` of which the first allocation has so many slots. Every task says so in `ran` when it has done its work."""
+
+    def __init__(self, directory, program, flow, slots=2, *options):
+        self.directory, self.path = directory, f"{directory}/r"
+        self.harrow = Harrow(program, directory)
+        write(f"{directory}/harrow.conf", f'fence = "{FENCE}s"\n')
+        write(f"{directory}/flow.toml", flow)
+        self.keepers = [self.harrow.start("run", "flow.toml", "--run-dir", "r", "--slots", str(slots), *options)]
+        wait_for(lambda: os.path.exists(f"{self.path}/0/server"))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        for keeper in self.keepers:
+            if keeper.poll() is None:
+                if kind is None:
+                    keeper.terminate()
+                else:
+                    keeper.send_signal(signal.SIGTERM)
+        for keeper in self.keepers:
+            try:
+                keeper.wait(60)
+            except subprocess.TimeoutExpired:
+                keeper.kill()
+                keeper.wait()
+
+    def join(self, slots=2, *options):
+        part = len(self.keepers)
+        self.keepers.append(self.harrow.start("join", "r", "--slots", str(slots), *options))
+        wait_for(lambda: os.path.exists(f"{self.path}/{part}/server"))
+
+    def part(self, number):
+        """As of_run names its processes."""
+        return self.path if number == 0 else f"{self.path}/{number}"
+
+    def wait(self, *codes):
+        same([keeper.wait(180) for keeper in self.keepers], list(codes), "exit statuses", *lines_of(f"{self.directory}/harrow.out"))
+
+    def rows(self, sql):
+        """Of all parts' journals together."""
+        found = []
+        for part in range(len(self.keepers)):
+            with contextlib.closing(sqlite3.connect(f"file:{self.path}/{part}/journal.db?mode=ro", uri=True)) as db:
+                found += db.execute(sql).fetchall()
+        return found
+
+    def check_each_once(self, tasks):
+        """In the record and by the tasks' own word: no task more than once, and none lost."""
+        ran = collections.Counter(lines_of(f"{self.directory}/ran"))
+        same(sorted(ran), sorted(tasks), "what ran")
+        same({task: n for task, n in ran.items() if n > 1}, {}, "what ran twice")
+        succeeded = collections.Counter(self.rows("SELECT task FROM attempt WHERE outcome = 1 AND code = 0"))
+        same(len(succeeded), len(ran), "recorded successes")
+        same([task for task, n in succeeded.items() if n > 1], [], "recorded twice")
+
+
+def independent(count, seconds):
+    return (f'[[task]]\nname = "t{{i}}"\neach = {{ i = "0-{count - 1}" }}\n'
+            f'command = "sleep {seconds}; echo t{{i}} >> ran"\n')
+
+
+def names(count):
+    return [f"t{i}" for i in range(count)]
+
+
+def chains(count, length, seconds):
+    """Each link reads what the one before has written."""
+    text = ""
+    for link in range(length):
+        before = f'in = ["c{{i}}.{link - 1}"]\n' if link else ""
+        test = f"test -s c{{i}}.{link - 1}; " if link else ""
+        text += (f'[[task]]\nname = "l{link}.{{i}}"\neach = {{ i = "0-{count - 1}" }}\n{before}out = ["c{{i}}.{link}"]\n'
+                 f'command = "set -e; {test}sleep {seconds}; echo x > c{{i}}.{link}; echo l{link}.{{i}} >> ran"\n')
+    return text
+
+
+def test_another_allocation_takes_its_share(directory, program):
+    with Run(directory, program, independent(400, 0.05)) as run:
+        run.join(4)
+        run.wait(0, 0)
+        run.check_each_once(names(400))
+        done = [len(query(run, part, "SELECT 1 FROM attempt")) for part in (0, 1)]
+        check(done[1] > 150, "of 400 tasks the larger allocation ran", done[1])
+        check(done[0] > 60, "the smaller", done[0])
+        status = json.loads(run.harrow("status", "--json", "--run-dir", "r", code=0).out)
+        same(status["tasks"]["done"], 400)
+        check("400" in run.harrow("report", "--run-dir", "r", code=0).out)
+
+
+def query(run, part, sql):
+    with contextlib.closing(sqlite3.connect(f"file:{run.path}/{part}/journal.db?mode=ro", uri=True)) as db:
+        return db.execute(sql).fetchall()
+
+
+def test_output_of_all_parts_is_shown(directory, program):
+    flow = ('[[task]]\nname = "t{i}"\neach = { i = "0-59" }\ncommand = "sleep 0.1; echo said {i}; echo t{i} >> ran"\n'
+            '[[task]]\nname = "sum"\ncommand = "echo sum >> ran; false"\nafter = ["t{i}"]\n').replace('after = ["t{i}"]',
+            'after = [' + ", ".join(f'"t{i}"' for i in range(60)) + ']')
+    with Run(directory, program, flow) as run:
+        run.join(4)
+        run.wait(1, 1)
+        elsewhere = [name for (name,) in query(run, 1, "SELECT task FROM attempt")]
+        check(len(elsewhere) > 10, elsewhere)
+        for task in range(60):
+            same(run.harrow("logs", "--run-dir", "r", f"t{task}", code=0).out, f"said {task}\n")
+        check("sum" in run.harrow("status", "--failed", "--run-dir", "r").out)
+
+
+def test_what_depends_on_tasks_elsewhere_is_run(directory, program):
+    with Run(directory, program, chains(30, 5, 0.05)) as run:
+        run.join(3)
+        run.join(2)
+        run.wait(0, 0, 0)
+        run.check_each_once([f"l{link}.{i}" for link in range(5) for i in range(30)])
+        check(all(len(query(run, part, "SELECT 1 FROM attempt")) > 10 for part in (0, 1, 2)))
+
+
+def test_submitted_tasks_are_shared(directory, program):
+    with Run(directory, program, '[[task]]\nname = "held"\ncommand = "until test -e go; do sleep 0.05; done; echo held >> ran"\n') as run:
+        run.join(4)
+        lines = "".join(f"sleep 0.05; echo s{i} >> ran\n" for i in range(100))
+        run.harrow("submit", "--run-dir", "r", "--file", "-", stdin=lines, code=0)
+        wait_for(lambda: len(lines_of(f"{directory}/ran")) == 100)
+        write(f"{directory}/go", "")
+        run.wait(0, 0)
+        run.check_each_once(["held"] + [f"s{i}" for i in range(100)])
+        check(len(query(run, 1, "SELECT 1 FROM attempt")) > 20)
+
+
+def test_an_allocation_that_ends_gives_its_tasks_back(directory, program):
+    """The first one, by SIGTERM as at a job's time limit: the other one goes on with all of it."""
+    with Run(directory, program, independent(200, 0.1)) as run:
+        run.join(2)
+        wait_for(lambda: len(lines_of(f"{directory}/ran")) > 20)
+        run.keepers[0].terminate()
+        same(run.keepers[0].wait(60), 128 + signal.SIGTERM)
+        said = "\n".join(lines_of(f"{directory}/harrow.out"))
+        check("the run goes on in another allocation" in said, said)
+        check("harrow join" in run.harrow("run", "--resume", "--run-dir", "r", code=2).err)
+        run.join(2)
+        same([keeper.wait(120) for keeper in run.keepers[1:]], [0, 0])
+        run.check_each_once(names(200))
+
+
+def test_a_killed_allocation_is_replaced(directory, program):
+    """kill -9 of the keeper, with which all of its processes end: after the fence the other one takes over."""
+    with Run(directory, program, independent(120, 0.1)) as run:
+        run.join(3)
+        wait_for(lambda: len(lines_of(f"{directory}/ran")) > 20)
+        kill(run.keepers[1].pid)
+        run.keepers[1].wait()
+        wait_for(lambda: not of_run(run.part(1), "server") and not of_run(run.part(1), "agent"))
+        same(run.keepers[0].wait(120), 0)
+        run_by = collections.Counter(lines_of(f"{directory}/ran"))
+        same(sorted(run_by), sorted(names(120)), "what ran")
+
+
+def test_all_ended_and_resumed(directory, program):
+    with Run(directory, program, independent(200, 0.1)) as run:
+        run.join(2)
+        wait_for(lambda: len(lines_of(f"{directory}/ran")) > 40)
+        for keeper in run.keepers:
+            keeper.terminate()
+        codes = [keeper.wait(60) for keeper in run.keepers]
+        same(codes, [128 + signal.SIGTERM] * 2)
+        before = len(lines_of(f"{directory}/ran"))
+        check(before < 200, before)
+        said = run.harrow("run", "--resume", "--run-dir", "r", "--slots", "4", code=0)
+        done = len(run.rows("SELECT DISTINCT task FROM attempt WHERE outcome = 1 AND code = 0"))
+        same(done, 200, said)
+        ran = collections.Counter(lines_of(f"{directory}/ran"))
+        same(len(ran), 200)
+        # What was interrupted after its last word may say it again; nothing else does.
+        interrupted = len(run.rows("SELECT task FROM attempt WHERE outcome = 6"))
+        check(sum(ran.values()) - 200 <= interrupted, ran.most_common(3), interrupted)
+        same(json.loads(run.harrow("status", "--json", "--run-dir", "r", code=0).out)["tasks"]["done"], 200)
+
+
+def test_cancelled_wherever_they_are(directory, program):
+    with Run(directory, program, independent(200, 0.1)) as run:
+        run.join(2)
+        wait_for(lambda: len(lines_of(f"{directory}/ran")) > 10)
+        said = run.harrow("cancel", "--run-dir", "r", "--all", code=0)
+        check("cancelled" in said.out + said.err, said)
+        run.wait(1, 1)
+        ran = lines_of(f"{directory}/ran")
+        check(len(ran) < 60 and len(set(ran)) == len(ran), len(ran))
+        tasks = json.loads(run.harrow("status", "--json", "--run-dir", "r").out)["tasks"]
+        same(tasks["done"] + tasks["cancelled"], 200, tasks)
+        check(tasks["cancelled"] > 130, tasks)
+
+
+def test_retried_as_often_as_asked(directory, program):
+    flow = independent(60, 0.05) + ('[[task]]\nname = "bad{i}"\neach = { i = "0-4" }\nretries = 2\n'
+                                    'command = "sleep 0.05; echo bad{i} >> tried; false"\n')
+    with Run(directory, program, flow) as run:
+        run.join(2)
+        run.wait(1, 1)
+        tried = collections.Counter(lines_of(f"{directory}/tried"))
+        same(dict(tried), {f"bad{i}": 3 for i in range(5)})
+
+
+def test_what_fits_only_elsewhere_is_run_there(directory, program):
+    """Also where it is submitted when the first allocation has all of its nodes, and a moment in which that is alone has passed."""
+    with Run(directory, program, '[[task]]\nname = "held"\ncommand = "until test -e go; do sleep 0.05; done; echo held >> ran"\n') as run:
+        run.join(4)
+        wide = "".join(f'[[task]]\nname = "w{i}"\ncores = 4\ncommand = "echo w{i} >> ran"\n' for i in range(10))
+        write(f"{directory}/wide.toml", wide)
+        run.harrow("submit", "--run-dir", "r", "--file", "wide.toml", code=0)
+        wait_for(lambda: len(lines_of(f"{directory}/ran")) == 10)
+        same(json.loads(run.harrow("status", "--json", "--run-dir", "r", code=0).out)["state"], "running")
+        for server in of_run(run.part(0), "server"):
+            kill(server)
+        run.harrow("submit", "--run-dir", "r", "--file", "-", stdin="#HARROW cores=3\necho x >> ran\n", code=0)
+        wait_for(lambda: len(lines_of(f"{directory}/ran")) == 11)
+        write(f"{directory}/go", "")
+        run.wait(0, 0)
+
+
+def test_a_run_goes_on_while_the_first_allocation_has_nothing(directory, program):
+    with Run(directory, program, "".join(f'[[task]]\nname = "t{i}"\ncommand = "sleep 2; echo t{i} >> ran"\ncores = 4\n' for i in range(2)),
+             4) as run:
+        run.join(4)
+        wait_for(lambda: len(lines_of(f"{directory}/ran")) >= 1)
+        run.wait(0, 0)
+        same(json.loads(run.harrow("status", "--json", "--run-dir", "r", code=0).out)["state"], "ended")
+
+
+def test_joined_and_resumed_at_once(directory, program):
+    """Whoever is first: there is one run, with each task in one allocation."""
+    with Run(directory, program, independent(100, 0.1)) as run:
+        run.join(2)
+        wait_for(lambda: len(lines_of(f"{directory}/ran")) > 10)
+        for keeper in run.keepers:
+            keeper.terminate()
+        for keeper in run.keepers:
+            keeper.wait(60)
+        again = [run.harrow.start("run", "--resume", "--run-dir", "r", "--slots", "2")]
+        again += [run.harrow.start("join", "r", "--slots", "2") for _ in range(2)]
+        run.keepers += again
+        codes = [keeper.wait(120) for keeper in again]
+        # A resume that finds somebody at it leaves the run to them.
+        check(codes[0] in (0, 2) and set(codes[1:]) == {0}, codes, *lines_of(f"{directory}/harrow.out"))
+        succeeded = collections.Counter()
+        for part in (name for name in os.listdir(run.path) if name.isdigit() and os.path.exists(f"{run.path}/{name}/journal.db")):
+            succeeded.update(query(run, part, "SELECT task FROM attempt WHERE outcome = 1 AND code = 0"))
+        same(len(succeeded), 100)
+        same([task for task, n in succeeded.items() if n > 1], [])
+        status = json.loads(run.harrow("status", "--json", "--run-dir", "r", code=0).out)
+        same((status["state"], status["tasks"]["done"]), ("ended", 100))
+
+
+def test_a_refused_resume_leaves_the_fence(directory, program):
+    with Run(directory, program, independent(60, 0.1)) as run:
+        run.join(2)
+        wait_for(lambda: len(lines_of(f"{directory}/ran")) > 10)
+        kill(run.keepers[0].pid)
+        run.keepers[0].wait()
+        owner = lines_of(f"{run.path}/0/owner")
+        check("harrow join" in run.harrow("run", "--resume", "--run-dir", "r", code=2).err)
+        same(lines_of(f"{run.path}/0/owner"), owner)
+        same(run.keepers[1].wait(120), 0)
+        same(json.loads(run.harrow("status", "--json", "--run-dir", "r", code=0).out)["state"], "ended")
+
+
+def test_what_cannot_be_taken_over_is_told(directory, program):
+    with Run(directory, program, independent(40, 0.1)) as run:
+        run.join(2)
+        wait_for(lambda: len(lines_of(f"{directory}/ran")) > 10)
+        kill(run.keepers[1].pid)
+        run.keepers[1].wait()
+        wait_for(lambda: not of_run(run.part(1), "server"))
+        for name in os.listdir(f"{run.path}/1"):
+            if name.startswith("journal.db"):
+                write(f"{run.path}/1/{name}", "garbage" * 1000, 0o600)
+        wait_for(lambda: "cannot be taken over: part 1" in "\n".join(lines_of(f"{directory}/harrow.out")))
+
+
+def test_servers_are_killed_at_any_moment(directory, program):
+    """kill -9 of the servers of both allocations, again and again: each task is run once, by the record and by its own word."""
+    seed = int(os.environ.get("HARROW_TEST_SEED") or random.randrange(1 << 30))
+    print("seed", seed)
+    rng = random.Random(seed)
+    kills = 40 if LONG else 8
+    count = 100 * kills
+    with Run(directory, program, independent(count, 0.02)) as run:
+        run.join(2)
+        for _ in range(kills):
+            time.sleep(rng.uniform(0, 0.6))  # the moment is what is drawn
+            for server in of_run(run.part(rng.randrange(2)), "server"):
+                kill(server)
+        run.wait(0, 0)
+        run.check_each_once(names(count))
+
+
+def test_what_cannot_join_is_told(directory, program):
+    harrow = Harrow(program, directory)
+    check("no run" in harrow("join", "nowhere", code=2).err)
+    write(f"{directory}/tasks.txt", "true\n")
+    harrow("run", "tasks.txt", "--run-dir", "r", code=0)
+    check("nothing of it is left to do" in harrow("join", "r", code=0).err)
+
+
+if __name__ == "__main__":
+    run_support.tell(lambda: run_support.tests_of(sys.modules[__name__], sys.argv[1]))

@@ -1,0 +1,380 @@
+#include "server/other_servers.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <map>
+#include <memory>
+#include <random>
+
+#include "support/fake_channel.h"
+#include "support/fake_event_loop.h"
+#include "unit/run/test_flow.h"
+#include "unit/server/fake_journal.h"
+#include "wire/attempt_id.h"
+#include "wire/decode.h"
+#include "wire/version.h"
+
+namespace harrow::server {
+namespace {
+
+using test::FakeChannel;
+using test::FakeJournal;
+using test::TinyFlow;
+using test::TinyTask;
+
+/// The servers of a run with an agent each, and the messages between them, which the test carries. What is recorded is
+/// on disk when the test says so; it is never lost.
+class Several {
+ public:
+  Several(std::vector<TinyTask> tasks, std::vector<uint32_t> slots) : flow_(TinyFlow(std::move(tasks))) {
+    for (const uint32_t each : slots) {
+      parts_.push_back(std::make_unique<One>());
+      parts_.back()->slots = each;
+      Start(static_cast<uint32_t>(parts_.size()) - 1);
+    }
+  }
+
+  struct One {
+    uint32_t slots = 1;
+    FakeJournal journal;
+    DriverOptions options;
+    std::unique_ptr<RunDriver> driver;
+    std::unique_ptr<OtherServers> others;
+    std::shared_ptr<FakeChannel> channel;
+    NodeId node;
+    uint64_t sequence = 0, told = 0;  // the agent's, and what was told of the journal
+    std::map<uint32_t, uint32_t> runs;  // task, attempt: at the agent
+    std::map<uint32_t, std::vector<std::string>> to;
+  };
+  One& operator[](uint32_t part) { return *parts_[part]; }
+  size_t size() const { return parts_.size(); }
+  const graph::Graph& graph() const { return flow_.graph; }
+
+  /// A server begins, or one after it was killed; its agent comes to it. Its connections are gone.
+  void Start(uint32_t part) {
+    One& one = *parts_[part];
+    one.options.nodes_expected = 1;
+    one.options.restarted = one.driver != nullptr;
+    if (one.driver) ++one.options.epoch;
+    for (uint32_t other = 0; other < parts_.size(); ++other) Cut(part, other);
+    const journal::History history = one.journal.history;
+    RunDriver::Hooks hooks;
+    hooks.wake = [] {};
+    hooks.drop_agent = [](const wire::Channel*) {};
+    hooks.attempt_ended = [&one](const journal::AttemptRecord& record) { one.others->AttemptEnded(record); };
+    hooks.decided = [&one](TaskId task, journal::TaskFate fate) {
+      one.others->Decided(task, fate, one.driver->recorder().added());
+    };
+    one.driver = std::make_unique<RunDriver>(flow_, one.options, &one.journal, std::move(hooks));
+    ASSERT_TRUE(one.driver->Restore(history).ok());
+    Result<Holdings> holdings = HoldingsOf(part, graph().task_count(), history.moves);
+    ASSERT_TRUE(holdings.ok()) << holdings.status().message();
+    one.driver->SetOwn(holdings->own, holdings->tried, history);
+    one.others = std::make_unique<OtherServers>(
+        graph(), OtherServers::Options{.part = part, .epoch = one.options.epoch}, one.driver.get(),
+        OtherServers::Hooks{.send = [&one](uint32_t to, const pb::BetweenServers& message) {
+                              one.to[to].push_back(message.SerializeAsString());
+                            },
+                            .now = [this] { return Now(); },
+                            .record = [&one](journal::MoveRecord record) {
+                              return one.driver->recorder().Move(std::move(record));
+                            }});
+    one.others->Restore(*std::move(holdings));
+    one.driver->Begin(Now());
+    one.channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
+    pb::FromAgent hello;
+    hello.mutable_hello()->set_version(wire::kProtocolVersion);
+    hello.mutable_hello()->set_run_id("run");
+    hello.mutable_hello()->set_incarnation(part + 1);
+    hello.mutable_hello()->set_epoch_seen(one.options.epoch - 1);
+    hello.mutable_hello()->mutable_node()->set_name("n" + std::to_string(part));
+    hello.mutable_hello()->mutable_node()->set_slots(one.slots);
+    for (const auto& [task, attempt] : one.runs) {
+      pb::Attempt* running = hello.mutable_hello()->add_running();
+      running->set_task(task);
+      running->set_attempt(attempt);
+      running->set_start_ns(1000);
+    }
+    const Result<NodeId> joined = one.driver->Join(Now(), one.channel, hello);
+    ASSERT_TRUE(joined.ok()) << joined.status().message();
+    one.node = *joined;
+    Turn(part);
+  }
+  void Cut(uint32_t a, uint32_t b) {
+    if (a == b || !linked_.erase({std::min(a, b), std::max(a, b)})) return;
+    for (const auto& [from, to] : {std::pair(a, b), {b, a}}) {
+      parts_[from]->to.erase(to);
+      parts_[from]->others->Disconnected(to);
+    }
+  }
+  void Connect(uint32_t a, uint32_t b) {
+    if (a == b || !linked_.insert({std::min(a, b), std::max(a, b)}).second) return;
+    parts_[a]->others->Connected(b, parts_[b]->options.epoch);
+    parts_[b]->others->Connected(a, parts_[a]->options.epoch);
+  }
+  void ConnectAll() {
+    for (uint32_t a = 0; a < parts_.size(); ++a) {
+      for (uint32_t b = 0; b < a; ++b) Connect(a, b);
+    }
+  }
+  void Turn(uint32_t part) {
+    One& one = *parts_[part];
+    one.driver->Flush(Now());
+    for (const std::string& bytes : one.channel->TakeSent()) {
+      pb::ToAgent message;
+      ASSERT_TRUE(message.ParseFromString(bytes));
+      pb::FromAgent answer;
+      for (const pb::AttemptId& back : message.take_back()) {
+        if (one.runs.erase(back.task())) *answer.mutable_returned()->add_attempt() = back;
+      }
+      for (const pb::Task& task : message.start()) one.runs[task.id()] = task.attempt();
+      if (answer.has_returned()) one.driver->Handle(Now(), one.node, answer);
+    }
+  }
+  /// An attempt at the agent ends.
+  void End(uint32_t part, uint32_t task, int code = 0) {
+    One& one = *parts_[part];
+    pb::FromAgent message;
+    pb::TasksEnded* ended = message.add_ended();
+    ended->set_sequence(++one.sequence);
+    pb::Attempt* attempt = ended->add_attempt();
+    attempt->set_task(task);
+    attempt->set_attempt(one.runs.at(task));
+    attempt->set_end(pb::Attempt::EXITED);
+    attempt->set_code(code);
+    attempt->set_start_ns(Now().wall_ns() - 1'000'000);
+    attempt->set_end_ns(Now().wall_ns());
+    one.runs.erase(task);
+    one.driver->Handle(Now(), one.node, message);
+    Turn(part);
+  }
+  void Commit(uint32_t part) {
+    One& one = *parts_[part];
+    one.driver->Committed(one.journal.sequence);
+    one.others->Committed(one.journal.sequence);
+    Turn(part);
+  }
+  /// The next message on its way.
+  bool Carry(uint32_t from, uint32_t to) {
+    auto& queue = parts_[from]->to[to];
+    if (queue.empty()) return false;
+    const std::string bytes = queue.front();
+    queue.erase(queue.begin());
+    pb::BetweenServers message;
+    EXPECT_TRUE(wire::Decode(bytes, &message).ok());
+    const Status taken = parts_[to]->others->Take(from, message);
+    EXPECT_TRUE(taken.ok()) << taken.message();
+    Turn(to);
+    return true;
+  }
+  void Report() {
+    time_ += std::chrono::milliseconds(100);
+    for (uint32_t part = 0; part < parts_.size(); ++part) {
+      parts_[part]->others->Tick();
+      Turn(part);
+    }
+  }
+  /// All is carried and on disk.
+  void Settle() {
+    for (bool more = true; more;) {
+      more = false;
+      for (uint32_t from = 0; from < parts_.size(); ++from) {
+        for (uint32_t to = 0; to < parts_.size(); ++to) more |= Carry(from, to);
+      }
+      for (uint32_t part = 0; part < parts_.size(); ++part) {
+        const uint64_t before = parts_[part]->told;
+        parts_[part]->told = parts_[part]->journal.sequence;
+        Commit(part);
+        more |= parts_[part]->told != before;
+      }
+    }
+  }
+  Moment Now() const { return {Time(time_), WallTime(time_ + std::chrono::hours(1))}; }
+  bool AllComplete() const {
+    return std::all_of(parts_.begin(), parts_.end(), [](const auto& one) { return one->driver->complete(); });
+  }
+  /// How often each task succeeded, by all journals.
+  std::map<uint32_t, int> Successes() const {
+    std::map<uint32_t, int> successes;
+    for (const auto& one : parts_) {
+      for (const journal::AttemptRecord& record : one->journal.history.attempts) {
+        if (record.end == journal::End::kExited && record.code == 0) ++successes[record.task.value];
+      }
+    }
+    return successes;
+  }
+  std::set<std::pair<uint32_t, uint32_t>> linked() const { return linked_; }
+
+ private:
+  run::StoredFlow flow_;
+  test::FakeEventLoop loop_;
+  Duration time_{std::chrono::seconds(1)};
+  std::vector<std::unique_ptr<One>> parts_;
+  std::set<std::pair<uint32_t, uint32_t>> linked_;
+};
+
+std::vector<TinyTask> Independent(size_t count) {
+  std::vector<TinyTask> tasks(count);
+  for (size_t i = 0; i < count; ++i) tasks[i].name = "t" + std::to_string(i);
+  return tasks;
+}
+
+TEST(OtherServers, GetTheirShareOfWhatIsReady) {
+  Several run(Independent(60), {2, 4});
+  EXPECT_EQ(run[0].driver->scheduler().counts().elsewhere, 0u);
+  EXPECT_EQ(run[1].driver->scheduler().counts().elsewhere, 60u);
+  EXPECT_TRUE(run[1].runs.empty());
+  EXPECT_FALSE(run[1].driver->complete()) << "the other one has open tasks";
+  run.ConnectAll();
+  EXPECT_TRUE(run[0].others->is_supervisor());
+  EXPECT_FALSE(run[1].others->is_supervisor());
+  for (int i = 0; i < 4; ++i) {
+    run.Report();
+    run.Settle();
+  }
+  EXPECT_EQ(run[1].runs.size(), 4u) << "all slots are in use";
+  EXPECT_GT(run[0].others->figures().given, 20u);
+  const auto& there = run[1].driver->scheduler().counts();
+  EXPECT_EQ(there.elsewhere + run[0].driver->scheduler().counts().elsewhere, 60u);
+}
+
+TEST(OtherServers, AreToldHowTasksEndedWhenThatIsOnDisk) {
+  Several run({{.name = "a", .command = "a", .out = {"f"}}, {.name = "b", .command = "b", .in = {"f"}}}, {1, 1});
+  run.ConnectAll();
+  run.Settle();
+  ASSERT_TRUE(run[0].runs.contains(0));
+  run.End(0, 0);
+  while (run.Carry(0, 1)) {}
+  EXPECT_EQ(run[1].driver->scheduler().state(TaskId(0)), core::TaskState::kElsewhere);
+  run.Commit(0);
+  while (run.Carry(0, 1)) {}
+  EXPECT_EQ(run[1].driver->scheduler().state(TaskId(0)), core::TaskState::kDone);
+  run.Settle();
+  run.End(0, 1, 3);
+  run.Settle();
+  EXPECT_EQ(run[1].driver->scheduler().state(TaskId(1)), core::TaskState::kFailed);
+  EXPECT_TRUE(run.AllComplete());
+}
+
+TEST(OtherServers, OfAServerThatComesLaterKnowAllThatHasEnded) {
+  Several run({{.name = "a", .command = "a", .out = {"f"}}, {.name = "b", .command = "b", .in = {"f"}}}, {1, 1});
+  run.End(0, 0);
+  run.Settle();
+  run.ConnectAll();
+  run.Settle();
+  EXPECT_EQ(run[1].driver->scheduler().state(TaskId(0)), core::TaskState::kDone);
+}
+
+TEST(OtherServers, MayNotSpeakForOthersOrOfTasksThatAreNotThere) {
+  Several run(Independent(2), {1, 1});
+  run.ConnectAll();
+  pb::BetweenServers message;
+  pb::TasksOffered* offer = message.add_offered();
+  offer->mutable_id()->set_giver(2);
+  offer->mutable_id()->set_number(1);
+  offer->add_task(0);
+  EXPECT_EQ(run[1].others->Take(0, message).code(), Code::kInvalid);
+  offer->mutable_id()->set_giver(0);
+  offer->set_task(0, 2);
+  EXPECT_EQ(run[1].others->Take(0, message).code(), Code::kInvalid);
+  EXPECT_TRUE(run[1].journal.history.moves.empty());
+}
+
+/// What a part that is over left: its open tasks are the other one's, with what was tried of them.
+TEST(OtherServers, OfAPartThatIsOverTakeWhatItLeft) {
+  Several run(Independent(3), {1, 1});
+  run.End(0, 0);
+  run.Settle();
+  Holdings holdings = *HoldingsOf(0, 3, {});
+  holdings.own = {true, false, false};
+  holdings.pending[1] = {{0, 1}, 1, {TaskId(1), TaskId(2)}, {{TaskId(1), 2, 1, 4}}};
+  OverPart over = {holdings, {{TaskId(0), journal::TaskFate::kDone}}, {}};
+  over.made[2] = {.task = 2, .attempt = 1, .begin_ns = 5, .end_ns = 6};
+  run[1].others->PartOver(0, over);
+  run.Turn(1);
+  EXPECT_TRUE(run[1].runs.empty());
+  run.Commit(1);
+  ASSERT_EQ(run[1].runs.size(), 1u);
+  run.End(1, run[1].runs.begin()->first);
+  run.Commit(1);
+  ASSERT_EQ(run[1].runs.size(), 1u);
+  run.End(1, run[1].runs.begin()->first);
+  for (const journal::AttemptRecord& attempt : run[1].journal.history.attempts)
+    EXPECT_EQ(attempt.attempt, attempt.task == TaskId(1) ? 5u : 1u);
+  run.Commit(1);
+  EXPECT_TRUE(run[1].driver->complete());
+}
+
+/// Whatever is cut and killed, each task succeeds once, and all servers see the end.
+void RandomRun(uint64_t seed) {
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  const auto draw = [&](size_t end) { return static_cast<uint32_t>(random() % end); };
+  std::vector<TinyTask> tasks(40);
+  for (uint32_t i = 0; i < tasks.size(); ++i) {
+    tasks[i].name = "t" + std::to_string(i);
+    tasks[i].out = {"f" + std::to_string(i)};
+    std::set<uint32_t> before;
+    for (uint32_t n = draw(3); i > 0 && n > 0; --n) before.insert(draw(i));
+    for (const uint32_t each : before) tasks[i].in.push_back("f" + std::to_string(each));
+  }
+  Several run(tasks, {1 + draw(3), 1 + draw(3), 1 + draw(3)});
+  for (int step = 0; step < 3000 && !run.AllComplete(); ++step) {
+    const uint32_t part = draw(run.size()), other = draw(run.size());
+    switch (const uint32_t what = draw(20)) {
+      case 0:
+        if (draw(8) == 0) run.Start(part);
+        break;
+      case 1:
+        if (draw(4) == 0) run.Cut(part, other);
+        break;
+      case 2:
+      case 3:
+        run.Connect(part, other);
+        break;
+      case 4:
+      case 5:
+      case 6:
+        run.Report();
+        break;
+      default:
+        if (what < 10) {
+          run.Carry(part, other);
+        } else if (what < 15) {
+          run.Commit(part);
+        } else if (!run[part].runs.empty()) {
+          auto at = run[part].runs.begin();
+          std::advance(at, draw(run[part].runs.size()));
+          run.End(part, at->first);
+        }
+    }
+    for (const auto& [task, times] : run.Successes()) ASSERT_EQ(times, 1) << "task " << task;
+    for (uint32_t task = 0; task < tasks.size(); ++task) {
+      int running = 0;
+      for (uint32_t i = 0; i < run.size(); ++i) running += run[i].runs.contains(task) ? 1 : 0;
+      ASSERT_LE(running, 1) << "task " << task;
+    }
+  }
+  for (int round = 0; round < 200 && !run.AllComplete(); ++round) {
+    run.ConnectAll();
+    run.Report();
+    run.Settle();
+    for (uint32_t part = 0; part < run.size(); ++part) {
+      while (!run[part].runs.empty()) run.End(part, run[part].runs.begin()->first);
+    }
+  }
+  EXPECT_TRUE(run.AllComplete());
+  EXPECT_EQ(run.Successes().size(), tasks.size());
+}
+
+TEST(OtherServers, RunEachTaskOnceWhateverIsCutAndKilled) {
+  const char* given = getenv("HARROW_TEST_SEED");
+  const uint64_t first = given != nullptr ? strtoull(given, nullptr, 10) : std::random_device{}();
+  for (uint64_t seed = first; seed < first + (getenv("HARROW_LONG") != nullptr ? 500 : 20); ++seed) {
+    RandomRun(seed);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace harrow::server

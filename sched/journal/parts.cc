@@ -5,6 +5,14 @@
 namespace harrow::journal {
 
 // Who is lost by itself tells why.
+std::vector<TaskFate> LastFates(const History& history, size_t tasks) {
+  std::vector<TaskFate> fates(tasks, TaskFate::kOpen);
+  for (const FateRecord& record : history.fates) {
+    if (record.task.value < tasks) fates[record.task.value] = record.fate;
+  }
+  return fates;
+}
+
 bool WasAsked(const PartRecord& part) {
   return part.end == End::kLost && part.message.empty();
 }

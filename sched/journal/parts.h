@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "journal/journal.h"
 
@@ -14,6 +15,9 @@ template <class Record>
 bool Succeeded(const Record& record) {
   return record.end == End::kExited && record.code == 0;
 }
+
+/// What was decided last about each of so many tasks.
+std::vector<TaskFate> LastFates(const History& history, size_t tasks);
 
 /// Whether a part ended because it was told to, as another one had, or its node was lost.
 bool WasAsked(const PartRecord& part);

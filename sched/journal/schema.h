@@ -1,5 +1,10 @@
 #pragma once
 
+#include <cstdint>
+#include <string>
+
+#include "base/text.h"
+
 namespace harrow::journal {
 
 // Tables and views of journal.db, as journal_format.md tells. They are compared literally when a journal is
@@ -102,5 +107,22 @@ CREATE VIEW moves AS
     giver, number, taker, tasks, strftime('%Y-%m-%dT%H:%M:%fZ', time_ns / 1e9, 'unixepoch') AS time
   FROM move;
 )sql";
+
+/// All of it, of a journal of that format.
+inline std::string SchemaOf(uint32_t format) {
+  std::string sql = StrCat(kTables, kViews);
+  if (format >= 4) sql += StrCat(kTablesSince4, kViewsSince4);
+  if (format >= 5) sql += StrCat(kTablesSince5, kViewsSince5);
+  return sql + (format >= 5 ? kGroupsOfFormat5 : format == 4 ? kGroupsOfFormat4 : kGroupsOfFormat3);
+}
+
+/// Makes a journal of an earlier format, which has been verified, one of the present one. The hashes of its groups stay
+/// what they are: they do not cover how many rows of a kind there are.
+inline std::string FromFormat(uint32_t format) {
+  return StrCat("CREATE TEMP TABLE earlier AS SELECT * FROM commit_group; DROP TABLE commit_group;",
+                format < 4 ? StrCat(kTablesSince4, kViewsSince4) : "", kTablesSince5, kViewsSince5, kGroupsOfFormat5,
+                "INSERT INTO commit_group SELECT id, epoch, time_ns, tasks, attempts, fates, nodes, copies, facts, ",
+                format < 4 ? "0" : "parts", ", 0, chain FROM earlier; DROP TABLE earlier;");
+}
 
 }  // namespace harrow::journal

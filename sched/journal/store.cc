@@ -256,15 +256,6 @@ size_t TablesOf(uint32_t format) {
   return format >= 5 ? 8 : format == 4 ? 7 : 6;
 }
 
-/// Makes a journal of an earlier format, which has been verified, one of the present one. The hashes of its groups stay
-/// what they are: they do not cover how many rows of a kind there are.
-std::string FromFormat(uint32_t format) {
-  return StrCat("CREATE TEMP TABLE earlier AS SELECT * FROM commit_group; DROP TABLE commit_group;",
-                format < 4 ? StrCat(kTablesSince4, kViewsSince4) : "", kTablesSince5, kViewsSince5, kGroupsOfFormat5,
-                "INSERT INTO commit_group SELECT id, epoch, time_ns, tasks, attempts, fates, nodes, copies, facts, ",
-                format < 4 ? "0" : "parts", ", 0, chain FROM earlier; DROP TABLE earlier;");
-}
-
 /// A connection and what verifying it found out.
 class Database {
  public:
@@ -406,13 +397,6 @@ std::string SchemaText(sqlite3* db) {
     for (int column = 0; column < 4; ++column) text.append(s.Text(column)).push_back('\n');
   }
   return text;
-}
-
-std::string SchemaOf(uint32_t format) {
-  std::string sql = StrCat(kTables, kViews);
-  if (format >= 4) sql += StrCat(kTablesSince4, kViewsSince4);
-  if (format >= 5) sql += StrCat(kTablesSince5, kViewsSince5);
-  return sql + (format >= 5 ? kGroupsOfFormat5 : format == 4 ? kGroupsOfFormat4 : kGroupsOfFormat3);
 }
 
 // People read through the views: a bit flipped in one of them would show wrong words.

@@ -22,18 +22,10 @@ namespace {
 using formats::Identity;
 using formats::IdentityHash;
 
-std::vector<journal::TaskFate> RecordedFates(const journal::History& history, size_t tasks) {
-  std::vector<journal::TaskFate> fates(tasks, journal::TaskFate::kOpen);
-  for (const journal::FateRecord& record : history.fates) {
-    if (record.task.value < tasks) fates[record.task.value] = record.fate;
-  }
-  return fates;
-}
-
 /// A server that was killed may have recorded a task's success and not its fate, a moment later. Such a task is
 /// done. One that was on record as done, and was opened again, is not: when it succeeded cannot be told.
 std::vector<journal::TaskFate> FatesOf(const journal::History& history, size_t tasks) {
-  std::vector<journal::TaskFate> fates = RecordedFates(history, tasks);
+  std::vector<journal::TaskFate> fates = journal::LastFates(history, tasks);
   std::vector<bool> was_done(tasks);
   for (const journal::FateRecord& record : history.fates) {
     if (record.task.value < tasks && record.fate == journal::TaskFate::kDone) was_done[record.task.value] = true;
@@ -60,7 +52,7 @@ std::vector<journal::NodeRecord> PresentNodes(const journal::History& history) {
 Status GoOnInPlace(const std::shared_ptr<run_dir::RunDir>& dir, const ResumePlan& plan, const journal::History& history,
                    const RunSettings& settings, size_t tasks) {
   std::vector<journal::FateRecord> changed;
-  const std::vector<journal::TaskFate> fates = RecordedFates(history, tasks);
+  const std::vector<journal::TaskFate> fates = journal::LastFates(history, tasks);
   for (uint32_t i = 0; i < tasks; ++i) {
     const journal::TaskFate fate = plan.done[i] ? journal::TaskFate::kDone : journal::TaskFate::kOpen;
     if (fates[i] != fate) changed.push_back({.task = TaskId(i), .fate = fate, .because = {}});

@@ -68,23 +68,6 @@ int32_t ExitCodeOf(const journal::AttemptRecord& attempt) {
   }
 }
 
-core::TaskRestored::As RestoredAs(journal::TaskFate fate, bool unwanted) {
-  using As = core::TaskRestored::As;
-  switch (fate) {
-    case journal::TaskFate::kDone:
-      return As::kDone;
-    case journal::TaskFate::kFailed:
-      return As::kFailed;
-    case journal::TaskFate::kSkipped:
-      return As::kSkipped;
-    case journal::TaskFate::kCancelled:
-      return As::kCancelled;
-    case journal::TaskFate::kOpen:
-      break;
-  }
-  return unwanted ? As::kDone : As::kOpen;
-}
-
 std::string NoNodeFits(const Shape& shape) {
   std::string text =
       shape.nodes > 1
@@ -235,8 +218,9 @@ void RunDriver::Begin(const Moment& moment) {
     const journal::TaskFate fate = recorder_.fate(task);
     const bool never_tried = recorder_.last_attempt(task) == 0 && tried == tries_.end();
     if (fate == journal::TaskFate::kOpen && never_tried && !unwanted) continue;
-    core::TaskRestored restored{
-        .task = task, .as = RestoredAs(fate, unwanted), .last_attempt = recorder_.last_attempt(task)};
+    core::TaskRestored restored{.task = task,
+                                .as = unwanted ? core::TaskRestored::As::kDone : RestoredAs(fate),
+                                .last_attempt = recorder_.last_attempt(task)};
     if (tried != tries_.end()) {
       restored.attempts = tried->second.attempts;
       restored.losses = tried->second.losses;

@@ -1,46 +1,21 @@
 #include <algorithm>
 #include <utility>
 
-#include "os/log.h"
 #include "server/driver.h"
-
-#include "base/text.h"
+#include "server/messages.h"
 
 // Tasks that other servers of the run have (other_servers.cc). The scheduler has every task of the run; those that are not
 // this server's are elsewhere there until they come, or until it is told how they ended.
 
 namespace harrow::server {
-namespace {
-
-core::TaskRestored::As AsOf(journal::TaskFate fate) {
-  using As = core::TaskRestored::As;
-  switch (fate) {
-    case journal::TaskFate::kDone:
-      return As::kDone;
-    case journal::TaskFate::kFailed:
-      return As::kFailed;
-    case journal::TaskFate::kSkipped:
-      return As::kSkipped;
-    case journal::TaskFate::kCancelled:
-      return As::kCancelled;
-    case journal::TaskFate::kOpen:
-      break;
-  }
-  return As::kOpen;
-}
-
-}  // namespace
 
 void RunDriver::SetOwn(const std::vector<bool>& own, const std::unordered_map<uint32_t, Tried>& tried,
                        const journal::History& history) {
   own_ = own;
   own_.resize(graph_.task_count(), false);
-  for (const auto& [task, what] : tried) {
-    Tries& tries = tries_[task];
-    tries.attempts = tries.losses = 0;
-    tries.last = what.last;
-  }
-  AddTried(history, flow_.settings.started.time_since_epoch().count(), tried, [this](const Tried& all) {
+  if (tried.empty()) return;
+  AddTried(history, flow_.settings.started.time_since_epoch().count(), tried, [&](const Tried& all) {
+    if (!tried.contains(all.task.value)) return;  // Restore has counted its attempts, those of several nodes too
     Tries& tries = tries_[all.task.value];
     tries.attempts = all.attempts;
     tries.losses = all.losses;
@@ -112,7 +87,7 @@ void RunDriver::EndElsewhere(const std::vector<std::pair<TaskId, journal::TaskFa
     // Whoever tells it twice, or tells it of a task that is this server's, changes nothing.
     const bool known = scheduler_.counts().total > task.value;
     if (known && scheduler_.state(task) != core::TaskState::kElsewhere) continue;
-    events_.push_back(core::TaskRestored{task, AsOf(fate)});
+    events_.push_back(core::TaskRestored{task, RestoredAs(fate)});
     if (ended_elsewhere_.emplace(task.value, fate).second && hooks_.ended_elsewhere) hooks_.ended_elsewhere(task);
   }
   if (!events_.empty()) Wake();

@@ -10,6 +10,23 @@ static_assert(static_cast<int>(journal::End::kExited) == pb::Attempt::EXITED &&
                   static_cast<int>(journal::End::kLost) == pb::Attempt::LOST,
               "the journal numbers ends as the wire does");
 
+core::TaskRestored::As RestoredAs(journal::TaskFate fate) {
+  using As = core::TaskRestored::As;
+  switch (fate) {
+    case journal::TaskFate::kDone:
+      return As::kDone;
+    case journal::TaskFate::kFailed:
+      return As::kFailed;
+    case journal::TaskFate::kSkipped:
+      return As::kSkipped;
+    case journal::TaskFate::kCancelled:
+      return As::kCancelled;
+    case journal::TaskFate::kOpen:
+      break;
+  }
+  return As::kOpen;
+}
+
 journal::AttemptRecord AttemptFromProto(const pb::Attempt& attempt, NodeId node) {
   journal::AttemptRecord record;
   record.task = TaskId(attempt.task());

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 
+#include "core/event.h"
 #include "graph/graph.h"
 #include "journal/journal.h"
 #include "server/node_table.h"
@@ -12,6 +13,9 @@
 // Between the messages of wire/harrow.proto and the values of graph and journal.
 
 namespace harrow::server {
+
+/// What the scheduler is told of a task with that fate.
+core::TaskRestored::As RestoredAs(journal::TaskFate fate);
 
 journal::AttemptRecord AttemptFromProto(const pb::Attempt& attempt, NodeId node);
 /// The part that a node tells of an attempt of several.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "journal/parts.h"
 #include "os/log.h"
 
 // Several servers have the tasks of one run, each those of its part. Every one of them knows the whole graph.
@@ -322,7 +323,7 @@ void OtherServers::Decided(TaskId task, journal::TaskFate fate, uint64_t sequenc
 }
 
 void OtherServers::AttemptEnded(const journal::AttemptRecord& record) {
-  if (record.end != journal::End::kExited || record.code != 0) return;
+  if (!journal::Succeeded(record)) return;
   auto& [count, seconds] = times_[graph_.profile(record.task).shape];
   ++count;
   seconds += Seconds(Duration(std::max<int64_t>(record.end_ns - record.start_ns, 0)));
@@ -346,6 +347,7 @@ void OtherServers::Committed(uint64_t sequence) {
     now.push_back(decided_.front());
     decided_.pop_front();
   }
+  if (connected_.empty()) now.clear();  // who comes is told all
   std::sort(now.begin(), now.end(), [](const Decision& a, const Decision& b) { return a.task < b.task; });
   for (const Decision& each : now) Add(each.task, each.fate, message.mutable_ended());
   for (const uint32_t part : now.empty() ? std::set<uint32_t>() : connected_) Send(part, message);

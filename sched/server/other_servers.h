@@ -73,7 +73,7 @@ class OtherServers {
   /// Nothing of this server's is under way to or from another one.
   bool idle() const { return moves_.idle(); }
   struct Figures {
-    uint64_t given = 0, taken = 0, messages = 0;  // tasks; messages in and out
+    uint64_t given = 0, messages = 0;  // tasks; messages in and out
   };
   const Figures& figures() const { return figures_; }
   bool is_supervisor() const { return supervisor_ != nullptr; }

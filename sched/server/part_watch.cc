@@ -36,10 +36,7 @@ int64_t LastTime(const journal::History& history) {
 }
 
 std::vector<std::pair<TaskId, journal::TaskFate>> FatesOf(const journal::History& history, size_t tasks) {
-  std::vector<journal::TaskFate> fates(tasks, journal::TaskFate::kOpen);
-  for (const journal::FateRecord& record : history.fates) {
-    if (record.task.value < tasks) fates[record.task.value] = record.fate;
-  }
+  const std::vector<journal::TaskFate> fates = journal::LastFates(history, tasks);
   std::vector<std::pair<TaskId, journal::TaskFate>> decided;
   for (uint32_t i = 0; i < tasks; ++i) {
     if (fates[i] != journal::TaskFate::kOpen) decided.emplace_back(TaskId(i), fates[i]);

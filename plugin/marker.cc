@@ -90,7 +90,7 @@ bool RemoveMarker(int base, uint32_t id) {
 }
 
 uint32_t IdOfMarker(const char* name) {
-  if (name[0] < '1' || name[0] > '9') return 0;
+  if (name[0] < '1') return 0;  // a sign, a space, a leading zero: strtoul would take it
   char* end = nullptr;
   const unsigned long id = strtoul(name, &end, 10);
   return id <= UINT_MAX && strcmp(end, ".job") == 0 ? static_cast<uint32_t>(id) : 0;

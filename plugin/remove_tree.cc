@@ -121,9 +121,7 @@ class Remover {
     EachEntry(top_, [this](const char* name) {
       Fd inside(OpenChecked(top_, name, O_DIRECTORY, mount_));
       if (inside.none()) {
-        if (errno != EXDEV) return Remove(top_, name);
-        if (!Unmount(top_, name)) Failed(EBUSY);
-        return;
+        return errno == EXDEV ? Unmount(top_, name) : Remove(top_, name);
       }
       EachEntry(inside, [this, &inside](const char* below) { Remove(inside, below); });
       if (unlinkat(top_, name, AT_REMOVEDIR) == 0) {
@@ -134,10 +132,10 @@ class Remover {
     });
   }
 
-  bool Unmount(int parent, const char* name) {
-    bool done = Detach(parent, name);
-    if (done) ++moved_;
-    return done;
+  // The next round removes what lay below.
+  void Unmount(int parent, const char* name) {
+    if (!Detach(parent, name)) return Failed(EBUSY);
+    ++moved_;
   }
 
   // One name of `parent`, whatever it is.
@@ -146,7 +144,7 @@ class Remover {
       ++result_.removed;
       return;
     }
-    if (errno == EBUSY && Unmount(parent, name)) return;  // a file with something mounted on it: next round
+    if (errno == EBUSY) return Unmount(parent, name);  // a file with something mounted on it
     if (errno == ENOENT) return;
     if (errno != EISDIR && errno != EPERM && errno != EACCES) return Failed(errno);
     const int error = errno;
@@ -162,10 +160,7 @@ class Remover {
         ++moved_;
         return;
       }
-      if (errno == EBUSY) {
-        if (!Unmount(parent, name)) Failed(EBUSY);
-        return;
-      }
+      if (errno == EBUSY) return Unmount(parent, name);
       if (errno == EXDEV) {
         if (TakesAnyProject(top_)) continue;
         return RemoveWhereItIs(parent, name);
@@ -182,11 +177,7 @@ class Remover {
   void RemoveWhereItIs(int parent, const char* name) {
     if (tops_ == kMostTops) return Failed(EXDEV);
     Fd inside(OpenChecked(parent, name, O_DIRECTORY, mount_));
-    if (inside.none()) {
-      const int error = errno;
-      if (error != EXDEV || !Unmount(parent, name)) Failed(error);
-      return;
-    }
+    if (inside.none()) return errno == EXDEV ? Unmount(parent, name) : Failed(errno);
     const Removal below = Remover(inside, mount_, deadline_, tops_ + 1).Run();
     result_.removed += below.removed;
     if (unlinkat(parent, name, AT_REMOVEDIR) == 0) {

@@ -214,6 +214,11 @@ std::string JobId() {
   return job.substr(0, job.find('.'));
 }
 
+void NoteJob(run::RunSettings* settings) {
+  settings->job_id = JobId();
+  settings->partition = settings->job_id.empty() ? "" : Variable("SLURM_JOB_PARTITION");
+}
+
 bool IsRestarted() {
   const std::string count = Variable("SLURM_RESTART_COUNT");
   return !JobId().empty() && !count.empty() && count != "0";
@@ -376,7 +381,7 @@ int BeginRun(os::FileSystem& fs, Plan plan, const Beginning& beginning) {
   const std::string& run_dir = run.path();
   plan.settings.run_id = RandomId();
   plan.settings.flow_id = plan.settings.run_id;
-  plan.settings.job_id = JobId();
+  NoteJob(&plan.settings);
   plan.settings.env = SubmitEnvironment();
   plan.settings.started = os::RealClock().Now();
   Status ready = Prepare(*taken);

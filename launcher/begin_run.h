@@ -54,6 +54,8 @@ int BeginHiddenRun(os::FileSystem& fs, Plan plan, std::string_view prefix, const
 
 /// This job's, without restarts; empty: there is none.
 std::string JobId();
+/// Whose allocation a run's settings are of: this job's.
+void NoteJob(run::RunSettings* settings);
 /// Was this process' job requeued, so that it had begun before?
 bool IsRestarted();
 std::string Absolute(const std::string& path);

@@ -111,7 +111,7 @@ int Join(const JoinOptions& options) {
   plan.settings.progress = config::RunOptions().progress;
   if (!part->is_first()) plan.settings.on_end.clear();
   Status ready = config::Apply(options.settings, &plan.settings);
-  plan.settings.job_id = JobId();
+  NoteJob(&plan.settings);
   plan.settings.env = SubmitEnvironment();
   LimitEnvironmentAs(*settings, &plan.settings);
   plan.settings.session = session;

@@ -296,7 +296,7 @@ int Resume(os::FileSystem& fs, const RunArguments& arguments) {
   if (arguments.dry_run) return ShowPlan(plan, resume.done);
   plan.settings.run_id = earlier->flow.settings.run_id;
   plan.settings.flow_id = earlier->flow.settings.flow_id;
-  plan.settings.job_id = JobId();
+  NoteJob(&plan.settings);
   plan.settings.env = SubmitEnvironment();
   if (same_flow) LimitEnvironmentAs(earlier->flow.settings, &plan.settings);
   plan.settings.started = os::RealClock().Now();

@@ -131,6 +131,52 @@ bool RunAccess::goes_on_elsewhere() const {
   return settings.ok() && GoesOnElsewhere(part_, settings->session_start());
 }
 
+std::vector<RunAccess::OneAllocation> RunAccess::Allocations(const pb::Progress& asked) {
+  std::vector<OneAllocation> all;
+  const auto numbers = part_.run == part_.dir ? std::vector<uint32_t>() : run_dir::PartNumbers(*part_.run);
+  if (!numbers.ok() || numbers->size() < 2) return all;
+  const auto first = run::ReadSettings(part_);
+  if (!first.ok()) return all;
+  const std::vector<OwnedPart> owned = OwnedParts(part_.run, first->session_start());
+  for (const uint32_t number : *numbers) {
+    const auto at = std::find_if(owned.begin(), owned.end(), [&](const OwnedPart& each) { return each.part.number == number; });
+    auto part = run_dir::OpenPart(part_.run, StrCat(number));
+    if (!part.ok()) continue;
+    OneAllocation one{.part = *std::move(part), .job = {}, .partition = {}, .over = at == owned.end(), .progress = {}};
+    const auto settings = run::ReadSettings(one.part);
+    if (settings.ok()) {
+      if (settings->session_start() != first->session_start()) continue;
+      one.job = settings->job_id;
+      one.partition = settings->partition;
+    } else if (one.over) {
+      continue;  // nobody has begun it
+    }
+    if (number == asked.allocation().part()) {
+      one.progress = asked;
+    } else if (!one.over && at->owner == run_dir::OwnerIs::kThere) {
+      one.progress = AskOther(one.part);
+    }
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+std::optional<pb::Progress> RunAccess::AskOther(const run_dir::Part& part) {
+  std::unique_ptr<client::Client>& client = other_clients_[part.number];
+  for (int tries = 0; tries < 2; ++tries) {  // its server may have been replaced
+    if (client == nullptr) {
+      client::Options options;
+      options.patience = Duration(0);
+      auto connected = client::Client::Connect(loop_.get(), *part.dir, part.dir->path(), options);
+      if (!connected.ok()) return {};
+      client = *std::move(connected);
+    }
+    if (auto progress = client->Progress(true); progress.ok()) return *std::move(progress);
+    client.reset();
+  }
+  return {};
+}
+
 void RunAccess::Wait(Duration d) {
   bool over = false;
   loop_->After(d, [&] {

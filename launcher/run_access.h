@@ -1,6 +1,8 @@
 #pragma once
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +42,15 @@ class RunAccess {
   /// Null: none answers, server_status() says why.
   client::Client* server() { return client_.get(); }
   const Status& server_status() const { return server_status_; }
+  /// An allocation of the run's session.
+  struct OneAllocation {
+    run_dir::Part part;
+    std::string job, partition;            // empty: none, or not known yet
+    bool over = false;
+    std::optional<pb::Progress> progress;  // none: it is over, or its server does not answer
+  };
+  /// All of them, by part; what server() has just said is `asked`. Empty where the run has had one alone.
+  std::vector<OneAllocation> Allocations(const pb::Progress& asked);
   /// Tries again, for commands that follow a run.
   void Reconnect();
   /// Lets time pass.
@@ -57,11 +68,13 @@ class RunAccess {
 
  private:
   explicit RunAccess(run_dir::Part part);
+  std::optional<pb::Progress> AskOther(const run_dir::Part& part);
 
   run_dir::Part part_;
   mutable std::vector<run_dir::Part> others_;  // parts whose output has been opened
   std::unique_ptr<os::EventLoop> loop_;
   std::unique_ptr<client::Client> client_;
+  std::map<uint32_t, std::unique_ptr<client::Client>> other_clients_;
   Status server_status_;
 };
 

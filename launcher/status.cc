@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <unistd.h>
@@ -23,7 +24,44 @@ struct StatusOptions {
 struct Look {
   Figures view;
   report::StatusContext context;
+  uint32_t asked_part = 0;  // whose server has said the view
 };
+
+/// The figures of a run that goes on in several allocations: each server knows how far all of it is, and what its own nodes do.
+void AddAllocations(const std::vector<RunAccess::OneAllocation>& allocations, const StatusOptions& options, Look* look) {
+  Figures& view = look->view;
+  for (const RunAccess::OneAllocation& one : allocations) {
+    report::AllocationView shown{.part = one.part.number,
+                                 .partition = one.partition,
+                                 .job = one.job,
+                                 .state = one.over ? "over" : one.progress ? "running" : "silent"};
+    if (one.progress) {
+      const pb::AllocationStatus& status = one.progress->allocation();
+      const Figures figures = wire::FiguresOf(*one.progress);
+      const std::vector<report::NodeView> nodes = NodesOf(*one.progress);
+      shown.nodes = static_cast<uint32_t>(std::count_if(nodes.begin(), nodes.end(), [](const auto& node) { return node.state == "joined"; }));
+      shown.slots = figures.slots;
+      shown.running = figures.running;
+      shown.ready = status.ready();
+      shown.waiting = status.waiting();
+      shown.took = status.took();
+      shown.gave = status.gave();
+      if (shown.part != look->asked_part) {
+        view.running += figures.running;
+        view.attempts += figures.attempts;
+        view.losses += figures.losses;
+        view.slots += figures.slots;
+        view.core_seconds += figures.core_seconds;
+        view.slot_seconds += figures.slot_seconds;
+        view.local_bytes += figures.local_bytes;
+        view.remote_bytes += figures.remote_bytes;
+        view.home_bytes += figures.home_bytes;
+        if (options.nodes) look->context.nodes.insert(look->context.nodes.end(), nodes.begin(), nodes.end());
+      }
+    }
+    look->context.allocations.push_back(std::move(shown));
+  }
+}
 
 Result<Look> TakeLook(RunAccess& run, const StatusOptions& options) {
   Look look;
@@ -32,16 +70,18 @@ Result<Look> TakeLook(RunAccess& run, const StatusOptions& options) {
   look.context.with_failures = options.failed;
   bool from_server = false;
   if (run.server() != nullptr) {
-    auto progress = run.server()->Progress(options.nodes);
+    auto progress = run.server()->Progress(true);
     if (!progress.ok()) {
       run.Reconnect();  // a server that has just been replaced, or whose run has just ended
-      if (run.server() != nullptr) progress = run.server()->Progress(options.nodes);
+      if (run.server() != nullptr) progress = run.server()->Progress(true);
     }
     if (progress.ok()) {
       from_server = true;
       look.view = wire::FiguresOf(*progress);
-      look.context.nodes = NodesOf(*progress);
+      if (options.nodes) look.context.nodes = NodesOf(*progress);
       look.context.epoch = progress->epoch();
+      look.asked_part = progress->allocation().part();
+      AddAllocations(run.Allocations(*progress), options, &look);
     }
   }
   look.context.source = from_server ? "server" : "journal";
@@ -90,6 +130,40 @@ std::string NodeTable(const std::vector<report::NodeView>& nodes) {
   return text;
 }
 
+std::string AllocationTable(const std::vector<report::AllocationView>& allocations) {
+  std::string text;
+  report::WriteTable(
+      {{"allocation"},
+       {"partition", false, 2},
+       {"job", false, 1},
+       {"state"},
+       {"nodes", true},
+       {"slots", true},
+       {"running", true},
+       {"ready", true},
+       {"waiting", true, 3},
+       {"took", true},
+       {"gave", true}},
+      allocations.size(),
+      [&](size_t r, std::vector<std::string>* cells) {
+        const report::AllocationView& one = allocations[r];
+        *cells = {StrCat(one.part), one.partition.empty() ? "-" : Printable(one.partition),
+                  one.job.empty() ? "-" : Printable(one.job), one.state};
+        if (one.state != "running") {
+          cells->resize(11, "-");
+          return;
+        }
+        for (const uint64_t figure : {uint64_t{one.nodes}, uint64_t{one.slots}, one.running, one.ready, one.waiting, one.took, one.gave})
+          cells->push_back(StrCat(figure));
+      },
+      [&text](std::string_view piece) {
+        text += piece;
+        return true;
+      },
+      TableWidth());
+  return text;
+}
+
 std::string LookText(const Look& look, const StatusOptions& options) {
   const Figures& view = look.view;
   std::string text = StrCat("run ", Printable(look.context.run_dir), ": ", look.context.state);
@@ -107,6 +181,7 @@ std::string LookText(const Look& look, const StatusOptions& options) {
   } else {
     text += report::SummaryLine(view) + "\n";
   }
+  if (!look.context.allocations.empty()) text += "\n" + AllocationTable(look.context.allocations);
   if (options.nodes) text += "\n" + NodeTable(look.context.nodes);
   if (options.failed && !look.context.failures.empty()) {
     text += "\n" + report::FailuresText(look.context.failures, look.context.failures.size(), "");

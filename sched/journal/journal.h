@@ -137,6 +137,17 @@ struct SessionRecord {
   bool operator==(const SessionRecord&) const = default;
 };
 
+/// What one allocation of a run had in the run's last session (journal/whole_run.h).
+struct Allocation {
+  uint32_t part = 0;
+  std::string job, partition;             // empty: none
+  NodeId first_node;                      // its nodes' numbers follow each other
+  uint32_t nodes = 0;
+  int64_t began_ns = 0, ended_ns = 0;     // calendar time; 0: it goes on, or was killed
+  uint64_t messages = 0;                  // of its last server with others; 0: not known
+  bool operator==(const Allocation&) const = default;
+};
+
 /// What a journal holds, read back. Tasks without a fate are open.
 struct History {
   std::string run_id;
@@ -149,6 +160,7 @@ struct History {
   std::vector<NodeRecord> nodes;
   std::vector<CopyRecord> copies;       // in order of commit
   std::vector<MoveRecord> moves;        // in order of commit
+  std::vector<Allocation> allocations;  // of a whole run, in the order of their parts; of one journal none
   std::vector<SessionRecord> sessions;  // first one first
   std::vector<std::pair<std::string, std::string>> facts;  // run-level, the last of a key: submit_dir, order, version, ...
 };

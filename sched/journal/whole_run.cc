@@ -1,6 +1,7 @@
 #include "journal/whole_run.h"
 
 #include <algorithm>
+#include <charconv>
 #include <string>
 #include <utility>
 
@@ -52,6 +53,22 @@ std::vector<std::pair<uint32_t, History>> ReadOthers(const run_dir::Part& first,
   return others;
 }
 
+Allocation AllocationOf(uint32_t part, const History& history, uint32_t nodes_before) {
+  Allocation of;
+  of.part = part;
+  of.job = FactOf(history, "job_id");
+  of.partition = FactOf(history, "partition");
+  of.first_node = NodeId(nodes_before);
+  of.nodes = NodesOf(history);
+  if (!history.sessions.empty()) {
+    of.began_ns = history.sessions.back().started_ns;
+    of.ended_ns = history.sessions.back().ended_ns;
+  }
+  const std::string messages = FactOf(history, "server_messages");
+  std::from_chars(messages.data(), messages.data() + messages.size(), of.messages);
+  return of;
+}
+
 bool OfLastSession(const History& other, const History& of_first) {
   return FactOf(other, "session_ns") == FactOf(of_first, "session_ns");
 }
@@ -71,6 +88,7 @@ Result<History> ReadRun(const run_dir::Part& first, const ReadJournal& read, std
   Result<History> all = read(first.dir);
   if (!all.ok()) return all;
   uint32_t nodes = NodesOf(*all);
+  all->allocations.push_back(AllocationOf(first.number, *all, 0));
   bool goes_on = false;
   int64_t ended = all->sessions.empty() ? 0 : all->sessions.back().ended_ns;
   for (auto& [part, other] : ReadOthers(first, *all, read, trouble)) {
@@ -78,7 +96,7 @@ Result<History> ReadRun(const run_dir::Part& first, const ReadJournal& read, std
     const auto number = [&](NodeId* node) {
       if (*node) node->value += nodes;
     };
-    const uint32_t further = NodesOf(other);
+    const Allocation allocation = AllocationOf(part, other, nodes);
     const auto place = [&](auto& record) {
       number(&record.node);
       record.output_file |= of_part;
@@ -87,7 +105,7 @@ Result<History> ReadRun(const run_dir::Part& first, const ReadJournal& read, std
     std::for_each(other.attempts.begin(), other.attempts.end(), place);
     std::for_each(other.parts.begin(), other.parts.end(), place);
     for (CopyRecord& copy : other.copies) number(&copy.from), number(&copy.to);
-    nodes += further;
+    nodes += allocation.nodes;
     const auto add = [](auto* to, auto& from) {
       to->insert(to->end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
     };
@@ -95,7 +113,9 @@ Result<History> ReadRun(const run_dir::Part& first, const ReadJournal& read, std
     add(&all->attempts, other.attempts);
     add(&all->parts, other.parts);
     add(&all->copies, other.copies);
+    add(&all->moves, other.moves);
     if (!OfLastSession(other, *all)) continue;
+    all->allocations.push_back(allocation);
     add(&all->fates, other.fates);
     goes_on |= !other.sessions.empty() && other.sessions.back().ended_ns == 0;
     if (!other.sessions.empty()) ended = std::max(ended, other.sessions.back().ended_ns);

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "report/aggregate.h"
+#include "report/allocations.h"
 #include "report/json.h"
 #include "report/movement.h"
 
@@ -252,6 +253,7 @@ void WriteJson(const RunView& run, const std::vector<size_t>& tasks, const Statu
   AppendFigures(FiguresOf(run), context, &json);
   AppendKinds(KindRows(run, tasks), &json);
   AppendNodes(NodeRows(run, tasks), &json);
+  AppendAllocations(run, &json);
   AppendFiles(run, tasks, kFilesShown, &json);
   json.Key("task_records").BeginArray();
   for (const size_t i : tasks) {

@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "journal/parts.h"
+#include "report/allocations.h"
 #include "report/json.h"
 #include "report/run_view.h"
 
@@ -91,6 +92,17 @@ void AppendFailures(JsonWriter* json, const std::vector<Failure>& failures) {
     json->Member("node", failure.node).Member("how", failure.how).Member("stderr_tail", failure.stderr_tail);
     if (!failure.command.empty()) json->Member("command", failure.command);
     json->EndObject();
+  }
+  json->EndArray();
+}
+
+void AppendAllocations(JsonWriter* json, const std::vector<AllocationView>& allocations) {
+  json->Key("allocations").BeginArray();
+  for (const AllocationView& one : allocations) {
+    json->BeginObject().MemberUint("part", one.part).Member("partition", one.partition).Member("job", one.job);
+    json->Member("state", one.state).MemberUint("nodes", one.nodes).MemberUint("slots", one.slots);
+    json->MemberUint("running", one.running).MemberUint("ready", one.ready).MemberUint("waiting", one.waiting);
+    json->MemberUint("took", one.took).MemberUint("gave", one.gave).EndObject();
   }
   json->EndArray();
 }
@@ -189,7 +201,12 @@ Figures FiguresOf(const RunView& run) {
   }
   view.makespan = run.makespan();
   for (const journal::Session& session : run.sessions()) {
-    view.slot_seconds += Seconds(session.length()) * session.slots;
+    // Allocations come and go: each counts for as long as it was there.
+    if (history.allocations.size() > 1 && &session == &run.sessions().back()) {
+      for (const AllocationRow& row : AllocationRows(run)) view.slot_seconds += row.slot_seconds;
+    } else {
+      view.slot_seconds += Seconds(session.length()) * session.slots;
+    }
     view.slots = session.slots;
   }
   view.sessions = static_cast<uint32_t>(std::max<size_t>(run.sessions().size(), 1));
@@ -303,6 +320,7 @@ std::string StatusJson(const Figures& view, const StatusContext& context) {
   JsonWriter json(&out);
   json.BeginObject().MemberUint("version", kStatusVersion);
   AppendFigures(view, context, &json);
+  if (!context.allocations.empty()) AppendAllocations(&json, context.allocations);
   if (context.with_nodes) AppendNodes(&json, context.nodes);
   if (context.with_failures) AppendFailures(&json, context.failures);
   json.EndObject();

@@ -61,12 +61,22 @@ struct NodeView {
   std::string state;          // joined, lost, closed, left
   uint32_t incarnations = 0;  // of its agent
 };
+/// Of a run that goes on in several allocations, one of them.
+struct AllocationView {
+  uint32_t part = 0;
+  std::string partition, job;          // empty: none
+  std::string state;                   // running, silent (its server does not answer), over
+  uint32_t nodes = 0, slots = 0;
+  uint64_t running = 0, ready = 0, waiting = 0;  // tasks of its own
+  uint64_t took = 0, gave = 0;                   // tasks, from and to others
+};
 struct StatusContext {
   std::string run_dir, run_id;
   std::string state;   // running, ended, stopped (over, with tasks open), unreachable
   std::string source;  // server, journal
   std::string note;    // a sentence when something is to be known about the source
   uint64_t epoch = 0;  // of the last server
+  std::vector<AllocationView> allocations{};  // of a run that goes on in several
   bool with_nodes = false;
   std::vector<NodeView> nodes;
   bool with_failures = false;

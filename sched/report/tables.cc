@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "base/text.h"
+#include "report/allocations.h"
 #include "report/json.h"
 #include "report/summary.h"
 
@@ -42,12 +43,6 @@ std::string Memory(int64_t kib) {
 
 std::string Cell(std::string_view text) {
   return Printable(text, kWidestCell);
-}
-
-std::string PercentCell(double share) {
-  std::string text;
-  AppendFixed(&text, share * 100, 1);
-  return text + " %";
 }
 
 std::string HowText(const RunView& run, size_t i, const AttemptRecord* last) {
@@ -116,6 +111,12 @@ void WriteNodes(const RunView& run, const std::vector<size_t>& tasks, size_t wid
 }
 
 }  // namespace
+
+std::string PercentCell(double share) {
+  std::string text;
+  AppendFixed(&text, share * 100, 1);
+  return text + " %";
+}
 
 void WriteTable(const std::vector<Column>& columns, size_t rows,
                 const std::function<void(size_t row, std::vector<std::string>* cells)>& fill, const Sink& sink,
@@ -241,6 +242,10 @@ void WriteOverview(const RunView& run, const std::vector<size_t>& tasks, size_t 
   if (!sink(head + "\n")) return;
   WriteKinds(run, tasks, width, sink);
   sink("\n");
+  if (run.history().allocations.size() > 1) {
+    WriteAllocations(run, width, sink);
+    sink("\n");
+  }
   WriteNodes(run, tasks, width, sink);
   const std::vector<size_t> longest = Slowest(run, tasks, slowest);
   if (longest.empty()) return;

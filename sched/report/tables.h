@@ -26,6 +26,9 @@ void WriteTable(const std::vector<Column>& columns, size_t rows,
                 const std::function<void(size_t row, std::vector<std::string>* cells)>& fill, const Sink& sink,
                 size_t width = kAnyWidth);
 
+/// "12.3 %" of a share.
+std::string PercentCell(double share);
+
 /// `report` for people: figures, kinds, nodes, the `slowest` slowest tasks.
 void WriteOverview(const RunView& run, const std::vector<size_t>& tasks, size_t slowest, size_t width,
                    const Sink& sink);

@@ -11,6 +11,7 @@ Status SettingsFromProto(const pb::RunSettings& p, RunSettings* s) {
   s->run_id = p.run_id();
   s->flow_id = p.flow_id();
   s->job_id = p.job_id();
+  s->partition = p.partition();
   s->submit_dir = p.submit_dir();
   for (const pb::EnvVar& variable : p.env()) s->env.emplace_back(variable.name(), variable.value());
   s->sources.assign(p.source().begin(), p.source().end());

@@ -116,6 +116,7 @@ void ToProto(const RunSettings& s, pb::RunSettings* p) {
   p->set_run_id(s.run_id);
   p->set_flow_id(s.flow_id);
   p->set_job_id(s.job_id);
+  p->set_partition(s.partition);
   p->set_submit_dir(s.submit_dir);
   for (const config::Setting& setting : config::ToStore(s)) {
     pb::Setting* stored = p->add_setting();

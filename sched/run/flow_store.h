@@ -34,6 +34,7 @@ struct RunSettings : config::RunOptions {
   std::string run_id;   // who may talk to whom; new for every run directory
   std::string flow_id;  // which numbering of tasks; the journal's fact `flow_id` must be equal
   std::string job_id;   // of the batch system; empty: none
+  std::string partition{};  // of that job; empty: none
   std::string submit_dir;
   std::vector<std::pair<std::string, std::string>> env;  // of the submit environment
   std::vector<std::string> sources;                      // the flow's files as given

@@ -61,6 +61,7 @@ void ClientSession::OnMessage(std::string_view bytes) {
   if (message.has_status()) {
     pb::ToClient reply;
     driver_->Snapshot(hooks_.now(), message.status().nodes(), reply.mutable_progress());
+    hooks_.allocation(reply.mutable_progress()->mutable_allocation());
     Send(reply);
   }
   if (message.has_explain()) Explain(message.explain().task());

@@ -22,6 +22,7 @@ class ClientSession {
     std::function<void(pb::SubmitRequest, Submissions::Told)> submit;
     std::function<void(std::shared_ptr<wire::Channel>, const pb::AwaitRequest&)> await;
     std::function<void(const std::vector<TaskId>&)> cancel;  // tasks of any server of the run
+    std::function<void(pb::AllocationStatus*)> allocation;
   };
   ClientSession(std::shared_ptr<wire::Channel> channel, const run::StoredFlow* flow, RunDriver* driver,
                 Hooks hooks);

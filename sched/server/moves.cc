@@ -114,6 +114,7 @@ Result<Holdings> HoldingsOf(uint32_t part, size_t tasks, const std::vector<journ
       now.pending.clear();
       now.taken.clear();
       now.tried.clear();
+      now.gave = now.took = 0;
       continue;
     }
     const auto pending = now.pending.find(record.number);
@@ -129,10 +130,12 @@ Result<Holdings> HoldingsOf(uint32_t part, size_t tasks, const std::vector<journ
         const std::optional<TaskOffer> offer = OfferOf(record, tasks);
         if (!offer || record.taker != part || !now.taken.insert({record.giver, record.number}).second || !set(*offer, true))
           return damaged(record);
+        now.took += offer->tasks.size();
         break;
       }
       case What::kConfirmed:
         if (pending == now.pending.end()) return damaged(record);
+        now.gave += pending->second.tasks.size();
         now.pending.erase(pending);
         break;
       case What::kReturned:
@@ -188,6 +191,8 @@ void Moves::Restore(Holdings holdings) {
   for (auto& [number, offer] : holdings.pending) out_[number] = {std::move(offer), true, false};
   for (const OfferId& id : holdings.taken) taken_[id] = true;
   last_number_ = holdings.last_number;
+  gave_ = holdings.gave;
+  took_ = holdings.took;
 }
 
 void Moves::Record(journal::MoveRecord record, std::function<void()> then) {
@@ -226,6 +231,7 @@ void Moves::Take(const TaskOffer& offer) {
   taken_[offer.id] = false;
   Record(RecordOf(What::kTaken, offer, hooks_.now()), [this, offer] {
     taken_[offer.id] = true;
+    took_ += offer.tasks.size();
     hooks_.own(offer.tasks, offer.tried);
     hooks_.answer(offer.id, true);
   });
@@ -240,6 +246,7 @@ void Moves::Answered(const OfferId& id, bool taken) {
 void Moves::Confirm(uint64_t number) {
   Out& out = out_.at(number);
   out.ended = true;
+  gave_ += out.offer.tasks.size();
   Record(RecordOf(What::kConfirmed, out.offer, hooks_.now()), [this, number] { out_.erase(number); });
 }
 

@@ -49,6 +49,7 @@ struct Holdings {
   std::set<OfferId> taken;                       // offers of others
   std::unordered_map<uint32_t, Tried> tried;     // of tasks that came from others
   uint64_t last_number = 0;                      // of its offers
+  uint64_t gave = 0, took = 0;                   // tasks: that others have taken, that it took from others
 };
 /// The run's tasks are at first those of part 0. kDamaged: the records contradict each other, or name tasks that are
 /// not there.
@@ -113,6 +114,10 @@ class Moves {
     bool ended = false;  // what became of it is known, and not on disk yet
   };
   const std::map<uint64_t, Out>& out() const { return out_; }
+  /// Tasks that others have taken of this server, and that it has taken of others, since the session began; one that comes
+  /// and goes counts each time.
+  uint64_t gave() const { return gave_; }
+  uint64_t took() const { return took_; }
 
  private:
   struct Waiting {
@@ -132,6 +137,7 @@ class Moves {
   std::map<uint32_t, std::set<OfferId>> over_;  // parts that are over, and what they had taken
   std::deque<Waiting> waiting_;    // for the disk, by sequence
   uint64_t last_number_ = 0;
+  uint64_t gave_ = 0, took_ = 0;
 };
 
 }  // namespace harrow::server

@@ -175,8 +175,18 @@ OtherServers::OtherServers(const graph::Graph& graph, const Options& options, Ru
 
 void OtherServers::Send(uint32_t part, const pb::BetweenServers& message) {
   if (!connected_.contains(part)) return;
-  ++figures_.messages;
+  ++messages_;
   hooks_.send(part, message);
+}
+
+void OtherServers::Snapshot(pb::AllocationStatus* status) const {
+  status->set_part(options_.part);
+  status->set_ready(driver_.scheduler().counts().ready);
+  status->set_waiting(driver_.scheduler().counts().waiting);
+  status->set_took(moves_.took());
+  status->set_gave(moves_.gave());
+  status->set_messages(messages_);
+  status->set_supervisor(is_supervisor());
 }
 
 // --- who is there
@@ -248,7 +258,7 @@ Status OtherServers::CheckTasks(const pb::BetweenServers& message) {
 }
 
 Status OtherServers::Take(uint32_t part, const pb::BetweenServers& message) {
-  ++figures_.messages;
+  ++messages_;
   HARROW_RETURN_IF_ERROR(CheckTasks(message));
   if (message.has_ended()) {
     std::vector<std::pair<TaskId, journal::TaskFate>> fates;
@@ -447,7 +457,6 @@ void OtherServers::Follow(const supervisor::MoveRequest& request) {
   std::vector<Tried> tried;
   std::vector<TaskId> tasks = driver_.TakeOut(hooks_.now(), wanted, &tried);
   if (tasks.empty()) return;
-  figures_.given += tasks.size();
   const uint64_t count = tasks.size();
   const uint64_t number = moves_.Give(request.to.value, std::move(tasks), std::move(tried));
   following_[number] = {request.id, request.to.value, request.shape, count, request.waiting};

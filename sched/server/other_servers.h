@@ -72,10 +72,10 @@ class OtherServers {
   const std::set<uint32_t>& connected() const { return connected_; }
   /// Nothing of this server's is under way to or from another one.
   bool idle() const { return moves_.idle(); }
-  struct Figures {
-    uint64_t given = 0, messages = 0;  // tasks; messages in and out
-  };
-  const Figures& figures() const { return figures_; }
+  /// Sent to and received from other servers since this one started.
+  uint64_t messages() const { return messages_; }
+  /// What it has to do with the others.
+  void Snapshot(pb::AllocationStatus* status) const;
   bool is_supervisor() const { return supervisor_ != nullptr; }
 
  private:
@@ -118,7 +118,7 @@ class OtherServers {
   std::deque<Decision> decided_;                  // not on disk yet
   std::map<Shape, std::pair<uint64_t, double>> times_;  // of attempts that succeeded: their number and seconds
   uint64_t reports_ = 0;
-  Figures figures_;
+  uint64_t messages_ = 0;
 };
 
 }  // namespace harrow::server

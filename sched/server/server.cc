@@ -340,6 +340,7 @@ void Server::Impl::RecordStart(const journal::History& history) {
   recorder.Fact("version", StrCat(run::kFlowVersion));
   recorder.Fact("unwanted", StrCat(driver->unwanted()));
   if (!settings.job_id.empty()) recorder.Fact("job_id", settings.job_id);
+  if (!settings.partition.empty()) recorder.Fact("partition", settings.partition);
   recorder.Fact("session_ns", StrCat(settings.session_start().time_since_epoch().count()));
   const bool ended_before = std::any_of(history.facts.begin(), history.facts.end(), [](const auto& fact) {
     return fact.first == "ended_ns" && !fact.second.empty();
@@ -435,7 +436,12 @@ wire::ChannelHandler Server::Impl::AcceptClient(std::shared_ptr<wire::Channel> c
                              .await = [this](auto asking_channel, const pb::AwaitRequest& request) {
                                awaiting.Ask(std::move(asking_channel), request);
                              },
-                              .cancel = [this](const std::vector<TaskId>& tasks) { others->Cancel(tasks); }};
+                             .cancel = [this](const std::vector<TaskId>& tasks) { others->Cancel(tasks); },
+                             .allocation = [this](pb::AllocationStatus* status) {
+                               others->Snapshot(status);
+                               status->set_job(flow.settings.job_id);
+                               status->set_partition(flow.settings.partition);
+                             }};
   clients.emplace_back(std::move(channel), &flow, driver.get(), std::move(hooks));
   const auto session = std::prev(clients.end());
   wire::ChannelHandler handler;
@@ -690,6 +696,7 @@ void Server::Impl::GoOn() {
   const bool settled = others->idle() || driver->interrupted();
   if (phase == Phase::kRunning && driver->complete() && tasks_fed() && submissions->idle() && settled) {
     phase = Phase::kRecording;
+    if (others->messages() > 0) driver->recorder().Fact("server_messages", StrCat(others->messages()));
     driver->RecordEnd(Now());
   }
   if (phase == Phase::kRecording && driver->recorder().all_committed()) Leave();

@@ -109,7 +109,39 @@ def test_another_allocation_takes_its_share(directory, program):
         check(done[0] > 60, "the smaller", done[0])
         status = json.loads(run.harrow("status", "--json", "--run-dir", "r", code=0).out)
         same(status["tasks"]["done"], 400)
-        check("400" in run.harrow("report", "--run-dir", "r", code=0).out)
+        said = run.harrow("report", "--run-dir", "r", "--wide", code=0).out
+        check("400" in said and "allocation" in said, said)
+        of = json.loads(run.harrow("report", "--json", "--run-dir", "r", code=0).out)
+        same([(one["part"], one["slots"], one["attempts"], one["gave"] - one["took"]) for one in of["allocations"]],
+             [(0, 2, done[0], done[1]), (1, 4, done[1], -done[1])])
+        check(all(0 < one["idle"] < 0.5 and one["messages_per_s"] > 1 for one in of["allocations"]), of["allocations"])
+        same(sum(move["tasks"] for move in of["moves"] if move["to"] == 1) - sum(move["tasks"] for move in of["moves"] if move["to"] == 0), done[1])
+        same(len(run.harrow("report", "--moves", "--run-dir", "r", code=0).out.splitlines()), 1 + len(of["moves"]))
+
+
+def test_status_has_a_line_for_each_allocation(directory, program):
+    with Run(directory, program, independent(300, 0.1)) as run:
+        alone = json.loads(run.harrow("status", "--json", "--run-dir", "r", code=0).out)
+        check("allocations" not in alone, alone)
+        run.join(3)
+
+        def looks():
+            status = json.loads(run.harrow("status", "--json", "--nodes", "--run-dir", "r", code=0).out)
+            found = status.get("allocations", [])
+            return status if len(found) == 2 and found[1].get("took", 0) > 0 and found[1]["running"] > 0 else None
+
+        status = wait_for(looks)
+        of = status["allocations"]
+        same([(one["part"], one["state"], one["nodes"], one["slots"]) for one in of], [(0, "running", 1, 2), (1, "running", 1, 3)])
+        same(of[0]["gave"] >= of[1]["took"], True, of)
+        same(status["tasks"]["running"], of[0]["running"] + of[1]["running"])
+        same((status["slots"], len(status["nodes"])), (5, 2))
+        table = run.harrow("status", "--run-dir", "r", code=0).out
+        check("allocation" in table and "gave" in table, table)
+        run.keepers[1].send_signal(signal.SIGTERM)
+        wait_for(lambda: "over" in run.harrow("status", "--run-dir", "r", code=0).out)
+        run.wait(0, 128 + signal.SIGTERM)
+        run.check_each_once(names(300))
 
 
 def query(run, part, sql):

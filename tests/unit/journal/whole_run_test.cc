@@ -85,6 +85,10 @@ TEST_F(WholeRunTest, HoldsWhatAllPartsDidUnderNumbersOfItsOwn) {
   first->SetFact("ended_ns", "5000");
   ASSERT_TRUE(first->Close().ok());
   auto other = Part(3, "7");
+  other->SetFact("job_id", "12");
+  other->SetFact("partition", "slow");
+  other->SetFact("server_messages", "250");
+  other->Add(MoveRecord{.what = MoveRecord::What::kTaken, .giver = 0, .taker = 3, .number = 1, .tasks = "1", .time_ns = 1050});
   other->Add(Node(0, "m0"));
   other->Add(Attempt(1, 0));
   other->Add(FateRecord{TaskId(1), TaskFate::kFailed, {}});
@@ -103,6 +107,12 @@ TEST_F(WholeRunTest, HoldsWhatAllPartsDidUnderNumbersOfItsOwn) {
   EXPECT_EQ(history->fates.size(), 2u);
   EXPECT_EQ(history->tasks.size(), 2u);
   EXPECT_EQ(history->sessions, (std::vector<SessionRecord>{{1000, 6000}})) << "until the last of them ended";
+  ASSERT_EQ(history->moves.size(), 1u);
+  EXPECT_EQ(history->moves[0].tasks, "1");
+  const std::vector<Allocation> had = {
+      {.part = 0, .job = "", .partition = "", .first_node = NodeId(0), .nodes = 2, .began_ns = 1000, .ended_ns = 5000, .messages = 0},
+      {.part = 3, .job = "12", .partition = "slow", .first_node = NodeId(2), .nodes = 1, .began_ns = 1000, .ended_ns = 6000, .messages = 250}};
+  EXPECT_EQ(history->allocations, had);
 }
 
 TEST_F(WholeRunTest, GoesOnAsLongAsOneOfItsPartsDoes) {
@@ -129,6 +139,7 @@ TEST_F(WholeRunTest, TakesOfEarlierSessionsWhatWasDoneAndNotWhatWasDecided) {
   ASSERT_TRUE(history.ok());
   EXPECT_EQ(history->attempts.size(), 1u) << "what has other numbers is left out";
   EXPECT_TRUE(history->fates.empty());
+  EXPECT_EQ(history->allocations.size(), 1u) << "the others are not of this session";
 }
 
 TEST_F(WholeRunTest, LeavesOutAndTellsWhatDoesNotRead) {

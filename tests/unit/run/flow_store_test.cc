@@ -34,6 +34,7 @@ StoredFlow Sample() {
   flow.settings.progress = config::Progress::kNone;
   flow.settings.end_margin = std::chrono::milliseconds(1500);
   flow.settings.job_id = "77";
+  flow.settings.partition = "fast";
   flow.unwanted = {false, false, true};
   return flow;
 }
@@ -52,6 +53,7 @@ TEST(FlowStore, ReadsBackWhatWasWritten) {
   EXPECT_EQ(back->settings.end_margin, std::chrono::milliseconds(1500));
   EXPECT_EQ(back->settings.progress, config::Progress::kAuto) << "a matter of one command";
   EXPECT_EQ(back->settings.job_id, "77");
+  EXPECT_EQ(back->settings.partition, "fast");
   EXPECT_EQ(back->unwanted, flow.unwanted);
   ASSERT_EQ(back->graph.task_count(), 3u);
   for (uint32_t i = 0; i < 3; ++i) {

@@ -70,6 +70,7 @@ TEST(Moves, ATakerHasTasksAndSaysSoWhenThatIsOnDisk) {
   EXPECT_TRUE(taker.answers[1].second);
   EXPECT_EQ(taker.owned.size(), 1u);
   EXPECT_EQ(taker.records.size(), 1u);
+  EXPECT_EQ(taker.moves.took(), 1u);
 }
 
 TEST(Moves, WhatIsRefusedIsTheGiversAgainWhenThatIsOnDisk) {
@@ -86,6 +87,7 @@ TEST(Moves, WhatIsRefusedIsTheGiversAgainWhenThatIsOnDisk) {
   EXPECT_EQ(giver.offers.size(), 1u) << "it is not offered again";
   giver.Sync();
   EXPECT_EQ(giver.owned, Tasks({3}));
+  EXPECT_EQ(giver.moves.gave(), 0u);
   EXPECT_TRUE(giver.moves.idle());
   EXPECT_EQ(giver.records.size(), 2u);
 }
@@ -103,6 +105,7 @@ TEST(Moves, AnOfferIsMadeAgainUntilItIsAnswered) {
   giver.moves.Answered({0, 9}, true);  // nobody's
   giver.moves.Connected(1);
   EXPECT_EQ(giver.offers.size(), 3u);
+  EXPECT_EQ(giver.moves.gave(), 1u);
   giver.Sync();
   EXPECT_EQ(giver.moves.out().size(), 1u);
   EXPECT_TRUE(giver.owned.empty());
@@ -135,6 +138,8 @@ TEST(Holdings, AreWhatTheRecordsSay) {
   EXPECT_EQ(first->taken, (std::set<OfferId>{{1, 7}}));
   EXPECT_EQ(first->tried.at(1), (Tried{TaskId(1), 2, 0, 2}));
   EXPECT_EQ(first->last_number, 4u);
+  EXPECT_EQ(first->gave, 3u);
+  EXPECT_EQ(first->took, 1u);
   EXPECT_EQ(HoldingsOf(1, 6, {})->own, std::vector<bool>(6, false));
   std::vector<MoveRecord> again = records;
   again.push_back(journal::HasAllTasks(0, 6, 9));
@@ -142,6 +147,7 @@ TEST(Holdings, AreWhatTheRecordsSay) {
   ASSERT_TRUE(resumed.ok());
   EXPECT_EQ(resumed->own, std::vector<bool>(6, true));
   EXPECT_TRUE(resumed->pending.empty() && resumed->taken.empty() && resumed->tried.empty());
+  EXPECT_EQ(resumed->gave + resumed->took, 0u);
   EXPECT_EQ(resumed->last_number, 4u) << "numbers are not used again";
 }
 

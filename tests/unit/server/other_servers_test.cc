@@ -233,7 +233,16 @@ TEST(OtherServers, GetTheirShareOfWhatIsReady) {
     run.Settle();
   }
   EXPECT_EQ(run[1].runs.size(), 4u) << "all slots are in use";
-  EXPECT_GT(run[0].others->figures().given, 20u);
+  pb::AllocationStatus of_giver, of_taker;
+  run[0].others->Snapshot(&of_giver);
+  run[1].others->Snapshot(&of_taker);
+  EXPECT_GT(of_giver.gave(), 20u);
+  EXPECT_EQ(of_taker.took(), of_giver.gave());
+  EXPECT_EQ(of_taker.gave() + of_giver.took(), 0u);
+  EXPECT_EQ(of_taker.part(), 1u);
+  EXPECT_TRUE(of_giver.supervisor() && !of_taker.supervisor());
+  EXPECT_EQ(of_giver.ready(), run[0].driver->scheduler().counts().ready);
+  EXPECT_GT(of_giver.messages(), 4u);
   const auto& there = run[1].driver->scheduler().counts();
   EXPECT_EQ(there.elsewhere + run[0].driver->scheduler().counts().elsewhere, 60u);
 }

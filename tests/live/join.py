@@ -4,99 +4,18 @@ servers, and whatever dies, each task is run once and none is lost.
 
 usage: join.py HARROW [test_...]"""
 import collections
-import contextlib
 import json
 import os
 import random
 import signal
-import sqlite3
-import subprocess
 import sys
 import time
 
 import run_support
+from join_support import Run, chains, independent, names, query
 from run_support import Harrow, check, kill, lines_of, of_run, same, wait_for, write
 
 LONG = bool(os.environ.get("HARROW_LONG"))
-FENCE = 2
-
-
-class Run:
-    """A run `r` of which the first allocation has so many slots. Every task says so in `ran` when it has done its work."""
-
-    def __init__(self, directory, program, flow, slots=2, *options):
-        self.directory, self.path = directory, f"{directory}/r"
-        self.harrow = Harrow(program, directory)
-        write(f"{directory}/harrow.conf", f'fence = "{FENCE}s"\n')
-        write(f"{directory}/flow.toml", flow)
-        self.keepers = [self.harrow.start("run", "flow.toml", "--run-dir", "r", "--slots", str(slots), *options)]
-        wait_for(lambda: os.path.exists(f"{self.path}/0/server"))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, value, trace):
-        for keeper in self.keepers:
-            if keeper.poll() is None:
-                if kind is None:
-                    keeper.terminate()
-                else:
-                    keeper.send_signal(signal.SIGTERM)
-        for keeper in self.keepers:
-            try:
-                keeper.wait(60)
-            except subprocess.TimeoutExpired:
-                keeper.kill()
-                keeper.wait()
-
-    def join(self, slots=2, *options):
-        part = len(self.keepers)
-        self.keepers.append(self.harrow.start("join", "r", "--slots", str(slots), *options))
-        wait_for(lambda: os.path.exists(f"{self.path}/{part}/server"))
-
-    def part(self, number):
-        """As of_run names its processes."""
-        return self.path if number == 0 else f"{self.path}/{number}"
-
-    def wait(self, *codes):
-        same([keeper.wait(180) for keeper in self.keepers], list(codes), "exit statuses", *lines_of(f"{self.directory}/harrow.out"))
-
-    def rows(self, sql):
-        """Of all parts' journals together."""
-        found = []
-        for part in range(len(self.keepers)):
-            with contextlib.closing(sqlite3.connect(f"file:{self.path}/{part}/journal.db?mode=ro", uri=True)) as db:
-                found += db.execute(sql).fetchall()
-        return found
-
-    def check_each_once(self, tasks):
-        """In the record and by the tasks' own word: no task more than once, and none lost."""
-        ran = collections.Counter(lines_of(f"{self.directory}/ran"))
-        same(sorted(ran), sorted(tasks), "what ran")
-        same({task: n for task, n in ran.items() if n > 1}, {}, "what ran twice")
-        succeeded = collections.Counter(self.rows("SELECT task FROM attempt WHERE outcome = 1 AND code = 0"))
-        same(len(succeeded), len(ran), "recorded successes")
-        same([task for task, n in succeeded.items() if n > 1], [], "recorded twice")
-
-
-def independent(count, seconds):
-    return (f'[[task]]\nname = "t{{i}}"\neach = {{ i = "0-{count - 1}" }}\n'
-            f'command = "sleep {seconds}; echo t{{i}} >> ran"\n')
-
-
-def names(count):
-    return [f"t{i}" for i in range(count)]
-
-
-def chains(count, length, seconds):
-    """Each link reads what the one before has written."""
-    text = ""
-    for link in range(length):
-        before = f'in = ["c{{i}}.{link - 1}"]\n' if link else ""
-        test = f"test -s c{{i}}.{link - 1}; " if link else ""
-        text += (f'[[task]]\nname = "l{link}.{{i}}"\neach = {{ i = "0-{count - 1}" }}\n{before}out = ["c{{i}}.{link}"]\n'
-                 f'command = "set -e; {test}sleep {seconds}; echo x > c{{i}}.{link}; echo l{link}.{{i}} >> ran"\n')
-    return text
 
 
 def test_another_allocation_takes_its_share(directory, program):
@@ -142,11 +61,6 @@ def test_status_has_a_line_for_each_allocation(directory, program):
         wait_for(lambda: "over" in run.harrow("status", "--run-dir", "r", code=0).out)
         run.wait(0, 128 + signal.SIGTERM)
         run.check_each_once(names(300))
-
-
-def query(run, part, sql):
-    with contextlib.closing(sqlite3.connect(f"file:{run.path}/{part}/journal.db?mode=ro", uri=True)) as db:
-        return db.execute(sql).fetchall()
 
 
 def test_output_of_all_parts_is_shown(directory, program):

@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <errno.h>
 #include <iostream>
-#include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -31,13 +30,8 @@ int write_error = 0;
 /// Is the keeper, without whom no server lives long, known to be gone? Only on its own machine can that be
 /// said.
 bool KeeperIsGone(run_dir::RunDir& dir) {
-  const auto owner = run_dir::ReadOwner(dir, dir.path());
-  if (!owner.ok()) return owner.status().code() == Code::kNotFound;
-  const run_dir::Owner here = run_dir::ThisProcess("");
-  if (owner->host != here.host) return false;
-  if (owner->boot_id != here.boot_id) return true;
-  return owner->pid_namespace == here.pid_namespace && kill(static_cast<pid_t>(owner->pid), 0) != 0 &&
-         errno == ESRCH;
+  const run_dir::OwnerIs owner = run_dir::LookAtOwner(dir, dir.path(), run_dir::ThisProcess(""), {});
+  return owner == run_dir::OwnerIs::kNobody || owner == run_dir::OwnerIs::kGone;
 }
 
 }  // namespace

@@ -36,18 +36,21 @@ std::string ClaimOf(const std::string& run_dir, const std::string& content) {
   return OwnerClaimPath(run_dir, hash.data());
 }
 
-/// Field 22 of /proc/PID/stat; 0 when there is no such process.
+/// Field 22 of /proc/PID/stat; 0 when there is no such process, or all that is left of it is what its parent has not asked for.
 uint64_t StartOf(int64_t pid) {
   std::ifstream file(StrCat("/proc/", pid, "/stat"));
   std::string text((std::istreambuf_iterator<char>(file)), {});
   size_t name_end = text.rfind(')');  // the name may hold anything
   if (name_end == std::string::npos) return 0;
   std::istringstream fields(text.substr(name_end + 1));
-  std::string field;
-  for (int i = 3; i < 22; ++i) fields >> field;
+  std::string state, field;
+  fields >> state;
+  for (int i = 4; i < 20; ++i) fields >> field;
+  int threads = 0;
   uint64_t start = 0;
-  fields >> start;
-  return start;
+  fields >> threads >> field >> start;
+  // Where only its first thread has ended others may still work.
+  return (state == "Z" || state == "X") && threads <= 1 ? 0 : start;
 }
 
 std::string Text(const Owner& o) {

@@ -163,12 +163,15 @@ PartWatch::Seen PartWatch::Look(const std::set<uint32_t>& connected, size_t task
   }
   for (const run_dir::Part& part : over) {
     const auto found = sealed_.find(part.number);
+    // Who sealed it may have died before it let it go: whoever comes after that would wait for the fence once more.
+    std::optional<Time>& gone_since = known_[part.number].gone_since;
     const bool again = found != sealed_.end() &&
-                       std::any_of(found->second.holdings.pending.begin(), found->second.holdings.pending.end(),
-                                   [&](const auto& offer) { return sealed_.contains(offer.second.taker); });
+                       (gone_since || std::any_of(found->second.holdings.pending.begin(), found->second.holdings.pending.end(),
+                                   [&](const auto& offer) { return sealed_.contains(offer.second.taker); }));
     if (seals && (found == sealed_.end() || again)) {
       const Status sealed = Seal(part, tasks);
       if (!sealed.ok()) trouble(Status(sealed.code(), StrCat("part ", part.number, ": ", sealed.message())));
+      if (sealed.ok()) gone_since.reset();
       Result<OverJournal> read = sealed.ok() ? ReadJournal(part, tasks) : sealed;
       if (!read.ok()) continue;
       sealed_[part.number] = *std::move(read);

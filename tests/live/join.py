@@ -114,14 +114,14 @@ def test_an_allocation_that_ends_gives_its_tasks_back(directory, program):
 
 
 def test_a_killed_allocation_is_replaced(directory, program):
-    """kill -9 of the keeper, with which all of its processes end: after the fence the other one takes over."""
+    """kill -9 of the keeper, with which all of its processes end, and which nobody reaps: after the fence the other one takes over."""
     with Run(directory, program, independent(120, 0.1)) as run:
         run.join(3)
         wait_for(lambda: len(lines_of(f"{directory}/ran")) > 20)
         kill(run.keepers[1].pid)
-        run.keepers[1].wait()
         wait_for(lambda: not of_run(run.part(1), "server") and not of_run(run.part(1), "agent"))
         same(run.keepers[0].wait(120), 0)
+        run.keepers[1].wait()
         run_by = collections.Counter(lines_of(f"{directory}/ran"))
         same(sorted(run_by), sorted(names(120)), "what ran")
 

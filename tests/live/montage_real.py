@@ -54,37 +54,51 @@ def mismatches(work, sums):
     return bad
 
 
+def prepare(data, work, name):
+    """The inputs of a set and its flow files, shared.toml and local.toml, in a directory. Returns what its outputs must be."""
+    generate, tasks = PARAMETERS[name]
+    for tool, args in (("gen_montage_inputs.py", generate), ("mk_montage_tasks.py", tasks)):
+        subprocess.run([sys.executable, os.path.join(data, "tools", tool), work, *args], check=True, stdout=subprocess.DEVNULL)
+    reference = os.path.join(data, "montage-real", name)
+    inputs = os.path.join(reference, "inputs.sha256.xz")
+    if os.path.exists(inputs):
+        bad = mismatches(work, read_sums(inputs))
+        assert not bad, f"the generated inputs are not those of the reference: {bad[:3]}"
+    for files in ("shared", "local"):
+        with open(os.path.join(work, "tasks.tsv"), encoding="utf-8") as lines:
+            write_flow(lines, os.path.join(work, f"{files}.toml"), keep=files == "local")
+    return read_sums(os.path.join(reference, "outputs.sha256.xz"))
+
+
+def remove_outputs(work, sums):
+    for _, output in sums:
+        if os.path.exists(os.path.join(work, output)):
+            os.unlink(os.path.join(work, output))
+
+
+def missing(data):
+    """What a run of Montage lacks here, and what would bring it; none: nothing."""
+    if not os.path.isdir(os.path.join(data, "montage-real")):
+        return f"no montage-real below {data}", "data"
+    return None if shutil.which("mProjectPP") else ("the Montage programs are not installed", "montage")
+
+
 def main():
     harrow, data = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     sets = sys.argv[3:] or ["t3", "m25"]
-    if not os.path.isdir(os.path.join(data, "montage-real")):
-        print(f"skipped: no montage-real below {sys.argv[2]} (needs data)")
-        return 77
-    if not shutil.which("mProjectPP"):
-        print("skipped: the Montage programs are not installed (needs montage)")
+    if lacks := missing(data):
+        print(f"skipped: {lacks[0]} (needs {lacks[1]})")
         return 77
     failures = 0
     with tempfile.TemporaryDirectory(prefix="harrow-montage-") as top:
         for name in sets:
             work = os.path.join(top, name)
-            generate, tasks = PARAMETERS[name]
-            for tool, args in (("gen_montage_inputs.py", generate), ("mk_montage_tasks.py", tasks)):
-                subprocess.run([sys.executable, os.path.join(data, "tools", tool), work, *args], check=True, stdout=subprocess.DEVNULL)
-            reference = os.path.join(data, "montage-real", name)
-            inputs = os.path.join(reference, "inputs.sha256.xz")
-            if os.path.exists(inputs):
-                bad = mismatches(work, read_sums(inputs))
-                assert not bad, f"the generated inputs are not those of the reference: {bad[:3]}"
-            sums = read_sums(os.path.join(reference, "outputs.sha256.xz"))
-            write_flow(open(os.path.join(work, "tasks.tsv"), encoding="utf-8"), os.path.join(work, "flow.toml"))
-            write_flow(open(os.path.join(work, "tasks.tsv"), encoding="utf-8"), os.path.join(work, "local.toml"), keep=True)
+            sums = prepare(data, work, name)
             for i, order in enumerate(ORDERS):
                 for nodes in NODES if LONG or name != "m25" else (NODES[i % len(NODES)],):
                     local = nodes.endswith("files")
-                    how = ["local.toml", "--files", "local", "--slots", "1"] if local else ["flow.toml"]
-                    for _, output in sums:
-                        if os.path.exists(os.path.join(work, output)):
-                            os.unlink(os.path.join(work, output))
+                    how = ["local.toml", "--files", "local", "--slots", "1"] if local else ["shared.toml"]
+                    remove_outputs(work, sums)
                     run_dir = os.path.join(top, f"run-{name}-{order}-{nodes.split()[0]}")
                     began = time.monotonic()
                     run = subprocess.run([harrow, "run", *how, "--order", order, "--local-nodes", nodes.split()[0], "--run-dir", run_dir],

@@ -6,11 +6,10 @@ usage: slurm_montage.py HARROW SHARED_DATA_DIR [t3 m25 ...]
 Without HARROW_LONG=1: t3 in one order."""
 import os
 import shutil
-import subprocess
 import sys
 
 from cluster_support import LONG, Cluster, check, skip
-from montage_real import ORDERS, PARAMETERS, mismatches, read_sums, write_flow
+from montage_real import ORDERS, mismatches, missing, prepare, remove_outputs
 from run_support import query
 from slurm_support import Job, nodes_of
 
@@ -29,22 +28,8 @@ priority = 9
 """
 
 
-def prepare(work, name):
-    generate, tasks = PARAMETERS[name]
-    for tool, args in (("gen_montage_inputs.py", generate), ("mk_montage_tasks.py", tasks)):
-        subprocess.run([sys.executable, os.path.join(DATA, "tools", tool), work, *args], check=True, stdout=subprocess.DEVNULL)
-    for files in ("shared", "local"):
-        with open(os.path.join(work, "tasks.tsv"), encoding="utf-8") as tasks:
-            write_flow(tasks, os.path.join(work, f"{files}.toml"), keep=files == "local")
-    with open(os.path.join(work, "shared.toml"), "a", encoding="utf-8") as flow:
-        flow.write(EACH_NODE)
-    return read_sums(os.path.join(DATA, "montage-real", name, "outputs.sha256.xz"))
-
-
 def run(cluster, work, name, order, files, sums):
-    for _, output in sums:
-        if os.path.exists(os.path.join(work, output)):
-            os.unlink(os.path.join(work, output))
+    remove_outputs(work, sums)
     shutil.rmtree(os.path.join(work, "nodes"), ignore_errors=True)
     os.mkdir(os.path.join(work, "nodes"))
     run_dir = os.path.join(work, f"run-{order}-{files}")
@@ -65,14 +50,14 @@ def run(cluster, work, name, order, files, sums):
 
 
 def main():
-    if not os.path.isdir(os.path.join(DATA, "montage-real")):
-        skip(f"no montage-real below {DATA}", "data")
-    if not shutil.which("mProjectPP"):
-        skip("the Montage programs are not installed", "montage")
+    if lacks := missing(DATA):
+        skip(*lacks)
     with Cluster("--share", os.path.dirname(HARROW)) as cluster:
         for name in sys.argv[3:] or (["t3", "m25"] if LONG else ["t3"]):
             work = os.path.join(cluster.home, name)
-            sums = prepare(work, name)
+            sums = prepare(DATA, work, name)
+            with open(os.path.join(work, "shared.toml"), "a", encoding="utf-8") as flow:
+                flow.write(EACH_NODE)
             for order in ORDERS if LONG or len(sys.argv) > 3 else ["rank+hrf"]:
                 for files in ("shared", "local"):
                     run(cluster, work, name, order, files, sums)

@@ -159,6 +159,22 @@ TEST_F(PartWatchTest, WaitsForTheFenceWhereAnOwnerDied) {
   EXPECT_EQ(watch.Look({}, 4, At(31)).over.size(), 1u);
 }
 
+/// Whoever comes later does not wait again, where one that sealed it died before it let it go.
+TEST_F(PartWatchTest, LetsGoOfWhatWasSealed) {
+  const run_dir::Part self = Part(1), other = Part(0);
+  ASSERT_TRUE(Journal(other)->Close().ok());
+  ASSERT_EQ(Watch(self).Look({}, 4, At(1)).over.size(), 1u);
+  run_dir::Owner dead = run_dir::ThisProcess("");
+  dead.process_start -= 1;
+  ASSERT_TRUE(run_dir::TakeOwnership(*other.dir, other.dir->path(), dead).ok());
+  PartWatch watch = Watch(self);
+  EXPECT_TRUE(watch.Look({}, 4, At(1)).over.empty());
+  ASSERT_EQ(watch.Look({}, 4, At(31)).over.size(), 1u);
+  EXPECT_FALSE(std::filesystem::exists(path_ + "/0/owner"));
+  EXPECT_TRUE(watch.Look({}, 4, At(32)).over.empty()) << "once is enough";
+  EXPECT_EQ(Watch(self).Look({}, 4, At(1)).over.size(), 1u);
+}
+
 TEST_F(PartWatchTest, WaitsNotWhereItsJobIsOver) {
   const run_dir::Part self = Part(1), other = Part(0);
   ASSERT_TRUE(Journal(other)->Close().ok());

@@ -58,7 +58,7 @@ def main():
         for i in range(5 if LONG else 1):
             work = os.path.join(top, f"{i}")
             os.rename(os.path.join(top, "inputs" if i == 0 else f"{i - 1}"), work)
-            run(harrow, work, sums, rng, 8 if LONG else 1)
+            run(harrow, work, sums, rng, 3 if LONG else 1)
             os.rename(os.path.join(work, "r"), os.path.join(top, f"run-{i}"))
     return 0
 

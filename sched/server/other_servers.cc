@@ -95,6 +95,12 @@ pb::ServerReport ToProto(const supervisor::Report& report) {
     out->set_capacity(queue.capacity);
     out->set_mean_ns(queue.mean.count());
   }
+  for (const supervisor::Pace& pace : report.paces) {
+    pb::KindPace* out = message.add_pace();
+    out->set_kind(pace.kind);
+    out->set_count(pace.count);
+    out->set_seconds(pace.seconds);
+  }
   message.set_waiting(report.waiting);
   message.set_draining(report.draining);
   if (report.ends_in) message.set_ends_in_ns(std::max<int64_t>(report.ends_in->count(), 0) + 1);
@@ -122,6 +128,11 @@ supervisor::Report FromProto(const pb::ServerReport& message) {
                              .workers = queue.workers(),
                              .capacity = queue.capacity(),
                              .mean = Duration(queue.mean_ns())});
+  }
+  for (const pb::KindPace& pace : message.pace()) {
+    // What is no number, or none that can be, is no pace.
+    if (pace.count() >= 0 && pace.count() < 1e15 && pace.seconds() >= 0 && pace.seconds() < 1e15)
+      report.paces.push_back({.kind = pace.kind(), .count = pace.count(), .seconds = pace.seconds()});
   }
   report.waiting = message.waiting();
   report.draining = message.draining();
@@ -335,8 +346,30 @@ void OtherServers::Decided(TaskId task, journal::TaskFate fate, uint64_t sequenc
 void OtherServers::AttemptEnded(const journal::AttemptRecord& record) {
   if (!journal::Succeeded(record)) return;
   auto& [count, seconds] = times_[graph_.profile(record.task).shape];
+  const double took = Seconds(Duration(std::max<int64_t>(record.end_ns - record.start_ns, 0)));
   ++count;
-  seconds += Seconds(Duration(std::max<int64_t>(record.end_ns - record.start_ns, 0)));
+  seconds += took;
+  supervisor::Pace& pace = paces_[graph_.kind(record.task).value];
+  ++pace.count;
+  pace.seconds += took;
+}
+
+/// Of the kinds that most tasks had; what was long ago counts less and less.
+std::vector<supervisor::Pace> OtherServers::PacesNow() {
+  constexpr size_t kMost = 16;
+  constexpr uint64_t kReportsToHalf = 100;  // ten seconds or more
+  std::vector<supervisor::Pace> paces;
+  for (auto& [kind, pace] : paces_) {
+    if (reports_ % kReportsToHalf == 0) pace.count /= 2, pace.seconds /= 2;
+    paces.push_back({.kind = kind, .count = pace.count, .seconds = pace.seconds});
+  }
+  std::erase_if(paces_, [](const auto& each) { return each.second.count < 0.5; });
+  if (paces.size() > kMost) {
+    std::nth_element(paces.begin(), paces.begin() + kMost, paces.end(),
+                     [](const supervisor::Pace& a, const supervisor::Pace& b) { return a.count > b.count; });
+    paces.resize(kMost);
+  }
+  return paces;
 }
 
 void OtherServers::SendAllDecided(uint32_t part) {
@@ -391,6 +424,7 @@ supervisor::Report OtherServers::ReportNow() {
                              .capacity = double(queue.workers),
                              .mean = known ? FromSeconds(times->second.second / double(times->second.first)) : Duration(0)});
   }
+  report.paces = PacesNow();
   report.waiting = driver_.scheduler().counts().waiting;
   report.draining = driver_.interrupted();
   if (const auto end = driver_.end_time()) report.ends_in = std::max(*end - hooks_.now().wall, Duration(0));

@@ -96,6 +96,7 @@ class OtherServers {
   void SendAllDecided(uint32_t part);
   void ChooseSupervisor();
   supervisor::Report ReportNow();
+  std::vector<supervisor::Pace> PacesNow();
   void Advise(const supervisor::Event& event);
   void Follow(const supervisor::MoveRequest& request);
   void Take(uint32_t part, const pb::ServerReport& message);
@@ -117,6 +118,7 @@ class OtherServers {
   std::map<OfferId, supervisor::MoveId> coming_;  // offers that are not taken yet
   std::deque<Decision> decided_;                  // not on disk yet
   std::map<Shape, std::pair<uint64_t, double>> times_;  // of attempts that succeeded: their number and seconds
+  std::map<uint32_t, supervisor::Pace> paces_;  // by kind
   uint64_t reports_ = 0;
   uint64_t messages_ = 0;
 };

@@ -34,13 +34,21 @@ struct QueueState {
   uint64_t in_flight = 0;
   // So many of them run at once where nothing else does: the paper's nWorkers.
   uint32_t workers = 0;
-  // The same, each worth its measured speed, foreign load included: the paper's mCap. Speeds are against
-  // those of the other servers.
+  // The same, each worth its speed as far as the server knows it. With the speed that the supervisor measures
+  // (Pace) it is the paper's mCap.
   double capacity = 0;
   // How long such a task takes there, on average; 0: not known yet.
   Duration mean{0};
   // What must be brought to where one runs, on average, and is not there everywhere.
   double bytes = 0;
+};
+
+/// How long tasks of a kind took at a server lately, whatever else its nodes did. Kinds are numbered alike by all
+/// servers of a run.
+struct Pace {
+  uint32_t kind = 0;
+  double count = 0;  // tasks, the older ones for less than one
+  double seconds = 0;
 };
 
 /// Tasks that a giver has named to a taker, which has not confirmed them: the giver starts none of them.
@@ -65,6 +73,8 @@ struct Report {
   uint64_t handled = 0;
   // One for each shape that tasks of the run have.
   std::vector<QueueState> queues = {};
+  // One for each of the kinds that most tasks had.
+  std::vector<Pace> paces = {};
   // Tasks of any shape that wait for other tasks.
   uint64_t waiting = 0;
   // It is to give away all that has not begun.

@@ -179,7 +179,7 @@ double Supervisor::RateAt(const Part& part, const QueueState& queue) const {
   for (const auto& [id, other] : parts_) {
     const QueueState* known = QueueOf(other.report, queue.shape);
     if (known != nullptr && RateOf(*known) > 0 && known->capacity > 0 && id != part.report.part)
-      return RateOf(*known) * queue.capacity / known->capacity;
+      return RateOf(*known) * CapacityOf(part, queue) / CapacityOf(other, *known);
   }
   return 0;
 }
@@ -191,7 +191,7 @@ Side Supervisor::SideOf(const Part& part, const Shape& shape) const {
       static_cast<int64_t>(queue == nullptr ? 0 : queue->ready) + Expected(part.report.part, shape);
   side.ready = static_cast<uint64_t>(std::max<int64_t>(0, ready));
   if (queue == nullptr || part.report.draining) return side;
-  side.capacity = queue->capacity;
+  side.capacity = CapacityOf(part, *queue);
   side.workers = queue->workers;
   if (options_.worth_only && part.report.ends_in) {
     const double rate = RateAt(part, *queue);
@@ -245,8 +245,34 @@ void Supervisor::Balance(Time now, std::vector<Action>* actions) {
     for (const QueueState& queue : part.report.queues) shapes.insert(queue.shape);
   }
   if (present.size() < 2) return;
+  MeasureSpeeds(present);
   for (const Shape& shape : shapes) BalanceShape(now, shape, present, actions);
   GiveWaiting(now, present, actions);
+}
+
+/// The time that a server's tasks would have taken at the average server, against the time that they took: kinds that one alone
+/// has had tell nothing, and a mixture of long and short ones makes nobody slow.
+void Supervisor::MeasureSpeeds(const std::vector<PartId>& present) {
+  constexpr double kEnough = 30;  // tasks
+  std::map<uint32_t, Pace> all;
+  for (const PartId id : present) {
+    for (const Pace& pace : parts_.at(id).report.paces) {
+      Pace& sum = all[pace.kind];
+      sum.count += pace.count;
+      sum.seconds += pace.seconds;
+    }
+  }
+  for (const PartId id : present) {
+    Part& part = parts_.at(id);
+    double count = 0, took = 0, average = 0;
+    for (const Pace& pace : part.report.paces) {
+      count += pace.count;
+      took += pace.seconds;
+      const Pace& sum = all.at(pace.kind);
+      if (sum.count > 0) average += pace.count * sum.seconds / sum.count;
+    }
+    part.speed = count >= kEnough && took > 0 && average > 0 ? average / took : 1;
+  }
 }
 
 void Supervisor::BalanceShape(Time now, const Shape& shape, const std::vector<PartId>& present,
@@ -301,7 +327,7 @@ std::vector<int64_t> Supervisor::AmountsOf(const Shape& shape, const std::vector
 void Supervisor::GiveWaiting(Time now, const std::vector<PartId>& present, std::vector<Action>* actions) {
   const auto capacity_of = [&](PartId id) {
     double capacity = 0;
-    for (const QueueState& queue : parts_.at(id).report.queues) capacity += queue.capacity;
+    for (const QueueState& queue : parts_.at(id).report.queues) capacity += CapacityOf(parts_.at(id), queue);
     return capacity;
   };
   PartId largest;

@@ -64,6 +64,7 @@ class Supervisor {
     Report report;
     Time heard{};
     bool fresh = false;          // reported since servers were looked at last
+    double speed = 1;            // measured, against the others'
     std::vector<MoveId> giving;  // of the open moves
   };
   struct Move {
@@ -81,6 +82,8 @@ class Supervisor {
   void Forget(Time now);
   void LookAtGap(std::vector<Action>* actions);
   void Balance(Time now, std::vector<Action>* actions);
+  void MeasureSpeeds(const std::vector<PartId>& present);
+  double CapacityOf(const Part& part, const QueueState& queue) const { return queue.capacity * part.speed; }
   void BalanceShape(Time now, const Shape& shape, const std::vector<PartId>& present,
                     std::vector<Action>* actions);
   /// Who gives or gets how many; those who get may want more than others give.

@@ -77,6 +77,40 @@ std::vector<MoveRequest> AskedOfTwo(Watched* w) {
   return w->Asked();
 }
 
+/// 100 tasks of a kind at each, which take the second one half of the time.
+TEST(SupervisorTest, AServerThatIsTwiceAsFastIsWorthTwice) {
+  Watched w({.worth_only = false});
+  Introduce(&w, 2);
+  Report slow = w.Of(0, 90), fast = w.Of(1, 0);
+  slow.paces = {{.kind = 3, .count = 100, .seconds = 200}};
+  fast.paces = {{.kind = 3, .count = 100, .seconds = 100}};
+  w.Tell(slow);
+  w.Tell(fast);
+  EXPECT_EQ(TextOf(w.Asked()), "0>1:60 ");
+}
+
+TEST(SupervisorTest, LongTasksMakeNobodySlowAndFewTasksTellNothing) {
+  for (const auto& [of_first, of_second] : std::vector<std::pair<std::vector<Pace>, std::vector<Pace>>>{
+           // The second has mostly long ones, and does each kind as fast as the first.
+           {{{.kind = 1, .count = 90, .seconds = 90}, {.kind = 2, .count = 10, .seconds = 100}},
+            {{.kind = 1, .count = 10, .seconds = 10}, {.kind = 2, .count = 90, .seconds = 900}}},
+           // Kinds that one alone has had.
+           {{{.kind = 1, .count = 100, .seconds = 1}}, {{.kind = 2, .count = 100, .seconds = 900}}},
+           // Too few.
+           {{{.kind = 1, .count = 12, .seconds = 10}}, {{.kind = 1, .count = 12, .seconds = 90}}},
+           // Nothing, and what took no time.
+           {{}, {{.kind = 1, .count = 100, .seconds = 0}}}}) {
+    Watched w({.worth_only = false});
+    Introduce(&w, 2);
+    Report first = w.Of(0, 90), second = w.Of(1, 0);
+    first.paces = of_first;
+    second.paces = of_second;
+    w.Tell(first);
+    w.Tell(second);
+    EXPECT_EQ(TextOf(w.Asked()), "0>1:45 ");
+  }
+}
+
 TEST(SupervisorTest, TheExampleByTriggerAndAmount) {
   const auto asked = [](Trigger trigger, double alpha, Amount amount, uint64_t first, uint64_t second) {
     Watched w({.trigger = trigger, .amount = amount, .alpha = alpha, .worth_only = false});

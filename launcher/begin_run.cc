@@ -60,7 +60,8 @@ constexpr OptionInfo kSettings[] = {
     {"slots", "N", nullptr, "One-core tasks at once on a node (default: its cores)"},
     {"local-nodes", "K", nullptr, "Divide this machine into K pretend nodes"},
     {"output-limit", "BYTES", nullptr, "Keep so much of a task's stdout and stderr each"},
-    {"progress", "MODE", nullptr, "auto (default), plain or none"},
+    {"progress", "MODE", nullptr, ""},
+    {"moves", "HOW", nullptr, "auto, plain, none; direct, via-supervisor"},
 };
 
 std::string SettingKey(std::string_view option) {

@@ -216,9 +216,7 @@ Status ReadMoves(const SimArguments& arguments, sim::Options* options) {
     if (!period) return Bad(StrCat("--report-period: ", period.status().message()));
     if (*period < std::chrono::milliseconds(1)) return Bad("--report-period is at least 1ms; write 100ms");
     options->report_period = Seconds(*period);
-    options->moves.period = *period;
-    options->moves.silence = std::max(options->moves.silence, 10 * *period);
-    options->moves.forget = std::max(options->moves.forget, 30 * *period);
+    options->moves.SetPeriod(*period);
   }
   options->moves.worth_only = !arguments.move_all;
   options->submit_children = arguments.submit_children;

@@ -163,6 +163,7 @@ Key ChoiceKey(std::string_view name, Enum RunOptions::*member,
 
 const std::vector<Key>& Keys() {
   using std::chrono::hours;
+  using std::chrono::milliseconds;
   using std::chrono::seconds;
   static const std::vector<Key> keys = {
       TextKey("name", &RunOptions::name, "text", "name of the run", true),
@@ -230,6 +231,20 @@ const std::vector<Key>& Keys() {
       CommandKey("on_end", &RunOptions::on_end, "when the run has ended, with its exit status and counts"),
       TimeKey("on_end_limit", &RunOptions::on_end_limit, seconds(1), hours(24), "most that on_end may take",
               true),
+      ChoiceKey<Moves>("moves", &RunOptions::moves, {{"direct", Moves::kDirect}, {"via-supervisor", Moves::kViaSupervisor}},
+                       "direct | via-supervisor", "the way of tasks from one allocation of the run to another", true),
+      ChoiceKey<MoveTrigger>(
+          "move_trigger", &RunOptions::move_trigger,
+          {{"empty", MoveTrigger::kEmpty}, {"low", MoveTrigger::kLow}, {"always", MoveTrigger::kAlways}},
+          "empty | low | always", "when tasks are shared out anew between allocations", true),
+      ChoiceKey<MoveAmount>("move_amount", &RunOptions::move_amount,
+                            {{"capacity", MoveAmount::kCapacity}, {"workers", MoveAmount::kWorkers}}, "capacity | workers",
+                            "what an allocation's share is by: its slots' speed, or their number", true),
+      NumberKey("move_alpha", &RunOptions::move_alpha, "percent", 1, 99,
+                "with move_trigger = low: of its share, fewer tasks than which are few"),
+      FlagKey("move_all", &RunOptions::move_all, "tasks move also where that saves no time"),
+      TimeKey("report_period", &RunOptions::report_period, milliseconds(1), seconds(60),
+              "a server tells how many tasks it has so often", true),
       OfCommand(ChoiceKey<Progress>(
           "progress", &RunOptions::progress,
           {{"auto", Progress::kAuto}, {"plain", Progress::kPlain}, {"none", Progress::kNone}},

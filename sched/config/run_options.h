@@ -15,6 +15,9 @@
 namespace harrow::config {
 
 enum class Files : uint8_t { kShared, kLocal };
+enum class Moves : uint8_t { kDirect, kViaSupervisor };
+enum class MoveTrigger : uint8_t { kEmpty, kLow, kAlways };
+enum class MoveAmount : uint8_t { kCapacity, kWorkers };
 enum class Progress : uint8_t { kAuto, kPlain, kNone };
 
 /// How a run is to go, all sources considered. Each member is a setting of the same name with '-' for '_'
@@ -52,6 +55,13 @@ struct RunOptions {
   Duration node_limit = std::chrono::minutes(5);  // of each of these two
   std::string on_end;                             // a command at the run's end
   Duration on_end_limit = std::chrono::minutes(5);
+  // Between the allocations of a run (supervisor/core).
+  Moves moves = Moves::kDirect;
+  MoveTrigger move_trigger = MoveTrigger::kAlways;
+  MoveAmount move_amount = MoveAmount::kCapacity;
+  uint32_t move_alpha = 50;  // percent, of MoveTrigger::kLow
+  bool move_all = false;     // also what saves no time
+  Duration report_period = std::chrono::milliseconds(100);
   Progress progress = Progress::kAuto;
   std::string run_dir;  // empty: harrow-<job or date>
 };

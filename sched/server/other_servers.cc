@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "journal/parts.h"
 #include "os/log.h"
+#include "wire/decode.h"
 
 // Several servers have the tasks of one run, each those of its part. Every one of them knows the whole graph.
 //
@@ -168,7 +169,7 @@ OtherServers::OtherServers(const graph::Graph& graph, const Options& options, Ru
                                   const auto following = following_.find(offer.id.number);
                                   if (following != following_.end())
                                     Set(following->second.move, out->mutable_move());
-                                  Send(offer.taker, message);
+                                  SendOfMove(offer.taker, message);
                                 },
                             .answer =
                                 [this](const OfferId& id, bool taken) {
@@ -176,7 +177,7 @@ OtherServers::OtherServers(const graph::Graph& graph, const Options& options, Ru
                                   pb::OfferAnswered* out = message.add_answered();
                                   Set(id, out->mutable_id());
                                   out->set_taken(taken);
-                                  Send(id.giver, message);
+                                  SendOfMove(id.giver, message);
                                 },
                             .own =
                                 [this](const std::vector<TaskId>& tasks, const std::vector<Tried>& tried) {
@@ -188,6 +189,16 @@ void OtherServers::Send(uint32_t part, const pb::BetweenServers& message) {
   if (!connected_.contains(part)) return;
   ++messages_;
   hooks_.send(part, message);
+}
+
+void OtherServers::SendOfMove(uint32_t part, const pb::BetweenServers& message) {
+  const uint32_t supervisor = connected_.empty() ? part : std::min(options_.part, *connected_.begin());
+  if (!options_.via_supervisor || supervisor == options_.part || supervisor == part) return Send(part, message);
+  pb::BetweenServers around;
+  around.mutable_passed()->set_from(options_.part);
+  around.mutable_passed()->set_to(part);
+  around.mutable_passed()->set_message(message.SerializeAsString());
+  Send(supervisor, around);
 }
 
 void OtherServers::Snapshot(pb::AllocationStatus* status) const {
@@ -268,6 +279,22 @@ Status OtherServers::CheckTasks(const pb::BetweenServers& message) {
   return Status(Code::kInvalid, StrCat("it names task ", tasks - 1, ", and the run has ", graph_.task_count()));
 }
 
+/// To be passed on, where this server is who it was sent by; or its end.
+Status OtherServers::TakePassed(uint32_t part, const pb::Passed& passed) {
+  if (passed.to() != options_.part) {
+    if (passed.from() != part) return Status(Code::kInvalid, StrCat("it speaks for part ", passed.from()));
+    pb::BetweenServers on;
+    *on.mutable_passed() = passed;
+    Send(passed.to(), on);
+    return {};
+  }
+  pb::BetweenServers inside;
+  // From whom it is says who passes it on: all of them are servers of this run.
+  if (!wire::Decode(passed.message(), &inside).ok() || inside.has_passed() || passed.from() == options_.part)
+    return Status(Code::kInvalid, StrCat("what is passed on of part ", passed.from(), " does not read"));
+  return Take(passed.from(), inside);
+}
+
 Status OtherServers::Take(uint32_t part, const pb::BetweenServers& message) {
   ++messages_;
   HARROW_RETURN_IF_ERROR(CheckTasks(message));
@@ -307,6 +334,7 @@ Status OtherServers::Take(uint32_t part, const pb::BetweenServers& message) {
             .keep = asked.keep(),
             .waiting = asked.waiting()});
   }
+  if (message.has_passed()) HARROW_RETURN_IF_ERROR(TakePassed(part, message.passed()));
   if (message.ping_ns() != 0) {
     pb::BetweenServers answer;
     answer.set_pong_ns(message.ping_ns());
@@ -440,6 +468,11 @@ supervisor::Report OtherServers::ReportNow() {
 void OtherServers::Tick() {
   if (connected_.empty()) return;
   ChooseSupervisor();
+  // What was lost with who was to pass it on.
+  constexpr uint64_t kAgain = 50;
+  if (options_.via_supervisor && reports_ % kAgain == kAgain - 1) {
+    for (const uint32_t part : connected_) moves_.Connected(part);
+  }
   supervisor::Report report = ReportNow();
   if (supervisor_) {
     Advise(supervisor::Reported{std::move(report)});

@@ -38,6 +38,7 @@ class OtherServers {
     uint32_t part = 0;
     uint64_t epoch = 1;
     supervisor::Options supervisor = {};
+    bool via_supervisor = false;  // offers and their answers go through it, for comparisons
   };
   struct Hooks {
     /// To a server that is connected.
@@ -93,6 +94,9 @@ class OtherServers {
   };
 
   void Send(uint32_t part, const pb::BetweenServers& message);
+  /// Something about a move: the way that they go.
+  void SendOfMove(uint32_t part, const pb::BetweenServers& message);
+  Status TakePassed(uint32_t part, const pb::Passed& passed);
   void SendAllDecided(uint32_t part);
   void ChooseSupervisor();
   supervisor::Report ReportNow();

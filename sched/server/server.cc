@@ -42,7 +42,6 @@ namespace harrow::server {
 namespace {
 
 constexpr Duration kProgressEvery = std::chrono::milliseconds(200);
-constexpr Duration kReportEvery = std::chrono::milliseconds(100);  // to the supervisor
 constexpr Duration kTick = std::chrono::seconds(1);
 constexpr Duration kListenEvery = std::chrono::milliseconds(250);
 constexpr Duration kAccountEvery = std::chrono::minutes(1);
@@ -96,6 +95,7 @@ struct Server::Impl {
   void DropAgent(const wire::Channel* key);
   wire::ChannelHandler AcceptClient(std::shared_ptr<wire::Channel> channel);
   void ReadyForSubmissions(std::vector<run::Submission> known);
+  OtherServers::Options OthersOptions() const;
   Status ReadyForOthers(const journal::History& history);
   Status Grow(uint32_t tasks);
   void LoseOthers(const std::string& why);
@@ -500,7 +500,7 @@ void Server::Impl::AccountTimer() {
 
 void Server::Impl::ReportTimer() {
   others->Tick();
-  loop->After(kReportEvery, [this] { ReportTimer(); });
+  loop->After(flow.settings.report_period, [this] { ReportTimer(); });
 }
 
 void Server::Impl::Tell(const std::string& line) {
@@ -579,13 +579,29 @@ void Server::Impl::ReadyForSubmissions(std::vector<run::Submission> known) {
                           .failed = [this](const Status& why) { CannotRecord("what was submitted", why); }});
 }
 
+OtherServers::Options Server::Impl::OthersOptions() const {
+  const run::RunSettings& settings = flow.settings;
+  OtherServers::Options others_options = {.part = options.part.number, .epoch = epoch};
+  supervisor::Options& advice = others_options.supervisor;
+  advice.trigger = settings.move_trigger == config::MoveTrigger::kEmpty ? supervisor::Trigger::kEmpty
+                   : settings.move_trigger == config::MoveTrigger::kLow ? supervisor::Trigger::kLow
+                                                                        : supervisor::Trigger::kAlways;
+  advice.amount = settings.move_amount == config::MoveAmount::kWorkers ? supervisor::Amount::kWorkers
+                                                                       : supervisor::Amount::kCapacity;
+  advice.alpha = settings.move_alpha / 100.0;
+  advice.worth_only = !settings.move_all;
+  advice.SetPeriod(settings.report_period);
+  others_options.via_supervisor = settings.moves == config::Moves::kViaSupervisor;
+  return others_options;
+}
+
 Status Server::Impl::ReadyForOthers(const journal::History& history) {
   const run_dir::Part& part = options.part;
   Result<Holdings> holdings = HoldingsOf(part.number, flow.graph.task_count(), history.moves);
   if (!holdings.ok()) return holdings.status();
   driver->SetOwn(holdings->own, holdings->tried, history);
   others = std::make_unique<OtherServers>(
-      flow.graph, OtherServers::Options{.part = part.number, .epoch = epoch}, driver.get(),
+      flow.graph, OthersOptions(), driver.get(),
       OtherServers::Hooks{
           .send = [this](uint32_t to, const pb::BetweenServers& message) { links->Send(to, message); },
           .now = [this] { return Now(); },

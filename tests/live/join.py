@@ -38,6 +38,20 @@ def test_another_allocation_takes_its_share(directory, program):
         same(len(run.harrow("report", "--moves", "--run-dir", "r", code=0).out.splitlines()), 1 + len(of["moves"]))
 
 
+def test_tasks_go_by_the_supervisor_where_that_is_asked(directory, program):
+    """And with the other ways to decide when and how many."""
+    for trigger, amount in (("empty", "capacity"), ("low", "workers")):
+        where = f"{directory}/{trigger}"
+        os.mkdir(where)
+        settings = {"HARROW_MOVE_TRIGGER": trigger, "HARROW_MOVE_AMOUNT": amount, "HARROW_MOVE_ALL": "true", "HARROW_REPORT_PERIOD": "50ms"}
+        with Run(where, program, independent(200, 0.05), 2, "--moves", "via-supervisor", env=settings) as run:
+            run.join(1)
+            run.join(3)
+            run.wait(0, 0, 0)
+            run.check_each_once(names(200))
+            check(all(len(query(run, part, "SELECT 1 FROM attempt")) > 15 for part in (0, 1, 2)))
+
+
 def test_status_has_a_line_for_each_allocation(directory, program):
     with Run(directory, program, independent(300, 0.1)) as run:
         alone = json.loads(run.harrow("status", "--json", "--run-dir", "r", code=0).out)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -33,6 +34,13 @@ struct Options {
   Duration forget = std::chrono::seconds(10);
   // Relative to the best value; below 0: the run goes on to its end.
   double gap = -1;
+
+  /// Servers report so often; who is silent is known by that.
+  void SetPeriod(Duration each) {
+    period = each;
+    silence = std::max(silence, 10 * each);
+    forget = std::max(forget, 30 * each);
+  }
 };
 
 /// Watches over the servers of a run and asks them to move tasks: reports in, requests out. Deterministic,

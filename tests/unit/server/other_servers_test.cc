@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <gtest/gtest.h>
 #include <map>
+#include <set>
 #include <memory>
 #include <random>
 
@@ -26,7 +27,8 @@ using test::TinyTask;
 /// on disk when the test says so; it is never lost.
 class Several {
  public:
-  Several(std::vector<TinyTask> tasks, std::vector<uint32_t> slots) : flow_(TinyFlow(std::move(tasks))) {
+  Several(std::vector<TinyTask> tasks, std::vector<uint32_t> slots, bool via_supervisor = false)
+      : flow_(TinyFlow(std::move(tasks))), via_supervisor_(via_supervisor) {
     for (const uint32_t each : slots) {
       parts_.push_back(std::make_unique<One>());
       parts_.back()->slots = each;
@@ -45,6 +47,7 @@ class Several {
     uint64_t sequence = 0, told = 0;  // the agent's, and what was told of the journal
     std::map<uint32_t, uint32_t> runs;  // task, attempt: at the agent
     std::map<uint32_t, std::vector<std::string>> to;
+    std::set<uint32_t> offered_to, passed_for;  // offers to these, and what others pass on to these
   };
   One& operator[](uint32_t part) { return *parts_[part]; }
   size_t size() const { return parts_.size(); }
@@ -71,8 +74,10 @@ class Several {
     ASSERT_TRUE(holdings.ok()) << holdings.status().message();
     one.driver->SetOwn(holdings->own, holdings->tried, history);
     one.others = std::make_unique<OtherServers>(
-        graph(), OtherServers::Options{.part = part, .epoch = one.options.epoch}, one.driver.get(),
-        OtherServers::Hooks{.send = [&one](uint32_t to, const pb::BetweenServers& message) {
+        graph(), OtherServers::Options{.part = part, .epoch = one.options.epoch, .via_supervisor = via_supervisor_}, one.driver.get(),
+        OtherServers::Hooks{.send = [&one, part](uint32_t to, const pb::BetweenServers& message) {
+                              if (message.offered_size() > 0) one.offered_to.insert(to);
+                              if (message.has_passed() && message.passed().from() == part) one.passed_for.insert(message.passed().to());
                               one.to[to].push_back(message.SerializeAsString());
                             },
                             .now = [this] { return Now(); },
@@ -207,6 +212,7 @@ class Several {
 
  private:
   run::StoredFlow flow_;
+  const bool via_supervisor_;
   test::FakeEventLoop loop_;
   Duration time_{std::chrono::seconds(1)};
   std::vector<std::unique_ptr<One>> parts_;
@@ -327,7 +333,7 @@ void RandomRun(uint64_t seed) {
     for (uint32_t n = draw(3); i > 0 && n > 0; --n) before.insert(draw(i));
     for (const uint32_t each : before) tasks[i].in.push_back("f" + std::to_string(each));
   }
-  Several run(tasks, {1 + draw(3), 1 + draw(3), 1 + draw(3)});
+  Several run(tasks, {1 + draw(3), 1 + draw(3), 1 + draw(3)}, seed % 2 == 0);
   for (int step = 0; step < 3000 && !run.AllComplete(); ++step) {
     const uint32_t part = draw(run.size()), other = draw(run.size());
     switch (const uint32_t what = draw(20)) {
@@ -374,6 +380,43 @@ void RandomRun(uint64_t seed) {
   }
   EXPECT_TRUE(run.AllComplete());
   EXPECT_EQ(run.Successes().size(), tasks.size());
+}
+
+/// For comparisons: what two others give each other goes through the supervisor, and what nobody passes on is offered again.
+TEST(OtherServers, MovesGoByTheSupervisorWhereThatIsAsked) {
+  Several run(Independent(60), {1, 1, 4}, true);
+  run.ConnectAll();
+  for (int i = 0; i < 300 && !run.AllComplete(); ++i) {
+    run.Report();
+    run.Settle();
+    for (uint32_t part = 0; part < run.size(); ++part) {
+      // The second does nothing, so that what it got goes on to the third.
+      while (part != 1 && !run[part].runs.empty()) run.End(part, run[part].runs.begin()->first);
+    }
+    if (i > 30) {
+      while (!run[1].runs.empty()) run.End(1, run[1].runs.begin()->first);
+    }
+  }
+  EXPECT_TRUE(run.AllComplete());
+  EXPECT_EQ(run.Successes().size(), 60u);
+  EXPECT_FALSE(run[1].offered_to.contains(2) || run[2].offered_to.contains(1));
+  EXPECT_TRUE(run[1].passed_for.contains(2)) << "what the second had got, and did not begin, went to the third";
+  EXPECT_FALSE(run[0].offered_to.empty());
+}
+
+TEST(OtherServers, WhoSpeaksForOthersIsRefused) {
+  Several run(Independent(4), {1, 1, 1}, true);
+  run.ConnectAll();
+  pb::BetweenServers message;
+  message.mutable_passed()->set_from(2);
+  message.mutable_passed()->set_to(2);
+  EXPECT_EQ(run[0].others->Take(1, message).code(), Code::kInvalid) << "of another one";
+  message.mutable_passed()->set_from(1);
+  message.mutable_passed()->set_to(0);
+  message.mutable_passed()->set_message("garbage");
+  EXPECT_EQ(run[0].others->Take(1, message).code(), Code::kInvalid);
+  message.mutable_passed()->set_message(message.SerializeAsString());
+  EXPECT_EQ(run[0].others->Take(1, message).code(), Code::kInvalid) << "one in the other";
 }
 
 TEST(OtherServers, RunEachTaskOnceWhateverIsCutAndKilled) {

@@ -49,7 +49,6 @@ constexpr int32_t kTimedOutCode = 124;    // as timeout(1)
 constexpr int32_t kNotStartedCode = 127;  // as a shell that does not find the command
 constexpr int32_t kKilledCode = 128 + 9;
 constexpr int32_t kMissingOutputCode = 1;
-constexpr size_t kUnfitNamed = 8;  // nodes that are named to the user
 
 int32_t ExitCodeOf(const journal::AttemptRecord& attempt) {
   switch (attempt.end) {

@@ -325,6 +325,7 @@ class RunDriver {
   bool some_given_up_ = false;                             // and the scheduler has not been told yet
   size_t back_ = 0;                                        // so many nodes are waited for while gathering
   bool numbers_unsure_ = false;                            // attempts may have begun of which nobody tells
+  static constexpr size_t kUnfitNamed = 8;  // nodes that are named to the user
   size_t unfit_told_ = 0;                                  // nodes
   std::map<std::string, std::set<std::string>> problems_;  // what agents said, and the names of their nodes
   std::string last_problem_;                               // what was told last, where that was one of these

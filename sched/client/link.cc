@@ -1,6 +1,7 @@
 // A server that is killed is started again within a second, with a new address and epoch in PART/server. So a
 // dial that fails is repeated, PART/server read anew each time, until the patience is over. One whose machine has gone
-// says nothing: where its kernel does not even acknowledge, the connection counts as broken.
+// says nothing: where its kernel does not even acknowledge, the connection counts as broken. Where a run has several parts
+// their servers are tried one after the other.
 //
 // The loop may call back about a connection that has been given up; what is called holds a guard of that connection, which
 // knows.
@@ -20,6 +21,7 @@ namespace {
 constexpr Duration kBetweenDials = std::chrono::milliseconds(100);
 constexpr Duration kWatchEvery = std::chrono::seconds(5);
 constexpr Duration kUnheard = std::chrono::seconds(20);
+constexpr Duration kMostPassive = std::chrono::minutes(10);
 
 void DialOverTls(os::EventLoop* loop, const std::string& address, const wire::Credentials& credentials,
                  std::function<wire::ChannelHandler(Result<std::shared_ptr<wire::Channel>>)> done) {
@@ -42,38 +44,59 @@ Link::~Link() {
 
 void Link::Start() {
   give_up_ = loop_->Now() + options_.patience;
-  ReadAnnouncement();
+  Look();
 }
 
 void Link::Send(const pb::FromClient& message) {
   channel_->Send(message.SerializeAsString());
 }
 
+void Link::Look() {
+  others_ = options_.others ? options_.others() : std::vector<run_dir::Part>();
+  place_ = 0;
+  any_there_ = false;
+  ReadAnnouncement();
+}
+
+/// Of the next place that has one, and dials it.
 void Link::ReadAnnouncement() {
-  auto announced = run_dir::ReadRendezvous(fs_, part_dir_);
-  if (!announced.ok()) {
+  for (; place_ <= others_.size(); ++place_) {
+    const bool first = place_ == 0;
+    os::FileSystem& fs = first ? fs_ : *others_[place_ - 1].dir;
+    const std::string& dir = first ? part_dir_ : others_[place_ - 1].dir->path();
+    auto announced = run_dir::ReadRendezvous(fs, dir);
+    if (announced.ok()) {
+      any_there_ = true;
+      announced_ = *std::move(announced);
+      next_address_ = 0;
+      last_ = Status(Code::kUnavailable, StrCat(run_dir::ServerPath(dir), " names no address"));
+      return DialNext();
+    }
     // A file system that others write may say for a moment what is not so.
     const Code why = announced.status().code();
-    const bool may_pass = why == Code::kUnavailable || why == Code::kExhausted || why == Code::kDamaged;
-    if (!may_pass || loop_->Now() >= give_up_) return End(announced.status());
-    state_ = State::kWaiting;
-    return SetTimer(kBetweenDials, &Link::ReadAnnouncement);
+    any_there_ |= why == Code::kUnavailable || why == Code::kExhausted || why == Code::kDamaged;
+    if (first) first_missing_ = last_ = announced.status();
   }
-  announced_ = *std::move(announced);
-  next_address_ = 0;
-  last_ = Status(Code::kUnavailable, StrCat(run_dir::ServerPath(part_dir_), " names no address"));
-  DialNext();
+  // One may have gone, and another one be about to take its place.
+  if (!any_there_ && !passive_since_) return End(first_missing_);
+  TryAgain();
+}
+
+void Link::TryAgain() {
+  if (loop_->Now() >= give_up_) {
+    if (!announced_.addresses.empty() || !any_there_)
+      return End(Status(Code::kUnavailable, StrCat("the server of ", part_dir_, " (", announced_.host, ", process ", announced_.pid,
+                                                   ") does not answer: ", last_.message())));
+    return End(first_missing_);
+  }
+  state_ = State::kWaiting;
+  SetTimer(kBetweenDials, &Link::Look);
 }
 
 void Link::DialNext() {
   if (next_address_ == announced_.addresses.size()) {
-    if (loop_->Now() < give_up_) {
-      state_ = State::kWaiting;
-      return SetTimer(kBetweenDials, &Link::ReadAnnouncement);
-    }
-    return End(Status(Code::kUnavailable,
-                      StrCat("the server of ", part_dir_, " (", announced_.host, ", process ", announced_.pid,
-                             ") does not answer: ", last_.message())));
+    ++place_;
+    return ReadAnnouncement();
   }
   state_ = State::kDialing;
   guard_ = std::make_shared<Guard>(Guard{this});
@@ -118,6 +141,13 @@ void Link::Greeted(const pb::ToClient& message) {
     return End({Code::kRefused, StrCat("the server speaks version ", version, " and this program version ",
                                        wire::kProtocolVersion, "; use the harrow that started the run")});
   }
+  if (options_.submits && message.hello().passive()) {
+    // The run goes on: somebody will take what is submitted, when it is known that who did so is gone.
+    if (!passive_since_) passive_since_ = loop_->Now();
+    if (loop_->Now() - *passive_since_ < kMostPassive) give_up_ = loop_->Now() + options_.patience;
+    return Failed({Code::kUnavailable, "another server of the run takes tasks, and is not to be found"});
+  }
+  passive_since_.reset();
   state_ = State::kUp;
   SetTimer(kWatchEvery, &Link::Watch);
   hooks_.up(message.hello());
@@ -150,7 +180,7 @@ void Link::Lost(const Status& why) {
   }
   last_ = known;
   give_up_ = loop_->Now() + options_.patience;
-  SetTimer(kBetweenDials, &Link::ReadAnnouncement);
+  SetTimer(kBetweenDials, &Link::Look);
 }
 
 /// The connection that was about to be made is not.

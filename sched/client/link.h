@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "base/time.h"
 #include "os/event_loop.h"
 #include "os/file_system.h"
+#include "run_dir/part.h"
 #include "run_dir/rendezvous.h"
 #include "wire/channel.h"
 #include "wire/harrow.pb.h"
@@ -25,6 +27,10 @@ struct Options {
       std::function<void(os::EventLoop*, const std::string& address, const wire::Credentials&,
                          std::function<wire::ChannelHandler(Result<std::shared_ptr<wire::Channel>>)>)>;
   Dial dial;
+  /// The run's other parts, which are tried where the first one's server does not answer; empty: there are none.
+  std::function<std::vector<run_dir::Part>()> others{};
+  /// It is about submitting: a server that says that another one takes tasks is not the one.
+  bool submits = false;
 };
 
 /// The connection to the server of a run, whichever that is: it is made, and made again when it breaks, until nobody has
@@ -56,8 +62,10 @@ class Link {
   enum class State { kIdle, kDialing, kGreeting, kUp, kWaiting, kOver };
   struct Guard;  // what callbacks of the loop hold
 
+  void Look();
   void ReadAnnouncement();
   void DialNext();
+  void TryAgain();
   void Dialled(const Status& why);
   void OnMessage(std::string_view bytes);
   void Greeted(const pb::ToClient& message);
@@ -76,6 +84,11 @@ class Link {
   const Hooks hooks_;
   State state_ = State::kIdle;
   Time give_up_{};
+  std::vector<run_dir::Part> others_;
+  size_t place_ = 0;       // 0: part_dir_; else one more than that of others_
+  bool any_there_ = false;  // one of these places has an announcement
+  Status first_missing_;   // why the first one has none
+  std::optional<Time> passive_since_;
   run_dir::Rendezvous announced_;
   size_t next_address_ = 0;
   Status last_;  // why the last try failed

@@ -35,6 +35,21 @@ Session::Session(os::EventLoop* loop, os::FileSystem& fs, std::string run, std::
              .down = [](const Status&) { return true; },
              .over = [this](const Status& why) { Over(why); }}) {}
 
+Session::Setup Session::OfRun(Setup setup, const run_dir::Part& part) {
+  if (part.run == part.dir) return setup;
+  setup.link.others = [run = part.run, number = part.number] {
+    std::vector<run_dir::Part> others;
+    const Result<std::vector<uint32_t>> numbers = run_dir::PartNumbers(*run);
+    for (const uint32_t other : numbers.ok() ? *numbers : std::vector<uint32_t>()) {
+      if (other == number) continue;
+      Result<run_dir::Part> opened = run_dir::OpenPart(run, StrCat(other));
+      if (opened.ok()) others.push_back(*std::move(opened));
+    }
+    return others;
+  };
+  return setup;
+}
+
 Session::~Session() {
   *posted_ = nullptr;
 }

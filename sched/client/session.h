@@ -26,7 +26,7 @@ class Session {
   struct Setup {
     SubmitQueue::Limits limits;
     bool alone = true;  // SubmitQueue
-    client::Options link{.patience = std::chrono::seconds(30), .reply_time = std::chrono::seconds(10), .dial = {}};
+    client::Options link{.patience = std::chrono::seconds(30), .reply_time = std::chrono::seconds(10), .dial = {}, .others = {}, .submits = true};
   };
   struct Hooks {
     std::function<void(const pb::ClientHello&)> greeted;  // by the first server
@@ -41,7 +41,7 @@ class Session {
   /// `run`: what it is called, for messages; `part_dir`: as of Link. `fs` outlives this.
   Session(os::EventLoop* loop, os::FileSystem& fs, std::string run, std::string part_dir, Setup setup, Hooks hooks);
   Session(os::EventLoop* loop, const run_dir::Part& part, Setup setup, Hooks hooks)
-      : Session(loop, *part.dir, part.run->path(), part.dir->path(), std::move(setup), std::move(hooks)) {}
+      : Session(loop, *part.dir, part.run->path(), part.dir->path(), OfRun(std::move(setup), part), std::move(hooks)) {}
   ~Session();
 
   /// Once. Hooks may be called from here on; not by Submit.
@@ -55,6 +55,7 @@ class Session {
   size_t unsettled() const { return unsettled_.size(); }
 
  private:
+  static Setup OfRun(Setup setup, const run_dir::Part& part);
   void Up(const pb::ClientHello& hello);
   void Send(const pb::SubmitRequest& request);
   void OnMessage(const pb::ToClient& message);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -69,6 +70,16 @@ Allocation AllocationOf(uint32_t part, const History& history, uint32_t nodes_be
   return of;
 }
 
+/// Those that are not there; both rise by ids. Who goes on in the first part's place knows tasks that were submitted since.
+void AddTasks(std::vector<TaskRecord>* to, std::vector<TaskRecord>& from) {
+  if (from.empty()) return;
+  std::vector<TaskRecord> both;
+  const auto earlier = [](const TaskRecord& a, const TaskRecord& b) { return a.task.value < b.task.value; };
+  std::set_union(std::make_move_iterator(to->begin()), std::make_move_iterator(to->end()), std::make_move_iterator(from.begin()),
+                 std::make_move_iterator(from.end()), std::back_inserter(both), earlier);
+  *to = std::move(both);
+}
+
 bool OfLastSession(const History& other, const History& of_first) {
   return FactOf(other, "session_ns") == FactOf(of_first, "session_ns");
 }
@@ -97,6 +108,7 @@ Result<History> ReadRun(const run_dir::Part& first, const ReadJournal& read, std
       if (*node) node->value += nodes;
     };
     const Allocation allocation = AllocationOf(part, other, nodes);
+    AddTasks(&all->tasks, other.tasks);
     const auto place = [&](auto& record) {
       number(&record.node);
       record.output_file |= of_part;

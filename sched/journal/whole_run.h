@@ -14,7 +14,7 @@ namespace harrow::journal {
 using ReadJournal = std::function<Result<History>(std::shared_ptr<run_dir::RunDir>)>;
 
 /// What all parts of a run have recorded, as if one server had: the first part's history, with the attempts, nodes,
-/// copies and moves of the others. Nodes of other parts have numbers after those of the first, and
+/// copies and moves of the others, and the tasks that only they know. Nodes of other parts have numbers after those of the first, and
 /// output files of other parts have the part's number with theirs (output::FileNumber). What other parts decided about tasks
 /// counts as long as the session lasts in which they did: a resume writes what stays done into the first part's journal. A
 /// part that cannot be read is left out, and `trouble`, if not null, says why. Errors: those of reading the first part.

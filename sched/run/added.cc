@@ -71,6 +71,19 @@ Result<Walked> Walk(const std::string& path, std::string_view data, const std::s
   return walked;
 }
 
+Status TakeSubmissions(const std::string& path, const pb::AddedGroup& group, uint32_t tasks,
+                       std::vector<Submission>* submissions) {
+  for (const pb::AddedSubmission& told : group.submission()) {
+    Submission submission{.id = told.id(), .tasks = {}};
+    for (const uint32_t task : told.task()) {
+      if (task >= tasks) return Damaged(path, "a task is missing");
+      submission.tasks.push_back(TaskId(task));
+    }
+    if (submissions != nullptr) submissions->push_back(std::move(submission));
+  }
+  return {};
+}
+
 }  // namespace
 
 Status ReadAddedChunks(run_dir::RunDir& dir, const std::string& flow_id, uint32_t tasks,
@@ -88,20 +101,23 @@ Status ReadAdded(run_dir::RunDir& dir, const std::string& flow_id, FlowBuilder* 
   const std::string path = run_dir::AddedPath(dir.path());
   HARROW_RETURN_IF_ERROR(ReadAddedChunks(dir, flow_id, before, [&](const pb::AddedGroup& group) {
     if (group.chunk().has_settings()) return Damaged(path, "a part is of another file");
-    if (const Status added = builder->AddChunk(group.chunk()); !added.ok()) return Damaged(path, added.message());
-    for (const pb::AddedSubmission& told : group.submission()) {
-      Submission submission{.id = told.id(), .tasks = {}};
-      for (const uint32_t task : told.task()) {
-        if (task >= builder->tasks()) return Damaged(path, "a task is missing");
-        submission.tasks.push_back(TaskId(task));
-      }
-      if (submissions != nullptr) submissions->push_back(std::move(submission));
-    }
-    return Status();
+    if (const Status added = builder->AddChunk(group.chunk(), group.part()); !added.ok()) return Damaged(path, added.message());
+    return TakeSubmissions(path, group, builder->tasks(), submissions);
   }));
   if (builder->tasks() == before) return {};
   if (const Status sealed = builder->Seal(); !sealed.ok()) return Damaged(path, sealed.message());
   return {};
+}
+
+Result<std::vector<Submission>> ReadSubmissions(run_dir::RunDir& first_part, const std::string& flow_id, uint32_t flow_tasks) {
+  std::vector<Submission> submissions;
+  uint32_t tasks = flow_tasks;
+  const Status read = ReadAddedChunks(first_part, flow_id, flow_tasks, [&](const pb::AddedGroup& group) {
+    tasks += static_cast<uint32_t>(group.chunk().task_size());
+    return TakeSubmissions(run_dir::AddedPath(first_part.path()), group, tasks, &submissions);
+  });
+  if (!read.ok()) return read;
+  return submissions;
 }
 
 Status AddedFile::Open() {

@@ -31,7 +31,11 @@ Status ReadAdded(run_dir::RunDir& dir, const std::string& flow_id, FlowBuilder* 
 Status ReadAddedChunks(run_dir::RunDir& dir, const std::string& flow_id, uint32_t tasks,
                        const std::function<Status(const pb::AddedGroup&)>& take);
 
-/// Writes it. Of one thread at a time, and of the part's owner.
+/// What was submitted, alone: for who goes on with that.
+Result<std::vector<Submission>> ReadSubmissions(run_dir::RunDir& first_part, const std::string& flow_id, uint32_t flow_tasks);
+
+/// Writes it. Of one thread at a time, and of the owner of the run's first part; where that is over, of the lowest that goes
+/// on.
 class AddedFile {
  public:
   /// Goes on with what is there for a flow of that id and so many tasks, without what a crash left at its end; else

@@ -24,7 +24,7 @@ Status SettingsFromProto(const pb::RunSettings& p, RunSettings* s) {
   return {};
 }
 
-Status FlowBuilder::AddChunk(const pb::FlowChunk& chunk) {
+Status FlowBuilder::AddChunk(const pb::FlowChunk& chunk, uint32_t part) {
   if (chunk.has_settings()) {
     HARROW_RETURN_IF_ERROR(SettingsFromProto(chunk.settings(), &flow_.settings));
     for (const std::string& source : flow_.settings.sources) flow_.graph.AddSource(source);
@@ -39,6 +39,7 @@ Status FlowBuilder::AddChunk(const pb::FlowChunk& chunk) {
   for (const pb::StoredTask& task : chunk.task()) {
     if (!AddTask(task)) return Status(Code::kDamaged, "a part does not fit the others");
   }
+  flow_.first_owners.Add(part, static_cast<size_t>(chunk.task_size()));
   return {};
 }
 

@@ -20,8 +20,9 @@ class FlowBuilder {
   /// `flow`: has nothing yet, and outlives this.
   explicit FlowBuilder(StoredFlow* flow) : flow_(*flow) {}
 
-  /// kInvalid: settings that are not known here; kDamaged. After an error the flow is of no more use.
-  Status AddChunk(const pb::FlowChunk& chunk);
+  /// `part`: whose its tasks are at first. kInvalid: settings that are not known here; kDamaged. After an error the flow is
+  /// of no more use.
+  Status AddChunk(const pb::FlowChunk& chunk, uint32_t part = 0);
   /// Links what was added and seals the graph.
   Status Seal();
 

@@ -272,7 +272,7 @@ Status ReadMore(const run_dir::Part& part, uint32_t flow_tasks, const std::strin
   const uint32_t before = builder->tasks();
   HARROW_RETURN_IF_ERROR(ReadAddedChunks(*first->dir, flow_id, flow_tasks, [&](const pb::AddedGroup& group) {
     at += static_cast<uint32_t>(group.chunk().task_size());
-    return at <= before ? Status() : builder->AddChunk(group.chunk());
+    return at <= before ? Status() : builder->AddChunk(group.chunk(), group.part());
   }));
   return builder->tasks() == before ? Status() : builder->Seal();
 }

@@ -11,6 +11,7 @@
 #include "config/run_options.h"
 #include "graph/graph.h"
 #include "os/file_system.h"
+#include "run/first_owners.h"
 #include "run_dir/part.h"
 
 namespace harrow::run {
@@ -53,6 +54,7 @@ struct StoredFlow {
   RunSettings settings;
   graph::Graph graph;          // sealed
   std::vector<bool> unwanted;  // a flag a task: not needed for the targets, never run; empty: none is
+  FirstOwners first_owners{};  // of what was read
 };
 
 /// Writes the flow file of a directory (0600: it holds the submit environment) in one step. A run's own is never replaced:
@@ -68,7 +70,7 @@ Result<StoredFlow> ReadFlow(const run_dir::Part& part);
 /// flow file, not beside it (AddedFile).
 Result<uint32_t> ReadFlow(const run_dir::Part& part, StoredFlow* flow, FlowBuilder* builder,
                           std::vector<Submission>* submissions);
-/// Adds what was submitted to the run's first part since `builder`'s flow was read; `flow_tasks`: as ReadFlow has told.
+/// Adds what was submitted to the run since `builder`'s flow was read; `flow_tasks`: as ReadFlow has told.
 Status ReadMore(const run_dir::Part& part, uint32_t flow_tasks, const std::string& flow_id, FlowBuilder* builder);
 /// The flow file of a directory.
 Result<StoredFlow> ReadFlow(os::FileSystem& fs, const std::string& dir);

@@ -49,7 +49,8 @@ void ClientSession::OnMessage(std::string_view bytes) {
     pb::ToClient reply;
     reply.mutable_hello()->set_version(wire::kProtocolVersion);
     reply.mutable_hello()->set_run_id(flow_->settings.run_id);
-    reply.mutable_hello()->set_session(flow_->settings.started.time_since_epoch().count());
+    reply.mutable_hello()->set_session(flow_->settings.session_start().time_since_epoch().count());
+    reply.mutable_hello()->set_passive(!hooks_.takes_tasks());
     reply.mutable_hello()->set_submit_dir(flow_->settings.submit_dir);
     reply.mutable_hello()->set_local_files(flow_->settings.files == config::Files::kLocal);
     Send(reply);

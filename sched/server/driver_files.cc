@@ -366,8 +366,7 @@ void RunDriver::TakeFile(const Moment& moment, Node& node, const pb::FileNote& n
 void RunDriver::SetObject(FileId file, const std::string& object, int64_t bytes) {
   catalogue_.Set(file, object, bytes);
   for (const NodeId waiting : catalogue_.Waiting(file)) {
-    const auto copy = catalogue_.Answered(file, waiting);
-    SendCopy(file, waiting, copy->from, copy->reader);
+    if (const auto copy = catalogue_.Answered(file, waiting)) SendCopy(file, waiting, copy->from, copy->reader);
   }
 }
 

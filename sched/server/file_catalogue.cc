@@ -38,6 +38,7 @@ void FileCatalogue::SetAbsent(FileId file, bool absent) {
 }
 
 void FileCatalogue::Ask(FileId file, NodeId to, Copy copy) {
+  (void)Answered(file, to);  // one that was asked for before, and may wait
   Node& node = At(to);
   node.copies[file] = copy;
   node.refused.erase(file);

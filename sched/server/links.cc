@@ -34,8 +34,8 @@ void Links::Look() {
   if (closed_) return;
   if (looking_.joinable()) looking_.join();
   hooks_.before_look();
-  looking_ = std::thread([this, connected = others_.connected(), tasks = hooks_.tasks(), now = loop_->Now()] {
-    PartWatch::Seen seen = watch_.Look(connected, tasks, now);
+  looking_ = std::thread([this, connected = others_.connected(), first_owners = hooks_.first_owners(), now = loop_->Now()] {
+    PartWatch::Seen seen = watch_.Look(connected, first_owners, now);
     loop_->Post([this, seen = std::move(seen)] { Looked(seen); });
   });
 }
@@ -52,6 +52,7 @@ void Links::Looked(const PartWatch::Seen& seen) {
       Drop(session->second, Status(Code::kUnavailable, "its part is over"));
     others_.PartOver(part, what);
   }
+  if (seen.lowest) hooks_.lowest();
   for (const PartWatch::Seen::Server& server : seen.servers) {
     if (server.part < options_.part && !of_part_.contains(server.part) && dialling_.insert(server.part).second)
       Dial(server.at, server.part, 0);

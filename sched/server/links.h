@@ -28,8 +28,9 @@ class Links {
     int64_t session_ns = 0;
   };
   struct Hooks {
-    std::function<size_t()> tasks;       // of the run
+    std::function<run::FirstOwners()> first_owners;  // of the run's tasks
     std::function<void()> before_look;   // what was submitted to a part that does not tell is to be read
+    std::function<void()> lowest;        // of the parts that go on, this one is the first
     std::function<void()> changed;       // the run may be over
     std::function<void(const std::string& line)> tell;  // a line for the user
     std::function<bool()> waits;         // nothing is left to do here but what others have

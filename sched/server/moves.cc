@@ -89,9 +89,11 @@ std::optional<TaskOffer> OfferOf(const journal::MoveRecord& record, size_t tasks
 
 }  // namespace
 
-Result<Holdings> HoldingsOf(uint32_t part, size_t tasks, const std::vector<journal::MoveRecord>& records) {
+Result<Holdings> HoldingsOf(uint32_t part, const run::FirstOwners& first_owners,
+                            const std::vector<journal::MoveRecord>& records) {
+  const size_t tasks = first_owners.tasks();
   Holdings now;
-  now.own.assign(tasks, part == 0);
+  now.own = first_owners.Of(part);
   const auto damaged = [&](const journal::MoveRecord& record) {
     return Status(Code::kDamaged, StrCat("the journal of part ", part, " does not fit the run: move ", record.number,
                                          " of part ", record.giver, " cannot have been as it is recorded"));
@@ -110,7 +112,11 @@ Result<Holdings> HoldingsOf(uint32_t part, size_t tasks, const std::vector<journ
   };
   for (const journal::MoveRecord& record : records) {
     if (journal::IsOfAllTasks(record)) {
-      now.own.assign(tasks, true);
+      const auto all = ParseNumberList(record.tasks, static_cast<uint32_t>(tasks));
+      if (!all) return damaged(record);
+      // What was submitted since is whose server took it.
+      now.own = first_owners.Of(part);
+      for (const uint32_t task : *all) now.own[task] = true;
       now.pending.clear();
       now.taken.clear();
       now.tried.clear();

@@ -14,6 +14,7 @@
 #include "base/ids.h"
 #include "base/status.h"
 #include "journal/journal.h"
+#include "run/first_owners.h"
 
 namespace harrow::server {
 
@@ -51,9 +52,8 @@ struct Holdings {
   uint64_t last_number = 0;                      // of its offers
   uint64_t gave = 0, took = 0;                   // tasks: that others have taken, that it took from others
 };
-/// The run's tasks are at first those of part 0. kDamaged: the records contradict each other, or name tasks that are
-/// not there.
-Result<Holdings> HoldingsOf(uint32_t part, size_t tasks, const std::vector<journal::MoveRecord>& records);
+/// kDamaged: the records contradict each other, or name tasks that are not there.
+Result<Holdings> HoldingsOf(uint32_t part, const run::FirstOwners& first_owners, const std::vector<journal::MoveRecord>& records);
 
 /// Calls `use` for each task of which the session that began then has attempts in the history, with what was tried of it in
 /// all: those that were made after it came from another part (`tried`) are counted with these.

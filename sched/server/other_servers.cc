@@ -147,6 +147,21 @@ supervisor::Report FromProto(const pb::ServerReport& message) {
 
 }  // namespace
 
+OtherServers::Options OtherServers::Options::Of(const run::RunSettings& settings, uint32_t part, uint64_t epoch) {
+  Options options = {.part = part, .epoch = epoch};
+  supervisor::Options& advice = options.supervisor;
+  advice.trigger = settings.move_trigger == config::MoveTrigger::kEmpty ? supervisor::Trigger::kEmpty
+                   : settings.move_trigger == config::MoveTrigger::kLow ? supervisor::Trigger::kLow
+                                                                        : supervisor::Trigger::kAlways;
+  advice.amount = settings.move_amount == config::MoveAmount::kWorkers ? supervisor::Amount::kWorkers
+                                                                       : supervisor::Amount::kCapacity;
+  advice.alpha = settings.move_alpha / 100.0;
+  advice.worth_only = !settings.move_all;
+  advice.SetPeriod(settings.report_period);
+  options.via_supervisor = settings.moves == config::Moves::kViaSupervisor;
+  return options;
+}
+
 OtherServers::OtherServers(const graph::Graph& graph, const Options& options, RunDriver* driver, Hooks hooks)
     : graph_(graph),
       options_(options),
@@ -214,6 +229,7 @@ void OtherServers::Snapshot(pb::AllocationStatus* status) const {
 // --- who is there
 
 void OtherServers::Restore(Holdings holdings) {
+  tells_of_tasks_ = options_.part == 0;
   alive_ = options_.part != 0 || holdings.last_number > 0 || !holdings.taken.empty();
   driver_.SetOthers(alive_);
   moves_.Restore(std::move(holdings));
@@ -228,7 +244,7 @@ void OtherServers::Connected(uint32_t part, uint64_t epoch) {
   connected_.insert(part);
   epochs_[part] = epoch;
   driver_.SetOthers(true);
-  if (options_.part == 0) TellOfTasks();
+  if (tells_of_tasks_) TellOfTasks();
   SendAllDecided(part);
   moves_.Connected(part);
   ChooseSupervisor();
@@ -352,6 +368,7 @@ Status OtherServers::Take(uint32_t part, const pb::BetweenServers& message) {
 // --- what is told
 
 void OtherServers::TellOfTasks() {
+  tells_of_tasks_ = true;
   pb::BetweenServers message;
   message.set_tasks(static_cast<uint32_t>(graph_.task_count()));
   for (const uint32_t part : connected_) Send(part, message);

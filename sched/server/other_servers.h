@@ -15,6 +15,7 @@
 #include "graph/graph.h"
 #include "journal/journal.h"
 #include "made/record.h"
+#include "run/flow_store.h"
 #include "server/driver.h"
 #include "server/moves.h"
 #include "supervisor/core/supervisor.h"
@@ -39,6 +40,8 @@ class OtherServers {
     uint64_t epoch = 1;
     supervisor::Options supervisor = {};
     bool via_supervisor = false;  // offers and their answers go through it, for comparisons
+
+    static Options Of(const run::RunSettings& settings, uint32_t part, uint64_t epoch);
   };
   struct Hooks {
     /// To a server that is connected.
@@ -63,7 +66,7 @@ class OtherServers {
   void Cancel(const std::vector<TaskId>& tasks);
   /// Each report period.
   void Tick();
-  /// The graph has tasks that were submitted to this server.
+  /// The graph has tasks that were submitted to this server, or are from now on.
   void TellOfTasks();
   void Decided(TaskId task, journal::TaskFate fate, uint64_t sequence);
   void AttemptEnded(const journal::AttemptRecord& record);
@@ -115,6 +118,7 @@ class OtherServers {
   std::unique_ptr<supervisor::Supervisor> supervisor_;
   std::set<uint32_t> connected_;
   bool alive_ = false;
+  bool tells_of_tasks_ = false;  // this server takes what is submitted
   std::map<uint32_t, Duration> delays_;  // one way
   std::map<uint32_t, uint64_t> epochs_;  // of other servers
   std::map<uint64_t, Following> following_;  // by the number of the offer

@@ -70,15 +70,16 @@ bool PartWatch::IsOver(const run_dir::Part& part, Known* known, Time now) {
   return false;
 }
 
-Result<PartWatch::OverJournal> PartWatch::ReadJournal(const run_dir::Part& part, size_t tasks) const {
+Result<PartWatch::OverJournal> PartWatch::ReadJournal(const run_dir::Part& part, const run::FirstOwners& first_owners) const {
   Result<journal::History> history = journal::ReadHistory(part.dir);
   if (!history.ok()) return history.status();
-  Result<Holdings> holdings = HoldingsOf(part.number, tasks, history->moves);
+  Result<Holdings> holdings = HoldingsOf(part.number, first_owners, history->moves);
   if (!holdings.ok()) return holdings.status();
   return OverJournal{*std::move(history), *std::move(holdings)};
 }
 
-Status PartWatch::Seal(const run_dir::Part& part, size_t tasks) {
+Status PartWatch::Seal(const run_dir::Part& part, const run::FirstOwners& first_owners) {
+  const size_t tasks = first_owners.tasks();
   const std::string& path = part.dir->path();
   HARROW_RETURN_IF_ERROR(
       run_dir::TakeOwnership(*part.dir, path, run_dir::ThisProcess(options_.job), options_.job_alive));
@@ -87,7 +88,7 @@ Status PartWatch::Seal(const run_dir::Part& part, size_t tasks) {
     auto journal = journal::Journal::Open(
         part.dir, {.sync = options_.sync_journal, .run_id = options_.run_id, .epoch = 0}, &history);
     if (!journal.ok()) return journal.status();
-    const Result<Holdings> holdings = HoldingsOf(part.number, tasks, history.moves);
+    const Result<Holdings> holdings = HoldingsOf(part.number, first_owners, history.moves);
     if (!holdings.ok()) return holdings.status();
     std::vector<bool> settled(tasks);
     for (const auto& [task, fate] : FatesOf(history, tasks)) settled[task.value] = true;
@@ -116,11 +117,13 @@ Status PartWatch::Seal(const run_dir::Part& part, size_t tasks) {
     return (*journal)->Close();
   };
   const Status sealed = seal();
+  // Nobody answers there any more.
+  if (sealed.ok()) (void)part.dir->Remove(run_dir::ServerPath(path));
   (void)run_dir::ReleaseOwnership(*part.dir, path);
   return sealed;
 }
 
-PartWatch::Seen PartWatch::Look(const std::set<uint32_t>& connected, size_t tasks, Time now) {
+PartWatch::Seen PartWatch::Look(const std::set<uint32_t>& connected, const run::FirstOwners& first_owners, Time now) {
   Seen seen;
   const auto trouble = [&](const Status& why) {
     if (!why.ok() && seen.trouble.empty()) seen.trouble = why.message();
@@ -153,7 +156,7 @@ PartWatch::Seen PartWatch::Look(const std::set<uint32_t>& connected, size_t task
     const auto info = part.dir->Stat(run_dir::JournalPath(part.dir->path()));
     Known& known = known_[part.number];
     if (!info.ok() || known.read == info->modified) continue;
-    Result<OverJournal> read = ReadJournal(part, tasks);
+    Result<OverJournal> read = ReadJournal(part, first_owners);
     if (read.ok()) known.read = info->modified;
     if (!read.ok()) {
       trouble(Status(read.status().code(), StrCat("part ", part.number, ": ", read.status().message())));
@@ -169,10 +172,10 @@ PartWatch::Seen PartWatch::Look(const std::set<uint32_t>& connected, size_t task
                        (gone_since || std::any_of(found->second.holdings.pending.begin(), found->second.holdings.pending.end(),
                                    [&](const auto& offer) { return sealed_.contains(offer.second.taker); }));
     if (seals && (found == sealed_.end() || again)) {
-      const Status sealed = Seal(part, tasks);
+      const Status sealed = Seal(part, first_owners);
       if (!sealed.ok()) trouble(Status(sealed.code(), StrCat("part ", part.number, ": ", sealed.message())));
       if (sealed.ok()) gone_since.reset();
-      Result<OverJournal> read = sealed.ok() ? ReadJournal(part, tasks) : sealed;
+      Result<OverJournal> read = sealed.ok() ? ReadJournal(part, first_owners) : sealed;
       if (!read.ok()) continue;
       sealed_[part.number] = *std::move(read);
     }
@@ -181,12 +184,15 @@ PartWatch::Seen PartWatch::Look(const std::set<uint32_t>& connected, size_t task
     const auto now_sealed = sealed_.find(part.number);
     if (!info.ok() || now_sealed == sealed_.end() || known.told == info->modified) continue;
     known.read = known.told = info->modified;
-    OverPart told = {now_sealed->second.holdings, FatesOf(now_sealed->second.history, tasks),
+    OverPart told = {now_sealed->second.holdings, FatesOf(now_sealed->second.history, first_owners.tasks()),
                      made::ReadAll(*part.dir, part.dir->path(), options_.flow_id)};
     seen.over.emplace_back(part.number, std::move(told));
     // What is needed later is whose tasks are whose.
     now_sealed->second.history = {};
   }
+  seen.lowest = seals && std::all_of(over.begin(), over.end(), [&](const run_dir::Part& part) {
+    return part.number > options_.part.number || sealed_.contains(part.number);
+  });
   return seen;
 }
 

@@ -41,11 +41,12 @@ class PartWatch {
     std::vector<Server> servers;                       // that can be reached, as far as files tell
     std::vector<std::pair<uint32_t, OverPart>> over;   // that are over, where anything is new of them
     bool others = false;                               // there are other parts of this session
+    bool lowest = false;                               // those with lower numbers are over, and sealed
     uint32_t alive = 0;                                // of them, those that are not over
     std::string trouble;                               // what does not read, for the log; empty: nothing
   };
-  /// `connected`: parts that are known to live. `tasks`: of the run.
-  Seen Look(const std::set<uint32_t>& connected, size_t tasks, Time now);
+  /// `connected`: parts that are known to live. `first_owners`: of the run's tasks.
+  Seen Look(const std::set<uint32_t>& connected, const run::FirstOwners& first_owners, Time now);
 
  private:
   struct Known {
@@ -61,8 +62,8 @@ class PartWatch {
 
   bool OfSession(const run_dir::Part& part, Known* known);
   bool IsOver(const run_dir::Part& part, Known* known, Time now);
-  Result<OverJournal> ReadJournal(const run_dir::Part& part, size_t tasks) const;
-  Status Seal(const run_dir::Part& part, size_t tasks);
+  Result<OverJournal> ReadJournal(const run_dir::Part& part, const run::FirstOwners& first_owners) const;
+  Status Seal(const run_dir::Part& part, const run::FirstOwners& first_owners);
 
   const Options options_;
   std::map<uint32_t, Known> known_;

@@ -95,9 +95,10 @@ struct Server::Impl {
   void DropAgent(const wire::Channel* key);
   wire::ChannelHandler AcceptClient(std::shared_ptr<wire::Channel> channel);
   void ReadyForSubmissions(std::vector<run::Submission> known);
-  OtherServers::Options OthersOptions() const;
   Status ReadyForOthers(const journal::History& history);
   Status Grow(uint32_t tasks);
+  void ReadAddedAgain();
+  void BeLowest();
   void LoseOthers(const std::string& why);
 
   // --- run
@@ -125,8 +126,8 @@ struct Server::Impl {
   std::string CannotGoOn() const;
   const std::string& run_path() const { return options.part.run->path(); }
   run_dir::RunDir& dir() const { return *options.part.dir; }
-  /// The names of tasks are in the journal of the run's first part.
-  bool tasks_fed() const { return !options.part.is_first() || next_record >= flow.graph.task_count(); }
+  /// The names of tasks are in the journal of the run's first part, or of who goes on in its place.
+  bool tasks_fed() const { return !submissions || next_record >= flow.graph.task_count(); }
 
   os::EventLoop* loop;
   os::Clock* clock;
@@ -161,7 +162,9 @@ struct Server::Impl {
   uint64_t fed_until = 0;  // journal sequence of the last task records
 
   std::thread asking;  // the batch system, for the allocation's end
+  std::optional<run_dir::Part> first_part;  // which is over, and whose submissions this server goes on with
   std::optional<run::AddedFile> added_file;
+  uint64_t added_size = 0;  // when it was read last
   std::thread writing;  // to it
   Phase phase = Phase::kRunning;
   Time stays_until{};
@@ -278,7 +281,7 @@ Status Server::Impl::Start() {
   HARROW_RETURN_IF_ERROR(ReadyForOthers(history));
   awaiting.Restore(history);
   RecordStart(history);
-  ReadyForSubmissions(std::move(known));
+  if (options.part.is_first()) ReadyForSubmissions(std::move(known));
   account.emplace(os::RealFileSystem(), options.site.local, flow.settings, flow.graph, history);
   HARROW_RETURN_IF_ERROR(Announce());
 
@@ -436,6 +439,7 @@ wire::ChannelHandler Server::Impl::AcceptClient(std::shared_ptr<wire::Channel> c
                              .await = [this](auto asking_channel, const pb::AwaitRequest& request) {
                                awaiting.Ask(std::move(asking_channel), request);
                              },
+                             .takes_tasks = [this] { return submissions.has_value(); },
                              .cancel = [this](const std::vector<TaskId>& tasks) { others->Cancel(tasks); },
                              .allocation = [this](pb::AllocationStatus* status) {
                                others->Snapshot(status);
@@ -557,8 +561,8 @@ void Server::Impl::FeedTasks() {
 }
 
 void Server::Impl::ReadyForSubmissions(std::vector<run::Submission> known) {
-  added_file.emplace(dir(), flow.settings.flow_id, flow_tasks);
-  submissions.emplace(flow, &builder, run_path(), std::move(known),
+  added_file.emplace(first_part ? *first_part->dir : dir(), flow.settings.flow_id, flow_tasks);
+  submissions.emplace(flow, &builder, options.part.number, run_path(), std::move(known),
                       Submissions::Hooks{
                           .write = [this](const pb::AddedGroup& group, std::function<void(Status)> done) {
                             Write(group, std::move(done));
@@ -579,29 +583,13 @@ void Server::Impl::ReadyForSubmissions(std::vector<run::Submission> known) {
                           .failed = [this](const Status& why) { CannotRecord("what was submitted", why); }});
 }
 
-OtherServers::Options Server::Impl::OthersOptions() const {
-  const run::RunSettings& settings = flow.settings;
-  OtherServers::Options others_options = {.part = options.part.number, .epoch = epoch};
-  supervisor::Options& advice = others_options.supervisor;
-  advice.trigger = settings.move_trigger == config::MoveTrigger::kEmpty ? supervisor::Trigger::kEmpty
-                   : settings.move_trigger == config::MoveTrigger::kLow ? supervisor::Trigger::kLow
-                                                                        : supervisor::Trigger::kAlways;
-  advice.amount = settings.move_amount == config::MoveAmount::kWorkers ? supervisor::Amount::kWorkers
-                                                                       : supervisor::Amount::kCapacity;
-  advice.alpha = settings.move_alpha / 100.0;
-  advice.worth_only = !settings.move_all;
-  advice.SetPeriod(settings.report_period);
-  others_options.via_supervisor = settings.moves == config::Moves::kViaSupervisor;
-  return others_options;
-}
-
 Status Server::Impl::ReadyForOthers(const journal::History& history) {
   const run_dir::Part& part = options.part;
-  Result<Holdings> holdings = HoldingsOf(part.number, flow.graph.task_count(), history.moves);
+  Result<Holdings> holdings = HoldingsOf(part.number, flow.first_owners, history.moves);
   if (!holdings.ok()) return holdings.status();
   driver->SetOwn(holdings->own, holdings->tried, history);
   others = std::make_unique<OtherServers>(
-      flow.graph, OthersOptions(), driver.get(),
+      flow.graph, OtherServers::Options::Of(flow.settings, part.number, epoch), driver.get(),
       OtherServers::Hooks{
           .send = [this](uint32_t to, const pb::BetweenServers& message) { links->Send(to, message); },
           .now = [this] { return Now(); },
@@ -624,11 +612,9 @@ Status Server::Impl::ReadyForOthers(const journal::History& history) {
                      .flow_id = flow.settings.flow_id,
                      .session_ns = flow.settings.session_start().time_since_epoch().count()},
       PartWatch(std::move(watch)), others.get(),
-      Links::Hooks{.tasks = [this] { return flow.graph.task_count(); },
-                   .before_look =
-                       [this] {
-                         if (!options.part.is_first() && !others->connected().contains(0)) (void)Grow(0);
-                       },
+      Links::Hooks{.first_owners = [this] { return flow.first_owners; },
+                   .before_look = [this] { ReadAddedAgain(); },
+                   .lowest = [this] { BeLowest(); },
                    .changed = [this] { GoOn(); },
                    .tell = [this](const std::string& line) {
                      os::LogWarning(line);
@@ -657,11 +643,36 @@ Status Server::Impl::Grow(uint32_t tasks) {
   return {};
 }
 
+/// Who took what was submitted may not have lived to tell.
+void Server::Impl::ReadAddedAgain() {
+  if (submissions) return;
+  const Result<run_dir::Part> first = run_dir::OpenPart(options.part.run);
+  const auto info = first.ok() ? first->dir->Stat(run_dir::AddedPath(first->dir->path())) : first.status();
+  if (!info.ok() || info->size == added_size) return;
+  if (Grow(0).ok()) added_size = info->size;
+}
+
+/// Where the first part is over, the lowest that goes on takes what is submitted.
+void Server::Impl::BeLowest() {
+  if (submissions || phase != Phase::kRunning || driver->interrupted()) return;
+  Result<run_dir::Part> first = run_dir::OpenPart(options.part.run);
+  Status ready = first.ok() ? Grow(0) : first.status();
+  Result<std::vector<run::Submission>> known = ready;
+  if (ready.ok()) known = run::ReadSubmissions(*first->dir, flow.settings.flow_id, flow_tasks);
+  if (!known.ok()) return os::LogWarning(StrCat("nothing can be submitted to this server: ", known.status().message()));
+  os::LogInfo("this server takes what is submitted to the run from now on");
+  first_part = *std::move(first);
+  has_record.resize(flow.graph.task_count(), false);
+  ReadyForSubmissions(*std::move(known));
+  others->TellOfTasks();
+  FeedTasks();
+}
+
 void Server::Impl::Submit(pb::SubmitRequest request, Submissions::Told told) {
   if (flow.settings.stage != run::Stage::kNo)
     return told(Status(Code::kRefused, "this run only puts files on nodes, and takes no tasks"));
-  if (!options.part.is_first())
-    return told(Status(Code::kRefused, "tasks are submitted to the server of the allocation in which the run began"));
+  if (!submissions)
+    return told(Status(Code::kRefused, "tasks are submitted to the server of the first allocation of the run that goes on"));
   if (phase != Phase::kRunning || driver->interrupted() || journal_failed)
     return told(Status(Code::kRefused, "the run is ending, and takes no more tasks"));
   submissions->Submit(std::move(request), std::move(told));
@@ -710,7 +721,7 @@ void Server::Impl::CannotRecord(const char* what, const Status& why) {
 void Server::Impl::GoOn() {
   // What is under way to or from another server is settled by the journals where this one has to stop.
   const bool settled = others->idle() || driver->interrupted();
-  if (phase == Phase::kRunning && driver->complete() && tasks_fed() && submissions->idle() && settled) {
+  if (phase == Phase::kRunning && driver->complete() && tasks_fed() && (!submissions || submissions->idle()) && settled) {
     phase = Phase::kRecording;
     if (others->messages() > 0) driver->recorder().Fact("server_messages", StrCat(others->messages()));
     driver->RecordEnd(Now());

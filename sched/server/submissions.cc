@@ -155,11 +155,12 @@ bool AnyParent(std::string_view name, const Use& use) {
 
 }  // namespace
 
-Submissions::Submissions(const run::StoredFlow& flow, run::FlowBuilder* builder, const std::string& run_dir,
-                         std::vector<run::Submission> known, Hooks hooks)
+Submissions::Submissions(const run::StoredFlow& flow, run::FlowBuilder* builder, uint32_t part,
+                         const std::string& run_dir, std::vector<run::Submission> known, Hooks hooks)
     : flow_(flow),
       graph_(flow.graph),
       builder_(*builder),
+      part_(part),
       run_path_(Normal(run_dir)),
       hooks_(std::move(hooks)) {
   for (run::Submission& submission : known) {
@@ -176,6 +177,7 @@ void Submissions::Submit(pb::SubmitRequest request, Told told) {
 
 void Submissions::WriteNext() {
   auto group = std::make_shared<Group>();
+  group->message.set_part(part_);
   while (!queue_.empty() && group->message.chunk().task_size() < static_cast<int>(kMostInGroup) &&
          group->bytes < kMostBytes) {
     Request& next = queue_.front();
@@ -202,7 +204,7 @@ void Submissions::Written(Group& group, const Status& status) {
   Status went = status;
   const TaskId first(static_cast<uint32_t>(graph_.task_count()));
   const auto first_file = static_cast<uint32_t>(graph_.file_count());
-  if (went.ok()) went = builder_.AddChunk(group.message.chunk());
+  if (went.ok()) went = builder_.AddChunk(group.message.chunk(), part_);
   if (went.ok()) went = builder_.Seal();
   if (!went.ok()) {
     broken_ = Status(went.code(), StrCat("no more tasks can be submitted to this run: ", went.message()));

@@ -33,8 +33,8 @@ class Submissions {
   };
   using Told = std::function<void(const Result<pb::Submitted>&)>;
 
-  /// `builder`: of the flow. `run_dir`: where no task may write. `known`: what was submitted before.
-  Submissions(const run::StoredFlow& flow, run::FlowBuilder* builder, const std::string& run_dir,
+  /// `builder`: of the flow. `part`: whose tasks they are. `run_dir`: where no task may write. `known`: what was submitted before.
+  Submissions(const run::StoredFlow& flow, run::FlowBuilder* builder, uint32_t part, const std::string& run_dir,
               std::vector<run::Submission> known, Hooks hooks);
 
   /// `told` is called once: what they are called, when they are on disk; kInvalid, and why none of them was taken.
@@ -75,6 +75,7 @@ class Submissions {
   const run::StoredFlow& flow_;
   const graph::Graph& graph_;
   run::FlowBuilder& builder_;
+  const uint32_t part_;
   const std::string run_path_;  // normal
   Hooks hooks_;
   std::unordered_map<std::string, std::vector<TaskId>> known_;

@@ -112,6 +112,57 @@ def test_submitted_tasks_are_shared(directory, program):
         check(len(query(run, 1, "SELECT 1 FROM attempt")) > 20)
 
 
+def test_submissions_outlive_the_first_allocation(directory, program):
+    """It is killed, and then the one that has taken its place: who submits waits, and each task is run once, also those that tell of
+    tasks submitted before; the run's journals know all of them, and a resume goes on with them."""
+    with Run(directory, program, '[[task]]\nname = "held"\ncommand = "until test -e go; do sleep 0.05; done; echo held >> ran"\nretries = 9\n') as run:
+        run.join(2)
+        run.join(2)
+        run.join(2)
+
+        def submit(first, count):
+            lines = "".join(f'[[task]]\nname = "s{i}"\ncommand = "sleep 0.05; echo s{i} >> ran"\n' for i in range(first, first + count))
+            write(f"{directory}/{first}.toml", lines)
+            after = ["--after", f"s{first - 1},s{first - 40}"] if first else []
+            run.harrow("submit", "--run-dir", "r", *after, "--file", f"{first}.toml", code=0)
+        submit(0, 40)
+        kill(run.keepers[0].pid)
+        submit(40, 40)
+        # The server that takes them dies, and is started again.
+        for server in of_run(run.part(1), "server"):
+            kill(server)
+        submit(80, 40)
+        kill(run.keepers[1].pid)
+        submit(120, 40)
+        wait_for(lambda: len(set(lines_of(f"{directory}/ran"))) == 160)
+        write(f"{directory}/go", "")
+        same([keeper.wait(120) for keeper in run.keepers[2:]], [0, 0])
+        ran = collections.Counter(lines_of(f"{directory}/ran"))
+        same(sorted(ran), sorted(["held"] + [f"s{i}" for i in range(160)]))
+        lost = len(run.rows("SELECT task FROM attempt WHERE outcome = 8"))
+        check(sum(ran.values()) - len(ran) <= lost, ran.most_common(5), lost)
+        tasks = json.loads(run.harrow("report", "--json", "--run-dir", "r", code=0).out)
+        same((tasks["tasks"]["done"], len(tasks["task_records"]), tasks["task_records"][-1]["name"]), (161, 161, "s159"))
+        check("is over" in run.harrow("submit", "--run-dir", "r", "true").err)
+
+
+def test_what_was_submitted_to_a_later_allocation_is_resumed(directory, program):
+    with Run(directory, program, '[[task]]\nname = "held"\ncommand = "until test -e go; do sleep 0.05; done; echo held >> ran"\n') as run:
+        run.join(2)
+        run.keepers[0].terminate()
+        run.keepers[0].wait(60)
+        run.harrow("submit", "--run-dir", "r", "--file", "-", stdin="".join(f"sleep 0.2; echo s{i} >> ran\n" for i in range(30)), code=0)
+        wait_for(lambda: len(lines_of(f"{directory}/ran")) > 3)
+        run.keepers[1].terminate()
+        run.keepers[1].wait(60)
+        write(f"{directory}/go", "")
+        said = run.harrow("run", "--resume", "--run-dir", "r", "--slots", "4", code=0)
+        same(sorted(set(lines_of(f"{directory}/ran"))), sorted(["held"] + [f"s{i}" for i in range(30)]), said)
+        # They are the first part's now, and what is submitted to that one again has other numbers.
+        tasks = json.loads(run.harrow("status", "--json", "--run-dir", "r", code=0).out)["tasks"]
+        same((tasks["total"], tasks["done"]), (31, 31))
+
+
 def test_an_allocation_that_ends_gives_its_tasks_back(directory, program):
     """The first one, by SIGTERM as at a job's time limit: the other one goes on with all of it."""
     with Run(directory, program, independent(200, 0.1)) as run:

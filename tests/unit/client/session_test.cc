@@ -1,12 +1,14 @@
 // Submitting and awaiting over servers that come, die and are replaced.
 #include "client/session.h"
 
+#include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <map>
 #include <set>
 
 #include "base/text.h"
+#include "run_dir/part.h"
 #include "run_dir/rendezvous.h"
 #include "support/fake_channel.h"
 #include "support/fake_event_loop.h"
@@ -27,9 +29,9 @@ class SessionTest : public testing::Test {
   void SetUp() override {
     run_dir::Rendezvous r{.run_id = "run-1", .epoch = 1, .addresses = {"127.0.0.1:7"}, .key = std::string(32, 'k'), .host = "here", .pid = 1};
     ASSERT_TRUE(run_dir::WriteRendezvous(fs_, "run/0", r).ok());
-    setup_.link.dial = [this](os::EventLoop*, const std::string&, const wire::Credentials&, auto done) {
-      loop_.Post([this, done = std::move(done)] {
-        if (!alive_) {
+    setup_.link.dial = [this](os::EventLoop*, const std::string& address, const wire::Credentials&, auto done) {
+      loop_.Post([this, address, done = std::move(done)] {
+        if (!alive_ || dead_.contains(address)) {
           done(Status(Code::kUnavailable, "connection refused"));
           return;
         }
@@ -64,6 +66,7 @@ class SessionTest : public testing::Test {
       reply.mutable_hello()->set_version(wire::kProtocolVersion);
       reply.mutable_hello()->set_session(run_session_);
       reply.mutable_hello()->set_submit_dir("/submit");
+      reply.mutable_hello()->set_passive(passive_);
       server_->Send(reply.SerializeAsString());
     }
     if (question.has_submit()) {
@@ -128,7 +131,8 @@ class SessionTest : public testing::Test {
   std::shared_ptr<const pb::Profile> profile_ = std::make_shared<pb::Profile>();
   std::optional<Session> session_;
   std::shared_ptr<test::FakeChannel> server_, client_;
-  bool alive_ = true, silent_ = false;
+  bool alive_ = true, silent_ = false, passive_ = false;
+  std::set<std::string> dead_;  // addresses where nobody answers
   int64_t run_session_ = 1;
   uint32_t next_id_ = 0;
   int requests_ = 0;
@@ -138,6 +142,81 @@ class SessionTest : public testing::Test {
   std::map<uint64_t, std::string> told_, settled_;
   std::string greeted_, over_;
 };
+
+/// A run directory on disk, for its other parts.
+class OtherPart {
+ public:
+  OtherPart() {
+    char name[] = "/tmp/harrow-session-XXXXXX";
+    EXPECT_NE(mkdtemp(name), nullptr);
+    path_ = name;
+    const auto run = run_dir::RunDir::Open(path_);
+    EXPECT_TRUE(run.ok());
+    part_ = *run_dir::MakePart(*run, "1");
+  }
+  ~OtherPart() { std::filesystem::remove_all(path_); }
+  void Announce(const std::string& address) {
+    const run_dir::Rendezvous r{.run_id = "run-1", .epoch = 1, .addresses = {address}, .key = std::string(32, 'k'), .host = "here", .pid = 1};
+    EXPECT_TRUE(run_dir::WriteRendezvous(*part_.dir, part_.dir->path(), r).ok());
+  }
+  const run_dir::Part& part() const { return part_; }
+
+ private:
+  std::string path_;
+  run_dir::Part part_;
+};
+
+/// The allocation in which the run began has been killed; who goes on takes what is submitted when that is known.
+TEST_F(SessionTest, WhereTheFirstServerIsGoneAnotherOneTakesItsPlace) {
+  OtherPart other;
+  other.Announce("127.0.0.1:8");
+  setup_.link.others = [&other] { return std::vector<run_dir::Part>{other.part()}; };
+  Open();
+  const uint64_t early = Submit();
+  loop_.RunPosted();
+  EXPECT_EQ(told_[early], "#0");
+  silent_ = true;  // the next request's answer is lost
+  const uint64_t open = Submit();
+  loop_.RunPosted();
+  dead_.insert("127.0.0.1:7");
+  passive_ = true;
+  server_->Break(Status(Code::kUnavailable, "reset by peer"));
+  loop_.Advance(std::chrono::minutes(2));
+  EXPECT_EQ(over_, "") << "the run goes on, for longer than anybody who does not answer is waited for";
+  EXPECT_EQ(told_[open], "");
+  passive_ = silent_ = false;
+  loop_.Advance(std::chrono::seconds(1));
+  EXPECT_EQ(told_[open], "#1");
+  const uint64_t late = Submit();
+  loop_.RunPosted();
+  EXPECT_EQ(told_[late], "#2");
+  EXPECT_EQ(next_id_, 3u);
+}
+
+TEST_F(SessionTest, ARunThatAllServersHaveLeftIsOver) {
+  OtherPart other;
+  other.Announce("127.0.0.1:8");
+  setup_.link.others = [&other] { return std::vector<run_dir::Part>{other.part()}; };
+  ASSERT_TRUE(fs_.Remove("run/0/server").ok());
+  Open();
+  EXPECT_EQ(greeted_, "/submit/submit") << "the second one is asked where the first is not there";
+  ASSERT_TRUE(other.part().dir->Remove(other.part().dir->path() + "/server").ok());
+  server_->Break(Status(Code::kUnavailable, "reset by peer"));
+  loop_.Advance(std::chrono::seconds(1));
+  EXPECT_THAT(over_, HasSubstr("is over"));
+}
+
+/// Somebody that never becomes the one is not waited for without end.
+TEST_F(SessionTest, OfPassiveServersAloneNothingIsExpectedForEver) {
+  passive_ = true;
+  greeted_.clear();
+  Open();
+  loop_.Advance(std::chrono::minutes(9));
+  EXPECT_EQ(over_, "");
+  loop_.Advance(std::chrono::minutes(2));
+  EXPECT_NE(over_, "");
+  EXPECT_EQ(greeted_, "");
+}
 
 TEST_F(SessionTest, TasksOfOneTurnAreOneRequest) {
   EXPECT_EQ(greeted_, "/submit");

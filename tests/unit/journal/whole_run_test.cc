@@ -115,6 +115,21 @@ TEST_F(WholeRunTest, HoldsWhatAllPartsDidUnderNumbersOfItsOwn) {
   EXPECT_EQ(history->allocations, had);
 }
 
+/// What was submitted when the first part was over, its successor knows.
+TEST_F(WholeRunTest, HasTheTasksThatOthersKnow) {
+  auto first = Part(0, "7");
+  first->Add(std::vector<TaskRecord>{Task(0, "a"), Task(2, "c")});
+  ASSERT_TRUE(first->Close().ok());
+  auto other = Part(1, "7");
+  other->Add(std::vector<TaskRecord>{Task(1, "b"), Task(2, "c"), Task(3, "d")});
+  ASSERT_TRUE(other->Close().ok());
+  const auto history = Read();
+  ASSERT_TRUE(history.ok());
+  std::string names;
+  for (const TaskRecord& task : history->tasks) names += task.name;
+  EXPECT_EQ(names, "abcd");
+}
+
 TEST_F(WholeRunTest, GoesOnAsLongAsOneOfItsPartsDoes) {
   auto first = Part(0, "7");
   first->SetFact("ended_ns", "5000");

@@ -151,6 +151,23 @@ TEST(Holdings, AreWhatTheRecordsSay) {
   EXPECT_EQ(resumed->last_number, 4u) << "numbers are not used again";
 }
 
+/// Of what was submitted to another server than the first, also after a resume.
+TEST(Holdings, BeginWithWhatOnesServerTook) {
+  run::FirstOwners first(2);
+  first.Add(2, 3);
+  first.Add(2, 1);
+  first.Add(0, 1);
+  first.Add(5, 0);
+  EXPECT_EQ(first.tasks(), 7u);
+  EXPECT_EQ(HoldingsOf(0, first, {})->own, (std::vector<bool>{true, true, false, false, false, false, true}));
+  EXPECT_EQ(HoldingsOf(2, first, {})->own, (std::vector<bool>{false, false, true, true, true, true, false}));
+  EXPECT_EQ(HoldingsOf(1, first, {})->own, std::vector<bool>(7, false));
+  const std::vector<MoveRecord> resumed = {journal::HasAllTasks(0, 4, 9)};
+  EXPECT_EQ(HoldingsOf(0, first, resumed)->own, (std::vector<bool>{true, true, true, true, false, false, true}));
+  std::vector<MoveRecord> gives = {{.what = What::kOffered, .giver = 2, .taker = 0, .number = 1, .tasks = "3-4"}};
+  EXPECT_EQ(HoldingsOf(2, first, gives)->own, (std::vector<bool>{false, false, true, false, false, true, false}));
+}
+
 TEST(Holdings, ThatContradictThemselvesAreDamaged) {
   const MoveRecord offered = {.what = What::kOffered, .giver = 0, .taker = 1, .number = 1, .tasks = "0"};
   const MoveRecord taken = {.what = What::kTaken, .giver = 0, .taker = 1, .number = 1, .tasks = "0"};

@@ -146,6 +146,39 @@ TEST_F(PartWatchTest, TouchesNothingOfWhoLivesOrOfAnotherSession) {
   EXPECT_TRUE(watch.Look({2}, 4, At(100)).over.empty());
 }
 
+/// Where the first part is over, the lowest that goes on is known to be that: when all below it are sealed.
+TEST_F(PartWatchTest, TheLowestThatGoesOnKnowsIt) {
+  const run_dir::Part first = Part(0), self = Part(1), higher = Part(2);
+  EXPECT_FALSE(Watch(self).Look({0, 2}, 4, At(1)).lowest);
+  ASSERT_TRUE(Journal(first)->Close().ok());
+  ASSERT_TRUE(Journal(higher)->Close().ok());
+  EXPECT_TRUE(Watch(self).Look({2}, 4, At(1)).lowest);
+  EXPECT_FALSE(Watch(higher).Look({1}, 4, At(1)).lowest);
+  std::filesystem::resize_file(path_ + "/0/journal.db", 100);
+  EXPECT_FALSE(Watch(self).Look({2}, 4, At(2)).lowest) << "it is not known whose its tasks are";
+}
+
+/// What was submitted to a part that is over is its own, and open: nobody else has it.
+TEST_F(PartWatchTest, TakesOverWhatWasSubmittedToAPartThatIsOver) {
+  const run_dir::Part self = Part(2), other = Part(1);
+  auto journal = Journal(other);
+  journal->Add(journal::FateRecord{TaskId(4), journal::TaskFate::kDone, {}});
+  ASSERT_TRUE(journal->Close().ok());
+  run_dir::Rendezvous at;
+  at.run_id = "run";
+  at.addresses = {"x:1"};
+  at.key = std::string(32, 'k');
+  ASSERT_TRUE(run_dir::WriteRendezvous(*other.dir, other.dir->path(), at).ok());
+  run::FirstOwners first(4);
+  first.Add(1, 3);
+  PartWatch watch = Watch(self);
+  const PartWatch::Seen seen = watch.Look({}, first, At(1));
+  ASSERT_EQ(seen.over.size(), 1u);
+  ASSERT_EQ(seen.over[0].second.holdings.pending.size(), 1u);
+  EXPECT_EQ(seen.over[0].second.holdings.pending.begin()->second.tasks, (std::vector<TaskId>{TaskId(5), TaskId(6)}));
+  EXPECT_FALSE(std::filesystem::exists(path_ + "/1/server")) << "nobody answers there any more";
+}
+
 /// The tasks of a keeper that died may run on for the fence.
 TEST_F(PartWatchTest, WaitsForTheFenceWhereAnOwnerDied) {
   const run_dir::Part self = Part(1), other = Part(0);

@@ -78,7 +78,7 @@ class SubmissionsTest : public testing::Test {
     ASSERT_TRUE(builder->Seal().ok());
   }
   void MakeSubmissions(std::vector<run::Submission> known) {
-    submissions_.emplace(*flow_, &*builder_, "/submit/r", std::move(known),
+    submissions_.emplace(*flow_, &*builder_, 3, "/submit/r", std::move(known),
                          Submissions::Hooks{.write =
                                                 [this](const pb::AddedGroup& group, auto done) {
                                                   written_.push_back(group);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <gtest/gtest.h>
+#include <limits>
 #include <map>
 #include <set>
 #include <memory>
@@ -254,7 +255,7 @@ TEST(OtherServers, GetTheirShareOfWhatIsReady) {
 }
 
 TEST(OtherServers, AreToldHowTasksEndedWhenThatIsOnDisk) {
-  Several run({{.name = "a", .command = "a", .out = {"f"}}, {.name = "b", .command = "b", .in = {"f"}}}, {1, 1});
+  Several run({{.name = "a", .command = "a", .out = {"f"}}, {.name = "b", .command = "b", .in = {"f"}, .out = {"g"}}, {.name = "c", .command = "c", .in = {"g"}}}, {1, 1});
   run.ConnectAll();
   run.Settle();
   ASSERT_TRUE(run[0].runs.contains(0));
@@ -268,6 +269,7 @@ TEST(OtherServers, AreToldHowTasksEndedWhenThatIsOnDisk) {
   run.End(0, 1, 3);
   run.Settle();
   EXPECT_EQ(run[1].driver->scheduler().state(TaskId(1)), core::TaskState::kFailed);
+  EXPECT_EQ(run[1].driver->scheduler().state(TaskId(2)), core::TaskState::kSkipped);
   EXPECT_TRUE(run.AllComplete());
 }
 
@@ -291,8 +293,126 @@ TEST(OtherServers, MayNotSpeakForOthersOrOfTasksThatAreNotThere) {
   EXPECT_EQ(run[1].others->Take(0, message).code(), Code::kInvalid);
   offer->mutable_id()->set_giver(0);
   offer->set_task(0, 2);
-  EXPECT_EQ(run[1].others->Take(0, message).code(), Code::kInvalid);
+  const Status refused = run[1].others->Take(0, message);
+  EXPECT_EQ(refused.code(), Code::kInvalid);
+  EXPECT_EQ(refused.message(), "it names task 2, and the run has 2");
   EXPECT_TRUE(run[1].journal.history.moves.empty());
+}
+
+/// What is on its way from a server, the last one first.
+std::vector<pb::BetweenServers> Sent(Several* run, uint32_t from, uint32_t to) {
+  std::vector<pb::BetweenServers> messages;
+  for (const std::string& bytes : (*run)[from].to[to]) {
+    pb::BetweenServers message;
+    EXPECT_TRUE(message.ParseFromString(bytes));
+    messages.insert(messages.begin(), std::move(message));
+  }
+  return messages;
+}
+
+/// What one wants moved says which tasks: of the shape that was reported, and then what waits for others.
+TEST(OtherServers, AreAskedForWhatTheyReported) {
+  Several run(Independent(1), {1, 1, 1});
+  run.ConnectAll();
+  run.Settle();
+  pb::QueueShape shape;
+  shape.set_cores(3);
+  shape.set_gpus(2);
+  shape.set_memory(1 << 20);
+  shape.set_whole_node(true);
+  for (const uint32_t part : {1u, 2u}) {
+    pb::BetweenServers message;
+    pb::ServerReport& report = *message.mutable_report();
+    report.set_number(1000);
+    report.set_draining(part == 1);
+    report.set_waiting(part == 1 ? 7 : 0);
+    pb::QueueReport& queue = *report.add_queue();
+    *queue.mutable_shape() = shape;
+    queue.set_ready(part == 1 ? 10 : 0);
+    queue.set_workers(4);
+    queue.set_capacity(4);
+    // What is no pace changes nothing.
+    for (const double bad : {-5.0, std::numeric_limits<double>::quiet_NaN(), 1e300}) {
+      for (const auto& [count, seconds] : {std::pair(bad, 100.0), {100.0, bad}}) {
+        pb::KindPace& pace = *report.add_pace();
+        pace.set_count(count);
+        pace.set_seconds(seconds);
+      }
+    }
+    ASSERT_TRUE(run[0].others->Take(part, message).ok());
+  }
+  run.Report();
+  uint64_t asked = 0, waiting = 0;
+  for (const pb::BetweenServers& message : Sent(&run, 0, 1)) {
+    for (const pb::MoveAsked& move : message.asked()) {
+      EXPECT_TRUE(move.waiting() || move.shape().SerializeAsString() == shape.SerializeAsString()) << move.ShortDebugString();
+      (move.waiting() ? waiting : asked) += move.count();
+    }
+  }
+  EXPECT_EQ(asked, 10u);
+  EXPECT_EQ(waiting, 7u);
+}
+
+/// A move that was asked for is told of until it is over, so that nobody counts on the tasks twice.
+TEST(OtherServers, TellOfMovesThatAreUnderWayAndHowFastTheyAre) {
+  Several run(Independent(8), {1, 1});
+  run.ConnectAll();
+  run.Settle();
+  // The second part's tasks, which the first one wants.
+  pb::BetweenServers offer;
+  pb::TasksOffered* all = offer.add_offered();
+  all->mutable_id()->set_giver(0);
+  all->mutable_id()->set_number(77);
+  for (uint32_t task = 1; task < 8; ++task) all->add_task(task);
+  ASSERT_TRUE(run[1].others->Take(0, offer).ok());
+  run.Commit(1);
+  run.End(1, run[1].runs.begin()->first);
+  run.Commit(1);
+  run[1].to[0].clear();
+  pb::BetweenServers message;
+  pb::MoveAsked* asked = message.add_asked();
+  asked->mutable_id()->set_epoch(2048);
+  asked->mutable_id()->set_number(5);
+  asked->set_to(0);
+  asked->mutable_shape()->set_cores(1);
+  asked->mutable_shape()->set_nodes(1);
+  asked->set_count(3);
+  ASSERT_TRUE(run[1].others->Take(0, message).ok());
+  run.Report();
+  for (const pb::BetweenServers& each : Sent(&run, 1, 0)) {
+    if (!each.has_report()) continue;
+    ASSERT_EQ(each.report().offer_size(), 1);
+    EXPECT_EQ(each.report().offer(0).id().number(), 5u);
+    EXPECT_EQ(each.report().offer(0).to(), 0u);
+    EXPECT_EQ(each.report().offer(0).count(), 3u);
+    ASSERT_EQ(each.report().pace_size(), 1);
+    EXPECT_NEAR(each.report().pace(0).count(), 1, 1e-9);
+    EXPECT_NEAR(each.report().pace(0).seconds(), 0.001, 1e-9);
+    return;
+  }
+  FAIL() << "no report";
+}
+
+/// What needs others to run fails when there are none any more.
+TEST(OtherServers, ThatHaveGoneAreNotWaitedFor) {
+  graph::Profile wide;
+  wide.shape.cores = 4;
+  Several run({{.name = "wide", .command = "x", .profile = wide}, {.name = "t", .command = "t"}}, {4, 1});
+  run.ConnectAll();
+  run.Settle();
+  pb::BetweenServers message;
+  pb::TasksOffered* offer = message.add_offered();
+  offer->mutable_id()->set_giver(0);
+  offer->mutable_id()->set_number(1);
+  offer->add_task(0);
+  ASSERT_TRUE(run[1].others->Take(0, message).ok());
+  run.Commit(1);
+  run[1].others->SetAlive(false);
+  run.Turn(1);
+  EXPECT_EQ(run[1].driver->scheduler().state(TaskId(0)), core::TaskState::kReady) << "the other one is connected";
+  run.Cut(0, 1);
+  run.Turn(1);
+  EXPECT_EQ(run[1].driver->scheduler().state(TaskId(0)), core::TaskState::kFailed);
 }
 
 /// What a part that is over left: its open tasks are the other one's, with what was tried of them.

@@ -77,6 +77,7 @@ TEST_F(PartWatchTest, SeesNobodyWhereNobodyIs) {
 TEST_F(PartWatchTest, SealsWhatNobodyOwnsAndTellsItOnce) {
   const run_dir::Part self = Part(1), other = Part(0);
   auto journal = Journal(other);
+  journal->SetFact("started_ns", "7000000000");
   journal->Add(journal::FateRecord{TaskId(0), journal::TaskFate::kFailed, {}});
   journal->Add(Attempt(1, 1, journal::End::kExited));  // its server did not live to record its fate
   journal->Add(Attempt(2, 1, journal::End::kLost));
@@ -97,6 +98,9 @@ TEST_F(PartWatchTest, SealsWhatNobodyOwnsAndTellsItOnce) {
   EXPECT_EQ(offer.tasks, (std::vector<TaskId>{TaskId(2), TaskId(3)}));
   EXPECT_EQ(offer.tried, (std::vector<Tried>{{TaskId(2), 2, 1, 3}}));
   EXPECT_FALSE(std::filesystem::exists(path_ + "/0/owner")) << "it is let go again";
+  const auto history = journal::ReadHistory(other.dir);
+  ASSERT_TRUE(history.ok() && !history->sessions.empty());
+  EXPECT_EQ(history->sessions.back().ended_ns, 8'000'000'000) << "when the last was heard of it";
   EXPECT_TRUE(watch.Look({}, 4, At(2)).over.empty());
   EXPECT_EQ(Watch(self).Look({}, 4, At(2)).over.size(), 1u) << "a server that is started again is told";
 }
@@ -114,6 +118,36 @@ TEST_F(PartWatchTest, LeavesToTheLowestThatIsThereWhatIsToBeSealed) {
   const PartWatch::Seen seen = watch.Look({1}, 4, At(2));
   ASSERT_EQ(seen.over.size(), 1u);
   EXPECT_EQ(seen.over[0].second.holdings.pending.begin()->second.taker, 1u);
+}
+
+/// An end that its server recorded stays.
+TEST_F(PartWatchTest, ChangesNoEndThatIsRecorded) {
+  const run_dir::Part self = Part(1), other = Part(0);
+  auto journal = Journal(other);
+  journal->SetFact("started_ns", "7000000000");
+  journal->Add(Attempt(1, 1, journal::End::kExited));
+  journal->SetFact("ended_ns", "9000000000");
+  ASSERT_TRUE(journal->Close().ok());
+  ASSERT_EQ(Watch(self).Look({}, 4, At(1)).over.size(), 1u);
+  EXPECT_EQ(journal::ReadHistory(other.dir)->sessions.back().ended_ns, 9'000'000'000);
+}
+
+/// What cannot be written is told, and is not sealed.
+TEST_F(PartWatchTest, TellsWhatCannotBeSealed) {
+  const run_dir::Part self = Part(1), other = Part(0);
+  ASSERT_TRUE(Journal(other)->Close().ok());
+  // Somebody else's claim that nobody can know to be dead.
+  run_dir::Owner elsewhere = run_dir::ThisProcess("");
+  elsewhere.host = "elsewhere";
+  ASSERT_TRUE(run_dir::TakeOwnership(*other.dir, other.dir->path(), elsewhere).ok());
+  PartWatch watch = Watch(self);
+  EXPECT_EQ(watch.Look({}, 4, At(1)).alive, 1u) << "it may live";
+  std::filesystem::remove(path_ + "/0/owner");
+  std::filesystem::resize_file(path_ + "/0/journal.db", 5000);
+  const PartWatch::Seen seen = watch.Look({}, 4, At(2));
+  EXPECT_NE(seen.trouble, "");
+  EXPECT_TRUE(seen.over.empty());
+  EXPECT_FALSE(seen.lowest);
 }
 
 /// What a part that sealed another one did not live to take is open to the next.
@@ -155,7 +189,10 @@ TEST_F(PartWatchTest, TheLowestThatGoesOnKnowsIt) {
   EXPECT_TRUE(Watch(self).Look({2}, 4, At(1)).lowest);
   EXPECT_FALSE(Watch(higher).Look({1}, 4, At(1)).lowest);
   std::filesystem::resize_file(path_ + "/0/journal.db", 100);
-  EXPECT_FALSE(Watch(self).Look({2}, 4, At(2)).lowest) << "it is not known whose its tasks are";
+  PartWatch watch = Watch(self);
+  const PartWatch::Seen damaged = watch.Look({2}, 4, At(2));
+  EXPECT_FALSE(damaged.lowest) << "it is not known whose its tasks are";
+  EXPECT_NE(damaged.trouble.find("part 0: "), std::string::npos) << damaged.trouble;
 }
 
 /// What was submitted to a part that is over is its own, and open: nobody else has it.

@@ -132,6 +132,7 @@ std::string WhyOpen(const keeper::KeeperEnd& end, const run::RunSettings& settin
                   FormatDuration(Duration(end.last.open_time_ns())),
                   " or more (time); it needs a longer job, or a smaller time or end_margin: ");
   }
+  if (end.last.drained()) return "harrow: drained: ";
   if (end.end == run::ServerEnd::kStopped) return "harrow: stopped: ";
   return "harrow: ";
 }

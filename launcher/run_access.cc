@@ -155,20 +155,32 @@ std::vector<RunAccess::OneAllocation> RunAccess::Allocations(const pb::Progress&
   return all;
 }
 
-std::optional<pb::Progress> RunAccess::AskOther(const run_dir::Part& part) {
+Result<client::Client*> RunAccess::Connected(const run_dir::Part& part) {
   std::unique_ptr<client::Client>& client = other_clients_[part.number];
+  if (client == nullptr) {
+    client::Options options;
+    options.patience = Duration(0);
+    auto connected = client::Client::Connect(loop_.get(), *part.dir, part.dir->path(), options);
+    if (!connected.ok()) return connected.status();
+    client = *std::move(connected);
+  }
+  return client.get();
+}
+
+std::optional<pb::Progress> RunAccess::AskOther(const run_dir::Part& part) {
   for (int tries = 0; tries < 2; ++tries) {  // its server may have been replaced
-    if (client == nullptr) {
-      client::Options options;
-      options.patience = Duration(0);
-      auto connected = client::Client::Connect(loop_.get(), *part.dir, part.dir->path(), options);
-      if (!connected.ok()) return {};
-      client = *std::move(connected);
-    }
-    if (auto progress = client->Progress(true); progress.ok()) return *std::move(progress);
-    client.reset();
+    const Result<client::Client*> client = Connected(part);
+    if (!client.ok()) return {};
+    if (auto progress = (*client)->Progress(true); progress.ok()) return *std::move(progress);
+    other_clients_.erase(part.number);
   }
   return {};
+}
+
+Result<pb::Answer> RunAccess::Drain(const run_dir::Part& part) {
+  const Result<client::Client*> client = Connected(part);
+  if (!client.ok()) return client.status();
+  return (*client)->Drain();
 }
 
 void RunAccess::Wait(Duration d) {

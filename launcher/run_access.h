@@ -51,6 +51,8 @@ class RunAccess {
   };
   /// All of them, by part; what server() has just said is `asked`. Empty where the run has had one alone.
   std::vector<OneAllocation> Allocations(const pb::Progress& asked);
+  /// Asks the server of that part.
+  Result<pb::Answer> Drain(const run_dir::Part& part);
   /// Tries again, for commands that follow a run.
   void Reconnect();
   /// Lets time pass.
@@ -69,6 +71,7 @@ class RunAccess {
  private:
   explicit RunAccess(run_dir::Part part);
   std::optional<pb::Progress> AskOther(const run_dir::Part& part);
+  Result<client::Client*> Connected(const run_dir::Part& part);
 
   run_dir::Part part_;
   mutable std::vector<run_dir::Part> others_;  // parts whose output has been opened

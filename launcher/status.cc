@@ -34,7 +34,10 @@ void AddAllocations(const std::vector<RunAccess::OneAllocation>& allocations, co
     report::AllocationView shown{.part = one.part.number,
                                  .partition = one.partition,
                                  .job = one.job,
-                                 .state = one.over ? "over" : one.progress ? "running" : "silent"};
+                                 .state = one.over                                   ? "over"
+                                          : !one.progress                            ? "silent"
+                                          : one.progress->allocation().draining() ? "draining"
+                                                                                     : "running"};
     if (one.progress) {
       const pb::AllocationStatus& status = one.progress->allocation();
       const Figures figures = wire::FiguresOf(*one.progress);
@@ -149,7 +152,7 @@ std::string AllocationTable(const std::vector<report::AllocationView>& allocatio
         const report::AllocationView& one = allocations[r];
         *cells = {StrCat(one.part), one.partition.empty() ? "-" : Printable(one.partition),
                   one.job.empty() ? "-" : Printable(one.job), one.state};
-        if (one.state != "running") {
+        if (one.state != "running" && one.state != "draining") {
           cells->resize(11, "-");
           return;
         }

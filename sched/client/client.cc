@@ -74,19 +74,23 @@ Result<pb::Progress> Client::Progress(bool with_nodes) {
 Result<pb::Answer> Client::Explain(const std::string& task) {
   pb::FromClient question;
   question.mutable_explain()->set_task(task);
-  pb::Answer answer;
-  HARROW_RETURN_IF_ERROR(Ask(question, [&answer](const pb::ToClient& reply) {
-    if (!reply.has_answer()) return false;
-    answer = reply.answer();
-    return true;
-  }));
-  return answer;
+  return AskForAnswer(question);
 }
 
 Result<pb::Answer> Client::Cancel(const std::vector<std::string>& tasks, bool all) {
   pb::FromClient question;
   for (const std::string& task : tasks) question.mutable_cancel()->add_task(task);
   question.mutable_cancel()->set_all(all);
+  return AskForAnswer(question);
+}
+
+Result<pb::Answer> Client::Drain() {
+  pb::FromClient question;
+  question.mutable_drain();
+  return AskForAnswer(question);
+}
+
+Result<pb::Answer> Client::AskForAnswer(const pb::FromClient& question) {
   pb::Answer answer;
   HARROW_RETURN_IF_ERROR(Ask(question, [&answer](const pb::ToClient& reply) {
     if (!reply.has_answer()) return false;

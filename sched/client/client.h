@@ -26,10 +26,12 @@ class Client {
   Result<pb::Progress> Progress(bool with_nodes);
   Result<pb::Answer> Explain(const std::string& task);
   Result<pb::Answer> Cancel(const std::vector<std::string>& tasks, bool all);
+  Result<pb::Answer> Drain();
 
  private:
   Client(os::EventLoop* loop, Duration reply_time) : loop_(loop), reply_time_(reply_time) {}
   void OnMessage(const pb::ToClient& message);
+  Result<pb::Answer> AskForAnswer(const pb::FromClient& question);
   /// Sends, then runs the loop until `got` says that what came is the reply.
   Status Ask(const pb::FromClient& question, const std::function<bool(const pb::ToClient&)>& got);
 

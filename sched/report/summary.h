@@ -65,7 +65,7 @@ struct NodeView {
 struct AllocationView {
   uint32_t part = 0;
   std::string partition, job;          // empty: none
-  std::string state;                   // running, silent (its server does not answer), over
+  std::string state;                   // running, draining, silent (its server does not answer), over
   uint32_t nodes = 0, slots = 0;
   uint64_t running = 0, ready = 0, waiting = 0;  // tasks of its own
   uint64_t took = 0, gave = 0;                   // tasks, from and to others

@@ -67,6 +67,10 @@ void ClientSession::OnMessage(std::string_view bytes) {
   }
   if (message.has_explain()) Explain(message.explain().task());
   if (message.has_cancel()) Cancel(message.cancel());
+  if (message.has_drain()) {
+    const Status drains = hooks_.drain();
+    Answer(drains.ok(), drains.ok() ? 0 : 2, drains.ok() ? "its tasks go to the other allocations, and it ends when what runs has ended" : drains.message());
+  }
   if (message.has_submit()) Submit(message.mutable_submit());
   if (message.has_await()) hooks_.await(channel_, message.await());
   if (message.has_follow()) {

@@ -21,6 +21,7 @@ class ClientSession {
     std::function<Moment()> now;
     std::function<void(pb::SubmitRequest, Submissions::Told)> submit;
     std::function<void(std::shared_ptr<wire::Channel>, const pb::AwaitRequest&)> await;
+    std::function<Status()> drain;
     std::function<bool()> takes_tasks;
     std::function<void(const std::vector<TaskId>&)> cancel;  // tasks of any server of the run
     std::function<void(pb::AllocationStatus*)> allocation;

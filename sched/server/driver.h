@@ -133,6 +133,8 @@ class RunDriver {
   void AddTasks(const Moment& moment, TaskId first, uint32_t count, uint32_t first_file, bool elsewhere = false);
   /// Starts nothing more and ends what runs as interrupted: the run can be resumed.
   void Interrupt(const Moment& moment);
+  /// Starts nothing more, so that other servers take what is open; what runs ends by itself.
+  void Drain();
   void EndTime(const Moment& moment, WallTime end);
   /// Tells all agents to end.
   void ShutDownAgents(const std::string& reason);
@@ -148,6 +150,9 @@ class RunDriver {
   /// How many tasks are open and not to be run; known from Restore on.
   uint64_t unwanted() const { return unwanted_; }
   bool interrupted() const { return interrupted_; }
+  bool draining() const { return draining_; }
+  /// Nothing is at a node, or on its way there.
+  bool nothing_runs() const { return scheduler_.counts().running + scheduler_.counts().sent == 0; }
   /// Tasks are open because there was no time for them; the run can be resumed.
   bool out_of_time() const { return out_of_time_; }
   /// The shortest time that one of these tasks declares.
@@ -348,7 +353,7 @@ class RunDriver {
   std::optional<Time> wake_at_;                                        // the scheduler is told TimeCame
   std::vector<core::Event> events_;
   std::vector<core::Action> actions_;
-  bool wake_pending_ = false, complete_ = false, interrupted_ = false;
+  bool wake_pending_ = false, complete_ = false, interrupted_ = false, draining_ = false;
   uint64_t left_open_ = 0;  // settled as skipped by the scheduler, and open all the same
   // By final state: those that were to make lost outputs again and could not. They are done.
   std::array<uint64_t, 4> undone_{};

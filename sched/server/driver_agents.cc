@@ -154,6 +154,7 @@ void RunDriver::Enter(const Moment& moment, Node& node, std::shared_ptr<wire::Ch
   node.silent = false;
   // Also of a node that is here already: what it was asked for may not have arrived.
   events_.push_back(core::NodeJoined{node.id, node.capacity});
+  if (draining_) events_.push_back(core::NodeClosed{node.id});
   if (!hello.unfit().empty()) {
     // It is there, and given nothing. Told once: it may dial again.
     events_.push_back(core::NodeClosed{node.id});
@@ -498,6 +499,7 @@ void RunDriver::Handle(const Moment& moment, NodeId id, const pb::FromAgent& mes
     os::LogInfo(StrCat("node ", node->name, " is heard of again"));
     node->silent = false;
     events_.push_back(core::NodeJoined{id, node->capacity});
+    if (draining_) events_.push_back(core::NodeClosed{id});
   }
   if (message.has_heartbeat()) {
     *nodes_.Outbox(*node).mutable_heartbeat() = message.heartbeat();

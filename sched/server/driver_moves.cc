@@ -100,6 +100,12 @@ void RunDriver::NoteMadeElsewhere(const made::Attempts& made) {
   }
 }
 
+void RunDriver::Drain() {
+  if (std::exchange(draining_, true)) return;
+  for (const auto& node : nodes_.all()) events_.push_back(core::NodeClosed{node->id});
+  Wake();
+}
+
 void RunDriver::SetOthers(bool there) {
   if (std::exchange(others_, there) == there) return;
   events_.push_back(core::OtherServersThere{there});

@@ -224,6 +224,7 @@ void OtherServers::Snapshot(pb::AllocationStatus* status) const {
   status->set_gave(moves_.gave());
   status->set_messages(messages_);
   status->set_supervisor(is_supervisor());
+  status->set_draining(driver_.draining());
 }
 
 // --- who is there
@@ -471,7 +472,7 @@ supervisor::Report OtherServers::ReportNow() {
   }
   report.paces = PacesNow();
   report.waiting = driver_.scheduler().counts().waiting;
-  report.draining = driver_.interrupted();
+  report.draining = driver_.interrupted() || driver_.draining();
   if (const auto end = driver_.end_time()) report.ends_in = std::max(*end - hooks_.now().wall, Duration(0));
   // Each is told at least once, though it may be over already.
   for (const auto& [number, what] : following_)

@@ -78,6 +78,8 @@ class OtherServers {
   bool idle() const { return moves_.idle(); }
   /// Sent to and received from other servers since this one started.
   uint64_t messages() const { return messages_; }
+  /// Tasks that others have taken of this server.
+  uint64_t gave() const { return moves_.gave(); }
   /// What it has to do with the others.
   void Snapshot(pb::AllocationStatus* status) const;
   bool is_supervisor() const { return supervisor_ != nullptr; }

@@ -1,32 +1,14 @@
-#include "server/server.h"
+#include "server/server_impl.h"
 
 #include <algorithm>
-#include <deque>
-#include <list>
-#include <optional>
 #include <sys/resource.h>
-#include <thread>
 #include <unistd.h>
-#include <unordered_map>
 #include <utility>
 
 #include "base/text.h"
-#include "formats/identity.h"
 #include "os/log.h"
-#include "run/added.h"
-#include "run/flow_builder.h"
-#include "run/flow_store.h"
-#include "run/progress_pipe.h"
 #include "run_dir/names.h"
 #include "run_dir/rendezvous.h"
-#include "server/awaiting.h"
-#include "server/client_session.h"
-#include "server/driver.h"
-#include "server/links.h"
-#include "server/other_servers.h"
-#include "server/part_watch.h"
-#include "server/site_account.h"
-#include "server/submissions.h"
 #include "wire/decode.h"
 
 // The life of a server. Start: flow and journal are read, the next epoch is taken, PART/server tells where it
@@ -70,111 +52,6 @@ uint32_t TicksOf(Duration time) {
 }
 
 }  // namespace
-
-struct Server::Impl {
-  /// A connection of an agent, before and after it has said who it is.
-  struct AgentSession {
-    std::shared_ptr<wire::Channel> channel;
-    NodeId node;
-  };
-  enum class Phase { kRunning, kRecording, kLeaving, kOver };
-
-  Impl(os::EventLoop* l, os::Clock* c, batch::Batch* b, ServerOptions o)
-      : loop(l), clock(c), batch(b), options(std::move(o)), progress(options.progress_fd) {}
-
-  Moment Now() const { return {loop->Now(), clock->Now()}; }
-
-  // --- start
-  Status Start();
-  Status OpenJournal(journal::History* history);
-  void RecordStart(const journal::History& history);
-  Status Announce();
-  wire::ChannelHandler Accept(std::shared_ptr<wire::Channel> channel);
-  wire::ChannelHandler AcceptAgent(std::shared_ptr<wire::Channel> channel);
-  Status TakeFromAgent(AgentSession* session, std::string_view bytes);
-  void DropAgent(const wire::Channel* key);
-  wire::ChannelHandler AcceptClient(std::shared_ptr<wire::Channel> channel);
-  void ReadyForSubmissions(std::vector<run::Submission> known);
-  Status ReadyForOthers(const journal::History& history);
-  Status Grow(uint32_t tasks);
-  void ReadAddedAgain();
-  void BeLowest();
-  void LoseOthers(const std::string& why);
-
-  // --- run
-  void Flush();
-  void TickTimer();
-  void ListenTimer();
-  void ProgressTimer();
-  void EndTimeTimer();
-  void AccountTimer();
-  void ReportTimer();
-  void Tell(const std::string& line);
-  void WriteProgress();
-  void FeedTasks();
-  void Submit(pb::SubmitRequest request, Submissions::Told told);
-  void Write(const pb::AddedGroup& group, std::function<void(Status)> done);
-  void Committed(uint64_t sequence);
-  void JournalFailed(const Status& why);
-  void CannotRecord(const char* what, const Status& why);
-
-  // --- end
-  void GoOn();
-  void Leave();
-  void Finish();
-  run::ServerEnd EndOf() const;
-  std::string CannotGoOn() const;
-  const std::string& run_path() const { return options.part.run->path(); }
-  run_dir::RunDir& dir() const { return *options.part.dir; }
-  /// The names of tasks are in the journal of the run's first part, or of who goes on in its place.
-  bool tasks_fed() const { return !submissions || next_record >= flow.graph.task_count(); }
-
-  os::EventLoop* loop;
-  os::Clock* clock;
-  batch::Batch* batch;
-  ServerOptions options;
-  run::ProgressWriter progress;
-
-  run::StoredFlow flow;
-  run::FlowBuilder builder{&flow};
-  std::optional<Submissions> submissions;
-  Awaiting awaiting{{.tasks = [this] { return flow.graph.task_count(); },
-                     .fate = [this](TaskId task) { return driver->fate_anywhere(task); },
-                     .added = [this] { return driver->recorder().added(); }}};
-  std::optional<SiteAccount> account;
-  std::vector<batch::GrantedNode> granted;
-  uint64_t epoch = 1;
-  std::unique_ptr<journal::Journal> journal;
-  std::unique_ptr<RunDriver> driver;
-  wire::Credentials credentials;
-  std::unique_ptr<wire::Listener> listener;
-  std::unordered_map<const wire::Channel*, AgentSession> agents;
-  std::list<ClientSession> clients;
-  pb::FromAgent from_agent;  // reused for every message
-  std::unique_ptr<OtherServers> others;
-  std::unique_ptr<Links> links;
-  uint32_t flow_tasks = 0;  // those of the flow file
-
-  std::optional<formats::Identifier> identifier;
-  std::vector<bool> has_record;  // tasks that the journal's task table names
-  uint32_t next_record = 0;
-  uint64_t committed = 0;
-  uint64_t fed_until = 0;  // journal sequence of the last task records
-
-  std::thread asking;  // the batch system, for the allocation's end
-  std::optional<run_dir::Part> first_part;  // which is over, and whose submissions this server goes on with
-  std::optional<run::AddedFile> added_file;
-  uint64_t added_size = 0;  // when it was read last
-  std::thread writing;  // to it
-  Phase phase = Phase::kRunning;
-  Time stays_until{};
-  std::string problem;
-  std::deque<std::string> notices;  // not yet told to the keeper
-  size_t notice_count = 0;
-  bool journal_failed = false;
-  bool submitted = false;  // tasks, to this server
-  bool tells_awaiting = false;
-};
 
 Server::Server(os::EventLoop* loop, os::Clock* clock, batch::Batch* batch, ServerOptions options)
     : impl_(std::make_unique<Impl>(loop, clock, batch, std::move(options))) {}
@@ -439,6 +316,7 @@ wire::ChannelHandler Server::Impl::AcceptClient(std::shared_ptr<wire::Channel> c
                              .await = [this](auto asking_channel, const pb::AwaitRequest& request) {
                                awaiting.Ask(std::move(asking_channel), request);
                              },
+                             .drain = [this] { return Drain(); },
                              .takes_tasks = [this] { return submissions.has_value(); },
                              .cancel = [this](const std::vector<TaskId>& tasks) { others->Cancel(tasks); },
                              .allocation = [this](pb::AllocationStatus* status) {
@@ -504,6 +382,7 @@ void Server::Impl::AccountTimer() {
 
 void Server::Impl::ReportTimer() {
   others->Tick();
+  GoOnDraining();
   loop->After(flow.settings.report_period, [this] { ReportTimer(); });
 }
 
@@ -519,6 +398,7 @@ void Server::Impl::WriteProgress() {
     if (driver->IsAbsent(node.name)) figures.add_absent(node.name);
   }
   figures.set_complete(phase == Phase::kOver);
+  figures.set_drained(drained);
   figures.set_problem(problem.substr(0, kMaxProblem));
   figures.set_out_of_time(driver != nullptr && driver->out_of_time());
   if (driver != nullptr) figures.set_open_time_ns(driver->open_time().count());
@@ -558,136 +438,6 @@ void Server::Impl::FeedTasks() {
   }
   // What it remembers is much where tasks have no names; who submits tasks is likely to submit more.
   if (tasks_fed() && !submitted) identifier.reset();
-}
-
-void Server::Impl::ReadyForSubmissions(std::vector<run::Submission> known) {
-  added_file.emplace(first_part ? *first_part->dir : dir(), flow.settings.flow_id, flow_tasks);
-  submissions.emplace(flow, &builder, options.part.number, run_path(), std::move(known),
-                      Submissions::Hooks{
-                          .write = [this](const pb::AddedGroup& group, std::function<void(Status)> done) {
-                            Write(group, std::move(done));
-                          },
-                          .added =
-                              [this](TaskId first, uint32_t count, uint32_t first_file) {
-                                submitted = true;
-                                has_record.resize(flow.graph.task_count(), false);
-                                driver->AddTasks(Now(), first, count, first_file);
-                                others->TellOfTasks();
-                                FeedTasks();
-                              },
-                          .closed =
-                              [this](const Status& why) {
-                                os::LogError(StrCat("what was submitted cannot be written: ", why.message()));
-                                Tell(StrCat("no more tasks can be submitted to this run: ", why.message()));
-                              },
-                          .failed = [this](const Status& why) { CannotRecord("what was submitted", why); }});
-}
-
-Status Server::Impl::ReadyForOthers(const journal::History& history) {
-  const run_dir::Part& part = options.part;
-  Result<Holdings> holdings = HoldingsOf(part.number, flow.first_owners, history.moves);
-  if (!holdings.ok()) return holdings.status();
-  driver->SetOwn(holdings->own, holdings->tried, history);
-  others = std::make_unique<OtherServers>(
-      flow.graph, OtherServers::Options::Of(flow.settings, part.number, epoch), driver.get(),
-      OtherServers::Hooks{
-          .send = [this](uint32_t to, const pb::BetweenServers& message) { links->Send(to, message); },
-          .now = [this] { return Now(); },
-          .record = [this](journal::MoveRecord record) { return driver->recorder().Move(std::move(record)); },
-          .grow = part.is_first() ? nullptr : std::function<Status(uint32_t)>([this](uint32_t tasks) { return Grow(tasks); })});
-  others->Restore(*std::move(holdings));
-  PartWatch::Options watch = {.part = part,
-                              .run_id = flow.settings.run_id,
-                              .flow_id = flow.settings.flow_id,
-                              .session = flow.settings.session_start(),
-                              .job = options.job,
-                              .fence = flow.settings.fence,
-                              .job_alive = options.job_alive,
-                              .sync_journal = flow.settings.sync_journal};
-  links = std::make_unique<Links>(
-      loop,
-      Links::Options{.part = part.number,
-                     .epoch = epoch,
-                     .run_id = flow.settings.run_id,
-                     .flow_id = flow.settings.flow_id,
-                     .session_ns = flow.settings.session_start().time_since_epoch().count()},
-      PartWatch(std::move(watch)), others.get(),
-      Links::Hooks{.first_owners = [this] { return flow.first_owners; },
-                   .before_look = [this] { ReadAddedAgain(); },
-                   .lowest = [this] { BeLowest(); },
-                   .changed = [this] { GoOn(); },
-                   .tell = [this](const std::string& line) {
-                     os::LogWarning(line);
-                     Tell(line);
-                   },
-                   .waits = [this] { return driver->waits_for_others(); },
-                   .lost = [this](const std::string& why) { LoseOthers(why); }});
-  return {};
-}
-
-void Server::Impl::LoseOthers(const std::string& why) {
-  if (phase != Phase::kRunning) return;
-  problem = StrCat("tasks that another allocation of the run had are not to be had: ", why);
-  os::LogError(problem);
-  driver->GiveUpOthers();
-}
-
-/// Takes in what was submitted to the first part, which has at least so many tasks.
-Status Server::Impl::Grow(uint32_t tasks) {
-  if (tasks != 0 && tasks <= flow.graph.task_count()) return {};
-  const auto first = static_cast<uint32_t>(flow.graph.task_count());
-  const auto first_file = static_cast<uint32_t>(flow.graph.file_count());
-  HARROW_RETURN_IF_ERROR(run::ReadMore(options.part, flow_tasks, flow.settings.flow_id, &builder));
-  const auto count = static_cast<uint32_t>(flow.graph.task_count()) - first;
-  if (count > 0) driver->AddTasks(Now(), TaskId(first), count, first_file, true);
-  return {};
-}
-
-/// Who took what was submitted may not have lived to tell.
-void Server::Impl::ReadAddedAgain() {
-  if (submissions) return;
-  const Result<run_dir::Part> first = run_dir::OpenPart(options.part.run);
-  const auto info = first.ok() ? first->dir->Stat(run_dir::AddedPath(first->dir->path())) : first.status();
-  if (!info.ok() || info->size == added_size) return;
-  if (Grow(0).ok()) added_size = info->size;
-}
-
-/// Where the first part is over, the lowest that goes on takes what is submitted.
-void Server::Impl::BeLowest() {
-  if (submissions || phase != Phase::kRunning || driver->interrupted()) return;
-  Result<run_dir::Part> first = run_dir::OpenPart(options.part.run);
-  Status ready = first.ok() ? Grow(0) : first.status();
-  Result<std::vector<run::Submission>> known = ready;
-  if (ready.ok()) known = run::ReadSubmissions(*first->dir, flow.settings.flow_id, flow_tasks);
-  if (!known.ok()) return os::LogWarning(StrCat("nothing can be submitted to this server: ", known.status().message()));
-  os::LogInfo("this server takes what is submitted to the run from now on");
-  first_part = *std::move(first);
-  has_record.resize(flow.graph.task_count(), false);
-  ReadyForSubmissions(*std::move(known));
-  others->TellOfTasks();
-  FeedTasks();
-}
-
-void Server::Impl::Submit(pb::SubmitRequest request, Submissions::Told told) {
-  if (flow.settings.stage != run::Stage::kNo)
-    return told(Status(Code::kRefused, "this run only puts files on nodes, and takes no tasks"));
-  if (!submissions)
-    return told(Status(Code::kRefused, "tasks are submitted to the server of the first allocation of the run that goes on"));
-  if (phase != Phase::kRunning || driver->interrupted() || journal_failed)
-    return told(Status(Code::kRefused, "the run is ending, and takes no more tasks"));
-  submissions->Submit(std::move(request), std::move(told));
-}
-
-// Storage may take its time, so a thread of its own waits for it.
-void Server::Impl::Write(const pb::AddedGroup& group, std::function<void(Status)> done) {
-  if (writing.joinable()) writing.join();
-  writing = std::thread([this, &group, done = std::move(done)]() mutable {
-    const Status status = added_file->Append(group);
-    loop->Post([this, status, done = std::move(done)] {
-      done(status);
-      GoOn();
-    });
-  });
 }
 
 void Server::Impl::Committed(uint64_t sequence) {
@@ -778,6 +528,7 @@ run::ServerEnd Server::Impl::EndOf() const {
   const Figures figures = driver->FiguresAt(Now());
   if (!driver->fatal().empty()) return run::ServerEnd::kCannotGoOn;
   if (const auto end = driver->StagingEnd()) return *end;
+  if (drained) return run::ServerEnd::kAllDone;
   // One that came when all was settled, as agents left, has interrupted nothing.
   if (figures.open() > 0 && (driver->interrupted() || driver->out_of_time())) return run::ServerEnd::kStopped;
   if (driver->nodes_gone()) return run::ServerEnd::kCannotGoOn;

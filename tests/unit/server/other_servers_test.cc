@@ -393,6 +393,41 @@ TEST(OtherServers, TellOfMovesThatAreUnderWayAndHowFastTheyAre) {
   FAIL() << "no report";
 }
 
+/// It starts nothing more, what runs ends by itself, and all else goes to the other one, also what waits.
+TEST(OtherServers, OneThatDrainsGivesAllThatDoesNotRun) {
+  std::vector<TinyTask> tasks = Independent(10);
+  tasks.push_back({.name = "a", .command = "a", .out = {"f"}});
+  tasks.push_back({.name = "b", .command = "b", .in = {"f"}});
+  Several run(tasks, {2, 1});
+  run.ConnectAll();
+  run.Settle();
+  const std::map<uint32_t, uint32_t> before = run[0].runs;
+  ASSERT_EQ(before.size(), 2u);
+  run[0].driver->Drain();
+  for (int i = 0; i < 6; ++i) {
+    run.Report();
+    run.Settle();
+  }
+  EXPECT_EQ(run[0].runs, before);
+  const core::Counts& counts = run[0].driver->scheduler().counts();
+  EXPECT_EQ(counts.ready + counts.waiting, 0u);
+  EXPECT_FALSE(run[0].driver->nothing_runs());
+  for (const auto& [task, attempt] : before) run.End(0, task);
+  EXPECT_TRUE(run[0].driver->nothing_runs());
+  run.Start(0);
+  EXPECT_FALSE(run[0].driver->draining()) << "one that is started again has to be asked again";
+  for (int i = 0; i < 40 && !run.AllComplete(); ++i) {
+    run.ConnectAll();
+    run.Report();
+    run.Settle();
+    for (const uint32_t part : {0u, 1u}) {
+      while (!run[part].runs.empty()) run.End(part, run[part].runs.begin()->first);
+    }
+  }
+  EXPECT_TRUE(run.AllComplete());
+  EXPECT_EQ(run.Successes().size(), 12u);
+}
+
 /// What needs others to run fails when there are none any more.
 TEST(OtherServers, ThatHaveGoneAreNotWaitedFor) {
   graph::Profile wide;

@@ -1,0 +1,71 @@
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <unistd.h>
+#include <vector>
+
+#include "base/text.h"
+#include "launcher/begin_run.h"
+#include "launcher/command.h"
+#include "launcher/run_access.h"
+
+namespace harrow::launcher {
+namespace {
+
+struct DrainOptions {
+  std::string run_dir, allocation;
+};
+
+/// "0 (job 17, partition fast)".
+std::string Described(const RunAccess::OneAllocation& one) {
+  std::string text = StrCat(one.part.number);
+  if (!one.job.empty()) text += StrCat(" (job ", Printable(one.job), one.partition.empty() ? "" : ", partition ", Printable(one.partition), ")");
+  return text;
+}
+
+/// By its number, or its job's; of none that is named this job's.
+Result<const RunAccess::OneAllocation*> Choose(const std::vector<RunAccess::OneAllocation>& allocations, const std::string& named) {
+  const std::string job = named.empty() ? JobId() : named;
+  std::string there;
+  for (const RunAccess::OneAllocation& one : allocations) {
+    if (one.over) continue;
+    if ((!job.empty() && one.job == job) || (!named.empty() && StrCat(one.part.number) == named)) return &one;
+    there += StrCat(there.empty() ? "" : ", ", Described(one));
+  }
+  return Status(Code::kInvalid, StrCat(named.empty() ? "name the allocation" : StrCat("no allocation ", Printable(named, 40), " of the run goes on"),
+                                       "; there are ", there, " (harrow status shows them)"));
+}
+
+int RunDrain(const DrainOptions& options) {
+  auto run = RunAccess::Open(options.run_dir);
+  if (!run.ok()) return Fail(run.status());
+  RunAccess& access = **run;
+  const auto over = [&] { return Fail(Status(Code::kInvalid, StrCat("the run in ", access.dir(), " is over, or not answered for: nothing is to be drained"))); };
+  if (access.server() == nullptr) return over();
+  const auto progress = access.server()->Progress(true);
+  if (!progress.ok()) return over();
+  const std::vector<RunAccess::OneAllocation> allocations = access.Allocations(*progress);
+  if (allocations.empty()) return Fail(Status(Code::kInvalid, "the run has one allocation alone, and nobody to give its tasks to; harrow join in another job gives it one more"));
+  const auto chosen = Choose(allocations, options.allocation);
+  if (!chosen.ok()) return Fail(chosen.status());
+  const auto answer = access.Drain((*chosen)->part);
+  if (!answer.ok()) return Fail(answer.status());
+  if (!answer->ok()) return Fail(Status(Code::kInvalid, StrCat("allocation ", Described(**chosen), ": ", answer->text())));
+  WriteTo(STDOUT_FILENO, StrCat("allocation ", Described(**chosen), ": ", answer->text(), "\n"));
+  return OutputDone();
+}
+
+const Registered kDrain({.name = "drain",
+                         .summary = "Give the tasks of one of a run's allocations to the others",
+                         .example = "harrow drain 1",
+                         .usage = "[options] [ALLOCATION]",
+                         .order = 15,
+                         .setup = [](CLI::App& app) -> std::function<int()> {
+                           auto options = std::make_shared<DrainOptions>();
+                           app.add_option("ALLOCATION", options->allocation, "Its number, or its job's (default: this job's)");
+                           AddRunDir(app, &options->run_dir);
+                           return [options] { return RunDrain(*options); };
+                         }});
+
+}  // namespace
+}  // namespace harrow::launcher

@@ -1,0 +1,173 @@
+#include <utility>
+
+#include "base/text.h"
+#include "os/log.h"
+#include "run_dir/names.h"
+#include "server/part_watch.h"
+#include "server/server_impl.h"
+
+// What a server does with the run's other servers, and with tasks that are submitted. The first part's server takes those, or
+// where that is over the lowest that goes on; others read them from RUN/0/added.
+
+namespace harrow::server {
+namespace {
+
+constexpr Duration kDrainPatience = std::chrono::seconds(5);  // for who might take what is left
+
+}  // namespace
+
+void Server::Impl::ReadyForSubmissions(std::vector<run::Submission> known) {
+  added_file.emplace(first_part ? *first_part->dir : dir(), flow.settings.flow_id, flow_tasks);
+  submissions.emplace(flow, &builder, options.part.number, run_path(), std::move(known),
+                      Submissions::Hooks{
+                          .write = [this](const pb::AddedGroup& group, std::function<void(Status)> done) {
+                            Write(group, std::move(done));
+                          },
+                          .added =
+                              [this](TaskId first, uint32_t count, uint32_t first_file) {
+                                submitted = true;
+                                has_record.resize(flow.graph.task_count(), false);
+                                driver->AddTasks(Now(), first, count, first_file);
+                                others->TellOfTasks();
+                                FeedTasks();
+                              },
+                          .closed =
+                              [this](const Status& why) {
+                                os::LogError(StrCat("what was submitted cannot be written: ", why.message()));
+                                Tell(StrCat("no more tasks can be submitted to this run: ", why.message()));
+                              },
+                          .failed = [this](const Status& why) { CannotRecord("what was submitted", why); }});
+}
+
+Status Server::Impl::ReadyForOthers(const journal::History& history) {
+  const run_dir::Part& part = options.part;
+  Result<Holdings> holdings = HoldingsOf(part.number, flow.first_owners, history.moves);
+  if (!holdings.ok()) return holdings.status();
+  driver->SetOwn(holdings->own, holdings->tried, history);
+  others = std::make_unique<OtherServers>(
+      flow.graph, OtherServers::Options::Of(flow.settings, part.number, epoch), driver.get(),
+      OtherServers::Hooks{
+          .send = [this](uint32_t to, const pb::BetweenServers& message) { links->Send(to, message); },
+          .now = [this] { return Now(); },
+          .record = [this](journal::MoveRecord record) { return driver->recorder().Move(std::move(record)); },
+          .grow = part.is_first() ? nullptr : std::function<Status(uint32_t)>([this](uint32_t tasks) { return Grow(tasks); })});
+  others->Restore(*std::move(holdings));
+  PartWatch::Options watch = {.part = part,
+                              .run_id = flow.settings.run_id,
+                              .flow_id = flow.settings.flow_id,
+                              .session = flow.settings.session_start(),
+                              .job = options.job,
+                              .fence = flow.settings.fence,
+                              .job_alive = options.job_alive,
+                              .sync_journal = flow.settings.sync_journal};
+  links = std::make_unique<Links>(
+      loop,
+      Links::Options{.part = part.number,
+                     .epoch = epoch,
+                     .run_id = flow.settings.run_id,
+                     .flow_id = flow.settings.flow_id,
+                     .session_ns = flow.settings.session_start().time_since_epoch().count()},
+      PartWatch(std::move(watch)), others.get(),
+      Links::Hooks{.first_owners = [this] { return flow.first_owners; },
+                   .before_look = [this] { ReadAddedAgain(); },
+                   .lowest = [this] { BeLowest(); },
+                   .changed = [this] { GoOn(); },
+                   .tell = [this](const std::string& line) {
+                     os::LogWarning(line);
+                     Tell(line);
+                   },
+                   .waits = [this] { return driver->waits_for_others(); },
+                   .lost = [this](const std::string& why) { LoseOthers(why); }});
+  return {};
+}
+
+void Server::Impl::LoseOthers(const std::string& why) {
+  if (phase != Phase::kRunning) return;
+  problem = StrCat("tasks that another allocation of the run had are not to be had: ", why);
+  os::LogError(problem);
+  driver->GiveUpOthers();
+}
+
+/// Takes in what was submitted to the first part, which has at least so many tasks.
+Status Server::Impl::Grow(uint32_t tasks) {
+  if (tasks != 0 && tasks <= flow.graph.task_count()) return {};
+  const auto first = static_cast<uint32_t>(flow.graph.task_count());
+  const auto first_file = static_cast<uint32_t>(flow.graph.file_count());
+  HARROW_RETURN_IF_ERROR(run::ReadMore(options.part, flow_tasks, flow.settings.flow_id, &builder));
+  const auto count = static_cast<uint32_t>(flow.graph.task_count()) - first;
+  if (count > 0) driver->AddTasks(Now(), TaskId(first), count, first_file, true);
+  return {};
+}
+
+/// Who took what was submitted may not have lived to tell.
+void Server::Impl::ReadAddedAgain() {
+  if (submissions) return;
+  const Result<run_dir::Part> first = run_dir::OpenPart(options.part.run);
+  const auto info = first.ok() ? first->dir->Stat(run_dir::AddedPath(first->dir->path())) : first.status();
+  if (!info.ok() || info->size == added_size) return;
+  if (Grow(0).ok()) added_size = info->size;
+}
+
+/// Where the first part is over, the lowest that goes on takes what is submitted.
+void Server::Impl::BeLowest() {
+  if (submissions || phase != Phase::kRunning || driver->interrupted()) return;
+  Result<run_dir::Part> first = run_dir::OpenPart(options.part.run);
+  Status ready = first.ok() ? Grow(0) : first.status();
+  Result<std::vector<run::Submission>> known = ready;
+  if (ready.ok()) known = run::ReadSubmissions(*first->dir, flow.settings.flow_id, flow_tasks);
+  if (!known.ok()) return os::LogWarning(StrCat("nothing can be submitted to this server: ", known.status().message()));
+  os::LogInfo("this server takes what is submitted to the run from now on");
+  first_part = *std::move(first);
+  has_record.resize(flow.graph.task_count(), false);
+  ReadyForSubmissions(*std::move(known));
+  others->TellOfTasks();
+  FeedTasks();
+}
+
+void Server::Impl::Submit(pb::SubmitRequest request, Submissions::Told told) {
+  if (flow.settings.stage != run::Stage::kNo)
+    return told(Status(Code::kRefused, "this run only puts files on nodes, and takes no tasks"));
+  if (!submissions)
+    return told(Status(Code::kRefused, "tasks are submitted to the server of the first allocation of the run that goes on"));
+  if (phase != Phase::kRunning || driver->interrupted() || journal_failed)
+    return told(Status(Code::kRefused, "the run is ending, and takes no more tasks"));
+  submissions->Submit(std::move(request), std::move(told));
+}
+
+// Storage may take its time, so a thread of its own waits for it.
+void Server::Impl::Write(const pb::AddedGroup& group, std::function<void(Status)> done) {
+  if (writing.joinable()) writing.join();
+  writing = std::thread([this, &group, done = std::move(done)]() mutable {
+    const Status status = added_file->Append(group);
+    loop->Post([this, status, done = std::move(done)] {
+      done(status);
+      GoOn();
+    });
+  });
+}
+
+Status Server::Impl::Drain() {
+  if (phase != Phase::kRunning || driver->interrupted()) return Status(Code::kInvalid, "it is ending already");
+  if (others->connected().empty())
+    return Status(Code::kInvalid, "no other allocation of the run is there that could take its tasks; harrow cancel --all, or a signal, ends the run");
+  os::LogWarning("drains: other servers take what is open");
+  driver->Drain();
+  gave_last = loop->Now();
+  return {};
+}
+
+/// Until nothing runs, and all that others can take has gone to them. What then is left they take when this part is over.
+void Server::Impl::GoOnDraining() {
+  if (!driver->draining() || driver->interrupted() || phase != Phase::kRunning) return;
+  const bool busy = !driver->nothing_runs() || !others->idle() || others->gave() != gave;
+  gave = others->gave();
+  if (busy) gave_last = loop->Now();
+  const core::Counts& counts = driver->scheduler().counts();
+  const bool nothing_left = counts.ready + counts.waiting == 0;
+  if (busy || (!nothing_left && loop->Now() - gave_last < kDrainPatience)) return;
+  drained = true;
+  driver->Interrupt(Now());
+  GoOn();
+}
+
+}  // namespace harrow::server

@@ -428,6 +428,58 @@ TEST(OtherServers, OneThatDrainsGivesAllThatDoesNotRun) {
   EXPECT_EQ(run.Successes().size(), 12u);
 }
 
+TEST(OtherServers, DecideAsTheRunsSettingsSay) {
+  run::RunSettings settings;
+  OtherServers::Options plain = OtherServers::Options::Of(settings, 3, 9);
+  EXPECT_EQ(plain.part, 3u);
+  EXPECT_EQ(plain.epoch, 9u);
+  EXPECT_EQ(plain.supervisor.trigger, supervisor::Trigger::kAlways);
+  EXPECT_EQ(plain.supervisor.amount, supervisor::Amount::kCapacity);
+  EXPECT_DOUBLE_EQ(plain.supervisor.alpha, 0.5);
+  EXPECT_TRUE(plain.supervisor.worth_only && !plain.via_supervisor);
+  settings.moves = config::Moves::kViaSupervisor;
+  settings.move_trigger = config::MoveTrigger::kLow;
+  settings.move_amount = config::MoveAmount::kWorkers;
+  settings.move_alpha = 20;
+  settings.move_all = true;
+  settings.report_period = std::chrono::seconds(2);
+  const OtherServers::Options other = OtherServers::Options::Of(settings, 0, 1);
+  EXPECT_EQ(other.supervisor.trigger, supervisor::Trigger::kLow);
+  EXPECT_EQ(other.supervisor.amount, supervisor::Amount::kWorkers);
+  EXPECT_DOUBLE_EQ(other.supervisor.alpha, 0.2);
+  EXPECT_TRUE(!other.supervisor.worth_only && other.via_supervisor);
+  EXPECT_EQ(other.supervisor.period, std::chrono::seconds(2));
+  EXPECT_EQ(other.supervisor.silence, std::chrono::seconds(20));
+  settings.move_trigger = config::MoveTrigger::kEmpty;
+  EXPECT_EQ(OtherServers::Options::Of(settings, 0, 1).supervisor.trigger, supervisor::Trigger::kEmpty);
+}
+
+/// How fast it was counts by half after a hundred reports.
+TEST(OtherServers, ForgetHowFastTheyWere) {
+  Several run(Independent(200), {1, 1});
+  run.ConnectAll();
+  run.Settle();
+  pb::BetweenServers offer;
+  pb::TasksOffered* all = offer.add_offered();
+  all->mutable_id()->set_giver(0);
+  all->mutable_id()->set_number(77);
+  for (uint32_t task = 1; task < 50; ++task) all->add_task(task);
+  ASSERT_TRUE(run[1].others->Take(0, offer).ok());
+  run.Commit(1);
+  for (int i = 0; i < 16; ++i) run.End(1, run[1].runs.begin()->first);
+  double last = 0, least = 16;
+  for (int i = 0; i < 100; ++i) {
+    run[1].to[0].clear();
+    run.Report();
+    for (const pb::BetweenServers& each : Sent(&run, 1, 0)) {
+      if (each.has_report() && each.report().pace_size() == 1) last = each.report().pace(0).count();
+    }
+    least = std::min(least, last);
+  }
+  EXPECT_NEAR(least, 8, 1e-9);
+  EXPECT_NEAR(last, 8, 1e-9);
+}
+
 /// What needs others to run fails when there are none any more.
 TEST(OtherServers, ThatHaveGoneAreNotWaitedFor) {
   graph::Profile wide;
@@ -460,7 +512,9 @@ TEST(OtherServers, OfAPartThatIsOverTakeWhatItLeft) {
   holdings.pending[1] = {{0, 1}, 1, {TaskId(1), TaskId(2)}, {{TaskId(1), 2, 1, 4}}};
   OverPart over = {holdings, {{TaskId(0), journal::TaskFate::kDone}}, {}};
   over.made[2] = {.task = 2, .attempt = 1, .begin_ns = 5, .end_ns = 6};
+  run.ConnectAll();
   run[1].others->PartOver(0, over);
+  EXPECT_TRUE(run[1].others->connected().empty());
   run.Turn(1);
   EXPECT_TRUE(run[1].runs.empty());
   run.Commit(1);

@@ -27,6 +27,12 @@ void Awaiting::AttemptEnded(const journal::AttemptRecord& record) {
   }
 }
 
+std::optional<TaskEnding> Awaiting::EndingOf(TaskId task) const {
+  const auto found = endings_.find(task.value);
+  if (found == endings_.end()) return {};
+  return TaskEnding{task, found->second.end, found->second.code};
+}
+
 void Awaiting::Ask(std::shared_ptr<wire::Channel> channel, const pb::AwaitRequest& request) {
   uint64_t& number = numbers_[channel.get()];
   if (number == 0) number = ++last_client_;
@@ -96,10 +102,10 @@ void Awaiting::AddTo(TaskId task, pb::Settled* settled) const {
   pb::SettledTask& other = *settled->add_other();
   other.set_task(task.value);
   other.set_fate(static_cast<uint32_t>(fate));
-  const auto ending = endings_.find(task.value);
-  if (ending == endings_.end()) return;
-  other.set_end(static_cast<pb::Attempt::End>(ending->second.end));
-  other.set_code(ending->second.code);
+  const std::optional<TaskEnding> ending = EndingOf(task);
+  if (!ending) return;
+  other.set_end(static_cast<pb::Attempt::End>(ending->end));
+  other.set_code(ending->code);
 }
 
 }  // namespace harrow::server

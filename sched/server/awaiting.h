@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -13,6 +14,13 @@
 #include "wire/harrow.pb.h"
 
 namespace harrow::server {
+
+/// How the last attempt of a task ended that did not succeed.
+struct TaskEnding {
+  TaskId task;
+  journal::End end = journal::End::kExited;
+  int32_t code = 0;  // exit code or signal
+};
 
 /// Tells clients what became of the tasks that they wait for, when it is on disk. Of the server's thread.
 class Awaiting {
@@ -29,6 +37,10 @@ class Awaiting {
   void Ask(std::shared_ptr<wire::Channel> channel, const pb::AwaitRequest& request);
   void Gone(const wire::Channel* channel);
   void AttemptEnded(const journal::AttemptRecord& record);
+  /// The same of what another server of the run tells.
+  void EndedElsewhere(const TaskEnding& ending) { endings_[ending.task.value] = {ending.end, ending.code}; }
+  /// How the last attempt of a task ended that did not succeed; none: it has had none.
+  std::optional<TaskEnding> EndingOf(TaskId task) const;
   /// The task's fate has been recorded.
   void Settled(TaskId task);
   /// The journal has all up to `sequence` on disk: tells who can be told.
@@ -41,7 +53,6 @@ class Awaiting {
     std::shared_ptr<wire::Channel> channel;
     std::vector<std::pair<uint64_t, TaskId>> due;  // to be told when the journal has come so far; ascending
   };
-  /// How the last attempt of a task ended that did not succeed.
   struct Ending {
     journal::End end;
     int32_t code;

@@ -260,6 +260,9 @@ void OtherServers::Disconnected(uint32_t part) {
 
 void OtherServers::PartOver(uint32_t part, const OverPart& what) {
   Disconnected(part);
+  for (const TaskEnding& ending : what.endings) {
+    if (hooks_.ended) hooks_.ended(ending);
+  }
   driver_.EndElsewhere(what.fates);
   driver_.NoteMadeElsewhere(what.made);
   moves_.PartOver(part, what.holdings);
@@ -324,6 +327,10 @@ Status OtherServers::Take(uint32_t part, const pb::BetweenServers& message) {
     add(message.ended().failed(), journal::TaskFate::kFailed);
     add(message.ended().skipped(), journal::TaskFate::kSkipped);
     add(message.ended().cancelled(), journal::TaskFate::kCancelled);
+    for (const pb::TaskEnding& ending : message.ended().ending()) {
+      if (ending.task() < graph_.task_count() && hooks_.ended)
+        hooks_.ended({TaskId(ending.task()), static_cast<journal::End>(ending.end()), ending.code()});
+    }
     driver_.EndElsewhere(fates);
   }
   for (const pb::TasksOffered& offered : message.offered()) {
@@ -418,13 +425,24 @@ std::vector<supervisor::Pace> OtherServers::PacesNow() {
   return paces;
 }
 
+void OtherServers::AddEnded(TaskId task, journal::TaskFate fate, pb::EndedTasks* out) const {
+  Add(task, fate, out);
+  if (fate != journal::TaskFate::kFailed && fate != journal::TaskFate::kCancelled) return;
+  const std::optional<TaskEnding> ending = hooks_.ending ? hooks_.ending(task) : std::nullopt;
+  if (!ending) return;
+  pb::TaskEnding* told = out->add_ending();
+  told->set_task(task.value);
+  told->set_end(static_cast<pb::Attempt::End>(ending->end));
+  told->set_code(ending->code);
+}
+
 void OtherServers::SendAllDecided(uint32_t part) {
   std::unordered_set<uint32_t> not_yet;
   for (const Decision& each : decided_) not_yet.insert(each.task.value);
   pb::BetweenServers message;
   Recorder& recorder = driver_.recorder();
   for (uint32_t i = 0; i < graph_.task_count(); ++i) {
-    if (!not_yet.contains(i)) Add(TaskId(i), recorder.fate(TaskId(i)), message.mutable_ended());
+    if (!not_yet.contains(i)) AddEnded(TaskId(i), recorder.fate(TaskId(i)), message.mutable_ended());
   }
   Send(part, message);
 }
@@ -438,7 +456,7 @@ void OtherServers::Committed(uint64_t sequence) {
   }
   if (connected_.empty()) now.clear();  // who comes is told all
   std::sort(now.begin(), now.end(), [](const Decision& a, const Decision& b) { return a.task < b.task; });
-  for (const Decision& each : now) Add(each.task, each.fate, message.mutable_ended());
+  for (const Decision& each : now) AddEnded(each.task, each.fate, message.mutable_ended());
   for (const uint32_t part : now.empty() ? std::set<uint32_t>() : connected_) Send(part, message);
 
   std::set<OfferId> coming;

@@ -16,6 +16,7 @@
 #include "journal/journal.h"
 #include "made/record.h"
 #include "run/flow_store.h"
+#include "server/awaiting.h"
 #include "server/driver.h"
 #include "server/moves.h"
 #include "supervisor/core/supervisor.h"
@@ -28,6 +29,7 @@ struct OverPart {
   Holdings holdings;
   std::vector<std::pair<TaskId, journal::TaskFate>> fates;  // of the tasks that it was the owner of
   made::Attempts made;                                      // by attempts of tasks that are open
+  std::vector<TaskEnding> endings{};                        // of tasks that have failed
 };
 
 /// What a server does with the other servers of its run: gives and takes tasks, tells how its own ended, reports to the
@@ -50,6 +52,9 @@ class OtherServers {
     std::function<uint64_t(journal::MoveRecord)> record;
     /// The run has at least so many tasks: those that are not in the graph yet are to be read. May be empty.
     std::function<Status(uint32_t tasks)> grow{};
+    /// How the last attempt of a task ended, of this server; and of another one. May be empty.
+    std::function<std::optional<TaskEnding>(TaskId)> ending{};
+    std::function<void(const TaskEnding&)> ended{};
   };
   OtherServers(const graph::Graph& graph, const Options& options, RunDriver* driver, Hooks hooks);
 
@@ -103,6 +108,7 @@ class OtherServers {
   void SendOfMove(uint32_t part, const pb::BetweenServers& message);
   Status TakePassed(uint32_t part, const pb::Passed& passed);
   void SendAllDecided(uint32_t part);
+  void AddEnded(TaskId task, journal::TaskFate fate, pb::EndedTasks* out) const;
   void ChooseSupervisor();
   supervisor::Report ReportNow();
   std::vector<supervisor::Pace> PacesNow();

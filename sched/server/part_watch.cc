@@ -44,6 +44,20 @@ std::vector<std::pair<TaskId, journal::TaskFate>> FatesOf(const journal::History
   return decided;
 }
 
+/// Of tasks that have failed, or were cancelled.
+std::vector<TaskEnding> EndingsOf(const journal::History& history, size_t tasks) {
+  std::map<uint32_t, TaskEnding> last;
+  for (const journal::AttemptRecord& attempt : history.attempts) {
+    if (attempt.task.value < tasks) last[attempt.task.value] = {attempt.task, attempt.end, attempt.code};
+  }
+  const std::vector<journal::TaskFate> fates = journal::LastFates(history, tasks);
+  std::vector<TaskEnding> endings;
+  for (const auto& [task, ending] : last) {
+    if (fates[task] == journal::TaskFate::kFailed || fates[task] == journal::TaskFate::kCancelled) endings.push_back(ending);
+  }
+  return endings;
+}
+
 }  // namespace
 
 bool PartWatch::OfSession(const run_dir::Part& part, Known* known) {
@@ -185,7 +199,8 @@ PartWatch::Seen PartWatch::Look(const std::set<uint32_t>& connected, const run::
     if (!info.ok() || now_sealed == sealed_.end() || known.told == info->modified) continue;
     known.read = known.told = info->modified;
     OverPart told = {now_sealed->second.holdings, FatesOf(now_sealed->second.history, first_owners.tasks()),
-                     made::ReadAll(*part.dir, part.dir->path(), options_.flow_id)};
+                     made::ReadAll(*part.dir, part.dir->path(), options_.flow_id),
+                     EndingsOf(now_sealed->second.history, first_owners.tasks())};
     seen.over.emplace_back(part.number, std::move(told));
     // What is needed later is whose tasks are whose.
     now_sealed->second.history = {};

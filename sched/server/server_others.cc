@@ -50,7 +50,9 @@ Status Server::Impl::ReadyForOthers(const journal::History& history) {
           .send = [this](uint32_t to, const pb::BetweenServers& message) { links->Send(to, message); },
           .now = [this] { return Now(); },
           .record = [this](journal::MoveRecord record) { return driver->recorder().Move(std::move(record)); },
-          .grow = part.is_first() ? nullptr : std::function<Status(uint32_t)>([this](uint32_t tasks) { return Grow(tasks); })});
+          .grow = part.is_first() ? nullptr : std::function<Status(uint32_t)>([this](uint32_t tasks) { return Grow(tasks); }),
+          .ending = [this](TaskId task) { return awaiting.EndingOf(task); },
+          .ended = [this](const TaskEnding& ending) { awaiting.EndedElsewhere(ending); }});
   others->Restore(*std::move(holdings));
   PartWatch::Options watch = {.part = part,
                               .run_id = flow.settings.run_id,

@@ -166,6 +166,17 @@ def test_what_was_submitted_to_a_later_allocation_is_resumed(directory, program)
         same((tasks["total"], tasks["done"]), (31, 31))
 
 
+def test_results_of_tasks_elsewhere_are_told(directory, program):
+    """With their exit codes, to who waits at the first allocation."""
+    with Run(directory, program, '[[task]]\nname = "held"\ncommand = "until test -e go; do sleep 0.05; done; echo held >> ran"\n', 1) as run:
+        run.join(2)
+        write(f"{directory}/flow2.toml", "".join(f'[[task]]\nname = "x{i}"\ncommand = "exit {i}"\n' for i in range(4)))
+        said = run.harrow("submit", "--run-dir", "r", "--wait", "--file", "flow2.toml", code=1)
+        check(all(f"exit code {i}" in said.out + said.err for i in (1, 2, 3)), said)
+        write(f"{directory}/go", "")
+        run.wait(1, 1)
+
+
 def test_a_drained_allocation_gives_all_and_ends(directory, program):
     """What it runs ends by itself, what is ready or waits goes to the other one, and nothing of it has failed."""
     flow = independent(120, 0.1) + ('[[task]]\nname = "long{i}"\neach = { i = "0-1" }\npriority = 9\n'

@@ -48,6 +48,7 @@ class Several {
     uint64_t sequence = 0, told = 0;  // the agent's, and what was told of the journal
     std::map<uint32_t, uint32_t> runs;  // task, attempt: at the agent
     std::map<uint32_t, std::vector<std::string>> to;
+    std::map<uint32_t, int32_t> ended_elsewhere;  // with which code
     std::set<uint32_t> offered_to, passed_for;  // offers to these, and what others pass on to these
   };
   One& operator[](uint32_t part) { return *parts_[part]; }
@@ -84,7 +85,14 @@ class Several {
                             .now = [this] { return Now(); },
                             .record = [&one](journal::MoveRecord record) {
                               return one.driver->recorder().Move(std::move(record));
-                            }});
+                            },
+                            .ending = [&one](TaskId task) -> std::optional<TaskEnding> {
+                              for (auto at = one.journal.history.attempts.rbegin(); at != one.journal.history.attempts.rend(); ++at) {
+                                if (at->task == task) return TaskEnding{task, at->end, at->code};
+                              }
+                              return {};
+                            },
+                            .ended = [&one](const TaskEnding& ending) { one.ended_elsewhere[ending.task.value] = ending.code; }});
     one.others->Restore(*std::move(holdings));
     one.driver->Begin(Now());
     one.channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
@@ -270,6 +278,7 @@ TEST(OtherServers, AreToldHowTasksEndedWhenThatIsOnDisk) {
   run.Settle();
   EXPECT_EQ(run[1].driver->scheduler().state(TaskId(1)), core::TaskState::kFailed);
   EXPECT_EQ(run[1].driver->scheduler().state(TaskId(2)), core::TaskState::kSkipped);
+  EXPECT_EQ(run[1].ended_elsewhere, (std::map<uint32_t, int32_t>{{1, 3}}));
   EXPECT_TRUE(run.AllComplete());
 }
 
@@ -511,10 +520,12 @@ TEST(OtherServers, OfAPartThatIsOverTakeWhatItLeft) {
   holdings.own = {true, false, false};
   holdings.pending[1] = {{0, 1}, 1, {TaskId(1), TaskId(2)}, {{TaskId(1), 2, 1, 4}}};
   OverPart over = {holdings, {{TaskId(0), journal::TaskFate::kDone}}, {}};
+  over.endings = {{TaskId(0), journal::End::kSignaled, 9}};
   over.made[2] = {.task = 2, .attempt = 1, .begin_ns = 5, .end_ns = 6};
   run.ConnectAll();
   run[1].others->PartOver(0, over);
   EXPECT_TRUE(run[1].others->connected().empty());
+  EXPECT_EQ(run[1].ended_elsewhere, (std::map<uint32_t, int32_t>{{0, 9}}));
   run.Turn(1);
   EXPECT_TRUE(run[1].runs.empty());
   run.Commit(1);

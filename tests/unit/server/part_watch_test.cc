@@ -92,6 +92,7 @@ TEST_F(PartWatchTest, SealsWhatNobodyOwnsAndTellsItOnce) {
   EXPECT_EQ(part, 0u);
   using Fates = std::vector<std::pair<TaskId, journal::TaskFate>>;
   EXPECT_EQ(what.fates, (Fates{{TaskId(0), journal::TaskFate::kFailed}, {TaskId(1), journal::TaskFate::kDone}}));
+  EXPECT_TRUE(what.endings.empty()) << "what failed was never tried";
   ASSERT_EQ(what.holdings.pending.size(), 1u);
   const TaskOffer& offer = what.holdings.pending.begin()->second;
   EXPECT_EQ(offer.taker, 1u);
@@ -118,6 +119,25 @@ TEST_F(PartWatchTest, LeavesToTheLowestThatIsThereWhatIsToBeSealed) {
   const PartWatch::Seen seen = watch.Look({1}, 4, At(2));
   ASSERT_EQ(seen.over.size(), 1u);
   EXPECT_EQ(seen.over[0].second.holdings.pending.begin()->second.taker, 1u);
+}
+
+TEST_F(PartWatchTest, TellsHowFailedTasksEnded) {
+  const run_dir::Part self = Part(1), other = Part(0);
+  auto journal = Journal(other);
+  journal->Add(Attempt(0, 1, journal::End::kExited, 7));
+  journal->Add(Attempt(0, 2, journal::End::kSignaled, 11));
+  journal->Add(Attempt(1, 1, journal::End::kExited));
+  journal->Add(Attempt(2, 1, journal::End::kExited, 1));  // is tried again
+  journal->Add(journal::FateRecord{TaskId(0), journal::TaskFate::kFailed, {}});
+  journal->Add(journal::FateRecord{TaskId(1), journal::TaskFate::kDone, {}});
+  ASSERT_TRUE(journal->Close().ok());
+  PartWatch watch = Watch(self);
+  const PartWatch::Seen seen = watch.Look({}, 4, At(1));
+  ASSERT_EQ(seen.over.size(), 1u);
+  ASSERT_EQ(seen.over[0].second.endings.size(), 1u);
+  EXPECT_EQ(seen.over[0].second.endings[0].task, TaskId(0));
+  EXPECT_EQ(seen.over[0].second.endings[0].end, journal::End::kSignaled);
+  EXPECT_EQ(seen.over[0].second.endings[0].code, 11);
 }
 
 /// An end that its server recorded stays.

@@ -18,13 +18,6 @@ namespace {
 constexpr Duration kForServer = std::chrono::seconds(60);
 constexpr Duration kPause = std::chrono::milliseconds(200);
 
-run_dir::OwnerIs OwnerOf(const run_dir::Part& part) {
-  const std::string job = batch::JobWithRestarts(Environment());
-  return run_dir::LookAtOwner(*part.dir, part.dir->path(), run_dir::ThisProcess(job), [&](const std::string& other) {
-    return batch::JobRuns(ThisProgram(), other, job);
-  });
-}
-
 template <class Use>
 void EachPart(const std::shared_ptr<run_dir::RunDir>& run, const Use& use) {
   const auto numbers = run_dir::PartNumbers(*run);
@@ -34,6 +27,13 @@ void EachPart(const std::shared_ptr<run_dir::RunDir>& run, const Use& use) {
 }
 
 }  // namespace
+
+run_dir::OwnerIs OwnerOf(const run_dir::Part& part) {
+  const std::string job = batch::JobWithRestarts(Environment());
+  return run_dir::LookAtOwner(*part.dir, part.dir->path(), run_dir::ThisProcess(job), [&](const std::string& other) {
+    return batch::JobRuns(ThisProgram(), other, job);
+  });
+}
 
 std::vector<OwnedPart> OwnedParts(const std::shared_ptr<run_dir::RunDir>& run, WallTime session) {
   std::vector<OwnedPart> owned;

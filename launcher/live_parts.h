@@ -16,6 +16,8 @@ struct OwnedPart {
   run_dir::Part part;
   run_dir::OwnerIs owner = run_dir::OwnerIs::kThere;  // kThere, or kGone
 };
+/// Asks the batch system about the owner's job where that is another one.
+run_dir::OwnerIs OwnerOf(const run_dir::Part& part);
 /// The parts of a session of a run that are not over: their owners live, or are gone without anybody having seen to what
 /// they left. One whose owner has not written yet which session it is of is among them.
 std::vector<OwnedPart> OwnedParts(const std::shared_ptr<run_dir::RunDir>& run, WallTime session);

@@ -131,24 +131,22 @@ std::vector<RunAccess::OneAllocation> RunAccess::Allocations(const pb::Progress&
   if (!numbers.ok() || numbers->size() < 2) return all;
   const auto first = run::ReadSettings(part_);
   if (!first.ok()) return all;
-  const std::vector<OwnedPart> owned = OwnedParts(part_.run, first->session_start());
   for (const uint32_t number : *numbers) {
-    const auto at = std::find_if(owned.begin(), owned.end(), [&](const OwnedPart& each) { return each.part.number == number; });
     auto part = run_dir::OpenPart(part_.run, StrCat(number));
     if (!part.ok()) continue;
-    OneAllocation one{.part = *std::move(part), .job = {}, .partition = {}, .over = at == owned.end(), .progress = {}};
+    OneAllocation one{.part = *std::move(part), .job = {}, .partition = {}, .over = false, .progress = {}};
     const auto settings = run::ReadSettings(one.part);
+    if (settings.ok() && settings->session_start() != first->session_start()) continue;
+    one.progress = number == asked.allocation().part() ? asked : AskOther(one.part);
+    // Who answers is there; of others the batch system may have to be asked.
+    if (!one.progress) {
+      const run_dir::OwnerIs owner = OwnerOf(one.part);
+      one.over = owner == run_dir::OwnerIs::kNobody || owner == run_dir::OwnerIs::kOver;
+    }
+    if (!settings.ok() && one.over) continue;  // nobody has begun it
     if (settings.ok()) {
-      if (settings->session_start() != first->session_start()) continue;
       one.job = settings->job_id;
       one.partition = settings->partition;
-    } else if (one.over) {
-      continue;  // nobody has begun it
-    }
-    if (number == asked.allocation().part()) {
-      one.progress = asked;
-    } else if (!one.over && at->owner == run_dir::OwnerIs::kThere) {
-      one.progress = AskOther(one.part);
     }
     all.push_back(std::move(one));
   }

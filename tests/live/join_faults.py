@@ -12,34 +12,16 @@ import time
 
 import relay
 import run_support
-from join_support import FENCE, Run
+from join_support import FENCE, Run, settled
 from run_support import check, kill, lines_of, of_run, same, wait_for, write
 
 LONG = bool(os.environ.get("HARROW_LONG"))
-SOON = 2  # seconds: a server that dies within so many of its start, five times in a row, is not started again
 
 
 def drawn():
     seed = int(os.environ.get("HARROW_TEST_SEED") or random.randrange(1 << 30))
     print("seed", seed, flush=True)
     return random.Random(seed)
-
-
-def age(pid):
-    """Seconds since it was started."""
-    with open(f"/proc/{pid}/stat", encoding="utf-8") as f:
-        ticks = int(f.read().rpartition(")")[2].split()[19])
-    with open("/proc/uptime", encoding="utf-8") as f:
-        return float(f.read().split()[0]) - ticks / os.sysconf("SC_CLK_TCK")
-
-
-def settled(run, parts):
-    """All of these have a server, which has lived long enough to be no one that dies at its start."""
-    try:
-        found = [of_run(run.part(part), "server") for part in parts]
-        return all(len(servers) == 1 and age(servers[0]) > SOON for servers in found)
-    except (OSError, IndexError):
-        return False
 
 
 HELD = '[[task]]\nname = "held"\ncommand = "until test -e go; do sleep 0.05; done; echo held >> ran"\n'

@@ -9,6 +9,7 @@ import subprocess
 from run_support import Harrow, check, lines_of, of_run, same, wait_for, write
 
 FENCE = 2
+SOON = 2  # seconds: a server that dies within so many of its start, five times in a row, is not started again
 
 
 class Run:
@@ -94,3 +95,20 @@ def chains(count, length, seconds):
 def query(run, part, sql):
     with contextlib.closing(sqlite3.connect(f"file:{run.path}/{part}/journal.db?mode=ro", uri=True)) as db:
         return db.execute(sql).fetchall()
+
+
+def age(pid):
+    """Seconds since it was started."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as f:
+        ticks = int(f.read().rpartition(")")[2].split()[19])
+    with open("/proc/uptime", encoding="utf-8") as f:
+        return float(f.read().split()[0]) - ticks / os.sysconf("SC_CLK_TCK")
+
+
+def settled(run, parts):
+    """All of these have a server, which has lived long enough to be no one that dies at its start."""
+    try:
+        found = [of_run(run.part(part), "server") for part in parts]
+        return all(len(servers) == 1 and age(servers[0]) > SOON for servers in found)
+    except (OSError, IndexError):
+        return False

@@ -1,26 +1,25 @@
 #include "launcher/across.h"
 
 #include <algorithm>
-#include <charconv>
 #include <csignal>
+#include <deque>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <optional>
-#include <sstream>
+#include <set>
 
 #include "base/figures.h"
 #include "base/text.h"
-#include "batch/sbatch.h"
-#include "batch/slurm_query.h"
-#include "client/client.h"
+#include "batch/slurm_site.h"
 #include "journal/snapshot.h"
 #include "journal/whole_run.h"
+#include "launcher/across_jobs.h"
+#include "launcher/across_more.h"
 #include "launcher/command.h"
 #include "launcher/inputs.h"
 #include "launcher/live_parts.h"
+#include "launcher/part_servers.h"
 #include "launcher/run_access.h"
-#include "launcher/sbatch_call.h"
 #include "os/event_loop.h"
 #include "report/progress.h"
 #include "report/summary.h"
@@ -29,179 +28,185 @@
 
 // `harrow run --across`: a run whose allocations are jobs of their own. Each job becomes `harrow join`; the one that begins first
 // gets the run's first part, with all of its tasks, and the others get tasks from there. So this command owns nothing of
-// the run: it submits the jobs, looks now and then at them, and at whichever server answers. When the run has ended it takes back the
-// jobs that have not begun.
+// the run: it submits the jobs, looks now and then at them, and at the servers that answer. When the run has ended it takes back the
+// jobs that have not begun. Whoever calls it again finds the jobs by their comments (across_jobs.cc), and goes on.
 
 namespace harrow::launcher {
 namespace {
 
 constexpr Duration kLookEvery = std::chrono::seconds(1);
 constexpr Duration kAskEvery = std::chrono::seconds(3);  // of slurmctld
-constexpr Duration kAnswerWithin = std::chrono::seconds(10);
-// Options that an entry KEY=VALUE may set.
-constexpr std::string_view kSbatchKeys[] = {"time", "account", "qos", "reservation", "constraint", "comment"};
 
 volatile sig_atomic_t interrupted = 0;
 
-Status Wrong(std::string_view entry, std::string_view what) {
-  return Status(Code::kInvalid,
-                StrCat("--across: '", Printable(entry), "': ", what, "; expected PARTITION:NODES[xCOUNT],..., as fast:2,slow:4x3,time=1h"));
+/// What can be told of a run's history; none: nothing is recorded.
+std::optional<Figures> FiguresOnDisk(const std::shared_ptr<run_dir::RunDir>& run) {
+  const auto first = run_dir::OpenPart(run);
+  const auto history = first.ok() ? journal::ReadRun(*first, journal::ReadSnapshot) : first.status();
+  if (!history.ok() || history->tasks.empty()) return std::nullopt;
+  return report::FiguresOf(report::RunView(*history));
 }
 
-bool ParseCount(std::string_view text, uint32_t* count) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *count);
-  return error == std::errc() && end == text.data() + text.size() && *count > 0;
-}
-
-struct Job {
-  std::string id;
-  AcrossAsked::Allocation asked;
-  std::string state = "PENDING", said{};  // what was said of it last
-  bool gone() const { return state.empty(); }
-  bool over() const { return gone() || (state != "PENDING" && state != "RUNNING" && state != "CONFIGURING" && state != "COMPLETING" && state != "SUSPENDED"); }
-};
-
-std::string Described(const Job& job) {
-  return StrCat("job ", job.id, " (", Printable(job.asked.partition), ", ", job.asked.nodes, job.asked.nodes == 1 ? " node)" : " nodes)");
-}
-
-std::vector<Job> Submit(const AcrossAsked& asked, const std::string& run_dir, const std::string& name) {
-  std::vector<Job> jobs;
-  for (const AcrossAsked::Allocation& each : asked.allocations) {
-    std::vector<std::string> given = {StrCat("--partition=", each.partition), StrCat("--nodes=", each.nodes)};
-    given.insert(given.end(), asked.sbatch.begin(), asked.sbatch.end());
-    std::vector<std::string> words = batch::AddedToSbatch(batch::SbatchWords(given), batch::ParseEnvironment(Environment()),
-                                                          {.job_name = Printable(name, 60), .nodes = 0});
-    words.insert(words.end(), given.begin(), given.end());
-    std::string heard;
-    const std::string script =
-        batch::SbatchScript({ThisProgram(), "join", run_dir, "--progress", "plain"}, StrCat("an allocation of ", run_dir));
-    const int code = CallSbatch(words, script, [&](std::string_view said) { heard += said; });
-    const std::optional<std::string> id = batch::SubmittedJob(heard);
-    if (code != 0 || !id) {
-      std::cerr << "harrow: no allocation in partition " << Printable(each.partition) << ": sbatch "
-                << (code != 0 ? StrCat("refused it (exit status ", code, ")") : "did not tell a job's number") << "\n";
-      continue;
-    }
-    jobs.push_back({.id = *id, .asked = each});
-  }
-  return jobs;
-}
-
-/// What slurmctld says of the jobs; those that it does not know any more are gone. False: it did not answer.
-bool AskForJobs(std::vector<Job>* jobs, std::map<std::string, std::string>* reasons) {
-  std::string ids;
-  for (const Job& job : *jobs) ids += StrCat(ids.empty() ? "" : ",", job.id);
-  const Result<std::string> told =
-      batch::RunCommand({"squeue", "-h", "-t", "all", "-j", ids, "-o", "%i %T %R"}, kAnswerWithin);
-  // All of them are unknown: that is an error of squeue's.
-  if (!told.ok() && told.status().message().find("Invalid job id") == std::string::npos) return false;
-  std::map<std::string, std::string> states;
-  std::istringstream lines(told.ok() ? *told : "");
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream fields(line);
-    std::string id, state, reason;
-    fields >> id >> state;
-    std::getline(fields, reason);
-    states[id] = state;
-    const size_t begin = reason.find_first_not_of(" ("), end = reason.find_last_not_of(')');
-    (*reasons)[id] = begin == std::string::npos ? "" : reason.substr(begin, end + 1 - begin);
-  }
-  for (Job& job : *jobs) job.state = states.contains(job.id) ? states[job.id] : "";
-  return true;
-}
-
-class Watch {
+class AcrossWatch {
  public:
-  Watch(std::shared_ptr<run_dir::RunDir> run, WallTime session, std::vector<Job> jobs)
-      : run_(std::move(run)), session_(session), jobs_(std::move(jobs)), loop_(os::MakeEventLoop()) {}
+  AcrossWatch(const AcrossAsked& asked, const run::RunSettings& settings, std::shared_ptr<run_dir::RunDir> run)
+      : asked_(asked),
+        settings_(settings),
+        run_(std::move(run)),
+        loop_(os::MakeEventLoop()),
+        jobs_(asked, run_->path(), settings.run_id, settings.name),
+        servers_(loop_.get(), run_, settings.session_start()) {}
 
-  /// Until the run is over, no job is left that could go on with it, or somebody interrupts.
-  void Until() {
-    Duration asked{0};
-    bool first = true;
-    while (interrupted == 0) {
+  /// Until the run is over, nothing is left that could go on with it, or somebody interrupts. `again`: jobs may be there.
+  Status Until(bool again) {
+    seen_ = again;
+    if (again) AwaitJobs();
+    if (asked_.more && interrupted == 0) HARROW_RETURN_IF_ERROR(MakeMore());
+    if (!asked_.more) Missing();
+    Duration looked{0};
+    for (bool first = true; interrupted == 0; first = false) {
+      SubmitOpen();
       const Duration now = loop_->Now().time_since_epoch();
-      if (first || now - asked >= kAskEvery) {
-        asked = now;
-        first = false;
-        if (AskForJobs(&jobs_, &reasons_)) TellJobs();
-      }
-      if (Progress()) return;
-      // Somebody else may have given it an allocation.
-      const bool own_over = std::all_of(jobs_.begin(), jobs_.end(), [](const Job& job) { return job.over(); });
-      if (own_over && client_ == nullptr && OwnedParts(run_, session_).empty()) return;
+      const bool due = (first && !again) || now - looked >= kAskEvery;
+      const bool fresh = due && Look();
+      if (due) looked = loop_->Now().time_since_epoch();
+      const std::vector<PartServers::Told> told = servers_.Ask();
+      Tell(told);
+      if (told.empty() && RunIsOver()) break;
+      if (more_ && (fresh || jobs_.jobs().empty())) more_->GoOn(loop_->Now(), told);
+      if (told.empty() && open_.empty() && jobs_.all_over() && (more_ == nullptr || more_->hopeless()) &&
+          OwnedParts(run_, settings_.session_start()).empty())
+        break;
       Wait();
     }
+    return {};
   }
   /// Jobs that have not begun have nothing to do any more.
   void TakeBack() {
-    for (const Job& job : jobs_) {
-      if (job.state == "PENDING") (void)batch::RunCommand({"scancel", job.id}, kAnswerWithin);
+    for (const RunJob& job : std::vector<RunJob>(jobs_.jobs())) {
+      if (job.pending()) jobs_.Cancel(job.id);
     }
   }
-  std::string JobIds() const {
-    std::string ids;
-    for (const Job& job : jobs_) {
-      if (!job.over()) ids += StrCat(ids.empty() ? "" : " ", job.id);
-    }
-    return ids;
-  }
+  const RunJobs& jobs() const { return jobs_; }
 
  private:
-  void TellJobs() {
-    for (Job& job : jobs_) {
-      const std::string& reason = reasons_[job.id];
-      std::string said = job.state == "PENDING"   ? StrCat("waits: ", Printable(reason))
-                         : job.state == "RUNNING" ? StrCat("runs on ", Printable(reason))
-                         : job.over()             ? "is over"
-                                                  : job.said;
-      if (said == job.said) continue;
-      job.said = said;
-      std::cerr << "harrow: " << Described(job) << " " << said << "\n";
-    }
+  bool Look() {
+    const bool answers = jobs_.Look();
+    if (!answers && !std::exchange(silent_, true))
+      std::cerr << "harrow: slurmctld does not answer; it is asked again, and the run goes on\n";
+    if (!answers) return false;
+    if (std::exchange(silent_, false)) std::cerr << "harrow: slurmctld answers again\n";
+    jobs_.TellChanges();
+    if (more_ == nullptr) jobs_.TakeBackHopeless();
+    return true;
   }
-  /// Of whichever server answers. True: the run has ended.
-  bool Progress() {
-    client::Options options;
-    options.patience = Duration(0);
-    if (client_ == nullptr) {
-      for (const OwnedPart& owned : OwnedParts(run_, session_)) {
-        auto client = client::Client::Connect(loop_.get(), *owned.part.dir, owned.part.dir->path(), options);
-        if (!client.ok()) continue;
-        client_ = *std::move(client);
-        seen_ = true;
-        break;
+  void AwaitJobs() {
+    while (interrupted == 0 && !Look()) Wait();
+    if (const std::string ids = jobs_.Ids(); !ids.empty()) std::cerr << "harrow: the run goes on, or waits, in jobs " << ids << "\n";
+  }
+  Status MakeMore() {
+    const std::vector<std::string> allowed = batch::MovePartitionsHere();
+    for (bool told = false; interrupted == 0; told = true) {
+      auto made = AcrossMore::Make(asked_, allowed, settings_, run_, &jobs_);
+      if (made.ok()) {
+        more_ = *std::move(made);
+        return {};
+      }
+      if (made.status().code() != Code::kUnavailable) return made.status();
+      if (!told) std::cerr << "harrow: Slurm does not tell of its partitions (" << made.status().message() << "); it is asked again\n";
+      Wait();
+    }
+    return {};
+  }
+  /// Of what is asked for, that for which there is no job.
+  void Missing() {
+    std::set<std::string> taken;
+    for (const AcrossAsked::Allocation& each : asked_.allocations) {
+      const auto& jobs = jobs_.jobs();
+      const auto its = std::find_if(jobs.begin(), jobs.end(), [&](const RunJob& job) {
+        return !job.over() && job.partition == each.partition && job.nodes == each.nodes && !taken.contains(job.id);
+      });
+      if (its == jobs.end()) {
+        open_.push_back(each);
+      } else {
+        taken.insert(its->id);
       }
     }
-    if (client_ == nullptr) return seen_ && RunIsOver();
-    const auto progress = client_->Progress(false);
-    if (!progress.ok()) {
-      client_.reset();
-      return false;
+  }
+  /// While slurmctld does not answer the rest is kept.
+  void SubmitOpen() {
+    using What = batch::SbatchAnswer::What;
+    while (!open_.empty() && interrupted == 0 && loop_->Now() >= again_) {
+      if (silent_ && !jobs_.Look()) break;  // what was submitted without an answer is there, or is not
+      const AcrossAsked::Allocation each = open_.front();
+      if (Listed(each)) {
+        open_.pop_front();
+        continue;
+      }
+      const batch::SbatchAnswer answer = jobs_.Submit({.partition = each.partition, .nodes = each.nodes, .time = asked_.time});
+      if (answer.what == What::kNoAnswer) {
+        again_ = loop_->Now() + kAskEvery;
+        unsure_ = true;
+        if (!std::exchange(silent_, true))
+          std::cerr << "harrow: slurmctld does not answer (" << answer.why << "); it is asked again, and what is there goes on\n";
+        return;
+      }
+      unsure_ = false;
+      if (std::exchange(silent_, false)) std::cerr << "harrow: slurmctld answers again\n";
+      open_.pop_front();
+      if (answer.what == What::kRefused)
+        std::cerr << "harrow: no allocation of " << each.nodes << (each.nodes == 1 ? " node" : " nodes") << " in partition "
+                  << Printable(each.partition) << ": " << answer.why << "; the run goes on without it\n";
     }
-    const Figures figures = wire::FiguresOf(*progress);
+  }
+  /// The first of open_ was submitted, though nobody answered.
+  bool Listed(const AcrossAsked::Allocation& each) {
+    if (!unsure_) return false;
+    const auto& jobs = jobs_.jobs();
+    const auto its = std::count_if(jobs.begin(), jobs.end(), [&](const RunJob& job) {
+      return !job.over() && job.partition == each.partition && job.nodes == each.nodes;
+    });
+    const auto wanted = [&](const auto& list) {
+      return std::count_if(list.begin(), list.end(), [&](const auto& one) { return one.partition == each.partition && one.nodes == each.nodes; });
+    };
+    return its > wanted(asked_.allocations) - wanted(open_);
+  }
+  void Tell(const std::vector<PartServers::Told>& told) {
+    for (const PartServers::Told& server : told) {
+      for (const pb::NodeStatus& node : server.progress.node()) {
+        if ((node.state() == "lost" || node.state() == "absent") && lost_.insert({server.part, node.name()}).second)
+          std::cerr << "harrow: node " << Printable(node.name()) << (server.job.empty() ? "" : StrCat(" of job ", server.job)) << " is "
+                    << node.state() << "; the run goes on without it\n";
+      }
+    }
+    if (told.empty()) return;
+    seen_ = true;
+    const Figures figures = wire::FiguresOf(told.front().progress);
     rate_.Add(figures);
     if (const auto line = lines_.Next(figures, rate_.rate())) std::cerr << *line << "\n";
-    return false;
   }
   bool RunIsOver() const {
-    const auto first = run_dir::OpenPart(run_);
-    const auto history = first.ok() ? journal::ReadRun(*first, journal::ReadSnapshot) : first.status();
-    return history.ok() && report::FiguresOf(report::RunView(*history)).open() == 0;
+    // It may have ended before anybody was asked.
+    if (!seen_ && !OwnedParts(run_, settings_.session_start()).empty()) return false;
+    const std::optional<Figures> figures = FiguresOnDisk(run_);
+    return figures && figures->open() == 0;
   }
   void Wait() {
     loop_->After(kLookEvery, [this] { loop_->Stop(); });
     loop_->Run();
   }
 
+  const AcrossAsked asked_;
+  const run::RunSettings settings_;
   std::shared_ptr<run_dir::RunDir> run_;
-  WallTime session_;
-  std::vector<Job> jobs_;
-  std::map<std::string, std::string> reasons_;
   std::unique_ptr<os::EventLoop> loop_;
-  std::unique_ptr<client::Client> client_;
-  bool seen_ = false;
+  RunJobs jobs_;
+  PartServers servers_;
+  std::unique_ptr<AcrossMore> more_;                // of "auto"
+  std::deque<AcrossAsked::Allocation> open_;        // to be submitted
+  Time again_{};
+  bool silent_ = false, unsure_ = false, seen_ = false;
+  std::set<std::pair<uint32_t, std::string>> lost_;  // nodes, by part
   report::RateMeter rate_;
   report::PlainProgress lines_;
 };
@@ -237,62 +242,31 @@ int ShowRun(const run_dir::Part& first, bool json) {
 
 }  // namespace
 
-Result<AcrossAsked> ParseAcross(std::string_view text) {
-  AcrossAsked asked;
-  for (std::string_view rest = text; !rest.empty() || asked.allocations.empty();) {
-    const size_t comma = rest.find(',');
-    const std::string_view entry = rest.substr(0, comma);
-    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
-    if (const size_t equals = entry.find('='); equals != std::string_view::npos) {
-      const std::string_view key = entry.substr(0, equals);
-      if (std::find(std::begin(kSbatchKeys), std::end(kSbatchKeys), key) == std::end(kSbatchKeys))
-        return Wrong(entry, "no such option; time, account, qos, reservation, constraint and comment are sbatch's");
-      if (equals + 1 == entry.size()) return Wrong(entry, "nothing stands behind the =");
-      asked.sbatch.push_back(StrCat("--", entry));
-      if (rest.empty() && asked.allocations.empty()) return Wrong(entry, "no partition is named");
-      continue;
-    }
-    const size_t colon = entry.rfind(':');
-    AcrossAsked::Allocation each{.partition = std::string(entry.substr(0, colon))};
-    if (each.partition.empty()) return Wrong(entry, "no partition is named");
-    uint32_t times = 1;
-    if (colon != std::string_view::npos) {
-      const std::string_view size = entry.substr(colon + 1);
-      const size_t x = size.find('x');
-      if (!ParseCount(size.substr(0, x), &each.nodes)) return Wrong(entry, "no number of nodes");
-      if (x != std::string_view::npos && !ParseCount(size.substr(x + 1), &times))
-        return Wrong(entry, "no number of allocations");
-    }
-    constexpr uint32_t kMost = 1000;
-    if (asked.allocations.size() + times > kMost) return Wrong(entry, "more than 1000 allocations");
-    asked.allocations.insert(asked.allocations.end(), times, each);
-  }
-  return asked;
-}
-
-int RunAcross(const AcrossAsked& asked, const std::string& run_dir, const std::string& name, bool json) {
+int RunAcross(const AcrossAsked& asked, const std::string& run_dir, bool json, bool again) {
   const auto run = run_dir::RunDir::Open(run_dir);
   if (!run.ok()) return Fail(run.status());
-  const Result<run::RunSettings> settings = run::ReadSettings(**run, run_dir);
+  const auto begun = run_dir::OpenPart(*run);
+  if (!begun.ok() && begun.status().code() != Code::kNotFound) return Fail(begun.status());
+  const Result<run::RunSettings> settings = begun.ok() ? run::ReadSettings(*begun) : run::ReadSettings(**run, run_dir);
   if (!settings.ok()) return Fail(settings.status());
   struct sigaction action = {};
   action.sa_handler = [](int signal) { interrupted = signal; };
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
-  std::vector<Job> jobs = Submit(asked, run_dir, name);
-  if (jobs.empty()) {
-    (void)os::RealFileSystem().RemoveTree(run_dir);
-    std::cerr << "harrow: no allocation was to be had, and nothing is run\n";
-    return kExitUsage;
-  }
-  Watch watch(*run, settings->session_start(), std::move(jobs));
-  watch.Until();
+  AcrossWatch watch(asked, *settings, *run);
+  const Status watched = watch.Until(again);
+  if (!watched.ok()) return Fail(watched);
   if (interrupted != 0) {
-    const std::string ids = watch.JobIds();
+    const std::string ids = watch.jobs().Ids();
     std::cerr << "harrow: the run goes on in its allocations; harrow status " << ShellQuote(run_dir) << " shows it"
               << (ids.empty() ? "" : StrCat(", scancel ", ids, " ends them")) << "\n";
     return 128 + interrupted;
   }
   watch.TakeBack();
+  if (watch.jobs().jobs().empty() && !again && run_dir::OpenPart(*run).status().code() == Code::kNotFound) {
+    (void)os::RealFileSystem().RemoveTree(run_dir);
+    std::cerr << "harrow: no allocation was to be had, and nothing is run\n";
+    return kExitUsage;
+  }
   const auto first = run_dir::OpenPart(*run);
   if (first.status().code() == Code::kNotFound) {
     std::cerr << "harrow: no allocation has begun, and nothing was run; the run is in " << Printable(run_dir) << "\n";

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/text.h"
+#include "batch/slurm_site.h"
 #include "config/run_options.h"
 #include "formats/batch_script.h"
 #include "formats/load.h"
@@ -88,6 +89,27 @@ Status Select(os::FileSystem& fs, const RunArguments& arguments, Plan* plan) {
 
 using run_dir::Part;
 
+bool OnlyRunDir(const std::vector<config::Setting>& settings) {
+  return std::all_of(settings.begin(), settings.end(), [](const config::Setting& setting) { return setting.key == "run_dir"; });
+}
+
+/// What --across says, if the site allows it.
+Result<AcrossAsked> AskedAcross(const RunArguments& arguments) {
+  Result<AcrossAsked> asked = ParseAcross(arguments.across);
+  if (asked.ok() && !asked->allocations.empty()) HARROW_RETURN_IF_ERROR(AllowedAcross(*asked, batch::MovePartitionsHere()));
+  return asked;
+}
+
+/// Goes on with a run by allocations that are there, or are asked for: they take what is open. Nothing of the run is changed.
+int ResumeAcross(const RunArguments& arguments, const std::string& run_dir) {
+  const Result<AcrossAsked> asked = AskedAcross(arguments);
+  if (!asked.ok()) return FailInput(asked.status());
+  if (arguments.rerun_failed || arguments.stale || arguments.dry_run || !arguments.targets.empty() || !OnlyRunDir(arguments.settings))
+    return FailInput(Status(Code::kInvalid, "harrow: --resume with --across goes on with a run as it is, and takes no other option but --run-dir and --json"));
+  if (!arguments.flow.Inputs().empty()) std::cerr << "harrow: the run goes on as it is stored: its flow is not read again\n";
+  return RunAcross(*asked, run_dir, arguments.json, true);
+}
+
 int StartNew(os::FileSystem& fs, const RunArguments& arguments) {
   Plan plan;
   if (arguments.flow.Inputs().empty()) {
@@ -104,14 +126,12 @@ int StartNew(os::FileSystem& fs, const RunArguments& arguments) {
   }
   Beginning beginning = {.dry_run = arguments.dry_run, .json = arguments.json};
   if (!arguments.across.empty()) {
-    const Result<AcrossAsked> asked = ParseAcross(arguments.across);
+    const Result<AcrossAsked> asked = AskedAcross(arguments);
     if (!asked.ok()) return FailInput(asked.status());
     if (plan.settings.files == config::Files::kLocal)
       return FailInput(Status(Code::kInvalid, "harrow: --across needs shared files: what --files local leaves on one allocation's "
                                               "nodes the others cannot read"));
-    beginning.instead = [asked = *asked, name = plan.settings.name, json = arguments.json](const std::string& run_dir) {
-      return RunAcross(asked, run_dir, name, json);
-    };
+    beginning.instead = [asked = *asked, json = arguments.json](const std::string& run_dir) { return RunAcross(asked, run_dir, json, false); };
   }
   return BeginRun(fs, std::move(plan), beginning);
 }
@@ -240,6 +260,7 @@ int Resume(os::FileSystem& fs, const RunArguments& arguments) {
   const auto dir = run_dir::RunDir::Open(Absolute(*found));
   if (!dir.ok()) return Fail(dir.status());
   const std::string& run_dir = (*dir)->path();
+  if (!arguments.across.empty()) return ResumeAcross(arguments, run_dir);
   // A run whose part has been removed has nothing recorded, and begins anew.
   Result<Part> part = arguments.dry_run ? run_dir::OpenPart(*dir) : run_dir::MakePart(*dir);
   if (arguments.dry_run && part.status().code() == Code::kNotFound) part = run_dir::LookAtPart(*dir);
@@ -331,7 +352,7 @@ std::function<int()> Setup(CLI::App& app) {
   AddRunSettings(app, &arguments->settings);
   app.add_option("--target", arguments->targets, "")->type_name("NAME")->allow_extra_args(false);
   app.add_flag("--stale", arguments->stale, "Only what NAME needs; what is older than its inputs");
-  app.add_option("--across", arguments->across, "Submit jobs that run it: fast:2,slow:4x3,time=1h")->type_name("P:N,...");
+  app.add_option("--across", arguments->across, "Submit jobs that run it: fast:2,slow:4x3; auto,max=4")->type_name("P:N,...");
   app.add_flag("--resume", arguments->resume, "Go on with a run; its done tasks stay done");
   app.add_flag("--rerun-failed", arguments->rerun_failed, "The same, of a run that has ended");
   app.add_flag("--dry-run", arguments->dry_run, "Show what would be run, and run nothing");

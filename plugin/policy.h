@@ -14,7 +14,7 @@ struct Policy {
   uint32_t port_first = 0;   // ports=FIRST-LAST; 0: any
   uint32_t port_last = 0;
   uint32_t tasks_per_node = 0;     // tasks_per_node=N at once; 0: no limit
-  char move_partitions[512] = "";  // move_partitions=A,B,...: tasks may move between them; empty: none
+  char move_partitions[512] = "";  // move_partitions=A,B,...: runs may spread over them; empty: any
   char order[16] = "";             // order=POLICY: default of runs; empty: Harrow's
   char files[16] = "";             // files=shared|local: default of runs; empty: Harrow's
   uint32_t epilog_time = 300;      // epilog_time=SECONDS that removing a job's directory may take

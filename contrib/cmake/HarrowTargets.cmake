@@ -10,6 +10,7 @@ target_include_directories(harrow_flags INTERFACE ${CMAKE_CURRENT_LIST_DIR}/../.
 target_link_libraries(harrow_flags INTERFACE Threads::Threads)
 if(HARROW_SANITIZE)
   target_compile_options(harrow_flags INTERFACE -fsanitize=${HARROW_SANITIZE} -fno-sanitize-recover=all)
+  target_compile_definitions(harrow_flags INTERFACE _GLIBCXX_ASSERTIONS)
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)  # of a variant that is moved it takes what is not there for used
     target_compile_options(harrow_flags INTERFACE -Wno-maybe-uninitialized)
   endif()

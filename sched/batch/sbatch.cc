@@ -159,6 +159,76 @@ std::optional<std::string> SubmittedJob(std::string_view said) {
   return std::nullopt;
 }
 
+std::vector<std::string> PartitionNames(std::string_view sinfo) {
+  std::vector<std::string> names;
+  while (!sinfo.empty()) {
+    const std::string_view line = sinfo.substr(0, sinfo.find('\n'));
+    sinfo.remove_prefix(std::min(line.size() + 1, sinfo.size()));
+    std::string name(line.substr(0, line.find('|')));
+    const bool is_default = name.ends_with('*');
+    if (is_default) name.pop_back();
+    if (name.empty() || std::find(names.begin(), names.end(), name) != names.end()) continue;
+    names.insert(is_default ? names.begin() : names.end(), std::move(name));
+  }
+  return names;
+}
+
+std::string SlurmTime(Duration time) {
+  constexpr int64_t kDay = 24 * 60;
+  const int64_t minutes = std::chrono::ceil<std::chrono::minutes>(time).count();
+  const auto two = [](int64_t n) { return StrCat(n < 10 ? "0" : "", n); };
+  return StrCat(minutes / kDay, "-", two(minutes % kDay / 60), ":", two(minutes % 60), ":00");
+}
+
+SbatchAnswer ReadSbatchAnswer(int status, std::string_view out, std::string_view err) {
+  SbatchAnswer answer;
+  const std::optional<std::string> job = SubmittedJob(out);
+  if (status == 0 && job) return {.job = *job};
+  std::vector<std::string> said;
+  while (!err.empty()) {
+    std::string_view line = err.substr(0, err.find('\n'));
+    err.remove_prefix(std::min(line.size() + 1, err.size()));
+    for (const std::string_view begin : {"sbatch: ", "error: ", "fatal: ", "Batch job submission failed: ", "allocation failure: "}) {
+      if (line.starts_with(begin)) line.remove_prefix(begin.size());
+    }
+    if (constexpr std::string_view kStart = " to start at "; line.starts_with("Job ") && line.find(kStart) != std::string_view::npos) {
+      const std::string_view at = line.substr(line.find(kStart) + kStart.size());
+      if (const uint64_t seconds = NumberOr(at, 0); status == 0 && seconds > 0) answer.begins = WallTime(std::chrono::seconds(seconds));
+    }
+    std::string text = Printable(line, 200);
+    if (!text.empty() && std::find(said.begin(), said.end(), text) == said.end()) said.push_back(std::move(text));
+  }
+  if (answer.begins) return answer;
+  // The last one is what slurmctld says; those before tell more.
+  answer.why = said.empty() ? StrCat("sbatch ended with status ", status, " and said nothing") : said.back();
+  for (size_t i = 0; i + 1 < said.size() && i < 3; ++i) answer.why += StrCat(i == 0 ? " (" : "; ", said[i]);
+  if (said.size() > 1) answer.why += ')';
+  answer.what = SbatchAnswer::What::kRefused;
+  for (const std::string_view away : {"Unable to contact slurm controller", "timed out", "standby mode", "Zero Bytes were transmitted",
+                                      "temporarily unable", "Resource temporarily unavailable", "Connection refused", "Unable to connect"}) {
+    if (answer.why.find(away) != std::string::npos) answer.what = SbatchAnswer::What::kNoAnswer;
+  }
+  return answer;
+}
+
+std::string NeverBegins(std::string_view reason) {
+  constexpr std::pair<std::string_view, std::string_view> kReasons[] = {
+      {"PartitionNodeLimit", "more nodes than a job of the partition may have"},
+      {"PartitionTimeLimit", "a longer time limit than a job of the partition may have"},
+      {"PartitionConfig", "more than the partition has"},
+      {"BadConstraints", "no node has what it asks for"},
+      {"AccountNotAllowed", "the account may not use the partition"},
+      {"InvalidAccount", "the account is not valid"},
+      {"InvalidQOS", "the QOS is not valid"},
+      {"QOSNotAllowed", "the QOS may not be used there"}};
+  for (const auto& [name, words] : kReasons) {
+    if (reason == name) return StrCat(words, " (", name, ")");
+  }
+  // AssocMaxNodePerJobLimit, QOSMaxWallDurationPerJobLimit: a limit of each job, whatever else runs.
+  if (reason.ends_with("PerJobLimit") || reason.ends_with("PerJob")) return StrCat("more than a limit of the association or QOS allows a job (", Printable(reason, 60), ")");
+  return {};
+}
+
 std::optional<Partition> ParsePartitions(std::string_view sinfo, std::string_view wanted) {
   wanted = wanted.substr(0, wanted.find(','));
   uint64_t nodes = 0, most_of_a_kind = 0;
@@ -181,6 +251,7 @@ std::optional<Partition> ParsePartitions(std::string_view sinfo, std::string_vie
     const size_t dash = field[5].find('-');  // "1-infinite", "4"
     limit = NumberOr(dash == std::string_view::npos ? field[5] : field[5].substr(dash + 1), UINT64_MAX);
     // "n/a" where the partition has no default: the most that a job may have is what it gets.
+    if (const Result<Duration> time = ParseDuration(field[7]); time.ok()) most.most_time = *time;
     for (const std::string_view text : {field[6], field[7]}) {
       const Result<Duration> time = ParseDuration(text);
       if (most.default_time == Duration(0) && time.ok()) most.default_time = *time;

@@ -59,10 +59,31 @@ struct Partition {
   uint32_t most_cpus = 0, most_gpus = 0;  // of any of its nodes
   uint64_t most_memory = 0;
   Duration default_time{0};  // of a job that does not say; 0: without a limit, or not told
+  Duration most_time{0};     // of a job; 0: without a limit
 };
 inline constexpr const char* kPartitionFormat = "%P|%c|%m|%D|%G|%s|%L|%l";
 /// `wanted`: a name, or names of which the first counts ("a,b"); empty: the default one. None: it is not
 /// there.
 std::optional<Partition> ParsePartitions(std::string_view sinfo, std::string_view wanted);
+/// The names in what `sinfo` tells, the default one first.
+std::vector<std::string> PartitionNames(std::string_view sinfo);
+
+/// A length of time as Slurm's --time takes it, whole minutes and never less: "1-02:03:00".
+std::string SlurmTime(Duration time);
+
+/// What became of asking sbatch for a job, or with --test-only when it would begin.
+struct SbatchAnswer {
+  enum class What : uint8_t { kTaken, kRefused, kNoAnswer };
+  What what = What::kTaken;
+  std::string job = {};                       // that was submitted
+  std::optional<WallTime> begins = {};        // of --test-only
+  std::string why = {};                       // in a line; what was refused, or who does not answer
+};
+/// By its exit status and what it printed, with SLURM_TIME_FORMAT=%s.
+SbatchAnswer ReadSbatchAnswer(int status, std::string_view out, std::string_view err);
+
+/// Whether a job that waits for that reason (`squeue -o %r`) waits for something that does not come by itself: what it is, in
+/// words; empty: it may begin yet.
+std::string NeverBegins(std::string_view reason);
 
 }  // namespace harrow::batch

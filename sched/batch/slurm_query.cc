@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -64,13 +65,37 @@ bool ReadBoth(std::array<int, 2> fds, std::array<std::string, 2>* texts, Duratio
   return true;
 }
 
+/// A file without a name that holds `text`, to be read from its begin.
+int FileOf(std::string_view text) {
+  const int fd = memfd_create("harrow-input", MFD_CLOEXEC);
+  while (fd >= 0 && !text.empty()) {
+    const ssize_t written = write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) break;
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+  if (fd < 0 || (text.empty() && lseek(fd, 0, SEEK_SET) == 0)) return fd;
+  close(fd);
+  return -1;
+}
+
 }  // namespace
 
-Result<std::string> RunCommand(const std::vector<std::string>& command, Duration limit) {
+Result<CommandEnd> RunToEnd(const std::vector<std::string>& command, Duration limit, std::string_view input) {
   std::array<int, 2> out, err;
-  if (pipe2(out.data(), O_CLOEXEC) != 0) return Status(Code::kExhausted, StrCat("pipe: ", strerror(errno)));
+  const int in = input.empty() ? -1 : FileOf(input);
+  if (in < 0 && !input.empty()) return Status(Code::kExhausted, StrCat("memfd_create: ", strerror(errno)));
+  const auto close_input = [in] {
+    if (in >= 0) close(in);
+  };
+  if (pipe2(out.data(), O_CLOEXEC) != 0) {
+    int error = errno;
+    close_input();
+    return Status(Code::kExhausted, StrCat("pipe: ", strerror(error)));
+  }
   if (pipe2(err.data(), O_CLOEXEC) != 0) {
     int error = errno;
+    close_input();
     for (int fd : out) close(fd);
     return Status(Code::kExhausted, StrCat("pipe: ", strerror(error)));
   }
@@ -80,7 +105,11 @@ Result<std::string> RunCommand(const std::vector<std::string>& command, Duration
 
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  if (in >= 0) {
+    posix_spawn_file_actions_adddup2(&actions, in, 0);
+  } else {
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  }
   posix_spawn_file_actions_adddup2(&actions, out[1], 1);
   posix_spawn_file_actions_adddup2(&actions, err[1], 2);
   posix_spawnattr_t attributes;
@@ -95,6 +124,7 @@ Result<std::string> RunCommand(const std::vector<std::string>& command, Duration
   posix_spawn_file_actions_destroy(&actions);
   close(out[1]);
   close(err[1]);
+  close_input();
 
   std::array<std::string, 2> texts;
   bool complete = failed == 0 && ReadBoth({out[0], err[0]}, &texts, limit);
@@ -110,10 +140,15 @@ Result<std::string> RunCommand(const std::vector<std::string>& command, Duration
   if (!complete) {
     return Status(Code::kUnavailable, StrCat(command[0], " gave no answer within ", FormatDuration(limit)));
   }
-  if (info.si_pid == pid && (info.si_code != CLD_EXITED || info.si_status != 0)) {
-    return Status(Code::kUnavailable, StrCat(command[0], " failed: ", LastLine(texts[1])));
-  }
-  return std::move(texts[0]);
+  const int status = info.si_pid != pid ? 0 : info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
+  return CommandEnd{status, std::move(texts[0]), std::move(texts[1])};
+}
+
+Result<std::string> RunCommand(const std::vector<std::string>& command, Duration limit) {
+  Result<CommandEnd> end = RunToEnd(command, limit);
+  if (!end.ok()) return end.status();
+  if (end->status != 0) return Status(Code::kUnavailable, StrCat(command[0], " failed: ", LastLine(end->err)));
+  return std::move(end->out);
 }
 
 Result<SlurmAllocation> ParseQuery(std::string_view text) {

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <glob.h>
+#include <sstream>
 
 #include "base/number.h"
 #include "base/text.h"
+#include "batch/slurm_query.h"
 
 namespace harrow::batch {
 namespace {
@@ -13,6 +16,19 @@ bool IsNameLetter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
          c == '-';
 }
+
+std::vector<std::string> ListOf(std::string_view names) {
+  std::vector<std::string> list;
+  while (!names.empty()) {
+    const size_t comma = std::min(names.find(','), names.size());
+    if (comma > 0) list.emplace_back(names.substr(0, comma));
+    names.remove_prefix(std::min(comma + 1, names.size()));
+  }
+  return list;
+}
+
+constexpr int kMostIncludes = 8;  // deep
+constexpr Duration kSlurmWithin = std::chrono::seconds(10);
 
 }  // namespace
 
@@ -35,12 +51,56 @@ SitePolicy ReadSitePolicy(const Environment& environment) {
     }
   }
   std::string_view partitions = variable("HARROW_SITE_MOVE_PARTITIONS");
-  while (!partitions.empty()) {
-    size_t comma = std::min(partitions.find(','), partitions.size());
-    if (comma > 0) policy.move_partitions.emplace_back(partitions.substr(0, comma));
-    partitions.remove_prefix(std::min(comma + 1, partitions.size()));
-  }
+  policy.move_partitions = ListOf(partitions);
   return policy;
+}
+
+std::vector<std::string> MovePartitions(const std::string& plugstack, const std::function<Result<std::string>(const std::string&)>& read,
+                                        const std::function<std::vector<std::string>(const std::string&)>& match) {
+  std::vector<std::string> partitions;
+  const std::function<void(const std::string&, int)> look = [&](const std::string& path, int depth) {
+    const Result<std::string> text = read(path);
+    if (!text.ok()) return;
+    std::istringstream lines(*text);
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream words(line.substr(0, line.find('#')));
+      std::string kind, file, argument;
+      words >> kind >> file;
+      if (kind == "include" && depth < kMostIncludes) {
+        const bool absolute = file.starts_with('/');
+        for (const std::string& each : match(absolute ? file : path.substr(0, path.rfind('/') + 1) + file)) look(each, depth + 1);
+      }
+      if ((kind != "optional" && kind != "required") || file.substr(file.rfind('/') + 1) != "spank_harrow.so") continue;
+      constexpr std::string_view kKey = "move_partitions=";
+      while (words >> argument) {
+        if (argument.starts_with(kKey)) partitions = ListOf(std::string_view(argument).substr(kKey.size()));
+      }
+    }
+  };
+  look(plugstack, 0);
+  return partitions;
+}
+
+std::vector<std::string> MovePartitionsHere() {
+  const Result<std::string> config = RunCommand({"scontrol", "show", "config"}, kSlurmWithin);
+  if (!config.ok()) return {};
+  std::istringstream lines(*config);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string key, equals, path;
+    words >> key >> equals >> path;
+    if (key != "PlugStackConfig") continue;
+    return MovePartitions(
+        path, [](const std::string& file) { return os::RealFileSystem().Read(file); },
+        [](const std::string& pattern) {
+          std::vector<std::string> files;
+          glob_t found = {};
+          if (glob(pattern.c_str(), 0, nullptr, &found) == 0) files.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+          globfree(&found);
+          return files;
+        });
+  }
+  return {};
 }
 
 Status LeaveRunAccount(os::FileSystem& fs, const std::string& local, const RunUse& use) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,12 +19,19 @@ struct SitePolicy {
   uint16_t port_first = 0;   // where to listen; 0: anywhere
   uint16_t port_last = 0;
   uint32_t tasks_per_node = 0;               // at a time; 0: no limit
-  std::vector<std::string> move_partitions;  // between which tasks may move
+  std::vector<std::string> move_partitions;  // between which tasks may move; empty: any
 };
 /// HARROW_LOCAL and HARROW_SITE_* of this process' own environment: HARROW_LOCAL differs between the
 /// components of a heterogeneous job, so an agent must not take it from the environment of `harrow run`.
 /// Nonsense counts as absent.
 SitePolicy ReadSitePolicy(const Environment& environment);
+
+/// The partitions between which the site lets a run's tasks move, by the line of its plugin in plugstack.conf, which login nodes have,
+/// too (`include` is followed); empty: any, or there is no such line. `read`: a file's text, and `match`: the files of a pattern.
+std::vector<std::string> MovePartitions(const std::string& plugstack, const std::function<Result<std::string>(const std::string&)>& read,
+                                        const std::function<std::vector<std::string>(const std::string&)>& match);
+/// The same of this machine: asks Slurm where that file lies.
+std::vector<std::string> MovePartitionsHere();
 
 /// A run as the site accounts for it.
 struct RunUse {

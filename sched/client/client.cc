@@ -59,9 +59,10 @@ Status Client::Ask(const pb::FromClient& question, const std::function<bool(cons
   return {Code::kUnavailable, StrCat("no answer within ", FormatDuration(reply_time_))};
 }
 
-Result<pb::Progress> Client::Progress(bool with_nodes) {
+Result<pb::Progress> Client::Progress(bool with_nodes, bool with_load) {
   pb::FromClient question;
   question.mutable_status()->set_nodes(with_nodes);
+  question.mutable_status()->set_load(with_load);
   pb::Progress progress;
   HARROW_RETURN_IF_ERROR(Ask(question, [&progress](const pb::ToClient& reply) {
     if (!reply.has_progress()) return false;

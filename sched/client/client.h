@@ -23,7 +23,8 @@ class Client {
   /// does not answer. kRefused: it answers and does not take us (key, version). kPermission: not our run.
   static Result<std::unique_ptr<Client>> Connect(os::EventLoop* loop, os::FileSystem& fs,
                                                  const std::string& run_dir, const Options& options = {});
-  Result<pb::Progress> Progress(bool with_nodes);
+  /// `with_load`: of this server alone, what waits there and what it can do.
+  Result<pb::Progress> Progress(bool with_nodes, bool with_load = false);
   Result<pb::Answer> Explain(const std::string& task);
   Result<pb::Answer> Cancel(const std::vector<std::string>& tasks, bool all);
   Result<pb::Answer> Drain();

@@ -54,6 +54,15 @@ std::vector<ShapeQueue> QueuesByShape(const Parts& parts) {
   return queues;
 }
 
+std::vector<ReadyKind> ReadyKinds(const Parts& parts) {
+  std::vector<ReadyKind> kinds;
+  for (order::LaneId id = 0; id < parts.lanes.size(); ++id) {
+    if (const uint64_t ready = parts.queues.ready(id); ready > 0)
+      kinds.push_back({ShapeOf(parts.lanes[id]), parts.lanes[id].time_limit, ready});
+  }
+  return kinds;
+}
+
 std::vector<TaskId> LastInOrder(const Parts& parts, const Shape& shape, uint64_t count, uint64_t keep) {
   const order::Cards cards = parts.tasks.cards();
   std::vector<TaskId> ready;

@@ -520,6 +520,10 @@ const Counts& Scheduler::counts() const {
 Explanation Scheduler::Explain(TaskId task) const {
   return core::Explain(impl_->parts(), task);
 }
+std::vector<ReadyKind> Scheduler::ReadyKinds() const {
+  return core::ReadyKinds(impl_->parts());
+}
+
 std::vector<ShapeQueue> Scheduler::QueuesByShape() const {
   return core::QueuesByShape(impl_->parts());
 }

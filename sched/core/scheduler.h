@@ -100,6 +100,14 @@ struct ShapeQueue {
   uint32_t workers = 0;
 };
 
+/// Ready tasks that ask for the same, and declare to take no longer than the same.
+struct ReadyKind {
+  Shape shape;
+  // 0: they have no limit.
+  Duration time_limit{0};
+  uint64_t ready = 0;
+};
+
 /// How a task came to the node it was assigned to.
 enum class TakenFrom : uint8_t { kNothing, kNodeQueue, kRemoteQueue, kSteal, kAdopted, kGang };
 
@@ -160,6 +168,8 @@ class Scheduler {
   size_t MemoryWithoutText() const;
   /// What there is to be moved, and which tasks that would be: see movable.h.
   std::vector<ShapeQueue> QueuesByShape() const;
+  /// All that only wait for a slot, those of several nodes and those that have no time left here included.
+  std::vector<ReadyKind> ReadyKinds() const;
   std::vector<TaskId> LastInOrder(const Shape& shape, uint64_t count, uint64_t keep) const;
   /// Checks every invariant; ends the process with a message when one is broken. For tests.
   void SanityCheck() const;

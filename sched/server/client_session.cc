@@ -63,6 +63,7 @@ void ClientSession::OnMessage(std::string_view bytes) {
     pb::ToClient reply;
     driver_->Snapshot(hooks_.now(), message.status().nodes(), reply.mutable_progress());
     hooks_.allocation(reply.mutable_progress()->mutable_allocation());
+    if (message.status().load()) hooks_.tell_load(reply.mutable_progress());
     Send(reply);
   }
   if (message.has_explain()) Explain(message.explain().task());

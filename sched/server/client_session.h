@@ -23,6 +23,7 @@ class ClientSession {
     std::function<void(std::shared_ptr<wire::Channel>, const pb::AwaitRequest&)> await;
     std::function<Status()> drain;
     std::function<bool()> takes_tasks;
+    std::function<void(pb::Progress*)> tell_load;
     std::function<void(const std::vector<TaskId>&)> cancel;  // tasks of any server of the run
     std::function<void(pb::AllocationStatus*)> allocation;
   };

@@ -471,6 +471,34 @@ void OtherServers::Committed(uint64_t sequence) {
 
 // --- the supervisor, and what it asks for
 
+void OtherServers::AddQueues(supervisor::Report* report) const {
+  for (const core::ShapeQueue& queue : driver_.scheduler().QueuesByShape()) {
+    const auto times = times_.find(queue.shape);
+    const bool known = times != times_.end() && times->second.first > 0;
+    report->queues.push_back({.shape = queue.shape,
+                              .ready = queue.ready,
+                              .in_flight = queue.in_flight,
+                              .workers = queue.workers,
+                              .capacity = double(queue.workers),
+                              .mean = known ? FromSeconds(times->second.second / double(times->second.first)) : Duration(0)});
+  }
+  report->waiting = driver_.scheduler().counts().waiting;
+  report->draining = driver_.interrupted() || driver_.draining();
+  if (const auto end = driver_.end_time()) report->ends_in = std::max(*end - hooks_.now().wall, Duration(0));
+}
+
+void OtherServers::TellLoad(pb::Progress* progress) const {
+  supervisor::Report report = {.part = PartId(options_.part)};
+  AddQueues(&report);
+  *progress->mutable_load() = ToProto(report);
+  for (const core::ReadyKind& kind : driver_.scheduler().ReadyKinds()) {
+    pb::ReadyTasks* ready = progress->add_ready();
+    Set(kind.shape, ready->mutable_shape());
+    ready->set_time_limit_ns(kind.time_limit.count());
+    ready->set_count(kind.ready);
+  }
+}
+
 supervisor::Report OtherServers::ReportNow() {
   const Time now = hooks_.now().now;
   supervisor::Report report = {.part = PartId(options_.part),
@@ -478,20 +506,8 @@ supervisor::Report OtherServers::ReportNow() {
                                .number = ++reports_,
                                .obeys = obedience_.epoch(),
                                .handled = obedience_.handled()};
-  for (const core::ShapeQueue& queue : driver_.scheduler().QueuesByShape()) {
-    const auto times = times_.find(queue.shape);
-    const bool known = times != times_.end() && times->second.first > 0;
-    report.queues.push_back({.shape = queue.shape,
-                             .ready = queue.ready,
-                             .in_flight = queue.in_flight,
-                             .workers = queue.workers,
-                             .capacity = double(queue.workers),
-                             .mean = known ? FromSeconds(times->second.second / double(times->second.first)) : Duration(0)});
-  }
+  AddQueues(&report);
   report.paces = PacesNow();
-  report.waiting = driver_.scheduler().counts().waiting;
-  report.draining = driver_.interrupted() || driver_.draining();
-  if (const auto end = driver_.end_time()) report.ends_in = std::max(*end - hooks_.now().wall, Duration(0));
   // Each is told at least once, though it may be over already.
   for (const auto& [number, what] : following_)
     report.offers.push_back({what.move, PartId(what.to), what.shape, what.count, what.waiting});

@@ -78,6 +78,9 @@ class OtherServers {
   /// The journal has all up to `sequence` on disk.
   void Committed(uint64_t sequence);
 
+  /// What a client is told that asks for more allocations: Progress.load and .ready.
+  void TellLoad(pb::Progress* progress) const;
+
   const std::set<uint32_t>& connected() const { return connected_; }
   /// Nothing of this server's is under way to or from another one.
   bool idle() const { return moves_.idle(); }
@@ -110,6 +113,7 @@ class OtherServers {
   void SendAllDecided(uint32_t part);
   void AddEnded(TaskId task, journal::TaskFate fate, pb::EndedTasks* out) const;
   void ChooseSupervisor();
+  void AddQueues(supervisor::Report* report) const;
   supervisor::Report ReportNow();
   std::vector<supervisor::Pace> PacesNow();
   void Advise(const supervisor::Event& event);

@@ -318,6 +318,7 @@ wire::ChannelHandler Server::Impl::AcceptClient(std::shared_ptr<wire::Channel> c
                              },
                              .drain = [this] { return Drain(); },
                              .takes_tasks = [this] { return submissions.has_value(); },
+                             .tell_load = [this](pb::Progress* told) { others->TellLoad(told); },
                              .cancel = [this](const std::vector<TaskId>& tasks) { others->Cancel(tasks); },
                              .allocation = [this](pb::AllocationStatus* status) {
                                others->Snapshot(status);

@@ -676,7 +676,7 @@ void RunDriver::Snapshot(const Moment& moment, bool with_nodes, pb::Progress* pr
   for (const std::string& name : NotCome()) {
     pb::NodeStatus* status = progress->add_node();
     status->set_name(name);
-    status->set_state("absent");
+    status->set_state(all_joined_ ? "absent" : "awaited");
   }
 }
 

@@ -169,7 +169,8 @@ def while_the_controller_is_away():
     wait_for(lambda: len(ran(where)) > 5, 120)
     with open(CLUSTER.path("run", "slurmctld.pid"), encoding="utf-8") as f:
         pid = f.read().strip()
-    CLUSTER.run("kill", "-9", pid)
+    CLUSTER.run("kill", pid)  # it saves its state: jobs and nodes are known to the next one
+    wait_for(lambda: CLUSTER.run("kill", "-0", pid, check=False).returncode != 0)
     began, before = time.monotonic(), len(ran(where))
     wait_for(lambda: "does not answer" in said(where) and len(ran(where)) > before + 10 and time.monotonic() > began + (60 if LONG else 0), 180)
     late = RUNS.flow("late", 10)

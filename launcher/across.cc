@@ -94,6 +94,7 @@ class AcrossWatch {
     const bool answers = jobs_.Look();
     if (!answers && !std::exchange(silent_, true))
       std::cerr << "harrow: slurmctld does not answer; it is asked again, and the run goes on\n";
+    if (!answers && more_) more_->Unanswered(loop_->Now());
     if (!answers) return false;
     if (std::exchange(silent_, false)) std::cerr << "harrow: slurmctld answers again\n";
     jobs_.TellChanges();

@@ -190,6 +190,11 @@ void AcrossMore::Do(const supervisor::AskingAction& action, std::optional<superv
   }
 }
 
+void AcrossMore::Unanswered(Time now) {
+  std::vector<supervisor::AskingAction> actions;  // none: nothing was asked
+  asking_.Handle(now, supervisor::NoAnswer{}, &actions);
+}
+
 void AcrossMore::GoOn(Time now, const std::vector<PartServers::Told>& told) {
   const std::optional<RunSeen> seen = Seen(now, told);
   if (!seen) return;

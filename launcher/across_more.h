@@ -23,6 +23,8 @@ class AcrossMore {
 
   /// Right after slurmctld has told of the jobs. `told`: by the servers.
   void GoOn(Time now, const std::vector<PartServers::Told>& told);
+  /// slurmctld did not answer.
+  void Unanswered(Time now);
   /// Nothing can be asked for that would run any of the tasks.
   bool hopeless() const { return asking_.hopeless(); }
 

@@ -109,11 +109,16 @@ void Asking::On(Time now, const Refused& refused, std::vector<AskingAction>* act
   if (std::exchange(silent_, false)) actions->push_back(Tell{"the batch system answers again"});
   if (Partition* partition = Find(request.partition)) {
     partition->estimate.reset();
+    if (unanswered_at_ && now - *unanswered_at_ < options_.settle) {
+      partition->again_at = now + options_.again;
+      return;
+    }
     CountRefusal(now, partition, StrCat("no allocation of ", NodesText(request.nodes), ": ", refused.why), &partition->refused, actions);
   }
 }
 
 void Asking::On(Time now, const NoAnswer& none, std::vector<AskingAction>* actions) {
+  unanswered_at_ = now;
   if (!under_way_) return;
   under_way_.reset();
   submits_ = false;

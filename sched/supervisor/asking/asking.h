@@ -41,6 +41,8 @@ struct AskingOptions {
   Duration useful = std::chrono::seconds(60);
   // Without an answer nothing is asked for so long.
   Duration quiet = std::chrono::seconds(5);
+  // A batch system that was away may not know its nodes yet: for so long after it has not answered no refusal counts.
+  Duration settle = std::chrono::seconds(30);
 };
 
 /// Decides when a run asks the batch system for another allocation, and when one is given back. Deterministic, and
@@ -126,6 +128,7 @@ class Asking {
   std::optional<Request> under_way_;
   bool submits_ = false;  // under_way_ is to be submitted, not only estimated
   Time quiet_until_{};
+  std::optional<Time> unanswered_at_{};  // last
   bool silent_ = false;  // and it was told
   bool told_stopped_ = false;
   bool nothing_fits_ = false;  // and it was told

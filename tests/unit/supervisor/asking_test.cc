@@ -470,6 +470,24 @@ TEST(Asking, SilenceIsNoRefusal) {
   EXPECT_EQ(run.told.at(1), "the batch system answers again");
   EXPECT_EQ(run.submits.size(), 1u);
 }
+/// Its nodes have not told that they are there.
+TEST(Asking, ABatchSystemThatWasAwayRefusesWithoutConsequences) {
+  Scene run;
+  run.seen.waiting = {Tasks(400)};
+  run.Handle(NoAnswer{});  // to somebody who asked for jobs
+  EXPECT_THAT(run.told, IsEmpty());
+  run.refuse_estimates = "Requested node configuration is not available";
+  for (int i = 0; i < 4; ++i) run.LookAfter(seconds(7));
+  EXPECT_FALSE(run.asking.stopped()) << run.AllTold();
+  EXPECT_THAT(run.told, IsEmpty());
+  run.refuse_estimates.clear();
+  run.LookAfter(seconds(11));
+  EXPECT_EQ(run.submits.size(), 1u);
+  run.submits.clear();
+  run.Handle(Refused{"no"});
+  EXPECT_THAT(run.AllTold(), HasSubstr("it is asked again")) << "from now on it counts";
+}
+
 TEST(Asking, WhatWasSubmittedInSilenceIsNotSubmittedAgain) {
   Scene run;
   run.seen.waiting = {Tasks(4)};

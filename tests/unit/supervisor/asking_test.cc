@@ -245,6 +245,19 @@ TEST(Asking, NothingIsAskedForThatCouldRunNoTask_ShapeAndDevices) {
     EXPECT_EQ(run.told.size(), 1u);
   }
 }
+TEST(Asking, NothingIsAskedForThatCouldRunNoTask_Memory) {
+  PartitionFacts small = Fast();
+  small.node.memory = small.most.memory = uint64_t{4} << 30;
+  Scene run({}, {small});
+  run.seen.waiting = {Tasks(400)};
+  run.seen.waiting[0].shape.memory = uint64_t{8} << 30;
+  run.Look();
+  EXPECT_THAT(run.submits, IsEmpty());
+  run.seen.waiting[0].shape.memory = uint64_t{2} << 30;
+  run.Look();
+  EXPECT_EQ(run.submits.size(), 1u);
+}
+
 TEST(Asking, TasksThatTheNewOneCouldNotRunAreNoBacklogForIt) {
   Scene run({.most = 10, .time = minutes(30)});
   run.seen.waiting = {Tasks(1)};
@@ -477,7 +490,15 @@ TEST(Asking, ABatchSystemThatWasAwayRefusesWithoutConsequences) {
   run.Handle(NoAnswer{});  // to somebody who asked for jobs
   EXPECT_THAT(run.told, IsEmpty());
   run.refuse_estimates = "Requested node configuration is not available";
-  for (int i = 0; i < 4; ++i) run.LookAfter(seconds(7));
+  int asked = 0;
+  for (int i = 0; i < 28; ++i) {
+    run.now += seconds(1);
+    run.Handle(run.seen);
+    if (std::exchange(run.estimates, {}).empty()) continue;
+    ++asked;
+    run.Handle(Refused{run.refuse_estimates});
+  }
+  EXPECT_TRUE(asked == 2 || asked == 3) << "each ten seconds: " << asked;
   EXPECT_FALSE(run.asking.stopped()) << run.AllTold();
   EXPECT_THAT(run.told, IsEmpty());
   run.refuse_estimates.clear();

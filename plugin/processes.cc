@@ -27,6 +27,7 @@ namespace {
 
 constexpr int kRounds = 50;
 constexpr long kWaitMilliseconds = 5000;
+constexpr int kTriesToRead = 100;
 
 struct Process {
   pid_t pid, parent;
@@ -119,12 +120,43 @@ void ReadAll(Table* table) {
   closedir(proc);
 }
 
+// Whether an environment that reads as empty is that of a process on its way to another program: the old one
+// is gone, and the kernel tells the new one's place only when the program is loaded.
+bool BecomesAnother(pid_t pid) {
+  char text[2048];
+  ReadProcFile(pid, "stat", text, sizeof text);
+  const char* at = strrchr(text, ')');
+  if (at == nullptr) return false;
+  // Fields 3 to 51: the ninth are the flags, the last two where the environment begins and ends.
+  unsigned long flags = 0, begin = 0, end = 0;
+  for (int field = 3; field <= 51; ++field) {
+    at = strchr(at + 1, ' ');
+    if (at == nullptr) return false;
+    if (field == 9) flags = strtoul(at, nullptr, 10);
+    if (field == 50) begin = strtoul(at, nullptr, 10);
+    if (field == 51) end = strtoul(at, nullptr, 10);
+  }
+  constexpr unsigned long kKernelThread = 0x00200000;
+  return (flags & kKernelThread) == 0 && (end == 0 || begin != end);
+}
+
 bool IsMarked(pid_t pid, const JobProcesses& job) {
   char chunk[16384];
-  Fd fd(OpenProcFile(pid, "environ"));
   EnvironmentScan scan(job.directory);
-  ssize_t n;
-  while ((n = read(fd, chunk, sizeof chunk)) > 0) scan.Feed(chunk, static_cast<size_t>(n));
+  bool read_any = false;
+  for (int tries = 0; tries < kTriesToRead && !read_any; ++tries) {
+    if (tries > 0) {
+      if (!BecomesAnother(pid)) break;
+      if (tries > 1) Pause(1);
+    }
+    Fd fd(OpenProcFile(pid, "environ"));
+    if (fd.none()) break;
+    ssize_t n;
+    while ((n = read(fd, chunk, sizeof chunk)) > 0) {
+      scan.Feed(chunk, static_cast<size_t>(n));
+      read_any = true;
+    }
+  }
   scan.Finish();
   const uint32_t named = scan.job_id();
   if (scan.has_directory() && (named == 0 || named == job.id || named == job.leader)) return true;

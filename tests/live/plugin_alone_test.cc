@@ -368,6 +368,17 @@ TEST_F(EndProcessesTest, NeitherTheCallerNorItsAncestors) {
   EXPECT_TRUE(Lives(caller));
   EXPECT_TRUE(Lives(ancestor));
   EXPECT_FALSE(Lives(other));
+  kill(caller, SIGKILL);
+}
+
+TEST_F(EndProcessesTest, ThatBecomesAnotherProgramJustThen) {
+  // It does nothing else; while a program is loaded, an environment reads as empty.
+  const std::string script = R"(exec /bin/sh -c "$AGAIN")";
+  for (int i = 0; i < 300; ++i) {
+    const pid_t pid = Start({kMark, "AGAIN=" + script}, script);
+    ASSERT_EQ(EndProcesses(Job()).ended, 1u) << "try " << i;
+    ASSERT_FALSE(Lives(pid)) << "try " << i;
+  }
 }
 
 TEST_F(EndProcessesTest, ThatForkAllTheTime) {

@@ -214,6 +214,7 @@ def test_what_is_wrong_is_said_at_once(directory, program):
 def test_what_cannot_be_read_is_named_and_the_rest_is_staged(directory, program):
     job = job_with_files(directory, program)
     os.mkfifo(f"{job.cwd}/raw/fifo")
+    job.settle()
     done = job("stage", *job.nodes, "raw/fifo", *job.content, code=1)
     check("raw/fifo cannot be read" in done.err and done.out.startswith("staged 20 of 21 files"), done)
     same(job.run()["shared_read_bytes"], 0)

@@ -27,12 +27,14 @@ namespace {
 
 constexpr int kRounds = 50;
 constexpr long kWaitMilliseconds = 5000;
-constexpr int kTriesToRead = 100;
+constexpr unsigned kKernelThread = 0x00200000;
+constexpr int kTriesToRead = 100, kTimesEmpty = 3;
 
 struct Process {
   pid_t pid, parent;
   uid_t uid;
   unsigned long long started;
+  unsigned flags;
   char state;
   bool member, judged;
 };
@@ -120,35 +122,30 @@ void ReadAll(Table* table) {
   closedir(proc);
 }
 
-// Whether an environment that reads as empty is that of a process on its way to another program: the old one
-// is gone, and the kernel tells the new one's place only when the program is loaded.
-bool BecomesAnother(pid_t pid) {
+// Whether the kernel says of a process that it has no environment. While a program is loaded the old one is
+// gone, and the new one's place is told in two steps, between which it looks empty.
+bool HasNoEnvironment(pid_t pid) {
   char text[2048];
   ReadProcFile(pid, "stat", text, sizeof text);
   const char* at = strrchr(text, ')');
-  if (at == nullptr) return false;
-  // Fields 3 to 51: the ninth are the flags, the last two where the environment begins and ends.
-  unsigned long flags = 0, begin = 0, end = 0;
-  for (int field = 3; field <= 51; ++field) {
+  unsigned long begin = 0, end = 0;
+  // Fields 3 to 51 of proc(5).
+  for (int field = 3; field <= 51 && at != nullptr; ++field) {
     at = strchr(at + 1, ' ');
-    if (at == nullptr) return false;
-    if (field == 9) flags = strtoul(at, nullptr, 10);
+    if (at == nullptr) break;
     if (field == 50) begin = strtoul(at, nullptr, 10);
     if (field == 51) end = strtoul(at, nullptr, 10);
   }
-  constexpr unsigned long kKernelThread = 0x00200000;
-  return (flags & kKernelThread) == 0 && (end == 0 || begin != end);
+  return at == nullptr || (end != 0 && begin == end);
 }
 
 bool IsMarked(pid_t pid, const JobProcesses& job) {
   char chunk[16384];
   EnvironmentScan scan(job.directory);
   bool read_any = false;
-  for (int tries = 0; tries < kTriesToRead && !read_any; ++tries) {
-    if (tries > 0) {
-      if (!BecomesAnother(pid)) break;
-      if (tries > 1) Pause(1);
-    }
+  int empty = 0;  // how often in a row it had none
+  for (int tries = 0; tries < kTriesToRead && !read_any && empty < kTimesEmpty; ++tries) {
+    if (tries > 0) Pause(1);
     Fd fd(OpenProcFile(pid, "environ"));
     if (fd.none()) break;
     ssize_t n;
@@ -156,6 +153,7 @@ bool IsMarked(pid_t pid, const JobProcesses& job) {
       scan.Feed(chunk, static_cast<size_t>(n));
       read_any = true;
     }
+    empty = !read_any && HasNoEnvironment(pid) ? empty + 1 : 0;
   }
   scan.Finish();
   const uint32_t named = scan.job_id();
@@ -176,7 +174,8 @@ unsigned Judge(Table* table, const JobProcesses& job) {
     }
   }
   for (Process& process : *table) {
-    if (process.judged || process.uid != job.uid || process.state == 'Z') {
+    if (process.judged || process.uid != job.uid || process.state == 'Z' ||
+        (process.flags & kKernelThread) != 0) {
       process.judged = true;
     } else if (IsMarked(process.pid, job)) {
       process.judged = process.member = true;

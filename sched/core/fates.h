@@ -59,6 +59,11 @@ class Fates : protected Moves {
   /// The task was settled before this scheduler was.
   void RestoreFate(TaskId id, TaskRestored::As as);
   void Cancel(TaskId id);
+  /// The task came here, and is open: it is pruned if its bound makes it pointless. Returns whether it was.
+  bool PruneNewcomer(TaskId id);
+  void LearnBest(double value);
+  /// Nothing better than what is known can come of it, and nobody waits for what it made before.
+  bool Pointless(TaskId id) const { return bounds.Pointless(graph.bound(id)) && !tasks.remaking(id); }
   /// Starts nothing more: what was not begun is skipped, what was sent ahead is asked back.
   void Stop(TaskId because);
   bool stopped() const { return stopped_; }

@@ -131,6 +131,9 @@ std::string FromJournal(const run_dir::Part& part, const report::RunView& run, s
     case TaskFate::kCancelled:
       text += "cancelled";
       break;
+    case TaskFate::kPruned:
+      text += "pruned: nothing better than a value that was known (harrow best) could come of it";
+      break;
   }
   text += "\n" + CommandText(part, run.task(task).task);
   return text + AttemptTexts(part, run, task);

@@ -373,15 +373,15 @@ void Fates::Cancel(TaskId id) {
   }
 }
 
-bool Fates::PruneNewcomer(TaskId id) {
-  const double bound = graph.bound(id);
-  if (bound == graph::kNoBound) return false;
-  if (!bounds.Pointless(bound)) {
-    bounds.Add(id, bound);
-    return false;
+void Fates::PruneNewcomers() {
+  for (TaskId id : std::exchange(newcomers_, {})) {
+    if (tasks.state(id) >= TaskState::kElsewhere) continue;
+    if (tasks.state(id) <= TaskState::kReady && Pointless(id)) {
+      GiveUp(id, TaskState::kPruned, Reason::kPointless);
+    } else {
+      bounds.Add(id, graph.bound(id));
+    }
   }
-  GiveUp(id, TaskState::kPruned, Reason::kPointless);
-  return true;
 }
 
 /// What runs goes on. What was sent ahead is asked back, and pruned when it comes.

@@ -136,6 +136,7 @@ void Scheduler::Impl::PrefetchEnd(TaskId id, int step) const {
 }
 
 void Scheduler::Impl::Finish() {
+  PruneNewcomers();
   SettleDependents();
   SettleImpossible();
   LookForSources();
@@ -196,9 +197,7 @@ void Scheduler::Impl::On(const TasksAdded& e) {
       if (after.value < begin) AddPredecessor(after);
     }
   }
-  for (uint32_t n = begin; n < last && !e.elsewhere && !stopped(); ++n) {
-    if (!tasks[TaskId(n)].settled()) PruneNewcomer(TaskId(n));
-  }
+  for (uint32_t n = begin; n < last && !e.elsewhere; ++n) NoteNewcomer(TaskId(n));
   for (uint32_t n = begin; n < last && stopped() && !e.elsewhere; ++n)
     Settle(TaskId(n), TaskState::kSkipped, Reason::kStopped, stopped_by());
   NoteCapacity();  // so have the lanes
@@ -219,10 +218,9 @@ void Scheduler::Impl::On(const TasksGiven& e) {
     if (tasks.state(id) != TaskState::kElsewhere) continue;
     tasks.SetHere(id);
     CountWaits(id);
+    NoteNewcomer(id);
     if (stopped()) {
       Settle(id, TaskState::kSkipped, Reason::kStopped, stopped_by());
-    } else if (PruneNewcomer(id)) {
-      continue;
     } else if (tasks[id].waits() == 0) {
       NoteReady(id, NodeId());
     }
@@ -526,7 +524,7 @@ NodeId Scheduler::node(TaskId task) const {
 std::optional<double> Scheduler::best() const {
   return impl_->parts().bounds.best();
 }
-std::optional<double> Scheduler::LeastBound() {
+std::optional<double> Scheduler::LeastBound() const {
   return impl_->LeastBound();
 }
 const Counts& Scheduler::counts() const {

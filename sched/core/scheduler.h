@@ -165,7 +165,7 @@ class Scheduler {
   /// The best value that it was told (BestKnown).
   std::optional<double> best() const;
   /// The least bound of the tasks here that are open; none: none of them has one.
-  std::optional<double> LeastBound();
+  std::optional<double> LeastBound() const;
   Explanation Explain(TaskId task) const;
   /// With local files: the file by which its replicas are known, itself or an output directory that it lies
   /// below.

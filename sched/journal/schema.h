@@ -39,7 +39,7 @@ CREATE VIEW tasks AS
     tries AS (SELECT task, count(*) AS n, max(id) AS last FROM attempt GROUP BY task)
   SELECT t.id, t.name, t.kind, t.level, t.cores,
     CASE ifnull(f.fate, 0) WHEN 0 THEN 'open' WHEN 1 THEN 'done' WHEN 2 THEN 'failed' WHEN 3 THEN 'skipped'
-      WHEN 4 THEN 'cancelled' END AS state,
+      WHEN 4 THEN 'cancelled' WHEN 5 THEN 'pruned' END AS state,
     b.name AS because, ifnull(n.n, 0) AS attempts, a.code AS code,
     CASE WHEN a.start_ns > 0 THEN (a.end_ns - a.start_ns) / 1e9 END AS run_s
   FROM task t LEFT JOIN last_fate f ON f.task = t.id LEFT JOIN task b ON b.id = f.because

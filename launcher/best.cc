@@ -127,7 +127,7 @@ const Registered kBest({.name = "best",
                         .summary = "The best value of a run, and better ones for it",
                         .example = "harrow best --min 3.7 --with x.txt\n         harrow best --output x.txt",
                         .usage = "[options]",
-                        .order = 43,
+                        .order = 42,
                         .setup = [](CLI::App& app) -> std::function<int()> {
                           auto options = std::make_shared<BestOptions>();
                           AddRunDir(app, &options->run_dir);

@@ -174,7 +174,7 @@ const Registered kExplain({.name = "explain",
                            .summary = "Tell why a task waits, or where and how it ran",
                            .example = "harrow explain project-17\n         harrow explain '#17'",
                            .usage = "[options] TASK",
-                           .order = 42,
+                           .order = 43,
                            .setup = [](CLI::App& app) -> std::function<int()> {
                              auto options = std::make_shared<ExplainOptions>();
                              AddRunDir(app, &options->run_dir);

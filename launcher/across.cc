@@ -238,7 +238,7 @@ int ShowRun(const run_dir::Part& first, bool json) {
     std::cout << report::SummaryLine(figures) << "\n";
   }
   if (figures.open() > 0) return kExitStopped;
-  return figures.failed + figures.skipped + figures.cancelled > 0 ? kExitTaskFailed : kExitDone;
+  return figures.missed() > 0 ? kExitTaskFailed : kExitDone;
 }
 
 }  // namespace

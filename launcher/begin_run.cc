@@ -56,6 +56,7 @@ constexpr OptionInfo kSettings[] = {
     {"retries", "N", nullptr, "More attempts for a task that fails (default 0)"},
     {"fail-fast", nullptr, "fail-fast", ""},
     {"max-failures", "N", nullptr, "End at the first failure; start no more after N"},
+    {"stop-gap", "SHARE", nullptr, ""},
     {"max-running", "N", nullptr, "Tasks at once on all nodes together"},
     {"slots", "N", nullptr, "One-core tasks at once on a node (default: its cores)"},
     {"local-nodes", "K", nullptr, "Divide this machine into K pretend nodes"},

@@ -131,6 +131,9 @@ std::string FromJournal(const run_dir::Part& part, const report::RunView& run, s
     case TaskFate::kCancelled:
       text += "cancelled";
       break;
+    case TaskFate::kPruned:
+      text += "pruned: nothing better than a value that was known (harrow best) could come of it";
+      break;
   }
   text += "\n" + CommandText(part, run.task(task).task);
   return text + AttemptTexts(part, run, task);
@@ -171,7 +174,7 @@ const Registered kExplain({.name = "explain",
                            .summary = "Tell why a task waits, or where and how it ran",
                            .example = "harrow explain project-17\n         harrow explain '#17'",
                            .usage = "[options] TASK",
-                           .order = 42,
+                           .order = 43,
                            .setup = [](CLI::App& app) -> std::function<int()> {
                              auto options = std::make_shared<ExplainOptions>();
                              AddRunDir(app, &options->run_dir);

@@ -248,6 +248,7 @@ void RunOnEnd(const KeepOptions& options, const run::RunSettings& settings, cons
       {"HARROW_SUBMIT_DIR", settings.submit_dir},  {"HARROW_TASKS", StrCat(figures.total)},
       {"HARROW_DONE", StrCat(figures.done)},       {"HARROW_FAILED", StrCat(figures.failed)},
       {"HARROW_SKIPPED", StrCat(figures.skipped)}, {"HARROW_CANCELLED", StrCat(figures.cancelled)},
+      {"HARROW_PRUNED", StrCat(figures.pruned)},
       {"HARROW_OPEN", StrCat(figures.open())}};
   std::cout.flush();
   const pid_t pid = fork();

@@ -59,7 +59,7 @@ class ShortHelp : public CLI::Formatter {
       if (!command.hidden) out += Row(command.name, command.summary, 14);
     }
     return out +
-           "\nharrow COMMAND --help tells more, harrow help flow opens the manual of flows.\n"
+           "harrow COMMAND --help tells more, harrow help flow opens the manual of flows.\n"
            "example: seq 100 | sed 's/^/echo /' > tasks.txt && harrow run tasks.txt\n";
   }
 

@@ -27,6 +27,11 @@ struct Look {
   uint32_t asked_part = 0;  // whose server has said the view
 };
 
+void AddBest(const pb::Progress& progress, report::StatusContext* context) {
+  if (progress.has_best()) context->best = std::min(progress.best(), context->best.value_or(progress.best()));
+  if (progress.has_bound()) context->bound = std::min(progress.bound(), context->bound.value_or(progress.bound()));
+}
+
 /// The figures of a run that goes on in several allocations: each server knows how far all of it is, and what its own nodes do.
 void AddAllocations(const std::vector<RunAccess::OneAllocation>& allocations, const StatusOptions& options, Look* look) {
   Figures& view = look->view;
@@ -49,6 +54,7 @@ void AddAllocations(const std::vector<RunAccess::OneAllocation>& allocations, co
       shown.waiting = status.waiting();
       shown.took = status.took();
       shown.gave = status.gave();
+      AddBest(*one.progress, &look->context);
       if (shown.part != look->asked_part) {
         view.running += figures.running;
         view.attempts += figures.attempts;
@@ -84,6 +90,7 @@ Result<Look> TakeLook(RunAccess& run, const StatusOptions& options) {
       if (options.nodes) look.context.nodes = NodesOf(*progress);
       look.context.epoch = progress->epoch();
       look.asked_part = progress->allocation().part();
+      AddBest(*progress, &look.context);
       AddAllocations(run.Allocations(*progress), options, &look);
     }
   }
@@ -184,6 +191,7 @@ std::string LookText(const Look& look, const StatusOptions& options) {
   } else {
     text += report::SummaryLine(view) + "\n";
   }
+  if (const std::string best = report::BestText(look.context); !best.empty()) text += best + "\n";
   if (!look.context.allocations.empty()) text += "\n" + AllocationTable(look.context.allocations);
   if (options.nodes) text += "\n" + NodeTable(look.context.nodes);
   if (options.failed && !look.context.failures.empty()) {
@@ -223,7 +231,7 @@ int Watch(RunAccess& run, const StatusOptions& options) {
       if (look->context.state == "stopped") return kExitStopped;
       if (look->context.state != "ended") return kExitCannotGoOn;
       const auto& view = look->view;
-      return view.failed + view.skipped + view.cancelled + view.open() > 0 ? kExitTaskFailed : OutputDone();
+      return view.missed() + view.open() > 0 ? kExitTaskFailed : OutputDone();
     }
     run.Wait(terminal ? std::chrono::milliseconds(250) : std::chrono::milliseconds(1000));
   }

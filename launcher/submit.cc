@@ -45,6 +45,7 @@ Status AddCommand(const SubmitOptions& options, const std::vector<std::string>& 
   task.name = options.name;
   task.command = command;
   task.form = kForm;
+  task.bound = attributes.bound;
   task.profile = graph->AddProfile(attributes.Resolved());
   task.kind = graph->AddKind(formats::KindName(command, kForm));
   graph->AddTask(task);
@@ -173,6 +174,7 @@ class Submission {
     task.set_name(std::string(graph_.given_name(id)));
     task.set_command(std::string(graph_.command(id)));
     task.set_form(static_cast<uint32_t>(graph_.form(id)));
+    if (graph_.bound(id) != graph::kNoBound) task.set_bound(graph_.bound(id));
     if (graph_.kind(id)) task.set_kind(std::string(graph_.kind_name(graph_.kind(id))));
     for (const FileId file : graph_.inputs(id)) task.add_in(std::string(graph_.file_name(file)));
     for (const FileId file : graph_.outputs(id)) task.add_out(std::string(graph_.file_name(file)));
@@ -198,7 +200,8 @@ class Submission {
     loop_->Stop();
   }
   void Settled(uint64_t handle, const pb::SettledTask& task) {
-    if (task.fate() != static_cast<uint32_t>(journal::TaskFate::kDone) && ++failed_ <= kMostShown)
+    const auto fate = static_cast<journal::TaskFate>(task.fate());
+    if (fate != journal::TaskFate::kDone && fate != journal::TaskFate::kPruned && ++failed_ <= kMostShown)
       failures_.emplace_back(order_[handle], HowItEnded(task));
     if (++settled_ == taken_) loop_->Stop();
   }
@@ -284,6 +287,10 @@ const Registered kSubmit(
            ->type_name("TASK,...")
            ->delimiter(',')
            ->allow_extra_args(false);
+       app.add_option_function<std::string>(
+              "--bound", [options](const std::string& value) { options->flow.defaults.push_back({"bound", value, "--bound"}); },
+              "The best value that may come of it (harrow best)")
+           ->type_name("V");
        app.add_flag("--wait", options->wait, "Until they have ended; status 1 where one is not done");
        AddTaskDefaults(app, &options->flow);
        return [options] { return RunSubmit(*options); };

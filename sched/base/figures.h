@@ -14,7 +14,7 @@ namespace harrow {
 /// two sessions no time passes. A session has the slots of all nodes that joined in it, each node once.
 struct Figures {
   // Tasks. What is neither settled nor running waits.
-  uint64_t total = 0, done = 0, failed = 0, skipped = 0, cancelled = 0, running = 0;
+  uint64_t total = 0, done = 0, failed = 0, skipped = 0, cancelled = 0, pruned = 0, running = 0;
   uint64_t attempts = 0;                       // that began; also those that failed or were lost
   uint64_t losses = 0;                         // attempts lost with their node or agent
   uint64_t local_bytes = 0, remote_bytes = 0;  // input bytes by where they were when the task was assigned
@@ -30,7 +30,9 @@ struct Figures {
   uint32_t sessions = 1;
   bool complete = false;  // nothing more happens in this session
 
-  uint64_t settled() const { return done + failed + skipped + cancelled; }
+  uint64_t settled() const { return done + failed + skipped + cancelled + pruned; }
+  /// Tasks that a run is not to end with: what is pruned was of no use.
+  uint64_t missed() const { return failed + skipped + cancelled; }
   uint64_t open() const { return total > settled() ? total - settled() : 0; }
   /// Sum of task times / (makespan x slots), 0 to 1; 0 while nothing is known.
   double CoreUtilisation() const;

@@ -212,6 +212,11 @@ void AppendDouble(std::string* out, double d) {
 }
 }  // namespace text_internal
 
+std::string ExactText(double number) {
+  char text[32];
+  return std::string(text, std::to_chars(text, text + sizeof text, number).ptr);
+}
+
 Result<Duration> ParseDuration(std::string_view text) {
   const std::string_view whole = Trim(text);
   std::string_view rest = whole;

@@ -60,6 +60,12 @@ uint64_t Session::Submit(NewTask task) {
   return handle;
 }
 
+void Session::AskBest(pb::FromClient question) {
+  const uint64_t number = question.has_offer() ? question.offer().number() : question.best().number();
+  if (link_.up() && !over_) link_.Send(question);
+  best_asked_[number] = std::move(question);
+}
+
 void Session::AwaitAll() {
   if (std::exchange(awaits_, true)) return;
   for (const auto& [id, handle] : std::exchange(taken_, {})) {
@@ -79,6 +85,7 @@ void Session::Up(const pb::ClientHello& hello) {
                Status(Code::kUnavailable, "the run has been resumed since, and it is not known whether the tasks were taken"));
   }
   for (const pb::SubmitRequest* request : queue_.InFlight()) Send(*request);
+  for (const auto& [number, question] : best_asked_) link_.Send(question);
   to_ask_.clear();
   for (const auto& [id, handle] : unsettled_) to_ask_.push_back(id);
   GoOn();
@@ -95,6 +102,7 @@ void Session::Send(const pb::SubmitRequest& request) {
 void Session::OnMessage(const pb::ToClient& message) {
   if (message.has_submitted()) queue_.Taken(message.submitted());
   if (message.has_answer() && !message.answer().request().empty()) queue_.Refused(message.answer());
+  if (message.has_best() && best_asked_.erase(message.best().number()) > 0 && hooks_.best) hooks_.best(message.best());
   for (const uint32_t id : message.settled().done()) {
     pb::SettledTask done;
     done.set_task(id);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,6 +36,7 @@ class Session {
     std::function<void(uint64_t handle, const Status& why)> refused;
     /// What became of a task that was taken, once; with AwaitAll.
     std::function<void(uint64_t handle, const pb::SettledTask&)> settled;
+    std::function<void(const pb::BestAnswer&)> best{};  // to AskBest
     /// Nothing comes after it: the run is over, or no server of its session answers.
     std::function<void(const Status& why)> over;
   };
@@ -47,6 +49,8 @@ class Session {
   /// Once. Hooks may be called from here on; not by Submit.
   void Start() { link_.Start(); }
   uint64_t Submit(NewTask task);
+  /// An offer of a value, or a question for the best one (FromClient.offer, .best); `number` of it is not in use.
+  void AskBest(pb::FromClient question);
   /// What becomes of each task is to be told.
   void AwaitAll();
   /// Tasks of which it is not known yet whether they were taken.
@@ -76,6 +80,7 @@ class Session {
   std::unordered_multimap<uint32_t, uint64_t> unsettled_;  // handles by id
   std::vector<std::pair<uint32_t, uint64_t>> taken_;       // those taken before AwaitAll
   std::vector<uint32_t> to_ask_;                           // ids
+  std::map<uint64_t, pb::FromClient> best_asked_;          // by number; without answer
   std::shared_ptr<Session*> posted_;                       // what is posted to the loop may come when this has gone
   bool pending_ = false;
   Link link_;

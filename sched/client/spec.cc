@@ -126,6 +126,10 @@ Result<Described> Describe(const harrow_spec* given, const std::string& director
                                  std::pair(spec.after_names, task.mutable_after()),
                                  std::pair(spec.after_any_names, task.mutable_after_any())})
     Each(list, [&, to = to](const char* text) { to->Add(text); });
+  if (spec.bound != nullptr) {
+    if (!std::isfinite(*spec.bound)) return Status(Code::kInvalid, "the bound of a task is no finite number");
+    task.set_bound(*spec.bound);
+  }
   for (const auto& [handles, count, to] : {std::tuple(spec.after, spec.after_count, &described.task.after),
                                            std::tuple(spec.after_any, spec.after_any_count, &described.task.after_any)}) {
     if (count > 0 && handles == nullptr) return Status(Code::kInvalid, "the list of tasks to wait for is NULL");

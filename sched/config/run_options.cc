@@ -57,6 +57,18 @@ Key FlagKey(std::string_view name, bool RunOptions::*member, std::string_view he
           [member](const RunOptions& options) { return std::string(options.*member ? "true" : "false"); }};
 }
 
+/// "0.05", "5%".
+std::optional<double> ParseShare(std::string_view value) {
+  const bool percent = value.ends_with('%');
+  if (percent) value.remove_suffix(1);
+  double share = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), share);
+  if (error != std::errc() || end != value.data() + value.size()) return std::nullopt;
+  if (percent) share /= 100;
+  if (!(share >= 0 && share <= 1)) return std::nullopt;
+  return share;
+}
+
 template <class Int>
 Key NumberKey(std::string_view name, Int RunOptions::*member, std::string_view unit, uint64_t least,
               uint64_t most, std::string_view help, bool in_flow = true) {
@@ -191,6 +203,14 @@ const std::vector<Key>& Keys() {
       NumberKey("retries", &RunOptions::retries, "attempts", 0, 1000, "more attempts for a task that fails"),
       TimeKey("retry_delay", &RunOptions::retry_delay, seconds(0), hours(24),
               "before a task that has failed is tried again", true),
+      {"stop_gap", "0.05 or 5%", "tasks are pruned whose bound is nearer to the best value (harrow best)", true,
+       [](const Key& key, std::string_view value, RunOptions* options) {
+         const std::optional<double> gap = ParseShare(value);
+         if (!gap) return Refuse(key.name, value, "a part of the best value from 0 to 1, as 0.05 or 5%");
+         options->stop_gap = *gap;
+         return Status();
+       },
+       [](const RunOptions& options) { return ExactText(options.stop_gap); }},
       FlagKey("fail_fast", &RunOptions::fail_fast, "the first failed task ends the run"),
       NumberKey("max_failures", &RunOptions::max_failures, "tasks", 0, UINT32_MAX,
                 "start nothing more after so many failed tasks; 0: never"),

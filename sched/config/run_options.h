@@ -37,6 +37,8 @@ struct RunOptions {
   uint64_t seed = 1;      // of the orders that draw
   int32_t retries = 0;
   Duration retry_delay{0};  // before a task that has failed is tried again
+  // A task is pruned when its bound is not by more than this part of the best value below it (graph::TaskSpec::bound).
+  double stop_gap = 0;
   bool fail_fast = false;
   uint32_t max_failures = 0;        // 0: no limit
   uint32_t max_running = 0;         // tasks at once, on all nodes together; 0: as many as fit

@@ -1,7 +1,7 @@
 // Where inputs lie on no node a task may run anywhere, but what it makes stays there: if tasks that read the
 // outputs of two are to run at one node, both had better run there, too. So a node that is given a task
 // remembers which others make inputs of that task's readers, and prefers these among equals: it grows a part
-// of the graph, instead of taking every n-th task. Levels and priorities are kept; no slot waits, and nothing
+// of the graph, instead of taking every n-th task. Levels, priorities and bounds are kept; no slot waits, and nothing
 // is kept for anybody. Beyond the Pwrake paper, and with auto alone: of Montage's 2MASS mosaic of 0.5 degrees
 // on 8 nodes a third less moves between nodes.
 #include "core/companions.h"
@@ -51,7 +51,7 @@ TaskId Companions::Prefer(TaskId first, NodeId node, const order::Room& room) {
   const order::Cards cards = tasks_.cards();
   const auto equal = [&](TaskId id) {
     const Task& other = tasks_[id];
-    return other.level() == task.level() && cards.priority(id) == cards.priority(first) &&
+    return other.level() == task.level() && cards.urgency(id) == cards.urgency(first) &&
            (other.lane() == task.lane() || (room.Possible(other.lane()) && room.Fits(other.lane())));
   };
   TaskId best = first;

@@ -20,7 +20,7 @@ class Companions {
   /// The task was given to the node.
   void Given(TaskId id, NodeId node);
   /// Instead of a task that it was about to take from the remote queue: that one, or one that stands there,
-  /// too, fits, and has the same level and priority.
+  /// too, fits, and has the same level and urgency.
   TaskId Prefer(TaskId first, NodeId node, const order::Room& room);
   size_t memory() const;
 

@@ -77,7 +77,7 @@ struct TasksGiven {
 /// TaskSettled answers; what needs a task that is not done is skipped.
 struct TaskRestored {
   TaskId task;
-  enum class As : uint8_t { kDone, kFailed, kSkipped, kOpen, kCancelled } as = As::kDone;
+  enum class As : uint8_t { kDone, kFailed, kSkipped, kOpen, kCancelled, kPruned } as = As::kDone;
   // Attempts made so far, as far as they count against its retries, those that were lost included.
   uint32_t attempts = 0;
   // How many of them were lost.
@@ -160,6 +160,11 @@ struct AllNodesJoined {};
 struct OtherServersThere {
   bool there = false;
 };
+/// The run has found a value of so much; the least is the best. Tasks that it makes pointless and that have not begun are
+/// pruned, with those that need them.
+struct BestKnown {
+  double value = 0;
+};
 struct CancelRequested {
   TaskId task;
 };
@@ -179,7 +184,7 @@ struct TimeCame {};
 using Event =
     std::variant<NodeJoined, NodeHungUp, NodeSilent, NodeLost, NodeClosed, TasksAdded, TasksTaken, TasksGiven,
                  TaskRestored, AttemptMayBeOut, RemakesMayBeOut, GangRestored, TaskStarted, TaskEnded,
-                 TaskReturned, FileStored, FileLost, FileShared, FileAbsent, CopyFailed, CancelRequested,
+                 TaskReturned, FileStored, FileLost, FileShared, FileAbsent, CopyFailed, CancelRequested, BestKnown,
                  DrainRequested, RoundTripMeasured, EndTimeKnown, AllNodesJoined, OtherServersThere, TimeCame>;
 
 // --- actions: what is to be done
@@ -214,7 +219,7 @@ struct CancelTask {
   NodeId node;
   bool as_lost;
 };
-enum class FinalState : uint8_t { kDone, kFailed, kSkipped, kCancelled };
+enum class FinalState : uint8_t { kDone, kFailed, kSkipped, kCancelled, kPruned };
 enum class Reason : uint8_t {
   // It is done, has failed by itself, or a user cancelled it.
   kNone,
@@ -231,6 +236,8 @@ enum class Reason : uint8_t {
   // The nodes that could give it were lost, and none is expected back.
   kNodesGone,
   kLostTooOften,
+  // Its bound is too near to the best value (BestKnown).
+  kPointless,
 };
 /// The task's fate is decided. Told again of a task that was done, lost its outputs, and has made them again;
 /// or could not.

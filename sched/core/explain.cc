@@ -79,7 +79,7 @@ uint32_t CountBefore(const Parts& parts, TaskId id) {
     const bool older = order::Older(o.ticket, task.card().ticket);
     const bool newest_first = order.NewcomerFirst(0, 0);
     const bool same_level = !order.by_level() || o.level == task.level();
-    const int32_t mine = cards.priority(id), others = cards.priority(other);
+    const order::Urgency mine = cards.urgency(id), others = cards.urgency(other);
     before += same_level && mine != others ? others > mine
               : newest_first               ? !older
               : same_level                 ? older
@@ -280,6 +280,13 @@ Explanation Explain(const Parts& parts, TaskId id) {
       break;
     case TaskState::kCancelled:
       out.text = "It was cancelled.";
+      break;
+    case TaskState::kPruned:
+      out.text = parts.bounds.Pointless(parts.graph.bound(id))
+                     ? StrCat("It was pruned: its bound is ", parts.graph.bound(id), ", and a value of ", *parts.bounds.best(),
+                              " is known.")
+                     : "It was pruned: what it needs was.";
+      out.waits_for.clear();
       break;
   }
   return out;

@@ -11,6 +11,7 @@ FinalState FinalOf(TaskState settled) {
   static_assert(static_cast<int>(FinalState::kFailed) == static_cast<int>(TaskState::kFailed) - kFirst);
   static_assert(static_cast<int>(FinalState::kSkipped) == static_cast<int>(TaskState::kSkipped) - kFirst);
   static_assert(static_cast<int>(FinalState::kCancelled) == static_cast<int>(TaskState::kCancelled) - kFirst);
+  static_assert(static_cast<int>(FinalState::kPruned) == static_cast<int>(TaskState::kPruned) - kFirst);
   return static_cast<FinalState>(static_cast<int>(settled) - kFirst);
 }
 
@@ -128,8 +129,9 @@ void Fates::GiveUp(TaskId id, TaskState state, Reason reason, TaskId because) {
   SkipDependents(id, StaysOpen(reason));
 }
 
-/// Each once, with the first cause. `root_stays_open`: those that only wait for the end of a task, too.
+/// Each once, with the first cause. What needs a pruned task is pruned. `root_stays_open`: those that only wait for the end of a task, too.
 void Fates::SkipDependents(TaskId root, bool root_stays_open) {
+  const TaskState as = tasks.state(root) == TaskState::kPruned ? TaskState::kPruned : TaskState::kSkipped;
   skip_stack_.push_back(root);
   while (!skip_stack_.empty()) {
     const TaskId id = skip_stack_.back();
@@ -137,7 +139,7 @@ void Fates::SkipDependents(TaskId root, bool root_stays_open) {
     for (TaskId after : graph.successors(id)) {
       if (!tasks.Has(after) || tasks.state(after) > TaskState::kReady) continue;
       if (!root_stays_open && graph.OnlyWaits(id, after)) continue;
-      Settle(after, TaskState::kSkipped, Reason::kDependency, root);
+      Settle(after, as, Reason::kDependency, root);
       skip_stack_.push_back(after);
     }
   }
@@ -176,6 +178,8 @@ void Fates::TryAgain(TaskId id, Duration delay) {
     GiveUp(id, TaskState::kCancelled, Reason::kNone);
   } else if (stopped_) {
     GiveUp(id, TaskState::kSkipped, Reason::kStopped, stopped_by_);
+  } else if (Pointless(id)) {
+    GiveUp(id, TaskState::kPruned, Reason::kPointless);
   } else if (!MayFit(id)) {
     GiveUpImpossible(id);
   } else {
@@ -216,7 +220,7 @@ void Fates::AfterReturn(TaskId id) {
 
 /// What was sent and has not begun goes to its old place in the queues.
 void Fates::ToOldPlace(TaskId id) {
-  if (tasks[id].cancelled() || stopped_ || tasks[id].waits() > 0 || !MayFit(id)) {
+  if (tasks[id].cancelled() || stopped_ || Pointless(id) || tasks[id].waits() > 0 || !MayFit(id)) {
     TryAgain(id);
     return;
   }
@@ -346,6 +350,7 @@ void Fates::RestoreFate(TaskId id, TaskRestored::As as) {
   }
   tasks.Settle(id, as == TaskRestored::As::kFailed      ? TaskState::kFailed
                    : as == TaskRestored::As::kCancelled ? TaskState::kCancelled
+                   : as == TaskRestored::As::kPruned    ? TaskState::kPruned
                                                         : TaskState::kSkipped);
   ReleaseThoseThatOnlyWait(id);
   skip_roots_.push_back(id);
@@ -365,6 +370,30 @@ void Fates::Cancel(TaskId id) {
     Recall(id);
   } else {
     actions->push_back(CancelOf(id));
+  }
+}
+
+void Fates::PruneNewcomers() {
+  for (TaskId id : std::exchange(newcomers_, {})) {
+    if (tasks.state(id) >= TaskState::kElsewhere) continue;
+    if (tasks.state(id) <= TaskState::kReady && Pointless(id)) {
+      GiveUp(id, TaskState::kPruned, Reason::kPointless);
+    } else {
+      bounds.Add(id, graph.bound(id));
+    }
+  }
+}
+
+/// What runs goes on. What was sent ahead is asked back, and pruned when it comes.
+void Fates::LearnBest(double value) {
+  if (!bounds.Improve(value)) return;
+  for (TaskId id : bounds.TakePointless()) {
+    const TaskState state = tasks.state(id);
+    if (state <= TaskState::kReady && !tasks.remaking(id)) {
+      GiveUp(id, TaskState::kPruned, Reason::kPointless);
+    } else if (state == TaskState::kAhead) {
+      Recall(id);
+    }
   }
 }
 

@@ -59,6 +59,14 @@ class Fates : protected Moves {
   /// The task was settled before this scheduler was.
   void RestoreFate(TaskId id, TaskRestored::As as);
   void Cancel(TaskId id);
+  /// The task came here: when all of this instant is known, it is pruned if its bound makes it pointless.
+  void NoteNewcomer(TaskId id) {
+    if (graph.bound(id) != graph::kNoBound) newcomers_.push_back(id);
+  }
+  void PruneNewcomers();
+  void LearnBest(double value);
+  /// Nothing better than what is known can come of it, and nobody waits for what it made before.
+  bool Pointless(TaskId id) const { return bounds.Pointless(graph.bound(id)) && !tasks.remaking(id); }
   /// Starts nothing more: what was not begun is skipped, what was sent ahead is asked back.
   void Stop(TaskId because);
   bool stopped() const { return stopped_; }
@@ -101,6 +109,7 @@ class Fates : protected Moves {
   std::vector<TaskId> skip_roots_;
   std::vector<TaskId> restored_failures_;
   std::vector<TaskId> skip_stack_;
+  std::vector<TaskId> newcomers_;  // that have a bound
   // What nodes can give, or tasks ask for, is not what it was when SettleImpossible() looked last.
   bool capacity_changed_ = false;
   // How often tasks have made their outputs again.

@@ -4,7 +4,7 @@
 //
 // Where one ends, its cores get free together, and are given to those that wait for them before others take
 // them one by one: to those that room is kept for, else to the next, where nothing that is ready is of a
-// higher priority, or level where levels count. Gangs so come after gangs, and little has to be gathered; and
+// higher priority or lower bound, or level where levels count. Gangs so come after gangs, and little has to be gathered; and
 // tasks of one node are left for the end, when they can fill what is free. What gangs are given so is in
 // advance of their turn, and made up for: the next has to wait for as much more before room is kept for it.
 // One that is larger than what ended does not: it gains nothing by it.
@@ -142,15 +142,15 @@ void Gathering::SendSuccessors() {
   }
 }
 
-/// Whether a task that those nodes could be given is of a higher priority, or comes before it by its level.
+/// Whether a task that those nodes could be given is more urgent, or comes before it by its level.
 bool Gathering::OthersFirst(TaskId id, const std::vector<NodeId>& members) const {
-  const int32_t priority = graph.profile(id).priority;
+  const order::Urgency urgency = tasks.cards().urgency(id);
   const Level level = tasks[id].level();
   const bool by_level = queues.order().by_level();
   const auto has_one = [&](const order::ReadyQueue& queue) {
     return std::any_of(queue.buckets().begin(), queue.buckets().end(), [&](const order::Bucket& bucket) {
-      return bucket.live > 0 && (bucket.priority > priority ||
-                                 (bucket.priority == priority && by_level && bucket.level > level));
+      return bucket.live > 0 && (bucket.urgency > urgency ||
+                                 (bucket.urgency == urgency && by_level && bucket.level > level));
     });
   };
   return has_one(queues.remote()) || std::any_of(members.begin(), members.end(),

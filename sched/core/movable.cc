@@ -1,5 +1,5 @@
 // Which tasks go to another server. The order of a queue is decided when a task is taken, so which come last
-// is known only roughly: those of the lowest priority; under hrf those of the lowest level; the newest where
+// is known only roughly: the least urgent; under hrf those of the lowest level; the newest where
 // the oldest go first (fifo, and hrf within a level), else the oldest. Tasks that no node has inputs of go
 // before those that stand in a node's queue.
 
@@ -87,7 +87,7 @@ std::vector<TaskId> LastInOrder(const Parts& parts, const Shape& shape, uint64_t
   const auto before = [&](TaskId a, TaskId b) {
     const order::Card &of_a = cards[a], &of_b = cards[b];
     const auto first = [&](TaskId id, const order::Card& card) {
-      return std::tuple(-int64_t{cards.priority(id)}, parts.tasks.candidates(id).empty(),
+      return std::tuple(-cards.urgency(id), parts.tasks.candidates(id).empty(),
                         by_level ? -int64_t{card.level} : 0);
     };
     const auto key_a = first(a, of_a), key_b = first(b, of_b);

@@ -5,6 +5,7 @@
 
 #include "core/ahead.h"
 #include "core/backups.h"
+#include "core/bounds.h"
 #include "core/companions.h"
 #include "core/copies.h"
 #include "core/event.h"
@@ -34,7 +35,8 @@ struct Parts {
         replicas(the_graph, the_options.local_files),
         queues(options, &level_times, draws, &tasks, &lanes),
         ahead(options, &tasks),
-        companions(the_graph, &tasks, &lanes) {}
+        companions(the_graph, &tasks, &lanes),
+        bounds(options.stop_gap) {}
 
   /// As many tasks are at nodes as may be at once.
   bool full() const { return options.max_running > 0 && tasks.in_flight() >= options.max_running; }
@@ -82,6 +84,7 @@ struct Parts {
   Ahead ahead;
   Suspects suspects;
   Companions companions;
+  Bounds bounds;
   // No node is expected but those that are expected now.
   bool nodes_known = false;
   // So are other servers, which may have such as are asked for.

@@ -118,22 +118,22 @@ NodeId Queues::DrawVictim(order::LaneId lane) {
   return found;
 }
 
-/// From the victim drawn for the first lane that fits; where tasks have priorities, for the lane whose victim
-/// has the task of the highest.
+/// From the victim drawn for the first lane that fits; where some are more urgent, for the lane whose victim
+/// has the most urgent one.
 order::Pick Queues::Steal(NodeId thief, const order::Room& room, NodeId* from) {
   NodeId victim;
-  int32_t priority = 0;
+  order::Urgency urgency = 0;
   for (size_t i = 0; i < kinds_.size(); ++i) {
     const auto lane = static_cast<order::LaneId>(i);
     if (kinds_[i].ready == 0 || kinds_[i].victims.size() == 0 || !room.Possible(lane) || !room.Fits(lane))
       continue;
-    if (victim && !tasks_.has_priorities()) break;
+    if (victim && !tasks_.has_urgencies()) break;
     const NodeId drawn = DrawVictim(lane);
     if (!drawn || drawn == thief) continue;
-    const int32_t highest = of_node(drawn).Priority(lane);
-    if (victim && highest <= priority) continue;
+    const order::Urgency most = of_node(drawn).MostUrgent(lane);
+    if (victim && most <= urgency) continue;
     victim = drawn;
-    priority = highest;
+    urgency = most;
   }
   if (!victim) return {};
   if (from != nullptr) *from = victim;

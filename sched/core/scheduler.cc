@@ -39,6 +39,9 @@ class Scheduler::Impl : private Dispatch {
   const Parts& parts() const { return *this; }
   using Dispatch::IsSharedFile;
   std::string FindBroken() const;
+  std::optional<double> LeastBound() {
+    return bounds.Least([this](TaskId id) { return tasks.state(id) < TaskState::kElsewhere; });
+  }
 
  private:
   void On(const NodeJoined& e);
@@ -66,6 +69,7 @@ class Scheduler::Impl : private Dispatch {
   }
   void On(const CopyFailed& e);
   void On(const CancelRequested& e);
+  void On(const BestKnown& e) { LearnBest(e.value); }
   void On(const DrainRequested&) { Stop(TaskId()); }
   void On(const RoundTripMeasured& e);
   void On(const EndTimeKnown& e);
@@ -132,6 +136,7 @@ void Scheduler::Impl::PrefetchEnd(TaskId id, int step) const {
 }
 
 void Scheduler::Impl::Finish() {
+  PruneNewcomers();
   SettleDependents();
   SettleImpossible();
   LookForSources();
@@ -192,6 +197,7 @@ void Scheduler::Impl::On(const TasksAdded& e) {
       if (after.value < begin) AddPredecessor(after);
     }
   }
+  for (uint32_t n = begin; n < last && !e.elsewhere; ++n) NoteNewcomer(TaskId(n));
   for (uint32_t n = begin; n < last && stopped() && !e.elsewhere; ++n)
     Settle(TaskId(n), TaskState::kSkipped, Reason::kStopped, stopped_by());
   NoteCapacity();  // so have the lanes
@@ -212,6 +218,7 @@ void Scheduler::Impl::On(const TasksGiven& e) {
     if (tasks.state(id) != TaskState::kElsewhere) continue;
     tasks.SetHere(id);
     CountWaits(id);
+    NoteNewcomer(id);
     if (stopped()) {
       Settle(id, TaskState::kSkipped, Reason::kStopped, stopped_by());
     } else if (tasks[id].waits() == 0) {
@@ -225,7 +232,7 @@ void Scheduler::Impl::Describe(TaskId id) {
   const size_t known = lanes.size();
   const order::LaneId lane = lanes.Of(graph, id);
   if (lanes.size() > known) BarLanes();
-  tasks.Describe(id, graph.level(id), lane, graph.profile(id).priority);
+  tasks.Describe(id, graph.level(id), lane, order::UrgencyOf(graph.profile(id).priority, graph.bound(id)));
 }
 
 void Scheduler::Impl::On(const TaskRestored& e) {
@@ -513,6 +520,12 @@ uint32_t Scheduler::losses(TaskId task) const {
 NodeId Scheduler::node(TaskId task) const {
   const TaskTable& tasks = impl_->parts().tasks;
   return tasks.Has(task) ? tasks[task].node() : NodeId();
+}
+std::optional<double> Scheduler::best() const {
+  return impl_->parts().bounds.best();
+}
+std::optional<double> Scheduler::LeastBound() const {
+  return impl_->LeastBound();
 }
 const Counts& Scheduler::counts() const {
   return impl_->parts().tasks.counts();

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,6 +39,8 @@ struct Options {
   Duration bad_node_time = std::chrono::seconds(1);
   // The node that ended a task holds its inputs and outputs (page cache).
   bool shared_files = true;
+  // A task is pruned whose bound is not by more than this part of the best value below it.
+  double stop_gap = 0;
   // Files lie on the nodes' own disks, and are copied to where they are read (supply.cc); not with
   // shared_files.
   bool local_files = false;
@@ -71,6 +74,8 @@ enum class TaskState : uint8_t {
   kFailed,
   kSkipped,
   kCancelled,
+  // Nothing better than what is known could come of it.
+  kPruned,
 };
 constexpr bool IsInFlight(TaskState state) {
   return state >= TaskState::kAhead && state <= TaskState::kRunning;
@@ -81,7 +86,7 @@ constexpr bool IsSettled(TaskState state) {
 
 struct Counts {
   uint64_t total = 0, waiting = 0, ready = 0, sent = 0, running = 0, done = 0, failed = 0, skipped = 0,
-           cancelled = 0, elsewhere = 0;
+           cancelled = 0, pruned = 0, elsewhere = 0;
   // Of the waiting, ready, sent and running: tasks that were done, and make lost outputs again.
   uint64_t remaking = 0;
   uint64_t attempts = 0, losses = 0, stolen = 0;
@@ -157,6 +162,10 @@ class Scheduler {
   /// Would TaskStarted of that attempt, which this scheduler does not believe to be in flight, be taken in?
   bool MayAdopt(AttemptId attempt) const;
   const Counts& counts() const;
+  /// The best value that it was told (BestKnown).
+  std::optional<double> best() const;
+  /// The least bound of the tasks here that are open; none: none of them has one.
+  std::optional<double> LeastBound() const;
   Explanation Explain(TaskId task) const;
   /// With local files: the file by which its replicas are known, itself or an output directory that it lies
   /// below.

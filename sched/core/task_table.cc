@@ -12,11 +12,11 @@ namespace {
 constexpr uint64_t Counts::*kCountOf[] = {
     &Counts::waiting, &Counts::waiting, &Counts::ready,    &Counts::sent,      &Counts::sent,
     &Counts::sent,    &Counts::sent,    &Counts::running,  &Counts::elsewhere, &Counts::done,
-    &Counts::failed,  &Counts::skipped, &Counts::cancelled};
+    &Counts::failed,  &Counts::skipped, &Counts::cancelled, &Counts::pruned};
 
 constexpr uint64_t Counts::*kStates[] = {
     &Counts::total, &Counts::waiting, &Counts::ready,   &Counts::sent,      &Counts::running,
-    &Counts::done,  &Counts::failed,  &Counts::skipped, &Counts::cancelled, &Counts::elsewhere};
+    &Counts::done,  &Counts::failed,  &Counts::skipped, &Counts::cancelled, &Counts::pruned, &Counts::elsewhere};
 
 }  // namespace
 
@@ -26,12 +26,12 @@ void TaskTable::Grow(size_t size) {
   tasks_.resize(size);
 }
 
-void TaskTable::Describe(TaskId id, Level level, order::LaneId lane, int32_t priority) {
+void TaskTable::Describe(TaskId id, Level level, order::LaneId lane, order::Urgency urgency) {
   tasks_[id.value].card_.level = level;
   tasks_[id.value].card_.lane = lane;
-  if (priority == 0 && priorities_.empty()) return;
-  priorities_.resize(tasks_.size());
-  priorities_[id.value] = priority;
+  if (urgency == 0 && urgencies_.empty()) return;
+  urgencies_.resize(tasks_.size());
+  urgencies_[id.value] = urgency;
 }
 
 void TaskTable::SetState(Task* task, TaskState state) {
@@ -206,7 +206,7 @@ int64_t TaskTable::failures(TaskId id) const {
 }
 
 size_t TaskTable::memory() const {
-  size_t bytes = tasks_.capacity() * sizeof(Task) + priorities_.capacity() * sizeof(int32_t);
+  size_t bytes = tasks_.capacity() * sizeof(Task) + urgencies_.capacity() * sizeof(int32_t);
   for (const auto& list : lists_) bytes += sizeof(list) + list.capacity() * sizeof(NodeId);
   return bytes;
 }

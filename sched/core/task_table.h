@@ -75,9 +75,9 @@ class TaskTable {
   const Task& operator[](TaskId id) const { return tasks_[id.value]; }
   TaskState state(TaskId id) const { return Has(id) ? tasks_[id.value].state() : TaskState::kWaiting; }
   order::Cards cards() const {
-    return order::Cards(tasks_.data(), priorities_.empty() ? nullptr : priorities_.data());
+    return order::Cards(tasks_.data(), urgencies_.empty() ? nullptr : urgencies_.data());
   }
-  bool has_priorities() const { return !priorities_.empty(); }
+  bool has_urgencies() const { return !urgencies_.empty(); }
   const Counts& counts() const { return counts_; }
   /// As long as there are some, the run is not over.
   uint64_t unsettled() const { return counts_.waiting + counts_.ready + in_flight(); }
@@ -85,7 +85,7 @@ class TaskTable {
 
   /// The first `size` tasks of the graph are known from now on; new ones wait.
   void Grow(size_t size);
-  void Describe(TaskId id, Level level, order::LaneId lane, int32_t priority);
+  void Describe(TaskId id, Level level, order::LaneId lane, order::Urgency urgency);
   void SetLevel(TaskId id, Level level) { tasks_[id.value].card_.level = level; }
   /// Of one that stands in no queue and has no node.
   void SetLane(TaskId id, order::LaneId lane) { tasks_[id.value].card_.lane = lane; }
@@ -197,7 +197,7 @@ class TaskTable {
 
   std::vector<Task> tasks_;
   // By task; empty as long as all are 0.
-  std::vector<int32_t> priorities_;
+  std::vector<order::Urgency> urgencies_;
   Counts counts_;
   // Of delayed tasks; the same by time.
   std::unordered_map<TaskId, Time> due_;

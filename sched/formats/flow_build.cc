@@ -471,6 +471,7 @@ struct FlowBuilder::Impl {
       spec.out = out;
       spec.place = task.name.place;
       spec.recorded_run_time = task.attributes.run_time;
+      spec.bound = task.attributes.bound;
       if (Status size = CheckCommandSize(text, spec.form); !size.ok())
         problems->Add(command[0].place, size.message());
       if (name_text.size() > 1024)

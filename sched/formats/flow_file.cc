@@ -7,6 +7,7 @@
 // Here each key's type and value is checked and kept with its place.
 #include "formats/flow_file.h"
 
+#include <cmath>
 #include <algorithm>
 #include <optional>
 
@@ -228,6 +229,10 @@ class FlowReader {
         Problem(place, status.message());
       return;
     }
+    if (key == "bound" && node.is_floating_point() && std::isfinite(*node.value<double>())) {
+      attributes->bound = *node.value<double>();
+      return;
+    }
     const std::optional<std::string> text = ScalarText(node);
     const bool number = node.is_number();
     if (!text || node.is_floating_point()) {
@@ -244,6 +249,7 @@ class FlowReader {
     if (key == "time" || key == "run_time" || key == "retry_delay") return StrCat(key, " = \"10m\"");
     if (key == "keep" || key == "whole_node") return StrCat(key, " = true");
     if (key == "retry_on") return "retry_on = [1, 137]";
+    if (key == "bound") return "a number: bound = 3.25";
     for (std::string_view text : {"cwd", "kind", "stdin", "stdout", "stderr", "shell"}) {
       if (key == text) return StrCat("a text: ", key, " = \"", key == "shell" ? "bash" : "...", "\"");
     }

@@ -107,6 +107,7 @@ class LineReader {
     task.kind = attributes_.kind.empty() ? kinds_.Of(KindName(task.command, task.form)) : kind_;
     task.place = place_;
     task.recorded_run_time = attributes_.run_time;
+    task.bound = attributes_.bound;
     if (task.form == graph::CommandForm::kShell && IsPartOfSeveralLines(text)) return;
     const TaskId added = graph_->AddTask(task);
     if (phase_end_ > phase_begin_) WaitForPhase(added);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <utility>
 
 #include "base/text.h"
@@ -96,7 +97,8 @@ const std::vector<std::string_view>& AttributeKeys() {
   static const std::vector<std::string_view> keys = {
       "cores",  "memory",  "gpus",     "nodes",       "whole_node", "ranks",      "ranks_per_node", "mpi",
       "time",   "retries", "retry_on", "retry_delay", "cwd",        "kind",       "stdin",          "stdout",
-      "stderr", "shell",   "priority", "keep",        "replicas",   "missing_ok", "run_time"};
+      "stderr", "shell",   "priority", "keep",        "replicas",   "missing_ok", "run_time",
+      "bound"};
   return keys;
 }
 
@@ -140,6 +142,14 @@ Status SetAttribute(std::string_view key, std::string_view value, TaskAttributes
   if (key == "keep") return SetFlag(key, value, &profile.keep);
   if (key == "replicas") return SetInteger(key, value, 1, 16, &profile.replicas);
   if (key == "missing_ok") return SetFlag(key, value, &profile.missing_ok);
+  if (key == "bound") {
+    double bound = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), bound);
+    if (error != std::errc() || end != value.data() + value.size() || !std::isfinite(bound))
+      return Invalid(StrCat("bound cannot be ", Printable(value), "; it is a number, the best value that may come of the task (harrow best): write bound = 3.25"));
+    attributes->bound = bound;
+    return Status();
+  }
   if (key == "run_time") {
     Duration time{};
     HARROW_RETURN_IF_ERROR(SetTime(key, value, &time));

@@ -20,6 +20,7 @@ struct TaskAttributes {
   uint32_t ranks_per_node = 0;  // the most ranks of a node; 0: as many as `nodes` makes it
   std::string kind;
   std::optional<Duration> run_time;  // recorded, for simulation
+  double bound = graph::kNoBound;    // graph::TaskSpec::bound
 
   /// The profile with what follows from other keys: `cores` and `gpus` of a task with ranks are those of
   /// one; a rank has a core where nothing else is said of this task. `ranks_per_node` is a number of nodes.

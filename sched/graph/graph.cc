@@ -129,6 +129,10 @@ TaskId Graph::AddTask(const TaskSpec& spec) {
   }
   for (TaskId before : spec.after) new_dependencies_.emplace_back(task, before);
   for (TaskId before : spec.after_any) new_waits_.emplace_back(task, before);
+  if (spec.bound != kNoBound) {
+    bounds_.resize(task.value, kNoBound);
+    bounds_.push_back(spec.bound);
+  }
   if (spec.recorded_run_time) {
     recorded_.resize(task.value, Duration(-1));
     recorded_.push_back(*spec.recorded_run_time);
@@ -217,7 +221,7 @@ size_t Graph::MemoryWithoutText() const {
   const auto bytes = [](const auto& v) { return v.capacity() * sizeof(v[0]); };
   return files_.memory() + names_.memory() + profile_index_.memory() + bytes(tasks_) + bytes(links_) +
          bytes(levels_) + bytes(io_) + bytes(successors_) + bytes(predecessors_) + bytes(predecessor_begin_) +
-         bytes(recorded_) + bytes(profiles_) + bytes(new_dependencies_) + bytes(new_waits_) +
+         bytes(recorded_) + bytes(bounds_) + bytes(profiles_) + bytes(new_dependencies_) + bytes(new_waits_) +
          only_waits_.capacity() / 8 + bytes(second_producers_) + bytes(late_products_) + bytes(relevelled_) +
          room_.size() * 4 * sizeof(uint32_t);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -89,6 +90,8 @@ struct Profile {
   bool operator==(const Profile&) const = default;
 };
 
+constexpr double kNoBound = -std::numeric_limits<double>::infinity();
+
 /// One task as a format hands it in. The views need to live only during the call.
 struct TaskSpec {
   // Empty: a line of a line file, called by its number.
@@ -102,6 +105,8 @@ struct TaskSpec {
   // Tasks that have to be done before, and tasks that only have to have ended.
   std::span<const TaskId> after = {}, after_any = {};
   SourcePlace place = {};
+  // Nothing that comes of it can be a better value of the run than that (branch and bound); -infinity: it has none. No NaN.
+  double bound = kNoBound;
   // The run time in a trace.
   std::optional<Duration> recorded_run_time = {};
 };
@@ -170,6 +175,8 @@ class Graph {
   /// "FILE:LINE:COLUMN" of a place.
   std::string PlaceText(SourcePlace place) const;
   std::optional<Duration> recorded_run_time(TaskId task) const;
+  /// kNoBound: it has none.
+  double bound(TaskId task) const { return task.value < bounds_.size() ? bounds_[task.value] : kNoBound; }
   Level level(TaskId task) const { return levels_[task.value]; }
   std::span<const FileId> inputs(TaskId task) const {
     const Links& links = links_[task.value];
@@ -256,6 +263,8 @@ class Graph {
   std::unordered_map<uint32_t, uint32_t> room_;
   // Empty, or the recorded run time of each task (negative: none).
   std::vector<Duration> recorded_;
+  // Of the tasks up to the last that has one.
+  std::vector<double> bounds_;
   std::vector<Profile> profiles_;
   NameIndex profile_index_;
   std::vector<std::string> kinds_;

@@ -26,7 +26,7 @@ enum class End : uint8_t {
   kLost = 8,           // lost
   kMissingOutput = 9,  // missing_output
 };
-enum class TaskFate : uint8_t { kOpen = 0, kDone = 1, kFailed = 2, kSkipped = 3, kCancelled = 4 };
+enum class TaskFate : uint8_t { kOpen = 0, kDone = 1, kFailed = 2, kSkipped = 3, kCancelled = 4, kPruned = 5 };
 
 /// One of several nodes is the sum of its parts; its node, output and cores are those of the lead node.
 struct AttemptRecord {

@@ -1,5 +1,5 @@
 // The five policies of M. Tanaka and O. Tatebe (the Pwrake paper, sections 4.2.1 to 4.2.3), and auto. Each
-// chooses a bucket of a queue and an end of it. In every policy a larger priority goes first among tasks that
+// chooses a bucket of a queue and an end of it. In every policy the more urgent goes first among tasks that
 // are otherwise equal: all tasks for fifo and lifo, those of one level where levels count.
 //
 // auto is lifo+hrf for people: the scheduler queues those that become ready at one instant last first, and
@@ -48,13 +48,13 @@ struct Search {
 
 struct OldestFirst {
   bool operator()(const Bucket& a, const Bucket& b) const {
-    return a.priority != b.priority ? a.priority > b.priority : Older(a.front, b.front);
+    return a.urgency != b.urgency ? a.urgency > b.urgency : Older(a.front, b.front);
   }
 };
 
 struct NewestFirst {
   bool operator()(const Bucket& a, const Bucket& b) const {
-    return a.priority != b.priority ? a.priority > b.priority : Older(b.back, a.back);
+    return a.urgency != b.urgency ? a.urgency > b.urgency : Older(b.back, a.back);
   }
 };
 

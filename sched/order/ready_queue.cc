@@ -8,9 +8,9 @@
 // in, first out over several levels the largest back ticket. An end may be an entry that no longer counts;
 // then it is thrown away and the choice made again, which is exact, as what lies behind it can only be worse.
 //
-// A larger priority goes before every ticket. Nearly always a bucket has one priority only, and its ring is
-// all it has. Where there are several, the ring holds the highest, and the others' rings stand in a map,
-// sorted, until they are the highest: so each task may have a priority of its own, and costs the logarithm of
+// What is more urgent goes before every ticket. Nearly always a bucket has one urgency only, and its ring is
+// all it has. Where there are several, the ring holds the most urgent, and the others' rings stand in a map,
+// sorted, until they are: so each task may have a priority or bound of its own, and costs the logarithm of
 // their number.
 
 #include "order/ready_queue.h"
@@ -26,7 +26,7 @@ namespace harrow::order {
 namespace {
 
 constexpr uint8_t kFirstRoom = 3;  // log2 of entries
-constexpr uint8_t kLowerRoom = 0;  // of a ring of a lower priority: there may be as many as tasks
+constexpr uint8_t kLowerRoom = 0;  // of a ring of less urgent tasks: there may be as many as tasks
 constexpr uint8_t kKeptRoom = 6;   // an empty ring of more is given back
 
 }  // namespace
@@ -101,32 +101,32 @@ void ReadyQueue::Emptied(Bucket* bucket) {
   if (bucket->ahead == 0) ++empties_;
 }
 
-/// The ring for tasks of that priority.
-Bucket& ReadyQueue::RingOf(Bucket* bucket, int32_t priority) {
+/// The ring for tasks so urgent.
+Bucket& ReadyQueue::RingOf(Bucket* bucket, Urgency urgency) {
   if (bucket->size == 0) {
-    bucket->priority = priority;
+    bucket->urgency = urgency;
     return *bucket;
   }
-  if (bucket->priority == priority) return *bucket;
+  if (bucket->urgency == urgency) return *bucket;
   if (lower_ == nullptr) lower_ = std::make_unique<Lower>();
-  if (priority < bucket->priority) {
-    Bucket& ring = (*lower_)[LowerKey(*bucket, priority)];
+  if (urgency < bucket->urgency) {
+    Bucket& ring = (*lower_)[LowerKey(*bucket, urgency)];
     ring.level = bucket->level;
     ring.lane = bucket->lane;
-    ring.priority = priority;
+    ring.urgency = urgency;
     return ring;
   }
   Bucket lower = *bucket;
   lower.live = lower.ahead = 0;
-  (*lower_)[LowerKey(*bucket, bucket->priority)] = lower;
+  (*lower_)[LowerKey(*bucket, bucket->urgency)] = lower;
   bucket->ring = nullptr;
   bucket->log2_room = 0;
   bucket->size = 0;
-  bucket->priority = priority;
+  bucket->urgency = urgency;
   return *bucket;
 }
 
-/// The ring is empty: the one of the next priority takes its place.
+/// The ring is empty: the most urgent of the others takes its place.
 void ReadyQueue::RaiseLower(Bucket* bucket) {
   const auto next = lower_->lower_bound({Key(bucket->level, bucket->lane), INT64_MIN});
   if (next == lower_->end() || next->first.first != Key(bucket->level, bucket->lane)) return;
@@ -135,7 +135,7 @@ void ReadyQueue::RaiseLower(Bucket* bucket) {
   lower_->erase(next);
   bucket->ring = ring.ring;
   bucket->log2_room = ring.log2_room;
-  bucket->priority = ring.priority;
+  bucket->urgency = ring.urgency;
   bucket->head = ring.head;
   bucket->size = ring.size;
   bucket->front = ring.front;
@@ -168,7 +168,7 @@ void ReadyQueue::MakeRoom(Bucket* bucket, uint32_t live, const Cards& cards) {
     if (kept <= bucket->mask()) return;
   }
   const uint8_t log2_room = bucket->ring != nullptr ? static_cast<uint8_t>(bucket->log2_room + 1)
-                            : bucket->priority == 0 || lower_ == nullptr ? kFirstRoom
+                            : bucket->urgency == 0 || lower_ == nullptr ? kFirstRoom
                                                                          : kLowerRoom;
   auto* ring = new Entry[size_t{1} << log2_room];
   for (uint32_t i = 0; i < bucket->size; ++i) ring[i] = bucket->at(i);
@@ -180,7 +180,7 @@ void ReadyQueue::MakeRoom(Bucket* bucket, uint32_t live, const Cards& cards) {
 
 void ReadyQueue::Push(TaskId task, const Card& card, const Cards& cards) {
   Bucket& bucket = FindOrMake(card);
-  Bucket& ring = RingOf(&bucket, cards.priority(task));
+  Bucket& ring = RingOf(&bucket, cards.urgency(task));
   if (ring.ring == nullptr || ring.size > ring.mask()) MakeRoom(&ring, bucket.live, cards);
   ring.at(ring.size) = {task, card.ticket};
   if (ring.size++ == 0) ring.front = card.ticket;
@@ -193,7 +193,7 @@ void ReadyQueue::PutBack(TaskId task, const Card& card, const Cards& cards) {
   Bucket& whole = FindOrMake(card);
   ++whole.live;
   ++live_;
-  Bucket& bucket = RingOf(&whole, cards.priority(task));
+  Bucket& bucket = RingOf(&whole, cards.urgency(task));
   if (bucket.ring == nullptr || bucket.size > bucket.mask()) MakeRoom(&bucket, whole.live, cards);
   // From whichever end is nearer: what was sent ahead last came from an end not long ago.
   uint32_t from_front = 0, from_back = 0;
@@ -268,12 +268,12 @@ bool ReadyQueue::HasLive(LaneId lane) const {
   return false;
 }
 
-int32_t ReadyQueue::Priority(LaneId lane) const {
-  int32_t highest = INT32_MIN;
+Urgency ReadyQueue::MostUrgent(LaneId lane) const {
+  Urgency most = kLeastUrgent;
   for (const Bucket& bucket : buckets_) {
-    if (bucket.lane == lane && bucket.live > 0) highest = std::max(highest, bucket.priority);
+    if (bucket.lane == lane && bucket.live > 0) most = std::max(most, bucket.urgency);
   }
-  return highest;
+  return most;
 }
 
 std::vector<TaskId> ReadyQueue::Tasks(const Cards& cards) const {
@@ -319,9 +319,9 @@ std::string ReadyQueue::FindBroken(const Cards& cards) const {
     uint32_t counting = 0;
     std::string broken;
     ForEachRing(bucket, [&](const Bucket& ring) {
-      if (&ring != &bucket && (ring.size == 0 || bucket.size == 0 || ring.priority >= bucket.priority))
+      if (&ring != &bucket && (ring.size == 0 || bucket.size == 0 || ring.urgency >= bucket.urgency))
         broken =
-            StrCat(where, ": a ring of priority ", ring.priority, " stands behind one of ", bucket.priority);
+            StrCat(where, ": a ring of urgency ", ring.urgency, " stands behind one of ", bucket.urgency);
       if (ring.size > 0 && (ring.front != ring.at(0).ticket || ring.back != ring.at(ring.size - 1).ticket))
         broken = StrCat(where, ": tickets of the ends are not those of the entries");
       TaskId last;
@@ -329,8 +329,8 @@ std::string ReadyQueue::FindBroken(const Cards& cards) const {
         const Entry& entry = ring.at(i);
         if (i > 0 && Older(entry.ticket, ring.at(i - 1).ticket))
           broken = StrCat(where, ": tickets out of order");
-        if (cards.priority(entry.task) != ring.priority)
-          broken = StrCat(where, ": a task of another priority");
+        if (cards.urgency(entry.task) != ring.urgency)
+          broken = StrCat(where, ": a task of another urgency");
         if (!Counts(ring, entry, cards) || entry.task == last) continue;
         last = entry.task;
         ++counting;

@@ -13,6 +13,7 @@
 #include "base/ids.h"
 #include "base/prefetch.h"
 #include "order/lane.h"
+#include "order/urgency.h"
 
 namespace harrow::order {
 
@@ -28,13 +29,13 @@ struct Card {
   uint8_t of_owner = 0;
 };
 
-/// All cards, in records of the owner's size, and the tasks' priorities where some task has one other than 0.
+/// All cards, in records of the owner's size, and how urgent tasks are where some are not 0.
 class Cards {
  public:
   template <class Record>
-  explicit Cards(const Record* first, const int32_t* priorities = nullptr)
-      : first_(reinterpret_cast<const std::byte*>(first)), stride_(sizeof(Record)), priorities_(priorities) {}
-  int32_t priority(TaskId task) const { return priorities_ == nullptr ? 0 : priorities_[task.value]; }
+  explicit Cards(const Record* first, const Urgency* urgencies = nullptr)
+      : first_(reinterpret_cast<const std::byte*>(first)), stride_(sizeof(Record)), urgencies_(urgencies) {}
+  Urgency urgency(TaskId task) const { return urgencies_ == nullptr ? 0 : urgencies_[task.value]; }
   const Card& operator[](TaskId task) const {
     return *reinterpret_cast<const Card*>(first_ + task.value * stride_);
   }
@@ -43,7 +44,7 @@ class Cards {
  private:
   const std::byte* first_;
   size_t stride_;
-  const int32_t* priorities_;
+  const Urgency* urgencies_;
 };
 
 /// A task's place in a queue. It counts while the task is queued with this ticket at the bucket's level.
@@ -57,15 +58,15 @@ inline bool Older(uint32_t a, uint32_t b) {
   return static_cast<int32_t>(a - b) < 0;
 }
 
-/// The queued tasks of one level and lane: a ring of entries, those of the highest priority in the order of
-/// their tickets. Rings of lower priorities are kept elsewhere until this one is empty.
+/// The queued tasks of one level and lane: a ring of entries, the most urgent ones in the order of
+/// their tickets. Rings of less urgent ones are kept elsewhere until this one is empty.
 struct Bucket {
   Level level = 0;
   LaneId lane = 0;
   uint8_t log2_room = 0;
-  // The priority of the tasks in the ring.
-  int32_t priority = 0;
-  // Tasks of all priorities that are to be had.
+  // Of the tasks in the ring.
+  Urgency urgency = 0;
+  // All tasks that are to be had.
   uint32_t live = 0;
   // Tasks that were sent ahead from here and have no slot yet.
   uint32_t ahead = 0;
@@ -122,9 +123,9 @@ class ReadyQueue {
   /// How many tasks stand here and are not taken.
   uint32_t live() const { return live_; }
   bool HasLive(LaneId lane) const;
-  /// The highest priority of a lane's tasks; tasks that no longer count may be among them. Lowest: it has
+  /// Of the most urgent of a lane's tasks; tasks that no longer count may be among them. kLeastUrgent: it has
   /// none.
-  int32_t Priority(LaneId lane) const;
+  Urgency MostUrgent(LaneId lane) const;
   /// All buckets that are not empty and some that are, by level, then lane, ascending.
   std::span<const Bucket> buckets() const { return buckets_; }
   /// All tasks that count, each once, in the order of buckets.
@@ -153,13 +154,13 @@ class ReadyQueue {
     while (low < buckets_.size() && Key(buckets_[low].level, buckets_[low].lane) < wanted) ++low;
     return low;
   }
-  // Rings by bucket, then from the highest priority on.
+  // Rings by bucket, the most urgent first.
   using Lower = std::map<std::pair<int64_t, int64_t>, Bucket>;
   static int64_t Key(Level level, LaneId lane) { return int64_t{level} << 16 | lane; }
-  static std::pair<int64_t, int64_t> LowerKey(const Bucket& bucket, int32_t priority) {
-    return {Key(bucket.level, bucket.lane), -int64_t{priority}};
+  static std::pair<int64_t, int64_t> LowerKey(const Bucket& bucket, Urgency urgency) {
+    return {Key(bucket.level, bucket.lane), -urgency};
   }
-  /// Calls each(ring) for a bucket's rings, from the highest priority on.
+  /// Calls each(ring) for a bucket's rings, the most urgent first.
   template <class Each>
   void ForEachRing(const Bucket& bucket, const Each& each) const {
     each(bucket);
@@ -171,7 +172,7 @@ class ReadyQueue {
   /// Where a task stands.
   Bucket& BucketOf(const Card& card) { return buckets_[Find(KeyLevel(card), card.lane)]; }
   Bucket& FindOrMake(const Card& card);
-  Bucket& RingOf(Bucket* bucket, int32_t priority);
+  Bucket& RingOf(Bucket* bucket, Urgency urgency);
   void RaiseLower(Bucket* bucket);
   void DropLower(const Bucket& bucket);
   void MakeRoom(Bucket* ring, uint32_t live, const Cards& cards);
@@ -179,7 +180,7 @@ class ReadyQueue {
   void DropEmpties();
 
   std::vector<Bucket> buckets_;
-  // The rings of lower priorities; null as long as there is none.
+  // The rings of less urgent tasks; null as long as there is none.
   std::unique_ptr<Lower> lower_;
   uint32_t live_ = 0;
   uint32_t slots_ = 0;

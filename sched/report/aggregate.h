@@ -24,7 +24,7 @@ Result<std::vector<size_t>> Select(const RunView& run, const Filter& filter);
 /// Times are of the last attempts of tasks that are done.
 struct KindRow {
   std::string kind;
-  uint64_t tasks = 0, done = 0, failed = 0, skipped = 0, other = 0;  // other: cancelled or open
+  uint64_t tasks = 0, done = 0, failed = 0, skipped = 0, other = 0;  // other: cancelled, pruned or open
   uint64_t attempts = 0;
   Duration mean{0}, median{0}, max{0};
   Duration core_time{0};  // of all attempts, x cores

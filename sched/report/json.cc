@@ -102,6 +102,13 @@ JsonWriter& JsonWriter::Uint(uint64_t value) {
   return *this;
 }
 
+JsonWriter& JsonWriter::Number(double value) {
+  if (!std::isfinite(value)) return Null();
+  Separate();
+  *out_ += ExactText(value);
+  return *this;
+}
+
 JsonWriter& JsonWriter::Fixed(double value, int decimals) {
   if (!std::isfinite(value)) return Null();
   Separate();

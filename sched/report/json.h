@@ -21,6 +21,8 @@ class JsonWriter {
   JsonWriter& Uint(uint64_t value);
   /// With at most `decimals` digits after the point; what is not finite becomes null.
   JsonWriter& Fixed(double value, int decimals);
+  /// Exactly; what is not finite becomes null.
+  JsonWriter& Number(double value);
   JsonWriter& Bool(bool value);
   JsonWriter& Null();
 

@@ -76,6 +76,7 @@ std::string ProgressLine(const Figures& view, double rate, size_t width) {
   if (view.failed > 0) parts.push_back({StrCat("failed ", view.failed), 1});
   if (view.skipped > 0) parts.push_back({StrCat("skipped ", view.skipped), 5});
   if (view.cancelled > 0) parts.push_back({StrCat("cancelled ", view.cancelled), 6});
+  if (view.pruned > 0) parts.push_back({StrCat("pruned ", view.pruned), 6});
   if (view.losses > 0) parts.push_back({StrCat("lost ", view.losses), 7});
   if (const std::string text = RateText(rate); !text.empty()) parts.push_back({text, 4});
   // Before every slot has ended a task, and a few have, nothing is known about the others.

@@ -28,6 +28,8 @@ std::string_view FateName(TaskFate fate) {
       return "skipped";
     case TaskFate::kCancelled:
       return "cancelled";
+    case TaskFate::kPruned:
+      return "pruned";
   }
   return "unknown";
 }

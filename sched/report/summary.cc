@@ -180,6 +180,9 @@ Figures FiguresOf(const RunView& run) {
       case journal::TaskFate::kCancelled:
         ++view.cancelled;
         break;
+      case journal::TaskFate::kPruned:
+        ++view.pruned;
+        break;
     }
   }
   // Open tasks that the last session did not want (run --target, --stale).
@@ -267,6 +270,7 @@ std::string SummaryLine(const Figures& view) {
   std::string line =
       StrCat("done ", view.done, " of ", view.total, ", failed ", view.failed, ", skipped ", view.skipped);
   if (view.cancelled > 0) line += StrCat(", cancelled ", view.cancelled);
+  if (view.pruned > 0) line += StrCat(", pruned ", view.pruned);
   if (view.open() > 0) line += StrCat(", not run ", view.open());
   line += StrCat("; ", FormatDuration(view.makespan));
   if (view.sessions > 1) line += StrCat(" in ", view.sessions, " sessions");
@@ -299,6 +303,7 @@ void AppendFigures(const Figures& view, const StatusContext& context, JsonWriter
   json->MemberUint("total", view.total).MemberUint("done", view.done).MemberUint("failed", view.failed);
   json->MemberUint("skipped", view.skipped)
       .MemberUint("cancelled", view.cancelled)
+      .MemberUint("pruned", view.pruned)
       .MemberUint("running", view.running);
   json->EndObject();
   json->MemberFixed("makespan_s", Seconds(view.makespan), 6);
@@ -315,11 +320,27 @@ void AppendFigures(const Figures& view, const StatusContext& context, JsonWriter
       .MemberUint("written_back_bytes", view.written_back_bytes);
 }
 
+std::string BestText(const StatusContext& context) {
+  if (!context.best) return "";
+  std::string text = StrCat("best value ", *context.best);
+  if (!context.bound) return text;
+  text += StrCat(", least bound ", *context.bound);
+  const double gap = (*context.best - *context.bound) / std::abs(*context.best);
+  if (std::isfinite(gap) && gap >= 0) {
+    text += " (";
+    AppendFixed(&text, 100 * gap, 1);
+    text += " % below)";
+  }
+  return text;
+}
+
 std::string StatusJson(const Figures& view, const StatusContext& context) {
   std::string out;
   JsonWriter json(&out);
   json.BeginObject().MemberUint("version", kStatusVersion);
   AppendFigures(view, context, &json);
+  if (context.best) json.Key("best").Number(*context.best);
+  if (context.bound) json.Key("bound").Number(*context.bound);
   if (!context.allocations.empty()) AppendAllocations(&json, context.allocations);
   if (context.with_nodes) AppendNodes(&json, context.nodes);
   if (context.with_failures) AppendFailures(&json, context.failures);

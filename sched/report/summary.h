@@ -76,12 +76,16 @@ struct StatusContext {
   std::string source;  // server, journal
   std::string note;    // a sentence when something is to be known about the source
   uint64_t epoch = 0;  // of the last server
+  std::optional<double> best{}, bound{};  // the best value of the run, and the least bound of its open tasks
   std::vector<AllocationView> allocations{};  // of a run that goes on in several
   bool with_nodes = false;
   std::vector<NodeView> nodes;
   bool with_failures = false;
   std::vector<Failure> failures;
 };
+
+/// "best value 3.7, least bound 3.5 (5.4 % below)"; empty: none is known.
+std::string BestText(const StatusContext& context);
 
 /// The document of `status --json`, with a line end; keys as in harrow-status(1). Version: kStatusVersion.
 inline constexpr int kStatusVersion = 1;

@@ -1,5 +1,7 @@
 #include "run/flow_builder.h"
 
+#include <cmath>
+
 #include "config/run_options.h"
 #include "run/profile.h"
 
@@ -94,6 +96,7 @@ bool FlowBuilder::AddTask(const pb::StoredTask& task) {
   spec.after = after_;
   spec.after_any = after_any_;
   spec.place = {.source = task.source(), .line = task.line(), .column = task.column()};
+  if (task.has_bound() && !std::isnan(task.bound())) spec.bound = task.bound();
   if (task.recorded_ns() > 0) spec.recorded_run_time = Duration(task.recorded_ns() - 1);
   flow_.graph.AddTask(spec);
   if (task.unwanted()) {

@@ -157,6 +157,7 @@ void ToProto(const graph::Graph& graph, TaskId task, bool unwanted, pb::StoredTa
   out->set_line(place.line);
   out->set_column(place.column);
   if (const auto recorded = graph.recorded_run_time(task)) out->set_recorded_ns(recorded->count() + 1);
+  if (graph.bound(task) != graph::kNoBound) out->set_bound(graph.bound(task));
   out->set_unwanted(unwanted);
 }
 

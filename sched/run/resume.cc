@@ -242,7 +242,7 @@ ResumePlan PlanResume(const graph::Graph& before, const graph::Graph& now, const
     if (!earlier) continue;
     const journal::TaskFate fate = fates[earlier.value];
     if (fate != journal::TaskFate::kDone) {
-      if (fate != journal::TaskFate::kOpen) ++plan.failed_count;
+      if (fate != journal::TaskFate::kOpen && fate != journal::TaskFate::kPruned) ++plan.failed_count;
       continue;
     }
     const auto needed = now.predecessors(task);

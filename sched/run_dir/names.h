@@ -34,6 +34,11 @@ inline std::string AddedPath(const std::string& dir) {
   return dir + "/added";
 }
 
+/// The best value that the part knows (run/best.h).
+inline std::string BestPath(const std::string& dir) {
+  return dir + "/best";
+}
+
 /// The script of an array, as it was when the run began: what its elements execute.
 inline std::string ScriptPath(const std::string& run) {
   return run + "/script";

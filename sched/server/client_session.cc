@@ -73,6 +73,16 @@ void ClientSession::OnMessage(std::string_view bytes) {
     Answer(drains.ok(), drains.ok() ? 0 : 2, drains.ok() ? "its tasks go to the other allocations, and it ends when what runs has ended" : drains.message());
   }
   if (message.has_submit()) Submit(message.mutable_submit());
+  if (message.has_offer()) Offer(message.mutable_offer());
+  if (message.has_best()) {
+    pb::ToClient reply;
+    reply.mutable_best()->set_number(message.best().number());
+    if (const run::BestValue* best = hooks_.best()) {
+      reply.mutable_best()->mutable_best()->set_value(best->value);
+      if (message.best().solution()) reply.mutable_best()->mutable_best()->set_solution(best->solution);
+    }
+    Send(reply);
+  }
   if (message.has_await()) hooks_.await(channel_, message.await());
   if (message.has_follow()) {
     for (const std::string& name : message.follow().task()) {
@@ -146,6 +156,17 @@ void ClientSession::Submit(pb::SubmitRequest* request) {
       reply.mutable_answer()->set_text(submitted.status().message());
       reply.mutable_answer()->set_request(id);
     }
+    channel->Send(reply.SerializeAsString());
+  });
+}
+
+void ClientSession::Offer(pb::OfferValue* offer) {
+  run::BestValue best = {offer->best().value(), std::move(*offer->mutable_best()->mutable_solution())};
+  hooks_.offer(std::move(best), [channel = channel_, number = offer->number()](const Result<bool>& better) {
+    pb::ToClient reply;
+    reply.mutable_best()->set_number(number);
+    reply.mutable_best()->set_better(better.ok() && *better);
+    if (!better.ok()) reply.mutable_best()->set_why(better.status().message());
     channel->Send(reply.SerializeAsString());
   });
 }

@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "server/best.h"
 #include "server/driver.h"
 #include "server/submissions.h"
 #include "wire/channel.h"
@@ -14,13 +15,15 @@
 
 namespace harrow::server {
 
-/// One client's conversation: status, explain, cancel, submit, await, follow. Of the server's thread.
+/// One client's conversation: status, explain, cancel, submit, await, best values, follow. Of the server's thread.
 class ClientSession {
  public:
   struct Hooks {
     std::function<Moment()> now;
     std::function<void(pb::SubmitRequest, Submissions::Told)> submit;
     std::function<void(std::shared_ptr<wire::Channel>, const pb::AwaitRequest&)> await;
+    std::function<void(run::BestValue, Best::Told)> offer;
+    std::function<const run::BestValue*()> best;  // null: none is known
     std::function<Status()> drain;
     std::function<bool()> takes_tasks;
     std::function<void(pb::Progress*)> tell_load;
@@ -44,6 +47,7 @@ class ClientSession {
   void Explain(const std::string& name);
   void Cancel(const pb::CancelRequest& request);
   void Submit(pb::SubmitRequest* request);
+  void Offer(pb::OfferValue* offer);
   /// A task by name, or an answer that it is unknown.
   std::optional<TaskId> Find(const std::string& name);
 

@@ -39,6 +39,7 @@ core::Options SchedulerOptions(const run::RunSettings& settings) {
   options.max_failures = settings.max_failures;
   options.max_running = settings.max_running;
   options.fail_fast = settings.fail_fast;
+  options.stop_gap = settings.stop_gap;
   options.bad_node_failures = settings.bad_node_failures;
   options.local_files = settings.files == config::Files::kLocal;
   options.shared_files = !options.local_files;
@@ -88,6 +89,8 @@ journal::TaskFate FateOf(core::FinalState state) {
       return journal::TaskFate::kSkipped;
     case core::FinalState::kCancelled:
       return journal::TaskFate::kCancelled;
+    case core::FinalState::kPruned:
+      return journal::TaskFate::kPruned;
   }
   return journal::TaskFate::kOpen;
 }
@@ -519,6 +522,11 @@ void RunDriver::AddTasks(const Moment& moment, TaskId first, uint32_t count, uin
   Wake();
 }
 
+void RunDriver::LearnBest(double value) {
+  events_.push_back(core::BestKnown{value});
+  Wake();
+}
+
 void RunDriver::Interrupt(const Moment& moment) {
   if (interrupted_) return;
   interrupted_ = true;
@@ -618,6 +626,7 @@ void RunDriver::CountRecorded(Figures* figures) const {
     figures->failed += fate == journal::TaskFate::kFailed ? 1 : 0;
     figures->skipped += fate == journal::TaskFate::kSkipped ? 1 : 0;
     figures->cancelled += fate == journal::TaskFate::kCancelled ? 1 : 0;
+    figures->pruned += fate == journal::TaskFate::kPruned ? 1 : 0;
   }
 }
 
@@ -632,6 +641,7 @@ Figures RunDriver::FiguresAt(const Moment& moment) const {
   figures.failed = counts.failed - undone(core::FinalState::kFailed);
   figures.skipped = counts.skipped - left_open_ - undone(core::FinalState::kSkipped);
   figures.cancelled = counts.cancelled - undone(core::FinalState::kCancelled);
+  figures.pruned = counts.pruned - undone(core::FinalState::kPruned);
   if (counts.total == 0) CountRecorded(&figures);
   figures.running = std::min<uint64_t>(counts.running + counts.sent, nodes_.joined_slots());
   figures.attempts += counts.attempts;
@@ -660,6 +670,8 @@ void RunDriver::Snapshot(const Moment& moment, bool with_nodes, pb::Progress* pr
   progress->set_epoch(options_.epoch);
   progress->set_stopping(interrupted_);
   if (stages()) SnapshotStaging(progress);
+  if (const auto best = scheduler_.best()) progress->set_best(*best);
+  if (const auto bound = scheduler_.LeastBound()) progress->set_bound(*bound);
   if (!with_nodes) return;
   for (const auto& node : nodes_.all()) {
     pb::NodeStatus* status = progress->add_node();

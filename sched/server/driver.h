@@ -125,6 +125,8 @@ class RunDriver {
   void NoteMadeElsewhere(const made::Attempts& made);
   /// Whether other servers are there: as long as they are, a task that fits no node here may fit one of theirs.
   void SetOthers(bool there);
+  /// The run has found a value of so much.
+  void LearnBest(double value);
   /// What other servers had is not to be had any more: it is left open.
   void GiveUpOthers();
   /// Nothing is left to do here, and other servers have tasks.
@@ -356,7 +358,7 @@ class RunDriver {
   bool wake_pending_ = false, complete_ = false, interrupted_ = false, draining_ = false;
   uint64_t left_open_ = 0;  // settled as skipped by the scheduler, and open all the same
   // By final state: those that were to make lost outputs again and could not. They are done.
-  std::array<uint64_t, 4> undone_{};
+  std::array<uint64_t, 5> undone_{};  // by FinalState
   bool out_of_time_ = false, nodes_gone_ = false;
   Duration open_time_{0};
   bool absent_recorded_ = false;  // an earlier session has named nodes that never had an agent

@@ -21,6 +21,8 @@ core::TaskRestored::As RestoredAs(journal::TaskFate fate) {
       return As::kSkipped;
     case journal::TaskFate::kCancelled:
       return As::kCancelled;
+    case journal::TaskFate::kPruned:
+      return As::kPruned;
     case journal::TaskFate::kOpen:
       break;
   }

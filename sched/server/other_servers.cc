@@ -66,6 +66,8 @@ void Add(TaskId task, journal::TaskFate fate, pb::EndedTasks* out) {
       return out->add_skipped(task.value);
     case journal::TaskFate::kCancelled:
       return out->add_cancelled(task.value);
+    case journal::TaskFate::kPruned:
+      return out->add_pruned(task.value);
     case journal::TaskFate::kOpen:
       return;
   }
@@ -206,6 +208,19 @@ void OtherServers::Send(uint32_t part, const pb::BetweenServers& message) {
   hooks_.send(part, message);
 }
 
+void OtherServers::SendBest(uint32_t part) {
+  const run::BestValue* best = hooks_.best ? hooks_.best() : nullptr;
+  if (best == nullptr) return;
+  pb::BetweenServers message;
+  message.mutable_best()->set_value(best->value);
+  message.mutable_best()->set_solution(best->solution);
+  Send(part, message);
+}
+
+void OtherServers::TellBest() {
+  for (const uint32_t part : connected_) SendBest(part);
+}
+
 void OtherServers::SendOfMove(uint32_t part, const pb::BetweenServers& message) {
   const uint32_t supervisor = connected_.empty() ? part : std::min(options_.part, *connected_.begin());
   if (!options_.via_supervisor || supervisor == options_.part || supervisor == part) return Send(part, message);
@@ -246,6 +261,7 @@ void OtherServers::Connected(uint32_t part, uint64_t epoch) {
   epochs_[part] = epoch;
   driver_.SetOthers(true);
   if (tells_of_tasks_) TellOfTasks();
+  SendBest(part);
   SendAllDecided(part);
   moves_.Connected(part);
   ChooseSupervisor();
@@ -291,6 +307,7 @@ Status OtherServers::CheckTasks(const pb::BetweenServers& message) {
   see(message.ended().failed());
   see(message.ended().skipped());
   see(message.ended().cancelled());
+  see(message.ended().pruned());
   for (const pb::TasksOffered& offer : message.offered()) see(offer.task());
   see(message.cancel());
   if (tasks <= graph_.task_count()) return {};
@@ -327,12 +344,14 @@ Status OtherServers::Take(uint32_t part, const pb::BetweenServers& message) {
     add(message.ended().failed(), journal::TaskFate::kFailed);
     add(message.ended().skipped(), journal::TaskFate::kSkipped);
     add(message.ended().cancelled(), journal::TaskFate::kCancelled);
+    add(message.ended().pruned(), journal::TaskFate::kPruned);
     for (const pb::TaskEnding& ending : message.ended().ending()) {
       if (ending.task() < graph_.task_count() && hooks_.ended)
         hooks_.ended({TaskId(ending.task()), static_cast<journal::End>(ending.end()), ending.code()});
     }
     driver_.EndElsewhere(fates);
   }
+  if (message.has_best() && hooks_.learn) hooks_.learn({message.best().value(), message.best().solution()});
   for (const pb::TasksOffered& offered : message.offered()) {
     if (offered.id().giver() != part) return Status(Code::kInvalid, "it offers in the name of another server");
     TaskOffer offer = {IdOf(offered.id()), options_.part, {}, {}};

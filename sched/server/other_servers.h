@@ -15,6 +15,7 @@
 #include "graph/graph.h"
 #include "journal/journal.h"
 #include "made/record.h"
+#include "run/best.h"
 #include "run/flow_store.h"
 #include "server/awaiting.h"
 #include "server/driver.h"
@@ -55,6 +56,9 @@ class OtherServers {
     /// How the last attempt of a task ended, of this server; and of another one. May be empty.
     std::function<std::optional<TaskEnding>(TaskId)> ending{};
     std::function<void(const TaskEnding&)> ended{};
+    /// The best value that is known, null where none is; and one that another server tells. May be empty.
+    std::function<const run::BestValue*()> best{};
+    std::function<void(run::BestValue)> learn{};
   };
   OtherServers(const graph::Graph& graph, const Options& options, RunDriver* driver, Hooks hooks);
 
@@ -69,6 +73,8 @@ class OtherServers {
   void SetAlive(bool alive);
   /// Somebody has cancelled these tasks, which may be any server's.
   void Cancel(const std::vector<TaskId>& tasks);
+  /// Who is connected is told the best value.
+  void TellBest();
   /// Each report period.
   void Tick();
   /// The graph has tasks that were submitted to this server, or are from now on.
@@ -107,6 +113,7 @@ class OtherServers {
   };
 
   void Send(uint32_t part, const pb::BetweenServers& message);
+  void SendBest(uint32_t part);
   /// Something about a move: the way that they go.
   void SendOfMove(uint32_t part, const pb::BetweenServers& message);
   Status TakePassed(uint32_t part, const pb::Passed& passed);

@@ -56,7 +56,7 @@ uint32_t TicksOf(Duration time) {
 Server::Server(os::EventLoop* loop, os::Clock* clock, batch::Batch* batch, ServerOptions options)
     : impl_(std::make_unique<Impl>(loop, clock, batch, std::move(options))) {}
 Server::~Server() {
-  for (std::thread* thread : {&impl_->asking, &impl_->writing})
+  for (std::thread* thread : {&impl_->asking, &impl_->writing, &impl_->saving})
     if (thread->joinable()) thread->join();
 }
 
@@ -162,6 +162,13 @@ Status Server::Impl::Start() {
   account.emplace(os::RealFileSystem(), options.site.local, flow.settings, flow.graph, history);
   HARROW_RETURN_IF_ERROR(Announce());
 
+  if (Result<std::optional<run::BestValue>> known_best = run::ReadBest(options.part.run); !known_best.ok()) {
+    os::LogWarning(known_best.status().message());
+    Tell(known_best.status().message());
+  } else if (*known_best) {
+    driver->LearnBest((*known_best)->value);
+    best.Restore(**std::move(known_best));
+  }
   driver->Begin(Now());
   links->Begin();
   if (driver_options.restarted) {
@@ -316,6 +323,8 @@ wire::ChannelHandler Server::Impl::AcceptClient(std::shared_ptr<wire::Channel> c
                              .await = [this](auto asking_channel, const pb::AwaitRequest& request) {
                                awaiting.Ask(std::move(asking_channel), request);
                              },
+                             .offer = [this](run::BestValue value, Best::Told told) { Offer(std::move(value), std::move(told)); },
+                             .best = [this] { return KnownBest(); },
                              .drain = [this] { return Drain(); },
                              .takes_tasks = [this] { return submissions.has_value(); },
                              .tell_load = [this](pb::Progress* told) { others->TellLoad(told); },
@@ -472,7 +481,7 @@ void Server::Impl::CannotRecord(const char* what, const Status& why) {
 void Server::Impl::GoOn() {
   // What is under way to or from another server is settled by the journals where this one has to stop.
   const bool settled = others->idle() || driver->interrupted();
-  if (phase == Phase::kRunning && driver->complete() && tasks_fed() && (!submissions || submissions->idle()) && settled) {
+  if (phase == Phase::kRunning && driver->complete() && tasks_fed() && (!submissions || submissions->idle()) && best.idle() && settled) {
     phase = Phase::kRecording;
     if (others->messages() > 0) driver->recorder().Fact("server_messages", StrCat(others->messages()));
     driver->RecordEnd(Now());
@@ -533,8 +542,8 @@ run::ServerEnd Server::Impl::EndOf() const {
   // One that came when all was settled, as agents left, has interrupted nothing.
   if (figures.open() > 0 && (driver->interrupted() || driver->out_of_time())) return run::ServerEnd::kStopped;
   if (driver->nodes_gone()) return run::ServerEnd::kCannotGoOn;
-  if (figures.failed + figures.skipped + figures.cancelled > 0) return run::ServerEnd::kSomeFailed;
-  return figures.done == figures.total ? run::ServerEnd::kAllDone : run::ServerEnd::kCannotGoOn;
+  if (figures.missed() > 0) return run::ServerEnd::kSomeFailed;
+  return figures.done + figures.pruned == figures.total ? run::ServerEnd::kAllDone : run::ServerEnd::kCannotGoOn;
 }
 
 }  // namespace harrow::server

@@ -15,6 +15,7 @@
 #include "run/flow_store.h"
 #include "run/progress_pipe.h"
 #include "server/awaiting.h"
+#include "server/best.h"
 #include "server/client_session.h"
 #include "server/driver.h"
 #include "server/links.h"
@@ -70,6 +71,9 @@ struct Server::Impl {
   void FeedTasks();
   void Submit(pb::SubmitRequest request, Submissions::Told told);
   void Write(const pb::AddedGroup& group, std::function<void(Status)> done);
+  void Offer(run::BestValue value, Best::Told told);
+  void Save(const run::BestValue& value, std::function<void(Status)> done);
+  const run::BestValue* KnownBest() const { return best.known() ? &*best.known() : nullptr; }
   Status Drain();
   void GoOnDraining();
   void Committed(uint64_t sequence);
@@ -99,6 +103,12 @@ struct Server::Impl {
   Awaiting awaiting{{.tasks = [this] { return flow.graph.task_count(); },
                      .fate = [this](TaskId task) { return driver->fate_anywhere(task); },
                      .added = [this] { return driver->recorder().added(); }}};
+  Best best{{.write = [this](const run::BestValue& value, std::function<void(Status)> done) { Save(value, std::move(done)); },
+             .learned =
+                 [this](const run::BestValue& value, bool ours) {
+                   driver->LearnBest(value.value);
+                   if (ours) others->TellBest();
+                 }}};
   std::optional<SiteAccount> account;
   std::vector<batch::GrantedNode> granted;
   uint64_t epoch = 1;
@@ -124,6 +134,7 @@ struct Server::Impl {
   std::optional<run::AddedFile> added_file;
   uint64_t added_size = 0;  // when it was read last
   std::thread writing;  // to it
+  std::thread saving;   // the best value
   Phase phase = Phase::kRunning;
   Time stays_until{};
   std::string problem;

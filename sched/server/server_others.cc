@@ -7,7 +7,8 @@
 #include "server/server_impl.h"
 
 // What a server does with the run's other servers, and with tasks that are submitted. The first part's server takes those, or
-// where that is over the lowest that goes on; others read them from RUN/0/added.
+// where that is over the lowest that goes on; others read them from RUN/0/added. A better value any of them takes: it is saved
+// with its part, told to the others, and counts with all that are connected at once.
 
 namespace harrow::server {
 namespace {
@@ -52,7 +53,9 @@ Status Server::Impl::ReadyForOthers(const journal::History& history) {
           .record = [this](journal::MoveRecord record) { return driver->recorder().Move(std::move(record)); },
           .grow = part.is_first() ? nullptr : std::function<Status(uint32_t)>([this](uint32_t tasks) { return Grow(tasks); }),
           .ending = [this](TaskId task) { return awaiting.EndingOf(task); },
-          .ended = [this](const TaskEnding& ending) { awaiting.EndedElsewhere(ending); }});
+          .ended = [this](const TaskEnding& ending) { awaiting.EndedElsewhere(ending); },
+          .best = [this] { return KnownBest(); },
+          .learn = [this](run::BestValue value) { best.Learn(std::move(value)); }});
   others->Restore(*std::move(holdings));
   PartWatch::Options watch = {.part = part,
                               .run_id = flow.settings.run_id,
@@ -142,6 +145,25 @@ void Server::Impl::Write(const pb::AddedGroup& group, std::function<void(Status)
   writing = std::thread([this, &group, done = std::move(done)]() mutable {
     const Status status = added_file->Append(group);
     loop->Post([this, status, done = std::move(done)] {
+      done(status);
+      GoOn();
+    });
+  });
+}
+
+void Server::Impl::Offer(run::BestValue value, Best::Told told) {
+  if (value.solution.size() > run::kMostSolution)
+    return told(Status(Code::kInvalid, StrCat("the solution has ", value.solution.size(), " bytes; at most ", run::kMostSolution, " are taken")));
+  if (phase != Phase::kRunning || journal_failed) return told(Status(Code::kRefused, "the run is ending, and takes no more values"));
+  best.Offer(std::move(value), std::move(told));
+}
+
+void Server::Impl::Save(const run::BestValue& value, std::function<void(Status)> done) {
+  if (saving.joinable()) saving.join();
+  saving = std::thread([this, &value, done = std::move(done)]() mutable {
+    const Status status = run::WriteBest(dir(), value);
+    loop->Post([this, status, done = std::move(done)] {
+      if (!status.ok()) os::LogWarning(StrCat("the best value is not saved: ", status.message()));
       done(status);
       GoOn();
     });

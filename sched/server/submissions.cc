@@ -1,6 +1,7 @@
 #include "server/submissions.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <utility>
 
@@ -36,7 +37,7 @@ Status Wrong(const std::string& what) {
 
 Status AnotherTask(const std::string& name) {
   return Wrong(StrCat("there is a task ", Printable(name, kShown),
-                      " in the run already, and it is another one: its command, directory, resources, files, or "
+                      " in the run already, and it is another one: its command, directory, resources, bound, files, or "
                       "what it waits for"));
 }
 
@@ -93,6 +94,7 @@ Status CheckTask(const pb::SubmitRequest& request, const pb::SubmittedTask& task
   if (!formats::HasArguments(form) && HasNul(task.command())) return Wrong("a command holds a NUL");
   HARROW_RETURN_IF_ERROR(formats::CheckCommandSize(task.command(), form));
   if (static_cast<int>(task.profile()) >= request.profile_size()) return Wrong("a task has no profile");
+  if (task.has_bound() && std::isnan(task.bound())) return Wrong("the bound of a task is no number");
   if (HasNul(task.name()) || task.name().starts_with('#') || task.name().find('\n') != std::string::npos)
     return Wrong(StrCat("'", Printable(task.name(), kShown), "' cannot be the name of a task"));
   for (const auto* files : {&task.in(), &task.out()}) {
@@ -288,6 +290,7 @@ Result<pb::Submitted> Submissions::Take(const pb::SubmitRequest& request, Group*
     stored.set_form(task.form());
     stored.set_profile(first_profile + task.profile());
     stored.set_kind(KindId::kNone);
+    if (task.has_bound()) stored.set_bound(task.bound());
     if (!task.kind().empty()) {
       const auto [kind, added] = group->kinds.try_emplace(
           task.kind(), builder_.kinds() + static_cast<uint32_t>(chunk.kind_size()));
@@ -389,6 +392,7 @@ bool Submissions::SameTask(TaskId there, const pb::SubmittedTask& task, const gr
     });
   };
   return graph_.command(there) == task.command() &&
+         graph_.bound(there) == (task.has_bound() ? task.bound() : graph::kNoBound) &&
          static_cast<uint32_t>(graph_.form(there)) == task.form() &&
          graph_.profile(there) == graph.profile(here) &&
          same_files(graph_.inputs(there), graph.inputs(here)) &&

@@ -53,6 +53,8 @@ core::TaskRestored::As AsOf(core::FinalState state) {
       return As::kFailed;
     case core::FinalState::kSkipped:
       return As::kSkipped;
+    case core::FinalState::kPruned:
+      return As::kPruned;
     case core::FinalState::kCancelled:
       break;
   }
@@ -525,6 +527,7 @@ class Across {
     all.counts.failed = finals_[static_cast<size_t>(core::FinalState::kFailed)];
     all.counts.skipped = finals_[static_cast<size_t>(core::FinalState::kSkipped)];
     all.counts.cancelled = finals_[static_cast<size_t>(core::FinalState::kCancelled)];
+    all.counts.pruned = finals_[static_cast<size_t>(core::FinalState::kPruned)];
     all.moves = moves_;
     all.moved_tasks = moved_tasks_;
     all.messages = sent_;
@@ -544,7 +547,7 @@ class Across {
   std::vector<TaskId> parked_;
   std::vector<core::Event> parked_known_;
   bool submitted_ = false;
-  uint64_t settled_count_ = 0, offered_ = 0, finals_[4] = {};
+  uint64_t settled_count_ = 0, offered_ = 0, finals_[5] = {};
   uint64_t sent_ = 0, moves_ = 0, moved_tasks_ = 0, given_up_ = 0;
   double now_ = 0;
   // A report, the request, the offer and its answer take that at most, and so does a move that was forgotten.

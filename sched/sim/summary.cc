@@ -72,8 +72,8 @@ void WriteOutcome(const graph::Graph& graph, const Options& options, const Outco
   if (local_files) json->Member("files", "local").Member("place", PlaceName(options.place));
   if (options.local_limit > 0) json->MemberUint("local_limit", options.local_limit).MemberUint("no_room", outcome.no_room);
   json->Key("tasks").BeginObject().MemberUint("total", counts.total).MemberUint("done", counts.done);
-  json->MemberUint("failed", counts.failed).MemberUint("skipped", counts.skipped + counts.cancelled);
-  json->MemberUint("running", counts.total - counts.done - counts.failed - counts.skipped - counts.cancelled).EndObject();
+  json->MemberUint("failed", counts.failed).MemberUint("skipped", counts.skipped + counts.cancelled).MemberUint("pruned", counts.pruned);
+  json->MemberUint("running", counts.total - counts.done - counts.failed - counts.skipped - counts.cancelled - counts.pruned).EndObject();
   json->MemberFixed("makespan_s", outcome.makespan, 9).MemberFixed("core_utilisation", figures.CoreUtilisation(), 6);
   json->MemberUint("attempts", counts.attempts).MemberUint("losses", counts.losses).MemberUint("stolen", counts.stolen);
   json->MemberUint("node_losses", outcome.node_losses);
@@ -114,6 +114,7 @@ Figures FiguresOf(const Outcome& outcome, const formats::ClusterModel& cluster) 
   figures.failed = counts.failed;
   figures.skipped = counts.skipped;
   figures.cancelled = counts.cancelled;
+  figures.pruned = counts.pruned;
   figures.attempts = counts.attempts;
   figures.losses = counts.losses;
   figures.local_bytes = counts.local_bytes;

@@ -1,6 +1,7 @@
 #include "wire/decode.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <unordered_set>
@@ -128,7 +129,9 @@ Status Decode(std::string_view bytes, pb::ToAgent* out) {
 }
 
 Status Decode(std::string_view bytes, pb::FromClient* out) {
-  return Parse(bytes, out);
+  HARROW_RETURN_IF_ERROR(Parse(bytes, out));
+  if (std::isnan(out->offer().best().value())) return Wrong("a value that is no number");
+  return {};
 }
 
 Status Decode(std::string_view bytes, pb::ToClient* out) {
@@ -168,9 +171,10 @@ Status Decode(std::string_view bytes, pb::RankWord* out) {
 Status Decode(std::string_view bytes, pb::BetweenServers* out) {
   HARROW_RETURN_IF_ERROR(Parse(bytes, out));
   const pb::EndedTasks& ended = out->ended();
-  for (const auto* list : {&ended.done(), &ended.failed(), &ended.skipped(), &ended.cancelled()}) {
+  for (const auto* list : {&ended.done(), &ended.failed(), &ended.skipped(), &ended.cancelled(), &ended.pruned()}) {
     if (!Rise(*list)) return Wrong("tasks that have ended and are not in their order");
   }
+  if (std::isnan(out->best().value())) return Wrong("a value that is no number");
   if (!Rise(out->cancel())) return Wrong("tasks that are cancelled and are not in their order");
   for (const pb::TasksOffered& offer : out->offered()) {
     if (offer.task().empty() || !Rise(offer.task())) return Wrong("an offer of tasks that are not in their order");

@@ -8,6 +8,7 @@ void FiguresToProto(const Figures& figures, pb::Progress* out) {
   out->set_failed(figures.failed);
   out->set_skipped(figures.skipped);
   out->set_cancelled(figures.cancelled);
+  out->set_pruned(figures.pruned);
   out->set_running(figures.running);
   out->set_attempts(figures.attempts);
   out->set_losses(figures.losses);
@@ -32,6 +33,7 @@ Figures FiguresOf(const pb::Progress& progress) {
   figures.failed = progress.failed();
   figures.skipped = progress.skipped();
   figures.cancelled = progress.cancelled();
+  figures.pruned = progress.pruned();
   figures.running = progress.running();
   figures.attempts = progress.attempts();
   figures.losses = progress.losses();

@@ -66,7 +66,7 @@ def test_status(directory, program):
         check(part in text, part, "not in", text)
     document = json.loads(harrow("status", "--json", code=0).out)
     same(document["version"], 1)
-    same(document["tasks"], {"total": 8, "done": 4, "failed": 3, "skipped": 1, "cancelled": 0, "running": 0})
+    same(document["tasks"], {"total": 8, "done": 4, "failed": 3, "skipped": 1, "cancelled": 0, "pruned": 0, "running": 0})
     same(document["state"], "ended")
     same(document["attempts"], 8)
     same(document["input_bytes"], {"local": 0, "remote": 0, "home": 0})

@@ -76,7 +76,7 @@ def test_status(directory, program):
         document = run.status("--nodes")
         same(document["state"], "running")
         same(document["source"], "server")
-        same(document["tasks"], {"total": 5, "done": 0, "failed": 1, "skipped": 0, "cancelled": 0, "running": 2})
+        same(document["tasks"], {"total": 5, "done": 0, "failed": 1, "skipped": 0, "cancelled": 0, "pruned": 0, "running": 2})
         same([(n["slots"], n["running"], n["state"]) for n in document["nodes"]], [(2, 2, "joined")])
         text = run.harrow("status", "--failed", code=0).out
         check("run harrow-a: running\ndone 0/5  running 2  failed 1" in text, text)

@@ -171,4 +171,5 @@ def test_files_on_nodes(directory, program):
         same(lines_of(f"{directory}/b.out"), ["a", "a"])
 
 
-run_support.tell(lambda: run_support.tests_of(sys.modules[__name__], sys.argv[1]))
+if __name__ == "__main__":
+    run_support.tell(lambda: run_support.tests_of(sys.modules[__name__], sys.argv[1]))

@@ -13,7 +13,7 @@ namespace harrow::test {
 
 /// A small flow and its scheduler, told event by event; what it answers is text, an action each:
 /// "start A@0", "ahead A@0", "back A@0", "cancel A@0", "cancel A@0 (lost)", "join A@1", "done A", "failed A",
-/// "skipped B because A", "aside @1", "copy f@1 from 0", "copy f@1" (from the submit directory), "drop f@1",
+/// "skipped B because A", "pruned A", "aside @1", "copy f@1 from 0", "copy f@1" (from the submit directory), "drop f@1",
 /// "complete". Checks all invariants after each event.
 class ToldScheduler {
  public:
@@ -23,6 +23,7 @@ class ToldScheduler {
 
   // --- the flow, before the first event or between
   graph::Profile profile;  // of the tasks that follow
+  double bound = graph::kNoBound;
   TaskId Add(std::string_view name, const Words& after = {}, const Words& in = {}, const Words& out = {}) {
     std::vector<TaskId> before;
     for (const std::string& each : after) before.push_back(tasks_.at(each));
@@ -33,6 +34,7 @@ class ToldScheduler {
     spec.name = name;
     spec.profile = graph_.AddProfile(profile);
     spec.after = before;
+    spec.bound = bound;
     spec.in = ins;
     spec.out = outs;
     return tasks_[std::string(name)] = graph_.AddTask(spec);
@@ -122,9 +124,9 @@ class ToldScheduler {
   std::string Text(const core::WakeAt&) const { return ""; }
   std::string Text(const core::RunComplete&) const { return "complete"; }
   std::string Text(const core::TaskSettled& a) const {
-    static constexpr const char* kStates[] = {"done ", "failed ", "skipped ", "cancelled "};
+    static constexpr const char* kStates[] = {"done ", "failed ", "skipped ", "cancelled ", "pruned "};
     static constexpr const char* kReasons[] = {
-        "", "", " (stopped)", " (interrupted)", " (no time)", " (fits nowhere)", " (nodes gone)", " (lost)"};
+        "", "", " (stopped)", " (interrupted)", " (no time)", " (fits nowhere)", " (nodes gone)", " (lost)", ""};
     std::string text =
         StrCat(kStates[static_cast<int>(a.state)], Name(a.task), kReasons[static_cast<int>(a.reason)]);
     if (a.because) text += " because " + Name(a.because);

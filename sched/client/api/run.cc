@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -44,6 +45,7 @@ namespace client = harrow::client;
 namespace {
 
 constexpr size_t kMostOnTheirWay = 64u << 20;  // bytes of memory, about
+constexpr size_t kMostSolution = 16u << 20;
 constexpr size_t kOverhead = 512;              // of each task
 constexpr size_t kRequest = client::SubmitQueue::Limits{}.worth_sending;
 
@@ -122,6 +124,7 @@ struct harrow_run {
   Status CheckTask(harrow_task task) const;
   bool Wait(std::unique_lock<std::mutex>* lock, const std::optional<Clock::time_point>& end);
   harrow_code Flush(double timeout);
+  Result<harrow::pb::BestAnswer> AskBest(harrow::pb::FromClient question);
   void WantResults();
   Status OpenStatus() const;
   harrow_code Told(harrow_task task, harrow_result* result) const;
@@ -164,6 +167,8 @@ struct harrow_run {
   uint64_t ended_told = 0;
   bool results_wanted = false, greeted = false;
   std::optional<Status> over;
+  uint64_t best_asked = 0;
+  std::unordered_map<uint64_t, std::optional<harrow::pb::BestAnswer>> best_answers;  // of questions that somebody waits for
 
   // Of the thread.
   std::unique_ptr<harrow::os::EventLoop> loop;
@@ -246,6 +251,12 @@ void harrow_run::Serve(const harrow::run_dir::Part& part) {
                               news.push_back({handle, Row::Stage::kSettled, 0, nullptr, task});
                               HandOverLater();
                             },
+                        .best =
+                            [this](const harrow::pb::BestAnswer& answer) {
+                              std::lock_guard lock(mutex);
+                              if (const auto asked = best_answers.find(answer.number()); asked != best_answers.end()) asked->second = answer;
+                              changed.notify_all();
+                            },
                         .over =
                             [this](const Status& why) {
                               news_over = why;
@@ -306,6 +317,21 @@ void harrow_run::HandOver() {
 }
 
 // --- the callers
+
+/// Waits for the answer of whatever server is there.
+Result<harrow::pb::BestAnswer> harrow_run::AskBest(harrow::pb::FromClient question) {
+  std::unique_lock lock(mutex);
+  const uint64_t number = ++best_asked;
+  if (question.has_offer()) question.mutable_offer()->set_number(number);
+  if (question.has_best()) question.mutable_best()->set_number(number);
+  best_answers.emplace(number, std::nullopt);
+  loop->Post([this, question = std::move(question)] { session->AskBest(question); });
+  while (!best_answers[number] && !over) changed.wait(lock);
+  std::optional<harrow::pb::BestAnswer> answer = std::move(best_answers[number]);
+  best_answers.erase(number);
+  if (!answer) return *over;
+  return *std::move(answer);
+}
 
 /// False: the time is over.
 bool harrow_run::Wait(std::unique_lock<std::mutex>* lock, const std::optional<Clock::time_point>& end) {
@@ -491,6 +517,42 @@ harrow_code harrow_next(harrow_run* run, double timeout, harrow_result* result) 
   });
 }
 
+harrow_code harrow_offer(harrow_run* run, double value, const void* solution, size_t size, int* better) {
+  if (const harrow_code code = CheckRun(run); code != HARROW_OK) return code;
+  if (std::isnan(value)) return Fail(HARROW_INVALID, "the value is no number");
+  if (size > kMostSolution) return Fail(HARROW_INVALID, "a solution has at most 16 MiB");
+  if (solution == nullptr && size > 0) return Fail(HARROW_INVALID, "the solution is NULL");
+  return Guarded([&] {
+    harrow::pb::FromClient question;
+    question.mutable_offer()->mutable_best()->set_value(value);
+    if (size > 0) question.mutable_offer()->mutable_best()->set_solution(solution, size);
+    const auto answer = run->AskBest(std::move(question));
+    if (!answer.ok()) return Fail(answer.status());
+    if (!answer->why().empty()) return Fail(HARROW_UNKNOWN, answer->why());
+    if (better != nullptr) *better = answer->better() ? 1 : 0;
+    return HARROW_OK;
+  });
+}
+
+harrow_code harrow_best(harrow_run* run, double* value, void* solution, size_t* size) {
+  if (const harrow_code code = CheckRun(run); code != HARROW_OK) return code;
+  if (solution != nullptr && size == nullptr) return Fail(HARROW_INVALID, "the room for the solution is not told");
+  return Guarded([&] {
+    harrow::pb::FromClient question;
+    question.mutable_best()->set_solution(size != nullptr);
+    const auto answer = run->AskBest(std::move(question));
+    if (!answer.ok()) return Fail(answer.status());
+    if (!answer->has_best()) return Fail(HARROW_NONE, "no value is known yet");
+    if (value != nullptr) *value = answer->best().value();
+    const std::string& found = answer->best().solution();
+    const size_t room = size == nullptr ? 0 : std::exchange(*size, found.size());
+    if (solution == nullptr) return HARROW_OK;
+    if (found.size() > room) return Fail(HARROW_INVALID, StrCat("the solution has ", found.size(), " bytes, more than there is room for"));
+    memcpy(solution, found.data(), found.size());
+    return HARROW_OK;
+  });
+}
+
 const char* harrow_message(void) {
   return message.c_str();
 }
@@ -505,6 +567,8 @@ const char* harrow_state_name(harrow_state state) {
       return "skipped";
     case HARROW_CANCELLED:
       return "cancelled";
+    case HARROW_PRUNED:
+      return "pruned";
   }
   return "unknown";
 }

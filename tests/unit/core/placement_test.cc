@@ -13,17 +13,17 @@ namespace {
 using order::Policy;
 using test::ToldScheduler;
 
-std::string Number(const char* name, int i) {
+std::string Numbered(const char* name, int i) {
   return name + std::to_string(i);
 }
 
 TEST(Placement, TaskFollowsItsInput) {
   ToldScheduler s({.policy = Policy::kFifo});
   for (int i = 0; i < 2; ++i) {
-    s.Add(Number("A", i), {}, {}, {Number("f", i)});
-    s.Size(Number("f", i), 100);
+    s.Add(Numbered("A", i), {}, {}, {Numbered("f", i)});
+    s.Size(Numbered("f", i), 100);
   }
-  for (int i = 0; i < 2; ++i) s.Add(Number("B", i), {}, {Number("f", i)});
+  for (int i = 0; i < 2; ++i) s.Add(Numbered("B", i), {}, {Numbered("f", i)});
   EXPECT_EQ(s.Begin({{1, 0, 0}, {1, 0, 0}}), "start A0@0, start A1@1");
   EXPECT_EQ(s.TellAll({TaskEnded{{s["A1"], 1}, NodeId(1), Done{}, Duration(1)},
                        TaskEnded{{s["A0"], 1}, NodeId(0), Done{}, Duration(1)}}),
@@ -80,7 +80,7 @@ TEST(Placement, TheLongerOfTwoQueuesIsStolenFrom) {
     s.Size("long", 100);
     s.Add("S0", {}, {"short"});
     s.Add("S1", {}, {"short"});
-    for (int i = 0; i < 6; ++i) s.Add(Number("L", i), {}, {"long"});
+    for (int i = 0; i < 6; ++i) s.Add(Numbered("L", i), {}, {"long"});
     EXPECT_EQ(s.Begin({{1, 0, 0}, {1, 0, 0}}), "start A@0, start B@1");
     EXPECT_EQ(s.TellAll({TaskEnded{{s["A"], 1}, NodeId(0), Done{}, Duration(1)},
                          TaskEnded{{s["B"], 1}, NodeId(1), Done{}, Duration(1)}}),
@@ -97,14 +97,14 @@ TEST(Placement, ShapesBeyondTheSixtyFourthAreAsGoodAsTheOthers) {
   ToldScheduler s({.policy = Policy::kFifo});
   for (uint32_t i = 0; i < 70; ++i) {
     s.profile.shape.memory = 1000 + i;
-    s.Add(Number("M", static_cast<int>(i)));
+    s.Add(Numbered("M", static_cast<int>(i)));
   }
   EXPECT_EQ(s.Begin({{4, 0, 2200}}), "start M0@0, start M1@0") << "two at a time are what memory allows";
   for (int i = 0; i < 70; ++i) {
-    const std::string name = Number("M", i);
+    const std::string name = Numbered("M", i);
     ASSERT_EQ(s.State(name), TaskState::kSent) << name;
     const std::string answer = s.Ended(name, 0);
-    const std::string next = i + 2 < 70 ? ", start " + Number("M", i + 2) + "@0"
+    const std::string next = i + 2 < 70 ? ", start " + Numbered("M", i + 2) + "@0"
                              : i == 69  ? ", complete"
                                         : "";
     ASSERT_EQ(answer, "done " + name + next);
@@ -174,7 +174,7 @@ TEST(Placement, SmallTasksPassALargeOneButNotForEver) {
   s.profile.shape.cores = 2;
   s.Add("large");
   s.profile.shape = {};
-  for (int i = 0; i < 6; ++i) s.Add(Number("S", i));
+  for (int i = 0; i < 6; ++i) s.Add(Numbered("S", i));
   EXPECT_EQ(s.Begin({{2, 0, 0}}), "start first@0, start S0@0") << "it does not fit, others do";
   EXPECT_EQ(s.Ended("first", 0), "done first, start S1@0");
   EXPECT_EQ(s.Ended("S0", 0), "done S0")
@@ -189,7 +189,7 @@ TEST(Placement, RoomIsGivenBackWhenNobodyWaitsForItAnyMore) {
   s.profile.shape.cores = 2;
   s.Add("large");
   s.profile.shape = {};
-  for (int i = 0; i < 6; ++i) s.Add(Number("S", i));
+  for (int i = 0; i < 6; ++i) s.Add(Numbered("S", i));
   s.Begin({{2, 0, 0}});
   s.Ended("first", 0);
   EXPECT_EQ(s.Ended("S0", 0), "done S0");
@@ -198,18 +198,18 @@ TEST(Placement, RoomIsGivenBackWhenNobodyWaitsForItAnyMore) {
 
 TEST(Placement, OneNodeKeepsRoomForOneTask) {
   ToldScheduler s({.policy = Policy::kFifo});
-  for (int i = 0; i < 4; ++i) s.Add(Number("F", i));
+  for (int i = 0; i < 4; ++i) s.Add(Numbered("F", i));
   s.profile.shape.cores = 2;
   s.Add("large");
   s.profile.shape = {};
-  for (int i = 0; i < 30; ++i) s.Add(Number("S", i));
+  for (int i = 0; i < 30; ++i) s.Add(Numbered("S", i));
   s.Begin({{2, 0, 0}, {2, 0, 0}});
   int idle_slots = 0;
   for (int round = 0; round < 12 && s.State("large") == TaskState::kReady; ++round) {
     // One task of each node in turn.
     for (uint32_t node = 0; node < 2; ++node) {
       for (int i = 0; i < 34; ++i) {
-        const std::string name = i < 4 ? Number("F", i) : Number("S", i - 4);
+        const std::string name = i < 4 ? Numbered("F", i) : Numbered("S", i - 4);
         if (s.State(name) != TaskState::kSent || s.scheduler().node(s[name]) != NodeId(node)) continue;
         s.Ended(name, node);
         break;
@@ -292,16 +292,16 @@ TEST(Placement, GangStartsOnIdleNodesAndHoldsThem) {
 
 TEST(Placement, GangDoesNotWaitForEver) {
   ToldScheduler s({.policy = Policy::kFifo});
-  for (int i = 0; i < 12; ++i) s.Add(Number("S", i));
+  for (int i = 0; i < 12; ++i) s.Add(Numbered("S", i));
   s.profile.shape.nodes = 2;
   s.Add("gang");
   s.Begin({{1, 0, 0}, {1, 0, 0}});
   int small_before = 0;
   while (s.State("gang") == TaskState::kReady && small_before < 12) {
     for (int i = 0; i < 12; ++i) {
-      if (s.State(Number("S", i)) != TaskState::kSent) continue;
+      if (s.State(Numbered("S", i)) != TaskState::kSent) continue;
       s.now += std::chrono::seconds(1);
-      s.Ended(Number("S", i), s.scheduler().node(s[Number("S", i)]).value);
+      s.Ended(Numbered("S", i), s.scheduler().node(s[Numbered("S", i)]).value);
       ++small_before;
       break;
     }
@@ -410,7 +410,7 @@ TEST(Placement, GangIsGivenUpWhenANodeItNeedsIsClosed) {
 
 TEST(Placement, GangKeepsItsNodesUntilAllAreIdle) {
   ToldScheduler s({.policy = Policy::kFifo});
-  for (int i = 0; i < 9; ++i) s.Add(Number("S", i));
+  for (int i = 0; i < 9; ++i) s.Add(Numbered("S", i));
   s.profile.shape.nodes = 2;
   s.profile.priority = 9;
   s.Add("gang");
@@ -418,9 +418,9 @@ TEST(Placement, GangKeepsItsNodesUntilAllAreIdle) {
   uint32_t at_once = 0;
   while (s.State("gang") == TaskState::kReady) {
     for (int i = 0; i < 9; ++i) {
-      if (s.State(Number("S", i)) != TaskState::kSent) continue;
+      if (s.State(Numbered("S", i)) != TaskState::kSent) continue;
       s.now += std::chrono::seconds(1);
-      const std::string answer = s.Ended(Number("S", i), s.scheduler().node(s[Number("S", i)]).value);
+      const std::string answer = s.Ended(Numbered("S", i), s.scheduler().node(s[Numbered("S", i)]).value);
       at_once += answer.find("start S") != std::string::npos;
       EXPECT_EQ(answer.find("start gang") != std::string::npos,
                 s.scheduler().counts().sent == 1 && s.State("gang") == TaskState::kSent);

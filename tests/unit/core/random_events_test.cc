@@ -249,6 +249,7 @@ class Chaos {
       spec.out = out;
       spec.after = after;
       spec.after_any = after_any;
+      if (Chance(4)) spec.bound = Below(1000);
       graph_.AddTask(spec);
     }
     const Status sealed = graph_.Seal();
@@ -259,7 +260,7 @@ class Chaos {
     if (first > 0) ++seen_.grown;
     if (Chance(10)) {
       const TaskId restored(first + Below(count));
-      const auto as = static_cast<TaskRestored::As>(Below(5));
+      const auto as = static_cast<TaskRestored::As>(Below(6));
       events.push_back(TaskRestored{restored, as, Below(3), Below(2), Below(5)});
       if (as != TaskRestored::As::kOpen && graph_.predecessors(restored).empty()) {
         // Others may have been skipped before, then nothing is restored: take the answer from the scheduler
@@ -300,7 +301,7 @@ class Chaos {
     if (what < 11) return NodeLost{AnyNode()};
     if (what < 12) return NodeClosed{AnyNode()};
     if (what < 13) return NodeHungUp{AnyNode()};
-    if (what < 14) return CancelRequested{AnyTask()};
+    if (what < 14) return Chance(3) ? Event(BestKnown{950.0 + Below(50)}) : CancelRequested{AnyTask()};
     if (what < 15) return Chance(9) ? Event(RemakesMayBeOut{}) : AttemptMayBeOut{AnyTask()};
     if (what < 25)
       return FileStored{AnyFile(), AnyNode(), Chance(3) ? -1 : static_cast<int64_t>(Below(2000))};
@@ -602,7 +603,7 @@ class Chaos {
     EXPECT_EQ(c.waiting, 0u);
     EXPECT_EQ(c.ready, 0u);
     EXPECT_EQ(c.sent + c.running, 0u);
-    EXPECT_EQ(c.done + c.failed + c.skipped + c.cancelled, graph_.task_count());
+    EXPECT_EQ(c.done + c.failed + c.skipped + c.cancelled + c.pruned, graph_.task_count());
     EXPECT_GE(completions_, 1);
     seen_.lost += c.losses;
     seen_.stolen += c.stolen;

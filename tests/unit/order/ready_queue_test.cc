@@ -87,23 +87,23 @@ TEST(ReadyQueue, ARingThatIsTidiedUpKnowsItsOldestTask) {
   }
 }
 
-TEST(ReadyQueue, ALanesPriorityIsThatOfTasksThatAreThere) {
+TEST(ReadyQueue, ALanesUrgencyIsThatOfTasksThatAreThere) {
   Card cards[2] = {{1, 0, 0, true, 0}, {2, 1, 0, true, 0}};
-  const int32_t priorities[2] = {5, -2};
-  const Cards all(cards, priorities);
+  const Urgency urgencies[2] = {5, -2};
+  const Cards all(cards, urgencies);
   ReadyQueue queue;
   for (uint32_t n = 0; n < 2; ++n) queue.Push(TaskId(n), cards[n], all);
-  EXPECT_EQ(queue.Priority(0), 5);
+  EXPECT_EQ(queue.MostUrgent(0), 5);
   cards[0].queued = false;
   queue.Leave(cards[0], false);
-  EXPECT_EQ(queue.Priority(0), -2);
-  EXPECT_EQ(queue.Priority(1), INT32_MIN);
+  EXPECT_EQ(queue.MostUrgent(0), -2);
+  EXPECT_EQ(queue.MostUrgent(1), kLeastUrgent);
 }
 
-TEST(ReadyQueue, CountsTheMemoryOfLowerPriorities) {
+TEST(ReadyQueue, CountsTheMemoryOfLessUrgentTasks) {
   Card cards[2] = {{1, 0, 0, true, 0}, {2, 0, 0, true, 0}};
-  const int32_t priorities[2] = {1, 0};
-  const Cards all(cards, priorities);
+  const Urgency urgencies[2] = {1, 0};
+  const Cards all(cards, urgencies);
   ReadyQueue queue;
   queue.Push(TaskId(0), cards[0], all);
   const size_t one = queue.memory();
@@ -204,7 +204,7 @@ class Model {
   struct Item {
     TaskId task;
     Card card;
-    int32_t priority = 0;
+    Urgency urgency = 0;
     bool ahead = false;
   };
   struct Answer {
@@ -244,7 +244,7 @@ class Model {
         best = &item;
         continue;
       }
-      const int32_t mine = item.priority, other = best->priority;
+      const Urgency mine = item.urgency, other = best->urgency;
       if (hrf && item.card.level != best->card.level) {
         if (item.card.level > best->card.level) best = &item;
       } else if (mine != other) {
@@ -335,10 +335,10 @@ void RandomSteps(uint64_t seed) {
   // None, a few, or nearly each task its own.
   const int32_t different[] = {1, 3, 1'000'000};
   const uint32_t kinds = random.Below(3);
-  std::vector<int32_t> priorities(kTasks);
-  for (int32_t& priority : priorities)
-    priority = static_cast<int32_t>(random.Below(different[kinds])) - (kinds > 0);
-  const Cards cards(records.data(), kinds > 0 || random.Below(2) == 0 ? priorities.data() : nullptr);
+  std::vector<Urgency> urgencies(kTasks);
+  for (Urgency& urgency : urgencies)
+    urgency = static_cast<int32_t>(random.Below(different[kinds])) - (kinds > 0);
+  const Cards cards(records.data(), kinds > 0 || random.Below(2) == 0 ? urgencies.data() : nullptr);
   std::map<uint32_t, std::vector<uint32_t>> stands_in;  // task -> queues
   uint32_t ticket = UINT32_MAX - 150;                   // runs over on the way
   const auto in_each = [&](uint32_t task, const auto& what) {
@@ -370,7 +370,7 @@ void RandomSteps(uint64_t seed) {
         if (!exact && random.Below(2) == 0) continue;
         stands_in[task].push_back(q);
         queues[q].Push(TaskId(task), card, cards);
-        models[q].items.push_back({TaskId(task), card, priorities[task]});
+        models[q].items.push_back({TaskId(task), card, urgencies[task]});
       }
       if (stands_in[task].empty()) card.queued = false;
     } else if (what < 85) {
@@ -468,15 +468,15 @@ class SmallQueue {
   }
   ReadyQueue& queue() { return queue_; }
   Card& card(uint32_t task) { return records_[task].card; }
-  Cards cards() const { return Cards(records_.data(), priorities_.empty() ? nullptr : priorities_.data()); }
-  void SetPriorities(std::vector<int32_t> priorities) { priorities_ = std::move(priorities); }
+  Cards cards() const { return Cards(records_.data(), urgencies_.empty() ? nullptr : urgencies_.data()); }
+  void SetUrgencies(std::vector<Urgency> urgencies) { urgencies_ = std::move(urgencies); }
 
  private:
   SeededDraws draws_{1};
   LevelTimes times_;
   LaneTable lanes_;
   std::vector<Record> records_ = std::vector<Record>(20'000);
-  std::vector<int32_t> priorities_;
+  std::vector<Urgency> urgencies_;
   std::unique_ptr<Order> order_;
   ReadyQueue queue_;
   uint32_t next_ = 0;
@@ -485,9 +485,9 @@ class SmallQueue {
 using Numbers = std::vector<uint32_t>;
 
 TEST(ReadyQueue, ALargerPriorityGoesFirstWithinALevel) {
-  const std::vector<int32_t> priorities = {0, 5, -1, 5, 0, 7, -1};
+  const std::vector<Urgency> urgencies = {0, 5, -1, 5, 0, 7, -1};
   SmallQueue fifo(Policy::kFifo), lifo(Policy::kLifo), hrf(Policy::kHrf);
-  for (SmallQueue* queue : {&fifo, &lifo, &hrf}) queue->SetPriorities(priorities);
+  for (SmallQueue* queue : {&fifo, &lifo, &hrf}) queue->SetUrgencies(urgencies);
   fifo.Push({0, 0, 0, 0, 0, 0, 0});
   lifo.Push({0, 0, 0, 0, 0, 0, 0});
   hrf.Push({1, 0, 1, 0, 0, 0, 0});
@@ -503,17 +503,17 @@ TEST(ReadyQueue, ALargerPriorityGoesFirstWithinALevel) {
 
 TEST(ReadyQueue, AsManyPrioritiesAsTasksAreOneBucket) {
   SmallQueue queue(Policy::kFifo);
-  std::vector<int32_t> priorities;
-  for (int32_t i = 0; i < 10'000; ++i) priorities.push_back(i * 7919 % 10'000);
-  queue.SetPriorities(priorities);
+  std::vector<Urgency> urgencies;
+  for (int32_t i = 0; i < 10'000; ++i) urgencies.push_back(i * 7919 % 10'000);
+  queue.SetUrgencies(urgencies);
   queue.Push(std::vector<Level>(10'000, 0));
   EXPECT_EQ(queue.queue().buckets().size(), 1u) << "all are looked at for each task that is taken";
   EXPECT_EQ(queue.queue().FindBroken(queue.cards()), "");
   EXPECT_GE(queue.queue().memory(), 9'999 * (sizeof(Entry) + sizeof(Bucket) + 4 * sizeof(void*)));
-  EXPECT_EQ(queue.queue().Priority(0), 9'999);
-  EXPECT_EQ(queue.queue().Priority(1), INT32_MIN) << "none";
-  for (int32_t highest = 9'999; highest >= 5'000; --highest) ASSERT_EQ(priorities[queue.Take()], highest);
-  EXPECT_EQ(queue.queue().Priority(0), 4'999);
+  EXPECT_EQ(queue.queue().MostUrgent(0), 9'999);
+  EXPECT_EQ(queue.queue().MostUrgent(1), kLeastUrgent) << "none";
+  for (int32_t highest = 9'999; highest >= 5'000; --highest) ASSERT_EQ(urgencies[queue.Take()], highest);
+  EXPECT_EQ(queue.queue().MostUrgent(0), 4'999);
   queue.queue().Clear();
   EXPECT_LE(queue.queue().memory(), sizeof(Bucket));
 }

@@ -291,7 +291,7 @@ TEST(StatusJson, TheWholeDocument) {
   EXPECT_EQ(StatusJson(FiguresOf(history), context),
             "{\"version\":1,\"run\":\"ab12\",\"run_dir\":\"runs/"
             "harrow-1\",\"state\":\"ended\",\"source\":\"journal\",\"epoch\":2,"
-            "\"tasks\":{\"total\":6,\"done\":2,\"failed\":2,\"skipped\":1,\"cancelled\":1,\"running\":0},"
+            "\"tasks\":{\"total\":6,\"done\":2,\"failed\":2,\"skipped\":1,\"cancelled\":1,\"pruned\":0,\"running\":0},"
             "\"makespan_s\":10.000000,\"core_utilisation\":0.4750,\"sessions\":1,\"slots\":4,\"attempts\":5,"
             "\"losses\":1,"
             "\"input_bytes\":{\"local\":300,\"remote\":100,\"home\":300},\"bytes_moved\":0,\"shared_read_"

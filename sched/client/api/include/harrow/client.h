@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -79,9 +80,10 @@ struct Spec {
   std::string stdin_path{}, stdout_path{}, stderr_path{};
   std::vector<Task> after{}, after_any{};
   std::vector<std::string> after_names{}, after_any_names{};
+  std::optional<double> bound{};
 };
 
-enum class State { kDone = HARROW_DONE, kFailed = HARROW_FAILED, kSkipped = HARROW_SKIPPED, kCancelled = HARROW_CANCELLED };
+enum class State { kDone = HARROW_DONE, kFailed = HARROW_FAILED, kSkipped = HARROW_SKIPPED, kCancelled = HARROW_CANCELLED, kPruned = HARROW_PRUNED };
 enum class Ending {
   kNoAttempt = HARROW_NO_ATTEMPT,
   kExited = HARROW_EXITED,
@@ -99,6 +101,12 @@ struct Result {
   State state{};
   Ending ending{};
   int32_t code = 0;
+};
+
+/// A value of the run, and what belongs to it.
+struct Best {
+  double value = 0;
+  std::string solution{};
 };
 
 inline std::string Name(State state) {
@@ -162,6 +170,7 @@ class Run {
     c.after_any_count = after_any.size();
     c.after_names = after_names.get();
     c.after_any_names = after_any_names.get();
+    c.bound = spec.bound ? &*spec.bound : nullptr;
     Task task{};
     const harrow_code code = harrow_submit(run_, &c, &task.handle);
     if (code != HARROW_OK) return Failed(code);
@@ -189,6 +198,29 @@ class Run {
     if (which != nullptr) which->handle = result.task;
     if (code != HARROW_OK) return Failed(code);
     return Of(result);
+  }
+  /// Whether it is better than all that were known; it is on disk.
+  Expected<bool> Offer(double value, const std::string& solution = {}) {
+    int better = 0;
+    const harrow_code code = harrow_offer(run_, value, solution.data(), solution.size(), &better);
+    if (code != HARROW_OK) return Failed(code);
+    return better != 0;
+  }
+  /// kNone: none is known.
+  Expected<Best> BestValue() {
+    Best best;
+    for (size_t room = 4096;;) {
+      best.solution.resize(room);
+      size_t size = room;
+      const harrow_code code = harrow_best(run_, &best.value, best.solution.data(), &size);
+      if (code == HARROW_INVALID && size > room) {
+        room = size;  // it may be another one by now
+        continue;
+      }
+      if (code != HARROW_OK) return Failed(code);
+      best.solution.resize(size);
+      return best;
+    }
   }
   /// Waits as Flush does; the Run is of no more use.
   Status Close() { return Told(harrow_close(std::exchange(run_, nullptr))); }

@@ -44,7 +44,7 @@ typedef enum harrow_code {
   HARROW_OVER = 4,        /* the run has ended, or takes no more tasks */
   HARROW_UNKNOWN = 5,     /* no server answers, or it cannot write: it is not known whether the tasks were taken */
   HARROW_TIMEOUT = 6,
-  HARROW_NONE = 7,        /* harrow_next: there is no task left whose result could come */
+  HARROW_NONE = 7,        /* harrow_next: there is no task left whose result could come; harrow_best: no value */
   HARROW_VERSION = 8,     /* the run is of another release */
   HARROW_INTERNAL = 9     /* memory, threads */
 } harrow_code;
@@ -84,6 +84,8 @@ typedef struct harrow_spec {
   size_t after_any_count;
   const char* const* after_names;       /* the same, of any tasks of the run, by name or number ("#12") */
   const char* const* after_any_names;
+  const double* bound;                  /* nothing that comes of it can be a better (smaller) value of the run than that: it is
+                                         * pruned where a best value makes it pointless (harrow_offer); NULL: it has none */
 } harrow_spec;
 
 #ifdef __cplusplus
@@ -96,7 +98,8 @@ typedef enum harrow_state {
   HARROW_DONE = 1,
   HARROW_FAILED = 2,
   HARROW_SKIPPED = 3,   /* something that it needs is not done */
-  HARROW_CANCELLED = 4
+  HARROW_CANCELLED = 4,
+  HARROW_PRUNED = 5     /* nothing better than the best value could come of it */
 } harrow_state;
 
 /* How the last attempt ended. */
@@ -147,6 +150,15 @@ harrow_code harrow_await(harrow_run* run, harrow_task task, double timeout, harr
  * harrow_await has told are among them. HARROW_INVALID and HARROW_UNKNOWN: result->task was not taken. HARROW_NONE: all
  * have been told. */
 harrow_code harrow_next(harrow_run* run, double timeout, harrow_result* result);
+
+/* A value that was found, with what belongs to it, of any bytes (at most 16 MiB): the run keeps the smallest, and prunes tasks
+ * that have not begun by their bound, in all of its allocations. Waits until it is on disk. `better`, which may be NULL: 1 where it
+ * was better than all that were known, else 0. */
+harrow_code harrow_offer(harrow_run* run, double value, const void* solution, size_t size, int* better);
+
+/* The best value that is known. `solution`, which may be NULL, has room for *size bytes; *size is how many there are then, and
+ * HARROW_INVALID where they were more. `size` may be NULL without `solution`. HARROW_NONE: none is known. */
+harrow_code harrow_best(harrow_run* run, double* value, void* solution, size_t* size);
 
 /* What was wrong with the last call of this thread that returned another code than HARROW_OK: one line for people. Valid until
  * the next call of this thread that fails. */

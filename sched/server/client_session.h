@@ -21,7 +21,7 @@ class ClientSession {
     std::function<Moment()> now;
     std::function<void(pb::SubmitRequest, Submissions::Told)> submit;
     std::function<void(std::shared_ptr<wire::Channel>, const pb::AwaitRequest&)> await;
-    std::function<Status()> drain;
+    std::function<void(std::function<void(Status)>)> drain;
     std::function<bool()> takes_tasks;
     std::function<void(pb::Progress*)> tell_load;
     std::function<void(const std::vector<TaskId>&)> cancel;  // tasks of any server of the run
@@ -43,6 +43,7 @@ class ClientSession {
   void Answer(bool ok, int32_t code, std::string text);
   void Explain(const std::string& name);
   void Cancel(const pb::CancelRequest& request);
+  void Drain();
   void Submit(pb::SubmitRequest* request);
   /// A task by name, or an answer that it is unknown.
   std::optional<TaskId> Find(const std::string& name);

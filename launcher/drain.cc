@@ -48,6 +48,14 @@ int RunDrain(const DrainOptions& options) {
   if (allocations.empty()) return Fail(Status(Code::kInvalid, "the run has one allocation alone, and nobody to give its tasks to; harrow join in another job gives it one more"));
   const auto chosen = Choose(allocations, options.allocation);
   if (!chosen.ok()) return Fail(chosen.status());
+  const bool all_drain = std::all_of(allocations.begin(), allocations.end(), [&](const RunAccess::OneAllocation& one) {
+    return one.over || &one == *chosen || (one.progress && one.progress->allocation().draining());
+  });
+  const bool drains_too = (*chosen)->progress && (*chosen)->progress->allocation().draining();
+  if (all_drain && !drains_too) {
+    return Fail(Status(Code::kInvalid, StrCat("allocation ", Described(**chosen), ": no other allocation of the run would be left to take its tasks: all others drain",
+                                              " or are over; harrow cancel --all, or a signal, ends the run")));
+  }
   const auto answer = access.Drain((*chosen)->part);
   if (!answer.ok()) return Fail(answer.status());
   if (!answer->ok()) return Fail(Status(Code::kInvalid, StrCat("allocation ", Described(**chosen), ": ", answer->text())));

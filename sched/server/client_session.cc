@@ -68,10 +68,7 @@ void ClientSession::OnMessage(std::string_view bytes) {
   }
   if (message.has_explain()) Explain(message.explain().task());
   if (message.has_cancel()) Cancel(message.cancel());
-  if (message.has_drain()) {
-    const Status drains = hooks_.drain();
-    Answer(drains.ok(), drains.ok() ? 0 : 2, drains.ok() ? "its tasks go to the other allocations, and it ends when what runs has ended" : drains.message());
-  }
+  if (message.has_drain()) Drain();
   if (message.has_submit()) Submit(message.mutable_submit());
   if (message.has_offer()) Offer(message.mutable_offer());
   if (message.has_best()) {
@@ -142,6 +139,17 @@ void ClientSession::Cancel(const pb::CancelRequest& request) {
 }
 
 /// The answer may come when the client has gone, and this session with it.
+void ClientSession::Drain() {
+  hooks_.drain([channel = channel_](const Status& drains) {
+    pb::ToClient reply;
+    reply.mutable_answer()->set_ok(drains.ok());
+    reply.mutable_answer()->set_code(drains.ok() ? 0 : 2);
+    reply.mutable_answer()->set_text(drains.ok() ? "its tasks go to the other allocations, and it ends when what runs has ended" : drains.message());
+    channel->Send(reply.SerializeAsString());
+  });
+}
+
+/// As of Drain().
 void ClientSession::Submit(pb::SubmitRequest* request) {
   std::string id = request->id();
   hooks_.submit(std::move(*request), [channel = channel_, id = std::move(id)](const Result<pb::Submitted>& submitted) {

@@ -24,7 +24,7 @@ class ClientSession {
     std::function<void(std::shared_ptr<wire::Channel>, const pb::AwaitRequest&)> await;
     std::function<void(run::BestValue, Best::Told)> offer;
     std::function<const run::BestValue*()> best;  // null: none is known
-    std::function<Status()> drain;
+    std::function<void(std::function<void(Status)>)> drain;
     std::function<bool()> takes_tasks;
     std::function<void(pb::Progress*)> tell_load;
     std::function<void(const std::vector<TaskId>&)> cancel;  // tasks of any server of the run
@@ -46,6 +46,7 @@ class ClientSession {
   void Answer(bool ok, int32_t code, std::string text);
   void Explain(const std::string& name);
   void Cancel(const pb::CancelRequest& request);
+  void Drain();
   void Submit(pb::SubmitRequest* request);
   void Offer(pb::OfferValue* offer);
   /// A task by name, or an answer that it is unknown.

@@ -103,11 +103,13 @@ void RunDriver::NoteMadeElsewhere(const made::Attempts& made) {
 void RunDriver::Drain() {
   if (std::exchange(draining_, true)) return;
   for (const auto& node : nodes_.all()) events_.push_back(core::NodeClosed{node->id});
+  // Also when the others have gone: what no node may start here any more stays open.
+  if (!others_) events_.push_back(core::OtherServersThere{true});
   Wake();
 }
 
 void RunDriver::SetOthers(bool there) {
-  if (std::exchange(others_, there) == there) return;
+  if (std::exchange(others_, there) == there || draining_) return;
   events_.push_back(core::OtherServersThere{there});
   Wake();
 }

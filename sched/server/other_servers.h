@@ -88,6 +88,8 @@ class OtherServers {
   void TellLoad(pb::Progress* progress) const;
 
   const std::set<uint32_t>& connected() const { return connected_; }
+  /// Another one goes on with the run, as far as is known.
+  bool there() const { return alive_ || !connected_.empty(); }
   /// Nothing of this server's is under way to or from another one.
   bool idle() const { return moves_.idle(); }
   /// Sent to and received from other servers since this one started.

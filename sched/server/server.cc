@@ -156,6 +156,7 @@ Status Server::Impl::Start() {
   if (epoch > 1) made = made::ReadAll(dir(), dir().path(), flow.settings.flow_id);
   HARROW_RETURN_IF_ERROR(driver->Restore(history, std::move(made)));
   HARROW_RETURN_IF_ERROR(ReadyForOthers(history));
+  DrainAgain(history);
   awaiting.Restore(history);
   RecordStart(history);
   if (options.part.is_first()) ReadyForSubmissions(std::move(known));
@@ -325,7 +326,7 @@ wire::ChannelHandler Server::Impl::AcceptClient(std::shared_ptr<wire::Channel> c
                              },
                              .offer = [this](run::BestValue value, Best::Told told) { Offer(std::move(value), std::move(told)); },
                              .best = [this] { return KnownBest(); },
-                             .drain = [this] { return Drain(); },
+                             .drain = [this](std::function<void(Status)> told) { Drain(std::move(told)); },
                              .takes_tasks = [this] { return submissions.has_value(); },
                              .tell_load = [this](pb::Progress* told) { others->TellLoad(told); },
                              .cancel = [this](const std::vector<TaskId>& tasks) { others->Cancel(tasks); },
@@ -455,6 +456,7 @@ void Server::Impl::Committed(uint64_t sequence) {
   driver->Committed(sequence);
   others->Committed(sequence);
   awaiting.Committed(sequence);
+  for (; !drains.empty() && drains.front().first <= committed; drains.pop_front()) drains.front().second(Status());
   FeedTasks();
   GoOn();
 }
@@ -538,7 +540,7 @@ run::ServerEnd Server::Impl::EndOf() const {
   const Figures figures = driver->FiguresAt(Now());
   if (!driver->fatal().empty()) return run::ServerEnd::kCannotGoOn;
   if (const auto end = driver->StagingEnd()) return *end;
-  if (drained) return run::ServerEnd::kAllDone;
+  if (drained && (figures.open() == 0 || others->there())) return run::ServerEnd::kAllDone;
   // One that came when all was settled, as agents left, has interrupted nothing.
   if (figures.open() > 0 && (driver->interrupted() || driver->out_of_time())) return run::ServerEnd::kStopped;
   if (driver->nodes_gone()) return run::ServerEnd::kCannotGoOn;

@@ -74,7 +74,10 @@ struct Server::Impl {
   void Offer(run::BestValue value, Best::Told told);
   void Save(const run::BestValue& value, std::function<void(Status)> done);
   const run::BestValue* KnownBest() const { return best.known() ? &*best.known() : nullptr; }
-  Status Drain();
+  void Drain(std::function<void(Status)> told);
+  void DrainAgain(const journal::History& history);
+  void BeginToDrain();
+  std::string SessionName() const;
   void GoOnDraining();
   void Committed(uint64_t sequence);
   void JournalFailed(const Status& why);
@@ -144,6 +147,7 @@ struct Server::Impl {
   bool submitted = false;  // tasks, to this server
   bool tells_awaiting = false;
   bool drained = false;
+  std::deque<std::pair<uint64_t, std::function<void(Status)>>> drains;  // to be told when that is on disk
   Time gave_last{};  // while it drains: when anything ran, or went to another server
   uint64_t gave = 0;
 };

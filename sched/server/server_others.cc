@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "base/text.h"
@@ -13,6 +14,7 @@
 namespace harrow::server {
 namespace {
 
+constexpr const char* kDraining = "draining";                 // a fact: in which execution
 constexpr Duration kDrainPatience = std::chrono::seconds(5);  // for who might take what is left
 
 }  // namespace
@@ -170,20 +172,38 @@ void Server::Impl::Save(const run::BestValue& value, std::function<void(Status)>
   });
 }
 
-Status Server::Impl::Drain() {
-  if (phase != Phase::kRunning || driver->interrupted()) return Status(Code::kInvalid, "it is ending already");
-  if (others->connected().empty())
-    return Status(Code::kInvalid, "no other allocation of the run is there that could take its tasks; harrow cancel --all, or a signal, ends the run");
+/// What has been promised holds for a server that follows, too.
+void Server::Impl::Drain(std::function<void(Status)> told) {
+  if (phase != Phase::kRunning || driver->interrupted()) return told(Status(Code::kInvalid, "it is ending already"));
+  if (others->connected().empty() && !driver->draining())
+    return told(Status(Code::kInvalid, "no other allocation of the run is there that could take its tasks; harrow cancel --all, or a signal, ends the run"));
+  driver->recorder().Fact(kDraining, SessionName());
+  drains.emplace_back(driver->recorder().added(), std::move(told));
+  BeginToDrain();
+}
+
+void Server::Impl::DrainAgain(const journal::History& history) {
+  const bool was_asked = std::any_of(history.facts.begin(), history.facts.end(), [this](const auto& fact) {
+    return fact.first == kDraining && fact.second == SessionName();
+  });
+  if (was_asked) BeginToDrain();
+}
+
+void Server::Impl::BeginToDrain() {
+  if (driver->draining()) return;
   os::LogWarning("drains: other servers take what is open");
   driver->Drain();
   gave_last = loop->Now();
-  return {};
+}
+
+std::string Server::Impl::SessionName() const {
+  return StrCat(flow.settings.started.time_since_epoch().count());
 }
 
 /// Until nothing runs, and all that others can take has gone to them. What then is left they take when this part is over.
 void Server::Impl::GoOnDraining() {
   if (!driver->draining() || driver->interrupted() || phase != Phase::kRunning) return;
-  const bool busy = !driver->nothing_runs() || !others->idle() || others->gave() != gave;
+  const bool busy = driver->gathering() || !driver->nothing_runs() || !others->idle() || others->gave() != gave;
   gave = others->gave();
   if (busy) gave_last = loop->Now();
   const core::Counts& counts = driver->scheduler().counts();

@@ -12,10 +12,11 @@ import sys
 import time
 
 import run_support
-from join_support import Run, chains, independent, names, query, settled
+from join_support import FENCE, Run, chains, independent, names, query, settled
 from run_support import Harrow, check, kill, lines_of, of_run, same, wait_for, write
 
 LONG = bool(os.environ.get("HARROW_LONG"))
+HELD = '[[task]]\nname = "held"\ncommand = "until test -e go; do sleep 0.05; done; echo held >> ran"\n'
 
 
 def test_another_allocation_takes_its_share(directory, program):
@@ -100,7 +101,7 @@ def test_what_depends_on_tasks_elsewhere_is_run(directory, program):
 
 
 def test_submitted_tasks_are_shared(directory, program):
-    with Run(directory, program, '[[task]]\nname = "held"\ncommand = "until test -e go; do sleep 0.05; done; echo held >> ran"\n') as run:
+    with Run(directory, program, HELD) as run:
         run.join(4)
         lines = "".join(f"sleep 0.05; echo s{i} >> ran\n" for i in range(100))
         run.harrow("submit", "--run-dir", "r", "--file", "-", stdin=lines, code=0)
@@ -149,7 +150,7 @@ def test_submissions_outlive_the_first_allocation(directory, program):
 
 
 def test_what_was_submitted_to_a_later_allocation_is_resumed(directory, program):
-    with Run(directory, program, '[[task]]\nname = "held"\ncommand = "until test -e go; do sleep 0.05; done; echo held >> ran"\n') as run:
+    with Run(directory, program, HELD) as run:
         run.join(2)
         run.keepers[0].terminate()
         run.keepers[0].wait(60)
@@ -167,7 +168,7 @@ def test_what_was_submitted_to_a_later_allocation_is_resumed(directory, program)
 
 def test_results_of_tasks_elsewhere_are_told(directory, program):
     """With their exit codes, to who waits at the first allocation."""
-    with Run(directory, program, '[[task]]\nname = "held"\ncommand = "until test -e go; do sleep 0.05; done; echo held >> ran"\n', 1) as run:
+    with Run(directory, program, HELD, 1) as run:
         run.join(2)
         write(f"{directory}/flow2.toml", "".join(f'[[task]]\nname = "x{i}"\ncommand = "exit {i}"\n' for i in range(4)))
         said = run.harrow("submit", "--run-dir", "r", "--wait", "--file", "flow2.toml", code=1)
@@ -202,6 +203,58 @@ def test_a_drained_allocation_gives_all_and_ends(directory, program):
         same(run.rows("SELECT count(*) FROM attempt WHERE outcome NOT IN (1)"), [(0,), (0,)])
         here = len(query(run, 0, "SELECT 1 FROM attempt"))
         check(here < 60, "tasks that it ran:", here)
+
+
+def test_the_last_that_does_not_drain_is_not_drained(directory, program):
+    with Run(directory, program, independent(300, 0.1)) as run:
+        run.join(2)
+        run.harrow("drain", "--run-dir", "r", "0", code=0)
+        said = run.harrow("drain", "--run-dir", "r", "1", code=2).err
+        check("all others drain" in said, said)
+        run.harrow("drain", "--run-dir", "r", "0")  # told twice: as once, or it has ended
+        run.wait(0, 0)
+        run.check_each_once(names(300))
+
+
+def test_a_drained_allocation_that_is_left_alone_fails_no_task(directory, program):
+    """Those who were to take its tasks are killed: all stay open, and a resume runs them."""
+    with Run(directory, program, HELD + independent(300, 0.1)) as run:
+        run.join(1)
+        wait_for(lambda: len(lines_of(f"{directory}/ran")) > 5)
+        run.harrow("drain", "--run-dir", "r", "0", code=0)
+        kill(run.keepers[1].pid)
+        run.keepers[1].wait()
+        time.sleep(2 * FENCE)  # by then it is known to be over
+        write(f"{directory}/go", "")
+        same(run.keepers[0].wait(60), 4)
+        said = "\n".join(lines_of(f"{directory}/harrow.out"))
+        check("drained: " in said and "go on with: harrow run --resume" in said, said)
+        tasks = json.loads(run.harrow("status", "--json", "--run-dir", "r", code=0).out)["tasks"]
+        same((tasks["failed"], tasks["skipped"]), (0, 0), tasks)
+        run.harrow("run", "--resume", "--run-dir", "r", "--slots", "8", code=0)
+        same(sorted(set(lines_of(f"{directory}/ran"))), sorted(names(300) + ["held"]))
+
+
+def test_a_server_that_is_started_again_drains_on(directory, program):
+    """What it runs ends by itself, though its agent is late to come back."""
+    with Run(directory, program, HELD + independent(200, 0.1)) as run:
+        run.join(2)
+        wait_for(lambda: len(lines_of(f"{directory}/ran")) > 5)
+        run.harrow("drain", "--run-dir", "r", "0", code=0)
+        agents = of_run(run.part(0), "inner")
+        for agent in agents:
+            kill(agent, signal.SIGSTOP)
+        for server in of_run(run.part(0), "server"):
+            kill(server)
+        time.sleep(FENCE / 2)
+        for agent in agents:
+            kill(agent, signal.SIGCONT)
+        wait_for(lambda: len(lines_of(f"{directory}/ran")) == 200)
+        look = json.loads(run.harrow("status", "--json", "--run-dir", "r", code=0).out)["allocations"][0]
+        same((look["state"], look["running"]), ("draining", 1))
+        write(f"{directory}/go", "")
+        run.wait(0, 0)
+        run.check_each_once(names(200) + ["held"])
 
 
 def test_an_allocation_that_ends_gives_its_tasks_back(directory, program):
@@ -279,7 +332,7 @@ def test_retried_as_often_as_asked(directory, program):
 
 def test_what_fits_only_elsewhere_is_run_there(directory, program):
     """Also where it is submitted when the first allocation has all of its nodes, and a moment in which that is alone has passed."""
-    with Run(directory, program, '[[task]]\nname = "held"\ncommand = "until test -e go; do sleep 0.05; done; echo held >> ran"\n') as run:
+    with Run(directory, program, HELD) as run:
         run.join(4)
         wide = "".join(f'[[task]]\nname = "w{i}"\ncores = 4\ncommand = "echo w{i} >> ran"\n' for i in range(10))
         write(f"{directory}/wide.toml", wide)

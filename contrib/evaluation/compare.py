@@ -35,6 +35,18 @@ def chain(found, of):
     return text
 
 
+def claimed(found, of):
+    """All pairs whose order can be claimed."""
+    names = sorted(found, key=lambda name: mean(found[name], of))
+    out = []
+    for i, a in enumerate(names):
+        for b in names[i + 1:]:
+            off, half = difference(found[a], found[b], of)
+            if off > half:
+                out.append(f"{a} < {b}")
+    return out
+
+
 def contradicted(found, of, order):
     """Pairs of the paper's order that are the other way round, outside of the interval."""
     order = [name for name in order if name in found]

@@ -87,9 +87,6 @@ struct Report {
   std::vector<Offer> offers = {};
   // Moves that came to it lately: in each report until they are some seconds old.
   std::vector<MoveId> taken = {};
-  // The least value that a task of it has found, and the least bound of all that is open with it (offers
-  // included, until they are confirmed).
-  std::optional<double> best = {}, bound = {};
 };
 
 // --- what a supervisor asks of servers
@@ -105,16 +102,6 @@ struct MoveRequest {
   uint64_t keep = 0;
   bool waiting = false;
 };
-/// A better value than `to` has told was found by `by`, which has the solution.
-struct BetterValue {
-  PartId to = {};
-  double value = 0;
-  PartId by = {};
-};
-/// No open task can lead to a value that is better by more than the gap.
-struct GapReached {
-  double best = 0, bound = 0;
-};
 
 struct Reported {
   Report report;
@@ -128,7 +115,7 @@ struct PartEnded {
 };
 
 using Event = std::variant<Reported, PartEnded>;
-using Action = std::variant<MoveRequest, BetterValue, GapReached>;
+using Action = std::variant<MoveRequest>;
 
 /// Which requests a server carries out: those of the newest supervisor, each once, in ascending order.
 class Obedience {

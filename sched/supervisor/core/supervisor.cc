@@ -24,7 +24,6 @@
 #include "supervisor/core/supervisor.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -62,14 +61,13 @@ bool Contains(const std::vector<MoveId>& ids, const MoveId& id) {
 
 void Supervisor::Handle(Time now, const Event& event, std::vector<Action>* actions) {
   if (!began_) began_ = now;
-  std::visit([&](const auto& e) { On(now, e, actions); }, event);
+  std::visit([&](const auto& e) { On(now, e); }, event);
   if (superseded_ || !RoundIsOver(now)) return;
-  LookAtGap(actions);
   Forget(now);
   Balance(now, actions);
 }
 
-void Supervisor::On(Time now, const Reported& event, std::vector<Action>* actions) {
+void Supervisor::On(Time now, const Reported& event) {
   const Report& report = event.report;
   if (report.obeys > epoch_) superseded_ = true;
   for (const MoveId& id : report.taken) Close(id);
@@ -77,18 +75,12 @@ void Supervisor::On(Time now, const Reported& event, std::vector<Action>* action
   if (ended != ended_.end() && report.server_epoch <= ended->second) return;
   Part& part = parts_[report.part];
   if (part.report.part && !Newer(report, part.report)) return;
-  if (report.best && (!best_ || *report.best < *best_)) {
-    best_ = report.best;
-    best_by_ = report.part;
-  }
   newcomer_ |= !part.report.part;
   if (!part.fresh && fresh_++ == 0) round_began_ = now;
   part.report = report;
   part.heard = now;
   part.fresh = true;
   Learn(now, report);
-  if (!superseded_ && best_ && (!report.best || *report.best > *best_))
-    actions->push_back(BetterValue{report.part, *best_, best_by_});
 }
 
 void Supervisor::Learn(Time now, const Report& report) {
@@ -109,7 +101,7 @@ void Supervisor::Learn(Time now, const Report& report) {
   }
 }
 
-void Supervisor::On(Time, const PartEnded& event, std::vector<Action>*) {
+void Supervisor::On(Time, const PartEnded& event) {
   const auto part = parts_.find(event.part);
   uint32_t& ended = ended_[event.part];
   ended = std::max(ended, event.server_epoch);
@@ -154,19 +146,6 @@ void Supervisor::Forget(Time now) {
   }
   forgotten_ += old.size();
   for (const MoveId& id : old) Close(id);
-}
-
-/// Tasks that are on their way have a bound, too, which nobody may be telling at the moment.
-void Supervisor::LookAtGap(std::vector<Action>* actions) {
-  if (options_.gap < 0 || gap_told_ || !best_ || !moves_.empty() || forgotten_ > 0) return;
-  if (epoch_ > 1 && *began_ + options_.silence > looked_.value_or(*began_)) return;
-  std::optional<double> bound;
-  for (const auto& [id, part] : parts_) {
-    if (part.report.bound && (!bound || *part.report.bound < *bound)) bound = part.report.bound;
-  }
-  if (bound && *best_ - *bound > options_.gap * std::abs(*best_)) return;
-  gap_told_ = true;
-  actions->push_back(GapReached{*best_, bound.value_or(*best_)});
 }
 
 bool Supervisor::RoundIsOver(Time now) const {
@@ -375,7 +354,6 @@ std::string Supervisor::FindBroken() const {
     fresh += part.fresh ? 1 : 0;
     if (part.report.part != id) return StrCat("part ", id.value, " has not reported");
     if (part.giving.size() != giving[id]) return StrCat("part ", id.value, " gives what nobody knows of");
-    if (part.report.best && (!best_ || *best_ > *part.report.best)) return "the best value is not the best";
   }
   if (fresh != fresh_) return "how many have reported";
   for (const auto& [id, of_part] : expected) {

@@ -32,8 +32,6 @@ struct Options {
   Duration silence = std::chrono::seconds(3);
   // Of a move of which nobody has told for so long nothing is expected any more.
   Duration forget = std::chrono::seconds(10);
-  // Relative to the best value; below 0: the run goes on to its end.
-  double gap = -1;
 
   /// Servers report so often; who is silent is known by that.
   void SetPeriod(Duration each) {
@@ -84,11 +82,10 @@ class Supervisor {
     Time told{};           // when anybody told of it, or it was asked for
   };
 
-  void On(Time now, const Reported& event, std::vector<Action>* actions);
-  void On(Time now, const PartEnded& event, std::vector<Action>* actions);
+  void On(Time now, const Reported& event);
+  void On(Time now, const PartEnded& event);
   void Learn(Time now, const Report& report);
   void Forget(Time now);
-  void LookAtGap(std::vector<Action>* actions);
   void Balance(Time now, std::vector<Action>* actions);
   void MeasureSpeeds(const std::vector<PartId>& present);
   double CapacityOf(const Part& part, const QueueState& queue) const { return queue.capacity * part.speed; }
@@ -127,9 +124,6 @@ class Supervisor {
   bool newcomer_ = false;  // one of them for the first time
   uint64_t next_ = 1;
   uint64_t asked_tasks_ = 0, asked_moves_ = 0, forgotten_ = 0;
-  std::optional<double> best_;
-  PartId best_by_;
-  bool gap_told_ = false;
 };
 
 }  // namespace harrow::supervisor

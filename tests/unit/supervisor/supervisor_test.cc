@@ -410,68 +410,6 @@ TEST(SupervisorTest, WhatRunsIsNotMoved) {
   EXPECT_EQ(TextOf(w.Asked()), "0>1:1 ") << "of nine the other should have four";
 }
 
-// --- values
-
-TEST(SupervisorTest, ABetterValueIsToldToWhoeverReportsAWorseOne) {
-  Watched w;
-  Introduce(&w, 3);
-  Report finder = w.Of(0, 0);
-  finder.best = 3.5;
-  w.Tell(finder);
-  w.Tell(w.Of(1, 0));
-  Report knows = w.Of(2, 0);
-  knows.best = 3.5;
-  w.Tell(knows);
-  ASSERT_EQ(w.actions.size(), 1u);
-  const auto& told = std::get<BetterValue>(w.actions[0]);
-  EXPECT_EQ(told.to, PartId(1));
-  EXPECT_EQ(told.value, 3.5);
-  EXPECT_EQ(told.by, PartId(0));
-}
-
-TEST(SupervisorTest, TheGapIsReachedOnceAndNotWhileTasksAreOnTheirWay) {
-  Watched w({.worth_only = false, .gap = 0.05});
-  Introduce(&w, 2);
-  const auto report = [&](uint32_t part, uint64_t ready, std::optional<double> bound) {
-    Report r = w.Of(part, ready);
-    r.best = 10;
-    r.bound = bound;
-    return r;
-  };
-  w.Tell(report(0, 4, 9.6));
-  w.Tell(report(1, 0, 9.0));
-  std::vector<MoveRequest> asked = w.Asked();
-  ASSERT_EQ(TextOf(asked), "0>1:2 ");
-  // The bounds are near enough, but two tasks are on their way.
-  w.handled[0] = asked[0].id.number;
-  Report giver = report(0, 2, 9.6);
-  giver.offers.push_back({asked[0].id, PartId(1), {}, 2});
-  w.Tell(giver);
-  w.Tell(report(1, 0, std::nullopt));
-  EXPECT_TRUE(w.actions.empty());
-  Report taker = report(1, 2, 9.55);
-  taker.taken.push_back(asked[0].id);
-  w.Tell(report(0, 2, 9.6));
-  w.Tell(taker);
-  ASSERT_EQ(w.actions.size(), 1u);
-  EXPECT_EQ(std::get<GapReached>(w.actions[0]).best, 10);
-  EXPECT_EQ(std::get<GapReached>(w.actions[0]).bound, 9.55);
-  w.Tell(report(0, 2, 9.6));
-  w.Tell(report(1, 2, 9.6));
-  EXPECT_EQ(w.actions.size(), 1u);
-}
-
-TEST(SupervisorTest, AnOpenBoundKeepsTheRunGoing) {
-  Watched w({.gap = 0.05});
-  for (uint32_t part = 0; part < 2; ++part) {
-    Report report = w.Of(part, 0);
-    report.best = 10;
-    report.bound = part == 0 ? 9.0 : 9.9;
-    w.Tell(report);
-  }
-  EXPECT_TRUE(w.actions.empty());
-}
-
 TEST(ObedienceTest, TheNewestSupervisorEachRequestOnce) {
   Obedience o;
   EXPECT_TRUE(o.Take({1, 3}));

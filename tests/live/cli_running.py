@@ -149,7 +149,7 @@ def test_cancel(directory, program):
         said = "\n".join(lines_of(f"{directory}/harrow.out"))
         check("\ncancelled: held, later; harrow run --resume --run-dir " in said or "\ncancelled: later, held; harrow run" in said, said)
         same(run.status()["run_dir"], os.path.realpath(f"{directory}/harrow-a"))
-        same(run.status()["tasks"], {"total": 5, "done": 2, "failed": 1, "skipped": 0, "cancelled": 2, "running": 0})
+        same(run.status()["tasks"], {"total": 5, "done": 2, "failed": 1, "skipped": 0, "cancelled": 2, "pruned": 0, "running": 0})
         check("cancelled" in run.harrow("explain", "held", code=0).out)
 
 

@@ -61,6 +61,8 @@ class AcrossWatch {
   Status Until(bool again) {
     seen_ = again;
     if (again) AwaitJobs();
+    // Jobs would find nothing to do.
+    if (again && servers_.Ask().empty() && RunIsOver()) return {};
     if (asked_.more && interrupted == 0) HARROW_RETURN_IF_ERROR(MakeMore());
     if (!asked_.more) Missing();
     Duration looked{0};
@@ -190,7 +192,7 @@ class AcrossWatch {
     // It may have ended before anybody was asked.
     if (!seen_ && !OwnedParts(run_, settings_.session_start()).empty()) return false;
     const std::optional<Figures> figures = FiguresOnDisk(run_);
-    return figures && figures->open() == 0;
+    return figures && figures->total > 0 && figures->open() == 0;
   }
   void Wait() {
     loop_->After(kLookEvery, [this] { loop_->Stop(); });

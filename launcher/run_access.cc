@@ -207,8 +207,9 @@ std::string RunAccess::State(const Figures& view) const {
   if (view.complete && view.open() == 0) return "ended";
   if (client_ && !view.complete) return "running";
   if (goes_on_elsewhere()) return "running";
-  if (view.complete) return "stopped";
-  if (KeeperIsGone(*part_.dir)) return "stopped";
+  // Who was killed when all was done has not written that the run ended.
+  const bool nothing_left = view.total > 0 && view.open() == 0;
+  if (view.complete || KeeperIsGone(*part_.dir)) return nothing_left ? "ended" : "stopped";
   return server_status_.code() == Code::kNotFound ? "starting" : "unreachable";
 }
 

@@ -80,6 +80,24 @@ void AddTasks(std::vector<TaskRecord>* to, std::vector<TaskRecord>& from) {
   *to = std::move(both);
 }
 
+int64_t EndOf(const History& history) {
+  int64_t end = history.sessions.back().ended_ns;
+  if (end != 0) return end;
+  for (const AttemptRecord& attempt : history.attempts) end = std::max(end, attempt.end_ns);
+  return end;
+}
+
+/// A session goes on until the last of its allocations has ended, which need not be the first.
+void Lengthen(std::vector<SessionRecord>* sessions, const History& by) {
+  if (by.sessions.empty()) return;
+  const int64_t began = by.sessions.back().started_ns;
+  const auto after = std::find_if(sessions->begin(), sessions->end(), [&](const SessionRecord& each) { return each.started_ns > began; });
+  if (after == sessions->begin()) return;
+  SessionRecord& session = *std::prev(after);
+  // Of one without an end the last record counts, whoever has it.
+  if (session.ended_ns != 0) session.ended_ns = std::max(session.ended_ns, EndOf(by));
+}
+
 bool OfLastSession(const History& other, const History& of_first) {
   return FactOf(other, "session_ns") == FactOf(of_first, "session_ns");
 }
@@ -126,7 +144,10 @@ Result<History> ReadRun(const run_dir::Part& first, const ReadJournal& read, std
     add(&all->parts, other.parts);
     add(&all->copies, other.copies);
     add(&all->moves, other.moves);
-    if (!OfLastSession(other, *all)) continue;
+    if (!OfLastSession(other, *all)) {
+      Lengthen(&all->sessions, other);
+      continue;
+    }
     all->allocations.push_back(allocation);
     add(&all->fates, other.fates);
     goes_on |= !other.sessions.empty() && other.sessions.back().ended_ns == 0;

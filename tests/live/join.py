@@ -285,6 +285,35 @@ def test_a_killed_allocation_is_replaced(directory, program):
         same(sorted(run_by), sorted(names(120)), "what ran")
 
 
+def test_a_run_is_over_whoever_was_killed_last(directory, program):
+    """An allocation that has nothing to do is killed, and before that is known the other one ends the run."""
+    with Run(directory, program, HELD) as run:
+        run.join(2)
+        kill(run.keepers[1].pid)
+        run.keepers[1].wait()
+        write(f"{directory}/go", "")
+        same(run.keepers[0].wait(60), 0)
+        same(json.loads(run.harrow("status", "--json", "--run-dir", "r", code=0).out)["state"], "ended")
+        said = run.harrow("status", "--run-dir", "r", code=0).out
+        check("0 tasks open" not in said and "resume" not in said, said)
+
+
+def test_the_time_of_all_allocations_counts(directory, program):
+    """Also in a session before, in which the first one ended long before the last."""
+    with Run(directory, program, independent(40, 0.2)) as run:
+        run.join(2)
+        wait_for(lambda: len(lines_of(f"{directory}/ran")) > 4)
+        kill(run.keepers[0].pid)
+        run.keepers[0].wait()
+        wait_for(lambda: len(lines_of(f"{directory}/ran")) > 24)
+        run.keepers[1].terminate()
+        run.keepers[1].wait(60)
+        look = lambda: json.loads(run.harrow("status", "--json", "--run-dir", "r", code=0).out)["makespan_s"]
+        before = look()
+        run.harrow("run", "--resume", "--run-dir", "r", "--slots", "2", code=0)
+        check(look() > before, look(), before)
+
+
 def test_all_ended_and_resumed(directory, program):
     with Run(directory, program, independent(200, 0.1)) as run:
         run.join(2)

@@ -146,6 +146,10 @@ def interrupted_and_taken_up():
     same(run.wait(240), 0, said(where))
     same(submitted(where), 1, said(where))
     check_each_once(where, 300)
+    # Once more, when nothing is left to do, by either form.
+    for words in ("fast:1,slow:1", "auto,max=1"):
+        same(RUNS.start(where, words, program=AGAIN).wait(60), 0, said(where))
+    same(submitted(where), 1, said(where))
     nothing_left()
 
 

@@ -157,6 +157,24 @@ TEST_F(WholeRunTest, TakesOfEarlierSessionsWhatWasDoneAndNotWhatWasDecided) {
   EXPECT_EQ(history->allocations.size(), 1u) << "the others are not of this session";
 }
 
+/// What others did after the first part of an earlier session had ended is time of that session.
+TEST_F(WholeRunTest, AnEarlierSessionLastsUntilTheLastOfItsPartsHasEnded) {
+  auto first = Part(0, "8");
+  first->SetFact("ended_ns", "1100");
+  first->SetFact("started_ns", "5000");
+  first->SetFact("ended_ns", "6000");
+  ASSERT_TRUE(first->Close().ok());
+  auto ended = Part(1, "7");
+  ended->SetFact("ended_ns", "1150");
+  ASSERT_TRUE(ended->Close().ok());
+  auto killed = Part(2, "7");
+  killed->Add(Attempt(1, 0));
+  ASSERT_TRUE(killed->Close().ok());
+  const auto history = Read();
+  ASSERT_TRUE(history.ok());
+  EXPECT_EQ(history->sessions, (std::vector<SessionRecord>{{1000, 1200}, {5000, 6000}}));
+}
+
 TEST_F(WholeRunTest, LeavesOutAndTellsWhatDoesNotRead) {
   ASSERT_TRUE(Part(0, "7")->Close().ok());
   ASSERT_TRUE(Part(1, "7")->Close().ok());

@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint32_t kNoId = std::numeric_limits<uint32_t>::max();
 constexpr uint32_t kForms = 5;  // of graph::CommandForm
-constexpr uint32_t kFates = 4;  // of journal::TaskFate, beside kOpen
+constexpr uint32_t kFates = 5;  // of journal::TaskFate, beside kOpen
 constexpr size_t kLongestName = 4096;
 constexpr size_t kLongestSpace = 255;         // libpmix takes no more
 constexpr double kMostCapacity = 1e12;

@@ -164,6 +164,7 @@ def test_all_allocations_hear_of_it(directory, program):
         same(best(run.harrow, "-o", "-").out, "the one")
         same(run.harrow("submit", "--run-dir", "r", "--name", "late", "--bound", "5.6", "true", code=0).out, "late\n")
         same(run.harrow("submit", "--run-dir", "r", "--name", "good", "--bound", "5.4", "true", code=0).out, "good\n")
+        same(run.harrow("submit", "--run-dir", "r", "--wait", "--name", "awaited", "--bound", "5.7", "true", code=0).out, "awaited\n")
         write(f"{directory}/go", "")
         run.wait(0, 0)
         for part in (0, 1):

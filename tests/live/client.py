@@ -121,6 +121,14 @@ def test_every_fate_is_told(directory, installed, program):
         run.process.wait(60)
 
 
+def test_values_and_what_they_prune(directory, installed, program):
+    with Held(directory, program) as run:
+        same(call(installed.c, "values", "r", cwd=directory, stdin=subprocess.DEVNULL).splitlines(),
+             ["none: 7: no value is known yet", "nothing: 1", "better: 1", "as good: 0", "best: 3.5, 3 bytes", "small: 1, 3", "large: 3 a0b",
+              "no bound: 1: the bound of a task is no finite number", "pointless: pruned 0 0", "good: done 1 0"])
+        run.end()
+
+
 def test_an_example_in_cpp_decides_what_is_run_next(directory, installed, program):
     for name in ("f.awk", "build/search"):
         shutil.copy(f"{installed.example}/{name}", directory)

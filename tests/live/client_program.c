@@ -133,6 +133,43 @@ static int kinds(harrow_run* run) {
   return 0;
 }
 
+/* Values, and tasks that they prune. */
+static int values(harrow_run* run) {
+  double value = 0;
+  int better = 0;
+  char small[2], large[16];
+  size_t size = 0;
+  int code = harrow_best(run, &value, NULL, NULL);
+  printf("none: %d: %s\n", code, harrow_message());
+  printf("nothing: %d\n", (int)harrow_offer(run, 0.0 / 0.0, NULL, 0, &better));
+  need(harrow_offer(run, 3.5, "a\0b", 3, &better), "offer");
+  printf("better: %d\n", better);
+  need(harrow_offer(run, 3.5, NULL, 0, &better), "offer");
+  printf("as good: %d\n", better);
+  need(harrow_best(run, &value, NULL, &size), "best");
+  printf("best: %g, %d bytes\n", value, (int)size);
+  size = sizeof small;
+  code = harrow_best(run, &value, small, &size);
+  printf("small: %d, %d\n", code, (int)size);
+  size = sizeof large;
+  need(harrow_best(run, &value, large, &size), "best");
+  printf("large: %d %c%d%c\n", (int)size, large[0], large[1], large[2]);
+  const double bounds[] = {3.5, 3.25, 0.0 / 0.0};
+  harrow_task task[2];
+  harrow_spec spec = HARROW_SPEC;
+  spec.command = "true";
+  for (int i = 0; i < 2; ++i) {
+    spec.bound = &bounds[i];
+    need(harrow_submit(run, &spec, &task[i]), "submit");
+  }
+  spec.bound = &bounds[2];
+  code = harrow_submit(run, &spec, NULL);
+  printf("no bound: %d: %s\n", code, harrow_message());
+  tell(run, "pointless", task[0]);
+  tell(run, "good", task[1]);
+  return 0;
+}
+
 static int hold(harrow_run* run, int count) {
   harrow_task first = 0;
   for (int i = 0; i < count; ++i) {
@@ -159,6 +196,7 @@ static int hold(harrow_run* run, int count) {
 int main(int argc, char** argv) {
   if (argc == 6 && strcmp(argv[1], "submit") == 0) return submit(open_run(argv[2]), atoi(argv[3]), argv[4], argv[5]);
   if (argc == 3 && strcmp(argv[1], "kinds") == 0) return kinds(open_run(argv[2]));
+  if (argc == 3 && strcmp(argv[1], "values") == 0) return values(open_run(argv[2]));
   if (argc == 4 && strcmp(argv[1], "hold") == 0) return hold(open_run(argv[2]), atoi(argv[3]));
   return 2;
 }

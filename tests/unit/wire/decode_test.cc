@@ -199,14 +199,14 @@ TEST(Decode, WhatClientsSayAndHearIsChecked) {
   m.clear_ended();
   pb::SettledTask& settled = *m.mutable_settled()->add_other();
   EXPECT_EQ(Decode(m.SerializeAsString(), &to).code(), Code::kDamaged);
-  for (const uint32_t fate : {1, 4}) {
+  for (const uint32_t fate : {1, 5}) {
     settled.set_fate(fate);
     EXPECT_EQ(Decode(m.SerializeAsString(), &to).code(), Code::kOk);
   }
   settled.set_end(static_cast<pb::Attempt::End>(10));
   EXPECT_EQ(Decode(m.SerializeAsString(), &to).code(), Code::kDamaged);
   settled.set_end(pb::Attempt::LOST);
-  settled.set_fate(5);
+  settled.set_fate(6);
   EXPECT_EQ(Decode(m.SerializeAsString(), &to).code(), Code::kDamaged);
 }
 

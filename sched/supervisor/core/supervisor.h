@@ -87,6 +87,7 @@ class Supervisor {
   void On(Time now, const Reported& event, std::vector<Action>* actions);
   void On(Time now, const PartEnded& event, std::vector<Action>* actions);
   void Learn(Time now, const Report& report);
+  bool IsAnothers(const MoveId& id) const;
   void Forget(Time now);
   void LookAtGap(std::vector<Action>* actions);
   void Balance(Time now, std::vector<Action>* actions);

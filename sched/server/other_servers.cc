@@ -290,7 +290,9 @@ void OtherServers::ChooseSupervisor() {
   if (!here) return supervisor_.reset();
   if (supervisor_ && !supervisor_->superseded()) return;
   const uint32_t heard = std::max(obedience_.epoch(), supervisor_ ? supervisor_->epoch() : 0);
-  const uint32_t epoch = (heard / kPartsInEpoch + 1) * kPartsInEpoch + options_.part % kPartsInEpoch;
+  // Beyond what this server's predecessors may have had, of whom nobody may have told yet.
+  const uint32_t turn = std::max(heard / kPartsInEpoch + 1, static_cast<uint32_t>(options_.epoch));
+  const uint32_t epoch = turn * kPartsInEpoch + options_.part % kPartsInEpoch;
   supervisor_ = std::make_unique<supervisor::Supervisor>(options_.supervisor, epoch);
   os::LogInfo(StrCat("supervisor of the run, epoch ", epoch));
 }

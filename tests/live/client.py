@@ -126,7 +126,7 @@ def test_values_and_what_they_prune(directory, installed, program):
         same(call(installed.c, "values", "r", cwd=directory, stdin=subprocess.DEVNULL).splitlines(),
              ["none: 7: no value is known yet", "nothing: 1", "better: 1", "as good: 0", "best: 3.5, 3 bytes", "small: 1, 3", "large: 3 a0b",
               "no bound: 1: the bound of a task is no finite number", "pointless: pruned 0 0", "good: done 1 0"])
-        run.end()
+        run.end(0)
 
 
 def test_an_example_in_cpp_decides_what_is_run_next(directory, installed, program):

@@ -69,7 +69,7 @@ void Supervisor::Handle(Time now, const Event& event, std::vector<Action>* actio
 
 void Supervisor::On(Time now, const Reported& event) {
   const Report& report = event.report;
-  if (report.obeys > epoch_) superseded_ = true;
+  if (report.obeys > epoch_ || IsAnothers({report.obeys, report.handled})) superseded_ = true;
   for (const MoveId& id : report.taken) Close(id);
   const auto ended = ended_.find(report.part);
   if (ended != ended_.end() && report.server_epoch <= ended->second) return;
@@ -83,15 +83,23 @@ void Supervisor::On(Time now, const Reported& event) {
   Learn(now, report);
 }
 
+/// One before it had its epoch, and died before that was known: others obey no number again, and open moves could have the same.
+bool Supervisor::IsAnothers(const MoveId& id) const {
+  return id.epoch == epoch_ && id.number >= next_;
+}
+
 void Supervisor::Learn(Time now, const Report& report) {
   std::set<MoveId> offered;
   for (const Offer& offer : report.offers) {
     offered.insert(offer.id);
+    if (IsAnothers(offer.id)) {
+      superseded_ = true;
+      continue;
+    }
     const auto taker = parts_.find(offer.to);
     if (taker != parts_.end() && Contains(taker->second.report.taken, offer.id)) continue;
     if (ended_.contains(offer.to) && taker == parts_.end()) continue;
     if (offer.to == report.part) continue;
-    Close(offer.id);
     Open(offer.id, {report.part, offer.to, offer.shape, offer.count, offer.waiting, true, now});
   }
   if (report.obeys != epoch_) return;
@@ -126,6 +134,7 @@ void Supervisor::Count(const Move& move, int sign) {
 }
 
 void Supervisor::Open(const MoveId& id, const Move& move) {
+  Close(id);
   moves_[id] = move;
   parts_[move.from].giving.push_back(id);
   Count(move, 1);

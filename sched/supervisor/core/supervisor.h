@@ -85,6 +85,7 @@ class Supervisor {
   void On(Time now, const Reported& event);
   void On(Time now, const PartEnded& event);
   void Learn(Time now, const Report& report);
+  bool IsAnothers(const MoveId& id) const;
   void Forget(Time now);
   void Balance(Time now, std::vector<Action>* actions);
   void MeasureSpeeds(const std::vector<PartId>& present);

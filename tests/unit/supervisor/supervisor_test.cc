@@ -209,6 +209,39 @@ TEST(SupervisorTest, ALateWordThatAMoveWasTakenCounts) {
   EXPECT_EQ(w.supervisor.open_moves(), 0u);
 }
 
+/// The server of the supervisor was killed, and the next one did not hear in time which epoch was its predecessor's.
+TEST(SupervisorTest, MovesOfAPredecessorWithTheSameEpochAreNotItsOwn) {
+  for (const bool offered : {false, true}) {
+    Watched w({.worth_only = false});
+    Introduce(&w, 3);
+    Report told = w.Of(2, 0);
+    if (offered) {
+      told.offers.push_back({.id = {w.supervisor.epoch(), 1}, .to = PartId(1), .count = 5});
+    } else {
+      told.handled = 1;
+    }
+    w.Tell(told);
+    w.Tell(w.Of(0, 12));
+    w.Tell(w.Of(1, 0));
+    EXPECT_TRUE(w.supervisor.superseded());
+    EXPECT_TRUE(w.Asked().empty());
+  }
+}
+
+/// An offer of one's own that another server tells, too, is one move.
+TEST(SupervisorTest, AMoveThatTwoTellIsOne) {
+  Watched w({.worth_only = false});
+  const std::vector<MoveRequest> asked = AskedOfTwo(&w);
+  ASSERT_EQ(asked.size(), 1u);
+  w.handled[0] = 1;
+  for (const uint32_t part : {0, 2, 0}) {
+    Report told = w.Of(part, 5);
+    told.offers.push_back({.id = asked[0].id, .to = PartId(1), .count = 5});
+    w.Tell(told);
+  }
+  EXPECT_EQ(w.supervisor.open_moves(), 1u);
+}
+
 TEST(SupervisorTest, WhoIsSilentNeitherGivesNorGets) {
   Watched w({.worth_only = false});
   Introduce(&w, 3);

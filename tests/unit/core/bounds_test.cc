@@ -96,6 +96,25 @@ TEST(BoundsTest, NewcomersAndWhatComesFromElsewhereAreLookedAt) {
   EXPECT_EQ(s.Ended("2", 0), "done 2, complete");
 }
 
+TEST(BoundsTest, EachNthGoesToAnotherServer) {
+  ToldScheduler s(Gap(0));
+  AddBounded(&s, {9, 1, 8, 2, 7, 3, 6, 4, 5});
+  s.Begin({});
+  const auto go = [&](uint64_t count, uint64_t keep) {
+    std::string text;
+    for (const TaskId id : s.scheduler().LastInOrder({.cores = 1}, count, keep)) {
+      for (int bound = 1; bound <= 9; ++bound) text += s[StrCat(bound)] == id ? StrCat(bound) : "";
+    }
+    return text;
+  };
+  EXPECT_EQ(go(3, 0), "258");
+  EXPECT_EQ(go(4, 1), "3579");
+  EXPECT_EQ(go(1, 0), "5");
+  EXPECT_EQ(go(20, 0), "123456789");
+  EXPECT_EQ(go(20, 7), "89");
+  EXPECT_EQ(go(3, 9), "");
+}
+
 TEST(BoundsTest, WhatWaitsForTheEndOfAPrunedTaskGoesOn) {
   ToldScheduler s(Gap(0));
   AddBounded(&s, {3});

@@ -1,17 +1,14 @@
-#include <charconv>
-#include <cmath>
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
 #include <unistd.h>
 
-#include "report/json.h"
 #include "base/text.h"
 #include "client/session.h"
 #include "launcher/command.h"
 #include "launcher/run_access.h"
 #include "os/event_loop.h"
+#include "report/json.h"
 #include "run/best.h"
 
 // The best value of a run: offered to its server, read from where servers save it, so that it can be read when the run is over,
@@ -30,17 +27,14 @@ Status Bad(std::string text) {
 }
 
 Result<double> ParseValue(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
-    return Bad(StrCat("--min cannot be ", Printable(text, 40), "; write a number: --min 3.7"));
-  return value;
+  const std::optional<double> value = ParseNumber(text);
+  if (!value) return Bad(StrCat("--min cannot be ", Printable(text, 40), "; write a number: --min 3.7"));
+  return *value;
 }
 
 Result<std::string> ReadSolution(const std::string& file) {
   if (file.empty()) return std::string();
-  const Result<std::string> read = file == "-" ? os::RealFileSystem().Read("/dev/stdin", run::kMostSolution + 1)
-                                               : os::RealFileSystem().Read(file, run::kMostSolution + 1);
+  const Result<std::string> read = os::RealFileSystem().Read(file == "-" ? "/dev/stdin" : file, run::kMostSolution + 1);
   if (read.ok() && read->size() > run::kMostSolution)
     return Bad(StrCat(Printable(file), " has more than ", FormatBytes(run::kMostSolution), ", the most of a solution"));
   return read;
@@ -90,16 +84,16 @@ int Show(const run_dir::Part& part, const BestOptions& options) {
   if (!options.output.empty()) {
     if (const Status written = os::RealFileSystem().WriteWhole(options.output, known.solution); !written.ok()) return Fail(written);
   }
-  std::string text = StrCat(ExactText(known.value), "\n");
+  std::string text;
   if (options.json) {
     report::JsonWriter json(&text);
-    text.clear();
     json.BeginObject().Member("run_dir", part.run->path());
     json.Key("value").Number(known.value);
     json.MemberUint("solution_bytes", known.solution.size()).EndObject();
-    text += "\n";
+  } else {
+    text = ExactText(known.value);
   }
-  WriteTo(STDOUT_FILENO, text);
+  WriteTo(STDOUT_FILENO, text + "\n");
   return OutputDone();
 }
 

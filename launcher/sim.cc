@@ -368,7 +368,7 @@ int Simulate(const SimArguments& arguments) {
   }
   if (!options.cluster.allocations.empty() && !outcome.complete) {
     const core::Counts& counts = outcome.counts;
-    const uint64_t left = counts.total - counts.done - counts.failed - counts.skipped - counts.cancelled - counts.pruned;
+    const uint64_t left = counts.total - counts.settled();
     std::cerr << "harrow sim: " << left << (left == 1 ? " task was" : " tasks were")
               << " left when no allocation that is large enough was to come or to go on\n";
   }

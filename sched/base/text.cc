@@ -212,6 +212,13 @@ void AppendDouble(std::string* out, double d) {
 }
 }  // namespace text_internal
 
+std::optional<double> ParseNumber(std::string_view text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(number)) return std::nullopt;
+  return number;
+}
+
 std::string ExactText(double number) {
   char text[32];
   return std::string(text, std::to_chars(text, text + sizeof text, number).ptr);

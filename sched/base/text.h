@@ -24,6 +24,8 @@ Result<Duration> ParseDuration(std::string_view text);
 Result<uint64_t> ParseBytes(std::string_view text);
 /// For people: "1.24 s", "3 min 05 s", "1:04:09".
 std::string FormatDuration(Duration d);
+/// A finite number, and nothing else: "3.25", "-1e-3".
+std::optional<double> ParseNumber(std::string_view text);
 /// The shortest text that reads back as that number.
 std::string ExactText(double number);
 /// For people: "3.2 GiB".

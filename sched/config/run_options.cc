@@ -61,11 +61,10 @@ Key FlagKey(std::string_view name, bool RunOptions::*member, std::string_view he
 std::optional<double> ParseShare(std::string_view value) {
   const bool percent = value.ends_with('%');
   if (percent) value.remove_suffix(1);
-  double share = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), share);
-  if (error != std::errc() || end != value.data() + value.size()) return std::nullopt;
-  if (percent) share /= 100;
-  if (!(share >= 0 && share <= 1)) return std::nullopt;
+  const std::optional<double> number = ParseNumber(value);
+  if (!number) return std::nullopt;
+  const double share = percent ? *number / 100 : *number;
+  if (share < 0 || share > 1) return std::nullopt;
   return share;
 }
 

@@ -389,7 +389,7 @@ void Fates::LearnBest(double value) {
   if (!bounds.Improve(value)) return;
   for (TaskId id : bounds.TakePointless()) {
     const TaskState state = tasks.state(id);
-    if (state <= TaskState::kReady && !tasks.remaking(id)) {
+    if (state <= TaskState::kReady && Pointless(id)) {
       GiveUp(id, TaskState::kPruned, Reason::kPointless);
     } else if (state == TaskState::kAhead) {
       Recall(id);

@@ -87,6 +87,7 @@ constexpr bool IsSettled(TaskState state) {
 struct Counts {
   uint64_t total = 0, waiting = 0, ready = 0, sent = 0, running = 0, done = 0, failed = 0, skipped = 0,
            cancelled = 0, pruned = 0, elsewhere = 0;
+  uint64_t settled() const { return done + failed + skipped + cancelled + pruned; }
   // Of the waiting, ready, sent and running: tasks that were done, and make lost outputs again.
   uint64_t remaking = 0;
   uint64_t attempts = 0, losses = 0, stolen = 0;

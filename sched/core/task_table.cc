@@ -206,7 +206,7 @@ int64_t TaskTable::failures(TaskId id) const {
 }
 
 size_t TaskTable::memory() const {
-  size_t bytes = tasks_.capacity() * sizeof(Task) + urgencies_.capacity() * sizeof(int32_t);
+  size_t bytes = tasks_.capacity() * sizeof(Task) + urgencies_.capacity() * sizeof(order::Urgency);
   for (const auto& list : lists_) bytes += sizeof(list) + list.capacity() * sizeof(NodeId);
   return bytes;
 }

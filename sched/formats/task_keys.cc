@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <utility>
 
 #include "base/text.h"
@@ -143,11 +142,10 @@ Status SetAttribute(std::string_view key, std::string_view value, TaskAttributes
   if (key == "replicas") return SetInteger(key, value, 1, 16, &profile.replicas);
   if (key == "missing_ok") return SetFlag(key, value, &profile.missing_ok);
   if (key == "bound") {
-    double bound = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), bound);
-    if (error != std::errc() || end != value.data() + value.size() || !std::isfinite(bound))
+    const std::optional<double> bound = ParseNumber(value);
+    if (!bound)
       return Invalid(StrCat("bound cannot be ", Printable(value), "; it is a number, the best value that may come of the task (harrow best): write bound = 3.25"));
-    attributes->bound = bound;
+    attributes->bound = *bound;
     return Status();
   }
   if (key == "run_time") {

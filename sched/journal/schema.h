@@ -33,30 +33,22 @@ inline constexpr const char* kGroupsOfFormat3 = R"sql(
 CREATE TABLE commit_group (id INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, time_ns INTEGER NOT NULL, tasks INTEGER NOT NULL,
   attempts INTEGER NOT NULL, fates INTEGER NOT NULL, nodes INTEGER NOT NULL, copies INTEGER NOT NULL, facts INTEGER NOT NULL, chain INTEGER NOT NULL);
 )sql";
-inline constexpr const char* kTasksUpTo5 = R"sql(
+/// The view of tasks; they can be pruned since format 6.
+inline std::string TasksView(uint32_t format) {
+  return StrCat(R"sql(
 CREATE VIEW tasks AS
   WITH last_fate AS (SELECT task, fate, because, max(id) FROM fate GROUP BY task),
     tries AS (SELECT task, count(*) AS n, max(id) AS last FROM attempt GROUP BY task)
   SELECT t.id, t.name, t.kind, t.level, t.cores,
     CASE ifnull(f.fate, 0) WHEN 0 THEN 'open' WHEN 1 THEN 'done' WHEN 2 THEN 'failed' WHEN 3 THEN 'skipped'
-      WHEN 4 THEN 'cancelled' END AS state,
+      WHEN 4 THEN 'cancelled')sql",
+                format >= 6 ? " WHEN 5 THEN 'pruned'" : "", R"sql( END AS state,
     b.name AS because, ifnull(n.n, 0) AS attempts, a.code AS code,
     CASE WHEN a.start_ns > 0 THEN (a.end_ns - a.start_ns) / 1e9 END AS run_s
   FROM task t LEFT JOIN last_fate f ON f.task = t.id LEFT JOIN task b ON b.id = f.because
     LEFT JOIN tries n ON n.task = t.id LEFT JOIN attempt a ON a.id = n.last;
-)sql";
-inline constexpr const char* kTasksSince6 = R"sql(
-CREATE VIEW tasks AS
-  WITH last_fate AS (SELECT task, fate, because, max(id) FROM fate GROUP BY task),
-    tries AS (SELECT task, count(*) AS n, max(id) AS last FROM attempt GROUP BY task)
-  SELECT t.id, t.name, t.kind, t.level, t.cores,
-    CASE ifnull(f.fate, 0) WHEN 0 THEN 'open' WHEN 1 THEN 'done' WHEN 2 THEN 'failed' WHEN 3 THEN 'skipped'
-      WHEN 4 THEN 'cancelled' WHEN 5 THEN 'pruned' END AS state,
-    b.name AS because, ifnull(n.n, 0) AS attempts, a.code AS code,
-    CASE WHEN a.start_ns > 0 THEN (a.end_ns - a.start_ns) / 1e9 END AS run_s
-  FROM task t LEFT JOIN last_fate f ON f.task = t.id LEFT JOIN task b ON b.id = f.because
-    LEFT JOIN tries n ON n.task = t.id LEFT JOIN attempt a ON a.id = n.last;
-)sql";
+)sql");
+}
 inline constexpr const char* kViews = R"sql(
 CREATE VIEW attempts AS
   WITH node_name AS (SELECT node, name, max(id) FROM node GROUP BY node)
@@ -124,7 +116,7 @@ CREATE VIEW moves AS
 
 /// All of it, of a journal of that format.
 inline std::string SchemaOf(uint32_t format) {
-  std::string sql = StrCat(kTables, format >= 6 ? kTasksSince6 : kTasksUpTo5, kViews);
+  std::string sql = StrCat(kTables, TasksView(format), kViews);
   if (format >= 4) sql += StrCat(kTablesSince4, kViewsSince4);
   if (format >= 5) sql += StrCat(kTablesSince5, kViewsSince5);
   return sql + (format >= 5 ? kGroupsOfFormat5 : format == 4 ? kGroupsOfFormat4 : kGroupsOfFormat3);
@@ -133,7 +125,7 @@ inline std::string SchemaOf(uint32_t format) {
 /// Makes a journal of an earlier format, which has been verified, one of the present one. The hashes of its groups stay
 /// what they are: they do not cover how many rows of a kind there are.
 inline std::string FromFormat(uint32_t format) {
-  std::string sql = StrCat("DROP VIEW tasks;", kTasksSince6);
+  std::string sql = StrCat("DROP VIEW tasks;", TasksView(6));
   if (format < 5) {
     sql += StrCat("CREATE TEMP TABLE earlier AS SELECT * FROM commit_group; DROP TABLE commit_group;",
                   format < 4 ? StrCat(kTablesSince4, kViewsSince4) : "", kTablesSince5, kViewsSince5, kGroupsOfFormat5,

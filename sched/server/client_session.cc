@@ -13,6 +13,14 @@ namespace {
 constexpr size_t kMostUnsent = 4u << 20;    // a follower that does not read gets no more
 constexpr uint32_t kMostCompared = 20'000;  // names looked at for a suggestion
 
+void AnswerOn(wire::Channel* channel, bool ok, int32_t code, std::string text) {
+  pb::ToClient reply;
+  reply.mutable_answer()->set_ok(ok);
+  reply.mutable_answer()->set_code(code);
+  reply.mutable_answer()->set_text(std::move(text));
+  channel->Send(reply.SerializeAsString());
+}
+
 }  // namespace
 
 std::string UnknownTask(const graph::Graph& graph, const std::string& name) {
@@ -98,11 +106,7 @@ void ClientSession::Send(const pb::ToClient& message) {
 }
 
 void ClientSession::Answer(bool ok, int32_t code, std::string text) {
-  pb::ToClient reply;
-  reply.mutable_answer()->set_ok(ok);
-  reply.mutable_answer()->set_code(code);
-  reply.mutable_answer()->set_text(std::move(text));
-  Send(reply);
+  AnswerOn(channel_.get(), ok, code, std::move(text));
 }
 
 std::optional<TaskId> ClientSession::Find(const std::string& name) {
@@ -141,11 +145,8 @@ void ClientSession::Cancel(const pb::CancelRequest& request) {
 /// The answer may come when the client has gone, and this session with it.
 void ClientSession::Drain() {
   hooks_.drain([channel = channel_](const Status& drains) {
-    pb::ToClient reply;
-    reply.mutable_answer()->set_ok(drains.ok());
-    reply.mutable_answer()->set_code(drains.ok() ? 0 : 2);
-    reply.mutable_answer()->set_text(drains.ok() ? "its tasks go to the other allocations, and it ends when what runs has ended" : drains.message());
-    channel->Send(reply.SerializeAsString());
+    AnswerOn(channel.get(), drains.ok(), drains.ok() ? 0 : 2,
+             drains.ok() ? "its tasks go to the other allocations, and it ends when what runs has ended" : drains.message());
   });
 }
 

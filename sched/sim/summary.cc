@@ -73,7 +73,7 @@ void WriteOutcome(const graph::Graph& graph, const Options& options, const Outco
   if (options.local_limit > 0) json->MemberUint("local_limit", options.local_limit).MemberUint("no_room", outcome.no_room);
   json->Key("tasks").BeginObject().MemberUint("total", counts.total).MemberUint("done", counts.done);
   json->MemberUint("failed", counts.failed).MemberUint("skipped", counts.skipped + counts.cancelled).MemberUint("pruned", counts.pruned);
-  json->MemberUint("running", counts.total - counts.done - counts.failed - counts.skipped - counts.cancelled - counts.pruned).EndObject();
+  json->MemberUint("running", counts.total - counts.settled()).EndObject();
   json->MemberFixed("makespan_s", outcome.makespan, 9).MemberFixed("core_utilisation", figures.CoreUtilisation(), 6);
   json->MemberUint("attempts", counts.attempts).MemberUint("losses", counts.losses).MemberUint("stolen", counts.stolen);
   json->MemberUint("node_losses", outcome.node_losses);

@@ -104,7 +104,7 @@ def test_nothing_acknowledged_is_lost(directory, program):
         known = 1000
         for step in range(40):
             if step % 8 == 4:
-                wait_for(lambda: settled_server(directory))
+                wait_for(lambda: settled(run, (0,)))
                 kill(of_run(f"{directory}/r", "server")[0])
             known -= random.randrange(1, 9)
             same(best(run.harrow, "--min", str(known), "--with", "-", stdin=f"of {known}").out, f"{known} is the best value\n")
@@ -121,14 +121,11 @@ def test_nothing_acknowledged_is_lost(directory, program):
         same(again.wait(60), 0)
 
 
-def settled_server(directory):
-    return settled(type("R", (), {"part": lambda self, number: f"{directory}/r"})(), (0,))
-
-
 FLOW = """
 [[task]]
 name = "t{i}"
 each = { i = "1-300" }
+bound = 5.5
 command = "sleep 0.05; echo $HARROW_TASK_NAME $PART >> ran"
 [[task]]
 name = "held{i}"
@@ -140,8 +137,7 @@ command = "until test -e $HARROW_SUBMIT_DIR/go; do sleep 0.02; done"
 
 def test_all_allocations_hear_of_it(directory, program):
     """What was offered to one prunes in the others; and still when that one has been killed."""
-    flow = FLOW.replace('each = { i = "1-300" }', 'each = { i = "1-300" }\nbound = 5.5')
-    with Run(directory, program, flow, 2) as run:
+    with Run(directory, program, FLOW, 2) as run:
         run.join(2)
         wait_for(lambda: len({line.split()[1] for line in lines_of(f"{directory}/ran")} if os.path.exists(f"{directory}/ran") else ()) == 2)
         check("least bound 5.5" in wait_for(lambda: (lambda out: out if "best value" in out else None)(

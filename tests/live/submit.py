@@ -39,6 +39,10 @@ class Held:
             self.process.terminate()
             self.process.wait()
 
+    def part(self, _):
+        """As of join_support.Run."""
+        return f"{self.directory}/r"
+
     def go(self):
         write(f"{self.directory}/go", "")
 

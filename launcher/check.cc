@@ -2,13 +2,16 @@
 #include <cstdio>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "base/text.h"
 #include "config/run_options.h"
 #include "formats/load.h"
 #include "formats/statistics.h"
 #include "launcher/command.h"
+#include "launcher/costs.h"
 #include "launcher/end_output.h"
 #include "launcher/inputs.h"
 #include "os/file_system.h"
@@ -21,6 +24,7 @@ struct CheckOptions {
   FlowArguments flow;
   bool json = false;
   bool no_files = false;
+  bool costs = false;
 };
 
 constexpr size_t kShownKinds = 20;
@@ -106,6 +110,8 @@ std::string Text(const CheckOptions& options, const graph::Graph& graph, const f
     out += Columns("ranks", s.ranks,
                    StrCat("of ", s.mpi_tasks, s.mpi_tasks == 1 ? " MPI task" : " MPI tasks; ",
                           s.mpi_tasks == 1 ? "" : StrCat(s.most_ranks, " of the largest")));
+  if (!graph.streams().empty())
+    out += Columns("streams", graph.streams().size(), "between tasks; harrow run does not join tasks by them yet");
   if (s.most_nodes > 1) out += Columns("nodes", s.most_nodes, "of the task that spans most");
   if (!s.kinds.empty()) out += KindTable(s);
   if (s.critical_path) {
@@ -118,7 +124,9 @@ std::string Text(const CheckOptions& options, const graph::Graph& graph, const f
   return out;
 }
 
-std::string Json(const graph::Graph& graph, const formats::Flow& flow, const formats::Statistics& s) {
+/// `costs`: null where they are not asked for.
+std::string Json(const graph::Graph& graph, const formats::Flow& flow, const formats::Statistics& s,
+                 const FlowCosts* costs) {
   std::string out;
   report::JsonWriter json(&out);
   json.BeginObject().MemberUint("version", 1).Member("name", flow.name).Key("formats").BeginArray();
@@ -138,6 +146,7 @@ std::string Json(const graph::Graph& graph, const formats::Flow& flow, const for
                                    {"most_nodes", s.most_nodes},
                                    {"mpi_tasks", s.mpi_tasks},
                                    {"ranks", s.ranks},
+                                   {"streams", graph.streams().size()},
                                    {"without_command", s.without_command},
                                    {"timed", s.timed}}) {
     json.MemberUint(key, value);
@@ -157,6 +166,10 @@ std::string Json(const graph::Graph& graph, const formats::Flow& flow, const for
         .BeginArray();
     for (TaskId task : s.critical_path->tasks) json.String(graph.TaskName(task));
     json.EndArray();
+  }
+  if (costs != nullptr) {
+    json.Key("costs");
+    CostsJson(graph, *costs, &json);
   }
   json.Key("problems").BeginArray().EndArray().Key("notices").BeginArray();
   for (const std::string& notice : flow.notices) json.String(notice);
@@ -187,13 +200,20 @@ int RunCheck(const CheckOptions& options) {
   config::RunOptions settings;
   Status status = LoadFlow(fs, options.flow, {}, load, &graph, &flow, &settings);
   if (status.ok()) status = CheckLocalFiles(graph, settings);
+  std::optional<FlowCosts> costs;
+  if (status.ok() && (options.costs || !graph.models().empty())) {
+    Result<FlowCosts> found = FindFlowCosts(graph);
+    status = found.status();
+    if (found.ok() && options.costs) costs = std::move(*found);
+  }
   if (!status.ok()) {
     if (options.json) std::cout << ProblemsJson(status);
     return FailInput(status);
   }
   for (const std::string& notice : flow.notices) std::cerr << notice << "\n";
   const formats::Statistics statistics = formats::Summarise(graph);
-  std::cout << (options.json ? Json(graph, flow, statistics) : Text(options, graph, flow, statistics));
+  std::cout << (options.json ? Json(graph, flow, statistics, costs ? &*costs : nullptr)
+                             : Text(options, graph, flow, statistics) + (costs ? CostsText(graph, *costs) : ""));
   const int code = EndOutput(kExitDone);
   // A graph of a million tasks need not be taken apart piece by piece.
   std::cerr << std::flush;
@@ -211,6 +231,8 @@ const Registered kCheck({.name = "check",
                            AddFlowArguments(app, &options->flow, true);
                            app.add_flag("--no-files", options->no_files,
                                         "Do not look whether input files exist");
+                           app.add_flag("--costs", options->costs,
+                                        "Print what tasks will cost, as their models tell");
                            app.add_flag("--json", options->json, "Print one JSON document");
                            return [options] {
                              if (options->flow.Inputs().empty()) {

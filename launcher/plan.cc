@@ -13,6 +13,7 @@
 #include "config/run_options.h"
 #include "formats/load.h"
 #include "launcher/command.h"
+#include "launcher/costs.h"
 #include "launcher/end_output.h"
 #include "launcher/flow_plan.h"
 #include "launcher/inputs.h"
@@ -129,6 +130,7 @@ int PlanNodes(const PlanArguments& arguments) {
   config::RunOptions run;
   if (const Status loaded = LoadFlow(fs, arguments.flow, {}, load, &graph, &flow, &run); !loaded.ok())
     return FailInput(loaded);
+  if (const Status refused = RefuseStreams(graph, "harrow plan"); !refused.ok()) return FailInput(refused);
   for (const std::string& notice : flow.notices) std::cerr << notice << "\n";
   Result<NodeShape> shape = FindShape(arguments);
   if (!shape.ok()) return Fail(shape.status());

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "formats/load.h"
 #include "launcher/command.h"
+#include "launcher/costs.h"
 #include "launcher/inputs.h"
 #include "os/file_system.h"
 #include "report/json.h"
@@ -206,6 +207,7 @@ int RunReplay(const ReplayArguments& arguments) {
   graph::Graph graph;
   formats::Flow flow;
   if (const Status loaded = formats::Load(fs, arguments.flow.Inputs(), load, &graph, &flow); !loaded.ok()) return FailInput(loaded);
+  if (const Status refused = RefuseStreams(graph, "harrow replay"); !refused.ok()) return FailInput(refused);
   const Result<Duration> missing = MissingTime(graph, arguments.run_time);
   if (!missing.ok()) return FailInput(missing.status());
   std::error_code error;

@@ -11,6 +11,7 @@
 #include "formats/cluster_model.h"
 #include "formats/load.h"
 #include "launcher/command.h"
+#include "launcher/costs.h"
 #include "launcher/end_output.h"
 #include "launcher/inputs.h"
 #include "order/policy.h"
@@ -305,6 +306,7 @@ int Simulate(const SimArguments& arguments) {
   if (const Status loaded = LoadFlow(fs, arguments.flow, arguments.settings, load, &graph, &flow, &run);
       !loaded.ok())
     return FailInput(loaded);
+  if (const Status refused = RefuseStreams(graph, "harrow sim"); !refused.ok()) return FailInput(refused);
   if (const Status read = ReadCluster(fs, arguments, run, &options.cluster, &title.cluster); !read.ok())
     return FailInput(read);
   for (const std::string& notice : flow.notices) std::cerr << notice << "\n";

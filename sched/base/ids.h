@@ -24,6 +24,7 @@ using FileId = Id<struct FileTag>;
 using NodeId = Id<struct NodeTag>;
 using ProfileId = Id<struct ProfileTag>;  // attributes that tasks share
 using KindId = Id<struct KindTag>;        // family of tasks: what a plot or a table groups by
+using StreamId = Id<struct StreamTag>;    // lines between tasks
 using ShapeId = Id<struct ShapeTag>;      // resources that tasks ask for
 
 /// One try of a task. The scheduler numbers a task's attempts from 1; together they name an attempt for ever, in

@@ -5,7 +5,7 @@
 //   is none, files
 //      that exist; nothing at all is an error. A text that is itself a declared output or an existing file is
 //      no pattern.
-//   3. `after` and `after_any` are linked: a task's name, a template's name as written, which means all its
+//   3. streams are connected; `after` and `after_any` are linked: a task's name, a template's name as written, which means all its
 //   tasks, or a pattern
 //
 // Patterns are resolved here and never again: the graph holds names only.
@@ -24,7 +24,9 @@
 #include "formats/command_form.h"
 #include "formats/file_set.h"
 #include "formats/kind_cache.h"
+#include "formats/models.h"
 #include "formats/pattern.h"
+#include "formats/streams.h"
 #include "formats/text_rules.h"
 
 namespace harrow::formats {
@@ -106,11 +108,13 @@ void EachWalk::Next() {
 }
 
 struct FlowBuilder::Impl {
-  Impl(os::FileSystem& fs, const LoadOptions& load_options, graph::Graph* g, Problems* p)
-      : options(load_options),
+  Impl(os::FileSystem& file_system, const LoadOptions& load_options, graph::Graph* g, Problems* p)
+      : fs(file_system),
+        options(load_options),
         graph(g),
         problems(p),
-        matcher(fs, load_options.directory),
+        streams(g, p),
+        matcher(file_system, load_options.directory),
         kinds(g),
         shell(load_options.shell) {}
 
@@ -418,12 +422,16 @@ struct FlowBuilder::Impl {
     const std::pair<graph::WaitsFor, std::vector<ParsedText>> afters[] = {
         {graph::WaitsFor::kSuccess, ParseAll(task.after, BraceText::Use::kTask, keys)},
         {graph::WaitsFor::kEnd, ParseAll(task.after_any, BraceText::Use::kTask, keys)}};
+    const std::vector<ParsedText> froms = ParseAll(task.from, BraceText::Use::kName, keys);
+    const std::vector<ParsedText> tos = ParseAll(task.to, BraceText::Use::kName, keys);
     const ProfileTexts profile_texts = ParseProfile(task, keys);
     if (!problems->empty() &&
         (!name || command.size() != task.command.size() || ins.size() != task.in.size()))
       return;
     if (!NamesEach(*name, task.name.text, task.each, task.count, "name")) return;
     if (!CheckKeys(task)) return;
+    Model model;
+    if (!task.model.text.empty() && !ReadModel(task, options.directory, fs, graph, problems, &model)) return;
     if (graph->task_count() + task.count > options.max_tasks) {
       problems->AddLast(task.place, StrCat("with this task's ", task.count, " there are ",
                                            graph->task_count() + task.count, " tasks; at most ",
@@ -433,13 +441,14 @@ struct FlowBuilder::Impl {
     const TaskId first(static_cast<uint32_t>(graph->task_count()));
     templates.try_emplace(task.name.text, Tasks{first, task.count});
     AddPlaces(task, first);
+    if (!model.text.empty()) graph->SetModel(first, static_cast<uint32_t>(task.count), model.text);
     std::string family = task.attributes.kind;
     if (family.empty() && !task.each.empty()) family = FamilyName(task.name.text);
     const KindId kind = family.empty() ? KindId() : graph->AddKind(family);
     ProfileId profile;
     EachWalk walk(task.each);
     std::string name_text, text, argv, file;
-    bool told = false;
+    bool told = false, model_told = model.needs.empty();
     std::vector<FileId> in, out;
     for (uint64_t n = 0; n < task.count && !problems->full(); ++n, walk.Next()) {
       const std::vector<std::string>& values = walk.values();
@@ -478,6 +487,18 @@ struct FlowBuilder::Impl {
         problems->Add(task.name.place,
                       StrCat("name has ", name_text.size(), " bytes; at most 1024 are taken"));
       const TaskId id = graph->AddTask(spec);
+      model_told = model_told || !CheckModelArguments(model, id, *graph, problems);
+      for (const auto* ends : {&tos, &froms}) {
+        for (const ParsedText& end : *ends) {
+          std::string stream;
+          end.text.Expand(values, &stream);
+          if (ends == &tos) {
+            streams.AddWriter(id, std::move(stream), end.place);
+          } else {
+            streams.AddReader(id, std::move(stream), end.place, task.split);
+          }
+        }
+      }
       for (const auto& [what, texts] : afters) {
         for (const ParsedText& a : texts) {
           After after{id, {}, a.place, what};
@@ -522,6 +543,7 @@ struct FlowBuilder::Impl {
   }
 
   void Link() {
+    streams.Link();
     if (!LinksAreFew()) return;
     for (const After& after : waits) {
       if (problems->full()) return;
@@ -611,9 +633,11 @@ struct FlowBuilder::Impl {
     return false;
   }
 
+  os::FileSystem& fs;
   const LoadOptions& options;
   graph::Graph* graph;
   Problems* problems;
+  StreamEnds streams;
   FileMatcher matcher;
   KindCache kinds;
   std::string shell;  // of tasks that name none; empty: /bin/sh

@@ -1,7 +1,8 @@
 // A flow file as TOML (https://toml.io/en/v1.0.0):
 //
 //   [flow]    name, and settings of the run (config/run_options.h)
-//   [[task]]  name, command; each, in, out, after, after_any, env and the keys of task_keys.h
+//   [[task]]  name, command; each, in, out, after, after_any, env, from, to, share, model and the keys of
+//             task_keys.h
 //   [[file]]  name, size; each: a known size, for simulation
 //
 // Here each key's type and value is checked and kept with its place.
@@ -12,6 +13,7 @@
 #include <optional>
 
 #include "base/text.h"
+#include "formats/models.h"
 #include "formats/toml_values_internal.h"
 
 namespace harrow::formats {
@@ -136,8 +138,8 @@ class FlowReader {
     task.attributes = options_.defaults;
     const size_t problems_before = problems_->count();
     static const std::vector<std::string_view> known = [] {
-      std::vector<std::string_view> keys = {"name", "command", "each",      "in",
-                                            "out",  "after",   "after_any", "env"};
+      std::vector<std::string_view> keys = {"name",  "command",   "each", "in",   "out",   "after",
+                                            "after_any", "env", "from", "to", "share", "model"};
       keys.insert(keys.end(), AttributeKeys().begin(), AttributeKeys().end());
       return keys;
     }();
@@ -159,6 +161,18 @@ class FlowReader {
         task.after = Texts(key, *node, "[\"name\"]");
       } else if (key == "after_any") {
         task.after_any = Texts(key, *node, "[\"name\"]");
+      } else if (key == "from") {
+        task.from = Texts(key, *node, "[\"lines-{i}\"]");
+      } else if (key == "to") {
+        task.to = Texts(key, *node, "[\"lines-{i}\"]");
+      } else if (key == "share") {
+        ReadShare(*node, &task);
+      } else if (key == "model") {
+        if (auto text = Text(key, *node, "\"compute(100)\"")) {
+          task.model = std::move(*text);
+          task.model_begin = ModelBegin(text_, task.model.place);
+          if (task.model.text.empty()) Problem(task.model.place, "model is empty; leave it out where nothing is known");
+        }
       } else if (key == "env") {
         ReadEnv(*node, &task.attributes);
       } else if (std::find(known.begin(), known.end(), key) != known.end()) {
@@ -179,8 +193,38 @@ class FlowReader {
               "a list of arguments is started without a shell; leave shell out, or write the command as one "
               "text");
     }
+    CheckStreams(task);
     task.broken = problems_->count() > problems_before;
     flow_.tasks.push_back(std::move(task));
+  }
+
+  void ReadShare(const toml::node& node, TaskTemplate* task) {
+    const auto text = Text("share", node, "\"split\"");
+    if (!text) return;
+    task->share_place = text->place;
+    task->split = text->text == "split";
+    if (!task->split && text->text != "all")
+      Problem(text->place, StrCat("share cannot be \"", Printable(text->text, 40),
+                                  "\"; write all (each reader gets every line) or split (each line goes to one)"));
+  }
+
+  /// Streams are standard input and output of one process.
+  void CheckStreams(const TaskTemplate& task) {
+    const auto place = [&](std::string_view key) {
+      const auto at = task.places.find(key);
+      return at == task.places.end() ? SourcePlace() : at->second;
+    };
+    if (task.share_place.line > 0 && task.from.empty())
+      Problem(task.share_place, "share is of the streams that a task reads, and this one has no from; leave it out");
+    if (task.from.empty() && task.to.empty()) return;
+    if (!task.from.empty() && place("stdin").line > 0)
+      Problem(place("stdin"), "from and stdin exclude each other, as a task has one standard input; leave one of them out");
+    if (!task.to.empty() && place("stdout").line > 0)
+      Problem(place("stdout"), "to and stdout exclude each other, as a task has one standard output; leave one of them out");
+    if (task.attributes.profile.ranks > 0 || task.attributes.profile.shape.nodes > 1)
+      Problem((task.from.empty() ? task.to : task.from).front().place,
+              "streams are of tasks of one process, and this one has ranks or nodes; let a task beside it read and "
+              "write");
   }
 
   void ReadCommand(const toml::node& node, TaskTemplate* task) {

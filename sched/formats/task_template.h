@@ -38,6 +38,11 @@ struct TaskTemplate {
   std::vector<Placed> command;  // a shell text, or arguments
   bool is_list = false;         // arguments
   std::vector<Placed> in, out, after, after_any;
+  std::vector<Placed> from, to;  // streams
+  bool split = false;            // each line of `from` goes to one reader
+  SourcePlace share_place;       // where that is said, if it is
+  Placed model;                  // a meta-program, or "@file"; empty: it has none
+  SourcePlace model_begin;       // where its text begins
   TaskAttributes attributes;                               // texts with braces still in them
   std::map<std::string, SourcePlace, std::less<>> places;  // of attributes, by key
 };

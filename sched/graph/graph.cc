@@ -141,7 +141,35 @@ TaskId Graph::AddTask(const TaskSpec& spec) {
 }
 
 void Graph::AddDependency(TaskId before, TaskId after, WaitsFor what) {
-  (what == WaitsFor::kEnd ? new_waits_ : new_dependencies_).emplace_back(after, before);
+  (what == WaitsFor::kEnd     ? new_waits_
+   : what == WaitsFor::kStart ? new_starts_
+                              : new_dependencies_)
+      .emplace_back(after, before);
+}
+
+StreamId Graph::AddStream(std::string_view name) {
+  const size_t hash = std::hash<std::string_view>()(name);
+  const auto known = stream_index_.Find(hash, [&](uint32_t s) { return streams_[s].name == name; });
+  if (known) return StreamId(*known);
+  const auto stream = static_cast<uint32_t>(streams_.size());
+  streams_.push_back({std::string(name), false, {}, {}});
+  stream_index_.Insert(hash, stream);
+  return StreamId(stream);
+}
+
+void Graph::SetModel(TaskId first, uint32_t count, std::string_view model) {
+  const auto known = std::find(models_.begin(), models_.end(), model);
+  const auto number = static_cast<uint32_t>(known - models_.begin());
+  if (known == models_.end()) models_.emplace_back(model);
+  modelled_.push_back({first.value, count, number});
+}
+
+uint32_t Graph::model(TaskId task) const {
+  const auto after = std::upper_bound(modelled_.begin(), modelled_.end(), task.value,
+                                      [](uint32_t t, const Modelled& m) { return t < m.first; });
+  if (after == modelled_.begin()) return UINT32_MAX;
+  const Modelled& found = *(after - 1);
+  return task.value - found.first < found.count ? found.model : UINT32_MAX;
 }
 
 bool Graph::Reads(TaskId after, TaskId before) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -117,6 +118,17 @@ enum class WaitsFor : uint8_t {
   kSuccess,
   // That it has ended, whatever became of it.
   kEnd,
+  // That it has begun: the other one reads what it writes while both run, and needs its success in the end.
+  kStart,
+};
+
+/// Lines that go from the standard output of its writers to the standard input of its readers.
+struct Stream {
+  std::string name;
+  // Each line goes to one of the readers; else each reader gets all.
+  bool split = false;
+  // In the order in which they were connected.
+  std::vector<TaskId> writers, readers;
 };
 
 /// Tasks and files of a flow. Grows: tasks may be added after Seal(), which is then called again.
@@ -140,6 +152,14 @@ class Graph {
   TaskId AddTask(const TaskSpec& task);
   /// Two tasks that depend on each other in both ways do so by success.
   void AddDependency(TaskId before, TaskId after, WaitsFor what = WaitsFor::kSuccess);
+  /// The stream of that name, made if new.
+  StreamId AddStream(std::string_view name);
+  void SetSplit(StreamId stream) { streams_[stream.value].split = true; }
+  /// Ends of a stream. Who reads waits for nothing by that: AddDependency(writer, reader, kStart) makes it.
+  void AddWriter(StreamId stream, TaskId task) { streams_[stream.value].writers.push_back(task); }
+  void AddReader(StreamId stream, TaskId task) { streams_[stream.value].readers.push_back(task); }
+  /// The meta-program of the tasks [first, first + count), which come after all that have one.
+  void SetModel(TaskId first, uint32_t count, std::string_view model);
   /// Makes room for that many more tasks, so that adding them moves nothing.
   void Reserve(size_t more_tasks, size_t more_files = 0);
 
@@ -199,6 +219,14 @@ class Graph {
   bool OnlyWaits(TaskId before, TaskId after) const;
   /// Whether `after` reads what `before` makes.
   bool Reads(TaskId after, TaskId before) const;
+  /// Whether `after` may begin when `before`, one of its predecessors, has begun.
+  bool StartSuffices(TaskId before, TaskId after) const {
+    return !starts_.empty() && std::binary_search(starts_.begin(), starts_.end(), std::pair(before, after));
+  }
+  const std::vector<Stream>& streams() const { return streams_; }
+  /// Meta-programs, each once, and of a task the number of its own; none: UINT32_MAX.
+  const std::vector<std::string>& models() const { return models_; }
+  uint32_t model(TaskId task) const;
   std::string_view file_name(FileId file) const { return files_.name(file); }
   /// The size of a file in bytes; -1: it is unknown.
   int64_t file_size(FileId file) const { return files_.size(file); }
@@ -271,9 +299,20 @@ class Graph {
   NameIndex kind_index_;
   std::vector<std::string> sources_;
 
+  struct Modelled {
+    uint32_t first, count, model;
+  };
+  std::vector<Stream> streams_;
+  NameIndex stream_index_;
+  std::vector<std::string> models_;
+  // Ascending.
+  std::vector<Modelled> modelled_;
+  // Sorted: a task, and one that may begin when it has begun.
+  std::vector<std::pair<TaskId, TaskId>> starts_;
+
   // Not linked yet.
   // Each is a task and one before it.
-  std::vector<std::pair<TaskId, TaskId>> new_dependencies_, new_waits_;
+  std::vector<std::pair<TaskId, TaskId>> new_dependencies_, new_waits_, new_starts_;
   std::vector<std::pair<FileId, TaskId>> second_producers_;
   // Files that sealed tasks read before anybody was known to make them.
   std::vector<FileId> late_products_;

@@ -1,7 +1,7 @@
 // Linking what was added.
 //
-// A task's predecessors are the producers of its inputs and the tasks named by `after` and `after_any`; a
-// flag an entry tells which of them it only waits for. New tasks append
+// A task's predecessors are the producers of its inputs, the writers of its streams, and the tasks named by
+// `after` and `after_any`; a flag an entry tells which of them it only waits for. New tasks append
 // their lists to `predecessors_` (one run of a task after the other); `successors_` is filled from them by
 // counting. When the graph grows, an old task that gets successors has its list moved to the end, into room
 // for twice as many, so that growth costs no more than what is added. Only a new dependency of an old task
@@ -31,6 +31,7 @@ class Sealer {
     std::sort(g_.new_dependencies_.begin(), g_.new_dependencies_.end());
     std::sort(g_.new_waits_.begin(), g_.new_waits_.end());
     FindLateReaders();
+    AddStarts();
     g_.relevelled_.clear();
     if (first_ == 0 || OldTaskDepends()) {
       LinkAll();
@@ -95,6 +96,32 @@ class Sealer {
       }
     }
     std::sort(g_.new_dependencies_.begin(), g_.new_dependencies_.end());
+  }
+
+  /// A reader needs its writers; where nothing else makes it wait for their ends, their beginning lets it
+  /// begin.
+  void AddStarts() {
+    if (g_.new_starts_.empty()) return;
+    std::vector<std::pair<TaskId, TaskId>> edges = std::move(g_.new_starts_);
+    std::sort(edges.begin(), edges.end());
+    edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+    const auto waits_for_end = [this](const std::pair<TaskId, TaskId>& edge) {
+      const auto& [after, before] = edge;
+      if (std::binary_search(g_.new_dependencies_.begin(), g_.new_dependencies_.end(), edge) ||
+          std::binary_search(g_.new_waits_.begin(), g_.new_waits_.end(), edge))
+        return true;
+      const auto inputs = g_.inputs(after);
+      return std::any_of(inputs.begin(), inputs.end(),
+                         [&](FileId file) { return FindProducer(file) == before; });
+    };
+    for (const auto& edge : edges) {
+      if (!waits_for_end(edge)) g_.starts_.emplace_back(edge.second, edge.first);
+    }
+    std::sort(g_.starts_.begin(), g_.starts_.end());
+    g_.new_dependencies_.insert(g_.new_dependencies_.end(), edges.begin(), edges.end());
+    std::sort(g_.new_dependencies_.begin(), g_.new_dependencies_.end());
+    g_.new_dependencies_.erase(std::unique(g_.new_dependencies_.begin(), g_.new_dependencies_.end()),
+                               g_.new_dependencies_.end());
   }
 
   bool OldTaskDepends() const {
@@ -350,6 +377,7 @@ class Sealer {
   void Finish() {
     g_.new_dependencies_ = {};
     g_.new_waits_ = {};
+    g_.new_starts_ = {};
     g_.second_producers_ = {};
     g_.late_products_ = {};
     if (first_ == 0) {
@@ -379,7 +407,8 @@ class Sealer {
 };
 
 Status Graph::Seal(size_t max_problems) {
-  if (sealed_ == task_count() && new_dependencies_.empty() && new_waits_.empty() && sealed_ > 0) {
+  if (sealed_ == task_count() && new_dependencies_.empty() && new_waits_.empty() && new_starts_.empty() &&
+      sealed_ > 0) {
     relevelled_.clear();
     return Status();
   }

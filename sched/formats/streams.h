@@ -1,0 +1,49 @@
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/source_place.h"
+#include "formats/problems.h"
+#include "graph/graph.h"
+
+namespace harrow::formats {
+
+/// The streams of flow files: which tasks write and read them. Names are collected while tasks are added; a
+/// pattern means the streams that are named somewhere without one, so all are linked at the end.
+class StreamEnds {
+ public:
+  StreamEnds(graph::Graph* graph, Problems* problems) : graph_(graph), problems_(problems) {}
+  void AddWriter(TaskId task, std::string name, SourcePlace place) {
+    Add(task, std::move(name), place, true);
+  }
+  /// `split`: it says that each line goes to one reader.
+  void AddReader(TaskId task, std::string name, SourcePlace place, bool split) {
+    Add(task, std::move(name), place, false, split);
+  }
+  /// Connects all, and makes readers wait for the beginning of their writers.
+  void Link();
+
+ private:
+  struct End {
+    TaskId task;
+    std::string name;
+    SourcePlace place;
+    bool writer, split;
+  };
+  struct Shared {
+    bool known = false, split = false;
+    SourcePlace place;
+  };
+  void Add(TaskId task, std::string name, SourcePlace place, bool writer, bool split = false);
+  void Connect(const End& end, StreamId stream);
+
+  graph::Graph* graph_;
+  Problems* problems_;
+  std::vector<End> ends_;
+  std::unordered_map<std::string, StreamId> named_;
+  std::vector<Shared> shared_;  // by stream: how the first reader wants it
+};
+
+}  // namespace harrow::formats

@@ -1,0 +1,142 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <string>
+
+#include "formats/models.h"
+#include "support/loaded_flow.h"
+
+namespace harrow::formats {
+namespace {
+
+using test::LoadedFlow;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr const char* kFigure1 = R"toml(
+[[task]]
+name = "make"
+command = "make 0 10 5"
+to = ["s1"]
+model = "compute(20 * @arg[1]) output(@arg[2])"
+
+[[task]]
+name = "map-{i}"
+each = { i = "1-4" }
+command = "map {i}"
+from = ["s1"]
+to = ["s2-{i}"]
+model = """
+WHILE
+  input(1)
+  FOR @arg[0] compute(100) END
+  output(10)
+END
+"""
+
+[[task]]
+name = "reduce-{i}-{k}"
+each = { i = "1-4", k = "1-2" }
+command = ["reduce", "{k}"]
+from = ["s2-{i}"]
+)toml";
+
+std::string Task(const std::string& name, const std::string& keys) {
+  return "[[task]]\nname = \"" + name + "\"\ncommand = \"x 1\"\n" + keys + "\n";
+}
+
+TEST(FlowStreams, ConnectTasks) {
+  LoadedFlow f("f.toml", kFigure1);
+  ASSERT_TRUE(f.status.ok()) << f.status.message();
+  ASSERT_EQ(f.graph.streams().size(), 5u);
+  EXPECT_EQ(f.graph.streams()[0].readers.size(), 4u);
+  EXPECT_EQ(f.graph.streams()[2].name, "s2-2");
+  EXPECT_EQ(f.graph.streams()[2].writers[0], f.Task("map-2"));
+  EXPECT_EQ(f.graph.streams()[2].readers.size(), 2u);
+  EXPECT_TRUE(f.graph.StartSuffices(f.Task("map-2"), f.Task("reduce-2-1")));
+  EXPECT_FALSE(f.graph.StartSuffices(f.Task("map-1"), f.Task("reduce-2-1")));
+  EXPECT_EQ(f.graph.level(f.Task("make")), 2);
+  EXPECT_EQ(f.graph.models().size(), 2u);
+  EXPECT_EQ(f.graph.model(f.Task("map-4")), 1u);
+  EXPECT_EQ(f.graph.model(f.Task("reduce-1-1")), UINT32_MAX);
+}
+
+TEST(FlowStreams, PatternsMeanStreamsThatAreNamedElsewhere) {
+  LoadedFlow f("f.toml", Task("a", "to = [\"s-1\"]") + Task("b", "to = [\"s-*\"]") +
+                             Task("d", "to = \"s-2\"") + Task("c", "from = [\"s-*\"]\nshare = \"split\""));
+  ASSERT_TRUE(f.status.ok()) << f.status.message();
+  ASSERT_EQ(f.graph.streams().size(), 2u);
+  for (const graph::Stream& stream : f.graph.streams()) {
+    EXPECT_EQ(stream.writers.size(), 2u);
+    EXPECT_EQ(stream.readers.size(), 1u);
+    EXPECT_TRUE(stream.split);
+  }
+}
+
+TEST(FlowStreams, WhatIsWrongIsToldWithItsPlace) {
+  const auto told = [](const std::string& text) {
+    LoadedFlow f("f.toml", text);
+    return f.status.message();
+  };
+  EXPECT_EQ(told(Task("a", "to = [\"lines\"]") + Task("b", "from = [\"line\"]")),
+            "f.toml:8:9: no task writes stream \"line\"; did you mean \"lines\"?");
+  EXPECT_EQ(told(Task("b", "from = [\"q-*\"]")),
+            "f.toml:4:9: \"q-*\" matches no stream that a task writes; correct it, or name the stream in "
+            "some task's to");
+  EXPECT_EQ(told(Task("a", "to = [\"q-*\"]")),
+            "f.toml:4:7: \"q-*\" matches no stream that a task names; correct it, or name the stream in some "
+            "task's from");
+  EXPECT_EQ(told(Task("a", "to = [\"s\"]\nfrom = [\"s\"]")),
+            "f.toml:5:9: task \"a\" reads stream \"s\", which it writes itself; let another task read it");
+  EXPECT_THAT(told(Task("a", "to = [\"s\"]\nfrom = [\"t\"]") + Task("b", "to = [\"t\"]\nfrom = [\"s\"]")),
+              HasSubstr("tasks wait for each other in a cycle: a -> b -> a"));
+  EXPECT_EQ(told(Task("a", "to = [\"s\"]") + Task("b", "from = [\"s\"]\nshare = \"split\"") +
+                 Task("c", "from = [\"s\"]")),
+            "f.toml:13:9: stream \"s\" is split for some readers and whole for others (f.toml:8:9); write "
+            "the same share "
+            "for all that read it");
+  EXPECT_THAT(told(Task("a", "share = \"split\"")),
+              StartsWith("f.toml:4:9: share is of the streams that a task reads"));
+  EXPECT_THAT(told(Task("a", "to = [\"s\"]\nshare = \"some\"")),
+              StartsWith("f.toml:5:9: share cannot be \"some\"; write all"));
+  EXPECT_THAT(told(Task("a", "to = [\"s\"]\nstdout = \"f\"")),
+              StartsWith("f.toml:5:10: to and stdout exclude each other"));
+  EXPECT_THAT(told(Task("a", "to = [\"s\"]") + Task("b", "from = [\"s\"]\nstdin = \"f\"")),
+              StartsWith("f.toml:9:9: from and stdin exclude each other"));
+  EXPECT_THAT(told(Task("a", "to = [\"s\"]\nranks = 2")),
+              StartsWith("f.toml:4:7: streams are of tasks of one process"));
+  EXPECT_THAT(told(Task("a", "to = [\"\"]")), StartsWith("f.toml:4:7: to names a stream with an empty name"));
+}
+
+TEST(FlowModels, ProblemsHaveTheirPlaceInTheFlow) {
+  const auto told = [](const std::string& text) {
+    LoadedFlow f("f.toml", text);
+    return f.status.message();
+  };
+  EXPECT_THAT(told(Task("a", "model = \"compute(1) FOO\"")),
+              StartsWith("f.toml:4:21: unknown statement FOO"));
+  EXPECT_THAT(told(Task("a", "model = \"\"\"\ncompute(1)\n  FOO\n\"\"\"")),
+              StartsWith("f.toml:6:3: unknown statement FOO"));
+  EXPECT_THAT(told(Task("a", "model = '''FOO'''")), StartsWith("f.toml:4:12: unknown statement FOO"));
+  EXPECT_THAT(told(Task("a", "model = \"\"")), StartsWith("f.toml:4:9: model is empty"));
+  EXPECT_EQ(told(Task("a", "model = \"compute(@arg[1])\"")),
+            "f.toml:4:9: the model needs @arg[1], and the command of task \"a\" has 1 argument; @arg[0] is "
+            "the first behind "
+            "the program");
+  EXPECT_THAT(told("[[task]]\nname = \"a\"\ncommand = \"x y\"\nmodel = \"compute(@arg[0])\"\n"),
+              StartsWith("f.toml:4:9: the model needs @arg[0], which of task \"a\" is \"y\" and no number"));
+  // Nobody knows the words of what a shell reads.
+  EXPECT_EQ(told("[[task]]\nname = \"a\"\ncommand = \"x $N\"\nmodel = \"compute(@arg[0])\"\n"), "");
+}
+
+TEST(FlowModels, AModelMayLieInAFile) {
+  LoadedFlow f;
+  ASSERT_TRUE(f.fs.WriteWhole("/d/x.meta", "compute(7)\noutput(\n").ok());
+  f.Load("f.toml", Task("a", "model = \"@x.meta\""));
+  EXPECT_THAT(f.status.message(), StartsWith("x.meta:3:1: here the program ends"));
+  LoadedFlow g;
+  g.Load("f.toml", Task("a", "model = \"@none.meta\""));
+  EXPECT_THAT(g.status.message(), StartsWith("f.toml:4:9: model: "));
+}
+
+}  // namespace
+}  // namespace harrow::formats

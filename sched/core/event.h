@@ -26,7 +26,9 @@ struct Interrupted {};
 struct Lost {};
 /// A user asked for its end.
 struct Cancelled {};
-using Outcome = std::variant<Done, Failed, Interrupted, Lost, Cancelled>;
+/// What it read of a stream is void: it is to start again, which costs nothing.
+struct Rewound {};
+using Outcome = std::variant<Done, Failed, Interrupted, Lost, Cancelled, Rewound>;
 
 // --- events: what has happened
 struct NodeJoined {
@@ -115,6 +117,16 @@ struct TaskEnded {
   Outcome outcome;
   Duration run_time{0};
 };
+/// The attempt, whose success TaskEnded will tell in the same instant, was given all or some of what that one wrote.
+struct StreamRead {
+  AttemptId reader;
+  AttemptId writer;
+};
+/// The node holds what that attempt, which succeeded under an earlier server, wrote to streams.
+struct StreamHeld {
+  AttemptId writer;
+  NodeId node;
+};
 /// The answer to TakeBack: the attempt was not begun there and will not be.
 struct TaskReturned {
   AttemptId attempt;
@@ -183,7 +195,7 @@ struct TimeCame {};
 
 using Event =
     std::variant<NodeJoined, NodeHungUp, NodeSilent, NodeLost, NodeClosed, TasksAdded, TasksTaken, TasksGiven,
-                 TaskRestored, AttemptMayBeOut, RemakesMayBeOut, GangRestored, TaskStarted, TaskEnded,
+                 TaskRestored, AttemptMayBeOut, RemakesMayBeOut, GangRestored, TaskStarted, StreamRead, StreamHeld, TaskEnded,
                  TaskReturned, FileStored, FileLost, FileShared, FileAbsent, CopyFailed, CancelRequested, BestKnown,
                  DrainRequested, RoundTripMeasured, EndTimeKnown, AllNodesJoined, OtherServersThere, TimeCame>;
 
@@ -280,10 +292,33 @@ struct RefuseFile {
   FileId file;
   NodeId node;
 };
+/// The reader, which is at its node (told after its StartTask, or later), gets that stream's lines of the writer's
+/// task from this attempt, in place of what was told before. It begins anew with Rewound where what it has got of that is void.
+struct ReadFrom {
+  AttemptId reader;
+  NodeId at;
+  StreamId stream;
+  AttemptId writer;
+  // Where that runs or has run; none: nowhere now, another attempt will be told.
+  NodeId from;
+  // Without `from`: what the attempt wrote can be had no more, and the reader is to begin anew unless it has got all of it;
+  // else the attempt has not succeeded, and who has got nothing of it waits for another one.
+  bool gone = false;
+};
+/// All that read what the attempt writes have ended well: it may end now, by SIGPIPE.
+struct CloseOutput {
+  AttemptId writer;
+  NodeId node;
+};
+/// Nobody will read any more what the attempt has written.
+struct DropWritten {
+  AttemptId writer;
+  NodeId node;
+};
 /// Every task is settled or elsewhere, or nothing can be started any more and nothing runs.
 struct RunComplete {};
 
 using Action = std::variant<StartTask, TakeBack, CancelTask, TaskSettled, RunComplete, JoinGang, NodePutAside,
-                            WakeAt, CopyFile, DropFile, RefuseFile>;
+                            WakeAt, CopyFile, DropFile, RefuseFile, ReadFrom, CloseOutput, DropWritten>;
 
 }  // namespace harrow::core

@@ -138,12 +138,14 @@ void ExplainReady(const Parts& parts, TaskId id, Explanation* out) {
   out->text += Tried(task);
 }
 
-/// `needed` tasks that have to be done, `ends` others that only have to end.
-std::string WaitsText(size_t needed, size_t ends) {
+/// `needed` tasks that have to be done, `begins` that have to begin, `ends` others that only have to end.
+std::string WaitsText(size_t needed, size_t begins, size_t ends) {
   std::string text = "It waits for ";
   if (needed > 0) text += StrCat(needed, needed == 1 ? " task" : " tasks", " that it needs");
+  if (begins > 0)
+    text += StrCat(needed > 0 ? ", and for " : "", begins, begins == 1 ? " task" : " tasks", " whose streams it reads to begin");
   if (ends > 0) {
-    text += StrCat(needed > 0 ? ", and for the end of " : "the end of ", ends, ends == 1 ? " task" : " tasks",
+    text += StrCat(needed + begins > 0 ? ", and for the end of " : "the end of ", ends, ends == 1 ? " task" : " tasks",
                    ", whatever becomes of ", ends == 1 ? "it" : "them");
   }
   return text + ".";
@@ -227,11 +229,12 @@ Explanation Explain(const Parts& parts, TaskId id) {
   out.state = task.state();
   out.node = task.node();
   out.taken_from = task.taken_from();
-  size_t unfinished = 0, ends = 0;
+  size_t unfinished = 0, ends = 0, begins = 0;
   for (TaskId before : parts.graph.predecessors(id)) {
     if (!parts.tasks.KeepsWaiting(parts.graph, before, id)) continue;
     ++unfinished;
     ends += parts.graph.OnlyWaits(before, id) ? 1 : 0;
+    begins += parts.graph.StartSuffices(before, id) ? 1 : 0;
     if (out.waits_for.size() < kShown) out.waits_for.push_back(before);
   }
   const std::span<const NodeId> candidates = parts.tasks.candidates(task);
@@ -247,11 +250,14 @@ Explanation Explain(const Parts& parts, TaskId id) {
                         Tried(task));
       break;
     case TaskState::kWaiting:
-      out.text = StrCat(WaitsText(unfinished - ends, ends), Tried(task));
+      out.text = StrCat(WaitsText(unfinished - ends - begins, begins, ends), Tried(task));
       break;
     case TaskState::kReady:
       out.ahead_in_queue = CountBefore(parts, id);
       ExplainReady(parts, id, &out);
+      break;
+    case TaskState::kHeld:
+      out.text = "It has succeeded, and is done when the tasks whose streams it read are.";
       break;
     case TaskState::kElsewhere:
       out.text = "The server of another allocation has it.";

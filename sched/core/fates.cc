@@ -52,7 +52,9 @@ void Fates::MarkDone(TaskId id, NodeId released_at) {
   tasks.Settle(id, TaskState::kDone);
   DropReads(id);
   for (TaskId after : graph.successors(id)) {
-    if (tasks.Has(after) && tasks.WaitForOneLess(after)) NoteReady(after, released_at);
+    // What waits for a beginning only, streams.cc counts.
+    if (tasks.Has(after) && !graph.StartSuffices(id, after) && tasks.WaitForOneLess(after))
+      NoteReady(after, released_at);
   }
 }
 
@@ -86,6 +88,10 @@ void Fates::Remake(FileId file) {
     if (tasks[after].in_flight()) RecallSent(after);
   }
   if (!wanted || stopped_) return;
+  RemakeAll(producer);
+}
+
+void Fates::RemakeAll(TaskId producer) {
   if (++remakes_[producer] > options.max_losses) {
     Fail(producer, Reason::kLostTooOften);
     AddReads(producer);
@@ -172,7 +178,6 @@ bool Fates::MayFit(TaskId id) {
   return true;
 }
 
-/// In flight no longer, and to be tried again, `delay` from now.
 void Fates::TryAgain(TaskId id, Duration delay) {
   if (tasks[id].cancelled()) {
     GiveUp(id, TaskState::kCancelled, Reason::kNone);

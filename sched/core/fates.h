@@ -25,6 +25,8 @@ class Fates : protected Moves {
   // --- files that are lost
   /// Tasks that are done make again what somebody reads who is not settled.
   void RemakeLost();
+  /// The task is done, and what it made is lost: it runs again, or has failed where that was so too often.
+  void RemakeAll(TaskId producer);
   /// Of each task that is made again an earlier server may have begun an attempt.
   bool remakes_may_be_out = false;
 
@@ -39,6 +41,8 @@ class Fates : protected Moves {
   /// long. False: none is to come, or it has been waited for too often.
   bool AfterNoRoom(TaskId id, NodeId node, int64_t bytes, Duration run_time);
   void AfterLoss(TaskId id);
+  /// In flight no longer, and to be tried again, `delay` from now.
+  void TryAgain(TaskId id, Duration delay = Duration(0));
   /// The task was sent ahead to a node that is lost: it may have begun there, or not.
   void AfterLossAhead(TaskId id);
   /// The task was sent, and comes back as if it had not been.
@@ -99,7 +103,6 @@ class Fates : protected Moves {
   void Fail(TaskId id, Reason reason);
   void GiveUpImpossible(TaskId id);
   bool MayFit(TaskId id);
-  void TryAgain(TaskId id, Duration delay = Duration(0));
   void ToOldPlace(TaskId id);
   void CountFailure(TaskId id);
 

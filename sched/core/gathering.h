@@ -2,15 +2,15 @@
 
 #include <vector>
 
-#include "core/fates.h"
+#include "core/streaming.h"
 
 namespace harrow::core {
 
 /// When tasks of several nodes are sent, and to which nodes; what nodes keep for them, and who may use it
 /// meanwhile.
-class Gathering : protected Fates {
+class Gathering : protected Streaming {
  protected:
-  using Fates::Fates;
+  using Streaming::Streaming;
 
   /// Nodes or time may have become too few for those that are next or gathered.
   void CheckGathering();

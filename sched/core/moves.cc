@@ -14,7 +14,8 @@ namespace harrow::core {
 
 void Moves::EnqueueReady() {
   const auto waits = [this](TaskId id) {
-    return tasks[id].state() == TaskState::kWaiting && tasks[id].waits() == 0 && MayHaveInputs(id);
+    return tasks[id].state() == TaskState::kWaiting && tasks[id].waits() == 0 && MayHaveInputs(id) &&
+           MayReadStreams(id);
   };
   for (TaskId id : returned_) {
     if (!waits(id)) continue;
@@ -38,6 +39,17 @@ void Moves::EnqueueReady() {
     if (waits(task_of(ready))) Enqueue(task_of(ready), NodeId(static_cast<uint32_t>(ready)), false);
   }
   newly_ready_.clear();
+}
+
+bool Moves::MayReadStreams(TaskId id) {
+  if (!streams.any()) return true;
+  bool may = true;
+  EachWriter(id, [&](TaskId writer, StreamId) {
+    if (tasks.state(writer) != TaskState::kDone || streams.writers[writer].held) return;
+    may = false;
+    streams.lost.push_back(writer);
+  });
+  return may;
 }
 
 void Moves::NoteWhereItStands(TaskId id) {

@@ -87,6 +87,8 @@ class Moves : protected Supply {
   /// Its entries in queues where it stood before may lie there still, and count again when it has its old
   /// ticket: only where it stands again may there be one.
   bool MayKeepPlace(TaskId id) const;
+  /// What its writers have written can be had; what cannot is noted as lost.
+  bool MayReadStreams(TaskId id);
   void NoteWhereItStands(TaskId id);
   void LeaveQueues(TaskId id, bool ahead);
   void LeaveAhead(TaskId id);

@@ -16,6 +16,7 @@
 #include "core/queues.h"
 #include "core/run_times.h"
 #include "core/scheduler.h"
+#include "core/streams.h"
 #include "core/suspects.h"
 #include "core/task_table.h"
 #include "graph/graph.h"
@@ -63,6 +64,21 @@ struct Parts {
   /// `more`.
   bool FitsBesideKept(order::LaneId lane, NodeId id, const NodeCapacity& more = {}) const;
   /// As far as nodes are known: others may come yet, and not fail their tasks.
+  /// Each(reader, stream) of all that read what the task writes; each(writer, stream) of all that write what it reads.
+  template <class Each>
+  void EachReader(TaskId writer, const Each& each) const {
+    for (const auto& [_, stream] : graph.streams_written(writer)) {
+      for (const TaskId reader : graph.streams()[stream.value].readers) {
+        if (tasks.Has(reader)) each(reader, stream);
+      }
+    }
+  }
+  template <class Each>
+  void EachWriter(TaskId reader, const Each& each) const {
+    for (const auto& [_, stream] : graph.streams_read(reader)) {
+      for (const TaskId writer : graph.streams()[stream.value].writers) each(writer, stream);
+    }
+  }
   bool AllSuspect() const { return suspects.any() && nodes_known && suspects.size() >= nodes.open_nodes(); }
   /// There are nodes enough for gangs of that lane, were they idle.
   bool EnoughNodes(order::LaneId gang) const;
@@ -85,6 +101,7 @@ struct Parts {
   Suspects suspects;
   Companions companions;
   Bounds bounds;
+  Streams streams;
   // No node is expected but those that are expected now.
   bool nodes_known = false;
   // So are other servers, which may have such as are asked for.

@@ -57,6 +57,8 @@ class Scheduler::Impl : private Dispatch {
   void On(const RemakesMayBeOut&) { remakes_may_be_out = true; }
   void On(const GangRestored& e);
   void On(const TaskStarted& e);
+  void On(const StreamRead& e) { NoteRead(e); }
+  void On(const StreamHeld& e) { NoteHeld(e); }
   void On(const TaskEnded& e);
   void On(const TaskReturned& e);
   void On(const FileStored& e);
@@ -137,18 +139,22 @@ void Scheduler::Impl::PrefetchEnd(TaskId id, int step) const {
 
 void Scheduler::Impl::Finish() {
   PruneNewcomers();
-  SettleDependents();
+  SettleAll();
   SettleImpossible();
   LookForSources();
   do {
     RemakeLost();
-    SettleDependents();
+    RemakeWriters();
+    SettleAll();
     EnqueueReady();
-  } while (!lost.empty());
+  } while (!lost.empty() || !streams.lost.empty());
   TakeInRemakes();
   SkipWithoutTime();
+  SettleAll();
   LookAtSuspects();
   GiveWork();
+  FollowStreams();
+  FreeStarved();
   CountBytes();
   if (stopped() || over()) {
     EndBackups();
@@ -183,6 +189,7 @@ void Scheduler::Impl::On(const TasksAdded& e) {
   tasks.Grow(last);
   replicas.Grow();
   AddReaders(TaskId(begin), TaskId(last));
+  AddStreamsOf(TaskId(begin), TaskId(last));
   TakeOverLevels();
   for (uint32_t n = begin; n < last; ++n) {
     const TaskId id(n);
@@ -206,7 +213,8 @@ void Scheduler::Impl::On(const TasksAdded& e) {
 void Scheduler::Impl::On(const TasksTaken& e) {
   if (options.local_files) return;
   for (TaskId id : e.tasks) {
-    if (!tasks.Has(id) || tasks.state(id) > TaskState::kReady) continue;
+    // What streams join stays together.
+    if (!tasks.Has(id) || tasks.state(id) > TaskState::kReady || graph.has_streams(id)) continue;
     Unqueue(id);
     tasks.SetElsewhere(id);
   }
@@ -332,7 +340,10 @@ void Scheduler::Impl::On(const TaskEnded& e) {
     if (options.local_files && tasks.state(id) == TaskState::kDone) tasks.UseNumber(e.attempt);
     return;
   }
-  const bool done = std::holds_alternative<Done>(e.outcome);
+  constexpr int kSigpipe = 128 + 13;
+  const auto* const failed = std::get_if<Failed>(&e.outcome);
+  const Piped piped = failed != nullptr && failed->exit_code == kSigpipe && WritesStreams(id) ? AfterSigpipe(e.attempt) : Piped::kFailed;
+  const bool done = std::holds_alternative<Done>(e.outcome) || piped == Piped::kDone;
   const bool broken = !done && gangs.broken(id);
   Vacate(id);
   if (done) {
@@ -345,13 +356,17 @@ void Scheduler::Impl::On(const TaskEnded& e) {
       for (FileId file : graph.outputs(id)) replicas.SetOnly(file, e.node);
     }
     NoteHome(id, e.node);
+    if (WritesStreams(id)) NoteWritten(e.attempt, e.node, piped != Piped::kDone);
+    if (ReadsStreams(id)) return EndRead(e.attempt);
     MarkDone(id, e.node);
     actions->push_back(TaskSettled{id, FinalState::kDone, TaskId(), Reason::kNone});
   } else if (std::holds_alternative<Interrupted>(e.outcome) && !tasks[id].cancelled()) {
     GiveUp(id, TaskState::kSkipped, Reason::kInterrupted);
   } else if (broken || std::holds_alternative<Lost>(e.outcome)) {
     AfterLoss(id);
-  } else if (const auto* failed = std::get_if<Failed>(&e.outcome)) {
+  } else if (std::holds_alternative<Rewound>(e.outcome) || piped == Piped::kVoid) {
+    AfterRewind(id);
+  } else if (failed != nullptr) {
     if (AfterNoRoom(id, e.node, failed->no_room, e.run_time)) return;
     const bool suspect = suspects.Has(e.node);
     const bool may_be_the_nodes = NoteFailureAt(e.node, e.run_time);
@@ -407,6 +422,7 @@ void Scheduler::Impl::On(const NodeJoined& e) {
 
 /// What was asked of it may have been lost on the way. (A StartTask that was is told as TaskReturned.)
 void Scheduler::Impl::AskAgain(NodeId id) {
+  TellAgainAt(id);
   for (TaskId each : nodes[id].in_flight()) {
     if (tasks[each].recalled()) {
       actions->push_back(TakeBack{tasks.latest(each), id});
@@ -441,6 +457,7 @@ void Scheduler::Impl::On(const NodeLost& e) {
   }
   ahead.SetRoundTrip(e.node, Duration(0));
   LoseFilesOf(e.node);
+  LoseWrittenAt(e.node);
 }
 
 void Scheduler::Impl::On(const NodeClosed& e) {
@@ -485,6 +502,7 @@ void Scheduler::Impl::On(const EndTimeKnown& e) {
 std::string Scheduler::Impl::FindBroken() const {
   std::string broken = Parts::FindBroken(stopped());
   if (broken.empty()) broken = FindBrokenSupply();
+  if (broken.empty()) broken = FindBrokenStreams();
   if (broken.empty() && !stopped() && !over()) broken = FindForgottenBackup();
   return broken.empty() && !tell_complete_ && !over() ? "said to be complete" : broken;
 }

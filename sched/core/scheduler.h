@@ -68,6 +68,8 @@ enum class TaskState : uint8_t {
   // The same, and it was asked back before it had a slot.
   kRecalled,
   kRunning,
+  // It has succeeded, and tasks whose streams it read have not yet.
+  kHeld,
   // Another server has it.
   kElsewhere,
   kDone,
@@ -86,7 +88,7 @@ constexpr bool IsSettled(TaskState state) {
 
 struct Counts {
   uint64_t total = 0, waiting = 0, ready = 0, sent = 0, running = 0, done = 0, failed = 0, skipped = 0,
-           cancelled = 0, pruned = 0, elsewhere = 0;
+           cancelled = 0, pruned = 0, elsewhere = 0, held = 0;
   uint64_t settled() const { return done + failed + skipped + cancelled + pruned; }
   // Of the waiting, ready, sent and running: tasks that were done, and make lost outputs again.
   uint64_t remaking = 0;

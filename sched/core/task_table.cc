@@ -11,12 +11,13 @@ namespace {
 /// By state.
 constexpr uint64_t Counts::*kCountOf[] = {
     &Counts::waiting, &Counts::waiting, &Counts::ready,    &Counts::sent,      &Counts::sent,
-    &Counts::sent,    &Counts::sent,    &Counts::running,  &Counts::elsewhere, &Counts::done,
+    &Counts::sent,    &Counts::sent,    &Counts::running,  &Counts::held,      &Counts::elsewhere, &Counts::done,
     &Counts::failed,  &Counts::skipped, &Counts::cancelled, &Counts::pruned};
 
 constexpr uint64_t Counts::*kStates[] = {
     &Counts::total, &Counts::waiting, &Counts::ready,   &Counts::sent,      &Counts::running,
-    &Counts::done,  &Counts::failed,  &Counts::skipped, &Counts::cancelled, &Counts::pruned, &Counts::elsewhere};
+    &Counts::done,  &Counts::failed,  &Counts::skipped, &Counts::cancelled, &Counts::pruned, &Counts::elsewhere,
+    &Counts::held};
 
 }  // namespace
 
@@ -39,6 +40,9 @@ void TaskTable::SetState(Task* task, TaskState state) {
   ++(counts_.*kCountOf[static_cast<size_t>(state)]);
   task->card_.of_owner = static_cast<uint8_t>(state);
   task->card_.queued = state == TaskState::kReady;
+  if (followed_.empty()) return;
+  const auto id = static_cast<uint32_t>(task - tasks_.data());
+  if (id < followed_.size() && followed_[id]) changed_.emplace_back(id);
 }
 
 void TaskTable::MakeWaiting(TaskId id) {

@@ -80,7 +80,7 @@ class TaskTable {
   bool has_urgencies() const { return !urgencies_.empty(); }
   const Counts& counts() const { return counts_; }
   /// As long as there are some, the run is not over.
-  uint64_t unsettled() const { return counts_.waiting + counts_.ready + in_flight(); }
+  uint64_t unsettled() const { return counts_.waiting + counts_.ready + in_flight() + counts_.held; }
   uint64_t in_flight() const { return counts_.sent + counts_.running; }
 
   /// The first `size` tasks of the graph are known from now on; new ones wait.
@@ -93,6 +93,8 @@ class TaskTable {
   /// Whether `after` waits for `before`, one of its predecessors, still (or for ever, if it failed).
   bool KeepsWaiting(const graph::Graph& graph, TaskId before, TaskId after) const {
     const TaskState is = state(before);
+    if (graph.StartSuffices(before, after))
+      return is != TaskState::kRunning && is != TaskState::kHeld && is != TaskState::kDone;
     return is != TaskState::kDone && !(IsSettled(is) && graph.OnlyWaits(before, after));
   }
   /// One of its predecessors is done, or has ended where that is enough. Returns whether it waits for nothing
@@ -124,6 +126,16 @@ class TaskTable {
   /// It has a slot, and is asked back.
   void RecallSent(TaskId id) { SetState(&tasks_[id.value], TaskState::kRecalled); }
   void Run(TaskId id) { SetState(&tasks_[id.value], TaskState::kRunning); }
+  /// It has succeeded, and what it read may still turn out to be void.
+  void Hold(TaskId id) { SetState(&tasks_[id.value], TaskState::kHeld); }
+  /// From now on it is told when its state changes.
+  void Follow(TaskId id) {
+    followed_.resize(tasks_.size());
+    followed_[id.value] = true;
+  }
+  /// Those of the followed ones whose states have changed since the last call, each once or more often.
+  std::vector<TaskId> TakeChanged() { return std::exchange(changed_, {}); }
+  bool any_changed() const { return !changed_.empty(); }
   void Settle(TaskId id, TaskState state) {
     if (counts_.remaking > 0 && remaking_.erase(id) > 0) --counts_.remaking;
     SetState(&tasks_[id.value], state);
@@ -196,6 +208,9 @@ class TaskTable {
   void ForgetLoss(TaskId id, bool undo);
 
   std::vector<Task> tasks_;
+  // By task; empty as long as none is.
+  std::vector<bool> followed_;
+  std::vector<TaskId> changed_;
   // By task; empty as long as all are 0.
   std::vector<order::Urgency> urgencies_;
   Counts counts_;

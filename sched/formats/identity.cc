@@ -61,6 +61,17 @@ Identity Identifier::Next() {
     bytes.Number(files.size());
     for (FileId file : files) bytes.Text(graph_.file_name(file));
   }
+  // Tasks without streams are what they were before there were any.
+  for (const auto& ends : {graph_.streams_read(task), graph_.streams_written(task)}) {
+    if (!graph_.has_streams(task)) break;
+    bytes.Number(ends.size());
+    for (const auto& [_, stream] : ends) {
+      const graph::Stream& of = graph_.streams()[stream.value];
+      bytes.Text(of.name);
+      bytes.Number(of.split);
+      bytes.Number(of.records);
+    }
+  }
   if (graph_.given_name(task).empty()) {
     bytes.Number(occurrences_[bytes.Hash()]++);
   }

@@ -152,7 +152,8 @@ StreamId Graph::AddStream(std::string_view name) {
   const auto known = stream_index_.Find(hash, [&](uint32_t s) { return streams_[s].name == name; });
   if (known) return StreamId(*known);
   const auto stream = static_cast<uint32_t>(streams_.size());
-  streams_.push_back({std::string(name), false, {}, {}});
+  streams_.emplace_back();
+  streams_.back().name = name;
   stream_index_.Insert(hash, stream);
   return StreamId(stream);
 }

@@ -13,6 +13,7 @@
 
 #include "base/ids.h"
 #include "base/prefetch.h"
+#include "base/records.h"
 #include "base/resources.h"
 #include "base/source_place.h"
 #include "base/status.h"
@@ -125,11 +126,15 @@ enum class WaitsFor : uint8_t {
 /// Lines that go from the standard output of its writers to the standard input of its readers.
 struct Stream {
   std::string name;
-  // Each line goes to one of the readers; else each reader gets all.
+  // Each record goes to one of the readers; else each reader gets all.
   bool split = false;
+  Records records = kLines;
   // In the order in which they were connected.
   std::vector<TaskId> writers, readers;
 };
+
+/// A task, and a stream that it reads or writes.
+using StreamEnd = std::pair<TaskId, StreamId>;
 
 /// Tasks and files of a flow. Grows: tasks may be added after Seal(), which is then called again.
 /// Owner: one thread. Names and commands are kept in an arena; views into it live as long as the graph. Spans
@@ -155,9 +160,16 @@ class Graph {
   /// The stream of that name, made if new.
   StreamId AddStream(std::string_view name);
   void SetSplit(StreamId stream) { streams_[stream.value].split = true; }
+  void SetRecords(StreamId stream, Records records) { streams_[stream.value].records = records; }
   /// Ends of a stream. Who reads waits for nothing by that: AddDependency(writer, reader, kStart) makes it.
-  void AddWriter(StreamId stream, TaskId task) { streams_[stream.value].writers.push_back(task); }
-  void AddReader(StreamId stream, TaskId task) { streams_[stream.value].readers.push_back(task); }
+  void AddWriter(StreamId stream, TaskId task) {
+    streams_[stream.value].writers.push_back(task);
+    written_.emplace_back(task, stream);
+  }
+  void AddReader(StreamId stream, TaskId task) {
+    streams_[stream.value].readers.push_back(task);
+    read_.emplace_back(task, stream);
+  }
   /// The meta-program of the tasks [first, first + count), which come after all that have one.
   void SetModel(TaskId first, uint32_t count, std::string_view model);
   /// Makes room for that many more tasks, so that adding them moves nothing.
@@ -224,9 +236,20 @@ class Graph {
     return !starts_.empty() && std::binary_search(starts_.begin(), starts_.end(), std::pair(before, after));
   }
   const std::vector<Stream>& streams() const { return streams_; }
+  /// The streams that a task reads, and those that it writes. Valid after Seal().
+  std::span<const StreamEnd> streams_read(TaskId task) const { return EndsOf(read_, task); }
+  std::span<const StreamEnd> streams_written(TaskId task) const { return EndsOf(written_, task); }
+  bool has_streams(TaskId task) const {
+    return !streams_.empty() && (!streams_read(task).empty() || !streams_written(task).empty());
+  }
   /// Meta-programs, each once, and of a task the number of its own; none: UINT32_MAX.
   const std::vector<std::string>& models() const { return models_; }
   uint32_t model(TaskId task) const;
+  /// Calls each(first task, count, model), as SetModel was called.
+  template <class Each>
+  void EachModelled(const Each& each) const {
+    for (const Modelled& m : modelled_) each(TaskId(m.first), m.count, models_[m.model]);
+  }
   std::string_view file_name(FileId file) const { return files_.name(file); }
   /// The size of a file in bytes; -1: it is unknown.
   int64_t file_size(FileId file) const { return files_.size(file); }
@@ -273,6 +296,13 @@ class Graph {
     uint32_t successor_count = 0;
   };
   const Record& record(TaskId task) const { return tasks_[task.value]; }
+  static std::span<const StreamEnd> EndsOf(const std::vector<StreamEnd>& ends, TaskId task) {
+    if (ends.empty()) return {};
+    const auto first = std::lower_bound(ends.begin(), ends.end(), StreamEnd(task, StreamId(0)));
+    auto last = first;
+    while (last != ends.end() && last->first == task) ++last;
+    return {first, last};
+  }
 
   TextArena text_;
   FileTable files_;
@@ -304,6 +334,8 @@ class Graph {
   };
   std::vector<Stream> streams_;
   NameIndex stream_index_;
+  // Sorted by Seal().
+  std::vector<StreamEnd> read_, written_;
   std::vector<std::string> models_;
   // Ascending.
   std::vector<Modelled> modelled_;

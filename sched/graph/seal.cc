@@ -31,6 +31,8 @@ class Sealer {
     std::sort(g_.new_dependencies_.begin(), g_.new_dependencies_.end());
     std::sort(g_.new_waits_.begin(), g_.new_waits_.end());
     FindLateReaders();
+    SortEnds(&g_.read_);
+    SortEnds(&g_.written_);
     AddStarts();
     g_.relevelled_.clear();
     if (first_ == 0 || OldTaskDepends()) {
@@ -98,6 +100,11 @@ class Sealer {
     std::sort(g_.new_dependencies_.begin(), g_.new_dependencies_.end());
   }
 
+  static void SortEnds(std::vector<StreamEnd>* ends) {
+    std::sort(ends->begin(), ends->end());
+    ends->erase(std::unique(ends->begin(), ends->end()), ends->end());
+  }
+
   /// A reader needs its writers; where nothing else makes it wait for their ends, their beginning lets it
   /// begin.
   void AddStarts() {
@@ -106,7 +113,7 @@ class Sealer {
     std::sort(edges.begin(), edges.end());
     edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
     const auto waits_for_end = [this](const std::pair<TaskId, TaskId>& edge) {
-      const auto& [after, before] = edge;
+      const TaskId after = edge.first, before = edge.second;
       if (std::binary_search(g_.new_dependencies_.begin(), g_.new_dependencies_.end(), edge) ||
           std::binary_search(g_.new_waits_.begin(), g_.new_waits_.end(), edge))
         return true;

@@ -1,5 +1,6 @@
 #include "run/flow_builder.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "config/run_options.h"
@@ -42,7 +43,32 @@ Status FlowBuilder::AddChunk(const pb::FlowChunk& chunk, uint32_t part) {
     if (!AddTask(task)) return Status(Code::kDamaged, "a part does not fit the others");
   }
   flow_.first_owners.Add(part, static_cast<size_t>(chunk.task_size()));
+  for (const pb::StoredStream& stream : chunk.stream()) {
+    if (!AddStream(stream)) return Status(Code::kDamaged, "a part does not fit the others");
+  }
+  for (const pb::StoredModel& model : chunk.model()) {
+    if (model.count() > count_ || model.first() > count_ - model.count())
+      return Status(Code::kDamaged, "a part does not fit the others");
+    flow_.graph.SetModel(TaskId(model.first()), model.count(), model.text());
+  }
   return {};
+}
+
+bool FlowBuilder::AddStream(const pb::StoredStream& stored) {
+  const StreamId stream = flow_.graph.AddStream(stored.name());
+  if (stored.split()) flow_.graph.SetSplit(stream);
+  flow_.graph.SetRecords(stream, stored.records());
+  const auto fits = [&](uint32_t task) { return task < count_; };
+  if (!std::all_of(stored.writer().begin(), stored.writer().end(), fits) ||
+      !std::all_of(stored.reader().begin(), stored.reader().end(), fits))
+    return false;
+  for (const uint32_t writer : stored.writer()) flow_.graph.AddWriter(stream, TaskId(writer));
+  for (const uint32_t reader : stored.reader()) {
+    flow_.graph.AddReader(stream, TaskId(reader));
+    for (const uint32_t writer : stored.writer())
+      flow_.graph.AddDependency(TaskId(writer), TaskId(reader), graph::WaitsFor::kStart);
+  }
+  return true;
 }
 
 Status FlowBuilder::Seal() {

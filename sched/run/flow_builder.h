@@ -40,6 +40,7 @@ class FlowBuilder {
   };
 
   bool AddTask(const pb::StoredTask& task);
+  bool AddStream(const pb::StoredStream& stored);
   bool Files(const google::protobuf::RepeatedField<uint32_t>& from, std::vector<FileId>* to) const;
   void Follow(const google::protobuf::RepeatedField<uint32_t>& from, graph::WaitsFor what,
               std::vector<TaskId>* to);

@@ -148,7 +148,7 @@ void ToProto(const graph::Graph& graph, TaskId task, bool unwanted, pb::StoredTa
   for (const TaskId before : graph.predecessors(task)) {
     if (graph.OnlyWaits(before, task)) {
       out->add_after_any(before.value);
-    } else if (!graph.Reads(task, before)) {
+    } else if (!graph.Reads(task, before) && !graph.StartSuffices(before, task)) {
       out->add_after(before.value);
     }
   }
@@ -159,6 +159,35 @@ void ToProto(const graph::Graph& graph, TaskId task, bool unwanted, pb::StoredTa
   if (const auto recorded = graph.recorded_run_time(task)) out->set_recorded_ns(recorded->count() + 1);
   if (graph.bound(task) != graph::kNoBound) out->set_bound(graph.bound(task));
   out->set_unwanted(unwanted);
+}
+
+void ToProto(const graph::Stream& stream, pb::StoredStream* out) {
+  out->set_name(stream.name);
+  out->set_split(stream.split);
+  out->set_records(stream.records);
+  for (const TaskId writer : stream.writers) out->add_writer(writer.value);
+  for (const TaskId reader : stream.readers) out->add_reader(reader.value);
+}
+
+/// In some chunks, so that none is too large to be read again.
+Status AddStreams(const graph::Graph& graph, FrameWriter* writer) {
+  pb::FlowChunk chunk;
+  size_t ends = 0;
+  for (const graph::Stream& stream : graph.streams()) {
+    ToProto(stream, chunk.add_stream());
+    ends += 1 + stream.writers.size() + stream.readers.size();
+    if (ends < 16 * kPerChunk) continue;
+    HARROW_RETURN_IF_ERROR(writer->Add(chunk));
+    chunk.Clear();
+    ends = 0;
+  }
+  graph.EachModelled([&](TaskId first, uint32_t count, const std::string& text) {
+    pb::StoredModel* model = chunk.add_model();
+    model->set_first(first.value);
+    model->set_count(count);
+    model->set_text(text);
+  });
+  return chunk.stream_size() + chunk.model_size() > 0 ? writer->Add(chunk) : Status();
 }
 
 Status NoRun(const std::string& dir, const Status& why) {
@@ -211,6 +240,7 @@ Status WriteFlow(os::FileSystem& fs, const std::string& dir, const RunSettings& 
     HARROW_RETURN_IF_ERROR(writer.Add(*chunk));
     arena.Reset();
   }
+  HARROW_RETURN_IF_ERROR(AddStreams(graph, &writer));
   return fs.WriteWhole(run_dir::FlowPath(dir), writer.Finish(graph.task_count()), 0600);
 }
 

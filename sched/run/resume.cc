@@ -23,8 +23,10 @@ using formats::Identity;
 using formats::IdentityHash;
 
 /// A server that was killed may have recorded a task's success and not its fate, a moment later. Such a task is
-/// done. One that was on record as done, and was opened again, is not: when it succeeded cannot be told.
-std::vector<journal::TaskFate> FatesOf(const journal::History& history, size_t tasks) {
+/// done. One that was on record as done, and was opened again, is not: when it succeeded cannot be told; nor is one that
+/// read streams, which counts only when those that wrote them have succeeded, too.
+std::vector<journal::TaskFate> FatesOf(const journal::History& history, const graph::Graph& graph) {
+  const size_t tasks = graph.task_count();
   std::vector<journal::TaskFate> fates = journal::LastFates(history, tasks);
   std::vector<bool> was_done(tasks);
   for (const journal::FateRecord& record : history.fates) {
@@ -33,7 +35,7 @@ std::vector<journal::TaskFate> FatesOf(const journal::History& history, size_t t
   for (const journal::AttemptRecord& attempt : history.attempts) {
     const uint32_t task = attempt.task.value;
     if (task < tasks && fates[task] == journal::TaskFate::kOpen && !was_done[task] &&
-        journal::Succeeded(attempt))
+        journal::Succeeded(attempt) && graph.streams_read(attempt.task).empty())
       fates[task] = journal::TaskFate::kDone;
   }
   return fates;
@@ -236,7 +238,7 @@ ResumePlan PlanResume(const graph::Graph& before, const graph::Graph& now, const
       }
     }
   }
-  const std::vector<journal::TaskFate> fates = FatesOf(history, before.task_count());
+  const std::vector<journal::TaskFate> fates = FatesOf(history, before);
   for (const TaskId task : graph::PrerequisitesFirst(now)) {
     const TaskId earlier = plan.earlier[task.value];
     if (!earlier) continue;

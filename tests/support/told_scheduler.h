@@ -121,6 +121,14 @@ class ToldScheduler {
   std::string Text(const core::DropFile& a) const {
     return StrCat("drop ", graph_.file_name(a.file), At(a.node));
   }
+  std::string Text(const core::ReadFrom& a) const {
+    return StrCat(Name(a.reader.task), At(a.at), " reads ", Name(a.writer.task),
+                  a.from ? At(a.from) : a.gone ? " gone" : " void");
+  }
+  std::string Text(const core::CloseOutput& a) const { return StrCat("close ", Name(a.writer.task), At(a.node)); }
+  std::string Text(const core::DropWritten& a) const {
+    return StrCat("drop what ", Name(a.writer.task), " wrote", At(a.node));
+  }
   std::string Text(const core::WakeAt&) const { return ""; }
   std::string Text(const core::RunComplete&) const { return "complete"; }
   std::string Text(const core::TaskSettled& a) const {

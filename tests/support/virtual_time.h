@@ -164,6 +164,8 @@ class VirtualTime {
   void Arrive(const core::NodePutAside&) {}
   void Arrive(const core::DropFile&) {}
   void Arrive(const core::RefuseFile&) {}
+  void Arrive(const core::CloseOutput&) {}
+  void Arrive(const core::DropWritten&) {}
 
   void Begin(NodeId node) {
     Agent& agent = agents_[node.value];

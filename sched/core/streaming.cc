@@ -1,0 +1,324 @@
+// Tasks joined by streams (paper 001; what a writer writes is kept by its node, agent/stream_port.cc).
+//
+// A reader may begin when all its writers have begun or ended. Writers never wait for readers, as what nobody
+// reads yet is kept; readers wait for writers that run. When a writer's attempt ends without success, its
+// readers at nodes are told: who has got some of it begins anew (Rewound), who has not waits for the next
+// attempt. A reader that has succeeded is held (TaskState::kHeld) until all its writers are done, each by the
+// attempt that it has read; it begins anew where another one was. What a writer that is done has written stays on its
+// node as long as some reader is not settled; where it is lost and a reader is to begin, the writer runs again,
+// as one whose files are lost (Fates::RemakeAll).
+//
+// No order of starts can lock up. A reader at a node all of whose writers run or are done ends when they do;
+// a chain of such ends with a writer that reads nothing. One that waits for a writer which is at no node
+// ("starved") holds its slot only as long as nobody wants it: FreeStarved lets all such begin anew as soon as
+// some task is ready, or sent ahead, and has no slot.
+//
+// What follows from a change of a task's state is found in one place, from the states, whatever has changed
+// them (TaskTable::TakeChanged): the end of an attempt, a lost node, a cancel, what was restored.
+
+#include "core/streaming.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace harrow::core {
+
+void Streaming::AddStreamsOf(TaskId first, TaskId end) {
+  if (graph.streams().empty()) return;
+  for (uint32_t n = first.value; n < end.value; ++n) {
+    const TaskId id(n);
+    if (!graph.has_streams(id)) continue;
+    if (!graph.streams_written(id).empty()) streams.writers[id];
+    if (!graph.streams_read(id).empty()) streams.readers[id];
+    tasks.Follow(id);
+  }
+}
+
+void Streaming::NoteHeld(const StreamHeld& e) {
+  const TaskId id = e.writer.task;
+  if (!tasks.Has(id) || !WritesStreams(id) || !nodes.Joined(e.node)) return;
+  Streams::Writer& writer = streams.writers[id];
+  // Of one that is not done its end is told, if it has ended.
+  if (tasks.state(id) != TaskState::kDone || (writer.held && writer.attempt >= e.writer.number)) return;
+  NoteWritten(e.writer, e.node, true);
+}
+
+void Streaming::NoteWritten(AttemptId attempt, NodeId node, bool whole) {
+  Streams::Writer& writer = streams.writers[attempt.task];
+  writer.attempt = attempt.number;
+  writer.node = node;
+  writer.held = whole;
+}
+
+void Streaming::LoseWrittenAt(NodeId node) {
+  for (auto& [id, writer] : streams.writers) {
+    if (!writer.held || writer.node != node) continue;
+    writer.held = false;
+    writer.node = NodeId();
+    TellReaders(id, true);
+  }
+}
+
+void Streaming::TellAgainAt(NodeId node) {
+  if (!streams.any()) return;
+  for (const TaskId id : nodes[node].in_flight()) {
+    if (ReadsStreams(id) && streams.readers[id].told == tasks[id].attempts()) TellAll(id);
+  }
+}
+
+/// Also of one that was done before, and whose fate was restored.
+bool Streaming::EndedWell(TaskId reader) const {
+  const TaskState state = tasks.state(reader);
+  return state == TaskState::kHeld || state == TaskState::kDone;
+}
+
+Streaming::Piped Streaming::AfterSigpipe(AttemptId attempt) const {
+  const TaskId id = attempt.task;
+  if (!WritesStreams(id)) return Piped::kFailed;
+  bool some = false, all = true;
+  EachReader(id, [&](TaskId reader, StreamId) {
+    some = true;
+    all &= EndedWell(reader);
+  });
+  if (some && all) return Piped::kDone;
+  // A reader begins anew that had ended well when the writer was told so.
+  return streams.writers.at(id).closed == attempt.number ? Piped::kVoid : Piped::kFailed;
+}
+
+void Streaming::EndRead(AttemptId attempt) {
+  Streams::Reader& reader = streams.readers[attempt.task];
+  reader.read.clear();
+  for (const auto& [read_by, writer] : streams.told_read) {
+    if (read_by == attempt) reader.read.push_back(writer);
+  }
+  tasks.Hold(attempt.task);
+}
+
+/// One that says so although nothing has changed could not get what it reads: that counts as a loss.
+void Streaming::AfterRewind(TaskId id) {
+  const auto reader = streams.readers.find(id);
+  if (reader != streams.readers.end() && !reader->second.changed) {
+    AfterLoss(id);
+    return;
+  }
+  tasks.ForgiveFailure(id);
+  TryAgain(id);
+}
+
+/// It is held: is it done, void, or to be waited for?
+void Streaming::MayConclude(TaskId id) {
+  if (tasks.state(id) != TaskState::kHeld) return;
+  const std::vector<AttemptId>& read = streams.readers[id].read;
+  bool all_done = true, void_read = false;
+  TaskId failed;
+  EachWriter(id, [&](TaskId writer, StreamId) {
+    const TaskState state = tasks.state(writer);
+    if (IsSettled(state) && state != TaskState::kDone) failed = writer;
+    all_done &= state == TaskState::kDone;
+    const auto it = std::find_if(read.begin(), read.end(), [&](const AttemptId& a) { return a.task == writer; });
+    if (it == read.end()) return;
+    const uint32_t of = streams.writers[writer].attempt;
+    const bool runs = state == TaskState::kRunning || state == TaskState::kHeld;
+    // What is done was so by the attempt that is known, or by one of an earlier server.
+    void_read |= state == TaskState::kDone ? of != 0 && of != it->number : !runs || of != it->number;
+  });
+  if (failed) {
+    GiveUp(id, TaskState::kSkipped, Reason::kDependency, failed);
+  } else if (void_read) {
+    tasks.ForgiveFailure(id);
+    TryAgain(id);
+  } else if (all_done) {
+    const NodeId node = tasks[id].node();
+    MarkDone(id, nodes.Joined(node) ? node : NodeId());
+    actions->push_back(TaskSettled{id, FinalState::kDone, TaskId(), Reason::kNone});
+  }
+}
+
+void Streaming::FollowStreams() {
+  if (!streams.any()) return;
+  while (tasks.any_changed()) {
+    std::vector<TaskId> changed = tasks.TakeChanged();
+    std::sort(changed.begin(), changed.end());
+    changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
+    for (const TaskId id : changed) {
+      if (WritesStreams(id)) LookAtWriter(id);
+    }
+    for (const TaskId id : changed) {
+      if (ReadsStreams(id)) LookAtReader(id);
+    }
+  }
+  streams.told_read.clear();
+}
+
+void Streaming::SettleAll() {
+  do {
+    FollowStreams();
+    SettleDependents();
+  } while (tasks.any_changed());
+}
+
+void Streaming::LookAtWriter(TaskId id) {
+  Streams::Writer& writer = streams.writers[id];
+  const TaskState state = tasks.state(id);
+  const bool was_held = writer.held;
+  if (state == TaskState::kRunning) {
+    if (writer.attempt != tasks[id].attempts() || writer.node != tasks[id].node()) {
+      writer.attempt = tasks[id].attempts();
+      writer.node = tasks[id].node();
+      writer.held = false;
+    }
+  } else if (state != TaskState::kHeld && state != TaskState::kDone) {
+    writer.attempt = 0;
+    writer.node = NodeId();
+    writer.held = false;
+  }
+  if (writer.node != writer.told_node || (writer.node && writer.attempt != writer.told))
+    TellReaders(id, was_held || IsSettled(state));
+  EachReader(id, [&](TaskId reader, StreamId) {
+    if (tasks[reader].settled()) return;
+    Recount(reader);
+    MayConclude(reader);
+  });
+  CloseIfRead(id);
+  DropIfRead(id);
+}
+
+/// Those at nodes. `gone`: as ReadFrom has it, where it is at no node.
+void Streaming::TellReaders(TaskId id, bool gone) {
+  Streams::Writer& writer = streams.writers[id];
+  writer.told = writer.attempt;
+  writer.told_node = writer.node;
+  EachReader(id, [&](TaskId reader, StreamId stream) {
+    if (!tasks[reader].in_flight() || streams.readers[reader].told != tasks[reader].attempts()) return;
+    streams.readers[reader].changed = true;
+    Tell(reader, stream, id, gone);
+    // One that has not begun had better not hold a slot.
+    if (!writer.node && tasks[reader].state() != TaskState::kRunning) RecallSent(reader);
+  });
+}
+
+/// What it waits for may have begun, or may have to begin again.
+void Streaming::Recount(TaskId id) {
+  const TaskState state = tasks.state(id);
+  if (state == TaskState::kElsewhere) return;
+  CountWaits(id);
+  if (state > TaskState::kReady) return;
+  if (tasks[id].waits() > 0) {
+    Unqueue(id);
+  } else if (tasks.state(id) == TaskState::kWaiting) {
+    NoteReady(id, NodeId());
+  }
+}
+
+void Streaming::LookAtReader(TaskId id) {
+  Streams::Reader& reader = streams.readers[id];
+  const Task& task = tasks[id];
+  if (task.in_flight()) {
+    if (reader.told == task.attempts()) return;
+    reader = {};
+    reader.told = task.attempts();
+    TellAll(id);
+    return;
+  }
+  reader.told = 0;
+  reader.awaited.clear();
+  streams.starved.erase(id);
+  if (!task.settled()) Recount(id);
+  MayConclude(id);
+  EachWriter(id, [&](TaskId writer, StreamId) {
+    if (EndedWell(id)) CloseIfRead(writer);
+    DropIfRead(writer);
+  });
+}
+
+void Streaming::Tell(TaskId id, StreamId stream, TaskId of, bool gone) {
+  Streams::Reader& reader = streams.readers[id];
+  const Streams::Writer& writer = streams.writers[of];
+  if (writer.node) {
+    reader.awaited.erase(of);
+  } else {
+    reader.awaited.insert(of);
+  }
+  if (reader.awaited.empty()) {
+    streams.starved.erase(id);
+  } else {
+    streams.starved.insert(id);
+  }
+  actions->push_back(ReadFrom{tasks.latest(id), tasks[id].node(), stream,
+                              AttemptId{of, writer.node ? writer.attempt : 0}, writer.node, !writer.node && gone});
+}
+
+void Streaming::TellAll(TaskId id) {
+  const bool ending = streams.readers[id].ending;
+  EachWriter(id, [&](TaskId writer, StreamId stream) {
+    Tell(id, stream, writer, ending || IsSettled(tasks.state(writer)));
+  });
+}
+
+void Streaming::CloseIfRead(TaskId id) {
+  Streams::Writer& writer = streams.writers[id];
+  if (tasks.state(id) != TaskState::kRunning || writer.attempt == 0 || writer.closed == writer.attempt) return;
+  if (AfterSigpipe({id, writer.attempt}) != Piped::kDone) return;
+  writer.closed = writer.attempt;
+  actions->push_back(CloseOutput{{id, writer.attempt}, writer.node});
+}
+
+void Streaming::DropIfRead(TaskId id) {
+  Streams::Writer& writer = streams.writers[id];
+  if (tasks.state(id) != TaskState::kDone || !writer.held) return;
+  bool wanted = false;
+  EachReader(id, [&](TaskId reader, StreamId) {
+    wanted |= !tasks[reader].settled() && tasks.state(reader) != TaskState::kElsewhere;
+  });
+  if (wanted) return;
+  writer.held = false;
+  if (nodes.Joined(writer.node)) actions->push_back(DropWritten{{id, writer.attempt}, writer.node});
+  writer.node = NodeId();
+}
+
+void Streaming::RemakeWriters() {
+  while (!streams.lost.empty()) {
+    const TaskId writer = streams.lost.back();
+    streams.lost.pop_back();
+    if (tasks.state(writer) == TaskState::kDone && !streams.writers[writer].held && !stopped()) RemakeAll(writer);
+  }
+}
+
+void Streaming::FreeStarved() {
+  if (streams.starved.empty() || (tasks.counts().ready == 0 && !ahead.some())) return;
+  for (const TaskId id : std::vector<TaskId>(streams.starved.begin(), streams.starved.end())) {
+    Streams::Reader& reader = streams.readers[id];
+    const auto at_no_node = [&](TaskId writer) {
+      const TaskState state = tasks.state(writer);
+      return state < TaskState::kRunning && state != TaskState::kSent;
+    };
+    if (reader.ending || std::none_of(reader.awaited.begin(), reader.awaited.end(), at_no_node)) continue;
+    reader.ending = reader.changed = true;
+    TellAll(id);
+  }
+}
+
+std::string Streaming::FindBrokenStreams() const {
+  for (const auto& [id, reader] : streams.readers) {
+    const auto broken = [n = id.value](const auto&... what) { return StrCat("reader ", n, ": ", what...); };
+    const Task& task = tasks[id];
+    if (task.in_flight() && reader.told != task.attempts()) return broken("was not told what it reads");
+    if (task.state() == TaskState::kHeld) {
+      bool waits = false;
+      EachWriter(id, [&](TaskId writer, StreamId) { waits |= !tasks[writer].settled(); });
+      if (!waits) return broken("is held, and waits for nobody");
+    }
+    if (task.in_flight() && !reader.ending) {
+      bool starved = false;
+      EachWriter(id, [&](TaskId writer, StreamId) {
+        const TaskState state = tasks.state(writer);
+        starved |= state < TaskState::kRunning;
+      });
+      if (starved && !streams.starved.contains(id)) return broken("waits for a writer, and nobody knows");
+    }
+  }
+  return {};
+}
+
+}  // namespace harrow::core

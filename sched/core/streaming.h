@@ -1,0 +1,61 @@
+#pragma once
+
+#include <string>
+
+#include "core/fates.h"
+
+namespace harrow::core {
+
+/// Tasks that are joined by streams: when readers may begin, what they read, and when what they have read is
+/// void (streaming.cc).
+class Streaming : protected Fates {
+ protected:
+  using Fates::Fates;
+
+  /// The graph has grown: these tasks are new.
+  void AddStreamsOf(TaskId first, TaskId end);
+  bool ReadsStreams(TaskId id) const { return streams.any() && !graph.streams_read(id).empty(); }
+  bool WritesStreams(TaskId id) const { return streams.any() && !graph.streams_written(id).empty(); }
+
+  void NoteRead(const StreamRead& e) { streams.told_read.emplace_back(e.reader, e.writer); }
+  void NoteHeld(const StreamHeld& e);
+  /// All that the node held is gone.
+  void LoseWrittenAt(NodeId node);
+  /// What was told to readers there may not have arrived.
+  void TellAgainAt(NodeId node);
+
+  /// The writer's attempt was ended by SIGPIPE: what became of the task?
+  enum class Piped : uint8_t { kDone, kVoid, kFailed };
+  Piped AfterSigpipe(AttemptId attempt) const;
+  /// A writer's attempt has succeeded there; `whole`: it has written all that it would.
+  void NoteWritten(AttemptId attempt, NodeId node, bool whole);
+  /// The reader's attempt has succeeded, and is at no node any more.
+  void EndRead(AttemptId attempt);
+  /// What the reader's attempt had read is void, it says.
+  void AfterRewind(TaskId id);
+
+  /// What follows for readers and writers from the states that tasks have come to. Again, until nothing does.
+  void FollowStreams();
+  /// Does so, and settles what follows from that.
+  void SettleAll();
+  /// Writers run again of which readers that are to begin have to have what is lost.
+  void RemakeWriters();
+  /// Slots are wanted: readers that only wait for a writer which is at no node begin anew.
+  void FreeStarved();
+
+  std::string FindBrokenStreams() const;
+
+ private:
+  void LookAtWriter(TaskId id);
+  void LookAtReader(TaskId id);
+  void Recount(TaskId id);
+  void TellReaders(TaskId writer, bool gone);
+  void Tell(TaskId reader, StreamId stream, TaskId writer, bool gone);
+  void TellAll(TaskId reader);
+  void MayConclude(TaskId reader);
+  bool EndedWell(TaskId reader) const;
+  void CloseIfRead(TaskId writer);
+  void DropIfRead(TaskId writer);
+};
+
+}  // namespace harrow::core

@@ -1,0 +1,638 @@
+// Tasks joined by streams, in a small world of agents: what they do with what the scheduler tells them, late and in
+// pieces. Random nets with failures, lost nodes and readers that end early: whatever happens, a reader that is done has
+// read one successful attempt of each writer, and no order of starts locks up, also with one slot.
+//
+// HARROW_SEEDS makes it longer (HARROW_LONG=1: 20 000); HARROW_SEED runs one again.
+
+#include <algorithm>
+#include <cstdlib>
+#include <deque>
+#include <gtest/gtest.h>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/scheduler.h"
+#include "order/draws.h"
+
+namespace harrow::core {
+namespace {
+
+using graph::WaitsFor;
+
+struct Happened {
+  uint64_t rewound = 0, held = 0, remade = 0, closed = 0, piped = 0, dropped = 0, lost_nodes = 0, failed = 0, went_on = 0,
+           freed = 0, done = 0;
+};
+
+TaskId AddTask(graph::Graph* graph, const std::string& name, ProfileId profile = {}, std::vector<TaskId> after = {}) {
+  graph::TaskSpec spec;
+  spec.name = name;
+  spec.command = "x";
+  spec.profile = profile;
+  spec.after = after;
+  return graph->AddTask(spec);
+}
+
+StreamId Join(graph::Graph* graph, const std::string& name, const std::vector<TaskId>& writers,
+              const std::vector<TaskId>& readers) {
+  const StreamId stream = graph->AddStream(name);
+  for (const TaskId writer : writers) graph->AddWriter(stream, writer);
+  for (const TaskId reader : readers) {
+    graph->AddReader(stream, reader);
+    for (const TaskId writer : writers) graph->AddDependency(writer, reader, WaitsFor::kStart);
+  }
+  return stream;
+}
+
+template <class T>
+std::vector<T> Of(const std::vector<Action>& actions) {
+  std::vector<T> found;
+  for (const Action& action : actions) {
+    if (const auto* one = std::get_if<T>(&action)) found.push_back(*one);
+  }
+  return found;
+}
+
+/// Agents, and the way to them and back.
+class World {
+ public:
+  World(uint64_t seed, Happened* happened) : random_(seed), happened_(*happened) {
+    MakeNet();
+    Options options;
+    options.policy = static_cast<order::Policy>(Below(6));
+    options.retries = 3;
+    options.max_losses = 50;
+    options.seed = seed;
+    if (Chance(4)) options.max_running = 1 + Below(3);
+    scheduler_.emplace(graph_, options);
+    nodes_.resize(1 + Below(3));
+    Events first = {TasksAdded{TaskId(0), static_cast<uint32_t>(graph_.task_count())}};
+    for (uint32_t n = 0; n < nodes_.size(); ++n) {
+      nodes_[n].slots = 1 + Below(3);
+      first.push_back(Joined(n));
+    }
+    first.push_back(AllNodesJoined{});
+    TellScheduler(first);
+  }
+
+  void Run() {
+    calm_after_ = 300 + Below(600);
+    for (uint32_t step = 0; !complete_; ++step) {
+      ASSERT_LT(step, 60000u) << "it does not come to an end\n" << Describe();
+      now_ += std::chrono::milliseconds(1 + Below(50));
+      calm_ = step > calm_after_;
+      Step();
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+    Check();
+  }
+
+ private:
+  using Events = std::vector<Event>;
+  static constexpr uint32_t kLines = 5;
+  struct Source {
+    uint32_t attempt = 0;  // 0: nowhere now
+    std::optional<NodeId> node;
+    uint32_t got = 0;
+    bool whole = false;
+  };
+  struct Attempt {
+    AttemptId id;
+    bool begun = false, told = false, knows = false;
+    uint32_t wrote = 0;
+    bool closed = false;
+    std::map<std::pair<StreamId, TaskId>, Source> sources;
+    bool rewind = false, cancelled = false;
+  };
+  struct Log {
+    uint32_t lines = 0;
+    bool whole = false;
+  };
+  struct AtNode {
+    uint32_t slots = 1;
+    bool up = true;
+    std::deque<Attempt> attempts;
+    std::map<AttemptId, Log> logs;
+    std::deque<Action> inbox;
+  };
+
+  uint32_t Below(uint32_t n) { return random_.Below(n); }
+  bool Chance(uint32_t one_in) { return Below(one_in) == 0; }
+
+  void MakeNet() {
+    const uint32_t count = 2 + Below(8);
+    for (uint32_t i = 0; i < count; ++i) {
+      std::vector<TaskId> after;
+      if (i > 0 && Chance(6)) after.push_back(TaskId(Below(i)));
+      AddTask(&graph_, "t" + std::to_string(i), {}, after);
+    }
+    for (uint32_t s = 1 + Below(count); s > 0; --s) {
+      const uint32_t cut = 1 + Below(count - 1);
+      std::set<TaskId> writers, readers;
+      for (uint32_t k = 1 + Below(2); k > 0; --k) writers.insert(TaskId(Below(cut)));
+      for (uint32_t k = 1 + Below(3); k > 0; --k) readers.insert(TaskId(cut + Below(count - cut)));
+      Join(&graph_, "s" + std::to_string(s), {writers.begin(), writers.end()}, {readers.begin(), readers.end()});
+    }
+    const Status sealed = graph_.Seal();
+    ASSERT_TRUE(sealed.ok()) << sealed.message();
+    early_.resize(count);
+    for (uint32_t i = 0; i < count; ++i) early_[i] = Chance(5);  // it does not read to the end
+  }
+
+  NodeJoined Joined(uint32_t n) const { return {NodeId(n), {nodes_[n].slots, 0, 0}}; }
+
+  void TellScheduler(const Events& events) {
+    std::vector<Action> actions;
+    scheduler_->HandleAll(now_, events, &actions);
+    scheduler_->SanityCheck();
+    for (const Action& action : actions) {
+      if (const auto* start = std::get_if<StartTask>(&action)) {
+        nodes_.at(start->node.value).inbox.push_back(action);
+      } else if (const auto* back = std::get_if<TakeBack>(&action)) {
+        nodes_.at(back->node.value).inbox.push_back(action);
+      } else if (const auto* cancel = std::get_if<CancelTask>(&action)) {
+        nodes_.at(cancel->node.value).inbox.push_back(action);
+      } else if (const auto* read = std::get_if<ReadFrom>(&action)) {
+        nodes_.at(read->at.value).inbox.push_back(action);
+      } else if (const auto* close = std::get_if<CloseOutput>(&action)) {
+        nodes_.at(close->node.value).inbox.push_back(action);
+        ++happened_.closed;
+      } else if (const auto* drop = std::get_if<DropWritten>(&action)) {
+        nodes_.at(drop->node.value).inbox.push_back(action);
+        ++happened_.dropped;
+      } else if (const auto* settled = std::get_if<TaskSettled>(&action)) {
+        Settled(*settled);
+      } else if (std::holds_alternative<RunComplete>(action)) {
+        complete_ = true;
+      } else if (const auto* wake = std::get_if<WakeAt>(&action)) {
+        wake_ = wake->time;
+      }
+    }
+    for (uint32_t t = 0; t < graph_.task_count(); ++t) happened_.held += scheduler_->state(TaskId(t)) == TaskState::kHeld;
+  }
+
+  void Settled(const TaskSettled& settled) {
+    const uint32_t t = settled.task.value;
+    if (settled.state == FinalState::kDone) {
+      happened_.remade += done_.contains(t);
+      ++happened_.done;
+      done_.insert(t);
+      // What it has read counts as of now.
+      if (!checked_.insert(t).second) return;
+      for (const auto& [writer, attempt] : read_[t]) {
+        EXPECT_TRUE(good_.contains({writer, attempt}))
+            << "task " << t << " is done, and has read attempt " << attempt << " of task " << writer.value
+            << ", which has not succeeded";
+      }
+      for (const auto& [task, stream] : graph_.streams_read(settled.task)) {
+        for (const TaskId writer : graph_.streams()[stream.value].writers) {
+          EXPECT_TRUE(done_.contains(writer.value)) << "task " << t << " is done before its writer " << writer.value;
+          if (!early_[t]) {
+            EXPECT_TRUE(read_[t].contains(writer)) << t << " has not read " << writer.value;
+          }
+        }
+      }
+    } else {
+      ++happened_.failed;
+    }
+  }
+
+  /// The agent is told.
+  void Deliver(uint32_t n, const Action& action) {
+    AtNode& node = nodes_[n];
+    if (const auto* start = std::get_if<StartTask>(&action)) {
+      node.attempts.emplace_back();
+      node.attempts.back().id = start->attempt;
+      if (graph_.streams_read(start->attempt.task).empty()) node.attempts.back().knows = true;
+      return;
+    }
+    if (const auto* drop = std::get_if<DropWritten>(&action)) {
+      node.logs.erase(drop->writer);
+      return;
+    }
+    const AttemptId id = std::holds_alternative<TakeBack>(action)     ? std::get<TakeBack>(action).attempt
+                         : std::holds_alternative<CancelTask>(action) ? std::get<CancelTask>(action).attempt
+                         : std::holds_alternative<ReadFrom>(action)   ? std::get<ReadFrom>(action).reader
+                                                                      : std::get<CloseOutput>(action).writer;
+    const auto at = std::find_if(node.attempts.begin(), node.attempts.end(), [&](const Attempt& a) { return a.id == id; });
+    if (at == node.attempts.end()) return;
+    if (std::holds_alternative<TakeBack>(action)) {
+      if (at->begun) return;
+      node.attempts.erase(at);
+      TellScheduler({TaskReturned{id, NodeId(n)}});
+    } else if (const auto* cancel = std::get_if<CancelTask>(&action)) {
+      node.attempts.erase(at);
+      node.logs.erase(id);
+      TellScheduler({TaskEnded{id, NodeId(n), cancel->as_lost ? Outcome(Lost{}) : Cancelled{}}});
+    } else if (std::holds_alternative<CloseOutput>(action)) {
+      at->closed = true;
+    } else {
+      const ReadFrom& read = std::get<ReadFrom>(action);
+      Source& source = at->sources[{read.stream, read.writer.task}];
+      at->knows = true;
+      const bool same = read.from && source.attempt == read.writer.number && source.node == read.from;
+      if (same) return;
+      if (source.attempt != 0 || source.got > 0) {
+        const bool keep = read.gone ? source.whole : false;
+        if (!read.from && read.gone && keep) return;
+        if (source.got > 0 || read.gone) at->rewind = true;
+        if (source.got == 0 && !read.gone) ++happened_.went_on;
+      } else if (read.gone) {
+        at->rewind = true;
+      }
+      source = {};
+      if (read.from) {
+        source.attempt = read.writer.number;
+        source.node = read.from;
+      }
+    }
+  }
+
+  void Step() {
+    if (wake_ && *wake_ <= now_) {
+      wake_.reset();
+      TellScheduler({TimeCame{}});
+      return;
+    }
+    const uint32_t n = Below(static_cast<uint32_t>(nodes_.size()));
+    AtNode& node = nodes_[n];
+    if (!node.up) {
+      if (!Chance(4)) return;
+      node.up = true;
+      TellScheduler({Joined(n)});
+      return;
+    }
+    if (!calm_ && Chance(60)) {
+      ++happened_.lost_nodes;
+      node.up = false;
+      node.attempts.clear();
+      node.logs.clear();
+      node.inbox.clear();
+      TellScheduler({NodeLost{NodeId(n)}});
+      return;
+    }
+    if (!node.inbox.empty() && !Chance(3)) {
+      const Action action = node.inbox.front();
+      node.inbox.pop_front();
+      Deliver(n, action);
+      return;
+    }
+    if (node.attempts.empty()) return;
+    uint32_t running = 0;
+    for (Attempt& attempt : node.attempts) {
+      if (running++ == node.slots) break;
+      if (attempt.begun) continue;
+      attempt.begun = true;
+      if (!graph_.streams_written(attempt.id.task).empty()) node.logs[attempt.id] = {};
+    }
+    const auto at = node.attempts.begin() + Below(std::min<uint32_t>(node.slots, static_cast<uint32_t>(node.attempts.size())));
+    Go(n, at);
+  }
+
+  /// The attempt does something.
+  void Go(uint32_t n, std::deque<Attempt>::iterator at) {
+    AtNode& node = nodes_[n];
+    const NodeId here(n);
+    const AttemptId id = at->id;
+    const uint32_t t = id.task.value;
+    const auto end = [&](const Outcome& outcome, Events before = {}) {
+      node.attempts.erase(at);
+      before.push_back(TaskEnded{id, here, outcome, std::chrono::milliseconds(5)});
+      TellScheduler(before);
+    };
+    if (!at->told && Chance(2)) {
+      at->told = true;
+      TellScheduler({TaskStarted{id, here}});
+      return;
+    }
+    if (at->rewind) {
+      ++happened_.rewound;
+      node.logs.erase(id);
+      return end(Rewound{});
+    }
+    if (!calm_ && Chance(25)) {
+      node.logs.erase(id);
+      return end(Failed{1, true});
+    }
+    const auto log = node.logs.find(id);
+    if (at->closed && Chance(2)) {
+      ++happened_.piped;
+      return end(Failed{141, true}, Read(*at));
+    }
+    if (log != node.logs.end() && log->second.lines < kLines && Chance(2)) {
+      ++log->second.lines;
+      return;
+    }
+    bool all = at->knows;
+    for (auto& [from, source] : at->sources) {
+      if (source.whole) continue;
+      all = false;
+      if (!source.node) continue;
+      AtNode& other = nodes_[source.node->value];
+      const auto there = other.logs.find({from.second, source.attempt});
+      if (!other.up || there == other.logs.end()) continue;
+      if (source.got < there->second.lines) {
+        ++source.got;
+        return;
+      }
+      source.whole = there->second.whole;
+    }
+    if (!all && !(early_[t] && at->knows && Chance(8))) return;
+    if (log != node.logs.end()) {
+      if (log->second.lines < kLines) return;
+      log->second.whole = true;
+    }
+    good_.insert({id.task, id.number});
+    const Events read = Read(*at);
+    end(Done{}, read);
+  }
+
+  Events Read(const Attempt& attempt) {
+    Events told;
+    auto& read = read_[attempt.id.task.value];
+    // The one that counts is the last that ends well before the task is settled.
+    if (!checked_.contains(attempt.id.task.value)) read.clear();
+    for (const auto& [from, source] : attempt.sources) {
+      if (source.attempt == 0 || (source.got == 0 && !source.whole)) continue;
+      told.push_back(StreamRead{attempt.id, {from.second, source.attempt}});
+      if (!checked_.contains(attempt.id.task.value)) read[from.second] = source.attempt;
+    }
+    // A writer that is ended by SIGPIPE counts as one that has succeeded.
+    good_.insert({attempt.id.task, attempt.id.number});
+    return told;
+  }
+
+  void Check() {
+    for (uint32_t t = 0; t < graph_.task_count(); ++t) {
+      EXPECT_TRUE(IsSettled(scheduler_->state(TaskId(t)))) << t;
+      if (scheduler_->state(TaskId(t)) == TaskState::kDone) {
+        EXPECT_TRUE(done_.contains(t));
+      }
+    }
+  }
+
+  std::string Describe() const {
+    std::string text;
+    for (uint32_t t = 0; t < graph_.task_count(); ++t) {
+      text += std::to_string(t) + ": state " + std::to_string(static_cast<int>(scheduler_->state(TaskId(t)))) + " at " +
+              std::to_string(scheduler_->node(TaskId(t)).value) + "; " + scheduler_->Explain(TaskId(t)).text + "\n";
+    }
+    for (uint32_t n = 0; n < nodes_.size(); ++n)
+      text += "node " + std::to_string(n) + ": " + std::to_string(nodes_[n].slots) + " slots, " +
+              std::to_string(nodes_[n].attempts.size()) + " attempts, inbox " + std::to_string(nodes_[n].inbox.size()) + "\n";
+    return text;
+  }
+
+  order::SeededDraws random_;
+  Happened& happened_;
+  graph::Graph graph_;
+  std::vector<bool> early_;
+  std::optional<Scheduler> scheduler_;
+  std::vector<AtNode> nodes_;
+  Time now_{};
+  std::optional<Time> wake_;
+  uint32_t calm_after_ = 0;
+  bool calm_ = false, complete_ = false;
+  std::set<uint32_t> done_, checked_;
+  std::set<std::pair<TaskId, uint32_t>> good_;
+  std::map<uint32_t, std::map<TaskId, uint32_t>> read_;
+};
+
+TEST(Streams, RandomNetsEndAndReadWhatCounts) {
+  const char* const one = std::getenv("HARROW_SEED");
+  const char* const many = std::getenv("HARROW_SEEDS");
+  const uint64_t first = one ? std::strtoull(one, nullptr, 10) : 1;
+  const uint64_t count = one ? 1 : many ? std::strtoull(many, nullptr, 10) : std::getenv("HARROW_LONG") ? 20000 : 600;
+  Happened happened;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    SCOPED_TRACE("HARROW_SEED=" + std::to_string(seed));
+    World world(seed, &happened);
+    world.Run();
+    if (HasFailure()) return;
+  }
+  if (one) return;
+  EXPECT_GT(happened.rewound, 0u);
+  EXPECT_GT(happened.held, 0u);
+  EXPECT_GT(happened.remade, 0u);
+  EXPECT_GT(happened.closed, 0u);
+  EXPECT_GT(happened.piped, 0u);
+  EXPECT_GT(happened.dropped, 0u);
+  EXPECT_GT(happened.went_on, 0u);
+  EXPECT_GT(happened.done, count);
+}
+
+class StreamsTest : public ::testing::Test {
+ protected:
+  void Begin(uint32_t slots, uint32_t nodes = 1, Options options = {}) {
+    ASSERT_TRUE(graph.Seal().ok());
+    scheduler.emplace(graph, options);
+    std::vector<Event> events = {TasksAdded{TaskId(0), static_cast<uint32_t>(graph.task_count())}};
+    for (uint32_t n = 0; n < nodes; ++n) events.push_back(NodeJoined{NodeId(n), {slots, 0, 0}});
+    events.push_back(AllNodesJoined{});
+    Tell(events);
+  }
+  void Tell(const std::vector<Event>& events) {
+    actions.clear();
+    scheduler->HandleAll(now, events, &actions);
+    scheduler->SanityCheck();
+  }
+  TaskState state(TaskId id) const { return scheduler->state(id); }
+
+  graph::Graph graph;
+  std::optional<Scheduler> scheduler;
+  std::vector<Action> actions;
+  Time now{};
+  const NodeId n0{0}, n1{1};
+};
+
+TEST_F(StreamsTest, AReaderBeginsWhenItsWritersHaveBegun) {
+  const TaskId w = AddTask(&graph, "w"), v = AddTask(&graph, "v"), r = AddTask(&graph, "r");
+  const StreamId s = Join(&graph, "s", {w, v}, {r});
+  Begin(4);
+  EXPECT_EQ(state(r), TaskState::kWaiting);
+  EXPECT_NE(scheduler->Explain(r).text.find("2 tasks whose streams it reads to begin"), std::string::npos)
+      << scheduler->Explain(r).text;
+  Tell({TaskStarted{{w, 1}, n0}});
+  EXPECT_EQ(state(r), TaskState::kWaiting);
+  Tell({TaskEnded{{v, 1}, n0, Done{}, Duration(1)}});
+  ASSERT_EQ(Of<StartTask>(actions).size(), 1u);
+  const auto reads = Of<ReadFrom>(actions);
+  ASSERT_EQ(reads.size(), 2u);
+  EXPECT_EQ(reads[0].reader, (AttemptId{r, 1}));
+  EXPECT_EQ(reads[0].at, n0);
+  EXPECT_EQ(reads[0].stream, s);
+  EXPECT_EQ(reads[0].writer, (AttemptId{w, 1}));
+  EXPECT_EQ(reads[0].from, n0);
+  EXPECT_EQ(reads[1].writer, (AttemptId{v, 1}));
+}
+
+TEST_F(StreamsTest, ASuccessIsHeldUntilItsWritersAreDone) {
+  const TaskId w = AddTask(&graph, "w"), r = AddTask(&graph, "r"), after = AddTask(&graph, "after", {}, {r});
+  Join(&graph, "s", {w}, {r});
+  Begin(4);
+  Tell({TaskStarted{{w, 1}, n0}});
+  Tell({StreamRead{{r, 1}, {w, 1}}, TaskEnded{{r, 1}, n0, Done{}, Duration(1)}});
+  EXPECT_EQ(state(r), TaskState::kHeld);
+  EXPECT_EQ(scheduler->counts().held, 1u);
+  EXPECT_TRUE(Of<TaskSettled>(actions).empty());
+  ASSERT_EQ(Of<CloseOutput>(actions).size(), 1u) << "all that read it have ended well";
+  EXPECT_EQ(state(after), TaskState::kWaiting);
+  // 128 + SIGPIPE
+  Tell({TaskEnded{{w, 1}, n0, Failed{141, true}, Duration(1)}});
+  EXPECT_EQ(Of<TaskSettled>(actions).size(), 2u);
+  EXPECT_EQ(state(w), TaskState::kDone);
+  EXPECT_EQ(state(r), TaskState::kDone);
+  EXPECT_EQ(Of<StartTask>(actions).size(), 1u) << "what waited for the reader";
+}
+
+TEST_F(StreamsTest, WhatAFailedAttemptWroteIsTakenBack) {
+  const TaskId w = AddTask(&graph, "w"), r = AddTask(&graph, "r");
+  Join(&graph, "s", {w}, {r});
+  Begin(2, 1, {.retries = 1});
+  Tell({TaskStarted{{w, 1}, n0}});
+  Tell({TaskStarted{{r, 1}, n0}});
+  Tell({TaskEnded{{w, 1}, n0, Failed{1, true}, Duration(1)}});
+  auto reads = Of<ReadFrom>(actions);
+  ASSERT_EQ(reads.size(), 1u);
+  EXPECT_FALSE(reads[0].from);
+  EXPECT_FALSE(reads[0].gone) << "one that has got nothing of it waits";
+  Tell({TaskStarted{{w, 2}, n0}});
+  reads = Of<ReadFrom>(actions);
+  ASSERT_EQ(reads.size(), 1u);
+  EXPECT_EQ(reads[0].writer, (AttemptId{w, 2}));
+  Tell({TaskEnded{{r, 1}, n0, Rewound{}, Duration(1)}});
+  EXPECT_EQ(state(r), TaskState::kSent) << "it costs no retry";
+  Tell({TaskEnded{{w, 2}, n0, Done{}, Duration(1)}});
+  Tell({StreamRead{{r, 2}, {w, 2}}, TaskEnded{{r, 2}, n0, Done{}, Duration(1)}});
+  EXPECT_EQ(state(r), TaskState::kDone);
+  EXPECT_EQ(Of<DropWritten>(actions).size(), 1u);
+}
+
+TEST_F(StreamsTest, ASuccessThatReadAFailedAttemptDoesNotCount) {
+  const TaskId w = AddTask(&graph, "w"), r = AddTask(&graph, "r");
+  Join(&graph, "s", {w}, {r});
+  Begin(2, 1, {.retries = 1});
+  Tell({TaskStarted{{w, 1}, n0}});
+  Tell({StreamRead{{r, 1}, {w, 1}}, TaskEnded{{r, 1}, n0, Done{}, Duration(1)}});
+  Tell({TaskEnded{{w, 1}, n0, Failed{1, true}, Duration(1)}});
+  EXPECT_EQ(state(r), TaskState::kWaiting);
+  Tell({TaskStarted{{w, 2}, n0}});
+  EXPECT_EQ(state(r), TaskState::kSent);
+}
+
+TEST_F(StreamsTest, AReaderOfAFailedWriterIsSkipped) {
+  const TaskId w = AddTask(&graph, "w"), r = AddTask(&graph, "r"), q = AddTask(&graph, "q");
+  Join(&graph, "s", {w}, {r, q});
+  Begin(3);
+  Tell({TaskStarted{{w, 1}, n0}});
+  Tell({StreamRead{{r, 1}, {w, 1}}, TaskEnded{{r, 1}, n0, Done{}, Duration(1)}});
+  Tell({TaskEnded{{w, 1}, n0, Failed{1, true}, Duration(1)}});
+  EXPECT_EQ(state(w), TaskState::kFailed);
+  EXPECT_EQ(state(r), TaskState::kSkipped);
+  const auto reads = Of<ReadFrom>(actions);
+  ASSERT_EQ(reads.size(), 1u);
+  EXPECT_TRUE(reads[0].gone);
+  Tell({TaskEnded{{q, 1}, n0, Rewound{}, Duration(1)}});
+  EXPECT_EQ(state(q), TaskState::kSkipped);
+  EXPECT_EQ(Of<RunComplete>(actions).size(), 1u);
+}
+
+TEST_F(StreamsTest, ALostNodesLinesAreWrittenAgain) {
+  const TaskId w = AddTask(&graph, "w"), r = AddTask(&graph, "r"), late = AddTask(&graph, "late", {}, {});
+  const TaskId first = AddTask(&graph, "first");
+  graph.AddDependency(first, late);
+  Join(&graph, "s", {w}, {r, late});
+  Begin(1, 3);
+  // Whichever node each is at.
+  Tell({TaskStarted{{w, 1}, scheduler->node(w)}});
+  const NodeId there = scheduler->node(w);
+  Tell({TaskEnded{{w, 1}, there, Done{}, Duration(1)}});
+  ASSERT_EQ(state(w), TaskState::kDone);
+  ASSERT_EQ(state(late), TaskState::kWaiting);
+  const bool reads_there = scheduler->node(r) == there;
+  Tell({NodeLost{there}});
+  if (!reads_there) {
+    const auto reads = Of<ReadFrom>(actions);
+    ASSERT_EQ(reads.size(), 1u);
+    EXPECT_TRUE(reads[0].gone) << "it goes on if it has got all of it";
+    EXPECT_EQ(state(w), TaskState::kDone) << "nobody is known to need it";
+    Tell({StreamRead{{r, 1}, {w, 1}}, TaskEnded{{r, 1}, scheduler->node(r), Done{}, Duration(1)}});
+    EXPECT_EQ(state(r), TaskState::kDone);
+  }
+  Tell({TaskEnded{{first, 1}, scheduler->node(first), Done{}, Duration(1)}});
+  EXPECT_EQ(scheduler->attempts(w), 2u) << "it writes again for who has not begun";
+  EXPECT_EQ(state(late), TaskState::kWaiting);
+  Tell({TaskStarted{{w, 2}, scheduler->node(w)}});
+  EXPECT_EQ(state(late), TaskState::kSent);
+}
+
+TEST_F(StreamsTest, AStarvedReaderGivesUpItsSlot) {
+  const TaskId w = AddTask(&graph, "w"), r = AddTask(&graph, "r");
+  Join(&graph, "s", {w}, {r});
+  Begin(1, 2, {.retries = 3});
+  const NodeId of_w = scheduler->node(w);
+  Tell({TaskStarted{{w, 1}, of_w}});
+  const NodeId of_r = scheduler->node(r);
+  ASSERT_NE(of_r, of_w);
+  Tell({TaskStarted{{r, 1}, of_r}});
+  // The writer has no node but that of its reader, which has got nothing and waits.
+  Tell({NodeLost{of_w}});
+  const auto reads = Of<ReadFrom>(actions);
+  ASSERT_EQ(reads.size(), 2u);
+  EXPECT_FALSE(reads[0].gone);
+  EXPECT_TRUE(reads[1].gone);
+  Tell({TaskEnded{{r, 1}, of_r, Rewound{}, Duration(1)}});
+  EXPECT_EQ(state(w), TaskState::kSent);
+  EXPECT_EQ(state(r), TaskState::kWaiting);
+}
+
+TEST_F(StreamsTest, OneThatCannotReadAlthoughNothingHasChangedIsLost) {
+  const TaskId w = AddTask(&graph, "w"), r = AddTask(&graph, "r");
+  Join(&graph, "s", {w}, {r});
+  Begin(2, 1, {.max_losses = 2});
+  Tell({TaskStarted{{w, 1}, n0}});
+  for (uint32_t attempt = 1; attempt <= 2; ++attempt) {
+    ASSERT_EQ(state(r), TaskState::kSent) << attempt;
+    Tell({TaskEnded{{r, attempt}, n0, Rewound{}, Duration(1)}});
+    now += std::chrono::seconds(10);
+    Tell({TimeCame{}});
+  }
+  EXPECT_EQ(state(r), TaskState::kFailed);
+}
+
+TEST_F(StreamsTest, WhatAnEarlierServerSawWrittenIsFoundAgain) {
+  const TaskId w = AddTask(&graph, "w"), r = AddTask(&graph, "r"), v = AddTask(&graph, "v"), q = AddTask(&graph, "q");
+  Join(&graph, "s", {w}, {r});
+  Join(&graph, "z", {v}, {q});
+  ASSERT_TRUE(graph.Seal().ok());
+  scheduler.emplace(graph, Options{});
+  Tell({TasksAdded{TaskId(0), 4}, TaskRestored{.task = w, .attempts = 2}, TaskRestored{.task = v, .attempts = 1},
+        NodeJoined{n0, {4, 0, 0}}, StreamHeld{{w, 2}, n0}, AllNodesJoined{}});
+  EXPECT_EQ(state(w), TaskState::kDone);
+  EXPECT_EQ(state(r), TaskState::kSent);
+  const auto reads = Of<ReadFrom>(actions);
+  ASSERT_EQ(reads.size(), 1u);
+  EXPECT_EQ(reads[0].writer, (AttemptId{w, 2}));
+  EXPECT_EQ(state(v), TaskState::kSent) << "nobody has what it wrote";
+  EXPECT_EQ(scheduler->attempts(v), 2u);
+  EXPECT_EQ(state(q), TaskState::kWaiting);
+}
+
+TEST_F(StreamsTest, AReaderThatIsAdoptedIsToldWhatItReads) {
+  const TaskId w = AddTask(&graph, "w"), r = AddTask(&graph, "r");
+  Join(&graph, "s", {w}, {r});
+  ASSERT_TRUE(graph.Seal().ok());
+  scheduler.emplace(graph, Options{});
+  Tell({TasksAdded{TaskId(0), 2}, NodeJoined{n0, {4, 0, 0}}, TaskStarted{{r, 3}, n0}, TaskStarted{{w, 2}, n0},
+        AllNodesJoined{}});
+  const auto reads = Of<ReadFrom>(actions);
+  ASSERT_EQ(reads.size(), 1u);
+  EXPECT_EQ(reads[0].reader, (AttemptId{r, 3}));
+  EXPECT_EQ(reads[0].writer, (AttemptId{w, 2}));
+}
+
+}  // namespace
+}  // namespace harrow::core

@@ -45,7 +45,8 @@ bool Moves::MayReadStreams(TaskId id) {
   if (!streams.any()) return true;
   bool may = true;
   EachWriter(id, [&](TaskId writer, StreamId) {
-    if (tasks.state(writer) != TaskState::kDone || streams.writers[writer].held) return;
+    const TaskState state = tasks.state(writer);
+    if ((state != TaskState::kDone && state != TaskState::kHeld) || streams.writers[writer].held) return;
     may = false;
     streams.lost.push_back(writer);
   });

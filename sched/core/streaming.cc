@@ -173,7 +173,8 @@ void Streaming::LookAtWriter(TaskId id) {
     writer.node = NodeId();
     writer.held = false;
   }
-  if (writer.node != writer.told_node || (writer.node && writer.attempt != writer.told))
+  const bool failed = IsSettled(state) && state != TaskState::kDone;
+  if (failed || writer.node != writer.told_node || (writer.node && writer.attempt != writer.told))
     TellReaders(id, was_held || IsSettled(state));
   EachReader(id, [&](TaskId reader, StreamId) {
     if (tasks[reader].settled()) return;
@@ -252,7 +253,8 @@ void Streaming::Tell(TaskId id, StreamId stream, TaskId of, bool gone) {
 void Streaming::TellAll(TaskId id) {
   const bool ending = streams.readers[id].ending;
   EachWriter(id, [&](TaskId writer, StreamId stream) {
-    Tell(id, stream, writer, ending || IsSettled(tasks.state(writer)));
+    const TaskState state = tasks.state(writer);
+    Tell(id, stream, writer, ending || IsSettled(state) || state == TaskState::kHeld);
   });
 }
 
@@ -281,7 +283,13 @@ void Streaming::RemakeWriters() {
   while (!streams.lost.empty()) {
     const TaskId writer = streams.lost.back();
     streams.lost.pop_back();
-    if (tasks.state(writer) == TaskState::kDone && !streams.writers[writer].held && !stopped()) RemakeAll(writer);
+    if (streams.writers[writer].held || stopped()) continue;
+    if (tasks.state(writer) == TaskState::kDone) {
+      RemakeAll(writer);
+    } else if (tasks.state(writer) == TaskState::kHeld) {
+      tasks.ForgiveFailure(writer);
+      TryAgain(writer);
+    }
   }
 }
 

@@ -30,6 +30,7 @@ struct PlanArguments {
   FlowArguments flow;
   std::string nodes, partition, times, task_time, plot;
   uint32_t max_nodes = 0;
+  std::vector<config::Setting> settings;  // as given on the command line
   bool one_core = false, json = false;
 };
 
@@ -128,7 +129,7 @@ int PlanNodes(const PlanArguments& arguments) {
   graph::Graph graph;
   formats::Flow flow;
   config::RunOptions run;
-  if (const Status loaded = LoadFlow(fs, arguments.flow, {}, load, &graph, &flow, &run); !loaded.ok())
+  if (const Status loaded = LoadFlow(fs, arguments.flow, arguments.settings, load, &graph, &flow, &run); !loaded.ok())
     return FailInput(loaded);
   if (const Status refused = RefuseStreams(graph, "harrow plan"); !refused.ok()) return FailInput(refused);
   for (const std::string& notice : flow.notices) std::cerr << notice << "\n";
@@ -187,6 +188,16 @@ const Registered kPlan(
            ->type_name("N");
        app.add_option("--times", a->times, "Run times of this earlier run")->type_name("RUN");
        app.add_option("--task-time", a->task_time, "Of tasks whose run time is not known")->type_name("TIME");
+       const auto setting = [&](const char* key, const char* option, const char* type, const char* help) {
+         app.add_option_function<std::string>(
+                option,
+                [a, key, option](const std::string& value) { a->settings.push_back({key, value, option}); },
+                help)
+             ->type_name(type);
+       };
+       setting("place", "--place", "HOW", "");
+       setting("tg_max", "--tg-max", "N", "");
+       setting("ct_max", "--ct-max", "N", "Tasks go by files (default), cost-paper, cost");
        app.add_flag("--one-core", a->one_core, "Recorded tasks take one core each");
        app.add_option("--plot", a->plot, "Draw time and core-hours over counts")->type_name("FILE.svg");
        app.add_flag("--json", a->json, "Print one JSON document");

@@ -33,11 +33,18 @@ constexpr order::Policy kPolicies[] = {order::Policy::kAuto,    order::Policy::k
 
 struct SimArguments {
   FlowArguments flow;
-  std::string cluster, nodes, io, run_time, plot, place, local_limit, trigger, amount, alpha, report_period;
+  std::string cluster, nodes, io, run_time, plot, inputs, local_limit, trigger, amount, alpha, report_period;
   std::vector<std::string> leave_out;
   std::vector<config::Setting> settings;  // as given on the command line
   bool one_core = false, compare = false, json = false, submit_children = false, move_all = false;
 };
+
+/// "tg_max" of "tg-max".
+std::string SettingOf(std::string_view option) {
+  std::string key(option);
+  std::replace(key.begin(), key.end(), '-', '_');
+  return key;
+}
 
 /// "12x8": 12 nodes of 8 cores.
 Status ParseNodes(const std::string& text, uint32_t* nodes, uint32_t* cores) {
@@ -146,12 +153,12 @@ Status FindWork(const SimArguments& arguments, const graph::Graph& graph, std::v
 }
 
 /// Where the flow's own inputs lie at the start, of --files local.
-Status ReadPlace(const std::string& text, bool local_files, formats::ClusterModel::Inputs* place) {
+Status ReadInputs(const std::string& text, bool local_files, formats::ClusterModel::Inputs* place) {
   using Inputs = formats::ClusterModel::Inputs;
   if (text.empty()) return Status();
   if (!local_files)
     return Bad(
-        "--place is of files on the nodes' own disks; give --files local as well, or see inputs in "
+        "--inputs is of files on the nodes' own disks; give --files local as well, or see inputs in "
         "harrow-cluster(5)");
   for (const auto& [name, value] :
        {std::pair{"submit", Inputs::kOutside}, std::pair{"round-robin", Inputs::kRoundRobin},
@@ -161,7 +168,7 @@ Status ReadPlace(const std::string& text, bool local_files, formats::ClusterMode
     return Status();
   }
   return Bad(
-      StrCat("--place cannot be \"", Printable(text, 40), "\"; write submit, round-robin, spread or random"));
+      StrCat("--inputs cannot be \"", Printable(text, 40), "\"; write submit, round-robin, spread or random"));
 }
 
 /// What a node may hold of --files local.
@@ -326,11 +333,14 @@ int Simulate(const SimArguments& arguments) {
   options.core.policy = run.order;
   options.core.locality = run.locality;
   options.core.steal = run.steal;
+  options.core.costs.how = run.place;
+  options.core.costs.groups = run.tg_max;
+  options.core.costs.stream = run.ct_max;
   options.core.seed = run.seed;
   options.core.retry_delay = run.retry_delay;
   options.core.max_losses = run.max_losses;
   options.core.local_files = run.files == config::Files::kLocal;
-  if (const Status placed = ReadPlace(arguments.place, options.core.local_files, &options.place);
+  if (const Status placed = ReadInputs(arguments.inputs, options.core.local_files, &options.place);
       !placed.ok())
     return Fail(placed);
   if (const Status limited =
@@ -396,7 +406,7 @@ const Registered kSim(
          app.add_option_function<std::string>(
                 StrCat("--", key),
                 [a, key](const std::string& value) {
-                  a->settings.push_back({key, value, StrCat("--", key)});
+                  a->settings.push_back({SettingOf(key), value, StrCat("--", key)});
                 },
                 help)
              ->type_name(type);
@@ -412,8 +422,11 @@ const Registered kSim(
        setting("order", "P", "auto (default), fifo, lifo, hrf, lifo+hrf, rank+hrf");
        no("locality", "Do not place tasks where their files are");
        no("steal", "Idle slots take nothing from other nodes' queues");
+       setting("place", "HOW", "");
+       setting("tg-max", "N", "");
+       setting("ct-max", "N", "Tasks go by files (default), cost-paper, cost");
        setting("files", "MODE", "shared (default), or local: on the nodes' own disks");
-       app.add_option("--place", a->place, "Of inputs: submit (default), round-robin, spread, random")
+       app.add_option("--inputs", a->inputs, "submit (default), round-robin, spread, random")
            ->type_name("WHERE");
        app.add_option("--local-limit", a->local_limit, "Most that a node may hold of them (no limit)")
            ->type_name("SIZE");

@@ -56,7 +56,8 @@ _harrow() {
       return ;;
     --order) _harrow_offer "$cur" <<<$'auto\nfifo\nlifo\nhrf\nlifo+hrf\nrank+hrf'; return ;;
     --files) _harrow_offer "$cur" <<<$'shared\nlocal'; return ;;
-    --place) _harrow_offer "$cur" <<<$'submit\nround-robin\nspread\nrandom'; return ;;
+    --place) _harrow_offer "$cur" <<<$'files\ncost-paper\ncost'; return ;;
+    --inputs) _harrow_offer "$cur" <<<$'submit\nround-robin\nspread\nrandom'; return ;;
     --trigger) _harrow_offer "$cur" <<<$'empty\nlow\nalways'; return ;;
     --amount) _harrow_offer "$cur" <<<$'capacity\nworkers'; return ;;
     --transfer-encryption) _harrow_offer "$cur" <<<$'on\noff'; return ;;

@@ -172,6 +172,24 @@ Key ChoiceKey(std::string_view name, Enum RunOptions::*member,
           }};
 }
 
+/// A number above 0; "auto", which is 0: it is derived.
+Key LimitKey(std::string_view name, double RunOptions::*member, std::string_view help) {
+  return {name,
+          "number | auto",
+          help,
+          true,
+          [member](const Key& key, std::string_view value, RunOptions* options) {
+            const std::optional<double> number = value == "auto" ? 0 : ParseNumber(value);
+            if (!number || *number < 0 || (*number == 0 && value != "auto"))
+              return Refuse(key.name, value, "a number above 0, or auto");
+            options->*member = *number;
+            return Status();
+          },
+          [member](const RunOptions& options) {
+            return options.*member == 0 ? std::string("auto") : ExactText(options.*member);
+          }};
+}
+
 const std::vector<Key>& Keys() {
   using std::chrono::hours;
   using std::chrono::milliseconds;
@@ -188,6 +206,16 @@ const std::vector<Key>& Keys() {
        [](const RunOptions& options) { return std::string(order::PolicyName(options.order)); }},
       FlagKey("steal", &RunOptions::steal, "idle slots take tasks from other nodes' queues"),
       FlagKey("locality", &RunOptions::locality, "tasks go where their input files are"),
+      ChoiceKey<cost::Place>("place", &RunOptions::place,
+                             {{"files", cost::Place::kFiles},
+                              {"cost-paper", cost::Place::kCostPaper},
+                              {"cost", cost::Place::kCost}},
+                             "files | cost-paper | cost",
+                             "tasks go where their files are, or where they cost least by their models", true),
+      LimitKey("tg_max", &RunOptions::tg_max,
+               "with place = cost: as long as there are so many groups of tasks, more are put together"),
+      LimitKey("ct_max", &RunOptions::ct_max,
+               "with place = cost: tasks stay together that write so much to each other"),
       ChoiceKey<Files>("files", &RunOptions::files, {{"shared", Files::kShared}, {"local", Files::kLocal}},
                        "shared | local",
                        "tasks work on the shared file system, or in stores on the nodes' disks", true),

@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "base/time.h"
+#include "cost/placement.h"
 #include "formats/load.h"
 #include "order/policy.h"
 #include "os/file_system.h"
@@ -29,6 +30,9 @@ struct RunOptions {
   order::Policy order = order::Policy::kAuto;
   bool steal = true;
   bool locality = true;
+  cost::Place place = cost::Place::kFiles;
+  // With a placement by costs (cost::Limits); 0: cost::DefaultLimits.
+  double tg_max = 0, ct_max = 0;
   Files files = Files::kShared;
   bool transfer_encryption = true;  // of what files hold, between nodes
   bool save =

@@ -125,6 +125,7 @@ void Fates::ReleaseThoseThatOnlyWait(TaskId id) {
 
 void Fates::Settle(TaskId id, TaskState state, Reason reason, TaskId because) {
   Unqueue(id);
+  if (placing.on()) placing.Leaves(id);
   tasks.Settle(id, state);
   ReleaseThoseThatOnlyWait(id);
   actions->push_back(TaskSettled{id, FinalOf(state), because, reason});
@@ -349,6 +350,7 @@ void Fates::LookAtSuspects() {
 
 void Fates::RestoreFate(TaskId id, TaskRestored::As as) {
   Unqueue(id);
+  if (placing.on()) placing.Leaves(id);
   if (as == TaskRestored::As::kDone) {
     MarkDone(id, NodeId());
     return;

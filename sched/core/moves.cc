@@ -60,6 +60,7 @@ void Moves::NoteWhereItStands(TaskId id) {
 }
 
 bool Moves::MayKeepPlace(TaskId id) const {
+  if (placing.on()) return false;
   if (!options.locality || (graph.inputs(id).empty() && !full_for_.contains(id))) return true;
   const auto stood = stood_at_.find(id);
   if (stood == stood_at_.end()) return false;
@@ -71,6 +72,7 @@ bool Moves::MayKeepPlace(TaskId id) const {
 
 void Moves::FindCandidates(TaskId id) {
   const order::LaneId lane = tasks[id].lane();
+  if (placing.on() && FindPlaced(id)) return;
   if (!options.locality || lanes.gang(lane)) return;
   if (full_for_.contains(id)) {
     if (const std::vector<NodeId> others = NodesWithRoom(id); !others.empty())
@@ -78,6 +80,44 @@ void Moves::FindCandidates(TaskId id) {
   }
   tasks.SetCandidates(
       id, replicas.Candidates(id, [&](NodeId node) { return lanes.FitsOpen(lane, nodes[node]); }));
+}
+
+/// False: by what it costs it has no node, or that cannot take it.
+bool Moves::FindPlaced(TaskId id) {
+  if (IsGang(id)) return false;
+  placing.Comes(id);
+  const NodeId node = placing.node(id);
+  if (!node || !lanes.FitsOpen(tasks[id].lane(), nodes[node])) {
+    tasks.SetCandidates(id, {});
+    return false;
+  }
+  tasks.SetUrgency(id, placing.UrgencyOf(id));
+  tasks.SetCandidates(id, {&node, 1});
+  return true;
+}
+
+void Moves::PlaceAgain() {
+  using State = cost::Placer::State;
+  placing.Place(now, [this](TaskId id) -> cost::Placer::Standing {
+    const Task& task = tasks[id];
+    if (task.state() <= TaskState::kReady) return {};
+    if (task.in_flight()) return {State::kRunning, task.node(), Seconds(placing.since(id).time_since_epoch())};
+    if (task.state() == TaskState::kDone || task.state() == TaskState::kHeld) return {State::kDone, task.node(), 0};
+    return {State::kGone, NodeId(), 0};
+  });
+  std::vector<TaskId> queued = queues.remote().Tasks(tasks.cards());
+  for (uint32_t n = 0; n < nodes.size(); ++n) {
+    const std::vector<TaskId> there = queues.TasksAt(NodeId(n));
+    queued.insert(queued.end(), there.begin(), there.end());
+  }
+  for (TaskId id : queued) {
+    const NodeId to = placing.node(id);
+    const std::span<const NodeId> stands = tasks.candidates(id);
+    if (!to || tasks[id].state() != TaskState::kReady || !lanes.FitsOpen(tasks[id].lane(), nodes[to])) continue;
+    if (stands.size() == 1 && stands[0] == to && tasks.cards().urgency(id) == placing.UrgencyOf(id)) continue;
+    Unqueue(id);
+    NoteReturned(id);
+  }
 }
 
 bool Moves::PlaceElsewhere(TaskId id, NodeId full) {
@@ -158,6 +198,7 @@ void Moves::TakeOverLevels() {
 
 void Moves::Send(TaskId id, NodeId node, TakenFrom from, bool sent_ahead) {
   LeaveQueues(id, sent_ahead);
+  if (placing.on()) placing.Leaves(id);
   tasks.AddAttempt(id);
   Place(id, node, from, sent_ahead);
   if (gangs.first() && !IsGang(id)) gangs.CountOvertaken(lanes[tasks[id].lane()].cores, GangPatience());
@@ -169,6 +210,7 @@ void Moves::Send(TaskId id, NodeId node, TakenFrom from, bool sent_ahead) {
 
 void Moves::Place(TaskId id, NodeId node, TakenFrom from, bool sent_ahead) {
   tasks.Send(id, node, from, sent_ahead);
+  if (placing.on()) placing.Begins(id, now);
   nodes.Enter(node, id);
   if (sent_ahead) {
     ahead.Add(node, id);
@@ -201,6 +243,7 @@ void Moves::GiveSlot(TaskId id) {
   LeaveAhead(id);
   Occupy(tasks[id].node(), tasks[id].lane());
   if (lanes.gangs()) run_times.Begin(id, now);
+  if (placing.on()) placing.Begins(id, now);
 }
 
 /// It counts in queues no more, where its level could not be raised.
@@ -370,6 +413,7 @@ uint64_t Moves::GangPatience() const {
 void Moves::SetAccess(NodeId id, Node::Access access) {
   nodes.SetAccess(id, access);
   queues.SetOpenSlots(nodes.open_slots());
+  if (placing.on()) placing.SetSlots(id, nodes[id].open() ? nodes[id].total().slots : 0);
 }
 
 void Moves::Shut(NodeId id, Node::Access access) {

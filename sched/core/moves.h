@@ -22,6 +22,8 @@ class Moves : protected Supply {
   void NoteReturned(TaskId id) { returned_.push_back(id); }
   /// Puts all tasks so noted into their queues; not those that read a file which is lost.
   void EnqueueReady();
+  /// All that waits is placed by what it costs, and what stands elsewhere in a queue moves.
+  void PlaceAgain();
   /// Takes a task out of all queues, or ends its delay, if it has one: it waits then.
   void Unqueue(TaskId id);
   /// Takes over the levels that the graph has raised; queued tasks move to their new level, at their place.
@@ -82,6 +84,7 @@ class Moves : protected Supply {
 
  private:
   void FindCandidates(TaskId id);
+  bool FindPlaced(TaskId id);
   std::vector<NodeId> NodesWithRoom(TaskId id) const;
   void Enqueue(TaskId id, NodeId released_at, bool keep_place);
   /// Its entries in queues where it stood before may lie there still, and count again when it has its old

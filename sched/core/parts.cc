@@ -6,6 +6,13 @@
 
 namespace harrow::core {
 
+Options Parts::Adapted(Options options) {
+  if (options.costs.how == cost::Place::kFiles && !options.make_placer) return options;
+  options.steal = false;
+  if (options.policy == order::Policy::kAuto) options.policy = order::Policy::kFifo;
+  return options;
+}
+
 bool Parts::EnoughNodes(order::LaneId gang) const {
   uint32_t found = 0;
   for (uint32_t n = 0; n < nodes.size() && found < lanes[gang].nodes; ++n)
@@ -23,7 +30,7 @@ bool Parts::FitsBesideKept(order::LaneId lane, NodeId id, const NodeCapacity& mo
 size_t Parts::memory() const {
   return graph.MemoryWithoutText() + tasks.memory() + nodes.memory() + lanes.memory() + queues.memory() +
          holds.memory() + gangs.memory() + run_times.memory() + ahead.memory() + copies.memory() +
-         companions.memory() + bounds.memory() + backups.memory() + replicas.memory() + level_times.memory();
+         companions.memory() + bounds.memory() + placing.memory() + backups.memory() + replicas.memory() + level_times.memory();
 }
 
 std::string Parts::FindBroken(bool stopped) const {

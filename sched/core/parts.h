@@ -13,6 +13,7 @@
 #include "core/holds.h"
 #include "core/lanes.h"
 #include "core/node_table.h"
+#include "core/placing.h"
 #include "core/queues.h"
 #include "core/run_times.h"
 #include "core/scheduler.h"
@@ -31,13 +32,16 @@ namespace harrow::core {
 struct Parts {
   Parts(const graph::Graph& the_graph, const Options& the_options, order::Draws* draws)
       : graph(the_graph),
-        options(the_options),
+        options(Adapted(the_options)),
         run_times(&level_times),
         replicas(the_graph, the_options.local_files),
         queues(options, &level_times, draws, &tasks, &lanes),
         ahead(options, &tasks),
         companions(the_graph, &tasks, &lanes),
-        bounds(options.stop_gap) {}
+        bounds(options.stop_gap),
+        placing(the_graph, options) {}
+  /// Of tasks that are placed by what they cost none is stolen.
+  static Options Adapted(Options options);
 
   /// As many tasks are at nodes as may be at once.
   bool full() const { return options.max_running > 0 && tasks.in_flight() >= options.max_running; }
@@ -102,6 +106,7 @@ struct Parts {
   Companions companions;
   Bounds bounds;
   Streams streams;
+  Placing placing;
   // No node is expected but those that are expected now.
   bool nodes_known = false;
   // So are other servers, which may have such as are asked for.

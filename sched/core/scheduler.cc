@@ -146,6 +146,7 @@ void Scheduler::Impl::Finish() {
     RemakeLost();
     RemakeWriters();
     SettleAll();
+    if (placing.due()) PlaceAgain();
     EnqueueReady();
   } while (!lost.empty() || !streams.lost.empty());
   TakeInRemakes();
@@ -153,6 +154,13 @@ void Scheduler::Impl::Finish() {
   SettleAll();
   LookAtSuspects();
   GiveWork();
+  // What made a queue run empty has slots beside it that are idle now.
+  if (placing.on() && nodes.free_slots() > 0 && tasks.counts().ready > 0) placing.NoteIdle();
+  if (placing.due() && nodes.free_slots() > 0 && !stopped()) {
+    PlaceAgain();
+    EnqueueReady();
+    GiveWork();
+  }
   FollowStreams();
   FreeStarved();
   CountBytes();
@@ -188,6 +196,7 @@ void Scheduler::Impl::On(const TasksAdded& e) {
   if (last <= begin) return;
   tasks.Grow(last);
   replicas.Grow();
+  if (placing.on()) placing.Grow(last);
   AddReaders(TaskId(begin), TaskId(last));
   AddStreamsOf(TaskId(begin), TaskId(last));
   TakeOverLevels();
@@ -216,6 +225,7 @@ void Scheduler::Impl::On(const TasksTaken& e) {
     // What streams join stays together.
     if (!tasks.Has(id) || tasks.state(id) > TaskState::kReady || graph.has_streams(id)) continue;
     Unqueue(id);
+    if (placing.on()) placing.Leaves(id);
     tasks.SetElsewhere(id);
   }
 }
@@ -350,6 +360,7 @@ void Scheduler::Impl::On(const TaskEnded& e) {
     level_times.Add(tasks[id].level(), e.run_time);
     if (lanes.gangs()) run_times.Learn(tasks[id].level(), tasks[id].lane(), e.run_time);
     ahead.NoteRun(e.node, e.run_time);
+    if (placing.on()) placing.Learn(e);
     NoteDoneAt(e.node);
     if (options.shared_files) {
       for (FileId file : graph.inputs(id)) replicas.SetOnly(file, e.node);
@@ -414,6 +425,7 @@ void Scheduler::Impl::On(const NodeJoined& e) {
   nodes.Join(e.node, e.capacity);
   queues.SetOpenSlots(nodes.open_slots());
   queues.SetSlots(e.node, e.capacity.slots);
+  if (placing.on()) placing.SetSlots(e.node, e.capacity.slots);
   ahead.ForgetRuns(e.node);
   holds.ForgetOvertaken(e.node);
   replicas.NodeJoined(e.node);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "core/event.h"
+#include "cost/placer.h"
 #include "graph/graph.h"
 #include "order/draws.h"
 #include "order/policy.h"
@@ -50,6 +52,11 @@ struct Options {
   uint32_t max_ahead = 256;
   // Of those whose inputs are to come: what is brought for them takes room, and the links of others.
   uint32_t max_fetching_ahead = 4;
+  // Where costs.how says so, tasks go to nodes by what they will cost (core/placing.h) instead of by their
+  // files; then nothing is stolen, and auto takes tasks in the order of the placement.
+  cost::PlacerOptions costs;
+  // Somebody else's placement, for tests.
+  std::function<std::unique_ptr<cost::Placer>(const graph::Graph&)> make_placer = {};
 };
 
 enum class TaskState : uint8_t {

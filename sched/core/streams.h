@@ -29,13 +29,13 @@ struct Streams {
     // The attempt that was told what it reads, and where it is.
     uint32_t told = 0;
     // Writers of which it was told that what it gets of them is void, or lost.
-    std::set<TaskId> awaited;
+    std::set<TaskId> awaited = {};
     // Something has changed since it was told first, so that it may have to begin anew.
     bool changed = false;
     // It holds a slot that others want: it is to begin anew, and will.
     bool ending = false;
     // Of one that has succeeded: what it read, by the word of its agent.
-    std::vector<AttemptId> read;
+    std::vector<AttemptId> read = {};
   };
   // Ordered, as what follows from them is to be the same each time.
   std::map<TaskId, Writer> writers;

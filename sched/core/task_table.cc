@@ -30,6 +30,10 @@ void TaskTable::Grow(size_t size) {
 void TaskTable::Describe(TaskId id, Level level, order::LaneId lane, order::Urgency urgency) {
   tasks_[id.value].card_.level = level;
   tasks_[id.value].card_.lane = lane;
+  SetUrgency(id, urgency);
+}
+
+void TaskTable::SetUrgency(TaskId id, order::Urgency urgency) {
   if (urgency == 0 && urgencies_.empty()) return;
   urgencies_.resize(tasks_.size());
   urgencies_[id.value] = urgency;

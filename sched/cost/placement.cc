@@ -70,9 +70,9 @@ class Refiner {
     }
   }
 
-  Prediction Run() {
+  Prediction Run(size_t most_nodes) {
     best_ = predictor_.Predict(placement_->node, placement_->order, standing_);
-    const auto nodes = static_cast<uint32_t>(machine_.nodes.size());
+    const auto nodes = static_cast<uint32_t>(std::min(most_nodes, machine_.nodes.size()));
     constexpr size_t kSmall = 12;
     bool better = nodes > 1;
     while (better && left_ > 0) {
@@ -166,8 +166,8 @@ class Refiner {
 }  // namespace
 
 Prediction Refine(const Load& load, const Machine& machine, std::span<const Standing> standing,
-                  uint64_t budget, Placement* placement) {
-  return Refiner(load, machine, standing, budget, placement).Run();
+                  uint64_t budget, Placement* placement, size_t nodes) {
+  return Refiner(load, machine, standing, budget, placement).Run(nodes);
 }
 
 Prediction PlaceByCosts(const Net& net, const Costs& costs, const Load& load, const Machine& machine,

@@ -29,8 +29,9 @@ void PlaceClusters(const Clusters& clusters, std::span<const double> task_costs,
 
 /// Tries to make a placement better: each waiting task on each other node, two tasks in each other's place or
 /// together on another node, until nothing helps or `budget` tasks have been predicted. The order stays.
+/// `nodes`: only the first so many are given tasks.
 Prediction Refine(const Load& load, const Machine& machine, std::span<const Standing> standing,
-                  uint64_t budget, Placement* placement);
+                  uint64_t budget, Placement* placement, size_t nodes = SIZE_MAX);
 
 /// Places a whole net: from its clusters under these limits, under none, and as few as there are nodes, each
 /// refined with a third of the budget; the best of them by the prediction.

@@ -31,6 +31,18 @@ struct ClusterModel {
     double repair = 0;  // 0: never
   };
 
+  /// From then on a node is so fast.
+  struct Change {
+    uint32_t node = 0;  // from 0
+    double at = 0;
+    double speed = 1;
+  };
+  /// A node that is not there from the start.
+  struct Late {
+    uint32_t node = 0;
+    double at = 0;
+  };
+
   /// Nodes that a run has from begin to end: the first allocation the first ones in the order of `nodes`, and so on.
   /// Each has a server of its own.
   struct Allocation {
@@ -66,6 +78,8 @@ struct ClusterModel {
   double mtbf = 0;     // of a node, exponentially distributed; 0: it never fails
   double repair = 0;   // after which it is back; 0: never
   std::vector<Failure> failures;
+  std::vector<Change> changes;
+  std::vector<Late> late;
 
   /// The nodes of one of the allocations, as a cluster without any.
   ClusterModel OfAllocation(size_t index) const;

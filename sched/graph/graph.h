@@ -130,7 +130,7 @@ struct Stream {
   bool split = false;
   Records records = kLines;
   // In the order in which they were connected.
-  std::vector<TaskId> writers, readers;
+  std::vector<TaskId> writers = {}, readers = {};
 };
 
 /// A task, and a stream that it reads or writes.

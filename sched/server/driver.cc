@@ -32,6 +32,9 @@ core::Options SchedulerOptions(const run::RunSettings& settings) {
   options.policy = settings.order;
   options.locality = settings.locality;
   options.steal = settings.steal;
+  options.costs.how = settings.place;
+  options.costs.groups = settings.tg_max;
+  options.costs.stream = settings.ct_max;
   options.seed = settings.seed;
   options.retries = settings.retries;
   options.retry_delay = settings.retry_delay;

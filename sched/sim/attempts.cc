@@ -97,6 +97,15 @@ void SimulatedRun::Begin(uint32_t attempt, uint32_t slot) {
   Record(attempt).slot = slot;
   if (Delayed()) happenings_.Add(now_ + cluster_.latency, 2, Kind::kStartReported, attempt);
   Record(attempt).stage = Stage::kReading;
+  if (HasStreams()) {
+    const TaskId task = Record(attempt).task;
+    if (!Delayed() && streams_.Writes(task))
+      others_.push_back(core::TaskStarted{{task, Record(attempt).number}, Record(attempt).node});
+    if (streams_.Reads(task)) {
+      streams_.Begins(attempt, Record(attempt).node);
+      BringStreams(attempt);
+    }
+  }
   if (stores_) {
     for (FileId file : graph_.inputs(Record(attempt).task)) {
       if (!stores_->IsKept(file)) outcome_.shared_read += BytesOf(file);
@@ -150,6 +159,7 @@ void SimulatedRun::ReadOn(uint32_t attempt) {
   record.stage = Stage::kRunning;
   const Work& work = work_[record.task.value];
   const double seconds = work.left_out ? 0 : work.seconds / SpeedOf(attempt) + cluster_.overhead;
+  if (changes_speed_) live_[attempt].run_ends = now_ + seconds;
   run_ends_.Push({now_ + seconds, record.task.value, attempt});
 }
 
@@ -169,7 +179,68 @@ void SimulatedRun::HasRead(FileId file, NodeId node) {
   storage_->HasCome(file, node);
 }
 
+void SimulatedRun::BringStreams(uint32_t attempt) {
+  for (;;) {
+    const Streams::Transfer next = streams_.Next(attempt);
+    if (!next.from) return;
+    outcome_.stream_bytes += next.bytes;
+    if (!storage_ && !links_) continue;
+    const Storage::Access access =
+        (storage_ ? *storage_ : *links_).Send(next.bytes, next.from, Record(attempt).node);
+    if (access.at_once) continue;
+    stream_transfers_[attempt] = transfers_.Begin(now_, Streams::kTag | attempt, access.bytes, access.most,
+                                                  {access.uses, access.use_count});
+    return;
+  }
+}
+
+void SimulatedRun::StreamCame(uint32_t attempt) {
+  stream_transfers_.erase(attempt);
+  BringStreams(attempt);
+  if (streams_.MayEnd(attempt)) RunEnded(attempt);
+}
+
+bool SimulatedRun::WaitsForStreams(uint32_t attempt) {
+  if (!streams_.Reads(Record(attempt).task)) return false;
+  if (streams_.computed(attempt) < 0) streams_.Computed(attempt, now_ - Record(attempt).begin);
+  return !streams_.MayEnd(attempt);
+}
+
+/// Who reads what it has written may end now.
+void SimulatedRun::TellWritten(uint32_t attempt) {
+  const Attempt& record = Record(attempt);
+  if (!streams_.Writes(record.task)) return;
+  for (const uint32_t reader : streams_.Written({record.task, record.number})) {
+    if (Record(reader).stage == Stage::kRunning && streams_.MayEnd(reader)) RunEnded(reader);
+  }
+}
+
+/// What it has read is void: it begins anew.
+void SimulatedRun::Rewind(uint32_t attempt) {
+  if (!Current(attempt) || Record(attempt).end >= 0 || Record(attempt).slot == Attempt::kNoSlot) return;
+  Stop(attempt);
+  ended_.push_back(core::TaskEnded{{Record(attempt).task, Record(attempt).number},
+                                   Record(attempt).node,
+                                   core::Rewound{},
+                                   FromSeconds(now_ - Record(attempt).begin)});
+  TellCore(Record(attempt).node, agent::Settled{Record(attempt).slot});
+}
+
+void SimulatedRun::ChangeSpeed(uint32_t id, double speed) {
+  Node& node = nodes_[id];
+  const double slower = node.speed / speed;
+  node.speed = speed;
+  for (const agent::Core::Info& info : node.core.All()) {
+    if (Gangs::IsTag(info.tag) || Record(info.tag).stage != Stage::kRunning) continue;
+    Live& live = live_[info.tag];
+    if (live.run_ends <= now_) continue;
+    live.run_ends = now_ + (live.run_ends - now_) * slower;
+    run_ends_.Push({live.run_ends, Record(info.tag).task.value, info.tag});
+  }
+}
+
 void SimulatedRun::RunEnded(uint32_t attempt) {
+  if (HasStreams() && WaitsForStreams(attempt)) return;
   Record(attempt).stage = Stage::kWriting;
   if (storage_) live_[attempt].file = 0;
   WriteOn(attempt);
@@ -247,6 +318,7 @@ void SimulatedRun::End(uint32_t attempt) {
       if (IsWrittenBack(file)) outcome_.written_back += BytesOf(file);
     }
   }
+  if (HasStreams()) TellWritten(attempt);
   if (Delayed()) {
     Report(attempt, agent::End::kExited);
   } else {
@@ -292,6 +364,11 @@ void SimulatedRun::Stop(uint32_t attempt, bool lost) {
 
 void SimulatedRun::Stop(uint32_t attempt) {
   if (!live_.empty() && live_[attempt].transfer != UINT32_MAX) transfers_.Cancel(live_[attempt].transfer);
+  if (const auto found = stream_transfers_.find(attempt); found != stream_transfers_.end()) {
+    transfers_.Cancel(found->second);
+    stream_transfers_.erase(found);
+  }
+  if (HasStreams()) streams_.Over(attempt);
   Over(attempt, Stage::kGone);
 }
 
@@ -305,6 +382,7 @@ void SimulatedRun::Over(uint32_t attempt, Stage stage) {
 void SimulatedRun::SumUp() {
   outcome_.counts = scheduler_.counts();
   if (!options_.io && !stores_) outcome_.bytes_moved = static_cast<double>(outcome_.counts.remote_bytes);
+  outcome_.bytes_moved += outcome_.stream_bytes;
   for (uint32_t n = 0; n < outcome_.attempts.size(); ++n) {
     const Attempt& attempt = outcome_.attempts[n];
     if (attempt.end < 0) continue;
@@ -365,8 +443,15 @@ void SimulatedRun::ReportEnd(uint32_t attempt, agent::End end) {
     // What can never be kept is not tried again.
     if (static_cast<uint64_t>(bytes) <= options_.local_limit) outcome = core::Failed{.no_room = bytes};
   }
-  ended_.push_back(core::TaskEnded{
-      {record.task, record.number}, record.node, outcome, FromSeconds(record.end - record.begin)});
+  core::TaskEnded ended{
+      {record.task, record.number}, record.node, outcome, FromSeconds(record.end - record.begin)};
+  if (HasStreams() && streams_.Reads(record.task) && end == agent::End::kExited) {
+    for (const AttemptId& writer : streams_.ReadBy(attempt))
+      others_.push_back(core::StreamRead{ended.attempt, writer});
+    ended.computed = FromSeconds(streams_.computed(attempt));
+    streams_.Over(attempt);
+  }
+  ended_.push_back(ended);
 }
 
 }  // namespace harrow::sim

@@ -23,7 +23,10 @@ struct Happening {
     kRefuseArrives,
     kFileReported,
     kFails,
-    kRepaired
+    kRepaired,
+    kRewound,
+    kSpeed,
+    kComes
   };
   double time;
   uint8_t order;  // of what happens at one instant

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "sim/site.h"
 #include "sim/storage.h"
 #include "sim/stores.h"
+#include "sim/streams.h"
 #include "sim/transfers.h"
 
 namespace harrow::sim {
@@ -46,6 +48,7 @@ class SimulatedRun final : public Site, private Gangs::Host {
     uint32_t transfer = UINT32_MAX;
     bool behind = false;  // the file being written goes to disk later
     double file_begin = 0;
+    double run_ends = 0;  // where nodes change their speed
   };
   struct Node {
     NodeCapacity capacity;
@@ -93,6 +96,10 @@ class SimulatedRun final : public Site, private Gangs::Host {
   void Do(const core::DropFile& drop);
   void Do(const core::RefuseFile& refuse);
   void Do(const core::WakeAt& wake);
+  void Do(const core::ReadFrom& read);
+  // A writer goes on to its end, and what it wrote takes no room.
+  void Do(const core::CloseOutput&) {}
+  void Do(const core::DropWritten&) {}
 
   KindTotals& KindOf(TaskId task);
 
@@ -117,6 +124,16 @@ class SimulatedRun final : public Site, private Gangs::Host {
   /// What the ends to come will read is asked of memory in steps, each some ends before the next.
   void PrefetchSoon() const;
   void PrefetchCore(uint32_t attempt, int step) const;
+
+  // --- streams (attempts.cc)
+  bool HasStreams() const { return !graph_.streams().empty(); }
+  void BringStreams(uint32_t attempt);
+  void StreamCame(uint32_t attempt);
+  /// It reads streams, and does not end before all has come that is written to them.
+  bool WaitsForStreams(uint32_t attempt);
+  void TellWritten(uint32_t attempt);
+  void Rewind(uint32_t attempt);
+  void ChangeSpeed(uint32_t node, double speed);
 
   /// Reads what is left to read, then runs.
   void ReadOn(uint32_t attempt);
@@ -159,6 +176,9 @@ class SimulatedRun final : public Site, private Gangs::Host {
   Transfers transfers_;
   std::optional<Storage> storage_;
   std::optional<Stores> stores_;  // with local files
+  Streams streams_;
+  std::optional<Storage> links_;  // of nodes, where files take no time and streams do
+  std::unordered_map<uint32_t, uint32_t> stream_transfers_;  // by attempt
   std::vector<Node> nodes_;
   Gangs gangs_{this};
   std::vector<NodeId> joining_;  // the further nodes of the attempt that is sent next
@@ -170,6 +190,7 @@ class SimulatedRun final : public Site, private Gangs::Host {
   uint32_t expected_ = 0;                       // nodes that will be back
   RunEnds run_ends_;
   Happenings happenings_;  // all else
+  const bool changes_speed_ = !cluster_.changes.empty();
   const bool may_fail_ = cluster_.mtbf > 0 || !cluster_.failures.empty() || cluster_.ends;
   bool among_others_ = false;  // the tasks are shared with other sites
   std::vector<core::TaskSettled> settled_;

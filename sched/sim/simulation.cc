@@ -39,9 +39,12 @@ SimulatedRun::SimulatedRun(const graph::Graph& graph, const std::vector<Work>& w
       cluster_(options.cluster),
       scheduler_(graph, options.core),
       jitter_draws_(options.seed ^ 0x510E527FADE682D1ull),
-      failure_draws_(options.seed ^ 0x9B05688C2B3E6C1Full) {
+      failure_draws_(options.seed ^ 0x9B05688C2B3E6C1Full),
+      streams_(graph, work) {
   const bool local = options.core.local_files;
   if (options.io) storage_.emplace(graph, cluster_, &transfers_, options.seed, local);
+  if (!options.io && HasStreams() && (cluster_.nic > 0 || cluster_.hub > 0))
+    links_.emplace(graph, cluster_, &transfers_, options.seed);
   if (local) stores_.emplace(graph, storage_ ? &*storage_ : nullptr, &transfers_, options.local_limit);
   for (const formats::ClusterModel::Nodes& group : cluster_.nodes) {
     for (uint32_t i = 0; i < group.count; ++i) {
@@ -74,7 +77,8 @@ void SimulatedRun::Advance(double now) {
     const uint32_t attempt = run_ends_.top().attempt;
     run_ends_.Pop();
     PrefetchSoon();
-    if (Record(attempt).stage == Stage::kRunning) RunEnded(attempt);
+    if (Record(attempt).stage != Stage::kRunning) continue;
+    if (!changes_speed_ || live_[attempt].run_ends == now_) RunEnded(attempt);
   }
   while (transfers_.Next() == now_) {
     const uint32_t who = transfers_.Pop();
@@ -83,6 +87,8 @@ void SimulatedRun::Advance(double now) {
     } else if (Stores::IsCopy(who)) {
       stores_->TransferEnded(who);
       TellArrivals();
+    } else if ((who & Streams::kTag) != 0) {
+      StreamCame(who & ~Streams::kTag);
     } else {
       TransferEnded(who);
     }
@@ -124,7 +130,16 @@ agent::Core SimulatedRun::NewCore(const NodeCapacity& capacity) {
 }
 
 void SimulatedRun::JoinAll() {
+  for (const formats::ClusterModel::Late& late : cluster_.late) {
+    if (late.node >= nodes_.size()) continue;
+    nodes_[late.node].up = false;
+    happenings_.Add(late.at, 0, Kind::kComes, late.node);
+    ++expected_;
+  }
+  for (uint32_t i = 0; i < cluster_.changes.size(); ++i)
+    happenings_.Add(cluster_.changes[i].at, 0, Kind::kSpeed, cluster_.changes[i].node, i);
   for (uint32_t n = 0; n < nodes_.size(); ++n) {
+    if (!nodes_[n].up) continue;
     others_.push_back(core::NodeJoined{NodeId(n), nodes_[n].capacity});
     if (Delayed())
       others_.push_back(
@@ -143,7 +158,7 @@ void SimulatedRun::JoinAll() {
       others_.push_back(core::FileStored{file, node, graph_.file_size(file)});
     }
   }
-  if (!among_others_) others_.push_back(core::AllNodesJoined{});
+  if (!among_others_ && expected_ == 0) others_.push_back(core::AllNodesJoined{});
   Tell();
   transfers_.Settle(now_);
 }
@@ -226,6 +241,16 @@ void SimulatedRun::Take(const Happening& what) {
     case Kind::kRepaired:
       NodeRepaired(what.a);
       break;
+    case Kind::kComes:
+      NodeRepaired(what.a);
+      if (expected_ == 0) others_.push_back(core::AllNodesJoined{});
+      break;
+    case Kind::kSpeed:
+      if (what.a < nodes_.size()) ChangeSpeed(what.a, cluster_.changes[what.b].speed);
+      break;
+    case Kind::kRewound:
+      Rewind(what.a);
+      break;
   }
 }
 
@@ -256,7 +281,8 @@ void SimulatedRun::Do(const core::StartTask& start) {
   outcome_.attempts.push_back({.task = start.attempt.task,
                                .node = start.node,
                                .number = static_cast<uint16_t>(start.attempt.number)});
-  if (storage_ || may_fail_) live_.push_back({nodes_[start.node.value].incarnation});
+  if (storage_ || may_fail_ || changes_speed_) live_.push_back({nodes_[start.node.value].incarnation});
+  if (HasStreams() && streams_.Reads(start.attempt.task)) streams_.Sent(attempt, start.attempt);
   KindTotals& kind = KindOf(start.attempt.task);
   kind.local_bytes += static_cast<uint64_t>(start.local_bytes);
   kind.remote_bytes += static_cast<uint64_t>(start.remote_bytes);
@@ -334,6 +360,15 @@ void SimulatedRun::Do(const core::WakeAt& wake) {
   // A time that rounds to this instant is the next one.
   const double time = Seconds(wake.time.time_since_epoch());
   wake_ = time > now_ ? time : std::nextafter(now_, Transfers::kNever);
+}
+
+void SimulatedRun::Do(const core::ReadFrom& read) {
+  const uint32_t attempt = streams_.Find(read.reader);
+  if (streams_.Told(read)) {
+    happenings_.Add(now_, 1, Kind::kRewound, attempt);
+  } else if (streams_.Idle(attempt)) {
+    BringStreams(attempt);
+  }
 }
 
 void SimulatedRun::StartArrived(uint32_t attempt) {

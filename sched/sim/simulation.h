@@ -35,6 +35,7 @@ struct Options {
 struct Work {
   double seconds = 0;     // on a node of speed 1, reading and writing apart
   bool left_out = false;  // takes no time at all: neither run nor files
+  double stream_bytes = 0;  // that it writes to each of its streams
 };
 
 /// Half a cache line, as a large cluster has very many under way.
@@ -81,6 +82,7 @@ struct Outcome {
   double lost_seconds = 0;                     // of them, those that were lost
   // Between nodes, or from elsewhere (with local files that is shared_read); without io: what would be.
   double bytes_moved = 0;
+  double stream_bytes = 0;  // of them, what streams carried between nodes
   double shared_read = 0, written_back = 0;  // with local files: bytes from and to the submit directory
   double read_seconds = 0, write_seconds = 0;  // of attempts
   uint64_t node_losses = 0;

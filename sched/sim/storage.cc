@@ -124,6 +124,17 @@ Storage::Access Storage::Fetch(FileId file, NodeId holder, NodeId node) const {
   return access;
 }
 
+Storage::Access Storage::Send(double bytes, NodeId from, NodeId to) const {
+  Access access;
+  access.bytes = bytes;
+  access.remote = true;
+  Over(&access, nodes_[from.value].out);
+  Over(&access, hub_);
+  Over(&access, nodes_[to.value].in);
+  Finish(&access, 0);
+  return access;
+}
+
 Storage::Access Storage::Write(FileId file, NodeId node) const {
   Access access;
   access.bytes = BytesOf(file);

@@ -62,6 +62,8 @@ class Storage {
   Access Write(FileId file, NodeId node) const;
   /// Read by a node that has it on its disk, or from that of `holder`; none: from shared storage.
   Access Fetch(FileId file, NodeId holder, NodeId node) const;
+  /// So many bytes from one node's memory to another node.
+  Access Send(double bytes, NodeId from, NodeId to) const;
   /// From a node to shared storage, right after it was written.
   Access WriteBack(FileId file, NodeId node) const;
   /// It has come to the node, and is in memory there.

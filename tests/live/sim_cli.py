@@ -44,9 +44,9 @@ def test_local_files(directory, harrow_program, source):
     check(0.5 < local["home_share"] <= local["present_share"] <= 1, local)
     same(local["bytes_moved"], local["input_bytes"]["remote"])
     harrow.env["HARROW_FILES"] = "local"
-    text = harrow("sim", "--nodes", "2x2", "--place", "round-robin", "f.dag.tsv", code=0).out
+    text = harrow("sim", "--nodes", "2x2", "--inputs", "round-robin", "f.dag.tsv", code=0).out
     check("at home" in text and "back to it" in text, text)
-    done = harrow("sim", "--nodes", "2x2", "--place", "here", "f.dag.tsv", code=2)
+    done = harrow("sim", "--nodes", "2x2", "--inputs", "here", "f.dag.tsv", code=2)
     check("submit, round-robin, spread or random" in done.err, done)
     full = harrow("sim", "--nodes", "2x2", "--local-limit", "999999", "f.dag.tsv", code=1)
     check("20 attempts failed, first for f" in full.out and "(976.6 KiB) where a node may hold 976.6 KiB" in full.out, full)
@@ -54,7 +54,7 @@ def test_local_files(directory, harrow_program, source):
     check("--local-limit cannot be 0" in harrow("sim", "--nodes", "2x2", "--local-limit", "0", "f.dag.tsv", code=2).err)
     del harrow.env["HARROW_FILES"]
     check("--files local" in harrow("sim", "--nodes", "2x2", "--local-limit", "1M", "f.dag.tsv", code=2).err)
-    check("--files local" in harrow("sim", "--nodes", "2x2", "--place", "spread", "f.dag.tsv", code=2).err)
+    check("--files local" in harrow("sim", "--nodes", "2x2", "--inputs", "spread", "f.dag.tsv", code=2).err)
 
 
 def test_settings_are_those_of_a_run(directory, harrow_program, source):

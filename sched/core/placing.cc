@@ -1,0 +1,102 @@
+#include "core/placing.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace harrow::core {
+
+Placing::Placing(const graph::Graph& graph, const Options& options) : graph_(graph) {
+  if (options.make_placer) {
+    placer_ = options.make_placer(graph);
+  } else if (options.costs.how != cost::Place::kFiles) {
+    placer_ = cost::MakePlacer(graph, options.costs);
+    eager_ = options.costs.how == cost::Place::kCost;
+  }
+}
+
+void Placing::Grow(size_t tasks) {
+  since_.resize(tasks);
+  counted_at_.resize(tasks);
+  placer_->Grow();
+  due_ = true;
+}
+
+void Placing::SetSlots(NodeId node, uint32_t slots) {
+  if (node.value >= slots_.size()) {
+    slots_.resize(node.value + 1, 0);
+    waiting_.resize(node.value + 1, 0);
+  }
+  uint32_t& has = slots_[node.value];
+  if (has == slots) return;
+  nodes_ += (slots > 0 ? 1u : 0u) - (has > 0 ? 1u : 0u);
+  has = slots;
+  placer_->SetSlots(node, slots);
+  due_ = true;
+}
+
+void Placing::Comes(TaskId task) {
+  if (counted_at_[task.value]) return;
+  placer_->Reopen(task);
+  const NodeId at = node(task);
+  if (!at) {
+    due_ |= works_;
+    return;
+  }
+  counted_at_[task.value] = at;
+  ++waiting_[at.value];
+  ++all_waiting_;
+}
+
+void Placing::Leaves(TaskId task) {
+  const NodeId at = std::exchange(counted_at_[task.value], NodeId());
+  if (!at) return;
+  --all_waiting_;
+  changed_ = eager_;
+  // The last one: what waits elsewhere may go there.
+  if (--waiting_[at.value] == 0 && all_waiting_ > 0 && slots_[at.value] > 0) due_ = true;
+}
+
+void Placing::Learn(const TaskEnded& ended) {
+  changed_ = eager_;
+  const TaskId task = ended.attempt.task;
+  Duration computed = ended.computed;
+  if (computed < Duration(0)) {
+    // One that reads what others write has waited for them as well, nobody knows how long.
+    for (TaskId before : graph_.predecessors(task)) {
+      if (graph_.StartSuffices(before, task)) return;
+    }
+    computed = ended.run_time;
+  }
+  if (placer_->Learn(task, ended.node, Seconds(computed)) && all_waiting_ > 0) due_ = true;
+}
+
+void Placing::Place(Time now, const cost::Placer::Look& look) {
+  due_ = changed_ = false;
+  std::vector<TaskId> waiting;
+  works_ = false;
+  placer_->Place(Seconds(now.time_since_epoch()), [&](TaskId task) {
+    works_ = true;
+    const cost::Placer::Standing standing = look(task);
+    if (standing.state == cost::Placer::State::kWaiting) waiting.push_back(task);
+    return standing;
+  });
+  for (TaskId task : waiting) {
+    NodeId& at = counted_at_[task.value];
+    if (at) {
+      --waiting_[at.value];
+      --all_waiting_;
+    }
+    at = node(task);
+    if (!at) continue;
+    ++waiting_[at.value];
+    ++all_waiting_;
+  }
+}
+
+/// Within a priority what the placement has first; tasks with a bound go by that.
+order::Urgency Placing::UrgencyOf(TaskId task) const {
+  const order::Urgency own = order::UrgencyOf(graph_.profile(task).priority, graph_.bound(task));
+  return graph_.bound(task) == graph::kNoBound ? own - placer_->order(task) : own;
+}
+
+}  // namespace harrow::core

@@ -31,6 +31,9 @@ class Log {
   /// Nobody will read any more of it: who writes it is to be told by a closed pipe.
   void Close() { closed_.store(true); }
   bool closed() const { return closed_.load(); }
+  /// Its writer has been told so before all had come.
+  void CutOff() { cut_off_.store(true); }
+  bool cut_off() const { return cut_off_.load(); }
 
   /// Who has read all waits to be told of more: sets this, and then looks at length() once more.
   void Watch() { watched_.store(true); }
@@ -43,7 +46,7 @@ class Log {
   const std::string path_;
   std::atomic<int64_t> length_{0};
   std::atomic<State> state_{State::kOpen};
-  std::atomic<bool> closed_{false}, watched_{false};
+  std::atomic<bool> closed_{false}, cut_off_{false}, watched_{false};
 };
 
 /// The end that writes a log. Of one thread, whose descriptors it uses.

@@ -291,8 +291,11 @@ void StreamExchange::Gone(NodeId node) {
   for (const auto& [request, asked] : asked_) {
     if (asked == node) lost.push_back(request);
   }
+  // What was said after the channel had ended, and before it was told here, may have arrived.
   for (const uint64_t request : lost) {
-    if (asked_.erase(request) > 0) feeds_->Lost(request);
+    if (!asked_.contains(request)) continue;
+    Unwant(request);
+    feeds_->Lost(request);
   }
 }
 

@@ -21,6 +21,13 @@ harrow::Status Decoded(std::string_view bytes, harrow::pb::PeerTransfer* message
   }
   return harrow::wire::Decode(bytes, data, message);
 }
+harrow::Status Decoded(std::string_view bytes, harrow::pb::PeerStreams* message) {
+  size_t data = 0;
+  if (message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    for (const harrow::pb::Written& written : message->written()) data += written.length();
+  }
+  return harrow::wire::Decode(bytes, data, message);
+}
 
 template <class Message>
 void Read(std::string_view bytes) {
@@ -50,7 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     while (frames.Next(&message)) {
       Require(message.size() <= kMost, "a message above the limit");
       taken += message.size() + 4;
-      switch (data[0] % 9) {
+      switch (data[0] % 10) {
         case 0:
           Read<harrow::pb::FromAgent>(message);
           break;
@@ -75,8 +82,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         case 7:
           Read<harrow::pb::RankWord>(message);
           break;
-        default:
+        case 8:
           Read<harrow::pb::BetweenServers>(message);
+          break;
+        default:
+          Read<harrow::pb::PeerStreams>(message);
           break;
       }
     }

@@ -22,6 +22,7 @@ class HeldTransfers : public Transfers {
   void Know(NodeId, std::vector<std::string>, uint64_t) override {}
   void Forget(NodeId) override {}
   void SetCredentials(const wire::Credentials&) override {}
+  void Share(PeerGate*) override {}
   void Fetch(Wanted wanted, Done done) override { fetches.emplace_back(std::move(wanted), std::move(done)); }
   void Abandon(FileId file) override { abandoned.push_back(file.value); }
   Figures figures() override { return {}; }

@@ -67,7 +67,16 @@ class SessionTest : public testing::Test {
                         may_run_until_ = until;
                         return true;
                       },
-                  .files = [this](const pb::ToAgent&) { ++of_files_; }}) {}
+                  .files = [this](const pb::ToAgent&) { ++of_files_; },
+                  .streams =
+                      [this](const pb::ToAgent& message) {
+                        EXPECT_EQ(host_.pushed.size(), pushed_before_streams_);
+                        of_streams_.push_back(message);
+                      },
+                  .held =
+                      [](pb::AgentHello* hello) {
+                        wire::SetId({TaskId(8), 3}, hello->add_written());
+                      }}) {}
 
   std::vector<pb::FromAgent> Take() {
     std::vector<pb::FromAgent> messages;
@@ -124,6 +133,8 @@ class SessionTest : public testing::Test {
   bool server_up_ = true;
   std::string run_id_ = "run";
   std::shared_ptr<test::FakeChannel> channel_;
+  size_t pushed_before_streams_ = 0;
+  std::vector<pb::ToAgent> of_streams_;
   Duration fence_{0};
   std::vector<AttemptId> cancel_;  // with the welcome
   std::vector<WallTime> job_ends_;
@@ -613,6 +624,69 @@ TEST_F(SessionTest, WhoIsToldToEndStillTellsResultsAndWaitsForNoCommit) {
   loop_.Advance(seconds(400));
   EXPECT_EQ(dials_, 1);
   EXPECT_THAT(over_, SizeIs(1)) << "the lease is over as well";
+}
+
+TEST_F(SessionTest, TasksComeWithTheirStreams) {
+  Join();
+  pb::ToAgent message;
+  message.add_profile()->set_id(1);
+  pb::Task* const task = message.add_start();
+  task->set_id(5);
+  task->set_attempt(1);
+  task->set_profile(1);
+  task->set_writes_streams(true);
+  for (const uint32_t node : {0u, 3u}) {
+    pb::StreamSource* const source = task->add_source();
+    source->set_stream(7);
+    source->set_node(node);
+    source->set_split(node == 3);
+    source->set_records(OfBytes(4));
+    wire::SetId({TaskId(6), 2}, source->mutable_writer());
+  }
+  pb::SourceChanged* const changed = message.add_source();
+  wire::SetId({TaskId(5), 1}, changed->mutable_reader());
+  *changed->mutable_source() = task->source(0);
+  pushed_before_streams_ = 1;
+  Tell(message);
+  ASSERT_THAT(of_streams_, SizeIs(1)) << "after the task that it is about";
+  ASSERT_THAT(host_.pushed, SizeIs(1));
+  const LocalTask& pushed = host_.pushed[0];
+  EXPECT_TRUE(pushed.writes_streams);
+  ASSERT_THAT(pushed.sources, SizeIs(2));
+  EXPECT_FALSE(pushed.sources[0].node) << "it runs nowhere";
+  EXPECT_EQ(pushed.sources[1].node, NodeId(2));
+  EXPECT_FALSE(pushed.sources[0].split);
+  EXPECT_TRUE(pushed.sources[1].split);
+  EXPECT_EQ(pushed.sources[1].stream, StreamId(7));
+  EXPECT_EQ(pushed.sources[1].writer, (AttemptId{TaskId(6), 2}));
+  EXPECT_EQ(BytesOf(pushed.sources[1].records), 4u);
+  pb::ToAgent others;
+  wire::SetId({TaskId(6), 2}, others.add_unread());
+  Tell(others);
+  others.Clear();
+  wire::SetId({TaskId(6), 2}, others.add_drop_written());
+  Tell(others);
+  EXPECT_THAT(of_streams_, SizeIs(3));
+}
+
+TEST_F(SessionTest, ResultsNameWhatWasRead) {
+  session_.Start();
+  const pb::FromAgent hello = Take().at(0);
+  ASSERT_EQ(hello.hello().written_size(), 1);
+  EXPECT_EQ(hello.hello().written(0).task(), 8u);
+  Welcome(1);
+  Take();
+  Batch batch = Ended({1, 2});
+  batch.ended[0].read.push_back({.stream = StreamId(7), .writer = {TaskId(6), 2}, .node = NodeId(1)});
+  batch.ended[1].end = End::kRewound;
+  session_.Deliver(std::move(batch));
+  const pb::FromAgent told = Take().at(0);
+  const pb::Attempt& read = told.ended(0).attempt(0);
+  ASSERT_EQ(read.read_size(), 1);
+  EXPECT_EQ(read.read(0).stream(), 7u);
+  EXPECT_EQ(read.read(0).writer().task(), 6u);
+  EXPECT_EQ(read.read(0).writer().number(), 2u);
+  EXPECT_EQ(told.ended(0).attempt(1).end(), pb::Attempt::REWOUND);
 }
 
 TEST_F(SessionTest, GarbageEndsTheConnectionOnly) {

@@ -179,6 +179,28 @@ TEST(Decode, ToAgentIsChecked) {
               SetId({TaskId(), 1}, m.mutable_cancel()->add_attempt());
             }),
             Code::kDamaged);
+  const auto source = [](pb::ToAgent& m, pb::Task& t) {
+    pb::StreamSource* const read = t.add_source();
+    SetId({TaskId(4), 2}, read->mutable_writer());
+    pb::SourceChanged* const changed = m.add_source();
+    SetId({TaskId(1), 1}, changed->mutable_reader());
+    *changed->mutable_source() = *read;
+    SetId({TaskId(4), 1}, m.add_unread());
+    SetId({TaskId(4), 1}, m.add_drop_written());
+  };
+  const auto with_source = [&](auto change) {
+    return code([&](auto& m, auto& t) {
+      source(m, t);
+      change(m, t);
+    });
+  };
+  EXPECT_EQ(with_source([](auto&, auto&) {}), Code::kOk);
+  EXPECT_EQ(with_source([](auto&, auto& t) { t.mutable_source(0)->clear_writer(); }), Code::kDamaged);
+  EXPECT_EQ(with_source([](auto&, auto& t) { t.mutable_source(0)->set_stream(UINT32_MAX); }), Code::kDamaged);
+  EXPECT_EQ(with_source([](auto& m, auto&) { m.mutable_source(0)->clear_reader(); }), Code::kDamaged);
+  EXPECT_EQ(with_source([](auto& m, auto&) { m.mutable_source(0)->clear_source(); }), Code::kDamaged);
+  EXPECT_EQ(with_source([](auto& m, auto&) { m.mutable_unread(0)->set_number(0); }), Code::kDamaged);
+  EXPECT_EQ(with_source([](auto& m, auto&) { m.mutable_drop_written(0)->set_number(0); }), Code::kDamaged);
   pb::ToAgent out;
   EXPECT_EQ(Decode("\xff", &out).code(), Code::kDamaged);
 }
@@ -203,7 +225,7 @@ TEST(Decode, WhatClientsSayAndHearIsChecked) {
     settled.set_fate(fate);
     EXPECT_EQ(Decode(m.SerializeAsString(), &to).code(), Code::kOk);
   }
-  settled.set_end(static_cast<pb::Attempt::End>(10));
+  settled.set_end(static_cast<pb::Attempt::End>(11));
   EXPECT_EQ(Decode(m.SerializeAsString(), &to).code(), Code::kDamaged);
   settled.set_end(pb::Attempt::LOST);
   settled.set_fate(6);
@@ -306,6 +328,38 @@ TEST(Decode, WhatAgentsSayToEachOtherIsChecked) {
       Code::kOk)
       << "its end is one";
   pb::PeerTransfer out;
+  EXPECT_EQ(Decode("\xff", 0, &out).code(), Code::kDamaged);
+}
+
+TEST(Decode, WhatAgentsSayOfStreamsIsChecked) {
+  const auto code = [](size_t data, const std::function<void(pb::PeerStreams&)>& change) {
+    pb::PeerStreams m, out;
+    pb::WrittenWanted* const wanted = m.add_wanted();
+    wanted->set_request(1);
+    SetId({TaskId(4), 2}, wanted->mutable_writer());
+    SetId({TaskId(5), 1}, wanted->mutable_reader());
+    wanted->set_offset(10);
+    wanted->set_room(10);
+    m.add_room()->set_room(20);
+    m.add_written()->set_length(30);
+    m.add_written()->set_length(12);
+    m.mutable_written(1)->set_over(true);
+    m.mutable_written(1)->set_whole(true);
+    change(m);
+    return Decode(m.SerializeAsString(), data, &out).code();
+  };
+  EXPECT_EQ(code(42, [](auto&) {}), Code::kOk);
+  EXPECT_EQ(code(41, [](auto&) {}), Code::kDamaged);
+  EXPECT_EQ(code(43, [](auto&) {}), Code::kDamaged);
+  EXPECT_EQ(code(42, [](auto& m) { m.mutable_wanted(0)->set_room(9); }), Code::kDamaged);
+  EXPECT_EQ(code(42, [](auto& m) { m.mutable_wanted(0)->set_offset(-1); }), Code::kDamaged);
+  EXPECT_EQ(code(42, [](auto& m) { m.mutable_wanted(0)->set_request(0); }), Code::kDamaged);
+  EXPECT_EQ(code(42, [](auto& m) { m.mutable_wanted(0)->clear_writer(); }), Code::kDamaged);
+  EXPECT_EQ(code(42, [](auto& m) { m.mutable_wanted(0)->clear_reader(); }), Code::kDamaged);
+  EXPECT_EQ(code(42, [](auto& m) { m.mutable_room(0)->set_room(-1); }), Code::kDamaged);
+  EXPECT_EQ(code(42, [](auto& m) { m.mutable_written(0)->set_whole(true); }), Code::kDamaged) << "and goes on";
+  EXPECT_EQ(code(42, [](auto& m) { m.mutable_written(0)->set_absent(true); }), Code::kDamaged);
+  pb::PeerStreams out;
   EXPECT_EQ(Decode("\xff", 0, &out).code(), Code::kDamaged);
 }
 

@@ -214,7 +214,7 @@ void StreamPort::Settle(const LocalTask& task, TaskResult* result) {
     if (verdict.rewound && (of_itself || result->end == End::kRewound)) {
       result->end = End::kRewound;
       result->message = std::move(verdict.why);
-    } else if (result->end == End::kExited && result->code == 0) {
+    } else if (of_itself) {
       result->read = std::move(verdict.read);
     }
     if (task.writes_streams) SettleWriter(task, *result);

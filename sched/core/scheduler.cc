@@ -367,7 +367,7 @@ void Scheduler::Impl::On(const TaskEnded& e) {
       for (FileId file : graph.outputs(id)) replicas.SetOnly(file, e.node);
     }
     NoteHome(id, e.node);
-    if (WritesStreams(id)) NoteWritten(e.attempt, e.node, piped != Piped::kDone);
+    if (WritesStreams(id)) NoteWritten(e.attempt, e.node, !WasClosed(e.attempt));
     if (ReadsStreams(id)) return EndRead(e.attempt);
     MarkDone(id, e.node);
     actions->push_back(TaskSettled{id, FinalState::kDone, TaskId(), Reason::kNone});

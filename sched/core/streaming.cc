@@ -48,8 +48,9 @@ void Streaming::NoteHeld(const StreamHeld& e) {
 void Streaming::NoteWritten(AttemptId attempt, NodeId node, bool whole) {
   Streams::Writer& writer = streams.writers[attempt.task];
   writer.attempt = attempt.number;
-  writer.node = node;
+  writer.node = whole ? node : NodeId();
   writer.held = whole;
+  if (!whole) actions->push_back(DropWritten{attempt, node});
 }
 
 void Streaming::LoseWrittenAt(NodeId node) {
@@ -87,7 +88,7 @@ Streaming::Piped Streaming::AfterSigpipe(AttemptId attempt) const {
   });
   if (some && all) return Piped::kDone;
   // A reader begins anew that had ended well when the writer was told so.
-  return streams.writers.at(id).closed == attempt.number ? Piped::kVoid : Piped::kFailed;
+  return WasClosed(attempt) ? Piped::kVoid : Piped::kFailed;
 }
 
 void Streaming::EndRead(AttemptId attempt) {

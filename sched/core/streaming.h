@@ -27,7 +27,9 @@ class Streaming : protected Fates {
   /// The writer's attempt was ended by SIGPIPE: what became of the task?
   enum class Piped : uint8_t { kDone, kVoid, kFailed };
   Piped AfterSigpipe(AttemptId attempt) const;
-  /// A writer's attempt has succeeded there; `whole`: it has written all that it would.
+  /// It was told that all who read it have ended well: what it wrote since then nobody has kept.
+  bool WasClosed(AttemptId attempt) const { return streams.writers.at(attempt.task).closed == attempt.number; }
+  /// A writer's attempt has succeeded there; `whole`: all that it would write has been kept.
   void NoteWritten(AttemptId attempt, NodeId node, bool whole);
   /// The reader's attempt has succeeded, and is at no node any more.
   void EndRead(AttemptId attempt);

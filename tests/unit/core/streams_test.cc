@@ -346,7 +346,7 @@ class World {
     if (!all && !(early_[t] && at->knows && Chance(8))) return;
     if (log != node.logs.end()) {
       if (log->second.lines < kLines) return;
-      log->second.whole = true;
+      log->second.whole = !at->closed;
     }
     if (!checked_.contains(t)) piped_.erase(t);
     good_.insert({id.task, id.number});
@@ -525,6 +525,31 @@ TEST_F(StreamsTest, WhatAFailedAttemptWroteIsTakenBack) {
   Tell({StreamRead{{r, 2}, {w, 2}}, TaskEnded{{r, 2}, n0, Done{}, Duration(1)}});
   EXPECT_EQ(state(r), TaskState::kDone);
   EXPECT_EQ(Of<DropWritten>(actions).size(), 1u);
+}
+
+TEST_F(StreamsTest, WhatWasWrittenToNobodyIsWrittenAgainForWhoBeginsAnew) {
+  const TaskId w = AddTask(&graph, "w"), v = AddTask(&graph, "v"), r = AddTask(&graph, "r");
+  Join(&graph, "s", {w, v}, {r});
+  Begin(3, 1, {.retries = 1});
+  Tell({TaskStarted{{w, 1}, n0}, TaskStarted{{v, 1}, n0}});
+  Tell({StreamRead{{r, 1}, {w, 1}}, StreamRead{{r, 1}, {v, 1}}, TaskEnded{{r, 1}, n0, Done{}, Duration(1)}});
+  ASSERT_EQ(Of<CloseOutput>(actions).size(), 2u);
+  // Its output was closed before its end: nobody has all of it.
+  Tell({TaskEnded{{w, 1}, n0, Done{}, Duration(1)}});
+  EXPECT_EQ(state(w), TaskState::kDone);
+  EXPECT_EQ(Of<DropWritten>(actions).size(), 1u);
+  Tell({TaskEnded{{v, 1}, n0, Failed{1, true}, Duration(1)}});
+  EXPECT_EQ(state(r), TaskState::kWaiting) << "what it read of v is void";
+  Tell({TaskStarted{{v, 2}, n0}});
+  EXPECT_EQ(scheduler->attempts(w), 2u);
+  EXPECT_EQ(state(r), TaskState::kWaiting);
+  Tell({TaskStarted{{w, 2}, n0}});
+  EXPECT_EQ(state(r), TaskState::kSent);
+  // The other way round: one that is ended by SIGPIPE when somebody wants it again has not failed.
+  Tell({StreamRead{{r, 2}, {w, 2}}, StreamRead{{r, 2}, {v, 2}}, TaskEnded{{r, 2}, n0, Done{}, Duration(1)}});
+  Tell({TaskEnded{{v, 2}, n0, Lost{}, Duration(1)}});
+  Tell({TaskEnded{{w, 2}, n0, Failed{141, true}, Duration(1)}});
+  EXPECT_EQ(state(w), TaskState::kSent) << "it costs no retry, of which it has none left";
 }
 
 TEST_F(StreamsTest, ASuccessThatReadAFailedAttemptDoesNotCount) {

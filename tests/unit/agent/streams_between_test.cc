@@ -441,6 +441,37 @@ TEST_F(StreamsBetweenTest, AConnectionThatBreaksIsTakenUpAgain) {
   EXPECT_EQ(Got(ReaderId(1)), text);
 }
 
+TEST_F(StreamsBetweenTest, TenThousandSourcesCostFewDescriptorsAndLittleMemory) {
+  Make(2);
+  constexpr uint32_t kSources = 10'000;
+  const auto open_files = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                         std::filesystem::directory_iterator());
+  };
+  const auto before = open_files();
+  std::vector<StreamSource> sources;
+  for (uint32_t i = 0; i < kSources; ++i) {
+    Begin(i % 2, Writer(i));
+    Write(i % 2, Writer(i), "line of " + std::to_string(i) + "\n" + std::string(12'000, 'x'));
+    writers_.erase(Writer(i));
+    sources.push_back(Of(Writer(i), i % 2));
+  }
+  Read(0, ReaderId(1), sources);
+  int64_t most = 0;
+  for (bool any = true; any;) {
+    any = loop_.RunPosted() > 0;
+    most = std::max(most, agents_[0]->feeds->buffered_bytes());
+    loop_.FireWatched();
+    any = loop_.RunPosted() > 0 || any;
+    any = TakeFrom(readers_[ReaderId(1)], 1 << 16) || any;
+  }
+  EXPECT_LE(most, int64_t{160} << 20);
+  EXPECT_LE(open_files() - before, 64 + 64 + 16);
+  for (uint32_t i = 0; i < kSources; ++i) Succeed(i % 2, Writer(i));
+  EXPECT_TRUE(Ended(ReaderId(1)));
+  EXPECT_GT(Got(ReaderId(1)).size(), size_t{kSources} * 12'000);
+}
+
 TEST_F(StreamsBetweenTest, WhatMakesNoSenseEndsTheChannel) {
   Make(2);
   agents_[0]->exchange->Take(NodeId(1), "abc", true);

@@ -62,12 +62,11 @@ void Placing::Learn(const TaskEnded& ended) {
   Duration computed = ended.computed;
   if (computed < Duration(0)) {
     // One that reads what others write has waited for them as well, nobody knows how long.
-    for (TaskId before : graph_.predecessors(task)) {
-      if (graph_.StartSuffices(before, task)) return;
-    }
-    computed = ended.run_time;
+    const auto waited = [&](TaskId before) { return graph_.StartSuffices(before, task); };
+    const auto before = graph_.predecessors(task);
+    if (std::none_of(before.begin(), before.end(), waited)) computed = ended.run_time;
   }
-  if (placer_->Learn(task, ended.node, Seconds(computed)) && all_waiting_ > 0) due_ = true;
+  if (placer_->Learn(task, ended.node, Seconds(computed), static_cast<double>(ended.written)) && all_waiting_ > 0) due_ = true;
 }
 
 void Placing::Place(Time now, const cost::Placer::Look& look) {

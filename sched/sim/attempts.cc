@@ -451,6 +451,8 @@ void SimulatedRun::ReportEnd(uint32_t attempt, agent::End end) {
     ended.computed = FromSeconds(streams_.computed(attempt));
     streams_.Over(attempt);
   }
+  if (HasStreams() && streams_.Writes(record.task) && end == agent::End::kExited)
+    ended.written = static_cast<int64_t>(work_[record.task.value].stream_bytes);
   ended_.push_back(ended);
 }
 

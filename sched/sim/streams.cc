@@ -99,10 +99,8 @@ bool Streams::MayEnd(uint32_t attempt) const {
   if (found == readings_.end()) return true;
   const Reading& reading = found->second;
   if (reading.computed < 0 || reading.arriving || reading.next < reading.to_come.size()) return false;
-  return std::all_of(reading.sources.begin(), reading.sources.end(), [this](const Source& source) {
-    const auto written = written_.find(source.writer.task);
-    return written != written_.end() && written->second == source.writer.number;
-  });
+  return std::all_of(reading.sources.begin(), reading.sources.end(),
+                     [this](const Source& source) { return written_.contains(source.writer); });
 }
 
 std::vector<AttemptId> Streams::ReadBy(uint32_t attempt) const {
@@ -119,7 +117,7 @@ void Streams::Over(uint32_t attempt) {
 }
 
 std::vector<uint32_t> Streams::Written(AttemptId writer) {
-  written_[writer.task] = writer.number;
+  written_.insert(writer);
   std::vector<uint32_t> readers;
   for (const auto& [task, stream] : graph_.streams_written(writer.task)) {
     for (const TaskId reader : graph_.streams()[stream.value].readers) {

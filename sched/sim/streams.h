@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -79,7 +80,7 @@ class Streams {
   const std::vector<Work>& work_;
   std::unordered_map<uint32_t, Reading> readings_;  // by attempt
   std::map<AttemptId, uint32_t> by_id_;
-  std::unordered_map<TaskId, uint32_t> written_;    // the number of the attempt that succeeded last
+  std::set<AttemptId> written_;                     // those that have succeeded
 };
 
 }  // namespace harrow::sim

@@ -51,13 +51,13 @@ void Placing::Leaves(TaskId task) {
   const NodeId at = std::exchange(counted_at_[task.value], NodeId());
   if (!at) return;
   --all_waiting_;
-  changed_ = eager_;
+  ++changed_;
   // The last one: what waits elsewhere may go there.
   if (--waiting_[at.value] == 0 && all_waiting_ > 0 && slots_[at.value] > 0) due_ = true;
 }
 
 void Placing::Learn(const TaskEnded& ended) {
-  changed_ = eager_;
+  ++changed_;
   const TaskId task = ended.attempt.task;
   Duration computed = ended.computed;
   if (computed < Duration(0)) {
@@ -70,7 +70,8 @@ void Placing::Learn(const TaskEnded& ended) {
 }
 
 void Placing::Place(Time now, const cost::Placer::Look& look) {
-  due_ = changed_ = false;
+  due_ = false;
+  changed_ = 0;
   std::vector<TaskId> waiting;
   works_ = false;
   placer_->Place(Seconds(now.time_since_epoch()), [&](TaskId task) {

@@ -102,7 +102,8 @@ void SimulatedRun::Begin(uint32_t attempt, uint32_t slot) {
     if (!Delayed() && streams_.Writes(task))
       others_.push_back(core::TaskStarted{{task, Record(attempt).number}, Record(attempt).node});
     if (streams_.Reads(task)) {
-      streams_.Begins(attempt, Record(attempt).node);
+      if (!streams_.Begins(attempt, Record(attempt).node))
+        happenings_.Add(now_, 1, Kind::kRewound, attempt);
       BringStreams(attempt);
     }
   }

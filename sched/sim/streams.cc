@@ -54,9 +54,11 @@ bool Streams::Told(const core::ReadFrom& read) {
       source.writer.number = 0;
       return some;
     }
-    const bool whole = !reading.arriving && reading.next == reading.to_come.size();
-    return some && !whole && source.from != reading.at;
+    const bool come = source.from == reading.at || (!reading.arriving && reading.next == reading.to_come.size());
+    source.gone = !(some && come && source.writer == read.writer);
+    return reading.begun && source.gone;
   }
+  source.gone = false;
   const bool first = source.writer.number == 0;
   const bool changed = reading.begun && !first && source.writer != read.writer;
   source.writer = read.writer;
@@ -77,11 +79,12 @@ void Streams::MayCome(Reading* reading, const Source& source) {
   }
 }
 
-void Streams::Begins(uint32_t attempt, NodeId at) {
+bool Streams::Begins(uint32_t attempt, NodeId at) {
   Reading& reading = readings_[attempt];
   reading.begun = true;
   reading.at = at;
   for (const Source& source : reading.sources) MayCome(&reading, source);
+  return std::none_of(reading.sources.begin(), reading.sources.end(), [](const Source& s) { return s.gone; });
 }
 
 Streams::Transfer Streams::Next(uint32_t attempt) {

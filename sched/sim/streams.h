@@ -21,6 +21,7 @@ class Streams {
     AttemptId writer;
     NodeId from;
     double bytes = 0;  // in all streams between the two
+    bool gone = false;  // and has not come to the reader
   };
   struct Transfer {
     NodeId from;  // none: nothing is to come
@@ -36,8 +37,8 @@ class Streams {
   void Sent(uint32_t attempt, AttemptId id);
   /// What it reads is told. Returns whether what it has read before is void.
   bool Told(const core::ReadFrom& read);
-  /// It runs at that node from now on.
-  void Begins(uint32_t attempt, NodeId at);
+  /// It runs at that node from now on. False: something that it reads is gone, and it has to begin anew.
+  bool Begins(uint32_t attempt, NodeId at);
   /// It runs, and nothing is on its way to it.
   bool Idle(uint32_t attempt) const {
     const auto found = readings_.find(attempt);

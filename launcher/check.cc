@@ -111,7 +111,7 @@ std::string Text(const CheckOptions& options, const graph::Graph& graph, const f
                    StrCat("of ", s.mpi_tasks, s.mpi_tasks == 1 ? " MPI task" : " MPI tasks; ",
                           s.mpi_tasks == 1 ? "" : StrCat(s.most_ranks, " of the largest")));
   if (!graph.streams().empty())
-    out += Columns("streams", graph.streams().size(), "between tasks; harrow run does not join tasks by them yet");
+    out += Columns("streams", graph.streams().size(), "between tasks");
   if (s.most_nodes > 1) out += Columns("nodes", s.most_nodes, "of the task that spans most");
   if (!s.kinds.empty()) out += KindTable(s);
   if (s.critical_path) {

@@ -16,7 +16,6 @@
 #include "launcher/across.h"
 #include "launcher/begin_run.h"
 #include "launcher/command.h"
-#include "launcher/costs.h"
 #include "launcher/inputs.h"
 #include "launcher/live_parts.h"
 #include "launcher/resume_place.h"
@@ -62,7 +61,6 @@ Status LoadPlan(os::FileSystem& fs, const RunArguments& arguments, Plan* plan) {
   formats::Flow flow;
   HARROW_RETURN_IF_ERROR(
       LoadFlow(fs, arguments.flow, arguments.settings, load, &plan->graph, &flow, &plan->settings));
-  HARROW_RETURN_IF_ERROR(RefuseStreams(plan->graph, "harrow run"));
   HARROW_RETURN_IF_ERROR(CheckLocalFiles(plan->graph, plan->settings));
   plan->notices = std::move(flow.notices);
   if (plan->settings.name.empty()) plan->settings.name = flow.name;

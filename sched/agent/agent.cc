@@ -24,6 +24,7 @@
 #include "agent/pmix/pmix_port.h"
 #include "agent/session.h"
 #include "agent/slot_pool.h"
+#include "agent/stream_port.h"
 #include "base/text.h"
 #include "os/event_loop.h"
 #include "os/file_system.h"
@@ -75,6 +76,8 @@ class Agent {
     local_watch_.reset();
     pool_.reset();
     pmix_port_.reset();
+    if (stream_port_ && shares_gang_port_) stream_port_->gate()->Close();
+    stream_port_.reset();
     gang_port_.reset();
     node_.copies.Remove();
     collector_.reset();
@@ -174,6 +177,7 @@ class Agent {
     });
     JoinOtherNodes();
     ServeRanks();
+    ServeStreams();
     pool_ = std::make_unique<SlotPool>(node_, os::RealClock(), *collector_);
     slots_ = pool_.get();
     if (node_.local_limit > 0) local_watch_ = std::make_unique<LocalWatch>(node_, os::RealClock(), *pool_);
@@ -193,7 +197,12 @@ class Agent {
                   if (file_port_) return file_port_->Take(message);
                   for (const pb::Peer& peer : message.peer()) Meet(peer);
                 },
-            .held = [this](pb::AgentHello* hello) { NameHeld(hello); }});
+            .streams = [this](const pb::ToAgent& message) { stream_port_->Take(message); },
+            .held =
+                [this](pb::AgentHello* hello) {
+                  NameHeld(hello);
+                  stream_port_->NameWritten(hello);
+                }});
     session_->Start();
     LookAtSlots();
     return {};
@@ -230,6 +239,7 @@ class Agent {
     node_.copies.Set(run_dir::CopiesPath(options_.dir->LastingPath("."), output_file_));
     if (welcome.kill_wait_ns() > 0) node_.kill_wait_ns.store(welcome.kill_wait_ns());
     self_ = NodeId(welcome.node());
+    stream_port_->SetSelf(self_);
     if (welcome.local_files()) KeepFiles(welcome);
     if (gang_port_) gang_port_->TellAddresses();
     if (!settled_) {
@@ -273,11 +283,32 @@ class Agent {
     gang_port_->Know(node, {peer.address().begin(), peer.address().end()}, peer.incarnation());
   }
 
+  /// Between tasks, when there will be any.
+  void ServeStreams() {
+    stream_port_ = std::make_unique<StreamPort>(
+        node_.tmp_root.path,
+        StreamPort::Hooks{
+            .rewind = [this](AttemptId attempt,
+                             const std::string&) { slots_->EndTasks({attempt}, End::kRewound); },
+            .wake = [this](AttemptId attempt) { slots_->WakeSlotsOf(attempt); },
+            .first =
+                [this] {
+                  loop_->Post([this] {
+                    if (file_port_) return file_port_->Share(stream_port_->gate());
+                    Peers* const peers = gang_port_ ? gang_port_->OpenForAll() : nullptr;
+                    if (peers == nullptr) return;
+                    shares_gang_port_ = true;
+                    stream_port_->gate()->Open(loop_.get(), peers);
+                  });
+                }});
+    node_.streams = stream_port_.get();
+  }
+
   /// Of MPI tasks, when there will be any.
   void ServeRanks() {
     node_.rank_root = MakeSharedMemoryRoot(node_.tmp_root);
     pmi1_port_ =
-        std::make_unique<Pmi1Port>(node_.gangs, [this](AttemptId attempt) { slots_->WakeRanks(attempt); });
+        std::make_unique<Pmi1Port>(node_.gangs, [this](AttemptId attempt) { slots_->WakeSlotsOf(attempt); });
     node_.rank_servers.pmi1 = pmi1_port_.get();
     if (options_.mpi_helper.empty()) {
       node_.rank_servers.no_pmix =
@@ -415,12 +446,14 @@ class Agent {
   std::unique_ptr<os::EventLoop> loop_;
   std::unique_ptr<Collector> collector_;
   std::unique_ptr<StoreHome> home_;
-  std::string no_home_;                     // why there is none
-  std::vector<SourceIndex::Entry> staged_;  // what was found in it, until it is told
-  std::unique_ptr<FilePort> file_port_;     // outlives the pool, whose slots use it
-  std::unique_ptr<GangPort> gang_port_;     // likewise, and those who serve ranks
-  std::unique_ptr<PmixPort> pmix_port_;     // likewise
-  std::unique_ptr<Pmi1Port> pmi1_port_;     // likewise
+  std::string no_home_;                      // why there is none
+  std::vector<SourceIndex::Entry> staged_;   // what was found in it, until it is told
+  std::unique_ptr<FilePort> file_port_;      // outlives the pool, whose slots use it
+  std::unique_ptr<GangPort> gang_port_;      // likewise, and those who serve ranks
+  std::unique_ptr<StreamPort> stream_port_;  // likewise
+  bool shares_gang_port_ = false;
+  std::unique_ptr<PmixPort> pmix_port_;  // likewise
+  std::unique_ptr<Pmi1Port> pmi1_port_;  // likewise
   std::unique_ptr<SlotPool> pool_;
   SlotPool* slots_ = nullptr;  // also while it ends, for its own threads
   std::unique_ptr<LocalWatch> local_watch_;

@@ -43,6 +43,8 @@ class FilePort {
   LocalFiles* files() { return files_.get(); }
   const std::vector<std::string>& addresses() const { return transfers_->addresses(); }
   void SetCredentials(const wire::Credentials& credentials) { transfers_->SetCredentials(credentials); }
+  /// Transfers::Share.
+  void Share(PeerGate* gate) { transfers_->Share(gate); }
   /// Its peers, and what is to be dropped and brought.
   void Take(const pb::ToAgent& message);
   void NameHeld(pb::AgentHello* hello);

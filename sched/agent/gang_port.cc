@@ -27,6 +27,8 @@ void GangPort::Open() {
   closed_ = peers.status();
   if (!peers.ok()) return;
   peers_ = *std::move(peers);
+  for (auto& [node, known] : std::exchange(known_, {}))
+    peers_->Know(node, std::move(known.addresses), known.incarnation);
   exchange_.emplace(
       loop_, peers_.get(),
       RankExchange::Hooks{
@@ -42,15 +44,22 @@ void GangPort::Open() {
   TellAddresses();
 }
 
+Peers* GangPort::OpenForAll() {
+  Open();
+  return peers_.get();
+}
+
 void GangPort::TellAddresses() {
   if (peers_ != nullptr) hooks_.addresses(peers_->addresses());
 }
 
 void GangPort::Know(NodeId node, std::vector<std::string> addresses, uint64_t incarnation) {
-  if (peers_ != nullptr) peers_->Know(node, std::move(addresses), incarnation);
+  if (peers_ != nullptr) return peers_->Know(node, std::move(addresses), incarnation);
+  known_[node] = {std::move(addresses), incarnation};
 }
 
 void GangPort::Forget(NodeId node) {
+  known_.erase(node);
   if (peers_ != nullptr) peers_->Forget(node);
 }
 

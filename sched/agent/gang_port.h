@@ -43,6 +43,8 @@ class GangPort : public Gangs {
            std::function<void(std::string answer)> answered) override;
 
   // Of the loop's thread:
+  /// Others may want to reach this node, also for what is not of ranks. Null: they cannot.
+  Peers* OpenForAll();
   /// A server is there, which has not been told where this node is found.
   void TellAddresses();
   void Know(NodeId node, std::vector<std::string> addresses, uint64_t incarnation);
@@ -58,6 +60,11 @@ class GangPort : public Gangs {
   // Of the loop's thread:
   std::unique_ptr<Peers> peers_;
   std::optional<RankExchange> exchange_;
+  struct Known {
+    std::vector<std::string> addresses{};
+    uint64_t incarnation = 0;
+  };
+  std::map<NodeId, Known> known_;  // told before there was a way to them
   Status closed_{};                                             // why there is no way to other nodes
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for work that comes later than this ends
   // One thread: slots have descriptors of their own, and cannot wake the loop.

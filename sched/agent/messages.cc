@@ -1,5 +1,7 @@
 #include "agent/messages.h"
 
+#include "wire/attempt_id.h"
+
 namespace harrow::agent {
 namespace {
 
@@ -12,6 +14,7 @@ static_assert(static_cast<int>(End::kInterrupted) == pb::Attempt::INTERRUPTED);
 static_assert(static_cast<int>(End::kNotStarted) == pb::Attempt::NOT_STARTED);
 static_assert(static_cast<int>(End::kLost) == pb::Attempt::LOST);
 static_assert(static_cast<int>(End::kMissingOutput) == pb::Attempt::MISSING_OUTPUT);
+static_assert(static_cast<int>(End::kRewound) == pb::Attempt::REWOUND);
 
 int64_t Microseconds(Duration d) {
   return d / std::chrono::microseconds(1);
@@ -57,6 +60,15 @@ void GangToProto(const Gang& gang, pb::Gang* out) {
   }
 }
 
+StreamSource SourceFromProto(const pb::StreamSource& message) {
+  return {.stream = StreamId(message.stream()),
+          .writer = wire::IdOf(message.writer()),
+          .node = message.node() == 0 ? NodeId() : NodeId(message.node() - 1),
+          .split = message.split(),
+          .records = message.records(),
+          .gone = message.gone()};
+}
+
 LocalTask TaskFromProto(pb::Task& message) {
   LocalTask task;
   task.id = message.id();
@@ -81,6 +93,8 @@ LocalTask TaskFromProto(pb::Task& message) {
                     .end_ns = made.end_ns(),
                     .found = {made.found().begin(), made.found().end()}};
   }
+  task.writes_streams = message.writes_streams();
+  for (const pb::StreamSource& source : message.source()) task.sources.push_back(SourceFromProto(source));
   if (message.has_gang()) {
     Gang gang{.here = message.gang().here(),
               .space = message.gang().space(),
@@ -128,6 +142,13 @@ void ResultToProto(TaskResult result, pb::Attempt* out) {
     if (!made.object) continue;
     message->set_object(made.object->id.Bytes());
     message->set_bytes(made.object->bytes);
+  }
+  for (const StreamSource& source : result.read) {
+    pb::StreamSource* const read = out->add_read();
+    read->set_stream(source.stream.value);
+    wire::SetId(source.writer, read->mutable_writer());
+    read->set_split(source.split);
+    read->set_records(source.records);
   }
   if (result.gang) GangToProto(*result.gang, out->mutable_gang());
   if (result.gang && result.failed) out->set_failed_ns(Nanoseconds(*result.failed));

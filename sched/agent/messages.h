@@ -10,6 +10,7 @@
 namespace harrow::agent {
 
 ProfileSpec ProfileFromProto(const pb::Profile& message);
+StreamSource SourceFromProto(const pb::StreamSource& message);
 /// Without its profile. Moves the texts out of the message.
 LocalTask TaskFromProto(pb::Task& message);
 void ResultToProto(TaskResult result, pb::Attempt* out);

@@ -17,8 +17,8 @@
 namespace harrow::agent {
 
 /// What agents talk about: the first byte of a message between them (wire_format.md). 0 is Peers' own.
-enum class Service : uint8_t { kTransfers = 1, kRanks = 2 };
-inline constexpr size_t kServices = 3;
+enum class Service : uint8_t { kTransfers = 1, kRanks = 2, kStreams = 3 };
+inline constexpr size_t kServices = 4;
 
 /// All talk between this agent and the agents of other nodes: one channel a pair, made when one of both has
 /// something to say. Of its loop's thread.

@@ -197,6 +197,8 @@ void Session::Receive(std::string_view bytes) {
       0)
     hooks_.files(message);
   if (message.start_size() > 0) TakeTasks(message);
+  if (state_ != State::kJoined) return;
+  if (message.source_size() + message.unread_size() + message.drop_written_size() > 0) hooks_.streams(message);
   if (message.has_committed()) {
     while (!kept_.empty() && kept_.front().sequence <= message.committed().sequence()) kept_.pop_front();
   }

@@ -73,7 +73,9 @@ class Session {
     std::function<bool(std::optional<Time>)> may_run_until = [](std::optional<Time>) { return true; };
     /// What the server says of files, before the tasks of the same message: peer, drop, copy.
     std::function<void(const pb::ToAgent&)> files = [](const pb::ToAgent&) {};
-    /// The greeting names the files that are here.
+    /// What it says of streams, after the tasks of the same message.
+    std::function<void(const pb::ToAgent&)> streams = [](const pb::ToAgent&) {};
+    /// The greeting names the files that are here, and what was written to streams.
     std::function<void(pb::AgentHello*)> held = [](pb::AgentHello*) {};
   };
 

@@ -59,12 +59,16 @@ Needs NeedsOf(const LocalTask& task) {
           .warn_before = spec.warn_signal > 0 ? spec.warn_before : Duration(0)};
 }
 
-/// A descriptor table of this thread's own: 0, 1, 2 and `keep`.
-void OwnDescriptors([[maybe_unused]] int keep) {
+/// A descriptor table of this thread's own: 0, 1, 2 and those, of which -1 is none.
+void OwnDescriptors([[maybe_unused]] int keep, [[maybe_unused]] int keep_too) {
 #ifndef __SANITIZE_THREAD__               // which believes that all threads have one
   if (unshare(CLONE_FILES) != 0) return;  // forbidden somewhere: then it stays shared
-  close_range(3, static_cast<unsigned>(keep) - 1, 0);
-  close_range(static_cast<unsigned>(keep) + 1, ~0u, 0);
+  int next = 3;
+  for (const int kept : {std::min(keep, keep_too), std::max(keep, keep_too)}) {
+    if (kept > next) close_range(static_cast<unsigned>(next), static_cast<unsigned>(kept) - 1, 0);
+    next = std::max(next, kept + 1);
+  }
+  close_range(static_cast<unsigned>(next), ~0u, 0);
 #endif
 }
 
@@ -136,7 +140,7 @@ void SlotPool::RunSlot(uint32_t number) {
   sigdelset(&set, kInterrupt);
   pthread_sigmask(SIG_SETMASK, &set, nullptr);
   if (!node_.slots[number].pus.empty()) os::PinThisThread(os::CpuMask(node_.slots[number].pus));
-  OwnDescriptors(self.signals.wake_fd);
+  OwnDescriptors(self.signals.wake_fd, node_.streams != nullptr ? node_.streams->wake_fd() : -1);
   const auto told = [this, number](const Event& event, bool memory) {
     {
       std::lock_guard lock(mutex_);
@@ -167,6 +171,7 @@ void SlotPool::RunSlot(uint32_t number) {
     const bool whole = ran.result.has_value();
     if (whole) {
       AskWhoEndedIt(&*ran.result);
+      if (task.has_streams() && node_.streams != nullptr) node_.streams->Settle(task, &*ran.result);
       collector_.AddEnded(*std::move(ran.result));
     }
     lock.lock();
@@ -270,7 +275,7 @@ void SlotPool::HaveWoken(Slot& slot) {
   alarm_changed_.notify_one();
 }
 
-void SlotPool::WakeRanks(AttemptId attempt) {
+void SlotPool::WakeSlotsOf(AttemptId attempt) {
   std::lock_guard lock(mutex_);
   for (uint32_t slot = 0; slot < slots_.size(); ++slot) {
     const Core::Given* const given = core_.given(slot);
@@ -280,6 +285,10 @@ void SlotPool::WakeRanks(AttemptId attempt) {
 
 void SlotPool::Send(LocalTask task) {
   const ProfileSpec& spec = task.profile->spec();
+  if (task.has_streams() && (task.gang || spec.ranks > 0)) {
+    ReportUnstarted(task, End::kNotStarted, "tasks of several nodes and MPI tasks have no streams");
+    return;
+  }
   if (task.gang && node_.gangs == nullptr) {
     ReportUnstarted(
         task, End::kNotStarted,
@@ -303,6 +312,7 @@ void SlotPool::Send(LocalTask task) {
   tasks_[tag] = std::move(task);
   Needs needs = NeedsOf(tasks_[tag]);
   if (tasks_[tag].gang) node_.gangs->Join(tasks_[tag].attempt_id(), tasks_[tag].gang);
+  if (tasks_[tag].has_streams() && node_.streams != nullptr) node_.streams->Join(tasks_[tag]);
   if (spec.ranks > 0 || tasks_[tag].gang) tasks_[tag].team = std::make_shared<Team>(needs.processes);
   if (tasks_[tag].sandbox) {
     FileHost::Awaited awaited = node_.files->Await(tasks_[tag]);
@@ -321,6 +331,7 @@ void SlotPool::TellFence() {
 
 void SlotPool::Forget(uint32_t tag) {
   if (tasks_[tag].gang) node_.gangs->Leave(tasks_[tag].attempt_id());
+  if (tasks_[tag].has_streams() && node_.streams != nullptr) node_.streams->Leave(tasks_[tag].attempt_id());
   tasks_[tag] = LocalTask();
   free_tags_.push_back(tag);
 }

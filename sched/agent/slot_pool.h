@@ -33,8 +33,8 @@ class SlotPool : public TaskHost, private MemoryWatch::Host {
   /// An input of an attempt has come, or will not.
   void InputArrived(AttemptId attempt);
   void InputFailed(AttemptId attempt, const std::string& why);
-  /// Ranks of it are to be told something (Pmi1Port).
-  void WakeRanks(AttemptId attempt);
+  /// What runs of it has something to look at (Pmi1Port, StreamHost).
+  void WakeSlotsOf(AttemptId attempt);
   /// It holds the most of a disk that is too full (local_watch.h).
   void DiskLimitReached(AttemptId attempt);
   /// What the slot's thread runs.

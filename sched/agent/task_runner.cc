@@ -105,7 +105,8 @@ TaskRunner::TaskRunner(uint32_t slot, NodeContext& node, const os::Clock& clock,
                     [this](bool blocks) {
                       signals_.blind_since_ns.store(blocks ? clock_.Steady().count() : 0);
                       if (blocks) collector_.WantPulse();
-                    }}),
+                    },
+                .streams = node.streams}),
       tmp_(node.tmp_root, slot),
       devices_(node.devices),
       pinning_(node.slots, slot),
@@ -304,6 +305,7 @@ void TaskRunner::WaitWatching(const LocalTask& task, pid_t pid) {
   bool stands = false;
   while (true) {
     CarryOut(pid);
+    streams_.CloseUnread();
     if (signals_.warned.exchange(false)) SendWarning(spec, pid);
     const Duration until = node_.fence->until();
     const Duration now = clock_.Steady();
@@ -503,7 +505,7 @@ TaskRunner::Ran TaskRunner::Run(const LocalTask& task, const Core::Given& given)
 
   process_began_ = true;
   signals_.process.store(pid);
-  const bool blindly = expect_short_ && task.profile->spec().memory == 0 && !task.team;
+  const bool blindly = expect_short_ && task.profile->spec().memory == 0 && !task.team && !task.has_streams();
   if (!blindly || !WaitBlindly(pid)) WaitWatching(task, pid);
   stood_at_end_ = node_.fence->stood();
   result.finish = clock_.Now();

@@ -48,6 +48,7 @@ struct NodeContext {
   TmpRoot rank_root;              // where attempts of several ranks have their directories; empty: nowhere
   RankServers rank_servers;       // of MPI tasks
   Gangs* gangs = nullptr;         // of tasks of several nodes; null: there are none
+  StreamHost* streams = nullptr;  // between tasks; set before there are slots. Null: there are none
   uint64_t memory = 0;            // bytes; 0: not known
   uint64_t task_descriptors = 0;  // soft RLIMIT_NOFILE of tasks; 0: the agent's own
   std::atomic<uint64_t> output_limit{64u << 20};  // bytes a task and stream; 0: no limit

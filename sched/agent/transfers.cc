@@ -31,6 +31,7 @@ class LoopTransfers : public Transfers {
     workers_.Stop();
     if (!thread_.joinable()) return;
     post_->Post([this] {
+      if (gate_ != nullptr) gate_->Close();
       fetches_.reset();
       serving_.reset();
       peers_.reset();
@@ -81,6 +82,13 @@ class LoopTransfers : public Transfers {
   void SetCredentials(const wire::Credentials& credentials) override {
     loop_->Post([this, credentials] {
       if (peers_) (void)peers_->SetCredentials(credentials);
+    });
+  }
+  void Share(PeerGate* gate) override {
+    loop_->Post([this, gate] {
+      if (peers_ == nullptr || gate_ != nullptr) return;
+      gate_ = gate;
+      gate->Open(loop_.get(), peers_.get());
     });
   }
   void Fetch(Wanted wanted, Done done) override {
@@ -221,6 +229,7 @@ class LoopTransfers : public Transfers {
   SourceIndex* const sources_;
   // Of the loop's thread.
   std::unique_ptr<Peers> peers_;
+  PeerGate* gate_ = nullptr;
   std::unique_ptr<Serving> serving_;
   std::unique_ptr<Fetches> fetches_;
   std::unordered_multimap<FileId, FetchingPtr> fetching_;

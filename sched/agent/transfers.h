@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "agent/fetches.h"
+#include "agent/peer_gate.h"
 #include "agent/peers.h"
 #include "agent/source_index.h"
 #include "base/ids.h"
@@ -59,6 +60,8 @@ class Transfers {
   virtual void Know(NodeId node, std::vector<std::string> addresses, uint64_t incarnation) = 0;
   virtual void Forget(NodeId node) = 0;
   virtual void SetCredentials(const wire::Credentials& credentials) = 0;
+  /// Others of this node speak with other agents, too, by a gate that outlives this.
+  virtual void Share(PeerGate* gate) = 0;
 
   /// `done` is called once, on a thread of this, unless it is abandoned before. The same object again, from
   /// another node: it goes on from there with what is here.

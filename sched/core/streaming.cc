@@ -42,6 +42,7 @@ void Streaming::NoteHeld(const StreamHeld& e) {
   // Of one that is not done its end is told, if it has ended.
   if (tasks.state(id) != TaskState::kDone || (writer.held && writer.attempt >= e.writer.number)) return;
   NoteWritten(e.writer, e.node, true);
+  DropIfRead(id);
 }
 
 void Streaming::NoteWritten(AttemptId attempt, NodeId node, bool whole) {
@@ -64,6 +65,9 @@ void Streaming::TellAgainAt(NodeId node) {
   if (!streams.any()) return;
   for (const TaskId id : nodes[node].in_flight()) {
     if (ReadsStreams(id) && streams.readers[id].told == tasks[id].attempts()) TellAll(id);
+    if (!WritesStreams(id)) continue;
+    const Streams::Writer& writer = streams.writers[id];
+    if (writer.closed != 0 && writer.closed == writer.attempt) actions->push_back(CloseOutput{{id, writer.closed}, node});
   }
 }
 

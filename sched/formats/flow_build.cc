@@ -493,7 +493,7 @@ struct FlowBuilder::Impl {
           std::string stream;
           end.text.Expand(values, &stream);
           if (ends == &tos) {
-            streams.AddWriter(id, std::move(stream), end.place);
+            streams.AddWriter(id, std::move(stream), end.place, task.records);
           } else {
             streams.AddReader(id, std::move(stream), end.place, task.split);
           }

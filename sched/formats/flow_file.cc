@@ -1,15 +1,15 @@
 // A flow file as TOML (https://toml.io/en/v1.0.0):
 //
 //   [flow]    name, and settings of the run (config/run_options.h)
-//   [[task]]  name, command; each, in, out, after, after_any, env, from, to, share, model and the keys of
+//   [[task]]  name, command; each, in, out, after, after_any, env, from, to, share, records, model and the keys of
 //             task_keys.h
 //   [[file]]  name, size; each: a known size, for simulation
 //
 // Here each key's type and value is checked and kept with its place.
 #include "formats/flow_file.h"
 
-#include <cmath>
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "base/text.h"
@@ -139,7 +139,7 @@ class FlowReader {
     const size_t problems_before = problems_->count();
     static const std::vector<std::string_view> known = [] {
       std::vector<std::string_view> keys = {"name",  "command",   "each", "in",   "out",   "after",
-                                            "after_any", "env", "from", "to", "share", "model"};
+                                            "after_any", "env", "from", "to", "share", "records", "model"};
       keys.insert(keys.end(), AttributeKeys().begin(), AttributeKeys().end());
       return keys;
     }();
@@ -167,6 +167,8 @@ class FlowReader {
         task.to = Texts(key, *node, "[\"lines-{i}\"]");
       } else if (key == "share") {
         ReadShare(*node, &task);
+      } else if (key == "records") {
+        ReadRecords(*node, &task);
       } else if (key == "model") {
         if (auto text = Text(key, *node, "\"compute(100)\"")) {
           task.model = std::move(*text);
@@ -208,6 +210,26 @@ class FlowReader {
                                   "\"; write all (each reader gets every line) or split (each line goes to one)"));
   }
 
+  void ReadRecords(const toml::node& node, TaskTemplate* task) {
+    const auto text = Text("records", node, "\"lines\"");
+    if (!text) return;
+    task->records_place = text->place;
+    constexpr std::string_view kBytes = "bytes:";
+    constexpr uint32_t kMostBytes = 1u << 20;
+    if (text->text == "lines") {
+      task->records = kLines;
+    } else if (text->text == "zero") {
+      task->records = kZeroEnded;
+    } else if (const std::optional<double> bytes =
+                   text->text.starts_with(kBytes) ? ParseNumber(std::string_view(text->text).substr(kBytes.size())) : std::nullopt;
+               bytes && *bytes >= 1 && *bytes <= kMostBytes && *bytes == std::floor(*bytes)) {
+      task->records = OfBytes(static_cast<uint32_t>(*bytes));
+    } else {
+      Problem(text->place, StrCat("records cannot be \"", Printable(text->text, 40),
+                                  "\"; write lines, zero (a NUL byte ends each) or bytes:N, N from 1 to ", kMostBytes));
+    }
+  }
+
   /// Streams are standard input and output of one process.
   void CheckStreams(const TaskTemplate& task) {
     const auto place = [&](std::string_view key) {
@@ -216,6 +238,8 @@ class FlowReader {
     };
     if (task.share_place.line > 0 && task.from.empty())
       Problem(task.share_place, "share is of the streams that a task reads, and this one has no from; leave it out");
+    if (task.records_place.line > 0 && task.to.empty())
+      Problem(task.records_place, "records is of the streams that a task writes, and this one has no to; leave it out");
     if (task.from.empty() && task.to.empty()) return;
     if (!task.from.empty() && place("stdin").line > 0)
       Problem(place("stdin"), "from and stdin exclude each other, as a task has one standard input; leave one of them out");

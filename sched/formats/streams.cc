@@ -11,7 +11,7 @@
 
 namespace harrow::formats {
 
-void StreamEnds::Add(TaskId task, std::string name, SourcePlace place, bool writer, bool split) {
+void StreamEnds::Add(TaskId task, std::string name, SourcePlace place, bool writer, bool split, Records records) {
   const std::string_view key = writer ? "to" : "from";
   if (name.empty() || name.size() > 1024) {
     problems_->Add(place, name.empty() ? StrCat(key, " names a stream with an empty name; leave it out")
@@ -20,16 +20,31 @@ void StreamEnds::Add(TaskId task, std::string name, SourcePlace place, bool writ
     return;
   }
   if (!IsPattern(name)) named_.try_emplace(name, graph_->AddStream(name));
-  ends_.push_back({task, std::move(name), place, writer, split});
+  ends_.push_back({task, std::move(name), place, writer, split, records});
 }
 
 void StreamEnds::Connect(const End& end, StreamId stream) {
+  Shared& shared = shared_[stream.value];
   if (end.writer) {
     graph_->AddWriter(stream, end.task);
+    if (!shared.written) {
+      shared.written = true;
+      shared.records = end.records;
+      shared.written_place = end.place;
+      graph_->SetRecords(stream, end.records);
+    } else if (shared.records != end.records) {
+      problems_->Add(end.place, StrCat("stream \"", Printable(graph_->streams()[stream.value].name),
+                                       "\" consists of other records for another of its writers (",
+                                       graph_->PlaceText(shared.written_place),
+                                       "); write the same records for all that write it"));
+    }
     return;
   }
-  Shared& shared = shared_[stream.value];
-  if (!shared.known) shared = {true, end.split, end.place};
+  if (!shared.known) {
+    shared.known = true;
+    shared.split = end.split;
+    shared.place = end.place;
+  }
   if (shared.split != end.split)
     problems_->Add(end.place,
                    StrCat("stream \"", Printable(graph_->streams()[stream.value].name),

@@ -15,8 +15,8 @@ namespace harrow::formats {
 class StreamEnds {
  public:
   StreamEnds(graph::Graph* graph, Problems* problems) : graph_(graph), problems_(problems) {}
-  void AddWriter(TaskId task, std::string name, SourcePlace place) {
-    Add(task, std::move(name), place, true);
+  void AddWriter(TaskId task, std::string name, SourcePlace place, Records records) {
+    Add(task, std::move(name), place, true, false, records);
   }
   /// `split`: it says that each line goes to one reader.
   void AddReader(TaskId task, std::string name, SourcePlace place, bool split) {
@@ -31,19 +31,24 @@ class StreamEnds {
     std::string name;
     SourcePlace place;
     bool writer, split;
+    Records records;
   };
+  /// What the first reader and the first writer say of a stream.
   struct Shared {
     bool known = false, split = false;
     SourcePlace place;
+    bool written = false;
+    Records records = kLines;
+    SourcePlace written_place;
   };
-  void Add(TaskId task, std::string name, SourcePlace place, bool writer, bool split = false);
+  void Add(TaskId task, std::string name, SourcePlace place, bool writer, bool split = false, Records records = kLines);
   void Connect(const End& end, StreamId stream);
 
   graph::Graph* graph_;
   Problems* problems_;
   std::vector<End> ends_;
   std::unordered_map<std::string, StreamId> named_;
-  std::vector<Shared> shared_;  // by stream: how the first reader wants it
+  std::vector<Shared> shared_;  // by stream
 };
 
 }  // namespace harrow::formats

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/source_place.h"
+#include "base/records.h"
 #include "formats/array_spec.h"
 #include "formats/task_keys.h"
 
@@ -39,8 +40,10 @@ struct TaskTemplate {
   bool is_list = false;         // arguments
   std::vector<Placed> in, out, after, after_any;
   std::vector<Placed> from, to;  // streams
-  bool split = false;            // each line of `from` goes to one reader
+  bool split = false;            // each record of `from` goes to one reader
   SourcePlace share_place;       // where that is said, if it is
+  Records records = kLines;      // of `to`
+  SourcePlace records_place;     // where that is said, if it is
   Placed model;                  // a meta-program, or "@file"; empty: it has none
   SourcePlace model_begin;       // where its text begins
   TaskAttributes attributes;                               // texts with braces still in them

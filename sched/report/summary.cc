@@ -150,6 +150,8 @@ std::string EndText(const journal::AttemptRecord& attempt) {
       return "lost with its node";
     case End::kMissingOutput:
       return attempt.message.empty() ? "did not write its outputs" : attempt.message;
+    case End::kRewound:
+      return attempt.message.empty() ? "what it had read was void" : attempt.message;
   }
   return StrCat("end ", static_cast<unsigned>(attempt.end));
 }

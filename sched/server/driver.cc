@@ -71,6 +71,12 @@ int32_t ExitCodeOf(const journal::AttemptRecord& attempt) {
   }
 }
 
+/// It counts neither as a failure nor as a loss, and tells nothing of its task's fate.
+bool CostsNothing(const graph::Graph& graph, const journal::AttemptRecord& attempt) {
+  return attempt.end == journal::End::kRewound ||
+         (journal::Succeeded(attempt) && !graph.streams_read(attempt.task).empty());
+}
+
 std::string NoNodeFits(const Shape& shape) {
   std::string text =
       shape.nodes > 1
@@ -171,6 +177,8 @@ Status RunDriver::Restore(const journal::History& history, made::Attempts made) 
       ++known_.attempts;
     } else {
       Tries& tries = tries_[attempt.task.value];
+      tries.last = std::max(tries.last, attempt.attempt);
+      if (CostsNothing(graph_, attempt)) return;
       ++tries.attempts;
       // Its fate is on record a moment later, which the server before this one may not have lived to see.
       tries.done |= attempt.end == journal::End::kExited && attempt.code == 0;
@@ -315,6 +323,8 @@ core::Outcome RunDriver::OutcomeOf(const journal::AttemptRecord& attempt, uint64
       return core::Interrupted{};
     case journal::End::kLost:
       return core::Lost{};
+    case journal::End::kRewound:
+      return core::Rewound{};
     default:
       break;
   }
@@ -377,6 +387,12 @@ void RunDriver::Act(const Moment& moment, const core::Action& action) {
     Act(*drop);
   } else if (const auto* refuse = std::get_if<core::RefuseFile>(&action)) {
     Act(*refuse);
+  } else if (const auto* read = std::get_if<core::ReadFrom>(&action)) {
+    Act(*read);
+  } else if (const auto* close = std::get_if<core::CloseOutput>(&action)) {
+    Act(*close);
+  } else if (const auto* written = std::get_if<core::DropWritten>(&action)) {
+    Act(*written);
   } else if (std::holds_alternative<core::RunComplete>(action)) {
     if (stages() || complete_ || saves_) return;
     saves_ = BeginSaving();
@@ -465,6 +481,7 @@ pb::Task* RunDriver::SendTask(Node& node, const core::StartTask& start) {
   const std::string_view command = graph_.command(task), name = graph_.given_name(task);
   message->set_command(command.data(), command.size());
   if (!name.empty()) message->set_name(name.data(), name.size());
+  if (!graph_.streams_written(task).empty()) message->set_writes_streams(true);
   message->set_ahead(start.ahead);
   return message;
 }

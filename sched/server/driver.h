@@ -262,6 +262,12 @@ class RunDriver {
   void LoseFilesOf(const Node& node);
   static bool KeepsNoFiles(const Node& node);
   void FailCopy(FileId file, NodeId to, NodeId from);
+  // driver_streams.cc
+  void Act(const core::ReadFrom& read);
+  void Act(const core::CloseOutput& close);
+  void Act(const core::DropWritten& drop);
+  void TakeWritten(const Node& node, const pb::AgentHello& hello);
+  void TakeRead(const pb::Attempt& attempt);
   // driver_saving.cc
   bool BeginSaving();
   void Save(FileId file);

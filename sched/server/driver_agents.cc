@@ -293,6 +293,7 @@ void RunDriver::Reconcile(const Moment& moment, Node& node, const pb::FromAgent&
       attempts_.Add(id, node.id, State::kReturning);
   }
   ReconcileFiles(moment, node, hello);
+  TakeWritten(node, hello);
   if (!interrupted_) return;
   // It may not have arrived.
   for (const TaskId task : attempts_.At(node.id)) EndAt(node, attempts_.Find(task)->id);
@@ -632,6 +633,7 @@ void RunDriver::TakeAttempt(const Moment& moment, Node& node, const pb::Attempt&
   NoteMade(attempt);
   TakeMadeFiles(moment, node, attempt);
   NoteSizes(node, attempt);
+  TakeRead(attempt);
   events_.push_back(core::TaskEnded{id, node.id, outcome, Duration(run_ns)});
 }
 

@@ -30,6 +30,7 @@ class PartWatch {
     Duration fence{0};       // so long may tasks of a part run on whose keeper died
     run_dir::JobAlive job_alive{};
     bool sync_journal = true;
+    std::set<uint32_t> readers{};  // tasks that read streams: that an attempt has succeeded does not make them done
   };
   explicit PartWatch(Options options) : options_(std::move(options)) {}
 

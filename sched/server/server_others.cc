@@ -67,6 +67,9 @@ Status Server::Impl::ReadyForOthers(const journal::History& history) {
                               .fence = flow.settings.fence,
                               .job_alive = options.job_alive,
                               .sync_journal = flow.settings.sync_journal};
+  for (const graph::Stream& stream : flow.graph.streams()) {
+    for (const TaskId reader : stream.readers) watch.readers.insert(reader.value);
+  }
   links = std::make_unique<Links>(
       loop,
       Links::Options{.part = part.number,

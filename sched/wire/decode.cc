@@ -92,6 +92,19 @@ Status Check(const pb::NodeDescription& node) {
 
 }  // namespace
 
+namespace {
+
+bool IsAttempt(const pb::AttemptId& id) {
+  return id.task() != kNoId && id.number() != 0;
+}
+
+Status Check(const pb::StreamSource& source) {
+  if (source.stream() == kNoId || !IsAttempt(source.writer())) return Wrong("a stream that nobody writes");
+  return {};
+}
+
+}  // namespace
+
 Status Decode(std::string_view bytes, pb::FromAgent* out) {
   HARROW_RETURN_IF_ERROR(Parse(bytes, out));
   if (out->has_hello()) {
@@ -106,6 +119,7 @@ Status Decode(std::string_view bytes, pb::FromAgent* out) {
     for (const pb::Attempt& a : ended.attempt()) HARROW_RETURN_IF_ERROR(Check(a, true));
   }
   if (!AllIds(out->returned().attempt())) return Wrong("no attempt was returned");
+  if (!AllIds(out->hello().written())) return Wrong("no attempt has written");
   return {};
 }
 
@@ -119,7 +133,13 @@ Status Decode(std::string_view bytes, pb::ToAgent* out) {
     if (t.attempt() == 0) return Wrong("attempts count from 1");
     if (t.form() >= kForms) return Wrong(StrCat("a command of form ", t.form()));
     if (t.has_gang()) HARROW_RETURN_IF_ERROR(Check(t.gang()));
+    for (const pb::StreamSource& source : t.source()) HARROW_RETURN_IF_ERROR(Check(source));
   }
+  for (const pb::SourceChanged& changed : out->source()) {
+    if (!IsAttempt(changed.reader())) return Wrong("no attempt that reads");
+    HARROW_RETURN_IF_ERROR(Check(changed.source()));
+  }
+  if (!AllIds(out->unread()) || !AllIds(out->drop_written())) return Wrong("no attempt has written");
   if (!AllIds(out->take_back())) return Wrong("no attempt to take back");
   for (const uint32_t file : out->drop_damaged()) {
     if (file == kNoId) return Wrong("a damaged file without a number");
@@ -212,6 +232,24 @@ Status Decode(std::string_view bytes, size_t data, pb::PeerTransfer* out) {
     announced += p.length();
   }
   if (announced != data) return Wrong("pieces and their bytes are not of one length");
+  return {};
+}
+
+Status Decode(std::string_view bytes, size_t data, pb::PeerStreams* out) {
+  HARROW_RETURN_IF_ERROR(Parse(bytes, out));
+  for (const pb::WrittenWanted& w : out->wanted()) {
+    if (!IsAttempt(w.writer()) || !IsAttempt(w.reader())) return Wrong("a stream without a writer or reader");
+    if (w.request() == 0 || w.offset() < 0 || w.room() < w.offset()) return Wrong("room that is none");
+  }
+  for (const pb::WrittenRoom& r : out->room()) {
+    if (r.room() < 0) return Wrong("room that is none");
+  }
+  size_t announced = 0;
+  for (const pb::Written& w : out->written()) {
+    if ((w.whole() || w.absent()) && !w.over()) return Wrong("the end of a stream that goes on");
+    announced += w.length();
+  }
+  if (announced != data) return Wrong("what was written and its bytes are not of one length");
   return {};
 }
 

@@ -20,5 +20,6 @@ Status Decode(std::string_view bytes, pb::RankWord* out);
 Status Decode(std::string_view bytes, pb::BetweenServers* out);
 /// `data`: what comes after the message; pieces have as many bytes together.
 Status Decode(std::string_view bytes, size_t data, pb::PeerTransfer* out);
+Status Decode(std::string_view bytes, size_t data, pb::PeerStreams* out);
 
 }  // namespace harrow::wire

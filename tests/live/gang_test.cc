@@ -76,7 +76,7 @@ class Node {
             .problem = [](const std::string& text) { ADD_FAILURE() << text; }});
     context_.gangs = gangs_.get();
     pmi1_ =
-        std::make_unique<Pmi1Port>(gangs_.get(), [this](AttemptId attempt) { slots_->WakeRanks(attempt); });
+        std::make_unique<Pmi1Port>(gangs_.get(), [this](AttemptId attempt) { slots_->WakeSlotsOf(attempt); });
     context_.rank_servers.pmi1 = pmi1_.get();
     context_.rank_servers.no_pmix = "harrow-pmix was not built";
     if (!helper.empty()) {

@@ -23,6 +23,7 @@ enum class End : uint8_t {
   kNotStarted = 7,
   kLost = 8,           // its task goes on elsewhere
   kMissingOutput = 9,  // it exited with 0, and an output that it declares is not there
+  kRewound = 10,       // what it had read of a stream is void, and its task starts again
 };
 
 /// What an attempt asks of its node. Of a task of several nodes: the part of this node.

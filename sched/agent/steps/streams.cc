@@ -98,20 +98,47 @@ Status Streams::OpenFiles(const LocalTask& task, const std::string& sandbox, uin
   return {};
 }
 
+/// Of a pipe that many records wait in, and of one that holds what its reader takes at once, so that others
+/// get the next.
+constexpr int kPipeBytes = 256 << 10;
+constexpr int kPipeOfSplit = 4 << 10;
+
+Status Streams::OpenStreams(const LocalTask& task) {
+  if (!task.has_streams()) return {};
+  if (host_.streams == nullptr)
+    return Status(Code::kUnavailable, "the node has no place for streams between tasks");
+  if (task.writes_streams) HARROW_RETURN_IF_ERROR(written_.Open(task.attempt_id(), kPipeBytes));
+  if (task.sources.empty()) return {};
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return Status(Code::kExhausted, StrCat("no pipe for its streams: ", strerror(errno)));
+  in_ = ends[0];
+  const bool split = std::any_of(task.sources.begin(), task.sources.end(),
+                                 [](const StreamSource& source) { return source.split; });
+  (void)fcntl(in_, F_SETPIPE_SZ, split ? kPipeOfSplit : kPipeBytes);
+  const Status fed = host_.streams->Feed(task.attempt_id(), ends[1]);
+  close(ends[1]);
+  return fed;
+}
+
 Status Streams::Prepare(Launch* launch, TaskResult*) {
   const LocalTask& task = launch->task;
   stdout_.Reset();
   stderr_.Reset();
+  written_.Reset();
   const uint32_t rank = launch->given.process + (task.gang ? task.gang->first_rank() : 0);
-  const Status opened = OpenFiles(task, launch->sandbox, rank);
+  Status opened = OpenFiles(task, launch->sandbox, rank);
+  if (opened.ok()) opened = OpenStreams(task);
   if (!opened.ok()) {
     CloseOwnEnds();
+    CloseAll();
     return opened;
   }
   const uint64_t limit = limit_.load(std::memory_order_relaxed);
   const std::optional<uint32_t> writer = task.profile->spec().ranks > 0 ? std::optional(rank) : std::nullopt;
-  const bool piped = (out_ >= 0 || stdout_.Open(task.id, task.attempt, limit, writer)) &&
-                     (err_ >= 0 || one_file_ || stderr_.Open(task.id, task.attempt, limit, writer));
+  const bool piped =
+      (out_ >= 0 || task.writes_streams || stdout_.Open(task.id, task.attempt, limit, writer)) &&
+      (err_ >= 0 || one_file_ || stderr_.Open(task.id, task.attempt, limit, writer));
   if (!piped) {
     const int error = errno;
     CloseOwnEnds();
@@ -119,13 +146,16 @@ Status Streams::Prepare(Launch* launch, TaskResult*) {
     return Status(Code::kExhausted, StrCat("no pipe for its output: ", strerror(error)));
   }
   launch->request.stdin_fd = in_;
-  launch->request.stdout_fd = out_ >= 0 ? out_ : stdout_.write_fd();
+  launch->request.stdout_fd = task.writes_streams ? written_.write_fd()
+                              : out_ >= 0         ? out_
+                                                  : stdout_.write_fd();
   launch->request.stderr_fd = one_file_ ? out_ : err_ >= 0 ? err_ : stderr_.write_fd();
   return {};
 }
 
 void Streams::CloseOwnEnds() {
   stdout_.CloseWriteEnd();
+  written_.CloseWriteEnd();
   stderr_.CloseWriteEnd();
   for (int* fd : {&in_, &out_, &err_}) {
     if (*fd >= 0) close(*fd);
@@ -134,11 +164,16 @@ void Streams::CloseOwnEnds() {
 }
 
 std::array<pollfd, 2> Streams::ToPoll() const {
-  return {pollfd{stdout_.read_fd(), POLLIN, 0}, pollfd{stderr_.read_fd(), POLLIN, 0}};
+  return {pollfd{written_.open() ? written_.read_fd() : stdout_.read_fd(), POLLIN, 0},
+          pollfd{stderr_.read_fd(), POLLIN, 0}};
 }
 
 void Streams::TakeIn(const pollfd* polled) {
-  stdout_.TakeIn(polled[0].revents);
+  if (written_.open()) {
+    written_.TakeIn(polled[0].revents);
+  } else {
+    stdout_.TakeIn(polled[0].revents);
+  }
   stderr_.TakeIn(polled[1].revents);
 }
 
@@ -149,14 +184,16 @@ void Streams::HandOn() {
 
 void Streams::CloseAll() {
   stdout_.CloseAll();
+  written_.CloseAll();
   stderr_.CloseAll();
 }
 
-void Streams::Settle(const LocalTask&, TaskResult* result) {
+void Streams::Settle(const LocalTask& task, TaskResult* result) {
   CloseOwnEnds();
   CloseAll();
   if (result->end == End::kRunning) return;
   HandOn();
+  if (task.writes_streams) written_.Judge(result);
   result->stdout_bytes = stdout_.kept_bytes();
   result->stderr_bytes = stderr_.kept_bytes();
   result->truncated = stdout_.truncated() || stderr_.truncated();

@@ -8,11 +8,14 @@
 
 #include "agent/steps/capture.h"
 #include "agent/steps/step.h"
+#include "agent/steps/stream_host.h"
+#include "agent/steps/written.h"
 
 namespace harrow::agent {
 
 /// A task's standard input, output and error: the files that it names, else pipes whose text goes to the
-/// packed output.
+/// packed output. What it writes to streams is kept in a log of its own, and what it reads from streams comes
+/// to it by a pipe that the stream host feeds.
 class Streams : public Step {
  public:
   struct Host {
@@ -21,13 +24,15 @@ class Streams : public Step {
     /// From now on until `false` the thread may wait for long (a FIFO that nobody opens); to be interrupted
     /// by a signal now and then.
     std::function<void(bool blocks)> blocks;
+    StreamHost* streams = nullptr;  // null: no task has streams
   };
   /// `limit`: bytes that are kept of each stream, 0: all; may change between attempts.
   Streams(OutputSink& sink, const std::atomic<uint64_t>& limit, Host host)
       : limit_(limit),
         host_(std::move(host)),
         stdout_(output::Stream::kStdout, sink),
-        stderr_(output::Stream::kStderr, sink) {}
+        stderr_(output::Stream::kStderr, sink),
+        written_(host_.streams) {}
 
   Status Prepare(Launch* launch, TaskResult* result) override;
   void Settle(const LocalTask& task, TaskResult* result) override;
@@ -42,20 +47,25 @@ class Streams : public Step {
   /// Nobody can write any more, or is waited for.
   void CloseAll();
 
-  bool open() const { return stdout_.open() || stderr_.open(); }
+  /// Closes what it is to write no more to its streams.
+  void CloseUnread() { written_.CloseUnread(); }
+
+  bool open() const { return stdout_.open() || stderr_.open() || written_.open(); }
   bool waiting() const { return stdout_.waiting_bytes() + stderr_.waiting_bytes() > 0; }
   /// The most that was kept of one of them, in bytes.
   uint64_t kept() const { return std::max(stdout_.kept_bytes(), stderr_.kept_bytes()); }
 
  private:
   Status OpenFiles(const LocalTask& task, const std::string& sandbox, uint32_t rank);
+  Status OpenStreams(const LocalTask& task);
   Status OpenFor(const char* what, const std::string& path, int flags, int* fd) const;
   void BeginAnew(const LocalTask& task, int fd) const;
 
   const std::atomic<uint64_t>& limit_;
   const Host host_;
   CapturedStream stdout_, stderr_;
-  int in_ = -1, out_ = -1, err_ = -1;  // files that were opened
+  WrittenStream written_;
+  int in_ = -1, out_ = -1, err_ = -1;  // files that were opened, and of `in_` the end of a pipe
   bool one_file_ = false;              // out_ is for both
 };
 

@@ -8,6 +8,7 @@
 
 #include "agent/core/attempt.h"
 #include "base/ids.h"
+#include "base/records.h"
 #include "base/time.h"
 #include "made/record.h"
 #include "store/object.h"
@@ -29,6 +30,16 @@ struct TaskInput {
   std::string inside{};
 };
 
+/// What one of a stream's writers writes, as one of its readers is told.
+struct StreamSource {
+  StreamId stream{};
+  AttemptId writer{};
+  NodeId node{};  // where that runs or ran; none: nowhere now
+  bool split = false;
+  Records records = kLines;
+  bool gone = false;  // with no node: it may have succeeded, and what it wrote is lost
+};
+
 /// A task as the server sent it.
 struct LocalTask {
   uint32_t id = 0;
@@ -45,6 +56,9 @@ struct LocalTask {
   std::vector<TaskInput> inputs;         // in a sandbox
   std::vector<FileId> output_files;      // of outputs, in a sandbox
   std::vector<bool> output_results;      // which of them go to the submit directory
+  bool writes_streams = false;           // what it writes to standard output is kept for readers
+  std::vector<StreamSource> sources;     // what comes to its standard input
+  bool has_streams() const { return writes_streams || !sources.empty(); }
   std::string trouble;                   // why an input of it cannot be had
   std::shared_ptr<const Gang> gang{};    // of several nodes: this is the part of one
   std::shared_ptr<Team> team{};          // of its processes here, where it has ranks or is such a part
@@ -80,6 +94,7 @@ struct TaskResult {
   uint64_t no_room = 0;               // or not: bytes of outputs, for which the store had no room
   uint32_t undeclared = 0;  // files and directories that it left in its sandbox, and did not declare
   std::vector<std::string> undeclared_paths;  // the first of them
+  std::vector<StreamSource> read;  // it succeeded: attempts of which it was given something, or all there was
   std::vector<uint32_t> pus;                  // it was pinned to
   std::string devices;
 };

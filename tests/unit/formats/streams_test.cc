@@ -104,7 +104,28 @@ TEST(FlowStreams, WhatIsWrongIsToldWithItsPlace) {
               StartsWith("f.toml:9:9: from and stdin exclude each other"));
   EXPECT_THAT(told(Task("a", "to = [\"s\"]\nranks = 2")),
               StartsWith("f.toml:4:7: streams are of tasks of one process"));
+  EXPECT_THAT(told(Task("a", "records = \"zero\"")),
+              StartsWith("f.toml:4:11: records is of the streams that a task writes"));
+  for (const char* wrong : {"line", "bytes:", "bytes:0", "bytes:1.5", "bytes:-1", "bytes:9999999999", "zeroes"}) {
+    EXPECT_THAT(told(Task("a", std::string("to = [\"s\"]\nrecords = \"") + wrong + "\"")),
+                StartsWith(std::string("f.toml:5:11: records cannot be \"") + wrong + "\"; write lines, zero"));
+  }
+  EXPECT_EQ(told(Task("a", "to = [\"s\"]") + Task("b", "to = [\"s\"]\nrecords = \"zero\"")),
+            "f.toml:8:7: stream \"s\" consists of other records for another of its writers (f.toml:4:7); write the same "
+            "records for all that write it");
   EXPECT_THAT(told(Task("a", "to = [\"\"]")), StartsWith("f.toml:4:7: to names a stream with an empty name"));
+}
+
+TEST(FlowStreams, WhatTheyConsistOf) {
+  LoadedFlow f("f.toml", Task("a", "to = [\"s\"]\nrecords = \"zero\"") + Task("b", "to = [\"t\"]\nrecords = \"bytes:4096\"") +
+                             Task("c", "to = [\"u\"]\nrecords = \"lines\"") + Task("d", "from = [\"*\"]"));
+  ASSERT_TRUE(f.status.ok()) << f.status.message();
+  ASSERT_EQ(f.graph.streams().size(), 3u);
+  EXPECT_EQ(f.graph.streams()[0].records, kZeroEnded);
+  EXPECT_EQ(BytesOf(f.graph.streams()[1].records), 4096u);
+  EXPECT_EQ(f.graph.streams()[2].records, kLines);
+  EXPECT_EQ(f.graph.streams_read(TaskId(3)).size(), 3u);
+  EXPECT_TRUE(f.graph.has_streams(TaskId(0)));
 }
 
 TEST(FlowModels, ProblemsHaveTheirPlaceInTheFlow) {

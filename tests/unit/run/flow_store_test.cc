@@ -39,6 +39,50 @@ StoredFlow Sample() {
   return flow;
 }
 
+TEST(FlowStore, ReadsBackStreamsAndModels) {
+  test::MemoryFileSystem fs;
+  ASSERT_TRUE(fs.MakeDirectories("/run").ok());
+  StoredFlow flow = TinyFlow({{"r", "x"}, {"w", "x", {}, {"f"}}, {"both", "x", {"f"}}, {"v", "x"}});
+  const StreamId s = flow.graph.AddStream("s"), t = flow.graph.AddStream("t");
+  const auto join = [&](StreamId stream, std::vector<uint32_t> writers, std::vector<uint32_t> readers) {
+    for (const uint32_t writer : writers) flow.graph.AddWriter(stream, TaskId(writer));
+    for (const uint32_t reader : readers) {
+      flow.graph.AddReader(stream, TaskId(reader));
+      for (const uint32_t writer : writers)
+        flow.graph.AddDependency(TaskId(writer), TaskId(reader), graph::WaitsFor::kStart);
+    }
+  };
+  join(s, {1, 3}, {0, 2});
+  join(t, {3}, {2});
+  flow.graph.SetSplit(t);
+  flow.graph.SetRecords(t, OfBytes(16));
+  flow.graph.SetModel(TaskId(1), 2, "compute(1)");
+  ASSERT_TRUE(flow.graph.Seal().ok());
+  ASSERT_TRUE(WriteFlow(fs, "/run", flow.settings, flow.graph, {}).ok());
+  const Result<StoredFlow> back = ReadFlow(fs, "/run");
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  ASSERT_EQ(back->graph.streams().size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    const graph::Stream &was = flow.graph.streams()[i], &is = back->graph.streams()[i];
+    EXPECT_EQ(is.name, was.name);
+    EXPECT_EQ(is.split, was.split);
+    EXPECT_EQ(is.records, was.records);
+    EXPECT_EQ(is.writers, was.writers);
+    EXPECT_EQ(is.readers, was.readers);
+  }
+  for (uint32_t before = 0; before < 4; ++before) {
+    for (uint32_t after = 0; after < 4; ++after) {
+      EXPECT_EQ(back->graph.StartSuffices(TaskId(before), TaskId(after)),
+                flow.graph.StartSuffices(TaskId(before), TaskId(after)))
+          << before << " " << after;
+    }
+  }
+  EXPECT_TRUE(back->graph.StartSuffices(TaskId(1), TaskId(0)));
+  EXPECT_FALSE(back->graph.StartSuffices(TaskId(1), TaskId(2))) << "it reads a file of it, too";
+  EXPECT_EQ(back->graph.model(TaskId(0)), UINT32_MAX);
+  EXPECT_EQ(back->graph.models()[back->graph.model(TaskId(2))], "compute(1)");
+}
+
 TEST(FlowStore, ReadsBackWhatWasWritten) {
   test::MemoryFileSystem fs;
   ASSERT_TRUE(fs.MakeDirectories("/run").ok());

@@ -117,6 +117,24 @@ TEST(ResumePlan, WhoWaitedForAnEndStaysDoneWhenThatTaskRunsAgain) {
   EXPECT_TRUE(plan.following.empty());
 }
 
+TEST(ResumePlan, AReaderOfStreamsIsDoneOnlyWhenThatIsOnRecord) {
+  graph::Graph graph = TinyGraph({{"w", "x"}, {"r", "x"}});
+  const StreamId stream = graph.AddStream("s");
+  graph.AddWriter(stream, TaskId(0));
+  graph.AddReader(stream, TaskId(1));
+  graph.AddDependency(TaskId(0), TaskId(1), graph::WaitsFor::kStart);
+  ASSERT_TRUE(graph.Seal().ok());
+  journal::History history = HistoryOf({});
+  for (const uint32_t task : {0u, 1u}) {
+    history.attempts.emplace_back();
+    history.attempts.back().task = TaskId(task);
+    history.attempts.back().attempt = 1;
+  }
+  EXPECT_EQ(Open(graph, PlanResume(graph, graph, {}, history)), (std::vector<std::string>{"r"}));
+  history.fates = {{TaskId(1), journal::TaskFate::kDone, {}}};
+  EXPECT_TRUE(Open(graph, PlanResume(graph, graph, {}, history)).empty());
+}
+
 TEST(ResumePlan, WhatSucceededIsDoneThoughItsFateWasNotRecorded) {
   const graph::Graph graph = TinyGraph(kFork);
   const auto succeeded = [](uint32_t task) {

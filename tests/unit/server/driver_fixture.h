@@ -34,6 +34,8 @@ struct Agent {
   std::vector<uint32_t> taken_back, cancelled, superseded, starts;
   std::vector<uint32_t> profiles;
   std::set<std::string> peers;  // where it was told that other agents are
+  std::vector<pb::SourceChanged> sources;
+  std::vector<AttemptId> unread, not_wanted;  // whose output is closed, and whose is dropped
   uint64_t committed = 0;
   uint32_t messages = 0;
   bool welcomed = false, shut_down = false;
@@ -124,6 +126,9 @@ class DriverTest : public ::testing::Test {
         agent->superseded.push_back(attempt.task());
       for (const pb::Peer& peer : message.peer())
         agent->peers.insert(peer.address().begin(), peer.address().end());
+      agent->sources.insert(agent->sources.end(), message.source().begin(), message.source().end());
+      for (const pb::AttemptId& attempt : message.unread()) agent->unread.push_back(wire::IdOf(attempt));
+      for (const pb::AttemptId& attempt : message.drop_written()) agent->not_wanted.push_back(wire::IdOf(attempt));
       if (message.has_committed()) agent->committed = message.committed().sequence();
     }
   }

@@ -1,0 +1,77 @@
+#include "agent/steps/written.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+#include <utility>
+
+#include "base/text.h"
+
+namespace harrow::agent {
+
+Status WrittenStream::Open(AttemptId attempt, int pipe_bytes) {
+  Reset();
+  Result<std::shared_ptr<stream::Log>> log = host_->Write(attempt);
+  if (!log.ok()) return log.status();
+  log_ = *std::move(log);
+  HARROW_RETURN_IF_ERROR(writer_.Open(log_.get()));
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return Status(Code::kExhausted, StrCat("no pipe for its streams: ", strerror(errno)));
+  read_fd_ = ends[0];
+  write_fd_ = ends[1];
+  (void)fcntl(read_fd_, F_SETPIPE_SZ, pipe_bytes);
+  return {};
+}
+
+void WrittenStream::Reset() {
+  CloseAll();
+  kept_ = {};
+  log_.reset();
+}
+
+void WrittenStream::CloseWriteEnd() {
+  if (write_fd_ >= 0) close(write_fd_);
+  write_fd_ = -1;
+}
+
+void WrittenStream::CloseReadEnd() {
+  if (read_fd_ >= 0) close(read_fd_);
+  read_fd_ = -1;
+  writer_.Close();
+}
+
+void WrittenStream::CloseAll() {
+  CloseWriteEnd();
+  CloseReadEnd();
+}
+
+void WrittenStream::TakeIn(short revents) {
+  if (revents == 0) return;
+  const Result<int64_t> taken = writer_.TakeFrom(read_fd_);
+  if (taken.ok() && *taken > 0) {
+    if (log_->TakeWatch()) host_->Grown(log_->attempt());
+    return;
+  }
+  if (taken.status().code() == Code::kUnavailable && (revents & POLLHUP) == 0) return;
+  if (!taken.ok() && taken.status().code() != Code::kUnavailable) kept_ = taken.status();
+  CloseReadEnd();
+}
+
+void WrittenStream::CloseUnread() {
+  if (read_fd_ < 0 || !log_->closed()) return;
+  log_->CutOff();
+  CloseReadEnd();
+}
+
+void WrittenStream::Judge(TaskResult* result) const {
+  if (kept_.ok()) return;
+  const bool succeeded = result->end == End::kExited && result->code == 0;
+  if (succeeded) result->end = End::kMissingOutput;
+  if (result->message.empty() && (succeeded || result->end == End::kSignaled || result->end == End::kExited))
+    result->message = kept_.message();
+}
+
+}  // namespace harrow::agent

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <memory>
+
+#include "agent/steps/stream_host.h"
+#include "base/status.h"
+#include "stream/log.h"
+
+namespace harrow::agent {
+
+/// Standard output of an attempt that writes to streams: its pipe, and the log that keeps what comes. Of one
+/// thread.
+class WrittenStream {
+ public:
+  explicit WrittenStream(StreamHost* host) : host_(host) {}
+  ~WrittenStream() { CloseAll(); }
+  WrittenStream(const WrittenStream&) = delete;
+  WrittenStream& operator=(const WrittenStream&) = delete;
+
+  Status Open(AttemptId attempt, int pipe_bytes);
+  void Reset();
+  int read_fd() const { return read_fd_; }  // -1: at its end
+  int write_fd() const { return write_fd_; }
+  void CloseWriteEnd();
+  /// Acts on what poll() said of read_fd().
+  void TakeIn(short revents);
+  /// Nobody reads what it writes any more: it is told so as a shell does (SIGPIPE).
+  void CloseUnread();
+  void CloseAll();
+  /// What was not kept makes of its end.
+  void Judge(TaskResult* result) const;
+
+  bool open() const { return read_fd_ >= 0; }
+
+ private:
+  void CloseReadEnd();
+
+  StreamHost* const host_;
+  std::shared_ptr<stream::Log> log_{};
+  stream::LogWriter writer_;
+  Status kept_{};
+  int read_fd_ = -1;
+  int write_fd_ = -1;
+};
+
+}  // namespace harrow::agent

@@ -197,6 +197,27 @@ void CostsJson(const graph::Graph& graph, const FlowCosts& flow, report::JsonWri
   json->EndArray().EndObject();
 }
 
+Result<ModelTimes> FindModelTimes(const graph::Graph& graph) {
+  constexpr double kSecondsOfModels = 1e-6;
+  ModelTimes times;
+  times.seconds.assign(graph.task_count(), -1);
+  times.stream_bytes.assign(graph.task_count(), -1);
+  if (graph.models().empty() && graph.streams().empty()) return times;
+  const Result<FlowCosts> flow = FindFlowCosts(graph);
+  if (!flow.ok()) return flow.status();
+  ForEachTask(flow->net, [&](uint32_t t, uint32_t first) {
+    const cost::MetaTask& task = flow->net.tasks[t];
+    for (uint32_t n = 0; n < task.count; ++n) {
+      const double compute = cost::AmountOf(flow->costs.compute[t], n);
+      const double out = cost::AmountOf(flow->costs.out[t], n);
+      if (task.program != cost::kNoProgram && cost::IsKnown(compute))
+        times.seconds[first + n] = compute * kSecondsOfModels;
+      if (cost::IsKnown(out)) times.stream_bytes[first + n] = out;
+    }
+  });
+  return times;
+}
+
 Status RefuseStreams(const graph::Graph& graph, std::string_view what) {
   for (const graph::Stream& stream : graph.streams()) {
     const std::vector<TaskId>& some = stream.readers.empty() ? stream.writers : stream.readers;

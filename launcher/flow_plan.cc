@@ -11,6 +11,7 @@
 #include "batch/slurm_query.h"
 #include "formats/identity.h"
 #include "journal/journal.h"
+#include "launcher/costs.h"
 #include "launcher/inputs.h"
 #include "launcher/run_access.h"
 
@@ -85,6 +86,9 @@ Result<FlowTimes> FindFlowTimes(const graph::Graph& graph, const std::string& ti
     }
     return found;
   };
+  const Result<ModelTimes> models = FindModelTimes(graph);
+  if (!models.ok()) return models.status();
+  for (uint32_t n = 0; n < count; ++n) times.work[n].stream_bytes = std::max(0.0, models->stream_bytes[n]);
   const bool asked = !times_of.empty();
   const auto add = [&](const std::string& text) {
     times.said_by += StrCat(times.said_by.empty() ? "" : "; ", text);
@@ -135,6 +139,15 @@ Result<FlowTimes> FindFlowTimes(const graph::Graph& graph, const std::string& ti
     open -= found;
     if (found > 0) add(StrCat(found, " recorded in the flow"));
   }
+  uint32_t modelled = 0;
+  for (uint32_t n = 0; n < count && open > 0; ++n) {
+    if (known[n] || models->seconds[n] < 0) continue;
+    times.work[n].seconds = models->seconds[n];
+    known[n] = true;
+    ++modelled;
+  }
+  open -= modelled;
+  if (modelled > 0) add(StrCat(modelled, " as models say"));
   for (uint32_t n = 0; n < count && open > 0; ++n) {
     if (known[n]) continue;
     if (!missing) return NobodyKnows(graph, TaskId(n));

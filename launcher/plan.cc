@@ -131,7 +131,6 @@ int PlanNodes(const PlanArguments& arguments) {
   config::RunOptions run;
   if (const Status loaded = LoadFlow(fs, arguments.flow, arguments.settings, load, &graph, &flow, &run); !loaded.ok())
     return FailInput(loaded);
-  if (const Status refused = RefuseStreams(graph, "harrow plan"); !refused.ok()) return FailInput(refused);
   for (const std::string& notice : flow.notices) std::cerr << notice << "\n";
   Result<NodeShape> shape = FindShape(arguments);
   if (!shape.ok()) return Fail(shape.status());

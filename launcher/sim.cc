@@ -120,7 +120,7 @@ Status ReadCluster(os::FileSystem& fs, const SimArguments& arguments, const conf
   return Status();
 }
 
-/// The recorded times; --run-time where there is none.
+/// The recorded times, else those of models; --run-time where there is none.
 Status FindWork(const SimArguments& arguments, const graph::Graph& graph, std::vector<sim::Work>* work) {
   std::optional<double> missing;
   if (!arguments.run_time.empty()) {
@@ -141,13 +141,18 @@ Status FindWork(const SimArguments& arguments, const graph::Graph& graph, std::v
       return Bad(StrCat("--leave-out: no task is of kind \"", Printable(name, 60), "\"",
                         near ? StrCat("; did you mean ", *near, "?") : "; harrow check lists the kinds"));
   }
+  const Result<ModelTimes> models = FindModelTimes(graph);
+  if (!models.ok()) return models.status();
   work->resize(graph.task_count());
   for (uint32_t n = 0; n < graph.task_count(); ++n) {
     const TaskId id(n);
     const std::optional<Duration> recorded = graph.recorded_run_time(id);
-    if (!recorded && !missing) return UnknownRunTime(graph, id);
+    const bool modelled = models->seconds[n] >= 0;
+    if (!recorded && !modelled && !missing) return UnknownRunTime(graph, id);
     const KindId kind = graph.kind(id);
-    (*work)[n] = {recorded ? Seconds(*recorded) : *missing, kind && out[kind.value]};
+    (*work)[n] = {.seconds = recorded ? Seconds(*recorded) : modelled ? models->seconds[n] : *missing,
+                  .left_out = kind && out[kind.value],
+                  .stream_bytes = std::max(0.0, models->stream_bytes[n])};
   }
   return Status();
 }
@@ -252,6 +257,8 @@ Status CheckAllocations(const SimArguments& arguments, const graph::Graph& graph
   if (options.cluster.allocations.empty()) return Status();
   if (options.core.local_files)
     return Bad("tasks with --files local do not move between allocations; leave it out, or [[allocation]]");
+  if (!graph.streams().empty())
+    return Bad("streams do not go between allocations yet; leave out [[allocation]]");
   if (arguments.io == "model")
     return Bad("files are not modelled between allocations; leave out --io model, or [[allocation]]");
   const auto fits = [&](const Shape& shape) {
@@ -313,7 +320,6 @@ int Simulate(const SimArguments& arguments) {
   if (const Status loaded = LoadFlow(fs, arguments.flow, arguments.settings, load, &graph, &flow, &run);
       !loaded.ok())
     return FailInput(loaded);
-  if (const Status refused = RefuseStreams(graph, "harrow sim"); !refused.ok()) return FailInput(refused);
   if (const Status read = ReadCluster(fs, arguments, run, &options.cluster, &title.cluster); !read.ok())
     return FailInput(read);
   for (const std::string& notice : flow.notices) std::cerr << notice << "\n";
@@ -336,6 +342,7 @@ int Simulate(const SimArguments& arguments) {
   options.core.costs.how = run.place;
   options.core.costs.groups = run.tg_max;
   options.core.costs.stream = run.ct_max;
+  if (options.cluster.nic > 0) options.core.costs.link = options.cluster.nic;
   options.core.seed = run.seed;
   options.core.retry_delay = run.retry_delay;
   options.core.max_losses = run.max_losses;

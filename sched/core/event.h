@@ -118,6 +118,8 @@ struct TaskEnded {
   Duration run_time{0};
   // Of that what it computed, and did not wait for what it reads; below 0: that is not known.
   Duration computed{-1};
+  // Bytes that it wrote to each of its streams; below 0: that is not known.
+  int64_t written = -1;
 };
 /// The attempt, whose success TaskEnded will tell in the same instant, was given all or some of what that one wrote.
 struct StreamRead {

@@ -10,10 +10,11 @@ namespace {
 
 constexpr size_t kShown = 20;
 
-std::string_view HowTaken(TakenFrom from, bool reads_files) {
+std::string_view HowTaken(TakenFrom from, bool reads_files, bool placed) {
   switch (from) {
     case TakenFrom::kNodeQueue:
-      return "it was taken from that node's own queue, as most of its input lies there";
+      return placed ? "it was taken from that node's own queue, where it was placed by what it costs"
+                    : "it was taken from that node's own queue, as most of its input lies there";
     case TakenFrom::kRemoteQueue:
       return reads_files ? "it was taken from the remote queue, as no node holds its input"
                          : "it was taken from the queue of all nodes, as it reads no files";
@@ -106,6 +107,8 @@ void ExplainReady(const Parts& parts, TaskId id, Explanation* out) {
   } else {
     if (parts.IsGang(id)) {
       out->text = "It is ready, in the queue of tasks of several nodes; ";
+    } else if (!out->candidates.empty() && parts.placing.on()) {
+      out->text = "It is ready, in the queue of the node where it is placed by what it costs; ";
     } else if (!out->candidates.empty()) {
       out->text = StrCat("It is ready, in the ",
                          out->candidates.size() == 1 ? "queue of the node" : "queues of the nodes",
@@ -187,7 +190,7 @@ void ExplainPlace(const Parts& parts, TaskId id, Explanation* out) {
                      : task.in_flight()                    ? "It was sent to its node"
                      : failed                              ? "It failed"
                                                            : "It ran",
-                     "; ", HowTaken(task.taken_from(), !parts.graph.inputs(id).empty()), ".");
+                     "; ", HowTaken(task.taken_from(), !parts.graph.inputs(id).empty(), parts.placing.on()), ".");
   const place::InputBytes bytes = parts.replicas.BytesAt(id, task.node());
   if (bytes.local + bytes.remote > 0 && task.in_flight()) {
     out->text +=

@@ -51,27 +51,27 @@ void Placing::Leaves(TaskId task) {
   const NodeId at = std::exchange(counted_at_[task.value], NodeId());
   if (!at) return;
   --all_waiting_;
-  changed_ = eager_;
+  ++changed_;
   // The last one: what waits elsewhere may go there.
   if (--waiting_[at.value] == 0 && all_waiting_ > 0 && slots_[at.value] > 0) due_ = true;
 }
 
 void Placing::Learn(const TaskEnded& ended) {
-  changed_ = eager_;
+  ++changed_;
   const TaskId task = ended.attempt.task;
   Duration computed = ended.computed;
   if (computed < Duration(0)) {
     // One that reads what others write has waited for them as well, nobody knows how long.
-    for (TaskId before : graph_.predecessors(task)) {
-      if (graph_.StartSuffices(before, task)) return;
-    }
-    computed = ended.run_time;
+    const auto waited = [&](TaskId before) { return graph_.StartSuffices(before, task); };
+    const auto before = graph_.predecessors(task);
+    if (std::none_of(before.begin(), before.end(), waited)) computed = ended.run_time;
   }
-  if (placer_->Learn(task, ended.node, Seconds(computed)) && all_waiting_ > 0) due_ = true;
+  if (placer_->Learn(task, ended.node, Seconds(computed), static_cast<double>(ended.written)) && all_waiting_ > 0) due_ = true;
 }
 
 void Placing::Place(Time now, const cost::Placer::Look& look) {
-  due_ = changed_ = false;
+  due_ = false;
+  changed_ = 0;
   std::vector<TaskId> waiting;
   works_ = false;
   placer_->Place(Seconds(now.time_since_epoch()), [&](TaskId task) {

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -39,8 +38,9 @@ class Placing {
   void Learn(const TaskEnded& ended);
 
   /// Slots are idle, and tasks are ready that wait elsewhere: they may be better off there. Not with the
-  /// paper's placement, and not twice where nothing has happened since.
-  void NoteIdle() { due_ |= std::exchange(changed_, false); }
+  /// paper's placement, and only where some part of what waits has begun or ended since the last one: what is
+  /// large is not placed again for each task.
+  void NoteIdle() { due_ |= eager_ && changed_ > all_waiting_ / 32; }
 
   bool due() const { return due_ && nodes_ > 0; }
   void Place(Time now, const cost::Placer::Look& look);
@@ -61,10 +61,10 @@ class Placing {
   std::vector<uint32_t> waiting_;     // by node
   std::vector<uint32_t> slots_;       // by node
   uint64_t all_waiting_ = 0;
+  uint64_t changed_ = 0;              // tasks that have left their queues, or ended, since the last placement
   uint32_t nodes_ = 0;                // with slots
   bool due_ = false;
   bool eager_ = false;                // places again also for slots that are idle
-  bool changed_ = false;              // some task has left its queue, or ended, since the last placement
   bool works_ = true;                 // the model has a value
 };
 

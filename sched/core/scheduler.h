@@ -54,7 +54,7 @@ struct Options {
   uint32_t max_fetching_ahead = 4;
   // Where costs.how says so, tasks go to nodes by what they will cost (core/placing.h) instead of by their
   // files; then nothing is stolen, and auto takes tasks in the order of the placement.
-  cost::PlacerOptions costs;
+  cost::PlacerOptions costs = {};
   // Somebody else's placement, for tests.
   std::function<std::unique_ptr<cost::Placer>(const graph::Graph&)> make_placer = {};
 };

@@ -89,7 +89,7 @@ class TaskTable {
   void SetLevel(TaskId id, Level level) { tasks_[id.value].card_.level = level; }
   /// Of one that stands in no queue and has no node.
   void SetLane(TaskId id, order::LaneId lane) { tasks_[id.value].card_.lane = lane; }
-  /// Of one that stands in no queue.
+  /// Of one that stands in no queue; its next ticket is a new one.
   void SetUrgency(TaskId id, order::Urgency urgency);
   void SetWaits(TaskId id, uint32_t waits) { tasks_[id.value].waits_ = waits; }
   /// Whether `after` waits for `before`, one of its predecessors, still (or for ever, if it failed).

@@ -41,6 +41,25 @@ void Factors::Learn(uint32_t program, uint32_t node, double units, double second
   ++of.ended;
 }
 
+void Factors::LearnBytes(uint32_t program, double units, double bytes) {
+  if (!(units > 0) || !(bytes >= 0)) return;
+  if (program >= programs_.size()) programs_.resize(program + 1);
+  programs_[program].out_units += units;
+  programs_[program].bytes += bytes;
+}
+
+double Factors::bytes_a_unit(uint32_t program) const {
+  if (program < programs_.size() && programs_[program].out_units > 0)
+    return programs_[program].bytes / programs_[program].out_units;
+  double logs = 0, count = 0;
+  for (const Program& each : programs_) {
+    if (each.bytes <= 0) continue;
+    logs += std::log(each.bytes / each.out_units / expected_bytes_);
+    count += 1;
+  }
+  return count == 0 ? expected_bytes_ : expected_bytes_ * std::exp(logs / count);
+}
+
 double Factors::seconds_a_unit(uint32_t program) const {
   if (program < programs_.size() && programs_[program].ended > 0)
     return programs_[program].seconds / programs_[program].units;

@@ -25,6 +25,8 @@ namespace {
 constexpr uint32_t kNowhere = UINT32_MAX;
 // Of more tasks, the first placement is not refined.
 constexpr size_t kMostRefined = 20'000;
+// Later ones come while the run goes on: they may take so many times less.
+constexpr uint64_t kLater = 6;
 // Of something that was learnt: so much more or less is a reason to place again.
 constexpr double kMuch = 1.25;
 
@@ -35,14 +37,14 @@ bool Differs(double a, double b) {
 class CostPlacer final : public Placer {
  public:
   CostPlacer(const graph::Graph& graph, const PlacerOptions& options)
-      : graph_(graph), options_(options), factors_(options.seconds_a_unit) {}
+      : graph_(graph), options_(options), factors_(options.seconds_a_unit, options.bytes_a_unit) {}
 
   void Grow() override { stale_ = true; }
   void SetSlots(NodeId node, uint32_t slots) override {
     if (node.value >= slots_.size()) slots_.resize(node.value + 1, 0);
     slots_[node.value] = slots;
   }
-  bool Learn(TaskId task, NodeId node, double seconds) override;
+  bool Learn(TaskId task, NodeId node, double seconds, double bytes) override;
   void Place(double now, const Look& look) override;
   void Reopen(TaskId task) override {
     if (task.value < node_.size()) reopened_.push_back(task.value);
@@ -65,6 +67,15 @@ class CostPlacer final : public Placer {
   void ByClusters(const Clusters& clusters, Placement* placement) const;
   void Refined(double now, Placement* placement);
   double SecondsOf(uint32_t task) const { return units_[task] * factors_.seconds_a_unit(factor_[task]); }
+  double KnownSpeed(uint32_t node) const {
+    return node < options_.speeds.size() ? options_.speeds[node] : 1;
+  }
+  double SpeedOf(uint32_t node) const { return KnownSpeed(node) * factors_.speed(node); }
+  /// What one unit that it writes turns out to be, or has been.
+  double BytesAUnit(uint32_t task) const {
+    if (written_[task] >= 0 && out_units_[task] > 0) return written_[task] / out_units_[task];
+    return factors_.bytes_a_unit(factor_[task]);
+  }
   double FactorOf(uint32_t program) const { return factors_.seconds_a_unit(program); }
 
   const graph::Graph& graph_;
@@ -77,7 +88,8 @@ class CostPlacer final : public Placer {
   // --- the model, by task
   Net net_;
   Costs costs_;
-  std::vector<double> units_;             // C_c
+  std::vector<double> units_, out_units_; // C_c, C_o
+  std::vector<double> written_;           // bytes, of those that have told; else below 0
   std::vector<uint32_t> rank_, factor_;   // factor_: its program, or behind these its kind
   Load raw_;                              // in units; empty: too large
   Clusters clusters_;                     // of what waits
@@ -94,6 +106,7 @@ class CostPlacer final : public Placer {
   std::vector<bool> waits_;         // by task
   std::vector<Standing> done_at_;   // by task, where it reads or is read of
   std::vector<uint32_t> place_of_;  // in the load that is predicted
+  bool first_ = true;               // nothing was refined yet
   uint64_t learnt_ = 0;             // since the last placement
 };
 
@@ -110,6 +123,8 @@ void CostPlacer::Model() {
   costs_ = Guessed(net_, std::move(*costs));
   modelled_ = true;
   units_.resize(count);
+  out_units_.resize(count);
+  written_.resize(count, -1);
   rank_.resize(count);
   factor_.resize(count);
   const auto programs = static_cast<uint32_t>(net_.programs.size());
@@ -117,6 +132,7 @@ void CostPlacer::Model() {
   for (uint32_t t = 0; t < net_.tasks.size(); ++t) {
     for (uint32_t n = 0; n < net_.tasks[t].count; ++n, ++task) {
       units_[task] = AmountOf(costs_.compute[t], n);
+      out_units_[task] = AmountOf(costs_.out[t], n);
       rank_[task] = costs_.rank[t];
       const KindId kind = graph_.kind(TaskId(task));
       factor_[task] = net_.tasks[t].program != kNoProgram ? net_.tasks[t].program
@@ -149,14 +165,18 @@ void CostPlacer::Model() {
   reopened_.clear();
 }
 
-bool CostPlacer::Learn(TaskId task, NodeId node, double seconds) {
+bool CostPlacer::Learn(TaskId task, NodeId node, double seconds, double bytes) {
   if (!modelled_ || task.value >= units_.size()) return false;
   const uint32_t factor = factor_[task.value];
-  factors_.Learn(factor, node.value, units_[task.value], seconds);
+  factors_.Learn(factor, node.value, units_[task.value], seconds * KnownSpeed(node.value));
+  if (bytes >= 0) {
+    factors_.LearnBytes(factor, out_units_[task.value], bytes);
+    written_[task.value] = bytes;
+  }
   ++learnt_;
   // Not for each of the first ones.
   if (learnt_ * 16 < open_.size()) return false;
-  if (node.value < speeds_.size() && Differs(factors_.speed(node.value), speeds_[node.value])) return true;
+  if (node.value < speeds_.size() && Differs(SpeedOf(node.value), speeds_[node.value])) return true;
   return factor < units_then_.size() && Differs(FactorOf(factor), units_then_[factor]);
 }
 
@@ -217,7 +237,7 @@ void CostPlacer::KeepWaiting(Clusters* clusters) const {
 /// `placement`: by task; nodes by their numbers in nodes_.
 void CostPlacer::ByClusters(const Clusters& clusters, Placement* placement) const {
   std::vector<double> weights;
-  for (const uint32_t node : nodes_) weights.push_back(slots_[node] * factors_.speed(node));
+  for (const uint32_t node : nodes_) weights.push_back(slots_[node] * SpeedOf(node));
   const std::vector<Queue> queues = Distribute(clusters.groups, weights);
   for (uint32_t q = 0; q < queues.size(); ++q) {
     uint32_t place = 0;
@@ -251,7 +271,7 @@ void CostPlacer::Refined(double now, Placement* placement) {
   Machine machine;
   for (const uint32_t node : nodes_) {
     dense[node] = static_cast<uint32_t>(machine.nodes.size());
-    machine.nodes.push_back({slots_[node], factors_.speed(node), options_.link, options_.link});
+    machine.nodes.push_back({slots_[node], SpeedOf(node), options_.link, options_.link});
   }
   // Where something lies or runs that nothing more is placed on.
   const auto dense_of = [&](NodeId node) {
@@ -259,7 +279,7 @@ void CostPlacer::Refined(double now, Placement* placement) {
     if (node.value >= dense.size()) dense.resize(node.value + 1, kNowhere);
     if (dense[node.value] == kNowhere) {
       dense[node.value] = static_cast<uint32_t>(machine.nodes.size());
-      machine.nodes.push_back({1, factors_.speed(node.value), options_.link, options_.link});
+      machine.nodes.push_back({1, SpeedOf(node.value), options_.link, options_.link});
     }
     return dense[node.value];
   };
@@ -283,13 +303,13 @@ void CostPlacer::Refined(double now, Placement* placement) {
       now_at.node[i] = dense_of(standing_[i].node);
       // One that takes longer than it should will end some time.
       const double gone = (now - standing_[i].since) * machine.nodes[now_at.node[i]].speed;
-      standing[i].left = std::max(one.seconds - gone, 0.1 * one.seconds);
-      part = one.seconds > 0 ? standing[i].left / one.seconds : 0;
+      standing[i].left = std::max(one.seconds - gone, 0.25 * std::min(gone, 3 * one.seconds));
+      part = one.seconds > 0 ? std::min(1.0, standing[i].left / one.seconds) : 0;
     }
     for (uint32_t s = 0; s < raw.sources && i < open_.size(); ++s) {
       Load::Source source = raw_.sources[raw.first_source + s];
       if (place_of_[source.task] == kNowhere || (part < 1 && source.file)) continue;
-      if (!source.file) source.bytes *= options_.bytes_a_unit * part;
+      if (!source.file) source.bytes *= BytesAUnit(source.task) * part;
       source.task = place_of_[source.task];
       load.sources.push_back(source);
     }
@@ -332,13 +352,13 @@ void CostPlacer::Refined(double now, Placement* placement) {
 
   Prediction best;
   size_t best_start = starts.size();
-  Machine open_machine = machine;
+  const uint64_t budget = options_.budget / (std::exchange(first_, false) ? 1 : kLater);
   for (size_t i = 0; i < starts.size(); ++i) {
     Placement& start = starts[i];
     start.order.resize(tasks.size());
     for (uint32_t t = 0; t < tasks.size(); ++t) start.order[t] = by_rank_[tasks[t]];
     const Prediction found =
-        Refine(load, open_machine, standing, options_.budget / starts.size(), &start, nodes);
+        Refine(load, machine, standing, budget / starts.size(), &start, nodes);
     if (best_start < starts.size() && !found.BetterThan(best)) continue;
     best = found;
     best_start = i;
@@ -373,7 +393,7 @@ void CostPlacer::Place(double now, const Look& look) {
     order_[task] = by_rank ? by_rank_[task] : placement.order[task];
   }
   speeds_.resize(slots_.size());
-  for (uint32_t n = 0; n < slots_.size(); ++n) speeds_[n] = factors_.speed(n);
+  for (uint32_t n = 0; n < slots_.size(); ++n) speeds_[n] = SpeedOf(n);
   units_then_.resize(net_.programs.size() + graph_.kind_count() + 1);
   for (uint32_t p = 0; p < units_then_.size(); ++p) units_then_[p] = FactorOf(p);
   learnt_ = 0;

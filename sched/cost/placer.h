@@ -25,6 +25,8 @@ struct PlacerOptions {
   // Until tasks of a program have ended: what a unit of its compute takes, and how many bytes one of its
   // output is.
   double seconds_a_unit = 1e-6, bytes_a_unit = 1;
+  // Of nodes of which it is known; what is learnt is beside that. Of others 1.
+  std::vector<double> speeds = {};
 };
 
 /// Where tasks are to run, and in which order on each node, as the scheduler asks for it. Its caller tells it
@@ -50,9 +52,10 @@ class Placer {
   virtual void Grow() = 0;
   /// The node may be given tasks, so many at once; 0: none any more.
   virtual void SetSlots(NodeId node, uint32_t slots) = 0;
-  /// A task was done after it had computed so many seconds. Returns whether by what is known now what waits
-  /// had better be placed again.
-  virtual bool Learn(TaskId task, NodeId node, double seconds) = 0;
+  /// A task was done after it had computed so many seconds, and written so many bytes to each of its streams;
+  /// of either below 0: that is not known. Returns whether by what is known now what waits had better be
+  /// placed again.
+  virtual bool Learn(TaskId task, NodeId node, double seconds, double bytes) = 0;
   /// Places all that waits. Not without a node.
   virtual void Place(double now, const Look& look) = 0;
   /// A task that was done, or gone, waits again: it is placed by the next Place().

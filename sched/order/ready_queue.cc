@@ -329,7 +329,7 @@ std::string ReadyQueue::FindBroken(const Cards& cards) const {
         const Entry& entry = ring.at(i);
         if (i > 0 && Older(entry.ticket, ring.at(i - 1).ticket))
           broken = StrCat(where, ": tickets out of order");
-        if (cards.urgency(entry.task) != ring.urgency)
+        if (Counts(bucket, entry, cards) && cards.urgency(entry.task) != ring.urgency)
           broken = StrCat(where, ": a task of another urgency");
         if (!Counts(ring, entry, cards) || entry.task == last) continue;
         last = entry.task;

@@ -622,6 +622,10 @@ void RunDriver::TakeAttempt(const Moment& moment, Node& node, const pb::Attempt&
   record.home_bytes = row->home_bytes;
   attempts_.Erase(id.task);
   const core::Outcome outcome = OutcomeOf(record, attempt.no_room());
+  // One that reads streams waits for what comes; what it computes is the time of its CPUs.
+  const Duration computed = graph_.streams_read(id.task).empty()
+                                ? Duration(-1)
+                                : Duration(std::chrono::microseconds(record.user_us + record.system_us));
   const bool lost = record.end == journal::End::kLost;
   known_.losses += lost ? 1 : 0;
   const bool never_began = record.start_ns == 0 && (lost || record.end == journal::End::kCancelled ||
@@ -634,7 +638,7 @@ void RunDriver::TakeAttempt(const Moment& moment, Node& node, const pb::Attempt&
   TakeMadeFiles(moment, node, attempt);
   NoteSizes(node, attempt);
   TakeRead(attempt);
-  events_.push_back(core::TaskEnded{id, node.id, outcome, Duration(run_ns)});
+  events_.push_back(core::TaskEnded{id, node.id, outcome, Duration(run_ns), computed});
 }
 
 /// Of its outputs, where the server wants to know them.

@@ -102,7 +102,8 @@ void SimulatedRun::Begin(uint32_t attempt, uint32_t slot) {
     if (!Delayed() && streams_.Writes(task))
       others_.push_back(core::TaskStarted{{task, Record(attempt).number}, Record(attempt).node});
     if (streams_.Reads(task)) {
-      streams_.Begins(attempt, Record(attempt).node);
+      if (!streams_.Begins(attempt, Record(attempt).node))
+        happenings_.Add(now_, 1, Kind::kRewound, attempt);
       BringStreams(attempt);
     }
   }
@@ -451,6 +452,8 @@ void SimulatedRun::ReportEnd(uint32_t attempt, agent::End end) {
     ended.computed = FromSeconds(streams_.computed(attempt));
     streams_.Over(attempt);
   }
+  if (HasStreams() && streams_.Writes(record.task) && end == agent::End::kExited)
+    ended.written = static_cast<int64_t>(work_[record.task.value].stream_bytes);
   ended_.push_back(ended);
 }
 

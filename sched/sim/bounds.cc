@@ -44,7 +44,9 @@ Bounds FindBounds(const graph::Graph& graph, const std::vector<Work>& work,
   Bounds bounds;
   double speed = 0;  // of the fastest node
   for (const formats::ClusterModel::Nodes& group : cluster.nodes) speed = std::max(speed, group.speed);
-  std::vector<double> until(graph.task_count(), 0);
+  // Before which no task can begin, and end: one that reads streams begins with its writers, and ends with
+  // the last of them at the soonest.
+  std::vector<double> from(graph.task_count(), 0), until(graph.task_count(), 0);
   std::vector<uint32_t> waits(graph.task_count());
   std::vector<TaskId> ready;
   for (uint32_t n = 0; n < graph.task_count(); ++n) {
@@ -56,11 +58,13 @@ Bounds FindBounds(const graph::Graph& graph, const std::vector<Work>& work,
     ready.pop_back();
     const Work& w = work[id.value];
     const double seconds = w.left_out ? 0 : w.seconds;
-    until[id.value] += seconds;
+    until[id.value] = std::max(until[id.value], from[id.value] + seconds);
     bounds.work += seconds * static_cast<double>(graph.profile(id).all_cores());
     bounds.critical_path = std::max(bounds.critical_path, until[id.value]);
     for (TaskId after : graph.successors(id)) {
-      until[after.value] = std::max(until[after.value], until[id.value]);
+      const bool beside = graph.StartSuffices(id, after);
+      from[after.value] = std::max(from[after.value], beside ? from[id.value] : until[id.value]);
+      if (beside) until[after.value] = std::max(until[after.value], until[id.value]);
       if (--waits[after.value] == 0) ready.push_back(after);
     }
   }

@@ -54,9 +54,11 @@ bool Streams::Told(const core::ReadFrom& read) {
       source.writer.number = 0;
       return some;
     }
-    const bool whole = !reading.arriving && reading.next == reading.to_come.size();
-    return some && !whole && source.from != reading.at;
+    const bool come = source.from == reading.at || (!reading.arriving && reading.next == reading.to_come.size());
+    source.gone = !(some && come && source.writer == read.writer);
+    return reading.begun && source.gone;
   }
+  source.gone = false;
   const bool first = source.writer.number == 0;
   const bool changed = reading.begun && !first && source.writer != read.writer;
   source.writer = read.writer;
@@ -77,11 +79,12 @@ void Streams::MayCome(Reading* reading, const Source& source) {
   }
 }
 
-void Streams::Begins(uint32_t attempt, NodeId at) {
+bool Streams::Begins(uint32_t attempt, NodeId at) {
   Reading& reading = readings_[attempt];
   reading.begun = true;
   reading.at = at;
   for (const Source& source : reading.sources) MayCome(&reading, source);
+  return std::none_of(reading.sources.begin(), reading.sources.end(), [](const Source& s) { return s.gone; });
 }
 
 Streams::Transfer Streams::Next(uint32_t attempt) {
@@ -99,10 +102,8 @@ bool Streams::MayEnd(uint32_t attempt) const {
   if (found == readings_.end()) return true;
   const Reading& reading = found->second;
   if (reading.computed < 0 || reading.arriving || reading.next < reading.to_come.size()) return false;
-  return std::all_of(reading.sources.begin(), reading.sources.end(), [this](const Source& source) {
-    const auto written = written_.find(source.writer.task);
-    return written != written_.end() && written->second == source.writer.number;
-  });
+  return std::all_of(reading.sources.begin(), reading.sources.end(),
+                     [this](const Source& source) { return written_.contains(source.writer); });
 }
 
 std::vector<AttemptId> Streams::ReadBy(uint32_t attempt) const {
@@ -119,7 +120,7 @@ void Streams::Over(uint32_t attempt) {
 }
 
 std::vector<uint32_t> Streams::Written(AttemptId writer) {
-  written_[writer.task] = writer.number;
+  written_.insert(writer);
   std::vector<uint32_t> readers;
   for (const auto& [task, stream] : graph_.streams_written(writer.task)) {
     for (const TaskId reader : graph_.streams()[stream.value].readers) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -20,6 +21,7 @@ class Streams {
     AttemptId writer;
     NodeId from;
     double bytes = 0;  // in all streams between the two
+    bool gone = false;  // and has not come to the reader
   };
   struct Transfer {
     NodeId from;  // none: nothing is to come
@@ -35,8 +37,8 @@ class Streams {
   void Sent(uint32_t attempt, AttemptId id);
   /// What it reads is told. Returns whether what it has read before is void.
   bool Told(const core::ReadFrom& read);
-  /// It runs at that node from now on.
-  void Begins(uint32_t attempt, NodeId at);
+  /// It runs at that node from now on. False: something that it reads is gone, and it has to begin anew.
+  bool Begins(uint32_t attempt, NodeId at);
   /// It runs, and nothing is on its way to it.
   bool Idle(uint32_t attempt) const {
     const auto found = readings_.find(attempt);
@@ -79,7 +81,7 @@ class Streams {
   const std::vector<Work>& work_;
   std::unordered_map<uint32_t, Reading> readings_;  // by attempt
   std::map<AttemptId, uint32_t> by_id_;
-  std::unordered_map<TaskId, uint32_t> written_;    // the number of the attempt that succeeded last
+  std::set<AttemptId> written_;                     // those that have succeeded
 };
 
 }  // namespace harrow::sim

@@ -57,6 +57,41 @@ def test_local_files(directory, harrow_program, source):
     check("--files local" in harrow("sim", "--nodes", "2x2", "--inputs", "spread", "f.dag.tsv", code=2).err)
 
 
+STREAMS = """[[task]]
+name = "make-{i}"
+each = { i = "1-8" }
+command = "make 2000000 300000000"
+to = ["s-{i}"]
+model = "compute(@arg[0]) output(@arg[1])"
+
+[[task]]
+name = "use-{i}"
+each = { i = "1-8" }
+command = "use"
+from = ["s-{i}"]
+model = "WHILE input(1000) compute(5) END"
+"""
+
+
+def test_streams_and_where_they_are_placed(directory, harrow_program, source):
+    harrow = Harrow(harrow_program, directory)
+    write(os.path.join(directory, "f.toml"), STREAMS)
+    write(os.path.join(directory, "c.toml"), '[[node]]\ncount = 4\ncores = 4\n[network]\nnic = "100MB/s"\n')
+    told = {}
+    for how in ("files", "cost-paper", "cost"):
+        told[how] = json.loads(harrow("sim", "--cluster", "c.toml", "--place", how, "--json", "f.toml", code=0).out)
+        same(told[how]["tasks"]["done"], 16)
+        check(told[how]["makespan_s"] >= told[how]["lower_bound_s"] - 1e-9, told[how])
+    same(told["cost"]["bytes_moved"], 0)
+    same(told["cost"]["makespan_s"], 2)  # each reader beside its writer
+    same(told["cost-paper"]["bytes_moved"], 0)
+    done = harrow("sim", "--nodes", "2x2", "--place", "spread", "f.toml", code=2)
+    check("files | cost-paper | cost" in done.err, done)
+    check("a number above 0, or auto" in harrow("sim", "--nodes", "2x2", "--tg-max", "0", "f.toml", code=2).err)
+    harrow("sim", "--nodes", "2x2", "--place", "cost", "--tg-max", "3", "--ct-max", "auto", "f.toml", code=0)
+    check("nodes" in harrow("plan", "--nodes", "x2", "--place", "cost", "f.toml", code=0).out)
+
+
 def test_settings_are_those_of_a_run(directory, harrow_program, source):
     harrow = Harrow(harrow_program, directory)
     write(os.path.join(directory, "f.toml"), '[[task]]\nname = "t-{i}"\neach = { i = "1-8" }\ncommand = "x"\nrun_time = "1s"\n')

@@ -1,5 +1,5 @@
 // What placement by costs is worth where it runs: the simulator, which drives the scheduler. usage: perf_placement [--quick]
-//   [--only NAME] [--seed S]
+//   [--only NAME] [--nets N] [--seed S]
 //
 // small: random nets of up to 9 tasks on 3 nodes: the simulated makespan of each placement over that of the
 //   best of all placements, which are simulated one by one; and bytes between nodes, where the larger streams
@@ -44,13 +44,13 @@ double Scaled(Random* random, double least, double most) {
 }
 
 /// A placement that somebody has made.
-class Fixed final : public cost::Placer {
+class GivenPlacement final : public cost::Placer {
  public:
-  Fixed(const std::vector<uint32_t>* nodes, const std::vector<uint32_t>* order)
+  GivenPlacement(const std::vector<uint32_t>* nodes, const std::vector<uint32_t>* order)
       : nodes_(*nodes), order_(*order) {}
   void Grow() override {}
   void SetSlots(NodeId, uint32_t) override {}
-  bool Learn(TaskId, NodeId, double) override { return false; }
+  bool Learn(TaskId, NodeId, double, double) override { return false; }
   void Place(double, const Look& look) override {
     for (uint32_t n = 0; n < nodes_.size(); ++n) look(TaskId(n));
   }
@@ -159,7 +159,10 @@ sim::Options OnNodes(uint32_t nodes, uint32_t slots) {
 sim::Outcome Run(const Net& net, sim::Options options, cost::Place how) {
   options.core.costs.how = how;
   sim::Outcome outcome = sim::Simulate(net.graph, net.work, options);
-  if (!outcome.all_done()) Raise("a simulated run has not ended");
+  if (!outcome.all_done())
+    Raise(StrCat("a simulated run has ended with ", outcome.counts.done, " of ", outcome.counts.total, " tasks done, ",
+                 outcome.counts.failed, " failed, ", outcome.counts.running, " running, ", outcome.counts.held, " held, ",
+                 outcome.counts.ready, " ready, ", outcome.counts.waiting, " waiting"));
   return outcome;
 }
 
@@ -173,7 +176,7 @@ std::vector<uint32_t> ByRank(const Net& net) {
 
 sim::Outcome RunAs(const Net& net, sim::Options options, const std::vector<uint32_t>& nodes,
                    const std::vector<uint32_t>& order) {
-  options.core.make_placer = [&](const graph::Graph&) { return std::make_unique<Fixed>(&nodes, &order); };
+  options.core.make_placer = [&](const graph::Graph&) { return std::make_unique<GivenPlacement>(&nodes, &order); };
   return sim::Simulate(net.graph, net.work, options);
 }
 
@@ -286,19 +289,73 @@ void Wrong(uint64_t seed, int count) {
   }
 }
 
+/// With node 0 as fast as `speed`, as the placement knows from the start.
+double Knowing(const Net& net, sim::Options options, double speed) {
+  options.core.costs.speeds = {speed};
+  return Run(net, options, cost::Place::kCost).makespan;
+}
+
+void Changes(uint64_t seed, int count) {
+  constexpr uint32_t kNodes = 4;
+  double sum[3] = {}, worst[3] = {}, files[3] = {};
+  for (int i = 0; i < count; ++i) {
+    Random random(seed + static_cast<uint64_t>(i) * 7919);
+    const Shape shape{.tasks = 80 + Below(&random, 80),
+                      .programs = 8,
+                      .heaviness = Scaled(&random, 0.02, 0.5),
+                      .window = 12};
+    Net net;
+    MakeNet(&random, shape, &net);
+    const sim::Options usual = OnNodes(kNodes, 2);
+    const double at = Run(net, usual, cost::Place::kCost).makespan * (0.2 + 0.3 * Part(&random));
+    for (int k = 0; k < 3; ++k) {
+      sim::Options options = usual, known = usual;
+      std::vector<double> speeds;
+      if (k == 0) {  // it halves its speed
+        options.cluster.changes = known.cluster.changes = {{0, at, 0.5}};
+        speeds = {0.5, 0.6, 0.7, 0.8, 1};
+      } else if (k == 1) {  // it comes; who knows that gives it tasks before, which wait there
+        options.cluster.late = {{0, at}};
+        known.cluster.changes = {{0, 0, 1e-6}, {0, at, 1}};
+        speeds = {0.5, 0.6, 0.7, 0.8};
+      } else {  // it goes; who knows that may leave it alone
+        options.cluster.failures = known.cluster.failures = {{0, at, 0}};
+        speeds = {0.01, 0.2, 0.3, 0.4, 1};
+      }
+      if (std::getenv("DBG")) std::fprintf(stderr, "net %d change %d\n", i, k);
+      const sim::Outcome outcome = Run(net, options, cost::Place::kCost);
+      double best = std::numeric_limits<double>::infinity();
+      for (const double speed : speeds) best = std::min(best, Knowing(net, known, speed));
+      if (k == 1) best = std::min(best, Knowing(net, options, 1));
+      sum[k] += outcome.makespan / best;
+      worst[k] = std::max(worst[k], outcome.makespan / best);
+      files[k] += Run(net, options, cost::Place::kFiles).makespan / best;
+    }
+  }
+  const char* names[] = {"half_speed", "joins", "leaves"};
+  for (int k = 0; k < 3; ++k) {
+    Figure(StrCat("changes.", names[k]), sum[k] / count, "of having known it, on average", 1.15);
+    Figure(StrCat("changes.", names[k], "_worst"), worst[k], "of having known it");
+    Figure(StrCat("changes.", names[k], "_files"), files[k] / count, "of having known it, placed by files");
+  }
+}
+
 }  // namespace
 }  // namespace harrow::perf
 
 int main(int argc, char** argv) {
   bool quick = false;
+  int nets = 0;
   std::string only;
   uint64_t seed = 18;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--quick") == 0) quick = true;
     if (std::strcmp(argv[i], "--only") == 0 && i + 1 < argc) only = argv[++i];
+    if (std::strcmp(argv[i], "--nets") == 0 && i + 1 < argc) nets = std::atoi(argv[++i]);
     if (std::strcmp(argv[i], "--seed") == 0 && i + 1 < argc) seed = std::strtoull(argv[++i], nullptr, 10);
   }
-  if (only.empty() || only == "small") harrow::perf::Small(seed, quick ? 60 : 2000);
-  if (only.empty() || only == "wrong") harrow::perf::Wrong(seed, quick ? 4 : 40);
+  if (only.empty() || only == "small") harrow::perf::Small(seed, nets > 0 ? nets : quick ? 60 : 2000);
+  if (only.empty() || only == "wrong") harrow::perf::Wrong(seed, nets > 0 ? nets : quick ? 4 : 40);
+  if (only.empty() || only == "changes") harrow::perf::Changes(seed, nets > 0 ? nets : quick ? 3 : 40);
   return harrow::perf::Status();
 }

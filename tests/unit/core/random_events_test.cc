@@ -152,6 +152,7 @@ class Chaos {
     o.max_ahead = 1 + r.Below(8);
     o.local_files = r.Below(3) == 0;
     if (o.local_files) o.shared_files = false;
+    if (r.Below(4) == 0) o.costs.how = static_cast<cost::Place>(1 + r.Below(2));
     return o;
   }
 

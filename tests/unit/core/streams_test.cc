@@ -67,6 +67,7 @@ class World {
     options.max_losses = 50;
     options.seed = seed;
     if (Chance(4)) options.max_running = 1 + Below(3);
+    if (Chance(3)) options.costs.how = static_cast<cost::Place>(1 + Below(2));
     scheduler_.emplace(graph_, options);
     nodes_.resize(1 + Below(3));
     Events first = {TasksAdded{TaskId(0), static_cast<uint32_t>(graph_.task_count())}};
@@ -147,7 +148,7 @@ class World {
   void TellScheduler(const Events& events) {
     std::vector<Action> actions;
     scheduler_->HandleAll(now_, events, &actions);
-    scheduler_->SanityCheck();
+    ASSERT_NO_THROW(scheduler_->SanityCheck()) << Describe();
     for (const Action& action : actions) {
       if (const auto* start = std::get_if<StartTask>(&action)) {
         nodes_.at(start->node.value).inbox.push_back(action);

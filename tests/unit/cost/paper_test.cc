@@ -43,7 +43,7 @@ struct Placed {
   std::vector<std::string> queues;  // "COST members, in their order"
 };
 
-Placed Place(const Net& net, double tg_max, double ct_max, size_t hosts) {
+Placed Distributed(const Net& net, double tg_max, double ct_max, size_t hosts) {
   const Clusters clusters = FindClusters(net, CostsOf(net), {tg_max, ct_max});
   Placed placed;
   const auto number = [](double cost) { return std::to_string(static_cast<int64_t>(cost)); };
@@ -81,29 +81,29 @@ TEST(Paper, GroupKAtN2Costs10500kLess2500) {
 }
 
 TEST(Paper, M2N2On2Hosts) {
-  const Placed placed = Place(Figure2(2, 2), 4, 6, 2);
+  const Placed placed = Distributed(Figure2(2, 2), 4, 6, 2);
   EXPECT_EQ(placed.groups, (Texts{"200 T1", "8000 T2_1 T3_1 T3_2", "18500 T2_2 T3_3 T3_4"}));
   EXPECT_EQ(placed.queues, (Texts{"18500 [T2_2 T3_3 T3_4]", "8200 [T1] [T2_1 T3_1 T3_2]"}));
 }
 
 TEST(Paper, M4N2On3Hosts) {
-  const Placed placed = Place(Figure2(4, 2), 6, 6, 3);
+  const Placed placed = Distributed(Figure2(4, 2), 6, 6, 3);
   EXPECT_EQ(placed.queues, (Texts{"39500 [T2_4 T3_7 T3_8]", "29000 [T2_3 T3_5 T3_6]",
                                   "26700 [T1] [T2_2 T3_3 T3_4] [T2_1 T3_1 T3_2]"}));
 }
 
 TEST(Paper, ASmallThresholdMakesOneGroup) {
-  EXPECT_EQ(Place(Figure2(2, 2), 3, 6, 2).groups, (Texts{"26700 T1 T2_1 T2_2 T3_1 T3_2 T3_3 T3_4"}));
+  EXPECT_EQ(Distributed(Figure2(2, 2), 3, 6, 2).groups, (Texts{"26700 T1 T2_1 T2_2 T3_1 T3_2 T3_3 T3_4"}));
 }
 
 TEST(Paper, TheStatedConditionIsNotEnough) {
   // M + 1 < TG_MAX < MN + M + 1 and C_t(S1) < CT_MAX, and yet the second S2 is left apart.
-  const Placed early = Place(Figure2(2, 2), 6, 60, 2);
+  const Placed early = Distributed(Figure2(2, 2), 6, 60, 2);
   EXPECT_EQ(early.groups, (Texts{"200 T1", "8000 T2_1 T3_1 T3_2", "1000 T2_2", "7500 T3_3", "10000 T3_4"}));
   EXPECT_EQ(early.queues, (Texts{"11200 [T1] [T2_2] [T3_4]", "15500 [T2_1 T3_1 T3_2] [T3_3]"}));
   // CT_MAX <= C_t(S2) is what lacks.
-  EXPECT_EQ(Place(Figure2(2, 2), 6, 50, 2).groups.size(), 3u);
-  EXPECT_EQ(Place(Figure2(2, 2), 5, 60, 2).groups.size(), 3u);  // or TG_MAX <= M + N + 1
+  EXPECT_EQ(Distributed(Figure2(2, 2), 6, 50, 2).groups.size(), 3u);
+  EXPECT_EQ(Distributed(Figure2(2, 2), 5, 60, 2).groups.size(), 3u);  // or TG_MAX <= M + N + 1
 }
 
 TEST(Paper, WhatWaitsIsDistributedAgain) {

@@ -59,6 +59,12 @@ void Streaming::LoseWrittenAt(NodeId node) {
     writer.held = false;
     writer.node = NodeId();
     TellReaders(id, true);
+    // Those that were to begin find out that it is lost.
+    EachReader(id, [&](TaskId reader, StreamId) {
+      if (tasks.state(reader) != TaskState::kReady) return;
+      Unqueue(reader);
+      NoteReady(reader, NodeId());
+    });
   }
 }
 

@@ -5,6 +5,7 @@
 // HARROW_SEEDS makes it longer (HARROW_LONG=1: 20 000); HARROW_SEED runs one again.
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <gtest/gtest.h>
@@ -426,6 +427,7 @@ TEST(Streams, RandomNetsEndAndReadWhatCounts) {
   Happened happened;
   for (uint64_t seed = first; seed < first + count; ++seed) {
     SCOPED_TRACE("HARROW_SEED=" + std::to_string(seed));
+    if (std::getenv("HARROW_SHOW")) std::printf("seed %llu\n", static_cast<unsigned long long>(seed)), std::fflush(stdout);
     World world(seed, &happened);
     world.Run();
     if (HasFailure()) return;

@@ -26,7 +26,11 @@ struct Interrupted {};
 struct Lost {};
 /// A user asked for its end.
 struct Cancelled {};
-using Outcome = std::variant<Done, Failed, Interrupted, Lost, Cancelled>;
+/// It was asked for a checkpoint, and has left one: its task goes on from there, which costs nothing. `took`: from the question on.
+struct Checkpointed {
+  Duration took{0};
+};
+using Outcome = std::variant<Done, Failed, Interrupted, Lost, Cancelled, Checkpointed>;
 
 // --- events: what has happened
 struct NodeJoined {
@@ -53,6 +57,20 @@ struct NodeLost {
 /// node fail.
 struct NodeClosed {
   NodeId node;
+};
+/// The same; and what runs there and writes checkpoints goes on elsewhere.
+struct NodeDrained {
+  NodeId node;
+};
+/// The task is to go on at that node, or, without one, at another server. It is there for the taking (TasksTaken) as soon as nothing of
+/// it is at a node. What runs and writes no checkpoints stays.
+struct MoveRequested {
+  TaskId task;
+  NodeId node;
+};
+/// The attempt was asked for a checkpoint (AskCheckpoint), and goes on without.
+struct CheckpointMissed {
+  AttemptId attempt;
 };
 /// The graph has these tasks now: [first, first + count).
 struct TasksAdded {
@@ -184,7 +202,8 @@ struct TimeCame {};
 using Event =
     std::variant<NodeJoined, NodeHungUp, NodeSilent, NodeLost, NodeClosed, TasksAdded, TasksTaken, TasksGiven,
                  TaskRestored, AttemptMayBeOut, RemakesMayBeOut, GangRestored, TaskStarted, TaskEnded,
-                 TaskReturned, FileStored, FileLost, FileShared, FileAbsent, CopyFailed, CancelRequested, BestKnown,
+                 TaskReturned, FileStored, FileLost, FileShared, FileAbsent, CopyFailed, CancelRequested, BestKnown, NodeDrained, MoveRequested,
+                 CheckpointMissed,
                  DrainRequested, RoundTripMeasured, EndTimeKnown, AllNodesJoined, OtherServersThere, TimeCame>;
 
 // --- actions: what is to be done
@@ -218,6 +237,11 @@ struct CancelTask {
   AttemptId attempt;
   NodeId node;
   bool as_lost;
+};
+/// Ask that attempt, which runs, for a checkpoint: TaskEnded answers, or CheckpointMissed.
+struct AskCheckpoint {
+  AttemptId attempt;
+  NodeId node;
 };
 enum class FinalState : uint8_t { kDone, kFailed, kSkipped, kCancelled, kPruned };
 enum class Reason : uint8_t {
@@ -284,6 +308,6 @@ struct RefuseFile {
 struct RunComplete {};
 
 using Action = std::variant<StartTask, TakeBack, CancelTask, TaskSettled, RunComplete, JoinGang, NodePutAside,
-                            WakeAt, CopyFile, DropFile, RefuseFile>;
+                            AskCheckpoint, WakeAt, CopyFile, DropFile, RefuseFile>;
 
 }  // namespace harrow::core

@@ -25,6 +25,7 @@ enum class End : uint8_t {
   kNotStarted = 7,     // not_started
   kLost = 8,           // lost
   kMissingOutput = 9,  // missing_output
+  kCheckpointed = 10,  // checkpointed
 };
 enum class TaskFate : uint8_t { kOpen = 0, kDone = 1, kFailed = 2, kSkipped = 3, kCancelled = 4, kPruned = 5 };
 

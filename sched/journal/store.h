@@ -12,7 +12,7 @@
 namespace harrow::journal {
 
 /// Of journal.db (journal_format.md).
-inline constexpr uint32_t kJournalFormat = 6;
+inline constexpr uint32_t kJournalFormat = 7;
 /// The oldest that is read; opened for writing, it becomes one of the present format.
 inline constexpr uint32_t kOldestFormat = 3;
 

@@ -51,7 +51,7 @@ void CountEnd(const Record& record, NodeRow* row) {
   ++row->attempts;
   if (record.end == End::kLost) {
     row->lost += WasAskedToEnd(record) ? 0 : 1;
-  } else if (record.end != End::kInterrupted && record.end != End::kCancelled &&
+  } else if (record.end != End::kInterrupted && record.end != End::kCancelled && record.end != End::kCheckpointed &&
              !journal::Succeeded(record)) {
     ++row->failed;
   }

@@ -54,6 +54,8 @@ std::string_view EndName(End end) {
       return "lost";
     case End::kMissingOutput:
       return "missing_output";
+    case End::kCheckpointed:
+      return "checkpointed";
   }
   return "unknown";
 }

@@ -147,9 +147,11 @@ std::string EndText(const journal::AttemptRecord& attempt) {
     case End::kNotStarted:
       return attempt.message.empty() ? "not started" : StrCat("not started: ", attempt.message);
     case End::kLost:
-      return "lost with its node";
+      return attempt.message.empty() ? "lost with its node" : StrCat("lost: ", attempt.message);
     case End::kMissingOutput:
       return attempt.message.empty() ? "did not write its outputs" : attempt.message;
+    case End::kCheckpointed:
+      return attempt.message.empty() ? "left a checkpoint" : attempt.message;
   }
   return StrCat("end ", static_cast<unsigned>(attempt.end));
 }

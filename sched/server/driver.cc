@@ -141,6 +141,7 @@ Status RunDriver::Restore(const journal::History& history, made::Attempts made) 
                                           [&](const auto& node) { return !awaited_.contains(node->name); }));
     back_ = options_.nodes_expected - std::min<size_t>(gone, options_.nodes_expected);
   }
+  RestoreDrained(history);
   made_ = std::move(made);
   std::erase_if(made_, [this](const auto& known) {
     return known.first >= graph_.task_count() ||
@@ -153,10 +154,10 @@ Status RunDriver::Restore(const journal::History& history, made::Attempts made) 
     known_.local_bytes += static_cast<uint64_t>(std::max<int64_t>(attempt.local_bytes, 0));
     known_.remote_bytes += static_cast<uint64_t>(std::max<int64_t>(attempt.remote_bytes, 0));
     known_.home_bytes += static_cast<uint64_t>(std::max<int64_t>(attempt.home_bytes, 0));
-    // What succeeded made results, also where it is to run again.
+    // What succeeded made results, also where it is to run again; what goes on from a checkpoint finds what it has made.
     const auto known = made_.find(attempt.task.value);
     if (known != made_.end() && known->second.attempt <= attempt.attempt &&
-        attempt.end == journal::End::kExited && attempt.code == 0)
+        ((attempt.end == journal::End::kExited && attempt.code == 0) || attempt.end == journal::End::kCheckpointed))
       made_.erase(known);
     if (local_files() && attempt.end == journal::End::kExited && attempt.code == 0)
       success_ns_[attempt.task.value] = attempt.start_ns;
@@ -168,7 +169,7 @@ Status RunDriver::Restore(const journal::History& history, made::Attempts made) 
       ++known_.attempts;
     } else {
       Tries& tries = tries_[attempt.task.value];
-      ++tries.attempts;
+      tries.attempts += attempt.end == journal::End::kCheckpointed ? 0 : 1;
       // Its fate is on record a moment later, which the server before this one may not have lived to see.
       tries.done |= attempt.end == journal::End::kExited && attempt.code == 0;
       // One that its agent's end interrupted costs no retry, either.
@@ -312,6 +313,8 @@ core::Outcome RunDriver::OutcomeOf(const journal::AttemptRecord& attempt, uint64
       return core::Interrupted{};
     case journal::End::kLost:
       return core::Lost{};
+    case journal::End::kCheckpointed:
+      return core::Checkpointed{};
     default:
       break;
   }
@@ -368,6 +371,8 @@ void RunDriver::Act(const Moment& moment, const core::Action& action) {
                           : StrCat("node ", node->name, " is put aside: ", aside->failures,
                                    " tasks in a row failed there at once"));
     }
+  } else if (const auto* ask = std::get_if<core::AskCheckpoint>(&action)) {
+    Act(*ask);
   } else if (const auto* copy = std::get_if<core::CopyFile>(&action)) {
     Act(*copy);
   } else if (const auto* drop = std::get_if<core::DropFile>(&action)) {
@@ -383,7 +388,7 @@ void RunDriver::Act(const Moment& moment, const core::Action& action) {
 
 void RunDriver::Settle(const Moment& moment, const core::TaskSettled& settled) {
   if (settled.reason == core::Reason::kNoTimeLeft) {
-    const Duration time = graph_.profile(settled.task).time_limit;
+    const Duration time = graph_.profile(settled.task).least_time();
     open_time_ = out_of_time_ ? std::min(open_time_, time) : time;
     out_of_time_ = true;
   }
@@ -463,6 +468,7 @@ pb::Task* RunDriver::SendTask(Node& node, const core::StartTask& start) {
   message->set_command(command.data(), command.size());
   if (!name.empty()) message->set_name(name.data(), name.size());
   message->set_ahead(start.ahead);
+  if (graph_.profile(profile).checkpoint.on()) message->set_checkpoints(CheckpointsOf(task));
   return message;
 }
 

@@ -164,7 +164,7 @@ void AddTried(const journal::History& history, int64_t session_start_ns, const s
     const auto came = tried.find(attempt.task.value);
     if (came != tried.end() && attempt.attempt <= came->second.last) continue;
     Tried& known = all.try_emplace(attempt.task.value, Tried{.task = attempt.task}).first->second;
-    ++known.attempts;
+    known.attempts += attempt.end == journal::End::kCheckpointed ? 0 : 1;
     known.losses += attempt.end == journal::End::kLost || attempt.end == journal::End::kInterrupted ? 1 : 0;
     known.last = std::max(known.last, attempt.attempt);
   }

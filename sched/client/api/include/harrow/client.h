@@ -95,6 +95,7 @@ enum class Ending {
   kNotStarted = HARROW_NOT_STARTED,
   kLost = HARROW_LOST,
   kMissingOutput = HARROW_MISSING_OUTPUT,
+  kCheckpointed = HARROW_CHECKPOINTED,
 };
 struct Result {
   Task task{};

@@ -147,7 +147,7 @@ std::string EndText(const journal::AttemptRecord& attempt) {
     case End::kNotStarted:
       return attempt.message.empty() ? "not started" : StrCat("not started: ", attempt.message);
     case End::kLost:
-      return attempt.message.empty() ? "lost with its node" : StrCat("lost: ", attempt.message);
+      return attempt.message.find("checkpoint") == std::string::npos ? "lost with its node" : attempt.message;
     case End::kMissingOutput:
       return attempt.message.empty() ? "did not write its outputs" : attempt.message;
     case End::kCheckpointed:

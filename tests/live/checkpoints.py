@@ -265,7 +265,7 @@ def test_seeded_kills(directory, program):
     print("HARROW_SEED =", seed)
     draw = random.Random(seed)
     moves = 100 if LONG else 24
-    steps = 60 * moves // 8 + 100
+    steps = 40 * moves
     flow = "".join(task(f"t{i}", steps, "retries = 0") for i in range(8))
     with Run(directory, program, flow, 4, env={"HARROW_MAX_LOSSES": "1000"}) as run:
         run.join(4)

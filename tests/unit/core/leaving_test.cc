@@ -97,7 +97,7 @@ TEST(LeavingTest, ItIsAskedBeforeTheAllocationEndsAndNotStartedAgain) {
   EXPECT_EQ(s.Tell(TimeCame{}), "");
   s.now = end - seconds(10);
   EXPECT_EQ(s.Tell(TimeCame{}), "ask a@0") << "nothing is known of how long it takes: all that it may";
-  EXPECT_EQ(s.Ended("a", 0, Checkpointed{seconds(1)}), "skipped a, complete") << "for the next session, or another server";
+  EXPECT_EQ(s.Ended("a", 0, Checkpointed{seconds(1)}), "skipped a (no time), complete") << "for the next session, or another server";
 }
 
 TEST(LeavingTest, HowLongTheyTookSaysWhenTheyAreAsked) {

@@ -29,17 +29,18 @@ void PutFormat(uint32_t format, const JournalDir& dir, const std::string& more =
   std::ofstream(dir.File("journal.acknowledged"))
       << (format == 3   ? "00000000000000000003 4ddff098d351554c 21622c3a72a62257\n"
           : format == 4 ? "00000000000000000003 3d1c8e03af2e9043 7550c21e4c80e2c1\n"
+          : format == 5 ? "00000000000000000004 c4df0d54cd6ba70f b1d0702f0d2b09e4\n"
                         : "00000000000000000004 c4df0d54cd6ba70f b1d0702f0d2b09e4\n");
 }
 void PutFormat3(const JournalDir& dir, const std::string& more) {
   PutFormat(3, dir, more);
 }
 
-constexpr uint32_t kFormats[] = {3, 4, 5};
+constexpr uint32_t kFormats[] = {3, 4, 5, 6};
 
 void ExpectThatRun(const History& history) {
   EXPECT_EQ(history.run_id, "run");
-  EXPECT_EQ(history.epoch, history.format == 5 ? 2u : 1u);
+  EXPECT_EQ(history.epoch, history.format >= 5 ? history.format - 3 : 1u);
   ASSERT_EQ(history.tasks.size(), 2u);
   EXPECT_EQ(history.tasks[1].name, "second");
   ASSERT_EQ(history.attempts.size(), 2u);
@@ -74,7 +75,7 @@ TEST(JournalOfAnEarlierFormat, IsReadAndLeftAsItIs) {
 }
 
 TEST(JournalOfAnEarlierFormat, BecomesOneOfThePresentFormatWhenAServerGoesOnWithIt) {
-  for (const auto& [format, killed] : {std::pair(3, false), {3, true}, {4, false}, {4, true}, {5, false}, {5, true}}) {
+  for (const auto& [format, killed] : {std::pair(3, false), {3, true}, {4, false}, {4, true}, {5, false}, {5, true}, {6, false}, {6, true}}) {
     SCOPED_TRACE(testing::Message() << format << ", killed: " << killed);
     JournalDir dir;
     PutFormat(static_cast<uint32_t>(format), dir);
@@ -92,7 +93,7 @@ TEST(JournalOfAnEarlierFormat, BecomesOneOfThePresentFormatWhenAServerGoesOnWith
     const Result<History> history = ReadHistory(left.path());
     ASSERT_TRUE(history.ok()) << history.status().message();
     EXPECT_EQ(history->format, kJournalFormat);
-    EXPECT_EQ(history->epoch, format == 5 ? 3u : 2u);
+    EXPECT_EQ(history->epoch, format >= 5 ? static_cast<uint64_t>(format) - 2 : 2u);
     EXPECT_EQ(history->attempts, found.attempts);
     std::vector<PartRecord> parts = found.parts;
     parts.push_back(part);
@@ -129,7 +130,7 @@ TEST(Journal, OfAFormatThatIsTooOldIsRefusedByName) {
   PutFormat3(dir, "PRAGMA user_version = 2; UPDATE fact SET value = '2' WHERE key = 'format'");
   const Status status = ReadHistory(dir.path()).status();
   EXPECT_EQ(status.code(), Code::kRefused);
-  EXPECT_NE(status.message().find("has journal format 2; this Harrow knows formats 3 to 6"),
+  EXPECT_NE(status.message().find("has journal format 2; this Harrow knows formats 3 to 7"),
             std::string::npos)
       << status.message();
 }

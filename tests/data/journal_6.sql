@@ -15,6 +15,7 @@ INSERT INTO "commit_group" VALUES(1,1,1795662921897573831,0,0,0,0,0,2,0,0,-45903
 INSERT INTO "commit_group" VALUES(2,1,1795662921919688311,2,0,0,1,0,1,0,0,-8297444267761195324);
 INSERT INTO "commit_group" VALUES(3,1,1795662921939118157,0,2,2,0,1,1,1,0,4403550682136612931);
 INSERT INTO "commit_group" VALUES(4,2,1795698398690105870,0,0,0,0,0,1,0,0,-4260672064594401521);
+INSERT INTO "commit_group" VALUES(5,3,1795712107301002193,0,0,0,0,0,1,0,0,1113343657069659189);
 CREATE TABLE copy (id INTEGER PRIMARY KEY, path TEXT NOT NULL, task INTEGER, from_node INTEGER, to_node INTEGER,
   bytes INTEGER NOT NULL, end_ns INTEGER NOT NULL);
 INSERT INTO "copy" VALUES(1,'a',1,0,NULL,12,1999);
@@ -24,6 +25,7 @@ INSERT INTO "fact" VALUES(2,'run_id','run');
 INSERT INTO "fact" VALUES(3,'started_ns','1000');
 INSERT INTO "fact" VALUES(4,'ended_ns','2100');
 INSERT INTO "fact" VALUES(5,'format','5');
+INSERT INTO "fact" VALUES(6,'format','6');
 CREATE TABLE fate (id INTEGER PRIMARY KEY, task INTEGER NOT NULL, fate INTEGER NOT NULL, because INTEGER);
 INSERT INTO "fate" VALUES(1,0,1,NULL);
 INSERT INTO "fate" VALUES(2,1,2,NULL);
@@ -44,16 +46,6 @@ CREATE TABLE task (id INTEGER PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NUL
   identity_low INTEGER NOT NULL, level INTEGER NOT NULL, cores INTEGER NOT NULL);
 INSERT INTO "task" VALUES(0,'first','a',1,2,0,2);
 INSERT INTO "task" VALUES(1,'second','b',3,4,1,1);
-CREATE VIEW tasks AS
-  WITH last_fate AS (SELECT task, fate, because, max(id) FROM fate GROUP BY task),
-    tries AS (SELECT task, count(*) AS n, max(id) AS last FROM attempt GROUP BY task)
-  SELECT t.id, t.name, t.kind, t.level, t.cores,
-    CASE ifnull(f.fate, 0) WHEN 0 THEN 'open' WHEN 1 THEN 'done' WHEN 2 THEN 'failed' WHEN 3 THEN 'skipped'
-      WHEN 4 THEN 'cancelled' END AS state,
-    b.name AS because, ifnull(n.n, 0) AS attempts, a.code AS code,
-    CASE WHEN a.start_ns > 0 THEN (a.end_ns - a.start_ns) / 1e9 END AS run_s
-  FROM task t LEFT JOIN last_fate f ON f.task = t.id LEFT JOIN task b ON b.id = f.because
-    LEFT JOIN tries n ON n.task = t.id LEFT JOIN attempt a ON a.id = n.last;
 CREATE VIEW attempts AS
   WITH node_name AS (SELECT node, name, max(id) FROM node GROUP BY node)
   SELECT a.id, t.name AS task, t.kind, a.attempt, n.name AS node,
@@ -88,4 +80,14 @@ CREATE VIEW moves AS
   SELECT id, CASE what WHEN 1 THEN 'offered' WHEN 2 THEN 'taken' WHEN 3 THEN 'confirmed' WHEN 4 THEN 'returned' END AS what,
     giver, number, taker, tasks, strftime('%Y-%m-%dT%H:%M:%fZ', time_ns / 1e9, 'unixepoch') AS time
   FROM move;
+CREATE VIEW tasks AS
+  WITH last_fate AS (SELECT task, fate, because, max(id) FROM fate GROUP BY task),
+    tries AS (SELECT task, count(*) AS n, max(id) AS last FROM attempt GROUP BY task)
+  SELECT t.id, t.name, t.kind, t.level, t.cores,
+    CASE ifnull(f.fate, 0) WHEN 0 THEN 'open' WHEN 1 THEN 'done' WHEN 2 THEN 'failed' WHEN 3 THEN 'skipped'
+      WHEN 4 THEN 'cancelled' WHEN 5 THEN 'pruned' END AS state,
+    b.name AS because, ifnull(n.n, 0) AS attempts, a.code AS code,
+    CASE WHEN a.start_ns > 0 THEN (a.end_ns - a.start_ns) / 1e9 END AS run_s
+  FROM task t LEFT JOIN last_fate f ON f.task = t.id LEFT JOIN task b ON b.id = f.because
+    LEFT JOIN tries n ON n.task = t.id LEFT JOIN attempt a ON a.id = n.last;
 COMMIT;

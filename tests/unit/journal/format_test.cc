@@ -30,7 +30,7 @@ void PutFormat(uint32_t format, const JournalDir& dir, const std::string& more =
       << (format == 3   ? "00000000000000000003 4ddff098d351554c 21622c3a72a62257\n"
           : format == 4 ? "00000000000000000003 3d1c8e03af2e9043 7550c21e4c80e2c1\n"
           : format == 5 ? "00000000000000000004 c4df0d54cd6ba70f b1d0702f0d2b09e4\n"
-                        : "00000000000000000004 c4df0d54cd6ba70f b1d0702f0d2b09e4\n");
+                        : "00000000000000000005 0f73642848924435 7ba5a38654eb214a\n");
 }
 void PutFormat3(const JournalDir& dir, const std::string& more) {
   PutFormat(3, dir, more);

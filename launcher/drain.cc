@@ -36,6 +36,27 @@ Result<const RunAccess::OneAllocation*> Choose(const std::vector<RunAccess::OneA
                                        "; there are ", there, " (harrow status shows them)"));
 }
 
+/// The allocation that has a node of that name; null: none has.
+const run_dir::Part* PartWithNode(RunAccess& access, const pb::Progress& progress, const std::vector<RunAccess::OneAllocation>& allocations,
+                                  const std::string& node) {
+  const auto has = [&](const pb::Progress& told) {
+    return std::any_of(told.node().begin(), told.node().end(), [&](const pb::NodeStatus& status) { return status.name() == node; });
+  };
+  if (allocations.empty()) return has(progress) ? &access.part() : nullptr;
+  for (const RunAccess::OneAllocation& one : allocations) {
+    if (one.progress && has(*one.progress)) return &one.part;
+  }
+  return nullptr;
+}
+
+int DrainNode(RunAccess& access, const run_dir::Part& part, const std::string& node) {
+  const auto answer = access.Drain(part, node);
+  if (!answer.ok()) return Fail(answer.status());
+  if (!answer->ok()) return Fail(Status(Code::kInvalid, answer->text()));
+  WriteTo(STDOUT_FILENO, StrCat("node ", Printable(node), ": ", answer->text(), "\n"));
+  return OutputDone();
+}
+
 int RunDrain(const DrainOptions& options) {
   auto run = RunAccess::Open(options.run_dir);
   if (!run.ok()) return Fail(run.status());
@@ -45,6 +66,10 @@ int RunDrain(const DrainOptions& options) {
   const auto progress = access.server()->Progress(true);
   if (!progress.ok()) return over();
   const std::vector<RunAccess::OneAllocation> allocations = access.Allocations(*progress);
+  if (!options.allocation.empty()) {
+    if (const run_dir::Part* const part = PartWithNode(access, *progress, allocations, options.allocation))
+      return DrainNode(access, *part, options.allocation);
+  }
   if (allocations.empty()) return Fail(Status(Code::kInvalid, "the run has one allocation alone, and nobody to give its tasks to; harrow join in another job gives it one more"));
   const auto chosen = Choose(allocations, options.allocation);
   if (!chosen.ok()) return Fail(chosen.status());
@@ -64,13 +89,13 @@ int RunDrain(const DrainOptions& options) {
 }
 
 const Registered kDrain({.name = "drain",
-                         .summary = "Give the tasks of one of a run's allocations to the others",
-                         .example = "harrow drain 1",
-                         .usage = "[options] [ALLOCATION]",
+                         .summary = "Give the tasks of one of a run's allocations, or nodes, to the others",
+                         .example = "harrow drain 1\n         harrow drain node4",
+                         .usage = "[options] [ALLOCATION | NODE]",
                          .order = 15,
                          .setup = [](CLI::App& app) -> std::function<int()> {
                            auto options = std::make_shared<DrainOptions>();
-                           app.add_option("ALLOCATION", options->allocation, "Its number, or its job's (default: this job's)");
+                           app.add_option("ALLOCATION", options->allocation, "Its number, or its job's (default: this job's), or the name of a node");
                            AddRunDir(app, &options->run_dir);
                            return [options] { return RunDrain(*options); };
                          }});

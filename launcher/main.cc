@@ -53,8 +53,7 @@ class ShortHelp : public CLI::Formatter {
 
   static std::string ProgramHelp() {
     std::string out =
-        "usage: harrow COMMAND [options]\nRun a flow of many tasks inside one allocation, or on this "
-        "machine.\n\n";
+        "usage: harrow COMMAND [options]: run a flow of many tasks in a job, or here\n\n";
     for (const Command& command : Commands()) {
       if (!command.hidden) out += Row(command.name, command.summary, 14);
     }

@@ -175,10 +175,16 @@ std::optional<pb::Progress> RunAccess::AskOther(const run_dir::Part& part) {
   return {};
 }
 
-Result<pb::Answer> RunAccess::Drain(const run_dir::Part& part) {
+Result<pb::Answer> RunAccess::Drain(const run_dir::Part& part, const std::string& node) {
   const Result<client::Client*> client = Connected(part);
   if (!client.ok()) return client.status();
-  return (*client)->Drain();
+  return (*client)->Drain(node);
+}
+
+Result<pb::Answer> RunAccess::Move(const run_dir::Part& part, const pb::MoveTask& request) {
+  const Result<client::Client*> client = Connected(part);
+  if (!client.ok()) return client.status();
+  return (*client)->Move(request);
 }
 
 void RunAccess::Wait(Duration d) {

@@ -52,7 +52,8 @@ class RunAccess {
   /// All of them, by part; what server() has just said is `asked`. Empty where the run has had one alone.
   std::vector<OneAllocation> Allocations(const pb::Progress& asked);
   /// Asks the server of that part.
-  Result<pb::Answer> Drain(const run_dir::Part& part);
+  Result<pb::Answer> Drain(const run_dir::Part& part, const std::string& node = {});
+  Result<pb::Answer> Move(const run_dir::Part& part, const pb::MoveTask& request);
   /// Tries again, for commands that follow a run.
   void Reconnect();
   /// Lets time pass.

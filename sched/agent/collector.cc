@@ -104,6 +104,20 @@ void Collector::AddEnded(TaskResult result) {
   if (sleeping_) wake_.notify_one();
 }
 
+void Collector::AddMissed(AttemptId attempt, std::string why) {
+  std::lock_guard lock(mutex_);
+  waiting_.missed.push_back({attempt, std::move(why)});
+  if (state_.oldest_start) return;
+  state_.oldest_start = clock_.Steady();
+  if (sleeping_) wake_.notify_one();
+}
+
+void Collector::AddProblem(std::string text) {
+  std::lock_guard lock(mutex_);
+  problems_.push_back(std::move(text));
+  wake_.notify_one();
+}
+
 void Collector::Hurry() {
   std::lock_guard lock(mutex_);
   if (!state_.oldest_result && !state_.oldest_output) return;
@@ -180,6 +194,12 @@ bool Collector::DropOutput(const Status& why) {
 void Collector::Run() {
   std::unique_lock lock(mutex_);
   while (true) {
+    if (!problems_.empty()) {
+      const std::vector<std::string> problems = std::exchange(problems_, {});
+      lock.unlock();
+      for (const std::string& text : problems) problem_(text);
+      lock.lock();
+    }
     Duration now = clock_.Steady();
     if (state_.last_pulse && now >= *state_.last_pulse + policy_.pulse) {
       state_.last_pulse = now;
@@ -208,7 +228,7 @@ void Collector::Run() {
       lock.unlock();
       const Status flush = FlushOutput();
       const bool written = flush.ok();
-      const bool deliver = written && (!batch.ended.empty() || !batch.started.empty());
+      const bool deliver = written && (!batch.ended.empty() || !batch.started.empty() || !batch.missed.empty());
       if (deliver) deliver_(std::move(batch));
       lock.lock();
       // Delivered batches arrive in their order, so what did not leave is the last.
@@ -220,6 +240,7 @@ void Collector::Run() {
       // Nothing may leave before its output: put it back in front, and try again a little later.
       batch.started.insert(batch.started.end(), waiting_.started.begin(), waiting_.started.end());
       std::move(waiting_.ended.begin(), waiting_.ended.end(), std::back_inserter(batch.ended));
+      std::move(waiting_.missed.begin(), waiting_.missed.end(), std::back_inserter(batch.missed));
       waiting_ = std::move(batch);
       unwritten_.insert(unwritten_.begin(), flushed.begin(), flushed.end());
       state_.output_bytes += before.output_bytes;

@@ -22,10 +22,17 @@
 
 namespace harrow::agent {
 
+/// An attempt that was asked for a checkpoint goes on.
+struct MissedCheckpoint {
+  AttemptId attempt;
+  std::string why;
+};
+
 /// What leaves together. The output of its results is in the kernel's hands.
 struct Batch {
   std::vector<StartedTask> started;
   std::vector<TaskResult> ended;
+  std::vector<MissedCheckpoint> missed{};
 };
 
 /// Gathers results and output of all slots, on a thread of its own: storage may be slow, and neither the
@@ -48,6 +55,9 @@ class Collector : public OutputSink {
                      std::optional<uint32_t> rank) override;
   void AddStarted(const StartedTask& task);
   void AddEnded(TaskResult result);
+  void AddMissed(AttemptId attempt, std::string why);
+  /// A line for the user.
+  void AddProblem(std::string text);
   /// What waits leaves soon: a slot has nothing to do.
   void Hurry();
   /// The run, or this agent, ends: storage that fails is waited for no longer than a moment. Output that
@@ -85,6 +95,7 @@ class Collector : public OutputSink {
   std::condition_variable wake_;  // of the collector's thread
   std::condition_variable room_;  // of those who wait for storage
   Batch waiting_;
+  std::vector<std::string> problems_;
   BatchPolicy::State state_;
   std::deque<std::vector<StartedTask>> on_its_way_;  // of each batch that has not arrived
   std::vector<uint64_t> unwritten_;                  // attempts with output that may not have been written

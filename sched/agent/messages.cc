@@ -15,6 +15,7 @@ static_assert(static_cast<int>(End::kNotStarted) == pb::Attempt::NOT_STARTED);
 static_assert(static_cast<int>(End::kLost) == pb::Attempt::LOST);
 static_assert(static_cast<int>(End::kMissingOutput) == pb::Attempt::MISSING_OUTPUT);
 static_assert(static_cast<int>(End::kRewound) == pb::Attempt::REWOUND);
+static_assert(static_cast<int>(End::kCheckpointed) == pb::Attempt::CHECKPOINTED);
 
 int64_t Microseconds(Duration d) {
   return d / std::chrono::microseconds(1);
@@ -46,6 +47,19 @@ ProfileSpec ProfileFromProto(const pb::Profile& message) {
                    .stdout_path = message.stdout_path(),
                    .stderr_path = message.stderr_path()};
   for (const pb::EnvVar& variable : message.env()) spec.env.emplace_back(variable.name(), variable.value());
+  if (message.has_checkpoint()) {
+    const pb::Checkpointing& how = message.checkpoint();
+    spec.checkpoint = {.on = true,
+                       .ask = static_cast<CheckpointSpec::Ask>(how.ask()),
+                       .signal = how.signal(),
+                       .status = how.status(),
+                       .ask_all = how.ask_all(),
+                       .files = {how.file().begin(), how.file().end()},
+                       .every = Duration(how.every_ns()),
+                       .time = Duration(how.time_ns()),
+                       .restart_command = how.restart_command(),
+                       .restart_form = how.restart_form() <= 4 ? static_cast<CommandForm>(how.restart_form()) : CommandForm::kNone};
+  }
   return spec;
 }
 
@@ -79,6 +93,7 @@ LocalTask TaskFromProto(pb::Task& message) {
   task.name = std::move(*message.mutable_name());
   for (std::string& path : *message.mutable_outputs()) task.outputs.push_back(std::move(path));
   task.sizes_wanted = message.sizes_wanted();
+  task.checkpoints = std::move(*message.mutable_checkpoints());
   task.sandbox = message.sandbox();
   for (pb::TaskInput& input : *message.mutable_input())
     task.inputs.push_back(
@@ -133,6 +148,10 @@ void ResultToProto(TaskResult result, pb::Attempt* out) {
     made->set_begin_ns(result.made->begin_ns);
     made->set_end_ns(result.made->end_ns);
     for (const uint32_t number : result.made->found) made->add_found(number);
+  }
+  if (result.end == End::kCheckpointed) {
+    out->mutable_checkpoint()->set_bytes(result.checkpoint_bytes);
+    out->mutable_checkpoint()->set_took_ns(result.checkpoint_took.count());
   }
   out->set_no_room(result.no_room);
   for (const MadeFile& made : result.made_files) {

@@ -183,6 +183,7 @@ void Session::Receive(std::string_view bytes) {
                    message.cancel().interrupted() ? End::kInterrupted : End::kCancelled);
     host_.EndTasks(IdsOf(message.cancel().lost()), End::kLost);
   }
+  if (message.checkpoint_size() > 0) host_.AskForCheckpoints(IdsOf(message.checkpoint()));
   // After what is to be ended instead.
   if (message.has_welcome()) {
     fence_.Set(Duration(message.welcome().fence_ns()));
@@ -343,6 +344,14 @@ void Session::Deliver(Batch batch) {
     }
     message.Clear();
   }
+  // Who was away when it was told asks again.
+  for (MissedCheckpoint& missed : batch.missed) {
+    pb::CheckpointMissed* const out = message.add_missed();
+    wire::SetId(missed.attempt, out->mutable_attempt());
+    out->set_why(std::move(missed.why));
+  }
+  if (state_ == State::kJoined && message.missed_size() > 0) Send(message);
+  message.Clear();
   if (batch.ended.empty()) return;
   pb::TasksEnded* ended = message.add_ended();
   ended->set_sequence(++last_sequence_);

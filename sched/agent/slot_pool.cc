@@ -56,7 +56,14 @@ Needs NeedsOf(const LocalTask& task) {
           .memory = spec.memory,
           .whole_node = processes == 1 && (spec.whole_node || (several && spec.ranks == 0)),
           .time_limit = spec.time_limit,
-          .warn_before = spec.warn_signal > 0 ? spec.warn_before : Duration(0)};
+          .warn_before = spec.warn_signal > 0 ? spec.warn_before : Duration(0),
+          .checkpoint = !spec.checkpoint.on                                    ? Needs::Asked::kNot
+                        : spec.checkpoint.ask == CheckpointSpec::Ask::kNone ? Needs::Asked::kByEnd
+                                                                             : Needs::Asked::kByQuestion,
+          .ask_all = spec.checkpoint.ask_all,
+          .ask_none = several && !task.gang->leads() && !spec.checkpoint.ask_all,
+          .checkpoint_every = spec.checkpoint.every,
+          .checkpoint_time = spec.checkpoint.time};
 }
 
 /// A descriptor table of this thread's own: 0, 1, 2 and those, of which -1 is none.
@@ -181,6 +188,7 @@ void SlotPool::RunSlot(uint32_t number) {
     self.signals.asked.store(SlotSignals::kNothing);
     self.signals.kill_owed.store(false);
     self.signals.warned.store(false);
+    self.signals.question.store(SlotSignals::kNone);
     if (whole) Forget(tag);
     Tell(Settled{number}, number);
   }
@@ -227,6 +235,17 @@ void SlotPool::Do(const Signal& action) {
 void SlotPool::Do(const Warn& action) {
   slots_[action.slot]->signals.warned.store(true);
   Wake(*slots_[action.slot]);
+}
+
+void SlotPool::Do(const AskCheckpoint& action) {
+  slots_[action.slot]->signals.question.store(action.tell ? SlotSignals::kTold : SlotSignals::kKnown);
+  Wake(*slots_[action.slot]);
+}
+
+void SlotPool::Do(const CheckpointLate& action) {
+  const CheckpointSpec& spec = tasks_[action.tag].profile->spec().checkpoint;
+  collector_.AddMissed(action.attempt, StrCat("it did not end with status ", spec.status, " within ", FormatDuration(spec.time),
+                                              " of the question (checkpoint_time), and goes on"));
 }
 
 void SlotPool::Do(const Returned& action) {
@@ -379,6 +398,11 @@ void SlotPool::EndTasks(const std::vector<AttemptId>& attempts, End reason) {
   if (reason == End::kInterrupted) collector_.GiveUpOutput();
   std::lock_guard lock(mutex_);
   for (const AttemptId& attempt : attempts) Tell(Cancelled{attempt, reason, &attempt != &attempts.back()});
+}
+
+void SlotPool::AskForCheckpoints(const std::vector<AttemptId>& attempts) {
+  std::lock_guard lock(mutex_);
+  for (const AttemptId& attempt : attempts) Tell(CheckpointAsked{attempt});
 }
 
 void SlotPool::InputArrived(AttemptId attempt) {

@@ -29,6 +29,7 @@ class SlotPool : public TaskHost, private MemoryWatch::Host {
   void Push(std::vector<LocalTask> tasks) override;
   std::vector<AttemptId> TakeBack(const std::vector<AttemptId>& attempts) override;
   void EndTasks(const std::vector<AttemptId>& attempts, End reason) override;
+  void AskForCheckpoints(const std::vector<AttemptId>& attempts) override;
   void Close(End reason) override;
   /// An input of an attempt has come, or will not.
   void InputArrived(AttemptId attempt);
@@ -67,6 +68,8 @@ class SlotPool : public TaskHost, private MemoryWatch::Host {
   void Do(const Spawn& action);
   void Do(const Signal& action);
   void Do(const Warn& action);
+  void Do(const AskCheckpoint& action);
+  void Do(const CheckpointLate& action);
   void Do(const Returned& action);
   void Do(const Report& action);
   void Do(const WakeAt& action);

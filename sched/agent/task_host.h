@@ -17,6 +17,8 @@ class TaskHost {
   virtual std::vector<AttemptId> TakeBack(const std::vector<AttemptId>& attempts) = 0;
   /// Ends attempts, running or queued, if they are here; their results give the reason.
   virtual void EndTasks(const std::vector<AttemptId>& attempts, End reason) = 0;
+  /// Asks those of them for checkpoints that run here; they end, or that they did not is told by the collector.
+  virtual void AskForCheckpoints(const std::vector<AttemptId>& attempts) = 0;
   /// Ends all tasks; what is pushed from now on ends at once.
   virtual void Close(agent::End reason) = 0;
   struct Snapshot {

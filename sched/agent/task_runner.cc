@@ -44,7 +44,9 @@ constexpr Duration kNever = Duration::max();
 constexpr Duration kWithoutPidfd = milliseconds(20);
 constexpr int kMostRounds = 20;        // of starting a program
 constexpr int kRoundPause = 20;        // ms
-constexpr size_t kStepsOfAttempt = 4;  // the first of them; the others are of each process
+constexpr Duration kAskAgain = milliseconds(200);
+constexpr Duration kBeatOfCheckpoints = milliseconds(1000);
+constexpr size_t kStepsOfAttempt = 5;  // the first of them; the others are of each process
 
 Duration FromTimeval(const timeval& t) {
   return std::chrono::seconds(t.tv_sec) + std::chrono::microseconds(t.tv_usec);
@@ -97,6 +99,7 @@ TaskRunner::TaskRunner(uint32_t slot, NodeContext& node, const os::Clock& clock,
                  const bool may_run = MayRun();
                  return !may_run || node_.fence->stood() != stood_at_end_;
                }),
+      checkpoint_([this] { return ToEnd(); }, [this](const std::string& text) { collector_.AddProblem(text); }),
       outputs_(node.made),
       streams_(collector, node.output_limit,
                {.may_run = [this] { return MayRun(); },
@@ -114,7 +117,7 @@ TaskRunner::TaskRunner(uint32_t slot, NodeContext& node, const os::Clock& clock,
       ranks_(node.rank_root, node.rank_servers, slot, [this] { return ToEnd(); }),
       pmi_socket_(node.rank_servers),
       // What needs the word of another comes after it.
-      steps_{&sandbox_,    &outputs_, &tmp_,         &ranks_,   &streams_, &command_,
+      steps_{&sandbox_,    &checkpoint_, &outputs_, &tmp_,         &ranks_,   &streams_, &command_,
              &pmi_socket_, &devices_, &environment_, &pinning_, &memory_,  &directory_} {}
 
 void TaskRunner::Settle(size_t begin, const LocalTask& task, TaskResult* result) {
@@ -149,9 +152,11 @@ bool TaskRunner::PrepareInTeam(Launch* launch, TaskResult* result) {
   bool ready = !ToEnd();
   if (launch->given.process == 0) {
     ready = ready && Prepare(kStepsOfAttempt, launch, result) && AreAllPartsReady(launch->task, result);
+    if (ready) checkpoint_.Find(launch);
     Team::Ground ground{.sandbox = launch->sandbox,
                         .directory = launch->directory,
                         .tmp_dir = std::string(launch->variables.tmp_dir),
+                        .checkpoint = launch->checkpoint,
                         .variables = ranks_.TakeVariables()};
     if (!ready) ground.status = Status(Code::kUnavailable, result->message);
     team.Lay(std::move(ground));
@@ -163,6 +168,7 @@ bool TaskRunner::PrepareInTeam(Launch* launch, TaskResult* result) {
     launch->sandbox = ground.sandbox;
     launch->directory = ground.directory;
     launch->variables.tmp_dir = ground.tmp_dir;
+    launch->checkpoint = ground.checkpoint;
     if (launch->given.process < ground.variables.size())
       launch->variables.of_rank = ground.variables[launch->given.process];
     ready = Prepare(steps_.size(), launch, result);
@@ -279,6 +285,21 @@ void TaskRunner::SendWarning(const ProfileSpec& spec, pid_t pid) {
   }
 }
 
+void TaskRunner::PassOnQuestion(const LocalTask& task, pid_t pid, Duration now) {
+  if (const uint8_t question = signals_.question.exchange(SlotSignals::kNone); question != SlotSignals::kNone) {
+    if (!asked_) asked_at_ = now;
+    asked_ = true;
+    if (question == SlotSignals::kTold) ask_again_ = now;
+  }
+  if (now >= ask_again_) ask_again_ = checkpoint_.Ask(task, pid) ? kNever : now + kAskAgain;
+}
+
+End TaskRunner::EndByItself(const CheckpointSpec& spec, bool exited, int code) {
+  asked_ |= signals_.question.load() != SlotSignals::kNone;  // others of it have heard the question before
+  if (IsAnswer(spec, asked_, exited, code)) return End::kCheckpointed;
+  return exited ? End::kExited : End::kSignaled;
+}
+
 void TaskRunner::CarryOut(pid_t pid) {
   const uint8_t asked = signals_.asked.exchange(SlotSignals::kNothing);
   if (asked == SlotSignals::kNothing) return;
@@ -302,6 +323,7 @@ void TaskRunner::WaitWatching(const LocalTask& task, pid_t pid) {
   Duration hand_on = kNever;
   const std::optional<Duration> beat_every = outputs_.beat_every();
   Duration beat = beat_every ? start : kNever;
+  Duration beat_of_checkpoints = checkpoint_.beats() ? start : kNever;
   bool stands = false;
   while (true) {
     CarryOut(pid);
@@ -315,6 +337,11 @@ void TaskRunner::WaitWatching(const LocalTask& task, pid_t pid) {
       stands = has_to_stand;
       stands ? standing_.Stop(pid) : standing_.Continue();
       continue;  // which may have taken its time
+    }
+    if (spec.checkpoint.on && !stands) PassOnQuestion(task, pid, now);
+    if (now >= beat_of_checkpoints) {
+      checkpoint_.Beat();
+      beat_of_checkpoints = clock_.Steady() + kBeatOfCheckpoints;
     }
     if (now >= report) {
       if (!task.team || task.team->FirstToTell())
@@ -333,7 +360,7 @@ void TaskRunner::WaitWatching(const LocalTask& task, pid_t pid) {
     }
     if (hand_on == kNever && streams_.waiting()) hand_on = now + kHandOnOutput;
 
-    Duration next = std::min({report, hand_on, beat});
+    Duration next = std::min({report, hand_on, beat, beat_of_checkpoints, ask_again_});
     if (!stands && now < until) next = std::min(next, until);
     if (pidfd.get() < 0) next = std::min(next, now + kWithoutPidfd);
     // Rounded up, so that it does not wake before its time.
@@ -389,7 +416,7 @@ void TaskRunner::TellEnded(const LocalTask& task, const Core::Given& given, pid_
   siginfo_t info{};
   waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT);
   TaskResult so_far;
-  so_far.end = info.si_code == CLD_EXITED ? End::kExited : End::kSignaled;
+  so_far.end = EndByItself(task.profile->spec().checkpoint, info.si_code == CLD_EXITED, info.si_status);
   so_far.code = info.si_status;
   pmi_socket_.HearLastWords();
   if (RankServer* const server = node_.rank_servers.Of(task.profile->spec()); server != nullptr) {
@@ -433,7 +460,7 @@ std::optional<TaskResult> TaskRunner::SettleInTeam(const LocalTask& task, const 
       all.failed = loss->when;  // what ranks on other nodes do since then, they do for want of these
     }
   }
-  const bool succeeded = all.end == End::kExited && all.code == 0;
+  const bool succeeded = (all.end == End::kExited && all.code == 0) || all.end == End::kCheckpointed;
   if (task.gang && succeeded && task.gang->ends_together) AwaitOtherParts(task);
   Settle(0, task, &all);
   return all;
@@ -483,6 +510,8 @@ TaskRunner::Ran TaskRunner::Run(const LocalTask& task, const Core::Given& given)
   standing_.Forget();
   asked_to_end_ = End::kRunning;
   told_ = false;
+  asked_ = false;
+  ask_again_ = kNever;
   process_began_ = false;
   seen_.reset();
   if (task.gang && !task.gang->has_processes()) return {.result = Hold(task, std::move(result))};
@@ -505,7 +534,8 @@ TaskRunner::Ran TaskRunner::Run(const LocalTask& task, const Core::Given& given)
 
   process_began_ = true;
   signals_.process.store(pid);
-  const bool blindly = expect_short_ && task.profile->spec().memory == 0 && !task.team && !task.has_streams();
+  const bool blindly = expect_short_ && task.profile->spec().memory == 0 && !task.team && !task.has_streams() &&
+                       !task.profile->spec().checkpoint.on;
   if (!blindly || !WaitBlindly(pid)) WaitWatching(task, pid);
   stood_at_end_ = node_.fence->stood();
   result.finish = clock_.Now();
@@ -528,6 +558,8 @@ TaskRunner::Ran TaskRunner::Run(const LocalTask& task, const Core::Given& given)
   const bool signaled = WIFSIGNALED(wait_status);
   result.code = signaled ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
   result.end = JudgeEnd(asked_to_end_, signaled, result.code);
+  if (asked_to_end_ == End::kRunning) result.end = EndByItself(task.profile->spec().checkpoint, !signaled, result.code);
+  if (result.end == End::kCheckpointed && asked_) result.checkpoint_took = clock_.Steady() - asked_at_;
   const bool too_large = asked_to_end_ == End::kSignaled && signaled;
   if (too_large) {
     result.message = StrCat("killed: its TMPDIR held the most when the tasks of this node",

@@ -14,6 +14,7 @@
 #include "agent/collector.h"
 #include "agent/core/core.h"
 #include "agent/fence_page.h"
+#include "agent/steps/checkpoint.h"
 #include "agent/steps/command.h"
 #include "agent/steps/declared_outputs.h"
 #include "agent/steps/devices.h"
@@ -69,6 +70,9 @@ struct SlotSignals {
       false};  // which is that another process of it has failed; set before `reason`
   std::atomic<uint8_t> asked{kNothing};  // what the thread has still to send it for that; set after `reason`
   std::atomic<int64_t> blind_since_ns{0};  // steady; > 0: it waits for the process alone (task_runner.cc)
+  // It is asked for a checkpoint; kTold: and this process is to be told so.
+  enum Question : uint8_t { kNone, kKnown, kTold };
+  std::atomic<uint8_t> question{kNone};
   std::atomic<bool> warned{false};         // it is to be told that its time limit is near
   std::atomic<bool> kill_owed{false};      // kKill came as tasks had to stand, and has not been done
   std::atomic<pid_t> process{0};           // > 0: runs, and has not been reaped; set by the thread
@@ -126,6 +130,10 @@ class TaskRunner {
   /// The signal before the time limit: to the process alone, or to each srun below it, which hands it on to
   /// its step.
   void SendWarning(const ProfileSpec& spec, pid_t pid);
+  /// A question for a checkpoint is passed on, until somebody has heard it.
+  void PassOnQuestion(const LocalTask& task, pid_t pid, Duration now);
+  /// How the process has ended, if nobody had asked for its end.
+  End EndByItself(const CheckpointSpec& spec, bool exited, int code);
   /// What the core has asked for meanwhile.
   void CarryOut(pid_t pid);
   /// To a task that has not been reaped: its group, and whoever below it has left the group.
@@ -144,6 +152,7 @@ class TaskRunner {
   os::Spawner spawner_;
   int64_t starter_peak_kib_ = 0;  // of the last start
   Sandbox sandbox_;
+  Checkpoint checkpoint_;
   DeclaredOutputs outputs_;
   Streams streams_;
   SlotTmp tmp_;
@@ -155,7 +164,7 @@ class TaskRunner {
   Directory directory_;
   Ranks ranks_;
   PmiSocket pmi_socket_;
-  const std::array<Step*, 12> steps_;
+  const std::array<Step*, 13> steps_;
   size_t prepared_ = 0;                      // of them, for the attempt
   std::map<pid_t, os::Process> left_group_;  // of the task that is being ended
   os::Stopper standing_;                     // what the fence has stopped of the task
@@ -167,6 +176,9 @@ class TaskRunner {
   std::optional<RankServer::Seen> seen_;     // of the process that has ended, if it is a rank
   WallTime began_{};                         // of the running attempt
   Duration started_{0};                      // steady
+  bool asked_ = false;                       // the running attempt, for a checkpoint,
+  Duration asked_at_{0};                     // steady: then,
+  Duration ask_again_ = Duration::max();     // and nobody has heard it: until then
   bool expect_short_ = false;                // the task before was short and said little
 };
 

@@ -85,9 +85,15 @@ Result<pb::Answer> Client::Cancel(const std::vector<std::string>& tasks, bool al
   return AskForAnswer(question);
 }
 
-Result<pb::Answer> Client::Drain() {
+Result<pb::Answer> Client::Drain(const std::string& node) {
   pb::FromClient question;
-  question.mutable_drain();
+  question.mutable_drain()->set_node(node);
+  return AskForAnswer(question);
+}
+
+Result<pb::Answer> Client::Move(const pb::MoveTask& request) {
+  pb::FromClient question;
+  *question.mutable_move() = request;
   return AskForAnswer(question);
 }
 

@@ -27,7 +27,9 @@ class Client {
   Result<pb::Progress> Progress(bool with_nodes, bool with_load = false);
   Result<pb::Answer> Explain(const std::string& task);
   Result<pb::Answer> Cancel(const std::vector<std::string>& tasks, bool all);
-  Result<pb::Answer> Drain();
+  /// With a node: that one alone.
+  Result<pb::Answer> Drain(const std::string& node = {});
+  Result<pb::Answer> Move(const pb::MoveTask& request);
 
  private:
   Client(os::EventLoop* loop, Duration reply_time) : loop_(loop), reply_time_(reply_time) {}

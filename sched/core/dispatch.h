@@ -11,6 +11,7 @@ class Dispatch : protected Gathering {
  protected:
   using Gathering::Gathering;
   void GiveWork();
+  void SendMoved();
 
  private:
   bool GiveOne(NodeId id);

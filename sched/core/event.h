@@ -28,7 +28,11 @@ struct Lost {};
 struct Cancelled {};
 /// What it read of a stream is void: it is to start again, which costs nothing.
 struct Rewound {};
-using Outcome = std::variant<Done, Failed, Interrupted, Lost, Cancelled, Rewound>;
+/// It was asked for a checkpoint, and has left one: its task goes on from there, which costs nothing. `took`: from the question on.
+struct Checkpointed {
+  Duration took{0};
+};
+using Outcome = std::variant<Done, Failed, Interrupted, Lost, Cancelled, Rewound, Checkpointed>;
 
 // --- events: what has happened
 struct NodeJoined {
@@ -55,6 +59,20 @@ struct NodeLost {
 /// node fail.
 struct NodeClosed {
   NodeId node;
+};
+/// The same; and what runs there and writes checkpoints goes on elsewhere.
+struct NodeDrained {
+  NodeId node;
+};
+/// The task is to go on at that node, or, without one, at another server. It is there for the taking (TasksTaken) as soon as nothing of
+/// it is at a node. What runs and writes no checkpoints stays.
+struct MoveRequested {
+  TaskId task;
+  NodeId node;
+};
+/// The attempt was asked for a checkpoint (AskCheckpoint), and goes on without.
+struct CheckpointMissed {
+  AttemptId attempt;
 };
 /// The graph has these tasks now: [first, first + count).
 struct TasksAdded {
@@ -201,6 +219,7 @@ using Event =
     std::variant<NodeJoined, NodeHungUp, NodeSilent, NodeLost, NodeClosed, TasksAdded, TasksTaken, TasksGiven,
                  TaskRestored, AttemptMayBeOut, RemakesMayBeOut, GangRestored, TaskStarted, StreamRead, StreamHeld, TaskEnded,
                  TaskReturned, FileStored, FileLost, FileShared, FileAbsent, CopyFailed, CancelRequested, BestKnown,
+                 NodeDrained, MoveRequested, CheckpointMissed,
                  DrainRequested, RoundTripMeasured, EndTimeKnown, AllNodesJoined, OtherServersThere, TimeCame>;
 
 // --- actions: what is to be done
@@ -234,6 +253,11 @@ struct CancelTask {
   AttemptId attempt;
   NodeId node;
   bool as_lost;
+};
+/// Ask that attempt, which runs, for a checkpoint: TaskEnded answers, or CheckpointMissed.
+struct AskCheckpoint {
+  AttemptId attempt;
+  NodeId node;
 };
 enum class FinalState : uint8_t { kDone, kFailed, kSkipped, kCancelled, kPruned };
 enum class Reason : uint8_t {
@@ -323,6 +347,7 @@ struct DropWritten {
 struct RunComplete {};
 
 using Action = std::variant<StartTask, TakeBack, CancelTask, TaskSettled, RunComplete, JoinGang, NodePutAside,
-                            WakeAt, CopyFile, DropFile, RefuseFile, ReadFrom, CloseOutput, DropWritten>;
+                            WakeAt, CopyFile, DropFile, RefuseFile, ReadFrom, CloseOutput, DropWritten,
+                            AskCheckpoint>;
 
 }  // namespace harrow::core

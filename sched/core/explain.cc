@@ -24,6 +24,8 @@ std::string_view HowTaken(TakenFrom from, bool reads_files, bool placed) {
       return "the agent there was running it already";
     case TakenFrom::kGang:
       return "enough nodes had room for it at once";
+    case TakenFrom::kMoved:
+      return "it was moved there (harrow move)";
     case TakenFrom::kNothing:
       break;
   }
@@ -103,7 +105,9 @@ void ExplainReady(const Parts& parts, TaskId id, Explanation* out) {
     out->text = StrCat("It is ready, but asks for ", ShapeText(lane), "; ", fitting,
                        fitting == 1 ? " such node is" : " such nodes are", " here.");
   } else if (parts.lanes.barred(task.lane())) {
-    out->text = "It is ready, but its time limit does not fit before the allocation ends.";
+    out->text = parts.graph.profile(id).checkpoint.on()
+                    ? "It is ready, but until the allocation ends it could not get far enough for a checkpoint (twice its checkpoint_time)."
+                    : "It is ready, but its time limit does not fit before the allocation ends.";
   } else {
     if (parts.IsGang(id)) {
       out->text = "It is ready, in the queue of tasks of several nodes; ";
@@ -203,6 +207,7 @@ void ExplainPlace(const Parts& parts, TaskId id, Explanation* out) {
   if (task.losses() > 0)
     out->text += StrCat(" ", task.losses(), task.losses() == 1 ? " was" : " were", " lost with the node.");
   if (task.recalled()) out->text += " It has been asked back.";
+  if (parts.checkpoints.asked(id)) out->text += " It has been asked for a checkpoint, from which it goes on elsewhere.";
 }
 
 /// Whose bytes decided, or would decide, where it runs.

@@ -39,16 +39,20 @@ void Fates::AddPredecessor(TaskId id) {
 
 void Fates::EndDelays() {
   if (tasks.next_due() == Time::max()) return;
-  for (TaskId id : tasks.EndDelays(now)) NoteReady(id, NodeId());
+  for (TaskId id : tasks.EndDelays(now)) {
+    checkpoints.Forget(id);
+    NoteReady(id, NodeId());
+  }
 }
 
 void Fates::TellWake() {
   const Time of_suspects = tasks.unsettled() > 0 ? suspects.next() : Time::max();
-  const Time next = std::min({tasks.next_due(), of_suspects, gangs.again(), next_look()});
+  const Time next = std::min({tasks.next_due(), of_suspects, gangs.again(), next_look(), ask_at_});
   if (next != Time::max()) actions->push_back(WakeAt{next});
 }
 
 void Fates::MarkDone(TaskId id, NodeId released_at) {
+  if (checkpoints.any_move()) checkpoints.Forget(id);
   tasks.Settle(id, TaskState::kDone);
   DropReads(id);
   for (TaskId after : graph.successors(id)) {
@@ -126,6 +130,7 @@ void Fates::ReleaseThoseThatOnlyWait(TaskId id) {
 void Fates::Settle(TaskId id, TaskState state, Reason reason, TaskId because) {
   Unqueue(id);
   if (placing.on()) placing.Leaves(id);
+  if (checkpoints.any_move()) checkpoints.Forget(id);
   tasks.Settle(id, state);
   ReleaseThoseThatOnlyWait(id);
   actions->push_back(TaskSettled{id, FinalOf(state), because, reason});
@@ -211,7 +216,7 @@ void Fates::AfterLoss(TaskId id) {
   }
   constexpr int kLongest = 5;  // as a power of two
   const int further = std::min(static_cast<int>(losses) - 2, kLongest);
-  TryAgain(id, further < 0 ? Duration(0) : Duration(std::chrono::seconds(1 << further)));
+  TryAgain(id, std::max(Held(id), further < 0 ? Duration(0) : Duration(std::chrono::seconds(1 << further))));
 }
 
 void Fates::AfterLossAhead(TaskId id) {
@@ -226,8 +231,9 @@ void Fates::AfterReturn(TaskId id) {
 
 /// What was sent and has not begun goes to its old place in the queues.
 void Fates::ToOldPlace(TaskId id) {
-  if (tasks[id].cancelled() || stopped_ || Pointless(id) || tasks[id].waits() > 0 || !MayFit(id)) {
-    TryAgain(id);
+  if (tasks[id].cancelled() || stopped_ || Pointless(id) || tasks[id].waits() > 0 || !MayFit(id) ||
+      Held(id) > Duration(0)) {
+    TryAgain(id, Held(id));
     return;
   }
   tasks.MakeWaiting(id);

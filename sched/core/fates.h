@@ -47,6 +47,8 @@ class Fates : protected Moves {
   void AfterLossAhead(TaskId id);
   /// The task was sent, and comes back as if it had not been.
   void AfterReturn(TaskId id);
+  /// The attempt has left a checkpoint, so long after it was asked (0: nobody knows); its task goes on from there.
+  void AfterCheckpoint(TaskId id, Duration took);
   /// A node where tasks fail one after the other, at once, is put aside when others end theirs, and suspect
   /// until then; but not when they fail everywhere, and never the last one. Returns whether the node may be
   /// to blame.
@@ -76,6 +78,16 @@ class Fates : protected Moves {
   bool stopped() const { return stopped_; }
   TaskId stopped_by() const { return stopped_by_; }
 
+  // --- tasks that are to leave their nodes (leaving.cc)
+  /// One that is at a node: it is asked back, or for a checkpoint.
+  void SendAway(TaskId id);
+  void AskForCheckpoint(TaskId id);
+  /// Those of a node that write checkpoints; all of them that will have to soon, as the allocation ends.
+  void SendAwayFrom(NodeId node);
+  void SendAwayBefore(Time end);
+  /// To that node, or, without one, to another server.
+  void MoveTask(TaskId id, NodeId to);
+
   // --- once for all events of an instant
   /// What nodes can give, or tasks ask for, has changed.
   void NoteCapacity() { capacity_changed_ = true; }
@@ -103,9 +115,12 @@ class Fates : protected Moves {
   void Fail(TaskId id, Reason reason);
   void GiveUpImpossible(TaskId id);
   bool MayFit(TaskId id);
+  /// So long it is kept from all nodes, as it is to go where it was moved to.
+  Duration Held(TaskId id) const;
   void ToOldPlace(TaskId id);
   void CountFailure(TaskId id);
 
+  Time ask_at_ = Time::max();  // some are to leave their nodes then
   bool stopped_ = false;
   TaskId stopped_by_;
   // Tasks that are settled as something else than done, while what needs them is not settled yet.

@@ -22,7 +22,7 @@ uint64_t RoundUp(uint64_t value) {
 order::Lane Lanes::LaneOf(const graph::Profile& profile, uint32_t nodes) {
   const Shape part = profile.Part(std::max(1u, nodes), 0);
   return {std::max(1u, part.cores), part.devices,      part.memory, part.nodes,
-          part.whole_node,          profile.time_limit};
+          part.whole_node,          profile.time_limit,     profile.least_time()};
 }
 
 order::LaneId Lanes::Of(const graph::Graph& graph, TaskId task) {
@@ -31,6 +31,7 @@ order::LaneId Lanes::Of(const graph::Graph& graph, TaskId task) {
   order::LaneId& lane = of_profile_[profile.value];
   if (lane == order::kNoLane) {
     const graph::Profile& p = graph.profile(profile);
+    if (p.checkpoint.on()) most_checkpoint_time_ = std::max(most_checkpoint_time_, p.checkpoint.time);
     lane = FindOrAdd(LaneOf(p, p.shape.nodes));
   }
   return lane;
@@ -45,10 +46,11 @@ order::LaneId Lanes::FindOrAdd(order::Lane lane) {
   // search.
   if (size() >= kManyLanes) {
     lane.time_limit = Duration(static_cast<int64_t>(RoundUp(static_cast<uint64_t>(lane.time_limit.count()))));
+    lane.least_time = Duration(static_cast<int64_t>(RoundUp(static_cast<uint64_t>(lane.least_time.count()))));
     lane.memory = RoundUp(lane.memory);
   }
   if (const order::LaneId known = table_.Find(lane); known != order::kNoLane) return known;
-  timed_ |= lane.time_limit.count() > 0;
+  timed_ |= lane.least_time.count() > 0;
   gangs_ |= lane.nodes > 1;
   if (size() == order::kNoLane) {
     table_.WidenLast(lane);
@@ -62,7 +64,7 @@ std::string Lanes::FindBroken() const {
   if (kinds_.size() != table_.size()) return StrCat(table_.size(), " lanes, said ", kinds_.size());
   bool timed = false, gangs = false;
   for (size_t lane = 0; lane < size(); ++lane) {
-    timed |= table_[lane].time_limit.count() > 0;
+    timed |= table_[lane].least_time.count() > 0;
     gangs |= table_[lane].nodes > 1;
   }
   if (timed != timed_) return "whether a lane has a time limit";

@@ -29,6 +29,9 @@ class Lanes {
     return profile.ranks > 1 && profile.shape.nodes <= 1 && !profile.shape.whole_node;
   }
 
+  /// Whether tasks of some lane write checkpoints, and the longest that one of these may take.
+  bool checkpointed() const { return most_checkpoint_time_ > Duration(0); }
+  Duration most_checkpoint_time() const { return most_checkpoint_time_; }
   /// Whether some lane has a time limit.
   bool timed() const { return timed_; }
   /// Whether the lane's tasks may not start, as their time limit does not fit any more.
@@ -70,6 +73,7 @@ class Lanes {
   std::vector<Kind> kinds_;
   std::vector<order::LaneId> of_profile_;
   bool timed_ = false, gangs_ = false;
+  Duration most_checkpoint_time_{0};
 };
 
 }  // namespace harrow::core

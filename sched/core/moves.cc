@@ -212,6 +212,7 @@ void Moves::Place(TaskId id, NodeId node, TakenFrom from, bool sent_ahead) {
   tasks.Send(id, node, from, sent_ahead);
   if (placing.on()) placing.Begins(id, now);
   nodes.Enter(node, id);
+  if (lanes.checkpointed() && graph.profile(id).checkpoint.on()) checkpoints.Enter(id);
   if (sent_ahead) {
     ahead.Add(node, id);
   } else {
@@ -259,6 +260,7 @@ void Moves::Vacate(TaskId id) {
   const NodeId node = task.node();
   nodes.Touch(node);
   nodes.Leave(node, id);
+  if (lanes.checkpointed()) checkpoints.Leave(id);
   if (lanes.gangs()) run_times.End(id);
   if (task.recalled()) ahead.CountAnswer(node);
   if (task.releaser()) {

@@ -36,7 +36,7 @@ size_t Parts::memory() const {
 std::string Parts::FindBroken(bool stopped) const {
   for (const std::string& broken :
        {tasks.FindBroken(graph), nodes.FindBroken(), lanes.FindBroken(), queues.FindBroken(),
-        holds.FindBroken(), gangs.FindBroken(), ahead.FindBroken(nodes)}) {
+        holds.FindBroken(), gangs.FindBroken(), ahead.FindBroken(nodes), checkpoints.FindBroken()}) {
     if (!broken.empty()) return broken;
   }
   std::vector<uint32_t> in_flight(nodes.size());

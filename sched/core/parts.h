@@ -6,6 +6,7 @@
 #include "core/ahead.h"
 #include "core/backups.h"
 #include "core/bounds.h"
+#include "core/checkpoints.h"
 #include "core/companions.h"
 #include "core/copies.h"
 #include "core/event.h"
@@ -107,6 +108,7 @@ struct Parts {
   Bounds bounds;
   Streams streams;
   Placing placing;
+  Checkpoints checkpoints;
   // No node is expected but those that are expected now.
   bool nodes_known = false;
   // So are other servers, which may have such as are asked for.

@@ -72,6 +72,11 @@ class Scheduler::Impl : private Dispatch {
   void On(const CopyFailed& e);
   void On(const CancelRequested& e);
   void On(const BestKnown& e) { LearnBest(e.value); }
+  void On(const NodeDrained& e);
+  void On(const MoveRequested& e) {
+    if (tasks.Has(e.task)) MoveTask(e.task, e.node);
+  }
+  void On(const CheckpointMissed& e);
   void On(const DrainRequested&) { Stop(TaskId()); }
   void On(const RoundTripMeasured& e);
   void On(const EndTimeKnown& e);
@@ -138,7 +143,9 @@ void Scheduler::Impl::PrefetchEnd(TaskId id, int step) const {
 }
 
 void Scheduler::Impl::Finish() {
+  SendAwayBefore(end_);
   PruneNewcomers();
+  SendMoved();
   SettleAll();
   SettleImpossible();
   LookForSources();
@@ -176,7 +183,7 @@ void Scheduler::Impl::Finish() {
 /// Lanes whose declared time no longer fits may not start, as long as it does not.
 void Scheduler::Impl::BarLanes() {
   for (order::LaneId lane = 0; lane < lanes.size(); ++lane) {
-    const Duration limit = lanes[lane].time_limit;
+    const Duration limit = lanes[lane].least_time;
     const bool barred = limit.count() > 0 && end_ != Time::max() && (end_ - now) < limit;
     if (lanes.barred(lane) != barred) gangs.Look();
     if (lanes.barred(lane) && !barred) {
@@ -226,6 +233,7 @@ void Scheduler::Impl::On(const TasksTaken& e) {
     if (!tasks.Has(id) || tasks.state(id) > TaskState::kReady || graph.has_streams(id)) continue;
     Unqueue(id);
     if (placing.on()) placing.Leaves(id);
+    checkpoints.Forget(id);
     tasks.SetElsewhere(id);
   }
 }
@@ -310,6 +318,11 @@ void Scheduler::Impl::On(const TaskStarted& e) {
     tasks.Run(id);
     // Until now it was only asked back.
     if (recalled && task.cancelled()) actions->push_back(CancelOf(id));
+    if (!graph.profile(id).checkpoint.on()) {
+      if (checkpoints.any_move()) checkpoints.Forget(id);
+    } else if (checkpoints.wanted(id)) {
+      AskForCheckpoint(id);
+    }
     return;
   }
   // An earlier server had it make lost outputs again. Whether they are missing is known when all that nodes
@@ -377,6 +390,8 @@ void Scheduler::Impl::On(const TaskEnded& e) {
     AfterLoss(id);
   } else if (std::holds_alternative<Rewound>(e.outcome) || piped == Piped::kVoid) {
     AfterRewind(id);
+  } else if (const auto* left = std::get_if<Checkpointed>(&e.outcome)) {
+    AfterCheckpoint(id, left->took);
   } else if (failed != nullptr) {
     if (AfterNoRoom(id, e.node, failed->no_room, e.run_time)) return;
     const bool suspect = suspects.Has(e.node);
@@ -440,6 +455,8 @@ void Scheduler::Impl::AskAgain(NodeId id) {
       actions->push_back(TakeBack{tasks.latest(each), id});
     } else if (tasks[each].cancelled() || gangs.broken(each)) {
       actions->push_back(CancelOf(each));
+    } else if (checkpoints.asked(each)) {
+      actions->push_back(AskCheckpoint{tasks.latest(each), id});
     }
   }
 }
@@ -474,6 +491,17 @@ void Scheduler::Impl::On(const NodeLost& e) {
 
 void Scheduler::Impl::On(const NodeClosed& e) {
   if (nodes.Open(e.node)) CloseNode(e.node);
+}
+
+void Scheduler::Impl::On(const NodeDrained& e) {
+  if (!nodes.Joined(e.node)) return;
+  On(NodeClosed{e.node});
+  SendAwayFrom(e.node);
+}
+
+void Scheduler::Impl::On(const CheckpointMissed& e) {
+  const TaskId id = e.attempt.task;
+  if (tasks.Has(id) && tasks.IsAt(e.attempt, tasks[id].node())) checkpoints.Miss(id);
 }
 
 void Scheduler::Impl::On(const FileStored& e) {
@@ -542,6 +570,13 @@ uint32_t Scheduler::attempts(TaskId task) const {
 bool Scheduler::MayAdopt(AttemptId attempt) const {
   const TaskTable& tasks = impl_->parts().tasks;
   return tasks.Has(attempt.task) && tasks.MayAdopt(attempt);
+}
+uint32_t Scheduler::counted_attempts(TaskId task) const {
+  const TaskTable& tasks = impl_->parts().tasks;
+  return tasks.Has(task) ? static_cast<uint32_t>(std::max<int64_t>(0, tasks.failures(task) + tasks[task].losses())) : 0;
+}
+bool Scheduler::IsMoving(TaskId task) const {
+  return impl_->parts().checkpoints.move(task).has_value();
 }
 uint32_t Scheduler::losses(TaskId task) const {
   const TaskTable& tasks = impl_->parts().tasks;

@@ -124,7 +124,7 @@ struct ReadyKind {
 };
 
 /// How a task came to the node it was assigned to.
-enum class TakenFrom : uint8_t { kNothing, kNodeQueue, kRemoteQueue, kSteal, kAdopted, kGang };
+enum class TakenFrom : uint8_t { kNothing, kNodeQueue, kRemoteQueue, kSteal, kAdopted, kGang, kMoved };
 
 /// Why a task is where it is, for people.
 struct Explanation {
@@ -169,6 +169,10 @@ class Scheduler {
   uint32_t attempts(TaskId task) const;
   NodeId node(TaskId task) const;
   uint32_t losses(TaskId task) const;
+  /// Without those that cost nothing.
+  uint32_t counted_attempts(TaskId task) const;
+  /// Is it to go elsewhere (MoveRequested), and has not yet?
+  bool IsMoving(TaskId task) const;
   /// Would TaskStarted of that attempt, which this scheduler does not believe to be in flight, be taken in?
   bool MayAdopt(AttemptId attempt) const;
   const Counts& counts() const;

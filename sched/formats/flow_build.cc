@@ -325,6 +325,7 @@ struct FlowBuilder::Impl {
   struct ProfileTexts {
     std::vector<std::pair<std::string graph::Profile::*, ParsedText>> texts;
     std::vector<std::pair<size_t, ParsedText>> env;
+    std::optional<ParsedText> restart;
     bool constant = true;
   };
 
@@ -351,6 +352,10 @@ struct FlowBuilder::Impl {
         parsed.env.emplace_back(i, std::move(*text));
       }
     }
+    if (const auto at = task.places.find("restart_command"); at != task.places.end()) {
+      parsed.restart = Parse({profile.restart_command, at->second}, BraceText::Use::kShell, keys);
+      parsed.constant &= !parsed.restart || parsed.restart->text.constant();
+    }
     return parsed;
   }
 
@@ -364,6 +369,12 @@ struct FlowBuilder::Impl {
     for (const auto& [index, text] : parsed.env) {
       profile.env[index].second.clear();
       text.text.Expand(values, &profile.env[index].second);
+    }
+    if (parsed.restart) {
+      profile.restart_command.clear();
+      const Status filled = parsed.restart->text.ExpandCommand(values, &profile.restart_command);
+      if (!filled.ok() && problems->empty()) problems->Add(parsed.restart->place, filled.message());
+      FindRestartForm(&profile);
     }
     return graph->AddProfile(profile);
   }

@@ -301,6 +301,13 @@ class FlowReader {
       attributes->bound = *node.value<double>();
       return;
     }
+    if (key == "checkpoint_files" && node.is_array()) {
+      std::string names;
+      // Each ends a line, so that one alone may hold commas.
+      for (const toml::node& item : *node.as_array()) names += StrCat(ScalarText(item).value_or(""), "\n");
+      if (const Status status = SetAttribute(key, names, attributes); !status.ok()) Problem(place, status.message());
+      return;
+    }
     const std::optional<std::string> text = ScalarText(node);
     const bool number = node.is_number();
     if (!text || node.is_floating_point()) {
@@ -318,7 +325,10 @@ class FlowReader {
     if (key == "keep" || key == "whole_node") return StrCat(key, " = true");
     if (key == "retry_on") return "retry_on = [1, 137]";
     if (key == "bound") return "a number: bound = 3.25";
-    for (std::string_view text : {"cwd", "kind", "stdin", "stdout", "stderr", "shell"}) {
+    if (key == "checkpoint") return "checkpoint = \"app\"";
+    if (key == "checkpoint_files") return "checkpoint_files = [\"state.*\"]";
+    if (key == "checkpoint_every" || key == "checkpoint_time") return StrCat(key, " = \"10m\"");
+    for (std::string_view text : {"cwd", "kind", "stdin", "stdout", "stderr", "shell", "restart_command", "checkpoint_ask", "checkpoint_ranks", "checkpoint_signal"}) {
       if (key == text) return StrCat("a text: ", key, " = \"", key == "shell" ? "bash" : "...", "\"");
     }
     return StrCat("a whole number: ", key, " = 1");

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <csignal>
+#include <cstring>
 #include <utility>
 
 #include "base/text.h"
+#include "formats/command_form.h"
 #include "formats/problems.h"
 #include "formats/text_rules.h"
 
@@ -71,7 +74,110 @@ Status SetRetryOn(std::string_view value, std::vector<int32_t>* out) {
   return Status();
 }
 
+/// "USR1", "SIGUSR1" or "10".
+Status SetSignal(std::string_view key, std::string_view value, int32_t* out) {
+  std::string_view name = value;
+  if (name.starts_with("SIG")) name.remove_prefix(3);
+  for (int number = 1; number < NSIG; ++number) {
+    const char* const abbreviation = sigabbrev_np(number);
+    if (name != StrCat(number) && (abbreviation == nullptr || name != abbreviation)) continue;
+    if (number == SIGKILL || number == SIGSTOP || number == SIGCONT || number == SIGTERM || number == SIGCHLD) break;
+    *out = number;
+    return Status();
+  }
+  return Invalid(StrCat(key, " cannot be \"", Printable(value), "\"; write a signal that the program catches and that ends nothing by itself: USR1 or USR2"));
+}
+
+/// Names below the checkpoint directory, one a line, or with commas between them.
+Status SetCheckpointFiles(std::string_view value, std::vector<std::string>* out) {
+  const char between = value.find('\n') != std::string_view::npos ? '\n' : ',';
+  out->clear();
+  while (!value.empty()) {
+    const std::string_view name = value.substr(0, value.find(between));
+    value.remove_prefix(std::min(value.size(), name.size() + 1));
+    const std::string inside = StrCat("/", name, "/");
+    if (name.empty() || name.front() == '/' || inside.find("/../") != std::string::npos || inside.find("/./") != std::string::npos)
+      return Invalid(StrCat("checkpoint_files cannot hold \"", Printable(name), "\"; write names below HARROW_CHECKPOINT_DIR: checkpoint_files = [\"state.*\"]"));
+    out->emplace_back(name);
+  }
+  if (out->empty()) return Invalid("checkpoint_files names no file; leave it out where a checkpoint is all that is in HARROW_CHECKPOINT_DIR");
+  return Status();
+}
+
+/// A key about checkpoints; false: it is none.
+bool SetCheckpoint(std::string_view key, std::string_view value, graph::Profile* profile, Status* status) {
+  using Checkpointing = graph::Checkpointing;
+  Checkpointing& checkpoint = profile->checkpoint;
+  const auto choose = [&](std::initializer_list<std::string_view> words, std::string_view right) -> size_t {
+    const auto* const at = std::find(words.begin(), words.end(), value);
+    if (at == words.end()) *status = Invalid(StrCat(key, " cannot be \"", Printable(value), "\"; ", right));
+    return static_cast<size_t>(at - words.begin());
+  };
+  const auto time = [&](Duration* out) {
+    *status = SetTime(key, value, out);
+    if (status->ok() && *out < std::chrono::milliseconds(100))
+      *status = Invalid(StrCat(key, " is less than a tenth of a second; write ", key, " = \"1m\""));
+  };
+  if (key == "checkpoint") {
+    const size_t by = choose({"none", "app"}, "write app where the program writes its checkpoints itself, or none");
+    if (status->ok()) checkpoint.by = static_cast<Checkpointing::By>(by);
+  } else if (key == "checkpoint_ask") {
+    const size_t ask = choose({"signal", "file", "none"},
+                              "write signal, file where the program looks for the file $HARROW_CHECKPOINT_REQUEST, or none where it "
+                              "writes checkpoints by itself");
+    if (status->ok()) checkpoint.ask = static_cast<Checkpointing::Ask>(ask);
+  } else if (key == "checkpoint_ranks") {
+    const size_t which = choose({"one", "all"}, "write one where rank 0 tells the others, or all where each is to be asked");
+    if (status->ok()) checkpoint.ask_all = which == 1;
+  } else if (key == "checkpoint_signal") {
+    *status = SetSignal(key, value, &checkpoint.signal);
+  } else if (key == "checkpoint_status") {
+    *status = SetInteger(key, value, 1, 125, &checkpoint.status);
+  } else if (key == "checkpoint_files") {
+    *status = SetCheckpointFiles(value, &checkpoint.files);
+  } else if (key == "checkpoint_every") {
+    time(&checkpoint.every);
+  } else if (key == "checkpoint_time") {
+    time(&checkpoint.time);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+/// What a key about checkpoints needs, and the task does not say.
+Status CheckpointContradiction(std::string_view key, const graph::Profile& profile) {
+  const graph::Checkpointing& checkpoint = profile.checkpoint;
+  using Ask = graph::Checkpointing::Ask;
+  if (key == "checkpoint") {
+    if (checkpoint.on() && checkpoint.ask == Ask::kNone && checkpoint.files.empty())
+      return Invalid(
+          "checkpoint_ask = \"none\" needs the names of what the program writes, else nobody knows which of it is whole; write "
+          "checkpoint_files = [\"state.*\"]");
+    return Status();
+  }
+  if (!key.starts_with("checkpoint_") && key != "restart_command") return Status();
+  if (!checkpoint.on())
+    return Invalid(StrCat(key, " is about checkpoints, and the task writes none; write checkpoint = \"app\", or leave ", key, " out"));
+  if (checkpoint.ask == Ask::kNone && key == "checkpoint_every")
+    return Invalid("checkpoint_every says how often the program is asked, and checkpoint_ask = \"none\" that it is not; leave one of both out");
+  if (checkpoint.ask != Ask::kSignal && key == "checkpoint_signal")
+    return Invalid("checkpoint_signal says what asks for a checkpoint, and checkpoint_ask that no signal does; leave one of both out");
+  if (checkpoint.ask == Ask::kNone && key == "checkpoint_status")
+    return Invalid("checkpoint_status is how the program ends when it was asked, and checkpoint_ask = \"none\" says that it is not; leave one of both out");
+  if (key == "checkpoint_ranks" && profile.ranks == 0)
+    return Invalid("checkpoint_ranks says which ranks are asked, and the task has none; write ranks = N, or leave checkpoint_ranks out");
+  return Status();
+}
+
 }  // namespace
+
+void FindRestartForm(graph::Profile* profile) {
+  std::string argv;
+  if (profile->restart_command.empty()) return;
+  profile->restart_form = profile->shell.empty() ? Classify(profile->restart_command, &argv) : graph::CommandForm::kShell;
+  if (profile->restart_form == graph::CommandForm::kArgv) profile->restart_command.swap(argv);
+}
 
 uint32_t TaskAttributes::NodesOfRanks() const {
   if (ranks_per_node == 0) return profile.shape.nodes;
@@ -80,6 +186,7 @@ uint32_t TaskAttributes::NodesOfRanks() const {
 
 graph::Profile TaskAttributes::Resolved() const {
   graph::Profile resolved = profile;
+  FindRestartForm(&resolved);
   if (resolved.ranks > 0) {
     resolved.shape.nodes = NodesOfRanks();
     const uint64_t here = RanksOn(resolved.ranks, resolved.shape.nodes, 0);
@@ -97,7 +204,9 @@ const std::vector<std::string_view>& AttributeKeys() {
       "cores",  "memory",  "gpus",     "nodes",       "whole_node", "ranks",      "ranks_per_node", "mpi",
       "time",   "retries", "retry_on", "retry_delay", "cwd",        "kind",       "stdin",          "stdout",
       "stderr", "shell",   "priority", "keep",        "replicas",   "missing_ok", "run_time",
-      "bound"};
+      "bound",
+      "checkpoint", "checkpoint_ask", "checkpoint_ranks", "checkpoint_signal", "checkpoint_status", "checkpoint_files",
+      "checkpoint_every", "checkpoint_time", "restart_command"};
   return keys;
 }
 
@@ -154,9 +263,11 @@ Status SetAttribute(std::string_view key, std::string_view value, TaskAttributes
     attributes->run_time = time;
     return Status();
   }
+  if (Status status; SetCheckpoint(key, value, &profile, &status)) return status;
   const std::pair<std::string_view, std::string*> texts[] = {
       {"cwd", &profile.cwd},          {"kind", &attributes->kind},      {"shell", &profile.shell},
-      {"stdin", &profile.stdin_path}, {"stdout", &profile.stdout_path}, {"stderr", &profile.stderr_path}};
+      {"stdin", &profile.stdin_path}, {"stdout", &profile.stdout_path}, {"stderr", &profile.stderr_path},
+      {"restart_command", &profile.restart_command}};
   for (const auto& [name, text] : texts) {
     if (name != key) continue;
     if (value.empty()) return Invalid(StrCat(key, " is empty; leave it out for its default"));
@@ -209,6 +320,7 @@ Status Contradiction(std::string_view key, const TaskAttributes& attributes) {
     return Invalid(StrCat("nodes are ", profile.shape.nodes, ", and the task has only ",
                           written(profile.ranks, "rank"),
                           ", one of a node at least; write nodes = ", profile.ranks, " or fewer"));
+  HARROW_RETURN_IF_ERROR(CheckpointContradiction(key, profile));
   if (key != "ranks" || profile.ranks == 0) return Status();
   const uint32_t nodes = attributes.NodesOfRanks();
   if (profile.shape.whole_node && nodes == 1)
@@ -269,6 +381,9 @@ std::string SuggestKey(std::string_view word, const std::vector<std::string_view
       {"array", "each"},
       {"environment", "env"},
       {"retry", "retries"},
+      {"ckpt", "checkpoint"},
+      {"checkpoint_interval", "checkpoint_every"},
+      {"restart", "restart_command"},
       {"nice", "priority"}};
   for (const auto& [elsewhere, here] : kElsewhere) {
     if (elsewhere == word && std::find(known.begin(), known.end(), here) != known.end())

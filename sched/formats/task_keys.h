@@ -29,6 +29,9 @@ struct TaskAttributes {
   uint32_t NodesOfRanks() const;
 };
 
+/// How its restart_command is started, of which every text is filled in.
+void FindRestartForm(graph::Profile* profile);
+
 /// Sets one attribute from its text. kInvalid: unknown key or bad value; the text says what is wrong and what
 /// would be right.
 Status SetAttribute(std::string_view key, std::string_view value, TaskAttributes* attributes);

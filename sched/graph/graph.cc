@@ -39,6 +39,8 @@ size_t HashOf(const Profile& profile) {
   Combine(&hash, text(profile.stdin_path));
   Combine(&hash, text(profile.stdout_path));
   Combine(&hash, text(profile.stderr_path));
+  Combine(&hash, text(profile.restart_command));
+  Combine(&hash, static_cast<size_t>(profile.checkpoint.by));
   return hash;
 }
 
@@ -54,6 +56,12 @@ Shape Profile::Part(uint32_t nodes, uint32_t index) const {
   part.cores = std::max(1u, shape.cores / most) * here;
   part.devices = shape.devices / most * here;
   return part;
+}
+
+Duration Profile::least_time() const {
+  const Duration until_next = 2 * checkpoint.time;
+  if (!checkpoint.on()) return time_limit;
+  return time_limit > Duration(0) ? std::min(time_limit, until_next) : until_next;
 }
 
 uint64_t Profile::all_cores() const {

@@ -18,6 +18,7 @@
 #include "base/source_place.h"
 #include "base/status.h"
 #include "base/time.h"
+#include "graph/checkpoint.h"
 #include "graph/file_table.h"
 #include "graph/text_arena.h"
 
@@ -81,12 +82,18 @@ struct Profile {
   Duration warn_before{0};
   // To the task's own process alone; else to each srun that it has started, for its step.
   bool warn_alone = false;
+  Checkpointing checkpoint;
+  // An attempt that goes on from a checkpoint executes this instead of the task's command; empty: it does not.
+  std::string restart_command;
+  CommandForm restart_form = CommandForm::kWords;
 
   /// Nothing else runs on its nodes: it says so, or has several and no ranks that would tell what it needs of
   /// each.
   bool whole_nodes() const { return shape.whole_node || (shape.nodes > 1 && ranks == 0); }
   /// What of a task with ranks is on the `index`th of so many nodes; of one without: what it asks of each.
   Shape Part(uint32_t nodes, uint32_t index) const;
+  /// With less time left before its allocation ends it is not started; 0: it is whatever is left.
+  Duration least_time() const;
   /// On all of its nodes together; of whole nodes those that it names.
   uint64_t all_cores() const;
   bool operator==(const Profile&) const = default;

@@ -26,6 +26,7 @@ enum class End : uint8_t {
   kLost = 8,           // lost
   kMissingOutput = 9,  // missing_output
   kRewound = 10,       // rewound: what it had read of a stream was void
+  kCheckpointed = 11,  // checkpointed
 };
 enum class TaskFate : uint8_t { kOpen = 0, kDone = 1, kFailed = 2, kSkipped = 3, kCancelled = 4, kPruned = 5 };
 

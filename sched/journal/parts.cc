@@ -26,17 +26,19 @@ int64_t EndedWhen(const PartRecord& part) {
 }  // namespace
 
 size_t DecidingPart(std::span<const PartRecord> parts) {
-  std::optional<size_t> first, asked;
+  std::optional<size_t> first, asked, left;
   for (size_t i = 0; i < parts.size(); ++i) {
     const PartRecord& part = parts[i];
     if (Succeeded(part)) continue;
-    if (WasAsked(part)) {
+    if (part.end == End::kCheckpointed) {
+      if (!left || part.part < parts[*left].part) left = i;
+    } else if (WasAsked(part)) {
       if (!asked) asked = i;
     } else if (!first || EndedWhen(part) < EndedWhen(parts[*first])) {
       first = i;
     }
   }
-  return first.value_or(asked.value_or(0));
+  return first.value_or(left.value_or(asked.value_or(0)));
 }
 
 std::optional<uint32_t> RankIn(std::string_view message) {

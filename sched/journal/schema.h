@@ -49,16 +49,22 @@ CREATE VIEW tasks AS
     LEFT JOIN tries n ON n.task = t.id LEFT JOIN attempt a ON a.id = n.last;
 )sql");
 }
-/// The view of attempts; they can be rewound since format 7.
+/// How an attempt, or a part of one, ended: `rest` of the word CASE; it can be rewound, or leave a checkpoint, since format 7.
+inline std::string OutcomeText(std::string_view rest, uint32_t format) {
+  return StrCat("CASE ", rest, format >= 7 ? " WHEN 10 THEN 'rewound' WHEN 11 THEN 'checkpointed'" : "", " END AS outcome,");
+}
+/// The view of attempts.
 inline std::string AttemptsView(uint32_t format) {
   return StrCat(R"sql(
 CREATE VIEW attempts AS
   WITH node_name AS (SELECT node, name, max(id) FROM node GROUP BY node)
   SELECT a.id, t.name AS task, t.kind, a.attempt, n.name AS node,
-    CASE a.outcome WHEN 1 THEN 'exited' WHEN 2 THEN 'signaled' WHEN 3 THEN 'timed_out' WHEN 4 THEN 'out_of_memory'
+    )sql",
+                OutcomeText(R"sql(a.outcome WHEN 1 THEN 'exited' WHEN 2 THEN 'signaled' WHEN 3 THEN 'timed_out' WHEN 4 THEN 'out_of_memory'
       WHEN 5 THEN 'cancelled' WHEN 6 THEN 'interrupted' WHEN 7 THEN 'not_started' WHEN 8 THEN 'lost'
       WHEN 9 THEN 'missing_output')sql",
-                format >= 7 ? " WHEN 10 THEN 'rewound'" : "", R"sql( END AS outcome,
+                            format),
+                R"sql(
     a.code, CASE WHEN a.start_ns > 0 THEN strftime('%Y-%m-%dT%H:%M:%fZ', a.start_ns / 1e9, 'unixepoch') END AS start,
     CASE WHEN a.end_ns > 0 THEN strftime('%Y-%m-%dT%H:%M:%fZ', a.end_ns / 1e9, 'unixepoch') END AS "end",
     CASE WHEN a.start_ns > 0 THEN (a.end_ns - a.start_ns) / 1e9 END AS run_s, a.user_us / 1e6 AS user_s,
@@ -68,8 +74,7 @@ CREATE VIEW attempts AS
   FROM attempt a LEFT JOIN task t ON t.id = a.task LEFT JOIN node_name n ON n.node = a.node;
 )sql");
 }
-inline constexpr const char* kViews = R"sql(
-CREATE VIEW copies AS
+inline constexpr const char* kViews = R"sql(CREATE VIEW copies AS
   WITH node_name AS (SELECT node, name, max(id) FROM node GROUP BY node)
   SELECT c.id, c.path, t.name AS task, t.kind, f.name AS from_node, n.name AS to_node, c.bytes,
     strftime('%Y-%m-%dT%H:%M:%fZ', c.end_ns / 1e9, 'unixepoch') AS "end"
@@ -90,19 +95,24 @@ CREATE TABLE commit_group (id INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, time_
   attempts INTEGER NOT NULL, fates INTEGER NOT NULL, nodes INTEGER NOT NULL, copies INTEGER NOT NULL, facts INTEGER NOT NULL,
   parts INTEGER NOT NULL, chain INTEGER NOT NULL);
 )sql";
-inline constexpr const char* kViewsSince4 = R"sql(
+inline std::string PartsView(uint32_t format) {
+  return StrCat(R"sql(
 CREATE VIEW parts AS
   WITH node_name AS (SELECT node, name, max(id) FROM node GROUP BY node)
   SELECT p.id, t.name AS task, p.attempt, p.part, n.name AS node, p.ranks,
-    CASE p.outcome WHEN 1 THEN 'exited' WHEN 2 THEN 'signaled' WHEN 3 THEN 'timed_out' WHEN 4 THEN 'out_of_memory'
+    )sql",
+                OutcomeText(R"sql(p.outcome WHEN 1 THEN 'exited' WHEN 2 THEN 'signaled' WHEN 3 THEN 'timed_out' WHEN 4 THEN 'out_of_memory'
       WHEN 5 THEN 'cancelled' WHEN 6 THEN 'interrupted' WHEN 7 THEN 'not_started' WHEN 8 THEN 'lost'
-      WHEN 9 THEN 'missing_output' END AS outcome,
+      WHEN 9 THEN 'missing_output')sql",
+                            format),
+                R"sql(
     p.code, CASE WHEN p.start_ns > 0 THEN (p.end_ns - p.start_ns) / 1e9 END AS run_s, p.user_us / 1e6 AS user_s,
     p.system_us / 1e6 AS system_s,
     CASE WHEN p.max_rss_kib > 0 THEN p.max_rss_kib END AS max_rss_kib, p.stdout_bytes, p.stderr_bytes, p.cores,
     p.message
   FROM part p LEFT JOIN task t ON t.id = p.task LEFT JOIN node_name n ON n.node = p.node;
-)sql";
+)sql");
+}
 
 inline constexpr const char* kTablesSince5 = R"sql(
 CREATE TABLE move (id INTEGER PRIMARY KEY, what INTEGER NOT NULL, giver INTEGER NOT NULL, number INTEGER NOT NULL,
@@ -123,7 +133,7 @@ CREATE VIEW moves AS
 /// All of it, of a journal of that format.
 inline std::string SchemaOf(uint32_t format) {
   std::string sql = StrCat(kTables, TasksView(format), AttemptsView(format), kViews);
-  if (format >= 4) sql += StrCat(kTablesSince4, kViewsSince4);
+  if (format >= 4) sql += StrCat(kTablesSince4, PartsView(format));
   if (format >= 5) sql += StrCat(kTablesSince5, kViewsSince5);
   return sql + (format >= 5 ? kGroupsOfFormat5 : format == 4 ? kGroupsOfFormat4 : kGroupsOfFormat3);
 }
@@ -132,9 +142,10 @@ inline std::string SchemaOf(uint32_t format) {
 /// what they are: they do not cover how many rows of a kind there are.
 inline std::string FromFormat(uint32_t format) {
   std::string sql = StrCat("DROP VIEW tasks; DROP VIEW attempts;", TasksView(7), AttemptsView(7));
+  if (format >= 4) sql += StrCat("DROP VIEW parts;", PartsView(7));
   if (format < 5) {
     sql += StrCat("CREATE TEMP TABLE earlier AS SELECT * FROM commit_group; DROP TABLE commit_group;",
-                  format < 4 ? StrCat(kTablesSince4, kViewsSince4) : "", kTablesSince5, kViewsSince5, kGroupsOfFormat5,
+                  format < 4 ? StrCat(kTablesSince4, PartsView(7)) : "", kTablesSince5, kViewsSince5, kGroupsOfFormat5,
                   "INSERT INTO commit_group SELECT id, epoch, time_ns, tasks, attempts, fates, nodes, copies, facts, ",
                   format < 4 ? "0" : "parts", ", 0, chain FROM earlier; DROP TABLE earlier;");
   }

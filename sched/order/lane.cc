@@ -42,6 +42,7 @@ void LaneTable::WidenLast(const Lane& lane) {
   last.devices = std::max(last.devices, lane.devices);
   last.memory = std::max(last.memory, lane.memory);
   last.time_limit = std::max(last.time_limit, lane.time_limit);
+  last.least_time = std::max(last.least_time, lane.least_time);
 }
 
 }  // namespace harrow::order

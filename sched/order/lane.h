@@ -26,6 +26,9 @@ struct Lane {
   uint32_t nodes = 1;
   bool whole_node = false;
   Duration time_limit{0};
+  // What is left of the allocation's time has to be so much for a task of it to start: the time limit, or, where it writes checkpoints,
+  // what makes one worth while.
+  Duration least_time{0};
 
   bool operator==(const Lane&) const = default;
   /// It asks for one core and nothing else: its tasks may be sent ahead.

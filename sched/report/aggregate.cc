@@ -52,6 +52,7 @@ void CountEnd(const Record& record, NodeRow* row) {
   if (record.end == End::kLost) {
     row->lost += WasAskedToEnd(record) ? 0 : 1;
   } else if (record.end != End::kInterrupted && record.end != End::kCancelled && record.end != End::kRewound &&
+             record.end != End::kCheckpointed &&
              !journal::Succeeded(record)) {
     ++row->failed;
   }

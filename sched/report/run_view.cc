@@ -56,6 +56,8 @@ std::string_view EndName(End end) {
       return "missing_output";
     case End::kRewound:
       return "rewound";
+    case End::kCheckpointed:
+      return "checkpointed";
   }
   return "unknown";
 }

@@ -147,11 +147,13 @@ std::string EndText(const journal::AttemptRecord& attempt) {
     case End::kNotStarted:
       return attempt.message.empty() ? "not started" : StrCat("not started: ", attempt.message);
     case End::kLost:
-      return "lost with its node";
+      return attempt.message.find("checkpoint") == std::string::npos ? "lost with its node" : attempt.message;
     case End::kMissingOutput:
       return attempt.message.empty() ? "did not write its outputs" : attempt.message;
     case End::kRewound:
       return attempt.message.empty() ? "what it had read was void" : attempt.message;
+    case End::kCheckpointed:
+      return attempt.message.empty() ? "left a checkpoint" : attempt.message;
   }
   return StrCat("end ", static_cast<unsigned>(attempt.end));
 }

@@ -33,6 +33,19 @@ void ProfileToProto(const graph::Profile& profile, uint32_t id, pb::Profile* out
   out->set_warn_signal(profile.warn_signal);
   out->set_warn_before_ns(profile.warn_before.count());
   out->set_warn_alone(profile.warn_alone);
+  if (!profile.checkpoint.on()) return;
+  const graph::Checkpointing& checkpoint = profile.checkpoint;
+  pb::Checkpointing* const how = out->mutable_checkpoint();
+  how->set_by(static_cast<uint32_t>(checkpoint.by));
+  how->set_ask(static_cast<uint32_t>(checkpoint.ask));
+  how->set_signal(checkpoint.signal);
+  how->set_status(checkpoint.status);
+  how->set_ask_all(checkpoint.ask_all);
+  for (const std::string& file : checkpoint.files) how->add_file(file);
+  how->set_every_ns(checkpoint.every.count());
+  how->set_time_ns(checkpoint.time.count());
+  how->set_restart_command(profile.restart_command);
+  how->set_restart_form(static_cast<uint32_t>(profile.restart_form));
 }
 
 graph::Profile ProfileFromProto(const pb::Profile& p) {
@@ -62,6 +75,19 @@ graph::Profile ProfileFromProto(const pb::Profile& p) {
   profile.warn_signal = p.warn_signal();
   profile.warn_before = Duration(p.warn_before_ns());
   profile.warn_alone = p.warn_alone();
+  if (p.has_checkpoint()) {
+    const pb::Checkpointing& how = p.checkpoint();
+    profile.checkpoint = {.by = static_cast<graph::Checkpointing::By>(how.by()),
+                          .ask = static_cast<graph::Checkpointing::Ask>(how.ask()),
+                          .signal = how.signal(),
+                          .status = how.status(),
+                          .ask_all = how.ask_all(),
+                          .files = {how.file().begin(), how.file().end()},
+                          .every = Duration(how.every_ns()),
+                          .time = Duration(how.time_ns())};
+    profile.restart_command = how.restart_command();
+    profile.restart_form = static_cast<graph::CommandForm>(how.restart_form());
+  }
   return profile;
 }
 

@@ -39,6 +39,11 @@ inline std::string BestPath(const std::string& dir) {
   return dir + "/best";
 }
 
+/// The checkpoints of a task (migrate/checkpoint_format.md), of a run.
+inline std::string CheckpointsPath(const std::string& run, std::string_view task) {
+  return StrCat(run, "/checkpoints/", task);
+}
+
 /// The script of an array, as it was when the run began: what its elements execute.
 inline std::string ScriptPath(const std::string& run) {
   return run + "/script";

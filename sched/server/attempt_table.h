@@ -42,6 +42,7 @@ struct Gang {
   std::vector<size_t> heard{};  // those that are over, in the order in which that was heard of
   Ending ending = Ending::kNo;  // why they were told to end
   std::string lost_why{};       // a node went away whose part had ended before
+  Duration checkpoint_took{0};  // of the part that was told of it
   bool given_up = false;        // the scheduler has, with the lead node; it waits for nothing more of it
   std::optional<made::Attempt> made{};  // what the lead node's part made of the task's outputs
 

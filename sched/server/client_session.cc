@@ -76,7 +76,8 @@ void ClientSession::OnMessage(std::string_view bytes) {
   }
   if (message.has_explain()) Explain(message.explain().task());
   if (message.has_cancel()) Cancel(message.cancel());
-  if (message.has_drain()) Drain();
+  if (message.has_drain()) message.drain().node().empty() ? Drain() : DrainNode(message.drain().node());
+  if (message.has_move()) Move(message.move());
   if (message.has_submit()) Submit(message.mutable_submit());
   if (message.has_offer()) Offer(message.mutable_offer());
   if (message.has_best()) {
@@ -148,6 +149,25 @@ void ClientSession::Drain() {
     AnswerOn(channel.get(), drains.ok(), drains.ok() ? 0 : 2,
              drains.ok() ? "its tasks go to the other allocations, and it ends when what runs has ended" : drains.message());
   });
+}
+
+void ClientSession::DrainNode(const std::string& name) {
+  const Status drains = hooks_.drain_node(name);
+  Answer(drains.ok(), drains.ok() ? 0 : 2,
+         drains.ok() ? "nothing more is started there; tasks that write checkpoints go on elsewhere, others end there" : drains.message());
+}
+
+void ClientSession::Move(const pb::MoveTask& request) {
+  constexpr int32_t kElsewhere = 5;
+  const std::optional<TaskId> task = Find(request.task());
+  if (!task) return;
+  const core::TaskState before = driver_->scheduler().state(*task);
+  const Status moves = hooks_.move(*task, request);
+  const Code why = moves.code();
+  Answer(moves.ok(), moves.ok() ? 0 : why == Code::kNotFound ? kElsewhere : why == Code::kInvalid ? 2 : 3,
+         !moves.ok()                              ? moves.message()
+         : before == core::TaskState::kRunning ? "it is asked for a checkpoint, and goes there when it has left one"
+                                               : "it goes there");
 }
 
 /// As of Drain().

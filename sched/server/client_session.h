@@ -25,6 +25,8 @@ class ClientSession {
     std::function<void(run::BestValue, Best::Told)> offer;
     std::function<const run::BestValue*()> best;  // null: none is known
     std::function<void(std::function<void(Status)>)> drain;
+    std::function<Status(const std::string&)> drain_node;
+    std::function<Status(TaskId, const pb::MoveTask&)> move;  // kNotFound: another server has the task
     std::function<bool()> takes_tasks;
     std::function<void(pb::Progress*)> tell_load;
     std::function<void(const std::vector<TaskId>&)> cancel;  // tasks of any server of the run
@@ -47,6 +49,8 @@ class ClientSession {
   void Explain(const std::string& name);
   void Cancel(const pb::CancelRequest& request);
   void Drain();
+  void DrainNode(const std::string& name);
+  void Move(const pb::MoveTask& request);
   void Submit(pb::SubmitRequest* request);
   void Offer(pb::OfferValue* offer);
   /// A task by name, or an answer that it is unknown.

@@ -73,7 +73,7 @@ int32_t ExitCodeOf(const journal::AttemptRecord& attempt) {
 
 /// It counts neither as a failure nor as a loss, and tells nothing of its task's fate.
 bool CostsNothing(const graph::Graph& graph, const journal::AttemptRecord& attempt) {
-  return attempt.end == journal::End::kRewound ||
+  return attempt.end == journal::End::kRewound || attempt.end == journal::End::kCheckpointed ||
          (journal::Succeeded(attempt) && !graph.streams_read(attempt.task).empty());
 }
 
@@ -150,6 +150,7 @@ Status RunDriver::Restore(const journal::History& history, made::Attempts made) 
                                           [&](const auto& node) { return !awaited_.contains(node->name); }));
     back_ = options_.nodes_expected - std::min<size_t>(gone, options_.nodes_expected);
   }
+  RestoreDrained(history);
   made_ = std::move(made);
   std::erase_if(made_, [this](const auto& known) {
     return known.first >= graph_.task_count() ||
@@ -162,10 +163,10 @@ Status RunDriver::Restore(const journal::History& history, made::Attempts made) 
     known_.local_bytes += static_cast<uint64_t>(std::max<int64_t>(attempt.local_bytes, 0));
     known_.remote_bytes += static_cast<uint64_t>(std::max<int64_t>(attempt.remote_bytes, 0));
     known_.home_bytes += static_cast<uint64_t>(std::max<int64_t>(attempt.home_bytes, 0));
-    // What succeeded made results, also where it is to run again.
+    // What succeeded made results, also where it is to run again; what goes on from a checkpoint finds what it has made.
     const auto known = made_.find(attempt.task.value);
     if (known != made_.end() && known->second.attempt <= attempt.attempt &&
-        attempt.end == journal::End::kExited && attempt.code == 0)
+        ((attempt.end == journal::End::kExited && attempt.code == 0) || attempt.end == journal::End::kCheckpointed))
       made_.erase(known);
     if (local_files() && attempt.end == journal::End::kExited && attempt.code == 0)
       success_ns_[attempt.task.value] = attempt.start_ns;
@@ -325,6 +326,8 @@ core::Outcome RunDriver::OutcomeOf(const journal::AttemptRecord& attempt, uint64
       return core::Lost{};
     case journal::End::kRewound:
       return core::Rewound{};
+    case journal::End::kCheckpointed:
+      return core::Checkpointed{};
     default:
       break;
   }
@@ -381,6 +384,8 @@ void RunDriver::Act(const Moment& moment, const core::Action& action) {
                           : StrCat("node ", node->name, " is put aside: ", aside->failures,
                                    " tasks in a row failed there at once"));
     }
+  } else if (const auto* ask = std::get_if<core::AskCheckpoint>(&action)) {
+    Act(*ask);
   } else if (const auto* copy = std::get_if<core::CopyFile>(&action)) {
     Act(*copy);
   } else if (const auto* drop = std::get_if<core::DropFile>(&action)) {
@@ -402,7 +407,7 @@ void RunDriver::Act(const Moment& moment, const core::Action& action) {
 
 void RunDriver::Settle(const Moment& moment, const core::TaskSettled& settled) {
   if (settled.reason == core::Reason::kNoTimeLeft) {
-    const Duration time = graph_.profile(settled.task).time_limit;
+    const Duration time = graph_.profile(settled.task).least_time();
     open_time_ = out_of_time_ ? std::min(open_time_, time) : time;
     out_of_time_ = true;
   }
@@ -483,6 +488,7 @@ pb::Task* RunDriver::SendTask(Node& node, const core::StartTask& start) {
   if (!name.empty()) message->set_name(name.data(), name.size());
   if (!graph_.streams_written(task).empty()) message->set_writes_streams(true);
   message->set_ahead(start.ahead);
+  if (graph_.profile(profile).checkpoint.on()) message->set_checkpoints(CheckpointsOf(task));
   return message;
 }
 

@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "base/time.h"
 #include "core/scheduler.h"
+#include "formats/identity.h"
 #include "journal/journal.h"
 #include "made/record.h"
 #include "run/flow_store.h"
@@ -125,6 +126,16 @@ class RunDriver {
   void NoteMadeElsewhere(const made::Attempts& made);
   /// Whether other servers are there: as long as they are, a task that fits no node here may fit one of theirs.
   void SetOthers(bool there);
+  // driver_checkpoints.cc: tasks that are sent elsewhere
+  /// Why a task that is here cannot go elsewhere. kNotFound: another server has it.
+  Status MayMove(TaskId task) const;
+  /// It goes on at that node: what runs there is asked for a checkpoint, and starts on the node as soon as that has room.
+  Status MoveToNode(const Moment& moment, TaskId task, const std::string& node);
+  /// It can be taken out (TakeOut) as soon as nothing of it is at a node.
+  Status MakeMovable(const Moment& moment, TaskId task);
+  /// Nothing more is started on the node, and what writes checkpoints leaves it.
+  Status DrainNode(const std::string& name);
+
   /// The run has found a value of so much.
   void LearnBest(double value);
   /// What other servers had is not to be had any more: it is left open.
@@ -246,6 +257,13 @@ class RunDriver {
   void EndEarlier(const Row& row);
   std::string NameOf(NodeId node) const;
 
+  // driver_checkpoints.cc
+  std::string CheckpointsOf(TaskId task);
+  void Act(const core::AskCheckpoint& ask);
+  void TakeMissed(const Node& node, const pb::FromAgent& message);
+  void RestoreDrained(const journal::History& history);
+  void CloseIfDrained(Node& node);
+
   // driver_files.cc: files on the nodes' own disks
   bool local_files() const;
   void Act(const core::CopyFile& copy);
@@ -327,6 +345,9 @@ class RunDriver {
   Recorder recorder_;
   NodeTable nodes_;
   FileCatalogue catalogue_;
+  formats::Identifier identifier_{graph_};  // of tasks that write checkpoints,
+  std::vector<formats::Identity> identities_;  // and those before them
+  std::set<std::string> drained_nodes_;
   Phase phase_ = Phase::kIdle;
   uint32_t gather_ticks_ = 0, join_ticks_ = 0;
   bool all_joined_ = false;

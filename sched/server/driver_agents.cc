@@ -154,7 +154,7 @@ void RunDriver::Enter(const Moment& moment, Node& node, std::shared_ptr<wire::Ch
   node.silent = false;
   // Also of a node that is here already: what it was asked for may not have arrived.
   events_.push_back(core::NodeJoined{node.id, node.capacity});
-  if (draining_) events_.push_back(core::NodeClosed{node.id});
+  CloseIfDrained(node);
   if (!hello.unfit().empty()) {
     // It is there, and given nothing. Told once: it may dial again.
     events_.push_back(core::NodeClosed{node.id});
@@ -500,7 +500,7 @@ void RunDriver::Handle(const Moment& moment, NodeId id, const pb::FromAgent& mes
     os::LogInfo(StrCat("node ", node->name, " is heard of again"));
     node->silent = false;
     events_.push_back(core::NodeJoined{id, node->capacity});
-    if (draining_) events_.push_back(core::NodeClosed{id});
+    CloseIfDrained(*node);
   }
   if (message.has_heartbeat()) {
     *nodes_.Outbox(*node).mutable_heartbeat() = message.heartbeat();
@@ -523,6 +523,7 @@ void RunDriver::Handle(const Moment& moment, NodeId id, const pb::FromAgent& mes
       TakeStarted(moment, *node, attempt, started.start_ns(i));
     }
   }
+  TakeMissed(*node, message);
   for (const pb::TasksEnded& ended : message.ended()) {
     for (const pb::Attempt& attempt : ended.attempt()) TakeAttempt(moment, *node, attempt);
     recorder_.AcknowledgeLater(node->id, node->incarnation, ended.sequence());
@@ -621,11 +622,12 @@ void RunDriver::TakeAttempt(const Moment& moment, Node& node, const pb::Attempt&
   record.remote_bytes = row->remote_bytes;
   record.home_bytes = row->home_bytes;
   attempts_.Erase(id.task);
-  const core::Outcome outcome = OutcomeOf(record, attempt.no_room());
+  core::Outcome outcome = OutcomeOf(record, attempt.no_room());
   // One that reads streams waits for what comes; what it computes is the time of its CPUs.
   const Duration computed = graph_.streams_read(id.task).empty()
                                 ? Duration(-1)
                                 : Duration(std::chrono::microseconds(record.user_us + record.system_us));
+  if (auto* left = std::get_if<core::Checkpointed>(&outcome)) left->took = Duration(attempt.checkpoint().took_ns());
   const bool lost = record.end == journal::End::kLost;
   known_.losses += lost ? 1 : 0;
   const bool never_began = record.start_ns == 0 && (lost || record.end == journal::End::kCancelled ||

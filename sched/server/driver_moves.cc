@@ -61,7 +61,7 @@ std::vector<TaskId> RunDriver::TakeOut(const Moment& moment, const std::vector<T
     if (scheduler_.state(task) != core::TaskState::kElsewhere) continue;
     taken.push_back(task);
     if (const uint32_t attempts = scheduler_.attempts(task); attempts > 0)
-      tried->push_back({task, attempts, scheduler_.losses(task), std::max(attempts, recorder_.last_attempt(task))});
+      tried->push_back({task, scheduler_.counted_attempts(task), scheduler_.losses(task), std::max(attempts, recorder_.last_attempt(task))});
   }
   Wake();
   return taken;
@@ -102,7 +102,7 @@ void RunDriver::NoteMadeElsewhere(const made::Attempts& made) {
 
 void RunDriver::Drain() {
   if (std::exchange(draining_, true)) return;
-  for (const auto& node : nodes_.all()) events_.push_back(core::NodeClosed{node->id});
+  for (const auto& node : nodes_.all()) events_.push_back(core::NodeDrained{node->id});
   // Also when the others have gone: what no node may start here any more stays open.
   if (!others_) events_.push_back(core::OtherServersThere{true});
   Wake();

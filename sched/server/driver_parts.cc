@@ -107,7 +107,7 @@ void RunDriver::StartParts(const core::StartTask& start, std::vector<NodeId> mem
   const graph::Profile& profile = graph_.profile(task);
   pb::Gang gang;
   gang.set_space(NewSpace(hooks_.secret()));
-  gang.set_ends_together(!graph_.outputs(task).empty());
+  gang.set_ends_together(!graph_.outputs(task).empty() || profile.checkpoint.on());
   std::vector<Part> parts;
   const auto count = static_cast<uint32_t>(members.size());
   for (uint32_t i = 0; i < count; ++i) {
@@ -222,7 +222,7 @@ Row* RunDriver::FindOrAdoptParts(Node& node, AttemptId id, const pb::Gang* gang)
       if (record.nodes != row.gang->parts.size()) continue;
       Part& part = row.gang->parts[record.part];
       part.start_ns = record.start_ns;
-      well &= journal::Succeeded(record);
+      well &= journal::EndedWell(record);
       attempts_.End(&row, &part, std::move(record));
     }
     if (!well || row.gang->processes_over()) row.gang->ending = Gang::Ending::kLost;
@@ -265,6 +265,7 @@ void RunDriver::TakePart(const Moment& moment, Node& node, const pb::Attempt& at
   // Told before, or given up.
   if (part == nullptr || part->state == Part::State::kOver) return;
   ++node.ended;
+  row->gang->checkpoint_took = std::max(row->gang->checkpoint_took, Duration(attempt.checkpoint().took_ns()));
   if (row->node == node.id) {
     if (attempt.has_made()) {
       row->gang->made = {.task = attempt.task(),
@@ -306,7 +307,7 @@ bool RunDriver::PartOver(const Moment& moment, Row* row, Part* part, PartRecord 
     record.code = 0;
     record.message.clear();
   }
-  const bool well = journal::Succeeded(record);
+  const bool well = journal::EndedWell(record);
   recorder_.Part(record);
   attempts_.End(row, part, std::move(record));
   if (!well || gang.processes_over()) EndParts(row, Gang::Ending::kLost);
@@ -359,11 +360,12 @@ bool RunDriver::Conclude(const Moment& moment, Row* row) {
   record.local_bytes = row->local_bytes;
   record.remote_bytes = row->remote_bytes;
   record.home_bytes = row->home_bytes;
-  if (given_up && journal::Succeeded(record)) record.end = journal::End::kLost;  // its task runs again
+  if (given_up && journal::EndedWell(record)) record.end = journal::End::kLost;  // its task runs again
   if (record.end == journal::End::kLost && record.message.empty()) record.message = gang.lost_why;
   // An agent that ends interrupts its tasks; for the scheduler they are lost.
   const bool unasked = record.end == journal::End::kInterrupted && !interrupted_;
-  const core::Outcome outcome = unasked ? core::Outcome(core::Lost{}) : OutcomeOf(record, 0);
+  core::Outcome outcome = unasked ? core::Outcome(core::Lost{}) : OutcomeOf(record, 0);
+  if (auto* left = std::get_if<core::Checkpointed>(&outcome)) left->took = gang.checkpoint_took;
   const Duration run_time(record.start_ns > 0 ? std::max<int64_t>(0, record.end_ns - record.start_ns) : 0);
   known_.core_seconds += CoreSeconds(record.start_ns, record.end_ns, row->cores);
   known_.losses += record.end == journal::End::kLost ? 1 : 0;
@@ -382,7 +384,9 @@ bool RunDriver::Conclude(const Moment& moment, Row* row) {
 /// nothing of them, but has written it down.
 void RunDriver::NoteMadeBy(const Row& row, bool succeeded) {
   const TaskId task = row.id.task;
-  if (succeeded) {
+  if (succeeded || std::any_of(row.gang->parts.begin(), row.gang->parts.end(), [](const Part& part) {
+        return part.end && part.end->end == journal::End::kCheckpointed;
+      })) {
     made_.erase(task.value);
   } else if (row.gang->made) {
     made_[task.value] = *row.gang->made;

@@ -590,6 +590,47 @@ void OtherServers::Advise(const supervisor::Event& event) {
   }
 }
 
+// --- tasks that somebody moves
+
+Status OtherServers::MoveTo(TaskId task, uint32_t part) {
+  if (part == options_.part) {
+    HARROW_RETURN_IF_ERROR(driver_.MayMove(task));
+    return Status(Code::kInvalid, StrCat("it is allocation ", part, "'s already"));
+  }
+  if (!connected_.contains(part)) {
+    HARROW_RETURN_IF_ERROR(driver_.MayMove(task));
+    return Status(Code::kInvalid, StrCat("allocation ", part, " of the run is not there, or is over; harrow status shows those that are"));
+  }
+  HARROW_RETURN_IF_ERROR(driver_.MakeMovable(hooks_.now(), task));
+  moving_[task] = part;
+  GoOnMoving();
+  return {};
+}
+
+/// Those of which nothing is at a node any more go; what does not leave its node stays.
+void OtherServers::GoOnMoving() {
+  if (moving_.empty()) return;
+  std::map<uint32_t, std::vector<TaskId>> ready;
+  for (auto at = moving_.begin(); at != moving_.end();) {
+    const auto [task, part] = *at;
+    const core::TaskState state = driver_.scheduler().state(task);
+    const bool leaves = core::IsInFlight(state) && driver_.scheduler().IsMoving(task);
+    if (leaves) {
+      ++at;
+      continue;
+    }
+    if (!core::IsInFlight(state) && !core::IsSettled(state) && state != core::TaskState::kElsewhere && connected_.contains(part))
+      ready[part].push_back(task);
+    at = moving_.erase(at);
+  }
+  for (auto& [part, tasks] : ready) {
+    std::sort(tasks.begin(), tasks.end());
+    std::vector<Tried> tried;
+    std::vector<TaskId> taken = driver_.TakeOut(hooks_.now(), tasks, &tried);
+    if (!taken.empty()) moves_.Give(part, std::move(taken), std::move(tried));
+  }
+}
+
 void OtherServers::Follow(const supervisor::MoveRequest& request) {
   if (!obedience_.Take(request.id) || !connected_.contains(request.to.value)) return;
   const std::vector<TaskId> wanted = request.waiting ? driver_.WaitingTasks(request.count)

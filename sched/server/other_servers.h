@@ -77,6 +77,10 @@ class OtherServers {
   void TellBest();
   /// Each report period.
   void Tick();
+  /// A task of this server goes to another, as soon as nothing of it is at a node. kNotFound: another server has it.
+  Status MoveTo(TaskId task, uint32_t part);
+  /// What the scheduler has done since may let them go.
+  void GoOnMoving();
   /// The graph has tasks that were submitted to this server, or are from now on.
   void TellOfTasks();
   void Decided(TaskId task, journal::TaskFate fate, uint64_t sequence);
@@ -142,6 +146,7 @@ class OtherServers {
   bool tells_of_tasks_ = false;  // this server takes what is submitted
   std::map<uint32_t, Duration> delays_;  // one way
   std::map<uint32_t, uint64_t> epochs_;  // of other servers
+  std::map<TaskId, uint32_t> moving_;  // to that part
   std::map<uint64_t, Following> following_;  // by the number of the offer
   std::vector<std::pair<Time, supervisor::MoveId>> taken_;
   std::map<OfferId, supervisor::MoveId> coming_;  // offers that are not taken yet

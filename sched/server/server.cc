@@ -327,6 +327,8 @@ wire::ChannelHandler Server::Impl::AcceptClient(std::shared_ptr<wire::Channel> c
                              .offer = [this](run::BestValue value, Best::Told told) { Offer(std::move(value), std::move(told)); },
                              .best = [this] { return KnownBest(); },
                              .drain = [this](std::function<void(Status)> told) { Drain(std::move(told)); },
+                             .drain_node = [this](const std::string& name) { return driver->DrainNode(name); },
+                             .move = [this](TaskId task, const pb::MoveTask& request) { return Move(task, request); },
                              .takes_tasks = [this] { return submissions.has_value(); },
                              .tell_load = [this](pb::Progress* told) { others->TellLoad(told); },
                              .cancel = [this](const std::vector<TaskId>& tasks) { others->Cancel(tasks); },
@@ -353,6 +355,7 @@ wire::ChannelHandler Server::Impl::AcceptClient(std::shared_ptr<wire::Channel> c
 
 void Server::Impl::Flush() {
   driver->Flush(Now());
+  others->GoOnMoving();
   GoOn();
 }
 

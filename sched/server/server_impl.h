@@ -76,6 +76,7 @@ struct Server::Impl {
   const run::BestValue* KnownBest() const { return best.known() ? &*best.known() : nullptr; }
   void Drain(std::function<void(Status)> told);
   void DrainAgain(const journal::History& history);
+  Status Move(TaskId task, const pb::MoveTask& request);
   void BeginToDrain();
   std::string SessionName() const;
   void GoOnDraining();

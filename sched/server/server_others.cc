@@ -185,6 +185,14 @@ void Server::Impl::Drain(std::function<void(Status)> told) {
   BeginToDrain();
 }
 
+Status Server::Impl::Move(TaskId task, const pb::MoveTask& request) {
+  if (phase != Phase::kRunning || driver->interrupted() || journal_failed) return Status(Code::kInvalid, "the run is ending");
+  if (flow.settings.files == config::Files::kLocal)
+    return Status(Code::kInvalid, "the files of this run lie on the nodes' own disks, and its tasks stay where these are; runs with --files shared can move them");
+  if (request.part() == 0) return driver->MoveToNode(Now(), task, request.node());
+  return others->MoveTo(task, request.part() - 1);
+}
+
 void Server::Impl::DrainAgain(const journal::History& history) {
   const bool was_asked = std::any_of(history.facts.begin(), history.facts.end(), [this](const auto& fact) {
     return fact.first == kDraining && fact.second == SessionName();

@@ -92,6 +92,7 @@ class SimulatedRun final : public Site, private Gangs::Host {
   }
   void Do(const core::JoinGang& join) { joining_.push_back(join.node); }
   void Do(const core::NodePutAside&) {}
+  void Do(const core::AskCheckpoint&) {}  // what runs goes on: the model knows no checkpoints
   void Do(const core::CopyFile& copy);
   void Do(const core::DropFile& drop);
   void Do(const core::RefuseFile& refuse);

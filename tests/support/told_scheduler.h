@@ -13,7 +13,7 @@ namespace harrow::test {
 
 /// A small flow and its scheduler, told event by event; what it answers is text, an action each:
 /// "start A@0", "ahead A@0", "back A@0", "cancel A@0", "cancel A@0 (lost)", "join A@1", "done A", "failed A",
-/// "skipped B because A", "pruned A", "aside @1", "copy f@1 from 0", "copy f@1" (from the submit directory), "drop f@1",
+/// "skipped B because A", "pruned A", "aside @1", "ask A@0" (for a checkpoint), "copy f@1 from 0", "copy f@1" (from the submit directory), "drop f@1",
 /// "complete". Checks all invariants after each event.
 class ToldScheduler {
  public:
@@ -111,6 +111,7 @@ class ToldScheduler {
     return StrCat("cancel ", Name(a.attempt.task), At(a.node), a.as_lost ? " (lost)" : "");
   }
   std::string Text(const core::JoinGang& a) const { return StrCat("join ", Name(a.task), At(a.node)); }
+  std::string Text(const core::AskCheckpoint& a) const { return StrCat("ask ", Name(a.attempt.task), At(a.node)); }
   std::string Text(const core::NodePutAside& a) const { return StrCat("aside ", At(a.node)); }
   std::string Text(const core::CopyFile& a) const {
     return StrCat("copy ", graph_.file_name(a.file), At(a.to), a.from ? StrCat(" from ", a.from.value) : "");

@@ -162,6 +162,7 @@ class VirtualTime {
   }
   void Arrive(const core::JoinGang&) {}  // it comes with its StartTask
   void Arrive(const core::NodePutAside&) {}
+  void Arrive(const core::AskCheckpoint&) {}
   void Arrive(const core::DropFile&) {}
   void Arrive(const core::RefuseFile&) {}
   void Arrive(const core::CloseOutput&) {}

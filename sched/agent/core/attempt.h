@@ -24,6 +24,7 @@ enum class End : uint8_t {
   kLost = 8,           // its task goes on elsewhere
   kMissingOutput = 9,  // it exited with 0, and an output that it declares is not there
   kRewound = 10,       // what it had read of a stream is void, and its task starts again
+  kCheckpointed = 11,  // it was asked for a checkpoint, has left one, and goes on from there
 };
 
 /// What an attempt asks of its node. Of a task of several nodes: the part of this node.
@@ -36,6 +37,12 @@ struct Needs {
   uint32_t inputs = 0;      // that are on their way to this node
   Duration time_limit{0};   // from its start; 0: none
   Duration warn_before{0};  // so long before that limit it is warned; 0: it is not
+  // Whether it can be asked for a checkpoint, and how: by a question, after which it leaves one and ends, or by being ended.
+  enum class Asked : uint8_t { kNot, kByQuestion, kByEnd } checkpoint = Asked::kNot;
+  bool ask_all = false;          // each of its processes; else the first
+  bool ask_none = false;         // none of its processes here: those of another node are
+  Duration checkpoint_every{0};  // from its start; 0: only when CheckpointAsked comes
+  Duration checkpoint_time{0};   // so long it may take
 };
 
 // --- events
@@ -61,6 +68,10 @@ struct Cancelled {
   AttemptId attempt;
   End reason = End::kCancelled;
   bool more = false;  // as TakenBack::more
+};
+/// It is to leave a checkpoint and to end. One that has no slots, or is asked already, is not asked.
+struct CheckpointAsked {
+  AttemptId attempt;
 };
 /// All attempts are to end for that reason, and those that are sent from now on.
 struct Closed {
@@ -101,7 +112,7 @@ struct RunUntil {
 /// Answer to WakeAt; may come unasked.
 struct TimeCame {};
 
-using Event = std::variant<Sent, InputArrived, TakenBack, Cancelled, Closed, ProcessStarted, ProcessEnded,
+using Event = std::variant<Sent, InputArrived, TakenBack, Cancelled, CheckpointAsked, Closed, ProcessStarted, ProcessEnded,
                            Settled, MemorySeen, DiskLimitReached, RunUntil, TimeCame>;
 
 // --- actions
@@ -122,6 +133,17 @@ struct Signal {
 struct Warn {
   uint32_t slot = 0;
 };
+/// The attempt of this slot's process is asked for a checkpoint; this process is told so, or only has to know that its end may be the
+/// answer.
+struct AskCheckpoint {
+  uint32_t slot = 0;
+  bool tell = true;
+};
+/// It was asked Needs::checkpoint_time ago, and goes on.
+struct CheckpointLate {
+  AttemptId attempt;
+  uint32_t tag = 0;
+};
 /// It was not given to slots, and never will be.
 struct Returned {
   AttemptId attempt;
@@ -139,6 +161,6 @@ struct WakeAt {
   Time time;
 };
 
-using Action = std::variant<Spawn, Signal, Warn, Returned, Report, WakeAt>;
+using Action = std::variant<Spawn, Signal, Warn, AskCheckpoint, CheckpointLate, Returned, Report, WakeAt>;
 
 }  // namespace harrow::agent

@@ -12,6 +12,9 @@
 // last two looks, is seen when it has used half of what lies between it and one and a half times its limit.
 // Where looks are late because there are many processes, those come first that may hold most by now.
 //
+// Checkpoints: an attempt is asked when that is wanted, or when it has run for so long, and is expected to end. As long as the question
+// can be answered it is not asked again; when it was in vain the attempt goes on, and is asked again after the same time.
+//
 // The clock: `due_` is never later than the next thing that is due. Only when it has come are the slots gone
 // through, so that tasks without limits, most of them short, cost nothing here.
 #include "agent/core/core.h"
@@ -52,6 +55,7 @@ End JudgeEnd(End reason, bool signaled, int code) {
     case End::kCancelled:
     case End::kInterrupted:
     case End::kLost:
+    case End::kCheckpointed:
       return !signaled && code == 0 ? by_itself : reason;
     default:
       return reason;
@@ -275,6 +279,8 @@ void Core::On(const ProcessStarted& event) {
     Due(e.limit);
     if (e.needs.warn_before > Duration(0)) Due(e.warn = e.limit - e.needs.warn_before);
   }
+  if (e.needs.checkpoint_every > Duration(0) && e.ending == End::kRunning && e.answer == Time::max())
+    Due(e.ask = event.since + e.needs.checkpoint_every + (stood_ - event.stood));
   if (e.needs.memory > 0 && e.ending == End::kRunning) {
     e.seen_at = event.since;
     e.growth = kGrowth;
@@ -289,7 +295,8 @@ void Core::On(const ProcessEnded& event) {
   Entry& e = entries_[slot->entry];
   if (--e.running == 0) {
     e.state = State::kSettling;
-    e.limit = e.warn = e.kill = e.look = Time::max();
+    e.DropLimits();
+    e.kill = Time::max();
   } else if (event.failed) {
     e.from_within = e.from_within || e.ending == End::kRunning;
     EndGiven(slot->entry, End::kCancelled, false);
@@ -357,6 +364,36 @@ void Core::On(const Cancelled& event) {
   if (!event.more) GiveOut(std::nullopt);  // it may have held up others
 }
 
+void Core::On(const CheckpointAsked& event) {
+  const uint32_t entry = Find(event.attempt);
+  if (entry != kNone && entries_[entry].unsettled > 0) Ask(entry);
+}
+
+void Core::Ask(uint32_t entry) {
+  Entry& e = entries_[entry];
+  e.ask = Time::max();
+  if (e.needs.checkpoint == Needs::Asked::kNot || e.ending != End::kRunning || e.answer != Time::max()) return;
+  if (e.state == State::kSettling) return;
+  if (e.needs.checkpoint == Needs::Asked::kByEnd) return EndGiven(entry, End::kCheckpointed, false);
+  Due(e.answer = now_ + e.needs.checkpoint_time);
+  // Who has been told may end at once, and the others with it: by then all know why.
+  for (const bool tell : {false, true}) {
+    ForEachSlotOf(entry, [&](uint32_t slot) {
+      const bool told = !e.needs.ask_none && (e.needs.ask_all || slot == e.first_slot);
+      if (told == tell && Busy(slots_[slot])) actions_->push_back(AskCheckpoint{slot, tell});
+    });
+  }
+}
+
+/// Where some of its processes have ended the others wait for these.
+void Core::GiveUpAsking(uint32_t entry) {
+  Entry& e = entries_[entry];
+  e.answer = Time::max();
+  actions_->push_back(CheckpointLate{e.attempt, e.tag});
+  if (e.running < e.needs.processes) return EndGiven(entry, End::kLost, false);
+  if (e.needs.checkpoint_every > Duration(0)) e.ask = now_ + e.needs.checkpoint_every;
+}
+
 void Core::On(const Closed& event) {
   closed_ = event.reason;
   while (queue_.first != kNone) EndWaiting(queue_.first, event.reason);
@@ -381,6 +418,8 @@ void Core::On(const RunUntil& event) {
     if (&slot != &slots_[e.first_slot]) continue;
     if (e.limit != Time::max()) Due(e.limit += more);
     if (e.warn != Time::max()) Due(e.warn += more);
+    if (e.ask != Time::max()) Due(e.ask += more);
+    if (e.answer != Time::max()) Due(e.answer += more);
     if (e.kill != Time::max() && !e.killed) Due(until_);
   }
   GiveOut(std::nullopt);
@@ -397,7 +436,7 @@ void Core::EndGiven(uint32_t entry, End reason, bool at_once) {
   Entry& e = entries_[entry];
   if (e.ending != End::kRunning) return;
   e.ending = reason;
-  e.limit = e.warn = e.look = Time::max();
+  e.DropLimits();
   SignalAll(entry, at_once || !MayRun() || kill_wait_ <= Duration(0));
 }
 
@@ -427,11 +466,13 @@ void Core::LookAtTheClock() {
         });
       }
       if (MayRun() && now_ >= e.limit) EndGiven(entry, End::kTimedOut, false);
+      if (MayRun() && now_ >= e.answer) GiveUpAsking(entry);
+      if (MayRun() && now_ >= e.ask) Ask(entry);
       const bool ends = e.kill != Time::max();
       if (ends && (now_ >= e.kill || (!MayRun() && !e.killed))) SignalAll(entry, true);
       if (ends) Due(e.killed ? e.kill : std::min(e.kill, until_));
       // No limit is reached while tasks stand; RunUntil comes before one can be.
-      if (MayRun()) Due(std::min(e.limit, e.warn));
+      if (MayRun()) Due(e.next());
     }
   }
   if (due_ == asked_) return;
@@ -514,7 +555,7 @@ std::string Core::SanityCheck() const {
     }
     if (e.ending != End::kRunning && e.look != Time::max())
       return StrCat("who is being ended is looked at, in slot ", number);
-    if (e.kill < due_ || (MayRun() && std::min(e.limit, e.warn) < due_))
+    if (e.kill < due_ || (MayRun() && e.next() < due_))
       return StrCat("what is due in slot ", number, " will be overlooked");
   }
   for (uint32_t core = 0; core < cores_.slot_count(); ++core) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -95,6 +96,11 @@ class Core {
     bool killed = false;
     Time given{};
     Time limit = Time::max(), warn = Time::max(), kill = Time::max(), look = Time::max();  // what is due when
+    // The next question for a checkpoint; until when the last one may be answered.
+    Time ask = Time::max(), answer = Time::max();
+
+    Time next() const { return std::min({limit, warn, ask, answer}); }
+    void DropLimits() { limit = warn = look = ask = answer = Time::max(); }
     uint64_t seen = 0;  // bytes that it held at `seen_at`
     Time seen_at{};
     double growth = 0;  // bytes/s that are expected of it
@@ -112,6 +118,7 @@ class Core {
   void On(const InputArrived& event);
   void On(const TakenBack& event);
   void On(const Cancelled& event);
+  void On(const CheckpointAsked& event);
   void On(const Closed& event);
   void On(const ProcessStarted& event);
   void On(const ProcessEnded& event);
@@ -147,6 +154,10 @@ class Core {
   /// One that waits.
   void EndWaiting(uint32_t entry, End reason);
   void SignalAll(uint32_t entry, bool kill);
+  /// For a checkpoint, unless it is being asked or ended.
+  void Ask(uint32_t entry);
+  /// The question was in vain.
+  void GiveUpAsking(uint32_t entry);
   /// Calls `action` with the slot of each of its processes.
   template <class F>
   void ForEachSlotOf(uint32_t entry, F action) const;

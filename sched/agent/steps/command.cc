@@ -116,9 +116,13 @@ const ProgramFinder::Found& ProgramFinder::Find(std::string_view program, std::s
 Status Command::Prepare(Launch* launch, TaskResult*) {
   const LocalTask& task = launch->task;
   const TaskProfile& profile = *task.profile;
-  const bool function = task.form == CommandForm::kWords && profile.StartsWithFunction(task.command);
+  const CheckpointSpec& checkpoint = profile.spec().checkpoint;
+  const bool restarts = !launch->checkpoint.restart.empty() && !checkpoint.restart_command.empty();
+  const CommandForm form = restarts ? checkpoint.restart_form : task.form;
+  const std::string& command = restarts ? checkpoint.restart_command : task.command;
+  const bool function = form == CommandForm::kWords && profile.StartsWithFunction(command);
   const Result<char* const*> argv =
-      arguments_.Build(task.form, task.command, profile.shell(), !profile.spec().shell.empty() || function);
+      arguments_.Build(form, command, profile.shell(), !profile.spec().shell.empty() || function);
   if (!argv.ok()) return argv.status();
   launch->request.argv = *argv;
   launch->variables.assigned = arguments_.assigned();

@@ -42,10 +42,12 @@ Status DeclaredOutputs::Prepare(Launch* launch, TaskResult*) {
   if (task.outputs.empty() || IsOfOthers(task)) return {};
   const std::string& directory = task.profile->base().common().submit_dir;
   made::Attempt now{.task = task.id, .attempt = task.attempt};
+  // What it goes on from may be in the middle of them.
+  const bool goes_on = !launch->checkpoint.restart.empty();
   for (uint32_t i = 0; i < task.outputs.size(); ++i) {
     const std::string& name = task.outputs[i];
     const auto& earlier = task.earlier;
-    if (earlier && !std::binary_search(earlier->found.begin(), earlier->found.end(), i)) {
+    if (earlier && !goes_on && !std::binary_search(earlier->found.begin(), earlier->found.end(), i)) {
       const Status removed = made::RemoveMade(directory, name, {earlier->begin_ns, earlier->end_ns});
       if (!removed.ok())
         return Status(removed.code(), "an output of the earlier attempt stays: " + removed.message());
@@ -87,7 +89,8 @@ void DeclaredOutputs::Settle(const LocalTask& task, TaskResult* result) {
     looked_->end_ns = writer_.Ended(looked_->task, looked_->attempt);
     // The end of a success is written down as well: its result may get lost with this agent, and what others
     // put among its outputs since then is not the attempt's.
-    if (result->end != End::kExited || result->code != 0) result->made = std::move(looked_);
+    const bool succeeded = result->end == End::kExited && result->code == 0;
+    if (!succeeded && result->end != End::kCheckpointed) result->made = std::move(looked_);
     looked_.reset();
   }
   const bool ran = result->end != End::kNotStarted && result->end != End::kRunning;

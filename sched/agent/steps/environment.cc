@@ -47,7 +47,8 @@ bool StartsWithOneOf(std::string_view name, Names prefixes) {
 bool IsOurs(std::string_view name) {
   return IsOneOf(name,
                  {"HARROW_TASK_ID", "HARROW_TASK_NAME", "HARROW_ATTEMPT", "HARROW_NODE", "HARROW_RUN", "HARROW_SUBMIT_DIR",
-                  "HARROW_LOCAL", "HARROW_STEP_NODES", "HARROW_EXPORT", "OMP_NUM_THREADS", "PWD"});
+                  "HARROW_LOCAL", "HARROW_CHECKPOINT_DIR", "HARROW_CHECKPOINT_REQUEST", "HARROW_CHECKPOINT_SIGNAL",
+                  "HARROW_CHECKPOINT_STATUS", "HARROW_RESTART", "HARROW_STEP_NODES", "HARROW_EXPORT", "OMP_NUM_THREADS", "PWD"});
 }
 
 /// Of SLURM_*: says which job this is, or was set by a user for srun.
@@ -263,6 +264,9 @@ char* const* EnvironmentBuilder::Build(const TaskProfile& profile, const TaskVar
   }
   if (base.common().own_tmp && !profile.sets_tmp_dir_) Add("TMPDIR", task.tmp_dir);
   if (task.pmi_fd >= 0) Add("PMI_FD", static_cast<uint64_t>(task.pmi_fd));
+  for (const auto& [name, value] : task.checkpoint) {
+    if (!value.empty()) Add(name, value);
+  }
   for (size_t offset : offsets_) pointers_.push_back(text_.data() + offset);
   AddOfRank(profile, task);
   for (char* entry : task.assigned) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/steps/checkpoint_spec.h"
 #include "base/time.h"
 
 namespace harrow::agent {
@@ -67,6 +68,7 @@ struct ProfileSpec {
   Duration warn_before{0};
   bool warn_alone = false;  // to the task's own process; else to each srun below it
   std::string stdin_path{}, stdout_path{}, stderr_path{};
+  CheckpointSpec checkpoint{};
 
   /// Whoever serves ranks knows those of it.
   bool served() const { return ranks > 0 && mpi != Mpi::kNone; }
@@ -119,6 +121,7 @@ struct TaskVariables {
   std::string_view cuda_devices{};  // comma-separated
   std::string_view rocr_devices{};
   int pmi_fd = -1;  // where it speaks PMI-1; -1: nowhere
+  std::span<const std::pair<std::string_view, std::string_view>> checkpoint{};  // those that are empty are not there
   std::span<const std::string>
       of_rank{};                      // NAME=value each, of an MPI task's rank; its profile's are stronger
   std::span<char* const> assigned{};  // NAME=value each, of its command; stronger than its profile's

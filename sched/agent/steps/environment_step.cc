@@ -12,7 +12,15 @@ Status Environment::Prepare(Launch* launch, TaskResult*) {
   if (task.name.empty()) variables.name = number_ = StrCat("#", task.id + 1);
   variables.attempt = task.attempt;
   variables.cores = static_cast<uint32_t>(launch->given.slots.size());
+  const CheckpointVariables& checkpoint = launch->checkpoint;
+  const std::pair<std::string_view, std::string_view> of_checkpoint[] = {{"HARROW_CHECKPOINT_DIR", checkpoint.directory},
+                                                                         {"HARROW_RESTART", checkpoint.restart},
+                                                                         {"HARROW_CHECKPOINT_REQUEST", checkpoint.request},
+                                                                         {"HARROW_CHECKPOINT_SIGNAL", checkpoint.signal},
+                                                                         {"HARROW_CHECKPOINT_STATUS", checkpoint.status}};
+  variables.checkpoint = of_checkpoint;
   launch->request.envp = builder_.Build(*task.profile, variables);
+  variables.checkpoint = {};
   return {};
 }
 

@@ -11,6 +11,15 @@
 
 namespace harrow::agent {
 
+/// What an attempt is told of checkpoints; empty: nothing.
+struct CheckpointVariables {
+  std::string directory{};  // HARROW_CHECKPOINT_DIR
+  std::string restart{};    // HARROW_RESTART: what it goes on from
+  std::string request{};    // HARROW_CHECKPOINT_REQUEST
+  std::string signal{};     // HARROW_CHECKPOINT_SIGNAL
+  std::string status{};     // HARROW_CHECKPOINT_STATUS
+};
+
 /// What the steps of an attempt put together before its process is started. What `request` points at stays
 /// where it is until Settle.
 struct Launch {
@@ -21,6 +30,7 @@ struct Launch {
   TaskVariables variables{};
   std::string sandbox{};    // where the task's files lie; empty: in the submit directory
   std::string directory{};  // where it begins, in a sandbox; empty: its profile's
+  CheckpointVariables checkpoint{};
 };
 
 /// One concern of an attempt's process on its node (a directory, a pipe, an entry of the environment): what

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "agent/core/attempt.h"
+#include "agent/steps/checkpoint_spec.h"
 #include "base/ids.h"
 #include "base/records.h"
 #include "base/time.h"
@@ -18,9 +19,6 @@ namespace harrow::agent {
 class TaskProfile;
 class Team;
 struct Gang;
-
-/// How a command is started; numbers as graph::CommandForm and pb::Task.form.
-enum class CommandForm : uint8_t { kWords = 0, kArgv = 1, kShell = 2, kNone = 3, kAssigned = 4 };
 
 /// What a task in a sandbox finds at `path` there: a file of the node's store, or what lies at `inside` of a
 /// directory.
@@ -51,6 +49,7 @@ struct LocalTask {
   std::string name;
   std::vector<std::string> outputs;  // declared; below the submit directory
   bool sizes_wanted = false;
+  std::string checkpoints;           // the name of its directory for them, where it writes any
   std::optional<made::Attempt> earlier;  // its task and attempt are not looked at
   bool sandbox = false;                  // it runs in one, with files of the node's store
   std::vector<TaskInput> inputs;         // in a sandbox
@@ -89,6 +88,8 @@ struct TaskResult {
   bool truncated = false;
   std::string message;
   std::vector<int64_t> output_sizes;  // of LocalTask::outputs, where wanted; -1: absent
+  int64_t checkpoint_bytes = 0;      // it has left a checkpoint,
+  Duration checkpoint_took{0};       // so long after it was asked for one
   std::optional<made::Attempt> made;  // it began, and did not succeed
   std::vector<MadeFile> made_files;   // it succeeded in a sandbox
   uint64_t no_room = 0;               // or not: bytes of outputs, for which the store had no room

@@ -89,7 +89,7 @@ void AddUp(const TaskResult& part, TaskResult* all) {
 }  // namespace
 
 bool FailedByItself(const RankEnd& end) {
-  if (end.asked != End::kRunning || IsBystander(end)) return false;
+  if (end.asked != End::kRunning || IsBystander(end) || end.result.end == End::kCheckpointed) return false;
   return !IsSuccess(end.result) || LeftWithoutFarewell(end) || (end.seen && end.seen->aborted);
 }
 

@@ -10,6 +10,7 @@
 
 #include "agent/steps/environment.h"
 #include "agent/steps/rank_server.h"
+#include "agent/steps/step.h"
 #include "agent/steps/task.h"
 #include "base/status.h"
 
@@ -51,6 +52,7 @@ class Team {
   struct Ground {
     Status status{};
     std::string sandbox{}, directory{}, tmp_dir{};   // as in Launch
+    CheckpointVariables checkpoint{};
     std::vector<RankServer::Variables> variables{};  // a process
   };
   /// Process 0 has prepared it, or has failed to.

@@ -30,6 +30,10 @@ class FakeTasks : public TaskHost {
     }
     return taken;
   }
+  void AskForCheckpoints(const std::vector<AttemptId>& attempts) override {
+    asked.insert(asked.end(), attempts.begin(), attempts.end());
+  }
+  std::vector<AttemptId> asked;
   void EndTasks(const std::vector<AttemptId>& attempts, End reason) override {
     for (const AttemptId attempt : attempts) ended.emplace_back(attempt, reason);
   }

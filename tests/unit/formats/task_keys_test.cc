@@ -54,7 +54,16 @@ TEST(TaskKeysTest, ArriveWhereTheyBelong) {
                                                                   {"shell", "sh"},
                                                                   {"stdin", "i"},
                                                                   {"stdout", "o"},
-                                                                  {"stderr", "e"}})
+                                                                  {"stderr", "e"},
+                                                                  {"checkpoint", "app"},
+                                                                  {"checkpoint_ask", "file"},
+                                                                  {"checkpoint_ranks", "all"},
+                                                                  {"checkpoint_signal", "SIGUSR2"},
+                                                                  {"checkpoint_status", "9"},
+                                                                  {"checkpoint_files", "a.*,b"},
+                                                                  {"checkpoint_every", "1h"},
+                                                                  {"checkpoint_time", "90s"},
+                                                                  {"restart_command", "again 'x y'"}})
     EXPECT_EQ(Said(key, value, &a), "") << key;
   const graph::Profile& p = a.profile;
   EXPECT_EQ(std::tuple(p.shape.cores, p.shape.memory, p.shape.devices, p.shape.nodes, p.ranks),

@@ -160,6 +160,12 @@ TEST(EndText, EveryEnd) {
   EXPECT_EQ(EndText(a), "not started: x: command not found");
   a.end = End::kLost;
   EXPECT_EQ(EndText(a), "lost with its node");
+  a.message = "it was asked for a checkpoint, and left no file";
+  EXPECT_EQ(EndText(a), a.message);
+  a.end = End::kCheckpointed;
+  EXPECT_EQ(EndText(a), a.message);
+  a.message.clear();
+  EXPECT_EQ(EndText(a), "left a checkpoint");
 }
 
 TEST(FirstFailures, WithTheTailOfStderr) {

@@ -147,7 +147,17 @@ TEST(FlowStore, KeepsEveryField) {
       .empty_streams = true,
       .warn_signal = 10,
       .warn_before = std::chrono::seconds(20),
-      .warn_alone = true};
+      .warn_alone = true,
+      .checkpoint = {.by = graph::Checkpointing::By::kApp,
+                     .ask = graph::Checkpointing::Ask::kFile,
+                     .signal = 12,
+                     .status = 9,
+                     .ask_all = true,
+                     .files = {"a.*", "b"},
+                     .every = std::chrono::hours(1),
+                     .time = std::chrono::seconds(3)},
+      .restart_command = "again",
+      .restart_form = graph::CommandForm::kShell};
   const ProfileId profiles[] = {graph.AddProfile({}), graph.AddProfile(mpi)};
   const KindId kinds[] = {graph.AddKind("first kind"), graph.AddKind("second kind"), KindId()};
   const FileId files[] = {graph.AddFile("empty"), graph.AddFile("large"), graph.AddFile("unknown")};

@@ -96,6 +96,7 @@ enum class Ending {
   kLost = HARROW_LOST,
   kMissingOutput = HARROW_MISSING_OUTPUT,
   kRewound = HARROW_REWOUND,
+  kCheckpointed = HARROW_CHECKPOINTED,
 };
 struct Result {
   Task task{};

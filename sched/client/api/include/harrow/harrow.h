@@ -114,7 +114,8 @@ typedef enum harrow_ending {
   HARROW_NOT_STARTED = 7,     /* harrow explain tells why */
   HARROW_LOST = 8,            /* with its node */
   HARROW_MISSING_OUTPUT = 9,
-  HARROW_REWOUND = 10         /* what it had read of a stream was void */
+  HARROW_REWOUND = 10,       /* what it had read of a stream was void */
+  HARROW_CHECKPOINTED = 11    /* it left a checkpoint, and was to go on from there */
 } harrow_ending;
 
 /* What became of a task, after all that it was tried again. It is on disk, and stays so. */

@@ -1,0 +1,139 @@
+// Who is asked by a signal? Not the task's process alone, which may be a shell that would die of it and leave its program behind. Nor
+// all: a program that has just been started has no handler yet, and one that never will is ended by the question. So those processes of
+// the task are told that catch the signal (/proc/PID/status), and as long as none does it is tried again.
+//
+// What comes of an attempt: done, and its checkpoints are removed. It was asked, ended with the status that says so and has left what a
+// checkpoint consists of: that is kept, and the attempt is a checkpointed one. The same without files, or where these cannot be kept (a
+// full disk): it is lost, so that its task goes on from the checkpoint before. Who writes by itself may have left one however it ended.
+#include "agent/steps/checkpoint.h"
+
+#include <charconv>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include "agent/steps/gang.h"
+#include "base/text.h"
+#include "os/process.h"
+#include "run_dir/names.h"
+
+namespace harrow::agent {
+namespace {
+
+bool Catches(pid_t pid, int signal) {
+  std::ifstream status(StrCat("/proc/", static_cast<int>(pid), "/status"));
+  for (std::string line; std::getline(status, line);) {
+    if (!line.starts_with("SigCgt:")) continue;
+    uint64_t mask = 0;
+    const size_t begin = line.find_first_not_of(" \t", 7);
+    if (begin == std::string::npos) return false;
+    std::from_chars(line.data() + begin, line.data() + line.size(), mask, 16);
+    return (mask >> (signal - 1) & 1) != 0;
+  }
+  return false;
+}
+
+bool FollowsAnother(const LocalTask& task) {
+  return task.gang && !task.gang->leads();
+}
+
+std::string NameOfTask(const LocalTask& task) {
+  return task.name.empty() ? StrCat("#", task.id + 1) : Printable(task.name, 60);
+}
+
+}  // namespace
+
+bool IsAnswer(const CheckpointSpec& spec, bool asked, bool exited, int code) {
+  return spec.on && asked && exited && code == spec.status && spec.ask != CheckpointSpec::Ask::kNone;
+}
+
+Status Checkpoint::Prepare(Launch* launch, TaskResult*) {
+  const LocalTask& task = launch->task;
+  const CheckpointSpec& spec = task.profile->spec().checkpoint;
+  checkpoints_.reset();
+  beats_ = restarted_ = false;
+  const std::string& run = task.profile->base().common().run_dir;
+  if (!spec.on || task.checkpoints.empty() || run.empty()) return {};
+  const bool by_itself = spec.ask == CheckpointSpec::Ask::kNone;
+  checkpoints_ = std::make_unique<migrate::Checkpoints>(
+      run_dir::CheckpointsPath(run, task.checkpoints),
+      migrate::Checkpoints::Rules{.files = spec.files, .by_itself = by_itself}, to_end_);
+  if (FollowsAnother(task)) return {};
+  const Result<migrate::Checkpoints::Begun> begun = checkpoints_->Begin();
+  if (!begun.ok()) return Status(begun.status().code(), StrCat("its checkpoints: ", begun.status().message()));
+  if (!begun->trouble.empty()) tell_(StrCat("task ", NameOfTask(task), ": ", begun->trouble));
+  beats_ = by_itself;
+  SetVariables(launch, begun->restart);
+  restarted_ = !begun->restart.empty();
+  return {};
+}
+
+void Checkpoint::Find(Launch* launch) {
+  if (checkpoints_ && FollowsAnother(launch->task)) SetVariables(launch, checkpoints_->Restart());
+}
+
+void Checkpoint::SetVariables(Launch* launch, const std::string& restart) const {
+  const CheckpointSpec& spec = launch->task.profile->spec().checkpoint;
+  launch->checkpoint.directory = checkpoints_->files_directory();
+  launch->checkpoint.restart = restart;
+  if (spec.ask == CheckpointSpec::Ask::kFile) launch->checkpoint.request = checkpoints_->request();
+  if (spec.ask == CheckpointSpec::Ask::kSignal) {
+    const char* const name = sigabbrev_np(spec.signal);
+    launch->checkpoint.signal = name != nullptr ? name : StrCat(spec.signal);
+  }
+  if (spec.ask != CheckpointSpec::Ask::kNone) launch->checkpoint.status = StrCat(spec.status);
+}
+
+bool Checkpoint::Ask(const LocalTask& task, pid_t pid) {
+  const CheckpointSpec& spec = task.profile->spec().checkpoint;
+  if (!checkpoints_) return true;
+  if (spec.ask == CheckpointSpec::Ask::kFile) {
+    const Status asked = checkpoints_->Ask();
+    if (!asked.ok()) tell_(StrCat("task ", NameOfTask(task), " cannot be asked for a checkpoint: ", asked.message()));
+    return asked.ok();
+  }
+  bool heard = false;
+  if (Catches(pid, spec.signal)) heard = kill(pid, spec.signal) == 0;
+  for (const os::Process& process : os::Descendants(pid)) {
+    if (Catches(process.pid, spec.signal)) heard |= os::SignalProcess(process, spec.signal);
+  }
+  return heard;
+}
+
+void Checkpoint::Settle(const LocalTask& task, TaskResult* result) {
+  if (!checkpoints_) return;
+  const CheckpointSpec& spec = task.profile->spec().checkpoint;
+  const bool by_itself = spec.ask == CheckpointSpec::Ask::kNone;
+  if (FollowsAnother(task)) {
+    // Whoever leads finds what it has left.
+  } else if (result->end == End::kExited && result->code == 0) {
+    if (const Status removed = checkpoints_->Remove(); !removed.ok())
+      tell_(StrCat("task ", NameOfTask(task), ": its checkpoints stay: ", removed.message()));
+  } else if (result->end == End::kNotStarted || result->end == End::kRunning) {
+    // It has written nothing.
+  } else if (result->end == End::kCheckpointed || by_itself || (result->end == End::kInterrupted && result->code == spec.status)) {
+    Keep(task, result);
+  }
+  checkpoints_.reset();
+}
+
+void Checkpoint::Keep(const LocalTask& task, TaskResult* result) {
+  const Result<migrate::Checkpoints::Kept> kept = checkpoints_->Keep();
+  if (kept.ok()) {
+    result->checkpoint_bytes = kept->bytes;
+    if (result->end == End::kCheckpointed)
+      result->message = StrCat(kept->news ? "it left a checkpoint of " : "it goes on from its checkpoint of ",
+                               FormatBytes(static_cast<uint64_t>(kept->bytes)),
+                               result->checkpoint_took > Duration(0) ? StrCat(" after ", FormatDuration(result->checkpoint_took)) : "");
+    return;
+  }
+  if (result->end != End::kCheckpointed) return;
+  result->end = End::kLost;
+  const bool none = kept.status().code() == Code::kNotFound;
+  result->message = StrCat(none ? "it was asked for a checkpoint, and " : "its checkpoint cannot be kept: ", kept.status().message(),
+                           restarted_ ? "; it goes on from the one before" : "; it begins anew");
+  tell_(StrCat("task ", NameOfTask(task), ": ", result->message));
+}
+
+}  // namespace harrow::agent

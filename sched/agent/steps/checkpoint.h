@@ -1,0 +1,45 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <sys/types.h>
+
+#include "agent/steps/step.h"
+#include "migrate/checkpoints.h"
+
+namespace harrow::agent {
+
+/// What an attempt finds that writes checkpoints, and what becomes of those it leaves. Of the attempt: its first process prepares it
+/// for all; where it has several nodes, that of the lead node.
+class Checkpoint : public Step {
+ public:
+  /// `to_end`: whether the attempt is to end, so that nobody waits for a copy any more. `tell`: a line for the user.
+  Checkpoint(std::function<bool()> to_end, std::function<void(const std::string&)> tell)
+      : to_end_(std::move(to_end)), tell_(std::move(tell)) {}
+  Status Prepare(Launch* launch, TaskResult* result) override;
+  void Settle(const LocalTask& task, TaskResult* result) override;
+
+  /// Of a part that does not lead: what the lead node's has prepared.
+  void Find(Launch* launch);
+  /// Asks the attempt whose process is `pid`, which has not been reaped. False: nobody in it would hear the question yet.
+  bool Ask(const LocalTask& task, pid_t pid);
+  /// The attempt runs; to be told now and then where this is so.
+  bool beats() const { return beats_; }
+  void Beat() { checkpoints_->Beat(); }
+
+ private:
+  void Keep(const LocalTask& task, TaskResult* result);
+  void SetVariables(Launch* launch, const std::string& restart) const;
+
+  const std::function<bool()> to_end_;
+  const std::function<void(const std::string&)> tell_;
+  std::unique_ptr<migrate::Checkpoints> checkpoints_;  // of the attempt that is prepared
+  bool beats_ = false;
+  bool restarted_ = false;
+};
+
+/// Whether the attempt's end is the answer to a question for a checkpoint.
+bool IsAnswer(const CheckpointSpec& spec, bool asked, bool exited, int code);
+
+}  // namespace harrow::agent

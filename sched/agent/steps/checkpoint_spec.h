@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+
+namespace harrow::agent {
+
+/// How a command is started; numbers as graph::CommandForm and pb::Task.form.
+enum class CommandForm : uint8_t { kWords = 0, kArgv = 1, kShell = 2, kNone = 3, kAssigned = 4 };
+
+/// How tasks write checkpoints, as graph::Checkpointing tells it; numbers as there.
+struct CheckpointSpec {
+  enum class Ask : uint8_t { kSignal = 0, kFile = 1, kNone = 2 };
+  bool on = false;
+  Ask ask = Ask::kSignal;
+  int32_t signal = 0;
+  int32_t status = 0;
+  bool ask_all = false;
+  std::vector<std::string> files{};
+  Duration every{0};
+  Duration time{0};
+  std::string restart_command{};
+  CommandForm restart_form = CommandForm::kWords;
+};
+
+}  // namespace harrow::agent

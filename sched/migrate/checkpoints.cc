@@ -1,0 +1,522 @@
+// When is a checkpoint whole? Of a program that was asked, when it has ended with the status that says so: what it left is moved aside
+// as one directory, and counts as soon as its sums are on disk. A program that writes by itself may be writing when it is ended, or its
+// node dies. Its files belong together by what the wildcards in `files` stand for ("restart.*.bin": the number of a step). Such a set
+// counts when each of these patterns has a file of it, and when the file that was written last was left alone for kLeftAlone before the
+// program ended; where nobody knows when that was, a newer one has to be there. So what was being written never counts, and the one
+// before it does.
+//
+// Attempts get copies: a program may open its old checkpoint and write over it, and die half-way.
+#include "migrate/checkpoints.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <map>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+#include "base/text.h"
+#include "store/hasher.h"
+
+namespace harrow::migrate {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kGenerations = 2;
+constexpr int64_t kLeftAlone = 500'000'000;  // ns
+constexpr size_t kBlock = 1u << 20;
+constexpr std::string_view kHead = "harrow-checkpoint 1 ";
+constexpr const char* kSums = ".sums";
+constexpr const char* kUnfinished = ".new";
+
+Status CheckpointError(const std::string& what, int error) {
+  const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
+  return Status(full ? Code::kExhausted : Code::kUnavailable, StrCat(what, ": ", strerror(error)));
+}
+
+class CheckpointFd {
+ public:
+  explicit CheckpointFd(int fd) : fd_(fd) {}
+  ~CheckpointFd() {
+    if (fd_ >= 0) close(fd_);
+  }
+  CheckpointFd(const CheckpointFd&) = delete;
+  CheckpointFd& operator=(const CheckpointFd&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  const int fd_;
+};
+
+int64_t TimeOf(const struct stat& st) {
+  return int64_t{st.st_mtim.tv_sec} * 1'000'000'000 + st.st_mtim.tv_nsec;
+}
+
+int64_t TimeOfFile(const std::string& path) {
+  struct stat st {};
+  return stat(path.c_str(), &st) == 0 ? TimeOf(st) : 0;
+}
+
+Status SyncDirectory(const std::string& path) {
+  const CheckpointFd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.get() < 0 || fsync(fd.get()) != 0) return CheckpointError(path, errno);
+  return {};
+}
+
+Status MakeDirectory(const std::string& path) {
+  if (mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) return {};
+  return CheckpointError(StrCat("cannot make ", path), errno);
+}
+
+Status RemoveAll(const std::string& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  return error ? CheckpointError(StrCat("cannot remove ", path), error.value()) : Status();
+}
+
+/// Calls `use` with each block of a file.
+template <class Use>
+Status ReadBlocks(const std::string& path, int fd, const Use& use) {
+  std::string block(kBlock, '\0');
+  while (true) {
+    const ssize_t n = read(fd, block.data(), block.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return CheckpointError(path, errno);
+    if (n == 0) return {};
+    HARROW_RETURN_IF_ERROR(use(std::string_view(block.data(), static_cast<size_t>(n))));
+  }
+}
+
+Status WriteAllTo(const std::string& path, int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return CheckpointError(path, errno);
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return {};
+}
+
+std::string Escaped(std::string_view name) {
+  std::string out;
+  for (const char c : name) {
+    if (c == '\n') {
+      out += "%0A";
+    } else if (c == '%') {
+      out += "%25";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string Unescaped(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const std::string_view code = text.substr(i, 3);
+    if (code == "%0A" || code == "%25") {
+      out += code == "%25" ? '%' : '\n';
+      i += 2;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+bool HasWildcard(std::string_view pattern) {
+  return pattern.find_first_of("*?[") != std::string_view::npos;
+}
+
+/// The first word of the text, which loses it and the blank behind it.
+std::string_view TakeWord(std::string_view* text) {
+  const std::string_view word = text->substr(0, text->find(' '));
+  text->remove_prefix(std::min(text->size(), word.size() + 1));
+  return word;
+}
+
+template <class Int>
+bool TakeNumber(std::string_view* text, Int* out) {
+  const std::string_view word = TakeWord(text);
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), *out);
+  return error == std::errc() && end == word.data() + word.size() && !word.empty();
+}
+
+std::string SumText(uint64_t high, uint64_t low) {
+  return store::ObjectId{high, low, store::Kind::kFile}.Text();
+}
+
+bool TakeSum(std::string_view* text, uint64_t* high, uint64_t* low) {
+  const auto id = store::ObjectId::FromText(TakeWord(text));
+  if (!id) return false;
+  *high = id->high;
+  *low = id->low;
+  return true;
+}
+
+/// The number of "17" or "17.sums", with that ending.
+std::optional<uint64_t> NumberOf(std::string_view name, std::string_view ending) {
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error != std::errc() || std::string_view(end, static_cast<size_t>(name.data() + name.size() - end)) != ending) return {};
+  return number;
+}
+
+/// At `at` of the pattern stands [...]: whether it takes c, and where it ends; npos: it has no end.
+std::pair<bool, size_t> TakesOneOf(std::string_view pattern, size_t at, char c) {
+  const size_t close = pattern.find(']', at + 2);
+  if (close == std::string_view::npos) return {false, close};
+  std::string_view inside = pattern.substr(at + 1, close - at - 1);
+  const bool other = inside.starts_with('!');
+  if (other) inside.remove_prefix(1);
+  bool found = false;
+  for (size_t i = 0; i < inside.size(); ++i) {
+    const bool range = i + 2 < inside.size() && inside[i + 1] == '-';
+    found |= range ? inside[i] <= c && c <= inside[i + 2] : inside[i] == c;
+    if (range) i += 2;
+  }
+  return {found != other && c != '/', close + 1};
+}
+
+bool MatchesFrom(std::string_view pattern, size_t at, std::string_view name, size_t begin, std::string* shown) {
+  for (; at < pattern.size(); ++begin) {
+    if (pattern[at] == '*') {
+      const size_t kept = shown->size();
+      for (size_t end = begin;; ++end) {
+        shown->resize(kept);
+        *shown += StrCat(name.substr(begin, end - begin), "\n");
+        if (MatchesFrom(pattern, at + 1, name, end, shown)) return true;
+        if (end == name.size() || name[end] == '/') break;
+      }
+      shown->resize(kept);
+      return false;
+    }
+    if (begin == name.size()) return false;
+    if (pattern[at] == '?' || pattern[at] == '[') {
+      const auto [takes, next] = pattern[at] == '?' ? std::pair(name[begin] != '/', at + 1) : TakesOneOf(pattern, at, name[begin]);
+      if (!takes) return false;
+      *shown += name[begin];
+      *shown += '\n';
+      at = next;
+    } else if (pattern[at++] != name[begin]) {
+      return false;
+    }
+  }
+  return begin == name.size();
+}
+
+}  // namespace
+
+bool MatchesName(std::string_view pattern, std::string_view name, std::string* shown) {
+  shown->clear();
+  return MatchesFrom(pattern, 0, name, 0, shown);
+}
+
+Checkpoints::Checkpoints(std::string directory, Rules rules, std::function<bool()> stop)
+    : directory_(std::move(directory)), rules_(std::move(rules)), stop_(std::move(stop)) {}
+
+std::string Checkpoints::PathOf(uint64_t number) const {
+  return StrCat(directory_, "/", number);
+}
+
+std::string Checkpoints::SumsOf(uint64_t number) const {
+  return PathOf(number) + kSums;
+}
+
+// --- what there is
+
+std::vector<Checkpoints::File> Checkpoints::FilesBelow(const std::string& directory) const {
+  std::vector<File> files;
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
+    struct stat st {};
+    const std::string& path = at->path().native();
+    if (lstat(path.c_str(), &st) != 0 || !S_ISREG(st.st_mode)) continue;
+    files.push_back({path.substr(directory.size() + 1), st.st_size, TimeOf(st)});
+  }
+  std::sort(files.begin(), files.end(), [](const File& a, const File& b) { return a.name < b.name; });
+  return files;
+}
+
+std::vector<Checkpoints::Set> Checkpoints::SetsOf(const std::vector<File>& files) const {
+  std::map<std::string, std::vector<std::vector<const File*>>> by_shown;
+  std::vector<std::vector<const File*>> fixed(rules_.files.size());
+  bool any_wildcard = false;
+  std::string shown;
+  for (size_t i = 0; i < rules_.files.size(); ++i) {
+    const bool wildcard = HasWildcard(rules_.files[i]);
+    any_wildcard |= wildcard;
+    for (const File& file : files) {
+      if (!MatchesName(rules_.files[i], file.name, &shown)) continue;
+      auto& of = wildcard ? by_shown.try_emplace(shown, rules_.files.size()).first->second : fixed;
+      of[i].push_back(&file);
+    }
+  }
+  if (!any_wildcard) by_shown.try_emplace("", rules_.files.size());
+  std::vector<Set> sets;
+  for (const auto& [what, members] : by_shown) {
+    Set set;
+    bool whole = true;
+    for (size_t i = 0; i < rules_.files.size(); ++i) {
+      const auto& of = HasWildcard(rules_.files[i]) ? members[i] : fixed[i];
+      whole &= !of.empty();
+      for (const File* file : of) {
+        if (set.first.empty()) set.first = file->name;
+        set.time_ns = std::max(set.time_ns, file->time_ns);
+        set.files.push_back(*file);
+      }
+    }
+    if (whole) sets.push_back(std::move(set));
+  }
+  std::stable_sort(sets.begin(), sets.end(), [](const Set& a, const Set& b) { return a.time_ns > b.time_ns; });
+  return sets;
+}
+
+std::vector<Checkpoints::Good> Checkpoints::GoodOnes() const {
+  std::vector<uint64_t> numbers;
+  std::error_code error;
+  for (fs::directory_iterator at(directory_, error), end; !error && at != end; at.increment(error)) {
+    if (const auto number = NumberOf(at->path().filename().native(), kSums)) numbers.push_back(*number);
+  }
+  std::sort(numbers.rbegin(), numbers.rend());
+  std::vector<Good> good;
+  for (const uint64_t number : numbers) {
+    if (Result<Good> read = ReadSums(number); read.ok()) good.push_back(*std::move(read));
+  }
+  return good;
+}
+
+Result<Checkpoints::Good> Checkpoints::ReadSums(uint64_t number) const {
+  const std::string path = SumsOf(number);
+  const CheckpointFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0) return CheckpointError(path, errno);
+  std::string text;
+  HARROW_RETURN_IF_ERROR(ReadBlocks(path, fd.get(), [&](std::string_view block) {
+    text += block;
+    return Status();
+  }));
+  const Status damaged(Code::kDamaged, StrCat(path, " does not read as it was written"));
+  const size_t last = text.size() < 2 ? std::string::npos : text.rfind('\n', text.size() - 2);
+  if (last == std::string::npos || text.back() != '\n' || !text.starts_with(kHead)) return damaged;
+  Good good{.number = number};
+  std::string_view end = std::string_view(text).substr(last + 1);
+  end.remove_suffix(1);
+  std::string_view body = std::string_view(text).substr(0, last + 1);
+  const store::ObjectId all = store::IdOf(body, store::Kind::kFile);
+  uint64_t files = 0, high = 0, low = 0;
+  if (TakeWord(&end) != "end" || !TakeNumber(&end, &files) || !TakeSum(&end, &high, &low) || high != all.high || low != all.low)
+    return damaged;
+  std::string_view head = body.substr(kHead.size(), body.find('\n') - kHead.size());
+  if (!TakeNumber(&head, &good.time_ns)) return damaged;
+  body.remove_prefix(body.find('\n') + 1);
+  while (!body.empty()) {
+    std::string_view line = body.substr(0, body.find('\n'));
+    body.remove_prefix(line.size() + 1);
+    File file;
+    if (TakeWord(&line) != "file" || !TakeSum(&line, &file.high, &file.low) || !TakeNumber(&line, &file.bytes)) return damaged;
+    file.name = Unescaped(line);
+    file.time_ns = TimeOfFile(StrCat(PathOf(number), "/", file.name));
+    good.files.push_back(std::move(file));
+  }
+  return good.files.size() == files ? Result<Good>(std::move(good)) : damaged;
+}
+
+Status Checkpoints::WriteSums(const Good& good) const {
+  std::string text = StrCat(kHead, good.time_ns, "\n");
+  for (const File& file : good.files) text += StrCat("file ", SumText(file.high, file.low), " ", file.bytes, " ", Escaped(file.name), "\n");
+  const store::ObjectId all = store::IdOf(text, store::Kind::kFile);
+  text += StrCat("end ", good.files.size(), " ", SumText(all.high, all.low), "\n");
+  const std::string path = SumsOf(good.number), temporary = path + kUnfinished;
+  {
+    const CheckpointFd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    if (fd.get() < 0) return CheckpointError(temporary, errno);
+    HARROW_RETURN_IF_ERROR(WriteAllTo(temporary, fd.get(), text));
+    if (fsync(fd.get()) != 0) return CheckpointError(temporary, errno);
+  }
+  if (rename(temporary.c_str(), path.c_str()) != 0) return CheckpointError(path, errno);
+  return SyncDirectory(directory_);
+}
+
+// --- an attempt begins
+
+Result<Checkpoints::Begun> Checkpoints::Begin() {
+  std::error_code error;
+  fs::create_directories(fs::path(directory_).parent_path(), error);
+  HARROW_RETURN_IF_ERROR(MakeDirectory(directory_));
+  Begun begun;
+  if (rules_.by_itself) {
+    const Result<Kept> kept = KeepSet(TimeOfFile(directory_ + "/alive"));
+    if (!kept.ok() && kept.status().code() != Code::kNotFound)
+      begun.trouble = StrCat("what the attempt before left is no checkpoint: ", kept.status().message());
+  }
+  const std::vector<Good> good = GoodOnes();
+  for (fs::directory_iterator at(directory_, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename();
+    const bool keeps = std::any_of(good.begin(), good.end(),
+                                   [&](const Good& each) { return name == StrCat(each.number) || name == StrCat(each.number, kSums); });
+    if (!keeps) HARROW_RETURN_IF_ERROR(RemoveAll(at->path()));
+  }
+  HARROW_RETURN_IF_ERROR(MakeDirectory(files_directory()));
+  for (const Good& each : good) {
+    const Status copied = CopyBack(each);
+    if (copied.ok()) {
+      begun.restart = RestartOf(each);
+      return begun;
+    }
+    HARROW_RETURN_IF_ERROR(RemoveAll(files_directory()));
+    HARROW_RETURN_IF_ERROR(MakeDirectory(files_directory()));
+    // It may well be whole.
+    if (copied.code() != Code::kDamaged) return copied;
+    begun.trouble += StrCat(begun.trouble.empty() ? "" : "; ", copied.message(),
+                            &each == &good.back() ? ": it begins anew" : ": it goes on from the checkpoint before");
+    HARROW_RETURN_IF_ERROR(RemoveAll(SumsOf(each.number)));
+    HARROW_RETURN_IF_ERROR(RemoveAll(PathOf(each.number)));
+  }
+  return begun;
+}
+
+Status Checkpoints::CopyBack(const Good& good) const {
+  for (const File& file : good.files) {
+    const std::string from = StrCat(PathOf(good.number), "/", file.name), to = StrCat(files_directory(), "/", file.name);
+    std::error_code error;
+    fs::create_directories(fs::path(to).parent_path(), error);
+    const CheckpointFd in(open(from.c_str(), O_RDONLY | O_CLOEXEC));
+    struct stat st {};
+    if (in.get() < 0 || fstat(in.get(), &st) != 0) {
+      if (errno == ENOENT) return Status(Code::kDamaged, StrCat("the checkpoint ", from, " is gone"));
+      return CheckpointError(from, errno);
+    }
+    const CheckpointFd out(open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, st.st_mode & 0700));
+    if (out.get() < 0) return CheckpointError(to, errno);
+    store::Hasher hasher;
+    HARROW_RETURN_IF_ERROR(ReadBlocks(from, in.get(), [&](std::string_view block) {
+      if (Stopped()) return Status(Code::kUnavailable, "it is to end");
+      hasher.Add(block.data(), block.size());
+      return WriteAllTo(to, out.get(), block);
+    }));
+    const store::ObjectId id = hasher.Id(store::Kind::kFile);
+    if (st.st_size != file.bytes || id.high != file.high || id.low != file.low)
+      return Status(Code::kDamaged, StrCat("the checkpoint ", from, " is not what was written (its digest differs)"));
+    const timespec times[] = {st.st_atim, st.st_mtim};
+    futimens(out.get(), times);
+  }
+  return {};
+}
+
+std::string Checkpoints::RestartOf(const Good& good) const {
+  if (rules_.files.empty()) return files_directory();
+  const std::vector<Set> sets = SetsOf(good.files);
+  return sets.empty() ? files_directory() : StrCat(files_directory(), "/", sets.front().first);
+}
+
+std::string Checkpoints::Restart() const {
+  const std::vector<Good> good = GoodOnes();
+  return good.empty() ? "" : RestartOf(good.front());
+}
+
+// --- an attempt has ended
+
+Result<Checkpoints::Kept> Checkpoints::Keep() {
+  if (rules_.by_itself) {
+    Beat();  // what was left alone before it ended is measured by the file system's own time
+    return KeepSet(TimeOfFile(directory_ + "/alive"));
+  }
+  std::vector<File> files = FilesBelow(files_directory());
+  if (files.empty()) return Status(Code::kNotFound, "left no file in HARROW_CHECKPOINT_DIR");
+  std::string shown;
+  for (const std::string& pattern : rules_.files) {
+    if (std::none_of(files.begin(), files.end(), [&](const File& file) { return MatchesName(pattern, file.name, &shown); }))
+      return Status(Code::kNotFound, StrCat("left no ", pattern, " in HARROW_CHECKPOINT_DIR, which checkpoint_files names"));
+  }
+  int64_t time_ns = 0;
+  for (const File& file : files) time_ns = std::max(time_ns, file.time_ns);
+  return Seal(std::move(files), time_ns);
+}
+
+Result<Checkpoints::Kept> Checkpoints::KeepSet(int64_t alive_ns) {
+  std::vector<Set> sets = SetsOf(FilesBelow(files_directory()));
+  const std::vector<Good> good = GoodOnes();
+  const int64_t known = good.empty() ? 0 : good.front().time_ns;
+  std::erase_if(sets, [&](const Set& set) { return set.time_ns <= known; });
+  // The newest may be one that was being written.
+  if (!sets.empty() && sets.front().time_ns + kLeftAlone > alive_ns) sets.erase(sets.begin());
+  if (!sets.empty()) return Seal(std::move(sets.front().files), sets.front().time_ns);
+  if (good.empty()) return Status(Code::kNotFound, "left no whole set of the files that checkpoint_files names");
+  Kept kept{.files = good.front().files.size(), .bytes = 0, .news = false};
+  for (const File& file : good.front().files) kept.bytes += file.bytes;
+  return kept;
+}
+
+Status Checkpoints::Sum(const std::string& path, File* file) const {
+  const CheckpointFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0 || fsync(fd.get()) != 0) return CheckpointError(path, errno);
+  store::Hasher hasher;
+  file->bytes = 0;
+  HARROW_RETURN_IF_ERROR(ReadBlocks(path, fd.get(), [&](std::string_view block) {
+    hasher.Add(block.data(), block.size());
+    file->bytes += static_cast<int64_t>(block.size());
+    return Status();
+  }));
+  const store::ObjectId id = hasher.Id(store::Kind::kFile);
+  file->high = id.high;
+  file->low = id.low;
+  return {};
+}
+
+Result<Checkpoints::Kept> Checkpoints::Seal(std::vector<File> files, int64_t time_ns) {
+  Kept kept{.files = files.size()};
+  for (File& file : files) {
+    HARROW_RETURN_IF_ERROR(Sum(StrCat(files_directory(), "/", file.name), &file));
+    kept.bytes += file.bytes;
+  }
+  Good good{.number = 1, .time_ns = time_ns, .files = std::move(files)};
+  std::vector<uint64_t> older;
+  std::error_code error;
+  for (fs::directory_iterator at(directory_, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename();
+    if (const auto number = NumberOf(name.substr(0, name.find('.')), "")) good.number = std::max(good.number, *number + 1);
+  }
+  const std::string place = PathOf(good.number);
+  if (!rules_.by_itself) {
+    if (rename(files_directory().c_str(), place.c_str()) != 0) return CheckpointError(place, errno);
+  } else {
+    HARROW_RETURN_IF_ERROR(MakeDirectory(place));
+    for (const File& file : good.files) {
+      const std::string to = StrCat(place, "/", file.name);
+      fs::create_directories(fs::path(to).parent_path(), error);
+      if (rename(StrCat(files_directory(), "/", file.name).c_str(), to.c_str()) != 0) return CheckpointError(to, errno);
+    }
+  }
+  HARROW_RETURN_IF_ERROR(WriteSums(good));
+  for (const Good& each : GoodOnes()) {
+    if (each.number + kGenerations > good.number) continue;
+    (void)RemoveAll(SumsOf(each.number));
+    (void)RemoveAll(PathOf(each.number));
+  }
+  return kept;
+}
+
+Status Checkpoints::Ask() const {
+  const CheckpointFd fd(open(request().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  return fd.get() >= 0 ? Status() : CheckpointError(request(), errno);
+}
+
+void Checkpoints::Beat() const {
+  const CheckpointFd fd(open((directory_ + "/alive").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  if (fd.get() >= 0) futimens(fd.get(), nullptr);
+}
+
+Status Checkpoints::Remove() const {
+  HARROW_RETURN_IF_ERROR(RemoveAll(directory_));
+  std::error_code error;
+  fs::remove(fs::path(directory_).parent_path(), error);  // which has no others
+  return {};
+}
+
+}  // namespace harrow::migrate

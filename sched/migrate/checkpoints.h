@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace harrow::migrate {
+
+/// The checkpoints of one task, in a directory of their own that its attempts have one after the other, on whatever node
+/// (checkpoint_format.md). The newest good one counts, and the one before it is kept, too. Of one thread.
+class Checkpoints {
+ public:
+  struct Rules {
+    std::vector<std::string> files{};  // patterns of names below files_directory(); empty: all that is there
+    bool by_itself = false;            // the program writes when it likes, and may be writing when it ends
+  };
+  /// `stop`: whether nobody waits for what takes long any more.
+  Checkpoints(std::string directory, Rules rules, std::function<bool()> stop = {});
+
+  /// Where an attempt writes, and what tells it to.
+  std::string files_directory() const { return directory_ + "/files"; }
+  std::string request() const { return directory_ + "/asked"; }
+
+  /// What an attempt goes on from.
+  struct Begun {
+    std::string restart{};  // a path below files_directory(), or itself; empty: it begins anew
+    std::string trouble{};  // why it does not go on from where it might have, for the user
+  };
+  /// An attempt is about to begin: what it goes on from is put into files_directory(), and nothing else is there.
+  Result<Begun> Begin();
+  /// The same path, after Begin by another; of an attempt's processes on other nodes.
+  std::string Restart() const;
+
+  struct Kept {
+    uint64_t files = 0;
+    int64_t bytes = 0;
+    bool news = true;  // else nothing was written since the one that counts, which is told
+  };
+  /// The attempt has ended: what it left is a good checkpoint from now on. kNotFound, without a place: it left none.
+  Result<Kept> Keep();
+
+  Status Ask() const;
+  /// The attempt runs.
+  void Beat() const;
+  /// All of it.
+  Status Remove() const;
+
+ private:
+  struct File {
+    std::string name;  // below the directory
+    int64_t bytes = 0, time_ns = 0;
+    uint64_t high = 0, low = 0;
+  };
+  struct Good {
+    uint64_t number = 0;
+    int64_t time_ns = 0;
+    std::vector<File> files{};
+  };
+  /// Files of one checkpoint.
+  struct Set {
+    std::vector<File> files{};
+    std::string first{};  // the name that an attempt is told
+    int64_t time_ns = 0;
+  };
+
+  std::string PathOf(uint64_t number) const;
+  std::string SumsOf(uint64_t number) const;
+  /// Of all that have sums, the newest first.
+  std::vector<Good> GoodOnes() const;
+  Result<Good> ReadSums(uint64_t number) const;
+  Status WriteSums(const Good& good) const;
+  std::vector<File> FilesBelow(const std::string& directory) const;
+  /// Those that are whole by their names, the newest first.
+  std::vector<Set> SetsOf(const std::vector<File>& files) const;
+  std::string RestartOf(const Good& good) const;
+  /// `alive_ns`: by the file system's time the attempt lived until then; 0: nobody knows.
+  Result<Kept> KeepSet(int64_t alive_ns);
+  Result<Kept> Seal(std::vector<File> files, int64_t time_ns);
+  Status Sum(const std::string& path, File* file) const;
+  Status CopyBack(const Good& good) const;
+  bool Stopped() const { return stop_ && stop_(); }
+
+  const std::string directory_;
+  const Rules rules_;
+  const std::function<bool()> stop_;
+};
+
+/// Whether a name matches a pattern with *, ? and [...], none of which is a /; `*shown` gets what these stand for.
+bool MatchesName(std::string_view pattern, std::string_view name, std::string* shown);
+
+}  // namespace harrow::migrate

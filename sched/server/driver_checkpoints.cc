@@ -1,0 +1,143 @@
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/text.h"
+#include "os/log.h"
+#include "server/driver.h"
+#include "wire/attempt_id.h"
+
+// Checkpoints, and tasks that are sent elsewhere by hand. Where a task's checkpoints lie follows from its identity alone, so that every
+// server of the run, and a later session, names the same directory.
+
+namespace harrow::server {
+namespace {
+
+constexpr const char* kDrainedNodes = "drained_nodes";  // a fact: the session's start, a blank, and the names with commas between them
+
+std::string HexOf(uint64_t number) {
+  std::string text(16, '0');
+  for (size_t i = text.size(); i-- > 0; number >>= 4) text[i] = "0123456789abcdef"[number & 15];
+  return text;
+}
+
+}  // namespace
+
+/// The directory of the task's checkpoints, below the run's.
+std::string RunDriver::CheckpointsOf(TaskId task) {
+  while (identities_.size() <= task.value) identities_.push_back(identifier_.Next());
+  return HexOf(identities_[task.value].high) + HexOf(identities_[task.value].low);
+}
+
+void RunDriver::Act(const core::AskCheckpoint& ask) {
+  const Row* const row = attempts_.Find(ask.attempt, ask.node);
+  if (row == nullptr) return;
+  std::vector<NodeId> nodes = {ask.node};
+  if (row->gang) {
+    nodes.clear();
+    for (const Part& part : row->gang->parts) {
+      if (part.out()) nodes.push_back(part.node);
+    }
+    // Where the first rank is, which may be the only one that is told, the others' ends are expected last.
+    std::reverse(nodes.begin(), nodes.end());
+  }
+  for (const NodeId id : nodes) {
+    if (Node* node = nodes_.Find(id)) wire::SetId(ask.attempt, nodes_.Outbox(*node).add_checkpoint());
+  }
+}
+
+void RunDriver::TakeMissed(const Node& node, const pb::FromAgent& message) {
+  for (const pb::CheckpointMissed& missed : message.missed()) {
+    const AttemptId id = wire::IdOf(missed.attempt());
+    if (id.task.value >= graph_.task_count() || attempts_.Find(id, node.id) == nullptr) continue;
+    Tell(StrCat("task ", Printable(graph_.TaskName(id.task), 60), " was asked for a checkpoint: ", Printable(missed.why(), 200)));
+    events_.push_back(core::CheckpointMissed{id});
+  }
+}
+
+Status RunDriver::MayMove(TaskId task) const {
+  if (phase_ != Phase::kRunning) return Status(Code::kUnavailable, "the server waits for its agents; try again");
+  const core::TaskState state = scheduler_.state(task);
+  const std::string name = StrCat("task ", Printable(graph_.TaskName(task), 60));
+  if (state == core::TaskState::kElsewhere) return Status(Code::kNotFound, StrCat(name, " is another allocation's"));
+  if (core::IsSettled(state)) return Status(Code::kInvalid, StrCat(name, " has ended, and goes nowhere any more"));
+  if (state == core::TaskState::kRunning && !graph_.profile(task).checkpoint.on())
+    return Status(Code::kInvalid, StrCat(name, " runs, and would begin anew elsewhere; tasks with checkpoint = \"app\" go on from where they are"));
+  return {};
+}
+
+Status RunDriver::MoveToNode(const Moment& moment, TaskId task, const std::string& name) {
+  HARROW_RETURN_IF_ERROR(MayMove(task));
+  const Node* const node = nodes_.FindNamed(name);
+  if (node == nullptr || !node->joined)
+    return Status(Code::kInvalid, StrCat("this allocation has no node ", Printable(name, 60), "; harrow status --nodes shows those that there are"));
+  if (node->silent || node->put_aside || draining_)
+    return Status(Code::kInvalid, StrCat("nothing is started on node ", node->name, " any more; name another one"));
+  const graph::Profile& profile = graph_.profile(task);
+  if (profile.shape.nodes > 1)
+    return Status(Code::kInvalid, "the task has several nodes, and none of them can be chosen; name an allocation");
+  if (scheduler_.state(task) == core::TaskState::kWaiting)
+    return Status(Code::kInvalid, "the task waits for others, and has no node yet");
+  if (core::IsInFlight(scheduler_.state(task)) && scheduler_.node(task) == node->id)
+    return Status(Code::kInvalid, StrCat("it is on node ", node->name, " already"));
+  events_.push_back(core::MoveRequested{task, node->id});
+  Schedule(moment);
+  Wake();
+  return {};
+}
+
+Status RunDriver::MakeMovable(const Moment& moment, TaskId task) {
+  HARROW_RETURN_IF_ERROR(MayMove(task));
+  events_.push_back(core::MoveRequested{task, NodeId()});
+  Schedule(moment);
+  Wake();
+  return {};
+}
+
+Status RunDriver::DrainNode(const std::string& name) {
+  const Node* const known = nodes_.FindNamed(name);
+  if (known == nullptr || !known->joined) return Status(Code::kInvalid, StrCat("this allocation has no node ", Printable(name, 60)));
+  Node* const node = nodes_.Find(known->id);
+  if (drained_nodes_.contains(node->name)) return {};
+  const bool last = std::none_of(nodes_.all().begin(), nodes_.all().end(), [&](const auto& other) {
+    return other.get() != node && other->joined && !other->put_aside;
+  });
+  if (last && !others_)
+    return Status(Code::kInvalid, StrCat("node ", node->name, " is the last one of the run that takes tasks; harrow cancel --all, or a signal, ends it"));
+  drained_nodes_.insert(node->name);
+  std::string names;
+  for (const std::string& each : drained_nodes_) names += StrCat(names.empty() ? "" : ",", each);
+  recorder_.Fact(kDrainedNodes, StrCat(flow_.settings.started.time_since_epoch().count(), " ", names));
+  os::LogWarning(StrCat("node ", node->name, " drains"));
+  node->put_aside = true;
+  events_.push_back(core::NodeDrained{node->id});
+  Wake();
+  return {};
+}
+
+/// Those that an earlier server of the session was told to drain.
+void RunDriver::RestoreDrained(const journal::History& history) {
+  for (const auto& [key, value] : history.facts) {
+    if (key != kDrainedNodes) continue;
+    drained_nodes_.clear();
+    std::string_view names = value;
+    const std::string session = StrCat(flow_.settings.started.time_since_epoch().count(), " ");
+    if (!names.starts_with(session)) continue;
+    names.remove_prefix(session.size());
+    while (!names.empty()) {
+      const std::string_view name = names.substr(0, names.find(','));
+      names.remove_prefix(std::min(names.size(), name.size() + 1));
+      drained_nodes_.emplace(name);
+    }
+  }
+}
+
+/// It has joined, or is heard of again.
+void RunDriver::CloseIfDrained(Node& node) {
+  if (draining_) events_.push_back(core::NodeDrained{node.id});
+  if (!drained_nodes_.contains(node.name)) return;
+  node.put_aside = true;
+  events_.push_back(core::NodeDrained{node.id});
+}
+
+}  // namespace harrow::server

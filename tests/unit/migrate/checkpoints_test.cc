@@ -1,0 +1,294 @@
+#include "migrate/checkpoints.h"
+
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <iterator>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "base/text.h"
+
+namespace harrow::migrate {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CheckpointsTest : public testing::Test {
+ protected:
+  CheckpointsTest() {
+    std::string path = (fs::temp_directory_path() / "harrow-checkpoints-XXXXXX").string();
+    top_ = mkdtemp(path.data());
+  }
+  ~CheckpointsTest() override { fs::remove_all(top_); }
+
+  std::string Task() const { return top_ + "/all/task"; }
+  Checkpoints Of(std::vector<std::string> files = {}, bool by_itself = false) const {
+    return Checkpoints(Task(), {.files = std::move(files), .by_itself = by_itself});
+  }
+  /// Below the task's directory.
+  void Write(const std::string& name, const std::string& text) const {
+    const fs::path path = Task() + "/" + name;
+    fs::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  }
+  /// Of a file that was written `seconds` before the file system's present.
+  void Age(const std::string& name, int64_t seconds) const {
+    const std::string path = Task() + "/" + name;
+    struct stat st {};
+    ASSERT_EQ(stat(path.c_str(), &st), 0);
+    timespec times[] = {st.st_mtim, st.st_mtim};
+    times[1].tv_sec -= seconds;
+    ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+  }
+  std::string Read(const std::string& name) const {
+    std::ifstream file(Task() + "/" + name);
+    return {(std::istreambuf_iterator<char>(file)), {}};
+  }
+  bool Has(const std::string& name) const { return fs::exists(Task() + "/" + name); }
+  std::string Begin(Checkpoints checkpoints, std::string* trouble = nullptr) const {
+    const auto begun = checkpoints.Begin();
+    if (!begun.ok()) return begun.status().message();
+    if (trouble != nullptr) *trouble = begun->trouble;
+    return begun->restart.empty() ? "" : begun->restart.substr(Task().size());
+  }
+  /// An attempt that leaves this.
+  void Leave(const std::string& text) const {
+    Write("files/state", text);
+    const auto kept = Of().Keep();
+    ASSERT_TRUE(kept.ok()) << kept.status().message();
+  }
+
+  std::string top_;
+};
+
+TEST_F(CheckpointsTest, TheFirstAttemptBeginsAnewInAnEmptyDirectory) {
+  EXPECT_EQ(Begin(Of()), "");
+  EXPECT_TRUE(fs::is_empty(Task() + "/files"));
+  EXPECT_EQ(Of().Restart(), "");
+}
+
+TEST_F(CheckpointsTest, TheNextGoesOnFromACopyOfWhatWasLeft) {
+  EXPECT_EQ(Begin(Of()), "");
+  Write("files/deep/er", "below");
+  Leave("one");
+  EXPECT_FALSE(Has("files"));
+  EXPECT_EQ(Begin(Of()), "/files");
+  EXPECT_EQ(Read("files/state"), "one");
+  EXPECT_EQ(Read("files/deep/er"), "below");
+  Write("files/state", "in the midst of being written over");
+  EXPECT_EQ(Begin(Of()), "/files") << "that attempt was lost";
+  EXPECT_EQ(Read("files/state"), "one");
+  EXPECT_EQ(Of().Restart(), Task() + "/files");
+}
+
+TEST_F(CheckpointsTest, KeptTellsHowMuch) {
+  Begin(Of());
+  Write("files/a", "12345");
+  Write("files/b", "678");
+  const auto kept = Of().Keep();
+  ASSERT_TRUE(kept.ok());
+  EXPECT_EQ(kept->files, 2u);
+  EXPECT_EQ(kept->bytes, 8);
+  EXPECT_TRUE(kept->news);
+}
+
+TEST_F(CheckpointsTest, TwoAreKept) {
+  for (const char* text : {"one", "two", "three"}) {
+    Begin(Of());
+    Leave(text);
+  }
+  EXPECT_FALSE(Has("1") || Has("1.sums"));
+  EXPECT_EQ(Read("2/state"), "two");
+  EXPECT_EQ(Read("3/state"), "three");
+}
+
+TEST_F(CheckpointsTest, OneThatDiffersFromItsSumsIsNotUsedAndIsRemoved) {
+  for (const char* text : {"one", "two"}) {
+    Begin(Of());
+    Leave(text);
+  }
+  Write("2/state", "twx");
+  std::string trouble;
+  EXPECT_EQ(Begin(Of(), &trouble), "/files");
+  EXPECT_EQ(Read("files/state"), "one");
+  EXPECT_NE(trouble.find("2/state is not what was written (its digest differs): it goes on from the checkpoint before"), std::string::npos) << trouble;
+  EXPECT_FALSE(Has("2") || Has("2.sums"));
+  fs::remove(Task() + "/1/state");
+  EXPECT_EQ(Begin(Of(), &trouble), "");
+  EXPECT_TRUE(fs::is_empty(Task() + "/files"));
+  EXPECT_NE(trouble.find("is gone: it begins anew"), std::string::npos) << trouble;
+  Begin(Of(), &trouble);
+  EXPECT_EQ(trouble, "");
+  Leave("after");
+  EXPECT_EQ(Begin(Of()), "/files");
+  EXPECT_EQ(Read("files/state"), "after");
+}
+
+TEST_F(CheckpointsTest, AShorterOrLongerFileIsDamage) {
+  for (const char* text : {"", "onemore"}) {
+    Begin(Of());
+    Leave("one");
+    for (const auto& entry : fs::directory_iterator(Task())) {
+      if (entry.is_directory() && entry.path().filename() != "files") std::ofstream(entry.path() / "state") << text;
+    }
+    EXPECT_EQ(Begin(Of()), "") << text;
+  }
+}
+
+TEST_F(CheckpointsTest, SumsThatDoNotReadMakeNoCheckpoint) {
+  Begin(Of());
+  Write("files/odd %0A\nname", "x");
+  Leave("one");
+  const std::string sums = Read("1.sums");
+  EXPECT_EQ(Begin(Of()), "/files");
+  EXPECT_EQ(Read("files/odd %0A\nname"), "x");
+  for (size_t length = 0; length < sums.size(); ++length) {
+    Write("1/state", "one");
+    Write("1/odd %0A\nname", "x");
+    Write("1.sums", sums.substr(0, length));
+    EXPECT_EQ(Begin(Of()), "") << length;
+    EXPECT_FALSE(Has("1") || Has("1.sums"));
+  }
+  for (size_t at = 0; at < sums.size(); ++at) {
+    Write("1/state", "one");
+    Write("1/odd %0A\nname", "x");
+    std::string flipped = sums;
+    flipped[at] = static_cast<char>(flipped[at] ^ 1);
+    Write("1.sums", flipped);
+    EXPECT_EQ(Begin(Of()), "") << at;
+  }
+}
+
+TEST_F(CheckpointsTest, WhoseServerDiedBeforeTheSumsWereThereLeftNone) {
+  Begin(Of());
+  Leave("one");
+  Write("2/state", "two");
+  Write("2.sums.new", "harrow-checkpoint 1 5\n");
+  EXPECT_EQ(Begin(Of()), "/files");
+  EXPECT_EQ(Read("files/state"), "one");
+  EXPECT_FALSE(Has("2") || Has("2.sums.new"));
+}
+
+TEST_F(CheckpointsTest, WithoutFilesThereIsNone) {
+  Begin(Of());
+  EXPECT_EQ(Of().Keep().status().code(), Code::kNotFound);
+  Write("files/state", "x");
+  const Status missing = Of({"state", "other.*"}).Keep().status();
+  EXPECT_EQ(missing.code(), Code::kNotFound);
+  EXPECT_EQ(missing.message(), "left no other.* in HARROW_CHECKPOINT_DIR, which checkpoint_files names");
+  Write("files/other.3", "y");
+  EXPECT_TRUE(Of({"state", "other.*"}).Keep().ok());
+  EXPECT_EQ(Begin(Of({"other.*", "state"})), "/files/other.3") << "that of the first pattern";
+  EXPECT_EQ(Of({"other.*", "state"}).Restart(), Task() + "/files/other.3");
+}
+
+TEST_F(CheckpointsTest, TheQuestionIsGoneWhenTheNextAttemptBegins) {
+  Begin(Of());
+  EXPECT_TRUE(Of().Ask().ok());
+  EXPECT_TRUE(Has("asked"));
+  Begin(Of());
+  EXPECT_FALSE(Has("asked"));
+}
+
+TEST_F(CheckpointsTest, RemovedWithTheDirectoryThatHeldThemWhereThatHasNoOther) {
+  Begin(Of());
+  Leave("one");
+  Checkpoints other(top_ + "/all/other", {});
+  ASSERT_TRUE(other.Begin().ok());
+  EXPECT_TRUE(Of().Remove().ok());
+  EXPECT_FALSE(Has(""));
+  EXPECT_TRUE(fs::exists(top_ + "/all/other/files"));
+  EXPECT_TRUE(other.Remove().ok());
+  EXPECT_FALSE(fs::exists(top_ + "/all"));
+}
+
+TEST_F(CheckpointsTest, WhoIsToEndCopiesNoFurther) {
+  Begin(Of());
+  Leave("one");
+  Checkpoints stopped(Task(), {}, [] { return true; });
+  EXPECT_EQ(stopped.Begin().status().code(), Code::kUnavailable);
+  EXPECT_EQ(Begin(Of()), "/files") << "and nothing is lost by that";
+}
+
+// --- programs that write by themselves
+
+TEST_F(CheckpointsTest, TheNewestSetThatWasLeftAloneCounts) {
+  const auto of = [this] { return Of({"a.*", "b.*", "fixed"}, true); };
+  Begin(of());
+  for (const char* name : {"a.1", "b.1", "a.2", "b.2", "a.3", "fixed"}) {
+    Write(StrCat("files/", name), name);
+    Age(StrCat("files/", name), 10 - (name[2] - '0'));
+  }
+  Age("files/fixed", 20);
+  EXPECT_EQ(of().Keep().status().message(), "");
+  EXPECT_EQ(Read("1/a.2") + Read("1/b.2") + Read("1/fixed"), "a.2b.2fixed") << "of 3 something is missing";
+  EXPECT_FALSE(Has("1/a.1") || Has("1/a.3"));
+  EXPECT_EQ(Begin(of()), "/files/a.2");
+  EXPECT_TRUE(Has("files/fixed") && Has("files/b.2") && !Has("files/a.1"));
+}
+
+TEST_F(CheckpointsTest, WhatWasBeingWrittenDoesNotCount) {
+  const auto of = [this] { return Of({"state.*"}, true); };
+  Begin(of());
+  Write("files/state.1", "old");
+  Age("files/state.1", 5);
+  Write("files/state.2", "ha");
+  ASSERT_TRUE(of().Keep().ok());
+  EXPECT_EQ(Read("1/state.1"), "old");
+  EXPECT_EQ(Begin(of()), "/files/state.1");
+  EXPECT_FALSE(Has("files/state.2"));
+}
+
+TEST_F(CheckpointsTest, NothingNewIsNoNewCheckpoint) {
+  const auto of = [this] { return Of({"state.[ab]"}, true); };
+  Begin(of());
+  EXPECT_EQ(of().Keep().status().code(), Code::kNotFound);
+  Write("files/state.a", "12");
+  Age("files/state.a", 5);
+  EXPECT_TRUE(of().Keep()->news);
+  Begin(of());
+  const auto again = of().Keep();
+  ASSERT_TRUE(again.ok());
+  EXPECT_FALSE(again->news);
+  EXPECT_EQ(again->bytes, 2);
+  EXPECT_FALSE(Has("2"));
+}
+
+TEST_F(CheckpointsTest, WhatALostAttemptLeftIsKeptWhenTheNextBegins) {
+  const auto of = [this] { return Of({"state.*"}, true); };
+  Begin(of());
+  of().Beat();
+  Write("files/state.1", "one");
+  Age("files/state.1", 2);
+  EXPECT_EQ(Begin(of()), "/files/state.1") << "it lived for 2 s after that";
+  of().Beat();
+  Age("alive", 10);
+  Write("files/state.2", "two");
+  Age("files/state.2", 1);
+  EXPECT_EQ(Begin(of()), "/files/state.1") << "nobody knows whether it was whole";
+}
+
+TEST(MatchesNameTest, WildcardsDoNotCrossDirectoriesAndTellWhatTheyStandFor) {
+  std::string shown;
+  EXPECT_TRUE(MatchesName("a.*.b", "a.12.b", &shown));
+  EXPECT_EQ(shown, "12\n");
+  EXPECT_TRUE(MatchesName("*", "", &shown));
+  EXPECT_FALSE(MatchesName("*", "a/b", &shown));
+  EXPECT_TRUE(MatchesName("*/b", "a/b", &shown));
+  EXPECT_TRUE(MatchesName("x?z", "xyz", &shown));
+  EXPECT_EQ(shown, "y\n");
+  EXPECT_FALSE(MatchesName("x?z", "x/z", &shown));
+  EXPECT_TRUE(MatchesName("s.[a-c1]", "s.b", &shown));
+  EXPECT_TRUE(MatchesName("s.[a-c1]", "s.1", &shown));
+  EXPECT_FALSE(MatchesName("s.[a-c1]", "s.d", &shown));
+  EXPECT_TRUE(MatchesName("s.[!a]", "s.b", &shown));
+  EXPECT_FALSE(MatchesName("s.[!a]", "s.a", &shown));
+  EXPECT_FALSE(MatchesName("s.[a", "s.a", &shown));
+  EXPECT_TRUE(MatchesName("*a*b", "xaayb", &shown));
+  EXPECT_FALSE(MatchesName("abc", "ab", &shown));
+  EXPECT_FALSE(MatchesName("ab", "abc", &shown));
+}
+
+}  // namespace
+}  // namespace harrow::migrate

@@ -89,13 +89,13 @@ int RunDrain(const DrainOptions& options) {
 }
 
 const Registered kDrain({.name = "drain",
-                         .summary = "Give the tasks of one of a run's allocations, or nodes, to the others",
+                         .summary = "Give the tasks of an allocation, or of a node, to others",
                          .example = "harrow drain 1\n         harrow drain node4",
                          .usage = "[options] [ALLOCATION | NODE]",
                          .order = 15,
                          .setup = [](CLI::App& app) -> std::function<int()> {
                            auto options = std::make_shared<DrainOptions>();
-                           app.add_option("ALLOCATION", options->allocation, "Its number, or its job's (default: this job's), or the name of a node");
+                           app.add_option("ALLOCATION", options->allocation, "Its number, its job's (default: this job's), or a node's name");
                            AddRunDir(app, &options->run_dir);
                            return [options] { return RunDrain(*options); };
                          }});

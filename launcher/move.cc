@@ -92,7 +92,7 @@ const Registered kMove({.name = "move",
                           auto options = std::make_shared<MoveOptions>();
                           AddRunDir(app, &options->run_dir);
                           app.add_option("--to", options->to, "A node, or an allocation by its number or its job's")->type_name("WHERE")->required();
-                          AddTaskNames(app, &options->tasks, "Tasks by name or #number that write checkpoints, or do not run yet");
+                          AddTaskNames(app, &options->tasks, "Tasks by name or #number that write checkpoints, or do not run");
                           app.get_option("TASK")->required();
                           return [options] { return RunMove(*options); };
                         }});

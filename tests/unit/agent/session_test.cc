@@ -165,6 +165,22 @@ TEST_F(SessionTest, WhatIsSaidOfFilesIsHandedOn) {
   }
 }
 
+TEST_F(SessionTest, QuestionsForCheckpointsReachTheSlotsAndWhatWasInVainIsTold) {
+  Join();
+  pb::ToAgent message;
+  wire::SetId({TaskId(3), 2}, message.add_checkpoint());
+  Tell(message);
+  EXPECT_THAT(host_.asked, ElementsAre(AttemptId{TaskId(3), 2}));
+  Batch batch;
+  batch.missed.push_back({{TaskId(3), 2}, "it is deaf"});
+  session_.Deliver(std::move(batch));
+  const auto said = Take();
+  ASSERT_THAT(said, SizeIs(1));
+  ASSERT_EQ(said[0].missed_size(), 1);
+  EXPECT_EQ(wire::IdOf(said[0].missed(0).attempt()), (AttemptId{TaskId(3), 2}));
+  EXPECT_EQ(said[0].missed(0).why(), "it is deaf");
+}
+
 TEST_F(SessionTest, TheHelloTellsWhatTheAgentHas) {
   host_.snapshot = {.running = {{.id = 3, .attempt = 2, .start = WallTime(Duration(9))}},
                     .queued = {{TaskId(4), 1}, {TaskId(5), 2}}};

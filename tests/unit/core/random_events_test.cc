@@ -27,7 +27,7 @@ struct Seen {
   uint64_t nodes_back = 0, nodes_aside = 0, late = 0, grown = 0, adopted = 0, delayed = 0, heard_again = 0,
            after_a_failure = 0, capped = 0;
   uint64_t copies = 0, backups = 0, handed_on = 0, failed_copies = 0, drops = 0, remade = 0;
-  uint64_t spread = 0, gathered = 0, gangs_adopted = 0, taken = 0;
+  uint64_t spread = 0, gathered = 0, gangs_adopted = 0, taken = 0, asked = 0;
 };
 
 class Chaos {
@@ -208,6 +208,15 @@ class Chaos {
     p.time_limit = std::chrono::milliseconds(200);
     profiles_.push_back(graph_.AddProfile(p));
     p = {};
+    p.checkpoint.by = graph::Checkpointing::By::kApp;
+    p.checkpoint.time = std::chrono::milliseconds(50);
+    for (uint32_t cores = 1; cores <= 3; ++cores) {
+      p.shape.cores = cores;
+      profiles_.push_back(graph_.AddProfile(p));
+    }
+    p.shape = {.cores = 1, .nodes = 2};
+    profiles_.push_back(graph_.AddProfile(p));
+    p = {};
     p.shape.cores = 64;  // no node has that many
     odd_profile_ = graph_.AddProfile(p);
   }
@@ -298,6 +307,12 @@ class Chaos {
       return Chance(2) ? Event(TasksTaken{SomeTasks()}) : TasksGiven{SomeTasks()};
     const uint32_t what = Below(1000);
     if (what < 8) return RandomJoin();
+    if (what >= 980 && what < 984) {
+      if (!sent_.empty() && Chance(2)) return MoveRequested{sent_[Below(static_cast<uint32_t>(sent_.size()))].attempt.task, Chance(3) ? NodeId() : AnyNode()};
+      return MoveRequested{AnyTask(), Chance(3) ? NodeId() : AnyNode()};
+    }
+    if (what == 984) return NodeDrained{AnyNode()};
+    if (what == 985 && !sent_.empty()) return CheckpointMissed{sent_[Below(static_cast<uint32_t>(sent_.size()))].attempt};
     if (what < 10) return NodeSilent{AnyNode()};
     if (what < 11) return NodeLost{AnyNode()};
     if (what < 12) return NodeClosed{AnyNode()};
@@ -360,6 +375,7 @@ class Chaos {
     if (how < (bad ? 70u : 10u))
       outcome = Failed{static_cast<int32_t>(1 + Below(3)), !Chance(4), Chance(6) ? 500 : 0};
     if (how == 98) outcome = Lost{};
+    if (how >= 90 && how < 94) outcome = Checkpointed{std::chrono::milliseconds(Below(40))};
     if (how == 99 && Chance(10)) outcome = Interrupted{};
     return {attempt, node, outcome, std::chrono::microseconds(1 + Below(3000))};
   }
@@ -526,6 +542,11 @@ class Chaos {
         }
       } else if (const auto* cancel = std::get_if<CancelTask>(&action)) {
         for (Sent& s : sent_) s.cancelled |= s.attempt == cancel->attempt && s.node == cancel->node;
+      } else if (const auto* ask = std::get_if<AskCheckpoint>(&action)) {
+        ++seen_.asked;
+        EXPECT_TRUE(graph_.profile(ask->attempt.task).checkpoint.on());
+        EXPECT_TRUE(in_batch_ || scheduler_.state(ask->attempt.task) == TaskState::kRunning);
+        EXPECT_TRUE(in_batch_ || scheduler_.node(ask->attempt.task) == ask->node);
       } else if (const auto* wake = std::get_if<WakeAt>(&action)) {
         EXPECT_GT(wake->time, now_);
         ++seen_.delayed;
@@ -679,6 +700,7 @@ TEST(Scheduler, RandomEvents) {
                                                     {"skipped tasks", seen.skipped},
                                                     {"nodes that come back", seen.nodes_back},
                                                     {"nodes put aside", seen.nodes_aside},
+                                    {"asked for checkpoints", seen.asked},
                                                     {"late word of old attempts", seen.late},
                                                     {"graphs that grow", seen.grown},
                                                     {"adopted tasks", seen.adopted},

@@ -31,7 +31,7 @@ struct Agent {
   NodeId node;
   uint64_t sequence = 0;
   std::map<uint32_t, pb::Task> tasks;  // sent here and not ended
-  std::vector<uint32_t> taken_back, cancelled, superseded, starts;
+  std::vector<uint32_t> taken_back, cancelled, superseded, starts, asked;
   std::vector<uint32_t> profiles;
   std::set<std::string> peers;  // where it was told that other agents are
   std::vector<pb::SourceChanged> sources;
@@ -120,6 +120,7 @@ class DriverTest : public ::testing::Test {
         agent->starts.push_back(task.id());
       }
       for (const pb::AttemptId& attempt : message.take_back()) agent->taken_back.push_back(attempt.task());
+      for (const pb::AttemptId& attempt : message.checkpoint()) agent->asked.push_back(attempt.task());
       for (const pb::AttemptId& attempt : message.cancel().attempt())
         agent->cancelled.push_back(attempt.task());
       for (const pb::AttemptId& attempt : message.cancel().lost())

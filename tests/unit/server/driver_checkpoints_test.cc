@@ -1,0 +1,126 @@
+// RunDriver: tasks that are asked for checkpoints, and sent elsewhere.
+#include "unit/server/driver_fixture.h"
+
+namespace harrow::server {
+namespace {
+
+graph::Profile Writes() {
+  graph::Profile profile;
+  profile.checkpoint.by = graph::Checkpointing::By::kApp;
+  return profile;
+}
+
+pb::FromAgent Left(pb::FromAgent ended) {
+  for (pb::Attempt& attempt : *ended.mutable_ended(0)->mutable_attempt()) {
+    attempt.mutable_checkpoint()->set_bytes(5);
+    attempt.mutable_checkpoint()->set_took_ns(1'000'000'000);
+  }
+  return ended;
+}
+
+TEST_F(DriverTest, ATaskKeepsTheDirectoryOfItsCheckpoints) {
+  Serve({{"a", "x", {}, {}, Writes()}, {"b", "x", {}, {}, Writes()}, {"plain", "x"}});
+  Agent agent;
+  Join(&agent, Hello("n", 1, 3));
+  const std::string of_a = agent.tasks[0].checkpoints();
+  EXPECT_EQ(of_a.size(), 32u);
+  EXPECT_NE(of_a, agent.tasks[1].checkpoints());
+  EXPECT_EQ(agent.tasks[2].checkpoints(), "");
+  Started(&agent, {0});
+  driver_->Handle(Now(), agent.node, Left(Ended(&agent, {0}, pb::Attempt::CHECKPOINTED, 85)));
+  Turn(&agent);
+  EXPECT_EQ(agent.tasks[0].attempt(), 2u) << "it goes on";
+  EXPECT_EQ(agent.tasks[0].checkpoints(), of_a);
+  EXPECT_EQ(journal_.history.attempts.back().end, journal::End::kCheckpointed);
+  EXPECT_TRUE(Fates().empty());
+  Forget();
+  Serve({{"b", "x", {}, {}, Writes()}, {"a", "x", {}, {}, Writes()}});
+  Agent later;
+  Join(&later, Hello("n", 2, 3));
+  EXPECT_EQ(later.tasks[1].checkpoints(), of_a) << "also where a later session has other numbers";
+}
+
+TEST_F(DriverTest, ADrainedNodeIsAskedAndTheNextServerKnowsIt) {
+  Serve({{"a", "x", {}, {}, Writes()}}, 2);
+  Agent agent, other;
+  Join(&agent, Hello("n", 1, 1));
+  EXPECT_FALSE(driver_->DrainNode("n").ok()) << "it is the last";
+  EXPECT_FALSE(driver_->DrainNode("unknown").ok());
+  Started(&agent, {0});
+  Join(&other, Hello("m", 2, 1));
+  ASSERT_TRUE(driver_->DrainNode("n").ok());
+  EXPECT_TRUE(driver_->DrainNode("n").ok()) << "said again";
+  EXPECT_FALSE(driver_->DrainNode("m").ok());
+  Turn(&agent);
+  EXPECT_THAT(agent.asked, ElementsAre(0u));
+  driver_->Handle(Now(), agent.node, Left(Ended(&agent, {0}, pb::Attempt::CHECKPOINTED, 85)));
+  Turn(&agent);
+  Turn(&other);
+  EXPECT_EQ(Tasks(agent), std::set<uint32_t>());
+  EXPECT_EQ(Tasks(other), (std::set<uint32_t>{0}));
+  Serve();
+  Agent again;
+  Join(&again, Hello("n", 1, 1));
+  GatherInVain(&again);
+  EXPECT_EQ(Tasks(again), std::set<uint32_t>()) << "nothing is started there";
+}
+
+TEST_F(DriverTest, ATaskIsMovedToANode) {
+  Serve({{"a", "x", {}, {}, Writes()}, {"plain", "x"}}, 2);
+  Agent agent, other;
+  Join(&agent, Hello("n", 1, 2));
+  Started(&agent, {0, 1});
+  Join(&other, Hello("m", 2, 1));
+  EXPECT_EQ(driver_->MoveToNode(Now(), TaskId(1), "m").code(), Code::kInvalid) << "it writes none";
+  EXPECT_EQ(driver_->MoveToNode(Now(), TaskId(0), "n").message(), "it is on node n already");
+  EXPECT_NE(driver_->MoveToNode(Now(), TaskId(0), "k").message().find("no node k"), std::string::npos);
+  ASSERT_TRUE(driver_->MoveToNode(Now(), TaskId(0), "m").ok());
+  Turn(&agent);
+  EXPECT_THAT(agent.asked, ElementsAre(0u));
+  driver_->Handle(Now(), agent.node, Left(Ended(&agent, {0}, pb::Attempt::CHECKPOINTED, 85)));
+  Turn(&agent);
+  Turn(&other);
+  EXPECT_EQ(Tasks(other), (std::set<uint32_t>{0}));
+  End(&other, {0});
+  EXPECT_EQ(driver_->MayMove(TaskId(0)).message(), "task a has ended, and goes nowhere any more");
+}
+
+TEST_F(DriverTest, WhatWasInVainIsToldTheUser) {
+  Serve({{"a", "x", {}, {}, Writes()}}, 2);
+  Agent agent, other;
+  Join(&agent, Hello("n", 1, 1));
+  Started(&agent, {0});
+  Join(&other, Hello("m", 2, 1));
+  ASSERT_TRUE(driver_->MoveToNode(Now(), TaskId(0), "m").ok());
+  pb::FromAgent message;
+  wire::SetId({TaskId(0), 1}, message.add_missed()->mutable_attempt());
+  message.mutable_missed(0)->set_why("it is deaf");
+  driver_->Handle(Now(), agent.node, message);
+  Turn(&agent);
+  EXPECT_THAT(told_, ElementsAre("task a was asked for a checkpoint: it is deaf"));
+  EXPECT_FALSE(driver_->scheduler().IsMoving(TaskId(0)));
+  ASSERT_TRUE(driver_->MoveToNode(Now(), TaskId(0), "m").ok()) << "and may be asked again";
+}
+
+TEST_F(DriverTest, CheckpointsCountAsNoTriesAfterARestart) {
+  graph::Profile profile = Writes();
+  profile.retries = 0;
+  Serve({{"a", "x", {}, {}, profile}});
+  Agent agent;
+  Join(&agent, Hello("n", 1, 1));
+  for (int i = 0; i < 8; ++i) {
+    Started(&agent, {0});
+    driver_->Handle(Now(), agent.node, Left(Ended(&agent, {0}, pb::Attempt::CHECKPOINTED, 85)));
+    Turn(&agent);
+  }
+  Serve();
+  Agent again;
+  Join(&again, Running("n", 1, 1, 0, 9));
+  again.tasks[0].set_attempt(9);
+  End(&again, {0}, pb::Attempt::LOST);
+  EXPECT_TRUE(Fates().empty()) << "neither failures nor losses";
+  EXPECT_EQ(driver_->scheduler().losses(TaskId(0)), 1u);
+}
+
+}  // namespace
+}  // namespace harrow::server

@@ -11,7 +11,7 @@
 //
 // The pipe is closed, which is the end of file, when every source is whole: its attempt has succeeded, by the
 // word of the agent it ran on, and all its bytes were given. A source that is not there, or whose node cannot
-// be reached, is asked for again every kAskAgain, from what has come; the server knows more, and says where
+// be reached, is asked for again every kAskAbsentAgain, from what has come; the server knows more, and says where
 // the next attempt is. If it does not for kPatience, the reader gives up.
 //
 // What of a source was given to a reader cannot be taken back: if it becomes void, so does the attempt that
@@ -37,7 +37,7 @@ constexpr int64_t kAtOnce = 1 << 20;  // bytes for one reader, before others hav
 constexpr int64_t kBudget = 64 << 20;
 constexpr int64_t kLeastWindow = 4 << 10, kLargestWindow = 1 << 20;
 constexpr int64_t kSplitWindow = 64 << 10;  // the largest block
-constexpr Duration kAskAgain = std::chrono::seconds(1);
+constexpr Duration kAskAbsentAgain = std::chrono::seconds(1);
 constexpr Duration kPatience = std::chrono::seconds(60);
 
 /// What is kept of each source until a record has ended.
@@ -233,7 +233,7 @@ void StreamFeeds::Absent(const FeedPtr& feed, uint32_t index) {
 }
 
 void StreamFeeds::AwaitAbsent() {
-  if (absent_timer_ == 0) absent_timer_ = loop_->After(kAskAgain, [this] { LookAtAbsent(); });
+  if (absent_timer_ == 0) absent_timer_ = loop_->After(kAskAbsentAgain, [this] { LookAtAbsent(); });
 }
 
 void StreamFeeds::LookAtAbsent() {

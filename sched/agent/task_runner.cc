@@ -44,7 +44,7 @@ constexpr Duration kNever = Duration::max();
 constexpr Duration kWithoutPidfd = milliseconds(20);
 constexpr int kMostRounds = 20;        // of starting a program
 constexpr int kRoundPause = 20;        // ms
-constexpr Duration kAskAgain = milliseconds(200);
+constexpr Duration kAskCheckpointAgain = milliseconds(200);
 constexpr Duration kBeatOfCheckpoints = milliseconds(1000);
 constexpr size_t kStepsOfAttempt = 5;  // the first of them; the others are of each process
 
@@ -291,7 +291,7 @@ void TaskRunner::PassOnQuestion(const LocalTask& task, pid_t pid, Duration now) 
     asked_ = true;
     if (question == SlotSignals::kTold) ask_again_ = now;
   }
-  if (now >= ask_again_) ask_again_ = checkpoint_.Ask(task, pid) ? kNever : now + kAskAgain;
+  if (now >= ask_again_) ask_again_ = checkpoint_.Ask(task, pid) ? kNever : now + kAskCheckpointAgain;
 }
 
 End TaskRunner::EndByItself(const CheckpointSpec& spec, bool exited, int code) {

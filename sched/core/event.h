@@ -333,7 +333,7 @@ struct ReadFrom {
   // else the attempt has not succeeded, and who has got nothing of it waits for another one.
   bool gone = false;
 };
-/// All that read what the attempt writes have ended well: it may end now, by SIGPIPE.
+/// Nobody is to read any more of what the attempt writes: it may end now, by SIGPIPE, or goes on where it declares outputs.
 struct CloseOutput {
   AttemptId writer;
   NodeId node;

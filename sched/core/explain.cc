@@ -266,6 +266,9 @@ Explanation Explain(const Parts& parts, TaskId id) {
       break;
     case TaskState::kHeld:
       out.text = "It has succeeded, and is done when the tasks whose streams it read are.";
+      if (std::any_of(parts.graph.streams_read(id).begin(), parts.graph.streams_read(id).end(),
+                      [&](const auto& end) { return parts.graph.streams()[end.second.value].split; }))
+        out.text += " Those that share a stream are done together.";
       break;
     case TaskState::kElsewhere:
       out.text = "The server of another allocation has it.";

@@ -4,9 +4,11 @@
 // reads yet is kept; readers wait for writers that run. When a writer's attempt ends without success, its
 // readers at nodes are told: who has got some of it begins anew (Rewound), who has not waits for the next
 // attempt. A reader that has succeeded is held (TaskState::kHeld) until all its writers are done, each by the
-// attempt that it has read; it begins anew where another one was. What a writer that is done has written stays on its
-// node as long as some reader is not settled; where it is lost and a reader is to begin, the writer runs again,
-// as one whose files are lost (Fates::RemakeAll).
+// attempt that it has read; it begins anew where another one was. Those that share a split stream are done
+// together: were one done before the others, and what these have yet to read lost, its records would come once
+// more, to others. What a writer that is done has written stays on its node as long as some reader is not
+// settled; where it is lost and a reader is to begin, the writer runs again, as one whose files are lost
+// (Fates::RemakeAll).
 //
 // No order of starts can lock up. A reader at a node all of whose writers run or are done ends when they do;
 // a chain of such ends with a writer that reads nothing. One that waits for a writer which is at no node
@@ -84,15 +86,21 @@ bool Streaming::EndedWell(TaskId reader) const {
   return state == TaskState::kHeld || state == TaskState::kDone;
 }
 
+/// All its readers have ended well, or have ended for good. What nobody is to read would fill the node's disk.
+bool Streaming::IsReadByNobody(TaskId writer) const {
+  bool some = false, all = true;
+  EachReader(writer, [&](TaskId reader, StreamId) {
+    some = true;
+    all &= EndedWell(reader) || IsSettled(tasks.state(reader));
+  });
+  return some && all;
+}
+
 Streaming::Piped Streaming::AfterSigpipe(AttemptId attempt) const {
   const TaskId id = attempt.task;
-  if (!WritesStreams(id)) return Piped::kFailed;
-  bool some = false, all = true;
-  EachReader(id, [&](TaskId reader, StreamId) {
-    some = true;
-    all &= EndedWell(reader);
-  });
-  if (some && all) return Piped::kDone;
+  // One that makes files is not ended before it has made them (CloseOutput), so it was its own doing.
+  if (!WritesStreams(id) || !graph.outputs(id).empty()) return Piped::kFailed;
+  if (IsReadByNobody(id)) return Piped::kDone;
   // A reader begins anew that had ended well when the writer was told so.
   return WasClosed(attempt) ? Piped::kVoid : Piped::kFailed;
 }
@@ -117,32 +125,87 @@ void Streaming::AfterRewind(TaskId id) {
   TryAgain(id);
 }
 
-/// It is held: is it done, void, or to be waited for?
-void Streaming::MayConclude(TaskId id) {
-  if (tasks.state(id) != TaskState::kHeld) return;
-  const std::vector<AttemptId>& read = streams.readers[id].read;
+/// Of one that is held. `failed`: which writer has, where that is so.
+Streaming::Worth Streaming::WorthOf(TaskId id, TaskId* failed) const {
+  const std::vector<AttemptId>& read = streams.readers.at(id).read;
   bool all_done = true, void_read = false;
-  TaskId failed;
   EachWriter(id, [&](TaskId writer, StreamId) {
     const TaskState state = tasks.state(writer);
-    if (IsSettled(state) && state != TaskState::kDone) failed = writer;
+    if (IsSettled(state) && state != TaskState::kDone) *failed = writer;
     all_done &= state == TaskState::kDone;
     const auto it = std::find_if(read.begin(), read.end(), [&](const AttemptId& a) { return a.task == writer; });
     if (it == read.end()) return;
-    const uint32_t of = streams.writers[writer].attempt;
+    const uint32_t of = streams.writers.at(writer).attempt;
     const bool runs = state == TaskState::kRunning || state == TaskState::kHeld;
     // What is done was so by the attempt that is known, or by one of an earlier server.
     void_read |= state == TaskState::kDone ? of != 0 && of != it->number : !runs || of != it->number;
   });
-  if (failed) {
-    GiveUp(id, TaskState::kSkipped, Reason::kDependency, failed);
-  } else if (void_read) {
-    tasks.ForgiveFailure(id);
-    TryAgain(id);
-  } else if (all_done) {
-    const NodeId node = tasks[id].node();
-    MarkDone(id, nodes.Joined(node) ? node : NodeId());
-    actions->push_back(TaskSettled{id, FinalState::kDone, TaskId(), Reason::kNone});
+  if (*failed) return Worth::kNothing;
+  if (void_read) return Worth::kVoid;
+  return all_done ? Worth::kAll : Worth::kOpen;
+}
+
+/// Who reads a split stream has what the others have not, so all that still run, or are to, are done at once, with those that share other
+/// streams with them. None: somebody has yet to end.
+std::vector<TaskId> Streaming::ThoseDoneWith(TaskId id) const {
+  std::vector<TaskId> together = {id};
+  std::set<TaskId> seen = {id};
+  std::set<StreamId> looked;
+  for (size_t i = 0; i < together.size(); ++i) {
+    const TaskId at = together[i];
+    for (const auto& [_, stream] : graph.streams_read(at)) {
+      const graph::Stream& of = graph.streams()[stream.value];
+      if (!of.split || !looked.insert(stream).second) continue;
+      // Who was waited for the last time comes first, so that many that end one after the other are not all looked at each time.
+      size_t& first = streams.waits_for[stream];
+      for (size_t k = 0; k < of.readers.size(); ++k) {
+        const size_t n = (first + k) % of.readers.size();
+        const TaskId reader = of.readers[n];
+        const TaskState state = tasks.state(reader);
+        if (!tasks.Has(reader) || IsSettled(state) || state == TaskState::kElsewhere || !seen.insert(reader).second) continue;
+        TaskId failed;
+        if (state != TaskState::kHeld || WorthOf(reader, &failed) != Worth::kAll) {
+          first = n;
+          return {};
+        }
+        together.push_back(reader);
+      }
+    }
+  }
+  return together;
+}
+
+/// It is held: is it done, void, or to be waited for?
+void Streaming::MayConclude(TaskId id) {
+  if (tasks.state(id) != TaskState::kHeld) return;
+  TaskId failed;
+  switch (WorthOf(id, &failed)) {
+    case Worth::kOpen:
+      return;
+    case Worth::kNothing:
+      return GiveUp(id, TaskState::kSkipped, Reason::kDependency, failed);
+    case Worth::kVoid:
+      tasks.ForgiveFailure(id);
+      return TryAgain(id);
+    case Worth::kAll:
+      break;
+  }
+  for (const TaskId each : ThoseDoneWith(id)) {
+    const NodeId node = tasks[each].node();
+    MarkDone(each, nodes.Joined(node) ? node : NodeId());
+    actions->push_back(TaskSettled{each, FinalState::kDone, TaskId(), Reason::kNone});
+  }
+}
+
+/// It has ended for good, and those that share streams with it wait for it no more.
+void Streaming::ConcludeSharers(TaskId id) {
+  for (const auto& [_, stream] : graph.streams_read(id)) {
+    const graph::Stream& of = graph.streams()[stream.value];
+    if (!of.split) continue;
+    const auto held = std::find_if(of.readers.begin(), of.readers.end(),
+                                   [&](TaskId reader) { return tasks.state(reader) == TaskState::kHeld; });
+    // One speaks for all.
+    if (held != of.readers.end()) MayConclude(*held);
   }
 }
 
@@ -238,8 +301,9 @@ void Streaming::LookAtReader(TaskId id) {
   streams.starved.erase(id);
   if (!task.settled()) Recount(id);
   MayConclude(id);
+  if (task.settled() && task.state() != TaskState::kDone) ConcludeSharers(id);
   EachWriter(id, [&](TaskId writer, StreamId) {
-    if (EndedWell(id)) CloseIfRead(writer);
+    CloseIfRead(writer);
     DropIfRead(writer);
   });
 }
@@ -272,7 +336,7 @@ void Streaming::TellAll(TaskId id) {
 void Streaming::CloseIfRead(TaskId id) {
   Streams::Writer& writer = streams.writers[id];
   if (tasks.state(id) != TaskState::kRunning || writer.attempt == 0 || writer.closed == writer.attempt) return;
-  if (AfterSigpipe({id, writer.attempt}) != Piped::kDone) return;
+  if (!IsReadByNobody(id)) return;
   writer.closed = writer.attempt;
   actions->push_back(CloseOutput{{id, writer.attempt}, writer.node});
 }
@@ -326,7 +390,7 @@ std::string Streaming::FindBrokenStreams() const {
     if (task.state() == TaskState::kHeld) {
       bool waits = false;
       EachWriter(id, [&](TaskId writer, StreamId) { waits |= !tasks[writer].settled(); });
-      if (!waits) return broken("is held, and waits for nobody");
+      if (!waits && !ThoseDoneWith(id).empty()) return broken("is held, and waits for nobody");
     }
     if (task.in_flight() && !reader.ending) {
       bool starved = false;

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/fates.h"
 
@@ -54,8 +56,14 @@ class Streaming : protected Fates {
   void TellReaders(TaskId writer, bool gone);
   void Tell(TaskId reader, StreamId stream, TaskId writer, bool gone);
   void TellAll(TaskId reader);
+  /// What the success of one that is held is worth.
+  enum class Worth : uint8_t { kOpen, kVoid, kNothing, kAll };
+  Worth WorthOf(TaskId reader, TaskId* failed) const;
+  std::vector<TaskId> ThoseDoneWith(TaskId reader) const;
   void MayConclude(TaskId reader);
+  void ConcludeSharers(TaskId reader);
   bool EndedWell(TaskId reader) const;
+  bool IsReadByNobody(TaskId writer) const;
   void CloseIfRead(TaskId writer);
   void DropIfRead(TaskId writer);
 };

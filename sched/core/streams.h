@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -44,6 +45,8 @@ struct Streams {
   std::vector<std::pair<AttemptId, AttemptId>> told_read;
   // Readers at nodes of which some writer has not begun, or is lost.
   std::set<TaskId> starved;
+  // Of a split stream: the place among its readers of one that was waited for.
+  mutable std::map<StreamId, size_t> waits_for;
   // Writers that are done, and of which a reader that is to begin has to have what nobody holds.
   std::vector<TaskId> lost;
 

@@ -14,6 +14,7 @@
 #include "formats/output_check.h"
 #include "formats/problems.h"
 #include "formats/recorded.h"
+#include "formats/streams.h"
 #include "formats/wf_format.h"
 
 namespace harrow::formats {
@@ -93,6 +94,7 @@ class Loader {
     }
     NameFlow(inputs);
     HARROW_RETURN_IF_ERROR(graph_->Seal(options_.max_problems));
+    CheckSharers(*graph_, &problems_);
     if (options_.check_outputs)
       CheckOutputs(fs_, inputs, options_, builder_.places(), *graph_, &problems_);
     return problems_.status();

@@ -133,4 +133,93 @@ void StreamEnds::Link() {
   }
 }
 
+namespace {
+
+/// Tasks that share split streams, directly or by others, taken for one: the graph of these has to have no cycle.
+class Sharers {
+ public:
+  explicit Sharers(const graph::Graph& graph) : graph_(graph), group_(graph.task_count()) {
+    for (uint32_t n = 0; n < group_.size(); ++n) group_[n] = n;
+    for (const graph::Stream& stream : graph.streams()) {
+      if (!stream.split) continue;
+      for (const TaskId reader : stream.readers) {
+        any_ |= Find(reader.value) != Find(stream.readers[0].value);
+        group_[Find(reader.value)] = Find(stream.readers[0].value);
+      }
+    }
+  }
+
+  struct Pair {
+    TaskId first, waits;
+  };
+  /// Two of one group of which one waits for the other, if need be by way of further groups.
+  std::optional<Pair> FindWaiting() {
+    if (!any_) return std::nullopt;
+    std::vector<std::vector<TaskId>> members(group_.size());
+    std::vector<size_t> open(group_.size(), 0);
+    for (uint32_t n = 0; n < group_.size(); ++n) {
+      members[Find(n)].push_back(TaskId(n));
+      open[Find(n)] += graph_.predecessors(TaskId(n)).size();
+    }
+    std::vector<uint32_t> ready;
+    for (uint32_t n = 0; n < group_.size(); ++n) {
+      if (Find(n) == n && open[n] == 0) ready.push_back(n);
+    }
+    std::vector<bool> taken(group_.size());
+    while (!ready.empty()) {
+      const uint32_t group = ready.back();
+      ready.pop_back();
+      taken[group] = true;
+      for (const TaskId member : members[group]) {
+        for (const TaskId after : graph_.successors(member)) {
+          if (--open[Find(after.value)] == 0) ready.push_back(Find(after.value));
+        }
+      }
+    }
+    // Whatever is left waits for something that is left: going back leads around a cycle.
+    const auto left = std::find_if(group_.begin(), group_.end(), [&](uint32_t n) { return !taken[Find(n)]; });
+    if (left == group_.end()) return std::nullopt;
+    std::unordered_map<uint32_t, size_t> been;  // the step that left it
+    std::vector<Pair> steps;                    // one that is waited for, and who waits, of two groups
+    for (uint32_t at = Find(*left); been.try_emplace(at, steps.size()).second; at = Find(steps.back().first.value)) {
+      for (const TaskId member : members[at]) {
+        const auto before = graph_.predecessors(member);
+        const auto found = std::find_if(before.begin(), before.end(), [&](TaskId b) { return !taken[Find(b.value)]; });
+        if (found == before.end()) continue;
+        steps.push_back({*found, member});
+        break;
+      }
+    }
+    const size_t start = been.at(Find(steps.back().first.value));
+    // Who is waited for from outside is another one than who waits: in some group, as no task waits for itself.
+    for (size_t i = start; i < steps.size(); ++i) {
+      const TaskId waited = steps[i == start ? steps.size() - 1 : i - 1].first;
+      if (waited != steps[i].waits) return Pair{waited, steps[i].waits};
+    }
+    return std::nullopt;
+  }
+
+ private:
+  uint32_t Find(uint32_t n) {
+    while (group_[n] != n) n = group_[n] = group_[group_[n]];
+    return n;
+  }
+
+  const graph::Graph& graph_;
+  std::vector<uint32_t> group_;
+  bool any_ = false;
+};
+
+}  // namespace
+
+void CheckSharers(const graph::Graph& graph, Problems* problems) {
+  const auto waiting = Sharers(graph).FindWaiting();
+  if (!waiting) return;
+  const auto [first, waits] = *waiting;
+  problems->Add(graph.place(waits),
+                StrCat("tasks \"", Printable(graph.TaskName(first)), "\" and \"", Printable(graph.TaskName(waits)),
+                       "\" share a stream (share = \"split\") and so are done together, and one waits for the other; "
+                       "let them share no stream, or take away what makes one wait"));
+}
+
 }  // namespace harrow::formats

@@ -51,4 +51,7 @@ class StreamEnds {
   std::vector<Shared> shared_;  // by stream
 };
 
+/// Of a sealed graph: those that share a split stream are done together, so none may wait for another one to be done.
+void CheckSharers(const graph::Graph& graph, Problems* problems);
+
 }  // namespace harrow::formats

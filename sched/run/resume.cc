@@ -147,6 +147,52 @@ Status WriteRenumbered(const std::string& directory, const ResumePlan& plan, con
   return journal.Close();
 }
 
+/// `again`: those that run again whatever their fate was.
+void DecideWhatStays(const graph::Graph& now, const std::vector<bool>& unwanted, const std::vector<journal::TaskFate>& fates,
+                     const std::vector<bool>& again, ResumePlan* plan) {
+  plan->done_count = plan->failed_count = 0;
+  plan->following.clear();
+  for (const TaskId task : graph::PrerequisitesFirst(now)) {
+    const TaskId earlier = plan->earlier[task.value];
+    if (!earlier) continue;
+    const journal::TaskFate fate = fates[earlier.value];
+    if (fate != journal::TaskFate::kDone) {
+      if (fate != journal::TaskFate::kOpen && fate != journal::TaskFate::kPruned) ++plan->failed_count;
+      continue;
+    }
+    const auto needed = now.predecessors(task);
+    const bool stays = !again[task.value] && std::all_of(needed.begin(), needed.end(), [&](TaskId first) {
+      // Who waited for an end has waited, even if there will be another one.
+      return plan->done[first.value] || now.OnlyWaits(first, task) ||
+             (first.value < unwanted.size() && unwanted[first.value]);
+    });
+    plan->done[task.value] = stays;
+    if (stays) {
+      ++plan->done_count;
+    } else {
+      plan->following.push_back(task);
+    }
+  }
+}
+
+/// Where one that reads a split stream runs, all of it is written and split again: what others had read of it was another share. Were
+/// there any that are done?
+bool FindSharersOfOpen(const graph::Graph& now, const std::vector<bool>& unwanted, const ResumePlan& plan,
+                       std::vector<bool>* again) {
+  bool found = false;
+  for (const graph::Stream& stream : now.streams()) {
+    const auto runs = [&](TaskId reader) {
+      return !plan.done[reader.value] && !(reader.value < unwanted.size() && unwanted[reader.value]);
+    };
+    if (!stream.split || std::none_of(stream.readers.begin(), stream.readers.end(), runs)) continue;
+    for (const TaskId reader : stream.readers) {
+      if (!plan.done[reader.value]) continue;
+      (*again)[reader.value] = found = true;
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 Status TakeOverSubmitted(const graph::Graph& before, uint32_t submitted, graph::Graph* now) {
@@ -239,27 +285,10 @@ ResumePlan PlanResume(const graph::Graph& before, const graph::Graph& now, const
     }
   }
   const std::vector<journal::TaskFate> fates = FatesOf(history, before);
-  for (const TaskId task : graph::PrerequisitesFirst(now)) {
-    const TaskId earlier = plan.earlier[task.value];
-    if (!earlier) continue;
-    const journal::TaskFate fate = fates[earlier.value];
-    if (fate != journal::TaskFate::kDone) {
-      if (fate != journal::TaskFate::kOpen && fate != journal::TaskFate::kPruned) ++plan.failed_count;
-      continue;
-    }
-    const auto needed = now.predecessors(task);
-    const bool stays = std::all_of(needed.begin(), needed.end(), [&](TaskId first) {
-      // Who waited for an end has waited, even if there will be another one.
-      return plan.done[first.value] || now.OnlyWaits(first, task) ||
-             (first.value < unwanted.size() && unwanted[first.value]);
-    });
-    plan.done[task.value] = stays;
-    if (stays) {
-      ++plan.done_count;
-    } else {
-      plan.following.push_back(task);
-    }
-  }
+  std::vector<bool> again(now.task_count());
+  do {
+    DecideWhatStays(now, unwanted, fates, again, &plan);
+  } while (FindSharersOfOpen(now, unwanted, plan, &again));
   return plan;
 }
 

@@ -109,9 +109,17 @@ Result<std::shared_ptr<LogReader>> Spool::Read(const std::shared_ptr<Log>& log) 
     readers_.splice(readers_.begin(), readers_, found->second);
     return readers_.front().second;
   }
-  os::Fd file(open(log->path().c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  os::Fd file;
+  int error = 0;
+  // Where the process may have fewer files than are kept open here, these make way.
+  while (true) {
+    file = os::Fd(open(log->path().c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+    error = errno;
+    if (file.ok() || (error != EMFILE && error != ENFILE) || readers_.empty()) break;
+    reader_of_.erase(readers_.back().first);
+    readers_.pop_back();
+  }
   if (!file.ok()) {
-    const int error = errno;
     return Status(error == EMFILE || error == ENFILE ? Code::kUnavailable : Code::kDamaged,
                   StrCat("what was written to streams cannot be read again: ", strerror(error)));
   }

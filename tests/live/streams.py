@@ -72,6 +72,64 @@ def test_split(directory, program):
     check(sum(bool(part) for part in parts) >= 3, "one reader took all:", [len(part) for part in parts])
 
 
+def going_on(directory, program, tasks, *options):
+    """In the background: harrow, and its process."""
+    write(f"{directory}/flow.toml", "".join(tasks))
+    harrow = Harrow(program, directory)
+    return harrow, harrow.start("run", "flow.toml", "--run-dir", "r", "--progress", "none", *(options or NODES))
+
+
+def shared(directory, program):
+    """One has read its share, and waits for another one, which has not; its writer is done."""
+    tasks = [task("w", "seq 20000", target=["s"]),
+             task("r{k}", "test {k} = 1 || while ! test -e go; do sleep 0.05; done; cat > got{k}", each={"k": "1-2"}, source=["s"], share="split"),
+             task("after", "cp got1 copy", after=["r1"])]
+    harrow, going = going_on(directory, program, tasks)
+    wait_for(lambda: "are done together" in harrow("explain", "r1", "--run-dir", "r").out)
+    return harrow, going
+
+
+def each_line_once(directory):
+    got = [read(f"{directory}/got{k}").split() for k in (1, 2)]
+    same(sorted(int(n) for part in got for n in part), list(range(1, 20001)), [len(part) for part in got])
+    same(read(f"{directory}/copy"), read(f"{directory}/got1"))
+
+
+def test_a_split_stream_that_is_lost(directory, program):
+    """It is split anew, for all that share it."""
+    _, going = shared(directory, program)
+    for pid in of_run(f"{directory}/r", "inner"):
+        kill(pid)
+    write(f"{directory}/go", "")
+    same(going.wait(timeout=120), 0, read(f"{directory}/harrow.out").decode())
+    each_line_once(directory)
+
+
+def test_a_split_stream_in_a_resumed_run(directory, program):
+    harrow, going = shared(directory, program)
+    kill(going.pid, 2)
+    same(going.wait(timeout=120), 130)
+    write(f"{directory}/go", "")
+    harrow("run", "--resume", "--run-dir", "r", "--progress", "none", *NODES, code=0)
+    each_line_once(directory)
+
+
+def test_a_writer_whose_readers_fail(directory, program):
+    """It does not fill the disk for nobody."""
+    tasks = [task("w", "yes", target=["s"]), task("r", "head -n 1; exit 3", source=["s"]), task("q", "head -n 1", source=["s"])]
+    run(directory, program, tasks, code=1)
+    same(states(directory), {"w": "done", "r": "failed", "q": "done"})
+
+
+def test_a_writer_of_files_whose_readers_have_ended(directory, program):
+    """It goes on until it has written them."""
+    tasks = [task("w", "seq 300000 && while ! test -e read; do sleep 0.05; done && seq 300000 && echo made > f", target=["s"], out=["f"]),
+             task("r", "head -n 3; touch read", source=["s"]), task("u", "cp f g", **{"in": ["f"]})]
+    run(directory, program, tasks)
+    same(read(f"{directory}/g"), b"made\n")
+    same(outcomes(directory, "w"), ["exited"])
+
+
 def test_one_slot(directory, program):
     """A writer need not wait for its readers, so that three tasks of one slot do not wait for each other."""
     tasks = [task("c", "wc -l > n", source=["b"]), task("b", "sed s/x/yy/", source=["a"], target=["b"]),

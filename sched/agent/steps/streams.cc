@@ -107,7 +107,7 @@ Status Streams::OpenStreams(const LocalTask& task) {
   if (!task.has_streams()) return {};
   if (host_.streams == nullptr)
     return Status(Code::kUnavailable, "the node has no place for streams between tasks");
-  if (task.writes_streams) HARROW_RETURN_IF_ERROR(written_.Open(task.attempt_id(), kPipeBytes));
+  if (task.writes_streams) HARROW_RETURN_IF_ERROR(written_.Open(task.attempt_id(), kPipeBytes, !task.outputs.empty()));
   if (task.sources.empty()) return {};
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)

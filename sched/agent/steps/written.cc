@@ -11,8 +11,9 @@
 
 namespace harrow::agent {
 
-Status WrittenStream::Open(AttemptId attempt, int pipe_bytes) {
+Status WrittenStream::Open(AttemptId attempt, int pipe_bytes, bool goes_on) {
   Reset();
+  goes_on_ = goes_on;
   Result<std::shared_ptr<stream::Log>> log = host_->Write(attempt);
   if (!log.ok()) return log.status();
   log_ = *std::move(log);
@@ -29,6 +30,7 @@ Status WrittenStream::Open(AttemptId attempt, int pipe_bytes) {
 void WrittenStream::Reset() {
   CloseAll();
   kept_ = {};
+  goes_on_ = discards_ = false;
   log_.reset();
 }
 
@@ -50,6 +52,7 @@ void WrittenStream::CloseAll() {
 
 void WrittenStream::TakeIn(short revents) {
   if (revents == 0) return;
+  if (discards_) return Discard();
   const Result<int64_t> taken = writer_.TakeFrom(read_fd_);
   if (taken.ok() && *taken > 0) {
     if (log_->TakeWatch()) host_->Grown(log_->attempt());
@@ -61,9 +64,22 @@ void WrittenStream::TakeIn(short revents) {
 }
 
 void WrittenStream::CloseUnread() {
-  if (read_fd_ < 0 || !log_->closed()) return;
+  if (read_fd_ < 0 || discards_ || !log_->closed()) return;
   log_->CutOff();
-  CloseReadEnd();
+  if (goes_on_) {
+    discards_ = true;
+  } else {
+    CloseReadEnd();
+  }
+}
+
+/// Called when something is there, or its end.
+void WrittenStream::Discard() {
+  char buffer[16 << 10];
+  ssize_t n = 0;
+  while ((n = read(read_fd_, buffer, sizeof buffer)) < 0 && errno == EINTR) {
+  }
+  if (n <= 0) CloseReadEnd();
 }
 
 void WrittenStream::Judge(TaskResult* result) const {

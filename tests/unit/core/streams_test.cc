@@ -25,7 +25,7 @@ using graph::WaitsFor;
 
 struct Happened {
   uint64_t rewound = 0, held = 0, remade = 0, closed = 0, piped = 0, dropped = 0, lost_nodes = 0, failed = 0, went_on = 0,
-           freed = 0, done = 0;
+           freed = 0, done = 0, shared = 0;
 };
 
 TaskId AddTask(graph::Graph* graph, const std::string& name, ProfileId profile = {}, std::vector<TaskId> after = {}) {
@@ -140,6 +140,12 @@ class World {
     }
     const Status sealed = graph_.Seal();
     ASSERT_TRUE(sealed.ok()) << sealed.message();
+    // Those that share a stream may not wait for each other.
+    for (uint32_t s = 0; s < graph_.streams().size(); ++s) {
+      const std::vector<TaskId>& readers = graph_.streams()[s].readers;
+      const auto beside = [&](TaskId reader) { return graph_.level(reader) == graph_.level(readers[0]); };
+      if (Chance(2) && std::all_of(readers.begin(), readers.end(), beside)) graph_.SetSplit(StreamId(s));
+    }
     early_.resize(count);
     for (uint32_t i = 0; i < count; ++i) early_[i] = Chance(5);  // it does not read to the end
   }
@@ -191,6 +197,13 @@ class World {
       }
       for (const auto& [task, stream] : graph_.streams_read(settled.task)) {
         for (const TaskId writer : graph_.streams()[stream.value].writers) {
+          for (const TaskId other : graph_.streams()[stream.value].readers) {
+            const bool both = checked_.contains(other.value) && read_[t].contains(writer) && read_[other.value].contains(writer);
+            if (!graph_.streams()[stream.value].split || !both) continue;
+            happened_.shared += other != settled.task;
+            EXPECT_EQ(read_[t][writer], read_[other.value][writer])
+                << "tasks " << t << " and " << other.value << " have shares of two attempts of task " << writer.value;
+          }
           EXPECT_TRUE(done_.contains(writer.value)) << "task " << t << " is done before its writer " << writer.value;
           if (!early_[t] && !piped_.contains(t)) {
             EXPECT_TRUE(read_[t].contains(writer)) << t << " has not read " << writer.value;
@@ -441,6 +454,7 @@ TEST(Streams, RandomNetsEndAndReadWhatCounts) {
   EXPECT_GT(happened.dropped, 0u);
   EXPECT_GT(happened.went_on, 0u);
   EXPECT_GT(happened.done, count);
+  EXPECT_GT(happened.shared, 0u);
 }
 
 class StreamsTest : public ::testing::Test {
@@ -645,6 +659,91 @@ TEST_F(StreamsTest, OneThatCannotReadAlthoughNothingHasChangedIsLost) {
     Tell({TimeCame{}});
   }
   EXPECT_EQ(state(r), TaskState::kFailed);
+}
+
+TEST_F(StreamsTest, ThoseThatShareAStreamAreDoneTogether) {
+  const TaskId w = AddTask(&graph, "w"), r = AddTask(&graph, "r"), q = AddTask(&graph, "q"), p = AddTask(&graph, "p");
+  const TaskId first = AddTask(&graph, "first"), after = AddTask(&graph, "after", {}, {r});
+  graph.AddDependency(first, q);
+  graph.SetSplit(Join(&graph, "s", {w}, {r, q, p}));
+  Begin(4);
+  Tell({TaskStarted{{w, 1}, n0}});
+  Tell({TaskEnded{{w, 1}, n0, Done{}, Duration(1)}});
+  Tell({StreamRead{{r, 1}, {w, 1}}, TaskEnded{{r, 1}, n0, Done{}, Duration(1)}});
+  EXPECT_EQ(state(r), TaskState::kHeld) << "another one has not read its share";
+  EXPECT_NE(scheduler->Explain(r).text.find("done together"), std::string::npos);
+  Tell({StreamRead{{p, 1}, {w, 1}}, TaskEnded{{p, 1}, n0, Failed{1, true}, Duration(1)}});
+  EXPECT_EQ(state(p), TaskState::kFailed);
+  EXPECT_EQ(state(r), TaskState::kHeld);
+  Tell({TaskEnded{{first, 1}, n0, Done{}, Duration(1)}});
+  ASSERT_EQ(state(q), TaskState::kSent);
+  Tell({StreamRead{{q, 1}, {w, 1}}, TaskEnded{{q, 1}, n0, Done{}, Duration(1)}});
+  EXPECT_EQ(state(r), TaskState::kDone);
+  EXPECT_EQ(state(q), TaskState::kDone);
+  EXPECT_EQ(state(after), TaskState::kSent);
+}
+
+TEST_F(StreamsTest, WhoReadAShareOfWhatIsLostReadsAgain) {
+  const TaskId w = AddTask(&graph, "w"), r = AddTask(&graph, "r"), q = AddTask(&graph, "q"), first = AddTask(&graph, "first");
+  graph.AddDependency(first, q);
+  graph.SetSplit(Join(&graph, "s", {w}, {r, q}));
+  Begin(1, 2);
+  const NodeId there = scheduler->node(w);
+  Tell({TaskStarted{{w, 1}, there}});
+  Tell({TaskEnded{{w, 1}, there, Done{}, Duration(1)}});
+  ASSERT_EQ(state(r), TaskState::kSent);
+  Tell({StreamRead{{r, 1}, {w, 1}}, TaskEnded{{r, 1}, scheduler->node(r), Done{}, Duration(1)}});
+  EXPECT_EQ(state(r), TaskState::kHeld);
+  Tell({NodeLost{there}});
+  if (scheduler->node(first) != there) Tell({TaskEnded{{first, 1}, scheduler->node(first), Done{}, Duration(1)}});
+  else Tell({TaskEnded{{first, 2}, scheduler->node(first), Done{}, Duration(1)}});
+  EXPECT_EQ(scheduler->attempts(w), 2u);
+  EXPECT_EQ(state(r), TaskState::kWaiting) << "its share will be another one";
+}
+
+TEST_F(StreamsTest, OneThatSharesAndFailsIsNotWaitedFor) {
+  const TaskId w = AddTask(&graph, "w"), r = AddTask(&graph, "r"), q = AddTask(&graph, "q");
+  graph.SetSplit(Join(&graph, "s", {w}, {r, q}));
+  Begin(3);
+  Tell({TaskStarted{{w, 1}, n0}});
+  Tell({TaskEnded{{w, 1}, n0, Done{}, Duration(1)}});
+  Tell({StreamRead{{r, 1}, {w, 1}}, TaskEnded{{r, 1}, n0, Done{}, Duration(1)}});
+  EXPECT_EQ(state(r), TaskState::kHeld);
+  Tell({StreamRead{{q, 1}, {w, 1}}, TaskEnded{{q, 1}, n0, Failed{1, true}, Duration(1)}});
+  EXPECT_EQ(state(q), TaskState::kFailed);
+  EXPECT_EQ(state(r), TaskState::kDone);
+  EXPECT_EQ(Of<RunComplete>(actions).size(), 1u);
+}
+
+TEST_F(StreamsTest, WhatNobodyIsToReadAnyMoreIsNotWrittenOn) {
+  const TaskId w = AddTask(&graph, "w"), r = AddTask(&graph, "r"), q = AddTask(&graph, "q");
+  Join(&graph, "s", {w}, {r, q});
+  Begin(3);
+  Tell({TaskStarted{{w, 1}, n0}});
+  Tell({StreamRead{{q, 1}, {w, 1}}, TaskEnded{{q, 1}, n0, Done{}, Duration(1)}});
+  EXPECT_TRUE(Of<CloseOutput>(actions).empty());
+  Tell({TaskEnded{{r, 1}, n0, Failed{1, true}, Duration(1)}});
+  EXPECT_EQ(state(r), TaskState::kFailed);
+  ASSERT_EQ(Of<CloseOutput>(actions).size(), 1u) << "it would fill the disk";
+  Tell({TaskEnded{{w, 1}, n0, Failed{141, true}, Duration(1)}});
+  EXPECT_EQ(state(w), TaskState::kDone);
+  EXPECT_EQ(state(q), TaskState::kDone);
+}
+
+TEST_F(StreamsTest, OneThatMakesFilesAndEndsBySigpipeHasFailed) {
+  const FileId file = graph.AddFile("file");
+  graph::TaskSpec spec;
+  spec.name = "w";
+  spec.command = "x";
+  spec.out = {&file, 1};
+  const TaskId w = graph.AddTask(spec), r = AddTask(&graph, "r");
+  Join(&graph, "s", {w}, {r});
+  Begin(2);
+  Tell({TaskStarted{{w, 1}, n0}});
+  Tell({StreamRead{{r, 1}, {w, 1}}, TaskEnded{{r, 1}, n0, Done{}, Duration(1)}});
+  EXPECT_EQ(Of<CloseOutput>(actions).size(), 1u) << "its agent lets it go on";
+  Tell({TaskEnded{{w, 1}, n0, Failed{141, true}, Duration(1)}});
+  EXPECT_EQ(state(w), TaskState::kFailed) << "nobody knows whether it has made them";
 }
 
 TEST_F(StreamsTest, WhatAnEarlierServerSawWrittenIsFoundAgain) {

@@ -116,6 +116,23 @@ TEST(FlowStreams, WhatIsWrongIsToldWithItsPlace) {
   EXPECT_THAT(told(Task("a", "to = [\"\"]")), StartsWith("f.toml:4:7: to names a stream with an empty name"));
 }
 
+TEST(FlowStreams, ThoseThatShareOneDoNotWaitForEachOther) {
+  const std::string shared = "from = [\"s\"]\nshare = \"split\"\n", two = "from = [\"t\"]\nshare = \"split\"\n";
+  const auto told = [](const std::string& text) {
+    LoadedFlow f("f.toml", text);
+    return f.status.message();
+  };
+  const std::string writers = Task("w", "to = [\"s\"]") + Task("v", "to = [\"t\"]");
+  EXPECT_EQ(told(writers + Task("a", shared) + Task("b", shared) + Task("c", two) + Task("d", two + "after = [\"a\"]")), "");
+  EXPECT_EQ(told(writers + Task("a", shared) + Task("x", "from = [\"t\"]\nafter = [\"a\"]") + Task("b", shared + "after = [\"x\"]")),
+            "f.toml:21:8: tasks \"a\" and \"b\" share a stream (share = \"split\") and so are done together, and one waits for "
+            "the other; let them share no stream, or take away what makes one wait");
+  // By way of another group.
+  EXPECT_THAT(told(writers + Task("a", shared) + Task("b", shared + "after = [\"c\"]") + Task("c", two) +
+                   Task("d", two + "after = [\"a\"]")),
+              HasSubstr("share a stream (share = \"split\") and so are done together"));
+}
+
 TEST(FlowStreams, WhatTheyConsistOf) {
   LoadedFlow f("f.toml", Task("a", "to = [\"s\"]\nrecords = \"zero\"") + Task("b", "to = [\"t\"]\nrecords = \"bytes:4096\"") +
                              Task("c", "to = [\"u\"]\nrecords = \"lines\"") + Task("d", "from = [\"*\"]"));

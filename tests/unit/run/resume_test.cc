@@ -98,6 +98,38 @@ TEST(ResumePlan, AnUnwantedTaskHoldsNobodyUp) {
   EXPECT_TRUE(plan.done[1]);
 }
 
+TEST(ResumePlan, ThoseThatShareAStreamRunAgainTogether) {
+  graph::Graph graph;
+  for (const char* name : {"writer", "done", "open", "beside", "follows", "second"}) {
+    graph::TaskSpec spec;
+    spec.name = name;
+    graph.AddTask(spec);
+  }
+  const auto join = [&](const char* name, TaskId writer, std::vector<TaskId> readers) {
+    const StreamId stream = graph.AddStream(name);
+    graph.AddWriter(stream, writer);
+    for (const TaskId reader : readers) {
+      graph.AddReader(stream, reader);
+      graph.AddDependency(writer, reader, graph::WaitsFor::kStart);
+    }
+    return stream;
+  };
+  graph.SetSplit(join("shared", TaskId(0), {TaskId(1), TaskId(2)}));
+  join("whole", TaskId(0), {TaskId(2), TaskId(3)});
+  graph.AddDependency(TaskId(1), TaskId(4));
+  graph.AddDependency(TaskId(3), TaskId(5));
+  ASSERT_TRUE(graph.Seal().ok());
+  Fates fates;
+  for (const uint32_t task : {0, 1, 3, 4, 5}) fates[task] = journal::TaskFate::kDone;
+  ResumePlan plan = PlanResume(graph, graph, {}, HistoryOf(fates));
+  EXPECT_EQ(Open(graph, plan), (std::vector<std::string>{"done", "open", "follows"}))
+      << "what the one that is done has read is split anew";
+  EXPECT_EQ(plan.done_count, 3u);
+  EXPECT_EQ(plan.following.size(), 2u);
+  plan = PlanResume(graph, graph, {false, false, true}, HistoryOf(fates));
+  EXPECT_EQ(Open(graph, plan), (std::vector<std::string>{"open"})) << "it is not wanted, and does not run";
+}
+
 TEST(ResumePlan, WhoWaitedForAnEndStaysDoneWhenThatTaskRunsAgain) {
   graph::Graph graph;
   for (const char* name : {"fails", "waits", "needs", "open"}) {

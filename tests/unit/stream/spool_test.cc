@@ -4,9 +4,12 @@
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <memory>
 #include <optional>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <vector>
 
 namespace harrow::stream {
 namespace {
@@ -215,6 +218,29 @@ TEST_F(SpoolTest, FewFilesAreOpenHoweverManyAreRead) {
     }
   }
   EXPECT_LE(open_files() - before, 64);
+}
+
+TEST_F(SpoolTest, WhatIsKeptOpenMakesWayWhereTheProcessMayHaveNoMoreFiles) {
+  std::vector<std::shared_ptr<Log>> logs;
+  for (uint32_t n = 0; n < 8; ++n) {
+    logs.push_back(spool_->Make({TaskId(n), 1}));
+    LogWriter writer;
+    ASSERT_TRUE(writer.Open(logs.back().get()).ok());
+  }
+  ASSERT_TRUE(spool_->Read(logs[0]).ok());
+  ASSERT_TRUE(spool_->Read(logs[1]).ok());
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = dup(0);
+  rlimit few = before;
+  few.rlim_cur = static_cast<rlim_t>(next);
+  close(next);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  for (const std::shared_ptr<Log>& log : logs) {
+    const auto reader = spool_->Read(log);
+    EXPECT_TRUE(reader.ok()) << reader.status().message();
+  }
+  setrlimit(RLIMIT_NOFILE, &before);
 }
 
 }  // namespace

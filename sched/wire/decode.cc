@@ -101,7 +101,7 @@ bool IsAttempt(const pb::AttemptId& id) {
 Status Check(const pb::StreamSource& source) {
   // Where nobody writes now there is no attempt to be named.
   const bool nobody = source.writer().number() == 0 && source.node() == 0;
-  if (source.stream() == kNoId || source.writer().task() == kNoId || (!nobody && !IsAttempt(source.writer())))
+  if (!source.has_writer() || source.stream() == kNoId || source.writer().task() == kNoId || (!nobody && !IsAttempt(source.writer())))
     return Wrong("a stream that nobody writes");
   return {};
 }

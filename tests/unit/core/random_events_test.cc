@@ -152,7 +152,8 @@ class Chaos {
     o.max_ahead = 1 + r.Below(8);
     o.local_files = r.Below(3) == 0;
     if (o.local_files) o.shared_files = false;
-    if (r.Below(4) == 0) o.costs.how = static_cast<cost::Place>(1 + r.Below(2));
+    if (r.Below(8) == 0) o.costs.how = static_cast<cost::Place>(1 + r.Below(2));
+    o.costs.budget = 2000;
     return o;
   }
 
@@ -328,7 +329,7 @@ class Chaos {
     if (what < 55) return AllNodesJoined{};
     if (what < 58) return TaskStarted{{AnyTask(), Below(3)}, AnyNode()};
     if (what < 60) return RandomEnd({AnyTask(), Below(4)}, AnyNode());
-    if (what < 61 || (what == 61 && Chance(2))) return RandomGang();
+    if (what < 62) return RandomGang();
     if (what < 63) return TaskReturned{{AnyTask(), Below(3)}, AnyNode()};
     if (what < 72 && !given_up_.empty()) {
       const Sent& late = given_up_[Below(static_cast<uint32_t>(given_up_.size()))];
@@ -700,7 +701,7 @@ TEST(Scheduler, RandomEvents) {
                                                     {"skipped tasks", seen.skipped},
                                                     {"nodes that come back", seen.nodes_back},
                                                     {"nodes put aside", seen.nodes_aside},
-                                    {"asked for checkpoints", seen.asked},
+                                                    {"asked for checkpoints", seen.asked},
                                                     {"late word of old attempts", seen.late},
                                                     {"graphs that grow", seen.grown},
                                                     {"adopted tasks", seen.adopted},

@@ -225,7 +225,7 @@ TEST(Decode, WhatClientsSayAndHearIsChecked) {
     settled.set_fate(fate);
     EXPECT_EQ(Decode(m.SerializeAsString(), &to).code(), Code::kOk);
   }
-  settled.set_end(static_cast<pb::Attempt::End>(11));
+  settled.set_end(static_cast<pb::Attempt::End>(12));
   EXPECT_EQ(Decode(m.SerializeAsString(), &to).code(), Code::kDamaged);
   settled.set_end(pb::Attempt::LOST);
   settled.set_fate(6);

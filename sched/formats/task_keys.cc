@@ -156,7 +156,7 @@ Status CheckpointContradiction(std::string_view key, const graph::Profile& profi
           "checkpoint_files = [\"state.*\"]");
     return Status();
   }
-  if (!key.starts_with("checkpoint_") && key != "restart_command") return Status();
+  if (!IsCheckpointKey(key)) return Status();
   if (!checkpoint.on())
     return Invalid(StrCat(key, " is about checkpoints, and the task writes none; write checkpoint = \"app\", or leave ", key, " out"));
   if (checkpoint.ask == Ask::kNone && key == "checkpoint_every")
@@ -171,6 +171,10 @@ Status CheckpointContradiction(std::string_view key, const graph::Profile& profi
 }
 
 }  // namespace
+
+bool IsCheckpointKey(std::string_view key) {
+  return key.starts_with("checkpoint") || key == "restart_command";
+}
 
 void FindRestartForm(graph::Profile* profile) {
   std::string argv;

@@ -43,6 +43,8 @@ Status Contradiction(std::string_view key, const TaskAttributes& attributes);
 
 /// The keys of SetAttribute.
 const std::vector<std::string_view>& AttributeKeys();
+/// It is about the checkpoints of a task.
+bool IsCheckpointKey(std::string_view key);
 /// "; did you mean cores?": knows the words of other systems as well (mem, cpus, walltime, inputs).
 std::string SuggestKey(std::string_view word, const std::vector<std::string_view>& known);
 

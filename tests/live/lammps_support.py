@@ -31,7 +31,7 @@ include in.rest
 
 def prepare(directory, steps):
     if not shutil.which("lmp"):
-        raise Skipped("there is no LAMMPS", "lammps")
+        raise Skipped("there is no LAMMPS", "LAMMPS")
     write(f"{directory}/in.rest", REST % steps)
     write(f"{directory}/in.first", FIRST)
     write(f"{directory}/in.again", "atom_modify sort 0 0.0\nread_restart ${from}\ninclude in.rest\n")

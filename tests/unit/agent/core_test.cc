@@ -59,7 +59,7 @@ class NodeTest : public testing::Test {
  private:
   static std::string Name(End end) {
     static const char* const names[] = {"running", "exited",    "signaled",    "timed out",
-                                        "memory",  "cancelled", "interrupted", "not started", "lost", "missing", "checkpointed"};
+                                        "memory",  "cancelled", "interrupted", "not started", "lost", "missing", "rewound", "checkpointed"};
     return names[static_cast<int>(end)];
   }
   void Said(const Spawn& a) { said_.push_back("spawn " + std::to_string(a.slot)); }

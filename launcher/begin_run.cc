@@ -50,7 +50,7 @@ constexpr OptionInfo kSettings[] = {
     {"no-locality", nullptr, "locality", "Tasks of other queues stay there; files place none"},
     {"place", "HOW", nullptr, ""},
     {"tg-max", "N", nullptr, ""},
-    {"ct-max", "N", nullptr, "Tasks go by files (default), cost-paper, cost"},
+    {"ct-max", "N", nullptr, "By files (default), cost-paper, cost"},
     {"files", "MODE", nullptr, ""},
     {"transfer-encryption", "on|off", nullptr, "Files shared (default) or local"},
     {"local-dir", "DIR", nullptr, ""},

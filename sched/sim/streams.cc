@@ -18,7 +18,8 @@ Streams::Source& Streams::SourceOf(Reading* reading, TaskId writer) const {
   }
   Source source;
   source.writer = {writer, 0};
-  for (const auto& [task, stream] : graph_.streams_read(reading->id.task)) {
+  for (const graph::StreamEnd& read : graph_.streams_read(reading->id.task)) {
+    const StreamId stream = read.second;
     const graph::Stream& of = graph_.streams()[stream.value];
     const auto ends = graph_.streams_written(writer);
     const bool writes = std::any_of(ends.begin(), ends.end(), [&](const auto& end) { return end.second == stream; });

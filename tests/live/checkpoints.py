@@ -238,8 +238,10 @@ def test_one_that_writes_by_itself(directory, program):
     same(run.wait(120), 0)
     check_value(directory, "a", 250)
     begins = [begin for _, begin, _ in attempts(directory, "a")]
-    check(len(begins) == 3 and begins[0] == 0 and 0 < begins[1] < begins[2], begins)
-    same(outcomes(f"{directory}/r", "a"), ["checkpointed", "lost", "exited"])
+    # The one agent may be killed when the task has just begun there.
+    check(len(begins) >= 3 and begins[0] == 0 and 0 < begins[1] < begins[-1] and begins == sorted(begins), begins)
+    ends = outcomes(f"{directory}/r", "a")
+    check(ends[0] == "checkpointed" and set(ends[1:-1]) == {"lost"} and ends[-1] == "exited", ends)
 
 
 def test_resumed(directory, program):

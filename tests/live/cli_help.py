@@ -78,7 +78,7 @@ def main():
         if command is None:
             continue
         options = set(re.findall(r"^  (?:-[a-zA-Z] )?(--[a-z-]+)", text, re.M)) | set(re.findall(r"^  (-[a-zA-Z]) ", text, re.M))
-        options |= {option for row in re.findall(r"^  --.*, --.*", text, re.M) for option in re.findall(r"(--[a-z-]+)", row.split("   ")[0])}
+        options |= {option for row in re.findall(r"^  (?:-[a-zA-Z] )?--.*, --.*", text, re.M) for option in re.findall(r"(--[a-z-]+)", row.split("   ")[0])}
         told = told_options(page(source, f"harrow-{command}.1"))
         same(sorted(options - told), [], "not in the man page of", command)
         same(sorted(told - options), [], "in the man page of", command, "and not in its help")

@@ -196,7 +196,7 @@ const Registered kPlan(
        };
        setting("place", "--place", "HOW", "");
        setting("tg_max", "--tg-max", "N", "");
-       setting("ct_max", "--ct-max", "N", "Tasks go by files (default), cost-paper, cost");
+       setting("ct_max", "--ct-max", "N", "By files (default), cost-paper, cost");
        app.add_flag("--one-core", a->one_core, "Recorded tasks take one core each");
        app.add_option("--plot", a->plot, "Draw time and core-hours over counts")->type_name("FILE.svg");
        app.add_flag("--json", a->json, "Print one JSON document");

@@ -268,7 +268,7 @@ const Registered kReplay(
        hand_on_flag("--no-locality", "Do not place tasks where their files are");
        hand_on("--place", "HOW", "");
        hand_on("--tg-max", "N", "");
-       hand_on("--ct-max", "N", "Tasks go by files (default), cost-paper, cost");
+       hand_on("--ct-max", "N", "By files (default), cost-paper, cost");
        hand_on("--run-dir", "RD", "Run directory (default harrow-<job or date>)");
        hand_on("--slots", "N", "Tasks at once on a node (default: its cores)");
        hand_on("--local-nodes", "K", "Divide this machine into K pretend nodes");

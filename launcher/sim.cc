@@ -431,7 +431,7 @@ const Registered kSim(
        no("steal", "Idle slots take nothing from other nodes' queues");
        setting("place", "HOW", "");
        setting("tg-max", "N", "");
-       setting("ct-max", "N", "Tasks go by files (default), cost-paper, cost");
+       setting("ct-max", "N", "By files (default), cost-paper, cost");
        setting("files", "MODE", "shared (default), or local: on the nodes' own disks");
        app.add_option("--inputs", a->inputs, "submit (default), round-robin, spread, random")
            ->type_name("WHERE");
@@ -439,10 +439,10 @@ const Registered kSim(
            ->type_name("SIZE");
        app.add_option("--io", a->io, "none, or model (default with --cluster)")->type_name("MODE");
        app.add_option("--run-time", a->run_time, "Of tasks whose run time is not known")->type_name("TIME");
-       app.add_option("--leave-out", a->leave_out, "Tasks of this kind take no time")
+       app.add_option("--leave-out", a->leave_out, "")
            ->type_name("KIND")
            ->allow_extra_args(false);
-       app.add_flag("--one-core", a->one_core, "Recorded tasks take one core each");
+       app.add_flag("--one-core", a->one_core, "Tasks of it take no time; recorded: one core");
        app.add_option("--trigger", a->trigger, "")->type_name("WHEN");
        app.add_option("--amount", a->amount, "")->type_name("HOW");
        app.add_option("--alpha", a->alpha, "Moves between allocations (manual)")->type_name("A");

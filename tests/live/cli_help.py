@@ -96,7 +96,7 @@ def main():
 
     with open(os.path.join(source, "sched/config/run_options.cc"), encoding="utf-8") as f:
         text = f.read()
-    settings = set(re.findall(r'Key(?:<\w+>)?\(\s*"([a-z_]+)",\s*&RunOptions', text)) | set(re.findall(r'^\s*\{"([a-z_]+)",\s*"', text, re.M))
+    settings = set(re.findall(r'Key(?:<[\w:]+>)?\(\s*"([a-z_]+)",\s*&RunOptions', text)) | set(re.findall(r'^\s*\{"([a-z_]+)",\s*"', text, re.M))
     check(len(settings) > 15, settings)
     same(sorted(settings ^ told_keys(page(source, "harrow.conf.5"))), [], "differs from harrow.conf(5)")
 

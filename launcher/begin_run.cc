@@ -68,12 +68,6 @@ constexpr OptionInfo kSettings[] = {
     {"moves", "HOW", nullptr, "auto, plain, none; direct, via-supervisor"},
 };
 
-std::string SettingKey(std::string_view option) {
-  std::string key(option);
-  std::replace(key.begin(), key.end(), '-', '_');
-  return key;
-}
-
 std::string DateName() {
   const time_t now = time(nullptr);
   tm parts{};
@@ -160,6 +154,12 @@ bool IsUsed(run_dir::RunDir& dir) {
 }
 
 }  // namespace
+
+std::string SettingKey(std::string_view option) {
+  std::string key(option);
+  std::replace(key.begin(), key.end(), '-', '_');
+  return key;
+}
 
 void AddRunSettings(CLI::App& app, std::vector<config::Setting>* settings) {
   for (const OptionInfo& info : kSettings) {

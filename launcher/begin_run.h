@@ -33,6 +33,9 @@ struct Plan {
 /// Adds the options that set how a run goes; what is given is appended to `settings`.
 void AddRunSettings(CLI::App& app, std::vector<config::Setting>* settings);
 
+/// The key of a run's option: "tg_max" of "tg-max".
+std::string SettingKey(std::string_view option);
+
 /// How a run is begun.
 struct Beginning {
   bool dry_run = false;

@@ -36,17 +36,12 @@ Result<const RunAccess::OneAllocation*> Choose(const std::vector<RunAccess::OneA
                                        "; there are ", there, " (harrow status shows them)"));
 }
 
-/// The allocation that has a node of that name; null: none has.
+/// The part that has a node of that name; null: none has.
 const run_dir::Part* PartWithNode(RunAccess& access, const pb::Progress& progress, const std::vector<RunAccess::OneAllocation>& allocations,
                                   const std::string& node) {
-  const auto has = [&](const pb::Progress& told) {
-    return std::any_of(told.node().begin(), told.node().end(), [&](const pb::NodeStatus& status) { return status.name() == node; });
-  };
-  if (allocations.empty()) return has(progress) ? &access.part() : nullptr;
-  for (const RunAccess::OneAllocation& one : allocations) {
-    if (one.progress && has(*one.progress)) return &one.part;
-  }
-  return nullptr;
+  if (allocations.empty()) return HasNode(progress, node) ? &access.part() : nullptr;
+  const RunAccess::OneAllocation* const one = AllocationWithNode(allocations, node);
+  return one != nullptr ? &one->part : nullptr;
 }
 
 int DrainNode(RunAccess& access, const run_dir::Part& part, const std::string& node) {

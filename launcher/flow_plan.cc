@@ -188,9 +188,7 @@ sim::NodeCounts ProposeNodes(const graph::Graph& graph, const std::vector<sim::W
   simulated.core.policy = options.order;
   simulated.core.locality = options.locality;
   simulated.core.steal = options.steal;
-  simulated.core.costs.how = options.place;
-  simulated.core.costs.groups = options.tg_max;
-  simulated.core.costs.stream = options.ct_max;
+  simulated.core.costs = options.placer();
   simulated.core.max_losses = options.max_losses;
   return sim::FindNodeCount(graph, work, std::move(simulated), shape.most > 0 ? shape.most : kMostNodes);
 }

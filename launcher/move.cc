@@ -1,4 +1,3 @@
-#include <charconv>
 #include <memory>
 #include <optional>
 #include <unistd.h>
@@ -10,8 +9,6 @@
 
 namespace harrow::launcher {
 namespace {
-
-constexpr int32_t kHasAnother = 5;  // pb::Answer.code
 
 struct MoveOptions {
   std::string run_dir, to;
@@ -26,17 +23,6 @@ std::optional<uint32_t> AllocationNamed(const std::vector<RunAccess::OneAllocati
   return {};
 }
 
-/// The allocation that has a node of that name.
-const RunAccess::OneAllocation* AllocationOf(const std::vector<RunAccess::OneAllocation>& allocations, const std::string& node) {
-  for (const RunAccess::OneAllocation& one : allocations) {
-    if (!one.progress) continue;
-    for (const pb::NodeStatus& status : one.progress->node()) {
-      if (status.name() == node) return &one;
-    }
-  }
-  return nullptr;
-}
-
 /// The server that has the task is asked; who does not have it says so.
 Result<pb::Answer> AskOwner(RunAccess& access, const std::vector<RunAccess::OneAllocation>& allocations, const pb::MoveTask& request) {
   if (allocations.empty()) return access.server()->Move(request);
@@ -44,7 +30,7 @@ Result<pb::Answer> AskOwner(RunAccess& access, const std::vector<RunAccess::OneA
   for (const RunAccess::OneAllocation& one : allocations) {
     if (!one.progress) continue;
     last = access.Move(one.part, request);
-    if (last.ok() && last->code() != kHasAnother) return last;
+    if (last.ok() && last->code() != pb::Answer::ELSEWHERE) return last;
   }
   // It may have been on its way from one to another.
   if (last.ok()) last->set_text(StrCat("it is just going from one allocation to another; try again"));
@@ -70,11 +56,12 @@ int RunMove(const MoveOptions& options) {
     const Result<pb::Answer> answer = AskOwner(access, allocations, request);
     if (!answer.ok()) return Fail(answer.status());
     std::string text = answer->text();
-    const RunAccess::OneAllocation* const other = answer->ok() || request.part() > 0 ? nullptr : AllocationOf(allocations, options.to);
-    if (other != nullptr && text.starts_with("this allocation has no node"))
+    const RunAccess::OneAllocation* const other =
+        answer->code() == pb::Answer::NO_NODE ? AllocationWithNode(allocations, options.to) : nullptr;
+    if (other != nullptr)
       text = StrCat("node ", Printable(options.to), " is of allocation ", other->part.number, ", and the task is of another one; write --to ", other->part.number);
     if (!answer->ok()) {
-      exit = Fail(answer->code() == 3 ? Status(Code::kUnavailable, text) : Status(Code::kInvalid, text));
+      exit = Fail(answer->code() == pb::Answer::CANNOT ? Status(Code::kUnavailable, text) : Status(Code::kInvalid, text));
       continue;
     }
     WriteTo(STDOUT_FILENO, StrCat("task ", Printable(task), ": ", text, "\n"));

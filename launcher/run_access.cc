@@ -219,6 +219,18 @@ std::string RunAccess::State(const Figures& view) const {
   return server_status_.code() == Code::kNotFound ? "starting" : "unreachable";
 }
 
+bool HasNode(const pb::Progress& progress, const std::string& node) {
+  return std::any_of(progress.node().begin(), progress.node().end(),
+                     [&](const pb::NodeStatus& status) { return status.name() == node; });
+}
+
+const RunAccess::OneAllocation* AllocationWithNode(const std::vector<RunAccess::OneAllocation>& allocations, const std::string& node) {
+  for (const RunAccess::OneAllocation& one : allocations) {
+    if (one.progress && HasNode(*one.progress, node)) return &one;
+  }
+  return nullptr;
+}
+
 std::vector<report::NodeView> NodesOf(const pb::Progress& progress) {
   std::vector<report::NodeView> nodes;
   for (const pb::NodeStatus& node : progress.node()) {

@@ -82,6 +82,10 @@ class RunAccess {
   Status server_status_;
 };
 
+/// Whether what an allocation's server tells is about a node of that name, too.
+bool HasNode(const pb::Progress& progress, const std::string& node);
+/// The one that has a node of that name; null: none that answers.
+const RunAccess::OneAllocation* AllocationWithNode(const std::vector<RunAccess::OneAllocation>& allocations, const std::string& node);
 std::vector<report::NodeView> NodesOf(const pb::Progress& progress);
 std::vector<report::NodeView> NodesOf(const report::RunView& run);
 

@@ -10,6 +10,7 @@
 #include "config/run_options.h"
 #include "formats/cluster_model.h"
 #include "formats/load.h"
+#include "launcher/begin_run.h"
 #include "launcher/command.h"
 #include "launcher/costs.h"
 #include "launcher/end_output.h"
@@ -38,13 +39,6 @@ struct SimArguments {
   std::vector<config::Setting> settings;  // as given on the command line
   bool one_core = false, compare = false, json = false, submit_children = false, move_all = false;
 };
-
-/// "tg_max" of "tg-max".
-std::string SettingOf(std::string_view option) {
-  std::string key(option);
-  std::replace(key.begin(), key.end(), '-', '_');
-  return key;
-}
 
 /// "12x8": 12 nodes of 8 cores.
 Status ParseNodes(const std::string& text, uint32_t* nodes, uint32_t* cores) {
@@ -339,9 +333,7 @@ int Simulate(const SimArguments& arguments) {
   options.core.policy = run.order;
   options.core.locality = run.locality;
   options.core.steal = run.steal;
-  options.core.costs.how = run.place;
-  options.core.costs.groups = run.tg_max;
-  options.core.costs.stream = run.ct_max;
+  options.core.costs = run.placer();
   if (options.cluster.nic > 0) options.core.costs.link = options.cluster.nic;
   options.core.seed = run.seed;
   options.core.retry_delay = run.retry_delay;
@@ -413,7 +405,7 @@ const Registered kSim(
          app.add_option_function<std::string>(
                 StrCat("--", key),
                 [a, key](const std::string& value) {
-                  a->settings.push_back({SettingOf(key), value, StrCat("--", key)});
+                  a->settings.push_back({SettingKey(key), value, StrCat("--", key)});
                 },
                 help)
              ->type_name(type);

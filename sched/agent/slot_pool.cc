@@ -444,7 +444,7 @@ void SlotPool::Close(End reason) {
 void SlotPool::AskWhoEndedIt(TaskResult* result) {
   if (!node_.in_step) return;
   const int64_t limit = node_.job_ends_ns.load();
-  if (result->end == End::kExited && result->code == 0) {
+  if (result->succeeded()) {
     const bool near_limit = limit > 0 && clock_.Now() + kNearTheLimit > WallTime(Duration(limit));
     const Duration patience =
         near_limit ? std::min(kUntilAllAreTold, (result->finish - result->start) / 10) : Duration(0);

@@ -25,7 +25,6 @@ namespace {
 
 constexpr int64_t kMostOfAMessage = 256 << 10;
 constexpr int64_t kSmall = 32 << 10;
-constexpr size_t kMostUnsent = 4u << 20;   // bytes to one node
 constexpr size_t kMostServed = 64u << 10;  // requests
 constexpr Duration kHope = std::chrono::seconds(2);
 
@@ -43,7 +42,7 @@ void StreamExchange::Connect(Peers* peers) {
   peers_->Serve(Service::kStreams, {.on_message = [this](NodeId from, std::string_view message,
                                                          bool sealed) { Take(from, message, sealed); },
                                     .on_gone = [this](NodeId node, const Status&) { Gone(node); },
-                                    .on_sent = [this](NodeId node) { Sent(node); }});
+                                    .on_sent = {}});
 }
 
 // --- asking
@@ -151,7 +150,6 @@ void StreamExchange::Forget(const Key& key) {
   const auto [begin, end] = of_writer_.equal_range(wire::IdOf(found->second.wanted.writer()));
   const auto of = std::find_if(begin, end, [&](const auto& entry) { return entry.second == key; });
   if (of != end) of_writer_.erase(of);
-  held_.erase(key);
   served_.erase(found);
 }
 
@@ -173,10 +171,6 @@ void StreamExchange::Serve(const Key& key) {
   if (!Open(key, &served)) return;
   stream::Cursor& cursor = *served.cursor;
   for (bool watched = false;;) {
-    if (peers_->unsent_bytes(key.first) >= kMostUnsent) {
-      held_.insert(key);
-      return;
-    }
     const bool may = cursor.split() ? served.ticket : served.room > cursor.offset();
     // Whether it is over is to be told without any room.
     const int64_t most = !may             ? 0
@@ -245,14 +239,10 @@ void StreamExchange::Grown(AttemptId writer) {
 // --- what comes
 
 void StreamExchange::Take(NodeId from, std::string_view bytes, bool sealed) {
-  uint32_t size = 0;
-  if (bytes.size() >= 4) {
-    for (size_t i = 0; i < 4; ++i) size |= uint32_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
-  }
-  if (bytes.size() < 4 || size > bytes.size() - 4)
-    return peers_->HangUp(from, Status(Code::kDamaged, "a message of streams is shorter than it says"));
-  const std::string_view data = bytes.substr(4 + size);
-  if (const Status read = wire::Decode(bytes.substr(4, size), data.size(), &received_); !read.ok())
+  std::string_view data;
+  const auto message = wire::TakeFrame(bytes, &data);
+  if (!message) return peers_->HangUp(from, Status(Code::kDamaged, "a message of streams is shorter than it says"));
+  if (const Status read = wire::Decode(*message, data.size(), &received_); !read.ok())
     return peers_->HangUp(from, read);
   TakeWritten(from, data);
   if (!sealed) return;
@@ -296,16 +286,6 @@ void StreamExchange::Gone(NodeId node) {
     if (!asked_.contains(request)) continue;
     Unwant(request);
     feeds_->Lost(request);
-  }
-}
-
-void StreamExchange::Sent(NodeId node) {
-  std::vector<Key> keys;
-  for (auto it = held_.lower_bound({node, 0}); it != held_.end() && it->first == node; ++it)
-    keys.push_back(*it);
-  for (const Key& key : keys) {
-    held_.erase(key);
-    Serve(key);
   }
 }
 

@@ -4,7 +4,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -45,7 +44,6 @@ class StreamExchange : public StreamFetch {
   // Of Peers:
   void Take(NodeId from, std::string_view message, bool sealed);
   void Gone(NodeId node);
-  void Sent(NodeId node);
 
   /// Requests of others that are not over.
   size_t serving() const { return served_.size(); }
@@ -78,7 +76,6 @@ class StreamExchange : public StreamFetch {
   StreamFeeds* feeds_ = nullptr;
   std::map<Key, Served> served_;
   std::unordered_multimap<AttemptId, Key> of_writer_;  // served_
-  std::set<Key> held_;                                 // served_ whose asker takes nothing just now
   os::EventLoop::TimerId hope_timer_ = 0;
   uint64_t last_request_ = 0;
   std::unordered_map<uint64_t, NodeId> asked_;  // and of whom

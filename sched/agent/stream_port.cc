@@ -225,7 +225,7 @@ void StreamPort::SettleWriter(const LocalTask& task, const TaskResult& result) {
   const AttemptId attempt = task.attempt_id();
   const std::shared_ptr<stream::Log> log = spool_->Find(attempt);
   if (log == nullptr) return;
-  const bool succeeded = result.end == End::kExited && result.code == 0;
+  const bool succeeded = result.succeeded();
   if (succeeded && !log->cut_off()) {
     log->SetState(stream::Log::State::kWhole);
   } else if (succeeded || log->closed()) {

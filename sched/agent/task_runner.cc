@@ -460,7 +460,7 @@ std::optional<TaskResult> TaskRunner::SettleInTeam(const LocalTask& task, const 
       all.failed = loss->when;  // what ranks on other nodes do since then, they do for want of these
     }
   }
-  const bool succeeded = (all.end == End::kExited && all.code == 0) || all.end == End::kCheckpointed;
+  const bool succeeded = all.succeeded() || all.end == End::kCheckpointed;
   if (task.gang && succeeded && task.gang->ends_together) AwaitOtherParts(task);
   Settle(0, task, &all);
   return all;

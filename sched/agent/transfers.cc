@@ -204,15 +204,11 @@ class LoopTransfers : public Transfers {
   }
 
   void Take(NodeId from, std::string_view bytes, bool sealed) {
-    const auto head = [](std::string_view b) {
-      uint32_t n = 0;
-      for (size_t i = 0; i < 4; ++i) n |= uint32_t{static_cast<unsigned char>(b[i])} << (8 * i);
-      return n;
-    };
-    if (bytes.size() < 4 || head(bytes) > bytes.size() - 4)
+    std::string_view data;
+    const auto message = wire::TakeFrame(bytes, &data);
+    if (!message)
       return peers_->HangUp(from, Status(Code::kDamaged, "a message of transfers is shorter than it says"));
-    const std::string_view message = bytes.substr(4, head(bytes)), data = bytes.substr(4 + message.size());
-    if (const Status status = wire::Decode(message, data.size(), &received_); !status.ok())
+    if (const Status status = wire::Decode(*message, data.size(), &received_); !status.ok())
       return peers_->HangUp(from, status);
     if (sealed) {
       for (const uint64_t request : received_.unwanted()) serving_->Unwanted(from, request);

@@ -302,6 +302,12 @@ std::string FormatDuration(Duration d) {
   return Print("%lld-%02lld:%02lld:%02lld", s / 86400, s / 3600 % 24, s / 60 % 60, s % 60);
 }
 
+std::string HexDigits(uint64_t number) {
+  std::string digits(16, '0');
+  for (size_t i = digits.size(); i-- > 0; number >>= 4) digits[i] = "0123456789abcdef"[number & 15];
+  return digits;
+}
+
 std::string FormatBytes(uint64_t bytes) {
   static constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   if (bytes < 1024) return StrCat(bytes, " B");

@@ -28,6 +28,8 @@ std::string FormatDuration(Duration d);
 std::optional<double> ParseNumber(std::string_view text);
 /// The shortest text that reads back as that number.
 std::string ExactText(double number);
+/// 16 hexadecimal digits.
+std::string HexDigits(uint64_t number);
 /// For people: "3.2 GiB".
 std::string FormatBytes(uint64_t bytes);
 

@@ -22,7 +22,6 @@ namespace {
 // Row::batch of a task that is in none.
 constexpr uint32_t kQueued = UINT32_MAX, kTaken = UINT32_MAX - 1, kRefused = UINT32_MAX - 2;
 constexpr size_t kMostOfOne = 32u << 20;
-constexpr int kAnswerInvalid = 2, kAnswerTakesNoMore = 4;
 
 }  // namespace
 
@@ -186,9 +185,9 @@ void SubmitQueue::Taken(const pb::Submitted& answer) {
 void SubmitQueue::Refused(const pb::Answer& answer) {
   const std::unique_ptr<Batch> batch = Take(answer.request());
   if (batch == nullptr) return;
-  if (alone_ && answer.code() == kAnswerInvalid && batch->tasks.size() > 1) return Split(batch.get());
-  const Code code = answer.code() == kAnswerInvalid       ? Code::kInvalid
-                    : answer.code() == kAnswerTakesNoMore ? Code::kNotFound
+  if (alone_ && answer.code() == pb::Answer::WRONG && batch->tasks.size() > 1) return Split(batch.get());
+  const Code code = answer.code() == pb::Answer::WRONG ? Code::kInvalid
+                    : answer.code() == pb::Answer::FULL ? Code::kNotFound
                                                           : Code::kExhausted;
   for (int i = 0; i < batch->request.task_size(); ++i) {
     Refuse(batch->tasks[static_cast<size_t>(i)].handle, batch->request.task(i).name(),

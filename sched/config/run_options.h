@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "base/time.h"
 #include "cost/placement.h"
+#include "cost/placer.h"
 #include "formats/load.h"
 #include "order/policy.h"
 #include "os/file_system.h"
@@ -70,6 +71,15 @@ struct RunOptions {
   Duration report_period = std::chrono::milliseconds(100);
   Progress progress = Progress::kAuto;
   std::string run_dir;  // empty: harrow-<job or date>
+
+  /// What of them is for a placement by costs.
+  cost::PlacerOptions placer() const {
+    cost::PlacerOptions options;
+    options.how = place;
+    options.groups = tg_max;
+    options.stream = ct_max;
+    return options;
+  }
 };
 
 /// A setting as somebody wrote it.

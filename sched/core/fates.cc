@@ -56,7 +56,7 @@ void Fates::MarkDone(TaskId id, NodeId released_at) {
   tasks.Settle(id, TaskState::kDone);
   DropReads(id);
   for (TaskId after : graph.successors(id)) {
-    // What waits for a beginning only, streams.cc counts.
+    // What waits for a beginning only, streaming.cc counts.
     if (tasks.Has(after) && !graph.StartSuffices(id, after) && tasks.WaitForOneLess(after))
       NoteReady(after, released_at);
   }

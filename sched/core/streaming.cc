@@ -80,18 +80,13 @@ void Streaming::TellAgainAt(NodeId node) {
   }
 }
 
-/// Also of one that was done before, and whose fate was restored.
-bool Streaming::EndedWell(TaskId reader) const {
-  const TaskState state = tasks.state(reader);
-  return state == TaskState::kHeld || state == TaskState::kDone;
-}
-
 /// All its readers have ended well, or have ended for good. What nobody is to read would fill the node's disk.
 bool Streaming::IsReadByNobody(TaskId writer) const {
   bool some = false, all = true;
   EachReader(writer, [&](TaskId reader, StreamId) {
     some = true;
-    all &= EndedWell(reader) || IsSettled(tasks.state(reader));
+    const TaskState state = tasks.state(reader);
+    all &= state == TaskState::kHeld || IsSettled(state);
   });
   return some && all;
 }
@@ -121,6 +116,11 @@ void Streaming::AfterRewind(TaskId id) {
     AfterLoss(id);
     return;
   }
+  BeginAnew(id);
+}
+
+/// What it did is void, by no fault of its own.
+void Streaming::BeginAnew(TaskId id) {
   tasks.ForgiveFailure(id);
   TryAgain(id);
 }
@@ -185,8 +185,7 @@ void Streaming::MayConclude(TaskId id) {
     case Worth::kNothing:
       return GiveUp(id, TaskState::kSkipped, Reason::kDependency, failed);
     case Worth::kVoid:
-      tasks.ForgiveFailure(id);
-      return TryAgain(id);
+      return BeginAnew(id);
     case Worth::kAll:
       break;
   }
@@ -362,8 +361,7 @@ void Streaming::RemakeWriters() {
     if (tasks.state(writer) == TaskState::kDone) {
       RemakeAll(writer);
     } else if (tasks.state(writer) == TaskState::kHeld) {
-      tasks.ForgiveFailure(writer);
-      TryAgain(writer);
+      BeginAnew(writer);
     }
   }
 }

@@ -62,7 +62,7 @@ class Streaming : protected Fates {
   std::vector<TaskId> ThoseDoneWith(TaskId reader) const;
   void MayConclude(TaskId reader);
   void ConcludeSharers(TaskId reader);
-  bool EndedWell(TaskId reader) const;
+  void BeginAnew(TaskId id);
   bool IsReadByNobody(TaskId writer) const;
   void CloseIfRead(TaskId writer);
   void DropIfRead(TaskId writer);

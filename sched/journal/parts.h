@@ -22,6 +22,12 @@ bool EndedWell(const Record& record) {
   return Succeeded(record) || record.end == End::kCheckpointed;
 }
 
+/// It was told to end, and its task goes on: it counts neither as a failure nor as a loss.
+template <class Record>
+bool IsContinued(const Record& record) {
+  return record.end == End::kRewound || record.end == End::kCheckpointed;
+}
+
 /// What was decided last about each of so many tasks.
 std::vector<TaskFate> LastFates(const History& history, size_t tasks);
 

@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "os/posix_files.h"
 #include "store/hasher.h"
 
 namespace harrow::migrate {
@@ -39,20 +40,6 @@ Status CheckpointError(const std::string& what, int error) {
   return Status(full ? Code::kExhausted : Code::kUnavailable, StrCat(what, ": ", strerror(error)));
 }
 
-class CheckpointFd {
- public:
-  explicit CheckpointFd(int fd) : fd_(fd) {}
-  ~CheckpointFd() {
-    if (fd_ >= 0) close(fd_);
-  }
-  CheckpointFd(const CheckpointFd&) = delete;
-  CheckpointFd& operator=(const CheckpointFd&) = delete;
-  int get() const { return fd_; }
-
- private:
-  const int fd_;
-};
-
 int64_t TimeOf(const struct stat& st) {
   return int64_t{st.st_mtim.tv_sec} * 1'000'000'000 + st.st_mtim.tv_nsec;
 }
@@ -63,7 +50,7 @@ int64_t TimeOfFile(const std::string& path) {
 }
 
 Status SyncDirectory(const std::string& path) {
-  const CheckpointFd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const os::Fd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (fd.get() < 0 || fsync(fd.get()) != 0) return CheckpointError(path, errno);
   return {};
 }
@@ -148,16 +135,10 @@ bool TakeNumber(std::string_view* text, Int* out) {
   return error == std::errc() && end == word.data() + word.size() && !word.empty();
 }
 
-std::string SumText(uint64_t high, uint64_t low) {
-  return store::ObjectId{high, low, store::Kind::kFile}.Text();
-}
-
-bool TakeSum(std::string_view* text, uint64_t* high, uint64_t* low) {
+bool TakeSum(std::string_view* text, store::ObjectId* sum) {
   const auto id = store::ObjectId::FromText(TakeWord(text));
-  if (!id) return false;
-  *high = id->high;
-  *low = id->low;
-  return true;
+  if (id) *sum = *id;
+  return id.has_value();
 }
 
 /// The number of "17" or "17.sums", with that ending.
@@ -294,7 +275,7 @@ std::vector<Checkpoints::Good> Checkpoints::GoodOnes() const {
 
 Result<Checkpoints::Good> Checkpoints::ReadSums(uint64_t number) const {
   const std::string path = SumsOf(number);
-  const CheckpointFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const os::Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (fd.get() < 0) return CheckpointError(path, errno);
   std::string text;
   HARROW_RETURN_IF_ERROR(ReadBlocks(path, fd.get(), [&](std::string_view block) {
@@ -309,8 +290,9 @@ Result<Checkpoints::Good> Checkpoints::ReadSums(uint64_t number) const {
   end.remove_suffix(1);
   std::string_view body = std::string_view(text).substr(0, last + 1);
   const store::ObjectId all = store::IdOf(body, store::Kind::kFile);
-  uint64_t files = 0, high = 0, low = 0;
-  if (TakeWord(&end) != "end" || !TakeNumber(&end, &files) || !TakeSum(&end, &high, &low) || high != all.high || low != all.low)
+  uint64_t files = 0;
+  store::ObjectId sum;
+  if (TakeWord(&end) != "end" || !TakeNumber(&end, &files) || !TakeSum(&end, &sum) || sum != all)
     return damaged;
   std::string_view head = body.substr(kHead.size(), body.find('\n') - kHead.size());
   if (!TakeNumber(&head, &good.time_ns)) return damaged;
@@ -319,7 +301,7 @@ Result<Checkpoints::Good> Checkpoints::ReadSums(uint64_t number) const {
     std::string_view line = body.substr(0, body.find('\n'));
     body.remove_prefix(line.size() + 1);
     File file;
-    if (TakeWord(&line) != "file" || !TakeSum(&line, &file.high, &file.low) || !TakeNumber(&line, &file.bytes)) return damaged;
+    if (TakeWord(&line) != "file" || !TakeSum(&line, &file.sum) || !TakeNumber(&line, &file.bytes)) return damaged;
     file.name = Unescaped(line);
     file.time_ns = TimeOfFile(StrCat(PathOf(number), "/", file.name));
     good.files.push_back(std::move(file));
@@ -329,12 +311,12 @@ Result<Checkpoints::Good> Checkpoints::ReadSums(uint64_t number) const {
 
 Status Checkpoints::WriteSums(const Good& good) const {
   std::string text = StrCat(kHead, good.time_ns, "\n");
-  for (const File& file : good.files) text += StrCat("file ", SumText(file.high, file.low), " ", file.bytes, " ", Escaped(file.name), "\n");
+  for (const File& file : good.files) text += StrCat("file ", file.sum.Text(), " ", file.bytes, " ", Escaped(file.name), "\n");
   const store::ObjectId all = store::IdOf(text, store::Kind::kFile);
-  text += StrCat("end ", good.files.size(), " ", SumText(all.high, all.low), "\n");
+  text += StrCat("end ", good.files.size(), " ", all.Text(), "\n");
   const std::string path = SumsOf(good.number), temporary = path + kUnfinished;
   {
-    const CheckpointFd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    const os::Fd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
     if (fd.get() < 0) return CheckpointError(temporary, errno);
     HARROW_RETURN_IF_ERROR(WriteAllTo(temporary, fd.get(), text));
     if (fsync(fd.get()) != 0) return CheckpointError(temporary, errno);
@@ -386,13 +368,13 @@ Status Checkpoints::CopyBack(const Good& good) const {
     const std::string from = StrCat(PathOf(good.number), "/", file.name), to = StrCat(files_directory(), "/", file.name);
     std::error_code error;
     fs::create_directories(fs::path(to).parent_path(), error);
-    const CheckpointFd in(open(from.c_str(), O_RDONLY | O_CLOEXEC));
+    const os::Fd in(open(from.c_str(), O_RDONLY | O_CLOEXEC));
     struct stat st {};
     if (in.get() < 0 || fstat(in.get(), &st) != 0) {
       if (errno == ENOENT) return Status(Code::kDamaged, StrCat("the checkpoint ", from, " is gone"));
       return CheckpointError(from, errno);
     }
-    const CheckpointFd out(open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, st.st_mode & 0700));
+    const os::Fd out(open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, st.st_mode & 0700));
     if (out.get() < 0) return CheckpointError(to, errno);
     store::Hasher hasher;
     HARROW_RETURN_IF_ERROR(ReadBlocks(from, in.get(), [&](std::string_view block) {
@@ -400,8 +382,7 @@ Status Checkpoints::CopyBack(const Good& good) const {
       hasher.Add(block.data(), block.size());
       return WriteAllTo(to, out.get(), block);
     }));
-    const store::ObjectId id = hasher.Id(store::Kind::kFile);
-    if (st.st_size != file.bytes || id.high != file.high || id.low != file.low)
+    if (st.st_size != file.bytes || hasher.Id(store::Kind::kFile) != file.sum)
       return Status(Code::kDamaged, StrCat("the checkpoint ", from, " is not what was written (its digest differs)"));
     const timespec times[] = {st.st_atim, st.st_mtim};
     futimens(out.get(), times);
@@ -454,7 +435,7 @@ Result<Checkpoints::Kept> Checkpoints::KeepSet(int64_t alive_ns) {
 }
 
 Status Checkpoints::Sum(const std::string& path, File* file) const {
-  const CheckpointFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const os::Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (fd.get() < 0 || fsync(fd.get()) != 0) return CheckpointError(path, errno);
   store::Hasher hasher;
   file->bytes = 0;
@@ -463,9 +444,7 @@ Status Checkpoints::Sum(const std::string& path, File* file) const {
     file->bytes += static_cast<int64_t>(block.size());
     return Status();
   }));
-  const store::ObjectId id = hasher.Id(store::Kind::kFile);
-  file->high = id.high;
-  file->low = id.low;
+  file->sum = hasher.Id(store::Kind::kFile);
   return {};
 }
 
@@ -503,12 +482,12 @@ Result<Checkpoints::Kept> Checkpoints::Seal(std::vector<File> files, int64_t tim
 }
 
 Status Checkpoints::Ask() const {
-  const CheckpointFd fd(open(request().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  const os::Fd fd(open(request().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   return fd.get() >= 0 ? Status() : CheckpointError(request(), errno);
 }
 
 void Checkpoints::Beat() const {
-  const CheckpointFd fd(open((directory_ + "/alive").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  const os::Fd fd(open((directory_ + "/alive").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   if (fd.get() >= 0) futimens(fd.get(), nullptr);
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "store/object.h"
 
 namespace harrow::migrate {
 
@@ -52,7 +53,7 @@ class Checkpoints {
   struct File {
     std::string name;  // below the directory
     int64_t bytes = 0, time_ns = 0;
-    uint64_t high = 0, low = 0;
+    store::ObjectId sum{};  // of its bytes
   };
   struct Good {
     uint64_t number = 0;

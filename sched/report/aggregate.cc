@@ -51,9 +51,8 @@ void CountEnd(const Record& record, NodeRow* row) {
   ++row->attempts;
   if (record.end == End::kLost) {
     row->lost += WasAskedToEnd(record) ? 0 : 1;
-  } else if (record.end != End::kInterrupted && record.end != End::kCancelled && record.end != End::kRewound &&
-             record.end != End::kCheckpointed &&
-             !journal::Succeeded(record)) {
+  } else if (record.end != End::kInterrupted && record.end != End::kCancelled &&
+             !journal::IsContinued(record) && !journal::Succeeded(record)) {
     ++row->failed;
   }
   row->output_bytes += record.stdout_bytes + record.stderr_bytes;

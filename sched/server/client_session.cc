@@ -112,12 +112,12 @@ void ClientSession::Answer(bool ok, int32_t code, std::string text) {
 
 std::optional<TaskId> ClientSession::Find(const std::string& name) {
   const std::optional<TaskId> task = flow_->graph.FindTask(name);
-  if (!task) Answer(false, 2, UnknownTask(flow_->graph, name));
+  if (!task) Answer(false, pb::Answer::WRONG, UnknownTask(flow_->graph, name));
   return task;
 }
 
 void ClientSession::Explain(const std::string& name) {
-  if (const std::optional<TaskId> task = Find(name)) Answer(true, 0, driver_->Explain(*task));
+  if (const std::optional<TaskId> task = Find(name)) Answer(true, pb::Answer::DONE, driver_->Explain(*task));
 }
 
 void ClientSession::Cancel(const pb::CancelRequest& request) {
@@ -140,31 +140,42 @@ void ClientSession::Cancel(const pb::CancelRequest& request) {
   hooks_.cancel(tasks);
   std::string text = StrCat(tasks.size(), tasks.size() == 1 ? " task" : " tasks", " cancelled");
   if (over > 0) text += StrCat("; ", over, " had ended before");
-  Answer(!tasks.empty() || over == 0, tasks.empty() && over > 0 ? 1 : 0, std::move(text));
+  Answer(!tasks.empty() || over == 0, tasks.empty() && over > 0 ? pb::Answer::NOTHING : pb::Answer::DONE, std::move(text));
 }
 
 /// The answer may come when the client has gone, and this session with it.
 void ClientSession::Drain() {
   hooks_.drain([channel = channel_](const Status& drains) {
-    AnswerOn(channel.get(), drains.ok(), drains.ok() ? 0 : 2,
+    AnswerOn(channel.get(), drains.ok(), drains.ok() ? pb::Answer::DONE : pb::Answer::WRONG,
              drains.ok() ? "its tasks go to the other allocations, and it ends when what runs has ended" : drains.message());
   });
 }
 
 void ClientSession::DrainNode(const std::string& name) {
   const Status drains = hooks_.drain_node(name);
-  Answer(drains.ok(), drains.ok() ? 0 : 2,
+  Answer(drains.ok(), drains.ok() ? pb::Answer::DONE : pb::Answer::WRONG,
          drains.ok() ? "nothing more is started there; tasks that write checkpoints go on elsewhere, others end there" : drains.message());
 }
 
 void ClientSession::Move(const pb::MoveTask& request) {
-  constexpr int32_t kElsewhere = 5;
   const std::optional<TaskId> task = Find(request.task());
   if (!task) return;
   const core::TaskState before = driver_->scheduler().state(*task);
   const Status moves = hooks_.move(*task, request);
-  const Code why = moves.code();
-  Answer(moves.ok(), moves.ok() ? 0 : why == Code::kNotFound ? kElsewhere : why == Code::kInvalid ? 2 : 3,
+  const bool elsewhere = before == core::TaskState::kElsewhere;
+  const auto code = [&] {
+    switch (moves.code()) {
+      case Code::kOk:
+        return pb::Answer::DONE;
+      case Code::kNotFound:
+        return elsewhere ? pb::Answer::ELSEWHERE : pb::Answer::NO_NODE;
+      case Code::kInvalid:
+        return pb::Answer::WRONG;
+      default:
+        return pb::Answer::CANNOT;
+    }
+  }();
+  Answer(moves.ok(), code,
          !moves.ok()                              ? moves.message()
          : before == core::TaskState::kRunning ? "it is asked for a checkpoint, and goes there when it has left one"
                                                : "it goes there");
@@ -181,7 +192,9 @@ void ClientSession::Submit(pb::SubmitRequest* request) {
     } else {
       const Code why = submitted.status().code();
       reply.mutable_answer()->set_ok(false);
-      reply.mutable_answer()->set_code(why == Code::kInvalid ? 2 : why == Code::kRefused ? 4 : 3);
+      reply.mutable_answer()->set_code(why == Code::kInvalid   ? pb::Answer::WRONG
+                                       : why == Code::kRefused ? pb::Answer::FULL
+                                                               : pb::Answer::CANNOT);
       reply.mutable_answer()->set_text(submitted.status().message());
       reply.mutable_answer()->set_request(id);
     }

@@ -32,9 +32,7 @@ core::Options SchedulerOptions(const run::RunSettings& settings) {
   options.policy = settings.order;
   options.locality = settings.locality;
   options.steal = settings.steal;
-  options.costs.how = settings.place;
-  options.costs.groups = settings.tg_max;
-  options.costs.stream = settings.ct_max;
+  options.costs = settings.placer();
   options.seed = settings.seed;
   options.retries = settings.retries;
   options.retry_delay = settings.retry_delay;
@@ -73,7 +71,7 @@ int32_t ExitCodeOf(const journal::AttemptRecord& attempt) {
 
 /// It counts neither as a failure nor as a loss, and tells nothing of its task's fate.
 bool CostsNothing(const graph::Graph& graph, const journal::AttemptRecord& attempt) {
-  return attempt.end == journal::End::kRewound || attempt.end == journal::End::kCheckpointed ||
+  return journal::IsContinued(attempt) ||
          (journal::Succeeded(attempt) && !graph.streams_read(attempt.task).empty());
 }
 
@@ -355,6 +353,7 @@ void RunDriver::Schedule(const Moment& moment) {
   scheduler_.HandleAll(moment.now, events_, &actions_);
   events_.clear();
   for (const core::Action& action : actions_) Act(moment, action);
+  readers_sent_.clear();
 }
 
 void RunDriver::Act(const Moment& moment, const core::Action& action) {
@@ -466,7 +465,9 @@ void RunDriver::Start(const core::StartTask& start) {
   row.remote_bytes = start.remote_bytes;
   row.home_bytes = start.home_bytes;
   if (local_files()) row.known_bytes = BytesRead(task);
-  NameOutputs(task, SendTask(*node, start));
+  pb::Task* const message = SendTask(*node, start);
+  if (!graph_.streams_read(task).empty()) readers_sent_[start.attempt] = message;
+  NameOutputs(task, message);
 }
 
 /// Its message to a node, without its files.

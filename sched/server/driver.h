@@ -370,6 +370,8 @@ class RunDriver {
     bool done = false;
   };
   std::unordered_map<uint32_t, Tries> tries_;  // of earlier servers of this session; while gathering
+  // Tasks that read streams, sent in this Schedule(): what they read comes with them (Act of ReadFrom).
+  std::unordered_map<AttemptId, pb::Task*> readers_sent_;
   // Of several nodes.
   TaskId joining_task_;          // the next that is sent
   std::vector<NodeId> joining_;  // its further nodes

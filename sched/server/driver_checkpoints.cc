@@ -15,18 +15,12 @@ namespace {
 
 constexpr const char* kDrainedNodes = "drained_nodes";  // a fact: the session's start, a blank, and the names with commas between them
 
-std::string HexOf(uint64_t number) {
-  std::string text(16, '0');
-  for (size_t i = text.size(); i-- > 0; number >>= 4) text[i] = "0123456789abcdef"[number & 15];
-  return text;
-}
-
 }  // namespace
 
 /// The directory of the task's checkpoints, below the run's.
 std::string RunDriver::CheckpointsOf(TaskId task) {
   while (identities_.size() <= task.value) identities_.push_back(identifier_.Next());
-  return HexOf(identities_[task.value].high) + HexOf(identities_[task.value].low);
+  return HexDigits(identities_[task.value].high) + HexDigits(identities_[task.value].low);
 }
 
 void RunDriver::Act(const core::AskCheckpoint& ask) {
@@ -70,7 +64,7 @@ Status RunDriver::MoveToNode(const Moment& moment, TaskId task, const std::strin
   HARROW_RETURN_IF_ERROR(MayMove(task));
   const Node* const node = nodes_.FindNamed(name);
   if (node == nullptr || !node->joined)
-    return Status(Code::kInvalid, StrCat("this allocation has no node ", Printable(name, 60), "; harrow status --nodes shows those that there are"));
+    return Status(Code::kNotFound, StrCat("this allocation has no node ", Printable(name, 60), "; harrow status --nodes shows those that there are"));
   if (node->silent || node->put_aside || draining_)
     return Status(Code::kInvalid, StrCat("nothing is started on node ", node->name, " any more; name another one"));
   const graph::Profile& profile = graph_.profile(task);

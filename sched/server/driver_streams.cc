@@ -12,15 +12,11 @@ void RunDriver::Act(const core::ReadFrom& read) {
   if (node == nullptr) return;
   Node* const from = read.from ? nodes_.Find(read.from) : nullptr;
   if (from != nullptr && from != node) BringTogether(*from, *node);
-  pb::ToAgent& out = nodes_.Outbox(*node);
   pb::StreamSource* source = nullptr;
-  // It comes with its task, where that has not been sent yet.
-  for (int i = out.start_size(); i-- > 0 && source == nullptr;) {
-    pb::Task* const task = out.mutable_start(i);
-    if (task->id() == read.reader.task.value && task->attempt() == read.reader.number) source = task->add_source();
-  }
-  if (source == nullptr) {
-    pb::SourceChanged* const changed = out.add_source();
+  if (const auto sent = readers_sent_.find(read.reader); sent != readers_sent_.end()) {
+    source = sent->second->add_source();
+  } else {
+    pb::SourceChanged* const changed = nodes_.Outbox(*node).add_source();
     wire::SetId(read.reader, changed->mutable_reader());
     source = changed->mutable_source();
   }

@@ -5,6 +5,7 @@
 
 #include "base/number_list.h"
 #include "base/text.h"
+#include "journal/parts.h"
 
 // A move has two phases, each recorded before anybody acts on it:
 //
@@ -165,7 +166,7 @@ void AddTried(const journal::History& history, int64_t session_start_ns, const s
     if (came != tried.end() && attempt.attempt <= came->second.last) continue;
     Tried& known = all.try_emplace(attempt.task.value, Tried{.task = attempt.task}).first->second;
     known.last = std::max(known.last, attempt.attempt);
-    if (attempt.end == journal::End::kRewound || attempt.end == journal::End::kCheckpointed) continue;
+    if (journal::IsContinued(attempt)) continue;
     ++known.attempts;
     known.losses += attempt.end == journal::End::kLost || attempt.end == journal::End::kInterrupted ? 1 : 0;
   }

@@ -1,5 +1,7 @@
 #include "store/object.h"
 
+#include "base/text.h"
+
 namespace harrow::store {
 namespace {
 
@@ -53,13 +55,7 @@ std::optional<ObjectId> ObjectId::FromBytes(std::string_view bytes) {
 }
 
 std::string ObjectId::Text() const {
-  std::string out;
-  out.reserve(kDigits + 1);
-  for (const uint64_t half : {high, low}) {
-    for (int shift = 60; shift >= 0; shift -= 4) out.push_back("0123456789abcdef"[half >> shift & 15]);
-  }
-  out.push_back(LetterOf(kind));
-  return out;
+  return StrCat(HexDigits(high), HexDigits(low), LetterOf(kind));
 }
 
 std::optional<ObjectId> ObjectId::FromText(std::string_view text) {

@@ -8,6 +8,13 @@ namespace harrow::wire {
 namespace {
 constexpr size_t kHead = 4;
 constexpr size_t kKeepCapacity = 1u << 20;
+
+/// Of at least kHead bytes.
+uint32_t LengthIn(std::string_view head) {
+  uint32_t length = 0;
+  for (size_t i = 0; i < kHead; ++i) length |= uint32_t{static_cast<unsigned char>(head[i])} << (8 * i);
+  return length;
+}
 }  // namespace
 
 void AppendFrameHead(uint32_t n, std::string* out) {
@@ -21,11 +28,17 @@ void AppendFrame(std::string_view message, std::string* out) {
   out->append(message);
 }
 
+std::optional<std::string_view> TakeFrame(std::string_view bytes, std::string_view* rest) {
+  if (bytes.size() < kHead || LengthIn(bytes) > bytes.size() - kHead) return std::nullopt;
+  const std::string_view message = bytes.substr(kHead, LengthIn(bytes));
+  *rest = bytes.substr(kHead + message.size());
+  return message;
+}
+
 bool FrameReader::Next(std::string_view* message) {
   std::string_view rest = std::string_view(buffer_).substr(begin_);
-  uint32_t length = 0;
   if (rest.size() >= kHead) {
-    for (size_t i = 0; i < kHead; ++i) length |= uint32_t{static_cast<unsigned char>(rest[i])} << (8 * i);
+    const uint32_t length = LengthIn(rest);
     if (length > max_message_) {
       status_ = Status(Code::kDamaged, StrCat("a message of ", length, " bytes was announced; at most ",
                                               max_message_, " are allowed"));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,9 @@ namespace harrow::wire {
 void AppendFrameHead(uint32_t length, std::string* out);
 /// Appends one frame: its head, then the message.
 void AppendFrame(std::string_view message, std::string* out);
+
+/// The frame at the beginning of `bytes`: its message, and `rest`, what comes after it. None: it is cut short.
+std::optional<std::string_view> TakeFrame(std::string_view bytes, std::string_view* rest);
 
 /// Cuts a decrypted stream into messages. Holds no more than what has arrived: a length that is announced
 /// costs nothing.

@@ -23,7 +23,7 @@ int main(int argc, char** argv) {
     fclose(f);
   }
   for (int step = begin + 1; step <= steps; ++step) {
-    usleep(20000);
+    usleep(20000);  // what a step computes: long enough that the run is asked in the midst of it
     value = (value * 31 + step + rank) % 1000003;
     MPI_Allreduce(&value, &sum, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
     value = (value + sum) % 1000003;

@@ -107,7 +107,7 @@ void Checkpoint::Settle(const LocalTask& task, TaskResult* result) {
   const bool by_itself = spec.ask == CheckpointSpec::Ask::kNone;
   if (FollowsAnother(task)) {
     // Whoever leads finds what it has left.
-  } else if (result->end == End::kExited && result->code == 0) {
+  } else if (result->succeeded()) {
     if (const Status removed = checkpoints_->Remove(); !removed.ok())
       tell_(StrCat("task ", NameOfTask(task), ": its checkpoints stay: ", removed.message()));
   } else if (result->end == End::kNotStarted || result->end == End::kRunning) {

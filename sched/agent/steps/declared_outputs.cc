@@ -89,7 +89,7 @@ void DeclaredOutputs::Settle(const LocalTask& task, TaskResult* result) {
     looked_->end_ns = writer_.Ended(looked_->task, looked_->attempt);
     // The end of a success is written down as well: its result may get lost with this agent, and what others
     // put among its outputs since then is not the attempt's.
-    const bool succeeded = result->end == End::kExited && result->code == 0;
+    const bool succeeded = result->succeeded();
     if (!succeeded && result->end != End::kCheckpointed) result->made = std::move(looked_);
     looked_.reset();
   }

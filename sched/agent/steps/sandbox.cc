@@ -316,7 +316,7 @@ void Sandbox::PutAway(const LocalTask& task, TaskResult* result) {
   if (result->end != End::kRunning && result->end != End::kNotStarted) {
     NameMissing(task, result);
     LookAtInputs(task, result);
-    if (result->end == End::kExited && result->code == 0) {
+    if (result->succeeded()) {
       const uint64_t taking = files_->BeginTaking();
       TakeOutputs(task, result);
       files_->EndTaking(taking);

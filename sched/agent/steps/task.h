@@ -98,6 +98,8 @@ struct TaskResult {
   std::vector<StreamSource> read;  // it succeeded: attempts of which it was given something, or all there was
   std::vector<uint32_t> pus;                  // it was pinned to
   std::string devices;
+
+  bool succeeded() const { return end == End::kExited && code == 0; }
 };
 
 struct StartedTask {

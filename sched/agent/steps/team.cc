@@ -24,10 +24,6 @@ bool LeftWithoutFarewell(const RankEnd& end) {
   return end.seen && end.seen->connected && !end.seen->finalized;
 }
 
-bool IsSuccess(const TaskResult& result) {
-  return result.end == End::kExited && result.code == 0;
-}
-
 /// Who was not started because another one could not be.
 bool IsBystander(const RankEnd& end) {
   return end.result.end == End::kNotStarted && end.result.message.empty();
@@ -46,8 +42,8 @@ void NameTheFailure(const RankEnd& end, const std::string& who, TaskResult* resu
   const auto say = [&](const std::string& what) { return who.empty() ? what : StrCat(who, " ", what); };
   if (end.seen && end.seen->aborted) {
     result->message = say(StrCat("called MPI_Abort with ", *end.seen->aborted));
-    if (result->end == End::kExited && result->code == 0) result->code = kFailedCode;
-  } else if (result->end == End::kExited && result->code == 0) {
+    if (result->succeeded()) result->code = kFailedCode;
+  } else if (result->succeeded()) {
     result->message = say("exited with 0 before MPI_Finalize, for which the others wait");
     if (who.empty()) result->message = "exited with 0 before MPI_Finalize";
     result->code = kFailedCode;
@@ -64,7 +60,7 @@ void NameTheFailure(const RankEnd& end, const std::string& who, TaskResult* resu
 /// with who serves it. Those of other nodes neither, else they would have waited for these.
 bool WereEachAlone(const std::vector<RankEnd>& ends, uint32_t ranks) {
   return ranks > 1 && std::all_of(ends.begin(), ends.end(), [](const RankEnd& end) {
-           return IsSuccess(end.result) && end.served && end.seen && !end.seen->connected;
+           return end.result.succeeded() && end.served && end.seen && !end.seen->connected;
          });
 }
 
@@ -90,7 +86,7 @@ void AddUp(const TaskResult& part, TaskResult* all) {
 
 bool FailedByItself(const RankEnd& end) {
   if (end.asked != End::kRunning || IsBystander(end) || end.result.end == End::kCheckpointed) return false;
-  return !IsSuccess(end.result) || LeftWithoutFarewell(end) || (end.seen && end.seen->aborted);
+  return !end.result.succeeded() || LeftWithoutFarewell(end) || (end.seen && end.seen->aborted);
 }
 
 TaskResult JoinEnds(std::vector<RankEnd> ends, const RankPart& part) {
@@ -107,7 +103,7 @@ TaskResult JoinEnds(std::vector<RankEnd> ends, const RankPart& part) {
   auto decides = first_failed;
   if (decides == ends.end())
     decides = std::find_if(ends.begin(), ends.end(),
-                           [](const RankEnd& end) { return !IsSuccess(end.result) && !IsBystander(end); });
+                           [](const RankEnd& end) { return !end.result.succeeded() && !IsBystander(end); });
   if (decides == ends.end()) decides = ends.begin();
 
   TaskResult all = decides->result;

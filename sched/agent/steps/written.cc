@@ -84,7 +84,7 @@ void WrittenStream::Discard() {
 
 void WrittenStream::Judge(TaskResult* result) const {
   if (kept_.ok()) return;
-  const bool succeeded = result->end == End::kExited && result->code == 0;
+  const bool succeeded = result->succeeded();
   if (succeeded) result->end = End::kMissingOutput;
   if (result->message.empty() && (succeeded || result->end == End::kSignaled || result->end == End::kExited))
     result->message = kept_.message();

@@ -2,10 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
+
+#include "support/told_core.h"
 
 namespace harrow::agent {
 namespace {
@@ -16,77 +14,6 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 constexpr uint64_t kMega = 1'000'000;
-
-AttemptId A(uint32_t task, uint32_t number = 1) {
-  return {TaskId(task), number};
-}
-
-/// A node and what its core says, one word an action: "spawn 1", "term 0 cancelled".
-class NodeTest : public testing::Test {
- protected:
-  void Make(uint32_t slots, uint32_t devices = 0, uint64_t memory = 0) {
-    core_.emplace(Core::Node{std::vector<uint32_t>(slots, 0), devices, memory});
-    core_->SetKillWait(seconds(5));
-  }
-  void Send(uint32_t task, Needs needs = {}) { Tell(Sent{A(task), needs, task + 100}); }
-  void Tell(const Event& event) {
-    std::vector<Action> actions;
-    core_->Handle(now_, event, &actions);
-    EXPECT_EQ(core_->SanityCheck(), "");
-    for (const Action& action : actions) std::visit([this](const auto& a) { Said(a); }, action);
-  }
-  /// What was said since the last time.
-  std::vector<std::string> Said() { return std::exchange(said_, {}); }
-  void After(Duration time) {
-    now_ += time;
-    Tell(TimeCame());
-  }
-  std::optional<uint32_t> TaskOf(uint32_t slot) {
-    const Core::Given* given = core_->given(slot);
-    return given != nullptr ? std::optional(given->attempt.task.value) : std::nullopt;
-  }
-  std::optional<Core::State> StateOf(uint32_t task) {
-    for (const Core::Info& info : core_->All()) {
-      if (info.attempt == A(task)) return info.state;
-    }
-    return std::nullopt;
-  }
-
-  Time now_{seconds(1000)};
-  std::optional<Core> core_;
-  std::optional<Time> alarm_;
-
- private:
-  static std::string Name(End end) {
-    static const char* const names[] = {"running", "exited",    "signaled",    "timed out",
-                                        "memory",  "cancelled", "interrupted", "not started", "lost", "missing", "rewound", "checkpointed"};
-    return names[static_cast<int>(end)];
-  }
-  void Said(const Spawn& a) { said_.push_back("spawn " + std::to_string(a.slot)); }
-  void Said(const Signal& a) {
-    said_.push_back((a.kill ? "kill " : "term ") + std::to_string(a.slot) + " " + Name(a.reason) +
-                    (a.from_within ? " from within" : ""));
-  }
-  void Said(const AskCheckpoint& a) { said_.push_back((a.tell ? "ask " : "know ") + std::to_string(a.slot)); }
-  void Said(const CheckpointLate& a) {
-    EXPECT_EQ(a.tag, a.attempt.task.value + 100);
-    said_.push_back("late " + std::to_string(a.attempt.task.value));
-  }
-  void Said(const Warn& a) { said_.push_back("warn " + std::to_string(a.slot)); }
-  void Said(const Returned& a) {
-    EXPECT_EQ(a.tag, a.attempt.task.value + 100);
-    said_.push_back("returned " + std::to_string(a.attempt.task.value));
-  }
-  void Said(const Report& a) {
-    EXPECT_EQ(a.tag, a.attempt.task.value + 100);
-    static const char* const why[] = {"", " cores", " devices"};
-    said_.push_back("report " + std::to_string(a.attempt.task.value) + " " + Name(a.end) +
-                    why[static_cast<int>(a.why)]);
-  }
-  void Said(const WakeAt& a) { alarm_ = a.time; }
-
-  std::vector<std::string> said_;
-};
 
 using AgentCoreTest = NodeTest;
 
@@ -451,134 +378,6 @@ TEST_F(AgentCoreTest, AWarningWaitsWhileTasksStand) {
   EXPECT_THAT(Said(), IsEmpty());
   After(seconds(1));
   EXPECT_THAT(Said(), ElementsAre("warn 0"));
-}
-
-// --- checkpoints
-
-Needs Asked(Needs::Asked how = Needs::Asked::kByQuestion, Duration every = Duration(0)) {
-  return {.checkpoint = how, .checkpoint_every = every, .checkpoint_time = seconds(10)};
-}
-
-TEST_F(AgentCoreTest, WhoIsAskedForACheckpointIsNotAskedAgainBeforeItCouldAnswer) {
-  Make(1);
-  Send(1, Asked());
-  Tell(ProcessStarted{0, now_});
-  Said();
-  Tell(CheckpointAsked{A(1)});
-  EXPECT_THAT(Said(), ElementsAre("ask 0"));
-  Tell(CheckpointAsked{A(1)});
-  After(seconds(9));
-  EXPECT_THAT(Said(), IsEmpty());
-  After(seconds(1));
-  EXPECT_THAT(Said(), ElementsAre("late 1"));
-  After(seconds(100));
-  EXPECT_THAT(Said(), IsEmpty()) << "it goes on";
-  Tell(CheckpointAsked{A(1)});
-  EXPECT_THAT(Said(), ElementsAre("ask 0"));
-  Tell(Settled{0});
-  EXPECT_TRUE(core_->idle());
-  EXPECT_THAT(Said(), IsEmpty());
-}
-
-TEST_F(AgentCoreTest, ItIsAskedNowAndThen) {
-  Make(1);
-  Send(1, Asked(Needs::Asked::kByQuestion, seconds(60)));
-  Tell(ProcessStarted{0, now_});
-  Said();
-  After(seconds(59));
-  EXPECT_THAT(Said(), IsEmpty());
-  EXPECT_EQ(*alarm_, now_ + seconds(1));
-  After(seconds(1));
-  EXPECT_THAT(Said(), ElementsAre("ask 0"));
-  After(seconds(10));
-  EXPECT_THAT(Said(), ElementsAre("late 1"));
-  After(seconds(59));
-  EXPECT_THAT(Said(), IsEmpty());
-  After(seconds(1));
-  EXPECT_THAT(Said(), ElementsAre("ask 0"));
-}
-
-TEST_F(AgentCoreTest, StandingCountsNeitherAgainstTheQuestionNorItsAnswer) {
-  Make(1);
-  Send(1, Asked(Needs::Asked::kByQuestion, seconds(60)));
-  Tell(ProcessStarted{0, now_});
-  After(seconds(30));
-  Tell(RunUntil{now_, Duration(0)});
-  After(seconds(100));
-  Said();
-  Tell(RunUntil{Time::max(), seconds(100)});
-  EXPECT_THAT(Said(), IsEmpty());
-  After(seconds(30));
-  EXPECT_THAT(Said(), ElementsAre("ask 0"));
-  Tell(RunUntil{now_, seconds(100)});
-  After(seconds(50));
-  EXPECT_THAT(Said(), IsEmpty());
-  Tell(RunUntil{Time::max(), seconds(150)});
-  After(seconds(9));
-  EXPECT_THAT(Said(), IsEmpty());
-  After(seconds(1));
-  EXPECT_THAT(Said(), ElementsAre("late 1"));
-}
-
-TEST_F(AgentCoreTest, WhoWritesByItselfIsEnded) {
-  Make(1);
-  Send(1, Asked(Needs::Asked::kByEnd));
-  Tell(ProcessStarted{0, now_});
-  Said();
-  Tell(CheckpointAsked{A(1)});
-  EXPECT_THAT(Said(), ElementsAre("term 0 checkpointed"));
-  Tell(CheckpointAsked{A(1)});
-  EXPECT_THAT(Said(), IsEmpty());
-  After(seconds(5));
-  EXPECT_THAT(Said(), ElementsAre("kill 0 checkpointed"));
-  EXPECT_EQ(JudgeEnd(End::kCheckpointed, true, 15), End::kCheckpointed);
-  EXPECT_EQ(JudgeEnd(End::kCheckpointed, false, 0), End::kExited) << "it has finished";
-}
-
-TEST_F(AgentCoreTest, WhoWaitsIsBeingEndedOrWritesNoneIsNotAsked) {
-  Make(1);
-  Send(1);
-  Send(2, Asked());
-  Said();
-  Tell(CheckpointAsked{A(1)});
-  Tell(CheckpointAsked{A(2)});
-  Tell(CheckpointAsked{A(3)});
-  EXPECT_THAT(Said(), IsEmpty());
-  Tell(Settled{0});
-  EXPECT_THAT(Said(), ElementsAre("spawn 0"));
-  Tell(Cancelled{A(2)});
-  EXPECT_THAT(Said(), ElementsAre("term 0 cancelled"));
-  Tell(CheckpointAsked{A(2)});
-  EXPECT_THAT(Said(), IsEmpty());
-}
-
-TEST_F(AgentCoreTest, OfSeveralProcessesTheFirstIsToldOrAllAre) {
-  for (const bool all : {false, true}) {
-    Make(3);
-    Needs needs = Asked();
-    needs.processes = 3;
-    needs.ask_all = all;
-    Send(1, needs);
-    for (const uint32_t slot : {0u, 1u, 2u}) Tell(ProcessStarted{slot, now_});
-    Said();
-    Tell(CheckpointAsked{A(1)});
-    EXPECT_THAT(Said(), all ? ElementsAre("ask 0", "ask 1", "ask 2") : ElementsAre("know 1", "know 2", "ask 0"));
-    Tell(Settled{1});
-    Said();
-    After(seconds(10));
-    EXPECT_THAT(Said(), ElementsAre("late 1", "term 0 lost", "term 2 lost")) << "the others wait for one that has ended";
-  }
-}
-
-TEST_F(AgentCoreTest, AnotherNodeHasTheFirstProcess) {
-  Make(2);
-  Needs needs = Asked();
-  needs.processes = 2;
-  needs.ask_none = true;
-  Send(1, needs);
-  Said();
-  Tell(CheckpointAsked{A(1)});
-  EXPECT_THAT(Said(), ElementsAre("know 0", "know 1"));
 }
 
 TEST_F(AgentCoreTest, WhoIsBeingEndedIsNotWarned) {

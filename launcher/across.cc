@@ -77,8 +77,10 @@ class AcrossWatch {
       if (told.empty() && RunIsOver()) break;
       if (more_ && (fresh || jobs_.jobs().empty())) more_->GoOn(loop_->Now(), told);
       if (told.empty() && open_.empty() && jobs_.all_over() && (more_ == nullptr || more_->hopeless()) &&
-          OwnedParts(run_, settings_.session_start()).empty())
+          OwnedParts(run_, settings_.session_start()).empty()) {
+        jobs_.TellChanges(true);
         break;
+      }
       Wait();
     }
     return {};

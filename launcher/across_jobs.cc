@@ -128,13 +128,13 @@ void RunJobs::TakeBackHopeless() {
   }
 }
 
-void RunJobs::TellChanges() {
+void RunJobs::TellChanges(bool last) {
   for (RunJob& job : jobs_) {
     if (job.cancelled || (job.pending() && !batch::NeverBegins(job.reason).empty())) continue;
     std::string said = job.said;
     if (job.pending() && job.reason != "None" && !job.reason.empty()) said = StrCat("waits: ", job.reason);
     if (job.running() && !job.node_list.empty()) said = StrCat("runs on ", job.node_list);
-    if (job.over() && job.state != "COMPLETING") {
+    if (job.over() && (last || job.state != "COMPLETING")) {
       // Slurm calls it so where the time limit has ended it, or a node was lost.
       const bool told = job.state == "TIMEOUT" || job.state == "NODE_FAIL" || job.state == "PREEMPTED" || job.state == "FAILED" ||
                         job.state == "OUT_OF_MEMORY" || job.state == "BOOT_FAIL" || job.state == "DEADLINE" || job.state == "CANCELLED";

@@ -42,8 +42,8 @@ class RunJobs {
   void Cancel(const std::string& job);
   /// Those that would never begin are taken back; each is told once.
   void TakeBackHopeless();
-  /// A line for each of which something else is to be said than last time.
-  void TellChanges();
+  /// A line for each of which something else is to be said than last time. `last`: what is ending is told as over.
+  void TellChanges(bool last = false);
   bool all_over() const;
   /// Of those that are not over, with blanks between them.
   std::string Ids() const;

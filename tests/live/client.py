@@ -154,7 +154,7 @@ def test_ten_tasks_submit_at_once(directory, installed, program):
 
 def test_servers_are_killed_while_the_library_submits(directory, installed, program):
     """From outside and from within. What was acknowledged is there; nothing ran twice; all results come."""
-    each = 20_000 if LONG else 3_000
+    each = 20_000 if LONG else 1_500
     shutil.copy(installed.mark, directory)
     with Held(directory, program) as run:
         clients = [installed.start(directory, "submit", "r", str(each), f"c{i}", f"{directory}/ran") for i in range(2)]

@@ -8,6 +8,7 @@
 #include "launcher/run_access.h"
 #include "os/file_system.h"
 #include "report/allocations.h"
+#include "report/continued.h"
 #include "report/movement.h"
 #include "report/plot.h"
 #include "report/tables.h"
@@ -62,6 +63,7 @@ int RunReport(const ReportOptions& options) {
     report::WriteJson(view, *tasks, context, sink);
   } else if (options.moves) {
     report::WriteMoves(view, width, sink);
+    report::WriteContinued(view, width, sink);
   } else if (options.files) {
     report::WriteFiles(view, *tasks, options.slowest, width, sink);
   } else if (options.tasks || options.filter.failed) {
@@ -87,7 +89,7 @@ const Registered kReport(
        app.add_flag("--json", options->json, "One JSON document with all of it");
        app.add_flag("--tasks", options->tasks, "A table of the tasks instead of the overview");
        app.add_flag("--files", options->files, "Bytes by kind, and the files that were copied most");
-       app.add_flag("--moves", options->moves, "When how many tasks went between allocations");
+       app.add_flag("--moves", options->moves, "When how many tasks went between allocations, and from checkpoints");
        app.add_flag("--failed", options->filter.failed, "Only failed tasks, as a table");
        app.add_option("--kind", options->filter.kinds, "Only tasks of these kinds")
            ->type_name("K")

@@ -33,6 +33,8 @@ class Batch {
   virtual Result<std::vector<GrantedNode>> Nodes() = 0;
   /// When the allocation ends; none: never. Asked rarely.
   virtual std::optional<WallTime> EndTime() = 0;
+  /// The nodes of the allocation that are drained: nothing new is to begin there. None: there is no such thing here. As rarely.
+  virtual std::optional<std::vector<std::string>> DrainedNodes() { return std::nullopt; }
   /// The command lines that start the agents, each run and waited for by the keeper (local: one a node; Slurm: one srun).
   virtual Result<std::vector<std::vector<std::string>>> AgentCommands(const std::string& run_dir) = 0;
   /// The same without nodes that are named; none: there is no such thing here, or no node would be left.

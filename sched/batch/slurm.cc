@@ -61,6 +61,19 @@ class Slurm : public Batch {
     return last_end_;
   }
 
+  // Nobody can be told to where there is one node.
+  std::optional<std::vector<std::string>> DrainedNodes() override {
+    const Result<std::vector<GrantedNode>> nodes = Nodes();
+    if (!nodes.ok() || nodes->size() < 2) return std::vector<std::string>();
+    std::string names;
+    for (const GrantedNode& node : *nodes) names += StrCat(names.empty() ? "" : ",", node.name);
+    const Result<std::string> told = Run(&sinfo_, {"sinfo", "-h", "-N", "-t", "drain", "-n", names, "-o", "%N"});
+    std::set<std::string> drained;  // sinfo has a line for each partition of a node
+    std::istringstream lines(told.ok() ? *told : "");
+    for (std::string name; lines >> name;) drained.insert(name);
+    return std::vector<std::string>(drained.begin(), drained.end());
+  }
+
   Result<std::vector<std::vector<std::string>>> AgentCommands(const std::string& run_dir) override {
     AskCpus();
     Result<SlurmAllocation> allocation = Allocation();
@@ -194,7 +207,7 @@ class Slurm : public Batch {
   std::string query_;
   std::optional<SlurmAllocation> answer_;
   Duration answered_{0};  // steady
-  Failure asking_, asking_cpus_, squeue_;
+  Failure asking_, asking_cpus_, squeue_, sinfo_;
   std::string cpus_;  // of nodes granted in part
   std::optional<WallTime> last_end_;
   bool said_fallback_ = false;

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "report/aggregate.h"
 #include "report/allocations.h"
+#include "report/continued.h"
 #include "report/json.h"
 #include "report/movement.h"
 
@@ -254,6 +255,7 @@ void WriteJson(const RunView& run, const std::vector<size_t>& tasks, const Statu
   AppendKinds(KindRows(run, tasks), &json);
   AppendNodes(NodeRows(run, tasks), &json);
   AppendAllocations(run, &json);
+  AppendContinued(run, &json);
   AppendFiles(run, tasks, kFilesShown, &json);
   json.Key("task_records").BeginArray();
   for (const size_t i : tasks) {

@@ -135,6 +135,9 @@ class RunDriver {
   Status MakeMovable(const Moment& moment, TaskId task);
   /// Nothing more is started on the node, and what writes checkpoints leaves it.
   Status DrainNode(const std::string& name);
+  /// The batch system lets nothing new begin on these nodes: they are drained as by DrainNode. Where they are more than half of the
+  /// allocation's they are not, as a site that drains them all waits for the job's end.
+  void SiteDrains(const std::vector<std::string>& names);
 
   /// The run has found a value of so much.
   void LearnBest(double value);
@@ -348,6 +351,7 @@ class RunDriver {
   formats::Identifier identifier_{graph_};  // of tasks that write checkpoints,
   std::vector<formats::Identity> identities_;  // and those before them
   std::set<std::string> drained_nodes_;
+  std::vector<std::string> site_drains_;  // as SiteDrains() was told last
   Phase phase_ = Phase::kIdle;
   uint32_t gather_ticks_ = 0, join_ticks_ = 0;
   bool all_joined_ = false;

@@ -109,6 +109,23 @@ Status RunDriver::DrainNode(const std::string& name) {
   return {};
 }
 
+void RunDriver::SiteDrains(const std::vector<std::string>& names) {
+  const bool told = std::exchange(site_drains_, names) == names;
+  if (2 * names.size() > nodes_.all().size()) {
+    if (!told) os::LogWarning(StrCat(names.size(), " of ", nodes_.all().size(), " nodes are drained in the batch system; as they are so many, tasks go on there"));
+    return;
+  }
+  for (const std::string& name : names) {
+    const Node* const node = nodes_.FindNamed(name);
+    if (node == nullptr || !node->joined || drained_nodes_.contains(name)) continue;
+    if (const Status drains = DrainNode(name); drains.ok()) {
+      os::LogWarning(StrCat("node ", name, " is drained in the batch system: its tasks go to others"));
+    } else if (!told) {
+      os::LogWarning(StrCat("node ", name, " is drained in the batch system, and tasks go on there: ", drains.message()));
+    }
+  }
+}
+
 /// Those that an earlier server of the session was told to drain.
 void RunDriver::RestoreDrained(const journal::History& history) {
   for (const auto& [key, value] : history.facts) {

@@ -27,7 +27,7 @@ constexpr Duration kProgressEvery = std::chrono::milliseconds(200);
 constexpr Duration kTick = std::chrono::seconds(1);
 constexpr Duration kListenEvery = std::chrono::milliseconds(250);
 constexpr Duration kAccountEvery = std::chrono::minutes(1);
-constexpr Duration kEndTimeEvery = std::chrono::minutes(1);
+constexpr Duration kAskBatchEvery = std::chrono::minutes(1);
 constexpr Duration kLeaveTime = std::chrono::seconds(10);
 constexpr Duration kBackTime = std::chrono::seconds(1);  // for clients of a server that died, which wait for tasks
 constexpr size_t kTaskRecordsAtOnce = 4096;
@@ -180,7 +180,7 @@ Status Server::Impl::Start() {
   ReportTimer();
   ListenTimer();
   ProgressTimer();
-  EndTimeTimer();
+  BatchTimer();
   AccountTimer();
   FeedTasks();
   return Status();
@@ -376,14 +376,16 @@ void Server::Impl::ProgressTimer() {
 }
 
 // The answer may take seconds, so a thread of its own waits for it.
-void Server::Impl::EndTimeTimer() {
+void Server::Impl::BatchTimer() {
   if (asking.joinable()) asking.join();
   asking = std::thread([this] {
     const std::optional<WallTime> end = batch->EndTime();
-    loop->Post([this, end] {
-      if (!end) return;
-      driver->EndTime(Now(), *end);
-      loop->After(kEndTimeEvery, [this] { EndTimeTimer(); });
+    const std::optional<std::vector<std::string>> closed = batch->DrainedNodes();
+    loop->Post([this, end, closed] {
+      if (end) driver->EndTime(Now(), *end);
+      if (closed) driver->SiteDrains(*closed);
+      if (!end && !closed) return;
+      loop->After(kAskBatchEvery, [this] { BatchTimer(); });
     });
   });
 }

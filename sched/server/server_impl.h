@@ -63,7 +63,7 @@ struct Server::Impl {
   void TickTimer();
   void ListenTimer();
   void ProgressTimer();
-  void EndTimeTimer();
+  void BatchTimer();
   void AccountTimer();
   void ReportTimer();
   void Tell(const std::string& line);

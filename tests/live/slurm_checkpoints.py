@@ -59,6 +59,27 @@ def moves_when_its_allocation_ends():
     same(glob.glob(f"{where}/r/checkpoints/*"), [])
 
 
+def leaves_a_node_that_slurm_drains():
+    """Its tasks are asked, and go on on the other node; the job has it still."""
+    where = f"{CLUSTER.home}/drained"
+    os.mkdir(where)
+    write(f"{where}/counter.py", COUNTER)
+    write(f"{where}/flow.toml", "".join(task(f"t{i}", 5000, 'checkpoint_time = "5s"') for i in range(4)))
+    job = CLUSTER.script(f"export HARROW_CONF=/dev/null PART=0\ncd {where}\n{HARROW} run flow.toml --run-dir r --slots 2 --order fifo\necho ended with $?",
+                         "-p", "slow", "-N2", "--exclusive", "-t", "10", "-o", f"{where}/said")
+    wait_for(lambda: all(lines_of(f"{where}/t{i}.out.log") for i in range(4)), 120)
+    drained = CLUSTER.out("scontrol", "show", "hostnames", CLUSTER.out("squeue", "-h", "-j", job, "-o", "%N").strip()).split()[-1]
+    CLUSTER.run("scontrol", "update", f"nodename={drained}", "state=drain", "reason=test")
+    wait_for(lambda: rows(where, "SELECT 1 FROM attempts WHERE outcome = 'checkpointed'"), 150)
+    CLUSTER.wait_job(job, 400)
+    CLUSTER.run("scontrol", "update", f"nodename={drained}", "state=resume")
+    check("ended with 0" in lines_of(f"{where}/said"), lines_of(f"{where}/said"))
+    for i in range(4):
+        same(lines_of(f"{where}/t{i}.out"), [value_after(5000)])
+    left = rows(where, "SELECT node, outcome FROM attempts")
+    check(left.count((drained, "checkpointed")) == 2 and (drained, "exited") not in left, drained, left)
+
+
 if __name__ == "__main__":
     with Cluster("--nodes", "4", "--share", os.path.dirname(HARROW)) as CLUSTER:
-        sys.exit(run_tests([(moves_when_its_allocation_ends.__name__, moves_when_its_allocation_ends)]))
+        sys.exit(run_tests([(test.__name__, test) for test in (moves_when_its_allocation_ends, leaves_a_node_that_slurm_drains)]))

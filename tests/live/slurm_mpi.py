@@ -47,7 +47,12 @@ def logs(directory, *words):
 
 
 def attempts(directory):
-    return query(f"{directory}/r", "SELECT count(*) FROM attempts")[0][0]
+    """Those of tasks; a machine that stands still for half a minute takes nodes, and their attempts, with it."""
+    (of_tasks,) = query(f"{directory}/r", "SELECT count(*) FROM attempts WHERE outcome != 'lost'")[0]
+    (lost,) = query(f"{directory}/r", "SELECT count(*) FROM attempts WHERE outcome = 'lost'")[0]
+    with open(f"{directory}/r/0/log/server.log", encoding="utf-8") as f:
+        check(lost == 0 or "is silent: nothing is heard of its agent" in f.read(), f"{lost} attempts were lost, and no node was silent")
+    return of_tasks
 
 
 def nothing_left(directory):

@@ -65,6 +65,38 @@ TEST_F(DriverTest, ADrainedNodeIsAskedAndTheNextServerKnowsIt) {
   EXPECT_EQ(Tasks(again), std::set<uint32_t>()) << "nothing is started there";
 }
 
+TEST_F(DriverTest, WhatTheBatchSystemDrainsIsAskedUnlessItIsMostOfTheNodes) {
+  Serve({{"a", "x", {}, {}, Writes()}, {"b", "x", {}, {}, Writes()}}, 2);
+  Agent first, second, third;
+  Join(&first, Hello("n", 1, 1));
+  Started(&first, {0});
+  driver_->SiteDrains({"n"});
+  Turn(&first);
+  EXPECT_THAT(first.asked, IsEmpty()) << "nobody else is there";
+  Join(&second, Hello("m", 2, 1));
+  Started(&second, {1});
+  Join(&third, Hello("k", 3, 1));
+  driver_->SiteDrains({"m", "n"});
+  Turn(&first);
+  Turn(&second);
+  EXPECT_THAT(first.asked, IsEmpty()) << "two of three";
+  EXPECT_THAT(second.asked, IsEmpty());
+  driver_->SiteDrains({"n", "of another job"});
+  Turn(&first);
+  EXPECT_THAT(first.asked, IsEmpty()) << "as many";
+  driver_->SiteDrains({"n"});
+  Turn(&first);
+  EXPECT_THAT(first.asked, ElementsAre(0u));
+  driver_->Handle(Now(), first.node, Left(Ended(&first, {0}, pb::Attempt::CHECKPOINTED, 85)));
+  Turn(&first);
+  Turn(&third);
+  EXPECT_EQ(Tasks(first), std::set<uint32_t>());
+  EXPECT_EQ(Tasks(third), (std::set<uint32_t>{0}));
+  driver_->SiteDrains({});
+  Turn(&first);
+  EXPECT_EQ(Tasks(first), std::set<uint32_t>()) << "it stays drained";
+}
+
 TEST_F(DriverTest, ATaskIsMovedToANode) {
   Serve({{"a", "x", {}, {}, Writes()}, {"plain", "x"}}, 2);
   Agent agent, other;

@@ -123,10 +123,12 @@ class Cluster:
 def wait_for(condition, what, timeout=30):
     timeout *= PATIENCE
     deadline = time.monotonic() + timeout
+    began = time.monotonic()
     while not condition():
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {timeout} s for {what}")
-        time.sleep(0.05)
+        time.sleep(max(0.05, min(1, 4 * (time.monotonic() - began))))  # as run_support.wait_for
+        began = time.monotonic()
 
 
 def processes_naming(text):

@@ -200,7 +200,12 @@ def test_a_damaged_checkpoint_is_not_used(directory, program):
     write(f"{directory}/flow.toml", task("a", 200))
     harrow = Harrow(program, directory)
     run = harrow.start("run", "flow.toml", "--run-dir", "r", "--slots", "2", "--local-nodes", "2")
-    nodes = [node["name"] for node in wait_for(lambda: json.loads(harrow("status", "--nodes", "--json", "--run-dir", "r").out or "{}").get("nodes"))]
+
+    def joined():
+        known = json.loads(harrow("status", "--nodes", "--json", "--run-dir", "r").out or "{}").get("nodes") or []
+        return [node["name"] for node in known] if len(known) == 2 else None
+
+    nodes = wait_for(joined)
     for step in range(2):
         wait_for(lambda: len(attempts(directory, "a")) == step + 1)
         there = next(node for node in nodes if node != attempts(directory, "a")[-1][2])

@@ -70,7 +70,7 @@ def leaves_a_node_that_slurm_drains():
     wait_for(lambda: all(lines_of(f"{where}/t{i}.out.log") for i in range(4)), 120)
     drained = CLUSTER.out("scontrol", "show", "hostnames", CLUSTER.out("squeue", "-h", "-j", job, "-o", "%N").strip()).split()[-1]
     CLUSTER.run("scontrol", "update", f"nodename={drained}", "state=drain", "reason=test")
-    wait_for(lambda: rows(where, "SELECT 1 FROM attempts WHERE outcome = 'checkpointed'"), 150)
+    wait_for(lambda: sum(len(lines_of(f"{where}/t{i}.out.log")) for i in range(4)) >= 6, 150)
     CLUSTER.wait_job(job, 400)
     CLUSTER.run("scontrol", "update", f"nodename={drained}", "state=resume")
     check("ended with 0" in lines_of(f"{where}/said"), lines_of(f"{where}/said"))

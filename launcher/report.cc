@@ -89,7 +89,7 @@ const Registered kReport(
        app.add_flag("--json", options->json, "One JSON document with all of it");
        app.add_flag("--tasks", options->tasks, "A table of the tasks instead of the overview");
        app.add_flag("--files", options->files, "Bytes by kind, and the files that were copied most");
-       app.add_flag("--moves", options->moves, "When how many tasks went between allocations, and from checkpoints");
+       app.add_flag("--moves", options->moves, "What went between allocations, or on from a checkpoint");
        app.add_flag("--failed", options->filter.failed, "Only failed tasks, as a table");
        app.add_option("--kind", options->filter.kinds, "Only tasks of these kinds")
            ->type_name("K")

@@ -16,6 +16,7 @@
 namespace harrow::migrate {
 namespace {
 
+constexpr uint64_t kMostOfAnImage = uint64_t{64} << 30;  // bytes; it is read into memory
 constexpr std::string_view kImageHead = "harrow-image 1 ";
 
 std::string Hex(uint64_t number) {
@@ -78,9 +79,16 @@ Result<Image> ReadImage(pid_t pid) {
     if (fd >= 0) close(fd);
     return why;
   }
+  std::erase_if(*regions, [](const Region& region) { return !BelongsToImage(region); });
+  uint64_t size = 0;
+  for (const Region& region : *regions) size += region.size();
+  if (size > kMostOfAnImage) {
+    close(fd);
+    return Status(Code::kInvalid, StrCat("process ", static_cast<int>(pid), " has ", FormatBytes(size), " of memory, with what it has reserved; at most ",
+                                         FormatBytes(kMostOfAnImage), " make an image"));
+  }
   Image image;
   for (Region& region : *regions) {
-    if (!BelongsToImage(region)) continue;
     const size_t at = image.bytes.size();
     image.bytes.resize(at + region.size());
     for (uint64_t done = 0; done < region.size();) {

@@ -36,6 +36,7 @@ Result<std::vector<Region>> ParseMaps(std::string_view text);
 /// What of a process belongs into its image: what it can read and the kernel does not make anew for each.
 bool BelongsToImage(const Region& region);
 /// The image of a process that stands still (SIGSTOP): the caller sees to that. Pages that cannot be read are zeros.
+/// kUnavailable: it cannot be read. kInvalid: it has, or has reserved, more than 64 GiB.
 Result<Image> ReadImage(pid_t pid);
 
 /// The image as one text of bytes, and back: migrate_format.md.

@@ -214,7 +214,7 @@ Status PageReceiver::TakeList(std::string_view message) {
   message.remove_prefix(packed);
   if (message.size() != (way == Way::kShared ? contents * kIdBytes : 0)) return Wrong("its list is cut off");
   pages_.resize(count);
-  std::memcpy(pages_.data(), pages->data(), pages->size());
+  if (!pages->empty()) std::memcpy(pages_.data(), pages->data(), pages->size());
   if (std::any_of(pages_.begin(), pages_.end(), [&](uint32_t place) { return place > contents; })) return Wrong("its list names what is not in it");
   unique_.resize(contents);
   std::string need((contents + 7) / 8, '\0');

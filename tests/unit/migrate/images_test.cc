@@ -67,11 +67,16 @@ TEST(ImageTest, BytesAndBack) {
 TEST(ImageTest, OfThisProcess) {
   static volatile char mark[] = "a mark that is nowhere else in memory but here and where it is read to";
   const Result<Image> image = ReadImage(getpid());
+#ifdef __SANITIZE_ADDRESS__  // which has reserved terabytes
+  EXPECT_EQ(image.status().code(), Code::kInvalid);
+  EXPECT_NE(mark[0], 0);
+#else
   ASSERT_TRUE(image.ok()) << image.status().message();
   uint64_t size = 0;
   for (const Region& region : image->regions) size += region.size();
   EXPECT_EQ(size, image->bytes.size());
   EXPECT_NE(image->bytes.find(const_cast<const char*>(mark)), std::string::npos);
+#endif
 }
 
 TEST(ImageTest, LikenessIsByAddressAndByRegion) {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "os/posix_files.h"
 
 namespace harrow::migrate {
 namespace {
@@ -73,33 +74,27 @@ Result<Image> ReadImage(pid_t pid) {
   Result<std::vector<Region>> regions = ParseMaps(text);
   if (!regions.ok()) return regions.status();
   const std::string path = StrCat("/proc/", static_cast<int>(pid), "/mem");
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0 || regions->empty()) {
-    const Status why(Code::kUnavailable, StrCat("cannot read ", path, ": ", fd < 0 ? strerror(errno) : "it has no memory"));
-    if (fd >= 0) close(fd);
-    return why;
-  }
+  const os::Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.ok() || regions->empty())
+    return Status(Code::kUnavailable, StrCat("cannot read ", path, ": ", fd.ok() ? "it has no memory" : strerror(errno)));
   std::erase_if(*regions, [](const Region& region) { return !BelongsToImage(region); });
   uint64_t size = 0;
   for (const Region& region : *regions) size += region.size();
-  if (size > kMostOfAnImage) {
-    close(fd);
+  if (size > kMostOfAnImage)
     return Status(Code::kInvalid, StrCat("process ", static_cast<int>(pid), " has ", FormatBytes(size), " of memory, with what it has reserved; at most ",
                                          FormatBytes(kMostOfAnImage), " make an image"));
-  }
   Image image;
   for (Region& region : *regions) {
     const size_t at = image.bytes.size();
     image.bytes.resize(at + region.size());
     for (uint64_t done = 0; done < region.size();) {
-      const ssize_t n = pread(fd, image.bytes.data() + at + done, region.size() - done, static_cast<off_t>(region.begin + done));
+      const ssize_t n = pread(fd.get(), image.bytes.data() + at + done, region.size() - done, static_cast<off_t>(region.begin + done));
       if (n < 0 && errno == EINTR) continue;
       // One page of it may not be there: what is behind it may.
       done += n > 0 ? static_cast<uint64_t>(n) : kPage - done % kPage;
     }
     image.regions.push_back(std::move(region));
   }
-  close(fd);
   return image;
 }
 

@@ -51,12 +51,6 @@ void EachMove(const RunView& run, const Use& use) {
   }
 }
 
-std::string OneDecimal(double value) {
-  std::string text;
-  AppendFixed(&text, value, 1);
-  return text;
-}
-
 }  // namespace
 
 double AllocationRow::Idle() const {
@@ -142,13 +136,13 @@ void WriteAllocations(const RunView& run, size_t width, const Sink& sink) {
                          row.job.empty() ? "-" : Printable(row.job),
                          StrCat(row.nodes),
                          StrCat(row.slots),
-                         OneDecimal(Seconds(row.from)),
-                         OneDecimal(Seconds(row.until)),
+                         FixedText(Seconds(row.from), 1),
+                         FixedText(Seconds(row.until), 1),
                          StrCat(row.attempts),
                          PercentCell(row.Idle()),
                          StrCat(row.took),
                          StrCat(row.gave),
-                         row.messages > 0 ? OneDecimal(row.messages) : "-"};
+                         row.messages > 0 ? FixedText(row.messages, 1) : "-"};
              },
              sink, width);
 }
@@ -161,9 +155,7 @@ void WriteMoves(const RunView& run, size_t width, const Sink& sink) {
   }
   WriteTable({{"at s", true}, {"from", true}, {"to", true}, {"tasks", true}}, rows.size(),
              [&](size_t r, std::vector<std::string>* cells) {
-               std::string at;
-               AppendFixed(&at, Seconds(rows[r].at), 3);
-               *cells = {std::move(at), StrCat(rows[r].from), StrCat(rows[r].to), StrCat(rows[r].tasks)};
+               *cells = {FixedText(Seconds(rows[r].at), 3), StrCat(rows[r].from), StrCat(rows[r].to), StrCat(rows[r].tasks)};
              },
              sink, width);
 }

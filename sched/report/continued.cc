@@ -7,15 +7,6 @@
 #include "report/rows.h"
 
 namespace harrow::report {
-namespace {
-
-std::string Fixed(double value) {
-  std::string text;
-  AppendFixed(&text, value, 3);
-  return text;
-}
-
-}  // namespace
 
 std::vector<ContinuedRow> ContinuedRows(const RunView& run) {
   std::vector<ContinuedRow> rows;
@@ -48,8 +39,8 @@ void WriteContinued(const RunView& run, size_t width, const Sink& sink) {
   WriteTable({{"at s", true}, {"task"}, {"from"}, {"to"}, {"stood s", true}, {"checkpoint", false, 1}}, rows.size(),
              [&](size_t r, std::vector<std::string>* cells) {
                const ContinuedRow& row = rows[r];
-               *cells = {Fixed(Seconds(row.at)),  Printable(run.TaskName(run.task(row.task).task), 48), Printable(row.from),
-                         Printable(row.to),       Fixed(Seconds(row.stood)),                            Printable(row.said, 80)};
+               *cells = {FixedText(Seconds(row.at), 3), Printable(run.TaskName(run.task(row.task).task), 48), Printable(row.from),
+                         Printable(row.to),       FixedText(Seconds(row.stood), 3),                           Printable(row.said, 80)};
              },
              sink, width);
 }

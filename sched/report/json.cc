@@ -49,6 +49,12 @@ void AppendFixed(std::string* out, double value, int decimals) {
   out->append(buffer, end.ptr);
 }
 
+std::string FixedText(double value, int decimals) {
+  std::string text;
+  AppendFixed(&text, value, decimals);
+  return text;
+}
+
 void JsonWriter::Separate() {
   if (need_comma_) out_->push_back(',');
   need_comma_ = true;

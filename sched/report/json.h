@@ -43,5 +43,6 @@ class JsonWriter {
 
 /// `value` with `decimals` digits after the point.
 void AppendFixed(std::string* out, double value, int decimals);
+std::string FixedText(double value, int decimals);
 
 }  // namespace harrow::report

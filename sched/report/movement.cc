@@ -18,10 +18,7 @@ uint64_t Unsigned(int64_t bytes) {
 }
 
 std::string Share(uint64_t part, uint64_t all) {
-  if (all == 0) return "-";
-  std::string text;
-  AppendFixed(&text, static_cast<double>(part) / static_cast<double>(all) * 100, 1);
-  return text + " %";
+  return all == 0 ? "-" : PercentCell(static_cast<double>(part) / static_cast<double>(all));
 }
 
 std::string Bytes(uint64_t bytes) {

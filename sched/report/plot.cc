@@ -26,9 +26,7 @@ constexpr const char* kColours[] = {"#332288", "#88CCEE", "#44AA99", "#117733", 
                                     "#EE6677", "#228833", "#BBBBBB"};
 
 std::string Number(double value) {
-  std::string text;
-  AppendFixed(&text, value, 2);
-  return text;
+  return FixedText(value, 2);
 }
 
 constexpr size_t kLegendLetters = 26;  // of 12 points, in kLegend

@@ -23,9 +23,7 @@ uint64_t Ended(const Figures& figures) {
 /// In tasks a second always, so that two lines can be compared; empty for what is too slow to be told so.
 std::string RateText(double rate) {
   if (rate < 0.01) return "";
-  std::string text;
-  AppendFixed(&text, rate, rate >= 10 ? 0 : rate >= 1 ? 1 : 2);
-  return text + "/s";
+  return FixedText(rate, rate >= 10 ? 0 : rate >= 1 ? 1 : 2) + "/s";
 }
 
 /// Coarse, as an estimate deserves: "12 s", "4 min", "2 h 05 min", "3 d 4 h".

@@ -48,10 +48,8 @@ std::string VisibleLine(std::string_view line) {
 }
 
 std::string Percent(double share) {
-  std::string text;
   const double percent = share * 100;
-  AppendFixed(&text, percent, percent >= 99.95 || percent == 0 ? 0 : 1);
-  return text + " %";
+  return FixedText(percent, percent >= 99.95 || percent == 0 ? 0 : 1) + " %";
 }
 
 /// The last lines of stderr: of the rank that failed, where one did; else of the part of its node.
@@ -331,9 +329,7 @@ std::string BestText(const StatusContext& context) {
   text += StrCat(", least bound ", *context.bound);
   const double gap = (*context.best - *context.bound) / std::abs(*context.best);
   if (std::isfinite(gap) && gap >= 0) {
-    text += " (";
-    AppendFixed(&text, 100 * gap, 1);
-    text += " % below)";
+    text += StrCat(" (", FixedText(100 * gap, 1), " % below)");
   }
   return text;
 }

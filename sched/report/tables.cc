@@ -55,9 +55,7 @@ std::string HowText(const RunView& run, size_t i, const AttemptRecord* last) {
 
 std::string SinceStart(const RunView& run, const AttemptRecord& attempt) {
   if (attempt.start_ns == 0) return "-";
-  std::string text = "+";
-  AppendFixed(&text, Seconds(run.TimeInRun(attempt.start_ns)), 3);
-  return text;
+  return "+" + FixedText(Seconds(run.TimeInRun(attempt.start_ns)), 3);
 }
 
 void WriteKinds(const RunView& run, const std::vector<size_t>& tasks, size_t width, const Sink& sink) {
@@ -113,9 +111,7 @@ void WriteNodes(const RunView& run, const std::vector<size_t>& tasks, size_t wid
 }  // namespace
 
 std::string PercentCell(double share) {
-  std::string text;
-  AppendFixed(&text, share * 100, 1);
-  return text + " %";
+  return FixedText(share * 100, 1) + " %";
 }
 
 void WriteTable(const std::vector<Column>& columns, size_t rows,

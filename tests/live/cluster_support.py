@@ -6,6 +6,8 @@ import sys
 import tempfile
 import time
 
+from run_support import pause
+
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TOOL = os.path.join(SOURCE, "contrib", "testcluster")
 LONG = os.environ.get("HARROW_LONG") == "1"
@@ -123,12 +125,13 @@ class Cluster:
 def wait_for(condition, what, timeout=30):
     timeout *= PATIENCE
     deadline = time.monotonic() + timeout
-    began = time.monotonic()
-    while not condition():
+    while True:
+        began = time.monotonic()
+        if condition():
+            return
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {timeout} s for {what}")
-        time.sleep(max(0.05, min(1, 4 * (time.monotonic() - began))))  # as run_support.wait_for
-        began = time.monotonic()
+        pause(began, 0.05)
 
 
 def processes_naming(text):

@@ -1,5 +1,5 @@
-"""MPI tasks of 1 to 8 ranks mixed with serial ones, twice in one life of an agent: none fails but by the library's own fault, the helper that serves them stays small and is
-followed by another one when it has served its share, and what the run's processes hold is the same before and afterwards.
+"""MPI tasks of 1 to 8 ranks mixed with serial ones, twice in one life of an agent: none fails but by the library's own fault, the helper that
+serves them stays small and is followed by another one when it has served its share, and what the run's processes hold is the same before and afterwards.
 
 usage: mpi_many.py HARROW [COUNT]
 

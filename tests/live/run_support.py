@@ -108,14 +108,19 @@ def recorded(harrow, run_dir):
     return json.loads(harrow("report", "--json", "--run-dir", run_dir, code=0).out)["tasks"]
 
 
+def pause(began, least):
+    """Before it is asked again what was asked at `began`: who asks takes a fifth of a core at most, as others run beside."""
+    time.sleep(max(least, min(1, 4 * (time.monotonic() - began))))
+
+
 def wait_for(what, seconds=180, step=0.02):
-    """Until what() gives something true, which is returned. Who asks takes a fifth of a core at most: others run beside."""
+    """Until what() gives something true, which is returned."""
     end = time.monotonic() + seconds
     while (began := time.monotonic()) < end:
         found = what()
         if found:
             return found
-        time.sleep(max(step, min(1, 4 * (time.monotonic() - began))))
+        pause(began, step)
     raise AssertionError(f"waited {seconds} s in vain for {what}")
 
 

@@ -77,6 +77,7 @@ int Run(Options options) {
     options.agent.local_dir = settings->local_dir;
     options.agent.session = StrCat(settings->run_id, ".", settings->started.time_since_epoch().count());
     options.agent.files = FilesOf(*settings);
+    options.agent.criu = settings->criu;
     options.agent.commands = {.setup = settings->node_setup,
                               .teardown = settings->node_teardown,
                               .shell = settings->shell,
@@ -85,6 +86,7 @@ int Run(Options options) {
                               .limit = settings->node_limit};
   }
   if (!site.local.empty()) options.agent.commands.env.emplace_back("HARROW_LOCAL", site.local);
+  options.agent.harrow = ThisProgram();
   options.agent.mpi_helper = batch::HelperProgram(ThisProgram(), "harrow-pmix");
   options.agent.run_dir = run_dir;
   options.agent.dir = std::move(part->dir);

@@ -62,6 +62,7 @@ int RunDoctor(const DoctorOptions& options) {
   add(CheckCores());
   add(CheckCgroup());
   add(CheckProcesses());
+  add(CheckCriu());
   add(CheckDirectory(options.run_dir.empty() ? "." : options.run_dir));
   add(CheckNetwork());
   add(CheckBatch());

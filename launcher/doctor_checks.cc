@@ -24,6 +24,7 @@
 #include "base/text.h"
 #include "batch/slurm_site.h"
 #include "config/run_options.h"
+#include "criu/hold.h"
 #include "journal/snapshot.h"
 #include "launcher/inputs.h"
 #include "os/event_loop.h"
@@ -305,6 +306,16 @@ std::vector<Check> CheckDirectory(const std::string& path) {
     checks.push_back(Ok("clock", "this machine and the file system agree"));
   }
   return checks;
+}
+
+std::vector<Check> CheckCriu() {
+  // As `harrow hold` of an agent: a process of its own, as it enters namespaces.
+  config::RunOptions options;
+  if (const auto settings = config::ReadSettings(os::RealFileSystem(), Environment()); settings.ok()) (void)config::Apply(*settings, &options);
+  const char* const place = getenv("TMPDIR");
+  const Result<std::string> version = criu::Try(options.criu, place != nullptr ? place : "/tmp");
+  return {Ok("criu", version.ok() ? StrCat(*version, " dumps and restores processes here")
+                                  : StrCat("tasks with checkpoint = \"criu\" would run without checkpoints: ", version.status().message()))};
 }
 
 std::vector<Check> CheckProcesses() {

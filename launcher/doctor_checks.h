@@ -22,6 +22,7 @@ std::vector<Check> CheckCores();   // cores, memory, devices
 std::vector<Check> CheckCgroup();  // quotas, memory limit, whether tasks can have their own
 std::vector<Check> CheckDirectory(const std::string& path);  // file system, space, durability, its clock
 std::vector<Check> CheckProcesses();                         // starting programs, limits, shell, TMPDIR
+std::vector<Check> CheckCriu();                              // whether CRIU can dump and restore here
 std::vector<Check> CheckNetwork();                           // loopback, TLS with itself, a wrong key
 std::vector<Check> CheckBatch();                             // Slurm
 std::vector<Check> CheckSite();                              // what the site's plugin for Slurm says

@@ -88,6 +88,10 @@ Status CheckLocalFiles(const graph::Graph& graph, const config::RunOptions& opti
       text += StrCat(text.empty() ? "" : "\n", graph.PlaceText(graph.place(task)), ": task ",
                      Printable(graph.TaskName(task), 80),
                      " runs on several nodes, which files = local cannot do; run it with --files shared");
+    const bool sandbox = !graph.inputs(task).empty() || !graph.outputs(task).empty();
+    if (sandbox && graph.profile(task).checkpoint.by_criu() && ++found <= kTold)
+      text += StrCat(text.empty() ? "" : "\n", graph.PlaceText(graph.place(task)), ": task ", Printable(graph.TaskName(task), 80),
+                     " would be in a sandbox of its node, which CRIU does not take to another; run it with --files shared");
     for (const auto& files : {graph.inputs(task), graph.outputs(task)}) {
       for (const FileId file : files) {
         const std::string_view name = graph.file_name(file);

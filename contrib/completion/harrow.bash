@@ -50,7 +50,7 @@ _harrow() {
       compopt -o filenames
       mapfile -t COMPREPLY < <(compgen -d -- "$cur")
       return ;;
-    --lines | --plot | --cluster | --for)
+    --lines | --plot | --cluster | --for | --criu)
       compopt -o filenames
       mapfile -t COMPREPLY < <(compgen -f -- "$cur")
       return ;;

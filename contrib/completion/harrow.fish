@@ -37,6 +37,7 @@ complete -c harrow -l mpi -x -a 'pmix pmi1 none' -n 'contains -- (__harrow_comma
 complete -c harrow -n 'contains -- (__harrow_command) logs explain cancel' -a '(__harrow_words tasks)'
 complete -c harrow -n '__fish_seen_argument -l run-dir' -l run-dir -x -a '(__fish_complete_directories)'
 complete -c harrow -n '__fish_seen_argument -l local-dir' -l local-dir -x -a '(__fish_complete_directories)'
+complete -c harrow -n '__fish_seen_argument -l criu' -l criu -r -F
 complete -c harrow -l for -r -F -n 'contains -- (__harrow_command) stage'
 complete -c harrow -l order -x -a 'auto fifo lifo hrf lifo+hrf rank+hrf' -n 'contains -- (__harrow_command) run'
 complete -c harrow -l files -x -a 'shared local' -n 'contains -- (__harrow_command) run'

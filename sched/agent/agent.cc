@@ -120,6 +120,7 @@ class Agent {
     for (size_t i = options_.share.index; i < machine->devices.size(); i += options_.share.of)
       node_.devices.push_back(machine->devices[i]);
     node_.tmp_root = options_.tmp_root;
+    node_.criu = std::make_unique<CriuTool>(options_.harrow, options_.criu, node_.tmp_root.path);
     node_.memory = machine->memory / options_.share.of;
     node_.local_limit = options_.tmp_root.empty() ? 0 : options_.local_limit / options_.share.of;
     // Slurm ends a step, and systemd a unit, by a signal to each of its processes.

@@ -50,6 +50,7 @@ ProfileSpec ProfileFromProto(const pb::Profile& message) {
   if (message.has_checkpoint()) {
     const pb::Checkpointing& how = message.checkpoint();
     spec.checkpoint = {.on = true,
+                       .criu = how.by() == 2,
                        .ask = static_cast<CheckpointSpec::Ask>(how.ask()),
                        .signal = how.signal(),
                        .status = how.status(),

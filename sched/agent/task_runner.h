@@ -16,6 +16,7 @@
 #include "agent/fence_page.h"
 #include "agent/steps/checkpoint.h"
 #include "agent/steps/command.h"
+#include "agent/steps/criu_tool.h"
 #include "agent/steps/declared_outputs.h"
 #include "agent/steps/devices.h"
 #include "agent/steps/directory.h"
@@ -48,6 +49,7 @@ struct NodeContext {
   FileHost* files = nullptr;      // of the flow; set before the first task that runs in a sandbox
   TmpRoot rank_root;              // where attempts of several ranks have their directories; empty: nowhere
   RankServers rank_servers;       // of MPI tasks
+  std::unique_ptr<CriuTool> criu;  // for tasks that it dumps
   Gangs* gangs = nullptr;         // of tasks of several nodes; null: there are none
   StreamHost* streams = nullptr;  // between tasks; set before there are slots. Null: there are none
   uint64_t memory = 0;            // bytes; 0: not known

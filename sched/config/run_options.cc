@@ -225,6 +225,7 @@ const std::vector<Key>& Keys() {
               "with files = local: what open tasks read is copied to the submit directory before a run stops"),
       DirectoryKey("local_dir", &RunOptions::local_dir,
                    "on each node, for TMPDIRs and stores of files; none: the job's own, TMPDIR or /tmp"),
+      TextKey("criu", &RunOptions::criu, "program", "CRIU 4 or later, on each node, for tasks with checkpoint = criu", true),
       NumberKey("seed", &RunOptions::seed, "number", 0, UINT64_MAX,
                 "of orders that draw, so that a run can be repeated"),
       NumberKey("retries", &RunOptions::retries, "attempts", 0, 1000, "more attempts for a task that fails"),

@@ -38,6 +38,7 @@ struct RunOptions {
   bool transfer_encryption = true;  // of what files hold, between nodes
   bool save =
       false;  // with files = local: what open tasks read comes to the submit directory before a run stops
+  std::string criu = "criu";  // the program that dumps tasks with checkpoint = "criu"
   std::string local_dir;  // on each node's disk, for TMPDIRs and stores; empty: HARROW_LOCAL, TMPDIR, /tmp
   uint64_t seed = 1;      // of the orders that draw
   int32_t retries = 0;

@@ -249,6 +249,9 @@ class FlowReader {
       Problem((task.from.empty() ? task.to : task.from).front().place,
               "streams are of tasks of one process, and this one has ranks or nodes; let a task beside it read and "
               "write");
+    if (task.attributes.profile.checkpoint.by_criu())
+      Problem((task.from.empty() ? task.to : task.from).front().place,
+              "CRIU dumps no task that is joined to others by streams; leave checkpoint = \"criu\" out, or let a task beside it read and write");
   }
 
   void ReadCommand(const toml::node& node, TaskTemplate* task) {

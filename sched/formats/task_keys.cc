@@ -119,7 +119,7 @@ bool SetCheckpoint(std::string_view key, std::string_view value, graph::Profile*
       *status = Invalid(StrCat(key, " is less than a tenth of a second; write ", key, " = \"1m\""));
   };
   if (key == "checkpoint") {
-    const size_t by = choose({"none", "app"}, "write app where the program writes its checkpoints itself, or none");
+    const size_t by = choose({"none", "app", "criu"}, "write app where the program writes its checkpoints itself, criu where CRIU is to dump it, or none");
     if (status->ok()) checkpoint.by = static_cast<Checkpointing::By>(by);
   } else if (key == "checkpoint_ask") {
     const size_t ask = choose({"signal", "file", "none"},
@@ -150,6 +150,8 @@ Status CheckpointContradiction(std::string_view key, const graph::Profile& profi
   const graph::Checkpointing& checkpoint = profile.checkpoint;
   using Ask = graph::Checkpointing::Ask;
   if (key == "checkpoint") {
+    if (checkpoint.by_criu() && profile.ranks > 0)
+      return Invalid("CRIU dumps no MPI task, whose ranks are connected; write checkpoint = \"app\" where the program writes checkpoints itself");
     if (checkpoint.on() && checkpoint.ask == Ask::kNone && checkpoint.files.empty())
       return Invalid(
           "checkpoint_ask = \"none\" needs the names of what the program writes, else nobody knows which of it is whole; write "
@@ -159,6 +161,8 @@ Status CheckpointContradiction(std::string_view key, const graph::Profile& profi
   if (!IsCheckpointKey(key)) return Status();
   if (!checkpoint.on())
     return Invalid(StrCat(key, " is about checkpoints, and the task writes none; write checkpoint = \"app\", or leave ", key, " out"));
+  if (checkpoint.by_criu() && key != "checkpoint_every" && key != "checkpoint_time")
+    return Invalid(StrCat(key, " is about a program that writes checkpoints itself, and CRIU dumps this one; leave ", key, " out, or write checkpoint = \"app\""));
   if (checkpoint.ask == Ask::kNone && key == "checkpoint_every")
     return Invalid("checkpoint_every says how often the program is asked, and checkpoint_ask = \"none\" that it is not; leave one of both out");
   if (checkpoint.ask != Ask::kSignal && key == "checkpoint_signal")

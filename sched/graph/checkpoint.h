@@ -11,7 +11,11 @@ namespace harrow::graph {
 
 /// How tasks of one kind write checkpoints, from which their next attempts go on.
 struct Checkpointing {
-  enum class By : uint8_t { kNobody, kApp };
+  enum class By : uint8_t {
+    kNobody,
+    kApp,   // the program itself
+    kCriu,  // CRIU dumps its processes
+  };
   /// How a task is asked for one.
   enum class Ask : uint8_t {
     kSignal,
@@ -34,6 +38,7 @@ struct Checkpointing {
   Duration time = std::chrono::minutes(1);
 
   bool on() const { return by != By::kNobody; }
+  bool by_criu() const { return by == By::kCriu; }
   bool operator==(const Checkpointing&) const = default;
 };
 

@@ -33,6 +33,7 @@ constexpr int64_t kLeftAlone = 500'000'000;  // ns
 constexpr size_t kBlock = 1u << 20;
 constexpr std::string_view kHead = "harrow-checkpoint 1 ";
 constexpr const char* kSums = ".sums";
+constexpr const char* kFailures = ".failed";
 constexpr const char* kUnfinished = ".new";
 
 Status CheckpointError(const std::string& what, int error) {
@@ -210,6 +211,10 @@ std::string Checkpoints::SumsOf(uint64_t number) const {
   return PathOf(number) + kSums;
 }
 
+std::string Checkpoints::FailuresOf(uint64_t number) const {
+  return PathOf(number) + kFailures;
+}
+
 // --- what there is
 
 std::vector<Checkpoints::File> Checkpoints::FilesBelow(const std::string& directory) const {
@@ -341,7 +346,7 @@ Result<Checkpoints::Begun> Checkpoints::Begin() {
   for (fs::directory_iterator at(directory_, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename();
     const bool keeps = std::any_of(good.begin(), good.end(),
-                                   [&](const Good& each) { return name == StrCat(each.number) || name == StrCat(each.number, kSums); });
+                                   [&](const Good& each) { return name == StrCat(each.number) || name == StrCat(each.number, kSums) || name == StrCat(each.number, kFailures); });
     if (!keeps) HARROW_RETURN_IF_ERROR(RemoveAll(at->path()));
   }
   HARROW_RETURN_IF_ERROR(MakeDirectory(files_directory()));
@@ -357,40 +362,60 @@ Result<Checkpoints::Begun> Checkpoints::Begin() {
     if (copied.code() != Code::kDamaged) return copied;
     begun.trouble += StrCat(begun.trouble.empty() ? "" : "; ", copied.message(),
                             &each == &good.back() ? ": it begins anew" : ": it goes on from the checkpoint before");
-    HARROW_RETURN_IF_ERROR(RemoveAll(SumsOf(each.number)));
-    HARROW_RETURN_IF_ERROR(RemoveAll(PathOf(each.number)));
+    HARROW_RETURN_IF_ERROR(Drop(each.number));
   }
   return begun;
+}
+
+Status Checkpoints::Drop(uint64_t number) const {
+  HARROW_RETURN_IF_ERROR(RemoveAll(SumsOf(number)));
+  HARROW_RETURN_IF_ERROR(RemoveAll(FailuresOf(number)));
+  return RemoveAll(PathOf(number));
+}
+
+Result<bool> Checkpoints::CountFailure() {
+  const std::vector<Good> good = GoodOnes();
+  if (good.empty()) return Status(Code::kNotFound, "there is no checkpoint");
+  const std::string path = FailuresOf(good.front().number);
+  const os::Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  struct stat st {};
+  if (fd.get() < 0 || write(fd.get(), "\n", 1) != 1 || fstat(fd.get(), &st) != 0) return CheckpointError(path, errno);
+  if (st.st_size < kMostFailures) return false;
+  HARROW_RETURN_IF_ERROR(Drop(good.front().number));
+  return true;
 }
 
 Status Checkpoints::CopyBack(const Good& good) const {
   for (const File& file : good.files) {
     const std::string from = StrCat(PathOf(good.number), "/", file.name), to = StrCat(files_directory(), "/", file.name);
-    std::error_code error;
-    fs::create_directories(fs::path(to).parent_path(), error);
+    if (rules_.copies) {
+      std::error_code error;
+      fs::create_directories(fs::path(to).parent_path(), error);
+    }
     const os::Fd in(open(from.c_str(), O_RDONLY | O_CLOEXEC));
     struct stat st {};
     if (in.get() < 0 || fstat(in.get(), &st) != 0) {
       if (errno == ENOENT) return Status(Code::kDamaged, StrCat("the checkpoint ", from, " is gone"));
       return CheckpointError(from, errno);
     }
-    const os::Fd out(open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, st.st_mode & 0700));
-    if (out.get() < 0) return CheckpointError(to, errno);
+    const os::Fd out(rules_.copies ? open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, st.st_mode & 0700) : -1);
+    if (rules_.copies && out.get() < 0) return CheckpointError(to, errno);
     store::Hasher hasher;
     HARROW_RETURN_IF_ERROR(ReadBlocks(from, in.get(), [&](std::string_view block) {
       if (Stopped()) return Status(Code::kUnavailable, "it is to end");
       hasher.Add(block.data(), block.size());
-      return WriteAllTo(to, out.get(), block);
+      return rules_.copies ? WriteAllTo(to, out.get(), block) : Status();
     }));
     if (st.st_size != file.bytes || hasher.Id(store::Kind::kFile) != file.sum)
       return Status(Code::kDamaged, StrCat("the checkpoint ", from, " is not what was written (its digest differs)"));
     const timespec times[] = {st.st_atim, st.st_mtim};
-    futimens(out.get(), times);
+    if (rules_.copies) futimens(out.get(), times);
   }
   return {};
 }
 
 std::string Checkpoints::RestartOf(const Good& good) const {
+  if (!rules_.copies) return PathOf(good.number);
   if (rules_.files.empty()) return files_directory();
   const std::vector<Set> sets = SetsOf(good.files);
   return sets.empty() ? files_directory() : StrCat(files_directory(), "/", sets.front().first);
@@ -475,8 +500,7 @@ Result<Checkpoints::Kept> Checkpoints::Seal(std::vector<File> files, int64_t tim
   HARROW_RETURN_IF_ERROR(WriteSums(good));
   for (const Good& each : GoodOnes()) {
     if (each.number + kGenerations > good.number) continue;
-    (void)RemoveAll(SumsOf(each.number));
-    (void)RemoveAll(PathOf(each.number));
+    (void)Drop(each.number);
   }
   return kept;
 }

@@ -17,6 +17,7 @@ class Checkpoints {
   struct Rules {
     std::vector<std::string> files{};  // patterns of names below files_directory(); empty: all that is there
     bool by_itself = false;            // the program writes when it likes, and may be writing when it ends
+    bool copies = true;                // each attempt gets a copy of the checkpoint that it goes on from; else that itself, to be read
   };
   /// `stop`: whether nobody waits for what takes long any more.
   Checkpoints(std::string directory, Rules rules, std::function<bool()> stop = {});
@@ -24,6 +25,8 @@ class Checkpoints {
   /// Where an attempt writes, and what tells it to.
   std::string files_directory() const { return directory_ + "/files"; }
   std::string request() const { return directory_ + "/asked"; }
+  /// Where it is noted why there is no checkpoint, or why one cannot be gone on from.
+  std::string trouble() const { return directory_ + "/trouble"; }
 
   /// What an attempt goes on from.
   struct Begun {
@@ -42,6 +45,11 @@ class Checkpoints {
   };
   /// The attempt has ended: what it left is a good checkpoint from now on. kNotFound, without a place: it left none.
   Result<Kept> Keep();
+
+  /// An attempt could not go on from the checkpoint that counts. True: for the
+  /// kMostFailures-th time; it does not count any more.
+  static constexpr int kMostFailures = 3;
+  Result<bool> CountFailure();
 
   Status Ask() const;
   /// The attempt runs.
@@ -69,6 +77,7 @@ class Checkpoints {
 
   std::string PathOf(uint64_t number) const;
   std::string SumsOf(uint64_t number) const;
+  std::string FailuresOf(uint64_t number) const;
   /// Of all that have sums, the newest first.
   std::vector<Good> GoodOnes() const;
   Result<Good> ReadSums(uint64_t number) const;
@@ -81,6 +90,8 @@ class Checkpoints {
   Result<Kept> KeepSet(int64_t alive_ns);
   Result<Kept> Seal(std::vector<File> files, int64_t time_ns);
   Status Sum(const std::string& path, File* file) const;
+  Status Drop(uint64_t number) const;
+  /// Compares it with its sums; with rules_.copies, as it is copied.
   Status CopyBack(const Good& good) const;
   bool Stopped() const { return stop_ && stop_(); }
 

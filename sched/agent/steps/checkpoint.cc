@@ -5,6 +5,10 @@
 // What comes of an attempt: done, and its checkpoints are removed. It was asked, ended with the status that says so and has left what a
 // checkpoint consists of: that is kept, and the attempt is a checkpointed one. The same without files, or where these cannot be kept (a
 // full disk): it is lost, so that its task goes on from the checkpoint before. Who writes by itself may have left one however it ended.
+//
+// A task that CRIU dumps has a process before it that is asked instead, and ends with that status when there is an image (`harrow hold`,
+// criu/hold.cc). Where CRIU does not work the task runs without checkpoints. An image that cannot be restored is tried three times, as
+// it may be this node that cannot: then the one before it counts.
 #include "agent/steps/checkpoint.h"
 
 #include <charconv>
@@ -15,6 +19,7 @@
 
 #include "agent/steps/gang.h"
 #include "base/text.h"
+#include "criu/hold.h"
 #include "os/process.h"
 #include "run_dir/names.h"
 
@@ -48,13 +53,14 @@ bool IsAnswer(const CheckpointSpec& spec, bool asked, bool exited, int code) {
   return spec.on && asked && exited && code == spec.status && spec.ask != CheckpointSpec::Ask::kNone;
 }
 
-Status Checkpoint::Prepare(Launch* launch, TaskResult*) {
+Status Checkpoint::Prepare(Launch* launch, TaskResult* result) {
   const LocalTask& task = launch->task;
   const CheckpointSpec& spec = task.profile->spec().checkpoint;
   checkpoints_.reset();
   beats_ = restarted_ = false;
   const std::string& run = task.profile->base().common().run_dir;
   if (!spec.on || task.checkpoints.empty() || run.empty()) return {};
+  if (spec.criu) return PrepareForCriu(launch, result);
   const bool by_itself = spec.ask == CheckpointSpec::Ask::kNone;
   checkpoints_ = std::make_unique<migrate::Checkpoints>(
       run_dir::CheckpointsPath(run, task.checkpoints),
@@ -67,6 +73,75 @@ Status Checkpoint::Prepare(Launch* launch, TaskResult*) {
   SetVariables(launch, begun->restart);
   restarted_ = !begun->restart.empty();
   return {};
+}
+
+Status Checkpoint::PrepareForCriu(Launch* launch, TaskResult* result) {
+  const LocalTask& task = launch->task;
+  const CheckpointSpec& spec = task.profile->spec().checkpoint;
+  const std::string directory = run_dir::CheckpointsPath(task.profile->base().common().run_dir, task.checkpoints);
+  auto checkpoints = std::make_unique<migrate::Checkpoints>(
+      directory, migrate::Checkpoints::Rules{.files = {}, .copies = false}, to_end_);
+  bool first = false;
+  Status works = criu_ == nullptr ? Status(Code::kUnavailable, "this agent has none") : criu_->Works(&first);
+  if (works.ok() && launch->task.sandbox)
+    works = Status(Code::kUnavailable, "it runs in a sandbox, which no other node has; --files shared is wanted for it");
+  if (!works.ok()) {
+    if (!checkpoints->Restart().empty()) {
+      result->end = End::kLost;
+      return Status(Code::kUnavailable, StrCat("it has an image to go on from, and CRIU does not work here: ", works.message()));
+    }
+    if (first || task.sandbox)
+      tell_(StrCat("task ", NameOfTask(task), " and others with checkpoint = \"criu\" run without checkpoints here: ", works.message()));
+    return {};
+  }
+  const Result<migrate::Checkpoints::Begun> begun = checkpoints->Begin();
+  if (!begun.ok()) return Status(begun.status().code(), StrCat("its checkpoints: ", begun.status().message()));
+  if (!begun->trouble.empty()) tell_(StrCat("task ", NameOfTask(task), ": ", begun->trouble));
+  checkpoints_ = std::move(checkpoints);
+  restarted_ = !begun->restart.empty();
+  criu_asked_ = false;
+  trouble_ = checkpoints_->trouble();
+  launch->checkpoint.holder = criu_->Words(
+      {.images = checkpoints_->files_directory(), .trouble = trouble_, .restore = begun->restart}, spec.signal, spec.status);
+  return {};
+}
+
+bool Checkpoint::AskCriu(const LocalTask& task, pid_t pid) {
+  const CheckpointSpec& spec = task.profile->spec().checkpoint;
+  if (!criu_asked_) {
+    criu_asked_ = Catches(pid, spec.signal) && kill(pid, spec.signal) == 0;
+    return false;  // what comes of it is looked for
+  }
+  const std::string trouble = TakeTrouble(criu::kNoImage);
+  if (trouble.empty()) return false;
+  criu_asked_ = false;
+  tell_(StrCat("task ", NameOfTask(task), " goes on, and has left no checkpoint: ", trouble));
+  return true;
+}
+
+std::string Checkpoint::TakeTrouble(std::string_view kind) {
+  std::ifstream in(trouble_);
+  std::string line;
+  if (!std::getline(in, line) || !line.starts_with(kind)) return {};
+  std::remove(trouble_.c_str());
+  return Printable(line.substr(kind.size()), 300);
+}
+
+void Checkpoint::JudgeRestore(const LocalTask& task, TaskResult* result) {
+  if (result->end != End::kExited) return;
+  if (const std::string lost = TakeTrouble(criu::kLostProcess); !lost.empty()) {
+    result->end = End::kLost;
+    result->message = StrCat("it was lost as its image was made: ", lost);
+    return;
+  }
+  const std::string trouble = TakeTrouble(criu::kNoProcess);
+  if (trouble.empty()) return;
+  result->end = End::kLost;
+  result->message = StrCat(restarted_ ? "its image cannot be restored: " : "it cannot be started so that CRIU could dump it: ", trouble);
+  if (!restarted_) return;
+  const Result<bool> dropped = checkpoints_->CountFailure();
+  if (dropped.ok() && *dropped) result->message += "; that was tried often enough, and the checkpoint before it counts, or it begins anew";
+  tell_(StrCat("task ", NameOfTask(task), ": ", result->message));
 }
 
 void Checkpoint::Find(Launch* launch) {
@@ -88,6 +163,7 @@ void Checkpoint::SetVariables(Launch* launch, const std::string& restart) const 
 bool Checkpoint::Ask(const LocalTask& task, pid_t pid) {
   const CheckpointSpec& spec = task.profile->spec().checkpoint;
   if (!checkpoints_) return true;
+  if (spec.criu) return AskCriu(task, pid);
   if (spec.ask == CheckpointSpec::Ask::kFile) {
     const Status asked = checkpoints_->Ask();
     if (!asked.ok()) tell_(StrCat("task ", NameOfTask(task), " cannot be asked for a checkpoint: ", asked.message()));
@@ -105,6 +181,7 @@ void Checkpoint::Settle(const LocalTask& task, TaskResult* result) {
   if (!checkpoints_) return;
   const CheckpointSpec& spec = task.profile->spec().checkpoint;
   const bool by_itself = spec.ask == CheckpointSpec::Ask::kNone;
+  if (spec.criu) JudgeRestore(task, result);
   if (FollowsAnother(task)) {
     // Whoever leads finds what it has left.
   } else if (result->succeeded()) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <sys/types.h>
 
+#include "agent/steps/criu_tool.h"
 #include "agent/steps/step.h"
 #include "migrate/checkpoints.h"
 
@@ -14,9 +15,9 @@ namespace harrow::agent {
 /// for all; where it has several nodes, that of the lead node.
 class Checkpoint : public Step {
  public:
-  /// `to_end`: whether the attempt is to end, so that nobody waits for a copy any more. `tell`: a line for the user.
-  Checkpoint(std::function<bool()> to_end, std::function<void(const std::string&)> tell)
-      : to_end_(std::move(to_end)), tell_(std::move(tell)) {}
+  /// `criu`: of this node; null: tasks that it is to dump run without checkpoints. `to_end`: whether the attempt is to end, so that nobody waits for a copy any more. `tell`: a line for the user.
+  Checkpoint(CriuTool* criu, std::function<bool()> to_end, std::function<void(const std::string&)> tell)
+      : criu_(criu), to_end_(std::move(to_end)), tell_(std::move(tell)) {}
   Status Prepare(Launch* launch, TaskResult* result) override;
   void Settle(const LocalTask& task, TaskResult* result) override;
 
@@ -29,14 +30,22 @@ class Checkpoint : public Step {
   void Beat() { checkpoints_->Beat(); }
 
  private:
+  Status PrepareForCriu(Launch* launch, TaskResult* result);
+  bool AskCriu(const LocalTask& task, pid_t pid);
+  /// What the holder has noted of that kind (criu/hold.h) since; empty: nothing.
+  std::string TakeTrouble(std::string_view kind);
+  void JudgeRestore(const LocalTask& task, TaskResult* result);
   void Keep(const LocalTask& task, TaskResult* result);
   void SetVariables(Launch* launch, const std::string& restart) const;
 
+  CriuTool* const criu_;
   const std::function<bool()> to_end_;
   const std::function<void(const std::string&)> tell_;
   std::unique_ptr<migrate::Checkpoints> checkpoints_;  // of the attempt that is prepared
   bool beats_ = false;
   bool restarted_ = false;
+  std::string trouble_;     // the file where a task's holder notes what CRIU says
+  bool criu_asked_ = false;
 };
 
 /// Whether the attempt's end is the answer to a question for a checkpoint.

@@ -15,6 +15,7 @@ enum class CommandForm : uint8_t { kWords = 0, kArgv = 1, kShell = 2, kNone = 3,
 struct CheckpointSpec {
   enum class Ask : uint8_t { kSignal = 0, kFile = 1, kNone = 2 };
   bool on = false;
+  bool criu = false;  // CRIU dumps it
   Ask ask = Ask::kSignal;
   int32_t signal = 0;
   int32_t status = 0;

@@ -126,7 +126,14 @@ Status Command::Prepare(Launch* launch, TaskResult*) {
   if (!argv.ok()) return argv.status();
   launch->request.argv = *argv;
   launch->variables.assigned = arguments_.assigned();
-  program_ = (*argv)[0];
+  if (!launch->checkpoint.holder.empty()) {
+    held_.clear();
+    for (std::string& word : launch->checkpoint.holder) held_.push_back(word.data());
+    for (char* const* word = *argv; *word != nullptr; ++word) held_.push_back(*word);
+    held_.push_back(nullptr);
+    launch->request.argv = held_.data();
+  }
+  program_ = launch->request.argv[0];
   return {};
 }
 

@@ -68,6 +68,7 @@ class Command : public Step {
  private:
   ArgumentBuilder arguments_;
   ProgramFinder programs_;
+  std::vector<char*> held_;  // with the words of who holds it for CRIU
   std::string_view program_;
 };
 

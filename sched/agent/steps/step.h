@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "agent/core/core.h"
 #include "agent/steps/environment.h"
@@ -18,6 +19,7 @@ struct CheckpointVariables {
   std::string request{};    // HARROW_CHECKPOINT_REQUEST
   std::string signal{};     // HARROW_CHECKPOINT_SIGNAL
   std::string status{};     // HARROW_CHECKPOINT_STATUS
+  std::vector<std::string> holder{};  // words before those of the command: who has it dumped by CRIU
 };
 
 /// What the steps of an attempt put together before its process is started. What `request` points at stays

@@ -40,7 +40,8 @@ TEST(CheckpointKeysTest, ArriveWhereTheyBelong) {
 }
 
 TEST(CheckpointKeysTest, WhatIsWrongIsToldWithWhatWouldBeRight) {
-  EXPECT_EQ(Why("checkpoint", "criu"), "checkpoint cannot be \"criu\"; write app where the program writes its checkpoints itself, or none");
+  EXPECT_EQ(Why("checkpoint", "dmtcp"),
+            "checkpoint cannot be \"dmtcp\"; write app where the program writes its checkpoints itself, criu where CRIU is to dump it, or none");
   EXPECT_NE(Why("checkpoint_ask", "yes").find("write signal, file"), std::string::npos);
   EXPECT_NE(Why("checkpoint_ranks", "two").find("write one where rank 0"), std::string::npos);
   for (const char* signal : {"KILL", "TERM", "CHLD", "0", "65", "NONE", ""})
@@ -74,6 +75,16 @@ TEST(CheckpointKeysTest, WhatOneKeySaysAnotherMayForbid) {
   a.profile.checkpoint.by = Checkpointing::By::kNobody;
   for (const char* key : {"checkpoint_files", "restart_command", "checkpoint_time"})
     EXPECT_NE(Contradiction(key, a).message().find("write checkpoint = \"app\""), std::string::npos) << key;
+}
+
+TEST(CheckpointKeysTest, OfCriuOnlyTheTimesAreSaid) {
+  TaskAttributes a;
+  a.profile.checkpoint.by = Checkpointing::By::kCriu;
+  for (const char* key : {"checkpoint", "checkpoint_every", "checkpoint_time"}) EXPECT_TRUE(Contradiction(key, a).ok()) << key;
+  for (const char* key : {"checkpoint_signal", "checkpoint_status", "checkpoint_ask", "checkpoint_files", "checkpoint_ranks", "restart_command"})
+    EXPECT_NE(Contradiction(key, a).message().find(std::string("leave ") + key + " out"), std::string::npos) << key;
+  a.profile.ranks = 4;
+  EXPECT_NE(Contradiction("checkpoint", a).message().find("CRIU dumps no MPI task"), std::string::npos);
 }
 
 TEST(CheckpointKeysTest, LeastTimeIsThatOfACheckpoint) {

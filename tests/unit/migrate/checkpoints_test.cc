@@ -290,5 +290,42 @@ TEST(MatchesNameTest, WildcardsDoNotCrossDirectoriesAndTellWhatTheyStandFor) {
   EXPECT_FALSE(MatchesName("ab", "abc", &shown));
 }
 
+TEST_F(CheckpointsTest, WithoutCopiesTheCheckpointItselfIsReadAndTheNextLiesBesideIt) {
+  const auto of = [&] { return Checkpoints(Task(), {.copies = false}); };
+  EXPECT_EQ(Begin(of()), "");
+  Leave("one");
+  EXPECT_EQ(Begin(of()), "/1");
+  EXPECT_FALSE(Has("files/state"));
+  EXPECT_EQ(Read("1/state"), "one");
+  EXPECT_EQ(of().Restart(), Task() + "/1");
+  Leave("two");
+  EXPECT_EQ(Begin(of()), "/2");
+  EXPECT_EQ(Read("2/state"), "two");
+  Write("2/state", "damaged");
+  std::string trouble;
+  EXPECT_EQ(Begin(of(), &trouble), "/1");
+  EXPECT_NE(trouble.find("its digest differs"), std::string::npos);
+}
+
+TEST_F(CheckpointsTest, OneThatCannotBeGoneOnFromIsDroppedAfterThreeTries) {
+  const auto of = [&] { return Checkpoints(Task(), {.copies = false}); };
+  EXPECT_EQ(of().CountFailure().status().code(), Code::kNotFound);
+  Begin(of());
+  Leave("one");
+  Begin(of());
+  Leave("two");
+  for (int i = 1; i < Checkpoints::kMostFailures; ++i) {
+    EXPECT_EQ(Begin(of()), "/2");
+    const Result<bool> dropped = of().CountFailure();
+    ASSERT_TRUE(dropped.ok());
+    EXPECT_FALSE(*dropped);
+  }
+  EXPECT_EQ(Begin(of()), "/2");
+  EXPECT_TRUE(*of().CountFailure());
+  EXPECT_EQ(Begin(of()), "/1");
+  EXPECT_FALSE(*of().CountFailure()) << "each is counted by itself";
+  EXPECT_EQ(Begin(of()), "/1");
+}
+
 }  // namespace
 }  // namespace harrow::migrate

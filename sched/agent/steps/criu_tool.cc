@@ -1,0 +1,60 @@
+#include "agent/steps/criu_tool.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "os/spawn.h"
+
+namespace harrow::agent {
+
+Status CriuTool::Works(bool* first) {
+  const std::lock_guard lock(mutex_);
+  *first = !works_.has_value();
+  if (!works_) works_ = Try();
+  return *works_;
+}
+
+Status CriuTool::Try() const {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return Status(Code::kUnavailable, StrCat("no pipe: ", strerror(errno)));
+  std::vector<std::string> words = {harrow_, "hold", "--criu", criu_, "--try", place_};
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+  os::Spawner spawner;
+  const os::SpawnOutcome outcome = spawner.Spawn(
+      {.program = argv[0], .argv = argv.data(), .envp = environ, .stdin_fd = nothing, .stdout_fd = nothing, .stderr_fd = ends[1]});
+  close(ends[1]);
+  close(nothing);
+  std::string said;
+  char text[512];
+  for (ssize_t n; outcome.pid > 0 && (n = read(ends[0], text, sizeof text)) != 0;) {
+    if (n > 0) said.append(text, static_cast<size_t>(n));
+    if (n < 0 && errno != EINTR) break;
+  }
+  close(ends[0]);
+  if (outcome.pid <= 0) return Status(Code::kUnavailable, StrCat(harrow_, ": ", strerror(outcome.error)));
+  int wait_status = 0;
+  while (waitpid(outcome.pid, &wait_status, 0) < 0 && errno == EINTR) {
+  }
+  if (wait_status == 0) return {};
+  constexpr std::string_view kHead = "harrow: ";
+  if (said.starts_with(kHead)) said.erase(0, kHead.size());
+  said = said.substr(0, said.find('\n'));
+  return Status(Code::kUnavailable, said.empty() ? "it cannot be tried" : Printable(said, 300));
+}
+
+std::vector<std::string> CriuTool::Words(const Paths& paths, int signal, int status) const {
+  std::vector<std::string> words = {harrow_,     "hold",          "--criu",  criu_,          "--images", paths.images,
+                                    "--trouble", paths.trouble,   "--signal", StrCat(signal), "--status", StrCat(status)};
+  if (!paths.restore.empty()) words.insert(words.end(), {"--restore", paths.restore});
+  words.push_back("--");
+  return words;
+}
+
+}  // namespace harrow::agent

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace harrow::agent {
+
+/// CRIU on this node, and `harrow hold`, the process between it and a task. Of all slots.
+class CriuTool {
+ public:
+  /// `criu`: the program. `place`: a directory of this node's disk; empty: /tmp.
+  CriuTool(std::string harrow, std::string criu, std::string place)
+      : harrow_(std::move(harrow)), criu_(std::move(criu)), place_(place.empty() ? "/tmp" : std::move(place)) {}
+
+  /// Whether a process can be dumped and restored here. It is tried at the first call, which takes some tenths of a second; others wait.
+  /// kUnavailable, with the reason. `*first`: nobody has been told yet.
+  Status Works(bool* first);
+
+  struct Paths {
+    std::string images;   // a directory that an image is written to
+    std::string trouble;  // a file: why there is none
+    std::string restore;  // the image there is gone on from; empty: the command is started
+  };
+  /// The words before those of the command.
+  std::vector<std::string> Words(const Paths& paths, int signal, int status) const;
+
+ private:
+  Status Try() const;
+
+  const std::string harrow_, criu_, place_;
+  std::mutex mutex_;
+  std::optional<Status> works_;
+};
+
+}  // namespace harrow::agent

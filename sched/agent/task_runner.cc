@@ -99,7 +99,7 @@ TaskRunner::TaskRunner(uint32_t slot, NodeContext& node, const os::Clock& clock,
                  const bool may_run = MayRun();
                  return !may_run || node_.fence->stood() != stood_at_end_;
                }),
-      checkpoint_(node.criu.get(), [this] { return ToEnd(); }, [this](const std::string& text) { collector_.AddProblem(text); }),
+      checkpoint_(node.criu.get(), node.tmp_root.path, slot, [this] { return ToEnd(); }, [this](const std::string& text) { collector_.AddProblem(text); }),
       outputs_(node.made),
       streams_(collector, node.output_limit,
                {.may_run = [this] { return MayRun(); },

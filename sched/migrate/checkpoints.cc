@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "migrate/packed.h"
 #include "os/posix_files.h"
 #include "store/hasher.h"
 
@@ -349,15 +350,14 @@ Result<Checkpoints::Begun> Checkpoints::Begin() {
                                    [&](const Good& each) { return name == StrCat(each.number) || name == StrCat(each.number, kSums) || name == StrCat(each.number, kFailures); });
     if (!keeps) HARROW_RETURN_IF_ERROR(RemoveAll(at->path()));
   }
-  HARROW_RETURN_IF_ERROR(MakeDirectory(files_directory()));
+  HARROW_RETURN_IF_ERROR(MakeFilesDirectories());
   for (const Good& each : good) {
-    const Status copied = CopyBack(each);
+    const Status copied = GiveBack(each);
     if (copied.ok()) {
       begun.restart = RestartOf(each);
       return begun;
     }
-    HARROW_RETURN_IF_ERROR(RemoveAll(files_directory()));
-    HARROW_RETURN_IF_ERROR(MakeDirectory(files_directory()));
+    HARROW_RETURN_IF_ERROR(MakeFilesDirectories());
     // It may well be whole.
     if (copied.code() != Code::kDamaged) return copied;
     begun.trouble += StrCat(begun.trouble.empty() ? "" : "; ", copied.message(),
@@ -385,37 +385,49 @@ Result<bool> Checkpoints::CountFailure() {
   return true;
 }
 
+Status Checkpoints::MakeFilesDirectories() const {
+  HARROW_RETURN_IF_ERROR(RemoveAll(Staging()));
+  HARROW_RETURN_IF_ERROR(MakeDirectory(Staging()));
+  if (rules_.unpacked.empty()) return {};
+  HARROW_RETURN_IF_ERROR(RemoveAll(rules_.unpacked));
+  HARROW_RETURN_IF_ERROR(MakeDirectory(rules_.unpacked));
+  HARROW_RETURN_IF_ERROR(MakeDirectory(files_directory()));
+  return MakeDirectory(rules_.unpacked + "/read");
+}
+
+Status Checkpoints::GiveBack(const Good& good) const {
+  return rules_.unpacked.empty() ? CopyBack(good) : Unpack(PathOf(good.number), rules_.unpacked + "/read", stop_);
+}
+
 Status Checkpoints::CopyBack(const Good& good) const {
   for (const File& file : good.files) {
     const std::string from = StrCat(PathOf(good.number), "/", file.name), to = StrCat(files_directory(), "/", file.name);
-    if (rules_.copies) {
-      std::error_code error;
-      fs::create_directories(fs::path(to).parent_path(), error);
-    }
+    std::error_code error;
+    fs::create_directories(fs::path(to).parent_path(), error);
     const os::Fd in(open(from.c_str(), O_RDONLY | O_CLOEXEC));
     struct stat st {};
     if (in.get() < 0 || fstat(in.get(), &st) != 0) {
       if (errno == ENOENT) return Status(Code::kDamaged, StrCat("the checkpoint ", from, " is gone"));
       return CheckpointError(from, errno);
     }
-    const os::Fd out(rules_.copies ? open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, st.st_mode & 0700) : -1);
-    if (rules_.copies && out.get() < 0) return CheckpointError(to, errno);
+    const os::Fd out(open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, st.st_mode & 0700));
+    if (out.get() < 0) return CheckpointError(to, errno);
     store::Hasher hasher;
     HARROW_RETURN_IF_ERROR(ReadBlocks(from, in.get(), [&](std::string_view block) {
       if (Stopped()) return Status(Code::kUnavailable, "it is to end");
       hasher.Add(block.data(), block.size());
-      return rules_.copies ? WriteAllTo(to, out.get(), block) : Status();
+      return WriteAllTo(to, out.get(), block);
     }));
     if (st.st_size != file.bytes || hasher.Id(store::Kind::kFile) != file.sum)
       return Status(Code::kDamaged, StrCat("the checkpoint ", from, " is not what was written (its digest differs)"));
     const timespec times[] = {st.st_atim, st.st_mtim};
-    if (rules_.copies) futimens(out.get(), times);
+    futimens(out.get(), times);
   }
   return {};
 }
 
 std::string Checkpoints::RestartOf(const Good& good) const {
-  if (!rules_.copies) return PathOf(good.number);
+  if (!rules_.unpacked.empty()) return rules_.unpacked + "/read";
   if (rules_.files.empty()) return files_directory();
   const std::vector<Set> sets = SetsOf(good.files);
   return sets.empty() ? files_directory() : StrCat(files_directory(), "/", sets.front().first);
@@ -433,6 +445,7 @@ Result<Checkpoints::Kept> Checkpoints::Keep() {
     Beat();  // what was left alone before it ended is measured by the file system's own time
     return KeepSet(TimeOfFile(directory_ + "/alive"));
   }
+  if (!rules_.unpacked.empty()) return PackFiles();
   std::vector<File> files = FilesBelow(files_directory());
   if (files.empty()) return Status(Code::kNotFound, "left no file in HARROW_CHECKPOINT_DIR");
   std::string shown;
@@ -443,6 +456,21 @@ Result<Checkpoints::Kept> Checkpoints::Keep() {
   int64_t time_ns = 0;
   for (const File& file : files) time_ns = std::max(time_ns, file.time_ns);
   return Seal(std::move(files), time_ns);
+}
+
+Result<Checkpoints::Kept> Checkpoints::PackFiles() {
+  int64_t time_ns = 0;
+  for (const File& file : FilesBelow(files_directory())) time_ns = std::max(time_ns, file.time_ns);
+  if (time_ns == 0) return Status(Code::kNotFound, "left no image");
+  const std::vector<Good> good = GoodOnes();
+  const Result<Packed> packed = Pack(files_directory(), Staging(), good.empty() ? "" : PathOf(good.front().number), stop_);
+  if (!packed.ok()) return packed.status();
+  Result<Kept> kept = Seal(FilesBelow(Staging()), time_ns);
+  if (!kept.ok()) return kept;
+  kept->files = packed->files;
+  kept->bytes = packed->bytes;
+  kept->written = packed->written;
+  return kept;
 }
 
 Result<Checkpoints::Kept> Checkpoints::KeepSet(int64_t alive_ns) {
@@ -457,6 +485,19 @@ Result<Checkpoints::Kept> Checkpoints::KeepSet(int64_t alive_ns) {
   Kept kept{.files = good.front().files.size(), .bytes = 0, .news = false};
   for (const File& file : good.front().files) kept.bytes += file.bytes;
   return kept;
+}
+
+bool Checkpoints::IsLinkOf(const Good& good, const std::string& path, File* file) const {
+  for (const File& known : good.files) {
+    if (known.name != file->name) continue;
+    struct stat one {}, other {};
+    if (stat(path.c_str(), &one) != 0 || stat(StrCat(PathOf(good.number), "/", known.name).c_str(), &other) != 0) return false;
+    if (one.st_dev != other.st_dev || one.st_ino != other.st_ino || one.st_size != known.bytes) return false;
+    file->bytes = known.bytes;
+    file->sum = known.sum;
+    return true;
+  }
+  return false;
 }
 
 Status Checkpoints::Sum(const std::string& path, File* file) const {
@@ -475,8 +516,10 @@ Status Checkpoints::Sum(const std::string& path, File* file) const {
 
 Result<Checkpoints::Kept> Checkpoints::Seal(std::vector<File> files, int64_t time_ns) {
   Kept kept{.files = files.size()};
+  const std::vector<Good> before = GoodOnes();
   for (File& file : files) {
-    HARROW_RETURN_IF_ERROR(Sum(StrCat(files_directory(), "/", file.name), &file));
+    const std::string path = StrCat(Staging(), "/", file.name);
+    if (before.empty() || !IsLinkOf(before.front(), path, &file)) HARROW_RETURN_IF_ERROR(Sum(path, &file));
     kept.bytes += file.bytes;
   }
   Good good{.number = 1, .time_ns = time_ns, .files = std::move(files)};
@@ -488,7 +531,7 @@ Result<Checkpoints::Kept> Checkpoints::Seal(std::vector<File> files, int64_t tim
   }
   const std::string place = PathOf(good.number);
   if (!rules_.by_itself) {
-    if (rename(files_directory().c_str(), place.c_str()) != 0) return CheckpointError(place, errno);
+    if (rename(Staging().c_str(), place.c_str()) != 0) return CheckpointError(place, errno);
   } else {
     HARROW_RETURN_IF_ERROR(MakeDirectory(place));
     for (const File& file : good.files) {
@@ -513,6 +556,10 @@ Status Checkpoints::Ask() const {
 void Checkpoints::Beat() const {
   const os::Fd fd(open((directory_ + "/alive").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   if (fd.get() >= 0) futimens(fd.get(), nullptr);
+}
+
+void Checkpoints::Clear() const {
+  if (!rules_.unpacked.empty()) (void)RemoveAll(rules_.unpacked);
 }
 
 Status Checkpoints::Remove() const {

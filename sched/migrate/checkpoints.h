@@ -17,13 +17,14 @@ class Checkpoints {
   struct Rules {
     std::vector<std::string> files{};  // patterns of names below files_directory(); empty: all that is there
     bool by_itself = false;            // the program writes when it likes, and may be writing when it ends
-    bool copies = true;                // each attempt gets a copy of the checkpoint that it goes on from; else that itself, to be read
+    std::string unpacked{};            // a directory of this node's disk, where files lie as they are, and are kept packed (packed.h);
+                                       // an attempt writes them at files_directory(), and reads those it goes on from at Begun::restart
   };
   /// `stop`: whether nobody waits for what takes long any more.
   Checkpoints(std::string directory, Rules rules, std::function<bool()> stop = {});
 
   /// Where an attempt writes, and what tells it to.
-  std::string files_directory() const { return directory_ + "/files"; }
+  std::string files_directory() const { return rules_.unpacked.empty() ? Staging() : rules_.unpacked + "/written"; }
   std::string request() const { return directory_ + "/asked"; }
   /// Where it is noted why there is no checkpoint, or why one cannot be gone on from.
   std::string trouble() const { return directory_ + "/trouble"; }
@@ -41,6 +42,7 @@ class Checkpoints {
   struct Kept {
     uint64_t files = 0;
     int64_t bytes = 0;
+    int64_t written = 0;  // of these, compressed; only of packed ones
     bool news = true;  // else nothing was written since the one that counts, which is told
   };
   /// The attempt has ended: what it left is a good checkpoint from now on. kNotFound, without a place: it left none.
@@ -56,6 +58,8 @@ class Checkpoints {
   void Beat() const;
   /// All of it.
   Status Remove() const;
+  /// What lies in rules.unpacked.
+  void Clear() const;
 
  private:
   struct File {
@@ -75,6 +79,7 @@ class Checkpoints {
     int64_t time_ns = 0;
   };
 
+  std::string Staging() const { return directory_ + "/files"; }
   std::string PathOf(uint64_t number) const;
   std::string SumsOf(uint64_t number) const;
   std::string FailuresOf(uint64_t number) const;
@@ -89,10 +94,16 @@ class Checkpoints {
   /// `alive_ns`: by the file system's time the attempt lived until then; 0: nobody knows.
   Result<Kept> KeepSet(int64_t alive_ns);
   Result<Kept> Seal(std::vector<File> files, int64_t time_ns);
+  Result<Kept> PackFiles();
+  /// The file of that name of a checkpoint has this path, too, so that its sum is known.
+  bool IsLinkOf(const Good& good, const std::string& path, File* file) const;
   Status Sum(const std::string& path, File* file) const;
   Status Drop(uint64_t number) const;
-  /// Compares it with its sums; with rules_.copies, as it is copied.
+  /// Puts it where an attempt goes on from, and compares it with what was written.
+  Status GiveBack(const Good& good) const;
   Status CopyBack(const Good& good) const;
+  /// Empty ones.
+  Status MakeFilesDirectories() const;
   bool Stopped() const { return stop_ && stop_(); }
 
   const std::string directory_;

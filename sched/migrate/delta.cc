@@ -14,6 +14,7 @@
 
 #include "base/text.h"
 #include "migrate/compress.h"
+#include "migrate/encoding.h"
 #include "migrate/suffixes.h"
 #include "store/hasher.h"
 
@@ -53,16 +54,6 @@ class Matcher {
   const std::vector<int32_t> order_;
 };
 
-void PutNumber(int64_t number, std::string* out) {
-  out->append(reinterpret_cast<const char*>(&number), sizeof number);
-}
-bool GetNumber(std::string_view* in, int64_t* number) {
-  if (in->size() < sizeof *number) return false;
-  std::memcpy(number, in->data(), sizeof *number);
-  in->remove_prefix(sizeof *number);
-  return true;
-}
-
 /// Steps, as they are found.
 class DeltaWriter {
  public:
@@ -99,9 +90,9 @@ class DeltaWriter {
     for (int64_t i = 0; i < forward; ++i)
       differences_.push_back(static_cast<char>(Target(last_to_ + i) - Base(last_from_ + i)));
     new_ += target_.substr(static_cast<size_t>(last_to_ + forward), static_cast<size_t>(fresh));
-    PutNumber(forward, &steps_);
-    PutNumber(fresh, &steps_);
-    PutNumber(from - back - (last_from_ + forward), &steps_);
+    PutNumber<int64_t>(forward, &steps_);
+    PutNumber<int64_t>(fresh, &steps_);
+    PutNumber<int64_t>(from - back - (last_from_ + forward), &steps_);
     last_to_ = to - back;
     last_from_ = from - back;
   }

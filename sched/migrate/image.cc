@@ -45,6 +45,10 @@ bool TakeRegion(std::string_view* line, Region* region) {
 
 }  // namespace
 
+bool IsZeroPage(std::string_view page) {
+  return page.front() == 0 && std::memcmp(page.data(), page.data() + 1, page.size() - 1) == 0;
+}
+
 Result<std::vector<Region>> ParseMaps(std::string_view text) {
   std::vector<Region> regions;
   while (!text.empty()) {

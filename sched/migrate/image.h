@@ -13,6 +13,8 @@ namespace harrow::migrate {
 
 inline constexpr size_t kPage = 4096;
 
+bool IsZeroPage(std::string_view page);
+
 /// A stretch of a process's addresses, as /proc/PID/maps has it.
 struct Region {
   uint64_t begin = 0, end = 0;  // addresses

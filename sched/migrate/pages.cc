@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "migrate/compress.h"
 #include "migrate/image.h"
+#include "migrate/encoding.h"
 #include "store/hasher.h"
 
 namespace harrow::migrate {
@@ -27,32 +28,8 @@ constexpr size_t kPagesOfBlock = 256;
 constexpr size_t kIdBytes = 16;
 constexpr size_t kMostPages = size_t{1} << 28;
 
-template <class Int>
-void Put(Int value, std::string* out) {
-  out->append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-template <class Int>
-bool Get(std::string_view* in, Int* value) {
-  if (in->size() < sizeof *value) return false;
-  std::memcpy(value, in->data(), sizeof *value);
-  in->remove_prefix(sizeof *value);
-  return true;
-}
-void PutId(const store::ObjectId& id, std::string* out) {
-  Put(id.high, out);
-  Put(id.low, out);
-}
-bool GetId(std::string_view* in, store::ObjectId* id) {
-  *id = {};
-  return Get(in, &id->high) && Get(in, &id->low);
-}
-
 store::ObjectId DigestOf(std::string_view bytes) {
   return store::IdOf(bytes, store::Kind::kFile);
-}
-
-bool IsZero(std::string_view page) {
-  return page.front() == 0 && std::memcmp(page.data(), page.data() + 1, page.size() - 1) == 0;
 }
 
 std::string_view PageAt(std::string_view image, size_t page) {
@@ -100,7 +77,7 @@ Way ChooseWay(const std::vector<std::string_view>& images) {
   for (const std::string_view image : images) {
     for (size_t page = 0; page < PagesOf(image.size()); ++page) {
       const std::string_view bytes = PageAt(image, page);
-      if (!IsDrawn(bytes, one_of) || IsZero(bytes)) continue;
+      if (!IsDrawn(bytes, one_of) || IsZeroPage(bytes)) continue;
       ++looked;
       seen.insert(DigestOf(bytes));
     }
@@ -120,7 +97,7 @@ void PageSender::Begin() {
   for (size_t page = 0; page < count; ++page) {
     const std::string_view bytes = PageAt(image_, page);
     uint32_t place = 0;
-    if (IsZero(bytes)) {
+    if (IsZeroPage(bytes)) {
       ++bytes_.zero;
     } else if (way_ == Way::kPlain) {
       first_.push_back(page);
@@ -134,15 +111,15 @@ void PageSender::Begin() {
       }
       place = at->second;
     }
-    Put(place, &pages);
+    PutNumber(place, &pages);
   }
   std::string list(1, kList);
-  Put(static_cast<uint64_t>(image_.size()), &list);
+  PutNumber(static_cast<uint64_t>(image_.size()), &list);
   PutId(DigestOf(image_), &list);
   list.push_back(static_cast<char>(way_));
-  Put(static_cast<uint32_t>(first_.size()), &list);
+  PutNumber(static_cast<uint32_t>(first_.size()), &list);
   const std::string packed = Compress(pages);
-  Put(static_cast<uint32_t>(packed.size()), &list);
+  PutNumber(static_cast<uint32_t>(packed.size()), &list);
   list += packed;
   for (const store::ObjectId& id : unique_) PutId(id, &list);
   bytes_.lists += list.size();
@@ -202,11 +179,11 @@ Status PageReceiver::Take(std::string_view message) {
 
 Status PageReceiver::TakeList(std::string_view message) {
   uint32_t contents = 0, packed = 0;
-  if (!Get(&message, &size_) || !GetId(&message, &whole_) || message.empty()) return Wrong("its list is cut off");
+  if (!GetNumber(&message, &size_) || !GetId(&message, &whole_) || message.empty()) return Wrong("its list is cut off");
   const auto way = static_cast<Way>(message.front());
   message.remove_prefix(1);
   const size_t count = PagesOf(size_);
-  if (way > Way::kShared || !Get(&message, &contents) || !Get(&message, &packed) || message.size() < packed || count > kMostPages ||
+  if (way > Way::kShared || !GetNumber(&message, &contents) || !GetNumber(&message, &packed) || message.size() < packed || count > kMostPages ||
       contents > count)
     return Wrong("its list is cut off");
   const Result<std::string> pages = Decompress(message.substr(0, packed), count * sizeof(uint32_t));

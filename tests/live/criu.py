@@ -155,7 +155,7 @@ def test_real_picture_moves(directory, program):
 camera { location <0, 2, -6> look_at 0 } light_source { <4, 8, -6> rgb 1 area_light <2,0,0>, <0,0,2>, 9, 9 } plane { y, -1 pigment { checker rgb 1 rgb 0.2 } }
 #declare R = seed(3); #for (I, 1, 60) sphere { <rand(R)*6-3, rand(R)*3-1, rand(R)*6-2>, 0.4 pigment { rgb <rand(R), rand(R), rand(R)> } finish { reflection 0.4 } } #end
 """)
-    picture = ["povray", "+Iscene.pov", "+W640", "+H480", "+A0.1", "-D", "+WT1", "-GA"]
+    picture = ["povray", "+Iscene.pov", *(["+W640", "+H480"] if LONG else ["+W320", "+H240"]), "+A0.1", "-D", "+WT1", "-GA"]
     write(f"{directory}/flow.toml", task("picture", [*picture, "+Opicture.png"]))
     harrow = Harrow(program, directory)
     run = harrow.start("run", "flow.toml", "--run-dir", "r", "--slots", "1", "--local-nodes", "2", "--criu", real_criu())
@@ -208,6 +208,7 @@ def test_real_what_cannot_be_dumped_goes_on(directory, program):
 listener = socket.create_server(("127.0.0.1", 0))
 peer = socket.create_connection(listener.getsockname())
 other = listener.accept()[0]
+open("connected", "w").close()
 while not os.path.exists("finish"):
     time.sleep(0.02)
 peer.sendall(b"well")
@@ -216,8 +217,8 @@ open("said", "wb").write(other.recv(4))
     write(f"{directory}/flow.toml", task("talk", ["python3", "connected.py"], 'checkpoint_time = "5s"'))
     harrow = Harrow(program, directory)
     run = harrow.start("run", "flow.toml", "--run-dir", "r", "--slots", "1", "--local-nodes", "2", "--criu", real_criu())
-    nodes = nodes_of(harrow)
-    move_once(harrow, "talk", nodes)
+    wait_for(lambda: os.path.exists(f"{directory}/connected"))
+    move_once(harrow, "talk", nodes_of(harrow))
     wait_for(lambda: any("task talk goes on, and has left no checkpoint: CRIU: " in line for line in lines_of(f"{directory}/harrow.out")))
     write(f"{directory}/finish", "")
     same(run.wait(60), 0, *lines_of(f"{directory}/harrow.out"))

@@ -80,7 +80,7 @@ Status Checkpoint::PrepareForCriu(Launch* launch, TaskResult* result) {
   const CheckpointSpec& spec = task.profile->spec().checkpoint;
   const std::string directory = run_dir::CheckpointsPath(task.profile->base().common().run_dir, task.checkpoints);
   auto checkpoints = std::make_unique<migrate::Checkpoints>(
-      directory, migrate::Checkpoints::Rules{.files = {}, .copies = false}, to_end_);
+      directory, migrate::Checkpoints::Rules{.files = {}, .unpacked = StrCat(place_.empty() ? directory : place_, "/images.", slot_)}, to_end_);
   bool first = false;
   Status works = criu_ == nullptr ? Status(Code::kUnavailable, "this agent has none") : criu_->Works(&first);
   if (works.ok() && launch->task.sandbox)
@@ -192,6 +192,7 @@ void Checkpoint::Settle(const LocalTask& task, TaskResult* result) {
   } else if (result->end == End::kCheckpointed || by_itself || (result->end == End::kInterrupted && result->code == spec.status)) {
     Keep(task, result);
   }
+  checkpoints_->Clear();
   checkpoints_.reset();
 }
 
@@ -202,6 +203,7 @@ void Checkpoint::Keep(const LocalTask& task, TaskResult* result) {
     if (result->end == End::kCheckpointed)
       result->message = StrCat(kept->news ? "it left a checkpoint of " : "it goes on from its checkpoint of ",
                                FormatBytes(static_cast<uint64_t>(kept->bytes)),
+                               kept->written > 0 ? StrCat(" (", FormatBytes(static_cast<uint64_t>(kept->written)), " written)") : "",
                                result->checkpoint_took > Duration(0) ? StrCat(" after ", FormatDuration(result->checkpoint_took)) : "");
     return;
   }

@@ -15,9 +15,10 @@ namespace harrow::agent {
 /// for all; where it has several nodes, that of the lead node.
 class Checkpoint : public Step {
  public:
-  /// `criu`: of this node; null: tasks that it is to dump run without checkpoints. `to_end`: whether the attempt is to end, so that nobody waits for a copy any more. `tell`: a line for the user.
-  Checkpoint(CriuTool* criu, std::function<bool()> to_end, std::function<void(const std::string&)> tell)
-      : criu_(criu), to_end_(std::move(to_end)), tell_(std::move(tell)) {}
+  /// `criu`: of this node; null: tasks that it is to dump run without checkpoints. `place`: where
+  /// images lie on the node's disk; empty: in the run's directory. `to_end`: whether the attempt is to end, so that nobody waits for a copy any more. `tell`: a line for the user.
+  Checkpoint(CriuTool* criu, std::string place, uint32_t slot, std::function<bool()> to_end, std::function<void(const std::string&)> tell)
+      : criu_(criu), place_(std::move(place)), slot_(slot), to_end_(std::move(to_end)), tell_(std::move(tell)) {}
   Status Prepare(Launch* launch, TaskResult* result) override;
   void Settle(const LocalTask& task, TaskResult* result) override;
 
@@ -39,6 +40,8 @@ class Checkpoint : public Step {
   void SetVariables(Launch* launch, const std::string& restart) const;
 
   CriuTool* const criu_;
+  const std::string place_;
+  const uint32_t slot_;
   const std::function<bool()> to_end_;
   const std::function<void(const std::string&)> tell_;
   std::unique_ptr<migrate::Checkpoints> checkpoints_;  // of the attempt that is prepared

@@ -290,41 +290,102 @@ TEST(MatchesNameTest, WildcardsDoNotCrossDirectoriesAndTellWhatTheyStandFor) {
   EXPECT_FALSE(MatchesName("ab", "abc", &shown));
 }
 
-TEST_F(CheckpointsTest, WithoutCopiesTheCheckpointItselfIsReadAndTheNextLiesBesideIt) {
-  const auto of = [&] { return Checkpoints(Task(), {.copies = false}); };
-  EXPECT_EQ(Begin(of()), "");
-  Leave("one");
-  EXPECT_EQ(Begin(of()), "/1");
-  EXPECT_FALSE(Has("files/state"));
-  EXPECT_EQ(Read("1/state"), "one");
-  EXPECT_EQ(of().Restart(), Task() + "/1");
-  Leave("two");
-  EXPECT_EQ(Begin(of()), "/2");
-  EXPECT_EQ(Read("2/state"), "two");
-  Write("2/state", "damaged");
+/// Those whose files lie on a node's disk, and are kept packed.
+class PackedCheckpointsTest : public CheckpointsTest {
+ protected:
+  Checkpoints Here() const { return Checkpoints(Task(), {.unpacked = top_ + "/node"}); }
+  void LeaveHere(const std::string& text, int64_t* written = nullptr) const {
+    EXPECT_EQ(Here().files_directory(), top_ + "/node/written");
+    std::ofstream(top_ + "/node/written/state") << text;
+    const auto kept = Here().Keep();
+    ASSERT_TRUE(kept.ok()) << kept.status().message();
+    EXPECT_EQ(kept->bytes, static_cast<int64_t>(text.size()));
+    EXPECT_EQ(kept->files, 1u);
+    if (written != nullptr) *written = kept->written;
+  }
+  /// What an attempt finds; "": it begins anew.
+  std::string Found(std::string* trouble = nullptr) const {
+    const auto begun = Here().Begin();
+    if (!begun.ok()) return begun.status().message();
+    if (trouble != nullptr) *trouble = begun->trouble;
+    if (begun->restart.empty()) return "";
+    EXPECT_EQ(Here().Restart(), begun->restart);
+    std::ifstream in(begun->restart + "/state", std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+};
+
+TEST_F(PackedCheckpointsTest, GoOnFromTheNewestThatIsWhole) {
+  EXPECT_EQ(Found(), "");
+  EXPECT_EQ(Here().Keep().status().code(), Code::kNotFound);
+  LeaveHere("one");
+  EXPECT_EQ(Found(), "one");
+  EXPECT_FALSE(fs::exists(top_ + "/node/written/state"));
+  LeaveHere("two");
+  EXPECT_EQ(Found(), "two");
+  // A byte of a pack.
+  for (const auto& file : fs::directory_iterator(Task() + "/2")) {
+    if (file.path().extension() != ".pages" || file.hard_link_count() > 1) continue;
+    std::fstream pack(file.path(), std::ios::in | std::ios::out | std::ios::binary);
+    pack.seekp(-2, std::ios::end);
+    pack.put('~');
+  }
   std::string trouble;
-  EXPECT_EQ(Begin(of(), &trouble), "/1");
-  EXPECT_NE(trouble.find("its digest differs"), std::string::npos);
+  EXPECT_EQ(Found(&trouble), "one");
+  EXPECT_NE(trouble.find("it goes on from the checkpoint before"), std::string::npos) << trouble;
+  Here().Clear();
+  EXPECT_FALSE(fs::exists(top_ + "/node"));
+  ASSERT_TRUE(Here().Remove().ok());
+  EXPECT_FALSE(fs::exists(Task()));
 }
 
-TEST_F(CheckpointsTest, OneThatCannotBeGoneOnFromIsDroppedAfterThreeTries) {
-  const auto of = [&] { return Checkpoints(Task(), {.copies = false}); };
-  EXPECT_EQ(of().CountFailure().status().code(), Code::kNotFound);
-  Begin(of());
-  Leave("one");
-  Begin(of());
-  Leave("two");
+TEST_F(PackedCheckpointsTest, OnlyWhatChangedIsWrittenAndOldOnesCanGo) {
+  std::string text(1 << 20, '\0');
+  uint64_t number = 88172645463325252ull;
+  const auto next = [&] {
+    number ^= number << 13;
+    number ^= number >> 7;
+    return number ^= number << 17;
+  };
+  for (char& c : text) c = static_cast<char>(next());
+  Found();
+  int64_t first = 0;
+  LeaveHere(text, &first);
+  EXPECT_GT(first, 1 << 20);
+  int64_t all_written = 0;
+  for (int i = 0; i < 12; ++i) {
+    EXPECT_EQ(Found(), text) << i;
+    for (int page = 0; page < 20; ++page) text[next() % text.size()] ^= 0x55;
+    int64_t written = 0;
+    LeaveHere(text, &written);
+    all_written += written;
+    uint64_t all = 0;  // of the newest: it is not to gather what nobody reads any more
+    for (const auto& file : fs::directory_iterator(StrCat(Task(), "/", i + 2))) all += file.file_size();
+    EXPECT_LT(all, 2 * text.size() + (64 << 10)) << i;
+  }
+  // Twelve times some twenty pages of 256, and now and then what is left of an old pack.
+  EXPECT_LT(all_written, 3 << 20);
+  EXPECT_FALSE(Has("11"));
+  EXPECT_EQ(Found(), text);
+}
+
+TEST_F(PackedCheckpointsTest, OneThatCannotBeGoneOnFromIsDroppedAfterThreeTries) {
+  EXPECT_EQ(Here().CountFailure().status().code(), Code::kNotFound);
+  Found();
+  LeaveHere("one");
+  Found();
+  LeaveHere("two");
   for (int i = 1; i < Checkpoints::kMostFailures; ++i) {
-    EXPECT_EQ(Begin(of()), "/2");
-    const Result<bool> dropped = of().CountFailure();
+    EXPECT_EQ(Found(), "two");
+    const Result<bool> dropped = Here().CountFailure();
     ASSERT_TRUE(dropped.ok());
     EXPECT_FALSE(*dropped);
   }
-  EXPECT_EQ(Begin(of()), "/2");
-  EXPECT_TRUE(*of().CountFailure());
-  EXPECT_EQ(Begin(of()), "/1");
-  EXPECT_FALSE(*of().CountFailure()) << "each is counted by itself";
-  EXPECT_EQ(Begin(of()), "/1");
+  EXPECT_EQ(Found(), "two");
+  EXPECT_TRUE(*Here().CountFailure());
+  EXPECT_EQ(Found(), "one");
+  EXPECT_FALSE(*Here().CountFailure()) << "each is counted by itself";
+  EXPECT_EQ(Found(), "one");
 }
 
 }  // namespace

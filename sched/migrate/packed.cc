@@ -1,0 +1,473 @@
+// A directory of packed files (packed_format.md) has an index and packs. A pack holds contents of pages, 256 a block, each block compressed
+// by itself. The packs of an earlier directory go on being used by hard links, so that each directory is whole by itself and an old one
+// can be removed whenever it is old. Of many such, one after the other, each would have a few contents left that are used; so a pack
+// of which less than half is still wanted is left behind, and what is wanted of it written again: all packs together hold at
+// most twice what is used.
+//
+// Which pages there are is looked at before anything is written: first digests, then packs. The digest of each whole file is compared when
+// it is put together again, which also finds a page in a wrong place.
+#include "migrate/packed.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <list>
+#include <memory>
+#include <optional>
+#include <sys/stat.h>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "base/text.h"
+#include "migrate/compress.h"
+#include "migrate/image.h"
+#include "migrate/encoding.h"
+#include "os/posix_files.h"
+#include "store/hasher.h"
+
+namespace harrow::migrate {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPackedHead = "harrow-packed 1\n";
+constexpr const char* kIndex = "index";
+constexpr size_t kPagesOfPackBlock = 256;
+constexpr size_t kBlockBytes = kPagesOfPackBlock * kPage;
+constexpr size_t kBlocksKept = 64;
+constexpr size_t kMostOfIndex = size_t{1} << 32;
+constexpr uint32_t kMostName = 4096;
+
+Status PackTrouble(const std::string& path, int error) {
+  const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
+  return Status(full ? Code::kExhausted : Code::kUnavailable, StrCat(path, ": ", strerror(error)));
+}
+
+Status NotAsWritten(const std::string& path) {
+  return Status(Code::kDamaged, StrCat("the checkpoint ", path, " is not what was written"));
+}
+
+Status IsToEnd() {
+  return Status(Code::kUnavailable, "it is to end");
+}
+
+/// Contents in a file of their own.
+struct PackOfPages {
+  uint64_t number = 0;
+  std::vector<store::ObjectId> ids{};
+  std::vector<uint64_t> ends{};  // of its blocks, in the file
+};
+
+struct PackedFile {
+  std::string name{};  // below the directory
+  uint64_t size = 0;
+  uint32_t mode = 0;
+  store::ObjectId digest{};
+  std::vector<uint32_t> pages{};  // 0: zeros; else one more than the content's place among those of all packs
+};
+
+struct PackIndex {
+  std::vector<PackOfPages> packs{};
+  std::vector<PackedFile> files{};
+};
+
+std::string PathOfPack(const std::string& directory, uint64_t number) {
+  return StrCat(directory, "/", number, ".pages");
+}
+
+// --- the index
+
+std::string TextOf(const PackIndex& index) {
+  std::string text;
+  PutNumber(static_cast<uint32_t>(index.packs.size()), &text);
+  for (const PackOfPages& pack : index.packs) {
+    PutNumber(pack.number, &text);
+    PutNumber(static_cast<uint32_t>(pack.ids.size()), &text);
+    for (const store::ObjectId& id : pack.ids) PutId(id, &text);
+    for (const uint64_t end : pack.ends) PutNumber(end, &text);
+  }
+  PutNumber(static_cast<uint32_t>(index.files.size()), &text);
+  for (const PackedFile& file : index.files) {
+    PutNumber(static_cast<uint32_t>(file.name.size()), &text);
+    text += file.name;
+    PutNumber(file.size, &text);
+    PutNumber(file.mode, &text);
+    PutId(file.digest, &text);
+    for (const uint32_t page : file.pages) PutNumber(page, &text);
+  }
+  return text;
+}
+
+size_t PagesOfSize(uint64_t size) {
+  return static_cast<size_t>((size + kPage - 1) / kPage);
+}
+
+bool IsBelow(const std::string& name) {
+  return !name.empty() && name.front() != '/' && StrCat("/", name, "/").find("/../") == std::string::npos && name.find('\0') == std::string::npos;
+}
+
+bool ReadPack(std::string_view* in, PackOfPages* pack) {
+  uint32_t count = 0;
+  if (!GetNumber(in, &pack->number) || !GetNumber(in, &count) || in->size() / 16 < count) return false;
+  pack->ids.resize(count);
+  for (store::ObjectId& id : pack->ids) {
+    if (!GetId(in, &id)) return false;
+  }
+  pack->ends.resize((count + kPagesOfPackBlock - 1) / kPagesOfPackBlock);
+  uint64_t before = 0;
+  for (uint64_t& end : pack->ends) {
+    if (!GetNumber(in, &end) || end <= before || end - before > 2 * kBlockBytes) return false;
+    before = end;
+  }
+  return true;
+}
+
+bool ReadFile(std::string_view* in, uint64_t contents, PackedFile* file) {
+  uint32_t length = 0;
+  if (!GetNumber(in, &length) || length > kMostName || in->size() < length) return false;
+  file->name = in->substr(0, length);
+  in->remove_prefix(length);
+  if (!IsBelow(file->name) || !GetNumber(in, &file->size) || !GetNumber(in, &file->mode) || !GetId(in, &file->digest)) return false;
+  if (file->size > uint64_t{1} << 46 || in->size() / 4 < PagesOfSize(file->size)) return false;
+  file->pages.resize(PagesOfSize(file->size));
+  for (uint32_t& page : file->pages) {
+    if (!GetNumber(in, &page) || page > contents) return false;
+  }
+  return true;
+}
+
+std::optional<PackIndex> IndexOf(std::string_view text) {
+  PackIndex index;
+  uint32_t packs = 0, files = 0;
+  if (!GetNumber(&text, &packs) || packs > text.size()) return {};
+  uint64_t contents = 0;
+  for (uint32_t i = 0; i < packs; ++i) {
+    if (!ReadPack(&text, &index.packs.emplace_back())) return {};
+    contents += index.packs.back().ids.size();
+  }
+  if (!GetNumber(&text, &files) || files > text.size()) return {};
+  for (uint32_t i = 0; i < files; ++i) {
+    if (!ReadFile(&text, contents, &index.files.emplace_back())) return {};
+  }
+  if (!text.empty()) return {};
+  return index;
+}
+
+Status ReadWhole(const std::string& path, std::string* text) {
+  const os::Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  struct stat st {};
+  if (fd.get() < 0 || fstat(fd.get(), &st) != 0) return PackTrouble(path, errno);
+  if (!S_ISREG(st.st_mode) || static_cast<uint64_t>(st.st_size) > kMostOfIndex) return NotAsWritten(path);
+  text->resize(static_cast<size_t>(st.st_size));
+  for (size_t at = 0; at < text->size();) {
+    const ssize_t n = read(fd.get(), text->data() + at, text->size() - at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return PackTrouble(path, errno);
+    if (n == 0) return NotAsWritten(path);
+    at += static_cast<size_t>(n);
+  }
+  return {};
+}
+
+Result<PackIndex> ReadIndex(const std::string& directory) {
+  const std::string path = StrCat(directory, "/", kIndex);
+  std::string whole;
+  if (const Status read = ReadWhole(path, &whole); !read.ok()) {
+    return access(path.c_str(), F_OK) != 0 && errno == ENOENT ? NotAsWritten(path) : read;
+  }
+  std::string_view in = whole;
+  store::ObjectId digest;
+  if (!in.starts_with(kPackedHead)) return NotAsWritten(path);
+  in.remove_prefix(kPackedHead.size());
+  if (!GetId(&in, &digest) || store::IdOf(in, store::Kind::kFile) != digest) return NotAsWritten(path);
+  const Result<std::string> text = Decompress(in, kMostOfIndex, true);
+  if (!text.ok()) return NotAsWritten(path);
+  std::optional<PackIndex> index = IndexOf(*text);
+  if (!index) return NotAsWritten(path);
+  return *std::move(index);
+}
+
+Status WriteAt(const std::string& path, int fd, std::string_view bytes, int64_t offset) {
+  while (!bytes.empty()) {
+    const ssize_t n = pwrite(fd, bytes.data(), bytes.size(), offset);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return PackTrouble(path, errno);
+    bytes.remove_prefix(static_cast<size_t>(n));
+    offset += n;
+  }
+  return {};
+}
+
+Status WriteIndex(const std::string& directory, const PackIndex& index) {
+  const std::string path = StrCat(directory, "/", kIndex), body = Compress(TextOf(index));
+  std::string text(kPackedHead);
+  PutId(store::IdOf(body, store::Kind::kFile), &text);
+  text += body;
+  const os::Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (fd.get() < 0) return PackTrouble(path, errno);
+  HARROW_RETURN_IF_ERROR(WriteAt(path, fd.get(), text, 0));
+  return fsync(fd.get()) == 0 ? Status() : PackTrouble(path, errno);
+}
+
+// --- packing
+
+/// Calls `use` with each page of a file, the last one filled with zeros.
+template <class Use>
+Status EachPage(const std::string& path, uint64_t size, const std::function<bool()>& stop, const Use& use) {
+  const os::Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (fd.get() < 0) return PackTrouble(path, errno);
+  std::string block(kBlockBytes, '\0');
+  for (uint64_t at = 0; at < size;) {
+    if (stop && stop()) return IsToEnd();
+    const size_t wanted = static_cast<size_t>(std::min<uint64_t>(kBlockBytes, size - at));
+    for (size_t have = 0; have < wanted;) {
+      const ssize_t n = pread(fd.get(), block.data() + have, wanted - have, static_cast<off_t>(at + have));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return PackTrouble(path, errno);
+      if (n == 0) return Status(Code::kUnavailable, StrCat(path, " became shorter"));
+      have += static_cast<size_t>(n);
+    }
+    std::memset(block.data() + wanted, 0, kBlockBytes - wanted);
+    for (size_t page = 0; page < wanted; page += kPage) {
+      HARROW_RETURN_IF_ERROR(use(std::string_view(block).substr(page, kPage), std::min(kPage, wanted - page)));
+    }
+    at += wanted;
+  }
+  return {};
+}
+
+class Packer {
+ public:
+  Packer(const std::string& from, const std::string& to, const std::string& earlier, const std::function<bool()>& stop)
+      : from_(from), to_(to), earlier_(earlier), stop_(stop) {}
+
+  Result<Packed> Run() {
+    HARROW_RETURN_IF_ERROR(Find());
+    for (size_t i = 0; i < index_.files.size(); ++i) HARROW_RETURN_IF_ERROR(Look(i));
+    TakeEarlier();
+    HARROW_RETURN_IF_ERROR(Write());
+    HARROW_RETURN_IF_ERROR(WriteIndex(to_, index_));
+    return done_;
+  }
+
+ private:
+  Status Find() {
+    std::error_code error;
+    for (fs::recursive_directory_iterator at(from_, error), end; !error && at != end; at.increment(error)) {
+      struct stat st {};
+      const std::string path = at->path().native();
+      if (lstat(path.c_str(), &st) != 0 || !S_ISREG(st.st_mode)) continue;
+      index_.files.push_back({.name = path.substr(from_.size() + 1), .size = static_cast<uint64_t>(st.st_size), .mode = st.st_mode & 0777u});
+      done_.bytes += st.st_size;
+    }
+    if (error) return PackTrouble(from_, error.value());
+    std::sort(index_.files.begin(), index_.files.end(), [](const PackedFile& a, const PackedFile& b) { return a.name < b.name; });
+    done_.files = index_.files.size();
+    ids_.resize(index_.files.size());
+    return {};
+  }
+
+  /// Digests of all pages, and of the file.
+  Status Look(size_t number) {
+    PackedFile& file = index_.files[number];
+    store::Hasher hasher;
+    HARROW_RETURN_IF_ERROR(EachPage(StrCat(from_, "/", file.name), file.size, stop_, [&](std::string_view page, size_t used) {
+      hasher.Add(page.data(), used);
+      ids_[number].push_back(IsZeroPage(page) ? store::ObjectId() : store::IdOf(page, store::Kind::kFile));
+      return Status();
+    }));
+    file.digest = hasher.Id(store::Kind::kFile);
+    return {};
+  }
+
+  /// Packs of the earlier directory of which at least half is wanted.
+  void TakeEarlier() {
+    if (earlier_.empty()) return;
+    Result<PackIndex> before = ReadIndex(earlier_);
+    if (!before.ok()) return;
+    std::unordered_set<store::ObjectId> wanted;
+    for (const auto& ids : ids_) wanted.insert(ids.begin(), ids.end());
+    for (PackOfPages& pack : before->packs) {
+      next_ = std::max(next_, pack.number + 1);
+      const auto used = std::count_if(pack.ids.begin(), pack.ids.end(), [&](const store::ObjectId& id) { return wanted.contains(id); });
+      if (used == 0 || 2 * static_cast<size_t>(used) < pack.ids.size()) continue;
+      if (link(PathOfPack(earlier_, pack.number).c_str(), PathOfPack(to_, pack.number).c_str()) != 0) continue;
+      for (const store::ObjectId& id : pack.ids) places_.try_emplace(id, ++contents_);
+      index_.packs.push_back(std::move(pack));
+    }
+  }
+
+  Status Write() {
+    pack_.number = next_;
+    const std::string path = PathOfPack(to_, pack_.number);
+    const os::Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (fd.get() < 0) return PackTrouble(path, errno);
+    for (size_t number = 0; number < index_.files.size(); ++number) {
+      PackedFile& file = index_.files[number];
+      const std::vector<store::ObjectId>& ids = ids_[number];
+      const bool all_known = std::all_of(ids.begin(), ids.end(), [&](const store::ObjectId& id) { return id == store::ObjectId() || places_.contains(id); });
+      if (all_known) {
+        for (const store::ObjectId& id : ids) file.pages.push_back(id == store::ObjectId() ? 0 : places_.find(id)->second);
+        continue;
+      }
+      size_t at = 0;
+      HARROW_RETURN_IF_ERROR(EachPage(StrCat(from_, "/", file.name), file.size, stop_, [&](std::string_view page, size_t) {
+        const store::ObjectId& id = ids[at++];
+        if (id == store::ObjectId()) {
+          file.pages.push_back(0);
+          return Status();
+        }
+        const auto [place, is_new] = places_.try_emplace(id, contents_ + 1);
+        file.pages.push_back(place->second);
+        if (!is_new) return Status();
+        ++contents_;
+        pack_.ids.push_back(id);
+        block_ += page;
+        return block_.size() < kBlockBytes ? Status() : Flush(path, fd.get());
+      }));
+    }
+    if (!block_.empty()) HARROW_RETURN_IF_ERROR(Flush(path, fd.get()));
+    if (pack_.ids.empty()) return unlink(path.c_str()) == 0 ? Status() : PackTrouble(path, errno);
+    index_.packs.push_back(std::move(pack_));
+    return fsync(fd.get()) == 0 ? Status() : PackTrouble(path, errno);
+  }
+
+  Status Flush(const std::string& path, int fd) {
+    const std::string packed = Compress(block_);
+    HARROW_RETURN_IF_ERROR(WriteAt(path, fd, packed, done_.written));
+    done_.written += static_cast<int64_t>(packed.size());
+    pack_.ends.push_back(static_cast<uint64_t>(done_.written));
+    block_.clear();
+    return {};
+  }
+
+  const std::string& from_;
+  const std::string& to_;
+  const std::string& earlier_;
+  const std::function<bool()>& stop_;
+  Packed done_;
+  PackIndex index_;
+  std::vector<std::vector<store::ObjectId>> ids_;  // of each file's pages; none: zeros
+  std::unordered_map<store::ObjectId, uint32_t> places_;
+  uint32_t contents_ = 0;
+  uint64_t next_ = 1;
+  PackOfPages pack_;
+  std::string block_;
+};
+
+// --- unpacking
+
+class PackReader {
+ public:
+  PackReader(const std::string& directory, const PackIndex& index) : directory_(directory), index_(index) {
+    uint64_t before = 0;
+    for (const PackOfPages& pack : index.packs) begins_.push_back(std::exchange(before, before + pack.ids.size()));
+  }
+
+  /// `content`: its place among those of all packs. The bytes live until the next call.
+  Result<std::string_view> Page(uint32_t content) {
+    const size_t pack = static_cast<size_t>(std::upper_bound(begins_.begin(), begins_.end(), content) - begins_.begin()) - 1;
+    const uint64_t at = content - begins_[pack];
+    const Result<const std::string*> block = Block(pack, at / kPagesOfPackBlock);
+    if (!block.ok()) return block.status();
+    return std::string_view(**block).substr(at % kPagesOfPackBlock * kPage, kPage);
+  }
+
+ private:
+  struct Kept {
+    uint64_t key;
+    std::string bytes;
+  };
+
+  Result<const std::string*> Block(size_t pack, uint64_t number) {
+    const uint64_t key = pack << 40 | number;
+    if (const auto known = known_.find(key); known != known_.end()) {
+      kept_.splice(kept_.begin(), kept_, known->second);
+      return &kept_.front().bytes;
+    }
+    const PackOfPages& of = index_.packs[pack];
+    const std::string path = PathOfPack(directory_, of.number);
+    if (pack >= open_.size()) open_.resize(pack + 1);
+    if (!open_[pack].ok()) open_[pack] = os::Fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    if (!open_[pack].ok()) return errno == ENOENT ? NotAsWritten(path) : PackTrouble(path, errno);
+    const uint64_t begin = number == 0 ? 0 : of.ends[number - 1];
+    std::string packed(static_cast<size_t>(of.ends[number] - begin), '\0');
+    for (size_t have = 0; have < packed.size();) {
+      const ssize_t n = pread(open_[pack].get(), packed.data() + have, packed.size() - have, static_cast<off_t>(begin + have));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return PackTrouble(path, errno);
+      if (n == 0) return NotAsWritten(path);
+      have += static_cast<size_t>(n);
+    }
+    const size_t pages = std::min<size_t>(kPagesOfPackBlock, of.ids.size() - static_cast<size_t>(number) * kPagesOfPackBlock);
+    Result<std::string> bytes = Decompress(packed, pages * kPage);
+    if (!bytes.ok()) return NotAsWritten(path);
+    if (kept_.size() >= kBlocksKept) {
+      known_.erase(kept_.back().key);
+      kept_.pop_back();
+    }
+    kept_.push_front({key, *std::move(bytes)});
+    known_[key] = kept_.begin();
+    return &kept_.front().bytes;
+  }
+
+  const std::string& directory_;
+  const PackIndex& index_;
+  std::vector<uint64_t> begins_;
+  std::vector<os::Fd> open_;
+  std::list<Kept> kept_;  // the one used last first
+  std::unordered_map<uint64_t, std::list<Kept>::iterator> known_;
+};
+
+Status PutTogether(const PackedFile& file, const std::string& to, const std::function<bool()>& stop, PackReader* reader) {
+  static const std::string zeros(kPage, '\0');
+  const std::string path = StrCat(to, "/", file.name);
+  std::error_code error;
+  fs::create_directories(fs::path(path).parent_path(), error);
+  const os::Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, file.mode & 0700));
+  if (fd.get() < 0) return PackTrouble(path, errno);
+  store::Hasher hasher;
+  std::string run;  // to be written at run_begin
+  uint64_t run_begin = 0;
+  const auto flush = [&] { return WriteAt(path, fd.get(), std::exchange(run, {}), static_cast<int64_t>(run_begin)); };
+  for (size_t i = 0; i < file.pages.size(); ++i) {
+    if (i % kPagesOfPackBlock == 0 && stop && stop()) return IsToEnd();
+    const uint64_t at = i * kPage;
+    const size_t used = static_cast<size_t>(std::min<uint64_t>(kPage, file.size - at));
+    if (file.pages[i] == 0) {
+      hasher.Add(zeros.data(), used);
+      continue;
+    }
+    const Result<std::string_view> page = reader->Page(file.pages[i] - 1);
+    if (!page.ok()) return page.status();
+    hasher.Add(page->data(), used);
+    if (run_begin + run.size() != at || run.size() >= kBlockBytes) {
+      HARROW_RETURN_IF_ERROR(flush());
+      run_begin = at;
+    }
+    run += page->substr(0, used);
+  }
+  HARROW_RETURN_IF_ERROR(flush());
+  if (ftruncate(fd.get(), static_cast<off_t>(file.size)) != 0) return PackTrouble(path, errno);
+  return hasher.Id(store::Kind::kFile) == file.digest ? Status() : NotAsWritten(path);
+}
+
+}  // namespace
+
+Result<Packed> Pack(const std::string& from, const std::string& to, const std::string& earlier, const std::function<bool()>& stop) {
+  return Packer(from, to, earlier, stop).Run();
+}
+
+Status Unpack(const std::string& from, const std::string& to, const std::function<bool()>& stop) {
+  const Result<PackIndex> index = ReadIndex(from);
+  if (!index.ok()) return index.status();
+  PackReader reader(from, *index);
+  for (const PackedFile& file : index->files) HARROW_RETURN_IF_ERROR(PutTogether(file, to, stop, &reader));
+  return {};
+}
+
+}  // namespace harrow::migrate

@@ -1,0 +1,203 @@
+#include "migrate/packed.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <iterator>
+#include <map>
+#include <random>
+#include <sys/stat.h>
+
+#include "base/text.h"
+
+namespace harrow::migrate {
+namespace {
+
+namespace fs = std::filesystem;
+
+class PackedTest : public testing::Test {
+ protected:
+  using Files = std::map<std::string, std::string>;
+
+  PackedTest() {
+    std::string path = (fs::temp_directory_path() / "harrow-packed-XXXXXX").string();
+    top_ = mkdtemp(path.data());
+    const char* const given = getenv("HARROW_TEST_SEED");
+    const uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
+    RecordProperty("seed", StrCat(seed));
+    draw_.seed(seed);
+    seed_ = StrCat("HARROW_TEST_SEED=", seed);
+  }
+  ~PackedTest() override { fs::remove_all(top_); }
+
+  std::string Path(const std::string& name) const { return top_ + "/" + name; }
+  void Write(const std::string& directory, const Files& files) const {
+    fs::remove_all(Path(directory));
+    fs::create_directories(Path(directory));
+    for (const auto& [name, text] : files) {
+      fs::create_directories(fs::path(Path(directory) + "/" + name).parent_path());
+      std::ofstream(Path(directory) + "/" + name, std::ios::binary) << text;
+    }
+  }
+  Files Read(const std::string& directory) const {
+    Files files;
+    for (const auto& file : fs::recursive_directory_iterator(Path(directory))) {
+      if (!file.is_regular_file()) continue;
+      std::ifstream in(file.path(), std::ios::binary);
+      files[fs::relative(file.path(), Path(directory)).string()] = {std::istreambuf_iterator<char>(in), {}};
+    }
+    return files;
+  }
+  Packed PackTo(const std::string& to, const Files& files, const std::string& earlier = "") const {
+    Write("from", files);
+    fs::create_directories(Path(to));
+    const Result<Packed> packed = Pack(Path("from"), Path(to), earlier.empty() ? "" : Path(earlier), {});
+    EXPECT_TRUE(packed.ok()) << packed.status().message();
+    return packed.ok() ? *packed : Packed();
+  }
+  Status UnpackFrom(const std::string& from, Files* files) const {
+    fs::remove_all(Path("back"));
+    fs::create_directories(Path("back"));
+    const Status status = Unpack(Path(from), Path("back"), {});
+    *files = Read("back");
+    return status;
+  }
+  Files Back(const std::string& from) const {
+    Files files;
+    const Status status = UnpackFrom(from, &files);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return files;
+  }
+  uint64_t Number(uint64_t below) { return std::uniform_int_distribution<uint64_t>(0, below - 1)(draw_); }
+  std::string Noise(size_t bytes) {
+    std::string text(bytes, '\0');
+    for (char& c : text) c = static_cast<char>(draw_());
+    return text;
+  }
+  /// Of pages that are zeros, a few that come again and again, and others.
+  std::string Drawn() {
+    std::string text;
+    for (uint64_t pages = Number(900); pages > 0; --pages) {
+      const uint64_t kind = Number(4);
+      text += kind == 0 ? std::string(4096, '\0') : kind == 1 ? std::string(4096, static_cast<char>('a' + Number(5))) : Noise(4096);
+    }
+    return text.substr(0, text.size() - std::min<size_t>(text.size(), Number(4096)));
+  }
+
+  std::string top_, seed_;
+  std::mt19937_64 draw_;
+};
+
+TEST_F(PackedTest, FilesComeBackAsTheyWere) {
+  const Files files = {{"empty", ""}, {"zeros", std::string(3 * 4096, '\0')}, {"short", "x"}, {"d/e/page", std::string(4096, 'p')},
+                       {"more", std::string(4096, 'p') + "q"}, {std::string("strange\n%", 9), Noise(5 << 20)}};
+  const Packed packed = PackTo("a", files);
+  EXPECT_EQ(packed.files, files.size());
+  EXPECT_EQ(packed.bytes, (3 + 1 + 1) * 4096 + 2 + (5 << 20));
+  EXPECT_EQ(Back("a"), files);
+  fs::permissions(Path("from/short"), fs::perms::owner_all);
+  fs::create_directories(Path("b"));
+  ASSERT_TRUE(Pack(Path("from"), Path("b"), "", {}).ok());
+  Back("b");
+  EXPECT_EQ(fs::status(Path("back/short")).permissions(), fs::perms::owner_all);
+}
+
+TEST_F(PackedTest, ZerosAndWhatIsThereTwiceTakeNoRoom) {
+  const std::string page = Noise(4096);
+  std::string often;
+  for (int i = 0; i < 1000; ++i) often += page;
+  EXPECT_LT(PackTo("a", {{"zeros", std::string(64 << 20, '\0')}, {"often", often}, {"again", page}}).written, 4300);
+  EXPECT_EQ(Back("a")["often"], often);
+  // Zeros are not written either.
+  Back("a");
+  std::error_code error;
+  EXPECT_LT(fs::space(top_, error).capacity == 0 ? 0 : 512 * [&] {
+    struct stat st {};
+    stat(Path("back/zeros").c_str(), &st);
+    return st.st_blocks;
+  }(), 1 << 20);
+}
+
+TEST_F(PackedTest, DrawnFilesWithEarlierOnes) {
+  std::string earlier;
+  Files files = {{"a", Drawn()}, {"b", Drawn()}};
+  for (int i = 0; i < 40; ++i) {
+    for (auto& [name, text] : files) {
+      if (text.empty() || Number(20) == 0) text = Drawn();
+      for (uint64_t changes = Number(1) + Number(40); changes > 0 && !text.empty(); --changes) text[Number(text.size())] ^= 1;
+      if (Number(10) == 0) text = text.substr(0, Number(text.size() + 1));
+      if (Number(10) == 0) text += Drawn();
+    }
+    const std::string to = StrCat("p", i);
+    PackTo(to, files, earlier);
+    if (!earlier.empty() && Number(2) == 0) fs::remove_all(Path(earlier));
+    ASSERT_EQ(Back(to), files) << seed_ << " " << i;
+    uint64_t packs = 0, bytes = 0;
+    for (const auto& file : fs::directory_iterator(Path(to))) packs += file.file_size();
+    for (const auto& [name, text] : files) bytes += text.size();
+    ASSERT_LE(packs, 2 * bytes + 64 * 1024) << seed_ << " " << i;
+    earlier = to;
+  }
+}
+
+TEST_F(PackedTest, DamageIsFound) {
+  const Files files = {{"a", Noise(40'000) + std::string(40'000, 'x')}, {"b", "text"}};
+  PackTo("a", files);
+  for (const char* name : {"index", "1.pages"}) {
+    std::ifstream in(Path("a/") + name, std::ios::binary);
+    const std::string whole{std::istreambuf_iterator<char>(in), {}};
+    const auto damage = [&](const std::string& text) {
+      std::ofstream(Path("a/") + name, std::ios::binary | std::ios::trunc) << text;
+      Files back;
+      const Status status = UnpackFrom("a", &back);
+      // What is not used, as a frame's tail may be, is no damage.
+      if (status.ok()) {
+        ASSERT_EQ(back, files);
+      } else {
+        ASSERT_EQ(status.code(), Code::kDamaged) << status.message();
+      }
+    };
+    for (int i = 0; i < 300; ++i) {
+      std::string text = whole;
+      text[i < 100 ? static_cast<size_t>(i) : Number(text.size())] ^= static_cast<char>(1 << Number(8));
+      damage(text);
+      damage(whole.substr(0, Number(whole.size())));
+    }
+    fs::remove(Path("a/") + name);
+    Files back;
+    EXPECT_EQ(UnpackFrom("a", &back).code(), Code::kDamaged);
+    std::ofstream(Path("a/") + name, std::ios::binary) << whole;
+  }
+  EXPECT_EQ(Back("a"), files);
+}
+
+TEST_F(PackedTest, AnEarlierOneThatIsDamagedOrGoneIsDoneWithout) {
+  const Files files = {{"a", Noise(100'000)}};
+  PackTo("a", files);
+  std::ofstream(Path("a/index")) << "no index";
+  EXPECT_GT(PackTo("b", files, "a").written, 90'000);
+  EXPECT_EQ(Back("b"), files);
+  EXPECT_GT(PackTo("c", files, "nowhere").written, 90'000);
+  EXPECT_EQ(PackTo("d", files, "c").written, 0);
+  EXPECT_EQ(Back("d"), files);
+  fs::remove(Path("d/1.pages"));
+  EXPECT_GT(PackTo("e", files, "d").written, 90'000) << "a pack that is not there is not linked";
+  EXPECT_EQ(Back("e"), files);
+}
+
+TEST_F(PackedTest, NobodyWaitsForOneThatIsToEnd) {
+  Write("from", {{"a", Noise(4 << 20)}});
+  fs::create_directories(Path("a"));
+  int calls = 0;
+  EXPECT_EQ(Pack(Path("from"), Path("a"), "", [&] { return ++calls > 1; }).status().message(), "it is to end");
+  EXPECT_LE(calls, 2);
+  fs::remove_all(Path("a"));
+  fs::create_directories(Path("a"));
+  ASSERT_TRUE(Pack(Path("from"), Path("a"), "", {}).ok());
+  EXPECT_EQ(Unpack(Path("a"), Path("back"), [] { return true; }).message(), "it is to end");
+}
+
+}  // namespace
+}  // namespace harrow::migrate

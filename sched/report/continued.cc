@@ -32,6 +32,18 @@ std::vector<ContinuedRow> ContinuedRows(const RunView& run) {
   return rows;
 }
 
+namespace {
+
+/// Without what the table's heading says.
+std::string_view OfCheckpoint(std::string_view said) {
+  for (const std::string_view begin : {"it left a checkpoint of ", "it goes on from its checkpoint of "}) {
+    if (said.starts_with(begin)) return said.substr(begin.size());
+  }
+  return said;
+}
+
+}  // namespace
+
 void WriteContinued(const RunView& run, size_t width, const Sink& sink) {
   const std::vector<ContinuedRow> rows = ContinuedRows(run);
   if (rows.empty()) return;
@@ -40,7 +52,7 @@ void WriteContinued(const RunView& run, size_t width, const Sink& sink) {
              [&](size_t r, std::vector<std::string>* cells) {
                const ContinuedRow& row = rows[r];
                *cells = {FixedText(Seconds(row.at), 3), Printable(run.TaskName(run.task(row.task).task), 48), Printable(row.from),
-                         Printable(row.to),       FixedText(Seconds(row.stood), 3),                           Printable(row.said, 80)};
+                         Printable(row.to),       FixedText(Seconds(row.stood), 3),                           Printable(OfCheckpoint(row.said), 80)};
              },
              sink, width);
 }

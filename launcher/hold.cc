@@ -41,6 +41,7 @@ const Registered kHold({.name = "hold",
                           app.add_option("--trouble", words->hold.trouble, "Why there is none")->type_name("FILE");
                           app.add_option("--signal", words->hold.ask, "Asks for an image")->type_name("N");
                           app.add_option("--status", words->hold.status, "The exit status then")->type_name("N");
+                          app.add_option("--limit", words->hold.limit_ms, "Most that CRIU may take")->type_name("MS");
                           app.add_option("--try", words->try_below, "See whether it works, below that directory")->type_name("D");
                           return [words] { return RunHold(*words); };
                         }});

@@ -52,7 +52,7 @@ ProfileSpec ProfileFromProto(const pb::Profile& message) {
     spec.checkpoint = {.on = true,
                        .criu = how.by() == 2,
                        .ask = static_cast<CheckpointSpec::Ask>(how.ask()),
-                       .signal = how.signal(),
+                       .signal = how.by() == 2 ? kAskHolder : how.signal(),
                        .status = how.status(),
                        .ask_all = how.ask_all(),
                        .files = {how.file().begin(), how.file().end()},

@@ -244,6 +244,9 @@ void SlotPool::Do(const AskCheckpoint& action) {
 
 void SlotPool::Do(const CheckpointLate& action) {
   const CheckpointSpec& spec = tasks_[action.tag].profile->spec().checkpoint;
+  if (action.refused) {
+    return collector_.AddMissed(action.attempt, StrCat("it goes on, and has left no checkpoint: ", slots_[*action.refused]->signals.refusal));
+  }
   collector_.AddMissed(action.attempt, StrCat("it did not end with status ", spec.status, " within ", FormatDuration(spec.time),
                                               " of the question (checkpoint_time), and goes on"));
 }

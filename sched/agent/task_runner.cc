@@ -183,8 +183,13 @@ pid_t TaskRunner::Start(const LocalTask& task, const Core::Given& given, TaskRes
   launch.request.unless = &signals_.reason;
   prepared_ = 0;
   if (!(task.team ? PrepareInTeam(&launch, result) : Prepare(steps_.size(), &launch, result))) return -1;
+  if (const Status held = checkpoint_.HandOn(&launch); !held.ok()) {
+    NotStarted(result, held.message());
+    return -1;
+  }
   std::string path;
   const os::SpawnOutcome outcome = Spawn(task, &launch, &path);
+  checkpoint_.CloseOwnEnd();
   streams_.CloseOwnEnds();
   pmi_socket_.CloseRanksEnd();
   starter_peak_kib_ = outcome.peak_kib;
@@ -291,12 +296,17 @@ void TaskRunner::PassOnQuestion(const LocalTask& task, pid_t pid, Duration now) 
     asked_ = true;
     if (question == SlotSignals::kTold) ask_again_ = now;
   }
-  if (now >= ask_again_) ask_again_ = checkpoint_.Ask(task, pid) ? kNever : now + kAskCheckpointAgain;
+  if (now < ask_again_) return;
+  ask_again_ = checkpoint_.Ask(task, pid) ? kNever : now + kAskCheckpointAgain;
+  if (checkpoint_.refusal().empty()) return;
+  asked_ = false;
+  signals_.refusal = checkpoint_.refusal();
+  tell_core_(CheckpointRefused{slot_}, false);
 }
 
 End TaskRunner::EndByItself(const CheckpointSpec& spec, bool exited, int code) {
   asked_ |= signals_.question.load() != SlotSignals::kNone;  // others of it have heard the question before
-  if (IsAnswer(spec, asked_, exited, code)) return End::kCheckpointed;
+  if (spec.criu ? checkpoint_.HasImage(exited, code) : IsAnswer(spec, asked_, exited, code)) return End::kCheckpointed;
   return exited ? End::kExited : End::kSignaled;
 }
 

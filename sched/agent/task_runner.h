@@ -75,6 +75,7 @@ struct SlotSignals {
   // It is asked for a checkpoint; kTold: and this process is to be told so.
   enum Question : uint8_t { kNone, kKnown, kTold };
   std::atomic<uint8_t> question{kNone};
+  std::string refusal{};  // why there is no checkpoint; set by the thread before it tells of CheckpointRefused
   std::atomic<bool> warned{false};         // it is to be told that its time limit is near
   std::atomic<bool> kill_owed{false};      // kKill came as tasks had to stand, and has not been done
   std::atomic<pid_t> process{0};           // > 0: runs, and has not been reaped; set by the thread

@@ -29,6 +29,12 @@ class Checkpoints {
     return known == took_.end() ? most : std::min(most, 2 * known->second + kMargin);
   }
 
+  /// What one takes, as far as is known.
+  Duration Takes(ProfileId profile, Duration most) const {
+    const auto known = took_.find(profile);
+    return known == took_.end() ? most : known->second;
+  }
+
   // --- those that are at nodes
   void Enter(TaskId id) { out_.insert(id); }
   void Leave(TaskId id) {

@@ -58,6 +58,17 @@ std::vector<ShapeQueue> QueuesByShape(const Parts& parts) {
   return queues;
 }
 
+std::vector<Checkpointer> Checkpointers(const Parts& parts) {
+  std::vector<Checkpointer> found;
+  for (const TaskId id : parts.checkpoints.out()) {
+    const order::Lane& lane = parts.lanes[parts.tasks[id].lane()];
+    if (parts.tasks.state(id) != TaskState::kRunning || lane.nodes > 1 || parts.checkpoints.wanted(id) || parts.checkpoints.asked(id)) continue;
+    found.push_back({id, ShapeOf(lane), parts.checkpoints.Takes(parts.graph.profile_id(id), parts.graph.profile(id).checkpoint.time)});
+  }
+  std::sort(found.begin(), found.end(), [](const Checkpointer& a, const Checkpointer& b) { return a.task < b.task; });
+  return found;
+}
+
 std::vector<ReadyKind> ReadyKinds(const Parts& parts) {
   std::vector<ReadyKind> kinds;
   for (order::LaneId id = 0; id < parts.lanes.size(); ++id) {

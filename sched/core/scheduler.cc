@@ -605,6 +605,9 @@ std::vector<ReadyKind> Scheduler::ReadyKinds() const {
 std::vector<ShapeQueue> Scheduler::QueuesByShape() const {
   return core::QueuesByShape(impl_->parts());
 }
+std::vector<Checkpointer> Scheduler::Checkpointers() const {
+  return core::Checkpointers(impl_->parts());
+}
 std::vector<TaskId> Scheduler::LastInOrder(const Shape& shape, uint64_t count, uint64_t keep) const {
   return core::LastInOrder(impl_->parts(), shape, count, keep);
 }

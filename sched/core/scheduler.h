@@ -123,6 +123,14 @@ struct ReadyKind {
   uint64_t ready = 0;
 };
 
+/// A task that runs, writes checkpoints, and is to stay.
+struct Checkpointer {
+  TaskId task;
+  Shape shape;
+  // What a checkpoint takes, as long as that is known, else at most.
+  Duration takes{0};
+};
+
 /// How a task came to the node it was assigned to.
 enum class TakenFrom : uint8_t { kNothing, kNodeQueue, kRemoteQueue, kSteal, kAdopted, kGang, kMoved };
 
@@ -193,6 +201,8 @@ class Scheduler {
   std::vector<ShapeQueue> QueuesByShape() const;
   /// All that only wait for a slot, those of several nodes and those that have no time left here included.
   std::vector<ReadyKind> ReadyKinds() const;
+  /// Those of one node, by task.
+  std::vector<Checkpointer> Checkpointers() const;
   std::vector<TaskId> LastInOrder(const Shape& shape, uint64_t count, uint64_t keep) const;
   /// Checks every invariant; ends the process with a message when one is broken. For tests.
   void SanityCheck() const;

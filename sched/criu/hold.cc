@@ -23,6 +23,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <poll.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -101,22 +102,58 @@ int ExitAs(int wait_status) {
   return 128 + number;
 }
 
-/// All processes of the namespace but init and those that CRIU may have.
-std::vector<pid_t> ProcessesOfProgram() {
-  std::vector<pid_t> all;
+/// All processes of the namespace but init, with their parents.
+std::map<pid_t, pid_t> ProcessesHere() {
+  std::map<pid_t, pid_t> all;
   std::error_code error;
   for (fs::directory_iterator at("/proc", error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename();
     int pid = 0;
     const auto [rest, wrong] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (wrong == std::errc() && rest == name.data() + name.size() && pid > 1) all.push_back(pid);
+    os::Process process;
+    if (wrong == std::errc() && rest == name.data() + name.size() && pid > 1 && os::ReadProcess(pid, &process)) all[pid] = process.parent;
   }
   return all;
 }
 
+/// Of these, whether `pid` is `root` or below it.
+bool IsBelow(const std::map<pid_t, pid_t>& all, pid_t pid, pid_t root) {
+  for (size_t steps = 0; steps <= all.size() && pid != root; ++steps) {
+    const auto found = all.find(pid);
+    if (found == all.end()) return false;
+    pid = found->second;
+  }
+  return pid == root;
+}
+
+/// What the holder was given for the program.
+std::vector<std::string> TakeEnvironment() {
+  std::vector<std::string> entries;
+  const char* const number = getenv(kEnvironmentFd);
+  if (number == nullptr) {
+    for (char** entry = environ; *entry != nullptr; ++entry) entries.emplace_back(*entry);
+    return entries;
+  }
+  const os::Fd fd(atoi(number));
+  unsetenv(kEnvironmentFd);
+  std::string text;
+  char block[65536];
+  for (ssize_t n; (n = pread(fd.get(), block, sizeof block, static_cast<off_t>(text.size()))) > 0;) text.append(block, static_cast<size_t>(n));
+  for (size_t at = 0; at < text.size(); at += entries.back().size() + 1) entries.emplace_back(text.c_str() + at);
+  return entries;
+}
+
+std::string ValueIn(const std::vector<std::string>& entries, const std::string& name) {
+  for (const std::string& entry : entries) {
+    if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
+  }
+  return {};
+}
+
 class Init {
  public:
-  Init(const HoldOptions& options, Tool tool, int holder) : options_(options), tool_(std::move(tool)), holder_(holder) {}
+  Init(const HoldOptions& options, std::vector<std::string> environment, Tool tool, int holder)
+      : options_(options), environment_(std::move(environment)), tool_(std::move(tool)), holder_(holder), tmp_(ValueIn(environment_, "TMPDIR")) {}
   int Run();
 
  private:
@@ -132,9 +169,22 @@ class Init {
 
   std::string Work() const { return fs::path(options_.trouble).parent_path(); }
 
+  /// What CRIU is asked for takes so long at most.
+  Tool ToolFor(int times) const {
+    Tool tool = tool_;
+    tool.limit_ms = times * options_.limit_ms;
+    return tool;
+  }
+  /// Why it cannot be dumped; else the notes beside its image.
+  Status NoteWhatIsOpen(pb::Held* held) const;
+  Status FindWhatStays() const;
+  int NumberAfterAll() const;
+
   const HoldOptions& options_;
+  const std::vector<std::string> environment_;
   const Tool tool_;
   const int holder_;
+  std::string tmp_;  // the program's TMPDIR
   std::vector<Outside> standard_;
   pid_t program_ = -1;
   bool ended_ = false;
@@ -158,9 +208,12 @@ pid_t Init::Start() {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  std::vector<char*> argv;
+  std::vector<char*> argv, entries;
   for (const std::string& word : options_.argv) argv.push_back(const_cast<char*>(word.c_str()));
+  for (const std::string& entry : environment_) entries.push_back(const_cast<char*>(entry.c_str()));
   argv.push_back(nullptr);
+  entries.push_back(nullptr);
+  environ = entries.data();
   execvp(argv[0], argv.data());
   const int error = errno;
   const std::string text = StrCat("harrow: ", Printable(options_.argv[0]), ": ", error == ENOENT ? "command not found" : strerror(error), "\n");
@@ -177,15 +230,14 @@ Status Init::Restore() {
     const bool known = std::any_of(outside.begin(), outside.end(), [&](const Outside& each) { return each.key == key; });
     if (!key.empty() && !known) outside.push_back({.key = key, .fd = i});
   }
-  const size_t standard = outside.size();
-  Status status = PutBack(*held, &outside);
+  tmp_ = held->tmp();
+  Status status = TakeAsTheyAre(*held, options_.restore);
   if (status.ok()) {
     NextNumberIs(kFirstOfInit);
-    const Result<pid_t> restored = criu::Restore(tool_, {options_.restore, Work()}, outside);
+    const Result<pid_t> restored = criu::Restore(ToolFor(4), {options_.restore, Work()}, outside);
     status = restored.status();
     if (restored.ok()) program_ = *restored;
   }
-  for (size_t i = standard; i < outside.size(); ++i) close(outside[i].fd);
   if (!status.ok()) {
     utsname here{};
     uname(&here);
@@ -193,32 +245,61 @@ Status Init::Restore() {
       return Status(status.code(), StrCat(status.message(), " (it was made on ", Printable(held->host(), 60), ", with Linux ", Printable(held->kernel(), 40), ")"));
     return status;
   }
+  NextNumberIs(NumberAfterAll());
+  kill(program_, SIGCONT);  // where it stood when it was dumped: whoever stopped it knows it by another number
+  return {};
+}
+
+int Init::NumberAfterAll() const {
   int last = kFirstOfProgram;
-  for (const pid_t pid : ProcessesOfProgram()) last = std::max(last, static_cast<int>(pid) + 1);
-  NextNumberIs(last);
+  for (const auto& [pid, parent] : ProcessesHere()) last = std::max(last, static_cast<int>(pid) + 1);
+  return last;
+}
+
+/// CRIU dumps the program and what is below it. Others would end with this namespace.
+Status Init::FindWhatStays() const {
+  const std::map<pid_t, pid_t> all = ProcessesHere();
+  for (const auto& [pid, parent] : all) {
+    if (IsBelow(all, pid, program_)) continue;
+    os::Process process;
+    (void)os::ReadProcess(pid, &process);
+    return Status(Code::kUnavailable, StrCat("it has left a process behind (", Printable(os::ProgramOf(process), 40), "), which would not go along"));
+  }
+  return {};
+}
+
+Status Init::NoteWhatIsOpen(pb::Held* held) const {
+  utsname here{};
+  uname(&here);
+  held->set_host(here.nodename);
+  held->set_kernel(here.release);
+  held->set_tmp(tmp_);
+  for (const Outside& each : standard_) held->add_standard(each.key);
+  const std::map<pid_t, pid_t> all = ProcessesHere();
+  for (const auto& [pid, parent] : all) {
+    if (IsBelow(all, pid, program_)) AddOpenFiles(pid, standard_, held);
+  }
+  for (const auto& [pid, parent] : all) {
+    if (!IsBelow(all, pid, program_)) continue;
+    if (const std::string path = OpenBelow(pid, *held, tmp_); !path.empty())
+      return Status(Code::kUnavailable, StrCat("it uses ", Printable(path, 120), " in its TMPDIR, which does not go along"));
+  }
   return {};
 }
 
 Status Init::Dump() {
+  if (const Status stays = FindWhatStays(); !stays.ok()) return stays;
   std::error_code error;
   fs::create_directories(options_.images, error);
-  int last = kFirstOfProgram;
-  for (const pid_t pid : ProcessesOfProgram()) last = std::max(last, static_cast<int>(pid) + 1);
+  const int last = NumberAfterAll();
   NextNumberIs(kFirstOfInit);
   std::vector<Outside> outside;
   for (const Outside& each : standard_) {
     if (!each.key.empty() && !each.key.starts_with("pipe")) outside.push_back(each);
   }
-  const Status status = criu::Dump(tool_, program_, {options_.images, Work()}, outside, [&]() -> Status {
+  const Status status = criu::Dump(ToolFor(1), program_, {options_.images, Work()}, outside, [&]() -> Status {
     pb::Held held;
-    utsname here{};
-    uname(&here);
-    held.set_host(here.nodename);
-    held.set_kernel(here.release);
-    for (const Outside& each : standard_) held.add_standard(each.key);
-    for (const pid_t pid : ProcessesOfProgram()) {
-      if (pid >= kFirstOfProgram / 2) AddOpenFiles(pid, standard_, &held);
-    }
+    HARROW_RETURN_IF_ERROR(NoteWhatIsOpen(&held));
     return WriteHeld(options_.images, held);
   });
   if (status.ok()) return status;
@@ -259,8 +340,8 @@ bool Init::Hear() {
     End(true);
     return false;
   }
-  if (ended_ && WIFSIGNALED(wait_status_) && WTERMSIG(wait_status_) == SIGKILL) {
-    // By CRIU, which did not live to say that the image is whole.
+  if (ended_ && WIFSIGNALED(wait_status_)) {
+    // By CRIU, which did not live to say that the image is whole, or died within it.
     Note(options_.trouble, kLostProcess, dumped);
     return false;
   }
@@ -294,7 +375,13 @@ int Init::Run() {
     if (wait[1].revents != 0 && !Hear()) return 1;
   }
   // What it has left behind may still say something.
-  for (int waited = 0; waited < kPipeGrace && waitpid(-1, nullptr, WNOHANG) == 0; waited += 20) poll(nullptr, 0, 20);
+  for (int waited = 0; waited < kPipeGrace;) {
+    const pid_t other = waitpid(-1, nullptr, WNOHANG);
+    if (other < 0 && errno != EINTR) break;
+    if (other != 0) continue;
+    poll(nullptr, 0, 20);
+    waited += 20;
+  }
   End(false);
   return 0;
 }
@@ -310,6 +397,7 @@ void OnSignal(int number) {
 }  // namespace
 
 int Hold(const HoldOptions& options) {
+  const std::vector<std::string> environment = TakeEnvironment();
   bool unprivileged = false;
   int pair[2], signals[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0 || pipe2(signals, O_CLOEXEC | O_NONBLOCK) != 0) {
@@ -338,7 +426,7 @@ int Hold(const HoldOptions& options) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     ours = os::Fd();
     for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
-    Init world(options, {.program = options.program, .unprivileged = unprivileged}, theirs.get());
+    Init world(options, environment, {.program = options.program, .unprivileged = unprivileged}, theirs.get());
     _exit(world.Run());
   }
   theirs = os::Fd();
@@ -362,6 +450,24 @@ int Hold(const HoldOptions& options) {
   }
 }
 
+namespace {
+
+/// Until it has ended, or the time is over, when it is killed.
+int WaitStatusOf(pid_t pid, int limit_ms) {
+  const os::Fd ended(os::OpenPidfd(pid));
+  pollfd wait{ended.get(), POLLIN, 0};
+  int ready;
+  while ((ready = poll(&wait, 1, limit_ms)) < 0 && errno == EINTR) {
+  }
+  if (ready == 0) kill(pid, SIGKILL);
+  int wait_status = 0;
+  while (waitpid(pid, &wait_status, 0) < 0 && errno == EINTR) {
+  }
+  return wait_status;
+}
+
+}  // namespace
+
 Result<std::string> Try(const std::string& program, const std::string& place) {
   const Result<std::string> version = VersionOf({.program = program});
   if (!version.ok()) return version.status();
@@ -379,31 +485,31 @@ Result<std::string> Try(const std::string& program, const std::string& place) {
     const pid_t pid = fork();
     if (pid < 0) return Failed("no process can be made");
     if (pid == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
       dup2(to.get(), 1);
       const int nothing = open("/dev/null", O_RDWR);
       dup2(nothing, 0);
       dup2(nothing, 2);
-      alarm(kTryLimit);
       _exit(Hold({.program = program,
                   .images = images,
                   .restore = restored ? images : "",
                   .trouble = trouble,
-                  .ask = SIGUSR1,
+                  .ask = SIGRTMIN,
                   .status = 85,
+                  .limit_ms = kTryLimit * 1000 / 4,
                   .argv = {"/bin/sh", "-c", "echo ready; n=0; while [ $n -lt 15 ]; do n=$((n + 1)); sleep 0.02; done; exit 7"}}));
     }
     to = os::Fd();
     char c;
-    if (!restored && read(from.get(), &c, 1) == 1) kill(pid, SIGUSR1);
-    int wait_status = 0;
-    while (waitpid(pid, &wait_status, 0) < 0 && errno == EINTR) {
-    }
+    pollfd wait{from.get(), POLLIN, 0};
+    if (!restored && poll(&wait, 1, kTryLimit * 1000) == 1 && read(from.get(), &c, 1) == 1) kill(pid, SIGRTMIN);
+    const int wait_status = WaitStatusOf(pid, kTryLimit * 1000);
     if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == (restored ? 7 : 85)) continue;
     std::ifstream in(trouble);
     std::string why;
     std::getline(in, why);
     why.erase(0, why.find(": ") == std::string::npos ? 0 : why.find(": ") + 2);
-    status = Status(Code::kUnavailable, why.empty() ? StrCat("a process that was ", restored ? "restored" : "dumped", " ended with ", wait_status) : why);
+    status = Status(Code::kUnavailable, why.empty() ? StrCat("a process that was ", restored ? "restored" : "to be dumped", ": ", os::DescribeWaitStatus(wait_status)) : why);
     break;
   }
   std::error_code error;

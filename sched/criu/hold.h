@@ -16,6 +16,7 @@ struct HoldOptions {
                            // neither (kLostProcess)
   int ask = 0;             // the signal that asks for an image
   int status = 0;          // the exit status when there is one
+  int limit_ms = 60'000;  // CRIU is killed when it takes longer for an image; to restore one it has four times that
   std::vector<std::string> argv{};
 };
 
@@ -23,6 +24,12 @@ struct HoldOptions {
 inline constexpr const char* kNoImage = "dump: ";
 inline constexpr const char* kNoProcess = "restore: ";
 inline constexpr const char* kLostProcess = "lost: ";
+
+/// In the environment of who holds a program: the descriptor from which the program's own environment is read, entries with a NUL behind
+/// each. Without it the program gets the holder's.
+inline constexpr const char* kEnvironmentFd = "HARROW_HELD_ENVIRONMENT";
+/// Whether a whole image lies in that directory.
+bool HasHeld(const std::string& directory);
 
 /// Starts a program, or restores it, in a world of process numbers of its own, and stands for it: ends as it does, hands on the
 /// signals that only it gets, and has an image made of it when asked, after which it ends with `status`. The caller's process, which has

@@ -1,6 +1,10 @@
 // CRIU restores a file by opening its path, and refuses one whose size has changed since. That is what happens whenever an attempt goes
-// on from an image, writes, and is lost: so sizes are noted with each image, and files are cut back to them. What was opened with
-// O_APPEND is left as it is, as others may have written there, too; CRIU takes a descriptor of ours for it, whose size it does not ask.
+// on from an image, writes, and is lost, and whenever others write to the same file. Files are never cut: nobody knows whose bytes those
+// beyond the former end are. The task writes its own once more, at the same place, and what it appends stands there twice. So the size in
+// the image, which lies unpacked on this node's disk, is made that of the file.
+//
+// A path may mean another file by then, through a link that somebody has put there or because a log was rotated: it is opened without
+// following any link, and has to have the same number (inode) as before.
 #include "criu/open_files.h"
 
 #include <cerrno>
@@ -9,9 +13,12 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <linux/openat2.h>
+#include <map>
 #include <set>
 #include <sstream>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -54,17 +61,76 @@ std::string KeyOf(pid_t pid, std::string_view fd, const struct stat& st) {
   return {};
 }
 
-void AddFile(const std::string& path, const struct stat& st, int flags, pb::Held* held) {
-  if (!S_ISREG(st.st_mode) || st.st_nlink == 0 || !path.starts_with('/') || path.ends_with(kGone)) return;
-  for (pb::OpenFile& known : *held->mutable_file()) {
-    if (known.path() != path) continue;
-    if ((flags & O_APPEND) == 0) known.set_flags(flags);
-    return;
+void AddFile(const std::string& path, const struct stat& st, pb::Held* held) {
+  // By this name it is to be found again. One that has been removed has none: CRIU keeps what was in it.
+  struct stat named {};
+  if (!S_ISREG(st.st_mode) || !path.starts_with('/') || lstat(path.c_str(), &named) != 0 || named.st_ino != st.st_ino || named.st_dev != st.st_dev) return;
+  for (const pb::OpenFile& known : held->file()) {
+    if (known.path() == path) return;
   }
   pb::OpenFile* const file = held->add_file();
   file->set_path(path);
   file->set_size(st.st_size);
-  file->set_flags(flags);
+  file->set_inode(st.st_ino);
+  file->set_device(st.st_dev);
+}
+
+/// A path in /proc/PID/maps, where line feeds are \012.
+std::string WithoutEscapes(std::string_view path) {
+  constexpr std::string_view kLineFeed = "\\012";
+  std::string out;
+  for (size_t i = 0; i < path.size(); ++i) {
+    if (path.substr(i, kLineFeed.size()) == kLineFeed) {
+      out += '\n';
+      i += kLineFeed.size() - 1;
+    } else {
+      out += path[i];
+    }
+  }
+  return out;
+}
+
+/// Without following a link, wherever in the path it is.
+os::Fd OpenExactly(const std::string& path) {
+  open_how how{};
+  how.flags = O_PATH | O_CLOEXEC;
+  how.resolve = RESOLVE_NO_SYMLINKS;
+  const long fd = syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof how);
+  if (fd < 0 && errno == ENOSYS) return os::Fd(open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  return os::Fd(static_cast<int>(fd));
+}
+
+constexpr const char* kFilesImage = "files.img";
+constexpr uint32_t kImageMagic = 0x54564319, kFilesMagic = 0x56303138;
+constexpr uint32_t kRegularFile = 1;
+
+/// The sizes of files in CRIU's image of open files.
+Status SetSizes(const std::string& images, const std::map<std::string, uint64_t>& sizes) {
+  const std::string path = StrCat(images, "/", kFilesImage);
+  const Status unknown(Code::kDamaged, StrCat(path, " does not read as an image of open files"));
+  std::ifstream in(path, std::ios::binary);
+  std::string out(8, '\0');
+  uint32_t magic[2] = {};
+  if (!in.read(out.data(), 8)) return unknown;
+  std::memcpy(magic, out.data(), sizeof magic);
+  if (magic[0] != kImageMagic || magic[1] != kFilesMagic) return unknown;
+  for (uint32_t size = 0; in.read(reinterpret_cast<char*>(&size), sizeof size);) {
+    std::string text(std::min<uint32_t>(size, 1u << 20), '\0');
+    pb::FileEntry entry;
+    if (!in.read(text.data(), static_cast<std::streamsize>(text.size())) || !entry.ParseFromString(text)) return unknown;
+    if (entry.type() == kRegularFile && entry.has_reg()) {
+      if (const auto found = sizes.find(entry.reg().name()); found != sizes.end() && entry.reg().has_size()) {
+        entry.mutable_reg()->set_size(found->second);
+        text = entry.SerializeAsString();
+      }
+    }
+    size = static_cast<uint32_t>(text.size());
+    out.append(reinterpret_cast<const char*>(&size), sizeof size).append(text);
+  }
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << out;
+  file.close();
+  return file ? Status() : Status(Code::kUnavailable, StrCat(path, ": cannot be written"));
 }
 
 }  // namespace
@@ -89,7 +155,7 @@ void AddOpenFiles(pid_t pid, const std::vector<Outside>& standard, pb::Held* hel
     bool outside = false;
     for (const Outside& each : standard) outside |= !key.empty() && each.key == key;
     const int flags = static_cast<int>(FromFdInfo(pid, fd, "flags", 8));
-    if (!outside && (flags & O_ACCMODE) != O_RDONLY) AddFile(LinkOf(at->path()), st, flags, held);
+    if (!outside && (flags & O_ACCMODE) != O_RDONLY) AddFile(LinkOf(at->path()), st, held);
   }
   // "ADDRESSES rw-s OFFSET DEVICE INODE    PATH"
   std::ifstream maps(process + "/maps");
@@ -98,29 +164,56 @@ void AddOpenFiles(pid_t pid, const std::vector<Outside>& standard, pb::Held* hel
     std::string addresses, rights, offset, device, inode, path;
     if (!(words >> addresses >> rights >> offset >> device >> inode) || rights.size() < 4 || rights[1] != 'w' || rights[3] != 's') continue;
     std::getline(words >> std::ws, path);
+    path = WithoutEscapes(path);
     struct stat st {};
-    if (path.starts_with('/') && stat(path.c_str(), &st) == 0) AddFile(path, st, O_RDWR, held);
+    if (lstat(path.c_str(), &st) == 0 && StrCat(static_cast<uint64_t>(st.st_ino)) == inode) AddFile(path, st, held);
   }
 }
 
-Status PutBack(const pb::Held& held, std::vector<Outside>* outside) {
+std::string OpenBelow(pid_t pid, const pb::Held& held, const std::string& directory) {
+  const std::string begin = directory + "/";
+  if (directory.empty()) return {};
   for (const pb::OpenFile& file : held.file()) {
-    struct stat st {};
-    const std::string& path = file.path();
-    if (stat(path.c_str(), &st) != 0)
-      return Status(Code::kNotFound, StrCat(Printable(path), ", which it had open for writing: ", strerror(errno)));
-    if (st.st_size < file.size())
-      return Status(Code::kNotFound, StrCat(Printable(path), ", which it had open for writing, has ", st.st_size, " bytes instead of ", file.size()));
-    if (st.st_size == file.size()) continue;
-    if ((file.flags() & O_APPEND) != 0) {
-      const int fd = open(path.c_str(), (file.flags() & (O_ACCMODE | O_NONBLOCK)) | O_APPEND | O_CLOEXEC);
-      if (fd < 0) return Status(Code::kNotFound, StrCat(Printable(path), ": ", strerror(errno)));
-      outside->push_back({.key = path.substr(1), .fd = fd});
-    } else if (truncate(path.c_str(), file.size()) != 0) {
-      return Status(Code::kUnavailable, StrCat(Printable(path), " cannot be cut back to ", file.size(), " bytes: ", strerror(errno)));
-    }
+    if (file.path().starts_with(begin)) return file.path();
+  }
+  const std::string process = StrCat("/proc/", static_cast<int>(pid));
+  for (const char* place : {"/cwd", "/root"}) {
+    if (const std::string path = LinkOf(process + place); (path + "/").starts_with(begin)) return path;
+  }
+  std::error_code error;
+  for (fs::directory_iterator at(process + "/fd", error), end; !error && at != end; at.increment(error)) {
+    const std::string path = LinkOf(at->path());
+    if (path.starts_with(begin) && !path.ends_with(kGone)) return path;
+  }
+  // "NUMBER: USERS PROTOCOL FLAGS TYPE STATE INODE PATH": whose sockets they are is not said; the namespace of the network may be everybody's.
+  std::ifstream sockets(process + "/net/unix");
+  for (std::string line; std::getline(sockets, line);) {
+    const size_t path = line.find(" " + begin);
+    if (path != std::string::npos) return line.substr(path + 1);
   }
   return {};
+}
+
+Status TakeAsTheyAre(const pb::Held& held, const std::string& images) {
+  std::map<std::string, uint64_t> grown;
+  for (const pb::OpenFile& file : held.file()) {
+    const std::string& path = file.path();
+    const os::Fd fd = OpenExactly(path);
+    struct stat st {};
+    if (fd.get() < 0 || fstat(fd.get(), &st) != 0)
+      return Status(Code::kNotFound, StrCat(Printable(path), ", which it had open for writing: ", strerror(errno)));
+    // The number of a file system may be another one on another node.
+    if (!S_ISREG(st.st_mode) || st.st_ino != file.inode())
+      return Status(Code::kNotFound, StrCat(Printable(path), ", which it had open for writing, is another file by now"));
+    if (st.st_size < file.size())
+      return Status(Code::kNotFound, StrCat(Printable(path), ", which it had open for writing, has ", st.st_size, " bytes instead of ", file.size()));
+    if (st.st_size > file.size()) grown[path] = static_cast<uint64_t>(st.st_size);
+  }
+  return grown.empty() ? Status() : SetSizes(images, grown);
+}
+
+bool HasHeld(const std::string& directory) {
+  return access(StrCat(directory, "/", kName).c_str(), F_OK) == 0;
 }
 
 Status WriteHeld(const std::string& directory, const pb::Held& held) {

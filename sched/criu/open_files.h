@@ -16,14 +16,18 @@ std::vector<Outside> StandardDescriptors();
 
 /// The regular files that a process has open, or mapped, for writing are added, each once. What `standard` names is left out.
 void AddOpenFiles(pid_t pid, const std::vector<Outside>& standard, pb::Held* held);
+/// Of these files one below that directory (of which there is another on each node), or another thing that the process has there; empty: none.
+std::string OpenBelow(pid_t pid, const pb::Held& held, const std::string& directory);
 
-/// Makes these files as long as they were when the image was made: what was written since then, by an attempt that ended without a
-/// checkpoint, is written again. Those that are only appended to may hold lines of others: these stay, and a descriptor is opened for
-/// CRIU and added to `outside` (the caller closes it). kNotFound: one is gone, or is shorter.
-Status PutBack(const pb::Held& held, std::vector<Outside>* outside);
+/// The files that were open for writing are what they were, but may have grown since: that is entered into the image, as CRIU takes no file
+/// whose size has changed. Nothing is done to a file: what is beyond its former end may be others'. kNotFound: one is gone, shorter, or
+/// another one by now.
+Status TakeAsTheyAre(const pb::Held& held, const std::string& images);
 
 /// Beside the image in its directory.
 Status WriteHeld(const std::string& directory, const pb::Held& held);
+/// Whether there is one, so that the image is whole.
+bool HasHeld(const std::string& directory);
 /// kDamaged: it is none, or of another release.
 Result<pb::Held> ReadHeld(const std::string& directory);
 

@@ -6,12 +6,15 @@
 // than that: a CRIU that could set user ids would try to become the namespace's root, which has none here.
 #include "criu/rpc.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <fcntl.h>
 #include <fstream>
 #include <linux/capability.h>
+#include <poll.h>
 #include <sstream>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -32,6 +35,7 @@ constexpr uint32_t kNoNetworkLock = 3;
 constexpr uint32_t kGhostLimit = 64u << 20;  // bytes of a deleted file that is open
 constexpr const char* kLog = "criu.log";
 constexpr size_t kMostAnswer = 64 * 1024;
+constexpr int kSoon = 10'000;  // ms
 
 Status Trouble(std::string what) {
   return Status(Code::kUnavailable, std::move(what));
@@ -63,9 +67,11 @@ class Call {
  private:
   os::Fd ours_;
   pid_t pid_ = -1;
+  int limit_ms_ = 0;
 };
 
 Status Call::Begin(const Tool& tool, std::vector<Outside>* outside) {
+  limit_ms_ = tool.limit_ms;
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return Trouble(StrCat("no socket: ", strerror(errno)));
   ours_ = os::Fd(pair[0]);
@@ -127,6 +133,14 @@ Status Call::Say(const pb::Request& request) {
 
 Result<pb::Response> Call::Hear() {
   std::string text(kMostAnswer, '\0');
+  pollfd wait{ours_.get(), POLLIN, 0};
+  int ready;
+  while ((ready = poll(&wait, 1, limit_ms_)) < 0 && errno == EINTR) {
+  }
+  if (ready == 0) {
+    kill(pid_, SIGKILL);
+    return Trouble(StrCat("CRIU did not answer within ", FormatDuration(std::chrono::milliseconds(limit_ms_)), ", and was killed"));
+  }
   ssize_t n;
   while ((n = recv(ours_.get(), text.data(), text.size(), 0)) < 0 && errno == EINTR) {
   }
@@ -209,7 +223,9 @@ std::string ReasonIn(std::string_view log) {
 Result<std::string> VersionOf(const Tool& tool) {
   Call call;
   std::vector<Outside> none;
-  HARROW_RETURN_IF_ERROR(call.Begin(tool, &none));
+  Tool soon = tool;
+  soon.limit_ms = std::min(tool.limit_ms, kSoon);
+  HARROW_RETURN_IF_ERROR(call.Begin(soon, &none));
   pb::Request request;
   request.set_type(pb::VERSION);
   HARROW_RETURN_IF_ERROR(call.Say(request));
@@ -219,6 +235,7 @@ Result<std::string> VersionOf(const Tool& tool) {
     return Trouble(StrCat(Printable(tool.program), " does not tell its version; CRIU 4 is wanted"));
   const pb::Version& version = answer->version();
   std::string text = StrCat(version.major_number(), ".", version.minor_number());
+  if (version.major_number() < 4) return Trouble(StrCat(Printable(tool.program), " is CRIU ", text, "; version 4 or later is wanted"));
   if (version.sublevel() != 0) text += StrCat(".", version.sublevel());
   return text;
 }

@@ -13,6 +13,7 @@ namespace harrow::criu {
 struct Tool {
   std::string program;        // a path, or a name to be found in PATH
   bool unprivileged = false;  // it is to do with the rights over the caller's user namespace
+  int limit_ms = 60'000;     // it is killed when it has not answered for so long
 };
 
 /// A descriptor of a process that leads out of what is dumped, such as a pipe to the agent: by what CRIU calls it, and of a restored one

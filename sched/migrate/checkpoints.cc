@@ -382,6 +382,10 @@ Result<bool> Checkpoints::CountFailure() {
   if (fd.get() < 0 || write(fd.get(), "\n", 1) != 1 || fstat(fd.get(), &st) != 0) return CheckpointError(path, errno);
   if (st.st_size < kMostFailures) return false;
   HARROW_RETURN_IF_ERROR(Drop(good.front().number));
+  if (good.size() == 1) {
+    const os::Fd mark(open(GivenUp().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    if (mark.get() < 0) return CheckpointError(GivenUp(), errno);
+  }
   return true;
 }
 
@@ -397,6 +401,10 @@ Status Checkpoints::MakeFilesDirectories() const {
 
 Status Checkpoints::GiveBack(const Good& good) const {
   return rules_.unpacked.empty() ? CopyBack(good) : Unpack(PathOf(good.number), rules_.unpacked + "/read", stop_);
+}
+
+bool Checkpoints::IsGivenUp() const {
+  return access(GivenUp().c_str(), F_OK) == 0;
 }
 
 Status Checkpoints::CopyBack(const Good& good) const {

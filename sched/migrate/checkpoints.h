@@ -50,8 +50,10 @@ class Checkpoints {
 
   /// An attempt could not go on from the checkpoint that counts. True: for the
   /// kMostFailures-th time; it does not count any more.
-  static constexpr int kMostFailures = 3;
+  static constexpr int kMostFailures = 2;
   Result<bool> CountFailure();
+  /// None could be gone on from, so that no more are to be made.
+  bool IsGivenUp() const;
 
   Status Ask() const;
   /// The attempt runs.
@@ -79,6 +81,7 @@ class Checkpoints {
     int64_t time_ns = 0;
   };
 
+  std::string GivenUp() const { return directory_ + "/given-up"; }
   std::string Staging() const { return directory_ + "/files"; }
   std::string PathOf(uint64_t number) const;
   std::string SumsOf(uint64_t number) const;

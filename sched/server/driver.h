@@ -133,6 +133,8 @@ class RunDriver {
   Status MoveToNode(const Moment& moment, TaskId task, const std::string& node);
   /// It can be taken out (TakeOut) as soon as nothing of it is at a node.
   Status MakeMovable(const Moment& moment, TaskId task);
+  /// Tasks that run, write checkpoints, and are to stay: with how long their attempts have run.
+  std::vector<std::pair<core::Checkpointer, Duration>> Checkpointers(const Moment& moment) const;
   /// Nothing more is started on the node, and what writes checkpoints leaves it.
   Status DrainNode(const std::string& name);
   /// The batch system lets nothing new begin on these nodes: they are drained as by DrainNode. Where they are more than half of the

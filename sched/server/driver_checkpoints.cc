@@ -88,6 +88,16 @@ Status RunDriver::MakeMovable(const Moment& moment, TaskId task) {
   return {};
 }
 
+std::vector<std::pair<core::Checkpointer, Duration>> RunDriver::Checkpointers(const Moment& moment) const {
+  std::vector<std::pair<core::Checkpointer, Duration>> running;
+  for (const core::Checkpointer& each : scheduler_.Checkpointers()) {
+    const Row* const row = attempts_.Find(each.task);
+    if (row == nullptr || row->start_ns == 0) continue;
+    running.emplace_back(each, Duration(std::max<int64_t>(0, moment.wall_ns() - row->start_ns)));
+  }
+  return running;
+}
+
 Status RunDriver::DrainNode(const std::string& name) {
   const Node* const known = nodes_.FindNamed(name);
   if (known == nullptr || !known->joined) return Status(Code::kInvalid, StrCat("this allocation has no node ", Printable(name, 60)));

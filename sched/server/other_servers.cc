@@ -81,6 +81,8 @@ pb::MoveAsked ToProto(const supervisor::MoveRequest& request) {
   message.set_count(request.count);
   message.set_keep(request.keep);
   message.set_waiting(request.waiting);
+  message.set_running(request.running);
+  message.set_least_left_ns(request.least_left.count());
   return message;
 }
 
@@ -97,6 +99,11 @@ pb::ServerReport ToProto(const supervisor::Report& report) {
     out->set_workers(queue.workers);
     out->set_capacity(queue.capacity);
     out->set_mean_ns(queue.mean.count());
+    for (const supervisor::Leaver& leaver : queue.leavers) {
+      pb::Leaver* const told = out->add_leaver();
+      told->set_left_ns(leaver.left.count());
+      told->set_stands_ns(leaver.stands.count());
+    }
   }
   for (const supervisor::Pace& pace : report.paces) {
     pb::KindPace* out = message.add_pace();
@@ -114,6 +121,7 @@ pb::ServerReport ToProto(const supervisor::Report& report) {
     Set(offer.shape, out->mutable_shape());
     out->set_count(offer.count);
     out->set_waiting(offer.waiting);
+    out->set_running(offer.running);
   }
   for (const MoveId& id : report.taken) Set(id, message.add_taken());
   return message;
@@ -131,6 +139,8 @@ supervisor::Report FromProto(const pb::ServerReport& message) {
                              .workers = queue.workers(),
                              .capacity = queue.capacity(),
                              .mean = Duration(queue.mean_ns())});
+    for (const pb::Leaver& leaver : queue.leaver())
+      report.queues.back().leavers.push_back({Duration(leaver.left_ns()), Duration(leaver.stands_ns())});
   }
   for (const pb::KindPace& pace : message.pace()) {
     // What is no number, or none that can be, is no pace.
@@ -142,7 +152,7 @@ supervisor::Report FromProto(const pb::ServerReport& message) {
   if (message.ends_in_ns() > 0) report.ends_in = Duration(message.ends_in_ns() - 1);
   for (const pb::OfferUnderWay& offer : message.offer())
     report.offers.push_back(
-        {IdOf(offer.id()), PartId(offer.to()), ShapeOf(offer.shape()), offer.count(), offer.waiting()});
+        {IdOf(offer.id()), PartId(offer.to()), ShapeOf(offer.shape()), offer.count(), offer.waiting(), offer.running()});
   for (const pb::MoveNumber& id : message.taken()) report.taken.push_back(IdOf(id));
   return report;
 }
@@ -377,7 +387,9 @@ Status OtherServers::Take(uint32_t part, const pb::BetweenServers& message) {
             .shape = ShapeOf(asked.shape()),
             .count = asked.count(),
             .keep = asked.keep(),
-            .waiting = asked.waiting()});
+            .waiting = asked.waiting(),
+            .running = asked.running(),
+            .least_left = Duration(asked.least_left_ns())});
   }
   if (message.has_passed()) HARROW_RETURN_IF_ERROR(TakePassed(part, message.passed()));
   if (message.ping_ns() != 0) {
@@ -503,9 +515,47 @@ void OtherServers::AddQueues(supervisor::Report* report) const {
                               .capacity = double(queue.workers),
                               .mean = known ? FromSeconds(times->second.second / double(times->second.first)) : Duration(0)});
   }
+  for (const Leaving& each : Leavers()) {
+    for (supervisor::QueueState& queue : report->queues) {
+      if (queue.shape == each.shape && queue.leavers.size() < supervisor::kMostLeavers) queue.leavers.push_back(each.leaver);
+    }
+  }
   report->waiting = driver_.scheduler().counts().waiting;
   report->draining = driver_.interrupted() || driver_.draining();
   if (const auto end = driver_.end_time()) report->ends_in = std::max(*end - hooks_.now().wall, Duration(0));
+}
+
+/// Those that run and could go on elsewhere, the one with the most left first. What is left: what tasks of its kind have taken, less what it
+/// has; where none has ended, or it has taken longer already, as much again as it has taken.
+std::vector<OtherServers::Leaving> OtherServers::Leavers() const {
+  constexpr double kEnough = 3;  // tasks
+  constexpr double kLeast = 0.1;
+  std::vector<Leaving> leavers;
+  for (const auto& [running, ran] : driver_.Checkpointers(hooks_.now())) {
+    if (moving_.contains(running.task)) continue;
+    Duration left = ran;
+    if (const auto pace = paces_.find(graph_.kind(running.task).value); pace != paces_.end() && pace->second.count >= kEnough) {
+      const Duration mean = FromSeconds(pace->second.seconds / pace->second.count);
+      if (ran < mean) left = std::max(mean - ran, FromSeconds(kLeast * Seconds(mean)));
+    }
+    // What is written is read again.
+    leavers.push_back({running.task, running.shape, {.left = left, .stands = 2 * running.takes}});
+  }
+  std::stable_sort(leavers.begin(), leavers.end(), [](const Leaving& a, const Leaving& b) { return a.leaver.left > b.leaver.left; });
+  return leavers;
+}
+
+/// The one with the most left is asked for a checkpoint.
+void OtherServers::SendRunning(const supervisor::MoveRequest& request) {
+  for (const Leaving& each : Leavers()) {
+    if (each.shape != request.shape) continue;
+    if (each.leaver.left < request.least_left || !driver_.MakeMovable(hooks_.now(), each.task).ok()) return;
+    os::LogInfo(StrCat("task ", Printable(graph_.TaskName(each.task), 60), " is to go on in allocation ", request.to.value, ", which is faster and idle: it would have taken ",
+                       FormatDuration(each.leaver.left), " here"));
+    moving_[each.task] = request.to.value;
+    advised_[each.task] = request;
+    return GoOnMoving();
+  }
 }
 
 void OtherServers::TellLoad(pb::Progress* progress) const {
@@ -531,7 +581,9 @@ supervisor::Report OtherServers::ReportNow() {
   report.paces = PacesNow();
   // Each is told at least once, though it may be over already.
   for (const auto& [number, what] : following_)
-    report.offers.push_back({what.move, PartId(what.to), what.shape, what.count, what.waiting});
+    report.offers.push_back({what.move, PartId(what.to), what.shape, what.count, what.waiting, what.running});
+  std::erase_if(advised_, [this](const auto& each) { return !moving_.contains(each.first); });
+  for (const auto& [task, request] : advised_) report.offers.push_back({request.id, request.to, request.shape, 1, false, true});
   std::erase_if(following_, [this](const auto& each) { return !moves_.out().contains(each.first); });
   std::erase_if(taken_, [&](const auto& each) { return each.first + kRemembered < now; });
   for (const auto& [when, id] : taken_) report.taken.push_back(id);
@@ -625,22 +677,38 @@ void OtherServers::GoOnMoving() {
   }
   for (auto& [part, tasks] : ready) {
     std::sort(tasks.begin(), tasks.end());
+    std::vector<TaskId> by_hand;
+    for (const TaskId task : tasks) {
+      const auto advised = advised_.find(task);
+      if (advised == advised_.end()) {
+        by_hand.push_back(task);
+        continue;
+      }
+      Give(advised->second, {task});
+      advised_.erase(advised);
+    }
     std::vector<Tried> tried;
-    std::vector<TaskId> taken = driver_.TakeOut(hooks_.now(), tasks, &tried);
+    std::vector<TaskId> taken = by_hand.empty() ? by_hand : driver_.TakeOut(hooks_.now(), by_hand, &tried);
     if (!taken.empty()) moves_.Give(part, std::move(taken), std::move(tried));
   }
 }
 
 void OtherServers::Follow(const supervisor::MoveRequest& request) {
   if (!obedience_.Take(request.id) || !connected_.contains(request.to.value)) return;
+  if (request.running) return SendRunning(request);
   const std::vector<TaskId> wanted = request.waiting ? driver_.WaitingTasks(request.count)
                                                      : driver_.MovableTasks(request.shape, request.count, request.keep);
+  Give(request, wanted);
+}
+
+/// As far as they may go.
+void OtherServers::Give(const supervisor::MoveRequest& request, const std::vector<TaskId>& wanted) {
   std::vector<Tried> tried;
   std::vector<TaskId> tasks = driver_.TakeOut(hooks_.now(), wanted, &tried);
   if (tasks.empty()) return;
   const uint64_t count = tasks.size();
   const uint64_t number = moves_.Give(request.to.value, std::move(tasks), std::move(tried));
-  following_[number] = {request.id, request.to.value, request.shape, count, request.waiting};
+  following_[number] = {request.id, request.to.value, request.shape, count, request.waiting, request.running};
 }
 
 }  // namespace harrow::server

@@ -110,7 +110,13 @@ class OtherServers {
     uint32_t to = 0;
     Shape shape;
     uint64_t count = 0;
-    bool waiting = false;
+    bool waiting = false, running = false;
+  };
+  /// A task that runs, and what the supervisor is told of it.
+  struct Leaving {
+    TaskId task;
+    Shape shape;
+    supervisor::Leaver leaver;
   };
   struct Decision {
     uint64_t sequence;
@@ -131,6 +137,9 @@ class OtherServers {
   std::vector<supervisor::Pace> PacesNow();
   void Advise(const supervisor::Event& event);
   void Follow(const supervisor::MoveRequest& request);
+  void SendRunning(const supervisor::MoveRequest& request);
+  void Give(const supervisor::MoveRequest& request, const std::vector<TaskId>& wanted);
+  std::vector<Leaving> Leavers() const;
   void Take(uint32_t part, const pb::ServerReport& message);
   Status CheckTasks(const pb::BetweenServers& message);
 
@@ -147,6 +156,7 @@ class OtherServers {
   std::map<uint32_t, Duration> delays_;  // one way
   std::map<uint32_t, uint64_t> epochs_;  // of other servers
   std::map<TaskId, uint32_t> moving_;  // to that part
+  std::map<TaskId, supervisor::MoveRequest> advised_;  // of these, what the supervisor asked for, until they are given
   std::map<uint64_t, Following> following_;  // by the number of the offer
   std::vector<std::pair<Time, supervisor::MoveId>> taken_;
   std::map<OfferId, supervisor::MoveId> coming_;  // offers that are not taken yet

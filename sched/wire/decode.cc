@@ -211,6 +211,9 @@ Status Decode(std::string_view bytes, pb::BetweenServers* out) {
     HARROW_RETURN_IF_ERROR(Check(queue.shape()));
     if (!(queue.capacity() >= 0 && queue.capacity() < kMostCapacity) || queue.mean_ns() < 0)
       return Wrong("a queue that is none");
+    for (const pb::Leaver& leaver : queue.leaver()) {
+      if (leaver.left_ns() < 0 || leaver.stands_ns() < 0) return Wrong("a task with less than no time left");
+    }
   }
   for (const pb::OfferUnderWay& offer : out->report().offer()) HARROW_RETURN_IF_ERROR(Check(offer.shape()));
   for (const pb::MoveAsked& asked : out->asked()) {

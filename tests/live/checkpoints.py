@@ -179,6 +179,25 @@ def test_moved_between_allocations_and_drained(directory, program):
         check_no_checkpoints_left(f"{directory}/r")
 
 
+def test_what_runs_goes_to_a_faster_allocation(directory, program):
+    """Two long tasks run in an allocation that is four times slower than the one that joins, and has nothing left to do."""
+    slow = COUNTER.replace("time.sleep(0.02)", "time.sleep(0.02 * (4 if os.environ.get('PART') == '0' else 1))")
+    write(f"{directory}/counter.py", slow)
+    flow = task("a", 900, 'checkpoint_time = "500ms"\npriority = 9') + task("b", 900, 'checkpoint_time = "500ms"\npriority = 9')
+    flow += '[[task]]\nname = "w-{i}"\nkind = "warm"\neach = { i = "1-160" }\ncommand = "if test $PART = 0; then sleep 0.8; else sleep 0.2; fi"\n'
+    with Run(directory, program, flow, 4) as run:
+        wait_for(lambda: attempts(directory, "a") and attempts(directory, "b"))
+        run.join(4)
+        wait_for(lambda: len(attempts(directory, "a")) > 1 and len(attempts(directory, "b")) > 1)
+        run.wait(0, 0)
+        for name in ("a", "b"):
+            check_value(directory, name, 900)
+            parts = [line.split(" ")[3] for line in lines_of(f"{directory}/{name}.out.log")]
+            same(parts, ["0", "1"], "it went there, and stayed")
+        check("which is faster and idle" in open(f"{directory}/r/0/log/server.log").read())
+    check_no_checkpoints_left(f"{directory}/r")
+
+
 def test_programs_that_do_it_badly(directory, program):
     """Deaf ones go on; who leaves nothing begins anew, or goes on from what there was; and it is said."""
     prepared(directory)

@@ -59,6 +59,7 @@ void Dump(const pb::Request& request) {
   const std::string images = OfCaller(request.opts().images_dir_fd()), process = "/proc/" + std::to_string(request.opts().pid());
   if (how == "refuses") return Refuse(request, "inet: Connected TCP socket, consider using --tcp-established option.");
   if (how == "dies") _exit(1);
+  if (how == "hangs") pause();
   kill(request.opts().pid(), SIGSTOP);
   std::ofstream(images + "/command", std::ios::binary) << ReadAll(process + "/cmdline");
   std::ofstream(images + "/directory") << fs::read_symlink(process + "/cwd").native();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <variant>
 #include <vector>
 
@@ -73,6 +74,10 @@ struct Cancelled {
 struct CheckpointAsked {
   AttemptId attempt;
 };
+/// It was asked, and says that it will not leave one. The slot's thread knows why.
+struct CheckpointRefused {
+  uint32_t slot;
+};
 /// All attempts are to end for that reason, and those that are sent from now on.
 struct Closed {
   End reason = End::kInterrupted;
@@ -112,7 +117,7 @@ struct RunUntil {
 /// Answer to WakeAt; may come unasked.
 struct TimeCame {};
 
-using Event = std::variant<Sent, InputArrived, TakenBack, Cancelled, CheckpointAsked, Closed, ProcessStarted, ProcessEnded,
+using Event = std::variant<Sent, InputArrived, TakenBack, Cancelled, CheckpointAsked, CheckpointRefused, Closed, ProcessStarted, ProcessEnded,
                            Settled, MemorySeen, DiskLimitReached, RunUntil, TimeCame>;
 
 // --- actions
@@ -143,6 +148,7 @@ struct AskCheckpoint {
 struct CheckpointLate {
   AttemptId attempt;
   uint32_t tag = 0;
+  std::optional<uint32_t> refused{};  // by the process of that slot, before the time was over
 };
 /// It was not given to slots, and never will be.
 struct Returned {

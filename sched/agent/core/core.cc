@@ -385,11 +385,17 @@ void Core::Ask(uint32_t entry) {
   }
 }
 
+void Core::On(const CheckpointRefused& event) {
+  const Slot* const slot = Known(event.slot);
+  if (slot == nullptr || !Busy(*slot) || slot->ended || entries_[slot->entry].answer == Time::max()) return;
+  GiveUpAsking(slot->entry, event.slot);
+}
+
 /// Where some of its processes have ended the others wait for these.
-void Core::GiveUpAsking(uint32_t entry) {
+void Core::GiveUpAsking(uint32_t entry, std::optional<uint32_t> refused) {
   Entry& e = entries_[entry];
   e.answer = Time::max();
-  actions_->push_back(CheckpointLate{e.attempt, e.tag});
+  actions_->push_back(CheckpointLate{e.attempt, e.tag, refused});
   if (e.running < e.needs.processes) return EndGiven(entry, End::kLost, false);
   if (e.needs.checkpoint_every > Duration(0)) e.ask = now_ + e.needs.checkpoint_every;
 }

@@ -119,6 +119,7 @@ class Core {
   void On(const TakenBack& event);
   void On(const Cancelled& event);
   void On(const CheckpointAsked& event);
+  void On(const CheckpointRefused& event);
   void On(const Closed& event);
   void On(const ProcessStarted& event);
   void On(const ProcessEnded& event);
@@ -157,7 +158,7 @@ class Core {
   /// For a checkpoint, unless it is being asked or ended.
   void Ask(uint32_t entry);
   /// The question was in vain.
-  void GiveUpAsking(uint32_t entry);
+  void GiveUpAsking(uint32_t entry, std::optional<uint32_t> refused = {});
   /// Calls `action` with the slot of each of its processes.
   template <class F>
   void ForEachSlotOf(uint32_t entry, F action) const;

@@ -7,14 +7,17 @@
 // full disk): it is lost, so that its task goes on from the checkpoint before. Who writes by itself may have left one however it ended.
 //
 // A task that CRIU dumps has a process before it that is asked instead, and ends with that status when there is an image (`harrow hold`,
-// criu/hold.cc). Where CRIU does not work the task runs without checkpoints. An image that cannot be restored is tried three times, as
-// it may be this node that cannot: then the one before it counts.
+// criu/hold.cc). Where CRIU does not work the task runs without checkpoints. An image that cannot be restored is tried twice, as
+// it may be this node that cannot: then the one before it counts, and where there is none it begins anew, and is not dumped again.
 #include "agent/steps/checkpoint.h"
 
 #include <charconv>
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <utility>
 
 #include "agent/steps/gang.h"
@@ -58,6 +61,8 @@ Status Checkpoint::Prepare(Launch* launch, TaskResult* result) {
   const CheckpointSpec& spec = task.profile->spec().checkpoint;
   checkpoints_.reset();
   beats_ = restarted_ = false;
+  image_status_ = 0;
+  refusal_.clear();
   const std::string& run = task.profile->base().common().run_dir;
   if (!spec.on || task.checkpoints.empty() || run.empty()) return {};
   if (spec.criu) return PrepareForCriu(launch, result);
@@ -82,13 +87,19 @@ Status Checkpoint::PrepareForCriu(Launch* launch, TaskResult* result) {
   auto checkpoints = std::make_unique<migrate::Checkpoints>(
       directory, migrate::Checkpoints::Rules{.files = {}, .unpacked = StrCat(place_.empty() ? directory : place_, "/images.", slot_)}, to_end_);
   bool first = false;
+  if (checkpoints->IsGivenUp()) {
+    checkpoints_ = std::move(checkpoints);  // to be removed when the task is done
+    return {};
+  }
   Status works = criu_ == nullptr ? Status(Code::kUnavailable, "this agent has none") : criu_->Works(&first);
   if (works.ok() && launch->task.sandbox)
     works = Status(Code::kUnavailable, "it runs in a sandbox, which no other node has; --files shared is wanted for it");
   if (!works.ok()) {
     if (!checkpoints->Restart().empty()) {
       result->end = End::kLost;
-      return Status(Code::kUnavailable, StrCat("it has an image to go on from, and CRIU does not work here: ", works.message()));
+      const std::string why = StrCat("it has an image to go on from, and CRIU does not work here: ", works.message());
+      tell_(StrCat("task ", NameOfTask(task), ": ", why));
+      return Status(Code::kUnavailable, why);
     }
     if (first || task.sandbox)
       tell_(StrCat("task ", NameOfTask(task), " and others with checkpoint = \"criu\" run without checkpoints here: ", works.message()));
@@ -100,22 +111,45 @@ Status Checkpoint::PrepareForCriu(Launch* launch, TaskResult* result) {
   checkpoints_ = std::move(checkpoints);
   restarted_ = !begun->restart.empty();
   criu_asked_ = false;
+  image_status_ = spec.status;
   trouble_ = checkpoints_->trouble();
-  launch->checkpoint.holder = criu_->Words(
-      {.images = checkpoints_->files_directory(), .trouble = trouble_, .restore = begun->restart}, spec.signal, spec.status);
+  launch->checkpoint.holder = criu_->Words({.images = checkpoints_->files_directory(), .trouble = trouble_, .restore = begun->restart},
+                                           {.signal = spec.signal, .status = spec.status, .limit = spec.time * 8 / 10});  // before it is given up
   return {};
+}
+
+Status Checkpoint::HandOn(Launch* launch) {
+  if (launch->checkpoint.holder.empty()) return {};
+  std::string text;
+  for (char* const* entry = launch->request.envp; *entry != nullptr; ++entry) text.append(*entry).append(1, '\0');
+  // No name, so that nobody else reads it; and no word of a command line, which all can.
+  environment_fd_ = os::Fd(memfd_create("environment", MFD_CLOEXEC));
+  if (environment_fd_.get() < 0 || write(environment_fd_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+    return Status(Code::kUnavailable, StrCat("its environment cannot be handed on: ", strerror(errno)));
+  own_environment_ = {StrCat(criu::kEnvironmentFd, "=", environment_fd_.get())};
+  own_pointers_ = {own_environment_.front().data()};
+  for (char** entry = environ; *entry != nullptr; ++entry) own_pointers_.push_back(*entry);
+  own_pointers_.push_back(nullptr);
+  launch->request.envp = own_pointers_.data();
+  launch->request.kept_fd = environment_fd_.get();
+  return {};
+}
+
+bool Checkpoint::HasImage(bool exited, int code) const {
+  return checkpoints_ && image_status_ != 0 && exited && code == image_status_ && criu::HasHeld(checkpoints_->files_directory());
 }
 
 bool Checkpoint::AskCriu(const LocalTask& task, pid_t pid) {
   const CheckpointSpec& spec = task.profile->spec().checkpoint;
+  refusal_ = image_status_ == 0 ? "it runs without" : "";
+  if (image_status_ == 0) return true;
   if (!criu_asked_) {
     criu_asked_ = Catches(pid, spec.signal) && kill(pid, spec.signal) == 0;
     return false;  // what comes of it is looked for
   }
-  const std::string trouble = TakeTrouble(criu::kNoImage);
-  if (trouble.empty()) return false;
+  refusal_ = TakeTrouble(criu::kNoImage);
+  if (refusal_.empty()) return false;
   criu_asked_ = false;
-  tell_(StrCat("task ", NameOfTask(task), " goes on, and has left no checkpoint: ", trouble));
   return true;
 }
 
@@ -132,15 +166,18 @@ void Checkpoint::JudgeRestore(const LocalTask& task, TaskResult* result) {
   if (const std::string lost = TakeTrouble(criu::kLostProcess); !lost.empty()) {
     result->end = End::kLost;
     result->message = StrCat("it was lost as its image was made: ", lost);
+    tell_(StrCat("task ", NameOfTask(task), ": ", result->message));
     return;
   }
   const std::string trouble = TakeTrouble(criu::kNoProcess);
   if (trouble.empty()) return;
   result->end = End::kLost;
   result->message = StrCat(restarted_ ? "its image cannot be restored: " : "it cannot be started so that CRIU could dump it: ", trouble);
-  if (!restarted_) return;
-  const Result<bool> dropped = checkpoints_->CountFailure();
-  if (dropped.ok() && *dropped) result->message += "; that was tried often enough, and the checkpoint before it counts, or it begins anew";
+  if (restarted_) {
+    const Result<bool> dropped = checkpoints_->CountFailure();
+    if (dropped.ok() && *dropped)
+      result->message += "; that was tried often enough, and the checkpoint before it counts, or it begins anew and CRIU dumps it no more";
+  }
   tell_(StrCat("task ", NameOfTask(task), ": ", result->message));
 }
 
@@ -162,8 +199,8 @@ void Checkpoint::SetVariables(Launch* launch, const std::string& restart) const 
 
 bool Checkpoint::Ask(const LocalTask& task, pid_t pid) {
   const CheckpointSpec& spec = task.profile->spec().checkpoint;
-  if (!checkpoints_) return true;
   if (spec.criu) return AskCriu(task, pid);
+  if (!checkpoints_) return true;
   if (spec.ask == CheckpointSpec::Ask::kFile) {
     const Status asked = checkpoints_->Ask();
     if (!asked.ok()) tell_(StrCat("task ", NameOfTask(task), " cannot be asked for a checkpoint: ", asked.message()));

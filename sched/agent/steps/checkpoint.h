@@ -8,6 +8,7 @@
 #include "agent/steps/criu_tool.h"
 #include "agent/steps/step.h"
 #include "migrate/checkpoints.h"
+#include "os/posix_files.h"
 
 namespace harrow::agent {
 
@@ -26,6 +27,13 @@ class Checkpoint : public Step {
   void Find(Launch* launch);
   /// Asks the attempt whose process is `pid`, which has not been reaped. False: nobody in it would hear the question yet.
   bool Ask(const LocalTask& task, pid_t pid);
+  /// Why the last question will have no answer; empty: it may have one.
+  const std::string& refusal() const { return refusal_; }
+  /// Of a task that CRIU dumps and that ended so: there is an image of it.
+  bool HasImage(bool exited, int code) const;
+  /// Of such a task: the process that holds it has the agent's environment, and hands the task's on.
+  Status HandOn(Launch* launch);
+  void CloseOwnEnd() { environment_fd_ = os::Fd(); }
   /// The attempt runs; to be told now and then where this is so.
   bool beats() const { return beats_; }
   void Beat() { checkpoints_->Beat(); }
@@ -47,6 +55,11 @@ class Checkpoint : public Step {
   std::unique_ptr<migrate::Checkpoints> checkpoints_;  // of the attempt that is prepared
   bool beats_ = false;
   bool restarted_ = false;
+  os::Fd environment_fd_;
+  std::vector<std::string> own_environment_;
+  std::vector<char*> own_pointers_;
+  std::string refusal_;
+  int image_status_ = 0;    // of a task that CRIU dumps; 0: it dumps none
   std::string trouble_;     // the file where a task's holder notes what CRIU says
   bool criu_asked_ = false;
 };

@@ -12,6 +12,9 @@ namespace harrow::agent {
 enum class CommandForm : uint8_t { kWords = 0, kArgv = 1, kShell = 2, kNone = 3, kAssigned = 4 };
 
 /// How tasks write checkpoints, as graph::Checkpointing tells it; numbers as there.
+/// What asks the process that holds a task for CRIU: a signal that nobody sends for anything else.
+inline constexpr int kAskHolder = 40;
+
 struct CheckpointSpec {
   enum class Ask : uint8_t { kSignal = 0, kFile = 1, kNone = 2 };
   bool on = false;

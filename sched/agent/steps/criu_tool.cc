@@ -1,5 +1,6 @@
 #include "agent/steps/criu_tool.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -49,9 +50,12 @@ Status CriuTool::Try() const {
   return Status(Code::kUnavailable, said.empty() ? "it cannot be tried" : Printable(said, 300));
 }
 
-std::vector<std::string> CriuTool::Words(const Paths& paths, int signal, int status) const {
-  std::vector<std::string> words = {harrow_,     "hold",          "--criu",  criu_,          "--images", paths.images,
-                                    "--trouble", paths.trouble,   "--signal", StrCat(signal), "--status", StrCat(status)};
+std::vector<std::string> CriuTool::Words(const Paths& paths, const Question& question) const {
+  std::vector<std::string> words = {harrow_,    "hold",     "--criu",
+                                    criu_,      "--images", paths.images,
+                                    "--trouble", paths.trouble, "--signal",
+                                    StrCat(question.signal), "--status", StrCat(question.status),
+                                    "--limit", StrCat(std::max<int64_t>(1, question.limit.count() / 1'000'000))};
   if (!paths.restore.empty()) words.insert(words.end(), {"--restore", paths.restore});
   words.push_back("--");
   return words;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/time.h"
 
 namespace harrow::agent {
 
@@ -25,8 +26,13 @@ class CriuTool {
     std::string trouble;  // a file: why there is none
     std::string restore;  // the image there is gone on from; empty: the command is started
   };
+  struct Question {
+    int signal = 0;
+    int status = 0;  // of who has left an image
+    Duration limit{0};
+  };
   /// The words before those of the command.
-  std::vector<std::string> Words(const Paths& paths, int signal, int status) const;
+  std::vector<std::string> Words(const Paths& paths, const Question& question) const;
 
  private:
   Status Try() const;

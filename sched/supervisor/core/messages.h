@@ -25,6 +25,14 @@ struct MoveId {
 
 // --- what a server tells
 
+/// A task that runs at a server, writes checkpoints, and is not to leave already.
+struct Leaver {
+  // It will run so long still where it is, as far as is known.
+  Duration left{0};
+  // For that long nothing of it runs when it goes on elsewhere: its checkpoint is made, and read again.
+  Duration stands{0};
+};
+
 /// The tasks of one shape at a server, and what it can do for such tasks.
 struct QueueState {
   Shape shape = {};
@@ -41,7 +49,10 @@ struct QueueState {
   Duration mean{0};
   // What must be brought to where one runs, on average, and is not there everywhere.
   double bytes = 0;
+  // The kMostLeavers with the most left, by what is left, falling.
+  std::vector<Leaver> leavers = {};
 };
+inline constexpr size_t kMostLeavers = 16;
 
 /// How long tasks of a kind took at a server lately, whatever else its nodes did. Kinds are numbered alike by all
 /// servers of a run.
@@ -57,7 +68,7 @@ struct Offer {
   PartId to = {};
   Shape shape = {};
   uint64_t count = 0;
-  bool waiting = false;  // as it was asked for (MoveRequest)
+  bool waiting = false, running = false;  // as it was asked for (MoveRequest)
 };
 
 /// What a server tells its supervisor each period. Of two the one with the larger (server_epoch, number) is
@@ -93,7 +104,8 @@ struct Report {
 
 /// `from` is to offer `to` so many of its ready tasks of the shape, but keep as many as `keep`: these begin
 /// before the others could have come. It gives what it has. `waiting`: tasks that wait for others instead,
-/// of any shape.
+/// of any shape. `running`: one that runs and writes checkpoints, with at least `least_left` left; it is under way (Offer) from when it is
+/// asked for a checkpoint.
 struct MoveRequest {
   MoveId id = {};
   PartId from = {}, to = {};
@@ -101,6 +113,8 @@ struct MoveRequest {
   uint64_t count = 0;
   uint64_t keep = 0;
   bool waiting = false;
+  bool running = false;
+  Duration least_left{0};
 };
 
 struct Reported {

@@ -20,6 +20,10 @@
 // there. What each should have is then of all that it has, running tasks included: of two servers with no
 // ready task the one with idle slots comes first. Each task that goes lets the giver's last one begin 1 / R
 // sooner, and takes the time of its files.
+//
+// Beyond the paper, too: where a server has slots without tasks and nothing ready comes to it, what runs at a slower one and writes checkpoints goes
+// there, if that pays. It pays when the task would be over sooner by more than the time for which it stands, and by a tenth of what is
+// left: what is left is a guess, and a task is not to go to and fro. One task a request, as each leaves its node at a time of its own.
 
 #include "supervisor/core/supervisor.h"
 
@@ -100,7 +104,7 @@ void Supervisor::Learn(Time now, const Report& report) {
     if (taker != parts_.end() && Contains(taker->second.report.taken, offer.id)) continue;
     if (ended_.contains(offer.to) && taker == parts_.end()) continue;
     if (offer.to == report.part) continue;
-    Open(offer.id, {report.part, offer.to, offer.shape, offer.count, offer.waiting, true, now});
+    Open(offer.id, {report.part, offer.to, offer.shape, offer.count, offer.waiting, offer.running, true, now});
   }
   if (report.obeys != epoch_) return;
   for (const MoveId& id : std::vector<MoveId>(parts_.at(report.part).giving)) {
@@ -127,7 +131,7 @@ void Supervisor::On(Time, const PartEnded& event) {
 }
 
 void Supervisor::Count(const Move& move, int sign) {
-  if (move.waiting) return;
+  if (move.waiting || move.running) return;
   const auto count = sign * static_cast<int64_t>(move.count);
   expected_[move.to][move.shape] += count;
   if (!move.offered) expected_[move.from][move.shape] -= count;
@@ -235,6 +239,9 @@ void Supervisor::Balance(Time now, std::vector<Action>* actions) {
   if (present.size() < 2) return;
   MeasureSpeeds(present);
   for (const Shape& shape : shapes) BalanceShape(now, shape, present, actions);
+  if (options_.worth_only) {
+    for (const Shape& shape : shapes) GiveRunning(now, shape, present, actions);
+  }
   GiveWaiting(now, present, actions);
 }
 
@@ -311,6 +318,50 @@ std::vector<int64_t> Supervisor::AmountsOf(const Shape& shape, const std::vector
   return amounts;
 }
 
+bool Supervisor::Pays(const Part& from, const Part& to, const Shape& shape, const Leaver& leaver) const {
+  constexpr double kLeast = 0.1;  // of what is left
+  const QueueState& giver = *QueueOf(from.report, shape);
+  const QueueState& taker = *QueueOf(to.report, shape);
+  if (giver.workers == 0 || taker.workers == 0) return false;
+  const double here = CapacityOf(from, giver) / giver.workers, there = CapacityOf(to, taker) / taker.workers;
+  if (here <= 0 || there <= 0) return false;
+  const double left = Seconds(leaver.left), stands = Seconds(leaver.stands + MoveTime(from, to));
+  const double over = left * here / there + stands;
+  if (to.report.ends_in && over >= Seconds(*to.report.ends_in)) return false;
+  return left - over > std::max(stands, kLeast * left);
+}
+
+void Supervisor::GiveRunning(Time now, const Shape& shape, const std::vector<PartId>& present, std::vector<Action>* actions) {
+  std::map<PartId, size_t> gone;  // of the leavers of each, those that were asked for in this round
+  for (const PartId id : present) {
+    const Part& to = parts_.at(id);
+    const QueueState* const taker = QueueOf(to.report, shape);
+    if (taker == nullptr || to.report.draining || taker->ready > 0) continue;
+    const auto come = std::count_if(moves_.begin(), moves_.end(), [&](const auto& each) {
+      return each.second.running && each.second.to == id && each.second.shape == shape;
+    });
+    int64_t idle = static_cast<int64_t>(taker->workers) - static_cast<int64_t>(taker->in_flight) - come - std::max<int64_t>(0, Expected(id, shape));
+    while (idle > 0) {
+      PartId from;
+      for (const PartId other : present) {
+        const QueueState* const giver = QueueOf(parts_.at(other).report, shape);
+        if (other == id || giver == nullptr || giver->leavers.size() <= gone[other]) continue;
+        // Those that were asked for before are not told as such before the next report.
+        if (std::any_of(parts_.at(other).giving.begin(), parts_.at(other).giving.end(),
+                        [&](const MoveId& open) { return moves_.at(open).running && !moves_.at(open).offered && gone[other] == 0; }))
+          continue;
+        const Leaver& leaver = giver->leavers[gone[other]];
+        if (!Pays(parts_.at(other), to, shape, leaver)) continue;
+        if (!from || leaver.left > QueueOf(parts_.at(from).report, shape)->leavers[gone[from]].left) from = other;
+      }
+      if (!from) break;
+      const Leaver& leaver = QueueOf(parts_.at(from).report, shape)->leavers[gone[from]++];
+      Ask(now, {.from = from, .to = id, .shape = shape, .count = 1, .running = true, .least_left = leaver.left / 2}, actions);
+      --idle;
+    }
+  }
+}
+
 /// What waits for others at a server that is to be empty goes to the largest of those that stay.
 void Supervisor::GiveWaiting(Time now, const std::vector<PartId>& present, std::vector<Action>* actions) {
   const auto capacity_of = [&](PartId id) {
@@ -335,7 +386,7 @@ void Supervisor::GiveWaiting(Time now, const std::vector<PartId>& present, std::
 
 void Supervisor::Ask(Time now, MoveRequest request, std::vector<Action>* actions) {
   request.id = {epoch_, next_++};
-  Open(request.id, {request.from, request.to, request.shape, request.count, request.waiting, false, now});
+  Open(request.id, {request.from, request.to, request.shape, request.count, request.waiting, request.running, false, now});
   ++asked_moves_;
   asked_tasks_ += request.count;
   actions->push_back(request);
@@ -354,7 +405,7 @@ std::string Supervisor::FindBroken() const {
     if (from == parts_.end() || !Contains(from->second.giving, id))
       return StrCat("move ", id.number, " has no giver");
     ++giving[move.from];
-    if (move.waiting) continue;
+    if (move.waiting || move.running) continue;
     expected[move.to][move.shape] += static_cast<int64_t>(move.count);
     if (!move.offered) expected[move.from][move.shape] -= static_cast<int64_t>(move.count);
   }

@@ -78,6 +78,7 @@ class Supervisor {
     Shape shape;
     uint64_t count = 0;
     bool waiting = false;
+    bool running = false;
     bool offered = false;  // the giver has told of it: `count` tasks are on their way
     Time told{};           // when anybody told of it, or it was asked for
   };
@@ -95,6 +96,10 @@ class Supervisor {
   /// Who gives or gets how many; those who get may want more than others give.
   std::vector<int64_t> AmountsOf(const Shape& shape, const std::vector<PartId>& present,
                                  std::span<const Side> sides) const;
+  /// What runs goes to a faster server where that pays and slots have nothing.
+  void GiveRunning(Time now, const Shape& shape, const std::vector<PartId>& present, std::vector<Action>* actions);
+  /// Whether it would be over so much sooner there that its checkpoint is worth it.
+  bool Pays(const Part& from, const Part& to, const Shape& shape, const Leaver& leaver) const;
   void GiveWaiting(Time now, const std::vector<PartId>& present, std::vector<Action>* actions);
   void Ask(Time now, MoveRequest request, std::vector<Action>* actions);
   double RateAt(const Part& part, const QueueState& queue) const;

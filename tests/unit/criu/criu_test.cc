@@ -6,6 +6,9 @@
 #include <gtest/gtest.h>
 #include <iterator>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -37,6 +40,7 @@ class OpenFilesTest : public testing::Test {
   }
   ~OpenFilesTest() override {
     for (const int fd : fds_) close(fd);
+    for (void* const at : mapped_) munmap(at, 5);
     fs::remove_all(top_);
   }
 
@@ -57,75 +61,144 @@ class OpenFilesTest : public testing::Test {
     std::vector<std::string> found;
     for (const pb::OpenFile& file : held_.file()) {
       if (file.path().starts_with(top_ + "/"))
-        found.push_back(StrCat(file.path().substr(top_.size() + 1), " ", file.size(), (file.flags() & O_APPEND) != 0 ? " append" : ""));
+        found.push_back(StrCat(file.path().substr(top_.size() + 1), " ", file.size()));
     }
     std::sort(found.begin(), found.end());
     return found;
   }
-  pb::Held Held(const std::string& name, int64_t size, int flags) const {
+  pb::Held Held(const std::string& name, int64_t size) const {
     pb::Held held;
     pb::OpenFile* const file = held.add_file();
+    struct stat st {};
+    stat(Path(name).c_str(), &st);
     file->set_path(Path(name));
     file->set_size(size);
-    file->set_flags(flags);
+    file->set_inode(st.st_ino);
     return held;
+  }
+  /// An image of open files, as CRIU writes it: of these names, and a pipe between them.
+  void WriteImage(const std::vector<std::pair<std::string, uint64_t>>& files) const {
+    std::string text("\x19\x43\x56\x54\x38\x31\x30\x56", 8);
+    const auto add = [&](const pb::FileEntry& entry) {
+      const std::string bytes = entry.SerializeAsString();
+      const auto size = static_cast<uint32_t>(bytes.size());
+      text.append(reinterpret_cast<const char*>(&size), sizeof size).append(bytes);
+    };
+    uint32_t id = 0;
+    for (const auto& [name, size] : files) {
+      pb::FileEntry entry;
+      entry.set_type(1);
+      entry.set_id(++id);
+      entry.mutable_reg()->set_name(name);
+      entry.mutable_reg()->set_size(size);
+      // What is not looked at: its flags (2), of a file; and the pipe (13) of another entry.
+      entry.mutable_reg()->mutable_unknown_fields()->append("\x10\x07");
+      add(entry);
+      pb::FileEntry pipe;
+      pipe.set_type(2);
+      pipe.set_id(++id);
+      pipe.mutable_unknown_fields()->append("\x6a\x01x");
+      add(pipe);
+    }
+    std::ofstream(Path("files.img"), std::ios::binary) << text;
   }
 
   std::string top_;
   std::vector<int> fds_;
+  std::vector<void*> mapped_;
   pb::Held held_;
 };
 
 TEST_F(OpenFilesTest, ThoseOpenForWritingAreFoundOnce) {
   using Names = std::vector<std::string>;
-  for (const char* name : {"read", "written", "appended", "mapped", "gone"}) Write(name, "12345");
+  const std::string strange = "line\nfeed", deleted = "not (deleted)";
+  for (const std::string& name : {std::string("read"), std::string("written"), std::string("mapped"), std::string("gone"), strange, deleted}) Write(name, "12345");
   Open("read", O_RDONLY);
   Open("written", O_WRONLY);
   Open("written", O_RDWR);
-  Open("appended", O_WRONLY | O_APPEND);
+  Open(deleted, O_WRONLY | O_APPEND);
   Open("gone", O_WRONLY);
   fs::remove(Path("gone"));
-  EXPECT_EQ(Found(), (Names{"appended 5 append", "written 5"}));
-  // Who also writes elsewhere than at the end is no mere appender.
-  Open("appended", O_WRONLY);
-  EXPECT_EQ(Found(), (Names{"appended 5", "written 5"}));
-  const int fd = open(Path("mapped").c_str(), O_RDWR | O_CLOEXEC);
-  void* const shared = mmap(nullptr, 5, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  close(fd);
-  EXPECT_EQ(Found(), (Names{"appended 5", "mapped 5", "written 5"}));
-  munmap(shared, 5);
+  EXPECT_EQ(Found(), (Names{deleted + " 5", "written 5"}));
+  for (const std::string& name : {std::string("mapped"), strange}) {
+    const int fd = open(Path(name).c_str(), O_RDWR | O_CLOEXEC);
+    mapped_.push_back(mmap(nullptr, 5, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+    close(fd);
+  }
+  EXPECT_EQ(Found(), (Names{strange + " 5", "mapped 5", deleted + " 5", "written 5"}));
 }
 
-TEST_F(OpenFilesTest, FilesAreCutBackButNotThoseOfSeveralWriters) {
-  std::vector<Outside> outside;
+TEST_F(OpenFilesTest, SizesOfGrownFilesAreEnteredAndNoFileIsTouched) {
   Write("a", "0123456789");
-  EXPECT_TRUE(PutBack(Held("a", 10, O_WRONLY), &outside).ok());
+  Write("b", "01");
+  const std::vector<std::pair<std::string, uint64_t>> before = {{Path("a"), 4}, {Path("b"), 2}, {"/x" + Path("a"), 4}};
+  WriteImage(before);
+  const std::string image = Read("files.img");
+  EXPECT_TRUE(TakeAsTheyAre(Held("b", 2), top_).ok());
+  EXPECT_EQ(Read("files.img"), image);
+  pb::Held both = Held("a", 4);
+  both.MergeFrom(Held("b", 2));
+  ASSERT_TRUE(TakeAsTheyAre(both, top_).ok());
   EXPECT_EQ(Read("a"), "0123456789");
-  EXPECT_TRUE(PutBack(Held("a", 4, O_WRONLY), &outside).ok());
-  EXPECT_EQ(Read("a"), "0123");
-  EXPECT_TRUE(outside.empty());
-  EXPECT_TRUE(PutBack(Held("a", 2, O_WRONLY | O_APPEND), &outside).ok());
-  EXPECT_EQ(Read("a"), "0123");
-  ASSERT_EQ(outside.size(), 1u);
-  EXPECT_EQ("/" + outside[0].key, Path("a"));
-  EXPECT_EQ(fcntl(outside[0].fd, F_GETFL) & (O_ACCMODE | O_APPEND), O_WRONLY | O_APPEND);
-  ASSERT_EQ(write(outside[0].fd, "x", 1), 1);
-  EXPECT_EQ(Read("a"), "0123x");
-  close(outside[0].fd);
+  auto after = before;
+  after[0].second = 10;
+  const std::string grown = Read("files.img");
+  WriteImage(after);
+  EXPECT_EQ(grown, Read("files.img"));
+  // What is no such image stays as it is.
+  for (const std::string& text : {std::string(), image.substr(0, 7), "\x1a" + image.substr(1), image.substr(0, image.size() - 1), image + "\xff\xff\xff\xff"}) {
+    std::ofstream(Path("files.img"), std::ios::binary | std::ios::trunc) << text;
+    EXPECT_EQ(TakeAsTheyAre(Held("a", 4), top_).code(), Code::kDamaged);
+    EXPECT_EQ(Read("files.img"), text);
+  }
 }
 
-TEST_F(OpenFilesTest, WhatIsGoneOrShorterIsSaid) {
-  std::vector<Outside> outside;
-  Write("a", "01");
-  EXPECT_NE(PutBack(Held("a", 3, O_WRONLY), &outside).message().find("has 2 bytes instead of 3"), std::string::npos);
-  const Status gone = PutBack(Held("b", 3, O_WRONLY), &outside);
-  EXPECT_EQ(gone.code(), Code::kNotFound);
-  EXPECT_NE(gone.message().find("No such file"), std::string::npos);
-  EXPECT_EQ(Read("a"), "01");
+TEST_F(OpenFilesTest, AnotherFileOfThatNameIsNotTakenForIt) {
+  Write("a", "0123");
+  Write("others", "0123456789");
+  const auto why = [&](const pb::Held& held) { return TakeAsTheyAre(held, top_).message(); };
+  EXPECT_NE(why(Held("a", 5)).find("has 4 bytes instead of 5"), std::string::npos);
+  const pb::Held held = Held("a", 4);
+  fs::rename(Path("a"), Path("b"));
+  EXPECT_NE(why(held).find("No such file"), std::string::npos);
+  Write("a", "0123");
+  EXPECT_NE(why(held).find("is another file by now"), std::string::npos);
+  fs::remove(Path("a"));
+  fs::create_symlink(Path("b"), Path("a"));
+  EXPECT_NE(why(held).find("symbolic links"), std::string::npos) << why(held);
+  fs::remove(Path("a"));
+  fs::create_directory(Path("real"));
+  fs::rename(Path("b"), Path("real/a"));
+  const pb::Held below = Held("real/a", 4);
+  EXPECT_EQ(why(below), "");
+  fs::rename(Path("real"), Path("elsewhere"));
+  fs::create_symlink(Path("elsewhere"), Path("real"));
+  EXPECT_NE(why(below), "") << "nor through a directory";
+  EXPECT_EQ(Read("others"), "0123456789");
+}
+
+TEST_F(OpenFilesTest, WhatIsOpenBelowADirectoryIsTold) {
+  fs::create_directory(Path("tmp"));
+  Write("tmp/f", "x");
+  held_.Clear();
+  EXPECT_EQ(OpenBelow(getpid(), held_, Path("tmp")), "");
+  EXPECT_EQ(OpenBelow(getpid(), held_, ""), "");
+  const int fd = Open("tmp/f", O_RDONLY);
+  EXPECT_EQ(OpenBelow(getpid(), held_, Path("tmp")), Path("tmp/f"));
+  EXPECT_EQ(OpenBelow(getpid(), held_, Path("tm")), "");
+  fs::remove(Path("tmp/f"));
+  EXPECT_EQ(OpenBelow(getpid(), held_, Path("tmp")), "") << "what has been removed goes along";
+  (void)fd;
+  const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  fds_.push_back(listener);
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  Path("tmp/s").copy(address.sun_path, sizeof address.sun_path - 1);
+  ASSERT_EQ(bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  EXPECT_EQ(OpenBelow(getpid(), held_, Path("tmp")), Path("tmp/s"));
 }
 
 TEST_F(OpenFilesTest, NotesAreReadAsTheyWereWritten) {
-  pb::Held held = Held("with\nline", 1LL << 40, O_RDWR);
+  pb::Held held = Held("with\nline", 1LL << 40);
   held.add_standard("pipe:[7]");
   held.add_standard("");
   ASSERT_TRUE(WriteHeld(top_, held).ok());

@@ -49,6 +49,7 @@ class Chaos {
     bool recorded = false;   // by the taker
     bool confirmed = false;  // the giver knows
     bool told = false;       // in a report
+    bool running = false;    // a task that ran
   };
   struct Server {
     uint64_t ready = 0, done = 0;
@@ -105,9 +106,11 @@ class Chaos {
                              .workers = server.workers,
                              .capacity = server.workers * server.speed,
                              .mean = milliseconds(server.done > 0 ? 20 : 0)});
+    for (uint32_t left = settling_ ? 0 : Below(3) * 400; left > 0 && report.queues[0].leavers.size() < 5; left /= 2)
+      report.queues[0].leavers.push_back({std::chrono::seconds(left), milliseconds(Below(3000))});
     for (Given& given : given_) {
       if (given.from != PartId(n) || (given.confirmed && given.told)) continue;
-      report.offers.push_back({given.id, given.to, {}, given.count});
+      report.offers.push_back({given.id, given.to, {}, given.count, false, given.running});
       given.told = true;
     }
     for (const auto& [when, id] : server.taken) report.taken.push_back(id);
@@ -116,6 +119,13 @@ class Chaos {
   void Carry(const MoveRequest& move) {
     Server& giver = servers_[move.from.value];
     if (giver.ended || !giver.obedience.Take(move.id)) return;
+    if (move.running) {
+      EXPECT_EQ(move.count, 1u);
+      if (Below(2) == 0) return;  // it has ended, or left no checkpoint
+      ++total_;                   // of those that run none are counted before
+      given_.push_back({.id = move.id, .from = move.from, .to = move.to, .count = 1, .running = true});
+      return;
+    }
     const uint64_t has = giver.ready > move.keep ? giver.ready - move.keep : 0;
     const uint64_t count = std::min(has, move.count);
     if (count == 0) return;
@@ -143,6 +153,7 @@ class Chaos {
       if (given.from == PartId(n) && !given.confirmed) return;
     }
     servers_[n].ended = true;
+    for (Given& given : given_) given.told |= given.from == PartId(n);  // nobody tells of them any more
     servers_[0].ready += std::exchange(servers_[n].ready, 0);
     std::vector<Action> actions;
     supervisor_->Handle(now_, PartEnded{PartId(n), 1}, &actions);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <map>
 #include <string>
+#include <tuple>
 
 namespace harrow::supervisor {
 namespace {
@@ -457,6 +458,110 @@ TEST(ObedienceTest, TheNewestSupervisorEachRequestOnce) {
   o.Hear(3);
   EXPECT_EQ(o.handled(), 0u);
   EXPECT_FALSE(o.Take({2, 2}));
+}
+
+// --- what runs goes to a faster server
+
+/// Part 1 is twice as fast as part 0, by what they have told of a kind.
+void TellSpeeds(Report* report) {
+  report->paces = {{.kind = 0, .count = 100, .seconds = report->part == PartId(0) ? 200.0 : 100.0}};
+}
+
+/// Part 0 runs eight tasks, of which these can leave; part 1 has so many slots and runs so much.
+std::vector<MoveRequest> AskedOfRunning(Watched* w, const std::vector<Leaver>& leavers, uint64_t runs_there = 0, uint64_t ready_there = 0) {
+  Report slow = w->Of(0, 0), fast = w->Of(1, ready_there);
+  slow.queues[0].in_flight = 8;
+  slow.queues[0].leavers = leavers;
+  fast.queues[0].in_flight = runs_there;
+  TellSpeeds(&slow);
+  TellSpeeds(&fast);
+  w->Tell(slow);
+  w->Tell(fast);
+  return w->Asked();
+}
+
+TEST(SupervisorTest, WhatRunsGoesToAFasterServerThatHasNothingToDo) {
+  Watched w;
+  Introduce(&w, 2);
+  const std::vector<MoveRequest> asked = AskedOfRunning(&w, {{seconds(100), seconds(5)}, {seconds(80), seconds(5)}, {seconds(9), seconds(5)}});
+  ASSERT_EQ(TextOf(asked), "0>1:1 0>1:1 ") << "the third would win nothing";
+  EXPECT_TRUE(asked[0].running && asked[1].running);
+  EXPECT_EQ(asked[0].least_left, seconds(50));
+  for (const uint32_t part : {0, 1}) EXPECT_EQ(w.supervisor.Expected(PartId(part), Shape()), 0) << "they are in no queue";
+}
+
+TEST(SupervisorTest, ItGoesOnlyWhereThatPays) {
+  for (const auto& [left, stands, pays] : {std::tuple(100, 24, true), std::tuple(100, 25, false), std::tuple(4, 1, false), std::tuple(5, 1, true)}) {
+    Watched w;
+    Introduce(&w, 2);
+    EXPECT_EQ(!AskedOfRunning(&w, {{seconds(left), seconds(stands)}}).empty(), pays) << left << " " << stands;
+  }
+  // Of equal speed; of the paper's way; of one that ends before.
+  Watched equal;
+  Introduce(&equal, 2);
+  for (uint32_t part : {0, 1}) {
+    Report report = equal.Of(part, 0);
+    if (part == 0) report.queues[0].leavers = {{seconds(1000), seconds(1)}};
+    equal.Tell(report);
+  }
+  EXPECT_TRUE(equal.Asked().empty());
+  Watched paper({.worth_only = false});
+  Introduce(&paper, 2);
+  EXPECT_TRUE(AskedOfRunning(&paper, {{seconds(1000), seconds(1)}}).empty());
+  for (const int ends : {60, 400}) {
+    Watched w;
+    Introduce(&w, 2);
+    Report slow = w.Of(0, 0), fast = w.Of(1, 0);
+    slow.queues[0].leavers = {{seconds(500), seconds(5)}};
+    fast.ends_in = seconds(ends);
+    TellSpeeds(&slow);
+    TellSpeeds(&fast);
+    w.Tell(slow);
+    w.Tell(fast);
+    EXPECT_EQ(w.Asked().size(), ends == 400 ? 1u : 0u) << ends;
+  }
+}
+
+TEST(SupervisorTest, NoMoreGoThanThereAreSlotsAndNoneTwice) {
+  Watched w;
+  Introduce(&w, 2);
+  const std::vector<Leaver> many(5, Leaver{seconds(1000), seconds(1)});
+  std::vector<MoveRequest> asked = AskedOfRunning(&w, many, 6);
+  ASSERT_EQ(asked.size(), 2u);
+  w.After(milliseconds(100));
+  EXPECT_TRUE(AskedOfRunning(&w, many, 6).empty()) << "those that were asked for are on their way";
+  // The giver has asked two of its tasks, which takes as long as it takes.
+  for (int i = 0; i < 300; ++i) {
+    w.After(milliseconds(100));
+    w.handled[0] = asked[1].id.number;
+    Report slow = w.Of(0, 0), fast = w.Of(1, 0);
+    slow.queues[0].leavers = {{seconds(900), seconds(1)}};
+    for (const MoveRequest& each : asked) slow.offers.push_back({each.id, PartId(1), {}, 1, false, true});
+    fast.queues[0].in_flight = 6;
+    TellSpeeds(&slow);
+    TellSpeeds(&fast);
+    w.Tell(slow);
+    w.Tell(fast);
+    ASSERT_TRUE(w.Asked().empty()) << i;
+  }
+  // One of them came, and ran there.
+  w.After(milliseconds(100));
+  Report slow = w.Of(0, 0), fast = w.Of(1, 0);
+  slow.queues[0].leavers = {{seconds(900), seconds(1)}};
+  slow.offers.push_back({asked[1].id, PartId(1), {}, 1, false, true});
+  fast.queues[0].in_flight = 6;
+  fast.taken = {asked[0].id};
+  TellSpeeds(&slow);
+  TellSpeeds(&fast);
+  w.Tell(slow);
+  w.Tell(fast);
+  EXPECT_EQ(w.Asked().size(), 1u) << "there is a slot again";
+}
+
+TEST(SupervisorTest, WhereSomethingIsReadyNothingThatRunsComes) {
+  Watched w;
+  Introduce(&w, 2);
+  for (const MoveRequest& each : AskedOfRunning(&w, {{seconds(1000), seconds(1)}}, 0, 3)) EXPECT_FALSE(each.running);
 }
 
 }  // namespace

@@ -57,6 +57,8 @@ _harrow() {
     --order) _harrow_offer "$cur" <<<$'auto\nfifo\nlifo\nhrf\nlifo+hrf\nrank+hrf'; return ;;
     --files) _harrow_offer "$cur" <<<$'shared\nlocal'; return ;;
     --place) _harrow_offer "$cur" <<<$'files\ncost-paper\ncost'; return ;;
+    --share) _harrow_offer "$cur" <<<$'all\nsplit'; return ;;
+    --records) _harrow_offer "$cur" <<<$'lines\nzero\nbytes:'; return ;;
     --inputs) _harrow_offer "$cur" <<<$'submit\nround-robin\nspread\nrandom'; return ;;
     --trigger) _harrow_offer "$cur" <<<$'empty\nlow\nalways'; return ;;
     --amount) _harrow_offer "$cur" <<<$'capacity\nworkers'; return ;;

@@ -48,6 +48,8 @@ complete -c harrow -l order -x -a 'auto fifo lifo hrf lifo+hrf rank+hrf' -n 'con
 complete -c harrow -l files -x -a 'shared local' -n 'contains -- (__harrow_command) sim'
 complete -c harrow -l files -x -a 'shared local' -n 'contains -- (__harrow_command) replay'
 complete -c harrow -l place -x -a 'files cost-paper cost' -n 'contains -- (__harrow_command) run sim plan replay array'
+complete -c harrow -l share -x -a 'all split' -n 'contains -- (__harrow_command) submit'
+complete -c harrow -l records -x -a 'lines zero bytes:' -n 'contains -- (__harrow_command) submit'
 complete -c harrow -l inputs -x -a 'submit round-robin spread random' -n 'contains -- (__harrow_command) sim'
 complete -c harrow -l trigger -x -a 'empty low always' -n 'contains -- (__harrow_command) sim'
 complete -c harrow -l amount -x -a 'capacity workers' -n 'contains -- (__harrow_command) sim'

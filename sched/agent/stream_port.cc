@@ -216,6 +216,7 @@ void StreamPort::Settle(const LocalTask& task, TaskResult* result) {
       result->message = std::move(verdict.why);
     } else if (of_itself) {
       result->read = std::move(verdict.read);
+      result->read_to_end = verdict.to_end;
     }
     if (task.writes_streams) SettleWriter(task, *result);
   });

@@ -181,6 +181,8 @@ class Scheduler {
   /// The least bound of the tasks here that are open; none: none of them has one.
   std::optional<double> LeastBound() const;
   Explanation Explain(TaskId task) const;
+  /// Nothing can be connected to it any more: one that has read it is done, or nobody holds it open and all its writers are settled.
+  bool HasEnded(StreamId stream) const;
   /// With local files: the file by which its replicas are known, itself or an output directory that it lies
   /// below.
   FileId HeldAs(FileId file) const;

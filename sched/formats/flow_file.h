@@ -14,6 +14,7 @@ namespace harrow::formats {
 struct FlowFile {
   std::vector<TaskTemplate> tasks;
   std::vector<FileTemplate> files;
+  std::vector<StreamTemplate> streams;
   std::string name;
   std::vector<FlowSetting> settings;
   std::vector<std::string> notices;

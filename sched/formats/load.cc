@@ -142,7 +142,7 @@ class Loader {
   void Add(Source* source) {
     switch (source->format) {
       case Format::kLines:
-        ReadLines(source->number, source->content, options_, graph_, &problems_);
+        ReadLines(source->number, source->content, options_, graph_, &builder_.streams(), &problems_);
         break;
       case Format::kFlow:
         builder_.AddTasks(source->flow);

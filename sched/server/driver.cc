@@ -393,6 +393,8 @@ void RunDriver::Act(const Moment& moment, const core::Action& action) {
     Act(*refuse);
   } else if (const auto* read = std::get_if<core::ReadFrom>(&action)) {
     Act(*read);
+  } else if (const auto* open = std::get_if<core::StreamOpen>(&action)) {
+    Act(*open);
   } else if (const auto* close = std::get_if<core::CloseOutput>(&action)) {
     Act(*close);
   } else if (const auto* written = std::get_if<core::DropWritten>(&action)) {

@@ -147,6 +147,14 @@ class RunDriver {
   bool waits_for_others() const { return complete_ && scheduler_.counts().elsewhere > 0; }
   /// Tasks, and files from that number on, have been added to the graph; after Begin.
   void AddTasks(const Moment& moment, TaskId first, uint32_t count, uint32_t first_file, bool elsewhere = false);
+  /// Streams of the graph have been held or released.
+  void ChangeStreams() {
+    events_.push_back(core::StreamsChanged{});
+    Wake();
+  }
+  /// It does not end until it is let (LetStreamEnd); false: it has ended.
+  bool KeepStream(const Moment& moment, StreamId stream);
+  void LetStreamEnd(StreamId stream);
   /// Starts nothing more and ends what runs as interrupted: the run can be resumed.
   void Interrupt(const Moment& moment);
   /// Starts nothing more, so that other servers take what is open; what runs ends by itself.
@@ -284,7 +292,10 @@ class RunDriver {
   static bool KeepsNoFiles(const Node& node);
   void FailCopy(FileId file, NodeId to, NodeId from);
   // driver_streams.cc
+  bool HadEnded(const graph::Stream& stream) const;
+  pb::StreamSource* SourceFor(AttemptId reader, Node& node, StreamId of);
   void Act(const core::ReadFrom& read);
+  void Act(const core::StreamOpen& open);
   void Act(const core::CloseOutput& close);
   void Act(const core::DropWritten& drop);
   void TakeWritten(const Node& node, const pb::AgentHello& hello);

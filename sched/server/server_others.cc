@@ -34,6 +34,9 @@ void Server::Impl::ReadyForSubmissions(std::vector<run::Submission> known) {
                                 others->TellOfTasks();
                                 FeedTasks();
                               },
+                          .streams_changed = [this] { driver->ChangeStreams(); },
+                          .keep_from_ending = [this](StreamId stream) { return driver->KeepStream(Now(), stream); },
+                          .let_end = [this](StreamId stream) { driver->LetStreamEnd(stream); },
                           .closed =
                               [this](const Status& why) {
                                 os::LogError(StrCat("what was submitted cannot be written: ", why.message()));
@@ -105,7 +108,11 @@ Status Server::Impl::Grow(uint32_t tasks) {
   const auto first_file = static_cast<uint32_t>(flow.graph.file_count());
   HARROW_RETURN_IF_ERROR(run::ReadMore(options.part, flow_tasks, flow.settings.flow_id, &builder));
   const auto count = static_cast<uint32_t>(flow.graph.task_count()) - first;
-  if (count > 0) driver->AddTasks(Now(), TaskId(first), count, first_file, true);
+  if (count > 0) {
+    driver->AddTasks(Now(), TaskId(first), count, first_file, true);
+  } else {
+    driver->ChangeStreams();
+  }
   return {};
 }
 

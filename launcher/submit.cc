@@ -390,7 +390,7 @@ const Registered kSubmit(
      .setup = [](CLI::App& app) -> std::function<int()> {
        auto options = std::make_shared<SubmitOptions>();
        AddRunDir(app, &options->run_dir);
-       app.add_option("-f,--file", options->flow.files, "Line file (.txt; - is stdin), flow file or WfFormat")
+       app.add_option("-f,--file", options->flow.files, "Lines, JSON lines (- is stdin), flow file, WfFormat")
            ->type_name("FILE")
            ->allow_extra_args(false);
        app.add_option("--lines", options->flow.line_files, "A line file, whatever it is called")

@@ -172,6 +172,7 @@ void ResultToProto(TaskResult result, pb::Attempt* out) {
     read->set_records(source.records);
   }
   out->set_read_to_end(result.read_to_end);
+  out->set_written(result.written + 1);
   if (result.gang) GangToProto(*result.gang, out->mutable_gang());
   if (result.gang && result.failed) out->set_failed_ns(Nanoseconds(*result.failed));
   out->set_undeclared(result.undeclared);

@@ -192,6 +192,7 @@ void Scheduler::Impl::EnqueueAll() {
     RemakeWriters();
     SettleAll();
     if (placing.due()) PlaceAgain();
+    if (paths.due()) OrderAgain();
     EnqueueReady();
   } while (!lost.empty() || !streams.lost.empty());
 }
@@ -220,6 +221,7 @@ void Scheduler::Impl::On(const TasksAdded& e) {
   tasks.Grow(last);
   replicas.Grow();
   if (placing.on()) placing.Grow(last);
+  if (paths.on()) paths.Grow();
   AddReaders(TaskId(begin), TaskId(last));
   AddStreamsOf(TaskId(begin), TaskId(last));
   TakeOverLevels();
@@ -390,6 +392,7 @@ void Scheduler::Impl::On(const TaskEnded& e) {
     if (lanes.gangs()) run_times.Learn(tasks[id].level(), tasks[id].lane(), e.run_time);
     ahead.NoteRun(e.node, e.run_time);
     if (placing.on()) placing.Learn(e);
+    if (paths.on()) paths.Learn(e);
     NoteDoneAt(e.node);
     if (options.shared_files) {
       for (FileId file : graph.inputs(id)) replicas.SetOnly(file, e.node);

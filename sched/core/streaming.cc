@@ -290,8 +290,18 @@ void Streaming::TellReaders(TaskId id, bool gone) {
 void Streaming::Recount(TaskId id) {
   const TaskState state = tasks.state(id);
   if (state == TaskState::kElsewhere) return;
+  Streams::Reader& reader = streams.readers[id];
+  if (reader.waits_for && state == TaskState::kWaiting && tasks[id].waits() > 0 && !IsSettled(tasks.state(reader.waits_for)) &&
+      tasks.KeepsWaiting(graph, reader.waits_for, id))
+    return;
   tasks.SetKeptWaiting(id, WaitsForStreams(id));
   CountWaits(id);
+  // The last of them: it may well begin last.
+  reader.waits_for = TaskId();
+  const auto before = graph.predecessors(id);
+  for (size_t i = before.size(); i-- > 0 && tasks[id].waits() > 0 && !reader.waits_for;) {
+    if (graph.StartSuffices(before[i], id) && tasks.KeepsWaiting(graph, before[i], id)) reader.waits_for = before[i];
+  }
   if (state > TaskState::kReady) return;
   if (tasks[id].waits() > 0) {
     Unqueue(id);

@@ -33,6 +33,9 @@ struct Streams {
     std::set<TaskId> awaited = {};
     // Writers that were connected to an open stream while it was at a node, and have not begun: no reason to give its slot up.
     std::set<TaskId> to_come = {};
+    // A writer that keeps it from beginning: as long as it does, nobody counts how many others do, so that thousands that begin one after
+    // the other are not all looked at each time.
+    TaskId waits_for = {};
     // Something has changed since it was told first, so that it may have to begin anew.
     bool changed = false;
     // It holds a slot that others want: it is to begin anew, and will.

@@ -29,8 +29,8 @@ bool ValidKeyName(std::string_view name) {
 class FlowReader {
  public:
   FlowReader(uint32_t source, std::string_view text, const LoadOptions& options, os::FileSystem& fs,
-             const graph::Graph& graph, Problems* problems)
-      : source_(source), text_(text), options_(options), fs_(fs), graph_(graph), problems_(problems), places_(source, text) {}
+             const graph::Graph& graph, Problems* problems, uint32_t shift)
+      : shift_(shift), source_(source), text_(text), options_(options), fs_(fs), graph_(graph), problems_(problems), places_(source, text) {}
 
   FlowFile Read() {
     toml::parse_result parsed = toml::parse(text_);
@@ -75,7 +75,11 @@ class FlowReader {
   }
 
  private:
-  SourcePlace At(const toml::source_region& region) { return places_.At(region); }
+  SourcePlace At(const toml::source_region& region) {
+    SourcePlace place = places_.At(region);
+    if (place.line == 1 && place.column > shift_) place.column -= shift_;
+    return place;
+  }
 
   void Problem(SourcePlace place, std::string_view text) { problems_->Add(place, text); }
 
@@ -490,6 +494,7 @@ class FlowReader {
     if (problems_->empty()) flow_.files.push_back(std::move(file));
   }
 
+  const uint32_t shift_;
   uint32_t source_;
   std::string_view text_;
   const LoadOptions& options_;
@@ -503,8 +508,8 @@ class FlowReader {
 }  // namespace
 
 FlowFile ReadFlowFile(uint32_t source, std::string_view text, const LoadOptions& options, os::FileSystem& fs,
-                      const graph::Graph& graph, Problems* problems) {
-  return FlowReader(source, text, options, fs, graph, problems).Read();
+                      const graph::Graph& graph, Problems* problems, uint32_t shift) {
+  return FlowReader(source, text, options, fs, graph, problems, shift).Read();
 }
 
 }  // namespace harrow::formats

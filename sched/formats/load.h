@@ -14,7 +14,7 @@
 
 namespace harrow::formats {
 
-enum class Format : uint8_t { kLines, kFlow, kWfFormat, kStg, kDax, kDagTsv };
+enum class Format : uint8_t { kLines, kFlow, kWfFormat, kStg, kDax, kDagTsv, kJsonLines };
 std::string_view FormatName(Format format);  // "line file", "flow file", "WfFormat", ...
 
 /// One file a user named.

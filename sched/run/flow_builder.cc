@@ -17,6 +17,15 @@ Status SettingsFromProto(const pb::RunSettings& p, RunSettings* s) {
   s->partition = p.partition();
   s->submit_dir = p.submit_dir();
   for (const pb::EnvVar& variable : p.env()) s->env.emplace_back(variable.name(), variable.value());
+  for (const pb::KnownCost& cost : p.known_cost()) {
+    s->known_costs.push_back({.model = cost.model(),
+                              .kind = cost.kind(),
+                              .tasks = cost.tasks(),
+                              .seconds = cost.seconds(),
+                              .bytes = cost.bytes(),
+                              .units = cost.units(),
+                              .out_units = cost.out_units()});
+  }
   s->sources.assign(p.source().begin(), p.source().end());
   s->started = WallTime(Duration(p.started_ns()));
   s->sync_journal = p.sync_journal();

@@ -129,6 +129,16 @@ void ToProto(const RunSettings& s, pb::RunSettings* p) {
     variable->set_value(value);
   }
   for (const std::string& source : s.sources) p->add_source(source);
+  for (const cost::Known& known : s.known_costs) {
+    pb::KnownCost* cost = p->add_known_cost();
+    cost->set_model(known.model);
+    cost->set_kind(known.kind);
+    cost->set_tasks(known.tasks);
+    cost->set_seconds(known.seconds);
+    cost->set_bytes(known.bytes);
+    cost->set_units(known.units);
+    cost->set_out_units(known.out_units);
+  }
   p->set_started_ns(s.started.time_since_epoch().count());
   p->set_sync_journal(s.sync_journal);
   p->set_stage(static_cast<uint32_t>(s.stage));

@@ -609,6 +609,7 @@ void RunDriver::RecordEnd(const Moment& moment) {
   std::string absent;
   for (const std::string& name : NotCome()) absent += StrCat(absent.empty() ? "" : ",", name);
   if (!absent.empty() || absent_recorded_) recorder_.Fact("nodes_absent", absent);
+  for (const auto& [key, value] : written_.Facts()) recorder_.Fact(key, value);
   ended_ns_ = moment.wall_ns();
   recorder_.Fact("ended_ns", StrCat(ended_ns_));
 }

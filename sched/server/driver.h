@@ -26,6 +26,7 @@
 #include "server/moves.h"
 #include "server/node_table.h"
 #include "server/recorder.h"
+#include "server/written.h"
 #include "server/staging.h"
 #include "wire/channel.h"
 #include "wire/harrow.pb.h"
@@ -385,6 +386,7 @@ class RunDriver {
     bool done = false;
   };
   std::unordered_map<uint32_t, Tries> tries_;  // of earlier servers of this session; while gathering
+  Written written_;  // to streams, since this server began
   // Tasks that read streams, sent in this Schedule(): what they read comes with them (Act of ReadFrom).
   std::unordered_map<AttemptId, pb::Task*> readers_sent_;
   // Of several nodes.

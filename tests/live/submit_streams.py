@@ -3,6 +3,7 @@
 and several, while servers are killed, and resumed.
 
 usage: submit_streams.py HARROW [test_...]"""
+import json
 import os
 import sys
 
@@ -114,6 +115,16 @@ from = ["part-*"]
             for k in "01":
                 same(lines_of(f"{directory}/reduce-{i}-{k}.out"), [f"{i}-a", f"{i}-b"])
         same(lines_of(f"{directory}/all.out"), ["0-a", "0-b", "1-a", "1-b"])
+
+
+def test_json_lines_from_a_program(directory, program):
+    with Held(directory, program, slots=3) as run:
+        lines = "".join(json.dumps({"name": f"w{n}", "command": ["echo", f"{n} a"], "to": ["s"]}) + "\n" for n in range(3))
+        lines += json.dumps({"name": "r", "command": "sort > r.out", "from": ["s"]}) + "\n"
+        same(run.submit("--file", "-", stdin=lines).out.split(), ["w0", "w1", "w2", "r"])
+        check("standard input:1:" in run.submit("--file", "-", stdin='{"name": "x", "command": "x", "from": "none", "nam": 1}\n', code=2).err)
+        run.end()
+        same(lines_of(f"{directory}/r.out"), ["0 a", "1 a", "2 a"])
 
 
 def test_who_shares_a_stream_may_come_later(directory, program):

@@ -65,7 +65,7 @@ class World {
   World(uint64_t seed, Happened* happened, bool grows = false) : random_(seed), grows_(grows), happened_(*happened) {
     MakeNet();
     Options options;
-    options.policy = static_cast<order::Policy>(Below(6));
+    options.policy = static_cast<order::Policy>(Below(7));
     options.retries = 3;
     options.max_losses = 50;
     options.seed = seed;

@@ -70,9 +70,6 @@ Status Server::Impl::ReadyForOthers(const journal::History& history) {
                               .fence = flow.settings.fence,
                               .job_alive = options.job_alive,
                               .sync_journal = flow.settings.sync_journal};
-  for (const graph::Stream& stream : flow.graph.streams()) {
-    for (const TaskId reader : stream.readers) watch.readers.insert(reader.value);
-  }
   links = std::make_unique<Links>(
       loop,
       Links::Options{.part = part.number,
@@ -83,6 +80,7 @@ Status Server::Impl::ReadyForOthers(const journal::History& history) {
       PartWatch(std::move(watch)), others.get(),
       Links::Hooks{.first_owners = [this] { return flow.first_owners; },
                    .before_look = [this] { ReadAddedAgain(); },
+                   .readers = [this] { return Readers(); },
                    .lowest = [this] { BeLowest(); },
                    .changed = [this] { GoOn(); },
                    .tell = [this](const std::string& line) {
@@ -92,6 +90,15 @@ Status Server::Impl::ReadyForOthers(const journal::History& history) {
                    .waits = [this] { return driver->waits_for_others(); },
                    .lost = [this](const std::string& why) { LoseOthers(why); }});
   return {};
+}
+
+/// Tasks that read streams; there may be more each time.
+std::set<uint32_t> Server::Impl::Readers() const {
+  std::set<uint32_t> readers;
+  for (const graph::Stream& stream : flow.graph.streams()) {
+    for (const TaskId reader : stream.readers) readers.insert(reader.value);
+  }
+  return readers;
 }
 
 void Server::Impl::LoseOthers(const std::string& why) {

@@ -9,7 +9,8 @@ import sys
 
 import run_support
 from run_support import Harrow, check, kill, lines_of, of_run, same, wait_for, write
-from submit import Held, successes
+from join_support import Run
+from submit import HELD, Held, successes
 
 
 def state(run, name):
@@ -174,6 +175,25 @@ def test_nothing_that_was_connected_is_lost(directory, program):
         lines = [str(n) for n in range(10 * len(said))]
         for n in range(2):
             same(lines_of(f"{directory}/r{n}.out"), lines, n)
+
+
+def test_another_allocation_takes_them_over(directory, program):
+    """The one in which the run began is killed; what is open, and the stream itself, is the next one's."""
+    with Run(directory, program, HELD, 2) as run:
+        run.join(3)
+
+        def submit(*args):
+            return run.harrow("submit", "--run-dir", "r", *args)
+
+        same([submit(*args).code for args in (["--open-stream", "s"], ["--name", "r", "--from", "s", "sh", "-c", "sort -n > r.out"],
+                                              ["--wait", "--name", "w0", "--to", "s", "seq", "3"])], [0, 0, 0])
+        kill(wait_for(lambda: of_run(run.part(0), "keeper"))[0])
+        run.keepers[0].wait(60)
+        wait_for(lambda: submit("--name", "w1", "--to", "s", "seq", "4", "6").code == 0)
+        same(submit("--close-stream", "s").code, 0)
+        write(f"{directory}/go", "")
+        same(run.keepers[1].wait(120), 0)
+        same(lines_of(f"{directory}/r.out"), list("123456"))
 
 
 if __name__ == "__main__":

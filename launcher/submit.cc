@@ -142,7 +142,7 @@ Status ChangeStream(const SubmitOptions& options, const run_dir::Part& part) {
                            .stream = [&](uint64_t, const Status& how) { answer = how, loop->Stop(); },
                            .over = [&](const Status& why) { answer = answer.value_or(why), loop->Stop(); }});
   session.Start();
-  session.AskStream(asked);
+  session.AskStreams({asked});
   while (!answer) loop->Run();
   return *answer;
 }
@@ -249,10 +249,15 @@ class Submission {
     asked.set_what(what);
     asked.set_by(by);
     if (what == pb::StreamRequest::OPEN && !by.empty()) asked.set_task(OwnTask(part_));
-    session_.AskStream(asked);
-    ++unanswered_streams_;
+    asked_.push_back(std::move(asked));
   }
   Status AwaitStreams() {
+    constexpr size_t kInRequest = 8192;
+    for (size_t at = 0; at < asked_.size(); at += kInRequest, ++unanswered_streams_) {
+      const auto first = asked_.begin() + static_cast<ptrdiff_t>(at);
+      session_.AskStreams({first, first + static_cast<ptrdiff_t>(std::min(kInRequest, asked_.size() - at))});
+    }
+    asked_.clear();
     while (unanswered_streams_ > 0 && streams_.ok()) loop_->Run();
     return streams_;
   }
@@ -344,6 +349,7 @@ class Submission {
   std::vector<std::pair<TaskId, std::string>> failures_;
   Status refused_, over_, streams_;
   std::string kept_as_;  // StreamHold.by, while all is submitted
+  std::vector<pb::StreamRequest> asked_;
   size_t unanswered_streams_ = 0;
   std::unique_ptr<os::EventLoop> loop_;
   client::Session session_;

@@ -67,11 +67,11 @@ void Session::AskBest(pb::FromClient question) {
   best_asked_[number] = std::move(question);
 }
 
-uint64_t Session::AskStream(const pb::StreamRequest& asked) {
+uint64_t Session::AskStreams(const std::vector<pb::StreamRequest>& asked) {
   const uint64_t number = ++last_stream_;
   pb::SubmitRequest& request = streams_asked_[number];
   request.set_id(run_dir::NewKey());
-  *request.add_stream() = asked;
+  *request.mutable_stream() = {asked.begin(), asked.end()};
   if (link_.up() && !over_) Send(request);
   GoOnLater();
   return number;

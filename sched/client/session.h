@@ -37,7 +37,7 @@ class Session {
     /// What became of a task that was taken, once; with AwaitAll.
     std::function<void(uint64_t handle, const pb::SettledTask&)> settled;
     std::function<void(const pb::BestAnswer&)> best{};  // to AskBest
-    std::function<void(uint64_t number, const Status&)> stream{};  // to AskStream; OK: it is on disk
+    std::function<void(uint64_t number, const Status&)> stream{};  // to AskStreams; OK: it is on disk
     /// Nothing comes after it: the run is over, or no server of its session answers.
     std::function<void(const Status& why)> over;
   };
@@ -52,8 +52,9 @@ class Session {
   uint64_t Submit(NewTask task);
   /// An offer of a value, or a question for the best one (FromClient.offer, .best); `number` of it is not in use.
   void AskBest(pb::FromClient question);
-  /// A stream is held open, or released; returns the number of the answer. Not in an order with tasks that have no answer yet.
-  uint64_t AskStream(const pb::StreamRequest& asked);
+  /// Streams are held open, or released, all of them or none; returns the number of the answer. Not in an order with tasks that have no
+  /// answer yet.
+  uint64_t AskStreams(const std::vector<pb::StreamRequest>& asked);
   /// What becomes of each task is to be told.
   void AwaitAll();
   /// Tasks of which it is not known yet whether they were taken.

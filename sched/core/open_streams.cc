@@ -22,7 +22,8 @@ namespace harrow::core {
 bool Streaming::IsHeld(StreamId stream) const {
   const std::vector<graph::StreamHold>& all = graph.streams()[stream.value].holds;
   return std::any_of(all.begin(), all.end(), [this](const graph::StreamHold& hold) {
-    const TaskState state = hold.task ? tasks.state(hold.task) : TaskState::kWaiting;
+    if (!hold.task) return !options.nobody_connects;
+    const TaskState state = tasks.state(hold.task);
     return !IsSettled(state) && state != TaskState::kHeld;
   });
 }

@@ -55,6 +55,8 @@ struct Options {
   // Where costs.how says so, tasks go to nodes by what they will cost (core/placing.h) instead of by their
   // files; then nothing is stolen, and auto takes tasks in the order of the placement.
   cost::PlacerOptions costs = {};
+  // Nothing is ever connected to a stream: those that only somebody outside would close are not held open.
+  bool nobody_connects = false;
   // Somebody else's placement, for tests.
   std::function<std::unique_ptr<cost::Placer>(const graph::Graph&)> make_placer = {};
 };

@@ -153,8 +153,8 @@ class RunDriver {
     events_.push_back(core::StreamsChanged{});
     Wake();
   }
-  /// It does not end until it is let (LetStreamEnd); false: it has ended.
-  bool KeepStream(const Moment& moment, StreamId stream);
+  /// They do not end until they are let (LetStreamEnd); or one has ended, which is returned, and none is kept.
+  std::optional<StreamId> KeepStreams(const Moment& moment, const std::vector<StreamId>& streams);
   void LetStreamEnd(StreamId stream);
   /// Starts nothing more and ends what runs as interrupted: the run can be resumed.
   void Interrupt(const Moment& moment);

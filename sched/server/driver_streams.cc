@@ -46,11 +46,13 @@ void RunDriver::Act(const core::StreamOpen& open) {
   source->set_gone(open.yield);
 }
 
-bool RunDriver::KeepStream(const Moment& moment, StreamId stream) {
+std::optional<StreamId> RunDriver::KeepStreams(const Moment& moment, const std::vector<StreamId>& streams) {
   Schedule(moment);  // what has happened is known
-  if (phase_ == Phase::kRunning ? scheduler_.HasEnded(stream) : HadEnded(graph_.streams()[stream.value])) return false;
-  events_.push_back(core::StreamKept{stream, true});
-  return true;
+  for (const StreamId stream : streams) {
+    if (phase_ == Phase::kRunning ? scheduler_.HasEnded(stream) : HadEnded(graph_.streams()[stream.value])) return stream;
+  }
+  for (const StreamId stream : streams) events_.push_back(core::StreamKept{stream, true});
+  return std::nullopt;
 }
 
 /// As far as the scheduler, which knows nothing yet, will find (Scheduler::HasEnded).

@@ -35,7 +35,7 @@ void Server::Impl::ReadyForSubmissions(std::vector<run::Submission> known) {
                                 FeedTasks();
                               },
                           .streams_changed = [this] { driver->ChangeStreams(); },
-                          .keep_from_ending = [this](StreamId stream) { return driver->KeepStream(Now(), stream); },
+                          .keep_from_ending = [this](const auto& streams) { return driver->KeepStreams(Now(), streams); },
                           .let_end = [this](StreamId stream) { driver->LetStreamEnd(stream); },
                           .closed =
                               [this](const Status& why) {

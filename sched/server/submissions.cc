@@ -332,18 +332,12 @@ Result<pb::Submitted> Submissions::Take(const pb::SubmitRequest& request, Group*
 
 /// All of them, or none.
 Status Submissions::KeepFromEnding(const std::vector<StreamId>& streams, Group* group) {
-  std::vector<StreamId> kept;
-  for (const StreamId stream : streams) {
-    if (hooks_.keep_from_ending(stream)) {
-      kept.push_back(stream);
-      continue;
-    }
-    for (const StreamId each : kept) hooks_.let_end(each);
-    return Wrong(StrCat("stream ", Printable(graph_.streams()[stream.value].name, kShown),
+  if (const std::optional<StreamId> ended = hooks_.keep_from_ending(streams)) {
+    return Wrong(StrCat("stream ", Printable(graph_.streams()[ended->value].name, kShown),
                         " has ended: all that write it have, and nobody holds it open. Connect tasks to it before, or hold it open "
                         "(harrow submit --open-stream)"));
   }
-  group->kept.insert(group->kept.end(), kept.begin(), kept.end());
+  group->kept.insert(group->kept.end(), streams.begin(), streams.end());
   return {};
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -28,8 +29,8 @@ class Submissions {
     std::function<void(TaskId first, uint32_t count, uint32_t first_file)> added;
     /// No task is new, and streams are held or released.
     std::function<void()> streams_changed = [] {};
-    /// The stream does not end until it is let; false: it has ended.
-    std::function<bool(StreamId)> keep_from_ending = [](StreamId) { return true; };
+    /// These streams do not end until they are let; or which of them has ended, and none is kept.
+    std::function<std::optional<StreamId>(const std::vector<StreamId>&)> keep_from_ending = [](const auto&) { return std::nullopt; };
     std::function<void(StreamId)> let_end = [](StreamId) {};
     /// Nothing more can be written; the run may go on.
     std::function<void(const Status&)> closed;

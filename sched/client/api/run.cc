@@ -369,7 +369,7 @@ Status harrow_run::AskStream(harrow::pb::StreamRequest asked) {
   std::unique_lock lock(mutex);
   const void* const who = &asked;
   stream_answers.emplace(who, std::nullopt);
-  loop->Post([this, asked, who] { streams_asked[session->AskStream(asked)] = who; });
+  loop->Post([this, asked, who] { streams_asked[session->AskStreams({asked})] = who; });
   while (!stream_answers[who] && !(over && over->code() == Code::kInternal)) changed.wait(lock);
   const Status how = stream_answers[who].value_or(over.value_or(Status()));
   stream_answers.erase(who);

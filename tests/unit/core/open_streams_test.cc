@@ -132,6 +132,20 @@ TEST_F(OpenStreamsTest, WhatIsClosedWithoutAWriterIsEmpty) {
   EXPECT_TRUE(scheduler->HasEnded(s));
 }
 
+TEST_F(OpenStreamsTest, WhereNobodyConnectsOnlyTasksHoldThem) {
+  const TaskId h = AddTask(&graph, "h"), w = AddTask(&graph, "w"), r = AddTask(&graph, "r"), q = AddTask(&graph, "q");
+  const StreamId s = Join(&graph, "s", {w}, {r}), t = Join(&graph, "t", {}, {q});
+  graph.HoldStream(s, {"", TaskId()});
+  graph.HoldStream(t, {"", h});
+  Begin(4, 1, {.nobody_connects = true});
+  Tell({TaskEnded{{w, 1}, n0, Done{}, Duration(1)}});
+  EXPECT_TRUE(scheduler->HasEnded(s));
+  EXPECT_FALSE(scheduler->HasEnded(t));
+  EXPECT_EQ(state(q), TaskState::kWaiting);
+  Tell({TaskEnded{{h, 1}, n0, Done{}, Duration(1)}});
+  EXPECT_EQ(state(q), TaskState::kSent);
+}
+
 TEST_F(OpenStreamsTest, AReaderGivesItsOnlySlotToWhoIsToWrite) {
   const TaskId w = AddTask(&graph, "w"), r = AddTask(&graph, "r");
   const StreamId s = Join(&graph, "s", {w}, {r});

@@ -99,11 +99,13 @@ class SubmissionsTest : public testing::Test {
                                                 },
                                             .streams_changed = [this] { added_.push_back("streams"); },
                                             .keep_from_ending =
-                                                [this](StreamId stream) {
-                                                  const std::string& name = flow_->graph.streams()[stream.value].name;
-                                                  if (ended_.contains(name)) return false;
-                                                  kept_.push_back(name);
-                                                  return true;
+                                                [this](const std::vector<StreamId>& streams) -> std::optional<StreamId> {
+                                                  const auto name = [this](StreamId s) { return flow_->graph.streams()[s.value].name; };
+                                                  for (const StreamId stream : streams) {
+                                                    if (ended_.contains(name(stream))) return stream;
+                                                  }
+                                                  for (const StreamId stream : streams) kept_.push_back(name(stream));
+                                                  return std::nullopt;
                                                 },
                                             .let_end =
                                                 [this](StreamId stream) { std::erase(kept_, flow_->graph.streams()[stream.value].name); },

@@ -63,6 +63,8 @@ void Streaming::ConnectNew(TaskId id) {
   EachReader(id, [&](TaskId reader, StreamId stream) {
     if (tasks[reader].in_flight() && streams.readers[reader].told == tasks[reader].attempts()) {
       streams.readers[reader].changed = true;
+      // It may go on although it was to end, as it had all of what was lost; now it waits for one more.
+      streams.readers[reader].ending = false;
       if (streams.open.contains(stream)) streams.readers[reader].to_come.insert(id);
       Tell(reader, stream, id, false);
     }

@@ -211,6 +211,28 @@ TEST_F(OpenStreamsTest, OneThatReadToTheEndBeforeItCouldHearOfAWriterBeginsAnew)
   EXPECT_EQ(Of<ReadFrom>(actions).size(), 3u);
 }
 
+TEST_F(OpenStreamsTest, OneThatGoesOnAlthoughItWasToEndIsToldAgain) {
+  const TaskId w = AddTask(&graph, "w"), r = AddTask(&graph, "r"), other = AddTask(&graph, "other", {}, {w});
+  const StreamId s = Join(&graph, "s", {w}, {r});
+  Begin(1, 2);
+  const NodeId of_w = scheduler->node(w);
+  Tell({TaskStarted{{w, 1}, of_w}});
+  const NodeId of_r = scheduler->node(r);
+  ASSERT_NE(of_r, of_w);
+  Tell({TaskStarted{{r, 1}, of_r}});
+  Tell({StreamKept{s, true}});
+  Tell({TaskEnded{{w, 1}, of_w, Done{}, Duration(1)}});
+  ASSERT_EQ(scheduler->node(other), of_w);
+  const auto told_gone = [&](TaskId writer) {
+    const auto reads = Of<ReadFrom>(actions);
+    return std::any_of(reads.begin(), reads.end(), [&](const ReadFrom& read) { return read.writer.task == writer && read.gone; });
+  };
+  Tell({NodeLost{of_w}});
+  EXPECT_TRUE(told_gone(w)) << "its slot is wanted; but it may have got all of that";
+  const TaskId v = Connect("v", s, true, {StreamKept{s, false}});
+  EXPECT_TRUE(told_gone(v)) << "and now it waits for one more";
+}
+
 TEST_F(OpenStreamsTest, WhatIsKeptAndNotConnectedEnds) {
   const TaskId w = AddTask(&graph, "w"), r = AddTask(&graph, "r");
   const StreamId s = Join(&graph, "s", {w}, {r});

@@ -169,7 +169,8 @@ harrow_code harrow_best(harrow_run* run, double* value, void* solution, size_t* 
 
 /* Holds a stream of that name open, which is made where there is none: it does not end, and tasks can be connected to it, until
  * harrow_stream_close. In a task of the run it is released by that task's end, too; outside nothing else does that but
- * harrow submit --close-stream. Waits until it is on disk. HARROW_INVALID: it has ended. */
+ * harrow submit --close-stream. A further attempt of the task takes the place of this one by counting what it opens, so let one
+ * process of a task hold a stream. Waits until it is on disk. HARROW_INVALID: it has ended. */
 typedef struct harrow_stream harrow_stream;
 harrow_code harrow_stream_open(harrow_run* run, const char* name, harrow_stream** stream);
 

@@ -212,8 +212,8 @@ TEST_F(OpenStreamsTest, OneThatReadToTheEndBeforeItCouldHearOfAWriterBeginsAnew)
 }
 
 TEST_F(OpenStreamsTest, OneThatGoesOnAlthoughItWasToEndIsToldAgain) {
-  const TaskId w = AddTask(&graph, "w"), r = AddTask(&graph, "r"), other = AddTask(&graph, "other", {}, {w});
-  const StreamId s = Join(&graph, "s", {w}, {r});
+  const TaskId w = AddTask(&graph, "w"), r = AddTask(&graph, "r"), q = AddTask(&graph, "q", {}, {w});
+  const StreamId s = Join(&graph, "s", {w}, {r, q});
   Begin(1, 2);
   const NodeId of_w = scheduler->node(w);
   Tell({TaskStarted{{w, 1}, of_w}});
@@ -222,13 +222,14 @@ TEST_F(OpenStreamsTest, OneThatGoesOnAlthoughItWasToEndIsToldAgain) {
   Tell({TaskStarted{{r, 1}, of_r}});
   Tell({StreamKept{s, true}});
   Tell({TaskEnded{{w, 1}, of_w, Done{}, Duration(1)}});
-  ASSERT_EQ(scheduler->node(other), of_w);
+  ASSERT_EQ(scheduler->node(q), of_w);
   const auto told_gone = [&](TaskId writer) {
     const auto reads = Of<ReadFrom>(actions);
     return std::any_of(reads.begin(), reads.end(), [&](const ReadFrom& read) { return read.writer.task == writer && read.gone; });
   };
   Tell({NodeLost{of_w}});
-  EXPECT_TRUE(told_gone(w)) << "its slot is wanted; but it may have got all of that";
+  ASSERT_EQ(state(w), TaskState::kReady) << "it writes again for the other reader, and has no slot";
+  EXPECT_TRUE(told_gone(w)) << "so the reader is to end, unless it has got all of that";
   const TaskId v = Connect("v", s, true, {StreamKept{s, false}});
   EXPECT_TRUE(told_gone(v)) << "and now it waits for one more";
 }

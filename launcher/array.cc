@@ -20,6 +20,7 @@
 #include "launcher/begin_run.h"
 #include "launcher/command.h"
 #include "launcher/inputs.h"
+#include "launcher/known_costs.h"
 #include "launcher/resume_place.h"
 #include "launcher/run_access.h"
 #include "launcher/srun_form.h"
@@ -184,6 +185,7 @@ int Begin(const ArrayArguments& arguments, const std::vector<std::string>& words
   settings->insert(settings->end(), arguments.settings.begin(), arguments.settings.end());
   Plan plan;
   status = config::Apply(*settings, &plan.settings);
+  if (status.ok()) status = FindKnownCosts(&plan.settings);
   if (!status.ok()) return FailInput(status);
   uint64_t limit = 0;
   status = formats::AddArray(array, &plan.graph, &limit, &plan.notices);

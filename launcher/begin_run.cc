@@ -45,12 +45,13 @@ struct OptionInfo {
   const char* help;
 };
 constexpr OptionInfo kSettings[] = {
-    {"order", "P", nullptr, "auto (default), fifo, lifo, hrf, lifo+hrf, rank+hrf"},
+    {"order", "P", nullptr, "auto, fifo, lifo, hrf, lifo+hrf, rank+hrf, cost"},
     {"no-steal", nullptr, "steal", ""},
     {"no-locality", nullptr, "locality", "Tasks of other queues stay there; files place none"},
     {"place", "HOW", nullptr, ""},
     {"tg-max", "N", nullptr, ""},
-    {"ct-max", "N", nullptr, "By files (default), cost-paper, cost"},
+    {"ct-max", "N", nullptr, ""},
+    {"costs-from", "RUN", nullptr, "files, cost-paper, cost"},
     {"files", "MODE", nullptr, ""},
     {"transfer-encryption", "on|off", nullptr, "Files shared (default) or local"},
     {"local-dir", "DIR", nullptr, ""},

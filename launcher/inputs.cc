@@ -10,6 +10,7 @@
 #include "batch/slurm_cpus.h"
 #include "batch/slurm_environment.h"
 #include "launcher/command.h"
+#include "launcher/known_costs.h"
 #include "run/fit.h"
 
 namespace harrow::launcher {
@@ -74,7 +75,8 @@ Status LoadFlow(os::FileSystem& fs, const FlowArguments& arguments, const std::v
   std::vector<config::Setting> all = std::move(*settings);
   for (const std::vector<config::Setting>& more : {config::FromFlow(*flow), given})
     all.insert(all.end(), more.begin(), more.end());
-  return config::Apply(all, options);
+  HARROW_RETURN_IF_ERROR(config::Apply(all, options));
+  return FindKnownCosts(options);
 }
 
 Status CheckLocalFiles(const graph::Graph& graph, const config::RunOptions& options) {

@@ -255,7 +255,7 @@ const Registered kReplay(
        const auto hand_on_flag = [&](const char* option, const char* help) {
          app.add_flag_callback(option, [a, option] { a->run_words.emplace_back(option); }, help);
        };
-       hand_on("--order", "P", "auto (default), fifo, lifo, hrf, lifo+hrf, rank+hrf");
+       hand_on("--order", "P", "auto, fifo, lifo, hrf, lifo+hrf, rank+hrf, cost");
        app.add_option_function<std::string>(
               "--files",
               [a](const std::string& value) {
@@ -268,7 +268,8 @@ const Registered kReplay(
        hand_on_flag("--no-locality", "Do not place tasks where their files are");
        hand_on("--place", "HOW", "");
        hand_on("--tg-max", "N", "");
-       hand_on("--ct-max", "N", "By files (default), cost-paper, cost");
+       hand_on("--ct-max", "N", "");
+       hand_on("--costs-from", "RUN", "files, cost-paper, cost");
        hand_on("--run-dir", "RD", "Run directory (default harrow-<job or date>)");
        hand_on("--slots", "N", "Tasks at once on a node (default: its cores)");
        hand_on("--local-nodes", "K", "Divide this machine into K pretend nodes");

@@ -17,6 +17,7 @@
 #include "launcher/begin_run.h"
 #include "launcher/command.h"
 #include "launcher/inputs.h"
+#include "launcher/known_costs.h"
 #include "launcher/live_parts.h"
 #include "launcher/resume_place.h"
 #include "launcher/run_words.h"
@@ -221,6 +222,8 @@ Status PlanAgain(os::FileSystem& fs, const RunArguments& arguments, Earlier* ear
     plan->settings = earlier->flow.settings;
     plan->unwanted = earlier->flow.unwanted;
     HARROW_RETURN_IF_ERROR(config::Apply(arguments.settings, &plan->settings));
+    const bool asked = std::any_of(arguments.settings.begin(), arguments.settings.end(), [](const auto& s) { return s.key == "costs_from"; });
+    if (asked) HARROW_RETURN_IF_ERROR(FindKnownCosts(&plan->settings));
   }
   if (!arguments.targets.empty() || arguments.stale) plan->unwanted.clear();
   return Select(fs, arguments, plan);

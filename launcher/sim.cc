@@ -30,7 +30,7 @@ namespace {
 
 constexpr order::Policy kPolicies[] = {order::Policy::kAuto,    order::Policy::kFifo,
                                        order::Policy::kLifo,    order::Policy::kHrf,
-                                       order::Policy::kLifoHrf, order::Policy::kRankHrf};
+                                       order::Policy::kLifoHrf, order::Policy::kRankHrf, order::Policy::kCost};
 
 struct SimArguments {
   FlowArguments flow;
@@ -418,12 +418,13 @@ const Registered kSim(
              },
              help);
        };
-       setting("order", "P", "auto (default), fifo, lifo, hrf, lifo+hrf, rank+hrf");
+       setting("order", "P", "auto, fifo, lifo, hrf, lifo+hrf, rank+hrf, cost");
        no("locality", "Do not place tasks where their files are");
        no("steal", "Idle slots take nothing from other nodes' queues");
        setting("place", "HOW", "");
        setting("tg-max", "N", "");
-       setting("ct-max", "N", "By files (default), cost-paper, cost");
+       setting("ct-max", "N", "");
+       setting("costs-from", "RUN", "files, cost-paper, cost");
        setting("files", "MODE", "shared (default), or local: on the nodes' own disks");
        app.add_option("--inputs", a->inputs, "submit (default), round-robin, spread, random")
            ->type_name("WHERE");

@@ -23,7 +23,7 @@ int OnOption(int option, const char* value, int remote) {
     if (remote) return 0;
     LogError("%s %s: %s", option == kOrder ? "--harrow-order" : "--harrow-files",
              value != nullptr ? value : "",
-             option == kOrder ? "it is one of auto, fifo, lifo, hrf, lifo+hrf, rank+hrf" : "it is shared or local");
+             option == kOrder ? "it is one of auto, fifo, lifo, hrf, lifo+hrf, rank+hrf, cost" : "it is shared or local");
     return -1;
   }
   char* to = option == kOrder ? request.order : request.files;
@@ -47,7 +47,7 @@ void RegisterOptions(spank_t spank) {
                          "cleared at its end"),
        0, kUse, OnOption},
       {const_cast<char*>("harrow-order"), const_cast<char*>("order"),
-       const_cast<char*>("as --harrow; default order of its runs: auto, fifo, lifo, hrf, lifo+hrf, rank+hrf"), 1,
+       const_cast<char*>("as --harrow; default order of its runs: auto, fifo, lifo, hrf, lifo+hrf, rank+hrf, cost"), 1,
        kOrder, OnOption},
       {const_cast<char*>("harrow-files"), const_cast<char*>("where"),
        const_cast<char*>("as --harrow; where files between tasks lie by default: shared, local"), 1,

@@ -93,7 +93,7 @@ constexpr Key kKeys[] = {
      [](std::string_view v, Policy* p) { return ReadNumber(v, &p->tasks_per_node); }},
     {"move_partitions", "move_partitions=NAME,NAME,...",
      [](std::string_view v, Policy* p) { return IsListOfNames(v) && Copy(v, p->move_partitions); }},
-    {"order", "order=auto, fifo, lifo, hrf, lifo+hrf or rank+hrf",
+    {"order", "order=auto, fifo, lifo, hrf, lifo+hrf, rank+hrf or cost",
      [](std::string_view v, Policy* p) { return IsOrder(v) && Copy(v, p->order); }},
     {"files", "files=shared or local",
      [](std::string_view v, Policy* p) { return IsFiles(v) && Copy(v, p->files); }},

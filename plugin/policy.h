@@ -20,7 +20,7 @@ struct Policy {
   uint32_t epilog_time = 300;      // epilog_time=SECONDS that removing a job's directory may take
 };
 
-constexpr std::string_view kOrders[] = {"auto", "fifo", "lifo", "hrf", "lifo+hrf", "rank+hrf"};
+constexpr std::string_view kOrders[] = {"auto", "fifo", "lifo", "hrf", "lifo+hrf", "rank+hrf", "cost"};
 constexpr std::string_view kFiles[] = {"shared", "local"};
 bool IsOrder(std::string_view text);
 bool IsFiles(std::string_view text);

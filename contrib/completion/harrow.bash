@@ -46,7 +46,7 @@ _harrow() {
     return
   fi
   case $prev in
-    --run-dir | --dir | --times | --local-dir)
+    --run-dir | --costs-from | --dir | --times | --local-dir)
       compopt -o filenames
       mapfile -t COMPREPLY < <(compgen -d -- "$cur")
       return ;;
@@ -54,9 +54,11 @@ _harrow() {
       compopt -o filenames
       mapfile -t COMPREPLY < <(compgen -f -- "$cur")
       return ;;
-    --order) _harrow_offer "$cur" <<<$'auto\nfifo\nlifo\nhrf\nlifo+hrf\nrank+hrf'; return ;;
+    --order) _harrow_offer "$cur" <<<$'auto\nfifo\nlifo\nhrf\nlifo+hrf\nrank+hrf\ncost'; return ;;
     --files) _harrow_offer "$cur" <<<$'shared\nlocal'; return ;;
     --place) _harrow_offer "$cur" <<<$'files\ncost-paper\ncost'; return ;;
+    --share) _harrow_offer "$cur" <<<$'all\nsplit'; return ;;
+    --records) _harrow_offer "$cur" <<<$'lines\nzero\nbytes:'; return ;;
     --inputs) _harrow_offer "$cur" <<<$'submit\nround-robin\nspread\nrandom'; return ;;
     --trigger) _harrow_offer "$cur" <<<$'empty\nlow\nalways'; return ;;
     --amount) _harrow_offer "$cur" <<<$'capacity\nworkers'; return ;;

@@ -77,11 +77,13 @@ void GangToProto(const Gang& gang, pb::Gang* out) {
 
 StreamSource SourceFromProto(const pb::StreamSource& message) {
   return {.stream = StreamId(message.stream()),
-          .writer = wire::IdOf(message.writer()),
+          .writer = message.open() ? AttemptId() : wire::IdOf(message.writer()),
           .node = message.node() == 0 ? NodeId() : NodeId(message.node() - 1),
           .split = message.split(),
           .records = message.records(),
-          .gone = message.gone()};
+          .gone = message.gone(),
+          .open = message.open(),
+          .over = message.over()};
 }
 
 LocalTask TaskFromProto(pb::Task& message) {
@@ -170,6 +172,8 @@ void ResultToProto(TaskResult result, pb::Attempt* out) {
     read->set_split(source.split);
     read->set_records(source.records);
   }
+  out->set_read_to_end(result.read_to_end);
+  out->set_written(result.written + 1);
   if (result.gang) GangToProto(*result.gang, out->mutable_gang());
   if (result.gang && result.failed) out->set_failed_ns(Nanoseconds(*result.failed));
   out->set_undeclared(result.undeclared);

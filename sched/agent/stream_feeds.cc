@@ -14,6 +14,9 @@
 // be reached, is asked for again every kAskAbsentAgain, from what has come; the server knows more, and says where
 // the next attempt is. If it does not for kPatience, the reader gives up.
 //
+// A stream that is held open is a source, too, of which nothing comes. Others may be told as long as there is one that is not whole;
+// a reader that has had its end of file, or something of what was a single source, has to begin anew for another one.
+//
 // What of a source was given to a reader cannot be taken back: if it becomes void, so does the attempt that
 // reads it (Rewind). Its pipe stays open until it has ended, so that it does not take what it has for all.
 #include "agent/stream_feeds.h"
@@ -53,12 +56,15 @@ bool SameAttempt(const StreamSource& a, const StreamSource& b) {
 }  // namespace
 
 StreamFeeds::Feed::Feed(AttemptId r, std::vector<StreamSource> told)
-    : reader(r), merge(told.size(), MostOfARecord(told.size())), open(told.size()) {
+    : reader(r), merge(0, MostOfARecord(told.size())) {
   for (StreamSource& source : told) {
     split = split || source.split;
+    if (source.over) continue;
+    merge.Add();
     sources.emplace_back();
     sources.back().told = source;
   }
+  open = sources.size();
 }
 
 StreamFeeds::StreamFeeds(os::EventLoop* loop, stream::Spool* spool, StreamFetch* fetch, Hooks hooks)
@@ -122,8 +128,9 @@ StreamFeeds::Verdict StreamFeeds::Settle(AttemptId reader) {
   ShutAll(feed);
   ClosePipe(*feed);
   feed->settled = true;
-  Verdict verdict{.rewound = feed->rewound, .why = feed->why};
+  Verdict verdict{.rewound = feed->rewound, .why = feed->why, .to_end = feed->ended};
   for (const Source& source : feed->sources) {
+    if (source.told.open) continue;
     if (source.given > 0 || source.state == State::kWhole) verdict.read.push_back(source.told);
   }
   return verdict;
@@ -142,10 +149,11 @@ void StreamFeeds::Rewind(const FeedPtr& feed, std::string why) {
 void StreamFeeds::Change(AttemptId reader, const StreamSource& told) {
   const FeedPtr feed = Find(reader);
   if (feed == nullptr || feed->settled || feed->rewound) return;
+  if (told.open) return ChangeOpen(feed, told);
   const auto found = std::find_if(feed->sources.begin(), feed->sources.end(), [&](const Source& s) {
     return s.told.stream == told.stream && s.told.writer.task == told.writer.task;
   });
-  if (found == feed->sources.end()) return;
+  if (found == feed->sources.end()) return Connect(feed, told);
   Source& source = *found;
   const auto index = static_cast<uint32_t>(found - feed->sources.begin());
   if (source.survived) return;
@@ -175,6 +183,35 @@ void StreamFeeds::Change(AttemptId reader, const StreamSource& told) {
   source = Source();
   source.told = told;
   if (feed->live()) Open(feed, index);
+  PumpSoon(feed);
+}
+
+/// A stream that it reads is held open, or no more.
+void StreamFeeds::ChangeOpen(const FeedPtr& feed, const StreamSource& told) {
+  if (told.gone) return Rewind(feed, "other tasks need its slot, and a stream that it reads is open");
+  const auto found = std::find_if(feed->sources.begin(), feed->sources.end(), [&](const Source& s) {
+    return s.told.open && s.told.stream == told.stream && s.state != State::kWhole;
+  });
+  if (told.over && found != feed->sources.end()) {
+    found->told.over = true;
+    Whole(*feed, static_cast<uint32_t>(found - feed->sources.begin()));
+    PumpSoon(feed);
+  } else if (!told.over && found == feed->sources.end() && !feed->ended) {
+    Connect(feed, told);
+  }
+}
+
+/// One more source.
+void StreamFeeds::Connect(const FeedPtr& feed, const StreamSource& told) {
+  if (told.gone) return Rewind(feed, StrCat("what task ", told.writer.task.value, " wrote to a stream that it reads was lost"));
+  const bool in_a_record = feed->sources.size() == 1 && feed->sources[0].given > 0;
+  if (feed->ended || in_a_record)
+    return Rewind(feed, StrCat("task ", told.writer.task.value, " was connected to a stream that it had been reading"));
+  feed->merge.Add();
+  feed->sources.emplace_back();
+  feed->sources.back().told = told;
+  ++feed->open;
+  if (feed->live()) Open(feed, static_cast<uint32_t>(feed->sources.size() - 1));
   PumpSoon(feed);
 }
 

@@ -74,6 +74,7 @@ class StreamFeeds {
     bool rewound = false;
     std::string why{};
     std::vector<StreamSource> read{};
+    bool to_end = false;  // it was told that nothing more comes
   };
   /// The attempt has ended: what it had read by then counts, and it is fed no more.
   Verdict Settle(AttemptId reader);
@@ -127,6 +128,8 @@ class StreamFeeds {
   enum class Flow : uint8_t { kFull, kFree, kClosed };
 
   FeedPtr Find(AttemptId reader) const;
+  void ChangeOpen(const FeedPtr& feed, const StreamSource& told);
+  void Connect(const FeedPtr& feed, const StreamSource& told);
   void Open(const FeedPtr& feed, uint32_t index);
   void Shut(const FeedPtr& feed, uint32_t index);
   void ShutAll(const FeedPtr& feed);

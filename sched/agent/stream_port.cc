@@ -216,17 +216,19 @@ void StreamPort::Settle(const LocalTask& task, TaskResult* result) {
       result->message = std::move(verdict.why);
     } else if (of_itself) {
       result->read = std::move(verdict.read);
+      result->read_to_end = verdict.to_end;
     }
-    if (task.writes_streams) SettleWriter(task, *result);
+    if (task.writes_streams) SettleWriter(task, result);
   });
 }
 
-void StreamPort::SettleWriter(const LocalTask& task, const TaskResult& result) {
+void StreamPort::SettleWriter(const LocalTask& task, TaskResult* result) {
   const AttemptId attempt = task.attempt_id();
   const std::shared_ptr<stream::Log> log = spool_->Find(attempt);
   if (log == nullptr) return;
-  const bool succeeded = result.succeeded();
+  const bool succeeded = result->succeeded();
   if (succeeded && !log->cut_off()) {
+    result->written = log->length();
     log->SetState(stream::Log::State::kWhole);
   } else if (succeeded || log->closed()) {
     log->SetState(stream::Log::State::kIncomplete);

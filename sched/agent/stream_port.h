@@ -64,7 +64,7 @@ class StreamPort : public StreamHost {
   bool OnLoopNow(const std::function<void()>& work);
   void DoPosted();
   void Changed(AttemptId writer);
-  void SettleWriter(const LocalTask& task, const TaskResult& result);
+  void SettleWriter(const LocalTask& task, TaskResult* result);
 
   const Hooks hooks_;
   const os::Fd wake_;  // an eventfd

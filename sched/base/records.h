@@ -1,6 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
+
+#include "base/status.h"
 
 namespace harrow {
 
@@ -16,5 +19,10 @@ constexpr Records OfBytes(uint32_t bytes) {
 constexpr uint32_t BytesOf(Records records) {
   return records > kZeroEnded ? records - 1 : 0;
 }
+
+/// "split" and "all": each record goes to one of the readers. kInvalid: what is wrong, and what would be right.
+Result<bool> ParseShare(std::string_view text);
+/// "lines", "zero" and "bytes:4096".
+Result<Records> ParseRecords(std::string_view text);
 
 }  // namespace harrow

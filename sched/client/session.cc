@@ -5,6 +5,7 @@
 
 #include "client/session.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/text.h"
@@ -66,6 +67,26 @@ void Session::AskBest(pb::FromClient question) {
   best_asked_[number] = std::move(question);
 }
 
+uint64_t Session::AskStreams(const std::vector<pb::StreamRequest>& asked) {
+  const uint64_t number = ++last_stream_;
+  pb::SubmitRequest& request = streams_asked_[number];
+  request.set_id(run_dir::NewKey());
+  *request.mutable_stream() = {asked.begin(), asked.end()};
+  if (link_.up() && !over_) Send(request);
+  GoOnLater();
+  return number;
+}
+
+/// Is it the request of a question about a stream?
+bool Session::AnswersStream(const std::string& request, const Status& how) {
+  const auto asked = std::find_if(streams_asked_.begin(), streams_asked_.end(), [&](const auto& each) { return each.second.id() == request; });
+  if (asked == streams_asked_.end()) return false;
+  const uint64_t number = asked->first;
+  streams_asked_.erase(asked);
+  if (hooks_.stream) hooks_.stream(number, how);
+  return true;
+}
+
 void Session::AwaitAll() {
   if (std::exchange(awaits_, true)) return;
   for (const auto& [id, handle] : std::exchange(taken_, {})) {
@@ -86,6 +107,7 @@ void Session::Up(const pb::ClientHello& hello) {
   }
   for (const pb::SubmitRequest* request : queue_.InFlight()) Send(*request);
   for (const auto& [number, question] : best_asked_) link_.Send(question);
+  for (const auto& [number, request] : streams_asked_) Send(request);
   to_ask_.clear();
   for (const auto& [id, handle] : unsettled_) to_ask_.push_back(id);
   GoOn();
@@ -100,8 +122,10 @@ void Session::Send(const pb::SubmitRequest& request) {
 }
 
 void Session::OnMessage(const pb::ToClient& message) {
-  if (message.has_submitted()) queue_.Taken(message.submitted());
-  if (message.has_answer() && !message.answer().request().empty()) queue_.Refused(message.answer());
+  if (message.has_submitted() && !AnswersStream(message.submitted().request(), Status())) queue_.Taken(message.submitted());
+  if (message.has_answer() && !message.answer().request().empty() &&
+      !AnswersStream(message.answer().request(), RefusalOf(message.answer())))
+    queue_.Refused(message.answer());
   if (message.has_best() && best_asked_.erase(message.best().number()) > 0 && hooks_.best) hooks_.best(message.best());
   for (const uint32_t id : message.settled().done()) {
     pb::SettledTask done;
@@ -145,6 +169,9 @@ void Session::End(const Status& not_taken, const Status& unknown) {
   if (over_) return;
   over_ = not_taken;
   queue_.Close(not_taken, unknown);
+  for (const auto& [number, request] : std::exchange(streams_asked_, {})) {
+    if (hooks_.stream) hooks_.stream(number, unknown);
+  }
   hooks_.over(not_taken);
 }
 
@@ -159,7 +186,12 @@ void Session::GoOnLater() {
 }
 
 void Session::GoOn() {
-  if (over_) return queue_.Close(*over_, *over_);
+  if (over_) {
+    for (const auto& [number, request] : std::exchange(streams_asked_, {})) {
+      if (hooks_.stream) hooks_.stream(number, *over_);
+    }
+    return queue_.Close(*over_, *over_);
+  }
   if (!link_.up()) return;
   while (link_.unsent_bytes() < kMostUnsent) {
     const pb::SubmitRequest* request = queue_.Next();

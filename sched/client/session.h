@@ -37,6 +37,7 @@ class Session {
     /// What became of a task that was taken, once; with AwaitAll.
     std::function<void(uint64_t handle, const pb::SettledTask&)> settled;
     std::function<void(const pb::BestAnswer&)> best{};  // to AskBest
+    std::function<void(uint64_t number, const Status&)> stream{};  // to AskStreams; OK: it is on disk
     /// Nothing comes after it: the run is over, or no server of its session answers.
     std::function<void(const Status& why)> over;
   };
@@ -51,6 +52,9 @@ class Session {
   uint64_t Submit(NewTask task);
   /// An offer of a value, or a question for the best one (FromClient.offer, .best); `number` of it is not in use.
   void AskBest(pb::FromClient question);
+  /// Streams are held open, or released, all of them or none; returns the number of the answer. Not in an order with tasks that have no
+  /// answer yet.
+  uint64_t AskStreams(const std::vector<pb::StreamRequest>& asked);
   /// What becomes of each task is to be told.
   void AwaitAll();
   /// Tasks of which it is not known yet whether they were taken.
@@ -64,6 +68,7 @@ class Session {
   void Send(const pb::SubmitRequest& request);
   void OnMessage(const pb::ToClient& message);
   void Over(const Status& why);
+  bool AnswersStream(const std::string& request, const Status& how);
   void End(const Status& not_taken, const Status& unknown);
   void Taken(uint64_t handle, uint32_t id);
   void Settle(const pb::SettledTask& task);
@@ -81,6 +86,8 @@ class Session {
   std::vector<std::pair<uint32_t, uint64_t>> taken_;       // those taken before AwaitAll
   std::vector<uint32_t> to_ask_;                           // ids
   std::map<uint64_t, pb::FromClient> best_asked_;          // by number; without answer
+  std::map<uint64_t, pb::SubmitRequest> streams_asked_;    // by number; without answer
+  uint64_t last_stream_ = 0;
   std::shared_ptr<Session*> posted_;                       // what is posted to the loop may come when this has gone
   bool pending_ = false;
   Link link_;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/records.h"
 #include "base/text.h"
 
 namespace harrow::client {
@@ -124,11 +125,22 @@ Result<Described> Describe(const harrow_spec* given, const std::string& director
   profile.set_stderr_path(Text(spec.stderr_path));
   for (const auto& [list, to] : {std::pair(spec.inputs, task.mutable_in()), std::pair(spec.outputs, task.mutable_out()),
                                  std::pair(spec.after_names, task.mutable_after()),
-                                 std::pair(spec.after_any_names, task.mutable_after_any())})
+                                 std::pair(spec.after_any_names, task.mutable_after_any()), std::pair(spec.from, task.mutable_from()),
+                                 std::pair(spec.to, task.mutable_to()), std::pair(spec.open, task.mutable_open())})
     Each(list, [&, to = to](const char* text) { to->Add(text); });
   if (spec.bound != nullptr) {
     if (!std::isfinite(*spec.bound)) return Status(Code::kInvalid, "the bound of a task is no finite number");
     task.set_bound(*spec.bound);
+  }
+  if (spec.share != nullptr) {
+    const Result<bool> split = ParseShare(spec.share);
+    if (!split.ok()) return split.status();
+    task.set_split(*split);
+  }
+  if (spec.records != nullptr) {
+    const Result<Records> records = ParseRecords(spec.records);
+    if (!records.ok()) return records.status();
+    task.set_records(*records);
   }
   for (const auto& [handles, count, to] : {std::tuple(spec.after, spec.after_count, &described.task.after),
                                            std::tuple(spec.after_any, spec.after_any_count, &described.task.after_any)}) {

@@ -25,6 +25,13 @@ constexpr size_t kMostOfOne = 32u << 20;
 
 }  // namespace
 
+Status RefusalOf(const pb::Answer& answer) {
+  const Code code = answer.code() == pb::Answer::WRONG ? Code::kInvalid
+                    : answer.code() == pb::Answer::FULL ? Code::kNotFound
+                                                          : Code::kExhausted;
+  return Status(code, answer.text());
+}
+
 uint64_t SubmitQueue::Add(NewTask task) {
   const uint64_t handle = rows_.size();
   rows_.push_back({0, kQueued});
@@ -186,13 +193,8 @@ void SubmitQueue::Refused(const pb::Answer& answer) {
   const std::unique_ptr<Batch> batch = Take(answer.request());
   if (batch == nullptr) return;
   if (alone_ && answer.code() == pb::Answer::WRONG && batch->tasks.size() > 1) return Split(batch.get());
-  const Code code = answer.code() == pb::Answer::WRONG ? Code::kInvalid
-                    : answer.code() == pb::Answer::FULL ? Code::kNotFound
-                                                          : Code::kExhausted;
-  for (int i = 0; i < batch->request.task_size(); ++i) {
-    Refuse(batch->tasks[static_cast<size_t>(i)].handle, batch->request.task(i).name(),
-           Status(code, answer.text()));
-  }
+  for (int i = 0; i < batch->request.task_size(); ++i)
+    Refuse(batch->tasks[static_cast<size_t>(i)].handle, batch->request.task(i).name(), RefusalOf(answer));
 }
 
 void SubmitQueue::Split(Batch* batch) {

@@ -21,6 +21,9 @@ struct NewTask {
   std::vector<uint64_t> after{}, after_any{};  // handles of tasks that were added before
 };
 
+/// Why what was submitted is refused.
+Status RefusalOf(const pb::Answer& answer);
+
 /// Makes few requests of many tasks, and knows which of them were taken. Has no connection of its own.
 class SubmitQueue {
  public:

@@ -196,10 +196,10 @@ const std::vector<Key>& Keys() {
   using std::chrono::seconds;
   static const std::vector<Key> keys = {
       TextKey("name", &RunOptions::name, "text", "name of the run", true),
-      {"order", "auto | fifo | lifo | hrf | lifo+hrf | rank+hrf", "which ready task is taken first", true,
+      {"order", "auto | fifo | lifo | hrf | lifo+hrf | rank+hrf | cost", "which ready task is taken first", true,
        [](const Key& key, std::string_view value, RunOptions* options) {
          const std::optional<order::Policy> policy = order::ParsePolicy(value);
-         if (!policy) return Refuse(key.name, value, "auto, fifo, lifo, hrf, lifo+hrf or rank+hrf");
+         if (!policy) return Refuse(key.name, value, "auto, fifo, lifo, hrf, lifo+hrf, rank+hrf or cost");
          options->order = *policy;
          return Status();
        },
@@ -216,6 +216,8 @@ const std::vector<Key>& Keys() {
                "with place = cost: as long as there are so many groups of tasks, more are put together"),
       LimitKey("ct_max", &RunOptions::ct_max,
                "with place = cost: tasks stay together that write so much to each other"),
+      TextKey("costs_from", &RunOptions::costs_from, "run",
+              "with place or order = cost: what tasks took in this earlier run is expected of them", true),
       ChoiceKey<Files>("files", &RunOptions::files, {{"shared", Files::kShared}, {"local", Files::kLocal}},
                        "shared | local",
                        "tasks work on the shared file system, or in stores on the nodes' disks", true),

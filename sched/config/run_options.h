@@ -73,12 +73,17 @@ struct RunOptions {
   Progress progress = Progress::kAuto;
   std::string run_dir;  // empty: harrow-<job or date>
 
+  std::string costs_from;  // a run; empty: none
+  // What it tells; found once, by who begins the run.
+  std::vector<cost::Known> known_costs;
+
   /// What of them is for a placement by costs.
   cost::PlacerOptions placer() const {
     cost::PlacerOptions options;
     options.how = place;
     options.groups = tg_max;
     options.stream = ct_max;
+    options.known = known_costs;
     return options;
   }
 };

@@ -144,6 +144,17 @@ struct StreamRead {
   AttemptId reader;
   AttemptId writer;
 };
+/// The same: the attempt was told that nothing more comes, and of no writer beside those that StreamRead names.
+struct ReadToEnd {
+  AttemptId reader;
+};
+/// The graph's streams have been connected, held or released since (TasksAdded tells so, too).
+struct StreamsChanged {};
+/// Until it is told again, with false, the stream does not end: something is about to be connected.
+struct StreamKept {
+  StreamId stream;
+  bool kept = false;
+};
 /// The node holds what that attempt, which succeeded under an earlier server, wrote to streams.
 struct StreamHeld {
   AttemptId writer;
@@ -217,7 +228,7 @@ struct TimeCame {};
 
 using Event =
     std::variant<NodeJoined, NodeHungUp, NodeSilent, NodeLost, NodeClosed, TasksAdded, TasksTaken, TasksGiven,
-                 TaskRestored, AttemptMayBeOut, RemakesMayBeOut, GangRestored, TaskStarted, StreamRead, StreamHeld, TaskEnded,
+                 TaskRestored, AttemptMayBeOut, RemakesMayBeOut, GangRestored, TaskStarted, StreamRead, ReadToEnd, StreamsChanged, StreamKept, StreamHeld, TaskEnded,
                  TaskReturned, FileStored, FileLost, FileShared, FileAbsent, CopyFailed, CancelRequested, BestKnown,
                  NodeDrained, MoveRequested, CheckpointMissed,
                  DrainRequested, RoundTripMeasured, EndTimeKnown, AllNodesJoined, OtherServersThere, TimeCame>;
@@ -333,6 +344,15 @@ struct ReadFrom {
   // else the attempt has not succeeded, and who has got nothing of it waits for another one.
   bool gone = false;
 };
+/// The stream that the reader reads is held open, and more writers may be told; or it is so no more.
+struct StreamOpen {
+  AttemptId reader;
+  NodeId at;
+  StreamId stream;
+  bool open = false;
+  // The reader is to begin anew: others need its slot.
+  bool yield = false;
+};
 /// Nobody is to read any more of what the attempt writes: it may end now, by SIGPIPE, or goes on where it declares outputs.
 struct CloseOutput {
   AttemptId writer;
@@ -347,7 +367,7 @@ struct DropWritten {
 struct RunComplete {};
 
 using Action = std::variant<StartTask, TakeBack, CancelTask, TaskSettled, RunComplete, JoinGang, NodePutAside,
-                            WakeAt, CopyFile, DropFile, RefuseFile, ReadFrom, CloseOutput, DropWritten,
+                            WakeAt, CopyFile, DropFile, RefuseFile, ReadFrom, StreamOpen, CloseOutput, DropWritten,
                             AskCheckpoint>;
 
 }  // namespace harrow::core

@@ -158,6 +158,27 @@ std::string WaitsText(size_t needed, size_t begins, size_t ends) {
   return text + ".";
 }
 
+/// Which of the streams that it reads is held open, and by whom; nothing: none is.
+std::string OpenStreamText(const Parts& parts, TaskId id) {
+  for (const auto& [_, stream] : parts.graph.streams_read(id)) {
+    if (!parts.streams.open.contains(stream)) continue;
+    std::string by;
+    for (const graph::StreamHold& hold : parts.graph.streams()[stream.value].holds) {
+      if (hold.task && !IsSettled(parts.tasks.state(hold.task))) by = StrCat(" by task ", Printable(parts.graph.TaskName(hold.task)));
+    }
+    return StrCat("Stream ", Printable(parts.graph.streams()[stream.value].name), " is held open", by, ".");
+  }
+  return {};
+}
+
+std::string WaitsForStreamText(const Parts& parts, TaskId id) {
+  const auto reader = parts.streams.readers.find(id);
+  const bool yields = reader != parts.streams.readers.end() && reader->second.yields;
+  return StrCat(yields ? "It has left its slot to others, and begins when none of them wants it. "
+                       : "It waits for a task that writes what it reads. ",
+                OpenStreamText(parts, id));
+}
+
 /// The task for which one was skipped: up the graph, over others that were skipped.
 std::string WhatWentWrong(const Parts& parts, TaskId id) {
   for (TaskId at = id; at;) {
@@ -258,7 +279,9 @@ Explanation Explain(const Parts& parts, TaskId id) {
                         Tried(task));
       break;
     case TaskState::kWaiting:
-      out.text = StrCat(WaitsText(unfinished - ends - begins, begins, ends), Tried(task));
+      out.text = StrCat(parts.tasks.kept_waiting(id) && unfinished == 0 ? WaitsForStreamText(parts, id)
+                                                                        : WaitsText(unfinished - ends - begins, begins, ends),
+                        Tried(task));
       break;
     case TaskState::kReady:
       out.ahead_in_queue = CountBefore(parts, id);
@@ -266,6 +289,7 @@ Explanation Explain(const Parts& parts, TaskId id) {
       break;
     case TaskState::kHeld:
       out.text = "It has succeeded, and is done when the tasks whose streams it read are.";
+      if (const std::string open = OpenStreamText(parts, id); !open.empty()) out.text += StrCat(" ", open);
       if (std::any_of(parts.graph.streams_read(id).begin(), parts.graph.streams_read(id).end(),
                       [&](const auto& end) { return parts.graph.streams()[end.second.value].split; }))
         out.text += " Those that share a stream are done together.";

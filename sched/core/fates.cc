@@ -23,7 +23,7 @@ bool StaysOpen(Reason reason) {
 }  // namespace
 
 void Fates::CountWaits(TaskId id) {
-  uint32_t waits = 0;
+  uint32_t waits = tasks.kept_waiting(id) ? 1 : 0;
   for (TaskId before : graph.predecessors(id)) {
     if (!tasks.KeepsWaiting(graph, before, id)) continue;
     ++waits;

@@ -60,7 +60,7 @@ void Moves::NoteWhereItStands(TaskId id) {
 }
 
 bool Moves::MayKeepPlace(TaskId id) const {
-  if (placing.on()) return false;
+  if (placing.on() || paths.on()) return false;
   if (!options.locality || (graph.inputs(id).empty() && !full_for_.contains(id))) return true;
   const auto stood = stood_at_.find(id);
   if (stood == stood_at_.end()) return false;
@@ -72,6 +72,7 @@ bool Moves::MayKeepPlace(TaskId id) const {
 
 void Moves::FindCandidates(TaskId id) {
   const order::LaneId lane = tasks[id].lane();
+  if (paths.on()) tasks.SetUrgency(id, paths.UrgencyOf(id));
   if (placing.on() && FindPlaced(id)) return;
   if (!options.locality || lanes.gang(lane)) return;
   if (full_for_.contains(id)) {
@@ -91,7 +92,7 @@ bool Moves::FindPlaced(TaskId id) {
     tasks.SetCandidates(id, {});
     return false;
   }
-  tasks.SetUrgency(id, placing.UrgencyOf(id));
+  tasks.SetUrgency(id, UrgencyWherePlaced(id));
   tasks.SetCandidates(id, {&node, 1});
   return true;
 }
@@ -114,8 +115,24 @@ void Moves::PlaceAgain() {
     const NodeId to = placing.node(id);
     const std::span<const NodeId> stands = tasks.candidates(id);
     if (!to || tasks[id].state() != TaskState::kReady || !lanes.FitsOpen(tasks[id].lane(), nodes[to])) continue;
-    if (stands.size() == 1 && stands[0] == to && tasks.cards().urgency(id) == placing.UrgencyOf(id)) continue;
+    if (stands.size() == 1 && stands[0] == to && tasks.cards().urgency(id) == UrgencyWherePlaced(id)) continue;
     Unqueue(id);
+    NoteReturned(id);
+  }
+}
+
+/// Those that wait go to the places in the queues that they have by what is known now.
+void Moves::OrderAgain() {
+  paths.Find();
+  std::vector<TaskId> queued = queues.remote().Tasks(tasks.cards());
+  for (uint32_t n = 0; n < nodes.size(); ++n) {
+    const std::vector<TaskId> there = queues.TasksAt(NodeId(n));
+    queued.insert(queued.end(), there.begin(), there.end());
+  }
+  for (TaskId id : queued) {
+    if (tasks[id].state() != TaskState::kReady || tasks.cards().urgency(id) == paths.UrgencyOf(id)) continue;
+    Unqueue(id);
+    tasks.SetUrgency(id, paths.UrgencyOf(id));
     NoteReturned(id);
   }
 }

@@ -24,6 +24,8 @@ class Moves : protected Supply {
   void EnqueueReady();
   /// All that waits is placed by what it costs, and what stands elsewhere in a queue moves.
   void PlaceAgain();
+  /// All that waits is ordered by what is left to do after it, as far as it is known now.
+  void OrderAgain();
   /// Takes a task out of all queues, or ends its delay, if it has one: it waits then.
   void Unqueue(TaskId id);
   /// Takes over the levels that the graph has raised; queued tasks move to their new level, at their place.
@@ -84,6 +86,8 @@ class Moves : protected Supply {
 
  private:
   void FindCandidates(TaskId id);
+  /// Of one that has its node by what it costs.
+  order::Urgency UrgencyWherePlaced(TaskId id) { return paths.on() ? paths.UrgencyOf(id) : placing.UrgencyOf(id); }
   bool FindPlaced(TaskId id);
   std::vector<NodeId> NodesWithRoom(TaskId id) const;
   void Enqueue(TaskId id, NodeId released_at, bool keep_place);

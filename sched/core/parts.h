@@ -14,6 +14,7 @@
 #include "core/holds.h"
 #include "core/lanes.h"
 #include "core/node_table.h"
+#include "core/path_order.h"
 #include "core/placing.h"
 #include "core/queues.h"
 #include "core/run_times.h"
@@ -40,7 +41,8 @@ struct Parts {
         ahead(options, &tasks),
         companions(the_graph, &tasks, &lanes),
         bounds(options.stop_gap),
-        placing(the_graph, options) {}
+        placing(the_graph, options),
+        paths(the_graph, options) {}
   /// Of tasks that are placed by what they cost none is stolen.
   static Options Adapted(Options options);
 
@@ -108,6 +110,7 @@ struct Parts {
   Bounds bounds;
   Streams streams;
   Placing placing;
+  PathOrder paths;
   Checkpoints checkpoints;
   // No node is expected but those that are expected now.
   bool nodes_known = false;

@@ -1,7 +1,8 @@
 #include "core/placing.h"
 
-#include <algorithm>
 #include <utility>
+
+#include "core/path_order.h"
 
 namespace harrow::core {
 
@@ -59,13 +60,7 @@ void Placing::Leaves(TaskId task) {
 void Placing::Learn(const TaskEnded& ended) {
   ++changed_;
   const TaskId task = ended.attempt.task;
-  Duration computed = ended.computed;
-  if (computed < Duration(0)) {
-    // One that reads what others write has waited for them as well, nobody knows how long.
-    const auto waited = [&](TaskId before) { return graph_.StartSuffices(before, task); };
-    const auto before = graph_.predecessors(task);
-    if (std::none_of(before.begin(), before.end(), waited)) computed = ended.run_time;
-  }
+  const Duration computed = ComputedBy(ended, graph_);
   if (placer_->Learn(task, ended.node, Seconds(computed), static_cast<double>(ended.written)) && all_waiting_ > 0) due_ = true;
 }
 

@@ -38,6 +38,7 @@ class Scheduler::Impl : private Dispatch {
   void PrefetchEnd(TaskId id, int step) const;
   const Parts& parts() const { return *this; }
   using Dispatch::IsSharedFile;
+  using Dispatch::HasEnded;
   std::string FindBroken() const;
   std::optional<double> LeastBound() {
     return bounds.Least([this](TaskId id) { return tasks.state(id) < TaskState::kElsewhere; });
@@ -58,6 +59,9 @@ class Scheduler::Impl : private Dispatch {
   void On(const GangRestored& e);
   void On(const TaskStarted& e);
   void On(const StreamRead& e) { NoteRead(e); }
+  void On(const ReadToEnd& e) { NoteReadToEnd(e); }
+  void On(const StreamsChanged&) { LookAtStreams(); }
+  void On(const StreamKept& e) { NoteKept(e); }
   void On(const StreamHeld& e) { NoteHeld(e); }
   void On(const TaskEnded& e);
   void On(const TaskReturned& e);
@@ -90,6 +94,7 @@ class Scheduler::Impl : private Dispatch {
   }
   void On(const TimeCame&) {}
   void Finish();
+  void EnqueueAll();
   void Describe(TaskId id);
   void BarLanes();
   bool Adopt(AttemptId attempt, NodeId node, const std::vector<NodeId>& members = {});
@@ -149,13 +154,7 @@ void Scheduler::Impl::Finish() {
   SettleAll();
   SettleImpossible();
   LookForSources();
-  do {
-    RemakeLost();
-    RemakeWriters();
-    SettleAll();
-    if (placing.due()) PlaceAgain();
-    EnqueueReady();
-  } while (!lost.empty() || !streams.lost.empty());
+  EnqueueAll();
   TakeInRemakes();
   SkipWithoutTime();
   SettleAll();
@@ -170,6 +169,12 @@ void Scheduler::Impl::Finish() {
   }
   FollowStreams();
   FreeStarved();
+  FreeOpenReaders();
+  if (LetYieldedGoOn()) {
+    EnqueueAll();
+    GiveWork();
+    FollowStreams();
+  }
   CountBytes();
   if (stopped() || over()) {
     EndBackups();
@@ -178,6 +183,18 @@ void Scheduler::Impl::Finish() {
   }
   if (over() && std::exchange(tell_complete_, false)) actions->push_back(RunComplete{});
   TellWake();
+}
+
+/// What has become ready, and what that makes run again.
+void Scheduler::Impl::EnqueueAll() {
+  do {
+    RemakeLost();
+    RemakeWriters();
+    SettleAll();
+    if (placing.due()) PlaceAgain();
+    if (paths.due()) OrderAgain();
+    EnqueueReady();
+  } while (!lost.empty() || !streams.lost.empty());
 }
 
 /// Lanes whose declared time no longer fits may not start, as long as it does not.
@@ -204,6 +221,7 @@ void Scheduler::Impl::On(const TasksAdded& e) {
   tasks.Grow(last);
   replicas.Grow();
   if (placing.on()) placing.Grow(last);
+  if (paths.on()) paths.Grow();
   AddReaders(TaskId(begin), TaskId(last));
   AddStreamsOf(TaskId(begin), TaskId(last));
   TakeOverLevels();
@@ -374,6 +392,7 @@ void Scheduler::Impl::On(const TaskEnded& e) {
     if (lanes.gangs()) run_times.Learn(tasks[id].level(), tasks[id].lane(), e.run_time);
     ahead.NoteRun(e.node, e.run_time);
     if (placing.on()) placing.Learn(e);
+    if (paths.on()) paths.Learn(e);
     NoteDoneAt(e.node);
     if (options.shared_files) {
       for (FileId file : graph.inputs(id)) replicas.SetOnly(file, e.node);
@@ -597,6 +616,9 @@ const Counts& Scheduler::counts() const {
 }
 Explanation Scheduler::Explain(TaskId task) const {
   return core::Explain(impl_->parts(), task);
+}
+bool Scheduler::HasEnded(StreamId stream) const {
+  return impl_->HasEnded(stream);
 }
 std::vector<ReadyKind> Scheduler::ReadyKinds() const {
   return core::ReadyKinds(impl_->parts());

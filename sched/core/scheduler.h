@@ -55,6 +55,8 @@ struct Options {
   // Where costs.how says so, tasks go to nodes by what they will cost (core/placing.h) instead of by their
   // files; then nothing is stolen, and auto takes tasks in the order of the placement.
   cost::PlacerOptions costs = {};
+  // Nothing is ever connected to a stream: those that only somebody outside would close are not held open.
+  bool nobody_connects = false;
   // Somebody else's placement, for tests.
   std::function<std::unique_ptr<cost::Placer>(const graph::Graph&)> make_placer = {};
 };
@@ -189,6 +191,8 @@ class Scheduler {
   /// The least bound of the tasks here that are open; none: none of them has one.
   std::optional<double> LeastBound() const;
   Explanation Explain(TaskId task) const;
+  /// Nothing can be connected to it any more: one that has read it is done, or nobody holds it open and all its writers are settled.
+  bool HasEnded(StreamId stream) const;
   /// With local files: the file by which its replicas are known, itself or an output directory that it lies
   /// below.
   FileId HeldAs(FileId file) const;

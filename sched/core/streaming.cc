@@ -15,6 +15,8 @@
 // ("starved") holds its slot only as long as nobody wants it: FreeStarved lets all such begin anew as soon as
 // some task is ready, or sent ahead, and has no slot.
 //
+// A stream that somebody holds open: open_streams.cc.
+//
 // What follows from a change of a task's state is found in one place, from the states, whatever has changed
 // them (TaskTable::TakeChanged): the end of an attempt, a lost node, a cancel, what was restored.
 
@@ -30,11 +32,14 @@ void Streaming::AddStreamsOf(TaskId first, TaskId end) {
   if (graph.streams().empty()) return;
   for (uint32_t n = first.value; n < end.value; ++n) {
     const TaskId id(n);
+    if (!graph.streams_held(id).empty()) tasks.Follow(id);
     if (!graph.has_streams(id)) continue;
     if (!graph.streams_written(id).empty()) streams.writers[id];
     if (!graph.streams_read(id).empty()) streams.readers[id];
     tasks.Follow(id);
   }
+  LookAtStreams();
+  for (uint32_t n = first.value; n < end.value; ++n) ConnectNew(TaskId(n));
 }
 
 void Streaming::NoteHeld(const StreamHeld& e) {
@@ -88,7 +93,7 @@ bool Streaming::IsReadByNobody(TaskId writer) const {
     const TaskState state = tasks.state(reader);
     all &= state == TaskState::kHeld || IsSettled(state);
   });
-  return some && all;
+  return some && all && !WritesOpen(writer);
 }
 
 Streaming::Piped Streaming::AfterSigpipe(AttemptId attempt) const {
@@ -106,6 +111,7 @@ void Streaming::EndRead(AttemptId attempt) {
   for (const auto& [read_by, writer] : streams.told_read) {
     if (read_by == attempt) reader.read.push_back(writer);
   }
+  reader.to_end = std::find(streams.told_to_end.begin(), streams.told_to_end.end(), attempt) != streams.told_to_end.end();
   tasks.Hold(attempt.task);
 }
 
@@ -128,13 +134,17 @@ void Streaming::BeginAnew(TaskId id) {
 /// Of one that is held. `failed`: which writer has, where that is so.
 Streaming::Worth Streaming::WorthOf(TaskId id, TaskId* failed) const {
   const std::vector<AttemptId>& read = streams.readers.at(id).read;
-  bool all_done = true, void_read = false;
+  const bool to_end = streams.readers.at(id).to_end;
+  bool all_done = !ReadsOpen(id), void_read = false;
   EachWriter(id, [&](TaskId writer, StreamId) {
     const TaskState state = tasks.state(writer);
     if (IsSettled(state) && state != TaskState::kDone) *failed = writer;
     all_done &= state == TaskState::kDone;
     const auto it = std::find_if(read.begin(), read.end(), [&](const AttemptId& a) { return a.task == writer; });
-    if (it == read.end()) return;
+    if (it == read.end()) {
+      void_read |= to_end;  // it was connected too late for that attempt
+      return;
+    }
     const uint32_t of = streams.writers.at(writer).attempt;
     const bool runs = state == TaskState::kRunning || state == TaskState::kHeld;
     // What is done was so by the attempt that is known, or by one of an earlier server.
@@ -209,11 +219,14 @@ void Streaming::ConcludeSharers(TaskId id) {
 }
 
 void Streaming::FollowStreams() {
-  if (!streams.any()) return;
+  if (!streams.any() && !tasks.any_changed()) return;
   while (tasks.any_changed()) {
     std::vector<TaskId> changed = tasks.TakeChanged();
     std::sort(changed.begin(), changed.end());
     changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
+    for (const TaskId id : changed) {
+      for (const auto& [_, stream] : graph.streams_held(id)) LookAtStream(stream);
+    }
     for (const TaskId id : changed) {
       if (WritesStreams(id)) LookAtWriter(id);
     }
@@ -222,6 +235,7 @@ void Streaming::FollowStreams() {
     }
   }
   streams.told_read.clear();
+  streams.told_to_end.clear();
 }
 
 void Streaming::SettleAll() {
@@ -276,7 +290,18 @@ void Streaming::TellReaders(TaskId id, bool gone) {
 void Streaming::Recount(TaskId id) {
   const TaskState state = tasks.state(id);
   if (state == TaskState::kElsewhere) return;
+  Streams::Reader& reader = streams.readers[id];
+  if (reader.waits_for && state == TaskState::kWaiting && tasks[id].waits() > 0 && !IsSettled(tasks.state(reader.waits_for)) &&
+      tasks.KeepsWaiting(graph, reader.waits_for, id))
+    return;
+  tasks.SetKeptWaiting(id, WaitsForStreams(id));
   CountWaits(id);
+  // The last of them: it may well begin last.
+  reader.waits_for = TaskId();
+  const auto before = graph.predecessors(id);
+  for (size_t i = before.size(); i-- > 0 && tasks[id].waits() > 0 && !reader.waits_for;) {
+    if (graph.StartSuffices(before[i], id) && tasks.KeepsWaiting(graph, before[i], id)) reader.waits_for = before[i];
+  }
   if (state > TaskState::kReady) return;
   if (tasks[id].waits() > 0) {
     Unqueue(id);
@@ -290,14 +315,14 @@ void Streaming::LookAtReader(TaskId id) {
   const Task& task = tasks[id];
   if (task.in_flight()) {
     if (reader.told == task.attempts()) return;
-    reader = {};
-    reader.told = task.attempts();
+    reader = {.told = task.attempts(), .yielded = reader.yielded};
     TellAll(id);
     return;
   }
   reader.told = 0;
   reader.awaited.clear();
   streams.starved.erase(id);
+  streams.open_readers.erase(id);
   if (!task.settled()) Recount(id);
   MayConclude(id);
   if (task.settled() && task.state() != TaskState::kDone) ConcludeSharers(id);
@@ -310,7 +335,8 @@ void Streaming::LookAtReader(TaskId id) {
 void Streaming::Tell(TaskId id, StreamId stream, TaskId of, bool gone) {
   Streams::Reader& reader = streams.readers[id];
   const Streams::Writer& writer = streams.writers[of];
-  if (writer.node) {
+  if (writer.node || gone) reader.to_come.erase(of);
+  if (writer.node || reader.to_come.contains(of)) {
     reader.awaited.erase(of);
   } else {
     reader.awaited.insert(of);
@@ -330,6 +356,7 @@ void Streaming::TellAll(TaskId id) {
     const TaskState state = tasks.state(writer);
     Tell(id, stream, writer, ending || IsSettled(state) || state == TaskState::kHeld);
   });
+  for (const auto& [_, stream] : graph.streams_read(id)) TellOpen(id, stream, ending);
 }
 
 void Streaming::CloseIfRead(TaskId id) {
@@ -347,7 +374,7 @@ void Streaming::DropIfRead(TaskId id) {
   EachReader(id, [&](TaskId reader, StreamId) {
     wanted |= !tasks[reader].settled() && tasks.state(reader) != TaskState::kElsewhere;
   });
-  if (wanted) return;
+  if (wanted || WritesOpen(id)) return;
   writer.held = false;
   if (nodes.Joined(writer.node)) actions->push_back(DropWritten{{id, writer.attempt}, writer.node});
   writer.node = NodeId();
@@ -388,13 +415,13 @@ std::string Streaming::FindBrokenStreams() const {
     if (task.state() == TaskState::kHeld) {
       bool waits = false;
       EachWriter(id, [&](TaskId writer, StreamId) { waits |= !tasks[writer].settled(); });
+      waits |= ReadsOpen(id);
       if (!waits && !ThoseDoneWith(id).empty()) return broken("is held, and waits for nobody");
     }
     if (task.in_flight() && !reader.ending) {
       bool starved = false;
       EachWriter(id, [&](TaskId writer, StreamId) {
-        const TaskState state = tasks.state(writer);
-        starved |= state < TaskState::kRunning;
+        starved |= tasks.state(writer) < TaskState::kRunning && !reader.to_come.contains(writer);
       });
       if (starved && !streams.starved.contains(id)) return broken("waits for a writer, and nobody knows");
     }

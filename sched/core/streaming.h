@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,13 @@ class Streaming : protected Fates {
   bool ReadsStreams(TaskId id) const { return streams.any() && !graph.streams_read(id).empty(); }
   bool WritesStreams(TaskId id) const { return streams.any() && !graph.streams_written(id).empty(); }
 
+  /// Streams have been connected, held or released.
+  void LookAtStreams();
+  void NoteKept(const StreamKept& e);
+  /// Nothing can be connected to it any more.
+  bool HasEnded(StreamId stream) const;
+
+  void NoteReadToEnd(const ReadToEnd& e) { streams.told_to_end.push_back(e.reader); }
   void NoteRead(const StreamRead& e) { streams.told_read.emplace_back(e.reader, e.writer); }
   void NoteHeld(const StreamHeld& e);
   /// All that the node held is gone.
@@ -46,10 +54,28 @@ class Streaming : protected Fates {
   void RemakeWriters();
   /// Slots are wanted: readers that only wait for a writer which is at no node begin anew.
   void FreeStarved();
+  /// The same of readers of open streams, where nothing else runs that would give its slot to others.
+  void FreeOpenReaders();
+  /// Those that were, and that nobody is waiting any more to come before: are there some?
+  bool LetYieldedGoOn();
 
   std::string FindBrokenStreams() const;
 
  private:
+  // --- open streams (open_streams.cc)
+  void ConnectNew(TaskId id);
+  bool IsHeld(StreamId stream) const;
+  bool IsOpen(StreamId stream) const { return streams.kept.contains(stream) || IsHeld(stream); }
+  bool ReadsOpen(TaskId reader) const;
+  bool WritesOpen(TaskId writer) const;
+  bool WaitsForStreams(TaskId reader) const;
+  void LookAtStream(StreamId stream);
+  void NoteEndsOf(StreamId stream);
+  void TellOpen(TaskId reader, StreamId stream, bool yield);
+  void Starve(TaskId reader);
+  bool OthersWantSlots() const;
+  std::set<TaskId> StuckReaders() const;
+
   void LookAtWriter(TaskId id);
   void LookAtReader(TaskId id);
   void Recount(TaskId id);

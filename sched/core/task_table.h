@@ -130,6 +130,17 @@ class TaskTable {
   void Run(TaskId id) { SetState(&tasks_[id.value], TaskState::kRunning); }
   /// It has succeeded, and what it read may still turn out to be void.
   void Hold(TaskId id) { SetState(&tasks_[id.value], TaskState::kHeld); }
+  /// It waits for something that is no task (CountWaits counts it).
+  void SetKeptWaiting(TaskId id, bool kept) {
+    if (kept) {
+      kept_waiting_.insert(id);
+    } else if (!kept_waiting_.empty()) {
+      kept_waiting_.erase(id);
+    }
+  }
+  bool kept_waiting(TaskId id) const { return !kept_waiting_.empty() && kept_waiting_.contains(id); }
+  /// As if the state of one that is followed had changed.
+  void NoteChanged(TaskId id) { changed_.push_back(id); }
   /// From now on it is told when its state changes.
   void Follow(TaskId id) {
     followed_.resize(tasks_.size());
@@ -213,6 +224,7 @@ class TaskTable {
   // By task; empty as long as none is.
   std::vector<bool> followed_;
   std::vector<TaskId> changed_;
+  std::unordered_set<TaskId> kept_waiting_;
   // By task; empty as long as all are 0.
   std::vector<order::Urgency> urgencies_;
   Counts counts_;

@@ -41,6 +41,20 @@ void Factors::Learn(uint32_t program, uint32_t node, double units, double second
   ++of.ended;
 }
 
+void Factors::Know(uint32_t program, double tasks, double units, double seconds, double out_units, double bytes) {
+  if (program >= programs_.size()) programs_.resize(program + 1);
+  Program& of = programs_[program];
+  if (units > 0 && seconds > 0) {
+    of.units += tasks * units;
+    of.seconds += tasks * seconds;
+    of.ended = std::max(of.ended, kFirstTasks);
+  }
+  if (out_units > 0 && bytes >= 0) {
+    of.out_units += tasks * out_units;
+    of.bytes += tasks * bytes;
+  }
+}
+
 void Factors::LearnBytes(uint32_t program, double units, double bytes) {
   if (!(units > 0) || !(bytes >= 0)) return;
   if (program >= programs_.size()) programs_.resize(program + 1);

@@ -17,6 +17,9 @@ class Factors {
 
   /// A task of that program and of so many units (more than 0) took so many seconds on the node.
   void Learn(uint32_t program, uint32_t node, double units, double seconds);
+  /// So many tasks of that program took so many seconds for so many units, on average, and wrote so many bytes (below 0: not known) for
+  /// so many units of output, in another run.
+  void Know(uint32_t program, double tasks, double units, double seconds, double out_units, double bytes);
   /// One of that program, and of so many units of output, wrote so many bytes.
   void LearnBytes(uint32_t program, double units, double bytes);
   /// Of a program of which none has ended: as those of others on average (their geometric mean).

@@ -62,6 +62,7 @@ class CostPlacer final : public Placer {
 
  private:
   void Model();
+  void Seed();
   void FindOpen(const Look& look);
   void KeepWaiting(Clusters* clusters) const;
   void ByClusters(const Clusters& clusters, Placement* placement) const;
@@ -83,6 +84,7 @@ class CostPlacer final : public Placer {
   Factors factors_;
   bool stale_ = true;      // the graph has grown since the model was made
   bool modelled_ = false;  // there is one
+  bool seeded_ = false;
   std::vector<uint32_t> slots_;  // by node
 
   // --- the model, by task
@@ -139,6 +141,7 @@ void CostPlacer::Model() {
                                                           : programs + (kind ? kind.value + 1 : 0);
     }
   }
+  Seed();
   raw_ = options_.how == Place::kCost && count <= kMostRefined ? MakeLoad(net_, costs_, {{1, 1}}) : Load();
   for (uint32_t n = 0; n < raw_.tasks.size(); ++n)
     raw_.tasks[n].cores = std::max(1u, graph_.profile(TaskId(n)).Part(1, 0).cores);
@@ -163,6 +166,13 @@ void CostPlacer::Model() {
   open_ = std::move(tasks);
   std::sort(open_.begin(), open_.end());
   reopened_.clear();
+}
+
+/// The first time, by what other runs have found.
+void CostPlacer::Seed() {
+  if (options_.known.empty() || std::exchange(seeded_, true)) return;
+  TaskCosts costs(graph_, options_.seconds_a_unit, options_.bytes_a_unit, options_.known);
+  if (costs.Model()) factors_ = costs.factors();
 }
 
 bool CostPlacer::Learn(TaskId task, NodeId node, double seconds, double bytes) {

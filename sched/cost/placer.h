@@ -9,6 +9,7 @@
 #include "base/ids.h"
 #include "cost/cluster.h"
 #include "cost/placement.h"
+#include "cost/task_costs.h"
 #include "graph/graph.h"
 
 namespace harrow::cost {
@@ -27,6 +28,8 @@ struct PlacerOptions {
   double seconds_a_unit = 1e-6, bytes_a_unit = 1;
   // Of nodes of which it is known; what is learnt is beside that. Of others 1.
   std::vector<double> speeds = {};
+  // What the tasks of other runs turned out to cost.
+  std::vector<Known> known = {};
 };
 
 /// Where tasks are to run, and in which order on each node, as the scheduler asks for it. Its caller tells it

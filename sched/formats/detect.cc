@@ -68,6 +68,8 @@ std::string_view FormatName(Format format) {
       return "DAX";
     case Format::kDagTsv:
       return "table of tasks";
+    case Format::kJsonLines:
+      return "JSON lines";
   }
   return "?";
 }
@@ -99,6 +101,9 @@ Result<Format> Detect(std::string_view path, bool lines, std::string_view text) 
   bool batch_script = false;
   const std::string_view first = FirstLine(text, &batch_script);
   if (batch_script) return no(kScript);
+  // A whole object in the first line: WfFormat is one of many lines, or ends .json.
+  const bool json_lines = first.starts_with("{\"") && first.ends_with("}");
+  if (path.ends_with(".jsonl") || (path == "-" && json_lines)) return Format::kJsonLines;
   if (path == "-" || path.ends_with(".txt")) {
     // No command begins like this.
     if (first.starts_with("[[task]]") || first.starts_with("[flow]"))

@@ -116,7 +116,9 @@ struct FlowBuilder::Impl {
         streams(g, p),
         matcher(file_system, load_options.directory),
         kinds(g),
-        shell(load_options.shell) {}
+        shell(load_options.shell) {
+    if (options.part_of_run) streams.AllowUnwritten();
+  }
 
   struct After {
     TaskId task;
@@ -435,6 +437,7 @@ struct FlowBuilder::Impl {
         {graph::WaitsFor::kEnd, ParseAll(task.after_any, BraceText::Use::kTask, keys)}};
     const std::vector<ParsedText> froms = ParseAll(task.from, BraceText::Use::kName, keys);
     const std::vector<ParsedText> tos = ParseAll(task.to, BraceText::Use::kName, keys);
+    const std::vector<ParsedText> opens = ParseAll(task.open, BraceText::Use::kName, keys);
     const ProfileTexts profile_texts = ParseProfile(task, keys);
     if (!problems->empty() &&
         (!name || command.size() != task.command.size() || ins.size() != task.in.size()))
@@ -510,6 +513,11 @@ struct FlowBuilder::Impl {
           }
         }
       }
+      for (const ParsedText& open : opens) {
+        std::string stream;
+        open.text.Expand(values, &stream);
+        streams.AddHolder(id, std::move(stream), open.place);
+      }
       for (const auto& [what, texts] : afters) {
         for (const ParsedText& a : texts) {
           After after{id, {}, a.place, what};
@@ -530,6 +538,19 @@ struct FlowBuilder::Impl {
         text.clear();
         name->text.Expand(walk.values(), &text);
         if (CheckFileName(text, file.name.place, "file")) graph->SetFileSize(graph->AddFile(text), file.size);
+      }
+    }
+  }
+
+  void AddStreams(const FlowFile& flow) {
+    for (const StreamTemplate& stream : flow.streams) {
+      const std::optional<ParsedText> name = Parse(stream.name, BraceText::Use::kName, KeyNames(stream.each));
+      if (!name || !stream.open) continue;
+      EachWalk walk(stream.each);
+      for (uint64_t n = 0; n < stream.count && !problems->full(); ++n, walk.Next()) {
+        std::string text;
+        name->text.Expand(walk.values(), &text);
+        streams.AddOpen(std::move(text), stream.name.place);
       }
     }
   }
@@ -683,6 +704,11 @@ void FlowBuilder::AddTasks(const FlowFile& file) {
     if (!task.broken && !impl_->bad.contains(&task)) impl_->AddTemplate(task);
   }
   impl_->AddFiles(file);
+  impl_->AddStreams(file);
+}
+
+StreamEnds& FlowBuilder::streams() {
+  return impl_->streams;
 }
 
 const OutputPlaces& FlowBuilder::places() const {

@@ -8,6 +8,7 @@
 #include "formats/load.h"
 #include "formats/output_check.h"
 #include "formats/problems.h"
+#include "formats/streams.h"
 
 namespace harrow::formats {
 
@@ -21,6 +22,8 @@ class FlowBuilder {
   void AddTasks(const FlowFile& file);
   void Link();
   const OutputPlaces& places() const;
+  /// Of tasks of other formats.
+  StreamEnds& streams();
 
  private:
   struct Impl;

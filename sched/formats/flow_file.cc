@@ -1,8 +1,9 @@
 // A flow file as TOML (https://toml.io/en/v1.0.0):
 //
 //   [flow]    name, and settings of the run (config/run_options.h)
-//   [[task]]  name, command; each, in, out, after, after_any, env, from, to, share, records, model and the keys of
+//   [[task]]  name, command; each, in, out, after, after_any, env, from, to, open, share, records, model and the keys of
 //             task_keys.h
+//   [[stream]] name, open; each: one that does not end before somebody closes it
 //   [[file]]  name, size; each: a known size, for simulation
 //
 // Here each key's type and value is checked and kept with its place.
@@ -28,8 +29,8 @@ bool ValidKeyName(std::string_view name) {
 class FlowReader {
  public:
   FlowReader(uint32_t source, std::string_view text, const LoadOptions& options, os::FileSystem& fs,
-             const graph::Graph& graph, Problems* problems)
-      : source_(source), text_(text), options_(options), fs_(fs), graph_(graph), problems_(problems), places_(source, text) {}
+             const graph::Graph& graph, Problems* problems, uint32_t shift)
+      : shift_(shift), source_(source), text_(text), options_(options), fs_(fs), graph_(graph), problems_(problems), places_(source, text) {}
 
   FlowFile Read() {
     toml::parse_result parsed = toml::parse(text_);
@@ -43,7 +44,7 @@ class FlowReader {
       const std::string_view name = key->str();
       if (name == "flow") {
         ReadSettings(*key, *node);
-      } else if (name == "task" || name == "file") {
+      } else if (name == "task" || name == "file" || name == "stream") {
         const toml::array* tables = node->as_array();
         if (tables == nullptr || !tables->is_homogeneous(toml::node_type::table)) {
           Problem(At(key->source()),
@@ -54,6 +55,8 @@ class FlowReader {
           if (problems_->full()) break;
           if (name == "task") {
             ReadTask(*table.as_table());
+          } else if (name == "stream") {
+            ReadStream(*table.as_table());
           } else {
             ReadFile(*table.as_table());
           }
@@ -62,7 +65,7 @@ class FlowReader {
         const bool plural = name == "tasks" || name == "job" || name == "jobs";
         Problem(At(key->source()), plural ? StrCat("unknown table ", name, "; a task begins with [[task]]")
                                           : StrCat("unknown key ", Printable(name),
-                                                   SuggestOneOf(name, {"flow", "task", "file"})));
+                                                   SuggestOneOf(name, {"flow", "task", "file", "stream"})));
       }
     }
     if (problems_->empty() && flow_.tasks.empty()) {
@@ -72,7 +75,11 @@ class FlowReader {
   }
 
  private:
-  SourcePlace At(const toml::source_region& region) { return places_.At(region); }
+  SourcePlace At(const toml::source_region& region) {
+    SourcePlace place = places_.At(region);
+    if (place.line == 1 && place.column > shift_) place.column -= shift_;
+    return place;
+  }
 
   void Problem(SourcePlace place, std::string_view text) { problems_->Add(place, text); }
 
@@ -139,7 +146,7 @@ class FlowReader {
     const size_t problems_before = problems_->count();
     static const std::vector<std::string_view> known = [] {
       std::vector<std::string_view> keys = {"name",  "command",   "each", "in",   "out",   "after",
-                                            "after_any", "env", "from", "to", "share", "records", "model"};
+                                            "after_any", "env", "from", "to", "open", "share", "records", "model"};
       keys.insert(keys.end(), AttributeKeys().begin(), AttributeKeys().end());
       return keys;
     }();
@@ -165,6 +172,8 @@ class FlowReader {
         task.from = Texts(key, *node, "[\"lines-{i}\"]");
       } else if (key == "to") {
         task.to = Texts(key, *node, "[\"lines-{i}\"]");
+      } else if (key == "open") {
+        task.open = Texts(key, *node, "[\"lines-{i}\"]");
       } else if (key == "share") {
         ReadShare(*node, &task);
       } else if (key == "records") {
@@ -204,30 +213,18 @@ class FlowReader {
     const auto text = Text("share", node, "\"split\"");
     if (!text) return;
     task->share_place = text->place;
-    task->split = text->text == "split";
-    if (!task->split && text->text != "all")
-      Problem(text->place, StrCat("share cannot be \"", Printable(text->text, 40),
-                                  "\"; write all (each reader gets every line) or split (each line goes to one)"));
+    const Result<bool> split = ParseShare(text->text);
+    if (!split.ok()) return Problem(text->place, split.status().message());
+    task->split = *split;
   }
 
   void ReadRecords(const toml::node& node, TaskTemplate* task) {
     const auto text = Text("records", node, "\"lines\"");
     if (!text) return;
     task->records_place = text->place;
-    constexpr std::string_view kBytes = "bytes:";
-    constexpr uint32_t kMostBytes = 1u << 20;
-    if (text->text == "lines") {
-      task->records = kLines;
-    } else if (text->text == "zero") {
-      task->records = kZeroEnded;
-    } else if (const std::optional<double> bytes =
-                   text->text.starts_with(kBytes) ? ParseNumber(std::string_view(text->text).substr(kBytes.size())) : std::nullopt;
-               bytes && *bytes >= 1 && *bytes <= kMostBytes && *bytes == std::floor(*bytes)) {
-      task->records = OfBytes(static_cast<uint32_t>(*bytes));
-    } else {
-      Problem(text->place, StrCat("records cannot be \"", Printable(text->text, 40),
-                                  "\"; write lines, zero (a NUL byte ends each) or bytes:N, N from 1 to ", kMostBytes));
-    }
+    const Result<Records> records = ParseRecords(text->text);
+    if (!records.ok()) return Problem(text->place, records.status().message());
+    task->records = *records;
   }
 
   /// Streams are standard input and output of one process.
@@ -444,6 +441,32 @@ class FlowReader {
     return true;
   }
 
+  void ReadStream(const toml::table& table) {
+    StreamTemplate stream;
+    stream.place = At(table.source());
+    bool told = false;
+    for (const auto& [key_node, node] : InOrder(table)) {
+      const std::string_view key = key_node->str();
+      if (key == "name") {
+        if (auto text = Text(key, *node, "\"lines-{i}\"")) stream.name = std::move(*text);
+      } else if (key == "each") {
+        ReadEach(*node, &stream.each, &stream.count);
+      } else if (key == "open") {
+        told = true;
+        const std::optional<bool> open = node->value_exact<bool>();
+        if (!open) Problem(At(node->source()), StrCat("open is ", TypeName(*node), "; write open = true"));
+        stream.open = open.value_or(false);
+      } else {
+        Problem(At(key_node->source()),
+                StrCat("unknown key ", Printable(key), SuggestOneOf(key, {"name", "each", "open"}),
+                       "; share and records are written with the tasks that read and write a stream"));
+      }
+    }
+    if (stream.name.text.empty() || !told)
+      Problem(stream.place, "a stream has name and open; write name = \"lines\" and open = true");
+    if (problems_->empty()) flow_.streams.push_back(std::move(stream));
+  }
+
   void ReadFile(const toml::table& table) {
     FileTemplate file;
     file.place = At(table.source());
@@ -474,6 +497,7 @@ class FlowReader {
     if (problems_->empty()) flow_.files.push_back(std::move(file));
   }
 
+  const uint32_t shift_;
   uint32_t source_;
   std::string_view text_;
   const LoadOptions& options_;
@@ -487,8 +511,8 @@ class FlowReader {
 }  // namespace
 
 FlowFile ReadFlowFile(uint32_t source, std::string_view text, const LoadOptions& options, os::FileSystem& fs,
-                      const graph::Graph& graph, Problems* problems) {
-  return FlowReader(source, text, options, fs, graph, problems).Read();
+                      const graph::Graph& graph, Problems* problems, uint32_t shift) {
+  return FlowReader(source, text, options, fs, graph, problems, shift).Read();
 }
 
 }  // namespace harrow::formats

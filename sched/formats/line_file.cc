@@ -18,6 +18,7 @@
 #include "formats/command_form.h"
 #include "formats/foreign_list.h"
 #include "formats/kind_cache.h"
+#include "formats/streams.h"
 #include "formats/task_keys.h"
 #include "formats/text_rules.h"
 
@@ -30,8 +31,9 @@ bool IsLetter(char c) {
 
 class LineReader {
  public:
-  LineReader(uint32_t source, const LoadOptions& options, graph::Graph* graph, Problems* problems)
+  LineReader(uint32_t source, const LoadOptions& options, graph::Graph* graph, StreamEnds* streams, Problems* problems)
       : graph_(graph),
+        streams_(streams),
         problems_(problems),
         options_(options),
         defaults_(options.defaults),
@@ -110,6 +112,9 @@ class LineReader {
     task.bound = attributes_.bound;
     if (task.form == graph::CommandForm::kShell && IsPartOfSeveralLines(text)) return;
     const TaskId added = graph_->AddTask(task);
+    for (const std::string& name : joins_.to) streams_->AddWriter(added, name, joins_.place, joins_.records);
+    for (const std::string& name : joins_.from) streams_->AddReader(added, name, joins_.place, joins_.split);
+    for (const std::string& name : joins_.open) streams_->AddHolder(added, name, joins_.place);
     if (phase_end_ > phase_begin_) WaitForPhase(added);
   }
 
@@ -248,6 +253,8 @@ class LineReader {
     std::vector<std::string_view> keys;
     std::vector<SourcePlace> places;
     attributes_ = defaults_;
+    joins_ = {};
+    joins_.place = line;
     for (;;) {
       while (at < text.size() && IsBlank(text[at])) ++at;
       if (at == text.size()) break;
@@ -284,18 +291,58 @@ class LineReader {
         value = text.substr(value_begin, at - value_begin);
       }
       const Status set = key.starts_with("env.") ? SetVariable(key.substr(4), value, &attributes_)
+                         : IsOfStreams(key)      ? SetStreams(key, value)
                                                  : SetAttribute(key, value, &attributes_);
       if (!set.ok()) problems_->Add(place, set.message());
     }
     for (size_t i = 0; i < keys.size(); ++i) {
       const Status agrees = Contradiction(keys[i], attributes_);
       if (!agrees.ok()) problems_->Add(places[i], agrees.message());
+      const graph::Profile& profile = attributes_.profile;
+      if ((keys[i] == "from" && !profile.stdin_path.empty()) || (keys[i] == "to" && !profile.stdout_path.empty()))
+        problems_->Add(places[i], StrCat(keys[i], " and ", keys[i] == "from" ? "stdin" : "stdout",
+                                         " exclude each other; leave one of them out"));
+      if ((keys[i] == "from" || keys[i] == "to") && (profile.ranks > 0 || profile.shape.nodes > 1))
+        problems_->Add(places[i], "streams are of tasks of one process, and these have ranks or nodes; let others read and write");
     }
     profile_ = graph_->AddProfile(attributes_.Resolved());
     if (!attributes_.kind.empty()) kind_ = graph_->AddKind(attributes_.kind);
   }
 
+  static bool IsOfStreams(std::string_view key) {
+    return key == "from" || key == "to" || key == "open" || key == "share" || key == "records";
+  }
+  /// Names are separated by commas.
+  Status SetStreams(std::string_view key, std::string_view value) {
+    if (key == "share") {
+      const Result<bool> split = ParseShare(value);
+      joins_.split = split.ok() && *split;
+      return split.status();
+    }
+    if (key == "records") {
+      const Result<Records> records = ParseRecords(value);
+      if (records.ok()) joins_.records = *records;
+      return records.status();
+    }
+    std::vector<std::string>& names = key == "from" ? joins_.from : key == "to" ? joins_.to : joins_.open;
+    for (size_t at = 0; at <= value.size();) {
+      const size_t comma = std::min(value.find(',', at), value.size());
+      names.emplace_back(value.substr(at, comma - at));
+      at = comma + 1;
+    }
+    return {};
+  }
+
+  /// The streams of the lines that follow.
+  struct Joins {
+    std::vector<std::string> from{}, to{}, open{};
+    bool split = false;
+    Records records = kLines;
+    SourcePlace place{};
+  };
+  Joins joins_{};
   graph::Graph* graph_;
+  StreamEnds* streams_;
   Problems* problems_;
   const LoadOptions& options_;
   SourcePlace place_;
@@ -316,9 +363,9 @@ class LineReader {
 
 }  // namespace
 
-void ReadLines(uint32_t source, std::string_view text, const LoadOptions& options, graph::Graph* graph,
+void ReadLines(uint32_t source, std::string_view text, const LoadOptions& options, graph::Graph* graph, StreamEnds* streams,
                Problems* problems) {
-  LineReader(source, options, graph, problems).Read(text);
+  LineReader(source, options, graph, streams, problems).Read(text);
 }
 
 }  // namespace harrow::formats

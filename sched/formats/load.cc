@@ -10,6 +10,7 @@
 #include "formats/detect.h"
 #include "formats/flow_build.h"
 #include "formats/flow_file.h"
+#include "formats/json_lines.h"
 #include "formats/line_file.h"
 #include "formats/output_check.h"
 #include "formats/problems.h"
@@ -78,8 +79,15 @@ class Loader {
     for (size_t i = 0; i < inputs.size() && !problems_.full(); ++i) Open(inputs[i], &sources[i]);
     HARROW_RETURN_IF_ERROR(problems_.status());
     for (Source& source : sources) {
-      if (source.format != Format::kFlow) continue;
-      source.flow = ReadFlowFile(source.number, source.content, options_, fs_, *graph_, &problems_);
+      if (source.format == Format::kJsonLines) {
+        source.text = JsonLinesAsToml(source.number, source.content, &problems_);
+        source.content = source.text;
+        if (!problems_.empty()) continue;
+      } else if (source.format != Format::kFlow) {
+        continue;
+      }
+      source.flow = ReadFlowFile(source.number, source.content, options_, fs_, *graph_, &problems_,
+                                 source.format == Format::kJsonLines ? kBeforeJsonLines : 0);
       if (!problems_.full()) builder_.DeclareOutputs(source.flow);
     }
     for (size_t i = 0; i < sources.size() && !problems_.full(); ++i) Add(&sources[i]);
@@ -142,9 +150,10 @@ class Loader {
   void Add(Source* source) {
     switch (source->format) {
       case Format::kLines:
-        ReadLines(source->number, source->content, options_, graph_, &problems_);
+        ReadLines(source->number, source->content, options_, graph_, &builder_.streams(), &problems_);
         break;
       case Format::kFlow:
+      case Format::kJsonLines:
         builder_.AddTasks(source->flow);
         flow_->settings.insert(flow_->settings.end(), source->flow.settings.begin(),
                                source->flow.settings.end());

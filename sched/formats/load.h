@@ -14,7 +14,7 @@
 
 namespace harrow::formats {
 
-enum class Format : uint8_t { kLines, kFlow, kWfFormat, kStg, kDax, kDagTsv };
+enum class Format : uint8_t { kLines, kFlow, kWfFormat, kStg, kDax, kDagTsv, kJsonLines };
 std::string_view FormatName(Format format);  // "line file", "flow file", "WfFormat", ...
 
 /// One file a user named.
@@ -30,6 +30,7 @@ struct LoadOptions {
   bool one_core = false;           // recorded tasks take one core each, whatever the record says
   bool inputs_must_exist = false;  // a file that a flow file's task reads and no task makes has to be there
   bool check_outputs = false;      // what tasks write must be theirs alone (formats/output_check.h)
+  bool part_of_run = false;        // what no task here writes to streams, tasks of a run may
   std::string shell;               // of tasks and flows that name none; empty: /bin/sh
   TaskAttributes defaults;         // of tasks that say nothing else; not of traces without commands
   uint64_t max_tasks = 10'000'000;

@@ -11,14 +11,30 @@
 
 namespace harrow::formats {
 
+namespace {
+
+bool CheckStreamName(std::string_view key, const std::string& name, SourcePlace place, Problems* problems) {
+  if (!name.empty() && name.size() <= 1024) return true;
+  problems->Add(place, name.empty() ? StrCat(key, " names a stream with an empty name; leave it out")
+                                    : StrCat(key, " names a stream of ", name.size(), " bytes; at most 1024 are taken"));
+  return false;
+}
+
+}  // namespace
+
+void StreamEnds::AddHolder(TaskId task, std::string name, SourcePlace place) {
+  if (!CheckStreamName("open", name, place, problems_)) return;
+  const StreamId stream = graph_->AddStream(name);
+  graph_->HoldStream(stream, {"", task});
+  named_.try_emplace(std::move(name), stream);
+}
+
+void StreamEnds::AddOpen(std::string name, SourcePlace place) {
+  AddHolder(TaskId(), std::move(name), place);
+}
+
 void StreamEnds::Add(TaskId task, std::string name, SourcePlace place, bool writer, bool split, Records records) {
-  const std::string_view key = writer ? "to" : "from";
-  if (name.empty() || name.size() > 1024) {
-    problems_->Add(place, name.empty() ? StrCat(key, " names a stream with an empty name; leave it out")
-                                       : StrCat(key, " names a stream of ", name.size(),
-                                                " bytes; at most 1024 are taken"));
-    return;
-  }
+  if (!CheckStreamName(writer ? "to" : "from", name, place, problems_)) return;
   if (!IsPattern(name)) named_.try_emplace(name, graph_->AddStream(name));
   ends_.push_back({task, std::move(name), place, writer, split, records});
 }
@@ -66,7 +82,7 @@ void StreamEnds::Link() {
       if (end.writer != writers) continue;
       if (problems_->full()) return;
       if (const auto named = named_.find(end.name); named != named_.end()) {
-        if (!end.writer && graph_->streams()[named->second.value].writers.empty()) {
+        if (!end.writer && IsSlip(named->second)) {
           std::vector<std::string_view> written;
           for (const graph::Stream& stream : graph_->streams()) {
             if (!stream.writers.empty()) written.push_back(stream.name);
@@ -92,7 +108,7 @@ void StreamEnds::Link() {
       // What nobody writes is no stream yet.
       size_t count = 0;
       for (const StreamId stream : found->second) {
-        if (!end.writer && graph_->streams()[stream.value].writers.empty()) continue;
+        if (!end.writer && IsSlip(stream)) continue;
         Connect(end, stream);
         ++count;
       }
@@ -147,6 +163,16 @@ class Sharers {
         group_[Find(reader.value)] = Find(stream.readers[0].value);
       }
     }
+    for (const graph::Stream& stream : graph.streams()) {
+      for (const graph::StreamHold& hold : stream.holds) {
+        if (!hold.task) continue;
+        any_ = true;
+        for (const TaskId reader : stream.readers) {
+          held_up_[hold.task.value].push_back(reader);
+          holders_[reader.value].push_back(hold.task);
+        }
+      }
+    }
   }
 
   struct Pair {
@@ -155,11 +181,14 @@ class Sharers {
   /// Two of one group of which one waits for the other, if need be by way of further groups.
   std::optional<Pair> FindWaiting() {
     if (!any_) return std::nullopt;
+    for (const auto& [holder, readers] : held_up_) {
+      if (std::find(readers.begin(), readers.end(), TaskId(holder)) != readers.end()) return Pair{TaskId(holder), TaskId(holder)};
+    }
     std::vector<std::vector<TaskId>> members(group_.size());
     std::vector<size_t> open(group_.size(), 0);
     for (uint32_t n = 0; n < group_.size(); ++n) {
       members[Find(n)].push_back(TaskId(n));
-      open[Find(n)] += graph_.predecessors(TaskId(n)).size();
+      open[Find(n)] += Before(TaskId(n)).size();
     }
     std::vector<uint32_t> ready;
     for (uint32_t n = 0; n < group_.size(); ++n) {
@@ -174,6 +203,11 @@ class Sharers {
         for (const TaskId after : graph_.successors(member)) {
           if (--open[Find(after.value)] == 0) ready.push_back(Find(after.value));
         }
+        if (const auto held = held_up_.find(member.value); held != held_up_.end()) {
+          for (const TaskId after : held->second) {
+            if (--open[Find(after.value)] == 0) ready.push_back(Find(after.value));
+          }
+        }
       }
     }
     // Whatever is left waits for something that is left: going back leads around a cycle.
@@ -183,7 +217,7 @@ class Sharers {
     std::vector<Pair> steps;                    // one that is waited for, and who waits, of two groups
     for (uint32_t at = Find(*left); been.try_emplace(at, steps.size()).second; at = Find(steps.back().first.value)) {
       for (const TaskId member : members[at]) {
-        const auto before = graph_.predecessors(member);
+        const std::vector<TaskId> before = Before(member);
         const auto found = std::find_if(before.begin(), before.end(), [&](TaskId b) { return !taken[Find(b.value)]; });
         if (found == before.end()) continue;
         steps.push_back({*found, member});
@@ -196,10 +230,20 @@ class Sharers {
       const TaskId waited = steps[i == start ? steps.size() - 1 : i - 1].first;
       if (waited != steps[i].waits) return Pair{waited, steps[i].waits};
     }
+    for (size_t i = start; i < steps.size(); ++i) {
+      if (held_up_.contains(steps[i].first.value)) return steps[i];
+    }
     return std::nullopt;
   }
 
  private:
+  /// Those that it waits for, and those that hold open what it reads.
+  std::vector<TaskId> Before(TaskId task) const {
+    const auto before = graph_.predecessors(task);
+    std::vector<TaskId> all(before.begin(), before.end());
+    if (const auto held = holders_.find(task.value); held != holders_.end()) all.insert(all.end(), held->second.begin(), held->second.end());
+    return all;
+  }
   uint32_t Find(uint32_t n) {
     while (group_[n] != n) n = group_[n] = group_[group_[n]];
     return n;
@@ -207,6 +251,7 @@ class Sharers {
 
   const graph::Graph& graph_;
   std::vector<uint32_t> group_;
+  std::unordered_map<uint32_t, std::vector<TaskId>> held_up_, holders_;  // readers by who holds a stream open, and the other way round
   bool any_ = false;
 };
 
@@ -216,6 +261,13 @@ void CheckSharers(const graph::Graph& graph, Problems* problems) {
   const auto waiting = Sharers(graph).FindWaiting();
   if (!waiting) return;
   const auto [first, waits] = *waiting;
+  if (!graph.streams_held(first).empty() || !graph.streams_held(waits).empty()) {
+    const TaskId holder = graph.streams_held(first).empty() ? waits : first;
+    problems->Add(graph.place(holder), StrCat("task \"", Printable(graph.TaskName(holder)),
+                                              "\" holds a stream open (open) until it has ended, and waits for one that reads it, itself or "
+                                              "by others; let what reads a stream come after what holds it open"));
+    return;
+  }
   problems->Add(graph.place(waits),
                 StrCat("tasks \"", Printable(graph.TaskName(first)), "\" and \"", Printable(graph.TaskName(waits)),
                        "\" share a stream (share = \"split\") and so are done together, and one waits for the other; "

@@ -22,6 +22,12 @@ class StreamEnds {
   void AddReader(TaskId task, std::string name, SourcePlace place, bool split) {
     Add(task, std::move(name), place, false, split);
   }
+  /// It does not end before the task does.
+  void AddHolder(TaskId task, std::string name, SourcePlace place);
+  /// Nor before somebody closes it.
+  void AddOpen(std::string name, SourcePlace place);
+  /// Streams that nobody writes here may be somebody else's (a run's): no slip.
+  void AllowUnwritten() { unwritten_ = true; }
   /// Connects all, and makes readers wait for the beginning of their writers.
   void Link();
 
@@ -43,10 +49,15 @@ class StreamEnds {
   };
   void Add(TaskId task, std::string name, SourcePlace place, bool writer, bool split = false, Records records = kLines);
   void Connect(const End& end, StreamId stream);
+  bool IsSlip(StreamId stream) const {
+    const graph::Stream& of = graph_->streams()[stream.value];
+    return of.writers.empty() && of.holds.empty() && !unwritten_;
+  }
 
   graph::Graph* graph_;
   Problems* problems_;
   std::vector<End> ends_;
+  bool unwritten_ = false;
   std::unordered_map<std::string, StreamId> named_;
   std::vector<Shared> shared_;  // by stream
 };

@@ -40,6 +40,7 @@ struct TaskTemplate {
   bool is_list = false;         // arguments
   std::vector<Placed> in, out, after, after_any;
   std::vector<Placed> from, to;  // streams
+  std::vector<Placed> open;      // streams that do not end before it has
   bool split = false;            // each record of `from` goes to one reader
   SourcePlace share_place;       // where that is said, if it is
   Records records = kLines;      // of `to`
@@ -57,6 +58,15 @@ struct FileTemplate {
   std::vector<EachKey> each;
   uint64_t count = 1;
   int64_t size = 0;
+};
+
+/// A [[stream]] as written: one that does not end before somebody closes it.
+struct StreamTemplate {
+  SourcePlace place;
+  Placed name;
+  std::vector<EachKey> each;
+  uint64_t count = 1;
+  bool open = false;
 };
 
 /// Walks the combinations of `each`, keeping the current values as text.

@@ -155,10 +155,31 @@ void Graph::AddDependency(TaskId before, TaskId after, WaitsFor what) {
       .emplace_back(after, before);
 }
 
-StreamId Graph::AddStream(std::string_view name) {
+std::optional<StreamId> Graph::FindStream(std::string_view name) const {
   const size_t hash = std::hash<std::string_view>()(name);
   const auto known = stream_index_.Find(hash, [&](uint32_t s) { return streams_[s].name == name; });
-  if (known) return StreamId(*known);
+  return known ? std::optional(StreamId(*known)) : std::nullopt;
+}
+
+void Graph::HoldStream(StreamId stream, StreamHold hold) {
+  streams_[stream.value].was_held = true;
+  std::vector<StreamHold>& holds = streams_[stream.value].holds;
+  const auto same = [&](const StreamHold& each) { return each.by == hold.by && each.task == hold.task; };
+  if (std::any_of(holds.begin(), holds.end(), same)) return;
+  if (const StreamEnd end(hold.task, stream); hold.task) {
+    const auto place = std::lower_bound(held_.begin(), held_.end(), end);
+    if (place == held_.end() || *place != end) held_.insert(place, end);
+  }
+  holds.push_back(std::move(hold));
+}
+
+void Graph::ReleaseStream(StreamId stream, std::string_view by) {
+  std::erase_if(streams_[stream.value].holds, [&](const StreamHold& hold) { return hold.by == by; });
+}
+
+StreamId Graph::AddStream(std::string_view name) {
+  if (const std::optional<StreamId> known = FindStream(name)) return *known;
+  const size_t hash = std::hash<std::string_view>()(name);
   const auto stream = static_cast<uint32_t>(streams_.size());
   streams_.emplace_back();
   streams_.back().name = name;

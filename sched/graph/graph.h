@@ -130,6 +130,14 @@ enum class WaitsFor : uint8_t {
   kStart,
 };
 
+/// Keeps a stream from ending, so that more tasks can be connected.
+struct StreamHold {
+  // Whose it is, to be released by that; empty: the stream's own.
+  std::string by;
+  // The task with whose end it ends; none: it lasts until it is released.
+  TaskId task;
+};
+
 /// Lines that go from the standard output of its writers to the standard input of its readers.
 struct Stream {
   std::string name;
@@ -138,6 +146,9 @@ struct Stream {
   Records records = kLines;
   // In the order in which they were connected.
   std::vector<TaskId> writers = {}, readers = {};
+  std::vector<StreamHold> holds = {};
+  // It has been held, if not now.
+  bool was_held = false;
 };
 
 /// A task, and a stream that it reads or writes.
@@ -177,6 +188,11 @@ class Graph {
     streams_[stream.value].readers.push_back(task);
     read_.emplace_back(task, stream);
   }
+  /// Another hold of the same name and task changes nothing.
+  void HoldStream(StreamId stream, StreamHold hold);
+  void ReleaseStream(StreamId stream, std::string_view by);
+  /// Releases all.
+  void CloseStream(StreamId stream) { streams_[stream.value].holds.clear(); }
   /// The meta-program of the tasks [first, first + count), which come after all that have one.
   void SetModel(TaskId first, uint32_t count, std::string_view model);
   /// Makes room for that many more tasks, so that adding them moves nothing.
@@ -246,6 +262,9 @@ class Graph {
   /// The streams that a task reads, and those that it writes. Valid after Seal().
   std::span<const StreamEnd> streams_read(TaskId task) const { return EndsOf(read_, task); }
   std::span<const StreamEnd> streams_written(TaskId task) const { return EndsOf(written_, task); }
+  std::optional<StreamId> FindStream(std::string_view name) const;
+  /// The streams that a task holds, or has held.
+  std::span<const StreamEnd> streams_held(TaskId task) const { return EndsOf(held_, task); }
   bool has_streams(TaskId task) const {
     return !streams_.empty() && (!streams_read(task).empty() || !streams_written(task).empty());
   }
@@ -343,6 +362,8 @@ class Graph {
   NameIndex stream_index_;
   // Sorted by Seal().
   std::vector<StreamEnd> read_, written_;
+  // Sorted.
+  std::vector<StreamEnd> held_;
   std::vector<std::string> models_;
   // Ascending.
   std::vector<Modelled> modelled_;

@@ -246,6 +246,8 @@ std::unique_ptr<Order> MakeOrder(Policy policy, Draws* draws, const LevelTimes* 
       return std::make_unique<RankHrf>(draws, times);
     case Policy::kAuto:
       return std::make_unique<Auto>();
+    case Policy::kCost:
+      return std::make_unique<Fifo>();  // the most urgent first: who has the longest way to go
   }
   return nullptr;
 }

@@ -6,12 +6,13 @@
 namespace harrow::order {
 namespace {
 
-constexpr std::array<std::pair<Policy, std::string_view>, 6> kNames = {{{Policy::kFifo, "fifo"},
+constexpr std::array<std::pair<Policy, std::string_view>, 7> kNames = {{{Policy::kFifo, "fifo"},
                                                                         {Policy::kLifo, "lifo"},
                                                                         {Policy::kHrf, "hrf"},
                                                                         {Policy::kLifoHrf, "lifo+hrf"},
                                                                         {Policy::kRankHrf, "rank+hrf"},
-                                                                        {Policy::kAuto, "auto"}}};
+                                                                        {Policy::kAuto, "auto"},
+                                                                        {Policy::kCost, "cost"}}};
 
 }  // namespace
 

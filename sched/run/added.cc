@@ -101,10 +101,9 @@ Status ReadAdded(run_dir::RunDir& dir, const std::string& flow_id, FlowBuilder* 
   const std::string path = run_dir::AddedPath(dir.path());
   HARROW_RETURN_IF_ERROR(ReadAddedChunks(dir, flow_id, before, [&](const pb::AddedGroup& group) {
     if (group.chunk().has_settings()) return Damaged(path, "a part is of another file");
-    if (const Status added = builder->AddChunk(group.chunk(), group.part()); !added.ok()) return Damaged(path, added.message());
+    if (const Status added = builder->AddGroup(group); !added.ok()) return Damaged(path, added.message());
     return TakeSubmissions(path, group, builder->tasks(), submissions);
   }));
-  if (builder->tasks() == before) return {};
   if (const Status sealed = builder->Seal(); !sealed.ok()) return Damaged(path, sealed.message());
   return {};
 }

@@ -17,6 +17,15 @@ Status SettingsFromProto(const pb::RunSettings& p, RunSettings* s) {
   s->partition = p.partition();
   s->submit_dir = p.submit_dir();
   for (const pb::EnvVar& variable : p.env()) s->env.emplace_back(variable.name(), variable.value());
+  for (const pb::KnownCost& cost : p.known_cost()) {
+    s->known_costs.push_back({.model = cost.model(),
+                              .kind = cost.kind(),
+                              .tasks = cost.tasks(),
+                              .seconds = cost.seconds(),
+                              .bytes = cost.bytes(),
+                              .units = cost.units(),
+                              .out_units = cost.out_units()});
+  }
   s->sources.assign(p.source().begin(), p.source().end());
   s->started = WallTime(Duration(p.started_ns()));
   s->sync_journal = p.sync_journal();
@@ -54,20 +63,31 @@ Status FlowBuilder::AddChunk(const pb::FlowChunk& chunk, uint32_t part) {
   return {};
 }
 
+/// What it says comes to what is known of the stream already.
 bool FlowBuilder::AddStream(const pb::StoredStream& stored) {
-  const StreamId stream = flow_.graph.AddStream(stored.name());
-  if (stored.split()) flow_.graph.SetSplit(stream);
-  flow_.graph.SetRecords(stream, stored.records());
+  graph::Graph& graph = flow_.graph;
+  const StreamId stream = graph.AddStream(stored.name());
+  if (stored.split()) graph.SetSplit(stream);
+  if (stored.writer_size() > 0) graph.SetRecords(stream, stored.records());
   const auto fits = [&](uint32_t task) { return task < count_; };
+  const auto holds = [&](const pb::StreamHold& hold) { return hold.task() <= count_; };
   if (!std::all_of(stored.writer().begin(), stored.writer().end(), fits) ||
-      !std::all_of(stored.reader().begin(), stored.reader().end(), fits))
+      !std::all_of(stored.reader().begin(), stored.reader().end(), fits) ||
+      !std::all_of(stored.hold().begin(), stored.hold().end(), holds))
     return false;
-  for (const uint32_t writer : stored.writer()) flow_.graph.AddWriter(stream, TaskId(writer));
-  for (const uint32_t reader : stored.reader()) {
-    flow_.graph.AddReader(stream, TaskId(reader));
-    for (const uint32_t writer : stored.writer())
-      flow_.graph.AddDependency(TaskId(writer), TaskId(reader), graph::WaitsFor::kStart);
+  const auto join = [&](TaskId writer, TaskId reader) { graph.AddDependency(writer, reader, graph::WaitsFor::kStart); };
+  for (const uint32_t writer : stored.writer()) {
+    for (const TaskId reader : graph.streams()[stream.value].readers) join(TaskId(writer), reader);
+    graph.AddWriter(stream, TaskId(writer));
   }
+  for (const uint32_t reader : stored.reader()) {
+    for (const TaskId writer : graph.streams()[stream.value].writers) join(writer, TaskId(reader));
+    graph.AddReader(stream, TaskId(reader));
+  }
+  if (stored.close()) graph.CloseStream(stream);
+  for (const std::string& by : stored.release()) graph.ReleaseStream(stream, by);
+  for (const pb::StreamHold& hold : stored.hold())
+    graph.HoldStream(stream, {hold.by(), hold.task() > 0 ? TaskId(hold.task() - 1) : TaskId()});
   return true;
 }
 

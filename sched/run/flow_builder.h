@@ -23,6 +23,11 @@ class FlowBuilder {
   /// `part`: whose its tasks are at first. kInvalid: settings that are not known here; kDamaged. After an error the flow is
   /// of no more use.
   Status AddChunk(const pb::FlowChunk& chunk, uint32_t part = 0);
+  /// The same of what was submitted; the groups are counted.
+  Status AddGroup(const pb::AddedGroup& group) {
+    ++groups_;
+    return AddChunk(group.chunk(), group.part());
+  }
   /// Links what was added and seals the graph.
   Status Seal();
 
@@ -32,6 +37,7 @@ class FlowBuilder {
   uint32_t kinds() const { return static_cast<uint32_t>(kinds_.size()); }
   uint32_t files() const { return static_cast<uint32_t>(files_.size()); }
   uint32_t tasks() const { return count_; }
+  uint32_t groups() const { return groups_; }
 
  private:
   struct Later {
@@ -52,6 +58,7 @@ class FlowBuilder {
   std::vector<TaskId> after_, after_any_;
   std::vector<Later> later_;
   uint32_t count_ = 0;
+  uint32_t groups_ = 0;
 };
 
 }  // namespace harrow::run

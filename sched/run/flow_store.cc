@@ -129,6 +129,16 @@ void ToProto(const RunSettings& s, pb::RunSettings* p) {
     variable->set_value(value);
   }
   for (const std::string& source : s.sources) p->add_source(source);
+  for (const cost::Known& known : s.known_costs) {
+    pb::KnownCost* cost = p->add_known_cost();
+    cost->set_model(known.model);
+    cost->set_kind(known.kind);
+    cost->set_tasks(known.tasks);
+    cost->set_seconds(known.seconds);
+    cost->set_bytes(known.bytes);
+    cost->set_units(known.units);
+    cost->set_out_units(known.out_units);
+  }
   p->set_started_ns(s.started.time_since_epoch().count());
   p->set_sync_journal(s.sync_journal);
   p->set_stage(static_cast<uint32_t>(s.stage));
@@ -167,6 +177,11 @@ void ToProto(const graph::Stream& stream, pb::StoredStream* out) {
   out->set_records(stream.records);
   for (const TaskId writer : stream.writers) out->add_writer(writer.value);
   for (const TaskId reader : stream.readers) out->add_reader(reader.value);
+  for (const graph::StreamHold& hold : stream.holds) {
+    pb::StreamHold* const stored = out->add_hold();
+    stored->set_by(hold.by);
+    stored->set_task(hold.task ? hold.task.value + 1 : 0);
+  }
 }
 
 /// In some chunks, so that none is too large to be read again.
@@ -299,13 +314,12 @@ Result<uint32_t> ReadFlow(const run_dir::Part& part, StoredFlow* flow, FlowBuild
 Status ReadMore(const run_dir::Part& part, uint32_t flow_tasks, const std::string& flow_id, FlowBuilder* builder) {
   const auto first = run_dir::OpenPart(part.run);
   if (!first.ok()) return first.status().code() == Code::kNotFound ? Status() : first.status();
-  uint32_t at = flow_tasks;
-  const uint32_t before = builder->tasks();
+  uint32_t at = 0;
+  const uint32_t before = builder->groups();
   HARROW_RETURN_IF_ERROR(ReadAddedChunks(*first->dir, flow_id, flow_tasks, [&](const pb::AddedGroup& group) {
-    at += static_cast<uint32_t>(group.chunk().task_size());
-    return at <= before ? Status() : builder->AddChunk(group.chunk(), group.part());
+    return ++at <= before ? Status() : builder->AddGroup(group);
   }));
-  return builder->tasks() == before ? Status() : builder->Seal();
+  return builder->groups() == before ? Status() : builder->Seal();
 }
 
 Result<StoredFlow> ReadFlow(const run_dir::Part& part) {

@@ -1,6 +1,7 @@
 #include "run/resume.h"
 
 #include <algorithm>
+#include <functional>
 #include <unordered_map>
 #include <utility>
 
@@ -193,10 +194,38 @@ bool FindSharersOfOpen(const graph::Graph& now, const std::vector<bool>& unwante
   return found;
 }
 
+/// The ends that submitted tasks have of it, those from `first` on; `now_of`: what tasks are called now. What the flow says of its own
+/// tasks holds; holds that are over were released.
+void TakeOverStream(const graph::Stream& stream, uint32_t first, const std::function<TaskId(TaskId)>& now_of, graph::Graph* now) {
+  const bool known = now->FindStream(stream.name).has_value();
+  const StreamId id = now->AddStream(stream.name);
+  const auto join = [&](TaskId writer, TaskId reader) { now->AddDependency(writer, reader, graph::WaitsFor::kStart); };
+  for (const TaskId writer : stream.writers) {
+    if (writer.value < first) continue;
+    const TaskId there = now_of(writer);
+    for (const TaskId reader : now->streams()[id.value].readers) join(there, reader);
+    now->AddWriter(id, there);
+    now->SetRecords(id, stream.records);
+  }
+  for (const TaskId reader : stream.readers) {
+    if (reader.value < first) continue;
+    const TaskId there = now_of(reader);
+    for (const TaskId writer : now->streams()[id.value].writers) join(writer, there);
+    now->AddReader(id, there);
+    if (stream.split) now->SetSplit(id);
+  }
+  // One that was closed stays so.
+  if (known) now->CloseStream(id);
+  for (const graph::StreamHold& hold : stream.holds) {
+    const TaskId holder = hold.task ? now_of(hold.task) : TaskId();
+    if (holder || !hold.task) now->HoldStream(id, {hold.by, holder});
+  }
+}
+
 }  // namespace
 
 Status TakeOverSubmitted(const graph::Graph& before, uint32_t submitted, graph::Graph* now) {
-  if (submitted == 0) return {};
+  if (submitted == 0 && before.streams().empty()) return {};
   const auto first = static_cast<uint32_t>(before.task_count() - submitted);
   const std::vector<Identity> old_ids = formats::Identities(before), new_ids = formats::Identities(*now);
   std::unordered_map<Identity, TaskId, IdentityHash> by_identity;
@@ -219,7 +248,7 @@ Status TakeOverSubmitted(const graph::Graph& before, uint32_t submitted, graph::
     }
     for (const TaskId earlier : before.predecessors(task)) {
       const bool only_waits = before.OnlyWaits(earlier, task);
-      if (!only_waits && before.Reads(task, earlier)) continue;
+      if (!only_waits && (before.Reads(task, earlier) || before.StartSuffices(earlier, task))) continue;
       const TaskId there = now_of(earlier);
       if (!there) {
         return Status(Code::kInvalid,
@@ -248,6 +277,7 @@ Status TakeOverSubmitted(const graph::Graph& before, uint32_t submitted, graph::
     spec.place = before.place(task);
     now->AddTask(spec);
   }
+  for (const graph::Stream& stream : before.streams()) TakeOverStream(stream, first, now_of, now);
   for (const auto& [earlier, task] : waits) now->AddDependency(earlier, task);
   for (const auto& [earlier, task] : ends) now->AddDependency(earlier, task, graph::WaitsFor::kEnd);
   if (const Status sealed = now->Seal(); !sealed.ok()) {

@@ -393,6 +393,8 @@ void RunDriver::Act(const Moment& moment, const core::Action& action) {
     Act(*refuse);
   } else if (const auto* read = std::get_if<core::ReadFrom>(&action)) {
     Act(*read);
+  } else if (const auto* open = std::get_if<core::StreamOpen>(&action)) {
+    Act(*open);
   } else if (const auto* close = std::get_if<core::CloseOutput>(&action)) {
     Act(*close);
   } else if (const auto* written = std::get_if<core::DropWritten>(&action)) {
@@ -607,6 +609,7 @@ void RunDriver::RecordEnd(const Moment& moment) {
   std::string absent;
   for (const std::string& name : NotCome()) absent += StrCat(absent.empty() ? "" : ",", name);
   if (!absent.empty() || absent_recorded_) recorder_.Fact("nodes_absent", absent);
+  for (const auto& [key, value] : written_.Facts()) recorder_.Fact(key, value);
   ended_ns_ = moment.wall_ns();
   recorder_.Fact("ended_ns", StrCat(ended_ns_));
 }

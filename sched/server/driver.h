@@ -26,6 +26,7 @@
 #include "server/moves.h"
 #include "server/node_table.h"
 #include "server/recorder.h"
+#include "server/written.h"
 #include "server/staging.h"
 #include "wire/channel.h"
 #include "wire/harrow.pb.h"
@@ -149,6 +150,14 @@ class RunDriver {
   bool waits_for_others() const { return complete_ && scheduler_.counts().elsewhere > 0; }
   /// Tasks, and files from that number on, have been added to the graph; after Begin.
   void AddTasks(const Moment& moment, TaskId first, uint32_t count, uint32_t first_file, bool elsewhere = false);
+  /// Streams of the graph have been held or released.
+  void ChangeStreams() {
+    events_.push_back(core::StreamsChanged{});
+    Wake();
+  }
+  /// They do not end until they are let (LetStreamEnd); or one has ended, which is returned, and none is kept.
+  std::optional<StreamId> KeepStreams(const Moment& moment, const std::vector<StreamId>& streams);
+  void LetStreamEnd(StreamId stream);
   /// Starts nothing more and ends what runs as interrupted: the run can be resumed.
   void Interrupt(const Moment& moment);
   /// Starts nothing more, so that other servers take what is open; what runs ends by itself.
@@ -286,7 +295,10 @@ class RunDriver {
   static bool KeepsNoFiles(const Node& node);
   void FailCopy(FileId file, NodeId to, NodeId from);
   // driver_streams.cc
+  bool HadEnded(const graph::Stream& stream) const;
+  pb::StreamSource* SourceFor(AttemptId reader, Node& node, StreamId of);
   void Act(const core::ReadFrom& read);
+  void Act(const core::StreamOpen& open);
   void Act(const core::CloseOutput& close);
   void Act(const core::DropWritten& drop);
   void TakeWritten(const Node& node, const pb::AgentHello& hello);
@@ -376,6 +388,7 @@ class RunDriver {
     bool done = false;
   };
   std::unordered_map<uint32_t, Tries> tries_;  // of earlier servers of this session; while gathering
+  Written written_;  // to streams, since this server began
   // Tasks that read streams, sent in this Schedule(): what they read comes with them (Act of ReadFrom).
   std::unordered_map<AttemptId, pb::Task*> readers_sent_;
   // Of several nodes.

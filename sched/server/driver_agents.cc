@@ -640,7 +640,10 @@ void RunDriver::TakeAttempt(const Moment& moment, Node& node, const pb::Attempt&
   TakeMadeFiles(moment, node, attempt);
   NoteSizes(node, attempt);
   TakeRead(attempt);
-  events_.push_back(core::TaskEnded{id, node.id, outcome, Duration(run_ns), computed});
+  const int64_t bytes = attempt.written() - 1;
+  if (bytes >= 0 && std::holds_alternative<core::Done>(outcome) && graph_.kind(id.task))
+    written_.Add(std::string(graph_.kind_name(graph_.kind(id.task))), bytes);
+  events_.push_back(core::TaskEnded{id, node.id, outcome, Duration(run_ns), computed, bytes});
 }
 
 /// Of its outputs, where the server wants to know them.

@@ -34,6 +34,7 @@ void Links::Look() {
   if (closed_) return;
   if (looking_.joinable()) looking_.join();
   hooks_.before_look();
+  watch_.SetReaders(hooks_.readers());
   looking_ = std::thread([this, connected = others_.connected(), first_owners = hooks_.first_owners(), now = loop_->Now()] {
     PartWatch::Seen seen = watch_.Look(connected, first_owners, now);
     loop_->Post([this, seen = std::move(seen)] { Looked(seen); });

@@ -30,6 +30,7 @@ class Links {
   struct Hooks {
     std::function<run::FirstOwners()> first_owners;  // of the run's tasks
     std::function<void()> before_look;   // what was submitted to a part that does not tell is to be read
+    std::function<std::set<uint32_t>()> readers;  // PartWatch::SetReaders
     std::function<void()> lowest;        // of the parts that go on, this one is the first
     std::function<void()> changed;       // the run may be over
     std::function<void(const std::string& line)> tell;  // a line for the user

@@ -113,7 +113,7 @@ Status PartWatch::Seal(const run_dir::Part& part, const run::FirstOwners& first_
       const uint32_t task = attempt.task.value;
       if (task >= tasks || attempt.end_ns < session) continue;
       // Its server did not live to record what follows from that.
-      if (holdings->own[task] && !settled[task] && journal::Succeeded(attempt) && !options_.readers.contains(task)) {
+      if (holdings->own[task] && !settled[task] && journal::Succeeded(attempt) && !readers_.contains(task)) {
         settled[task] = true;
         (*journal)->Add(journal::FateRecord{.task = attempt.task, .fate = journal::TaskFate::kDone, .because = {}});
       }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -30,9 +31,11 @@ class PartWatch {
     Duration fence{0};       // so long may tasks of a part run on whose keeper died
     run_dir::JobAlive job_alive{};
     bool sync_journal = true;
-    std::set<uint32_t> readers{};  // tasks that read streams: that an attempt has succeeded does not make them done
   };
   explicit PartWatch(Options options) : options_(std::move(options)) {}
+
+  /// Tasks that read streams: that an attempt has succeeded does not make them done. Not while it looks.
+  void SetReaders(std::set<uint32_t> readers) { readers_ = std::move(readers); }
 
   struct Seen {
     struct Server {
@@ -67,6 +70,7 @@ class PartWatch {
   Status Seal(const run_dir::Part& part, const run::FirstOwners& first_owners);
 
   const Options options_;
+  std::set<uint32_t> readers_;
   std::map<uint32_t, Known> known_;
   std::map<uint32_t, OverJournal> sealed_;  // by the last look
 };

@@ -4,6 +4,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -69,6 +70,7 @@ struct Server::Impl {
   void Tell(const std::string& line);
   void WriteProgress();
   void FeedTasks();
+  std::set<uint32_t> Readers() const;
   void Submit(pb::SubmitRequest request, Submissions::Told told);
   void Write(const pb::AddedGroup& group, std::function<void(Status)> done);
   void Offer(run::BestValue value, Best::Told told);

@@ -34,6 +34,9 @@ void Server::Impl::ReadyForSubmissions(std::vector<run::Submission> known) {
                                 others->TellOfTasks();
                                 FeedTasks();
                               },
+                          .streams_changed = [this] { driver->ChangeStreams(); },
+                          .keep_from_ending = [this](const auto& streams) { return driver->KeepStreams(Now(), streams); },
+                          .let_end = [this](StreamId stream) { driver->LetStreamEnd(stream); },
                           .closed =
                               [this](const Status& why) {
                                 os::LogError(StrCat("what was submitted cannot be written: ", why.message()));
@@ -67,9 +70,6 @@ Status Server::Impl::ReadyForOthers(const journal::History& history) {
                               .fence = flow.settings.fence,
                               .job_alive = options.job_alive,
                               .sync_journal = flow.settings.sync_journal};
-  for (const graph::Stream& stream : flow.graph.streams()) {
-    for (const TaskId reader : stream.readers) watch.readers.insert(reader.value);
-  }
   links = std::make_unique<Links>(
       loop,
       Links::Options{.part = part.number,
@@ -80,6 +80,7 @@ Status Server::Impl::ReadyForOthers(const journal::History& history) {
       PartWatch(std::move(watch)), others.get(),
       Links::Hooks{.first_owners = [this] { return flow.first_owners; },
                    .before_look = [this] { ReadAddedAgain(); },
+                   .readers = [this] { return Readers(); },
                    .lowest = [this] { BeLowest(); },
                    .changed = [this] { GoOn(); },
                    .tell = [this](const std::string& line) {
@@ -89,6 +90,15 @@ Status Server::Impl::ReadyForOthers(const journal::History& history) {
                    .waits = [this] { return driver->waits_for_others(); },
                    .lost = [this](const std::string& why) { LoseOthers(why); }});
   return {};
+}
+
+/// Tasks that read streams; there may be more each time.
+std::set<uint32_t> Server::Impl::Readers() const {
+  std::set<uint32_t> readers;
+  for (const graph::Stream& stream : flow.graph.streams()) {
+    for (const TaskId reader : stream.readers) readers.insert(reader.value);
+  }
+  return readers;
 }
 
 void Server::Impl::LoseOthers(const std::string& why) {
@@ -105,7 +115,11 @@ Status Server::Impl::Grow(uint32_t tasks) {
   const auto first_file = static_cast<uint32_t>(flow.graph.file_count());
   HARROW_RETURN_IF_ERROR(run::ReadMore(options.part, flow_tasks, flow.settings.flow_id, &builder));
   const auto count = static_cast<uint32_t>(flow.graph.task_count()) - first;
-  if (count > 0) driver->AddTasks(Now(), TaskId(first), count, first_file, true);
+  if (count > 0) {
+    driver->AddTasks(Now(), TaskId(first), count, first_file, true);
+  } else {
+    driver->ChangeStreams();
+  }
   return {};
 }
 

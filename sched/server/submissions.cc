@@ -9,6 +9,7 @@
 #include "formats/command_form.h"
 #include "graph/file_table.h"
 #include "run/profile.h"
+#include "server/connections.h"
 #include "server/client_session.h"
 
 // Who submits is told when its tasks are on disk, and only then are they in the graph: so no record can name a
@@ -19,7 +20,8 @@
 // The chunk that is written is the chunk that is added to the graph, by what reads it after a crash. A graph that
 // does not seal is of no more use, so nothing may come so far that could not be sealed: each request is sealed
 // first as a graph of its own, and may not write what tasks that are there read or write. Then no task that is
-// there waits for a new one, and there is no way round.
+// there waits for a new one, and there is no way round. But for streams (connections.cc): who reads one that is there waits for a new
+// writer of it. A group has at most one request about streams, so that each is held against all that was connected before.
 
 namespace harrow::server {
 namespace {
@@ -206,7 +208,7 @@ void Submissions::Written(Group& group, const Status& status) {
   Status went = status;
   const TaskId first(static_cast<uint32_t>(graph_.task_count()));
   const auto first_file = static_cast<uint32_t>(graph_.file_count());
-  if (went.ok()) went = builder_.AddChunk(group.message.chunk(), part_);
+  if (went.ok()) went = builder_.AddGroup(group.message);
   if (went.ok()) went = builder_.Seal();
   if (!went.ok()) {
     broken_ = Status(went.code(), StrCat("no more tasks can be submitted to this run: ", went.message()));
@@ -221,7 +223,12 @@ void Submissions::Written(Group& group, const Status& status) {
     for (const uint32_t task : submission.task()) tasks.push_back(TaskId(task));
   }
   const auto count = static_cast<uint32_t>(graph_.task_count()) - first.value;
-  if (count > 0) hooks_.added(first, count, first_file);
+  if (count > 0) {
+    hooks_.added(first, count, first_file);
+  } else if (group.message.chunk().stream_size() > 0) {
+    hooks_.streams_changed();
+  }
+  for (const StreamId stream : group.kept) hooks_.let_end(stream);
   for (const Answer& answer : group.answers) answer.told(answer.submitted);
   if (!queue_.empty() && !writing_) WriteNext();
 }
@@ -234,11 +241,14 @@ Result<pb::Submitted> Submissions::Take(const pb::SubmitRequest& request, Group*
     submitted.set_known(static_cast<uint32_t>(known->second.size()));
     return submitted;
   }
-  if (request.task_size() == 0) return Wrong("there is no task in what was submitted");
+  if (request.task_size() == 0 && request.stream_size() == 0) return Wrong("there is no task in what was submitted");
   if (graph_.task_count() + static_cast<size_t>(request.task_size()) > kMostTasks)
     return Wrong(StrCat("a run holds at most ", kMostTasks, " tasks"));
   graph::Graph graph;
   HARROW_RETURN_IF_ERROR(MakeGraph(request, &graph));
+  const bool streams = Connections::Any(request);
+  if (streams) HARROW_RETURN_IF_ERROR(Connections::Check(request));
+  if (streams && group->message.chunk().stream_size() > 0) return Later();
   const auto count = static_cast<uint32_t>(request.task_size());
   const uint32_t next = builder_.tasks() + static_cast<uint32_t>(group->message.chunk().task_size());
   std::vector<uint32_t> ids;     // of each task of the request
@@ -273,12 +283,20 @@ Result<pb::Submitted> Submissions::Take(const pb::SubmitRequest& request, Group*
     for (const uint32_t before : task.after_any_new()) after_any[n].push_back(ids[before]);
     if (there[n] && !WaitsForTheSame(TaskId(ids[n]), after[n], after_any[n])) return AnotherTask(task.name());
   }
+  Connections connections(graph_, request, graph, ids, next);
+  if (streams) {
+    std::vector<std::vector<uint32_t>> before = after;
+    for (uint32_t n = 0; n < count; ++n) before[n].insert(before[n].end(), after_any[n].begin(), after_any[n].end());
+    HARROW_RETURN_IF_ERROR(connections.Plan(before));
+    HARROW_RETURN_IF_ERROR(KeepFromEnding(connections.NeedOpen(), group));
+  }
 
   pb::FlowChunk& chunk = *group->message.mutable_chunk();
   const uint32_t first_profile = builder_.profiles() + static_cast<uint32_t>(chunk.profile_size());
   *submitted.mutable_task() = {ids.begin(), ids.end()};
   submitted.set_known(count - fresh);
-  if (fresh == 0) return submitted;
+  if (streams) connections.Write(&chunk);
+  if (fresh == 0 && (!streams || request.stream_size() == 0)) return submitted;
   for (const pb::Profile& profile : request.profile()) *chunk.add_profile() = profile;
   for (uint32_t n = 0; n < count; ++n) {
     if (there[n]) continue;
@@ -310,6 +328,17 @@ Result<pb::Submitted> Submissions::Take(const pb::SubmitRequest& request, Group*
   *told.mutable_task() = submitted.task();
   if (!request.id().empty()) group->ids.insert(request.id());
   return submitted;
+}
+
+/// All of them, or none.
+Status Submissions::KeepFromEnding(const std::vector<StreamId>& streams, Group* group) {
+  if (const std::optional<StreamId> ended = hooks_.keep_from_ending(streams)) {
+    return Wrong(StrCat("stream ", Printable(graph_.streams()[ended->value].name, kShown),
+                        " has ended: all that write it have, and nobody holds it open. Connect tasks to it before, or hold it open "
+                        "(harrow submit --open-stream)"));
+  }
+  group->kept.insert(group->kept.end(), streams.begin(), streams.end());
+  return {};
 }
 
 /// A file of the run gets a number of the group's as well (FlowBuilder): its name finds the same file.
@@ -393,7 +422,7 @@ bool Submissions::SameTask(TaskId there, const pb::SubmittedTask& task, const gr
   };
   return graph_.command(there) == task.command() &&
          graph_.bound(there) == (task.has_bound() ? task.bound() : graph::kNoBound) &&
-         static_cast<uint32_t>(graph_.form(there)) == task.form() &&
+         static_cast<uint32_t>(graph_.form(there)) == task.form() && Connections::Same(graph_, there, task) &&
          graph_.profile(there) == graph.profile(here) &&
          same_files(graph_.inputs(there), graph.inputs(here)) &&
          same_files(graph_.outputs(there), graph.outputs(here));
@@ -409,7 +438,7 @@ bool Submissions::WaitsForTheSame(TaskId there, std::vector<uint32_t> done, std:
     const bool to_end = std::erase(ended, before.value) > 0;
     if (graph_.OnlyWaits(before, there)) {
       if (!to_end) return false;
-    } else if (std::erase(done, before.value) == 0 && !graph_.Reads(there, before)) {  // who is waited for both ways has to succeed
+    } else if (std::erase(done, before.value) == 0 && !graph_.Reads(there, before) && !graph_.StartSuffices(before, there)) {  // who is waited for both ways has to succeed
       return false;
     }
   }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -26,6 +27,11 @@ class Submissions {
     std::function<void(const pb::AddedGroup& group, std::function<void(Status)> done)> write;
     /// These tasks, and files from that number on, are in the graph now.
     std::function<void(TaskId first, uint32_t count, uint32_t first_file)> added;
+    /// No task is new, and streams are held or released.
+    std::function<void()> streams_changed = [] {};
+    /// These streams do not end until they are let; or which of them has ended, and none is kept.
+    std::function<std::optional<StreamId>(const std::vector<StreamId>&)> keep_from_ending = [](const auto&) { return std::nullopt; };
+    std::function<void(StreamId)> let_end = [](StreamId) {};
     /// Nothing more can be written; the run may go on.
     std::function<void(const Status&)> closed;
     /// What is on disk does not fit the graph, which is of no more use.
@@ -57,12 +63,14 @@ class Submissions {
     std::unordered_set<std::string> names, ids, directories;  // directories: that hold its files
     std::unordered_map<std::string, uint32_t> files, kinds;
     std::vector<Answer> answers;
+    std::vector<StreamId> kept;  // from ending
     size_t bytes = 0;
   };
   /// kUnavailable: it is about something that is only in `group`, and has to wait for it.
   Result<pb::Submitted> Take(const pb::SubmitRequest& request, Group* group);
   Result<std::vector<uint32_t>> FindAll(const google::protobuf::RepeatedPtrField<std::string>& names,
                                         const Group& group) const;
+  Status KeepFromEnding(const std::vector<StreamId>& streams, Group* group);
   Status CheckPlace(const std::string& name) const;
   Status CheckOutput(const std::string& name, const Group& group);
   bool SameTask(TaskId there, const pb::SubmittedTask& task, const graph::Graph& graph, TaskId here) const;

@@ -101,6 +101,7 @@ class SimulatedRun final : public Site, private Gangs::Host {
   // A writer goes on to its end, and what it wrote takes no room.
   void Do(const core::CloseOutput&) {}
   void Do(const core::DropWritten&) {}
+  void Do(const core::StreamOpen&) {}
 
   KindTotals& KindOf(TaskId task);
 

@@ -31,13 +31,21 @@
 #include "sim/simulated_run.h"
 
 namespace harrow::sim {
+namespace {
+
+core::Options WithoutClients(core::Options options) {
+  options.nobody_connects = true;
+  return options;
+}
+
+}  // namespace
 
 SimulatedRun::SimulatedRun(const graph::Graph& graph, const std::vector<Work>& work, const Options& options)
     : graph_(graph),
       work_(work),
       options_(options),
       cluster_(options.cluster),
-      scheduler_(graph, options.core),
+      scheduler_(graph, WithoutClients(options.core)),
       jitter_draws_(options.seed ^ 0x510E527FADE682D1ull),
       failure_draws_(options.seed ^ 0x9B05688C2B3E6C1Full),
       streams_(graph, work) {

@@ -15,6 +15,8 @@ class Merge {
  public:
   /// A record of which `most` bytes are at hand is given before its end has come.
   Merge(size_t sources, size_t most) : sources_(sources), most_(most) {}
+  /// One more; not where something of a single one has been given.
+  void Add() { ++sources_; }
 
   struct Part {
     size_t bytes = 0;  // from the first on; 0: more has to come, of this source or of another one
@@ -28,7 +30,7 @@ class Merge {
   std::optional<size_t> held_by() const { return held_by_; }
 
  private:
-  const size_t sources_;
+  size_t sources_;
   const size_t most_;
   std::optional<size_t> held_by_{};
   uint64_t into_ = 0;  // its record

@@ -99,6 +99,8 @@ bool IsAttempt(const pb::AttemptId& id) {
 }
 
 Status Check(const pb::StreamSource& source) {
+  if (source.open()) return source.has_writer() || source.stream() == kNoId ? Wrong("an open stream with a writer") : Status();
+  if (source.over()) return Wrong("a stream is over that was not open");
   // Where nobody writes now there is no attempt to be named.
   const bool nobody = source.writer().number() == 0 && source.node() == 0;
   if (!source.has_writer() || source.stream() == kNoId || source.writer().task() == kNoId || (!nobody && !IsAttempt(source.writer())))

@@ -129,6 +129,15 @@ def test_values_and_what_they_prune(directory, installed, program):
         run.end(0)
 
 
+def test_streams_are_open_while_somebody_holds_them(directory, installed, program):
+    with Held(directory, program) as run:
+        same(call(installed.c, "streams", "r", cwd=directory, stdin=subprocess.DEVNULL).splitlines(),
+             ["first: done 1 0", "second: done 1 0", "waits: 1", "reader: done 1 0", "ended: 1: stream s has ended",
+              "records: 1: records cannot be \"some\"; write lines, zero (a NUL byte ends each) or bytes:N, N from 1 to 1048576"])
+        run.end(0)  # what it left open is closed
+        same(lines_of(f"{directory}/sorted"), list("123456"))
+
+
 def test_an_example_in_cpp_decides_what_is_run_next(directory, installed, program):
     for name in ("f.awk", "build/search"):
         shutil.copy(f"{installed.example}/{name}", directory)

@@ -2,6 +2,7 @@
  *   client_program submit RUN COUNT PREFIX FILE   COUNT tasks, PREFIX-i, each of which adds its name to FILE (./mark); how many are taken, and how
  *                                                 many are not done in the end
  *   client_program kinds RUN                      a task of every fate, and what is told of it
+ *   client_program streams RUN                    connects tasks to a stream that it holds open
  *   client_program hold RUN COUNT                 submits COUNT tasks and waits for the first
  * RUN - is the run of the task that this is in. */
 #include <stdio.h>
@@ -193,10 +194,44 @@ static int hold(harrow_run* run, int count) {
   return 0;
 }
 
+/* Writers and a reader of a stream that is held open: "sort" of what is written, twice. */
+static int streams(harrow_run* run) {
+  const char* s[] = {"s", NULL};
+  harrow_stream *first, *second, *late;
+  need(harrow_stream_open(run, "s", &first), "stream_open");
+  need(harrow_stream_open(run, "s", &second), "stream_open");
+  harrow_spec spec = HARROW_SPEC;
+  harrow_task reader, writer;
+  spec.command = "sort > sorted";
+  spec.from = s;
+  need(harrow_submit(run, &spec, &reader), "submit");
+  spec = (harrow_spec)HARROW_SPEC;
+  spec.to = s;
+  spec.command = "seq 4 6";
+  need(harrow_submit(run, &spec, &writer), "submit");
+  tell(run, "first", writer);
+  need(harrow_stream_close(first), "stream_close");
+  spec.command = "seq 1 3";
+  need(harrow_submit(run, &spec, &writer), "submit");
+  tell(run, "second", writer);
+  harrow_result result;
+  printf("waits: %d\n", harrow_await(run, reader, 0.1, &result) == HARROW_TIMEOUT);
+  need(harrow_stream_close(second), "stream_close");
+  tell(run, "reader", reader);
+  const harrow_code code = harrow_stream_open(run, "s", &late);
+  printf("ended: %d: %.18s\n", (int)code, harrow_message());
+  spec.command = "true";
+  spec.records = "some";
+  printf("records: %d: %s\n", (int)harrow_submit(run, &spec, NULL), harrow_message());
+  need(harrow_stream_open(run, "t", &late), "stream_open");
+  return harrow_close(run) == HARROW_OK ? 0 : 1;
+}
+
 int main(int argc, char** argv) {
   if (argc == 6 && strcmp(argv[1], "submit") == 0) return submit(open_run(argv[2]), atoi(argv[3]), argv[4], argv[5]);
   if (argc == 3 && strcmp(argv[1], "kinds") == 0) return kinds(open_run(argv[2]));
   if (argc == 3 && strcmp(argv[1], "values") == 0) return values(open_run(argv[2]));
+  if (argc == 3 && strcmp(argv[1], "streams") == 0) return streams(open_run(argv[2]));
   if (argc == 4 && strcmp(argv[1], "hold") == 0) return hold(open_run(argv[2]), atoi(argv[3]));
   return 2;
 }

@@ -130,6 +130,16 @@ def test_a_writer_of_files_whose_readers_have_ended(directory, program):
     same(outcomes(directory, "w"), ["exited"])
 
 
+def test_few_descriptors(directory, program):
+    """Processes may have fewer descriptors than there are streams."""
+    few = write(f"{directory}/few", f'#!/bin/sh\nulimit -n 48\nexec {program} "$@"\n', 0o755)
+    tasks = [task("w{i}", "seq 100", each={"i": "1-60"}, target=["s-{i}"]),
+             task("r{k}", "wc -l > r{k}.out", each={"k": "1-2"}, source=["s-*"])]
+    run(directory, few, tasks, "--slots", "4")
+    for k in (1, 2):
+        same(read(f"{directory}/r{k}.out"), b"6000\n")
+
+
 def test_one_slot(directory, program):
     """A writer need not wait for its readers, so that three tasks of one slot do not wait for each other."""
     tasks = [task("c", "wc -l > n", source=["b"]), task("b", "sed s/x/yy/", source=["a"], target=["b"]),

@@ -21,11 +21,11 @@ missing_ok = true
 
 
 class Held:
-    def __init__(self, directory, program, *options, flow=HELD):
+    def __init__(self, directory, program, *options, flow=HELD, slots=2):
         self.directory = directory
         self.harrow = Harrow(program, directory)
         write(f"{directory}/flow.toml", flow)
-        self.process = self.harrow.start("run", "flow.toml", "--run-dir", "r", "--slots", "2", *options)
+        self.process = self.harrow.start("run", "flow.toml", "--run-dir", "r", "--slots", str(slots), *options)
         wait_for(lambda: os.path.exists(in_part(f"{directory}/r", "server")))
 
     def __enter__(self):
@@ -176,4 +176,4 @@ def test_files_on_nodes(directory, program):
 
 
 if __name__ == "__main__":
-    run_support.tell(lambda: run_support.tests_of(sys.modules[__name__], sys.argv[1]))
+    run_support.tell(lambda: run_support.tests_of(sys.modules[__name__], os.path.abspath(sys.argv[1])))

@@ -126,6 +126,10 @@ class ToldScheduler {
     return StrCat(Name(a.reader.task), At(a.at), " reads ", Name(a.writer.task),
                   a.from ? At(a.from) : a.gone ? " gone" : " void");
   }
+  std::string Text(const core::StreamOpen& a) const {
+    return StrCat(Name(a.reader.task), At(a.at), " reads ", graph_.streams()[a.stream.value].name,
+                  a.yield ? " later" : a.open ? " open" : " closed");
+  }
   std::string Text(const core::CloseOutput& a) const { return StrCat("close ", Name(a.writer.task), At(a.node)); }
   std::string Text(const core::DropWritten& a) const {
     return StrCat("drop what ", Name(a.writer.task), " wrote", At(a.node));

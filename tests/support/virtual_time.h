@@ -165,6 +165,7 @@ class VirtualTime {
   void Arrive(const core::AskCheckpoint&) {}
   void Arrive(const core::DropFile&) {}
   void Arrive(const core::RefuseFile&) {}
+  void Arrive(const core::StreamOpen&) {}
   void Arrive(const core::CloseOutput&) {}
   void Arrive(const core::DropWritten&) {}
 

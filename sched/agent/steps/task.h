@@ -36,6 +36,8 @@ struct StreamSource {
   bool split = false;
   Records records = kLines;
   bool gone = false;  // with no node: it may have succeeded, and what it wrote is lost
+  // In place of a writer: the stream is held open, and others may be told; with `over` it is so no more.
+  bool open = false, over = false;
 };
 
 /// A task as the server sent it.
@@ -96,6 +98,8 @@ struct TaskResult {
   uint32_t undeclared = 0;  // files and directories that it left in its sandbox, and did not declare
   std::vector<std::string> undeclared_paths;  // the first of them
   std::vector<StreamSource> read;  // it succeeded: attempts of which it was given something, or all there was
+  int64_t written = -1;            // bytes to each of its streams; below 0: it has none, or did not write all
+  bool read_to_end = false;        // it was told that nothing more comes of its streams
   std::vector<uint32_t> pus;                  // it was pinned to
   std::string devices;
 

@@ -35,6 +35,7 @@
 #include "os/event_loop.h"
 #include "run_dir/find.h"
 #include "run_dir/part.h"
+#include "run_dir/rendezvous.h"
 
 using harrow::Code;
 using harrow::Result;
@@ -112,6 +113,11 @@ std::optional<Clock::time_point> EndOf(double timeout) {
 
 }  // namespace
 
+struct harrow_stream {
+  harrow_run* run;
+  std::string name, by;
+};
+
 struct harrow_run {
   harrow_run() : loop(harrow::os::MakeEventLoop()) {}
 
@@ -122,9 +128,12 @@ struct harrow_run {
   void HandOver();
 
   Status CheckTask(harrow_task task) const;
+  std::string OwnTask() const;
   bool Wait(std::unique_lock<std::mutex>* lock, const std::optional<Clock::time_point>& end);
   harrow_code Flush(double timeout);
   Result<harrow::pb::BestAnswer> AskBest(harrow::pb::FromClient question);
+  Status AskStream(harrow::pb::StreamRequest asked);
+  harrow_code Release(harrow_stream* stream);
   void WantResults();
   Status OpenStatus() const;
   harrow_code Told(harrow_task task, harrow_result* result) const;
@@ -149,6 +158,7 @@ struct harrow_run {
   const uint32_t process = Process();
   std::string directory;      // of the process when it opened the run
   std::string submit_directory;
+  std::string run_path;
   bool local_files = false;
 
   std::mutex mutex;
@@ -170,7 +180,12 @@ struct harrow_run {
   uint64_t best_asked = 0;
   std::unordered_map<uint64_t, std::optional<harrow::pb::BestAnswer>> best_answers;  // of questions that somebody waits for
 
+  std::unordered_map<std::string, uint32_t> opened;  // how often, by name
+  std::vector<std::unique_ptr<harrow_stream>> streams;                               // that are open
+  std::unordered_map<const void*, std::optional<Status>> stream_answers;             // of those that wait for one
+
   // Of the thread.
+  std::unordered_map<uint64_t, const void*> streams_asked;  // who waits for the answer
   std::unique_ptr<harrow::os::EventLoop> loop;
   std::optional<client::Session> session;
   std::vector<client::NewTask> taken;  // from the inbox
@@ -195,6 +210,8 @@ Status harrow_run::Open(const char* given) {
   if (path.empty()) return {Code::kInvalid, "the run directory has no name"};
   const auto found = harrow::run_dir::FindRun(harrow::os::RealFileSystem(), path, "", harrow::run_dir::Purpose::kLook);
   if (!found.ok()) return found.status();
+  std::unique_ptr<char, void (*)(void*)> whole(realpath(found->c_str(), nullptr), free);
+  run_path = whole == nullptr ? *found : whole.get();
   auto run = harrow::run_dir::RunDir::Open(*found, harrow::run_dir::Purpose::kLook);
   if (!run.ok()) return run.status();
   const auto part = harrow::run_dir::LookAtPart(*std::move(run));
@@ -255,6 +272,14 @@ void harrow_run::Serve(const harrow::run_dir::Part& part) {
                             [this](const harrow::pb::BestAnswer& answer) {
                               std::lock_guard lock(mutex);
                               if (const auto asked = best_answers.find(answer.number()); asked != best_answers.end()) asked->second = answer;
+                              changed.notify_all();
+                            },
+                        .stream =
+                            [this](uint64_t number, const Status& how) {
+                              const void* const who = std::exchange(streams_asked[number], nullptr);
+                              streams_asked.erase(number);
+                              std::lock_guard lock(mutex);
+                              if (const auto waits = stream_answers.find(who); waits != stream_answers.end()) waits->second = how;
                               changed.notify_all();
                             },
                         .over =
@@ -333,6 +358,24 @@ Result<harrow::pb::BestAnswer> harrow_run::AskBest(harrow::pb::FromClient questi
   return *std::move(answer);
 }
 
+/// The task of the run that this is in; empty: none.
+std::string harrow_run::OwnTask() const {
+  const char *number = getenv("HARROW_TASK_ID"), *of = getenv("HARROW_RUN");
+  return number == nullptr || of == nullptr || run_path != of ? std::string() : StrCat("#", number);
+}
+
+/// Waits until it is on disk.
+Status harrow_run::AskStream(harrow::pb::StreamRequest asked) {
+  std::unique_lock lock(mutex);
+  const void* const who = &asked;
+  stream_answers.emplace(who, std::nullopt);
+  loop->Post([this, asked, who] { streams_asked[session->AskStreams({asked})] = who; });
+  while (!stream_answers[who] && !(over && over->code() == Code::kInternal)) changed.wait(lock);
+  const Status how = stream_answers[who].value_or(over.value_or(Status()));
+  stream_answers.erase(who);
+  return how;
+}
+
 /// False: the time is over.
 bool harrow_run::Wait(std::unique_lock<std::mutex>* lock, const std::optional<Clock::time_point>& end) {
   if (!end) {
@@ -378,6 +421,21 @@ harrow_code harrow_run::Told(harrow_task task, harrow_result* result) const {
   return row.stage == Row::Stage::kRefused ? Fail(*refusals.at(task)) : HARROW_OK;
 }
 
+/// What was submitted before is taken first.
+harrow_code harrow_run::Release(harrow_stream* stream) {
+  const harrow_code flushed = Flush(HARROW_FOREVER);
+  harrow::pb::StreamRequest asked;
+  asked.set_name(stream->name);
+  asked.set_what(harrow::pb::StreamRequest::RELEASE);
+  asked.set_by(stream->by);
+  const Status released = AskStream(asked);
+  {
+    std::lock_guard lock(mutex);
+    std::erase_if(streams, [&](const auto& each) { return each.get() == stream; });
+  }
+  return released.ok() ? flushed : Fail(released);
+}
+
 namespace {
 
 /// Nothing is done with what another process has opened: its thread is not here.
@@ -418,7 +476,11 @@ harrow_code harrow_close(harrow_run* run) {
   if (const harrow_code code = CheckRun(run); code != HARROW_OK) return code;
   return Guarded([&] {
     const std::unique_ptr<harrow_run> held(run);
-    const harrow_code code = run->Flush(HARROW_FOREVER);
+    harrow_code code = run->Flush(HARROW_FOREVER);
+    while (!run->streams.empty()) {
+      const harrow_code released = run->Release(run->streams.back().get());
+      if (code == HARROW_OK) code = released;
+    }
     run->loop->Stop();
     run->thread.join();
     return code;
@@ -551,6 +613,37 @@ harrow_code harrow_best(harrow_run* run, double* value, void* solution, size_t* 
     memcpy(solution, found.data(), found.size());
     return HARROW_OK;
   });
+}
+
+harrow_code harrow_stream_open(harrow_run* run, const char* name, harrow_stream** stream) {
+  if (stream == nullptr) return Fail(HARROW_INVALID, "there is no place for the harrow_stream");
+  *stream = nullptr;
+  if (const harrow_code code = CheckRun(run); code != HARROW_OK) return code;
+  if (name == nullptr || *name == '\0') return Fail(HARROW_INVALID, "the stream has no name");
+  return Guarded([&] {
+    // A further attempt of the task takes the place of this one.
+    const std::string task = run->OwnTask();
+    const auto ordinal = [&] {
+      std::lock_guard lock(run->mutex);
+      return ++run->opened[name];
+    };
+    auto opened = std::make_unique<harrow_stream>(harrow_stream{run, name, task.empty() ? harrow::run_dir::NewKey() : StrCat(task, "/", ordinal())});
+    harrow::pb::StreamRequest asked;
+    asked.set_name(opened->name);
+    asked.set_by(opened->by);
+    asked.set_task(task);
+    const Status status = run->AskStream(asked);
+    if (!status.ok()) return Fail(status);
+    std::lock_guard lock(run->mutex);
+    *stream = run->streams.emplace_back(std::move(opened)).get();
+    return HARROW_OK;
+  });
+}
+
+harrow_code harrow_stream_close(harrow_stream* stream) {
+  if (stream == nullptr) return HARROW_OK;
+  if (const harrow_code code = CheckRun(stream->run); code != HARROW_OK) return code;
+  return Guarded([&] { return stream->run->Release(stream); });
 }
 
 const char* harrow_message(void) {

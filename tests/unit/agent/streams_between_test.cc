@@ -624,5 +624,112 @@ TEST_F(StreamsBetweenTest, AnyOrderGivesAllRecordsOnce) {
   }
 }
 
+// --- what is held open, and what is connected later
+
+StreamSource OpenStream(bool over = false, bool gone = false) {
+  StreamSource source{.stream = kStream};
+  source.open = true;
+  source.over = over;
+  source.gone = gone;
+  return source;
+}
+
+TEST_P(StreamsHereAndThere, WhatIsOpenDoesNotEndAndTakesMoreWriters) {
+  Begin(there_, Writer(1));
+  Read(0, ReaderId(1), {Of(Writer(1), there_), OpenStream()});
+  Write(there_, Writer(1), "one\n");
+  Succeed(there_, Writer(1));
+  EXPECT_EQ(Got(ReaderId(1)), "one\n");
+  EXPECT_FALSE(Ended(ReaderId(1)));
+  Change(ReaderId(1), Of(Writer(2), {}));  // it has not begun
+  Begin(there_, Writer(2));
+  Change(ReaderId(1), Of(Writer(2), there_));
+  Write(there_, Writer(2), "two\nhalf");
+  EXPECT_EQ(Got(ReaderId(1)), "one\ntwo\n");
+  Change(ReaderId(1), OpenStream(true));
+  EXPECT_FALSE(Ended(ReaderId(1))) << "one still writes";
+  Succeed(there_, Writer(2));
+  EXPECT_TRUE(Ended(ReaderId(1)));
+  EXPECT_EQ(Got(ReaderId(1)), "one\ntwo\nhalf");
+  const auto verdict = Settle(ReaderId(1));
+  EXPECT_TRUE(verdict.to_end);
+  EXPECT_THAT(verdict.read, SizeIs(2)) << "what is open is no writer";
+  EXPECT_EQ(RewoundAt(0), 0u);
+}
+
+TEST_P(StreamsHereAndThere, OneThatIsConnectedInTheMiddleOfALineComesAfterIt) {
+  Begin(there_, Writer(1));
+  Read(0, ReaderId(1), {Of(Writer(1), there_), OpenStream()});
+  const std::string half(70'000, 'x');  // longer than what is kept of a record
+  Write(there_, Writer(1), half);
+  EXPECT_EQ(Got(ReaderId(1)).find('\n'), std::string::npos);
+  Begin(there_, Writer(2));
+  Write(there_, Writer(2), "y\n");
+  Change(ReaderId(1), Of(Writer(2), there_));
+  EXPECT_EQ(Got(ReaderId(1)).find('y'), std::string::npos);
+  Write(there_, Writer(1), "\n");
+  EXPECT_EQ(Got(ReaderId(1)), half + "\ny\n");
+}
+
+TEST_P(StreamsHereAndThere, ASecondWriterOfASingleOneMakesItsReaderBeginAnew) {
+  Begin(there_, Writer(1));
+  Read(0, ReaderId(1), {Of(Writer(1), there_)});
+  Change(ReaderId(1), Of(Writer(2), {}));
+  EXPECT_EQ(RewoundAt(0), 0u) << "it has got nothing";
+  Read(0, ReaderId(2), {Of(Writer(1), there_)});
+  Write(there_, Writer(1), "hal");
+  ASSERT_EQ(Got(ReaderId(2)), "hal");
+  Change(ReaderId(2), Of(Writer(2), {}));
+  ASSERT_EQ(RewoundAt(0), 1u) << "it may be in the middle of a record";
+  EXPECT_EQ(agents_[0]->rewound[0].first, ReaderId(2));
+}
+
+TEST_P(StreamsHereAndThere, OneThatHasHadItsEndBeginsAnewForAnotherWriter) {
+  Begin(there_, Writer(1));
+  Begin(there_, Writer(2));
+  Succeed(there_, Writer(1));
+  Succeed(there_, Writer(2));
+  Read(0, ReaderId(1), {Of(Writer(1), there_), Of(Writer(2), there_)});
+  ASSERT_TRUE(Ended(ReaderId(1)));
+  Change(ReaderId(1), OpenStream());
+  EXPECT_EQ(RewoundAt(0), 0u) << "it may be that nothing more comes";
+  Change(ReaderId(1), Of(Writer(3), {}));
+  EXPECT_EQ(RewoundAt(0), 1u);
+}
+
+TEST_P(StreamsHereAndThere, OneOfAnOpenStreamGivesItsSlotToOthers) {
+  Read(0, ReaderId(1), {OpenStream()});
+  EXPECT_FALSE(Ended(ReaderId(1)));
+  Change(ReaderId(1), OpenStream(false, true));
+  EXPECT_EQ(RewoundAt(0), 1u);
+  EXPECT_TRUE(Settle(ReaderId(1)).rewound);
+}
+
+TEST_P(StreamsHereAndThere, WhatWasClosedBeforeItBeganIsEmpty) {
+  Read(0, ReaderId(1), {OpenStream(true)});
+  EXPECT_TRUE(Ended(ReaderId(1)));
+  EXPECT_TRUE(Settle(ReaderId(1)).to_end);
+  // It does not begin when it is told: it is fed anew.
+  Read(0, ReaderId(2), {OpenStream()});
+  Change(ReaderId(2), OpenStream(true));
+  EXPECT_TRUE(Ended(ReaderId(2)));
+  EXPECT_EQ(Got(ReaderId(2)), "");
+}
+
+TEST_P(StreamsHereAndThere, OneThatClosesItsInputEarlyHasNotReadToTheEnd) {
+  Begin(there_, Writer(1));
+  Read(0, ReaderId(1), {Of(Writer(1), there_), OpenStream()});
+  Write(there_, Writer(1), "one\n");
+  ASSERT_EQ(Got(ReaderId(1)), "one\n");
+  readers_[ReaderId(1)].out = os::Fd();
+  Run();
+  Change(ReaderId(1), Of(Writer(2), {}));
+  Change(ReaderId(1), OpenStream(true));
+  const auto verdict = Settle(ReaderId(1));
+  EXPECT_FALSE(verdict.rewound);
+  EXPECT_FALSE(verdict.to_end);
+  EXPECT_THAT(verdict.read, SizeIs(1));
+}
+
 }  // namespace
 }  // namespace harrow::agent

@@ -7,6 +7,7 @@
 #include <limits>
 #include <string>
 
+#include "base/records.h"
 #include "base/text.h"
 
 namespace harrow::client {
@@ -127,6 +128,30 @@ TEST(SpecTest, Lists) {
     other.environment = wrong;
     EXPECT_THAT(Wrong(other), HasSubstr("is not NAME=value"));
   }
+}
+
+TEST(SpecTest, Streams) {
+  harrow_spec spec = Spec();
+  const char *const from[] = {"a", "b", nullptr}, *const to[] = {"c", nullptr}, *const open[] = {"d", nullptr};
+  spec.from = from;
+  spec.to = to;
+  spec.open = open;
+  EXPECT_FALSE(Read(spec).task.task->split());
+  EXPECT_EQ(Read(spec).task.task->records(), kLines);
+  spec.share = "split";
+  spec.records = "bytes:4096";
+  const Described read = Read(spec);
+  EXPECT_EQ(read.task.task->from_size(), 2);
+  EXPECT_EQ(read.task.task->from(1), "b");
+  EXPECT_EQ(read.task.task->to(0), "c");
+  EXPECT_EQ(read.task.task->open(0), "d");
+  EXPECT_TRUE(read.task.task->split());
+  EXPECT_EQ(read.task.task->records(), OfBytes(4096));
+  spec.share = "half";
+  EXPECT_THAT(Wrong(spec), HasSubstr("share cannot be"));
+  spec.share = "all";
+  spec.records = "bytes";
+  EXPECT_THAT(Wrong(spec), HasSubstr("records cannot be"));
 }
 
 TEST(SpecTest, Names) {

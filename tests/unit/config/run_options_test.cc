@@ -67,6 +67,7 @@ const std::vector<Setting> kOthers = {{"name", "a \"b\" #c", ""},
                                       {"place", "cost-paper", ""},
                                       {"tg_max", "12.5", ""},
                                       {"ct_max", "1000000", ""},
+                                      {"costs_from", "earlier run", ""},
                                       {"files", "local", ""},
                                       {"transfer_encryption", "false", ""},
                                       {"save", "true", ""},
@@ -170,7 +171,7 @@ TEST(ApplyTest, AnEmptyCommandTakesBackWhatWasSaid) {
 TEST(ToStoreTest, GivesTheDefaultsBack) {
   RunOptions back;
   ASSERT_TRUE(Apply(kOthers, &back).ok());
-  for (std::string* none : {&back.name, &back.local_dir, &back.node_setup, &back.node_teardown, &back.on_end})
+  for (std::string* none : {&back.name, &back.costs_from, &back.local_dir, &back.node_setup, &back.node_teardown, &back.on_end})
     none->clear();
   ASSERT_TRUE(Apply(ToStore(RunOptions()), &back).ok());
   back.progress = RunOptions().progress;
@@ -306,7 +307,7 @@ TEST(ReadSettingsTest, LinesOfOldReleasesAreRefusedWithTheirNewForm) {
             "/c:5:10: texts stand between quotes; write steal = false\n"
             "/c:6:9: texts stand between quotes; write lease = \"5m\"\n"
             "/c:7:1: unknown setting ordr; did you mean order?\n"
-            "/c:8:9: order cannot be \"best\"; write auto, fifo, lifo, hrf, lifo+hrf or rank+hrf\n"
+            "/c:8:9: order cannot be \"best\"; write auto, fifo, lifo, hrf, lifo+hrf, rank+hrf or cost\n"
             "/c:9:9: texts stand between quotes; write shell = \"/bin/ba\\\"sh\"");
 }
 

@@ -137,7 +137,7 @@ class Chaos {
   static Options RandomOptions(uint64_t seed) {
     order::SeededDraws r(seed * 7 + 1);
     Options o;
-    o.policy = static_cast<order::Policy>(r.Below(6));
+    o.policy = static_cast<order::Policy>(r.Below(7));
     o.locality = r.Below(3) > 0;
     o.steal = r.Below(3) > 0;
     o.seed = seed;

@@ -157,7 +157,7 @@ class SharedRun {
  public:
   explicit SharedRun(uint64_t seed) : random_(seed) {
     options_.seed = seed;
-    options_.policy = static_cast<order::Policy>(Below(6));
+    options_.policy = static_cast<order::Policy>(Below(7));
     options_.max_losses = 200;
     const uint32_t count = 100 + Below(400);
     graph::Profile narrow, wide;

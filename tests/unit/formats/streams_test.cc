@@ -116,6 +116,59 @@ TEST(FlowStreams, WhatIsWrongIsToldWithItsPlace) {
   EXPECT_THAT(told(Task("a", "to = [\"\"]")), StartsWith("f.toml:4:7: to names a stream with an empty name"));
 }
 
+TEST(FlowStreams, AreHeldOpenByTasksAndByThemselves) {
+  LoadedFlow f("f.toml", "[[stream]]\nname = \"s-{i}\"\neach = { i = \"1-2\" }\nopen = true\n" + Task("a", "open = [\"t\"]") +
+                             Task("b", "from = [\"s-*\", \"t\"]"));
+  ASSERT_TRUE(f.status.ok()) << f.status.message();
+  ASSERT_EQ(f.graph.streams().size(), 3u);
+  for (const graph::Stream& stream : f.graph.streams()) {
+    EXPECT_TRUE(stream.writers.empty()) << "who holds it may connect some";
+    ASSERT_EQ(stream.holds.size(), 1u);
+    EXPECT_EQ(stream.holds[0].task, stream.name == "t" ? f.Task("a") : TaskId());
+    EXPECT_EQ(stream.readers.size(), 1u);
+  }
+  const auto held = f.graph.streams_held(f.Task("a"));
+  ASSERT_EQ(held.size(), 1u);
+  EXPECT_EQ(f.graph.streams()[held[0].second.value].name, "t");
+  const auto told = [](const std::string& text) {
+    LoadedFlow g("f.toml", text);
+    return g.status.message();
+  };
+  EXPECT_EQ(told("[[stream]]\nname = \"s\"\nopen = 1\n" + Task("a", "")), "f.toml:3:8: open is a whole number; write open = true");
+  EXPECT_THAT(told("[[stream]]\nname = \"s\"\n" + Task("a", "")), StartsWith("f.toml:1:1: a stream has name and open"));
+  EXPECT_THAT(told("[[stream]]\nname = \"s\"\nopen = true\nshare = \"split\"\n" + Task("a", "")),
+              StartsWith("f.toml:4:1: unknown key share"));
+  EXPECT_EQ(told("[[stream]]\nname = \"s\"\nopen = false\n" + Task("a", "from = [\"s\"]")),
+            "f.toml:7:9: no task writes stream \"s\"; name it in the to of the task that writes it");
+  EXPECT_THAT(told(Task("a", "open = [\"s\"]\nfrom = [\"s\"]")), HasSubstr("task \"a\" holds a stream open (open) until it has ended"));
+  EXPECT_THAT(told(Task("b", "from = [\"s\"]") + Task("c", "after = [\"b\"]") + Task("a", "open = [\"s\"]\nafter = [\"c\"]")),
+              HasSubstr("task \"a\" holds a stream open (open) until it has ended, and waits for one that reads it"));
+}
+
+TEST(LineStreams, AreOfTheLinesThatFollow) {
+  LoadedFlow f("f.txt", "#HARROW to=s,t records=zero\nw 1\nw 2\n#HARROW from=s share=split\nr 1\n#HARROW from=t open=u\nr 2\n#HARROW\nx\n");
+  ASSERT_TRUE(f.status.ok()) << f.status.message();
+  ASSERT_EQ(f.graph.streams().size(), 3u);
+  const graph::Stream &s = f.graph.streams()[0], &t = f.graph.streams()[1], &u = f.graph.streams()[2];
+  EXPECT_EQ(s.writers, (std::vector<TaskId>{TaskId(0), TaskId(1)}));
+  EXPECT_EQ(s.records, kZeroEnded);
+  EXPECT_TRUE(s.split);
+  EXPECT_EQ(s.readers, std::vector<TaskId>{TaskId(2)});
+  EXPECT_FALSE(t.split);
+  EXPECT_EQ(t.readers, std::vector<TaskId>{TaskId(3)});
+  EXPECT_EQ(u.holds.at(0).task, TaskId(3));
+  EXPECT_FALSE(f.graph.has_streams(TaskId(4)));
+  const auto told = [](const std::string& text) {
+    LoadedFlow g("f.txt", text);
+    return g.status.message();
+  };
+  EXPECT_THAT(told("#HARROW from=s stdin=f\nr\n"), HasSubstr("f.txt:1:9: from and stdin exclude each other"));
+  EXPECT_THAT(told("#HARROW to=s ranks=2\nr\n"), HasSubstr("of tasks of one process"));
+  EXPECT_THAT(told("#HARROW share=some from=s\nr\n"), HasSubstr("f.txt:1:9: share cannot be \"some\""));
+  EXPECT_THAT(told("#HARROW records=some to=s\nr\n"), HasSubstr("records cannot be"));
+  EXPECT_THAT(told("#HARROW from=s\nr\n"), HasSubstr("f.txt:1:1: no task writes stream \"s\""));
+}
+
 TEST(FlowStreams, ThoseThatShareOneDoNotWaitForEachOther) {
   const std::string shared = "from = [\"s\"]\nshare = \"split\"\n", two = "from = [\"t\"]\nshare = \"split\"\n";
   const auto told = [](const std::string& text) {

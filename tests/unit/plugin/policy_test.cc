@@ -145,7 +145,7 @@ TEST(Policy, WhatWouldBeRightIsTold) {
                                 "state=DIR with an absolute path of at most 500 letters",
                                 "local_limit=SIZE such as 200G", "ports=FIRST-LAST within 1024-65535",
                                 "tasks_per_node=NUMBER", "move_partitions=NAME,NAME,...",
-                                "order=auto, fifo, lifo, hrf, lifo+hrf or rank+hrf", "files=shared or local",
+                                "order=auto, fifo, lifo, hrf, lifo+hrf, rank+hrf or cost", "files=shared or local",
                                 "epilog_time=SECONDS, 1-86400",
                                 "one of local, state, local_limit, ports, tasks_per_node, move_partitions, "
                                 "order, files, epilog_time"));

@@ -98,7 +98,7 @@ TEST_F(Plugin, AWrongValueIsNamedWithWhatWouldBeRight) {
   EXPECT_EQ(srun.Option("harrow-files", "here"), -1);
   EXPECT_THAT(
       slurm_log,
-      ElementsAre("error: harrow: --harrow-order best: it is one of auto, fifo, lifo, hrf, lifo+hrf, rank+hrf",
+      ElementsAre("error: harrow: --harrow-order best: it is one of auto, fifo, lifo, hrf, lifo+hrf, rank+hrf, cost",
                   "error: harrow: --harrow-files here: it is shared or local"));
   for (const char* order : {"auto", "fifo", "lifo", "hrf", "lifo+hrf", "rank+hrf"})
     EXPECT_EQ(srun.Option("harrow-order", order), 0);
@@ -146,7 +146,7 @@ TEST_F(Plugin, SlurmdsStartMakesTheDirectoryOfAllJobsAndNamesBrokenArguments) {
   EXPECT_TRUE(fs::is_directory(local_ + "/harrow"));
   std::vector<std::string> expected = {
       "error: harrow: plugstack argument 'order=best' has no effect; it should be order=auto, fifo, lifo, hrf, "
-      "lifo+hrf or rank+hrf",
+      "lifo+hrf, rank+hrf or cost",
       "error: harrow: plugstack argument 'ports' has no effect; it should be ports=FIRST-LAST within "
       "1024-65535"};
   if (geteuid() != 0) {

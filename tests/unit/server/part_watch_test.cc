@@ -106,6 +106,21 @@ TEST_F(PartWatchTest, SealsWhatNobodyOwnsAndTellsItOnce) {
   EXPECT_EQ(Watch(self).Look({}, 4, At(2)).over.size(), 1u) << "a server that is started again is told";
 }
 
+TEST_F(PartWatchTest, AReaderOfStreamsIsNotDoneByItsOwnSuccess) {
+  const run_dir::Part self = Part(1), other = Part(0);
+  auto journal = Journal(other);
+  journal->SetFact("started_ns", "7000000000");
+  journal->Add(Attempt(1, 1, journal::End::kExited));
+  journal->Add(Attempt(2, 1, journal::End::kExited));
+  ASSERT_TRUE(journal->Close().ok());
+  PartWatch watch = Watch(self);
+  watch.SetReaders({2, 3});
+  const PartWatch::Seen seen = watch.Look({}, 4, At(1));
+  ASSERT_EQ(seen.over.size(), 1u);
+  using Fates = std::vector<std::pair<TaskId, journal::TaskFate>>;
+  EXPECT_EQ(seen.over[0].second.fates, (Fates{{TaskId(1), journal::TaskFate::kDone}}));
+}
+
 TEST_F(PartWatchTest, LeavesToTheLowestThatIsThereWhatIsToBeSealed) {
   const run_dir::Part self = Part(2), lower = Part(1), other = Part(0);
   ASSERT_TRUE(Journal(other)->Close().ok());

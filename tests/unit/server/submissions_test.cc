@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ struct NewTask {
   std::string name, command = "true";
   std::vector<std::string> in = {}, out = {}, after = {}, after_any = {};
   std::vector<uint32_t> after_new = {};
+  std::vector<std::string> from = {}, to = {}, open = {};
+  bool split = false;
+  Records records = kLines;
 };
 
 pb::SubmitRequest RequestOf(const std::string& id, const std::vector<NewTask>& tasks,
@@ -41,6 +45,11 @@ pb::SubmitRequest RequestOf(const std::string& id, const std::vector<NewTask>& t
     for (const auto& name : task.after) added.add_after(name);
     for (const auto& name : task.after_any) added.add_after_any(name);
     for (const uint32_t task_before : task.after_new) added.add_after_new(task_before);
+    for (const auto& name : task.from) added.add_from(name);
+    for (const auto& name : task.to) added.add_to(name);
+    for (const auto& name : task.open) added.add_open(name);
+    added.set_split(task.split);
+    added.set_records(task.records);
   }
   return request;
 }
@@ -88,6 +97,18 @@ class SubmissionsTest : public testing::Test {
                                                 [this](TaskId first, uint32_t count, uint32_t) {
                                                   added_.push_back(StrCat(first.value, "+", count));
                                                 },
+                                            .streams_changed = [this] { added_.push_back("streams"); },
+                                            .keep_from_ending =
+                                                [this](const std::vector<StreamId>& streams) -> std::optional<StreamId> {
+                                                  const auto name = [this](StreamId s) { return flow_->graph.streams()[s.value].name; };
+                                                  for (const StreamId stream : streams) {
+                                                    if (ended_.contains(name(stream))) return stream;
+                                                  }
+                                                  for (const StreamId stream : streams) kept_.push_back(name(stream));
+                                                  return std::nullopt;
+                                                },
+                                            .let_end =
+                                                [this](StreamId stream) { std::erase(kept_, flow_->graph.streams()[stream.value].name); },
                                             .closed = [this](const Status& why) { closed_ = why.message(); },
                                             .failed = [this](const Status& why) { failed_ = why.message(); }});
   }
@@ -135,7 +156,8 @@ class SubmissionsTest : public testing::Test {
   std::optional<Submissions> submissions_;
   std::vector<pb::AddedGroup> written_;
   std::function<void(Status)> done_;
-  std::vector<std::string> added_, told_;
+  std::vector<std::string> added_, told_, kept_;
+  std::set<std::string> ended_;
   std::string closed_, failed_;
 };
 
@@ -353,6 +375,164 @@ TEST_F(SubmissionsTest, WhatWasWrittenReadsBackAsTheSameGraph) {
       ASSERT_EQ(flow.graph.inputs(task).size(), flow_->graph.inputs(task).size());
     }
   }
+}
+
+// --- streams
+
+std::string Ends(const graph::Graph& graph, const std::string& name) {
+  const std::optional<StreamId> stream = graph.FindStream(name);
+  if (!stream) return "none";
+  const graph::Stream& of = graph.streams()[stream->value];
+  std::string text;
+  for (const TaskId writer : of.writers) text += StrCat(writer.value, " ");
+  text += of.split ? "|" : ">";
+  for (const TaskId reader : of.readers) text += StrCat(" ", reader.value);
+  for (const graph::StreamHold& hold : of.holds) text += StrCat(" held:", hold.by, hold.task ? StrCat(hold.task.value) : "");
+  return text;
+}
+
+pb::SubmitRequest Asking(const std::string& id, const std::string& stream, pb::StreamRequest::What what, const std::string& by = "",
+                         const std::string& task = "") {
+  pb::SubmitRequest request;
+  request.set_id(id);
+  pb::StreamRequest& asked = *request.add_stream();
+  asked.set_name(stream);
+  asked.set_what(what);
+  asked.set_by(by);
+  asked.set_task(task);
+  return request;
+}
+
+TEST_F(SubmissionsTest, TasksAreConnectedToStreamsOfTheRunAndToNewOnes) {
+  Begin({{"a", "a", {}, {}}});
+  EXPECT_EQ(Try({{.name = "w", .to = {"s"}}, {.name = "r", .from = {"s"}}}), "1 2");
+  EXPECT_EQ(Ends(flow_->graph, "s"), "1 > 2");
+  EXPECT_TRUE(flow_->graph.StartSuffices(TaskId(1), TaskId(2)));
+  EXPECT_EQ(Try({{.name = "v", .to = {"s", "t"}, .records = kLines}}), "3");
+  EXPECT_EQ(Try({{.name = "q", .from = {"s", "t"}}}), "4");
+  EXPECT_EQ(Ends(flow_->graph, "s"), "1 3 > 2 4");
+  EXPECT_EQ(Ends(flow_->graph, "t"), "3 > 4");
+  EXPECT_TRUE(flow_->graph.StartSuffices(TaskId(3), TaskId(2))) << "one that was there waits for a new one";
+  EXPECT_EQ(Predecessors(flow_->graph, 2), "1 3");
+  EXPECT_THAT(kept_, IsEmpty());
+  // Who comes after a crash finds the same.
+  run::StoredFlow after;
+  run::FlowBuilder builder(&after);
+  Load(&builder);
+  for (const pb::AddedGroup& group : written_) ASSERT_TRUE(builder.AddGroup(group).ok());
+  ASSERT_TRUE(builder.Seal().ok());
+  EXPECT_EQ(Ends(after.graph, "s"), "1 3 > 2 4");
+  EXPECT_EQ(Predecessors(after.graph, 2), "1 3");
+}
+
+TEST_F(SubmissionsTest, WhatIsSubmittedAgainIsTheSameWithItsStreamsOnly) {
+  Begin({{"a", "a", {}, {}}});
+  EXPECT_EQ(Try({{.name = "w", .to = {"s"}}}), "1");
+  EXPECT_EQ(Try({{.name = "w", .to = {"s"}}}), "1 (1 known)");
+  EXPECT_THAT(Try({{.name = "w", .to = {"t"}}}), HasSubstr("it is another one"));
+  EXPECT_THAT(Try({{.name = "w"}}), HasSubstr("it is another one"));
+  EXPECT_EQ(Try({{.name = "r", .from = {"s"}}}), "2");
+  EXPECT_EQ(Try({{.name = "r", .from = {"s"}}}), "2 (1 known)");
+  EXPECT_THAT(Try({{.name = "r", .from = {"s"}, .split = true}}), HasSubstr("it is another one"));
+}
+
+TEST_F(SubmissionsTest, AStreamIsKeptFromEndingUntilWhatIsConnectedIsThere) {
+  Begin({{"a", "a", {}, {}}});
+  EXPECT_EQ(Try({{.name = "w", .to = {"s"}}}), "1");
+  const size_t one = Submit("1", {{.name = "r", .from = {"s"}}});
+  EXPECT_THAT(kept_, ElementsAre("s"));
+  const size_t two = Submit("2", {{.name = "q", .from = {"s"}}});
+  EXPECT_THAT(kept_, ElementsAre("s")) << "it comes when the other one is there";
+  Write();
+  EXPECT_EQ(Told(one), "2");
+  EXPECT_THAT(kept_, ElementsAre("s"));
+  EXPECT_EQ(Told(two), "");
+  Write();
+  EXPECT_EQ(Told(two), "3");
+  EXPECT_THAT(kept_, IsEmpty());
+  ended_.insert("s");
+  EXPECT_THAT(Try({{.name = "late", .from = {"s"}}}), HasSubstr("stream s has ended"));
+  EXPECT_THAT(Try({{.name = "late", .to = {"s"}}}), HasSubstr("harrow submit --open-stream"));
+  const size_t open = Send(Asking("3", "s", pb::StreamRequest::OPEN));
+  EXPECT_THAT(Told(open), HasSubstr("has ended"));
+}
+
+TEST_F(SubmissionsTest, OneOfSeveralStreamsHasEndedAndNoneIsKept) {
+  Begin({{"a", "a", {}, {}}});
+  EXPECT_EQ(Try({{.name = "w", .to = {"s", "t"}}}), "1");
+  ended_.insert("t");
+  EXPECT_THAT(Try({{.name = "r", .from = {"s", "t"}}}), HasSubstr("stream t has ended"));
+  EXPECT_THAT(kept_, IsEmpty());
+  EXPECT_EQ(flow_->graph.task_count(), 2u);
+}
+
+TEST_F(SubmissionsTest, StreamsAreHeldAndReleased) {
+  Begin({{"a", "a", {}, {}}});
+  EXPECT_THAT(Try({{.name = "r", .from = {"s"}}}), HasSubstr("no task writes stream 's'"));
+  Send(Asking("1", "s", pb::StreamRequest::OPEN));
+  Write();
+  EXPECT_EQ(Ends(flow_->graph, "s"), "> held:");
+  EXPECT_THAT(added_, ElementsAre("streams"));
+  EXPECT_EQ(Try({{.name = "r", .from = {"s"}}}), "1");
+  Send(Asking("2", "s", pb::StreamRequest::OPEN, "x", "a"));
+  Write();
+  Send(Asking("3", "s", pb::StreamRequest::OPEN, "x", "#1"));  // the same task
+  Write();
+  EXPECT_EQ(Ends(flow_->graph, "s"), "> 1 held: held:x0");
+  const size_t again = Send(Asking("2", "s", pb::StreamRequest::OPEN, "x", "a"));
+  EXPECT_FALSE(done_) << "it is known";
+  EXPECT_EQ(Told(again), "");
+  Send(Asking("4", "s", pb::StreamRequest::RELEASE, "x"));
+  Write();
+  EXPECT_EQ(Ends(flow_->graph, "s"), "> 1 held:");
+  Send(Asking("5", "s", pb::StreamRequest::CLOSE));
+  Write();
+  EXPECT_EQ(Ends(flow_->graph, "s"), "> 1");
+  EXPECT_THAT(Told(Send(Asking("6", "z", pb::StreamRequest::CLOSE))), HasSubstr("there is no stream 'z' in the run"));
+  EXPECT_THAT(Told(Send(Asking("7", "z", pb::StreamRequest::OPEN, "y", "nobody"))), HasSubstr("there is no task 'nobody'"));
+  EXPECT_EQ(Try({{.name = "h", .open = {"u"}}, {.name = "q", .from = {"u"}}}), "2 3");
+  EXPECT_EQ(Ends(flow_->graph, "u"), "> 3 held:2");
+}
+
+TEST_F(SubmissionsTest, WhatWouldLeadInACircleIsRefused) {
+  Begin({{"a", "a", {}, {}}});
+  EXPECT_EQ(Try({{.name = "w", .to = {"s"}}, {.name = "r", .from = {"s"}, .to = {"t"}}, {.name = "q", .from = {"t"}}}), "1 2 3");
+  // r reads s, and q comes after it.
+  EXPECT_THAT(Try({{.name = "x", .after = {"q"}, .to = {"s"}}}), HasSubstr("in a circle"));
+  EXPECT_THAT(Try({{.name = "x", .from = {"t"}, .to = {"s"}}}), HasSubstr("in a circle"));
+  EXPECT_THAT(Try({{.name = "x", .from = {"s"}, .to = {"s"}}}), HasSubstr("which it writes itself"));
+  EXPECT_THAT(Try({{.name = "x", .from = {"u"}, .to = {"v"}}, {.name = "y", .from = {"v"}, .to = {"u"}}}), HasSubstr("in a circle"));
+  // By one that is new, and another one.
+  EXPECT_THAT(Try({{.name = "x", .from = {"t"}, .to = {"u"}}, {.name = "y", .from = {"u"}, .to = {"s"}}}), HasSubstr("in a circle"));
+  EXPECT_THAT(Try({{.name = "h", .after = {"q"}, .open = {"s"}}}), HasSubstr("in a circle")) << "r would wait for it";
+  EXPECT_THAT(Try({{.name = "h", .from = {"s"}, .open = {"s"}}}), HasSubstr("in a circle"));
+  EXPECT_EQ(Try({{.name = "x", .from = {"t"}, .to = {"u"}}, {.name = "y", .from = {"u"}}}), "4 5");
+  EXPECT_EQ(flow_->graph.task_count(), 6u);
+}
+
+TEST_F(SubmissionsTest, ThoseThatShareAStreamMayNotWaitForEachOther) {
+  Begin({{"a", "a", {}, {}}});
+  EXPECT_EQ(Try({{.name = "w", .to = {"s"}}, {.name = "r", .from = {"s"}, .split = true}}), "1 2");
+  EXPECT_THAT(Try({{.name = "q", .after = {"r"}, .from = {"s"}, .split = true}}), HasSubstr("done together"));
+  EXPECT_EQ(Try({{.name = "x", .after = {"r"}}}), "3");
+  EXPECT_THAT(Try({{.name = "q", .after = {"x"}, .from = {"s"}, .split = true}}), HasSubstr("done together"));
+  EXPECT_EQ(Try({{.name = "q", .from = {"s"}, .split = true}}), "4");
+  EXPECT_EQ(Ends(flow_->graph, "s"), "1 | 2 4");
+}
+
+TEST_F(SubmissionsTest, WhatTasksSayOfOneStreamHasToAgree) {
+  Begin({{"a", "a", {}, {}}});
+  EXPECT_EQ(Try({{.name = "w", .to = {"s"}}, {.name = "r", .from = {"s"}}}), "1 2");
+  EXPECT_THAT(Try({{.name = "q", .from = {"s"}, .split = true}}), HasSubstr("write the same share"));
+  EXPECT_THAT(Try({{.name = "v", .to = {"s"}, .records = kZeroEnded}}), HasSubstr("write the same records"));
+  EXPECT_THAT(Try({{.name = "v", .to = {""}}}), HasSubstr("empty name"));
+  graph::Profile profile;
+  profile.stdin_path = "in";
+  EXPECT_THAT(Try({{.name = "q", .from = {"s"}}}, profile), HasSubstr("exclude each other"));
+  profile = {};
+  profile.ranks = 2;
+  profile.shape.cores = 2;
+  EXPECT_THAT(Try({{.name = "v", .to = {"s"}}}, profile), HasSubstr("of one process"));
 }
 
 }  // namespace

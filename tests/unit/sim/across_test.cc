@@ -289,7 +289,7 @@ TEST(AcrossTest, RandomRunsKeepEachTaskAtOneServer) {
     run.options.moves.trigger = static_cast<supervisor::Trigger>(random.Below(3));
     run.options.moves.amount = static_cast<supervisor::Amount>(random.Below(2));
     run.options.moves.worth_only = random.Below(2) == 0;
-    run.options.core.policy = static_cast<order::Policy>(random.Below(6));
+    run.options.core.policy = static_cast<order::Policy>(random.Below(7));
     run.options.core.max_losses = 100;
     run.options.core.locality = false;
     const Outcome outcome = run.Run();

@@ -197,6 +197,13 @@ TEST(Decode, ToAgentIsChecked) {
   EXPECT_EQ(with_source([](auto&, auto&) {}), Code::kOk);
   EXPECT_EQ(with_source([](auto&, auto& t) { t.mutable_source(0)->clear_writer(); }), Code::kDamaged);
   EXPECT_EQ(with_source([](auto&, auto& t) { t.mutable_source(0)->set_stream(UINT32_MAX); }), Code::kDamaged);
+  EXPECT_EQ(with_source([](auto&, auto& t) { t.mutable_source(0)->set_open(true); }), Code::kDamaged);
+  EXPECT_EQ(with_source([](auto&, auto& t) { t.mutable_source(0)->set_over(true); }), Code::kDamaged);
+  const auto open = [](auto&, auto& t) {
+    t.mutable_source(0)->clear_writer();
+    t.mutable_source(0)->set_open(true);
+  };
+  EXPECT_EQ(with_source(open), Code::kOk);
   EXPECT_EQ(with_source([](auto& m, auto&) { m.mutable_source(0)->clear_reader(); }), Code::kDamaged);
   EXPECT_EQ(with_source([](auto& m, auto&) { m.mutable_source(0)->clear_source(); }), Code::kDamaged);
   EXPECT_EQ(with_source([](auto& m, auto&) { m.mutable_unread(0)->set_number(0); }), Code::kDamaged);

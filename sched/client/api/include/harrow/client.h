@@ -81,6 +81,9 @@ struct Spec {
   std::vector<Task> after{}, after_any{};
   std::vector<std::string> after_names{}, after_any_names{};
   std::optional<double> bound{};
+  std::vector<std::string> from{}, to{};
+  std::string share{}, records{};
+  std::vector<std::string> open{};
 };
 
 enum class State { kDone = HARROW_DONE, kFailed = HARROW_FAILED, kSkipped = HARROW_SKIPPED, kCancelled = HARROW_CANCELLED, kPruned = HARROW_PRUNED };
@@ -115,6 +118,27 @@ inline std::string Name(State state) {
   return harrow_state_name(static_cast<harrow_state>(state));
 }
 
+/// A stream that is held open, until Close or the end of this.
+class Stream {
+ public:
+  /// As Close, whose answer nobody hears.
+  ~Stream() { harrow_stream_close(stream_); }
+  Stream(Stream&& other) noexcept : stream_(std::exchange(other.stream_, nullptr)) {}
+  Stream& operator=(Stream&& other) noexcept {
+    if (this != &other) harrow_stream_close(std::exchange(stream_, std::exchange(other.stream_, nullptr)));
+    return *this;
+  }
+  Status Close() {
+    const harrow_code code = harrow_stream_close(std::exchange(stream_, nullptr));
+    return code == HARROW_OK ? Status{} : Status{static_cast<Code>(code), harrow_message()};
+  }
+
+ private:
+  friend class Run;
+  explicit Stream(harrow_stream* stream) : stream_(stream) {}
+  harrow_stream* stream_;
+};
+
 /// A run that goes on. Any thread may call any member at any time, but for its end and what moves it.
 class Run {
  public:
@@ -138,11 +162,11 @@ class Run {
 
   Expected<Task> Submit(const Spec& spec) {
     Pointers arguments(spec.arguments), environment(spec.environment), inputs(spec.inputs), outputs(spec.outputs),
-        after_names(spec.after_names), after_any_names(spec.after_any_names);
+        after_names(spec.after_names), after_any_names(spec.after_any_names), from(spec.from), to(spec.to), open(spec.open);
     const std::vector<harrow_task> after = Handles(spec.after), after_any = Handles(spec.after_any);
     const auto text = [](const std::string& given) { return given.empty() ? nullptr : given.c_str(); };
     for (const std::string* given : {&spec.command, &spec.name, &spec.directory, &spec.shell, &spec.stdin_path, &spec.stdout_path,
-                                     &spec.stderr_path}) {
+                                     &spec.stderr_path, &spec.share, &spec.records}) {
       if (given->find('\0') != std::string::npos) return Status{Code::kInvalid, "a text of a task holds a NUL"};
     }
     harrow_spec c{};
@@ -173,6 +197,11 @@ class Run {
     c.after_names = after_names.get();
     c.after_any_names = after_any_names.get();
     c.bound = spec.bound ? &*spec.bound : nullptr;
+    c.from = from.get();
+    c.to = to.get();
+    c.share = text(spec.share);
+    c.records = text(spec.records);
+    c.open = open.get();
     Task task{};
     const harrow_code code = harrow_submit(run_, &c, &task.handle);
     if (code != HARROW_OK) return Failed(code);
@@ -207,6 +236,13 @@ class Run {
     const harrow_code code = harrow_offer(run_, value, solution.data(), solution.size(), &better);
     if (code != HARROW_OK) return Failed(code);
     return better != 0;
+  }
+  /// It is open as long as what is returned, which must not outlive the Run.
+  Expected<Stream> OpenStream(const std::string& name) {
+    harrow_stream* stream = nullptr;
+    const harrow_code code = harrow_stream_open(run_, name.c_str(), &stream);
+    if (code != HARROW_OK) return Failed(code);
+    return Stream(stream);
   }
   /// kNone: none is known.
   Expected<Best> BestValue() {

@@ -86,6 +86,11 @@ typedef struct harrow_spec {
   const char* const* after_any_names;
   const double* bound;                  /* nothing that comes of it can be a better (smaller) value of the run than that: it is
                                          * pruned where a best value makes it pointless (harrow_offer); NULL: it has none */
+  const char* const* from;              /* streams whose lines come to its standard input; new ones, or such as have not ended */
+  const char* const* to;                /* streams to which its standard output goes */
+  const char* share;                    /* of `from`: "split": each line goes to one reader; NULL or "all": each gets every line */
+  const char* records;                  /* of `to`: "lines" (NULL), "zero" (a NUL byte ends each) or "bytes:4096" */
+  const char* const* open;              /* streams that do not end before this task has */
 } harrow_spec;
 
 #ifdef __cplusplus
@@ -161,6 +166,17 @@ harrow_code harrow_offer(harrow_run* run, double value, const void* solution, si
 /* The best value that is known. `solution`, which may be NULL, has room for *size bytes; *size is how many there are then, and
  * HARROW_INVALID where they were more. `size` may be NULL without `solution`. HARROW_NONE: none is known. */
 harrow_code harrow_best(harrow_run* run, double* value, void* solution, size_t* size);
+
+/* Holds a stream of that name open, which is made where there is none: it does not end, and tasks can be connected to it, until
+ * harrow_stream_close. In a task of the run it is released by that task's end, too; outside nothing else does that but
+ * harrow submit --close-stream. A further attempt of the task takes the place of this one by counting what it opens, so let one
+ * process of a task hold a stream. Waits until it is on disk. HARROW_INVALID: it has ended. */
+typedef struct harrow_stream harrow_stream;
+harrow_code harrow_stream_open(harrow_run* run, const char* name, harrow_stream** stream);
+
+/* Waits as harrow_flush does, and releases the stream: where nobody else holds it, it ends with its last writer. `stream` is given
+ * back, whatever is returned. NULL: nothing. harrow_close does so with those that are open. */
+harrow_code harrow_stream_close(harrow_stream* stream);
 
 /* What was wrong with the last call of this thread that returned another code than HARROW_OK: one line for people. Valid until
  * the next call of this thread that fails. */

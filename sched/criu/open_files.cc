@@ -1,7 +1,7 @@
 // CRIU restores a file by opening its path, and refuses one whose size has changed since. That is what happens whenever an attempt goes
 // on from an image, writes, and is lost, and whenever others write to the same file. Files are never cut: nobody knows whose bytes those
-// beyond the former end are. The task writes its own once more, at the same place, and what it appends stands there twice. So the size in
-// the image, which lies unpacked on this node's disk, is made that of the file.
+// beyond the former end are. The task writes its own once more, at the same place, and what it appends stands there twice. So the sizes
+// are taken out of the image, which lies unpacked on this node's disk.
 //
 // A path may mean another file by then, through a link that somebody has put there or because a log was rotated: it is opened without
 // following any link, and has to have the same number (inode) as before.
@@ -14,7 +14,6 @@
 #include <filesystem>
 #include <fstream>
 #include <linux/openat2.h>
-#include <map>
 #include <set>
 #include <sstream>
 #include <sys/stat.h>
@@ -104,8 +103,8 @@ constexpr const char* kFilesImage = "files.img";
 constexpr uint32_t kImageMagic = 0x54564319, kFilesMagic = 0x56303138;
 constexpr uint32_t kRegularFile = 1;
 
-/// The sizes of files in CRIU's image of open files.
-Status SetSizes(const std::string& images, const std::map<std::string, uint64_t>& sizes) {
+/// CRIU's image of open files says no sizes of these any more.
+Status ForgetSizes(const std::string& images, const std::set<std::string>& paths) {
   const std::string path = StrCat(images, "/", kFilesImage);
   const Status unknown(Code::kDamaged, StrCat(path, " does not read as an image of open files"));
   std::ifstream in(path, std::ios::binary);
@@ -119,8 +118,8 @@ Status SetSizes(const std::string& images, const std::map<std::string, uint64_t>
     pb::FileEntry entry;
     if (!in.read(text.data(), static_cast<std::streamsize>(text.size())) || !entry.ParseFromString(text)) return unknown;
     if (entry.type() == kRegularFile && entry.has_reg()) {
-      if (const auto found = sizes.find(entry.reg().name()); found != sizes.end() && entry.reg().has_size()) {
-        entry.mutable_reg()->set_size(found->second);
+      if (paths.contains(entry.reg().name()) && entry.reg().has_size()) {
+        entry.mutable_reg()->clear_size();
         text = entry.SerializeAsString();
       }
     }
@@ -195,7 +194,7 @@ std::string OpenBelow(pid_t pid, const pb::Held& held, const std::string& direct
 }
 
 Status TakeAsTheyAre(const pb::Held& held, const std::string& images) {
-  std::map<std::string, uint64_t> grown;
+  std::set<std::string> paths;
   for (const pb::OpenFile& file : held.file()) {
     const std::string& path = file.path();
     const os::Fd fd = OpenExactly(path);
@@ -207,9 +206,9 @@ Status TakeAsTheyAre(const pb::Held& held, const std::string& images) {
       return Status(Code::kNotFound, StrCat(Printable(path), ", which it had open for writing, is another file by now"));
     if (st.st_size < file.size())
       return Status(Code::kNotFound, StrCat(Printable(path), ", which it had open for writing, has ", st.st_size, " bytes instead of ", file.size()));
-    if (st.st_size > file.size()) grown[path] = static_cast<uint64_t>(st.st_size);
+    paths.insert(path);
   }
-  return grown.empty() ? Status() : SetSizes(images, grown);
+  return paths.empty() ? Status() : ForgetSizes(images, paths);
 }
 
 bool HasHeld(const std::string& directory) {

@@ -19,8 +19,8 @@ void AddOpenFiles(pid_t pid, const std::vector<Outside>& standard, pb::Held* hel
 /// Of these files one below that directory (of which there is another on each node), or another thing that the process has there; empty: none.
 std::string OpenBelow(pid_t pid, const pb::Held& held, const std::string& directory);
 
-/// The files that were open for writing are what they were, but may have grown since: that is entered into the image, as CRIU takes no file
-/// whose size has changed. Nothing is done to a file: what is beyond its former end may be others'. kNotFound: one is gone, shorter, or
+/// The files that were open for writing are what they were, but may have grown since: their sizes are taken out of the image, as CRIU takes
+/// no file whose size has changed. Nothing is done to a file: what is beyond its former end may be others'. kNotFound: one is gone, shorter, or
 /// another one by now.
 Status TakeAsTheyAre(const pb::Held& held, const std::string& images);
 

@@ -11,6 +11,9 @@
 #include <sys/stat.h>
 
 #include "base/text.h"
+#include "migrate/compress.h"
+#include "migrate/encoding.h"
+#include "store/hasher.h"
 
 namespace harrow::migrate {
 namespace {
@@ -73,13 +76,16 @@ class PackedTest : public testing::Test {
   uint64_t Number(uint64_t below) { return std::uniform_int_distribution<uint64_t>(0, below - 1)(draw_); }
   std::string Noise(size_t bytes) {
     std::string text(bytes, '\0');
-    for (char& c : text) c = static_cast<char>(draw_());
+    for (size_t at = 0; at < bytes; at += 8) {
+      const uint64_t number = draw_();
+      text.replace(at, std::min<size_t>(8, bytes - at), reinterpret_cast<const char*>(&number), std::min<size_t>(8, bytes - at));
+    }
     return text;
   }
   /// Of pages that are zeros, a few that come again and again, and others.
   std::string Drawn() {
     std::string text;
-    for (uint64_t pages = Number(900); pages > 0; --pages) {
+    for (uint64_t pages = Number(300); pages > 0; --pages) {
       const uint64_t kind = Number(4);
       text += kind == 0 ? std::string(4096, '\0') : kind == 1 ? std::string(4096, static_cast<char>('a' + Number(5))) : Noise(4096);
     }
@@ -92,10 +98,10 @@ class PackedTest : public testing::Test {
 
 TEST_F(PackedTest, FilesComeBackAsTheyWere) {
   const Files files = {{"empty", ""}, {"zeros", std::string(3 * 4096, '\0')}, {"short", "x"}, {"d/e/page", std::string(4096, 'p')},
-                       {"more", std::string(4096, 'p') + "q"}, {std::string("strange\n%", 9), Noise(5 << 20)}};
+                       {"more", std::string(4096, 'p') + "q"}, {std::string("strange\n%", 9), Noise(3 << 20)}};
   const Packed packed = PackTo("a", files);
   EXPECT_EQ(packed.files, files.size());
-  EXPECT_EQ(packed.bytes, (3 + 1 + 1) * 4096 + 2 + (5 << 20));
+  EXPECT_EQ(packed.bytes, (3 + 1 + 1) * 4096 + 2 + (3 << 20));
   EXPECT_EQ(Back("a"), files);
   fs::permissions(Path("from/short"), fs::perms::owner_all);
   fs::create_directories(Path("b"));
@@ -108,7 +114,7 @@ TEST_F(PackedTest, ZerosAndWhatIsThereTwiceTakeNoRoom) {
   const std::string page = Noise(4096);
   std::string often;
   for (int i = 0; i < 1000; ++i) often += page;
-  EXPECT_LT(PackTo("a", {{"zeros", std::string(64 << 20, '\0')}, {"often", often}, {"again", page}}).written, 4300);
+  EXPECT_LT(PackTo("a", {{"zeros", std::string(8 << 20, '\0')}, {"often", often}, {"again", page}}).written, 4300);
   EXPECT_EQ(Back("a")["often"], often);
   // Zeros are not written either.
   Back("a");
@@ -123,7 +129,7 @@ TEST_F(PackedTest, ZerosAndWhatIsThereTwiceTakeNoRoom) {
 TEST_F(PackedTest, DrawnFilesWithEarlierOnes) {
   std::string earlier;
   Files files = {{"a", Drawn()}, {"b", Drawn()}};
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 25; ++i) {
     for (auto& [name, text] : files) {
       if (text.empty() || Number(20) == 0) text = Drawn();
       for (uint64_t changes = Number(1) + Number(40); changes > 0 && !text.empty(); --changes) text[Number(text.size())] ^= 1;
@@ -171,6 +177,67 @@ TEST_F(PackedTest, DamageIsFound) {
     std::ofstream(Path("a/") + name, std::ios::binary) << whole;
   }
   EXPECT_EQ(Back("a"), files);
+}
+
+/// The text of an index, and one of such a text, with its digest.
+std::string TextOfIndex(const std::string& whole) {
+  const Result<std::string> text = Decompress(std::string_view(whole).substr(16 + 16), 1 << 30, true);
+  return text.ok() ? *text : "";
+}
+std::string IndexOfText(const std::string& text) {
+  const std::string body = Compress(text);
+  std::string whole = "harrow-packed 1\n";
+  PutId(store::IdOf(body, store::Kind::kFile), &whole);
+  return whole + body;
+}
+
+TEST_F(PackedTest, AnIndexThatSomebodyMadeUpTouchesNothingElse) {
+  const Files files = {{"a", Noise(9000)}, {"dir/b", "text"}};
+  PackTo("a", files);
+  std::ifstream in(Path("a/index"), std::ios::binary);
+  const std::string whole{std::istreambuf_iterator<char>(in), {}};
+  const std::string text = TextOfIndex(whole);
+  ASSERT_FALSE(text.empty());
+  ASSERT_EQ(IndexOfText(text), whole);
+  const auto unpack = [&](const std::string& made_up) {
+    std::ofstream(Path("a/index"), std::ios::binary | std::ios::trunc) << IndexOfText(made_up);
+    Files back;
+    const Status status = UnpackFrom("a", &back);
+    std::vector<std::string> beside;
+    for (const auto& each : fs::directory_iterator(top_)) beside.push_back(each.path().filename());
+    std::sort(beside.begin(), beside.end());
+    EXPECT_EQ(beside, (std::vector<std::string>{"a", "back", "from"}));
+    return status;
+  };
+  EXPECT_TRUE(unpack(text).ok());
+  // Names that lead elsewhere, of the same length as "dir/b".
+  for (const std::string& name : {std::string("../ab"), std::string("/tmpb"), std::string("a/../"), std::string("x/../"), std::string("..\0/b", 5), std::string("../..")}) {
+    std::string other = text;
+    other.replace(other.find("dir/b"), 5, name);
+    EXPECT_EQ(unpack(other).code(), Code::kDamaged) << name;
+  }
+  // Each number of it as large as can be, and each place of it cut or gone on.
+  for (size_t at = 0; at < text.size(); ++at) {
+    for (const uint32_t number : {0u, 1u, 0x7fffffffu, 0xffffffffu}) {
+      std::string other = text;
+      other.replace(at, 4, reinterpret_cast<const char*>(&number), std::min<size_t>(4, text.size() - at));
+      if (other != text && at % 3 == 0) (void)unpack(other);
+    }
+    if (at % 5 != 0) continue;
+    EXPECT_FALSE(unpack(text.substr(0, at)).ok()) << at;
+  }
+  EXPECT_EQ(unpack(text + "x").code(), Code::kDamaged);
+}
+
+TEST_F(PackedTest, ErrorsOfTheSystemAreNoDamage) {
+  const Files files = {{"a", Noise(9000)}};
+  PackTo("a", files);
+  Files back;
+  fs::create_directories(Path("back/a"));
+  EXPECT_EQ(Unpack(Path("a"), Path("back"), {}).code(), Code::kUnavailable) << "something is there";
+  EXPECT_EQ(Pack(Path("from"), Path("a"), "", {}).status().code(), Code::kUnavailable) << "there is one";
+  EXPECT_EQ(Pack(Path("nowhere"), Path("b"), "", {}).status().code(), Code::kUnavailable);
+  EXPECT_EQ(Pack(Path("from"), Path("no/such"), "", {}).status().code(), Code::kUnavailable);
 }
 
 TEST_F(PackedTest, AnEarlierOneThatIsDamagedOrGoneIsDoneWithout) {

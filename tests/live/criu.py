@@ -234,7 +234,7 @@ def test_real_of_an_ordinary_user(directory, program):
     said = subprocess.run(["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", program, "hold", "--criu", real_criu(), "--try", "/tmp"],
                           capture_output=True, text=True, check=False)
     if said.returncode != 0 and "namespace" in said.stderr:
-        raise Skipped(said.stderr.strip(), "user-namespaces")
+        raise Skipped(said.stderr.strip(), "namespaces")
     same(said.returncode, 0, said.stderr)
     check(re.fullmatch(r"\d+\.\d+(\.\d+)?\n", said.stdout), said.stdout)
 

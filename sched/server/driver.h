@@ -296,7 +296,7 @@ class RunDriver {
   void FailCopy(FileId file, NodeId to, NodeId from);
   // driver_streams.cc
   bool HadEnded(const graph::Stream& stream) const;
-  pb::StreamSource* SourceFor(AttemptId reader, Node& node, StreamId of);
+  pb::StreamSource* SourceFor(AttemptId reader, Node& node, StreamId of, TaskId writer);
   void Act(const core::ReadFrom& read);
   void Act(const core::StreamOpen& open);
   void Act(const core::CloseOutput& close);

@@ -9,10 +9,15 @@
 
 namespace harrow::server {
 
-/// What the reader is told of the stream: with its task, or later.
-pb::StreamSource* RunDriver::SourceFor(AttemptId reader, Node& node, StreamId of) {
+/// What the reader is told of the stream, of that writer (none: that it is open): with its task, or later. What changes in the instant in which
+/// its task is sent comes after it, as one that is told of a source twice would read it twice.
+pb::StreamSource* RunDriver::SourceFor(AttemptId reader, Node& node, StreamId of, TaskId writer) {
   pb::StreamSource* source = nullptr;
-  if (const auto sent = readers_sent_.find(reader); sent != readers_sent_.end()) {
+  const auto sent = readers_sent_.find(reader);
+  const auto told = [&](const pb::StreamSource& each) {
+    return each.stream() == of.value && each.open() == !writer && (!writer || each.writer().task() == writer.value);
+  };
+  if (sent != readers_sent_.end() && std::none_of(sent->second->source().begin(), sent->second->source().end(), told)) {
     source = sent->second->add_source();
   } else {
     pb::SourceChanged* const changed = nodes_.Outbox(node).add_source();
@@ -31,7 +36,7 @@ void RunDriver::Act(const core::ReadFrom& read) {
   if (node == nullptr) return;
   Node* const from = read.from ? nodes_.Find(read.from) : nullptr;
   if (from != nullptr && from != node) BringTogether(*from, *node);
-  pb::StreamSource* const source = SourceFor(read.reader, *node, read.stream);
+  pb::StreamSource* const source = SourceFor(read.reader, *node, read.stream, read.writer.task);
   wire::SetId(read.writer, source->mutable_writer());
   if (from != nullptr) source->set_node(read.from.value + 1);
   source->set_gone(read.gone);
@@ -40,7 +45,7 @@ void RunDriver::Act(const core::ReadFrom& read) {
 void RunDriver::Act(const core::StreamOpen& open) {
   Node* const node = nodes_.Find(open.at);
   if (node == nullptr) return;
-  pb::StreamSource* const source = SourceFor(open.reader, *node, open.stream);
+  pb::StreamSource* const source = SourceFor(open.reader, *node, open.stream, TaskId());
   source->set_open(true);
   source->set_over(!open.open);
   source->set_gone(open.yield);

@@ -57,6 +57,34 @@ TEST_F(DriverStreamsTest, AReaderComesWithItsSources) {
   EXPECT_EQ(reads.peers.size(), 1u) << "it knows where the other one listens";
 }
 
+TEST_F(DriverStreamsTest, WhatChangesInTheInstantOfItsStartComesAfterTheTask) {
+  // The reader of a stream that is held open gets the slot of its writer, which another task wants, too: it is to begin anew at once.
+  Make({{"w", "x"}, {"r", "x"}, {"p", "x"}}, 1);
+  const StreamId stream = flow_.graph.AddStream("s");
+  flow_.graph.HoldStream(stream, {});
+  flow_.graph.AddWriter(stream, TaskId(kWriter));
+  flow_.graph.AddReader(stream, TaskId(kReader));
+  flow_.graph.AddDependency(TaskId(kWriter), TaskId(kReader), graph::WaitsFor::kStart);
+  flow_.graph.AddDependency(TaskId(kWriter), TaskId(2), graph::WaitsFor::kEnd);
+  ASSERT_TRUE(flow_.graph.Seal().ok());
+  Remake();
+  driver_->Begin(Now());
+  Agent one;
+  Join(&one, Hello("n1", 1, 1));
+  Started(&one, {kWriter});
+  Turn(&one);
+  End(&one, {kWriter});
+  Turn(&one);
+  ASSERT_TRUE(one.tasks.contains(kReader));
+  const pb::Task& task = one.tasks[kReader];
+  ASSERT_EQ(task.source_size(), 2) << "one that is told twice is read twice";
+  EXPECT_NE(task.source(0).open(), task.source(1).open());
+  for (const pb::StreamSource& source : task.source()) EXPECT_FALSE(source.gone());
+  bool yields = false;
+  for (const pb::SourceChanged& changed : one.sources) yields |= changed.source().open() && changed.source().gone();
+  EXPECT_TRUE(yields);
+}
+
 TEST_F(DriverStreamsTest, AReaderIsDoneWhenItsWriterIs) {
   MakeStreams();
   Agent agent;

@@ -185,8 +185,8 @@ int Begin(const ArrayArguments& arguments, const std::vector<std::string>& words
   settings->insert(settings->end(), arguments.settings.begin(), arguments.settings.end());
   Plan plan;
   status = config::Apply(*settings, &plan.settings);
-  if (status.ok()) status = FindKnownCosts(&plan.settings);
   if (!status.ok()) return FailInput(status);
+  if (const Status known = FindKnownCosts(&plan.settings); !known.ok()) return Fail(known);
   uint64_t limit = 0;
   status = formats::AddArray(array, &plan.graph, &limit, &plan.notices);
   if (!status.ok()) return FailInput(status);

@@ -76,7 +76,8 @@ Status LoadFlow(os::FileSystem& fs, const FlowArguments& arguments, const std::v
   for (const std::vector<config::Setting>& more : {config::FromFlow(*flow), given})
     all.insert(all.end(), more.begin(), more.end());
   HARROW_RETURN_IF_ERROR(config::Apply(all, options));
-  return FindKnownCosts(options);
+  const Status known = FindKnownCosts(options);
+  return known.ok() ? known : Status(known.code(), StrCat("harrow: ", known.message()));
 }
 
 Status CheckLocalFiles(const graph::Graph& graph, const config::RunOptions& options) {

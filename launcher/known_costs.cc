@@ -44,7 +44,7 @@ Result<std::vector<cost::Known>> CostsOfRun(const std::string& run_dir) {
 Status FindKnownCosts(config::RunOptions* options) {
   if (options->costs_from.empty()) return {};
   Result<std::vector<cost::Known>> known = CostsOfRun(options->costs_from);
-  if (!known.ok()) return Status(known.status().code(), StrCat("harrow: --costs-from: ", known.status().message()));
+  if (!known.ok()) return Status(known.status().code(), StrCat("--costs-from: ", known.status().message()));
   options->known_costs = *std::move(known);
   return {};
 }

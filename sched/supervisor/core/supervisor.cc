@@ -332,7 +332,16 @@ bool Supervisor::Pays(const Part& from, const Part& to, const Shape& shape, cons
 }
 
 void Supervisor::GiveRunning(Time now, const Shape& shape, const std::vector<PartId>& present, std::vector<Action>* actions) {
-  std::map<PartId, size_t> gone;  // of the leavers of each, those that were asked for in this round
+  std::map<PartId, size_t> gone;  // of those who have leavers, how many of these were asked for in this round
+  for (const PartId id : present) {
+    const QueueState* const giver = QueueOf(parts_.at(id).report, shape);
+    // Those that were asked for before are not told as such before the next report.
+    if (giver == nullptr || giver->leavers.empty() ||
+        std::any_of(parts_.at(id).giving.begin(), parts_.at(id).giving.end(), [&](const MoveId& open) { return moves_.at(open).running && !moves_.at(open).offered; }))
+      continue;
+    gone[id] = 0;
+  }
+  if (gone.empty()) return;
   for (const PartId id : present) {
     const Part& to = parts_.at(id);
     const QueueState* const taker = QueueOf(to.report, shape);
@@ -343,14 +352,10 @@ void Supervisor::GiveRunning(Time now, const Shape& shape, const std::vector<Par
     int64_t idle = static_cast<int64_t>(taker->workers) - static_cast<int64_t>(taker->in_flight) - come - std::max<int64_t>(0, Expected(id, shape));
     while (idle > 0) {
       PartId from;
-      for (const PartId other : present) {
+      for (const auto& [other, taken] : gone) {
         const QueueState* const giver = QueueOf(parts_.at(other).report, shape);
-        if (other == id || giver == nullptr || giver->leavers.size() <= gone[other]) continue;
-        // Those that were asked for before are not told as such before the next report.
-        if (std::any_of(parts_.at(other).giving.begin(), parts_.at(other).giving.end(),
-                        [&](const MoveId& open) { return moves_.at(open).running && !moves_.at(open).offered && gone[other] == 0; }))
-          continue;
-        const Leaver& leaver = giver->leavers[gone[other]];
+        if (other == id || giver->leavers.size() <= taken) continue;
+        const Leaver& leaver = giver->leavers[taken];
         if (!Pays(parts_.at(other), to, shape, leaver)) continue;
         if (!from || leaver.left > QueueOf(parts_.at(from).report, shape)->leavers[gone[from]].left) from = other;
       }

@@ -50,9 +50,9 @@ ProfileSpec ProfileFromProto(const pb::Profile& message) {
   if (message.has_checkpoint()) {
     const pb::Checkpointing& how = message.checkpoint();
     spec.checkpoint = {.on = true,
-                       .criu = how.by() == 2,
+                       .criu = how.by() == kByCriu,
                        .ask = static_cast<CheckpointSpec::Ask>(how.ask()),
-                       .signal = how.by() == 2 ? kAskHolder : how.signal(),
+                       .signal = how.by() == kByCriu ? kAskHolder : how.signal(),
                        .status = how.status(),
                        .ask_all = how.ask_all(),
                        .files = {how.file().begin(), how.file().end()},

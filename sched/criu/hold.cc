@@ -16,14 +16,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <poll.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -102,28 +100,8 @@ int ExitAs(int wait_status) {
   return 128 + number;
 }
 
-/// All processes of the namespace but init, with their parents.
-std::map<pid_t, pid_t> ProcessesHere() {
-  std::map<pid_t, pid_t> all;
-  std::error_code error;
-  for (fs::directory_iterator at("/proc", error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename();
-    int pid = 0;
-    const auto [rest, wrong] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    os::Process process;
-    if (wrong == std::errc() && rest == name.data() + name.size() && pid > 1 && os::ReadProcess(pid, &process)) all[pid] = process.parent;
-  }
-  return all;
-}
-
-/// Of these, whether `pid` is `root` or below it.
-bool IsBelow(const std::map<pid_t, pid_t>& all, pid_t pid, pid_t root) {
-  for (size_t steps = 0; steps <= all.size() && pid != root; ++steps) {
-    const auto found = all.find(pid);
-    if (found == all.end()) return false;
-    pid = found->second;
-  }
-  return pid == root;
+void SetDefaultSignals() {
+  for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
 }
 
 /// What the holder was given for the program.
@@ -204,7 +182,7 @@ pid_t Init::Start() {
   const pid_t pid = fork();
   if (pid != 0) return pid;
   setsid();
-  for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
+  SetDefaultSignals();
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -252,17 +230,15 @@ Status Init::Restore() {
 
 int Init::NumberAfterAll() const {
   int last = kFirstOfProgram;
-  for (const auto& [pid, parent] : ProcessesHere()) last = std::max(last, static_cast<int>(pid) + 1);
+  for (const os::Process& process : os::Descendants(getpid())) last = std::max(last, static_cast<int>(process.pid) + 1);
   return last;
 }
 
 /// CRIU dumps the program and what is below it. Others would end with this namespace.
 Status Init::FindWhatStays() const {
-  const std::map<pid_t, pid_t> all = ProcessesHere();
-  for (const auto& [pid, parent] : all) {
-    if (IsBelow(all, pid, program_)) continue;
-    os::Process process;
-    (void)os::ReadProcess(pid, &process);
+  const std::vector<os::Process> along = os::Descendants(program_);
+  for (const os::Process& process : os::Descendants(getpid())) {
+    if (process.pid == program_ || std::any_of(along.begin(), along.end(), [&](const os::Process& each) { return each.pid == process.pid; })) continue;
     return Status(Code::kUnavailable, StrCat("it has left a process behind (", Printable(os::ProgramOf(process), 40), "), which would not go along"));
   }
   return {};
@@ -275,12 +251,10 @@ Status Init::NoteWhatIsOpen(pb::Held* held) const {
   held->set_kernel(here.release);
   held->set_tmp(tmp_);
   for (const Outside& each : standard_) held->add_standard(each.key);
-  const std::map<pid_t, pid_t> all = ProcessesHere();
-  for (const auto& [pid, parent] : all) {
-    if (IsBelow(all, pid, program_)) AddOpenFiles(pid, standard_, held);
-  }
-  for (const auto& [pid, parent] : all) {
-    if (!IsBelow(all, pid, program_)) continue;
+  std::vector<pid_t> dumped = {program_};
+  for (const os::Process& process : os::Descendants(program_)) dumped.push_back(process.pid);
+  for (const pid_t pid : dumped) AddOpenFiles(pid, standard_, held);
+  for (const pid_t pid : dumped) {
     if (const std::string path = OpenBelow(pid, *held, tmp_); !path.empty())
       return Status(Code::kUnavailable, StrCat("it uses ", Printable(path, 120), " in its TMPDIR, which does not go along"));
   }
@@ -425,7 +399,7 @@ int Hold(const HoldOptions& options) {
   if (init == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     ours = os::Fd();
-    for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
+    SetDefaultSignals();
     Init world(options, environment, {.program = options.program, .unprivileged = unprivileged}, theirs.get());
     _exit(world.Run());
   }

@@ -71,7 +71,6 @@ void AddFile(const std::string& path, const struct stat& st, pb::Held* held) {
   file->set_path(path);
   file->set_size(st.st_size);
   file->set_inode(st.st_ino);
-  file->set_device(st.st_dev);
 }
 
 /// A path in /proc/PID/maps, where line feeds are \012.
@@ -227,11 +226,9 @@ Status WriteHeld(const std::string& directory, const pb::Held& held) {
 
 Result<pb::Held> ReadHeld(const std::string& directory) {
   const std::string path = StrCat(directory, "/", kName);
-  std::ifstream in(path, std::ios::binary);
-  std::stringstream text;
-  text << in.rdbuf();
+  const Result<std::string> text = os::RealFileSystem().Read(path);
   pb::Held held;
-  if (!in || !held.ParseFromString(text.str()) || held.format() != kFormat)
+  if (!text.ok() || !held.ParseFromString(*text) || held.format() != kFormat)
     return Status(Code::kDamaged, StrCat(path, " is not there, or is not what this release writes beside an image of a process"));
   return held;
 }

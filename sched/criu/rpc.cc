@@ -12,15 +12,14 @@
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
-#include <fstream>
 #include <linux/capability.h>
 #include <poll.h>
-#include <sstream>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 
 #include "base/text.h"
 #include "criu/rpc.pb.h"
@@ -50,6 +49,12 @@ void HandOnCapability(int number) {
   prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, number, 0, 0);
 }
 
+Result<os::Fd> OpenDirectory(const std::string& directory) {
+  os::Fd fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.get() < 0) return Trouble(StrCat(directory, ": ", strerror(errno)));
+  return fd;
+}
+
 /// One request to one program.
 class Call {
  public:
@@ -58,14 +63,16 @@ class Call {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  /// `*outside`: gets the numbers that the descriptors have in the program.
-  Status Begin(const Tool& tool, std::vector<Outside>* outside);
+  /// `*outside`: gets the numbers that the descriptors have in the program; null: there are none.
+  Status Begin(const Tool& tool, std::vector<Outside>* outside = nullptr);
+  /// The same for an image; `*request` gets what is asked for each.
+  Status BeginImage(const Tool& tool, const ImagePlace& place, pb::Type type, std::vector<Outside>* outside, pb::Request* request);
   Status Say(const pb::Request& request);
   Result<pb::Response> Hear();
   void End();
 
  private:
-  os::Fd ours_;
+  os::Fd ours_, images_, work_;
   pid_t pid_ = -1;
   int limit_ms_ = 0;
 };
@@ -79,6 +86,8 @@ Status Call::Begin(const Tool& tool, std::vector<Outside>* outside) {
   int number = kFirstHandedOn;
   const int socket_number = number++;
   std::vector<int> from;
+  std::vector<Outside> nobody;
+  if (outside == nullptr) outside = &nobody;
   for (Outside& each : *outside) {
     from.push_back(each.fd);
     each.fd = number++;
@@ -125,6 +134,26 @@ Status Call::Begin(const Tool& tool, std::vector<Outside>* outside) {
   return {};
 }
 
+Status Call::BeginImage(const Tool& tool, const ImagePlace& place, pb::Type type, std::vector<Outside>* outside, pb::Request* request) {
+  for (const auto& [directory, fd] : {std::pair(&place.images, &images_), std::pair(&place.work, &work_)}) {
+    Result<os::Fd> open = OpenDirectory(*directory);
+    if (!open.ok()) return open.status();
+    *fd = *std::move(open);
+  }
+  request->set_type(type);
+  pb::Options* const options = request->mutable_opts();
+  options->set_images_dir_fd(images_.get());  // CRIU opens them again, by our /proc/PID/fd
+  options->set_work_dir_fd(work_.get());
+  options->set_log_level(2);
+  options->set_log_file(kLog);
+  options->set_manage_cgroups_mode(kCgroupsAsTheyAre);
+  options->set_network_lock(kNoNetworkLock);
+  options->set_file_locks(true);
+  options->set_ghost_limit(kGhostLimit);
+  if (tool.unprivileged) options->set_unprivileged(true);
+  return Begin(tool, outside);
+}
+
 Status Call::Say(const pb::Request& request) {
   const std::string text = request.SerializeAsString();
   if (send(ours_.get(), text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size())) return {};
@@ -159,41 +188,9 @@ void Call::End() {
   pid_ = -1;
 }
 
-/// The directories of an image, open.
-struct OpenPlace {
-  os::Fd images, work;
-};
-
-Result<os::Fd> OpenDirectory(const std::string& directory) {
-  os::Fd fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (fd.get() < 0) return Trouble(StrCat(directory, ": ", strerror(errno)));
-  return fd;
-}
-
-Result<OpenPlace> Open(const ImagePlace& place) {
-  Result<os::Fd> images = OpenDirectory(place.images), work = OpenDirectory(place.work);
-  if (!images.ok()) return images.status();
-  if (!work.ok()) return work.status();
-  return OpenPlace{*std::move(images), *std::move(work)};
-}
-
-void SetCommon(const Tool& tool, const OpenPlace& place, pb::Options* options) {
-  options->set_images_dir_fd(place.images.get());  // CRIU opens them again, by our /proc/PID/fd
-  options->set_work_dir_fd(place.work.get());
-  options->set_log_level(2);
-  options->set_log_file(kLog);
-  options->set_manage_cgroups_mode(kCgroupsAsTheyAre);
-  options->set_network_lock(kNoNetworkLock);
-  options->set_file_locks(true);
-  options->set_ghost_limit(kGhostLimit);
-  if (tool.unprivileged) options->set_unprivileged(true);
-}
-
 Status Refused(const ImagePlace& place, const pb::Response& response) {
-  std::ifstream log(StrCat(place.work, "/", kLog));
-  std::stringstream text;
-  text << log.rdbuf();
-  std::string reason = ReasonIn(text.str());
+  const Result<std::string> log = os::RealFileSystem().Read(StrCat(place.work, "/", kLog));
+  std::string reason = log.ok() ? ReasonIn(*log) : "";
   if (reason.empty()) reason = Printable(response.cr_errmsg(), 200);
   if (reason.empty()) reason = response.cr_errno() != 0 ? strerror(response.cr_errno()) : "it does not say why";
   return Trouble(StrCat("CRIU: ", reason));
@@ -202,7 +199,6 @@ Status Refused(const ImagePlace& place, const pb::Response& response) {
 }  // namespace
 
 std::string ReasonIn(std::string_view log) {
-  std::string first;
   while (!log.empty()) {
     const std::string_view line = log.substr(0, log.find('\n'));
     log.remove_prefix(std::min(log.size(), line.size() + 1));
@@ -214,18 +210,16 @@ std::string ReasonIn(std::string_view log) {
     const std::string_view what = line.substr(end + 3);
     if (what.find("RLIMIT_NOFILE for self") != std::string_view::npos || what.find("Unexpected error") != std::string_view::npos) continue;
     if (place.find("kerndat") != std::string_view::npos) continue;
-    first = Printable(what, 200);
-    break;
+    return Printable(what, 200);
   }
-  return first;
+  return {};
 }
 
 Result<std::string> VersionOf(const Tool& tool) {
   Call call;
-  std::vector<Outside> none;
   Tool soon = tool;
   soon.limit_ms = std::min(tool.limit_ms, kSoon);
-  HARROW_RETURN_IF_ERROR(call.Begin(soon, &none));
+  HARROW_RETURN_IF_ERROR(call.Begin(soon));
   pb::Request request;
   request.set_type(pb::VERSION);
   HARROW_RETURN_IF_ERROR(call.Say(request));
@@ -243,14 +237,9 @@ Result<std::string> VersionOf(const Tool& tool) {
 Status Dump(const Tool& tool, pid_t pid, const ImagePlace& place, const std::vector<Outside>& outside,
             const std::function<Status()>& stands) {
   Call call;
-  const Result<OpenPlace> open = Open(place);
-  if (!open.ok()) return open.status();
-  std::vector<Outside> none;
-  HARROW_RETURN_IF_ERROR(call.Begin(tool, &none));
   pb::Request request;
-  request.set_type(pb::DUMP);
+  HARROW_RETURN_IF_ERROR(call.BeginImage(tool, place, pb::DUMP, nullptr, &request));
   pb::Options* const options = request.mutable_opts();
-  SetCommon(tool, *open, options);
   options->set_pid(pid);
   options->set_notify_scripts(true);
   for (const Outside& each : outside) options->add_external(each.key);
@@ -274,14 +263,10 @@ Status Dump(const Tool& tool, pid_t pid, const ImagePlace& place, const std::vec
 
 Result<pid_t> Restore(const Tool& tool, const ImagePlace& place, const std::vector<Outside>& outside) {
   Call call;
-  const Result<OpenPlace> open = Open(place);
-  if (!open.ok()) return open.status();
-  std::vector<Outside> handed = outside;
-  HARROW_RETURN_IF_ERROR(call.Begin(tool, &handed));
   pb::Request request;
-  request.set_type(pb::RESTORE);
+  std::vector<Outside> handed = outside;
+  HARROW_RETURN_IF_ERROR(call.BeginImage(tool, place, pb::RESTORE, &handed, &request));
   pb::Options* const options = request.mutable_opts();
-  SetCommon(tool, *open, options);
   options->set_rst_sibling(true);
   for (const Outside& each : handed) {
     pb::InheritFd* const inherited = options->add_inherit_fd();

@@ -242,13 +242,8 @@ class FlowReader {
       Problem(place("stdin"), "from and stdin exclude each other, as a task has one standard input; leave one of them out");
     if (!task.to.empty() && place("stdout").line > 0)
       Problem(place("stdout"), "to and stdout exclude each other, as a task has one standard output; leave one of them out");
-    if (task.attributes.profile.ranks > 0 || task.attributes.profile.shape.nodes > 1)
-      Problem((task.from.empty() ? task.to : task.from).front().place,
-              "streams are of tasks of one process, and this one has ranks or nodes; let a task beside it read and "
-              "write");
-    if (task.attributes.profile.checkpoint.by_criu())
-      Problem((task.from.empty() ? task.to : task.from).front().place,
-              "CRIU dumps no task that is joined to others by streams; leave checkpoint = \"criu\" out, or let a task beside it read and write");
+    if (const std::string_view why = WhyNoStreams(task.attributes.profile); !why.empty())
+      Problem((task.from.empty() ? task.to : task.from).front().place, why);
   }
 
   void ReadCommand(const toml::node& node, TaskTemplate* task) {

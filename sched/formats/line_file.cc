@@ -302,8 +302,8 @@ class LineReader {
       if ((keys[i] == "from" && !profile.stdin_path.empty()) || (keys[i] == "to" && !profile.stdout_path.empty()))
         problems_->Add(places[i], StrCat(keys[i], " and ", keys[i] == "from" ? "stdin" : "stdout",
                                          " exclude each other; leave one of them out"));
-      if ((keys[i] == "from" || keys[i] == "to") && (profile.ranks > 0 || profile.shape.nodes > 1))
-        problems_->Add(places[i], "streams are of tasks of one process, and these have ranks or nodes; let others read and write");
+      if (keys[i] != "from" && keys[i] != "to") continue;
+      if (const std::string_view why = WhyNoStreams(profile); !why.empty()) problems_->Add(places[i], std::string(why));
     }
     profile_ = graph_->AddProfile(attributes_.Resolved());
     if (!attributes_.kind.empty()) kind_ = graph_->AddKind(attributes_.kind);

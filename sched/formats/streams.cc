@@ -22,6 +22,12 @@ bool CheckStreamName(std::string_view key, const std::string& name, SourcePlace 
 
 }  // namespace
 
+std::string_view WhyNoStreams(bool several_processes, bool by_criu) {
+  if (several_processes) return "streams are of tasks of one process, and this one has ranks or nodes; let a task beside it read and write";
+  if (by_criu) return "CRIU dumps no task that is joined to others by streams; leave checkpoint = \"criu\" out, or let a task beside it read and write";
+  return {};
+}
+
 void StreamEnds::AddHolder(TaskId task, std::string name, SourcePlace place) {
   if (!CheckStreamName("open", name, place, problems_)) return;
   const StreamId stream = graph_->AddStream(name);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -9,6 +10,12 @@
 #include "graph/graph.h"
 
 namespace harrow::formats {
+
+/// Why a task of that profile can have no streams; empty: it can.
+std::string_view WhyNoStreams(bool several_processes, bool by_criu);
+inline std::string_view WhyNoStreams(const graph::Profile& profile) {
+  return WhyNoStreams(profile.ranks > 0 || profile.shape.nodes > 1, profile.checkpoint.by_criu());
+}
 
 /// The streams of flow files: which tasks write and read them. Names are collected while tasks are added; a
 /// pattern means the streams that are named somewhere without one, so all are linked at the end.

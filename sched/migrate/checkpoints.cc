@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "migrate/file_error.h"
 #include "migrate/packed.h"
 #include "os/posix_files.h"
 #include "store/hasher.h"
@@ -37,11 +38,6 @@ constexpr const char* kSums = ".sums";
 constexpr const char* kFailures = ".failed";
 constexpr const char* kUnfinished = ".new";
 
-Status CheckpointError(const std::string& what, int error) {
-  const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
-  return Status(full ? Code::kExhausted : Code::kUnavailable, StrCat(what, ": ", strerror(error)));
-}
-
 int64_t TimeOf(const struct stat& st) {
   return int64_t{st.st_mtim.tv_sec} * 1'000'000'000 + st.st_mtim.tv_nsec;
 }
@@ -53,19 +49,19 @@ int64_t TimeOfFile(const std::string& path) {
 
 Status SyncDirectory(const std::string& path) {
   const os::Fd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (fd.get() < 0 || fsync(fd.get()) != 0) return CheckpointError(path, errno);
+  if (fd.get() < 0 || fsync(fd.get()) != 0) return FileError(path, errno);
   return {};
 }
 
 Status MakeDirectory(const std::string& path) {
   if (mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) return {};
-  return CheckpointError(StrCat("cannot make ", path), errno);
+  return FileError(StrCat("cannot make ", path), errno);
 }
 
 Status RemoveAll(const std::string& path) {
   std::error_code error;
   fs::remove_all(path, error);
-  return error ? CheckpointError(StrCat("cannot remove ", path), error.value()) : Status();
+  return error ? FileError(StrCat("cannot remove ", path), error.value()) : Status();
 }
 
 /// Calls `use` with each block of a file.
@@ -75,7 +71,7 @@ Status ReadBlocks(const std::string& path, int fd, const Use& use) {
   while (true) {
     const ssize_t n = read(fd, block.data(), block.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return CheckpointError(path, errno);
+    if (n < 0) return FileError(path, errno);
     if (n == 0) return {};
     HARROW_RETURN_IF_ERROR(use(std::string_view(block.data(), static_cast<size_t>(n))));
   }
@@ -85,7 +81,7 @@ Status WriteAllTo(const std::string& path, int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t n = write(fd, bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return CheckpointError(path, errno);
+    if (n < 0) return FileError(path, errno);
     bytes.remove_prefix(static_cast<size_t>(n));
   }
   return {};
@@ -282,7 +278,7 @@ std::vector<Checkpoints::Good> Checkpoints::GoodOnes() const {
 Result<Checkpoints::Good> Checkpoints::ReadSums(uint64_t number) const {
   const std::string path = SumsOf(number);
   const os::Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (fd.get() < 0) return CheckpointError(path, errno);
+  if (fd.get() < 0) return FileError(path, errno);
   std::string text;
   HARROW_RETURN_IF_ERROR(ReadBlocks(path, fd.get(), [&](std::string_view block) {
     text += block;
@@ -323,11 +319,11 @@ Status Checkpoints::WriteSums(const Good& good) const {
   const std::string path = SumsOf(good.number), temporary = path + kUnfinished;
   {
     const os::Fd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-    if (fd.get() < 0) return CheckpointError(temporary, errno);
+    if (fd.get() < 0) return FileError(temporary, errno);
     HARROW_RETURN_IF_ERROR(WriteAllTo(temporary, fd.get(), text));
-    if (fsync(fd.get()) != 0) return CheckpointError(temporary, errno);
+    if (fsync(fd.get()) != 0) return FileError(temporary, errno);
   }
-  if (rename(temporary.c_str(), path.c_str()) != 0) return CheckpointError(path, errno);
+  if (rename(temporary.c_str(), path.c_str()) != 0) return FileError(path, errno);
   return SyncDirectory(directory_);
 }
 
@@ -379,12 +375,12 @@ Result<bool> Checkpoints::CountFailure() {
   const std::string path = FailuresOf(good.front().number);
   const os::Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   struct stat st {};
-  if (fd.get() < 0 || write(fd.get(), "\n", 1) != 1 || fstat(fd.get(), &st) != 0) return CheckpointError(path, errno);
+  if (fd.get() < 0 || write(fd.get(), "\n", 1) != 1 || fstat(fd.get(), &st) != 0) return FileError(path, errno);
   if (st.st_size < kMostFailures) return false;
   HARROW_RETURN_IF_ERROR(Drop(good.front().number));
   if (good.size() == 1) {
     const os::Fd mark(open(GivenUp().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-    if (mark.get() < 0) return CheckpointError(GivenUp(), errno);
+    if (mark.get() < 0) return FileError(GivenUp(), errno);
   }
   return true;
 }
@@ -416,10 +412,10 @@ Status Checkpoints::CopyBack(const Good& good) const {
     struct stat st {};
     if (in.get() < 0 || fstat(in.get(), &st) != 0) {
       if (errno == ENOENT) return Status(Code::kDamaged, StrCat("the checkpoint ", from, " is gone"));
-      return CheckpointError(from, errno);
+      return FileError(from, errno);
     }
     const os::Fd out(open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, st.st_mode & 0700));
-    if (out.get() < 0) return CheckpointError(to, errno);
+    if (out.get() < 0) return FileError(to, errno);
     store::Hasher hasher;
     HARROW_RETURN_IF_ERROR(ReadBlocks(from, in.get(), [&](std::string_view block) {
       if (Stopped()) return Status(Code::kUnavailable, "it is to end");
@@ -510,7 +506,7 @@ bool Checkpoints::IsLinkOf(const Good& good, const std::string& path, File* file
 
 Status Checkpoints::Sum(const std::string& path, File* file) const {
   const os::Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (fd.get() < 0 || fsync(fd.get()) != 0) return CheckpointError(path, errno);
+  if (fd.get() < 0 || fsync(fd.get()) != 0) return FileError(path, errno);
   store::Hasher hasher;
   file->bytes = 0;
   HARROW_RETURN_IF_ERROR(ReadBlocks(path, fd.get(), [&](std::string_view block) {
@@ -539,13 +535,13 @@ Result<Checkpoints::Kept> Checkpoints::Seal(std::vector<File> files, int64_t tim
   }
   const std::string place = PathOf(good.number);
   if (!rules_.by_itself) {
-    if (rename(Staging().c_str(), place.c_str()) != 0) return CheckpointError(place, errno);
+    if (rename(Staging().c_str(), place.c_str()) != 0) return FileError(place, errno);
   } else {
     HARROW_RETURN_IF_ERROR(MakeDirectory(place));
     for (const File& file : good.files) {
       const std::string to = StrCat(place, "/", file.name);
       fs::create_directories(fs::path(to).parent_path(), error);
-      if (rename(StrCat(files_directory(), "/", file.name).c_str(), to.c_str()) != 0) return CheckpointError(to, errno);
+      if (rename(StrCat(files_directory(), "/", file.name).c_str(), to.c_str()) != 0) return FileError(to, errno);
     }
   }
   HARROW_RETURN_IF_ERROR(WriteSums(good));
@@ -558,7 +554,7 @@ Result<Checkpoints::Kept> Checkpoints::Seal(std::vector<File> files, int64_t tim
 
 Status Checkpoints::Ask() const {
   const os::Fd fd(open(request().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-  return fd.get() >= 0 ? Status() : CheckpointError(request(), errno);
+  return fd.get() >= 0 ? Status() : FileError(request(), errno);
 }
 
 void Checkpoints::Beat() const {

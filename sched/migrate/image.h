@@ -14,6 +14,8 @@ namespace harrow::migrate {
 inline constexpr size_t kPage = 4096;
 
 bool IsZeroPage(std::string_view page);
+/// So many pages hold so many bytes, the last one perhaps in part.
+constexpr size_t PagesOf(uint64_t bytes) { return static_cast<size_t>((bytes + kPage - 1) / kPage); }
 
 /// A stretch of a process's addresses, as /proc/PID/maps has it.
 struct Region {

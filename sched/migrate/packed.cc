@@ -26,7 +26,9 @@
 #include "migrate/compress.h"
 #include "migrate/image.h"
 #include "migrate/encoding.h"
+#include "migrate/file_error.h"
 #include "os/posix_files.h"
+#include "store/files.h"
 #include "store/hasher.h"
 
 namespace harrow::migrate {
@@ -41,11 +43,6 @@ constexpr size_t kBlockBytes = kPagesOfPackBlock * kPage;
 constexpr size_t kBlocksKept = 64;
 constexpr size_t kMostOfIndex = size_t{1} << 32;
 constexpr uint32_t kMostName = 4096;
-
-Status PackTrouble(const std::string& path, int error) {
-  const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
-  return Status(full ? Code::kExhausted : Code::kUnavailable, StrCat(path, ": ", strerror(error)));
-}
 
 Status NotAsWritten(const std::string& path) {
   return Status(Code::kDamaged, StrCat("the checkpoint ", path, " is not what was written"));
@@ -102,10 +99,6 @@ std::string TextOf(const PackIndex& index) {
   return text;
 }
 
-size_t PagesOfSize(uint64_t size) {
-  return static_cast<size_t>((size + kPage - 1) / kPage);
-}
-
 bool IsBelow(const std::string& name) {
   return !name.empty() && name.front() != '/' && StrCat("/", name, "/").find("/../") == std::string::npos && name.find('\0') == std::string::npos;
 }
@@ -132,8 +125,8 @@ bool ReadFile(std::string_view* in, uint64_t contents, PackedFile* file) {
   file->name = in->substr(0, length);
   in->remove_prefix(length);
   if (!IsBelow(file->name) || !GetNumber(in, &file->size) || !GetNumber(in, &file->mode) || !GetId(in, &file->digest)) return false;
-  if (file->size > uint64_t{1} << 46 || in->size() / 4 < PagesOfSize(file->size)) return false;
-  file->pages.resize(PagesOfSize(file->size));
+  if (file->size > uint64_t{1} << 46 || in->size() / 4 < PagesOf(file->size)) return false;
+  file->pages.resize(PagesOf(file->size));
   for (uint32_t& page : file->pages) {
     if (!GetNumber(in, &page) || page > contents) return false;
   }
@@ -157,20 +150,25 @@ std::optional<PackIndex> IndexOf(std::string_view text) {
   return index;
 }
 
+/// So many bytes from there, as the file has been that long.
+Status ReadAt(const std::string& path, int fd, uint64_t offset, char* to, size_t size) {
+  for (size_t have = 0; have < size;) {
+    const ssize_t n = pread(fd, to + have, size - have, static_cast<off_t>(offset + have));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return FileError(path, errno);
+    if (n == 0) return NotAsWritten(path);
+    have += static_cast<size_t>(n);
+  }
+  return {};
+}
+
 Status ReadWhole(const std::string& path, std::string* text) {
   const os::Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   struct stat st {};
-  if (fd.get() < 0 || fstat(fd.get(), &st) != 0) return PackTrouble(path, errno);
+  if (fd.get() < 0 || fstat(fd.get(), &st) != 0) return FileError(path, errno);
   if (!S_ISREG(st.st_mode) || static_cast<uint64_t>(st.st_size) > kMostOfIndex) return NotAsWritten(path);
   text->resize(static_cast<size_t>(st.st_size));
-  for (size_t at = 0; at < text->size();) {
-    const ssize_t n = read(fd.get(), text->data() + at, text->size() - at);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return PackTrouble(path, errno);
-    if (n == 0) return NotAsWritten(path);
-    at += static_cast<size_t>(n);
-  }
-  return {};
+  return ReadAt(path, fd.get(), 0, text->data(), text->size());
 }
 
 Result<PackIndex> ReadIndex(const std::string& directory) {
@@ -192,14 +190,7 @@ Result<PackIndex> ReadIndex(const std::string& directory) {
 }
 
 Status WriteAt(const std::string& path, int fd, std::string_view bytes, int64_t offset) {
-  while (!bytes.empty()) {
-    const ssize_t n = pwrite(fd, bytes.data(), bytes.size(), offset);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return PackTrouble(path, errno);
-    bytes.remove_prefix(static_cast<size_t>(n));
-    offset += n;
-  }
-  return {};
+  return store::WriteAt(fd, offset, bytes) ? Status() : FileError(path, errno);
 }
 
 Status WriteIndex(const std::string& directory, const PackIndex& index) {
@@ -208,9 +199,9 @@ Status WriteIndex(const std::string& directory, const PackIndex& index) {
   PutId(store::IdOf(body, store::Kind::kFile), &text);
   text += body;
   const os::Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (fd.get() < 0) return PackTrouble(path, errno);
+  if (fd.get() < 0) return FileError(path, errno);
   HARROW_RETURN_IF_ERROR(WriteAt(path, fd.get(), text, 0));
-  return fsync(fd.get()) == 0 ? Status() : PackTrouble(path, errno);
+  return fsync(fd.get()) == 0 ? Status() : FileError(path, errno);
 }
 
 // --- packing
@@ -219,7 +210,7 @@ Status WriteIndex(const std::string& directory, const PackIndex& index) {
 template <class Use>
 Status EachPage(const std::string& path, uint64_t size, const std::function<bool()>& stop, const Use& use) {
   const os::Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (fd.get() < 0) return PackTrouble(path, errno);
+  if (fd.get() < 0) return FileError(path, errno);
   std::string block(kBlockBytes, '\0');
   for (uint64_t at = 0; at < size;) {
     if (stop && stop()) return IsToEnd();
@@ -227,7 +218,7 @@ Status EachPage(const std::string& path, uint64_t size, const std::function<bool
     for (size_t have = 0; have < wanted;) {
       const ssize_t n = pread(fd.get(), block.data() + have, wanted - have, static_cast<off_t>(at + have));
       if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return PackTrouble(path, errno);
+      if (n < 0) return FileError(path, errno);
       if (n == 0) return Status(Code::kUnavailable, StrCat(path, " became shorter"));
       have += static_cast<size_t>(n);
     }
@@ -264,7 +255,7 @@ class Packer {
       index_.files.push_back({.name = path.substr(from_.size() + 1), .size = static_cast<uint64_t>(st.st_size), .mode = st.st_mode & 0777u});
       done_.bytes += st.st_size;
     }
-    if (error) return PackTrouble(from_, error.value());
+    if (error) return FileError(from_, error.value());
     std::sort(index_.files.begin(), index_.files.end(), [](const PackedFile& a, const PackedFile& b) { return a.name < b.name; });
     done_.files = index_.files.size();
     ids_.resize(index_.files.size());
@@ -305,7 +296,7 @@ class Packer {
     pack_.number = next_;
     const std::string path = PathOfPack(to_, pack_.number);
     const os::Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    if (fd.get() < 0) return PackTrouble(path, errno);
+    if (fd.get() < 0) return FileError(path, errno);
     for (size_t number = 0; number < index_.files.size(); ++number) {
       PackedFile& file = index_.files[number];
       const std::vector<store::ObjectId>& ids = ids_[number];
@@ -331,9 +322,9 @@ class Packer {
       }));
     }
     if (!block_.empty()) HARROW_RETURN_IF_ERROR(Flush(path, fd.get()));
-    if (pack_.ids.empty()) return unlink(path.c_str()) == 0 ? Status() : PackTrouble(path, errno);
+    if (pack_.ids.empty()) return unlink(path.c_str()) == 0 ? Status() : FileError(path, errno);
     index_.packs.push_back(std::move(pack_));
-    return fsync(fd.get()) == 0 ? Status() : PackTrouble(path, errno);
+    return fsync(fd.get()) == 0 ? Status() : FileError(path, errno);
   }
 
   Status Flush(const std::string& path, int fd) {
@@ -393,16 +384,10 @@ class PackReader {
     const std::string path = PathOfPack(directory_, of.number);
     if (pack >= open_.size()) open_.resize(pack + 1);
     if (!open_[pack].ok()) open_[pack] = os::Fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-    if (!open_[pack].ok()) return errno == ENOENT ? NotAsWritten(path) : PackTrouble(path, errno);
+    if (!open_[pack].ok()) return errno == ENOENT ? NotAsWritten(path) : FileError(path, errno);
     const uint64_t begin = number == 0 ? 0 : of.ends[number - 1];
     std::string packed(static_cast<size_t>(of.ends[number] - begin), '\0');
-    for (size_t have = 0; have < packed.size();) {
-      const ssize_t n = pread(open_[pack].get(), packed.data() + have, packed.size() - have, static_cast<off_t>(begin + have));
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return PackTrouble(path, errno);
-      if (n == 0) return NotAsWritten(path);
-      have += static_cast<size_t>(n);
-    }
+    HARROW_RETURN_IF_ERROR(ReadAt(path, open_[pack].get(), begin, packed.data(), packed.size()));
     const size_t pages = std::min<size_t>(kPagesOfPackBlock, of.ids.size() - static_cast<size_t>(number) * kPagesOfPackBlock);
     Result<std::string> bytes = Decompress(packed, pages * kPage);
     if (!bytes.ok()) return NotAsWritten(path);
@@ -429,7 +414,7 @@ Status PutTogether(const PackedFile& file, const std::string& to, const std::fun
   std::error_code error;
   fs::create_directories(fs::path(path).parent_path(), error);
   const os::Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, file.mode & 0700));
-  if (fd.get() < 0) return PackTrouble(path, errno);
+  if (fd.get() < 0) return FileError(path, errno);
   store::Hasher hasher;
   std::string run;  // to be written at run_begin
   uint64_t run_begin = 0;
@@ -452,7 +437,7 @@ Status PutTogether(const PackedFile& file, const std::string& to, const std::fun
     run += page->substr(0, used);
   }
   HARROW_RETURN_IF_ERROR(flush());
-  if (ftruncate(fd.get(), static_cast<off_t>(file.size)) != 0) return PackTrouble(path, errno);
+  if (ftruncate(fd.get(), static_cast<off_t>(file.size)) != 0) return FileError(path, errno);
   return hasher.Id(store::Kind::kFile) == file.digest ? Status() : NotAsWritten(path);
 }
 

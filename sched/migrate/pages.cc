@@ -36,10 +36,6 @@ std::string_view PageAt(std::string_view image, size_t page) {
   return image.substr(page * kPage, kPage);
 }
 
-size_t PagesOf(uint64_t size) {
-  return static_cast<size_t>((size + kPage - 1) / kPage);
-}
-
 /// By what they begin and go on with, so that equal pages are drawn in every image, wherever they lie.
 bool IsDrawn(std::string_view page, uint64_t one_of) {
   uint64_t words[2] = {};

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "formats/streams.h"
 
 namespace harrow::server {
 namespace {
@@ -52,8 +53,9 @@ Status Connections::Check(const pb::SubmitRequest& request) {
     if (task.from_size() + task.to_size() == 0) continue;
     if (BytesOf(task.records()) > kMostRecord) return Refused(StrCat("records of a stream have at most ", kMostRecord, " bytes"));
     const pb::Profile& profile = request.profile(static_cast<int>(task.profile()));
-    if (profile.ranks() > 0 || profile.nodes() > 1)
-      return Refused("streams are of tasks of one process, and this one has ranks or nodes; let a task beside it read and write");
+    const bool by_criu = profile.checkpoint().by() == static_cast<uint32_t>(graph::Checkpointing::By::kCriu);
+    if (const std::string_view why = formats::WhyNoStreams(profile.ranks() > 0 || profile.nodes() > 1, by_criu); !why.empty())
+      return Refused(std::string(why));
     if (task.from_size() > 0 && !profile.stdin_path().empty())
       return Refused("from and stdin exclude each other, as a task has one standard input; leave one of them out");
     if (task.to_size() > 0 && !profile.stdout_path().empty())

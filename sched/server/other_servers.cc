@@ -515,11 +515,6 @@ void OtherServers::AddQueues(supervisor::Report* report) const {
                               .capacity = double(queue.workers),
                               .mean = known ? FromSeconds(times->second.second / double(times->second.first)) : Duration(0)});
   }
-  for (const Leaving& each : Leavers()) {
-    for (supervisor::QueueState& queue : report->queues) {
-      if (queue.shape == each.shape && queue.leavers.size() < supervisor::kMostLeavers) queue.leavers.push_back(each.leaver);
-    }
-  }
   report->waiting = driver_.scheduler().counts().waiting;
   report->draining = driver_.interrupted() || driver_.draining();
   if (const auto end = driver_.end_time()) report->ends_in = std::max(*end - hooks_.now().wall, Duration(0));
@@ -552,8 +547,7 @@ void OtherServers::SendRunning(const supervisor::MoveRequest& request) {
     if (each.leaver.left < request.least_left || !driver_.MakeMovable(hooks_.now(), each.task).ok()) return;
     os::LogInfo(StrCat("task ", Printable(graph_.TaskName(each.task), 60), " is to go on in allocation ", request.to.value, ", which is faster and idle: it would have taken ",
                        FormatDuration(each.leaver.left), " here"));
-    moving_[each.task] = request.to.value;
-    advised_[each.task] = request;
+    moving_[each.task] = {request.to.value, request};
     return GoOnMoving();
   }
 }
@@ -578,12 +572,18 @@ supervisor::Report OtherServers::ReportNow() {
                                .obeys = obedience_.epoch(),
                                .handled = obedience_.handled()};
   AddQueues(&report);
+  for (const Leaving& each : Leavers()) {
+    for (supervisor::QueueState& queue : report.queues) {
+      if (queue.shape == each.shape && queue.leavers.size() < supervisor::kMostLeavers) queue.leavers.push_back(each.leaver);
+    }
+  }
   report.paces = PacesNow();
   // Each is told at least once, though it may be over already.
   for (const auto& [number, what] : following_)
     report.offers.push_back({what.move, PartId(what.to), what.shape, what.count, what.waiting, what.running});
-  std::erase_if(advised_, [this](const auto& each) { return !moving_.contains(each.first); });
-  for (const auto& [task, request] : advised_) report.offers.push_back({request.id, request.to, request.shape, 1, false, true});
+  for (const auto& [task, moving] : moving_) {
+    if (moving.advice) report.offers.push_back({moving.advice->id, moving.advice->to, moving.advice->shape, 1, false, true});
+  }
   std::erase_if(following_, [this](const auto& each) { return !moves_.out().contains(each.first); });
   std::erase_if(taken_, [&](const auto& each) { return each.first + kRemembered < now; });
   for (const auto& [when, id] : taken_) report.taken.push_back(id);
@@ -654,7 +654,7 @@ Status OtherServers::MoveTo(TaskId task, uint32_t part) {
     return Status(Code::kInvalid, StrCat("allocation ", part, " of the run is not there, or is over; harrow status shows those that are"));
   }
   HARROW_RETURN_IF_ERROR(driver_.MakeMovable(hooks_.now(), task));
-  moving_[task] = part;
+  moving_[task] = {part, std::nullopt};
   GoOnMoving();
   return {};
 }
@@ -662,33 +662,30 @@ Status OtherServers::MoveTo(TaskId task, uint32_t part) {
 /// Those of which nothing is at a node any more go; what does not leave its node stays.
 void OtherServers::GoOnMoving() {
   if (moving_.empty()) return;
-  std::map<uint32_t, std::vector<TaskId>> ready;
+  std::map<uint32_t, std::vector<TaskId>> by_hand;
+  std::vector<std::pair<TaskId, supervisor::MoveRequest>> advised;
   for (auto at = moving_.begin(); at != moving_.end();) {
-    const auto [task, part] = *at;
+    const auto& [task, moving] = *at;
     const core::TaskState state = driver_.scheduler().state(task);
     const bool leaves = core::IsInFlight(state) && driver_.scheduler().IsMoving(task);
     if (leaves) {
       ++at;
       continue;
     }
-    if (!core::IsInFlight(state) && !core::IsSettled(state) && state != core::TaskState::kElsewhere && connected_.contains(part))
-      ready[part].push_back(task);
+    if (!core::IsInFlight(state) && !core::IsSettled(state) && state != core::TaskState::kElsewhere && connected_.contains(moving.part)) {
+      if (moving.advice) {
+        advised.emplace_back(task, *moving.advice);
+      } else {
+        by_hand[moving.part].push_back(task);
+      }
+    }
     at = moving_.erase(at);
   }
-  for (auto& [part, tasks] : ready) {
+  for (const auto& [task, request] : advised) Give(request, {task});
+  for (auto& [part, tasks] : by_hand) {
     std::sort(tasks.begin(), tasks.end());
-    std::vector<TaskId> by_hand;
-    for (const TaskId task : tasks) {
-      const auto advised = advised_.find(task);
-      if (advised == advised_.end()) {
-        by_hand.push_back(task);
-        continue;
-      }
-      Give(advised->second, {task});
-      advised_.erase(advised);
-    }
     std::vector<Tried> tried;
-    std::vector<TaskId> taken = by_hand.empty() ? by_hand : driver_.TakeOut(hooks_.now(), by_hand, &tried);
+    std::vector<TaskId> taken = driver_.TakeOut(hooks_.now(), tasks, &tried);
     if (!taken.empty()) moves_.Give(part, std::move(taken), std::move(tried));
   }
 }

@@ -112,6 +112,11 @@ class OtherServers {
     uint64_t count = 0;
     bool waiting = false, running = false;
   };
+  /// A task that goes to that part as soon as nothing of it is at a node: by somebody's word, or as the supervisor asked.
+  struct Moving {
+    uint32_t part = 0;
+    std::optional<supervisor::MoveRequest> advice;
+  };
   /// A task that runs, and what the supervisor is told of it.
   struct Leaving {
     TaskId task;
@@ -155,8 +160,7 @@ class OtherServers {
   bool tells_of_tasks_ = false;  // this server takes what is submitted
   std::map<uint32_t, Duration> delays_;  // one way
   std::map<uint32_t, uint64_t> epochs_;  // of other servers
-  std::map<TaskId, uint32_t> moving_;  // to that part
-  std::map<TaskId, supervisor::MoveRequest> advised_;  // of these, what the supervisor asked for, until they are given
+  std::map<TaskId, Moving> moving_;
   std::map<uint64_t, Following> following_;  // by the number of the offer
   std::vector<std::pair<Time, supervisor::MoveId>> taken_;
   std::map<OfferId, supervisor::MoveId> coming_;  // offers that are not taken yet

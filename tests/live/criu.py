@@ -334,10 +334,10 @@ def test_a_program_is_as_it_would_be_alone(directory, program):
     same([line for line in subprocess.run(["pgrep", "-fx", "sleep 1000"], capture_output=True, text=True, check=False).stdout.split()], [])
 
 
-def asked_once(directory, program, command, says_what, more="", env=None):
+def asked_once(directory, program, command, says_what):
     """A task of this command, which looks for `finish`, is asked once: the run says this, and it goes on. Its run."""
-    write(f"{directory}/flow.toml", task("x", command, more))
-    harrow = Harrow(program, directory, {"FAKE_CRIU": "", **(env or {})})
+    write(f"{directory}/flow.toml", task("x", command))
+    harrow = Harrow(program, directory, {"FAKE_CRIU": ""})
     run = harrow.start("run", "flow.toml", "--run-dir", "r", "--slots", "1", "--local-nodes", "2", "--criu", FAKE)
     wait_for(lambda: os.path.exists(f"{directory}/began"))
     move_once(harrow, "x", nodes_of(harrow))
@@ -464,6 +464,9 @@ def test_keys(directory, program):
         write(f"{directory}/flow.toml", task("a", ["true"], more))
         said = harrow("check", "flow.toml")
         check(said.code == 2 and text in said.err, more, said.err)
+    write(f"{directory}/lines.txt", "#HARROW checkpoint=criu from=s\ncat\n")
+    said = harrow("check", "lines.txt")
+    check(said.code == 2 and "CRIU dumps no task that is joined to others by streams" in said.err, said.err)
 
 
 def test_no_sandbox(directory, program):

@@ -11,10 +11,12 @@ namespace harrow::agent {
 /// How a command is started; numbers as graph::CommandForm and pb::Task.form.
 enum class CommandForm : uint8_t { kWords = 0, kArgv = 1, kShell = 2, kNone = 3, kAssigned = 4 };
 
-/// How tasks write checkpoints, as graph::Checkpointing tells it; numbers as there.
 /// What asks the process that holds a task for CRIU: a signal that nobody sends for anything else.
 inline constexpr int kAskHolder = 40;
+/// Of pb::Checkpointing.by, as graph::Checkpointing::By: CRIU dumps it.
+inline constexpr uint32_t kByCriu = 2;
 
+/// How tasks write checkpoints, as graph::Checkpointing tells it; numbers as there.
 struct CheckpointSpec {
   enum class Ask : uint8_t { kSignal = 0, kFile = 1, kNone = 2 };
   bool on = false;

@@ -332,16 +332,22 @@ bool Supervisor::Pays(const Part& from, const Part& to, const Shape& shape, cons
 }
 
 void Supervisor::GiveRunning(Time now, const Shape& shape, const std::vector<PartId>& present, std::vector<Action>* actions) {
-  std::map<PartId, size_t> gone;  // of those who have leavers, how many of these were asked for in this round
+  struct Giver {
+    const Part* part;
+    std::span<const Leaver> leavers;  // that were not asked for in this round
+  };
+  std::vector<Giver> givers;
   for (const PartId id : present) {
-    const QueueState* const giver = QueueOf(parts_.at(id).report, shape);
+    const Part& part = parts_.at(id);
+    const QueueState* const queue = QueueOf(part.report, shape);
+    if (queue == nullptr || queue->leavers.empty()) continue;
     // Those that were asked for before are not told as such before the next report.
-    if (giver == nullptr || giver->leavers.empty() ||
-        std::any_of(parts_.at(id).giving.begin(), parts_.at(id).giving.end(), [&](const MoveId& open) { return moves_.at(open).running && !moves_.at(open).offered; }))
-      continue;
-    gone[id] = 0;
+    const bool asked = std::any_of(part.giving.begin(), part.giving.end(), [&](const MoveId& open) {
+      return moves_.at(open).running && !moves_.at(open).offered;
+    });
+    if (!asked) givers.push_back({&part, queue->leavers});
   }
-  if (gone.empty()) return;
+  if (givers.empty()) return;
   for (const PartId id : present) {
     const Part& to = parts_.at(id);
     const QueueState* const taker = QueueOf(to.report, shape);
@@ -350,19 +356,17 @@ void Supervisor::GiveRunning(Time now, const Shape& shape, const std::vector<Par
       return each.second.running && each.second.to == id && each.second.shape == shape;
     });
     int64_t idle = static_cast<int64_t>(taker->workers) - static_cast<int64_t>(taker->in_flight) - come - std::max<int64_t>(0, Expected(id, shape));
-    while (idle > 0) {
-      PartId from;
-      for (const auto& [other, taken] : gone) {
-        const QueueState* const giver = QueueOf(parts_.at(other).report, shape);
-        if (other == id || giver->leavers.size() <= taken) continue;
-        const Leaver& leaver = giver->leavers[taken];
-        if (!Pays(parts_.at(other), to, shape, leaver)) continue;
-        if (!from || leaver.left > QueueOf(parts_.at(from).report, shape)->leavers[gone[from]].left) from = other;
+    for (; idle > 0; --idle) {
+      Giver* most = nullptr;
+      for (Giver& giver : givers) {
+        if (giver.part == &to || giver.leavers.empty() || !Pays(*giver.part, to, shape, giver.leavers.front())) continue;
+        if (most == nullptr || giver.leavers.front().left > most->leavers.front().left) most = &giver;
       }
-      if (!from) break;
-      const Leaver& leaver = QueueOf(parts_.at(from).report, shape)->leavers[gone[from]++];
-      Ask(now, {.from = from, .to = id, .shape = shape, .count = 1, .running = true, .least_left = leaver.left / 2}, actions);
-      --idle;
+      if (most == nullptr) break;
+      Ask(now,
+          {.from = most->part->report.part, .to = id, .shape = shape, .count = 1, .running = true, .least_left = most->leavers.front().left / 2},
+          actions);
+      most->leavers = most->leavers.subspan(1);
     }
   }
 }

@@ -314,9 +314,10 @@ def test_where_it_does_not_work_tasks_run_without(directory, program):
 
 def test_a_program_is_as_it_would_be_alone(directory, program):
     """Exit statuses, signals, what it says, a program that is not there, what it leaves behind."""
+    left = f"1000.{os.getpid()}"  # other tests have sleepers as well
     flow = (task("three", ["sh", "-c", "echo out; echo err >&2; exit 3"]) + task("killed", ["sh", "-c", "kill -SEGV $$"])
             + task("absent", ["./not-there"]) + task("identity", "id -u; id -g; pwd; cat; ulimit -c")
-            + task("leaves", "sleep 1000 & echo done") + task("late", "(sleep 0.2; echo late) & echo early")
+            + task("leaves", f"sleep {left} & echo done") + task("late", "(sleep 0.2; echo late) & echo early")
             + task("limit", ["sleep", "1000"], 'time = "500ms"'))
     write(f"{directory}/flow.toml", flow)
     harrow = Harrow(program, directory, {"FAKE_CRIU": ""})
@@ -331,7 +332,7 @@ def test_a_program_is_as_it_would_be_alone(directory, program):
     same(harrow("logs", "--run-dir", "r", "identity", code=0).out.split()[:3], [str(os.getuid()), str(os.getgid()), directory])
     same(harrow("logs", "--run-dir", "r", "late", code=0).out, "early\nlate\n")
     check("./not-there: command not found" in harrow("logs", "--run-dir", "r", "--stderr", "absent").out + harrow("logs", "--run-dir", "r", "--stderr", "absent").err)
-    same([line for line in subprocess.run(["pgrep", "-fx", "sleep 1000"], capture_output=True, text=True, check=False).stdout.split()], [])
+    same([line for line in subprocess.run(["pgrep", "-fx", f"sleep {left}"], capture_output=True, text=True, check=False).stdout.split()], [])
 
 
 def asked_once(directory, program, command, says_what):

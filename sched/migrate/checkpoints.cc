@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -270,13 +271,16 @@ std::vector<Checkpoints::Good> Checkpoints::GoodOnes() const {
   std::sort(numbers.rbegin(), numbers.rend());
   std::vector<Good> good;
   for (const uint64_t number : numbers) {
-    if (Result<Good> read = ReadSums(number); read.ok()) good.push_back(*std::move(read));
+    if (Result<Good> read = ReadSums(PathOf(number)); read.ok()) {
+      read->number = number;
+      good.push_back(*std::move(read));
+    }
   }
   return good;
 }
 
-Result<Checkpoints::Good> Checkpoints::ReadSums(uint64_t number) const {
-  const std::string path = SumsOf(number);
+Result<Checkpoints::Good> Checkpoints::ReadSums(const std::string& place) {
+  const std::string path = place + kSums;
   const os::Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (fd.get() < 0) return FileError(path, errno);
   std::string text;
@@ -287,7 +291,7 @@ Result<Checkpoints::Good> Checkpoints::ReadSums(uint64_t number) const {
   const Status damaged(Code::kDamaged, StrCat(path, " does not read as it was written"));
   const size_t last = text.size() < 2 ? std::string::npos : text.rfind('\n', text.size() - 2);
   if (last == std::string::npos || text.back() != '\n' || !text.starts_with(kHead)) return damaged;
-  Good good{.number = number};
+  Good good;
   std::string_view end = std::string_view(text).substr(last + 1);
   end.remove_suffix(1);
   std::string_view body = std::string_view(text).substr(0, last + 1);
@@ -305,7 +309,7 @@ Result<Checkpoints::Good> Checkpoints::ReadSums(uint64_t number) const {
     File file;
     if (TakeWord(&line) != "file" || !TakeSum(&line, &file.sum) || !TakeNumber(&line, &file.bytes)) return damaged;
     file.name = Unescaped(line);
-    file.time_ns = TimeOfFile(StrCat(PathOf(number), "/", file.name));
+    file.time_ns = TimeOfFile(StrCat(place, "/", file.name));
     good.files.push_back(std::move(file));
   }
   return good.files.size() == files ? Result<Good>(std::move(good)) : damaged;
@@ -467,10 +471,21 @@ Result<Checkpoints::Kept> Checkpoints::PackFiles() {
   for (const File& file : FilesBelow(files_directory())) time_ns = std::max(time_ns, file.time_ns);
   if (time_ns == 0) return Status(Code::kNotFound, "left no image");
   const std::vector<Good> good = GoodOnes();
-  const Result<Packed> packed = Pack(files_directory(), Staging(), good.empty() ? "" : PathOf(good.front().number), stop_);
+  std::optional<AlikeImages::Turn> turn;
+  const auto earlier = [&](const Sample& sample) {
+    std::vector<std::string> directories;
+    if (!good.empty()) directories.push_back(PathOf(good.front().number));
+    if (rules_.alike != nullptr) {
+      turn.emplace(rules_.alike->Take(sample, stop_));
+      directories.insert(directories.end(), turn->earlier().begin(), turn->earlier().end());
+    }
+    return directories;
+  };
+  const Result<Packed> packed = Pack(files_directory(), Staging(), earlier, stop_);
   if (!packed.ok()) return packed.status();
-  Result<Kept> kept = Seal(FilesBelow(Staging()), time_ns);
+  Result<Kept> kept = Seal(FilesBelow(Staging()), time_ns, turn ? turn->earlier() : std::vector<std::string>());
   if (!kept.ok()) return kept;
+  if (turn) turn->Done(kept->place);
   kept->files = packed->files;
   kept->bytes = packed->bytes;
   kept->written = packed->written;
@@ -491,12 +506,12 @@ Result<Checkpoints::Kept> Checkpoints::KeepSet(int64_t alive_ns) {
   return kept;
 }
 
-bool Checkpoints::IsLinkOf(const Good& good, const std::string& path, File* file) const {
+bool Checkpoints::IsLinkOf(const Good& good, const std::string& directory, const std::string& path, File* file) const {
+  struct stat one {}, other {};
+  if (stat(path.c_str(), &one) != 0 || one.st_nlink < 2) return false;
   for (const File& known : good.files) {
-    if (known.name != file->name) continue;
-    struct stat one {}, other {};
-    if (stat(path.c_str(), &one) != 0 || stat(StrCat(PathOf(good.number), "/", known.name).c_str(), &other) != 0) return false;
-    if (one.st_dev != other.st_dev || one.st_ino != other.st_ino || one.st_size != known.bytes) return false;
+    if (stat(StrCat(directory, "/", known.name).c_str(), &other) != 0) continue;
+    if (one.st_dev != other.st_dev || one.st_ino != other.st_ino || one.st_size != known.bytes) continue;
     file->bytes = known.bytes;
     file->sum = known.sum;
     return true;
@@ -518,12 +533,17 @@ Status Checkpoints::Sum(const std::string& path, File* file) const {
   return {};
 }
 
-Result<Checkpoints::Kept> Checkpoints::Seal(std::vector<File> files, int64_t time_ns) {
+Result<Checkpoints::Kept> Checkpoints::Seal(std::vector<File> files, int64_t time_ns, const std::vector<std::string>& others) {
   Kept kept{.files = files.size()};
-  const std::vector<Good> before = GoodOnes();
+  std::vector<std::pair<std::string, Good>> known;
+  if (std::vector<Good> before = GoodOnes(); !before.empty()) known.emplace_back(PathOf(before.front().number), std::move(before.front()));
+  for (const std::string& other : others) {
+    if (Result<Good> read = ReadSums(other); read.ok()) known.emplace_back(other, *std::move(read));
+  }
   for (File& file : files) {
     const std::string path = StrCat(Staging(), "/", file.name);
-    if (before.empty() || !IsLinkOf(before.front(), path, &file)) HARROW_RETURN_IF_ERROR(Sum(path, &file));
+    const bool is_link = std::any_of(known.begin(), known.end(), [&](const auto& each) { return IsLinkOf(each.second, each.first, path, &file); });
+    if (!is_link) HARROW_RETURN_IF_ERROR(Sum(path, &file));
     kept.bytes += file.bytes;
   }
   Good good{.number = 1, .time_ns = time_ns, .files = std::move(files)};
@@ -533,7 +553,7 @@ Result<Checkpoints::Kept> Checkpoints::Seal(std::vector<File> files, int64_t tim
     const std::string name = at->path().filename();
     if (const auto number = NumberOf(name.substr(0, name.find('.')), "")) good.number = std::max(good.number, *number + 1);
   }
-  const std::string place = PathOf(good.number);
+  const std::string place = kept.place = PathOf(good.number);
   if (!rules_.by_itself) {
     if (rename(Staging().c_str(), place.c_str()) != 0) return FileError(place, errno);
   } else {

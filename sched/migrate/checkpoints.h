@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "migrate/alike.h"
 #include "store/object.h"
 
 namespace harrow::migrate {
@@ -19,6 +20,7 @@ class Checkpoints {
     bool by_itself = false;            // the program writes when it likes, and may be writing when it ends
     std::string unpacked{};            // a directory of this node's disk, where files lie as they are, and are kept packed (packed.h);
                                        // an attempt writes them at files_directory(), and reads those it goes on from at Begun::restart
+    AlikeImages* alike = nullptr;      // of packed files: what other tasks' images have is not kept again. Outlives this
   };
   /// `stop`: whether nobody waits for what takes long any more.
   Checkpoints(std::string directory, Rules rules, std::function<bool()> stop = {});
@@ -43,6 +45,7 @@ class Checkpoints {
     uint64_t files = 0;
     int64_t bytes = 0;
     int64_t written = 0;  // of these, compressed; only of packed ones
+    std::string place{};  // its directory, if it is new
     bool news = true;  // else nothing was written since the one that counts, which is told
   };
   /// The attempt has ended: what it left is a good checkpoint from now on. kNotFound, without a place: it left none.
@@ -88,7 +91,7 @@ class Checkpoints {
   std::string FailuresOf(uint64_t number) const;
   /// Of all that have sums, the newest first.
   std::vector<Good> GoodOnes() const;
-  Result<Good> ReadSums(uint64_t number) const;
+  static Result<Good> ReadSums(const std::string& place);
   Status WriteSums(const Good& good) const;
   std::vector<File> FilesBelow(const std::string& directory) const;
   /// Those that are whole by their names, the newest first.
@@ -96,10 +99,11 @@ class Checkpoints {
   std::string RestartOf(const Good& good) const;
   /// `alive_ns`: by the file system's time the attempt lived until then; 0: nobody knows.
   Result<Kept> KeepSet(int64_t alive_ns);
-  Result<Kept> Seal(std::vector<File> files, int64_t time_ns);
+  /// `others`: checkpoints of others that files may be links to.
+  Result<Kept> Seal(std::vector<File> files, int64_t time_ns, const std::vector<std::string>& others = {});
   Result<Kept> PackFiles();
-  /// The file of that name of a checkpoint has this path, too, so that its sum is known.
-  bool IsLinkOf(const Good& good, const std::string& path, File* file) const;
+  /// A file of a checkpoint in `directory` has this path, too, so that its sum is known.
+  bool IsLinkOf(const Good& good, const std::string& directory, const std::string& path, File* file) const;
   Status Sum(const std::string& path, File* file) const;
   Status Drop(uint64_t number) const;
   /// Puts it where an attempt goes on from, and compares it with what was written.

@@ -1,6 +1,6 @@
 // A directory of packed files (packed_format.md) has an index and packs. A pack holds contents of pages, 256 a block, each block compressed
-// by itself. The packs of an earlier directory go on being used by hard links, so that each directory is whole by itself and an old one
-// can be removed whenever it is old. Of many such, one after the other, each would have a few contents left that are used; so a pack
+// by itself. The packs of earlier directories, of this task or of one that is alike, go on being used by hard links, so that each directory
+// is whole by itself and an old one can be removed whenever it is old. Of many such, one after the other, each would have a few contents left that are used; so a pack
 // of which less than half is still wanted is left behind, and what is wanted of it written again: all packs together hold at
 // most twice what is used.
 //
@@ -233,13 +233,15 @@ Status EachPage(const std::string& path, uint64_t size, const std::function<bool
 
 class Packer {
  public:
-  Packer(const std::string& from, const std::string& to, const std::string& earlier, const std::function<bool()>& stop)
+  Packer(const std::string& from, const std::string& to, const FindEarlier& earlier, const std::function<bool()>& stop)
       : from_(from), to_(to), earlier_(earlier), stop_(stop) {}
 
   Result<Packed> Run() {
     HARROW_RETURN_IF_ERROR(Find());
     for (size_t i = 0; i < index_.files.size(); ++i) HARROW_RETURN_IF_ERROR(Look(i));
-    TakeEarlier();
+    if (earlier_) {
+      for (const std::string& directory : earlier_(SampleOfAll())) TakeEarlier(directory);
+    }
     HARROW_RETURN_IF_ERROR(Write());
     HARROW_RETURN_IF_ERROR(WriteIndex(to_, index_));
     return done_;
@@ -275,18 +277,34 @@ class Packer {
     return {};
   }
 
-  /// Packs of the earlier directory of which at least half is wanted.
-  void TakeEarlier() {
-    if (earlier_.empty()) return;
-    Result<PackIndex> before = ReadIndex(earlier_);
+  Sample SampleOfAll() {
+    Sample sample;
+    for (const auto& ids : ids_) {
+      for (const store::ObjectId& id : ids) {
+        if (id != store::ObjectId()) wanted_.insert(id);
+      }
+    }
+    for (const store::ObjectId& id : wanted_) {
+      if (id.low % kSampled == 0) sample.push_back(id.high);
+    }
+    std::sort(sample.begin(), sample.end());
+    return sample;
+  }
+
+  /// Its packs of which at least half is wanted, and not there yet.
+  void TakeEarlier(const std::string& directory) {
+    Result<PackIndex> before = ReadIndex(directory);
     if (!before.ok()) return;
-    std::unordered_set<store::ObjectId> wanted;
-    for (const auto& ids : ids_) wanted.insert(ids.begin(), ids.end());
+    const bool first = index_.packs.empty();
     for (PackOfPages& pack : before->packs) {
-      next_ = std::max(next_, pack.number + 1);
-      const auto used = std::count_if(pack.ids.begin(), pack.ids.end(), [&](const store::ObjectId& id) { return wanted.contains(id); });
+      if (first) next_ = std::max(next_, pack.number + 1);
+      const auto used = std::count_if(pack.ids.begin(), pack.ids.end(),
+                                      [&](const store::ObjectId& id) { return wanted_.contains(id) && !places_.contains(id); });
       if (used == 0 || 2 * static_cast<size_t>(used) < pack.ids.size()) continue;
-      if (link(PathOfPack(earlier_, pack.number).c_str(), PathOfPack(to_, pack.number).c_str()) != 0) continue;
+      const uint64_t number = first ? pack.number : next_;
+      if (link(PathOfPack(directory, pack.number).c_str(), PathOfPack(to_, number).c_str()) != 0) continue;
+      pack.number = number;
+      next_ = std::max(next_, number + 1);
       for (const store::ObjectId& id : pack.ids) places_.try_emplace(id, ++contents_);
       index_.packs.push_back(std::move(pack));
     }
@@ -338,11 +356,12 @@ class Packer {
 
   const std::string& from_;
   const std::string& to_;
-  const std::string& earlier_;
+  const FindEarlier& earlier_;
   const std::function<bool()>& stop_;
   Packed done_;
   PackIndex index_;
   std::vector<std::vector<store::ObjectId>> ids_;  // of each file's pages; none: zeros
+  std::unordered_set<store::ObjectId> wanted_;
   std::unordered_map<store::ObjectId, uint32_t> places_;
   uint32_t contents_ = 0;
   uint64_t next_ = 1;
@@ -443,7 +462,7 @@ Status PutTogether(const PackedFile& file, const std::string& to, const std::fun
 
 }  // namespace
 
-Result<Packed> Pack(const std::string& from, const std::string& to, const std::string& earlier, const std::function<bool()>& stop) {
+Result<Packed> Pack(const std::string& from, const std::string& to, const FindEarlier& earlier, const std::function<bool()>& stop) {
   return Packer(from, to, earlier, stop).Run();
 }
 

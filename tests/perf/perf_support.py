@@ -62,9 +62,9 @@ def used(run_dir, wardens):
 
 
 @contextlib.contextmanager
-def slow_files(work, milliseconds):
-    """A new directory on a file system of our own where each open takes so long (slow_files.c); None: there can be none here, which is
-    said."""
+def slow_files(work, milliseconds, rate=None):
+    """A new directory on a file system of our own where each open takes so long, and all bytes go over one link of that rate a second
+    (slow_files.c); None: there can be none here, which is said."""
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "slow_files.c")
     program, root, place = (os.path.join(work, name) for name in ("slow_files", "slow", "slow-mounted"))
     flags = subprocess.run(["pkg-config", "--cflags", "--libs", "fuse3"], capture_output=True, text=True, check=False) if shutil.which("pkg-config") else None
@@ -77,10 +77,10 @@ def slow_files(work, milliseconds):
         print(f"  left out: {why}", flush=True)
         yield None
         return
-    subprocess.run(["cc", "-O2", source, "-o", program, *flags.stdout.split()], check=True)
+    subprocess.run(["cc", "-O2", "-pthread", source, "-o", program, *flags.stdout.split()], check=True)
     os.mkdir(root)
     os.mkdir(place)
-    process = subprocess.Popen([program, root, place, str(milliseconds)])
+    process = subprocess.Popen([program, root, place, str(milliseconds), *([] if rate is None else [str(rate)])])
     try:
         deadline = time.monotonic() + 30
         while not os.path.ismount(place):
@@ -89,7 +89,11 @@ def slow_files(work, milliseconds):
             time.sleep(0.01)
         yield place
     finally:
-        subprocess.run(["fusermount3", "-u", place], check=False)
+        # A loop device lets go of its file some time after it is told to.
+        for _ in range(300):
+            if subprocess.run(["fusermount3", "-u", place], stderr=subprocess.DEVNULL, check=False).returncode == 0:
+                break
+            time.sleep(0.1)
         process.wait(30)
 
 

@@ -1,5 +1,6 @@
-// A directory seen through a file system where each open takes its time, as on a busy shared one (FUSE).
-// usage: slow_files DIRECTORY MOUNT_POINT MILLISECONDS
+// A directory seen through a file system where each open takes its time, as on a busy shared one (FUSE), and, where a rate is given, all that is
+// read and written goes over one link of so many bytes a second.
+// usage: slow_files DIRECTORY MOUNT_POINT MILLISECONDS [BYTES_A_SECOND]
 // Ends when it is unmounted (fusermount3 -u MOUNT_POINT).
 #define _GNU_SOURCE
 #define FUSE_USE_VERSION 31
@@ -8,6 +9,7 @@
 #include <fcntl.h>
 #include <fuse.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +19,9 @@
 
 static const char* root;
 static struct timespec pause_of_open;
+static double rate;  // bytes a second; 0: there is no link
+static double link_free;  // seconds of CLOCK_MONOTONIC
+static pthread_mutex_t link_lock = PTHREAD_MUTEX_INITIALIZER;
 
 #define IN_ROOT(name, path) \
   char name[PATH_MAX];      \
@@ -24,6 +29,21 @@ static struct timespec pause_of_open;
 
 static int told(long result) {
   return result < 0 ? -errno : (int)result;
+}
+
+static long over_the_link(long size) {
+  if (size <= 0 || rate <= 0) return size;
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const double at = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+  pthread_mutex_lock(&link_lock);
+  link_free = (link_free > at ? link_free : at) + (double)size / rate;
+  const double until = link_free;
+  pthread_mutex_unlock(&link_lock);
+  if (until < at + 0.002) return size;  // the clock wakes nobody sooner
+  const struct timespec then = {.tv_sec = (time_t)until, .tv_nsec = (long)((until - (double)(time_t)until) * 1e9)};
+  clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &then, NULL);
+  return size;
 }
 
 static int look(const char* path, struct stat* st, struct fuse_file_info* file) {
@@ -100,12 +120,12 @@ static int create_file(const char* path, mode_t mode, struct fuse_file_info* fil
 }
 static int read_some(const char* path, char* to, size_t size, off_t at, struct fuse_file_info* file) {
   (void)path;
-  return told(pread((int)file->fh, to, size, at));
+  return told(over_the_link(pread((int)file->fh, to, size, at)));
 }
 static int write_some(const char* path, const char* from, size_t size, off_t at,
                       struct fuse_file_info* file) {
   (void)path;
-  return told(pwrite((int)file->fh, from, size, at));
+  return told(over_the_link(pwrite((int)file->fh, from, size, at)));
 }
 static int space(const char* path, struct statvfs* st) {
   IN_ROOT(at, path);
@@ -154,10 +174,11 @@ static const struct fuse_operations operations = {
 };
 
 int main(int count, char** words) {
-  if (count != 4) return fprintf(stderr, "usage: slow_files DIRECTORY MOUNT_POINT MILLISECONDS\n"), 2;
+  if (count != 4 && count != 5) return fprintf(stderr, "usage: slow_files DIRECTORY MOUNT_POINT MILLISECONDS [BYTES_A_SECOND]\n"), 2;
   root = words[1];
   const long milliseconds = atol(words[3]);
   pause_of_open = (struct timespec){.tv_sec = milliseconds / 1000, .tv_nsec = milliseconds % 1000 * 1000000};
+  if (count == 5) rate = atof(words[4]);
   umask(0);
   char* of_fuse[] = {words[0], "-f", "-o", "max_threads=64,max_idle_threads=64", words[2], NULL};
   return fuse_main(5, of_fuse, &operations, NULL);

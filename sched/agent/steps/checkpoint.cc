@@ -85,7 +85,8 @@ Status Checkpoint::PrepareForCriu(Launch* launch, TaskResult* result) {
   const CheckpointSpec& spec = task.profile->spec().checkpoint;
   const std::string directory = run_dir::CheckpointsPath(task.profile->base().common().run_dir, task.checkpoints);
   auto checkpoints = std::make_unique<migrate::Checkpoints>(
-      directory, migrate::Checkpoints::Rules{.files = {}, .unpacked = StrCat(place_.empty() ? directory : place_, "/images.", slot_)}, to_end_);
+      directory, migrate::Checkpoints::Rules{.files = {}, .unpacked = StrCat(place_.empty() ? directory : place_, "/images.", slot_),
+                                              .alike = criu_ == nullptr ? nullptr : &criu_->images()}, to_end_);
   bool first = false;
   if (checkpoints->IsGivenUp()) {
     checkpoints_ = std::move(checkpoints);  // to be removed when the task is done

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "base/time.h"
+#include "migrate/alike.h"
 
 namespace harrow::agent {
 
@@ -34,12 +35,15 @@ class CriuTool {
   /// The words before those of the command.
   std::vector<std::string> Words(const Paths& paths, const Question& question) const;
 
+  migrate::AlikeImages& images() { return images_; }
+
  private:
   Status Try() const;
 
   const std::string harrow_, criu_, place_;
   std::mutex mutex_;
   std::optional<Status> works_;
+  migrate::AlikeImages images_;
 };
 
 }  // namespace harrow::agent

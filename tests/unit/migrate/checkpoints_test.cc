@@ -4,6 +4,8 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <iterator>
+#include <map>
+#include <random>
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -367,6 +369,46 @@ TEST_F(PackedCheckpointsTest, OnlyWhatChangedIsWrittenAndOldOnesCanGo) {
   EXPECT_LT(all_written, 3 << 20);
   EXPECT_FALSE(Has("11"));
   EXPECT_EQ(Found(), text);
+}
+
+TEST_F(PackedCheckpointsTest, WhatAnotherTasksImageHasIsNotWrittenAgain) {
+  AlikeImages images;
+  std::mt19937_64 draw(7);
+  std::string common(400 * 4096, '\0');
+  for (char& byte : common) byte = static_cast<char>(draw());
+  const auto of = [&](const std::string& task) { return Checkpoints(top_ + "/all/" + task, {.unpacked = top_ + "/node-" + task, .alike = &images}); };
+  std::map<std::string, int64_t> written;
+  for (const std::string task : {"one", "two", "three"}) {
+    Checkpoints checkpoints = of(task);
+    ASSERT_TRUE(checkpoints.Begin().ok());
+    std::ofstream(checkpoints.files_directory() + "/state") << task << std::string(4096 - task.size(), '.') << common;
+    const auto kept = checkpoints.Keep();
+    ASSERT_TRUE(kept.ok()) << kept.status().message();
+    written[task] = kept->written;
+  }
+  EXPECT_GT(written["one"], 400 * 4096);
+  EXPECT_LT(written["two"], 8192);
+  EXPECT_LT(written["three"], 8192);
+  const auto found = [&](const std::string& task) {
+    const auto begun = of(task).Begin();
+    std::ifstream in(begun.ok() ? begun->restart + "/state" : "", std::ios::binary);
+    return std::string{std::istreambuf_iterator<char>(in), {}}.substr(0, 4096 + common.size());
+  };
+  // Each is whole by itself.
+  ASSERT_TRUE(of("one").Remove().ok());
+  EXPECT_EQ(found("two").substr(4096), common);
+  // What one is damaged by all have lost, and nobody goes on from it.
+  ASSERT_TRUE(of("two").Remove().ok());
+  EXPECT_EQ(found("three").substr(0, 6), "three.");
+  for (const auto& file : fs::directory_iterator(top_ + "/all/three/1")) {
+    if (file.path().extension() != ".pages" || file.file_size() < 100'000) continue;
+    std::fstream pack(file.path(), std::ios::in | std::ios::out | std::ios::binary);
+    pack.seekp(50'000);
+    pack << "damage";
+  }
+  const auto begun = of("three").Begin();
+  ASSERT_TRUE(begun.ok());
+  EXPECT_EQ(begun->restart, "");
 }
 
 TEST_F(PackedCheckpointsTest, OneThatCannotBeGoneOnFromIsDroppedAfterThreeTries) {

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <map>
 #include <random>
+#include <sstream>
 #include <sys/stat.h>
 
 #include "base/text.h"
@@ -53,10 +54,19 @@ class PackedTest : public testing::Test {
     }
     return files;
   }
+  FindEarlier From(const std::string& names) const {
+    return [this, names](const Sample&) {
+      std::vector<std::string> directories;
+      std::istringstream in(names);
+      for (std::string name; in >> name;) directories.push_back(Path(name));
+      return directories;
+    };
+  }
+  /// `earlier`: directories, with spaces between.
   Packed PackTo(const std::string& to, const Files& files, const std::string& earlier = "") const {
     Write("from", files);
     fs::create_directories(Path(to));
-    const Result<Packed> packed = Pack(Path("from"), Path(to), earlier.empty() ? "" : Path(earlier), {});
+    const Result<Packed> packed = Pack(Path("from"), Path(to), From(earlier), {});
     EXPECT_TRUE(packed.ok()) << packed.status().message();
     return packed.ok() ? *packed : Packed();
   }
@@ -105,7 +115,7 @@ TEST_F(PackedTest, FilesComeBackAsTheyWere) {
   EXPECT_EQ(Back("a"), files);
   fs::permissions(Path("from/short"), fs::perms::owner_all);
   fs::create_directories(Path("b"));
-  ASSERT_TRUE(Pack(Path("from"), Path("b"), "", {}).ok());
+  ASSERT_TRUE(Pack(Path("from"), Path("b"), {}, {}).ok());
   Back("b");
   EXPECT_EQ(fs::status(Path("back/short")).permissions(), fs::perms::owner_all);
 }
@@ -235,9 +245,9 @@ TEST_F(PackedTest, ErrorsOfTheSystemAreNoDamage) {
   Files back;
   fs::create_directories(Path("back/a"));
   EXPECT_EQ(Unpack(Path("a"), Path("back"), {}).code(), Code::kUnavailable) << "something is there";
-  EXPECT_EQ(Pack(Path("from"), Path("a"), "", {}).status().code(), Code::kUnavailable) << "there is one";
-  EXPECT_EQ(Pack(Path("nowhere"), Path("b"), "", {}).status().code(), Code::kUnavailable);
-  EXPECT_EQ(Pack(Path("from"), Path("no/such"), "", {}).status().code(), Code::kUnavailable);
+  EXPECT_EQ(Pack(Path("from"), Path("a"), {}, {}).status().code(), Code::kUnavailable) << "there is one";
+  EXPECT_EQ(Pack(Path("nowhere"), Path("b"), {}, {}).status().code(), Code::kUnavailable);
+  EXPECT_EQ(Pack(Path("from"), Path("no/such"), {}, {}).status().code(), Code::kUnavailable);
 }
 
 TEST_F(PackedTest, AnEarlierOneThatIsDamagedOrGoneIsDoneWithout) {
@@ -254,15 +264,56 @@ TEST_F(PackedTest, AnEarlierOneThatIsDamagedOrGoneIsDoneWithout) {
   EXPECT_EQ(Back("e"), files);
 }
 
+TEST_F(PackedTest, ContentsAreTakenFromSeveralDirectories) {
+  const std::string common = Noise(200 * 4096), own = Noise(100 * 4096), others = Noise(90 * 4096), new_ones = Noise(10 * 4096);
+  PackTo("before", {{"own", own}});
+  PackTo("other", {{"common", common}, {"others", others}});
+  const Files files = {{"x", common + own + new_ones}};
+  EXPECT_GT(PackTo("without", files).written, 310 * 4096 * 9 / 10);
+  const int64_t written = PackTo("mine", files, "before other nowhere").written;
+  EXPECT_GT(written, 9 * 4096);
+  EXPECT_LT(written, 12 * 4096);
+  EXPECT_TRUE(fs::exists(Path("mine/1.pages")) && fs::equivalent(Path("mine/1.pages"), Path("before/1.pages"))) << "its own keeps its name";
+  EXPECT_TRUE(fs::exists(Path("mine/2.pages")) && fs::equivalent(Path("mine/2.pages"), Path("other/1.pages")));
+  fs::remove_all(Path("before"));
+  fs::remove_all(Path("other"));
+  EXPECT_EQ(Back("mine"), files);
+  // What one has is not taken from another as well.
+  PackTo("twin", {{"common", common}});
+  EXPECT_EQ(PackTo("again", files, "mine twin").written, 0);
+  EXPECT_EQ(std::distance(fs::directory_iterator(Path("again")), {}), std::distance(fs::directory_iterator(Path("mine")), {}));
+  EXPECT_EQ(Back("again"), files);
+}
+
+TEST_F(PackedTest, TheSampleTellsHowMuchTwoHaveInCommon) {
+  std::vector<Sample> samples;
+  const auto sample_of = [&](const std::string& to, const Files& files) {
+    Write("from", files);
+    fs::create_directories(Path(to));
+    EXPECT_TRUE(Pack(Path("from"), Path(to), [&](const Sample& sample) { return samples.push_back(sample), std::vector<std::string>(); }, {}).ok());
+  };
+  const std::string common = Noise(3000 * 4096);
+  sample_of("a", {{"x", common + Noise(1000 * 4096)}, {"y", common}});
+  sample_of("b", {{"x", Noise(1000 * 4096) + common + std::string(8192, '\0')}});
+  Sample both;
+  std::set_intersection(samples[0].begin(), samples[0].end(), samples[1].begin(), samples[1].end(), std::back_inserter(both));
+  for (const Sample& sample : samples) {
+    EXPECT_TRUE(std::is_sorted(sample.begin(), sample.end()));
+    EXPECT_EQ(std::adjacent_find(sample.begin(), sample.end()), sample.end());
+    EXPECT_NEAR(static_cast<double>(sample.size()), 4000.0 / kSampled, 80) << seed_;
+  }
+  EXPECT_NEAR(static_cast<double>(both.size()), 3000.0 / kSampled, 70) << seed_;
+}
+
 TEST_F(PackedTest, NobodyWaitsForOneThatIsToEnd) {
   Write("from", {{"a", Noise(4 << 20)}});
   fs::create_directories(Path("a"));
   int calls = 0;
-  EXPECT_EQ(Pack(Path("from"), Path("a"), "", [&] { return ++calls > 1; }).status().message(), "it is to end");
+  EXPECT_EQ(Pack(Path("from"), Path("a"), {}, [&] { return ++calls > 1; }).status().message(), "it is to end");
   EXPECT_LE(calls, 2);
   fs::remove_all(Path("a"));
   fs::create_directories(Path("a"));
-  ASSERT_TRUE(Pack(Path("from"), Path("a"), "", {}).ok());
+  ASSERT_TRUE(Pack(Path("from"), Path("a"), {}, {}).ok());
   EXPECT_EQ(Unpack(Path("a"), Path("back"), [] { return true; }).message(), "it is to end");
 }
 

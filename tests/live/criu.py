@@ -149,6 +149,39 @@ def test_real_programs_move(directory, program):
     check("went on from a checkpoint" in harrow("report", "--moves", "--run-dir", "r", code=0).out)
 
 
+def test_real_alike_tasks_leave_together(directory, program):
+    """What their images have in common lies on the shared file system once, and each goes on from its own."""
+    table = 24 << 20
+    write(f"{directory}/alike.py", f"""import os, random, sys, time
+table = random.Random(5).randbytes({table})
+own = random.Random(sys.argv[1]).randbytes(100000)
+open("ready." + sys.argv[1], "w").close()
+while not os.path.exists("finish"):
+    time.sleep(0.05)
+print(sum(table) + sum(own))
+""")
+    names = [f"t{i}" for i in range(4)]
+    write(f"{directory}/flow.toml", "".join(task(name, ["python3", "alike.py", name]) for name in names))
+    harrow = Harrow(program, directory)
+    run = harrow.start("run", "flow.toml", "--run-dir", "r", "--slots", "4", "--local-nodes", "2", "--criu", real_criu())
+    wait_for(lambda: all(os.path.exists(f"{directory}/ready.{name}") for name in names))
+    nodes = json.loads(harrow("status", "--nodes", "--json", "--run-dir", "r", code=0).out)["nodes"]
+    same(sorted(node["running"] for node in nodes), [0, 4])
+    harrow("drain", "--run-dir", "r", max(nodes, key=lambda node: node["running"])["name"], code=0)
+    wait_for(lambda: all(ended(harrow, name) for name in names))
+    files = {}
+    for path in glob.glob(f"{directory}/r/checkpoints/*/*/*.pages"):
+        stat = os.stat(path)
+        files[stat.st_ino] = stat.st_size
+    check(table < sum(files.values()) < 1.6 * table, files)
+    write(f"{directory}/finish", "")
+    same(run.wait(120), 0, *lines_of(f"{directory}/harrow.out"))
+    for name in names:
+        alone = subprocess.run(["python3", "alike.py", name], cwd=directory, capture_output=True, text=True, check=True).stdout
+        same(harrow("logs", "--run-dir", "r", name, code=0).out, alone)
+    same(glob.glob(f"{directory}/r/checkpoints/*"), [])
+
+
 def test_real_picture_moves(directory, program):
     if not shutil.which("povray"):
         raise Skipped("no POV-Ray", "povray")

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <utility>
 
 #include "base/text.h"
 
@@ -203,6 +204,28 @@ TEST_F(CheckpointsTest, RemovedWithTheDirectoryThatHeldThemWhereThatHasNoOther) 
   EXPECT_FALSE(fs::exists(top_ + "/all"));
 }
 
+/// An agent that stood while another one began the next attempt.
+TEST_F(CheckpointsTest, WhoHasBeenReplacedChangesNothing) {
+  Checkpoints late = Of(), next = Of();
+  ASSERT_TRUE(late.Begin().ok());
+  Write("files/state", "late");
+  ASSERT_TRUE(next.Begin().ok());
+  EXPECT_FALSE(Has("files/state"));
+  Write("files/state", "next");
+  EXPECT_EQ(late.Keep().status().code(), Code::kRefused);
+  EXPECT_EQ(late.Remove().code(), Code::kRefused);
+  EXPECT_EQ(late.CountFailure().status().code(), Code::kRefused);
+  EXPECT_EQ(late.Ask().code(), Code::kRefused);
+  late.Beat();
+  EXPECT_FALSE(Has("asked") || Has("alive"));
+  ASSERT_TRUE(next.Keep().ok());
+  EXPECT_EQ(Read("1/state"), "next");
+  EXPECT_EQ(late.Remove().code(), Code::kRefused);
+  EXPECT_TRUE(next.Remove().ok());
+  EXPECT_FALSE(Has(""));
+  EXPECT_EQ(late.Remove().code(), Code::kRefused) << "nothing is there";
+}
+
 TEST_F(CheckpointsTest, WhoIsToEndCopiesNoFurther) {
   Begin(Of());
   Leave("one");
@@ -238,6 +261,23 @@ TEST_F(CheckpointsTest, WhatWasBeingWrittenDoesNotCount) {
   EXPECT_EQ(Read("1/state.1"), "old");
   EXPECT_EQ(Begin(of()), "/files/state.1");
   EXPECT_FALSE(Has("files/state.2"));
+}
+
+/// Nobody has left a file alone while he was stopped.
+TEST_F(CheckpointsTest, WhatWasBeingWrittenAsItWasStoppedDoesNotCount) {
+  const auto of = [this] { return Checkpoints(Task(), {.files = {"state.*"}, .by_itself = true}); };
+  for (const bool ran : {false, true}) {
+    Begin(of());
+    of().Beat();
+    Write("files/state.1", "whole");
+    Age("files/state.1", 9);
+    Write("files/state.2", "half");
+    Age("files/state.2", 4);
+    Age("alive", 4);
+    ASSERT_TRUE(of().Keep(ran).ok());
+    EXPECT_EQ(Has(ran ? "2/state.2" : "1/state.1"), true) << ran;
+    EXPECT_FALSE(Has("1/state.2"));
+  }
 }
 
 TEST_F(CheckpointsTest, NothingNewIsNoNewCheckpoint) {
@@ -386,6 +426,23 @@ TEST_F(PackedCheckpointsTest, OneThatCannotBeGoneOnFromIsDroppedAfterThreeTries)
   EXPECT_EQ(Found(), "one");
   EXPECT_FALSE(*Here().CountFailure()) << "each is counted by itself";
   EXPECT_EQ(Found(), "one");
+}
+
+TEST_F(PackedCheckpointsTest, WhoIsReplacedWhileItDigestsKeepsNothing) {
+  bool replaced = true;
+  Checkpoints late(Task(), {.unpacked = top_ + "/node"}, [&] {
+    if (!std::exchange(replaced, true)) {
+      EXPECT_TRUE(Checkpoints(Task(), {.unpacked = top_ + "/other"}).Begin().ok());
+    }
+    return false;
+  });
+  ASSERT_TRUE(late.Begin().ok());
+  std::ofstream(late.files_directory() + "/pages") << std::string(100'000, 'x');
+  replaced = false;
+  EXPECT_FALSE(late.Keep().ok());
+  EXPECT_TRUE(replaced);
+  EXPECT_TRUE(Has("files") && Has("begun"));
+  EXPECT_FALSE(Has("1") || Has("1.sums"));
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ from run_support import Harrow, Skipped, check, kill, lines_of, of_run, processe
 
 LONG = bool(os.environ.get("HARROW_LONG"))
 MOVES = 100 if LONG else 6
-FENCE = 3.0
+FENCE = 2.0
 EXITED, LOST, CHECKPOINTED, DONE = 1, 8, 11, 1  # as the journal has outcomes and fates
 PAUSE = 0.05  # seconds a step, until the file `finish` is there
 
@@ -143,7 +143,7 @@ def flow_of(rng, shapes):
     steps, flow = {}, ""
     for number, shape in enumerate(shapes):
         name = f"{shape}{number}"
-        steps[name] = 100 + int(MOVES * rng.uniform(0.2, 2.0) / PAUSE)
+        steps[name] = 100 + int(MOVES * rng.uniform(*((0.2, 2.0) if number % 2 else (4.0, 8.0))) / PAUSE)
         command = ["python3", "writer.py", shape, str(steps[name]), name]
         more = 'checkpoint = "app"\ncheckpoint_files = ["state.a", "state.b"]\n'
         if shape == "shell":

@@ -514,8 +514,9 @@ Result<Checkpoints::Kept> Checkpoints::KeepSet(int64_t alive_ns) {
   const std::vector<Good> good = GoodOnes();
   const int64_t known = good.empty() ? 0 : good.front().time_ns;
   std::erase_if(sets, [&](const Set& set) { return set.time_ns <= known; });
-  // The newest may be one that was being written.
-  if (!sets.empty() && sets.front().time_ns + kLeftAlone > alive_ns) sets.erase(sets.begin());
+  // The newest may be one that was being written; so may any of several that are equally new, as the file system's clock has ticks.
+  if (const int64_t newest = sets.empty() ? 0 : sets.front().time_ns; newest + kLeftAlone > alive_ns)
+    std::erase_if(sets, [&](const Set& set) { return set.time_ns == newest; });
   if (!sets.empty()) return Seal(std::move(sets.front().files), sets.front().time_ns);
   if (good.empty()) return Status(Code::kNotFound, "left no whole set of the files that checkpoint_files names");
   Kept kept{.files = good.front().files.size(), .bytes = 0, .news = false};

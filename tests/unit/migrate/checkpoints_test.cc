@@ -239,10 +239,11 @@ TEST_F(CheckpointsTest, WhoIsToEndCopiesNoFurther) {
 TEST_F(CheckpointsTest, TheNewestSetThatWasLeftAloneCounts) {
   const auto of = [this] { return Of({"a.*", "b.*", "fixed"}, true); };
   Begin(of());
-  for (const char* name : {"a.1", "b.1", "a.2", "b.2", "a.3", "fixed"}) {
+  for (const char* name : {"a.1", "b.1", "a.2", "b.2", "a.3"}) {
     Write(StrCat("files/", name), name);
     Age(StrCat("files/", name), 10 - (name[2] - '0'));
   }
+  Write("files/fixed", "fixed");
   Age("files/fixed", 20);
   EXPECT_EQ(of().Keep().status().message(), "");
   EXPECT_EQ(Read("1/a.2") + Read("1/b.2") + Read("1/fixed"), "a.2b.2fixed") << "of 3 something is missing";
@@ -261,6 +262,18 @@ TEST_F(CheckpointsTest, WhatWasBeingWrittenDoesNotCount) {
   EXPECT_EQ(Read("1/state.1"), "old");
   EXPECT_EQ(Begin(of()), "/files/state.1");
   EXPECT_FALSE(Has("files/state.2"));
+}
+
+/// Within one tick of the file system's clock.
+TEST_F(CheckpointsTest, OfTwoThatAreEquallyNewNoneCounts) {
+  Checkpoints one(Task(), {.files = {"state.*"}, .by_itself = true});
+  ASSERT_TRUE(one.Begin().ok());
+  for (const char* name : {"files/state.1", "files/state.2"}) {
+    Write(name, name);
+    const timespec times[] = {{.tv_sec = 4'000'000'000, .tv_nsec = 0}, {.tv_sec = 4'000'000'000, .tv_nsec = 0}};
+    ASSERT_EQ(utimensat(AT_FDCWD, (Task() + "/" + name).c_str(), times, 0), 0);
+  }
+  EXPECT_EQ(one.Keep().status().code(), Code::kNotFound);
 }
 
 /// Nobody has left a file alone while he was stopped.

@@ -201,9 +201,23 @@ void Session::Receive(std::string_view bytes) {
   if (state_ != State::kJoined) return;
   if (message.source_size() + message.unread_size() + message.drop_written_size() > 0) hooks_.streams(message);
   if (message.has_committed()) {
-    while (!kept_.empty() && kept_.front().sequence <= message.committed().sequence()) kept_.pop_front();
+    while (!kept_.empty() && kept_.front().sequence <= message.committed().sequence()) {
+      Remove(std::move(kept_.front().over));
+      kept_.pop_front();
+    }
   }
   if (message.has_heartbeat()) TakeHeartbeat(message);
+}
+
+/// Storage may take its time. What is not removed then the last server of the run removes.
+void Session::Remove(std::vector<std::shared_ptr<const migrate::Checkpoints>> over) {
+  if (over.empty()) return;
+  if (!removers_) removers_.emplace(1);
+  for (auto& each : over) {
+    removers_->Do([each = std::move(each)] {
+      if (const Status removed = each->Remove(); !removed.ok()) os::LogWarning(StrCat("checkpoints stay: ", removed.message()));
+    });
+  }
 }
 
 void Session::TakeWelcome(const pb::Welcome& welcome) {
@@ -355,13 +369,15 @@ void Session::Deliver(Batch batch) {
   if (batch.ended.empty()) return;
   pb::TasksEnded* ended = message.add_ended();
   ended->set_sequence(++last_sequence_);
+  std::vector<std::shared_ptr<const migrate::Checkpoints>> over;
   for (TaskResult& result : batch.ended) {
     const bool has_output = result.output_offset != 0;
+    if (result.over) over.push_back(std::move(result.over));
     pb::Attempt* attempt = ended->add_attempt();
     ResultToProto(std::move(result), attempt);
     if (has_output) attempt->mutable_output()->set_file(node_.output_file);
   }
-  kept_.push_back({.sequence = last_sequence_, .message = message.SerializeAsString()});
+  kept_.push_back({.sequence = last_sequence_, .message = message.SerializeAsString(), .over = std::move(over)});
   if (state_ == State::kJoined) Send(kept_.back().message);
 }
 

@@ -15,6 +15,7 @@
 #include "agent/local_files.h"
 #include "agent/steps/environment.h"
 #include "agent/task_host.h"
+#include "agent/workers.h"
 #include "base/status.h"
 #include "os/event_loop.h"
 #include "wire/channel.h"
@@ -108,9 +109,11 @@ class Session {
   struct Kept {
     uint64_t sequence;
     std::string message;  // a FromAgent with these results only
+    std::vector<std::shared_ptr<const migrate::Checkpoints>> over{};  // what is removed when they are committed
   };
 
   void Connect();
+  void Remove(std::vector<std::shared_ptr<const migrate::Checkpoints>> over);
   wire::ChannelHandler Dialed(Result<Connection> result);
   void Hello(const std::string& run_id);
   void Disconnected(const std::string& why);
@@ -162,6 +165,7 @@ class Session {
   std::shared_ptr<const BaseEnvironment> base_;
   std::unordered_map<uint32_t, std::shared_ptr<const TaskProfile>> profiles_;
   std::deque<Kept> kept_;
+  std::optional<Workers> removers_;
   std::string notes_;  // of files, to be told soon: FromAgents
   os::EventLoop::TimerId notes_timer_ = 0;
   uint64_t last_sequence_ = 0;

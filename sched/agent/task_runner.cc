@@ -335,6 +335,7 @@ void TaskRunner::WaitWatching(const LocalTask& task, pid_t pid) {
   Duration beat = beat_every ? start : kNever;
   Duration beat_of_checkpoints = checkpoint_.beats() ? start : kNever;
   bool stands = false;
+  Duration stood = node_.fence->stood();
   while (true) {
     CarryOut(pid);
     streams_.CloseUnread();
@@ -348,9 +349,16 @@ void TaskRunner::WaitWatching(const LocalTask& task, pid_t pid) {
       stands ? standing_.Stop(pid) : standing_.Continue();
       continue;  // which may have taken its time
     }
+    if (stands || node_.fence->stood() != stood) {
+      // What it was writing as it was stopped, maybe by the warden, it goes on with first.
+      stood = node_.fence->stood();
+      if (checkpoint_.beats()) beat_of_checkpoints = now + kBeatOfCheckpoints;
+      checkpoint_.SetRan(false);
+    }
     if (spec.checkpoint.on && !stands) PassOnQuestion(task, pid, now);
     if (now >= beat_of_checkpoints) {
       checkpoint_.Beat();
+      checkpoint_.SetRan(true);
       beat_of_checkpoints = clock_.Steady() + kBeatOfCheckpoints;
     }
     if (now >= report) {

@@ -447,9 +447,9 @@ Result<std::string> Try(const std::string& program, const std::string& place) {
   if (!version.ok()) return version.status();
   std::string directory = StrCat(place, "/harrow-criu-XXXXXX");
   if (mkdtemp(directory.data()) == nullptr) return Failed(directory);
-  const std::string images = directory + "/images", trouble = directory + "/trouble";
+  const std::string images = directory + "/images", trouble = directory + "/trouble", dumped = directory + "/dumped";
   fs::create_directory(images);
-  // The second is the first's image, which ends by itself.
+  // The first waits for its image, or for word that there is none, however long that takes; the second is that image, and ends.
   Status status;
   for (const bool restored : {false, true}) {
     int ready[2];
@@ -471,14 +471,17 @@ Result<std::string> Try(const std::string& program, const std::string& place) {
                   .ask = SIGRTMIN,
                   .status = 85,
                   .limit_ms = kTryLimit * 1000 / 4,
-                  .argv = {"/bin/sh", "-c", "echo ready; n=0; while [ $n -lt 15 ]; do n=$((n + 1)); sleep 0.02; done; exit 7"}}));
+                  .argv = {"/bin/sh", "-c", "echo ready; until [ -e \"$0\" ] || [ -e \"$1\" ]; do sleep 0.02; done; exit 7", dumped, trouble}}));
     }
     to = os::Fd();
     char c;
     pollfd wait{from.get(), POLLIN, 0};
     if (!restored && poll(&wait, 1, kTryLimit * 1000) == 1 && read(from.get(), &c, 1) == 1) kill(pid, SIGRTMIN);
     const int wait_status = WaitStatusOf(pid, kTryLimit * 1000);
-    if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == (restored ? 7 : 85)) continue;
+    if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == (restored ? 7 : 85)) {
+      std::ofstream{dumped};
+      continue;
+    }
     std::ifstream in(trouble);
     std::string why;
     std::getline(in, why);

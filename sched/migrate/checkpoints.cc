@@ -2,8 +2,11 @@
 // as one directory, and counts as soon as its sums are on disk. A program that writes by itself may be writing when it is ended, or its
 // node dies. Its files belong together by what the wildcards in `files` stand for ("restart.*.bin": the number of a step). Such a set
 // counts when each of these patterns has a file of it, and when the file that was written last was left alone for kLeftAlone before the
-// program ended; where nobody knows when that was, a newer one has to be there. So what was being written never counts, and the one
-// before it does.
+// program ended; where nobody knows when that was, a newer one has to be there. Time for which the program was stopped is none in which it left
+// a file alone. So what was being written never counts, and the one before it does.
+//
+// Whose is the directory? The attempt's that has begun last: it has left a word of its own there. An agent that was stopped, or cut off,
+// while it digests what an attempt has left goes on when others have long begun the next; it finds that word, and lets be.
 //
 // Attempts get copies: a program may open its old checkpoint and write over it, and die half-way.
 #include "migrate/checkpoints.h"
@@ -16,6 +19,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -350,6 +354,7 @@ Result<Checkpoints::Begun> Checkpoints::Begin() {
                                    [&](const Good& each) { return name == StrCat(each.number) || name == StrCat(each.number, kSums) || name == StrCat(each.number, kFailures); });
     if (!keeps) HARROW_RETURN_IF_ERROR(RemoveAll(at->path()));
   }
+  HARROW_RETURN_IF_ERROR(MakeMine());
   HARROW_RETURN_IF_ERROR(MakeFilesDirectories());
   for (const Good& each : good) {
     const Status copied = GiveBack(each);
@@ -367,6 +372,30 @@ Result<Checkpoints::Begun> Checkpoints::Begin() {
   return begun;
 }
 
+Status Checkpoints::MakeMine() {
+  uint64_t words[2] = {};
+  if (getrandom(words, sizeof words, 0) != sizeof words) return FileError("random numbers", errno);
+  mine_ = HexDigits(words[0]) + HexDigits(words[1]);
+  const os::Fd fd(open(BegunBy().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (fd.get() < 0) return FileError(BegunBy(), errno);
+  // A disk that is full keeps nobody from running.
+  if (!WriteAllTo(BegunBy(), fd.get(), mine_).ok()) mine_.clear();
+  return {};
+}
+
+Status Checkpoints::StillMine() const {
+  if (mine_.empty()) return {};
+  std::string found;
+  const os::Fd fd(open(BegunBy().c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() >= 0) {
+    HARROW_RETURN_IF_ERROR(ReadBlocks(BegunBy(), fd.get(), [&](std::string_view block) {
+      found += block;
+      return Status();
+    }));
+  }
+  return found == mine_ ? Status() : Status(Code::kRefused, "another attempt has begun since, and has taken them over");
+}
+
 Status Checkpoints::Drop(uint64_t number) const {
   HARROW_RETURN_IF_ERROR(RemoveAll(SumsOf(number)));
   HARROW_RETURN_IF_ERROR(RemoveAll(FailuresOf(number)));
@@ -374,6 +403,7 @@ Status Checkpoints::Drop(uint64_t number) const {
 }
 
 Result<bool> Checkpoints::CountFailure() {
+  HARROW_RETURN_IF_ERROR(StillMine());
   const std::vector<Good> good = GoodOnes();
   if (good.empty()) return Status(Code::kNotFound, "there is no checkpoint");
   const std::string path = FailuresOf(good.front().number);
@@ -409,6 +439,7 @@ bool Checkpoints::IsGivenUp() const {
 
 Status Checkpoints::CopyBack(const Good& good) const {
   for (const File& file : good.files) {
+    HARROW_RETURN_IF_ERROR(StillMine());
     const std::string from = StrCat(PathOf(good.number), "/", file.name), to = StrCat(files_directory(), "/", file.name);
     std::error_code error;
     fs::create_directories(fs::path(to).parent_path(), error);
@@ -448,9 +479,10 @@ std::string Checkpoints::Restart() const {
 
 // --- an attempt has ended
 
-Result<Checkpoints::Kept> Checkpoints::Keep() {
+Result<Checkpoints::Kept> Checkpoints::Keep(bool ran) {
+  HARROW_RETURN_IF_ERROR(StillMine());
   if (rules_.by_itself) {
-    Beat();  // what was left alone before it ended is measured by the file system's own time
+    if (ran) Beat();  // what was left alone before it ended is measured by the file system's own time
     return KeepSet(TimeOfFile(directory_ + "/alive"));
   }
   if (!rules_.unpacked.empty()) return PackFiles();
@@ -497,8 +529,9 @@ Result<Checkpoints::Kept> Checkpoints::KeepSet(int64_t alive_ns) {
   const std::vector<Good> good = GoodOnes();
   const int64_t known = good.empty() ? 0 : good.front().time_ns;
   std::erase_if(sets, [&](const Set& set) { return set.time_ns <= known; });
-  // The newest may be one that was being written.
-  if (!sets.empty() && sets.front().time_ns + kLeftAlone > alive_ns) sets.erase(sets.begin());
+  // The newest may be one that was being written; so may any of several that are equally new, as the file system's clock has ticks.
+  if (const int64_t newest = sets.empty() ? 0 : sets.front().time_ns; newest + kLeftAlone > alive_ns)
+    std::erase_if(sets, [&](const Set& set) { return set.time_ns == newest; });
   if (!sets.empty()) return Seal(std::move(sets.front().files), sets.front().time_ns);
   if (good.empty()) return Status(Code::kNotFound, "left no whole set of the files that checkpoint_files names");
   Kept kept{.files = good.front().files.size(), .bytes = 0, .news = false};
@@ -554,6 +587,7 @@ Result<Checkpoints::Kept> Checkpoints::Seal(std::vector<File> files, int64_t tim
     if (const auto number = NumberOf(name.substr(0, name.find('.')), "")) good.number = std::max(good.number, *number + 1);
   }
   const std::string place = kept.place = PathOf(good.number);
+  HARROW_RETURN_IF_ERROR(StillMine());
   if (!rules_.by_itself) {
     if (rename(Staging().c_str(), place.c_str()) != 0) return FileError(place, errno);
   } else {
@@ -564,7 +598,9 @@ Result<Checkpoints::Kept> Checkpoints::Seal(std::vector<File> files, int64_t tim
       if (rename(StrCat(files_directory(), "/", file.name).c_str(), to.c_str()) != 0) return FileError(to, errno);
     }
   }
+  HARROW_RETURN_IF_ERROR(StillMine());
   HARROW_RETURN_IF_ERROR(WriteSums(good));
+  HARROW_RETURN_IF_ERROR(StillMine());
   for (const Good& each : GoodOnes()) {
     if (each.number + kGenerations > good.number) continue;
     (void)Drop(each.number);
@@ -573,11 +609,13 @@ Result<Checkpoints::Kept> Checkpoints::Seal(std::vector<File> files, int64_t tim
 }
 
 Status Checkpoints::Ask() const {
+  HARROW_RETURN_IF_ERROR(StillMine());
   const os::Fd fd(open(request().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   return fd.get() >= 0 ? Status() : FileError(request(), errno);
 }
 
 void Checkpoints::Beat() const {
+  if (!StillMine().ok()) return;
   const os::Fd fd(open((directory_ + "/alive").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   if (fd.get() >= 0) futimens(fd.get(), nullptr);
 }
@@ -587,6 +625,7 @@ void Checkpoints::Clear() const {
 }
 
 Status Checkpoints::Remove() const {
+  HARROW_RETURN_IF_ERROR(StillMine());
   HARROW_RETURN_IF_ERROR(RemoveAll(directory_));
   std::error_code error;
   fs::remove(fs::path(directory_).parent_path(), error);  // which has no others

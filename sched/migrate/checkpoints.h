@@ -12,7 +12,8 @@
 namespace harrow::migrate {
 
 /// The checkpoints of one task, in a directory of their own that its attempts have one after the other, on whatever node
-/// (checkpoint_format.md). The newest good one counts, and the one before it is kept, too. Of one thread.
+/// (checkpoint_format.md). The newest good one counts, and the one before it is kept, too. Of one thread at a time. An attempt whose agent
+/// stood for so long that another one has begun changes nothing any more.
 class Checkpoints {
  public:
   struct Rules {
@@ -48,8 +49,9 @@ class Checkpoints {
     std::string place{};  // its directory, if it is new
     bool news = true;  // else nothing was written since the one that counts, which is told
   };
-  /// The attempt has ended: what it left is a good checkpoint from now on. kNotFound, without a place: it left none.
-  Result<Kept> Keep();
+  /// The attempt has ended: what it left is a good checkpoint from now on. kNotFound, without a place: it left none. `ran`: until its end,
+  /// and did not stand.
+  Result<Kept> Keep(bool ran = true);
 
   /// An attempt could not go on from the checkpoint that counts. True: for the
   /// kMostFailures-th time; it does not count any more.
@@ -59,9 +61,9 @@ class Checkpoints {
   bool IsGivenUp() const;
 
   Status Ask() const;
-  /// The attempt runs.
+  /// The attempt runs, and has for a while.
   void Beat() const;
-  /// All of it.
+  /// All of it, also where no attempt was begun.
   Status Remove() const;
   /// What lies in rules.unpacked.
   void Clear() const;
@@ -84,6 +86,10 @@ class Checkpoints {
     int64_t time_ns = 0;
   };
 
+  std::string BegunBy() const { return directory_ + "/begun"; }
+  /// No other attempt has begun since this one did. Who has begun none is not asked.
+  Status StillMine() const;
+  Status MakeMine();
   std::string GivenUp() const { return directory_ + "/given-up"; }
   std::string Staging() const { return directory_ + "/files"; }
   std::string PathOf(uint64_t number) const;
@@ -116,6 +122,7 @@ class Checkpoints {
   const std::string directory_;
   const Rules rules_;
   const std::function<bool()> stop_;
+  std::string mine_{};  // what BegunBy() says as long as this one has the directory
 };
 
 /// Whether a name matches a pattern with *, ? and [...], none of which is a /; `*shown` gets what these stand for.

@@ -109,11 +109,16 @@ class RunDriver {
   void CancelHere(const std::vector<TaskId>& tasks);
   /// Up to `count` ready tasks of the shape that may go, those that would begin last, where more than `keep` are left; they
   /// rise.
-  std::vector<TaskId> MovableTasks(const Shape& shape, uint64_t count, uint64_t keep) const;
+  std::vector<TaskId> MovableTasks(const Moment& moment, const Shape& shape, uint64_t count, uint64_t keep) const;
   /// Of those that wait for other tasks.
   std::vector<TaskId> WaitingTasks(uint64_t count) const;
   /// Nothing of them is started here any more. Those that went, of which `tried` gets what was tried.
   std::vector<TaskId> TakeOut(const Moment& moment, const std::vector<TaskId>& tasks, std::vector<Tried>* tried);
+  /// Why a task that is at no node has to begin again here: no other server knows what is to be removed before.
+  Status MayLeave(TaskId task) const;
+  /// Somebody moves them here: no supervisor moves them on, until they have had time to begin; and what runs of them stays.
+  void Bring(const Moment& moment, const std::vector<TaskId>& tasks);
+  bool was_brought(TaskId task) const { return brought_.contains(task.value); }
   /// They are this server's now.
   void GiveIn(const std::vector<TaskId>& tasks, const std::vector<Tried>& tried);
   /// How tasks of other servers ended.
@@ -128,6 +133,8 @@ class RunDriver {
   /// Whether other servers are there: as long as they are, a task that fits no node here may fit one of theirs.
   void SetOthers(bool there);
   // driver_checkpoints.cc: tasks that are sent elsewhere
+  /// Those of tasks that are done, below the run's directory: what agents did not live to remove.
+  void RemoveCheckpoints(const std::string& run);
   /// Why a task that is here cannot go elsewhere. kNotFound: another server has it.
   Status MayMove(TaskId task) const;
   /// It goes on at that node: what runs there is asked for a checkpoint, and starts on the node as soon as that has room.
@@ -382,6 +389,7 @@ class RunDriver {
   std::map<std::string, std::set<std::string>> problems_;  // what agents said, and the names of their nodes
   std::string last_problem_;                               // what was told last, where that was one of these
   std::unordered_set<std::string> awaited_;                // names of nodes an earlier server knew
+  std::unordered_map<uint32_t, Time> brought_;  // until when they wait here for room
   made::Attempts made_;  // what is known of the last attempt of open tasks, where that did not succeed
   struct Tries {
     uint32_t attempts = 0, losses = 0, last = 0;

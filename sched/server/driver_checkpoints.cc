@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <utility>
 
 #include "base/text.h"
 #include "os/log.h"
+#include "run_dir/names.h"
 #include "server/driver.h"
 #include "wire/attempt_id.h"
 
@@ -21,6 +23,20 @@ constexpr const char* kDrainedNodes = "drained_nodes";  // a fact: the session's
 std::string RunDriver::CheckpointsOf(TaskId task) {
   while (identities_.size() <= task.value) identities_.push_back(identifier_.Next());
   return HexDigits(identities_[task.value].high) + HexDigits(identities_[task.value].low);
+}
+
+void RunDriver::RemoveCheckpoints(const std::string& run) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (fs::is_empty(run_dir::CheckpointsPath(run, ""), error) || error) return;
+  for (uint32_t i = 0; i < graph_.task_count(); ++i) {
+    if (!graph_.profile(TaskId(i)).checkpoint.on() || fate_anywhere(TaskId(i)) != journal::TaskFate::kDone) continue;
+    const std::string path = run_dir::CheckpointsPath(run, CheckpointsOf(TaskId(i)));
+    // An agent may be at it.
+    for (int times = 0; times < 3 && fs::remove_all(path, error) == static_cast<std::uintmax_t>(-1); ++times) {}
+    if (error) os::LogWarning(StrCat("the checkpoints ", path, " stay: ", error.message()));
+  }
+  fs::remove(run_dir::CheckpointsPath(run, ""), error);  // where it has no others
 }
 
 void RunDriver::Act(const core::AskCheckpoint& ask) {

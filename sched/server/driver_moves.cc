@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/text.h"
 #include "server/driver.h"
 #include "server/messages.h"
 
@@ -8,6 +9,11 @@
 // this server's are elsewhere there until they come, or until it is told how they ended.
 
 namespace harrow::server {
+namespace {
+
+constexpr Duration kRoomFor = std::chrono::seconds(60);
+
+}  // namespace
 
 void RunDriver::SetOwn(const std::vector<bool>& own, const std::unordered_map<uint32_t, Tried>& tried,
                        const journal::History& history) {
@@ -34,10 +40,15 @@ void RunDriver::CancelHere(const std::vector<TaskId>& tasks) {
   Wake();
 }
 
-std::vector<TaskId> RunDriver::MovableTasks(const Shape& shape, uint64_t count, uint64_t keep) const {
-  std::vector<TaskId> tasks = scheduler_.LastInOrder(shape, count, keep);
+std::vector<TaskId> RunDriver::MovableTasks(const Moment& moment, const Shape& shape, uint64_t count, uint64_t keep) const {
+  std::vector<TaskId> tasks = scheduler_.LastInOrder(shape, count + brought_.size(), keep);
   // What an earlier attempt left is removed where it was made, and an attempt that was lost may come back here.
-  std::erase_if(tasks, [this](TaskId task) { return made_.contains(task.value) || attempts_.Find(task) != nullptr; });
+  std::erase_if(tasks, [&](TaskId task) {
+    const auto brought = brought_.find(task.value);
+    const bool waits = brought != brought_.end() && moment.now < brought->second && !draining_;
+    return waits || made_.contains(task.value) || attempts_.Find(task) != nullptr;
+  });
+  if (tasks.size() > count) tasks.erase(tasks.begin(), tasks.end() - static_cast<std::ptrdiff_t>(count));
   std::sort(tasks.begin(), tasks.end());
   return tasks;
 }
@@ -55,16 +66,36 @@ std::vector<TaskId> RunDriver::WaitingTasks(uint64_t count) const {
 std::vector<TaskId> RunDriver::TakeOut(const Moment& moment, const std::vector<TaskId>& tasks, std::vector<Tried>* tried) {
   std::vector<TaskId> taken;
   if (phase_ != Phase::kRunning || AwaitsStaged(moment)) return taken;
-  events_.push_back(core::TasksTaken{tasks});
+  std::vector<TaskId> leave = tasks;
+  std::erase_if(leave, [this](TaskId task) { return !MayLeave(task).ok(); });
+  events_.push_back(core::TasksTaken{leave});
   Schedule(moment);
-  for (const TaskId task : tasks) {
+  for (const TaskId task : leave) {
     if (scheduler_.state(task) != core::TaskState::kElsewhere) continue;
     taken.push_back(task);
+    // It does not come back: another one may be out by then.
+    ForgetLost(task);
+    brought_.erase(task.value);
     if (const uint32_t attempts = scheduler_.attempts(task); attempts > 0)
       tried->push_back({task, scheduler_.counted_attempts(task), scheduler_.losses(task), std::max(attempts, recorder_.last_attempt(task))});
   }
   Wake();
   return taken;
+}
+
+Status RunDriver::MayLeave(TaskId task) const {
+  if (core::IsInFlight(scheduler_.state(task))) return {};
+  const std::string name = StrCat("task ", Printable(graph_.TaskName(task), 60));
+  const AttemptTable::Row* const row = attempts_.Find(task);
+  if (row != nullptr && row->state != AttemptTable::State::kLost)
+    return Status(Code::kUnavailable, StrCat(name, " may run still, on nodes of which nothing is heard; try again"));
+  if (made_.contains(task.value))
+    return Status(Code::kInvalid, StrCat(name, " begins again in this allocation, where what its last attempt made is removed before; move it when it runs"));
+  return {};
+}
+
+void RunDriver::Bring(const Moment& moment, const std::vector<TaskId>& tasks) {
+  for (const TaskId task : tasks) brought_[task.value] = moment.now + kRoomFor;
 }
 
 void RunDriver::GiveIn(const std::vector<TaskId>& tasks, const std::vector<Tried>& tried) {

@@ -196,6 +196,7 @@ OtherServers::OtherServers(const graph::Graph& graph, const Options& options, Ru
                                   const auto following = following_.find(offer.id.number);
                                   if (following != following_.end())
                                     Set(following->second.move, out->mutable_move());
+                                  out->set_stay(by_hand_.contains(offer.id.number));
                                   SendOfMove(offer.taker, message);
                                 },
                             .answer =
@@ -275,6 +276,7 @@ void OtherServers::Connected(uint32_t part, uint64_t epoch) {
   SendAllDecided(part);
   moves_.Connected(part);
   ChooseSupervisor();
+  GoOnMoving();
 }
 
 void OtherServers::Disconnected(uint32_t part) {
@@ -371,6 +373,7 @@ Status OtherServers::Take(uint32_t part, const pb::BetweenServers& message) {
     for (const pb::TriedTask& tried : offered.tried())
       offer.tried.push_back({TaskId(tried.task()), tried.attempts(), tried.losses(), tried.last()});
     if (offered.has_move()) coming_[offer.id] = IdOf(offered.move());
+    if (offered.stay()) driver_.Bring(hooks_.now(), offer.tasks);
     moves_.Offered(offer, driver_.interrupted() || driver_.out_of_time());
   }
   for (const pb::OfferAnswered& answered : message.answered()) moves_.Answered(IdOf(answered.id()), answered.taken());
@@ -527,7 +530,7 @@ std::vector<OtherServers::Leaving> OtherServers::Leavers() const {
   constexpr double kLeast = 0.1;
   std::vector<Leaving> leavers;
   for (const auto& [running, ran] : driver_.Checkpointers(hooks_.now())) {
-    if (moving_.contains(running.task)) continue;
+    if (moving_.contains(running.task) || driver_.was_brought(running.task)) continue;
     Duration left = ran;
     if (const auto pace = paces_.find(graph_.kind(running.task).value); pace != paces_.end() && pace->second.count >= kEnough) {
       const Duration mean = FromSeconds(pace->second.seconds / pace->second.count);
@@ -585,6 +588,7 @@ supervisor::Report OtherServers::ReportNow() {
     if (moving.advice) report.offers.push_back({moving.advice->id, moving.advice->to, moving.advice->shape, 1, false, true});
   }
   std::erase_if(following_, [this](const auto& each) { return !moves_.out().contains(each.first); });
+  std::erase_if(by_hand_, [this](uint64_t number) { return !moves_.out().contains(number); });
   std::erase_if(taken_, [&](const auto& each) { return each.first + kRemembered < now; });
   for (const auto& [when, id] : taken_) report.taken.push_back(id);
   return report;
@@ -653,6 +657,7 @@ Status OtherServers::MoveTo(TaskId task, uint32_t part) {
     HARROW_RETURN_IF_ERROR(driver_.MayMove(task));
     return Status(Code::kInvalid, StrCat("allocation ", part, " of the run is not there, or is over; harrow status shows those that are"));
   }
+  HARROW_RETURN_IF_ERROR(driver_.MayLeave(task));
   HARROW_RETURN_IF_ERROR(driver_.MakeMovable(hooks_.now(), task));
   moving_[task] = {part, std::nullopt};
   GoOnMoving();
@@ -667,13 +672,16 @@ void OtherServers::GoOnMoving() {
   for (auto at = moving_.begin(); at != moving_.end();) {
     const auto& [task, moving] = *at;
     const core::TaskState state = driver_.scheduler().state(task);
-    const bool leaves = core::IsInFlight(state) && driver_.scheduler().IsMoving(task);
-    if (leaves) {
+    // Where the connection is gone for a moment, what is held for it is held on.
+    const bool may_go = !core::IsInFlight(state) && connected_.contains(moving.part);
+    if (driver_.scheduler().IsMoving(task) && !may_go) {
       ++at;
       continue;
     }
     if (!core::IsInFlight(state) && !core::IsSettled(state) && state != core::TaskState::kElsewhere && connected_.contains(moving.part)) {
-      if (moving.advice) {
+      if (const Status may = driver_.MayLeave(task); !may.ok()) {
+        os::LogWarning(StrCat("it does not go to allocation ", moving.part, ": ", may.message()));
+      } else if (moving.advice) {
         advised.emplace_back(task, *moving.advice);
       } else {
         by_hand[moving.part].push_back(task);
@@ -686,7 +694,7 @@ void OtherServers::GoOnMoving() {
     std::sort(tasks.begin(), tasks.end());
     std::vector<Tried> tried;
     std::vector<TaskId> taken = driver_.TakeOut(hooks_.now(), tasks, &tried);
-    if (!taken.empty()) moves_.Give(part, std::move(taken), std::move(tried));
+    if (!taken.empty()) by_hand_.insert(moves_.Give(part, std::move(taken), std::move(tried)));
   }
 }
 
@@ -694,7 +702,7 @@ void OtherServers::Follow(const supervisor::MoveRequest& request) {
   if (!obedience_.Take(request.id) || !connected_.contains(request.to.value)) return;
   if (request.running) return SendRunning(request);
   const std::vector<TaskId> wanted = request.waiting ? driver_.WaitingTasks(request.count)
-                                                     : driver_.MovableTasks(request.shape, request.count, request.keep);
+                                                     : driver_.MovableTasks(hooks_.now(), request.shape, request.count, request.keep);
   Give(request, wanted);
 }
 

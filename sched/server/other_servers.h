@@ -79,6 +79,8 @@ class OtherServers {
   void Tick();
   /// A task of this server goes to another, as soon as nothing of it is at a node. kNotFound: another server has it.
   Status MoveTo(TaskId task, uint32_t part);
+  /// It stays, though somebody has said otherwise before.
+  void Keep(TaskId task) { moving_.erase(task); }
   /// What the scheduler has done since may let them go.
   void GoOnMoving();
   /// The graph has tasks that were submitted to this server, or are from now on.
@@ -162,6 +164,7 @@ class OtherServers {
   std::map<uint32_t, uint64_t> epochs_;  // of other servers
   std::map<TaskId, Moving> moving_;
   std::map<uint64_t, Following> following_;  // by the number of the offer
+  std::set<uint64_t> by_hand_;               // numbers of offers that follow somebody's word
   std::vector<std::pair<Time, supervisor::MoveId>> taken_;
   std::map<OfferId, supervisor::MoveId> coming_;  // offers that are not taken yet
   std::deque<Decision> decided_;                  // not on disk yet

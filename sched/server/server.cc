@@ -509,6 +509,7 @@ void Server::Impl::Finish() {
   if (phase == Phase::kOver) return;
   phase = Phase::kOver;
   if (!journal_failed) {
+    driver->RemoveCheckpoints(run_path());
     WriteProgress();  // the keeper lets the journal be closed in peace
     if (const Status closed = journal->Close(); !closed.ok()) {
       journal_failed = true;

@@ -203,7 +203,11 @@ Status Server::Impl::Move(TaskId task, const pb::MoveTask& request) {
   if (phase != Phase::kRunning || driver->interrupted() || journal_failed) return Status(Code::kInvalid, "the run is ending");
   if (flow.settings.files == config::Files::kLocal)
     return Status(Code::kInvalid, "the files of this run lie on the nodes' own disks, and its tasks stay where these are; runs with --files shared can move them");
-  if (request.part() == 0) return driver->MoveToNode(Now(), task, request.node());
+  if (request.part() == 0) {
+    HARROW_RETURN_IF_ERROR(driver->MoveToNode(Now(), task, request.node()));
+    others->Keep(task);
+    return {};
+  }
   return others->MoveTo(task, request.part() - 1);
 }
 

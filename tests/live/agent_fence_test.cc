@@ -170,6 +170,27 @@ TEST_F(FencedCopies, GetTheirNamesWhileTheAgentIsAnswered) {
   EXPECT_TRUE(NothingIsLeft());
 }
 
+/// Of a program that writes checkpoints by itself: it has not left a file alone for as long as it was stopped.
+TEST_F(FencedTasks, WhatTheyWereWritingMakesNoCheckpoint) {
+  const auto base = std::make_shared<BaseEnvironment>(
+      EnvList{{"PATH", getenv("PATH")}},
+      BaseEnvironment::Common{.submit_dir = scratch_.path(), .run_dir = scratch_.path(), .node_name = "test", .own_tmp = true});
+  LocalTask task = Shell("(cd $HARROW_CHECKPOINT_DIR; echo whole > state.1; sleep 0.1; echo half > state.2); " + kTellAndWait);
+  task.checkpoints = "here";
+  task.profile = std::make_shared<TaskProfile>(
+      ProfileSpec{.checkpoint = {.on = true, .ask = CheckpointSpec::Ask::kNone, .files = {"state.*"}}}, base);
+  const uint32_t id = Push(std::move(task));
+  const pid_t pid = ReadPid("task");
+  EXPECT_TRUE(pool_->RunUntil(Now()));
+  EXPECT_TRUE(Eventually([&] { return Stands(pid); }));
+  const Duration stood = Now();
+  EXPECT_TRUE(Eventually([&] { return Now() - stood > milliseconds(1600); }));
+  pool_->EndTasks({First(id)}, End::kLost);
+  EXPECT_EQ(Wait(id).end, End::kLost);
+  EXPECT_EQ(File("checkpoints/here/1/state.1"), "whole\n");
+  EXPECT_FALSE(std::filesystem::exists(scratch_.path() + "/checkpoints/here/1/state.2"));
+}
+
 TEST_F(FencedTasks, WhatATaskStoppedItselfStaysSo) {
   const uint32_t task =
       Push(Shell("sleep 300 & kill -STOP $!; echo $! > own; " + kTellAndWait + "kill -KILL $!; exit 3"));

@@ -237,6 +237,14 @@ def test_real_what_is_written_after_an_image_is_written_over(directory, program)
     check("lost" in outcomes(f"{directory}/r", "count"), outcomes(f"{directory}/r", "count"))
 
 
+def test_real_a_slow_one_is_waited_for(directory, program):
+    """As on a loaded machine, where what the agent tries it with must not be over before."""
+    slow = write(f"{directory}/slow", f'#!/bin/sh\ncase "$1" in swrk) sleep 1;; esac\nexec {real_criu()} "$@"\n', 0o755)
+    said = subprocess.run([program, "hold", "--criu", slow, "--try", directory], capture_output=True, text=True, check=False)
+    same(said.returncode, 0, said.stderr)
+    same(os.listdir(directory), ["slow"])
+
+
 def test_real_what_cannot_be_dumped_goes_on(directory, program):
     write(f"{directory}/connected.py", """import os, socket, time
 listener = socket.create_server(("127.0.0.1", 0))

@@ -275,4 +275,5 @@ def main():
     check(len(faults) >= runs, "next to no faults: the runs were over before")
 
 
-run_support.tell(main)
+if __name__ == "__main__":
+    run_support.tell(main)

@@ -2,7 +2,8 @@
 // all: a program that has just been started has no handler yet, and one that never will is ended by the question. So those processes of
 // the task are told that catch the signal (/proc/PID/status), and as long as none does it is tried again.
 //
-// What comes of an attempt: done, and its checkpoints are removed. It was asked, ended with the status that says so and has left what a
+// What comes of an attempt: done, and its checkpoints are removed when that is on record: until then its agent may die, and it would have
+// to begin anew. It was asked, ended with the status that says so and has left what a
 // checkpoint consists of: that is kept, and the attempt is a checkpointed one. The same without files, or where these cannot be kept (a
 // full disk): it is lost, so that its task goes on from the checkpoint before. Who writes by itself may have left one however it ended.
 //
@@ -61,6 +62,7 @@ Status Checkpoint::Prepare(Launch* launch, TaskResult* result) {
   const CheckpointSpec& spec = task.profile->spec().checkpoint;
   checkpoints_.reset();
   beats_ = restarted_ = false;
+  ran_ = true;
   image_status_ = 0;
   refusal_.clear();
   const std::string& run = task.profile->base().common().run_dir;
@@ -223,8 +225,9 @@ void Checkpoint::Settle(const LocalTask& task, TaskResult* result) {
   if (FollowsAnother(task)) {
     // Whoever leads finds what it has left.
   } else if (result->succeeded()) {
-    if (const Status removed = checkpoints_->Remove(); !removed.ok())
-      tell_(StrCat("task ", NameOfTask(task), ": its checkpoints stay: ", removed.message()));
+    checkpoints_->Clear();
+    result->over = std::move(checkpoints_);
+    return;
   } else if (result->end == End::kNotStarted || result->end == End::kRunning) {
     // It has written nothing.
   } else if (result->end == End::kCheckpointed || by_itself || (result->end == End::kInterrupted && result->code == spec.status)) {
@@ -235,7 +238,7 @@ void Checkpoint::Settle(const LocalTask& task, TaskResult* result) {
 }
 
 void Checkpoint::Keep(const LocalTask& task, TaskResult* result) {
-  const Result<migrate::Checkpoints::Kept> kept = checkpoints_->Keep();
+  const Result<migrate::Checkpoints::Kept> kept = checkpoints_->Keep(ran_);
   if (kept.ok()) {
     result->checkpoint_bytes = kept->bytes;
     if (result->end == End::kCheckpointed)

@@ -37,6 +37,8 @@ class Checkpoint : public Step {
   /// The attempt runs; to be told now and then where this is so.
   bool beats() const { return beats_; }
   void Beat() { checkpoints_->Beat(); }
+  /// Whether it ran when it ended, and had for a while.
+  void SetRan(bool ran) { ran_ = ran; }
 
  private:
   Status PrepareForCriu(Launch* launch, TaskResult* result);
@@ -54,6 +56,7 @@ class Checkpoint : public Step {
   const std::function<void(const std::string&)> tell_;
   std::unique_ptr<migrate::Checkpoints> checkpoints_;  // of the attempt that is prepared
   bool beats_ = false;
+  bool ran_ = true;
   bool restarted_ = false;
   os::Fd environment_fd_;
   std::vector<std::string> own_environment_;

@@ -12,6 +12,7 @@
 #include "base/records.h"
 #include "base/time.h"
 #include "made/record.h"
+#include "migrate/checkpoints.h"
 #include "store/object.h"
 
 namespace harrow::agent {
@@ -92,6 +93,7 @@ struct TaskResult {
   std::vector<int64_t> output_sizes;  // of LocalTask::outputs, where wanted; -1: absent
   int64_t checkpoint_bytes = 0;      // it has left a checkpoint,
   Duration checkpoint_took{0};       // so long after it was asked for one
+  std::shared_ptr<const migrate::Checkpoints> over;  // it succeeded: these are of no use when that is recorded
   std::optional<made::Attempt> made;  // it began, and did not succeed
   std::vector<MadeFile> made_files;   // it succeeded in a sandbox
   uint64_t no_room = 0;               // or not: bytes of outputs, for which the store had no room

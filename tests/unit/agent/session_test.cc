@@ -1,8 +1,11 @@
 #include "agent/session.h"
 
+#include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "live/eventually.h"
+#include "migrate/checkpoints.h"
 #include "support/fake_channel.h"
 #include "support/fake_event_loop.h"
 #include "wire/attempt_id.h"
@@ -717,6 +720,29 @@ TEST_F(SessionTest, GarbageEndsTheConnectionOnly) {
   loop_.Advance(milliseconds(100));
   EXPECT_NE(channel_, first);
   EXPECT_THAT(over_, IsEmpty());
+}
+
+/// Until then the agent may die, and the task would have to begin anew.
+TEST_F(SessionTest, CheckpointsGoWhenItIsOnRecordThatTheirTaskIsDone) {
+  const std::string top = testing::TempDir() + "session-checkpoints";
+  std::filesystem::remove_all(top);
+  auto checkpoints = std::make_shared<migrate::Checkpoints>(top + "/task", migrate::Checkpoints::Rules{});
+  ASSERT_TRUE(checkpoints->Begin().ok());
+  Join();
+  Batch batch;
+  batch.ended.emplace_back();
+  batch.ended.back().end = End::kExited;
+  batch.ended.back().over = checkpoints;
+  session_.Deliver(std::move(batch));
+  checkpoints.reset();
+  Break();
+  loop_.Advance(milliseconds(100));
+  Welcome(2);
+  EXPECT_TRUE(std::filesystem::exists(top + "/task/files"));
+  pb::ToAgent message;
+  message.mutable_committed()->set_sequence(1);
+  Tell(message);
+  EXPECT_TRUE(test::Eventually([&] { return !std::filesystem::exists(top); }));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <random>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <utility>
 
 #include "base/text.h"
 
@@ -205,6 +206,28 @@ TEST_F(CheckpointsTest, RemovedWithTheDirectoryThatHeldThemWhereThatHasNoOther) 
   EXPECT_FALSE(fs::exists(top_ + "/all"));
 }
 
+/// An agent that stood while another one began the next attempt.
+TEST_F(CheckpointsTest, WhoHasBeenReplacedChangesNothing) {
+  Checkpoints late = Of(), next = Of();
+  ASSERT_TRUE(late.Begin().ok());
+  Write("files/state", "late");
+  ASSERT_TRUE(next.Begin().ok());
+  EXPECT_FALSE(Has("files/state"));
+  Write("files/state", "next");
+  EXPECT_EQ(late.Keep().status().code(), Code::kRefused);
+  EXPECT_EQ(late.Remove().code(), Code::kRefused);
+  EXPECT_EQ(late.CountFailure().status().code(), Code::kRefused);
+  EXPECT_EQ(late.Ask().code(), Code::kRefused);
+  late.Beat();
+  EXPECT_FALSE(Has("asked") || Has("alive"));
+  ASSERT_TRUE(next.Keep().ok());
+  EXPECT_EQ(Read("1/state"), "next");
+  EXPECT_EQ(late.Remove().code(), Code::kRefused);
+  EXPECT_TRUE(next.Remove().ok());
+  EXPECT_FALSE(Has(""));
+  EXPECT_EQ(late.Remove().code(), Code::kRefused) << "nothing is there";
+}
+
 TEST_F(CheckpointsTest, WhoIsToEndCopiesNoFurther) {
   Begin(Of());
   Leave("one");
@@ -218,10 +241,11 @@ TEST_F(CheckpointsTest, WhoIsToEndCopiesNoFurther) {
 TEST_F(CheckpointsTest, TheNewestSetThatWasLeftAloneCounts) {
   const auto of = [this] { return Of({"a.*", "b.*", "fixed"}, true); };
   Begin(of());
-  for (const char* name : {"a.1", "b.1", "a.2", "b.2", "a.3", "fixed"}) {
+  for (const char* name : {"a.1", "b.1", "a.2", "b.2", "a.3"}) {
     Write(StrCat("files/", name), name);
     Age(StrCat("files/", name), 10 - (name[2] - '0'));
   }
+  Write("files/fixed", "fixed");
   Age("files/fixed", 20);
   EXPECT_EQ(of().Keep().status().message(), "");
   EXPECT_EQ(Read("1/a.2") + Read("1/b.2") + Read("1/fixed"), "a.2b.2fixed") << "of 3 something is missing";
@@ -240,6 +264,35 @@ TEST_F(CheckpointsTest, WhatWasBeingWrittenDoesNotCount) {
   EXPECT_EQ(Read("1/state.1"), "old");
   EXPECT_EQ(Begin(of()), "/files/state.1");
   EXPECT_FALSE(Has("files/state.2"));
+}
+
+/// Within one tick of the file system's clock.
+TEST_F(CheckpointsTest, OfTwoThatAreEquallyNewNoneCounts) {
+  Checkpoints one(Task(), {.files = {"state.*"}, .by_itself = true});
+  ASSERT_TRUE(one.Begin().ok());
+  for (const char* name : {"files/state.1", "files/state.2"}) {
+    Write(name, name);
+    const timespec times[] = {{.tv_sec = 4'000'000'000, .tv_nsec = 0}, {.tv_sec = 4'000'000'000, .tv_nsec = 0}};
+    ASSERT_EQ(utimensat(AT_FDCWD, (Task() + "/" + name).c_str(), times, 0), 0);
+  }
+  EXPECT_EQ(one.Keep().status().code(), Code::kNotFound);
+}
+
+/// Nobody has left a file alone while he was stopped.
+TEST_F(CheckpointsTest, WhatWasBeingWrittenAsItWasStoppedDoesNotCount) {
+  const auto of = [this] { return Checkpoints(Task(), {.files = {"state.*"}, .by_itself = true}); };
+  for (const bool ran : {false, true}) {
+    Begin(of());
+    of().Beat();
+    Write("files/state.1", "whole");
+    Age("files/state.1", 9);
+    Write("files/state.2", "half");
+    Age("files/state.2", 4);
+    Age("alive", 4);
+    ASSERT_TRUE(of().Keep(ran).ok());
+    EXPECT_EQ(Has(ran ? "2/state.2" : "1/state.1"), true) << ran;
+    EXPECT_FALSE(Has("1/state.2"));
+  }
 }
 
 TEST_F(CheckpointsTest, NothingNewIsNoNewCheckpoint) {
@@ -428,6 +481,23 @@ TEST_F(PackedCheckpointsTest, OneThatCannotBeGoneOnFromIsDroppedAfterThreeTries)
   EXPECT_EQ(Found(), "one");
   EXPECT_FALSE(*Here().CountFailure()) << "each is counted by itself";
   EXPECT_EQ(Found(), "one");
+}
+
+TEST_F(PackedCheckpointsTest, WhoIsReplacedWhileItDigestsKeepsNothing) {
+  bool replaced = true;
+  Checkpoints late(Task(), {.unpacked = top_ + "/node"}, [&] {
+    if (!std::exchange(replaced, true)) {
+      EXPECT_TRUE(Checkpoints(Task(), {.unpacked = top_ + "/other"}).Begin().ok());
+    }
+    return false;
+  });
+  ASSERT_TRUE(late.Begin().ok());
+  std::ofstream(late.files_directory() + "/pages") << std::string(100'000, 'x');
+  replaced = false;
+  EXPECT_FALSE(late.Keep().ok());
+  EXPECT_TRUE(replaced);
+  EXPECT_TRUE(Has("files") && Has("begun"));
+  EXPECT_FALSE(Has("1") || Has("1.sums"));
 }
 
 }  // namespace

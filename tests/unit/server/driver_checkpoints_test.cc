@@ -1,4 +1,6 @@
 // RunDriver: tasks that are asked for checkpoints, and sent elsewhere.
+#include <filesystem>
+
 #include "unit/server/driver_fixture.h"
 
 namespace harrow::server {
@@ -152,6 +154,26 @@ TEST_F(DriverTest, CheckpointsCountAsNoTriesAfterARestart) {
   End(&again, {0}, pb::Attempt::LOST);
   EXPECT_TRUE(Fates().empty()) << "neither failures nor losses";
   EXPECT_EQ(driver_->scheduler().losses(TaskId(0)), 1u);
+}
+
+TEST_F(DriverTest, WhatAgentsDidNotLiveToRemoveIsRemovedAtTheEnd) {
+  namespace fs = std::filesystem;
+  const std::string top = testing::TempDir() + "driver-checkpoints";
+  fs::remove_all(top);
+  Serve({{"a", "x", {}, {}, Writes()}, {"b", "x", {}, {}, Writes()}});
+  driver_->RemoveCheckpoints(top);
+  Agent agent;
+  Join(&agent, Hello("n", 1, 2));
+  const std::string of_a = top + "/checkpoints/" + agent.tasks[0].checkpoints(), of_b = top + "/checkpoints/" + agent.tasks[1].checkpoints();
+  End(&agent, {0});
+  fs::create_directories(of_a + "/files");
+  fs::create_directories(of_b + "/files");
+  driver_->RemoveCheckpoints(top);
+  EXPECT_FALSE(fs::exists(of_a));
+  EXPECT_TRUE(fs::exists(of_b + "/files")) << "it is open";
+  End(&agent, {1});
+  driver_->RemoveCheckpoints(top);
+  EXPECT_FALSE(fs::exists(top + "/checkpoints"));
 }
 
 }  // namespace

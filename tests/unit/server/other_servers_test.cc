@@ -49,6 +49,7 @@ class Several {
     std::map<uint32_t, uint32_t> runs;  // task, attempt: at the agent
     std::map<uint32_t, std::vector<std::string>> to;
     std::map<uint32_t, int32_t> ended_elsewhere;  // with which code
+    made::Attempts made;  // what its agent wrote down of its tasks' outputs
     std::set<uint32_t> offered_to, passed_for;  // offers to these, and what others pass on to these
   };
   One& operator[](uint32_t part) { return *parts_[part]; }
@@ -66,6 +67,7 @@ class Several {
     RunDriver::Hooks hooks;
     hooks.wake = [] {};
     hooks.drop_agent = [](const wire::Channel*) {};
+    hooks.made_of = [&one](uint32_t) { return one.made; };
     hooks.attempt_ended = [&one](const journal::AttemptRecord& record) { one.others->AttemptEnded(record); };
     hooks.decided = [&one](TaskId task, journal::TaskFate fate) {
       one.others->Decided(task, fate, one.driver->recorder().added());
@@ -95,8 +97,12 @@ class Several {
                             .ended = [&one](const TaskEnding& ending) { one.ended_elsewhere[ending.task.value] = ending.code; }});
     one.others->Restore(*std::move(holdings));
     one.driver->Begin(Now());
+    AgentComes(part);
+  }
+  /// The agent, which has run all the time, and tells this besides.
+  void AgentComes(uint32_t part, pb::FromAgent hello = {}) {
+    One& one = *parts_[part];
     one.channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
-    pb::FromAgent hello;
     hello.mutable_hello()->set_version(wire::kProtocolVersion);
     hello.mutable_hello()->set_run_id("run");
     hello.mutable_hello()->set_incarnation(part + 1);
@@ -112,6 +118,16 @@ class Several {
     const Result<NodeId> joined = one.driver->Join(Now(), one.channel, hello);
     ASSERT_TRUE(joined.ok()) << joined.status().message();
     one.node = *joined;
+    Turn(part);
+  }
+  /// Nothing is heard of the agent, until what it has is believed to be lost.
+  void LoseAgent(uint32_t part) {
+    for (int times = 0; times < 3; ++times) Pass(part, std::chrono::hours(1));
+  }
+  /// So much later, at one of them.
+  void Pass(uint32_t part, Duration time) {
+    time_ += time;
+    parts_[part]->driver->FindSilent(Now());
     Turn(part);
   }
   void Cut(uint32_t a, uint32_t b) {
@@ -145,8 +161,22 @@ class Several {
       if (answer.has_returned()) one.driver->Handle(Now(), one.node, answer);
     }
   }
+  /// An attempt at the agent ends with a checkpoint.
+  void Leave(uint32_t part, uint32_t task) {
+    End(part, task, 85, pb::Attempt::CHECKPOINTED);
+    parts_[part]->others->GoOnMoving();
+  }
+  /// The agent says that it has begun.
+  void Begins(uint32_t part, uint32_t task) {
+    One& one = *parts_[part];
+    pb::FromAgent message;
+    wire::SetId({TaskId(task), one.runs.at(task)}, message.mutable_started()->add_attempt());
+    message.mutable_started()->add_start_ns(Now().wall_ns());
+    one.driver->Handle(Now(), one.node, message);
+    Turn(part);
+  }
   /// An attempt at the agent ends.
-  void End(uint32_t part, uint32_t task, int code = 0) {
+  void End(uint32_t part, uint32_t task, int code = 0, pb::Attempt::End how = pb::Attempt::EXITED) {
     One& one = *parts_[part];
     pb::FromAgent message;
     pb::TasksEnded* ended = message.add_ended();
@@ -154,7 +184,7 @@ class Several {
     pb::Attempt* attempt = ended->add_attempt();
     attempt->set_task(task);
     attempt->set_attempt(one.runs.at(task));
-    attempt->set_end(pb::Attempt::EXITED);
+    attempt->set_end(how);
     attempt->set_code(code);
     attempt->set_start_ns(Now().wall_ns() - 1'000'000);
     attempt->set_end_ns(Now().wall_ns());
@@ -435,6 +465,110 @@ TEST(OtherServers, OneThatDrainsGivesAllThatDoesNotRun) {
   }
   EXPECT_TRUE(run.AllComplete());
   EXPECT_EQ(run.Successes().size(), 12u);
+}
+
+graph::Profile Writes() {
+  graph::Profile profile;
+  profile.checkpoint.by = graph::Checkpointing::By::kApp;
+  return profile;
+}
+
+/// What somebody moves waits for room there, though there is some where it was; but for one that drains.
+TEST(OtherServers, NoSupervisorUndoesWhatSomebodyMoves) {
+  Several run({{"a", "a", {}, {}, Writes()}, {"b", "b"}, {"c", "c"}, {"d", "d", {}, {}, Writes()}}, {2, 1});
+  run.ConnectAll();
+  for (int i = 0; i < 4; ++i) {
+    run.Settle();
+    run.Report();
+  }
+  ASSERT_EQ(run[1].runs.size(), 1u) << "it has no room";
+  ASSERT_TRUE(run[0].runs.contains(0));
+  run.Begins(0, 0);
+  ASSERT_TRUE(run[0].others->MoveTo(TaskId(0), 1).ok());
+  run.Turn(0);
+  run.Leave(0, 0);
+  while (run[0].runs.contains(1) || run[0].runs.contains(2)) run.End(0, run[0].runs.contains(1) ? 1 : 2);
+  for (int i = 0; i < 30; ++i) {
+    run.Settle();
+    run.Report();
+  }
+  EXPECT_FALSE(run[0].runs.contains(0)) << "it was given back";
+  EXPECT_EQ(run[1].driver->scheduler().state(TaskId(0)), core::TaskState::kReady);
+  run[1].driver->Drain();
+  for (int i = 0; i < 30; ++i) {
+    run.Settle();
+    run.Report();
+  }
+  EXPECT_TRUE(run[0].runs.contains(0)) << "one that drains keeps nothing";
+}
+
+TEST(OtherServers, WhatIsMovedWaitsForAConnectionThatIsGone) {
+  Several run({{"a", "a", {}, {}, Writes()}}, {1, 1});
+  run.ConnectAll();
+  run.Settle();
+  run.Begins(0, 0);
+  ASSERT_TRUE(run[0].others->MoveTo(TaskId(0), 1).ok());
+  run.Turn(0);
+  run.Cut(0, 1);
+  run.Leave(0, 0);
+  run.Turn(0);
+  EXPECT_TRUE(run[0].runs.empty());
+  run.ConnectAll();
+  run.Turn(0);
+  run.Settle();
+  EXPECT_TRUE(run[0].runs.empty());
+  EXPECT_TRUE(run[1].runs.contains(0));
+}
+
+/// Its agent comes back and tells of its end when it is out elsewhere: that counts no more, and it is done once.
+TEST(OtherServers, WhatWasLostAndIsMovedDoesNotComeBack) {
+  Several run({{"a", "a", {}, {}, Writes()}}, {1, 1});
+  run.ConnectAll();
+  run.Settle();
+  run.Begins(0, 0);
+  run.LoseAgent(0);
+  ASSERT_TRUE(run[0].others->MoveTo(TaskId(0), 1).ok());
+  run.Turn(0);
+  run.Settle();
+  ASSERT_EQ(run[1].runs, (std::map<uint32_t, uint32_t>{{0, 2}}));
+  pb::FromAgent late;
+  late.add_ended()->set_sequence(++run[0].sequence);
+  pb::Attempt* attempt = late.mutable_ended(0)->add_attempt();
+  attempt->set_task(0);
+  attempt->set_attempt(1);
+  attempt->set_end(pb::Attempt::EXITED);
+  attempt->set_start_ns(5);
+  attempt->set_end_ns(6);
+  run[0].runs.clear();
+  run.AgentComes(0, late);
+  run.Settle();
+  EXPECT_TRUE(run.Successes().empty());
+  run.End(1, 0);
+  run.Settle();
+  EXPECT_EQ(run.Successes(), (std::map<uint32_t, int>{{0, 1}}));
+  EXPECT_TRUE(run.AllComplete());
+}
+
+/// Another server does not know what an attempt has made that was lost, and would not remove it.
+TEST(OtherServers, WhatHasToBeRemovedFirstKeepsATaskWhereItWasMade) {
+  Several run({{"a", "a", {}, {"f"}, Writes()}}, {1, 1});
+  run.ConnectAll();
+  run.Settle();
+  run.Begins(0, 0);
+  run[0].made[0] = {.task = 0, .attempt = 1, .begin_ns = 1, .end_ns = 2};
+  ASSERT_TRUE(run[0].others->MoveTo(TaskId(0), 1).ok());
+  run.Turn(0);
+  run.LoseAgent(0);
+  run[0].others->GoOnMoving();
+  run.Settle();
+  EXPECT_TRUE(run[1].runs.empty());
+  const Status refused = run[0].others->MoveTo(TaskId(0), 1);
+  EXPECT_EQ(refused.code(), Code::kInvalid);
+  EXPECT_NE(refused.message().find("begins again in this allocation"), std::string::npos) << refused.message();
+  run[0].runs.clear();
+  run.AgentComes(0);
+  run.Pass(0, std::chrono::seconds(15));  // for which it was held
+  EXPECT_EQ(run[0].runs, (std::map<uint32_t, uint32_t>{{0, 2}}));
 }
 
 TEST(OtherServers, DecideAsTheRunsSettingsSay) {

@@ -2,6 +2,7 @@
 """`harrow array` on this machine: what lies where the script goes, runs that are moved and resumed, what options ask for.
 usage: array_here.py HARROW [TEST...]"""
 import os
+import pwd
 import re
 import shutil
 import socket
@@ -131,6 +132,21 @@ def test_what_is_not_exported_is_not_when_it_is_resumed(directory, program):
     harrow = began(directory, program, "--export=NONE")
     harrow("run", "--resume", "--progress", "none", "--run-dir", "r", code=0)
     same(set(lines_of(f"{directory}/said")), {"element 1 of nobody", "element 2 of nobody"})
+
+
+def test_without_the_submit_environment_there_is_that_of_a_login(directory, program):
+    """As sbatch --export=NONE has it, so that `module` is there; by NIL not even that."""
+    user = pwd.getpwuid(os.getuid())
+    if os.path.basename(user.pw_shell) not in ("bash", "dash", "ksh", "sh", "zsh"):
+        return  # it is not asked
+    login = subprocess.run(["env", "-i", f"HOME={user.pw_dir}", f"USER={user.pw_name}", "PATH=/usr/local/bin:/usr/bin:/bin", user.pw_shell, "-l", "-c",
+                            "echo; echo $PATH"], capture_output=True, text=True, timeout=60, check=True, stdin=subprocess.DEVNULL).stdout.splitlines()[-1]
+    harrow = Harrow(program, directory, {"PATH": f"/own:{os.environ['PATH']}", "FOO": "1", "BAR": "2"})
+    write(f"{directory}/job.sh", "#!/bin/sh\n#SBATCH --array=1\necho $PATH ${FOO-none} ${BAR-none} ${USER-none}\n")
+    for export, said in (("NONE", f"{login} none none {user.pw_name}"), ("FOO,PATH", f"{harrow.env['PATH']} 1 none {user.pw_name}"),
+                         ("NIL", f"{harrow.env['PATH']} none none {os.environ.get('USER', 'none')}")):
+        harrow("array", "--progress", "none", "--export", export, "--run-dir", export, "job.sh", code=0)
+        same(harrow("logs", "-q", "--run-dir", export, code=0).out, said + "\n")
 
 
 def test_a_file_called_script_stays(directory, program):

@@ -216,6 +216,15 @@ def test_a_step_is_told_that_there_is_no_run(directory, program):
     harrow.env.update(PMIX_RANK="0", SLURM_STEP_ID="0", SLURMD_NODENAME="n", SLURM_STEP_NUM_TASKS="2")
     told = harrow("array", "--array=1", "nosuch.sh")
     check(told.code != 0 and "the other ranks of this step" in told.err, told)
+    # Where they cannot be told, the others do not do it all over again.
+    del harrow.env["PMIX_RANK"]
+    write(f"{directory}/job.sh", "#!/bin/sh\necho ran >>ran\n")
+    write(f"{directory}/tasks.txt", "echo ran >>ran\n")
+    for process, code in (("0", 0), ("1", 2)):
+        harrow.env["SLURM_PROCID"] = process
+        for words in (["array", "--array=1", "--dry-run", "job.sh"], ["run", "--dry-run", "tasks.txt"]):
+            told = harrow(*words, code=code)
+            check(("process 1 of 2 of a step" in told.err and "srun --mpi=pmix" in told.err) == (code == 2), told)
 
 
 def test_a_script_that_comes_by_a_socket(directory, program):

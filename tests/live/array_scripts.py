@@ -75,7 +75,7 @@ set -u
 own=$(sbatch --hold --parsable --wrap true)
 scontrol show job $own | grep -o 'ReqNodeList=[^ ]*' >nodes.$SLURM_ARRAY_TASK_ID
 scancel $own
-echo $SLURM_TASKS_PER_NODE >room.$SLURM_ARRAY_TASK_ID
+echo $SLURM_TASKS_PER_NODE | tee room.$SLURM_ARRAY_TASK_ID
 """, {}),
     "the submit directory and TMPDIR": ("--chdir=deep", """#!/bin/bash
 #SBATCH --array=1-3

@@ -231,7 +231,7 @@ int Begin(const ArrayArguments& arguments, const std::vector<std::string>& words
     made->graph = graph::Graph();
     HARROW_RETURN_IF_ERROR(formats::AddArray(array, &made->graph, &ignored, &told_before));
     if (!array.request.export_all) {
-      std::string names;
+      std::string names = array.request.export_nothing ? kExportedNothing : "";
       for (const auto& [name, value] : array.request.exported)
         names += StrCat(names.empty() ? "" : ",", name);
       LimitEnvironment(names, &made->settings);

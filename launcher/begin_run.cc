@@ -17,6 +17,7 @@
 #include "formats/output_check.h"
 #include "launcher/command.h"
 #include "launcher/inputs.h"
+#include "launcher/login_environment.h"
 #include "launcher/other_runs.h"
 #include "launcher/srun_form.h"
 #include "os/clock.h"
@@ -198,15 +199,27 @@ std::vector<std::pair<std::string, std::string>> SubmitEnvironment() {
 }
 
 void LimitEnvironment(const std::string& names, run::RunSettings* settings) {
-  // Who somebody is and where programs are: what a login finds anew, as sbatch --export=NONE has it.
+  // Who somebody is and where programs are, where a login does not tell.
   constexpr std::string_view kLogin[] = {"HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "USER"};
   const std::string list = StrCat(",", names, ",");
+  const auto named = [&list](const std::string& name) { return list.find(StrCat(",", name, ",")) != std::string::npos; };
   std::erase_if(settings->env, [&](const auto& variable) {
     const std::string& name = variable.first;
     if (name.starts_with("SLURM_") || name.starts_with("SPANK_") || name.starts_with("HARROW_")) return false;
     if (std::find(std::begin(kLogin), std::end(kLogin), name) != std::end(kLogin)) return false;
-    return list.find(StrCat(",", name, ",")) == std::string::npos;
+    return !named(name);
   });
+  // Functions such as module are among it.
+  if (names != kExportedNothing) {
+    const auto login = LoginEnvironment();
+    if (!login.ok())
+      std::cerr << "harrow: --export: elements go without what a login finds: " << login.status().message() << "\n";
+    for (const auto& [name, value] : login.ok() ? *login : decltype(settings->env)()) {
+      if (named(name)) continue;
+      std::erase_if(settings->env, [&name = name](const auto& variable) { return variable.first == name; });
+      settings->env.emplace_back(name, value);
+    }
+  }
   settings->env.emplace_back(kExported, names);
 }
 

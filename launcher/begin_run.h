@@ -63,8 +63,10 @@ void NoteJob(run::RunSettings* settings);
 bool IsRestarted();
 std::string Absolute(const std::string& path);
 std::vector<std::pair<std::string, std::string>> SubmitEnvironment();
-/// Of the submit environment only what says who somebody is, which job this is, and `names`, with commas
-/// between them, goes along with the run, now and where it is resumed.
+/// The names, where not even what a login finds is to go along.
+inline constexpr const char* kExportedNothing = "NIL";
+/// Of the submit environment only what says which job this is, and `names`, with commas between them, goes along with the run,
+/// now and where it is resumed; else there is what a login finds.
 void LimitEnvironment(const std::string& names, run::RunSettings* settings);
 /// As `before` was limited.
 void LimitEnvironmentAs(const run::RunSettings& before, run::RunSettings* settings);

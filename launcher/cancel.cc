@@ -20,7 +20,7 @@ int RunCancel(const CancelOptions& options) {
     return Fail(
         Status(Code::kInvalid, "name the tasks to cancel, or give --all for all that have not ended"));
   }
-  auto run = RunAccess::Open(options.run_dir);
+  auto run = RunAccess::Open(options.run_dir, options.tasks);
   if (!run.ok()) return Fail(run.status());
   if ((*run)->server() == nullptr) {
     const std::string state = (*run)->State({});
@@ -32,7 +32,8 @@ int RunCancel(const CancelOptions& options) {
     return Fail(
         Status(Code::kInvalid, StrCat("the run in ", (*run)->dir(), " is over: nothing is left to cancel")));
   }
-  auto answer = (*run)->server()->Cancel(options.tasks, options.all);
+  const bool whole = (*run)->IsWhole(options.tasks);
+  auto answer = (*run)->server()->Cancel(whole ? std::vector<std::string>() : options.tasks, options.all || whole);
   if (!answer.ok()) return Fail(answer.status());
   if (!answer->ok()) {
     std::cerr << "harrow: " << answer->text() << "\n";

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <iostream>
 #include <memory>
 #include <unistd.h>
 
@@ -23,6 +25,27 @@ const char* Word(Health health) {
   return health == Health::kOk ? "ok" : health == Health::kWarning ? "warning" : "bad";
 }
 
+/// Variables that look as if they were to set something, and set nothing: there may be others by that beginning.
+void TellMisspelt(const std::vector<config::SettingInfo>& known) {
+  constexpr std::string_view kOthers[] = {"CONF", "LOCAL", "NODE", "NODELIST", "RANK", "RANKS", "RUN", "TASK_ID", "TASK_NAME"};
+  std::vector<std::string_view> names;
+  for (const config::SettingInfo& info : known) names.push_back(info.key);
+  for (const std::string& entry : Environment()) {
+    constexpr std::string_view kBegin = "HARROW_";
+    if (!entry.starts_with(kBegin)) continue;
+    const std::string variable = entry.substr(0, entry.find('='));
+    std::string name = variable.substr(kBegin.size());
+    if (std::find(std::begin(kOthers), std::end(kOthers), name) != std::end(kOthers)) continue;
+    std::transform(name.begin(), name.end(), name.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    const auto near = Suggest(name, names);
+    if (!near) continue;
+    std::string right(*near);
+    std::transform(right.begin(), right.end(), right.begin(), [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
+    std::cerr << "harrow: warning: " << Printable(variable, 60) << " sets nothing; did you mean " << kBegin << right << "?\n";
+  }
+}
+
 /// Each setting, what it is here, and who says so.
 int ShowConfig(bool as_json) {
   const auto settings = config::ReadSettings(os::RealFileSystem(), Environment());
@@ -32,7 +55,9 @@ int ShowConfig(bool as_json) {
   std::string text;
   report::JsonWriter json(&text);
   if (as_json) json.BeginObject().MemberUint("version", 1).Key("settings").BeginArray();
-  for (const config::SettingInfo& info : config::DescribeSettings(options, *settings)) {
+  const std::vector<config::SettingInfo> known = config::DescribeSettings(options, *settings);
+  TellMisspelt(known);
+  for (const config::SettingInfo& info : known) {
     const std::string place = info.place.empty() ? "default" : info.place;
     if (as_json) {
       json.BeginObject().Member("key", info.key).Member("value", info.current).Member("from", place);

@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <unistd.h>
+#include <utility>
 
 #include "base/text.h"
 #include "journal/parts.h"
@@ -18,7 +20,7 @@ constexpr size_t kWidestNodes = 2000;
 
 struct ExplainOptions {
   std::string run_dir;
-  std::string task;
+  std::vector<std::string> tasks;
 };
 
 /// What one was allowed that wanted more.
@@ -139,46 +141,60 @@ std::string FromJournal(const run_dir::Part& part, const report::RunView& run, s
   return text + AttemptTexts(part, run, task);
 }
 
-int RunExplain(const ExplainOptions& options) {
-  auto run = RunAccess::Open(options.run_dir);
-  if (!run.ok()) return Fail(run.status());
-  std::string text;
-  if ((*run)->server() != nullptr) {
-    auto answer = (*run)->server()->Explain(options.task);
+}  // namespace
+
+int ExplainTasks(RunAccess& run, const std::vector<std::string>& names) {
+  std::vector<std::string> texts;
+  for (const std::string& name : names) {
+    texts.emplace_back();
+    if (run.server() == nullptr) continue;
+    auto answer = run.server()->Explain(name);
     if (answer.ok() && !answer->ok()) {
       std::cerr << "harrow: " << answer->text() << "\n";
       return answer->code();
     }
-    if (answer.ok()) text = answer->text();
-    if (!text.empty() && text.back() != '\n') text += "\n";
+    if (answer.ok()) texts.back() = answer->text();
+    if (!texts.back().empty() && texts.back().back() != '\n') texts.back() += "\n";
   }
-  auto history = (*run)->ReadHistory();
-  if (!history.ok() && text.empty()) return Fail(history.status());
+  const bool answered = std::none_of(texts.begin(), texts.end(), [](const std::string& text) { return text.empty(); });
+  auto history = run.ReadHistory();
+  if (!history.ok() && !answered) return Fail(history.status());
   if (history.ok()) {
     const report::RunView view(*history);
-    auto task = FindTasks(view, {options.task});
-    if (!task.ok() && text.empty()) return Fail(task.status());
-    if (task.ok() && text.empty()) {
-      if (const std::string note = (*run)->Note(); !note.empty()) std::cerr << "harrow: " << note << "\n";
-      text = FromJournal((*run)->part(), view, task->front());
-    } else if (task.ok()) {
-      text += CommandText((*run)->part(), view.task(task->front()).task);
-      text += AttemptTexts((*run)->part(), view, task->front());
+    bool noted = false;
+    for (size_t i = 0; i < names.size(); ++i) {
+      std::string& text = texts[i];
+      auto task = FindTasks(view, {names[i]});
+      if (!task.ok() && text.empty()) return Fail(task.status());
+      if (task.ok() && text.empty()) {
+        if (const std::string note = run.Note(); !note.empty() && !std::exchange(noted, true)) std::cerr << "harrow: " << note << "\n";
+        text = FromJournal(run.part(), view, task->front());
+      } else if (task.ok()) {
+        text += CommandText(run.part(), view.task(task->front()).task);
+        text += AttemptTexts(run.part(), view, task->front());
+      }
     }
   }
-  WriteTo(STDOUT_FILENO, text);
+  for (const std::string& text : texts) WriteTo(STDOUT_FILENO, text);
   return OutputDone();
+}
+
+namespace {
+
+int RunExplain(const ExplainOptions& options) {
+  auto run = RunAccess::Open(options.run_dir, options.tasks);
+  return run.ok() ? ExplainTasks(**run, options.tasks) : Fail(run.status());
 }
 
 const Registered kExplain({.name = "explain",
                            .summary = "Tell why a task waits, or where and how it ran",
-                           .example = "harrow explain project-17\n         harrow explain '#17'",
-                           .usage = "[options] TASK",
+                           .example = "harrow explain project-17\n         harrow explain '#17' 17_4",
+                           .usage = "[options] TASK...",
                            .order = 43,
                            .setup = [](CLI::App& app) -> std::function<int()> {
                              auto options = std::make_shared<ExplainOptions>();
                              AddRunDir(app, &options->run_dir);
-                             app.add_option("TASK", options->task, "A task's name, or #number")->required();
+                             AddTaskNames(app, &options->tasks, "Tasks by name or #number", true);
                              return [options] { return RunExplain(*options); };
                            }});
 

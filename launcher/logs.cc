@@ -467,7 +467,7 @@ int Follow(RunAccess& access, const LogsOptions& options) {
   return OutputDone();
 }
 
-int RunLogs(const LogsOptions& options) {
+int RunLogs(LogsOptions options) {
   if (options.only_stdout && options.only_stderr) {
     return Fail(
         Status(Code::kInvalid, "--stdout and --stderr exclude each other; both streams are the default"));
@@ -475,8 +475,9 @@ int RunLogs(const LogsOptions& options) {
   if (options.follow && (options.failed || options.list)) {
     return Fail(Status(Code::kInvalid, "-f follows tasks that run: it does not go with --failed or --list"));
   }
-  auto access = RunAccess::Open(options.run_dir);
+  auto access = RunAccess::Open(options.run_dir, options.tasks);
   if (!access.ok()) return Fail(access.status());
+  if ((*access)->IsWhole(options.tasks)) options.tasks.clear();
   // Of a run that is over nothing comes: what there is is printed as ever.
   return options.follow && (*access)->server() != nullptr ? Follow(**access, options)
                                                           : PrintLogs(**access, options);

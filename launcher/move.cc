@@ -38,7 +38,7 @@ Result<pb::Answer> AskOwner(RunAccess& access, const std::vector<RunAccess::OneA
 }
 
 int RunMove(const MoveOptions& options) {
-  auto run = RunAccess::Open(options.run_dir);
+  auto run = RunAccess::Open(options.run_dir, options.tasks);
   if (!run.ok()) return Fail(run.status());
   RunAccess& access = **run;
   const auto progress = access.server() == nullptr ? Result<pb::Progress>(access.server_status()) : access.server()->Progress(true);

@@ -20,6 +20,7 @@
 #include "report/aggregate.h"
 #include "run/flow_store.h"
 #include "run_dir/find.h"
+#include "run_dir/names.h"
 #include "run_dir/owner.h"
 
 namespace harrow::launcher {
@@ -34,6 +35,45 @@ bool KeeperIsGone(run_dir::RunDir& dir) {
   return owner == run_dir::OwnerIs::kNobody || owner == run_dir::OwnerIs::kGone;
 }
 
+bool IsNumber(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+bool IsOfArray(const std::string& run) {
+  return access(run_dir::ScriptPath(run).c_str(), F_OK) == 0;
+}
+
+/// The newest run here that is called by a job; empty: there is none.
+std::string RunOfJob(const std::string& job) {
+  os::FileSystem& fs = os::RealFileSystem();
+  std::string newest;
+  for (int number = 1;; ++number) {
+    const std::string path = StrCat("harrow-", job, number == 1 ? "" : StrCat("-", number));
+    if (run_dir::IsRun(fs, path)) {
+      newest = path;
+    } else if (number > 1) {
+      return newest;
+    }
+  }
+}
+
+/// The run that these elements are of, where they are all of one job's; empty: the newest one is meant.
+std::string RunOfElements(const std::vector<std::string>& elements) {
+  const char* const from_environment = getenv("HARROW_RUN_DIR");
+  if (elements.empty() || (from_environment != nullptr && *from_environment != '\0')) return {};
+  const std::string job = elements.front().substr(0, elements.front().find('_'));
+  const auto is_of_job = [&job](const std::string& name) {
+    return formats::IsElementName(name) && name.substr(0, name.find('_')) == job;
+  };
+  const bool whole = elements.size() == 1 && elements.front() == job;
+  if (!IsNumber(job) || (!whole && !std::all_of(elements.begin(), elements.end(), is_of_job))) return {};
+  const auto newest = run_dir::FindRun(os::RealFileSystem(), "", "", run_dir::Purpose::kLook);
+  const std::string own = StrCat("harrow-", job);
+  if (newest.ok() && (*newest == own || newest->starts_with(own + "-"))) return {};
+  const std::string run = RunOfJob(job);
+  return run.empty() || (whole && !IsOfArray(run)) ? "" : run;
+}
+
 }  // namespace
 
 size_t TableWidth() {
@@ -46,15 +86,17 @@ void AddRunDir(CLI::App& app, std::string* run_dir, bool named) {
   app.add_option("--run-dir", *run_dir, "The run (default: the newest here)")->type_name("D");
 }
 
-void AddTaskNames(CLI::App& app, std::vector<std::string>* tasks, const std::string& help) {
+void AddTaskNames(CLI::App& app, std::vector<std::string>* tasks, const std::string& help, bool required) {
   app.add_option_function<std::vector<std::string>>(
-      "TASK", [tasks](const std::vector<std::string>& names) { *tasks = formats::ExpandElementNames(names); }, help);
+      "TASK", [tasks](const std::vector<std::string>& names) { *tasks = formats::ExpandElementNames(names); }, help)
+      ->required(required);
 }
 
 Result<run_dir::Part> OpenRun(const std::string& given) {
   const char* from_environment = getenv("HARROW_RUN_DIR");
+  const std::string of_job = IsNumber(given) && !run_dir::IsRun(os::RealFileSystem(), given) ? RunOfJob(given) : "";
   const auto path =
-      run_dir::FindRun(os::RealFileSystem(), given, from_environment == nullptr ? "" : from_environment,
+      run_dir::FindRun(os::RealFileSystem(), of_job.empty() ? given : of_job, from_environment == nullptr ? "" : from_environment,
                        run_dir::Purpose::kLook);
   if (!path.ok()) return path.status();
   auto run = run_dir::RunDir::Open(*path, run_dir::Purpose::kLook);
@@ -65,12 +107,18 @@ Result<run_dir::Part> OpenRun(const std::string& given) {
 RunAccess::RunAccess(run_dir::Part part)
     : part_(std::move(part)), loop_(os::MakeEventLoop()) {}
 
-Result<std::unique_ptr<RunAccess>> RunAccess::Open(const std::string& run_dir) {
-  auto part = OpenRun(run_dir);
+Result<std::unique_ptr<RunAccess>> RunAccess::Open(const std::string& run_dir, const std::vector<std::string>& elements) {
+  auto part = OpenRun(run_dir.empty() ? RunOfElements(elements) : run_dir);
   if (!part.ok()) return part.status();
   std::unique_ptr<RunAccess> access(new RunAccess(*std::move(part)));
   access->Reconnect();
   return access;
+}
+
+bool RunAccess::IsWhole(const std::vector<std::string>& tasks) const {
+  if (tasks.size() != 1 || !IsNumber(tasks.front()) || !IsOfArray(part_.run->path())) return false;
+  const auto settings = run::ReadSettings(part_);
+  return settings.ok() && settings->job_id == tasks.front();
 }
 
 void AddCommands(const run_dir::Part& part, std::vector<report::Failure>* failures) {

@@ -26,18 +26,21 @@ size_t TableWidth();
 /// Adds --run-dir; with `named` also RUN, for commands that take no other words.
 void AddRunDir(CLI::App& app, std::string* run_dir, bool named = false);
 /// Adds TASK...: names, "#12", and elements of an array as the batch system writes them, "17_[3-5,9]", one by one in `tasks`.
-void AddTaskNames(CLI::App& app, std::vector<std::string>* tasks, const std::string& help);
-/// The run that a command is about, opened to look at (run_dir/find.h).
+void AddTaskNames(CLI::App& app, std::vector<std::string>* tasks, const std::string& help, bool required = false);
+/// The run that a command is about, opened to look at (run_dir/find.h). A number alone is a job: its newest run here.
 Result<run_dir::Part> OpenRun(const std::string& given);
 
 /// A run as the commands that ask about it see it: its server while that answers, else its journal.
 class RunAccess {
  public:
   /// Finds the run and tries its server. An error: there is no such run, or it must not be used (run_dir/find.h).
-  static Result<std::unique_ptr<RunAccess>> Open(const std::string& run_dir);
+  /// Where no run is named, elements of an array ("17_4") name one: the newest of their job.
+  static Result<std::unique_ptr<RunAccess>> Open(const std::string& run_dir, const std::vector<std::string>& elements = {});
 
   const std::string& dir() const { return part_.run->path(); }
   const run_dir::Part& part() const { return part_; }
+  /// Do these words mean all of it, as it is an array and they are its job's number?
+  bool IsWhole(const std::vector<std::string>& tasks) const;
   Result<std::unique_ptr<output::Reader>> OpenOutput() const;
   /// Null: none answers, server_status() says why.
   client::Client* server() { return client_.get(); }
@@ -100,5 +103,8 @@ void AddCommands(const run_dir::Part& part, std::vector<report::Failure>* failur
 bool WriteTo(int fd, std::string_view text);
 /// The exit status of a command that has printed: kExitDone, or after a failed WriteTo 3 with a line of why.
 int OutputDone();
+
+/// Prints of each task why it waits, or where and how it ran (`harrow explain`); exit status.
+int ExplainTasks(RunAccess& run, const std::vector<std::string>& names);
 
 }  // namespace harrow::launcher

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "formats/batch_script.h"
 #include "launcher/command.h"
 #include "launcher/flow_plan.h"
 #include "launcher/inputs.h"
@@ -266,6 +267,30 @@ bool FitsIntoJob(const batch::SbatchWords& given, const Result<NodeShape>& shape
   return !refused;
 }
 
+/// What sbatch would take for the job's script in the place of what stands after --; empty: nothing.
+std::string ScriptAmong(const std::vector<std::string>& words) {
+  const auto options = formats::BatchOptions();
+  const auto takes_next = [&](const auto& is) {
+    const auto known = std::find_if(options.begin(), options.end(), is);
+    return known == options.end() || known->argument == formats::BatchOption::Argument::kRequired;
+  };
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word == "--wrap" || word.starts_with("--wrap=")) return "--wrap";
+    if (word == ":" || word == "-") continue;
+    if (!word.starts_with('-')) return word;
+    bool next = false;  // is its argument; of an option that is not known it may be
+    if (word.starts_with("--")) {
+      next = word.find('=') == std::string::npos &&
+             takes_next([&](const formats::BatchOption& option) { return option.name == std::string_view(word).substr(2); });
+    } else {
+      next = word.size() == 2 && takes_next([&](const formats::BatchOption& option) { return option.letter == word[1]; });
+    }
+    if (next) ++i;
+  }
+  return {};
+}
+
 struct SbatchOptions {
   bool then_resume = false;
 };
@@ -283,6 +308,14 @@ int Sbatch(const SbatchOptions& options) {
   const batch::SbatchWords given(std::move(asked->sbatch));
   const std::string line = StrCat("harrow ", Joined(asked->command));
   const bool array = given.Has("array", 'a') || !Variable("SBATCH_ARRAY_INX").empty();
+  if (const std::string script = ScriptAmong(given.words()); !script.empty()) {
+    return Fail(Bad(StrCat(Printable(script, 200), " would be the job, and not harrow ", asked->command.front(),
+                           ": before -- stand options of sbatch alone")));
+  }
+  if (array && asked->command.front() == "array") {
+    return Fail(Bad(StrCat(given.Has("array", 'a') ? "--array before --" : "SBATCH_ARRAY_INX",
+                           " would make many jobs, each of which runs all elements; write --array behind -- array")));
+  }
   if (options.then_resume && (given.heterogeneous() || array || given.Has("quiet", 'Q'))) {
     return Fail(
         Bad("--then-resume is for one job whose number sbatch tells; leave out --array, --quiet and :"));

@@ -31,6 +31,10 @@ int Call(const std::vector<std::string>& words, const std::string& script,
     return Fail(
         Status(Code::kExhausted, StrCat("the job's script cannot be written: ", strerrordesc_np(errno))));
   }
+  // A task's sruns are told so where they may run; sbatch would keep its job there.
+  if (getenv("HARROW_TASK_ID") != nullptr) {
+    for (const char* name : {"SLURM_HOSTFILE", "SLURM_OVERLAP", "SLURM_CPU_BIND"}) unsetenv(name);
+  }
   std::vector<std::string> copy = words;
   copy.insert(copy.begin(), "sbatch");
   std::vector<char*> argv;

@@ -66,6 +66,13 @@ std::optional<int> BecomeAgentOfStep() {
   const std::string rank = Variable("PMIX_RANK");
   std::string tasks = Variable("SLURM_STEP_NUM_TASKS");
   if (tasks.empty()) tasks = Variable("SLURM_NTASKS");
+  // Each would do all of it.
+  if (const std::string process = Variable("SLURM_PROCID"); rank.empty() && tasks != "1" && !process.empty() && process != "0" &&
+      !Variable("SLURM_STEP_ID").empty()) {
+    return Fail(Status(Code::kInvalid, StrCat("this is process ", Printable(process, 20), " of ", tasks.empty() ? "several" : Printable(tasks, 20),
+                                              " of a step, which know nothing of each other: only process 0 runs what it was "
+                                              "given; write srun --mpi=pmix, or leave srun out")));
+  }
   if (rank.empty() || Variable("SLURM_STEP_ID").empty() || Variable("SLURMD_NODENAME").empty() ||
       tasks == "1") {
     return std::nullopt;

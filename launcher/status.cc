@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "formats/batch_script.h"
 #include "launcher/begin_run.h"
 #include "launcher/command.h"
 #include "launcher/run_access.h"
@@ -238,7 +239,11 @@ int Watch(RunAccess& run, const StatusOptions& options) {
 }
 
 int RunStatus(const StatusOptions& options) {
-  auto run = RunAccess::Open(options.run_dir);
+  // Elements in the place of a run: "17_4", "17_[3-9]".
+  const std::vector<std::string> elements = formats::ExpandElementNames({options.run_dir});
+  const bool of_array = formats::IsElementName(elements.front()) && access(options.run_dir.c_str(), F_OK) != 0;
+  auto run = of_array ? RunAccess::Open("", elements) : RunAccess::Open(options.run_dir);
+  if (of_array && run.ok()) return ExplainTasks(**run, elements);
   if (!run.ok()) return Fail(run.status());
   if (options.watch) return Watch(**run, options);
   auto look = TakeLook(**run, options);

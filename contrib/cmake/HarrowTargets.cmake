@@ -2,9 +2,13 @@
 
 find_package(Threads REQUIRED)
 
+set(HARROW_WARNINGS)
+if(HARROW_WERROR)
+  set(HARROW_WARNINGS -Werror)
+endif()
 add_library(harrow_flags INTERFACE)
 target_compile_options(harrow_flags INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra ${HARROW_WARNINGS} -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
   -Woverloaded-virtual -fno-omit-frame-pointer>)
 target_include_directories(harrow_flags INTERFACE ${CMAKE_CURRENT_LIST_DIR}/../../sched)
 target_link_libraries(harrow_flags INTERFACE Threads::Threads)

@@ -101,7 +101,9 @@ graph::Profile ProfileOf(const ArrayPlan& plan, const std::vector<uint64_t>& num
   set("SLURM_NNODES", 1);
   set("SLURM_NTASKS", tasks);
   set("SLURM_NPROCS", tasks);
-  set("SLURM_TASKS_PER_NODE", tasks);
+  // With a whole node and no number of tasks it is the node's, which the agent knows.
+  const bool as_many_as_fit = request.whole_node && request.tasks == 0 && request.tasks_per_node == 0;
+  if (!as_many_as_fit) set("SLURM_TASKS_PER_NODE", tasks);
   // Threads of each of its processes, as one of a job's has them.
   if (tasks > 1) set("OMP_NUM_THREADS", cpus);
   if (request.cpus_per_task > 0) set("SLURM_CPUS_PER_TASK", cpus);
@@ -229,6 +231,14 @@ Status ExecuteScript(const std::string& script, const std::string& submit_dir, g
   }
   *graph = std::move(moved);
   return graph->Seal();
+}
+
+bool IsElementName(std::string_view name) {
+  const auto is_number = [](std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  const size_t bar = name.find('_');
+  return bar != std::string_view::npos && is_number(name.substr(0, bar)) && is_number(name.substr(bar + 1));
 }
 
 std::vector<std::string> ExpandElementNames(const std::vector<std::string>& names) {

@@ -73,7 +73,19 @@ Result<ArraySpec> ParseArraySpec(std::string_view text, uint64_t max_count, bool
   ArraySpec spec;
   std::string_view rest = text;
   const bool brackets = as_sbatch && TakeChar(&rest, '[');
+  const auto take_limit = [&]() -> Status {
+    size_t ignored = 0;
+    Result<uint64_t> limit = TakeNumber(text, &rest, &ignored);
+    if (!limit) return limit.status();
+    if (*limit == 0 && !as_sbatch) return Bad(text, "lets 0 tasks run at once; write %1 or more");
+    spec.limit = *limit;
+    return Status();
+  };
   do {
+    if (as_sbatch) {  // which leaves out what is empty
+      rest.remove_prefix(std::min(rest.size(), rest.find_first_not_of(',')));
+      if (!spec.ranges.empty() && (rest.empty() || rest.front() == ']')) break;
+    }
     ArraySpec::Range range;
     size_t first_digits = 0, last_digits = 0, ignored = 0;
     bool zeros = rest.starts_with('0');
@@ -105,15 +117,11 @@ Result<ArraySpec> ParseArraySpec(std::string_view text, uint64_t max_count, bool
     if (spec.count > max_count) {
       return Bad(text, StrCat("means ", spec.count, " tasks or more; at most ", max_count, " are taken"));
     }
+    // As squeue shows it: [1-10%2].
+    if (as_sbatch && TakeChar(&rest, '%')) HARROW_RETURN_IF_ERROR(take_limit());
   } while (TakeChar(&rest, ','));
   if (brackets && !TakeChar(&rest, ']')) return Bad(text, "has [ without ]; write [1-10], or no brackets");
-  if (TakeChar(&rest, '%')) {
-    size_t ignored = 0;
-    Result<uint64_t> limit = TakeNumber(text, &rest, &ignored);
-    if (!limit) return limit.status();
-    if (*limit == 0 && !as_sbatch) return Bad(text, "lets 0 tasks run at once; write %1 or more");
-    spec.limit = *limit;
-  }
+  if (TakeChar(&rest, '%')) HARROW_RETURN_IF_ERROR(take_limit());
   if (!rest.empty()) {
     return Bad(text,
                StrCat("has \"", Printable(rest.substr(0, 10)), "\" where , - : or % is expected", kHint));

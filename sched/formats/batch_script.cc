@@ -326,6 +326,7 @@ Status SetSignal(std::string_view text, ElementRequest* request) {
 
 void SetExport(std::string_view text, ElementRequest* request) {
   request->export_all = text == "ALL";
+  request->export_nothing = text == "NIL";
   request->exported.clear();
   if (text == "ALL" || text == "NONE" || text == "NIL") return;
   for (std::string_view rest = text; !rest.empty();) {

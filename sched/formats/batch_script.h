@@ -75,7 +75,7 @@ struct ElementRequest {
   std::string wrap;  // the command of --wrap
   // --export: whether the environment goes along, and what is set or named besides. A name without a value is
   // taken from the environment.
-  bool export_all = true;
+  bool export_all = true, export_nothing = false;  // of the submit environment; nothing: what a login finds neither
   std::vector<std::pair<std::string, std::optional<std::string>>> exported;
   int32_t signal = 0;  // before the time limit; 0: none
   Duration signal_before{0};
@@ -113,6 +113,8 @@ bool IsArray(const graph::Graph& graph);
 /// they may have been moved. Another graph is left as it is.
 Status ExecuteScript(const std::string& script, const std::string& submit_dir, graph::Graph* graph);
 
+/// Is it an element's name, "17_4"?
+bool IsElementName(std::string_view name);
 /// The names that an element's name in the batch system's notation stands for: "17_[3-5,9]" is 17_3, 17_4,
 /// 17_5, 17_9; any other name is itself.
 std::vector<std::string> ExpandElementNames(const std::vector<std::string>& names);

@@ -13,6 +13,7 @@
 #include <linux/magic.h>
 #include <sys/random.h>
 #include <sys/statfs.h>
+#include <tuple>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -70,7 +71,7 @@ class LocalStore::Copier {
         watch_(watch),
         descent_(root, shown, Descent::Make::kYes) {
     descent_.made = [this](int parent, const std::string& name) {
-      (void)fchmodat(parent, name.c_str(), 0777 & ~umask_, 0);
+      std::ignore = fchmodat(parent, name.c_str(), 0777 & ~umask_, 0);
     };
   }
   ~Copier() {
@@ -205,7 +206,7 @@ Status LocalStore::CopyOut(const ObjectId& id, const std::string& path, uint32_t
   const Result<Entries> entries = ListingOf(id);
   if (!entries.ok()) return entries.status();
   if (mkdirat(parent.get(), name.c_str(), directory_mode) == 0) {
-    (void)fchmodat(parent.get(), name.c_str(), directory_mode, 0);
+    std::ignore = fchmodat(parent.get(), name.c_str(), directory_mode, 0);
   } else if (errno != EEXIST) {
     return Failed("make directory", path, errno, parent.get());
   }

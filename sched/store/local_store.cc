@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <sys/statvfs.h>
+#include <tuple>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -392,7 +393,7 @@ bool LocalStore::UnchangedFile(const ObjectId& id) {
               struct stat info {};
               if (fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) != 0) return errno;
               if (!Same(seen, info)) return kNotTheSame;
-              if ((info.st_mode & 07777) != mode) (void)fchmodat(folder, name, mode, 0);
+              if ((info.st_mode & 07777) != mode) std::ignore = fchmodat(folder, name, mode, 0);
               return 0;
             })
       .ok();

@@ -2,6 +2,7 @@
 """`harrow array` on this machine: what lies where the script goes, runs that are moved and resumed, what options ask for.
 usage: array_here.py HARROW [TEST...]"""
 import os
+import pwd
 import re
 import shutil
 import socket
@@ -133,6 +134,21 @@ def test_what_is_not_exported_is_not_when_it_is_resumed(directory, program):
     same(set(lines_of(f"{directory}/said")), {"element 1 of nobody", "element 2 of nobody"})
 
 
+def test_without_the_submit_environment_there_is_that_of_a_login(directory, program):
+    """As sbatch --export=NONE has it, so that `module` is there; by NIL not even that."""
+    user = pwd.getpwuid(os.getuid())
+    if os.path.basename(user.pw_shell) not in ("bash", "dash", "ksh", "sh", "zsh"):
+        return  # it is not asked
+    login = subprocess.run(["env", "-i", f"HOME={user.pw_dir}", f"USER={user.pw_name}", "PATH=/usr/local/bin:/usr/bin:/bin", user.pw_shell, "-l", "-c",
+                            "echo; echo $PATH"], capture_output=True, text=True, timeout=60, check=True, stdin=subprocess.DEVNULL).stdout.splitlines()[-1]
+    harrow = Harrow(program, directory, {"PATH": f"/own:{os.environ['PATH']}", "FOO": "1", "BAR": "2"})
+    write(f"{directory}/job.sh", "#!/bin/sh\n#SBATCH --array=1\necho $PATH ${FOO-none} ${BAR-none} ${USER-none}\n")
+    for export, said in (("NONE", f"{login} none none {user.pw_name}"), ("FOO,PATH", f"{harrow.env['PATH']} 1 none {user.pw_name}"),
+                         ("NIL", f"{harrow.env['PATH']} none none {os.environ.get('USER', 'none')}")):
+        harrow("array", "--progress", "none", "--export", export, "--run-dir", export, "job.sh", code=0)
+        same(harrow("logs", "-q", "--run-dir", export, code=0).out, said + "\n")
+
+
 def test_a_file_called_script_stays(directory, program):
     harrow = Harrow(program, directory)
     os.mkdir(f"{directory}/mine")
@@ -200,6 +216,15 @@ def test_a_step_is_told_that_there_is_no_run(directory, program):
     harrow.env.update(PMIX_RANK="0", SLURM_STEP_ID="0", SLURMD_NODENAME="n", SLURM_STEP_NUM_TASKS="2")
     told = harrow("array", "--array=1", "nosuch.sh")
     check(told.code != 0 and "the other ranks of this step" in told.err, told)
+    # Where they cannot be told, the others do not do it all over again.
+    del harrow.env["PMIX_RANK"]
+    write(f"{directory}/job.sh", "#!/bin/sh\necho ran >>ran\n")
+    write(f"{directory}/tasks.txt", "echo ran >>ran\n")
+    for process, code in (("0", 0), ("1", 2)):
+        harrow.env["SLURM_PROCID"] = process
+        for words in (["array", "--array=1", "--dry-run", "job.sh"], ["run", "--dry-run", "tasks.txt"]):
+            told = harrow(*words, code=code)
+            check(("process 1 of 2 of a step" in told.err and "srun --mpi=pmix" in told.err) == (code == 2), told)
 
 
 def test_a_script_that_comes_by_a_socket(directory, program):

@@ -68,6 +68,15 @@ if type mpirun >/dev/null 2>&1; then mpirun hostname | sed "s/$here/here/" >mpir
 echo "$SLURM_JOB_NUM_NODES $SLURM_NNODES $SLURM_NTASKS $SLURM_TASKS_PER_NODE" >shape.$SLURM_ARRAY_TASK_ID
 test "$SLURM_JOB_NODELIST" = "$here"
 """, {}),
+    "a job of its own, and processes of a whole node": ("--array=1-2", """#!/bin/bash
+#SBATCH --exclusive
+#SBATCH --partition=all
+set -u
+own=$(sbatch --hold --parsable --wrap true)
+scontrol show job $own | grep -o 'ReqNodeList=[^ ]*' >nodes.$SLURM_ARRAY_TASK_ID
+scancel $own
+echo $SLURM_TASKS_PER_NODE | tee room.$SLURM_ARRAY_TASK_ID
+""", {}),
     "the submit directory and TMPDIR": ("--chdir=deep", """#!/bin/bash
 #SBATCH --array=1-3
 #SBATCH --input=../in.%a
@@ -187,6 +196,7 @@ def in_an_allocation():
     check(sorted(lines_of(f"{directory}/done")) == sorted(f"{i} red" for i in range(1, 41)), lines_of(f"{directory}/done"))
     told = CLUSTER.out(HARROW, "logs", "-q", f"{job}_[3-4,7]", cwd=directory)
     check(told == "3 red\n4 red\n7 red", told)
+    first = job
 
     with open(f"{directory}/warned.sh", "w", encoding="utf-8") as f:
         f.write("#!/bin/bash\n#SBATCH --array=1-6 --time=0:10 --signal=B:USR1@8\n"
@@ -194,12 +204,25 @@ def in_an_allocation():
                 "touch began.$SLURM_ARRAY_TASK_ID\nwhile :; do sleep 0.1; done\n")
     job = submit(directory, "warned.sh", 2)
     wait_for(lambda: os.path.exists(f"{directory}/began.6"), "the last element", 60)
-    CLUSTER.run(HARROW, "cancel", "--run-dir", f"harrow-{job}", f"{job}_[3-6]", cwd=directory)
+    CLUSTER.run(HARROW, "cancel", f"{job}_[3-6]", cwd=directory)
     check(CLUSTER.wait_job(job, 120) == "FAILED", lines_of(f"{directory}/harrow.log"))
     states = dict(query(f"{directory}/harrow-{job}", "SELECT name, state FROM tasks"))
     check(states == {**{f"{job}_{i}": "done" for i in (1, 2)}, **{f"{job}_{i}": "cancelled" for i in range(3, 7)}}, states)
     told = CLUSTER.out(HARROW, "logs", "-q", "--run-dir", f"harrow-{job}", f"{job}_1", f"{job}_2", cwd=directory)
     check(told == "warned\nwarned", told)
+    # The number says which run, though another one is newer.
+    told = CLUSTER.out(HARROW, "logs", "-q", f"{first}_[3-4]", cwd=directory)
+    check(told == "3 red\n4 red", told)
+    told = CLUSTER.out(HARROW, "logs", "-q", first, cwd=directory)
+    check(sorted(told.splitlines()) == sorted(f"{i} red" for i in range(1, 41)), told)
+    for command in ("status", "report"):
+        told = CLUSTER.out(HARROW, command, first, cwd=directory)
+        check("done 40 of 40" in told, told)
+    for command in ("status", "explain"):
+        told = CLUSTER.out(HARROW, command, f"{first}_[7-8]", cwd=directory)
+        check(f"{first}_7 " in told and f"{first}_8 " in told and told.count(": done") == 2, told)
+    over = CLUSTER.run(HARROW, "cancel", first, cwd=directory, check=False)
+    check(over.returncode == 2 and f"harrow-{first} is over" in over.stderr, over)
 
 
 if __name__ == "__main__":

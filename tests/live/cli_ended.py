@@ -258,6 +258,10 @@ def test_doctor(directory, program):
     same({line[0]: (line[1].replace("-", ""), line[-1]) for line in lines if line[0] in ("retries", "seed", "order", "name")},
          {key: told[key] for key in ("retries", "seed", "order", "name")})
     same(len(told), len(lines))
+    harrow.env.update(HARROW_RETIRES="1", HARROW_LOCAL="/tmp", HARROW_RUN="r", HARROW_NODE="n", HARROW_OF_THE_SITES="1")
+    same(harrow("doctor", "--config", code=0).err, "harrow: warning: HARROW_RETIRES sets nothing; did you mean HARROW_RETRIES?\n")
+    for name in ("RETIRES", "LOCAL", "RUN", "NODE", "OF_THE_SITES"):
+        del harrow.env[f"HARROW_{name}"]
     write(harrow.env["HARROW_CONF"], "ordr = fifo\n")
     bad = harrow("doctor", code=1)
     check("did you mean order?" in bad.out, bad)

@@ -110,6 +110,25 @@ def the_plugin_is_built_by_one_command():
         check(sorted(os.listdir(top)) == ["installed", "slurm"], f"it left something: {os.listdir(top)}")
 
 
+def no_warning_ends_an_installation():
+    """Other compilers and flags, as Debian's hardening, warn of more."""
+    with open(os.path.join(SOURCE, "contrib", "build-deb"), encoding="utf-8") as f:
+        check("-DHARROW_WERROR=OFF" in f.read(), "contrib/build-deb makes errors of warnings")
+    # What glibc warns of under Debian's hardening; gcc takes no (void) for an answer.
+    names = set()
+    for header in ("unistd.h", "stdlib.h", "stdio.h", "sys/stat.h", "sys/uio.h"):
+        for path in glob.glob(f"/usr/include/{header}") + glob.glob(f"/usr/include/*/{header}"):
+            with open(path, encoding="utf-8", errors="replace") as f:
+                declarations = re.sub(r"/\*.*?\*/", "", f.read(), flags=re.DOTALL).split(";")
+            names.update(re.search(r"(\w+) \(", d)[1] for d in declarations if re.search(r"__wur\b", d) and re.search(r"\w+ \(", d))
+    check({"write", "ftruncate"} <= names, sorted(names))
+    thrown = re.compile(r"\(void\)\s*(?:::)?(" + "|".join(sorted(names | {"fchmodat"})) + r")\(")
+    found = [f"{path}: {match[0]}" for folder in ("sched", "launcher", "plugin")
+             for path in glob.glob(os.path.join(SOURCE, folder, "**", "*.[ch]*"), recursive=True)
+             for match in thrown.finditer(open(path, encoding="utf-8").read())]
+    check(not found, found)
+
+
 def spack_reads_the_recipe():
     """By a stand-in for Spack's words: the recipe is Python, has a dependency for every package that CMake looks for, and sets options that
     there are."""
@@ -134,6 +153,7 @@ def spack_reads_the_recipe():
     with open(os.path.join(SOURCE, "CMakeLists.txt"), encoding="utf-8") as f:
         known = re.findall(r"^option\((\w+)", f.read(), re.M)
     check(options and set(options) <= set(known), options)
+    check("-DHARROW_WERROR=False" in scope["Harrow"]().cmake_args(), "Spack's compilers warn of what they like")
     depends = {re.split("[@ ]", args[0])[0] for args, _ in told["depends_on"]}
     with open(os.path.join(SOURCE, "contrib", "packages"), encoding="utf-8") as f:
         debian = re.findall(r"^build lib(\S+)-dev$", f.read(), re.M)
@@ -141,7 +161,7 @@ def spack_reads_the_recipe():
     check(len(debian) > 8 and {names.get(name, name) for name in debian} <= depends, f"{debian} against {depends}")
 
 
-TESTS = [spack_reads_the_recipe]
+TESTS = [no_warning_ends_an_installation, spack_reads_the_recipe]
 if os.path.exists("/usr/include/slurm/spank.h"):
     TESTS.append(the_plugin_is_built_by_one_command)
 if not has("mounting") or not has("a package mirror"):

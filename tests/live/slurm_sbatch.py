@@ -83,6 +83,14 @@ def an_array():
     for words, wrong in ((["sweep.sh"], "which elements?"), (["--array=4-1", "sweep.sh"], "counts down"), (["--array=1", "no.sh"], "no.sh")):
         _, err = sbatch(where, "-p", "all", "--", "array", *words, code=2)
         check(wrong in err, err)
+    # What sbatch would run instead, or many times.
+    before = CLUSTER.out("squeue", "-h", "-t", "all", "-o", "%i")
+    for words, wrong in ((["-N2", "sweep.sh"], "sweep.sh would be the job"), (["--exclusive", "sweep.sh", "-N2"], "sweep.sh would be the job"),
+                         (["--wrap=true"], "--wrap would be the job"), (["-a", "1-3"], "--array before -- would make many jobs")):
+        _, err = sbatch(where, "-p", "all", *words, "--", "array", "--array=1", script, code=2)
+        check(wrong in err, err)
+    same(CLUSTER.out("squeue", "-h", "-t", "all", "-o", "%i"), before, "something was submitted")
+    sbatch(where, "--test-only", "--partition", "all", "-J", "sweep.sh", "--comment", "a b", "--", "array", "--array=1", script)
 
 
 def what_does_not_fit():

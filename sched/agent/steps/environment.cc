@@ -8,7 +8,9 @@
 // - Each SLURM_* that srun takes a default from goes (srun's list grows with each release, so it is said what
 // stays).
 //   A task whose env says SLURM_NNODES=1, as an element of an array does, keeps its steps on its node:
-//   SLURM_NODELIST does not make srun do that, a host file does. Slurm knows nothing of who has which CPUs of
+//   SLURM_NODELIST does not make srun do that, a host file does, where the job has several nodes. sbatch and
+//   salloc take the same file for the nodes of a job of their own: a function of bash keeps it from them. Slurm
+//   knows nothing of who has which CPUs of
 //   the job, and would bind the steps of all tasks to the same first ones: SLURM_CPU_BIND=none. It finds what
 //   a job of its own would: no SLURM_CPUS_PER_TASK that nobody asked for, and where there is no job, the
 //   array's number as that of one. SLURM_NTASKS=1 makes `srun PROGRAM` one process; without SLURM_NNODES
@@ -97,6 +99,9 @@ bool NamesDevices(std::string_view name) {
 }
 
 constexpr std::string_view kFunctionBegin = "BASH_FUNC_", kFunctionEnd = "%%";
+constexpr std::string_view kForAJobOfItsOwn =
+    "() {  (case ${TMPDIR-} in */harrow-*/*) unset TMPDIR ;; esac\n"
+    "unset SLURM_HOSTFILE SLURM_OVERLAP SLURM_CPU_BIND; exec ";
 
 std::string_view NameOf(std::string_view entry) {
   return entry.substr(0, entry.find('='));
@@ -114,14 +119,19 @@ BaseEnvironment::BaseEnvironment(const EnvList& submit_environment, Common commo
     : common_(std::move(common)) {
   const bool below_mpirun = std::any_of(submit_environment.begin(), submit_environment.end(),
                                         [](const auto& v) { return v.first == "OMPI_COMM_WORLD_SIZE"; });
+  bool several = false;
   for (const auto& [name, value] : submit_environment) {
     in_slurm_ = in_slurm_ || name == "SLURM_JOB_ID";
+    one_node_ = one_node_ || (name == "SLURM_JOB_NUM_NODES" && value == "1");
+    // Of an element of another array it is said that its job has one.
+    several = several || name == "HARROW_TASK_ID" || name == "SLURM_HET_SIZE" || name == "SLURM_PACK_SIZE";
     names_node_ = names_node_ || name == "SLURMD_NODENAME";
     if (IsOurs(name) || SaysWhichProcess(name, below_mpirun)) continue;
     if (common_.has_devices && NamesDevices(name)) continue;
     if (common_.own_tmp && name == "TMPDIR") continue;
     entries_.push_back(StrCat(name, "=", value));
   }
+  one_node_ = one_node_ && !several;
   // Those of a step of one process on this node. What depends on its cores is added by TaskProfile.
   if (in_slurm_) {
     for (const char* entry : {"SLURM_NTASKS=1", "SLURM_NPROCS=1", "SLURM_PROCID=0", "SLURM_LOCALID=0",
@@ -165,10 +175,18 @@ TaskProfile::TaskProfile(ProfileSpec spec, std::shared_ptr<const BaseEnvironment
     set("SLURM_JOB_NODELIST", base_->common().node_name);
     const uint32_t cores = spec_.whole_node ? std::max(spec_.cores, base_->common().slots) : spec_.cores;
     for (const char* name : {"SLURM_CPUS_ON_NODE", "SLURM_JOB_CPUS_PER_NODE"}) set(name, StrCat(cores));
+    // Unless it says how many processes it has: as many as the node has room for, as in a job of its own.
+    if (spec_.whole_node) set("SLURM_TASKS_PER_NODE", StrCat(cores / std::max(1u, spec_.cores)));
     if (base_->in_slurm()) {
       set("SLURM_CPU_BIND", "none");
-      if (!base_->common().hosts.empty()) set("SLURM_HOSTFILE", base_->common().hosts);
+      if (!base_->one_node() && !base_->common().hosts.empty()) set("SLURM_HOSTFILE", base_->common().hosts);
+      for (const char* program : {"sbatch", "salloc"}) {
+        const std::string name = StrCat(kFunctionBegin, program, kFunctionEnd);
+        if (base_->Find(name) < 0) set(name, StrCat(kForAJobOfItsOwn, program, " \"$@\")\n}"));
+      }
     } else {
+      for (const char* name : {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"}) set(name, "0");
+      set("SLURMD_NODENAME", base_->common().node_name);
       for (const auto& [name, value] : spec_.env) {
         if (name != "SLURM_ARRAY_JOB_ID") continue;
         set("SLURM_JOB_ID", value);

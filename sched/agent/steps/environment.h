@@ -37,9 +37,11 @@ class BaseEnvironment {
   /// Number of the entry of that name; -1: none.
   int Find(std::string_view name) const;
   bool in_slurm() const { return in_slurm_; }
+  /// The job has no other node: every step of it is here.
+  bool one_node() const { return one_node_; }
 
  private:
-  bool in_slurm_ = false, names_node_ = false;
+  bool in_slurm_ = false, names_node_ = false, one_node_ = false;
   std::vector<std::string> entries_;
   Common common_;
 };

@@ -245,7 +245,28 @@ TEST(EnvironmentTest, AnElementOfAnArrayFindsWhatAJobOfItsOwnWould) {
   EXPECT_FALSE(in_job.contains("HARROW_EXPORT"));
   EXPECT_EQ(element(job, {.cores = 1, .whole_node = true, .env = array}).at("SLURM_CPUS_ON_NODE"), "8");
 
+  const EnvList by_itself = {{"SLURM_NNODES", "1"}};
+  EXPECT_EQ(element(job, {.cores = 2, .whole_node = true, .env = by_itself}).at("SLURM_TASKS_PER_NODE"), "4");
+
+  // A job of its own: sbatch and salloc would take this one's node from the file.
+  for (const char* name : {"BASH_FUNC_sbatch%%", "BASH_FUNC_salloc%%"})
+    EXPECT_THAT(in_job.at(name), testing::HasSubstr("unset SLURM_HOSTFILE")) << name;
+  EnvList one_node = job;
+  one_node.emplace_back("SLURM_JOB_NUM_NODES", "1");
+  EXPECT_FALSE(element(one_node, {.env = array}).contains("SLURM_HOSTFILE"));
+  for (const char* name : {"SLURM_HET_SIZE", "HARROW_TASK_ID"}) {
+    EnvList several = one_node;
+    several.emplace_back(name, "2");
+    EXPECT_EQ(element(several, {.env = array}).at("SLURM_HOSTFILE"), "/tmp/h") << name;
+  }
+  EnvList users = job;
+  users.emplace_back("BASH_FUNC_sbatch%%", "() { :; }");
+  EXPECT_EQ(element(users, {.env = array}).at("BASH_FUNC_sbatch%%"), "() { :; }");
+
   const auto elsewhere = element({}, {.cores = 2, .env = array});
+  for (const char* name : {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"}) EXPECT_EQ(elsewhere.at(name), "0");
+  EXPECT_EQ(elsewhere.at("SLURMD_NODENAME"), "n1");
+  EXPECT_FALSE(elsewhere.contains("BASH_FUNC_sbatch%%"));
   EXPECT_EQ(elsewhere.at("SLURM_JOB_ID"), "17");
   EXPECT_EQ(elsewhere.at("SLURM_JOBID"), "17");
   EXPECT_EQ(elsewhere.at("SLURM_JOB_NODELIST"), "n1");

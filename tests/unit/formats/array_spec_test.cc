@@ -25,6 +25,23 @@ TEST(ArraySpecTest, ReadsWhatSbatchReads) {
   EXPECT_EQ(ParseArraySpec("5-5:1000000000000")->Numbers(), (Numbers{5}));
 }
 
+TEST(ArraySpecTest, WhatSbatchLeavesOutAndWhereItTakesTheLimit) {
+  for (const char* text : {"1-2,5", "1-2,,5", ",1-2,5", "1-2,5,,", "[1-2,5]", "[1-2,5,]"}) {
+    const auto spec = ParseArraySpec(text, 100, true);
+    ASSERT_TRUE(spec.ok()) << text << ": " << spec.status().message();
+    EXPECT_EQ(spec->Numbers(), (Numbers{1, 2, 5})) << text;
+    EXPECT_EQ(spec->limit, 0u) << text;
+  }
+  for (const char* text : {"1-2,5%3", "1-2%3,5", "[1-2,5%3]", "[1-2,5]%3"}) {
+    const auto spec = ParseArraySpec(text, 100, true);
+    ASSERT_TRUE(spec.ok()) << text << ": " << spec.status().message();
+    EXPECT_EQ(spec->Numbers(), (Numbers{1, 2, 5})) << text;
+    EXPECT_EQ(spec->limit, 3u) << text;
+  }
+  for (const char* text : {"", ",", "[]", "[,]", "1,%", "1%"}) EXPECT_FALSE(ParseArraySpec(text, 100, true).ok()) << text;
+  EXPECT_FALSE(ParseArraySpec("1,,2", 100, false).ok()) << "a flow's each is not sbatch's";
+}
+
 TEST(ArraySpecTest, RefusesWhatIsNone) {
   const std::pair<const char*, const char*> cases[] = {
       {"", "its end"},

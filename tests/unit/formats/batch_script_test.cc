@@ -79,6 +79,12 @@ TEST(BatchScript, OptionsAreReadUpToTheFirstCommand) {
   EXPECT_EQ(asked.request.memory, uint64_t{2} << 30);
 }
 
+TEST(BatchScript, AWholeNodeHasAsManyProcessesAsItHasRoomFor) {
+  EXPECT_EQ(Make("#SBATCH --array=1 --exclusive\n").Variable("SLURM_TASKS_PER_NODE"), "(none)");
+  EXPECT_EQ(Make("#SBATCH --array=1 --exclusive -n 2\n").Variable("SLURM_TASKS_PER_NODE"), "2");
+  EXPECT_EQ(Make("#SBATCH --array=1 --mem=0\n").Variable("SLURM_TASKS_PER_NODE"), "1");
+}
+
 TEST(BatchScript, WordsAreSplitAsAShellSplitsThem) {
   const Asked asked = Ask("#SBATCH -J 'a b' --output \"o \\\"%a\\\".txt\" -e e\\ rr --chdir=/x#y\n");
   EXPECT_EQ(asked.request.job_name, "a b");
@@ -237,6 +243,8 @@ TEST(BatchScript, WhatIsExported) {
   EXPECT_EQ(exported("A,B=1"), " A B=1");
   EXPECT_EQ(exported("ALL,A=x=y"), "all A=x=y");
   EXPECT_EQ(exported("NIL"), "");
+  EXPECT_TRUE(Ask("#SBATCH --export=NIL\n").request.export_nothing);
+  EXPECT_FALSE(Ask("#SBATCH --export=NONE\n").request.export_nothing);
   EXPECT_EQ(exported("A,,B=,ALL"), "all A B=");
   EXPECT_EQ(exported("A=1\n#SBATCH --export=B"), " B") << "the later one";
 }

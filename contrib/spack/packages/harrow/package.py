@@ -49,5 +49,6 @@ class Harrow(CMakePackage):
         return [
             self.define("HARROW_TESTS", False),
             self.define("HARROW_PERF", False),
+            self.define("HARROW_WERROR", False),
             self.define_from_variant("HARROW_MULTIVIEW", "multiview"),
         ]

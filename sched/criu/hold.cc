@@ -236,12 +236,18 @@ int Init::NumberAfterAll() const {
 
 /// CRIU dumps the program and what is below it. Others would end with this namespace.
 Status Init::FindWhatStays() const {
-  const std::vector<os::Process> along = os::Descendants(program_);
-  for (const os::Process& process : os::Descendants(getpid())) {
-    if (process.pid == program_ || std::any_of(along.begin(), along.end(), [&](const os::Process& each) { return each.pid == process.pid; })) continue;
-    return Status(Code::kUnavailable, StrCat("it has left a process behind (", Printable(os::ProgramOf(process), 40), "), which would not go along"));
+  Status stays;
+  // The program makes processes meanwhile, and some end: one that stays is seen each time.
+  for (int times = 0; times < 3; ++times) {
+    const std::vector<os::Process> all = os::Descendants(getpid()), along = os::Descendants(program_);
+    stays = {};
+    for (const os::Process& process : all) {
+      if (process.pid == program_ || std::any_of(along.begin(), along.end(), [&](const os::Process& each) { return each.pid == process.pid; })) continue;
+      stays = Status(Code::kUnavailable, StrCat("it has left a process behind (", Printable(os::ProgramOf(process), 40), "), which would not go along"));
+    }
+    if (stays.ok()) break;
   }
-  return {};
+  return stays;
 }
 
 Status Init::NoteWhatIsOpen(pb::Held* held) const {

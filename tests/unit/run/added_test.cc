@@ -210,6 +210,7 @@ graph::Graph Joined(uint32_t submitted = 0) {
     graph.AddWriter(s, graph.AddTask(writer));
     graph.AddReader(s, graph.AddTask(reader));
   }
+  EXPECT_TRUE(graph.Seal().ok());
   return graph;
 }
 

@@ -305,6 +305,8 @@ Explanation Explain(const Parts& parts, TaskId id) {
     case TaskState::kDone:
     case TaskState::kFailed:
       ExplainPlace(parts, id, &out);
+      if (task.settled()) break;
+      if (const std::string open = OpenStreamText(parts, id); !open.empty()) out.text += StrCat(" ", open);
       break;
     case TaskState::kSkipped:
       if (unfinished > 0) {

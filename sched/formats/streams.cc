@@ -31,7 +31,7 @@ std::string_view WhyNoStreams(bool several_processes, bool by_criu) {
 void StreamEnds::AddHolder(TaskId task, std::string name, SourcePlace place) {
   if (!CheckStreamName("open", name, place, problems_)) return;
   const StreamId stream = graph_->AddStream(name);
-  graph_->HoldStream(stream, {"", task});
+  graph_->HoldStream(stream, {.by = "", .task = task, .in_flow = true});
   named_.try_emplace(std::move(name), stream);
 }
 

@@ -164,13 +164,22 @@ std::optional<StreamId> Graph::FindStream(std::string_view name) const {
 void Graph::HoldStream(StreamId stream, StreamHold hold) {
   streams_[stream.value].was_held = true;
   std::vector<StreamHold>& holds = streams_[stream.value].holds;
-  const auto same = [&](const StreamHold& each) { return each.by == hold.by && each.task == hold.task; };
-  if (std::any_of(holds.begin(), holds.end(), same)) return;
-  if (const StreamEnd end(hold.task, stream); hold.task) {
-    const auto place = std::lower_bound(held_.begin(), held_.end(), end);
-    if (place == held_.end() || *place != end) held_.insert(place, end);
+  const auto same = std::find_if(holds.begin(), holds.end(), [&](const StreamHold& each) {
+    return each.by == hold.by && each.task == hold.task;
+  });
+  if (same != holds.end()) {
+    same->in_flow &= hold.in_flow;
+    return;
   }
+  if (hold.task) NoteHolder(stream, hold.task);
   holds.push_back(std::move(hold));
+}
+
+void Graph::NoteHolder(StreamId stream, TaskId task) {
+  streams_[stream.value].was_held = true;
+  const StreamEnd end(task, stream);
+  const auto place = std::lower_bound(held_.begin(), held_.end(), end);
+  if (place == held_.end() || *place != end) held_.insert(place, end);
 }
 
 void Graph::ReleaseStream(StreamId stream, std::string_view by) {

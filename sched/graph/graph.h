@@ -136,6 +136,8 @@ struct StreamHold {
   std::string by;
   // The task with whose end it ends; none: it lasts until it is released.
   TaskId task;
+  // A flow file says so, and nobody else.
+  bool in_flow = false;
 };
 
 /// Lines that go from the standard output of its writers to the standard input of its readers.
@@ -149,6 +151,8 @@ struct Stream {
   std::vector<StreamHold> holds = {};
   // It has been held, if not now.
   bool was_held = false;
+  // All holds that it had have been ended at once.
+  bool closed = false;
 };
 
 /// A task, and a stream that it reads or writes.
@@ -188,11 +192,16 @@ class Graph {
     streams_[stream.value].readers.push_back(task);
     read_.emplace_back(task, stream);
   }
-  /// Another hold of the same name and task changes nothing.
+  /// Another hold of the same name and task is the same one.
   void HoldStream(StreamId stream, StreamHold hold);
+  /// The task held it once.
+  void NoteHolder(StreamId stream, TaskId task);
   void ReleaseStream(StreamId stream, std::string_view by);
   /// Releases all.
-  void CloseStream(StreamId stream) { streams_[stream.value].holds.clear(); }
+  void CloseStream(StreamId stream) {
+    streams_[stream.value].holds.clear();
+    streams_[stream.value].closed = true;
+  }
   /// The meta-program of the tasks [first, first + count), which come after all that have one.
   void SetModel(TaskId first, uint32_t count, std::string_view model);
   /// Makes room for that many more tasks, so that adding them moves nothing.
@@ -265,6 +274,8 @@ class Graph {
   std::optional<StreamId> FindStream(std::string_view name) const;
   /// The streams that a task holds, or has held.
   std::span<const StreamEnd> streams_held(TaskId task) const { return EndsOf(held_, task); }
+  /// The same, of all tasks.
+  const std::vector<StreamEnd>& held() const { return held_; }
   bool has_streams(TaskId task) const {
     return !streams_.empty() && (!streams_read(task).empty() || !streams_written(task).empty());
   }

@@ -73,6 +73,7 @@ bool FlowBuilder::AddStream(const pb::StoredStream& stored) {
   const auto holds = [&](const pb::StreamHold& hold) { return hold.task() <= count_; };
   if (!std::all_of(stored.writer().begin(), stored.writer().end(), fits) ||
       !std::all_of(stored.reader().begin(), stored.reader().end(), fits) ||
+      !std::all_of(stored.held_by().begin(), stored.held_by().end(), fits) ||
       !std::all_of(stored.hold().begin(), stored.hold().end(), holds))
     return false;
   const auto join = [&](TaskId writer, TaskId reader) { graph.AddDependency(writer, reader, graph::WaitsFor::kStart); };
@@ -87,7 +88,8 @@ bool FlowBuilder::AddStream(const pb::StoredStream& stored) {
   if (stored.close()) graph.CloseStream(stream);
   for (const std::string& by : stored.release()) graph.ReleaseStream(stream, by);
   for (const pb::StreamHold& hold : stored.hold())
-    graph.HoldStream(stream, {hold.by(), hold.task() > 0 ? TaskId(hold.task() - 1) : TaskId()});
+    graph.HoldStream(stream, {hold.by(), hold.task() > 0 ? TaskId(hold.task() - 1) : TaskId(), hold.in_flow()});
+  for (const uint32_t task : stored.held_by()) graph.NoteHolder(stream, TaskId(task));
   return true;
 }
 

@@ -177,10 +177,12 @@ void ToProto(const graph::Stream& stream, pb::StoredStream* out) {
   out->set_records(stream.records);
   for (const TaskId writer : stream.writers) out->add_writer(writer.value);
   for (const TaskId reader : stream.readers) out->add_reader(reader.value);
+  out->set_close(stream.closed);
   for (const graph::StreamHold& hold : stream.holds) {
     pb::StreamHold* const stored = out->add_hold();
     stored->set_by(hold.by);
     stored->set_task(hold.task ? hold.task.value + 1 : 0);
+    stored->set_in_flow(hold.in_flow);
   }
 }
 
@@ -188,8 +190,14 @@ void ToProto(const graph::Stream& stream, pb::StoredStream* out) {
 Status AddStreams(const graph::Graph& graph, FrameWriter* writer) {
   pb::FlowChunk chunk;
   size_t ends = 0;
-  for (const graph::Stream& stream : graph.streams()) {
-    ToProto(stream, chunk.add_stream());
+  std::vector<graph::StreamEnd> held = graph.held();
+  std::sort(held.begin(), held.end(), [](const auto& a, const auto& b) { return std::pair(a.second, a.first) < std::pair(b.second, b.first); });
+  auto holder = held.begin();
+  for (uint32_t n = 0; n < graph.streams().size(); ++n) {
+    const graph::Stream& stream = graph.streams()[n];
+    pb::StoredStream* const stored = chunk.add_stream();
+    ToProto(stream, stored);
+    for (; holder != held.end() && holder->second == StreamId(n); ++holder) stored->add_held_by(holder->first.value);
     ends += 1 + stream.writers.size() + stream.readers.size();
     if (ends < 16 * kPerChunk) continue;
     HARROW_RETURN_IF_ERROR(writer->Add(chunk));

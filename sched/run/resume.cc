@@ -194,32 +194,40 @@ bool FindSharersOfOpen(const graph::Graph& now, const std::vector<bool>& unwante
   return found;
 }
 
-/// The ends that submitted tasks have of it, those from `first` on; `now_of`: what tasks are called now. What the flow says of its own
-/// tasks holds; holds that are over were released.
-void TakeOverStream(const graph::Stream& stream, uint32_t first, const std::function<TaskId(TaskId)>& now_of, graph::Graph* now) {
-  const bool known = now->FindStream(stream.name).has_value();
+/// The ends that submitted tasks have of it, those from `first` on, and who holds it beside the flow; `now_of`: what tasks are called now.
+/// What the flow says of its own tasks, and that it is open, holds, unless it has been closed.
+Status TakeOverStream(const graph::Stream& stream, uint32_t first, const std::function<TaskId(TaskId)>& now_of, graph::Graph* now) {
   const StreamId id = now->AddStream(stream.name);
+  const graph::Stream of_flow = now->streams()[id.value];
+  const auto submitted = [&](TaskId task) { return task.value >= first; };
+  const auto differs = [&](const char* what) {
+    return Status(Code::kInvalid, StrCat("harrow: stream ", Printable(stream.name, 60), " has ", what,
+                                         " in the flow now than for tasks that were submitted to the run. Write the same, or "
+                                         "resume the run without naming the flow"));
+  };
   const auto join = [&](TaskId writer, TaskId reader) { now->AddDependency(writer, reader, graph::WaitsFor::kStart); };
   for (const TaskId writer : stream.writers) {
-    if (writer.value < first) continue;
+    if (!submitted(writer)) continue;
+    if (!of_flow.writers.empty() && of_flow.records != stream.records) return differs("other records");
     const TaskId there = now_of(writer);
     for (const TaskId reader : now->streams()[id.value].readers) join(there, reader);
     now->AddWriter(id, there);
     now->SetRecords(id, stream.records);
   }
   for (const TaskId reader : stream.readers) {
-    if (reader.value < first) continue;
+    if (!submitted(reader)) continue;
+    if (!of_flow.readers.empty() && of_flow.split != stream.split) return differs("another share");
     const TaskId there = now_of(reader);
     for (const TaskId writer : now->streams()[id.value].writers) join(writer, there);
     now->AddReader(id, there);
     if (stream.split) now->SetSplit(id);
   }
-  // One that was closed stays so.
-  if (known) now->CloseStream(id);
+  if (stream.closed) now->CloseStream(id);
   for (const graph::StreamHold& hold : stream.holds) {
     const TaskId holder = hold.task ? now_of(hold.task) : TaskId();
-    if (holder || !hold.task) now->HoldStream(id, {hold.by, holder});
+    if (!hold.in_flow && (holder || !hold.task)) now->HoldStream(id, {hold.by, holder});
   }
+  return {};
 }
 
 }  // namespace
@@ -277,7 +285,11 @@ Status TakeOverSubmitted(const graph::Graph& before, uint32_t submitted, graph::
     spec.place = before.place(task);
     now->AddTask(spec);
   }
-  for (const graph::Stream& stream : before.streams()) TakeOverStream(stream, first, now_of, now);
+  for (const graph::Stream& stream : before.streams()) HARROW_RETURN_IF_ERROR(TakeOverStream(stream, first, now_of, now));
+  for (const auto& [holder, stream] : before.held()) {
+    const TaskId there = now_of(holder);
+    if (there) now->NoteHolder(*now->FindStream(before.streams()[stream.value].name), there);
+  }
   for (const auto& [earlier, task] : waits) now->AddDependency(earlier, task);
   for (const auto& [earlier, task] : ends) now->AddDependency(earlier, task, graph::WaitsFor::kEnd);
   if (const Status sealed = now->Seal(); !sealed.ok()) {

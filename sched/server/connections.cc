@@ -177,9 +177,33 @@ Status Connections::Plan(const std::vector<std::vector<uint32_t>>& after) {
 std::vector<StreamId> Connections::NeedOpen() const {
   std::vector<StreamId> streams;
   for (const auto& [_, joined] : joined_) {
-    if (joined.known && !(joined.writers.empty() && joined.readers.empty() && joined.hold.empty())) streams.push_back(joined.stream);
+    const bool joins = !(joined.writers.empty() && joined.readers.empty() && joined.hold.empty());
+    if (joined.known && joins && !IsHeldAgain(joined)) streams.push_back(joined.stream);
   }
   return streams;
+}
+
+bool Connections::IsHeldAgain(const Joined& joined) const {
+  const auto held_before = [&](const graph::StreamHold& hold) {
+    const auto held = run_.streams_held(hold.task);
+    return hold.task && std::any_of(held.begin(), held.end(), [&](const graph::StreamEnd& end) { return end.second == joined.stream; });
+  };
+  return joined.known && joined.writers.empty() && joined.readers.empty() && !joined.hold.empty() &&
+         std::all_of(joined.hold.begin(), joined.hold.end(), held_before);
+}
+
+std::vector<StreamId> Connections::HeldAgain() const {
+  std::vector<StreamId> streams;
+  for (const auto& [_, joined] : joined_) {
+    if (IsHeldAgain(joined)) streams.push_back(joined.stream);
+  }
+  return streams;
+}
+
+void Connections::LeaveEnded(StreamId stream) {
+  for (auto& [_, joined] : joined_) {
+    if (joined.known && joined.stream == stream) joined.hold.clear();
+  }
 }
 
 void Connections::Write(pb::FlowChunk* chunk) const {

@@ -33,6 +33,10 @@ class Connections {
   Status Plan(const std::vector<std::vector<uint32_t>>& after);
   /// Streams of the run to which something is connected, or that are held from now on: they may not have ended.
   std::vector<StreamId> NeedOpen() const;
+  /// Those that are but held, by tasks that have held them before, as an attempt after another one does: where one of them has ended,
+  /// that is not needed any more, and is left out (LeaveEnded).
+  std::vector<StreamId> HeldAgain() const;
+  void LeaveEnded(StreamId stream);
   void Write(pb::FlowChunk* chunk) const;
 
  private:
@@ -46,6 +50,7 @@ class Connections {
     std::vector<std::string> release{};
     std::vector<graph::StreamHold> hold{};
   };
+  bool IsHeldAgain(const Joined& joined) const;
   Joined& Of(const std::string& name);
   bool IsNew(uint32_t task) const { return task >= first_; }
   Status Ask(const pb::StreamRequest& asked);

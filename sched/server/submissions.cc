@@ -289,6 +289,9 @@ Result<pb::Submitted> Submissions::Take(const pb::SubmitRequest& request, Group*
     for (uint32_t n = 0; n < count; ++n) before[n].insert(before[n].end(), after_any[n].begin(), after_any[n].end());
     HARROW_RETURN_IF_ERROR(connections.Plan(before));
     HARROW_RETURN_IF_ERROR(KeepFromEnding(connections.NeedOpen(), group));
+    for (const StreamId stream : connections.HeldAgain()) {
+      if (!KeepFromEnding({stream}, group).ok()) connections.LeaveEnded(stream);
+    }
   }
 
   pb::FlowChunk& chunk = *group->message.mutable_chunk();

@@ -5,6 +5,7 @@ while anything is killed; and programs that behave badly.
 usage: streams.py HARROW [test_...]
 HARROW_LONG=1: 100 seeds of kills instead of 3, and 10 GB that nobody reads yet; HARROW_SEED: repeats one."""
 import collections
+import contextlib
 import json
 import os
 import random
@@ -249,6 +250,49 @@ def test_much_before_anybody_reads(directory, program):
     same(going.returncode, 0, read(f"{directory}/harrow.out").decode())
     same(read(f"{directory}/n").split(), [str(size).encode()])
     check(0 < most < 200, "the agent held", most, "MiB")
+
+
+def held_of(run_dir):
+    """What the server and the agents have: the most descriptors in one table, and the most memory so far (MiB)."""
+    most = {}
+    for role in ("server", "inner"):
+        files, memory = 0, 0
+        for pid in of_run(run_dir, role):
+            with contextlib.suppress(OSError):
+                files = max([files] + [len(os.listdir(f"/proc/{pid}/task/{thread}/fd")) for thread in os.listdir(f"/proc/{pid}/task")])
+                with open(f"/proc/{pid}/status", encoding="utf-8") as f:
+                    memory = max([memory] + [int(line.split()[1]) / 1024 for line in f if line.startswith("VmHWM")])
+        most[role] = (files, memory)
+    return most
+
+
+def test_ten_thousand_streams(directory, program):
+    """All are open at once, read up to here, until one that writes to all of them ends. No process has a descriptor for each (or for
+    each of a node's 250 logs), nor 64 KiB (of a node's 2500)."""
+    writers, readers = 1000, 10
+    tasks = [task("w-{i}", "seq {i}00 {i}19", each={"i": f"1000-{999 + writers}"}, target=[f"s-{{i}}-{j}" for j in range(readers)]),
+             task("last", "echo last; while ! test -e go; do sleep 0.05; done", target=["s-*"]),
+             task("r-{j}", "cat > got-{j}", each={"j": f"0-{readers - 1}"}, source=["s-*-{j}"])]
+    harrow, going = going_on(directory, program, tasks, "--local-nodes", "4", "--slots", "4")
+
+    held = {"server": (0, 0), "inner": (0, 0)}
+
+    def all_read():
+        check(going.poll() is None, "it ended too soon:", read(f"{directory}/harrow.out").decode())
+        for role, now in held_of(f"{directory}/r").items():
+            held[role] = tuple(map(max, held[role], now))
+        names = [f"{directory}/got-{j}" for j in range(readers)]
+        return all(os.path.exists(name) and os.path.getsize(name) == writers * (20 * len("100000\n") + len("last\n")) for name in names)
+
+    wait_for(all_read)
+    write(f"{directory}/go", "")
+    same(going.wait(timeout=120), 0, read(f"{directory}/harrow.out").decode())
+    lines = collections.Counter([str(i * 100 + n) for i in range(1000, 1000 + writers) for n in range(20)] + ["last"] * writers)
+    for j in range(readers):
+        same(collections.Counter(read(f"{directory}/got-{j}").decode().split()), lines)
+    print("descriptors and MiB:", held)
+    for files, memory in held.values():
+        check(0 < files < 200 and 0 < memory < 150, held)
 
 
 def test_a_run_that_is_resumed(directory, program):

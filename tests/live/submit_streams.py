@@ -69,6 +69,51 @@ for i in 1 2 3; do {program} submit --name "search-$i" --to found seq "$i" 3 9; 
         os.remove(f"{directory}/all.out")
 
 
+def test_a_task_that_makes_a_pipeline_is_tried_again(directory, program):
+    """After it has closed its stream, which has ended; and once more when the run is resumed, with the flow named again."""
+    write(f"{directory}/driver.sh", f"""#!/bin/sh -e
+{program} submit --open-stream found
+{program} submit --name all --from found sh -c 'sort -n > all.out'
+for i in 1 2 3; do {program} submit --name "search-$i" --to found seq "$i" 3 9; done
+{program} submit --close-stream found
+until test -s all.out; do sleep 0.05; done
+echo tried >> times
+test "$(wc -l < times)" -ge 3
+""", 0o755)
+    write(f"{directory}/flow.toml", '[[task]]\nname = "driver"\ncommand = "./driver.sh"\nretries = 1\n')
+    harrow = Harrow(program, directory)
+    harrow("run", "flow.toml", "--run-dir", "r", "--slots", "3", "--progress", "none", code=1)
+    same(len(lines_of(f"{directory}/times")), 2)
+    harrow("run", "--resume", "--run-dir", "r", "flow.toml", "--slots", "3", "--progress", "none", code=0)
+    same(len(lines_of(f"{directory}/times")), 3)
+    same(lines_of(f"{directory}/all.out"), [str(n) for n in range(1, 10)])
+    same(successes(directory), {"driver": 1, "all": 1, "search-1": 1, "search-2": 1, "search-3": 1})
+
+
+def test_a_flow_that_no_longer_says_that_a_stream_is_open(directory, program):
+    flow = '[[task]]\nname = "w"\ncommand = "echo 1"\nto = ["s"]\n[[task]]\nname = "r"\ncommand = "cat > r.out"\nfrom = ["s"]\n'
+    write(f"{directory}/flow.toml", '[[stream]]\nname = "s"\nopen = true\n' + flow)
+    harrow = Harrow(program, directory)
+    process = harrow.start("run", "flow.toml", "--run-dir", "r", "--slots", "3")
+    try:
+        wait_for(lambda: "Stream s is held open" in harrow("explain", "--run-dir", "r", "r").out)
+        harrow("submit", "--run-dir", "r", "--name", "w2", "--to", "s", "echo", "2", code=0)
+        harrow("submit", "--run-dir", "r", "--name", "r2", "--from", "s", "sh", "-c", "cat > r2.out", code=0)
+        wait_for(lambda: all(sorted(lines_of(f"{directory}/{name}.out")) == ["1", "2"] for name in ("r", "r2")))
+        kill(process.pid, 2)
+        same(process.wait(60), 130)
+    finally:
+        process.kill()
+    write(f"{directory}/split.toml", flow + 'share = "split"\n')
+    resume = ("run", "--resume", "--run-dir", "r", "--progress", "none")
+    refused = harrow(*resume, "split.toml", code=2).err
+    check("stream s has another share in the flow now" in refused, refused)
+    write(f"{directory}/flow.toml", flow)
+    harrow(*resume, "flow.toml", timeout=60, code=0)
+    for name in ("r", "r2"):
+        same(sorted(lines_of(f"{directory}/{name}.out")), ["1", "2"])
+
+
 def test_one_slot_that_a_reader_has(directory, program):
     """The stream is held from outside, and who reads it runs already when others are connected."""
     write(f"{directory}/flow.toml", '[[stream]]\nname = "s"\nopen = true\n[[task]]\nname = "w"\ncommand = "echo 1"\nto = ["s"]\n'

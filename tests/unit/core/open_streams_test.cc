@@ -66,6 +66,7 @@ TEST_F(OpenStreamsTest, AReaderOfAnOpenStreamIsDoneWhenThatIsClosed) {
   Begin(3);
   Tell({TaskStarted{{w, 1}, n0}});
   EXPECT_TRUE(Told(r, true));
+  EXPECT_NE(scheduler->Explain(r).text.find("Stream s is held open."), std::string::npos) << scheduler->Explain(r).text;
   Tell({TaskEnded{{w, 1}, n0, Done{}, Duration(1)}});
   EXPECT_TRUE(Of<DropWritten>(actions).empty());
   EXPECT_FALSE(scheduler->HasEnded(s)) << "somebody holds it";
@@ -83,6 +84,7 @@ TEST_F(OpenStreamsTest, AReaderOfAnOpenStreamIsDoneWhenThatIsClosed) {
   EXPECT_TRUE(scheduler->HasEnded(s));
   Tell({StreamRead{{r, 1}, {w, 1}}, StreamRead{{r, 1}, {v, 1}}, ReadToEnd{{r, 1}}, TaskEnded{{r, 1}, n0, Done{}, Duration(1)}});
   EXPECT_EQ(state(r), TaskState::kDone);
+  EXPECT_EQ(scheduler->Explain(r).text.find("held open"), std::string::npos);
   EXPECT_EQ(Of<DropWritten>(actions).size(), 2u);
   EXPECT_EQ(Of<RunComplete>(actions).size(), 1u);
 }

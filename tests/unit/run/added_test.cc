@@ -194,5 +194,82 @@ TEST_F(Added, GoesAlongWithAFlowThatIsNamedAgain) {
   EXPECT_NE(TakeOverSubmitted(before->graph, 1, &taken).message().find("the flow has a task x now"), std::string::npos);
 }
 
+/// w writes s, and r reads it; `submitted` more of each, connected as they are.
+graph::Graph Joined(uint32_t submitted = 0) {
+  graph::Graph graph = test::TinyGraph({{"w", "x"}, {"r", "x"}});
+  const StreamId s = graph.AddStream("s");
+  graph.AddWriter(s, TaskId(0));
+  graph.AddReader(s, TaskId(1));
+  graph.AddDependency(TaskId(0), TaskId(1), graph::WaitsFor::kStart);
+  for (uint32_t n = 0; n < submitted; ++n) {
+    graph::TaskSpec writer, reader;
+    const std::string names[] = {StrCat("w", n), StrCat("r", n)};
+    writer.name = names[0];
+    reader.name = names[1];
+    writer.profile = reader.profile = graph.AddProfile({});
+    graph.AddWriter(s, graph.AddTask(writer));
+    graph.AddReader(s, graph.AddTask(reader));
+  }
+  EXPECT_TRUE(graph.Seal().ok());
+  return graph;
+}
+
+std::string Holds(const graph::Graph& graph) {
+  std::string text;
+  for (const graph::StreamHold& hold : graph.streams()[graph.FindStream("s")->value].holds)
+    text += StrCat(hold.by, hold.task ? StrCat("#", hold.task.value) : "", hold.in_flow ? " in flow, " : ", ");
+  return text;
+}
+
+TEST(TakenOver, AStreamIsOpenAsTheFlowSaysNowAndWhoeverElseHoldsIt) {
+  const auto taken = [](const graph::Graph& before, bool open, uint32_t submitted = 0) {
+    graph::Graph now = Joined();
+    if (open) now.HoldStream(*now.FindStream("s"), {.by = "", .task = {}, .in_flow = true});
+    const Status status = TakeOverSubmitted(before, submitted, &now);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return Holds(now);
+  };
+  graph::Graph before = Joined();
+  const StreamId s = *before.FindStream("s");
+  EXPECT_EQ(taken(before, true), " in flow, ") << "it says so for the first time";
+  before.HoldStream(s, {.by = "", .task = {}, .in_flow = true});
+  before.HoldStream(s, {.by = "", .task = TaskId(0), .in_flow = true});
+  EXPECT_EQ(taken(before, true), " in flow, ");
+  EXPECT_EQ(taken(before, false), "") << "the flow no longer says so";
+  before.HoldStream(s, {.by = "x", .task = TaskId(1)});
+  EXPECT_EQ(taken(before, false), "x#1, ");
+  before.HoldStream(s, {});
+  EXPECT_EQ(taken(before, false), ", x#1, ") << "it is somebody's, beside the flow";
+  before.CloseStream(s);
+  EXPECT_EQ(taken(before, true), "") << "what was closed stays so";
+  before.HoldStream(s, {.by = "y", .task = {}});
+  EXPECT_EQ(taken(before, true), "y, ");
+}
+
+TEST(TakenOver, WhoHasHeldAStreamIsKnown) {
+  graph::Graph before = Joined();
+  const StreamId s = *before.FindStream("s");
+  before.HoldStream(s, {.by = "", .task = TaskId(1)});
+  before.CloseStream(s);
+  graph::Graph now = test::TinyGraph({{"new", "y"}, {"r", "x"}});
+  ASSERT_TRUE(TakeOverSubmitted(before, 0, &now).ok());
+  ASSERT_EQ(now.held().size(), 1u);
+  EXPECT_EQ(now.held()[0], graph::StreamEnd(TaskId(1), *now.FindStream("s")));
+}
+
+TEST(TakenOver, TasksOfTheFlowAndSubmittedOnesHaveTheSameShareAndRecords) {
+  const graph::Graph before = Joined(1);
+  graph::Graph same = Joined();
+  EXPECT_TRUE(TakeOverSubmitted(before, 2, &same).ok());
+  graph::Graph split = Joined();
+  split.SetSplit(*split.FindStream("s"));
+  EXPECT_NE(TakeOverSubmitted(before, 2, &split).message().find("stream s has another share in the flow now than"), std::string::npos);
+  graph::Graph zero = Joined();
+  zero.SetRecords(*zero.FindStream("s"), kZeroEnded);
+  EXPECT_NE(TakeOverSubmitted(before, 2, &zero).message().find("stream s has other records in the flow"), std::string::npos);
+  graph::Graph none = test::TinyGraph({{"other", "x"}});
+  EXPECT_TRUE(TakeOverSubmitted(before, 2, &none).ok());
+}
+
 }  // namespace
 }  // namespace harrow::run

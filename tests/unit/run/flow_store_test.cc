@@ -57,11 +57,16 @@ TEST(FlowStore, ReadsBackStreamsAndModels) {
   flow.graph.SetSplit(t);
   flow.graph.SetRecords(t, OfBytes(16));
   flow.graph.SetModel(TaskId(1), 2, "compute(1)");
+  for (const StreamId stream : {t, s}) flow.graph.HoldStream(stream, {.by = "", .task = TaskId(1), .in_flow = true});
+  flow.graph.CloseStream(t);
+  flow.graph.HoldStream(t, {.by = "x", .task = {}});
+  flow.graph.NoteHolder(s, TaskId(3));
   ASSERT_TRUE(flow.graph.Seal().ok());
   ASSERT_TRUE(WriteFlow(fs, "/run", flow.settings, flow.graph, {}).ok());
   const Result<StoredFlow> back = ReadFlow(fs, "/run");
   ASSERT_TRUE(back.ok()) << back.status().message();
   ASSERT_EQ(back->graph.streams().size(), 2u);
+  EXPECT_EQ(back->graph.held(), flow.graph.held());
   for (size_t i = 0; i < 2; ++i) {
     const graph::Stream &was = flow.graph.streams()[i], &is = back->graph.streams()[i];
     EXPECT_EQ(is.name, was.name);
@@ -69,6 +74,11 @@ TEST(FlowStore, ReadsBackStreamsAndModels) {
     EXPECT_EQ(is.records, was.records);
     EXPECT_EQ(is.writers, was.writers);
     EXPECT_EQ(is.readers, was.readers);
+    EXPECT_EQ(is.closed, was.closed);
+    ASSERT_EQ(is.holds.size(), 1u);
+    EXPECT_EQ(is.holds[0].by, was.holds[0].by);
+    EXPECT_EQ(is.holds[0].task, was.holds[0].task);
+    EXPECT_EQ(is.holds[0].in_flow, was.holds[0].in_flow);
   }
   for (uint32_t before = 0; before < 4; ++before) {
     for (uint32_t after = 0; after < 4; ++after) {

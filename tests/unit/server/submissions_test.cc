@@ -494,6 +494,31 @@ TEST_F(SubmissionsTest, StreamsAreHeldAndReleased) {
   EXPECT_EQ(Ends(flow_->graph, "u"), "> 3 held:2");
 }
 
+TEST_F(SubmissionsTest, WhoHasHeldAStreamMayHoldItAgainWhetherItHasEndedOrNot) {
+  Begin({{"driver", "d", {}, {}}, {"other", "o", {}, {}}});
+  EXPECT_EQ(Try({{.name = "w", .to = {"s"}}}), "2");
+  Send(Asking("1", "s", pb::StreamRequest::OPEN, "", "driver"));
+  Write();
+  Send(Asking("2", "s", pb::StreamRequest::CLOSE));
+  Write();
+  EXPECT_EQ(Ends(flow_->graph, "s"), "2 >");
+  Send(Asking("3", "s", pb::StreamRequest::OPEN, "", "driver"));
+  EXPECT_THAT(kept_, ElementsAre("s"));
+  Write();
+  EXPECT_EQ(Ends(flow_->graph, "s"), "2 > held:0");
+  Send(Asking("4", "s", pb::StreamRequest::CLOSE));
+  Write();
+  ended_.insert("s");
+  size_t again = Send(Asking("5", "s", pb::StreamRequest::OPEN, "y", "driver"));
+  Write();
+  EXPECT_EQ(Told(again), "");
+  EXPECT_EQ(Ends(flow_->graph, "s"), "2 >") << "it stays as it is";
+  EXPECT_THAT(kept_, IsEmpty());
+  EXPECT_THAT(Told(Send(Asking("6", "s", pb::StreamRequest::OPEN, "", "other"))), HasSubstr("has ended"));
+  EXPECT_THAT(Told(Send(Asking("7", "s", pb::StreamRequest::OPEN))), HasSubstr("has ended"));
+  EXPECT_THAT(Try({{.name = "v", .to = {"s"}}}), HasSubstr("has ended"));
+}
+
 TEST_F(SubmissionsTest, WhatWouldLeadInACircleIsRefused) {
   Begin({{"a", "a", {}, {}}});
   EXPECT_EQ(Try({{.name = "w", .to = {"s"}}, {.name = "r", .from = {"s"}, .to = {"t"}}, {.name = "q", .from = {"t"}}}), "1 2 3");

@@ -41,6 +41,7 @@ constexpr const char* kIndex = "index";
 constexpr size_t kPagesOfPackBlock = 256;
 constexpr size_t kBlockBytes = kPagesOfPackBlock * kPage;
 constexpr size_t kBlocksKept = 64;
+constexpr int64_t kSentAtOnce = 4 << 20;
 constexpr size_t kMostOfIndex = size_t{1} << 32;
 constexpr uint32_t kMostName = 4096;
 
@@ -349,6 +350,11 @@ class Packer {
     const std::string packed = Compress(block_);
     HARROW_RETURN_IF_ERROR(WriteAt(path, fd, packed, done_.written));
     done_.written += static_cast<int64_t>(packed.size());
+    // The disk, or the link to it, works while the next ones are compressed. What comes of it fsync tells.
+    if (done_.written - sent_ >= kSentAtOnce) {
+      (void)sync_file_range(fd, sent_, done_.written - sent_, SYNC_FILE_RANGE_WRITE);
+      sent_ = done_.written;
+    }
     pack_.ends.push_back(static_cast<uint64_t>(done_.written));
     block_.clear();
     return {};
@@ -366,6 +372,7 @@ class Packer {
   uint32_t contents_ = 0;
   uint64_t next_ = 1;
   PackOfPages pack_;
+  int64_t sent_ = 0;  // bytes of it that are on their way to the disk
   std::string block_;
 };
 

@@ -273,7 +273,9 @@ Explanation Explain(const Parts& parts, TaskId id) {
   if (!task.settled()) ExplainInput(parts, id, &out);
   switch (out.state) {
     case TaskState::kDelayed:
-      out.text = StrCat(task.losses() > 0 && parts.tasks.failures(id) == 0
+      out.text = StrCat(parts.verdicts.Has(id)
+                            ? "It has failed, and what else runs on its node shows soon whether that is to blame."
+                        : task.losses() > 0 && parts.tasks.failures(id) == 0
                             ? "It waits some seconds before it is tried again, as attempts were lost."
                             : "It waits before it is tried again (retry_delay).",
                         Tried(task));

@@ -40,6 +40,10 @@ void Fates::AddPredecessor(TaskId id) {
 void Fates::EndDelays() {
   if (tasks.next_due() == Time::max()) return;
   for (TaskId id : tasks.EndDelays(now)) {
+    if (verdicts.Has(id)) {
+      EndWait(id);
+      continue;
+    }
     checkpoints.Forget(id);
     NoteReady(id, NodeId());
   }
@@ -129,6 +133,7 @@ void Fates::ReleaseThoseThatOnlyWait(TaskId id) {
 
 void Fates::Settle(TaskId id, TaskState state, Reason reason, TaskId because) {
   Unqueue(id);
+  verdicts.Forget(id);
   if (placing.on()) placing.Leaves(id);
   if (checkpoints.any_move()) checkpoints.Forget(id);
   tasks.Settle(id, state);
@@ -240,7 +245,7 @@ void Fates::ToOldPlace(TaskId id) {
   NoteReturned(id);
 }
 
-void Fates::AfterFailure(TaskId id, const Failed& failed, bool elsewhere, bool forgiven) {
+void Fates::AfterFailure(TaskId id, const Failed& failed, NodeId node, bool elsewhere, bool forgiven) {
   const int32_t own = graph.profile(id).retries;
   const int64_t retries = std::min<int64_t>(own >= 0 ? own : options.retries, UINT16_MAX - UINT8_MAX - 1);
   if (forgiven && retries > 0) tasks.ForgiveFailure(id);
@@ -248,9 +253,61 @@ void Fates::AfterFailure(TaskId id, const Failed& failed, bool elsewhere, bool f
     const Duration own_delay = graph.profile(id).retry_delay;
     const Duration delay = own_delay < Duration(0) ? options.retry_delay : own_delay;
     TryAgain(id, elsewhere ? std::max(delay, options.bad_node_time) : delay);
+  } else if (failed.retryable && !stopped_ && nodes[node].blamed()) {
+    tasks.ForgiveFailure(id);
+    TryAgain(id);
+  } else if (elsewhere && MayWaitForVerdict(id, failed)) {
+    const Time until = now + 2 * options.bad_node_time;
+    verdicts.Add(id, node, until);
+    tasks.MakeWaiting(id);
+    tasks.Delay(id, until);
   } else {
     Fail(id, Reason::kNone);
   }
+}
+
+/// A server that takes over from one that died does not know of these: it tries them again. Where so many
+/// failures end the run, they are not waited for.
+bool Fates::MayWaitForVerdict(TaskId id, const Failed& failed) {
+  if (!failed.retryable || stopped_ || options.fail_fast || tasks[id].waits() > 0 || Pointless(id)) return false;
+  if (options.max_failures == 0 || tasks.counts().failed + verdicts.size() + 1 < options.max_failures) return true;
+  FailAll(verdicts.All());
+  return false;
+}
+
+void Fates::EndWait(TaskId id) {
+  const NodeId node = verdicts.node(id);
+  const Time until = suspects.Has(node) ? now + options.bad_node_time : verdicts.until(node);
+  if (nodes[node].open() && until > now) {
+    tasks.Delay(id, until);
+  } else {
+    FailAll({id});
+  }
+}
+
+void Fates::FailAll(const std::vector<TaskId>& ids) {
+  for (TaskId id : ids) {
+    if (verdicts.Has(id)) Fail(id, Reason::kNone);  // the failure before may have ended the run, and them
+  }
+}
+
+void Fates::Acquit(NodeId node) {
+  for (TaskId id : verdicts.Of(node)) {
+    Unqueue(id);
+    tasks.ForgiveFailure(id);
+    TryAgain(id);
+  }
+}
+
+bool Fates::GiveLastVerdicts() {
+  if (!verdicts.any() || tasks.counts().ready > 0) return false;
+  std::vector<TaskId> last;
+  for (TaskId id : verdicts.All()) {
+    const NodeId node = verdicts.node(id);
+    if (suspects.Has(node) ? tasks.in_flight() == 0 : nodes[node].in_flight().empty()) last.push_back(id);
+  }
+  FailAll(last);
+  return !last.empty();
 }
 
 bool Fates::AfterNoRoom(TaskId id, NodeId node, int64_t bytes, Duration run_time) {
@@ -303,6 +360,8 @@ bool Fates::NoteFailureAt(NodeId id, Duration run_time) {
 void Fates::PutAside(NodeId id) {
   actions->push_back(NodePutAside{.node = id, .failures = nodes[id].failures()});
   CloseNode(id);
+  nodes.Blame(id);
+  Acquit(id);
 }
 
 void Fates::PutAsideCutOff() {
@@ -320,6 +379,7 @@ void Fates::PutAsideCutOff() {
 
 void Fates::EndRow(NodeId id) {
   nodes.EndRow(id);
+  if (verdicts.any()) FailAll(verdicts.Of(id));
   if (!suspects.Has(id)) return;
   suspects.Forget(id);
   nodes.NoteRoom();
@@ -413,6 +473,7 @@ void Fates::LearnBest(double value) {
 void Fates::Stop(TaskId because) {
   if (stopped_) return;
   stopped_ = true;
+  FailAll(verdicts.All());
   stopped_by_ = because;
   for (uint32_t n = 0; n < tasks.size(); ++n) {
     if (tasks[TaskId(n)].state() <= TaskState::kReady)

@@ -34,9 +34,9 @@ class Fates : protected Moves {
   /// The task is done, now or in an earlier run. `released_at`: where it ended, so that what it makes ready
   /// can be started there.
   void MarkDone(TaskId id, NodeId released_at);
-  /// `elsewhere`: it had better not be tried again on the same node at once. `forgiven`: it costs no retry of
-  /// a task that has some.
-  void AfterFailure(TaskId id, const Failed& failed, bool elsewhere, bool forgiven);
+  /// `elsewhere`: it had better not be tried again on the same node at once, which may be to blame; a task
+  /// without further retries waits until that is known. `forgiven`: it costs no retry of a task that has some.
+  void AfterFailure(TaskId id, const Failed& failed, NodeId node, bool elsewhere, bool forgiven);
   /// Its outputs, of so many bytes (0: that is not why it failed), had no room on the node, where it ran so
   /// long. False: none is to come, or it has been waited for too often.
   bool AfterNoRoom(TaskId id, NodeId node, int64_t bytes, Duration run_time);
@@ -56,6 +56,11 @@ class Fates : protected Moves {
   void NoteDoneAt(NodeId id);
   /// Suspects whose pause is over are given a task; where all nodes are suspect, it is the tasks that fail.
   void LookAtSuspects();
+  /// What waits for a verdict has failed where nothing will come of which more could be learnt. Returns
+  /// whether there was some.
+  bool GiveLastVerdicts();
+  /// The node is to blame for the failures of those that wait for a verdict on it.
+  void Acquit(NodeId node);
 
   // --- fates
   void Settle(TaskId id, TaskState state, Reason reason, TaskId because = TaskId());
@@ -113,6 +118,10 @@ class Fates : protected Moves {
   void SkipDependents(TaskId root, bool root_stays_open);
   void ReleaseThoseThatOnlyWait(TaskId id);
   void Fail(TaskId id, Reason reason);
+  bool MayWaitForVerdict(TaskId id, const Failed& failed);
+  void FailAll(const std::vector<TaskId>& ids);
+  /// Its time to wait for a verdict is over.
+  void EndWait(TaskId id);
   void GiveUpImpossible(TaskId id);
   bool MayFit(TaskId id);
   /// So long it is kept from all nodes, as it is to go where it was moved to.

@@ -193,7 +193,9 @@ void Moves::LeaveQueues(TaskId id, bool sent_ahead) {
 void Moves::Unqueue(TaskId id) {
   const TaskState state = tasks[id].state();
   if (state == TaskState::kReady) LeaveQueues(id, false);
-  if (state == TaskState::kReady || state == TaskState::kDelayed) tasks.MakeWaiting(id);
+  if (state != TaskState::kReady && state != TaskState::kDelayed) return;
+  verdicts.Forget(id);
+  tasks.MakeWaiting(id);
 }
 
 void Moves::TakeOverLevels() {

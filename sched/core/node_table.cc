@@ -40,6 +40,7 @@ void NodeTable::Join(NodeId id, const NodeCapacity& total) {
   node.expected_ = true;
   node.total_ = total;
   node.failures_ = 0;
+  node.blamed_ = false;
   CountOpen(node, true);
 }
 

@@ -34,6 +34,8 @@ class Node {
   std::span<const TaskId> in_flight() const { return in_flight_; }
   /// So many tasks have failed there in a row, each at once.
   uint32_t failures() const { return failures_; }
+  /// They are why it was put aside: what fails there is not to blame.
+  bool blamed() const { return blamed_; }
   /// What nobody uses.
   order::Room::Free left() const;
 
@@ -42,6 +44,7 @@ class Node {
   Access access_ = Access::kGone;
   bool expected_ = false;
   bool touched_ = false;
+  bool blamed_ = false;
   NodeCapacity total_, used_;
   uint32_t occupants_ = 0;
   std::vector<TaskId> in_flight_;
@@ -82,6 +85,8 @@ class NodeTable {
   /// One failed at once, while `done` tasks of all nodes are done. Returns whether one was done elsewhere
   /// since the first failure of the row.
   bool CountFailure(NodeId id, uint64_t done);
+  /// Until it joins anew.
+  void Blame(NodeId id) { nodes_[id.value].blamed_ = true; }
 
   /// Something happened there: it is to be looked at once before this instant ends.
   void Touch(NodeId id) {

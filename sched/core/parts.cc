@@ -49,6 +49,10 @@ std::string Parts::FindBroken(bool stopped) const {
           return StrCat("task ", n, ": stands in the queue of a node that is not open");
       }
     }
+    if (verdicts.Has(id)) {
+      if (task.state() != TaskState::kDelayed) return StrCat("task ", n, ": waits for a verdict, and is not delayed");
+      if (stopped || nodes[verdicts.node(id)].blamed()) return StrCat("task ", n, ": waits for a verdict that is known");
+    }
     if (!task.in_flight()) continue;
     if (!nodes.Joined(task.node())) return StrCat("task ", n, ": is in flight at a node that is gone");
     const std::span<const TaskId> there = nodes[task.node()].in_flight();

@@ -22,6 +22,7 @@
 #include "core/streams.h"
 #include "core/suspects.h"
 #include "core/task_table.h"
+#include "core/verdicts.h"
 #include "graph/graph.h"
 #include "order/level_times.h"
 #include "place/replicas.h"
@@ -106,6 +107,7 @@ struct Parts {
   Gangs gangs;
   Ahead ahead;
   Suspects suspects;
+  Verdicts verdicts;
   Companions companions;
   Bounds bounds;
   Streams streams;

@@ -159,6 +159,7 @@ void Scheduler::Impl::Finish() {
   SkipWithoutTime();
   SettleAll();
   LookAtSuspects();
+  if (GiveLastVerdicts()) EnqueueAll();
   GiveWork();
   // What made a queue run empty has slots beside it that are idle now.
   if (placing.on() && nodes.free_slots() > 0 && tasks.counts().ready > 0) placing.NoteIdle();
@@ -415,7 +416,7 @@ void Scheduler::Impl::On(const TaskEnded& e) {
     if (AfterNoRoom(id, e.node, failed->no_room, e.run_time)) return;
     const bool suspect = suspects.Has(e.node);
     const bool may_be_the_nodes = NoteFailureAt(e.node, e.run_time);
-    AfterFailure(id, *failed, may_be_the_nodes, suspect && may_be_the_nodes);
+    AfterFailure(id, *failed, e.node, may_be_the_nodes, suspect && may_be_the_nodes);
   } else {
     GiveUp(id, TaskState::kCancelled, Reason::kNone);
   }
@@ -506,6 +507,7 @@ void Scheduler::Impl::On(const NodeLost& e) {
   ahead.SetRoundTrip(e.node, Duration(0));
   LoseFilesOf(e.node);
   LoseWrittenAt(e.node);
+  Acquit(e.node);
 }
 
 void Scheduler::Impl::On(const NodeClosed& e) {

@@ -381,7 +381,7 @@ void RunDriver::Act(const Moment& moment, const core::Action& action) {
       Tell(aside->cut_off ? StrCat("node ", node->name,
                                    " is put aside: other nodes and it cannot get files from each other")
                           : StrCat("node ", node->name, " is put aside: ", aside->failures,
-                                   " tasks in a row failed there at once"));
+                                   " tasks in a row failed there at once; they run again elsewhere"));
     }
   } else if (const auto* ask = std::get_if<core::AskCheckpoint>(&action)) {
     Act(*ask);

@@ -120,14 +120,12 @@ TEST(Suspects, WhatASuspectFailsCostsNoRetry) {
       s.now += std::chrono::seconds(20);
       if (retries == 0 && i > 0) break;
       EXPECT_EQ(s.Tell(TimeCame{}), "start T3@0");
-      EXPECT_EQ(s.Ended("T3", 0, kFailed, at_once), retries == 0 ? "failed T3" : "");
+      EXPECT_EQ(s.Ended("T3", 0, kFailed, at_once), "");
     }
-    if (retries > 0) {
-      EXPECT_EQ(s.Ended("T1", 1), "aside @0, done T1");
-      s.now += std::chrono::seconds(20);
-      EXPECT_EQ(s.Tell(TimeCame{}), "start T3@1");
-      EXPECT_EQ(s.Ended("T3", 1), "done T3, complete");
-    }
+    EXPECT_EQ(s.Ended("T1", 1), retries == 0 ? "aside @0, done T1, start T3@1" : "aside @0, done T1");
+    s.now += std::chrono::seconds(20);
+    EXPECT_EQ(s.Tell(TimeCame{}), retries == 0 ? "" : "start T3@1");
+    EXPECT_EQ(s.Ended("T3", 1), "done T3, complete");
   }
 }
 
@@ -206,6 +204,123 @@ TEST(Suspects, ARetryWaitsForTheNodesThatAreStillToCome) {
     s.now += std::chrono::seconds(1);
     EXPECT_EQ(s.Tell(TimeCame{}).substr(0, 7), "start T");
   }
+}
+
+// --- what fails for good, and the node may be to blame
+
+TEST(Verdicts, WhatFailedOnANodeThatIsPutAsideRunsAgainElsewhere) {
+  const Duration at_once = std::chrono::milliseconds(5);
+  ToldScheduler s({.policy = order::Policy::kFifo, .bad_node_failures = 2});
+  s.profile.shape.cores = 1;
+  for (int i = 0; i < 5; ++i) s.Add("T" + std::to_string(i));
+  s.Add("after", {"T0"});
+  EXPECT_EQ(s.Begin({{2, 0, 0}, {1, 0, 0}}), "start T0@0, start T1@0, start T2@1");
+  s.Tell(AllNodesJoined{});
+  EXPECT_EQ(s.Ended("T0", 0, kFailed, at_once), "start T3@0") << "nothing is said of T0";
+  EXPECT_EQ(s.State("T0"), TaskState::kDelayed);
+  EXPECT_EQ(s.Ended("T2", 1), "done T2, start T4@1");
+  EXPECT_EQ(s.Ended("T1", 0, kFailed, at_once), "aside @0");
+  EXPECT_EQ(s.Ended("T3", 0, kFailed, seconds(60)), "") << "nor is what was there already and fails later to blame";
+  EXPECT_EQ(s.Ended("T4", 1), "done T4, start T0@1");
+  EXPECT_EQ(s.Ended("T0", 1, kFailed, at_once), "failed T0, skipped after because T0, start T1@1") << "of the last node";
+  EXPECT_EQ(s.Ended("T1", 1), "done T1, start T3@1");
+  EXPECT_EQ(s.Ended("T3", 1), "done T3, complete");
+}
+
+TEST(Verdicts, ATaskHasFailedWhenAnotherIsDoneThereOrFailsLater) {
+  const Duration at_once = std::chrono::milliseconds(5);
+  for (const bool done : {true, false}) {
+    ToldScheduler s({.policy = order::Policy::kFifo, .bad_node_failures = 3});
+    for (int i = 0; i < 6; ++i) s.Add("T" + std::to_string(i));
+    s.Begin({{1, 0, 0}, {1, 0, 0}});
+    EXPECT_EQ(s.Ended("T0", 0, kFailed, at_once), "start T2@0");
+    if (done) {
+      EXPECT_EQ(s.Ended("T2", 0), "failed T0, done T2, start T3@0");
+    } else {
+      EXPECT_EQ(s.Ended("T2", 0, kFailed, seconds(9)), "failed T0, failed T2, start T3@0");
+    }
+  }
+}
+
+TEST(Verdicts, ATaskHasFailedWhenNothingMoreIsToBeLearnt) {
+  const Duration at_once = std::chrono::milliseconds(5);
+  ToldScheduler s({.policy = order::Policy::kFifo, .bad_node_failures = 3});
+  for (int i = 0; i < 3; ++i) s.Add("T" + std::to_string(i));
+  s.Begin({{1, 0, 0}, {1, 0, 0}});
+  EXPECT_EQ(s.Ended("T0", 0, kFailed, at_once), "start T2@0");
+  EXPECT_EQ(s.Ended("T2", 0, kFailed, at_once), "failed T0, failed T2") << "nothing else is to run there";
+  EXPECT_EQ(s.Ended("T1", 1, kFailed, at_once), "failed T1, complete");
+}
+
+TEST(Verdicts, ATaskHasFailedAfterTwoSecondsInWhichNothingElseFails) {
+  const Duration at_once = std::chrono::milliseconds(5);
+  ToldScheduler s({.policy = order::Policy::kFifo, .bad_node_failures = 3});
+  for (int i = 0; i < 6; ++i) s.Add("T" + std::to_string(i));
+  s.Begin({{1, 0, 0}, {1, 0, 0}});
+  EXPECT_EQ(s.Ended("T0", 0, kFailed, at_once), "start T2@0");
+  s.now += seconds(1);
+  EXPECT_EQ(s.Ended("T2", 0, kFailed, at_once), "start T3@0");
+  s.now += seconds(2) - Duration(1);
+  EXPECT_EQ(s.Tell(TimeCame{}), "") << "the row goes on";
+  s.now += Duration(1);
+  EXPECT_EQ(s.Tell(TimeCame{}), "failed T0, failed T2") << "while T3 runs there";
+}
+
+TEST(Verdicts, ASuspectsTasksWaitUntilItIsPutAsideOrAllAreSuspect) {
+  const Duration at_once = std::chrono::milliseconds(5);
+  for (const bool aside : {true, false}) {
+    ToldScheduler s({.policy = order::Policy::kFifo, .bad_node_failures = 2});
+    for (int i = 0; i < 9; ++i) s.Add("T" + std::to_string(i));
+    s.Begin({{1, 0, 0}, {1, 0, 0}});
+    s.Tell(AllNodesJoined{});
+    EXPECT_EQ(s.Ended("T0", 0, kFailed, at_once), "start T2@0");
+    EXPECT_EQ(s.Ended("T2", 0, kFailed, at_once), "");
+    s.now += seconds(60);
+    EXPECT_EQ(s.Tell(TimeCame{}), "start T3@0");
+    if (aside) {
+      EXPECT_EQ(s.Ended("T1", 1), "aside @0, done T1, start T4@1");
+      for (const char* const left : {"T4", "T5", "T6", "T7", "T8", "T0", "T2"}) s.Ended(left, 1);
+      EXPECT_EQ(s.Ended("T3", 0, kFailed, at_once), "start T3@1") << "it was there, and costs nothing either";
+      EXPECT_EQ(s.Ended("T3", 1), "done T3, complete");
+      continue;
+    }
+    EXPECT_EQ(s.Ended("T1", 1, kFailed, at_once), "start T4@1");
+    EXPECT_EQ(s.Ended("T4", 1, kFailed, at_once), "failed T0, failed T2, failed T1, failed T4, start T5@1");
+  }
+}
+
+TEST(Verdicts, WhatEndsMeanwhileIsSaid) {
+  const Duration at_once = std::chrono::milliseconds(5);
+  std::string said;
+  const auto one_failed = [&](const Options& options) {
+    auto s = std::make_unique<ToldScheduler>(options);
+    for (int i = 0; i < 4; ++i) s->Add("T" + std::to_string(i));
+    s->Begin({{1, 0, 0}, {1, 0, 0}});
+    said = s->Ended("T0", 0, kFailed, at_once);
+    return s;
+  };
+  Options options{.policy = order::Policy::kFifo, .bad_node_failures = 3};
+  auto s = one_failed(options);
+  EXPECT_EQ(s->Tell(CancelRequested{(*s)["T0"]}), "cancelled T0");
+  s = one_failed(options);
+  EXPECT_EQ(s->Tell(DrainRequested{}).substr(0, 9), "failed T0") << "the run ends, and it had failed";
+  s = one_failed(options);
+  EXPECT_EQ(s->Tell(NodeLost{NodeId(0)}), "") << "the node was to blame";
+  EXPECT_EQ(s->Ended("T1", 1), "done T1, start T3@1");
+  EXPECT_EQ(s->Ended("T3", 1), "done T3, start T0@1");
+  s = one_failed(options);
+  s->Tell(NodeClosed{NodeId(0)});
+  s->now += seconds(2);
+  EXPECT_EQ(s->Tell(TimeCame{}), "failed T0") << "somebody closed it, and nothing is known of it";
+
+  options.fail_fast = true;
+  one_failed(options);
+  EXPECT_EQ(said.substr(0, 9), "failed T0");
+  options.fail_fast = false;
+  options.max_failures = 2;
+  s = one_failed(options);
+  EXPECT_EQ(said, "start T2@0");
+  EXPECT_EQ(s->Ended("T2", 0, kFailed, at_once), "failed T0, failed T2, skipped T3 (stopped) because T2") << "so many end the run";
 }
 
 }  // namespace

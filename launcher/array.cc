@@ -121,8 +121,7 @@ std::optional<WallTime> JobStart() {
 /// its elements would go on as a job of its own does, the done ones as done. Empty: nowhere.
 std::string BegunBefore(formats::ArrayPlan array, const std::string& script, const std::string& asked) {
   for (int number = 1; IsRestarted() && number <= (asked.empty() ? kMostArrays : 1); ++number) {
-    const std::string path =
-        Absolute(!asked.empty() ? asked : StrCat("harrow-", JobId(), number == 1 ? "" : StrCat("-", number)));
+    const std::string path = Absolute(!asked.empty() ? asked : run_dir::NameOfRun(JobId(), number));
     const auto part = OpenRun(path);
     if (!part.ok()) break;
     array.script = run_dir::ScriptPath(part->run->path());

@@ -303,7 +303,7 @@ Result<Part> TakeUnused(const std::string& run_dir) {
 
 std::string UnaskedRunDirectory() {
   const std::string job = JobId();
-  return Absolute(StrCat("harrow-", job.empty() ? DateName() : job));
+  return Absolute(run_dir::NameOfRun(job.empty() ? DateName() : job));
 }
 
 /// A job that Slurm has begun again finds what it did before, and begins anew all the same: only who wrote

@@ -34,15 +34,12 @@ void TellMisspelt(const std::vector<config::SettingInfo>& known) {
     constexpr std::string_view kBegin = "HARROW_";
     if (!entry.starts_with(kBegin)) continue;
     const std::string variable = entry.substr(0, entry.find('='));
-    std::string name = variable.substr(kBegin.size());
-    if (std::find(std::begin(kOthers), std::end(kOthers), name) != std::end(kOthers)) continue;
-    std::transform(name.begin(), name.end(), name.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+    if (std::find(std::begin(kOthers), std::end(kOthers), variable.substr(kBegin.size())) != std::end(kOthers)) continue;
+    const std::string name = LowerCase(variable.substr(kBegin.size()));
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
     const auto near = Suggest(name, names);
     if (!near) continue;
-    std::string right(*near);
-    std::transform(right.begin(), right.end(), right.begin(), [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
-    std::cerr << "harrow: warning: " << Printable(variable, 60) << " sets nothing; did you mean " << kBegin << right << "?\n";
+    std::cerr << "harrow: warning: " << Printable(variable, 60) << " sets nothing; did you mean " << kBegin << UpperCase(*near) << "?\n";
   }
 }
 

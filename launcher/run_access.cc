@@ -35,10 +35,6 @@ bool KeeperIsGone(run_dir::RunDir& dir) {
   return owner == run_dir::OwnerIs::kNobody || owner == run_dir::OwnerIs::kGone;
 }
 
-bool IsNumber(std::string_view text) {
-  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
 bool IsOfArray(const std::string& run) {
   return access(run_dir::ScriptPath(run).c_str(), F_OK) == 0;
 }
@@ -48,7 +44,7 @@ std::string RunOfJob(const std::string& job) {
   os::FileSystem& fs = os::RealFileSystem();
   std::string newest;
   for (int number = 1;; ++number) {
-    const std::string path = StrCat("harrow-", job, number == 1 ? "" : StrCat("-", number));
+    const std::string path = run_dir::NameOfRun(job, number);
     if (run_dir::IsRun(fs, path)) {
       newest = path;
     } else if (number > 1) {
@@ -66,9 +62,9 @@ std::string RunOfElements(const std::vector<std::string>& elements) {
     return formats::IsElementName(name) && name.substr(0, name.find('_')) == job;
   };
   const bool whole = elements.size() == 1 && elements.front() == job;
-  if (!IsNumber(job) || (!whole && !std::all_of(elements.begin(), elements.end(), is_of_job))) return {};
+  if (!IsDigits(job) || (!whole && !std::all_of(elements.begin(), elements.end(), is_of_job))) return {};
   const auto newest = run_dir::FindRun(os::RealFileSystem(), "", "", run_dir::Purpose::kLook);
-  const std::string own = StrCat("harrow-", job);
+  const std::string own = run_dir::NameOfRun(job);
   if (newest.ok() && (*newest == own || newest->starts_with(own + "-"))) return {};
   const std::string run = RunOfJob(job);
   return run.empty() || (whole && !IsOfArray(run)) ? "" : run;
@@ -94,7 +90,7 @@ void AddTaskNames(CLI::App& app, std::vector<std::string>* tasks, const std::str
 
 Result<run_dir::Part> OpenRun(const std::string& given) {
   const char* from_environment = getenv("HARROW_RUN_DIR");
-  const std::string of_job = IsNumber(given) && !run_dir::IsRun(os::RealFileSystem(), given) ? RunOfJob(given) : "";
+  const std::string of_job = IsDigits(given) && !run_dir::IsRun(os::RealFileSystem(), given) ? RunOfJob(given) : "";
   const auto path =
       run_dir::FindRun(os::RealFileSystem(), of_job.empty() ? given : of_job, from_environment == nullptr ? "" : from_environment,
                        run_dir::Purpose::kLook);
@@ -116,7 +112,7 @@ Result<std::unique_ptr<RunAccess>> RunAccess::Open(const std::string& run_dir, c
 }
 
 bool RunAccess::IsWhole(const std::vector<std::string>& tasks) const {
-  if (tasks.size() != 1 || !IsNumber(tasks.front()) || !IsOfArray(part_.run->path())) return false;
+  if (tasks.size() != 1 || !IsDigits(tasks.front()) || !IsOfArray(part_.run->path())) return false;
   const auto settings = run::ReadSettings(part_);
   return settings.ok() && settings->job_id == tasks.front();
 }

@@ -320,6 +320,22 @@ std::string FormatBytes(uint64_t bytes) {
   return Print("%.1f %s", value, kUnits[unit]);
 }
 
+bool IsDigits(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), IsDigit);
+}
+
+std::string LowerCase(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(), Lower);
+  return lower;
+}
+
+std::string UpperCase(std::string_view text) {
+  std::string upper(text);
+  std::transform(upper.begin(), upper.end(), upper.begin(), [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
+  return upper;
+}
+
 bool EndsWithNumber(std::string_view name, std::string_view number) {
   if (name.size() <= number.size() + 1 || !name.ends_with(number)) return false;
   const char before = name[name.size() - number.size() - 1];
@@ -329,7 +345,7 @@ bool EndsWithNumber(std::string_view name, std::string_view number) {
 std::optional<std::string_view> Suggest(std::string_view word,
                                         const std::vector<std::string_view>& candidates) {
   if (word.empty() || word.size() > 64) return std::nullopt;
-  if (word.find_first_not_of("0123456789") == std::string_view::npos) {
+  if (IsDigits(word)) {
     for (std::string_view candidate : candidates) {
       if (EndsWithNumber(candidate, word)) return candidate;
     }

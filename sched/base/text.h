@@ -15,6 +15,11 @@ namespace harrow {
 template <class... Args>
 std::string StrCat(const Args&... args);
 
+/// Decimal digits, at least one, and nothing else.
+bool IsDigits(std::string_view text);
+/// With the letters of ASCII as small or capital ones.
+std::string LowerCase(std::string_view text);
+std::string UpperCase(std::string_view text);
 /// Is it NAME=value, with a NAME that a shell takes?
 bool IsAssignment(std::string_view text);
 

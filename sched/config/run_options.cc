@@ -305,11 +305,8 @@ const std::vector<Key>& Keys() {
 }
 
 std::string Normal(std::string_view key) {
-  std::string normal(key);
-  for (char& c : normal) {
-    if (c == '-') c = '_';
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
-  }
+  std::string normal = LowerCase(key);
+  std::replace(normal.begin(), normal.end(), '-', '_');
   return normal;
 }
 

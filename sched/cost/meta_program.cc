@@ -165,8 +165,7 @@ class Parser {
     if (at.text == "IF") return If(at, before);
     if (at.text != "input" && at.text != "compute" && at.text != "output") {
       const auto near = Suggest(at.text, {"WHILE", "FOR", "IF", "ELSE", "END", "input", "compute", "output"});
-      std::string upper(at.text);
-      for (char& c : upper) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
+      const std::string upper = UpperCase(at.text);
       const bool case_only =
           upper == "WHILE" || upper == "FOR" || upper == "IF" || upper == "END" || upper == "ELSE";
       Refuse(at, StrCat("unknown statement ", Printable(at.text, 40),

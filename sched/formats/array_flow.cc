@@ -234,11 +234,8 @@ Status ExecuteScript(const std::string& script, const std::string& submit_dir, g
 }
 
 bool IsElementName(std::string_view name) {
-  const auto is_number = [](std::string_view text) {
-    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
-  };
   const size_t bar = name.find('_');
-  return bar != std::string_view::npos && is_number(name.substr(0, bar)) && is_number(name.substr(bar + 1));
+  return bar != std::string_view::npos && IsDigits(name.substr(0, bar)) && IsDigits(name.substr(bar + 1));
 }
 
 std::vector<std::string> ExpandElementNames(const std::vector<std::string>& names) {

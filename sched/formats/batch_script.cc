@@ -241,8 +241,7 @@ Result<uint32_t> Count(std::string_view text, std::string_view what, uint32_t le
 
 /// Megabytes, or with a unit.
 Result<uint64_t> Memory(std::string_view text) {
-  const bool plain = !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
-  return ParseBytes(plain ? StrCat(text, "M") : std::string(text));
+  return ParseBytes(IsDigits(text) ? StrCat(text, "M") : std::string(text));
 }
 
 /// Takes the next of a list's words off its front.
@@ -306,9 +305,7 @@ Status SetSignal(std::string_view text, ElementRequest* request) {
     rest = rest.substr(0, at);
   }
   request->signal_before = std::chrono::seconds(seconds);
-  std::string name(rest);
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
+  std::string name = UpperCase(rest);
   if (name.starts_with("SIG")) name.erase(0, 3);
   int32_t signal = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), signal);

@@ -238,8 +238,7 @@ class LineReader {
       return;
     }
     // A misspelt directive must not pass as a comment.
-    std::string upper(word.substr(0, 12));
-    for (char& c : upper) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
+    const std::string upper = UpperCase(word.substr(0, 12));
     const bool sets = rest.substr(after).find('=') != std::string_view::npos;
     if (sets && word.size() >= 4 && word.size() <= 8 && Suggest(upper, {"HARROW"})) {
       problems_->Add(place_, StrCat("\"", Printable(text.substr(0, 1 + after)),

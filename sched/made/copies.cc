@@ -21,7 +21,7 @@ bool IsCopy(std::string_view path) {
   if (!name.starts_with(".harrow-") || !name.ends_with(".tmp")) return false;
   name.remove_prefix(8);
   name.remove_suffix(4);
-  return !name.empty() && name.find_first_not_of("0123456789") == name.npos;
+  return IsDigits(name);
 }
 
 }  // namespace

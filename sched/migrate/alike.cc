@@ -58,7 +58,11 @@ bool AlikeImages::IsWorthWaiting(const Sample& sample) const {
 
 AlikeImages::Turn AlikeImages::Take(Sample sample, const std::function<bool()>& stop) {
   std::unique_lock lock(mutex_);
-  while (IsWorthWaiting(sample) && !(stop && stop())) ended_.wait_for(lock, kLookForStop);
+  const auto stopped = [&] { return stop && stop(); };
+  while (IsWorthWaiting(sample) && !stopped()) {
+    // Nothing else has changed before one ends.
+    while (ended_.wait_for(lock, kLookForStop) == std::cv_status::timeout && !stopped()) {}
+  }
   std::vector<std::pair<size_t, const Image*>> closest;
   for (const Image& image : kept_) {
     if (const size_t common = InCommon(sample, image.sample); common > 0) closest.emplace_back(common, &image);

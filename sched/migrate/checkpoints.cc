@@ -82,6 +82,13 @@ Status ReadBlocks(const std::string& path, int fd, const Use& use) {
   }
 }
 
+Status ReadText(const std::string& path, int fd, std::string* text) {
+  return ReadBlocks(path, fd, [&](std::string_view block) {
+    text->append(block);
+    return Status();
+  });
+}
+
 Status WriteAllTo(const std::string& path, int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t n = write(fd, bytes.data(), bytes.size());
@@ -288,14 +295,11 @@ Result<Checkpoints::Good> Checkpoints::ReadSums(const std::string& place) {
   const os::Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (fd.get() < 0) return FileError(path, errno);
   std::string text;
-  HARROW_RETURN_IF_ERROR(ReadBlocks(path, fd.get(), [&](std::string_view block) {
-    text += block;
-    return Status();
-  }));
+  HARROW_RETURN_IF_ERROR(ReadText(path, fd.get(), &text));
   const Status damaged(Code::kDamaged, StrCat(path, " does not read as it was written"));
   const size_t last = text.size() < 2 ? std::string::npos : text.rfind('\n', text.size() - 2);
   if (last == std::string::npos || text.back() != '\n' || !text.starts_with(kHead)) return damaged;
-  Good good;
+  Good good{.place = place};
   std::string_view end = std::string_view(text).substr(last + 1);
   end.remove_suffix(1);
   std::string_view body = std::string_view(text).substr(0, last + 1);
@@ -387,12 +391,7 @@ Status Checkpoints::StillMine() const {
   if (mine_.empty()) return {};
   std::string found;
   const os::Fd fd(open(BegunBy().c_str(), O_RDONLY | O_CLOEXEC));
-  if (fd.get() >= 0) {
-    HARROW_RETURN_IF_ERROR(ReadBlocks(BegunBy(), fd.get(), [&](std::string_view block) {
-      found += block;
-      return Status();
-    }));
-  }
+  if (fd.get() >= 0) HARROW_RETURN_IF_ERROR(ReadText(BegunBy(), fd.get(), &found));
   return found == mine_ ? Status() : Status(Code::kRefused, "another attempt has begun since, and has taken them over");
 }
 
@@ -430,7 +429,7 @@ Status Checkpoints::MakeFilesDirectories() const {
 }
 
 Status Checkpoints::GiveBack(const Good& good) const {
-  return rules_.unpacked.empty() ? CopyBack(good) : Unpack(PathOf(good.number), rules_.unpacked + "/read", stop_);
+  return rules_.unpacked.empty() ? CopyBack(good) : Unpack(good.place, rules_.unpacked + "/read", stop_);
 }
 
 bool Checkpoints::IsGivenUp() const {
@@ -440,7 +439,7 @@ bool Checkpoints::IsGivenUp() const {
 Status Checkpoints::CopyBack(const Good& good) const {
   for (const File& file : good.files) {
     HARROW_RETURN_IF_ERROR(StillMine());
-    const std::string from = StrCat(PathOf(good.number), "/", file.name), to = StrCat(files_directory(), "/", file.name);
+    const std::string from = StrCat(good.place, "/", file.name), to = StrCat(files_directory(), "/", file.name);
     std::error_code error;
     fs::create_directories(fs::path(to).parent_path(), error);
     const os::Fd in(open(from.c_str(), O_RDONLY | O_CLOEXEC));
@@ -506,7 +505,7 @@ Result<Checkpoints::Kept> Checkpoints::PackFiles() {
   std::optional<AlikeImages::Turn> turn;
   const auto earlier = [&](const Sample& sample) {
     std::vector<std::string> directories;
-    if (!good.empty()) directories.push_back(PathOf(good.front().number));
+    if (!good.empty()) directories.push_back(good.front().place);
     if (rules_.alike != nullptr) {
       turn.emplace(rules_.alike->Take(sample, stop_));
       directories.insert(directories.end(), turn->earlier().begin(), turn->earlier().end());
@@ -539,11 +538,11 @@ Result<Checkpoints::Kept> Checkpoints::KeepSet(int64_t alive_ns) {
   return kept;
 }
 
-bool Checkpoints::IsLinkOf(const Good& good, const std::string& directory, const std::string& path, File* file) const {
+bool Checkpoints::IsLinkOf(const Good& good, const std::string& path, File* file) {
   struct stat one {}, other {};
   if (stat(path.c_str(), &one) != 0 || one.st_nlink < 2) return false;
   for (const File& known : good.files) {
-    if (stat(StrCat(directory, "/", known.name).c_str(), &other) != 0) continue;
+    if (stat(StrCat(good.place, "/", known.name).c_str(), &other) != 0) continue;
     if (one.st_dev != other.st_dev || one.st_ino != other.st_ino || one.st_size != known.bytes) continue;
     file->bytes = known.bytes;
     file->sum = known.sum;
@@ -568,19 +567,18 @@ Status Checkpoints::Sum(const std::string& path, File* file) const {
 
 Result<Checkpoints::Kept> Checkpoints::Seal(std::vector<File> files, int64_t time_ns, const std::vector<std::string>& others) {
   Kept kept{.files = files.size()};
-  std::vector<std::pair<std::string, Good>> known;
-  if (std::vector<Good> before = GoodOnes(); !before.empty()) known.emplace_back(PathOf(before.front().number), std::move(before.front()));
+  std::vector<Good> known = GoodOnes();
+  known.resize(std::min<size_t>(known.size(), 1));
   for (const std::string& other : others) {
-    if (Result<Good> read = ReadSums(other); read.ok()) known.emplace_back(other, *std::move(read));
+    if (Result<Good> read = ReadSums(other); read.ok()) known.push_back(*std::move(read));
   }
   for (File& file : files) {
     const std::string path = StrCat(Staging(), "/", file.name);
-    const bool is_link = std::any_of(known.begin(), known.end(), [&](const auto& each) { return IsLinkOf(each.second, each.first, path, &file); });
+    const bool is_link = std::any_of(known.begin(), known.end(), [&](const Good& each) { return IsLinkOf(each, path, &file); });
     if (!is_link) HARROW_RETURN_IF_ERROR(Sum(path, &file));
     kept.bytes += file.bytes;
   }
   Good good{.number = 1, .time_ns = time_ns, .files = std::move(files)};
-  std::vector<uint64_t> older;
   std::error_code error;
   for (fs::directory_iterator at(directory_, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename();

@@ -75,7 +75,8 @@ class Checkpoints {
     store::ObjectId sum{};  // of its bytes
   };
   struct Good {
-    uint64_t number = 0;
+    std::string place{};  // its directory
+    uint64_t number = 0;  // of this task's
     int64_t time_ns = 0;
     std::vector<File> files{};
   };
@@ -108,8 +109,8 @@ class Checkpoints {
   /// `others`: checkpoints of others that files may be links to.
   Result<Kept> Seal(std::vector<File> files, int64_t time_ns, const std::vector<std::string>& others = {});
   Result<Kept> PackFiles();
-  /// A file of a checkpoint in `directory` has this path, too, so that its sum is known.
-  bool IsLinkOf(const Good& good, const std::string& directory, const std::string& path, File* file) const;
+  /// A file of the checkpoint has this path, too, so that its sum is known.
+  static bool IsLinkOf(const Good& good, const std::string& path, File* file);
   Status Sum(const std::string& path, File* file) const;
   Status Drop(uint64_t number) const;
   /// Puts it where an attempt goes on from, and compares it with what was written.

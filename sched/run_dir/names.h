@@ -16,10 +16,15 @@ namespace harrow::run_dir {
 /// What one allocation does of a run lies in a directory of its own (part.h), called by a number, from this on.
 inline constexpr const char* kFirstPart = "0";
 inline bool IsPart(std::string_view name) {
-  return !name.empty() && name.find_first_not_of("0123456789") == std::string_view::npos;
+  return IsDigits(name);
 }
 inline std::string PartPath(const std::string& run, std::string_view name) {
   return StrCat(run, "/", name);
+}
+
+/// The n-th run, from 1 on, that a job (or what stands for one) has begun where nobody named it.
+inline std::string NameOfRun(std::string_view job, int n = 1) {
+  return StrCat("harrow-", job, n == 1 ? "" : StrCat("-", n));
 }
 
 /// What is to be run, and how (flow_format.md): with the run as it was begun, and from its first resume on with the

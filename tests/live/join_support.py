@@ -56,11 +56,7 @@ class Run:
 
     def rows(self, sql):
         """Of all parts' journals together."""
-        found = []
-        for part in range(len(self.keepers)):
-            with contextlib.closing(sqlite3.connect(f"file:{self.path}/{part}/journal.db?mode=ro", uri=True)) as db:
-                found += db.execute(sql).fetchall()
-        return found
+        return [row for part in range(len(self.keepers)) for row in query(self, part, sql)]
 
     def check_each_once(self, tasks):
         """In the record and by the tasks' own word: no task more than once, and none lost."""

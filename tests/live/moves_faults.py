@@ -14,13 +14,12 @@ import json
 import os
 import random
 import signal
-import sqlite3
 import sys
 import time
 
 import run_support
 from criu import real_criu
-from join_support import SOON, age
+from join_support import SOON, age, query
 from random_faults import Cut, drawn
 from run_support import Harrow, Skipped, check, kill, lines_of, of_run, processes, same, wait_for, with_word, write
 
@@ -320,11 +319,7 @@ class Moved:
     # --- what must hold
 
     def rows(self, sql):
-        found = []
-        for part in range(len(self.keepers)):
-            with contextlib.closing(sqlite3.connect(f"file:{self.path}/{part}/journal.db?mode=ro", uri=True)) as db:
-                found += db.execute(sql).fetchall()
-        return found
+        return [row for part in range(len(self.keepers)) for row in query(self, part, sql)]
 
     def check_task(self, number, name, recorded):
         steps = self.steps[name]

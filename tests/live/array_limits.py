@@ -3,7 +3,7 @@
 has more than 1 000 jobs.
 
 usage: array_limits.py HARROW
-HARROW_LONG=1: 100 000 elements, else 4 000."""
+HARROW_LONG=1: 100 000 elements, else 4 000. And a node on which all elements fail at once."""
 import os
 import shutil
 import sys
@@ -56,6 +56,20 @@ def one_job_does_it():
     print(f"  {ELEMENTS} elements, at most {most} at once", flush=True)
 
 
+def a_node_without_its_mount():
+    """It is put aside, and what had failed on it is done by others, without a retry being asked for."""
+    with open(f"{HOME}/mounted.sh", "w", encoding="utf-8") as f:
+        f.write('#!/bin/sh\n#SBATCH --array=1-400\ntest "$SLURMD_NODENAME" != "$BROKEN" || exit 2\nsleep 0.2\n')
+    nodes = CLUSTER.out("scontrol", "show", "hostnames", CLUSTER.out("sinfo", "-h", "-p", "all", "-o", "%N")).split()
+    job = CLUSTER.out(HARROW, "sbatch", "--parsable", "-N4", "--exclusive", "-p", "all", "--wait", "--", "array", "--progress", "none", "--slots", "4",
+                      "mounted.sh", user="alice", cwd=HOME, env={"HARROW_CONF": "/dev/null", "BROKEN": nodes[1]}, timeout=300)
+    run, said = f"{HOME}/harrow-{job}", lines_of(f"{HOME}/harrow-{job}.out")
+    same(query(run, "SELECT state, count(*) FROM tasks GROUP BY state"), [("done", 400)], said)
+    check(any(f"node {nodes[1]} is put aside: " in line for line in said), said)
+    failed = query(run, "SELECT count(*) FROM attempts WHERE code <> 0")[0][0]
+    check(10 <= failed <= 10 + 4 + 4, f"{failed} elements failed there: more than ten, its slots, and one after each of some pauses")
+
+
 if not shutil.which("sbatch"):
     print("skipped: there is no Slurm (needs slurm)")
     sys.exit(77)
@@ -64,4 +78,4 @@ with Cluster("--share", os.path.dirname(HARROW), "--submit-limit", "1000", "--co
     HOME = os.path.join(CLUSTER.home, "alice")
     with open(f"{HOME}/job.sh", "w", encoding="utf-8") as f:
         f.write("#!/bin/sh\nexit 0\n")
-    sys.exit(run_tests([(t.__name__, t) for t in (the_site_says_no, one_job_does_it)]))
+    sys.exit(run_tests([(t.__name__, t) for t in (the_site_says_no, one_job_does_it, a_node_without_its_mount)]))

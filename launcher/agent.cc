@@ -78,6 +78,7 @@ int Run(Options options) {
     options.agent.session = StrCat(settings->run_id, ".", settings->started.time_since_epoch().count());
     options.agent.files = FilesOf(*settings);
     options.agent.criu = settings->criu;
+    options.agent.no_fabric = settings->mpi_profile == config::MpiProfile::kNoFabric;
     options.agent.commands = {.setup = settings->node_setup,
                               .teardown = settings->node_teardown,
                               .shell = settings->shell,

@@ -63,6 +63,7 @@ _harrow() {
     --trigger) _harrow_offer "$cur" <<<$'empty\nlow\nalways'; return ;;
     --amount) _harrow_offer "$cur" <<<$'capacity\nworkers'; return ;;
     --transfer-encryption) _harrow_offer "$cur" <<<$'on\noff'; return ;;
+    --mpi-profile) _harrow_offer "$cur" <<<$'none\nno-fabric'; return ;;
     --progress) _harrow_offer "$cur" <<<$'auto\nplain\nnone'; return ;;
     --kind) _harrow_offer "$word" < <("$harrow" complete "${run_dir[@]}" kinds -- "$word" 2>/dev/null) ;;
     --node) _harrow_offer "$word" < <("$harrow" complete "${run_dir[@]}" nodes -- "$word" 2>/dev/null) ;;

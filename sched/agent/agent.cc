@@ -32,6 +32,7 @@
 #include "os/process.h"
 #include "run_dir/names.h"
 #include "run_dir/rendezvous.h"
+#include "topology/fabric.h"
 #include "topology/machine.h"
 #include "wire/address.h"
 #include "wire/channel.h"
@@ -129,6 +130,8 @@ class Agent {
     if (notice_.empty()) notice_ = plan.notice;
     OpenHome();
     const auto slots = static_cast<uint32_t>(node_.slots.size());
+    const std::string fabric = options_.no_fabric ? topology::Fabric() : "";
+    if (!fabric.empty()) os::LogInfo(StrCat("mpi_profile = no-fabric is not for this node: it has ", fabric));
     NodeInfo info{.name = options_.node_name,
                   .slots = slots,
                   .devices = static_cast<uint32_t>(node_.devices.size()),
@@ -139,6 +142,7 @@ class Agent {
                   .incarnation = incarnation_ = NewIncarnation(),
                   .output_file = output_file_,
                   .own_tmp = !node_.tmp_root.empty(),
+                  .no_fabric = options_.no_fabric && fabric.empty(),
                   .run_dir = options_.run_dir,
                   .local = options_.local,
                   .unfit = options_.unfit.empty() ? no_home_ : options_.unfit,

@@ -45,6 +45,7 @@ struct AgentOptions {
   std::string unfit;           // why no task may run here; found out by the warden
   TmpRoot tmp_root;            // made by the warden, where tasks' temporary directories go; empty: none
   std::string mpi_helper;      // harrow-pmix, the program; empty: it is not installed
+  bool no_fabric = false;      // ranks of Open MPI are to look for none, if this node has none
   std::string criu;            // the program, and ...
   std::string harrow;          // ... what holds a task for it (harrow hold)
   FencePage* fence = nullptr;  // made by the warden, which looks at it too

@@ -237,6 +237,7 @@ void Session::TakeWelcome(const pb::Welcome& welcome) {
                                                                     .shell = welcome.shell(),
                                                                     .has_devices = node_.devices > 0,
                                                                     .own_tmp = node_.own_tmp,
+                                                                    .no_fabric = node_.no_fabric,
                                                                     .local = node_.local,
                                                                     .hosts = node_.hosts,
                                                                     .slots = node_.slots});

@@ -41,6 +41,7 @@ struct NodeInfo {
   uint64_t incarnation = 0;
   uint32_t output_file = 0;
   bool own_tmp = false;  // tasks get a TMPDIR of their own
+  bool no_fabric = false;  // ranks of Open MPI look for none
   std::string run_dir{};  // HARROW_RUN of tasks; empty: not told
   std::string local{};   // HARROW_LOCAL of tasks; empty: none
   std::string unfit{};   // why no task may run here; empty: they may

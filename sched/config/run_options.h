@@ -18,6 +18,8 @@ namespace harrow::config {
 
 enum class Files : uint8_t { kShared, kLocal };
 enum class Moves : uint8_t { kDirect, kViaSupervisor };
+/// What Open MPI's ranks are told of the machine.
+enum class MpiProfile : uint8_t { kNone, kNoFabric };
 enum class MoveTrigger : uint8_t { kEmpty, kLow, kAlways };
 enum class MoveAmount : uint8_t { kCapacity, kWorkers };
 enum class Progress : uint8_t { kAuto, kPlain, kNone };
@@ -39,6 +41,7 @@ struct RunOptions {
   bool save =
       false;  // with files = local: what open tasks read comes to the submit directory before a run stops
   std::string criu = "criu";  // the program that dumps tasks with checkpoint = "criu"
+  MpiProfile mpi_profile = MpiProfile::kNone;
   std::string local_dir;  // on each node's disk, for TMPDIRs and stores; empty: HARROW_LOCAL, TMPDIR, /tmp
   uint64_t seed = 1;      // of the orders that draw
   int32_t retries = 0;

@@ -189,6 +189,19 @@ def test_how_the_machine_is_looked_at(directory, program):
         same(harrow("logs", "--run-dir", f"r{len(own)}", "h", code=0).out.splitlines(), [f"{name}={own[name]}" for name in sorted(own)])
 
 
+def test_without_a_fabric(directory, program):
+    """Ranks are told that there is none, but what the user has said stays, and MPI works."""
+    harrow = prepare(directory, program)
+    harrow.env["OMPI_MCA_coll"] = "^hcoll"
+    flow(directory, {"name": "told", "command": "echo $OMPI_MCA_pml/$OMPI_MCA_coll/$(ls $HWLOC_PLUGINS_PATH | grep -c hwloc)", "ranks": 1},
+         {"name": "ring", "command": [f"{directory}/ranks", "ring"], "ranks": 4, "stdout": "ring.%t"})
+    result = harrow("run", "--run-dir", "r", *SLOTS, "--mpi-profile", "no-fabric", "flow.toml", code=0)
+    check("done 2 of 2" in result.out, result)
+    fabric = any(os.listdir(f"/sys/class/{kind}") for kind in ("infiniband", "cxi", "usnic_verbs") if os.path.isdir(f"/sys/class/{kind}"))
+    same(harrow("logs", "--run-dir", "r", "told", code=0).out.splitlines(), ["/^hcoll/0"] if fabric else ["ob1/^hcoll/0"])
+    same(lines_of(f"{directory}/ring.3"), ["rank 3 of 4: token 6, wrong 0, half 4"])
+
+
 def test_cores_of_a_rank(directory, program):
     """Each has its own."""
     harrow = Harrow(program, directory)

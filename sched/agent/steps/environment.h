@@ -26,6 +26,7 @@ class BaseEnvironment {
     std::string shell{};       // for commands that need one and whose profile names none; empty: /bin/sh
     bool has_devices = false;  // then a task without any must see none
     bool own_tmp = false;      // tasks get a TMPDIR of their own
+    bool no_fabric = false;    // ranks of Open MPI look for none
     std::string local{};       // HARROW_LOCAL: the job's directory on this node; empty: none
     std::string hosts{};       // a file that names this node again and again, for srun; empty: none
     uint32_t slots = 0;        // of this node: the cores of a task that has it to itself

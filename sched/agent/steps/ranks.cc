@@ -60,6 +60,17 @@ std::string HostLines(const ProfileSpec& spec, const BaseEnvironment& base, cons
   return lines;
 }
 
+/// What makes MPI_Init short where there is nothing but shared memory and TCP (measured: tests/perf/mpi). Open MPI 4
+/// looks for each fabric that its libraries know (some of these wait for their devices), hwloc for displays and GPUs,
+/// in each rank.
+constexpr std::pair<std::string_view, std::string_view> kNoFabric[] = {
+    {"OMPI_MCA_pml", "ob1"},
+    {"OMPI_MCA_btl", "^openib,uct,ofi,usnic"},
+    {"OMPI_MCA_osc", "^ucx"},
+    {"OMPI_MCA_coll", "^hcoll,monitoring,adapt,han"},
+};
+constexpr std::string_view kHwlocPlugins = "HWLOC_PLUGINS_PATH";
+
 std::vector<RankServer::Variables> RankVariables(const ProfileSpec& spec, const BaseEnvironment& base,
                                                  const std::string& directory, const Gang* gang) {
   const Gang alone{.nodes = {{.name = base.common().node_name, .ranks = spec.ranks}}};
@@ -101,6 +112,12 @@ std::vector<RankServer::Variables> RankVariables(const ProfileSpec& spec, const 
       add("SLURM_STEP_ID", 0);
       // What is mapped there has a name of the host's and the job's: two tasks would take the same.
       add("OMPI_MCA_btl_vader_backing_directory", directory);
+      if (base.common().no_fabric) {
+        for (const auto& [name, value] : kNoFabric) {
+          if (base.Find(name) < 0) add(name, value);
+        }
+        if (base.Find(kHwlocPlugins) < 0) add(kHwlocPlugins, directory);  // where there are none
+      }
     }
     if (pmix || base.in_slurm()) {
       add("SLURM_NODELIST", nodes);

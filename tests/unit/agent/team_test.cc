@@ -12,6 +12,7 @@ namespace {
 
 using testing::Contains;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::Not;
 using Seen = RankServer::Seen;
 
@@ -271,6 +272,17 @@ TEST(RankVariablesTest, OfPmixTheyLookLikeAStep) {
        {"SLURM_JOBID=1", "SLURM_STEP_ID=0", "SLURM_NODELIST=n1", "SLURM_NTASKS=3", "SLURM_PROCID=2",
         "SLURM_LOCALID=2", "SLURM_CPUS_PER_TASK=2", "OMPI_MCA_btl_vader_backing_directory=/dir"})
     EXPECT_THAT(rank, Contains(entry));
+}
+
+TEST(RankVariablesTest, WithoutAFabricTheyLookForNone) {
+  const BaseEnvironment base({{"OMPI_MCA_pml", "cm"}}, {.submit_dir = "/s", .node_name = "n1", .no_fabric = true});
+  const auto rank = RankVariables({.ranks = 1}, base, "/dir")[0];
+  EXPECT_THAT(rank, Contains("OMPI_MCA_btl=^openib,uct,ofi,usnic"));
+  EXPECT_THAT(rank, Contains("HWLOC_PLUGINS_PATH=/dir"));
+  EXPECT_THAT(rank, Not(Contains(HasSubstr("OMPI_MCA_pml")))) << "the user has said it";
+  EXPECT_THAT(RankVariables({.ranks = 1, .mpi = Mpi::kPmi1}, base, "/dir")[0], Not(Contains(HasSubstr("OMPI_MCA"))));
+  const BaseEnvironment other({}, {.submit_dir = "/s", .node_name = "n1"});
+  EXPECT_THAT(RankVariables({.ranks = 1}, other, "/dir")[0], Not(Contains(HasSubstr("OMPI_MCA_pml"))));
 }
 
 TEST(RankVariablesTest, AJobKeepsItsNumber) {

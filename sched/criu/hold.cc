@@ -45,6 +45,7 @@ namespace fs = std::filesystem;
 constexpr int kFirstOfProgram = 10'000, kFirstOfInit = 10;
 constexpr int kAskInit = 0;        // what the holder writes to init besides numbers of signals
 constexpr int kPipeGrace = 400;    // ms: what the program has left behind may still write
+constexpr int kDiesWithin = 2000;  // ms, of who has been killed, on a busy machine
 constexpr int kTryLimit = 20;      // s
 
 /// What init tells the holder at the end.
@@ -277,12 +278,21 @@ Status Init::Dump() {
   for (const Outside& each : standard_) {
     if (!each.key.empty() && !each.key.starts_with("pipe")) outside.push_back(each);
   }
+  bool may_end_it = false;
   const Status status = criu::Dump(ToolFor(1), program_, {options_.images, Work()}, outside, [&]() -> Status {
     pb::Held held;
     HARROW_RETURN_IF_ERROR(NoteWhatIsOpen(&held));
-    return WriteHeld(options_.images, held);
+    HARROW_RETURN_IF_ERROR(WriteHeld(options_.images, held));
+    may_end_it = true;
+    return {};
   });
   if (status.ok()) return status;
+  if (may_end_it) {
+    // CRIU kills it then, before it answers; what it has killed is not dead at once.
+    const os::Fd ended(os::OpenPidfd(program_));
+    pollfd wait{ended.get(), POLLIN, 0};
+    poll(&wait, 1, kDiesWithin);
+  }
   NextNumberIs(last);
   for (fs::directory_iterator at(options_.images, error), end; !error && at != end; at.increment(error)) {
     std::error_code ignored;

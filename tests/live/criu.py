@@ -322,11 +322,14 @@ def test_a_refusal_and_a_crash_before_the_image_leave_it_running(directory, prog
 
 def test_a_crash_after_the_image_loses_the_attempt(directory, program):
     """Nobody knows whether the image is whole: its task is tried again."""
-    harrow, run = run_with_fake(directory, program, "dies-late")
-    move_once(harrow, "count", nodes_of(harrow))
-    wait_for(lambda: ended(harrow, "count"))
-    ends_well(directory, run)
-    same(set(outcomes(f"{directory}/r", "count")[:-1]), {"lost"})
+    for how in ("dies-late", "dies-before-it"):
+        below = f"{directory}/{how}"
+        os.mkdir(below)
+        harrow, run = run_with_fake(below, program, how)
+        move_once(harrow, "count", nodes_of(harrow))
+        wait_for(lambda: ended(harrow, "count"))
+        ends_well(below, run)
+        same(set(outcomes(f"{below}/r", "count")[:-1]), {"lost"})
 
 
 def test_an_image_that_cannot_be_restored_is_tried_twice(directory, program):

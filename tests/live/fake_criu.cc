@@ -73,6 +73,14 @@ void Dump(const pb::Request& request) {
     kill(request.opts().pid(), SIGCONT);
     return Refuse(request, "the caller does not want it");
   }
+  if (how == "dies-before-it" && fork() == 0) {
+    // As a program that takes a while to die.
+    close_range(0, ~0u, 0);
+    usleep(500'000);
+    kill(request.opts().pid(), SIGKILL);
+    _exit(0);
+  }
+  if (how == "dies-before-it") _exit(1);
   kill(request.opts().pid(), SIGKILL);
   if (how == "dies-late") _exit(1);
   pb::Response response;

@@ -1,23 +1,15 @@
-// How libpmix's thread waits, reads and writes: the program has an epoll_wait(), a read() and a writev() of its
-// own, which libpmix and libevent find before the C library's. Two things would go wrong otherwise.
-//
-// Losses. When ranks of a node meet and some of them are lost, libpmix (4.2) counts those who are left with each
+// When ranks of a node meet and some of them are lost, libpmix (4.2) counts those who are left with each
 // loss, and queues the end of the meeting where all of these have come. It does so again for the next loss
 // that it finds before the queue's turn, and frees the meeting as often: then its thread waits for ever on a
 // lock in freed memory, and all that the helper serves is lost. As when a limit ends ranks that hang in a
 // fence, which all go at once.
 //
 // What it finds ready it handles in passes, from one epoll_wait() to the next, and what is queued has its
-// turn before the pass ends. So a loss comes alone in its pass. One that is found beside anything else is not
-// ready yet, and in the next pass nothing else is. Of a write to who is gone nothing is said; the next read
-// tells of the loss.
-//
-// Acknowledgements. Some of a rank's messages have no answer, and where it sends several in a row its kernel
-// keeps the second until the first is acknowledged (libpmix leaves Nagle's algorithm on), which the kernel
-// here would put off for 40 ms: once in every PMIx_Finalize. So what is read is acknowledged at once.
+// turn before the pass ends. So the program has a read(), a writev() and an epoll_wait() of its own, which
+// libpmix and libevent find before the C library's: a loss comes alone in its pass. One that is found beside
+// anything else is not ready yet, and in the next pass nothing else is. Of a write to who is gone nothing is
+// said; the next read tells of the loss.
 #include <cerrno>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -62,11 +54,6 @@ bool HasItsTurn(int fd) {
   return true;
 }
 
-void AcknowledgeAtOnce(int fd) {
-  const int one = 1;
-  (void)setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &one, sizeof one);
-}
-
 }  // namespace
 }  // namespace harrow::agent::pmix
 
@@ -80,15 +67,12 @@ __attribute__((visibility("default"))) int epoll_wait(int epoll, epoll_event* ev
 
 __attribute__((visibility("default"))) ssize_t read(int fd, void* buffer, size_t size) {
   using namespace harrow::agent::pmix;
-  const bool of_rank = pass.loops && IsSocket(fd);
-  if (of_rank && !HasItsTurn(fd)) {
+  if (pass.loops && IsSocket(fd) && !HasItsTurn(fd)) {
     errno = EAGAIN;
     return -1;
   }
   const iovec whole = {buffer, size};
-  const ssize_t n = readv(fd, &whole, 1);
-  if (of_rank && n > 0) AcknowledgeAtOnce(fd);
-  return n;
+  return readv(fd, &whole, 1);
 }
 
 __attribute__((visibility("default"))) ssize_t writev(int fd, const iovec* pieces, int count) {

@@ -9,6 +9,12 @@
 // libpmix and libevent find before the C library's: a loss comes alone in its pass. One that is found beside
 // anything else is not ready yet, and in the next pass nothing else is. Of a write to who is gone nothing is
 // said; the next read tells of the loss.
+//
+// What is read is not acknowledged at once (TCP_QUICKACK), though that would end each MPI_Finalize 40 ms sooner:
+// libpmix leaves Nagle's algorithm on at the rank's end, and its last messages wait for the acknowledgement of
+// one that has no answer. Open MPI 4 takes itself apart right after that, and on a busy machine the pause is what
+// its own thread needs to handle "model declared" before: without it 3 of 100 one-rank programs that do nothing
+// stood for ever there, with it 1 in some 500.
 #include <cerrno>
 #include <sys/epoll.h>
 #include <sys/socket.h>

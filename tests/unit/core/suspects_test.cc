@@ -221,6 +221,7 @@ TEST(Verdicts, WhatFailedOnANodeThatIsPutAsideRunsAgainElsewhere) {
   EXPECT_EQ(s.Ended("T2", 1), "done T2, start T4@1");
   EXPECT_EQ(s.Ended("T1", 0, kFailed, at_once), "aside @0");
   EXPECT_EQ(s.Ended("T3", 0, kFailed, seconds(60)), "") << "nor is what was there already and fails later to blame";
+  for (const char* const free : {"T0", "T1", "T3"}) EXPECT_EQ(s.scheduler().counted_attempts(s[free]), 0u) << free;
   EXPECT_EQ(s.Ended("T4", 1), "done T4, start T0@1");
   EXPECT_EQ(s.Ended("T0", 1, kFailed, at_once), "failed T0, skipped after because T0, start T1@1") << "of the last node";
   EXPECT_EQ(s.Ended("T1", 1), "done T1, start T3@1");
@@ -304,6 +305,7 @@ TEST(Verdicts, WhatEndsMeanwhileIsSaid) {
   EXPECT_EQ(s->Tell(CancelRequested{(*s)["T0"]}), "cancelled T0");
   s = one_failed(options);
   EXPECT_EQ(s->Tell(DrainRequested{}).substr(0, 9), "failed T0") << "the run ends, and it had failed";
+  EXPECT_EQ(s->Ended("T1", 1, kFailed, at_once).substr(0, 9), "failed T1") << "nor is anything put off then";
   s = one_failed(options);
   EXPECT_EQ(s->Tell(NodeLost{NodeId(0)}), "") << "the node was to blame";
   EXPECT_EQ(s->Ended("T1", 1), "done T1, start T3@1");

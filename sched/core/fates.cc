@@ -281,7 +281,7 @@ void Fates::EndWait(TaskId id) {
   if (nodes[node].open() && until > now) {
     tasks.Delay(id, until);
   } else {
-    FailAll({id});
+    Fail(id, Reason::kNone);
   }
 }
 
@@ -291,7 +291,7 @@ void Fates::FailAll(const std::vector<TaskId>& ids) {
   }
 }
 
-void Fates::Acquit(NodeId node) {
+void Fates::AcquitTasksOf(NodeId node) {
   for (TaskId id : verdicts.Of(node)) {
     Unqueue(id);
     tasks.ForgiveFailure(id);
@@ -361,7 +361,7 @@ void Fates::PutAside(NodeId id) {
   actions->push_back(NodePutAside{.node = id, .failures = nodes[id].failures()});
   CloseNode(id);
   nodes.Blame(id);
-  Acquit(id);
+  AcquitTasksOf(id);
 }
 
 void Fates::PutAsideCutOff() {

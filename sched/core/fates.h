@@ -60,7 +60,7 @@ class Fates : protected Moves {
   /// whether there was some.
   bool GiveLastVerdicts();
   /// The node is to blame for the failures of those that wait for a verdict on it.
-  void Acquit(NodeId node);
+  void AcquitTasksOf(NodeId node);
 
   // --- fates
   void Settle(TaskId id, TaskState state, Reason reason, TaskId because = TaskId());

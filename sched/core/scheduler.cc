@@ -507,7 +507,7 @@ void Scheduler::Impl::On(const NodeLost& e) {
   ahead.SetRoundTrip(e.node, Duration(0));
   LoseFilesOf(e.node);
   LoseWrittenAt(e.node);
-  Acquit(e.node);
+  AcquitTasksOf(e.node);
 }
 
 void Scheduler::Impl::On(const NodeClosed& e) {

@@ -54,6 +54,16 @@ struct Ended {
   bool image = false;
 };
 
+/// Waits for the end of a child that has not been waited for. False: it lives on.
+bool EndsWithin(pid_t pid, int limit_ms) {
+  const os::Fd ended(os::OpenPidfd(pid));
+  pollfd wait{ended.get(), POLLIN, 0};
+  int ready;
+  while ((ready = poll(&wait, 1, limit_ms)) < 0 && errno == EINTR) {
+  }
+  return ready != 0;
+}
+
 Status Failed(const std::string& what) {
   return Status(Code::kUnavailable, StrCat(what, ": ", strerror(errno)));
 }
@@ -287,12 +297,8 @@ Status Init::Dump() {
     return {};
   });
   if (status.ok()) return status;
-  if (may_end_it) {
-    // CRIU kills it then, before it answers; what it has killed is not dead at once.
-    const os::Fd ended(os::OpenPidfd(program_));
-    pollfd wait{ended.get(), POLLIN, 0};
-    poll(&wait, 1, kDiesWithin);
-  }
+  // CRIU kills it then, before it answers; what it has killed is not dead at once.
+  if (may_end_it) (void)EndsWithin(program_, kDiesWithin);
   NextNumberIs(last);
   for (fs::directory_iterator at(options_.images, error), end; !error && at != end; at.increment(error)) {
     std::error_code ignored;
@@ -444,12 +450,7 @@ namespace {
 
 /// Until it has ended, or the time is over, when it is killed.
 int WaitStatusOf(pid_t pid, int limit_ms) {
-  const os::Fd ended(os::OpenPidfd(pid));
-  pollfd wait{ended.get(), POLLIN, 0};
-  int ready;
-  while ((ready = poll(&wait, 1, limit_ms)) < 0 && errno == EINTR) {
-  }
-  if (ready == 0) kill(pid, SIGKILL);
+  if (!EndsWithin(pid, limit_ms)) kill(pid, SIGKILL);
   int wait_status = 0;
   while (waitpid(pid, &wait_status, 0) < 0 && errno == EINTR) {
   }

@@ -74,9 +74,8 @@ void Dump(const pb::Request& request) {
     return Refuse(request, "the caller does not want it");
   }
   if (how == "dies-before-it" && fork() == 0) {
-    // As a program that takes a while to die.
     close_range(0, ~0u, 0);
-    usleep(500'000);
+    usleep(500'000);  // as a program that takes a while to die: its caller hears of our end before
     kill(request.opts().pid(), SIGKILL);
     _exit(0);
   }

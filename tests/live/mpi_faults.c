@@ -1,9 +1,7 @@
 /* mpi_faults WHAT RANK MICROSECONDS [CODE]: ranks that talk to each other all the time, and one of which fails, so long after it began, or after
    MPI_Init; what tests/live/mpi_faults.py and mpi_many.py have ranks do. It first writes who it is, and where, to the file `where`. */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <fcntl.h>
-#include <link.h>
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,6 +9,8 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "mpi_keep.h"
 
 static const char* what;
 static int who, rank, ranks;
@@ -56,16 +56,6 @@ static int GoOn(void) {
   }
 }
 
-/* Open MPI 4 crashes where MPI_Finalize unloads the component by which it speaks PMIx before its other thread, which a busy machine may keep
-   waiting, has run what that component gave it ("model declared"), and may crash where that runs while MPI_Finalize takes all else apart. So the
-   component stays, and ranks that are to do well wait a while before they end. */
-static int Keep(struct dl_phdr_info* info, size_t size, void* unused) {
-  (void)size;
-  (void)unused;
-  if (strstr(info->dlpi_name, "/mca_pmix_") != NULL) dlopen(info->dlpi_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-  return 0;
-}
-
 int main(int argc, char** argv) {
   what = argv[1];
   who = atoi(argv[2]);
@@ -76,7 +66,7 @@ int main(int argc, char** argv) {
   if (mine && Is("killed")) KillLater();
   if (mine && Is("absent")) pause();
   MPI_Init(&argc, &argv);
-  dl_iterate_phdr(Keep, NULL);
+  KeepComponent();
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   int wrong = Talk();

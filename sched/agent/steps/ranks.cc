@@ -69,7 +69,6 @@ constexpr std::pair<std::string_view, std::string_view> kNoFabric[] = {
     {"OMPI_MCA_osc", "^ucx"},
     {"OMPI_MCA_coll", "^hcoll,monitoring,adapt,han"},
 };
-constexpr std::string_view kHwlocPlugins = "HWLOC_PLUGINS_PATH";
 
 std::vector<RankServer::Variables> RankVariables(const ProfileSpec& spec, const BaseEnvironment& base,
                                                  const std::string& directory, const Gang* gang) {
@@ -82,6 +81,9 @@ std::vector<RankServer::Variables> RankVariables(const ProfileSpec& spec, const 
   std::vector<RankServer::Variables> all;
   const auto add = [&all](std::string_view name, const auto& value) {
     all.back().push_back(StrCat(name, "=", value));
+  };
+  const auto add_unless_set = [&](std::string_view name, const auto& value) {
+    if (base.Find(name) < 0) add(name, value);
   };
   const auto add_nodes = [&] {
     add("HARROW_NODELIST", nodes);
@@ -108,15 +110,13 @@ std::vector<RankServer::Variables> RankVariables(const ProfileSpec& spec, const 
     add("HARROW_RANKS", ranks);
     add_nodes();
     if (pmix) {
-      if (base.Find("SLURM_JOBID") < 0) add("SLURM_JOBID", 1);
+      add_unless_set("SLURM_JOBID", 1);
       add("SLURM_STEP_ID", 0);
       // What is mapped there has a name of the host's and the job's: two tasks would take the same.
       add("OMPI_MCA_btl_vader_backing_directory", directory);
       if (base.common().no_fabric) {
-        for (const auto& [name, value] : kNoFabric) {
-          if (base.Find(name) < 0) add(name, value);
-        }
-        if (base.Find(kHwlocPlugins) < 0) add(kHwlocPlugins, directory);  // where there are none
+        for (const auto& [name, value] : kNoFabric) add_unless_set(name, value);
+        add_unless_set("HWLOC_PLUGINS_PATH", directory);  // where there are none
       }
     }
     if (pmix || base.in_slurm()) {

@@ -11,6 +11,7 @@
 #include "launcher/inputs.h"
 #include "launcher/live_parts.h"
 #include "launcher/resume_place.h"
+#include "launcher/run_access.h"
 #include "os/clock.h"
 #include "run/flow_store.h"
 #include "run/standing.h"
@@ -77,9 +78,7 @@ Status MayJoin(const run::RunSettings& settings, const std::string& run) {
 }
 
 int Join(const JoinOptions& options) {
-  const char* from_environment = getenv("HARROW_RUN_DIR");
-  const Result<std::string> found = run_dir::FindRun(os::RealFileSystem(), options.run,
-                                                     from_environment == nullptr ? "" : from_environment);
+  const Result<std::string> found = run_dir::FindRun(os::RealFileSystem(), options.run, RunDirVariable());
   if (!found.ok()) return Fail(found.status());
   const auto run = run_dir::RunDir::Open(Absolute(*found));
   if (!run.ok()) return Fail(run.status());

@@ -20,6 +20,7 @@
 #include "launcher/known_costs.h"
 #include "launcher/live_parts.h"
 #include "launcher/resume_place.h"
+#include "launcher/run_access.h"
 #include "launcher/run_words.h"
 #include "launcher/srun_form.h"
 #include "os/clock.h"
@@ -250,9 +251,7 @@ int Resume(os::FileSystem& fs, const RunArguments& arguments) {
   for (const config::Setting& setting : arguments.settings) {
     if (setting.key == "run_dir") given = setting.value;
   }
-  const char* from_environment = getenv("HARROW_RUN_DIR");
-  const Result<std::string> found =
-      run_dir::FindRun(fs, given, from_environment == nullptr ? "" : from_environment);
+  const Result<std::string> found = run_dir::FindRun(fs, given, RunDirVariable());
   // So a job's script may be submitted again and again.
   if (found.status().code() == Code::kNotFound && !given.empty() && !arguments.flow.Inputs().empty()) {
     std::cerr << "harrow: there is no run in " << Printable(given)

@@ -55,8 +55,7 @@ std::string RunOfJob(const std::string& job) {
 
 /// The run that these elements are of, where they are all of one job's; empty: the newest one is meant.
 std::string RunOfElements(const std::vector<std::string>& elements) {
-  const char* const from_environment = getenv("HARROW_RUN_DIR");
-  if (elements.empty() || (from_environment != nullptr && *from_environment != '\0')) return {};
+  if (elements.empty() || !RunDirVariable().empty()) return {};
   const std::string job = elements.front().substr(0, elements.front().find('_'));
   const auto is_of_job = [&job](const std::string& name) {
     return formats::IsElementName(name) && name.substr(0, name.find('_')) == job;
@@ -88,12 +87,15 @@ void AddTaskNames(CLI::App& app, std::vector<std::string>* tasks, const std::str
       ->required(required);
 }
 
+std::string RunDirVariable() {
+  const char* const value = getenv("HARROW_RUN_DIR");
+  return value == nullptr ? "" : value;
+}
+
 Result<run_dir::Part> OpenRun(const std::string& given) {
-  const char* from_environment = getenv("HARROW_RUN_DIR");
   const std::string of_job = IsDigits(given) && !run_dir::IsRun(os::RealFileSystem(), given) ? RunOfJob(given) : "";
   const auto path =
-      run_dir::FindRun(os::RealFileSystem(), of_job.empty() ? given : of_job, from_environment == nullptr ? "" : from_environment,
-                       run_dir::Purpose::kLook);
+      run_dir::FindRun(os::RealFileSystem(), of_job.empty() ? given : of_job, RunDirVariable(), run_dir::Purpose::kLook);
   if (!path.ok()) return path.status();
   auto run = run_dir::RunDir::Open(*path, run_dir::Purpose::kLook);
   if (!run.ok()) return run.status();

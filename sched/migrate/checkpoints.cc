@@ -19,7 +19,6 @@
 #include <filesystem>
 #include <map>
 #include <optional>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -28,6 +27,7 @@
 #include "migrate/file_error.h"
 #include "migrate/packed.h"
 #include "os/posix_files.h"
+#include "os/random.h"
 #include "store/hasher.h"
 
 namespace harrow::migrate {
@@ -378,7 +378,7 @@ Result<Checkpoints::Begun> Checkpoints::Begin() {
 
 Status Checkpoints::MakeMine() {
   uint64_t words[2] = {};
-  if (getrandom(words, sizeof words, 0) != sizeof words) return FileError("random numbers", errno);
+  if (!os::RandomBytes(words, sizeof words)) return FileError("random numbers", errno);
   mine_ = HexDigits(words[0]) + HexDigits(words[1]);
   const os::Fd fd(open(BegunBy().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (fd.get() < 0) return FileError(BegunBy(), errno);

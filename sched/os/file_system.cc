@@ -6,7 +6,6 @@
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 
 #include "base/text.h"
 #include "os/posix_files.h"
+#include "os/random.h"
 
 namespace harrow::os {
 namespace {
@@ -377,7 +377,7 @@ Result<std::string> PosixFiles::WriteTemporary(const Place& place, const std::st
                                                std::string_view data, mode_t mode) {
   // Unique over the nodes that share a directory, where a process number is not.
   uint64_t unique = 0;
-  if (getrandom(&unique, sizeof unique, 0) != sizeof unique) return Failed("write", path);
+  if (!RandomBytes(&unique, sizeof unique)) return Failed("write", path);
   size_t name = place.name.rfind('/') + 1;  // npos + 1 is 0
   std::string temporary =
       StrCat(place.name.substr(0, name), ".", place.name.substr(name), ".", getpid(), ".", unique, ".tmp");

@@ -1,13 +1,12 @@
 #include "run_dir/rendezvous.h"
 
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <sys/random.h>
 #include <utility>
 
 #include "base/text.h"
 #include "os/flat_json.h"
+#include "os/random.h"
 #include "run_dir/names.h"
 
 namespace harrow::run_dir {
@@ -91,14 +90,9 @@ Result<Rendezvous> ReadRendezvous(os::FileSystem& fs, const std::string& run_dir
 
 std::string NewKey() {
   std::string key(kKeyBytes, '\0');
-  size_t have = 0;
-  while (have < key.size()) {
-    ssize_t n = getrandom(key.data() + have, key.size() - have, 0);
-    if (n < 0 && errno != EINTR) {
-      perror("harrow: getrandom");  // a weak key must never be used
-      abort();
-    }
-    have += static_cast<size_t>(std::max<ssize_t>(n, 0));
+  if (!os::RandomBytes(key.data(), key.size())) {
+    perror("harrow: getrandom");  // a weak key must never be used
+    abort();
   }
   return key;
 }

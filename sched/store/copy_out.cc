@@ -11,12 +11,12 @@
 #include <algorithm>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <sys/random.h>
 #include <sys/statfs.h>
 #include <tuple>
 #include <unistd.h>
 
 #include "base/text.h"
+#include "os/random.h"
 #include "store/local_store_internal.h"
 
 namespace harrow::store {
@@ -26,7 +26,7 @@ constexpr size_t kManyEntries = 16;
 
 std::string TemporaryName() {
   uint64_t unique = 0;  // over the nodes that share the directory
-  if (getrandom(&unique, sizeof unique, 0) != sizeof unique) unique = static_cast<uint64_t>(getpid());
+  if (!os::RandomBytes(&unique, sizeof unique)) unique = static_cast<uint64_t>(getpid());
   return StrCat(".harrow-", unique, ".tmp");
 }
 

@@ -25,7 +25,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <random>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -34,6 +33,7 @@
 #include "base/text.h"
 #include "os/log.h"
 #include "os/process.h"
+#include "os/random.h"
 
 extern char** environ;
 
@@ -49,7 +49,7 @@ constexpr size_t kSecretBytes = 16;
 /// Nobody can guess it. Empty: the kernel has no random numbers.
 std::string Secret() {
   std::array<unsigned char, kSecretBytes> bytes{};
-  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) return {};
+  if (!os::RandomBytes(bytes.data(), bytes.size())) return {};
   std::string text;
   for (const unsigned char byte : bytes) {
     text += "0123456789abcdef"[byte >> 4];

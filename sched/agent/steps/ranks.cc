@@ -13,6 +13,7 @@ namespace harrow::agent {
 namespace {
 
 constexpr const char* kHosts = "hosts";
+constexpr const char* kHostsInTurn = "hosts-in-turn";
 
 Status Unsafe() {
   return Status(
@@ -48,14 +49,18 @@ std::string RanksPerNode(const Gang& gang) {
 std::string HostLines(const ProfileSpec& spec, const BaseEnvironment& base, const Gang* gang) {
   const Gang alone{.nodes = {{.name = base.common().node_name, .ranks = spec.ranks}}};
   const std::vector<Gang::Node>& nodes = (gang != nullptr ? *gang : alone).nodes;
+  const uint32_t cores = CoresOfNode(spec, base);
   std::string lines;
-  if (spec.ranks == 0) {
-    for (uint32_t core = CoresOfNode(spec, base); core > 0; --core) {
-      for (const Gang::Node& node : nodes) lines.append(node.name).append(1, '\n');
-    }
-  }
   for (const Gang::Node& node : nodes) {
-    for (uint32_t i = 0; i < node.ranks; ++i) lines.append(node.name).append(1, '\n');
+    for (uint32_t i = spec.ranks == 0 ? cores : node.ranks; i > 0; --i) lines.append(node.name).append(1, '\n');
+  }
+  return lines;
+}
+
+std::string HostLinesInTurn(const ProfileSpec& spec, const BaseEnvironment& base, const Gang& gang) {
+  std::string lines;
+  for (uint32_t core = CoresOfNode(spec, base); core > 0; --core) {
+    for (const Gang::Node& node : gang.nodes) lines.append(node.name).append(1, '\n');
   }
   return lines;
 }
@@ -101,7 +106,7 @@ std::vector<RankServer::Variables> RankVariables(const ProfileSpec& spec, const 
     const uint32_t cores = CoresOfNode(spec, base);
     add("SLURM_TASKS_PER_NODE", StrCat(cores, "(x", count, ")"));
     for (const char* name : {"SLURM_CPUS_ON_NODE", "SLURM_CPUS_PER_TASK"}) add(name, cores);
-    if (!hosts.empty()) add("SLURM_HOSTFILE", hosts);
+    if (!directory.empty()) add("SLURM_HOSTFILE", StrCat(directory, "/", kHostsInTurn));
     return all;
   }
   for (uint32_t i = 0; i < here; ++i) {
@@ -174,8 +179,12 @@ Status Ranks::Prepare(Launch* launch, TaskResult* result) {
   if (const Status made = MakeDirectory(); !made.ok() && pmix) return made;
   const BaseEnvironment& base = task.profile->base();
   const Gang* const gang = task.gang.get();
-  if (!directory_.empty() &&
-      MakeTextFile(TmpRootAt(directory_), kHosts, HostLines(spec, base, gang)).empty()) {
+  const auto write = [this](const char* name, const std::string& lines) {
+    return !MakeTextFile(TmpRootAt(directory_), name, lines).empty();
+  };
+  const bool in_turn = spec.ranks == 0 && base.in_slurm();
+  if (!directory_.empty() && (!write(kHosts, HostLines(spec, base, gang)) ||
+                              (in_turn && !write(kHostsInTurn, HostLinesInTurn(spec, base, *gang))))) {
     Status full(Code::kExhausted, StrCat("cannot write the list of its ranks' nodes, ", directory_, "/",
                                          kHosts, ": ", strerror(errno)));
     RemoveDirectory();

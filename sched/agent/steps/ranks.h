@@ -55,9 +55,11 @@ class Ranks : public Step {
 /// node.
 std::vector<RankServer::Variables> RankVariables(const ProfileSpec& spec, const BaseEnvironment& base,
                                                  const std::string& directory, const Gang* gang = nullptr);
-/// A line for each rank, the name of its node; of a task without, for each core that its nodes have for it,
-/// by turns, so that who takes the first lines takes all nodes.
+/// A line for each rank, the name of its node; of a task without, for each core that its nodes have for it.
+/// Node by node: MPICH's mpiexec takes lines of one node that do not follow each other for several nodes.
 std::string HostLines(const ProfileSpec& spec, const BaseEnvironment& base, const Gang* gang);
+/// Of a task without ranks the same by turns, so that srun, which takes the first lines, takes all nodes.
+std::string HostLinesInTurn(const ProfileSpec& spec, const BaseEnvironment& base, const Gang& gang);
 /// As Slurm writes how many there are on each node: "4(x2),3".
 std::string RanksPerNode(const Gang& gang);
 

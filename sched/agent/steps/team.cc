@@ -43,6 +43,11 @@ void NameTheFailure(const RankEnd& end, const std::string& who, TaskResult* resu
   if (end.seen && end.seen->aborted) {
     result->message = say(StrCat("called MPI_Abort with ", *end.seen->aborted));
     if (result->succeeded()) result->code = kFailedCode;
+    // MPICH's die of SIGPIPE, when nobody hears any more what they have to say after that.
+    if (result->end == End::kSignaled) {
+      result->end = End::kExited;
+      result->code = (*end.seen->aborted & 0xff) != 0 ? *end.seen->aborted & 0xff : kFailedCode;
+    }
   } else if (result->succeeded()) {
     result->message = say("exited with 0 before MPI_Finalize, for which the others wait");
     if (who.empty()) result->message = "exited with 0 before MPI_Finalize";

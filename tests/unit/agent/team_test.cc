@@ -1,11 +1,13 @@
 // How the ends of an attempt's processes become the attempt's.
 #include "agent/steps/team.h"
 
+#include <csignal>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <thread>
 
 #include "agent/steps/ranks.h"
+#include "base/text.h"
 
 namespace harrow::agent {
 namespace {
@@ -103,6 +105,24 @@ TEST(JoinEnds, PeaksThatAreNotKnownAreNotKnownTogether) {
   ends[0].result.max_rss_kib = 100;
   ends[1].result.max_rss_kib = -30;
   EXPECT_EQ(JoinEnds(std::move(ends)).max_rss_kib, -130);
+}
+
+TEST(JoinEnds, WhoAbortedEndsWithWhatItGaveToMpiAbortWhateverEndedIt) {
+  const auto code_of = [](int given) {
+    RankEnd aborts = Exited(0);
+    aborts.result.end = End::kSignaled;
+    aborts.result.code = SIGPIPE;
+    aborts.seen = Seen{.connected = true, .finalized = false, .aborted = given, .turn = 1};
+    const TaskResult all = JoinEnds({Exited(0), aborts});
+    EXPECT_EQ(all.end, End::kExited);
+    EXPECT_EQ(all.message, StrCat("rank 1 of 2 called MPI_Abort with ", given));
+    return all.code;
+  };
+  EXPECT_EQ(code_of(42), 42);
+  EXPECT_EQ(code_of(300), 44);
+  EXPECT_EQ(code_of(-1), 255);
+  EXPECT_EQ(code_of(0), 1);
+  EXPECT_EQ(code_of(256), 1);
 }
 
 TEST(JoinEnds, TheFirstThatFailedByItselfIsNamed) {
@@ -263,6 +283,14 @@ TEST(RankVariablesTest, EachIsNumbered) {
                                   "HARROW_HOSTFILE=/dir/hosts"));
   EXPECT_THAT(RankVariables({.ranks = 1, .mpi = Mpi::kNone}, base, "")[0],
               ElementsAre("HARROW_RANK=0", "HARROW_RANKS=1", "HARROW_NODELIST=n1"));
+}
+
+TEST(HostLinesTest, OfATaskWithoutRanksAreNodeByNodeAndForSrunByTurns) {
+  const BaseEnvironment base({}, {.submit_dir = "/s", .node_name = "n1"});
+  const Gang gang{.nodes = {{.name = "n1"}, {.name = "n2"}}};
+  const ProfileSpec spec{.cores = 2};
+  EXPECT_EQ(HostLines(spec, base, &gang), "n1\nn1\nn2\nn2\n");
+  EXPECT_EQ(HostLinesInTurn(spec, base, gang), "n1\nn2\nn1\nn2\n");
 }
 
 TEST(RankVariablesTest, OfPmixTheyLookLikeAStep) {

@@ -64,8 +64,11 @@ Result<graph::Profile> ReadProfile(const std::vector<config::Setting>& keys) {
 Status PlanExec(os::FileSystem& fs, const ExecArguments& arguments, const std::vector<std::string>& words,
                 Plan* plan) {
   if (words.empty()) return BadExec("no command; name one (harrow exec -n 4 ./program input)");
-  const Result<graph::Profile> profile = ReadProfile(arguments.keys);
+  Result<graph::Profile> profile = ReadProfile(arguments.keys);
   if (!profile.ok()) return profile.status();
+  // A task's is its cores; who calls this has his own way to say something else. In a task it is Harrow's.
+  if (const std::string threads = Variable("OMP_NUM_THREADS"); !threads.empty() && Variable("HARROW_TASK_ID").empty())
+    profile->env.emplace_back("OMP_NUM_THREADS", threads);
   Result<std::vector<config::Setting>> settings = config::ReadSettings(fs, Environment());
   if (!settings.ok()) return settings.status();
   settings->insert(settings->end(), arguments.settings.begin(), arguments.settings.end());
@@ -77,6 +80,9 @@ Status PlanExec(os::FileSystem& fs, const ExecArguments& arguments, const std::v
     return BadExec(size.message());
   std::string name = Printable(formats::ProgramName(command, kForm), kTaskName);
   if (name.empty()) name = "exec";
+  if (const std::string_view program = formats::ProgramName(command, kForm);
+      profile->ranks > 1 && formats::StartsRanks(program))
+    plan->notices.push_back(StrCat("harrow: ", formats::RanksTwiceText(program, profile->ranks)));
   plan->graph.AddSource("harrow exec");
   graph::TaskSpec task;
   task.name = name;
@@ -131,9 +137,11 @@ int CodeOf(const journal::AttemptRecord& attempt) {
 
 /// How it ended and where, in the words of this command's options.
 std::string HowText(const journal::AttemptRecord& attempt, const std::string& node) {
-  constexpr std::string_view kKey = "mpi = \"none\"", kOption = "--mpi none";
   std::string how = report::EndText(attempt);
-  if (const size_t at = how.find(kKey); at != std::string::npos) how.replace(at, kKey.size(), kOption);
+  for (const char* kind : {"none", "pmix", "pmi1"}) {
+    const std::string key = StrCat("mpi = \"", kind, "\"");
+    if (const size_t at = how.find(key); at != std::string::npos) how.replace(at, key.size(), StrCat("--mpi ", kind));
+  }
   const std::string where = StrCat("on ", node);
   const bool told = node.empty() || how.find(where) != std::string::npos;
   return StrCat("harrow: ", Printable(how, 300), told ? "" : StrCat(", ", Printable(where)), "\n");

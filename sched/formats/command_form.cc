@@ -247,6 +247,21 @@ std::string_view ProgramName(std::string_view command, CommandForm form) {
   return word.empty() || IsShellWord(word) ? "sh" : BaseName(word);
 }
 
+bool StartsRanks(std::string_view program) {
+  for (const std::string_view name : {"mpirun", "mpiexec"}) {
+    if (program == name || (program.starts_with(name) && program[name.size()] == '.')) return true;
+  }
+  static const std::unordered_set<std::string_view> kOthers = {
+      "srun", "orterun", "prterun", "mpirun_rsh", "aprun", "jsrun", "ibrun"};
+  return kOthers.contains(program);
+}
+
+std::string RanksTwiceText(std::string_view program, uint32_t ranks) {
+  return StrCat("the command is ", program, ", and each of its ", ranks,
+                " ranks would start it; Harrow starts ranks itself: write the program without ", program,
+                ", or leave ranks out and write the cores that it takes");
+}
+
 std::string_view KindName(std::string_view command, CommandForm form) {
   const std::string_view program = ProgramName(command, form);
   static const std::unordered_set<std::string_view> kInterpreters = {

@@ -21,6 +21,12 @@ bool HasArguments(graph::CommandForm form);
 /// The program of a command, without its directory; "sh" where a shell text hides it. Views into `command`.
 std::string_view ProgramName(std::string_view command, graph::CommandForm form);
 
+/// Whether it is one that starts the ranks of an MPI program, as mpirun and srun do.
+bool StartsRanks(std::string_view program);
+
+/// What a user is told who has a task of so many ranks start `program`, which StartsRanks.
+std::string RanksTwiceText(std::string_view program, uint32_t ranks);
+
 /// What tasks are grouped by when nothing else is said: the script that an interpreter is given, else the
 /// program. Views into `command`.
 std::string_view KindName(std::string_view command, graph::CommandForm form);

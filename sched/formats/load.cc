@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "formats/command_form.h"
 #include "formats/detect.h"
 #include "formats/flow_build.h"
 #include "formats/flow_file.h"
@@ -103,6 +104,7 @@ class Loader {
     NameFlow(inputs);
     HARROW_RETURN_IF_ERROR(graph_->Seal(options_.max_problems));
     CheckSharers(*graph_, &problems_);
+    NoteLaunchers();
     if (options_.check_outputs)
       CheckOutputs(fs_, inputs, options_, builder_.places(), *graph_, &problems_);
     return problems_.status();
@@ -178,6 +180,26 @@ class Loader {
     }
     std::string().swap(source->text);
     source->content = {};
+  }
+
+  /// Ranks that each start all of them: nothing that is refused, but hardly what is meant.
+  void NoteLaunchers() {
+    std::string text;
+    size_t further = 0;
+    for (uint32_t n = 0; n < graph_->task_count(); ++n) {
+      const TaskId task(n);
+      const uint32_t ranks = graph_->profile(task).ranks;
+      if (ranks < 2) continue;
+      const std::string_view program = ProgramName(graph_->command(task), graph_->form(task));
+      if (!StartsRanks(program)) continue;
+      if (text.empty()) {
+        text = StrCat(graph_->PlaceText(graph_->place(task)), ": ", RanksTwiceText(program, ranks));
+      } else {
+        ++further;
+      }
+    }
+    if (further > 0) text += StrCat(" (so in ", further, further == 1 ? " more task)" : " more tasks)");
+    if (!text.empty()) flow_->notices.push_back(text);
   }
 
   void NameFlow(const std::vector<Input>& inputs) {

@@ -237,7 +237,7 @@ Status SetAttribute(std::string_view key, std::string_view value, TaskAttributes
     if (value != "pmix" && value != "pmi1" && value != "none")
       return Invalid(StrCat("mpi cannot be \"", Printable(value),
                             "\"; write pmix as for Open MPI, pmi1 as for MPICH, or none for programs that "
-                            "bring a launcher of their own"));
+                            "find each other by themselves"));
     profile.mpi = value == "none"   ? graph::Mpi::kNone
                   : value == "pmi1" ? graph::Mpi::kPmi1
                                     : graph::Mpi::kPmix;

@@ -79,7 +79,7 @@ def test_what_cannot_be_run(directory, program):
     check("nosuch" in done.err and "not started" in done.err, done)
     check("text" in place.exec(*HERE, "./text", code=126).err)
     done = place.exec("-n", "5", *HERE, "true", code=3)
-    check("not started" in done.err, done)
+    check("not started" in done.err and "nor can several that share its ranks: 5 cores; the largest has 4, unless --slots" in done.err, done)
 
 
 def test_time_limit(directory, program):
@@ -109,6 +109,27 @@ def test_where_it_runs(directory, program):
     done = place.exec(*HERE, *SHELL, 'pwd; echo $ANY; cat; echo "$HARROW_RANK of $HARROW_RANKS"', stdin="not for it")
     same(done.out, f"{os.path.realpath(directory)}\nthing\n0 of 1\n")
     same(done.err, "")
+
+
+def test_threads(directory, program):
+    """As many as a rank has cores, unless the caller has said so; in a task of a run Harrow has."""
+    place = Place(program, directory)
+    command = [*SHELL, "echo $OMP_NUM_THREADS"]
+    same(place.exec(*HERE, "-c", "2", *command).out, "2\n")
+    place.env["OMP_NUM_THREADS"] = "7"
+    same(place.exec(*HERE, "-c", "2", *command).out, "7\n")
+    place.env["HARROW_TASK_ID"] = "1"
+    same(place.exec(*HERE, "-c", "2", *command).out, "2\n")
+
+
+def test_a_launcher_of_ranks(directory, program):
+    """Each rank would start all of them."""
+    place = Place(program, directory)
+    write(f"{directory}/mpirun", "#!/bin/sh\necho started\n", 0o755)
+    done = place.exec(*HERE, "-n", "2", "./mpirun", "-n", "2", "x")
+    check("each of its 2 ranks would start it" in done.err and done.out == "started\nstarted\n", done)
+    done = place.exec(*HERE, "./mpirun", "-n", "2", "x")
+    check("would start it" not in done.err and done.out == "started\n", done)
 
 
 def test_settings_of_flows_are_not_for_it(directory, program):
@@ -325,7 +346,8 @@ def test_mpi(directory, program):
             done = place.exec("-n", "4", "-j", "4", f"{directory}/ranks", what, "2", code=code)
         check(says in done.err and os.uname().nodename in done.err, what, done)
     # What is no MPI program says what would be right.
-    check("--mpi none" in place.exec("-n", "2", "-j", "4", "true", code=1).err)
+    done = place.exec("-n", "2", "-j", "4", "true", code=1)
+    check("--mpi none" in done.err and "--mpi pmi1" in done.err and "mpi =" not in done.err, done)
 
 
 def test_mpi_interrupted(directory, program):

@@ -163,6 +163,12 @@ TEST(ProgramNameTest, WhatTasksAreGroupedBy) {
   EXPECT_EQ(ProgramName("", CommandForm::kNone), "");
 }
 
+TEST(StartsRanksTest, KnowsTheLaunchers) {
+  for (const char* launcher : {"mpirun", "mpiexec", "mpiexec.hydra", "mpirun.openmpi", "srun", "orterun"})
+    EXPECT_TRUE(StartsRanks(launcher)) << launcher;
+  for (const char* other : {"", "sh", "mpirun2", "mpi", "solver", "mpicc"}) EXPECT_FALSE(StartsRanks(other)) << other;
+}
+
 TEST(CheckCommandSizeTest, KnowsTheKernelsLimits) {
   const std::string word(131071, 'x'), longer(131072, 'x');
   EXPECT_TRUE(CheckCommandSize(word, CommandForm::kShell).ok());

@@ -173,6 +173,13 @@ TEST(FlowFileTest, ALimitOfAnArrayIsNotedNotKept) {
   EXPECT_THAT(f.flow.notices, ElementsAre(HasSubstr("f.toml:4:9: %4 has no effect")));
 }
 
+TEST(FlowFileTest, RanksThatStartRanksAreNoted) {
+  LoadedFlow f("t.txt", "#HARROW ranks=4\nx\nOUT=1 /opt/bin/mpirun -n 4 x > y\nsrun x\n#HARROW\nmpirun x\n#HARROW ranks=1\nmpirun x\n");
+  ASSERT_TRUE(f.status.ok()) << f.status.message();
+  EXPECT_THAT(f.flow.notices, ElementsAre(testing::AllOf(HasSubstr("t.txt:3:1: the command is mpirun, and each of its 4 ranks"),
+                                                         HasSubstr("(so in 1 more task)"))));
+}
+
 TEST(FlowFileTest, BracesThatAreNoKeysStay) {
   LoadedFlow f("f.toml", R"(
 [[task]]

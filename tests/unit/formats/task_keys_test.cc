@@ -182,7 +182,7 @@ TEST(TaskKeysTest, HowRanksFindEachOther) {
   EXPECT_EQ(a.profile.mpi, graph::Mpi::kPmi1);
   EXPECT_EQ(Said("mpi", "openmpi"),
             "mpi cannot be \"openmpi\"; write pmix as for Open MPI, pmi1 as for MPICH, or none for programs "
-            "that bring a launcher of their own");
+            "that find each other by themselves");
 }
 
 TEST(TaskKeysTest, WhatContradictsItself) {

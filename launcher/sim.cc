@@ -280,17 +280,29 @@ Status CheckAllocations(const SimArguments& arguments, const graph::Graph& graph
 
 /// Tasks that ask for more than any node has fail at once: says so, as their number alone would not tell.
 void NoteUnfitting(const graph::Graph& graph, const formats::ClusterModel& cluster) {
-  const auto fits = [&](const Shape& shape) {
+  const auto fit = [&](const Shape& shape) {
     uint64_t enough = 0;
     for (const formats::ClusterModel::Nodes& group : cluster.nodes) {
       if (FitsNode(shape, group.capacity)) enough += group.count;
     }
-    return enough >= std::max(1u, shape.nodes);
+    return enough;
   };
+  const auto fits = [&](const graph::Profile& profile) {
+    const uint32_t named = std::max(1u, profile.shape.nodes);
+    if (fit(profile.shape) >= named) return true;
+    if (named > 1) return false;
+    const uint64_t all = fit(Shape());
+    for (uint32_t nodes = 2; nodes <= profile.ranks && nodes <= all; ++nodes) {  // its ranks may be spread
+      if (fit(profile.Part(nodes, 0)) >= nodes) return true;
+    }
+    return false;
+  };
+  std::vector<bool> unfit(graph.profile_count());
+  for (uint32_t n = 0; n < unfit.size(); ++n) unfit[n] = !fits(graph.profile(ProfileId(n)));
   uint64_t count = 0;
   TaskId first;
   for (uint32_t n = 0; n < graph.task_count(); ++n) {
-    if (fits(graph.profile(TaskId(n)).shape)) continue;
+    if (!unfit[graph.profile_id(TaskId(n)).value]) continue;
     if (count++ == 0) first = TaskId(n);
   }
   if (count == 0) return;

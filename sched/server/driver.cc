@@ -75,14 +75,19 @@ bool CostsNothing(const graph::Graph& graph, const journal::AttemptRecord& attem
          (journal::Succeeded(attempt) && !graph.streams_read(attempt.task).empty());
 }
 
-std::string NoNodeFits(const Shape& shape) {
+/// `most`: the slots of the largest node.
+std::string NoNodeFits(const graph::Profile& profile, uint32_t most) {
+  const Shape& shape = profile.shape;
   std::string text =
       shape.nodes > 1
           ? StrCat("no ", shape.nodes, " nodes of the allocation can give what it asks for on each of them:")
+      : profile.ranks > 1
+          ? "no node of the allocation can give what it asks for, nor can several that share its ranks:"
           : "no node of the allocation can give what it asks for:";
   text += StrCat(" ", shape.cores, shape.cores == 1 ? " core" : " cores");
   if (shape.devices > 0) text += StrCat(", ", shape.devices, shape.devices == 1 ? " device" : " devices");
   if (shape.memory > 0) text += StrCat(", ", FormatBytes(shape.memory));
+  if (shape.cores > most && most > 0) text += StrCat("; the largest has ", most, ", unless --slots says otherwise");
   return text;
 }
 
@@ -444,7 +449,9 @@ void RunDriver::Settle(const Moment& moment, const core::TaskSettled& settled) {
     record.attempt = recorder_.last_attempt(settled.task) + 1;
     record.end = journal::End::kNotStarted;
     record.end_ns = moment.wall_ns();
-    record.message = NoNodeFits(graph_.profile(settled.task).shape);
+    uint32_t most = 0;
+    for (const auto& node : nodes_.all()) most = std::max(most, node->capacity.slots);
+    record.message = NoNodeFits(graph_.profile(settled.task), most);
     recorder_.Attempt(std::move(record));
   }
   recorder_.Fate(settled.task, FateOf(settled.state), settled.because);

@@ -171,6 +171,9 @@ def test_tasks_that_fit_nowhere(directory, harrow_program, source):
     check("1 done, 1 failed" in done.out and "times the lower bound" not in done.out, done)
     check("only 1 of 2 tasks done" in harrow("sim", "--compare", "--nodes", "2x2", "f.dag.tsv", code=1).out)
     check("2 done" in harrow("sim", "--one-core", "--nodes", "2x2", "f.dag.tsv", code=0).out)
+    write(os.path.join(directory, "ranks.txt"), "#HARROW ranks=4\n./spread\n#HARROW ranks=5\n./many\n#HARROW ranks=2 cores=3\n./wide\n")
+    done = harrow("sim", "--run-time", "1s", "--nodes", "2x2", "ranks.txt", code=1)
+    check("2 tasks ask for more than the cluster has, first #2 (5 cores)" in done.err and "1 done, 2 failed" in done.out, done)
 
 
 def test_replay_says_what_it_writes(directory, harrow_program, source):

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cstdlib>
+#include <optional>
 #include <sched.h>
 #include <string>
 #include <string_view>
@@ -38,6 +40,11 @@ Check CheckGrant() {
           "agents are started with --cpu-bind=none; ask the site which CPUs its jobs may use (TaskPlugin)"};
 }
 
+std::optional<std::string> VariableIfSet(const char* name) {
+  const char* const value = getenv(name);
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
 /// The devices that Slurm granted, and those that tasks on this node can be given.
 Check CheckGpus(const std::string& node) {
   std::string granted = Variable("SLURM_GPUS_ON_NODE");
@@ -52,6 +59,11 @@ Check CheckGpus(const std::string& node) {
   const std::string text = StrCat("granted on a node: ", granted);
   if (node.empty()) return {"GPUs", Health::kOk, text, ""};
   if (seen > 0) return {"GPUs", Health::kOk, StrCat(text, "; ", seen, " seen by hwloc"), ""};
+  topology::Machine named;  // what an agent goes by, whatever hwloc sees
+  topology::KeepVisibleDevices(VariableIfSet("CUDA_VISIBLE_DEVICES"), VariableIfSet("ROCR_VISIBLE_DEVICES"), &named);
+  if (!named.devices.empty())
+    return {"GPUs", Health::kOk,
+            StrCat(text, "; ", named.devices.size(), " named by CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES"), ""};
   return {
       "GPUs", Health::kWarning, StrCat(text, "; none is seen by hwloc"),
       "tasks with gpus cannot start: see lstopo, and whether hwloc has its plugins for CUDA, ROCm or OpenCL"};

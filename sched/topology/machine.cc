@@ -80,6 +80,18 @@ std::vector<std::string> SplitList(const std::string& list) {
   return ids;
 }
 
+/// Slurm names each GPU in the variables of all kinds that it knows where gres.conf does not tell the kind: the
+/// devices of which kind there are then. None: as far as is seen there are of both.
+std::optional<DeviceKind> OnlyKind(const Machine& machine) {
+  const auto has = [&](DeviceKind kind) {
+    return std::any_of(machine.devices.begin(), machine.devices.end(),
+                       [kind](const Device& device) { return device.kind == kind; });
+  };
+  const bool nvidia = has(DeviceKind::kNvidia), amd = has(DeviceKind::kAmd);
+  if (nvidia && amd) return std::nullopt;
+  return amd || (!nvidia && access("/dev/kfd", F_OK) == 0) ? DeviceKind::kAmd : DeviceKind::kNvidia;
+}
+
 }  // namespace
 
 Result<Machine> ReadMachine(const MachineSource& source) {
@@ -136,10 +148,12 @@ Result<Machine> ReadMachine(const MachineSource& source) {
 
 void KeepVisibleDevices(const std::optional<std::string>& cuda_visible_devices,
                         const std::optional<std::string>& rocr_visible_devices, Machine* machine) {
-  const auto keep = [machine](DeviceKind kind, const std::optional<std::string>& list) {
+  const std::optional<DeviceKind> only =
+      cuda_visible_devices == rocr_visible_devices ? OnlyKind(*machine) : std::nullopt;
+  const auto keep = [machine, only](DeviceKind kind, const std::optional<std::string>& list) {
     if (!list) return;
     std::erase_if(machine->devices, [kind](const Device& device) { return device.kind == kind; });
-    if (*list == "NoDevFiles" || *list == "-1" || *list == "none") return;
+    if (*list == "NoDevFiles" || *list == "-1" || *list == "none" || (only && kind != *only)) return;
     for (std::string& id : SplitList(*list)) machine->devices.push_back({.kind = kind, .id = std::move(id)});
   };
   keep(DeviceKind::kNvidia, cuda_visible_devices);

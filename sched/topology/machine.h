@@ -42,7 +42,8 @@ struct MachineSource {
 
 Result<Machine> ReadMachine(const MachineSource& source = {});
 
-/// Keeps to the devices that the variables name, when set: they are what a batch system has granted.
+/// Keeps to the devices that the variables name, when set: they are what a batch system has granted. What both
+/// name alike is counted once, where the machine has not devices of both kinds.
 void KeepVisibleDevices(const std::optional<std::string>& cuda_visible_devices,
                         const std::optional<std::string>& rocr_visible_devices, Machine* machine);
 

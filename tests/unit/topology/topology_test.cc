@@ -86,6 +86,20 @@ TEST(MachineTest, GrantedDevicesReplaceFoundOnes) {
   EXPECT_THAT(machine.devices, IsEmpty());
 }
 
+TEST(MachineTest, DevicesThatBothVariablesNameAreOneEach) {
+  const auto kept = [](std::vector<Device> found) {
+    Machine machine;
+    machine.devices = std::move(found);
+    KeepVisibleDevices("1,2", "1,2", &machine);
+    return machine.devices;
+  };
+  const Device nvidia{DeviceKind::kNvidia, "1"}, amd{DeviceKind::kAmd, "1"};
+  EXPECT_THAT(kept({nvidia}), ElementsAre(nvidia, Device{DeviceKind::kNvidia, "2"}));
+  EXPECT_THAT(kept({amd}), ElementsAre(amd, Device{DeviceKind::kAmd, "2"}));
+  EXPECT_EQ(kept({}).size(), 2u);
+  EXPECT_EQ(kept({nvidia, amd}).size(), 4u);
+}
+
 TEST(SlotPlanTest, EveryCoreIsASlotUnlessFewerAreWanted) {
   const Machine machine = Synthetic("numa:2 core:2 pu:2");
   const SlotPlan all = PlanSlots(machine, 0);

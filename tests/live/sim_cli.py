@@ -5,6 +5,7 @@ usage: sim_cli.py HARROW SOURCE_DIR"""
 import json
 import os
 import re
+import subprocess
 import sys
 import xml.dom.minidom
 
@@ -214,6 +215,35 @@ def test_replay_with_local_files(directory, harrow_program, source):
     same(document["bytes_moved"], document["input_bytes"]["remote"], "files of one size are told apart")
     done = harrow(*args, "--dir", "/tmp/elsewhere", "f.dag.tsv", code=2)
     check("does not lie there" in done.err, done)
+
+
+def test_recorded_trees_are_compared(directory, harrow_program, source):
+    """A search tree of 61 nodes, as bmi-serial records it; broken off and taken up again."""
+    os.mkdir(os.path.join(directory, "trees"))
+    nodes = [f"{n}\t{(n - 1) // 2 if n else -1}\t{0.01 + n % 5 / 500}\t{3 + n / 100}\t{2 if n < 30 else 0}\n" for n in range(61)]
+    write(os.path.join(directory, "trees/RD05-05.tsv"), "".join(nodes))
+
+    def compare(program, *words):
+        return subprocess.run([os.path.join(source, "contrib/evaluation/moves"), "--harrow", program, "--trees", "trees", "--instance", "RD05-05", "--seeds", "3",
+                               *words], cwd=directory, capture_output=True, text=True, check=False)
+    whole = compare(harrow_program, "--crossed", "--json", "kept")
+    same(whole.returncode, 0, whole.stderr)
+    rows = [line for line in whole.stdout.splitlines() if re.match(r"(yes|no) +[0-9]+ +[AB] ", line)]
+    same(len(rows), 80)
+    # All nodes are in the four groups.
+    same({round(8 * sum(float(word) for word in row.split()[-4:])) // 4 for row in rows}, {15}, rows[0])
+    check(whole.stdout.count("of the paper's order") == 20 and "Amounts, B - A" in whole.stdout, whole.stdout)
+    # The last simulation was broken off while it was written: it alone is made again.
+    path = os.path.join(directory, "kept")
+    kept = open(path, encoding="utf-8").read()
+    same(len(kept.splitlines()), 2 + 80 * 3)
+    write(path, kept[:-20])
+    check(compare("/bin/false", "--crossed", "--json", "kept").returncode != 0, "what is missing is not simulated")
+    same(compare(harrow_program, "--crossed", "--json", "kept").stdout, whole.stdout)
+    same(compare("/bin/false", "--crossed", "--json", "kept").stdout, whole.stdout)
+    same(open(path, encoding="utf-8").read(), kept)
+    other = compare(harrow_program, "--crossed", "--json", "kept", "--spread", "0.2")
+    check(other.returncode == 1 and "name another file" in other.stderr, other)
 
 
 tell(lambda: tests_of(sys.modules[__name__], sys.argv[1], sys.argv[2]))

@@ -90,6 +90,7 @@ int Run(Options options) {
   options.agent.harrow = ThisProgram();
   options.agent.mpi_helper = batch::HelperProgram(ThisProgram(), "harrow-pmix");
   options.agent.run_dir = run_dir;
+  options.agent.part = part->number;
   options.agent.dir = std::move(part->dir);
   return agent::RunWarden(std::move(options.agent));
 }

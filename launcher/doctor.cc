@@ -27,7 +27,7 @@ const char* Word(Health health) {
 
 /// Variables that look as if they were to set something, and set nothing: there may be others by that beginning.
 void TellMisspelt(const std::vector<config::SettingInfo>& known) {
-  constexpr std::string_view kOthers[] = {"CONF", "LOCAL", "NODE", "NODELIST", "RANK", "RANKS", "RUN", "TASK_ID", "TASK_NAME"};
+  constexpr std::string_view kOthers[] = {"CONF", "LOCAL", "NODE", "NODELIST", "PART", "RANK", "RANKS", "RUN", "TASK_ID", "TASK_NAME"};
   std::vector<std::string_view> names;
   for (const config::SettingInfo& info : known) names.push_back(info.key);
   for (const std::string& entry : Environment()) {

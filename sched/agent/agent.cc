@@ -144,6 +144,7 @@ class Agent {
                   .own_tmp = !node_.tmp_root.empty(),
                   .no_fabric = options_.no_fabric && fabric.empty(),
                   .run_dir = options_.run_dir,
+                  .part = options_.part,
                   .local = options_.local,
                   .unfit = options_.unfit.empty() ? no_home_ : options_.unfit,
                   .hosts = {}};

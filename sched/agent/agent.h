@@ -37,6 +37,7 @@ struct AgentOptions {
   wire::PortRange ports = 0;  // for other agents, by the site's leave
   topology::Grant grant;      // of the batch system
   std::string run_dir{};       // of the run, as tasks are told (HARROW_RUN)
+  uint32_t part = 0;           // its number there (HARROW_PART)
   bool alone = false;         // wait for, and give way to, another warden of this run and node
   NodeCommands commands;      // of the run, for this node
   // How the run's files lie on the node (agent/store_home.h).

@@ -233,6 +233,7 @@ void Session::TakeWelcome(const pb::Welcome& welcome) {
   base_ = std::make_shared<BaseEnvironment>(environment,
                                             BaseEnvironment::Common{.submit_dir = welcome.submit_dir(),
                                                                     .run_dir = node_.run_dir,
+                                                                    .part = node_.part,
                                                                     .node_name = node_.name,
                                                                     .shell = welcome.shell(),
                                                                     .has_devices = node_.devices > 0,

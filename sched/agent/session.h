@@ -43,6 +43,7 @@ struct NodeInfo {
   bool own_tmp = false;  // tasks get a TMPDIR of their own
   bool no_fabric = false;  // ranks of Open MPI look for none
   std::string run_dir{};  // HARROW_RUN of tasks; empty: not told
+  uint32_t part = 0;      // HARROW_PART
   std::string local{};   // HARROW_LOCAL of tasks; empty: none
   std::string unfit{};   // why no task may run here; empty: they may
   std::string hosts{};   // names this node to srun (Common::hosts)

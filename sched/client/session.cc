@@ -6,6 +6,8 @@
 #include "client/session.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <utility>
 
 #include "base/text.h"
@@ -36,10 +38,24 @@ Session::Session(os::EventLoop* loop, os::FileSystem& fs, std::string run, std::
              .down = [](const Status&) { return true; },
              .over = [this](const Status& why) { Over(why); }}) {}
 
+run_dir::Part Session::Nearest(const run_dir::Part& first) {
+  const char *run = std::getenv("HARROW_RUN"), *number = std::getenv("HARROW_PART");
+  if (run == nullptr || number == nullptr || first.run == first.dir || number == StrCat(first.number)) return first;
+  std::error_code none;
+  if (!std::filesystem::equivalent(run, first.run->path(), none)) return first;
+  const Result<std::vector<uint32_t>> parts = run_dir::PartNumbers(*first.run);
+  for (const uint32_t part : parts.ok() ? *parts : std::vector<uint32_t>()) {
+    if (StrCat(part) != number) continue;
+    const Result<run_dir::Part> own = run_dir::OpenPart(first.run, number);
+    if (own.ok()) return *own;
+  }
+  return first;
+}
+
 Session::Setup Session::OfRun(Setup setup, const run_dir::Part& part) {
-  if (part.run == part.dir) return setup;
-  setup.link.others = [run = part.run, number = part.number] {
+  setup.link.others = [run = part.run, dir = part.dir, number = part.number] {
     std::vector<run_dir::Part> others;
+    if (run == dir) return others;
     const Result<std::vector<uint32_t>> numbers = run_dir::PartNumbers(*run);
     for (const uint32_t other : numbers.ok() ? *numbers : std::vector<uint32_t>()) {
       if (other == number) continue;

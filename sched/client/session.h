@@ -43,8 +43,8 @@ class Session {
   };
   /// `run`: what it is called, for messages; `part_dir`: as of Link. `fs` outlives this.
   Session(os::EventLoop* loop, os::FileSystem& fs, std::string run, std::string part_dir, Setup setup, Hooks hooks);
-  Session(os::EventLoop* loop, const run_dir::Part& part, Setup setup, Hooks hooks)
-      : Session(loop, *part.dir, part.run->path(), part.dir->path(), OfRun(std::move(setup), part), std::move(hooks)) {}
+  /// In a task of the run its own allocation's server is the first to be asked (HARROW_PART).
+  Session(os::EventLoop* loop, const run_dir::Part& part, Setup setup, Hooks hooks) : Session(Nearest(part), loop, std::move(setup), std::move(hooks)) {}
   ~Session();
 
   /// Once. Hooks may be called from here on; not by Submit.
@@ -63,6 +63,10 @@ class Session {
   size_t unsettled() const { return unsettled_.size(); }
 
  private:
+  Session(const run_dir::Part& part, os::EventLoop* loop, Setup setup, Hooks hooks)
+      : Session(loop, *part.dir, part.run->path(), part.dir->path(), OfRun(std::move(setup), part), std::move(hooks)) {}
+  static run_dir::Part Nearest(const run_dir::Part& first);
+  /// Keeps the part open.
   static Setup OfRun(Setup setup, const run_dir::Part& part);
   void Up(const pb::ClientHello& hello);
   void Send(const pb::SubmitRequest& request);

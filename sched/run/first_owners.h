@@ -27,6 +27,17 @@ class FirstOwners {
     }
   }
   size_t tasks() const { return tasks_; }
+  /// Those from `first` on that are that part's.
+  template <class Id>
+  std::vector<Id> From(size_t first, uint32_t part) const {
+    std::vector<Id> ids;
+    size_t at = 0;
+    for (const auto& [end, owner] : runs_) {
+      for (size_t id = std::max(at, first); id < end && owner == part; ++id) ids.emplace_back(static_cast<uint32_t>(id));
+      at = end;
+    }
+    return ids;
+  }
   /// A flag a task: it is that part's.
   std::vector<bool> Of(uint32_t part) const {
     std::vector<bool> own(tasks_);

@@ -11,6 +11,7 @@ namespace harrow::server {
 namespace {
 
 constexpr Duration kLookEvery = std::chrono::milliseconds(500);
+constexpr Duration kWriteTime = std::chrono::milliseconds(20);
 // Storage, or an owner who is about to let go, may take its time.
 constexpr Duration kPatience = std::chrono::seconds(60);
 
@@ -32,6 +33,10 @@ void Links::Begin() {
 // Storage may take its time, so a thread of its own waits for it.
 void Links::Look() {
   if (closed_) return;
+  if (!hooks_.may_look()) {
+    loop_->After(kWriteTime, [this] { Look(); });
+    return;
+  }
   if (looking_.joinable()) looking_.join();
   hooks_.before_look();
   watch_.SetReaders(hooks_.readers());

@@ -29,6 +29,8 @@ class Links {
   };
   struct Hooks {
     std::function<run::FirstOwners()> first_owners;  // of the run's tasks
+    /// Not now: what is being written may have to be seen by who looks.
+    std::function<bool()> may_look = [] { return true; };
     std::function<void()> before_look;   // what was submitted to a part that does not tell is to be read
     std::function<std::set<uint32_t>()> readers;  // PartWatch::SetReaders
     std::function<void()> lowest;        // of the parts that go on, this one is the first

@@ -232,6 +232,18 @@ void OtherServers::TellBest() {
   for (const uint32_t part : connected_) SendBest(part);
 }
 
+void OtherServers::SendSubmission(uint32_t part, const pb::PassedSubmission& passed) {
+  pb::BetweenServers message;
+  *message.add_submit() = passed;
+  Send(part, message);
+}
+
+void OtherServers::AnswerSubmission(uint32_t part, const pb::SubmissionAnswered& answer) {
+  pb::BetweenServers message;
+  *message.add_submitted() = answer;
+  Send(part, message);
+}
+
 void OtherServers::SendOfMove(uint32_t part, const pb::BetweenServers& message) {
   const uint32_t supervisor = connected_.empty() ? part : std::min(options_.part, *connected_.begin());
   if (!options_.via_supervisor || supervisor == options_.part || supervisor == part) return Send(part, message);
@@ -277,6 +289,7 @@ void OtherServers::Connected(uint32_t part, uint64_t epoch) {
   moves_.Connected(part);
   ChooseSupervisor();
   GoOnMoving();
+  if (hooks_.connections_changed) hooks_.connections_changed();
 }
 
 void OtherServers::Disconnected(uint32_t part) {
@@ -284,6 +297,7 @@ void OtherServers::Disconnected(uint32_t part) {
   delays_.erase(part);
   driver_.SetOthers(alive_ || !connected_.empty());
   ChooseSupervisor();
+  if (hooks_.connections_changed) hooks_.connections_changed();
 }
 
 void OtherServers::PartOver(uint32_t part, const OverPart& what) {
@@ -324,6 +338,9 @@ Status OtherServers::CheckTasks(const pb::BetweenServers& message) {
   see(message.ended().pruned());
   for (const pb::TasksOffered& offer : message.offered()) see(offer.task());
   see(message.cancel());
+  for (const pb::SubmissionAnswered& answer : message.submitted()) {
+    for (const uint32_t task : answer.taken().task()) tasks = std::max(tasks, task + 1);
+  }
   if (tasks <= graph_.task_count()) return {};
   if (hooks_.grow) HARROW_RETURN_IF_ERROR(hooks_.grow(tasks));
   if (tasks <= graph_.task_count()) return {};
@@ -381,6 +398,12 @@ Status OtherServers::Take(uint32_t part, const pb::BetweenServers& message) {
     std::vector<TaskId> tasks;
     for (const uint32_t task : message.cancel()) tasks.emplace_back(task);
     driver_.CancelHere(tasks);
+  }
+  for (const pb::PassedSubmission& passed : message.submit()) {
+    if (hooks_.submit) hooks_.submit(part, passed);
+  }
+  for (const pb::SubmissionAnswered& answer : message.submitted()) {
+    if (hooks_.submitted) hooks_.submitted(answer);
   }
   if (message.has_report()) Take(part, message.report());
   for (const pb::MoveAsked& asked : message.asked()) {

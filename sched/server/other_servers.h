@@ -59,6 +59,11 @@ class OtherServers {
     /// The best value that is known, null where none is; and one that another server tells. May be empty.
     std::function<const run::BestValue*()> best{};
     std::function<void(run::BestValue)> learn{};
+    /// What clients of another server have submitted, and what became of what was passed on to another one. May be empty.
+    std::function<void(uint32_t part, const pb::PassedSubmission&)> submit{};
+    std::function<void(const pb::SubmissionAnswered&)> submitted{};
+    /// Who is connected has changed. May be empty.
+    std::function<void()> connections_changed{};
   };
   OtherServers(const graph::Graph& graph, const Options& options, RunDriver* driver, Hooks hooks);
 
@@ -75,6 +80,9 @@ class OtherServers {
   void Cancel(const std::vector<TaskId>& tasks);
   /// Who is connected is told the best value.
   void TellBest();
+  /// To a server that is connected.
+  void SendSubmission(uint32_t part, const pb::PassedSubmission& passed);
+  void AnswerSubmission(uint32_t part, const pb::SubmissionAnswered& answer);
   /// Each report period.
   void Tick();
   /// A task of this server goes to another, as soon as nothing of it is at a node. kNotFound: another server has it.

@@ -319,7 +319,7 @@ wire::ChannelHandler Server::Impl::AcceptClient(std::shared_ptr<wire::Channel> c
   ClientSession::Hooks hooks{.now = [this] { return Now(); },
                              .submit =
                                  [this](pb::SubmitRequest request, Submissions::Told told) {
-                                   Submit(std::move(request), std::move(told));
+                                   Submit(std::move(request), this->options.part.number, std::move(told));
                                  },
                              .await = [this](auto asking_channel, const pb::AwaitRequest& request) {
                                awaiting.Ask(std::move(asking_channel), request);
@@ -329,7 +329,7 @@ wire::ChannelHandler Server::Impl::AcceptClient(std::shared_ptr<wire::Channel> c
                              .drain = [this](std::function<void(Status)> told) { Drain(std::move(told)); },
                              .drain_node = [this](const std::string& name) { return driver->DrainNode(name); },
                              .move = [this](TaskId task, const pb::MoveTask& request) { return Move(task, request); },
-                             .takes_tasks = [this] { return submissions.has_value(); },
+                             .takes_tasks = [this] { return submissions.has_value() || passed_on.taker(); },
                              .tell_load = [this](pb::Progress* told) { others->TellLoad(told); },
                              .cancel = [this](const std::vector<TaskId>& tasks) { others->Cancel(tasks); },
                              .allocation = [this](pb::AllocationStatus* status) {
@@ -398,6 +398,7 @@ void Server::Impl::AccountTimer() {
 
 void Server::Impl::ReportTimer() {
   others->Tick();
+  passed_on.AskAgain();
   GoOnDraining();
   loop->After(flow.settings.report_period, [this] { ReportTimer(); });
 }
@@ -488,7 +489,7 @@ void Server::Impl::CannotRecord(const char* what, const Status& why) {
 void Server::Impl::GoOn() {
   // What is under way to or from another server is settled by the journals where this one has to stop.
   const bool settled = others->idle() || driver->interrupted();
-  if (phase == Phase::kRunning && driver->complete() && tasks_fed() && (!submissions || submissions->idle()) && best.idle() && settled) {
+  if (phase == Phase::kRunning && driver->complete() && tasks_fed() && (!submissions || submissions->idle()) && (passed_on.idle() || !passed_on.taker()) && best.idle() && settled) {
     phase = Phase::kRecording;
     if (others->messages() > 0) driver->recorder().Fact("server_messages", StrCat(others->messages()));
     driver->RecordEnd(Now());

@@ -21,6 +21,7 @@
 #include "server/driver.h"
 #include "server/links.h"
 #include "server/other_servers.h"
+#include "server/passed_on.h"
 #include "server/server.h"
 #include "server/site_account.h"
 #include "server/submissions.h"
@@ -71,7 +72,10 @@ struct Server::Impl {
   void WriteProgress();
   void FeedTasks();
   std::set<uint32_t> Readers() const;
-  void Submit(pb::SubmitRequest request, Submissions::Told told);
+  void Submit(pb::SubmitRequest request, uint32_t part, Submissions::Told told);
+  void TakePassed(uint32_t part, const pb::PassedSubmission& passed);
+  void FindTaker();
+  bool WritesForTheAbsent() const;
   void Write(const pb::AddedGroup& group, std::function<void(Status)> done);
   void Offer(run::BestValue value, Best::Told told);
   void Save(const run::BestValue& value, std::function<void(Status)> done);
@@ -106,6 +110,8 @@ struct Server::Impl {
   run::StoredFlow flow;
   run::FlowBuilder builder{&flow};
   std::optional<Submissions> submissions;
+  PassedOn passed_on{{.send = [this](uint32_t part, const pb::PassedSubmission& passed) { others->SendSubmission(part, passed); },
+                      .new_id = [] { return run_dir::NewKey(); }}};
   Awaiting awaiting{{.tasks = [this] { return flow.graph.task_count(); },
                      .fate = [this](TaskId task) { return driver->fate_anywhere(task); },
                      .added = [this] { return driver->recorder().added(); }}};

@@ -27,16 +27,17 @@ void Server::Impl::ReadyForSubmissions(std::vector<run::Submission> known) {
                             Write(group, std::move(done));
                           },
                           .added =
-                              [this](TaskId first, uint32_t count, uint32_t first_file) {
+                              [this](TaskId first, uint32_t count, uint32_t first_file, uint32_t part) {
                                 submitted = true;
                                 has_record.resize(flow.graph.task_count(), false);
-                                driver->AddTasks(Now(), first, count, first_file);
+                                driver->AddTasks(Now(), first, count, first_file, part != options.part.number);
                                 others->TellOfTasks();
                                 FeedTasks();
                               },
                           .streams_changed = [this] { driver->ChangeStreams(); },
                           .keep_from_ending = [this](const auto& streams) { return driver->KeepStreams(Now(), streams); },
                           .let_end = [this](StreamId stream) { driver->LetStreamEnd(stream); },
+                          .connected = [this](uint32_t part) { return others->connected().contains(part); },
                           .closed =
                               [this](const Status& why) {
                                 os::LogError(StrCat("what was submitted cannot be written: ", why.message()));
@@ -60,7 +61,10 @@ Status Server::Impl::ReadyForOthers(const journal::History& history) {
           .ending = [this](TaskId task) { return awaiting.EndingOf(task); },
           .ended = [this](const TaskEnding& ending) { awaiting.EndedElsewhere(ending); },
           .best = [this] { return KnownBest(); },
-          .learn = [this](run::BestValue value) { best.Learn(std::move(value)); }});
+          .learn = [this](run::BestValue value) { best.Learn(std::move(value)); },
+          .submit = [this](uint32_t from, const pb::PassedSubmission& passed) { TakePassed(from, passed); },
+          .submitted = [this](const pb::SubmissionAnswered& answer) { passed_on.Answered(answer); },
+          .connections_changed = [this] { FindTaker(); }});
   others->Restore(*std::move(holdings));
   PartWatch::Options watch = {.part = part,
                               .run_id = flow.settings.run_id,
@@ -79,6 +83,7 @@ Status Server::Impl::ReadyForOthers(const journal::History& history) {
                      .session_ns = flow.settings.session_start().time_since_epoch().count()},
       PartWatch(std::move(watch)), others.get(),
       Links::Hooks{.first_owners = [this] { return flow.first_owners; },
+                   .may_look = [this] { return !WritesForTheAbsent(); },
                    .before_look = [this] { ReadAddedAgain(); },
                    .readers = [this] { return Readers(); },
                    .lowest = [this] { BeLowest(); },
@@ -117,6 +122,9 @@ Status Server::Impl::Grow(uint32_t tasks) {
   const auto count = static_cast<uint32_t>(flow.graph.task_count()) - first;
   if (count > 0) {
     driver->AddTasks(Now(), TaskId(first), count, first_file, true);
+    // What was submitted to this server, and passed on from here.
+    const std::vector<TaskId> own = flow.first_owners.From<TaskId>(first, options.part.number);
+    if (!own.empty()) driver->GiveIn(own, {});
   } else {
     driver->ChangeStreams();
   }
@@ -146,16 +154,53 @@ void Server::Impl::BeLowest() {
   ReadyForSubmissions(*std::move(known));
   others->TellOfTasks();
   FeedTasks();
+  for (auto& [request, told] : passed_on.Release()) submissions->Submit(std::move(request), std::move(told));
 }
 
-void Server::Impl::Submit(pb::SubmitRequest request, Submissions::Told told) {
+/// It is the first part's server, or, where that is over, the lowest that goes on: as far as is known the lowest that is connected.
+void Server::Impl::FindTaker() {
+  if (submissions) return;
+  const std::set<uint32_t>& connected = others->connected();
+  const bool lower = !connected.empty() && *connected.begin() < options.part.number;
+  passed_on.SetTaker(lower ? std::optional(*connected.begin()) : std::nullopt);
+}
+
+/// What clients of another server have submitted. The tasks are that one's at first, so that they run where they were made.
+void Server::Impl::TakePassed(uint32_t part, const pb::PassedSubmission& passed) {
+  pb::SubmissionAnswered answer;
+  answer.set_id(passed.request().id());
+  if (!submissions && phase == Phase::kRunning) {
+    answer.set_not_here(true);
+    return others->AnswerSubmission(part, answer);
+  }
+  const auto told = [this, part, answer](const Result<pb::Submitted>& how) mutable {
+    if (how.ok()) {
+      *answer.mutable_taken() = *how;
+    } else if (how.status().code() == Code::kInvalid) {
+      answer.set_wrong(how.status().message());
+    } else if (how.status().code() == Code::kRefused) {
+      answer.set_refused(how.status().message());
+    } else {
+      answer.set_cannot(how.status().message());
+    }
+    others->AnswerSubmission(part, answer);
+  };
+  Submit(passed.request(), passed.for_you() ? options.part.number : part, told);
+}
+
+/// Of a part that dies just then nobody may say whose its tasks are before these are known.
+bool Server::Impl::WritesForTheAbsent() const {
+  const std::optional<uint32_t> part = submissions ? submissions->writes_for() : std::nullopt;
+  return part && *part != options.part.number && !others->connected().contains(*part);
+}
+
+void Server::Impl::Submit(pb::SubmitRequest request, uint32_t part, Submissions::Told told) {
   if (flow.settings.stage != run::Stage::kNo)
     return told(Status(Code::kRefused, "this run only puts files on nodes, and takes no tasks"));
-  if (!submissions)
-    return told(Status(Code::kRefused, "tasks are submitted to the server of the first allocation of the run that goes on"));
-  if (phase != Phase::kRunning || driver->interrupted() || journal_failed)
+  if (phase != Phase::kRunning || (submissions && driver->interrupted()) || journal_failed)
     return told(Status(Code::kRefused, "the run is ending, and takes no more tasks"));
-  submissions->Submit(std::move(request), std::move(told));
+  if (submissions) return submissions->Submit(std::move(request), part, std::move(told));
+  passed_on.Submit(std::move(request), driver->draining() || driver->interrupted() || driver->out_of_time(), std::move(told));
 }
 
 // Storage may take its time, so a thread of its own waits for it.

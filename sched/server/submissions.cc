@@ -172,35 +172,54 @@ Submissions::Submissions(const run::StoredFlow& flow, run::FlowBuilder* builder,
   }
 }
 
-void Submissions::Submit(pb::SubmitRequest request, Told told) {
+void Submissions::Submit(pb::SubmitRequest request, uint32_t part, Told told) {
   if (!broken_.ok()) return told(broken_);
   for (pb::SubmittedTask& task : *request.mutable_task()) Complete(request, &task);
-  queue_.push_back({std::move(request), std::move(told)});
+  if (Connections::Any(request)) part = part_;
+  queue_.push_back({std::move(request), part, std::move(told)});
   if (!writing_) WriteNext();
 }
 
 void Submissions::WriteNext() {
+  std::erase_if(queue_, [this](const Request& each) {
+    return each.part != part_ && hooks_.connected && !hooks_.connected(each.part);
+  });
+  if (queue_.empty()) return;
   auto group = std::make_shared<Group>();
-  group->message.set_part(part_);
+  const uint32_t part = queue_.front().part;
+  group->message.set_part(part);
+  std::deque<Request> of_others;  // which make up groups of their own
+  std::vector<std::pair<Status, Told>> refused;
   while (!queue_.empty() && group->message.chunk().task_size() < static_cast<int>(kMostInGroup) &&
          group->bytes < kMostBytes) {
     Request& next = queue_.front();
+    if (next.part != part) {
+      of_others.push_back(std::move(next));
+      queue_.pop_front();
+      continue;
+    }
     group->bytes += next.request.ByteSizeLong();
     const Result<pb::Submitted> taken = Take(next.request, group.get());
     if (taken.status().code() == Code::kUnavailable) break;
-    const Request request = std::move(next);
-    queue_.pop_front();
     if (!taken.ok()) {
-      request.told(taken.status());
+      refused.emplace_back(taken.status(), std::move(next.told));
     } else {
-      group->answers.push_back({*taken, request.told});
+      group->answers.push_back({*taken, std::move(next.told)});
     }
+    queue_.pop_front();
   }
-  if (group->message.submission_size() > 0) {
+  for (; !of_others.empty(); of_others.pop_back()) queue_.push_front(std::move(of_others.back()));
+  const bool writes = group->message.submission_size() > 0;
+  if (writes) {
     writing_ = true;
-    return hooks_.write(group->message, [this, group](const Status& status) { Written(*group, status); });
+    writing_for_ = part;
+    hooks_.write(group->message, [this, group](const Status& status) { Written(*group, status); });
   }
+  // Who is told may submit more at once.
+  for (const auto& [why, told] : refused) told(why);
+  if (writes) return;
   for (const Answer& answer : group->answers) answer.told(answer.submitted);
+  if (!queue_.empty() && !writing_) WriteNext();
 }
 
 void Submissions::Written(Group& group, const Status& status) {
@@ -224,7 +243,7 @@ void Submissions::Written(Group& group, const Status& status) {
   }
   const auto count = static_cast<uint32_t>(graph_.task_count()) - first.value;
   if (count > 0) {
-    hooks_.added(first, count, first_file);
+    hooks_.added(first, count, first_file, group.message.part());
   } else if (group.message.chunk().stream_size() > 0) {
     hooks_.streams_changed();
   }

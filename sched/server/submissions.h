@@ -25,13 +25,15 @@ class Submissions {
   struct Hooks {
     /// Writes the group, which lives as long as `done`; that is called in a later turn, on this thread.
     std::function<void(const pb::AddedGroup& group, std::function<void(Status)> done)> write;
-    /// These tasks, and files from that number on, are in the graph now.
-    std::function<void(TaskId first, uint32_t count, uint32_t first_file)> added;
+    /// These tasks, and files from that number on, are in the graph now; the tasks are that part's.
+    std::function<void(TaskId first, uint32_t count, uint32_t first_file, uint32_t part)> added;
     /// No task is new, and streams are held or released.
     std::function<void()> streams_changed = [] {};
     /// These streams do not end until they are let; or which of them has ended, and none is kept.
     std::function<std::optional<StreamId>(const std::vector<StreamId>&)> keep_from_ending = [](const auto&) { return std::nullopt; };
     std::function<void(StreamId)> let_end = [](StreamId) {};
+    /// That part's server is connected, so that tasks can be its own. Empty: always.
+    std::function<bool(uint32_t part)> connected{};
     /// Nothing more can be written; the run may go on.
     std::function<void(const Status&)> closed;
     /// What is on disk does not fit the graph, which is of no more use.
@@ -39,18 +41,24 @@ class Submissions {
   };
   using Told = std::function<void(const Result<pb::Submitted>&)>;
 
-  /// `builder`: of the flow. `part`: whose tasks they are. `run_dir`: where no task may write. `known`: what was submitted before.
+  /// `builder`: of the flow. `part`: of this server. `run_dir`: where no task may write. `known`: what was submitted before.
   Submissions(const run::StoredFlow& flow, run::FlowBuilder* builder, uint32_t part, const std::string& run_dir,
               std::vector<run::Submission> known, Hooks hooks);
 
   /// `told` is called once: what they are called, when they are on disk; kInvalid, and why none of them was taken.
-  void Submit(pb::SubmitRequest request, Told told);
+  void Submit(pb::SubmitRequest request, Told told) { Submit(std::move(request), part_, std::move(told)); }
+  /// The same, of tasks that are to be another part's, whose server has passed them on. What streams join stays in one part, this one.
+  /// Where that part is not connected when its turn comes, it is not taken.
+  void Submit(pb::SubmitRequest request, uint32_t part, Told told);
+  /// Tasks of that part are being written; none: nothing is.
+  std::optional<uint32_t> writes_for() const { return writing_ ? std::optional(writing_for_) : std::nullopt; }
   /// Nothing is being written, or waits for that.
   bool idle() const { return !writing_ && queue_.empty(); }
 
  private:
   struct Request {
     pb::SubmitRequest request;
+    uint32_t part;
     Told told;
   };
   struct Answer {
@@ -89,6 +97,7 @@ class Submissions {
   std::unordered_map<std::string, std::vector<TaskId>> known_;
   std::deque<Request> queue_;
   bool writing_ = false;
+  uint32_t writing_for_ = 0;
   Status broken_;
   // Directories that hold files of the graph; from the first submission on that has outputs.
   std::unordered_set<std::string> directories_;

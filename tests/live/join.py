@@ -8,11 +8,13 @@ import json
 import os
 import random
 import signal
+import subprocess
 import sys
 import time
 
 import run_support
 from join_support import FENCE, Run, chains, independent, names, query, settled
+from relay import before_server
 from run_support import Harrow, check, kill, lines_of, of_run, same, wait_for, write
 
 LONG = bool(os.environ.get("HARROW_LONG"))
@@ -110,6 +112,105 @@ def test_submitted_tasks_are_shared(directory, program):
         run.wait(0, 0)
         run.check_each_once(["held"] + [f"s{i}" for i in range(100)])
         check(len(query(run, 1, "SELECT 1 FROM attempt")) > 20)
+
+
+def submit_in(run, part, name, command, *options):
+    """As a task of that part does."""
+    env = run.harrow.env | {"HARROW_RUN": run.path, "HARROW_PART": str(part)}
+    return subprocess.Popen([run.harrow.program, "submit", "--name", name, *options, "sh", "-c", command], cwd=run.directory, env=env, text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def await_first(run, part):
+    """Until its server is connected with the first part's."""
+    def connected():
+        with open(f"{run.path}/{part}/log/server.log", encoding="utf-8") as f:
+            return "server of part 0 at" in f.read()
+    wait_for(connected)
+
+
+def test_what_a_task_submits_is_its_own_allocations(directory, program):
+    """Reports that would move it come once a minute."""
+    with Run(directory, program, HELD, env={"HARROW_REPORT_PERIOD": "60s"}) as run:
+        for part in (1, 2):
+            run.join(2)
+            await_first(run, part)
+        child = f'{run.harrow.program} submit --name $HARROW_TASK_NAME.c sh -c "echo \\$HARROW_TASK_NAME >> ran"; echo $HARROW_TASK_NAME >> ran'
+        asked = [submit_in(run, part, f"p{part}.{i}", child) for i in range(4) for part in (0, 1, 2)]
+        for one in asked:
+            same(one.wait(60), 0, one.stderr.read())
+        wait_for(lambda: len(lines_of(f"{directory}/ran")) == 24)
+        write(f"{directory}/go", "")
+        run.wait(0, 0, 0)
+        run.check_each_once(["held"] + [f"p{part}.{i}{end}" for part in (0, 1, 2) for i in range(4) for end in ("", ".c")])
+        same([len(query(run, part, "SELECT 1 FROM attempt")) for part in (0, 1, 2)], [9, 8, 8])
+        same(sum(one["took"] for one in json.loads(run.harrow("report", "--json", "--run-dir", "r", code=0).out)["allocations"]), 0)
+
+
+def test_what_is_submitted_while_an_allocation_is_cut_off_is_taken_later(directory, program):
+    with Run(directory, program, HELD) as run:
+        relay = before_server(f"{run.path}/0/server")
+        try:
+            run.join(2)
+            await_first(run, 1)
+            same(submit_in(run, 1, "first", "echo first >> ran").wait(30), 0)
+            relay.hold()
+            cut = submit_in(run, 1, "cut", "echo cut >> ran", "--after", "first")
+            time.sleep(2)
+            same(cut.poll(), None)
+            relay.go_on()
+            same(cut.wait(60), 0)
+            relay.cut()
+            lost = submit_in(run, 1, "lost", "echo lost >> ran")
+            time.sleep(1)
+            relay.go_on()
+            same(lost.wait(60), 0)
+            wait_for(lambda: len(lines_of(f"{directory}/ran")) == 3)
+            write(f"{directory}/go", "")
+            run.wait(0, 0)
+            run.check_each_once(["held", "first", "cut", "lost"])
+        finally:
+            relay.close()
+
+
+def test_what_any_server_has_acknowledged_is_run_whoever_is_killed(directory, program):
+    """Clients in three allocations, whose servers are killed in turns; then the whole of the allocation that takes what is submitted."""
+    with Run(directory, program, '[[task]]\nname = "held"\ncommand = "until test -e go; do sleep 0.05; done; echo held >> ran"\nretries = 99\n') as run:
+        for _ in range(3):
+            run.join(2)
+        draw = random.Random(os.environ.get("HARROW_TEST_SEED", "17"))
+        acknowledged, going, count = [], [], 0
+        # A server that dies within two seconds, five times in a row, is not started again.
+        kills = sorted((draw.uniform(1, 12), draw.choice((0, 0, 1, 2))) for _ in range(8))
+        began = time.monotonic()
+        while kills or time.monotonic() - began < 14:
+            now = time.monotonic() - began
+            while kills and kills[0][0] <= now:
+                _, part = kills.pop(0)
+                for server in of_run(run.part(part), "server"):
+                    kill(server)
+            if now > 13 and run.keepers[0].poll() is None:
+                kill(run.keepers[0].pid)
+            while len(going) < 6:
+                name = f"s{count}"
+                going.append((name, submit_in(run, count % 3 + 1, name, f"echo {name} >> ran")))
+                count += 1
+            for name, one in list(going):
+                if one.poll() is not None:
+                    going.remove((name, one))
+                    same(one.returncode, 0, name, one.stderr.read())
+                    acknowledged.append(name)
+            time.sleep(0.02)
+        for name, one in going:
+            same(one.wait(90), 0, name)
+            acknowledged.append(name)
+        wait_for(lambda: len(set(lines_of(f"{directory}/ran"))) >= len(acknowledged), 60)
+        write(f"{directory}/go", "")
+        same([keeper.wait(120) for keeper in run.keepers[1:]], [0, 0, 0])
+        same(sorted(set(lines_of(f"{directory}/ran"))), sorted(["held"] + acknowledged))
+        succeeded = collections.Counter(run.rows("SELECT task FROM attempt WHERE outcome = 1 AND code = 0"))
+        same((len(succeeded), max(succeeded.values())), (1 + len(acknowledged), 1))
+        check(len(acknowledged) > 30, acknowledged)
 
 
 def test_submissions_outlive_the_first_allocation(directory, program):

@@ -48,7 +48,7 @@ bool StartsWithOneOf(std::string_view name, Names prefixes) {
 /// Set for every task by us, so not inherited from where the run was started; or of the run alone.
 bool IsOurs(std::string_view name) {
   return IsOneOf(name,
-                 {"HARROW_TASK_ID", "HARROW_TASK_NAME", "HARROW_ATTEMPT", "HARROW_NODE", "HARROW_RUN", "HARROW_SUBMIT_DIR",
+                 {"HARROW_TASK_ID", "HARROW_TASK_NAME", "HARROW_ATTEMPT", "HARROW_NODE", "HARROW_RUN", "HARROW_PART", "HARROW_SUBMIT_DIR",
                   "HARROW_LOCAL", "HARROW_CHECKPOINT_DIR", "HARROW_CHECKPOINT_REQUEST", "HARROW_CHECKPOINT_SIGNAL",
                   "HARROW_CHECKPOINT_STATUS", "HARROW_RESTART", "HARROW_STEP_NODES", "HARROW_EXPORT", "OMP_NUM_THREADS", "PWD"});
 }
@@ -142,7 +142,10 @@ BaseEnvironment::BaseEnvironment(const EnvList& submit_environment, Common commo
   if (names_node_) entries_.push_back("SLURMD_NODENAME=" + common_.node_name);
   entries_.push_back("HARROW_NODE=" + common_.node_name);
   entries_.push_back("HARROW_SUBMIT_DIR=" + common_.submit_dir);
-  if (!common_.run_dir.empty()) entries_.push_back("HARROW_RUN=" + common_.run_dir);
+  if (!common_.run_dir.empty()) {
+    entries_.push_back("HARROW_RUN=" + common_.run_dir);
+    entries_.push_back(StrCat("HARROW_PART=", common_.part));
+  }
   if (!common_.local.empty()) entries_.push_back("HARROW_LOCAL=" + common_.local);
 }
 

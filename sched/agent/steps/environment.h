@@ -22,6 +22,7 @@ class BaseEnvironment {
   struct Common {
     std::string submit_dir{};
     std::string run_dir{};     // HARROW_RUN; empty: not told
+    uint32_t part = 0;         // HARROW_PART
     std::string node_name{};
     std::string shell{};       // for commands that need one and whose profile names none; empty: /bin/sh
     bool has_devices = false;  // then a task without any must see none

@@ -49,6 +49,16 @@ TEST(EnvironmentTest, TheJobsLocalDirectoryIsTheNodesOwn) {
   }
 }
 
+// Of the run that it is a task of, whatever started that.
+TEST(EnvironmentTest, ATaskFindsItsRunAndItsPartOfThat) {
+  const auto base = std::make_shared<BaseEnvironment>(
+      EnvList{{"HARROW_RUN", "/outer"}, {"HARROW_PART", "7"}},
+      BaseEnvironment::Common{.submit_dir = "/sub", .run_dir = "/sub/r", .part = 2, .node_name = "n1"});
+  const TaskProfile profile({}, base);
+  EXPECT_EQ(profile.Variable("HARROW_RUN"), "/sub/r");
+  EXPECT_EQ(profile.Variable("HARROW_PART"), "2");
+}
+
 TEST(EnvironmentTest, ATaskFindsWhatIsDocumented) {
   const TaskProfile profile({.cwd = "deep", .env = {{"A", "1"}, {"HOME", "/other"}}}, Base());
   EnvironmentBuilder builder;

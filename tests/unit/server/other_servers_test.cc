@@ -50,6 +50,8 @@ class Several {
     std::map<uint32_t, std::vector<std::string>> to;
     std::map<uint32_t, int32_t> ended_elsewhere;  // with which code
     made::Attempts made;  // what its agent wrote down of its tasks' outputs
+    std::vector<std::string> submissions;  // what others pass on, and what they answered
+    size_t connections_changed = 0;
     std::set<uint32_t> offered_to, passed_for;  // offers to these, and what others pass on to these
   };
   One& operator[](uint32_t part) { return *parts_[part]; }
@@ -94,7 +96,13 @@ class Several {
                               }
                               return {};
                             },
-                            .ended = [&one](const TaskEnding& ending) { one.ended_elsewhere[ending.task.value] = ending.code; }});
+                            .ended = [&one](const TaskEnding& ending) { one.ended_elsewhere[ending.task.value] = ending.code; },
+                            .submit =
+                                [&one](uint32_t from, const pb::PassedSubmission& passed) {
+                                  one.submissions.push_back(std::to_string(from) + ":" + passed.request().id());
+                                },
+                            .submitted = [&one](const pb::SubmissionAnswered& answer) { one.submissions.push_back("answered:" + answer.id()); },
+                            .connections_changed = [&one] { ++one.connections_changed; }});
     one.others->Restore(*std::move(holdings));
     one.driver->Begin(Now());
     AgentComes(part);
@@ -350,6 +358,34 @@ std::vector<pb::BetweenServers> Sent(Several* run, uint32_t from, uint32_t to) {
 }
 
 /// What one wants moved says which tasks: of the shape that was reported, and then what waits for others.
+TEST(OtherServers, PassOnWhatClientsSubmitToThem) {
+  Several run(Independent(2), {1, 1});
+  pb::PassedSubmission passed;
+  passed.mutable_request()->set_id("x");
+  run[1].others->SendSubmission(0, passed);
+  EXPECT_TRUE(run[1].to[0].empty()) << "nobody is connected";
+  run.ConnectAll();
+  EXPECT_EQ(run[0].connections_changed, 1u);
+  run[1].others->SendSubmission(0, passed);
+  run.Settle();
+  EXPECT_EQ(run[0].submissions, std::vector<std::string>{"1:x"});
+  pb::SubmissionAnswered answer;
+  answer.set_id("x");
+  answer.mutable_taken()->add_task(1);
+  run[0].others->AnswerSubmission(1, answer);
+  run.Settle();
+  EXPECT_EQ(run[1].submissions, std::vector<std::string>{"answered:x"});
+  // No task is there that the run does not have.
+  pb::BetweenServers message;
+  answer.mutable_taken()->add_task(2);
+  answer.mutable_taken()->add_task(0);
+  *message.add_submitted() = answer;
+  EXPECT_EQ(run[1].others->Take(0, message).code(), Code::kInvalid);
+  run.Cut(0, 1);
+  EXPECT_EQ(run[1].connections_changed, 2u);
+  EXPECT_EQ(run[1].submissions.size(), 1u);
+}
+
 TEST(OtherServers, AreAskedForWhatTheyReported) {
   Several run(Independent(1), {1, 1, 1});
   run.ConnectAll();

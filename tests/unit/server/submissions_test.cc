@@ -94,7 +94,7 @@ class SubmissionsTest : public testing::Test {
                                                   done_ = std::move(done);
                                                 },
                                             .added =
-                                                [this](TaskId first, uint32_t count, uint32_t) {
+                                                [this](TaskId first, uint32_t count, uint32_t, uint32_t) {
                                                   added_.push_back(StrCat(first.value, "+", count));
                                                 },
                                             .streams_changed = [this] { added_.push_back("streams"); },
@@ -109,6 +109,7 @@ class SubmissionsTest : public testing::Test {
                                                 },
                                             .let_end =
                                                 [this](StreamId stream) { std::erase(kept_, flow_->graph.streams()[stream.value].name); },
+                                            .connected = [this](uint32_t part) { return !away_.contains(part); },
                                             .closed = [this](const Status& why) { closed_ = why.message(); },
                                             .failed = [this](const Status& why) { failed_ = why.message(); }});
   }
@@ -116,10 +117,10 @@ class SubmissionsTest : public testing::Test {
   size_t Submit(const std::string& id, const std::vector<NewTask>& tasks, const graph::Profile& profile = {}) {
     return Send(RequestOf(id, tasks, profile));
   }
-  size_t Send(pb::SubmitRequest request) {
+  size_t Send(pb::SubmitRequest request, uint32_t part = 3) {
     const size_t number = told_.size();
     told_.emplace_back();
-    submissions_->Submit(std::move(request), [this, number](const Result<pb::Submitted>& submitted) {
+    submissions_->Submit(std::move(request), part, [this, number](const Result<pb::Submitted>& submitted) {
       ASSERT_EQ(told_[number], "") << "told twice";
       std::string text;
       if (!submitted.ok()) {
@@ -158,6 +159,7 @@ class SubmissionsTest : public testing::Test {
   std::function<void(Status)> done_;
   std::vector<std::string> added_, told_, kept_;
   std::set<std::string> ended_;
+  std::set<uint32_t> away_;  // parts that are not connected
   std::string closed_, failed_;
 };
 
@@ -215,6 +217,66 @@ TEST_F(SubmissionsTest, WhatComesWhileOneIsWrittenIsWrittenTogetherAfterIt) {
   Write();
   EXPECT_EQ(Told(four), "4");
   EXPECT_EQ(Predecessors(flow_->graph, 4), "2");
+}
+
+TEST_F(SubmissionsTest, WhatAnotherPartPassesOnIsThatOnes) {
+  Begin({});
+  const auto of = [this](uint32_t part, const std::string& id, const std::vector<NewTask>& tasks) { return Send(RequestOf(id, tasks), part); };
+  const size_t own = of(3, "1", {{.name = "a"}});
+  std::vector<size_t> rest;
+  for (const uint32_t part : {5, 3, 7, 5, 3}) rest.push_back(of(part, StrCat("r", rest.size()), {{.name = StrCat("b", rest.size())}}));
+  const size_t stream = of(5, "s", {{.name = "w", .to = {"lines"}}}), again = of(7, "1", {{.name = "a"}});
+  EXPECT_EQ(submissions_->writes_for(), 3u);
+  Write();
+  EXPECT_EQ(submissions_->writes_for(), 5u);
+  Write();
+  Write();
+  EXPECT_EQ(submissions_->writes_for(), 7u);
+  Write();
+  EXPECT_FALSE(submissions_->writes_for());
+  EXPECT_TRUE(submissions_->idle());
+  ASSERT_EQ(written_.size(), 4u);
+  EXPECT_THAT((std::vector{written_[0].part(), written_[1].part(), written_[2].part(), written_[3].part()}), ElementsAre(3, 5, 3, 7));
+  EXPECT_EQ(written_[1].submission_size(), 2);
+  EXPECT_EQ(written_[2].submission_size(), 3) << "what streams join is in one part";
+  EXPECT_EQ(Told(own), "0");
+  EXPECT_EQ(Told(rest[0]) + Told(rest[3]) + Told(rest[1]) + Told(rest[4]) + Told(stream) + Told(rest[2]), "123456");
+  EXPECT_EQ(Told(again), "0 (1 known)");
+  EXPECT_THAT(flow_->first_owners.From<uint32_t>(0, 5), ElementsAre(1, 2));
+  EXPECT_THAT(flow_->first_owners.From<uint32_t>(2, 5), ElementsAre(2));
+  EXPECT_THAT(flow_->first_owners.From<uint32_t>(3, 5), IsEmpty());
+}
+
+TEST_F(SubmissionsTest, APartThatIsGoneGetsNothing) {
+  Begin({});
+  Submit("1", {{.name = "a"}});
+  const size_t gone = Send(RequestOf("2", {{.name = "b"}}), 5), there = Send(RequestOf("3", {{.name = "c"}}), 7);
+  away_.insert(5);
+  Write();
+  EXPECT_EQ(submissions_->writes_for(), 7u);
+  Write();
+  EXPECT_EQ(Told(gone), "");
+  EXPECT_EQ(Told(there), "1");
+  EXPECT_TRUE(submissions_->idle());
+}
+
+TEST_F(SubmissionsTest, WhoIsRefusedMaySubmitAtOnce) {
+  Begin({});
+  std::vector<std::string> told;
+  const auto tell = [&](const Result<pb::Submitted>& how) { told.push_back(how.ok() ? "taken" : how.status().message()); };
+  Submit("1", {{.name = "a"}});
+  pb::SubmitRequest nothing;
+  submissions_->Submit(nothing, [&](const Result<pb::Submitted>& how) {
+    tell(how);
+    submissions_->Submit(RequestOf("2", {{.name = "b"}}), tell);
+    submissions_->Submit(RequestOf("3", {{.name = "c"}}), tell);
+  });
+  Write();
+  Write();
+  EXPECT_THAT(told, ElementsAre("there is no task in what was submitted", "taken"));
+  Write();
+  EXPECT_THAT(told, ElementsAre("there is no task in what was submitted", "taken", "taken"));
+  EXPECT_TRUE(submissions_->idle());
 }
 
 TEST_F(SubmissionsTest, WhoSubmitsAgainSubmitsNothingAgain) {

@@ -69,6 +69,7 @@ struct NodeDrained {
 struct MoveRequested {
   TaskId task;
   NodeId node;
+  bool held = false;  // what is at no node is kept from all for a while, also where it is to go to a server
 };
 /// The attempt was asked for a checkpoint (AskCheckpoint), and goes on without.
 struct CheckpointMissed {

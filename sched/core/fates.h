@@ -90,8 +90,8 @@ class Fates : protected Moves {
   /// Those of a node that write checkpoints; all of them that will have to soon, as the allocation ends.
   void SendAwayFrom(NodeId node);
   void SendAwayBefore(Time end);
-  /// To that node, or, without one, to another server.
-  void MoveTask(TaskId id, NodeId to);
+  /// To that node, or, without one, to another server (MoveRequested).
+  void MoveTask(TaskId id, NodeId to, bool held);
 
   // --- once for all events of an instant
   /// What nodes can give, or tasks ask for, has changed.

@@ -69,7 +69,7 @@ void Fates::SendAwayBefore(Time end) {
   for (const TaskId id : due) SendAway(id);
 }
 
-void Fates::MoveTask(TaskId id, NodeId to) {
+void Fates::MoveTask(TaskId id, NodeId to, bool held) {
   const Task& task = tasks[id];
   if (task.settled() || task.state() == TaskState::kElsewhere || task.cancelled()) return;
   if (task.in_flight()) {
@@ -77,10 +77,10 @@ void Fates::MoveTask(TaskId id, NodeId to) {
     if (stays || (to && task.node() == to)) return;
     checkpoints.Move(id, to);
     SendAway(id);
-  } else if (to && task.waits() == 0) {
+  } else if ((to || held) && task.waits() == 0) {
     checkpoints.Move(id, to);
     Unqueue(id);
-    tasks.Delay(id, now + kHeldForNode);
+    tasks.Delay(id, now + Held(id));
   }
 }
 

@@ -78,7 +78,7 @@ class Scheduler::Impl : private Dispatch {
   void On(const BestKnown& e) { LearnBest(e.value); }
   void On(const NodeDrained& e);
   void On(const MoveRequested& e) {
-    if (tasks.Has(e.task)) MoveTask(e.task, e.node);
+    if (tasks.Has(e.task)) MoveTask(e.task, e.node, e.held);
   }
   void On(const CheckpointMissed& e);
   void On(const DrainRequested&) { Stop(TaskId()); }

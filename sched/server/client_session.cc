@@ -157,28 +157,29 @@ void ClientSession::DrainNode(const std::string& name) {
          drains.ok() ? "nothing more is started there; tasks that write checkpoints go on elsewhere, others end there" : drains.message());
 }
 
+/// As of Drain().
 void ClientSession::Move(const pb::MoveTask& request) {
   const std::optional<TaskId> task = Find(request.task());
   if (!task) return;
   const core::TaskState before = driver_->scheduler().state(*task);
-  const Status moves = hooks_.move(*task, request);
-  const bool elsewhere = before == core::TaskState::kElsewhere;
-  const auto code = [&] {
-    switch (moves.code()) {
-      case Code::kOk:
-        return pb::Answer::DONE;
-      case Code::kNotFound:
-        return elsewhere ? pb::Answer::ELSEWHERE : pb::Answer::NO_NODE;
-      case Code::kInvalid:
-        return pb::Answer::WRONG;
-      default:
-        return pb::Answer::CANNOT;
-    }
-  }();
-  Answer(moves.ok(), code,
-         !moves.ok()                              ? moves.message()
-         : before == core::TaskState::kRunning ? "it is asked for a checkpoint, and goes there when it has left one"
-                                               : "it goes there");
+  hooks_.move(*task, request, [channel = channel_, before](const Status& moves) {
+    const auto code = [&] {
+      switch (moves.code()) {
+        case Code::kOk:
+          return pb::Answer::DONE;
+        case Code::kNotFound:
+          return before == core::TaskState::kElsewhere ? pb::Answer::ELSEWHERE : pb::Answer::NO_NODE;
+        case Code::kInvalid:
+          return pb::Answer::WRONG;
+        default:
+          return pb::Answer::CANNOT;
+      }
+    }();
+    AnswerOn(channel.get(), moves.ok(), code,
+             !moves.ok()                            ? moves.message()
+             : before == core::TaskState::kRunning ? "it is asked for a checkpoint, and goes there when it has left one"
+                                                    : "it goes there");
+  });
 }
 
 /// As of Drain().

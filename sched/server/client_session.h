@@ -26,7 +26,7 @@ class ClientSession {
     std::function<const run::BestValue*()> best;  // null: none is known
     std::function<void(std::function<void(Status)>)> drain;
     std::function<Status(const std::string&)> drain_node;
-    std::function<Status(TaskId, const pb::MoveTask&)> move;  // kNotFound: another server has the task
+    std::function<void(TaskId, const pb::MoveTask&, std::function<void(Status)>)> move;  // kNotFound: another server has the task
     std::function<bool()> takes_tasks;
     std::function<void(pb::Progress*)> tell_load;
     std::function<void(const std::vector<TaskId>&)> cancel;  // tasks of any server of the run

@@ -154,6 +154,7 @@ Status RunDriver::Restore(const journal::History& history, made::Attempts made) 
     back_ = options_.nodes_expected - std::min<size_t>(gone, options_.nodes_expected);
   }
   RestoreDrained(history);
+  RestoreAims(history);
   made_ = std::move(made);
   std::erase_if(made_, [this](const auto& known) {
     return known.first >= graph_.task_count() ||
@@ -293,6 +294,7 @@ void RunDriver::EndGathering(const Moment& moment) {
       UseNumbers({task, recorder_.last_attempt(task) + static_cast<uint32_t>(options_.epoch) - 2});
     events_.push_back(core::AttemptMayBeOut{task});
   }
+  MoveAgain();
   awaited_.clear();
   phase_ = Phase::kRunning;
   GatherParts(moment);
@@ -359,6 +361,7 @@ void RunDriver::Schedule(const Moment& moment) {
   events_.clear();
   for (const core::Action& action : actions_) Act(moment, action);
   readers_sent_.clear();
+  KeepAims();
 }
 
 void RunDriver::Act(const Moment& moment, const core::Action& action) {

@@ -141,6 +141,10 @@ class RunDriver {
   Status MoveToNode(const Moment& moment, TaskId task, const std::string& node);
   /// It can be taken out (TakeOut) as soon as nothing of it is at a node.
   Status MakeMovable(const Moment& moment, TaskId task);
+  /// The same, as somebody moves it to that part: a server that follows knows that (parts_aimed_at).
+  Status MoveToPart(const Moment& moment, TaskId task, uint32_t part);
+  /// Where an earlier server was told to move tasks that have not gone there yet; until the first Flush().
+  std::vector<std::pair<TaskId, uint32_t>> parts_aimed_at() const;
   /// Tasks that run, write checkpoints, and are to stay: with how long their attempts have run.
   std::vector<std::pair<core::Checkpointer, Duration>> Checkpointers(const Moment& moment) const;
   /// Nothing more is started on the node, and what writes checkpoints leaves it.
@@ -283,6 +287,9 @@ class RunDriver {
   void Act(const core::AskCheckpoint& ask);
   void TakeMissed(const Node& node, const pb::FromAgent& message);
   void RestoreDrained(const journal::History& history);
+  void RestoreAims(const journal::History& history);
+  void MoveAgain();
+  void KeepAims();
   void CloseIfDrained(Node& node);
 
   // driver_files.cc: files on the nodes' own disks
@@ -372,6 +379,12 @@ class RunDriver {
   formats::Identifier identifier_{graph_};  // of tasks that write checkpoints,
   std::vector<formats::Identity> identities_;  // and those before them
   std::set<std::string> drained_nodes_;
+  struct Aim {
+    std::string node{};  // or, where that is empty:
+    uint32_t part = 0;
+  };
+  std::map<TaskId, Aim> aims_;  // where somebody moves tasks that have not gone yet, as it is on record
+  std::string aims_recorded_;
   std::vector<std::string> site_drains_;  // as SiteDrains() was told last
   Phase phase_ = Phase::kIdle;
   uint32_t gather_ticks_ = 0, join_ticks_ = 0;

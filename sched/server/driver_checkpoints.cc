@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <filesystem>
 #include <utility>
 
@@ -16,6 +17,21 @@ namespace harrow::server {
 namespace {
 
 constexpr const char* kDrainedNodes = "drained_nodes";  // a fact: the session's start, a blank, and the names with commas between them
+// A fact: the session's start, and for each a blank, the task's number, = and a node's name or /PART.
+constexpr const char* kMovedByHand = "moved_by_hand";
+
+/// The next word, which the text loses with the blank behind it.
+std::string_view TakeWord(std::string_view* text) {
+  const std::string_view word = text->substr(0, text->find(' '));
+  text->remove_prefix(std::min(text->size(), word.size() + 1));
+  return word;
+}
+
+template <class Int>
+bool IsNumber(std::string_view text, Int* value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
+  return error == std::errc() && end == text.data() + text.size();
+}
 
 }  // namespace
 
@@ -36,6 +52,7 @@ void RunDriver::RemoveCheckpoints(const std::string& run) {
     for (int times = 0; times < 3 && fs::remove_all(path, error) == static_cast<std::uintmax_t>(-1); ++times) {}
     if (error) os::LogWarning(StrCat("the checkpoints ", path, " stay: ", error.message()));
   }
+  fs::remove_all(run_dir::CheckpointsPath(run, "alike"), error);  // nobody counts on it
   fs::remove(run_dir::CheckpointsPath(run, ""), error);  // where it has no others
 }
 
@@ -90,6 +107,7 @@ Status RunDriver::MoveToNode(const Moment& moment, TaskId task, const std::strin
     return Status(Code::kInvalid, "the task waits for others, and has no node yet");
   if (core::IsInFlight(scheduler_.state(task)) && scheduler_.node(task) == node->id)
     return Status(Code::kInvalid, StrCat("it is on node ", node->name, " already"));
+  aims_[task] = {.node = node->name};
   events_.push_back(core::MoveRequested{task, node->id});
   Schedule(moment);
   Wake();
@@ -102,6 +120,66 @@ Status RunDriver::MakeMovable(const Moment& moment, TaskId task) {
   Schedule(moment);
   Wake();
   return {};
+}
+
+Status RunDriver::MoveToPart(const Moment& moment, TaskId task, uint32_t part) {
+  HARROW_RETURN_IF_ERROR(MayMove(task));
+  aims_[task] = {.node = {}, .part = part};
+  return MakeMovable(moment, task);
+}
+
+// Somebody who was told that a task goes elsewhere relies on it, also where this server does not live to see it go. So what he said is on
+// record as long as the scheduler has it, and told to the scheduler of the next server when that knows where its tasks are: what runs is
+// asked (once more: its agent knows better), and what has ended meanwhile is kept for where it is to go.
+
+void RunDriver::RestoreAims(const journal::History& history) {
+  for (const auto& [key, value] : history.facts) {
+    if (key != kMovedByHand) continue;
+    aims_.clear();
+    aims_recorded_ = value;
+    std::string_view words = value;
+    if (TakeWord(&words) != StrCat(flow_.settings.started.time_since_epoch().count())) continue;
+    while (!words.empty()) {
+      const std::string_view word = TakeWord(&words);
+      const size_t equals = word.find('=');
+      uint32_t task = 0;
+      Aim aim;
+      if (equals == word.npos || !IsNumber(word.substr(0, equals), &task)) continue;
+      const std::string_view to = word.substr(equals + 1);
+      if (!to.starts_with('/')) {
+        aim.node = to;
+      } else if (!IsNumber(to.substr(1), &aim.part)) {
+        continue;
+      }
+      aims_[TaskId(task)] = aim;
+    }
+  }
+}
+
+std::vector<std::pair<TaskId, uint32_t>> RunDriver::parts_aimed_at() const {
+  std::vector<std::pair<TaskId, uint32_t>> found;
+  for (const auto& [task, aim] : aims_) {
+    if (aim.node.empty()) found.emplace_back(task, aim.part);
+  }
+  return found;
+}
+
+/// All agents have come back that do, and have told what they have.
+void RunDriver::MoveAgain() {
+  for (const auto& [task, aim] : aims_) {
+    const Node* const node = aim.node.empty() ? nullptr : nodes_.FindNamed(aim.node);
+    if (!aim.node.empty() && (node == nullptr || !node->joined)) continue;
+    events_.push_back(core::MoveRequested{task, node == nullptr ? NodeId() : node->id, true});
+  }
+}
+
+/// Those that the scheduler knows of no more are there, stay, or have ended.
+void RunDriver::KeepAims() {
+  if (aims_.empty()) return;
+  std::erase_if(aims_, [this](const auto& aim) { return !scheduler_.IsMoving(aim.first); });
+  std::string text = StrCat(flow_.settings.started.time_since_epoch().count());
+  for (const auto& [task, aim] : aims_) text += StrCat(" ", task.value, "=", aim.node.empty() ? StrCat("/", aim.part) : aim.node);
+  if (text != std::exchange(aims_recorded_, text)) recorder_.Fact(kMovedByHand, text);
 }
 
 std::vector<std::pair<core::Checkpointer, Duration>> RunDriver::Checkpointers(const Moment& moment) const {

@@ -272,6 +272,7 @@ void OtherServers::Restore(Holdings holdings) {
   alive_ = options_.part != 0 || holdings.last_number > 0 || !holdings.taken.empty();
   driver_.SetOthers(alive_);
   moves_.Restore(std::move(holdings));
+  for (const auto& [task, part] : driver_.parts_aimed_at()) moving_[task] = {part, std::nullopt};
 }
 
 void OtherServers::SetAlive(bool alive) {
@@ -681,7 +682,7 @@ Status OtherServers::MoveTo(TaskId task, uint32_t part) {
     return Status(Code::kInvalid, StrCat("allocation ", part, " of the run is not there, or is over; harrow status shows those that are"));
   }
   HARROW_RETURN_IF_ERROR(driver_.MayLeave(task));
-  HARROW_RETURN_IF_ERROR(driver_.MakeMovable(hooks_.now(), task));
+  HARROW_RETURN_IF_ERROR(driver_.MoveToPart(hooks_.now(), task, part));
   moving_[task] = {part, std::nullopt};
   GoOnMoving();
   return {};
@@ -689,7 +690,8 @@ Status OtherServers::MoveTo(TaskId task, uint32_t part) {
 
 /// Those of which nothing is at a node any more go; what does not leave its node stays.
 void OtherServers::GoOnMoving() {
-  if (moving_.empty()) return;
+  // Before the first instant the scheduler knows nothing of those of an earlier server.
+  if (moving_.empty() || driver_.scheduler().counts().total == 0) return;
   std::map<uint32_t, std::vector<TaskId>> by_hand;
   std::vector<std::pair<TaskId, supervisor::MoveRequest>> advised;
   for (auto at = moving_.begin(); at != moving_.end();) {

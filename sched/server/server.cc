@@ -328,7 +328,7 @@ wire::ChannelHandler Server::Impl::AcceptClient(std::shared_ptr<wire::Channel> c
                              .best = [this] { return KnownBest(); },
                              .drain = [this](std::function<void(Status)> told) { Drain(std::move(told)); },
                              .drain_node = [this](const std::string& name) { return driver->DrainNode(name); },
-                             .move = [this](TaskId task, const pb::MoveTask& request) { return Move(task, request); },
+                             .move = [this](TaskId task, const pb::MoveTask& request, std::function<void(Status)> told) { Move(task, request, std::move(told)); },
                              .takes_tasks = [this] { return submissions.has_value() || passed_on.taker(); },
                              .tell_load = [this](pb::Progress* told) { others->TellLoad(told); },
                              .cancel = [this](const std::vector<TaskId>& tasks) { others->Cancel(tasks); },
@@ -462,7 +462,7 @@ void Server::Impl::Committed(uint64_t sequence) {
   driver->Committed(sequence);
   others->Committed(sequence);
   awaiting.Committed(sequence);
-  for (; !drains.empty() && drains.front().first <= committed; drains.pop_front()) drains.front().second(Status());
+  for (; !promised.empty() && promised.front().first <= committed; promised.pop_front()) promised.front().second(Status());
   FeedTasks();
   GoOn();
 }

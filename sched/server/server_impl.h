@@ -83,6 +83,7 @@ struct Server::Impl {
   void Drain(std::function<void(Status)> told);
   void DrainAgain(const journal::History& history);
   Status Move(TaskId task, const pb::MoveTask& request);
+  void Move(TaskId task, const pb::MoveTask& request, std::function<void(Status)> told);
   void BeginToDrain();
   std::string SessionName() const;
   void GoOnDraining();
@@ -156,7 +157,7 @@ struct Server::Impl {
   bool submitted = false;  // tasks, to this server
   bool tells_awaiting = false;
   bool drained = false;
-  std::deque<std::pair<uint64_t, std::function<void(Status)>>> drains;  // to be told when that is on disk
+  std::deque<std::pair<uint64_t, std::function<void(Status)>>> promised;  // to be told when that is on disk
   Time gave_last{};  // while it drains: when anything ran, or went to another server
   uint64_t gave = 0;
 };

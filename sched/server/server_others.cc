@@ -240,8 +240,15 @@ void Server::Impl::Drain(std::function<void(Status)> told) {
   if (others->connected().empty() && !driver->draining())
     return told(Status(Code::kInvalid, "no other allocation of the run is there that could take its tasks; harrow cancel --all, or a signal, ends the run"));
   driver->recorder().Fact(kDraining, SessionName());
-  drains.emplace_back(driver->recorder().added(), std::move(told));
+  promised.emplace_back(driver->recorder().added(), std::move(told));
   BeginToDrain();
+}
+
+/// As of Drain().
+void Server::Impl::Move(TaskId task, const pb::MoveTask& request, std::function<void(Status)> told) {
+  if (const Status moves = Move(task, request); !moves.ok()) return told(moves);
+  if (driver->recorder().added() <= committed) return told({});
+  promised.emplace_back(driver->recorder().added(), std::move(told));
 }
 
 Status Server::Impl::Move(TaskId task, const pb::MoveTask& request) {

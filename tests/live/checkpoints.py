@@ -181,6 +181,28 @@ def test_moved_between_allocations_and_drained(directory, program):
         check_no_checkpoints_left(f"{directory}/r")
 
 
+def test_where_it_is_moved_to_is_known_after_a_server_that_was_killed(directory, program):
+    """It dies when it has said that the task goes there, and before the task has left its checkpoint."""
+    write(f"{directory}/counter.py", COUNTER.replace("    if asked and how in", "    if asked:\n        time.sleep(2)\n    if asked and how in"))
+    flow = "".join(task(f"t{i}", 20000) for i in range(2))
+    with Run(directory, program, flow, 4) as run:
+        wait_for(lambda: all(attempts(directory, f"t{i}") for i in range(2)))
+        run.join(4)
+        for name, to in (("t0", 1), ("t1", 1), ("t0", 0), ("t1", 0)):
+            before = len(attempts(directory, name))
+            wait_for(lambda: run.harrow("move", "--run-dir", "r", name, "--to", f"{to}").code == 0)
+            for server in of_run(run.part(1 - to), "server"):
+                kill(server)
+            wait_for(lambda: len(attempts(directory, name)) == before + 1)
+            same([line.split(" ")[3] for line in lines_of(f"{directory}/{name}.out.log")][-1], f"{to}", name)
+        write(f"{directory}/fast", "")
+        run.wait(0, 0)
+        for i in range(2):
+            check_value(directory, f"t{i}", 20000)
+            same(len(attempts(directory, f"t{i}")), 3)
+    check_no_checkpoints_left(f"{directory}/r")
+
+
 def test_what_runs_goes_to_a_faster_allocation(directory, program):
     """Two long tasks run in an allocation that is four times slower than the one that joins, and has nothing left to do."""
     slow = COUNTER.replace("else 0.02)", "else 0.02 * (4 if os.environ.get('PART') == '0' else 1))")

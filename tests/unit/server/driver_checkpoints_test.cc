@@ -119,6 +119,62 @@ TEST_F(DriverTest, ATaskIsMovedToANode) {
   EXPECT_EQ(driver_->MayMove(TaskId(0)).message(), "task a has ended, and goes nowhere any more");
 }
 
+/// The server is killed when the task has been asked, and the next one learns that it has left a checkpoint.
+TEST_F(DriverTest, WhereSomebodyMovesATaskTheNextServerKnows) {
+  for (const bool ended_meanwhile : {false, true}) {
+    Forget();
+    options_.restarted = false;
+    Serve({{"a", "x", {}, {}, Writes()}}, 3);
+    Agent first, second, third;
+    Join(&first, Hello("n", 1, 1));
+    Started(&first, {0});
+    Join(&second, Hello("m", 2, 1));
+    Join(&third, Hello("k", 3, 4));
+    ASSERT_TRUE(driver_->MoveToNode(Now(), TaskId(0), "m").ok());
+    options_.restarted = true;
+    Serve();
+    Agent again, other, target;
+    Join(&other, Hello("k", 3, 4));
+    Join(&target, Hello("m", 2, 1));
+    Join(&again, Running("n", 1, 1, 0, 1));
+    again.tasks[0].set_attempt(1);
+    EXPECT_THAT(again.asked, ElementsAre(0u)) << "its agent knows whether it was";
+    driver_->Handle(Now(), again.node, Left(Ended(&again, {0}, pb::Attempt::CHECKPOINTED, 85)));
+    if (ended_meanwhile) {
+      // It is on record that it ended, and no more: as if the server had died again.
+      Serve();
+      Join(&again, Hello("n", 1, 1));
+      Join(&other, Hello("k", 3, 4));
+      Join(&target, Hello("m", 2, 1));
+    }
+    for (Agent* agent : {&again, &other, &target}) Turn(agent);
+    EXPECT_EQ(Tasks(again), std::set<uint32_t>());
+    EXPECT_EQ(Tasks(other), std::set<uint32_t>());
+    EXPECT_EQ(Tasks(target), (std::set<uint32_t>{0}));
+    EXPECT_FALSE(driver_->scheduler().IsMoving(TaskId(0)));
+    Serve();
+    Agent settled;
+    Join(&settled, Running("m", 2, 1, 0, 2));
+    GatherInVain(&settled);
+    EXPECT_THAT(settled.asked, IsEmpty()) << "it is there";
+  }
+}
+
+TEST_F(DriverTest, ALaterSessionMovesNothing) {
+  Serve({{"a", "x", {}, {}, Writes()}}, 2);
+  Agent agent, other;
+  Join(&agent, Hello("n", 1, 1));
+  Started(&agent, {0});
+  Join(&other, Hello("m", 2, 1));
+  ASSERT_TRUE(driver_->MoveToNode(Now(), TaskId(0), "m").ok());
+  flow_.settings.started += std::chrono::seconds(1);
+  Serve();
+  Agent again;
+  Join(&again, Running("n", 1, 1, 0, 1));
+  GatherInVain(&again);
+  EXPECT_THAT(again.asked, IsEmpty());
+}
+
 TEST_F(DriverTest, WhatWasInVainIsToldTheUser) {
   Serve({{"a", "x", {}, {}, Writes()}}, 2);
   Agent agent, other;

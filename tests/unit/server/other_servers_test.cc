@@ -556,6 +556,36 @@ TEST(OtherServers, WhatIsMovedWaitsForAConnectionThatIsGone) {
   EXPECT_TRUE(run[1].runs.contains(0));
 }
 
+/// As it was asked for a checkpoint, its server was killed; the next one is connected later than its agents are.
+TEST(OtherServers, WhereSomebodyMovesATaskTheNextServerKnows) {
+  for (const bool left_meanwhile : {false, true}) {
+    Several run({{"a", "a", {}, {}, Writes()}}, {1, 1});
+    run.ConnectAll();
+    run.Settle();
+    run.Begins(0, 0);
+    ASSERT_TRUE(run[0].others->MoveTo(TaskId(0), 1).ok());
+    run.Turn(0);
+    if (left_meanwhile) run.End(0, 0, 85, pb::Attempt::CHECKPOINTED);
+    run.Start(0);
+    run[0].others->GoOnMoving();
+    if (!left_meanwhile) {
+      ASSERT_TRUE(run[0].runs.contains(0));
+      run.Leave(0, 0);
+    }
+    run.Turn(0);
+    EXPECT_TRUE(run[0].runs.empty()) << "it is kept for the other";
+    run.ConnectAll();
+    run.Turn(0);
+    run.Settle();
+    EXPECT_TRUE(run[0].runs.empty());
+    EXPECT_TRUE(run[1].runs.contains(0));
+    run.Start(0);
+    run.ConnectAll();
+    run.Settle();
+    EXPECT_TRUE(run[1].runs.contains(0)) << "it has gone";
+  }
+}
+
 /// Its agent comes back and tells of its end when it is out elsewhere: that counts no more, and it is done once.
 TEST(OtherServers, WhatWasLostAndIsMovedDoesNotComeBack) {
   Several run({{"a", "a", {}, {}, Writes()}}, {1, 1});

@@ -7,17 +7,22 @@
 // it. Those that are written after it differ from it by little, and need not wait for one another: what is being written is waited for
 // only where it has a quarter more than what is there. Images that have nothing in common never wait.
 //
-// How much two images have in common is told by samples. Which images there are is known by node: of others' nothing is asked.
+// How much two images have in common is told by samples. Which images there are a node knows of its own, and of others' what they tell it
+// on the shared file system (alike_files.cc): an image that another node keeps is waited for like one of this node.
 #include "migrate/alike.h"
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <unistd.h>
 #include <utility>
 
 namespace harrow::migrate {
 namespace {
 
-constexpr auto kLookForStop = std::chrono::milliseconds(50);
+constexpr auto kLookForStop = std::chrono::milliseconds(50), kLookAtFiles = std::chrono::milliseconds(200);
+
+}  // namespace
 
 size_t InCommon(const Sample& a, const Sample& b) {
   size_t common = 0;
@@ -32,8 +37,6 @@ size_t InCommon(const Sample& a, const Sample& b) {
   return common;
 }
 
-}  // namespace
-
 AlikeImages::Turn::~Turn() {
   if (of_ == nullptr) return;
   {
@@ -44,36 +47,61 @@ AlikeImages::Turn::~Turn() {
 }
 
 void AlikeImages::Turn::Done(std::string directory) {
+  if (files_) files_->Done(std::filesystem::path(directory).filename());
   const std::lock_guard lock(of_->mutex_);
   if (of_->kept_.size() >= kKept) of_->kept_.pop_front();
   of_->kept_.push_back({image_->sample, std::move(directory)});
 }
 
-bool AlikeImages::IsWorthWaiting(const Sample& sample) const {
+bool AlikeImages::IsWorthWaiting(const Sample& sample, const Others& others) const {
   size_t there = 0, to_come = 0;
   for (const Image& image : kept_) there = std::max(there, InCommon(sample, image.sample));
   for (const Image& image : in_turn_) to_come = std::max(to_come, InCommon(sample, image.sample));
+  for (const AlikeFiles::Sampled& other : others) {
+    size_t& of = other.comes ? to_come : there;
+    of = std::max(of, other.InCommon(sample));
+  }
   return to_come > 0 && to_come >= there + (sample.size() + 3) / 4;
 }
 
-AlikeImages::Turn AlikeImages::Take(Sample sample, const std::function<bool()>& stop) {
-  std::unique_lock lock(mutex_);
-  const auto stopped = [&] { return stop && stop(); };
-  while (IsWorthWaiting(sample) && !stopped()) {
-    // Nothing else has changed before one ends.
-    while (ended_.wait_for(lock, kLookForStop) == std::cv_status::timeout && !stopped()) {}
-  }
-  std::vector<std::pair<size_t, const Image*>> closest;
-  for (const Image& image : kept_) {
-    if (const size_t common = InCommon(sample, image.sample); common > 0) closest.emplace_back(common, &image);
-  }
-  // Of equals the newest: older ones are sooner gone.
+std::vector<std::string> AlikeImages::Closest(const Sample& sample, const Others& others) const {
+  std::vector<std::pair<size_t, const std::string*>> closest;
+  for (const Image& image : kept_) closest.emplace_back(InCommon(sample, image.sample), &image.directory);
+  // Of equals the newest: older ones are sooner gone. Others' come as the newest first.
   std::reverse(closest.begin(), closest.end());
-  std::stable_sort(closest.begin(), closest.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-  Turn turn(this, in_turn_.insert(in_turn_.end(), {.sample = std::move(sample)}));
-  for (const auto& [common, image] : closest) {
-    if (turn.earlier_.size() < kEarlier) turn.earlier_.push_back(image->directory);
+  for (const AlikeFiles::Sampled& other : others) {
+    const bool is_own = std::any_of(kept_.begin(), kept_.end(), [&](const Image& image) { return image.directory == other.directory; });
+    if (!other.comes && !is_own && access((other.directory + "/index").c_str(), F_OK) == 0) closest.emplace_back(other.InCommon(sample), &other.directory);
   }
+  std::erase_if(closest, [](const auto& each) { return each.first == 0; });
+  std::stable_sort(closest.begin(), closest.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<std::string> directories;
+  for (const auto& [common, directory] : closest) {
+    if (directories.size() < kEarlier) directories.push_back(*directory);
+  }
+  return directories;
+}
+
+AlikeImages::Turn AlikeImages::Take(Sample sample, const std::function<bool()>& stop, const AlikeFiles::Place& place) {
+  std::unique_ptr<AlikeFiles> files;
+  Others others;
+  if (!place.directory.empty()) {
+    files = std::make_unique<AlikeFiles>(place, sample, &known_);
+    others = files->Others();
+  }
+  std::unique_lock lock(mutex_);
+  while (IsWorthWaiting(sample, others) && !(stop && stop())) {
+    // Nothing else has changed on this node before one ends.
+    (void)ended_.wait_for(lock, files ? kLookAtFiles : kLookForStop);
+    if (!files) continue;
+    lock.unlock();
+    files->Beat();
+    others = files->Others();
+    lock.lock();
+  }
+  std::vector<std::string> earlier = Closest(sample, others);
+  Turn turn(this, in_turn_.insert(in_turn_.end(), {.sample = std::move(sample), .directory = {}}), std::move(files));
+  turn.earlier_ = std::move(earlier);
   return turn;
 }
 

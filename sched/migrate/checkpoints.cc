@@ -359,6 +359,7 @@ Result<Checkpoints::Begun> Checkpoints::Begin() {
     if (!keeps) HARROW_RETURN_IF_ERROR(RemoveAll(at->path()));
   }
   HARROW_RETURN_IF_ERROR(MakeMine());
+  if (rules_.alike != nullptr) AlikeFiles::Forget(AlikePlace(), AlikeFiles::kTurn);  // of an attempt that did not live to end it
   HARROW_RETURN_IF_ERROR(MakeFilesDirectories());
   for (const Good& each : good) {
     const Status copied = GiveBack(each);
@@ -395,7 +396,13 @@ Status Checkpoints::StillMine() const {
   return found == mine_ ? Status() : Status(Code::kRefused, "another attempt has begun since, and has taken them over");
 }
 
+AlikeFiles::Place Checkpoints::AlikePlace() const {
+  const fs::path directory = directory_;
+  return {.directory = directory.parent_path() / "alike", .task = directory.filename()};
+}
+
 Status Checkpoints::Drop(uint64_t number) const {
+  if (rules_.alike != nullptr) AlikeFiles::Forget(AlikePlace(), StrCat(number));
   HARROW_RETURN_IF_ERROR(RemoveAll(SumsOf(number)));
   HARROW_RETURN_IF_ERROR(RemoveAll(FailuresOf(number)));
   return RemoveAll(PathOf(number));
@@ -507,12 +514,16 @@ Result<Checkpoints::Kept> Checkpoints::PackFiles() {
     std::vector<std::string> directories;
     if (!good.empty()) directories.push_back(good.front().place);
     if (rules_.alike != nullptr) {
-      turn.emplace(rules_.alike->Take(sample, stop_));
+      turn.emplace(rules_.alike->Take(sample, stop_, AlikePlace()));
       directories.insert(directories.end(), turn->earlier().begin(), turn->earlier().end());
     }
     return directories;
   };
-  const Result<Packed> packed = Pack(files_directory(), Staging(), earlier, stop_);
+  const auto stop = [&] {
+    if (turn) turn->Beat();
+    return Stopped();
+  };
+  const Result<Packed> packed = Pack(files_directory(), Staging(), earlier, stop);
   if (!packed.ok()) return packed.status();
   Result<Kept> kept = Seal(FilesBelow(Staging()), time_ns, turn ? turn->earlier() : std::vector<std::string>());
   if (!kept.ok()) return kept;
@@ -625,6 +636,7 @@ void Checkpoints::Clear() const {
 Status Checkpoints::Remove() const {
   HARROW_RETURN_IF_ERROR(StillMine());
   HARROW_RETURN_IF_ERROR(RemoveAll(directory_));
+  if (rules_.alike != nullptr) AlikeFiles::Forget(AlikePlace(), {});
   std::error_code error;
   fs::remove(fs::path(directory_).parent_path(), error);  // which has no others
   return {};

@@ -119,6 +119,7 @@ class Checkpoints {
   /// Empty ones.
   Status MakeFilesDirectories() const;
   bool Stopped() const { return stop_ && stop_(); }
+  AlikeFiles::Place AlikePlace() const;
 
   const std::string directory_;
   const Rules rules_;

@@ -40,7 +40,7 @@ constexpr std::string_view kPackedHead = "harrow-packed 1\n";
 constexpr const char* kIndex = "index";
 constexpr size_t kPagesOfPackBlock = 256;
 constexpr size_t kBlockBytes = kPagesOfPackBlock * kPage;
-constexpr size_t kBlocksKept = 64;
+constexpr size_t kBlocksKept = 64, kBlocksAhead = 32;
 constexpr int64_t kSentAtOnce = 4 << 20;
 constexpr size_t kMostOfIndex = size_t{1} << 32;
 constexpr uint32_t kMostName = 4096;
@@ -378,17 +378,27 @@ class Packer {
 
 // --- unpacking
 
+/// Reads blocks in the order in which files need them for the first time, the next ones coming while one is used.
 class PackReader {
  public:
-  PackReader(const std::string& directory, const PackIndex& index) : directory_(directory), index_(index) {
+  PackReader(const std::string& directory, const PackIndex& index) : directory_(directory), index_(index), open_(index.packs.size()) {
     uint64_t before = 0;
     for (const PackOfPages& pack : index.packs) begins_.push_back(std::exchange(before, before + pack.ids.size()));
+    std::unordered_set<uint64_t> seen;
+    uint64_t last = ~uint64_t{0};
+    for (const PackedFile& file : index.files) {
+      for (const uint32_t page : file.pages) {
+        if (page == 0) continue;
+        const auto [pack, block] = PlaceOf(page - 1);
+        const uint64_t key = KeyOf(pack, block / kPagesOfPackBlock);
+        if (key != std::exchange(last, key) && seen.insert(key).second) order_.push_back(key);
+      }
+    }
   }
 
   /// `content`: its place among those of all packs. The bytes live until the next call.
   Result<std::string_view> Page(uint32_t content) {
-    const size_t pack = static_cast<size_t>(std::upper_bound(begins_.begin(), begins_.end(), content) - begins_.begin()) - 1;
-    const uint64_t at = content - begins_[pack];
+    const auto [pack, at] = PlaceOf(content);
     const Result<const std::string*> block = Block(pack, at / kPagesOfPackBlock);
     if (!block.ok()) return block.status();
     return std::string_view(**block).substr(at % kPagesOfPackBlock * kPage, kPage);
@@ -400,19 +410,49 @@ class PackReader {
     std::string bytes;
   };
 
+  static uint64_t KeyOf(size_t pack, uint64_t block) { return pack << 40 | block; }
+  /// The pack, and the place in it.
+  std::pair<size_t, uint64_t> PlaceOf(uint32_t content) const {
+    const size_t pack = static_cast<size_t>(std::upper_bound(begins_.begin(), begins_.end(), content) - begins_.begin()) - 1;
+    return {pack, content - begins_[pack]};
+  }
+
+  /// kOk, and it is open.
+  Status Open(size_t pack) {
+    const std::string path = PathOfPack(directory_, index_.packs[pack].number);
+    if (!open_[pack].ok()) open_[pack] = os::Fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    if (open_[pack].ok()) return {};
+    return errno == ENOENT ? NotAsWritten(path) : FileError(path, errno);
+  }
+
+  std::pair<uint64_t, uint64_t> BoundsOf(size_t pack, uint64_t block) const {
+    const PackOfPages& of = index_.packs[pack];
+    return {block == 0 ? 0 : of.ends[block - 1], of.ends[block]};
+  }
+
+  /// The kernel brings those that come next.
+  void Fetch() {
+    for (; told_ < order_.size() && told_ < read_ + kBlocksAhead; ++told_) {
+      const size_t pack = order_[told_] >> 40;
+      if (!Open(pack).ok()) continue;  // which is told when it is wanted
+      const auto [begin, end] = BoundsOf(pack, order_[told_] & ((uint64_t{1} << 40) - 1));
+      (void)posix_fadvise(open_[pack].get(), static_cast<off_t>(begin), static_cast<off_t>(end - begin), POSIX_FADV_WILLNEED);
+    }
+  }
+
   Result<const std::string*> Block(size_t pack, uint64_t number) {
-    const uint64_t key = pack << 40 | number;
+    const uint64_t key = KeyOf(pack, number);
     if (const auto known = known_.find(key); known != known_.end()) {
       kept_.splice(kept_.begin(), kept_, known->second);
       return &kept_.front().bytes;
     }
     const PackOfPages& of = index_.packs[pack];
     const std::string path = PathOfPack(directory_, of.number);
-    if (pack >= open_.size()) open_.resize(pack + 1);
-    if (!open_[pack].ok()) open_[pack] = os::Fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-    if (!open_[pack].ok()) return errno == ENOENT ? NotAsWritten(path) : FileError(path, errno);
-    const uint64_t begin = number == 0 ? 0 : of.ends[number - 1];
-    std::string packed(static_cast<size_t>(of.ends[number] - begin), '\0');
+    HARROW_RETURN_IF_ERROR(Open(pack));
+    if (read_ < order_.size() && order_[read_] == key) ++read_;
+    Fetch();
+    const auto [begin, end] = BoundsOf(pack, number);
+    std::string packed(static_cast<size_t>(end - begin), '\0');
     HARROW_RETURN_IF_ERROR(ReadAt(path, open_[pack].get(), begin, packed.data(), packed.size()));
     const size_t pages = std::min<size_t>(kPagesOfPackBlock, of.ids.size() - static_cast<size_t>(number) * kPagesOfPackBlock);
     Result<std::string> bytes = Decompress(packed, pages * kPage);
@@ -430,6 +470,8 @@ class PackReader {
   const PackIndex& index_;
   std::vector<uint64_t> begins_;
   std::vector<os::Fd> open_;
+  std::vector<uint64_t> order_;  // keys of blocks, as they are wanted first
+  size_t read_ = 0, told_ = 0;   // of these, and those that the kernel has been told of
   std::list<Kept> kept_;  // the one used last first
   std::unordered_map<uint64_t, std::list<Kept>::iterator> known_;
 };

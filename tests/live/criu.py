@@ -18,6 +18,7 @@ from run_support import Harrow, Skipped, check, kill, lines_of, of_run, query, s
 
 LONG = bool(os.environ.get("HARROW_LONG"))
 MOVES = 50 if LONG else 4
+STEPS, FIELDS = (10000, 6000) if LONG else (2000, 1200)  # so many that none is over before its moves are
 FAKE = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 else ""
 NOBODY = 65534
 PYTHON = "/usr/bin/python3"  # the distribution's, which has numpy as a package
@@ -132,26 +133,25 @@ def test_real_programs_move(directory, program):
     write(f"{directory}/counter.py", COUNTER)
     write(f"{directory}/field.py", FIELD)
     # A program, one of many pages, and a shell with a pipe between two.
-    flow = (task("count", ["python3", "counter.py", "2000", "count.out", "0.05"])
-            + task("pipe", "python3 counter.py 2000 pipe.out 0.05 | cat; wc -l < pipe.out.steps"))
+    flow = (task("count", ["python3", "counter.py", f"{STEPS}", "count.out", "0.05"])
+            + task("pipe", f"python3 counter.py {STEPS} pipe.out 0.05 | cat; wc -l < pipe.out.steps"))
     names = ["count", "pipe"]
     numpy = subprocess.run([PYTHON, "-c", "import numpy"], capture_output=True, check=False).returncode == 0
     if numpy:
         names.append("numbers")
-        flow += task("numbers", [PYTHON, "field.py", "1200", "numbers.out"])
+        flow += task("numbers", [PYTHON, "field.py", f"{FIELDS}", "numbers.out"])
     harrow = check_real(directory, program, names, flow, MOVES)
     for name in ("count", "pipe"):
-        same(lines_of(f"{directory}/{name}.out.steps"), steps_of(2000), name)
-    same(harrow("logs", "--run-dir", "r", "pipe", code=0).out.strip(), "2000")
+        same(lines_of(f"{directory}/{name}.out.steps"), steps_of(STEPS), name)
+    same(harrow("logs", "--run-dir", "r", "pipe", code=0).out.strip(), f"{STEPS}")
     if numpy:
-        subprocess.run([PYTHON, "field.py", "1200", "alone.out"], cwd=directory, check=True)
+        subprocess.run([PYTHON, "field.py", f"{FIELDS}", "alone.out"], cwd=directory, check=True)
         same(lines_of(f"{directory}/numbers.out"), lines_of(f"{directory}/alone.out"))
     check("went on from a checkpoint" in harrow("report", "--moves", "--run-dir", "r", code=0).out)
 
 
-def test_real_alike_tasks_leave_together(directory, program):
-    """What their images have in common lies on the shared file system once, and each goes on from its own."""
-    table = 24 << 20
+def alike_tasks(directory, names, table):
+    """Programs that have so many bytes in common, and say `ready`."""
     write(f"{directory}/alike.py", f"""import os, random, sys, time
 table = random.Random(5).randbytes({table})
 own = random.Random(sys.argv[1]).randbytes(100000)
@@ -160,8 +160,30 @@ while not os.path.exists("finish"):
     time.sleep(0.05)
 print(sum(table) + sum(own))
 """)
-    names = [f"t{i}" for i in range(4)]
     write(f"{directory}/flow.toml", "".join(task(name, ["python3", "alike.py", name]) for name in names))
+
+
+def bytes_of_images(directory):
+    files = {}
+    for path in glob.glob(f"{directory}/r/checkpoints/*/*/*.pages"):
+        stat = os.stat(path)
+        files[stat.st_ino] = stat.st_size
+    return sum(files.values())
+
+
+def check_alike_tasks_end(directory, harrow, run, names):
+    write(f"{directory}/finish", "")
+    same(run.wait(120), 0, *lines_of(f"{directory}/harrow.out"))
+    for name in names:
+        alone = subprocess.run(["python3", "alike.py", name], cwd=directory, capture_output=True, text=True, check=True).stdout
+        same(harrow("logs", "--run-dir", "r", name, code=0).out, alone)
+    same(glob.glob(f"{directory}/r/checkpoints/*"), [])
+
+
+def test_real_alike_tasks_leave_together(directory, program):
+    """What their images have in common lies on the shared file system once, and each goes on from its own."""
+    table, names = 24 << 20, [f"t{i}" for i in range(4)]
+    alike_tasks(directory, names, table)
     harrow = Harrow(program, directory)
     run = harrow.start("run", "flow.toml", "--run-dir", "r", "--slots", "4", "--local-nodes", "2", "--criu", real_criu())
     wait_for(lambda: all(os.path.exists(f"{directory}/ready.{name}") for name in names))
@@ -169,17 +191,24 @@ print(sum(table) + sum(own))
     same(sorted(node["running"] for node in nodes), [0, 4])
     harrow("drain", "--run-dir", "r", max(nodes, key=lambda node: node["running"])["name"], code=0)
     wait_for(lambda: all(ended(harrow, name) for name in names))
-    files = {}
-    for path in glob.glob(f"{directory}/r/checkpoints/*/*/*.pages"):
-        stat = os.stat(path)
-        files[stat.st_ino] = stat.st_size
-    check(table < sum(files.values()) < 1.6 * table, files)
-    write(f"{directory}/finish", "")
-    same(run.wait(120), 0, *lines_of(f"{directory}/harrow.out"))
+    check(table < bytes_of_images(directory) < 1.6 * table, bytes_of_images(directory))
+    check_alike_tasks_end(directory, harrow, run, names)
+
+
+def test_real_alike_tasks_of_two_nodes(directory, program):
+    """They change places, at once: what the one's image has the other's node does not write."""
+    table, names = 24 << 20, ["t0", "t1"]
+    alike_tasks(directory, names, table)
+    harrow = Harrow(program, directory)
+    run = harrow.start("run", "flow.toml", "--run-dir", "r", "--slots", "1", "--local-nodes", "2", "--criu", real_criu())
+    wait_for(lambda: all(os.path.exists(f"{directory}/ready.{name}") for name in names))
+    nodes = nodes_of(harrow)
     for name in names:
-        alone = subprocess.run(["python3", "alike.py", name], cwd=directory, capture_output=True, text=True, check=True).stdout
-        same(harrow("logs", "--run-dir", "r", name, code=0).out, alone)
-    same(glob.glob(f"{directory}/r/checkpoints/*"), [])
+        move_once(harrow, name, nodes)
+    wait_for(lambda: all(ended(harrow, name) for name in names))
+    check(table < bytes_of_images(directory) < 1.6 * table, bytes_of_images(directory))
+    same({path.rsplit(".", 1)[1] for path in os.listdir(f"{directory}/r/checkpoints/alike")}, {"1"})
+    check_alike_tasks_end(directory, harrow, run, names)
 
 
 def test_real_picture_moves(directory, program):
@@ -189,20 +218,22 @@ def test_real_picture_moves(directory, program):
 camera { location <0, 2, -6> look_at 0 } light_source { <4, 8, -6> rgb 1 area_light <2,0,0>, <0,0,2>, 9, 9 } plane { y, -1 pigment { checker rgb 1 rgb 0.2 } }
 #declare R = seed(3); #for (I, 1, 60) sphere { <rand(R)*6-3, rand(R)*3-1, rand(R)*6-2>, 0.4 pigment { rgb <rand(R), rand(R), rand(R)> } finish { reflection 0.4 } } #end
 """)
-    picture = ["povray", "+Iscene.pov", *(["+W640", "+H480"] if LONG else ["+W320", "+H240"]), "+A0.1", "-D", "+WT1", "-GA"]
+    picture = ["povray", "+Iscene.pov", *(["+W960", "+H720"] if LONG else ["+W320", "+H240"]), "+A0.1", "-D", "+WT1", "-GA"]
     write(f"{directory}/flow.toml", task("picture", [*picture, "+Opicture.png"]))
     harrow = Harrow(program, directory)
     run = harrow.start("run", "flow.toml", "--run-dir", "r", "--slots", "1", "--local-nodes", "2", "--criu", real_criu())
     nodes = nodes_of(harrow)
     moves = 0
-    while run.poll() is None and moves < (50 if LONG else 3):
+    while run.poll() is None and moves < (MOVES if LONG else 3):
         before = len(ended(harrow, "picture"))
         if any(harrow("move", "--run-dir", "r", "picture", "--to", node).code == 0 for node in nodes):
             wait_for(lambda: run.poll() is not None or len(ended(harrow, "picture")) > before)
             moves += 1
-    same(run.wait(300), 0, *lines_of(f"{directory}/harrow.out"))
+    same(run.wait(1200 if LONG else 300), 0, *lines_of(f"{directory}/harrow.out"))
     subprocess.run([*picture, "+Oalone.png"], cwd=directory, check=True, capture_output=True)
-    check(outcomes(f"{directory}/r", "picture").count("checkpointed") >= 2, outcomes(f"{directory}/r", "picture"))
+    ends = outcomes(f"{directory}/r", "picture")
+    check(ends.count("checkpointed") >= (MOVES if LONG else 2), ends)
+    print(f"  {ends.count('checkpointed')} moves, attempts: {len(ends)}", flush=True)
     with open(f"{directory}/picture.png", "rb") as one, open(f"{directory}/alone.png", "rb") as other:
         check(pixels(one.read()) == pixels(other.read()), "the pictures differ")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Tasks with checkpoints are moved to and fro, between nodes and between allocations, while what carries them is killed, stopped and cut
-off at moments of a move that a seed draws: asked, the signal is there, the task writes, what it left is digested, its attempt is recorded,
+off, also in one direction only, at moments of a move that a seed draws: asked, the signal is there, the task writes, what it left is digested, its attempt is recorded,
 the other server takes it, it goes on. Each task ends once with the value of an undisturbed run; it never goes on from less than its last
 recorded checkpoint, nor from half of one; no two of its attempts write at once; nothing is left behind.
 
@@ -164,7 +164,7 @@ class Moved:
 
     def __init__(self, directory, program, library, seed):
         self.directory, self.path, self.rng = directory, f"{directory}/r", random.Random(seed)
-        self.done, self.stopped, self.cuts, self.keepers = [], [], [], []
+        self.done, self.stopped, self.cuts, self.keepers, self.inflicted = [], [], [], [], collections.Counter()
         self.faults = f"{directory}/faults"
         os.mkdir(self.faults)
         for name, text in (("writer.py", WRITER), ("held.py", HELD)):
@@ -228,19 +228,24 @@ class Moved:
                     kind = "inner"
             for pid in self.victims(part, kind):
                 kill(pid)
+            self.inflicted[f"kill {kind}"] += 1
             self.done.append(f"{kind} of {part} killed")
         elif fault == "stop":
             kind, seconds = self.rng.choice(("inner", "inner", "server", "agent")), self.rng.choice((self.rng.uniform(0.1, 1), self.rng.uniform(1, 2 * FENCE)))
             for pid in self.victims(part, kind):
                 kill(pid, signal.SIGSTOP)
                 self.stopped.append((time.monotonic() + seconds, pid))
+            self.inflicted[f"stop {kind}"] += 1
             self.done.append(f"{kind} of {part} stopped for {seconds:.1f} s")
         elif fault == "cut":
             between = len(self.keepers) > 1 and self.rng.random() < 0.5
             found, seconds = self.victims(1 if between else part, "server" if between else "inner"), self.rng.uniform(0.1, 2 * FENCE)
+            deaf = self.rng.choice((None, "agent", "server"))
             if found:
-                self.cuts.append((time.monotonic() + seconds, Cut(self.part(0 if between else part), found[0], False)))
-            self.done.append(f"{'server of 1' if between else f'agent of {part}'} cut off for {seconds:.1f} s")
+                self.cuts.append((time.monotonic() + seconds, Cut(self.part(0 if between else part), found[0], False, deaf=deaf)))
+                self.inflicted[f"cut {'between servers' if between else 'of an agent'}, {f'{deaf} deaf' if deaf else 'both ways'}"] += 1
+            who, other = ("server of 1", "server of 0") if between else (f"agent of {part}", f"server of {part}")
+            self.done.append(f"{who} cut off for {seconds:.1f} s" + (f", as only {who if deaf == 'agent' else other} hears nothing" if deaf else ""))
 
     def go_on(self, now=None):
         now = time.monotonic() if now is None else now
@@ -280,6 +285,7 @@ class Moved:
         if answer.code != 0:
             return False
         self.done.append(f"{name} to {to}, {phase} +{late * 1000:.0f} ms")
+        self.inflicted[f"in {phase}" if fault != "in server" else "in server"] += 1
         if fault == "in server":
             write(f"{self.faults}/{point}", "")
             self.done.append(point)
@@ -402,6 +408,7 @@ def disturbed(directory, program, library, begin):
         finally:
             moved.stop()
         print(f"  seed {seed}: {moves} moves, {outcomes[CHECKPOINTED]} attempts left a checkpoint, {outcomes[LOST]} were lost, {time.monotonic() - began:.0f} s", flush=True)
+        print("  " + ", ".join(f"{count} {what}" for what, count in sorted(moved.inflicted.items())), flush=True)
         check(moves >= MOVES // 2, "next to no moves: the tasks were over before")
 
 

@@ -37,14 +37,15 @@ def drawn(rng, weights):
 class Cut:
     """The network between an agent and its server is gone: a socket filter lets nothing in, neither data nor acknowledgements, at both
     ends of its connection and where the server takes new ones: who dials meanwhile gets no answer either. `one`: only the connection
-    that there is. `peers`: the agent can be reached by no other agent and reaches none, and all is well between it and the server."""
+    that there is. `peers`: the agent can be reached by no other agent and reaches none, and all is well between it and the server. `deaf`: a cut
+    in one direction, "agent" hears nothing, or the "server", and the other one hears what it says, which it is never told."""
     PIDFD_GETFD, ATTACH, DETACH = 438, 26, 27
     LIBC = ctypes.CDLL(None, use_errno=True)
     DROP_ALL = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0))  # one instruction: keep 0 bytes
     PROGRAM = struct.pack("HP", 1, ctypes.addressof(DROP_ALL))
 
-    def __init__(self, run_dir, agent, one, peers=False):
-        self.run_dir, self.agent, self.one, self.peers, self.ports, self.cut = run_dir, agent, one, peers, set(), {}
+    def __init__(self, run_dir, agent, one, peers=False, deaf=None):
+        self.run_dir, self.agent, self.one, self.peers, self.deaf, self.ports, self.cut = run_dir, agent, one, peers, deaf, set(), {}
         self.hold()
 
     def hold(self):
@@ -62,8 +63,9 @@ class Cut:
         for inode, pid, fd in self.sockets(self.agent):
             if inode in table and not (self.peers and table[inode][1] in listen):
                 self.ports.add(table[inode][0])
-                self.set(inode, pid, fd)
-        for server in servers if not self.peers else []:
+                if self.deaf != "server":
+                    self.set(inode, pid, fd)
+        for server in servers if not self.peers and self.deaf != "agent" else []:
             for inode, pid, fd in self.sockets(server):
                 if inode in table and (table[inode][1] in self.ports or (table[inode][2] == "0A" and not self.one)):
                     self.set(inode, pid, fd)

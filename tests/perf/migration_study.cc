@@ -176,15 +176,18 @@ std::string Place(const std::string& directory, size_t number) {
 }
 
 int Keep(const std::string& method, const std::string& directory, const std::vector<std::string>& files) {
-  if (method != "packed") return AtOnce(files.size(), [&](size_t i) { return KeepPlain(files[i], Place(directory, i), method == "zstd"); }, directory);
-  AlikeImages images;
+  if (method != "packed" && method != "nodes") return AtOnce(files.size(), [&](size_t i) { return KeepPlain(files[i], Place(directory, i), method == "zstd"); }, directory);
+  // Each on a node of its own, which know nothing of each other but what lies in the directory; or all on one.
+  const bool nodes = method == "nodes";
+  std::vector<AlikeImages> images(nodes ? files.size() : 1);
   // Each file is the only one of its directory.
   const auto one = [&](size_t i) {
     std::optional<AlikeImages::Turn> turn;
-    const std::string to = Place(directory, i);
+    const std::string top = nodes ? Place(directory, i) : directory, to = nodes ? top + "/1" : Place(directory, i);
+    if (nodes && mkdir(top.c_str(), 0700) != 0) return false;
     if (mkdir(to.c_str(), 0700) != 0) return false;
     const Result<Packed> packed = Pack(std::filesystem::path(files[i]).parent_path(), to, [&](const Sample& sample) {
-      turn.emplace(images.Take(sample, {}));
+      turn.emplace(nodes ? images[i].Take(sample, {}, {.directory = directory + "/alike", .task = std::to_string(i)}) : images[0].Take(sample, {}));
       return turn->earlier();
     }, {});
     if (packed.ok()) turn->Done(to);
@@ -199,6 +202,7 @@ int Bring(const std::string& method, const std::string& directory, const std::st
   return AtOnce(count, [&](size_t i) {
     const std::string place = Place(to, i);
     if (mkdir(place.c_str(), 0700) != 0) return false;
+    if (method == "nodes") return Unpack(Place(directory, i) + "/1", place, {}).ok();
     return method == "packed" ? Unpack(Place(directory, i), place, {}).ok() : BringPlain(Place(directory, i), place + "/image", method == "zstd");
   }, directory);
 }

@@ -464,6 +464,48 @@ TEST_F(PackedCheckpointsTest, WhatAnotherTasksImageHasIsNotWrittenAgain) {
   EXPECT_EQ(begun->restart, "");
 }
 
+/// Of nodes that know nothing of each other but what lies on the shared file system; and nothing of it stays.
+TEST_F(PackedCheckpointsTest, WhatAnotherNodesImageHasIsNotWrittenAgain) {
+  AlikeImages nodes[3];
+  std::mt19937_64 draw(7);
+  std::string common(400 * 4096, '\0');
+  for (char& byte : common) byte = static_cast<char>(draw());
+  const auto of = [&](int node) {
+    const std::string task = "task" + std::to_string(node);
+    return Checkpoints(top_ + "/all/" + task, {.unpacked = top_ + "/node-" + task, .alike = &nodes[node]});
+  };
+  const auto leave = [&](int node, const std::string& what) {
+    Checkpoints checkpoints = of(node);
+    EXPECT_TRUE(checkpoints.Begin().ok());
+    std::ofstream(checkpoints.files_directory() + "/state") << what << std::string(4096 - what.size(), '.') << common;
+    const auto kept = checkpoints.Keep();
+    EXPECT_TRUE(kept.ok()) << kept.status().message();
+    return kept.ok() ? kept->written : -1;
+  };
+  EXPECT_GT(leave(0, "one"), 400 * 4096);
+  EXPECT_LT(leave(1, "two"), 8192);
+  ASSERT_TRUE(of(0).Remove().ok());
+  EXPECT_LT(leave(2, "three"), 8192) << "of the second, which has all by itself";
+  const auto told = [&] {
+    std::vector<std::string> names;
+    for (const auto& file : fs::directory_iterator(top_ + "/all/alike")) names.push_back(file.path().filename().string().substr(21));
+    std::sort(names.begin(), names.end());
+    return names;
+  };
+  EXPECT_EQ(told(), (std::vector<std::string>{"task1.1", "task2.1"}));
+  for (int i = 0; i < 3; ++i) leave(1, std::to_string(i));
+  EXPECT_EQ(told(), (std::vector<std::string>{"task1.3", "task1.4", "task2.1"})) << "what is dropped is not told";
+  {
+    std::ofstream(top_ + "/all/alike/00000000000000000001.task2.turn") << "left by a killed agent";
+    std::ofstream(top_ + "/all/alike/00000000000000000001.task1.turn") << "not its own";
+    ASSERT_TRUE(of(2).Begin().ok());
+    EXPECT_EQ(told(), (std::vector<std::string>{"task1.3", "task1.4", "task1.turn", "task2.1"}));
+  }
+  ASSERT_TRUE(of(2).Remove().ok());
+  ASSERT_TRUE(of(1).Remove().ok());
+  EXPECT_FALSE(fs::exists(top_ + "/all"));
+}
+
 TEST_F(PackedCheckpointsTest, OneThatCannotBeGoneOnFromIsDroppedAfterThreeTries) {
   EXPECT_EQ(Here().CountFailure().status().code(), Code::kNotFound);
   Found();

@@ -2,7 +2,8 @@
 // JSON, a line each.
 //
 // `keep` and `bring` do what a node does with the images of tasks that leave it all at once and of those that come to it, each by a thread
-// of its own: naive, as they are; zstd, compressed as one goes; packed, as checkpoints of CRIU's are kept (migrate/packed.h).
+// of its own: naive, as they are; zstd, compressed as one goes; packed, as checkpoints of CRIU's are kept (migrate/packed.h); nodes, packed,
+// each by a node of its own.
 //
 // usage: perf_migration dump PID FILE | like FILE FILE | carry METHOD FILE... | keep METHOD DIRECTORY FILE... | bring METHOD DIRECTORY TO
 #include <atomic>

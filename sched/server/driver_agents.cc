@@ -599,8 +599,8 @@ void RunDriver::NoteMade(const pb::Attempt& attempt) {
                              .begin_ns = attempt.made().begin_ns(),
                              .end_ns = attempt.made().end_ns(),
                              .found = {attempt.made().found().begin(), attempt.made().found().end()}};
-  } else if (attempt.end() == pb::Attempt::EXITED && attempt.code() == 0) {
-    made_.erase(attempt.task());
+  } else if ((attempt.end() == pb::Attempt::EXITED && attempt.code() == 0) || attempt.end() == pb::Attempt::CHECKPOINTED) {
+    made_.erase(attempt.task());  // also what its agent had written down when this server began
   }
 }
 

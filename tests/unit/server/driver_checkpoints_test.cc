@@ -160,6 +160,29 @@ TEST_F(DriverTest, WhereSomebodyMovesATaskTheNextServerKnows) {
   }
 }
 
+/// What it made by then its agent had written down, and it goes on with it.
+TEST_F(DriverTest, WhatGoesOnKeepsItsOutputsAfterARestart) {
+  for (const bool checkpointed : {true, false}) {
+    Forget();
+    options_.restarted = false;
+    Serve({{"a", "x", {}, {"f"}, Writes()}});
+    Agent agent;
+    Join(&agent, Hello("n", 1, 1));
+    Started(&agent, {0});
+    made_of_[0][0] = {.task = 0, .attempt = 1, .begin_ns = 1, .end_ns = 2};
+    options_.restarted = true;
+    Serve();
+    Agent again;
+    Join(&again, Running("n", 1, 1, 0, 1));
+    again.tasks[0].set_attempt(1);
+    driver_->Handle(Now(), again.node, checkpointed ? Left(Ended(&again, {0}, pb::Attempt::CHECKPOINTED, 85)) : Ended(&again, {0}, pb::Attempt::LOST));
+    Turn(&again);
+    ASSERT_EQ(again.tasks[0].attempt(), 2u);
+    EXPECT_EQ(again.tasks[0].has_earlier(), !checkpointed);
+    made_of_.clear();
+  }
+}
+
 TEST_F(DriverTest, ALaterSessionMovesNothing) {
   Serve({{"a", "x", {}, {}, Writes()}}, 2);
   Agent agent, other;

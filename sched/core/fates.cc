@@ -253,11 +253,11 @@ void Fates::AfterFailure(TaskId id, const Failed& failed, NodeId node, bool else
     const Duration own_delay = graph.profile(id).retry_delay;
     const Duration delay = own_delay < Duration(0) ? options.retry_delay : own_delay;
     TryAgain(id, elsewhere ? std::max(delay, options.bad_node_time) : delay);
-  } else if (failed.retryable && !stopped_ && nodes[node].blamed()) {
-    tasks.ForgiveFailure(id);
-    TryAgain(id);
+  } else if (failed.retryable && !stopped_ && nodes[node].blamed() && verdicts.MayAcquit(id)) {
+    Acquit(id);
   } else if (elsewhere && MayWaitForVerdict(id, failed)) {
     const Time until = now + 2 * options.bad_node_time;
+    if (checkpoints.any_move()) checkpoints.Forget(id);
     verdicts.Add(id, node, until);
     tasks.MakeWaiting(id);
     tasks.Delay(id, until);
@@ -270,6 +270,7 @@ void Fates::AfterFailure(TaskId id, const Failed& failed, NodeId node, bool else
 /// failures end the run, they are not waited for.
 bool Fates::MayWaitForVerdict(TaskId id, const Failed& failed) {
   if (!failed.retryable || stopped_ || options.fail_fast || tasks[id].waits() > 0 || Pointless(id)) return false;
+  if (!verdicts.MayAcquit(id)) return false;
   if (options.max_failures == 0 || tasks.counts().failed + verdicts.size() + 1 < options.max_failures) return true;
   FailAll(verdicts.All());
   return false;
@@ -277,8 +278,11 @@ bool Fates::MayWaitForVerdict(TaskId id, const Failed& failed) {
 
 void Fates::EndWait(TaskId id) {
   const NodeId node = verdicts.node(id);
-  const Time until = suspects.Has(node) ? now + options.bad_node_time : verdicts.until(node);
-  if (nodes[node].open() && until > now) {
+  // What ends a suspect's row is told when it does; this only finds it closed.
+  const Time until = suspects.Has(node) ? now + 10 * options.bad_node_time : verdicts.until(node);
+  if (nodes[node].access() == Node::Access::kSilent) {
+    tasks.Delay(id, now + options.bad_node_time);  // it comes back, or is lost
+  } else if (until > now) {
     tasks.Delay(id, until);
   } else {
     Fail(id, Reason::kNone);
@@ -291,21 +295,29 @@ void Fates::FailAll(const std::vector<TaskId>& ids) {
   }
 }
 
+void Fates::Acquit(TaskId id) {
+  verdicts.Acquit(id);
+  tasks.ForgiveFailure(id);
+  TryAgain(id);
+}
+
 void Fates::AcquitTasksOf(NodeId node) {
   for (TaskId id : verdicts.Of(node)) {
     Unqueue(id);
-    tasks.ForgiveFailure(id);
-    TryAgain(id);
+    Acquit(id);
   }
 }
 
+/// A suspect whose pause is over and that is given nothing then has nothing to show, even where others are ready.
 bool Fates::GiveLastVerdicts() {
-  if (!verdicts.any() || tasks.counts().ready > 0) return false;
-  std::vector<TaskId> last;
-  for (TaskId id : verdicts.All()) {
-    const NodeId node = verdicts.node(id);
-    if (suspects.Has(node) ? tasks.in_flight() == 0 : nodes[node].in_flight().empty()) last.push_back(id);
-  }
+  if (!verdicts.any() || OthersDelayed()) return false;
+  const bool none_ready = tasks.counts().ready == 0;
+  if (!none_ready && (!suspects.any() || tasks.in_flight() > 0)) return false;
+  const std::vector<TaskId> last = verdicts.OfThose([&](NodeId node) {
+    if (!nodes[node].in_flight().empty()) return false;
+    if (suspects.Has(node)) return tasks.in_flight() == 0 && (none_ready || !suspects.Waits(node));
+    return none_ready;
+  });
   FailAll(last);
   return !last.empty();
 }
@@ -327,7 +339,12 @@ bool Fates::AfterNoRoom(TaskId id, NodeId node, int64_t bytes, Duration run_time
 
 void Fates::CountFailure(TaskId id) {
   const uint64_t limit = options.fail_fast ? 1 : options.max_failures;
-  if (limit == 0 || tasks.counts().failed < limit || stopped_) return;
+  if (limit == 0 || stopped_) return;
+  if (tasks.counts().failed < limit) {
+    if (tasks.counts().failed + verdicts.size() >= limit && !std::exchange(enough_failed_, true))
+      FailAll(verdicts.All());
+    return;
+  }
   Stop(id);
   if (!options.fail_fast) return;
   for (uint32_t n = 0; n < tasks.size(); ++n) {
@@ -335,15 +352,17 @@ void Fates::CountFailure(TaskId id) {
   }
 }
 
-bool Fates::NoteFailureAt(NodeId id, Duration run_time) {
+bool Fates::NoteFailureAt(NodeId id, TaskId task, Duration run_time) {
   if (options.bad_node_failures == 0 || run_time > options.bad_node_time) {
     EndRow(id);
     return false;
   }
-  const bool only_here = nodes.CountFailure(id, tasks.counts().done);
+  const bool only_here = nodes.CountFailure(id, tasks.counts().done, !verdicts.acquitted(task));
   if (!nodes[id].open()) return false;
   if (nodes.open_nodes() <= 1 && nodes_known) return false;
-  if (nodes[id].failures() < options.bad_node_failures) return true;
+  verdicts.Extend(id, now + 2 * options.bad_node_time);
+  // Tasks for which a node has been put aside already may be to blame themselves: they alone do not put aside another.
+  if (nodes[id].failures() < options.bad_node_failures || 2 * nodes[id].fresh_failures() < options.bad_node_failures) return true;
   if (only_here && nodes.open_nodes() > 1) {
     PutAside(id);
     return true;

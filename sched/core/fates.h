@@ -52,7 +52,7 @@ class Fates : protected Moves {
   /// A node where tasks fail one after the other, at once, is put aside when others end theirs, and suspect
   /// until then; but not when they fail everywhere, and never the last one. Returns whether the node may be
   /// to blame.
-  bool NoteFailureAt(NodeId id, Duration run_time);
+  bool NoteFailureAt(NodeId id, TaskId task, Duration run_time);
   void NoteDoneAt(NodeId id);
   /// Suspects whose pause is over are given a task; where all nodes are suspect, it is the tasks that fail.
   void LookAtSuspects();
@@ -119,6 +119,10 @@ class Fates : protected Moves {
   void ReleaseThoseThatOnlyWait(TaskId id);
   void Fail(TaskId id, Reason reason);
   bool MayWaitForVerdict(TaskId id, const Failed& failed);
+  /// Its node was to blame, and it is tried again.
+  void Acquit(TaskId id);
+  /// Delayed tasks, beside those that wait for a verdict, will be tried.
+  bool OthersDelayed() const { return tasks.delayed() > verdicts.size(); }
   void FailAll(const std::vector<TaskId>& ids);
   /// Its time to wait for a verdict is over.
   void EndWait(TaskId id);
@@ -131,6 +135,8 @@ class Fates : protected Moves {
 
   Time ask_at_ = Time::max();  // some are to leave their nodes then
   bool stopped_ = false;
+  // Those that wait for verdicts are given theirs, as so many failures end the run.
+  bool enough_failed_ = false;
   TaskId stopped_by_;
   // Tasks that are settled as something else than done, while what needs them is not settled yet.
   std::vector<TaskId> skip_roots_;

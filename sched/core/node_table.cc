@@ -39,7 +39,7 @@ void NodeTable::Join(NodeId id, const NodeCapacity& total) {
   node.access_ = Node::Access::kOpen;
   node.expected_ = true;
   node.total_ = total;
-  node.failures_ = 0;
+  node.failures_ = node.fresh_failures_ = 0;
   node.blamed_ = false;
   CountOpen(node, true);
 }
@@ -74,8 +74,9 @@ void NodeTable::Release(NodeId id, const order::Lane& lane) {
   --node.occupants_;
 }
 
-bool NodeTable::CountFailure(NodeId id, uint64_t done) {
+bool NodeTable::CountFailure(NodeId id, uint64_t done, bool fresh) {
   Node& node = nodes_[id.value];
+  node.fresh_failures_ += fresh ? 1 : 0;
   if (node.failures_++ == 0) node.done_before_ = done;
   return done != node.done_before_;
 }

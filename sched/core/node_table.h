@@ -34,6 +34,8 @@ class Node {
   std::span<const TaskId> in_flight() const { return in_flight_; }
   /// So many tasks have failed there in a row, each at once.
   uint32_t failures() const { return failures_; }
+  /// Of these, tasks for whose failures no other node has been blamed.
+  uint32_t fresh_failures() const { return fresh_failures_; }
   /// They are why it was put aside: what fails there is not to blame.
   bool blamed() const { return blamed_; }
   /// What nobody uses.
@@ -49,7 +51,7 @@ class Node {
   uint32_t occupants_ = 0;
   std::vector<TaskId> in_flight_;
   // Failures that followed one another at once, and how many tasks were done when that row began.
-  uint32_t failures_ = 0;
+  uint32_t failures_ = 0, fresh_failures_ = 0;
   uint64_t done_before_ = 0;
 };
 
@@ -81,10 +83,10 @@ class NodeTable {
   static NodeCapacity PartOf(const order::Lane& lane, const NodeCapacity& total);
 
   /// A task was done there, or worked for some time before it failed: failures there do not go on in a row.
-  void EndRow(NodeId id) { nodes_[id.value].failures_ = 0; }
+  void EndRow(NodeId id) { nodes_[id.value].failures_ = nodes_[id.value].fresh_failures_ = 0; }
   /// One failed at once, while `done` tasks of all nodes are done. Returns whether one was done elsewhere
-  /// since the first failure of the row.
-  bool CountFailure(NodeId id, uint64_t done);
+  /// since the first failure of the row. `fresh`: no other node has been blamed for the task's.
+  bool CountFailure(NodeId id, uint64_t done, bool fresh = true);
   /// Until it joins anew.
   void Blame(NodeId id) { nodes_[id.value].blamed_ = true; }
 

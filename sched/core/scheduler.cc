@@ -159,8 +159,11 @@ void Scheduler::Impl::Finish() {
   SkipWithoutTime();
   SettleAll();
   LookAtSuspects();
-  if (GiveLastVerdicts()) EnqueueAll();
   GiveWork();
+  if (GiveLastVerdicts()) {
+    EnqueueAll();
+    GiveWork();
+  }
   // What made a queue run empty has slots beside it that are idle now.
   if (placing.on() && nodes.free_slots() > 0 && tasks.counts().ready > 0) placing.NoteIdle();
   if (placing.due() && nodes.free_slots() > 0 && !stopped()) {
@@ -415,7 +418,7 @@ void Scheduler::Impl::On(const TaskEnded& e) {
   } else if (failed != nullptr) {
     if (AfterNoRoom(id, e.node, failed->no_room, e.run_time)) return;
     const bool suspect = suspects.Has(e.node);
-    const bool may_be_the_nodes = NoteFailureAt(e.node, e.run_time);
+    const bool may_be_the_nodes = NoteFailureAt(e.node, id, e.run_time);
     AfterFailure(id, *failed, e.node, may_be_the_nodes, suspect && may_be_the_nodes);
   } else {
     GiveUp(id, TaskState::kCancelled, Reason::kNone);

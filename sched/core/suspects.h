@@ -29,7 +29,7 @@ class Suspects {
   }
 
   void Add(NodeId id, Time now) {
-    if (!Has(id)) suspects_.push_back({id, now + kFirstPause, kFirstPause, true});
+    if (!Has(id)) suspects_.insert(Place(id), {id, now + kFirstPause, kFirstPause, true});
   }
   /// It has been given its one task: the next pause begins.
   void Given(NodeId id, Time now) {
@@ -71,12 +71,14 @@ class Suspects {
     Duration pause;
     bool waits;
   };
-  const Suspect* Find(NodeId id) const {
-    const auto found =
-        std::find_if(suspects_.begin(), suspects_.end(), [&](const Suspect& s) { return s.id == id; });
-    return found == suspects_.end() ? nullptr : &*found;
+  std::vector<Suspect>::const_iterator Place(NodeId id) const {
+    return std::lower_bound(suspects_.begin(), suspects_.end(), id, [](const Suspect& s, NodeId n) { return s.id < n; });
   }
-  // A few at most: where all nodes are suspect, none is.
+  const Suspect* Find(NodeId id) const {
+    const auto found = Place(id);
+    return found == suspects_.end() || found->id != id ? nullptr : &*found;
+  }
+  // Ascending. Mostly a few; where all nodes are suspect, none is.
   std::vector<Suspect> suspects_;
 };
 

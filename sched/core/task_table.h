@@ -113,6 +113,7 @@ class TaskTable {
   void DropDelay(TaskId id);
   /// Those that are due wait from now on; returns them.
   std::vector<TaskId> EndDelays(Time now);
+  size_t delayed() const { return due_.size(); }
   /// When the next one is due; Time::max(): none is delayed.
   Time next_due() const;
   /// It waits, and is another server's from now on; the other way round.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -21,33 +22,63 @@ class Verdicts {
   /// Nothing more is to be learnt after `until`, if nothing else fails there.
   void Add(TaskId id, NodeId node, Time until) {
     nodes_[id] = node;
-    until_[node] = until;
+    Row& row = rows_[node];
+    row.tasks.insert(id);
+    row.until = until;
   }
-  Time until(NodeId node) const { return until_.at(node); }
+  /// Something else has failed there.
+  void Extend(NodeId node, Time until) {
+    if (const auto row = rows_.find(node); row != rows_.end()) row->second.until = until;
+  }
+  Time until(NodeId node) const { return rows_.at(node).until; }
   void Forget(TaskId id) {
-    if (any()) nodes_.erase(id);
-    if (!any()) until_.clear();
+    const auto found = any() ? nodes_.find(id) : nodes_.end();
+    if (found == nodes_.end()) return;
+    const auto row = rows_.find(found->second);
+    row->second.tasks.erase(id);
+    if (row->second.tasks.empty()) rows_.erase(row);
+    nodes_.erase(found);
   }
+  /// All, and those of one node; by task.
   std::vector<TaskId> All() const {
-    return Those([](NodeId) { return true; });
+    std::vector<TaskId> found;
+    for (const auto& [id, node] : nodes_) found.push_back(id);
+    std::sort(found.begin(), found.end());
+    return found;
   }
   std::vector<TaskId> Of(NodeId node) const {
-    return Those([node](NodeId n) { return n == node; });
+    const auto row = rows_.find(node);
+    if (row == rows_.end()) return {};
+    return {row->second.tasks.begin(), row->second.tasks.end()};
   }
-
- private:
+  /// Those of which each(node) says so.
   template <class Wanted>
-  std::vector<TaskId> Those(const Wanted& wanted) const {
+  std::vector<TaskId> OfThose(const Wanted& wanted) const {
     std::vector<TaskId> found;
-    for (const auto& [id, node] : nodes_) {
-      if (wanted(node)) found.push_back(id);
+    for (const auto& [node, row] : rows_) {
+      if (wanted(node)) found.insert(found.end(), row.tasks.begin(), row.tasks.end());
     }
     std::sort(found.begin(), found.end());
     return found;
   }
 
+  /// A node was to blame for its failure. That is believed a few times, lest a task is tried for ever that harms its nodes.
+  void Acquit(TaskId id) { ++acquittals_[id]; }
+  bool MayAcquit(TaskId id) const {
+    const auto found = acquittals_.find(id);
+    return found == acquittals_.end() || found->second < kMostAcquittals;
+  }
+  bool acquitted(TaskId id) const { return !acquittals_.empty() && acquittals_.contains(id); }
+
+ private:
+  static constexpr uint32_t kMostAcquittals = 5;
+  struct Row {
+    std::set<TaskId> tasks;
+    Time until;
+  };
   std::unordered_map<TaskId, NodeId> nodes_;
-  std::unordered_map<NodeId, Time> until_;
+  std::unordered_map<NodeId, Row> rows_;
+  std::unordered_map<TaskId, uint32_t> acquittals_;
 };
 
 }  // namespace harrow::core

@@ -36,6 +36,33 @@ bool IsZero(std::string_view data) {
   return std::all_of(data.begin(), data.end(), [](char c) { return c == 0; });
 }
 
+/// From `at` on, where a frame begins; with `head` the one that says of which flow the file is.
+Status WalkFrames(const std::string& path, std::string_view data, size_t at, bool head, const std::string& flow_id, uint32_t tasks,
+                  const std::function<Status(const pb::AddedGroup&)>& take, Walked* walked) {
+  bool first = head;
+  std::string raw;
+  for (walked->whole = at; at < data.size(); walked->whole = at) {
+    FrameHeader header;
+    const FrameState state = TakeFrame(data, &at, &raw, &header);
+    if (state != FrameState::kWhole) {
+      const bool last = state == FrameState::kCut || at == data.size() || IsZero(data.substr(walked->whole));
+      if (!last || first) return Damaged(path, "a part is not whole");
+      return {};
+    }
+    if (std::exchange(first, false)) {
+      pb::AddedHead of;
+      if (!of.ParseFromString(raw)) return Damaged(path, "its head does not read");
+      walked->fits = of.flow_id() == flow_id && of.tasks() == tasks;
+      if (!walked->fits) return {};
+      continue;
+    }
+    pb::AddedGroup group;
+    if (!group.ParseFromString(raw)) return Damaged(path, "a part does not read");
+    HARROW_RETURN_IF_ERROR(take(group));
+  }
+  return first ? Damaged(path, "it has no head") : Status();
+}
+
 Result<Walked> Walk(const std::string& path, std::string_view data, const std::string& flow_id,
                     uint32_t tasks, const std::function<Status(const pb::AddedGroup&)>& take) {
   if (data.size() < kAddedHeader || data.substr(0, 8) != std::string_view(kAddedMagic, 8))
@@ -45,29 +72,7 @@ Result<Walked> Walk(const std::string& path, std::string_view data, const std::s
                                          " of what was submitted to the run; this harrow reads version ", kAddedVersion));
   }
   Walked walked;
-  size_t at = kAddedHeader;
-  bool first = true;
-  std::string raw;
-  for (walked.whole = at; at < data.size(); walked.whole = at) {
-    FrameHeader header;
-    const FrameState state = TakeFrame(data, &at, &raw, &header);
-    if (state != FrameState::kWhole) {
-      const bool last = state == FrameState::kCut || at == data.size() || IsZero(data.substr(walked.whole));
-      if (!last || first) return Damaged(path, "a part is not whole");
-      return walked;
-    }
-    if (std::exchange(first, false)) {
-      pb::AddedHead head;
-      if (!head.ParseFromString(raw)) return Damaged(path, "its head does not read");
-      walked.fits = head.flow_id() == flow_id && head.tasks() == tasks;
-      if (!walked.fits) return walked;
-      continue;
-    }
-    pb::AddedGroup group;
-    if (!group.ParseFromString(raw)) return Damaged(path, "a part does not read");
-    HARROW_RETURN_IF_ERROR(take(group));
-  }
-  if (first) return Damaged(path, "it has no head");
+  HARROW_RETURN_IF_ERROR(WalkFrames(path, data, kAddedHeader, true, flow_id, tasks, take, &walked));
   return walked;
 }
 
@@ -93,6 +98,24 @@ Status ReadAddedChunks(run_dir::RunDir& dir, const std::string& flow_id, uint32_
   if (data.status().code() == Code::kNotFound) return {};
   if (!data.ok()) return data.status();
   return Walk(path, *data, flow_id, tasks, take).status();
+}
+
+Status ReadAddedOn(run_dir::RunDir& dir, const std::string& flow_id, uint32_t tasks, uint64_t* at,
+                   const std::function<Status(const pb::AddedGroup&)>& take) {
+  const std::string path = run_dir::AddedPath(dir.path());
+  const Result<std::string> data = *at == 0 ? dir.Read(path) : dir.ReadRange(path, *at, UINT64_MAX);
+  if (data.status().code() == Code::kNotFound) return {};
+  if (!data.ok()) return data.status();
+  if (*at == 0) {
+    const Result<Walked> walked = Walk(path, *data, flow_id, tasks, take);
+    if (!walked.ok()) return walked.status();
+    if (walked->fits) *at = walked->whole;
+    return {};
+  }
+  Walked walked;
+  HARROW_RETURN_IF_ERROR(WalkFrames(path, *data, 0, false, flow_id, tasks, take, &walked));
+  *at += walked.whole;
+  return {};
 }
 
 Status ReadAdded(run_dir::RunDir& dir, const std::string& flow_id, FlowBuilder* builder,

@@ -31,6 +31,11 @@ Status ReadAdded(run_dir::RunDir& dir, const std::string& flow_id, FlowBuilder* 
 Status ReadAddedChunks(run_dir::RunDir& dir, const std::string& flow_id, uint32_t tasks,
                        const std::function<Status(const pb::AddedGroup&)>& take);
 
+/// The same, of what lies behind the first `*at` bytes, which end with a group; 0: of all. `*at` is then where the last whole group ends.
+/// So who is told of each group reads each once.
+Status ReadAddedOn(run_dir::RunDir& dir, const std::string& flow_id, uint32_t tasks, uint64_t* at,
+                   const std::function<Status(const pb::AddedGroup&)>& take);
+
 /// What was submitted, alone: for who goes on with that.
 Result<std::vector<Submission>> ReadSubmissions(run_dir::RunDir& first_part, const std::string& flow_id, uint32_t flow_tasks);
 

@@ -146,6 +146,7 @@ struct Server::Impl {
   std::optional<run_dir::Part> first_part;  // which is over, and whose submissions this server goes on with
   std::optional<run::AddedFile> added_file;
   uint64_t added_size = 0;  // when it was read last
+  uint64_t added_up_to = 0;  // what of it has been read: up to that byte; 0: as the flow was
   std::thread writing;  // to it
   std::thread saving;   // the best value
   Phase phase = Phase::kRunning;

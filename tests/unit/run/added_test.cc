@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <iterator>
 #include <stdlib.h>
+#include <utility>
 
 #include "run/flow_builder.h"
 #include "run/profile.h"
@@ -87,6 +88,45 @@ TEST_F(Added, IsPartOfTheFlow) {
   EXPECT_EQ(texts->at(3).place, "") << "no file tells it";
   EXPECT_EQ(std::filesystem::status(file_).permissions(),
             std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+}
+
+TEST_F(Added, WhoReadsOnReadsEachGroupOnce) {
+  uint64_t at = 0;
+  std::string names;
+  const auto read = [&] {
+    const Status went = ReadAddedOn(*part_->dir, "run", 2, &at, [&](const pb::AddedGroup& group) {
+      names += group.chunk().task(0).name();
+      return Status();
+    });
+    return went.ok() ? std::exchange(names, "") : went.message();
+  };
+  EXPECT_EQ(read(), "") << "there is none yet";
+  AddedFile file(*part_->dir, "run", 2);
+  ASSERT_TRUE(file.Append(Group(2, "x")).ok());
+  const size_t begin = Bytes().size();
+  ASSERT_TRUE(file.Append(Group(3, "y")).ok());
+  EXPECT_EQ(read(), "xy");
+  EXPECT_EQ(at, Bytes().size());
+  EXPECT_EQ(read(), "");
+  ASSERT_TRUE(file.Append(Group(4, "z")).ok());
+  const std::string whole = Bytes();
+  // While it is being written, at any byte.
+  const uint64_t before = at;
+  for (size_t size = before; size < whole.size(); ++size) {
+    SetBytes(whole.substr(0, size));
+    EXPECT_EQ(read(), "") << size;
+    EXPECT_EQ(at, before);
+  }
+  SetBytes(whole);
+  EXPECT_EQ(read(), "z");
+  EXPECT_EQ(at, whole.size());
+  // Damage behind that is told, what was read before is not looked at.
+  std::string damaged = whole;
+  damaged[begin + 20] = static_cast<char>(damaged[begin + 20] ^ 1);
+  SetBytes(damaged);
+  EXPECT_EQ(read(), "");
+  at = begin;
+  EXPECT_NE(read().find("damaged"), std::string::npos);
 }
 
 TEST_F(Added, WhatACrashCutIsPassedOverAndWrittenOver) {

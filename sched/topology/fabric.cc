@@ -17,7 +17,8 @@ std::string EntryOf(const std::string& directory, std::string_view begins) {
     std::string name = entry->path().filename().string();
     if (name.starts_with(begins)) return name;
   }
-  return {};
+  if (!error || error == std::errc::no_such_file_or_directory) return {};
+  return StrCat("what cannot be seen (", directory, ": ", error.message(), ")");
 }
 
 }  // namespace
@@ -27,7 +28,7 @@ std::string Fabric(const std::string& root) {
     const char* directory;
     const char* begins;
   };
-  constexpr Place kPlaces[] = {{"/sys/class/infiniband", ""}, {"/sys/class/cxi", ""}, {"/sys/class/usnic_verbs", ""}, {"/dev", "hfi1"}, {"/dev", "kgni"}};
+  constexpr Place kPlaces[] = {{"/sys/class/infiniband", ""}, {"/sys/class/cxi", ""}, {"/sys/class/usnic_verbs", ""}, {"/dev/infiniband", "uverbs"}, {"/dev", "hfi1"}, {"/dev", "kgni"}};
   for (const Place& place : kPlaces) {
     if (const std::string name = EntryOf(StrCat(root, place.directory), place.begins); !name.empty()) return name;
   }

@@ -121,7 +121,8 @@ std::vector<RankServer::Variables> RankVariables(const ProfileSpec& spec, const 
       add("OMPI_MCA_btl_vader_backing_directory", directory);
       if (base.common().no_fabric) {
         for (const auto& [name, value] : kNoFabric) add_unless_set(name, value);
-        add_unless_set("HWLOC_PLUGINS_PATH", directory);  // where there are none
+        // Where there are none. A task with GPUs may be looking for them by hwloc.
+        if (spec.devices == 0) add_unless_set("HWLOC_PLUGINS_PATH", directory);
       }
     }
     if (pmix || base.in_slurm()) {

@@ -308,6 +308,7 @@ TEST(RankVariablesTest, WithoutAFabricTheyLookForNone) {
   EXPECT_THAT(rank, Contains("OMPI_MCA_btl=^openib,uct,ofi,usnic"));
   EXPECT_THAT(rank, Contains("HWLOC_PLUGINS_PATH=/dir"));
   EXPECT_THAT(rank, Not(Contains(HasSubstr("OMPI_MCA_pml")))) << "the user has said it";
+  EXPECT_THAT(RankVariables({.devices = 1, .ranks = 1}, base, "/dir")[0], Not(Contains(HasSubstr("HWLOC_PLUGINS_PATH")))) << "it may look for its GPU";
   EXPECT_THAT(RankVariables({.ranks = 1, .mpi = Mpi::kPmi1}, base, "/dir")[0], Not(Contains(HasSubstr("OMPI_MCA"))));
   const BaseEnvironment other({}, {.submit_dir = "/s", .node_name = "n1"});
   EXPECT_THAT(RankVariables({.ranks = 1}, other, "/dir")[0], Not(Contains(HasSubstr("OMPI_MCA_pml"))));

@@ -208,15 +208,15 @@ TEST_F(AlikeFilesTest, OfTwoTheLaterWaitsForTheEarlierOnly) {
 
 TEST_F(AlikeFilesTest, LargeSamplesAreThinnedAndComparedAsTheyAre) {
   AlikeFiles::Known known, other;
-  AlikeFiles large(Of("a"), From(0, 100'000), &known), small(Of("b"), From(0, 2048), &known), asking(Of("c"), From(0, 1), &other);
+  AlikeFiles large(Of("a"), From(0, 200'000), &known), small(Of("b"), From(0, 2048), &known), asking(Of("c"), From(0, 1), &other);
   for (const auto& file : fs::directory_iterator(top_ + "/alike")) EXPECT_LT(file.file_size(), 8 * 2048 + 100u);
   const auto others = asking.Others();
   ASSERT_EQ(others.size(), 2u);
   EXPECT_EQ(others[0].one_of, 1u);
   EXPECT_EQ(others[0].digests.size(), 2048u);
-  EXPECT_EQ(others[1].one_of, 64u);
-  EXPECT_EQ(others[1].InCommon(From(50'048, 100'000)), 49'984u);
-  EXPECT_EQ(others[1].InCommon(From(100'000, 100'000)), 0u);
+  EXPECT_EQ(others[1].one_of, 128u);
+  EXPECT_EQ(others[1].InCommon(From(100'096, 200'000)), 99'968u);
+  EXPECT_EQ(others[1].InCommon(From(200'000, 100'000)), 0u);
   EXPECT_EQ(others[0].InCommon(From(2047, 9)), 1u);
 }
 

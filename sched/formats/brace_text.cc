@@ -1,5 +1,5 @@
-// Braces in a flow file. Only {key} of the task's own `each` is filled in, and "{{" is a "{": all other
-// braces,
+// Braces in a flow file. Only {key} of the task's own `each` is filled in, and arithmetic over such keys
+// (brace_formula.h), and "{{" is a "{": all other braces,
 // ${HOME}, {} or {print $1}, stay as they are. A {word} that is no key is taken for a slip in names and
 // paths, and in commands of tasks with `each` unless it stands after $ or between apostrophes.
 //
@@ -167,35 +167,51 @@ Result<BraceText> BraceText::Parse(std::string_view text, Use use, const std::ve
       continue;
     }
     const std::string_view word = c == '{' ? BracedWord(text.substr(i)) : std::string_view();
+    // Something is filled in for the braces around `inner`.
+    const auto fill = [&](std::string_view inner) {
+      const std::string_view after = text.substr(i + inner.size() + 2);
+      if (in_shell) {
+        const bool alone =
+            (before.empty() || EndsWord(before.back())) && (after.empty() || EndsWord(after.front()));
+        const size_t digits = before.find_last_not_of("0123456789_");  // those before and values
+        piece.place = alone && IsBourne(shell) && IsPlainBefore(before) ? Place::kWord : Place::kPart;
+        piece.name = inner;
+        piece.first_word = BeginsAssignment(before);
+        piece.redirects = (after.starts_with('<') || after.starts_with('>')) &&
+                          (digits == std::string::npos || EndsWord(before[digits]));
+        piece.names_more = EndsInVariable(before);
+        before += '_';
+      }
+      parsed.pieces_.push_back(std::move(piece));
+      piece = Piece();
+      i += inner.size() + 1;
+    };
+    const bool after_dollar = i > 0 && text[i - 1] == '$';
+    const std::string_view inner = c == '{' && word.empty() ? BraceFormula::Find(text.substr(i)) : std::string_view();
+    // ${i%.*} and the like are the shell's own.
+    if (!inner.empty() && !(use == Use::kShell && after_dollar)) {
+      std::optional<Result<BraceFormula>> formula = BraceFormula::Parse(inner, keys);
+      if (formula && formula->ok()) {
+        piece.formula = std::move(**formula);
+        fill(inner);
+        continue;
+      }
+      if (formula && use != Use::kTask && quote != '\'') return formula->status();
+    }
     if (!word.empty()) {
       size_t key = 0;
       while (key < keys.size() && keys[key] != word) ++key;
       if (key < keys.size()) {
-        piece.key = static_cast<int32_t>(key);
-        const std::string_view after = text.substr(i + word.size() + 2);
-        if (in_shell) {
-          if (before.ends_with('$')) {
-            return Status(Code::kInvalid, StrCat("${", word, "} is a variable of the shell, and ", word,
-                                                 " a key of each; write {", word, "} for the value, ${{",
-                                                 word, "} for the variable"));
-          }
-          const bool alone =
-              (before.empty() || EndsWord(before.back())) && (after.empty() || EndsWord(after.front()));
-          const size_t digits = before.find_last_not_of("0123456789_");  // those before and values
-          piece.place = alone && IsBourne(shell) && IsPlainBefore(before) ? Place::kWord : Place::kPart;
-          piece.name = word;
-          piece.first_word = BeginsAssignment(before);
-          piece.redirects = (after.starts_with('<') || after.starts_with('>')) &&
-                            (digits == std::string::npos || EndsWord(before[digits]));
-          piece.names_more = EndsInVariable(before);
-          before += '_';
+        if (in_shell && before.ends_with('$')) {
+          return Status(Code::kInvalid, StrCat("${", word, "} is a variable of the shell, and ", word,
+                                               " a key of each; write {", word, "} for the value, ${{",
+                                               word, "} for the variable"));
         }
-        parsed.pieces_.push_back(std::move(piece));
-        piece = Piece();
-        i += word.size() + 1;
+        piece.key = static_cast<int32_t>(key);
+        fill(word);
         continue;
       }
-      const bool shell_own = (i > 0 && text[i - 1] == '$') || quote == '\'';
+      const bool shell_own = after_dollar || quote == '\'';
       const bool command = use == Use::kShell || use == Use::kArgument;
       if (use == Use::kName || (command && !keys.empty() && !shell_own)) return UnknownKey(word, keys);
     }
@@ -233,18 +249,30 @@ Status BraceText::CheckValue(const Piece& piece, std::string_view value) {
   return Status();
 }
 
-void BraceText::Expand(std::span<const std::string> values, std::string* out) const {
+Status BraceText::Piece::Append(std::span<const std::string> values, std::string* out) const {
+  if (formula) return formula->Append(values, out);
+  if (key >= 0) out->append(values[static_cast<size_t>(key)]);
+  return Status();
+}
+
+Status BraceText::Expand(std::span<const std::string> values, std::string* out) const {
   for (const Piece& piece : pieces_) {
     out->append(piece.literal);
-    if (piece.key >= 0) out->append(values[static_cast<size_t>(piece.key)]);
+    HARROW_RETURN_IF_ERROR(piece.Append(values, out));
   }
+  return Status();
 }
 
 Status BraceText::ExpandCommand(std::span<const std::string> values, std::string* out) const {
+  std::string calculated;
   for (const Piece& piece : pieces_) {
     out->append(piece.literal);
-    if (piece.key < 0) continue;
-    const std::string& value = values[static_cast<size_t>(piece.key)];
+    if (!piece.filled()) continue;
+    if (piece.formula) {
+      calculated.clear();
+      HARROW_RETURN_IF_ERROR(piece.Append(values, &calculated));
+    }
+    const std::string& value = piece.formula ? calculated : values[static_cast<size_t>(piece.key)];
     if (piece.place == Place::kPart) HARROW_RETURN_IF_ERROR(CheckValue(piece, value));
     if (piece.place != Place::kWord) {
       out->append(value);
@@ -261,7 +289,7 @@ Status BraceText::ExpandCommand(std::span<const std::string> values, std::string
 
 bool BraceText::Uses(size_t key) const {
   for (const Piece& piece : pieces_) {
-    if (piece.key == static_cast<int32_t>(key)) return true;
+    if (piece.key == static_cast<int32_t>(key) || (piece.formula && piece.formula->Uses(key))) return true;
   }
   return false;
 }

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <unordered_map>
 #include <unordered_set>
@@ -143,6 +144,13 @@ struct FlowBuilder::Impl {
     return ParsedText{std::move(*parsed), placed.place};
   }
 
+  /// A text with these values; where there is none, what is wrong is told once for the text.
+  void Fill(const ParsedText& text, std::span<const std::string> values, std::string* out) {
+    const Status filled = text.text.Expand(values, out);
+    if (!filled.ok() && unfilled.emplace(text.place.source, text.place.line, text.place.column).second)
+      problems->Add(text.place, filled.message());
+  }
+
   std::vector<ParsedText> ParseAll(const std::vector<Placed>& all, BraceText::Use use,
                                    const std::vector<std::string_view>& keys) {
     std::vector<ParsedText> parsed;
@@ -221,7 +229,7 @@ struct FlowBuilder::Impl {
       for (uint64_t n = 0; n < task.count && !problems->full(); ++n, walk.Next()) {
         for (const ParsedText& out : outs) {
           name.clear();
-          out.text.Expand(walk.values(), &name);
+          Fill(out, walk.values(), &name);
           if (CheckFileName(name, out.place, "out")) outputs.push_back(graph->AddFile(name));
         }
       }
@@ -366,11 +374,11 @@ struct FlowBuilder::Impl {
     graph::Profile profile = task.attributes.Resolved();
     for (const auto& [member, text] : parsed.texts) {
       (profile.*member).clear();
-      text.text.Expand(values, &(profile.*member));
+      Fill(text, values, &(profile.*member));
     }
     for (const auto& [index, text] : parsed.env) {
       profile.env[index].second.clear();
-      text.text.Expand(values, &profile.env[index].second);
+      Fill(text, values, &profile.env[index].second);
     }
     if (parsed.restart) {
       profile.restart_command.clear();
@@ -468,18 +476,18 @@ struct FlowBuilder::Impl {
       const std::vector<std::string>& values = walk.values();
       if (n == 0 || !profile_texts.constant) profile = AddProfile(task, profile_texts, values);
       name_text.clear();
-      name->text.Expand(values, &name_text);
+      Fill(*name, values, &name_text);
       in.clear();
       out.clear();
       for (const ParsedText& o : outs) {
         file.clear();
-        o.text.Expand(values, &file);
+        Fill(o, values, &file);
         out.push_back(graph->AddFile(file));
       }
       const FileSet own(out);
       for (const ParsedText& i : ins) {
         file.clear();
-        i.text.Expand(values, &file);
+        Fill(i, values, &file);
         ResolveInput(file, i, own, &in);
       }
       RemoveRepeated(&in);
@@ -505,7 +513,7 @@ struct FlowBuilder::Impl {
       for (const auto* ends : {&tos, &froms}) {
         for (const ParsedText& end : *ends) {
           std::string stream;
-          end.text.Expand(values, &stream);
+          Fill(end, values, &stream);
           if (ends == &tos) {
             streams.AddWriter(id, std::move(stream), end.place, task.records);
           } else {
@@ -515,13 +523,13 @@ struct FlowBuilder::Impl {
       }
       for (const ParsedText& open : opens) {
         std::string stream;
-        open.text.Expand(values, &stream);
+        Fill(open, values, &stream);
         streams.AddHolder(id, std::move(stream), open.place);
       }
       for (const auto& [what, texts] : afters) {
         for (const ParsedText& a : texts) {
           After after{id, {}, a.place, what};
-          a.text.Expand(values, &after.name);
+          Fill(a, values, &after.name);
           waits.push_back(std::move(after));
         }
       }
@@ -536,7 +544,7 @@ struct FlowBuilder::Impl {
       std::string text;
       for (uint64_t n = 0; n < file.count && !problems->full(); ++n, walk.Next()) {
         text.clear();
-        name->text.Expand(walk.values(), &text);
+        Fill(*name, walk.values(), &text);
         if (CheckFileName(text, file.name.place, "file")) graph->SetFileSize(graph->AddFile(text), file.size);
       }
     }
@@ -549,7 +557,7 @@ struct FlowBuilder::Impl {
       EachWalk walk(stream.each);
       for (uint64_t n = 0; n < stream.count && !problems->full(); ++n, walk.Next()) {
         std::string text;
-        name->text.Expand(walk.values(), &text);
+        Fill(*name, walk.values(), &text);
         streams.AddOpen(std::move(text), stream.name.place);
       }
     }
@@ -676,6 +684,7 @@ struct FlowBuilder::Impl {
   std::vector<FileId> outputs;
   std::unordered_set<FileId> produced;
   std::unordered_set<const TaskTemplate*> bad;  // a problem with its outputs has been told
+  std::set<std::tuple<uint32_t, uint32_t, uint32_t>> unfilled;  // texts of which that has been told
   bool prepared = false;
   std::unordered_map<std::string, Matched> patterns;
   std::unordered_map<std::string, Tasks> templates;

@@ -35,9 +35,56 @@ TEST(BraceTextTest, TakesAnUnknownWordForASlip) {
   EXPECT_EQ(Fill("awk '{print}' ${j}", Use::kShell), "awk '{print}' ${j}");
   EXPECT_EQ(Fill("other-{j}", Use::kTask), "other-{j}");
   std::string out;
-  BraceText::Parse("awk {print} {x}", Use::kShell, {})->Expand({}, &out);
+  EXPECT_TRUE(BraceText::Parse("awk {print} {x}", Use::kShell, {})->Expand({}, &out).ok());
   EXPECT_EQ(out, "awk {print} {x}");
   EXPECT_FALSE(BraceText::Parse("{x}", Use::kName, {}).ok());
+}
+
+TEST(BraceTextTest, CalculatesInBraces) {
+  EXPECT_EQ(Fill("s-{i/2}", Use::kName), "s-3");
+  EXPECT_EQ(Fill("s-{i*2+1}-{i}", Use::kName), "s-15-7");
+  EXPECT_EQ(Fill("{(i+1)*3-2%4}", Use::kName), "22");
+  EXPECT_EQ(Fill("{i-1-2}", Use::kName), "4");
+  EXPECT_EQ(Fill("{-i/2} {-i%4} {i%-4} {2--i}", Use::kName), "-4 1 -1 9");  // down, with the divisor's sign
+  EXPECT_EQ(Fill("{i:3}.{i+93:3}.{i-9:2}", Use::kName), "007.100.-02");
+  EXPECT_EQ(Fill("{i+1}", Use::kName, {"009", ""}), "10");
+  EXPECT_EQ(Fill("{{i+1}", Use::kName), "{i+1}");
+  EXPECT_EQ(Fill("other-{i/2}", Use::kTask), "other-3");
+  EXPECT_EQ(Fill("prog -n {i*2} '{i+1}'", Use::kShell), "prog -n 14 '8'");
+  EXPECT_EQ(Fill("x {i-9}>y", Use::kShell), "x -2>y");
+  EXPECT_TRUE(Fill("x {i+1}>y", Use::kShell, {"1", ""}).starts_with("x '2'>y"));
+  EXPECT_EQ(Fill("x {i*i}", Use::kArgument), "x 49");
+  EXPECT_TRUE(BraceText::Parse("a-{i/2}", Use::kName, {"k", "i"})->Uses(1));
+  EXPECT_FALSE(BraceText::Parse("a-{i/2}", Use::kName, {"k", "i"})->Uses(0));
+  EXPECT_FALSE(BraceText::Parse("{i/2}", Use::kName, {"i"})->constant());
+}
+
+TEST(BraceTextTest, WhatHasNoKeyIsNoArithmetic) {
+  EXPECT_EQ(Fill("{1-3} {a-b} {i,2} {i + 1} {i=1}", Use::kName), "{1-3} {a-b} {i,2} {i + 1} {i=1}");
+  EXPECT_EQ(Fill("x ${i%.*} ${i/2} ${i:1}", Use::kShell), "x ${i%.*} ${i/2} ${i:1}");
+  EXPECT_EQ(Fill("awk '{i-n}'", Use::kShell), "awk '{i-n}'");
+  EXPECT_EQ(Fill("{i-n}", Use::kTask), "{i-n}");
+}
+
+TEST(BraceTextTest, SaysWhatIsWrongWithArithmetic) {
+  const auto has = [](const std::string& text, std::string_view part) {
+    EXPECT_TRUE(text.starts_with("error: ") && text.find(part) != std::string::npos) << text;
+  };
+  has(Fill("{i+wrod}", Use::kName), "wrod is no key of each; did you mean word");
+  has(Fill("{i+}", Use::kName), "a key or a number is missing at character 4");
+  has(Fill("{(i+1}", Use::kName), "a ) is missing at character 6");
+  has(Fill("{i+1)}", Use::kName), "an operator is missing at character 5");
+  has(Fill("{i+2x}", Use::kName), "\"2x\" is no number at character 4");
+  has(Fill("{i:0}", Use::kName), "digits from 1 to 19");
+  has(Fill("{i:20}", Use::kName), "digits from 1 to 19");
+  has(Fill("{i+99999999999999999999}", Use::kName), "is no number");
+  has(Fill("prog {i/}", Use::kShell), "a key or a number is missing");
+  has(Fill("{i/0}", Use::kName), "{i/0} divides by 0");
+  has(Fill("{i%(i-7)}", Use::kName), "divides by 0");
+  has(Fill("{word+1}", Use::kName), "word is \"a b\", and no whole number");
+  has(Fill("{i*9223372036854775807}", Use::kName), "too large");
+  has(Fill("{-i-9223372036854775807}", Use::kName), "too large");
+  has(Fill("{(-i-9223372036854775801)/-1}", Use::kName), "too large");
 }
 
 constexpr std::string_view kHostile = "it's \"$HOME\" `x` \\ *\n; $(x)";

@@ -60,6 +60,33 @@ TEST(FlowStreams, ConnectTasks) {
   EXPECT_EQ(f.graph.model(f.Task("reduce-1-1")), UINT32_MAX);
 }
 
+TEST(FlowStreams, ConnectBlocksByArithmetic) {
+  // T2[i] with T3[2i] and T3[2i+1].
+  LoadedFlow f("f.toml", "[[task]]\nname = \"t2-{i}\"\neach = { i = \"0-3\" }\ncommand = \"map {i}\"\nto = [\"s-{i}\"]\nout = [\"o-{i+1:2}\"]\n"
+                         "[[task]]\nname = \"t3-{j}\"\neach = { j = \"0-7\" }\ncommand = \"reduce {j%2}\"\nfrom = [\"s-{j/2}\"]\n"
+                         "[[task]]\nname = \"end-{k}\"\neach = { k = \"1-4\" }\ncommand = \"end\"\nin = [\"o-{k:2}\"]\nafter = [\"t3-{2*k-1}\"]\n");
+  ASSERT_TRUE(f.status.ok()) << f.status.message();
+  ASSERT_EQ(f.graph.streams().size(), 4u);
+  for (uint32_t n = 0; n < 4; ++n) {
+    const graph::Stream& stream = f.graph.streams()[n];
+    EXPECT_EQ(stream.writers, std::vector<TaskId>{TaskId(n)});
+    EXPECT_EQ(stream.readers, (std::vector<TaskId>{TaskId(4 + 2 * n), TaskId(5 + 2 * n)}));
+  }
+  EXPECT_EQ(f.graph.command(f.Task("t3-5")), "reduce 1");
+  EXPECT_EQ(f.graph.producer(f.graph.inputs(f.Task("end-3"))[0]), f.Task("t2-2"));
+}
+
+TEST(FlowStreams, WhatIsWrongWithArithmeticHasItsPlace) {
+  const auto message = [](const std::string& from) {
+    return LoadedFlow("f.toml", "[[task]]\nname = \"a\"\ncommand = \"x\"\nto = [\"s-1\"]\n\n[[task]]\nname = \"b-{j}\"\neach = { j = [\"0\", \"4\", \"k\"] }\n"
+                                "command = \"x\"\nfrom = [\"" + from + "\"]\n").status.message();
+  };
+  EXPECT_THAT(message("s-{4/j}"), StartsWith("f.toml:10:9: {4/j} divides by 0"));
+  EXPECT_THAT(message("s-{j*}"), StartsWith("f.toml:10:9: {j*}: a key or a number is missing at character 4"));
+  EXPECT_THAT(message("s-{j+1}"), HasSubstr("f.toml:10:9: {j+1} cannot be calculated: j is \"k\""));
+  EXPECT_THAT(message("s-{j+i}"), StartsWith("f.toml:10:9: {j+i}: i is no key of each"));
+}
+
 TEST(FlowStreams, PatternsMeanStreamsThatAreNamedElsewhere) {
   LoadedFlow f("f.toml", Task("a", "to = [\"s-1\"]") + Task("b", "to = [\"s-*\"]") +
                              Task("d", "to = \"s-2\"") + Task("c", "from = [\"s-*\"]\nshare = \"split\""));

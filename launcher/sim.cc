@@ -251,8 +251,9 @@ Status CheckAllocations(const SimArguments& arguments, const graph::Graph& graph
   if (options.cluster.allocations.empty()) return Status();
   if (options.core.local_files)
     return Bad("tasks with --files local do not move between allocations; leave it out, or [[allocation]]");
-  if (!graph.streams().empty())
-    return Bad("streams do not go between allocations yet; leave out [[allocation]]");
+  const auto ends = [](const auto& allocation) { return allocation.end > 0; };
+  if (!graph.streams().empty() && std::any_of(options.cluster.allocations.begin(), options.cluster.allocations.end(), ends))
+    return Bad("tasks that streams join do not leave an allocation that ends; leave out its end");
   if (arguments.io == "model")
     return Bad("files are not modelled between allocations; leave out --io model, or [[allocation]]");
   const auto fits = [&](const Shape& shape) {

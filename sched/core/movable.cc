@@ -84,7 +84,7 @@ std::vector<TaskId> LastInOrder(const Parts& parts, const Shape& shape, uint64_t
   const auto add = [&](const order::ReadyQueue& queue) {
     for (const TaskId id : queue.Tasks(cards)) {
       const order::Lane& lane = parts.lanes[cards[id].lane];
-      if (lane.nodes == 1 && ShapeOf(lane) == shape) ready.push_back(id);
+      if (lane.nodes == 1 && ShapeOf(lane) == shape && !parts.graph.has_streams(id)) ready.push_back(id);
     }
   };
   add(parts.queues.remote());
@@ -122,6 +122,36 @@ std::vector<TaskId> LastInOrder(const Parts& parts, const Shape& shape, uint64_t
   ready.erase(ready.begin(), last);
   std::sort(ready.begin(), ready.end(), before);
   return ready;
+}
+
+cost::Placer::Standing StandingOf(const Parts& parts, TaskId id) {
+  using State = cost::Placer::State;
+  const Task& task = parts.tasks[id];
+  if (task.state() <= TaskState::kReady) return {};
+  if (task.in_flight()) return {State::kRunning, task.node(), Seconds(parts.placing.since(id).time_since_epoch())};
+  if (task.state() == TaskState::kDone || task.state() == TaskState::kHeld) return {State::kDone, task.node(), 0};
+  return {task.state() == TaskState::kElsewhere ? State::kElsewhere : State::kGone, NodeId(), 0};
+}
+
+bool MayLeaveWithItsStreams(const Parts& parts, TaskId id) {
+  if (!parts.tasks.Has(id) || parts.tasks.state(id) > TaskState::kReady) return false;
+  if (!parts.graph.has_streams(id)) return true;
+  if (parts.tasks[id].attempts() > 0) return false;
+  const auto may = [&](const graph::StreamEnd& end) {
+    return parts.graph.streams()[end.second.value].holds.empty() && !parts.streams.kept.contains(end.second);
+  };
+  const auto read = parts.graph.streams_read(id), written = parts.graph.streams_written(id);
+  return std::all_of(read.begin(), read.end(), may) && std::all_of(written.begin(), written.end(), may);
+}
+
+std::vector<TaskId> ShareOf(Parts* parts, double part) {
+  if (!parts->placing.on()) return {};
+  return parts->placing.Share(
+      part, [parts](TaskId id) { return StandingOf(*parts, id); },
+      [parts](TaskId id) {
+        return parts->lanes[parts->tasks[id].lane()].nodes == 1 && parts->graph.bound(id) == graph::kNoBound &&
+               MayLeaveWithItsStreams(*parts, id);
+      });
 }
 
 }  // namespace harrow::core

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/parts.h"
+#include "cost/placer.h"
 
 namespace harrow::core {
 
@@ -20,5 +21,16 @@ std::vector<Checkpointer> Checkpointers(const Parts& parts);
 /// Up to `count` ready tasks of the shape, those that the order would take last, of tasks with bounds a sample of all; as many as `keep` are left.
 /// In the order in which they would be taken.
 std::vector<TaskId> LastInOrder(const Parts& parts, const Shape& shape, uint64_t count, uint64_t keep);
+
+/// How far a task has come, for those who place by costs.
+cost::Placer::Standing StandingOf(const Parts& parts, TaskId id);
+
+/// Tasks that wait, whole groups of them, that are thought to take so much (0 to 1) of the time of all that do.
+/// They rise. None where tasks are not placed by costs.
+std::vector<TaskId> ShareOf(Parts* parts, double part);
+
+/// A task that streams join with others goes elsewhere only with all of them: is it one that may? None of its
+/// streams is held open or kept from ending.
+bool MayLeaveWithItsStreams(const Parts& parts, TaskId id);
 
 }  // namespace harrow::core

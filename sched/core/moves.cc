@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/in_steps.h"
+#include "core/movable.h"
 
 namespace harrow::core {
 
@@ -98,14 +99,7 @@ bool Moves::FindPlaced(TaskId id) {
 }
 
 void Moves::PlaceAgain() {
-  using State = cost::Placer::State;
-  placing.Place(now, [this](TaskId id) -> cost::Placer::Standing {
-    const Task& task = tasks[id];
-    if (task.state() <= TaskState::kReady) return {};
-    if (task.in_flight()) return {State::kRunning, task.node(), Seconds(placing.since(id).time_since_epoch())};
-    if (task.state() == TaskState::kDone || task.state() == TaskState::kHeld) return {State::kDone, task.node(), 0};
-    return {State::kGone, NodeId(), 0};
-  });
+  placing.Place(now, [this](TaskId id) { return StandingOf(*this, id); });
   std::vector<TaskId> queued = queues.remote().Tasks(tasks.cards());
   for (uint32_t n = 0; n < nodes.size(); ++n) {
     const std::vector<TaskId> there = queues.TasksAt(NodeId(n));

@@ -33,6 +33,10 @@ bool Streaming::HasEnded(StreamId id) const {
   // One that makes again what is lost has been done as well.
   const auto was_done = [this](TaskId task) { return tasks.state(task) == TaskState::kDone || tasks.remaking(task); };
   if (std::any_of(stream.readers.begin(), stream.readers.end(), was_done)) return true;
+  // Streams do not go from one server to another.
+  const auto elsewhere = [this](TaskId task) { return tasks.state(task) == TaskState::kElsewhere; };
+  if (std::any_of(stream.readers.begin(), stream.readers.end(), elsewhere) || std::any_of(stream.writers.begin(), stream.writers.end(), elsewhere))
+    return true;
   return !IsOpen(id) && std::all_of(stream.writers.begin(), stream.writers.end(),
                                     [this](TaskId writer) { return IsSettled(tasks.state(writer)); });
 }

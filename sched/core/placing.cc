@@ -68,13 +68,14 @@ void Placing::Place(Time now, const cost::Placer::Look& look) {
   due_ = false;
   changed_ = 0;
   std::vector<TaskId> waiting;
-  works_ = false;
   placer_->Place(Seconds(now.time_since_epoch()), [&](TaskId task) {
-    works_ = true;
     const cost::Placer::Standing standing = look(task);
     if (standing.state == cost::Placer::State::kWaiting) waiting.push_back(task);
     return standing;
   });
+  works_ = placer_->works();
+  placed_ = true;
+  seconds_ = placer_->waiting_seconds();
   for (TaskId task : waiting) {
     NodeId& at = counted_at_[task.value];
     if (at) {

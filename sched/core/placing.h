@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/ids.h"
@@ -33,7 +35,24 @@ class Placing {
   /// It waits no more: it was sent, or is settled or elsewhere.
   void Leaves(TaskId task);
   /// It has a slot since now.
-  void Begins(TaskId task, Time now) { since_[task.value] = now; }
+  void Begins(TaskId task, Time now) {
+    since_[task.value] = now;
+    seconds_ = std::max(0.0, seconds_ - placer_->seconds(task));
+  }
+  /// Tasks have come from another server, or gone to one.
+  void Exchange() {
+    placer_->Exchange();
+    due_ = true;
+  }
+  /// What waits is thought to take so many seconds, on nodes of speed 1. None: nobody knows.
+  std::optional<double> waiting_seconds() const {
+    return works_ && placed_ ? std::optional(seconds_) : std::nullopt;
+  }
+  bool models(TaskId task) const { return placer_->models(task); }
+  std::vector<TaskId> Share(double part, const cost::Placer::Look& look,
+                            const std::function<bool(TaskId)>& movable) {
+    return placer_->Share(part, look, movable);
+  }
   Time since(TaskId task) const { return since_[task.value]; }
   void Learn(const TaskEnded& ended);
 
@@ -66,6 +85,8 @@ class Placing {
   bool due_ = false;
   bool eager_ = false;                // places again also for slots that are idle
   bool works_ = true;                 // the model has a value
+  bool placed_ = false;               // at least once
+  double seconds_ = 0;                // of what waits
 };
 
 }  // namespace harrow::core

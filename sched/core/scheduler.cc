@@ -39,6 +39,7 @@ class Scheduler::Impl : private Dispatch {
   const Parts& parts() const { return *this; }
   using Dispatch::IsSharedFile;
   using Dispatch::HasEnded;
+  std::vector<TaskId> ShareOf(double part) { return core::ShareOf(this, part); }
   std::string FindBroken() const;
   std::optional<double> LeastBound() {
     return bounds.Least([this](TaskId id) { return tasks.state(id) < TaskState::kElsewhere; });
@@ -250,18 +251,22 @@ void Scheduler::Impl::On(const TasksAdded& e) {
 
 void Scheduler::Impl::On(const TasksTaken& e) {
   if (options.local_files) return;
+  const std::set<TaskId> cut = CutFromStreams(e.tasks);
+  bool some = false;
   for (TaskId id : e.tasks) {
-    // What streams join stays together.
-    if (!tasks.Has(id) || tasks.state(id) > TaskState::kReady || graph.has_streams(id)) continue;
+    if (!tasks.Has(id) || tasks.state(id) > TaskState::kReady || cut.contains(id)) continue;
     Unqueue(id);
     if (placing.on()) placing.Leaves(id);
     checkpoints.Forget(id);
     tasks.SetElsewhere(id);
+    some = true;
   }
+  if (some && placing.on()) placing.Exchange();
 }
 
 void Scheduler::Impl::On(const TasksGiven& e) {
   tell_complete_ = true;
+  if (placing.on() && !e.tasks.empty()) placing.Exchange();
   for (TaskId id : e.tasks) {
     if (tasks.state(id) != TaskState::kElsewhere) continue;
     tasks.SetHere(id);
@@ -637,6 +642,21 @@ std::vector<Checkpointer> Scheduler::Checkpointers() const {
 }
 std::vector<TaskId> Scheduler::LastInOrder(const Shape& shape, uint64_t count, uint64_t keep) const {
   return core::LastInOrder(impl_->parts(), shape, count, keep);
+}
+std::vector<TaskId> Scheduler::ShareOf(double part) {
+  return impl_->ShareOf(part);
+}
+std::optional<double> Scheduler::WaitingSeconds() const {
+  const Placing& placing = impl_->parts().placing;
+  return placing.on() ? placing.waiting_seconds() : std::nullopt;
+}
+uint64_t Scheduler::ModelledOfOthers() const {
+  const Parts& parts = impl_->parts();
+  uint64_t count = 0;
+  for (uint32_t n = 0; n < parts.tasks.size() && parts.placing.on(); ++n) {
+    if (parts.tasks.state(TaskId(n)) == TaskState::kElsewhere && parts.placing.models(TaskId(n))) ++count;
+  }
+  return count;
 }
 FileId Scheduler::HeldAs(FileId file) const {
   return impl_->parts().replicas.Held(file);

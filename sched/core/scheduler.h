@@ -191,7 +191,8 @@ class Scheduler {
   /// The least bound of the tasks here that are open; none: none of them has one.
   std::optional<double> LeastBound() const;
   Explanation Explain(TaskId task) const;
-  /// Nothing can be connected to it any more: one that has read it is done, or nobody holds it open and all its writers are settled.
+  /// Nothing can be connected to it any more: one that has read it is done, nobody holds it open and all its writers are settled, or
+  /// its tasks are another server's.
   bool HasEnded(StreamId stream) const;
   /// With local files: the file by which its replicas are known, itself or an output directory that it lies
   /// below.
@@ -208,6 +209,11 @@ class Scheduler {
   /// Those of one node, by task.
   std::vector<Checkpointer> Checkpointers() const;
   std::vector<TaskId> LastInOrder(const Shape& shape, uint64_t count, uint64_t keep) const;
+  std::vector<TaskId> ShareOf(double part);
+  /// Where tasks are placed by costs: what all that waits here is thought to take, on nodes of speed 1; and how
+  /// many tasks that others have are in the model.
+  std::optional<double> WaitingSeconds() const;
+  uint64_t ModelledOfOthers() const;
   /// Checks every invariant; ends the process with a message when one is broken. For tests.
   void SanityCheck() const;
 

@@ -25,6 +25,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "core/movable.h"
 
 namespace harrow::core {
 
@@ -40,6 +41,34 @@ void Streaming::AddStreamsOf(TaskId first, TaskId end) {
   }
   LookAtStreams();
   for (uint32_t n = first.value; n < end.value; ++n) ConnectNew(TaskId(n));
+}
+
+std::set<TaskId> Streaming::CutFromStreams(const std::vector<TaskId>& leave) const {
+  std::set<TaskId> cut, looked;
+  if (!streams.any()) return cut;
+  const std::set<TaskId> all(leave.begin(), leave.end());
+  for (const TaskId first : leave) {
+    if (!graph.has_streams(first) || !looked.insert(first).second) continue;
+    std::vector<TaskId> together = {first};
+    bool whole = true;
+    for (size_t i = 0; i < together.size(); ++i) {
+      whole &= all.contains(together[i]) && MayLeaveWithItsStreams(*this, together[i]);
+      const auto add = [&](TaskId id, StreamId) {
+        if (looked.insert(id).second) together.push_back(id);
+      };
+      EachReader(together[i], add);
+      EachWriter(together[i], add);
+      // Those who write, or read, the same.
+      for (const auto& [_, stream] : graph.streams_written(together[i])) {
+        for (const TaskId id : graph.streams()[stream.value].writers) add(id, stream);
+      }
+      for (const auto& [_, stream] : graph.streams_read(together[i])) {
+        for (const TaskId id : graph.streams()[stream.value].readers) add(id, stream);
+      }
+    }
+    if (!whole) cut.insert(together.begin(), together.end());
+  }
+  return cut;
 }
 
 void Streaming::NoteHeld(const StreamHeld& e) {
@@ -289,7 +318,7 @@ void Streaming::TellReaders(TaskId id, bool gone) {
 /// What it waits for may have begun, or may have to begin again.
 void Streaming::Recount(TaskId id) {
   const TaskState state = tasks.state(id);
-  if (state == TaskState::kElsewhere) return;
+  if (state == TaskState::kElsewhere) return CountWaits(id);
   Streams::Reader& reader = streams.readers[id];
   if (reader.waits_for && state == TaskState::kWaiting && tasks[id].waits() > 0 && !IsSettled(tasks.state(reader.waits_for)) &&
       tasks.KeepsWaiting(graph, reader.waits_for, id))

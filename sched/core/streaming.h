@@ -23,6 +23,8 @@ class Streaming : protected Fates {
   /// Streams have been connected, held or released.
   void LookAtStreams();
   void NoteKept(const StreamKept& e);
+  /// Of these tasks, which are to go elsewhere, those that streams join with one that stays.
+  std::set<TaskId> CutFromStreams(const std::vector<TaskId>& leave) const;
   /// Nothing can be connected to it any more.
   bool HasEnded(StreamId stream) const;
 

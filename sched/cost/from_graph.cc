@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <numeric>
 #include <utility>
 
 #include "base/text.h"
@@ -28,41 +29,54 @@ double NumberOf(std::string_view word) {
   return error == std::errc() && end == word.data() + word.size() && IsKnown(number) ? number : kUnknown;
 }
 
-std::vector<Raw> RawOf(const graph::Graph& graph) {
+constexpr uint32_t kNotThere = UINT32_MAX;
+
+/// Between these tasks, by their places in `tasks`.
+std::vector<Raw> RawOf(const graph::Graph& graph, std::span<const TaskId> tasks) {
+  std::vector<uint32_t> place(graph.task_count(), kNotThere);
+  for (uint32_t n = 0; n < tasks.size(); ++n) place[tasks[n].value] = n;
   std::vector<Raw> all;
   for (const graph::Stream& stream : graph.streams()) {
     Raw raw;
     raw.split = stream.split;
-    for (const TaskId task : stream.writers) raw.writers.push_back(task.value);
-    for (const TaskId task : stream.readers) raw.readers.push_back(task.value);
-    all.push_back(std::move(raw));
+    const auto add = [&](const std::vector<TaskId>& from, std::vector<uint32_t>* to) {
+      for (const TaskId task : from) {
+        if (place[task.value] != kNotThere) to->push_back(place[task.value]);
+      }
+    };
+    add(stream.writers, &raw.writers);
+    add(stream.readers, &raw.readers);
+    const bool none = raw.writers.empty() && raw.readers.empty() && tasks.size() < graph.task_count();
+    if (!none) all.push_back(std::move(raw));
   }
   std::vector<uint32_t> of_file(graph.file_count(), UINT32_MAX);
-  std::vector<uint32_t> of_task(graph.task_count(), UINT32_MAX);
+  std::vector<uint32_t> of_task(tasks.size(), UINT32_MAX);
   std::vector<TaskId> by_file;
-  for (uint32_t n = 0; n < graph.task_count(); ++n) {
-    const TaskId task(n);
+  for (uint32_t n = 0; n < tasks.size(); ++n) {
+    const TaskId task = tasks[n];
     by_file.clear();
     for (const FileId file : graph.inputs(task)) {
       const TaskId producer = graph.producer(file);
       if (!producer || producer == task) continue;
       by_file.push_back(producer);
+      if (place[producer.value] == kNotThere) continue;
       uint32_t& raw = of_file[file.value];
       if (raw == UINT32_MAX) {
         raw = static_cast<uint32_t>(all.size());
-        all.push_back({.file = true, .writers = {producer.value}, .readers = {}});
+        all.push_back({.file = true, .writers = {place[producer.value]}, .readers = {}});
         all.back().size = static_cast<double>(std::max<int64_t>(0, graph.file_size(file)));
       }
       all[raw].readers.push_back(n);
     }
     std::sort(by_file.begin(), by_file.end());
     for (const TaskId before : graph.predecessors(task)) {
-      if (graph.StartSuffices(before, task) || std::binary_search(by_file.begin(), by_file.end(), before))
+      if (graph.StartSuffices(before, task) || std::binary_search(by_file.begin(), by_file.end(), before) ||
+          place[before.value] == kNotThere)
         continue;
-      uint32_t& raw = of_task[before.value];
+      uint32_t& raw = of_task[place[before.value]];
       if (raw == UINT32_MAX) {
         raw = static_cast<uint32_t>(all.size());
-        all.push_back({.file = true, .writers = {before.value}, .readers = {}});
+        all.push_back({.file = true, .writers = {place[before.value]}, .readers = {}});
         all.back().size = 0;
       }
       all[raw].readers.push_back(n);
@@ -77,12 +91,27 @@ std::vector<Raw> RawOf(const graph::Graph& graph) {
   return all;
 }
 
+/// The ranks of those that wait for what is not among them; of others 0.
+std::vector<uint32_t> LeastRanks(const graph::Graph& graph, std::span<const TaskId> tasks,
+                                 std::span<const uint32_t> ranks) {
+  std::vector<uint32_t> least(tasks.size(), 0);
+  if (tasks.size() == graph.task_count()) return least;
+  const auto is_in = [&](TaskId task) { return std::binary_search(tasks.begin(), tasks.end(), task); };
+  for (uint32_t n = 0; n < tasks.size(); ++n) {
+    const auto before = graph.predecessors(tasks[n]);
+    if (!std::all_of(before.begin(), before.end(), is_in)) least[n] = ranks[tasks[n].value];
+  }
+  return least;
+}
+
 class Reducer {
  public:
-  Reducer(const graph::Graph& graph, std::vector<Raw> raw)
+  Reducer(const graph::Graph& graph, std::span<const TaskId> of, std::vector<uint32_t> least, std::vector<Raw> raw)
       : graph_(graph),
+        of_(of),
+        least_(std::move(least)),
         raw_(std::move(raw)),
-        apart_(graph.task_count(), false),
+        apart_(of.size(), false),
         stream_apart_(raw_.size(), false) {}
 
   /// Fills in the net's tasks and streams.
@@ -95,8 +124,9 @@ class Reducer {
     }
     for (const Run& run : tasks_) {
       MetaTask task;
-      task.program = graph_.model(TaskId(run.first));
+      task.program = graph_.model(of_[run.first]);
       task.count = run.count;
+      task.least_rank = least_[run.first];
       net->tasks.push_back(std::move(task));
     }
     for (const Run& run : streams_) {
@@ -125,12 +155,12 @@ class Reducer {
 
   void FindTaskRuns() {
     tasks_.clear();
-    run_of_.assign(graph_.task_count(), 0);
-    for (uint32_t n = 0; n < graph_.task_count(); ++n) {
-      const bool on = n > 0 && !apart_[n] && !apart_[n - 1] &&
-                      graph_.model(TaskId(n)) == graph_.model(TaskId(n - 1)) &&
-                      graph_.kind(TaskId(n)) == graph_.kind(TaskId(n - 1)) &&
-                      graph_.profile_id(TaskId(n)) == graph_.profile_id(TaskId(n - 1));
+    run_of_.assign(of_.size(), 0);
+    for (uint32_t n = 0; n < of_.size(); ++n) {
+      const bool on = n > 0 && !apart_[n] && !apart_[n - 1] && least_[n] == least_[n - 1] &&
+                      graph_.model(of_[n]) == graph_.model(of_[n - 1]) &&
+                      graph_.kind(of_[n]) == graph_.kind(of_[n - 1]) &&
+                      graph_.profile_id(of_[n]) == graph_.profile_id(of_[n - 1]);
       if (!on) tasks_.push_back({n, 0});
       ++tasks_.back().count;
       run_of_[n] = static_cast<uint32_t>(tasks_.size() - 1);
@@ -205,6 +235,8 @@ class Reducer {
   }
 
   const graph::Graph& graph_;
+  const std::span<const TaskId> of_;
+  const std::vector<uint32_t> least_;  // ranks
   const std::vector<Raw> raw_;
   std::vector<bool> apart_, stream_apart_;  // each for itself
   std::vector<Run> tasks_, streams_;
@@ -220,12 +252,12 @@ void Shorten(Amounts* amounts) {
   if (std::all_of(amounts->begin(), amounts->end(), same)) amounts->resize(1);
 }
 
-void FillIn(const graph::Graph& graph, uint32_t first, double seconds_a_unit, uint32_t arguments,
+void FillIn(const graph::Graph& graph, std::span<const TaskId> of, double seconds_a_unit, uint32_t arguments,
             MetaTask* task) {
   task->compute.assign(task->count, kUnknown);
   task->arguments.assign(arguments, Amounts(task->count, kUnknown));
   for (uint32_t n = 0; n < task->count; ++n) {
-    const TaskId id(first + n);
+    const TaskId id = of[n];
     if (const auto time = graph.recorded_run_time(id)) task->compute[n] = Seconds(*time) / seconds_a_unit;
     if (arguments == 0) continue;
     const auto words = ArgumentsOf(graph.command(id), graph.form(id));
@@ -256,7 +288,29 @@ std::optional<std::vector<std::string_view>> ArgumentsOf(std::string_view comman
   return words;
 }
 
+std::vector<uint32_t> RanksOf(const graph::Graph& graph) {
+  const auto count = static_cast<uint32_t>(graph.task_count());
+  std::vector<uint32_t> order(count), rank(count, 0);
+  std::iota(order.begin(), order.end(), 0u);
+  // Who is waited for has the higher level.
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return graph.level(TaskId(a)) > graph.level(TaskId(b)); });
+  for (const uint32_t task : order) {
+    for (const TaskId before : graph.predecessors(TaskId(task)))
+      rank[task] = std::max(rank[task], rank[before.value] + 1);
+  }
+  return rank;
+}
+
 Result<Net> NetOf(const graph::Graph& graph, double seconds_a_unit) {
+  std::vector<TaskId> all;
+  all.reserve(graph.task_count());
+  for (uint32_t n = 0; n < graph.task_count(); ++n) all.emplace_back(n);
+  return NetOf(graph, seconds_a_unit, all, {});
+}
+
+Result<Net> NetOf(const graph::Graph& graph, double seconds_a_unit, std::span<const TaskId> tasks,
+                  std::span<const uint32_t> ranks) {
   Net net;
   std::vector<uint32_t> arguments;
   for (const std::string& text : graph.models()) {
@@ -269,12 +323,12 @@ Result<Net> NetOf(const graph::Graph& graph, double seconds_a_unit) {
     arguments.push_back(
         std::max({costs.in.ArgumentCount(), costs.compute.ArgumentCount(), costs.out.ArgumentCount()}));
   }
-  Reducer reducer(graph, RawOf(graph));
+  Reducer reducer(graph, tasks, LeastRanks(graph, tasks, ranks), RawOf(graph, tasks));
   reducer.Reduce(&net);
   for (uint32_t t = 0; t < net.tasks.size(); ++t) {
     MetaTask& task = net.tasks[t];
-    FillIn(graph, reducer.first(t), seconds_a_unit, task.program == kNoProgram ? 0 : arguments[task.program],
-           &task);
+    FillIn(graph, tasks.subspan(reducer.first(t), task.count), seconds_a_unit,
+           task.program == kNoProgram ? 0 : arguments[task.program], &task);
   }
   return net;
 }

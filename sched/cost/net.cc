@@ -77,7 +77,8 @@ std::vector<uint32_t> FindRanks(const Net& net, std::vector<uint32_t>* rank) {
     for (const uint32_t task : net.streams[s].writers) into[task].push_back(s);
     for (const uint32_t task : net.streams[s].readers) open[task] += stream_open[s] > 0 ? 1 : 0;
   }
-  rank->assign(net.tasks.size(), 0);
+  rank->clear();
+  for (const MetaTask& task : net.tasks) rank->push_back(task.least_rank);
   std::vector<uint32_t> order;
   for (uint32_t t = 0; t < net.tasks.size(); ++t) {
     if (open[t] == 0) order.push_back(t);

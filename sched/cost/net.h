@@ -24,6 +24,8 @@ struct MetaTask {
   std::vector<Amounts> arguments;
   // Where it has no program: what it computes; what it writes is what it reads.
   Amounts compute = {1};
+  // The least rank that it has, by what is not in the net.
+  uint32_t least_rank = 0;
 };
 
 /// `count` streams alike, between the same meta-tasks. Of n tasks and k streams, one of which divides the

@@ -6,6 +6,10 @@
 //
 // What has been done is left out of what is predicted, but where it lies is known. So a placement costs what
 // is open, not what there is.
+//
+// Where other servers have tasks of the graph, too, the model is of those that are here: that are open, those that
+// streams join with them, and those that are done and whose files they read. They are numbered by themselves
+// (`own_`). What is written elsewhere is nowhere; what waits for it only ranks after it.
 
 #include "cost/placer.h"
 
@@ -18,6 +22,7 @@
 #include "cost/factors.h"
 #include "cost/from_graph.h"
 #include "cost/load.h"
+#include "cost/sites.h"
 
 namespace harrow::cost {
 namespace {
@@ -39,7 +44,12 @@ class CostPlacer final : public Placer {
   CostPlacer(const graph::Graph& graph, const PlacerOptions& options)
       : graph_(graph), options_(options), factors_(options.seconds_a_unit, options.bytes_a_unit) {}
 
-  void Grow() override { stale_ = true; }
+  void Grow() override {
+    stale_ = true;
+    ranks_.clear();
+  }
+  void Exchange() override { stale_ = true; }
+  bool works() const override { return modelled_; }
   void SetSlots(NodeId node, uint32_t slots) override {
     if (node.value >= slots_.size()) slots_.resize(node.value + 1, 0);
     slots_[node.value] = slots;
@@ -47,22 +57,43 @@ class CostPlacer final : public Placer {
   bool Learn(TaskId task, NodeId node, double seconds, double bytes) override;
   void Place(double now, const Look& look) override;
   void Reopen(TaskId task) override {
-    if (task.value < node_.size()) reopened_.push_back(task.value);
+    const uint32_t own = PlaceOf(task);
+    if (own == kNowhere) {
+      stale_ = true;
+    } else {
+      reopened_.push_back(own);
+    }
   }
   NodeId node(TaskId task) const override {
-    return task.value < node_.size() && node_[task.value] != kNowhere ? NodeId(node_[task.value]) : NodeId();
+    const uint32_t own = PlaceOf(task);
+    return own != kNowhere && node_[own] != kNowhere ? NodeId(node_[own]) : NodeId();
   }
-  uint32_t order(TaskId task) const override { return task.value < order_.size() ? order_[task.value] : 0; }
+  uint32_t order(TaskId task) const override {
+    const uint32_t own = PlaceOf(task);
+    return own == kNowhere ? 0 : order_[own];
+  }
+  double seconds(TaskId task) const override {
+    const uint32_t own = PlaceOf(task);
+    return own == kNowhere ? 0 : SecondsOf(own);
+  }
+  bool models(TaskId task) const override { return PlaceOf(task) != kNowhere; }
+  double waiting_seconds() const override { return waiting_seconds_; }
+  std::vector<TaskId> Share(double part, const Look& look, const std::function<bool(TaskId)>& movable) override;
   size_t memory() const override {
     return (node_.capacity() + order_.capacity() + rank_.capacity() + factor_.capacity() + open_.capacity() +
-            clusters_.members.capacity()) * sizeof(uint32_t) +
+            clusters_.members.capacity() + own_.capacity() + place_in_own_.capacity() + ranks_.capacity()) * sizeof(uint32_t) +
            units_.capacity() * sizeof(double) + raw_.tasks.capacity() * sizeof(Load::Task) +
            raw_.sources.capacity() * sizeof(Load::Source) + factors_.memory();
   }
 
  private:
-  void Model();
+  void Model(const Look& look);
+  void FindOwn(const Look& look);
   void Seed();
+  uint32_t PlaceOf(TaskId task) const {
+    if (place_in_own_.empty()) return task.value < own_.size() ? task.value : kNowhere;
+    return task.value < place_in_own_.size() ? place_in_own_[task.value] : kNowhere;
+  }
   void FindOpen(const Look& look);
   void KeepWaiting(Clusters* clusters) const;
   void ByClusters(const Clusters& clusters, Placement* placement) const;
@@ -87,6 +118,11 @@ class CostPlacer final : public Placer {
   bool seeded_ = false;
   std::vector<uint32_t> slots_;  // by node
 
+  // --- the tasks that are modelled, which rise; below, a task is its place there
+  std::vector<TaskId> own_;
+  std::vector<uint32_t> place_in_own_;  // by task; empty: all are there
+  std::vector<uint32_t> ranks_;         // by task of the graph
+
   // --- the model, by task
   Net net_;
   Costs costs_;
@@ -110,25 +146,98 @@ class CostPlacer final : public Placer {
   std::vector<uint32_t> place_of_;  // in the load that is predicted
   bool first_ = true;               // nothing was refined yet
   uint64_t learnt_ = 0;             // since the last placement
+  double waiting_seconds_ = 0;
 };
 
+/// Which tasks there are to model.
+void CostPlacer::FindOwn(const Look& look) {
+  const auto count = static_cast<uint32_t>(graph_.task_count());
+  std::vector<State> states(count);
+  std::vector<bool> nowhere(count, false);  // done elsewhere, or by an earlier server
+  bool all = true;
+  for (uint32_t n = 0; n < count; ++n) {
+    const Standing standing = look(TaskId(n));
+    states[n] = standing.state;
+    nowhere[n] = standing.state == State::kDone && !standing.node;
+    all &= standing.state != State::kElsewhere && !nowhere[n];
+  }
+  own_.clear();
+  place_in_own_.clear();
+  if (all) {
+    for (uint32_t n = 0; n < count; ++n) own_.emplace_back(n);
+    return;
+  }
+  if (ranks_.empty()) ranks_ = RanksOf(graph_);
+  std::vector<bool> in(count, false);
+  std::vector<uint32_t> found;
+  const auto add = [&](TaskId task) {
+    if (in[task.value] || states[task.value] == State::kElsewhere) return;
+    in[task.value] = true;
+    found.push_back(task.value);
+  };
+  for (uint32_t n = 0; n < count; ++n) {
+    if (states[n] == State::kWaiting || states[n] == State::kRunning) add(TaskId(n));
+  }
+  const size_t open = found.size();
+  for (size_t i = 0; i < found.size(); ++i) {
+    for (const auto& ends : {graph_.streams_read(TaskId(found[i])), graph_.streams_written(TaskId(found[i]))}) {
+      for (const graph::StreamEnd& end : ends) {
+        const graph::Stream& stream = graph_.streams()[end.second.value];
+        for (const TaskId task : stream.writers) add(task);
+        for (const TaskId task : stream.readers) add(task);
+      }
+    }
+  }
+  for (size_t i = 0; i < open; ++i) {
+    for (const FileId file : graph_.inputs(TaskId(found[i]))) {
+      const TaskId producer = graph_.producer(file);
+      if (producer && !nowhere[producer.value]) add(producer);
+    }
+  }
+  std::sort(found.begin(), found.end());
+  place_in_own_.assign(count, kNowhere);
+  for (const uint32_t task : found) {
+    place_in_own_[task] = static_cast<uint32_t>(own_.size());
+    own_.emplace_back(task);
+  }
+}
+
 /// The net as it is now, its costs and clusters.
-void CostPlacer::Model() {
+void CostPlacer::Model(const Look& look) {
   stale_ = false;
   modelled_ = false;
-  const auto count = static_cast<uint32_t>(graph_.task_count());
-  Result<Net> net = NetOf(graph_, options_.seconds_a_unit);
+  // What is known of those that stay.
+  struct Kept {
+    uint32_t node, order;
+    double written;
+  };
+  std::vector<std::pair<TaskId, Kept>> kept;
+  for (uint32_t n = 0; n < node_.size(); ++n) kept.emplace_back(own_[n], Kept{node_[n], order_[n], written_[n]});
+  FindOwn(look);
+  const auto count = static_cast<uint32_t>(own_.size());
+  node_.assign(count, kNowhere);
+  order_.assign(count, 0);
+  written_.assign(count, -1);
+  for (const auto& [task, was] : kept) {
+    const uint32_t own = PlaceOf(task);
+    if (own == kNowhere) continue;
+    node_[own] = was.node;
+    order_[own] = was.order;
+    written_[own] = was.written;
+  }
+  open_.clear();
+  reopened_.clear();
+  units_.assign(count, 0);
+  factor_.assign(count, 0);
+  Result<Net> net = NetOf(graph_, options_.seconds_a_unit, own_, ranks_);
   if (!net.ok()) return;
   Result<Costs> costs = FindCosts(*net);
   if (!costs.ok()) return;
   net_ = std::move(*net);
   costs_ = Guessed(net_, std::move(*costs));
   modelled_ = true;
-  units_.resize(count);
   out_units_.resize(count);
-  written_.resize(count, -1);
   rank_.resize(count);
-  factor_.resize(count);
   const auto programs = static_cast<uint32_t>(net_.programs.size());
   uint32_t task = 0;
   for (uint32_t t = 0; t < net_.tasks.size(); ++t) {
@@ -136,7 +245,7 @@ void CostPlacer::Model() {
       units_[task] = AmountOf(costs_.compute[t], n);
       out_units_[task] = AmountOf(costs_.out[t], n);
       rank_[task] = costs_.rank[t];
-      const KindId kind = graph_.kind(TaskId(task));
+      const KindId kind = graph_.kind(own_[task]);
       factor_[task] = net_.tasks[t].program != kNoProgram ? net_.tasks[t].program
                                                           : programs + (kind ? kind.value + 1 : 0);
     }
@@ -144,7 +253,7 @@ void CostPlacer::Model() {
   Seed();
   raw_ = options_.how == Place::kCost && count <= kMostRefined ? MakeLoad(net_, costs_, {{1, 1}}) : Load();
   for (uint32_t n = 0; n < raw_.tasks.size(); ++n)
-    raw_.tasks[n].cores = std::max(1u, graph_.profile(TaskId(n)).Part(1, 0).cores);
+    raw_.tasks[n].cores = std::max(1u, graph_.profile(own_[n]).Part(1, 0).cores);
 
   double slots = 0;
   for (const uint32_t each : slots_) slots += each;
@@ -159,13 +268,10 @@ void CostPlacer::Model() {
   std::iota(tasks.begin(), tasks.end(), 0u);
   std::stable_sort(tasks.begin(), tasks.end(), [this](uint32_t a, uint32_t b) { return rank_[a] < rank_[b]; });
   for (uint32_t i = 0; i < count; ++i) by_rank_[tasks[i]] = i;
-  node_.resize(count, kNowhere);
-  order_.resize(count, 0);
-  done_at_.resize(count);
+  done_at_.assign(count, {});
   place_of_.assign(count, kNowhere);
   open_ = std::move(tasks);
   std::sort(open_.begin(), open_.end());
-  reopened_.clear();
 }
 
 /// The first time, by what other runs have found.
@@ -176,12 +282,13 @@ void CostPlacer::Seed() {
 }
 
 bool CostPlacer::Learn(TaskId task, NodeId node, double seconds, double bytes) {
-  if (!modelled_ || task.value >= units_.size()) return false;
-  const uint32_t factor = factor_[task.value];
-  factors_.Learn(factor, node.value, units_[task.value], seconds * KnownSpeed(node.value));
+  const uint32_t own = PlaceOf(task);
+  if (!modelled_ || own == kNowhere) return false;
+  const uint32_t factor = factor_[own];
+  factors_.Learn(factor, node.value, units_[own], seconds * KnownSpeed(node.value));
   if (bytes >= 0) {
-    factors_.LearnBytes(factor, out_units_[task.value], bytes);
-    written_[task.value] = bytes;
+    factors_.LearnBytes(factor, out_units_[own], bytes);
+    written_[own] = bytes;
   }
   ++learnt_;
   // Not for each of the first ones.
@@ -212,12 +319,14 @@ void CostPlacer::FindOpen(const Look& look) {
   }
   waits_.assign(node_.size(), false);
   standing_.clear();
+  waiting_seconds_ = 0;
   size_t kept = 0;
   for (const uint32_t task : open_) {
-    const Standing standing = look(TaskId(task));
+    const Standing standing = look(own_[task]);
     done_at_[task] = standing;
-    if (standing.state == State::kDone || standing.state == State::kGone) continue;
+    if (standing.state >= State::kDone) continue;
     waits_[task] = standing.state == State::kWaiting;
+    if (waits_[task]) waiting_seconds_ += SecondsOf(task);
     open_[kept++] = task;
     standing_.push_back(standing);
   }
@@ -386,7 +495,7 @@ void CostPlacer::Place(double now, const Look& look) {
     if (slots_[n] > 0) nodes_.push_back(n);
   }
   if (nodes_.empty()) return;
-  if (stale_) Model();
+  if (stale_) Model(look);
   if (!modelled_) return;
   FindOpen(look);
   KeepWaiting(&clusters_);
@@ -407,6 +516,28 @@ void CostPlacer::Place(double now, const Look& look) {
   units_then_.resize(net_.programs.size() + graph_.kind_count() + 1);
   for (uint32_t p = 0; p < units_then_.size(); ++p) units_then_[p] = FactorOf(p);
   learnt_ = 0;
+}
+
+std::vector<TaskId> CostPlacer::Share(double part, const Look& look, const std::function<bool(TaskId)>& movable) {
+  if (stale_) Model(look);
+  if (!modelled_ || !(part > 0)) return {};
+  FindOpen(look);
+  std::vector<double> seconds(own_.size(), 0);
+  std::vector<bool> may(own_.size(), false);
+  for (const uint32_t task : open_) {
+    if (!waits_[task]) continue;
+    seconds[task] = SecondsOf(task);
+    may[task] = movable(own_[task]);
+  }
+  const double here = std::max(1e-6, 1 - part);
+  const std::vector<uint32_t> sites =
+      PlaceOnSites(net_, costs_, seconds, may, std::vector<double>{here, std::min(part, 1.0)},
+                   options_.bytes_a_unit / options_.link);
+  std::vector<TaskId> share;
+  for (uint32_t task = 0; task < own_.size(); ++task) {
+    if (sites[task] == 1) share.push_back(own_[task]);
+  }
+  return share;
 }
 
 }  // namespace

@@ -39,8 +39,9 @@ class Placer {
   enum class State : uint8_t {
     kWaiting,
     kRunning,  // at a node, begun or not
-    kDone,
-    kGone,     // settled as something else, or another server's
+    kDone,     // without a node: elsewhere, or by an earlier server
+    kGone,     // settled as something else
+    kElsewhere,  // another server's
   };
   /// How far a task has come.
   struct Standing {
@@ -61,8 +62,20 @@ class Placer {
   virtual bool Learn(TaskId task, NodeId node, double seconds, double bytes) = 0;
   /// Places all that waits. Not without a node.
   virtual void Place(double now, const Look& look) = 0;
-  /// A task that was done, or gone, waits again: it is placed by the next Place().
+  /// A task that was done, gone or elsewhere waits again: it is placed by the next Place().
   virtual void Reopen(TaskId task) = 0;
+  /// Tasks have come from another server, or gone to one: those of others are no part of the model.
+  virtual void Exchange() {}
+  /// False: the model has no value, so that nobody is placed.
+  virtual bool works() const { return true; }
+  /// What the task is thought to take on a node of speed 1, in seconds; 0: it is not in the model.
+  virtual double seconds(TaskId) const { return 0; }
+  virtual bool models(TaskId) const { return false; }
+  /// Of all that waited at the last placement.
+  virtual double waiting_seconds() const { return 0; }
+  /// Tasks that wait, whole groups of them, that take so much (0 to 1) of the time of all that do: they are to
+  /// go to another server (cost/sites.h). `movable`: which of them may.
+  virtual std::vector<TaskId> Share(double, const Look&, const std::function<bool(TaskId)>&) { return {}; }
   /// None: it was not placed.
   virtual NodeId node(TaskId task) const = 0;
   /// Its place among the tasks of its node: the lower first.
@@ -70,7 +83,8 @@ class Placer {
   virtual size_t memory() const { return 0; }
 };
 
-/// Places by the cost model of the graph (paper 001, 5 and 6). Where the model has no value nobody is placed.
+/// Places by the cost model of the graph (paper 001, 5 and 6), as far as this server has it: of tasks that are
+/// elsewhere nothing is modelled. Where the model has no value nobody is placed.
 std::unique_ptr<Placer> MakePlacer(const graph::Graph& graph, const PlacerOptions& options);
 
 }  // namespace harrow::cost

@@ -112,6 +112,8 @@ class RunDriver {
   std::vector<TaskId> MovableTasks(const Moment& moment, const Shape& shape, uint64_t count, uint64_t keep) const;
   /// Of those that wait for other tasks.
   std::vector<TaskId> WaitingTasks(uint64_t count) const;
+  /// Whole groups of tasks that have not begun, so much (0 to 1) of what these are thought to take; they rise.
+  std::vector<TaskId> ShareOfTasks(double part);
   /// Nothing of them is started here any more. Those that went, of which `tried` gets what was tried.
   std::vector<TaskId> TakeOut(const Moment& moment, const std::vector<TaskId>& tasks, std::vector<Tried>* tried);
   /// Why a task that is at no node has to begin again here: no other server knows what is to be removed before.

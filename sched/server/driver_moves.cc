@@ -63,6 +63,13 @@ std::vector<TaskId> RunDriver::WaitingTasks(uint64_t count) const {
   return tasks;
 }
 
+std::vector<TaskId> RunDriver::ShareOfTasks(double part) {
+  std::vector<TaskId> tasks = scheduler_.ShareOf(part);
+  // What streams join with these stays as well: the scheduler sees to that.
+  std::erase_if(tasks, [this](TaskId task) { return made_.contains(task.value) || attempts_.Find(task) != nullptr || brought_.contains(task.value); });
+  return tasks;
+}
+
 std::vector<TaskId> RunDriver::TakeOut(const Moment& moment, const std::vector<TaskId>& tasks, std::vector<Tried>* tried) {
   std::vector<TaskId> taken;
   if (phase_ != Phase::kRunning || AwaitsStaged(moment)) return taken;

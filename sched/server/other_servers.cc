@@ -83,6 +83,7 @@ pb::MoveAsked ToProto(const supervisor::MoveRequest& request) {
   message.set_waiting(request.waiting);
   message.set_running(request.running);
   message.set_least_left_ns(request.least_left.count());
+  message.set_share(request.share);
   return message;
 }
 
@@ -113,6 +114,9 @@ pb::ServerReport ToProto(const supervisor::Report& report) {
   }
   message.set_waiting(report.waiting);
   message.set_draining(report.draining);
+  message.set_has_work(report.work.has_value());
+  message.set_work(report.work.value_or(0));
+  message.set_power(report.power);
   if (report.ends_in) message.set_ends_in_ns(std::max<int64_t>(report.ends_in->count(), 0) + 1);
   for (const supervisor::Offer& offer : report.offers) {
     pb::OfferUnderWay* out = message.add_offer();
@@ -122,6 +126,7 @@ pb::ServerReport ToProto(const supervisor::Report& report) {
     out->set_count(offer.count);
     out->set_waiting(offer.waiting);
     out->set_running(offer.running);
+    out->set_shared(offer.shared);
   }
   for (const MoveId& id : report.taken) Set(id, message.add_taken());
   return message;
@@ -149,10 +154,16 @@ supervisor::Report FromProto(const pb::ServerReport& message) {
   }
   report.waiting = message.waiting();
   report.draining = message.draining();
+  // What is no number, or none that can be, is not known.
+  const auto can_be = [](double number) { return number >= 0 && number < 1e18; };
+  if (message.has_work() && can_be(message.work()) && can_be(message.power())) {
+    report.work = message.work();
+    report.power = message.power();
+  }
   if (message.ends_in_ns() > 0) report.ends_in = Duration(message.ends_in_ns() - 1);
   for (const pb::OfferUnderWay& offer : message.offer())
     report.offers.push_back(
-        {IdOf(offer.id()), PartId(offer.to()), ShapeOf(offer.shape()), offer.count(), offer.waiting(), offer.running()});
+        {IdOf(offer.id()), PartId(offer.to()), ShapeOf(offer.shape()), offer.count(), offer.waiting(), offer.running(), offer.shared()});
   for (const pb::MoveNumber& id : message.taken()) report.taken.push_back(IdOf(id));
   return report;
 }
@@ -416,7 +427,8 @@ Status OtherServers::Take(uint32_t part, const pb::BetweenServers& message) {
             .keep = asked.keep(),
             .waiting = asked.waiting(),
             .running = asked.running(),
-            .least_left = Duration(asked.least_left_ns())});
+            .least_left = Duration(asked.least_left_ns()),
+            .share = asked.share() > 0 && asked.share() <= 1 ? asked.share() : 0});
   }
   if (message.has_passed()) HARROW_RETURN_IF_ERROR(TakePassed(part, message.passed()));
   if (message.ping_ns() != 0) {
@@ -543,6 +555,8 @@ void OtherServers::AddQueues(supervisor::Report* report) const {
                               .mean = known ? FromSeconds(times->second.second / double(times->second.first)) : Duration(0)});
   }
   report->waiting = driver_.scheduler().counts().waiting;
+  report->work = driver_.scheduler().WaitingSeconds();
+  for (const supervisor::QueueState& queue : report->queues) report->power = std::max(report->power, queue.capacity);
   report->draining = driver_.interrupted() || driver_.draining();
   if (const auto end = driver_.end_time()) report->ends_in = std::max(*end - hooks_.now().wall, Duration(0));
 }
@@ -607,9 +621,9 @@ supervisor::Report OtherServers::ReportNow() {
   report.paces = PacesNow();
   // Each is told at least once, though it may be over already.
   for (const auto& [number, what] : following_)
-    report.offers.push_back({what.move, PartId(what.to), what.shape, what.count, what.waiting, what.running});
+    report.offers.push_back({what.move, PartId(what.to), what.shape, what.count, what.waiting, what.running, what.shared});
   for (const auto& [task, moving] : moving_) {
-    if (moving.advice) report.offers.push_back({moving.advice->id, moving.advice->to, moving.advice->shape, 1, false, true});
+    if (moving.advice) report.offers.push_back({moving.advice->id, moving.advice->to, moving.advice->shape, 1, false, true, false});
   }
   std::erase_if(following_, [this](const auto& each) { return !moves_.out().contains(each.first); });
   std::erase_if(by_hand_, [this](uint64_t number) { return !moves_.out().contains(number); });
@@ -726,8 +740,9 @@ void OtherServers::GoOnMoving() {
 void OtherServers::Follow(const supervisor::MoveRequest& request) {
   if (!obedience_.Take(request.id) || !connected_.contains(request.to.value)) return;
   if (request.running) return SendRunning(request);
-  const std::vector<TaskId> wanted = request.waiting ? driver_.WaitingTasks(request.count)
-                                                     : driver_.MovableTasks(hooks_.now(), request.shape, request.count, request.keep);
+  const std::vector<TaskId> wanted = request.share > 0  ? driver_.ShareOfTasks(request.share)
+                                     : request.waiting ? driver_.WaitingTasks(request.count)
+                                                       : driver_.MovableTasks(hooks_.now(), request.shape, request.count, request.keep);
   Give(request, wanted);
 }
 
@@ -738,7 +753,7 @@ void OtherServers::Give(const supervisor::MoveRequest& request, const std::vecto
   if (tasks.empty()) return;
   const uint64_t count = tasks.size();
   const uint64_t number = moves_.Give(request.to.value, std::move(tasks), std::move(tried));
-  following_[number] = {request.id, request.to.value, request.shape, count, request.waiting, request.running};
+  following_[number] = {request.id, request.to.value, request.shape, count, request.waiting, request.running, request.share > 0};
 }
 
 }  // namespace harrow::server

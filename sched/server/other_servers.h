@@ -120,7 +120,7 @@ class OtherServers {
     uint32_t to = 0;
     Shape shape;
     uint64_t count = 0;
-    bool waiting = false, running = false;
+    bool waiting = false, running = false, shared = false;
   };
   /// A task that goes to that part as soon as nothing of it is at a node: by somebody's word, or as the supervisor asked.
   struct Moving {

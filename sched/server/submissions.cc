@@ -356,7 +356,7 @@ Result<pb::Submitted> Submissions::Take(const pb::SubmitRequest& request, Group*
 Status Submissions::KeepFromEnding(const std::vector<StreamId>& streams, Group* group) {
   if (const std::optional<StreamId> ended = hooks_.keep_from_ending(streams)) {
     return Wrong(StrCat("stream ", Printable(graph_.streams()[ended->value].name, kShown),
-                        " has ended: all that write it have, and nobody holds it open. Connect tasks to it before, or hold it open "
+                        " has ended: all that write it have, and nobody holds it open, or its tasks are another allocation's. Connect tasks to it before, or hold it open "
                         "(harrow submit --open-stream)"));
   }
   group->kept.insert(group->kept.end(), streams.begin(), streams.end());

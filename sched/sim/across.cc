@@ -129,7 +129,7 @@ class Across {
     uint32_t to = 0;
     Shape shape;
     std::vector<TaskId> tasks;
-    bool confirmed = false, told = false;
+    bool confirmed = false, told = false, shared = false;
   };
   struct Server {
     formats::ClusterModel::Allocation model;
@@ -299,9 +299,15 @@ class Across {
            .mean = FromSeconds(times.count > 0 ? times.seconds / static_cast<double>(times.count) : 0)});
     }
     report.waiting = server.site->scheduler().counts().waiting;
+    report.work = server.site->scheduler().WaitingSeconds();
+    report.power = server.power;
     for (auto& [id, offered] : server.offers) {
       if (id.epoch == 0) continue;
-      report.offers.push_back({id, PartId(offered.to), offered.shape, offered.tasks.size()});
+      report.offers.push_back({.id = id,
+                               .to = PartId(offered.to),
+                               .shape = offered.shape,
+                               .count = offered.tasks.size(),
+                               .shared = offered.shared});
       offered.told = true;
     }
     std::erase_if(server.offers, [](const auto& each) { return each.second.confirmed; });
@@ -323,16 +329,17 @@ class Across {
     Server& server = *servers_[to];
     if (server.state != State::kThere || !server.obedience.Take(request.id)) return;
     const std::vector<TaskId> wanted =
-        server.site->scheduler().LastInOrder(request.shape, request.count, request.keep);
-    if (!wanted.empty()) GiveAway(to, request.to.value, request.id, request.shape, wanted);
+        request.share > 0 ? server.site->ShareOf(request.share)
+                          : server.site->scheduler().LastInOrder(request.shape, request.count, request.keep);
+    if (!wanted.empty()) GiveAway(to, request.to.value, request.id, request.shape, wanted, request.share > 0);
   }
   /// The server offers the tasks to another one.
   void GiveAway(uint32_t from, uint32_t to, const MoveId& id, const Shape& shape,
-                const std::vector<TaskId>& tasks) {
+                const std::vector<TaskId>& tasks, bool shared) {
     Server& server = *servers_[from];
     Offer offer = {id, from, tasks, KnownOf(from, tasks)};
     TakeOut(from, tasks);
-    server.offers[id] = {to, shape, tasks, false, false};
+    server.offers[id] = {to, shape, tasks, false, false, shared};
     server.moved_out += tasks.size();
     ++moves_;
     Send(from, to, std::move(offer));
@@ -346,6 +353,7 @@ class Across {
       owner_[id.value] = kOffered;
     }
     offered_ += tasks.size();
+    of_others_ = std::max(of_others_, servers_[from]->site->scheduler().ModelledOfOthers());
   }
   /// What the next owner has to know of the tasks.
   std::vector<core::Event> KnownOf(uint32_t from, const std::vector<TaskId>& tasks) const {
@@ -376,6 +384,7 @@ class Across {
       moved_tasks_ += offer.tasks.size();
       server.taken.emplace_back(now_, offer.id);
       GiveTo(to, std::move(offer.known), offer.tasks);
+      of_others_ = std::max(of_others_, server.site->scheduler().ModelledOfOthers());
     }
     Send(to, offer.from, Answer{offer.id, taken});
   }
@@ -435,7 +444,7 @@ class Across {
       return;
     }
     const MoveId id{0, ++given_up_};
-    servers_[from]->offers[id] = {to, {}, tasks, false, true};
+    servers_[from]->offers[id] = {to, {}, tasks, false, true, false};
     servers_[from]->moved_out += tasks.size();
     ++moves_;
     Send(from, to, Offer{id, from, tasks, known});
@@ -511,6 +520,7 @@ class Across {
       all.counts.remote_bytes += own.counts.remote_bytes;
       all.counts.home_bytes += own.counts.home_bytes;
       all.bytes_moved += own.bytes_moved;
+      all.stream_bytes += own.stream_bytes;
       if (all.kinds.size() < own.kinds.size()) all.kinds.resize(own.kinds.size());
       for (size_t k = 0; k < own.kinds.size(); ++k) {
         all.kinds[k].tasks += own.kinds[k].tasks;
@@ -531,6 +541,7 @@ class Across {
     all.moves = moves_;
     all.moved_tasks = moved_tasks_;
     all.messages = sent_;
+    all.modelled_of_others = of_others_;
     all.complete = settled_count_ == graph_.task_count();
     return all;
   }
@@ -548,7 +559,7 @@ class Across {
   std::vector<core::Event> parked_known_;
   bool submitted_ = false;
   uint64_t settled_count_ = 0, offered_ = 0, finals_[5] = {};
-  uint64_t sent_ = 0, moves_ = 0, moved_tasks_ = 0, given_up_ = 0;
+  uint64_t sent_ = 0, moves_ = 0, moved_tasks_ = 0, given_up_ = 0, of_others_ = 0;
   double now_ = 0;
   // A report, the request, the offer and its answer take that at most, and so does a move that was forgotten.
   double patience_ = 0;

@@ -33,6 +33,7 @@ class SimulatedRun final : public Site, private Gangs::Host {
   void Tell(double now, const std::vector<core::Event>& events) override;
   void Close(double now) override;
   const core::Scheduler& scheduler() const override { return scheduler_; }
+  std::vector<TaskId> ShareOf(double part) override { return scheduler_.ShareOf(part); }
   bool complete() const override { return outcome_.complete; }
   std::vector<core::TaskSettled> TakeSettled() override { return std::exchange(settled_, {}); }
   RunTimes TimesOf(const Shape& shape) const override;

@@ -92,6 +92,8 @@ struct Outcome {
   std::vector<KindTotals> kinds;  // by KindId
   std::vector<AllocationOutcome> allocations;  // none: there is one
   uint64_t moves = 0, moved_tasks = 0, messages = 0;
+  // The most tasks that were in the cost model of one server's scheduler while another one had them.
+  uint64_t modelled_of_others = 0;
   bool complete = false;          // every task has its fate; else no node is left
 
   bool all_done() const { return counts.done == counts.total; }

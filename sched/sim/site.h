@@ -32,6 +32,8 @@ class Site {
   virtual void Close(double now) = 0;
 
   virtual const core::Scheduler& scheduler() const = 0;
+  /// As of its scheduler.
+  virtual std::vector<TaskId> ShareOf(double part) = 0;
   virtual bool complete() const = 0;
   /// The tasks whose fate was decided since this was asked for last; of a site that was opened with
   /// `elsewhere` told.

@@ -5,6 +5,8 @@
 //   best of all placements, which are simulated one by one; and bytes between nodes, where the larger streams
 //   take at least as long to send as their tasks compute, over those of a placement that knows no costs.
 // wrong: nets of 60 tasks and more, costs wrong by a factor of up to 3, over the same with right ones.
+// servers: 4 servers of 16 nodes each over one scheduler with all 64: the paper's net (M = 64, N = 8; what T1 writes is a file, as a stream
+//   never goes from one server to another), and random nets: pipes of streams that files join, and tasks that files join.
 // changes: a node that halves its speed, comes or goes in mid-run, over the same where that was known.
 
 #include <algorithm>
@@ -289,6 +291,135 @@ void Wrong(uint64_t seed, int count) {
   }
 }
 
+/// Tasks and what they really take; models tell the same.
+struct Built {
+  Net net;
+
+  Built() { net.graph.AddSource("servers"); }
+  TaskId Add(const std::string& name, const char* kind, double seconds, double bytes, const std::vector<FileId>& in,
+             FileId out) {
+    graph::TaskSpec spec;
+    spec.name = name;
+    spec.command = "x";
+    spec.kind = net.graph.AddKind(kind);
+    spec.in = in;
+    const std::vector<FileId> outs = out ? std::vector<FileId>{out} : std::vector<FileId>{};
+    spec.out = outs;
+    spec.recorded_run_time = FromSeconds(seconds);
+    net.work.push_back({.seconds = seconds, .left_out = false, .stream_bytes = bytes});
+    net.compute += seconds;
+    net.bytes += bytes;
+    return net.graph.AddTask(spec);
+  }
+  void Join(const std::string& name, TaskId writer, const std::vector<TaskId>& readers) {
+    const StreamId stream = net.graph.AddStream(name);
+    net.graph.AddWriter(stream, writer);
+    for (const TaskId reader : readers) {
+      net.graph.AddReader(stream, reader);
+      net.graph.AddDependency(writer, reader, graph::WaitsFor::kStart);
+    }
+  }
+  FileId File(const std::string& name, double bytes) {
+    const FileId file = net.graph.AddFile(name);
+    net.graph.SetFileSize(file, static_cast<int64_t>(bytes));
+    return file;
+  }
+  void Seal() {
+    const harrow::Status sealed = net.graph.Seal();
+    if (!sealed.ok()) Raise(sealed.message());
+  }
+};
+
+/// Figure 1 with M = m and N = n; a unit of compute is 10 ms, of output a byte.
+void MakePaper(uint32_t m, uint32_t n, Built* built) {
+  const FileId s1 = built->File("s1", 5);
+  built->Add("t1", "make", 2, 0, {}, s1);
+  for (uint32_t k = 1; k <= m; ++k) {
+    const TaskId t2 = built->Add(StrCat("t2-", k), "map", 5.0 * k, 50, {s1}, FileId());
+    std::vector<TaskId> readers;
+    for (uint32_t j = (k - 1) * n + 1; j <= k * n; ++j)
+      readers.push_back(built->Add(StrCat("t3-", j), "reduce", 25.0 * j, 0, {}, FileId()));
+    built->Join(StrCat("s2-", k), t2, readers);
+  }
+  built->Seal();
+}
+
+/// Steps of pipes: one task writes a stream to up to six others, and reads files that some of the step before have made. With `pipes` false
+/// each pipe is one task.
+void MakeSteps(Random* random, uint32_t tasks, bool pipes, Built* built) {
+  const uint32_t steps = 2 + Below(random, 8);
+  std::vector<FileId> before, made;
+  uint32_t number = 0;
+  for (uint32_t step = 0; step < steps; ++step) {
+    const uint32_t end = tasks * (step + 1) / steps;
+    while (number < end) {
+      std::vector<FileId> in;
+      for (uint32_t k = before.empty() ? 0 : 1 + Below(random, 3); k > 0; --k)
+        in.push_back(before[Below(random, static_cast<uint32_t>(before.size()))]);
+      std::sort(in.begin(), in.end());
+      in.erase(std::unique(in.begin(), in.end()), in.end());
+      const uint32_t count = pipes ? std::min(end - number, 1 + Below(random, 7)) : 1;
+      const FileId out = built->File(StrCat("f", number), Scaled(random, 1e3, 1e6));
+      const char* kinds[] = {"a", "b", "c", "d", "e"};
+      const TaskId writer = built->Add(StrCat("t", number), kinds[Below(random, 5)], 1 + 29 * Part(random),
+                                       pipes ? Scaled(random, 1e5, 1e7) : 0, in, out);
+      made.push_back(out);
+      ++number;
+      std::vector<TaskId> readers;
+      for (uint32_t r = 1; r < count; ++r, ++number)
+        readers.push_back(built->Add(StrCat("t", number), kinds[Below(random, 5)], 1 + 29 * Part(random), 0, {}, FileId()));
+      if (!readers.empty()) built->Join(StrCat("s", writer.value), writer, readers);
+    }
+    before.swap(made);
+    made.clear();
+  }
+  built->Seal();
+}
+
+void Servers(uint64_t seed, int count, bool quick) {
+  constexpr uint32_t kServers = 4, kNodes = 16, kSlots = 2;
+  uint64_t of_others = 0;
+  const auto ratio = [&](const Net& net) {
+    const sim::Options one = OnNodes(kServers * kNodes, kSlots);
+    sim::Options four = one;
+    for (uint32_t n = 0; n < kServers; ++n)
+      four.cluster.allocations.push_back({.name = StrCat("server", n), .nodes = kNodes});
+    const double alone = Run(net, one, cost::Place::kCost).makespan;
+    const sim::Outcome outcome = Run(net, four, cost::Place::kCost);
+    of_others = std::max(of_others, outcome.modelled_of_others);
+    return outcome.makespan / alone;
+  };
+  const auto figures = [&](const std::string& name, const std::vector<double>& ratios) {
+    double sum = 0;
+    for (const double each : ratios) sum += each;
+    Figure(StrCat("servers.", name), sum / static_cast<double>(ratios.size()), "of the makespan of one scheduler, on average", 1.1);
+    Figure(StrCat("servers.", name, "_worst"), *std::max_element(ratios.begin(), ratios.end()),
+           "of the makespan of one scheduler");
+  };
+  Figure("servers.seed", static_cast<double>(seed), "");
+  {
+    Built paper;
+    MakePaper(64, 8, &paper);
+    figures("paper_64_8", {ratio(paper.net)});
+  }
+  for (const bool pipes : {true, false}) {
+    for (const uint32_t tasks : {1000u, 10'000u, 100'000u}) {
+      if (tasks > 1000 && quick) continue;
+      std::vector<double> ratios;
+      const int nets = std::max(1, tasks == 1000 ? count : tasks == 10'000 ? count / 4 : count / 10);
+      for (int i = 0; i < nets; ++i) {
+        Random random(seed + static_cast<uint64_t>(i) * 7919);
+        Built built;
+        MakeSteps(&random, tasks, pipes, &built);
+        ratios.push_back(ratio(built.net));
+        if (std::getenv("HARROW_EACH") != nullptr) std::fprintf(stderr, "%s %u net %d: %.3f\n", pipes ? "pipes" : "files", tasks, i, ratios.back());
+      }
+      figures(StrCat(pipes ? "pipes_" : "files_", tasks), ratios);
+    }
+  }
+  Figure("servers.modelled_of_others", static_cast<double>(of_others), "tasks of other servers in one's model", 0);
+}
+
 /// With node 0 as fast as `speed`, as the placement knows from the start.
 double Knowing(const Net& net, sim::Options options, double speed) {
   options.core.costs.speeds = {speed};
@@ -322,7 +453,6 @@ void Changes(uint64_t seed, int count) {
         options.cluster.failures = known.cluster.failures = {{0, at, 0}};
         speeds = {0.01, 0.2, 0.3, 0.4, 1};
       }
-      if (std::getenv("DBG")) std::fprintf(stderr, "net %d change %d\n", i, k);
       const sim::Outcome outcome = Run(net, options, cost::Place::kCost);
       double best = std::numeric_limits<double>::infinity();
       for (const double speed : speeds) best = std::min(best, Knowing(net, known, speed));
@@ -356,6 +486,7 @@ int main(int argc, char** argv) {
   }
   if (only.empty() || only == "small") harrow::perf::Small(seed, nets > 0 ? nets : quick ? 60 : 2000);
   if (only.empty() || only == "wrong") harrow::perf::Wrong(seed, nets > 0 ? nets : quick ? 4 : 40);
+  if (only.empty() || only == "servers") harrow::perf::Servers(seed, nets > 0 ? nets : quick ? 1 : 20, quick);
   if (only.empty() || only == "changes") harrow::perf::Changes(seed, nets > 0 ? nets : quick ? 3 : 40);
   return harrow::perf::Status();
 }

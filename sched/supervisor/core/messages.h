@@ -68,7 +68,7 @@ struct Offer {
   PartId to = {};
   Shape shape = {};
   uint64_t count = 0;
-  bool waiting = false, running = false;  // as it was asked for (MoveRequest)
+  bool waiting = false, running = false, shared = false;  // as it was asked for (MoveRequest)
 };
 
 /// What a server tells its supervisor each period. Of two the one with the larger (server_epoch, number) is
@@ -88,6 +88,10 @@ struct Report {
   std::vector<Pace> paces = {};
   // Tasks of any shape that wait for other tasks.
   uint64_t waiting = 0;
+  // Where tasks are placed by what they cost: what all that have not begun are thought to take, in seconds on a node of speed 1;
+  // and so much it does at once, slots times their speed.
+  std::optional<double> work = {};
+  double power = 0;
   // It is to give away all that has not begun.
   bool draining = false;
   // Until its allocation ends, where that is known.
@@ -105,7 +109,8 @@ struct Report {
 /// `from` is to offer `to` so many of its ready tasks of the shape, but keep as many as `keep`: these begin
 /// before the others could have come. It gives what it has. `waiting`: tasks that wait for others instead,
 /// of any shape. `running`: one that runs and writes checkpoints, with at least `least_left` left; it is under way (Offer) from when it is
-/// asked for a checkpoint.
+/// asked for a checkpoint. `share` (above 0): tasks of any shape instead, whole groups that files and streams join, which are thought to
+/// take that part of the time of all that have not begun.
 struct MoveRequest {
   MoveId id = {};
   PartId from = {}, to = {};
@@ -115,6 +120,7 @@ struct MoveRequest {
   bool waiting = false;
   bool running = false;
   Duration least_left{0};
+  double share = 0;
 };
 
 struct Reported {

@@ -21,6 +21,10 @@
 // ready task the one with idle slots comes first. Each task that goes lets the giver's last one begin 1 / R
 // sooner, and takes the time of its files.
 //
+// Where tasks are placed by what they cost, each server models what it has, and tells how long that takes. Whoever has much less of it than its
+// nodes could do gets whole groups (MoveRequest::share), all servers that have too little at once; no single task is moved then but to a slot
+// that has nothing, as it would be cut from what it reads.
+//
 // Beyond the paper, too: where a server has slots without tasks and nothing ready comes to it, what runs at a slower one and writes checkpoints goes
 // there, if that pays. It pays when the task would be over sooner by more than the time for which it stands, and by a tenth of what is
 // left: what is left is a guess, and a task is not to go to and fro. One task a request, as each leaves its node at a time of its own.
@@ -104,7 +108,7 @@ void Supervisor::Learn(Time now, const Report& report) {
     if (taker != parts_.end() && Contains(taker->second.report.taken, offer.id)) continue;
     if (ended_.contains(offer.to) && taker == parts_.end()) continue;
     if (offer.to == report.part) continue;
-    Open(offer.id, {report.part, offer.to, offer.shape, offer.count, offer.waiting, offer.running, true, now});
+    Open(offer.id, {report.part, offer.to, offer.shape, offer.count, offer.waiting, offer.running, offer.shared, true, now});
   }
   if (report.obeys != epoch_) return;
   for (const MoveId& id : std::vector<MoveId>(parts_.at(report.part).giving)) {
@@ -131,7 +135,7 @@ void Supervisor::On(Time, const PartEnded& event) {
 }
 
 void Supervisor::Count(const Move& move, int sign) {
-  if (move.waiting || move.running) return;
+  if (move.waiting || move.running || move.shared) return;
   const auto count = sign * static_cast<int64_t>(move.count);
   expected_[move.to][move.shape] += count;
   if (!move.offered) expected_[move.from][move.shape] -= count;
@@ -238,7 +242,11 @@ void Supervisor::Balance(Time now, std::vector<Action>* actions) {
   }
   if (present.size() < 2) return;
   MeasureSpeeds(present);
-  for (const Shape& shape : shapes) BalanceShape(now, shape, present, actions);
+  bool busy = false;
+  const bool by_costs = BalanceWork(now, present, &busy, actions);
+  for (const Shape& shape : shapes) {
+    if (!busy) BalanceShape(now, shape, present, by_costs, actions);
+  }
   if (options_.worth_only) {
     for (const Shape& shape : shapes) GiveRunning(now, shape, present, actions);
   }
@@ -270,14 +278,79 @@ void Supervisor::MeasureSpeeds(const std::vector<PartId>& present) {
   }
 }
 
-void Supervisor::BalanceShape(Time now, const Shape& shape, const std::vector<PartId>& present,
+/// Slots with nothing.
+uint64_t Supervisor::IdleOf(const Report& report) {
+  uint64_t busy = 0, workers = 0;
+  for (const QueueState& queue : report.queues) {
+    busy += queue.in_flight + queue.ready;
+    workers = std::max<uint64_t>(workers, queue.workers);
+  }
+  return workers - std::min(busy, workers);
+}
+
+bool Supervisor::BalanceWork(Time now, const std::vector<PartId>& present, bool* busy, std::vector<Action>* actions) {
+  constexpr double kLow = 0.5;    // of what it should have
+  constexpr double kIdle = 0.9;   // the same of one that has slots with nothing
+  constexpr double kLeast = 0.02; // of what all have: less is not worth a look
+  struct Working {
+    PartId id;
+    double work = 0, should = 0;
+  };
+  std::vector<Working> all;
+  double work = 0, power = 0;
+  for (const PartId id : present) {
+    const Part& part = parts_.at(id);
+    if (!part.report.work) return false;
+    if (part.report.draining) continue;
+    all.push_back({id, *part.report.work, part.report.power * part.speed});
+    work += all.back().work;
+    power += all.back().should;
+  }
+  const auto open = std::any_of(moves_.begin(), moves_.end(), [](const auto& each) { return each.second.shared; });
+  if (open) *busy = true;
+  // One that has come meanwhile is not made to wait.
+  const Duration pause = 20 * options_.period;
+  const bool pauses = shared_ && now - *shared_ < pause && all.size() <= shared_by_;
+  if (open || all.size() < 2 || !(work > 0) || !(power > 0) || pauses) return true;
+  bool fires = false;
+  for (Working& each : all) {
+    each.should *= work / power;
+    const Part& part = parts_.at(each.id);
+    const double late = (each.should - each.work) / (part.report.power * part.speed);
+    const bool worth = part.report.power > 0 && late > 4 * Seconds(part.report.delay);
+    fires |= worth && each.work < (IdleOf(part.report) > 0 ? kIdle : kLow) * each.should;
+  }
+  if (!fires) return true;
+  const auto excess = [](const Working& each) { return each.work - each.should; };
+  const auto less = [&](const Working& a, const Working& b) { return excess(a) < excess(b); };
+  for (size_t pairs = 1; pairs < all.size(); ++pairs) {
+    Working& to = *std::min_element(all.begin(), all.end(), less);
+    Working& from = *std::max_element(all.begin(), all.end(), less);
+    const double seconds = std::min(excess(from), -excess(to));
+    if (!(seconds > kLeast * work / static_cast<double>(all.size()))) break;
+    Ask(now, {.from = from.id, .to = to.id, .count = 1, .share = seconds / from.work}, actions);
+    from.work -= seconds;
+    to.work += seconds;
+    shared_ = now;
+    shared_by_ = all.size();
+    *busy = true;
+  }
+  return true;
+}
+
+void Supervisor::BalanceShape(Time now, const Shape& shape, const std::vector<PartId>& present, bool by_costs,
                               std::vector<Action>* actions) {
   std::vector<Side> sides;
+  std::vector<uint64_t> idle;
   bool drains = false;
   for (const PartId id : present) {
     sides.push_back(SideOf(parts_.at(id), shape));
     drains |= parts_.at(id).report.draining && sides.back().ready > 0;
+    const QueueState* queue = QueueOf(parts_.at(id).report, shape);
+    const uint64_t has = sides.back().ready + (queue == nullptr ? 0 : queue->in_flight);
+    idle.push_back(std::min(IdleOf(parts_.at(id).report), sides.back().workers - std::min<uint64_t>(has, sides.back().workers)));
   }
+  if (by_costs && !drains && std::all_of(idle.begin(), idle.end(), [](uint64_t each) { return each == 0; })) return;
   if (!drains && !Fires(sides, options_.trigger, options_.alpha)) return;
   for (const Pair& pair : PairUp(AmountsOf(shape, present, sides))) {
     const Part& from = parts_.at(present[pair.from]);
@@ -293,6 +366,10 @@ void Supervisor::BalanceShape(Time now, const Shape& shape, const std::vector<Pa
       const QueueState* giver = QueueOf(from.report, shape);
       if (giver != nullptr && !from.report.draining)
         request.keep = static_cast<uint64_t>(RateOf(*giver) * Seconds(from.report.delay + to.report.delay));
+    }
+    if (by_costs && !from.report.draining) {
+      request.count = std::min(request.count, idle[pair.to]);
+      idle[pair.to] -= request.count;
     }
     if (request.count == 0) continue;
     sides[pair.from].ready -= std::min(sides[pair.from].ready, request.count);
@@ -395,7 +472,7 @@ void Supervisor::GiveWaiting(Time now, const std::vector<PartId>& present, std::
 
 void Supervisor::Ask(Time now, MoveRequest request, std::vector<Action>* actions) {
   request.id = {epoch_, next_++};
-  Open(request.id, {request.from, request.to, request.shape, request.count, request.waiting, request.running, false, now});
+  Open(request.id, {request.from, request.to, request.shape, request.count, request.waiting, request.running, request.share > 0, false, now});
   ++asked_moves_;
   asked_tasks_ += request.count;
   actions->push_back(request);
@@ -414,7 +491,7 @@ std::string Supervisor::FindBroken() const {
     if (from == parts_.end() || !Contains(from->second.giving, id))
       return StrCat("move ", id.number, " has no giver");
     ++giving[move.from];
-    if (move.waiting || move.running) continue;
+    if (move.waiting || move.running || move.shared) continue;
     expected[move.to][move.shape] += static_cast<int64_t>(move.count);
     if (!move.offered) expected[move.from][move.shape] -= static_cast<int64_t>(move.count);
   }

@@ -79,6 +79,7 @@ class Supervisor {
     uint64_t count = 0;
     bool waiting = false;
     bool running = false;
+    bool shared = false;
     bool offered = false;  // the giver has told of it: `count` tasks are on their way
     Time told{};           // when anybody told of it, or it was asked for
   };
@@ -89,9 +90,13 @@ class Supervisor {
   bool IsAnothers(const MoveId& id) const;
   void Forget(Time now);
   void Balance(Time now, std::vector<Action>* actions);
+  /// Tasks that are placed by what they cost: returns whether all are. `busy`: more is not to be asked for now.
+  bool BalanceWork(Time now, const std::vector<PartId>& present, bool* busy, std::vector<Action>* actions);
+  static uint64_t IdleOf(const Report& report);
   void MeasureSpeeds(const std::vector<PartId>& present);
   double CapacityOf(const Part& part, const QueueState& queue) const { return queue.capacity * part.speed; }
-  void BalanceShape(Time now, const Shape& shape, const std::vector<PartId>& present,
+  /// `by_costs`: only what has a slot at once.
+  void BalanceShape(Time now, const Shape& shape, const std::vector<PartId>& present, bool by_costs,
                     std::vector<Action>* actions);
   /// Who gives or gets how many; those who get may want more than others give.
   std::vector<int64_t> AmountsOf(const Shape& shape, const std::vector<PartId>& present,
@@ -123,7 +128,8 @@ class Supervisor {
   std::map<PartId, std::map<Shape, int64_t>> expected_;
   // The server of an ended part that was heard of last: what it said still comes in, late.
   std::map<PartId, uint32_t> ended_;
-  std::optional<Time> began_, looked_;
+  std::optional<Time> began_, looked_, shared_;
+  size_t shared_by_ = 0;  // servers that were there then
   // So many have reported since servers were looked at, and so many were there then.
   size_t fresh_ = 0, awaited_ = 0;
   Time round_began_{};     // when the first of them did

@@ -8,10 +8,12 @@
 #include <cstdlib>
 #include <gtest/gtest.h>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
 #include "core/scheduler.h"
 #include "order/draws.h"
 #include "support/told_scheduler.h"
@@ -125,6 +127,133 @@ TEST(SeveralServersTest, QueuesByShape) {
   EXPECT_EQ(queues[1].in_flight + queues[1].ready, 1u);
   EXPECT_EQ(queues[0].ready + queues[1].ready,
             s.scheduler().counts().ready - (s.scheduler().state(s["F"]) == TaskState::kReady ? 1 : 0));
+}
+
+/// Two pipes of a writer and two readers each, and one task for itself.
+struct Piped {
+  graph::Graph graph;
+  std::optional<Scheduler> scheduler;
+  std::vector<Action> actions;
+
+  explicit Piped(const Options& options = {}, bool hold = false) {
+    graph.AddSource("piped");
+    for (int pipe = 0; pipe < 2; ++pipe) {
+      const StreamId stream = graph.AddStream(StrCat("s", pipe));
+      const TaskId writer = Add(StrCat("w", pipe));
+      graph.AddWriter(stream, writer);
+      for (int r = 0; r < 2; ++r) {
+        const TaskId reader = Add(StrCat("r", pipe, r));
+        graph.AddReader(stream, reader);
+        graph.AddDependency(writer, reader, graph::WaitsFor::kStart);
+      }
+      if (hold && pipe == 0) graph.HoldStream(stream, {});
+    }
+    Add("alone");
+    EXPECT_TRUE(graph.Seal().ok());
+    scheduler.emplace(graph, options);
+    Tell({TasksAdded{TaskId(0), static_cast<uint32_t>(graph.task_count())}});
+  }
+  TaskId Add(const std::string& name) {
+    graph::TaskSpec spec;
+    spec.name = name;
+    spec.command = "x";
+    spec.recorded_run_time = std::chrono::seconds(10);
+    return graph.AddTask(spec);
+  }
+  void Tell(const std::vector<Event>& events) {
+    actions.clear();
+    scheduler->HandleAll(Time(), events, &actions);
+    scheduler->SanityCheck();
+  }
+  std::string Starts() const {
+    std::string text;
+    for (const Action& action : actions) {
+      if (const auto* start = std::get_if<StartTask>(&action)) text += graph.TaskName(start->attempt.task) + " ";
+    }
+    return text;
+  }
+  std::string Elsewhere() const {
+    std::string text;
+    for (uint32_t n = 0; n < graph.task_count(); ++n) {
+      if (scheduler->state(TaskId(n)) == TaskState::kElsewhere) text += graph.TaskName(TaskId(n)) + " ";
+    }
+    return text;
+  }
+};
+
+std::vector<TaskId> Ids(std::initializer_list<uint32_t> numbers) {
+  std::vector<TaskId> ids;
+  for (const uint32_t each : numbers) ids.emplace_back(each);
+  return ids;
+}
+
+TEST(SeveralServersTest, WhatStreamsJoinGoesWholeOrStays) {
+  Piped s;
+  s.Tell({Taken(Ids({0, 1, 6}))});
+  EXPECT_EQ(s.Elsewhere(), "alone ") << "a reader would be cut off";
+  s.Tell({Taken(Ids({1, 0, 2, 5, 4}))});
+  EXPECT_EQ(s.Elsewhere(), "w0 r00 r01 alone ");
+  s.Tell({Given(Ids({2, 1, 0}))});
+  EXPECT_EQ(s.Elsewhere(), "alone ");
+  s.Tell({NodeJoined{NodeId(0), {1, 0, 0}}});
+  const AttemptId first{TaskId(0), 1};
+  EXPECT_EQ(s.scheduler->state(TaskId(0)), TaskState::kSent);
+  s.Tell({TaskStarted{first, NodeId(0)}});
+  s.Tell({Taken(Ids({0, 1, 2}))});
+  EXPECT_EQ(s.Elsewhere(), "alone ") << "its writer runs";
+  s.Tell({Taken(Ids({3, 4, 5}))});
+  EXPECT_EQ(s.Elsewhere(), "w1 r10 r11 alone ");
+}
+
+TEST(SeveralServersTest, PipesRunWhereTheyCame) {
+  Piped from, to;
+  to.Tell({Taken(Ids({0, 1, 2, 3, 4, 5, 6}))});
+  EXPECT_EQ(to.scheduler->counts().elsewhere, 7u);
+  to.Tell({NodeJoined{NodeId(0), {3, 0, 0}}});
+  to.Tell({Given(Ids({3, 4, 5}))});
+  EXPECT_EQ(to.Starts(), "w1 ");
+  to.Tell({TaskStarted{{TaskId(3), 1}, NodeId(0)}});
+  EXPECT_EQ(to.Starts(), "r10 r11 ");
+  to.Tell({TaskRestored{TaskId(0)}, TaskRestored{TaskId(1)}});
+  EXPECT_EQ(to.scheduler->state(TaskId(1)), TaskState::kDone);
+}
+
+TEST(SeveralServersTest, WhatMayBeConnectedToStays) {
+  Piped held({}, true);
+  held.Tell({Taken(Ids({0, 1, 2, 3, 4, 5}))});
+  EXPECT_EQ(held.Elsewhere(), "w1 r10 r11 ");
+  Piped kept;
+  kept.Tell({StreamKept{StreamId(1), true}});
+  kept.Tell({Taken(Ids({0, 1, 2, 3, 4, 5}))});
+  EXPECT_EQ(kept.Elsewhere(), "w0 r00 r01 ");
+  kept.Tell({StreamKept{StreamId(1), false}});
+  kept.Tell({Taken(Ids({3, 4, 5}))});
+  EXPECT_EQ(kept.Elsewhere(), "w0 r00 r01 w1 r10 r11 ");
+}
+
+TEST(SeveralServersTest, AShareIsWholeGroupsAndOthersAreNotModelled) {
+  Options options;
+  options.costs.how = cost::Place::kCost;
+  Piped s(options);
+  EXPECT_FALSE(s.scheduler->WaitingSeconds()) << "nothing is placed before a node is there";
+  s.Tell({NodeJoined{NodeId(0), {1, 0, 0}}});
+  EXPECT_NEAR(s.scheduler->WaitingSeconds().value_or(0), 60, 1e-6) << "one was sent";
+  const std::vector<TaskId> share = s.scheduler->ShareOf(0.5);
+  EXPECT_EQ(share, Ids({3, 4, 5}));
+  EXPECT_TRUE(s.scheduler->ShareOf(0).empty());
+  s.Tell({Taken(share)});
+  EXPECT_EQ(s.Elsewhere(), "w1 r10 r11 ");
+  EXPECT_NEAR(s.scheduler->WaitingSeconds().value_or(0), 30, 1e-6);
+  EXPECT_EQ(s.scheduler->ModelledOfOthers(), 0u);
+
+  Piped taker(options);
+  taker.Tell({Taken(Ids({0, 1, 2, 3, 4, 5, 6}))});
+  taker.Tell({NodeJoined{NodeId(0), {1, 0, 0}}});
+  EXPECT_EQ(taker.scheduler->WaitingSeconds(), 0);
+  taker.Tell({Given(share)});
+  EXPECT_NEAR(taker.scheduler->WaitingSeconds().value_or(0), 20, 1e-6);
+  EXPECT_EQ(taker.scheduler->ModelledOfOthers(), 0u);
+  EXPECT_TRUE(Piped().scheduler->ShareOf(0.5).empty()) << "not placed by costs";
 }
 
 std::string LastOf(order::Policy policy, uint64_t count, uint64_t keep) {

@@ -310,5 +310,100 @@ TEST(AcrossTest, RandomRunsKeepEachTaskAtOneServer) {
   EXPECT_GT(trees, 5u);
 }
 
+// --- tasks that are placed by what they cost
+
+/// Pipes of a writer and some readers, on allocations of one node each.
+struct Pipes {
+  graph::Graph graph;
+  std::vector<Work> work;
+  Options options;
+
+  Pipes(uint32_t pipes, uint32_t readers, uint32_t allocations, uint32_t cores) {
+    graph.AddSource("pipes");
+    for (uint32_t pipe = 0; pipe < pipes; ++pipe) {
+      const StreamId stream = graph.AddStream(StrCat("s", pipe));
+      const TaskId writer = Add(StrCat("w", pipe));
+      graph.AddWriter(stream, writer);
+      for (uint32_t r = 0; r < readers; ++r) {
+        const TaskId reader = Add(StrCat("r", pipe, "-", r));
+        graph.AddReader(stream, reader);
+        graph.AddDependency(writer, reader, graph::WaitsFor::kStart);
+      }
+    }
+    EXPECT_TRUE(graph.Seal().ok());
+    options.cluster.nodes.push_back(
+        {.count = allocations, .capacity = {cores, 0, 0}, .page_cache = 0, .speed = 1, .line = 0});
+    for (uint32_t n = 0; n < allocations; ++n)
+      options.cluster.allocations.push_back({.name = StrCat("a", n), .nodes = 1});
+    options.core.costs.how = cost::Place::kCost;
+    options.check_owners = true;
+  }
+  TaskId Add(const std::string& name) {
+    graph::TaskSpec spec;
+    spec.name = name;
+    spec.command = "x";
+    spec.recorded_run_time = std::chrono::seconds(10);
+    work.push_back({.seconds = 10, .left_out = false, .stream_bytes = 1000});
+    return graph.AddTask(spec);
+  }
+  Outcome Run() { return Simulate(graph, work, options); }
+};
+
+TEST(AcrossByCostTest, PipesAreSharedWhole) {
+  Pipes pipes(40, 3, 4, 4);
+  const Outcome outcome = pipes.Run();
+  ASSERT_TRUE(outcome.complete);
+  EXPECT_EQ(outcome.counts.done, 160u);
+  EXPECT_LE(outcome.makespan, 110) << "100 s where all slots are busy";
+  std::vector<uint32_t> at(160);
+  for (const Attempt& attempt : outcome.attempts) at[attempt.task.value] = attempt.node.value;
+  for (uint32_t pipe = 0; pipe < 40; ++pipe) {
+    for (uint32_t r = 1; r < 4; ++r) EXPECT_EQ(at[4 * pipe], at[4 * pipe + r]) << pipe;
+  }
+  for (const AllocationOutcome& each : outcome.allocations) EXPECT_NEAR(static_cast<double>(each.done), 40, 8);
+  EXPECT_EQ(outcome.modelled_of_others, 0u);
+  EXPECT_LE(outcome.moves, 8u) << "groups, and not task by task";
+}
+
+TEST(AcrossByCostTest, OnePipeStaysWhereItIs) {
+  Pipes one(1, 30, 2, 4);
+  const Outcome outcome = one.Run();
+  ASSERT_TRUE(outcome.complete);
+  EXPECT_EQ(outcome.allocations[1].done, 0u);
+}
+
+TEST(AcrossByCostTest, OneThatBeginsLaterGetsItsShare) {
+  Pipes pipes(40, 3, 2, 4);
+  // Then most writers have yet to begin; what has begun stays.
+  pipes.options.cluster.allocations[1].begin = 20;
+  const Outcome outcome = pipes.Run();
+  ASSERT_TRUE(outcome.complete);
+  EXPECT_NEAR(static_cast<double>(outcome.allocations[1].done), 76, 12);
+  EXPECT_LE(outcome.makespan, 240) << "210 s where all slots are busy";
+}
+
+TEST(AcrossByCostTest, TasksThatFilesJoinAreNearlyAsFastAsWithOneServer) {
+  // 12 steps of 32 tasks; each waits for two of the step before.
+  std::string table;
+  for (int step = 0; step < 12; ++step) {
+    for (int n = 0; n < 32; ++n) {
+      const auto name = [&](int of, int k) { return StrCat("t", of, "-", k % 32); };
+      table += StrCat("T\t", name(step, n), "\tt", step, "\t", 5 + (7 * n + step) % 11, "\n");
+      if (step == 0) continue;
+      table += StrCat("E\t", name(step - 1, n), "\t", name(step, n), "\n");
+      table += StrCat("E\t", name(step - 1, n + 5), "\t", name(step, n), "\n");
+    }
+  }
+  Shared four(table, {{.name = "a"}, {.name = "b"}, {.name = "c"}, {.name = "d"}}, 4);
+  four.options.core.costs.how = cost::Place::kCost;
+  const Outcome outcome = four.Run();
+  Shared one(table, {{.name = "a"}}, 16);
+  one.options.core.costs.how = cost::Place::kCost;
+  const double alone = one.Run().makespan;
+  ASSERT_TRUE(outcome.complete);
+  EXPECT_LE(outcome.makespan, 1.1 * alone);
+  EXPECT_EQ(outcome.modelled_of_others, 0u);
+}
+
 }  // namespace
 }  // namespace harrow::sim

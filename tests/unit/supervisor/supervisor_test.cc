@@ -78,6 +78,119 @@ std::vector<MoveRequest> AskedOfTwo(Watched* w) {
   return w->Asked();
 }
 
+// --- tasks that are placed by what they cost
+
+/// A report of 8 busy slots, and what waits for them.
+Report Working(Watched* w, uint32_t part, double work, uint64_t busy = 8) {
+  Report report = w->Of(part, 0);
+  report.queues[0].in_flight = busy;
+  report.work = work;
+  report.power = 8;
+  return report;
+}
+
+std::string SharesOf(const std::vector<MoveRequest>& moves) {
+  std::string text;
+  for (const MoveRequest& move : moves)
+    text += std::to_string(move.from.value) + ">" + std::to_string(move.to.value) + ":" +
+            std::to_string(static_cast<int>(1000 * move.share + 0.5)) + " ";
+  return text;
+}
+
+TEST(SupervisorTest, WhoHasLittleOfTheWorkGetsGroupsAllAtOnce) {
+  Watched w;
+  Introduce(&w, 4);
+  w.Tell(Working(&w, 0, 4000));
+  for (uint32_t part = 1; part < 4; ++part) w.Tell(Working(&w, part, 0, 0));
+  // A quarter of all, then a third and half of what is left.
+  EXPECT_EQ(SharesOf(w.Asked()), "0>1:250 0>2:333 0>3:500 ");
+}
+
+TEST(SupervisorTest, AFasterServerGetsMoreOfTheWork) {
+  Watched w;
+  Introduce(&w, 2);
+  w.Tell(Working(&w, 0, 3000));
+  Report fast = Working(&w, 1, 0, 0);
+  fast.power = 16;
+  w.Tell(fast);
+  EXPECT_EQ(SharesOf(w.Asked()), "0>1:667 ");
+}
+
+TEST(SupervisorTest, WorkThatIsSharedWellStays) {
+  Watched w;
+  Introduce(&w, 3);
+  const auto tell = [&](double a, double b, double c, uint64_t busy_c) {
+    w.After(seconds(10));
+    w.Tell(Working(&w, 0, a));
+    w.Tell(Working(&w, 1, b));
+    w.Tell(Working(&w, 2, c, busy_c));
+    return SharesOf(w.Asked());
+  };
+  EXPECT_EQ(tell(1000, 800, 600, 8), "");
+  EXPECT_EQ(tell(1000, 1000, 600, 7), "0>2:133 1>2:133 ");  // it has a slot with nothing
+}
+
+TEST(SupervisorTest, WorkIsNotAskedForAgainBeforeItMayHaveCome) {
+  Watched w;
+  Introduce(&w, 2);
+  w.Tell(Working(&w, 0, 4000));
+  w.Tell(Working(&w, 1, 0, 0));
+  const std::vector<MoveRequest> asked = w.Asked();
+  ASSERT_EQ(asked.size(), 1u);
+  const auto again = [&] {
+    w.After(milliseconds(100));
+    w.Tell(Working(&w, 0, 4000));
+    w.Tell(Working(&w, 1, 0, 0));
+    return SharesOf(w.Asked());
+  };
+  EXPECT_EQ(again(), "") << "it is open";
+  Report told = Working(&w, 0, 2000);
+  told.offers = {{.id = asked[0].id, .to = PartId(1), .count = 50, .shared = true}};
+  told.handled = w.handled[0] = 1;
+  w.After(milliseconds(100));
+  w.Tell(told);
+  w.Tell(Working(&w, 1, 0, 0));
+  EXPECT_EQ(SharesOf(w.Asked()), "") << "it is on its way";
+  EXPECT_EQ(w.supervisor.Expected(PartId(1), Shape{}), 0);
+  Report taken = Working(&w, 1, 0, 0);
+  taken.taken = {asked[0].id};
+  w.After(milliseconds(100));
+  w.Tell(Working(&w, 0, 2000));
+  w.Tell(taken);
+  EXPECT_EQ(SharesOf(w.Asked()), "") << "its work is not known yet";
+  w.After(seconds(3));
+  EXPECT_EQ(again(), "0>1:500 ");
+}
+
+TEST(SupervisorTest, ASingleTaskGoesOnlyToASlotWithNothing) {
+  Watched w;
+  Introduce(&w, 2);
+  Report full = Working(&w, 0, 400), other = Working(&w, 1, 400);
+  full.queues[0].ready = 40;
+  full.queues[0].mean = other.queues[0].mean = seconds(10);
+  w.Tell(full);
+  w.Tell(other);
+  EXPECT_EQ(TextOf(w.Asked()), "");
+  w.After(milliseconds(100));
+  full.number += 10;
+  other = Working(&w, 1, 400, 6);
+  other.number += 10;
+  other.queues[0].mean = seconds(10);
+  w.Tell(full);
+  w.Tell(other);
+  EXPECT_EQ(TextOf(w.Asked()), "0>1:2 ");
+}
+
+TEST(SupervisorTest, WhereOneDoesNotPlaceByCostsTasksMoveAsEver) {
+  Watched w({.worth_only = false});
+  Introduce(&w, 2);
+  Report one = Working(&w, 0, 4000, 0);
+  one.queues[0].ready = 10;
+  w.Tell(one);
+  w.Tell(w.Of(1, 0));
+  EXPECT_EQ(TextOf(w.Asked()), "0>1:5 ");
+}
+
 /// 100 tasks of a kind at each, which take the second one half of the time.
 TEST(SupervisorTest, AServerThatIsTwiceAsFastIsWorthTwice) {
   Watched w({.worth_only = false});

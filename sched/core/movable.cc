@@ -145,7 +145,8 @@ bool MayLeaveWithItsStreams(const Parts& parts, TaskId id) {
 }
 
 std::vector<TaskId> ShareOf(Parts* parts, double part) {
-  if (!parts->placing.on()) return {};
+  // Before the first instant, or where it is still to be told of tasks, nothing is known of them.
+  if (!parts->placing.on() || parts->tasks.size() < parts->graph.task_count()) return {};
   return parts->placing.Share(
       part, [parts](TaskId id) { return StandingOf(*parts, id); },
       [parts](TaskId id) {

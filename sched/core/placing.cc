@@ -40,7 +40,7 @@ void Placing::Comes(TaskId task) {
   placer_->Reopen(task);
   const NodeId at = node(task);
   if (!at) {
-    due_ |= works_;
+    due_ |= works_ && (placer_->stale() || placer_->models(task));
     return;
   }
   counted_at_[task.value] = at;

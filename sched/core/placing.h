@@ -40,14 +40,15 @@ class Placing {
     seconds_ = std::max(0.0, seconds_ - placer_->seconds(task));
   }
   /// Tasks have come from another server, or gone to one.
-  void Exchange() {
-    placer_->Exchange();
-    due_ = true;
+  void Exchange(size_t tasks) {
+    placer_->Exchange(tasks);
+    due_ |= placer_->stale();
   }
   /// What waits is thought to take so many seconds, on nodes of speed 1. None: nobody knows.
   std::optional<double> waiting_seconds() const {
     return works_ && placed_ ? std::optional(seconds_) : std::nullopt;
   }
+  void Gone(TaskId task) { placer_->Gone(task); }
   bool models(TaskId task) const { return placer_->models(task); }
   std::vector<TaskId> Share(double part, const cost::Placer::Look& look,
                             const std::function<bool(TaskId)>& movable) {

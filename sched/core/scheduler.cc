@@ -252,21 +252,22 @@ void Scheduler::Impl::On(const TasksAdded& e) {
 void Scheduler::Impl::On(const TasksTaken& e) {
   if (options.local_files) return;
   const std::set<TaskId> cut = CutFromStreams(e.tasks);
-  bool some = false;
+  size_t gone = 0;
   for (TaskId id : e.tasks) {
     if (!tasks.Has(id) || tasks.state(id) > TaskState::kReady || cut.contains(id)) continue;
     Unqueue(id);
     if (placing.on()) placing.Leaves(id);
     checkpoints.Forget(id);
     tasks.SetElsewhere(id);
-    some = true;
+    if (placing.on()) placing.Gone(id);
+    ++gone;
   }
-  if (some && placing.on()) placing.Exchange();
+  if (gone > 0 && placing.on()) placing.Exchange(gone);
 }
 
 void Scheduler::Impl::On(const TasksGiven& e) {
   tell_complete_ = true;
-  if (placing.on() && !e.tasks.empty()) placing.Exchange();
+  if (placing.on() && !e.tasks.empty()) placing.Exchange(e.tasks.size());
   for (TaskId id : e.tasks) {
     if (tasks.state(id) != TaskState::kElsewhere) continue;
     tasks.SetHere(id);

@@ -34,6 +34,8 @@ constexpr size_t kMostRefined = 20'000;
 constexpr uint64_t kLater = 6;
 // Of something that was learnt: so much more or less is a reason to place again.
 constexpr double kMuch = 1.25;
+// The model is made anew when one in so many of the tasks that wait has come or gone: it looks at all there are.
+constexpr size_t kPartExchanged = 16;
 
 bool Differs(double a, double b) {
   return a > b * kMuch || b > a * kMuch;
@@ -48,7 +50,19 @@ class CostPlacer final : public Placer {
     stale_ = true;
     ranks_.clear();
   }
-  void Exchange() override { stale_ = true; }
+  void Exchange(size_t tasks) override {
+    exchanged_ += tasks;
+    if (exchanged_ * kPartExchanged >= open_.size()) stale_ = true;
+  }
+  bool stale() const override { return stale_; }
+  void Gone(TaskId task) override {
+    if (PlaceOf(task) == kNowhere) return;
+    if (place_in_own_.empty()) {
+      place_in_own_.resize(graph_.task_count());
+      std::iota(place_in_own_.begin(), place_in_own_.end(), 0u);
+    }
+    place_in_own_[task.value] = kNowhere;
+  }
   bool works() const override { return modelled_; }
   void SetSlots(NodeId node, uint32_t slots) override {
     if (node.value >= slots_.size()) slots_.resize(node.value + 1, 0);
@@ -59,7 +73,7 @@ class CostPlacer final : public Placer {
   void Reopen(TaskId task) override {
     const uint32_t own = PlaceOf(task);
     if (own == kNowhere) {
-      stale_ = true;
+      Exchange(1);
     } else {
       reopened_.push_back(own);
     }
@@ -114,6 +128,7 @@ class CostPlacer final : public Placer {
   const PlacerOptions options_;
   Factors factors_;
   bool stale_ = true;      // the graph has grown since the model was made
+  size_t exchanged_ = 0;   // tasks, since then
   bool modelled_ = false;  // there is one
   bool seeded_ = false;
   std::vector<uint32_t> slots_;  // by node
@@ -205,6 +220,7 @@ void CostPlacer::FindOwn(const Look& look) {
 /// The net as it is now, its costs and clusters.
 void CostPlacer::Model(const Look& look) {
   stale_ = false;
+  exchanged_ = 0;
   modelled_ = false;
   // What is known of those that stay.
   struct Kept {
@@ -519,9 +535,12 @@ void CostPlacer::Place(double now, const Look& look) {
 }
 
 std::vector<TaskId> CostPlacer::Share(double part, const Look& look, const std::function<bool(TaskId)>& movable) {
+  // Without a node the model would be one of nodes that there are not.
+  if (std::all_of(slots_.begin(), slots_.end(), [](uint32_t slots) { return slots == 0; })) return {};
   if (stale_) Model(look);
   if (!modelled_ || !(part > 0)) return {};
   FindOpen(look);
+  KeepWaiting(&clusters_);
   std::vector<double> seconds(own_.size(), 0);
   std::vector<bool> may(own_.size(), false);
   for (const uint32_t task : open_) {

@@ -64,8 +64,13 @@ class Placer {
   virtual void Place(double now, const Look& look) = 0;
   /// A task that was done, gone or elsewhere waits again: it is placed by the next Place().
   virtual void Reopen(TaskId task) = 0;
-  /// Tasks have come from another server, or gone to one: those of others are no part of the model.
-  virtual void Exchange() {}
+  /// So many tasks have come from another server, or gone to one: those of others are no part of the model, which is made
+  /// anew when they are many. Until then those that have come are in no model.
+  virtual void Exchange(size_t) {}
+  /// The task has gone to another server, and is in no model any more.
+  virtual void Gone(TaskId) {}
+  /// The next Place() makes the model anew.
+  virtual bool stale() const { return true; }
   /// False: the model has no value, so that nobody is placed.
   virtual bool works() const { return true; }
   /// What the task is thought to take on a node of speed 1, in seconds; 0: it is not in the model.

@@ -1,6 +1,7 @@
 #include "cost/sites.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <numeric>
@@ -109,7 +110,7 @@ class Sites {
     std::vector<size_t> step(ranks, 0);
     double before = 0;
     for (uint32_t r = 0; r < ranks; ++r) {
-      if (total_ > 0) step[r] = std::min(kSteps - 1, static_cast<size_t>(kSteps * (before / total_)));
+      if (total_ > 0 && std::isfinite(total_)) step[r] = std::min(kSteps - 1, static_cast<size_t>(kSteps * (before / total_)));
       before += work[r];
     }
     step_.resize(seconds_.size());

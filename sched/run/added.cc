@@ -113,9 +113,9 @@ Status ReadAddedOn(run_dir::RunDir& dir, const std::string& flow_id, uint32_t ta
     return {};
   }
   Walked walked;
-  HARROW_RETURN_IF_ERROR(WalkFrames(path, *data, 0, false, flow_id, tasks, take, &walked));
-  *at += walked.whole;
-  return {};
+  const Status went = WalkFrames(path, *data, 0, false, flow_id, tasks, take, &walked);
+  *at += walked.whole;  // what was taken is not taken again, whatever follows it
+  return went;
 }
 
 Status ReadAdded(run_dir::RunDir& dir, const std::string& flow_id, FlowBuilder* builder,

@@ -384,6 +384,7 @@ class RunDriver {
   struct Aim {
     std::string node{};  // or, where that is empty:
     uint32_t part = 0;
+    bool gone = false;  // it has been taken out for that part
   };
   std::map<TaskId, Aim> aims_;  // where somebody moves tasks that have not gone yet, as it is on record
   std::string aims_recorded_;

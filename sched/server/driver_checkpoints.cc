@@ -2,6 +2,7 @@
 #include <array>
 #include <charconv>
 #include <filesystem>
+#include <iterator>
 #include <utility>
 
 #include "base/text.h"
@@ -159,7 +160,7 @@ void RunDriver::RestoreAims(const journal::History& history) {
 std::vector<std::pair<TaskId, uint32_t>> RunDriver::parts_aimed_at() const {
   std::vector<std::pair<TaskId, uint32_t>> found;
   for (const auto& [task, aim] : aims_) {
-    if (aim.node.empty()) found.emplace_back(task, aim.part);
+    if (aim.node.empty() && task.value < graph_.task_count()) found.emplace_back(task, aim.part);
   }
   return found;
 }
@@ -173,10 +174,16 @@ void RunDriver::MoveAgain() {
   }
 }
 
-/// Those that the scheduler knows of no more are there, stay, or have ended.
+/// Those that the scheduler knows of no more are there, stay, or have ended. One that has been taken out for another server stays on record until
+/// the offer is.
 void RunDriver::KeepAims() {
   if (aims_.empty()) return;
-  std::erase_if(aims_, [this](const auto& aim) { return !scheduler_.IsMoving(aim.first); });
+  for (auto at = aims_.begin(); at != aims_.end();) {
+    const TaskId task = at->first;
+    const bool stays = scheduler_.IsMoving(task) ||
+                       (scheduler_.state(task) == core::TaskState::kElsewhere && !std::exchange(at->second.gone, true));
+    at = stays ? std::next(at) : aims_.erase(at);
+  }
   std::string text = StrCat(flow_.settings.started.time_since_epoch().count());
   for (const auto& [task, aim] : aims_) text += StrCat(" ", task.value, "=", aim.node.empty() ? StrCat("/", aim.part) : aim.node);
   if (text != std::exchange(aims_recorded_, text)) recorder_.Fact(kMovedByHand, text);

@@ -1,5 +1,7 @@
 #include "server/passed_on.h"
 
+#include <utility>
+
 namespace harrow::server {
 
 void PassedOn::Submit(pb::SubmitRequest request, bool for_taker, Submissions::Told told) {
@@ -11,18 +13,22 @@ void PassedOn::Submit(pb::SubmitRequest request, bool for_taker, Submissions::To
   ++count_;
   *pending.passed.mutable_request() = std::move(request);
   pending.passed.set_for_you(for_taker);
-  Ask(&pending);
+  if (willing_) Ask(&pending);
 }
 
 void PassedOn::SetTaker(std::optional<uint32_t> part) {
   if (part == taker_) return;
   taker_ = part;
+  willing_ = true;
   for (auto& [number, pending] : pending_) pending.asked = false;
   AskAgain();
 }
 
 void PassedOn::AskAgain() {
-  for (auto& [number, pending] : pending_) Ask(&pending);
+  for (auto& [number, pending] : pending_) {
+    Ask(&pending);
+    if (!willing_) return;
+  }
 }
 
 void PassedOn::Ask(Pending* pending) {
@@ -39,6 +45,7 @@ void PassedOn::Answered(const pb::SubmissionAnswered& answer) {
   switch (answer.how_case()) {
     case pb::SubmissionAnswered::kNotHere:
       found->second.asked = false;
+      willing_ = false;
       return;
     case pb::SubmissionAnswered::kTaken:
       how = answer.taken();
@@ -58,6 +65,7 @@ void PassedOn::Answered(const pb::SubmissionAnswered& answer) {
   const std::vector<Submissions::Told> told = std::move(found->second.told);
   pending_.erase(found);
   by_id_.erase(known);
+  if (!std::exchange(willing_, true)) AskAgain();
   for (const Submissions::Told& each : told) each(how);
 }
 

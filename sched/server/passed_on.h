@@ -30,6 +30,8 @@ class PassedOn {
   /// Who is to be asked, and is connected; none: nobody, so that all waits.
   void SetTaker(std::optional<uint32_t> part);
   std::optional<uint32_t> taker() const { return taker_; }
+  /// There is one, and as far as is known it takes tasks now.
+  bool takes() const { return taker_ && willing_; }
   /// By any server that was asked. Of a request that was answered before: nothing.
   void Answered(const pb::SubmissionAnswered& answer);
   /// Who was asked did not take tasks then, and may do so now.
@@ -49,6 +51,7 @@ class PassedOn {
 
   const Hooks hooks_;
   std::optional<uint32_t> taker_;
+  bool willing_ = true;  // it has not said that it takes none: else the first request alone asks, again and again
   std::map<uint64_t, Pending> pending_;  // in the order in which they came
   std::map<std::string, uint64_t> by_id_;
   uint64_t count_ = 0;

@@ -322,6 +322,10 @@ wire::ChannelHandler Server::Impl::AcceptClient(std::shared_ptr<wire::Channel> c
                                    Submit(std::move(request), this->options.part.number, std::move(told));
                                  },
                              .await = [this](auto asking_channel, const pb::AwaitRequest& request) {
+                               // Of a task that another server has told of already.
+                               for (const uint32_t task : request.task()) {
+                                 if (task >= flow.graph.task_count()) ReadAddedAgain();
+                               }
                                awaiting.Ask(std::move(asking_channel), request);
                              },
                              .offer = [this](run::BestValue value, Best::Told told) { Offer(std::move(value), std::move(told)); },
@@ -329,7 +333,7 @@ wire::ChannelHandler Server::Impl::AcceptClient(std::shared_ptr<wire::Channel> c
                              .drain = [this](std::function<void(Status)> told) { Drain(std::move(told)); },
                              .drain_node = [this](const std::string& name) { return driver->DrainNode(name); },
                              .move = [this](TaskId task, const pb::MoveTask& request, std::function<void(Status)> told) { Move(task, request, std::move(told)); },
-                             .takes_tasks = [this] { return submissions.has_value() || passed_on.taker(); },
+                             .takes_tasks = [this] { return TakesTasks(); },
                              .tell_load = [this](pb::Progress* told) { others->TellLoad(told); },
                              .cancel = [this](const std::vector<TaskId>& tasks) { others->Cancel(tasks); },
                              .allocation = [this](pb::AllocationStatus* status) {
@@ -488,8 +492,8 @@ void Server::Impl::CannotRecord(const char* what, const Status& why) {
 
 void Server::Impl::GoOn() {
   // What is under way to or from another server is settled by the journals where this one has to stop.
-  const bool settled = others->idle() || driver->interrupted();
-  if (phase == Phase::kRunning && driver->complete() && tasks_fed() && (!submissions || submissions->idle()) && (passed_on.idle() || !passed_on.taker()) && best.idle() && settled) {
+  const bool settled = (others->idle() && (passed_on.idle() || !passed_on.taker())) || driver->interrupted();
+  if (phase == Phase::kRunning && driver->complete() && tasks_fed() && (!submissions || submissions->idle()) && best.idle() && settled) {
     phase = Phase::kRecording;
     if (others->messages() > 0) driver->recorder().Fact("server_messages", StrCat(others->messages()));
     driver->RecordEnd(Now());

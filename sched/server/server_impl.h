@@ -75,6 +75,8 @@ struct Server::Impl {
   void Submit(pb::SubmitRequest request, uint32_t part, Submissions::Told told);
   void TakePassed(uint32_t part, const pb::PassedSubmission& passed);
   void FindTaker();
+  bool TakesPassed() const;
+  bool TakesTasks() const;
   bool WritesForTheAbsent() const;
   void Write(const pb::AddedGroup& group, std::function<void(Status)> done);
   void Offer(run::BestValue value, Best::Told told);

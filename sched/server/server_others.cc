@@ -116,6 +116,8 @@ void Server::Impl::LoseOthers(const std::string& why) {
 /// Takes in what was submitted to the first part, which has at least so many tasks.
 Status Server::Impl::Grow(uint32_t tasks) {
   if (tasks != 0 && tasks <= flow.graph.task_count()) return {};
+  // What this server writes it takes in itself, when it is on disk. Who has read it there before that comes again.
+  if (submissions) return {};
   const auto first = static_cast<uint32_t>(flow.graph.task_count());
   const auto first_file = static_cast<uint32_t>(flow.graph.file_count());
   Result<run_dir::Part> first_dir = run_dir::OpenPart(options.part.run);
@@ -123,9 +125,12 @@ Status Server::Impl::Grow(uint32_t tasks) {
   if (!first_dir.ok()) return first_dir.status();
   const uint32_t known = builder.groups();
   uint32_t group_number = added_up_to == 0 ? 0 : known;
-  HARROW_RETURN_IF_ERROR(run::ReadAddedOn(*first_dir->dir, flow.settings.flow_id, flow_tasks, &added_up_to, [&](const pb::AddedGroup& group) {
-    return ++group_number <= known ? Status() : builder.AddGroup(group);
-  }));
+  Status taken_in;
+  // What is before something that cannot be read counts.
+  const Status read = run::ReadAddedOn(*first_dir->dir, flow.settings.flow_id, flow_tasks, &added_up_to, [&](const pb::AddedGroup& group) {
+    return taken_in = ++group_number <= known ? Status() : builder.AddGroup(group);
+  });
+  HARROW_RETURN_IF_ERROR(taken_in);
   if (builder.groups() != known) HARROW_RETURN_IF_ERROR(builder.Seal());
   const auto count = static_cast<uint32_t>(flow.graph.task_count()) - first;
   if (count > 0) {
@@ -136,7 +141,7 @@ Status Server::Impl::Grow(uint32_t tasks) {
   } else {
     driver->ChangeStreams();
   }
-  return {};
+  return read;
 }
 
 /// Who took what was submitted may not have lived to tell.
@@ -167,17 +172,27 @@ void Server::Impl::BeLowest() {
 
 /// It is the first part's server, or, where that is over, the lowest that goes on: as far as is known the lowest that is connected.
 void Server::Impl::FindTaker() {
-  if (submissions) return;
+  if (submissions || phase != Phase::kRunning) return;
   const std::set<uint32_t>& connected = others->connected();
   const bool lower = !connected.empty() && *connected.begin() < options.part.number;
   passed_on.SetTaker(lower ? std::optional(*connected.begin()) : std::nullopt);
+}
+
+bool Server::Impl::TakesPassed() const {
+  return submissions && phase == Phase::kRunning && !driver->interrupted() && !journal_failed;
+}
+
+/// Whether clients are to stay here. Where no other server is there they are told at once that nothing is taken any more.
+bool Server::Impl::TakesTasks() const {
+  return others->connected().empty() ? submissions || passed_on.takes() : TakesPassed() || (passed_on.takes() && phase == Phase::kRunning);
 }
 
 /// What clients of another server have submitted. The tasks are that one's at first, so that they run where they were made.
 void Server::Impl::TakePassed(uint32_t part, const pb::PassedSubmission& passed) {
   pb::SubmissionAnswered answer;
   answer.set_id(passed.request().id());
-  if (!submissions && phase == Phase::kRunning) {
+  // Where this server ends another one follows it, which is asked then.
+  if (!TakesPassed()) {
     answer.set_not_here(true);
     return others->AnswerSubmission(part, answer);
   }

@@ -32,6 +32,7 @@
 #include "supervisor/core/supervisor.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -294,19 +295,28 @@ bool Supervisor::BalanceWork(Time now, const std::vector<PartId>& present, bool*
   constexpr double kLeast = 0.02; // of what all have: less is not worth a look
   struct Working {
     PartId id;
-    double work = 0, should = 0;
+    double work = 0, should = 0;  // seconds of nodes of the same speed
+    double most = std::numeric_limits<double>::infinity();  // what it can begin before its end
   };
   std::vector<Working> all;
   double work = 0, power = 0;
   for (const PartId id : present) {
     const Part& part = parts_.at(id);
+    const bool has_nodes = std::any_of(part.report.queues.begin(), part.report.queues.end(), [](const QueueState& queue) { return queue.workers > 0; });
+    if (!part.report.work && !has_nodes) continue;
     if (!part.report.work) return false;
     if (part.report.draining) continue;
-    all.push_back({id, *part.report.work, part.report.power * part.speed});
+    all.push_back({id, *part.report.work * part.speed, part.report.power * part.speed});
+    if (part.report.ends_in)
+      all.back().most = all.back().should * std::max(0.0, Seconds(*part.report.ends_in - 2 * part.report.delay));
     work += all.back().work;
     power += all.back().should;
   }
-  const auto open = std::any_of(moves_.begin(), moves_.end(), [](const auto& each) { return each.second.shared; });
+  // One that is silent holds up nobody else.
+  const auto is_present = [&](PartId id) { return std::find(present.begin(), present.end(), id) != present.end(); };
+  const auto open = std::any_of(moves_.begin(), moves_.end(), [&](const auto& each) {
+    return each.second.shared && is_present(each.second.from) && is_present(each.second.to);
+  });
   if (open) *busy = true;
   // One that has come meanwhile is not made to wait.
   const Duration pause = 20 * options_.period;
@@ -318,15 +328,18 @@ bool Supervisor::BalanceWork(Time now, const std::vector<PartId>& present, bool*
     const Part& part = parts_.at(each.id);
     const double late = (each.should - each.work) / (part.report.power * part.speed);
     const bool worth = part.report.power > 0 && late > 4 * Seconds(part.report.delay);
-    fires |= worth && each.work < (IdleOf(part.report) > 0 ? kIdle : kLow) * each.should;
+    fires |= worth && each.work < each.most && each.work < (IdleOf(part.report) > 0 ? kIdle : kLow) * each.should;
   }
   if (!fires) return true;
   const auto excess = [](const Working& each) { return each.work - each.should; };
   const auto less = [&](const Working& a, const Working& b) { return excess(a) < excess(b); };
+  const auto takes_less = [&](const Working& a, const Working& b) {
+    return std::max(excess(a), a.work - a.most) < std::max(excess(b), b.work - b.most);
+  };
   for (size_t pairs = 1; pairs < all.size(); ++pairs) {
-    Working& to = *std::min_element(all.begin(), all.end(), less);
+    Working& to = *std::min_element(all.begin(), all.end(), takes_less);
     Working& from = *std::max_element(all.begin(), all.end(), less);
-    const double seconds = std::min(excess(from), -excess(to));
+    const double seconds = std::min({excess(from), -excess(to), to.most - to.work});
     if (!(seconds > kLeast * work / static_cast<double>(all.size()))) break;
     Ask(now, {.from = from.id, .to = to.id, .count = 1, .share = seconds / from.work}, actions);
     from.work -= seconds;

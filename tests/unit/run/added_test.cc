@@ -127,6 +127,18 @@ TEST_F(Added, WhoReadsOnReadsEachGroupOnce) {
   EXPECT_EQ(read(), "");
   at = begin;
   EXPECT_NE(read().find("damaged"), std::string::npos);
+  // Nor is what is before it read twice.
+  SetBytes(whole);
+  ASSERT_TRUE(file.Append(Group(5, "w")).ok());
+  damaged = Bytes();
+  damaged[before + 20] = static_cast<char>(damaged[before + 20] ^ 1);
+  SetBytes(damaged);
+  at = begin;
+  names.clear();
+  EXPECT_NE(read().find("damaged"), std::string::npos);
+  EXPECT_EQ(names, "y");
+  EXPECT_NE(read().find("damaged"), std::string::npos);
+  EXPECT_EQ(names, "y");
 }
 
 TEST_F(Added, WhatACrashCutIsPassedOverAndWrittenOver) {

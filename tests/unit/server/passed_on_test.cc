@@ -90,8 +90,31 @@ TEST_F(PassedOnTest, AsksLaterWhoDoesNotTakeThemYet) {
   answer.set_not_here(true);
   passed_.Answered(answer);
   EXPECT_THAT(Told(), IsEmpty());
+  EXPECT_FALSE(passed_.takes());
   passed_.AskAgain();
   EXPECT_THAT(Sent(), ElementsAre("1:a"));
+}
+
+TEST_F(PassedOnTest, OneAsksForAllWhetherTheyAreTakenNow) {
+  passed_.SetTaker(1);
+  Submit("a");
+  Submit("b");
+  Sent();
+  for (const char* id : {"a", "b"}) {
+    pb::SubmissionAnswered answer;
+    answer.set_id(id);
+    answer.set_not_here(true);
+    passed_.Answered(answer);
+  }
+  Submit("c");
+  EXPECT_THAT(Sent(), IsEmpty());
+  passed_.AskAgain();
+  EXPECT_THAT(Sent(), ElementsAre("1:a"));
+  passed_.AskAgain();
+  EXPECT_THAT(Sent(), IsEmpty()) << "it has not answered yet";
+  Taken("a", 4);
+  EXPECT_TRUE(passed_.takes());
+  EXPECT_THAT(Sent(), ElementsAre("1:b", "1:c"));
 }
 
 TEST_F(PassedOnTest, OneIdIsAskedForOnceAndAllAreTold) {

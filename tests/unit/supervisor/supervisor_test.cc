@@ -162,6 +162,53 @@ TEST(SupervisorTest, WorkIsNotAskedForAgainBeforeItMayHaveCome) {
   EXPECT_EQ(again(), "0>1:500 ");
 }
 
+TEST(SupervisorTest, AnAllocationThatEndsGetsNoMoreWorkThanItCanBegin) {
+  Watched w;
+  Introduce(&w, 2);
+  w.Tell(Working(&w, 0, 4000));
+  Report ends = Working(&w, 1, 0, 0);
+  ends.ends_in = seconds(100);
+  w.Tell(ends);
+  EXPECT_EQ(SharesOf(w.Asked()), "0>1:200 ");
+}
+
+TEST(SupervisorTest, ASlowServersWorkIsWorthLess) {
+  Watched w;
+  Introduce(&w, 2);
+  Report fast = Working(&w, 0, 2000), slow = Working(&w, 1, 2000);
+  // The same tasks take the second one three times as long; so do those that wait there.
+  fast.paces = {{.kind = 1, .count = 100, .seconds = 100}};
+  slow.paces = {{.kind = 1, .count = 100, .seconds = 300}};
+  w.Tell(fast);
+  w.Tell(slow);
+  EXPECT_EQ(SharesOf(w.Asked()), "") << "each has what it does in the same time";
+}
+
+TEST(SupervisorTest, ASilentServerHoldsUpNoOthers) {
+  Watched w;
+  Introduce(&w, 3);
+  w.Tell(Working(&w, 0, 4000));
+  w.Tell(Working(&w, 1, 0, 0));
+  w.Tell(Working(&w, 2, 2000));
+  const std::vector<MoveRequest> asked = w.Asked();
+  ASSERT_EQ(SharesOf(asked), "0>1:500 ");
+  w.handled[0] = 1;
+  const auto without_it = [&] {
+    Report waits = Working(&w, 0, 4000);
+    waits.offers = {{.id = asked[0].id, .to = PartId(1), .count = 50, .shared = true}};
+    w.Tell(waits);
+    w.Tell(Working(&w, 2, 0, 0));
+    return SharesOf(w.Asked());
+  };
+  w.After(seconds(1));
+  EXPECT_EQ(without_it(), "") << "it may tell any moment that it has them";
+  w.After(seconds(8));
+  std::string asked_then = without_it();
+  w.After(milliseconds(100));
+  asked_then += without_it();
+  EXPECT_EQ(asked_then, "0>2:500 ");
+}
+
 TEST(SupervisorTest, ASingleTaskGoesOnlyToASlotWithNothing) {
   Watched w;
   Introduce(&w, 2);

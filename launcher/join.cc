@@ -11,7 +11,6 @@
 #include "launcher/inputs.h"
 #include "launcher/live_parts.h"
 #include "launcher/resume_place.h"
-#include "launcher/run_access.h"
 #include "os/clock.h"
 #include "run/flow_store.h"
 #include "run/standing.h"
@@ -78,7 +77,7 @@ Status MayJoin(const run::RunSettings& settings, const std::string& run) {
 }
 
 int Join(const JoinOptions& options) {
-  const Result<std::string> found = run_dir::FindRun(os::RealFileSystem(), options.run, RunDirVariable());
+  const Result<std::string> found = run_dir::FindRun(os::RealFileSystem(), options.run, Variable("HARROW_RUN_DIR"));
   if (!found.ok()) return Fail(found.status());
   const auto run = run_dir::RunDir::Open(Absolute(*found));
   if (!run.ok()) return Fail(run.status());

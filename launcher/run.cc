@@ -20,7 +20,6 @@
 #include "launcher/known_costs.h"
 #include "launcher/live_parts.h"
 #include "launcher/resume_place.h"
-#include "launcher/run_access.h"
 #include "launcher/run_words.h"
 #include "launcher/srun_form.h"
 #include "os/clock.h"
@@ -251,7 +250,7 @@ int Resume(os::FileSystem& fs, const RunArguments& arguments) {
   for (const config::Setting& setting : arguments.settings) {
     if (setting.key == "run_dir") given = setting.value;
   }
-  const Result<std::string> found = run_dir::FindRun(fs, given, RunDirVariable());
+  const Result<std::string> found = run_dir::FindRun(fs, given, Variable("HARROW_RUN_DIR"));
   // So a job's script may be submitted again and again.
   if (found.status().code() == Code::kNotFound && !given.empty() && !arguments.flow.Inputs().empty()) {
     std::cerr << "harrow: there is no run in " << Printable(given)

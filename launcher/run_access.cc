@@ -14,8 +14,9 @@
 #include "formats/batch_script.h"
 #include "journal/snapshot.h"
 #include "journal/whole_run.h"
-#include "launcher/live_parts.h"
 #include "launcher/command.h"
+#include "launcher/inputs.h"
+#include "launcher/live_parts.h"
 #include "os/file_system.h"
 #include "report/aggregate.h"
 #include "run/flow_store.h"
@@ -55,7 +56,7 @@ std::string RunOfJob(const std::string& job) {
 
 /// The run that these elements are of, where they are all of one job's; empty: the newest one is meant.
 std::string RunOfElements(const std::vector<std::string>& elements) {
-  if (elements.empty() || !RunDirVariable().empty()) return {};
+  if (elements.empty() || !Variable("HARROW_RUN_DIR").empty()) return {};
   const std::string job = elements.front().substr(0, elements.front().find('_'));
   const auto is_of_job = [&job](const std::string& name) {
     return formats::IsElementName(name) && name.substr(0, name.find('_')) == job;
@@ -87,15 +88,10 @@ void AddTaskNames(CLI::App& app, std::vector<std::string>* tasks, const std::str
       ->required(required);
 }
 
-std::string RunDirVariable() {
-  const char* const value = getenv("HARROW_RUN_DIR");
-  return value == nullptr ? "" : value;
-}
-
 Result<run_dir::Part> OpenRun(const std::string& given) {
   const std::string of_job = IsDigits(given) && !run_dir::IsRun(os::RealFileSystem(), given) ? RunOfJob(given) : "";
   const auto path =
-      run_dir::FindRun(os::RealFileSystem(), of_job.empty() ? given : of_job, RunDirVariable(), run_dir::Purpose::kLook);
+      run_dir::FindRun(os::RealFileSystem(), of_job.empty() ? given : of_job, Variable("HARROW_RUN_DIR"), run_dir::Purpose::kLook);
   if (!path.ok()) return path.status();
   auto run = run_dir::RunDir::Open(*path, run_dir::Purpose::kLook);
   if (!run.ok()) return run.status();

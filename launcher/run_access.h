@@ -27,8 +27,6 @@ size_t TableWidth();
 void AddRunDir(CLI::App& app, std::string* run_dir, bool named = false);
 /// Adds TASK...: names, "#12", and elements of an array as the batch system writes them, "17_[3-5,9]", one by one in `tasks`.
 void AddTaskNames(CLI::App& app, std::vector<std::string>* tasks, const std::string& help, bool required = false);
-/// HARROW_RUN_DIR; empty: it is not set.
-std::string RunDirVariable();
 /// The run that a command is about, opened to look at (run_dir/find.h). A number alone is a job: its newest run here.
 Result<run_dir::Part> OpenRun(const std::string& given);
 

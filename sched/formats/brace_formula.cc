@@ -1,9 +1,9 @@
 #include "formats/brace_formula.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
+#include "base/integer.h"
 #include "base/text.h"
 #include "formats/problems.h"
 
@@ -29,13 +29,6 @@ bool IsFormulaOperator(char c) {
 
 Status BadFormula(const auto&... what) {
   return Status(Code::kInvalid, StrCat(what...));
-}
-
-std::optional<int64_t> WholeNumber(std::string_view text) {
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
 }
 
 /// None: the result is no number of 64 bits, or there is none.
@@ -68,7 +61,7 @@ class BraceFormula::Reader {
     HARROW_RETURN_IF_ERROR(Sum());
     if (at_ < text_.size() && text_[at_] == ':') {
       const std::string_view digits = text_.substr(at_ + 1);
-      const std::optional<int64_t> count = digits.empty() || !IsFormulaDigit(digits[0]) ? std::nullopt : WholeNumber(digits);
+      const std::optional<int64_t> count = digits.empty() || !IsFormulaDigit(digits[0]) ? std::nullopt : ParseInteger<int64_t>(digits);
       if (!count || *count < 1 || *count > static_cast<int64_t>(kMostFormulaDigits))
         return Problem(StrCat("a number of digits from 1 to ", kMostFormulaDigits, " stands behind a colon"));
       formula_->digits_ = static_cast<size_t>(*count);
@@ -122,7 +115,7 @@ class BraceFormula::Reader {
     const std::string_view word = text_.substr(at_, end - at_);
     if (word.empty()) return Problem("a key or a number is missing");
     if (IsFormulaDigit(word[0])) {
-      const std::optional<int64_t> number = WholeNumber(word);
+      const std::optional<int64_t> number = ParseInteger<int64_t>(word);
       if (!number) return Problem(StrCat("\"", Printable(word), "\" is no number"));
       Add('n', *number);
     } else {
@@ -178,7 +171,7 @@ Status BraceFormula::Append(std::span<const std::string> values, std::string* ou
     }
     if (step.what == 'k') {
       const auto key = static_cast<size_t>(step.number);
-      const std::optional<int64_t> number = WholeNumber(values[key]);
+      const std::optional<int64_t> number = ParseInteger<int64_t>(values[key]);
       if (!number)
         return BadFormula("{", Printable(text_), "} cannot be calculated: ", names_[key], " is \"", Printable(values[key]),
                    "\", and no whole number; let each have numbers only");

@@ -24,19 +24,6 @@ constexpr auto kLookForStop = std::chrono::milliseconds(50), kLookAtFiles = std:
 
 }  // namespace
 
-size_t InCommon(const Sample& a, const Sample& b) {
-  size_t common = 0;
-  for (auto i = a.begin(), j = b.begin(); i != a.end() && j != b.end();) {
-    if (*i < *j) {
-      ++i;
-    } else {
-      common += *i == *j;
-      ++j;
-    }
-  }
-  return common;
-}
-
 AlikeImages::Turn::~Turn() {
   if (of_ == nullptr) return;
   {

@@ -165,9 +165,11 @@ std::vector<AlikeFiles::Sampled> AlikeFiles::Others() {
     // A file goes on saying the same when its image is whole.
     const std::string key = StrCat(time, ".", task);
     std::shared_ptr<const Sampled> sampled = known_.Find(key);
-    if (!sampled) sampled = Read(name);
-    if (!sampled) continue;
-    known_.Add(key, sampled);
+    if (!sampled) {
+      sampled = Read(name);
+      if (!sampled) continue;
+      known_.Add(key, sampled);
+    }
     Sampled other = *sampled;
     other.comes = comes;
     if (!comes) other.directory = StrCat(beside, "/", task, "/", what);

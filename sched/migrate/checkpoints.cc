@@ -23,6 +23,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "base/integer.h"
 #include "base/text.h"
 #include "migrate/file_error.h"
 #include "migrate/packed.h"
@@ -140,9 +141,9 @@ std::string_view TakeWord(std::string_view* text) {
 
 template <class Int>
 bool TakeNumber(std::string_view* text, Int* out) {
-  const std::string_view word = TakeWord(text);
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), *out);
-  return error == std::errc() && end == word.data() + word.size() && !word.empty();
+  const std::optional<Int> number = ParseInteger<Int>(TakeWord(text));
+  if (number) *out = *number;
+  return number.has_value();
 }
 
 bool TakeSum(std::string_view* text, store::ObjectId* sum) {

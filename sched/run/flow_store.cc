@@ -307,7 +307,10 @@ Result<uint32_t> ReadFlow(const run_dir::Part& part, StoredFlow* flow, FlowBuild
   if (part.is_first()) {
     HARROW_RETURN_IF_ERROR(ReadAdded(*part.dir, flow->settings.flow_id, builder, submissions));
   } else {
-    HARROW_RETURN_IF_ERROR(ReadMore(part, before, flow->settings.flow_id, builder));
+    uint64_t at = 0;
+    Status unread;
+    HARROW_RETURN_IF_ERROR(ReadMore(part, before, flow->settings.flow_id, &at, builder, &unread));
+    HARROW_RETURN_IF_ERROR(unread);
     Result<RunSettings> own = ReadSettings(part);
     if (!own.ok()) return own.status();
     if (own->flow_id != flow->settings.flow_id)
@@ -319,14 +322,17 @@ Result<uint32_t> ReadFlow(const run_dir::Part& part, StoredFlow* flow, FlowBuild
   return before;
 }
 
-Status ReadMore(const run_dir::Part& part, uint32_t flow_tasks, const std::string& flow_id, FlowBuilder* builder) {
+Status ReadMore(const run_dir::Part& part, uint32_t flow_tasks, const std::string& flow_id, uint64_t* at, FlowBuilder* builder,
+                Status* unread) {
   const auto first = run_dir::OpenPart(part.run);
   if (!first.ok()) return first.status().code() == Code::kNotFound ? Status() : first.status();
-  uint32_t at = 0;
   const uint32_t before = builder->groups();
-  HARROW_RETURN_IF_ERROR(ReadAddedChunks(*first->dir, flow_id, flow_tasks, [&](const pb::AddedGroup& group) {
-    return ++at <= before ? Status() : builder->AddGroup(group);
-  }));
+  uint32_t number = *at == 0 ? 0 : before;
+  Status added;
+  *unread = ReadAddedOn(*first->dir, flow_id, flow_tasks, at, [&](const pb::AddedGroup& group) {
+    return added = ++number <= before ? Status() : builder->AddGroup(group);
+  });
+  HARROW_RETURN_IF_ERROR(added);
   return builder->groups() == before ? Status() : builder->Seal();
 }
 

@@ -70,8 +70,10 @@ Result<StoredFlow> ReadFlow(const run_dir::Part& part);
 /// flow file, not beside it (AddedFile).
 Result<uint32_t> ReadFlow(const run_dir::Part& part, StoredFlow* flow, FlowBuilder* builder,
                           std::vector<Submission>* submissions);
-/// Adds what was submitted to the run since `builder`'s flow was read; `flow_tasks`: as ReadFlow has told.
-Status ReadMore(const run_dir::Part& part, uint32_t flow_tasks, const std::string& flow_id, FlowBuilder* builder);
+/// Adds what was submitted to the run since `builder`'s flow was read, from `*at` on (ReadAddedOn); `flow_tasks`: as ReadFlow has told.
+/// What is before something that cannot be read is added: `*unread` says why that cannot.
+Status ReadMore(const run_dir::Part& part, uint32_t flow_tasks, const std::string& flow_id, uint64_t* at, FlowBuilder* builder,
+                Status* unread);
 /// The flow file of a directory.
 Result<StoredFlow> ReadFlow(os::FileSystem& fs, const std::string& dir);
 /// A task for people.

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <filesystem>
 #include <iterator>
 #include <utility>
 
+#include "base/integer.h"
 #include "base/text.h"
 #include "os/log.h"
 #include "run_dir/names.h"
@@ -26,12 +26,6 @@ std::string_view TakeWord(std::string_view* text) {
   const std::string_view word = text->substr(0, text->find(' '));
   text->remove_prefix(std::min(text->size(), word.size() + 1));
   return word;
-}
-
-template <class Int>
-bool IsNumber(std::string_view text, Int* value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
-  return error == std::errc() && end == text.data() + text.size();
 }
 
 }  // namespace
@@ -143,16 +137,13 @@ void RunDriver::RestoreAims(const journal::History& history) {
     while (!words.empty()) {
       const std::string_view word = TakeWord(&words);
       const size_t equals = word.find('=');
-      uint32_t task = 0;
-      Aim aim;
-      if (equals == word.npos || !IsNumber(word.substr(0, equals), &task)) continue;
+      if (equals == word.npos) continue;
+      const auto task = ParseInteger<uint32_t>(word.substr(0, equals));
       const std::string_view to = word.substr(equals + 1);
-      if (!to.starts_with('/')) {
-        aim.node = to;
-      } else if (!IsNumber(to.substr(1), &aim.part)) {
-        continue;
-      }
-      aims_[TaskId(task)] = aim;
+      const bool to_part = to.starts_with('/');
+      const auto part = to_part ? ParseInteger<uint32_t>(to.substr(1)) : std::optional<uint32_t>(0);
+      if (!task || !part) continue;
+      aims_[TaskId(*task)] = {.node = to_part ? std::string() : std::string(to), .part = *part};
     }
   }
 }

@@ -323,9 +323,8 @@ wire::ChannelHandler Server::Impl::AcceptClient(std::shared_ptr<wire::Channel> c
                                  },
                              .await = [this](auto asking_channel, const pb::AwaitRequest& request) {
                                // Of a task that another server has told of already.
-                               for (const uint32_t task : request.task()) {
-                                 if (task >= flow.graph.task_count()) ReadAddedAgain();
-                               }
+                               const auto is_new = [this](uint32_t task) { return task >= flow.graph.task_count(); };
+                               if (std::any_of(request.task().begin(), request.task().end(), is_new)) ReadAddedAgain();
                                awaiting.Ask(std::move(asking_channel), request);
                              },
                              .offer = [this](run::BestValue value, Best::Told told) { Offer(std::move(value), std::move(told)); },

@@ -120,18 +120,8 @@ Status Server::Impl::Grow(uint32_t tasks) {
   if (submissions) return {};
   const auto first = static_cast<uint32_t>(flow.graph.task_count());
   const auto first_file = static_cast<uint32_t>(flow.graph.file_count());
-  Result<run_dir::Part> first_dir = run_dir::OpenPart(options.part.run);
-  if (first_dir.status().code() == Code::kNotFound) return {};
-  if (!first_dir.ok()) return first_dir.status();
-  const uint32_t known = builder.groups();
-  uint32_t group_number = added_up_to == 0 ? 0 : known;
-  Status taken_in;
-  // What is before something that cannot be read counts.
-  const Status read = run::ReadAddedOn(*first_dir->dir, flow.settings.flow_id, flow_tasks, &added_up_to, [&](const pb::AddedGroup& group) {
-    return taken_in = ++group_number <= known ? Status() : builder.AddGroup(group);
-  });
-  HARROW_RETURN_IF_ERROR(taken_in);
-  if (builder.groups() != known) HARROW_RETURN_IF_ERROR(builder.Seal());
+  Status unread;
+  HARROW_RETURN_IF_ERROR(run::ReadMore(options.part, flow_tasks, flow.settings.flow_id, &added_up_to, &builder, &unread));
   const auto count = static_cast<uint32_t>(flow.graph.task_count()) - first;
   if (count > 0) {
     driver->AddTasks(Now(), TaskId(first), count, first_file, true);
@@ -141,7 +131,7 @@ Status Server::Impl::Grow(uint32_t tasks) {
   } else {
     driver->ChangeStreams();
   }
-  return read;
+  return unread;
 }
 
 /// Who took what was submitted may not have lived to tell.

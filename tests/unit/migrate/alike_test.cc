@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <latch>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -197,7 +198,7 @@ TEST_F(AlikeFilesTest, OfTwoTheLaterWaitsForTheEarlierOnly) {
   EXPECT_EQ(second.Others().size(), 1u);
   age(40);
   EXPECT_TRUE(second.Others().empty());
-  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // as it touches its file once a second at most
   first.Beat();
   EXPECT_EQ(second.Others().size(), 1u) << "it goes on";
   first.Done("3");
@@ -279,15 +280,17 @@ TEST_F(AlikeFilesTest, NodesWaitForTheFirstAndThenAllGoOn) {
   for (int i = 0; i < 7; ++i) nodes.push_back(std::make_unique<AlikeImages>());
   std::vector<Directories> earlier(7);
   std::atomic<int> have_turns = 0;
+  std::latch all_have_turns(7);
   std::vector<std::thread> threads;
   for (size_t i = 0; i < earlier.size(); ++i) {
     threads.emplace_back([&, i] {
       const AlikeImages::Turn turn = nodes[i]->Take(From(i, 100), {}, Of("t" + std::to_string(i)));
       earlier[i] = turn.earlier();
       ++have_turns;
-      while (have_turns < 7) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      all_have_turns.arrive_and_wait();
     });
   }
+  // Longer than from one look of theirs to the next: who did not wait would have a turn by then.
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   EXPECT_EQ(have_turns, 0);
   first->Done(Kept("first"));

@@ -1,0 +1,269 @@
+#pragma once
+
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <limits>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+
+#include "server/other_servers.h"
+#include "support/fake_channel.h"
+#include "support/fake_event_loop.h"
+#include "unit/run/test_flow.h"
+#include "unit/server/fake_journal.h"
+#include "wire/attempt_id.h"
+#include "wire/decode.h"
+#include "wire/version.h"
+
+namespace harrow::server {
+
+using test::FakeChannel;
+using test::FakeJournal;
+using test::TinyFlow;
+using test::TinyTask;
+
+/// The servers of a run with an agent each, and the messages between them, which the test carries. What is recorded is
+/// on disk when the test says so; it is never lost.
+class Several {
+ public:
+  Several(std::vector<TinyTask> tasks, std::vector<uint32_t> slots, bool via_supervisor = false)
+      : flow_(TinyFlow(std::move(tasks))), via_supervisor_(via_supervisor) {
+    for (const uint32_t each : slots) {
+      parts_.push_back(std::make_unique<One>());
+      parts_.back()->slots = each;
+      Start(static_cast<uint32_t>(parts_.size()) - 1);
+    }
+  }
+
+  struct One {
+    uint32_t slots = 1;
+    FakeJournal journal;
+    DriverOptions options;
+    std::unique_ptr<RunDriver> driver;
+    std::unique_ptr<OtherServers> others;
+    std::shared_ptr<FakeChannel> channel;
+    NodeId node;
+    uint64_t sequence = 0, told = 0;  // the agent's, and what was told of the journal
+    std::map<uint32_t, uint32_t> runs;  // task, attempt: at the agent
+    std::map<uint32_t, std::vector<std::string>> to;
+    std::map<uint32_t, int32_t> ended_elsewhere;  // with which code
+    made::Attempts made;  // what its agent wrote down of its tasks' outputs
+    std::vector<std::string> submissions;  // what others pass on, and what they answered
+    size_t connections_changed = 0;
+    std::set<uint32_t> offered_to, passed_for;  // offers to these, and what others pass on to these
+  };
+  One& operator[](uint32_t part) { return *parts_[part]; }
+  size_t size() const { return parts_.size(); }
+  const graph::Graph& graph() const { return flow_.graph; }
+
+  /// A server begins, or one after it was killed; its agent comes to it. Its connections are gone.
+  void Start(uint32_t part) {
+    One& one = *parts_[part];
+    one.options.nodes_expected = 1;
+    one.options.restarted = one.driver != nullptr;
+    if (one.driver) ++one.options.epoch;
+    for (uint32_t other = 0; other < parts_.size(); ++other) Cut(part, other);
+    const journal::History history = one.journal.history;
+    RunDriver::Hooks hooks;
+    hooks.wake = [] {};
+    hooks.drop_agent = [](const wire::Channel*) {};
+    hooks.made_of = [&one](uint32_t) { return one.made; };
+    hooks.attempt_ended = [&one](const journal::AttemptRecord& record) { one.others->AttemptEnded(record); };
+    hooks.decided = [&one](TaskId task, journal::TaskFate fate) {
+      one.others->Decided(task, fate, one.driver->recorder().added());
+    };
+    one.driver = std::make_unique<RunDriver>(flow_, one.options, &one.journal, std::move(hooks));
+    ASSERT_TRUE(one.driver->Restore(history).ok());
+    Result<Holdings> holdings = HoldingsOf(part, graph().task_count(), history.moves);
+    ASSERT_TRUE(holdings.ok()) << holdings.status().message();
+    one.driver->SetOwn(holdings->own, holdings->tried, history);
+    one.others = std::make_unique<OtherServers>(
+        graph(), OtherServers::Options{.part = part, .epoch = one.options.epoch, .via_supervisor = via_supervisor_}, one.driver.get(),
+        OtherServers::Hooks{.send = [&one, part](uint32_t to, const pb::BetweenServers& message) {
+                              if (message.offered_size() > 0) one.offered_to.insert(to);
+                              if (message.has_passed() && message.passed().from() == part) one.passed_for.insert(message.passed().to());
+                              one.to[to].push_back(message.SerializeAsString());
+                            },
+                            .now = [this] { return Now(); },
+                            .record = [&one](journal::MoveRecord record) {
+                              return one.driver->recorder().Move(std::move(record));
+                            },
+                            .ending = [&one](TaskId task) -> std::optional<TaskEnding> {
+                              for (auto at = one.journal.history.attempts.rbegin(); at != one.journal.history.attempts.rend(); ++at) {
+                                if (at->task == task) return TaskEnding{task, at->end, at->code};
+                              }
+                              return {};
+                            },
+                            .ended = [&one](const TaskEnding& ending) { one.ended_elsewhere[ending.task.value] = ending.code; },
+                            .submit =
+                                [&one](uint32_t from, const pb::PassedSubmission& passed) {
+                                  one.submissions.push_back(std::to_string(from) + ":" + passed.request().id());
+                                },
+                            .submitted = [&one](const pb::SubmissionAnswered& answer) { one.submissions.push_back("answered:" + answer.id()); },
+                            .connections_changed = [&one] { ++one.connections_changed; }});
+    one.others->Restore(*std::move(holdings));
+    one.driver->Begin(Now());
+    AgentComes(part);
+  }
+  /// The agent, which has run all the time, and tells this besides.
+  void AgentComes(uint32_t part, pb::FromAgent hello = {}) {
+    One& one = *parts_[part];
+    one.channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
+    hello.mutable_hello()->set_version(wire::kProtocolVersion);
+    hello.mutable_hello()->set_run_id("run");
+    hello.mutable_hello()->set_incarnation(part + 1);
+    hello.mutable_hello()->set_epoch_seen(one.options.epoch - 1);
+    hello.mutable_hello()->mutable_node()->set_name("n" + std::to_string(part));
+    hello.mutable_hello()->mutable_node()->set_slots(one.slots);
+    for (const auto& [task, attempt] : one.runs) {
+      pb::Attempt* running = hello.mutable_hello()->add_running();
+      running->set_task(task);
+      running->set_attempt(attempt);
+      running->set_start_ns(1000);
+    }
+    const Result<NodeId> joined = one.driver->Join(Now(), one.channel, hello);
+    ASSERT_TRUE(joined.ok()) << joined.status().message();
+    one.node = *joined;
+    Turn(part);
+  }
+  /// Nothing is heard of the agent, until what it has is believed to be lost.
+  void LoseAgent(uint32_t part) {
+    for (int times = 0; times < 3; ++times) Pass(part, std::chrono::hours(1));
+  }
+  /// So much later, at one of them.
+  void Pass(uint32_t part, Duration time) {
+    time_ += time;
+    parts_[part]->driver->FindSilent(Now());
+    Turn(part);
+  }
+  void Cut(uint32_t a, uint32_t b) {
+    if (a == b || !linked_.erase({std::min(a, b), std::max(a, b)})) return;
+    for (const auto& [from, to] : {std::pair(a, b), {b, a}}) {
+      parts_[from]->to.erase(to);
+      parts_[from]->others->Disconnected(to);
+    }
+  }
+  void Connect(uint32_t a, uint32_t b) {
+    if (a == b || !linked_.insert({std::min(a, b), std::max(a, b)}).second) return;
+    parts_[a]->others->Connected(b, parts_[b]->options.epoch);
+    parts_[b]->others->Connected(a, parts_[a]->options.epoch);
+  }
+  void ConnectAll() {
+    for (uint32_t a = 0; a < parts_.size(); ++a) {
+      for (uint32_t b = 0; b < a; ++b) Connect(a, b);
+    }
+  }
+  void Turn(uint32_t part) {
+    One& one = *parts_[part];
+    one.driver->Flush(Now());
+    for (const std::string& bytes : one.channel->TakeSent()) {
+      pb::ToAgent message;
+      ASSERT_TRUE(message.ParseFromString(bytes));
+      pb::FromAgent answer;
+      for (const pb::AttemptId& back : message.take_back()) {
+        if (one.runs.erase(back.task())) *answer.mutable_returned()->add_attempt() = back;
+      }
+      for (const pb::Task& task : message.start()) one.runs[task.id()] = task.attempt();
+      if (answer.has_returned()) one.driver->Handle(Now(), one.node, answer);
+    }
+  }
+  /// An attempt at the agent ends with a checkpoint.
+  void Leave(uint32_t part, uint32_t task) {
+    End(part, task, 85, pb::Attempt::CHECKPOINTED);
+    parts_[part]->others->GoOnMoving();
+  }
+  /// The agent says that it has begun.
+  void Begins(uint32_t part, uint32_t task) {
+    One& one = *parts_[part];
+    pb::FromAgent message;
+    wire::SetId({TaskId(task), one.runs.at(task)}, message.mutable_started()->add_attempt());
+    message.mutable_started()->add_start_ns(Now().wall_ns());
+    one.driver->Handle(Now(), one.node, message);
+    Turn(part);
+  }
+  /// An attempt at the agent ends.
+  void End(uint32_t part, uint32_t task, int code = 0, pb::Attempt::End how = pb::Attempt::EXITED) {
+    One& one = *parts_[part];
+    pb::FromAgent message;
+    pb::TasksEnded* ended = message.add_ended();
+    ended->set_sequence(++one.sequence);
+    pb::Attempt* attempt = ended->add_attempt();
+    attempt->set_task(task);
+    attempt->set_attempt(one.runs.at(task));
+    attempt->set_end(how);
+    attempt->set_code(code);
+    attempt->set_start_ns(Now().wall_ns() - 1'000'000);
+    attempt->set_end_ns(Now().wall_ns());
+    one.runs.erase(task);
+    one.driver->Handle(Now(), one.node, message);
+    Turn(part);
+  }
+  void Commit(uint32_t part) {
+    One& one = *parts_[part];
+    one.driver->Committed(one.journal.sequence);
+    one.others->Committed(one.journal.sequence);
+    Turn(part);
+  }
+  /// The next message on its way.
+  bool Carry(uint32_t from, uint32_t to) {
+    auto& queue = parts_[from]->to[to];
+    if (queue.empty()) return false;
+    const std::string bytes = queue.front();
+    queue.erase(queue.begin());
+    pb::BetweenServers message;
+    EXPECT_TRUE(wire::Decode(bytes, &message).ok());
+    const Status taken = parts_[to]->others->Take(from, message);
+    EXPECT_TRUE(taken.ok()) << taken.message();
+    Turn(to);
+    return true;
+  }
+  void Report() {
+    time_ += std::chrono::milliseconds(100);
+    for (uint32_t part = 0; part < parts_.size(); ++part) {
+      parts_[part]->others->Tick();
+      Turn(part);
+    }
+  }
+  /// All is carried and on disk.
+  void Settle() {
+    for (bool more = true; more;) {
+      more = false;
+      for (uint32_t from = 0; from < parts_.size(); ++from) {
+        for (uint32_t to = 0; to < parts_.size(); ++to) more |= Carry(from, to);
+      }
+      for (uint32_t part = 0; part < parts_.size(); ++part) {
+        const uint64_t before = parts_[part]->told;
+        parts_[part]->told = parts_[part]->journal.sequence;
+        Commit(part);
+        more |= parts_[part]->told != before;
+      }
+    }
+  }
+  Moment Now() const { return {Time(time_), WallTime(time_ + std::chrono::hours(1))}; }
+  bool AllComplete() const {
+    return std::all_of(parts_.begin(), parts_.end(), [](const auto& one) { return one->driver->complete(); });
+  }
+  /// How often each task succeeded, by all journals.
+  std::map<uint32_t, int> Successes() const {
+    std::map<uint32_t, int> successes;
+    for (const auto& one : parts_) {
+      for (const journal::AttemptRecord& record : one->journal.history.attempts) {
+        if (record.end == journal::End::kExited && record.code == 0) ++successes[record.task.value];
+      }
+    }
+    return successes;
+  }
+  std::set<std::pair<uint32_t, uint32_t>> linked() const { return linked_; }
+
+ private:
+  run::StoredFlow flow_;
+  const bool via_supervisor_;
+  test::FakeEventLoop loop_;
+  Duration time_{std::chrono::seconds(1)};
+  std::vector<std::unique_ptr<One>> parts_;
+  std::set<std::pair<uint32_t, uint32_t>> linked_;
+};
+
+}  // namespace harrow::server

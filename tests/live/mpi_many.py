@@ -56,6 +56,7 @@ def test_many(directory, program):
         same(run.wait(timeout=120), 0, lines_of(f"{directory}/harrow.out")[-20:])
     ends = collections.Counter(query(f"{directory}/r", "SELECT outcome, code FROM attempts"))
     same(ends.pop(("exited", 0)), len(tasks))
+    same(ends.pop(("lost", 0), 0), mpi_support.lost_by_silence(directory))
     # Once in some thousand ranks the MPI library finds its own memory damaged while it takes itself down.
     damaged = b"".join(open(path, "rb").read() for path in glob.glob(f"{directory}/r/0/output/*")).count(b"(ompi_mpi_finalize+")
     same(ends, collections.Counter({("signaled", signal.SIGABRT): damaged} if damaged else {}))

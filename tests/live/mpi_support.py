@@ -69,6 +69,15 @@ def begun(harrow, slots=SLOTS, nodes=NODES):
                     run.wait(timeout=20)
 
 
+def lost_by_silence(directory):
+    """How many attempts were lost. On two cores ranks that wait for each other may leave nothing to whole nodes for half a minute, which
+    takes them, and what they run, away: nothing else may."""
+    (lost,), = run_support.query(f"{directory}/r", "SELECT COUNT(*) FROM attempts WHERE outcome = 'lost'")
+    with open(f"{directory}/r/0/log/server.log", encoding="utf-8") as f:
+        run_support.check(lost == 0 or "is silent: nothing is heard of its agent" in f.read(), f"{lost} were lost, and no node was silent")
+    return lost
+
+
 def where(directory, word=None):
     """(task, rank) -> nodes, in their order, as ranks have written them down."""
     found = collections.defaultdict(list)

@@ -11,7 +11,7 @@ namespace {
 
 using test::ToldScheduler;
 
-Options Gap(double gap, bool ahead = false) {
+Options StopGap(double gap, bool ahead = false) {
   Options options;
   options.policy = order::Policy::kFifo;
   options.stop_gap = gap;
@@ -41,7 +41,7 @@ TEST(UrgencyTest, PriorityThenBoundTheLeastFirst) {
 }
 
 TEST(BoundsTest, TheLeastGoesFirstAndWhatHasNoneBefore) {
-  ToldScheduler s(Gap(0));
+  ToldScheduler s(StopGap(0));
   AddBounded(&s, {3, -2, 7, 1});
   s.Add("none");
   EXPECT_EQ(s.Begin({{1, 0, 0}}), "start none@0");
@@ -56,7 +56,7 @@ TEST(BoundsTest, TheLeastGoesFirstAndWhatHasNoneBefore) {
 }
 
 TEST(BoundsTest, WhatABetterValueMakesPointlessIsPrunedAndTheRunEnds) {
-  ToldScheduler s(Gap(0));
+  ToldScheduler s(StopGap(0));
   AddBounded(&s, {1, 3, 4, 5});
   s.Add("after 4", {"4"});
   EXPECT_EQ(s.Begin({{1, 0, 0}}), "start 1@0");
@@ -71,18 +71,18 @@ TEST(BoundsTest, WhatABetterValueMakesPointlessIsPrunedAndTheRunEnds) {
 }
 
 TEST(BoundsTest, TheGapIsRelativeToTheBestValue) {
-  ToldScheduler s(Gap(0.05));
+  ToldScheduler s(StopGap(0.05));
   AddBounded(&s, {-99, -96, -95, -94});
   s.Begin({});
   EXPECT_EQ(s.Tell(BestKnown{-91}), "pruned -95, pruned -94");
-  ToldScheduler t(Gap(0.05));
+  ToldScheduler t(StopGap(0.05));
   AddBounded(&t, {94, 95, 96});
   t.Begin({});
   EXPECT_EQ(t.Tell(BestKnown{100}), "pruned 95, pruned 96");
 }
 
 TEST(BoundsTest, NewcomersAndWhatComesFromElsewhereAreLookedAt) {
-  ToldScheduler s(Gap(0));
+  ToldScheduler s(StopGap(0));
   AddBounded(&s, {1, 2, 8});
   s.Begin({{1, 0, 0}});
   s.Tell(TasksTaken{{s["2"], s["8"]}});
@@ -97,7 +97,7 @@ TEST(BoundsTest, NewcomersAndWhatComesFromElsewhereAreLookedAt) {
 }
 
 TEST(BoundsTest, EachNthGoesToAnotherServer) {
-  ToldScheduler s(Gap(0));
+  ToldScheduler s(StopGap(0));
   AddBounded(&s, {9, 1, 8, 2, 7, 3, 6, 4, 5});
   s.Begin({});
   const auto go = [&](uint64_t count, uint64_t keep) {
@@ -116,7 +116,7 @@ TEST(BoundsTest, EachNthGoesToAnotherServer) {
 }
 
 TEST(BoundsTest, WhatWaitsForTheEndOfAPrunedTaskGoesOn) {
-  ToldScheduler s(Gap(0));
+  ToldScheduler s(StopGap(0));
   AddBounded(&s, {3});
   s.Add("last");
   s.AfterAny("last", {"3"});
@@ -126,7 +126,7 @@ TEST(BoundsTest, WhatWaitsForTheEndOfAPrunedTaskGoesOn) {
 }
 
 TEST(BoundsTest, WhatWasSentAheadIsAskedBackAndPruned) {
-  ToldScheduler s(Gap(0, true));
+  ToldScheduler s(StopGap(0, true));
   AddBounded(&s, {1, 2, 3});
   EXPECT_EQ(s.TellAll({s.Added(), NodeJoined{NodeId(0), {1, 0, 0}}, RoundTripMeasured{NodeId(0), std::chrono::milliseconds(1)}}),
             "start 1@0");
@@ -138,7 +138,7 @@ TEST(BoundsTest, WhatWasSentAheadIsAskedBackAndPruned) {
 }
 
 TEST(BoundsTest, WhatFailedIsNotTriedAgain) {
-  Options options = Gap(0);
+  Options options = StopGap(0);
   options.retries = 3;
   ToldScheduler s(options);
   AddBounded(&s, {3});

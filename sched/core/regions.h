@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "core/node_table.h"
+#include "core/queues.h"
+#include "core/task_table.h"
+#include "graph/graph.h"
+
+namespace harrow::core {
+
+/// Which of equal tasks in the remote queue a node takes first: each node has a stretch of their nearby order
+/// (regions.cc).
+class Regions {
+ public:
+  Regions(const graph::Graph& graph, const TaskTable* tasks, const NodeTable* nodes, const Queues* queues)
+      : graph_(graph), tasks_(*tasks), nodes_(*nodes), queues_(*queues) {}
+
+  /// Instead of a task that the node was about to take from the remote queue: that one, or one that stands
+  /// there, too, of the same lane, level and urgency.
+  TaskId Prefer(TaskId first, NodeId node);
+  size_t memory() const;
+
+ private:
+  using Kind = std::tuple<Level, order::Urgency, order::LaneId>;
+  /// [begin, end) of an order: what is left of it.
+  struct Stretch {
+    uint32_t begin = 0, end = 0;
+    NodeId node;
+    uint32_t size() const { return end - begin; }
+  };
+  /// Tasks of one kind.
+  struct Region {
+    std::vector<TaskId> order;
+    uint32_t unit = 1;  // as of place::NearbyOrder
+    std::vector<Stretch> stretches;  // in their order; none is empty
+  };
+
+  Kind KindOf(TaskId id) const;
+  /// In the remote queue.
+  bool Stands(TaskId id) const;
+  Region* RegionOf(TaskId id);
+  void Arrange();
+  Stretch* StretchOf(Region* region, NodeId node);
+  uint32_t PartFor(const Region& region, NodeId node, uint32_t size) const;
+  TaskId Take(Region* region, NodeId node);
+
+  const graph::Graph& graph_;
+  const TaskTable& tasks_;
+  const NodeTable& nodes_;
+  const Queues& queues_;
+  std::map<Kind, Region> regions_;
+  std::vector<bool> arranged_;  // a task is, or was, in a region
+  uint64_t taken_ = 0;          // since all were arranged
+};
+
+}  // namespace harrow::core

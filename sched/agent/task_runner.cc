@@ -425,6 +425,7 @@ RankEnd TaskRunner::EndOfRank(const LocalTask& task, TaskResult result) const {
           .asked = asked_to_end_,
           .served = process_began_ && spec.served(),
           .seen = seen_,
+          .needed = needed_,
           .stood = stood_at_end_};
 }
 
@@ -441,7 +442,16 @@ void TaskRunner::TellEnded(const LocalTask& task, const Core::Given& given, pid_
     const uint32_t rank = given.process + (task.gang ? task.gang->first_rank() : 0);
     // While tasks have to stand the server may stand as well, and they do not go on before what is to be
     // killed has been.
-    seen_ = server->Ended(task.attempt_id(), rank, [this] { return signals_.kill_owed.load(); });
+    const auto ask = [&] {
+      seen_ = server->Ended(task.attempt_id(), rank, [this] { return signals_.kill_owed.load(); });
+      return seen_ && seen_->others_speak;
+    };
+    ask();
+    // As mpirun does: who has ended well without MPI_Init is missed by those that call it, be it later.
+    if (so_far.succeeded() && seen_ && !seen_->connected) {
+      needed_ = task.team->AwaitNeed(given.process, ask,
+                                     [this] { return ToEnd() || signals_.kill_owed.load() || !seen_; });
+    }
   }
   tell_core_(ProcessEnded{slot_, FailedByItself(EndOfRank(task, std::move(so_far)))}, false);
 }
@@ -532,6 +542,7 @@ TaskRunner::Ran TaskRunner::Run(const LocalTask& task, const Core::Given& given)
   ask_again_ = kNever;
   process_began_ = false;
   seen_.reset();
+  needed_ = false;
   if (task.gang && !task.gang->has_processes()) return {.result = Hold(task, std::move(result))};
   if (const auto reason = signals_.reason.load(); reason != 0 && !task.team) {
     result.end = static_cast<End>(reason);

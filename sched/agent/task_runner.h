@@ -177,6 +177,7 @@ class TaskRunner {
   bool process_began_ = false;               // of the running attempt
   bool told_ = false;                        // the core that its process has started
   std::optional<RankServer::Seen> seen_;     // of the process that has ended, if it is a rank
+  bool needed_ = false;                      // RankEnd::needed
   WallTime began_{};                         // of the running attempt
   Duration started_{0};                      // steady
   bool asked_ = false;                       // the running attempt, for a checkpoint,

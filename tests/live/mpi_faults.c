@@ -65,6 +65,8 @@ int main(int argc, char** argv) {
   if (mine || Is("steady")) SayWhere("begins");
   if (mine && Is("killed")) KillLater();
   if (mine && Is("absent")) pause();
+  if (Is("early") && mine) return 0;
+  if (Is("early")) usleep((useconds_t)microseconds);
   MPI_Init(&argc, &argv);
   KeepComponent();
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -172,6 +172,19 @@ def test_ranks_that_meet_and_all_die(directory, program):
     same([(task, outcome) for task, outcome, _ in outcomes], [(f"all-{i}", "signaled") for i in range(count)] + [("steady", "exited")], outcomes)
 
 
+def test_a_rank_that_ends_before_mpi_init(directory, program):
+    """The others wait for it, whether they have begun when it ends or begin later."""
+    harrow = mpi_support.prepare(directory, program)
+    mpi_support.flow(directory, [mpi_task("at-once", directory, 3, 1, "early", 1, 0), mpi_task("later", directory, 2, 1, "early", 0, 1_500_000),
+                                 {"name": "alone", "command": "true", "ranks": 3, "nodes": 1}])
+    with mpi_support.nothing_left(directory), mpi_support.begun(harrow, nodes=1) as run:
+        same(run.wait(timeout=120), 1, lines_of(f"{directory}/harrow.out")[-20:])
+    outcomes = {task: (outcome, code, message) for task, outcome, code, message in query(f"{directory}/r", "SELECT task, outcome, code, message FROM attempts")}
+    same(outcomes["at-once"], ("exited", 1, "rank 1 of 3 exited with 0 before MPI_Init, for which the others wait"))
+    same(outcomes["later"], ("exited", 1, "rank 0 of 2 exited with 0 before MPI_Init, for which the others wait"))
+    same(outcomes["alone"][2].split(" called")[0], "none of its ranks")
+
+
 def all_there(directory, name):
     """pid -> rank of a task of four ranks, when all of them run; the task runs alone of its sort."""
     found = {}

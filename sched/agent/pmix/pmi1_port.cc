@@ -108,7 +108,8 @@ std::optional<RankServer::Seen> Pmi1Port::Ended(AttemptId attempt, uint32_t rank
   return Seen{.connected = seen->connected,
               .finalized = seen->finalized,
               .aborted = seen->aborted ? std::optional<int>(seen->abort_code) : std::nullopt,
-              .turn = seen->turn};
+              .turn = seen->turn,
+              .others_speak = !seen->connected && log_.AnySpeaks(team->number)};
 }
 
 void Pmi1Port::Drop(AttemptId attempt) {

@@ -155,6 +155,7 @@ std::optional<RankServer::Seen> PmixPort::Ended(AttemptId attempt, uint32_t rank
   const auto found = Find(attempt);
   if (found == teams_.end() || found->second.loss) return std::nullopt;
   Team& team = found->second;
+  team.seen.erase(rank);  // it may be asked for again
   pb::ToPmix message;
   pb::RankAsked* asked = message.add_ended();
   asked->set_team(found->first);
@@ -169,7 +170,8 @@ std::optional<RankServer::Seen> PmixPort::Ended(AttemptId attempt, uint32_t rank
       .connected = seen->second.connected(),
       .finalized = seen->second.finalized(),
       .aborted = seen->second.aborted() ? std::optional<int>(seen->second.abort_code()) : std::nullopt,
-      .turn = seen->second.turn()};
+      .turn = seen->second.turn(),
+      .others_speak = seen->second.others_speak()};
 }
 
 std::optional<RankServer::Loss> PmixPort::LossOf(AttemptId attempt) {

@@ -1,5 +1,6 @@
 #include "agent/pmix/rank_log.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace harrow::agent::pmix {
@@ -72,6 +73,15 @@ std::optional<RankLog::Seen> RankLog::Look(uint64_t team, uint32_t rank) const {
   const auto found = teams_.find(team);
   if (found == teams_.end() || rank >= found->second.ranks.size()) return std::nullopt;
   return found->second.ranks[rank];
+}
+
+bool RankLog::AnySpeaks(uint64_t team) const {
+  std::lock_guard lock(mutex_);
+  const auto found = teams_.find(team);
+  if (found == teams_.end()) return false;
+  const std::vector<Seen>& ranks = found->second.ranks;
+  return std::any_of(ranks.begin(), ranks.end(),
+                     [](const Seen& seen) { return seen.connected && !seen.finalized && seen.turn == 0; });
 }
 
 }  // namespace harrow::agent::pmix

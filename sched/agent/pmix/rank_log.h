@@ -33,6 +33,8 @@ class RankLog {
 
   /// None: it is not here.
   std::optional<Seen> Look(uint64_t team, uint32_t rank) const;
+  /// Some rank of it is connected, and has neither finalized nor failed.
+  bool AnySpeaks(uint64_t team) const;
 
  private:
   struct Team {

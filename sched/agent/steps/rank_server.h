@@ -37,6 +37,7 @@ class RankServer {
     bool connected = false, finalized = false;
     std::optional<int> aborted;  // MPI_Abort, with this code
     uint32_t turn = 0;           // from 1: the how manieth of its attempt here it was to fail; 0: it did not
+    bool others_speak = false;   // ranks of its attempt on this node: connected, and not finalized
   };
   /// Of a rank whose process has ended. None: it is not known any more, the server has died meanwhile, or it
   /// was waited for in vain.

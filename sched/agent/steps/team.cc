@@ -17,11 +17,12 @@ constexpr const char* kNoPmix =
 constexpr const char* kNoPmi1 =
     "none of its ranks called MPI_Init of an MPI that speaks PMI-1, as MPICH does: each was one of its own; "
     "mpi = \"pmix\" is for Open MPI, and mpi = \"none\" for programs without";
+constexpr Duration kAskAgain = std::chrono::milliseconds(300);
 constexpr int kFailedCode = 1;  // of an attempt whose processes have not failed by their exit codes
 
 /// It was not to end like this: the other ranks wait for it.
 bool LeftWithoutFarewell(const RankEnd& end) {
-  return end.seen && end.seen->connected && !end.seen->finalized;
+  return end.needed || (end.seen && end.seen->connected && !end.seen->finalized);
 }
 
 /// Who was not started because another one could not be.
@@ -49,7 +50,7 @@ void NameTheFailure(const RankEnd& end, const std::string& who, TaskResult* resu
       result->code = (*end.seen->aborted & 0xff) != 0 ? *end.seen->aborted & 0xff : kFailedCode;
     }
   } else if (result->succeeded()) {
-    result->message = say("exited with 0 before MPI_Finalize, for which the others wait");
+    result->message = say(StrCat("exited with 0 before ", end.needed ? "MPI_Init" : "MPI_Finalize", ", for which the others wait"));
     if (who.empty()) result->message = "exited with 0 before MPI_Finalize";
     result->code = kFailedCode;
   } else if (result->end == End::kExited) {
@@ -167,10 +168,26 @@ bool Team::AreAllReady(bool ready) {
   return all_ready_;
 }
 
+bool Team::AwaitNeed(uint32_t process, const std::function<bool()>& needed, const std::function<bool()>& to_end) {
+  std::unique_lock lock(mutex_);
+  over_.insert(process);
+  changed_.notify_all();
+  while (over_.size() < size()) {
+    lock.unlock();
+    const bool is = needed();
+    if (is || to_end()) return is;
+    lock.lock();
+    changed_.wait_for(lock, kAskAgain, [this] { return over_.size() == size(); });
+  }
+  return false;
+}
+
 void Team::Ended(uint32_t process, RankEnd end) {
   std::lock_guard lock(mutex_);
   ends_[process] = std::move(end);
-  if (++ended_ == size()) changed_.notify_all();
+  ++ended_;
+  over_.insert(process);
+  if (ended_ == size() || over_.size() == size()) changed_.notify_all();
 }
 
 std::vector<RankEnd> Team::AwaitEnds(std::optional<Duration> every, const std::function<void()>& beat) {

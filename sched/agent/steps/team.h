@@ -5,6 +5,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct RankEnd {
   End asked = End::kRunning;  // else it had been asked to end, for this reason
   bool served = false;        // a RankServer knows it, or should
   std::optional<RankServer::Seen> seen{};
+  bool needed = false;        // has ended with 0 without a word to that, and others wait for it
   Duration stood{0};  // FencePage::stood() when its process ended
 };
 
@@ -61,6 +63,9 @@ class Team {
   const Ground& AwaitGround();
   /// Each: whether all others are ready, too.
   bool AreAllReady(bool ready);
+  /// One that has ended and may be needed still: until `needed`, which is asked now and then, says that it is, or
+  /// none that could need it is left here, or `to_end`. Returns whether it is.
+  bool AwaitNeed(uint32_t process, const std::function<bool()>& needed, const std::function<bool()>& to_end);
   /// Each, at last.
   void Ended(uint32_t process, RankEnd end);
   /// Process 0, after its own. As long as others run, `beat` is called so often; none: it is not.
@@ -77,6 +82,7 @@ class Team {
   bool all_ready_ = true;
   std::vector<std::optional<RankEnd>> ends_;
   uint32_t ended_ = 0;
+  std::set<uint32_t> over_;  // processes that need no other one any more
   bool told_ = false;
 };
 

@@ -176,6 +176,7 @@ TEST_F(Pmi1PortTest, HowARankHasGoneIsSeen) {
   EXPECT_TRUE(port_.Hear(kTask, 0, ""));
   EXPECT_FALSE(Ended(0)->connected);
   EXPECT_EQ(Ended(0)->turn, 0u);
+  EXPECT_TRUE(Ended(0)->others_speak) << "rank 1";
   EXPECT_TRUE(Ended(2)->finalized);
   EXPECT_EQ(Ended(2)->turn, 0u);
   EXPECT_EQ(Ended(3)->aborted, 7);
@@ -183,6 +184,9 @@ TEST_F(Pmi1PortTest, HowARankHasGoneIsSeen) {
   EXPECT_EQ(Ended(4)->turn, 2u);
   EXPECT_FALSE(Ended(4)->finalized || Ended(4)->aborted);
   EXPECT_EQ(Ended(5)->turn, 3u) << "it has ended, and its socket is held by another";
+  EXPECT_FALSE(Ended(5)->others_speak) << "nobody needs it that has itself begun";
+  Say(1, "cmd=finalize");
+  EXPECT_FALSE(Ended(0)->others_speak);
   port_.Drop(kTask);
   EXPECT_FALSE(Ended(5));
 }

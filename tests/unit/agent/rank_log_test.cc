@@ -45,6 +45,19 @@ TEST_F(RankLogTest, ARankThatBeginsAgainHasToSayFarewellAgain) {
   EXPECT_FALSE(Look(0).finalized);
 }
 
+TEST_F(RankLogTest, ARankSpeaksFromItsBeginToItsEnd) {
+  EXPECT_FALSE(log_.AnySpeaks(1));
+  log_.Connected("space", 0);
+  EXPECT_TRUE(log_.AnySpeaks(1));
+  log_.Finalized("space", 0);
+  EXPECT_FALSE(log_.AnySpeaks(1));
+  log_.Connected("space", 2);
+  EXPECT_TRUE(log_.AnySpeaks(1));
+  log_.Lost("space", 2);
+  EXPECT_FALSE(log_.AnySpeaks(1));
+  EXPECT_FALSE(log_.AnySpeaks(2));
+}
+
 TEST_F(RankLogTest, WhoIsNotHereIsIgnored) {
   log_.Connected("space", 3);
   log_.Lost("another", 0);

@@ -166,6 +166,17 @@ TEST(JoinEnds, WhoGoesWithoutAFarewellHasFailed) {
   EXPECT_FALSE(FailedByItself(serial)) << "it never began with MPI";
 }
 
+TEST(JoinEnds, ARankThatEndsBeforeItBeganIsNamedWhereOthersWait) {
+  RankEnd early = Exited(0);
+  early.seen = Seen{};
+  early.needed = true;
+  EXPECT_TRUE(FailedByItself(early));
+  const TaskResult all = JoinEnds({Asked(End::kExited), early}, {.first = 4, .of = 8, .node = "n2"});
+  EXPECT_EQ(all.end, End::kExited);
+  EXPECT_EQ(all.code, 1);
+  EXPECT_EQ(all.message, "rank 5 of 8 on n2 exited with 0 before MPI_Init, for which the others wait");
+}
+
 TEST(JoinEnds, RanksThatNeverMetHaveFailed) {
   std::vector<RankEnd> ends = {Exited(0), Exited(0)};
   for (RankEnd& end : ends) {
@@ -265,6 +276,39 @@ TEST(TeamTest, WhoWaitsForTheOthersBeatsMeanwhile) {
   });
   EXPECT_GE(beats, 3);
   EXPECT_EQ(ends.size(), 2u);
+}
+
+TEST(TeamTest, WhoMayBeNeededWaitsUntilItIs) {
+  Team team(2);
+  int asked = 0;
+  EXPECT_TRUE(team.AwaitNeed(1, [&] { return ++asked == 2; }, [] { return false; }));
+  EXPECT_EQ(asked, 2);
+}
+
+TEST(TeamTest, WhoMayBeNeededWaitsForTheOthersEnds) {
+  for (const bool others_wait_too : {true, false}) {
+    Team team(3);
+    team.Ended(2, Exited(0));
+    std::atomic<bool> asked{false};
+    std::thread waits([&] {
+      EXPECT_FALSE(team.AwaitNeed(
+          1, [&] { return asked = true, false; }, [] { return false; }));
+      team.Ended(1, Exited(0));
+    });
+    while (!asked) std::this_thread::yield();
+    if (others_wait_too) {
+      EXPECT_FALSE(team.AwaitNeed(
+          0, [] { return ADD_FAILURE(), false; }, [] { return false; }));
+    }
+    team.Ended(0, Exited(0));
+    waits.join();
+    EXPECT_EQ(team.AwaitEnds({}, {}).size(), 3u);
+  }
+}
+
+TEST(TeamTest, WhoMayBeNeededWaitsNoLongerThanTheTask) {
+  Team team(2);
+  EXPECT_FALSE(team.AwaitNeed(0, [] { return false; }, [] { return true; }));
 }
 
 TEST(TeamTest, TheBeginningIsToldOnce) {

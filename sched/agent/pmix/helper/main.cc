@@ -61,6 +61,7 @@ class Helper {
       said->set_aborted(seen.aborted);
       said->set_abort_code(seen.abort_code);
       said->set_turn(seen.turn);
+      said->set_others_speak(!seen.connected && log_.AnySpeaks(asked.team()));
     }
     for (const pb::TeamAnswer& met : message.met()) requests_.Met(met);
     for (const pb::TeamAnswer& told : message.answer()) requests_.Answered(told);

@@ -17,7 +17,7 @@ from run_support import Harrow, Skipped, kill, of_run, processes, same, wait_for
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # No fabric here, and the nodes are of one machine.
-MPI = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader,tcp", "OMPI_MCA_btl_tcp_if_include": "lo", "OMPI_MCA_mpi_yield_when_idle": "1"}
+MPI = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader,tcp", "OMPI_MCA_btl_tcp_if_include": "lo", "OMPI_MCA_mpi_yield_when_idle": "0"}
 NODES, SLOTS = 4, 4
 
 

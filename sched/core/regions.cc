@@ -44,7 +44,9 @@ void Regions::Arrange() {
     std::sort(standing.begin(), standing.end());
     Region& region = regions_[kind];
     std::vector<TaskId> order = standing.size() > kMost ? std::move(standing) : place::NearbyOrder(graph_, standing, unit);
-    Region before = std::exchange(region, {std::move(order), unit, {}});
+    const Region before = std::exchange(region, Region());
+    region.order = std::move(order);
+    region.unit = unit;
     // Where they are they go on.
     std::vector<std::pair<TaskId, NodeId>> at;
     for (const Stretch& stretch : before.stretches) {
@@ -54,45 +56,79 @@ void Regions::Arrange() {
     }
     std::sort(at.begin(), at.end());
     const auto size = static_cast<uint32_t>(region.order.size());
+    Stretch next;
     for (uint32_t i = 0; i < size; ++i) {
       const auto found = std::lower_bound(at.begin(), at.end(), std::pair(region.order[i], NodeId(0)));
-      const bool goes_on = found != at.end() && found->first == region.order[i];
-      if (!goes_on && i > 0) continue;
-      if (!region.stretches.empty()) region.stretches.back().end = i;
-      region.stretches.push_back({.begin = i, .end = size, .node = goes_on ? found->second : NodeId()});
+      if (found == at.end() || found->first != region.order[i]) continue;
+      next.end = i;
+      if (next.size() > 0) region.Add(next);
+      next = {.begin = i, .end = size, .node = found->second};
     }
+    next.end = size;
+    region.Add(next);
   }
   std::erase_if(regions_, [&](const auto& each) { return !kinds.contains(each.first); });
   taken_ = 0;
 }
 
-Regions::Stretch* Regions::StretchOf(Region* region, NodeId node) {
-  std::vector<Stretch>& all = region->stretches;
-  const auto own = std::find_if(all.begin(), all.end(), [&](const Stretch& s) { return s.node == node; });
-  if (own != all.end()) return &*own;
-  const auto longest =
-      std::max_element(all.begin(), all.end(), [](const Stretch& a, const Stretch& b) { return a.size() < b.size(); });
-  if (longest == all.end()) return nullptr;
-  const uint32_t part = longest->node ? PartFor(*region, node, longest->size()) : longest->size();
-  if (part == longest->size()) {
-    longest->node = node;
-    return &*longest;
+void Regions::Region::Add(const Stretch& stretch) {
+  stretches.push_back(stretch);
+  left += stretch.size();
+  const auto number = static_cast<uint32_t>(stretches.size() - 1);
+  NoteSize(number);
+  if (stretch.node) GiveTo(stretch.node, number);
+}
+
+void Regions::Region::NoteSize(uint32_t stretch) {
+  by_size.emplace_back(stretches[stretch].size(), stretch);
+  std::push_heap(by_size.begin(), by_size.end());
+}
+
+void Regions::Region::GiveTo(NodeId node, uint32_t stretch) {
+  stretches[stretch].node = node;
+  if (node.value >= of_node.size()) of_node.resize(node.value + 1, UINT32_MAX);
+  of_node[node.value] = stretch;
+}
+
+std::optional<uint32_t> Regions::Region::Longest() {
+  while (!by_size.empty()) {
+    const auto [size, stretch] = by_size.front();
+    if (size > 0 && size == stretches[stretch].size()) return stretch;
+    std::pop_heap(by_size.begin(), by_size.end());
+    by_size.pop_back();
+    if (stretches[stretch].size() > 0) NoteSize(stretch);
   }
-  const uint32_t end = longest->end;
+  return std::nullopt;
+}
+
+Regions::Stretch* Regions::StretchOf(Region* region, NodeId node) {
+  if (node.value < region->of_node.size() && region->of_node[node.value] != UINT32_MAX) {
+    Stretch& own = region->stretches[region->of_node[node.value]];
+    if (own.node == node && own.size() > 0) return &own;
+  }
+  const std::optional<uint32_t> found = region->Longest();
+  if (!found) return nullptr;
+  Stretch& longest = region->stretches[*found];
+  const uint32_t part = longest.node ? PartFor(*region, node, longest.size()) : longest.size();
+  if (part == longest.size()) {
+    region->GiveTo(node, *found);
+    return &longest;
+  }
+  const uint32_t end = longest.end;
   uint32_t begin = (end - part + region->unit - 1) / region->unit * region->unit;
   if (begin >= end) begin = end - part;
-  longest->end = begin;
-  return &*all.insert(longest + 1, {.begin = begin, .end = end, .node = node});
+  longest.end = begin;
+  region->left -= end - begin;
+  region->Add({.begin = begin, .end = end, .node = node});
+  return &region->stretches.back();
 }
 
 /// Of a stretch of so many tasks, which another node has.
 uint32_t Regions::PartFor(const Region& region, NodeId node, uint32_t size) const {
-  uint64_t left = 0;
-  for (const Stretch& stretch : region.stretches) left += stretch.size();
   const Node& own = nodes_[node];
   const uint64_t slots = std::max<uint64_t>(1, nodes_.open_slots());
   const uint64_t running = slots - std::min(slots, nodes_.free_slots());
-  const uint64_t fair = (left + running) * own.total().slots / slots;
+  const uint64_t fair = (region.left + running) * own.total().slots / slots;
   const uint64_t runs = own.total().slots - own.free_slots();
   // What it can begin now it had better have side by side.
   return std::max<uint32_t>({1, std::min(size, own.free_slots()),
@@ -101,14 +137,11 @@ uint32_t Regions::PartFor(const Region& region, NodeId node, uint32_t size) cons
 
 TaskId Regions::Take(Region* region, NodeId node) {
   while (Stretch* const stretch = StretchOf(region, node)) {
-    TaskId found;
-    while (!found && stretch->begin < stretch->end) {
+    while (stretch->size() > 0) {
+      --region->left;
       const TaskId next = region->order[stretch->begin++];
-      if (Stands(next)) found = next;
+      if (Stands(next)) return next;
     }
-    if (stretch->begin == stretch->end)
-      region->stretches.erase(region->stretches.begin() + (stretch - region->stretches.data()));
-    if (found) return found;
   }
   return {};
 }
@@ -126,14 +159,15 @@ TaskId Regions::Prefer(TaskId first, NodeId node) {
   if (region == nullptr) return first;
   const Kind kind = KindOf(first);
   const TaskId preferred = Take(region, node);
-  if (region->stretches.empty()) regions_.erase(kind);
+  if (region->left == 0) regions_.erase(kind);
   return preferred && KindOf(preferred) == kind ? preferred : first;
 }
 
 size_t Regions::memory() const {
   size_t bytes = arranged_.capacity() / 8;
   for (const auto& [_, region] : regions_)
-    bytes += region.order.capacity() * sizeof(TaskId) + region.stretches.capacity() * sizeof(Stretch);
+    bytes += region.order.capacity() * sizeof(TaskId) + region.stretches.capacity() * sizeof(Stretch) +
+             region.of_node.capacity() * sizeof(uint32_t) + region.by_size.capacity() * sizeof(region.by_size[0]);
   return bytes;
 }
 

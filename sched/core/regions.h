@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "core/node_table.h"
@@ -36,7 +38,18 @@ class Regions {
   struct Region {
     std::vector<TaskId> order;
     uint32_t unit = 1;  // as of place::NearbyOrder
-    std::vector<Stretch> stretches;  // in their order; none is empty
+    std::vector<Stretch> stretches;
+    uint32_t left = 0;  // in all of them
+    // By node: which one is its own, or was.
+    std::vector<uint32_t> of_node;
+    // A heap of sizes and stretches; sizes have become less, and what was said first of a stretch counts.
+    std::vector<std::pair<uint32_t, uint32_t>> by_size;
+
+    void Add(const Stretch& stretch);
+    void NoteSize(uint32_t stretch);
+    void GiveTo(NodeId node, uint32_t stretch);
+    /// The longest; none: nothing is left.
+    std::optional<uint32_t> Longest();
   };
 
   Kind KindOf(TaskId id) const;

@@ -64,9 +64,7 @@ class Relations {
     for (uint32_t i = 0; i < tasks_.size(); ++i) {
       following.assign(1, tasks_[i]);
       for (size_t at = 0; at < following.size(); ++at) {
-        const std::span<const TaskId> after = graph_.successors(following[at]);
-        if (after.size() > 4 * kMostTogether) continue;
-        for (const TaskId reader : after) {
+        for (const TaskId reader : graph_.successors(following[at])) {
           if (seen[reader.value] || owner_[reader.value] != kNobody) continue;
           const std::span<const TaskId> before = graph_.predecessors(reader);
           const bool alone = following.size() < kMostFollowing &&

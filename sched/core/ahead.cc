@@ -11,7 +11,8 @@
 // hrf only across levels), nothing is sent behind a task whose end may make another ready, a releaser: its
 // successor is to be asked for when the slot gets free. Should one become ready all the same that goes first,
 // what is ahead there is asked back. An idle node that finds nothing else has the last task of a long row
-// asked back. A task that comes back takes its old place.
+// asked back: long by what tasks take there, or as nothing has ended there for so long. Where no row is so
+// long yet, it is looked at again when the first may be. A task that comes back takes its old place.
 
 #include "core/ahead.h"
 
@@ -25,6 +26,7 @@ namespace {
 
 constexpr Duration kFull = std::chrono::seconds(5);
 constexpr double kWorthHiding = 0.05;  // of a run
+constexpr Duration kABitLater = std::chrono::milliseconds(1);
 
 }  // namespace
 
@@ -71,25 +73,34 @@ void Ahead::Remove(NodeId id, TaskId task) {
   --total_;
 }
 
-NodeId Ahead::LongestRow(const NodeTable& nodes) {
+NodeId Ahead::LongestRow(const NodeTable& nodes, Time now) {
   NodeId longest;
+  again_ = Time::max();
   double longest_wait = 0;
   for (size_t i = 0; i < listed_.size();) {
-    const Node& node = at_[listed_[i].value];
+    const NodeId id = listed_[i];
+    const Node& node = at_[id.value];
     if (node.tasks.empty()) {
       listed_[i] = listed_.back();
       listed_.pop_back();
       continue;
     }
-    const auto waiting =
-        static_cast<double>(node.tasks.size() - std::min<size_t>(node.recalls, node.tasks.size()));
-    const double wait = waiting * node.mean_run / std::max(1u, nodes[listed_[i]].total().slots);
-    if (wait > longest_wait && RecallPays(listed_[i], wait)) {
-      longest = listed_[i];
+    ++i;
+    if (node.tasks.size() <= node.recalls) continue;
+    const auto waiting = static_cast<double>(node.tasks.size() - node.recalls);
+    const double usual = node.mean_run / std::max(1u, nodes[id].total().slots);
+    const double of_late = node.freed <= now ? Seconds(now - node.freed) : 0;
+    const double wait = waiting * std::max(usual, of_late);
+    if (!RecallPays(id, wait)) {
+      if (node.freed == Time::max()) continue;
+      const Time pays = node.freed + FromSeconds(CostOfRecall(id) / waiting);
+      again_ = std::min(again_, pays + kABitLater);
+    } else if (wait > longest_wait) {
+      longest = id;
       longest_wait = wait;
     }
-    ++i;
   }
+  if (longest) again_ = Time::max();
   return longest;
 }
 

@@ -26,12 +26,12 @@ class Ahead {
   bool possible(NodeId id) const { return at_[id.value].round_trip.count() > 0 || options_.local_files; }
   void NoteRun(NodeId id, Duration run_time);
   void ForgetRuns(NodeId id) { at_[id.value].mean_run = 0; }
+  /// Something has ended or left there, so that what is ahead moves up.
+  void NoteFreed(NodeId id, Time now) { at_[id.value].freed = now; }
   /// Its tasks are too long to be sent ahead for the sake of the round trip.
   bool IsSlow(NodeId id) const { return at_[id.value].mean_run > Seconds(options_.ahead_limit); }
   /// To wait there for so long costs more than to be asked back, and to fetch elsewhere what was fetched.
-  bool RecallPays(NodeId id, double wait) const {
-    return wait > Seconds(at_[id.value].round_trip) + kCopiesOfARecall * at_[id.value].mean_copy;
-  }
+  bool RecallPays(NodeId id, double wait) const { return wait > CostOfRecall(id); }
   /// The same of the tasks there that wait for one that runs, where these are long.
   bool RecallPays(NodeId id) const { return IsSlow(id) && RecallPays(id, at_[id.value].mean_run); }
   /// A file has come, so long after it was asked for.
@@ -48,9 +48,11 @@ class Ahead {
   void Add(NodeId id, TaskId task);
   void Remove(NodeId id, TaskId task);
   bool some() const { return total_ > 0; }
-  /// A node where the last one would wait longest for a slot, and longer than to be asked back; none: none
-  /// would.
-  NodeId LongestRow(const NodeTable& nodes);
+  /// A node where the last one would wait longest for a slot, and longer than to be asked back. None: none
+  /// would; again() is when the first may.
+  NodeId LongestRow(const NodeTable& nodes, Time now);
+  Time again() const { return again_; }
+  void ForgetAgain() { again_ = Time::max(); }
 
   // --- tasks that were asked back, whether ahead still or not, and have not answered
   void CountRecall(NodeId id) { ++at_[id.value].recalls, ++recalled_; }
@@ -80,6 +82,9 @@ class Ahead {
  private:
   // What was fetched for those asked back is fetched again, by nodes that may be short of links.
   static constexpr double kCopiesOfARecall = 6;
+  double CostOfRecall(NodeId id) const {
+    return Seconds(at_[id.value].round_trip) + kCopiesOfARecall * at_[id.value].mean_copy;
+  }
   struct Node {
     std::vector<TaskId> tasks;
     uint32_t releasers = 0;
@@ -91,12 +96,14 @@ class Ahead {
     // Seconds, of late, until a file is here; 0: none has come yet.
     double mean_copy = 0;
     Time full_since = Time::min();
+    Time freed = Time::max();  // of late; max: not yet
   };
 
   const Options& options_;
   const TaskTable& tasks_;
   std::vector<Node> at_;
   uint64_t total_ = 0, recalled_ = 0;
+  Time again_ = Time::max();
   // All nodes with tasks ahead, and some that had.
   std::vector<NodeId> listed_;
   std::vector<NodeId> hungry_;

@@ -251,9 +251,14 @@ void Dispatch::FeedHungry() {
 
 /// For slots that have nothing to do; as long as asking back takes less time than the task would wait.
 void Dispatch::RecallForIdle() {
+  ahead.ForgetAgain();
   if (!ahead.some() || nodes.open_nodes() < 2) return;
-  while (ahead.recalled() < nodes.free_slots()) {
-    const NodeId longest = ahead.LongestRow(nodes);
+  uint64_t idle = nodes.free_slots();
+  if (suspects.any()) {
+    for (NodeId id : suspects.All()) idle -= suspects.Waits(id) ? nodes.free().free_slots(id) : 0;
+  }
+  while (ahead.recalled() < idle) {
+    const NodeId longest = ahead.LongestRow(nodes, now);
     if (!longest) return;
     const std::vector<TaskId>& row = ahead.at(longest);
     const auto last = std::find_if(row.rbegin(), row.rend(),

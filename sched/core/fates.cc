@@ -51,7 +51,8 @@ void Fates::EndDelays() {
 
 void Fates::TellWake() {
   const Time of_suspects = tasks.unsettled() > 0 ? suspects.next() : Time::max();
-  const Time next = std::min({tasks.next_due(), of_suspects, gangs.again(), next_look(), ask_at_});
+  const Time next =
+      std::min({tasks.next_due(), of_suspects, gangs.again(), next_look(), ask_at_, ahead.again()});
   if (next != Time::max()) actions->push_back(WakeAt{next});
 }
 

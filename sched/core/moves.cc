@@ -297,6 +297,7 @@ void Moves::Vacate(TaskId id) {
 /// What was sent ahead moves up: the agent has begun it by now.
 void Moves::Release(NodeId id, order::LaneId lane) {
   nodes.Release(id, lanes[lane]);
+  ahead.NoteFreed(id, now);
   if (gangs.waiting()) gangs.Look();
   while (nodes[id].joined() && !ahead.at(id).empty() && nodes[id].free_slots() > 0)
     GiveSlot(ahead.at(id).front());

@@ -20,8 +20,11 @@ class FetchAhead : public ToldScheduler {
  public:
   Duration transfer = kTransfer;
 
-  explicit FetchAhead(Policy policy = Policy::kFifo)
-      : ToldScheduler({.policy = policy, .shared_files = false, .local_files = true}) {}
+  explicit FetchAhead(Policy policy = Policy::kFifo, uint32_t bad_node_failures = 0)
+      : ToldScheduler({.policy = policy,
+                       .bad_node_failures = bad_node_failures,
+                       .shared_files = false,
+                       .local_files = true}) {}
   std::string Come(const Words& files, uint32_t node) {
     now += transfer;
     std::vector<Event> events;
@@ -230,6 +233,105 @@ TEST(FetchAhead, ATaskIsAskedBackOnlyWhereItWouldWaitForLongerThanThatCosts) {
   EXPECT_TRUE(ahead.RecallPays(one, 8.001));
   ahead.NoteRun(one, std::chrono::seconds(9));
   EXPECT_TRUE(ahead.RecallPays(one)) << "it waits for as long as tasks run there";
+}
+
+TEST(FetchAhead, ARowIsLongOnceNothingHasEndedThereForItsPartOfWhatARecallCosts) {
+  const Options options{.local_files = true};
+  TaskTable tasks;
+  NodeTable nodes;
+  Ahead ahead(options, &tasks);
+  ahead.Grow(2);
+  const NodeId one(0), two(1);
+  nodes.Grow(two);
+  const Time then{std::chrono::seconds(1)};
+  for (const NodeId id : {one, two}) {
+    nodes.Join(id, {1, 0, 0});
+    ahead.NoteRun(id, kTransfer);
+    ahead.NoteCopy(id, kTransfer);  // so that to ask back costs six of them
+    ahead.Add(id, TaskId(id.value));
+  }
+  ahead.Add(two, TaskId(2));
+  EXPECT_FALSE(ahead.LongestRow(nodes, then));
+  EXPECT_EQ(ahead.again(), Time::max()) << "nothing has ended";
+  ahead.NoteFreed(two, then);
+  constexpr Duration kLater = std::chrono::milliseconds(1);
+  ahead.NoteFreed(one, then - kLater);
+  for (const Duration since : {Duration(0), 3 * kTransfer}) {
+    EXPECT_FALSE(ahead.LongestRow(nodes, then + since));
+    EXPECT_EQ(ahead.again(), then + 3 * kTransfer + kLater) << "the second of two";
+  }
+  EXPECT_EQ(ahead.LongestRow(nodes, ahead.again()), two);
+  EXPECT_EQ(ahead.again(), Time::max());
+  ahead.CountRecall(two);
+  EXPECT_FALSE(ahead.LongestRow(nodes, then + 4 * kTransfer));
+  EXPECT_EQ(ahead.again(), then + 6 * kTransfer) << "the first of both";
+  ahead.CountRecall(two);
+  ahead.NoteFreed(one, then + kTransfer);
+  EXPECT_FALSE(ahead.LongestRow(nodes, then + 7 * kTransfer)) << "what was asked back waits no more";
+  EXPECT_EQ(ahead.again(), then + 7 * kTransfer + kLater);
+  EXPECT_EQ(ahead.LongestRow(nodes, ahead.again()), one);
+  ahead.ForgetAgain();
+  EXPECT_EQ(ahead.again(), Time::max());
+}
+
+/// Node 0 has had a run of 100 ms and a copy of 50 ms; now it runs "long", behind which C stands. Node 1 has
+/// joined, and nothing else is ready.
+class BehindALongTask : public FetchAhead {
+ public:
+  BehindALongTask() : FetchAhead(Policy::kFifo, 2) {
+    for (const char* name : {"A", "long", "C"}) Add(name, {}, {std::string("in/") + name});
+    Begin({{1, 0, 0}});
+    Come({"in/A"}, 0);
+    Started("A", 0);
+    EXPECT_EQ(Over("A", 0), "drop in/A@0, done A, copy in/long@0, start long@0, copy in/C@0, ahead C@0");
+    ended_ = now;
+    Tell(NodeJoined{NodeId(1), {1, 0, 0}});
+  }
+  std::string After(Duration since_the_last_end) {
+    now = ended_ + since_the_last_end;
+    return Tell(TimeCame{});
+  }
+  /// From then, or max.
+  Duration Wake() const {
+    for (const Action& action : last()) {
+      if (const auto* wake = std::get_if<WakeAt>(&action)) return wake->time - ended_;
+    }
+    return Duration::max();
+  }
+
+ private:
+  Time ended_;
+};
+
+constexpr Duration kSixCopies = 6 * kTransfer;
+
+TEST(FetchAhead, AnIdleNodeGetsWhatWaitsBehindATaskThatRunsForFarLongerThanOthers) {
+  BehindALongTask s;
+  ASSERT_GE(s.Wake(), kSixCopies) << "nothing else would say so";
+  ASSERT_LE(s.Wake(), kSixCopies + std::chrono::milliseconds(2));
+  EXPECT_EQ(s.After(kSixCopies - Duration(1)), "") << "it may get its slot sooner";
+  EXPECT_EQ(s.After(s.Wake()), "back C@0");
+  EXPECT_EQ(s.Wake(), Duration::max()) << "nothing else is there";
+  EXPECT_EQ(s.Returned("C", 0), "copy in/C@1 from 0, start C@1");
+}
+
+TEST(FetchAhead, WhatNobodyElseCouldTakeIsNotAskedBack) {
+  BehindALongTask s;
+  s.Tell(NodeLost{NodeId(1)});
+  EXPECT_EQ(s.Wake(), Duration::max());
+  EXPECT_EQ(s.After(10 * kSixCopies), "");
+}
+
+TEST(FetchAhead, NothingIsAskedBackForANodeThatIsGivenNothing) {
+  BehindALongTask s;
+  for (const char* name : {"X", "Y"}) {
+    s.Add(name);
+    EXPECT_EQ(s.Tell(s.Added()), StrCat("start ", name, "@1"));
+    s.Ended(name, 1, Failed{1, true}, std::chrono::milliseconds(5));
+  }
+  EXPECT_EQ(s.Wake(), std::chrono::seconds(2)) << "when a suspect may have its next one";
+  EXPECT_EQ(s.After(2 * kSixCopies), "");
+  EXPECT_EQ(s.After(std::chrono::seconds(2)), "back C@0");
 }
 
 }  // namespace

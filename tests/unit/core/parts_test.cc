@@ -510,13 +510,13 @@ TEST(SentAhead, DepthAndTheLongestRow) {
   ahead.SetRoundTrip(kTwo, kMillisecond);
   EXPECT_EQ(ahead.Depth(kTwo, 2), 0u) << "nothing has ended there yet";
   ahead.NoteRun(kTwo, 4 * kMillisecond);
-  EXPECT_FALSE(ahead.LongestRow(nodes));
+  EXPECT_FALSE(ahead.LongestRow(nodes, Time()));
   ahead.Add(kOne, kA);
   ahead.Add(kTwo, kA);
   ahead.Add(kTwo, kB);
-  EXPECT_EQ(ahead.LongestRow(nodes), kTwo);
+  EXPECT_EQ(ahead.LongestRow(nodes, Time()), kTwo);
   ahead.CountRecall(kTwo);
-  EXPECT_EQ(ahead.LongestRow(nodes), kOne) << "what was asked back waits no more";
+  EXPECT_EQ(ahead.LongestRow(nodes, Time()), kOne) << "what was asked back waits no more";
   EXPECT_EQ(ahead.recalled(), 1u);
   EXPECT_FALSE(ahead.undisturbed(kTwo));
   ahead.CountAnswer(kTwo);
@@ -525,7 +525,7 @@ TEST(SentAhead, DepthAndTheLongestRow) {
   ahead.Remove(kTwo, kA);
   ahead.Remove(kTwo, kB);
   EXPECT_FALSE(ahead.some());
-  EXPECT_FALSE(ahead.LongestRow(nodes));
+  EXPECT_FALSE(ahead.LongestRow(nodes, Time()));
 
   ahead.NoteHungry(kOne);
   ahead.NoteHungry(kOne);

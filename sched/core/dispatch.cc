@@ -82,12 +82,12 @@ void Dispatch::TakeTurns(const std::vector<NodeId>& ids) {
   for (NodeId id : ids) UpdateFree(id);
 }
 
-/// Where files are local, what goes with the node's others rather than the first (companions.cc).
+/// Where files are local, what goes with the node's others rather than the first (regions.cc).
 order::Pick Dispatch::TakeFromRemote(NodeId id, const order::Room& room, bool* first) {
   order::Pick pick = queues.TakeFromRemote(room);
   *first = true;
-  if (!pick.task || !PrefersCompanions()) return pick;
-  const TaskId preferred = companions.Prefer(pick.task, id, room);
+  if (!pick.task || !HasRegions()) return pick;
+  const TaskId preferred = regions.Prefer(pick.task, id);
   if (preferred == pick.task) return pick;
   queues.Return(pick.task);
   *first = false;

@@ -216,7 +216,6 @@ void Moves::Send(TaskId id, NodeId node, TakenFrom from, bool sent_ahead) {
   Place(id, node, from, sent_ahead);
   if (gangs.first() && !IsGang(id)) gangs.CountOvertaken(lanes[tasks[id].lane()].cores, GangPatience());
   OrderInputs(id, node);
-  if (PrefersCompanions() && queues.remote().live() > 0) companions.Given(id, node);
   sent_.push_back(actions->size());
   actions->push_back(StartTask{tasks.latest(id), node, sent_ahead});
 }

@@ -30,7 +30,7 @@ bool Parts::FitsBesideKept(order::LaneId lane, NodeId id, const NodeCapacity& mo
 size_t Parts::memory() const {
   return graph.MemoryWithoutText() + tasks.memory() + nodes.memory() + lanes.memory() + queues.memory() +
          holds.memory() + gangs.memory() + run_times.memory() + ahead.memory() + copies.memory() +
-         companions.memory() + bounds.memory() + placing.memory() + paths.memory() + backups.memory() + replicas.memory() + level_times.memory();
+         regions.memory() + bounds.memory() + placing.memory() + paths.memory() + backups.memory() + replicas.memory() + level_times.memory();
 }
 
 std::string Parts::FindBroken(bool stopped) const {

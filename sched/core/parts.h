@@ -7,7 +7,6 @@
 #include "core/backups.h"
 #include "core/bounds.h"
 #include "core/checkpoints.h"
-#include "core/companions.h"
 #include "core/copies.h"
 #include "core/event.h"
 #include "core/gangs.h"
@@ -17,6 +16,7 @@
 #include "core/path_order.h"
 #include "core/placing.h"
 #include "core/queues.h"
+#include "core/regions.h"
 #include "core/run_times.h"
 #include "core/scheduler.h"
 #include "core/streams.h"
@@ -40,7 +40,7 @@ struct Parts {
         replicas(the_graph, the_options.local_files),
         queues(options, &level_times, draws, &tasks, &lanes),
         ahead(options, &tasks),
-        companions(the_graph, &tasks, &lanes),
+        regions(the_graph, &tasks, &nodes, &queues),
         bounds(options.stop_gap),
         placing(the_graph, options),
         paths(the_graph, options) {}
@@ -50,7 +50,7 @@ struct Parts {
   /// As many tasks are at nodes as may be at once.
   bool full() const { return options.max_running > 0 && tasks.in_flight() >= options.max_running; }
   /// What a node makes stays there; and the order is not one of the paper's.
-  bool PrefersCompanions() const {
+  bool HasRegions() const {
     return options.local_files && options.locality && options.policy == order::Policy::kAuto;
   }
   bool IsGang(TaskId id) const { return lanes.gang(tasks[id].lane()); }
@@ -108,7 +108,7 @@ struct Parts {
   Ahead ahead;
   Suspects suspects;
   Verdicts verdicts;
-  Companions companions;
+  Regions regions;
   Bounds bounds;
   Streams streams;
   Placing placing;

@@ -65,8 +65,11 @@ int main(int argc, char** argv) {
   if (mine || Is("steady")) SayWhere("begins");
   if (mine && Is("killed")) KillLater();
   if (mine && Is("absent")) pause();
-  if (Is("early") && mine) return 0;
-  if (Is("early")) usleep((useconds_t)microseconds);
+  if (Is("early")) {
+    if (mine) return 0;
+    // The others begin when it has long been seen to end; no rank can wait for what the agent has seen.
+    usleep((useconds_t)microseconds);
+  }
   MPI_Init(&argc, &argv);
   KeepComponent();
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

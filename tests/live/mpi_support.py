@@ -16,7 +16,8 @@ import run_support
 from run_support import Harrow, Skipped, kill, of_run, processes, same, wait_for, write
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# No fabric here, and the nodes are of one machine.
+# No fabric here, and the nodes are of one machine. Ranks that yield while they wait take both CPUs from all else, agents too, for up to
+# half a minute (Linux 6.18).
 MPI = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader,tcp", "OMPI_MCA_btl_tcp_if_include": "lo", "OMPI_MCA_mpi_yield_when_idle": "0"}
 NODES, SLOTS = 4, 4
 

@@ -170,7 +170,9 @@ void Fates::Fail(TaskId id, Reason reason) {
 
 /// No node there is, or is expected, can give what it asks for.
 void Fates::GiveUpImpossible(TaskId id) {
-  if (lanes.gone(tasks[id].lane()) || lanes.gone(lanes.Of(graph, id))) {
+  if (verdicts.Has(id)) {
+    Fail(id, Reason::kNone);  // as it did
+  } else if (lanes.gone(tasks[id].lane()) || lanes.gone(lanes.Of(graph, id))) {
     GiveUp(id, TaskState::kSkipped, Reason::kNodesGone);
   } else {
     Fail(id, Reason::kNoNodeFits);

@@ -290,6 +290,21 @@ TEST(Verdicts, ASuspectsTasksDoNotWaitForTasksThatNoNodeCanTakeNow) {
   EXPECT_EQ(s.State("device"), TaskState::kReady);
 }
 
+TEST(Verdicts, WhatWaitsForOneAndFitsNowhereAnyMoreHasFailedAsItDid) {
+  ToldScheduler s({.policy = order::Policy::kFifo, .bad_node_failures = 2});
+  s.profile.ranks = 2;
+  s.profile.shape.nodes = 2;
+  s.Add("gang");
+  EXPECT_EQ(s.Begin({{2, 0, 0}, {2, 0, 0}}), "join gang@1, start gang@0");
+  s.Tell(AllNodesJoined{});
+  s.profile = {};
+  for (const char* name : {"beside", "beside, too"}) s.Add(name);
+  s.Tell(s.Added());
+  EXPECT_EQ(s.Ended("gang", 0, kFailedOnce, kAtOnce), "");
+  EXPECT_EQ(s.Tell(NodeLost{NodeId(1)}), "start beside@0");
+  EXPECT_EQ(s.Tell(AllNodesJoined{}), "failed gang");
+}
+
 TEST(Verdicts, ThoseOfOneNodeAreFoundAmongMany) {
   core::Verdicts v;
   const Time at{};

@@ -51,8 +51,8 @@ class Run:
         """As of_run names its processes."""
         return self.path if number == 0 else f"{self.path}/{number}"
 
-    def wait(self, *codes):
-        same([keeper.wait(180) for keeper in self.keepers], list(codes), "exit statuses", *lines_of(f"{self.directory}/harrow.out"))
+    def wait(self, *codes, within=180):
+        same([keeper.wait(within) for keeper in self.keepers], list(codes), "exit statuses", *lines_of(f"{self.directory}/harrow.out"))
 
     def rows(self, sql):
         """Of all parts' journals together."""

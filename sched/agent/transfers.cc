@@ -13,6 +13,7 @@
 #include "agent/workers.h"
 #include "base/text.h"
 #include "wire/decode.h"
+#include "wire/frame.h"
 
 namespace harrow::agent {
 namespace {

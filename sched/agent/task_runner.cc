@@ -79,6 +79,10 @@ TaskResult& NotStarted(TaskResult* result, std::string why, int code = 0) {
   return *result;
 }
 
+uint32_t RankOf(const LocalTask& task, const Core::Given& given) {
+  return given.process + (task.gang ? task.gang->first_rank() : 0);
+}
+
 bool HasEnded(pid_t pid) {
   siginfo_t info{};
   return waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
@@ -439,21 +443,33 @@ void TaskRunner::TellEnded(const LocalTask& task, const Core::Given& given, pid_
   so_far.code = info.si_status;
   pmi_socket_.HearLastWords();
   if (RankServer* const server = node_.rank_servers.Of(task.profile->spec()); server != nullptr) {
-    const uint32_t rank = given.process + (task.gang ? task.gang->first_rank() : 0);
     // While tasks have to stand the server may stand as well, and they do not go on before what is to be
     // killed has been.
-    const auto ask = [&] {
-      seen_ = server->Ended(task.attempt_id(), rank, [this] { return signals_.kill_owed.load(); });
-      return seen_ && seen_->others_speak;
-    };
-    ask();
-    // As mpirun does: who has ended well without MPI_Init is missed by those that call it, be it later.
-    if (so_far.succeeded() && seen_ && !seen_->connected) {
-      needed_ = task.team->AwaitNeed(given.process, ask,
-                                     [this] { return ToEnd() || signals_.kill_owed.load() || !seen_; });
-    }
+    seen_ = server->Ended(task.attempt_id(), RankOf(task, given), [this] { return signals_.kill_owed.load(); });
+    may_be_needed_ = so_far.succeeded() && seen_ && !seen_->connected;
   }
-  tell_core_(ProcessEnded{slot_, FailedByItself(EndOfRank(task, std::move(so_far)))}, false);
+  if (!may_be_needed_) tell_core_(ProcessEnded{slot_, FailedByItself(EndOfRank(task, std::move(so_far)))}, false);
+}
+
+void TaskRunner::BeatWhenDue(Duration* beaten) {
+  const std::optional<Duration> every = outputs_.beat_every();
+  if (!every || clock_.Steady() - *beaten < *every) return;
+  outputs_.Beat();
+  *beaten = clock_.Steady();
+}
+
+/// By mpirun's rule who has ended well without MPI_Init is missed by those that call it, be it later.
+bool TaskRunner::AwaitNeed(const LocalTask& task, const Core::Given& given) {
+  RankServer& server = *node_.rank_servers.Of(task.profile->spec());
+  Duration beaten = clock_.Steady();
+  bool served = true;
+  const auto ask = [&] {
+    BeatWhenDue(&beaten);
+    const auto seen = server.Ended(task.attempt_id(), RankOf(task, given), [this] { return ToEnd(); });
+    served = seen.has_value();
+    return served && seen->others_speak;
+  };
+  return task.team->AwaitNeed(given.process, ask, [&] { return ToEnd() || !served; });
 }
 
 std::optional<TaskResult> TaskRunner::SettleInTeam(const LocalTask& task, const Core::Given& given,
@@ -462,8 +478,9 @@ std::optional<TaskResult> TaskRunner::SettleInTeam(const LocalTask& task, const 
   if (!process_began_) {
     asked_to_end_ = static_cast<End>(signals_.reason.load());
     if (result.end == End::kRunning) result.end = asked_to_end_;
-    tell_core_(ProcessEnded{slot_, FailedByItself(EndOfRank(task, result))}, false);
   }
+  if (may_be_needed_) needed_ = AwaitNeed(task, given);
+  if (!process_began_ || may_be_needed_) tell_core_(ProcessEnded{slot_, FailedByItself(EndOfRank(task, result))}, false);
   // As soon as the last has told, the first may let go of the task.
   const std::shared_ptr<Team> team = task.team;
   team->Ended(given.process, EndOfRank(task, std::move(result)));
@@ -498,11 +515,7 @@ std::optional<TaskResult> TaskRunner::SettleInTeam(const LocalTask& task, const 
 void TaskRunner::AwaitOtherParts(const LocalTask& task) {
   Duration beaten = clock_.Steady();
   const Status met = node_.gangs->MeetAndWait(task.attempt_id(), Meeting::kEnded, [&] {
-    const std::optional<Duration> every = outputs_.beat_every();
-    if (every && clock_.Steady() - beaten >= *every) {
-      outputs_.Beat();
-      beaten = clock_.Steady();
-    }
+    BeatWhenDue(&beaten);
     return ToEnd();
   });
   if (!met.ok() && asked_to_end_ == End::kRunning) asked_to_end_ = AskedFromOutside();
@@ -542,7 +555,7 @@ TaskRunner::Ran TaskRunner::Run(const LocalTask& task, const Core::Given& given)
   ask_again_ = kNever;
   process_began_ = false;
   seen_.reset();
-  needed_ = false;
+  may_be_needed_ = needed_ = false;
   if (task.gang && !task.gang->has_processes()) return {.result = Hold(task, std::move(result))};
   if (const auto reason = signals_.reason.load(); reason != 0 && !task.team) {
     result.end = static_cast<End>(reason);

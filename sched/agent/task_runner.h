@@ -125,8 +125,13 @@ class TaskRunner {
   std::optional<TaskResult> SettleInTeam(const LocalTask& task, const Core::Given& given, TaskResult result);
   /// What the server of ranks has seen of the process that has ended, or is not to be started.
   RankEnd EndOfRank(const LocalTask& task, TaskResult result) const;
-  /// Before it is reaped: those that wait for it are not to wait for long.
+  /// Before it is reaped: those that wait for it are not to wait for long. Not of one that may be needed: nothing of
+  /// it is to go on as long as others decide that.
   void TellEnded(const LocalTask& task, const Core::Given& given, pid_t pid);
+  /// Of its outputs, where it writes any; `beaten`: when the last beat was.
+  void BeatWhenDue(Duration* beaten);
+  /// Whether others wait for the process, which may be needed.
+  bool AwaitNeed(const LocalTask& task, const Core::Given& given);
   // The process has ended, and is not reaped yet, when these return (true).
   bool WaitBlindly(pid_t pid);
   void WaitWatching(const LocalTask& task, pid_t pid);
@@ -177,6 +182,7 @@ class TaskRunner {
   bool process_began_ = false;               // of the running attempt
   bool told_ = false;                        // the core that its process has started
   std::optional<RankServer::Seen> seen_;     // of the process that has ended, if it is a rank
+  bool may_be_needed_ = false;               // it has ended with 0, and never spoke with its server
   bool needed_ = false;                      // RankEnd::needed
   WallTime began_{};                         // of the running attempt
   Duration started_{0};                      // steady

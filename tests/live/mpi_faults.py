@@ -173,16 +173,19 @@ def test_ranks_that_meet_and_all_die(directory, program):
 
 
 def test_a_rank_that_ends_before_mpi_init(directory, program):
-    """The others wait for it, whether they have begun when it ends or begin later."""
+    """The others wait for it, whether they have begun when it ends or begin later. What it leaves behind is ended at once."""
     harrow = mpi_support.prepare(directory, program)
+    leaves = "if [ $HARROW_RANK = 1 ]; then (sleep 2; touch left) & else sleep 3; fi"
     mpi_support.flow(directory, [mpi_task("at-once", directory, 3, 1, "early", 1, 0), mpi_task("later", directory, 2, 1, "early", 0, 1_500_000),
-                                 {"name": "alone", "command": "true", "ranks": 3, "nodes": 1}])
+                                 {"name": "alone", "command": "true", "ranks": 3, "nodes": 1}, {"name": "leaves", "command": leaves, "ranks": 2, "nodes": 1}])
     with mpi_support.nothing_left(directory), mpi_support.begun(harrow, nodes=1) as run:
         same(run.wait(timeout=120), 1, lines_of(f"{directory}/harrow.out")[-20:])
     outcomes = {task: (outcome, code, message) for task, outcome, code, message in query(f"{directory}/r", "SELECT task, outcome, code, message FROM attempts")}
     same(outcomes["at-once"], ("exited", 1, "rank 1 of 3 exited with 0 before MPI_Init, for which the others wait"))
     same(outcomes["later"], ("exited", 1, "rank 0 of 2 exited with 0 before MPI_Init, for which the others wait"))
-    same(outcomes["alone"][2].split(" called")[0], "none of its ranks")
+    for task in ("alone", "leaves"):
+        same(outcomes[task][2].split(" called")[0], "none of its ranks")
+    check(not os.path.exists(f"{directory}/left"), "what a rank has left behind goes on")
 
 
 def all_there(directory, name):

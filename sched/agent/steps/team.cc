@@ -63,7 +63,7 @@ void NameTheFailure(const RankEnd& end, const std::string& who, TaskResult* resu
 }
 
 /// All have done all of the work, each for itself, instead of a part of it: what was started does not speak
-/// with who serves it. Those of other nodes neither, else they would have waited for these.
+/// with who serves it. Those of other nodes may, and wait for these.
 bool WereEachAlone(const std::vector<RankEnd>& ends, uint32_t ranks) {
   return ranks > 1 && std::all_of(ends.begin(), ends.end(), [](const RankEnd& end) {
            return end.result.succeeded() && end.served && end.seen && !end.seen->connected;
@@ -175,7 +175,8 @@ bool Team::AwaitNeed(uint32_t process, const std::function<bool()>& needed, cons
   while (over_.size() < size()) {
     lock.unlock();
     const bool is = needed();
-    if (is || to_end()) return is;
+    if (to_end()) return false;
+    if (is) return true;
     lock.lock();
     changed_.wait_for(lock, kAskAgain, [this] { return over_.size() == size(); });
   }

@@ -64,7 +64,7 @@ class Team {
   /// Each: whether all others are ready, too.
   bool AreAllReady(bool ready);
   /// One that has ended and may be needed still: until `needed`, which is asked now and then, says that it is, or
-  /// none that could need it is left here, or `to_end`. Returns whether it is.
+  /// none that could need it is left here, or `to_end`, which comes first. Returns whether it is.
   bool AwaitNeed(uint32_t process, const std::function<bool()>& needed, const std::function<bool()>& to_end);
   /// Each, at last.
   void Ended(uint32_t process, RankEnd end);

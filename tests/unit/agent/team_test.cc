@@ -307,8 +307,12 @@ TEST(TeamTest, WhoMayBeNeededWaitsForTheOthersEnds) {
 }
 
 TEST(TeamTest, WhoMayBeNeededWaitsNoLongerThanTheTask) {
-  Team team(2);
-  EXPECT_FALSE(team.AwaitNeed(0, [] { return false; }, [] { return true; }));
+  for (const bool needed : {false, true}) {
+    Team team(2);
+    EXPECT_FALSE(team.AwaitNeed(
+        0, [=] { return needed; }, [] { return true; }))
+        << "they are being ended for another reason";
+  }
 }
 
 TEST(TeamTest, TheBeginningIsToldOnce) {

@@ -21,18 +21,12 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 
+#include "agent/pmix/helper/pass.h"
+
 namespace harrow::agent::pmix {
 namespace {
 
-/// Of the calling thread.
-struct Pass {
-  bool loops = false;                    // else it never calls epoll_wait()
-  bool something = false, loss = false;  // has come
-  bool loss_owed = false;                // for the next
-  bool losses_only = false;
-};
-
-thread_local Pass pass;
+thread_local Pass pass;  // the calling thread's
 
 bool IsSocket(int fd) {
   struct stat about {};
@@ -45,21 +39,6 @@ bool IsGone(int fd) {
   return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
 }
 
-/// Whether what the socket has to tell may be told now.
-bool HasItsTurn(int fd) {
-  if (!IsGone(fd)) {
-    if (pass.loss || pass.losses_only) return false;
-    pass.something = true;
-    return true;
-  }
-  if (pass.loss || pass.something) {
-    pass.loss_owed = true;
-    return false;
-  }
-  pass.loss = true;
-  return true;
-}
-
 }  // namespace
 }  // namespace harrow::agent::pmix
 
@@ -67,13 +46,13 @@ extern "C" {
 
 __attribute__((visibility("default"))) int epoll_wait(int epoll, epoll_event* events, int most, int timeout) {
   using harrow::agent::pmix::pass;
-  pass = {.loops = true, .losses_only = pass.loss_owed};
+  pass.Begin();
   return epoll_pwait(epoll, events, most, timeout, nullptr);
 }
 
 __attribute__((visibility("default"))) ssize_t read(int fd, void* buffer, size_t size) {
   using namespace harrow::agent::pmix;
-  if (pass.loops && IsSocket(fd) && !HasItsTurn(fd)) {
+  if (pass.loops() && IsSocket(fd) && !pass.HasItsTurn(IsGone(fd))) {
     errno = EAGAIN;
     return -1;
   }
@@ -84,7 +63,7 @@ __attribute__((visibility("default"))) ssize_t read(int fd, void* buffer, size_t
 __attribute__((visibility("default"))) ssize_t writev(int fd, const iovec* pieces, int count) {
   using harrow::agent::pmix::pass;
   const ssize_t n = pwritev2(fd, pieces, count, -1, 0);
-  if (n < 0 && pass.loops && (errno == EPIPE || errno == ECONNRESET)) errno = EAGAIN;
+  if (n < 0 && pass.loops() && (errno == EPIPE || errno == ECONNRESET)) errno = EAGAIN;
   return n;
 }
 }

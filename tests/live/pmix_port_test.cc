@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <dirent.h>
 #include <fcntl.h>
 #include <filesystem>
@@ -220,6 +221,57 @@ TEST_F(PmixPortTest, WhoIsLostIsKnownWhenHisEndIs) {
     };
     EXPECT_EQ(port_->Ended(Attempt(1), rank, go_on)->turn, ++turn);
   }
+}
+
+TEST_F(PmixPortTest, WhoNeverBeganIsToldWhetherOthersHave) {
+  Open(HARROW_PMIX);
+  const auto team = Add(1, 2);
+  ASSERT_TRUE(team.ok());
+  EXPECT_FALSE(Ended(1, 1)->others_speak);
+  {
+    Client rank(AddressOf((*team)[0]));
+    rank.Say(Hello(0, ValueOf((*team)[0], "PMIX_NAMESPACE"), 0));
+    EXPECT_EQ(rank.Hear(8).size(), 8u);
+    EXPECT_TRUE(Ended(1, 1)->others_speak);
+  }
+  EXPECT_EQ(Ended(1, 0)->turn, 1u);
+  EXPECT_FALSE(Ended(1, 1)->others_speak);
+}
+
+TEST_F(PmixPortTest, WhatIsAskedOfATeamThatNobodyServesIsAnsweredByNothing) {
+  Open(HARROW_PMIX);
+  std::string answer;
+  const auto ask = [&] {
+    answer = "none yet";
+    port_->Ask(Attempt(1), "", [&](std::string text) { answer = std::move(text); });
+    return answer;
+  };
+  EXPECT_EQ(ask(), "") << "it is not here";
+  ASSERT_TRUE(Add(1, 1).ok());
+  kill(*Helpers().begin(), SIGKILL);
+  WaitForLoss(1);
+  EXPECT_EQ(ask(), "");
+}
+
+/// How often the thread of that number has waited.
+uint64_t TimesWaited(pid_t thread) {
+  std::ifstream status("/proc/" + std::to_string(thread) + "/status");
+  uint64_t times = 0;
+  for (std::string line; std::getline(status, line);)
+    std::sscanf(line.c_str(), "voluntary_ctxt_switches: %ju", &times);
+  return times;
+}
+
+/// But for a question now and then whether it lives.
+TEST_F(PmixPortTest, WhoHasNothingToDoWaits) {
+  Open(HARROW_PMIX, 100, std::chrono::hours(1));
+  ASSERT_TRUE(Add(1, 1).ok());
+  const pid_t helper = *Helpers().begin();
+  const uint64_t times = TimesWaited(helper);
+  const clock_t worked = std::clock();
+  usleep(1'000'000);
+  EXPECT_LT(TimesWaited(helper) - times, 100u);
+  EXPECT_LT(std::clock() - worked, CLOCKS_PER_SEC / 3) << "of this process";
 }
 
 TEST_F(PmixPortTest, WhoIsNoRankIsRefused) {

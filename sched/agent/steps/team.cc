@@ -188,7 +188,7 @@ void Team::Ended(uint32_t process, RankEnd end) {
   ends_[process] = std::move(end);
   ++ended_;
   over_.insert(process);
-  if (ended_ == size() || over_.size() == size()) changed_.notify_all();
+  if (over_.size() == size()) changed_.notify_all();
 }
 
 std::vector<RankEnd> Team::AwaitEnds(std::optional<Duration> every, const std::function<void()>& beat) {

@@ -141,9 +141,7 @@ class RunDriver {
   Status MayMove(TaskId task) const;
   /// It goes on at that node: what runs there is asked for a checkpoint, and starts on the node as soon as that has room.
   Status MoveToNode(const Moment& moment, TaskId task, const std::string& node);
-  /// It can be taken out (TakeOut) as soon as nothing of it is at a node.
-  Status MakeMovable(const Moment& moment, TaskId task);
-  /// The same, as somebody moves it to that part: a server that follows knows that (parts_aimed_at).
+  /// It can be taken out for that part (TakeOut) as soon as nothing of it is at a node. A server that follows knows that (parts_aimed_at).
   Status MoveToPart(const Moment& moment, TaskId task, uint32_t part);
   /// Where an earlier server was told to move tasks that have not gone there yet; until the first Flush().
   std::vector<std::pair<TaskId, uint32_t>> parts_aimed_at() const;
@@ -386,7 +384,7 @@ class RunDriver {
     uint32_t part = 0;
     bool gone = false;  // it has been taken out for that part
   };
-  std::map<TaskId, Aim> aims_;  // where somebody moves tasks that have not gone yet, as it is on record
+  std::map<TaskId, Aim> aims_;  // where tasks are to go that have not gone yet, as it is on record
   std::string aims_recorded_;
   std::vector<std::string> site_drains_;  // as SiteDrains() was told last
   Phase phase_ = Phase::kIdle;

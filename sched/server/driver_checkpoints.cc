@@ -109,23 +109,19 @@ Status RunDriver::MoveToNode(const Moment& moment, TaskId task, const std::strin
   return {};
 }
 
-Status RunDriver::MakeMovable(const Moment& moment, TaskId task) {
+Status RunDriver::MoveToPart(const Moment& moment, TaskId task, uint32_t part) {
   HARROW_RETURN_IF_ERROR(MayMove(task));
+  aims_[task] = {.node = {}, .part = part};
   events_.push_back(core::MoveRequested{task, NodeId()});
   Schedule(moment);
   Wake();
   return {};
 }
 
-Status RunDriver::MoveToPart(const Moment& moment, TaskId task, uint32_t part) {
-  HARROW_RETURN_IF_ERROR(MayMove(task));
-  aims_[task] = {.node = {}, .part = part};
-  return MakeMovable(moment, task);
-}
-
-// Somebody who was told that a task goes elsewhere relies on it, also where this server does not live to see it go. So what he said is on
-// record as long as the scheduler has it, and told to the scheduler of the next server when that knows where its tasks are: what runs is
-// asked (once more: its agent knows better), and what has ended meanwhile is kept for where it is to go.
+// Somebody who was told that a task goes elsewhere relies on it, also where this server does not live to see it go; and what the supervisor
+// wants moved may have been asked for its checkpoint already. So where each goes is on record as long as the scheduler has it, and told to
+// the scheduler of the next server when that knows where its tasks are: what runs is asked (once more: its agent knows better), and what has
+// ended meanwhile is kept for where it is to go.
 
 void RunDriver::RestoreAims(const journal::History& history) {
   for (const auto& [key, value] : history.facts) {

@@ -585,7 +585,7 @@ std::vector<OtherServers::Leaving> OtherServers::Leavers() const {
 void OtherServers::SendRunning(const supervisor::MoveRequest& request) {
   for (const Leaving& each : Leavers()) {
     if (each.shape != request.shape) continue;
-    if (each.leaver.left < request.least_left || !driver_.MakeMovable(hooks_.now(), each.task).ok()) return;
+    if (each.leaver.left < request.least_left || !driver_.MoveToPart(hooks_.now(), each.task, request.to.value).ok()) return;
     os::LogInfo(StrCat("task ", Printable(graph_.TaskName(each.task), 60), " is to go on in allocation ", request.to.value, ", which is faster and idle: it would have taken ",
                        FormatDuration(each.leaver.left), " here"));
     moving_[each.task] = {request.to.value, request};

@@ -222,6 +222,23 @@ def test_what_runs_goes_to_a_faster_allocation(directory, program):
     check_no_checkpoints_left(f"{directory}/r")
 
 
+def test_what_is_to_go_to_a_faster_allocation_goes_there_after_a_server_that_was_killed(directory, program):
+    """It dies when the task has been asked for its checkpoint, and has not left it yet."""
+    slow = COUNTER.replace("else 0.02)", "else 0.02 * (4 if os.environ.get('PART') == '0' else 1))")
+    write(f"{directory}/counter.py", slow.replace("    if asked and how in", "    if asked:\n        open(out + '.asked', 'w').close()\n        time.sleep(0.8)\n    if asked and how in"))
+    flow = task("a", 900, 'checkpoint_time = "1200ms"\npriority = 9')
+    flow += '[[task]]\nname = "w-{i}"\nkind = "warm"\neach = { i = "1-160" }\ncommand = "if test $PART = 0; then sleep 0.8; else sleep 0.2; fi"\n'
+    with Run(directory, program, flow, 4) as run:
+        wait_for(lambda: attempts(directory, "a"))
+        run.join(4)
+        wait_for(lambda: os.path.exists(f"{directory}/a.out.asked"))
+        kill(of_run(run.part(0), "server")[0])
+        run.wait(0, 0)
+        check_value(directory, "a", 900)
+        same([line.split(" ")[3] for line in lines_of(f"{directory}/a.out.log")], ["0", "1"])
+    check_no_checkpoints_left(f"{directory}/r")
+
+
 def test_programs_that_do_it_badly(directory, program):
     """Deaf ones go on; who leaves nothing begins anew, or goes on from what there was; and it is said."""
     prepared(directory)

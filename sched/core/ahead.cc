@@ -11,8 +11,9 @@
 // hrf only across levels), nothing is sent behind a task whose end may make another ready, a releaser: its
 // successor is to be asked for when the slot gets free. Should one become ready all the same that goes first,
 // what is ahead there is asked back. An idle node that finds nothing else has the last task of a long row
-// asked back: long by what tasks take there, or as nothing has ended there for so long. Where no row is so
-// long yet, it is looked at again when the first may be. A task that comes back takes its old place.
+// asked back: long by what tasks take there, or as nothing has ended or begun there for so long. Where no row
+// is so long yet, it is looked at again when the first may be. A silent node is not asked: it does not answer.
+// A task that comes back takes its old place.
 
 #include "core/ahead.h"
 
@@ -86,14 +87,14 @@ NodeId Ahead::LongestRow(const NodeTable& nodes, Time now) {
       continue;
     }
     ++i;
-    if (node.tasks.size() <= node.recalls) continue;
+    if (node.tasks.size() <= node.recalls || !nodes[id].open()) continue;
     const auto waiting = static_cast<double>(node.tasks.size() - node.recalls);
     const double usual = node.mean_run / std::max(1u, nodes[id].total().slots);
-    const double of_late = node.freed <= now ? Seconds(now - node.freed) : 0;
+    const double of_late = node.moved <= now ? Seconds(now - node.moved) : 0;
     const double wait = waiting * std::max(usual, of_late);
     if (!RecallPays(id, wait)) {
-      if (node.freed == Time::max()) continue;
-      const Time pays = node.freed + FromSeconds(CostOfRecall(id) / waiting);
+      if (node.moved == Time::max()) continue;
+      const Time pays = node.moved + FromSeconds(CostOfRecall(id) / waiting);
       again_ = std::min(again_, pays + kABitLater);
     } else if (wait > longest_wait) {
       longest = id;

@@ -26,8 +26,8 @@ class Ahead {
   bool possible(NodeId id) const { return at_[id.value].round_trip.count() > 0 || options_.local_files; }
   void NoteRun(NodeId id, Duration run_time);
   void ForgetRuns(NodeId id) { at_[id.value].mean_run = 0; }
-  /// Something has ended or left there, so that what is ahead moves up.
-  void NoteFreed(NodeId id, Time now) { at_[id.value].freed = now; }
+  /// Something has ended, left or begun there, so that what is ahead moves up, or waits only from now on.
+  void NoteMoved(NodeId id, Time now) { at_[id.value].moved = now; }
   /// Its tasks are too long to be sent ahead for the sake of the round trip.
   bool IsSlow(NodeId id) const { return at_[id.value].mean_run > Seconds(options_.ahead_limit); }
   /// To wait there for so long costs more than to be asked back, and to fetch elsewhere what was fetched.
@@ -96,7 +96,7 @@ class Ahead {
     // Seconds, of late, until a file is here; 0: none has come yet.
     double mean_copy = 0;
     Time full_since = Time::min();
-    Time freed = Time::max();  // of late; max: not yet
+    Time moved = Time::max();  // of late; max: not yet
   };
 
   const Options& options_;

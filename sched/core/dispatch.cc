@@ -47,9 +47,10 @@ void Dispatch::GiveWork() {
   if (!stopped()) {
     for (size_t i = 0; i < touched.size(); ++i) SendAhead(touched[i]);
     FeedHungry();
-    RecallForIdle();
   }
   for (NodeId id : touched) UpdateFree(id);
+  ahead.ForgetAgain();
+  if (!stopped()) RecallForIdle();
   nodes.ForgetTouched();
   queues.ForgetPushed();
   first_to_ask.clear();
@@ -251,13 +252,8 @@ void Dispatch::FeedHungry() {
 
 /// For slots that have nothing to do; as long as asking back takes less time than the task would wait.
 void Dispatch::RecallForIdle() {
-  ahead.ForgetAgain();
   if (!ahead.some() || nodes.open_nodes() < 2) return;
-  uint64_t idle = nodes.free_slots();
-  if (suspects.any()) {
-    for (NodeId id : suspects.All()) idle -= suspects.Waits(id) ? nodes.free().free_slots(id) : 0;
-  }
-  while (ahead.recalled() < idle) {
+  while (ahead.recalled() < nodes.free_slots()) {
     const NodeId longest = ahead.LongestRow(nodes, now);
     if (!longest) return;
     const std::vector<TaskId>& row = ahead.at(longest);

@@ -293,10 +293,15 @@ void Moves::Vacate(TaskId id) {
   }
 }
 
+void Moves::Occupy(NodeId id, order::LaneId lane) {
+  nodes.Occupy(id, lanes[lane]);
+  ahead.NoteMoved(id, now);
+}
+
 /// What was sent ahead moves up: the agent has begun it by now.
 void Moves::Release(NodeId id, order::LaneId lane) {
   nodes.Release(id, lanes[lane]);
-  ahead.NoteFreed(id, now);
+  ahead.NoteMoved(id, now);
   if (gangs.waiting()) gangs.Look();
   while (nodes[id].joined() && !ahead.at(id).empty() && nodes[id].free_slots() > 0)
     GiveSlot(ahead.at(id).front());

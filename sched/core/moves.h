@@ -99,7 +99,7 @@ class Moves : protected Supply {
   void NoteWhereItStands(TaskId id);
   void LeaveQueues(TaskId id, bool ahead);
   void LeaveAhead(TaskId id);
-  void Occupy(NodeId id, order::LaneId lane) { nodes.Occupy(id, lanes[lane]); }
+  void Occupy(NodeId id, order::LaneId lane);
   void Release(NodeId id, order::LaneId lane);
   bool WouldRelease(TaskId id, NodeId node) const;
   void RecallForOrder(TaskId newcomer, NodeId at);

@@ -15,6 +15,7 @@ using Why = CopyFailed::Why;
 
 constexpr Duration kRun = std::chrono::milliseconds(100);
 constexpr Duration kTransfer = std::chrono::milliseconds(50);
+constexpr Duration kSixCopies = 6 * kTransfer;
 
 class FetchAhead : public ToldScheduler {
  public:
@@ -253,9 +254,9 @@ TEST(FetchAhead, ARowIsLongOnceNothingHasEndedThereForItsPartOfWhatARecallCosts)
   ahead.Add(two, TaskId(2));
   EXPECT_FALSE(ahead.LongestRow(nodes, then));
   EXPECT_EQ(ahead.again(), Time::max()) << "nothing has ended";
-  ahead.NoteFreed(two, then);
+  ahead.NoteMoved(two, then);
   constexpr Duration kLater = std::chrono::milliseconds(1);
-  ahead.NoteFreed(one, then - kLater);
+  ahead.NoteMoved(one, then - kLater);
   for (const Duration since : {Duration(0), 3 * kTransfer}) {
     EXPECT_FALSE(ahead.LongestRow(nodes, then + since));
     EXPECT_EQ(ahead.again(), then + 3 * kTransfer + kLater) << "the second of two";
@@ -266,12 +267,33 @@ TEST(FetchAhead, ARowIsLongOnceNothingHasEndedThereForItsPartOfWhatARecallCosts)
   EXPECT_FALSE(ahead.LongestRow(nodes, then + 4 * kTransfer));
   EXPECT_EQ(ahead.again(), then + 6 * kTransfer) << "the first of both";
   ahead.CountRecall(two);
-  ahead.NoteFreed(one, then + kTransfer);
+  ahead.NoteMoved(one, then + kTransfer);
   EXPECT_FALSE(ahead.LongestRow(nodes, then + 7 * kTransfer)) << "what was asked back waits no more";
   EXPECT_EQ(ahead.again(), then + 7 * kTransfer + kLater);
   EXPECT_EQ(ahead.LongestRow(nodes, ahead.again()), one);
   ahead.ForgetAgain();
   EXPECT_EQ(ahead.again(), Time::max());
+}
+
+TEST(FetchAhead, ANodeThatIsSilentIsNotAsked) {
+  const Options options{.local_files = true};
+  TaskTable tasks;
+  NodeTable nodes;
+  Ahead ahead(options, &tasks);
+  ahead.Grow(2);
+  const NodeId one(0), two(1);
+  nodes.Grow(two);
+  for (const NodeId id : {one, two}) {
+    nodes.Join(id, {1, 0, 0});
+    ahead.NoteRun(id, kRun);
+    ahead.Add(id, TaskId(id.value));
+  }
+  ahead.Add(two, TaskId(2));
+  EXPECT_EQ(ahead.LongestRow(nodes, Time()), two);
+  nodes.SetAccess(two, Node::Access::kSilent);
+  EXPECT_EQ(ahead.LongestRow(nodes, Time()), one) << "which answers";
+  nodes.SetAccess(two, Node::Access::kOpen);
+  EXPECT_EQ(ahead.LongestRow(nodes, Time()), two);
 }
 
 /// Node 0 has had a run of 100 ms and a copy of 50 ms; now it runs "long", behind which C stands. Node 1 has
@@ -303,8 +325,6 @@ class BehindALongTask : public FetchAhead {
   Time ended_;
 };
 
-constexpr Duration kSixCopies = 6 * kTransfer;
-
 TEST(FetchAhead, AnIdleNodeGetsWhatWaitsBehindATaskThatRunsForFarLongerThanOthers) {
   BehindALongTask s;
   ASSERT_GE(s.Wake(), kSixCopies) << "nothing else would say so";
@@ -313,6 +333,40 @@ TEST(FetchAhead, AnIdleNodeGetsWhatWaitsBehindATaskThatRunsForFarLongerThanOther
   EXPECT_EQ(s.After(s.Wake()), "back C@0");
   EXPECT_EQ(s.Wake(), Duration::max()) << "nothing else is there";
   EXPECT_EQ(s.Returned("C", 0), "copy in/C@1 from 0, start C@1");
+}
+
+TEST(FetchAhead, ARunThatStartsNothingMoreIsNotWokenForThat) {
+  BehindALongTask s;
+  const Duration wake = s.Wake();
+  EXPECT_EQ(s.Tell(DrainRequested{}), "back C@0");
+  for (const Duration since : {wake, 2 * wake}) {
+    s.After(since);
+    EXPECT_EQ(s.Wake(), Duration::max()) << "again and again, as it has come";
+  }
+}
+
+TEST(FetchAhead, TimeInWhichANodeHadNothingToDoIsNotWaitedForASlot) {
+  FetchAhead s;
+  s.Add("A", {}, {"here", "in"});
+  s.Add("G");
+  s.Add("long", {"G"}, {"here"});
+  s.Add("C", {"G"}, {"here", "beside"});
+  s.Add("Q", {"G"});
+  EXPECT_EQ(s.TellAll({s.Added(), NodeJoined{NodeId(0), {1, 0, 0}}, NodeJoined{NodeId(1), {1, 0, 0}},
+                       FileStored{s.File("here"), NodeId(0), 1000}}),
+            "copy in@0, start A@0, start G@1");
+  s.Come({"in"}, 0);
+  s.Started("A", 0);
+  s.Over("A", 0);
+  s.now += std::chrono::seconds(100);
+  EXPECT_EQ(s.Over("G", 1), "done G, start Q@1, start long@0, copy beside@0, ahead C@0");
+  const Time full = s.now;
+  s.now += std::chrono::milliseconds(1);
+  EXPECT_EQ(s.Ended("Q", 1, Done{}, std::chrono::milliseconds(1)), "done Q");
+  s.now = full + kSixCopies;
+  EXPECT_EQ(s.Tell(TimeCame{}), "");
+  s.now += std::chrono::milliseconds(1);
+  EXPECT_EQ(s.Tell(TimeCame{}), "back C@0");
 }
 
 TEST(FetchAhead, WhatNobodyElseCouldTakeIsNotAskedBack) {

@@ -158,6 +158,7 @@ std::vector<NodeId> Moves::NodesWithRoom(TaskId id) const {
 
 void Moves::Enqueue(TaskId id, NodeId released_at, bool keep_place) {
   queues.Enter(id, keep_place);
+  if (!keep_place) regions.Forget(id);
   if (IsGang(id)) {
     gangs.Look();
     return;
@@ -197,6 +198,7 @@ void Moves::TakeOverLevels() {
     if (!tasks.Has(id) || graph.level(id) == tasks[id].level() || tasks[id].ahead()) return;
     if (tasks[id].state() == TaskState::kReady) {
       queues.SetLevel(id, graph.level(id));
+      regions.Forget(id);
     } else {
       tasks.SetLevel(id, graph.level(id));
     }
@@ -211,6 +213,7 @@ void Moves::TakeOverLevels() {
 
 void Moves::Send(TaskId id, NodeId node, TakenFrom from, bool sent_ahead) {
   LeaveQueues(id, sent_ahead);
+  if (from == TakenFrom::kRemoteQueue) regions.NoteTaken();
   if (placing.on()) placing.Leaves(id);
   tasks.AddAttempt(id);
   Place(id, node, from, sent_ahead);

@@ -14,7 +14,8 @@ namespace harrow::core {
 namespace {
 
 constexpr uint32_t kFewest = 4;     // tasks: an order of less says nothing
-constexpr uint32_t kMost = 16'384;  // are put into an order at once; the next ones when these are taken
+// Are put into an order at once, of each kind; less than twice as many of all. The next ones when these are taken.
+constexpr uint32_t kMost = 16'384;
 
 }  // namespace
 
@@ -34,16 +35,21 @@ void Regions::Arrange(TaskId taken_out) {
   for (const TaskId id : all) kinds[KindOf(id)].push_back(id);
   arranged_.resize(tasks_.size());
   std::erase_if(regions_, [&](const auto& each) { return !kinds.contains(each.first); });
-  for (auto& [kind, standing] : kinds) ArrangeKind(kind, std::move(standing));
+  const auto first = kinds.find(KindOf(taken_out));
+  size_t ordered = ArrangeKind(first->first, std::move(first->second));
+  kinds.erase(first);
+  // Those of high levels, and urgent ones, have their turn next.
+  for (auto each = kinds.rbegin(); each != kinds.rend() && ordered < kMost; ++each)
+    ordered += ArrangeKind(each->first, std::move(each->second));
   // A task is put into some eight orders, and listed some sixty-four times, were there new ones all the time.
-  rest_ = std::max(std::min<size_t>(all.size(), kMost) / 8, all.size() / 64);
+  rest_ = std::max(ordered / 8, all.size() / 64);
 }
 
-void Regions::ArrangeKind(const Kind& kind, std::vector<TaskId> standing) {
+size_t Regions::ArrangeKind(const Kind& kind, std::vector<TaskId> standing) {
   std::sort(standing.begin(), standing.end());
   if (standing.size() > kMost) standing.resize(kMost);
   for (const TaskId id : standing) arranged_[id.value] = true;
-  if (standing.size() < kFewest) return;
+  if (standing.size() < kFewest) return 0;
   Region& region = regions_[kind];
   const Region before = std::exchange(region, Region());
   region.unit =
@@ -68,6 +74,7 @@ void Regions::ArrangeKind(const Kind& kind, std::vector<TaskId> standing) {
   }
   next.end = size;
   region.Add(next);
+  return size;
 }
 
 void Regions::Region::Add(const Stretch& stretch) {
@@ -118,22 +125,23 @@ Regions::Stretch* Regions::StretchOf(const Kind& kind, Region* region, NodeId no
     Trim(kind, region, &own);
     if (own.node == node && own.size() > 0) return &own;
   }
-  Stretch* const longest = Longest(kind, region);
-  if (longest == nullptr) return nullptr;
-  const uint32_t part = longest->node ? PartFor(*region, node, *longest) : longest->size();
-  if (part == longest->size()) {
-    region->GiveTo(node, static_cast<uint32_t>(longest - region->stretches.data()));
-    return longest;
+  while (Stretch* const longest = Longest(kind, region)) {
+    const uint32_t part = longest->node ? PartFor(*region, node, *longest) : longest->size();
+    if (part == longest->size()) {
+      region->GiveTo(node, static_cast<uint32_t>(longest - region->stretches.data()));
+      return longest;
+    }
+    const uint32_t end = longest->end;
+    uint32_t begin = (end - part + region->unit - 1) / region->unit * region->unit;
+    if (begin >= end) begin = end - part;
+    longest->end = begin;
+    region->left -= end - begin;
+    region->Add({.begin = begin, .end = end, .node = node});
+    Stretch* const own = &region->stretches.back();
+    Trim(kind, region, own);
+    if (own->size() > 0) return own;
   }
-  const uint32_t end = longest->end;
-  uint32_t begin = (end - part + region->unit - 1) / region->unit * region->unit;
-  if (begin >= end) begin = end - part;
-  longest->end = begin;
-  region->left -= end - begin;
-  region->Add({.begin = begin, .end = end, .node = node});
-  Stretch* const own = &region->stretches.back();
-  Trim(kind, region, own);
-  return own->size() > 0 ? own : StretchOf(kind, region, node);
+  return nullptr;
 }
 
 /// Of a stretch that another node has.
@@ -151,7 +159,6 @@ uint32_t Regions::PartFor(const Region& region, NodeId node, const Stretch& othe
 }
 
 TaskId Regions::Prefer(TaskId first, NodeId node) {
-  rest_ -= rest_ > 0 ? 1 : 0;
   if (!Arranged(first) && rest_ == 0 && queues_.remote().live() >= kFewest) Arrange(first);
   const Kind kind = KindOf(first);
   const auto region = regions_.find(kind);

@@ -23,6 +23,12 @@ class Regions {
   /// Instead of a task that the node was about to take from the remote queue: that one, or one that stands
   /// there, too, of the same lane, level and urgency. It need not be taken: nobody else's turn changes by that.
   TaskId Prefer(TaskId first, NodeId node);
+  /// One was taken from the remote queue.
+  void NoteTaken() { rest_ -= rest_ > 0 ? 1 : 0; }
+  /// It has a new place in the queue, or it is known anew what it is related to.
+  void Forget(TaskId id) {
+    if (Arranged(id)) arranged_[id.value] = false;
+  }
   size_t memory() const;
 
  private:
@@ -55,7 +61,8 @@ class Regions {
   bool Arranged(TaskId id) const { return id.value < arranged_.size() && arranged_[id.value]; }
   /// Those in the remote queue, and one that was taken out of it.
   void Arrange(TaskId taken_out);
-  void ArrangeKind(const Kind& kind, std::vector<TaskId> standing);
+  /// Returns how many were put into an order.
+  size_t ArrangeKind(const Kind& kind, std::vector<TaskId> standing);
   /// Its first one stands, unless it is empty.
   void Trim(const Kind& kind, Region* region, Stretch* stretch);
   Stretch* Longest(const Kind& kind, Region* region);

@@ -242,6 +242,9 @@ void Scheduler::Impl::On(const TasksAdded& e) {
     for (TaskId after : graph.successors(id)) {
       if (after.value < begin) AddPredecessor(after);
     }
+    if (HasRegions()) {
+      for (TaskId before : graph.predecessors(id)) regions.Forget(before);
+    }
   }
   for (uint32_t n = begin; n < last && !e.elsewhere; ++n) NoteNewcomer(TaskId(n));
   for (uint32_t n = begin; n < last && stopped() && !e.elsewhere; ++n)

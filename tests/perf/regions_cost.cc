@@ -1,7 +1,8 @@
 // What it costs the scheduler to give nodes regions of a flow (core/regions.cc): its processor time with the
 // order auto, over that with lifo+hrf, which knows none, in turns; and the longest that it works at events of
 // one instant. Flows that ask most of it: tasks all of a kind of their own (bounds); many readers of many
-// (dense); thousands of narrow levels (levels); a wide level whose tasks are read two by two (wide).
+// (dense); thousands of narrow levels (levels); a wide level whose tasks are read two by two (wide), and the
+// same of a hundred kinds (kinds).
 // usage: perf_regions [--quick]
 
 #include <algorithm>
@@ -92,16 +93,24 @@ graph::Graph Levels(uint32_t tasks) {
   return flow.Take();
 }
 
-graph::Graph Wide(uint32_t tasks) {
+graph::Graph WideOf(uint32_t tasks, uint32_t kinds) {
   Flow flow;
   std::vector<FileId> made;
   const uint32_t width = tasks / 2;
-  for (uint32_t i = 0; i < width; ++i) made.push_back(flow.Make({}));
+  for (uint32_t i = 0; i < width; ++i) made.push_back(flow.Make({}, kinds > 1 ? i % kinds : graph::kNoBound));
   for (uint32_t i = 0; i < width; ++i) {
     const uint32_t other = static_cast<uint32_t>(uint64_t{i} * 7919 % width);
     flow.Make(other == i ? std::vector{made[i]} : std::vector{made[i], made[other]});
   }
   return flow.Take();
+}
+
+graph::Graph Wide(uint32_t tasks) {
+  return WideOf(tasks, 1);
+}
+
+graph::Graph Kinds(uint32_t tasks) {
+  return WideOf(tasks, 100);
 }
 
 struct Cost {
@@ -153,7 +162,7 @@ int main(int argc, char** argv) {
   const uint32_t tasks = quick ? 24'000 : 240'000;
   const int rounds = quick ? 3 : 5;
   const std::pair<const char*, std::function<graph::Graph(uint32_t)>> flows[] = {
-      {"bounds", Bounds}, {"dense", Dense}, {"levels", Levels}, {"wide", Wide}};
+      {"bounds", Bounds}, {"dense", Dense}, {"levels", Levels}, {"wide", Wide}, {"kinds", Kinds}};
   for (const auto& [name, make] : flows) {
     const graph::Graph flow = make(tasks);
     std::vector<double> ratios, longest, longest_without;

@@ -58,6 +58,11 @@ class Region : public ToldScheduler {
     TellAll(events);
     See();
   }
+  void Lose(uint32_t node) {
+    running_.erase(node);
+    Tell(NodeLost{NodeId(node)});
+    See();
+  }
   /// Nodes end what they have in turns, from begin to end.
   void RunAll(uint32_t makers) {
     for (bool some = true; some;) {
@@ -168,6 +173,71 @@ TEST(Regions, WhoComesLaterIsPutInOrderWithThoseThatWait) {
   uint32_t apart = 0;
   for (uint32_t n = kPairs; n < 4 * kPairs; ++n) apart += s.at_[n] != s.at_[n + 4 * kPairs];
   EXPECT_LE(apart, 1u);
+}
+
+TEST(Regions, WhatComesToReadThoseThatWaitCounts) {
+  for (const bool others_read_already : {false, true}) {
+    SCOPED_TRACE(others_read_already);
+    constexpr uint32_t kCount = 8 * kPairs;
+    Region s;
+    for (uint32_t n = 0; n < kCount; ++n) s.AddMaker(n);
+    for (uint32_t n = 0; others_read_already && n < kCount; ++n) s.Add(Region::File("S", n), {}, {Region::File("f", n)});
+    s.BeginAndSee(kTwo);
+    for (uint32_t n = 0; n < kCount / 2; ++n)
+      s.Add(Region::File("R", n), {}, {Region::File("f", n), Region::File("f", n + kCount / 2)});
+    s.Tell(s.Added());
+    s.See();
+    s.RunAll(kCount);
+    uint32_t apart = 0;
+    for (uint32_t n = 0; n < kCount / 2; ++n) apart += s.at_[n] != s.at_[n + kCount / 2];
+    EXPECT_LE(apart, 4u);
+  }
+}
+
+TEST(Regions, WhatIsMadeOnceMoreIsPutInOrderOnceMore) {
+  constexpr uint32_t kCount = 8 * kPairs;
+  const auto other = [](uint32_t n) { return kCount / 2 + n * 5 % (kCount / 2); };
+  Region s;
+  for (uint32_t n = 0; n < kCount; ++n) s.AddMaker(n);
+  for (uint32_t n = 0; n < kCount / 2; ++n)
+    s.Add(Region::File("R", n), {}, {Region::File("f", n), Region::File("f", other(n)), "late"});
+  s.profile.priority = -1;
+  s.Add("late", {}, {}, {"late"});
+  s.BeginAndSee({{1, 0, 0}});
+  for (uint32_t n = 0; n < kCount; ++n) s.EndOne(0, kCount);
+  ASSERT_EQ(s.State("late"), TaskState::kSent);
+  s.Lose(0);
+  s.at_.clear();
+  std::vector<Event> joined;
+  for (uint32_t node = 1; node < 4; ++node) joined.push_back(NodeJoined{NodeId(node), {1, 0, 0}});
+  s.TellAll(joined);
+  s.See();
+  s.RunAll(kCount);
+  ASSERT_THAT(s.at_, SizeIs(kCount));
+  uint32_t apart = 0;
+  for (uint32_t n = 0; n < kCount / 2; ++n) apart += s.at_[n] != s.at_[other(n)];
+  EXPECT_LE(apart, 4u);
+}
+
+TEST(Regions, OfAStretchOfWhichMostAreCancelledSomeoneTakesWhatIsLeft) {
+  constexpr uint32_t kCount = 64;
+  Region s;
+  for (uint32_t n = 0; n < kCount; ++n) s.AddMaker(n);
+  for (uint32_t n = 0; n + 1 < kCount; ++n) s.Add(Region::File("R", n), {}, {Region::File("f", n), Region::File("f", n + 1)});
+  s.BeginAndSee({{1, 0, 0}});
+  std::vector<Event> events;
+  for (uint32_t n = 0; n < kCount; ++n) {
+    if (n % 16 != 3 && s.State(Region::Maker(n)) == TaskState::kReady) events.push_back(CancelRequested{s[Region::Maker(n)]});
+  }
+  s.TellAll(events);
+  for (uint32_t node = 1; node < 3; ++node) {
+    s.Tell(NodeJoined{NodeId(node), {1, 0, 0}});
+    s.See();
+    ASSERT_THAT(s.running().at(node), SizeIs(1));
+    EXPECT_EQ(s.running().at(node).front().task.value % 16, 3u);
+  }
+  s.RunAll(kCount);
+  EXPECT_THAT(s.at_, SizeIs(::testing::AnyOf(4u, 5u))) << "the first may be one of them";
 }
 
 /// A line of makers that run for longer than what is sent ahead may, behind a short task.

@@ -91,6 +91,13 @@ TEST_F(Nearby, TwoThatAreReadTogetherStandTogether) {
   for (size_t i = 0; i < order.size(); i += 2) EXPECT_EQ(order[i] % 4, order[i + 1] % 4);
 }
 
+TEST_F(Nearby, WhatStandsTogetherAlreadyStaysAsItWas) {
+  for (uint32_t n = 0; n < 16; ++n) AddMaker(n);
+  for (uint32_t n = 0; n < 16; n += 2) Add({File(n), File(n + 1)}, {});
+  const std::vector<uint32_t> order = Order();
+  EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
+}
+
 TEST_F(Nearby, TwoThatReadTheSameFileStandTogether) {
   for (uint32_t n = 0; n < 8; ++n) AddMaker(n, {"of-all", "x" + std::to_string(n % 4)});
   const std::vector<uint32_t> order = Order();

@@ -66,6 +66,8 @@ bool Moves::MayKeepPlace(TaskId id) const {
   const auto stood = stood_at_.find(id);
   if (stood == stood_at_.end()) return false;
   const std::span<const NodeId> stands = tasks.candidates(id);
+  // In the remote queue, from whose middle it may have been taken (regions.cc).
+  if (stood->second.empty()) return stands.empty();
   return std::all_of(stood->second.begin(), stood->second.end(), [&](NodeId node) {
     return !nodes[node].open() || std::find(stands.begin(), stands.end(), node) != stands.end();
   });

@@ -279,6 +279,27 @@ TEST(Regions, ATaskThatComesBackIsTakenInItsPlaceIfNobodyPassedThat) {
   EXPECT_EQ(s.running().at(0).back().task, first.task);
 }
 
+TEST(Regions, WhatComesBackToAnotherQueueStandsInTheOneItWasInNoMore) {
+  Region s;
+  for (uint32_t n = 0; n < 4 * kPairs; ++n) s.Add(Region::Maker(n), {}, {Region::File("x", n)}, {Region::File("f", n)});
+  s.profile.priority = -1;
+  s.Add("late");
+  for (uint32_t n = 0; n < 2 * kPairs; ++n)
+    s.Add(Region::File("R", n), {"late"}, {Region::File("f", n), Region::File("f", n + 2 * kPairs)});
+  s.BeginAndSee(kTwo);
+  const TaskId first = s.running().at(1).front().task;
+  s.now += std::chrono::milliseconds(500);
+  s.Tell(FileStored{s.ToldScheduler::File(Region::File("x", first.value)), NodeId(1), 100});
+  s.Tell(TaskStarted{s.running().at(1).front(), NodeId(1)});
+  s.EndOne(1, 4 * kPairs);
+  ASSERT_THAT(s.running().at(1), SizeIs(2)) << "one of them ahead";
+  const TaskId ahead = s.running().at(1).back().task;
+  ASSERT_NE(ahead, s["P1"]) << "it stood between others";
+  s.Tell(FileStored{s.ToldScheduler::File(Region::File("x", ahead.value)), NodeId(0), 100});
+  s.Tell(TaskReturned{s.running().at(1).back(), NodeId(1)});
+  EXPECT_EQ(s.State(Region::Maker(ahead.value)), TaskState::kReady) << "for node 0";
+}
+
 TEST(Regions, ALostNodesPartGoesToTheOthers) {
   Region s;
   s.AddPairs();

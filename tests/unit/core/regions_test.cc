@@ -124,6 +124,17 @@ TEST(Regions, ThreeNodesGetAThirdEach) {
   for (uint32_t node = 0; node < 3; ++node) EXPECT_THAT(s.made_[node], SizeIs(4)) << node;
 }
 
+TEST(Regions, EightNodesGetAnEighthEachAndNoneInPieces) {
+  constexpr uint32_t kCount = 128;
+  Region s;
+  for (uint32_t n = 0; n < kCount; ++n) s.AddMaker(n);
+  for (uint32_t n = 0; n + 1 < kCount; ++n) s.Add(Region::File("R", n), {}, {Region::File("f", n), Region::File("f", n + 1)});
+  s.BeginAndSee(std::vector<NodeCapacity>(8, {1, 0, 0}));
+  s.RunAll(kCount);
+  for (uint32_t node = 0; node < 8; ++node) EXPECT_THAT(s.made_[node], SizeIs(kCount / 8)) << node;
+  EXPECT_LE(s.Over(kCount), 10u);
+}
+
 TEST(Regions, ANodeOfMoreSlotsGetsMoreOfThem) {
   Region s;
   for (uint32_t n = 0; n < 16; ++n) s.AddMaker(n);

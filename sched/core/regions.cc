@@ -159,7 +159,9 @@ uint32_t Regions::PartFor(const Region& region, NodeId node, const Stretch& othe
 }
 
 TaskId Regions::Prefer(TaskId first, NodeId node) {
-  if (!Arranged(first) && rest_ == 0 && queues_.remote().live() >= kFewest) Arrange(first);
+  const uint64_t live = queues_.remote().live();
+  rest_ = std::min(rest_, live);  // others may be gone
+  if (!Arranged(first) && rest_ == 0 && live >= kFewest) Arrange(first);
   const Kind kind = KindOf(first);
   const auto region = regions_.find(kind);
   if (region == regions_.end()) return first;

@@ -24,7 +24,7 @@ constexpr size_t kMostInPairs = 4;  // each with each; of more, each with the ne
 // Tasks that follow one alone, and are looked through for those that follow it and others.
 constexpr size_t kMostFollowing = 32;
 // Of one task: files and readers of what it makes that are looked at, and groups of related tasks that it is in.
-constexpr size_t kMostLooks = 256;
+constexpr size_t kMostLooks = 64;
 constexpr uint8_t kMostGroups = 16;
 constexpr size_t kSmallest = 3;  // is not cut
 constexpr int kMostPasses = 8;

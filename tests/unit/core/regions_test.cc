@@ -311,6 +311,20 @@ TEST(Regions, WhatComesBackToAnotherQueueStandsInTheOneItWasInNoMore) {
   EXPECT_EQ(s.State(Region::Maker(ahead.value)), TaskState::kReady) << "for node 0";
 }
 
+TEST(Regions, NodesGoOnWhereTheyAreWhenOthersCome) {
+  Region s;
+  for (uint32_t n = 0; n < 8; ++n) s.AddMaker(n);
+  s.BeginAndSee(kTwo);
+  ASSERT_EQ(s.running().at(0).back().task, s["P0"]);
+  ASSERT_EQ(s.running().at(1).back().task, s["P4"]);
+  for (uint32_t n = 8; n < 32; ++n) s.AddMaker(n);
+  s.Tell(s.Added());
+  s.EndOne(1, 32);
+  EXPECT_EQ(s.running().at(1).back().task, s["P5"]);
+  s.EndOne(0, 32);
+  EXPECT_EQ(s.running().at(0).back().task, s["P1"]);
+}
+
 TEST(Regions, ALostNodesPartGoesToTheOthers) {
   Region s;
   s.AddPairs();

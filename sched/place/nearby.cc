@@ -27,7 +27,7 @@ constexpr size_t kMostFollowing = 32;
 constexpr size_t kMostLooks = 64;
 constexpr uint8_t kMostGroups = 16;
 constexpr size_t kSmallest = 3;  // is not cut
-constexpr int kMostPasses = 8;
+constexpr int kMostPasses = 4;
 constexpr size_t kMostInVain = 64;  // changes of sides
 
 /// Who is related to whom, and how much. Takes time by the tasks, whatever the size of the graph.

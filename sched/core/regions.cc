@@ -6,6 +6,7 @@
 #include "core/regions.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "place/nearby.h"
@@ -50,11 +51,17 @@ size_t Regions::ArrangeKind(const Kind& kind, std::vector<TaskId> standing) {
   if (standing.size() > kMost) standing.resize(kMost);
   for (const TaskId id : standing) arranged_[id.value] = true;
   if (standing.size() < kFewest) return 0;
+  const auto unit =
+      static_cast<uint32_t>(std::max<uint64_t>(1, nodes_.open_slots() / std::max(1u, nodes_.open_nodes())));
+  std::optional<std::vector<TaskId>> order = place::NearbyOrder(graph_, standing, unit);
+  if (!order) {
+    regions_.erase(kind);
+    return standing.size();
+  }
   Region& region = regions_[kind];
   const Region before = std::exchange(region, Region());
-  region.unit =
-      static_cast<uint32_t>(std::max<uint64_t>(1, nodes_.open_slots() / std::max(1u, nodes_.open_nodes())));
-  region.order = place::NearbyOrder(graph_, standing, region.unit);
+  region.unit = unit;
+  region.order = std::move(*order);
   // Where they are they go on.
   std::vector<std::pair<TaskId, NodeId>> at;
   for (const Stretch& stretch : before.stretches) {
@@ -162,6 +169,7 @@ TaskId Regions::Prefer(TaskId first, NodeId node) {
   const uint64_t live = queues_.remote().live();
   rest_ = std::min(rest_, live);  // others may be gone
   if (!Arranged(first) && rest_ == 0 && live >= kFewest) Arrange(first);
+  if (regions_.empty()) return first;
   const Kind kind = KindOf(first);
   const auto region = regions_.find(kind);
   if (region == regions_.end()) return first;

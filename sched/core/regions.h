@@ -61,7 +61,7 @@ class Regions {
   bool Arranged(TaskId id) const { return id.value < arranged_.size() && arranged_[id.value]; }
   /// Those in the remote queue, and one that was taken out of it.
   void Arrange(TaskId taken_out);
-  /// Returns how many were put into an order.
+  /// Returns how many were to be put into an order.
   size_t ArrangeKind(const Kind& kind, std::vector<TaskId> standing);
   /// Its first one stands, unless it is empty.
   void Trim(const Kind& kind, Region* region, Stretch* stretch);

@@ -314,9 +314,9 @@ class Cutter {
 
 }  // namespace
 
-std::vector<TaskId> NearbyOrder(const graph::Graph& graph, std::span<const TaskId> tasks, uint32_t unit) {
+std::optional<std::vector<TaskId>> NearbyOrder(const graph::Graph& graph, std::span<const TaskId> tasks, uint32_t unit) {
   const Relations relations(graph, tasks);
-  if (!relations.any()) return {tasks.begin(), tasks.end()};
+  if (!relations.any()) return std::nullopt;
   std::vector<TaskId> all;
   all.reserve(tasks.size());
   for (const uint32_t i : Cutter(relations, static_cast<uint32_t>(tasks.size()), unit).Run()) all.push_back(tasks[i]);

@@ -34,7 +34,9 @@ class Nearby : public ::testing::Test {
   std::vector<uint32_t> Order(uint32_t unit = 1) {
     EXPECT_TRUE(graph_.Seal().ok());
     std::vector<uint32_t> numbers;
-    for (const TaskId id : NearbyOrder(graph_, makers_, unit)) {
+    const std::optional<std::vector<TaskId>> order = NearbyOrder(graph_, makers_, unit);
+    related_ = order.has_value();
+    for (const TaskId id : order.value_or(makers_)) {
       numbers.push_back(static_cast<uint32_t>(std::find(makers_.begin(), makers_.end(), id) - makers_.begin()));
     }
     std::vector<uint32_t> each = numbers, all(makers_.size());
@@ -70,12 +72,17 @@ class Nearby : public ::testing::Test {
 
   graph::Graph graph_;
   std::vector<TaskId> makers_;
+  bool related_ = false;  // some two, as of Order()
   std::vector<std::pair<uint32_t, uint32_t>> pairs_;
 };
 
 TEST_F(Nearby, WhatNothingTellsApartStaysAsItWas) {
   for (uint32_t n = 0; n < 9; ++n) AddMaker(n);
+  Order();
+  EXPECT_FALSE(related_);
+  Add({File(3), File(4)}, {});
   EXPECT_THAT(Order(), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8));
+  EXPECT_TRUE(related_);
 }
 
 TEST_F(Nearby, NoneAndOne) {

@@ -52,6 +52,10 @@ with open(out, "w") as f:
     f.write(f"{value}\\n")
 """
 
+# The first allocation is four times slower than the others, as tasks tell that end.
+SLOWER_IN_THE_FIRST = COUNTER.replace("else 0.02)", "else 0.02 * (4 if os.environ.get('PART') == '0' else 1))")
+WARM = '[[task]]\nname = "w-{i}"\nkind = "warm"\neach = { i = "1-160" }\ncommand = "if test $PART = 0; then sleep 0.8; else sleep 0.2; fi"\n'
+
 
 def value_after(steps):
     value = 0
@@ -205,10 +209,9 @@ def test_where_it_is_moved_to_is_known_after_a_server_that_was_killed(directory,
 
 def test_what_runs_goes_to_a_faster_allocation(directory, program):
     """Two long tasks run in an allocation that is four times slower than the one that joins, and has nothing left to do."""
-    slow = COUNTER.replace("else 0.02)", "else 0.02 * (4 if os.environ.get('PART') == '0' else 1))")
-    write(f"{directory}/counter.py", slow)
+    write(f"{directory}/counter.py", SLOWER_IN_THE_FIRST)
     flow = task("a", 900, 'checkpoint_time = "500ms"\npriority = 9') + task("b", 900, 'checkpoint_time = "500ms"\npriority = 9')
-    flow += '[[task]]\nname = "w-{i}"\nkind = "warm"\neach = { i = "1-160" }\ncommand = "if test $PART = 0; then sleep 0.8; else sleep 0.2; fi"\n'
+    flow += WARM
     with Run(directory, program, flow, 4) as run:
         wait_for(lambda: attempts(directory, "a") and attempts(directory, "b"))
         run.join(4)
@@ -224,10 +227,9 @@ def test_what_runs_goes_to_a_faster_allocation(directory, program):
 
 def test_what_is_to_go_to_a_faster_allocation_goes_there_after_a_server_that_was_killed(directory, program):
     """It dies when the task has been asked for its checkpoint, and has not left it yet."""
-    slow = COUNTER.replace("else 0.02)", "else 0.02 * (4 if os.environ.get('PART') == '0' else 1))")
-    write(f"{directory}/counter.py", slow.replace("    if asked and how in", "    if asked:\n        open(out + '.asked', 'w').close()\n        time.sleep(0.8)\n    if asked and how in"))
+    write(f"{directory}/counter.py", SLOWER_IN_THE_FIRST.replace("    if asked and how in", "    if asked:\n        open(out + '.asked', 'w').close()\n        time.sleep(0.8)\n    if asked and how in"))
     flow = task("a", 900, 'checkpoint_time = "1200ms"\npriority = 9')
-    flow += '[[task]]\nname = "w-{i}"\nkind = "warm"\neach = { i = "1-160" }\ncommand = "if test $PART = 0; then sleep 0.8; else sleep 0.2; fi"\n'
+    flow += WARM
     with Run(directory, program, flow, 4) as run:
         wait_for(lambda: attempts(directory, "a"))
         run.join(4)

@@ -268,7 +268,7 @@ TEST_F(PmixPortTest, WhoHasNothingToDoWaits) {
   const pid_t helper = *Helpers().begin();
   const uint64_t times = TimesWaited(helper);
   const clock_t worked = std::clock();
-  usleep(2'500'000);
+  usleep(2'500'000);  // who waits tells nobody: two turns of what would look each second
   EXPECT_LE(TimesWaited(helper) - times, 1u) << "after its last answer";
   EXPECT_LT(std::clock() - worked, CLOCKS_PER_SEC / 3) << "of this process";
 }

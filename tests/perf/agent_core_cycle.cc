@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <new>
 #include <string_view>
-#include <time.h>
 #include <vector>
 
 #include "agent/core/core.h"
@@ -17,13 +16,6 @@ namespace {
 uint64_t allocations = 0;
 
 using namespace harrow;
-
-/// Processor time of this thread in seconds: what others do on the machine meanwhile is not counted.
-double ThreadSeconds() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
 
 constexpr uint32_t kSlots = 64, kWaiting = 128;
 
@@ -94,9 +86,9 @@ int main(int argc, char** argv) {
     Load load;
     for (uint32_t i = 0; i < 10'000; ++i) load.Cycle(i);
     const uint64_t calls = load.calls(), allocations_before = allocations;
-    const double began = ThreadSeconds();
+    const double began = perf::ThreadSeconds();
     for (uint32_t i = 0; i < rounds; ++i) load.Cycle(i);
-    const double seconds = ThreadSeconds() - began;
+    const double seconds = perf::ThreadSeconds() - began;
     allocated += allocations - allocations_before;
     each.push_back(seconds / static_cast<double>(load.calls() - calls) * 1e6);
   }

@@ -18,7 +18,6 @@
 #include <cstring>
 #include <string>
 #include <string_view>
-#include <time.h>
 #include <vector>
 
 #include "core/scheduler.h"
@@ -28,13 +27,6 @@
 namespace {
 
 using namespace harrow;
-
-/// Processor time of this thread in seconds: what others do on the machine meanwhile is not counted.
-double ThreadSeconds() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
 
 constexpr uint32_t kNodes = 1000, kSlots = 64;
 constexpr double kMostGrowth = 2;
@@ -93,12 +85,12 @@ Figures Run(order::Policy policy, uint32_t tasks, size_t batch, bool growing_che
   Figures figures;
   std::vector<core::Event> stored;
   graph::Graph graph = MakeFlow(tasks, &stored);
-  const double sealing = ThreadSeconds();
+  const double sealing = perf::ThreadSeconds();
   if (const Status sealed = graph.Seal(); !sealed.ok()) {
     std::fprintf(stderr, "%s\n", sealed.message().c_str());
     std::exit(1);
   }
-  figures.seal_seconds = ThreadSeconds() - sealing;
+  figures.seal_seconds = perf::ThreadSeconds() - sealing;
 
   order::SeededDraws random(7);
   core::Options options;
@@ -119,13 +111,13 @@ Figures Run(order::Policy policy, uint32_t tasks, size_t batch, bool growing_che
   Time now{};
   size_t next_memory = 0;
   const auto handle = [&] {
-    const double begin = ThreadSeconds();
+    const double begin = perf::ThreadSeconds();
     if (events.size() == 1) {
       scheduler.Handle(now, events[0], &actions);
     } else {
       scheduler.HandleAll(now, events, &actions);
     }
-    figures.seconds += ThreadSeconds() - begin;
+    figures.seconds += perf::ThreadSeconds() - begin;
     for (const core::Action& action : actions) {
       if (const auto* start = std::get_if<core::StartTask>(&action))
         running.push_back({start->attempt, start->node});
@@ -173,7 +165,7 @@ double BareRounds(uint32_t tasks) {
   std::vector<Record> records(tasks);
   order::SeededDraws random(11);
   const uint32_t rounds = tasks;
-  const double begin = ThreadSeconds();
+  const double begin = perf::ThreadSeconds();
   for (uint32_t round = 0; round < rounds; ++round) {
     // Each record tells where the next one is, as queues, files and candidates do.
     uint32_t at = random.Below(tasks);
@@ -183,7 +175,7 @@ double BareRounds(uint32_t tasks) {
       at = static_cast<uint32_t>((uint64_t{record.words[0] * 2654435761U + at * 40503U} * tasks) >> 32);
     }
   }
-  return rounds / (ThreadSeconds() - begin);
+  return rounds / (perf::ThreadSeconds() - begin);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <string>
+#include <time.h>
 #include <vector>
 
 /// What the C++ programs of tests/perf share (perf_support.py is the same for those in Python).
@@ -26,6 +27,13 @@ inline void Figure(const std::string& name, double value, const char* unit, doub
   std::printf("%s: %.4g %s (bound %.4g, %s)\n", name.c_str(), value, unit, bound,
               holds ? "holds" : "falls short");
   std::fflush(stdout);
+}
+
+/// Processor time of this thread in seconds: what others do on the machine meanwhile is not counted.
+inline double ThreadSeconds() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
 /// The program's exit status: 1 when a figure fell short.

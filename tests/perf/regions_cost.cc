@@ -12,7 +12,6 @@
 #include <functional>
 #include <string>
 #include <string_view>
-#include <time.h>
 #include <utility>
 #include <vector>
 
@@ -26,12 +25,6 @@ using namespace harrow;
 
 constexpr uint32_t kNodes = 16, kSlots = 4;
 constexpr int64_t kBytes = 1'000'000;
-
-double ThreadSeconds() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
 
 class Flow {
  public:
@@ -127,9 +120,9 @@ Cost Run(const graph::Graph& flow, order::Policy policy) {
   Cost cost;
   Time now{};
   while (!events.empty()) {
-    const double begin = ThreadSeconds();
+    const double begin = perf::ThreadSeconds();
     scheduler.HandleAll(now, events, &actions);
-    const double took = ThreadSeconds() - begin;
+    const double took = perf::ThreadSeconds() - begin;
     cost.seconds += took;
     cost.longest = std::max(cost.longest, took);
     events.clear();

@@ -236,22 +236,32 @@ TEST(FetchAhead, ATaskIsAskedBackOnlyWhereItWouldWaitForLongerThanThatCosts) {
   EXPECT_TRUE(ahead.RecallPays(one)) << "it waits for as long as tasks run there";
 }
 
-TEST(FetchAhead, ARowIsLongOnceNothingHasEndedThereForItsPartOfWhatARecallCosts) {
+/// Nodes of one slot, with one task ahead and with two.
+struct TwoRows {
+  explicit TwoRows(Duration run) {
+    ahead.Grow(2);
+    nodes.Grow(two);
+    for (const NodeId id : {one, two}) {
+      nodes.Join(id, {1, 0, 0});
+      ahead.NoteRun(id, run);
+      ahead.Add(id, TaskId(id.value));
+    }
+    ahead.Add(two, TaskId(2));
+  }
   const Options options{.local_files = true};
   TaskTable tasks;
   NodeTable nodes;
-  Ahead ahead(options, &tasks);
-  ahead.Grow(2);
-  const NodeId one(0), two(1);
-  nodes.Grow(two);
+  Ahead ahead{options, &tasks};
+  const NodeId one{0}, two{1};
+};
+
+TEST(FetchAhead, ARowIsLongOnceNothingHasEndedThereForItsPartOfWhatARecallCosts) {
+  TwoRows rows(kTransfer);
+  Ahead& ahead = rows.ahead;
+  NodeTable& nodes = rows.nodes;
+  const NodeId one = rows.one, two = rows.two;
   const Time then{std::chrono::seconds(1)};
-  for (const NodeId id : {one, two}) {
-    nodes.Join(id, {1, 0, 0});
-    ahead.NoteRun(id, kTransfer);
-    ahead.NoteCopy(id, kTransfer);  // so that to ask back costs six of them
-    ahead.Add(id, TaskId(id.value));
-  }
-  ahead.Add(two, TaskId(2));
+  for (const NodeId id : {one, two}) ahead.NoteCopy(id, kTransfer);  // so that to ask back costs six of them
   EXPECT_FALSE(ahead.LongestRow(nodes, then));
   EXPECT_EQ(ahead.again(), Time::max()) << "nothing has ended";
   ahead.NoteMoved(two, then);
@@ -276,19 +286,10 @@ TEST(FetchAhead, ARowIsLongOnceNothingHasEndedThereForItsPartOfWhatARecallCosts)
 }
 
 TEST(FetchAhead, ANodeThatIsSilentIsNotAsked) {
-  const Options options{.local_files = true};
-  TaskTable tasks;
-  NodeTable nodes;
-  Ahead ahead(options, &tasks);
-  ahead.Grow(2);
-  const NodeId one(0), two(1);
-  nodes.Grow(two);
-  for (const NodeId id : {one, two}) {
-    nodes.Join(id, {1, 0, 0});
-    ahead.NoteRun(id, kRun);
-    ahead.Add(id, TaskId(id.value));
-  }
-  ahead.Add(two, TaskId(2));
+  TwoRows rows(kRun);
+  Ahead& ahead = rows.ahead;
+  NodeTable& nodes = rows.nodes;
+  const NodeId one = rows.one, two = rows.two;
   EXPECT_EQ(ahead.LongestRow(nodes, Time()), two);
   nodes.SetAccess(two, Node::Access::kSilent);
   EXPECT_EQ(ahead.LongestRow(nodes, Time()), one) << "which answers";

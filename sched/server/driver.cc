@@ -162,7 +162,10 @@ Status RunDriver::Restore(const journal::History& history, made::Attempts made) 
   });
   const int64_t session_start = flow_.settings.started.time_since_epoch().count();
   RestoreSessions(history, session_start);
-  for (const journal::CopyRecord& copy : history.copies) CountCopy(copy);
+  for (const journal::CopyRecord& copy : history.copies) {
+    CountCopy(copy);
+    if (local_files() && !copy.to) copied_back_.insert(copy.path);
+  }
   const auto count = [&](const journal::AttemptRecord& attempt) {
     known_.local_bytes += static_cast<uint64_t>(std::max<int64_t>(attempt.local_bytes, 0));
     known_.remote_bytes += static_cast<uint64_t>(std::max<int64_t>(attempt.remote_bytes, 0));
@@ -258,7 +261,7 @@ void RunDriver::Begin(const Moment& moment) {
     NoteFilesElsewhere(0);
     // Until somebody has come who may hold inputs: tasks are queued once, by where these are then.
     if (!stages()) staged_until_ = moment.now + kStagedPatience;
-    LookForShared(std::exchange(success_ns_, {}));
+    LookForShared(std::exchange(success_ns_, {}), std::exchange(copied_back_, {}));
   }
   if (AllGathered()) EndGathering(moment);
 }

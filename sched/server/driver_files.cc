@@ -128,8 +128,9 @@ void RunDriver::NoteFilesElsewhere(uint32_t first_file) {
 }
 
 /// What earlier sessions brought to the submit directory, or made there: as far as tasks read it that are to
-/// run. A file of that name that is older than its task's success is somebody else's, and is made again.
-void RunDriver::LookForShared(const std::unordered_map<uint32_t, int64_t>& success_ns) {
+/// run. That it was copied there, whole, is on record: half a directory has its name, too, and so has what an earlier run made.
+/// A file of that name that is older than its task's success is somebody else's, and is made again.
+void RunDriver::LookForShared(const std::unordered_map<uint32_t, int64_t>& success_ns, const std::unordered_set<std::string>& copied_back) {
   if (!hooks_.modified) return;
   constexpr int64_t kSlack = 60'000'000'000;  // between the clocks of nodes and of storage
   std::vector<bool> looked(graph_.file_count());
@@ -142,6 +143,7 @@ void RunDriver::LookForShared(const std::unordered_map<uint32_t, int64_t>& succe
       looked[file.value] = true;
       const bool unwanted = IsUnwanted(producer);
       if (!unwanted && recorder_.fate(producer) != journal::TaskFate::kDone) continue;
+      if (!unwanted && !copied_back.contains(std::string(graph_.file_name(file)))) continue;
       const auto modified = hooks_.modified(StrCat(flow_.settings.submit_dir, "/", graph_.file_name(file)));
       const auto success = success_ns.find(producer.value);
       const bool ours = unwanted || (success != success_ns.end() && modified &&
@@ -247,6 +249,9 @@ void RunDriver::ReconcileFiles(const Moment& moment, Node& node, const pb::Agent
   for (const FileId refused : catalogue_.RefusedAt(node.id)) nodes_.Outbox(node).add_refuse(refused.value);
   for (const auto& [file, copy] : catalogue_.CopiesTo(node.id))
     SendCopy(file, node.id, copy.from, copy.reader);
+  for (const auto& [file, saving] : saving_) {
+    if (saving.node == node.id) AskToSave(file, node);
+  }
 }
 
 void RunDriver::NoteStored(FileId file, NodeId node, int64_t bytes) {
@@ -259,7 +264,8 @@ void RunDriver::NoteStored(FileId file, NodeId node, int64_t bytes) {
 
 /// Bytes that have come or gone, for the figures and the journal.
 void RunDriver::NoteCopied(journal::CopyRecord copy) {
-  if (copy.bytes <= 0) return;
+  // Of an empty result the next session has to know, too (LookForShared).
+  if (copy.bytes < 0 || (copy.bytes == 0 && copy.to)) return;
   CountCopy(copy);
   recorder_.Copy(std::move(copy));
 }

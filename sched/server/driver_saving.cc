@@ -48,7 +48,11 @@ void RunDriver::Save(FileId file) {
     ++unsaved_;
     return;
   }
-  pb::SaveFile* const save = nodes_.Outbox(*nodes_.Find(saving.node)).add_save();
+  AskToSave(file, *nodes_.Find(saving.node));
+}
+
+void RunDriver::AskToSave(FileId file, Node& node) {
+  pb::SaveFile* const save = nodes_.Outbox(node).add_save();
   save->set_file(file.value);
   const std::string_view path = graph_.file_name(file);
   save->set_path(path.data(), path.size());

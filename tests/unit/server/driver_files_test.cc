@@ -587,6 +587,48 @@ TEST_F(DriverFilesTest, WhatCouldNotBeWrittenIsNotCountedAsSavedAndAnotherHolder
   }
 }
 
+/// The answer may have been lost with the connection.
+TEST_F(DriverFilesTest, AnAgentThatComesBackIsAskedOnceMoreForWhatItIsToSave) {
+  flow_ = TinyFlow({{"a", "x", {}, {"mid"}}, {"b", "x", {"mid"}}});
+  flow_.settings.files = config::Files::kLocal;
+  flow_.settings.save = true;
+  Serve();
+  FileAgent agent;
+  Come(&agent, "n1", 1);
+  Tell(&agent, Made(&agent, 0, {{File("mid"), 'm'}}));
+  driver_->Interrupt(Now());
+  Look(&agent);
+  Tell(&agent, Ended(&agent, {1}, pb::Attempt::INTERRUPTED));
+  ASSERT_EQ(agent.saves.size(), 1u);
+  ComeWith(&agent, "n1", 1, {{"mid", 'm'}});
+  EXPECT_EQ(agent.saves, (std::vector<uint32_t>{File("mid"), File("mid")}));
+  Tell(&agent, Note(File("mid"), pb::FileNote::SAVED, 'm'));
+  EXPECT_TRUE(driver_->complete());
+  EXPECT_THAT(told_.back(), testing::HasSubstr("saved 1 file"));
+}
+
+/// What lies in the submit directory by the name of what a task made is that where it is on record that it was copied there.
+TEST_F(DriverFilesTest, OnlyWhatWasCopiedBackCountsAsBeingThere) {
+  for (const bool recorded : {true, false}) {
+    Forget();
+    modified_.reset();
+    ServeLocal({{"a", "x", {}, {"mid"}}, {"b", "x", {"mid"}}}, 1);
+    FileAgent agent;
+    Come(&agent, "n1", 1);
+    pb::FromAgent made = Made(&agent, 0, {{File("mid"), 'm'}});
+    made.mutable_ended(0)->mutable_attempt(0)->mutable_made_file(0)->set_shared(recorded);
+    made.mutable_ended(0)->mutable_attempt(0)->mutable_made_file(0)->set_bytes(0);
+    Tell(&agent, made);
+    modified_ = Now().wall;  // by that name there is something
+    Serve();
+    FileAgent next;
+    Come(&next, "n1", 2);  // whose store is empty
+    Look(&next);
+    EXPECT_EQ(next.tasks.contains(1), recorded);
+    EXPECT_EQ(next.tasks.contains(0), !recorded) << "it is made again";
+  }
+}
+
 TEST_F(DriverFilesTest, ABadReplicaIsDroppedByItsHolderAndAskedForNoMore) {
   ServeLocal({{"a", "x", {}, {"mid"}}, {"b", "x", {"mid"}}, {"c", "x", {"mid"}}, {"d", "x", {"mid"}}}, 3);
   FileAgent agents[3];

@@ -59,6 +59,7 @@ class DriverTest : public ::testing::Test {
     hooks.tell = [this](const std::string& line) { told_.push_back(line); };
     hooks.secret = [this] { return std::string(16, static_cast<char>(++secrets_)); };
     hooks.made_of = [this](uint32_t file) { return made_of_[file]; };
+    hooks.modified = [this](const std::string&) { return modified_; };
     driver_ = std::make_unique<RunDriver>(flow_, options_, &journal_, std::move(hooks));
     made::Attempts made;
     for (const auto& [file, attempts] : made_of_) made.insert(attempts.begin(), attempts.end());
@@ -225,6 +226,7 @@ class DriverTest : public ::testing::Test {
   std::vector<const wire::Channel*> dropped_;
   std::vector<std::string> told_;
   std::map<uint32_t, made::Attempts> made_of_;  // by output file
+  std::optional<WallTime> modified_;            // whatever lies in the submit directory
   uint8_t secrets_ = 0;
 };
 

@@ -15,6 +15,7 @@
 
 #include "base/text.h"
 #include "formats/models.h"
+#include "formats/streams.h"
 #include "formats/toml_values_internal.h"
 
 namespace harrow::formats {

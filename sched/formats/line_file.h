@@ -5,6 +5,7 @@
 
 #include "formats/load.h"
 #include "formats/problems.h"
+#include "formats/streams.h"
 #include "graph/graph.h"
 
 namespace harrow::formats {

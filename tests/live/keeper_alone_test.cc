@@ -14,7 +14,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -109,13 +111,30 @@ class Scripts final : public batch::Batch {
     if (rescue.empty() || rescue == "none") return std::nullopt;
     return std::vector<std::string>{"/bin/sh", "-c", rescue, node};
   }
+  std::optional<std::vector<std::string>> AgentCommandWithout(const std::string& run_dir,
+                                                              const std::vector<std::string>& nodes) override {
+    EXPECT_EQ(run_dir, run);
+    without.push_back(nodes);
+    if (others.empty()) return std::nullopt;
+    return std::vector<std::string>{"/bin/sh", "-c", others};
+  }
+  std::vector<std::string> UnreachableIn(std::string_view written) const override {
+    std::istringstream words{std::string(written)};
+    std::vector<std::string> nodes;
+    for (std::string word; words >> word;) {
+      if (word.starts_with("node")) nodes.push_back(word);
+    }
+    return nodes;
+  }
   std::vector<std::string> ListenHosts() override { return {}; }
 
   os::EventLoop* loop = nullptr;
   std::string run, broken, shell = "/bin/sh";
   std::vector<std::string> wardens = {"exec sleep 1000"};
   std::string rescue;  // of a node; empty: there are no rescues, "none": not of this one
+  std::string others;  // without nodes that cannot be reached; empty: none would be left
   std::vector<Rescue> rescues;
+  std::vector<std::vector<std::string>> without;
 };
 
 class KeeperTest : public testing::Test {
@@ -357,9 +376,11 @@ TEST_F(KeeperTest, AnAgentThatDiesIsStartedAgainWithoutWhatItLeft) {
 }
 
 TEST_F(KeeperTest, TheLastAgentThatDiesAgainAndAgainIsTheEnd) {
-  batch_.wardens = {"echo >>" + top_ + "/starts; exit 7"};
-  const KeeperEnd end = Keep("trap 'echo term >../end' TERM; sleep 1000 & wait");
+  batch_.wardens = {"cd " + top_ + "; while ! [ -e up ]; do sleep 0.01; done; echo >>starts; exit 7"};
+  const KeeperEnd end = Keep("trap 'echo term >end' TERM; : >up; sleep 1000 & wait");
   EXPECT_EQ(end.end, ServerEnd::kCannotGoOn);
+  EXPECT_EQ(Read("end"), "term\n");
+  EXPECT_LT(loop_->Now() - Time(), seconds(5)) << "the server is told at once";
   EXPECT_EQ(end.problem, "an agent died 5 times in a row (exit code 7); see " + Part("log"));
   EXPECT_EQ(Read("starts"), "\n\n\n\n\n");
   EXPECT_THAT(said_, IsEmpty());
@@ -372,6 +393,15 @@ TEST_F(KeeperTest, WithAnotherAgentTheRunGoesOn) {
   EXPECT_EQ(end.end, ServerEnd::kAllDone);
   EXPECT_EQ(end.problem, "");
   EXPECT_THAT(said_, ElementsAre("an agent died 5 times in a row (exit code 7); see " + Part("log")));
+}
+
+TEST_F(KeeperTest, AnAgentThatHasLeftIsNotAnotherWithWhichTheRunGoesOn) {
+  batch_.wardens = {": >" + top_ + "/left; exit 0",
+                    "while ! [ -e " + top_ + "/left ]; do sleep 0.01; done; exit 7"};
+  const KeeperEnd end = Keep("sleep 1000");
+  EXPECT_EQ(end.end, ServerEnd::kCannotGoOn);
+  EXPECT_EQ(end.problem, "an agent died 5 times in a row (exit code 7); see " + Part("log"));
+  EXPECT_THAT(said_, IsEmpty());
 }
 
 TEST_F(KeeperTest, AnAgentThatSomebodyEndedIsStartedAgainOnceItIsMissed) {
@@ -459,6 +489,21 @@ TEST_F(KeeperTest, ASecondInterruptEndsAtOnce) {
   EXPECT_EQ(end.signal, SIGINT);
   EXPECT_THAT(said_, ElementsAre(StartsWith("SIGINT: "), "ended at once"));
   EXPECT_LT(loop_->Now() - Time(), seconds(14));
+}
+
+TEST_F(KeeperTest, AnInterruptWhileAgentsLeaveChangesNothingAndASecondEndsThem) {
+  batch_.wardens = {"cd " + top_ + "; trap ': >told' TERM; : >agent.up; while :; do sleep 0.02; done"};
+  When([this] { return There("told"); },
+       [this] {
+         SignalUs(SIGTERM);
+         loop_->After(seconds(1), [this] { SignalUs(SIGINT); });
+       });
+  const KeeperEnd end = Keep("while ! [ -e agent.up ]; do sleep 0.01; done; exit 1");
+  EXPECT_EQ(end.end, ServerEnd::kSomeFailed);
+  EXPECT_EQ(end.signal, 0);
+  EXPECT_THAT(said_, ElementsAre("SIGTERM: the run has ended and its agents leave; once more to end at once",
+                                 "ended at once"));
+  EXPECT_LT(loop_->Now() - Time(), milliseconds(5900));
 }
 
 TEST_F(KeeperTest, AnInterruptedRunEndsInTimeWhateverItsServerDoes) {
@@ -580,6 +625,55 @@ TEST_F(KeeperTest, AnSrunThatFailsIsToldWithItsLastWords) {
             "srun failed 5 times in a row (exit code 1): srun: error: no such node; see " + Part("log"));
   EXPECT_EQ(Read("starts"), "\n\n\n\n\n");
   EXPECT_THAT(batch_.rescues, IsEmpty());
+}
+
+TEST_F(KeeperTest, AnSrunThatCannotReachNodesIsRepeatedWithoutThem) {
+  batch_.rescue = "exec sleep 1000";
+  batch_.others = "cd " + top_ +
+                  "; echo >>starts; case $(wc -l <starts) in 1) set 1 10;; 2) set 11 22;; *) set 23 23;; esac; "
+                  "echo no $(seq -f node%g $1 $2) >&2; exit 1";
+  batch_.wardens = {batch_.others};
+  const KeeperEnd end = Keep("sleep 1000");
+  const auto nodes = [](int first, int last, const std::string& between) {
+    std::string names = StrCat("node", first);
+    for (int n = first + 1; n <= last; ++n) names += StrCat(between, "node", n);
+    return names;
+  };
+  EXPECT_THAT(said_, ElementsAre("nodes " + nodes(1, 10, ", ") + " cannot be reached by srun: no " +
+                                     nodes(1, 10, " ") + "; agents are started on the others",
+                                 "nodes " + nodes(11, 20, ", ") + " and 2 more cannot be reached by srun: no " +
+                                     nodes(11, 22, " ") + "; agents are started on the others",
+                                 "node node23 cannot be reached by srun: no node23; agents are started on the "
+                                 "others"));
+  ASSERT_EQ(batch_.without.size(), 3u);
+  EXPECT_EQ(batch_.without[0].size(), 10u);
+  EXPECT_EQ(batch_.without[1].size(), 22u);
+  EXPECT_EQ(batch_.without[2].size(), 23u);
+  EXPECT_EQ(end.problem, "srun failed 5 times in a row (exit code 1): no node23; see " + Part("log"));
+  EXPECT_EQ(Read("starts"), std::string(8, '\n')) << "that it named other nodes each time is no failure";
+}
+
+TEST_F(KeeperTest, AnSrunThatReachesNoNodeFails) {
+  batch_.rescue = "exec sleep 1000";
+  batch_.wardens = {"echo no node1 >&2; echo >>" + top_ + "/starts; exit 1"};
+  EXPECT_EQ(Keep("sleep 1000").problem,
+            "srun failed 5 times in a row (exit code 1): no node1; see " + Part("log"));
+  EXPECT_EQ(Read("starts"), "\n\n\n\n\n");
+  EXPECT_EQ(batch_.without.size(), 1u);
+  EXPECT_THAT(said_, IsEmpty());
+}
+
+TEST_F(KeeperTest, AnSrunThatLosesNodesWhileTheRunIsBeingEndedIsNotRepeated) {
+  batch_.rescue = "exec sleep 1000";
+  batch_.wardens = {"cd " + top_ + "; while ! [ -e told ]; do sleep 0.01; done; echo no node1 >&2; exit 1"};
+  batch_.others = "exec sleep 1000";
+  Figures("1", Absent({}));
+  When([this] { return !figures_.empty(); }, [this] { SignalUs(SIGTERM); });
+  When([this] { return There("told"); }, [this] { loop_->After(seconds(1), [this] { Write("over", ""); }); });
+  EXPECT_EQ(Keep("trap ': >told' TERM; while ! [ -e over ]; do say 1; sleep 0.01; done; exit 4").end,
+            ServerEnd::kStopped);
+  EXPECT_THAT(batch_.without, IsEmpty());
+  EXPECT_THAT(said_, ElementsAre(StartsWith("SIGTERM: ")));
 }
 
 TEST_F(KeeperTest, WhenAgentsHaveComeNoSrunIsRepeated) {

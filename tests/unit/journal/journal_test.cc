@@ -288,6 +288,28 @@ TEST(Journal, WhatSomebodyWaitsForDoesNotWaitForItsGroup) {
   test::ExpectEqual(*got, wrote);
 }
 
+TEST(Journal, ARecordIsCommittedThoughNobodyWaitsForItNorAnotherFollows) {
+  JournalDir dir;
+  std::mutex mutex;
+  std::condition_variable changed;
+  uint64_t committed = 0;
+  auto journal = Journal::Open(dir.path(), {.group_time = Duration(0), .sync = false, .run_id = "run"});
+  ASSERT_TRUE(journal.ok()) << journal.status().message();
+  (*journal)->SetCallbacks(
+      [&](uint64_t sequence) {
+        std::lock_guard lock(mutex);
+        committed = sequence;
+        changed.notify_one();
+      },
+      nullptr);
+  test::RecordMaker make(8);
+  for (int i = 0; i < 100; ++i) {  // the thread has come to rest before most of them
+    const uint64_t sequence = (*journal)->Add(make.Fate());
+    std::unique_lock lock(mutex);
+    ASSERT_TRUE(changed.wait_for(lock, std::chrono::seconds(60), [&] { return committed >= sequence; }));
+  }
+}
+
 TEST(Journal, TasksThatAreThereArePassedOver) {
   JournalDir dir;
   test::RecordMaker make(6);

@@ -11,6 +11,7 @@
 
 #include "base/text.h"
 #include "run/flow_store.h"
+#include "run_dir/names.h"
 #include "wire/harrow.pb.h"
 
 namespace harrow::run {
@@ -138,6 +139,30 @@ TEST_F(FlowDamage, WhatCannotBeReadIsNotTakenForNone) {
     EXPECT_FALSE(status.ok());
     EXPECT_NE(status.code(), Code::kNotFound) << status.message();
   }
+}
+
+TEST_F(FlowDamage, WhatWasSubmittedThatIsWholeAndDoesNotRead) {
+  EXPECT_TRUE(Read(task_).ok());
+  pb::AddedHead of;
+  of.set_tasks(1);
+  const std::string begin = "HARROWAD" + Little(1, 4), head = Frame(of.SerializeAsString());
+  const std::string path = run_dir::AddedPath(part_.dir->path());
+  const auto with = [&](const std::string& data) {
+    EXPECT_TRUE(part_.dir->WriteWhole(path, data).ok());
+    return ReadFlow(part_).status().message();
+  };
+  const auto damaged = [&](const std::string& what) {
+    return StrCat(path, ": what was submitted to the run is damaged (", what,
+                  "); start a new run in another directory");
+  };
+  EXPECT_EQ(with(begin + head), "");
+  EXPECT_EQ(with(begin), damaged("it has no head"));
+  EXPECT_EQ(with(begin.substr(0, 11)), damaged("it does not begin as such a file does"));
+  EXPECT_EQ(with(begin + Frame("\x0f")), damaged("its head does not read"));
+  EXPECT_EQ(with(begin + head + Frame("\x0f")), damaged("a part does not read"));
+  pb::AddedGroup group;
+  group.mutable_chunk()->mutable_settings();
+  EXPECT_EQ(with(begin + head + Frame(group.SerializeAsString())), damaged("a part is of another file"));
 }
 
 TEST_F(FlowDamage, TasksThatAreMissing) {

@@ -51,6 +51,12 @@ TEST(Fit, WhatIsNotToRunDoesNotCount) {
   EXPECT_FALSE(FindTooLong(graph, {true, true, true}, seconds(60), seconds(30)).all());
 }
 
+TEST(Fit, HowManyInWords) {
+  EXPECT_EQ((Misfits{.tasks = 1, .of = 1}).Text(), "the task");
+  EXPECT_EQ((Misfits{.tasks = 2, .of = 2}).Text(), "all tasks");
+  EXPECT_EQ((Misfits{.tasks = 1, .of = 2}).Text(), "1 of 2 tasks");
+}
+
 TEST(Fit, WhatNoNodeHas) {
   const graph::Graph graph =
       Of({{0, {.cores = 4}}, {0, {.cores = 64}}, {0, {.devices = 3}}, {0, {.memory = uint64_t{5} << 30}}});

@@ -315,6 +315,13 @@ TEST_F(KeeperTest, FiguresBeforeTheFirstTaskAreFiguresToo) {
   EXPECT_THAT(figures_, ElementsAre(0));
 }
 
+TEST_F(KeeperTest, TheFiguresOfOneTaskOutliveItsServerToo) {
+  Figures("1", Done(1, 1));
+  Figures("1", Done(0, 0));
+  EXPECT_EQ(Keep("say 1; exit 0").last.total(), 1u);
+  EXPECT_THAT(figures_, ElementsAre(1));
+}
+
 TEST_F(KeeperTest, WhoIsStartedReadsNothingAndIsEndedWithTheRun) {
   batch_.wardens = {"cd " + top_ +
                     "; read line || : >agent.no-input; echo noise; trap 'echo term >agent.end; exit 0' TERM; "
@@ -710,6 +717,19 @@ TEST_F(KeeperTest, ANodeIsRescuedLessAndLessOften) {
   }
   // Twice 60 would be three seconds of ours more.
   EXPECT_LT(batch_.rescues[7].at - batch_.rescues[6].at, seconds(119)) << "the pause grows no longer";
+}
+
+TEST_F(KeeperTest, ARescueThatEndsIsNotTheEndOfAnother) {
+  ItTalks();
+  batch_.rescue = "[ $0 = node1 ] && exit 1; exec sleep 1000";
+  Figures("1", Absent({"node1", "node2"}));
+  const auto rescues = [this](const std::string& node) {
+    return std::count_if(batch_.rescues.begin(), batch_.rescues.end(),
+                         [&](const Rescue& rescue) { return rescue.node == node; });
+  };
+  When([=] { return rescues("node1") >= 4; }, [this] { Write("over", ""); });
+  EXPECT_EQ(Keep("until [ -e over ]; do say 1; sleep 0.01; done; exit 0", 20).end, ServerEnd::kAllDone);
+  EXPECT_EQ(rescues("node2"), 1);
 }
 
 TEST_F(KeeperTest, SoManyNodesAreRescuedAtOnce) {

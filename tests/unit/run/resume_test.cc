@@ -223,6 +223,8 @@ class ApplyResumeTest : public ::testing::Test {
       attempt.node = NodeId(0);
       attempt.code = i == 3 ? 1 : 0;
       (*journal)->Add(attempt);
+      (*journal)->Add(journal::PartRecord{.task = TaskId(i), .attempt = 1, .part = 1});
+      (*journal)->Add(journal::CopyRecord{.path = "file", .task = TaskId(i)});
       (*journal)->Add(
           journal::FateRecord{TaskId(i), i == 3 ? journal::TaskFate::kFailed : journal::TaskFate::kDone, {}});
     }
@@ -325,6 +327,14 @@ TEST_F(ApplyResumeTest, RenumberedKeepsWhatIsKnown) {
   EXPECT_EQ(after.attempts[2].code, 1);
   EXPECT_EQ(after.attempts[2].OutputTask(), TaskId(3)) << "where its output is found";
   EXPECT_EQ(after.attempts[0].OutputTask(), TaskId(0));
+  ASSERT_EQ(after.parts.size(), 3u);
+  EXPECT_EQ(after.parts[0].task, TaskId(1));
+  EXPECT_EQ(after.parts[0].OutputTask(), TaskId(0));
+  EXPECT_EQ(after.parts[2].task, TaskId(3));
+  EXPECT_EQ(after.parts[2].OutputTask(), TaskId(3));
+  ASSERT_EQ(after.copies.size(), 4u);
+  EXPECT_EQ(after.copies[0].task, TaskId(1));
+  EXPECT_EQ(after.copies[2].task, TaskId()) << "of one that is no longer there";
   const Result<StoredFlow> flow = ReadFlow(Part());
   ASSERT_TRUE(flow.ok());
   EXPECT_EQ(ReadFlow(fs_, run_)->graph.task_count(), kFork.size()) << "the run's flow is never rewritten";

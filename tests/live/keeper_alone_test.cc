@@ -109,7 +109,7 @@ class Scripts final : public batch::Batch {
     if (node.empty()) return rescue.empty() ? std::nullopt : std::optional(std::vector<std::string>());
     rescues.push_back({node, loop->Now()});
     if (rescue.empty() || rescue == "none") return std::nullopt;
-    return std::vector<std::string>{"/bin/sh", "-c", rescue, node};
+    return std::vector<std::string>{shell, "-c", rescue, node};
   }
   std::optional<std::vector<std::string>> AgentCommandWithout(const std::string& run_dir,
                                                               const std::vector<std::string>& nodes) override {
@@ -750,13 +750,20 @@ TEST_F(KeeperTest, SoManyNodesAreRescuedAtOnce) {
 
 TEST_F(KeeperTest, ANodeThatCannotBeRescuedIsAskedForRarely) {
   ItTalks();
-  batch_.rescue = "none";
   Figures("1", Absent({"node1"}));
-  When([this] { return batch_.rescues.size() >= 3; }, [this] { Write("over", ""); });
-  EXPECT_EQ(Keep("until [ -e over ]; do say 1; sleep 0.01; done; exit 0", 50).end, ServerEnd::kAllDone);
-  ASSERT_GE(batch_.rescues.size(), 3u);
-  EXPECT_GE(batch_.rescues[1].at - batch_.rescues[0].at, seconds(60));
-  EXPECT_GE(batch_.rescues[2].at - batch_.rescues[1].at, seconds(60));
+  batch_.wardens.clear();
+  batch_.shell = "/nowhere/sh";
+  for (const char* rescue : {"none", "cannot be started"}) {
+    batch_.rescue = rescue;
+    batch_.rescues.clear();
+    at_once_.clear();
+    fs::remove(top_ + "/over");
+    When([this] { return batch_.rescues.size() >= 3; }, [this] { Write("over", ""); });
+    EXPECT_EQ(Keep("until [ -e over ]; do say 1; sleep 0.01; done; exit 0", 50).end, ServerEnd::kAllDone);
+    ASSERT_GE(batch_.rescues.size(), 3u);
+    EXPECT_GE(batch_.rescues[1].at - batch_.rescues[0].at, seconds(60));
+    EXPECT_GE(batch_.rescues[2].at - batch_.rescues[1].at, seconds(60));
+  }
 }
 
 TEST_F(KeeperTest, ANodeThatCameBackBeginsAnew) {

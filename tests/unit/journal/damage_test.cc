@@ -1,4 +1,6 @@
+#include <cerrno>
 #include <condition_variable>
+#include <cstring>
 #include <gtest/gtest.h>
 #include <mutex>
 #include <random>
@@ -411,6 +413,25 @@ TEST(JournalFull, NoRoomAtTheStartIsSaidByOpen) {
     }
     EXPECT_EQ(opened.code(), Code::kExhausted) << limit << ": " << opened.message();
     EXPECT_TRUE(Journal::Open(dir.path(), {.run_id = "run"}).ok()) << "with room again";
+  }
+}
+
+int error_of_open = 0;
+
+TEST(JournalFull, WhatThereIsNoRoomForIsToldFromWhatIsForbidden) {
+  sqlite3_vfs* const vfs = sqlite3_vfs_find("unix-none");
+  ASSERT_NE(vfs, nullptr);
+  for (const auto& [error, code] : {std::pair(ENOSPC, Code::kExhausted), {EDQUOT, Code::kExhausted},
+                                    {EMFILE, Code::kExhausted}, {EACCES, Code::kPermission}}) {
+    JournalDir dir;
+    error_of_open = error;
+    const auto fails = [](const char*, int, int) { return errno = error_of_open, -1; };
+    ASSERT_EQ(vfs->xSetSystemCall(vfs, "open", reinterpret_cast<sqlite3_syscall_ptr>(+fails)), SQLITE_OK);
+    const Status opened = Journal::Open(dir.path(), {.run_id = "run"}).status();
+    vfs->xSetSystemCall(vfs, "open", nullptr);
+    EXPECT_EQ(opened.code(), code) << opened.message();
+    EXPECT_NE(opened.message().find(strerror(error)), std::string::npos) << opened.message();
+    EXPECT_TRUE(Journal::Open(dir.path(), {.run_id = "run"}).ok()) << "it was SQLite's open that failed";
   }
 }
 

@@ -732,6 +732,17 @@ TEST_F(KeeperTest, ARescueThatEndsIsNotTheEndOfAnother) {
   EXPECT_EQ(rescues("node2"), 1);
 }
 
+TEST_F(KeeperTest, WhenSrunDiesRescuesLiveOn) {
+  ItTalks();
+  batch_.rescue = "cd " + top_ + "; echo $$ >rescuer; exec sleep 1000";
+  batch_.wardens = {"cd " + top_ + "; while ! [ -s rescuer ]; do sleep 0.01; done; echo $$ >srun; exit 1"};
+  Figures("1", Absent({"node1"}));
+  const KeeperEnd end = Keep(
+      "until [ -s srun ] && ! kill -0 $(cat srun); do say 1; sleep 0.01; done; sleep 0.3; kill -0 $(cat rescuer)",
+      10);
+  EXPECT_EQ(end.end, ServerEnd::kAllDone);
+}
+
 TEST_F(KeeperTest, SoManyNodesAreRescuedAtOnce) {
   ItTalks();
   batch_.rescue = "echo $$ >>" + top_ + "/rescued; exec sleep 1000";

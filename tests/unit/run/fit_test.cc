@@ -99,6 +99,12 @@ TEST(Fit, RanksMayBeSpread) {
   EXPECT_EQ(text(0, uneven), "8 ranks, as many on each node, for which the nodes of it are not large enough");
 }
 
+TEST(Fit, EachNodeHoldsTheLargestPartOfWhatIsSpread) {
+  const graph::Graph graph = Of({{0, {.cores = 3}, 3}});
+  EXPECT_EQ(FindTooLarge(graph, {}, {.nodes = {{.slots = 2}, {.slots = 2}}}).tasks, 0u) << "two ranks and one";
+  EXPECT_EQ(FindTooLarge(graph, {}, {.nodes = {{.slots = 2}, {.slots = 1}}}).tasks, 1u);
+}
+
 TEST(Fit, NodesThatATaskNames) {
   const graph::Graph graph = Of({{0, {.cores = 4, .nodes = 2}, 8},
                                  {0, {.cores = 4, .nodes = 3}, 12},

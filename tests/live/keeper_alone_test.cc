@@ -323,6 +323,8 @@ TEST_F(KeeperTest, TheFiguresOfOneTaskOutliveItsServerToo) {
 }
 
 TEST_F(KeeperTest, WhoIsStartedReadsNothingAndIsEndedWithTheRun) {
+  int ours[2];  // which both would read
+  ASSERT_TRUE(pipe(ours) == 0 && write(ours[1], "a\nb\n", 4) == 4 && dup2(ours[0], 0) == 0);
   batch_.wardens = {"cd " + top_ +
                     "; read line || : >agent.no-input; echo noise; trap 'echo term >agent.end; exit 0' TERM; "
                     ": >agent.up; while :; do sleep 0.02; done"};

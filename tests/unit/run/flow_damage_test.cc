@@ -100,6 +100,41 @@ TEST_F(FlowDamage, AnIndexOfNothingIsDamage) {
   }
 }
 
+TEST_F(FlowDamage, AStreamOrAModelOfTasksThatAreNotThereIsDamage) {
+  pb::FlowChunk tasks;
+  for (int i = 0; i < 2; ++i) *tasks.add_task() = task_;
+  const auto with = [&](const pb::FlowChunk& chunk) {
+    Write({head_.SerializeAsString(), tasks.SerializeAsString(), chunk.SerializeAsString()}, 2);
+    return ReadFlow(part_).status().message();
+  };
+  const std::string misfit = Damaged("a part does not fit the others");
+  const auto model = [&](uint32_t first, uint32_t count) {
+    pb::FlowChunk chunk;
+    pb::StoredModel& stored = *chunk.add_model();
+    stored.set_first(first);
+    stored.set_count(count);
+    stored.set_text("compute(1)");
+    return with(chunk);
+  };
+  EXPECT_EQ(model(0, 2), "");
+  EXPECT_EQ(model(1, 1), "");
+  for (const auto& [first, count] : {std::pair(0u, 3u), {1u, 2u}, {2u, 1u}}) EXPECT_EQ(model(first, count), misfit);
+  pb::FlowChunk good;
+  pb::StoredStream& stream = *good.add_stream();
+  stream.set_name("s");
+  stream.add_writer(0);
+  stream.add_reader(1);
+  stream.add_held_by(1);
+  stream.add_hold()->set_task(2);  // from 1 on
+  EXPECT_EQ(with(good), "");
+  pb::FlowChunk bad[] = {good, good, good, good};
+  bad[0].mutable_stream(0)->set_writer(0, 2);
+  bad[1].mutable_stream(0)->set_reader(0, 2);
+  bad[2].mutable_stream(0)->set_held_by(0, 2);
+  bad[3].mutable_stream(0)->mutable_hold(0)->set_task(3);
+  for (const pb::FlowChunk& chunk : bad) EXPECT_EQ(with(chunk), misfit);
+}
+
 TEST_F(FlowDamage, ATaskOfASourceThatIsNotThereHasNoPlace) {
   EXPECT_TRUE(Read(task_).ok());
   EXPECT_EQ(ReadTaskTexts(part_, {TaskId(0)})->at(0).place, "");

@@ -115,6 +115,30 @@ TEST_F(WholeRunTest, HoldsWhatAllPartsDidUnderNumbersOfItsOwn) {
   EXPECT_EQ(history->allocations, had);
 }
 
+TEST_F(WholeRunTest, TheNodesOfEachPartHaveNumbersOfTheirOwn) {
+  for (const uint32_t part : {0u, 1u, 2u}) {
+    auto journal = Part(part, "7");
+    for (const uint32_t node : {0u, 1u}) journal->Add(Node(node, StrCat(part, node)));
+    journal->Add(CopyRecord{.path = "f", .task = TaskId(0), .from = NodeId(0), .to = NodeId(1)});
+    journal->Add(PartRecord{.task = TaskId(0), .attempt = 1, .node = NodeId(1), .output_file = 1});
+    ASSERT_TRUE(journal->Close().ok());
+  }
+  const auto history = Read();
+  ASSERT_TRUE(history.ok());
+  ASSERT_EQ(history->nodes.size(), 6u);
+  for (uint32_t n = 0; n < 6; ++n) EXPECT_EQ(history->nodes[n].node, NodeId(n));
+  ASSERT_EQ(history->copies.size(), 3u);
+  ASSERT_EQ(history->parts.size(), 3u);
+  ASSERT_EQ(history->allocations.size(), 3u);
+  for (uint32_t part = 0; part < 3; ++part) {
+    EXPECT_EQ(history->allocations[part].first_node, NodeId(2 * part));
+    EXPECT_EQ(history->copies[part].from, NodeId(2 * part));
+    EXPECT_EQ(history->copies[part].to, NodeId(2 * part + 1));
+    EXPECT_EQ(history->parts[part].node, NodeId(2 * part + 1));
+    EXPECT_EQ(history->parts[part].output_file, (uint64_t{part} << 32) + 1);
+  }
+}
+
 /// What was submitted when the first part was over, its successor knows.
 TEST_F(WholeRunTest, HasTheTasksThatOthersKnow) {
   auto first = Part(0, "7");

@@ -152,6 +152,14 @@ TEST(Journal, IsNotWrittenWhileAnotherProgramReadsIt) {
   EXPECT_TRUE(Journal::Open(dir.path(), {.run_id = "run", .epoch = 2}).ok());
 }
 
+TEST(Journal, OfAServerThatDidNothingIsWhole) {
+  JournalDir dir;
+  ASSERT_TRUE((*Journal::Open(dir.path(), {.run_id = "run"}))->Close().ok());
+  const Result<History> got = ReadHistory(dir.path());
+  ASSERT_TRUE(got.ok()) << got.status().message();
+  EXPECT_EQ(got->run_id, "run");
+}
+
 TEST(Journal, AbsentIsNotFound) {
   JournalDir dir;
   EXPECT_EQ(ReadHistory(dir.path()).status().code(), Code::kNotFound);

@@ -164,6 +164,14 @@ TEST_F(WholeRunTest, GoesOnAsLongAsOneOfItsPartsDoes) {
   EXPECT_EQ(history->sessions, (std::vector<SessionRecord>{{1000, 0}}));
 }
 
+TEST_F(WholeRunTest, GoesOnWhenOnlyItsFirstPartDoes) {
+  ASSERT_TRUE(Part(0, "7")->Close().ok());
+  auto other = Part(1, "7");
+  other->SetFact("ended_ns", "5000");
+  ASSERT_TRUE(other->Close().ok());
+  EXPECT_EQ(Read()->sessions, (std::vector<SessionRecord>{{1000, 0}}));
+}
+
 /// A resume has written down what stays done; what another part decided before it does not count any more.
 TEST_F(WholeRunTest, TakesOfEarlierSessionsWhatWasDoneAndNotWhatWasDecided) {
   ASSERT_TRUE(Part(0, "8")->Close().ok());

@@ -52,9 +52,9 @@ TEST(Fit, WhatIsNotToRunDoesNotCount) {
 }
 
 TEST(Fit, HowManyInWords) {
-  EXPECT_EQ((Misfits{.tasks = 1, .of = 1}).Text(), "the task");
-  EXPECT_EQ((Misfits{.tasks = 2, .of = 2}).Text(), "all tasks");
-  EXPECT_EQ((Misfits{.tasks = 1, .of = 2}).Text(), "1 of 2 tasks");
+  EXPECT_EQ((Misfits{.tasks = 1, .of = 1, .first = TaskId(0)}).Text(), "the task");
+  EXPECT_EQ((Misfits{.tasks = 2, .of = 2, .first = TaskId(0)}).Text(), "all tasks");
+  EXPECT_EQ((Misfits{.tasks = 1, .of = 2, .first = TaskId(0)}).Text(), "1 of 2 tasks");
 }
 
 TEST(Fit, WhatNoNodeHas) {

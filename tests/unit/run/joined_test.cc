@@ -14,9 +14,9 @@
 namespace harrow::run {
 namespace {
 
-class Joined : public testing::Test {
+class JoinedPart : public testing::Test {
  protected:
-  Joined() {
+  JoinedPart() {
     path_ = (std::filesystem::temp_directory_path() / "harrow-joined-XXXXXX").string();
     EXPECT_NE(mkdtemp(path_.data()), nullptr);
     run_ = run_dir::RunDir::Open(path_).value();
@@ -28,7 +28,7 @@ class Joined : public testing::Test {
     EXPECT_TRUE(WriteFlow(*run_, path_, settings, flow.graph, {}).ok());
     WriteOwn("run");
   }
-  ~Joined() override { std::filesystem::remove_all(path_); }
+  ~JoinedPart() override { std::filesystem::remove_all(path_); }
 
   void WriteOwn(const std::string& flow_id) {
     RunSettings own;
@@ -70,7 +70,7 @@ class Joined : public testing::Test {
   Status unread_;
 };
 
-TEST_F(Joined, HasTheTasksOfTheRunAndSettingsOfItsOwn) {
+TEST_F(JoinedPart, HasTheTasksOfTheRunAndSettingsOfItsOwn) {
   Submit(2, "x");
   const Result<uint32_t> tasks = ReadFlow(*part_, &flow_, &builder_, nullptr);
   ASSERT_TRUE(tasks.ok()) << tasks.status().message();
@@ -82,7 +82,7 @@ TEST_F(Joined, HasTheTasksOfTheRunAndSettingsOfItsOwn) {
   EXPECT_EQ(ReadFlow(*first_)->settings.job_id, "");
 }
 
-TEST_F(Joined, DoesNotGoByAnotherFlowThanItJoined) {
+TEST_F(JoinedPart, DoesNotGoByAnotherFlowThanItJoined) {
   WriteOwn("run-2");
   const Status status = ReadFlow(*part_).status();
   EXPECT_EQ(status.code(), Code::kRefused);
@@ -91,7 +91,7 @@ TEST_F(Joined, DoesNotGoByAnotherFlowThanItJoined) {
   EXPECT_EQ(ReadFlow(*part_).status().code(), Code::kNotFound) << "it has no settings";
 }
 
-TEST_F(Joined, TakesInWhatIsSubmittedOnce) {
+TEST_F(JoinedPart, TakesInWhatIsSubmittedOnce) {
   Submit(2, "x");
   ASSERT_TRUE(ReadFlow(*part_, &flow_, &builder_, nullptr).ok());
   EXPECT_TRUE(More().ok());
@@ -105,7 +105,7 @@ TEST_F(Joined, TakesInWhatIsSubmittedOnce) {
   EXPECT_TRUE(unread_.ok());
 }
 
-TEST_F(Joined, ReadsAllAgainAndTakesInWhatIsNew) {
+TEST_F(JoinedPart, ReadsAllAgainAndTakesInWhatIsNew) {
   Submit(2, "x");
   ASSERT_TRUE(ReadFlow(*part_, &flow_, &builder_, nullptr).ok());
   Submit(3, "y");
@@ -113,7 +113,7 @@ TEST_F(Joined, ReadsAllAgainAndTakesInWhatIsNew) {
   EXPECT_EQ(Names(), "abxy");
 }
 
-TEST_F(Joined, TakesInWhatIsBeforeThatWhichDoesNotRead) {
+TEST_F(JoinedPart, TakesInWhatIsBeforeThatWhichDoesNotRead) {
   ASSERT_TRUE(ReadFlow(*part_, &flow_, &builder_, nullptr).ok());
   Submit(2, "x");
   const auto whole = std::filesystem::file_size(AddedPath());
@@ -127,20 +127,20 @@ TEST_F(Joined, TakesInWhatIsBeforeThatWhichDoesNotRead) {
   EXPECT_EQ(ReadFlow(*part_).status().code(), Code::kDamaged) << "who begins has to have all";
 }
 
-TEST_F(Joined, IsToldOfAGroupThatDoesNotFit) {
+TEST_F(JoinedPart, IsToldOfAGroupThatDoesNotFit) {
   ASSERT_TRUE(ReadFlow(*part_, &flow_, &builder_, nullptr).ok());
   Submit(3, "y");  // without the one before it
   EXPECT_EQ(More().code(), Code::kDamaged);
 }
 
-TEST_F(Joined, WithoutAFirstPartThereIsNothingMore) {
+TEST_F(JoinedPart, WithoutAFirstPartThereIsNothingMore) {
   ASSERT_TRUE(ReadFlow(*part_, &flow_, &builder_, nullptr).ok());
   std::filesystem::remove_all(first_->dir->path());
   EXPECT_TRUE(More().ok());
   EXPECT_EQ(Names(), "ab");
 }
 
-TEST_F(Joined, KnowsWhoSubmittedWhat) {
+TEST_F(JoinedPart, KnowsWhoSubmittedWhat) {
   EXPECT_TRUE(ReadSubmissions(*first_->dir, "run", 2)->empty());
   Submit(2, "x");
   Submit(3, "y");

@@ -223,8 +223,8 @@ class ApplyResumeTest : public ::testing::Test {
       attempt.node = NodeId(0);
       attempt.code = i == 3 ? 1 : 0;
       (*journal)->Add(attempt);
-      (*journal)->Add(journal::PartRecord{.task = TaskId(i), .attempt = 1, .part = 1});
-      (*journal)->Add(journal::CopyRecord{.path = "file", .task = TaskId(i)});
+      (*journal)->Add(journal::PartRecord{.task = TaskId(i), .attempt = 1, .part = 1, .node = NodeId(0)});
+      (*journal)->Add(journal::CopyRecord{.path = "file", .task = TaskId(i), .from = NodeId(0), .to = NodeId(1)});
       (*journal)->Add(
           journal::FateRecord{TaskId(i), i == 3 ? journal::TaskFate::kFailed : journal::TaskFate::kDone, {}});
     }

@@ -81,6 +81,9 @@ TEST(Records, SayNothingThatNobodyTold) {
   EXPECT_EQ(node.slots + node.incarnation + node.output_file, 0u);
   EXPECT_EQ(node.joined_ns + node.left_ns, 0);
   EXPECT_EQ(History().epoch + History().format, 0u);
+  const Allocation allocation;
+  EXPECT_EQ(allocation.part + allocation.nodes + allocation.messages, 0u);
+  EXPECT_EQ(allocation.began_ns + allocation.ended_ns, 0);
   const Journal::Options options;
   EXPECT_EQ(options.group_time, std::chrono::milliseconds(100));
   EXPECT_TRUE(options.sync);

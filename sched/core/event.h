@@ -105,6 +105,8 @@ struct TaskRestored {
   uint32_t losses = 0;
   // The highest number that an attempt ever had, when that is more than `attempts`.
   uint32_t last_attempt = 0;
+  // Another scheduler of the run has settled it: what it made is lost, here, only where tasks of this one read it.
+  bool by_another = false;
 };
 /// After a restart: one more attempt of the task may have begun of which nobody told. Its number is used up
 /// and costs nothing; where it is heard of while nothing was sent since, it goes on, as one that was lost.

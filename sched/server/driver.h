@@ -130,6 +130,20 @@ class RunDriver {
     const auto elsewhere = ended_elsewhere_.find(task.value);
     return elsewhere == ended_elsewhere_.end() ? recorder_.fate(task) : elsewhere->second;
   }
+  // driver_out.cc: with local files
+  struct OutFiles {
+    std::vector<FileId> shared;  // they lie in the submit directory
+    std::vector<FileId> absent;  // their tasks did not make them
+  };
+  /// What the task reads, and what tasks of other servers read that it has made: as far as only nodes here have it, it is brought to the
+  /// submit directory. False: some is on its way.
+  bool BringInputsOut(const Moment& moment, TaskId task);
+  bool BringOutputsOut(const Moment& moment, TaskId task);
+  /// What is to be told of them to other servers.
+  OutFiles InputsOut(TaskId task) const;
+  OutFiles OutputsOut(TaskId task) const;
+  /// What other servers tell.
+  void NoteOut(const OutFiles& files);
   /// What attempts made that agents of a part that is over left.
   void NoteMadeElsewhere(const made::Attempts& made);
   /// Whether other servers are there: as long as they are, a task that fits no node here may fit one of theirs.
@@ -317,7 +331,21 @@ class RunDriver {
   void Act(const core::DropWritten& drop);
   void TakeWritten(const Node& node, const pb::AgentHello& hello);
   void TakeRead(const pb::Attempt& attempt);
+  // driver_out.cc
+  bool BringOut(const Moment& moment, FileId file);
+  void GoOnBringingOut(const Moment& moment, FileId file);
+  void GoOnBringingOut(const Moment& moment);
+  bool LiesOut(FileId file) const;
+  void AddOut(FileId file, OutFiles* files) const;
+  bool NoteBroughtOut(const Moment& moment, const Node& node, const pb::FileNote& note);
   // driver_saving.cc
+  struct Saving {
+    NodeId node;              // that copies it; none: no node can, now
+    std::set<NodeId> failed;  // that could not
+  };
+  bool AskToSave(FileId file, Saving* saving);
+  bool HasLeft(const Saving& saving) const;
+  void NoteSaved(const Moment& moment, const Node& node, const pb::FileNote& note);
   bool BeginSaving();
   void Save(FileId file);
   void TakeSaved(const Moment& moment, const Node& node, const pb::FileNote& note);
@@ -438,15 +466,14 @@ class RunDriver {
   std::unordered_map<uint32_t, int64_t> success_ns_;  // until Begin: when attempts began that succeeded
   uint64_t unwanted_ = 0;                             // tasks not needed and not done before
   bool staged_found_ = false;
-  struct Saving {
-    NodeId node;              // that copies it
-    std::set<NodeId> failed;  // that could not
-  };
   bool saves_ = false;  // nothing runs any more, and the run is complete when this is done
   std::map<FileId, Saving> saving_;
   uint64_t saved_ = 0, unsaved_ = 0;
   int64_t saved_bytes_ = 0;
   std::string unsaved_why_;
+  std::map<FileId, Saving> going_out_;      // to the submit directory, as tasks of other servers read them
+  std::unordered_set<uint32_t> out_;        // files that lie there, for that
+  std::unordered_map<FileId, Time> not_out_;  // could not be copied: until then they are not tried again
   std::optional<Time> staged_until_;  // other nodes are waited for, which may hold inputs, too
   std::unordered_map<FileId, std::string>
       sources_;                       // agent/source_index.h; of a run that puts files on nodes

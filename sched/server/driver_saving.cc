@@ -18,13 +18,13 @@ bool RunDriver::BeginSaving() {
   if (!flow_.settings.save || !local_files() || stages() || nodes_gone_ || !fatal_.empty()) return false;
   std::vector<bool> looked(graph_.file_count());
   for (uint32_t n = 0; n < graph_.task_count(); ++n) {
-    if (recorder_.fate(TaskId(n)) != journal::TaskFate::kOpen || IsUnwanted(TaskId(n))) continue;
+    if (fate_anywhere(TaskId(n)) != journal::TaskFate::kOpen || IsUnwanted(TaskId(n))) continue;
     for (const FileId input : graph_.inputs(TaskId(n))) {
       const FileId file = scheduler_.HeldAs(input);
       if (looked[file.value]) continue;
       looked[file.value] = true;
       const TaskId producer = graph_.producer(file);
-      if (!producer || recorder_.fate(producer) != journal::TaskFate::kDone || !catalogue_.IsKept(file) ||
+      if (!producer || fate_anywhere(producer) != journal::TaskFate::kDone || !catalogue_.IsKept(file) ||
           catalogue_.absent(file) || scheduler_.IsShared(file))
         continue;
       Save(file);
@@ -33,37 +33,50 @@ bool RunDriver::BeginSaving() {
   return !saving_.empty();
 }
 
-/// By the next of its holders.
-void RunDriver::Save(FileId file) {
-  Saving& saving = saving_[file];
-  saving.node = {};
+/// The next of its holders is asked to copy it to the submit directory. False: there is none.
+bool RunDriver::AskToSave(FileId file, Saving* saving) {
+  saving->node = {};
   for (const NodeId holder : scheduler_.HoldersOf(file)) {
-    const Node* const node = nodes_.Find(holder);
-    if (node == nullptr || node->channel == nullptr || saving.failed.contains(holder)) continue;
-    saving.node = holder;
-    break;
+    Node* const node = nodes_.Find(holder);
+    if (node == nullptr || node->channel == nullptr || saving->failed.contains(holder)) continue;
+    saving->node = holder;
+    pb::SaveFile* const save = nodes_.Outbox(*node).add_save();
+    save->set_file(file.value);
+    const std::string_view path = graph_.file_name(file);
+    save->set_path(path.data(), path.size());
+    return true;
   }
-  if (!saving.node) {
-    saving_.erase(file);
-    ++unsaved_;
-    return;
-  }
-  pb::SaveFile* const save = nodes_.Outbox(*nodes_.Find(saving.node)).add_save();
-  save->set_file(file.value);
-  const std::string_view path = graph_.file_name(file);
-  save->set_path(path.data(), path.size());
+  return false;
+}
+
+void RunDriver::Save(FileId file) {
+  if (AskToSave(file, &saving_[file])) return;
+  saving_.erase(file);
+  ++unsaved_;
+}
+
+bool RunDriver::HasLeft(const Saving& saving) const {
+  const Node* const node = nodes_.Find(saving.node);
+  return node == nullptr || node->channel == nullptr;
+}
+
+void RunDriver::NoteSaved(const Moment& moment, const Node& node, const pb::FileNote& note) {
+  journal::CopyRecord copy = {.path = std::string(graph_.file_name(FileId(note.file()))),
+                              .task = {},
+                              .from = node.id,
+                              .to = {},
+                              .bytes = note.bytes(),
+                              .end_ns = moment.wall_ns()};
+  CountCopy(copy);
+  recorder_.Copy(std::move(copy));  // also of an empty one: so another server learns of it (OverPart.out)
 }
 
 void RunDriver::TakeSaved(const Moment& moment, const Node& node, const pb::FileNote& note) {
+  if (NoteBroughtOut(moment, node, note)) return;
   const auto saving = saving_.find(FileId(note.file()));
   if (saving == saving_.end() || saving->second.node != node.id) return;
   if (note.what() == pb::FileNote::SAVED) {
-    NoteCopied({.path = std::string(graph_.file_name(FileId(note.file()))),
-                .task = {},
-                .from = node.id,
-                .to = {},
-                .bytes = note.bytes(),
-                .end_ns = moment.wall_ns()});
+    NoteSaved(moment, node, note);
     ++saved_;
     saved_bytes_ += note.bytes();
     saving_.erase(saving);
@@ -79,8 +92,7 @@ void RunDriver::GoOnSaving(const Moment& moment) {
   if (!saves_) return;
   std::vector<FileId> anew;
   for (const auto& [file, saving] : saving_) {
-    const Node* const node = nodes_.Find(saving.node);
-    if (node == nullptr || node->channel == nullptr) anew.push_back(file);
+    if (HasLeft(saving)) anew.push_back(file);
   }
   for (const FileId file : anew) {
     saving_[file].failed.insert(saving_[file].node);

@@ -62,8 +62,8 @@ std::optional<StreamId> RunDriver::KeepStreams(const Moment& moment, const std::
 
 /// As far as the scheduler, which knows nothing yet, will find (Scheduler::HasEnded).
 bool RunDriver::HadEnded(const graph::Stream& stream) const {
-  const auto settled = [this](TaskId task) { return recorder_.fate(task) != journal::TaskFate::kOpen; };
-  const auto done = [this](TaskId task) { return recorder_.fate(task) == journal::TaskFate::kDone; };
+  const auto settled = [this](TaskId task) { return fate_anywhere(task) != journal::TaskFate::kOpen; };
+  const auto done = [this](TaskId task) { return fate_anywhere(task) == journal::TaskFate::kDone; };
   const auto holds = [&](const graph::StreamHold& hold) { return !hold.task || !settled(hold.task); };
   if (std::any_of(stream.readers.begin(), stream.readers.end(), done)) return true;
   return std::none_of(stream.holds.begin(), stream.holds.end(), holds) &&

@@ -358,7 +358,7 @@ wire::ChannelHandler Server::Impl::AcceptClient(std::shared_ptr<wire::Channel> c
 
 void Server::Impl::Flush() {
   driver->Flush(Now());
-  others->GoOnMoving();
+  others->GoOn();
   GoOn();
 }
 

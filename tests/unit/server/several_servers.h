@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <deque>
 #include <gtest/gtest.h>
 #include <limits>
 #include <map>
@@ -25,11 +26,12 @@ using test::TinyFlow;
 using test::TinyTask;
 
 /// The servers of a run with an agent each, and the messages between them, which the test carries. What is recorded is
-/// on disk when the test says so; it is never lost.
+/// on disk when the test says so; it is never lost. With local files the agents hold what their tasks make and read, as agents do.
 class Several {
  public:
-  Several(std::vector<TinyTask> tasks, std::vector<uint32_t> slots, bool via_supervisor = false)
+  Several(std::vector<TinyTask> tasks, std::vector<uint32_t> slots, bool via_supervisor = false, bool local_files = false)
       : flow_(TinyFlow(std::move(tasks))), via_supervisor_(via_supervisor) {
+    if (local_files) flow_.settings.files = config::Files::kLocal;
     for (const uint32_t each : slots) {
       parts_.push_back(std::make_unique<One>());
       parts_.back()->slots = each;
@@ -53,7 +55,12 @@ class Several {
     std::vector<std::string> submissions;  // what others pass on, and what they answered
     size_t connections_changed = 0;
     std::set<uint32_t> offered_to, passed_for;  // offers to these, and what others pass on to these
+    std::set<uint32_t> held;                    // files in its agent's store
+    std::deque<uint32_t> saves;                 // files that the agent is to copy to the submit directory, and has not
+    std::map<uint32_t, std::set<uint32_t>> results;  // of what runs: files that come to the submit directory by themselves
   };
+  std::set<uint32_t> submit_dir;   // files that tasks make and that lie there
+  std::vector<std::string> wrong;  // what agents were asked for that could not be
   One& operator[](uint32_t part) { return *parts_[part]; }
   size_t size() const { return parts_.size(); }
   const graph::Graph& graph() const { return flow_.graph; }
@@ -70,6 +77,11 @@ class Several {
     hooks.wake = [] {};
     hooks.drop_agent = [](const wire::Channel*) {};
     hooks.made_of = [&one](uint32_t) { return one.made; };
+    hooks.modified = [this](const std::string& path) -> std::optional<WallTime> {
+      const auto file = graph().FindFile(path.substr(flow_.settings.submit_dir.size() + 1));
+      return file && submit_dir.contains(file->value) ? std::optional(Now().wall) : std::nullopt;
+    };
+    one.saves.clear();
     hooks.attempt_ended = [&one](const journal::AttemptRecord& record) { one.others->AttemptEnded(record); };
     hooks.decided = [&one](TaskId task, journal::TaskFate fate) {
       one.others->Decided(task, fate, one.driver->recorder().added());
@@ -123,6 +135,12 @@ class Several {
       running->set_attempt(attempt);
       running->set_start_ns(1000);
     }
+    for (const uint32_t file : one.held) {
+      pb::HeldFile* const held = hello.mutable_hello()->add_held();
+      held->set_file(file);
+      held->set_object(ObjectOf(file));
+      held->set_bytes(10);
+    }
     const Result<NodeId> joined = one.driver->Join(Now(), one.channel, hello);
     ASSERT_TRUE(joined.ok()) << joined.status().message();
     one.node = *joined;
@@ -130,6 +148,7 @@ class Several {
   }
   /// Nothing is heard of the agent, until what it has is believed to be lost.
   void LoseAgent(uint32_t part) {
+    parts_[part]->held.clear();
     for (int times = 0; times < 3; ++times) Pass(part, std::chrono::hours(1));
   }
   /// So much later, at one of them.
@@ -165,14 +184,42 @@ class Several {
       for (const pb::AttemptId& back : message.take_back()) {
         if (one.runs.erase(back.task())) *answer.mutable_returned()->add_attempt() = back;
       }
-      for (const pb::Task& task : message.start()) one.runs[task.id()] = task.attempt();
-      if (answer.has_returned()) one.driver->Handle(Now(), one.node, answer);
+      for (const pb::Task& task : message.start()) {
+        one.runs[task.id()] = task.attempt();
+        one.results[task.id()].clear();
+        for (int i = 0; i < task.output_file_size(); ++i) {
+          if (task.output_result(i)) one.results[task.id()].insert(task.output_file(i));
+        }
+      }
+      for (const pb::SaveFile& save : message.save()) one.saves.push_back(save.file());
+      for (const uint32_t file : message.drop()) one.held.erase(file);
+      for (const pb::CopyFile& copy : message.copy()) {
+        if (copy.from() != 0) wrong.push_back("from a node: " + copy.path());
+        if (graph().producer(FileId(copy.file())) && !submit_dir.contains(copy.file())) wrong.push_back("it is not there: " + copy.path());
+        Note(copy.file(), pb::FileNote::STORED, answer.add_file());
+        one.held.insert(copy.file());
+      }
+      if (answer.has_returned() || answer.file_size() > 0) one.driver->Handle(Now(), one.node, answer);
+      if (answer.file_size() > 0) one.driver->Flush(Now());
     }
+  }
+  /// The agent has copied the first of what it was asked for, or has tried to.
+  void Save(uint32_t part, bool can = true) {
+    One& one = *parts_[part];
+    const uint32_t file = one.saves.front();
+    one.saves.pop_front();
+    pb::FromAgent answer;
+    Note(file, can && one.held.contains(file) ? pb::FileNote::SAVED : pb::FileNote::NOT_SAVED, answer.add_file());
+    if (answer.file(0).what() == pb::FileNote::SAVED) submit_dir.insert(file);
+    one.driver->Handle(Now(), one.node, answer);
+    Turn(part);
+    one.others->GoOn();
+    Turn(part);
   }
   /// An attempt at the agent ends with a checkpoint.
   void Leave(uint32_t part, uint32_t task) {
     End(part, task, 85, pb::Attempt::CHECKPOINTED);
-    parts_[part]->others->GoOnMoving();
+    parts_[part]->others->GoOn();
   }
   /// The agent says that it has begun.
   void Begins(uint32_t part, uint32_t task) {
@@ -197,6 +244,7 @@ class Several {
     attempt->set_start_ns(Now().wall_ns() - 1'000'000);
     attempt->set_end_ns(Now().wall_ns());
     one.runs.erase(task);
+    if (how == pb::Attempt::EXITED && code == 0 && flow_.settings.files == config::Files::kLocal) HoldFilesOf(part, task, attempt);
     one.driver->Handle(Now(), one.node, message);
     Turn(part);
   }
@@ -258,6 +306,30 @@ class Several {
   std::set<std::pair<uint32_t, uint32_t>> linked() const { return linked_; }
 
  private:
+  static std::string ObjectOf(uint32_t file) { return std::string(17, static_cast<char>('a' + file % 26)); }
+  static void Note(uint32_t file, pb::FileNote::What what, pb::FileNote* note) {
+    note->set_file(file);
+    note->set_what(what);
+    note->set_object(ObjectOf(file));
+    note->set_bytes(10);
+    if (what == pb::FileNote::STORED) note->set_moved(10);
+  }
+  void HoldFilesOf(uint32_t part, uint32_t task, pb::Attempt* attempt) {
+    One& one = *parts_[part];
+    for (const FileId input : graph().inputs(TaskId(task))) {
+      if (!one.held.contains(input.value)) wrong.push_back("it has run without " + std::string(graph().file_name(input)));
+    }
+    for (const FileId output : graph().outputs(TaskId(task))) {
+      one.held.insert(output.value);
+      pb::MadeFile* const made = attempt->add_made_file();
+      made->set_file(output.value);
+      made->set_object(ObjectOf(output.value));
+      made->set_bytes(10);
+      made->set_shared(one.results[task].contains(output.value));
+      if (made->shared()) submit_dir.insert(output.value);
+    }
+  }
+
   run::StoredFlow flow_;
   const bool via_supervisor_;
   test::FakeEventLoop loop_;

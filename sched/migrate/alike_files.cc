@@ -118,8 +118,7 @@ AlikeFiles::~AlikeFiles() {
   if (!name_.empty()) unlink(StrCat(place_.directory, "/", name_).c_str());
 }
 
-void AlikeFiles::Beat() {
-  const auto now = std::chrono::steady_clock::now();
+void AlikeFiles::Beat(std::chrono::steady_clock::time_point now) {
   if (name_.empty() || now - beat_ < kBeats) return;
   beat_ = now;
   (void)utimensat(AT_FDCWD, StrCat(place_.directory, "/", name_).c_str(), nullptr, AT_SYMLINK_NOFOLLOW);

@@ -56,7 +56,7 @@ class AlikeFiles {
   AlikeFiles& operator=(const AlikeFiles&) = delete;
 
   /// Is to be called now and then, while others may wait for it.
-  void Beat();
+  void Beat(std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now());
   std::vector<Sampled> Others();
   /// It is whole, and lies beside in the task's directory, by that name.
   void Done(const std::string& name);

@@ -502,13 +502,22 @@ int main(int argc, char** argv) {
     if (arg == "--quick") {
       size = {.agents = 200, .slots = 16, .tasks = 200'000};
       quick = true;
+    } else if (arg == "--files") {
+      files = true;
+    } else if (arg == "--rounds") {
+      rounds = static_cast<int>(number());
+    } else if (arg == "--restart") {
+      size.restart = true;
+    } else if (arg == "--agents") {
+      size.agents = number();
+    } else if (arg == "--slots") {
+      size.slots = number();
+    } else if (arg == "--tasks") {
+      size.tasks = number();
+    } else {
+      printf("usage: tests/perf/server [--quick] [--restart | --files] [--agents N] [--slots N] [--tasks N] [--rounds N]\n");
+      return arg == "--help" ? 0 : 2;
     }
-    if (arg == "--files") files = true;
-    if (arg == "--rounds") rounds = static_cast<int>(number());
-    if (arg == "--restart") size.restart = true;
-    if (arg == "--agents") size.agents = number();
-    if (arg == "--slots") size.slots = number();
-    if (arg == "--tasks") size.tasks = number();
   }
   if (size.agents == 0 || size.slots == 0 || size.tasks == 0 || (rounds < 1 && !files))
     Fail("numbers from 1, please");

@@ -198,8 +198,9 @@ TEST_F(AlikeFilesTest, OfTwoTheLaterWaitsForTheEarlierOnly) {
   EXPECT_EQ(second.Others().size(), 1u);
   age(40);
   EXPECT_TRUE(second.Others().empty());
-  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // as it touches its file once a second at most
   first.Beat();
+  EXPECT_TRUE(second.Others().empty()) << "it touches its file once a second at most";
+  first.Beat(std::chrono::steady_clock::now() + std::chrono::seconds(2));
   EXPECT_EQ(second.Others().size(), 1u) << "it goes on";
   first.Done("3");
   ASSERT_EQ(second.Others().size(), 1u);
@@ -280,18 +281,25 @@ TEST_F(AlikeFilesTest, NodesWaitForTheFirstAndThenAllGoOn) {
   for (int i = 0; i < 7; ++i) nodes.push_back(std::make_unique<AlikeImages>());
   std::vector<Directories> earlier(7);
   std::atomic<int> have_turns = 0;
-  std::latch all_have_turns(7);
+  // Each has looked so often that a look at the others' files was among them.
+  constexpr int kLooks = 3;
+  std::latch all_have_turns(7), all_have_looked(7);
   std::vector<std::thread> threads;
   for (size_t i = 0; i < earlier.size(); ++i) {
     threads.emplace_back([&, i] {
-      const AlikeImages::Turn turn = nodes[i]->Take(From(i, 100), {}, Of("t" + std::to_string(i)));
+      int looks = 0;
+      const auto stop = [&] {
+        if (++looks == kLooks) all_have_looked.count_down();
+        return false;
+      };
+      const AlikeImages::Turn turn = nodes[i]->Take(From(i, 100), stop, Of("t" + std::to_string(i)));
+      if (looks < kLooks) all_have_looked.count_down();
       earlier[i] = turn.earlier();
       ++have_turns;
       all_have_turns.arrive_and_wait();
     });
   }
-  // Longer than from one look of theirs to the next: who did not wait would have a turn by then.
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  all_have_looked.wait();
   EXPECT_EQ(have_turns, 0);
   first->Done(Kept("first"));
   first.reset();

@@ -298,6 +298,7 @@ void RunDriver::EndGathering(const Moment& moment) {
   MoveAgain();
   awaited_.clear();
   phase_ = Phase::kRunning;
+  ++out_changes_;
   GatherParts(moment);
   tries_.clear();
   Wake();
@@ -352,7 +353,6 @@ void RunDriver::Flush(const Moment& moment) {
   Schedule(moment);
   if (stages()) GoOnStaging();
   GoOnSaving(moment);
-  GoOnBringingOut(moment);
   SendAll();
 }
 

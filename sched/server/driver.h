@@ -142,6 +142,8 @@ class RunDriver {
   /// What is to be told of them to other servers.
   OutFiles InputsOut(TaskId task) const;
   OutFiles OutputsOut(TaskId task) const;
+  /// Changes when the answers of BringInputsOut or BringOutputsOut may.
+  uint64_t out_changes() const { return out_changes_; }
   /// What other servers tell.
   void NoteOut(const OutFiles& files);
   /// What attempts made that agents of a part that is over left.
@@ -335,6 +337,7 @@ class RunDriver {
   bool BringOut(const Moment& moment, FileId file);
   void GoOnBringingOut(const Moment& moment, FileId file);
   void GoOnBringingOut(const Moment& moment);
+  void EndBringingOut(FileId file);
   bool LiesOut(FileId file) const;
   void AddOut(FileId file, OutFiles* files) const;
   bool NoteBroughtOut(const Moment& moment, const Node& node, const pb::FileNote& note);
@@ -472,6 +475,7 @@ class RunDriver {
   int64_t saved_bytes_ = 0;
   std::string unsaved_why_;
   std::map<FileId, Saving> going_out_;      // to the submit directory, as tasks of other servers read them
+  uint64_t out_changes_ = 0;
   std::unordered_set<uint32_t> out_;        // files that lie there, for that
   std::unordered_map<FileId, Time> not_out_;  // could not be copied: until then they are not tried again
   std::optional<Time> staged_until_;  // other nodes are waited for, which may hold inputs, too

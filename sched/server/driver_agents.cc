@@ -455,6 +455,7 @@ void RunDriver::FindSilent(const Moment& moment) {
   }
   // A message of its own for each commit and agent would be half of all that is sent.
   if (nodes_.SendAcknowledgements()) Wake();
+  GoOnBringingOut(moment);
   if (saves_ || !going_out_.empty()) Wake();
   if (staged_until_ && moment.now >= *staged_until_ && !events_.empty()) Wake();
   size_t joined = 0, silent = 0;

@@ -15,6 +15,7 @@ namespace harrow::server {
 namespace {
 
 constexpr Duration kOutAgain = std::chrono::seconds(30);  // where it could not be copied
+constexpr size_t kFewInputs = 64;
 
 }  // namespace
 
@@ -38,8 +39,13 @@ void RunDriver::GoOnBringingOut(const Moment& moment, FileId file) {
   const bool comes = !core::IsSettled(scheduler_.state(graph_.producer(file))) ||
                      std::any_of(holders.begin(), holders.end(), [&](NodeId holder) { return !out.failed.contains(holder); });
   if (comes && !interrupted_) return;
-  going_out_.erase(file);
+  EndBringingOut(file);
   not_out_[file] = moment.now + kOutAgain;
+}
+
+void RunDriver::EndBringingOut(FileId file) {
+  going_out_.erase(file);
+  ++out_changes_;
 }
 
 bool RunDriver::LiesOut(FileId file) const {
@@ -61,14 +67,27 @@ bool RunDriver::BringInputsOut(const Moment& moment, TaskId task) {
 bool RunDriver::BringOutputsOut(const Moment& moment, TaskId task) {
   if (!local_files()) return true;
   if (phase_ != Phase::kRunning) return false;
-  bool all = true;
+  const auto outputs = graph_.outputs(task);
+  std::vector<FileId> read;
+  const auto add = [&](FileId file) {
+    if (std::find(read.begin(), read.end(), file) == read.end()) read.push_back(file);
+  };
   for (const TaskId reader : graph_.successors(task)) {
-    if (scheduler_.state(reader) != core::TaskState::kElsewhere) continue;
-    for (const FileId input : graph_.inputs(reader)) {
+    if (read.size() == outputs.size()) break;
+    if (scheduler_.state(reader) != core::TaskState::kElsewhere || graph_.OnlyWaits(task, reader)) continue;
+    const auto inputs = graph_.inputs(reader);
+    if (outputs.size() == 1 || inputs.size() > kFewInputs) {
+      // One of them at least. Who reads of many tasks would be looked through for each of these.
+      read.assign(outputs.begin(), outputs.end());
+      break;
+    }
+    for (const FileId input : inputs) {
       const FileId file = scheduler_.HeldAs(input);
-      if (graph_.producer(file) == task) all &= BringOut(moment, file);
+      if (graph_.producer(file) == task) add(file);
     }
   }
+  bool all = true;
+  for (const FileId file : read) all &= BringOut(moment, file);
   return all;
 }
 
@@ -119,7 +138,7 @@ bool RunDriver::NoteBroughtOut(const Moment& moment, const Node& node, const pb:
   if (going == going_out_.end() || going->second.node != node.id) return false;
   if (note.what() == pb::FileNote::SAVED) {
     NoteSaved(moment, node, note);
-    going_out_.erase(going);
+    EndBringingOut(file);
     out_.insert(file.value);
     events_.push_back(core::FileShared{file});
     return true;

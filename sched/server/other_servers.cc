@@ -1,6 +1,7 @@
 #include "server/other_servers.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/text.h"
 #include "journal/parts.h"
@@ -441,6 +442,7 @@ void OtherServers::TellEnded(const pb::BetweenServers& message) {
 }
 
 void OtherServers::TellWhatIsOut() {
+  if (std::exchange(out_changes_, driver_.out_changes()) == driver_.out_changes()) return;
   pb::BetweenServers message;
   std::erase_if(untold_, [&](TaskId task) {
     if (!driver_.BringOutputsOut(hooks_.now(), task)) return false;

@@ -181,6 +181,7 @@ class OtherServers {
   std::vector<std::pair<Time, supervisor::MoveId>> taken_;
   std::map<OfferId, supervisor::MoveId> coming_;  // offers that are not taken yet
   std::deque<Decision> decided_;                  // not on disk yet
+  uint64_t out_changes_ = 0;                      // of the driver, when these were looked at
   std::set<TaskId> untold_;  // done, and on disk; what tasks of other servers read of it goes to the submit directory
   std::map<Shape, std::pair<uint64_t, double>> times_;  // of attempts that succeeded: their number and seconds
   std::map<uint32_t, supervisor::Pace> paces_;  // by kind

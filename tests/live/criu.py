@@ -245,12 +245,13 @@ def pixels(png):
 
 def test_real_what_is_written_after_an_image_is_written_over(directory, program):
     """The agent is killed again and again: what came after the last image is done once more, and lies in the file once."""
+    steps = 1200 if LONG else 300
     write(f"{directory}/counter.py", COUNTER)
-    write(f"{directory}/flow.toml", task("count", ["python3", "counter.py", "300", "count.out", "0.02"], 'checkpoint_every = "700ms"'))
+    write(f"{directory}/flow.toml", task("count", ["python3", "counter.py", f"{steps}", "count.out", "0.02"], 'checkpoint_every = "700ms"'))
     seed = int(os.environ.get("HARROW_TEST_SEED", "0")) or random.randrange(1 << 30)
     print("seed", seed)
     draw = random.Random(seed)
-    harrow = Harrow(program, directory)
+    harrow = Harrow(program, directory, {"HARROW_MAX_LOSSES": "100"})
     run = harrow.start("run", "flow.toml", "--run-dir", "r", "--slots", "1", "--criu", real_criu())
     wait_for(lambda: ended(harrow, "count"))
     for _ in range(20 if LONG else 3):
@@ -264,7 +265,7 @@ def test_real_what_is_written_after_an_image_is_written_over(directory, program)
         lost = sum("lost" in line for line in ended(harrow, "count"))
         wait_for(lambda: run.poll() is not None or sum("lost" in line for line in ended(harrow, "count")) > lost)
     same(run.wait(180), 0, *lines_of(f"{directory}/harrow.out"))
-    same(lines_of(f"{directory}/count.out.steps"), steps_of(300))
+    same(lines_of(f"{directory}/count.out.steps"), steps_of(steps))
     check("lost" in outcomes(f"{directory}/r", "count"), outcomes(f"{directory}/r", "count"))
 
 

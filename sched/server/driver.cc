@@ -164,7 +164,8 @@ Status RunDriver::Restore(const journal::History& history, made::Attempts made) 
   RestoreSessions(history, session_start);
   for (const journal::CopyRecord& copy : history.copies) {
     CountCopy(copy);
-    if (local_files() && !copy.to) copied_back_.insert(copy.path);
+    if (!local_files() || copy.to) continue;
+    if (const auto file = graph_.FindFile(copy.path)) copied_back_.insert(*file);
   }
   const auto count = [&](const journal::AttemptRecord& attempt) {
     known_.local_bytes += static_cast<uint64_t>(std::max<int64_t>(attempt.local_bytes, 0));

@@ -300,7 +300,7 @@ class RunDriver {
   void SendCopy(FileId file, NodeId to, NodeId from, TaskId reader);
   void NameFiles(TaskId task, pb::Task* message);
   void NoteFilesElsewhere(uint32_t first_file);
-  void LookForShared(const std::unordered_map<uint32_t, int64_t>& success_ns, const std::unordered_set<std::string>& copied_back);
+  void LookForShared(const std::unordered_map<uint32_t, int64_t>& success_ns, const std::unordered_set<FileId>& copied_back);
   void TakeAddresses(Node& node, const pb::FromAgent& message);
   void BringTogether(Node& one, Node& other);
   void Introduce(const Node& node, Node& to);
@@ -437,7 +437,7 @@ class RunDriver {
   std::optional<WallTime> end_time_;
 
   std::unordered_map<uint32_t, int64_t> success_ns_;  // until Begin: when attempts began that succeeded,
-  std::unordered_set<std::string> copied_back_;       // and what was copied, whole, to the submit directory
+  std::unordered_set<FileId> copied_back_;            // and what was copied, whole, to the submit directory
   uint64_t unwanted_ = 0;                             // tasks not needed and not done before
   bool staged_found_ = false;
   struct Saving {

@@ -130,7 +130,7 @@ void RunDriver::NoteFilesElsewhere(uint32_t first_file) {
 /// What earlier sessions brought to the submit directory, or made there: as far as tasks read it that are to
 /// run. That it was copied there, whole, is on record: half a directory has its name, too, and so has what an earlier run made.
 /// A file of that name that is older than its task's success is somebody else's, and is made again.
-void RunDriver::LookForShared(const std::unordered_map<uint32_t, int64_t>& success_ns, const std::unordered_set<std::string>& copied_back) {
+void RunDriver::LookForShared(const std::unordered_map<uint32_t, int64_t>& success_ns, const std::unordered_set<FileId>& copied_back) {
   if (!hooks_.modified) return;
   constexpr int64_t kSlack = 60'000'000'000;  // between the clocks of nodes and of storage
   std::vector<bool> looked(graph_.file_count());
@@ -142,8 +142,7 @@ void RunDriver::LookForShared(const std::unordered_map<uint32_t, int64_t>& succe
       if (!producer || !catalogue_.IsKept(file) || looked[file.value]) continue;
       looked[file.value] = true;
       const bool unwanted = IsUnwanted(producer);
-      if (!unwanted && recorder_.fate(producer) != journal::TaskFate::kDone) continue;
-      if (!unwanted && !copied_back.contains(std::string(graph_.file_name(file)))) continue;
+      if (!unwanted && (recorder_.fate(producer) != journal::TaskFate::kDone || !copied_back.contains(file))) continue;
       const auto modified = hooks_.modified(StrCat(flow_.settings.submit_dir, "/", graph_.file_name(file)));
       const auto success = success_ns.find(producer.value);
       const bool ours = unwanted || (success != success_ns.end() && modified &&

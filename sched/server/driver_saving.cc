@@ -36,19 +36,14 @@ bool RunDriver::BeginSaving() {
 /// By the next of its holders.
 void RunDriver::Save(FileId file) {
   Saving& saving = saving_[file];
-  saving.node = {};
   for (const NodeId holder : scheduler_.HoldersOf(file)) {
-    const Node* const node = nodes_.Find(holder);
+    Node* const node = nodes_.Find(holder);
     if (node == nullptr || node->channel == nullptr || saving.failed.contains(holder)) continue;
     saving.node = holder;
-    break;
+    return AskToSave(file, *node);
   }
-  if (!saving.node) {
-    saving_.erase(file);
-    ++unsaved_;
-    return;
-  }
-  AskToSave(file, *nodes_.Find(saving.node));
+  saving_.erase(file);
+  ++unsaved_;
 }
 
 void RunDriver::AskToSave(FileId file, Node& node) {

@@ -13,7 +13,7 @@ import sys
 import time
 
 import run_support
-from join_support import FENCE, Run, chains, independent, names, query, settled
+from join_support import FENCE, Run, chains, independent, kill_now_and_then, names, query
 from relay import before_server
 from run_support import Harrow, check, kill, lines_of, of_run, same, wait_for, write
 
@@ -545,16 +545,7 @@ def test_servers_are_killed_at_any_moment(directory, program):
     count = 100 * kills
     with Run(directory, program, independent(count, 0.02)) as run:
         run.join(2)
-        soon = [0, 0]
-        for _ in range(kills):
-            time.sleep(rng.uniform(0, 0.6))  # the moment is what is drawn
-            part = rng.randrange(2)
-            if soon[part] == 4:  # a fifth in a row ends the keeper
-                wait_for(lambda: settled(run, [part]))
-                soon[part] = 0
-            soon[part] += 1
-            for server in of_run(run.part(part), "server"):
-                kill(server)
+        kill_now_and_then(run, rng, kills, 0.6, "server")
         run.wait(0, 0)
         run.check_each_once(names(count))
 

@@ -4,14 +4,14 @@ together goes to another allocation together, and reads there all that it is to 
 
 usage: join_groups.py HARROW [test_...]"""
 import collections
+import json
 import os
 import random
 import sys
-import time
 
 import run_support
-from join_support import Run, settled
-from run_support import check, kill, lines_of, of_run, same, wait_for
+from join_support import Run, kill_now_and_then
+from run_support import check, lines_of, same, wait_for, write
 
 LONG = bool(os.environ.get("HARROW_LONG"))
 LINES = 400
@@ -19,10 +19,12 @@ MODEL = '"""WHILE input(1) FOR 1 compute(100) END output(1) END"""'
 
 
 def pipes(directory, count, seconds):
-    """gen-i writes lines to two that change each, and sum-i counts what comes of them. Each says where it runs, attempt by attempt."""
+    """gen-i writes lines to two that change each, and sum-i has what comes of them. Each says where it runs, attempt by attempt. None begins before
+    `go` is there."""
     said = f"echo $HARROW_TASK_NAME $HARROW_PART >> {directory}/where"
     each = f"each = {{ i = \"0-{count - 1}\" }}\n"
-    return (f'[[task]]\nname = "gen-{{i}}"\n{each}to = ["a-{{i}}"]\n'
+    return (f'[[task]]\nname = "start"\ncommand = "until test -e {directory}/go; do sleep 0.05; done; echo start >> {directory}/ran"\n'
+            f'[[task]]\nname = "gen-{{i}}"\n{each}after = ["start"]\nto = ["a-{{i}}"]\n'
             f'command = "{said}; sleep {seconds}; seq {LINES} | sed \'s/^/{{i}} /\'; echo gen-{{i}} >> {directory}/ran"\n'
             f'[[task]]\nname = "map-{{i}}-{{k}}"\neach = {{ i = "0-{count - 1}", k = "0-1" }}\nfrom = ["a-{{i}}"]\nshare = "split"\nto = ["b-{{i}}"]\nmodel = {MODEL}\n'
             f'command = "{said}; sed -u s/$/x/; echo map-{{i}}-{{k}} >> {directory}/ran"\n'
@@ -31,7 +33,7 @@ def pipes(directory, count, seconds):
 
 
 def tasks_of(count):
-    return [f"gen-{i}" for i in range(count)] + [f"map-{i}-{k}" for i in range(count) for k in range(2)] + [f"sum-{i}" for i in range(count)]
+    return ["start"] + [f"gen-{i}" for i in range(count)] + [f"map-{i}-{k}" for i in range(count) for k in range(2)] + [f"sum-{i}" for i in range(count)]
 
 
 def check_sums(directory, count):
@@ -48,11 +50,19 @@ def allocations(directory):
     return found
 
 
+def all_run(run, count):
+    """So many allocations know each other, and have a node."""
+    there = json.loads(run.harrow("status", "--json", "--run-dir", "r", code=0).out).get("allocations", [])
+    return [(one["state"], one["nodes"]) for one in there] == [("running", 1)] * count
+
+
 def test_a_group_goes_whole(directory, program):
     count = 24
-    with Run(directory, program, pipes(directory, count, 0.4), 4, "--place", "cost") as run:
+    with Run(directory, program, pipes(directory, count, 1.5), 4, "--place", "cost") as run:
         run.join(4)
         run.join(2)
+        wait_for(lambda: all_run(run, 3))
+        write(f"{directory}/go", "")
         run.wait(0, 0, 0)
         check_sums(directory, count)
         run.check_each_once(tasks_of(count))
@@ -72,17 +82,8 @@ def test_whatever_is_killed_every_line_is_read_once(directory, program):
         os.mkdir(where)
         with Run(where, program, pipes(where, count, 1), 4, "--place", "cost") as run:
             run.join(4)
-            soon = collections.Counter()
-            for _ in range(4):
-                time.sleep(rng.uniform(0, 1.5))  # the moment is what is drawn
-                part, what = rng.randrange(2), rng.choice(["server", "inner"])
-                if soon[part] == 3:  # a fifth server in a row ends the keeper
-                    wait_for(lambda part=part: settled(run, [part]) or run.keepers[part].poll() is not None)
-                    soon[part] = 0
-                soon[part] += what == "server"
-                if run.keepers[part].poll() is None:
-                    for pid in of_run(run.part(part), what):
-                        kill(pid)
+            write(f"{where}/go", "")
+            kill_now_and_then(run, rng, 4, 1.5, "server", "inner")
             run.wait(0, 0)
             check_sums(where, count)
 

@@ -5,8 +5,9 @@ import os
 import signal
 import sqlite3
 import subprocess
+import time
 
-from run_support import Harrow, check, lines_of, of_run, same, wait_for, write
+from run_support import Harrow, check, kill, lines_of, of_run, same, wait_for, write
 
 FENCE = 2
 SOON = 2  # seconds: a server that dies within so many of its start, five times in a row, is not started again
@@ -99,6 +100,21 @@ def age(pid):
         ticks = int(f.read().rpartition(")")[2].split()[19])
     with open("/proc/uptime", encoding="utf-8") as f:
         return float(f.read().split()[0]) - ticks / os.sysconf("SC_CLK_TCK")
+
+
+def kill_now_and_then(run, rng, times, pause, *kinds):
+    """kill -9 of these processes (as of_run names them) of some allocation, so often, each up to `pause` seconds after the one before."""
+    killed = collections.Counter()
+    for _ in range(times):
+        time.sleep(rng.uniform(0, pause))  # the moment is what is drawn
+        part, kind = rng.randrange(len(run.keepers)), rng.choice(kinds)
+        over = lambda part=part: run.keepers[part].poll() is not None
+        if kind == "server" and killed[part] == 4:  # a fifth in a row ends the keeper
+            wait_for(lambda part=part, over=over: over() or settled(run, [part]))
+            killed[part] = 0
+        killed[part] += kind == "server"
+        for pid in [] if over() else of_run(run.part(part), kind):
+            kill(pid)
 
 
 def settled(run, parts):

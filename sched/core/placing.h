@@ -37,17 +37,17 @@ class Placing {
   /// It has a slot since now.
   void Begins(TaskId task, Time now) {
     since_[task.value] = now;
-    seconds_ = std::max(0.0, seconds_ - placer_->seconds(task));
+    const KindId kind = graph_.kind(task);
+    begun_.resize(graph_.kind_count() + 1);
+    begun_[kind ? kind.value + 1 : 0] += placer_->guess(task);
   }
   /// Tasks have come from another server, or gone to one.
   void Exchange(size_t tasks) {
     placer_->Exchange(tasks);
     due_ |= placer_->stale();
   }
-  /// What waits is thought to take so many seconds, on nodes of speed 1. None: nobody knows.
-  std::optional<double> waiting_seconds() const {
-    return works_ && placed_ ? std::optional(seconds_) : std::nullopt;
-  }
+  /// As Placer::work_by_kind(), less what has begun since. None: nobody knows.
+  std::optional<std::vector<cost::Work>> work_by_kind() const;
   void Gone(TaskId task) { placer_->Gone(task); }
   bool models(TaskId task) const { return placer_->models(task); }
   std::vector<TaskId> Share(double part, const cost::Placer::Look& look,
@@ -87,7 +87,7 @@ class Placing {
   bool eager_ = false;                // places again also for slots that are idle
   bool works_ = true;                 // the model has a value
   bool placed_ = false;               // at least once
-  double seconds_ = 0;                // of what waits
+  std::vector<double> begun_;         // by kind, as work_by_kind(): what has begun since
 };
 
 }  // namespace harrow::core

@@ -650,9 +650,9 @@ std::vector<TaskId> Scheduler::LastInOrder(const Shape& shape, uint64_t count, u
 std::vector<TaskId> Scheduler::ShareOf(double part) {
   return impl_->ShareOf(part);
 }
-std::optional<double> Scheduler::WaitingSeconds() const {
+std::optional<std::vector<cost::Work>> Scheduler::WorkByKind() const {
   const Placing& placing = impl_->parts().placing;
-  return placing.on() ? placing.waiting_seconds() : std::nullopt;
+  return placing.on() ? placing.work_by_kind() : std::nullopt;
 }
 uint64_t Scheduler::ModelledOfOthers() const {
   const Parts& parts = impl_->parts();

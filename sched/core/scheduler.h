@@ -210,9 +210,9 @@ class Scheduler {
   std::vector<Checkpointer> Checkpointers() const;
   std::vector<TaskId> LastInOrder(const Shape& shape, uint64_t count, uint64_t keep) const;
   std::vector<TaskId> ShareOf(double part);
-  /// Where tasks are placed by costs: what all that waits here is thought to take, on nodes of speed 1; and how
-  /// many tasks that others have are in the model.
-  std::optional<double> WaitingSeconds() const;
+  /// Where tasks are placed by costs: what waits here and what has ended, by kind (Placer::work_by_kind); and how many tasks that others have are
+  /// in the model.
+  std::optional<std::vector<cost::Work>> WorkByKind() const;
   uint64_t ModelledOfOthers() const;
   /// Checks every invariant; ends the process with a message when one is broken. For tests.
   void SanityCheck() const;

@@ -86,12 +86,12 @@ class CostPlacer final : public Placer {
     const uint32_t own = PlaceOf(task);
     return own == kNowhere ? 0 : order_[own];
   }
-  double seconds(TaskId task) const override {
+  double guess(TaskId task) const override {
     const uint32_t own = PlaceOf(task);
-    return own == kNowhere ? 0 : SecondsOf(own);
+    return own == kNowhere ? 0 : GuessOf(own);
   }
   bool models(TaskId task) const override { return PlaceOf(task) != kNowhere; }
-  double waiting_seconds() const override { return waiting_seconds_; }
+  std::vector<Work> work_by_kind() const override { return work_by_kind_; }
   std::vector<TaskId> Share(double part, const Look& look, const std::function<bool(TaskId)>& movable) override;
   size_t memory() const override {
     return (node_.capacity() + order_.capacity() + rank_.capacity() + factor_.capacity() + open_.capacity() +
@@ -112,6 +112,7 @@ class CostPlacer final : public Placer {
   void KeepWaiting(Clusters* clusters) const;
   void ByClusters(const Clusters& clusters, Placement* placement) const;
   void Refined(double now, Placement* placement);
+  double GuessOf(uint32_t task) const { return units_[task] * options_.seconds_a_unit; }
   double SecondsOf(uint32_t task) const { return units_[task] * factors_.seconds_a_unit(factor_[task]); }
   double KnownSpeed(uint32_t node) const {
     return node < options_.speeds.size() ? options_.speeds[node] : 1;
@@ -121,6 +122,11 @@ class CostPlacer final : public Placer {
   double BytesAUnit(uint32_t task) const {
     if (written_[task] >= 0 && out_units_[task] > 0) return written_[task] / out_units_[task];
     return factors_.bytes_a_unit(factor_[task]);
+  }
+  Work& WorkOf(TaskId task) {
+    const KindId kind = graph_.kind(task);
+    work_by_kind_.resize(std::max(work_by_kind_.size(), graph_.kind_count() + 1));
+    return work_by_kind_[kind ? kind.value + 1 : 0];
   }
   double FactorOf(uint32_t program) const { return factors_.seconds_a_unit(program); }
 
@@ -161,7 +167,7 @@ class CostPlacer final : public Placer {
   std::vector<uint32_t> place_of_;  // in the load that is predicted
   bool first_ = true;               // nothing was refined yet
   uint64_t learnt_ = 0;             // since the last placement
-  double waiting_seconds_ = 0;
+  std::vector<Work> work_by_kind_;
 };
 
 /// Which tasks there are to model.
@@ -302,6 +308,10 @@ bool CostPlacer::Learn(TaskId task, NodeId node, double seconds, double bytes) {
   if (!modelled_ || own == kNowhere) return false;
   const uint32_t factor = factor_[own];
   factors_.Learn(factor, node.value, units_[own], seconds * KnownSpeed(node.value));
+  if (seconds > 0 && units_[own] > 0) {
+    WorkOf(task).ended += GuessOf(own);
+    WorkOf(task).seconds += seconds * SpeedOf(node.value);
+  }
   if (bytes >= 0) {
     factors_.LearnBytes(factor, out_units_[own], bytes);
     written_[own] = bytes;
@@ -335,14 +345,15 @@ void CostPlacer::FindOpen(const Look& look) {
   }
   waits_.assign(node_.size(), false);
   standing_.clear();
-  waiting_seconds_ = 0;
+  work_by_kind_.resize(graph_.kind_count() + 1);
+  for (Work& each : work_by_kind_) each.waiting = 0;
   size_t kept = 0;
   for (const uint32_t task : open_) {
     const Standing standing = look(own_[task]);
     done_at_[task] = standing;
     if (standing.state >= State::kDone) continue;
     waits_[task] = standing.state == State::kWaiting;
-    if (waits_[task]) waiting_seconds_ += SecondsOf(task);
+    if (waits_[task]) WorkOf(own_[task]).waiting += GuessOf(task);
     open_[kept++] = task;
     standing_.push_back(standing);
   }

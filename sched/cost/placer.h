@@ -32,6 +32,14 @@ struct PlacerOptions {
   std::vector<Known> known = {};
 };
 
+/// What tasks of one kind compute, in seconds on a node of speed 1 by the model alone (PlacerOptions::seconds_a_unit), whatever was
+/// learnt since: all servers of a run guess alike.
+struct Work {
+  double waiting = 0;
+  // Of those that have ended, and the seconds that it was.
+  double ended = 0, seconds = 0;
+};
+
 /// Where tasks are to run, and in which order on each node, as the scheduler asks for it. Its caller tells it
 /// what nodes there are and how tasks end, and asks for a placement of all that waits. Deterministic.
 class Placer {
@@ -73,11 +81,11 @@ class Placer {
   virtual bool stale() const { return true; }
   /// False: the model has no value, so that nobody is placed.
   virtual bool works() const { return true; }
-  /// What the task is thought to take on a node of speed 1, in seconds; 0: it is not in the model.
-  virtual double seconds(TaskId) const { return 0; }
+  /// What the task is to compute by the model alone (Work); 0: it is not in it.
+  virtual double guess(TaskId) const { return 0; }
   virtual bool models(TaskId) const { return false; }
-  /// Of all that waited at the last placement.
-  virtual double waiting_seconds() const { return 0; }
+  /// By kind, one more than its number; first those of none: what waited at the last placement, and what has ended so far.
+  virtual std::vector<Work> work_by_kind() const { return {}; }
   /// Tasks that wait, whole groups of them, that take so much (0 to 1) of the time of all that do: they are to
   /// go to another server (cost/sites.h). `movable`: which of them may.
   virtual std::vector<TaskId> Share(double, const Look&, const std::function<bool(TaskId)>&) { return {}; }

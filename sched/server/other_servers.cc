@@ -114,8 +114,14 @@ pb::ServerReport ToProto(const supervisor::Report& report) {
   }
   message.set_waiting(report.waiting);
   message.set_draining(report.draining);
-  message.set_has_work(report.work.has_value());
-  message.set_work(report.work.value_or(0));
+  message.set_has_work(report.works.has_value());
+  for (const supervisor::KindWork& work : report.works.value_or(std::vector<supervisor::KindWork>())) {
+    pb::KindWork* const told = message.add_work();
+    told->set_kind(work.kind);
+    told->set_waiting(work.waiting);
+    told->set_ended(work.ended);
+    told->set_seconds(work.seconds);
+  }
   message.set_power(report.power);
   if (report.ends_in) message.set_ends_in_ns(std::max<int64_t>(report.ends_in->count(), 0) + 1);
   for (const supervisor::Offer& offer : report.offers) {
@@ -156,9 +162,13 @@ supervisor::Report FromProto(const pb::ServerReport& message) {
   report.draining = message.draining();
   // What is no number, or none that can be, is not known.
   const auto can_be = [](double number) { return number >= 0 && number < 1e18; };
-  if (message.has_work() && can_be(message.work()) && can_be(message.power())) {
-    report.work = message.work();
+  if (message.has_work() && can_be(message.power())) {
+    report.works.emplace();
     report.power = message.power();
+    for (const pb::KindWork& work : message.work()) {
+      if (can_be(work.waiting()) && can_be(work.ended()) && can_be(work.seconds()))
+        report.works->push_back({work.kind(), work.waiting(), work.ended(), work.seconds()});
+    }
   }
   if (message.ends_in_ns() > 0) report.ends_in = Duration(message.ends_in_ns() - 1);
   for (const pb::OfferUnderWay& offer : message.offer())
@@ -555,10 +565,28 @@ void OtherServers::AddQueues(supervisor::Report* report) const {
                               .mean = known ? FromSeconds(times->second.second / double(times->second.first)) : Duration(0)});
   }
   report->waiting = driver_.scheduler().counts().waiting;
-  report->work = driver_.scheduler().WaitingSeconds();
+  AddWorks(report);
   for (const supervisor::QueueState& queue : report->queues) report->power = std::max(report->power, queue.capacity);
   report->draining = driver_.interrupted() || driver_.draining();
   if (const auto end = driver_.end_time()) report->ends_in = std::max(*end - hooks_.now().wall, Duration(0));
+}
+
+/// Of very many kinds those with the most waiting; the others' waits as one kind, of which nothing is known.
+void OtherServers::AddWorks(supervisor::Report* report) const {
+  constexpr size_t kMost = 64;
+  const std::optional<std::vector<cost::Work>> works = driver_.scheduler().WorkByKind();
+  if (!works) return;
+  std::vector<supervisor::KindWork>& told = report->works.emplace();
+  for (uint32_t kind = 0; kind < works->size(); ++kind) {
+    const cost::Work& work = (*works)[kind];
+    if (work.waiting > 0 || work.ended > 0) told.push_back({kind, work.waiting, work.ended, work.seconds});
+  }
+  if (told.size() <= kMost) return;
+  std::stable_sort(told.begin(), told.end(), [](const auto& a, const auto& b) { return a.waiting > b.waiting; });
+  supervisor::KindWork others{.kind = UINT32_MAX};
+  for (size_t i = kMost - 1; i < told.size(); ++i) others.waiting += told[i].waiting;
+  told.resize(kMost - 1);
+  told.push_back(others);
 }
 
 /// Those that run and could go on elsewhere, the one with the most left first. What is left: what tasks of its kind have taken, less what it

@@ -148,6 +148,7 @@ class OtherServers {
   void AddEnded(TaskId task, journal::TaskFate fate, pb::EndedTasks* out) const;
   void ChooseSupervisor();
   void AddQueues(supervisor::Report* report) const;
+  void AddWorks(supervisor::Report* report) const;
   supervisor::Report ReportNow();
   std::vector<supervisor::Pace> PacesNow();
   void Advise(const supervisor::Event& event);

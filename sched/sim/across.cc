@@ -299,7 +299,11 @@ class Across {
            .mean = FromSeconds(times.count > 0 ? times.seconds / static_cast<double>(times.count) : 0)});
     }
     report.waiting = server.site->scheduler().counts().waiting;
-    report.work = server.site->scheduler().WaitingSeconds();
+    if (const auto works = server.site->scheduler().WorkByKind()) {
+      report.works.emplace();
+      for (uint32_t kind = 0; kind < works->size(); ++kind)
+        report.works->push_back({kind, (*works)[kind].waiting, (*works)[kind].ended, (*works)[kind].seconds});
+    }
     report.power = server.power;
     for (auto& [id, offered] : server.offers) {
       if (id.epoch == 0) continue;

@@ -62,6 +62,14 @@ struct Pace {
   double seconds = 0;
 };
 
+/// What tasks of a kind compute, where tasks are placed by what they cost: as the model guesses it, which all servers of a run do alike.
+struct KindWork {
+  uint32_t kind = 0;
+  double waiting = 0;  // of those that have not begun
+  // Of those that have ended there, and what it was in seconds on a node of speed 1.
+  double ended = 0, seconds = 0;
+};
+
 /// Tasks that a giver has named to a taker, which has not confirmed them: the giver starts none of them.
 struct Offer {
   MoveId id = {};
@@ -88,9 +96,9 @@ struct Report {
   std::vector<Pace> paces = {};
   // Tasks of any shape that wait for other tasks.
   uint64_t waiting = 0;
-  // Where tasks are placed by what they cost: what all that have not begun are thought to take, in seconds on a node of speed 1;
-  // and so much it does at once, slots times their speed.
-  std::optional<double> work = {};
+  // Where tasks are placed by what they cost: one for each kind that any of its tasks have; and so much it does at once, slots times their
+  // speed.
+  std::optional<std::vector<KindWork>> works = {};
   double power = 0;
   // It is to give away all that has not begun.
   bool draining = false;

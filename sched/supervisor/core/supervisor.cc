@@ -21,9 +21,11 @@
 // ready task the one with idle slots comes first. Each task that goes lets the giver's last one begin 1 / R
 // sooner, and takes the time of its files.
 //
-// Where tasks are placed by what they cost, each server models what it has, and tells how long that takes. Whoever has much less of it than its
-// nodes could do gets whole groups (MoveRequest::share), all servers that have too little at once; no single task is moved then but to a slot
-// that has nothing, as it would be cut from what it reads.
+// Where tasks are placed by what they cost, each server models what it has, and tells what that is by the model, and what it turned out to be of
+// tasks that have ended: what any of them has learnt of a kind counts for all. Whoever has much less of it than its nodes could do gets whole
+// groups (MoveRequest::share), all servers that have too little at once; no single task is moved then but to a slot that has nothing, as it
+// would be cut from what it reads. A task may have a slot for much longer than it computes: slots that have nothing are not told to be
+// worth a move by the model alone.
 //
 // Beyond the paper, too: where a server has slots without tasks and nothing ready comes to it, what runs at a slower one and writes checkpoints goes
 // there, if that pays. It pays when the task would be over sooner by more than the time for which it stands, and by a tenth of what is
@@ -32,6 +34,7 @@
 #include "supervisor/core/supervisor.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <set>
 #include <stdexcept>
@@ -289,6 +292,35 @@ uint64_t Supervisor::IdleOf(const Report& report) {
   return workers - std::min(busy, workers);
 }
 
+/// By kind: what a second of the model has turned out to be at all of them together.
+std::map<uint32_t, double> Supervisor::FactorsOf(const std::vector<PartId>& present) const {
+  std::map<uint32_t, KindWork> all;
+  for (const PartId id : present) {
+    for (const KindWork& work : parts_.at(id).report.works.value_or(std::vector<KindWork>())) {
+      all[work.kind].ended += work.ended;
+      all[work.kind].seconds += work.seconds;
+    }
+  }
+  std::map<uint32_t, double> factors;
+  for (const auto& [kind, work] : all) {
+    if (work.ended > 0 && work.seconds > 0) factors[kind] = work.seconds / work.ended;
+  }
+  return factors;
+}
+
+/// In seconds. A kind of which none has ended anywhere is as far from its model as others, on average (their geometric mean).
+double Supervisor::WorkOf(const Report& report, const std::map<uint32_t, double>& factors) {
+  double logs = 0;
+  for (const auto& [kind, factor] : factors) logs += std::log(factor);
+  const double unknown = factors.empty() ? 1 : std::exp(logs / static_cast<double>(factors.size()));
+  double seconds = 0;
+  for (const KindWork& work : *report.works) {
+    const auto factor = factors.find(work.kind);
+    seconds += work.waiting * (factor == factors.end() ? unknown : factor->second);
+  }
+  return seconds;
+}
+
 bool Supervisor::BalanceWork(Time now, const std::vector<PartId>& present, bool* busy, std::vector<Action>* actions) {
   constexpr double kLow = 0.5;    // of what it should have
   constexpr double kIdle = 0.9;   // the same of one that has slots with nothing
@@ -298,15 +330,16 @@ bool Supervisor::BalanceWork(Time now, const std::vector<PartId>& present, bool*
     double work = 0, should = 0;  // seconds of nodes of the same speed
     double most = std::numeric_limits<double>::infinity();  // what it can begin before its end
   };
+  const std::map<uint32_t, double> factors = FactorsOf(present);
   std::vector<Working> all;
   double work = 0, power = 0;
   for (const PartId id : present) {
     const Part& part = parts_.at(id);
     const bool has_nodes = std::any_of(part.report.queues.begin(), part.report.queues.end(), [](const QueueState& queue) { return queue.workers > 0; });
-    if (!part.report.work && !has_nodes) continue;
-    if (!part.report.work) return false;
+    if (!part.report.works && !has_nodes) continue;
+    if (!part.report.works) return false;
     if (part.report.draining) continue;
-    all.push_back({id, *part.report.work * part.speed, part.report.power * part.speed});
+    all.push_back({id, WorkOf(part.report, factors), part.report.power * part.speed});
     if (part.report.ends_in)
       all.back().most = all.back().should * std::max(0.0, Seconds(*part.report.ends_in - 2 * part.report.delay));
     work += all.back().work;
@@ -322,12 +355,20 @@ bool Supervisor::BalanceWork(Time now, const std::vector<PartId>& present, bool*
   const Duration pause = 20 * options_.period;
   const bool pauses = shared_ && now - *shared_ < pause && all.size() <= shared_by_;
   if (open || all.size() < 2 || !(work > 0) || !(power > 0) || pauses) return true;
+  // The last of what is ready begins so late where it is, by what such tasks have taken.
+  double longest = 0;
+  for (const Working& each : all) {
+    for (const QueueState& queue : parts_.at(each.id).report.queues) {
+      if (RateOf(queue) > 0) longest = std::max(longest, static_cast<double>(queue.ready) / RateOf(queue));
+    }
+  }
   bool fires = false;
   for (Working& each : all) {
     each.should *= work / power;
     const Part& part = parts_.at(each.id);
     const double late = (each.should - each.work) / (part.report.power * part.speed);
-    const bool worth = part.report.power > 0 && late > 4 * Seconds(part.report.delay);
+    const double waits = IdleOf(part.report) > 0 ? std::max(late, longest) : late;
+    const bool worth = part.report.power > 0 && waits > 4 * Seconds(part.report.delay);
     fires |= worth && each.work < each.most && each.work < (IdleOf(part.report) > 0 ? kIdle : kLow) * each.should;
   }
   if (!fires) return true;

@@ -84,7 +84,7 @@ std::vector<MoveRequest> AskedOfTwo(Watched* w) {
 Report Working(Watched* w, uint32_t part, double work, uint64_t busy = 8) {
   Report report = w->Of(part, 0);
   report.queues[0].in_flight = busy;
-  report.work = work;
+  report.works = {{.kind = 1, .waiting = work}};
   report.power = 8;
   return report;
 }
@@ -114,6 +114,43 @@ TEST(SupervisorTest, AFasterServerGetsMoreOfTheWork) {
   fast.power = 16;
   w.Tell(fast);
   EXPECT_EQ(SharesOf(w.Asked()), "0>1:667 ");
+}
+
+/// One has seen tasks end, which took a hundredth of what the model says; the other has as many that wait.
+TEST(SupervisorTest, WhatOneServerHasLearntOfAKindCountsForAll) {
+  for (const bool by_both : {false, true}) {
+    Watched w;
+    Introduce(&w, 2);
+    Report one = Working(&w, 0, 1000), other = Working(&w, 1, 1000);
+    one.works = {{.kind = 1, .waiting = 1000, .ended = 200, .seconds = 2}, {.kind = 2, .waiting = 100}};
+    other.works = {{.kind = 1, .waiting = 1000, .ended = by_both ? 200. : 0., .seconds = by_both ? 2. : 0.}, {.kind = 3, .waiting = 100}};
+    w.Tell(one);
+    w.Tell(other);
+    EXPECT_EQ(SharesOf(w.Asked()), "");
+    // A tenth of it: of a kind that nobody has seen.
+    w.After(seconds(10));
+    one.works = {{.kind = 1, .waiting = 1000, .ended = 200, .seconds = 2}};
+    other.works = {{.kind = 1, .waiting = 0}, {.kind = 4, .waiting = 100}};
+    ++one.number, ++other.number;
+    w.Tell(one);
+    w.Tell(other);
+    EXPECT_EQ(SharesOf(w.Asked()), "0>1:450 ");
+  }
+}
+
+/// Tasks that compute next to nothing, and have their slots for a minute each.
+TEST(SupervisorTest, SlotsWithNothingAreWorthAMoveByHowLongTasksHaveTheirs) {
+  for (const bool long_ones : {false, true}) {
+    Watched w;
+    Introduce(&w, 2);
+    Report has = Working(&w, 0, 0.01), idle = Working(&w, 1, 0, 0);
+    has.queues[0].ready = 16;
+    has.queues[0].mean = long_ones ? seconds(60) : milliseconds(1);
+    idle.delay = milliseconds(100);
+    w.Tell(has);
+    w.Tell(idle);
+    EXPECT_EQ(SharesOf(w.Asked()), long_ones ? "0>1:500 " : "");
+  }
 }
 
 TEST(SupervisorTest, WorkThatIsSharedWellStays) {

@@ -54,6 +54,25 @@ TEST_F(DriverTold, SizesAreWantedWhereTheyDecideWhereAnotherTaskRuns) {
   }
 }
 
+TEST_F(DriverTold, AnAllocationThatDrainsAsksForCheckpointsAndStartsNothingMore) {
+  graph::Profile writes;
+  writes.checkpoint.by = graph::Checkpointing::By::kApp;
+  Serve({{"a", "x", {}, {}, writes}, {"b", "x"}});
+  Agent agent;
+  Join(&agent, Hello("n", 1, 1));
+  Started(&agent, {0});
+  driver_->Drain();
+  EXPECT_TRUE(driver_->draining());
+  Turn(&agent);
+  EXPECT_THAT(agent.asked, ElementsAre(0u));
+  driver_->Drain();
+  Turn(&agent);
+  EXPECT_THAT(agent.asked, ElementsAre(0u)) << "asked once";
+  End(&agent, {0});
+  EXPECT_THAT(Tasks(agent), IsEmpty());
+  EXPECT_TRUE(driver_->nothing_runs());
+}
+
 TEST_F(DriverTold, WhatAnAttemptThatWasLostHadIsRecorded) {
   Serve({{"a", "x"}});
   Agent agent;

@@ -61,6 +61,7 @@ class CollectorTest : public testing::Test {
             results_[result.id] = result;
           }
           for (const StartedTask& task : batch.started) started_.push_back(task.id);
+          for (const auto& missed : batch.missed) missed_.push_back(missed.why);
           changed_.notify_all();
         },
         [this](std::string problem) {
@@ -84,7 +85,7 @@ class CollectorTest : public testing::Test {
   std::condition_variable changed_;
   std::vector<uint32_t> ended_, started_;
   std::map<uint32_t, TaskResult> results_;
-  std::vector<std::string> problems_;
+  std::vector<std::string> problems_, missed_;
   std::string written_at_delivery_;
   std::optional<Collector> collector_;
 };
@@ -99,6 +100,14 @@ TEST_F(CollectorTest, OutputIsWrittenBeforeItsResultLeaves) {
 TEST_F(CollectorTest, StartedTasksAreTold) {
   collector_->AddStarted({.id = 4});
   WaitFor([this] { return started_.size() == 1; });
+}
+
+TEST_F(CollectorTest, WhatLeftNoCheckpointIsToldOfAlsoWhereNothingElseHappens) {
+  for (const size_t so_far : {1, 2}) {
+    collector_->AddMissed({TaskId(4), 1}, "it is deaf");
+    WaitFor([&] { return missed_.size() == so_far; });
+  }
+  EXPECT_THAT(missed_, testing::Each(testing::Eq("it is deaf")));
 }
 
 TEST_F(CollectorTest, WhatWasAddedLeavesBeforeTheEnd) {

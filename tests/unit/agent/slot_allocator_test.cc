@@ -43,6 +43,13 @@ TEST(SlotAllocatorTest, SpreadsOverAsFewNodesAsPossible) {
   EXPECT_THAT(Take(&cores, 5), ElementsAre(0, 1, 5, 6, 7));
 }
 
+TEST(SlotAllocatorTest, WhatIsTakenIsAddedInOrderToWhatWasTakenBefore) {
+  SlotAllocator cores({0, 0, 1, 1, 1});
+  std::vector<uint32_t> taken = {9, 7};
+  ASSERT_TRUE(cores.Take(4, &taken));
+  EXPECT_THAT(taken, ElementsAre(9, 7, 0, 2, 3, 4));
+}
+
 TEST(SlotAllocatorTest, NumaNodesMayBeInAnyOrder) {
   SlotAllocator cores({1, 3, 1, 3, 1, 3});
   EXPECT_THAT(Take(&cores, 2), ElementsAre(0, 2)) << "slots of one node are neighbours";

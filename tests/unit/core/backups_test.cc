@@ -184,12 +184,14 @@ TEST(Backups, ASilentHolderIsNotAskedAndCounts) {
 }
 
 TEST(Backups, WhatASilentNodeHoldsIsMadeUpForAfterSomeTime) {
-  for (const bool silent : {false, true}) {
+  for (const auto& [hung_up, silent] : {std::pair(true, false), {true, true}, {false, true}}) {
     Backed s;
     s.Begin(4);
     s.Made("P", 0, {"f"});
     s.Stored("f", 2);
-    EXPECT_EQ(s.Tell(NodeHungUp{NodeId(2)}), "");
+    if (hung_up) {
+      EXPECT_EQ(s.Tell(NodeHungUp{NodeId(2)}), "");
+    }
     if (silent) s.Tell(NodeSilent{NodeId(2)});
     EXPECT_EQ(s.After(std::chrono::milliseconds(9999)), "") << "it may be back at once";
     EXPECT_EQ(s.After(std::chrono::milliseconds(1)), "copy f@3 from 0");
@@ -314,6 +316,47 @@ TEST(Backups, LooksInVainEndAfterARound) {
   };
   EXPECT_LE(wakes(std::chrono::seconds(4)), 4) << "whose only holder is silent: once each";
   EXPECT_LE(wakes(std::chrono::seconds(6)), 10);
+}
+
+/// Nothing but what is asked for wakes the scheduler here.
+TEST(Backups, WhatIsLeftToDoLaterIsWokenFor) {
+  constexpr long kFiles = 150;
+  Backed s(1);
+  s.profile.replicas = 2;
+  Backed::Words files;
+  for (int i = 0; i < kFiles; ++i) files.push_back("g" + std::to_string(i));
+  s.Add("Many", {}, {}, files);
+  s.Add("Reads", {"Hold"}, files);
+  s.Begin(40);
+  s.Made("P", 0, {"f"});
+  const uint32_t at = s.scheduler().node(s["Many"]).value;
+  const auto copies = [&] {
+    return std::count_if(s.last().begin(), s.last().end(),
+                         [](const Action& action) { return std::holds_alternative<CopyFile>(action); });
+  };
+  const auto wake = [&] {
+    for (const Action& action : s.last()) {
+      if (const auto* asked = std::get_if<WakeAt>(&action)) s.now = asked->time;
+    }
+    s.Tell(TimeCame{});
+  };
+  s.Made("Many", at, files);
+  long ordered = copies();
+  for (int turn = 0; turn < 2; ++turn) {
+    wake();
+    ordered += copies();
+  }
+  EXPECT_EQ(ordered, kFiles);
+
+  Backed full;
+  full.Begin(3);
+  full.Made("P", 0, {"f"});
+  full.Failed("f", 2, 0, Why::kNoRoom);
+  full.Failed("f", 1, 0, Why::kNoRoom);
+  const auto asked = std::find_if(full.last().begin(), full.last().end(),
+                                  [](const Action& action) { return std::holds_alternative<WakeAt>(action); });
+  ASSERT_NE(asked, full.last().end());
+  EXPECT_EQ(std::get<WakeAt>(*asked).time, full.now + std::chrono::seconds(5));
 }
 
 TEST(Backups, OnlySomeAreOnTheirWayToANodeAtOneTime) {

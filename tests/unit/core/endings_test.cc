@@ -469,6 +469,17 @@ TEST(SilentNodes, KeepWhatTheyHaveAndGetNothingMore) {
   EXPECT_EQ(s.Tell(NodeJoined{NodeId(0), {1, 0, 0}}), "start D@0");
 }
 
+TEST(SilentNodes, AreGivenMoreBesideWhatRunsThereWhenTheyAreBack) {
+  ToldScheduler s({.policy = order::Policy::kFifo});
+  s.Add("A");
+  s.Begin({{2, 0, 0}});
+  s.Started("A", 0);
+  s.Tell(NodeSilent{NodeId(0)});
+  s.Add("B");
+  EXPECT_EQ(s.Tell(s.Added()), "");
+  EXPECT_EQ(s.Tell(NodeJoined{NodeId(0), {2, 0, 0}}), "start B@0");
+}
+
 TEST(SilentNodes, AreAskedAgainForWhatMayNotHaveArrived) {
   ToldScheduler s;
   s.Add("A");

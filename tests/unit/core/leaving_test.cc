@@ -129,6 +129,21 @@ TEST(LeavingTest, ItWakesInTimeForThat) {
   EXPECT_EQ(std::get<WakeAt>(actions[0]).time, end - seconds(10));
 }
 
+TEST(LeavingTest, ItDoesNotWakeForWhatHasEnded) {
+  ToldScheduler s(Plain());
+  s.profile = Writes(seconds(10));
+  s.Add("a");
+  s.profile = {};
+  s.Add("plain");
+  s.Begin({kTwoSlots});
+  s.Started("a", 0);
+  s.Started("plain", 0);
+  EXPECT_EQ(s.Ended("a", 0), "done a");
+  std::vector<Action> actions;
+  s.scheduler().Handle(s.now, EndTimeKnown{s.now + seconds(100)}, &actions);
+  EXPECT_TRUE(actions.empty());
+}
+
 TEST(LeavingTest, MovedToANodeItWaitsForRoomThereAndForNoOther) {
   ToldScheduler s(Plain());
   s.profile = Writes();

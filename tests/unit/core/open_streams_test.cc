@@ -89,6 +89,43 @@ TEST_F(OpenStreamsTest, AReaderOfAnOpenStreamIsDoneWhenThatIsClosed) {
   EXPECT_EQ(Of<RunComplete>(actions).size(), 1u);
 }
 
+TEST_F(OpenStreamsTest, WhenItIsClosedItsReaderMakesRoomForAWriterThatHasNoSlot) {
+  const TaskId w = AddTask(&graph, "w"), r = AddTask(&graph, "r"), x = AddTask(&graph, "x"), y = AddTask(&graph, "y", {}, {w});
+  const StreamId s = Join(&graph, "s", {w}, {r});
+  graph.HoldStream(s, {"", TaskId()});
+  Begin(3);
+  Tell({TaskStarted{{w, 1}, n0}});
+  Tell({TaskEnded{{w, 1}, n0, Done{}, Duration(1)}});
+  for (const TaskId each : {r, x, y}) Tell({TaskStarted{{each, 1}, n0}});
+  const TaskId v = Connect("v", s, true);
+  EXPECT_EQ(state(v), TaskState::kReady) << "there is no slot";
+  const auto begins_anew = [&] {
+    const auto reads = Of<ReadFrom>(actions);
+    return std::any_of(reads.begin(), reads.end(), [&](const ReadFrom& read) { return read.reader.task == r && read.gone; });
+  };
+  EXPECT_FALSE(begins_anew()) << "x or y may end, and who holds the stream may connect more";
+  Close(s);
+  EXPECT_TRUE(begins_anew());
+  Tell({TaskEnded{{r, 1}, n0, Rewound{}, Duration(1)}});
+  EXPECT_EQ(state(v), TaskState::kSent);
+}
+
+TEST_F(OpenStreamsTest, WhoWaitsForAReaderOfAnOpenStreamKeepsNoSlotFromOthersEither) {
+  const TaskId w = AddTask(&graph, "w"), r = AddTask(&graph, "r"), q = AddTask(&graph, "q");
+  const StreamId s = Join(&graph, "s", {w}, {r});
+  Join(&graph, "t", {r}, {q});
+  graph.HoldStream(s, {"", TaskId()});
+  Begin(2);
+  Tell({TaskStarted{{w, 1}, n0}});
+  Tell({TaskStarted{{r, 1}, n0}});
+  Tell({TaskEnded{{w, 1}, n0, Done{}, Duration(1)}});
+  Tell({TaskStarted{{q, 1}, n0}});
+  Connect("v", s, true);
+  const auto told = Of<StreamOpen>(actions);
+  EXPECT_TRUE(std::any_of(told.begin(), told.end(), [&](const StreamOpen& t) { return t.reader.task == r && t.yield; }))
+      << "q reads what r writes, and r waits for v";
+}
+
 TEST_F(OpenStreamsTest, OneThatEndsEarlyIsHeldUntilThen) {
   const TaskId w = AddTask(&graph, "w"), r = AddTask(&graph, "r");
   const StreamId s = Join(&graph, "s", {w}, {r});

@@ -288,6 +288,25 @@ TEST(SeveralServersTest, TheLastByTheOrder) {
   EXPECT_EQ(LastOf(order::Policy::kFifo, 0, 0), "");
 }
 
+TEST(SeveralServersTest, OnlyTasksOfTheShapeThatNoStreamJoins) {
+  graph::Graph graph;
+  const auto add = [&](const char* name, const Shape& shape) {
+    graph::Profile profile;
+    profile.shape = shape;
+    return graph.AddTask({.name = name, .profile = graph.AddProfile(profile)});
+  };
+  const TaskId one = add("one", {}), two = add("two", {.cores = 2}), writer = add("writer", {});
+  add("gang", {.nodes = 2});
+  graph.AddWriter(graph.AddStream("s"), writer);
+  ASSERT_TRUE(graph.Seal().ok());
+  Scheduler scheduler(graph, Fifo());
+  std::vector<Action> actions;
+  scheduler.Handle(Time(), TasksAdded{TaskId(0), static_cast<uint32_t>(graph.task_count())}, &actions);
+  EXPECT_EQ(scheduler.LastInOrder({}, 9, 0), std::vector<TaskId>{one});
+  EXPECT_EQ(scheduler.LastInOrder({.cores = 2}, 9, 0), std::vector<TaskId>{two});
+  EXPECT_TRUE(scheduler.LastInOrder({.nodes = 2}, 9, 0).empty());
+}
+
 /// Three schedulers of one graph, and what is between them.
 class SharedRun {
  public:

@@ -87,6 +87,13 @@ TEST(MetaProgram, Branches) {
     EXPECT_EQ(At(Parsed(std::string(text) + " compute(1) END").compute, {}), value) << text;
 }
 
+TEST(MetaProgram, WhichBranchIsTakenIsNotKnownBeforeTheArgumentIs) {
+  const CostFunctions costs = Parsed("IF @arg[0] < 2 compute(10) ELSE compute(20) END");
+  EXPECT_FALSE(IsKnown(At(costs.compute, {})));
+  EXPECT_EQ(At(costs.compute, {1}), 10);
+  EXPECT_EQ(At(costs.compute, {2}), 20);
+}
+
 TEST(MetaProgram, ABranchThatReadsToTheEnd) {
   const CostFunctions costs = Parsed("input(3) IF @arg[0] WHILE input(1) compute(2) END ELSE input(1) END");
   EXPECT_EQ(At(costs.in, {0}), 4);

@@ -57,6 +57,13 @@ TEST(Net, WhatIsNotKnownIsCarriedDownstreamAndGuessed) {
   EXPECT_EQ(guessed.compute[2], Amounts{10});
 }
 
+TEST(Net, WhatIsNotKnownIsGuessedByTheSameProgram) {
+  Net net;
+  net.programs = {Program("compute(@arg[0])"), Program("compute(100)")};
+  net.tasks = {{0, 1, {{10}}, {1}}, {0, 1, {{kUnknown}}, {1}}, {1, 1, {}, {1}}};
+  EXPECT_EQ(Guessed(net, CostsOf(net)).compute[1], Amounts{10});
+}
+
 TEST(Net, TasksWithoutAModelComputeWhatIsSaidAndWriteWhatTheyRead) {
   Net net;
   net.programs = {Program("output(12)")};

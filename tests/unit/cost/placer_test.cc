@@ -160,6 +160,53 @@ TEST(Placer, LearnsThatANodeIsSlow) {
   EXPECT_GT(count_at(0), 2 * count_at(1));
 }
 
+TEST(Placer, TheModelIsMadeAnewWhenOneOfSixteenHasComeOrGone) {
+  World world(Apart(std::vector<int>(48, 1)), Paper(9, 0), 2);
+  EXPECT_FALSE(world.placer->stale());
+  world.placer->Exchange(2);
+  EXPECT_FALSE(world.placer->stale());
+  world.placer->Exchange(1);
+  EXPECT_TRUE(world.placer->stale());
+  world.Place(1);
+  EXPECT_FALSE(world.placer->stale());
+  world.placer->Exchange(2);
+  EXPECT_FALSE(world.placer->stale());
+}
+
+/// One that writes 100 bytes, and two that read them.
+graph::Graph WriterAndReaders() {
+  graph::Graph graph;
+  graph.AddSource("files");
+  const std::vector<FileId> file = {graph.AddFile("f")};
+  graph.SetFileSize(file[0], 100);
+  graph::TaskSpec spec;
+  spec.name = "w";
+  spec.command = "x";
+  spec.out = file;
+  spec.recorded_run_time = std::chrono::seconds(10);
+  graph.AddTask(spec);
+  spec.out = {};
+  spec.in = file;
+  spec.recorded_run_time = std::chrono::seconds(4);
+  for (const char* name : {"r1", "r2"}) {
+    spec.name = name;
+    graph.AddTask(spec);
+  }
+  return graph;
+}
+
+TEST(Placer, WhatIsSharedIsWorthItsWayOverTheLink) {
+  for (const double link : {1000.0, 1.0}) {
+    PlacerOptions options;
+    options.how = Place::kCost;
+    options.link = link;
+    World world(WriterAndReaders(), options, 2);
+    const auto look = [&](TaskId task) { return world.standing[task.value]; };
+    EXPECT_EQ(world.placer->Share(0.5, look, [](TaskId) { return true; }).size(), link > 1 ? 1u : 0u) << link;
+    EXPECT_TRUE(world.placer->Share(0.5, look, [](TaskId) { return false; }).empty());
+  }
+}
+
 TEST(Placer, WithoutAModelThatHasAValueNobodyIsPlaced) {
   graph::Graph graph = Apart({1, 1});
   graph.SetModel(TaskId(0), 2, "compute(1 / (@arg[0] - @arg[0]))");
@@ -178,6 +225,13 @@ TEST(Factors, AProgramsUnitIsWhatItsTasksTook) {
   EXPECT_NEAR(factors.seconds_a_unit(2), 1e-6, 1e-12);  // as the others on average
   factors.Learn(0, 0, 0, 5);
   EXPECT_DOUBLE_EQ(factors.seconds_a_unit(0), 0.02);
+}
+
+TEST(Factors, OneTaskIsEnoughToKnowAProgramBy) {
+  Factors factors(1, 1);
+  for (int i = 0; i < 3; ++i) factors.Learn(0, 0, 1, 100);
+  factors.Learn(1, 0, 1, 4);
+  EXPECT_DOUBLE_EQ(factors.seconds_a_unit(1), 4);
 }
 
 TEST(Factors, AProgramsByteIsWhatItsTasksWrote) {

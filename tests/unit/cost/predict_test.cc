@@ -58,6 +58,17 @@ TEST(Predict, TransfersShareALink) {
   EXPECT_DOUBLE_EQ(Of(load, Nodes(3, 1, 10), {0, 1, 2}).makespan, 20);
 }
 
+TEST(Predict, WhatComesFromTwoNodesComesFromOneAfterTheOther) {
+  // The last one begins behind the reader, and reads nothing.
+  const Load load = LoadOf({1, 1, 1, 1}, {{}, {}, {{0, 100, false}, {1, 50, false}}});
+  EXPECT_DOUBLE_EQ(Of(load, Nodes(4, 1, 10), {0, 1, 2, 3}).makespan, 15);
+}
+
+TEST(Predict, NothingIsBetterThanTheSame) {
+  EXPECT_FALSE(Prediction().BetterThan(Prediction()));
+  EXPECT_TRUE((Prediction{0, 1}.BetterThan(Prediction{0, 2})));
+}
+
 TEST(Predict, AFileIsReadWhenItsWriterHasEnded) {
   const Load load = LoadOf({10, 4}, {{}, {{0, 100, true}}});
   EXPECT_EQ(Of(load, Nodes(1, 2, 10), {0, 0}).makespan, 14);

@@ -47,6 +47,10 @@ TEST(Sites, EachGetsWorkByItsWeight) {
   EXPECT_EQ(placed.load, (std::vector<double>{300, 600, 300}));
 }
 
+TEST(Sites, ShortTasksAreSharedAsLongOnesAre) {
+  EXPECT_EQ(PlacedOn(LooseTasks(std::vector<double>(128, 1.0 / 1024)), {1, 2, 1}).load, (std::vector<double>{1.0 / 32, 1.0 / 16, 1.0 / 32}));
+}
+
 TEST(Sites, OneSiteHasAll) {
   EXPECT_EQ(PlacedOn(LooseTasks({1, 2}), {1}).site, (std::vector<uint32_t>{0, 0}));
   EXPECT_TRUE(PlacedOn(LooseTasks({}), {1, 1}).site.empty());

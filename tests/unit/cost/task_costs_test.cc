@@ -65,6 +65,11 @@ TEST_F(TaskCostsTest, WhatAnotherRunFoundIsExpected) {
   EXPECT_GT(costs.seconds(d), 0) << "as others, by what a unit of them took";
 }
 
+TEST_F(TaskCostsTest, ARecordedTimeIsExpected) {
+  const TaskId a = Add("a", "sort", {}, "x", std::chrono::seconds(3));
+  EXPECT_NEAR(Costs().seconds(a), 3, 1e-9);
+}
+
 TEST_F(TaskCostsTest, WhatIsMeasuredNowCorrectsIt) {
   const TaskId a = Add("a", "sort"), b = Add("b", "sort");
   TaskCosts costs = Costs({{.model = "", .kind = "sort", .tasks = 1000, .seconds = 1}});

@@ -179,6 +179,7 @@ TEST_F(DriverPartsTest, TheMessageNamesTheNode) {
        "rank 1 of 2 on n2 was killed by signal 9 (Killed)"},
       {{.end = pb::Attempt::NOT_STARTED, .message = "x: command not found"}, "node n2: x: command not found"},
       {{.end = pb::Attempt::TIMED_OUT}, ""},
+      {Exit(1, 2000, "its output could not be written"), "node n2: its output could not be written"},
       {Exit(1, 2000, "rank 1 of 2 on n2 called MPI_Abort with 1"),
        "rank 1 of 2 on n2 called MPI_Abort with 1"},
       {{.end = pb::Attempt::SIGNALED,
@@ -196,6 +197,21 @@ TEST_F(DriverPartsTest, TheMessageNamesTheNode) {
     TurnAll({&one_, &two_});
     ASSERT_THAT(Records(), SizeIs(1));
     EXPECT_EQ(Records()[0].message, message);
+  }
+}
+
+TEST_F(DriverPartsTest, WhichRankItWasIsNotSaidWhereSeveralOrNoneWereThere) {
+  for (const uint32_t ranks : {0u, 4u}) {
+    Forget();
+    one_ = NodeAgent("n1");
+    two_ = NodeAgent("n2");
+    ServeOn({Wide("a", ranks)}, {&one_, &two_});
+    EndPart(&one_, 0, Exit(1));
+    EndPart(&two_, 0, kAsked);
+    TurnAll({&one_, &two_});
+    ASSERT_THAT(Records(), SizeIs(1));
+    EXPECT_EQ(Records()[0].code, 1);
+    EXPECT_EQ(Records()[0].message, "");
   }
 }
 

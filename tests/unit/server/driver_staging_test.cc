@@ -264,6 +264,29 @@ TEST_F(DriverStagingTest, ADropIsOverWhenAllHaveCome) {
   EXPECT_EQ(Progress().staged().nodes(), 2u);
 }
 
+TEST_F(DriverStagingTest, WhoGetsAFileFromANodeIsToldOfWhatThatReadIt) {
+  ServeStage(Stage::kAll, {"a"}, 2);
+  StageAgent one, two;
+  Come(&one, "n1");
+  Come(&two, "n2");
+  Look(&one);
+  StageAgent& reader = one.copies.empty() ? two : one;
+  StageAgent& other = one.copies.empty() ? one : two;
+  ASSERT_EQ(reader.copies.size(), 1u);
+  EXPECT_EQ(reader.copies[0].source(), "");
+  pb::FromAgent message;
+  pb::FileNote* note = message.add_file();
+  note->set_file(reader.copies[0].file());
+  note->set_what(pb::FileNote::STORED);
+  note->set_object(Object("a"));
+  note->set_bytes(10);
+  note->set_source("as it was at noon");
+  driver_->Handle(Now(), reader.node, message);
+  Look(&other);
+  ASSERT_EQ(other.copies.size(), 1u);
+  EXPECT_EQ(other.copies[0].source(), "as it was at noon");
+}
+
 TEST_F(DriverStagingTest, ALaterServerGoesOn) {
   ServeStage(Stage::kRoundRobin, {"a", "b"}, 1);
   StageAgent one;

@@ -398,6 +398,29 @@ class Parts {
   std::vector<std::unique_ptr<Server>> parts_;
 };
 
+TEST(Moves, WhatWasTriedOfATaskIsAddedUp) {
+  const auto attempt = [](uint32_t task, uint32_t number, journal::End end, int64_t end_ns = 100) {
+    journal::AttemptRecord record;
+    record.task = TaskId(task);
+    record.attempt = number;
+    record.end = end;
+    record.end_ns = end_ns;
+    return record;
+  };
+  journal::History history;
+  history.attempts = {attempt(0, 1, journal::End::kExited, 49),  // of an earlier session
+                      attempt(0, 2, journal::End::kExited, 50), attempt(0, 3, journal::End::kLost),
+                      attempt(0, 5, journal::End::kInterrupted),
+                      // It came when it had had four.
+                      attempt(1, 3, journal::End::kLost), attempt(1, 4, journal::End::kLost), attempt(1, 5, journal::End::kExited)};
+  std::map<uint32_t, Tried> found;
+  AddTried(history, 50, {{1, {TaskId(1), 2, 1, 4}}, {2, {TaskId(2), 7, 3, 9}}}, [&](const Tried& each) { found[each.task.value] = each; });
+  EXPECT_EQ(found.size(), 3u);
+  EXPECT_EQ(found[0], (Tried{TaskId(0), 3, 2, 5}));
+  EXPECT_EQ(found[1], (Tried{TaskId(1), 3, 1, 5}));
+  EXPECT_EQ(found[2], (Tried{TaskId(2), 7, 3, 9})) << "nothing was tried here";
+}
+
 TEST(Moves, EachTaskIsOneServersWhateverDies) {
   const char* given = getenv("HARROW_TEST_SEED");
   const uint64_t first = given != nullptr ? strtoull(given, nullptr, 10) : std::random_device{}();

@@ -56,6 +56,9 @@ TEST(Recorder, RestoresAndRefusesWhatDoesNotFit) {
   EXPECT_EQ(recorder.fate(TaskId(1)), journal::TaskFate::kDone);
   history.fates = {{TaskId(2), journal::TaskFate::kDone, {}}};
   EXPECT_FALSE(Recorder(&journal, 2).Restore(history));
+  history.fates = {};
+  history.attempts = {Attempt(2, 1)};
+  EXPECT_FALSE(Recorder(&journal, 2).Restore(history));
 }
 
 TEST(Recorder, AcknowledgesInOrderWhatIsCommitted) {

@@ -487,6 +487,19 @@ TEST_F(SubmissionsTest, TasksAreConnectedToStreamsOfTheRunAndToNewOnes) {
   EXPECT_EQ(Predecessors(after.graph, 2), "1 3");
 }
 
+TEST_F(SubmissionsTest, ForWhichPartTasksAreBeingWrittenIsKnown) {
+  Begin({{"a", "a", {}, {}}});
+  EXPECT_EQ(submissions_->writes_for(), std::nullopt);
+  Send(RequestOf("1", {{.name = "own"}}));
+  EXPECT_EQ(submissions_->writes_for(), 3u);
+  Send(RequestOf("2", {{.name = "another's"}}), 5);
+  EXPECT_EQ(submissions_->writes_for(), 3u) << "the other one's turn comes";
+  Write();
+  EXPECT_EQ(submissions_->writes_for(), 5u);
+  Write();
+  EXPECT_EQ(submissions_->writes_for(), std::nullopt);
+}
+
 TEST_F(SubmissionsTest, WhatIsSubmittedAgainIsTheSameWithItsStreamsOnly) {
   Begin({{"a", "a", {}, {}}});
   EXPECT_EQ(Try({{.name = "w", .to = {"s"}}}), "1");

@@ -4,11 +4,14 @@
 // of which less than half is still wanted is left behind, and what is wanted of it written again: all packs together hold at
 // most twice what is used.
 //
-// Which pages there are is looked at before anything is written: first digests, then packs. The digest of each whole file is compared when
-// it is put together again, which also finds a page in a wrong place.
+// Whether there are earlier ones a sample tells, for which little is read. Where there are, all digests are known before anything is
+// written; they are taken while the image waits for others. Else it is read once, and is on its way to the disk from the beginning. The digest
+// of each whole file is compared when it is put together again, which also finds a page in a wrong place.
 #include "migrate/packed.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -17,12 +20,14 @@
 #include <memory>
 #include <optional>
 #include <sys/stat.h>
+#include <thread>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "base/text.h"
+#include "migrate/block.h"
 #include "migrate/compress.h"
 #include "migrate/image.h"
 #include "migrate/encoding.h"
@@ -36,10 +41,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPackedHead = "harrow-packed 1\n";
+constexpr std::string_view kPackedHead = "harrow-packed 2\n", kPackedHead1 = "harrow-packed 1\n";
 constexpr const char* kIndex = "index";
 constexpr size_t kPagesOfPackBlock = 256;
 constexpr size_t kBlockBytes = kPagesOfPackBlock * kPage;
+constexpr size_t kReadBytes = 64 * kPage;
 constexpr size_t kBlocksKept = 64, kBlocksAhead = 32;
 constexpr int64_t kSentAtOnce = 4 << 20;
 constexpr size_t kMostOfIndex = size_t{1} << 32;
@@ -58,6 +64,7 @@ struct PackOfPages {
   uint64_t number = 0;
   std::vector<store::ObjectId> ids{};
   std::vector<uint64_t> ends{};  // of its blocks, in the file
+  std::vector<BlockWay> ways{};  // of these
 };
 
 struct PackedFile {
@@ -87,6 +94,7 @@ std::string TextOf(const PackIndex& index) {
     PutNumber(static_cast<uint32_t>(pack.ids.size()), &text);
     for (const store::ObjectId& id : pack.ids) PutId(id, &text);
     for (const uint64_t end : pack.ends) PutNumber(end, &text);
+    for (const BlockWay way : pack.ways) PutNumber(way, &text);
   }
   PutNumber(static_cast<uint32_t>(index.files.size()), &text);
   for (const PackedFile& file : index.files) {
@@ -104,7 +112,8 @@ bool IsBelow(const std::string& name) {
   return !name.empty() && name.front() != '/' && StrCat("/", name, "/").find("/../") == std::string::npos && name.find('\0') == std::string::npos;
 }
 
-bool ReadPack(std::string_view* in, PackOfPages* pack) {
+/// `with_ways`: of format 1 all are alike.
+bool ReadPack(std::string_view* in, bool with_ways, PackOfPages* pack) {
   uint32_t count = 0;
   if (!GetNumber(in, &pack->number) || !GetNumber(in, &count) || in->size() / 16 < count) return false;
   pack->ids.resize(count);
@@ -116,6 +125,13 @@ bool ReadPack(std::string_view* in, PackOfPages* pack) {
   for (uint64_t& end : pack->ends) {
     if (!GetNumber(in, &end) || end <= before || end - before > 2 * kBlockBytes) return false;
     before = end;
+  }
+  pack->ways.assign(pack->ends.size(), BlockWay::kZstd);
+  for (size_t i = 0; with_ways && i < pack->ways.size(); ++i) {
+    uint8_t number = 0;
+    const std::optional<BlockWay> way = GetNumber(in, &number) ? BlockWayOf(number) : std::nullopt;
+    if (!way) return false;
+    pack->ways[i] = *way;
   }
   return true;
 }
@@ -134,13 +150,13 @@ bool ReadFile(std::string_view* in, uint64_t contents, PackedFile* file) {
   return true;
 }
 
-std::optional<PackIndex> IndexOf(std::string_view text) {
+std::optional<PackIndex> IndexOf(std::string_view text, bool with_ways) {
   PackIndex index;
   uint32_t packs = 0, files = 0;
   if (!GetNumber(&text, &packs) || packs > text.size()) return {};
   uint64_t contents = 0;
   for (uint32_t i = 0; i < packs; ++i) {
-    if (!ReadPack(&text, &index.packs.emplace_back())) return {};
+    if (!ReadPack(&text, with_ways, &index.packs.emplace_back())) return {};
     contents += index.packs.back().ids.size();
   }
   if (!GetNumber(&text, &files) || files > text.size()) return {};
@@ -180,12 +196,13 @@ Result<PackIndex> ReadIndex(const std::string& directory) {
   }
   std::string_view in = whole;
   store::ObjectId digest;
-  if (!in.starts_with(kPackedHead)) return NotAsWritten(path);
+  const bool with_ways = in.starts_with(kPackedHead);
+  if (!with_ways && !in.starts_with(kPackedHead1)) return NotAsWritten(path);
   in.remove_prefix(kPackedHead.size());
   if (!GetId(&in, &digest) || store::IdOf(in, store::Kind::kFile) != digest) return NotAsWritten(path);
   const Result<std::string> text = Decompress(in, kMostOfIndex, true);
   if (!text.ok()) return NotAsWritten(path);
-  std::optional<PackIndex> index = IndexOf(*text);
+  std::optional<PackIndex> index = IndexOf(*text, with_ways);
   if (!index) return NotAsWritten(path);
   return *std::move(index);
 }
@@ -207,28 +224,17 @@ Status WriteIndex(const std::string& directory, const PackIndex& index) {
 
 // --- packing
 
-/// Calls `use` with each page of a file, the last one filled with zeros.
-template <class Use>
-Status EachPage(const std::string& path, uint64_t size, const std::function<bool()>& stop, const Use& use) {
-  const os::Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (fd.get() < 0) return FileError(path, errno);
-  std::string block(kBlockBytes, '\0');
-  for (uint64_t at = 0; at < size;) {
-    if (stop && stop()) return IsToEnd();
-    const size_t wanted = static_cast<size_t>(std::min<uint64_t>(kBlockBytes, size - at));
-    for (size_t have = 0; have < wanted;) {
-      const ssize_t n = pread(fd.get(), block.data() + have, wanted - have, static_cast<off_t>(at + have));
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return FileError(path, errno);
-      if (n == 0) return Status(Code::kUnavailable, StrCat(path, " became shorter"));
-      have += static_cast<size_t>(n);
-    }
-    std::memset(block.data() + wanted, 0, kBlockBytes - wanted);
-    for (size_t page = 0; page < wanted; page += kPage) {
-      HARROW_RETURN_IF_ERROR(use(std::string_view(block).substr(page, kPage), std::min(kPage, wanted - page)));
-    }
-    at += wanted;
+/// So many bytes from there, and zeros behind a file's end.
+Status ReadUpTo(const std::string& path, int fd, uint64_t offset, char* to, size_t size, size_t* got) {
+  *got = 0;
+  while (*got < size) {
+    const ssize_t n = pread(fd, to + *got, size - *got, static_cast<off_t>(offset + *got));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return FileError(path, errno);
+    if (n == 0) break;
+    *got += static_cast<size_t>(n);
   }
+  std::memset(to + *got, 0, size - *got);
   return {};
 }
 
@@ -239,10 +245,7 @@ class Packer {
 
   Result<Packed> Run() {
     HARROW_RETURN_IF_ERROR(Find());
-    for (size_t i = 0; i < index_.files.size(); ++i) HARROW_RETURN_IF_ERROR(Look(i));
-    if (earlier_) {
-      for (const std::string& directory : earlier_(SampleOfAll())) TakeEarlier(directory);
-    }
+    if (earlier_) HARROW_RETURN_IF_ERROR(TakeEarlierOnes());
     HARROW_RETURN_IF_ERROR(Write());
     HARROW_RETURN_IF_ERROR(WriteIndex(to_, index_));
     return done_;
@@ -255,41 +258,116 @@ class Packer {
       struct stat st {};
       const std::string path = at->path().native();
       if (lstat(path.c_str(), &st) != 0 || !S_ISREG(st.st_mode)) continue;
-      index_.files.push_back({.name = path.substr(from_.size() + 1), .size = static_cast<uint64_t>(st.st_size), .mode = st.st_mode & 0777u});
+      index_.files.push_back({.name = path.substr(from_.size() + 1),
+                              .size = static_cast<uint64_t>(st.st_size),
+                              .mode = st.st_mode & 0777u,
+                              .digest = store::IdOf({}, store::Kind::kFile)});
       done_.bytes += st.st_size;
     }
     if (error) return FileError(from_, error.value());
     std::sort(index_.files.begin(), index_.files.end(), [](const PackedFile& a, const PackedFile& b) { return a.name < b.name; });
     done_.files = index_.files.size();
     ids_.resize(index_.files.size());
+    for (size_t i = 0; i < ids_.size(); ++i) ids_[i].reserve(PagesOf(index_.files[i].size));
     return {};
   }
 
-  /// Digests of all pages, and of the file.
-  Status Look(size_t number) {
+  std::string PathOf(size_t number) const { return StrCat(from_, "/", index_.files[number].name); }
+
+  /// Calls `use` with each page of a file from that one on, the last one filled with zeros. `skip`: whether so many pages are not to be read.
+  template <class Skip, class Use>
+  Status EachPage(size_t number, size_t first, const std::function<bool()>& stop, const Skip& skip, const Use& use) {
+    const std::string path = PathOf(number);
+    const uint64_t size = index_.files[number].size;
+    const os::Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    if (fd.get() < 0) return FileError(path, errno);
+    read_.resize(kReadBytes);
+    for (uint64_t at = first * kPage; at < size;) {
+      if (stop && stop()) return IsToEnd();
+      const size_t wanted = static_cast<size_t>(std::min<uint64_t>(kReadBytes, size - at));
+      at += wanted;
+      if (skip(PagesOf(wanted))) continue;
+      size_t got = 0;
+      HARROW_RETURN_IF_ERROR(ReadUpTo(path, fd.get(), at - wanted, read_.data(), PagesOf(wanted) * kPage, &got));
+      if (got < wanted) return Status(Code::kUnavailable, StrCat(path, " became shorter"));
+      for (size_t page = 0; page < wanted; page += kPage) {
+        HARROW_RETURN_IF_ERROR(use(std::string_view(read_).substr(page, kPage), std::min(kPage, wanted - page)));
+      }
+    }
+    return {};
+  }
+
+  /// The digest of a file's next page, and, when it is the last one, of the file.
+  void LookAt(size_t number, std::string_view page, size_t used) {
+    std::vector<store::ObjectId>& ids = ids_[number];
+    if (ids.empty()) hasher_.Reset();
+    hasher_.Add(page.data(), used);
+    ids.push_back(IsZeroPage(page) ? store::ObjectId() : store::IdOf(page, store::Kind::kFile));
     PackedFile& file = index_.files[number];
-    store::Hasher hasher;
-    HARROW_RETURN_IF_ERROR(EachPage(StrCat(from_, "/", file.name), file.size, stop_, [&](std::string_view page, size_t used) {
-      hasher.Add(page.data(), used);
-      ids_[number].push_back(IsZeroPage(page) ? store::ObjectId() : store::IdOf(page, store::Kind::kFile));
-      return Status();
-    }));
-    file.digest = hasher.Id(store::Kind::kFile);
+    if (ids.size() == PagesOf(file.size)) file.digest = hasher_.Id(store::Kind::kFile);
+  }
+
+  /// Digests of all pages that have none yet.
+  Status Look(const std::function<bool()>& stop) {
+    for (size_t i = 0; i < ids_.size(); ++i) {
+      if (ids_[i].size() == PagesOf(index_.files[i].size)) continue;
+      const auto none = [](size_t) { return false; };
+      HARROW_RETURN_IF_ERROR(EachPage(i, ids_[i].size(), stop, none, [&](std::string_view page, size_t used) {
+        LookAt(i, page, used);
+        return Status();
+      }));
+    }
     return {};
   }
 
-  Sample SampleOfAll() {
+  Status TakeEarlierOnes() {
     Sample sample;
+    HARROW_RETURN_IF_ERROR(Draw(&sample));
+    std::atomic<bool> is_told = false;
+    std::thread meanwhile([&] { (void)Look([&] { return is_told.load(); }); });
+    const std::vector<std::string> directories = earlier_(sample);
+    is_told = true;
+    meanwhile.join();
+    if (directories.empty()) return {};
+    HARROW_RETURN_IF_ERROR(Look(stop_));  // what is left, and what went wrong
     for (const auto& ids : ids_) {
       for (const store::ObjectId& id : ids) {
         if (id != store::ObjectId()) wanted_.insert(id);
       }
     }
-    for (const store::ObjectId& id : wanted_) {
-      if (id.low % kSampled == 0) sample.push_back(id.high);
+    for (const std::string& directory : directories) TakeEarlier(directory);
+    return {};
+  }
+
+  Status Draw(Sample* sample) {
+    for (size_t i = 0; i < index_.files.size(); ++i) {
+      const std::string path = PathOf(i);
+      const os::Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+      if (fd.get() < 0) return FileError(path, errno);
+      for (size_t page = 0; page < PagesOf(index_.files[i].size); ++page) {
+        if (page % kPagesOfPackBlock == 0 && stop_ && stop_()) return IsToEnd();
+        HARROW_RETURN_IF_ERROR(DrawPage(path, fd.get(), page * kPage, sample));
+      }
     }
-    std::sort(sample.begin(), sample.end());
-    return sample;
+    std::sort(sample->begin(), sample->end());
+    sample->erase(std::unique(sample->begin(), sample->end()), sample->end());
+    return {};
+  }
+
+  /// Pages that are not drawn are not read, but for a few bytes of them.
+  static Status DrawPage(const std::string& path, int fd, uint64_t at, Sample* sample) {
+    uint64_t words[2];
+    size_t got = 0;
+    HARROW_RETURN_IF_ERROR(ReadUpTo(path, fd, at + kPage / 2, reinterpret_cast<char*>(words), sizeof words, &got));
+    const bool says_nothing = words[0] == 0 && words[1] == 0;
+    if (!says_nothing && !IsDrawn(words[0], words[1], kSampled)) return {};
+    std::array<char, kPage> bytes;
+    HARROW_RETURN_IF_ERROR(ReadUpTo(path, fd, at, bytes.data(), bytes.size(), &got));
+    const std::string_view page(bytes.data(), bytes.size());
+    if (says_nothing && IsZeroPage(page)) return {};
+    const store::ObjectId id = store::IdOf(page, store::Kind::kFile);
+    if (!says_nothing || id.low % kSampled == 0) sample->push_back(id.high);
+    return {};
   }
 
   /// Its packs of which at least half is wanted, and not there yet.
@@ -313,49 +391,60 @@ class Packer {
 
   Status Write() {
     pack_.number = next_;
+    block_.reserve(kBlockBytes);
     const std::string path = PathOfPack(to_, pack_.number);
     const os::Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (fd.get() < 0) return FileError(path, errno);
-    for (size_t number = 0; number < index_.files.size(); ++number) {
-      PackedFile& file = index_.files[number];
-      const std::vector<store::ObjectId>& ids = ids_[number];
-      const bool all_known = std::all_of(ids.begin(), ids.end(), [&](const store::ObjectId& id) { return id == store::ObjectId() || places_.contains(id); });
-      if (all_known) {
-        for (const store::ObjectId& id : ids) file.pages.push_back(id == store::ObjectId() ? 0 : places_.find(id)->second);
-        continue;
-      }
-      size_t at = 0;
-      HARROW_RETURN_IF_ERROR(EachPage(StrCat(from_, "/", file.name), file.size, stop_, [&](std::string_view page, size_t) {
-        const store::ObjectId& id = ids[at++];
-        if (id == store::ObjectId()) {
-          file.pages.push_back(0);
-          return Status();
-        }
-        const auto [place, is_new] = places_.try_emplace(id, contents_ + 1);
-        file.pages.push_back(place->second);
-        if (!is_new) return Status();
-        ++contents_;
-        pack_.ids.push_back(id);
-        block_ += page;
-        return block_.size() < kBlockBytes ? Status() : Flush(path, fd.get());
-      }));
-    }
+    for (size_t number = 0; number < index_.files.size(); ++number) HARROW_RETURN_IF_ERROR(WriteFile(number, path, fd.get()));
     if (!block_.empty()) HARROW_RETURN_IF_ERROR(Flush(path, fd.get()));
     if (pack_.ids.empty()) return unlink(path.c_str()) == 0 ? Status() : FileError(path, errno);
     index_.packs.push_back(std::move(pack_));
     return fsync(fd.get()) == 0 ? Status() : FileError(path, errno);
   }
 
+  /// `path`, `fd`: of the pack.
+  Status WriteFile(size_t number, const std::string& path, int fd) {
+    PackedFile& file = index_.files[number];
+    const std::vector<store::ObjectId>& ids = ids_[number];
+    file.pages.reserve(PagesOf(file.size));
+    const auto known = [&](size_t pages) {
+      const size_t first = file.pages.size();
+      if (ids.size() < first + pages) return false;
+      for (size_t page = first; page < first + pages; ++page) {
+        const auto place = ids[page] == store::ObjectId() ? places_.end() : places_.find(ids[page]);
+        if (place == places_.end() && ids[page] != store::ObjectId()) return file.pages.resize(first), false;
+        file.pages.push_back(place == places_.end() ? 0 : place->second);
+      }
+      return true;
+    };
+    return EachPage(number, 0, stop_, known, [&](std::string_view page, size_t used) {
+      if (file.pages.size() == ids.size()) LookAt(number, page, used);
+      const store::ObjectId& id = ids[file.pages.size()];
+      if (id == store::ObjectId()) {
+        file.pages.push_back(0);
+        return Status();
+      }
+      const auto [place, is_new] = places_.try_emplace(id, contents_ + 1);
+      file.pages.push_back(place->second);
+      if (!is_new) return Status();
+      ++contents_;
+      pack_.ids.push_back(id);
+      block_ += page;
+      return block_.size() < kBlockBytes ? Status() : Flush(path, fd);
+    });
+  }
+
   Status Flush(const std::string& path, int fd) {
-    const std::string packed = Compress(block_);
-    HARROW_RETURN_IF_ERROR(WriteAt(path, fd, packed, done_.written));
-    done_.written += static_cast<int64_t>(packed.size());
+    const BlockCoder::Packed packed = coder_.Pack(block_);
+    HARROW_RETURN_IF_ERROR(WriteAt(path, fd, packed.bytes, done_.written));
+    done_.written += static_cast<int64_t>(packed.bytes.size());
     // The disk, or the link to it, works while the next ones are compressed. What comes of it fsync tells.
     if (done_.written - sent_ >= kSentAtOnce) {
       (void)sync_file_range(fd, sent_, done_.written - sent_, SYNC_FILE_RANGE_WRITE);
       sent_ = done_.written;
     }
     pack_.ends.push_back(static_cast<uint64_t>(done_.written));
+    pack_.ways.push_back(packed.way);
     block_.clear();
     return {};
   }
@@ -366,7 +455,9 @@ class Packer {
   const std::function<bool()>& stop_;
   Packed done_;
   PackIndex index_;
-  std::vector<std::vector<store::ObjectId>> ids_;  // of each file's pages; none: zeros
+  std::vector<std::vector<store::ObjectId>> ids_;  // of each file's pages, as far as they have been looked at; none: zeros
+  store::Hasher hasher_;  // of the file that is being looked at
+  std::string read_;
   std::unordered_set<store::ObjectId> wanted_;
   std::unordered_map<store::ObjectId, uint32_t> places_;
   uint32_t contents_ = 0;
@@ -374,6 +465,7 @@ class Packer {
   PackOfPages pack_;
   int64_t sent_ = 0;  // bytes of it that are on their way to the disk
   std::string block_;
+  BlockCoder coder_;
 };
 
 // --- unpacking
@@ -384,30 +476,37 @@ class PackReader {
   PackReader(const std::string& directory, const PackIndex& index) : directory_(directory), index_(index), open_(index.packs.size()) {
     uint64_t before = 0;
     for (const PackOfPages& pack : index.packs) begins_.push_back(std::exchange(before, before + pack.ids.size()));
-    std::unordered_set<uint64_t> seen;
-    uint64_t last = ~uint64_t{0};
     for (const PackedFile& file : index.files) {
       for (const uint32_t page : file.pages) {
         if (page == 0) continue;
-        const auto [pack, block] = PlaceOf(page - 1);
-        const uint64_t key = KeyOf(pack, block / kPagesOfPackBlock);
-        if (key != std::exchange(last, key) && seen.insert(key).second) order_.push_back(key);
+        const auto [pack, at] = PlaceOf(page - 1);
+        const uint64_t key = KeyOf(pack, at / kPagesOfPackBlock);
+        if (uses_[key]++ == 0) order_.push_back(key);
       }
     }
   }
 
-  /// `content`: its place among those of all packs. The bytes live until the next call.
+  /// `content`: its place among those of all packs. To be called once for each page of the files. The bytes live until the next call.
   Result<std::string_view> Page(uint32_t content) {
     const auto [pack, at] = PlaceOf(content);
-    const Result<const std::string*> block = Block(pack, at / kPagesOfPackBlock);
-    if (!block.ok()) return block.status();
-    return std::string_view(**block).substr(at % kPagesOfPackBlock * kPage, kPage);
+    const uint64_t number = at / kPagesOfPackBlock, key = KeyOf(pack, number);
+    if (kept_.empty() || kept_.front().key != key) {
+      DropFirstIfUsed();
+      if (const auto known = known_.find(key); known != known_.end()) {
+        kept_.splice(kept_.begin(), kept_, known->second);
+      } else {
+        HARROW_RETURN_IF_ERROR(Bring(pack, number));
+      }
+    }
+    --*kept_.front().uses;
+    return std::string_view(kept_.front().bytes).substr(at % kPagesOfPackBlock * kPage, kPage);
   }
 
  private:
   struct Kept {
     uint64_t key;
-    std::string bytes;
+    uint64_t* uses;  // pages that are still to come of it
+    std::string bytes{};
   };
 
   static uint64_t KeyOf(size_t pack, uint64_t block) { return pack << 40 | block; }
@@ -440,30 +539,35 @@ class PackReader {
     }
   }
 
-  Result<const std::string*> Block(size_t pack, uint64_t number) {
+  void DropFirstIfUsed() {
+    if (kept_.empty() || *kept_.front().uses > 0) return;
+    known_.erase(kept_.front().key);
+    spare_ = std::move(kept_.front().bytes);
+    kept_.pop_front();
+  }
+
+  /// A block to the front of those that are kept.
+  Status Bring(size_t pack, uint64_t number) {
     const uint64_t key = KeyOf(pack, number);
-    if (const auto known = known_.find(key); known != known_.end()) {
-      kept_.splice(kept_.begin(), kept_, known->second);
-      return &kept_.front().bytes;
-    }
     const PackOfPages& of = index_.packs[pack];
     const std::string path = PathOfPack(directory_, of.number);
     HARROW_RETURN_IF_ERROR(Open(pack));
     if (read_ < order_.size() && order_[read_] == key) ++read_;
     Fetch();
     const auto [begin, end] = BoundsOf(pack, number);
-    std::string packed(static_cast<size_t>(end - begin), '\0');
-    HARROW_RETURN_IF_ERROR(ReadAt(path, open_[pack].get(), begin, packed.data(), packed.size()));
-    const size_t pages = std::min<size_t>(kPagesOfPackBlock, of.ids.size() - static_cast<size_t>(number) * kPagesOfPackBlock);
-    Result<std::string> bytes = Decompress(packed, pages * kPage);
-    if (!bytes.ok()) return NotAsWritten(path);
+    packed_.resize(static_cast<size_t>(end - begin));
+    HARROW_RETURN_IF_ERROR(ReadAt(path, open_[pack].get(), begin, packed_.data(), packed_.size()));
     if (kept_.size() >= kBlocksKept) {
       known_.erase(kept_.back().key);
+      spare_ = std::move(kept_.back().bytes);
       kept_.pop_back();
     }
-    kept_.push_front({key, *std::move(bytes)});
+    std::string bytes = std::move(spare_);
+    bytes.resize(std::min<size_t>(kPagesOfPackBlock, of.ids.size() - static_cast<size_t>(number) * kPagesOfPackBlock) * kPage);
+    if (!coder_.Unpack(of.ways[static_cast<size_t>(number)], packed_, &bytes).ok()) return NotAsWritten(path);
+    kept_.push_front({.key = key, .uses = &uses_.find(key)->second, .bytes = std::move(bytes)});
     known_[key] = kept_.begin();
-    return &kept_.front().bytes;
+    return {};
   }
 
   const std::string& directory_;
@@ -472,8 +576,11 @@ class PackReader {
   std::vector<os::Fd> open_;
   std::vector<uint64_t> order_;  // keys of blocks, as they are wanted first
   size_t read_ = 0, told_ = 0;   // of these, and those that the kernel has been told of
+  std::unordered_map<uint64_t, uint64_t> uses_;  // of blocks, by their keys
   std::list<Kept> kept_;  // the one used last first
   std::unordered_map<uint64_t, std::list<Kept>::iterator> known_;
+  std::string packed_, spare_;
+  BlockCoder coder_;
 };
 
 Status PutTogether(const PackedFile& file, const std::string& to, const std::function<bool()>& stop, PackReader* reader) {
@@ -486,7 +593,12 @@ Status PutTogether(const PackedFile& file, const std::string& to, const std::fun
   store::Hasher hasher;
   std::string run;  // to be written at run_begin
   uint64_t run_begin = 0;
-  const auto flush = [&] { return WriteAt(path, fd.get(), std::exchange(run, {}), static_cast<int64_t>(run_begin)); };
+  run.reserve(kBlockBytes);
+  const auto flush = [&] {
+    const Status written = WriteAt(path, fd.get(), run, static_cast<int64_t>(run_begin));
+    run.clear();
+    return written;
+  };
   for (size_t i = 0; i < file.pages.size(); ++i) {
     if (i % kPagesOfPackBlock == 0 && stop && stop()) return IsToEnd();
     const uint64_t at = i * kPage;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -92,12 +93,24 @@ class PackedTest : public testing::Test {
     }
     return text;
   }
+  std::string Numbers(size_t bytes) {
+    std::string text(bytes, '\0');
+    for (size_t at = 0; at + 8 <= bytes; at += 8) {
+      const double number = std::uniform_real_distribution<double>(0, 1)(draw_);
+      text.replace(at, 8, reinterpret_cast<const char*>(&number), 8);
+    }
+    return text;
+  }
   /// Of pages that are zeros, a few that come again and again, and others.
   std::string Drawn() {
     std::string text;
+    const bool numbers = Number(2) == 0;
     for (uint64_t pages = Number(300); pages > 0; --pages) {
       const uint64_t kind = Number(4);
-      text += kind == 0 ? std::string(4096, '\0') : kind == 1 ? std::string(4096, static_cast<char>('a' + Number(5))) : Noise(4096);
+      text += kind == 0   ? std::string(4096, '\0')
+              : kind == 1 ? std::string(4096, static_cast<char>('a' + Number(5)))
+              : numbers   ? Numbers(4096)
+                          : Noise(4096);
     }
     return text.substr(0, text.size() - std::min<size_t>(text.size(), Number(4096)));
   }
@@ -194,9 +207,9 @@ std::string TextOfIndex(const std::string& whole) {
   const Result<std::string> text = Decompress(std::string_view(whole).substr(16 + 16), 1 << 30, true);
   return text.ok() ? *text : "";
 }
-std::string IndexOfText(const std::string& text) {
+std::string IndexOfText(const std::string& text, const std::string& head = "harrow-packed 2\n") {
   const std::string body = Compress(text);
-  std::string whole = "harrow-packed 1\n";
+  std::string whole = head;
   PutId(store::IdOf(body, store::Kind::kFile), &whole);
   return whole + body;
 }
@@ -237,6 +250,37 @@ TEST_F(PackedTest, AnIndexThatSomebodyMadeUpTouchesNothingElse) {
     EXPECT_FALSE(unpack(text.substr(0, at)).ok()) << at;
   }
   EXPECT_EQ(unpack(text + "x").code(), Code::kDamaged);
+}
+
+TEST_F(PackedTest, FormatOneIsReadAndItsPacksGoOnBeingUsed) {
+  Files files = {{"a", Noise(600 * 4096)}};
+  for (char& letter : files["a"]) letter = static_cast<char>('a' + (letter & 15));
+  PackTo("a", files);
+  std::ifstream in(Path("a/index"), std::ios::binary);
+  std::string text = TextOfIndex({std::istreambuf_iterator<char>(in), {}});
+  // One pack: count, number, contents, digests, ends and ways of its blocks, which are all zstd's.
+  uint32_t contents = 0;
+  std::memcpy(&contents, text.data() + 12, sizeof contents);
+  const size_t blocks = (contents + 255) / 256, ways = 16 + contents * 16 + blocks * 8;
+  ASSERT_EQ(text.substr(ways, blocks), std::string(blocks, '\1'));
+  text.erase(ways, blocks);
+  const auto write = [&](const std::string& head) { std::ofstream(Path("a/index"), std::ios::binary | std::ios::trunc) << IndexOfText(text, head); };
+  Files back;
+  write("harrow-packed 2\n");
+  EXPECT_EQ(UnpackFrom("a", &back).code(), Code::kDamaged);
+  write("harrow-packed 3\n");
+  EXPECT_EQ(UnpackFrom("a", &back).code(), Code::kDamaged);
+  write("harrow-packed 1\n");
+  EXPECT_EQ(Back("a"), files);
+  const std::string numbers = Numbers(300 * 4096), noise = Noise(300 * 4096);
+  files["b"] = numbers + noise;
+  const int64_t written = PackTo("b", files, "a").written;
+  EXPECT_GT(written, 500 * 4096);
+  EXPECT_LT(written, 560 * 4096) << "numbers for less than they are";
+  EXPECT_TRUE(fs::equivalent(Path("b/1.pages"), Path("a/1.pages")));
+  EXPECT_EQ(Back("b"), files);
+  EXPECT_EQ(PackTo("c", files, "b").written, 0);
+  EXPECT_EQ(Back("c"), files);
 }
 
 TEST_F(PackedTest, ErrorsOfTheSystemAreNoDamage) {

@@ -18,25 +18,43 @@ constexpr size_t kWord = 8;
 constexpr size_t kTried = 16;       // pages of a block
 constexpr size_t kWorthOneOf = 64;  // bytes that are to be gained
 
-/// Eight words, as the rows of a table of bytes: its columns.
-void SwapRowsAndColumns(std::array<uint64_t, kWord>* words) {
-  const auto swap = [words](size_t a, size_t b, unsigned bits, uint64_t mask) {
-    const uint64_t both = ((*words)[a] >> bits ^ (*words)[b]) & mask;
-    (*words)[b] ^= both;
-    (*words)[a] ^= both << bits;
-  };
-  for (const size_t i : {0u, 1u, 2u, 3u}) swap(i, i + 4, 32, 0x00000000FFFFFFFFu);
-  for (const size_t i : {0u, 1u, 4u, 5u}) swap(i, i + 2, 16, 0x0000FFFF0000FFFFu);
-  for (const size_t i : {0u, 2u, 4u, 6u}) swap(i, i + 1, 8, 0x00FF00FF00FF00FFu);
+using Bytes = uint8_t __attribute__((vector_size(16)));
+using Deck = std::array<Bytes, kWord>;
+constexpr size_t kDeck = sizeof(Deck);  // bytes
+
+Bytes RiffleLower(Bytes a, Bytes b) {
+#ifdef __clang__
+  return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+#else
+  return __builtin_shuffle(a, b, Bytes{0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23});
+#endif
+}
+Bytes RiffleUpper(Bytes a, Bytes b) {
+#ifdef __clang__
+  return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+#else
+  return __builtin_shuffle(a, b, Bytes{8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31});
+#endif
+}
+
+/// Of 128 bytes one of the first half, one of the second, and so on: the 7 bits of the number of each byte's place go round by one. Where that
+/// number is a word of 16 and a place of 8, it is a place and a word after four times; and three times more bring it back.
+Deck Riffled(const Deck& deck) {
+  Deck out;
+  for (size_t i = 0; i < kWord / 2; ++i) {
+    out[2 * i] = RiffleLower(deck[i], deck[i + kWord / 2]);
+    out[2 * i + 1] = RiffleUpper(deck[i], deck[i + kWord / 2]);
+  }
+  return out;
 }
 
 void FromPlaces(std::string_view places, char* pages) {
   const size_t plane = places.size() / kWord;
-  std::array<uint64_t, kWord> words;
-  for (size_t at = 0; at < plane; at += kWord) {
-    for (size_t place = 0; place < kWord; ++place) std::memcpy(&words[place], places.data() + place * plane + at, kWord);
-    SwapRowsAndColumns(&words);
-    std::memcpy(pages + at * kWord, words.data(), sizeof words);
+  Deck deck;
+  for (size_t at = 0; at < plane; at += sizeof(Bytes)) {
+    for (size_t place = 0; place < kWord; ++place) std::memcpy(&deck[place], places.data() + place * plane + at, sizeof(Bytes));
+    deck = Riffled(Riffled(Riffled(deck)));
+    std::memcpy(pages + at * kWord, deck.data(), kDeck);
   }
 }
 
@@ -48,15 +66,15 @@ std::optional<BlockWay> BlockWayOf(uint8_t number) {
 }
 
 std::string_view BlockCoder::ByPlace(std::string_view pages) {
-  if (by_place_.size() < pages.size()) by_place_.resize(pages.size());
+  by_place_.Reserve(pages.size());
   const size_t plane = pages.size() / kWord;
-  std::array<uint64_t, kWord> words;
-  for (size_t at = 0; at < plane; at += kWord) {
-    std::memcpy(words.data(), pages.data() + at * kWord, sizeof words);
-    SwapRowsAndColumns(&words);
-    for (size_t place = 0; place < kWord; ++place) std::memcpy(by_place_.data() + place * plane + at, &words[place], kWord);
+  Deck deck;
+  for (size_t at = 0; at < plane; at += sizeof(Bytes)) {
+    std::memcpy(deck.data(), pages.data() + at * kWord, kDeck);
+    deck = Riffled(Riffled(Riffled(Riffled(deck))));
+    for (size_t place = 0; place < kWord; ++place) std::memcpy(by_place_.data() + place * plane + at, &deck[place], sizeof(Bytes));
   }
-  return std::string_view(by_place_).substr(0, pages.size());
+  return by_place_.First(pages.size());
 }
 
 BlockWay BlockCoder::WayOf(std::string_view pages) {
@@ -76,16 +94,16 @@ BlockCoder::Packed BlockCoder::Pack(std::string_view pages) {
   return packed.size() < pages.size() ? Packed{way, packed} : Packed{BlockWay::kPlain, pages};
 }
 
-Status BlockCoder::Unpack(BlockWay way, std::string_view bytes, std::string* pages) {
-  if (way == BlockWay::kZstd) return compressor_.DecompressTo(bytes, pages->data(), pages->size());
+Status BlockCoder::Unpack(BlockWay way, std::string_view bytes, char* pages, size_t size) {
+  if (way == BlockWay::kZstd) return compressor_.DecompressTo(bytes, pages, size);
   if (way == BlockWay::kByPlace) {
-    if (by_place_.size() < pages->size()) by_place_.resize(pages->size());
-    HARROW_RETURN_IF_ERROR(compressor_.DecompressTo(bytes, by_place_.data(), pages->size()));
-    FromPlaces(std::string_view(by_place_).substr(0, pages->size()), pages->data());
+    by_place_.Reserve(size);
+    HARROW_RETURN_IF_ERROR(compressor_.DecompressTo(bytes, by_place_.data(), size));
+    FromPlaces(by_place_.First(size), pages);
     return {};
   }
-  if (bytes.size() != pages->size()) return Status(Code::kDamaged, "a block is cut off");
-  std::memcpy(pages->data(), bytes.data(), bytes.size());
+  if (bytes.size() != size) return Status(Code::kDamaged, "a block is cut off");
+  std::memcpy(pages, bytes.data(), size);
   return {};
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "migrate/buffer.h"
 #include "migrate/compress.h"
 
 namespace harrow::migrate {
@@ -30,15 +31,16 @@ class BlockCoder {
 
   /// In a way that makes them small. `pages`: whole ones. What is told lives until the next call, and no longer than they.
   Packed Pack(std::string_view pages);
-  /// Fills `*pages`, which is as long as what was packed. kDamaged: nothing of that length lies so.
-  Status Unpack(BlockWay way, std::string_view bytes, std::string* pages);
+  /// To where there is room for `size` bytes, which is how long they were. kDamaged: nothing of that length lies so.
+  Status Unpack(BlockWay way, std::string_view bytes, char* pages, size_t size);
 
  private:
   BlockWay WayOf(std::string_view pages);
   std::string_view ByPlace(std::string_view pages);
 
   Compressor compressor_;
-  std::string tried_, by_place_;
+  std::string tried_;
+  PageBuffer by_place_;
 };
 
 }  // namespace harrow::migrate

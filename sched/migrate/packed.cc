@@ -11,15 +11,17 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <future>
 #include <list>
 #include <memory>
 #include <optional>
 #include <sys/stat.h>
+#include <system_error>
 #include <thread>
 #include <unordered_map>
 #include <unordered_set>
@@ -28,6 +30,7 @@
 
 #include "base/text.h"
 #include "migrate/block.h"
+#include "migrate/buffer.h"
 #include "migrate/compress.h"
 #include "migrate/image.h"
 #include "migrate/encoding.h"
@@ -45,9 +48,10 @@ constexpr std::string_view kPackedHead = "harrow-packed 2\n", kPackedHead1 = "ha
 constexpr const char* kIndex = "index";
 constexpr size_t kPagesOfPackBlock = 256;
 constexpr size_t kBlockBytes = kPagesOfPackBlock * kPage;
-constexpr size_t kReadBytes = 64 * kPage;
-constexpr size_t kBlocksKept = 64, kBlocksAhead = 32;
-constexpr int64_t kSentAtOnce = 4 << 20;
+constexpr size_t kPagesAtOnce = 64;  // that are read
+constexpr size_t kBlocksKept = 64, kBlocksAhead = 8;
+constexpr int64_t kSentFirst = 1 << 20, kSentAtOnce = 4 << 20;
+constexpr auto kBeforeLooking = std::chrono::milliseconds(50);
 constexpr size_t kMostOfIndex = size_t{1} << 32;
 constexpr uint32_t kMostName = 4096;
 
@@ -211,15 +215,17 @@ Status WriteAt(const std::string& path, int fd, std::string_view bytes, int64_t 
   return store::WriteAt(fd, offset, bytes) ? Status() : FileError(path, errno);
 }
 
-Status WriteIndex(const std::string& directory, const PackIndex& index) {
-  const std::string path = StrCat(directory, "/", kIndex), body = Compress(TextOf(index));
+/// The index, which is on its way to the disk.
+Result<os::Fd> WriteIndex(const std::string& path, const PackIndex& index) {
+  const std::string body = Compress(TextOf(index));
   std::string text(kPackedHead);
   PutId(store::IdOf(body, store::Kind::kFile), &text);
   text += body;
-  const os::Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  os::Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (fd.get() < 0) return FileError(path, errno);
   HARROW_RETURN_IF_ERROR(WriteAt(path, fd.get(), text, 0));
-  return fsync(fd.get()) == 0 ? Status() : FileError(path, errno);
+  (void)sync_file_range(fd.get(), 0, 0, SYNC_FILE_RANGE_WRITE);
+  return fd;
 }
 
 // --- packing
@@ -247,7 +253,6 @@ class Packer {
     HARROW_RETURN_IF_ERROR(Find());
     if (earlier_) HARROW_RETURN_IF_ERROR(TakeEarlierOnes());
     HARROW_RETURN_IF_ERROR(Write());
-    HARROW_RETURN_IF_ERROR(WriteIndex(to_, index_));
     return done_;
   }
 
@@ -274,48 +279,37 @@ class Packer {
 
   std::string PathOf(size_t number) const { return StrCat(from_, "/", index_.files[number].name); }
 
-  /// Calls `use` with each page of a file from that one on, the last one filled with zeros. `skip`: whether so many pages are not to be read.
-  template <class Skip, class Use>
-  Status EachPage(size_t number, size_t first, const std::function<bool()>& stop, const Skip& skip, const Use& use) {
-    const std::string path = PathOf(number);
-    const uint64_t size = index_.files[number].size;
-    const os::Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-    if (fd.get() < 0) return FileError(path, errno);
-    read_.resize(kReadBytes);
-    for (uint64_t at = first * kPage; at < size;) {
-      if (stop && stop()) return IsToEnd();
-      const size_t wanted = static_cast<size_t>(std::min<uint64_t>(kReadBytes, size - at));
-      at += wanted;
-      if (skip(PagesOf(wanted))) continue;
-      size_t got = 0;
-      HARROW_RETURN_IF_ERROR(ReadUpTo(path, fd.get(), at - wanted, read_.data(), PagesOf(wanted) * kPage, &got));
-      if (got < wanted) return Status(Code::kUnavailable, StrCat(path, " became shorter"));
-      for (size_t page = 0; page < wanted; page += kPage) {
-        HARROW_RETURN_IF_ERROR(use(std::string_view(read_).substr(page, kPage), std::min(kPage, wanted - page)));
-      }
-    }
-    return {};
+  /// So many pages of a file, the last one filled with zeros.
+  Status ReadPages(size_t number, int fd, size_t first, size_t count, char* to) {
+    const uint64_t begin = first * kPage, wanted = std::min<uint64_t>(count * kPage, index_.files[number].size - begin);
+    size_t got = 0;
+    HARROW_RETURN_IF_ERROR(ReadUpTo(PathOf(number), fd, begin, to, count * kPage, &got));
+    return got < wanted ? Status(Code::kUnavailable, StrCat(PathOf(number), " became shorter")) : Status();
   }
 
   /// The digest of a file's next page, and, when it is the last one, of the file.
-  void LookAt(size_t number, std::string_view page, size_t used) {
+  void LookAt(size_t number, std::string_view page) {
     std::vector<store::ObjectId>& ids = ids_[number];
-    if (ids.empty()) hasher_.Reset();
-    hasher_.Add(page.data(), used);
-    ids.push_back(IsZeroPage(page) ? store::ObjectId() : store::IdOf(page, store::Kind::kFile));
     PackedFile& file = index_.files[number];
+    if (ids.empty()) hasher_.Reset();
+    hasher_.Add(page.data(), static_cast<size_t>(std::min<uint64_t>(kPage, file.size - ids.size() * kPage)));
+    ids.push_back(IsZeroPage(page) ? store::ObjectId() : store::IdOf(page, store::Kind::kFile));
     if (ids.size() == PagesOf(file.size)) file.digest = hasher_.Id(store::Kind::kFile);
   }
 
   /// Digests of all pages that have none yet.
   Status Look(const std::function<bool()>& stop) {
-    for (size_t i = 0; i < ids_.size(); ++i) {
-      if (ids_[i].size() == PagesOf(index_.files[i].size)) continue;
-      const auto none = [](size_t) { return false; };
-      HARROW_RETURN_IF_ERROR(EachPage(i, ids_[i].size(), stop, none, [&](std::string_view page, size_t used) {
-        LookAt(i, page, used);
-        return Status();
-      }));
+    for (size_t number = 0; number < ids_.size(); ++number) {
+      const size_t pages = PagesOf(index_.files[number].size);
+      if (ids_[number].size() == pages) continue;
+      const os::Fd fd(open(PathOf(number).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+      if (fd.get() < 0) return FileError(PathOf(number), errno);
+      while (ids_[number].size() < pages) {
+        if (stop && stop()) return IsToEnd();
+        const size_t count = std::min(kPagesAtOnce, pages - ids_[number].size());
+        HARROW_RETURN_IF_ERROR(ReadPages(number, fd.get(), ids_[number].size(), count, block_.data()));
+        for (size_t page = 0; page < count; ++page) LookAt(number, {block_.data() + page * kPage, kPage});
+      }
     }
     return {};
   }
@@ -323,11 +317,19 @@ class Packer {
   Status TakeEarlierOnes() {
     Sample sample;
     HARROW_RETURN_IF_ERROR(Draw(&sample));
-    std::atomic<bool> is_told = false;
-    std::thread meanwhile([&] { (void)Look([&] { return is_told.load(); }); });
+    std::promise<void> told;
+    std::thread meanwhile;
+    try {
+      meanwhile = std::thread([this, is_told = told.get_future()] {
+        // Who is told soon needs the processors.
+        if (is_told.wait_for(kBeforeLooking) == std::future_status::ready) return;
+        (void)Look([&] { return is_told.wait_for(std::chrono::seconds(0)) == std::future_status::ready; });
+      });
+    } catch (const std::system_error&) {  // they are taken afterwards
+    }
     const std::vector<std::string> directories = earlier_(sample);
-    is_told = true;
-    meanwhile.join();
+    told.set_value();
+    if (meanwhile.joinable()) meanwhile.join();
     if (directories.empty()) return {};
     HARROW_RETURN_IF_ERROR(Look(stop_));  // what is left, and what went wrong
     for (const auto& ids : ids_) {
@@ -391,61 +393,82 @@ class Packer {
 
   Status Write() {
     pack_.number = next_;
-    block_.reserve(kBlockBytes);
-    const std::string path = PathOfPack(to_, pack_.number);
+    const std::string path = PathOfPack(to_, pack_.number), path_of_index = StrCat(to_, "/", kIndex);
     const os::Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (fd.get() < 0) return FileError(path, errno);
     for (size_t number = 0; number < index_.files.size(); ++number) HARROW_RETURN_IF_ERROR(WriteFile(number, path, fd.get()));
-    if (!block_.empty()) HARROW_RETURN_IF_ERROR(Flush(path, fd.get()));
-    if (pack_.ids.empty()) return unlink(path.c_str()) == 0 ? Status() : FileError(path, errno);
-    index_.packs.push_back(std::move(pack_));
-    return fsync(fd.get()) == 0 ? Status() : FileError(path, errno);
+    if (block_size_ > 0) HARROW_RETURN_IF_ERROR(Flush(path, fd.get()));
+    const bool has_pack = !pack_.ids.empty();
+    if (has_pack) {
+      index_.packs.push_back(std::move(pack_));
+    } else if (unlink(path.c_str()) != 0) {
+      return FileError(path, errno);
+    }
+    const Result<os::Fd> fd_of_index = WriteIndex(path_of_index, index_);
+    if (!fd_of_index.ok()) return fd_of_index.status();
+    if (has_pack && fsync(fd.get()) != 0) return FileError(path, errno);
+    return fsync(fd_of_index->get()) == 0 ? Status() : FileError(path_of_index, errno);
   }
 
-  /// `path`, `fd`: of the pack.
-  Status WriteFile(size_t number, const std::string& path, int fd) {
-    PackedFile& file = index_.files[number];
-    const std::vector<store::ObjectId>& ids = ids_[number];
-    file.pages.reserve(PagesOf(file.size));
-    const auto known = [&](size_t pages) {
-      const size_t first = file.pages.size();
-      if (ids.size() < first + pages) return false;
-      for (size_t page = first; page < first + pages; ++page) {
-        const auto place = ids[page] == store::ObjectId() ? places_.end() : places_.find(ids[page]);
-        if (place == places_.end() && ids[page] != store::ObjectId()) return file.pages.resize(first), false;
-        file.pages.push_back(place == places_.end() ? 0 : place->second);
-      }
-      return true;
-    };
-    return EachPage(number, 0, stop_, known, [&](std::string_view page, size_t used) {
-      if (file.pages.size() == ids.size()) LookAt(number, page, used);
-      const store::ObjectId& id = ids[file.pages.size()];
-      if (id == store::ObjectId()) {
-        file.pages.push_back(0);
-        return Status();
-      }
-      const auto [place, is_new] = places_.try_emplace(id, contents_ + 1);
-      file.pages.push_back(place->second);
-      if (!is_new) return Status();
-      ++contents_;
-      pack_.ids.push_back(id);
-      block_ += page;
-      return block_.size() < kBlockBytes ? Status() : Flush(path, fd);
-    });
+  /// `path`, `pack`: of the pack.
+  Status WriteFile(size_t number, const std::string& path, int pack) {
+    std::vector<uint32_t>& places = index_.files[number].pages;
+    const size_t pages = PagesOf(index_.files[number].size);
+    places.reserve(pages);
+    os::Fd fd;
+    while (places.size() < pages) {
+      if (AddKnown(number)) continue;
+      if (stop_ && stop_()) return IsToEnd();
+      if (!fd.ok()) fd = os::Fd(open(PathOf(number).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+      if (!fd.ok()) return FileError(PathOf(number), errno);
+      // Behind what is in the block, where most of them are to be.
+      const size_t count = std::min({kPagesAtOnce, pages - places.size(), (kBlockBytes - block_size_) / kPage});
+      const char* const from = block_.data() + block_size_;
+      HARROW_RETURN_IF_ERROR(ReadPages(number, fd.get(), places.size(), count, block_.data() + block_size_));
+      for (size_t page = 0; page < count; ++page) Add(number, {from + page * kPage, kPage});
+      if (block_size_ == kBlockBytes) HARROW_RETURN_IF_ERROR(Flush(path, pack));
+    }
+    return {};
+  }
+
+  /// The place of a file's next page, if that is known without reading it.
+  bool AddKnown(size_t number) {
+    std::vector<uint32_t>& places = index_.files[number].pages;
+    if (places.size() == ids_[number].size()) return false;
+    const store::ObjectId& id = ids_[number][places.size()];
+    const auto place = id == store::ObjectId() ? places_.end() : places_.find(id);
+    if (id != store::ObjectId() && place == places_.end()) return false;
+    places.push_back(place == places_.end() ? 0 : place->second);
+    return true;
+  }
+
+  /// A file's next page, which lies in the block or behind it.
+  void Add(size_t number, std::string_view page) {
+    std::vector<uint32_t>& places = index_.files[number].pages;
+    if (places.size() == ids_[number].size()) LookAt(number, page);
+    const store::ObjectId& id = ids_[number][places.size()];
+    if (id == store::ObjectId()) return places.push_back(0);
+    const auto [place, is_new] = places_.try_emplace(id, contents_ + 1);
+    places.push_back(place->second);
+    if (!is_new) return;
+    ++contents_;
+    pack_.ids.push_back(id);
+    std::memmove(block_.data() + block_size_, page.data(), kPage);
+    block_size_ += kPage;
   }
 
   Status Flush(const std::string& path, int fd) {
-    const BlockCoder::Packed packed = coder_.Pack(block_);
+    const BlockCoder::Packed packed = coder_.Pack(block_.First(block_size_));
     HARROW_RETURN_IF_ERROR(WriteAt(path, fd, packed.bytes, done_.written));
     done_.written += static_cast<int64_t>(packed.bytes.size());
     // The disk, or the link to it, works while the next ones are compressed. What comes of it fsync tells.
-    if (done_.written - sent_ >= kSentAtOnce) {
+    if (done_.written - sent_ >= (sent_ == 0 ? kSentFirst : kSentAtOnce)) {
       (void)sync_file_range(fd, sent_, done_.written - sent_, SYNC_FILE_RANGE_WRITE);
       sent_ = done_.written;
     }
     pack_.ends.push_back(static_cast<uint64_t>(done_.written));
     pack_.ways.push_back(packed.way);
-    block_.clear();
+    block_size_ = 0;
     return {};
   }
 
@@ -457,14 +480,14 @@ class Packer {
   PackIndex index_;
   std::vector<std::vector<store::ObjectId>> ids_;  // of each file's pages, as far as they have been looked at; none: zeros
   store::Hasher hasher_;  // of the file that is being looked at
-  std::string read_;
   std::unordered_set<store::ObjectId> wanted_;
   std::unordered_map<store::ObjectId, uint32_t> places_;
   uint32_t contents_ = 0;
   uint64_t next_ = 1;
   PackOfPages pack_;
   int64_t sent_ = 0;  // bytes of it that are on their way to the disk
-  std::string block_;
+  PageBuffer block_{kBlockBytes};
+  size_t block_size_ = 0;
   BlockCoder coder_;
 };
 
@@ -486,9 +509,10 @@ class PackReader {
     }
   }
 
-  /// `content`: its place among those of all packs. To be called once for each page of the files. The bytes live until the next call.
-  Result<std::string_view> Page(uint32_t content) {
-    const auto [pack, at] = PlaceOf(content);
+  /// The bytes of a page that is not zeros, and of those after it that lie behind it in its block, at most so many. To be called once for each
+  /// page of the files. They live until the next call.
+  Result<std::string_view> Pages(const uint32_t* pages, size_t most) {
+    const auto [pack, at] = PlaceOf(pages[0] - 1);
     const uint64_t number = at / kPagesOfPackBlock, key = KeyOf(pack, number);
     if (kept_.empty() || kept_.front().key != key) {
       DropFirstIfUsed();
@@ -498,15 +522,18 @@ class PackReader {
         HARROW_RETURN_IF_ERROR(Bring(pack, number));
       }
     }
-    --*kept_.front().uses;
-    return std::string_view(kept_.front().bytes).substr(at % kPagesOfPackBlock * kPage, kPage);
+    const size_t first = static_cast<size_t>(at % kPagesOfPackBlock);
+    size_t count = 1;
+    while (count < most && first + count < InBlock(pack, number) && pages[count] == pages[0] + count) ++count;
+    *kept_.front().uses -= count;
+    return std::string_view(kept_.front().bytes.data() + first * kPage, count * kPage);
   }
 
  private:
   struct Kept {
     uint64_t key;
     uint64_t* uses;  // pages that are still to come of it
-    std::string bytes{};
+    PageBuffer bytes{};
   };
 
   static uint64_t KeyOf(size_t pack, uint64_t block) { return pack << 40 | block; }
@@ -522,6 +549,11 @@ class PackReader {
     if (!open_[pack].ok()) open_[pack] = os::Fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     if (open_[pack].ok()) return {};
     return errno == ENOENT ? NotAsWritten(path) : FileError(path, errno);
+  }
+
+  /// Its pages.
+  size_t InBlock(size_t pack, uint64_t block) const {
+    return std::min<size_t>(kPagesOfPackBlock, index_.packs[pack].ids.size() - static_cast<size_t>(block) * kPagesOfPackBlock);
   }
 
   std::pair<uint64_t, uint64_t> BoundsOf(size_t pack, uint64_t block) const {
@@ -555,16 +587,18 @@ class PackReader {
     if (read_ < order_.size() && order_[read_] == key) ++read_;
     Fetch();
     const auto [begin, end] = BoundsOf(pack, number);
-    packed_.resize(static_cast<size_t>(end - begin));
-    HARROW_RETURN_IF_ERROR(ReadAt(path, open_[pack].get(), begin, packed_.data(), packed_.size()));
+    const size_t size = static_cast<size_t>(end - begin);
+    packed_.Reserve(size);
+    HARROW_RETURN_IF_ERROR(ReadAt(path, open_[pack].get(), begin, packed_.data(), size));
     if (kept_.size() >= kBlocksKept) {
       known_.erase(kept_.back().key);
       spare_ = std::move(kept_.back().bytes);
       kept_.pop_back();
     }
-    std::string bytes = std::move(spare_);
-    bytes.resize(std::min<size_t>(kPagesOfPackBlock, of.ids.size() - static_cast<size_t>(number) * kPagesOfPackBlock) * kPage);
-    if (!coder_.Unpack(of.ways[static_cast<size_t>(number)], packed_, &bytes).ok()) return NotAsWritten(path);
+    PageBuffer bytes = std::move(spare_);
+    bytes.Reserve(kBlockBytes);
+    const Status unpacked = coder_.Unpack(of.ways[static_cast<size_t>(number)], packed_.First(size), bytes.data(), InBlock(pack, number) * kPage);
+    if (!unpacked.ok()) return NotAsWritten(path);
     kept_.push_front({.key = key, .uses = &uses_.find(key)->second, .bytes = std::move(bytes)});
     known_[key] = kept_.begin();
     return {};
@@ -579,7 +613,7 @@ class PackReader {
   std::unordered_map<uint64_t, uint64_t> uses_;  // of blocks, by their keys
   std::list<Kept> kept_;  // the one used last first
   std::unordered_map<uint64_t, std::list<Kept>::iterator> known_;
-  std::string packed_, spare_;
+  PageBuffer packed_, spare_;
   BlockCoder coder_;
 };
 
@@ -591,32 +625,26 @@ Status PutTogether(const PackedFile& file, const std::string& to, const std::fun
   const os::Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, file.mode & 0700));
   if (fd.get() < 0) return FileError(path, errno);
   store::Hasher hasher;
-  std::string run;  // to be written at run_begin
-  uint64_t run_begin = 0;
-  run.reserve(kBlockBytes);
-  const auto flush = [&] {
-    const Status written = WriteAt(path, fd.get(), run, static_cast<int64_t>(run_begin));
-    run.clear();
-    return written;
-  };
-  for (size_t i = 0; i < file.pages.size(); ++i) {
-    if (i % kPagesOfPackBlock == 0 && stop && stop()) return IsToEnd();
-    const uint64_t at = i * kPage;
-    const size_t used = static_cast<size_t>(std::min<uint64_t>(kPage, file.size - at));
-    if (file.pages[i] == 0) {
-      hasher.Add(zeros.data(), used);
-      continue;
+  size_t next_look = 0;
+  for (size_t page = 0; page < file.pages.size();) {
+    if (page >= next_look) {
+      if (stop && stop()) return IsToEnd();
+      next_look = page + kPagesOfPackBlock;
     }
-    const Result<std::string_view> page = reader->Page(file.pages[i] - 1);
-    if (!page.ok()) return page.status();
-    hasher.Add(page->data(), used);
-    if (run_begin + run.size() != at || run.size() >= kBlockBytes) {
-      HARROW_RETURN_IF_ERROR(flush());
-      run_begin = at;
+    const uint64_t at = page * kPage;
+    size_t count = 1;
+    std::string_view bytes = zeros;
+    if (file.pages[page] != 0) {
+      const Result<std::string_view> run = reader->Pages(&file.pages[page], file.pages.size() - page);
+      if (!run.ok()) return run.status();
+      bytes = *run;
+      count = bytes.size() / kPage;
     }
-    run += page->substr(0, used);
+    bytes = bytes.substr(0, static_cast<size_t>(std::min<uint64_t>(bytes.size(), file.size - at)));
+    hasher.Add(bytes.data(), bytes.size());
+    if (file.pages[page] != 0) HARROW_RETURN_IF_ERROR(WriteAt(path, fd.get(), bytes, static_cast<int64_t>(at)));
+    page += count;
   }
-  HARROW_RETURN_IF_ERROR(flush());
   if (ftruncate(fd.get(), static_cast<off_t>(file.size)) != 0) return FileError(path, errno);
   return hasher.Id(store::Kind::kFile) == file.digest ? Status() : NotAsWritten(path);
 }

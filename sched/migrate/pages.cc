@@ -212,7 +212,7 @@ Status PageReceiver::TakePages(std::string_view message) {
   if (!way) return Wrong("a block that lies in no way that is known");
   const size_t pages = std::min(kPagesOfBlock, wanted_.size() - came_);
   block_.resize(pages * kPage);
-  HARROW_RETURN_IF_ERROR(coder_.Unpack(*way, message.substr(1), &block_));
+  HARROW_RETURN_IF_ERROR(coder_.Unpack(*way, message.substr(1), block_.data(), block_.size()));
   for (size_t at = 0; at < block_.size(); at += kPage) {
     const std::string_view page = std::string_view(block_).substr(at, kPage);
     store::ObjectId& id = unique_[wanted_[came_++]];

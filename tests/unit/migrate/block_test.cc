@@ -53,13 +53,13 @@ class BlockTest : public testing::Test {
     const BlockCoder::Packed packed = coder_.Pack(pages);
     Block block{packed.way, std::string(packed.bytes)};
     std::string back(pages.size(), 'x');
-    EXPECT_TRUE(coder_.Unpack(block.way, block.bytes, &back).ok()) << seed_;
+    EXPECT_TRUE(coder_.Unpack(block.way, block.bytes, back.data(), back.size()).ok()) << seed_;
     EXPECT_TRUE(back == pages) << seed_;
     return block;
   }
   bool Unpacks(BlockWay way, std::string_view bytes, size_t size) {
     std::string pages(size, '\0');
-    return coder_.Unpack(way, bytes, &pages).ok();
+    return coder_.Unpack(way, bytes, pages.data(), size).ok();
   }
 
   BlockCoder coder_;

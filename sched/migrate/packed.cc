@@ -66,7 +66,8 @@ Status IsToEnd() {
 /// Contents in a file of their own.
 struct PackOfPages {
   uint64_t number = 0;
-  std::vector<store::ObjectId> ids{};
+  uint32_t contents = 0;
+  store::ObjectId digest{};  // of the list of their digests, behind the blocks; format 1 has it elsewhere
   std::vector<uint64_t> ends{};  // of its blocks, in the file
   std::vector<BlockWay> ways{};  // of these
 };
@@ -80,9 +81,14 @@ struct PackedFile {
 };
 
 struct PackIndex {
+  int format = 2;
   std::vector<PackOfPages> packs{};
   std::vector<PackedFile> files{};
 };
+
+size_t BlocksOf(uint32_t contents) {
+  return (contents + kPagesOfPackBlock - 1) / kPagesOfPackBlock;
+}
 
 std::string PathOfPack(const std::string& directory, uint64_t number) {
   return StrCat(directory, "/", number, ".pages");
@@ -95,8 +101,8 @@ std::string TextOf(const PackIndex& index) {
   PutNumber(static_cast<uint32_t>(index.packs.size()), &text);
   for (const PackOfPages& pack : index.packs) {
     PutNumber(pack.number, &text);
-    PutNumber(static_cast<uint32_t>(pack.ids.size()), &text);
-    for (const store::ObjectId& id : pack.ids) PutId(id, &text);
+    PutNumber(pack.contents, &text);
+    PutId(pack.digest, &text);
     for (const uint64_t end : pack.ends) PutNumber(end, &text);
     for (const BlockWay way : pack.ways) PutNumber(way, &text);
   }
@@ -116,22 +122,24 @@ bool IsBelow(const std::string& name) {
   return !name.empty() && name.front() != '/' && StrCat("/", name, "/").find("/../") == std::string::npos && name.find('\0') == std::string::npos;
 }
 
-/// `with_ways`: of format 1 all are alike.
-bool ReadPack(std::string_view* in, bool with_ways, PackOfPages* pack) {
-  uint32_t count = 0;
-  if (!GetNumber(in, &pack->number) || !GetNumber(in, &count) || in->size() / 16 < count) return false;
-  pack->ids.resize(count);
-  for (store::ObjectId& id : pack->ids) {
-    if (!GetId(in, &id)) return false;
+bool ReadPack(std::string_view* in, int format, PackOfPages* pack) {
+  if (!GetNumber(in, &pack->number) || !GetNumber(in, &pack->contents)) return false;
+  const size_t blocks = BlocksOf(pack->contents);
+  if (format == 1) {
+    if (in->size() / kIdBytes < pack->contents) return false;
+    in->remove_prefix(pack->contents * kIdBytes);
+  } else if (!GetId(in, &pack->digest)) {
+    return false;
   }
-  pack->ends.resize((count + kPagesOfPackBlock - 1) / kPagesOfPackBlock);
+  if (in->size() / sizeof(uint64_t) < blocks) return false;
+  pack->ends.resize(blocks);
   uint64_t before = 0;
   for (uint64_t& end : pack->ends) {
     if (!GetNumber(in, &end) || end <= before || end - before > 2 * kBlockBytes) return false;
     before = end;
   }
-  pack->ways.assign(pack->ends.size(), BlockWay::kZstd);
-  for (size_t i = 0; with_ways && i < pack->ways.size(); ++i) {
+  pack->ways.assign(blocks, BlockWay::kZstd);
+  for (size_t i = 0; format > 1 && i < blocks; ++i) {
     uint8_t number = 0;
     const std::optional<BlockWay> way = GetNumber(in, &number) ? BlockWayOf(number) : std::nullopt;
     if (!way) return false;
@@ -154,14 +162,14 @@ bool ReadFile(std::string_view* in, uint64_t contents, PackedFile* file) {
   return true;
 }
 
-std::optional<PackIndex> IndexOf(std::string_view text, bool with_ways) {
-  PackIndex index;
+std::optional<PackIndex> IndexOf(std::string_view text, int format) {
+  PackIndex index{.format = format};
   uint32_t packs = 0, files = 0;
   if (!GetNumber(&text, &packs) || packs > text.size()) return {};
   uint64_t contents = 0;
   for (uint32_t i = 0; i < packs; ++i) {
-    if (!ReadPack(&text, with_ways, &index.packs.emplace_back())) return {};
-    contents += index.packs.back().ids.size();
+    if (!ReadPack(&text, format, &index.packs.emplace_back())) return {};
+    contents += index.packs.back().contents;
   }
   if (!GetNumber(&text, &files) || files > text.size()) return {};
   for (uint32_t i = 0; i < files; ++i) {
@@ -200,13 +208,13 @@ Result<PackIndex> ReadIndex(const std::string& directory) {
   }
   std::string_view in = whole;
   store::ObjectId digest;
-  const bool with_ways = in.starts_with(kPackedHead);
-  if (!with_ways && !in.starts_with(kPackedHead1)) return NotAsWritten(path);
+  const int format = in.starts_with(kPackedHead) ? 2 : 1;
+  if (format == 1 && !in.starts_with(kPackedHead1)) return NotAsWritten(path);
   in.remove_prefix(kPackedHead.size());
   if (!GetId(&in, &digest) || store::IdOf(in, store::Kind::kFile) != digest) return NotAsWritten(path);
   const Result<std::string> text = Decompress(in, kMostOfIndex, true);
   if (!text.ok()) return NotAsWritten(path);
-  std::optional<PackIndex> index = IndexOf(*text, with_ways);
+  std::optional<PackIndex> index = IndexOf(*text, format);
   if (!index) return NotAsWritten(path);
   return *std::move(index);
 }
@@ -308,7 +316,10 @@ class Packer {
         if (stop && stop()) return IsToEnd();
         const size_t count = std::min(kPagesAtOnce, pages - ids_[number].size());
         HARROW_RETURN_IF_ERROR(ReadPages(number, fd.get(), ids_[number].size(), count, block_.data()));
-        for (size_t page = 0; page < count; ++page) LookAt(number, {block_.data() + page * kPage, kPage});
+        for (size_t page = 0; page < count; ++page) {
+          LookAt(number, {block_.data() + page * kPage, kPage});
+          if (ids_[number].back() != store::ObjectId()) wanted_.insert(ids_[number].back());
+        }
       }
     }
     return {};
@@ -332,11 +343,7 @@ class Packer {
     if (meanwhile.joinable()) meanwhile.join();
     if (directories.empty()) return {};
     HARROW_RETURN_IF_ERROR(Look(stop_));  // what is left, and what went wrong
-    for (const auto& ids : ids_) {
-      for (const store::ObjectId& id : ids) {
-        if (id != store::ObjectId()) wanted_.insert(id);
-      }
-    }
+    places_.reserve(wanted_.size());
     for (const std::string& directory : directories) TakeEarlier(directory);
     return {};
   }
@@ -375,20 +382,32 @@ class Packer {
   /// Its packs of which at least half is wanted, and not there yet.
   void TakeEarlier(const std::string& directory) {
     Result<PackIndex> before = ReadIndex(directory);
-    if (!before.ok()) return;
+    if (!before.ok() || before->format == 1) return;
     const bool first = index_.packs.empty();
     for (PackOfPages& pack : before->packs) {
       if (first) next_ = std::max(next_, pack.number + 1);
-      const auto used = std::count_if(pack.ids.begin(), pack.ids.end(),
-                                      [&](const store::ObjectId& id) { return wanted_.contains(id) && !places_.contains(id); });
-      if (used == 0 || 2 * static_cast<size_t>(used) < pack.ids.size()) continue;
+      const std::vector<store::ObjectId> ids = ContentsOf(PathOfPack(directory, pack.number), pack);
+      const auto used = std::count_if(ids.begin(), ids.end(), [&](const store::ObjectId& id) { return wanted_.contains(id) && !places_.contains(id); });
+      if (used == 0 || 2 * static_cast<size_t>(used) < ids.size()) continue;
       const uint64_t number = first ? pack.number : next_;
       if (link(PathOfPack(directory, pack.number).c_str(), PathOfPack(to_, number).c_str()) != 0) continue;
       pack.number = number;
       next_ = std::max(next_, number + 1);
-      for (const store::ObjectId& id : pack.ids) places_.try_emplace(id, ++contents_);
+      for (const store::ObjectId& id : ids) places_.try_emplace(id, ++contents_);
       index_.packs.push_back(std::move(pack));
     }
+  }
+
+  /// The digests of a pack's contents; none, where it is not as it was written.
+  static std::vector<store::ObjectId> ContentsOf(const std::string& path, const PackOfPages& pack) {
+    const os::Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    std::string list(pack.contents * kIdBytes, '\0');
+    if (!fd.ok() || pack.contents == 0 || !ReadAt(path, fd.get(), pack.ends.back(), list.data(), list.size()).ok()) return {};
+    if (store::IdOf(list, store::Kind::kFile) != pack.digest) return {};
+    std::vector<store::ObjectId> ids(pack.contents);
+    std::string_view in = list;
+    for (store::ObjectId& id : ids) GetId(&in, &id);
+    return ids;
   }
 
   Status Write() {
@@ -398,8 +417,11 @@ class Packer {
     if (fd.get() < 0) return FileError(path, errno);
     for (size_t number = 0; number < index_.files.size(); ++number) HARROW_RETURN_IF_ERROR(WriteFile(number, path, fd.get()));
     if (block_size_ > 0) HARROW_RETURN_IF_ERROR(Flush(path, fd.get()));
-    const bool has_pack = !pack_.ids.empty();
+    const bool has_pack = !list_.empty();
     if (has_pack) {
+      pack_.digest = store::IdOf(list_, store::Kind::kFile);
+      HARROW_RETURN_IF_ERROR(WriteAt(path, fd.get(), list_, done_.written));
+      (void)sync_file_range(fd.get(), sent_, 0, SYNC_FILE_RANGE_WRITE);
       index_.packs.push_back(std::move(pack_));
     } else if (unlink(path.c_str()) != 0) {
       return FileError(path, errno);
@@ -452,7 +474,8 @@ class Packer {
     places.push_back(place->second);
     if (!is_new) return;
     ++contents_;
-    pack_.ids.push_back(id);
+    ++pack_.contents;
+    PutId(id, &list_);
     std::memmove(block_.data() + block_size_, page.data(), kPage);
     block_size_ += kPage;
   }
@@ -485,6 +508,7 @@ class Packer {
   uint32_t contents_ = 0;
   uint64_t next_ = 1;
   PackOfPages pack_;
+  std::string list_;  // of its contents' digests
   int64_t sent_ = 0;  // bytes of it that are on their way to the disk
   PageBuffer block_{kBlockBytes};
   size_t block_size_ = 0;
@@ -498,7 +522,7 @@ class PackReader {
  public:
   PackReader(const std::string& directory, const PackIndex& index) : directory_(directory), index_(index), open_(index.packs.size()) {
     uint64_t before = 0;
-    for (const PackOfPages& pack : index.packs) begins_.push_back(std::exchange(before, before + pack.ids.size()));
+    for (const PackOfPages& pack : index.packs) begins_.push_back(std::exchange(before, before + pack.contents));
     for (const PackedFile& file : index.files) {
       for (const uint32_t page : file.pages) {
         if (page == 0) continue;
@@ -553,7 +577,7 @@ class PackReader {
 
   /// Its pages.
   size_t InBlock(size_t pack, uint64_t block) const {
-    return std::min<size_t>(kPagesOfPackBlock, index_.packs[pack].ids.size() - static_cast<size_t>(block) * kPagesOfPackBlock);
+    return std::min<size_t>(kPagesOfPackBlock, index_.packs[pack].contents - static_cast<size_t>(block) * kPagesOfPackBlock);
   }
 
   std::pair<uint64_t, uint64_t> BoundsOf(size_t pack, uint64_t block) const {

@@ -28,7 +28,6 @@ namespace {
 enum Kind : char { kList = 'L', kNeed = 'N', kPages = 'P', kDone = 'D' };
 
 constexpr size_t kPagesOfBlock = 256;
-constexpr size_t kIdBytes = 16;
 constexpr size_t kMostPages = size_t{1} << 28;
 
 store::ObjectId DigestOf(std::string_view bytes) {

@@ -378,11 +378,11 @@ TEST_F(PackedCheckpointsTest, GoOnFromTheNewestThatIsWhole) {
   EXPECT_FALSE(fs::exists(top_ + "/node/written/state"));
   LeaveHere("two");
   EXPECT_EQ(Found(), "two");
-  // A byte of a pack.
+  // A byte of a block.
   for (const auto& file : fs::directory_iterator(Task() + "/2")) {
     if (file.path().extension() != ".pages" || file.hard_link_count() > 1) continue;
     std::fstream pack(file.path(), std::ios::in | std::ios::out | std::ios::binary);
-    pack.seekp(-2, std::ios::end);
+    pack.seekp(2);
     pack.put('~');
   }
   std::string trouble;

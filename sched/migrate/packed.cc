@@ -50,7 +50,7 @@ constexpr size_t kPagesOfPackBlock = 256;
 constexpr size_t kBlockBytes = kPagesOfPackBlock * kPage;
 constexpr size_t kPagesAtOnce = 64;  // that are read
 constexpr size_t kBlocksKept = 64, kBlocksAhead = 8;
-constexpr int64_t kSentFirst = 1 << 20, kSentAtOnce = 4 << 20;
+constexpr int64_t kLeastSentAtOnce = 1 << 20, kMostSentAtOnce = 16 << 20;
 constexpr auto kBeforeLooking = std::chrono::milliseconds(50);
 constexpr size_t kMostOfIndex = size_t{1} << 32;
 constexpr uint32_t kMostName = 4096;
@@ -485,7 +485,8 @@ class Packer {
     HARROW_RETURN_IF_ERROR(WriteAt(path, fd, packed.bytes, done_.written));
     done_.written += static_cast<int64_t>(packed.bytes.size());
     // The disk, or the link to it, works while the next ones are compressed. What comes of it fsync tells.
-    if (done_.written - sent_ >= (sent_ == 0 ? kSentFirst : kSentAtOnce)) {
+    // Soon for the first time, and then as much again as before: large pieces go faster.
+    if (done_.written - sent_ >= std::clamp(sent_, kLeastSentAtOnce, kMostSentAtOnce)) {
       (void)sync_file_range(fd, sent_, done_.written - sent_, SYNC_FILE_RANGE_WRITE);
       sent_ = done_.written;
     }

@@ -139,14 +139,18 @@ Status PageSender::Take(std::string_view message) {
 }
 
 void PageSender::SendPages(const std::vector<bool>& wanted) {
-  std::string block;
+  PageBuffer block(kPagesOfBlock * kPage);
+  size_t size = 0;
   const auto flush = [&] {
-    if (block.empty()) return;
-    const BlockCoder::Packed packed = coder_.Pack(block);
-    std::string message = {kPages, static_cast<char>(packed.way)};
+    if (size == 0) return;
+    const BlockCoder::Packed packed = coder_.Pack(block.First(size));
+    std::string message;
+    message.reserve(2 + packed.bytes.size());
+    message.push_back(kPages);
+    message.push_back(static_cast<char>(packed.way));
     message += packed.bytes;
     bytes_.pages += message.size();
-    block.clear();
+    size = 0;
     send_(std::move(message));
   };
   for (size_t i = 0; i < first_.size(); ++i) {
@@ -155,10 +159,11 @@ void PageSender::SendPages(const std::vector<bool>& wanted) {
       continue;
     }
     ++bytes_.sent;
-    std::string page(PageAt(image_, first_[i]));
-    page.resize(kPage, '\0');  // the last one may be shorter
-    block += page;
-    if (block.size() >= kPagesOfBlock * kPage) flush();
+    const std::string_view page = PageAt(image_, first_[i]);
+    std::memcpy(block.data() + size, page.data(), page.size());
+    std::memset(block.data() + size + page.size(), 0, kPage - page.size());  // the last one may be shorter
+    size += kPage;
+    if (size == kPagesOfBlock * kPage) flush();
   }
   flush();
 }

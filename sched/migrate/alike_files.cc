@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kAlikeHead = "harrow-alike 1\n";
+constexpr std::string_view kAlikeHead = "harrow-alike 2\n";
 constexpr std::string_view kNew = "new";
 constexpr size_t kMostOfFile = 1 << 20;
 constexpr auto kBeats = std::chrono::seconds(1);

@@ -22,6 +22,7 @@ bool GetNumber(std::string_view* in, Int* value) {
   return true;
 }
 
+inline constexpr size_t kIdBytes = 16;
 inline void PutId(const store::ObjectId& id, std::string* out) {
   PutNumber(id.high, out);
   PutNumber(id.low, out);

@@ -11,12 +11,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/text.h"
+#include "migrate/block.h"
 #include "migrate/compress.h"
 #include "migrate/image.h"
 #include "migrate/encoding.h"
+#include "migrate/sample.h"
 #include "store/hasher.h"
 
 namespace harrow::migrate {
@@ -25,7 +28,6 @@ namespace {
 enum Kind : char { kList = 'L', kNeed = 'N', kPages = 'P', kDone = 'D' };
 
 constexpr size_t kPagesOfBlock = 256;
-constexpr size_t kIdBytes = 16;
 constexpr size_t kMostPages = size_t{1} << 28;
 
 store::ObjectId DigestOf(std::string_view bytes) {
@@ -37,13 +39,11 @@ std::string_view PageAt(std::string_view image, size_t page) {
 }
 
 /// By what they begin and go on with, so that equal pages are drawn in every image, wherever they lie.
-bool IsDrawn(std::string_view page, uint64_t one_of) {
+bool IsPageDrawn(std::string_view page, uint64_t one_of) {
   uint64_t words[2] = {};
   std::memcpy(words, page.data(), std::min<size_t>(8, page.size()));
   if (page.size() == kPage) std::memcpy(words + 1, page.data() + kPage / 2, 8);
-  uint64_t mixed = (words[0] ^ (words[1] * 0x9E3779B97F4A7C15u)) * 0xBF58476D1CE4E5B9u;
-  mixed ^= mixed >> 31;
-  return mixed * 0x94D049BB133111EBu % one_of == 0;
+  return IsDrawn(words[0], words[1], one_of);
 }
 
 Status Wrong(const char* what) {
@@ -73,7 +73,7 @@ Way ChooseWay(const std::vector<std::string_view>& images) {
   for (const std::string_view image : images) {
     for (size_t page = 0; page < PagesOf(image.size()); ++page) {
       const std::string_view bytes = PageAt(image, page);
-      if (!IsDrawn(bytes, one_of) || IsZeroPage(bytes)) continue;
+      if (!IsPageDrawn(bytes, one_of) || IsZeroPage(bytes)) continue;
       ++looked;
       seen.insert(DigestOf(bytes));
     }
@@ -139,13 +139,18 @@ Status PageSender::Take(std::string_view message) {
 }
 
 void PageSender::SendPages(const std::vector<bool>& wanted) {
-  std::string block;
+  PageBuffer block(kPagesOfBlock * kPage);
+  size_t size = 0;
   const auto flush = [&] {
-    if (block.empty()) return;
-    std::string message(1, kPages);
-    message += Compress(block);
+    if (size == 0) return;
+    const BlockCoder::Packed packed = coder_.Pack(block.First(size));
+    std::string message;
+    message.reserve(2 + packed.bytes.size());
+    message.push_back(kPages);
+    message.push_back(static_cast<char>(packed.way));
+    message += packed.bytes;
     bytes_.pages += message.size();
-    block.clear();
+    size = 0;
     send_(std::move(message));
   };
   for (size_t i = 0; i < first_.size(); ++i) {
@@ -154,10 +159,11 @@ void PageSender::SendPages(const std::vector<bool>& wanted) {
       continue;
     }
     ++bytes_.sent;
-    std::string page(PageAt(image_, first_[i]));
-    page.resize(kPage, '\0');  // the last one may be shorter
-    block += page;
-    if (block.size() >= kPagesOfBlock * kPage) flush();
+    const std::string_view page = PageAt(image_, first_[i]);
+    std::memcpy(block.data() + size, page.data(), page.size());
+    std::memset(block.data() + size + page.size(), 0, kPage - page.size());  // the last one may be shorter
+    size += kPage;
+    if (size == kPagesOfBlock * kPage) flush();
   }
   flush();
 }
@@ -206,12 +212,13 @@ Status PageReceiver::TakeList(std::string_view message) {
 }
 
 Status PageReceiver::TakePages(std::string_view message) {
-  const Result<std::string> block = Decompress(message, kPagesOfBlock * kPage, true);
-  if (!block.ok()) return block.status();
-  if (block->empty() || block->size() % kPage != 0) return Wrong("a block that is cut off");
-  for (size_t at = 0; at < block->size(); at += kPage) {
-    if (came_ == wanted_.size()) return Wrong("more than was asked for");
-    const std::string_view page = std::string_view(*block).substr(at, kPage);
+  const std::optional<BlockWay> way = message.empty() ? std::nullopt : BlockWayOf(static_cast<uint8_t>(message.front()));
+  if (!way) return Wrong("a block that lies in no way that is known");
+  const size_t pages = std::min(kPagesOfBlock, wanted_.size() - came_);
+  block_.resize(pages * kPage);
+  HARROW_RETURN_IF_ERROR(coder_.Unpack(*way, message.substr(1), block_.data(), block_.size()));
+  for (size_t at = 0; at < block_.size(); at += kPage) {
+    const std::string_view page = std::string_view(block_).substr(at, kPage);
     store::ObjectId& id = unique_[wanted_[came_++]];
     if (id == store::ObjectId()) id = DigestOf(page);
     // The last page of an image that is no whole number of pages is called by its own bytes.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "migrate/block.h"
 #include "store/object.h"
 
 namespace harrow::migrate {
@@ -68,6 +69,7 @@ class PageSender {
   std::vector<size_t> first_;            // where each of them is, in pages
   bool asked_ = false, done_ = false;
   SentBytes bytes_;
+  BlockCoder coder_;
 };
 
 /// Receives one image. `store`: what this place has, and gets.
@@ -93,6 +95,8 @@ class PageReceiver {
   std::vector<store::ObjectId> unique_;
   std::vector<uint32_t> wanted_;         // places in unique_, in the order in which they come
   size_t came_ = 0;
+  BlockCoder coder_;
+  std::string block_;
   std::optional<std::string> image_;
 };
 

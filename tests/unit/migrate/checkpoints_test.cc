@@ -378,11 +378,11 @@ TEST_F(PackedCheckpointsTest, GoOnFromTheNewestThatIsWhole) {
   EXPECT_FALSE(fs::exists(top_ + "/node/written/state"));
   LeaveHere("two");
   EXPECT_EQ(Found(), "two");
-  // A byte of a pack.
+  // A byte of a block.
   for (const auto& file : fs::directory_iterator(Task() + "/2")) {
     if (file.path().extension() != ".pages" || file.hard_link_count() > 1) continue;
     std::fstream pack(file.path(), std::ios::in | std::ios::out | std::ios::binary);
-    pack.seekp(-2, std::ios::end);
+    pack.seekp(2);
     pack.put('~');
   }
   std::string trouble;
@@ -406,7 +406,7 @@ TEST_F(PackedCheckpointsTest, OnlyWhatChangedIsWrittenAndOldOnesCanGo) {
   Found();
   int64_t first = 0;
   LeaveHere(text, &first);
-  EXPECT_GT(first, 1 << 20);
+  EXPECT_GE(first, 1 << 20);
   int64_t all_written = 0;
   for (int i = 0; i < 12; ++i) {
     EXPECT_EQ(Found(), text) << i;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -92,12 +93,24 @@ class PackedTest : public testing::Test {
     }
     return text;
   }
+  std::string Numbers(size_t bytes) {
+    std::string text(bytes, '\0');
+    for (size_t at = 0; at + 8 <= bytes; at += 8) {
+      const double number = std::uniform_real_distribution<double>(0, 1)(draw_);
+      text.replace(at, 8, reinterpret_cast<const char*>(&number), 8);
+    }
+    return text;
+  }
   /// Of pages that are zeros, a few that come again and again, and others.
   std::string Drawn() {
     std::string text;
+    const bool numbers = Number(2) == 0;
     for (uint64_t pages = Number(300); pages > 0; --pages) {
       const uint64_t kind = Number(4);
-      text += kind == 0 ? std::string(4096, '\0') : kind == 1 ? std::string(4096, static_cast<char>('a' + Number(5))) : Noise(4096);
+      text += kind == 0   ? std::string(4096, '\0')
+              : kind == 1 ? std::string(4096, static_cast<char>('a' + Number(5)))
+              : numbers   ? Numbers(4096)
+                          : Noise(4096);
     }
     return text.substr(0, text.size() - std::min<size_t>(text.size(), Number(4096)));
   }
@@ -194,9 +207,9 @@ std::string TextOfIndex(const std::string& whole) {
   const Result<std::string> text = Decompress(std::string_view(whole).substr(16 + 16), 1 << 30, true);
   return text.ok() ? *text : "";
 }
-std::string IndexOfText(const std::string& text) {
+std::string IndexOfText(const std::string& text, const std::string& head = "harrow-packed 2\n") {
   const std::string body = Compress(text);
-  std::string whole = "harrow-packed 1\n";
+  std::string whole = head;
   PutId(store::IdOf(body, store::Kind::kFile), &whole);
   return whole + body;
 }
@@ -237,6 +250,82 @@ TEST_F(PackedTest, AnIndexThatSomebodyMadeUpTouchesNothingElse) {
     EXPECT_FALSE(unpack(text.substr(0, at)).ok()) << at;
   }
   EXPECT_EQ(unpack(text + "x").code(), Code::kDamaged);
+}
+
+TEST_F(PackedTest, FormatOneIsRead) {
+  Files files = {{"a", Noise(600 * 4096)}};
+  for (char& letter : files["a"]) letter = static_cast<char>('a' + (letter & 15));
+  PackTo("a", files);
+  std::ifstream in(Path("a/index"), std::ios::binary);
+  std::string text = TextOfIndex({std::istreambuf_iterator<char>(in), {}});
+  // One pack: its number, contents, the digest of their list, ends and ways of its blocks, which are all zstd's.
+  ASSERT_EQ(text.substr(12, 4), std::string("\x58\2\0\0", 4));
+  const size_t ends = 12 + 4 + 16, ways = ends + 3 * 8;
+  ASSERT_EQ(text.substr(ways, 3), std::string(3, '\1'));
+  uint64_t end = 0;
+  std::memcpy(&end, text.data() + ways - 8, sizeof end);
+  const std::string pack = Read("a")["1.pages"];
+  ASSERT_EQ(pack.size(), end + 600 * 16);
+  text.erase(ways, 3);
+  text.replace(ends - 16, 16, pack.substr(end));
+  std::ofstream(Path("a/1.pages"), std::ios::binary | std::ios::trunc) << pack.substr(0, end);
+  const auto write = [&](const std::string& head) { std::ofstream(Path("a/index"), std::ios::binary | std::ios::trunc) << IndexOfText(text, head); };
+  Files back;
+  write("harrow-packed 2\n");
+  EXPECT_EQ(UnpackFrom("a", &back).code(), Code::kDamaged);
+  write("harrow-packed 3\n");
+  EXPECT_EQ(UnpackFrom("a", &back).code(), Code::kDamaged);
+  write("harrow-packed 1\n");
+  EXPECT_EQ(Back("a"), files);
+  EXPECT_GT(PackTo("b", files, "a").written, 600 * 4096 / 4) << "nothing goes on from it";
+  EXPECT_EQ(Back("b"), files);
+}
+
+TEST_F(PackedTest, NumbersTakeLessRoom) {
+  const Files files = {{"numbers", Numbers(300 * 4096)}, {"noise", Noise(300 * 4096)}};
+  const int64_t written = PackTo("a", files).written;
+  EXPECT_GT(written, 500 * 4096);
+  EXPECT_LT(written, 560 * 4096);
+  EXPECT_EQ(Back("a"), files);
+}
+
+TEST_F(PackedTest, APackWhoseListIsDamagedIsDoneWithout) {
+  const Files files = {{"a", Noise(40 * 4096)}};
+  PackTo("a", files);
+  const std::string whole = Read("a")["1.pages"];
+  const auto written = [&](const std::string& text) {
+    std::ofstream(Path("a/1.pages"), std::ios::binary | std::ios::trunc) << text;
+    fs::remove_all(Path("b"));
+    const int64_t bytes = PackTo("b", files, "a").written;
+    EXPECT_EQ(Back("b"), files) << seed_;
+    return bytes;
+  };
+  EXPECT_EQ(written(whole), 0);
+  for (int i = 0; i < 30; ++i) {
+    std::string text = whole;
+    text[40 * 4096 + Number(40 * 16)] ^= static_cast<char>(1 << Number(8));
+    EXPECT_EQ(written(text), 40 * 4096) << seed_;
+    EXPECT_EQ(Back("a"), files) << "it is for others only";
+    EXPECT_EQ(written(whole.substr(0, 40 * 4096 + Number(40 * 16))), 40 * 4096) << seed_;
+  }
+}
+
+TEST_F(PackedTest, OneThatIsToldOfNoEarlierOnesIsWhole) {
+  const std::string common = Noise(500 * 4096);
+  PackTo("a", {{"x", common}});
+  const Files files = {{"u", Numbers(100 * 4096)}, {"v", common.substr(0, 1000 * 1000)}, {"w", common.substr(4096)}};
+  for (const bool is_told : {false, true}) {
+    Write("from", files);
+    const std::string to = StrCat("b", is_told);
+    fs::create_directories(Path(to));
+    const Result<Packed> packed = Pack(Path("from"), Path(to), [&](const Sample& sample) {
+      EXPECT_FALSE(sample.empty());
+      return is_told ? std::vector<std::string>{Path("a")} : std::vector<std::string>();
+    }, {});
+    ASSERT_TRUE(packed.ok()) << packed.status().message();
+    EXPECT_EQ(packed->written < 110 * 4096, is_told);
+    EXPECT_EQ(Back(to), files);
+  }
 }
 
 TEST_F(PackedTest, ErrorsOfTheSystemAreNoDamage) {

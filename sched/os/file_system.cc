@@ -159,10 +159,11 @@ Status RemoveTreeAt(int parent, const char* name, const std::string& path) {
     if (unlinkat(fd, n.c_str(), 0) == 0 || errno == ENOENT) continue;
     Status why = errno == EISDIR || errno == EPERM ? RemoveTreeAt(fd, n.c_str(), StrCat(path, "/", n))
                                                    : Failed("remove", StrCat(path, "/", n));
-    if (first.ok()) first = why;
+    // Others may be removing it, too.
+    if (first.ok() && why.code() != Code::kNotFound) first = why;
   }
   closedir(dir);
-  if (first.ok() && unlinkat(parent, name, AT_REMOVEDIR) != 0) return Failed("remove", path);
+  if (first.ok() && unlinkat(parent, name, AT_REMOVEDIR) != 0 && errno != ENOENT) return Failed("remove", path);
   return first;
 }
 

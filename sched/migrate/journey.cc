@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "migrate/compress.h"
@@ -32,27 +34,33 @@ class Measured {
     phases_.phases.push_back({.name = name});
     return phases_.phases.back();
   }
-  /// What one of several nodes does at the same time.
+  /// What one of several nodes does at the same time, in as many steps as it takes.
   template <class Work>
   auto By(const std::string& name, const Work& work) {
     const Duration before = clock_();
     auto result = work();
     const Duration took = clock_() - before;
+    Duration& of_node = of_node_[name];
+    of_node += took;
     Phases::Phase& phase = Of(name);
-    phase.busy = std::max(phase.busy, took);
+    phase.busy = std::max(phase.busy, of_node);
     phases_.processors += took;
     return result;
   }
+  /// What follows another node does.
+  void NextNode() { of_node_.clear(); }
 
  private:
   Phases& phases_;
   const std::function<Duration()>& clock_;
+  std::map<std::string, Duration> of_node_;
 };
 
 Result<Phases> CarryPlainly(const std::vector<std::string_view>& images, bool compressed, const std::function<Duration()>& clock) {
   Phases phases;
   Measured measured(&phases, clock);
   for (const std::string_view image : images) {
+    measured.NextNode();
     if (!compressed) {
       measured.Of("transfer").link += image.size();
       continue;
@@ -100,6 +108,7 @@ Result<Phases> CarryByBase(const std::vector<std::string_view>& images, const st
   HARROW_RETURN_IF_ERROR(Spread(base, images.size(), &at_destinations));
   measured.Of("ring_at_destination").ring += base.size();
   for (size_t i = 1; i < images.size(); ++i) {
+    measured.NextNode();
     const std::string delta = measured.By("difference", [&] { return DeltaOf(at_sources[i - 1], images[i]); });
     measured.Of("diff_transfer").link += delta.size();
     const Result<std::string> back = measured.By("patch", [&] { return Apply(at_destinations[i], delta); });
@@ -115,6 +124,7 @@ Result<Phases> CarryByPages(const std::vector<std::string_view>& images, const s
   const Way way = measured.By("sample", [&] { return ChooseWay(images); });
   PageStore store;
   for (const std::string_view image : images) {
+    measured.NextNode();
     std::deque<std::string> to_receiver, to_sender;
     PageSender sender(image, way, [&](std::string message) { to_receiver.push_back(std::move(message)); });
     PageReceiver receiver(&store, [&](std::string message) { to_sender.push_back(std::move(message)); });

@@ -331,6 +331,14 @@ void Moves::RecallSent(TaskId id) {
   actions->push_back(TakeBack{tasks.latest(id), tasks[id].node()});
 }
 
+/// What was sent ahead has begun there before one that has a slot by what was believed, and waits for its inputs: that has none now.
+void Moves::RecallOvertaken(NodeId id) {
+  if (!options.local_files || nodes[id].used_slots() <= nodes[id].total().slots) return;
+  for (TaskId each : nodes[id].in_flight()) {
+    if (tasks[each].state() == TaskState::kSent && !IsGang(each) && !HasInputs(each, id)) return RecallSent(each);
+  }
+}
+
 void Moves::RecallAhead(NodeId id) {
   for (TaskId each : ahead.at(id)) Recall(each);
 }

@@ -42,6 +42,7 @@ class Moves : protected Supply {
   void Vacate(TaskId id);
   /// Asks for a task back that is not known to have begun.
   void Recall(TaskId id);
+  void RecallOvertaken(NodeId id);
   void RecallAhead(NodeId id);
   /// The same of one that has a slot: what it reads will not come to it.
   void RecallSent(TaskId id);

@@ -345,8 +345,10 @@ void Scheduler::Impl::On(const TaskStarted& e) {
       ahead.CountAnswer(e.node);
       nodes.Touch(e.node);
     }
-    if (task.ahead()) GiveSlot(id);
+    const bool was_ahead = task.ahead();
+    if (was_ahead) GiveSlot(id);
     tasks.Run(id);
+    if (was_ahead) RecallOvertaken(e.node);
     // Until now it was only asked back.
     if (recalled && task.cancelled()) actions->push_back(CancelOf(id));
     if (!graph.profile(id).checkpoint.on()) {

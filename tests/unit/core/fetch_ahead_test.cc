@@ -53,6 +53,22 @@ TEST(FetchAhead, TheInputsOfTheNextComeWhileATaskRunsHoweverLong) {
   EXPECT_EQ(s.Over("B", 0), "drop in/B@0, done B, copy in/D@0, ahead D@0") << "C has begun by itself";
 }
 
+/// The agent begins what has its inputs first. What waits behind it could wait for hours, beside idle nodes.
+TEST(FetchAhead, WhatIsOvertakenWhileItsInputsComeIsAskedBack) {
+  FetchAhead s;
+  EXPECT_EQ(s.WarmUp(), "drop in/A@0, done A, copy in/B@0, start B@0, copy in/C@0, ahead C@0");
+  s.Come({"in/C"}, 0);
+  EXPECT_EQ(s.Started("C", 0), "back B@0");
+  s.TellAll({TaskReturned{s.Latest("B"), NodeId(0)}, NodeJoined{NodeId(1), {1, 0, 0}}});
+  std::string begun;
+  for (const char* task : {"D", "E", "F"}) {
+    s.Come({std::string("in/") + task}, 1);
+    s.Started(task, 1);
+    begun += s.Over(task, 1);
+  }
+  EXPECT_NE(begun.find("B@1"), std::string::npos) << begun;
+}
+
 TEST(FetchAhead, NotWhatIsThere) {
   FetchAhead s;
   s.Add("P", {}, {"in"}, {"made"});

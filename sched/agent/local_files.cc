@@ -11,9 +11,13 @@
 #include <utility>
 
 #include "base/text.h"
+#include "os/file_system.h"
+#include "os/random.h"
 
 namespace harrow::agent {
 namespace {
+
+constexpr uint32_t kForThisUser = 077;  // what it may be besides, the object's kind tells
 
 uint32_t Umask() {
   const mode_t mask = ::umask(022);
@@ -25,6 +29,8 @@ FileNews::What WhatOf(const Transfers::Outcome& outcome) {
   using What = FileNews::What;
   if (outcome.status.ok()) return What::kStored;
   if (outcome.status.code() == Code::kExhausted) return What::kNoRoom;
+  // Whatever is the matter with it there, its task makes it again.
+  if (outcome.exchanged) return What::kAbsent;
   // kPermission: this node's disk cannot hold it (fetches.cc).
   if (!outcome.from || outcome.status.code() == Code::kPermission) return What::kUnreadable;
   if (outcome.status.code() == Code::kNotFound) return What::kAbsent;
@@ -88,7 +94,7 @@ void LocalFiles::Bring(Copy copy) {
   file.trouble.clear();
   Transfers* const transfers = transfers_;
   lock.unlock();
-  transfers->Fetch({.file = copy.file, .object = copy.object, .path = copy.path, .from = copy.from},
+  transfers->Fetch({.file = copy.file, .object = copy.object, .path = copy.path, .from = copy.from, .exchanged = copy.exchanged},
                    [this, copy](Transfers::Outcome outcome) {
                      if (outcome.status.ok() && copy.from && records_.sources != nullptr)
                        records_.sources->Note(copy.path, copy.source, outcome.object);
@@ -143,6 +149,27 @@ void LocalFiles::Save(FileId id, const std::string& path) {
                  .what = copied.ok() ? FileNews::What::kSaved : FileNews::What::kNotSaved,
                  .object = object,
                  .text = copied.message()});
+  });
+}
+
+void LocalFiles::Put(FileId id, const store::ObjectId& wanted, const std::string& path) {
+  const std::optional<store::Object> object = ObjectOf(id);
+  if (!object || object->id != wanted) {
+    return hooks_.tell({.file = id, .what = FileNews::What::kNotPut, .text = "the node does not hold it"});
+  }
+  workers_.Do([this, id, path, object = *object] {
+    // A directory is copied piece by piece, and another node may be at it, too.
+    uint64_t random = 0;
+    (void)os::RandomBytes(&random, sizeof random);
+    const std::string half = StrCat(path, ".half-", HexDigits(random));
+    Status put = store_.CopyOut(object.id, half, kForThisUser);
+    if (put.ok()) put = os::RealFileSystem().Rename(half, path);
+    if (!put.ok() && os::RealFileSystem().Stat(path).ok()) put = Status();
+    (void)os::RealFileSystem().RemoveTree(half);
+    hooks_.tell({.file = id,
+                 .what = put.ok() ? FileNews::What::kPut : FileNews::What::kNotPut,
+                 .object = object,
+                 .text = put.message()});
   });
 }
 

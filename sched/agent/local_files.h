@@ -33,6 +33,8 @@ struct FileNews {
     kGone = 6,
     kSaved = 7,
     kNotSaved = 8,
+    kPut = 9,
+    kNotPut = 10,
   };
   FileId file;
   What what = What::kStored;
@@ -70,6 +72,7 @@ class LocalFiles : public FileHost {
     std::string path{};                     // absolute, in the submit directory
     NodeId from{};                          // none: it is read from there
     std::string source{};                   // SourceOf(path), where somebody else has read it
+    bool exchanged = false;                 // `path` is in the run's exchange: what is there has to be `object`
   };
 
   /// `store` and the records outlive it. `slots`: how many are served at once (Outside).
@@ -87,6 +90,8 @@ class LocalFiles : public FileHost {
   void DropDamaged(const std::vector<FileId>& files);
   /// Copies it to the submit directory.
   void Save(FileId file, const std::string& path);
+  /// Copies it to the run's exchange, where `path` is there when it is whole; if it is that object.
+  void Put(FileId file, const store::ObjectId& object, const std::string& path);
   /// There will be no room for it: what waits for it fails.
   void Refuse(FileId file);
   Awaited Await(const LocalTask& task) override;

@@ -105,6 +105,8 @@ struct TaskRestored {
   uint32_t losses = 0;
   // The highest number that an attempt ever had, when that is more than `attempts`.
   uint32_t last_attempt = 0;
+  // Another scheduler of the run has settled it: what it made is lost, here, only where tasks of this one read it.
+  bool by_another = false;
 };
 /// After a restart: one more attempt of the task may have begun of which nobody told. Its number is used up
 /// and costs nothing; where it is heard of while nothing was sent since, it goes on, as one that was lost.
@@ -174,7 +176,7 @@ struct FileStored {
   // By its task, anew: what other nodes hold is not it.
   bool made = false;
 };
-/// The file lies in the submit directory, also where a task makes it: it can be copied from there.
+/// The file lies where every node can read it, in the submit directory say, also where a task makes it: it can be copied from there.
 struct FileShared {
   FileId file;
 };
@@ -194,7 +196,7 @@ struct CopyFailed {
     kNoRoom,       // there is no room for it at `to`, now: CopyFile or RefuseFile answers
   } why = Why::kUnreachable;
 };
-/// The node holds it no more.
+/// The node holds it no more; none: it lies no more where every node can read it.
 struct FileLost {
   FileId file;
   NodeId node;

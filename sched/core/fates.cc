@@ -92,6 +92,7 @@ void Fates::Remake(FileId file) {
   for (TaskId after : graph.successors(producer)) {
     // What runs has it.
     if (!tasks.Has(after) || tasks[after].settled() || tasks[after].state() == TaskState::kRunning) continue;
+    if (tasks[after].state() == TaskState::kElsewhere && settled_elsewhere_.contains(producer)) continue;
     if (!ReadsInput(after, file)) continue;
     wanted = true;
     if (tasks[after].in_flight()) RecallSent(after);

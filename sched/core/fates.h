@@ -1,6 +1,7 @@
 #pragma once
 
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "core/moves.h"
@@ -69,6 +70,9 @@ class Fates : protected Moves {
   void GiveUp(TaskId id, TaskState state, Reason reason, TaskId because = TaskId());
   /// The task was settled before this scheduler was.
   void RestoreFate(TaskId id, TaskRestored::As as);
+  void NoteSettledElsewhere(TaskId id) {
+    if (options.local_files) settled_elsewhere_.insert(id);
+  }
   void Cancel(TaskId id);
   /// The task came here: when all of this instant is known, it is pruned if its bound makes it pointless.
   void NoteNewcomer(TaskId id) {
@@ -147,6 +151,8 @@ class Fates : protected Moves {
   bool capacity_changed_ = false;
   // How often tasks have made their outputs again.
   std::unordered_map<TaskId, uint32_t> remakes_;
+  // By other schedulers of the run; of local files, which those make again for their own tasks.
+  std::unordered_set<TaskId> settled_elsewhere_;
   // How often they were tried again for want of room.
   std::unordered_map<TaskId, uint32_t> waits_for_room_;
 };

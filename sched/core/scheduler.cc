@@ -253,11 +253,11 @@ void Scheduler::Impl::On(const TasksAdded& e) {
 }
 
 void Scheduler::Impl::On(const TasksTaken& e) {
-  if (options.local_files) return;
   const std::set<TaskId> cut = CutFromStreams(e.tasks);
   size_t gone = 0;
   for (TaskId id : e.tasks) {
-    if (!tasks.Has(id) || tasks.state(id) > TaskState::kReady || cut.contains(id)) continue;
+    // What makes again what was lost is done, whoever's it was.
+    if (!tasks.Has(id) || tasks.state(id) > TaskState::kReady || tasks.remaking(id) || cut.contains(id)) continue;
     Unqueue(id);
     if (placing.on()) placing.Leaves(id);
     checkpoints.Forget(id);
@@ -295,6 +295,7 @@ void Scheduler::Impl::Describe(TaskId id) {
 void Scheduler::Impl::On(const TaskRestored& e) {
   if (!tasks.Has(e.task) || tasks[e.task].settled() || tasks[e.task].in_flight()) return;
   tasks.Restore(e);
+  if (e.by_another) NoteSettledElsewhere(e.task);
   if (e.as != TaskRestored::As::kOpen) RestoreFate(e.task, e.as);
 }
 
@@ -547,7 +548,7 @@ void Scheduler::Impl::On(const FileStored& e) {
 void Scheduler::Impl::On(const FileLost& e) {
   if (e.file.value >= graph.file_count()) return;
   replicas.Grow();
-  NoteNotThere(e.file, e.node);
+  e.node ? NoteNotThere(e.file, e.node) : NoteNotShared(e.file);
 }
 
 void Scheduler::Impl::On(const CopyFailed& e) {

@@ -425,6 +425,14 @@ void Supply::NoteNotThere(FileId file, NodeId node) {
   if (Wanted(file) && IsLost(file)) lost.push_back(file);
 }
 
+void Supply::NoteNotShared(FileId file) {
+  if (!options.local_files || !std::exchange(files_[file.value].shared, false)) return;
+  for (NodeId taker : copies.Takers(file)) {
+    if (const Copies::Copy* const copy = copies.Find(file, taker); copy != nullptr && !copy->from) Resource(file, taker);
+  }
+  if (Wanted(file) && IsLost(file)) lost.push_back(file);
+}
+
 void Supply::LoseFilesOf(NodeId node) {
   replicas.NodeLost(node);
   if (!options.local_files) return;

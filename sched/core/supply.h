@@ -39,6 +39,7 @@ class Supply : protected Parts {
   void NoteShared(FileId file) {
     if (options.local_files) files_[file.value].shared = true;
   }
+  void NoteNotShared(FileId file);
   void NoteAbsent(FileId file) {
     if (options.local_files) files_[file.value].absent = true;
   }
@@ -103,7 +104,7 @@ class Supply : protected Parts {
   struct File {
     // Tasks that read it and are not done.
     uint32_t readers = 0;
-    bool shared = false;  // it lies in the submit directory
+    bool shared = false;  // every node can read it: it lies in the submit directory, or where allocations leave files for each other
     bool absent = false;  // its task did not make it
   };
   template <class Each>

@@ -223,7 +223,7 @@ bool RunDriver::IsUnwanted(TaskId task) const {
 /// It counts as done, and runs again where its outputs are lost.
 bool RunDriver::MayBeRemade(TaskId task) const {
   return local_files() && !graph_.outputs(task).empty() &&
-         (recorder_.fate(task) == journal::TaskFate::kDone || IsUnwanted(task));
+         (fate_anywhere(task) == journal::TaskFate::kDone || IsUnwanted(task));
 }
 
 void RunDriver::Begin(const Moment& moment) {
@@ -235,7 +235,8 @@ void RunDriver::Begin(const Moment& moment) {
     const TaskId task(i);
     const bool unwanted = IsUnwanted(task);
     const auto tried = tries_.find(i);
-    if (options_.restarted && !unwanted && tried != tries_.end() && tried->second.done)
+    const bool own = all_own || own_[i];  // else it has made again what was lost
+    if (options_.restarted && own && !unwanted && tried != tries_.end() && tried->second.done)
       recorder_.Fate(task, journal::TaskFate::kDone, TaskId());
     const journal::TaskFate fate = recorder_.fate(task);
     const bool never_tried = recorder_.last_attempt(task) == 0 && tried == tries_.end();
@@ -301,6 +302,7 @@ void RunDriver::EndGathering(const Moment& moment) {
   MoveAgain();
   awaited_.clear();
   phase_ = Phase::kRunning;
+  ++exchange_changes_;
   GatherParts(moment);
   tries_.clear();
   Wake();
@@ -427,7 +429,7 @@ void RunDriver::Settle(const Moment& moment, const core::TaskSettled& settled) {
   nodes_gone_ |= settled.reason == core::Reason::kNodesGone;
   ForgetLost(settled.task);
   // It has made lost outputs again, or could not: that it was done, or is not wanted, stays.
-  if (recorder_.fate(settled.task) == journal::TaskFate::kDone || IsUnwanted(settled.task)) {
+  if (fate_anywhere(settled.task) == journal::TaskFate::kDone || IsUnwanted(settled.task)) {
     if (settled.state == core::FinalState::kDone) return;
     ++undone_[static_cast<size_t>(settled.state)];
     if (settled.state == core::FinalState::kFailed)
@@ -444,8 +446,8 @@ void RunDriver::Settle(const Moment& moment, const core::TaskSettled& settled) {
                           settled.reason == core::Reason::kNodesGone ||
                           (interrupted_ && settled.reason == core::Reason::kStopped) ||
                           (settled.reason == core::Reason::kDependency && settled.because &&
-                           (recorder_.fate(settled.because) == journal::TaskFate::kOpen ||
-                            recorder_.fate(settled.because) == journal::TaskFate::kDone));
+                           (fate_anywhere(settled.because) == journal::TaskFate::kOpen ||
+                            fate_anywhere(settled.because) == journal::TaskFate::kDone));
   if (stays_open) {
     left_open_ += settled.state == core::FinalState::kSkipped ? 1 : 0;
     return;

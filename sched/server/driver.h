@@ -22,6 +22,7 @@
 #include "run/flow_store.h"
 #include "run/server_end.h"
 #include "server/attempt_table.h"
+#include "server/exchange.h"
 #include "server/file_catalogue.h"
 #include "server/moves.h"
 #include "server/node_table.h"
@@ -55,6 +56,7 @@ struct DriverOptions {
   Duration hung_after = std::chrono::seconds(20);  // and one that answers while its agent does not;
   Duration kill_wait = std::chrono::seconds(5);
   std::unordered_map<std::string, uint64_t> memory_granted{};  // bytes, by node; not named: all that it has
+  std::string exchange{};  // where it lies, for agents; empty: there is none
 };
 
 /// Drives core::Scheduler: what agents say becomes events of one instant, its actions become one message an
@@ -75,6 +77,8 @@ class RunDriver {
     std::function<void(TaskId, journal::TaskFate)> decided{};
     /// Bytes that nobody can guess, at least 16. Not empty where tasks are of several nodes.
     std::function<std::string()> secret{};
+    /// The exchange is to have this of a file that its task did not make. May be empty.
+    std::function<void(const Exchanged&)> exchange_absent{};
   };
   RunDriver(const run::StoredFlow& flow, const DriverOptions& options, journal::Journal* journal,
             Hooks hooks);
@@ -130,6 +134,24 @@ class RunDriver {
     const auto elsewhere = ended_elsewhere_.find(task.value);
     return elsewhere == ended_elsewhere_.end() ? recorder_.fate(task) : elsewhere->second;
   }
+  bool local_files() const;
+  // driver_exchange.cc: with local files
+  struct FilesOut {
+    std::vector<Exchanged> exchanged;
+    std::vector<FileId> shared;  // results, which lie in the submit directory
+  };
+  /// What the task reads, and what tasks of other servers read that it has made: as far as only nodes here have it, it is put into the
+  /// exchange. False: some is on its way.
+  bool PutInputs(const Moment& moment, TaskId task);
+  bool PutOutputs(const Moment& moment, TaskId task);
+  /// What is to be told of them to other servers.
+  FilesOut InputsOut(TaskId task) const;
+  FilesOut OutputsOut(TaskId task) const;
+  /// Changes when the answers of PutInputs or PutOutputs may.
+  uint64_t exchange_changes() const { return exchange_changes_; }
+  bool puts() const { return !putting_.empty(); }
+  /// What other servers tell, or lies in the exchange when this one begins.
+  void NoteOut(const FilesOut& files);
   /// What attempts made that agents of a part that is over left.
   void NoteMadeElsewhere(const made::Attempts& made);
   /// Whether other servers are there: as long as they are, a task that fits no node here may fit one of theirs.
@@ -293,7 +315,6 @@ class RunDriver {
   void CloseIfDrained(Node& node);
 
   // driver_files.cc: files on the nodes' own disks
-  bool local_files() const;
   void Act(const core::CopyFile& copy);
   void Act(const core::DropFile& drop);
   void Act(const core::RefuseFile& refuse);
@@ -317,6 +338,15 @@ class RunDriver {
   void Act(const core::DropWritten& drop);
   void TakeWritten(const Node& node, const pb::AgentHello& hello);
   void TakeRead(const pb::Attempt& attempt);
+  // driver_exchange.cc
+  bool Put(const Moment& moment, FileId file);
+  void GoOnPutting(const Moment& moment, FileId file);
+  void GoOnPutting(const Moment& moment);
+  void AskToPut(FileId file, Node& node);
+  void EndPutting(FileId file);
+  void TakePut(const Moment& moment, const Node& node, const pb::FileNote& note);
+  void ForgetExchanged(FileId file);
+  void AddOut(FileId file, FilesOut* files) const;
   // driver_saving.cc
   bool BeginSaving();
   void Save(FileId file);
@@ -440,15 +470,20 @@ class RunDriver {
   std::unordered_set<FileId> copied_back_;            // and what was copied, whole, to the submit directory
   uint64_t unwanted_ = 0;                             // tasks not needed and not done before
   bool staged_found_ = false;
+  bool saves_ = false;  // nothing runs any more, and the run is complete when this is done
+  // A file that a node is to copy to where it stays.
   struct Saving {
-    NodeId node;              // that copies it
+    NodeId node;              // that copies it; none: nobody can, now
     std::set<NodeId> failed;  // that could not
   };
-  bool saves_ = false;  // nothing runs any more, and the run is complete when this is done
   std::map<FileId, Saving> saving_;
   uint64_t saved_ = 0, unsaved_ = 0;
   int64_t saved_bytes_ = 0;
   std::string unsaved_why_;
+  std::map<FileId, Saving> putting_;                // into the exchange
+  std::unordered_map<FileId, Exchanged> exchanged_; // they lie there
+  std::unordered_map<FileId, Time> not_put_;        // could not be: until then they are not tried again
+  uint64_t exchange_changes_ = 0;
   std::optional<Time> staged_until_;  // other nodes are waited for, which may hold inputs, too
   std::unordered_map<FileId, std::string>
       sources_;                       // agent/source_index.h; of a run that puts files on nodes

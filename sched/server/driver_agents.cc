@@ -213,6 +213,7 @@ void RunDriver::Welcome(Node& node) {
   welcome->set_lease_ns(flow_.settings.lease.count());
   welcome->set_fence_ns(flow_.settings.fence.count());
   welcome->set_local_files(local_files());
+  if (local_files()) welcome->set_exchange(options_.exchange);
   welcome->set_plain_transfers(!flow_.settings.transfer_encryption);
 }
 
@@ -455,7 +456,8 @@ void RunDriver::FindSilent(const Moment& moment) {
   }
   // A message of its own for each commit and agent would be half of all that is sent.
   if (nodes_.SendAcknowledgements()) Wake();
-  if (saves_) Wake();
+  GoOnPutting(moment);
+  if (saves_ || !putting_.empty()) Wake();
   if (staged_until_ && moment.now >= *staged_until_ && !events_.empty()) Wake();
   size_t joined = 0, silent = 0;
   for (const auto& node : nodes_.all()) {

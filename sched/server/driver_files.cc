@@ -45,6 +45,13 @@ void RunDriver::SendCopy(FileId file, NodeId to, NodeId from, TaskId reader) {
   const std::string_view name = graph_.file_name(file);
   copy->set_path(name.data(), name.size());
   if (from) copy->set_from(from.value + 1);
+  const auto exchanged = from ? exchanged_.end() : exchanged_.find(file);
+  if (exchanged != exchanged_.end()) {
+    copy->set_exchange(exchanged->second.Name());
+    copy->set_object(exchanged->second.object);
+    copy->set_bytes(exchanged->second.bytes);
+    return;
+  }
   // What lies in the submit directory now need not be what it was.
   if (object == nullptr || !from) return;
   const std::string_view id = object->id();
@@ -251,6 +258,9 @@ void RunDriver::ReconcileFiles(const Moment& moment, Node& node, const pb::Agent
   for (const auto& [file, saving] : saving_) {
     if (saving.node == node.id) AskToSave(file, node);
   }
+  for (const auto& [file, putting] : putting_) {
+    if (putting.node == node.id) AskToPut(file, node);
+  }
 }
 
 void RunDriver::NoteStored(FileId file, NodeId node, int64_t bytes) {
@@ -306,6 +316,10 @@ void RunDriver::TakeFile(const Moment& moment, Node& node, const pb::FileNote& n
     TakeSaved(moment, node, note);
     return Wake();
   }
+  if (note.what() == pb::FileNote::PUT || note.what() == pb::FileNote::NOT_PUT) {
+    TakePut(moment, node, note);
+    return Wake();
+  }
   NoteCopied({.path = std::string(graph_.file_name(file)),
               .task = catalogue_.ReaderOf(file, node.id),
               .from = from,
@@ -355,6 +369,10 @@ void RunDriver::TakeFile(const Moment& moment, Node& node, const pb::FileNote& n
         catalogue_.Ask(file, node.id, *asked);
         break;
       }
+      if (!from && note.what() == pb::FileNote::ABSENT) {
+        os::LogWarning(StrCat(Printable(graph_.file_name(file), 100), " cannot be read from the run's directory, and is made again: ", Printable(note.why(), 200)));
+        ForgetExchanged(file);
+      }
       if (staging_) {
         NoteNotStaged(file, node.id, from, kWhy[note.what()], note.why());
       } else {
@@ -369,6 +387,7 @@ void RunDriver::TakeFile(const Moment& moment, Node& node, const pb::FileNote& n
 }
 
 void RunDriver::SetObject(FileId file, const std::string& object, int64_t bytes) {
+  if (const auto exchanged = exchanged_.find(file); exchanged != exchanged_.end() && exchanged->second.object != object) ForgetExchanged(file);
   catalogue_.Set(file, object, bytes);
   for (const NodeId waiting : catalogue_.Waiting(file)) {
     if (const auto copy = catalogue_.Answered(file, waiting)) SendCopy(file, waiting, copy->from, copy->reader);
@@ -381,6 +400,7 @@ void RunDriver::TakeMadeFiles(const Moment& moment, Node& node, const pb::Attemp
     if (file.value >= graph_.file_count()) continue;
     catalogue_.SetAbsent(file, made.object().empty());
     if (made.object().empty()) {
+      if (const auto before = exchanged_.find(file); before != exchanged_.end() && !before->second.absent()) ForgetExchanged(file);
       events_.push_back(core::FileAbsent{file});
       continue;
     }

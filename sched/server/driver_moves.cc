@@ -74,7 +74,7 @@ std::vector<TaskId> RunDriver::TakeOut(const Moment& moment, const std::vector<T
   std::vector<TaskId> taken;
   if (phase_ != Phase::kRunning || AwaitsStaged(moment)) return taken;
   std::vector<TaskId> leave = tasks;
-  std::erase_if(leave, [this](TaskId task) { return !MayLeave(task).ok(); });
+  std::erase_if(leave, [&](TaskId task) { return !MayLeave(task).ok() || !PutInputs(moment, task); });
   events_.push_back(core::TasksTaken{leave});
   Schedule(moment);
   for (const TaskId task : leave) {
@@ -125,7 +125,7 @@ void RunDriver::EndElsewhere(const std::vector<std::pair<TaskId, journal::TaskFa
     // Whoever tells it twice, or tells it of a task that is this server's, changes nothing.
     const bool known = scheduler_.counts().total > task.value;
     if (known && scheduler_.state(task) != core::TaskState::kElsewhere) continue;
-    events_.push_back(core::TaskRestored{task, RestoredAs(fate)});
+    events_.push_back(core::TaskRestored{.task = task, .as = RestoredAs(fate), .by_another = true});
     if (ended_elsewhere_.emplace(task.value, fate).second && hooks_.ended_elsewhere) hooks_.ended_elsewhere(task);
   }
   if (!events_.empty()) Wake();

@@ -25,7 +25,7 @@ bool RunDriver::BeginSaving() {
       looked[file.value] = true;
       const TaskId producer = graph_.producer(file);
       if (!producer || recorder_.fate(producer) != journal::TaskFate::kDone || !catalogue_.IsKept(file) ||
-          catalogue_.absent(file) || scheduler_.IsShared(file))
+          catalogue_.absent(file) || scheduler_.IsShared(file))  // in the submit directory, or the exchange
         continue;
       Save(file);
     }

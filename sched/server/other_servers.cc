@@ -1,10 +1,12 @@
 #include "server/other_servers.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/text.h"
 #include "journal/parts.h"
 #include "os/log.h"
+#include "server/supervisor_messages.h"
 #include "wire/decode.h"
 
 // Several servers have the tasks of one run, each those of its part. Every one of them knows the whole graph.
@@ -27,13 +29,6 @@ using supervisor::PartId;
 constexpr Duration kRemembered = std::chrono::seconds(5);  // moves that came, in reports
 constexpr uint32_t kPartsInEpoch = 1024;                   // so that no two supervisors have the same
 
-void Set(const MoveId& id, pb::MoveNumber* out) {
-  out->set_epoch(id.epoch);
-  out->set_number(id.number);
-}
-MoveId IdOf(const pb::MoveNumber& message) {
-  return {message.epoch(), message.number()};
-}
 void Set(const OfferId& id, pb::OfferNumber* out) {
   out->set_giver(id.giver);
   out->set_number(id.number);
@@ -41,19 +36,23 @@ void Set(const OfferId& id, pb::OfferNumber* out) {
 OfferId IdOf(const pb::OfferNumber& message) {
   return {message.giver(), message.number()};
 }
-void Set(const Shape& shape, pb::QueueShape* out) {
-  out->set_cores(shape.cores);
-  out->set_gpus(shape.devices);
-  out->set_memory(shape.memory);
-  out->set_nodes(shape.nodes);
-  out->set_whole_node(shape.whole_node);
+
+/// `out` has files.
+template <class Message>
+void Add(const RunDriver::FilesOut& files, Message* out) {
+  for (const Exchanged& each : files.exchanged) {
+    pb::FileOut* const told = out->mutable_files()->add_exchanged();
+    told->set_file(each.file.value);
+    told->set_object(each.object);
+    told->set_bytes(each.bytes);
+  }
+  for (const FileId file : files.shared) out->mutable_files()->add_shared(file.value);
 }
-Shape ShapeOf(const pb::QueueShape& message) {
-  return {.cores = message.cores(),
-          .devices = message.gpus(),
-          .nodes = message.nodes(),
-          .whole_node = message.whole_node(),
-          .memory = message.memory()};
+RunDriver::FilesOut FilesOf(const pb::FilesOut& message) {
+  RunDriver::FilesOut files;
+  for (const pb::FileOut& each : message.exchanged()) files.exchanged.push_back({FileId(each.file()), each.object(), each.bytes()});
+  for (const uint32_t file : message.shared()) files.shared.emplace_back(file);
+  return files;
 }
 
 void Add(TaskId task, journal::TaskFate fate, pb::EndedTasks* out) {
@@ -71,111 +70,6 @@ void Add(TaskId task, journal::TaskFate fate, pb::EndedTasks* out) {
     case journal::TaskFate::kOpen:
       return;
   }
-}
-
-pb::MoveAsked ToProto(const supervisor::MoveRequest& request) {
-  pb::MoveAsked message;
-  Set(request.id, message.mutable_id());
-  message.set_to(request.to.value);
-  Set(request.shape, message.mutable_shape());
-  message.set_count(request.count);
-  message.set_keep(request.keep);
-  message.set_waiting(request.waiting);
-  message.set_running(request.running);
-  message.set_least_left_ns(request.least_left.count());
-  message.set_share(request.share);
-  return message;
-}
-
-pb::ServerReport ToProto(const supervisor::Report& report) {
-  pb::ServerReport message;
-  message.set_number(report.number);
-  message.set_obeys(report.obeys);
-  message.set_handled(report.handled);
-  for (const supervisor::QueueState& queue : report.queues) {
-    pb::QueueReport* out = message.add_queue();
-    Set(queue.shape, out->mutable_shape());
-    out->set_ready(queue.ready);
-    out->set_in_flight(queue.in_flight);
-    out->set_workers(queue.workers);
-    out->set_capacity(queue.capacity);
-    out->set_mean_ns(queue.mean.count());
-    for (const supervisor::Leaver& leaver : queue.leavers) {
-      pb::Leaver* const told = out->add_leaver();
-      told->set_left_ns(leaver.left.count());
-      told->set_stands_ns(leaver.stands.count());
-    }
-  }
-  for (const supervisor::Pace& pace : report.paces) {
-    pb::KindPace* out = message.add_pace();
-    out->set_kind(pace.kind);
-    out->set_count(pace.count);
-    out->set_seconds(pace.seconds);
-  }
-  message.set_waiting(report.waiting);
-  message.set_draining(report.draining);
-  message.set_has_work(report.works.has_value());
-  for (const supervisor::KindWork& work : report.works.value_or(std::vector<supervisor::KindWork>())) {
-    pb::KindWork* const told = message.add_work();
-    told->set_kind(work.kind);
-    told->set_waiting(work.waiting);
-    told->set_ended(work.ended);
-    told->set_seconds(work.seconds);
-  }
-  message.set_power(report.power);
-  if (report.ends_in) message.set_ends_in_ns(std::max<int64_t>(report.ends_in->count(), 0) + 1);
-  for (const supervisor::Offer& offer : report.offers) {
-    pb::OfferUnderWay* out = message.add_offer();
-    Set(offer.id, out->mutable_id());
-    out->set_to(offer.to.value);
-    Set(offer.shape, out->mutable_shape());
-    out->set_count(offer.count);
-    out->set_waiting(offer.waiting);
-    out->set_running(offer.running);
-    out->set_shared(offer.shared);
-  }
-  for (const MoveId& id : report.taken) Set(id, message.add_taken());
-  return message;
-}
-
-supervisor::Report FromProto(const pb::ServerReport& message) {
-  supervisor::Report report;
-  report.number = message.number();
-  report.obeys = message.obeys();
-  report.handled = message.handled();
-  for (const pb::QueueReport& queue : message.queue()) {
-    report.queues.push_back({.shape = ShapeOf(queue.shape()),
-                             .ready = queue.ready(),
-                             .in_flight = queue.in_flight(),
-                             .workers = queue.workers(),
-                             .capacity = queue.capacity(),
-                             .mean = Duration(queue.mean_ns())});
-    for (const pb::Leaver& leaver : queue.leaver())
-      report.queues.back().leavers.push_back({Duration(leaver.left_ns()), Duration(leaver.stands_ns())});
-  }
-  for (const pb::KindPace& pace : message.pace()) {
-    // What is no number, or none that can be, is no pace.
-    if (pace.count() >= 0 && pace.count() < 1e15 && pace.seconds() >= 0 && pace.seconds() < 1e15)
-      report.paces.push_back({.kind = pace.kind(), .count = pace.count(), .seconds = pace.seconds()});
-  }
-  report.waiting = message.waiting();
-  report.draining = message.draining();
-  // What is no number, or none that can be, is not known.
-  const auto can_be = [](double number) { return number >= 0 && number < 1e18; };
-  if (message.has_work() && can_be(message.power())) {
-    report.works.emplace();
-    report.power = message.power();
-    for (const pb::KindWork& work : message.work()) {
-      if (can_be(work.waiting()) && can_be(work.ended()) && can_be(work.seconds()))
-        report.works->push_back({work.kind(), work.waiting(), work.ended(), work.seconds()});
-    }
-  }
-  if (message.ends_in_ns() > 0) report.ends_in = Duration(message.ends_in_ns() - 1);
-  for (const pb::OfferUnderWay& offer : message.offer())
-    report.offers.push_back(
-        {IdOf(offer.id()), PartId(offer.to()), ShapeOf(offer.shape()), offer.count(), offer.waiting(), offer.running(), offer.shared()});
-  for (const pb::MoveNumber& id : message.taken()) report.taken.push_back(IdOf(id));
-  return report;
 }
 
 }  // namespace
@@ -206,7 +100,10 @@ OtherServers::OtherServers(const graph::Graph& graph, const Options& options, Ru
                                   pb::BetweenServers message;
                                   pb::TasksOffered* out = message.add_offered();
                                   Set(offer.id, out->mutable_id());
-                                  for (const TaskId task : offer.tasks) out->add_task(task.value);
+                                  for (const TaskId task : offer.tasks) {
+                                    out->add_task(task.value);
+                                    Add(driver_.InputsOut(task), out);
+                                  }
                                   for (const Tried& tried : offer.tried) {
                                     pb::TriedTask* known = out->add_tried();
                                     known->set_task(tried.task.value);
@@ -327,6 +224,11 @@ void OtherServers::PartOver(uint32_t part, const OverPart& what) {
   for (const TaskEnding& ending : what.endings) {
     if (hooks_.ended) hooks_.ended(ending);
   }
+  RunDriver::FilesOut out = {.exchanged = what.exchanged, .shared = {}};
+  for (const std::string& path : what.results) {
+    if (const auto file = graph_.FindFile(path)) out.shared.push_back(*file);
+  }
+  driver_.NoteOut(out);
   driver_.EndElsewhere(what.fates);
   driver_.NoteMadeElsewhere(what.made);
   moves_.PartOver(part, what.holdings);
@@ -402,6 +304,7 @@ Status OtherServers::Take(uint32_t part, const pb::BetweenServers& message) {
       if (ending.task() < graph_.task_count() && hooks_.ended)
         hooks_.ended({TaskId(ending.task()), static_cast<journal::End>(ending.end()), ending.code()});
     }
+    driver_.NoteOut(FilesOf(message.ended().files()));
     driver_.EndElsewhere(fates);
   }
   if (message.has_best() && hooks_.learn) hooks_.learn({message.best().value(), message.best().solution()});
@@ -412,6 +315,7 @@ Status OtherServers::Take(uint32_t part, const pb::BetweenServers& message) {
     for (const pb::TriedTask& tried : offered.tried())
       offer.tried.push_back({TaskId(tried.task()), tried.attempts(), tried.losses(), tried.last()});
     if (offered.has_move()) coming_[offer.id] = IdOf(offered.move());
+    driver_.NoteOut(FilesOf(offered.files()));
     if (offered.stay()) driver_.Bring(hooks_.now(), offer.tasks);
     moves_.Offered(offer, driver_.interrupted() || driver_.out_of_time());
   }
@@ -509,6 +413,7 @@ std::vector<supervisor::Pace> OtherServers::PacesNow() {
 
 void OtherServers::AddEnded(TaskId task, journal::TaskFate fate, pb::EndedTasks* out) const {
   Add(task, fate, out);
+  if (fate == journal::TaskFate::kDone) Add(driver_.OutputsOut(task), out);
   if (fate != journal::TaskFate::kFailed && fate != journal::TaskFate::kCancelled) return;
   const std::optional<TaskEnding> ending = hooks_.ending ? hooks_.ending(task) : std::nullopt;
   if (!ending) return;
@@ -524,9 +429,32 @@ void OtherServers::SendAllDecided(uint32_t part) {
   pb::BetweenServers message;
   Recorder& recorder = driver_.recorder();
   for (uint32_t i = 0; i < graph_.task_count(); ++i) {
-    if (!not_yet.contains(i)) AddEnded(TaskId(i), recorder.fate(TaskId(i)), message.mutable_ended());
+    const TaskId task(i);
+    if (!not_yet.contains(i) && MayTell(task, recorder.fate(task))) AddEnded(task, recorder.fate(task), message.mutable_ended());
   }
   Send(part, message);
+}
+
+/// False: it is told when what tasks of other servers read of it lies in the submit directory.
+bool OtherServers::MayTell(TaskId task, journal::TaskFate fate) {
+  if (fate != journal::TaskFate::kDone || driver_.PutOutputs(hooks_.now(), task)) return true;
+  untold_.insert(task);
+  return false;
+}
+
+void OtherServers::TellEnded(const pb::BetweenServers& message) {
+  for (const uint32_t part : connected_) Send(part, message);
+}
+
+void OtherServers::TellWhatIsOut() {
+  if (std::exchange(exchange_changes_, driver_.exchange_changes()) == driver_.exchange_changes()) return;
+  pb::BetweenServers message;
+  std::erase_if(untold_, [&](TaskId task) {
+    if (!driver_.PutOutputs(hooks_.now(), task)) return false;
+    AddEnded(task, journal::TaskFate::kDone, message.mutable_ended());
+    return true;
+  });
+  if (message.has_ended()) TellEnded(message);
 }
 
 void OtherServers::Committed(uint64_t sequence) {
@@ -536,10 +464,12 @@ void OtherServers::Committed(uint64_t sequence) {
     now.push_back(decided_.front());
     decided_.pop_front();
   }
-  if (connected_.empty()) now.clear();  // who comes is told all
   std::sort(now.begin(), now.end(), [](const Decision& a, const Decision& b) { return a.task < b.task; });
-  for (const Decision& each : now) AddEnded(each.task, each.fate, message.mutable_ended());
-  for (const uint32_t part : now.empty() ? std::set<uint32_t>() : connected_) Send(part, message);
+  for (const Decision& each : now) {
+    // Who comes is told all.
+    if (MayTell(each.task, each.fate) && !connected_.empty()) AddEnded(each.task, each.fate, message.mutable_ended());
+  }
+  if (message.has_ended()) TellEnded(message);
 
   std::set<OfferId> coming;
   for (const auto& [id, move] : coming_) coming.insert(id);
@@ -730,6 +660,11 @@ Status OtherServers::MoveTo(TaskId task, uint32_t part) {
   return {};
 }
 
+void OtherServers::GoOn() {
+  if (!untold_.empty()) TellWhatIsOut();
+  GoOnMoving();
+}
+
 /// Those of which nothing is at a node any more go; what does not leave its node stays.
 void OtherServers::GoOnMoving() {
   // Before the first instant the scheduler knows nothing of those of an earlier server.
@@ -740,12 +675,12 @@ void OtherServers::GoOnMoving() {
     const auto& [task, moving] = *at;
     const core::TaskState state = driver_.scheduler().state(task);
     // Where the connection is gone for a moment, what is held for it is held on.
-    const bool may_go = !core::IsInFlight(state) && connected_.contains(moving.part);
+    const bool may_go = !core::IsInFlight(state) && connected_.contains(moving.part) && driver_.PutInputs(hooks_.now(), task);
     if (driver_.scheduler().IsMoving(task) && !may_go) {
       ++at;
       continue;
     }
-    if (!core::IsInFlight(state) && !core::IsSettled(state) && state != core::TaskState::kElsewhere && connected_.contains(moving.part)) {
+    if (may_go && !core::IsSettled(state) && state != core::TaskState::kElsewhere) {
       if (const Status may = driver_.MayLeave(task); !may.ok()) {
         os::LogWarning(StrCat("it does not go to allocation ", moving.part, ": ", may.message()));
       } else if (moving.advice) {

@@ -31,6 +31,8 @@ struct OverPart {
   std::vector<std::pair<TaskId, journal::TaskFate>> fates;  // of the tasks that it was the owner of
   made::Attempts made;                                      // by attempts of tasks that are open
   std::vector<TaskEnding> endings{};                        // of tasks that have failed
+  std::vector<std::string> results{};                       // files that have come to the submit directory
+  std::vector<Exchanged> exchanged{};                       // all that lies in the exchange
 };
 
 /// What a server does with the other servers of its run: gives and takes tasks, tells how its own ended, reports to the
@@ -89,8 +91,8 @@ class OtherServers {
   Status MoveTo(TaskId task, uint32_t part);
   /// It stays, though somebody has said otherwise before.
   void Keep(TaskId task) { moving_.erase(task); }
-  /// What the scheduler has done since may let them go.
-  void GoOnMoving();
+  /// What was done since may let go what is to be moved, and be told what waited for files to come to the submit directory.
+  void GoOn();
   /// The graph has tasks that were submitted to this server, or are from now on.
   void TellOfTasks();
   void Decided(TaskId task, journal::TaskFate fate, uint64_t sequence);
@@ -105,7 +107,7 @@ class OtherServers {
   /// Another one goes on with the run, as far as is known.
   bool there() const { return alive_ || !connected_.empty(); }
   /// Nothing of this server's is under way to or from another one.
-  bool idle() const { return moves_.idle(); }
+  bool idle() const { return moves_.idle() && untold_.empty() && !driver_.puts(); }
   /// Sent to and received from other servers since this one started.
   uint64_t messages() const { return messages_; }
   /// Tasks that others have taken of this server.
@@ -146,6 +148,10 @@ class OtherServers {
   Status TakePassed(uint32_t part, const pb::Passed& passed);
   void SendAllDecided(uint32_t part);
   void AddEnded(TaskId task, journal::TaskFate fate, pb::EndedTasks* out) const;
+  bool MayTell(TaskId task, journal::TaskFate fate);
+  void TellEnded(const pb::BetweenServers& message);
+  void TellWhatIsOut();
+  void GoOnMoving();
   void ChooseSupervisor();
   void AddQueues(supervisor::Report* report) const;
   void AddWorks(supervisor::Report* report) const;
@@ -177,6 +183,8 @@ class OtherServers {
   std::vector<std::pair<Time, supervisor::MoveId>> taken_;
   std::map<OfferId, supervisor::MoveId> coming_;  // offers that are not taken yet
   std::deque<Decision> decided_;                  // not on disk yet
+  uint64_t exchange_changes_ = 0;                      // of the driver, when these were looked at
+  std::set<TaskId> untold_;  // done, and on disk; what tasks of other servers read of it goes to the submit directory
   std::map<Shape, std::pair<uint64_t, double>> times_;  // of attempts that succeeded: their number and seconds
   std::map<uint32_t, supervisor::Pace> paces_;  // by kind
   uint64_t reports_ = 0;

@@ -151,6 +151,17 @@ Status Server::Impl::Start() {
     return info.ok() ? std::optional(info->modified) : std::nullopt;
   };
   hooks.secret = [] { return run_dir::NewKey(); };
+  hooks.exchange_absent = [this](const Exchanged& absent) {
+    const Status noted = options.part.run->WriteWhole(StrCat(exchange_path(), "/", absent.Name()), "", 0600);
+    if (!noted.ok()) os::LogWarning(noted.message());
+  };
+  if (flow.settings.files == config::Files::kLocal && flow.settings.stage == run::Stage::kNo) {
+    const Status made = options.part.run->MakeDirectories(exchange_path(), 0700);
+    const Result<std::string> place = os::RealFileSystem().Resolve(exchange_path());  // agents work elsewhere
+    const Status& usable = made.ok() ? place.status() : made;
+    if (!usable.ok()) os::LogWarning(StrCat("what tasks of other allocations read is made again there: ", usable.message()));
+    if (usable.ok()) driver_options.exchange = *place;
+  }
   driver = std::make_unique<RunDriver>(flow, driver_options, journal.get(), std::move(hooks));
   made::Attempts made;
   if (epoch > 1) made = made::ReadAll(dir(), dir().path(), flow.settings.flow_id);
@@ -171,6 +182,11 @@ Status Server::Impl::Start() {
     best.Restore(**std::move(known_best));
   }
   driver->Begin(Now());
+  if (driver->local_files()) {
+    Result<std::vector<Exchanged>> exchanged = ReadExchange(*options.part.run, flow.settings.flow_id);
+    if (!exchanged.ok()) os::LogWarning(StrCat("what other allocations have left is made again: ", exchanged.status().message()));
+    if (exchanged.ok()) driver->NoteOut({.exchanged = *std::move(exchanged), .shared = {}});
+  }
   links->Begin();
   if (driver_options.restarted) {
     stays_until = loop->Now() + kBackTime;
@@ -358,7 +374,7 @@ wire::ChannelHandler Server::Impl::AcceptClient(std::shared_ptr<wire::Channel> c
 
 void Server::Impl::Flush() {
   driver->Flush(Now());
-  others->GoOnMoving();
+  others->GoOn();
   GoOn();
 }
 
@@ -512,6 +528,9 @@ void Server::Impl::Leave() {
 void Server::Impl::Finish() {
   if (phase == Phase::kOver) return;
   phase = Phase::kOver;
+  // Where tasks are open, here or elsewhere, somebody may still read it.
+  const bool over = driver->FiguresAt(Now()).open() == 0 && driver->scheduler().counts().elsewhere == 0;
+  if (driver->local_files() && over) (void)options.part.run->RemoveTree(run_dir::ExchangesPath(run_path()));
   if (!journal_failed) {
     driver->RemoveCheckpoints(run_path());
     WriteProgress();  // the keeper lets the journal be closed in peace

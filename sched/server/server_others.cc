@@ -73,7 +73,8 @@ Status Server::Impl::ReadyForOthers(const journal::History& history) {
                               .job = options.job,
                               .fence = flow.settings.fence,
                               .job_alive = options.job_alive,
-                              .sync_journal = flow.settings.sync_journal};
+                              .sync_journal = flow.settings.sync_journal,
+                              .local_files = driver->local_files()};
   links = std::make_unique<Links>(
       loop,
       Links::Options{.part = part.number,

@@ -56,7 +56,7 @@ class LocalFilesTest : public ::testing::Test {
   }
   void Fails(size_t fetch, Code code) {
     const auto& [wanted, done] = transfers_.fetches[fetch];
-    done({.file = wanted.file, .status = Status(code, "no luck"), .from = wanted.from});
+    done({.file = wanted.file, .status = Status(code, "no luck"), .from = wanted.from, .exchanged = wanted.exchanged});
   }
 
   test::FakeStore store_;
@@ -66,6 +66,34 @@ class LocalFilesTest : public ::testing::Test {
   std::vector<FileNews::What> told_;
   LocalFiles files_;
 };
+
+/// Its task makes it again, and whoever waits for it waits on.
+TEST_F(LocalFilesTest, WhatIsNotInTheExchangeFailsNobody) {
+  for (const Code code : {Code::kNotFound, Code::kDamaged, Code::kPermission, Code::kUnavailable}) {
+    transfers_.fetches.clear();
+    told_.clear();
+    files_.Bring({.file = FileId(1), .object = test::FakeStore::ObjectOf("content"), .path = "/run/exchange/1-x", .exchanged = true});
+    EXPECT_EQ(files_.Await(Task(7, {1})).inputs, 1u);
+    Fails(0, code);
+    EXPECT_THAT(told_, ElementsAre(FileNews::What::kAbsent));
+    EXPECT_THAT(failed_, IsEmpty());
+    EXPECT_EQ(files_.Await(Task(8, {1})).trouble, "");
+  }
+  files_.Bring({.file = FileId(1), .object = test::FakeStore::ObjectOf("content"), .path = "/run/exchange/1-x", .exchanged = true});
+  told_.clear();
+  Fails(1, Code::kExhausted);
+  EXPECT_THAT(told_, ElementsAre(FileNews::What::kNoRoom)) << "that is this node's own";
+}
+
+TEST_F(LocalFilesTest, OnlyWhatWasAskedForGoesToTheExchange) {
+  files_.Put(FileId(1), test::FakeStore::ObjectOf("content").id, "/run/exchange/1-x");
+  EXPECT_THAT(told_, ElementsAre(FileNews::What::kNotPut)) << "it is not here";
+  files_.Bring({.file = FileId(1), .path = "/submit/f"});
+  Comes(0, store_.Put("content"));
+  told_.clear();
+  files_.Put(FileId(1), test::FakeStore::ObjectOf("something else").id, "/run/exchange/1-x");
+  EXPECT_THAT(told_, ElementsAre(FileNews::What::kNotPut));
+}
 
 TEST_F(LocalFilesTest, WhoAwaitsAFileIsToldWhenItIsHere) {
   files_.Bring({.file = FileId(1), .path = "/submit/f"});

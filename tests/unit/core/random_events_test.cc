@@ -304,7 +304,7 @@ class Chaos {
   }
 
   Event NextEvent() {
-    if (!options_.local_files && Chance(60))
+    if (Chance(60))
       return Chance(2) ? Event(TasksTaken{SomeTasks()}) : TasksGiven{SomeTasks()};
     const uint32_t what = Below(1000);
     if (what < 8) return RandomJoin();

@@ -73,7 +73,7 @@ TEST(OtherServers, WhereSomebodyMovesATaskTheNextServerKnows) {
     run.Turn(0);
     if (left_meanwhile) run.End(0, 0, 85, pb::Attempt::CHECKPOINTED);
     run.Start(0);
-    run[0].others->GoOnMoving();
+    run[0].others->GoOn();
     if (!left_meanwhile) {
       ASSERT_TRUE(run[0].runs.contains(0));
       run.Leave(0, 0);
@@ -131,7 +131,7 @@ TEST(OtherServers, WhatHasToBeRemovedFirstKeepsATaskWhereItWasMade) {
   ASSERT_TRUE(run[0].others->MoveTo(TaskId(0), 1).ok());
   run.Turn(0);
   run.LoseAgent(0);
-  run[0].others->GoOnMoving();
+  run[0].others->GoOn();
   run.Settle();
   EXPECT_TRUE(run[1].runs.empty());
   const Status refused = run[0].others->MoveTo(TaskId(0), 1);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <deque>
 #include <gtest/gtest.h>
 #include <limits>
 #include <map>
@@ -25,11 +26,12 @@ using test::TinyFlow;
 using test::TinyTask;
 
 /// The servers of a run with an agent each, and the messages between them, which the test carries. What is recorded is
-/// on disk when the test says so; it is never lost.
+/// on disk when the test says so; it is never lost. With local files the agents hold what their tasks make and read, as agents do.
 class Several {
  public:
-  Several(std::vector<TinyTask> tasks, std::vector<uint32_t> slots, bool via_supervisor = false)
+  Several(std::vector<TinyTask> tasks, std::vector<uint32_t> slots, bool via_supervisor = false, bool local_files = false)
       : flow_(TinyFlow(std::move(tasks))), via_supervisor_(via_supervisor) {
+    if (local_files) flow_.settings.files = config::Files::kLocal;
     for (const uint32_t each : slots) {
       parts_.push_back(std::make_unique<One>());
       parts_.back()->slots = each;
@@ -53,7 +55,14 @@ class Several {
     std::vector<std::string> submissions;  // what others pass on, and what they answered
     size_t connections_changed = 0;
     std::set<uint32_t> offered_to, passed_for;  // offers to these, and what others pass on to these
+    std::map<uint32_t, std::string> held;       // files in its agent's store, and what they are there
+    std::deque<Exchanged> puts;                 // files that the agent is to put into the exchange, and has not
+    std::map<uint32_t, std::set<uint32_t>> results;  // of what runs: files that come to the submit directory by themselves
   };
+  std::map<uint32_t, std::string> submit_dir;  // files that tasks make and that lie there
+  std::set<std::string> exchange;  // names
+  bool differ = false;             // what tasks make is something else each time
+  std::vector<std::string> wrong;  // what agents were asked for that could not be
   One& operator[](uint32_t part) { return *parts_[part]; }
   size_t size() const { return parts_.size(); }
   const graph::Graph& graph() const { return flow_.graph; }
@@ -62,6 +71,7 @@ class Several {
   void Start(uint32_t part) {
     One& one = *parts_[part];
     one.options.nodes_expected = 1;
+    one.options.exchange = "/run/exchange";
     one.options.restarted = one.driver != nullptr;
     if (one.driver) ++one.options.epoch;
     for (uint32_t other = 0; other < parts_.size(); ++other) Cut(part, other);
@@ -70,6 +80,12 @@ class Several {
     hooks.wake = [] {};
     hooks.drop_agent = [](const wire::Channel*) {};
     hooks.made_of = [&one](uint32_t) { return one.made; };
+    hooks.modified = [this](const std::string& path) -> std::optional<WallTime> {
+      const auto file = graph().FindFile(path.substr(flow_.settings.submit_dir.size() + 1));
+      return file && submit_dir.contains(file->value) ? std::optional(Now().wall) : std::nullopt;
+    };
+    hooks.exchange_absent = [this](const Exchanged& absent) { exchange.insert(absent.Name()); };
+    one.puts.clear();
     hooks.attempt_ended = [&one](const journal::AttemptRecord& record) { one.others->AttemptEnded(record); };
     hooks.decided = [&one](TaskId task, journal::TaskFate fate) {
       one.others->Decided(task, fate, one.driver->recorder().added());
@@ -105,6 +121,7 @@ class Several {
                             .connections_changed = [&one] { ++one.connections_changed; }});
     one.others->Restore(*std::move(holdings));
     one.driver->Begin(Now());
+    one.driver->NoteOut({.exchanged = ExchangedNow(), .shared = {}});
     AgentComes(part);
   }
   /// The agent, which has run all the time, and tells this besides.
@@ -118,10 +135,22 @@ class Several {
     hello.mutable_hello()->mutable_node()->set_name("n" + std::to_string(part));
     hello.mutable_hello()->mutable_node()->set_slots(one.slots);
     for (const auto& [task, attempt] : one.runs) {
+      if (flow_.settings.files == config::Files::kLocal && !HasInputs(part, task)) {
+        auto* const queued = hello.mutable_hello()->add_queued();
+        queued->set_task(task);
+        queued->set_number(attempt);
+        continue;
+      }
       pb::Attempt* running = hello.mutable_hello()->add_running();
       running->set_task(task);
       running->set_attempt(attempt);
       running->set_start_ns(1000);
+    }
+    for (const auto& [file, object] : one.held) {
+      pb::HeldFile* const held = hello.mutable_hello()->add_held();
+      held->set_file(file);
+      held->set_object(object);
+      held->set_bytes(10);
     }
     const Result<NodeId> joined = one.driver->Join(Now(), one.channel, hello);
     ASSERT_TRUE(joined.ok()) << joined.status().message();
@@ -130,6 +159,7 @@ class Several {
   }
   /// Nothing is heard of the agent, until what it has is believed to be lost.
   void LoseAgent(uint32_t part) {
+    parts_[part]->held.clear();
     for (int times = 0; times < 3; ++times) Pass(part, std::chrono::hours(1));
   }
   /// So much later, at one of them.
@@ -165,14 +195,66 @@ class Several {
       for (const pb::AttemptId& back : message.take_back()) {
         if (one.runs.erase(back.task())) *answer.mutable_returned()->add_attempt() = back;
       }
-      for (const pb::Task& task : message.start()) one.runs[task.id()] = task.attempt();
-      if (answer.has_returned()) one.driver->Handle(Now(), one.node, answer);
+      for (const pb::Task& task : message.start()) {
+        one.runs[task.id()] = task.attempt();
+        one.results[task.id()].clear();
+        for (int i = 0; i < task.output_file_size(); ++i) {
+          if (task.output_result(i)) one.results[task.id()].insert(task.output_file(i));
+        }
+      }
+      for (const pb::PutFile& put : message.put()) {
+        one.puts.push_back(*Exchanged::Of(put.name()));
+        if (one.puts.back().file.value != put.file() || one.puts.back().object != put.object()) wrong.push_back("no name of that file: " + put.name());
+      }
+      for (const uint32_t file : message.drop()) one.held.erase(file);
+      for (const pb::CopyFile& copy : message.copy()) {
+        if (copy.from() != 0) wrong.push_back("from a node: " + copy.path());
+        std::string& object = one.held[copy.file()];
+        if (!copy.exchange().empty()) {
+          object = exchange.contains(copy.exchange()) ? Exchanged::Of(copy.exchange())->object : "";
+        } else if (graph().producer(FileId(copy.file()))) {
+          if (!submit_dir.contains(copy.file())) wrong.push_back("it is not there: " + copy.path());
+          object = submit_dir[copy.file()];
+        } else {
+          object = ObjectOf(copy.file());
+        }
+        Note(copy.file(), object, object.empty() ? pb::FileNote::ABSENT : pb::FileNote::STORED, answer.add_file());
+        if (object.empty()) one.held.erase(copy.file());
+      }
+      if (answer.has_returned() || answer.file_size() > 0) one.driver->Handle(Now(), one.node, answer);
+      if (answer.file_size() > 0) one.driver->Flush(Now());
     }
+  }
+  /// What a server finds that looks there.
+  std::vector<Exchanged> ExchangedNow() const {
+    std::vector<Exchanged> all;
+    for (const std::string& name : exchange) all.push_back(*Exchanged::Of(name));
+    return all;
+  }
+  /// The agent has copied the first of what it was asked for, or has tried to.
+  void Put(uint32_t part, bool can = true) {
+    One& one = *parts_[part];
+    const Exchanged put = one.puts.front();
+    one.puts.pop_front();
+    pb::FromAgent answer;
+    const auto held = one.held.find(put.file.value);
+    const bool is_put = can && held != one.held.end() && held->second == put.object;
+    Note(put.file.value, put.object, is_put ? pb::FileNote::PUT : pb::FileNote::NOT_PUT, answer.add_file());
+    if (is_put) exchange.insert(put.Name());
+    one.driver->Handle(Now(), one.node, answer);
+    Turn(part);
+    one.others->GoOn();
+    Turn(part);
   }
   /// An attempt at the agent ends with a checkpoint.
   void Leave(uint32_t part, uint32_t task) {
     End(part, task, 85, pb::Attempt::CHECKPOINTED);
-    parts_[part]->others->GoOnMoving();
+    parts_[part]->others->GoOn();
+  }
+  /// The agent has all that it reads: else it waits there.
+  bool HasInputs(uint32_t part, uint32_t task) const {
+    const auto inputs = graph().inputs(TaskId(task));
+    return std::all_of(inputs.begin(), inputs.end(), [&](FileId input) { return parts_[part]->held.contains(input.value); });
   }
   /// The agent says that it has begun.
   void Begins(uint32_t part, uint32_t task) {
@@ -197,6 +279,7 @@ class Several {
     attempt->set_start_ns(Now().wall_ns() - 1'000'000);
     attempt->set_end_ns(Now().wall_ns());
     one.runs.erase(task);
+    if (how == pb::Attempt::EXITED && code == 0 && flow_.settings.files == config::Files::kLocal) HoldFilesOf(part, task, attempt);
     one.driver->Handle(Now(), one.node, message);
     Turn(part);
   }
@@ -258,6 +341,32 @@ class Several {
   std::set<std::pair<uint32_t, uint32_t>> linked() const { return linked_; }
 
  private:
+  static std::string ObjectOf(uint32_t file) { return std::string(17, static_cast<char>('a' + file % 26)); }
+  static void Note(uint32_t file, const std::string& object, pb::FileNote::What what, pb::FileNote* note) {
+    note->set_file(file);
+    note->set_what(what);
+    note->set_object(object);
+    note->set_bytes(10);
+    if (what == pb::FileNote::STORED) note->set_moved(10);
+  }
+  void HoldFilesOf(uint32_t part, uint32_t task, pb::Attempt* attempt) {
+    One& one = *parts_[part];
+    for (const FileId input : graph().inputs(TaskId(task))) {
+      if (!one.held.contains(input.value)) wrong.push_back("it has run without " + std::string(graph().file_name(input)));
+    }
+    for (const FileId output : graph().outputs(TaskId(task))) {
+      std::string& object = one.held[output.value] = ObjectOf(output.value);
+      if (differ) object[5] = static_cast<char>(++made_[output.value]);
+      pb::MadeFile* const made = attempt->add_made_file();
+      made->set_file(output.value);
+      made->set_object(object);
+      made->set_bytes(10);
+      made->set_shared(one.results[task].contains(output.value));
+      if (made->shared()) submit_dir[output.value] = object;
+    }
+  }
+
+  std::map<uint32_t, int> made_;  // how often, by file
   run::StoredFlow flow_;
   const bool via_supervisor_;
   test::FakeEventLoop loop_;

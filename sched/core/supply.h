@@ -37,7 +37,9 @@ class Supply : protected Parts {
   void NoteFailed(const CopyFailed& e);
   void NoteNotThere(FileId file, NodeId node);
   void NoteShared(FileId file) {
-    if (options.local_files) files_[file.value].shared = true;
+    if (!options.local_files) return;
+    files_[file.value].shared = true;
+    files_[file.value].absent = false;
   }
   void NoteNotShared(FileId file);
   void NoteAbsent(FileId file) {

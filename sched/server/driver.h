@@ -77,8 +77,8 @@ class RunDriver {
     std::function<void(TaskId, journal::TaskFate)> decided{};
     /// Bytes that nobody can guess, at least 16. Not empty where tasks are of several nodes.
     std::function<std::string()> secret{};
-    /// The exchange is to have this of a file that its task did not make. May be empty.
-    std::function<void(const Exchanged&)> exchange_absent{};
+    /// The exchange is to have, or no more, this of a file that its task did not make. May be empty.
+    std::function<void(const Exchanged&, bool there)> exchange_absent{};
   };
   RunDriver(const run::StoredFlow& flow, const DriverOptions& options, journal::Journal* journal,
             Hooks hooks);
@@ -319,6 +319,7 @@ class RunDriver {
   void Act(const core::DropFile& drop);
   void Act(const core::RefuseFile& refuse);
   void SendCopy(FileId file, NodeId to, NodeId from, TaskId reader);
+  bool IsRead(FileId file);
   void NameFiles(TaskId task, pb::Task* message);
   void NoteFilesElsewhere(uint32_t first_file);
   void LookForShared(const std::unordered_map<uint32_t, int64_t>& success_ns, const std::unordered_set<FileId>& copied_back);
@@ -344,6 +345,7 @@ class RunDriver {
   void GoOnPutting(const Moment& moment);
   void AskToPut(FileId file, Node& node);
   void EndPutting(FileId file);
+  void ExchangeAbsent(FileId file);
   void TakePut(const Moment& moment, const Node& node, const pb::FileNote& note);
   void ForgetExchanged(FileId file);
   void AddOut(FileId file, FilesOut* files) const;

@@ -28,10 +28,7 @@ bool RunDriver::Put(const Moment& moment, FileId file) {
   if (putting_.contains(file)) return false;
   if (!graph_.producer(file) || !catalogue_.IsKept(file) || exchanged_.contains(file)) return true;
   if (catalogue_.absent(file)) {
-    Exchanged absent{.file = file};
-    // Who does not learn of it so hears it from this server, or makes it again.
-    if (hooks_.exchange_absent) hooks_.exchange_absent(absent);
-    exchanged_.emplace(file, std::move(absent));
+    ExchangeAbsent(file);
     return true;
   }
   if (scheduler_.IsShared(file)) return true;  // a result
@@ -41,6 +38,13 @@ bool RunDriver::Put(const Moment& moment, FileId file) {
   putting_[file];
   GoOnPutting(moment, file);
   return !putting_.contains(file);
+}
+
+/// Who follows this server has nobody else to ask.
+void RunDriver::ExchangeAbsent(FileId file) {
+  if (options_.exchange.empty()) return;
+  const Exchanged absent{.file = file};
+  if (exchanged_.insert_or_assign(file, absent).second && hooks_.exchange_absent) hooks_.exchange_absent(absent, true);
 }
 
 /// By the next of its holders. One that is away for a moment may come back; one that does not is lost.
@@ -109,7 +113,10 @@ void RunDriver::GoOnPutting(const Moment& moment) {
 
 /// It cannot be read from there, or is something else by now.
 void RunDriver::ForgetExchanged(FileId file) {
-  if (exchanged_.erase(file) == 0) return;
+  const auto found = exchanged_.find(file);
+  if (found == exchanged_.end()) return;
+  if (found->second.absent() && hooks_.exchange_absent) hooks_.exchange_absent(found->second, false);
+  exchanged_.erase(found);
   events_.push_back(core::FileLost{file, NodeId()});
   Wake();
 }
@@ -194,13 +201,15 @@ void RunDriver::NoteOut(const FilesOut& files) {
     const auto before = exchanged_.find(file);
     const bool has_one = before != exchanged_.end() && !before->second.absent();
     if (each.absent()) {
-      if (catalogue_.absent(file)) continue;
+      if (has_one || known != nullptr || catalogue_.absent(file)) continue;
+      exchanged_.emplace(file, each);
       catalogue_.SetAbsent(file, true);
       events_.push_back(core::FileAbsent{file});
     } else if (has_one || (known != nullptr && known->id() != each.object && !scheduler_.HoldersOf(file).empty())) {
       // It was made again, maybe here, and what is there of it is of that.
     } else {
       exchanged_.insert_or_assign(file, each);
+      catalogue_.SetAbsent(file, false);
       SetObject(file, each.object, each.bytes);
       events_.push_back(core::FileShared{file});
     }

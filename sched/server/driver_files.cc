@@ -95,16 +95,18 @@ void RunDriver::LoseFilesOf(const Node& node) {
   }
 }
 
+/// By some task that is to run.
+bool RunDriver::IsRead(FileId file) {
+  return catalogue_.IsRead(file, [this](FileId input) { return scheduler_.HeldAs(input); },
+                           [this](TaskId reader) { return reader.value < flow_.unwanted.size() && flow_.unwanted[reader.value]; });
+}
+
 /// Names the task's files: what it reads is brought to its sandbox, and what it makes is taken from there.
 /// What lies elsewhere is used where it is, and only looked for when the task has ended.
 void RunDriver::NameFiles(TaskId task, pb::Task* message) {
-  const auto held_as = [this](FileId file) { return scheduler_.HeldAs(file); };
-  const auto unwanted = [this](TaskId reader) {
-    return reader.value < flow_.unwanted.size() && flow_.unwanted[reader.value];
-  };
   bool kept = false;
   for (const FileId input : graph_.inputs(task)) {
-    const FileId held = held_as(input);
+    const FileId held = scheduler_.HeldAs(input);
     if (!catalogue_.IsKept(held)) continue;
     kept = true;
     if (catalogue_.absent(held)) continue;
@@ -123,7 +125,7 @@ void RunDriver::NameFiles(TaskId task, pb::Task* message) {
     const std::string_view path = graph_.file_name(output);
     message->add_outputs(path.data(), path.size());
     message->add_output_file(output.value);
-    message->add_output_result(graph_.profile(task).keep || !catalogue_.IsRead(output, held_as, unwanted));
+    message->add_output_result(graph_.profile(task).keep || !IsRead(output));
   }
 }
 
@@ -401,6 +403,7 @@ void RunDriver::TakeMadeFiles(const Moment& moment, Node& node, const pb::Attemp
     catalogue_.SetAbsent(file, made.object().empty());
     if (made.object().empty()) {
       if (const auto before = exchanged_.find(file); before != exchanged_.end() && !before->second.absent()) ForgetExchanged(file);
+      if (IsRead(file)) ExchangeAbsent(file);
       events_.push_back(core::FileAbsent{file});
       continue;
     }

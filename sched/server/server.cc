@@ -151,8 +151,9 @@ Status Server::Impl::Start() {
     return info.ok() ? std::optional(info->modified) : std::nullopt;
   };
   hooks.secret = [] { return run_dir::NewKey(); };
-  hooks.exchange_absent = [this](const Exchanged& absent) {
-    const Status noted = options.part.run->WriteWhole(StrCat(exchange_path(), "/", absent.Name()), "", 0600);
+  hooks.exchange_absent = [this](const Exchanged& absent, bool there) {
+    const std::string path = StrCat(exchange_path(), "/", absent.Name());
+    const Status noted = there ? options.part.run->WriteWhole(path, "", 0600) : options.part.run->Remove(path);
     if (!noted.ok()) os::LogWarning(noted.message());
   };
   if (flow.settings.files == config::Files::kLocal && flow.settings.stage == run::Stage::kNo) {

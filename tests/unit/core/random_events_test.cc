@@ -322,7 +322,8 @@ class Chaos {
     if (what < 15) return Chance(9) ? Event(RemakesMayBeOut{}) : AttemptMayBeOut{AnyTask()};
     if (what < 25)
       return FileStored{AnyFile(), AnyNode(), Chance(3) ? -1 : static_cast<int64_t>(Below(2000))};
-    if (what < 30) return FileLost{AnyFile(), AnyNode()};
+    if (what < 30) return FileLost{AnyFile(), Chance(4) ? NodeId() : AnyNode()};
+    if (what < 31) return FileShared{AnyFile()};
     if (what < 50) return RoundTripMeasured{AnyNode(), std::chrono::microseconds(Below(3) * 1000)};
     if (what < 52) return EndTimeKnown{now_ + std::chrono::milliseconds(Below(1000))};
     if (what < 54) return EndTimeKnown{Time::max()};

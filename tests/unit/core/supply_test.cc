@@ -429,6 +429,31 @@ TEST(Supply, AFileThatIsAlsoInTheSubmitDirectoryIsNotMadeAgain) {
   EXPECT_EQ(s.Tell(NodeLost{NodeId(0)}), "copy f@1, start C@1");
 }
 
+TEST(Supply, WhatLiesNoMoreWhereAllCouldReadItIsMadeAgain) {
+  Local s;
+  s.Add("P", {}, {}, {"f"});
+  s.Add("C", {}, {"f"});
+  s.Begin({{1, 0, 0}});
+  s.Made("P", 0, {"f"});
+  s.Tell(FileShared{s.File("f")});
+  s.Tell(NodeJoined{NodeId(1), {1, 0, 0}});
+  EXPECT_EQ(s.Tell(NodeLost{NodeId(0)}), "copy f@1, start C@1");
+  EXPECT_EQ(s.Tell(FileLost{s.File("f"), NodeId()}), "back C@1");
+  EXPECT_EQ(s.Tell(TaskReturned{s.Latest("C"), NodeId(1)}), "start P@1");
+  EXPECT_EQ(s.Tell(FileLost{s.File("f"), NodeId()}), "") << "it is known";
+}
+
+TEST(Supply, WhoHasACopyNeedsNoneOfWhatAllCouldRead) {
+  Local s;
+  s.Add("P", {}, {}, {"f"});
+  s.Add("C", {}, {"f"});
+  s.Begin({{1, 0, 0}});
+  s.Made("P", 0, {"f"});
+  s.Tell(FileShared{s.File("f")});
+  EXPECT_EQ(s.Tell(FileLost{s.File("f"), NodeId()}), "");
+  EXPECT_EQ(s.Ended("C", 0), "drop f@0, done C, complete");
+}
+
 TEST(Supply, WhatATaskDidNotMakeIsNotCopied) {
   Local s;
   s.Add("P", {}, {}, {"f"});

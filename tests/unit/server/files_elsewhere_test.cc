@@ -217,6 +217,46 @@ TEST(FilesElsewhere, TheNextServerCopiesWhatItsPredecessorDidNot) {
   }
 }
 
+/// In one allocation, too: nobody holds it, and it need not be made.
+TEST(FilesElsewhere, TheNextServerKnowsWhatWasNotMade) {
+  for (const bool made_later : {false, true}) {
+    Several run = TwoInARow();
+    const uint32_t f = run.graph().FindFile("f")->value;
+    run.Settle();
+    run.not_made = {f};
+    run.End(0, kA);
+    run.Commit(0);
+    ASSERT_TRUE(run[0].runs.contains(kB));
+    EXPECT_EQ(run.exchange, std::set<std::string>{Exchanged{FileId(f)}.Name()});
+    run[0].runs.clear();
+    if (made_later) {
+      run.exchange.insert(Exchanged{FileId(f), std::string(17, 'a'), 10}.Name());
+      run.not_made.clear();
+    }
+    run.Start(0);
+    run.Settle();
+    run.LoseAgent(0);
+    run.AgentComes(0);
+    run.Settle();
+    EXPECT_TRUE(run[0].runs.contains(kB));
+    EXPECT_FALSE(run[0].runs.contains(kA));
+    EXPECT_EQ(run[0].held.contains(f), made_later) << "what there is counts more than that there was nothing";
+    EXPECT_EQ(run.wrong, std::vector<std::string>());
+  }
+}
+
+TEST(FilesElsewhere, WhatIsMadeAfterAllIsThere) {
+  Several run = TwoInARow();
+  const uint32_t f = run.graph().FindFile("f")->value;
+  run.exchange = {Exchanged{FileId(f)}.Name()};
+  run.Start(0);
+  run.Settle();
+  run.End(0, kA);
+  run.Settle();
+  EXPECT_TRUE(run.exchange.empty());
+  EXPECT_TRUE(run[0].runs.contains(kB) && run.HasInputs(0, kB));
+}
+
 TEST(FilesElsewhere, OfAPartThatIsOverTheExchangeTells) {
   enum class Lies { kNowhere, kExchange, kSubmitDir, kNotMade };
   for (const Lies lies : {Lies::kNowhere, Lies::kExchange, Lies::kSubmitDir, Lies::kNotMade}) {

@@ -61,6 +61,7 @@ class Several {
   };
   std::map<uint32_t, std::string> submit_dir;  // files that tasks make and that lie there
   std::set<std::string> exchange;  // names
+  std::set<uint32_t> not_made;     // files that tasks do not make, though they are done
   bool differ = false;             // what tasks make is something else each time
   std::vector<std::string> wrong;  // what agents were asked for that could not be
   One& operator[](uint32_t part) { return *parts_[part]; }
@@ -84,7 +85,10 @@ class Several {
       const auto file = graph().FindFile(path.substr(flow_.settings.submit_dir.size() + 1));
       return file && submit_dir.contains(file->value) ? std::optional(Now().wall) : std::nullopt;
     };
-    hooks.exchange_absent = [this](const Exchanged& absent) { exchange.insert(absent.Name()); };
+    hooks.exchange_absent = [this](const Exchanged& absent, bool there) {
+      if (there) exchange.insert(absent.Name());
+      if (!there) exchange.erase(absent.Name());
+    };
     one.puts.clear();
     hooks.attempt_ended = [&one](const journal::AttemptRecord& record) { one.others->AttemptEnded(record); };
     hooks.decided = [&one](TaskId task, journal::TaskFate fate) {
@@ -254,7 +258,7 @@ class Several {
   /// The agent has all that it reads: else it waits there.
   bool HasInputs(uint32_t part, uint32_t task) const {
     const auto inputs = graph().inputs(TaskId(task));
-    return std::all_of(inputs.begin(), inputs.end(), [&](FileId input) { return parts_[part]->held.contains(input.value); });
+    return std::all_of(inputs.begin(), inputs.end(), [&](FileId input) { return not_made.contains(input.value) || parts_[part]->held.contains(input.value); });
   }
   /// The agent says that it has begun.
   void Begins(uint32_t part, uint32_t task) {
@@ -352,9 +356,13 @@ class Several {
   void HoldFilesOf(uint32_t part, uint32_t task, pb::Attempt* attempt) {
     One& one = *parts_[part];
     for (const FileId input : graph().inputs(TaskId(task))) {
-      if (!one.held.contains(input.value)) wrong.push_back("it has run without " + std::string(graph().file_name(input)));
+      if (!not_made.contains(input.value) && !one.held.contains(input.value)) wrong.push_back("it has run without " + std::string(graph().file_name(input)));
     }
     for (const FileId output : graph().outputs(TaskId(task))) {
+      if (not_made.contains(output.value)) {
+        attempt->add_made_file()->set_file(output.value);
+        continue;
+      }
       std::string& object = one.held[output.value] = ObjectOf(output.value);
       if (differ) object[5] = static_cast<char>(++made_[output.value]);
       pb::MadeFile* const made = attempt->add_made_file();

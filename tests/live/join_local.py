@@ -120,7 +120,7 @@ def spoil(run, how):
     (flow,) = os.listdir(f"{run.path}/exchange")
     there = f"{run.path}/exchange/{flow}"
     if how == "in the way":
-        os.rmdir(there)
+        shutil.rmtree(there)
         write(there, "")
         return
     wait_for(lambda: len(exchanged(run)) == 4)

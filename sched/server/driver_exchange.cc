@@ -198,14 +198,12 @@ void RunDriver::NoteOut(const FilesOut& files) {
     const FileId file = each.file;
     if (!is_made(file)) continue;
     const FileCatalogue::Object* const known = catalogue_.Find(file);
-    const auto before = exchanged_.find(file);
-    const bool has_one = before != exchanged_.end() && !before->second.absent();
     if (each.absent()) {
-      if (has_one || known != nullptr || catalogue_.absent(file)) continue;
+      if (known != nullptr || catalogue_.absent(file)) continue;
       exchanged_.emplace(file, each);
       catalogue_.SetAbsent(file, true);
       events_.push_back(core::FileAbsent{file});
-    } else if (has_one || (known != nullptr && known->id() != each.object && !scheduler_.HoldersOf(file).empty())) {
+    } else if (known != nullptr && known->id() != each.object && !scheduler_.HoldersOf(file).empty()) {
       // It was made again, maybe here, and what is there of it is of that.
     } else {
       exchanged_.insert_or_assign(file, each);

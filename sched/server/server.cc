@@ -183,11 +183,7 @@ Status Server::Impl::Start() {
     best.Restore(**std::move(known_best));
   }
   driver->Begin(Now());
-  if (driver->local_files()) {
-    Result<std::vector<Exchanged>> exchanged = ReadExchange(*options.part.run, flow.settings.flow_id);
-    if (!exchanged.ok()) os::LogWarning(StrCat("what other allocations have left is made again: ", exchanged.status().message()));
-    if (exchanged.ok()) driver->NoteOut({.exchanged = *std::move(exchanged), .shared = {}});
-  }
+  if (driver->local_files()) TakeExchange(!driver_options.restarted && options.part.is_first());
   links->Begin();
   if (driver_options.restarted) {
     stays_until = loop->Now() + kBackTime;
@@ -201,6 +197,19 @@ Status Server::Impl::Start() {
   AccountTimer();
   FeedTasks();
   return Status();
+}
+
+/// `anew`: nobody of this session has been there. What it holds of tasks that are open they make again.
+void Server::Impl::TakeExchange(bool anew) {
+  Result<std::vector<Exchanged>> exchanged = ReadExchange(*options.part.run, flow.settings.flow_id);
+  if (!exchanged.ok()) return os::LogWarning(StrCat("what other allocations have left is made again: ", exchanged.status().message()));
+  std::erase_if(*exchanged, [&](const Exchanged& each) {
+    const TaskId producer = each.file.value < flow.graph.file_count() ? flow.graph.producer(each.file) : TaskId();
+    if (!anew || (producer && driver->recorder().fate(producer) == journal::TaskFate::kDone)) return false;
+    (void)options.part.run->RemoveTree(StrCat(exchange_path(), "/", each.Name()));
+    return true;
+  });
+  driver->NoteOut({.exchanged = *std::move(exchanged), .shared = {}});
 }
 
 Status Server::Impl::OpenJournal(journal::History* history) {

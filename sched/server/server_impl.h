@@ -60,6 +60,7 @@ struct Server::Impl {
   void ReadAddedAgain();
   void BeLowest();
   void LoseOthers(const std::string& why);
+  void TakeExchange(bool anew);
 
   // --- run
   void Flush();

@@ -245,6 +245,30 @@ TEST(FilesElsewhere, TheNextServerKnowsWhatWasNotMade) {
   }
 }
 
+/// Of one file there are two: what was made of it, and what was made again. Who begins takes either; what another server tells is the later one.
+TEST(FilesElsewhere, WhatIsToldReplacesWhatWasFound) {
+  Several run = TwoInARow();
+  const FileId f = *run.graph().FindFile("f");
+  const Exchanged old{f, std::string(17, 'o'), 10}, other{f, std::string(17, 'p'), 10}, told{f, std::string(17, 'q'), 10};
+  run.exchange = {old.Name(), other.Name(), told.Name()};
+  run.Start(1);
+  run.Settle();
+  run[1].driver->NoteOut({.exchanged = {told}, .shared = {}});
+  Holdings holdings = *HoldingsOf(0, 2, {});
+  holdings.own = {true, false};
+  holdings.pending[1] = {{0, 1}, 1, {TaskId(kB)}, {}};
+  run[1].others->PartOver(0, {holdings, {{TaskId(kA), journal::TaskFate::kDone}}, {}});
+  run.Turn(1);
+  run.Commit(1);
+  ASSERT_TRUE(run[1].runs.contains(kB));
+  EXPECT_EQ(run[1].held[f.value], told.object);
+  // From now on it is what its readers have.
+  run[1].driver->NoteOut({.exchanged = {old}, .shared = {}});
+  run.Turn(1);
+  EXPECT_EQ(run[1].held[f.value], told.object);
+  EXPECT_EQ(run[1].driver->OutputsOut(TaskId(kA)).exchanged, std::vector<Exchanged>{told});
+}
+
 TEST(FilesElsewhere, WhatIsMadeAfterAllIsThere) {
   Several run = TwoInARow();
   const uint32_t f = run.graph().FindFile("f")->value;

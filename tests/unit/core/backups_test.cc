@@ -33,6 +33,19 @@ class Backed : public LocalScheduler {
     LocalScheduler::Begin(std::vector<NodeCapacity>(nodes, kOneSlot));
     return Tell(AllNodesJoined{});
   }
+  /// Many makes so many files of which two replicas are wanted; they are read after Hold.
+  Words AddMany(long count) {
+    profile.replicas = 2;
+    Words files;
+    for (long i = 0; i < count; ++i) files.push_back("g" + std::to_string(i));
+    Add("Many", {}, {}, files);
+    Add("Reads", {"Hold"}, files);
+    return files;
+  }
+  /// That were ordered in the last instant.
+  long copies() const {
+    return std::count_if(last().begin(), last().end(), [](const Action& action) { return std::holds_alternative<CopyFile>(action); });
+  }
 };
 
 TEST(Backups, WhatATaskMadeIsCopiedToAnotherNodeWhenItIsDone) {
@@ -259,27 +272,19 @@ TEST(Backups, ANodeThatIsBackInTimeNeedsNothing) {
 TEST(Backups, OfManyFilesOnlySomeAreLookedAtInOneInstant) {
   constexpr uint32_t kFiles = 300;
   Backed s(1);
-  s.profile.replicas = 2;
-  Backed::Words files;
-  for (uint32_t i = 0; i < kFiles; ++i) files.push_back("g" + std::to_string(i));
-  s.Add("Many", {}, {}, files);
-  s.Add("Reads", {"Hold"}, files);
+  const Backed::Words files = s.AddMany(kFiles);
   s.Begin(40);
   s.Made("P", 0, {"f"});
   ASSERT_EQ(s.scheduler().node(s["Many"]), NodeId(2));
-  const auto copies = [&] {
-    return std::count_if(s.last().begin(), s.last().end(),
-                         [](const Action& action) { return std::holds_alternative<CopyFile>(action); });
-  };
   s.Made("Many", 2, files);
-  EXPECT_EQ(copies(), 64);
+  EXPECT_EQ(s.copies(), 64);
   s.Tell(TimeCame{});
-  EXPECT_EQ(copies(), 0) << "not again at once";
+  EXPECT_EQ(s.copies(), 0) << "not again at once";
   std::map<uint32_t, uint32_t> to;
   long ordered = 64;
   for (int turn = 0; turn < 4; ++turn) {
     s.After(std::chrono::milliseconds(5));
-    ordered += copies();
+    ordered += s.copies();
     for (const Action& action : s.last()) {
       if (const auto* copy = std::get_if<CopyFile>(&action)) ++to[copy->to.value];
     }
@@ -290,11 +295,7 @@ TEST(Backups, OfManyFilesOnlySomeAreLookedAtInOneInstant) {
 
 TEST(Backups, LooksInVainEndAfterARound) {
   Backed s(1);
-  s.profile.replicas = 2;
-  Backed::Words files;
-  for (int i = 0; i < 200; ++i) files.push_back("g" + std::to_string(i));
-  s.Add("Many", {}, {}, files);
-  s.Add("Reads", {"Hold"}, files);
+  const Backed::Words files = s.AddMany(200);
   s.Begin(3);
   s.Made("P", 0, {"f"});
   ASSERT_EQ(s.scheduler().node(s["Many"]), NodeId(2));
@@ -322,18 +323,10 @@ TEST(Backups, LooksInVainEndAfterARound) {
 TEST(Backups, WhatIsLeftToDoLaterIsWokenFor) {
   constexpr long kFiles = 150;
   Backed s(1);
-  s.profile.replicas = 2;
-  Backed::Words files;
-  for (int i = 0; i < kFiles; ++i) files.push_back("g" + std::to_string(i));
-  s.Add("Many", {}, {}, files);
-  s.Add("Reads", {"Hold"}, files);
+  const Backed::Words files = s.AddMany(kFiles);
   s.Begin(40);
   s.Made("P", 0, {"f"});
   const uint32_t at = s.scheduler().node(s["Many"]).value;
-  const auto copies = [&] {
-    return std::count_if(s.last().begin(), s.last().end(),
-                         [](const Action& action) { return std::holds_alternative<CopyFile>(action); });
-  };
   const auto wake = [&] {
     for (const Action& action : s.last()) {
       if (const auto* asked = std::get_if<WakeAt>(&action)) s.now = asked->time;
@@ -341,10 +334,10 @@ TEST(Backups, WhatIsLeftToDoLaterIsWokenFor) {
     s.Tell(TimeCame{});
   };
   s.Made("Many", at, files);
-  long ordered = copies();
+  long ordered = s.copies();
   for (int turn = 0; turn < 2; ++turn) {
     wake();
-    ordered += copies();
+    ordered += s.copies();
   }
   EXPECT_EQ(ordered, kFiles);
 
@@ -361,11 +354,7 @@ TEST(Backups, WhatIsLeftToDoLaterIsWokenFor) {
 
 TEST(Backups, OnlySomeAreOnTheirWayToANodeAtOneTime) {
   Backed s(1);
-  s.profile.replicas = 2;
-  Backed::Words files;
-  for (int i = 0; i < 40; ++i) files.push_back("g" + std::to_string(i));
-  s.Add("Many", {}, {}, files);
-  s.Add("Reads", {"Hold"}, files);
+  const Backed::Words files = s.AddMany(40);
   s.Begin(2);
   EXPECT_EQ(s.Made("P", 0, {"f"}), "done P, start Many@0");
   const auto copies = [](const std::string& text) {

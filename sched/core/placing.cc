@@ -64,13 +64,6 @@ void Placing::Learn(const TaskEnded& ended) {
   if (placer_->Learn(task, ended.node, Seconds(computed), static_cast<double>(ended.written)) && all_waiting_ > 0) due_ = true;
 }
 
-std::optional<std::vector<cost::Work>> Placing::work_by_kind() const {
-  if (!works_ || !placed_) return {};
-  std::vector<cost::Work> all = placer_->work_by_kind();
-  for (size_t kind = 0; kind < std::min(all.size(), begun_.size()); ++kind) all[kind].waiting = std::max(0.0, all[kind].waiting - begun_[kind]);
-  return all;
-}
-
 void Placing::Place(Time now, const cost::Placer::Look& look) {
   due_ = false;
   changed_ = 0;
@@ -82,7 +75,6 @@ void Placing::Place(Time now, const cost::Placer::Look& look) {
   });
   works_ = placer_->works();
   placed_ = true;
-  begun_.clear();
   for (TaskId task : waiting) {
     NodeId& at = counted_at_[task.value];
     if (at) {

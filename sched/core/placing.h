@@ -37,17 +37,17 @@ class Placing {
   /// It has a slot since now.
   void Begins(TaskId task, Time now) {
     since_[task.value] = now;
-    const KindId kind = graph_.kind(task);
-    begun_.resize(graph_.kind_count() + 1);
-    begun_[kind ? kind.value + 1 : 0] += placer_->guess(task);
+    placer_->Begins(task);
   }
   /// Tasks have come from another server, or gone to one.
   void Exchange(size_t tasks) {
     placer_->Exchange(tasks);
     due_ |= placer_->stale();
   }
-  /// As Placer::work_by_kind(), less what has begun since. None: nobody knows.
-  std::optional<std::vector<cost::Work>> work_by_kind() const;
+  /// As Placer::work_by_kind(). None: nobody knows.
+  std::optional<std::vector<cost::Work>> work_by_kind() const {
+    return works_ && placed_ ? std::optional(placer_->work_by_kind()) : std::nullopt;
+  }
   void Gone(TaskId task) { placer_->Gone(task); }
   bool models(TaskId task) const { return placer_->models(task); }
   std::vector<TaskId> Share(double part, const cost::Placer::Look& look,
@@ -87,7 +87,6 @@ class Placing {
   bool eager_ = false;                // places again also for slots that are idle
   bool works_ = true;                 // the model has a value
   bool placed_ = false;               // at least once
-  std::vector<double> begun_;         // by kind, as work_by_kind(): what has begun since
 };
 
 }  // namespace harrow::core

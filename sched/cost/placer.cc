@@ -86,9 +86,11 @@ class CostPlacer final : public Placer {
     const uint32_t own = PlaceOf(task);
     return own == kNowhere ? 0 : order_[own];
   }
-  double guess(TaskId task) const override {
+  void Begins(TaskId task) override {
     const uint32_t own = PlaceOf(task);
-    return own == kNowhere ? 0 : GuessOf(own);
+    if (own == kNowhere) return;
+    Work& work = WorkOf(task);
+    work.waiting = std::max(0.0, work.waiting - GuessOf(own));
   }
   bool models(TaskId task) const override { return PlaceOf(task) != kNowhere; }
   std::vector<Work> work_by_kind() const override { return work_by_kind_; }
@@ -309,8 +311,9 @@ bool CostPlacer::Learn(TaskId task, NodeId node, double seconds, double bytes) {
   const uint32_t factor = factor_[own];
   factors_.Learn(factor, node.value, units_[own], seconds * KnownSpeed(node.value));
   if (seconds > 0 && units_[own] > 0) {
-    WorkOf(task).ended += GuessOf(own);
-    WorkOf(task).seconds += seconds * SpeedOf(node.value);
+    Work& work = WorkOf(task);
+    work.ended += GuessOf(own);
+    work.seconds += seconds * SpeedOf(node.value);
   }
   if (bytes >= 0) {
     factors_.LearnBytes(factor, out_units_[own], bytes);
@@ -345,7 +348,6 @@ void CostPlacer::FindOpen(const Look& look) {
   }
   waits_.assign(node_.size(), false);
   standing_.clear();
-  work_by_kind_.resize(graph_.kind_count() + 1);
   for (Work& each : work_by_kind_) each.waiting = 0;
   size_t kept = 0;
   for (const uint32_t task : open_) {

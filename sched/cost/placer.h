@@ -81,10 +81,10 @@ class Placer {
   virtual bool stale() const { return true; }
   /// False: the model has no value, so that nobody is placed.
   virtual bool works() const { return true; }
-  /// What the task is to compute by the model alone (Work); 0: it is not in it.
-  virtual double guess(TaskId) const { return 0; }
+  /// It has a slot, and waits no more (work_by_kind).
+  virtual void Begins(TaskId) {}
   virtual bool models(TaskId) const { return false; }
-  /// By kind, one more than its number; first those of none: what waited at the last placement, and what has ended so far.
+  /// By kind, one more than its number; first those of none: what waits, as far as was known when it was placed, and what has ended so far.
   virtual std::vector<Work> work_by_kind() const { return {}; }
   /// Tasks that wait, whole groups of them, that take so much (0 to 1) of the time of all that do: they are to
   /// go to another server (cost/sites.h). `movable`: which of them may.

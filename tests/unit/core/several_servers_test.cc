@@ -247,6 +247,7 @@ TEST(SeveralServersTest, AShareIsWholeGroupsAndOthersAreNotModelled) {
   EXPECT_NEAR(Waiting(s), 60, 1e-6) << "one was sent";
   const std::vector<TaskId> share = s.scheduler->ShareOf(0.5);
   EXPECT_EQ(share, Ids({3, 4, 5}));
+  EXPECT_NEAR(Waiting(s), 60, 1e-6) << "it was only looked for";
   EXPECT_TRUE(s.scheduler->ShareOf(0).empty());
   s.Tell({Taken(share)});
   EXPECT_EQ(s.Elsewhere(), "w1 r10 r11 ");

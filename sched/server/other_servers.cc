@@ -115,12 +115,14 @@ pb::ServerReport ToProto(const supervisor::Report& report) {
   message.set_waiting(report.waiting);
   message.set_draining(report.draining);
   message.set_has_work(report.works.has_value());
-  for (const supervisor::KindWork& work : report.works.value_or(std::vector<supervisor::KindWork>())) {
-    pb::KindWork* const told = message.add_work();
-    told->set_kind(work.kind);
-    told->set_waiting(work.waiting);
-    told->set_ended(work.ended);
-    told->set_seconds(work.seconds);
+  if (report.works) {
+    for (const supervisor::KindWork& work : *report.works) {
+      pb::KindWork* const told = message.add_work();
+      told->set_kind(work.kind);
+      told->set_waiting(work.waiting);
+      told->set_ended(work.ended);
+      told->set_seconds(work.seconds);
+    }
   }
   message.set_power(report.power);
   if (report.ends_in) message.set_ends_in_ns(std::max<int64_t>(report.ends_in->count(), 0) + 1);

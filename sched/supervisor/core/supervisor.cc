@@ -292,33 +292,26 @@ uint64_t Supervisor::IdleOf(const Report& report) {
   return workers - std::min(busy, workers);
 }
 
-/// By kind: what a second of the model has turned out to be at all of them together.
-std::map<uint32_t, double> Supervisor::FactorsOf(const std::vector<PartId>& present) const {
+/// At all of them together. A kind of which none has ended anywhere is as far from its model as others, on average (their geometric mean).
+Supervisor::Factors Supervisor::FactorsOf(const std::vector<PartId>& present) const {
   std::map<uint32_t, KindWork> all;
   for (const PartId id : present) {
-    for (const KindWork& work : parts_.at(id).report.works.value_or(std::vector<KindWork>())) {
+    const Report& report = parts_.at(id).report;
+    if (!report.works) continue;
+    for (const KindWork& work : *report.works) {
       all[work.kind].ended += work.ended;
       all[work.kind].seconds += work.seconds;
     }
   }
-  std::map<uint32_t, double> factors;
-  for (const auto& [kind, work] : all) {
-    if (work.ended > 0 && work.seconds > 0) factors[kind] = work.seconds / work.ended;
-  }
-  return factors;
-}
-
-/// In seconds. A kind of which none has ended anywhere is as far from its model as others, on average (their geometric mean).
-double Supervisor::WorkOf(const Report& report, const std::map<uint32_t, double>& factors) {
+  Factors factors;
   double logs = 0;
-  for (const auto& [kind, factor] : factors) logs += std::log(factor);
-  const double unknown = factors.empty() ? 1 : std::exp(logs / static_cast<double>(factors.size()));
-  double seconds = 0;
-  for (const KindWork& work : *report.works) {
-    const auto factor = factors.find(work.kind);
-    seconds += work.waiting * (factor == factors.end() ? unknown : factor->second);
+  for (const auto& [kind, work] : all) {
+    if (!(work.ended > 0) || !(work.seconds > 0)) continue;
+    factors.of_kind[kind] = work.seconds / work.ended;
+    logs += std::log(work.seconds / work.ended);
   }
-  return seconds;
+  if (!factors.of_kind.empty()) factors.of_others = std::exp(logs / static_cast<double>(factors.of_kind.size()));
+  return factors;
 }
 
 bool Supervisor::BalanceWork(Time now, const std::vector<PartId>& present, bool* busy, std::vector<Action>* actions) {
@@ -330,7 +323,15 @@ bool Supervisor::BalanceWork(Time now, const std::vector<PartId>& present, bool*
     double work = 0, should = 0;  // seconds of nodes of the same speed
     double most = std::numeric_limits<double>::infinity();  // what it can begin before its end
   };
-  const std::map<uint32_t, double> factors = FactorsOf(present);
+  const Factors factors = FactorsOf(present);
+  const auto seconds_of = [&](const std::vector<KindWork>& works) {
+    double seconds = 0;
+    for (const KindWork& each : works) {
+      const auto factor = factors.of_kind.find(each.kind);
+      seconds += each.waiting * (factor == factors.of_kind.end() ? factors.of_others : factor->second);
+    }
+    return seconds;
+  };
   std::vector<Working> all;
   double work = 0, power = 0;
   for (const PartId id : present) {
@@ -339,7 +340,7 @@ bool Supervisor::BalanceWork(Time now, const std::vector<PartId>& present, bool*
     if (!part.report.works && !has_nodes) continue;
     if (!part.report.works) return false;
     if (part.report.draining) continue;
-    all.push_back({id, WorkOf(part.report, factors), part.report.power * part.speed});
+    all.push_back({id, seconds_of(*part.report.works), part.report.power * part.speed});
     if (part.report.ends_in)
       all.back().most = all.back().should * std::max(0.0, Seconds(*part.report.ends_in - 2 * part.report.delay));
     work += all.back().work;
@@ -367,9 +368,10 @@ bool Supervisor::BalanceWork(Time now, const std::vector<PartId>& present, bool*
     each.should *= work / power;
     const Part& part = parts_.at(each.id);
     const double late = (each.should - each.work) / (part.report.power * part.speed);
-    const double waits = IdleOf(part.report) > 0 ? std::max(late, longest) : late;
+    const bool idle = IdleOf(part.report) > 0;
+    const double waits = idle ? std::max(late, longest) : late;
     const bool worth = part.report.power > 0 && waits > 4 * Seconds(part.report.delay);
-    fires |= worth && each.work < each.most && each.work < (IdleOf(part.report) > 0 ? kIdle : kLow) * each.should;
+    fires |= worth && each.work < each.most && each.work < (idle ? kIdle : kLow) * each.should;
   }
   if (!fires) return true;
   const auto excess = [](const Working& each) { return each.work - each.should; };

@@ -93,8 +93,12 @@ class Supervisor {
   /// Tasks that are placed by what they cost: returns whether all are. `busy`: more is not to be asked for now.
   bool BalanceWork(Time now, const std::vector<PartId>& present, bool* busy, std::vector<Action>* actions);
   static uint64_t IdleOf(const Report& report);
-  std::map<uint32_t, double> FactorsOf(const std::vector<PartId>& present) const;
-  static double WorkOf(const Report& report, const std::map<uint32_t, double>& factors);
+  /// What a second of the model has turned out to be.
+  struct Factors {
+    std::map<uint32_t, double> of_kind;
+    double of_others = 1;
+  };
+  Factors FactorsOf(const std::vector<PartId>& present) const;
   void MeasureSpeeds(const std::vector<PartId>& present);
   double CapacityOf(const Part& part, const QueueState& queue) const { return queue.capacity * part.speed; }
   /// `by_costs`: only what has a slot at once.

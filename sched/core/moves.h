@@ -42,10 +42,10 @@ class Moves : protected Supply {
   void Vacate(TaskId id);
   /// Asks for a task back that is not known to have begun.
   void Recall(TaskId id);
-  void RecallOvertaken(NodeId id);
   void RecallAhead(NodeId id);
   /// The same of one that has a slot: what it reads will not come to it.
   void RecallSent(TaskId id);
+  void RecallOvertaken(NodeId id);
   CancelTask CancelOf(TaskId id) const {
     return {tasks.latest(id), tasks[id].node(), !tasks[id].cancelled()};
   }

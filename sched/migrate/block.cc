@@ -22,18 +22,14 @@ using Bytes = uint8_t __attribute__((vector_size(16)));
 using Deck = std::array<Bytes, kWord>;
 constexpr size_t kDeck = sizeof(Deck);  // bytes
 
-Bytes RiffleLower(Bytes a, Bytes b) {
+/// From each of both one byte after the other, from the `kFirst`-th on: half of both.
+template <uint8_t kFirst>
+Bytes Riffle(Bytes a, Bytes b) {
+  constexpr uint8_t f = kFirst, g = kFirst + sizeof(Bytes);
 #ifdef __clang__
-  return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  return __builtin_shufflevector(a, b, f, g, f + 1, g + 1, f + 2, g + 2, f + 3, g + 3, f + 4, g + 4, f + 5, g + 5, f + 6, g + 6, f + 7, g + 7);
 #else
-  return __builtin_shuffle(a, b, Bytes{0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23});
-#endif
-}
-Bytes RiffleUpper(Bytes a, Bytes b) {
-#ifdef __clang__
-  return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-#else
-  return __builtin_shuffle(a, b, Bytes{8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31});
+  return __builtin_shuffle(a, b, Bytes{f, g, f + 1, g + 1, f + 2, g + 2, f + 3, g + 3, f + 4, g + 4, f + 5, g + 5, f + 6, g + 6, f + 7, g + 7});
 #endif
 }
 
@@ -42,8 +38,8 @@ Bytes RiffleUpper(Bytes a, Bytes b) {
 Deck Riffled(const Deck& deck) {
   Deck out;
   for (size_t i = 0; i < kWord / 2; ++i) {
-    out[2 * i] = RiffleLower(deck[i], deck[i + kWord / 2]);
-    out[2 * i + 1] = RiffleUpper(deck[i], deck[i + kWord / 2]);
+    out[2 * i] = Riffle<0>(deck[i], deck[i + kWord / 2]);
+    out[2 * i + 1] = Riffle<8>(deck[i], deck[i + kWord / 2]);
   }
   return out;
 }

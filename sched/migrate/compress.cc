@@ -30,8 +30,7 @@ Result<std::string> Decompress(std::string_view bytes, size_t size, bool at_most
   const unsigned long long told = ZSTD_getFrameContentSize(bytes.data(), bytes.size());
   if (told == ZSTD_CONTENTSIZE_UNKNOWN || told == ZSTD_CONTENTSIZE_ERROR || (at_most ? told > size : told != size)) return Damaged();
   std::string out(static_cast<size_t>(told), '\0');
-  const size_t got = ZSTD_decompress(out.data(), out.size(), bytes.data(), bytes.size());
-  if (ZSTD_isError(got) != 0 || got != out.size()) return Damaged();
+  HARROW_RETURN_IF_ERROR(Compressor().DecompressTo(bytes, out.data(), out.size()));
   return out;
 }
 

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "migrate/compress.h"
 #include "migrate/image.h"
+#include "unit/migrate/drawn.h"
 
 namespace harrow::migrate {
 namespace {
@@ -23,22 +24,8 @@ class BlockTest : public testing::Test {
     seed_ = StrCat("HARROW_TEST_SEED=", seed);
   }
 
-  std::string Noise(size_t pages) {
-    std::string text;
-    while (text.size() < pages * kPage) {
-      const uint64_t number = draw_();
-      text.append(reinterpret_cast<const char*>(&number), sizeof number);
-    }
-    return text;
-  }
-  std::string Numbers(size_t pages) {
-    std::string text;
-    while (text.size() < pages * kPage) {
-      const double number = std::uniform_real_distribution<double>(0, 1)(draw_);
-      text.append(reinterpret_cast<const char*>(&number), sizeof number);
-    }
-    return text;
-  }
+  std::string Noise(size_t pages) { return DrawnNoise(&draw_, pages * kPage); }
+  std::string Numbers(size_t pages) { return DrawnNumbers(&draw_, pages * kPage); }
   static std::string Text(size_t pages) {
     std::string text;
     for (size_t line = 0; text.size() < pages * kPage; ++line) text += StrCat("line ", line, " of it\n");

@@ -16,6 +16,7 @@
 #include "migrate/compress.h"
 #include "migrate/encoding.h"
 #include "store/hasher.h"
+#include "unit/migrate/drawn.h"
 
 namespace harrow::migrate {
 namespace {
@@ -85,22 +86,8 @@ class PackedTest : public testing::Test {
     return files;
   }
   uint64_t Number(uint64_t below) { return std::uniform_int_distribution<uint64_t>(0, below - 1)(draw_); }
-  std::string Noise(size_t bytes) {
-    std::string text(bytes, '\0');
-    for (size_t at = 0; at < bytes; at += 8) {
-      const uint64_t number = draw_();
-      text.replace(at, std::min<size_t>(8, bytes - at), reinterpret_cast<const char*>(&number), std::min<size_t>(8, bytes - at));
-    }
-    return text;
-  }
-  std::string Numbers(size_t bytes) {
-    std::string text(bytes, '\0');
-    for (size_t at = 0; at + 8 <= bytes; at += 8) {
-      const double number = std::uniform_real_distribution<double>(0, 1)(draw_);
-      text.replace(at, 8, reinterpret_cast<const char*>(&number), 8);
-    }
-    return text;
-  }
+  std::string Noise(size_t bytes) { return DrawnNoise(&draw_, bytes); }
+  std::string Numbers(size_t bytes) { return DrawnNumbers(&draw_, bytes); }
   /// Of pages that are zeros, a few that come again and again, and others.
   std::string Drawn() {
     std::string text;

@@ -66,9 +66,6 @@ Status WriteOwn(const run_dir::Part& part, const run::RunSettings& settings) {
 Status MayJoin(const run::RunSettings& settings, const std::string& run) {
   if (settings.stage != run::Stage::kNo)
     return Status(Code::kInvalid, StrCat("the run in ", run, " only puts files on nodes; nothing can join it"));
-  if (settings.files == config::Files::kLocal)
-    return Status(Code::kInvalid, StrCat("the files of the run in ", run,
-                      " lie on its own nodes (--files local); another allocation could not read them"));
   if (RealPath(settings.submit_dir) != settings.submit_dir) {
     return Status(Code::kInvalid, StrCat("the run's tasks work in ", Printable(settings.submit_dir),
                       ", which is not there on this machine; both allocations need the same shared file system"));

@@ -129,9 +129,6 @@ int StartNew(os::FileSystem& fs, const RunArguments& arguments) {
   if (!arguments.across.empty()) {
     const Result<AcrossAsked> asked = AskedAcross(arguments);
     if (!asked.ok()) return FailInput(asked.status());
-    if (plan.settings.files == config::Files::kLocal)
-      return FailInput(Status(Code::kInvalid, "harrow: --across needs shared files: what --files local leaves on one allocation's "
-                                              "nodes the others cannot read"));
     beginning.instead = [asked = *asked, json = arguments.json](const std::string& run_dir) { return RunAcross(asked, run_dir, json, false); };
   }
   return BeginRun(fs, std::move(plan), beginning);

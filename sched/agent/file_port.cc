@@ -15,6 +15,7 @@ Result<std::unique_ptr<FilePort>> FilePort::Open(const Options& options, const p
                                                  LocalFiles::Hooks hooks) {
   std::unique_ptr<FilePort> port(new FilePort());
   port->submit_dir_ = welcome.submit_dir();
+  port->exchange_ = welcome.exchange();
   StoreHome& home = *options.home;
   port->files_ = std::make_unique<LocalFiles>(
       &home.store(), options.slots, std::move(hooks),
@@ -50,14 +51,27 @@ void FilePort::Take(const pb::ToAgent& message) {
   for (const uint32_t file : message.refuse()) files_->Refuse(FileId(file));
   for (const pb::SaveFile& save : message.save())
     files_->Save(FileId(save.file()), StrCat(submit_dir_, "/", save.path()));
+  for (const pb::PutFile& put : message.put()) {
+    files_->Put({.number = put.number(),
+                 .file = FileId(put.file()),
+                 .object = store::ObjectId::FromBytes(put.object()),
+                 .content = put.content(),
+                 .path = StrCat(exchange_, "/", put.name())});
+  }
+  if (message.unput_size() > 0) {
+    std::vector<std::string> paths;
+    for (const std::string& name : message.unput()) paths.push_back(StrCat(exchange_, "/", name));
+    files_->Unput(std::move(paths));
+  }
   for (const pb::CopyFile& copy : message.copy()) {
     std::optional<store::Object> object;
     if (const auto id = store::ObjectId::FromBytes(copy.object())) object = {*id, copy.bytes()};
     files_->Bring({.file = FileId(copy.file()),
                    .object = object,
-                   .path = StrCat(submit_dir_, "/", copy.path()),
+                   .path = copy.exchange().empty() ? StrCat(submit_dir_, "/", copy.path()) : StrCat(exchange_, "/", copy.exchange()),
                    .from = copy.from() == 0 ? NodeId() : NodeId(copy.from() - 1),
-                   .source = copy.source()});
+                   .source = copy.source(),
+                   .listed = copy.listed() && object.has_value()});
   }
 }
 

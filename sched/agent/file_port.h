@@ -54,7 +54,7 @@ class FilePort {
  private:
   FilePort() = default;
 
-  std::string submit_dir_;
+  std::string submit_dir_, exchange_;
   std::unique_ptr<LocalFiles> files_;
   std::unique_ptr<Transfers> transfers_;
 };

@@ -11,9 +11,13 @@
 #include <utility>
 
 #include "base/text.h"
+#include "os/file_system.h"
+#include "os/random.h"
 
 namespace harrow::agent {
 namespace {
+
+constexpr uint32_t kForThisUser = 077;  // what it may be besides, the object's kind tells
 
 uint32_t Umask() {
   const mode_t mask = ::umask(022);
@@ -25,6 +29,10 @@ FileNews::What WhatOf(const Transfers::Outcome& outcome) {
   using What = FileNews::What;
   if (outcome.status.ok()) return What::kStored;
   if (outcome.status.code() == Code::kExhausted) return What::kNoRoom;
+  // It is not there, or no more what it was; else it may be this node that cannot read it.
+  if (outcome.listed && outcome.status.code() == Code::kNotFound) return What::kAbsent;
+  // kInvalid: it is no file or directory at all, or is written to while it is read (store/take_in.cc).
+  if (outcome.listed && (outcome.status.code() == Code::kDamaged || outcome.status.code() == Code::kInvalid)) return What::kDamaged;
   // kPermission: this node's disk cannot hold it (fetches.cc).
   if (!outcome.from || outcome.status.code() == Code::kPermission) return What::kUnreadable;
   if (outcome.status.code() == Code::kNotFound) return What::kAbsent;
@@ -88,7 +96,7 @@ void LocalFiles::Bring(Copy copy) {
   file.trouble.clear();
   Transfers* const transfers = transfers_;
   lock.unlock();
-  transfers->Fetch({.file = copy.file, .object = copy.object, .path = copy.path, .from = copy.from},
+  transfers->Fetch({.file = copy.file, .object = copy.object, .path = copy.path, .from = copy.from, .listed = copy.listed},
                    [this, copy](Transfers::Outcome outcome) {
                      if (outcome.status.ok() && copy.from && records_.sources != nullptr)
                        records_.sources->Note(copy.path, copy.source, outcome.object);
@@ -127,6 +135,7 @@ void LocalFiles::Came(Transfers::Outcome outcome) {
     }
   }
   for (const AttemptId attempt : failed) hooks_.failed(attempt, trouble);
+  if (outcome.listed) news.object = outcome.wanted;  // also of what is not there
   hooks_.tell(std::move(news));
 }
 
@@ -143,6 +152,51 @@ void LocalFiles::Save(FileId id, const std::string& path) {
                  .what = copied.ok() ? FileNews::What::kSaved : FileNews::What::kNotSaved,
                  .object = object,
                  .text = copied.message()});
+  });
+}
+
+void LocalFiles::Put(Putting putting) {
+  FileNews news{.file = putting.file, .what = FileNews::What::kNotPut, .put = putting.number};
+  news.object = ObjectOf(putting.file);
+  if (putting.object && (!news.object || news.object->id != *putting.object)) {
+    news.text = "the node does not hold it";
+    return hooks_.tell(std::move(news));
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (!putting_.insert(putting.number).second) return;  // it is answered when that is done
+  }
+  workers_.Do([this, putting = std::move(putting), news = std::move(news)]() mutable {
+    const Status put = PutAt(putting);
+    if (put.ok()) news.what = FileNews::What::kPut;
+    news.text = put.message();
+    {
+      const std::lock_guard lock(mutex_);
+      putting_.erase(putting.number);
+    }
+    hooks_.tell(std::move(news));
+  });
+}
+
+/// Whatever has that name has it for being whole, and that.
+Status LocalFiles::PutAt(const Putting& putting) {
+  os::FileSystem& fs = os::RealFileSystem();
+  if (fs.Stat(putting.path).ok()) return {};
+  if (!putting.object) return fs.WriteWhole(putting.path, putting.content, 0600);
+  uint64_t random = 0;
+  if (!os::RandomBytes(&random, sizeof random)) return Status(Code::kUnavailable, "no random bytes are to be had");
+  const std::string half = StrCat(putting.path, ".half-", HexDigits(random));
+  Status put = store_.CopyOut(*putting.object, half, kForThisUser);
+  if (put.ok()) put = fs.Rename(half, putting.path);
+  // A directory of that name may have come from another node meanwhile.
+  if (!put.ok() && fs.Stat(putting.path).ok()) put = Status();
+  (void)fs.RemoveTree(half);
+  return put;
+}
+
+void LocalFiles::Unput(std::vector<std::string> paths) {
+  workers_.Do([paths = std::move(paths)] {
+    for (const std::string& path : paths) (void)os::RealFileSystem().RemoveTree(path);
   });
 }
 

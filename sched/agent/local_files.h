@@ -33,6 +33,8 @@ struct FileNews {
     kGone = 6,
     kSaved = 7,
     kNotSaved = 8,
+    kPut = 9,
+    kNotPut = 10,
   };
   FileId file;
   What what = What::kStored;
@@ -41,6 +43,7 @@ struct FileNews {
   int64_t moved = 0;     // bytes
   std::string text{};    // why not
   std::string source{};  // SourceOf, of what was read from the submit directory
+  uint64_t put = 0;      // Putting::number
 };
 
 /// What is kept of what is where, for those who open the store later.
@@ -70,6 +73,7 @@ class LocalFiles : public FileHost {
     std::string path{};                     // absolute, in the submit directory
     NodeId from{};                          // none: it is read from there
     std::string source{};                   // SourceOf(path), where somebody else has read it
+    bool listed = false;                 // `path` is in the run's exchange: it has to be `object`
   };
 
   /// `store` and the records outlive it. `slots`: how many are served at once (Outside).
@@ -87,6 +91,17 @@ class LocalFiles : public FileHost {
   void DropDamaged(const std::vector<FileId>& files);
   /// Copies it to the submit directory.
   void Save(FileId file, const std::string& path);
+  /// To be put into the run's exchange, where `path` is there when it is whole.
+  struct Putting {
+    uint64_t number = 0;
+    FileId file{};
+    std::optional<store::ObjectId> object{};  // what the node holds of the file, if it is that; none: `content`
+    std::string content{};
+    std::string path{};
+  };
+  void Put(Putting putting);
+  /// They are not needed there any more.
+  void Unput(std::vector<std::string> paths);
   /// There will be no room for it: what waits for it fails.
   void Refuse(FileId file);
   Awaited Await(const LocalTask& task) override;
@@ -121,6 +136,7 @@ class LocalFiles : public FileHost {
     std::vector<AttemptId> waiting{};
   };
   void Came(Transfers::Outcome outcome);
+  Status PutAt(const Putting& putting);
   void Hold(std::unique_lock<std::mutex>& lock, FileId file, const store::Object& object, bool spare = false);
   bool Keep(const store::Object& object);
   void Release(File* file);
@@ -135,6 +151,7 @@ class LocalFiles : public FileHost {
   std::mutex mutex_;
   Transfers* transfers_ = nullptr;                           // of mutex_
   std::unordered_map<FileId, File> files_;                   // of mutex_
+  std::set<uint64_t> putting_;                               // of mutex_: numbers
   std::unordered_map<store::ObjectId, uint32_t> used_;       // of mutex_: by how many files
   std::unordered_map<store::ObjectId, uint32_t> spoilings_;  // of mutex_
   // Of mutex_: takings that go on, and what was to be dropped when the last taking had that number: one of

@@ -194,7 +194,7 @@ void Session::Receive(std::string_view bytes) {
   }
   if (message.end_time_ns() > 0) hooks_.job_ends(WallTime(Duration(message.end_time_ns())));
   if (message.peer_size() + message.drop_size() + message.drop_damaged_size() + message.refuse_size() +
-          message.copy_size() + message.save_size() >
+          message.copy_size() + message.save_size() + message.put_size() + message.unput_size() >
       0)
     hooks_.files(message);
   if (message.start_size() > 0) TakeTasks(message);
@@ -406,6 +406,7 @@ void Session::TellFile(const FileNews& news) {
   if (news.from) note->set_from(news.from.value + 1);
   note->set_moved(news.moved);
   note->set_why(news.text);
+  note->set_put(news.put);
   message.AppendToString(&notes_);
   if (notes_timer_ != 0) return;
   notes_timer_ = loop_.After(BatchPolicy().gather, [this] {

@@ -151,7 +151,7 @@ class LoopTransfers : public Transfers {
     Aside(
         [this, fetching, read] {
           const std::string& path = fetching->wanted.path;
-          if (sources_ != nullptr) read->source = SourceOf(path);
+          if (sources_ != nullptr && !fetching->wanted.listed) read->source = SourceOf(path);
           const std::optional<store::Object> known =
               read->source.empty() ? std::nullopt : sources_->Find(path, read->source);
           // Named again, it is not spare any more.
@@ -193,7 +193,9 @@ class LoopTransfers : public Transfers {
                     .object = object,
                     .from = fetching->wanted.from,
                     .fetched_bytes = bytes,
-                    .source = source});
+                    .source = source,
+                    .listed = fetching->wanted.listed,
+                    .wanted = fetching->wanted.object});
   }
 
   void Aside(std::function<void()> work, std::function<void()> done) {

@@ -27,6 +27,7 @@ class Transfers {
     std::optional<store::Object> object{};  // where it is known
     std::string path{};                     // absolute, in the submit directory
     NodeId from{};                          // none: it is read from `path`
+    bool listed = false;                 // `path` is of this run alone
   };
   struct Outcome {
     FileId file{};
@@ -39,6 +40,8 @@ class Transfers {
     NodeId from{};
     int64_t fetched_bytes = 0;
     std::string source{};  // SourceOf, of what was read from the submit directory
+    bool listed = false;
+    std::optional<store::Object> wanted{};
   };
   using Done = std::function<void(Outcome)>;
   struct Options {

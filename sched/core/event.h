@@ -178,6 +178,28 @@ struct FileStored {
 struct FileShared {
   FileId file;
 };
+/// Answers AskOthers, or comes by itself: what the task made, one execution of it, lies where every node can read it, as far as it is
+/// `shared`, or was not made (`absent`). Nodes are to drop what they hold of another execution, which are files of the task that are not
+/// `same`. A task that was to make it again is done, unless more of it is lost that
+/// is read here: then nobody has that.
+struct FilesFound {
+  TaskId task;
+  std::vector<FileId> shared, absent, same;
+};
+/// Answers AskOthers: the task is to make its files again.
+struct FilesNotFound {
+  TaskId task;
+};
+/// They cannot be read any more where FilesFound said that they can.
+struct FilesForgotten {
+  std::vector<FileId> files;
+};
+/// Other schedulers of the run wait for these files of the task, until it is told anew: they are kept, and made again here if they are lost.
+/// That tasks of others read them is not enough for that. None: nobody waits any more.
+struct FilesWanted {
+  TaskId task;
+  std::vector<FileId> files;
+};
 /// Its task is done and did not make it (Profile::missing_ok): who reads it gets nothing.
 struct FileAbsent {
   FileId file;
@@ -230,7 +252,7 @@ struct TimeCame {};
 using Event =
     std::variant<NodeJoined, NodeHungUp, NodeSilent, NodeLost, NodeClosed, TasksAdded, TasksTaken, TasksGiven,
                  TaskRestored, AttemptMayBeOut, RemakesMayBeOut, GangRestored, TaskStarted, StreamRead, ReadToEnd, StreamsChanged, StreamKept, StreamHeld, TaskEnded,
-                 TaskReturned, FileStored, FileLost, FileShared, FileAbsent, CopyFailed, CancelRequested, BestKnown,
+                 TaskReturned, FileStored, FileLost, FileShared, FileAbsent, FilesFound, FilesNotFound, FilesForgotten, FilesWanted, CopyFailed, CancelRequested, BestKnown,
                  NodeDrained, MoveRequested, CheckpointMissed,
                  DrainRequested, RoundTripMeasured, EndTimeKnown, AllNodesJoined, OtherServersThere, TimeCame>;
 
@@ -321,6 +343,11 @@ struct CopyFile {
   // The first of the tasks for which it comes; none: it is a backup (Profile::replicas).
   TaskId reader;
 };
+/// With Options::ask_others, before a task that is done makes lost files again: whether they are to be had from elsewhere. Until FilesFound or
+/// FilesNotFound answers, the task waits.
+struct AskOthers {
+  TaskId task;
+};
 /// Nobody reads the file any more, or it is not what it should be: the node is to drop it.
 struct DropFile {
   FileId file;
@@ -368,7 +395,7 @@ struct DropWritten {
 struct RunComplete {};
 
 using Action = std::variant<StartTask, TakeBack, CancelTask, TaskSettled, RunComplete, JoinGang, NodePutAside,
-                            WakeAt, CopyFile, DropFile, RefuseFile, ReadFrom, StreamOpen, CloseOutput, DropWritten,
+                            WakeAt, CopyFile, AskOthers, DropFile, RefuseFile, ReadFrom, StreamOpen, CloseOutput, DropWritten,
                             AskCheckpoint>;
 
 }  // namespace harrow::core

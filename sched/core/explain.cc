@@ -281,8 +281,9 @@ Explanation Explain(const Parts& parts, TaskId id) {
                         Tried(task));
       break;
     case TaskState::kWaiting:
-      out.text = StrCat(parts.tasks.kept_waiting(id) && unfinished == 0 ? WaitsForStreamText(parts, id)
-                                                                        : WaitsText(unfinished - ends - begins, begins, ends),
+      out.text = StrCat(parts.tasks.asking(id) ? "What it made is lost, and is looked for in other allocations before it is made again."
+                        : parts.tasks.kept_waiting(id) && unfinished == 0 ? WaitsForStreamText(parts, id)
+                                                                          : WaitsText(unfinished - ends - begins, begins, ends),
                         Tried(task));
       break;
     case TaskState::kReady:

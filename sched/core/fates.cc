@@ -23,11 +23,12 @@ bool StaysOpen(Reason reason) {
 }  // namespace
 
 void Fates::CountWaits(TaskId id) {
-  uint32_t waits = tasks.kept_waiting(id) ? 1 : 0;
+  uint32_t waits = (tasks.kept_waiting(id) ? 1 : 0) + (tasks.asking(id) ? 1 : 0);
   for (TaskId before : graph.predecessors(id)) {
     if (!tasks.KeepsWaiting(graph, before, id)) continue;
     ++waits;
-    if (tasks.state(before) > TaskState::kDone) skip_roots_.push_back(before);
+    // One that asks may find what it would make.
+    if (tasks.state(before) > TaskState::kDone && !tasks.asking(id)) skip_roots_.push_back(before);
   }
   tasks.SetWaits(id, waits);
 }
@@ -73,11 +74,14 @@ void Fates::RemakeLost() {
     lost.pop_back();
     Remake(file);
   }
+  recalled_for_.clear();
 }
 
 void Fates::Remake(FileId file) {
   const TaskId producer = graph.producer(file);
-  if (!producer || tasks.state(producer) != TaskState::kDone) return;
+  if (!producer) return;
+  const bool done = tasks.state(producer) == TaskState::kDone;
+  if (!done && !tasks.remaking(producer)) return;
   if (!IsLost(file)) {
     // Found again in the same instant: a new agent has what the one before it held. Copies from that one are
     // on their way no more.
@@ -88,41 +92,113 @@ void Fates::Remake(FileId file) {
     }
     return;
   }
-  bool wanted = false;
-  for (TaskId after : graph.successors(producer)) {
-    // What runs has it.
-    if (!tasks.Has(after) || tasks[after].settled() || tasks[after].state() == TaskState::kRunning) continue;
-    if (!ReadsInput(after, file)) continue;
-    wanted = true;
-    if (tasks[after].in_flight()) RecallSent(after);
+  if (recalled_for_.insert(producer).second) RecallReaders(producer);
+  if (!done || stopped_ || !IsReadHere(file)) return;
+  if (options.ask_others) {
+    Reopen(producer, true);
+    actions->push_back(AskOthers{producer});
+  } else {
+    RemakeAll(producer);
   }
-  if (!wanted || stopped_) return;
-  RemakeAll(producer);
+}
+
+/// Those that wait at their nodes for files of it that are lost.
+void Fates::RecallReaders(TaskId producer) {
+  for (TaskId after : graph.successors(producer)) {
+    // What runs has them.
+    if (!tasks.Has(after) || !tasks[after].in_flight() || tasks[after].state() == TaskState::kRunning) continue;
+    bool lacks = false;
+    for (FileId input : graph.inputs(after)) {
+      const FileId file = replicas.Held(input);
+      lacks |= graph.producer(file) == producer && IsLost(file);
+    }
+    if (lacks) RecallSent(after);
+  }
 }
 
 void Fates::RemakeAll(TaskId producer) {
-  if (++remakes_[producer] > options.max_losses) {
-    Fail(producer, Reason::kLostTooOften);
-    AddReads(producer);
+  Reopen(producer, false);
+  MakeAgain(producer);
+}
+
+/// Of one that is reopened.
+void Fates::MakeAgain(TaskId id) {
+  if (++remakes_[id] > options.max_losses) {
+    Fail(id, Reason::kLostTooOften);
     // Those in flight find it out when they end, or are taken back.
-    for (TaskId after : graph.successors(producer)) {
+    for (TaskId after : graph.successors(id)) {
       if (tasks.Has(after) && !tasks[after].settled()) CountWaits(after);
     }
-  } else {
-    Reopen(producer);
-    if (remakes_may_be_out && remakes_[producer] == 1) tasks.NoteUnheard(producer);
+    return;
+  }
+  tasks.ForgiveRemake(id);
+  if (remakes_may_be_out && remakes_[id] == 1) tasks.NoteUnheard(id);
+  CountWaits(id);
+  if (tasks[id].waits() == 0) NoteReady(id, NodeId());
+  MayHaveInputs(id);  // or they are lost, too
+  NoteCapacity();     // it may fit no node here
+}
+
+/// It is not done, nor is it queued.
+void Fates::Reopen(TaskId id, bool asks) {
+  tasks.Reopen(id);
+  tasks.SetAsking(id, asks);
+  AddReads(id);
+  CountWaits(id);
+  for (TaskId after : graph.successors(id)) {
+    if (!tasks.Has(after) || tasks[after].settled()) continue;
+    if (graph.has_streams(after)) {
+      AddPredecessor(after);
+    } else if (tasks.KeepsWaiting(graph, id, after)) {
+      // Counted anew, one with many inputs would be looked through for each of them.
+      tasks.SetWaits(after, tasks[after].waits() + 1);
+      Unqueue(after);
+    }
   }
 }
 
-void Fates::Reopen(TaskId id) {
-  tasks.Reopen(id);
-  AddReads(id);
-  CountWaits(id);
-  if (tasks[id].waits() == 0) NoteReady(id, NodeId());
-  for (TaskId after : graph.successors(id)) {
-    if (tasks.Has(after) && !tasks[after].settled()) AddPredecessor(after);
+/// Of what it is to make again nothing is missing that somebody here reads, or has asked for.
+bool Fates::NothingLacks(TaskId id) const {
+  const auto outputs = graph.outputs(id);
+  return std::none_of(outputs.begin(), outputs.end(), [&](FileId file) { return Lacks(file) && IsReadHere(file); });
+}
+
+/// By a task that is open and this scheduler's, or by others who wait for it. Of one that asks it is not known yet whether it reads anything more.
+bool Fates::IsReadHere(FileId file) const {
+  if (IsWantedElsewhere(file)) return true;
+  const auto successors = graph.successors(graph.producer(file));
+  return std::any_of(successors.begin(), successors.end(), [&](TaskId after) {
+    if (!tasks.Has(after) || tasks[after].settled() || tasks.asking(after)) return false;
+    const TaskState state = tasks.state(after);
+    return state != TaskState::kElsewhere && state != TaskState::kRunning && ReadsInput(after, file);
+  });
+}
+
+void Fates::NoteFound(const FilesFound& found) {
+  if (!options.local_files || !tasks.Has(found.task)) return;
+  const TaskState state = tasks.state(found.task);
+  // One that makes it again may end any moment.
+  if (IsInFlight(state) || (state != TaskState::kDone && !tasks.remaking(found.task))) return;
+  TakeFound(found);
+  // Who waits at its node for what will not come begins without.
+  for (TaskId after : found.absent.empty() ? std::span<const TaskId>() : graph.successors(found.task)) {
+    if (!tasks.Has(after) || (tasks.state(after) != TaskState::kSent && tasks.state(after) != TaskState::kAhead)) continue;
+    if (std::any_of(found.absent.begin(), found.absent.end(), [&](FileId file) { return ReadsInput(after, file); })) RecallSent(after);
   }
-  MayHaveInputs(id);  // or they are lost, too
+  if (state == TaskState::kDone) return;
+  if (NothingLacks(found.task)) {
+    verdicts.Forget(found.task);
+    RestoreFate(found.task, TaskRestored::As::kDone);
+  } else {
+    NoteNotFound(found.task);
+  }
+}
+
+void Fates::NoteNotFound(TaskId id) {
+  if (!tasks.Has(id) || !tasks.asking(id)) return;
+  if (NothingLacks(id)) return RestoreFate(id, TaskRestored::As::kDone);  // who read it has gone
+  tasks.SetAsking(id, false);
+  MakeAgain(id);
 }
 
 void Fates::ReleaseThoseThatOnlyWait(TaskId id) {
@@ -155,7 +231,7 @@ void Fates::SkipDependents(TaskId root, bool root_stays_open) {
     const TaskId id = skip_stack_.back();
     skip_stack_.pop_back();
     for (TaskId after : graph.successors(id)) {
-      if (!tasks.Has(after) || tasks.state(after) > TaskState::kReady) continue;
+      if (!tasks.Has(after) || tasks.state(after) > TaskState::kReady || tasks.asking(after)) continue;
       if (!root_stays_open && graph.OnlyWaits(id, after)) continue;
       Settle(after, as, Reason::kDependency, root);
       skip_stack_.push_back(after);
@@ -524,12 +600,26 @@ void Fates::SettleDependents() {
 
 /// Tasks that ask for what no node has. A node that was lost counts until all that are expected are said to
 /// be there; from then on the tasks are not failed, as another run may have it again.
-void Fates::SettleImpossible() {
+bool Fates::SettleImpossible() {
   const bool changed = std::exchange(capacity_changed_, false);
-  if (!changed || !nodes_known || others_there || !lanes.FindImpossible(nodes)) return;
+  if (!changed || !nodes_known) return false;
+  if (others_there) {
+    FailImpossibleRemakes();
+    return true;
+  }
+  if (!lanes.FindImpossible(nodes)) return false;
   if (!options.local_files) lanes.Spread(graph, nodes);
   for (uint32_t n = 0; n < tasks.size() && !stopped_; ++n) {
-    if (tasks[TaskId(n)].state() <= TaskState::kReady && !MayFit(TaskId(n))) GiveUpImpossible(TaskId(n));
+    if (tasks[TaskId(n)].state() <= TaskState::kReady && !tasks.asking(TaskId(n)) && !MayFit(TaskId(n))) GiveUpImpossible(TaskId(n));
+  }
+  return true;
+}
+
+/// Other tasks may go to others. What is to make files again does not, and these have been asked.
+void Fates::FailImpossibleRemakes() {
+  for (TaskId id : tasks.Remaking()) {
+    if (stopped_ || tasks.state(id) > TaskState::kReady || tasks.asking(id) || CanRunHere(id)) continue;
+    Fail(id, Reason::kNoNodeFits);
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "core/moves.h"
@@ -27,6 +28,11 @@ class Fates : protected Moves {
   void RemakeLost();
   /// The task is done, and what it made is lost: it runs again, or has failed where that was so too often.
   void RemakeAll(TaskId producer);
+  /// What AskOthers is answered with, and what else is told of files that lie where every node can read them.
+  void NoteFound(const FilesFound& found);
+  void NoteNotFound(TaskId id);
+  /// Nodes that are there or expected can give what it asks for, as far as is known.
+  bool CanRunHere(TaskId id) const { return !nodes_known || lanes.CanHold(tasks[id].lane(), nodes); }
   /// Of each task that is made again an earlier server may have begun an attempt.
   bool remakes_may_be_out = false;
 
@@ -100,7 +106,7 @@ class Fates : protected Moves {
   void CloseNode(NodeId id);
   void SettleDependents();
   /// Settles the tasks that ask for what no node has, or spreads their ranks over several.
-  void SettleImpossible();
+  bool SettleImpossible();
   /// When nothing runs and all that is ready would take longer than there is time, none of it is going to
   /// run.
   void SkipWithoutTime();
@@ -110,7 +116,12 @@ class Fates : protected Moves {
 
  private:
   void Remake(FileId file);
-  void Reopen(TaskId id);
+  void RecallReaders(TaskId producer);
+  void Reopen(TaskId id, bool asks);
+  void MakeAgain(TaskId id);
+  bool NothingLacks(TaskId id) const;
+  bool IsReadHere(FileId file) const;
+  void FailImpossibleRemakes();
   void PutAside(NodeId id);
   /// What fails there does not follow what failed before.
   void EndRow(NodeId id);
@@ -147,6 +158,8 @@ class Fates : protected Moves {
   bool capacity_changed_ = false;
   // How often tasks have made their outputs again.
   std::unordered_map<TaskId, uint32_t> remakes_;
+  // In this instant those that wait for their lost files have been asked back.
+  std::unordered_set<TaskId> recalled_for_;
   // How often they were tried again for want of room.
   std::unordered_map<TaskId, uint32_t> waits_for_room_;
 };

@@ -46,6 +46,8 @@ class Lanes {
   bool impossible(order::LaneId id) const { return kinds_[id].impossible; }
   /// Whether nodes that were lost could give it.
   bool gone(order::LaneId id) const { return kinds_[id].gone; }
+  /// The same of one lane, by what nodes are like now.
+  bool CanHold(order::LaneId id, const NodeTable& nodes) const { return CountAble(table_[id], nodes).expected >= table_[id].nodes; }
   /// Looks at all nodes anew. Returns whether some lane is impossible.
   bool FindImpossible(const NodeTable& nodes);
   /// After that: tasks whose ranks may be spread, and whose lane is impossible, are of one of several nodes

@@ -1,7 +1,8 @@
 // Which tasks go to another server. The order of a queue is decided when a task is taken, so which come last
 // is known only roughly: the least urgent; under hrf those of the lowest level; the newest where
 // the oldest go first (fifo, and hrf within a level), else the oldest. Tasks that no node has inputs of go
-// before those that stand in a node's queue.
+// before those that stand in a node's queue; where files lie on the nodes' own disks, those with fewer bytes there, which would have to be copied,
+// before those with more.
 //
 // Tasks with a bound are to be looked at best bound first by all servers together (branch and bound): of them every n-th in
 // the order goes, so that no server is left with those that a better value will prune. With the last ones of RD05-03
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <unordered_map>
 
 namespace harrow::core {
 namespace {
@@ -26,6 +28,16 @@ uint32_t WorkersOn(const order::Lane& lane, const NodeCapacity& has) {
   if (lane.devices > 0) workers = std::min<uint64_t>(workers, has.devices / lane.devices);
   if (lane.memory > 0 && has.memory > 0) workers = std::min(workers, has.memory / lane.memory);
   return static_cast<uint32_t>(workers);
+}
+
+/// What only nodes here hold of the task's inputs.
+int64_t BytesHere(const Parts& parts, TaskId id) {
+  int64_t bytes = 0;
+  for (FileId input : parts.graph.inputs(id)) {
+    const FileId file = parts.replicas.Held(input);
+    if (parts.graph.producer(file) && parts.replicas.Any(file)) bytes += std::max<int64_t>(1, parts.replicas.size(file));
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -98,11 +110,13 @@ std::vector<TaskId> LastInOrder(const Parts& parts, const Shape& shape, uint64_t
   const order::Policy policy = parts.options.policy;
   const bool by_level = policy == order::Policy::kHrf;
   const bool oldest_first = by_level || policy == order::Policy::kFifo;
+  std::unordered_map<TaskId, int64_t> bytes;
+  for (const TaskId id : parts.options.local_files ? ready : std::vector<TaskId>()) bytes[id] = BytesHere(parts, id);
   // Whether a is taken before b.
   const auto before = [&](TaskId a, TaskId b) {
     const order::Card &of_a = cards[a], &of_b = cards[b];
     const auto first = [&](TaskId id, const order::Card& card) {
-      return std::tuple(-cards.urgency(id), parts.tasks.candidates(id).empty(),
+      return std::tuple(-cards.urgency(id), parts.tasks.candidates(id).empty(), bytes.empty() ? 0 : -bytes.at(id),
                         by_level ? -int64_t{card.level} : 0);
     };
     const auto key_a = first(a, of_a), key_b = first(b, of_b);

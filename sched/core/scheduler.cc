@@ -38,6 +38,8 @@ class Scheduler::Impl : private Dispatch {
   void PrefetchEnd(TaskId id, int step) const;
   const Parts& parts() const { return *this; }
   using Dispatch::IsSharedFile;
+  using Dispatch::CanRunHere;
+  using Dispatch::IsWantedFile;
   using Dispatch::HasEnded;
   std::vector<TaskId> ShareOf(double part) { return core::ShareOf(this, part); }
   std::string FindBroken() const;
@@ -73,6 +75,21 @@ class Scheduler::Impl : private Dispatch {
   }
   void On(const FileAbsent& e) {
     if (e.file.value < graph.file_count()) NoteAbsent(e.file);
+  }
+  void On(const FilesFound& e) {
+    replicas.Grow();
+    NoteFound(e);
+  }
+  void On(const FilesNotFound& e) { NoteNotFound(e.task); }
+  void On(const FilesForgotten& e) {
+    replicas.Grow();
+    for (FileId file : e.files) {
+      if (file.value < graph.file_count()) NoteNotShared(file);
+    }
+  }
+  void On(const FilesWanted& e) {
+    replicas.Grow();
+    NoteWanted(e.task, e.files);
   }
   void On(const CopyFailed& e);
   void On(const CancelRequested& e);
@@ -156,6 +173,7 @@ void Scheduler::Impl::Finish() {
   SettleImpossible();
   LookForSources();
   EnqueueAll();
+  if (SettleImpossible()) EnqueueAll();  // of what is to be made again
   TakeInRemakes();
   SkipWithoutTime();
   SettleAll();
@@ -186,6 +204,7 @@ void Scheduler::Impl::Finish() {
   } else {
     OrderBackups();
   }
+  tell_complete_ |= !over();
   if (over() && std::exchange(tell_complete_, false)) actions->push_back(RunComplete{});
   TellWake();
 }
@@ -253,11 +272,11 @@ void Scheduler::Impl::On(const TasksAdded& e) {
 }
 
 void Scheduler::Impl::On(const TasksTaken& e) {
-  if (options.local_files) return;
   const std::set<TaskId> cut = CutFromStreams(e.tasks);
   size_t gone = 0;
   for (TaskId id : e.tasks) {
-    if (!tasks.Has(id) || tasks.state(id) > TaskState::kReady || cut.contains(id)) continue;
+    // What makes again what was lost is done, whoever's it was.
+    if (!tasks.Has(id) || tasks.state(id) > TaskState::kReady || tasks.remaking(id) || cut.contains(id)) continue;
     Unqueue(id);
     if (placing.on()) placing.Leaves(id);
     checkpoints.Forget(id);
@@ -308,6 +327,10 @@ bool Scheduler::Impl::Adopt(AttemptId attempt, NodeId node, const std::vector<No
   if (!nodes.Joined(node) || !tasks.MayAdopt(attempt)) return false;
   const TaskId id = attempt.task;
   Unqueue(id);
+  if (tasks.asking(id)) {
+    tasks.SetAsking(id, false);
+    CountWaits(id);
+  }
   tasks.Adopt(attempt);
   if (Lanes::MaySpread(graph.profile(id))) {
     tasks.SetLane(id, lanes.OfSpread(graph, id, static_cast<uint32_t>(std::max<size_t>(1, members.size()))));
@@ -669,6 +692,18 @@ FileId Scheduler::HeldAs(FileId file) const {
 }
 std::vector<NodeId> Scheduler::HoldersOf(FileId file) const {
   return impl_->parts().replicas.Holders(file);
+}
+bool Scheduler::IsRemaking(TaskId task) const {
+  return impl_->parts().tasks.remaking(task);
+}
+bool Scheduler::IsAsking(TaskId task) const {
+  return impl_->parts().tasks.asking(task);
+}
+bool Scheduler::IsWanted(FileId file) const {
+  return impl_->IsWantedFile(file);
+}
+bool Scheduler::CanRun(TaskId task) const {
+  return impl_->CanRunHere(task);
 }
 bool Scheduler::IsShared(FileId file) const {
   return impl_->IsSharedFile(file);

@@ -46,6 +46,8 @@ struct Options {
   // Files lie on the nodes' own disks, and are copied to where they are read (supply.cc); not with
   // shared_files.
   bool local_files = false;
+  // With local_files: other schedulers of the run, or former ones, may have left what tasks made (AskOthers).
+  bool ask_others = false;
   // Tasks of levels whose mean run time is above this are not sent ahead.
   Duration ahead_limit = std::chrono::milliseconds(20);
   // At most so many tasks a slot are sent ahead to a node.
@@ -200,6 +202,13 @@ class Scheduler {
   std::vector<NodeId> HoldersOf(FileId file) const;
   /// It lies in the submit directory, too.
   bool IsShared(FileId file) const;
+  /// It makes lost outputs again, or may (AskOthers); and this is not answered.
+  bool IsRemaking(TaskId task) const;
+  bool IsAsking(TaskId task) const;
+  /// Some task reads it that is not done.
+  bool IsWanted(FileId file) const;
+  /// Nodes that are there or expected can give what the task asks for, as far as is known.
+  bool CanRun(TaskId task) const;
   /// Bytes held, the graph's included (without text).
   size_t MemoryWithoutText() const;
   /// What there is to be moved, and which tasks that would be: see movable.h.

@@ -425,6 +425,53 @@ void Supply::NoteNotThere(FileId file, NodeId node) {
   if (Wanted(file) && IsLost(file)) lost.push_back(file);
 }
 
+void Supply::NoteNotShared(FileId file) {
+  if (!options.local_files || !graph.producer(file) || !std::exchange(files_[file.value].shared, false)) return;
+  for (NodeId taker : copies.Takers(file)) {
+    if (const Copies::Copy* const copy = copies.Find(file, taker); copy != nullptr && !copy->from) Resource(file, taker);
+  }
+  if (Wanted(file) && IsLost(file)) lost.push_back(file);
+}
+
+void Supply::NoteWanted(TaskId task, const std::vector<FileId>& files) {
+  if (!options.local_files || !tasks.Has(task)) return;
+  std::vector<FileId> before;
+  if (const auto known = wanted_elsewhere_.find(task); known != wanted_elsewhere_.end()) before = std::move(known->second);
+  std::vector<FileId> wanted;
+  for (FileId file : graph.outputs(task)) {
+    if (std::find(files.begin(), files.end(), file) != files.end()) wanted.push_back(file);
+  }
+  std::sort(wanted.begin(), wanted.end());
+  for (FileId file : wanted) ++files_[file.value].readers;
+  for (FileId file : before) {
+    if (--files_[file.value].readers == 0) Drop(file);
+  }
+  for (FileId file : wanted) {
+    if (IsLost(file)) lost.push_back(file);
+  }
+  if (wanted.empty()) {
+    wanted_elsewhere_.erase(task);
+  } else {
+    wanted_elsewhere_[task] = std::move(wanted);
+  }
+}
+
+void Supply::TakeFound(const FilesFound& found) {
+  for (FileId file : graph.outputs(found.task)) files_[file.value].shared = files_[file.value].absent = false;
+  for (FileId file : found.shared) files_[file.value].shared = true;
+  for (FileId file : found.absent) files_[file.value].absent = true;
+  const std::set<FileId> same(found.same.begin(), found.same.end());
+  for (FileId file : graph.outputs(found.task)) {
+    if (same.contains(file)) continue;
+    // What comes to them is of another execution, too.
+    const std::vector<NodeId> takers = copies.Takers(file);
+    for (NodeId holder : replicas.Holders(file)) DropFrom(file, holder);
+    for (NodeId taker : takers) {
+      if (copies.Find(file, taker) != nullptr) Resource(file, taker);
+    }
+  }
+}
+
 void Supply::LoseFilesOf(NodeId node) {
   replicas.NodeLost(node);
   if (!options.local_files) return;
@@ -495,6 +542,9 @@ void Supply::LookForSources() {
 std::string Supply::FindBrokenSupply() const {
   if (!options.local_files) return {};
   std::vector<uint32_t> readers(files_.size());
+  for (const auto& [task, files] : wanted_elsewhere_) {
+    for (FileId file : files) ++readers[file.value];
+  }
   for (uint32_t n = 0; n < tasks.size(); ++n) {
     const TaskId id(n);
     const Task& task = tasks[id];

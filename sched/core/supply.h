@@ -39,6 +39,18 @@ class Supply : protected Parts {
   void NoteShared(FileId file) {
     if (options.local_files) files_[file.value].shared = true;
   }
+  void NoteNotShared(FileId file);
+  /// FilesWanted.
+  void NoteWanted(TaskId task, const std::vector<FileId>& files);
+  bool IsWantedElsewhere(FileId file) const {
+    if (wanted_elsewhere_.empty()) return false;
+    const auto wanted = wanted_elsewhere_.find(graph.producer(file));
+    return wanted != wanted_elsewhere_.end() && std::binary_search(wanted->second.begin(), wanted->second.end(), file);
+  }
+  /// The files of its task are these, and no others.
+  void TakeFound(const FilesFound& found);
+  /// Somebody waits for it who is not done, and nobody has it.
+  bool Lacks(FileId file) const { return Wanted(file) && IsLost(file); }
   void NoteAbsent(FileId file) {
     if (options.local_files) files_[file.value].absent = true;
   }
@@ -85,6 +97,7 @@ class Supply : protected Parts {
   bool look_at_all = false;
 
   bool IsSharedFile(FileId file) const { return file.value < files_.size() && files_[file.value].shared; }
+  bool IsWantedFile(FileId file) const { return file.value < files_.size() && Wanted(file); }
   /// Nobody has it, nobody gets it, and it does not lie in the submit directory.
   bool IsLost(FileId file) const;
   std::string FindBrokenSupply() const;
@@ -101,9 +114,9 @@ class Supply : protected Parts {
   /// Somebody reads it who is not done.
   bool Wanted(FileId file) const { return files_[file.value].readers > 0; }
   struct File {
-    // Tasks that read it and are not done.
+    // Tasks that read it and are not done, and one more where others wait for it.
     uint32_t readers = 0;
-    bool shared = false;  // it lies in the submit directory
+    bool shared = false;  // every node can read it, from the submit directory or where FilesFound says
     bool absent = false;  // its task did not make it
   };
   template <class Each>
@@ -152,6 +165,8 @@ class Supply : protected Parts {
   static constexpr Duration kBackupPause = std::chrono::seconds(5);
 
   std::vector<File> files_;
+  // What others wait for, by its task; they rise.
+  std::map<TaskId, std::vector<FileId>> wanted_elsewhere_;
   // Copies that did not succeed, and were not ordered since: their tasks there end of themselves.
   std::set<Copies::Place> failed_;
   // Nodes that are alive, each with those that it could not give files to, or get them from, and how often.

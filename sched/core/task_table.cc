@@ -228,11 +228,11 @@ std::string TaskTable::FindBroken(const graph::Graph& graph) const {
     ++found.total;
     ++(found.*kCountOf[task.card_.of_owner]);
     if (!task.settled()) {
-      uint32_t waits = kept_waiting(id) ? 1 : 0;
+      uint32_t waits = (kept_waiting(id) ? 1 : 0) + (asking(id) ? 1 : 0);
       for (TaskId before : graph.predecessors(id)) {
         if (!KeepsWaiting(graph, before, id)) continue;
         ++waits;
-        if (state(before) > TaskState::kDone && task.state() == TaskState::kWaiting)
+        if (state(before) > TaskState::kDone && task.state() == TaskState::kWaiting && !asking(id))
           return broken("waits for what will not be done");
       }
       // Of readers of streams that wait nobody counts how many they wait for, as long as it is one that is known (streaming.cc).
@@ -256,6 +256,9 @@ std::string TaskTable::FindBroken(const graph::Graph& graph) const {
     if (task.in_flight() && task.attempts_ == 0) return broken("is in flight in no attempt");
     if (task.in_flight() && !task.node_) return broken("is in flight nowhere");
     if (task.releaser() && !task.in_flight()) return broken("releases and is not in flight");
+  }
+  for (TaskId id : asking_) {
+    if (!remaking(id) || state(id) != TaskState::kWaiting) return StrCat("task ", id.value, ": asks for what it does not make again");
   }
   for (TaskId id : remaking_) {
     if (tasks_[id.value].settled())

@@ -152,13 +152,32 @@ class TaskTable {
   bool any_changed() const { return !changed_.empty(); }
   void Settle(TaskId id, TaskState state) {
     if (counts_.remaking > 0 && remaking_.erase(id) > 0) --counts_.remaking;
+    SetAsking(id, false);
     SetState(&tasks_[id.value], state);
   }
-  /// It was done, and is to make its outputs again: it waits. That costs no retry.
+  /// It was done, and is to make its outputs again: it waits.
   void Reopen(TaskId id) {
     if (remaking_.insert(id).second) ++counts_.remaking;
-    ++uncounted_[id];
     SetState(&tasks_[id.value], TaskState::kWaiting);
+  }
+  /// The attempt that is to make them costs no retry.
+  void ForgiveRemake(TaskId id) {
+    if (tasks_[id.value].attempts_ > 0) ++uncounted_[id];
+  }
+  /// It makes its outputs again unless others have them, and waits for their answer (CountWaits counts it).
+  void SetAsking(TaskId id, bool asking) {
+    if (asking) {
+      asking_.insert(id);
+    } else if (!asking_.empty()) {
+      asking_.erase(id);
+    }
+  }
+  bool asking(TaskId id) const { return !asking_.empty() && asking_.contains(id); }
+  /// All of these, by number.
+  std::vector<TaskId> Remaking() const {
+    std::vector<TaskId> all(remaking_.begin(), remaking_.end());
+    std::sort(all.begin(), all.end());
+    return all;
   }
   bool remaking(TaskId id) const { return counts_.remaking > 0 && remaking_.contains(id); }
   /// There was an attempt of that number, which costs nothing.
@@ -226,6 +245,7 @@ class TaskTable {
   std::vector<bool> followed_;
   std::vector<TaskId> changed_;
   std::unordered_set<TaskId> kept_waiting_;
+  std::unordered_set<TaskId> asking_;
   // By task; empty as long as all are 0.
   std::vector<order::Urgency> urgencies_;
   Counts counts_;

@@ -118,6 +118,7 @@ int64_t Replicas::HomeBytes(TaskId task, NodeId node) const {
 
 std::vector<NodeId> Replicas::Holders(FileId file) const {
   std::vector<NodeId> nodes;
+  if (file.value >= files_.size()) return nodes;  // before Grow
   ForEachHolder(files_[file.value], [&](NodeId holder) { nodes.push_back(holder); });
   return nodes;
 }

@@ -49,6 +49,15 @@ inline std::string CheckpointsPath(const std::string& run, std::string_view task
   return StrCat(run, "/checkpoints/", task);
 }
 
+/// What allocations leave for each other of files on the nodes' own disks (server/exchange.h), of a run; and under which numbering of
+/// its tasks.
+inline std::string ExchangesPath(const std::string& run) {
+  return run + "/exchange";
+}
+inline std::string ExchangePath(const std::string& run, std::string_view flow_id) {
+  return StrCat(ExchangesPath(run), "/", flow_id);
+}
+
 /// The script of an array, as it was when the run began: what its elements execute.
 inline std::string ScriptPath(const std::string& run) {
   return run + "/script";

@@ -43,6 +43,7 @@ core::Options SchedulerOptions(const run::RunSettings& settings) {
   options.stop_gap = settings.stop_gap;
   options.bad_node_failures = settings.bad_node_failures;
   options.local_files = settings.files == config::Files::kLocal;
+  options.ask_others = options.local_files && settings.stage == run::Stage::kNo;
   options.shared_files = !options.local_files;
   return options;
 }
@@ -223,11 +224,12 @@ bool RunDriver::IsUnwanted(TaskId task) const {
 /// It counts as done, and runs again where its outputs are lost.
 bool RunDriver::MayBeRemade(TaskId task) const {
   return local_files() && !graph_.outputs(task).empty() &&
-         (recorder_.fate(task) == journal::TaskFate::kDone || IsUnwanted(task));
+         (fate_anywhere(task) == journal::TaskFate::kDone || IsUnwanted(task));
 }
 
 void RunDriver::Begin(const Moment& moment) {
   phase_ = Phase::kGathering;
+  last_put_ = options_.epoch << 32;  // agents may be at what a server before has asked for
   // As it was before this server: what agents tell from now on comes after it.
   const bool all_own = std::find(own_.begin(), own_.end(), false) == own_.end();
   events_.push_back(core::TasksAdded{TaskId(0), static_cast<uint32_t>(graph_.task_count()), !all_own});
@@ -235,7 +237,8 @@ void RunDriver::Begin(const Moment& moment) {
     const TaskId task(i);
     const bool unwanted = IsUnwanted(task);
     const auto tried = tries_.find(i);
-    if (options_.restarted && !unwanted && tried != tries_.end() && tried->second.done)
+    const bool own = all_own || own_[i];  // else it has made again what was lost
+    if (options_.restarted && own && !unwanted && tried != tries_.end() && tried->second.done)
       recorder_.Fate(task, journal::TaskFate::kDone, TaskId());
     const journal::TaskFate fate = recorder_.fate(task);
     const bool never_tried = recorder_.last_attempt(task) == 0 && tried == tries_.end();
@@ -354,16 +357,20 @@ void RunDriver::Flush(const Moment& moment) {
   wake_pending_ = false;
   Schedule(moment);
   if (stages()) GoOnStaging();
+  GoOnPublishing(moment);
   GoOnSaving(moment);
   SendAll();
 }
 
 void RunDriver::Schedule(const Moment& moment) {
   if (phase_ != Phase::kRunning || events_.empty() || AwaitsStaged(moment)) return;
-  actions_.clear();
-  scheduler_.HandleAll(moment.now, events_, &actions_);
-  events_.clear();
-  for (const core::Action& action : actions_) Act(moment, action);
+  do {
+    answered_ = false;
+    actions_.clear();
+    scheduler_.HandleAll(moment.now, events_, &actions_);
+    events_.clear();
+    for (const core::Action& action : actions_) Act(moment, action);
+  } while (answered_);
   readers_sent_.clear();
   KeepAims();
 }
@@ -401,6 +408,8 @@ void RunDriver::Act(const Moment& moment, const core::Action& action) {
     Act(*copy);
   } else if (const auto* drop = std::get_if<core::DropFile>(&action)) {
     Act(*drop);
+  } else if (const auto* others = std::get_if<core::AskOthers>(&action)) {
+    Act(*others);
   } else if (const auto* refuse = std::get_if<core::RefuseFile>(&action)) {
     Act(*refuse);
   } else if (const auto* read = std::get_if<core::ReadFrom>(&action)) {
@@ -426,8 +435,9 @@ void RunDriver::Settle(const Moment& moment, const core::TaskSettled& settled) {
   }
   nodes_gone_ |= settled.reason == core::Reason::kNodesGone;
   ForgetLost(settled.task);
+  NoteEnded(settled.task);
   // It has made lost outputs again, or could not: that it was done, or is not wanted, stays.
-  if (recorder_.fate(settled.task) == journal::TaskFate::kDone || IsUnwanted(settled.task)) {
+  if (fate_anywhere(settled.task) == journal::TaskFate::kDone || IsUnwanted(settled.task)) {
     if (settled.state == core::FinalState::kDone) return;
     ++undone_[static_cast<size_t>(settled.state)];
     if (settled.state == core::FinalState::kFailed)
@@ -444,8 +454,8 @@ void RunDriver::Settle(const Moment& moment, const core::TaskSettled& settled) {
                           settled.reason == core::Reason::kNodesGone ||
                           (interrupted_ && settled.reason == core::Reason::kStopped) ||
                           (settled.reason == core::Reason::kDependency && settled.because &&
-                           (recorder_.fate(settled.because) == journal::TaskFate::kOpen ||
-                            recorder_.fate(settled.because) == journal::TaskFate::kDone));
+                           (fate_anywhere(settled.because) == journal::TaskFate::kOpen ||
+                            fate_anywhere(settled.because) == journal::TaskFate::kDone));
   if (stays_open) {
     left_open_ += settled.state == core::FinalState::kSkipped ? 1 : 0;
     return;
@@ -586,25 +596,12 @@ void RunDriver::Interrupt(const Moment& moment) {
   }
   for (const auto& [task, waiting] : std::exchange(waiting_, {}))
     events_.push_back(core::TaskEnded{waiting.start.attempt, waiting.start.node, core::Interrupted{}});
-  Wake();
-}
-
-void RunDriver::EndTime(const Moment& moment, WallTime end) {
-  const bool news = std::exchange(end_time_, end) != end;
-  const Duration left = end - moment.wall - flow_.settings.end_margin;
-  events_.push_back(core::EndTimeKnown{moment.now + left});
-  for (const auto& node : nodes_.all()) {
-    if (news && node->channel != nullptr)
-      nodes_.Outbox(*node).set_end_time_ns(end.time_since_epoch().count());
+  // One that had nothing to do may have what others read.
+  if (complete_ && !saves_) {
+    saves_ = BeginSaving();
+    complete_ = !saves_;
   }
   Wake();
-}
-
-void RunDriver::ShutDownAgents(const std::string& reason) {
-  for (const auto& node : nodes_.all()) {
-    if (node->channel != nullptr) nodes_.Outbox(*node).mutable_shutdown()->set_reason(reason);
-  }
-  SendAll();
 }
 
 void RunDriver::RecordEnd(const Moment& moment) {

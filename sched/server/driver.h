@@ -22,6 +22,7 @@
 #include "run/flow_store.h"
 #include "run/server_end.h"
 #include "server/attempt_table.h"
+#include "server/exchange.h"
 #include "server/file_catalogue.h"
 #include "server/moves.h"
 #include "server/node_table.h"
@@ -55,6 +56,8 @@ struct DriverOptions {
   Duration hung_after = std::chrono::seconds(20);  // and one that answers while its agent does not;
   Duration kill_wait = std::chrono::seconds(5);
   std::unordered_map<std::string, uint64_t> memory_granted{};  // bytes, by node; not named: all that it has
+  std::string exchange{};  // where it lies, for agents; empty: there is none
+  uint32_t part = 0;
 };
 
 /// Drives core::Scheduler: what agents say becomes events of one instant, its actions become one message an
@@ -75,6 +78,13 @@ class RunDriver {
     std::function<void(TaskId, journal::TaskFate)> decided{};
     /// Bytes that nobody can guess, at least 16. Not empty where tasks are of several nodes.
     std::function<std::string()> secret{};
+    // With local files, each may be empty (driver_exchange.cc).
+    /// Other servers are asked for what the task made: these files at least. TakeMade or NobodyElsewhereHas answers.
+    std::function<void(TaskId, const std::vector<FileId>& files, bool again)> ask_others{};
+    /// Answers Publish: others can read that; null: it is not to be had here.
+    std::function<void(TaskId, const MadeFiles*)> published{};
+    std::function<Result<MadeFiles>(const std::string& name)> read_list{};  // of the exchange
+    std::function<void(const std::string& name)> remove_exchanged{};
   };
   RunDriver(const run::StoredFlow& flow, const DriverOptions& options, journal::Journal* journal,
             Hooks hooks);
@@ -130,6 +140,17 @@ class RunDriver {
     const auto elsewhere = ended_elsewhere_.find(task.value);
     return elsewhere == ended_elsewhere_.end() ? recorder_.fate(task) : elsewhere->second;
   }
+  bool local_files() const;
+  // driver_exchange.cc: with local files
+  /// Names of what lies in the exchange, and paths of what one that is over has brought to the submit directory.
+  void NoteLeft(const std::vector<std::string>& names, const std::vector<std::string>& results);
+  /// What Hooks::ask_others is answered with; later than that it is ignored.
+  void TakeMade(MadeFiles made);
+  void NobodyElsewhereHas(TaskId task);
+  /// Another server asks for what the task made: these files at least are to come into the exchange (Hooks::published). `make`: also where this one had
+  /// nothing to do with the task. `again`: what was told of it cannot be read.
+  void Publish(TaskId task, const std::vector<FileId>& files, bool make, bool again);
+  bool CanMake(TaskId task) const { return scheduler_.CanRun(task); }
   /// What attempts made that agents of a part that is over left.
   void NoteMadeElsewhere(const made::Attempts& made);
   /// Whether other servers are there: as long as they are, a task that fits no node here may fit one of theirs.
@@ -293,11 +314,11 @@ class RunDriver {
   void CloseIfDrained(Node& node);
 
   // driver_files.cc: files on the nodes' own disks
-  bool local_files() const;
   void Act(const core::CopyFile& copy);
   void Act(const core::DropFile& drop);
   void Act(const core::RefuseFile& refuse);
   void SendCopy(FileId file, NodeId to, NodeId from, TaskId reader);
+  bool IsRead(FileId file);
   void NameFiles(TaskId task, pb::Task* message);
   void NoteFilesElsewhere(uint32_t first_file);
   void LookForShared(const std::unordered_map<uint32_t, int64_t>& success_ns, const std::unordered_set<FileId>& copied_back);
@@ -317,8 +338,41 @@ class RunDriver {
   void Act(const core::DropWritten& drop);
   void TakeWritten(const Node& node, const pb::AgentHello& hello);
   void TakeRead(const pb::Attempt& attempt);
+  // driver_exchange.cc
+  struct Publication;
+  struct Put {
+    TaskId task;
+    FileId file;  // none: the list
+    NodeId node;  // that is to copy it
+  };
+  static bool Covers(const MadeFiles& made, const std::vector<FileId>& files);
+  std::vector<FileId> WantedOf(TaskId task) const;
+  void Act(const core::AskOthers& ask);
+  void NobodyHas(TaskId task);
+  std::optional<MadeFiles> FindLeft(TaskId task, const std::vector<FileId>& wanted) const;
+  std::optional<MadeFiles> ReadList(TaskId task, const std::vector<FileId>& wanted) const;
+  const OutFile* OutOf(FileId file) const;
+  const OutFile* InExchange(FileId file) const;
+  void LoseExchanged(const OutFile& out, bool damaged, const std::string& why);
+  void ForgetExchanged(TaskId task, bool with_results = false);
+  void MakeAnew(TaskId task, const pb::Attempt& attempt);
+  void GoOnPublishing(const Moment& moment);
+  void GoOnPublishing(const Moment& moment, TaskId task);
+  std::optional<MadeFiles> WhatIsHere(TaskId task, const std::vector<FileId>& wanted, bool not_from_results) const;
+  void PutAll(const Moment& moment, TaskId task);
+  bool AskOneOf(const Moment& moment, TaskId task, FileId file, const std::vector<NodeId>& nodes);
+  void Send(uint64_t number, const Put& put, Node& node);
+  std::string NameOfList(TaskId task, uint64_t number) const;
+  void TakePut(const Moment& moment, const Node& node, const pb::FileNote& note);
+  void ForgetPuts(Publication* publication);
+  void EndPublication(TaskId task, bool published);
+  void PutAgain(Node& node);
+  void LookAtPuts();
+  void NoteEnded(TaskId task);
+  void Unput(TaskId reader);
   // driver_saving.cc
   bool BeginSaving();
+  bool BeginLeaving();
   void Save(FileId file);
   void AskToSave(FileId file, Node& node);
   void TakeSaved(const Moment& moment, const Node& node, const pb::FileNote& note);
@@ -440,15 +494,41 @@ class RunDriver {
   std::unordered_set<FileId> copied_back_;            // and what was copied, whole, to the submit directory
   uint64_t unwanted_ = 0;                             // tasks not needed and not done before
   bool staged_found_ = false;
+  bool saves_ = false;  // nothing runs any more, and the run is complete when this is done
   struct Saving {
     NodeId node;              // that copies it
     std::set<NodeId> failed;  // that could not
   };
-  bool saves_ = false;  // nothing runs any more, and the run is complete when this is done
   std::map<FileId, Saving> saving_;
   uint64_t saved_ = 0, unsaved_ = 0;
   int64_t saved_bytes_ = 0;
   std::string unsaved_why_;
+  // What tasks made that lies where all nodes can read it, and is what is known of them here.
+  std::unordered_map<TaskId, MadeFiles> exchanged_;
+  std::unordered_map<TaskId, uint32_t> unreadable_;  // how often that could not be read, since it could be
+  std::set<TaskId> distrusted_;                      // others could not read what is told of these
+  std::unordered_map<TaskId, std::vector<std::string>> lists_;      // that lie in the exchange, as far as is known
+  std::set<FileId> left_results_;                                   // of parts that are over
+  std::unordered_map<TaskId, std::vector<std::string>> own_lists_;  // that were put there for this server
+  struct Publication {
+    std::set<FileId> wanted;
+    bool make = false, again = false;
+    bool wants = false, told = false;  // the scheduler has been told what is wanted, and has not made it; has been told
+    MadeFiles made;
+    std::set<FileId> there;               // of `made`
+    std::map<FileId, uint64_t> under_way;  // numbers of puts; no file: the list
+    struct Failure {
+      uint32_t times = 0;
+      Time again{};
+    };
+    std::map<std::pair<FileId, NodeId>, Failure> failed;  // could not be put by that node; no file: the list
+  };
+  std::map<TaskId, Publication> publications_;
+  bool answered_ = false;           // AskOthers, at once
+  std::set<TaskId> due_;            // of them: something has changed
+  std::vector<TaskId> ended_;       // tasks, whose inputs may not be read any more
+  std::map<uint64_t, Put> puts_;    // that are asked for and not answered, by number
+  uint64_t last_put_ = 0;
   std::optional<Time> staged_until_;  // other nodes are waited for, which may hold inputs, too
   std::unordered_map<FileId, std::string>
       sources_;                       // agent/source_index.h; of a run that puts files on nodes

@@ -213,6 +213,7 @@ void RunDriver::Welcome(Node& node) {
   welcome->set_lease_ns(flow_.settings.lease.count());
   welcome->set_fence_ns(flow_.settings.fence.count());
   welcome->set_local_files(local_files());
+  if (local_files()) welcome->set_exchange(options_.exchange);
   welcome->set_plain_transfers(!flow_.settings.transfer_encryption);
 }
 
@@ -455,6 +456,7 @@ void RunDriver::FindSilent(const Moment& moment) {
   }
   // A message of its own for each commit and agent would be half of all that is sent.
   if (nodes_.SendAcknowledgements()) Wake();
+  LookAtPuts();
   if (saves_) Wake();
   if (staged_until_ && moment.now >= *staged_until_ && !events_.empty()) Wake();
   size_t joined = 0, silent = 0;
@@ -653,6 +655,24 @@ void RunDriver::NoteSizes(const Node& node, const pb::Attempt& attempt) {
     if (attempt.output_sizes(i) >= 0)
       events_.push_back(core::FileStored{outputs[i], node.id, attempt.output_sizes(i)});
   }
+}
+
+void RunDriver::EndTime(const Moment& moment, WallTime end) {
+  const bool news = std::exchange(end_time_, end) != end;
+  const Duration left = end - moment.wall - flow_.settings.end_margin;
+  events_.push_back(core::EndTimeKnown{moment.now + left});
+  for (const auto& node : nodes_.all()) {
+    if (news && node->channel != nullptr)
+      nodes_.Outbox(*node).set_end_time_ns(end.time_since_epoch().count());
+  }
+  Wake();
+}
+
+void RunDriver::ShutDownAgents(const std::string& reason) {
+  for (const auto& node : nodes_.all()) {
+    if (node->channel != nullptr) nodes_.Outbox(*node).mutable_shutdown()->set_reason(reason);
+  }
+  SendAll();
 }
 
 }  // namespace harrow::server

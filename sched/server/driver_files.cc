@@ -45,6 +45,13 @@ void RunDriver::SendCopy(FileId file, NodeId to, NodeId from, TaskId reader) {
   const std::string_view name = graph_.file_name(file);
   copy->set_path(name.data(), name.size());
   if (from) copy->set_from(from.value + 1);
+  if (const OutFile* const out = from ? nullptr : OutOf(file); out != nullptr && !out->object.empty()) {
+    if (out->in_exchange()) copy->set_exchange(out->Name());
+    copy->set_object(out->object);
+    copy->set_bytes(out->bytes);
+    copy->set_listed(true);
+    return;
+  }
   // What lies in the submit directory now need not be what it was.
   if (object == nullptr || !from) return;
   const std::string_view id = object->id();
@@ -88,16 +95,18 @@ void RunDriver::LoseFilesOf(const Node& node) {
   }
 }
 
+/// By some task that is to run.
+bool RunDriver::IsRead(FileId file) {
+  return catalogue_.IsRead(file, [this](FileId input) { return scheduler_.HeldAs(input); },
+                           [this](TaskId reader) { return reader.value < flow_.unwanted.size() && flow_.unwanted[reader.value]; });
+}
+
 /// Names the task's files: what it reads is brought to its sandbox, and what it makes is taken from there.
 /// What lies elsewhere is used where it is, and only looked for when the task has ended.
 void RunDriver::NameFiles(TaskId task, pb::Task* message) {
-  const auto held_as = [this](FileId file) { return scheduler_.HeldAs(file); };
-  const auto unwanted = [this](TaskId reader) {
-    return reader.value < flow_.unwanted.size() && flow_.unwanted[reader.value];
-  };
   bool kept = false;
   for (const FileId input : graph_.inputs(task)) {
-    const FileId held = held_as(input);
+    const FileId held = scheduler_.HeldAs(input);
     if (!catalogue_.IsKept(held)) continue;
     kept = true;
     if (catalogue_.absent(held)) continue;
@@ -116,7 +125,7 @@ void RunDriver::NameFiles(TaskId task, pb::Task* message) {
     const std::string_view path = graph_.file_name(output);
     message->add_outputs(path.data(), path.size());
     message->add_output_file(output.value);
-    message->add_output_result(graph_.profile(task).keep || !catalogue_.IsRead(output, held_as, unwanted));
+    message->add_output_result(graph_.profile(task).keep || !IsRead(output));
   }
 }
 
@@ -251,6 +260,7 @@ void RunDriver::ReconcileFiles(const Moment& moment, Node& node, const pb::Agent
   for (const auto& [file, saving] : saving_) {
     if (saving.node == node.id) AskToSave(file, node);
   }
+  PutAgain(node);
 }
 
 void RunDriver::NoteStored(FileId file, NodeId node, int64_t bytes) {
@@ -306,6 +316,10 @@ void RunDriver::TakeFile(const Moment& moment, Node& node, const pb::FileNote& n
     TakeSaved(moment, node, note);
     return Wake();
   }
+  if (note.what() == pb::FileNote::PUT || note.what() == pb::FileNote::NOT_PUT) {
+    TakePut(moment, node, note);
+    return Wake();
+  }
   NoteCopied({.path = std::string(graph_.file_name(file)),
               .task = catalogue_.ReaderOf(file, node.id),
               .from = from,
@@ -330,6 +344,7 @@ void RunDriver::TakeFile(const Moment& moment, Node& node, const pb::FileNote& n
         }
         break;
       }
+      if (!from && !unreadable_.empty() && OutOf(file) != nullptr) unreadable_.erase(graph_.producer(file));
       if (stages() && !note.source().empty()) sources_[file] = note.source();
       SetObject(file, note.object(), note.bytes());
       NoteStored(file, node.id, note.bytes());
@@ -355,6 +370,16 @@ void RunDriver::TakeFile(const Moment& moment, Node& node, const pb::FileNote& n
         catalogue_.Ask(file, node.id, *asked);
         break;
       }
+      if (!from && (note.what() == pb::FileNote::ABSENT || note.what() == pb::FileNote::DAMAGED)) {
+        // What was to come from there is found to come from nowhere; or something else has been asked for since.
+        const OutFile* const out = OutOf(file);
+        if (out != nullptr && out->object == note.object()) {
+          LoseExchanged(*out, note.what() == pb::FileNote::DAMAGED, note.why());
+        } else if (asked) {
+          catalogue_.Ask(file, node.id, *asked);
+        }
+        break;
+      }
       if (staging_) {
         NoteNotStaged(file, node.id, from, kWhy[note.what()], note.why());
       } else {
@@ -376,6 +401,7 @@ void RunDriver::SetObject(FileId file, const std::string& object, int64_t bytes)
 }
 
 void RunDriver::TakeMadeFiles(const Moment& moment, Node& node, const pb::Attempt& attempt) {
+  if (attempt.made_file_size() > 0) MakeAnew(TaskId(attempt.task()), attempt);
   for (const pb::MadeFile& made : attempt.made_file()) {
     const FileId file(made.file());
     if (file.value >= graph_.file_count()) continue;

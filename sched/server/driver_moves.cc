@@ -126,6 +126,7 @@ void RunDriver::EndElsewhere(const std::vector<std::pair<TaskId, journal::TaskFa
     const bool known = scheduler_.counts().total > task.value;
     if (known && scheduler_.state(task) != core::TaskState::kElsewhere) continue;
     events_.push_back(core::TaskRestored{task, RestoredAs(fate)});
+    NoteEnded(task);
     if (ended_elsewhere_.emplace(task.value, fate).second && hooks_.ended_elsewhere) hooks_.ended_elsewhere(task);
   }
   if (!events_.empty()) Wake();

@@ -1,7 +1,8 @@
 // Before a run stops with tasks open, what these read and only nodes hold is copied to the submit directory
 // (--save): the nodes' disks are emptied when the agents leave. It begins when nothing runs any more, each
 // file from one of its holders, from another where that fails, and ends in time for the job's own end. The
-// next session finds the files by their names and times (LookForShared) and makes the rest again.
+// next session finds the files by their names and times (LookForShared) and makes the rest again. Where other allocations go on
+// with what is open, they find it in the run's exchange instead.
 
 #include "base/text.h"
 #include "server/driver.h"
@@ -15,7 +16,9 @@ constexpr Duration kForTheEnd = std::chrono::seconds(5);  // of the job's time, 
 
 /// False: there is nothing to be saved.
 bool RunDriver::BeginSaving() {
-  if (!flow_.settings.save || !local_files() || stages() || nodes_gone_ || !fatal_.empty()) return false;
+  if (!local_files() || stages() || nodes_gone_ || !fatal_.empty()) return false;
+  if (others_ && !options_.exchange.empty()) return BeginLeaving();
+  if (!flow_.settings.save) return false;
   std::vector<bool> looked(graph_.file_count());
   for (uint32_t n = 0; n < graph_.task_count(); ++n) {
     if (recorder_.fate(TaskId(n)) != journal::TaskFate::kOpen || IsUnwanted(TaskId(n))) continue;
@@ -31,6 +34,21 @@ bool RunDriver::BeginSaving() {
     }
   }
   return !saving_.empty();
+}
+
+/// To other servers. One that has only nothing to do stays.
+bool RunDriver::BeginLeaving() {
+  if (!interrupted_ && !out_of_time_ && !draining_) return false;
+  for (uint32_t n = 0; n < graph_.task_count(); ++n) {
+    const TaskId task(n);
+    if (recorder_.fate(task) != journal::TaskFate::kDone) continue;
+    std::vector<FileId> wanted;
+    for (const FileId output : graph_.outputs(task)) {
+      if (catalogue_.IsKept(output) && scheduler_.IsWanted(output)) wanted.push_back(output);
+    }
+    if (!wanted.empty()) Publish(task, wanted, false, false);
+  }
+  return !publications_.empty();
 }
 
 /// By the next of its holders.
@@ -88,10 +106,12 @@ void RunDriver::GoOnSaving(const Moment& moment) {
   if (end_time_ && moment.wall + kForTheEnd >= *end_time_) {
     unsaved_ += saving_.size();
     saving_.clear();
+    while (!publications_.empty()) EndPublication(publications_.begin()->first, false);
   }
-  if (!saving_.empty()) return;
+  if (!saving_.empty() || !publications_.empty()) return;
   saves_ = false;
   complete_ = true;
+  if (saved_ + unsaved_ == 0) return Wake();
   const std::string why = unsaved_why_.empty() ? "" : StrCat(" (", Printable(unsaved_why_, 200), ")");
   Tell(StrCat("saved ", saved_, saved_ == 1 ? " file (" : " files (",
               FormatBytes(static_cast<uint64_t>(saved_bytes_)), ") that open tasks read",

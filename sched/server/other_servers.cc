@@ -1,10 +1,12 @@
 #include "server/other_servers.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/text.h"
 #include "journal/parts.h"
 #include "os/log.h"
+#include "server/supervisor_messages.h"
 #include "wire/decode.h"
 
 // Several servers have the tasks of one run, each those of its part. Every one of them knows the whole graph.
@@ -27,33 +29,12 @@ using supervisor::PartId;
 constexpr Duration kRemembered = std::chrono::seconds(5);  // moves that came, in reports
 constexpr uint32_t kPartsInEpoch = 1024;                   // so that no two supervisors have the same
 
-void Set(const MoveId& id, pb::MoveNumber* out) {
-  out->set_epoch(id.epoch);
-  out->set_number(id.number);
-}
-MoveId IdOf(const pb::MoveNumber& message) {
-  return {message.epoch(), message.number()};
-}
 void Set(const OfferId& id, pb::OfferNumber* out) {
   out->set_giver(id.giver);
   out->set_number(id.number);
 }
 OfferId IdOf(const pb::OfferNumber& message) {
   return {message.giver(), message.number()};
-}
-void Set(const Shape& shape, pb::QueueShape* out) {
-  out->set_cores(shape.cores);
-  out->set_gpus(shape.devices);
-  out->set_memory(shape.memory);
-  out->set_nodes(shape.nodes);
-  out->set_whole_node(shape.whole_node);
-}
-Shape ShapeOf(const pb::QueueShape& message) {
-  return {.cores = message.cores(),
-          .devices = message.gpus(),
-          .nodes = message.nodes(),
-          .whole_node = message.whole_node(),
-          .memory = message.memory()};
 }
 
 void Add(TaskId task, journal::TaskFate fate, pb::EndedTasks* out) {
@@ -71,113 +52,6 @@ void Add(TaskId task, journal::TaskFate fate, pb::EndedTasks* out) {
     case journal::TaskFate::kOpen:
       return;
   }
-}
-
-pb::MoveAsked ToProto(const supervisor::MoveRequest& request) {
-  pb::MoveAsked message;
-  Set(request.id, message.mutable_id());
-  message.set_to(request.to.value);
-  Set(request.shape, message.mutable_shape());
-  message.set_count(request.count);
-  message.set_keep(request.keep);
-  message.set_waiting(request.waiting);
-  message.set_running(request.running);
-  message.set_least_left_ns(request.least_left.count());
-  message.set_share(request.share);
-  return message;
-}
-
-pb::ServerReport ToProto(const supervisor::Report& report) {
-  pb::ServerReport message;
-  message.set_number(report.number);
-  message.set_obeys(report.obeys);
-  message.set_handled(report.handled);
-  for (const supervisor::QueueState& queue : report.queues) {
-    pb::QueueReport* out = message.add_queue();
-    Set(queue.shape, out->mutable_shape());
-    out->set_ready(queue.ready);
-    out->set_in_flight(queue.in_flight);
-    out->set_workers(queue.workers);
-    out->set_capacity(queue.capacity);
-    out->set_mean_ns(queue.mean.count());
-    for (const supervisor::Leaver& leaver : queue.leavers) {
-      pb::Leaver* const told = out->add_leaver();
-      told->set_left_ns(leaver.left.count());
-      told->set_stands_ns(leaver.stands.count());
-    }
-  }
-  for (const supervisor::Pace& pace : report.paces) {
-    pb::KindPace* out = message.add_pace();
-    out->set_kind(pace.kind);
-    out->set_count(pace.count);
-    out->set_seconds(pace.seconds);
-  }
-  message.set_waiting(report.waiting);
-  message.set_draining(report.draining);
-  message.set_has_work(report.works.has_value());
-  if (report.works) {
-    for (const supervisor::KindWork& work : *report.works) {
-      pb::KindWork* const told = message.add_work();
-      told->set_kind(work.kind);
-      told->set_waiting(work.waiting);
-      told->set_ended(work.ended);
-      told->set_seconds(work.seconds);
-    }
-  }
-  message.set_power(report.power);
-  if (report.ends_in) message.set_ends_in_ns(std::max<int64_t>(report.ends_in->count(), 0) + 1);
-  for (const supervisor::Offer& offer : report.offers) {
-    pb::OfferUnderWay* out = message.add_offer();
-    Set(offer.id, out->mutable_id());
-    out->set_to(offer.to.value);
-    Set(offer.shape, out->mutable_shape());
-    out->set_count(offer.count);
-    out->set_waiting(offer.waiting);
-    out->set_running(offer.running);
-    out->set_shared(offer.shared);
-  }
-  for (const MoveId& id : report.taken) Set(id, message.add_taken());
-  return message;
-}
-
-supervisor::Report FromProto(const pb::ServerReport& message) {
-  supervisor::Report report;
-  report.number = message.number();
-  report.obeys = message.obeys();
-  report.handled = message.handled();
-  for (const pb::QueueReport& queue : message.queue()) {
-    report.queues.push_back({.shape = ShapeOf(queue.shape()),
-                             .ready = queue.ready(),
-                             .in_flight = queue.in_flight(),
-                             .workers = queue.workers(),
-                             .capacity = queue.capacity(),
-                             .mean = Duration(queue.mean_ns())});
-    for (const pb::Leaver& leaver : queue.leaver())
-      report.queues.back().leavers.push_back({Duration(leaver.left_ns()), Duration(leaver.stands_ns())});
-  }
-  for (const pb::KindPace& pace : message.pace()) {
-    // What is no number, or none that can be, is no pace.
-    if (pace.count() >= 0 && pace.count() < 1e15 && pace.seconds() >= 0 && pace.seconds() < 1e15)
-      report.paces.push_back({.kind = pace.kind(), .count = pace.count(), .seconds = pace.seconds()});
-  }
-  report.waiting = message.waiting();
-  report.draining = message.draining();
-  // What is no number, or none that can be, is not known.
-  const auto can_be = [](double number) { return number >= 0 && number < 1e18; };
-  if (message.has_work() && can_be(message.power())) {
-    report.works.emplace();
-    report.power = message.power();
-    for (const pb::KindWork& work : message.work()) {
-      if (can_be(work.waiting()) && can_be(work.ended()) && can_be(work.seconds()))
-        report.works->push_back({work.kind(), work.waiting(), work.ended(), work.seconds()});
-    }
-  }
-  if (message.ends_in_ns() > 0) report.ends_in = Duration(message.ends_in_ns() - 1);
-  for (const pb::OfferUnderWay& offer : message.offer())
-    report.offers.push_back(
-        {IdOf(offer.id()), PartId(offer.to()), ShapeOf(offer.shape()), offer.count(), offer.waiting(), offer.running(), offer.shared()});
-  for (const pb::MoveNumber& id : message.taken()) report.taken.push_back(IdOf(id));
-  return report;
 }
 
 }  // namespace
@@ -234,7 +108,11 @@ OtherServers::OtherServers(const graph::Graph& graph, const Options& options, Ru
                                 [this](const std::vector<TaskId>& tasks, const std::vector<Tried>& tried) {
                                   driver_.GiveIn(tasks, tried);
                                 },
-                            .now = [this] { return hooks_.now().wall_ns(); }}) {}
+                            .now = [this] { return hooks_.now().wall_ns(); }}),
+      search_({.ask = [this](uint32_t part, TaskId task, const std::vector<FileId>& files, bool make,
+                             bool again) { AskForFiles(part, task, files, make, again); },
+               .can_make = [this](TaskId task) { return driver_.CanMake(task); },
+               .not_found = [this](TaskId task) { driver_.NobodyElsewhereHas(task); }}) {}
 
 void OtherServers::Send(uint32_t part, const pb::BetweenServers& message) {
   if (!connected_.contains(part)) return;
@@ -310,6 +188,7 @@ void OtherServers::Connected(uint32_t part, uint64_t epoch) {
   if (tells_of_tasks_) TellOfTasks();
   SendBest(part);
   SendAllDecided(part);
+  search_.Connected(part);
   moves_.Connected(part);
   ChooseSupervisor();
   GoOnMoving();
@@ -319,6 +198,12 @@ void OtherServers::Connected(uint32_t part, uint64_t epoch) {
 void OtherServers::Disconnected(uint32_t part) {
   if (connected_.erase(part) == 0) return;
   delays_.erase(part);
+  search_.Disconnected(part);
+  // It asks once more when it is back.
+  for (auto at = askers_.begin(); at != askers_.end();) {
+    const bool last = at->second.erase(part) > 0 && at->second.empty();
+    at = last ? askers_.erase(at) : std::next(at);
+  }
   driver_.SetOthers(alive_ || !connected_.empty());
   ChooseSupervisor();
   if (hooks_.connections_changed) hooks_.connections_changed();
@@ -329,6 +214,8 @@ void OtherServers::PartOver(uint32_t part, const OverPart& what) {
   for (const TaskEnding& ending : what.endings) {
     if (hooks_.ended) hooks_.ended(ending);
   }
+  driver_.NoteLeft(what.lists, what.results);
+  search_.Over(part);
   driver_.EndElsewhere(what.fates);
   driver_.NoteMadeElsewhere(what.made);
   moves_.PartOver(part, what.holdings);
@@ -362,6 +249,7 @@ Status OtherServers::CheckTasks(const pb::BetweenServers& message) {
   see(message.ended().pruned());
   for (const pb::TasksOffered& offer : message.offered()) see(offer.task());
   see(message.cancel());
+  for (const pb::FilesAsked& asked : message.files_asked()) tasks = std::max(tasks, asked.task() + 1);
   for (const pb::SubmissionAnswered& answer : message.submitted()) {
     for (const uint32_t task : answer.taken().task()) tasks = std::max(tasks, task + 1);
   }
@@ -404,6 +292,9 @@ Status OtherServers::Take(uint32_t part, const pb::BetweenServers& message) {
       if (ending.task() < graph_.task_count() && hooks_.ended)
         hooks_.ended({TaskId(ending.task()), static_cast<journal::End>(ending.end()), ending.code()});
     }
+    if (driver_.local_files()) {
+      for (const auto& [task, fate] : fates) ended_at_[task.value] = part;
+    }
     driver_.EndElsewhere(fates);
   }
   if (message.has_best() && hooks_.learn) hooks_.learn({message.best().value(), message.best().solution()});
@@ -417,6 +308,7 @@ Status OtherServers::Take(uint32_t part, const pb::BetweenServers& message) {
     if (offered.stay()) driver_.Bring(hooks_.now(), offer.tasks);
     moves_.Offered(offer, driver_.interrupted() || driver_.out_of_time());
   }
+  HARROW_RETURN_IF_ERROR(TakeOfFiles(part, message));
   for (const pb::OfferAnswered& answered : message.answered()) moves_.Answered(IdOf(answered.id()), answered.taken());
   if (message.cancel_size() > 0) {
     std::vector<TaskId> tasks;
@@ -663,6 +555,7 @@ supervisor::Report OtherServers::ReportNow() {
 }
 
 void OtherServers::Tick() {
+  search_.Look(hooks_.now().now);
   if (connected_.empty()) return;
   ChooseSupervisor();
   // What was lost with who was to pass it on.
@@ -784,6 +677,54 @@ void OtherServers::Give(const supervisor::MoveRequest& request, const std::vecto
   const uint64_t count = tasks.size();
   const uint64_t number = moves_.Give(request.to.value, std::move(tasks), std::move(tried));
   following_[number] = {request.id, request.to.value, request.shape, count, request.waiting, request.running, request.share > 0};
+}
+
+// --- what tasks made, with local files (driver_exchange.cc)
+
+void OtherServers::Search(TaskId task, const std::vector<FileId>& files, bool again) {
+  const auto at = ended_at_.find(task.value);
+  search_.Begin(task, files, at == ended_at_.end() ? std::nullopt : std::optional(at->second), again);
+}
+
+void OtherServers::AskForFiles(uint32_t part, TaskId task, const std::vector<FileId>& files, bool make, bool again) {
+  pb::BetweenServers message;
+  pb::FilesAsked* const asked = message.add_files_asked();
+  asked->set_task(task.value);
+  for (const FileId file : files) asked->add_file(file.value);
+  asked->set_make(make);
+  asked->set_again(again);
+  Send(part, message);
+}
+
+Status OtherServers::TakeOfFiles(uint32_t part, const pb::BetweenServers& message) {
+  const bool any = message.files_asked_size() + message.files_made_size() + message.files_not_had_size() > 0;
+  if (any && !driver_.local_files()) return Status(Code::kInvalid, "it speaks of files of a run whose files are shared");
+  for (const pb::FilesAsked& asked : message.files_asked()) {
+    std::vector<FileId> files;
+    for (const uint32_t file : asked.file()) files.emplace_back(file);
+    askers_[TaskId(asked.task())].insert(part);
+    driver_.Publish(TaskId(asked.task()), files, asked.make(), asked.again());
+  }
+  for (const pb::MadeFiles& told : message.files_made()) {
+    MadeFiles made = MadeFiles::Of(told);
+    if (!search_.Searches(made.task)) continue;
+    search_.End(made.task);
+    driver_.TakeMade(std::move(made));
+  }
+  for (const uint32_t task : message.files_not_had()) search_.NotHad(part, TaskId(task));
+  return {};
+}
+
+void OtherServers::Published(TaskId task, const MadeFiles* made) {
+  const auto askers = askers_.extract(task);
+  if (askers.empty()) return;
+  pb::BetweenServers message;
+  if (made != nullptr) {
+    made->Write(message.add_files_made());
+  } else {
+    message.add_files_not_had(task.value);
+  }
+  for (const uint32_t part : askers.mapped()) Send(part, message);
 }
 
 }  // namespace harrow::server

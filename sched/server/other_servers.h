@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "run/flow_store.h"
 #include "server/awaiting.h"
 #include "server/driver.h"
+#include "server/file_search.h"
 #include "server/moves.h"
 #include "supervisor/core/supervisor.h"
 #include "wire/harrow.pb.h"
@@ -31,6 +33,8 @@ struct OverPart {
   std::vector<std::pair<TaskId, journal::TaskFate>> fates;  // of the tasks that it was the owner of
   made::Attempts made;                                      // by attempts of tasks that are open
   std::vector<TaskEnding> endings{};                        // of tasks that have failed
+  std::vector<std::string> lists{};                         // names in the exchange
+  std::vector<std::string> results{};                       // files that it has brought to the submit directory
 };
 
 /// What a server does with the other servers of its run: gives and takes tasks, tells how its own ended, reports to the
@@ -91,6 +95,9 @@ class OtherServers {
   void Keep(TaskId task) { moving_.erase(task); }
   /// What the scheduler has done since may let them go.
   void GoOnMoving();
+  /// What the driver asks for, and what it has for others (RunDriver::Hooks).
+  void Search(TaskId task, const std::vector<FileId>& files, bool again);
+  void Published(TaskId task, const MadeFiles* made);
   /// The graph has tasks that were submitted to this server, or are from now on.
   void TellOfTasks();
   void Decided(TaskId task, journal::TaskFate fate, uint64_t sequence);
@@ -105,7 +112,7 @@ class OtherServers {
   /// Another one goes on with the run, as far as is known.
   bool there() const { return alive_ || !connected_.empty(); }
   /// Nothing of this server's is under way to or from another one.
-  bool idle() const { return moves_.idle(); }
+  bool idle() const { return moves_.idle() && askers_.empty(); }
   /// Sent to and received from other servers since this one started.
   uint64_t messages() const { return messages_; }
   /// Tasks that others have taken of this server.
@@ -146,6 +153,8 @@ class OtherServers {
   Status TakePassed(uint32_t part, const pb::Passed& passed);
   void SendAllDecided(uint32_t part);
   void AddEnded(TaskId task, journal::TaskFate fate, pb::EndedTasks* out) const;
+  void AskForFiles(uint32_t part, TaskId task, const std::vector<FileId>& files, bool make, bool again);
+  Status TakeOfFiles(uint32_t part, const pb::BetweenServers& message);
   void ChooseSupervisor();
   void AddQueues(supervisor::Report* report) const;
   void AddWorks(supervisor::Report* report) const;
@@ -164,6 +173,7 @@ class OtherServers {
   RunDriver& driver_;
   const Hooks hooks_;
   Moves moves_;
+  FileSearch search_;
   supervisor::Obedience obedience_;
   std::unique_ptr<supervisor::Supervisor> supervisor_;
   std::set<uint32_t> connected_;
@@ -177,6 +187,8 @@ class OtherServers {
   std::vector<std::pair<Time, supervisor::MoveId>> taken_;
   std::map<OfferId, supervisor::MoveId> coming_;  // offers that are not taken yet
   std::deque<Decision> decided_;                  // not on disk yet
+  std::map<TaskId, std::set<uint32_t>> askers_;    // servers that wait for what these tasks made
+  std::unordered_map<uint32_t, uint32_t> ended_at_;  // tasks that are done, with local files: the part that told it
   std::map<Shape, std::pair<uint64_t, double>> times_;  // of attempts that succeeded: their number and seconds
   std::map<uint32_t, supervisor::Pace> paces_;  // by kind
   uint64_t reports_ = 0;

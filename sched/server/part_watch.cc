@@ -44,6 +44,15 @@ std::vector<std::pair<TaskId, journal::TaskFate>> FatesOf(const journal::History
   return decided;
 }
 
+/// Files that have come to the submit directory since then: not what was saved, of which nobody reads in this session.
+std::vector<std::string> ResultsOf(const journal::History& history, int64_t session_start_ns) {
+  std::vector<std::string> results;
+  for (const journal::CopyRecord& copy : history.copies) {
+    if (!copy.to && copy.task && copy.end_ns >= session_start_ns) results.push_back(copy.path);
+  }
+  return results;
+}
+
 /// Of tasks that have failed, or were cancelled.
 std::vector<TaskEnding> EndingsOf(const journal::History& history, size_t tasks) {
   std::map<uint32_t, TaskEnding> last;
@@ -201,6 +210,15 @@ PartWatch::Seen PartWatch::Look(const std::set<uint32_t>& connected, const run::
     OverPart told = {now_sealed->second.holdings, FatesOf(now_sealed->second.history, first_owners.tasks()),
                      made::ReadAll(*part.dir, part.dir->path(), options_.flow_id),
                      EndingsOf(now_sealed->second.history, first_owners.tasks())};
+    if (options_.local_files) {
+      Result<std::vector<std::string>> names = options_.part.run->List(run_dir::ExchangePath(options_.part.run->path(), options_.flow_id));
+      told.results = ResultsOf(now_sealed->second.history, options_.session.time_since_epoch().count());
+      if (names.ok()) {
+        told.lists = *std::move(names);
+      } else if (names.status().code() != Code::kNotFound) {
+        trouble(names.status());
+      }
+    }
     seen.over.emplace_back(part.number, std::move(told));
     // What is needed later is whose tasks are whose.
     now_sealed->second.history = {};

@@ -31,6 +31,7 @@ class PartWatch {
     Duration fence{0};       // so long may tasks of a part run on whose keeper died
     run_dir::JobAlive job_alive{};
     bool sync_journal = true;
+    bool local_files = false;
   };
   explicit PartWatch(Options options) : options_(std::move(options)) {}
 

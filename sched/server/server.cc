@@ -151,6 +151,21 @@ Status Server::Impl::Start() {
     return info.ok() ? std::optional(info->modified) : std::nullopt;
   };
   hooks.secret = [] { return run_dir::NewKey(); };
+  hooks.ask_others = [this](TaskId task, const std::vector<FileId>& files, bool again) { others->Search(task, files, again); };
+  hooks.published = [this](TaskId task, const MadeFiles* made) { others->Published(task, made); };
+  hooks.read_list = [this](const std::string& name) -> Result<MadeFiles> {
+    const Result<std::string> list = options.part.run->Read(StrCat(exchange_path(), "/", name));
+    return list.ok() ? MadeFiles::Parse(*list) : list.status();
+  };
+  hooks.remove_exchanged = [this](const std::string& name) { (void)options.part.run->RemoveTree(StrCat(exchange_path(), "/", name)); };
+  driver_options.part = options.part.number;
+  if (flow.settings.files == config::Files::kLocal && flow.settings.stage == run::Stage::kNo) {
+    const Status made = options.part.run->MakeDirectories(exchange_path(), 0700);
+    const Result<std::string> place = os::RealFileSystem().Resolve(exchange_path());  // agents work elsewhere
+    const Status& usable = made.ok() ? place.status() : made;
+    if (!usable.ok()) Tell(StrCat("what tasks of other allocations read is made again there: ", usable.message()));
+    if (usable.ok()) driver_options.exchange = *place;
+  }
   driver = std::make_unique<RunDriver>(flow, driver_options, journal.get(), std::move(hooks));
   made::Attempts made;
   if (epoch > 1) made = made::ReadAll(dir(), dir().path(), flow.settings.flow_id);
@@ -171,6 +186,7 @@ Status Server::Impl::Start() {
     best.Restore(**std::move(known_best));
   }
   driver->Begin(Now());
+  if (driver->local_files()) TakeExchange(!driver_options.restarted && options.part.is_first());
   links->Begin();
   if (driver_options.restarted) {
     stays_until = loop->Now() + kBackTime;
@@ -184,6 +200,19 @@ Status Server::Impl::Start() {
   AccountTimer();
   FeedTasks();
   return Status();
+}
+
+/// `anew`: nobody of this session has been there. What it holds of tasks that are open they make again.
+void Server::Impl::TakeExchange(bool anew) {
+  Result<std::vector<std::string>> names = options.part.run->List(exchange_path());
+  if (!names.ok()) return os::LogWarning(StrCat("what other allocations have left is made again: ", names.status().message()));
+  std::erase_if(*names, [&](const std::string& name) {
+    const std::optional<TaskId> task = TaskOfList(name);
+    const bool open = task && (task->value >= flow.graph.task_count() || driver->recorder().fate(*task) != journal::TaskFate::kDone);
+    if (anew && open) (void)options.part.run->Remove(StrCat(exchange_path(), "/", name));
+    return !task || (anew && open);
+  });
+  driver->NoteLeft(*names, {});
 }
 
 Status Server::Impl::OpenJournal(journal::History* history) {
@@ -512,6 +541,9 @@ void Server::Impl::Leave() {
 void Server::Impl::Finish() {
   if (phase == Phase::kOver) return;
   phase = Phase::kOver;
+  // Where tasks are open, here or elsewhere, somebody may still read it.
+  const bool over = driver->FiguresAt(Now()).open() == 0 && driver->scheduler().counts().elsewhere == 0;
+  if (driver->local_files() && over) (void)options.part.run->RemoveTree(run_dir::ExchangesPath(run_path()));
   if (!journal_failed) {
     driver->RemoveCheckpoints(run_path());
     WriteProgress();  // the keeper lets the journal be closed in peace

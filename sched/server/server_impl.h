@@ -15,6 +15,7 @@
 #include "run/flow_builder.h"
 #include "run/flow_store.h"
 #include "run/progress_pipe.h"
+#include "run_dir/names.h"
 #include "server/awaiting.h"
 #include "server/best.h"
 #include "server/client_session.h"
@@ -59,6 +60,7 @@ struct Server::Impl {
   void ReadAddedAgain();
   void BeLowest();
   void LoseOthers(const std::string& why);
+  void TakeExchange(bool anew);
 
   // --- run
   void Flush();
@@ -100,6 +102,7 @@ struct Server::Impl {
   run::ServerEnd EndOf() const;
   std::string CannotGoOn() const;
   const std::string& run_path() const { return options.part.run->path(); }
+  std::string exchange_path() const { return run_dir::ExchangePath(run_path(), flow.settings.flow_id); }
   run_dir::RunDir& dir() const { return *options.part.dir; }
   /// The names of tasks are in the journal of the run's first part, or of who goes on in its place.
   bool tasks_fed() const { return !submissions || next_record >= flow.graph.task_count(); }

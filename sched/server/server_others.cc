@@ -73,7 +73,8 @@ Status Server::Impl::ReadyForOthers(const journal::History& history) {
                               .job = options.job,
                               .fence = flow.settings.fence,
                               .job_alive = options.job_alive,
-                              .sync_journal = flow.settings.sync_journal};
+                              .sync_journal = flow.settings.sync_journal,
+                              .local_files = driver->local_files()};
   links = std::make_unique<Links>(
       loop,
       Links::Options{.part = part.number,
@@ -267,7 +268,7 @@ void Server::Impl::Move(TaskId task, const pb::MoveTask& request, std::function<
 Status Server::Impl::Move(TaskId task, const pb::MoveTask& request) {
   if (phase != Phase::kRunning || driver->interrupted() || journal_failed) return Status(Code::kInvalid, "the run is ending");
   if (flow.settings.files == config::Files::kLocal)
-    return Status(Code::kInvalid, "the files of this run lie on the nodes' own disks, and its tasks stay where these are; runs with --files shared can move them");
+    return Status(Code::kInvalid, "the files of this run lie on the nodes' own disks; tasks can be moved by hand where files are shared (--files shared)");
   if (request.part() == 0) {
     HARROW_RETURN_IF_ERROR(driver->MoveToNode(Now(), task, request.node()));
     others->Keep(task);

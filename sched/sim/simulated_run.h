@@ -96,6 +96,7 @@ class SimulatedRun final : public Site, private Gangs::Host {
   void Do(const core::AskCheckpoint&) {}  // what runs goes on: the model knows no checkpoints
   void Do(const core::CopyFile& copy);
   void Do(const core::DropFile& drop);
+  void Do(const core::AskOthers&) {}  // there are none
   void Do(const core::RefuseFile& refuse);
   void Do(const core::WakeAt& wake);
   void Do(const core::ReadFrom& read);

@@ -16,6 +16,7 @@ constexpr uint32_t kNoId = std::numeric_limits<uint32_t>::max();
 constexpr uint32_t kForms = 5;  // of graph::CommandForm
 constexpr uint32_t kFates = 5;  // of journal::TaskFate, beside kOpen
 constexpr size_t kLongestName = 4096;
+constexpr size_t kObjectBytes = 17;  // store/object.h
 constexpr size_t kLongestSpace = 255;         // libpmix takes no more
 constexpr double kMostCapacity = 1e12;
 constexpr uint64_t kMostRanks = 100'000'000;  // of a task
@@ -78,6 +79,17 @@ template <class Ids>
 bool Rise(const Ids& ids) {
   return std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end() &&
          (ids.empty() || *ids.rbegin() != kNoId);
+}
+
+Status Check(const pb::MadeFiles& made) {
+  if (made.task() == kNoId) return Wrong("what no task has made");
+  uint32_t least = 0;
+  for (const pb::MadeFile& each : made.file()) {
+    if (each.file() == kNoId || each.file() < least) return Wrong("made files that are not in their order");
+    least = each.file() + 1;
+    if (each.bytes() < 0 || (!each.object().empty() && each.object().size() != kObjectBytes)) return Wrong("a made file that is no object");
+  }
+  return {};
 }
 
 Status Check(const pb::QueueShape& shape) {
@@ -193,8 +205,20 @@ Status Decode(std::string_view bytes, pb::RankWord* out) {
   return {};
 }
 
+Status Decode(std::string_view bytes, pb::MadeFiles* out) {
+  HARROW_RETURN_IF_ERROR(Parse(bytes, out));
+  return Check(*out);
+}
+
 Status Decode(std::string_view bytes, pb::BetweenServers* out) {
   HARROW_RETURN_IF_ERROR(Parse(bytes, out));
+  for (const pb::MadeFiles& made : out->files_made()) HARROW_RETURN_IF_ERROR(Check(made));
+  for (const pb::FilesAsked& asked : out->files_asked()) {
+    if (asked.task() == kNoId || !Rise(asked.file())) return Wrong("files that are asked for and not in their order, or of no task");
+  }
+  for (const uint32_t task : out->files_not_had()) {
+    if (task == kNoId) return Wrong("nobody has what no task has made");
+  }
   const pb::EndedTasks& ended = out->ended();
   for (const auto* list : {&ended.done(), &ended.failed(), &ended.skipped(), &ended.cancelled(), &ended.pruned()}) {
     if (!Rise(*list)) return Wrong("tasks that have ended and are not in their order");

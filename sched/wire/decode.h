@@ -18,6 +18,7 @@ Status Decode(std::string_view bytes, pb::PeerHello* out);
 Status Decode(std::string_view bytes, pb::PeerRanks* out);
 Status Decode(std::string_view bytes, pb::RankWord* out);
 Status Decode(std::string_view bytes, pb::BetweenServers* out);
+Status Decode(std::string_view bytes, pb::MadeFiles* out);
 /// `data`: what comes after the message; pieces have as many bytes together.
 Status Decode(std::string_view bytes, size_t data, pb::PeerTransfer* out);
 Status Decode(std::string_view bytes, size_t data, pb::PeerStreams* out);

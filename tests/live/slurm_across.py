@@ -8,7 +8,7 @@ import sys
 
 from across_support import Across, check_each_once, ran, said
 from cluster_support import Cluster, run_tests
-from run_support import check, lines_of, same, wait_for
+from run_support import check, lines_of, same, wait_for, write
 
 HARROW = os.path.abspath(sys.argv.pop(1))
 COUNT = 240
@@ -24,6 +24,38 @@ def in_two_partitions():
     same(text.count("harrow: submitted job"), 3, text)
     check("runs on node" in text and f"done {COUNT} of {COUNT}" in text, text)
     same(sorted(name for name in os.listdir(f"{where}/r") if name.isdigit()), ["0", "1", "2"])
+    wait_for(lambda: not RUNS.jobs())
+
+
+def with_local_files():
+    """Each allocation's nodes keep what their tasks make; what tasks of another one read comes to them."""
+    where = RUNS.flow("local", 1)
+    each = 'each = { i = "0-59" }'
+    note = f"$SLURM_JOB_PARTITION >> {where}/ran"
+    write(f"{where}/flow.toml", f"""
+[[task]]
+name = "a{{i}}"
+{each}
+out = ["m/{{i}}"]
+command = "sleep 0.3; echo {{i}} > m/{{i}}; echo a{{i}} {note}"
+[[task]]
+name = "b{{i}}"
+{each}
+in = ["m/{{i}}"]
+out = ["e/{{i}}"]
+command = "sleep 0.3; cat m/{{i}} m/{{i}} > e/{{i}}; echo b{{i}} {note}"
+[[task]]
+name = "sum"
+in = ["e/*"]
+out = ["all"]
+command = "cat e/* | sort -n > all; echo sum {note}"
+""")
+    same(RUNS.start(where, "fast:2,slow:2,time=10", options=("--files", "local")).wait(180), 0, said(where))
+    check_each_once(where, 121)
+    parts = collections.Counter(partition for _, partition in ran(where))
+    check(parts["fast"] > 10 and parts["slow"] > 10, parts)
+    same(lines_of(f"{where}/all"), [str(i) for i in range(60) for _ in range(2)])
+    same([name for name in ("m", "e") if os.path.exists(f"{where}/{name}")], [], "results only come to the submit directory")
     wait_for(lambda: not RUNS.jobs())
 
 
@@ -143,5 +175,5 @@ def what_was_stopped_goes_on():
 
 with Cluster("--nodes", "4", "--share", os.path.dirname(HARROW)) as CLUSTER:
     RUNS = Across(CLUSTER, HARROW)
-    sys.exit(run_tests([(test.__name__, test) for test in (in_two_partitions, one_comes_late, one_is_ended, one_never_comes, what_is_refused_is_told,
+    sys.exit(run_tests([(test.__name__, test) for test in (in_two_partitions, with_local_files, one_comes_late, one_is_ended, one_never_comes, what_is_refused_is_told,
                                                            interrupted_it_goes_on, taken_up_again, what_was_stopped_goes_on)]))

@@ -116,6 +116,7 @@ class ToldScheduler {
   std::string Text(const core::CopyFile& a) const {
     return StrCat("copy ", graph_.file_name(a.file), At(a.to), a.from ? StrCat(" from ", a.from.value) : "");
   }
+  std::string Text(const core::AskOthers& a) const { return "others for " + Name(a.task); }
   std::string Text(const core::RefuseFile& a) const {
     return StrCat("refuse ", graph_.file_name(a.file), At(a.node));
   }

@@ -56,7 +56,7 @@ class LocalFilesTest : public ::testing::Test {
   }
   void Fails(size_t fetch, Code code) {
     const auto& [wanted, done] = transfers_.fetches[fetch];
-    done({.file = wanted.file, .status = Status(code, "no luck"), .from = wanted.from});
+    done({.file = wanted.file, .status = Status(code, "no luck"), .from = wanted.from, .listed = wanted.listed, .wanted = wanted.object});
   }
 
   test::FakeStore store_;
@@ -66,6 +66,42 @@ class LocalFilesTest : public ::testing::Test {
   std::vector<FileNews::What> told_;
   LocalFiles files_;
 };
+
+/// It is asked for once more, and whoever waits for it waits on; but what is the matter with this node is.
+TEST_F(LocalFilesTest, WhatIsNotInTheExchangeFailsNobody) {
+  const auto bring = [&] {
+    files_.Bring({.file = FileId(1), .object = test::FakeStore::ObjectOf("content"), .path = "/run/exchange/1-x", .listed = true});
+  };
+  for (const auto& [code, what] : {std::pair(Code::kNotFound, FileNews::What::kAbsent), {Code::kDamaged, FileNews::What::kDamaged}, {Code::kInvalid, FileNews::What::kDamaged}}) {
+    transfers_.fetches.clear();
+    told_.clear();
+    bring();
+    EXPECT_EQ(files_.Await(Task(7, {1})).inputs, 1u);
+    Fails(0, code);
+    EXPECT_THAT(told_, ElementsAre(what));
+    EXPECT_THAT(failed_, IsEmpty());
+    EXPECT_EQ(files_.Await(Task(8, {1})).trouble, "");
+  }
+  bring();
+  told_.clear();
+  Fails(1, Code::kExhausted);
+  EXPECT_THAT(told_, ElementsAre(FileNews::What::kNoRoom));
+  bring();
+  told_.clear();
+  Fails(2, Code::kPermission);
+  EXPECT_THAT(told_, ElementsAre(FileNews::What::kUnreadable));
+}
+
+TEST_F(LocalFilesTest, OnlyWhatWasAskedForGoesToTheExchange) {
+  const LocalFiles::Putting put{.number = 5, .file = FileId(1), .object = test::FakeStore::ObjectOf("content").id, .path = "/nowhere/1-x"};
+  files_.Put(put);
+  EXPECT_THAT(told_, ElementsAre(FileNews::What::kNotPut)) << "it is not here";
+  files_.Bring({.file = FileId(1), .path = "/submit/f"});
+  Comes(0, store_.Put("something else"));
+  told_.clear();
+  files_.Put(put);
+  EXPECT_THAT(told_, ElementsAre(FileNews::What::kNotPut));
+}
 
 TEST_F(LocalFilesTest, WhoAwaitsAFileIsToldWhenItIsHere) {
   files_.Bring({.file = FileId(1), .path = "/submit/f"});

@@ -26,7 +26,7 @@ struct Seen {
            failed = 0, skipped = 0;
   uint64_t nodes_back = 0, nodes_aside = 0, late = 0, grown = 0, adopted = 0, delayed = 0, heard_again = 0,
            after_a_failure = 0, capped = 0;
-  uint64_t copies = 0, backups = 0, handed_on = 0, failed_copies = 0, drops = 0, remade = 0;
+  uint64_t copies = 0, backups = 0, handed_on = 0, failed_copies = 0, drops = 0, remade = 0, asked_others = 0, found = 0;
   uint64_t spread = 0, gathered = 0, gangs_adopted = 0, taken = 0, asked = 0;
 };
 
@@ -152,6 +152,7 @@ class Chaos {
     o.max_ahead = 1 + r.Below(8);
     o.local_files = r.Below(3) == 0;
     if (o.local_files) o.shared_files = false;
+    o.ask_others = o.local_files && r.Below(2) == 0;
     if (r.Below(8) == 0) o.costs.how = static_cast<cost::Place>(1 + r.Below(2));
     o.costs.budget = 2000;
     return o;
@@ -304,7 +305,7 @@ class Chaos {
   }
 
   Event NextEvent() {
-    if (!options_.local_files && Chance(60))
+    if (Chance(60))
       return Chance(2) ? Event(TasksTaken{SomeTasks()}) : TasksGiven{SomeTasks()};
     const uint32_t what = Below(1000);
     if (what < 8) return RandomJoin();
@@ -323,6 +324,8 @@ class Chaos {
     if (what < 25)
       return FileStored{AnyFile(), AnyNode(), Chance(3) ? -1 : static_cast<int64_t>(Below(2000))};
     if (what < 30) return FileLost{AnyFile(), AnyNode()};
+    if (what < 31) return FileShared{AnyFile()};
+    if (what >= 970 && what < 980 && options_.ask_others) return NewsOfOthers();
     if (what < 50) return RoundTripMeasured{AnyNode(), std::chrono::microseconds(Below(3) * 1000)};
     if (what < 52) return EndTimeKnown{now_ + std::chrono::milliseconds(Below(1000))};
     if (what < 54) return EndTimeKnown{Time::max()};
@@ -353,6 +356,25 @@ class Chaos {
     }
     if (sent.cancelled && !Chance(3)) return TaskEnded{sent.attempt, sent.node, Cancelled{}, Duration(5)};
     return RandomEnd(sent.attempt, sent.node);
+  }
+  /// What they have made, or have not; asked or not.
+  Event NewsOfOthers() {
+    TaskId task = AnyTask();
+    if (Chance(5)) return FilesForgotten{{AnyFile(), AnyFile()}};
+    if (Chance(5)) return FilesWanted{task, Chance(2) ? std::vector<FileId>() : std::vector<FileId>{AnyFile(), AnyFile(), AnyFile()}};
+    if (!asked_.empty() && !Chance(4)) {
+      task = asked_.back();
+      asked_.pop_back();
+    }
+    if (Chance(4)) return FilesNotFound{task};
+    FilesFound found{.task = task, .shared = {}, .absent = {}, .same = {}};
+    if (task.value >= graph_.task_count()) return found;
+    for (FileId file : graph_.outputs(task)) {
+      if (!Chance(6)) (Chance(6) ? found.absent : found.shared).push_back(file);
+      if (Chance(3)) found.same.push_back(file);
+    }
+    ++seen_.found;
+    return found;
   }
   FileId AnyFile() { return FileId(Below(static_cast<uint32_t>(graph_.file_count()) + 2)); }
   NodeJoined RandomJoin() {
@@ -562,6 +584,11 @@ class Chaos {
         ++seen_.copies;
         seen_.handed_on += copy->from ? 1 : 0;
         seen_.backups += copy->reader ? 0 : 1;
+      } else if (const auto* others = std::get_if<AskOthers>(&action)) {
+        EXPECT_TRUE(options_.ask_others);
+        EXPECT_TRUE(in_batch_ || scheduler_.state(others->task) == TaskState::kWaiting);
+        asked_.push_back(others->task);
+        ++seen_.asked_others;
       } else if (const auto* drop = std::get_if<DropFile>(&action)) {
         EXPECT_TRUE(in_batch_ || joined_.at(drop->node.value));
         ++seen_.drops;
@@ -601,7 +628,13 @@ class Chaos {
     tell(TimeCame{});
     scheduler_.SanityCheck();
     // Tasks that were given up here may have been adopted since: ask the scheduler what it has in flight.
-    for (int round = 0; round < 1'000'000 && !sent_.empty(); ++round) {
+    for (int round = 0; round < 1'000'000 && !(sent_.empty() && asked_.empty()); ++round) {
+      if (!asked_.empty()) {
+        const TaskId asked = asked_.back();
+        asked_.pop_back();
+        tell(FilesNotFound{asked});
+        continue;
+      }
       const Sent sent = sent_.front();
       if (sent.asked_back && !sent.begun) {
         tell(TaskReturned{sent.attempt, sent.node});
@@ -651,6 +684,7 @@ class Chaos {
   TaskId joining_task_;  // is sent next
   std::vector<NodeId> joining_;
   std::vector<CopyFile> copies_;  // asked for, and not answered
+  std::vector<TaskId> asked_;     // of others, and not answered
   std::vector<bool> settled_, done_;
   std::vector<bool> joined_ = std::vector<bool>(9, false), was_lost_ = joined_, known_ = joined_,
                     silent_ = joined_;
@@ -715,6 +749,8 @@ TEST(Scheduler, RandomEvents) {
                                                     {"copies that fail", seen.failed_copies},
                                                     {"files dropped", seen.drops},
                                                     {"files made again", seen.remade},
+                                                    {"asked others", seen.asked_others},
+                                                    {"found at others", seen.found},
                                                     {"tasks that others have", seen.taken}};
   for (const auto& [what, count] : tried) EXPECT_GT(count, 0u) << what;
 }

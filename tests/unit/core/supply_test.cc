@@ -429,6 +429,43 @@ TEST(Supply, AFileThatIsAlsoInTheSubmitDirectoryIsNotMadeAgain) {
   EXPECT_EQ(s.Tell(NodeLost{NodeId(0)}), "copy f@1, start C@1");
 }
 
+/// Whichever of them is found to be lost first.
+TEST(Supply, WhoWaitsAtItsNodeForOneOfTwoLostFilesIsAskedBack) {
+  Local s;
+  s.Add("P", {}, {}, {"f", "g"});
+  s.Add("Q");
+  s.Add("C", {}, {"f"});
+  s.Add("D", {"Q"}, {"g"});
+  s.Begin({{1, 0, 0}, {1, 0, 0}});
+  s.Tell(NodeJoined{NodeId(2), {1, 0, 0}});
+  EXPECT_EQ(s.Made("P", 0, {"f", "g"}), "done P, start C@0");
+  s.Tell(NodeSilent{NodeId(0)});
+  EXPECT_EQ(s.Returned("C", 0), "copy f@2 from 0, start C@2");
+  EXPECT_EQ(s.Tell(NodeLost{NodeId(0)}), "back C@2");
+  EXPECT_EQ(s.Returned("C", 2), "start P@2");
+}
+
+/// They would have to be copied.
+TEST(Supply, TasksWithLessOnNodesHereGoToOthersFirst) {
+  Local s;
+  s.Add("P", {}, {}, {"large", "small"});
+  const TaskId large = s.Add("A", {}, {"large"}), small = s.Add("B", {}, {"small"}), both = s.Add("C", {}, {"large", "small"});
+  const TaskId none = s.Add("D", {}, {"given"});
+  s.Begin({{1, 0, 0}});
+  s.TellAll({FileStored{s.File("large"), NodeId(0), 1000}, FileStored{s.File("small"), NodeId(0), 10},
+             TaskEnded{s.Latest("P"), NodeId(0), Done{}, std::chrono::seconds(1)}});
+  const auto go = [&](uint64_t count) {
+    std::vector<TaskId> tasks = s.scheduler().LastInOrder({}, count, 0);
+    std::sort(tasks.begin(), tasks.end());
+    return tasks;
+  };
+  const TaskId runs = s.scheduler().state(large) == TaskState::kSent ? large : small;
+  EXPECT_EQ(go(1), std::vector<TaskId>{none});
+  EXPECT_EQ(go(2), (std::vector<TaskId>{runs == small ? large : small, none}));
+  EXPECT_EQ(go(3).size(), 3u);
+  EXPECT_THAT(go(2), Not(testing::Contains(both)));
+}
+
 TEST(Supply, WhatATaskDidNotMakeIsNotCopied) {
   Local s;
   s.Add("P", {}, {}, {"f"});

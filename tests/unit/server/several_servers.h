@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <deque>
 #include <gtest/gtest.h>
 #include <limits>
 #include <map>
@@ -25,20 +26,24 @@ using test::TinyFlow;
 using test::TinyTask;
 
 /// The servers of a run with an agent each, and the messages between them, which the test carries. What is recorded is
-/// on disk when the test says so; it is never lost.
+/// on disk when the test says so; it is never lost. With local files the agents hold what their tasks make and read, as agents do.
 class Several {
  public:
-  Several(std::vector<TinyTask> tasks, std::vector<uint32_t> slots, bool via_supervisor = false)
+  Several(std::vector<TinyTask> tasks, std::vector<uint32_t> slots, bool via_supervisor = false, bool local_files = false, std::vector<uint64_t> memory = {})
       : flow_(TinyFlow(std::move(tasks))), via_supervisor_(via_supervisor) {
+    if (local_files) flow_.settings.files = config::Files::kLocal;
     for (const uint32_t each : slots) {
       parts_.push_back(std::make_unique<One>());
       parts_.back()->slots = each;
+      if (!memory.empty()) parts_.back()->memory = memory[parts_.size() - 1];
       Start(static_cast<uint32_t>(parts_.size()) - 1);
     }
   }
 
   struct One {
     uint32_t slots = 1;
+    uint64_t memory = 0;
+    bool gone = false;
     FakeJournal journal;
     DriverOptions options;
     std::unique_ptr<RunDriver> driver;
@@ -47,13 +52,25 @@ class Several {
     NodeId node;
     uint64_t sequence = 0, told = 0;  // the agent's, and what was told of the journal
     std::map<uint32_t, uint32_t> runs;  // task, attempt: at the agent
+    std::set<uint32_t> begun;           // of them: they have what they read, whatever is dropped
     std::map<uint32_t, std::vector<std::string>> to;
     std::map<uint32_t, int32_t> ended_elsewhere;  // with which code
     made::Attempts made;  // what its agent wrote down of its tasks' outputs
     std::vector<std::string> submissions;  // what others pass on, and what they answered
     size_t connections_changed = 0;
+    bool woken = false;  // the driver is to be flushed
     std::set<uint32_t> offered_to, passed_for;  // offers to these, and what others pass on to these
+    std::map<uint32_t, std::string> held;       // files in its agent's store, and what they are there
+    std::deque<pb::PutFile> puts;               // what the agent is to put into the exchange, and has not
+    std::map<uint32_t, std::set<uint32_t>> results;  // of what runs: files that come to the submit directory by themselves
   };
+  std::map<uint32_t, std::string> submit_dir;  // files that tasks make and that lie there
+  std::map<std::string, std::string> exchange;  // by name: what object is there, or which list
+  std::set<uint32_t> not_made;     // files that tasks do not make, though they are done
+  static inline bool others_alive = false;
+  bool differ = false;             // what a task makes is something else each time
+  size_t lists_read = 0;           // by servers
+  std::vector<std::string> wrong;  // what agents were asked for that could not be
   One& operator[](uint32_t part) { return *parts_[part]; }
   size_t size() const { return parts_.size(); }
   const graph::Graph& graph() const { return flow_.graph; }
@@ -62,14 +79,28 @@ class Several {
   void Start(uint32_t part) {
     One& one = *parts_[part];
     one.options.nodes_expected = 1;
+    one.options.exchange = "/run/exchange";
+    one.options.part = part;
     one.options.restarted = one.driver != nullptr;
     if (one.driver) ++one.options.epoch;
     for (uint32_t other = 0; other < parts_.size(); ++other) Cut(part, other);
     const journal::History history = one.journal.history;
     RunDriver::Hooks hooks;
-    hooks.wake = [] {};
+    hooks.wake = [&one] { one.woken = true; };
     hooks.drop_agent = [](const wire::Channel*) {};
     hooks.made_of = [&one](uint32_t) { return one.made; };
+    hooks.modified = [this](const std::string& path) -> std::optional<WallTime> {
+      const auto file = graph().FindFile(path.substr(flow_.settings.submit_dir.size() + 1));
+      return file && submit_dir.contains(file->value) ? std::optional(Now().wall) : std::nullopt;
+    };
+    hooks.ask_others = [&one](TaskId task, const std::vector<FileId>& files, bool again) { one.others->Search(task, files, again); };
+    hooks.published = [&one](TaskId task, const MadeFiles* made) { one.others->Published(task, made); };
+    hooks.read_list = [this](const std::string& name) -> Result<MadeFiles> {
+      ++lists_read;
+      return exchange.contains(name) ? MadeFiles::Parse(exchange[name]) : Status(Code::kNotFound, name);
+    };
+    hooks.remove_exchanged = [this](const std::string& name) { exchange.erase(name); };
+    one.puts.clear();
     hooks.attempt_ended = [&one](const journal::AttemptRecord& record) { one.others->AttemptEnded(record); };
     hooks.decided = [&one](TaskId task, journal::TaskFate fate) {
       one.others->Decided(task, fate, one.driver->recorder().added());
@@ -104,7 +135,14 @@ class Several {
                             .submitted = [&one](const pb::SubmissionAnswered& answer) { one.submissions.push_back("answered:" + answer.id()); },
                             .connections_changed = [&one] { ++one.connections_changed; }});
     one.others->Restore(*std::move(holdings));
+    if (others_alive) one.others->SetAlive(true);
     one.driver->Begin(Now());
+    one.driver->NoteLeft(ExchangedNow(), {});
+    for (auto& [over, what] : overs_) {
+      OverPart again = what;
+      again.lists = ExchangedNow();
+      one.others->PartOver(over, again);
+    }
     AgentComes(part);
   }
   /// The agent, which has run all the time, and tells this besides.
@@ -117,11 +155,25 @@ class Several {
     hello.mutable_hello()->set_epoch_seen(one.options.epoch - 1);
     hello.mutable_hello()->mutable_node()->set_name("n" + std::to_string(part));
     hello.mutable_hello()->mutable_node()->set_slots(one.slots);
+    if (one.memory > 0) hello.mutable_hello()->mutable_node()->set_memory(one.memory);
     for (const auto& [task, attempt] : one.runs) {
+      if (flow_.settings.files == config::Files::kLocal && !HasInputs(part, task)) {
+        auto* const queued = hello.mutable_hello()->add_queued();
+        queued->set_task(task);
+        queued->set_number(attempt);
+        continue;
+      }
+      one.begun.insert(task);
       pb::Attempt* running = hello.mutable_hello()->add_running();
       running->set_task(task);
       running->set_attempt(attempt);
       running->set_start_ns(1000);
+    }
+    for (const auto& [file, object] : one.held) {
+      pb::HeldFile* const held = hello.mutable_hello()->add_held();
+      held->set_file(file);
+      held->set_object(object);
+      held->set_bytes(10);
     }
     const Result<NodeId> joined = one.driver->Join(Now(), one.channel, hello);
     ASSERT_TRUE(joined.ok()) << joined.status().message();
@@ -130,11 +182,13 @@ class Several {
   }
   /// Nothing is heard of the agent, until what it has is believed to be lost.
   void LoseAgent(uint32_t part) {
-    for (int times = 0; times < 3; ++times) Pass(part, std::chrono::hours(1));
+    parts_[part]->held.clear();
+    for (int times = 0; times < 3; ++times) Pass(part, std::chrono::hours(1), false);
   }
   /// So much later, at one of them.
-  void Pass(uint32_t part, Duration time) {
+  void Pass(uint32_t part, Duration time, bool agent_is_there = true) {
     time_ += time;
+    if (agent_is_there) parts_[part]->driver->Handle(Now(), parts_[part]->node, pb::FromAgent());
     parts_[part]->driver->FindSilent(Now());
     Turn(part);
   }
@@ -146,7 +200,7 @@ class Several {
     }
   }
   void Connect(uint32_t a, uint32_t b) {
-    if (a == b || !linked_.insert({std::min(a, b), std::max(a, b)}).second) return;
+    if (a == b || parts_[a]->gone || parts_[b]->gone || !linked_.insert({std::min(a, b), std::max(a, b)}).second) return;
     parts_[a]->others->Connected(b, parts_[b]->options.epoch);
     parts_[b]->others->Connected(a, parts_[a]->options.epoch);
   }
@@ -157,7 +211,11 @@ class Several {
   }
   void Turn(uint32_t part) {
     One& one = *parts_[part];
-    one.driver->Flush(Now());
+    if (one.gone) return;
+    do {
+      one.woken = false;
+      one.driver->Flush(Now());
+    } while (one.woken);
     for (const std::string& bytes : one.channel->TakeSent()) {
       pb::ToAgent message;
       ASSERT_TRUE(message.ParseFromString(bytes));
@@ -165,14 +223,115 @@ class Several {
       for (const pb::AttemptId& back : message.take_back()) {
         if (one.runs.erase(back.task())) *answer.mutable_returned()->add_attempt() = back;
       }
-      for (const pb::Task& task : message.start()) one.runs[task.id()] = task.attempt();
-      if (answer.has_returned()) one.driver->Handle(Now(), one.node, answer);
+      for (const pb::Task& task : message.start()) {
+        one.runs[task.id()] = task.attempt();
+        one.begun.erase(task.id());
+        one.results[task.id()].clear();
+        for (int i = 0; i < task.output_file_size(); ++i) {
+          if (task.output_result(i)) one.results[task.id()].insert(task.output_file(i));
+        }
+      }
+      for (const pb::PutFile& put : message.put()) {
+        const bool at_it = std::any_of(one.puts.begin(), one.puts.end(), [&](const pb::PutFile& each) { return each.number() == put.number(); });
+        if (!at_it) one.puts.push_back(put);
+      }
+      for (const std::string& name : message.unput()) exchange.erase(name);
+      for (const uint32_t file : message.drop()) one.held.erase(file);
+      for (const pb::CopyFile& copy : message.copy()) {
+        if (copy.from() != 0) wrong.push_back("from a node: " + copy.path());
+        std::string& object = one.held[copy.file()];
+        pb::FileNote::What why = pb::FileNote::ABSENT;
+        if (!copy.exchange().empty()) {
+          const auto there = exchange.find(copy.exchange());
+          object = there != exchange.end() && there->second == copy.object() ? copy.object() : "";
+          if (there != exchange.end()) why = pb::FileNote::DAMAGED;
+        } else if (graph().producer(FileId(copy.file()))) {
+          const bool is_there = submit_dir.contains(copy.file());
+          if (!is_there && !copy.listed()) wrong.push_back("it is not there: " + copy.path());
+          object = is_there && (!copy.listed() || submit_dir[copy.file()] == copy.object()) ? submit_dir[copy.file()] : "";
+          if (is_there) why = pb::FileNote::DAMAGED;
+        } else {
+          object = ObjectOf(copy.file());
+        }
+        Note(copy.file(), object, object.empty() ? why : pb::FileNote::STORED, answer.add_file());
+        if (object.empty()) answer.mutable_file()->rbegin()->set_object(copy.object());
+        if (object.empty()) one.held.erase(copy.file());
+      }
+      if (answer.has_returned() || answer.file_size() > 0) one.driver->Handle(Now(), one.node, answer);
+      if (answer.file_size() > 0) one.driver->Flush(Now());
     }
+  }
+  /// What a server finds that looks there.
+  std::vector<std::string> ExchangedNow() const {
+    std::vector<std::string> names;
+    for (const auto& [name, content] : exchange) names.push_back(name);
+    return names;
+  }
+  /// The agent has done the first of what it was asked for, or has tried to.
+  void Put(uint32_t part, bool can = true) {
+    One& one = *parts_[part];
+    const pb::PutFile put = one.puts.front();
+    one.puts.pop_front();
+    const auto held = one.held.find(put.file());
+    const bool is_here = put.object().empty() || (held != one.held.end() && held->second == put.object());
+    if (can && is_here) exchange[put.name()] = put.object().empty() ? put.content() : put.object();
+    pb::FromAgent answer;
+    pb::FileNote* const note = answer.add_file();
+    Note(put.file(), put.object().empty() || !is_here ? "" : put.object(), can && is_here ? pb::FileNote::PUT : pb::FileNote::NOT_PUT, note);
+    note->set_put(put.number());
+    one.driver->Handle(Now(), one.node, answer);
+    Turn(part);
+  }
+  void PutAll(uint32_t part) {
+    while (!parts_[part]->puts.empty()) Put(part);
   }
   /// An attempt at the agent ends with a checkpoint.
   void Leave(uint32_t part, uint32_t task) {
     End(part, task, 85, pb::Attempt::CHECKPOINTED);
     parts_[part]->others->GoOnMoving();
+  }
+  /// The agent has all that it reads: else it waits there.
+  bool HasInputs(uint32_t part, uint32_t task) const {
+    if (parts_[part]->begun.contains(task)) return true;
+    const auto inputs = graph().inputs(TaskId(task));
+    return std::all_of(inputs.begin(), inputs.end(), [&](FileId input) { return not_made.contains(Held(input)) || parts_[part]->held.contains(Held(input)); });
+  }
+  uint32_t Held(FileId file) const {
+    for (const auto& one : parts_) {
+      if (one->driver && one->driver->scheduler().counts().total > 0) return one->driver->scheduler().HeldAs(file).value;
+    }
+    return file.value;
+  }
+  /// Its server and its nodes are gone for good; the first of the others has what is open.
+  void Over(uint32_t part) {
+    for (uint32_t other = 0; other < parts_.size(); ++other) Cut(part, other);
+    One& one = *parts_[part];
+    one.gone = true;
+    one.held.clear(), one.runs.clear(), one.puts.clear();
+    uint32_t sealer = 0;
+    while (parts_[sealer]->gone) ++sealer;
+    Holdings holdings = *HoldingsOf(part, graph().task_count(), one.journal.history.moves);
+    OverPart over;
+    std::set<uint32_t> decided;
+    for (const journal::FateRecord& fate : one.journal.history.fates) {
+      over.fates.emplace_back(fate.task, fate.fate);
+      decided.insert(fate.task.value);
+    }
+    TaskOffer offer = {{part, holdings.last_number + 1}, sealer, {}, {}};
+    for (uint32_t i = 0; i < graph().task_count(); ++i) {
+      if (!holdings.own[i] || decided.contains(i)) continue;
+      offer.tasks.emplace_back(i);
+      holdings.own[i] = false;
+    }
+    if (!offer.tasks.empty()) holdings.pending[offer.id.number] = offer, ++holdings.last_number;
+    over.holdings = holdings;
+    overs_.emplace_back(part, over);
+    for (uint32_t other = 0; other < parts_.size(); ++other) {
+      if (parts_[other]->gone) continue;
+      over.lists = ExchangedNow();
+      parts_[other]->others->PartOver(part, over);
+      Turn(other);
+    }
   }
   /// The agent says that it has begun.
   void Begins(uint32_t part, uint32_t task) {
@@ -197,11 +356,13 @@ class Several {
     attempt->set_start_ns(Now().wall_ns() - 1'000'000);
     attempt->set_end_ns(Now().wall_ns());
     one.runs.erase(task);
+    if (how == pb::Attempt::EXITED && code == 0 && flow_.settings.files == config::Files::kLocal) HoldFilesOf(part, task, attempt);
     one.driver->Handle(Now(), one.node, message);
     Turn(part);
   }
   void Commit(uint32_t part) {
     One& one = *parts_[part];
+    if (one.gone) return;
     one.driver->Committed(one.journal.sequence);
     one.others->Committed(one.journal.sequence);
     Turn(part);
@@ -222,6 +383,7 @@ class Several {
   void Report() {
     time_ += std::chrono::milliseconds(100);
     for (uint32_t part = 0; part < parts_.size(); ++part) {
+      if (parts_[part]->gone) continue;
       parts_[part]->others->Tick();
       Turn(part);
     }
@@ -243,7 +405,7 @@ class Several {
   }
   Moment Now() const { return {Time(time_), WallTime(time_ + std::chrono::hours(1))}; }
   bool AllComplete() const {
-    return std::all_of(parts_.begin(), parts_.end(), [](const auto& one) { return one->driver->complete(); });
+    return std::all_of(parts_.begin(), parts_.end(), [](const auto& one) { return one->gone || one->driver->complete(); });
   }
   /// How often each task succeeded, by all journals.
   std::map<uint32_t, int> Successes() const {
@@ -258,6 +420,48 @@ class Several {
   std::set<std::pair<uint32_t, uint32_t>> linked() const { return linked_; }
 
  private:
+  static std::string ObjectOf(uint32_t file) { return std::string(17, static_cast<char>('a' + file % 26)); }
+  static void Note(uint32_t file, const std::string& object, pb::FileNote::What what, pb::FileNote* note) {
+    note->set_file(file);
+    note->set_what(what);
+    note->set_object(object);
+    note->set_bytes(10);
+    if (what == pb::FileNote::STORED) note->set_moved(10);
+  }
+  void HoldFilesOf(uint32_t part, uint32_t task, pb::Attempt* attempt) {
+    One& one = *parts_[part];
+    std::map<uint32_t, std::pair<uint32_t, std::string>> read;
+    for (const FileId input : one.begun.contains(task) ? std::span<const FileId>() : graph().inputs(TaskId(task))) {
+      const uint32_t held = Held(input);
+      if (not_made.contains(held)) continue;
+      if (!one.held.contains(held)) {
+        wrong.push_back("it has run without " + std::string(graph().file_name(input)));
+        continue;
+      }
+      const TaskId producer = graph().producer(FileId(held));
+      if (!differ || !producer) continue;
+      const auto [at, first] = read.try_emplace(producer.value, held, one.held[held].substr(5, 2));
+      if (!first && at->second.second != one.held[held].substr(5, 2)) wrong.push_back("it has read files of two executions");
+    }
+    ++executions_[task];
+    for (const FileId output : graph().outputs(TaskId(task))) {
+      if (not_made.contains(output.value)) {
+        attempt->add_made_file()->set_file(output.value);
+        continue;
+      }
+      std::string& object = one.held[output.value] = ObjectOf(output.value);
+      if (differ) object[5] = static_cast<char>(executions_[task]), object[6] = static_cast<char>(executions_[task] >> 8);
+      pb::MadeFile* const made = attempt->add_made_file();
+      made->set_file(output.value);
+      made->set_object(object);
+      made->set_bytes(10);
+      made->set_shared(one.results[task].contains(output.value));
+      if (made->shared()) submit_dir[output.value] = object;
+    }
+  }
+
+  std::vector<std::pair<uint32_t, OverPart>> overs_;
+  std::map<uint32_t, int> executions_;  // by task
   run::StoredFlow flow_;
   const bool via_supervisor_;
   test::FakeEventLoop loop_;
@@ -265,5 +469,39 @@ class Several {
   std::vector<std::unique_ptr<One>> parts_;
   std::set<std::pair<uint32_t, uint32_t>> linked_;
 };
+
+inline core::TaskState StateOf(Several& run, uint32_t part, uint32_t task) {
+  return run[part].driver->scheduler().state(TaskId(task));
+}
+
+/// What is open, for who has to find out why.
+inline std::string Standing(Several& run) {
+  std::string text;
+  for (uint32_t part = 0; part < run.size(); ++part) {
+    text += "part " + std::to_string(part) + (run[part].others->idle() ? "" : ", not idle") + ":";
+    for (uint32_t task = 0; task < run.graph().task_count(); ++task) {
+      const core::TaskState state = StateOf(run, part, task);
+      if (core::IsSettled(state)) continue;
+      text += " " + std::to_string(task) + "/" + std::to_string(static_cast<int>(state));
+      if (run[part].runs.contains(task)) text += run.HasInputs(part, task) ? "+" : "-";
+    }
+    text += "; held:";
+    for (const auto& [file, object] : run[part].held) text += " " + std::string(run.graph().file_name(FileId(file)));
+    text += "\n";
+    for (uint32_t task = 0; task < run.graph().task_count(); ++task) {
+      if (!core::IsSettled(StateOf(run, part, task))) text += "  " + std::to_string(task) + ": " + run[part].driver->Explain(TaskId(task)) + "\n";
+    }
+  }
+  for (const auto& [name, content] : run.exchange) text += " " + name;
+  return text;
+}
+
+/// Of a task that asks for so much.
+inline graph::Profile Cores(uint32_t cores, uint64_t memory = 0) {
+  graph::Profile profile;
+  profile.shape.cores = cores;
+  profile.shape.memory = memory;
+  return profile;
+}
 
 }  // namespace harrow::server

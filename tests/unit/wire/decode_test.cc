@@ -257,6 +257,13 @@ TEST(Decode, WhatServersSayToEachOtherIsChecked) {
     m.mutable_report()->add_offer()->mutable_shape()->set_nodes(1);
     m.add_asked()->mutable_shape()->set_nodes(1);
     m.add_asked()->set_waiting(true);
+    pb::FilesAsked* const files = m.add_files_asked();
+    files->add_file(0), files->add_file(5);
+    pb::MadeFiles* const made = m.add_files_made();
+    made->add_file()->set_file(2);
+    made->add_file()->set_file(3);
+    made->mutable_file(1)->set_object(std::string(17, 'o'));
+    m.add_files_not_had(8);
     change(m);
     return Decode(m.SerializeAsString(), &out).code();
   };
@@ -278,6 +285,14 @@ TEST(Decode, WhatServersSayToEachOtherIsChecked) {
       [](auto& m) { m.mutable_report()->mutable_queue(0)->set_mean_ns(-1); },
       [](auto& m) { m.mutable_report()->mutable_offer(0)->mutable_shape()->set_nodes(0); },
       [](auto& m) { m.mutable_asked(0)->mutable_shape()->set_nodes(0); },
+      [](auto& m) { m.mutable_files_asked(0)->set_task(UINT32_MAX); },
+      [](auto& m) { m.mutable_files_asked(0)->add_file(5); },
+      [](auto& m) { m.mutable_files_made(0)->set_task(UINT32_MAX); },
+      [](auto& m) { m.mutable_files_made(0)->mutable_file(1)->set_file(2); },
+      [](auto& m) { m.mutable_files_made(0)->mutable_file(1)->set_file(UINT32_MAX); },
+      [](auto& m) { m.mutable_files_made(0)->mutable_file(0)->set_bytes(-1); },
+      [](auto& m) { m.mutable_files_made(0)->mutable_file(0)->set_object("short"); },
+      [](auto& m) { m.add_files_not_had(UINT32_MAX); },
   };
   for (size_t i = 0; i < std::size(kWrong); ++i) EXPECT_EQ(code(kWrong[i]), Code::kDamaged) << "change " << i;
   pb::BetweenServers out;

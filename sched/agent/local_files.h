@@ -73,7 +73,7 @@ class LocalFiles : public FileHost {
     std::string path{};                     // absolute, in the submit directory
     NodeId from{};                          // none: it is read from there
     std::string source{};                   // SourceOf(path), where somebody else has read it
-    bool listed = false;                 // `path` is in the run's exchange: it has to be `object`
+    bool listed = false;                    // what is at `path` has to be `object`
   };
 
   /// `store` and the records outlive it. `slots`: how many are served at once (Outside).

@@ -27,7 +27,7 @@ class Transfers {
     std::optional<store::Object> object{};  // where it is known
     std::string path{};                     // absolute, in the submit directory
     NodeId from{};                          // none: it is read from `path`
-    bool listed = false;                 // `path` is of this run alone
+    bool listed = false;                    // what is there has to be `object`, and nobody else is told of it
   };
   struct Outcome {
     FileId file{};

@@ -332,6 +332,22 @@ TEST(FilesElsewhere, WhatWasLeftByWhoWasAskedIsFound) {
   EXPECT_EQ(run.lists_read, 1u);
 }
 
+TEST(FilesElsewhere, WhoMakesSomethingAgainForAnotherIsNotComplete) {
+  Several run = TwoInARow();
+  BeginElsewhere(run);
+  run[0].puts.clear();
+  run.LoseAgent(0);
+  run.AgentComes(0);
+  run.Settle();
+  ASSERT_TRUE(run[0].runs.contains(kA));
+  run[0].driver->Interrupt(run.Now());
+  run.Turn(0);
+  EXPECT_FALSE(run[0].driver->complete());
+  run.End(0, kA, 143, pb::Attempt::INTERRUPTED);
+  run.Settle();
+  EXPECT_TRUE(run[0].driver->complete());
+}
+
 /// One that is told to leave puts what the others will read; one that has nothing to do does not.
 TEST(FilesElsewhere, WhoLeavesPutsWhatOpenTasksRead) {
   Several run({{"a", "a", {}, {"f"}}, {"b", "b", {"f"}, {"g"}}, {"x", "x"}}, {1, 1}, false, true);

@@ -82,13 +82,7 @@ std::string DateName() {
 }
 
 std::string RandomId() {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string id;
-  for (const char c : run_dir::NewKey().substr(0, 8)) {
-    id += kDigits[static_cast<uint8_t>(c) >> 4];
-    id += kDigits[static_cast<uint8_t>(c) & 15];
-  }
-  return id;
+  return HexDigits(run_dir::NewKey().substr(0, 8));
 }
 
 /// One word of a shell (bash) in one line, whatever it holds, without a byte that a terminal would obey.

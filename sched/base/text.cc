@@ -308,6 +308,15 @@ std::string HexDigits(uint64_t number) {
   return digits;
 }
 
+std::string HexDigits(std::string_view bytes) {
+  std::string digits;
+  for (const char c : bytes) {
+    digits += "0123456789abcdef"[static_cast<uint8_t>(c) >> 4];
+    digits += "0123456789abcdef"[static_cast<uint8_t>(c) & 15];
+  }
+  return digits;
+}
+
 std::string FormatBytes(uint64_t bytes) {
   static constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   if (bytes < 1024) return StrCat(bytes, " B");

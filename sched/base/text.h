@@ -33,8 +33,9 @@ std::string FormatDuration(Duration d);
 std::optional<double> ParseNumber(std::string_view text);
 /// The shortest text that reads back as that number.
 std::string ExactText(double number);
-/// 16 hexadecimal digits.
+/// 16 hexadecimal digits; two for each byte.
 std::string HexDigits(uint64_t number);
+std::string HexDigits(std::string_view bytes);
 /// For people: "3.2 GiB".
 std::string FormatBytes(uint64_t bytes);
 

@@ -16,16 +16,6 @@ constexpr size_t kKeyBytes = 32;
 constexpr uint64_t kLargestRendezvous = 64u << 10;
 constexpr uint32_t kFileVersion = 1;
 
-std::string ToHex(std::string_view bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string out;
-  for (unsigned char c : bytes) {
-    out.push_back(kDigits[c >> 4]);
-    out.push_back(kDigits[c & 15]);
-  }
-  return out;
-}
-
 /// Empty when it is not hexadecimal.
 std::string FromHex(std::string_view hex) {
   auto digit = [](char c) {
@@ -49,7 +39,7 @@ Status WriteRendezvous(os::FileSystem& fs, const std::string& run_dir, const Ren
   json.Set("run_id", r.run_id);
   json.Set("epoch", static_cast<int64_t>(r.epoch));
   json.Set("addresses", r.addresses);
-  json.Set("key", ToHex(r.key));
+  json.Set("key", HexDigits(r.key));
   json.Set("host", r.host);
   json.Set("pid", r.pid);
   return fs.WriteWhole(ServerPath(run_dir), json.Text(), 0600);

@@ -40,13 +40,7 @@ using Row = AttemptTable::Row;
 constexpr size_t kSpaceBytes = 16;
 
 std::string NewSpace(std::string_view secret) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string space = "harrow-";
-  for (const char c : secret.substr(0, kSpaceBytes)) {
-    space += kDigits[static_cast<uint8_t>(c) >> 4];
-    space += kDigits[static_cast<uint8_t>(c) & 15];
-  }
-  return space;
+  return "harrow-" + HexDigits(secret.substr(0, kSpaceBytes));
 }
 
 /// What is known of it without its end.

@@ -16,13 +16,7 @@ constexpr std::string_view kList = "made-";
 }  // namespace
 
 std::string OutFile::Name() const {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string digits;
-  for (const char c : object) {
-    digits += kDigits[static_cast<uint8_t>(c) >> 4];
-    digits += kDigits[static_cast<uint8_t>(c) & 15];
-  }
-  return StrCat(file.value, "-", digits, "-", bytes);
+  return StrCat(file.value, "-", HexDigits(object), "-", bytes);
 }
 
 const OutFile* MadeFiles::Find(FileId file) const {

@@ -17,7 +17,6 @@
 #include "agent/pmix/pmix_port.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -48,14 +47,8 @@ constexpr size_t kSecretBytes = 16;
 
 /// Nobody can guess it. Empty: the kernel has no random numbers.
 std::string Secret() {
-  std::array<unsigned char, kSecretBytes> bytes{};
-  if (!os::RandomBytes(bytes.data(), bytes.size())) return {};
-  std::string text;
-  for (const unsigned char byte : bytes) {
-    text += "0123456789abcdef"[byte >> 4];
-    text += "0123456789abcdef"[byte & 15];
-  }
-  return text;
+  std::string bytes(kSecretBytes, '\0');
+  return os::RandomBytes(bytes.data(), bytes.size()) ? HexDigits(bytes) : std::string();
 }
 
 }  // namespace

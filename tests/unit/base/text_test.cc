@@ -215,6 +215,12 @@ TEST(PrintableTest, RandomBytesGiveValidTextWithoutControls) {
   }
 }
 
+TEST(HexDigitsTest, OfNumbersAndBytes) {
+  EXPECT_EQ(HexDigits(uint64_t{0xfe}), "00000000000000fe");
+  EXPECT_EQ(HexDigits(std::string_view("\0\x7f\x80\xff", 4)), "007f80ff");
+  EXPECT_EQ(HexDigits(""), "");
+}
+
 TEST(StrCatTest, JoinsTextAndNumbers) {
   EXPECT_EQ(
       StrCat("a", 1, ' ', uint64_t{18446744073709551615u}, int8_t{-3}, " ", 1.5, " ", 3e9, std::string("z")),

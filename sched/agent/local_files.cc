@@ -135,7 +135,7 @@ void LocalFiles::Came(Transfers::Outcome outcome) {
     }
   }
   for (const AttemptId attempt : failed) hooks_.failed(attempt, trouble);
-  if (outcome.listed) news.object = outcome.wanted;  // also of what is not there
+  if (outcome.listed) news.object = outcome.listed;  // also of what is not there
   hooks_.tell(std::move(news));
 }
 

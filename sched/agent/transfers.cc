@@ -194,8 +194,7 @@ class LoopTransfers : public Transfers {
                     .from = fetching->wanted.from,
                     .fetched_bytes = bytes,
                     .source = source,
-                    .listed = fetching->wanted.listed,
-                    .wanted = fetching->wanted.object});
+                    .listed = fetching->wanted.listed ? fetching->wanted.object : std::nullopt});
   }
 
   void Aside(std::function<void()> work, std::function<void()> done) {

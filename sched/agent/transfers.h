@@ -40,8 +40,7 @@ class Transfers {
     NodeId from{};
     int64_t fetched_bytes = 0;
     std::string source{};  // SourceOf, of what was read from the submit directory
-    bool listed = false;
-    std::optional<store::Object> wanted{};
+    std::optional<store::Object> listed{};  // what it had to be (Wanted::listed)
   };
   using Done = std::function<void(Outcome)>;
   struct Options {

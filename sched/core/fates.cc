@@ -23,7 +23,7 @@ bool StaysOpen(Reason reason) {
 }  // namespace
 
 void Fates::CountWaits(TaskId id) {
-  uint32_t waits = (tasks.kept_waiting(id) ? 1 : 0) + (tasks.asking(id) ? 1 : 0);
+  uint32_t waits = tasks.waits_besides(id);
   for (TaskId before : graph.predecessors(id)) {
     if (!tasks.KeepsWaiting(graph, before, id)) continue;
     ++waits;
@@ -94,12 +94,11 @@ void Fates::Remake(FileId file) {
   }
   if (recalled_for_.insert(producer).second) RecallReaders(producer);
   if (!done || stopped_ || !IsReadHere(file)) return;
-  if (options.ask_others) {
-    Reopen(producer, true);
-    actions->push_back(AskOthers{producer});
-  } else {
-    RemakeAll(producer);
-  }
+  if (!options.ask_others) return RemakeAll(producer);
+  Reopen(producer);
+  tasks.SetAsking(producer, true);
+  CountWaits(producer);
+  actions->push_back(AskOthers{producer});
 }
 
 /// Those that wait at their nodes for files of it that are lost.
@@ -117,7 +116,7 @@ void Fates::RecallReaders(TaskId producer) {
 }
 
 void Fates::RemakeAll(TaskId producer) {
-  Reopen(producer, false);
+  Reopen(producer);
   MakeAgain(producer);
 }
 
@@ -139,12 +138,10 @@ void Fates::MakeAgain(TaskId id) {
   NoteCapacity();     // it may fit no node here
 }
 
-/// It is not done, nor is it queued.
-void Fates::Reopen(TaskId id, bool asks) {
+/// It is not done any more, and what it waits for is to be counted.
+void Fates::Reopen(TaskId id) {
   tasks.Reopen(id);
-  tasks.SetAsking(id, asks);
   AddReads(id);
-  CountWaits(id);
   for (TaskId after : graph.successors(id)) {
     if (!tasks.Has(after) || tasks[after].settled()) continue;
     if (graph.has_streams(after)) {

@@ -105,7 +105,7 @@ class Fates : protected Moves {
   void ExpectNoMoreNodes();
   void CloseNode(NodeId id);
   void SettleDependents();
-  /// Settles the tasks that ask for what no node has, or spreads their ranks over several.
+  /// Settles the tasks that ask for what no node has, or spreads their ranks over several. False: nothing has changed that would.
   bool SettleImpossible();
   /// When nothing runs and all that is ready would take longer than there is time, none of it is going to
   /// run.
@@ -117,7 +117,7 @@ class Fates : protected Moves {
  private:
   void Remake(FileId file);
   void RecallReaders(TaskId producer);
-  void Reopen(TaskId id, bool asks);
+  void Reopen(TaskId id);
   void MakeAgain(TaskId id);
   bool NothingLacks(TaskId id) const;
   bool IsReadHere(FileId file) const;

@@ -75,9 +75,7 @@ void Supply::AddReads(TaskId id) {
 
 void Supply::DropReads(TaskId id) {
   if (!options.local_files) return;
-  ForEachInput(id, [this](FileId file) {
-    if (--files_[file.value].readers == 0) Drop(file);
-  });
+  ForEachInput(id, [this](FileId file) { DropReader(file); });
   if (!backups_wanted_) return;
   for (FileId file : graph.outputs(id)) NoteShort(file);
 }
@@ -422,7 +420,7 @@ void Supply::NoteNotThere(FileId file, NodeId node) {
       break;
     }
   }
-  if (Wanted(file) && IsLost(file)) lost.push_back(file);
+  if (Lacks(file)) lost.push_back(file);
 }
 
 void Supply::NoteNotShared(FileId file) {
@@ -430,30 +428,22 @@ void Supply::NoteNotShared(FileId file) {
   for (NodeId taker : copies.Takers(file)) {
     if (const Copies::Copy* const copy = copies.Find(file, taker); copy != nullptr && !copy->from) Resource(file, taker);
   }
-  if (Wanted(file) && IsLost(file)) lost.push_back(file);
+  if (Lacks(file)) lost.push_back(file);
 }
 
 void Supply::NoteWanted(TaskId task, const std::vector<FileId>& files) {
   if (!options.local_files || !tasks.Has(task)) return;
-  std::vector<FileId> before;
-  if (const auto known = wanted_elsewhere_.find(task); known != wanted_elsewhere_.end()) before = std::move(known->second);
-  std::vector<FileId> wanted;
-  for (FileId file : graph.outputs(task)) {
-    if (std::find(files.begin(), files.end(), file) != files.end()) wanted.push_back(file);
-  }
-  std::sort(wanted.begin(), wanted.end());
-  for (FileId file : wanted) ++files_[file.value].readers;
-  for (FileId file : before) {
-    if (--files_[file.value].readers == 0) Drop(file);
+  std::set<FileId> wanted;
+  for (FileId file : files) {
+    if (file.value < files_.size() && graph.producer(file) == task) wanted.insert(file);
   }
   for (FileId file : wanted) {
+    ++files_[file.value].readers;
     if (IsLost(file)) lost.push_back(file);
   }
-  if (wanted.empty()) {
-    wanted_elsewhere_.erase(task);
-  } else {
-    wanted_elsewhere_[task] = std::move(wanted);
-  }
+  std::set<FileId>& known = wanted_elsewhere_[task];
+  for (FileId file : std::exchange(known, std::move(wanted))) DropReader(file);
+  if (known.empty()) wanted_elsewhere_.erase(task);
 }
 
 void Supply::TakeFound(const FilesFound& found) {

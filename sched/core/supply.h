@@ -45,7 +45,7 @@ class Supply : protected Parts {
   bool IsWantedElsewhere(FileId file) const {
     if (wanted_elsewhere_.empty()) return false;
     const auto wanted = wanted_elsewhere_.find(graph.producer(file));
-    return wanted != wanted_elsewhere_.end() && std::binary_search(wanted->second.begin(), wanted->second.end(), file);
+    return wanted != wanted_elsewhere_.end() && wanted->second.contains(file);
   }
   /// The files of its task are these, and no others.
   void TakeFound(const FilesFound& found);
@@ -140,6 +140,9 @@ class Supply : protected Parts {
   void SourceAnew(FileId file, NodeId gone);
   void DropFrom(FileId file, NodeId holder, bool damaged = false);
   void Drop(FileId file);
+  void DropReader(FileId file) {
+    if (--files_[file.value].readers == 0) Drop(file);
+  }
   void OrderDrop(FileId file, NodeId holder, bool damaged = false);
 
   uint32_t WantedReplicas(FileId file) const {
@@ -165,8 +168,8 @@ class Supply : protected Parts {
   static constexpr Duration kBackupPause = std::chrono::seconds(5);
 
   std::vector<File> files_;
-  // What others wait for, by its task; they rise.
-  std::map<TaskId, std::vector<FileId>> wanted_elsewhere_;
+  // What others wait for, by its task.
+  std::map<TaskId, std::set<FileId>> wanted_elsewhere_;
   // Copies that did not succeed, and were not ordered since: their tasks there end of themselves.
   std::set<Copies::Place> failed_;
   // Nodes that are alive, each with those that it could not give files to, or get them from, and how often.

@@ -228,7 +228,7 @@ std::string TaskTable::FindBroken(const graph::Graph& graph) const {
     ++found.total;
     ++(found.*kCountOf[task.card_.of_owner]);
     if (!task.settled()) {
-      uint32_t waits = (kept_waiting(id) ? 1 : 0) + (asking(id) ? 1 : 0);
+      uint32_t waits = waits_besides(id);
       for (TaskId before : graph.predecessors(id)) {
         if (!KeepsWaiting(graph, before, id)) continue;
         ++waits;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <span>
@@ -131,14 +132,8 @@ class TaskTable {
   void Run(TaskId id) { SetState(&tasks_[id.value], TaskState::kRunning); }
   /// It has succeeded, and what it read may still turn out to be void.
   void Hold(TaskId id) { SetState(&tasks_[id.value], TaskState::kHeld); }
-  /// It waits for something that is no task (CountWaits counts it).
-  void SetKeptWaiting(TaskId id, bool kept) {
-    if (kept) {
-      kept_waiting_.insert(id);
-    } else if (!kept_waiting_.empty()) {
-      kept_waiting_.erase(id);
-    }
-  }
+  /// It waits for something that is no task.
+  void SetKeptWaiting(TaskId id, bool kept) { SetIn(&kept_waiting_, id, kept); }
   bool kept_waiting(TaskId id) const { return !kept_waiting_.empty() && kept_waiting_.contains(id); }
   /// As if the state of one that is followed had changed.
   void NoteChanged(TaskId id) { changed_.push_back(id); }
@@ -164,16 +159,12 @@ class TaskTable {
   void ForgiveRemake(TaskId id) {
     if (tasks_[id.value].attempts_ > 0) ++uncounted_[id];
   }
-  /// It makes its outputs again unless others have them, and waits for their answer (CountWaits counts it).
-  void SetAsking(TaskId id, bool asking) {
-    if (asking) {
-      asking_.insert(id);
-    } else if (!asking_.empty()) {
-      asking_.erase(id);
-    }
-  }
+  /// It makes its outputs again unless others have them, and waits for their answer.
+  void SetAsking(TaskId id, bool asking) { SetIn(&asking_, id, asking); }
   bool asking(TaskId id) const { return !asking_.empty() && asking_.contains(id); }
-  /// All of these, by number.
+  /// Of what it waits for, how many are no tasks.
+  uint32_t waits_besides(TaskId id) const { return (kept_waiting(id) ? 1u : 0u) + (asking(id) ? 1u : 0u); }
+  /// All that make their outputs again, by number.
   std::vector<TaskId> Remaking() const {
     std::vector<TaskId> all(remaking_.begin(), remaking_.end());
     std::sort(all.begin(), all.end());
@@ -235,6 +226,13 @@ class TaskTable {
   std::string FindBroken(const graph::Graph& graph) const;
 
  private:
+  static void SetIn(std::unordered_set<TaskId>* set, TaskId id, bool in) {
+    if (in) {
+      set->insert(id);
+    } else if (!set->empty()) {
+      set->erase(id);
+    }
+  }
   void SetState(Task* task, TaskState state);
   void ClearCandidates(Task* task);
   void NoteAttempt(Task* task, uint32_t number);

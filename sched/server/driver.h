@@ -346,8 +346,10 @@ class RunDriver {
     NodeId node;  // that is to copy it
   };
   static bool Covers(const MadeFiles& made, const std::vector<FileId>& files);
+  std::vector<FileId> OpenOutputs(TaskId task) const;
   std::vector<FileId> WantedOf(TaskId task) const;
   void Act(const core::AskOthers& ask);
+  void UseMade(MadeFiles made);
   void NobodyHas(TaskId task);
   std::optional<MadeFiles> FindLeft(TaskId task, const std::vector<FileId>& wanted) const;
   std::optional<MadeFiles> ReadList(TaskId task, const std::vector<FileId>& wanted) const;
@@ -509,7 +511,7 @@ class RunDriver {
   std::set<TaskId> distrusted_;                      // others could not read what is told of these
   std::unordered_map<TaskId, std::vector<std::string>> lists_;      // that lie in the exchange, as far as is known
   std::set<FileId> left_results_;                                   // of parts that are over
-  std::unordered_map<TaskId, std::vector<std::string>> own_lists_;  // that were put there for this server
+  std::unordered_map<TaskId, std::set<std::string>> own_lists_;     // that were put there for this server
   struct Publication {
     std::set<FileId> wanted;
     bool make = false, again = false;

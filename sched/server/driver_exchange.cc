@@ -38,10 +38,7 @@ void RunDriver::NoteLeft(const std::vector<std::string>& names, const std::vecto
     const auto task = TaskOfList(name);
     if (!task) continue;
     lists_[*task].push_back(name);
-    const std::vector<std::string>& own = own_lists_[*task];
-    const bool is_own = name.starts_with(ListName(*task, StrCat(options_.part, "-")));
-    if (is_own && std::find(own.begin(), own.end(), name) == own.end()) own_lists_[*task].push_back(name);
-    if (own.empty()) own_lists_.erase(*task);
+    if (name.starts_with(ListName(*task, StrCat(options_.part, "-")))) own_lists_[*task].insert(name);
   }
   for (const std::string& path : results) {
     if (const auto file = graph_.FindFile(path)) left_results_.insert(*file);
@@ -50,6 +47,15 @@ void RunDriver::NoteLeft(const std::vector<std::string>& names, const std::vecto
 
 bool RunDriver::Covers(const MadeFiles& made, const std::vector<FileId>& files) {
   return std::all_of(files.begin(), files.end(), [&](FileId file) { return made.Find(file) != nullptr; });
+}
+
+/// What tasks read of it that are open, here or elsewhere.
+std::vector<FileId> RunDriver::OpenOutputs(TaskId task) const {
+  std::vector<FileId> open;
+  for (const FileId output : graph_.outputs(task)) {
+    if (catalogue_.IsKept(output) && scheduler_.IsWanted(output)) open.push_back(output);
+  }
+  return open;
 }
 
 /// What tasks read of it that are here and open, and who has asked for it. Where they read many files it may be more.
@@ -64,9 +70,8 @@ std::vector<FileId> RunDriver::WantedOf(TaskId task) const {
     const auto inputs = graph_.inputs(reader);
     if (inputs.size() > kFewInputs) {
       // It would be looked through for each of many tasks.
-      for (const FileId output : outputs) {
-        if (scheduler_.IsWanted(output)) wanted.insert(output);
-      }
+      const std::vector<FileId> open = OpenOutputs(task);
+      wanted.insert(open.begin(), open.end());
       break;
     }
     for (const FileId input : inputs) {
@@ -84,11 +89,12 @@ void RunDriver::Act(const core::AskOthers& ask) {
   const std::vector<FileId> wanted = WantedOf(task);
   const auto publication = publications_.find(task);
   const bool for_another = publication != publications_.end() && publication->second.make;  // who has asked everybody
-  const uint32_t readings = unreadable_.contains(task) ? unreadable_.at(task) : 0;
+  const auto unreadable = unreadable_.find(task);
+  const uint32_t readings = unreadable == unreadable_.end() ? 0 : unreadable->second;
   const bool in_vain = readings >= (scheduler_.CanRun(task) ? kMostReadings : kMostReadingsWhereNoNodeFits);
   if (for_another || options_.exchange.empty() || in_vain) return NobodyHas(task);
-  if (const auto known = exchanged_.find(task); known != exchanged_.end() && Covers(known->second, wanted)) return TakeMade(MadeFiles(known->second));
-  if (auto left = FindLeft(task, wanted)) return TakeMade(*std::move(left));
+  if (const auto known = exchanged_.find(task); known != exchanged_.end() && Covers(known->second, wanted)) return UseMade(MadeFiles(known->second));
+  if (auto left = FindLeft(task, wanted)) return UseMade(*std::move(left));
   if (!hooks_.ask_others) return NobodyHas(task);
   hooks_.ask_others(task, wanted, readings > 0 || distrusted_.contains(task));
 }
@@ -120,8 +126,9 @@ std::optional<MadeFiles> RunDriver::ReadList(TaskId task, const std::vector<File
 }
 
 void RunDriver::NobodyElsewhereHas(TaskId task) {
+  if (!scheduler_.IsAsking(task)) return;
   // Who had it may have left it there meanwhile.
-  if (auto left = FindLeft(task, WantedOf(task))) return TakeMade(*std::move(left));
+  if (auto left = FindLeft(task, WantedOf(task))) return UseMade(*std::move(left));
   NobodyHas(task);
 }
 
@@ -132,10 +139,15 @@ void RunDriver::NobodyHas(TaskId task) {
 }
 
 void RunDriver::TakeMade(MadeFiles made) {
-  const TaskId task = made.task;
-  if (task.value >= scheduler_.counts().total || !scheduler_.IsAsking(task)) return;
+  if (!scheduler_.IsAsking(made.task)) return;
   // Meanwhile somebody reads more of it.
-  if (!Covers(made, WantedOf(task))) return Act(core::AskOthers{task});
+  if (!Covers(made, WantedOf(made.task))) return Act(core::AskOthers{made.task});
+  UseMade(std::move(made));
+}
+
+/// Of a task that asks: it has all that is wanted.
+void RunDriver::UseMade(MadeFiles made) {
+  const TaskId task = made.task;
   if (publications_.contains(task)) due_.insert(task);
   core::FilesFound found{.task = task, .shared = {}, .absent = {}, .same = {}};
   for (const OutFile& each : made.files) {
@@ -374,7 +386,7 @@ void RunDriver::TakePut(const Moment& moment, const Node& node, const pb::FileNo
     CountCopy({.path = {}, .task = {}, .from = node.id, .to = {}, .bytes = note.bytes(), .end_ns = moment.wall_ns()});
     return;
   }
-  own_lists_[put.task].push_back(NameOfList(put.task, note.put()));
+  own_lists_[put.task].insert(NameOfList(put.task, note.put()));
   // What was told before is of the same execution, or it would have been forgotten.
   distrusted_.erase(put.task);
   MadeFiles all = publication.made;
@@ -388,12 +400,12 @@ void RunDriver::ForgetPuts(Publication* publication) {
 }
 
 void RunDriver::EndPublication(TaskId task, bool published) {
-  ForgetPuts(&publications_.at(task));
-  if (publications_.at(task).told) {
+  auto publication = publications_.extract(task);
+  ForgetPuts(&publication.mapped());
+  if (publication.mapped().told) {
     events_.push_back(core::FilesWanted{task, {}});
     Wake();
   }
-  publications_.erase(task);
   const auto made = exchanged_.find(task);
   if (hooks_.published) hooks_.published(task, published && made != exchanged_.end() ? &made->second : nullptr);
 }

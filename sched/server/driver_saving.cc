@@ -42,11 +42,7 @@ bool RunDriver::BeginLeaving() {
   for (uint32_t n = 0; n < graph_.task_count(); ++n) {
     const TaskId task(n);
     if (recorder_.fate(task) != journal::TaskFate::kDone) continue;
-    std::vector<FileId> wanted;
-    for (const FileId output : graph_.outputs(task)) {
-      if (catalogue_.IsKept(output) && scheduler_.IsWanted(output)) wanted.push_back(output);
-    }
-    if (!wanted.empty()) Publish(task, wanted, false, false);
+    if (const std::vector<FileId> open = OpenOutputs(task); !open.empty()) Publish(task, open, false, false);
   }
   return !publications_.empty();
 }

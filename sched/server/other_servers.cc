@@ -1,7 +1,7 @@
 #include "server/other_servers.h"
 
 #include <algorithm>
-#include <utility>
+#include <iterator>
 
 #include "base/text.h"
 #include "journal/parts.h"
@@ -293,7 +293,7 @@ Status OtherServers::Take(uint32_t part, const pb::BetweenServers& message) {
         hooks_.ended({TaskId(ending.task()), static_cast<journal::End>(ending.end()), ending.code()});
     }
     if (driver_.local_files()) {
-      for (const auto& [task, fate] : fates) ended_at_[task.value] = part;
+      for (const uint32_t task : message.ended().done()) done_at_[task] = part;
     }
     driver_.EndElsewhere(fates);
   }
@@ -682,8 +682,8 @@ void OtherServers::Give(const supervisor::MoveRequest& request, const std::vecto
 // --- what tasks made, with local files (driver_exchange.cc)
 
 void OtherServers::Search(TaskId task, const std::vector<FileId>& files, bool again) {
-  const auto at = ended_at_.find(task.value);
-  search_.Begin(task, files, at == ended_at_.end() ? std::nullopt : std::optional(at->second), again);
+  const auto at = done_at_.find(task.value);
+  search_.Begin(task, files, at == done_at_.end() ? std::nullopt : std::optional(at->second), again);
 }
 
 void OtherServers::AskForFiles(uint32_t part, TaskId task, const std::vector<FileId>& files, bool make, bool again) {

@@ -188,7 +188,7 @@ class OtherServers {
   std::map<OfferId, supervisor::MoveId> coming_;  // offers that are not taken yet
   std::deque<Decision> decided_;                  // not on disk yet
   std::map<TaskId, std::set<uint32_t>> askers_;    // servers that wait for what these tasks made
-  std::unordered_map<uint32_t, uint32_t> ended_at_;  // tasks that are done, with local files: the part that told it
+  std::unordered_map<uint32_t, uint32_t> done_at_;  // tasks, with local files: the part that told that they are done
   std::map<Shape, std::pair<uint64_t, double>> times_;  // of attempts that succeeded: their number and seconds
   std::map<uint32_t, supervisor::Pace> paces_;  // by kind
   uint64_t reports_ = 0;

@@ -26,7 +26,6 @@ Shape ShapeOf(const pb::QueueShape& message) {
           .memory = message.memory()};
 }
 
-
 pb::MoveAsked ToProto(const supervisor::MoveRequest& request) {
   pb::MoveAsked message;
   Set(request.id, message.mutable_id());
@@ -133,6 +132,5 @@ supervisor::Report FromProto(const pb::ServerReport& message) {
   for (const pb::MoveNumber& id : message.taken()) report.taken.push_back(IdOf(id));
   return report;
 }
-
 
 }  // namespace harrow::server

@@ -56,7 +56,7 @@ class LocalFilesTest : public ::testing::Test {
   }
   void Fails(size_t fetch, Code code) {
     const auto& [wanted, done] = transfers_.fetches[fetch];
-    done({.file = wanted.file, .status = Status(code, "no luck"), .from = wanted.from, .listed = wanted.listed, .wanted = wanted.object});
+    done({.file = wanted.file, .status = Status(code, "no luck"), .from = wanted.from, .listed = wanted.listed ? wanted.object : std::nullopt});
   }
 
   test::FakeStore store_;

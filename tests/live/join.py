@@ -419,10 +419,7 @@ def test_all_ended_and_resumed(directory, program):
     with Run(directory, program, independent(200, 0.1)) as run:
         run.join(2)
         wait_for(lambda: len(lines_of(f"{directory}/ran")) > 40)
-        for keeper in run.keepers:
-            keeper.terminate()
-        codes = [keeper.wait(60) for keeper in run.keepers]
-        same(codes, [128 + signal.SIGTERM] * 2)
+        same(run.stop(), [128 + signal.SIGTERM] * 2)
         before = len(lines_of(f"{directory}/ran"))
         check(before < 200, before)
         said = run.harrow("run", "--resume", "--run-dir", "r", "--slots", "4", code=0)
@@ -491,10 +488,7 @@ def test_joined_and_resumed_at_once(directory, program):
     with Run(directory, program, independent(100, 0.1)) as run:
         run.join(2)
         wait_for(lambda: len(lines_of(f"{directory}/ran")) > 10)
-        for keeper in run.keepers:
-            keeper.terminate()
-        for keeper in run.keepers:
-            keeper.wait(60)
+        run.stop()
         again = [run.harrow.start("run", "--resume", "--run-dir", "r", "--slots", "2")]
         again += [run.harrow.start("join", "r", "--slots", "2") for _ in range(2)]
         run.keepers += again

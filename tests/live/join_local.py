@@ -211,10 +211,7 @@ def test_all_ended_and_resumed(directory, program):
     with Run(directory, program, chains(directory, count, length, 0.2), 2, *LOCAL) as run:
         run.join(2)
         wait_for(lambda: len(lines_of(f"{directory}/ran")) > 30)
-        for keeper in run.keepers:
-            keeper.terminate()
-        for keeper in run.keepers:
-            keeper.wait(60)
+        run.stop()
         check(not os.path.exists(f"{directory}/all"))
         run.keepers = [run.harrow.start("run", "flow.toml", "--resume", "--run-dir", "r", "--slots", "4", *LOCAL)]
         run.wait(0)
@@ -234,10 +231,7 @@ def test_a_result_that_is_gone_or_changed_is_made_again_when_resumed(directory, 
             wait_for(lambda where=where: os.path.exists(f"{where}/began") and os.path.exists(f"{where}/y"))
             run.join(2)
             wait_for(lambda where=where: os.path.exists(f"{where}/b"))
-            for keeper in run.keepers:
-                keeper.terminate()
-            for keeper in run.keepers:
-                keeper.wait(60)
+            run.stop()
             before = lines_of(f"{where}/y")
             if how == "gone":
                 os.remove(f"{where}/x")

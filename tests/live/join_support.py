@@ -55,6 +55,12 @@ class Run:
     def wait(self, *codes, within=180):
         same([keeper.wait(within) for keeper in self.keepers], list(codes), "exit statuses", *lines_of(f"{self.directory}/harrow.out"))
 
+    def stop(self):
+        """All allocations end, by SIGTERM; with which statuses."""
+        for keeper in self.keepers:
+            keeper.terminate()
+        return [keeper.wait(60) for keeper in self.keepers]
+
     def rows(self, sql):
         """Of all parts' journals together."""
         return [row for part in range(len(self.keepers)) for row in query(self, part, sql)]

@@ -39,6 +39,16 @@ void Lose(Local& s) {
   EXPECT_EQ(s.Tell(NodeJoined{NodeId(1), {2, 0, 0}}), "");
 }
 
+/// Others have P, which is done, and C.
+void BeginWithOthers(Local& s) {
+  s.Add("P", {}, {}, {"f"});
+  s.Add("C", {}, {"f"});
+  TasksAdded added = s.Added();
+  added.elsewhere = true;
+  s.TellAll({added, NodeJoined{NodeId(0), {1, 0, 0}}});
+  EXPECT_EQ(s.Tell(TaskRestored{.task = s["P"], .as = TaskRestored::As::kDone}), "");
+}
+
 TEST(Asking, BeforeItIsMadeAgainOthersAreAsked) {
   Local s(Asking());
   Lose(s);
@@ -100,12 +110,7 @@ TEST(Asking, WhatCannotBeReadWhereItWasFoundIsAskedForOnceMore) {
 
 TEST(Asking, WhatTasksOfOthersReadIsMadeForThoseWhoAskOnly) {
   Local s(Asking());
-  s.Add("P", {}, {}, {"f"});
-  s.Add("C", {}, {"f"});
-  TasksAdded added = s.Added();
-  added.elsewhere = true;
-  s.TellAll({added, NodeJoined{NodeId(0), {1, 0, 0}}});
-  EXPECT_EQ(s.Tell(TaskRestored{.task = s["P"], .as = TaskRestored::As::kDone}), "");
+  BeginWithOthers(s);
   EXPECT_EQ(s.Tell(AllNodesJoined{}), "") << "it looks at all files";
   EXPECT_EQ(s.Tell(FilesWanted{s["P"], {s.File("f")}}), "others for P");
   EXPECT_EQ(s.Tell(FilesNotFound{s["P"]}), "start P@0");
@@ -165,12 +170,7 @@ TEST(Asking, WhatIsReadByOneThatIsDoneIsMadeForOthers) {
 
 TEST(Asking, ItIsCompleteOnceMoreWhenThatIsMade) {
   Local s(Asking());
-  s.Add("P", {}, {}, {"f"});
-  s.Add("C", {}, {"f"});
-  TasksAdded added = s.Added();
-  added.elsewhere = true;
-  s.TellAll({added, NodeJoined{NodeId(0), {1, 0, 0}}});
-  EXPECT_EQ(s.Tell(TaskRestored{.task = s["P"], .as = TaskRestored::As::kDone}), "");
+  BeginWithOthers(s);
   EXPECT_EQ(s.TellAll({FilesWanted{s["P"], {s.File("f")}}, FileStored{s.File("f"), NodeId(0), 10}}), "");
   s.Tell(NodeJoined{NodeId(1), {1, 0, 0}});
   EXPECT_EQ(s.Tell(NodeLost{NodeId(0)}), "others for P");

@@ -18,9 +18,7 @@ Several TwoInARow() {
 void BeginElsewhere(Several& run) {
   run.ConnectAll();
   run.Settle();
-  ASSERT_TRUE(run[0].others->MoveTo(TaskId(kB), 1).ok());
-  run.Turn(0);
-  run.Settle();
+  run.Move(kB, 1);
   ASSERT_NE(StateOf(run, 1, kB), core::TaskState::kElsewhere);
   run.End(0, kA);
   run.Settle();
@@ -60,9 +58,7 @@ TEST(FilesElsewhere, WhatNobodyElsewhereReadsStays) {
   Several run({{"a", "a", {}, {"f"}}, {"b", "b", {"f"}, {"g"}}, {"c", "c"}}, {1, 1}, false, true);
   run.ConnectAll();
   run.Settle();
-  ASSERT_TRUE(run[0].others->MoveTo(TaskId(2), 1).ok());
-  run.Turn(0);
-  run.Settle();
+  run.Move(2, 1);
   run.End(0, kA);
   run.Settle();
   run.End(1, 2);
@@ -77,24 +73,18 @@ TEST(FilesElsewhere, MoreOfATaskIsAskedForWhenMoreIsRead) {
   run.differ = true;
   run.ConnectAll();
   run.Settle();
-  ASSERT_TRUE(run[0].others->MoveTo(TaskId(1), 1).ok());
-  run.Turn(0);
-  run.Settle();
+  run.Move(1, 1);
   run.End(0, kA);
   run.Settle();
-  run.PutAll(0);
-  run.Settle();
+  run.SettlePuts(0);
   ASSERT_TRUE(run[1].runs.contains(1));
   EXPECT_EQ(run[1].held.size(), 1u) << "what it reads";
   const uint32_t own = run[0].runs.begin()->first;
-  ASSERT_TRUE(run[0].others->MoveTo(TaskId(own == 2 ? 3 : 2), 1).ok());
-  run.Turn(0);
-  run.Settle();
+  run.Move(own == 2 ? 3 : 2, 1);
   run.End(1, 1);
   run.End(0, own);
   run.Settle();
-  run.PutAll(0);
-  run.Settle();
+  run.SettlePuts(0);
   for (int times = 0; times < 2; ++times) {
     if (!run[1].runs.empty()) run.End(1, run[1].runs.begin()->first);
     run.Settle();
@@ -156,8 +146,7 @@ TEST(FilesElsewhere, WhatIsLostBeforeItIsThereIsMadeAgainByItsOwner) {
   ASSERT_TRUE(run[0].runs.contains(kA));
   run.End(0, kA);
   run.Settle();
-  run.PutAll(0);
-  run.Settle();
+  run.SettlePuts(0);
   ExpectEnd(run);
 }
 
@@ -171,8 +160,7 @@ TEST(FilesElsewhere, WhatItsNodeHasNotIsMadeAgainByItsOwner) {
   ASSERT_TRUE(run[0].runs.contains(kA));
   run.End(0, kA);
   run.Settle();
-  run.PutAll(0);
-  run.Settle();
+  run.SettlePuts(0);
   ExpectEnd(run);
 }
 
@@ -189,8 +177,7 @@ TEST(FilesElsewhere, WhatCannotBeReadThereIsAskedForOnceMore) {
     run.Settle();
     EXPECT_TRUE(run[1].held.empty());
     ASSERT_EQ(run[0].puts.size(), 1u);
-    run.PutAll(0);
-    run.Settle();
+    run.SettlePuts(0);
     ExpectEnd(run);
     EXPECT_EQ(run.Successes()[kA], 1);
   }
@@ -224,8 +211,7 @@ TEST(FilesElsewhere, AnAgentThatComesBackIsAskedOnceMore) {
   ASSERT_EQ(run[0].puts.size(), 1u);
   for (int times = 0; times < 3; ++times) run.Pass(0, std::chrono::milliseconds(300));
   EXPECT_EQ(run[0].puts.size(), 1u) << "it is at it";
-  run.PutAll(0);
-  run.Settle();
+  run.SettlePuts(0);
   ExpectEnd(run);
 }
 
@@ -234,8 +220,7 @@ TEST(FilesElsewhere, AConnectionThatComesBackIsAskedOnceMore) {
   BeginElsewhere(run);
   run.Cut(0, 1);
   EXPECT_TRUE(run[0].others->idle()) << "nobody waits who could be answered";
-  run.PutAll(0);
-  run.Settle();
+  run.SettlePuts(0);
   EXPECT_FALSE(run[1].runs.contains(kA)) << "it may be there still";
   run.ConnectAll();
   run.Settle();
@@ -253,8 +238,7 @@ TEST(FilesElsewhere, TheNextServerGoesOnWhereItsPredecessorWas) {
       run.Start(part);
       run.ConnectAll();
       run.Settle();
-      run.PutAll(0);
-      run.Settle();
+      run.SettlePuts(0);
       EXPECT_EQ(run.lists_read, part == 1 && put == 2 ? 1u : 0u);
       ExpectEnd(run);
       EXPECT_EQ(run.Successes()[kA], 1);
@@ -265,8 +249,7 @@ TEST(FilesElsewhere, TheNextServerGoesOnWhereItsPredecessorWas) {
 TEST(FilesElsewhere, TheNextServerRemovesWhatItsPredecessorHadPutThere) {
   Several run = TwoInARow();
   BeginElsewhere(run);
-  run.PutAll(0);
-  run.Settle();
+  run.SettlePuts(0);
   run.Start(0);
   run.ConnectAll();
   run.Settle();
@@ -279,8 +262,7 @@ TEST(FilesElsewhere, WhatWasNotMadeIsKnownElsewhere) {
   Several run({{"a", "a", {}, {"f", "g"}}, {"b", "b", {"f", "g"}, {"h"}}}, {1, 1}, false, true);
   run.not_made = {run.graph().FindFile("g")->value};
   BeginElsewhere(run);
-  run.PutAll(0);
-  run.Settle();
+  run.SettlePuts(0);
   ExpectEnd(run);
   EXPECT_EQ(run.Successes()[kA], 1);
 }
@@ -353,9 +335,7 @@ TEST(FilesElsewhere, WhoLeavesPutsWhatOpenTasksRead) {
   Several run({{"a", "a", {}, {"f"}}, {"b", "b", {"f"}, {"g"}}, {"x", "x"}}, {1, 1}, false, true);
   run.ConnectAll();
   run.Settle();
-  ASSERT_TRUE(run[0].others->MoveTo(TaskId(2), 1).ok());
-  run.Turn(0);
-  run.Settle();
+  run.Move(2, 1);
   ASSERT_TRUE(run[1].runs.contains(2)) << "which takes the only slot";
   run.End(0, kA);
   run.Settle();
@@ -368,8 +348,7 @@ TEST(FilesElsewhere, WhoLeavesPutsWhatOpenTasksRead) {
   run.Settle();
   EXPECT_FALSE(run[0].driver->complete());
   ASSERT_EQ(run[0].puts.size(), 1u);
-  run.PutAll(0);
-  run.Settle();
+  run.SettlePuts(0);
   EXPECT_TRUE(run[0].driver->complete());
   EXPECT_EQ(run.exchange.size(), 2u);
 }
@@ -403,11 +382,9 @@ TEST(FilesElsewhere, AResultThatIsGoneComesFromItsNode) {
     BeginElsewhere(run);
     run.submit_dir.clear();
     if (changed) run.submit_dir[run.graph().FindFile("f")->value] = "something else";
-    run.PutAll(0);
-    run.Settle();
+    run.SettlePuts(0);
     ASSERT_EQ(run[0].puts.size(), 1u);
-    run.PutAll(0);
-    run.Settle();
+    run.SettlePuts(0);
     EXPECT_EQ(run.exchange.size(), 3u) << "two lists";
     ExpectEnd(run);
     EXPECT_EQ(run.Successes()[kA], 1);
@@ -420,21 +397,14 @@ TEST(FilesElsewhere, ResultsOfTwoExecutionsAreNotReadTogether) {
   run.differ = true;
   run.ConnectAll();
   run.Settle();
-  const auto move = [&](uint32_t task, uint32_t to) {
-    ASSERT_TRUE(run[0].others->MoveTo(TaskId(task), to).ok());
-    run.Turn(0);
-    run.Settle();
-  };
-  move(4, 1), move(1, 1), move(2, 1), move(3, 2);
+  run.Move(4, 1), run.Move(1, 1), run.Move(2, 1), run.Move(3, 2);
   run.Cut(0, 2);  // it asks later than the others
   run.End(0, kA);
   run.Settle();
-  run.PutAll(0);
-  run.Settle();
+  run.SettlePuts(0);
   run.End(1, 4);
   run.Settle();
-  run.PutAll(0);
-  run.Settle();
+  run.SettlePuts(0);
   run.Cut(0, 1);
   for (uint32_t part : {1u, 2u}) {
     OverPart over = {.holdings = *HoldingsOf(0, 5, run[0].journal.history.moves), .fates = {{TaskId(kA), journal::TaskFate::kDone}}, .made = {}};
@@ -470,25 +440,19 @@ TEST(FilesElsewhere, WhatWasToldIsToldWithMoreOfTheSame) {
               {1, 3}, false, true);
   run.ConnectAll();
   run.Settle();
-  const auto move = [&](uint32_t task) {
-    ASSERT_TRUE(run[0].others->MoveTo(TaskId(task), 1).ok());
-    run.Turn(0);
-    run.Settle();
-  };
   const auto settle = [&](uint32_t part) {
     run.Settle();
-    run.PutAll(part);
-    run.Settle();
+    run.SettlePuts(part);
   };
   const auto lose = [&] {
     run.LoseAgent(0);
     run.AgentComes(0);
     run.Settle();
   };
-  move(kW), move(kY), move(kB);
+  run.Move(kW, 1), run.Move(kY, 1), run.Move(kB, 1);
   run.End(0, kA);
   settle(0);
-  move(kC);
+  run.Move(kC, 1);
   lose();
   run.End(1, kB);
   run.Settle();
@@ -510,19 +474,13 @@ TEST(FilesElsewhere, WhatIsMadeAnewIsToldAnew) {
   run.differ = true;
   run.ConnectAll();
   run.Settle();
-  const auto move = [&](uint32_t task, uint32_t to) {
-    ASSERT_TRUE(run[0].others->MoveTo(TaskId(task), to).ok());
-    run.Turn(0);
-    run.Settle();
-  };
-  move(kB, 1), move(kX, 1);
+  run.Move(kB, 1), run.Move(kX, 1);
   run.End(0, kA);
   run.Settle();
-  run.PutAll(0);
-  run.Settle();
+  run.SettlePuts(0);
   ASSERT_TRUE(run[1].runs.contains(kB));
   EXPECT_EQ(run[1].held.size(), 1u) << "f";
-  move(kC, 1), move(kD, 2);
+  run.Move(kC, 1), run.Move(kD, 2);
   run.LoseAgent(0);
   run.AgentComes(0);
   run.Settle();

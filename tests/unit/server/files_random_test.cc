@@ -45,8 +45,7 @@ void RandomRun(uint64_t seed, const How& how) {
       if (how.directories && which == 2 && draw(2)) tasks[i].in.push_back("g" + std::to_string(each) + "/z");
     }
   }
-  Several::others_alive = how.hetero;
-  Several run(tasks, slots, false, true, how.hetero ? memory : std::vector<uint64_t>());
+  Several run(tasks, slots, false, true, how.hetero ? memory : std::vector<uint64_t>(), how.hetero);
   run.differ = how.losses;
   const auto put = [&](uint32_t part) {
     if (run[part].puts.empty()) return;
@@ -118,11 +117,7 @@ void RandomRun(uint64_t seed, const How& how) {
     for (uint32_t part = 0; part < run.size(); ++part) {
       if (run[part].gone) continue;
       run.Pass(part, std::chrono::milliseconds(300));
-      std::set<uint32_t> runs;
-      for (const auto& [task, attempt] : run[part].runs) runs.insert(task);
-      for (const uint32_t task : runs) {
-        if (run[part].runs.contains(task) && run.HasInputs(part, task)) run.End(part, task);
-      }
+      run.EndAll(part);
       while (!run[part].puts.empty()) put(part);
       // What does not fit where it is goes where it does.
       for (uint32_t task = 0; how.hetero && task < tasks.size(); ++task) {

@@ -16,11 +16,7 @@ void GoOn(Several& run, int rounds = 100) {
     run.Settle();
     for (uint32_t part = 0; part < run.size(); ++part) {
       run.Pass(part, std::chrono::milliseconds(300));
-      std::set<uint32_t> runs;
-      for (const auto& [task, attempt] : run[part].runs) runs.insert(task);
-      for (const uint32_t task : runs) {
-        if (run[part].runs.contains(task) && run.HasInputs(part, task)) run.End(part, task);
-      }
+      run.EndAll(part);
       run.PutAll(part);
     }
   }
@@ -31,14 +27,11 @@ TEST(FilesRemade, WhatOnlyTheOtherCanMakeIsMadeThereForWhatIsMadeAgainHere) {
   Several run({{"a", "a", {}, {"f"}, Cores(2)}, {"b", "b", {"f"}, {"g"}}, {"c", "c", {"g"}, {"h"}}}, {2, 1}, false, true);
   run.ConnectAll();
   run.Settle();
-  ASSERT_TRUE(run[0].others->MoveTo(TaskId(1), 1).ok());
-  ASSERT_TRUE(run[0].others->MoveTo(TaskId(2), 1).ok());
-  run.Turn(0);
-  run.Settle();
+  run.Move(1, 1);
+  run.Move(2, 1);
   run.End(0, 0);
   run.Settle();
-  run.PutAll(0);
-  run.Settle();
+  run.SettlePuts(0);
   ASSERT_TRUE(run[1].runs.contains(1));
   run.End(1, 1);
   run.Settle();
@@ -57,19 +50,14 @@ TEST(FilesRemade, WhatOnlyTheOtherCanMakeIsMadeThereForWhatIsMadeAgainHere) {
 
 /// u can run at the first only, t at the second only, and all that they made is lost; c at the first reads what t made.
 TEST(FilesRemade, EachCanMakeWhatTheOtherOneNeeds) {
-  Several::others_alive = true;
-  Several run({{"u", "u", {}, {"f"}, Cores(1, 200)}, {"t", "t", {"f"}, {"g"}, Cores(3)}, {"c", "c", {"g"}, {"h"}}}, {2, 3}, false, true, {300, 100});
-  Several::others_alive = false;
+  Several run({{"u", "u", {}, {"f"}, Cores(1, 200)}, {"t", "t", {"f"}, {"g"}, Cores(3)}, {"c", "c", {"g"}, {"h"}}}, {2, 3}, false, true, {300, 100}, true);
   run.ConnectAll();
   run.Settle();
   ASSERT_TRUE(run[0].runs.contains(0));
-  ASSERT_TRUE(run[0].others->MoveTo(TaskId(1), 1).ok());
-  run.Turn(0);
-  run.Settle();
+  run.Move(1, 1);
   run.End(0, 0);
   run.Settle();
-  run.PutAll(0);
-  run.Settle();
+  run.SettlePuts(0);
   ASSERT_TRUE(run[1].runs.contains(1));
   run.End(1, 1);
   run[1].puts.clear();
@@ -92,20 +80,12 @@ TEST(FilesRemade, WhoDrainsAndHasLostAFile) {
     Several run({{"a", "a", {}, {"f"}}, {"b", "b", {"f"}, {"g"}}, {"x", "x"}}, {1, 1}, false, true);
     run.ConnectAll();
     run.Settle();
-    ASSERT_TRUE(run[0].others->MoveTo(TaskId(2), 1).ok());
-    run.Turn(0);
-    run.Settle();
+    run.Move(2, 1);
     run.End(0, kFirst);
     run.Settle();
     ASSERT_TRUE(run[0].runs.contains(kSecond));
-    ASSERT_TRUE(run[0].others->MoveTo(TaskId(1), 1).ok() || true);
-    run[0].held.clear();
-    pb::FromAgent gone;
-    pb::FileNote* note = gone.add_file();
-    note->set_file(run.graph().FindFile("f")->value);
-    note->set_what(pb::FileNote::GONE);
-    run[0].driver->Handle(run.Now(), run[0].node, gone);
-    run.Turn(0);
+    (void)run[0].others->MoveTo(TaskId(1), 1);
+    run.LoseFile(0, "f");
     run[0].driver->Drain();
     run.Turn(0);
     if (interrupt) run[0].driver->Interrupt(run.Now());
@@ -119,21 +99,16 @@ TEST(FilesRemade, WhoDrainsAndHasLostAFile) {
   }
 }
 
-
-
 /// Each time that it has lost what b made it finds that what b reads has been removed from the exchange.
 TEST(FilesRemade, WhatIsRemovedNowAndThenIsAskedForEachTime) {
   Several run({{"a", "a", {}, {"f"}, Cores(2)}, {"b", "b", {"f"}, {"g"}}, {"c", "c", {"g"}, {"h"}}, {"d", "d", {"f"}, {"i"}}}, {2, 1}, false, true);
   run.ConnectAll();
   run.Settle();
-  ASSERT_TRUE(run[0].others->MoveTo(TaskId(1), 1).ok());
-  ASSERT_TRUE(run[0].others->MoveTo(TaskId(2), 1).ok());
-  run.Turn(0);
-  run.Settle();
+  run.Move(1, 1);
+  run.Move(2, 1);
   run.End(0, 0);
   run.Settle();
-  run.PutAll(0);
-  run.Settle();
+  run.SettlePuts(0);
   ASSERT_TRUE(run[1].runs.contains(1));
   ASSERT_TRUE(run[0].runs.contains(3)) << "f stays there";
   run.End(1, 1);
@@ -142,18 +117,8 @@ TEST(FilesRemade, WhatIsRemovedNowAndThenIsAskedForEachTime) {
     SCOPED_TRACE(times);
     ASSERT_TRUE(run[1].runs.contains(2));
     run.exchange.clear();
-    // The node has lost g
-    run[1].held.clear();
-    run[1].runs.clear();
-    run[1].driver->Disconnected(run.Now(), run[1].node, run[1].channel.get());
-    for (int i = 0; i < 3; ++i) {
-      run.Pass(0, std::chrono::minutes(4));
-      run.Pass(1, Duration(0), false);
-    }
-    run.AgentComes(1);
-    run.Settle();
-    run.PutAll(0);
-    run.Settle();
+    run.LoseNode(1);
+    run.SettlePuts(0);
     ASSERT_TRUE(run[1].runs.contains(1)) << Standing(run);
     run.End(1, 1);
     run.Settle();
@@ -162,39 +127,28 @@ TEST(FilesRemade, WhatIsRemovedNowAndThenIsAskedForEachTime) {
   EXPECT_TRUE(run.AllComplete()) << Standing(run);
 }
 
-
 /// The exchange has been emptied. The owner has lost f, and takes the third one's word that it lies there, which it does not; the third one holds it.
 TEST(FilesRemade, WhoHoldsItIsFoundThoughTheExchangeWasEmptied) {
   Several run({{"a", "a", {}, {"f"}, Cores(2)}, {"b", "b", {"f"}, {"g"}}, {"c", "c", {"f"}, {"h"}}, {"e", "e", {}, {"x"}}, {"d", "d", {"f", "x"}, {"i"}}}, {2, 1, 1}, false, true);
   run.ConnectAll();
   run.Settle();
-  ASSERT_TRUE(run[0].others->MoveTo(TaskId(1), 1).ok());
-  ASSERT_TRUE(run[0].others->MoveTo(TaskId(2), 2).ok());
-  run.Turn(0);
-  run.Settle();
+  run.Move(1, 1);
+  run.Move(2, 2);
   run.End(0, 0);
   run.Settle();
-  run.PutAll(0);
-  run.Settle();
+  run.SettlePuts(0);
   ASSERT_TRUE(run[0].runs.contains(3));
   ASSERT_TRUE(run[1].runs.contains(1));
   ASSERT_TRUE(run[2].runs.contains(2));
   run.exchange.clear();
   for (const uint32_t part : {0u, 1u}) {
-    run[part].held.clear();
-    pb::FromAgent gone;
-    pb::FileNote* note = gone.add_file();
-    note->set_file(run.graph().FindFile("f")->value);
-    note->set_what(pb::FileNote::GONE);
-    run[part].driver->Handle(run.Now(), run[part].node, gone);
-    run.Turn(part);
+    run.LoseFile(part, "f");
   }
   run.Settle();
   EXPECT_FALSE(core::IsSettled(StateOf(run, 1, 1))) << Standing(run);
   GoOn(run);
   EXPECT_TRUE(run.AllComplete()) << Standing(run);
 }
-
 
 /// Its agent hangs up while it copies: nobody is waited for who leaves (driver_saving.cc does not, either).
 TEST(FilesRemade, WhoLeavesDoesNotWaitForAnAgentThatHasGone) {
@@ -214,41 +168,26 @@ TEST(FilesRemade, WhoLeavesDoesNotWaitForAnAgentThatHasGone) {
   EXPECT_TRUE(run[0].driver->complete());
 }
 
-
 /// The first server has nothing left to do when it is asked for {f, g}, of which it has dropped g. It says that it has them not, and the scheduler
 /// goes on believing that a's files are wanted. When its node is lost it asks for a, which settles, and RunComplete is told no more.
 TEST(FilesRemade, WhoWasAskedInVainAndLosesTheRestIsCompleteInTheEnd) {
   Several run({{"a", "a", {}, {"f", "g"}}, {"b", "b", {"g"}, {"h"}}, {"c", "c", {"f", "h"}, {"i"}}}, {1, 1}, false, true);
   run.ConnectAll();
   run.Settle();
-  ASSERT_TRUE(run[0].others->MoveTo(TaskId(1), 1).ok());
-  ASSERT_TRUE(run[0].others->MoveTo(TaskId(2), 1).ok());
-  run.Turn(0);
-  run.Settle();
+  run.Move(1, 1);
+  run.Move(2, 1);
   run.End(0, 0);
   run.Settle();
-  run.PutAll(0);
-  run.Settle();
+  run.SettlePuts(0);
   ASSERT_TRUE(run[1].runs.contains(1));
   run.End(1, 1);
   run.Settle();
   ASSERT_EQ(run[0].held.size(), 1u) << "f";
   ASSERT_TRUE(run[1].runs.contains(2));
   run.exchange.clear();
-  const auto lose = [&](uint32_t part) {
-    run[part].held.clear();
-    run[part].runs.clear();
-    run[part].driver->Disconnected(run.Now(), run[part].node, run[part].channel.get());
-    for (int i = 0; i < 3; ++i) {
-      run.Pass(1 - part, std::chrono::minutes(4));
-      run.Pass(part, Duration(0), false);
-    }
-    run.AgentComes(part);
-    run.Settle();
-  };
-  lose(1);
+  run.LoseNode(1);
   ASSERT_TRUE(run[0].runs.contains(0)) << "a is made again";
-  lose(0);
+  run.LoseNode(0);
   GoOn(run);
   for (uint32_t task = 0; task < 3; ++task) EXPECT_EQ(StateOf(run, 0, task), core::TaskState::kDone);
   EXPECT_TRUE(run.AllComplete()) << Standing(run) << run[0].driver->complete() << run[1].driver->complete();

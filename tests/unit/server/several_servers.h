@@ -29,8 +29,9 @@ using test::TinyTask;
 /// on disk when the test says so; it is never lost. With local files the agents hold what their tasks make and read, as agents do.
 class Several {
  public:
-  Several(std::vector<TinyTask> tasks, std::vector<uint32_t> slots, bool via_supervisor = false, bool local_files = false, std::vector<uint64_t> memory = {})
-      : flow_(TinyFlow(std::move(tasks))), via_supervisor_(via_supervisor) {
+  Several(std::vector<TinyTask> tasks, std::vector<uint32_t> slots, bool via_supervisor = false, bool local_files = false, std::vector<uint64_t> memory = {},
+          bool others_alive = false)
+      : flow_(TinyFlow(std::move(tasks))), via_supervisor_(via_supervisor), others_alive_(others_alive) {
     if (local_files) flow_.settings.files = config::Files::kLocal;
     for (const uint32_t each : slots) {
       parts_.push_back(std::make_unique<One>());
@@ -67,7 +68,6 @@ class Several {
   std::map<uint32_t, std::string> submit_dir;  // files that tasks make and that lie there
   std::map<std::string, std::string> exchange;  // by name: what object is there, or which list
   std::set<uint32_t> not_made;     // files that tasks do not make, though they are done
-  static inline bool others_alive = false;
   bool differ = false;             // what a task makes is something else each time
   size_t lists_read = 0;           // by servers
   std::vector<std::string> wrong;  // what agents were asked for that could not be
@@ -135,7 +135,7 @@ class Several {
                             .submitted = [&one](const pb::SubmissionAnswered& answer) { one.submissions.push_back("answered:" + answer.id()); },
                             .connections_changed = [&one] { ++one.connections_changed; }});
     one.others->Restore(*std::move(holdings));
-    if (others_alive) one.others->SetAlive(true);
+    if (others_alive_) one.others->SetAlive(true);
     one.driver->Begin(Now());
     one.driver->NoteLeft(ExchangedNow(), {});
     for (auto& [over, what] : overs_) {
@@ -284,6 +284,48 @@ class Several {
   }
   void PutAll(uint32_t part) {
     while (!parts_[part]->puts.empty()) Put(part);
+  }
+  void SettlePuts(uint32_t part) {
+    PutAll(part);
+    Settle();
+  }
+  /// Somebody has moved the task there, and all is settled.
+  void Move(uint32_t task, uint32_t to, uint32_t from = 0) {
+    ASSERT_TRUE(parts_[from]->others->MoveTo(TaskId(task), to).ok());
+    Turn(from);
+    Settle();
+  }
+  /// The agent says that it holds the file no more.
+  void LoseFile(uint32_t part, std::string_view name) {
+    One& one = *parts_[part];
+    one.held.clear();
+    pb::FromAgent gone;
+    pb::FileNote* const note = gone.add_file();
+    note->set_file(graph().FindFile(name)->value);
+    note->set_what(pb::FileNote::GONE);
+    one.driver->Handle(Now(), one.node, gone);
+    Turn(part);
+  }
+  /// Its node is lost, of two servers, and comes back with nothing.
+  void LoseNode(uint32_t part) {
+    One& one = *parts_[part];
+    one.held.clear();
+    one.runs.clear();
+    one.driver->Disconnected(Now(), one.node, one.channel.get());
+    for (int times = 0; times < 3; ++times) {
+      Pass(1 - part, std::chrono::minutes(4));
+      Pass(part, Duration(0), false);
+    }
+    AgentComes(part);
+    Settle();
+  }
+  /// What runs there and has what it reads ends.
+  void EndAll(uint32_t part) {
+    std::set<uint32_t> all;
+    for (const auto& [task, attempt] : parts_[part]->runs) all.insert(task);
+    for (const uint32_t task : all) {
+      if (parts_[part]->runs.contains(task) && HasInputs(part, task)) End(part, task);
+    }
   }
   /// An attempt at the agent ends with a checkpoint.
   void Leave(uint32_t part, uint32_t task) {
@@ -463,7 +505,7 @@ class Several {
   std::vector<std::pair<uint32_t, OverPart>> overs_;
   std::map<uint32_t, int> executions_;  // by task
   run::StoredFlow flow_;
-  const bool via_supervisor_;
+  const bool via_supervisor_, others_alive_;  // other servers are there by the run directory, from the beginning on
   test::FakeEventLoop loop_;
   Duration time_{std::chrono::seconds(1)};
   std::vector<std::unique_ptr<One>> parts_;

@@ -5,6 +5,7 @@
 // loop's thread look themselves whether tasks may run (fence_page.cc).
 #include "agent/agent.h"
 
+#include <malloc.h>
 #include <algorithm>
 #include <array>
 #include <csignal>
@@ -482,6 +483,9 @@ class Agent {
 
 int RunAgent(const AgentOptions& options) {
   prctl(PR_SET_NAME, "harrow-agent");
+  // Messages of a few 100 KiB between nodes would each be given pages that the kernel has to clear.
+  mallopt(M_MMAP_THRESHOLD, 4 << 20);
+  mallopt(M_TRIM_THRESHOLD, 16 << 20);
   // Tasks inherit the standard input; nothing else uses it.
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   if (null > 0) {

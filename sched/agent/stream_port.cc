@@ -25,6 +25,7 @@
 
 #include "agent/messages.h"
 #include "base/text.h"
+#include "os/in_batches.h"
 #include "os/log.h"
 #include "wire/attempt_id.h"
 #include "wire/harrow.pb.h"
@@ -159,6 +160,7 @@ void StreamPort::Join(const LocalTask& task) {
     });
     thread_ = std::thread([this] {
       pthread_setname_np(pthread_self(), "streams");
+      const os::InBatches batches;
       loop_->Run();
     });
     hooks_.first();

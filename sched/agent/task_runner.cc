@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "os/in_batches.h"
 #include "os/process.h"
 
 namespace harrow::agent {
@@ -330,6 +331,7 @@ void TaskRunner::CarryOut(pid_t pid) {
 
 void TaskRunner::WaitWatching(const LocalTask& task, pid_t pid) {
   const ProfileSpec& spec = task.profile->spec();
+  const os::InBatches batches(streams_.keeps_log());
   const OwnedFd pidfd(os::OpenPidfd(pid));
   const Duration start = started_;
   Duration report = start + kReportStarted;

@@ -222,7 +222,7 @@ const std::vector<Key>& Keys() {
                        "shared | local",
                        "tasks work on the shared file system, or in stores on the nodes' disks", true),
       FlagKey("transfer_encryption", &RunOptions::transfer_encryption,
-              "with files = local: what files hold is encrypted between nodes"),
+              "what streams hold, and with files = local what files hold, is encrypted between nodes"),
       FlagKey("save", &RunOptions::save,
               "with files = local: what open tasks read is copied to the submit directory before a run stops"),
       DirectoryKey("local_dir", &RunOptions::local_dir,

@@ -37,7 +37,7 @@ struct RunOptions {
   // With a placement by costs (cost::Limits); 0: cost::DefaultLimits.
   double tg_max = 0, ct_max = 0;
   Files files = Files::kShared;
-  bool transfer_encryption = true;  // of what files hold, between nodes
+  bool transfer_encryption = true;  // of what files and streams hold, between nodes
   bool save =
       false;  // with files = local: what open tasks read comes to the submit directory before a run stops
   std::string criu = "criu";  // the program that dumps tasks with checkpoint = "criu"

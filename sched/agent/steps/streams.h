@@ -51,6 +51,8 @@ class Streams : public Step {
   void CloseUnread() { written_.CloseUnread(); }
 
   bool open() const { return stdout_.open() || stderr_.open() || written_.open(); }
+  /// It writes to streams that others do not read from its pipe.
+  bool keeps_log() const { return written_.open(); }
   bool waiting() const { return stdout_.waiting_bytes() + stderr_.waiting_bytes() > 0; }
   /// The most that was kept of one of them, in bytes.
   uint64_t kept() const { return std::max(stdout_.kept_bytes(), stderr_.kept_bytes()); }

@@ -7,7 +7,9 @@
 // lead outside.
 //
 // Numbers: the program and what it starts count from kFirstOfProgram, what init and CRIU start from kFirstOfInit, so that CRIU does not
-// sit on a number of the image. The kernel gives the number after the last one: that is set before each.
+// sit on a number of the image. The kernel gives the number after the last one: that is set before each. What the program starts while CRIU
+// begins to dump it comes among CRIU's, and who starts very much comes round to where numbers begin: so the image's are noted beside it
+// (numbers.h), and who restores it begins where a row of them is free.
 //
 // The end of the holder is the end of init (a death signal, and its end of the socket), and that of init is the end, by the kernel, of all
 // that is in the namespace.
@@ -33,6 +35,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "criu/numbers.h"
 #include "criu/open_files.h"
 #include "os/posix_files.h"
 #include "os/process.h"
@@ -42,7 +45,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kFirstOfProgram = 10'000, kFirstOfInit = 10;
+constexpr int kFirstOfProgram = 10'000, kFirstOfInit = 10, kOfInit = 100;
 constexpr int kAskInit = 0;        // what the holder writes to init besides numbers of signals
 constexpr int kPipeGrace = 400;    // ms: what the program has left behind may still write
 constexpr int kDiesWithin = 2000;  // ms, of who has been killed, on a busy machine
@@ -222,7 +225,7 @@ Status Init::Restore() {
   tmp_ = held->tmp();
   Status status = TakeAsTheyAre(*held, options_.restore);
   if (status.ok()) {
-    NextNumberIs(kFirstOfInit);
+    NextNumberIs(FirstFree({held->number().begin(), held->number().end()}, kFirstOfInit, kOfInit));
     const Result<pid_t> restored = criu::Restore(ToolFor(4), {options_.restore, Work()}, outside);
     status = restored.status();
     if (restored.ok()) program_ = *restored;
@@ -271,6 +274,9 @@ Status Init::NoteWhatIsOpen(pb::Held* held) const {
   std::vector<pid_t> dumped = {program_};
   for (const os::Process& process : os::Descendants(program_)) dumped.push_back(process.pid);
   for (const pid_t pid : dumped) AddOpenFiles(pid, standard_, held);
+  for (const pid_t pid : dumped) {
+    for (const int number : NumbersOf(pid)) held->add_number(number);
+  }
   for (const pid_t pid : dumped) {
     if (const std::string path = OpenBelow(pid, *held, tmp_); !path.empty())
       return Status(Code::kUnavailable, StrCat("it uses ", Printable(path, 120), " in its TMPDIR, which does not go along"));

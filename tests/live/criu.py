@@ -269,6 +269,21 @@ def test_real_what_is_written_after_an_image_is_written_over(directory, program)
     check("lost" in outcomes(f"{directory}/r", "count"), outcomes(f"{directory}/r", "count"))
 
 
+def test_real_a_number_that_criu_would_take(directory, program):
+    """What a program starts while CRIU begins to dump it gets one of those; here it sees to that itself."""
+    write(f"{directory}/flow.toml", task("t", "echo 9 > /proc/sys/kernel/ns_last_pid; sleep 1000 & echo $! > number;"
+                                              " while [ ! -e finish ]; do sleep 0.1; done; kill $(cat number) && echo well"))
+    harrow = Harrow(program, directory)
+    run = harrow.start("run", "flow.toml", "--run-dir", "r", "--slots", "1", "--local-nodes", "2", "--criu", real_criu())
+    wait_for(lambda: lines_of(f"{directory}/number") != [])
+    same(lines_of(f"{directory}/number"), ["10"])
+    move_about(harrow, ["t"], 2)
+    write(f"{directory}/finish", "")
+    same(run.wait(60), 0, *lines_of(f"{directory}/harrow.out"))
+    same(outcomes(f"{directory}/r", "t"), ["checkpointed", "checkpointed", "exited"])
+    same(harrow("logs", "--run-dir", "r", "t", code=0).out, "well\n")
+
+
 def test_real_a_slow_one_is_waited_for(directory, program):
     """As on a loaded machine, where what the agent tries it with must not be over before."""
     slow = write(f"{directory}/slow", f'#!/bin/sh\ncase "$1" in swrk) sleep 1;; esac\nexec {real_criu()} "$@"\n', 0o755)

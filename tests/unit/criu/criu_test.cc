@@ -1,5 +1,6 @@
 // What is read of CRIU's log, and what is done with files before an image is restored.
 #include <algorithm>
+#include <atomic>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -9,9 +10,11 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <thread>
 #include <unistd.h>
 
 #include "base/text.h"
+#include "criu/numbers.h"
 #include "criu/open_files.h"
 #include "criu/rpc.h"
 
@@ -19,6 +22,33 @@ namespace harrow::criu {
 namespace {
 
 namespace fs = std::filesystem;
+
+TEST(FirstFreeTest, ARowOfFreeNumbers) {
+  EXPECT_EQ(FirstFree({}, 10, 100), 10);
+  EXPECT_EQ(FirstFree({10'000, 1}, 10, 100), 10);
+  EXPECT_EQ(FirstFree({10'001, 10'000, 10}, 10, 100), 11);
+  EXPECT_EQ(FirstFree({110}, 10, 100), 10);
+  EXPECT_EQ(FirstFree({109}, 10, 100), 110);
+  EXPECT_EQ(FirstFree({109, 150, 300, 251, 250}, 10, 100), 301) << "151 to 249 are one too few";
+  EXPECT_EQ(FirstFree({109, 150, 300, 251}, 10, 100), 151);
+}
+
+TEST(NumbersOfTest, ThoseOfThreadsGroupAndSession) {
+  std::atomic<int> thread{0};
+  std::atomic<bool> may_end{false};
+  std::thread other([&] {
+    thread = static_cast<int>(gettid());
+    thread.notify_one();
+    may_end.wait(false);
+  });
+  thread.wait(0);
+  const std::vector<int> numbers = NumbersOf(getpid());
+  may_end = true;
+  may_end.notify_one();
+  other.join();
+  for (const int each : {static_cast<int>(getpid()), thread.load(), static_cast<int>(getpgid(0)), static_cast<int>(getsid(0))})
+    EXPECT_TRUE(std::find(numbers.begin(), numbers.end(), each) != numbers.end()) << each;
+}
 
 TEST(ReasonInTest, IsTheFirstErrorThatIsNotSaidEachTime) {
   EXPECT_EQ(ReasonIn(""), "");

@@ -40,31 +40,6 @@ int64_t BytesHere(const Parts& parts, TaskId id) {
   return bytes;
 }
 
-/// Looks at kSampled ready tasks, of as many queues as it can.
-void SampleBytes(const Parts& parts, const std::vector<size_t>& of_lane, std::vector<ShapeQueue>* queues) {
-  constexpr uint32_t kSampled = 256;
-  const order::Cards cards = parts.tasks.cards();
-  std::vector<double> bytes(queues->size()), looked_at(queues->size());
-  const auto look = [&](const order::ReadyQueue& queue, uint32_t most) {
-    for (const order::Bucket& bucket : queue.buckets()) {
-      const size_t of = of_lane[bucket.lane];
-      if (of >= queues->size()) continue;
-      for (uint32_t i = 0; i < std::min(bucket.size, most); ++i) {
-        const order::Entry& entry = bucket.at(i);
-        const order::Card& card = cards[entry.task];
-        if (!card.queued || card.ticket != entry.ticket) continue;
-        bytes[of] += static_cast<double>(BytesHere(parts, entry.task));
-        ++looked_at[of];
-      }
-    }
-  };
-  const uint32_t nodes = parts.nodes.size(), step = nodes / kSampled + 1;
-  for (uint32_t n = 0; n < nodes; n += step) look(parts.queues.of_node(NodeId(n)), kSampled * step / nodes);
-  look(parts.queues.remote(), kSampled);
-  for (size_t i = 0; i < queues->size(); ++i)
-    if (looked_at[i] > 0) (*queues)[i].bytes = bytes[i] / looked_at[i];
-}
-
 }  // namespace
 
 std::vector<ShapeQueue> QueuesByShape(const Parts& parts) {
@@ -77,7 +52,7 @@ std::vector<ShapeQueue> QueuesByShape(const Parts& parts) {
     auto known = std::find_if(queues.begin(), queues.end(),
                               [&](const ShapeQueue& queue) { return queue.shape == shape; });
     if (known == queues.end()) {
-      known = queues.insert(queues.end(), {.shape = shape});
+      known = queues.insert(queues.end(), {shape, 0, 0, 0});
       for (uint32_t n = 0; n < parts.nodes.size(); ++n) {
         const Node& node = parts.nodes[NodeId(n)];
         if (node.open()) known->workers += WorkersOn(lane, node.total());
@@ -92,7 +67,6 @@ std::vector<ShapeQueue> QueuesByShape(const Parts& parts) {
         ++queues[queue].in_flight;
     }
   }
-  if (parts.options.local_files) SampleBytes(parts, of_lane, &queues);
   return queues;
 }
 

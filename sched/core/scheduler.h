@@ -117,8 +117,6 @@ struct ShapeQueue {
   uint64_t ready = 0;
   uint64_t in_flight = 0;
   uint32_t workers = 0;
-  // What only nodes here hold of the inputs of one that is ready: the average of a sample. 0 where files are shared.
-  double bytes = 0;
 };
 
 /// Ready tasks that ask for the same, and declare to take no longer than the same.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <unistd.h>
@@ -24,8 +25,8 @@ std::vector<int> NumbersOf(pid_t pid) {
 int FirstFree(std::vector<int> taken, int from, int room) {
   std::sort(taken.begin(), taken.end());
   for (const int number : taken) {
-    if (number >= from + room) break;
-    from = std::max(from, number + 1);
+    if (int64_t{number} - from >= room) break;
+    if (number >= from) from = number + 1;
   }
   return from;
 }

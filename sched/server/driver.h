@@ -210,8 +210,6 @@ class RunDriver {
   uint64_t unwanted() const { return unwanted_; }
   bool interrupted() const { return interrupted_; }
   bool draining() const { return draining_; }
-  /// What its nodes have put into the exchange, by the time in which they were at it; 0: too little to tell.
-  double bytes_put_a_second() const { return put_bytes_ >= kPutsTell && put_seconds_ > 0 ? put_bytes_ / put_seconds_ : 0; }
   /// Nothing is at a node, or on its way there.
   bool nothing_runs() const { return scheduler_.counts().running + scheduler_.counts().sent == 0; }
   /// Tasks are open because there was no time for them; the run can be resumed.
@@ -346,7 +344,6 @@ class RunDriver {
     TaskId task;
     FileId file;  // none: the list
     NodeId node;  // that is to copy it
-    Time asked;
   };
   static bool Covers(const MadeFiles& made, const std::vector<FileId>& files);
   std::vector<FileId> OpenOutputs(TaskId task) const;
@@ -534,10 +531,6 @@ class RunDriver {
   std::vector<TaskId> ended_;       // tasks, whose inputs may not be read any more
   std::map<uint64_t, Put> puts_;    // that are asked for and not answered, by number
   uint64_t last_put_ = 0;
-  // The bytes of those that were carried out, the time in which some were under way, and when the last one was over.
-  static constexpr double kPutsTell = 16 << 20;
-  double put_bytes_ = 0, put_seconds_ = 0;
-  Time put_over_{};
   std::optional<Time> staged_until_;  // other nodes are waited for, which may hold inputs, too
   std::unordered_map<FileId, std::string>
       sources_;                       // agent/source_index.h; of a run that puts files on nodes

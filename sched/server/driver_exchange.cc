@@ -328,7 +328,7 @@ bool RunDriver::AskOneOf(const Moment& moment, TaskId task, FileId file, const s
       later |= node->channel != nullptr || !saves_;
       continue;
     }
-    puts_[++last_put_] = {.task = task, .file = file, .node = id, .asked = moment.now};
+    puts_[++last_put_] = {.task = task, .file = file, .node = id};
     publication.under_way[file] = last_put_;
     Send(last_put_, puts_[last_put_], *node);
     return true;
@@ -383,9 +383,6 @@ void RunDriver::TakePut(const Moment& moment, const Node& node, const pb::FileNo
   }
   if (put.file) {
     publication.there.insert(put.file);
-    put_bytes_ += static_cast<double>(note.bytes());
-    put_seconds_ += Seconds(moment.now - std::max(put.asked, put_over_));
-    put_over_ = moment.now;
     CountCopy({.path = {}, .task = {}, .from = node.id, .to = {}, .bytes = note.bytes(), .end_ns = moment.wall_ns()});
     return;
   }

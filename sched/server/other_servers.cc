@@ -54,9 +54,6 @@ void Add(TaskId task, journal::TaskFate fate, pb::EndedTasks* out) {
   }
 }
 
-/// Until it has been seen what moves between allocations in a second: what a shared file system gives to one of many users.
-constexpr double kBytesPerSecond = 200e6;
-
 }  // namespace
 
 OtherServers::Options OtherServers::Options::Of(const run::RunSettings& settings, uint32_t part, uint64_t epoch) {
@@ -69,7 +66,6 @@ OtherServers::Options OtherServers::Options::Of(const run::RunSettings& settings
                                                                        : supervisor::Amount::kCapacity;
   advice.alpha = settings.move_alpha / 100.0;
   advice.worth_only = !settings.move_all;
-  advice.bytes_per_second = kBytesPerSecond;
   advice.SetPeriod(settings.report_period);
   options.via_supervisor = settings.moves == config::Moves::kViaSupervisor;
   return options;
@@ -460,10 +456,8 @@ void OtherServers::AddQueues(supervisor::Report* report) const {
                               .in_flight = queue.in_flight,
                               .workers = queue.workers,
                               .capacity = double(queue.workers),
-                              .mean = known ? FromSeconds(times->second.second / double(times->second.first)) : Duration(0),
-                              .bytes = queue.bytes});
+                              .mean = known ? FromSeconds(times->second.second / double(times->second.first)) : Duration(0)});
   }
-  report->bytes_per_second = driver_.bytes_put_a_second();
   report->waiting = driver_.scheduler().counts().waiting;
   AddWorks(report);
   for (const supervisor::QueueState& queue : report->queues) report->power = std::max(report->power, queue.capacity);

@@ -53,7 +53,6 @@ pb::ServerReport ToProto(const supervisor::Report& report) {
     out->set_workers(queue.workers);
     out->set_capacity(queue.capacity);
     out->set_mean_ns(queue.mean.count());
-    out->set_bytes(queue.bytes);
     for (const supervisor::Leaver& leaver : queue.leavers) {
       pb::Leaver* const told = out->add_leaver();
       told->set_left_ns(leaver.left.count());
@@ -79,7 +78,6 @@ pb::ServerReport ToProto(const supervisor::Report& report) {
     }
   }
   message.set_power(report.power);
-  message.set_bytes_per_second(report.bytes_per_second);
   if (report.ends_in) message.set_ends_in_ns(std::max<int64_t>(report.ends_in->count(), 0) + 1);
   for (const supervisor::Offer& offer : report.offers) {
     pb::OfferUnderWay* out = message.add_offer();
@@ -100,17 +98,13 @@ supervisor::Report FromProto(const pb::ServerReport& message) {
   report.number = message.number();
   report.obeys = message.obeys();
   report.handled = message.handled();
-  // What is no number, or none that can be, is not known.
-  const auto can_be = [](double number) { return number >= 0 && number < 1e18; };
-  if (can_be(message.bytes_per_second())) report.bytes_per_second = message.bytes_per_second();
   for (const pb::QueueReport& queue : message.queue()) {
     report.queues.push_back({.shape = ShapeOf(queue.shape()),
                              .ready = queue.ready(),
                              .in_flight = queue.in_flight(),
                              .workers = queue.workers(),
                              .capacity = queue.capacity(),
-                             .mean = Duration(queue.mean_ns()),
-                             .bytes = can_be(queue.bytes()) ? queue.bytes() : 0});
+                             .mean = Duration(queue.mean_ns())});
     for (const pb::Leaver& leaver : queue.leaver())
       report.queues.back().leavers.push_back({Duration(leaver.left_ns()), Duration(leaver.stands_ns())});
   }
@@ -121,6 +115,8 @@ supervisor::Report FromProto(const pb::ServerReport& message) {
   }
   report.waiting = message.waiting();
   report.draining = message.draining();
+  // What is no number, or none that can be, is not known.
+  const auto can_be = [](double number) { return number >= 0 && number < 1e18; };
   if (message.has_work() && can_be(message.power())) {
     report.works.emplace();
     report.power = message.power();

@@ -47,7 +47,7 @@ struct QueueState {
   double capacity = 0;
   // How long such a task takes there, on average; 0: not known yet.
   Duration mean{0};
-  // What only this server's nodes have of what one reads, on average.
+  // What must be brought to where one runs, on average, and is not there everywhere.
   double bytes = 0;
   // The kMostLeavers with the most left, by what is left, falling.
   std::vector<Leaver> leavers = {};
@@ -100,8 +100,6 @@ struct Report {
   // speed.
   std::optional<std::vector<KindWork>> works = {};
   double power = 0;
-  // What its nodes were seen to put where others can read it, in a second; 0: not known.
-  double bytes_per_second = 0;
   // It is to give away all that has not begun.
   bool draining = false;
   // Until its allocation ends, where that is known.

@@ -226,8 +226,7 @@ uint64_t Supervisor::WorthMoving(const Part& from, const Part& to, const Shape& 
   const double there = RateAt(to, *taker);
   const double come = Seconds(MoveTime(from, to));
   const double begins = there > 0 ? std::max(come, at_taker / there) : come;
-  const double speed = from.report.bytes_per_second > 0 ? from.report.bytes_per_second : options_.bytes_per_second;
-  const double files = speed > 0 ? giver->bytes / speed : 0;
+  const double files = options_.bytes_per_second > 0 ? giver->bytes / options_.bytes_per_second : 0;
   const double most = (left / rate - begins) / (1 / rate + files);
   return most >= 1 ? static_cast<uint64_t>(most) : 0;
 }

@@ -23,7 +23,7 @@ struct Options {
   // Beyond the paper: only what saves more time than its move costs, and nothing that would begin before; and
   // what runs counts as well, so that slots that have nothing come first.
   bool worth_only = true;
-  // What moves between two allocations in a second, for files that come along, where a server does not know it; 0: they take no time.
+  // What moves between two allocations in a second, for files that come along; 0: they take no time.
   double bytes_per_second = 0;
   // Servers are looked at together when all have reported since the last time, when a new one has, or that
   // long after the first of them has.

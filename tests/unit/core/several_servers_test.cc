@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <gtest/gtest.h>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,7 +16,7 @@
 #include "base/text.h"
 #include "core/scheduler.h"
 #include "order/draws.h"
-#include "support/local_scheduler.h"
+#include "support/told_scheduler.h"
 
 namespace harrow::core {
 namespace {
@@ -128,40 +127,6 @@ TEST(SeveralServersTest, QueuesByShape) {
   EXPECT_EQ(queues[1].in_flight + queues[1].ready, 1u);
   EXPECT_EQ(queues[0].ready + queues[1].ready,
             s.scheduler().counts().ready - (s.scheduler().state(s["F"]) == TaskState::kReady ? 1 : 0));
-}
-
-TEST(SeveralServersTest, QueuesByShapeTellWhatWouldHaveToComeAlong) {
-  test::LocalScheduler s;
-  s.Add("P", {}, {}, {"f", "g"});
-  s.Add("Q", {}, {}, {"h"});
-  for (const char* name : {"A", "B"}) s.Add(name, {}, {"f", "in"});
-  s.Add("C", {}, {"f", "g"});
-  for (const char* name : {"D", "E", "F"}) s.Add(name, {}, {"h"});
-  s.Add("G");
-  s.profile.shape.cores = 2;
-  s.Add("H", {}, {"f"});
-  s.Begin({{1, 0, 0}, {1, 0, 0}, {2, 0, 0}});
-  s.Tell(NodeClosed{NodeId(2)});
-  const auto bytes = [&](size_t queue) { return s.scheduler().QueuesByShape().at(queue).bytes; };
-  EXPECT_EQ(bytes(0), 0);
-  // A begins, or G; the others wait for node 0, which has what they read: 100 bytes each, and of C 200.
-  s.Stored("f", 0), s.Stored("g", 0);
-  s.Tell(TaskEnded{s.Latest("P"), NodeId(0), Done{}, std::chrono::seconds(1)});
-  const auto expected = [&] {
-    uint64_t of_ready = 0, ready = 0;
-    for (const auto& [name, each] :
-         std::map<std::string, uint64_t>{{"A", 100}, {"B", 100}, {"C", 200}, {"D", 3000}, {"E", 3000}, {"F", 3000}, {"G", 0}}) {
-      if (s.State(name) == TaskState::kReady) of_ready += each, ++ready;
-    }
-    EXPECT_GT(ready, 1u);
-    return double(of_ready) / double(ready);
-  };
-  EXPECT_DOUBLE_EQ(bytes(0), expected());
-  s.Stored("h", 1, 3000);
-  s.Tell(TaskEnded{s.Latest("Q"), NodeId(1), Done{}, std::chrono::seconds(1)});
-  EXPECT_GT(expected(), 1000) << "of the other node's tasks";
-  EXPECT_DOUBLE_EQ(bytes(0), expected());
-  EXPECT_DOUBLE_EQ(bytes(1), 100) << "of other tasks";
 }
 
 /// Two pipes of a writer and two readers each, and one task for itself.

@@ -54,40 +54,6 @@ TEST(FilesElsewhere, WhatATaskReadsIsAskedForWhenItCouldBegin) {
   EXPECT_TRUE(run.exchange.empty()) << "nor there";
 }
 
-/// What moves costs what its files take: the supervisor is told how much that is, and how fast it goes.
-TEST(FilesElsewhere, WhatComesAlongIsReported) {
-  Several run({{"a", "a", {}, {"f"}}, {"b", "b", {"f"}, {"g"}}, {"c", "c", {"f"}, {"h"}}, {"d", "d", {"f"}, {"i"}}}, {1, 1}, false, true);
-  run.bytes_of_files = 48 << 20;
-  run.ConnectAll();
-  run.Settle();
-  for (const uint32_t task : {kB, 2u, 3u}) run.Move(task, 1);
-  run.End(0, kA);
-  run.Settle();
-  const auto reported = [&] {
-    pb::ServerReport last;
-    for (const std::string& bytes : std::exchange(run[1].to[0], {})) {
-      pb::BetweenServers message;
-      if (message.ParseFromString(bytes) && message.has_report()) last = message.report();
-    }
-    return last;
-  };
-  run.Report();
-  pb::ServerReport report = reported();
-  ASSERT_EQ(report.queue_size(), 1);
-  EXPECT_EQ(report.queue(0).bytes(), 0) << "it is not there yet";
-  EXPECT_EQ(run[0].driver->bytes_put_a_second(), 0);
-  run.Pass(0, std::chrono::seconds(2));
-  run.SettlePuts(0);
-  EXPECT_NEAR(run[0].driver->bytes_put_a_second(), 24 << 20, 2 << 20);
-  ASSERT_EQ(run[1].runs.size(), 1u);
-  EXPECT_EQ(run[1].driver->scheduler().counts().ready, 2u);
-  run.Report();
-  report = reported();
-  ASSERT_EQ(report.queue_size(), 1);
-  EXPECT_EQ(report.bytes_per_second(), 0) << "it has put nothing there itself";
-  EXPECT_DOUBLE_EQ(report.queue(0).bytes(), 48 << 20);
-}
-
 TEST(FilesElsewhere, WhatNobodyElsewhereReadsStays) {
   Several run({{"a", "a", {}, {"f"}}, {"b", "b", {"f"}, {"g"}}, {"c", "c"}}, {1, 1}, false, true);
   run.ConnectAll();

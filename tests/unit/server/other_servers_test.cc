@@ -258,7 +258,6 @@ TEST(OtherServers, DecideAsTheRunsSettingsSay) {
   EXPECT_EQ(plain.supervisor.amount, supervisor::Amount::kCapacity);
   EXPECT_DOUBLE_EQ(plain.supervisor.alpha, 0.5);
   EXPECT_TRUE(plain.supervisor.worth_only && !plain.via_supervisor);
-  EXPECT_GT(plain.supervisor.bytes_per_second, 0);
   settings.moves = config::Moves::kViaSupervisor;
   settings.move_trigger = config::MoveTrigger::kLow;
   settings.move_amount = config::MoveAmount::kWorkers;

@@ -5,12 +5,12 @@
 // loop's thread look themselves whether tasks may run (fence_page.cc).
 #include "agent/agent.h"
 
-#include <malloc.h>
 #include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
+#include <malloc.h>
 #include <optional>
 #include <random>
 #include <sys/prctl.h>

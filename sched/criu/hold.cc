@@ -273,8 +273,8 @@ Status Init::NoteWhatIsOpen(pb::Held* held) const {
   for (const Outside& each : standard_) held->add_standard(each.key);
   std::vector<pid_t> dumped = {program_};
   for (const os::Process& process : os::Descendants(program_)) dumped.push_back(process.pid);
-  for (const pid_t pid : dumped) AddOpenFiles(pid, standard_, held);
   for (const pid_t pid : dumped) {
+    AddOpenFiles(pid, standard_, held);
     for (const int number : NumbersOf(pid)) held->add_number(number);
   }
   for (const pid_t pid : dumped) {

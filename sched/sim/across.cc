@@ -85,6 +85,8 @@ class Across {
       longest_delay = std::max(longest_delay, server->model.delay);
       servers_.push_back(std::move(server));
     }
+    due_.resize(servers_.size());
+    for (uint32_t i = 0; i < servers_.size(); ++i) FindDue(i);
     patience_ = 8 * longest_delay + 20 * options.report_period +
                 Seconds(options.moves.silence + options.moves.forget);
   }
@@ -95,11 +97,12 @@ class Across {
       if (next == kNever || (now_ - progress_ > patience_ && !MoreToCome())) break;
       now_ = next;
       for (uint32_t i = 0; i < servers_.size(); ++i) {
-        if (servers_[i]->state == State::kAwaited && servers_[i]->model.begin <= now_) Begin(i);
+        if (due_[i] <= now_ && servers_[i]->state == State::kAwaited && servers_[i]->model.begin <= now_)
+          Begin(i);
       }
       for (uint32_t i = 0; i < servers_.size(); ++i) {
         Server& server = *servers_[i];
-        if (server.state == State::kThere && server.site->Next() <= now_) {
+        if (due_[i] <= now_ && server.state == State::kThere && server.site->Next() <= now_) {
           server.site->Advance(now_);
           progress_ = now_;
           TakeSettled(i);
@@ -108,10 +111,13 @@ class Across {
       Deliver();
       for (uint32_t i = 0; i < servers_.size(); ++i) {
         Server& server = *servers_[i];
-        if (server.state == State::kThere && server.model.end > 0 && server.model.end <= now_) End(i);
+        if (due_[i] <= now_ && server.state == State::kThere && server.model.end > 0 &&
+            server.model.end <= now_)
+          End(i);
       }
       for (uint32_t i = 0; i < servers_.size(); ++i) {
-        if (servers_[i]->state == State::kThere && servers_[i]->next_report <= now_) Report(i);
+        if (due_[i] <= now_ && servers_[i]->state == State::kThere && servers_[i]->next_report <= now_)
+          Report(i);
       }
       Deliver();
       Check();
@@ -166,13 +172,20 @@ class Across {
 
   double Next() const {
     double next = messages_.empty() ? kNever : messages_.begin()->first.first;
-    for (const auto& server : servers_) {
-      if (server->state == State::kAwaited) next = std::min(next, server->model.begin);
-      if (server->state != State::kThere) continue;
-      next = std::min({next, server->site->Next(), server->next_report});
-      if (server->model.end > 0) next = std::min(next, server->model.end);
-    }
+    for (const double due : due_) next = std::min(next, due);
     return next;
+  }
+  /// To be called where anything of the server has changed that its next happening hangs on.
+  void FindDue(uint32_t i) {
+    const Server& server = *servers_[i];
+    switch (server.state) {
+      case State::kAwaited: due_[i] = server.model.begin; break;
+      case State::kThere:
+        due_[i] = std::min({server.site->Next(), server.next_report,
+                            server.model.end > 0 ? server.model.end : kNever});
+        break;
+      case State::kOver: due_[i] = kNever; break;
+    }
   }
   /// Beside reports, and what comes of them.
   bool MoreToCome() const {
@@ -215,6 +228,7 @@ class Across {
     parked_.clear();
     parked_known_.clear();
     GiveTo(i, std::move(events), here);
+    FindDue(i);
   }
   /// The tasks are those of the server from now on.
   void GiveTo(uint32_t i, std::vector<core::Event> events, const std::vector<TaskId>& tasks) {
@@ -226,7 +240,7 @@ class Across {
     TakeSettled(i);
   }
 
-  /// What was decided at the server, once for an instant.
+  /// What was decided at the server, once for an instant; after each call to its site.
   void TakeSettled(uint32_t i) {
     for (bool again = true; again;) {
       again = false;
@@ -258,6 +272,7 @@ class Across {
       servers_[i]->site->Tell(now_, {core::TasksGiven{born}});
       again = true;
     }
+    FindDue(i);
   }
   void Settle(TaskId id, core::FinalState state) {
     owner_[id.value] = kSettled;
@@ -282,6 +297,7 @@ class Across {
   void Report(uint32_t i) {
     Server& server = *servers_[i];
     server.next_report += options_.report_period;
+    FindDue(i);
     supervisor::Report report = {.part = PartId(i), .server_epoch = 1, .number = ++server.number};
     report.obeys = server.obedience.epoch();
     report.handled = server.obedience.handled();
@@ -423,6 +439,7 @@ class Across {
     server.site->Close(now_);
     TakeSettled(i);
     server.state = State::kOver;
+    FindDue(i);
     std::vector<TaskId> left;
     for (uint32_t n = 0; n < graph_.task_count(); ++n) {
       if (owner_[n] == i) left.emplace_back(n);
@@ -456,14 +473,15 @@ class Across {
 
   /// Each task is one scheduler's, offered, not there yet, or settled.
   void Check() const {
+    if (!submitted_ || (options_.submit_children && !options_.check_owners)) return;
     uint64_t found = settled_count_ + offered_ + parked_.size();
     for (const auto& server : servers_) {
       const core::Counts& counts = server->site->scheduler().counts();
       found += counts.waiting + counts.ready + counts.sent + counts.running;
     }
-    if (submitted_ && !options_.submit_children && found != graph_.task_count())
+    if (!options_.submit_children && found != graph_.task_count())
       Raise(StrCat("of ", graph_.task_count(), " tasks ", found, " are somewhere"));
-    if (!options_.check_owners || !submitted_) return;
+    if (!options_.check_owners) return;
     uint64_t unborn = 0;
     for (uint32_t n = 0; n < graph_.task_count(); ++n) {
       uint32_t owners = 0;
@@ -554,6 +572,7 @@ class Across {
   const Options& options_;
   supervisor::Supervisor supervisor_;
   std::vector<std::unique_ptr<Server>> servers_;
+  std::vector<double> due_;  // of each server, when something happens next
   std::map<std::pair<double, uint64_t>, Message> messages_;
   std::vector<uint32_t> owner_;
   std::vector<core::FinalState> fate_;

@@ -6,6 +6,7 @@
 #include "agent/local_files.h"
 
 #include <algorithm>
+#include <chrono>
 #include <semaphore>
 #include <sys/stat.h>
 #include <utility>
@@ -167,7 +168,7 @@ void LocalFiles::Put(Putting putting) {
     if (!putting_.insert(putting.number).second) return;  // it is answered when that is done
   }
   workers_.Do([this, putting = std::move(putting), news = std::move(news)]() mutable {
-    const Status put = PutAt(putting);
+    const Status put = PutAt(putting, &news.took);
     if (put.ok()) news.what = FileNews::What::kPut;
     news.text = put.message();
     {
@@ -179,15 +180,17 @@ void LocalFiles::Put(Putting putting) {
 }
 
 /// Whatever has that name has it for being whole, and that.
-Status LocalFiles::PutAt(const Putting& putting) {
+Status LocalFiles::PutAt(const Putting& putting, Duration* took) {
   os::FileSystem& fs = os::RealFileSystem();
   if (fs.Stat(putting.path).ok()) return {};
   if (!putting.object) return fs.WriteWhole(putting.path, putting.content, 0600);
   uint64_t random = 0;
   if (!os::RandomBytes(&random, sizeof random)) return Status(Code::kUnavailable, "no random bytes are to be had");
   const std::string half = StrCat(putting.path, ".half-", HexDigits(random));
+  const auto begin = std::chrono::steady_clock::now();
   Status put = store_.CopyOut(*putting.object, half, kForThisUser);
   if (put.ok()) put = fs.Rename(half, putting.path);
+  *took = std::chrono::steady_clock::now() - begin;
   // A directory of that name may have come from another node meanwhile.
   if (!put.ok() && fs.Stat(putting.path).ok()) put = Status();
   (void)fs.RemoveTree(half);

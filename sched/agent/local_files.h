@@ -44,6 +44,7 @@ struct FileNews {
   std::string text{};    // why not
   std::string source{};  // SourceOf, of what was read from the submit directory
   uint64_t put = 0;      // Putting::number
+  Duration took{0};      // for copying what is kPut; none: it was there
 };
 
 /// What is kept of what is where, for those who open the store later.
@@ -136,7 +137,7 @@ class LocalFiles : public FileHost {
     std::vector<AttemptId> waiting{};
   };
   void Came(Transfers::Outcome outcome);
-  Status PutAt(const Putting& putting);
+  Status PutAt(const Putting& putting, Duration* took);
   void Hold(std::unique_lock<std::mutex>& lock, FileId file, const store::Object& object, bool spare = false);
   bool Keep(const store::Object& object);
   void Release(File* file);

@@ -407,6 +407,7 @@ void Session::TellFile(const FileNews& news) {
   note->set_moved(news.moved);
   note->set_why(news.text);
   note->set_put(news.put);
+  note->set_took_ns(news.took.count());
   message.AppendToString(&notes_);
   if (notes_timer_ != 0) return;
   notes_timer_ = loop_.After(BatchPolicy().gather, [this] {

@@ -1,8 +1,7 @@
 // Which tasks go to another server. The order of a queue is decided when a task is taken, so which come last
 // is known only roughly: the least urgent; under hrf those of the lowest level; the newest where
 // the oldest go first (fifo, and hrf within a level), else the oldest. Tasks that no node has inputs of go
-// before those that stand in a node's queue; where files lie on the nodes' own disks, those with fewer bytes there, which would have to be copied,
-// before those with more.
+// before those that stand in a node's queue; those for which fewer bytes would have to be copied before those with more.
 //
 // Tasks with a bound are to be looked at best bound first by all servers together (branch and bound): of them every n-th in
 // the order goes, so that no server is left with those that a better value will prune. With the last ones of RD05-03
@@ -28,16 +27,6 @@ uint32_t WorkersOn(const order::Lane& lane, const NodeCapacity& has) {
   if (lane.devices > 0) workers = std::min<uint64_t>(workers, has.devices / lane.devices);
   if (lane.memory > 0 && has.memory > 0) workers = std::min(workers, has.memory / lane.memory);
   return static_cast<uint32_t>(workers);
-}
-
-/// What only nodes here hold of the task's inputs.
-int64_t BytesHere(const Parts& parts, TaskId id) {
-  int64_t bytes = 0;
-  for (FileId input : parts.graph.inputs(id)) {
-    const FileId file = parts.replicas.Held(input);
-    if (parts.graph.producer(file) && parts.replicas.Any(file)) bytes += std::max<int64_t>(1, parts.replicas.size(file));
-  }
-  return bytes;
 }
 
 }  // namespace
@@ -90,7 +79,7 @@ std::vector<ReadyKind> ReadyKinds(const Parts& parts) {
   return kinds;
 }
 
-std::vector<TaskId> LastInOrder(const Parts& parts, const Shape& shape, uint64_t count, uint64_t keep) {
+std::vector<TaskId> LastInOrder(const Parts& parts, const Shape& shape, uint64_t count, uint64_t keep, const std::function<int64_t(TaskId)>& bytes_of) {
   const order::Cards cards = parts.tasks.cards();
   std::vector<TaskId> ready;
   const auto add = [&](const order::ReadyQueue& queue) {
@@ -111,7 +100,7 @@ std::vector<TaskId> LastInOrder(const Parts& parts, const Shape& shape, uint64_t
   const bool by_level = policy == order::Policy::kHrf;
   const bool oldest_first = by_level || policy == order::Policy::kFifo;
   std::unordered_map<TaskId, int64_t> bytes;
-  for (const TaskId id : parts.options.local_files ? ready : std::vector<TaskId>()) bytes[id] = BytesHere(parts, id);
+  for (const TaskId id : bytes_of ? ready : std::vector<TaskId>()) bytes[id] = bytes_of(id);
   // Whether a is taken before b.
   const auto before = [&](TaskId a, TaskId b) {
     const order::Card &of_a = cards[a], &of_b = cards[b];

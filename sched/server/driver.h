@@ -27,8 +27,9 @@
 #include "server/moves.h"
 #include "server/node_table.h"
 #include "server/recorder.h"
-#include "server/written.h"
 #include "server/staging.h"
+#include "server/to_copy.h"
+#include "server/written.h"
 #include "wire/channel.h"
 #include "wire/harrow.pb.h"
 
@@ -117,9 +118,12 @@ class RunDriver {
               const journal::History& history);
   /// Of tasks that may be another server's: those that are here, and those that come later.
   void CancelHere(const std::vector<TaskId>& tasks);
-  /// Up to `count` ready tasks of the shape that may go, those that would begin last, where more than `keep` are left; they
-  /// rise.
-  std::vector<TaskId> MovableTasks(const Moment& moment, const Shape& shape, uint64_t count, uint64_t keep) const;
+  /// Up to `count` ready tasks of the shape that may go, those that would begin last, where more than `keep` are left; and of them
+  /// those whose files are copied sooner than they save (none: all).
+  Movable MovableTasks(const Moment& moment, const Shape& shape, uint64_t count, uint64_t keep,
+                       const std::optional<supervisor::Saving>& saving);
+  /// What other allocations' nodes cannot read yet of what the task reads is there for them so long after somebody asks for it.
+  Duration TimeToCopy(const Moment& moment, TaskId task) const;
   /// Of those that wait for other tasks.
   std::vector<TaskId> WaitingTasks(uint64_t count) const;
   /// Whole groups of tasks that have not begun, so much (0 to 1) of what these are thought to take; they rise.
@@ -355,6 +359,7 @@ class RunDriver {
   std::optional<MadeFiles> ReadList(TaskId task, const std::vector<FileId>& wanted) const;
   const OutFile* OutOf(FileId file) const;
   const OutFile* InExchange(FileId file) const;
+  std::vector<ToCopy> FilesToCopy(TaskId task) const;
   void LoseExchanged(const OutFile& out, bool damaged, const std::string& why);
   void ForgetExchanged(TaskId task, bool with_results = false);
   void MakeAnew(TaskId task, const pb::Attempt& attempt);
@@ -531,6 +536,8 @@ class RunDriver {
   std::vector<TaskId> ended_;       // tasks, whose inputs may not be read any more
   std::map<uint64_t, Put> puts_;    // that are asked for and not answered, by number
   uint64_t last_put_ = 0;
+  CopySpeed copy_speed_;
+  std::vector<TaskId> gone_;  // to other servers, and nodes here are to copy for them, or were
   std::optional<Time> staged_until_;  // other nodes are waited for, which may hold inputs, too
   std::unordered_map<FileId, std::string>
       sources_;                       // agent/source_index.h; of a run that puts files on nodes

@@ -177,6 +177,22 @@ const OutFile* RunDriver::InExchange(FileId file) const {
   return out != nullptr && out->in_exchange() ? out : nullptr;
 }
 
+/// What the task reads that lies on nodes of this allocation alone.
+std::vector<ToCopy> RunDriver::FilesToCopy(TaskId task) const {
+  std::vector<ToCopy> files;
+  for (const FileId input : graph_.inputs(task)) {
+    const FileId file = scheduler_.HeldAs(input);
+    if (!graph_.producer(file) || scheduler_.IsShared(file) || InExchange(file) != nullptr) continue;
+    const FileCatalogue::Object* const object = catalogue_.Find(file);
+    const std::vector<NodeId> holders = scheduler_.HoldersOf(file);
+    if (object == nullptr || holders.empty()) continue;
+    const auto is_file = [file](const ToCopy& each) { return each.file == file; };
+    if (file != input && std::any_of(files.begin(), files.end(), is_file)) continue;  // of the same directory
+    files.push_back({file, holders.front(), object->bytes()});
+  }
+  return files;
+}
+
 /// It could not be read there.
 void RunDriver::LoseExchanged(const OutFile& out, bool damaged, const std::string& why) {
   const TaskId task = graph_.producer(out.file);
@@ -383,6 +399,7 @@ void RunDriver::TakePut(const Moment& moment, const Node& node, const pb::FileNo
   }
   if (put.file) {
     publication.there.insert(put.file);
+    copy_speed_.Add(moment.now, note.bytes(), Duration(note.took_ns()));
     CountCopy({.path = {}, .task = {}, .from = node.id, .to = {}, .bytes = note.bytes(), .end_ns = moment.wall_ns()});
     return;
   }

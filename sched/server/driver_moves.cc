@@ -40,17 +40,32 @@ void RunDriver::CancelHere(const std::vector<TaskId>& tasks) {
   Wake();
 }
 
-std::vector<TaskId> RunDriver::MovableTasks(const Moment& moment, const Shape& shape, uint64_t count, uint64_t keep) const {
-  std::vector<TaskId> tasks = scheduler_.LastInOrder(shape, count + brought_.size(), keep);
+Movable RunDriver::MovableTasks(const Moment& moment, const Shape& shape, uint64_t count, uint64_t keep,
+                                const std::optional<supervisor::Saving>& saving) {
+  FilesOf files_of;
+  std::function<int64_t(TaskId)> bytes_of;
+  if (local_files()) {
+    files_of = [this](TaskId task) { return FilesToCopy(task); };
+    bytes_of = [this](TaskId task) {
+      int64_t bytes = 0;
+      for (const ToCopy& each : FilesToCopy(task)) bytes += each.bytes;
+      return bytes;
+    };
+  }
+  std::vector<TaskId> tasks = scheduler_.LastInOrder(shape, count + brought_.size(), keep, bytes_of);
   // What an earlier attempt left is removed where it was made, and an attempt that was lost may come back here.
   std::erase_if(tasks, [&](TaskId task) {
     const auto brought = brought_.find(task.value);
     const bool waits = brought != brought_.end() && moment.now < brought->second && !draining_;
     return waits || made_.contains(task.value) || attempts_.Find(task) != nullptr;
   });
-  if (tasks.size() > count) tasks.erase(tasks.begin(), tasks.end() - static_cast<std::ptrdiff_t>(count));
-  std::sort(tasks.begin(), tasks.end());
-  return tasks;
+  std::erase_if(gone_, [this](TaskId task) { return scheduler_.state(task) != core::TaskState::kElsewhere || FilesToCopy(task).empty(); });
+  return WorthCopying(tasks, gone_, count, saving, copy_speed_.At(moment.now), files_of);
+}
+
+Duration RunDriver::TimeToCopy(const Moment& moment, TaskId task) const {
+  if (!local_files()) return Duration(0);
+  return server::TimeToCopy({&task, 1}, copy_speed_.At(moment.now), [this](TaskId of) { return FilesToCopy(of); });
 }
 
 std::vector<TaskId> RunDriver::WaitingTasks(uint64_t count) const {
@@ -80,6 +95,7 @@ std::vector<TaskId> RunDriver::TakeOut(const Moment& moment, const std::vector<T
   for (const TaskId task : leave) {
     if (scheduler_.state(task) != core::TaskState::kElsewhere) continue;
     taken.push_back(task);
+    if (local_files() && !FilesToCopy(task).empty()) gone_.push_back(task);
     // It does not come back: another one may be out by then.
     ForgetLost(task);
     brought_.erase(task.value);

@@ -329,6 +329,7 @@ Status OtherServers::Take(uint32_t part, const pb::BetweenServers& message) {
             .shape = ShapeOf(asked.shape()),
             .count = asked.count(),
             .keep = asked.keep(),
+            .saving = SavingOf(asked),
             .waiting = asked.waiting(),
             .running = asked.running(),
             .least_left = Duration(asked.least_left_ns()),
@@ -376,6 +377,9 @@ void OtherServers::AttemptEnded(const journal::AttemptRecord& record) {
   if (!journal::Succeeded(record)) return;
   auto& [count, seconds] = times_[graph_.profile(record.task).shape];
   const double took = Seconds(Duration(std::max<int64_t>(record.end_ns - record.start_ns, 0)));
+  // Those of the next stage of a workflow may take another time than those of the last.
+  constexpr uint64_t kLately = 256;
+  if (count >= kLately) count /= 2, seconds /= 2;
   ++count;
   seconds += took;
   supervisor::Pace& pace = paces_[graph_.kind(record.task).value];
@@ -496,8 +500,8 @@ std::vector<OtherServers::Leaving> OtherServers::Leavers() const {
       const Duration mean = FromSeconds(pace->second.seconds / pace->second.count);
       if (ran < mean) left = std::max(mean - ran, FromSeconds(kLeast * Seconds(mean)));
     }
-    // What is written is read again.
-    leavers.push_back({running.task, running.shape, {.left = left, .stands = 2 * running.takes}});
+    // What is written is read again, and what it reads may have to be copied.
+    leavers.push_back({running.task, running.shape, {.left = left, .stands = 2 * running.takes + driver_.TimeToCopy(hooks_.now(), running.task)}});
   }
   std::stable_sort(leavers.begin(), leavers.end(), [](const Leaving& a, const Leaving& b) { return a.leaver.left > b.leaver.left; });
   return leavers;
@@ -663,10 +667,21 @@ void OtherServers::GoOnMoving() {
 void OtherServers::Follow(const supervisor::MoveRequest& request) {
   if (!obedience_.Take(request.id) || !connected_.contains(request.to.value)) return;
   if (request.running) return SendRunning(request);
-  const std::vector<TaskId> wanted = request.share > 0  ? driver_.ShareOfTasks(request.share)
-                                     : request.waiting ? driver_.WaitingTasks(request.count)
-                                                       : driver_.MovableTasks(hooks_.now(), request.shape, request.count, request.keep);
-  Give(request, wanted);
+  if (request.share > 0) return Give(request, driver_.ShareOfTasks(request.share));
+  if (request.waiting) return Give(request, driver_.WaitingTasks(request.count));
+  GiveReady(request);
+}
+
+void OtherServers::GiveReady(const supervisor::MoveRequest& request) {
+  // To look at all that are ready takes time, and what they read lies there for longer than until the next request.
+  constexpr Duration kLookAgain = std::chrono::seconds(2);
+  const Moment moment = hooks_.now();
+  const auto dear = dear_.find(request.shape);
+  if (dear != dear_.end() && request.saving && moment.now < dear->second.again && request.saving->last <= dear->second.saves && request.saving->late == 0) return;
+  const Movable found = driver_.MovableTasks(moment, request.shape, request.count, request.keep, request.saving);
+  if (dear != dear_.end()) dear_.erase(dear);
+  if (found.dear && found.tasks.empty()) dear_[request.shape] = {moment.now + kLookAgain, request.saving->last * 5 / 4};
+  Give(request, found.tasks);
 }
 
 /// As far as they may go.

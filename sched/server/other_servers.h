@@ -162,6 +162,7 @@ class OtherServers {
   std::vector<supervisor::Pace> PacesNow();
   void Advise(const supervisor::Event& event);
   void Follow(const supervisor::MoveRequest& request);
+  void GiveReady(const supervisor::MoveRequest& request);
   void SendRunning(const supervisor::MoveRequest& request);
   void Give(const supervisor::MoveRequest& request, const std::vector<TaskId>& wanted);
   std::vector<Leaving> Leavers() const;
@@ -191,6 +192,11 @@ class OtherServers {
   std::unordered_map<uint32_t, uint32_t> done_at_;  // tasks, with local files: the part that told that they are done
   std::map<Shape, std::pair<uint64_t, double>> times_;  // of attempts that succeeded: their number and seconds
   std::map<uint32_t, supervisor::Pace> paces_;  // by kind
+  struct Dear {
+    Time again;
+    Duration saves;
+  };
+  std::map<Shape, Dear> dear_;  // none of them was worth it for its files; and until when nothing is given that does not save more
   uint64_t reports_ = 0;
   uint64_t messages_ = 0;
 };

@@ -37,7 +37,19 @@ pb::MoveAsked ToProto(const supervisor::MoveRequest& request) {
   message.set_running(request.running);
   message.set_least_left_ns(request.least_left.count());
   message.set_share(request.share);
+  if (request.saving) {
+    pb::Saving* const saving = message.mutable_saving();
+    saving->set_last_ns(request.saving->last.count());
+    saving->set_each_ns(request.saving->each.count());
+    saving->set_late(request.saving->late);
+  }
   return message;
+}
+
+std::optional<supervisor::Saving> SavingOf(const pb::MoveAsked& message) {
+  if (!message.has_saving()) return {};
+  const pb::Saving& saving = message.saving();
+  return supervisor::Saving{.last = Duration(saving.last_ns()), .each = Duration(std::max<int64_t>(0, saving.each_ns())), .late = saving.late()};
 }
 
 pb::ServerReport ToProto(const supervisor::Report& report) {

@@ -47,8 +47,6 @@ struct QueueState {
   double capacity = 0;
   // How long such a task takes there, on average; 0: not known yet.
   Duration mean{0};
-  // What must be brought to where one runs, on average, and is not there everywhere.
-  double bytes = 0;
   // The kMostLeavers with the most left, by what is left, falling.
   std::vector<Leaver> leavers = {};
 };
@@ -114,8 +112,17 @@ struct Report {
 
 // --- what a supervisor asks of servers
 
+/// What it saves that tasks begin elsewhere, before anything is copied for them.
+struct Saving {
+  // The last in the order of those that are ready at the giver would begin so much later there than at the taker; of each before it
+  // that is `each` less.
+  Duration last{0}, each{0};
+  // So many of the tasks cannot begin at the giver before its end, and go whatever has to be copied.
+  uint64_t late = 0;
+};
+
 /// `from` is to offer `to` so many of its ready tasks of the shape, but keep as many as `keep`: these begin
-/// before the others could have come. It gives what it has. `waiting`: tasks that wait for others instead,
+/// before the others could have come. It gives what it has, and of that what is copied sooner than the move saves (`saving`; none: all). `waiting`: tasks that wait for others instead,
 /// of any shape. `running`: one that runs and writes checkpoints, with at least `least_left` left; it is under way (Offer) from when it is
 /// asked for a checkpoint. `share` (above 0): tasks of any shape instead, whole groups that files and streams join, which are thought to
 /// take that part of the time of all that have not begun.
@@ -125,6 +132,7 @@ struct MoveRequest {
   Shape shape = {};
   uint64_t count = 0;
   uint64_t keep = 0;
+  std::optional<Saving> saving = {};
   bool waiting = false;
   bool running = false;
   Duration least_left{0};

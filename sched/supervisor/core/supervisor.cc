@@ -19,7 +19,8 @@
 // last comes after L / R; at the taker one begins when it has come, and when those before it have begun
 // there. What each should have is then of all that it has, running tasks included: of two servers with no
 // ready task the one with idle slots comes first. Each task that goes lets the giver's last one begin 1 / R
-// sooner, and takes the time of its files.
+// sooner, and takes the time of its files. Which tasks go, and what would have to be copied for these, the giver alone knows: it is told
+// what their move saves (Saving), and gives those of which that is more.
 //
 // Where tasks are placed by what they cost, each server models what it has, and tells what that is by the model, and what it turned out to be of
 // tasks that have ended: what any of them has learnt of a kind counts for all. Whoever has much less of it than its nodes could do gets whole
@@ -55,6 +56,11 @@ const QueueState* QueueOf(const Report& report, const Shape& shape) {
 /// Tasks that a server begins in a second; 0: it is not known.
 double RateOf(const QueueState& queue) {
   return queue.mean > Duration(0) ? queue.workers / Seconds(queue.mean) : 0;
+}
+
+/// So many begin sooner elsewhere.
+uint64_t WorthMoving(const Saving& saving) {
+  return saving.last > Duration(0) ? static_cast<uint64_t>(saving.last / std::max(saving.each, Duration(1))) : 0;
 }
 
 bool Newer(const Report& a, const Report& b) {
@@ -214,21 +220,19 @@ Duration Supervisor::MoveTime(const Part& from, const Part& to) const {
   return 2 * from.report.delay + to.report.delay;
 }
 
-/// `left`: ready at the giver; `at_taker`: that are there, or come before these.
-uint64_t Supervisor::WorthMoving(const Part& from, const Part& to, const Shape& shape, double left,
-                                 double at_taker) const {
+/// `left`: ready at the giver; `at_taker`: that are there, or come before these. None: nothing is known of it, and all may go.
+std::optional<Saving> Supervisor::SavingOf(const Part& from, const Part& to, const Shape& shape, double left, double at_taker) const {
   const QueueState* giver = QueueOf(from.report, shape);
   const QueueState* taker = QueueOf(to.report, shape);
   if (giver == nullptr || taker == nullptr || from.report.draining || RateAt(from, *giver) <= 0 ||
       taker->workers == 0)
-    return UINT64_MAX;
+    return {};
   const double rate = RateAt(from, *giver);
   const double there = RateAt(to, *taker);
   const double come = Seconds(MoveTime(from, to));
   const double begins = there > 0 ? std::max(come, at_taker / there) : come;
-  const double files = options_.bytes_per_second > 0 ? giver->bytes / options_.bytes_per_second : 0;
-  const double most = (left / rate - begins) / (1 / rate + files);
-  return most >= 1 ? static_cast<uint64_t>(most) : 0;
+  constexpr double kMost = 1e9;
+  return Saving{.last = FromSeconds(std::clamp(left / rate - begins, -kMost, kMost)), .each = FromSeconds(std::min(1 / rate, kMost))};
 }
 
 void Supervisor::Balance(Time now, std::vector<Action>* actions) {
@@ -414,11 +418,13 @@ void Supervisor::BalanceShape(Time now, const Shape& shape, const std::vector<Pa
     MoveRequest request = {
         .from = present[pair.from], .to = present[pair.to], .shape = shape, .count = pair.count};
     if (options_.worth_only) {
-      const uint64_t worth = WorthMoving(from, to, shape, static_cast<double>(sides[pair.from].ready),
-                                         static_cast<double>(sides[pair.to].ready));
-      // What it cannot begin before its end is better off anywhere.
-      const double late = static_cast<double>(sides[pair.from].ready) - sides[pair.from].most;
-      request.count = std::min(request.count, std::max(worth, late > 0 ? static_cast<uint64_t>(late) : 0));
+      request.saving = SavingOf(from, to, shape, static_cast<double>(sides[pair.from].ready), static_cast<double>(sides[pair.to].ready));
+      if (request.saving) {
+        // What it cannot begin before its end is better off anywhere.
+        const double late = static_cast<double>(sides[pair.from].ready) - sides[pair.from].most;
+        request.saving->late = late > 0 ? static_cast<uint64_t>(late) : 0;
+        request.count = std::min(request.count, std::max(WorthMoving(*request.saving), request.saving->late));
+      }
       const QueueState* giver = QueueOf(from.report, shape);
       if (giver != nullptr && !from.report.draining)
         request.keep = static_cast<uint64_t>(RateOf(*giver) * Seconds(from.report.delay + to.report.delay));

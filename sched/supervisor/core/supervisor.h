@@ -23,8 +23,6 @@ struct Options {
   // Beyond the paper: only what saves more time than its move costs, and nothing that would begin before; and
   // what runs counts as well, so that slots that have nothing come first.
   bool worth_only = true;
-  // What moves between two allocations in a second, for files that come along; 0: they take no time.
-  double bytes_per_second = 0;
   // Servers are looked at together when all have reported since the last time, when a new one has, or that
   // long after the first of them has.
   Duration period = std::chrono::milliseconds(100);
@@ -116,8 +114,7 @@ class Supervisor {
   double RateAt(const Part& part, const QueueState& queue) const;
   Side SideOf(const Part& part, const Shape& shape) const;
   Duration MoveTime(const Part& from, const Part& to) const;
-  uint64_t WorthMoving(const Part& from, const Part& to, const Shape& shape, double left,
-                       double at_taker) const;
+  std::optional<Saving> SavingOf(const Part& from, const Part& to, const Shape& shape, double left, double at_taker) const;
   bool RoundIsOver(Time now) const;
   void Open(const MoveId& id, const Move& move);
   void Close(const MoveId& id);

@@ -454,8 +454,9 @@ TEST(Supply, TasksWithLessOnNodesHereGoToOthersFirst) {
   s.Begin({{1, 0, 0}});
   s.TellAll({FileStored{s.File("large"), NodeId(0), 1000}, FileStored{s.File("small"), NodeId(0), 10},
              TaskEnded{s.Latest("P"), NodeId(0), Done{}, std::chrono::seconds(1)}});
+  const auto bytes = [&](TaskId task) { return task == both ? 1010 : task == large ? 1000 : task == small ? 10 : 0; };
   const auto go = [&](uint64_t count) {
-    std::vector<TaskId> tasks = s.scheduler().LastInOrder({}, count, 0);
+    std::vector<TaskId> tasks = s.scheduler().LastInOrder({}, count, 0, bytes);
     std::sort(tasks.begin(), tasks.end());
     return tasks;
   };

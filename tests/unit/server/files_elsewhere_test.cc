@@ -54,6 +54,81 @@ TEST(FilesElsewhere, WhatATaskReadsIsAskedForWhenItCouldBegin) {
   EXPECT_TRUE(run.exchange.empty()) << "nor there";
 }
 
+/// The supervisor asks the first server for all that is ready there.
+void AskToGive(Several& run, Duration saves, uint64_t late = 0) {
+  static uint64_t number = 0;
+  pb::BetweenServers message;
+  pb::MoveAsked* const asked = message.add_asked();
+  asked->mutable_id()->set_epoch(9);
+  asked->mutable_id()->set_number(++number);
+  asked->set_to(1);
+  asked->mutable_shape()->set_cores(1);
+  asked->mutable_shape()->set_nodes(1);
+  asked->set_count(100);
+  asked->mutable_saving()->set_last_ns(saves.count());
+  asked->mutable_saving()->set_each_ns(1);
+  asked->mutable_saving()->set_late(late);
+  ASSERT_TRUE(run[0].others->Take(1, message).ok());
+  run.Turn(0);
+  run.Settle();
+}
+
+/// A move costs what its files take: those that only nodes here have, each once, as fast as files were copied lately.
+TEST(FilesElsewhere, WhatComesAlongCountsInWhetherTasksGo) {
+  using std::chrono::seconds;
+  Several run({{"a", "a", {}, {"f", "g"}}, {"r", "r", {"f"}}, {"s", "s", {"f"}}, {"t", "t", {"f"}}, {"u", "u", {"f"}}, {"v", "v", {"f", "g"}}}, {1, 1}, false, true);
+  run.bytes_of_files = 300'000'000;
+  run.ConnectAll();
+  run.Settle();
+  run.End(0, kA);
+  run.Settle();
+  const auto there = [&] { return run[1].driver->scheduler().counts().total - run[1].driver->scheduler().counts().elsewhere; };
+  const auto here = [&] { return run[0].driver->scheduler().counts().ready; };
+  const uint64_t all = here(), before = there();
+  ASSERT_GE(all, 3u);
+  AskToGive(run, seconds(2));
+  EXPECT_EQ(here(), all) << "f alone would take 3 s";
+  AskToGive(run, seconds(2), 1);
+  EXPECT_EQ(here(), all - 1) << "one would not begin before the end";
+  EXPECT_EQ(there(), before + 1);
+  // What one of them reads the others have there, too.
+  AskToGive(run, seconds(4));
+  EXPECT_EQ(here(), 1u) << "but g is more than is saved";
+  run.put_takes = seconds(60);
+  run.SettlePuts(0);
+  ASSERT_FALSE(run.exchange.empty());
+  AskToGive(run, seconds(4));
+  EXPECT_EQ(here(), 1u) << "5 MB/s were seen, and g is 300 MB";
+  AskToGive(run, seconds(6));
+  EXPECT_EQ(here(), 1u);
+  run.Pass(0, std::chrono::minutes(20));
+  AskToGive(run, seconds(6));
+  EXPECT_EQ(here(), 0u) << "that was long ago";
+  EXPECT_EQ(run.wrong, std::vector<std::string>());
+}
+
+TEST(FilesElsewhere, WhatOthersCanReadAlreadyCostsNothing) {
+  Several run({{"a", "a", {}, {"f"}}, {"b", "b", {"f"}}, {"c", "c", {"f"}}, {"d", "d", {"f"}}}, {1, 1}, false, true);
+  run.bytes_of_files = int64_t{1} << 50;
+  run.ConnectAll();
+  run.Settle();
+  run.End(0, kA);
+  run.Settle();
+  const auto here = [&] { return run[0].driver->scheduler().counts().ready; };
+  ASSERT_EQ(here(), 2u);
+  AskToGive(run, std::chrono::hours(1));
+  EXPECT_EQ(here(), 2u);
+  run.Move(3, 1);
+  run.SettlePuts(0);
+  ASSERT_EQ(here(), 1u);
+  // Of the same saving it has just said that it is too little.
+  AskToGive(run, std::chrono::hours(1));
+  EXPECT_EQ(here(), 1u);
+  run.Pass(0, std::chrono::seconds(3));
+  AskToGive(run, std::chrono::hours(1));
+  EXPECT_EQ(here(), 0u) << "it lies in the exchange";
+}
+
 TEST(FilesElsewhere, WhatNobodyElsewhereReadsStays) {
   Several run({{"a", "a", {}, {"f"}}, {"b", "b", {"f"}, {"g"}}, {"c", "c"}}, {1, 1}, false, true);
   run.ConnectAll();

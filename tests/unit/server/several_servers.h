@@ -68,6 +68,8 @@ class Several {
   std::map<uint32_t, std::string> submit_dir;  // files that tasks make and that lie there
   std::map<std::string, std::string> exchange;  // by name: what object is there, or which list
   std::set<uint32_t> not_made;     // files that tasks do not make, though they are done
+  int64_t bytes_of_files = 10;
+  Duration put_takes{0};           // by the agent's clock
   bool differ = false;             // what a task makes is something else each time
   size_t lists_read = 0;           // by servers
   std::vector<std::string> wrong;  // what agents were asked for that could not be
@@ -173,7 +175,7 @@ class Several {
       pb::HeldFile* const held = hello.mutable_hello()->add_held();
       held->set_file(file);
       held->set_object(object);
-      held->set_bytes(10);
+      held->set_bytes(bytes_of_files);
     }
     const Result<NodeId> joined = one.driver->Join(Now(), one.channel, hello);
     ASSERT_TRUE(joined.ok()) << joined.status().message();
@@ -463,12 +465,13 @@ class Several {
 
  private:
   static std::string ObjectOf(uint32_t file) { return std::string(17, static_cast<char>('a' + file % 26)); }
-  static void Note(uint32_t file, const std::string& object, pb::FileNote::What what, pb::FileNote* note) {
+  void Note(uint32_t file, const std::string& object, pb::FileNote::What what, pb::FileNote* note) {
     note->set_file(file);
     note->set_what(what);
     note->set_object(object);
-    note->set_bytes(10);
-    if (what == pb::FileNote::STORED) note->set_moved(10);
+    note->set_bytes(bytes_of_files);
+    if (what == pb::FileNote::STORED) note->set_moved(bytes_of_files);
+    if (what == pb::FileNote::PUT) note->set_took_ns(put_takes.count());
   }
   void HoldFilesOf(uint32_t part, uint32_t task, pb::Attempt* attempt) {
     One& one = *parts_[part];
@@ -496,7 +499,7 @@ class Several {
       pb::MadeFile* const made = attempt->add_made_file();
       made->set_file(output.value);
       made->set_object(object);
-      made->set_bytes(10);
+      made->set_bytes(bytes_of_files);
       made->set_shared(one.results[task].contains(output.value));
       if (made->shared()) submit_dir[output.value] = object;
     }

@@ -469,14 +469,12 @@ TEST(SupervisorTest, AMoveOfWhichNobodyTellsIsForgotten) {
 // --- only what is worth it
 
 /// Two servers of 10 workers, tasks of 100 ms: 100 tasks a second.
-std::vector<MoveRequest> AskedFor(const Options& options, milliseconds delay, uint64_t giver, uint64_t taker,
-                                  double bytes = 0) {
+std::vector<MoveRequest> AskedFor(const Options& options, milliseconds delay, uint64_t giver, uint64_t taker) {
   Watched w(options);
   Introduce(&w, 2);
   for (uint32_t part = 0; part < 2; ++part) {
     Report report = w.Of(part, part == 0 ? giver : taker, 10, 10);
     report.queues[0].mean = milliseconds(100);
-    report.queues[0].bytes = bytes;
     report.delay = delay;
     w.Tell(report);
   }
@@ -495,11 +493,34 @@ TEST(SupervisorTest, WhatBeginsBeforeTheMoveIsOverStays) {
   EXPECT_EQ(AskedFor({.worth_only = false}, milliseconds(50), 40, 0)[0].keep, 0u);
 }
 
-TEST(SupervisorTest, FilesAreCounted) {
-  // 10 ms for the files of one task, as much as the giver takes for one.
-  EXPECT_EQ(TextOf(AskedFor({.bytes_per_second = 100e6}, milliseconds(0), 40, 0, 1e6)), "0>1:20 ");
-  EXPECT_EQ(TextOf(AskedFor({.bytes_per_second = 50e6}, milliseconds(0), 40, 0, 1e6)), "0>1:13 ");
-  EXPECT_EQ(TextOf(AskedFor({.bytes_per_second = 1e6}, milliseconds(0), 40, 0, 1e6)), "");
+TEST(SupervisorTest, TheGiverIsToldWhatTheMoveSaves) {
+  // The last would begin there after 400 ms, and begins 150 ms from now where they go; each that goes lets the last one begin 10 ms sooner.
+  const std::vector<MoveRequest> asked = AskedFor({}, milliseconds(50), 40, 0);
+  ASSERT_TRUE(asked.at(0).saving.has_value());
+  EXPECT_EQ(asked[0].saving->last, milliseconds(250));
+  EXPECT_EQ(asked[0].saving->each, milliseconds(10));
+  EXPECT_EQ(asked[0].saving->late, 0u);
+  EXPECT_FALSE(AskedFor({.worth_only = false}, milliseconds(50), 40, 0).at(0).saving.has_value());
+}
+
+TEST(SupervisorTest, TheGiverIsToldHowManyItCannotBegin) {
+  Watched w;
+  Introduce(&w, 2);
+  Report ends = w.Of(0, 400, 10, 10), stays = w.Of(1, 0, 10, 10);
+  stays.queues[0].mean = ends.queues[0].mean = milliseconds(100);
+  ends.ends_in = milliseconds(600);
+  w.Tell(ends);
+  w.Tell(stays);
+  const std::vector<MoveRequest> asked = w.Asked();
+  ASSERT_EQ(TextOf(asked), "0>1:350 ");
+  ASSERT_TRUE(asked[0].saving.has_value());
+  EXPECT_EQ(asked[0].saving->late, 350u);
+  ends.draining = true;
+  Watched drained;
+  Introduce(&drained, 2);
+  drained.Tell(ends);
+  drained.Tell(stays);
+  for (const MoveRequest& each : drained.Asked()) EXPECT_FALSE(each.saving.has_value()) << "all are to go";
 }
 
 TEST(SupervisorTest, NotWhereItBeginsNoSooner) {

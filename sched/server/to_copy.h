@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "supervisor/core/messages.h"
+
+namespace harrow::server {
+
+/// How fast files come from a node's disk to another allocation's nodes, as far as it was seen lately.
+class CopySpeed {
+ public:
+  /// So many bytes took a node so long to write where others read them.
+  void Add(Time now, int64_t bytes, Duration took);
+  /// Bytes a second, above 0: they are written, and read again.
+  double At(Time now) const;
+
+ private:
+  double bytes_ = 0, seconds_ = 0;  // what is older counts for less
+  Time last_{};
+};
+
+/// A file that only nodes here can give, and the one that would copy it.
+struct ToCopy {
+  FileId file;
+  NodeId node;
+  int64_t bytes = 0;
+};
+using FilesOf = std::function<std::vector<ToCopy>(TaskId)>;
+
+/// Of all that these tasks read, each file once; nodes copy at the same time.
+Duration TimeToCopy(std::span<const TaskId> tasks, double bytes_per_second, const FilesOf& files_of);
+
+struct Movable {
+  std::vector<TaskId> tasks;  // they rise
+  bool dear = false;          // others stay, as the time to copy what they read is more than they save
+};
+/// Up to `count` of these, which come in the order in which they would begin, from the last on; each that begins sooner when all is copied
+/// that it reads, those that go before it, and those that have gone already (`gone`).
+Movable WorthCopying(std::span<const TaskId> in_order, std::span<const TaskId> gone, uint64_t count, const std::optional<supervisor::Saving>& saving,
+                     double bytes_per_second, const FilesOf& files_of);
+
+}  // namespace harrow::server

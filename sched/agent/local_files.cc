@@ -187,10 +187,17 @@ Status LocalFiles::PutAt(const Putting& putting, Duration* took) {
   uint64_t random = 0;
   if (!os::RandomBytes(&random, sizeof random)) return Status(Code::kUnavailable, "no random bytes are to be had");
   const std::string half = StrCat(putting.path, ".half-", HexDigits(random));
-  const auto begin = std::chrono::steady_clock::now();
+  double begun = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    begun = put_time_.Begin(std::chrono::steady_clock::now());
+  }
   Status put = store_.CopyOut(*putting.object, half, kForThisUser);
   if (put.ok()) put = fs.Rename(half, putting.path);
-  *took = std::chrono::steady_clock::now() - begin;
+  {
+    const std::lock_guard lock(mutex_);
+    *took = put_time_.End(std::chrono::steady_clock::now(), begun);
+  }
   // A directory of that name may have come from another node meanwhile.
   if (!put.ok() && fs.Stat(putting.path).ok()) put = Status();
   (void)fs.RemoveTree(half);

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "agent/shared_time.h"
 #include "agent/source_index.h"
 #include "agent/steps/sandbox.h"
 #include "agent/steps/task.h"
@@ -44,7 +45,7 @@ struct FileNews {
   std::string text{};    // why not
   std::string source{};  // SourceOf, of what was read from the submit directory
   uint64_t put = 0;      // Putting::number
-  Duration took{0};      // for copying what is kPut; none: it was there
+  Duration took{0};      // its part (SharedTime) of copying what is kPut; none: it was there
 };
 
 /// What is kept of what is where, for those who open the store later.
@@ -153,6 +154,7 @@ class LocalFiles : public FileHost {
   Transfers* transfers_ = nullptr;                           // of mutex_
   std::unordered_map<FileId, File> files_;                   // of mutex_
   std::set<uint64_t> putting_;                               // of mutex_: numbers
+  SharedTime put_time_;                                     // of mutex_
   std::unordered_map<store::ObjectId, uint32_t> used_;       // of mutex_: by how many files
   std::unordered_map<store::ObjectId, uint32_t> spoilings_;  // of mutex_
   // Of mutex_: takings that go on, and what was to be dropped when the last taking had that number: one of

@@ -1,7 +1,7 @@
 // Which tasks go to another server. The order of a queue is decided when a task is taken, so which come last
 // is known only roughly: the least urgent; under hrf those of the lowest level; the newest where
 // the oldest go first (fifo, and hrf within a level), else the oldest. Tasks that no node has inputs of go
-// before those that stand in a node's queue; those for which fewer bytes would have to be copied before those with more.
+// before those that stand in a node's queue.
 //
 // Tasks with a bound are to be looked at best bound first by all servers together (branch and bound): of them every n-th in
 // the order goes, so that no server is left with those that a better value will prune. With the last ones of RD05-03
@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <tuple>
-#include <unordered_map>
 
 namespace harrow::core {
 namespace {
@@ -79,7 +78,7 @@ std::vector<ReadyKind> ReadyKinds(const Parts& parts) {
   return kinds;
 }
 
-std::vector<TaskId> LastInOrder(const Parts& parts, const Shape& shape, uint64_t count, uint64_t keep, const std::function<int64_t(TaskId)>& bytes_of) {
+std::vector<TaskId> LastInOrder(const Parts& parts, const Shape& shape, uint64_t count, uint64_t keep) {
   const order::Cards cards = parts.tasks.cards();
   std::vector<TaskId> ready;
   const auto add = [&](const order::ReadyQueue& queue) {
@@ -99,13 +98,11 @@ std::vector<TaskId> LastInOrder(const Parts& parts, const Shape& shape, uint64_t
   const order::Policy policy = parts.options.policy;
   const bool by_level = policy == order::Policy::kHrf;
   const bool oldest_first = by_level || policy == order::Policy::kFifo;
-  std::unordered_map<TaskId, int64_t> bytes;
-  for (const TaskId id : bytes_of ? ready : std::vector<TaskId>()) bytes[id] = bytes_of(id);
   // Whether a is taken before b.
   const auto before = [&](TaskId a, TaskId b) {
     const order::Card &of_a = cards[a], &of_b = cards[b];
     const auto first = [&](TaskId id, const order::Card& card) {
-      return std::tuple(-cards.urgency(id), parts.tasks.candidates(id).empty(), bytes.empty() ? 0 : -bytes.at(id),
+      return std::tuple(-cards.urgency(id), parts.tasks.candidates(id).empty(),
                         by_level ? -int64_t{card.level} : 0);
     };
     const auto key_a = first(a, of_a), key_b = first(b, of_b);

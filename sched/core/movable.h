@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "core/parts.h"
@@ -20,9 +19,8 @@ std::vector<ReadyKind> ReadyKinds(const Parts& parts);
 std::vector<Checkpointer> Checkpointers(const Parts& parts);
 
 /// Up to `count` ready tasks of the shape, those that the order would take last, of tasks with bounds a sample of all; as many as `keep` are left.
-/// In the order in which they would be taken. `bytes`: what would have to be copied for a task; none: nothing.
-std::vector<TaskId> LastInOrder(const Parts& parts, const Shape& shape, uint64_t count, uint64_t keep,
-                                const std::function<int64_t(TaskId)>& bytes);
+/// In the order in which they would be taken.
+std::vector<TaskId> LastInOrder(const Parts& parts, const Shape& shape, uint64_t count, uint64_t keep);
 
 /// How far a task has come, for those who place by costs.
 cost::Placer::Standing StandingOf(const Parts& parts, TaskId id);

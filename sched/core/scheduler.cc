@@ -669,9 +669,8 @@ std::vector<ShapeQueue> Scheduler::QueuesByShape() const {
 std::vector<Checkpointer> Scheduler::Checkpointers() const {
   return core::Checkpointers(impl_->parts());
 }
-std::vector<TaskId> Scheduler::LastInOrder(const Shape& shape, uint64_t count, uint64_t keep,
-                                           const std::function<int64_t(TaskId)>& bytes) const {
-  return core::LastInOrder(impl_->parts(), shape, count, keep, bytes);
+std::vector<TaskId> Scheduler::LastInOrder(const Shape& shape, uint64_t count, uint64_t keep) const {
+  return core::LastInOrder(impl_->parts(), shape, count, keep);
 }
 std::vector<TaskId> Scheduler::ShareOf(double part) {
   return impl_->ShareOf(part);

@@ -217,8 +217,7 @@ class Scheduler {
   std::vector<ReadyKind> ReadyKinds() const;
   /// Those of one node, by task.
   std::vector<Checkpointer> Checkpointers() const;
-  std::vector<TaskId> LastInOrder(const Shape& shape, uint64_t count, uint64_t keep,
-                                  const std::function<int64_t(TaskId)>& bytes = {}) const;
+  std::vector<TaskId> LastInOrder(const Shape& shape, uint64_t count, uint64_t keep) const;
   std::vector<TaskId> ShareOf(double part);
   /// Where tasks are placed by costs: what waits here and what has ended, by kind (Placer::work_by_kind); and how many tasks that others have are
   /// in the model.

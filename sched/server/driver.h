@@ -348,6 +348,7 @@ class RunDriver {
     TaskId task;
     FileId file;  // none: the list
     NodeId node;  // that is to copy it
+    Time asked;
   };
   static bool Covers(const MadeFiles& made, const std::vector<FileId>& files);
   std::vector<FileId> OpenOutputs(TaskId task) const;

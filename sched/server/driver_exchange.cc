@@ -26,6 +26,7 @@ constexpr size_t kFewInputs = 64;
 constexpr Duration kPutAgain = std::chrono::seconds(1);  // where it could not be; each time twice as long
 constexpr uint32_t kMostPuts = 4;
 constexpr uint32_t kMostReadings = 3;  // of a task's files that could not be read, one after the other
+constexpr int64_t kMostBytes = int64_t{1} << 50;  // of a file; who tells of more is wrong
 constexpr uint32_t kMostReadingsWhereNoNodeFits = 12;
 
 }  // namespace
@@ -182,13 +183,15 @@ std::vector<ToCopy> RunDriver::FilesToCopy(TaskId task) const {
   std::vector<ToCopy> files;
   for (const FileId input : graph_.inputs(task)) {
     const FileId file = scheduler_.HeldAs(input);
-    if (!graph_.producer(file) || scheduler_.IsShared(file) || InExchange(file) != nullptr) continue;
+    const TaskId producer = graph_.producer(file);
+    if (!producer || scheduler_.IsShared(file) || InExchange(file) != nullptr) continue;
+    if (!exchanged_.contains(producer) && lists_.contains(producer)) continue;  // a server before this one has put it there
     const FileCatalogue::Object* const object = catalogue_.Find(file);
     const std::vector<NodeId> holders = scheduler_.HoldersOf(file);
     if (object == nullptr || holders.empty()) continue;
     const auto is_file = [file](const ToCopy& each) { return each.file == file; };
     if (file != input && std::any_of(files.begin(), files.end(), is_file)) continue;  // of the same directory
-    files.push_back({file, holders.front(), object->bytes()});
+    files.push_back({file, holders.front(), std::clamp<int64_t>(object->bytes(), 0, kMostBytes)});
   }
   return files;
 }
@@ -344,7 +347,7 @@ bool RunDriver::AskOneOf(const Moment& moment, TaskId task, FileId file, const s
       later |= node->channel != nullptr || !saves_;
       continue;
     }
-    puts_[++last_put_] = {.task = task, .file = file, .node = id};
+    puts_[++last_put_] = {.task = task, .file = file, .node = id, .asked = moment.now};
     publication.under_way[file] = last_put_;
     Send(last_put_, puts_[last_put_], *node);
     return true;
@@ -399,7 +402,8 @@ void RunDriver::TakePut(const Moment& moment, const Node& node, const pb::FileNo
   }
   if (put.file) {
     publication.there.insert(put.file);
-    copy_speed_.Add(moment.now, note.bytes(), Duration(note.took_ns()));
+    if (const OutFile* const out = publication.made.Find(put.file); out != nullptr)
+      copy_speed_.Add(moment.now, std::min(out->bytes, kMostBytes), std::min(Duration(note.took_ns()), moment.now - put.asked));
     CountCopy({.path = {}, .task = {}, .from = node.id, .to = {}, .bytes = note.bytes(), .end_ns = moment.wall_ns()});
     return;
   }

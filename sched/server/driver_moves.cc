@@ -42,17 +42,11 @@ void RunDriver::CancelHere(const std::vector<TaskId>& tasks) {
 
 Movable RunDriver::MovableTasks(const Moment& moment, const Shape& shape, uint64_t count, uint64_t keep,
                                 const std::optional<supervisor::Saving>& saving) {
+  // So many more are looked at where some stay for their files; of those with bounds LastInOrder gives a sample of all.
+  constexpr uint64_t kBesides = 256;
   FilesOf files_of;
-  std::function<int64_t(TaskId)> bytes_of;
-  if (local_files()) {
-    files_of = [this](TaskId task) { return FilesToCopy(task); };
-    bytes_of = [this](TaskId task) {
-      int64_t bytes = 0;
-      for (const ToCopy& each : FilesToCopy(task)) bytes += each.bytes;
-      return bytes;
-    };
-  }
-  std::vector<TaskId> tasks = scheduler_.LastInOrder(shape, count + brought_.size(), keep, bytes_of);
+  if (local_files()) files_of = [this](TaskId task) { return FilesToCopy(task); };
+  std::vector<TaskId> tasks = scheduler_.LastInOrder(shape, count + brought_.size() + (files_of && !scheduler_.LeastBound() ? kBesides : 0), keep);
   // What an earlier attempt left is removed where it was made, and an attempt that was lost may come back here.
   std::erase_if(tasks, [&](TaskId task) {
     const auto brought = brought_.find(task.value);

@@ -460,7 +460,8 @@ void OtherServers::AddQueues(supervisor::Report* report) const {
                               .in_flight = queue.in_flight,
                               .workers = queue.workers,
                               .capacity = double(queue.workers),
-                              .mean = known ? FromSeconds(times->second.second / double(times->second.first)) : Duration(0)});
+                              .mean = known ? FromSeconds(times->second.second / double(times->second.first)) : Duration(0),
+                              .dear = DearOf(queue.shape)});
   }
   report->waiting = driver_.scheduler().counts().waiting;
   AddWorks(report);
@@ -500,8 +501,8 @@ std::vector<OtherServers::Leaving> OtherServers::Leavers() const {
       const Duration mean = FromSeconds(pace->second.seconds / pace->second.count);
       if (ran < mean) left = std::max(mean - ran, FromSeconds(kLeast * Seconds(mean)));
     }
-    // What is written is read again, and what it reads may have to be copied.
-    leavers.push_back({running.task, running.shape, {.left = left, .stands = 2 * running.takes + driver_.TimeToCopy(hooks_.now(), running.task)}});
+    // What is written is read again.
+    leavers.push_back({running.task, running.shape, {.left = left, .stands = 2 * running.takes}});
   }
   std::stable_sort(leavers.begin(), leavers.end(), [](const Leaving& a, const Leaving& b) { return a.leaver.left > b.leaver.left; });
   return leavers;
@@ -541,7 +542,10 @@ supervisor::Report OtherServers::ReportNow() {
   AddQueues(&report);
   for (const Leaving& each : Leavers()) {
     for (supervisor::QueueState& queue : report.queues) {
-      if (queue.shape == each.shape && queue.leavers.size() < supervisor::kMostLeavers) queue.leavers.push_back(each.leaver);
+      if (queue.shape != each.shape || queue.leavers.size() >= supervisor::kMostLeavers) continue;
+      queue.leavers.push_back(each.leaver);
+      // What it reads may have to be copied.
+      queue.leavers.back().stands += driver_.TimeToCopy(hooks_.now(), each.task);
     }
   }
   report.paces = PacesNow();
@@ -676,12 +680,16 @@ void OtherServers::GiveReady(const supervisor::MoveRequest& request) {
   // To look at all that are ready takes time, and what they read lies there for longer than until the next request.
   constexpr Duration kLookAgain = std::chrono::seconds(2);
   const Moment moment = hooks_.now();
-  const auto dear = dear_.find(request.shape);
-  if (dear != dear_.end() && request.saving && moment.now < dear->second.again && request.saving->last <= dear->second.saves && request.saving->late == 0) return;
+  if (request.saving && request.saving->late == 0 && request.saving->last < DearOf(request.shape)) return;
   const Movable found = driver_.MovableTasks(moment, request.shape, request.count, request.keep, request.saving);
-  if (dear != dear_.end()) dear_.erase(dear);
-  if (found.dear && found.tasks.empty()) dear_[request.shape] = {moment.now + kLookAgain, request.saving->last * 5 / 4};
+  dear_.erase(request.shape);
+  if (found.dear) dear_[request.shape] = {moment.now + kLookAgain, *found.dear};
   Give(request, found.tasks);
+}
+
+Duration OtherServers::DearOf(const Shape& shape) const {
+  const auto dear = dear_.find(shape);
+  return dear != dear_.end() && hooks_.now().now < dear->second.until ? dear->second.saves : Duration(0);
 }
 
 /// As far as they may go.

@@ -163,6 +163,7 @@ class OtherServers {
   void Advise(const supervisor::Event& event);
   void Follow(const supervisor::MoveRequest& request);
   void GiveReady(const supervisor::MoveRequest& request);
+  Duration DearOf(const Shape& shape) const;
   void SendRunning(const supervisor::MoveRequest& request);
   void Give(const supervisor::MoveRequest& request, const std::vector<TaskId>& wanted);
   std::vector<Leaving> Leavers() const;
@@ -193,10 +194,10 @@ class OtherServers {
   std::map<Shape, std::pair<uint64_t, double>> times_;  // of attempts that succeeded: their number and seconds
   std::map<uint32_t, supervisor::Pace> paces_;  // by kind
   struct Dear {
-    Time again;
+    Time until;
     Duration saves;
   };
-  std::map<Shape, Dear> dear_;  // none of them was worth it for its files; and until when nothing is given that does not save more
+  std::map<Shape, Dear> dear_;  // some stayed for their files: until when is not looked again for a move that saves less
   uint64_t reports_ = 0;
   uint64_t messages_ = 0;
 };

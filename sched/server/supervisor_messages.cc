@@ -49,7 +49,10 @@ pb::MoveAsked ToProto(const supervisor::MoveRequest& request) {
 std::optional<supervisor::Saving> SavingOf(const pb::MoveAsked& message) {
   if (!message.has_saving()) return {};
   const pb::Saving& saving = message.saving();
-  return supervisor::Saving{.last = Duration(saving.last_ns()), .each = Duration(std::max<int64_t>(0, saving.each_ns())), .late = saving.late()};
+  constexpr int64_t kMost = 1'000'000'000'000'000'000;  // 30 years
+  return supervisor::Saving{.last = Duration(std::clamp(saving.last_ns(), -kMost, kMost)),
+                            .each = Duration(std::clamp<int64_t>(saving.each_ns(), 0, kMost)),
+                            .late = saving.late()};
 }
 
 pb::ServerReport ToProto(const supervisor::Report& report) {
@@ -65,6 +68,7 @@ pb::ServerReport ToProto(const supervisor::Report& report) {
     out->set_workers(queue.workers);
     out->set_capacity(queue.capacity);
     out->set_mean_ns(queue.mean.count());
+    out->set_dear_ns(queue.dear.count());
     for (const supervisor::Leaver& leaver : queue.leavers) {
       pb::Leaver* const told = out->add_leaver();
       told->set_left_ns(leaver.left.count());
@@ -110,13 +114,16 @@ supervisor::Report FromProto(const pb::ServerReport& message) {
   report.number = message.number();
   report.obeys = message.obeys();
   report.handled = message.handled();
+  // What is no number, or none that can be, is not known.
+  const auto can_be = [](double number) { return number >= 0 && number < 1e18; };
   for (const pb::QueueReport& queue : message.queue()) {
     report.queues.push_back({.shape = ShapeOf(queue.shape()),
                              .ready = queue.ready(),
                              .in_flight = queue.in_flight(),
                              .workers = queue.workers(),
-                             .capacity = queue.capacity(),
-                             .mean = Duration(queue.mean_ns())});
+                             .capacity = can_be(queue.capacity()) ? queue.capacity() : 0,
+                             .mean = Duration(queue.mean_ns()),
+                             .dear = Duration(queue.dear_ns())});
     for (const pb::Leaver& leaver : queue.leaver())
       report.queues.back().leavers.push_back({Duration(leaver.left_ns()), Duration(leaver.stands_ns())});
   }
@@ -127,8 +134,6 @@ supervisor::Report FromProto(const pb::ServerReport& message) {
   }
   report.waiting = message.waiting();
   report.draining = message.draining();
-  // What is no number, or none that can be, is not known.
-  const auto can_be = [](double number) { return number >= 0 && number < 1e18; };
   if (message.has_work() && can_be(message.power())) {
     report.works.emplace();
     report.power = message.power();

@@ -3,7 +3,7 @@
 // against what is copied: of the very tasks that would go, each file once, and none that others can read already. Copies wait for those that others
 // who went will ask for, or have asked for.
 //
-// The speed is that of copies lately, by the nodes' own clocks; that a file is read again is thought to take as long. Half of what was seen is forgotten each minute, for what is thought where nothing was
+// The speed is that of copies lately, by the nodes' own clocks; that a file is read again is thought to take as long. Half of what was seen is forgotten in five minutes, for what is thought where nothing was
 // seen: files that lay in the way of moves once would else never be moved, nor their speed be seen, again.
 
 #include "server/to_copy.h"
@@ -19,7 +19,7 @@ namespace {
 // Of one node of many, to a shared file system.
 constexpr double kThought = 200e6;  // bytes written in a second
 constexpr double kThoughtOf = 64 << 20;  // bytes: so much has to be seen to count as much
-constexpr double kHalfLife = 60;  // s
+constexpr double kHalfLife = 300;  // s
 constexpr int64_t kTells = 1 << 20;  // bytes; what is less tells of latencies
 
 /// What nodes copy.
@@ -27,32 +27,38 @@ class Load {
  public:
   explicit Load(double bytes_per_second) : bytes_per_second_(bytes_per_second) {}
 
-  /// The time that all of it takes if these come to it.
+  /// The time until these are copied, which come to it.
   Duration With(std::span<const ToCopy> files) const {
-    std::map<NodeId, int64_t> more;
+    std::map<NodeId, double> of_node;
     std::set<FileId> seen;
-    int64_t most = most_;
+    double most = 0;
     for (const ToCopy& each : files) {
-      if (files_.contains(each.file) || !seen.insert(each.file).second) continue;
+      const auto [sum, first] = of_node.try_emplace(each.node, 0);
       const auto known = of_node_.find(each.node);
-      int64_t& sum = more[each.node];
-      sum += each.bytes;
-      most = std::max(most, sum + (known == of_node_.end() ? 0 : known->second));
+      if (first && known != of_node_.end()) sum->second = known->second;
+      if (!files_.contains(each.file) && seen.insert(each.file).second) sum->second += static_cast<double>(each.bytes);
+      most = std::max(most, sum->second);
     }
-    constexpr double kMost = 1e9;
-    return FromSeconds(std::min(static_cast<double>(most) / bytes_per_second_, kMost));
+    return Takes(most);
   }
   void Add(std::span<const ToCopy> files) {
     for (const ToCopy& each : files) {
-      if (files_.insert(each.file).second) most_ = std::max(most_, of_node_[each.node] += each.bytes);
+      if (files_.insert(each.file).second) most_ = std::max(most_, of_node_[each.node] += static_cast<double>(each.bytes));
     }
   }
+  /// Until all is copied.
+  Duration time() const { return Takes(most_); }
 
  private:
+  Duration Takes(double bytes) const {
+    constexpr double kMost = 1e9;
+    return FromSeconds(std::min(bytes / bytes_per_second_, kMost));
+  }
+
   const double bytes_per_second_;
   std::set<FileId> files_;
-  std::map<NodeId, int64_t> of_node_;
-  int64_t most_ = 0;
+  std::map<NodeId, double> of_node_;
+  double most_ = 0;
 };
 
 }  // namespace
@@ -74,7 +80,7 @@ double CopySpeed::At(Time now) const {
 Duration TimeToCopy(std::span<const TaskId> tasks, double bytes_per_second, const FilesOf& files_of) {
   Load load(bytes_per_second);
   for (const TaskId task : tasks) load.Add(files_of(task));
-  return load.With({});
+  return load.time();
 }
 
 Movable WorthCopying(std::span<const TaskId> in_order, std::span<const TaskId> gone, uint64_t count, const std::optional<supervisor::Saving>& saving,
@@ -82,20 +88,33 @@ Movable WorthCopying(std::span<const TaskId> in_order, std::span<const TaskId> g
   Movable found;
   Load load(bytes_per_second);
   for (const TaskId task : gone) load.Add(files_of(task));
-  for (size_t i = in_order.size(); i-- > 0 && found.tasks.size() < count;) {
-    const TaskId task = in_order[i];
-    if (saving && files_of) {
-      const std::vector<ToCopy> files = files_of(task);
-      const uint64_t go = found.tasks.size();
+  struct Candidate {
+    TaskId task;
+    std::vector<ToCopy> files;
+    double bytes = 0;
+  };
+  std::vector<Candidate> candidates;
+  for (auto task = in_order.rbegin(); task != in_order.rend(); ++task) {
+    Candidate& candidate = candidates.emplace_back(*task);
+    if (files_of) candidate.files = files_of(*task);
+    for (const ToCopy& each : candidate.files) candidate.bytes += static_cast<double>(each.bytes);
+  }
+  std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) { return a.bytes < b.bytes; });
+  for (const Candidate& candidate : candidates) {
+    const uint64_t go = found.tasks.size();
+    if (go == count) break;
+    // What takes no time is not asked about: the supervisor has.
+    if (saving && go >= saving->late && !candidate.files.empty()) {
+      const Duration copied = load.With(candidate.files);
       const double saves = Seconds(saving->last) - Seconds(saving->each) * static_cast<double>(go + 1);
-      // What takes no time is not asked about: the supervisor has.
-      if (go >= saving->late && !files.empty() && Seconds(load.With(files)) > std::max(saves, 0.0)) {
-        found.dear = true;
+      if (Seconds(copied) > std::max(saves, 0.0)) {
+        const Duration dear = copied + saving->each;
+        found.dear = std::min(found.dear.value_or(dear), dear);
         continue;
       }
-      load.Add(files);
     }
-    found.tasks.push_back(task);
+    load.Add(candidate.files);
+    found.tasks.push_back(candidate.task);
   }
   std::sort(found.tasks.begin(), found.tasks.end());
   return found;

@@ -38,10 +38,11 @@ Duration TimeToCopy(std::span<const TaskId> tasks, double bytes_per_second, cons
 
 struct Movable {
   std::vector<TaskId> tasks;  // they rise
-  bool dear = false;          // others stay, as the time to copy what they read is more than they save
+  // Others stay, as the time to copy what they read is more than they save: one of them would go if the last saved so much.
+  std::optional<Duration> dear = {};
 };
-/// Up to `count` of these, which come in the order in which they would begin, from the last on; each that begins sooner when all is copied
-/// that it reads, those that go before it, and those that have gone already (`gone`).
+/// Up to `count` of these, which come in the order in which they would begin: those for which least is copied, of them from the last on; each that
+/// begins sooner when all is copied that it reads, those that go before it, and those that have gone already (`gone`).
 Movable WorthCopying(std::span<const TaskId> in_order, std::span<const TaskId> gone, uint64_t count, const std::optional<supervisor::Saving>& saving,
                      double bytes_per_second, const FilesOf& files_of);
 

@@ -70,6 +70,9 @@ Status Check(const pb::Attempt& a, bool ended) {
   for (int64_t size : a.output_sizes()) {
     if (size < -1) return Wrong("an output of negative size");
   }
+  for (const pb::MadeFile& made : a.made_file()) {
+    if (made.bytes() < 0) return Wrong("a made file of negative size");
+  }
   if (a.has_gang()) return Check(a.gang());
   return {};
 }

@@ -398,8 +398,20 @@ bool Supervisor::BalanceWork(Time now, const std::vector<PartId>& present, bool*
   return true;
 }
 
-void Supervisor::BalanceShape(Time now, const Shape& shape, const std::vector<PartId>& present, bool by_costs,
+/// What is ready there, and would begin last, saves too little for what would have to be copied, wherever it went.
+bool Supervisor::IsTooDear(const Part& part, const Shape& shape) const {
+  const QueueState* const queue = QueueOf(part.report, shape);
+  if (queue == nullptr || queue->dear <= Duration(0) || part.report.draining) return false;
+  const Side side = SideOf(part, shape);
+  const double rate = RateAt(part, *queue);
+  const auto ready = static_cast<double>(side.ready);
+  return rate > 0 && ready / rate < Seconds(queue->dear) && ready <= side.most;
+}
+
+void Supervisor::BalanceShape(Time now, const Shape& shape, std::vector<PartId> present, bool by_costs,
                               std::vector<Action>* actions) {
+  // Who gives none has what it needs, and others are asked.
+  if (options_.worth_only) std::erase_if(present, [&](PartId id) { return IsTooDear(parts_.at(id), shape); });
   std::vector<Side> sides;
   std::vector<uint64_t> idle;
   bool drains = false;

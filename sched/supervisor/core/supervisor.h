@@ -100,7 +100,8 @@ class Supervisor {
   void MeasureSpeeds(const std::vector<PartId>& present);
   double CapacityOf(const Part& part, const QueueState& queue) const { return queue.capacity * part.speed; }
   /// `by_costs`: only what has a slot at once.
-  void BalanceShape(Time now, const Shape& shape, const std::vector<PartId>& present, bool by_costs,
+  bool IsTooDear(const Part& part, const Shape& shape) const;
+  void BalanceShape(Time now, const Shape& shape, std::vector<PartId> present, bool by_costs,
                     std::vector<Action>* actions);
   /// Who gives or gets how many; those who get may want more than others give.
   std::vector<int64_t> AmountsOf(const Shape& shape, const std::vector<PartId>& present,

@@ -445,28 +445,6 @@ TEST(Supply, WhoWaitsAtItsNodeForOneOfTwoLostFilesIsAskedBack) {
   EXPECT_EQ(s.Returned("C", 2), "start P@2");
 }
 
-/// They would have to be copied.
-TEST(Supply, TasksWithLessOnNodesHereGoToOthersFirst) {
-  Local s;
-  s.Add("P", {}, {}, {"large", "small"});
-  const TaskId large = s.Add("A", {}, {"large"}), small = s.Add("B", {}, {"small"}), both = s.Add("C", {}, {"large", "small"});
-  const TaskId none = s.Add("D", {}, {"given"});
-  s.Begin({{1, 0, 0}});
-  s.TellAll({FileStored{s.File("large"), NodeId(0), 1000}, FileStored{s.File("small"), NodeId(0), 10},
-             TaskEnded{s.Latest("P"), NodeId(0), Done{}, std::chrono::seconds(1)}});
-  const auto bytes = [&](TaskId task) { return task == both ? 1010 : task == large ? 1000 : task == small ? 10 : 0; };
-  const auto go = [&](uint64_t count) {
-    std::vector<TaskId> tasks = s.scheduler().LastInOrder({}, count, 0, bytes);
-    std::sort(tasks.begin(), tasks.end());
-    return tasks;
-  };
-  const TaskId runs = s.scheduler().state(large) == TaskState::kSent ? large : small;
-  EXPECT_EQ(go(1), std::vector<TaskId>{none});
-  EXPECT_EQ(go(2), (std::vector<TaskId>{runs == small ? large : small, none}));
-  EXPECT_EQ(go(3).size(), 3u);
-  EXPECT_THAT(go(2), Not(testing::Contains(both)));
-}
-
 TEST(Supply, WhatATaskDidNotMakeIsNotCopied) {
   Local s;
   s.Add("P", {}, {}, {"f"});

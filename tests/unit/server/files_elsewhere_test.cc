@@ -55,7 +55,7 @@ TEST(FilesElsewhere, WhatATaskReadsIsAskedForWhenItCouldBegin) {
 }
 
 /// The supervisor asks the first server for all that is ready there.
-void AskToGive(Several& run, Duration saves, uint64_t late = 0) {
+void AskToGive(Several& run, Duration saves, uint64_t late = 0, uint64_t count = 100, Duration each = Duration(1)) {
   static uint64_t number = 0;
   pb::BetweenServers message;
   pb::MoveAsked* const asked = message.add_asked();
@@ -64,9 +64,9 @@ void AskToGive(Several& run, Duration saves, uint64_t late = 0) {
   asked->set_to(1);
   asked->mutable_shape()->set_cores(1);
   asked->mutable_shape()->set_nodes(1);
-  asked->set_count(100);
+  asked->set_count(count);
   asked->mutable_saving()->set_last_ns(saves.count());
-  asked->mutable_saving()->set_each_ns(1);
+  asked->mutable_saving()->set_each_ns(each.count());
   asked->mutable_saving()->set_late(late);
   ASSERT_TRUE(run[0].others->Take(1, message).ok());
   run.Turn(0);
@@ -127,6 +127,87 @@ TEST(FilesElsewhere, WhatOthersCanReadAlreadyCostsNothing) {
   run.Pass(0, std::chrono::seconds(3));
   AskToGive(run, std::chrono::hours(1));
   EXPECT_EQ(here(), 0u) << "it lies in the exchange";
+}
+
+/// The files of those that went are to be copied first, whenever somebody asks.
+TEST(FilesElsewhere, TheSameTimeIsSavedOnce) {
+  std::vector<TinyTask> tasks = {{"a", "a", {}, {}}};
+  for (int i = 0; i < 20; ++i) {
+    tasks[0].out.push_back("f" + std::to_string(i));
+    tasks.push_back({"r" + std::to_string(i), "r", {tasks[0].out.back()}});
+  }
+  Several run(std::move(tasks), {1, 1}, false, true);
+  run.bytes_of_files = 150'000'000;
+  run.ConnectAll();
+  run.Settle();
+  run.End(0, kA);
+  run.Settle();
+  const auto here = [&] { return run[0].driver->scheduler().counts().ready; };
+  ASSERT_EQ(here(), 19u);
+  for (int i = 0; i < 30; ++i) {
+    run.Pass(0, std::chrono::milliseconds(500));
+    AskToGive(run, std::chrono::seconds(4));
+  }
+  EXPECT_EQ(here(), 17u) << "1.5 s each";
+  run.SettlePuts(0);
+  run.Pass(0, std::chrono::seconds(3));
+  AskToGive(run, std::chrono::seconds(4));
+  EXPECT_EQ(here(), 15u) << "they have been copied";
+}
+
+TEST(FilesElsewhere, WhatComesLaterInTheOrderDoesNotKeepOthers) {
+  std::vector<TinyTask> tasks = {{"a", "a", {}, {"f"}}};
+  for (int i = 0; i < 5; ++i) tasks.push_back({"n" + std::to_string(i), "n"});
+  for (int i = 0; i < 4; ++i) tasks.push_back({"r" + std::to_string(i), "r", {"f"}});
+  Several run(std::move(tasks), {1, 1}, false, true);
+  run.bytes_of_files = int64_t{1} << 60;
+  run.ConnectAll();
+  run.Settle();
+  run.End(0, kA);
+  run.Settle();
+  const uint64_t all = run[0].driver->scheduler().counts().ready;
+  ASSERT_GE(all, 8u);
+  AskToGive(run, std::chrono::hours(1), 0, 3);
+  EXPECT_EQ(run[0].driver->scheduler().counts().ready, all - 3);
+}
+
+TEST(FilesElsewhere, WhatAServerBeforeHasPutThereCostsNothing) {
+  Several run({{"a", "a", {}, {"f"}}, {"b", "b", {"f"}}, {"c", "c", {"f"}}, {"d", "d", {"f"}}}, {1, 1}, false, true);
+  run.bytes_of_files = int64_t{1} << 50;
+  run.ConnectAll();
+  run.Settle();
+  run.End(0, kA);
+  run.Settle();
+  run.Move(3, 1);
+  run.SettlePuts(0);
+  run.Start(0);
+  run.ConnectAll();
+  run.Settle();
+  const auto here = [&] { return run[0].driver->scheduler().counts().ready; };
+  ASSERT_EQ(here(), 1u);
+  AskToGive(run, std::chrono::hours(1));
+  EXPECT_EQ(here(), 0u);
+}
+
+/// As an agent may tell, and a server.
+TEST(FilesElsewhere, WrongNumbersKeepNothingAndLetNothingThrough) {
+  for (const int64_t bytes : {std::numeric_limits<int64_t>::max(), int64_t{0}}) {
+    Several run({{"a", "a", {}, {"f", "g"}}, {"b", "b", {"f", "g"}}, {"c", "c", {"f", "g"}}, {"d", "d"}}, {1, 1}, false, true);
+    run.bytes_of_files = bytes;
+    run.put_takes = Duration::max();
+    run.ConnectAll();
+    run.Settle();
+    run.End(0, kA);
+    run.Settle();
+    AskToGive(run, Duration::max(), 0, 100, Duration::max());
+    AskToGive(run, Duration::min(), 0, 100, Duration::min());
+    run.Pass(0, std::chrono::minutes(1));
+    AskToGive(run, Duration::max(), 0, 100, Duration(1));
+    run.SettlePuts(0);
+    run.Report();
+    run.Settle();
+    EXPECT_LE(run[0].driver->scheduler().counts().ready, 2u);
+  }
 }
 
 TEST(FilesElsewhere, WhatNobodyElsewhereReadsStays) {

@@ -418,7 +418,8 @@ class Several {
     const std::string bytes = queue.front();
     queue.erase(queue.begin());
     pb::BetweenServers message;
-    EXPECT_TRUE(wire::Decode(bytes, &message).ok());
+    const Status decoded = wire::Decode(bytes, &message);
+    EXPECT_TRUE(decoded.ok()) << decoded.message();
     const Status taken = parts_[to]->others->Take(from, message);
     EXPECT_TRUE(taken.ok()) << taken.message();
     Turn(to);

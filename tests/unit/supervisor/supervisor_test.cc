@@ -523,6 +523,45 @@ TEST(SupervisorTest, TheGiverIsToldHowManyItCannotBegin) {
   for (const MoveRequest& each : drained.Asked()) EXPECT_FALSE(each.saving.has_value()) << "all are to go";
 }
 
+/// It has told that what it has is not worth what would have to be copied.
+TEST(SupervisorTest, OthersAreAskedWhereOneGivesNone) {
+  for (const bool dear : {false, true}) {
+    Watched w;
+    Introduce(&w, 3);
+    std::map<std::string, int> asked;
+    for (int round = 0; round < 5; ++round) {
+      for (uint32_t part = 0; part < 3; ++part) {
+        Report report = w.Of(part, part == 0 ? 1000 : part == 1 ? 100 : 0, 10, 10);
+        report.queues[0].mean = seconds(10);
+        // 1000 tasks at one a second.
+        if (dear && part == 0) report.queues[0].dear = seconds(1001);
+        w.Tell(report);
+      }
+      for (const MoveRequest& each : w.Asked()) ++asked[std::to_string(each.from.value) + ">" + std::to_string(each.to.value)];
+      w.After(seconds(20));
+    }
+    EXPECT_EQ(asked["0>2"] > 0, !dear);
+    EXPECT_EQ(asked["1>2"] > 0, dear);
+    EXPECT_EQ(asked.count("1>0"), 0u);
+  }
+}
+
+TEST(SupervisorTest, WhereMoreIsSavedItIsAskedAgain) {
+  for (const seconds dear : {seconds(999), seconds(1001)}) {
+    for (const bool draining : {false, true}) {
+      Watched w;
+      Introduce(&w, 2);
+      Report giver = w.Of(0, 1000, 10, 10), taker = w.Of(1, 0, 10, 10);
+      giver.queues[0].mean = taker.queues[0].mean = seconds(10);
+      giver.queues[0].dear = dear;
+      giver.draining = draining;
+      w.Tell(giver);
+      w.Tell(taker);
+      EXPECT_EQ(w.Asked().size(), draining || dear == seconds(999) ? 1u : 0u) << dear.count() << " " << draining;
+    }
+  }
+}
+
 TEST(SupervisorTest, NotWhereItBeginsNoSooner) {
   // Speeds are told wrongly: by rates the giver is as soon through with its queue as the taker.
   Watched w({.amount = Amount::kWorkers});
@@ -660,6 +699,23 @@ TEST(SupervisorTest, ItGoesOnlyWhereThatPays) {
     w.Tell(slow);
     w.Tell(fast);
     EXPECT_EQ(w.Asked().size(), ends == 400 ? 1u : 0u) << ends;
+  }
+}
+
+TEST(SupervisorTest, WhatRunsGoesWhereWhatIsReadyIsTooDear) {
+  for (const bool dear : {false, true}) {
+    Watched w;
+    Introduce(&w, 2);
+    Report slow = w.Of(0, 40), fast = w.Of(1, 0);
+    slow.queues[0].leavers = {{seconds(1000), seconds(5)}};
+    slow.queues[0].mean = fast.queues[0].mean = seconds(10);
+    if (dear) slow.queues[0].dear = std::chrono::hours(9);
+    TellSpeeds(&slow);
+    TellSpeeds(&fast);
+    w.Tell(slow);
+    w.Tell(fast);
+    const std::vector<MoveRequest> asked = w.Asked();
+    EXPECT_EQ(std::any_of(asked.begin(), asked.end(), [](const MoveRequest& each) { return each.running; }), dear);
   }
 }
 

@@ -92,6 +92,7 @@ TEST(Decode, FromAgentIsChecked) {
   EXPECT_EQ(changed([](auto&, auto& a) { a.set_end(static_cast<pb::Attempt::End>(99)); }), Code::kDamaged);
   EXPECT_EQ(changed([](auto&, auto& a) { a.set_end(pb::Attempt::RUNNING); }), Code::kDamaged);
   EXPECT_EQ(changed([](auto&, auto& a) { a.add_output_sizes(-2); }), Code::kDamaged);
+  EXPECT_EQ(changed([](auto&, auto& a) { a.add_made_file()->set_bytes(-1); }), Code::kDamaged);
   EXPECT_EQ(changed([](auto& m, auto&) {
               SetId({TaskId(1), 1}, m.mutable_started()->add_attempt());
             }),

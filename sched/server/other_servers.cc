@@ -678,7 +678,7 @@ void OtherServers::Follow(const supervisor::MoveRequest& request) {
 
 void OtherServers::GiveReady(const supervisor::MoveRequest& request) {
   // To look at all that are ready takes time, and what they read lies there for longer than until the next request.
-  constexpr Duration kLookAgain = std::chrono::seconds(2);
+  constexpr Duration kLookAgain = std::chrono::milliseconds(500);
   const Moment moment = hooks_.now();
   if (request.saving && request.saving->late == 0 && request.saving->last < DearOf(request.shape)) return;
   const Movable found = driver_.MovableTasks(moment, request.shape, request.count, request.keep, request.saving);

@@ -454,13 +454,19 @@ void OtherServers::Committed(uint64_t sequence) {
 void OtherServers::AddQueues(supervisor::Report* report) const {
   for (const core::ShapeQueue& queue : driver_.scheduler().QueuesByShape()) {
     const auto times = times_.find(queue.shape);
-    const bool known = times != times_.end() && times->second.first > 0;
+    Duration mean{0};
+    if (times != times_.end() && times->second.first > 0) {
+      mean = FromSeconds(times->second.second / double(times->second.first));
+    } else if (driver_.local_files()) {
+      // It is more than that. Nobody would else know what their files are worth.
+      mean = driver_.LongestRunning(hooks_.now(), queue.shape);
+    }
     report->queues.push_back({.shape = queue.shape,
                               .ready = queue.ready,
                               .in_flight = queue.in_flight,
                               .workers = queue.workers,
                               .capacity = double(queue.workers),
-                              .mean = known ? FromSeconds(times->second.second / double(times->second.first)) : Duration(0),
+                              .mean = mean,
                               .dear = DearOf(queue.shape)});
   }
   report->waiting = driver_.scheduler().counts().waiting;

@@ -3,8 +3,11 @@
 // against what is copied: of the very tasks that would go, each file once, and none that others can read already. Copies wait for those that others
 // who went will ask for, or have asked for.
 //
-// The speed is that of copies lately, by the nodes' own clocks; that a file is read again is thought to take as long. Half of what was seen is forgotten in five minutes, for what is thought where nothing was
-// seen: files that lay in the way of moves once would else never be moved, nor their speed be seen, again.
+// The speed is that of copies lately, by the nodes' own clocks; that a file is read again is thought to take as long. Half of what was seen is
+// forgotten in five minutes, for what is thought where nothing was seen: files that lay in the way of moves once would else never be moved, nor
+// their speed be seen, again.
+//
+// Left out: that each of many small files takes a time of its own.
 
 #include "server/to_copy.h"
 

@@ -107,6 +107,36 @@ TEST(FilesElsewhere, WhatComesAlongCountsInWhetherTasksGo) {
   EXPECT_EQ(run.wrong, std::vector<std::string>());
 }
 
+/// As long as none has ended it is known how long they have run.
+TEST(FilesElsewhere, TasksOfANewKindGoWhenTheyAreSeenToTakeLong) {
+  std::vector<TinyTask> tasks = {{"a", "a", {}, {}}};
+  graph::Profile other;
+  other.shape.cores = 1;
+  other.shape.memory = 1;
+  for (int i = 0; i < 20; ++i) {
+    tasks[0].out.push_back("f" + std::to_string(i));
+    tasks.push_back({"r" + std::to_string(i), "r", {tasks[0].out.back()}, {}, other});
+  }
+  Several run(std::move(tasks), {1, 1}, false, true);
+  run.bytes_of_files = 200'000'000;
+  run.ConnectAll();
+  run.Settle();
+  run.End(0, kA);
+  run.Settle();
+  ASSERT_EQ(run[0].runs.size(), 1u);
+  run.Begins(0, run[0].runs.begin()->first);
+  const auto here = [&] { return run[0].driver->scheduler().counts().ready; };
+  ASSERT_EQ(here(), 19u);
+  run.Pass(0, std::chrono::milliseconds(10));
+  run.Report();
+  run.Settle();
+  EXPECT_EQ(here(), 19u) << "they may be over at once, and each file takes 2 s";
+  run.Pass(0, std::chrono::seconds(20));
+  run.Report();
+  run.Settle();
+  EXPECT_LE(here(), 12u);
+}
+
 TEST(FilesElsewhere, WhatOthersCanReadAlreadyCostsNothing) {
   Several run({{"a", "a", {}, {"f"}}, {"b", "b", {"f"}}, {"c", "c", {"f"}}, {"d", "d", {"f"}}}, {1, 1}, false, true);
   run.bytes_of_files = int64_t{1} << 50;

@@ -47,9 +47,13 @@ void RandomRun(uint64_t seed, const How& how) {
   }
   Several run(tasks, slots, false, true, how.hetero ? memory : std::vector<uint64_t>(), how.hetero);
   run.differ = how.losses;
+  std::map<std::pair<uint32_t, uint32_t>, int> failed_puts;  // part, file
   const auto put = [&](uint32_t part) {
     if (run[part].puts.empty()) return;
-    run.Put(part, !how.losses || draw(4) > 0);
+    bool can = !how.losses || draw(4) > 0;
+    // After the fourth its server gives up, and where tasks fit few nodes nobody else may be able to make it.
+    if (!can && how.hetero && ++failed_puts[{part, run[part].puts.front().file()}] > 3) can = true;
+    run.Put(part, can);
   };
   uint32_t left = how.parts;
   std::set<uint32_t> drained;

@@ -158,5 +158,17 @@ TEST(CopySpeed, WhatWasSeenLatelyCounts) {
   EXPECT_GT(speed.At(begin + seconds(600)), 4 * before);
 }
 
+TEST(CopySpeed, WhatIsThoughtCountsAs64MiB) {
+  CopySpeed speed;
+  const Time begin{seconds(100)};
+  EXPECT_DOUBLE_EQ(speed.At(begin), 100e6);
+  const double thought = 64 << 20, takes = thought / 200e6;
+  speed.Add(begin, kOneSecond, seconds(1));
+  EXPECT_NEAR(speed.At(begin), (thought + 1e8) / (takes + 1) / 2, 1);
+  EXPECT_NEAR(speed.At(begin + seconds(300)), (thought + 0.5e8) / (takes + 0.5) / 2, 1);
+  speed.Add(begin + seconds(300), 2 * kOneSecond, seconds(4));
+  EXPECT_NEAR(speed.At(begin + seconds(300)), (thought + 2.5e8) / (takes + 4.5) / 2, 1);
+}
+
 }  // namespace
 }  // namespace harrow::server

@@ -503,6 +503,20 @@ TEST(SupervisorTest, TheGiverIsToldWhatTheMoveSaves) {
   EXPECT_FALSE(AskedFor({.worth_only = false}, milliseconds(50), 40, 0).at(0).saving.has_value());
 }
 
+TEST(SupervisorTest, WhatIsReadyAtTheTakerBeginsBefore) {
+  Watched w;
+  Introduce(&w, 2);
+  Report giver = w.Of(0, 40, 10, 10), taker = w.Of(1, 5, 10, 10);
+  giver.queues[0].mean = taker.queues[0].mean = seconds(20);
+  w.Tell(giver);
+  w.Tell(taker);
+  // One in two seconds: the last after 80 at the giver, and after 10 at the taker.
+  const std::vector<MoveRequest> asked = w.Asked();
+  ASSERT_TRUE(asked.at(0).saving.has_value());
+  EXPECT_EQ(asked[0].saving->last, seconds(70));
+  EXPECT_EQ(asked[0].saving->each, seconds(2));
+}
+
 TEST(SupervisorTest, TheGiverIsToldHowManyItCannotBegin) {
   Watched w;
   Introduce(&w, 2);

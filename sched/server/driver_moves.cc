@@ -42,19 +42,24 @@ void RunDriver::CancelHere(const std::vector<TaskId>& tasks) {
 
 Movable RunDriver::MovableTasks(const Moment& moment, const Shape& shape, uint64_t count, uint64_t keep,
                                 const std::optional<supervisor::Saving>& saving) {
-  // So many more are looked at where some stay for their files; of those with bounds LastInOrder gives a sample of all.
-  constexpr uint64_t kBesides = 256;
   FilesOf files_of;
   if (local_files()) files_of = [this](TaskId task) { return FilesToCopy(task); };
-  std::vector<TaskId> tasks = scheduler_.LastInOrder(shape, count + brought_.size() + (files_of && !scheduler_.LeastBound() ? kBesides : 0), keep);
-  // What an earlier attempt left is removed where it was made, and an attempt that was lost may come back here.
-  std::erase_if(tasks, [&](TaskId task) {
-    const auto brought = brought_.find(task.value);
-    const bool waits = brought != brought_.end() && moment.now < brought->second && !draining_;
-    return waits || made_.contains(task.value) || attempts_.Find(task) != nullptr;
-  });
   std::erase_if(gone_, [this](TaskId task) { return scheduler_.state(task) != core::TaskState::kElsewhere || FilesToCopy(task).empty(); });
-  return WorthCopying(tasks, gone_, count, saving, copy_speed_.At(moment.now), files_of);
+  // More are looked at as long as some stay for their files; of those with bounds LastInOrder gives a sample of all.
+  constexpr uint64_t kBesides = 256, kMost = 65536;
+  for (uint64_t besides = files_of && !scheduler_.LeastBound() ? kBesides : 0;; besides = std::max(kBesides, 16 * besides)) {
+    const uint64_t asked = count + brought_.size() + besides;
+    std::vector<TaskId> tasks = scheduler_.LastInOrder(shape, asked, keep);
+    const bool are_all = tasks.size() < asked;
+    // What an earlier attempt left is removed where it was made, and an attempt that was lost may come back here.
+    std::erase_if(tasks, [&](TaskId task) {
+      const auto brought = brought_.find(task.value);
+      const bool waits = brought != brought_.end() && moment.now < brought->second && !draining_;
+      return waits || made_.contains(task.value) || attempts_.Find(task) != nullptr;
+    });
+    Movable found = WorthCopying(tasks, gone_, count, saving, copy_speed_.At(moment.now), files_of);
+    if (!found.dear || found.tasks.size() >= count || are_all || besides >= kMost) return found;
+  }
 }
 
 Duration RunDriver::TimeToCopy(const Moment& moment, TaskId task) const {

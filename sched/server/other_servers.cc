@@ -454,12 +454,12 @@ void OtherServers::Committed(uint64_t sequence) {
 void OtherServers::AddQueues(supervisor::Report* report) const {
   for (const core::ShapeQueue& queue : driver_.scheduler().QueuesByShape()) {
     const auto times = times_.find(queue.shape);
-    Duration mean{0};
+    Duration mean{0}, at_least{0};
     if (times != times_.end() && times->second.first > 0) {
       mean = FromSeconds(times->second.second / double(times->second.first));
     } else if (driver_.local_files()) {
-      // It is more than that. Nobody would else know what their files are worth.
-      mean = driver_.LongestRunning(hooks_.now(), queue.shape);
+      // Nobody would else know what their files are worth.
+      at_least = driver_.LongestRunning(hooks_.now(), queue.shape);
     }
     report->queues.push_back({.shape = queue.shape,
                               .ready = queue.ready,
@@ -467,6 +467,7 @@ void OtherServers::AddQueues(supervisor::Report* report) const {
                               .workers = queue.workers,
                               .capacity = double(queue.workers),
                               .mean = mean,
+                              .mean_at_least = at_least,
                               .dear = DearOf(queue.shape)});
   }
   report->waiting = driver_.scheduler().counts().waiting;

@@ -69,6 +69,7 @@ pb::ServerReport ToProto(const supervisor::Report& report) {
     out->set_capacity(queue.capacity);
     out->set_mean_ns(queue.mean.count());
     out->set_dear_ns(queue.dear.count());
+    out->set_mean_at_least_ns(queue.mean_at_least.count());
     for (const supervisor::Leaver& leaver : queue.leavers) {
       pb::Leaver* const told = out->add_leaver();
       told->set_left_ns(leaver.left.count());
@@ -123,6 +124,7 @@ supervisor::Report FromProto(const pb::ServerReport& message) {
                              .workers = queue.workers(),
                              .capacity = can_be(queue.capacity()) ? queue.capacity() : 0,
                              .mean = Duration(queue.mean_ns()),
+                             .mean_at_least = Duration(queue.mean_at_least_ns()),
                              .dear = Duration(queue.dear_ns())});
     for (const pb::Leaver& leaver : queue.leaver())
       report.queues.back().leavers.push_back({Duration(leaver.left_ns()), Duration(leaver.stands_ns())});

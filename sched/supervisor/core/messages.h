@@ -47,6 +47,8 @@ struct QueueState {
   double capacity = 0;
   // How long such a task takes there, on average; 0: not known yet.
   Duration mean{0};
+  // It takes at least as long: one has run so long, and none has ended; 0: that is not known either.
+  Duration mean_at_least{0};
   // For what would have to be copied for them, none of those that are ready goes for a move that saves less; 0: as far as is known, any does.
   Duration dear{0};
   // The kMostLeavers with the most left, by what is left, falling.

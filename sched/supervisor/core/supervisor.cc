@@ -179,7 +179,7 @@ bool Supervisor::RoundIsOver(Time now) const {
   return fresh_ > 0 && (newcomer_ || fresh_ >= awaited_ || now - round_began_ >= options_.period);
 }
 
-/// Tasks that it begins in a second: measured, else as another one by their capacities; 0: nobody knows.
+/// Tasks that it begins in a second: measured, else as another one by their capacities, else no more than that; 0: nobody knows.
 double Supervisor::RateAt(const Part& part, const QueueState& queue) const {
   if (RateOf(queue) > 0) return RateOf(queue);
   for (const auto& [id, other] : parts_) {
@@ -187,7 +187,7 @@ double Supervisor::RateAt(const Part& part, const QueueState& queue) const {
     if (known != nullptr && RateOf(*known) > 0 && known->capacity > 0 && id != part.report.part)
       return RateOf(*known) * CapacityOf(part, queue) / CapacityOf(other, *known);
   }
-  return 0;
+  return queue.mean_at_least > Duration(0) ? queue.workers / Seconds(queue.mean_at_least) : 0;
 }
 
 Side Supervisor::SideOf(const Part& part, const Shape& shape) const {
@@ -405,7 +405,7 @@ bool Supervisor::IsTooDear(const Part& part, const Shape& shape) const {
   const Side side = SideOf(part, shape);
   const double rate = RateAt(part, *queue);
   const auto ready = static_cast<double>(side.ready);
-  return rate > 0 && ready / rate < Seconds(queue->dear) && ready <= side.most;
+  return ready > 0 && rate > 0 && ready / rate < Seconds(queue->dear) && ready <= side.most;
 }
 
 void Supervisor::BalanceShape(Time now, const Shape& shape, std::vector<PartId> present, bool by_costs,
@@ -436,6 +436,8 @@ void Supervisor::BalanceShape(Time now, const Shape& shape, std::vector<PartId> 
         const double late = static_cast<double>(sides[pair.from].ready) - sides[pair.from].most;
         request.saving->late = late > 0 ? static_cast<uint64_t>(late) : 0;
         request.count = std::min(request.count, std::max(WorthMoving(*request.saving), request.saving->late));
+      } else if (!from.report.draining) {
+        request.saving = Saving{};  // nobody knows: those go for which nothing is copied
       }
       const QueueState* giver = QueueOf(from.report, shape);
       if (giver != nullptr && !from.report.draining)

@@ -137,6 +137,40 @@ TEST(FilesElsewhere, TasksOfANewKindGoWhenTheyAreSeenToTakeLong) {
   EXPECT_LE(here(), 12u);
 }
 
+TEST(FilesElsewhere, NothingIsCopiedForTasksOfWhichNothingIsKnown) {
+  std::vector<TinyTask> tasks = {{"a", "a", {}, {"f"}}};
+  graph::Profile other;
+  other.shape.cores = 1;
+  other.shape.memory = 1;
+  for (int i = 0; i < 20; ++i) tasks.push_back({"r" + std::to_string(i), "r", {"f"}, {}, other});
+  Several run(std::move(tasks), {1, 1}, false, true);
+  run.bytes_of_files = 200'000'000;
+  run.ConnectAll();
+  run.Settle();
+  run.End(0, kA);
+  run.Settle();
+  run.Report();
+  run.Settle();
+  EXPECT_EQ(run[0].driver->scheduler().counts().ready, 19u) << "one is sent, and not known to have begun";
+}
+
+/// However many stay for their files.
+TEST(FilesElsewhere, OlderOnesForWhichNothingIsCopiedGo) {
+  std::vector<TinyTask> tasks = {{"a", "a", {}, {"f"}}};
+  for (int i = 0; i < 5; ++i) tasks.push_back({"n" + std::to_string(i), "n"});
+  for (int i = 0; i < 600; ++i) tasks.push_back({"r" + std::to_string(i), "r", {"f"}});
+  Several run(std::move(tasks), {1, 1}, false, true);
+  run.bytes_of_files = int64_t{1} << 50;
+  run.ConnectAll();
+  run.Settle();
+  run.End(0, kA);
+  run.Settle();
+  const uint64_t all = run[0].driver->scheduler().counts().ready;
+  ASSERT_GE(all, 604u);
+  AskToGive(run, std::chrono::hours(1), 0, 3);
+  EXPECT_EQ(run[0].driver->scheduler().counts().ready, all - 3);
+}
+
 TEST(FilesElsewhere, WhatOthersCanReadAlreadyCostsNothing) {
   Several run({{"a", "a", {}, {"f"}}, {"b", "b", {"f"}}, {"c", "c", {"f"}}, {"d", "d", {"f"}}}, {1, 1}, false, true);
   run.bytes_of_files = int64_t{1} << 50;

@@ -560,6 +560,47 @@ TEST(SupervisorTest, OthersAreAskedWhereOneGivesNone) {
   }
 }
 
+TEST(SupervisorTest, WhoHasNothingGetsSomethingWhateverItHadWasWorth) {
+  Watched w;
+  Introduce(&w, 2);
+  Report giver = w.Of(0, 100, 10, 10), taker = w.Of(1, 0, 10, 10);
+  giver.queues[0].mean = seconds(10);
+  taker.queues[0].dear = seconds(100);
+  w.Tell(giver);
+  w.Tell(taker);
+  EXPECT_EQ(w.Asked().size(), 1u);
+}
+
+TEST(SupervisorTest, WhatOthersHaveMeasuredCountsMoreThanHowLongOneHasRun) {
+  for (const bool measured : {false, true}) {
+    Watched w;
+    Introduce(&w, 2);
+    Report giver = w.Of(0, 100, 10, 10), taker = w.Of(1, 0, 10, 10);
+    giver.queues[0].mean_at_least = seconds(1);
+    if (measured) taker.queues[0].mean = seconds(1000);
+    w.Tell(giver);
+    w.Tell(taker);
+    const std::vector<MoveRequest> asked = w.Asked();
+    ASSERT_TRUE(asked.at(0).saving.has_value());
+    EXPECT_EQ(asked[0].saving->last, measured ? seconds(10000) : seconds(10));
+  }
+}
+
+TEST(SupervisorTest, OfWhatNobodyKnowsThoseGoForWhichNothingIsCopied) {
+  for (const bool draining : {false, true}) {
+    Watched w;
+    Introduce(&w, 2);
+    Report giver = w.Of(0, 100, 10, 10);
+    giver.draining = draining;
+    w.Tell(giver);
+    w.Tell(w.Of(1, 0, 10, 10));
+    const std::vector<MoveRequest> asked = w.Asked();
+    ASSERT_FALSE(asked.empty());
+    EXPECT_EQ(asked[0].saving.has_value(), !draining);
+    if (!draining) { EXPECT_EQ(asked[0].saving->last, seconds(0)); }
+  }
+}
+
 TEST(SupervisorTest, WhereMoreIsSavedItIsAskedAgain) {
   for (const seconds dear : {seconds(999), seconds(1001)}) {
     for (const bool draining : {false, true}) {

@@ -154,7 +154,7 @@ class LocalFiles : public FileHost {
   Transfers* transfers_ = nullptr;                           // of mutex_
   std::unordered_map<FileId, File> files_;                   // of mutex_
   std::set<uint64_t> putting_;                               // of mutex_: numbers
-  SharedTime put_time_;                                     // of mutex_
+  SharedTime put_time_;                                      // of mutex_
   std::unordered_map<store::ObjectId, uint32_t> used_;       // of mutex_: by how many files
   std::unordered_map<store::ObjectId, uint32_t> spoilings_;  // of mutex_
   // Of mutex_: takings that go on, and what was to be dropped when the last taking had that number: one of

@@ -124,6 +124,8 @@ class RunDriver {
                        const std::optional<supervisor::Saving>& saving);
   /// What other allocations' nodes cannot read yet of what the task reads is there for them so long after somebody asks for it.
   Duration TimeToCopy(const Moment& moment, TaskId task) const;
+  /// Of those that are known to run and ask for that the one that has done so for the longest time; 0: none is.
+  Duration LongestRunning(const Moment& moment, const Shape& shape) const;
   /// Of those that wait for other tasks.
   std::vector<TaskId> WaitingTasks(uint64_t count) const;
   /// Whole groups of tasks that have not begun, so much (0 to 1) of what these are thought to take; they rise.
@@ -172,8 +174,6 @@ class RunDriver {
   std::vector<std::pair<TaskId, uint32_t>> parts_aimed_at() const;
   /// Tasks that run, write checkpoints, and are to stay: with how long their attempts have run.
   std::vector<std::pair<core::Checkpointer, Duration>> Checkpointers(const Moment& moment) const;
-  /// Of those that are known to run and ask for that the one that has done so for the longest time; 0: none is.
-  Duration LongestRunning(const Moment& moment, const Shape& shape) const;
   /// Nothing more is started on the node, and what writes checkpoints leaves it.
   Status DrainNode(const std::string& name);
   /// The batch system lets nothing new begin on these nodes: they are drained as by DrainNode. Where they are more than half of the

@@ -186,15 +186,6 @@ std::vector<std::pair<core::Checkpointer, Duration>> RunDriver::Checkpointers(co
   return running;
 }
 
-Duration RunDriver::LongestRunning(const Moment& moment, const Shape& shape) const {
-  Duration longest{0};
-  attempts_.ForEach([&](const Row& row) {
-    if (row.state == AttemptTable::State::kRunning && row.start_ns != 0 && graph_.profile(row.id.task).shape == shape)
-      longest = std::max(longest, Duration(moment.wall_ns() - row.start_ns));
-  });
-  return longest;
-}
-
 Status RunDriver::DrainNode(const std::string& name) {
   const Node* const known = nodes_.FindNamed(name);
   if (known == nullptr || !known->joined) return Status(Code::kInvalid, StrCat("this allocation has no node ", Printable(name, 60)));

@@ -44,7 +44,13 @@ Movable RunDriver::MovableTasks(const Moment& moment, const Shape& shape, uint64
                                 const std::optional<supervisor::Saving>& saving) {
   FilesOf files_of;
   if (local_files()) files_of = [this](TaskId task) { return FilesToCopy(task); };
-  std::erase_if(gone_, [this](TaskId task) { return scheduler_.state(task) != core::TaskState::kElsewhere || FilesToCopy(task).empty(); });
+  std::vector<ToCopy> coming;
+  std::erase_if(gone_, [&](TaskId task) {
+    if (scheduler_.state(task) != core::TaskState::kElsewhere) return true;
+    const std::vector<ToCopy> files = FilesToCopy(task);
+    coming.insert(coming.end(), files.begin(), files.end());
+    return files.empty();
+  });
   // More are looked at as long as some stay for their files; of those with bounds LastInOrder gives a sample of all.
   constexpr uint64_t kBesides = 256, kMost = 65536;
   for (uint64_t besides = files_of && !scheduler_.LeastBound() ? kBesides : 0;; besides = std::max(kBesides, 16 * besides)) {
@@ -57,14 +63,23 @@ Movable RunDriver::MovableTasks(const Moment& moment, const Shape& shape, uint64
       const bool waits = brought != brought_.end() && moment.now < brought->second && !draining_;
       return waits || made_.contains(task.value) || attempts_.Find(task) != nullptr;
     });
-    Movable found = WorthCopying(tasks, gone_, count, saving, copy_speed_.At(moment.now), files_of);
+    Movable found = WorthCopying(tasks, coming, count, saving, copy_speed_.At(moment.now), files_of);
     if (!found.dear || found.tasks.size() >= count || are_all || besides >= kMost) return found;
   }
 }
 
 Duration RunDriver::TimeToCopy(const Moment& moment, TaskId task) const {
   if (!local_files()) return Duration(0);
-  return server::TimeToCopy({&task, 1}, copy_speed_.At(moment.now), [this](TaskId of) { return FilesToCopy(of); });
+  return server::TimeToCopy(FilesToCopy(task), copy_speed_.At(moment.now));
+}
+
+Duration RunDriver::LongestRunning(const Moment& moment, const Shape& shape) const {
+  Duration longest{0};
+  attempts_.ForEach([&](const AttemptTable::Row& row) {
+    if (row.state == AttemptTable::State::kRunning && row.start_ns != 0 && graph_.profile(row.id.task).shape == shape)
+      longest = std::max(longest, Duration(moment.wall_ns() - row.start_ns));
+  });
+  return longest;
 }
 
 std::vector<TaskId> RunDriver::WaitingTasks(uint64_t count) const {

@@ -42,26 +42,19 @@ class Load {
       if (!files_.contains(each.file) && seen.insert(each.file).second) sum->second += static_cast<double>(each.bytes);
       most = std::max(most, sum->second);
     }
-    return Takes(most);
+    constexpr double kMost = 1e9;
+    return FromSeconds(std::min(most / bytes_per_second_, kMost));
   }
   void Add(std::span<const ToCopy> files) {
     for (const ToCopy& each : files) {
-      if (files_.insert(each.file).second) most_ = std::max(most_, of_node_[each.node] += static_cast<double>(each.bytes));
+      if (files_.insert(each.file).second) of_node_[each.node] += static_cast<double>(each.bytes);
     }
   }
-  /// Until all is copied.
-  Duration time() const { return Takes(most_); }
 
  private:
-  Duration Takes(double bytes) const {
-    constexpr double kMost = 1e9;
-    return FromSeconds(std::min(bytes / bytes_per_second_, kMost));
-  }
-
   const double bytes_per_second_;
   std::set<FileId> files_;
   std::map<NodeId, double> of_node_;
-  double most_ = 0;
 };
 
 }  // namespace
@@ -80,17 +73,15 @@ double CopySpeed::At(Time now) const {
   return written / 2;
 }
 
-Duration TimeToCopy(std::span<const TaskId> tasks, double bytes_per_second, const FilesOf& files_of) {
-  Load load(bytes_per_second);
-  for (const TaskId task : tasks) load.Add(files_of(task));
-  return load.time();
+Duration TimeToCopy(std::span<const ToCopy> files, double bytes_per_second) {
+  return Load(bytes_per_second).With(files);
 }
 
-Movable WorthCopying(std::span<const TaskId> in_order, std::span<const TaskId> gone, uint64_t count, const std::optional<supervisor::Saving>& saving,
+Movable WorthCopying(std::span<const TaskId> in_order, std::span<const ToCopy> coming, uint64_t count, const std::optional<supervisor::Saving>& saving,
                      double bytes_per_second, const FilesOf& files_of) {
   Movable found;
   Load load(bytes_per_second);
-  for (const TaskId task : gone) load.Add(files_of(task));
+  load.Add(coming);
   struct Candidate {
     TaskId task;
     std::vector<ToCopy> files;

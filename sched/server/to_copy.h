@@ -33,8 +33,8 @@ struct ToCopy {
 };
 using FilesOf = std::function<std::vector<ToCopy>(TaskId)>;
 
-/// Of all that these tasks read, each file once; nodes copy at the same time.
-Duration TimeToCopy(std::span<const TaskId> tasks, double bytes_per_second, const FilesOf& files_of);
+/// Each file once; nodes copy at the same time.
+Duration TimeToCopy(std::span<const ToCopy> files, double bytes_per_second);
 
 struct Movable {
   std::vector<TaskId> tasks;  // they rise
@@ -42,8 +42,8 @@ struct Movable {
   std::optional<Duration> dear = {};
 };
 /// Up to `count` of these, which come in the order in which they would begin: those for which least is copied, of them from the last on; each that
-/// begins sooner when all is copied that it reads, those that go before it, and those that have gone already (`gone`).
-Movable WorthCopying(std::span<const TaskId> in_order, std::span<const TaskId> gone, uint64_t count, const std::optional<supervisor::Saving>& saving,
+/// begins sooner when all is copied that it reads, those that go before it, and those that have gone already (`coming`).
+Movable WorthCopying(std::span<const TaskId> in_order, std::span<const ToCopy> coming, uint64_t count, const std::optional<supervisor::Saving>& saving,
                      double bytes_per_second, const FilesOf& files_of);
 
 }  // namespace harrow::server

@@ -97,8 +97,7 @@ class Across {
       if (next == kNever || (now_ - progress_ > patience_ && !MoreToCome())) break;
       now_ = next;
       for (uint32_t i = 0; i < servers_.size(); ++i) {
-        if (due_[i] <= now_ && servers_[i]->state == State::kAwaited && servers_[i]->model.begin <= now_)
-          Begin(i);
+        if (due_[i] <= now_ && servers_[i]->state == State::kAwaited) Begin(i);
       }
       for (uint32_t i = 0; i < servers_.size(); ++i) {
         Server& server = *servers_[i];

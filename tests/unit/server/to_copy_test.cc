@@ -24,7 +24,7 @@ class Reading {
     for (const auto& [task, files] : reads_) tasks_.emplace_back(task);
   }
   std::vector<uint32_t> Go(uint64_t count, const std::optional<supervisor::Saving>& saving) {
-    const Movable found = WorthCopying(tasks_, gone_, count, saving, kSpeed, files_of_);
+    const Movable found = WorthCopying(tasks_, coming_, count, saving, kSpeed, files_of_);
     dear = found.dear.has_value();
     costs = found.dear.value_or(Duration(0));
     std::vector<uint32_t> go;
@@ -33,16 +33,25 @@ class Reading {
   }
   void Gone(uint32_t task) {
     std::erase(tasks_, TaskId(task));
-    gone_.emplace_back(task);
+    const std::vector<ToCopy> files = files_of_(TaskId(task));
+    coming_.insert(coming_.end(), files.begin(), files.end());
   }
-  Duration Time() const { return TimeToCopy(tasks_, kSpeed, files_of_); }
+  Duration Time() const {
+    std::vector<ToCopy> all;
+    for (const TaskId task : tasks_) {
+      const std::vector<ToCopy> files = files_of_(task);
+      all.insert(all.end(), files.begin(), files.end());
+    }
+    return TimeToCopy(all, kSpeed);
+  }
   bool dear = false;
   Duration costs{0};
 
  private:
   const std::map<uint32_t, std::vector<uint32_t>> reads_;
   const std::map<uint32_t, uint32_t> node_of_;
-  std::vector<TaskId> tasks_, gone_;
+  std::vector<TaskId> tasks_;
+  std::vector<ToCopy> coming_;
   const FilesOf files_of_ = [this](TaskId task) {
     std::vector<ToCopy> files;
     for (const uint32_t file : reads_.at(task.value)) {

@@ -107,7 +107,6 @@ class Agent {
                        ": more the site does not allow");
     if (unpinned > 0 || !options_.pin) {
       for (topology::Slot& slot : plan.slots) slot.pus.clear();
-      plan.pinned = false;
     }
     std::random_device random;
     Result<std::unique_ptr<output::Writer>> writer = output::Writer::CreateNew(
@@ -137,8 +136,6 @@ class Agent {
                   .slots = slots,
                   .devices = static_cast<uint32_t>(node_.devices.size()),
                   .memory = node_.memory,
-                  .cores_allowed = static_cast<uint32_t>(machine->cores.size()),
-                  .pinned = plan.pinned,
                   .topology = machine->summary,
                   .incarnation = incarnation_ = NewIncarnation(),
                   .output_file = output_file_,

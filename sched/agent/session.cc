@@ -94,7 +94,6 @@ void Session::Hello(const std::string& run_id) {
   hello->set_version(wire::kProtocolVersion);
   hello->set_run_id(run_id);
   hello->set_incarnation(node_.incarnation);
-  hello->set_epoch_seen(epoch_seen_);
   hello->set_output_file(node_.output_file);
   hello->set_unfit(node_.unfit);
   pb::NodeDescription* node = hello->mutable_node();
@@ -102,8 +101,6 @@ void Session::Hello(const std::string& run_id) {
   node->set_slots(node_.slots);
   node->set_gpus(node_.devices);
   node->set_memory(node_.memory);
-  node->set_cores_allowed(node_.cores_allowed);
-  node->set_pinned(node_.pinned);
   node->set_topology(node_.topology);
   const TaskHost::Snapshot snapshot = host_.TakeSnapshot();
   for (const StartedTask& task : snapshot.running) {

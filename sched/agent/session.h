@@ -35,8 +35,6 @@ struct NodeInfo {
   uint32_t slots = 0;
   uint32_t devices = 0;
   uint64_t memory = 0;  // bytes; 0: unknown
-  uint32_t cores_allowed = 0;
-  bool pinned = true;
   std::string topology{};  // one line for people
   uint64_t incarnation = 0;
   uint32_t output_file = 0;

@@ -104,11 +104,6 @@ bool Copies::AnyGoes() const {
   });
 }
 
-bool Copies::AnyWaitsForRoom(NodeId at) const {
-  return parked_ > 0 && std::any_of(entries_.begin(), entries_.end(),
-                                    [at](const Entry& each) { return each.to == at && each.copy.for_room; });
-}
-
 void Copies::NoteRoom(NodeId at, Time now) {
   if (parked_ == 0) return;
   Entry* first = nullptr;

@@ -64,8 +64,6 @@ class Copies {
   void NoteRoom(NodeId at, Time now);
   /// One is on its way, other than those that try again whether there is room.
   bool AnyGoes() const;
-  /// Some wait for room there.
-  bool AnyWaitsForRoom(NodeId at) const;
   /// Backups that are on their way to the node; to all.
   uint32_t backups(NodeId to) const { return to.value < backups_.size() ? backups_[to.value] : 0; }
   uint32_t backups() const { return all_backups_; }

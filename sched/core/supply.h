@@ -102,7 +102,6 @@ class Supply : protected Parts {
   bool IsLost(FileId file) const;
   std::string FindBrokenSupply() const;
   std::string FindForgottenBackup() const;
-  size_t supply_memory() const { return files_.capacity() * sizeof(File); }
 
   bool ReadsInput(TaskId id, FileId file) const {
     bool reads = false;

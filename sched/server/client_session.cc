@@ -3,14 +3,12 @@
 #include <utility>
 
 #include "base/text.h"
-#include "server/messages.h"
 #include "wire/decode.h"
 #include "wire/version.h"
 
 namespace harrow::server {
 namespace {
 
-constexpr size_t kMostUnsent = 4u << 20;    // a follower that does not read gets no more
 constexpr uint32_t kMostCompared = 20'000;  // names looked at for a suggestion
 
 void AnswerOn(wire::Channel* channel, bool ok, int32_t code, std::string text) {
@@ -90,16 +88,6 @@ void ClientSession::OnMessage(std::string_view bytes) {
     Send(reply);
   }
   if (message.has_await()) hooks_.await(channel_, message.await());
-  if (message.has_follow()) {
-    for (const std::string& name : message.follow().task()) {
-      const std::optional<TaskId> task = Find(name);
-      if (!task) return;
-      wanted_tasks_.insert(task->value);
-    }
-    following_ = true;
-    wants_output_ = message.follow().output();
-    SendProgress();
-  }
 }
 
 void ClientSession::Send(const pb::ToClient& message) {
@@ -212,19 +200,6 @@ void ClientSession::Offer(pb::OfferValue* offer) {
     if (!better.ok()) reply.mutable_best()->set_why(better.status().message());
     channel->Send(reply.SerializeAsString());
   });
-}
-
-void ClientSession::SendProgress() {
-  if (!following_ || channel_->unsent_bytes() > kMostUnsent) return;
-  driver_->Snapshot(hooks_.now(), false, ended_.mutable_progress());
-  Send(ended_);
-  ended_.Clear();
-}
-
-void ClientSession::AttemptEnded(const journal::AttemptRecord& record) {
-  if (!wants_output_ || channel_->unsent_bytes() > kMostUnsent) return;
-  if (!wanted_tasks_.empty() && !wanted_tasks_.contains(record.task.value)) return;
-  AttemptToProto(record, ended_.add_ended());
 }
 
 }  // namespace harrow::server

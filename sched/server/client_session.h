@@ -4,7 +4,6 @@
 #include <memory>
 #include <optional>
 #include <string_view>
-#include <unordered_set>
 #include <vector>
 
 #include "server/best.h"
@@ -15,7 +14,7 @@
 
 namespace harrow::server {
 
-/// One client's conversation: status, explain, cancel, submit, await, best values, follow. Of the server's thread.
+/// One client's conversation: status, explain, cancel, submit, await, best values. Of the server's thread.
 class ClientSession {
  public:
   struct Hooks {
@@ -36,10 +35,6 @@ class ClientSession {
                 Hooks hooks);
 
   void OnMessage(std::string_view bytes);
-  /// A few times a second, and with `complete` progress at the end: what followers get.
-  void SendProgress();
-  void AttemptEnded(const journal::AttemptRecord& record);
-  bool following() const { return following_; }
   const wire::Channel* channel() const { return channel_.get(); }
   void Close() { channel_->Close(); }
 
@@ -60,9 +55,7 @@ class ClientSession {
   const run::StoredFlow* flow_;
   RunDriver* driver_;
   Hooks hooks_;
-  bool greeted_ = false, following_ = false, wants_output_ = false;
-  std::unordered_set<uint32_t> wanted_tasks_;  // empty: all
-  pb::ToClient ended_;
+  bool greeted_ = false;
 };
 
 /// "no task 'x' in this run; did you mean 'y'?"

@@ -709,7 +709,6 @@ Figures RunDriver::FiguresAt(const Moment& moment) const {
 void RunDriver::Snapshot(const Moment& moment, bool with_nodes, pb::Progress* progress) const {
   wire::FiguresToProto(FiguresAt(moment), progress);
   progress->set_epoch(options_.epoch);
-  progress->set_stopping(interrupted_);
   if (stages()) SnapshotStaging(progress);
   if (const auto best = scheduler_.best()) progress->set_best(*best);
   if (const auto bound = scheduler_.LeastBound()) progress->set_bound(*bound);

@@ -428,6 +428,7 @@ class RunDriver {
   void SendAll();
   void Tell(const std::string& line);
   void TellUnfit(const Node& node, const std::string& why);
+  void TellDropped(const pb::Attempt& attempt);
   void TellProblem(const Node& node, const std::string& text);
   core::Outcome OutcomeOf(const journal::AttemptRecord& attempt, uint64_t no_room) const;
   void Wake();
@@ -465,6 +466,7 @@ class RunDriver {
   bool numbers_unsure_ = false;                            // attempts may have begun of which nobody tells
   static constexpr size_t kUnfitNamed = 8;  // nodes that are named to the user
   size_t unfit_told_ = 0;                                  // nodes
+  bool dropped_told_ = false;
   std::map<std::string, std::set<std::string>> problems_;  // what agents said, and the names of their nodes
   std::string last_problem_;                               // what was told last, where that was one of these
   std::unordered_set<std::string> awaited_;                // names of nodes an earlier server knew

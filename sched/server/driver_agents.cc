@@ -637,6 +637,7 @@ void RunDriver::TakeAttempt(const Moment& moment, Node& node, const pb::Attempt&
   if (!never_began && is_new) {
     if (hooks_.attempt_ended) hooks_.attempt_ended(record);
     recorder_.Attempt(std::move(record));
+    TellDropped(attempt);
   }
   NoteMade(attempt);
   TakeMadeFiles(moment, node, attempt);

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "os/log.h"
 #include "server/driver.h"
+#include "server/messages.h"
 
 namespace harrow::server {
 
@@ -424,6 +425,15 @@ void RunDriver::TakeMadeFiles(const Moment& moment, Node& node, const pb::Attemp
     SetObject(file, made.object(), made.bytes());
     events_.push_back(core::FileStored{.file = file, .node = node.id, .bytes = made.bytes(), .made = anew});
   }
+}
+
+/// Once; the record has it of each attempt.
+void RunDriver::TellDropped(const pb::Attempt& attempt) {
+  const std::string dropped = dropped_told_ ? "" : DroppedText(attempt);
+  if (dropped.empty()) return;
+  dropped_told_ = true;
+  Tell(StrCat("task ", Printable(graph_.TaskName(TaskId(attempt.task())), 60), ": ", dropped,
+              "; harrow report --tasks has others, if there are any"));
 }
 
 }  // namespace harrow::server

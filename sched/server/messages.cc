@@ -1,10 +1,14 @@
 #include "server/messages.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/number_list.h"
+#include "base/text.h"
 
 namespace harrow::server {
+
+constexpr uint32_t kDroppedNamed = 10;
 
 static_assert(static_cast<int>(journal::End::kExited) == pb::Attempt::EXITED &&
                   static_cast<int>(journal::End::kLost) == pb::Attempt::LOST,
@@ -29,6 +33,18 @@ core::TaskRestored::As RestoredAs(journal::TaskFate fate) {
   return As::kOpen;
 }
 
+std::string DroppedText(const pb::Attempt& attempt) {
+  std::string names;
+  uint32_t named = 0;
+  for (const std::string& path : attempt.undeclared_path()) {
+    if (named == std::min(attempt.undeclared(), kDroppedNamed)) break;
+    names += StrCat(named++ == 0 ? "" : ", ", Printable(path, 60));
+  }
+  if (named == 0) return "";
+  if (const uint32_t more = attempt.undeclared() - named; more > 0) names += StrCat(" and ", more, " more");
+  return StrCat("dropped with its sandbox, as not declared (out = [...]): ", names);
+}
+
 journal::AttemptRecord AttemptFromProto(const pb::Attempt& attempt, NodeId node) {
   journal::AttemptRecord record;
   record.task = TaskId(attempt.task());
@@ -48,6 +64,8 @@ journal::AttemptRecord AttemptFromProto(const pb::Attempt& attempt, NodeId node)
   record.stderr_bytes = attempt.output().stderr_bytes();
   record.output_truncated = attempt.output().truncated();
   record.message = attempt.message();
+  if (const std::string dropped = DroppedText(attempt); !dropped.empty())
+    record.message += StrCat(record.message.empty() ? "" : "; ", dropped);
   record.cores = NumberList({attempt.cores().data(), static_cast<size_t>(attempt.cores_size())});
   return record;
 }
@@ -71,25 +89,6 @@ journal::PartRecord PartFromProto(const pb::Attempt& attempt, const journal::Par
   part.message = std::move(told.message);
   part.cores = std::move(told.cores);
   return part;
-}
-
-void AttemptToProto(const journal::AttemptRecord& record, pb::Attempt* out) {
-  out->set_task(record.task.value);
-  out->set_attempt(record.attempt);
-  out->set_end(static_cast<pb::Attempt::End>(record.end));
-  out->set_code(record.code);
-  out->set_start_ns(record.start_ns);
-  out->set_end_ns(record.end_ns);
-  out->mutable_usage()->set_user_us(record.user_us);
-  out->mutable_usage()->set_system_us(record.system_us);
-  out->mutable_usage()->set_max_rss_kib(record.max_rss_kib);
-  pb::OutputRef* output = out->mutable_output();
-  output->set_file(static_cast<uint32_t>(record.output_file));
-  output->set_offset(record.output_offset);
-  output->set_stdout_bytes(record.stdout_bytes);
-  output->set_stderr_bytes(record.stderr_bytes);
-  output->set_truncated(record.output_truncated);
-  out->set_message(record.message);
 }
 
 journal::NodeRecord NodeToRecord(const Node& node, int64_t left_ns) {

@@ -162,7 +162,6 @@ void OtherServers::Snapshot(pb::AllocationStatus* status) const {
   status->set_took(moves_.took());
   status->set_gave(moves_.gave());
   status->set_messages(messages_);
-  status->set_supervisor(is_supervisor());
   status->set_draining(driver_.draining());
 }
 

@@ -121,7 +121,6 @@ Status Server::Impl::Start() {
   hooks.wake = [this] { loop->Post([this] { Flush(); }); };
   hooks.drop_agent = [this](const wire::Channel* channel) { DropAgent(channel); };
   hooks.attempt_ended = [this](const journal::AttemptRecord& record) {
-    for (ClientSession& client : clients) client.AttemptEnded(record);
     others->AttemptEnded(record);
     awaiting.AttemptEnded(record);
   };
@@ -403,7 +402,6 @@ void Server::Impl::ListenTimer() {
 
 void Server::Impl::ProgressTimer() {
   WriteProgress();
-  for (ClientSession& client : clients) client.SendProgress();
   loop->After(kProgressEvery, [this] { ProgressTimer(); });
 }
 
@@ -557,10 +555,7 @@ void Server::Impl::Finish() {
   links->Close();
   AccountTimer();
   WriteProgress();
-  for (ClientSession& client : clients) {
-    client.SendProgress();
-    client.Close();
-  }
+  for (ClientSession& client : clients) client.Close();
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   os::LogInfo(StrCat("the run is over (", static_cast<int>(EndOf()), "); the server used ",

@@ -176,7 +176,6 @@ Status Decode(std::string_view bytes, pb::FromClient* out) {
 
 Status Decode(std::string_view bytes, pb::ToClient* out) {
   HARROW_RETURN_IF_ERROR(Parse(bytes, out));
-  for (const pb::Attempt& a : out->ended()) HARROW_RETURN_IF_ERROR(Check(a, true));
   for (const pb::SettledTask& task : out->settled().other()) {
     if (task.fate() == 0 || task.fate() > kFates || !pb::Attempt::End_IsValid(task.end()))
       return Wrong(StrCat("a task settled in way ", task.fate(), ", ", static_cast<int>(task.end())));

@@ -117,6 +117,11 @@ command = "cat data"
     check("done 2 of 4" in result.out, result)
     same(open(f"{directory}/kept").read(), "x\n")
     check(not os.path.exists(f"{directory}/left"), "what is not declared is dropped")
+    dropped = "dropped with its sandbox, as not declared (out = [...]): "
+    check(re.search(rf"task leaves: {re.escape(dropped)}(left, more|more, left)", result.err), result)
+    explained = harrow("explain", "--run-dir", "r", "leaves").out
+    check(re.search(rf"exit 0: {re.escape(dropped)}(left, more|more, left),", explained), explained)
+    check("dropped" not in harrow("explain", "--run-dir", "r", "plain").out)
 
 
 def test_an_input_that_is_missing_is_said(directory, program):

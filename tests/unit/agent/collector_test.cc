@@ -134,6 +134,14 @@ TEST_F(CollectorTest, ResultsWaitForStorageThatIsFull) {
   WaitFor([this] { return ended_.size() == 2; });
   EXPECT_THAT(ended_, testing::ElementsAre(1, 2));
   EXPECT_EQ(problems_.size(), 2u) << "told once, and that it is over";
+  {
+    std::lock_guard lock(writer_->mutex);
+    writer_->fails = true;
+  }
+  collector_->AddOutput(3, 1, output::Stream::kStdout, "text", {});
+  collector_->AddEnded(Result(3));
+  WaitFor([this] { return problems_.size() == 3; });
+  EXPECT_THAT(problems_[2], HasSubstr("no space left")) << "it is full once more";
 }
 
 TEST_F(CollectorTest, WhenTheRunEndsOutputThatCannotBeWrittenIsDroppedAndItsTasksAreInterrupted) {

@@ -77,6 +77,20 @@ TEST_F(AgentCoreCheckpointsTest, StandingCountsNeitherAgainstTheQuestionNorItsAn
   EXPECT_THAT(Said(), ElementsAre("late 1"));
 }
 
+TEST_F(AgentCoreCheckpointsTest, WhatTheNodeStoodBeforeItBeganDelaysNoQuestion) {
+  Make(1);
+  Tell(RunUntil{now_, Duration(0)});
+  After(seconds(100));
+  Tell(RunUntil{Time::max(), seconds(100)});
+  Send(1, Asked(Needs::Asked::kByQuestion, seconds(60)));
+  Tell(ProcessStarted{0, now_, seconds(100)});
+  Said();
+  After(seconds(59));
+  EXPECT_THAT(Said(), IsEmpty());
+  After(seconds(1));
+  EXPECT_THAT(Said(), ElementsAre("ask 0"));
+}
+
 TEST_F(AgentCoreCheckpointsTest, WhoWritesByItselfIsEnded) {
   Make(1);
   Send(1, Asked(Needs::Asked::kByEnd));

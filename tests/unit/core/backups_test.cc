@@ -60,6 +60,18 @@ TEST(Backups, WhatATaskMadeIsCopiedToAnotherNodeWhenItIsDone) {
   EXPECT_EQ(s.Ended("C", 0), "drop f@0, drop f@2, done C, complete");
 }
 
+TEST(Backups, TheFirstNodeTakesOneAsAnyOther) {
+  LocalScheduler s({.steal = false});
+  s.Add("Hold");
+  s.profile.replicas = 2;
+  s.Add("P", {}, {}, {"f"});
+  s.profile.replicas = 1;
+  s.Add("C", {"Hold"}, {"f"});
+  ASSERT_EQ(s.Begin({kOneSlot, kOneSlot}), "start Hold@0, start P@1");
+  s.Tell(AllNodesJoined{});
+  EXPECT_EQ(s.Made("P", 1, {"f"}), "done P, copy f@0 from 1");
+}
+
 TEST(Backups, TheNodeThatUsesTheSmallestPartOfItsSlotsIsTaken) {
   Backed s;
   s.Add("Half");

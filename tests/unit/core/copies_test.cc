@@ -122,12 +122,8 @@ TEST(Copies, OneThatWaitsForRoomIsTriedWhenThereMayBeSome) {
   copies.Add(FileId(2), NodeId(1), NodeId(0), kReader, At(0));
   copies.Add(FileId(2), NodeId(4), NodeId(0), kReader, At(0));
   EXPECT_TRUE(copies.AnyGoes());
-  EXPECT_FALSE(copies.AnyWaitsForRoom(NodeId(1)));
   copies.Park(FileId(2), NodeId(1), At(50));
-  EXPECT_FALSE(copies.AnyWaitsForRoom(NodeId(1)));
   for (uint32_t file : {8u, 3u, 5u}) copies.ParkForRoom(FileId(file), NodeId(1), At(60));
-  EXPECT_TRUE(copies.AnyWaitsForRoom(NodeId(1)));
-  EXPECT_FALSE(copies.AnyWaitsForRoom(NodeId(4)));
   copies.NoteRoom(NodeId(4), At(10));
   EXPECT_THAT(copies.Parked(At(10)), IsEmpty());
   copies.NoteRoom(NodeId(1), At(10));

@@ -251,44 +251,5 @@ TEST_F(ClientSessionTest, AnOfferIsAnsweredByItsNumber) {
   }
 }
 
-TEST_F(ClientSessionTest, AFollowerIsToldOfTheTasksItNames) {
-  Greet();
-  journal::AttemptRecord of_alpha, of_beta;
-  of_alpha.task = TaskId(0);
-  of_beta.task = TaskId(1);
-  session_->SendProgress();
-  EXPECT_THAT(Replies(), IsEmpty()) << "it does not follow";
-  pb::FromClient message;
-  message.mutable_follow()->add_task("beta");
-  message.mutable_follow()->set_output(true);
-  EXPECT_EQ(Ask(message).ended_size(), 0);
-  EXPECT_TRUE(session_->following());
-  session_->AttemptEnded(of_alpha);
-  session_->AttemptEnded(of_beta);
-  session_->SendProgress();
-  session_->SendProgress();
-  const std::vector<pb::ToClient> replies = Replies();
-  ASSERT_EQ(replies.size(), 2u);
-  ASSERT_EQ(replies[0].ended_size(), 1);
-  EXPECT_EQ(replies[0].ended(0).task(), 1u);
-  EXPECT_EQ(replies[0].progress().total(), 2u);
-  EXPECT_EQ(replies[1].ended_size(), 0) << "each is told once";
-}
-
-TEST_F(ClientSessionTest, AFollowerThatReadsNothingGetsNoMore) {
-  Greet();
-  pb::FromClient message;
-  message.mutable_follow();
-  Ask(message);
-  channel_->stalled = true;
-  channel_->Send(std::string(5 << 20, 'x'));
-  channel_->TakeSent();
-  session_->SendProgress();
-  EXPECT_THAT(Replies(), IsEmpty());
-  channel_->Release();
-  session_->SendProgress();
-  EXPECT_EQ(Replies().size(), 1u);
-}
-
 }  // namespace
 }  // namespace harrow::server

@@ -55,9 +55,9 @@ TEST_F(DriverTest, ADeadNodeAGoneAgentAndAHungOneHaveTheirOwnLimits) {
     bool silent_then;
   };
   for (const Row& row :
-       {Row{How::kDead, milliseconds(3400), false}, Row{How::kDead, milliseconds(3600), true},
-        Row{How::kGone, milliseconds(2900), false}, Row{How::kGone, milliseconds(3100), true},
-        Row{How::kHung, milliseconds(19'900), false}, Row{How::kHung, milliseconds(20'100), true}}) {
+       {Row{How::kDead, milliseconds(3500), false}, Row{How::kDead, milliseconds(3501), true},
+        Row{How::kGone, milliseconds(3000), false}, Row{How::kGone, milliseconds(3001), true},
+        Row{How::kHung, milliseconds(20'000), false}, Row{How::kHung, milliseconds(20'001), true}}) {
     Forget();
     Serve({{"a", "x"}});
     Agent agent;

@@ -117,6 +117,7 @@ TEST_F(DriverTest, ATaskIsMovedToANode) {
   EXPECT_EQ(Tasks(other), (std::set<uint32_t>{0}));
   End(&other, {0});
   EXPECT_EQ(driver_->MayMove(TaskId(0)).message(), "task a has ended, and goes nowhere any more");
+  EXPECT_EQ(driver_->MoveToPart(Now(), TaskId(0), 1).code(), Code::kInvalid);
 }
 
 /// The server is killed when the task has been asked, and the next one learns that it has left a checkpoint.

@@ -104,6 +104,28 @@ class DriverFilesTest : public DriverTest {
   uint32_t File(const char* name) { return flow_.graph.FindFile(name)->value; }
 };
 
+TEST_F(DriverFilesTest, WhatTasksLeaveAndDoNotDeclareIsOnRecordAndToldOnce) {
+  ServeLocal({{"a", "x"}, {"b", "x"}, {"c", "x"}}, 1);
+  FileAgent agent;
+  Come(&agent, "n1", 1);
+  for (const uint32_t task : {0u, 1u, 2u}) {
+    pb::FromAgent message = Made(&agent, task, {});
+    pb::Attempt* attempt = message.mutable_ended(0)->mutable_attempt(0);
+    if (task == 0) attempt->set_message("said so");
+    attempt->set_undeclared(task == 0 ? 13 : task == 1 ? 2 : 0);
+    for (uint32_t i = 0; i < (task == 0 ? 12u : attempt->undeclared()); ++i) attempt->add_undeclared_path(StrCat("f", i));
+    Tell(&agent, message);
+  }
+  ASSERT_EQ(journal_.history.attempts.size(), 3u);
+  const std::string dropped = "dropped with its sandbox, as not declared (out = [...]): ";
+  EXPECT_EQ(journal_.history.attempts[0].message,
+            StrCat("said so; ", dropped, "f0, f1, f2, f3, f4, f5, f6, f7, f8, f9 and 3 more"));
+  EXPECT_EQ(journal_.history.attempts[1].message, StrCat(dropped, "f0, f1"));
+  EXPECT_EQ(journal_.history.attempts[2].message, "");
+  ASSERT_EQ(told_.size(), 1u);
+  EXPECT_TRUE(told_[0].starts_with("task a: " + dropped)) << told_[0];
+}
+
 TEST_F(DriverFilesTest, ATaskIsToldItsFilesAndWhatIsAResult) {
   graph::Profile keep;
   keep.keep = true;

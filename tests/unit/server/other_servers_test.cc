@@ -39,11 +39,22 @@ TEST(OtherServers, GetTheirShareOfWhatIsReady) {
   EXPECT_EQ(of_taker.took(), of_giver.gave());
   EXPECT_EQ(of_taker.gave() + of_giver.took(), 0u);
   EXPECT_EQ(of_taker.part(), 1u);
-  EXPECT_TRUE(of_giver.supervisor() && !of_taker.supervisor());
   EXPECT_EQ(of_giver.ready(), run[0].driver->scheduler().counts().ready);
   EXPECT_GT(of_giver.messages(), 4u);
   const auto& there = run[1].driver->scheduler().counts();
   EXPECT_EQ(there.elsewhere + run[0].driver->scheduler().counts().elsewhere, 60u);
+}
+
+TEST(OtherServers, WhereFilesAreSharedNobodySpeaksOfThem) {
+  Several run({{.name = "a", .command = "a"}}, {1, 1});
+  run.ConnectAll();
+  run.Settle();
+  pb::BetweenServers asked, made, not_had;
+  asked.add_files_asked();
+  made.add_files_made();
+  not_had.add_files_not_had(0);
+  for (const pb::BetweenServers& message : {asked, made, not_had})
+    EXPECT_EQ(run[1].others->Take(0, message).code(), Code::kInvalid) << message.ShortDebugString();
 }
 
 TEST(OtherServers, AreToldHowTasksEndedWhenThatIsOnDisk) {

@@ -154,7 +154,6 @@ class Several {
     hello.mutable_hello()->set_version(wire::kProtocolVersion);
     hello.mutable_hello()->set_run_id("run");
     hello.mutable_hello()->set_incarnation(part + 1);
-    hello.mutable_hello()->set_epoch_seen(one.options.epoch - 1);
     hello.mutable_hello()->mutable_node()->set_name("n" + std::to_string(part));
     hello.mutable_hello()->mutable_node()->set_slots(one.slots);
     if (one.memory > 0) hello.mutable_hello()->mutable_node()->set_memory(one.memory);

@@ -610,6 +610,13 @@ TEST_F(SubmissionsTest, WhatWouldLeadInACircleIsRefused) {
   EXPECT_EQ(flow_->graph.task_count(), 6u);
 }
 
+TEST_F(SubmissionsTest, AFileInADirectoryThatATaskMakesLeadsToThatTask) {
+  Begin({{"a", "a", {}, {}}});
+  EXPECT_EQ(Try({{.name = "w", .to = {"s"}}, {.name = "r", .out = {"made/by"}, .from = {"s"}}}), "1 2");
+  EXPECT_THAT(Try({{.name = "x", .in = {"made/by/it/too"}, .to = {"s"}}}), HasSubstr("in a circle"));
+  EXPECT_EQ(Try({{.name = "x", .in = {"made/else"}, .to = {"s"}}}), "3");
+}
+
 TEST_F(SubmissionsTest, ThoseThatShareAStreamMayNotWaitForEachOther) {
   Begin({{"a", "a", {}, {}}});
   EXPECT_EQ(Try({{.name = "w", .to = {"s"}}, {.name = "r", .from = {"s"}, .split = true}}), "1 2");

@@ -219,14 +219,6 @@ TEST(Decode, WhatClientsSayAndHearIsChecked) {
   EXPECT_EQ(Decode("\xff", &from).code(), Code::kDamaged);
   pb::ToClient m, to;
   EXPECT_EQ(Decode("\xff", &to).code(), Code::kDamaged);
-  pb::Attempt* a = m.add_ended();
-  a->set_task(7);
-  a->set_attempt(1);
-  a->set_end(pb::Attempt::EXITED);
-  EXPECT_EQ(Decode(m.SerializeAsString(), &to).code(), Code::kOk);
-  a->set_end(pb::Attempt::RUNNING);
-  EXPECT_EQ(Decode(m.SerializeAsString(), &to).code(), Code::kDamaged);
-  m.clear_ended();
   pb::SettledTask& settled = *m.mutable_settled()->add_other();
   EXPECT_EQ(Decode(m.SerializeAsString(), &to).code(), Code::kDamaged);
   for (const uint32_t fate : {1, 5}) {

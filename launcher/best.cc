@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "client/session.h"
 #include "launcher/command.h"
+#include "launcher/inputs.h"
 #include "launcher/run_access.h"
 #include "os/event_loop.h"
 #include "report/json.h"

@@ -68,7 +68,7 @@ std::string Lanes::FindBroken() const {
     gangs |= table_[lane].nodes > 1;
   }
   if (timed != timed_) return "whether a lane has a time limit";
-  if (gangs && !gangs_) return "whether a lane has several nodes";
+  if (gangs != gangs_) return "whether a lane has several nodes";
   for (const order::LaneId lane : of_profile_) {
     if (lane != order::kNoLane && lane >= size()) return StrCat("a profile's lane ", uint32_t{lane});
   }

@@ -237,7 +237,6 @@ void Scheduler::Impl::BarLanes() {
 
 void Scheduler::Impl::On(const TasksAdded& e) {
   tell_complete_ = true;
-  NoteTaker();  // backups ended with what was over
   const auto begin = static_cast<uint32_t>(tasks.size());
   const auto last =
       static_cast<uint32_t>(std::min<size_t>(size_t{e.first.value} + e.count, graph.task_count()));

@@ -428,6 +428,7 @@ void Supply::NoteNotShared(FileId file) {
   for (NodeId taker : copies.Takers(file)) {
     if (const Copies::Copy* const copy = copies.Find(file, taker); copy != nullptr && !copy->from) Resource(file, taker);
   }
+  NoteShort(file);
   if (Lacks(file)) lost.push_back(file);
 }
 
@@ -450,6 +451,7 @@ void Supply::TakeFound(const FilesFound& found) {
   for (FileId file : graph.outputs(found.task)) files_[file.value].shared = files_[file.value].absent = false;
   for (FileId file : found.shared) files_[file.value].shared = true;
   for (FileId file : found.absent) files_[file.value].absent = true;
+  for (FileId file : graph.outputs(found.task)) NoteShort(file);
   const std::set<FileId> same(found.same.begin(), found.same.end());
   for (FileId file : graph.outputs(found.task)) {
     if (same.contains(file)) continue;

@@ -182,6 +182,7 @@ class Supply : protected Parts {
   // Some task wants more than one replica of its outputs.
   bool backups_wanted_ = false;
   // When to look for nodes that take backups, while nothing else makes us look.
+  bool backups_ended_ = false;
   Time next_backup_ = Time::max();
   Time backups_rest_ = Time::min(), next_looks_ = Time::min();
   // So many files were looked at, one after the other, for which no node was found.

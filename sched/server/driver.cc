@@ -138,6 +138,7 @@ Status RunDriver::Restore(const journal::History& history, made::Attempts made) 
   std::unordered_set<uint64_t> incarnations;  // each has a record of its coming and one of its end
   for (const journal::NodeRecord& record : records) {
     Node& node = nodes_.Named(record.name);
+    node.number_at = 0;
     node.incarnations += incarnations.insert(record.incarnation).second ? 1 : 0;
     node.earlier_incarnation = record.incarnation;
     if (record.left_ns == 0) {
@@ -549,7 +550,7 @@ void RunDriver::ForgetLost(TaskId task) {
 }
 
 void RunDriver::SendAll() {
-  nodes_.SendAll();
+  nodes_.SendAll(recorder_.committed());
 }
 
 void RunDriver::Committed(uint64_t sequence) {
@@ -557,6 +558,7 @@ void RunDriver::Committed(uint64_t sequence) {
     Node* node = nodes_.Find(id);
     if (node != nullptr && node->incarnation == incarnation) nodes_.Acknowledge(*node, agent_sequence);
   });
+  if (nodes_.MaySendMore(recorder_.committed())) Wake();
 }
 
 void RunDriver::Cancel(const std::vector<TaskId>& tasks) {

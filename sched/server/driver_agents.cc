@@ -150,6 +150,7 @@ void RunDriver::Enter(const Moment& moment, Node& node, std::shared_ptr<wire::Ch
   }
   if (!rejoined)
     recorder_.Node(NodeToRecord(node, 0));  // also one that was recorded as lost, and was only cut off
+  if (!node.number_at) node.number_at = recorder_.added();
   node.joined = true;
   node.silent = false;
   // Also of a node that is here already: what it was asked for may not have arrived.
@@ -673,7 +674,7 @@ void RunDriver::ShutDownAgents(const std::string& reason) {
   for (const auto& node : nodes_.all()) {
     if (node->channel != nullptr) nodes_.Outbox(*node).mutable_shutdown()->set_reason(reason);
   }
-  SendAll();
+  nodes_.SendAll(UINT64_MAX);
 }
 
 }  // namespace harrow::server

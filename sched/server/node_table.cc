@@ -28,9 +28,14 @@ pb::ToAgent& NodeTable::Outbox(Node& node) {
   return node.outbox;
 }
 
-void NodeTable::SendAll() {
+void NodeTable::SendAll(uint64_t on_disk) {
+  std::vector<NodeId> wait;
   for (const NodeId id : used_) {
     Node& node = *nodes_[id.value];
+    if (node.channel != nullptr && node.number_at.value_or(UINT64_MAX) > on_disk) {
+      wait.push_back(id);
+      continue;
+    }
     node.outbox_used = false;
     if (node.acknowledged > 0)
       node.outbox.mutable_committed()->set_sequence(std::exchange(node.acknowledged, 0));
@@ -40,7 +45,11 @@ void NodeTable::SendAll() {
     }
     node.outbox.Clear();
   }
-  used_.clear();
+  used_ = std::move(wait);
+}
+
+bool NodeTable::MaySendMore(uint64_t on_disk) const {
+  return std::any_of(used_.begin(), used_.end(), [&](NodeId id) { return nodes_[id.value]->number_at.value_or(UINT64_MAX) <= on_disk; });
 }
 
 bool NodeTable::SendAcknowledgements() {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -51,6 +52,9 @@ struct Node {
   std::unordered_set<NodeId> peers;         // those that it was to get files from, or they from it
   pb::ToAgent outbox;
   bool outbox_used = false;
+  /// What the journal has on disk when the node's number is: its agent, and others by it, go by that number until they end, so none is
+  /// told it before a server that follows would know it. 0: it is on disk; none: it is in no record yet.
+  std::optional<uint64_t> number_at;
   uint64_t acknowledged = 0;  // results on disk of which its agent is still to be told; 0: none
 };
 
@@ -69,8 +73,11 @@ class NodeTable {
   void Acknowledge(Node& node, uint64_t sequence) { node.acknowledged = sequence; }
   /// Gives those that had nothing else to be told a message with the next SendAll. True: there are some.
   bool SendAcknowledgements();
-  /// One message to each node that has something to be told; what is for a node without an agent is dropped.
-  void SendAll();
+  /// One message to each node that has something to be told; what is for a node without an agent is dropped. What is for one whose
+  /// number is not on disk, which has all up to `on_disk`, waits.
+  void SendAll(uint64_t on_disk);
+  /// Something waits that need not any more.
+  bool MaySendMore(uint64_t on_disk) const;
   size_t connected_count() const;
   uint32_t joined_slots() const;
   size_t joined_count() const;

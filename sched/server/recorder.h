@@ -49,6 +49,7 @@ class Recorder {
       const std::function<void(NodeId node, uint64_t incarnation, uint64_t agent_sequence)>& acknowledge);
   bool all_committed() const { return committed_ >= added_; }
   uint64_t added() const { return added_; }
+  uint64_t committed() const { return committed_; }
 
  private:
   struct Pending {

@@ -116,6 +116,34 @@ TEST(Backups, TheyAreBroughtBackToTheirNumberAfterEveryLoss) {
   EXPECT_EQ(s.State("P"), TaskState::kDone) << "never made again";
 }
 
+TEST(Backups, WhatLiesInTheSubmitDirectoryNoMoreIsCopied) {
+  Backed s;
+  s.Begin(3);
+  s.Tell(FileShared{s.File("f")});
+  EXPECT_EQ(s.Made("P", 0, {"f"}), "done P") << "it is safe there";
+  EXPECT_EQ(s.Tell(FilesForgotten{{s.File("f")}}), "copy f@2 from 0");
+}
+
+TEST(Backups, WhatWasFoundAtOthersInPlaceOfTheSubmitDirectoryIsCopied) {
+  Backed s;
+  s.Begin(3);
+  s.Tell(FileShared{s.File("f")});
+  s.Made("P", 0, {"f"});
+  EXPECT_EQ(s.Tell(FilesFound{s["P"], {}, {}, {s.File("f")}}), "copy f@2 from 0");
+}
+
+TEST(Backups, AreMadeForTasksThatComeWhenAllHadEnded) {
+  Backed s;
+  s.Begin(3);
+  s.Tell(OtherServersThere{true});
+  ASSERT_EQ(s.Tell(TasksTaken{{s["C"]}}), "");
+  ASSERT_EQ(s.Made("P", 0, {"f"}), "done P, copy f@2 from 0");
+  ASSERT_EQ(s.Ended("Hold", 1), "done Hold, complete");
+  ASSERT_EQ(s.Failed("f", 2, 0, Why::kUnreachable), "");
+  s.After(std::chrono::minutes(1));
+  EXPECT_EQ(s.Tell(TasksGiven{{s["C"]}}), "start C@0, copy f@1 from 0");
+}
+
 TEST(Backups, OfALostFileThatIsMadeAgainToo) {
   Backed s;
   s.Begin(3);

@@ -210,6 +210,20 @@ TEST_F(OpenStreamsTest, AReaderGivesItsOnlySlotToWhoIsToWrite) {
   EXPECT_EQ(state(r), TaskState::kSent);
 }
 
+TEST_F(OpenStreamsTest, AReaderThatHasNotBegunIsTakenBackForWhoIsToWrite) {
+  const TaskId w = AddTask(&graph, "w"), r = AddTask(&graph, "r");
+  const StreamId s = Join(&graph, "s", {w}, {r});
+  graph.HoldStream(s, {"", TaskId()});
+  Begin(1);
+  Tell({TaskEnded{{w, 1}, n0, Done{}, Duration(1)}});
+  ASSERT_EQ(state(r), TaskState::kSent);
+  const TaskId v = Connect("v", s, true);
+  ASSERT_EQ(Of<TakeBack>(actions).size(), 1u);
+  EXPECT_EQ(Of<TakeBack>(actions)[0].attempt.task, r);
+  Tell({TaskReturned{{r, 1}, n0}});
+  EXPECT_EQ(state(v), TaskState::kSent);
+}
+
 TEST_F(OpenStreamsTest, ItKeepsItWhereOthersRunThatWillGiveTheirs) {
   const TaskId w = AddTask(&graph, "w"), r = AddTask(&graph, "r");
   const StreamId s = Join(&graph, "s", {w}, {r});

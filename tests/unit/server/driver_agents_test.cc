@@ -72,6 +72,51 @@ TEST_F(DriverTest, ADeadNodeAGoneAgentAndAHungOneHaveTheirOwnLimits) {
   }
 }
 
+/// A server that knows of no node numbers them as they come; their agents go by the numbers that they were told first.
+TEST_F(DriverTest, AnAgentIsToldItsNumberWhenThatIsOnDisk) {
+  Serve({{"a", "x"}, {"b", "x"}}, 2);
+  Agent first{}, second{};
+  for (Agent* agent : {&first, &second}) {
+    agent->channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
+    const Result<NodeId> joined = driver_->Join(Now(), agent->channel, agent == &first ? Hello("n1", 1, 1) : Hello("n2", 2, 1));
+    ASSERT_TRUE(joined.ok());
+    agent->node = *joined;
+    Turn(agent);
+    EXPECT_FALSE(agent->welcomed);
+    EXPECT_THAT(Tasks(*agent), IsEmpty());
+  }
+  ASSERT_EQ(journal_.sequence, 2u);
+  woken_ = 0;
+  driver_->Committed(1);
+  EXPECT_EQ(woken_, 1u) << "it has something to send";
+  Turn(&first);
+  Turn(&second);
+  EXPECT_TRUE(first.welcomed);
+  EXPECT_EQ(Tasks(first).size(), 1u);
+  EXPECT_FALSE(second.welcomed);
+  driver_->Committed(2);
+  Turn(&second);
+  EXPECT_TRUE(second.welcomed);
+  EXPECT_EQ(Tasks(second).size(), 1u);
+  // It is known from now on.
+  driver_->Disconnected(Now(), second.node, second.channel.get());
+  second = {};
+  second.channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
+  second.node = *driver_->Join(Now(), second.channel, Hello("n2", 3, 1));
+  Turn(&second);
+  EXPECT_TRUE(second.welcomed);
+}
+
+TEST_F(DriverTest, OneWhoseNumberIsOnNoDiskIsToldThatTheRunIsOver) {
+  Serve({{"a", "x"}});
+  Agent agent;
+  agent.channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
+  agent.node = *driver_->Join(Now(), agent.channel, Hello("n", 1, 1));
+  driver_->ShutDownAgents("the run is over");
+  Turn(&agent);
+  EXPECT_TRUE(agent.shut_down);
+}
+
 TEST_F(DriverTest, AServerThatWasLateReadsBeforeItJudges) {
   Serve({{"a", "x"}});
   Agent agent;
@@ -243,7 +288,7 @@ TEST_F(DriverTest, OfTwoAgentsOfOneNameTheFirstIsToldToEndAndDoesNotComeBack) {
   ASSERT_EQ(Tasks(second), (std::set<uint32_t>{0}));
   EXPECT_EQ(second.tasks[0].attempt(), 2u);
   auto channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
-  EXPECT_EQ(driver_->Join(Now(), channel, Hello("n", 1, 1)).status().code(), Code::kRefused);
+  EXPECT_EQ(Enter(channel, Hello("n", 1, 1)).status().code(), Code::kRefused);
   End(&second, {0});
   EXPECT_TRUE(driver_->complete());
   EXPECT_THAT(Attempts(), ElementsAre(Pair(0u, 1u), Pair(0u, 2u)));
@@ -450,7 +495,7 @@ TEST_F(DriverTest, WhatWasToBeSentByTheLastConnectionIsNotSentTwice) {
   Runs(&hello, 0, 1);
   // c never arrived, and is given out again; the connection breaks once more before that is sent.
   large.channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
-  ASSERT_TRUE(driver_->Join(Now(), large.channel, hello).ok());
+  ASSERT_TRUE(Enter(large.channel, hello).ok());
   driver_->Disconnected(Now(), large.node, large.channel.get());
   Join(&large, hello);
   Turn(&large);

@@ -49,7 +49,7 @@ class DriverFilesTest : public DriverTest {
       file->set_bytes(10);
     }
     agent->channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
-    const Result<NodeId> joined = driver_->Join(Now(), agent->channel, hello);
+    const Result<NodeId> joined = Enter(agent->channel, hello);
     ASSERT_TRUE(joined.ok());
     agent->node = *joined;
     pb::FromAgent where;
@@ -305,7 +305,7 @@ TEST_F(DriverFilesTest, WhoWasToGetFilesFromANodeIsToldWhereItIsWhenItSaysSo) {
   ServeLocal({{"a", "x", {"in"}}, {"b", "x", {"in"}}}, 2);
   FileAgent one, two;
   one.channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
-  one.node = *driver_->Join(Now(), one.channel, Hello("n1", 1, 1));
+  one.node = *Enter(one.channel, Hello("n1", 1, 1));
   Come(&two, "n2", 2);
   Look(&one);
   FileAgent& reads = one.copies.empty() ? two : one;
@@ -356,14 +356,14 @@ TEST_F(DriverFilesTest, ACopyIsAskedForAgainWhenTheAgentComesBack) {
   pb::FromAgent hello = Hello("n1", 1, 1);
   wire::SetId({TaskId(0), 1}, hello.mutable_hello()->add_queued());
   agent.channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
-  ASSERT_TRUE(driver_->Join(Now(), agent.channel, hello).ok());
+  ASSERT_TRUE(Enter(agent.channel, hello).ok());
   Look(&agent);
   ASSERT_EQ(agent.copies.size(), 1u) << "it may not have heard of it";
   hello.mutable_hello()->add_held()->set_file(File("in"));
   hello.mutable_hello()->mutable_held(0)->set_object(ObjectOf('i'));
   agent.copies.clear();
   agent.channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
-  ASSERT_TRUE(driver_->Join(Now(), agent.channel, hello).ok());
+  ASSERT_TRUE(Enter(agent.channel, hello).ok());
   Look(&agent);
   EXPECT_TRUE(agent.copies.empty()) << "it has it by now";
 }
@@ -384,7 +384,7 @@ TEST_F(DriverFilesTest, ARefusalIsToldAgainWhenTheAgentComesBack) {
   pb::FromAgent hello = Hello("n1", 1, 1);
   wire::SetId({TaskId(0), 1}, hello.mutable_hello()->add_queued());
   agent.channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
-  ASSERT_TRUE(driver_->Join(Now(), agent.channel, hello).ok());
+  ASSERT_TRUE(Enter(agent.channel, hello).ok());
   Look(&agent);
   EXPECT_EQ(agent.refused, (std::vector<uint32_t>{File("in")})) << "it may not have heard of it";
 }
@@ -703,7 +703,7 @@ TEST_F(DriverFilesTest, WhatANodeHoldsThatServesNoFilesIsLost) {
     held->set_object(ObjectOf('m'));
     held->set_bytes(10);
     holder.channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
-    const Result<NodeId> joined = driver_->Join(Now(), holder.channel, hello);
+    const Result<NodeId> joined = Enter(holder.channel, hello);
     ASSERT_TRUE(joined.ok());
     holder.node = *joined;
     pb::FromAgent unfit;
@@ -720,7 +720,7 @@ TEST_F(DriverFilesTest, CopiesToANodeThatKeepsNoFilesAreNotWaitedFor) {
   for (uint32_t i = 0; i < 2; ++i) {
     agents[i].channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
     const Result<NodeId> joined =
-        driver_->Join(Now(), agents[i].channel, Hello("n" + std::to_string(i), i + 1, 1));
+        Enter(agents[i].channel, Hello("n" + std::to_string(i), i + 1, 1));
     ASSERT_TRUE(joined.ok());
     agents[i].node = *joined;
   }

@@ -54,7 +54,7 @@ class DriverTest : public ::testing::Test {
     const journal::History history = journal_.history;
     if (driver_) ++options_.epoch;
     RunDriver::Hooks hooks;
-    hooks.wake = [] {};
+    hooks.wake = [this] { ++woken_; };
     hooks.drop_agent = [this](const wire::Channel* channel) { dropped_.push_back(channel); };
     hooks.tell = [this](const std::string& line) { told_.push_back(line); };
     hooks.secret = [this] { return std::string(16, static_cast<char>(++secrets_)); };
@@ -98,9 +98,15 @@ class DriverTest : public ::testing::Test {
     message.mutable_hello()->mutable_node()->set_slots(slots);
     return message;
   }
+  /// An agent's number is on disk at once.
+  Result<NodeId> Enter(const std::shared_ptr<FakeChannel>& channel, const pb::FromAgent& hello) {
+    Result<NodeId> node = driver_->Join(Now(), channel, hello);
+    driver_->Committed(journal_.sequence);
+    return node;
+  }
   void Join(Agent* agent, const pb::FromAgent& hello) {
     agent->channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
-    const Result<NodeId> joined = driver_->Join(Now(), agent->channel, hello);
+    const Result<NodeId> joined = Enter(agent->channel, hello);
     ASSERT_TRUE(joined.ok()) << joined.status().message();
     agent->node = *joined;
     Turn(agent);
@@ -225,6 +231,7 @@ class DriverTest : public ::testing::Test {
   std::unique_ptr<RunDriver> driver_;
   std::vector<const wire::Channel*> dropped_;
   std::vector<std::string> told_;
+  uint32_t woken_ = 0;
   std::map<uint32_t, made::Attempts> made_of_;  // by output file
   std::optional<WallTime> modified_;            // whatever lies in the submit directory
   uint8_t secrets_ = 0;

@@ -169,7 +169,7 @@ class DriverPartsRandomTest : public DriverTest {
     }
     for (const auto& [sequence, ended] : agent.kept) *hello.add_ended() = ended;
     agent.channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
-    const Result<NodeId> joined = driver_->Join(Now(), agent.channel, hello);
+    const Result<NodeId> joined = Enter(agent.channel, hello);
     ASSERT_TRUE(joined.ok()) << joined.status().message();
     agent.node = *joined;
     agent.answered = Now().now;

@@ -46,7 +46,7 @@ TEST_F(DriverPartsTest, ItsAgentsLearnWhereTheOthersAre) {
     pb::FromAgent hello = HelloOf(*agent);
     hello.add_peer_address(agent->name + ":1");
     agent->channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
-    ASSERT_TRUE(driver_->Join(Now(), agent->channel, hello).ok());
+    ASSERT_TRUE(Enter(agent->channel, hello).ok());
   }
   driver_->Flush(Now());
   for (NodeAgent* agent : {&one_, &two_}) {

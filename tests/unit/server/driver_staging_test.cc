@@ -42,7 +42,7 @@ class DriverStagingTest : public DriverTest {
     }
     hello.add_peer_address(name + ":1");
     agent->channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
-    const Result<NodeId> joined = driver_->Join(Now(), agent->channel, hello);
+    const Result<NodeId> joined = Enter(agent->channel, hello);
     ASSERT_TRUE(joined.ok());
     agent->node = *joined;
     Look(agent);

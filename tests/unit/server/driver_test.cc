@@ -406,7 +406,7 @@ TEST_F(DriverTest, RefusesStrangers) {
   other_run.mutable_hello()->set_run_id("other");
   other_version.mutable_hello()->set_version(wire::kProtocolVersion + 1);
   for (const pb::FromAgent& hello : {other_run, other_version, no_slots, absurd}) {
-    EXPECT_EQ(driver_->Join(Now(), channel, hello).status().code(), Code::kRefused);
+    EXPECT_EQ(Enter(channel, hello).status().code(), Code::kRefused);
   }
   EXPECT_FALSE(driver_->agents_connected());
 }

@@ -179,6 +179,7 @@ class Several {
     const Result<NodeId> joined = one.driver->Join(Now(), one.channel, hello);
     ASSERT_TRUE(joined.ok()) << joined.status().message();
     one.node = *joined;
+    one.driver->Committed(one.journal.sequence);
     Turn(part);
   }
   /// Nothing is heard of the agent, until what it has is believed to be lost.

@@ -18,6 +18,7 @@ TEST(OpenStreams, RandomNetsThatGrowEndAndReadWhatCounts) {
   const uint64_t first = one ? std::strtoull(one, nullptr, 10) : 1;
   const uint64_t count = one ? 1 : many ? std::strtoull(many, nullptr, 10) : std::getenv("HARROW_LONG") ? 20000 : 600;
   Happened happened;
+  test::Trail trail("core.open_streams");
   for (uint64_t seed = first; seed < first + count; ++seed) {
     SCOPED_TRACE("HARROW_SEED=" + std::to_string(seed));
     World world(seed, &happened, true);
@@ -25,6 +26,7 @@ TEST(OpenStreams, RandomNetsThatGrowEndAndReadWhatCounts) {
     if (::testing::Test::HasFailure()) return;
   }
   if (one) return;
+  if (count == 600) trail.Compare();
   EXPECT_GT(happened.joined, count);
   EXPECT_GT(happened.refused, 0u);
   EXPECT_GT(happened.opened, 0u);

@@ -16,7 +16,9 @@
 #include "base/text.h"
 #include "core/scheduler.h"
 #include "order/draws.h"
+#include "support/action_lines.h"
 #include "support/told_scheduler.h"
+#include "support/trail.h"
 
 namespace harrow::core {
 namespace {
@@ -366,6 +368,7 @@ class SharedRun {
     std::vector<Action> actions;
     servers_[s]->HandleAll(now_, events, &actions);
     for (const Action& action : actions) {
+      test::Trail::Say([&] { return test::Line(action); });
       if (const auto* start = std::get_if<StartTask>(&action)) {
         sent_[s].push_back(*start);
         EXPECT_EQ(done_[start->attempt.task.value], 0) << "done already";
@@ -520,6 +523,7 @@ class SharedRun {
 TEST(SeveralServersTest, RandomMoves) {
   const char* only = std::getenv("HARROW_SEED");
   uint64_t moved = 0, lost = 0;
+  test::Trail trail("core.several_servers");
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     if (only != nullptr && std::strtoull(only, nullptr, 10) != seed) continue;
     SCOPED_TRACE("HARROW_SEED=" + std::to_string(seed));
@@ -530,6 +534,7 @@ TEST(SeveralServersTest, RandomMoves) {
     if (HasFailure()) return;
   }
   if (only != nullptr) return;
+  trail.Compare();
   EXPECT_GT(moved, 1000u);
   EXPECT_GT(lost, 20u);
 }

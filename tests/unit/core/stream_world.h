@@ -16,6 +16,8 @@
 
 #include "core/scheduler.h"
 #include "order/draws.h"
+#include "support/action_lines.h"
+#include "support/trail.h"
 
 namespace harrow::core {
 namespace {
@@ -167,6 +169,7 @@ class World {
     scheduler_->HandleAll(now_, events, &actions);
     ASSERT_NO_THROW(scheduler_->SanityCheck()) << Describe();
     for (const Action& action : actions) {
+      test::Trail::Say([&] { return test::Line(action); });
       if (const auto* start = std::get_if<StartTask>(&action)) {
         to_hear_[start->attempt] = 0;
         for (const ReadFrom& read : Of<ReadFrom>(actions)) to_hear_[start->attempt] += read.reader == start->attempt;

@@ -21,6 +21,7 @@ TEST(Streams, RandomNetsEndAndReadWhatCounts) {
   const uint64_t first = one ? std::strtoull(one, nullptr, 10) : 1;
   const uint64_t count = one ? 1 : many ? std::strtoull(many, nullptr, 10) : std::getenv("HARROW_LONG") ? 20000 : 600;
   Happened happened;
+  test::Trail trail("core.streams");
   for (uint64_t seed = first; seed < first + count; ++seed) {
     SCOPED_TRACE("HARROW_SEED=" + std::to_string(seed));
     if (std::getenv("HARROW_SHOW")) std::printf("seed %llu\n", static_cast<unsigned long long>(seed)), std::fflush(stdout);
@@ -29,6 +30,7 @@ TEST(Streams, RandomNetsEndAndReadWhatCounts) {
     if (HasFailure()) return;
   }
   if (one) return;
+  if (count == 600) trail.Compare();
   EXPECT_GT(happened.rewound, 0u);
   EXPECT_GT(happened.held, 0u);
   EXPECT_GT(happened.remade, 0u);

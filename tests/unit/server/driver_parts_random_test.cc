@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "order/draws.h"
+#include "support/trail.h"
 #include "unit/server/driver_fixture.h"
 
 namespace harrow::server {
@@ -202,6 +203,7 @@ class DriverPartsRandomTest : public DriverTest {
   void TakeIn(SimAgent& agent) {
     if (!Connected(agent)) return;
     for (const std::string& bytes : agent.channel->TakeSent()) {
+      test::Trail::Say([&] { return bytes; });
       pb::ToAgent message;
       ASSERT_TRUE(message.ParseFromString(bytes));
       pb::FromAgent answer;
@@ -327,10 +329,12 @@ class DriverPartsRandomTest : public DriverTest {
 };
 
 TEST_F(DriverPartsRandomTest, NoAttemptRunsBesideAnotherAndEachIsRecordedOnce) {
+  test::Trail trail("server.parts");
   for (uint64_t seed = 1; seed <= 200 && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Play(seed);
   }
+  trail.Compare();
 }
 
 }  // namespace

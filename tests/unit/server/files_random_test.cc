@@ -143,6 +143,7 @@ void RandomRun(uint64_t seed, const How& how) {
   }
   for (const auto& [task, times] : decided) EXPECT_EQ(times, 1) << "task " << task;
   EXPECT_EQ(decided.size(), tasks.size());
+  run.SayRecords();
 }
 
 void RandomRuns(const How& how) {
@@ -152,6 +153,16 @@ void RandomRuns(const How& how) {
     RandomRun(seed, how);
     if (testing::Test::HasFailure()) return;
   }
+}
+
+TEST(FilesRandom, DecideAsBefore) {
+  test::Trail trail("server.files");
+  for (const How& how : {How{.parts = 4}, How{.parts = 4, .losses = true}, How{.parts = 3, .losses = true, .directories = true},
+                         How{.parts = 4, .losses = true, .over = true}, How{.parts = 3, .losses = true, .cancel = true},
+                         How{.parts = 3, .drain = true}, How{.parts = 3, .hetero = true, .losses = true}}) {
+    for (const uint64_t seed : {1, 2, 3}) RandomRun(seed, how);
+  }
+  trail.Compare();
 }
 
 TEST(FilesRandom, CutAndKilled) { RandomRuns({.parts = 4}); }

@@ -423,6 +423,7 @@ void RandomRun(uint64_t seed) {
   }
   EXPECT_TRUE(run.AllComplete());
   EXPECT_EQ(run.Successes().size(), tasks.size());
+  run.SayRecords();
 }
 
 /// For comparisons: what two others give each other goes through the supervisor, and what nobody passes on is offered again.
@@ -460,6 +461,12 @@ TEST(OtherServers, WhoSpeaksForOthersIsRefused) {
   EXPECT_EQ(run[0].others->Take(1, message).code(), Code::kInvalid);
   message.mutable_passed()->set_message(message.SerializeAsString());
   EXPECT_EQ(run[0].others->Take(1, message).code(), Code::kInvalid) << "one in the other";
+}
+
+TEST(OtherServers, DecideAsBefore) {
+  test::Trail trail("server.moves");
+  for (uint64_t seed = 1; seed <= 10; ++seed) RandomRun(seed);
+  trail.Compare();
 }
 
 TEST(OtherServers, RunEachTaskOnceWhateverIsCutAndKilled) {

@@ -12,6 +12,7 @@
 #include "server/other_servers.h"
 #include "support/fake_channel.h"
 #include "support/fake_event_loop.h"
+#include "support/trail.h"
 #include "unit/run/test_flow.h"
 #include "unit/server/fake_journal.h"
 #include "wire/attempt_id.h"
@@ -74,6 +75,19 @@ class Several {
   size_t lists_read = 0;           // by servers
   std::vector<std::string> wrong;  // what agents were asked for that could not be
   One& operator[](uint32_t part) { return *parts_[part]; }
+  /// What is on record at the end, to the trail.
+  void SayRecords() {
+    for (const auto& part : parts_) {
+      for (const journal::AttemptRecord& record : part->journal.history.attempts) {
+        test::Trail::Say([&] {
+          return StrCat(record.task.value, "/", record.attempt, "@", record.node.value, " ", static_cast<int>(record.end), " ", record.code, " ",
+                        record.message);
+        });
+      }
+      for (const journal::FateRecord& record : part->journal.history.fates)
+        test::Trail::Say([&] { return StrCat(record.task.value, " ", static_cast<int>(record.fate), " ", record.because.value); });
+    }
+  }
   size_t size() const { return parts_.size(); }
   const graph::Graph& graph() const { return flow_.graph; }
 
@@ -118,6 +132,7 @@ class Several {
                               if (message.offered_size() > 0) one.offered_to.insert(to);
                               if (message.has_passed() && message.passed().from() == part) one.passed_for.insert(message.passed().to());
                               one.to[to].push_back(message.SerializeAsString());
+                              test::Trail::Say([&] { return one.to[to].back(); });
                             },
                             .now = [this] { return Now(); },
                             .record = [&one](journal::MoveRecord record) {
@@ -219,6 +234,7 @@ class Several {
       one.driver->Flush(Now());
     } while (one.woken);
     for (const std::string& bytes : one.channel->TakeSent()) {
+      test::Trail::Say([&] { return bytes; });
       pb::ToAgent message;
       ASSERT_TRUE(message.ParseFromString(bytes));
       pb::FromAgent answer;

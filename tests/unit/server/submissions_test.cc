@@ -610,6 +610,15 @@ TEST_F(SubmissionsTest, WhatWouldLeadInACircleIsRefused) {
   EXPECT_EQ(flow_->graph.task_count(), 6u);
 }
 
+TEST_F(SubmissionsTest, NoTaskWritesADirectoryInWhichOthersHaveFiles) {
+  Begin({{"a", "a", {"deep/down/there/in"}, {"here/out"}}});
+  for (const char* holds : {"deep", "deep/down", "deep/down/there", "here"})
+    EXPECT_THAT(Try({{.name = "x", .out = {holds}}}), HasSubstr("files below")) << holds;
+  EXPECT_EQ(Try({{.name = "y", .out = {"deep/down/else/out"}}}), "1");
+  EXPECT_THAT(Try({{.name = "x", .out = {"deep/down/else"}}}), HasSubstr("files below"));
+  EXPECT_EQ(Try({{.name = "z", .out = {"deep/up"}}}), "2");
+}
+
 TEST_F(SubmissionsTest, AFileInADirectoryThatATaskMakesLeadsToThatTask) {
   Begin({{"a", "a", {}, {}}});
   EXPECT_EQ(Try({{.name = "w", .to = {"s"}}, {.name = "r", .out = {"made/by"}, .from = {"s"}}}), "1 2");

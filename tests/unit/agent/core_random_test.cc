@@ -8,12 +8,29 @@
 #include <set>
 
 #include "agent/core/core.h"
+#include "support/trail.h"
 
 namespace harrow::agent {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+
+struct ActionLine {
+  static std::string Of(AttemptId id, uint32_t tag) { return StrCat(id.task.value, "/", id.number, " ", tag); }
+  std::string operator()(const Spawn& a) const { return StrCat("spawn ", a.slot); }
+  std::string operator()(const Signal& a) const {
+    return StrCat(a.kill ? "kill " : "term ", a.slot, " ", static_cast<int>(a.reason), a.from_within ? " from within" : "");
+  }
+  std::string operator()(const Warn& a) const { return StrCat("warn ", a.slot); }
+  std::string operator()(const AskCheckpoint& a) const { return StrCat("ask ", a.slot, a.tell ? " told" : ""); }
+  std::string operator()(const CheckpointLate& a) const { return StrCat("late ", Of(a.attempt, a.tag), " ", a.refused.value_or(UINT32_MAX)); }
+  std::string operator()(const Returned& a) const { return StrCat("returned ", Of(a.attempt, a.tag)); }
+  std::string operator()(const Report& a) const {
+    return StrCat("report ", Of(a.attempt, a.tag), " ", static_cast<int>(a.end), " ", static_cast<int>(a.why));
+  }
+  std::string operator()(const WakeAt& a) const { return StrCat("wake ", a.time.time_since_epoch().count()); }
+};
 
 /// Plays server, threads and clock against a core, and knows what must come of each attempt: it is told
 /// exactly once that it is over, one way or another, and begins in the order of sending.
@@ -97,6 +114,12 @@ class RandomNode {
     if (Below(20) == 0) needs = {.whole_node = true};
     if (Below(5) == 0) needs.inputs = Below(3);
     if (Below(3) == 0) needs.time_limit = seconds(1 + Below(10));
+    if (Below(3) == 0) needs.warn_before = milliseconds(Below(3000));
+    if (Below(5) == 0) {
+      needs.checkpoint = Below(2) == 0 ? Needs::Asked::kByEnd : Needs::Asked::kByQuestion;
+      needs.checkpoint_every = seconds(Below(4));
+      needs.checkpoint_time = seconds(1 + Below(3));
+    }
     needs_[{TaskId(sent_), 1}] = needs;
     Tell(Sent{{TaskId(sent_), 1}, needs, sent_++});
   }
@@ -124,6 +147,7 @@ class RandomNode {
     ASSERT_EQ(core_->SanityCheck(), "") << "after event " << event.index();
     std::set<AttemptId> begun;
     for (const Action& action : actions_) {
+      test::Trail::Say([&] { return std::visit(ActionLine(), action); });
       if (const auto* spawn = std::get_if<Spawn>(&action)) {
         const Core::Given* given = core_->given(spawn->slot);
         ASSERT_NE(given, nullptr);
@@ -157,6 +181,18 @@ class RandomNode {
   std::map<AttemptId, uint32_t> settled_;
   std::vector<Action> actions_;
 };
+
+TEST(AgentCoreRandomTest, DecidesAsBefore) {
+  test::Trail trail("agent.core");
+  for (uint32_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    RandomNode node(seed);
+    for (uint32_t step = 0; step < 2'000 && !node.failed(); ++step) node.Step();
+    if (node.failed()) return;
+    node.Finish();
+  }
+  trail.Compare();
+}
 
 TEST(AgentCoreRandomTest, EveryAttemptIsOverOnceWhateverComes) {
   const char* given = std::getenv("HARROW_SEED");

@@ -82,6 +82,12 @@ TEST(Backups, TheNodeThatUsesTheSmallestPartOfItsSlotsIsTaken) {
   EXPECT_EQ(s.Made("P", 0, {"f"}), "done P, copy f@2 from 0") << "both run one task";
 }
 
+TEST(Backups, AllThatAreMissingAreOrderedAtOnce) {
+  Backed s(3);
+  s.Begin(4);
+  EXPECT_EQ(s.Made("P", 0, {"f"}), "done P, copy f@2 from 0, copy f@3 from 0");
+}
+
 TEST(Backups, ATaskThatWantsOneGetsOne) {
   Backed s(1);
   s.Begin(3);

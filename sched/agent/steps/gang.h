@@ -34,7 +34,7 @@ struct Gang {
   bool has_processes() const { return leads() || ranks_here() > 0; }
   /// Which of the nodes has the rank; their number: none.
   uint32_t NodeOf(uint32_t rank) const;
-  /// Those that have one of these ranks, ascending; where none is named, those that have processes.
+  /// Those that have one of `ranks`, both ascending; where none is named, those that have processes.
   std::vector<uint32_t> NodesOf(const std::vector<uint32_t>& ranks) const;
   std::string Names(std::string_view between) const;
 };

@@ -191,6 +191,23 @@ TEST_F(PeersTest, OneEndMayKnowBeforeTheOtherThatTheChannelIsLost) {
   EXPECT_THAT(net_.dialled, SizeIs(2));
 }
 
+TEST_F(PeersTest, NobodyElsesTimersAreCancelled) {
+  bool rang = false;
+  loop_.After(seconds(1000), [&] { rang = true; });  // the loop's first
+  auto a = Make(1), b = Make(2);
+  Know(a, 2);
+  Know(b, 1);
+  for (int times = 0; times < 3; ++times) {
+    Send(a, 2, "one");
+    Run();
+    a->peers->HangUp(NodeId(2), Status(Code::kDamaged, "nonsense"));
+    Run();
+  }
+  EXPECT_EQ(loop_.timer_count(), 1u);
+  loop_.Advance(seconds(1000));
+  EXPECT_TRUE(rang);
+}
+
 TEST_F(PeersTest, AnAgentThatWasStartedAgainIsAnother) {
   auto a = Make(1), b = Make(2);
   Know(a, 2);

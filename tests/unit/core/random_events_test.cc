@@ -157,7 +157,7 @@ class Chaos {
     o.local_files = r.Below(3) == 0;
     if (o.local_files) o.shared_files = false;
     o.ask_others = o.local_files && r.Below(2) == 0;
-    if (r.Below(8) == 0) o.costs.how = static_cast<cost::Place>(1 + r.Below(2));
+    if (r.Below(3) == 0) o.costs.how = static_cast<cost::Place>(1 + r.Below(2));
     o.costs.budget = 2000;
     return o;
   }

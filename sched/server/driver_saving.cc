@@ -16,7 +16,7 @@ constexpr Duration kForTheEnd = std::chrono::seconds(5);  // of the job's time, 
 
 /// False: there is nothing to be saved.
 bool RunDriver::BeginSaving() {
-  if (!local_files() || stages() || nodes_gone_ || !fatal_.empty()) return false;
+  if (!local_files() || stages() || !fatal_.empty()) return false;
   if (others_ && !options_.exchange.empty()) return BeginLeaving();
   if (!flow_.settings.save) return false;
   std::vector<bool> looked(graph_.file_count());

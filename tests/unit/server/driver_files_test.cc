@@ -104,6 +104,22 @@ class DriverFilesTest : public DriverTest {
   uint32_t File(const char* name) { return flow_.graph.FindFile(name)->value; }
 };
 
+TEST_F(DriverFilesTest, AnAgentMayHoldWhatTheFlowDoesNotHave) {
+  ServeLocal({{"a", "x", {}, {"mid"}}, {"b", "x", {"mid"}}}, 1);
+  pb::FromAgent hello = Hello("n1", 1, 1);
+  for (const uint32_t file : {File("mid"), static_cast<uint32_t>(flow_.graph.file_count()), UINT32_MAX}) {
+    pb::HeldFile* const held = hello.mutable_hello()->add_held();
+    held->set_file(file);
+    held->set_object(ObjectOf('m'));
+    held->set_bytes(10);
+  }
+  FileAgent agent;
+  agent.channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
+  ASSERT_TRUE(Enter(agent.channel, hello).ok());
+  Look(&agent);
+  EXPECT_EQ(Tasks(agent), (std::set<uint32_t>{0})) << "nothing is known of what it holds of the flow";
+}
+
 TEST_F(DriverFilesTest, WhatTasksLeaveAndDoNotDeclareIsOnRecordAndToldOnce) {
   ServeLocal({{"a", "x"}, {"b", "x"}, {"c", "x"}}, 1);
   FileAgent agent;
@@ -607,6 +623,34 @@ TEST_F(DriverFilesTest, WhatCouldNotBeWrittenIsNotCountedAsSavedAndAnotherHolder
     EXPECT_THAT(told_.back(), testing::HasSubstr(second_can ? "saved 1 file" : "saved 0 files"));
     EXPECT_EQ(told_.back().find("1 could not be") == std::string::npos, second_can) << told_.back();
   }
+}
+
+/// Another job may have a node for what is open, and need not make again what it reads.
+TEST_F(DriverFilesTest, WhatANodeHoldsIsSavedWhenAnotherIsGoneForGood) {
+  graph::Profile large_only;
+  large_only.shape.cores = 2;
+  flow_ = TinyFlow({{"a", "x", {}, {"mid"}}, {"b", "x", {"mid"}, {}, large_only}});
+  flow_.settings.files = config::Files::kLocal;
+  flow_.settings.save = true;
+  options_.nodes_expected = 2;
+  Serve();
+  FileAgent small, large;
+  Come(&small, "small", 1);
+  Join(&large, Hello("large", 2, 2));
+  Tell(&small, Made(&small, 0, {{File("mid"), 'm'}}));
+  Silence(&large, options_.dead_after + Duration(1), true, {&small});
+  Watch(flow_.settings.fence, {&small});
+  for (uint32_t i = 0; i < options_.return_ticks; ++i) {
+    driver_->Handle(Now(), small.node, pb::FromAgent());
+    driver_->Tick(Now());
+  }
+  Look(&small);
+  EXPECT_TRUE(driver_->nodes_gone());
+  EXPECT_FALSE(driver_->complete());
+  ASSERT_EQ(small.saves, (std::vector<uint32_t>{File("mid")}));
+  Tell(&small, Note(File("mid"), pb::FileNote::SAVED, 'm'));
+  EXPECT_TRUE(driver_->complete());
+  EXPECT_THAT(told_.back(), testing::HasSubstr("saved 1 file"));
 }
 
 /// The answer may have been lost with the connection.

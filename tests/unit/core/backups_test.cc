@@ -150,6 +150,25 @@ TEST(Backups, AreMadeForTasksThatComeWhenAllHadEnded) {
   EXPECT_EQ(s.Tell(TasksGiven{{s["C"]}}), "start C@0, copy f@1 from 0");
 }
 
+/// The copy that waits for room is for a task; it counts as none, and no other node could have a backup.
+TEST(Backups, WhereATaskNeedsItNoMoreItIsABackupAgain) {
+  LocalScheduler s({.steal = true});
+  s.profile.replicas = 2;
+  s.Add("P", {}, {}, {"f"});
+  s.profile.replicas = 1;
+  s.Add("Hold");
+  s.Add("Busy", {"P"});
+  s.Add("C", {"Hold", "P"}, {"f"});
+  ASSERT_EQ(s.Begin({kOneSlot, kOneSlot}), "start P@0, start Hold@1");
+  ASSERT_EQ(s.Tell(AllNodesJoined{}), "");
+  ASSERT_EQ(s.Made("P", 0, {"f"}), "done P, start Busy@0, copy f@1 from 0");
+  ASSERT_EQ(s.Ended("Hold", 1), "done Hold, start C@1");
+  ASSERT_EQ(s.Failed("f", 1, 0, Why::kNoRoom), "");
+  ASSERT_EQ(s.Tell(CancelRequested{s["C"]}), "cancel C@1");
+  ASSERT_EQ(s.Ended("C", 1, Cancelled{}), "cancelled C");
+  EXPECT_EQ(s.After(std::chrono::minutes(5)), "copy f@1 from 0");
+}
+
 TEST(Backups, OfALostFileThatIsMadeAgainToo) {
   Backed s;
   s.Begin(3);

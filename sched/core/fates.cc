@@ -124,11 +124,7 @@ void Fates::RemakeAll(TaskId producer) {
 void Fates::MakeAgain(TaskId id) {
   if (++remakes_[id] > options.max_losses) {
     Fail(id, Reason::kLostTooOften);
-    // Those in flight find it out when they end, or are taken back.
-    for (TaskId after : graph.successors(id)) {
-      if (tasks.Has(after) && !tasks[after].settled()) CountWaits(after);
-    }
-    return;
+    return;  // those in flight that need it find out when they end, or are taken back
   }
   tasks.ForgiveRemake(id);
   if (remakes_may_be_out && remakes_[id] == 1) tasks.NoteUnheard(id);

@@ -29,11 +29,11 @@ pb::ToAgent& NodeTable::Outbox(Node& node) {
 }
 
 void NodeTable::SendAll(uint64_t on_disk) {
-  std::vector<NodeId> wait;
+  size_t waiting = 0;
   for (const NodeId id : used_) {
     Node& node = *nodes_[id.value];
     if (node.channel != nullptr && node.number_at.value_or(UINT64_MAX) > on_disk) {
-      wait.push_back(id);
+      used_[waiting++] = id;
       continue;
     }
     node.outbox_used = false;
@@ -45,7 +45,7 @@ void NodeTable::SendAll(uint64_t on_disk) {
     }
     node.outbox.Clear();
   }
-  used_ = std::move(wait);
+  used_.resize(waiting);
 }
 
 bool NodeTable::MaySendMore(uint64_t on_disk) const {

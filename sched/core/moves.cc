@@ -331,12 +331,17 @@ void Moves::RecallSent(TaskId id) {
   actions->push_back(TakeBack{tasks.latest(id), tasks[id].node()});
 }
 
-/// What was sent ahead has begun there before one that has a slot by what was believed, and waits for its inputs: that has none now.
+/// What was sent ahead has begun there before one that has a slot by what was believed, and waits for its inputs, or did so when the other
+/// began: that has none now. Of those whose inputs are there any may be the one.
 void Moves::RecallOvertaken(NodeId id) {
   if (!options.local_files || nodes[id].used_slots() <= nodes[id].total().slots) return;
+  TaskId other;
   for (TaskId each : nodes[id].in_flight()) {
-    if (tasks[each].state() == TaskState::kSent && !IsGang(each) && !HasInputs(each, id)) return RecallSent(each);
+    if (tasks[each].state() != TaskState::kSent || IsGang(each)) continue;
+    if (!HasInputs(each, id)) return RecallSent(each);
+    other = each;
   }
+  if (other) RecallSent(other);
 }
 
 void Moves::RecallAhead(NodeId id) {

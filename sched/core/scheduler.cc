@@ -370,7 +370,7 @@ void Scheduler::Impl::On(const TaskStarted& e) {
     const bool was_ahead = task.ahead();
     if (was_ahead) GiveSlot(id);
     tasks.Run(id);
-    if (was_ahead) RecallOvertaken(e.node);
+    if (was_ahead || recalled) RecallOvertaken(e.node);  // it was not the one, if it had begun when it was asked back
     // Until now it was only asked back.
     if (recalled && task.cancelled()) actions->push_back(CancelOf(id));
     if (!graph.profile(id).checkpoint.on()) {

@@ -372,7 +372,7 @@ void RunDriver::Lose(const Moment& moment, Node& node, const std::string& why) {
   recorder_.Node(NodeToRecord(node, moment.wall_ns()));
   node.unfit.clear();
   events_.push_back(core::NodeLost{node.id});
-  if (staging_) staging_->Lost(node.id);
+  if (staging_ && !complete_) staging_->Lost(node.id);  // what it has when all is done stays on its disk
   ForgetFilesOf(node);
   Wake();
 }

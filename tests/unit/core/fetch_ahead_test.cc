@@ -69,6 +69,14 @@ TEST(FetchAhead, WhatIsOvertakenWhileItsInputsComeIsAskedBack) {
   EXPECT_NE(begun.find("B@1"), std::string::npos) << begun;
 }
 
+/// They may be there by the time that the node is heard of.
+TEST(FetchAhead, WhatWasOvertakenBeforeItsInputsCameIsAskedBack) {
+  FetchAhead s;
+  EXPECT_EQ(s.WarmUp(), "drop in/A@0, done A, copy in/B@0, start B@0, copy in/C@0, ahead C@0");
+  s.Come({"in/C"}, 0);
+  EXPECT_EQ(s.TellAll({FileStored{s.File("in/B"), NodeId(0), 100}, TaskStarted{s.Latest("C"), NodeId(0)}}), "back B@0");
+}
+
 TEST(FetchAhead, NotWhatIsThere) {
   FetchAhead s;
   s.Add("P", {}, {"in"}, {"made"});

@@ -135,6 +135,25 @@ TEST_F(DriverStagingTest, WhoMayHaveAFileIsAskedForIt) {
   EXPECT_EQ(Progress().staged().files(), 3u);
 }
 
+/// While agents are told to end; what is on its disk stays there.
+TEST_F(DriverStagingTest, ANodeThatIsLostWhenAllIsDoneChangesNothing) {
+  ServeStage(Stage::kRoundRobin, {"a", "b"}, 2);
+  StageAgent one, two;
+  Come(&one, "n1");
+  Come(&two, "n2");
+  Look(&one);
+  Look(&two);
+  Store(&one);
+  Store(&two);
+  ASSERT_TRUE(driver_->complete());
+  StageAgent again;
+  driver_->Disconnected(Now(), two.node, two.channel.get());
+  Join(&again, Hello("n2", 7, 1));
+  EXPECT_TRUE(driver_->complete());
+  EXPECT_EQ(driver_->StagingEnd(), ServerEnd::kAllDone);
+  EXPECT_EQ(Progress().staged().files(), 2u);
+}
+
 TEST_F(DriverStagingTest, EverywhereFilesGoFromNodeToNode) {
   ServeStage(Stage::kAll, {"a"}, 2);
   StageAgent one, two;

@@ -1,6 +1,6 @@
 // One thread writes. Records gather while it is busy or rests; then they are committed together. After a
 // commit it rests for half the group time, so that a busy run makes some 20 commits a second of hundreds of
-// records, while a lone record is on disk at once. Task records, which come by the million at the start, go
+// records, while a lone record, or that of a node, is on disk at once. Task records, which come by the million at the start, go
 // in pieces between the other records.
 #include "journal/journal.h"
 
@@ -22,7 +22,7 @@ constexpr size_t kTasksInGroup = 8192;
 class GroupedJournal : public Journal {
  public:
   GroupedJournal(std::unique_ptr<Store> store, const Options& options)
-      : rest_(options.group_time / 2), last_task_(store->last_task()), store_(std::move(store)) {
+      : rest_(options.group_time / 2), nodes_at_once_(options.nodes_at_once), last_task_(store->last_task()), store_(std::move(store)) {
     thread_ = std::thread([this] { Write(); });
   }
 
@@ -38,7 +38,9 @@ class GroupedJournal : public Journal {
     return Queue([&] { queued_.fates.push_back(record); });
   }
   uint64_t Add(NodeRecord record) override {
-    return Queue([&] { queued_.nodes.push_back(std::move(record)); });
+    const uint64_t sequence = Queue([&] { queued_.nodes.push_back(std::move(record)); });
+    if (nodes_at_once_) wake_.notify_one();
+    return sequence;
   }
   uint64_t Add(CopyRecord record) override {
     return Queue([&] { queued_.copies.push_back(std::move(record)); });
@@ -134,7 +136,10 @@ class GroupedJournal : public Journal {
     joined_ = true;
   }
 
-  bool Urgent() const { return stop_ || flush_upto_ > committed_ || !task_batches_.empty() || !failed_.ok(); }
+  /// Nodes, which come once, may wait for their records.
+  bool Urgent() const {
+    return stop_ || flush_upto_ > committed_ || !task_batches_.empty() || (nodes_at_once_ && !queued_.nodes.empty()) || !failed_.ok();
+  }
 
   void Write() {
     std::unique_lock lock(mutex_);
@@ -210,6 +215,7 @@ class GroupedJournal : public Journal {
   }
 
   const std::chrono::steady_clock::duration rest_;
+  const bool nodes_at_once_;
   std::mutex mutex_;  // of all below but store_ and thread_
   std::condition_variable wake_, flushed_;
   Records queued_;

@@ -173,6 +173,7 @@ class Journal {
  public:
   struct Options {
     Duration group_time = std::chrono::milliseconds(100);
+    bool nodes_at_once = true;      // the record of a node is committed without a rest
     bool sync = true;               // synchronous = FULL
     std::string run_id;
     uint64_t epoch = 1;             // larger than History::epoch of what is there; 0: one more than that

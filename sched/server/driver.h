@@ -429,6 +429,7 @@ class RunDriver {
   void Tell(const std::string& line);
   void TellUnfit(const Node& node, const std::string& why);
   void TellDropped(const pb::Attempt& attempt);
+  bool NodesTalk() const;
   void TellProblem(const Node& node, const std::string& text);
   core::Outcome OutcomeOf(const journal::AttemptRecord& attempt, uint64_t no_room) const;
   void Wake();

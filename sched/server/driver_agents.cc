@@ -150,7 +150,7 @@ void RunDriver::Enter(const Moment& moment, Node& node, std::shared_ptr<wire::Ch
   }
   if (!rejoined)
     recorder_.Node(NodeToRecord(node, 0));  // also one that was recorded as lost, and was only cut off
-  if (!node.number_at) node.number_at = recorder_.added();
+  if (!node.number_at) node.number_at = NodesTalk() ? recorder_.added() : 0;
   node.joined = true;
   node.silent = false;
   // Also of a node that is here already: what it was asked for may not have arrived.
@@ -172,6 +172,13 @@ void RunDriver::Enter(const Moment& moment, Node& node, std::shared_ptr<wire::Ch
   Handle(moment, node.id, message);
   if (!fatal_.empty()) Interrupt(moment);
   Wake();
+}
+
+/// Nodes may have something to say to each other as soon as they are there, by their numbers.
+bool RunDriver::NodesTalk() const {
+  bool talk = local_files() || !graph_.streams().empty();
+  for (uint32_t n = 0; n < graph_.profile_count() && !talk; ++n) talk = graph_.profile(ProfileId(n)).shape.nodes > 1;
+  return talk;
 }
 
 /// Where no node is fit the run is interrupted by the caller: tasks stay open, and can be gone on with.

@@ -139,7 +139,7 @@ TEST(JournalDamage, UnacknowledgedEndOfTheWalIsDropped) {
   JournalDir dir;
   History wrote;
   // What is added between two flushes is one group, however long that takes.
-  auto journal = Journal::Open(dir.path(), {.group_time = std::chrono::hours(1), .run_id = "run"});
+  auto journal = Journal::Open(dir.path(), {.group_time = std::chrono::hours(1), .nodes_at_once = false, .run_id = "run"});
   ASSERT_TRUE(journal.ok());
   make.AddSome(**journal, 50, &wrote);
   ASSERT_TRUE((*journal)->Flush().ok());

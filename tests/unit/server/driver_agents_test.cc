@@ -74,7 +74,10 @@ TEST_F(DriverTest, ADeadNodeAGoneAgentAndAHungOneHaveTheirOwnLimits) {
 
 /// A server that knows of no node numbers them as they come; their agents go by the numbers that they were told first.
 TEST_F(DriverTest, AnAgentIsToldItsNumberWhenThatIsOnDisk) {
-  Serve({{"a", "x"}, {"b", "x"}}, 2);
+  flow_ = TinyFlow({{"a", "x"}, {"b", "x"}});
+  flow_.settings.files = config::Files::kLocal;
+  options_.nodes_expected = 2;
+  Serve();
   Agent first{}, second{};
   for (Agent* agent : {&first, &second}) {
     agent->channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
@@ -107,8 +110,24 @@ TEST_F(DriverTest, AnAgentIsToldItsNumberWhenThatIsOnDisk) {
   EXPECT_TRUE(second.welcomed);
 }
 
+TEST_F(DriverTest, WhereNodesDoNotTalkNobodyWaitsForADisk) {
+  graph::Profile wide;
+  wide.shape.nodes = 2;
+  for (const bool talk : {false, true}) {
+    Forget();
+    Serve({{"a", "x"}, {"b", "x", {}, {}, talk ? wide : graph::Profile()}});
+    Agent agent;
+    agent.channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
+    agent.node = *driver_->Join(Now(), agent.channel, Hello("n", 1, 1));
+    Turn(&agent);
+    EXPECT_EQ(agent.welcomed, !talk);
+  }
+}
+
 TEST_F(DriverTest, OneWhoseNumberIsOnNoDiskIsToldThatTheRunIsOver) {
-  Serve({{"a", "x"}});
+  flow_ = TinyFlow({{"a", "x"}});
+  flow_.settings.files = config::Files::kLocal;
+  Serve();
   Agent agent;
   agent.channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
   agent.node = *driver_->Join(Now(), agent.channel, Hello("n", 1, 1));

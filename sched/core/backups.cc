@@ -101,13 +101,7 @@ bool Supply::OrderBackup(FileId file, std::vector<Taker>* takers) {
 
 void Supply::OrderBackups() {
   next_backup_ = Time::max();
-  if (!nodes_known) return;
-  if (std::exchange(backups_ended_, false) && backups_wanted_) {  // tasks have come after all had ended
-    for (uint32_t n = 0; n < files_.size(); ++n) {
-      if (IsShort(FileId(n))) backups.Add(FileId(n));
-    }
-  }
-  if (backups.size() == 0) return;
+  if (!nodes_known || backups.size() == 0) return;
   if (now < next_looks_) {
     next_backup_ = next_looks_;
     return;
@@ -133,9 +127,8 @@ void Supply::OrderBackups() {
   }
 }
 
-void Supply::EndBackups() {
-  backups.Clear();
-  backups_ended_ = true;
+/// Tasks may come after all have ended: what is listed stays so.
+void Supply::RestBackups() {
   next_backup_ = Time::max();
 }
 

@@ -28,10 +28,6 @@ class Backups {
   }
   bool Has(FileId file) const { return listed_.contains(file); }
   size_t size() const { return files_.size(); }
-  void Clear() {
-    files_.clear();
-    listed_.clear();
-  }
 
   /// The node is given none until then.
   void Pause(NodeId node, Time until) {

@@ -200,7 +200,7 @@ void Scheduler::Impl::Finish() {
   }
   CountBytes();
   if (stopped() || over()) {
-    EndBackups();
+    RestBackups();
   } else {
     OrderBackups();
   }

@@ -83,7 +83,7 @@ class Supply : protected Parts {
   /// Tasks want more replicas of some files than there are: they are ordered as far as nodes may take them.
   void OrderBackups();
   /// No more are wanted.
-  void EndBackups();
+  void RestBackups();
   bool IsBackup(FileId file, NodeId to) const {
     const Copies::Copy* const copy = copies.Find(file, to);
     return copy != nullptr && !copy->reader && !IsAwaited(file, to);
@@ -182,7 +182,6 @@ class Supply : protected Parts {
   // Some task wants more than one replica of its outputs.
   bool backups_wanted_ = false;
   // When to look for nodes that take backups, while nothing else makes us look.
-  bool backups_ended_ = false;
   Time next_backup_ = Time::max();
   Time backups_rest_ = Time::min(), next_looks_ = Time::min();
   // So many files were looked at, one after the other, for which no node was found.

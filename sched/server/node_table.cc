@@ -32,7 +32,7 @@ void NodeTable::SendAll(uint64_t on_disk) {
   size_t waiting = 0;
   for (const NodeId id : used_) {
     Node& node = *nodes_[id.value];
-    if (node.channel != nullptr && node.number_at.value_or(UINT64_MAX) > on_disk) {
+    if (node.channel != nullptr && !node.MayBeTold(on_disk)) {
       used_[waiting++] = id;
       continue;
     }
@@ -49,7 +49,7 @@ void NodeTable::SendAll(uint64_t on_disk) {
 }
 
 bool NodeTable::MaySendMore(uint64_t on_disk) const {
-  return std::any_of(used_.begin(), used_.end(), [&](NodeId id) { return nodes_[id.value]->number_at.value_or(UINT64_MAX) <= on_disk; });
+  return std::any_of(used_.begin(), used_.end(), [&](NodeId id) { return nodes_[id.value]->MayBeTold(on_disk); });
 }
 
 bool NodeTable::SendAcknowledgements() {

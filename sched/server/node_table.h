@@ -55,6 +55,7 @@ struct Node {
   /// What the journal has on disk when the node's number is: its agent, and others by it, go by that number until they end, so none is
   /// told it before a server that follows would know it. 0: it is on disk, or nobody goes by it yet; none: it is in no record.
   std::optional<uint64_t> number_at;
+  bool MayBeTold(uint64_t on_disk) const { return number_at && *number_at <= on_disk; }
   uint64_t acknowledged = 0;  // results on disk of which its agent is still to be told; 0: none
 };
 

@@ -51,6 +51,16 @@ class OpenStreamsTest : public StreamsTest {
     Tell(after);
     return id;
   }
+  /// On the only slot: its writer has ended, and it is held open.
+  std::pair<StreamId, TaskId> ReadBehindItsWriter() {
+    const TaskId w = AddTask(&graph, "w"), r = AddTask(&graph, "r");
+    const StreamId s = Join(&graph, "s", {w}, {r});
+    graph.HoldStream(s, {"", TaskId()});
+    Begin(1);
+    Tell({TaskEnded{{w, 1}, n0, Done{}, Duration(1)}});
+    EXPECT_EQ(state(r), TaskState::kSent);
+    return {s, r};
+  }
   void Close(StreamId stream) {
     graph.CloseStream(stream);
     Tell({StreamsChanged{}});
@@ -188,12 +198,7 @@ TEST_F(OpenStreamsTest, WhereNobodyConnectsOnlyTasksHoldThem) {
 }
 
 TEST_F(OpenStreamsTest, AReaderGivesItsOnlySlotToWhoIsToWrite) {
-  const TaskId w = AddTask(&graph, "w"), r = AddTask(&graph, "r");
-  const StreamId s = Join(&graph, "s", {w}, {r});
-  graph.HoldStream(s, {"", TaskId()});
-  Begin(1);
-  Tell({TaskEnded{{w, 1}, n0, Done{}, Duration(1)}});
-  ASSERT_EQ(state(r), TaskState::kSent);
+  const auto [s, r] = ReadBehindItsWriter();
   Tell({TaskStarted{{r, 1}, n0}});
   const TaskId v = Connect("v", s, true);
   ASSERT_EQ(Of<StreamOpen>(actions).size(), 1u);
@@ -213,12 +218,7 @@ TEST_F(OpenStreamsTest, AReaderGivesItsOnlySlotToWhoIsToWrite) {
 }
 
 TEST_F(OpenStreamsTest, AReaderThatHasNotBegunIsTakenBackForWhoIsToWrite) {
-  const TaskId w = AddTask(&graph, "w"), r = AddTask(&graph, "r");
-  const StreamId s = Join(&graph, "s", {w}, {r});
-  graph.HoldStream(s, {"", TaskId()});
-  Begin(1);
-  Tell({TaskEnded{{w, 1}, n0, Done{}, Duration(1)}});
-  ASSERT_EQ(state(r), TaskState::kSent);
+  const auto [s, r] = ReadBehindItsWriter();
   const TaskId v = Connect("v", s, true);
   ASSERT_EQ(Of<TakeBack>(actions).size(), 1u);
   EXPECT_EQ(Of<TakeBack>(actions)[0].attempt.task, r);

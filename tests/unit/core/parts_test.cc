@@ -167,7 +167,7 @@ TEST(BackupList, EachFileIsLookedAtOnceInTheOrderInWhichTheyCame) {
   EXPECT_EQ(backups.Take(), FileId(3));
   EXPECT_EQ(backups.Take(), FileId(5));
   EXPECT_EQ(backups.FindBroken(), "");
-  backups.Clear();
+  EXPECT_EQ(backups.Take(), FileId(7));
   EXPECT_EQ(backups.size(), 0u);
   EXPECT_FALSE(backups.Has(FileId(7)));
   EXPECT_EQ(backups.FindBroken(), "");

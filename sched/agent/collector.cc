@@ -17,6 +17,7 @@ namespace harrow::agent {
 namespace {
 
 constexpr size_t kMaxBuffered = 32u << 20;
+constexpr size_t kMostExpected = 256;  // results of a batch that are as many as in the one before
 constexpr auto kRetryOutput = std::chrono::milliseconds(500);
 constexpr Duration kLastTries = std::chrono::seconds(2);  // for storage that fails, when the run ends
 
@@ -94,7 +95,7 @@ void Collector::AddStarted(const StartedTask& task) {
   if (sleeping_) wake_.notify_one();
 }
 
-void Collector::AddEnded(TaskResult result) {
+void Collector::AddEnded(TaskResult&& result) {
   std::lock_guard lock(mutex_);
   if (!lost_.empty()) MarkLost(&result);
   const Duration run_time = result.finish - result.start;
@@ -216,6 +217,7 @@ void Collector::Run() {
     if (policy_.Due(state_, now) ||
         (stop_ && (state_.oldest_result || state_.oldest_start || state_.oldest_output))) {
       Batch batch = std::exchange(waiting_, {});
+      waiting_.ended.reserve(std::min(batch.ended.size(), kMostExpected));
       const BatchPolicy::State before = state_;
       state_.oldest_result.reset();
       state_.oldest_start.reset();

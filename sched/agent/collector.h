@@ -54,7 +54,7 @@ class Collector : public OutputSink {
   uint64_t AddOutput(uint32_t task, uint32_t attempt, output::Stream stream, std::string_view data,
                      std::optional<uint32_t> rank) override;
   void AddStarted(const StartedTask& task);
-  void AddEnded(TaskResult result);
+  void AddEnded(TaskResult&& result);
   void AddMissed(AttemptId attempt, std::string why);
   /// A line for the user.
   void AddProblem(std::string text);

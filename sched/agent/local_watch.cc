@@ -1,9 +1,11 @@
 #include "agent/local_watch.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
+#include <mutex>
 #include <optional>
 #include <pthread.h>
 #include <sys/stat.h>
@@ -53,16 +55,7 @@ uint64_t DiskUse(const std::string& path) {
 }
 
 LocalWatch::LocalWatch(const NodeContext& node, const os::Clock& clock, SlotPool& pool)
-    : node_(node), clock_(clock), pool_(pool), thread_([this] { Run(); }) {}
-
-LocalWatch::~LocalWatch() {
-  {
-    std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  wake_.notify_one();
-  thread_.join();
-}
+    : node_(node), clock_(clock), pool_(pool), thread_([this](const std::stop_token& stop) { Run(stop); }) {}
 
 void LocalWatch::Share(store::Store* store) {
   store->SetOthers(Reserved());
@@ -74,16 +67,15 @@ uint64_t LocalWatch::Reserved() const {
   return node_.local_limit / 8;
 }
 
-void LocalWatch::Run() {
+void LocalWatch::Run(const std::stop_token& stop) {
   pthread_setname_np(pthread_self(), "local-watch");
-  Duration pause = kInterval;
-  std::unique_lock lock(mutex_);
-  while (!wake_.wait_for(lock, pause, [this] { return stop_; })) {
-    lock.unlock();
+  std::mutex mutex;
+  std::condition_variable_any wake;
+  std::unique_lock lock(mutex);
+  for (Duration pause = kInterval; !wake.wait_for(lock, stop, pause, [&] { return stop.stop_requested(); });) {
     const Duration began = clock_.Steady();
     Look();
     pause = std::max(kInterval, kRest * (clock_.Steady() - began));
-    lock.lock();
   }
 }
 

@@ -1,9 +1,8 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
+#include <stop_token>
 #include <string>
 #include <thread>
 
@@ -23,12 +22,11 @@ uint64_t DiskUse(const std::string& path);
 class LocalWatch {
  public:
   LocalWatch(const NodeContext& node, const os::Clock& clock, SlotPool& pool);
-  ~LocalWatch();
   /// The node has a store, which outlives this.
   void Share(store::Store* store);
 
  private:
-  void Run();
+  void Run(const std::stop_token& stop);
   void Look();
   uint64_t Reserved() const;
 
@@ -36,10 +34,7 @@ class LocalWatch {
   const os::Clock& clock_;
   SlotPool& pool_;
   std::atomic<store::Store*> store_ = nullptr;
-  std::mutex mutex_;
-  std::condition_variable wake_;  // of mutex_
-  bool stop_ = false;             // of mutex_
-  std::thread thread_;
+  std::jthread thread_;
 };
 
 }  // namespace harrow::agent

@@ -145,7 +145,7 @@ void Session::Disconnected(const std::string& why) {
 }
 
 void Session::Receive(std::string_view bytes) {
-  pb::ToAgent message;
+  pb::ToAgent& message = incoming_;
   if (const Status read = wire::Decode(bytes, &message); !read.ok()) {
     HangUp(StrCat("the server: ", read.message()));
     return;
@@ -342,7 +342,8 @@ void Session::CheckLease() {
 
 void Session::Deliver(Batch batch) {
   if (state_ == State::kOver) return;
-  pb::FromAgent message;
+  pb::FromAgent& message = outgoing_;
+  message.Clear();
   // What began before the hello is in it.
   if ((state_ == State::kJoined || state_ == State::kGreeting) && !batch.started.empty()) {
     pb::TasksStarted* started = message.mutable_started();

@@ -165,6 +165,8 @@ class Session {
   std::shared_ptr<const BaseEnvironment> base_;
   std::unordered_map<uint32_t, std::shared_ptr<const TaskProfile>> profiles_;
   std::deque<Kept> kept_;
+  pb::ToAgent incoming_;    // of every message; their parts are used again,
+  pb::FromAgent outgoing_;  // as those of what Deliver tells
   std::optional<Workers> removers_;
   std::string notes_;  // of files, to be told soon: FromAgents
   os::EventLoop::TimerId notes_timer_ = 0;

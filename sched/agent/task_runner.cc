@@ -1,5 +1,5 @@
 // How a task's end is waited for. Most tasks of a big flow are short and say little, and for them every
-// system call counts. So a slot whose task before was such a one waits "blindly": in waitid alone, without
+// system call counts. So a slot whose task before was such a one waits "blindly": in wait4 alone, without
 // looking at the pipes and without a time limit. The collector's pulse (slot_pool.cc) interrupts a blind wait
 // that lasts some ms by a signal to the thread; from then on, and from the start for other tasks, the slot
 // polls the pipes, the process (pidfd) and its own wake-up descriptor, with the next deadline as time-out.
@@ -7,7 +7,9 @@
 //
 // A task is over when its process exits. Others that still hold its pipes get kPipeGrace; what is left in its
 // process group is killed then. Until then the process is not reaped: as long as it has its number, nobody
-// else can have it, nor the group's, and what we kill is the task's. Those that left the group and are still
+// else can have it, nor the group's, and what we kill is the task's. One that was waited for blindly is reaped
+// already; hardly ever is anything left of its group, and then it is made sure that the group is still the
+// task's (os::KillRestOfGroup). Those that left the group and are still
 // below the task when it is being ended are remembered, each by number and start time, and end with it,
 // whether their parents live or not.
 //
@@ -249,15 +251,15 @@ os::SpawnOutcome TaskRunner::Spawn(const LocalTask& task, Launch* launch, std::s
   }
 }
 
-bool TaskRunner::WaitBlindly(pid_t pid) {
+bool TaskRunner::WaitBlindly(pid_t pid, Reaped* reaped) {
   signals_.blind_since_ns.store(clock_.Steady().count());
   if (ToEnd()) {  // nobody may come and interrupt it any more
     signals_.blind_since_ns.store(0);
     return false;
   }
   collector_.WantPulse();
-  siginfo_t info{};
-  const bool ended = waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT) == 0;
+  const bool ended = wait4(pid, &reaped->status, 0, &reaped->usage) == pid;
+  if (ended) signals_.process.store(0);
   signals_.blind_since_ns.store(0);
   return ended;
 }
@@ -543,7 +545,8 @@ TaskResult TaskRunner::Hold(const LocalTask& task, TaskResult result) {
 }
 
 TaskRunner::Ran TaskRunner::Run(const LocalTask& task, const Core::Given& given) {
-  TaskResult result;
+  Ran done{.result = TaskResult()};
+  TaskResult& result = *done.result;
   result.id = task.id;
   result.attempt = task.attempt;
   result.gang = task.gang;
@@ -562,7 +565,7 @@ TaskRunner::Ran TaskRunner::Run(const LocalTask& task, const Core::Given& given)
   if (const auto reason = signals_.reason.load(); reason != 0 && !task.team) {
     result.end = static_cast<End>(reason);
     result.finish = result.start;
-    return {.result = std::move(result)};
+    return done;
   } else if (reason == 0 && !MayRun()) {
     return {.later = true};
   }
@@ -573,14 +576,16 @@ TaskRunner::Ran TaskRunner::Run(const LocalTask& task, const Core::Given& given)
     Settle(0, task, &result);
     if (result.end == End::kRunning) return {.later = true};
     result.finish = clock_.Now();
-    return {.result = std::move(result)};
+    return done;
   }
 
   process_began_ = true;
   signals_.process.store(pid);
   const bool blindly = expect_short_ && task.profile->spec().memory == 0 && !task.team && !task.has_streams() &&
                        !task.profile->spec().checkpoint.on;
-  if (!blindly || !WaitBlindly(pid)) WaitWatching(task, pid);
+  Reaped reaped;
+  const bool is_reaped = blindly && WaitBlindly(pid, &reaped);
+  if (!is_reaped) WaitWatching(task, pid);
   stood_at_end_ = node_.fence->stood();
   result.finish = clock_.Now();
   if (task.team) {
@@ -590,17 +595,20 @@ TaskRunner::Ran TaskRunner::Run(const LocalTask& task, const Core::Given& given)
   }
   const Duration ran = clock_.Steady() - started_;
   TakeInWhatIsLeft();
-  kill(-pid, SIGKILL);
+  bool left_some = false;
+  if (is_reaped) {
+    left_some = os::KillRestOfGroup(pid);
+  } else {
+    kill(-pid, SIGKILL);
+  }
   EndThoseThatLeftTheGroup();
   streams_.CloseAll();
   signals_.process.store(0);
-  int wait_status = 0;
-  rusage usage{};
-  while (wait4(pid, &wait_status, 0, &usage) < 0 && errno == EINTR) {
+  while (!is_reaped && wait4(pid, &reaped.status, 0, &reaped.usage) < 0 && errno == EINTR) {
   }
-  expect_short_ = ran < kShort && streams_.kept() < kSaysLittle;
-  const bool signaled = WIFSIGNALED(wait_status);
-  result.code = signaled ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+  expect_short_ = ran < kShort && streams_.kept() < kSaysLittle && !left_some;
+  const bool signaled = WIFSIGNALED(reaped.status);
+  result.code = signaled ? WTERMSIG(reaped.status) : WEXITSTATUS(reaped.status);
   result.end = JudgeEnd(asked_to_end_, signaled, result.code);
   if (asked_to_end_ == End::kRunning) result.end = EndByItself(task.profile->spec().checkpoint, !signaled, result.code);
   if (result.end == End::kCheckpointed && asked_) result.checkpoint_took = clock_.Steady() - asked_at_;
@@ -610,22 +618,20 @@ TaskRunner::Ran TaskRunner::Run(const LocalTask& task, const Core::Given& given)
                             node_.files != nullptr ? ", and the flow's files that it keeps," : "",
                             " held more than the ", FormatBytes(node_.local_limit), " that the site allows");
   }
-  result.user_time = FromTimeval(usage.ru_utime);
-  result.system_time = FromTimeval(usage.ru_stime);
-  result.max_rss_kib = OwnPeak(usage.ru_maxrss, starter_peak_kib_);
-  Ran done;
+  result.user_time = FromTimeval(reaped.usage.ru_utime);
+  result.system_time = FromTimeval(reaped.usage.ru_stime);
+  result.max_rss_kib = OwnPeak(reaped.usage.ru_maxrss, starter_peak_kib_);
   if (task.team) {
     done.result = SettleInTeam(task, given, std::move(result));
     if (!done.result) return done;
   } else {
     Settle(0, task, &result);
-    done.result = std::move(result);
   }
   // Who was asked to end may well leave before the last output is there, and with 0.
   const bool asked = asked_to_end_ != End::kRunning && asked_to_end_ != End::kSignaled;
-  if (asked && done.result->end == End::kMissingOutput) {
-    done.result->end = asked_to_end_;
-    done.result->message.clear();
+  if (asked && result.end == End::kMissingOutput) {
+    result.end = asked_to_end_;
+    result.message.clear();
   }
   return done;
 }

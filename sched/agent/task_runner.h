@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <sys/resource.h>
 #include <sys/types.h>
 #include <vector>
 
@@ -132,8 +133,13 @@ class TaskRunner {
   void BeatWhenDue(Duration* beaten);
   /// Whether others wait for the process, which may be needed.
   bool AwaitNeed(const LocalTask& task, const Core::Given& given);
-  // The process has ended, and is not reaped yet, when these return (true).
-  bool WaitBlindly(pid_t pid);
+  struct Reaped {
+    int status = 0;
+    rusage usage{};
+  };
+  /// False: it was interrupted, and the process has not been reaped.
+  bool WaitBlindly(pid_t pid, Reaped* reaped);
+  /// The process has ended, and has not been reaped, when it returns.
   void WaitWatching(const LocalTask& task, pid_t pid);
   /// The signal before the time limit: to the process alone, or to each srun below it, which hands it on to
   /// its step.

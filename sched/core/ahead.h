@@ -48,6 +48,8 @@ class Ahead {
   void Add(NodeId id, TaskId task);
   void Remove(NodeId id, TaskId task);
   bool some() const { return total_ > 0; }
+  /// At all nodes.
+  uint64_t total() const { return total_; }
   /// A node where the last one would wait longest for a slot, and longer than to be asked back. None: none
   /// would; again() is when the first may.
   NodeId LongestRow(const NodeTable& nodes, Time now);

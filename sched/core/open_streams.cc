@@ -153,8 +153,7 @@ void Streaming::Starve(TaskId reader) {
 }
 
 bool Streaming::OthersWantSlots() const {
-  uint64_t ready = tasks.counts().ready, sent_ahead = 0;
-  for (uint32_t n = 0; n < nodes.size(); ++n) sent_ahead += ahead.at(NodeId(n)).size();
+  uint64_t ready = tasks.counts().ready, sent_ahead = ahead.total();
   for (const TaskId id : streams.yielded) {
     ready -= tasks.state(id) == TaskState::kReady;
     sent_ahead -= tasks[id].ahead();
@@ -186,10 +185,9 @@ std::set<TaskId> Streaming::StuckReaders() const {
 void Streaming::FreeOpenReaders() {
   if (streams.open_readers.empty() || stopped() || !OthersWantSlots()) return;
   const std::set<TaskId> stuck = StuckReaders();
-  uint64_t sent_ahead = 0, stuck_ahead = 0;
-  for (uint32_t n = 0; n < nodes.size(); ++n) sent_ahead += ahead.at(NodeId(n)).size();
+  uint64_t stuck_ahead = 0;
   for (const TaskId id : stuck) stuck_ahead += tasks[id].ahead();
-  if (tasks.in_flight() - sent_ahead > stuck.size() - stuck_ahead) return;
+  if (tasks.in_flight() - ahead.total() > stuck.size() - stuck_ahead) return;
   for (const TaskId id : std::vector<TaskId>(streams.open_readers.begin(), streams.open_readers.end())) {
     Streams::Reader& reader = streams.readers[id];
     if (reader.ending || !tasks[id].in_flight()) continue;

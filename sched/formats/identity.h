@@ -3,10 +3,10 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "base/packed_bytes.h"
 #include "graph/graph.h"
 
 namespace harrow::formats {
@@ -33,7 +33,7 @@ class Identifier {
  private:
   const graph::Graph& graph_;
   uint32_t next_ = 0;
-  std::string bytes_;  // what is hashed; kept for its room
+  PackedBytes packed_;              // what is hashed
   std::vector<Identity> profiles_;  // of shell, cwd and env
   std::unordered_map<Identity, uint64_t, IdentityHash> occurrences_;  // of unnamed tasks that are otherwise alike
 };

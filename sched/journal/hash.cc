@@ -1,8 +1,5 @@
 #include "journal/hash.h"
 
-#include <bit>
-#include <cstring>
-
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 
@@ -23,16 +20,13 @@ Chain::Chain() : state_(std::make_unique<State>()) {
 Chain::~Chain() = default;
 
 void Chain::Add(int64_t number) {
-  static_assert(std::endian::native == std::endian::little);
-  char bytes[sizeof(number)];
-  memcpy(bytes, &number, sizeof(number));
-  buffer_.append(bytes, sizeof(bytes));
-  if (buffer_.size() > kDrainAt) Drain();
+  waiting_.Add(static_cast<uint64_t>(number));
+  if (waiting_.size() > kDrainAt) Drain();
 }
 
 void Chain::Add(std::string_view text) {
-  Add(static_cast<int64_t>(text.size()));
-  buffer_.append(text);
+  waiting_.Add(text);
+  if (waiting_.size() > kDrainAt) Drain();
 }
 
 uint64_t Chain::EndGroup() {
@@ -44,8 +38,8 @@ uint64_t Chain::EndGroup() {
 }
 
 void Chain::Drain() {
-  XXH3_64bits_update(&state_->xxh, buffer_.data(), buffer_.size());
-  buffer_.clear();
+  XXH3_64bits_update(&state_->xxh, waiting_.bytes().data(), waiting_.size());
+  waiting_.Clear();
 }
 
 }  // namespace harrow::journal

@@ -2,8 +2,9 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <string_view>
+
+#include "base/packed_bytes.h"
 
 namespace harrow::journal {
 
@@ -25,7 +26,7 @@ class Chain {
   void Drain();
 
   std::unique_ptr<State> state_;
-  std::string buffer_;
+  PackedBytes waiting_;
   uint64_t value_ = 0;
 };
 

@@ -249,6 +249,15 @@ bool SignalProcess(const Process& process, int signal) {
   return sent;
 }
 
+bool KillRestOfGroup(pid_t group) {
+  if (kill(-group, 0) != 0) return false;
+  if (kill(group, 0) == 0 || errno != ESRCH) return false;
+  const std::vector<Process> all = AllProcesses();
+  // As long as one of them lives, the number is theirs.
+  return std::any_of(all.begin(), all.end(), [&](const Process& p) { return p.group == group && getsid(p.pid) == getsid(0); }) &&
+         kill(-group, SIGKILL) == 0;
+}
+
 void Stopper::Send(const Process& process, int signal) const {
   if (process.parent == getpid()) {
     if (Lives(process)) kill(process.pid, signal);  // and only this thread reaps it

@@ -91,11 +91,12 @@ class SilentServer : public RankServer {
   std::optional<Seen> Ended(AttemptId, uint32_t, const InVain& in_vain) override {
     asked = true;
     while (!in_vain() && !over) usleep(5'000);
+    gave_up = gave_up || in_vain();
     return std::nullopt;
   }
   void Drop(AttemptId) override {}
 
-  std::atomic<bool> asked{false}, over{false};
+  std::atomic<bool> asked{false}, gave_up{false}, over{false};
 };
 
 TEST_F(FencedTasks, WhatIsKilledAsItStandsWaitsForNoServer) {
@@ -110,6 +111,7 @@ TEST_F(FencedTasks, WhatIsKilledAsItStandsWaitsForNoServer) {
   EXPECT_TRUE(Eventually([&] { return Stands(pid); }));
   pool_->EndTasks({First(task)}, End::kLost);
   EXPECT_TRUE(Eventually([&] { return pool_->RunUntil(FencePage::kNoFence); }));
+  EXPECT_TRUE(Eventually([&] { return server.gave_up.load(); }));
   server.over = true;
   EXPECT_EQ(Wait(task).end, End::kLost);
 }

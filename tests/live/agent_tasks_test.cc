@@ -430,6 +430,15 @@ TEST_F(AgentTasks, BackgroundProcessesDoNotHoldATaskUp) {
   const pid_t below = std::stoi(text.substr(7));
   EXPECT_TRUE(Eventually([&] { return !Alive(below); }));
 
+  // Neither does it where the task has left nothing to watch, after some that were as short.
+  for (uint32_t short_ones = 0; short_ones < 50; ++short_ones) EXPECT_EQ(Run(Words("true")).code, 0);
+  for (uint32_t tries = 0; tries < 20; ++tries) {
+    result = Run(Shell("exec >&- 2>&-; sleep 300 & echo $! > below"));
+    EXPECT_EQ(result.code, 0);
+    EXPECT_TRUE(Eventually([&] { return !Alive(std::stoi(File("below"))); }));
+    EXPECT_EQ(Run(Words("true")).code, 0);
+  }
+
   // One that has left the group stays; the slot goes on.
   result = Run(Shell(
       "setsid sh -c 'echo $$; echo > left; exec sleep 300' & while [ ! -e left ]; do sleep 0.02; done"));

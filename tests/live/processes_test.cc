@@ -100,6 +100,37 @@ TEST_F(ProcessesTest, AStrangerOfTheSameNumberIsNotSignalled) {
   EXPECT_FALSE(SignalProcess(process, SIGKILL)) << "gone";
 }
 
+TEST_F(ProcessesTest, OfAGroupWhoseLeaderWasReapedTheRestIsKilled) {
+  const auto reaped = [&](const std::string& script) {
+    const pid_t pid = Start(script);
+    EXPECT_EQ(waitpid(pid, nullptr, 0), pid);
+    return pid;
+  };
+  EXPECT_FALSE(KillRestOfGroup(reaped("exit 3"))) << "nobody is left";
+  const pid_t group = reaped("sleep 300 & echo $! > one; sleep 300 & echo $! > other");
+  const pid_t one = ReadPid("one"), other = ReadPid("other");
+  EXPECT_EQ(getpgid(one), group);
+  EXPECT_TRUE(KillRestOfGroup(group));
+  for (const pid_t each : {one, other}) EXPECT_EQ(waitpid(each, nullptr, 0), each);
+  EXPECT_FALSE(KillRestOfGroup(group));
+}
+
+// A number that is free may be given to a new leader, and to the group of a session.
+TEST_F(ProcessesTest, AGroupThatHasGotTheNumberSinceIsNotKilled) {
+  const pid_t leader = Start("sleep 300 & echo $! > below; wait");
+  const pid_t below = ReadPid("below");
+  EXPECT_FALSE(KillRestOfGroup(leader));
+  EXPECT_TRUE(Alive(leader));
+  EXPECT_TRUE(Alive(below));
+
+  Start("setsid sh -c 'sleep 300 & echo $! > theirs; echo $$ > session' & wait");
+  const pid_t session = ReadPid("session"), theirs = ReadPid("theirs");
+  EXPECT_EQ(getpgid(theirs), session);
+  EXPECT_TRUE(Eventually([&] { return kill(session, 0) != 0; }));
+  EXPECT_FALSE(KillRestOfGroup(session));
+  EXPECT_TRUE(Alive(theirs));
+}
+
 TEST_F(ProcessesTest, DescendantsOfOneThatIsGoneAreNobodys) {
   const pid_t parent = Start("sleep 300 & echo $! > below; wait");
   const pid_t below = ReadPid("below");

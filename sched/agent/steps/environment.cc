@@ -147,6 +147,7 @@ BaseEnvironment::BaseEnvironment(const EnvList& submit_environment, Common commo
     entries_.push_back(StrCat("HARROW_PART=", common_.part));
   }
   if (!common_.local.empty()) entries_.push_back("HARROW_LOCAL=" + common_.local);
+  for (std::string& entry : entries_) pointers_.push_back(entry.data());
 }
 
 int BaseEnvironment::Find(std::string_view name) const {
@@ -233,8 +234,12 @@ std::string_view TaskProfile::Variable(std::string_view name) const {
 }
 
 void EnvironmentBuilder::Add(std::string_view name, std::string_view value) {
-  offsets_.push_back(text_.size());
-  text_.append(name).append(1, '=').append(value).append(1, '\0');
+  const size_t at = text_.size();
+  offsets_.push_back(at);
+  text_.resize(at + name.size() + value.size() + 2);
+  char* const equals = std::copy(name.begin(), name.end(), text_.data() + at);
+  *equals = '=';
+  std::copy(value.begin(), value.end(), equals + 1);
 }
 
 void EnvironmentBuilder::Add(std::string_view name, uint64_t value) {
@@ -265,8 +270,7 @@ char* const* EnvironmentBuilder::Build(const TaskProfile& profile, const TaskVar
   const BaseEnvironment& base = profile.base();
   text_.clear();
   offsets_.clear();
-  pointers_.clear();
-  for (const std::string& entry : base.entries()) pointers_.push_back(const_cast<char*>(entry.c_str()));
+  pointers_ = base.pointers();
   for (const TaskProfile::Override& o : profile.overrides_) {
     char* entry = const_cast<char*>(o.entry.c_str());
     if (o.base_index < 0) {

@@ -33,9 +33,13 @@ class BaseEnvironment {
     uint32_t slots = 0;        // of this node: the cores of a task that has it to itself
   };
   BaseEnvironment(const EnvList& submit_environment, Common common);
+  BaseEnvironment(const BaseEnvironment&) = delete;
+  BaseEnvironment& operator=(const BaseEnvironment&) = delete;
 
   const Common& common() const { return common_; }
   const std::vector<std::string>& entries() const { return entries_; }  // "NAME=value"
+  /// To each of them, in their order.
+  const std::vector<char*>& pointers() const { return pointers_; }
   /// Number of the entry of that name; -1: none.
   int Find(std::string_view name) const;
   bool in_slurm() const { return in_slurm_; }
@@ -45,6 +49,7 @@ class BaseEnvironment {
  private:
   bool in_slurm_ = false, names_node_ = false, one_node_ = false;
   std::vector<std::string> entries_;
+  std::vector<char*> pointers_;
   Common common_;
 };
 

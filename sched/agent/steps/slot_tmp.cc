@@ -1,6 +1,7 @@
-// Whether a task left something: a directory's modification time changes with each name made or removed in
-// it, so one lstat tells that nothing did. The kernel's file times are coarse (a tick of some ms): a time
-// that is not clearly older than the task proves nothing, and then the directory is listed.
+// Whether a task left something: a directory's change time changes with each name made or removed in it, and
+// when it is renamed or removed itself, so one fstat tells that nothing did. The kernel's file times are coarse
+// (a tick of some ms): one that is not clearly older than a task proves nothing of it, and then the directory
+// is looked up and listed.
 //
 // A task may do with its directory what it likes: move it to where it keeps results, put a link to its home
 // in its place. So what is emptied is the directory that we made and hold open, and only while it still has
@@ -24,7 +25,7 @@ namespace {
 constexpr auto kCoarse = std::chrono::milliseconds(20);
 
 WallTime ChangeTime(const struct stat& st) {
-  return WallTime(std::chrono::seconds(st.st_mtim.tv_sec) + std::chrono::nanoseconds(st.st_mtim.tv_nsec));
+  return WallTime(std::chrono::seconds(st.st_ctim.tv_sec) + std::chrono::nanoseconds(st.st_ctim.tv_nsec));
 }
 
 }  // namespace
@@ -79,6 +80,9 @@ Status SlotTmp::Make() {
 void SlotTmp::Settle(const LocalTask&, TaskResult*) {
   struct stat st {};
   if (fd_ < 0) return;
+  const bool there = fstat(fd_, &st) == 0 && st.st_nlink > 0;
+  const WallTime changed = ChangeTime(st);
+  if (there && changed == known_empty_) return;
   if (fstatat(root_fd_, name_.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0 || st.st_dev != device_ ||
       st.st_ino != inode_) {
     close(fd_);
@@ -86,8 +90,8 @@ void SlotTmp::Settle(const LocalTask&, TaskResult*) {
     (void)Remove();
     return;
   }
-  if (ChangeTime(st) == known_empty_ && known_empty_ + kCoarse < task_start_) return;
-  if (EmptyDirectory(fd_) && fstat(fd_, &st) == 0) known_empty_ = ChangeTime(st);
+  // Whatever later tasks do to it has another time.
+  if (EmptyDirectory(fd_) && there && changed + kCoarse < task_start_) known_empty_ = changed;
 }
 
 }  // namespace harrow::agent

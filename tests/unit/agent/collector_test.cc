@@ -149,7 +149,7 @@ TEST_F(CollectorTest, WhenTheRunEndsOutputThatCannotBeWrittenIsDroppedAndItsTask
   TaskResult done = Result(1);
   done.end = End::kExited;
   done.output_offset = 16;
-  collector_->AddEnded(done);
+  collector_->AddEnded(TaskResult(done));
   WaitFor([this] { return ended_.size() == 1; });
   {
     std::lock_guard lock(writer_->mutex);
@@ -159,16 +159,16 @@ TEST_F(CollectorTest, WhenTheRunEndsOutputThatCannotBeWrittenIsDroppedAndItsTask
   collector_->AddOutput(3, 1, output::Stream::kStderr, "lost, and its task goes on", {});
   done.id = 2;
   done.stdout_bytes = 4;
-  collector_->AddEnded(done);
+  collector_->AddEnded(TaskResult(done));
   done.id = 4;  // wrote nothing
   done.output_offset = done.stdout_bytes = 0;
-  collector_->AddEnded(done);
+  collector_->AddEnded(TaskResult(done));
   WaitFor([this] { return problems_.size() == 1; });
   EXPECT_EQ(ended_.size(), 1u) << "while the run goes on, results wait";
   collector_->GiveUpOutput();
   WaitFor([this] { return ended_.size() == 3; });
   done.id = 3;
-  collector_->AddEnded(done);
+  collector_->AddEnded(TaskResult(done));
   WaitFor([this] { return ended_.size() == 4; });
   EXPECT_EQ(results_[1].end, End::kExited);
   EXPECT_EQ(results_[2].end, End::kInterrupted) << "a task whose output is lost is not done";

@@ -360,6 +360,9 @@ TEST_P(StreamsHereAndThere, WhatCannotBeHadIsNotWaitedForForEver) {
   loop_.Advance(seconds(10));
   ASSERT_EQ(RewoundAt(0), 1u);
   EXPECT_THAT(agents_[0]->rewound[0].second, HasSubstr("cannot be had from node"));
+  Read(0, ReaderId(2), {Of(Writer(2), there_)});
+  loop_.Advance(seconds(65));
+  EXPECT_EQ(RewoundAt(0), 2u);
 }
 
 TEST_P(StreamsHereAndThere, AWriterThatIsQuietIsWaitedFor) {

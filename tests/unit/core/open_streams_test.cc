@@ -226,6 +226,15 @@ TEST_F(OpenStreamsTest, AReaderThatHasNotBegunIsTakenBackForWhoIsToWrite) {
   EXPECT_EQ(state(v), TaskState::kSent);
 }
 
+TEST_F(OpenStreamsTest, AReaderGivesItsSlotToWhoIsAtItsNodeAlready) {
+  const auto [s, r] = ReadBehindItsWriter();
+  Tell({TaskStarted{{r, 1}, n0}, RoundTripMeasured{n0, std::chrono::milliseconds(1)}});
+  const TaskId v = Connect("v", s, true);
+  ASSERT_EQ(state(v), TaskState::kAhead);
+  ASSERT_EQ(Of<StreamOpen>(actions).size(), 1u);
+  EXPECT_TRUE(Of<StreamOpen>(actions)[0].yield);
+}
+
 TEST_F(OpenStreamsTest, ItKeepsItWhereOthersRunThatWillGiveTheirs) {
   const TaskId w = AddTask(&graph, "w"), r = AddTask(&graph, "r");
   const StreamId s = Join(&graph, "s", {w}, {r});

@@ -14,11 +14,11 @@ struct TinyTask {
   std::string name, command;
   std::vector<std::string> in = {}, out = {};
   graph::Profile profile = {};
+  std::string kind = "kind";
 };
 
 /// `after`: what each of them waits for besides.
 inline void AddTiny(graph::Graph* graph, const std::vector<TinyTask>& tasks, const std::vector<TaskId>& after = {}) {
-  const KindId kind = graph->AddKind("kind");
   for (const TinyTask& task : tasks) {
     std::vector<FileId> in, out;
     for (const std::string& name : task.in) in.push_back(graph->AddFile(name));
@@ -27,7 +27,7 @@ inline void AddTiny(graph::Graph* graph, const std::vector<TinyTask>& tasks, con
     spec.name = task.name;
     spec.command = task.command;
     spec.profile = graph->AddProfile(task.profile);
-    spec.kind = kind;
+    spec.kind = graph->AddKind(task.kind);
     spec.in = in;
     spec.out = out;
     spec.after = after;

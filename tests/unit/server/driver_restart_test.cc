@@ -133,6 +133,24 @@ TEST_F(DriverTest, RetriesCountOverARestart) {
   EXPECT_TRUE(driver_->complete());
 }
 
+TEST_F(DriverTest, NumbersGoOnFromAnEarlierSessionWhoseAttemptsAreNoneOfThisOnes) {
+  Make({{.name = "a", .command = "x"}});
+  flow_.settings.started = Now().wall;
+  const int64_t earlier = Now().wall_ns() - 1'000'000'000;
+  journal::AttemptRecord lost;
+  lost.task = TaskId(0);
+  lost.attempt = 3;
+  lost.node = NodeId(0);
+  lost.end = journal::End::kLost;
+  lost.start_ns = lost.end_ns = earlier;
+  journal_.history.attempts = {lost};
+  Serve();
+  Agent agent;
+  Join(&agent, Hello("n", 1, 1));
+  ASSERT_EQ(Tasks(agent), (std::set<uint32_t>{0}));
+  EXPECT_EQ(agent.tasks[0].attempt(), 4u);
+}
+
 TEST_F(DriverTest, AnAttemptThatWasNotReturnedBeforeItsAgentDiedUsesUpItsNumber) {
   Serve({{"a", "x"}}, 2);
   Agent first, second;

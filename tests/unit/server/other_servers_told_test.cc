@@ -32,6 +32,30 @@ TEST(OtherServersTold, AReportSaysWhenTheAllocationEnds) {
   EXPECT_EQ(told(), std::vector<int64_t>{1});
 }
 
+TEST(OtherServersTold, AReportSaysHowLongTheKindsOfMostTasksTake) {
+  std::vector<TinyTask> tasks;
+  for (uint32_t i = 0; i < 20; ++i) tasks.push_back({.name = StrCat("t", i), .command = "x", .kind = StrCat("kind", i)});
+  Several run(tasks, {1, 1});
+  run.ConnectAll();
+  run.Settle();
+  run[1].to[0].clear();
+  journal::AttemptRecord done;
+  done.attempt = 1;
+  done.start_ns = 1'000'000'000;
+  done.end_ns = 3'000'000'000;
+  for (uint32_t i = 0; i < 20; ++i) {
+    done.task = TaskId(i);
+    for (uint32_t n = 0; n <= i; ++n) run[1].others->AttemptEnded(done);
+  }
+  run.Report();
+  std::map<uint32_t, std::pair<double, double>> told, most;
+  for (const pb::BetweenServers& each : OnTheWay(&run, 1, 0)) {
+    for (const pb::KindPace& pace : each.report().pace()) told[pace.kind()] = {pace.count(), pace.seconds()};
+  }
+  for (uint32_t i = 4; i < 20; ++i) most[run.graph().kind(TaskId(i)).value] = {i + 1, 2 * (i + 1)};
+  EXPECT_EQ(told, most);
+}
+
 TEST(OtherServersTold, OneThatIsOverIsToGetNothingMore) {
   for (const bool over : {false, true}) {
     Several run({{.name = "a", .command = "a"}}, {1, 1, 1});

@@ -117,18 +117,16 @@ TEST_F(ProcessesTest, OfAGroupWhoseLeaderWasReapedTheRestIsKilled) {
 
 // A number that is free may be given to a new leader, and to the group of a session.
 TEST_F(ProcessesTest, AGroupThatHasGotTheNumberSinceIsNotKilled) {
-  const pid_t leader = Start("sleep 300 & echo $! > below; wait");
-  const pid_t below = ReadPid("below");
+  const std::string until_go = "while [ ! -e go ]; do sleep 0.02; done; echo 1 > ";
+  const pid_t leader = Start("(" + until_go + "below) & echo 1 > ready; " + until_go + "leader; wait");
+  ReadPid("ready");
+  Start("setsid sh -c '(" + until_go + "theirs) & echo $$ > session'");
+  const pid_t session = ReadPid("session");
+  EXPECT_TRUE(Eventually([&] { return waitpid(-1, nullptr, WNOHANG) <= 0 && kill(session, 0) != 0; }));
   EXPECT_TRUE(KillRestOfGroup(leader)) << "there is one";
-  EXPECT_TRUE(Alive(leader));
-  EXPECT_TRUE(Alive(below));
-
-  Start("setsid sh -c 'sleep 300 & echo $! > theirs; echo $$ > session' & wait");
-  const pid_t session = ReadPid("session"), theirs = ReadPid("theirs");
-  EXPECT_EQ(getpgid(theirs), session);
-  EXPECT_TRUE(Eventually([&] { return kill(session, 0) != 0; }));
   EXPECT_TRUE(KillRestOfGroup(session));
-  EXPECT_TRUE(Alive(theirs));
+  std::ofstream(scratch_.path() + "/go") << "x";
+  for (const char* name : {"leader", "below", "theirs"}) EXPECT_EQ(ReadPid(name), 1) << name;
 }
 
 TEST_F(ProcessesTest, DescendantsOfOneThatIsGoneAreNobodys) {

@@ -80,9 +80,9 @@ Status SlotTmp::Make() {
 void SlotTmp::Settle(const LocalTask&, TaskResult*) {
   struct stat st {};
   if (fd_ < 0) return;
-  const bool there = fstat(fd_, &st) == 0 && st.st_nlink > 0;
+  const bool seen = fstat(fd_, &st) == 0;
   const WallTime changed = ChangeTime(st);
-  if (there && changed == known_empty_) return;
+  if (seen && changed == known_empty_) return;
   if (fstatat(root_fd_, name_.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0 || st.st_dev != device_ ||
       st.st_ino != inode_) {
     close(fd_);
@@ -91,7 +91,7 @@ void SlotTmp::Settle(const LocalTask&, TaskResult*) {
     return;
   }
   // Whatever later tasks do to it has another time.
-  if (EmptyDirectory(fd_) && there && changed + kCoarse < task_start_) known_empty_ = changed;
+  if (EmptyDirectory(fd_) && seen && changed + kCoarse < task_start_) known_empty_ = changed;
 }
 
 }  // namespace harrow::agent

@@ -1,0 +1,71 @@
+// A slot's TMPDIR between tasks; the directories are real.
+#include "agent/steps/slot_tmp.h"
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <gtest/gtest.h>
+#include <optional>
+#include <string>
+#include <unistd.h>
+
+namespace harrow::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+class SlotTmpTest : public testing::Test {
+ protected:
+  SlotTmpTest() {
+    char name[] = "/tmp/harrow-slot-tmp-XXXXXX";
+    if (mkdtemp(name) == nullptr) abort();
+    top_ = name;
+    fs::create_directory(top_ / "root");
+    tmp_.emplace(TmpRootAt(top_ / "root"), 3);
+  }
+  ~SlotTmpTest() override { fs::remove_all(top_); }
+  /// A task that began at `start` has what it does done.
+  void Run(WallTime start, const std::function<void(const fs::path&)>& what) {
+    const Core::Given given{};
+    Launch launch{.task = task_, .given = given};
+    launch.start = start;
+    const Status ready = tmp_->Prepare(&launch, &result_);
+    ASSERT_TRUE(ready.ok()) << ready.message();
+    EXPECT_EQ(launch.variables.tmp_dir, Directory());
+    EXPECT_TRUE(fs::is_empty(Directory()));
+    what(Directory());
+    tmp_->Settle(task_, &result_);
+  }
+  std::string Directory() const { return top_ / "root" / "3"; }
+
+  fs::path top_;
+  std::optional<SlotTmp> tmp_;
+  LocalTask task_;
+  TaskResult result_;
+};
+
+// Names that are made within one tick of the file system's clock leave the directory the same time.
+TEST_F(SlotTmpTest, WhatIsLeftIsRemovedHoweverSoonItWasLeft) {
+  for (int tries = 0; tries < 100; ++tries) {
+    Run(WallTime(), [](const fs::path&) {});
+    Run(WallTime(), [](const fs::path& directory) { std::ofstream(directory / "left") << "x"; });
+  }
+}
+
+TEST_F(SlotTmpTest, WhatIsMovedAwayIsNobodysToEmptyAnyMore) {
+  Run(WallTime(), [](const fs::path&) {});
+  Run(WallTime(), [&](const fs::path& directory) {
+    std::ofstream(directory / "kept") << "x";
+    fs::rename(directory, top_ / "away");
+    fs::create_directory_symlink(top_ / "away", directory);
+  });
+  Run(WallTime(), [&](const fs::path& directory) { EXPECT_FALSE(fs::is_symlink(directory)); });
+  EXPECT_TRUE(fs::exists(top_ / "away" / "kept"));
+}
+
+TEST_F(SlotTmpTest, WhatIsRemovedIsMadeAgain) {
+  for (int tries = 0; tries < 10; ++tries) Run(WallTime(), [](const fs::path& directory) { fs::remove(directory); });
+}
+
+}  // namespace
+}  // namespace harrow::agent

@@ -8,8 +8,9 @@
 // A task is over when its process exits. Others that still hold its pipes get kPipeGrace; what is left in its
 // process group is killed then. Until then the process is not reaped: as long as it has its number, nobody
 // else can have it, nor the group's, and what we kill is the task's. One that was waited for blindly is reaped
-// already; hardly ever is anything left of its group, and then it is made sure that the group is still the
-// task's (os::KillRestOfGroup). Those that left the group and are still
+// at once, as nearly always nobody is in its group any more, which a signal to a group that is not there tells
+// for little. Somebody in it keeps the number; should all of them end within kPipeGrace, and the numbers come
+// round meanwhile, the group that has it then has a leader. Those that left the group and are still
 // below the task when it is being ended are remembered, each by number and start time, and end with it,
 // whether their parents live or not.
 //
@@ -251,17 +252,22 @@ os::SpawnOutcome TaskRunner::Spawn(const LocalTask& task, Launch* launch, std::s
   }
 }
 
-bool TaskRunner::WaitBlindly(pid_t pid, Reaped* reaped) {
+bool TaskRunner::WaitBlindly(pid_t pid, Ended* ended) {
   signals_.blind_since_ns.store(clock_.Steady().count());
   if (ToEnd()) {  // nobody may come and interrupt it any more
     signals_.blind_since_ns.store(0);
     return false;
   }
   collector_.WantPulse();
-  const bool ended = wait4(pid, &reaped->status, 0, &reaped->usage) == pid;
-  if (ended) signals_.process.store(0);
+  const bool told = wait4(pid, &ended->status, 0, &ended->usage) == pid;
+  // One that lets its parent trace it stands there for good: that is its end, too.
+  ended->reaped = told && !WIFSTOPPED(ended->status);
+  if (ended->reaped) {
+    signals_.process.store(0);
+    ended->group_left = kill(-pid, 0) == 0;
+  }
   signals_.blind_since_ns.store(0);
-  return ended;
+  return told;
 }
 
 void TaskRunner::SignalTask(pid_t pid, std::initializer_list<int> signals) {
@@ -273,6 +279,10 @@ void TaskRunner::SignalTask(pid_t pid, std::initializer_list<int> signals) {
     kill(-pid, signal);
     for (const auto& [number, process] : left_group_) os::SignalProcess(process, signal);
   }
+}
+
+void TaskRunner::KillGroup(pid_t pid, const Ended& ended) {
+  if (!ended.reaped || (ended.group_left && kill(pid, 0) != 0 && errno == ESRCH)) kill(-pid, SIGKILL);
 }
 
 void TaskRunner::EndThoseThatLeftTheGroup() {
@@ -583,9 +593,8 @@ TaskRunner::Ran TaskRunner::Run(const LocalTask& task, const Core::Given& given)
   signals_.process.store(pid);
   const bool blindly = expect_short_ && task.profile->spec().memory == 0 && !task.team && !task.has_streams() &&
                        !task.profile->spec().checkpoint.on;
-  Reaped reaped;
-  const bool is_reaped = blindly && WaitBlindly(pid, &reaped);
-  if (!is_reaped) WaitWatching(task, pid);
+  Ended ended;
+  if (!blindly || !WaitBlindly(pid, &ended)) WaitWatching(task, pid);
   stood_at_end_ = node_.fence->stood();
   result.finish = clock_.Now();
   if (task.team) {
@@ -595,20 +604,15 @@ TaskRunner::Ran TaskRunner::Run(const LocalTask& task, const Core::Given& given)
   }
   const Duration ran = clock_.Steady() - started_;
   TakeInWhatIsLeft();
-  bool left_some = false;
-  if (is_reaped) {
-    left_some = os::KillRestOfGroup(pid);
-  } else {
-    kill(-pid, SIGKILL);
-  }
+  KillGroup(pid, ended);
   EndThoseThatLeftTheGroup();
   streams_.CloseAll();
   signals_.process.store(0);
-  while (!is_reaped && wait4(pid, &reaped.status, 0, &reaped.usage) < 0 && errno == EINTR) {
+  while (!ended.reaped && wait4(pid, &ended.status, 0, &ended.usage) < 0 && errno == EINTR) {
   }
-  expect_short_ = ran < kShort && streams_.kept() < kSaysLittle && !left_some;
-  const bool signaled = WIFSIGNALED(reaped.status);
-  result.code = signaled ? WTERMSIG(reaped.status) : WEXITSTATUS(reaped.status);
+  expect_short_ = ran < kShort && streams_.kept() < kSaysLittle;
+  const bool signaled = WIFSIGNALED(ended.status);
+  result.code = signaled ? WTERMSIG(ended.status) : WEXITSTATUS(ended.status);
   result.end = JudgeEnd(asked_to_end_, signaled, result.code);
   if (asked_to_end_ == End::kRunning) result.end = EndByItself(task.profile->spec().checkpoint, !signaled, result.code);
   if (result.end == End::kCheckpointed && asked_) result.checkpoint_took = clock_.Steady() - asked_at_;
@@ -618,9 +622,9 @@ TaskRunner::Ran TaskRunner::Run(const LocalTask& task, const Core::Given& given)
                             node_.files != nullptr ? ", and the flow's files that it keeps," : "",
                             " held more than the ", FormatBytes(node_.local_limit), " that the site allows");
   }
-  result.user_time = FromTimeval(reaped.usage.ru_utime);
-  result.system_time = FromTimeval(reaped.usage.ru_stime);
-  result.max_rss_kib = OwnPeak(reaped.usage.ru_maxrss, starter_peak_kib_);
+  result.user_time = FromTimeval(ended.usage.ru_utime);
+  result.system_time = FromTimeval(ended.usage.ru_stime);
+  result.max_rss_kib = OwnPeak(ended.usage.ru_maxrss, starter_peak_kib_);
   if (task.team) {
     done.result = SettleInTeam(task, given, std::move(result));
     if (!done.result) return done;

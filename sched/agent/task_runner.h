@@ -133,12 +133,14 @@ class TaskRunner {
   void BeatWhenDue(Duration* beaten);
   /// Whether others wait for the process, which may be needed.
   bool AwaitNeed(const LocalTask& task, const Core::Given& given);
-  struct Reaped {
+  struct Ended {
     int status = 0;
     rusage usage{};
+    bool reaped = false;
+    bool group_left = false;  // it is reaped, and there was somebody in its process group then
   };
-  /// False: it was interrupted, and the process has not been reaped.
-  bool WaitBlindly(pid_t pid, Reaped* reaped);
+  /// False: it was interrupted, and the process may run still.
+  bool WaitBlindly(pid_t pid, Ended* ended);
   /// The process has ended, and has not been reaped, when it returns.
   void WaitWatching(const LocalTask& task, pid_t pid);
   /// The signal before the time limit: to the process alone, or to each srun below it, which hands it on to
@@ -152,6 +154,8 @@ class TaskRunner {
   void CarryOut(pid_t pid);
   /// To a task that has not been reaped: its group, and whoever below it has left the group.
   void SignalTask(pid_t pid, std::initializer_list<int> signals);
+  /// What is left of it.
+  void KillGroup(pid_t pid, const Ended& ended);
   void EndThoseThatLeftTheGroup();
   /// From the pipes; waits a little for those who still hold them.
   void TakeInWhatIsLeft();

@@ -249,17 +249,6 @@ bool SignalProcess(const Process& process, int signal) {
   return sent;
 }
 
-bool KillRestOfGroup(pid_t group) {
-  if (kill(-group, 0) != 0) return false;
-  if (kill(group, 0) == 0 || errno != ESRCH) return true;
-  const std::vector<Process> all = AllProcesses();
-  const pid_t session = getsid(0);
-  // As long as one of them lives, the number is theirs.
-  if (std::any_of(all.begin(), all.end(), [&](const Process& p) { return p.group == group && getsid(p.pid) == session; }))
-    kill(-group, SIGKILL);
-  return true;
-}
-
 void Stopper::Send(const Process& process, int signal) const {
   if (process.parent == getpid()) {
     if (Lives(process)) kill(process.pid, signal);  // and only this thread reaps it

@@ -49,11 +49,6 @@ std::string ProgramOf(const Process& process);
 /// kernel has no pidfds.
 bool SignalProcess(const Process& process, int signal);
 
-/// Kills what is left of the group of a child that has been reaped, and never another group that has got its
-/// number since: that has a leader, or is of another session than the caller. False where there is no group of
-/// this number, as nearly always, which costs one system call; else all of /proc is read.
-bool KillRestOfGroup(pid_t group);
-
 /// Makes processes stand (SIGSTOP), and lets go on (SIGCONT) exactly those that it stopped: one that stood
 /// before was stopped by somebody else. Of one thread.
 class Stopper {

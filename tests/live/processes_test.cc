@@ -100,35 +100,6 @@ TEST_F(ProcessesTest, AStrangerOfTheSameNumberIsNotSignalled) {
   EXPECT_FALSE(SignalProcess(process, SIGKILL)) << "gone";
 }
 
-TEST_F(ProcessesTest, OfAGroupWhoseLeaderWasReapedTheRestIsKilled) {
-  const auto reaped = [&](const std::string& script) {
-    const pid_t pid = Start(script);
-    EXPECT_EQ(waitpid(pid, nullptr, 0), pid);
-    return pid;
-  };
-  EXPECT_FALSE(KillRestOfGroup(reaped("exit 3"))) << "nobody is left";
-  const pid_t group = reaped("sleep 300 & echo $! > one; sleep 300 & echo $! > other");
-  const pid_t one = ReadPid("one"), other = ReadPid("other");
-  EXPECT_EQ(getpgid(one), group);
-  EXPECT_TRUE(KillRestOfGroup(group));
-  for (const pid_t each : {one, other}) EXPECT_EQ(waitpid(each, nullptr, 0), each);
-  EXPECT_FALSE(KillRestOfGroup(group));
-}
-
-// A number that is free may be given to a new leader, and to the group of a session.
-TEST_F(ProcessesTest, AGroupThatHasGotTheNumberSinceIsNotKilled) {
-  const std::string until_go = "while [ ! -e go ]; do sleep 0.02; done; echo 1 > ";
-  const pid_t leader = Start("(" + until_go + "below) & echo 1 > ready; " + until_go + "leader; wait");
-  ReadPid("ready");
-  Start("setsid sh -c '(" + until_go + "theirs) & echo $$ > session'");
-  const pid_t session = ReadPid("session");
-  EXPECT_TRUE(Eventually([&] { return waitpid(-1, nullptr, WNOHANG) <= 0 && kill(session, 0) != 0; }));
-  EXPECT_TRUE(KillRestOfGroup(leader)) << "there is one";
-  EXPECT_TRUE(KillRestOfGroup(session));
-  std::ofstream(scratch_.path() + "/go") << "x";
-  for (const char* name : {"leader", "below", "theirs"}) EXPECT_EQ(ReadPid(name), 1) << name;
-}
-
 TEST_F(ProcessesTest, DescendantsOfOneThatIsGoneAreNobodys) {
   const pid_t parent = Start("sleep 300 & echo $! > below; wait");
   const pid_t below = ReadPid("below");

@@ -1,7 +1,7 @@
 // Whether a task left something: a directory's change time changes with each name made or removed in it, and
 // when it is renamed or removed itself, so one fstat tells that nothing did. The kernel's file times are coarse
 // (a tick of some ms): one that is not clearly older than a task proves nothing of it, and then the directory
-// is looked up and listed.
+// is looked up and listed; as it is once a second in any case, for what was mounted on it.
 //
 // A task may do with its directory what it likes: move it to where it keeps results, put a link to its home
 // in its place. So what is emptied is the directory that we made and hold open, and only while it still has
@@ -23,6 +23,7 @@ namespace harrow::agent {
 namespace {
 
 constexpr auto kCoarse = std::chrono::milliseconds(20);
+constexpr auto kLookUpAgain = std::chrono::seconds(1);
 
 WallTime ChangeTime(const struct stat& st) {
   return WallTime(std::chrono::seconds(st.st_ctim.tv_sec) + std::chrono::nanoseconds(st.st_ctim.tv_nsec));
@@ -82,7 +83,7 @@ void SlotTmp::Settle(const LocalTask&, TaskResult*) {
   if (fd_ < 0) return;
   const bool seen = fstat(fd_, &st) == 0;
   const WallTime changed = ChangeTime(st);
-  if (seen && changed == known_empty_) return;
+  if (seen && changed == known_empty_ && task_start_ - looked_up_ < kLookUpAgain) return;
   if (fstatat(root_fd_, name_.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0 || st.st_dev != device_ ||
       st.st_ino != inode_) {
     close(fd_);
@@ -90,6 +91,7 @@ void SlotTmp::Settle(const LocalTask&, TaskResult*) {
     (void)Remove();
     return;
   }
+  looked_up_ = task_start_;
   // Whatever later tasks do to it has another time.
   if (EmptyDirectory(fd_) && seen && changed + kCoarse < task_start_) known_empty_ = changed;
 }

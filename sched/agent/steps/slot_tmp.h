@@ -34,7 +34,7 @@ class SlotTmp : public Step {
   int fd_ = -1;                      // the directory, as it was made
   uint64_t device_ = 0, inode_ = 0;  // of fd_
   WallTime known_empty_{};           // its time of change when it was empty
-  WallTime task_start_{};
+  WallTime task_start_{}, looked_up_{};
 };
 
 }  // namespace harrow::agent

@@ -92,6 +92,7 @@ void SlotTmp::Settle(const LocalTask&, TaskResult*) {
     return;
   }
   looked_up_ = task_start_;
+  if ((st.st_mode & 0777) != 0700) OpenToUs(fd_);
   // Whatever later tasks do to it has another time.
   if (EmptyDirectory(fd_) && seen && changed + kCoarse < task_start_) known_empty_ = changed;
 }

@@ -31,10 +31,6 @@ namespace {
 
 constexpr int kFlags = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
-void OpenToUs(int fd) {
-  chmod(StrCat("/proc/thread-self/fd/", fd).c_str(), 0700);
-}
-
 /// The directory `name` in `parent`, for reading; -1: it is none, or not ours.
 int OpenDirectory(int parent, const char* name) {
   int fd = openat(parent, name, O_RDONLY | kFlags);
@@ -130,6 +126,10 @@ bool IsSafeBase(const std::string& base) {
              ": others could replace what is in it (it belongs to another user, or its group or all "
              "may write there and it has no sticky bit)"));
   return false;
+}
+
+void OpenToUs(int fd) {
+  chmod(StrCat("/proc/thread-self/fd/", fd).c_str(), 0700);
 }
 
 bool EmptyDirectory(int fd, std::string_view keep) {

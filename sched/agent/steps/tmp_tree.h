@@ -49,6 +49,8 @@ std::string MakeTextFile(const TmpRoot& root, const std::string& name, std::stri
 std::string MakeLinesFile(const TmpRoot& root, const std::string& name, std::string_view line,
                           uint32_t times);
 
+/// Gives the directory `fd` (O_PATH will do) mode 0700.
+void OpenToUs(int fd);
 /// Empties the directory `fd` (O_PATH will do) of whatever it holds, but `keep`. False when something else
 /// stays.
 bool EmptyDirectory(int fd, std::string_view keep = {});

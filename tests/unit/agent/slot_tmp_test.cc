@@ -63,6 +63,16 @@ TEST_F(SlotTmpTest, WhatIsMovedAwayIsNobodysToEmptyAnyMore) {
   EXPECT_TRUE(fs::exists(top_ / "away" / "kept"));
 }
 
+TEST_F(SlotTmpTest, WhatIsForbiddenIsAllowedAgain) {
+  for (const fs::perms closed : {fs::perms::none, fs::perms::owner_read, fs::perms::all}) {
+    Run(WallTime(), [&](const fs::path& directory) {
+      std::ofstream(directory / "left") << "x";
+      fs::permissions(directory, closed);
+    });
+    Run(WallTime(), [](const fs::path& directory) { EXPECT_EQ(fs::status(directory).permissions(), fs::perms::owner_all); });
+  }
+}
+
 TEST_F(SlotTmpTest, WhatIsRemovedIsMadeAgain) {
   for (int tries = 0; tries < 10; ++tries) Run(WallTime(), [](const fs::path& directory) { fs::remove(directory); });
 }

@@ -154,7 +154,7 @@ class TaskRunner {
   void CarryOut(pid_t pid);
   /// To a task that has not been reaped: its group, and whoever below it has left the group.
   void SignalTask(pid_t pid, std::initializer_list<int> signals);
-  /// What is left of it.
+  /// What is left of its process group.
   void KillGroup(pid_t pid, const Ended& ended);
   void EndThoseThatLeftTheGroup();
   /// From the pipes; waits a little for those who still hold them.

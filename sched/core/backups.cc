@@ -99,9 +99,9 @@ bool Supply::OrderBackup(FileId file, std::vector<Taker>* takers) {
   return true;
 }
 
-void Supply::OrderBackups() {
+void Supply::OrderBackups(bool wanted) {
   next_backup_ = Time::max();
-  if (!nodes_known || backups.size() == 0) return;
+  if (!wanted || !nodes_known || backups.size() == 0) return;
   if (now < next_looks_) {
     next_backup_ = next_looks_;
     return;
@@ -125,11 +125,6 @@ void Supply::OrderBackups() {
     if (now >= backups_rest_) backups_rest_ = now + kBackupPause;
     next_backup_ = backups_rest_;
   }
-}
-
-/// Tasks may come after all have ended: what is listed stays so.
-void Supply::RestBackups() {
-  next_backup_ = Time::max();
 }
 
 void Supply::GiveUpBackup(FileId file, NodeId to) {

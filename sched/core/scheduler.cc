@@ -199,11 +199,7 @@ void Scheduler::Impl::Finish() {
     FollowStreams();
   }
   CountBytes();
-  if (stopped() || over()) {
-    RestBackups();
-  } else {
-    OrderBackups();
-  }
+  OrderBackups(!stopped() && !over());
   tell_complete_ |= !over();
   if (over() && std::exchange(tell_complete_, false)) actions->push_back(RunComplete{});
   TellWake();

@@ -80,10 +80,9 @@ class Supply : protected Parts {
   void NoteCutOff(NodeId node);
   /// A node that may take backups.
   void NoteTaker() { look_at_all |= backups_wanted_ && nodes_known; }
-  /// Tasks want more replicas of some files than there are: they are ordered as far as nodes may take them.
-  void OrderBackups();
-  /// No more are wanted.
-  void RestBackups();
+  /// Tasks want more replicas of some files than there are: they are ordered as far as nodes may take them. Not
+  /// `wanted`: none is now; what lacks some stays listed, as tasks may come after all have ended.
+  void OrderBackups(bool wanted);
   bool IsBackup(FileId file, NodeId to) const {
     const Copies::Copy* const copy = copies.Find(file, to);
     return copy != nullptr && !copy->reader && !IsAwaited(file, to);

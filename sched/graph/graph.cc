@@ -80,6 +80,7 @@ ProfileId Graph::AddProfile(const Profile& profile) {
   if (known) return ProfileId(*known);
   const ProfileId id(static_cast<uint32_t>(profiles_.size()));
   profiles_.push_back(profile);
+  has_gangs_ |= profile.shape.nodes > 1;
   profile_index_.Insert(hash, id.value);
   return id;
 }

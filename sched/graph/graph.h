@@ -222,6 +222,8 @@ class Graph {
   size_t task_count() const { return tasks_.size(); }
   size_t file_count() const { return files_.count(); }
   size_t profile_count() const { return profiles_.size(); }
+  /// Tasks of some profile run on several nodes each.
+  bool has_gangs() const { return has_gangs_; }
   size_t kind_count() const { return kinds_.size(); }
   /// Never empty: "#12" (number from 1) for a task without a name.
   std::string TaskName(TaskId task) const;
@@ -361,6 +363,7 @@ class Graph {
   // Of the tasks up to the last that has one.
   std::vector<double> bounds_;
   std::vector<Profile> profiles_;
+  bool has_gangs_ = false;
   NameIndex profile_index_;
   std::vector<std::string> kinds_;
   NameIndex kind_index_;

@@ -176,9 +176,7 @@ void RunDriver::Enter(const Moment& moment, Node& node, std::shared_ptr<wire::Ch
 
 /// Nodes may have something to say to each other as soon as they are there, by their numbers.
 bool RunDriver::NodesTalk() const {
-  bool talk = local_files() || !graph_.streams().empty();
-  for (uint32_t n = 0; n < graph_.profile_count() && !talk; ++n) talk = graph_.profile(ProfileId(n)).shape.nodes > 1;
-  return talk;
+  return local_files() || !graph_.streams().empty() || graph_.has_gangs();
 }
 
 /// Where no node is fit the run is interrupted by the caller: tasks stay open, and can be gone on with.

@@ -24,11 +24,10 @@ class SlotTmpTest : public testing::Test {
     tmp_.emplace(TmpRootAt(top_ / "root"), 3);
   }
   ~SlotTmpTest() override { fs::remove_all(top_); }
-  /// A task that began at `start` has what it does done.
-  void Run(WallTime start, const std::function<void(const fs::path&)>& what) {
+  /// A task does this. It began long ago, so that no time proves anything of it.
+  void Run(const std::function<void(const fs::path&)>& what) {
     const Core::Given given{};
     Launch launch{.task = task_, .given = given};
-    launch.start = start;
     const Status ready = tmp_->Prepare(&launch, &result_);
     ASSERT_TRUE(ready.ok()) << ready.message();
     EXPECT_EQ(launch.variables.tmp_dir, Directory());
@@ -47,34 +46,34 @@ class SlotTmpTest : public testing::Test {
 // Names that are made within one tick of the file system's clock leave the directory the same time.
 TEST_F(SlotTmpTest, WhatIsLeftIsRemovedHoweverSoonItWasLeft) {
   for (int tries = 0; tries < 100; ++tries) {
-    Run(WallTime(), [](const fs::path&) {});
-    Run(WallTime(), [](const fs::path& directory) { std::ofstream(directory / "left") << "x"; });
+    Run([](const fs::path&) {});
+    Run([](const fs::path& directory) { std::ofstream(directory / "left") << "x"; });
   }
 }
 
 TEST_F(SlotTmpTest, WhatIsMovedAwayIsNobodysToEmptyAnyMore) {
-  Run(WallTime(), [](const fs::path&) {});
-  Run(WallTime(), [&](const fs::path& directory) {
+  Run([](const fs::path&) {});
+  Run([&](const fs::path& directory) {
     std::ofstream(directory / "kept") << "x";
     fs::rename(directory, top_ / "away");
     fs::create_directory_symlink(top_ / "away", directory);
   });
-  Run(WallTime(), [&](const fs::path& directory) { EXPECT_FALSE(fs::is_symlink(directory)); });
+  Run([&](const fs::path& directory) { EXPECT_FALSE(fs::is_symlink(directory)); });
   EXPECT_TRUE(fs::exists(top_ / "away" / "kept"));
 }
 
 TEST_F(SlotTmpTest, WhatIsForbiddenIsAllowedAgain) {
   for (const fs::perms closed : {fs::perms::none, fs::perms::owner_read, fs::perms::all}) {
-    Run(WallTime(), [&](const fs::path& directory) {
+    Run([&](const fs::path& directory) {
       std::ofstream(directory / "left") << "x";
       fs::permissions(directory, closed);
     });
-    Run(WallTime(), [](const fs::path& directory) { EXPECT_EQ(fs::status(directory).permissions(), fs::perms::owner_all); });
+    Run([](const fs::path& directory) { EXPECT_EQ(fs::status(directory).permissions(), fs::perms::owner_all); });
   }
 }
 
 TEST_F(SlotTmpTest, WhatIsRemovedIsMadeAgain) {
-  for (int tries = 0; tries < 10; ++tries) Run(WallTime(), [](const fs::path& directory) { fs::remove(directory); });
+  for (int tries = 0; tries < 10; ++tries) Run([](const fs::path& directory) { fs::remove(directory); });
 }
 
 }  // namespace

@@ -74,10 +74,7 @@ TEST_F(DriverTest, ADeadNodeAGoneAgentAndAHungOneHaveTheirOwnLimits) {
 
 /// A server that knows of no node numbers them as they come; their agents go by the numbers that they were told first.
 TEST_F(DriverTest, AnAgentIsToldItsNumberWhenThatIsOnDisk) {
-  flow_ = TinyFlow({{"a", "x"}, {"b", "x"}});
-  flow_.settings.files = config::Files::kLocal;
-  options_.nodes_expected = 2;
-  Serve();
+  ServeLocal({{"a", "x"}, {"b", "x"}}, 2);
   Agent first{}, second{};
   for (Agent* agent : {&first, &second}) {
     agent->channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
@@ -125,9 +122,7 @@ TEST_F(DriverTest, WhereNodesDoNotTalkNobodyWaitsForADisk) {
 }
 
 TEST_F(DriverTest, OneWhoseNumberIsOnNoDiskIsToldThatTheRunIsOver) {
-  flow_ = TinyFlow({{"a", "x"}});
-  flow_.settings.files = config::Files::kLocal;
-  Serve();
+  ServeLocal({{"a", "x"}});
   Agent agent;
   agent.channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
   agent.node = *driver_->Join(Now(), agent.channel, Hello("n", 1, 1));

@@ -25,12 +25,6 @@ struct FileAgent : Agent {
 
 class DriverFilesTest : public DriverTest {
  protected:
-  void ServeLocal(std::vector<TinyTask> tasks, uint32_t nodes) {
-    flow_ = TinyFlow(tasks);
-    flow_.settings.files = config::Files::kLocal;
-    options_.nodes_expected = nodes;
-    Serve();
-  }
   void Come(FileAgent* agent, const std::string& name, uint64_t incarnation) {
     ComeWith(agent, name, incarnation, {});
   }
@@ -51,13 +45,20 @@ class DriverFilesTest : public DriverTest {
       file->set_object(ObjectOf(object));
       file->set_bytes(10);
     }
-    agent->channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
-    const Result<NodeId> joined = Enter(agent->channel, hello);
-    ASSERT_TRUE(joined.ok());
-    agent->node = *joined;
+    ASSERT_NO_FATAL_FAILURE(Connect(agent, hello));
     pb::FromAgent where;
     where.add_peer_address(name + ":1");
     Tell(agent, where);
+  }
+  /// An agent is gone with what task 0 has made; another comes to its node, and gets the task again.
+  void LoseWhatWasMade(FileAgent* first, FileAgent* again, const char* made) {
+    Come(first, "n1", 1);
+    Tell(first, Made(first, 0, {{File(made), 'm'}}));
+    driver_->Disconnected(Now(), first->node, first->channel.get());
+    Come(again, "n1", 2);
+    Watch(std::chrono::seconds(40), {again});
+    Look(again);
+    ASSERT_EQ(again->tasks.count(0), 1u) << "made again";
   }
   void Tell(FileAgent* agent, const pb::FromAgent& message) {
     driver_->Handle(Now(), agent->node, message);

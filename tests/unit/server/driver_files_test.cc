@@ -310,13 +310,7 @@ TEST_F(DriverFilesTest, ARemakeThatOutlivesItsServerGoesOnAndNobodyGetsItsNumber
     Forget();
     ServeLocal({{"a", "x", {}, {"mid"}}, {"b", "x", {"mid"}}}, 1);
     FileAgent first, again;
-    Come(&first, "n1", 1);
-    Tell(&first, Made(&first, 0, {{File("mid"), 'm'}}));
-    driver_->Disconnected(Now(), first.node, first.channel.get());
-    Come(&again, "n1", 2);
-    Watch(std::chrono::seconds(40), {&again});
-    Look(&again);
-    ASSERT_EQ(again.tasks.count(0), 1u) << "made again";
+    ASSERT_NO_FATAL_FAILURE(LoseWhatWasMade(&first, &again, "mid"));
     ASSERT_EQ(again.tasks.at(0).attempt(), 2u);
     Serve();
     FileAgent after;

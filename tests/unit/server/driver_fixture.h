@@ -74,6 +74,13 @@ class DriverTest : public ::testing::Test {
     Make(std::move(tasks), nodes);
     driver_->Begin(Now());
   }
+  /// Its files are on the nodes' own disks.
+  void ServeLocal(std::vector<TinyTask> tasks, uint32_t nodes = 1) {
+    flow_ = TinyFlow(tasks);
+    flow_.settings.files = config::Files::kLocal;
+    options_.nodes_expected = nodes;
+    Serve();
+  }
   /// Another run begins, of which nothing is recorded.
   void Forget() {
     journal_ = {};
@@ -104,11 +111,15 @@ class DriverTest : public ::testing::Test {
     driver_->Committed(journal_.sequence);
     return node;
   }
-  void Join(Agent* agent, const pb::FromAgent& hello) {
+  /// By a new channel; it has taken nothing of it yet.
+  void Connect(Agent* agent, const pb::FromAgent& hello) {
     agent->channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
     const Result<NodeId> joined = Enter(agent->channel, hello);
     ASSERT_TRUE(joined.ok()) << joined.status().message();
     agent->node = *joined;
+  }
+  void Join(Agent* agent, const pb::FromAgent& hello) {
+    ASSERT_NO_FATAL_FAILURE(Connect(agent, hello));
     Turn(agent);
   }
   /// One flush; the agent takes what it was sent.

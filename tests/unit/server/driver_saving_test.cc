@@ -31,13 +31,7 @@ TEST_F(DriverFilesTest, WhatNeedsOutputsThatCannotBeMadeAgainStaysOpen) {
   flow_.settings.retries = 0;
   ServeLocal({{"a", "x", {}, {"mid"}}, {"b", "x", {"mid"}}}, 1);
   FileAgent first, again;
-  Come(&first, "n1", 1);
-  Tell(&first, Made(&first, 0, {{File("mid"), 'm'}}));
-  driver_->Disconnected(Now(), first.node, first.channel.get());
-  Come(&again, "n1", 2);
-  Watch(std::chrono::seconds(40), {&again});
-  Look(&again);
-  ASSERT_EQ(again.tasks.count(0), 1u);
+  ASSERT_NO_FATAL_FAILURE(LoseWhatWasMade(&first, &again, "mid"));
   while (again.tasks.count(0) > 0) {
     Tell(&again, Ended(&again, {0}, pb::Attempt::EXITED, 1));
     time_ += std::chrono::seconds(10);

@@ -41,10 +41,7 @@ class DriverStagingTest : public DriverTest {
       file->set_object(Object(staged));
     }
     hello.add_peer_address(name + ":1");
-    agent->channel = std::make_shared<FakeChannel>(&loop_, wire::Role::kAgent, "fake");
-    const Result<NodeId> joined = Enter(agent->channel, hello);
-    ASSERT_TRUE(joined.ok());
-    agent->node = *joined;
+    ASSERT_NO_FATAL_FAILURE(Connect(agent, hello));
     Look(agent);
   }
   void Look(StageAgent* agent) {

@@ -9,6 +9,7 @@
 // the fence stands. Where the agent hangs it is the only one; else it finds what the slots cannot see,
 // such as daemons whose parents have died. When the page is renewed it lets go on what it stopped itself.
 // No log and no file is in its way, so that storage which holds up the agent does not hold up the warden.
+// It may have been stopped too, by whoever stopped the agent: then the kernel lets it go on for that look.
 // Once tasks stand, a child of it shows life in the agent's record of outputs (made/record.cc): what tasks
 // have made since their agent hung is removed before their next attempts all the same.
 //
@@ -44,7 +45,8 @@
 // task.
 //
 // Not covered: a machine that stands still as a whole with its steady clock (a paused virtual machine)
-// between a look at the clock and what follows it, and an agent that hangs together with its warden.
+// between a look at the clock and what follows it, and an agent that hangs together with its warden where
+// no SIGCONT helps, as when both wait in the kernel.
 #include "agent/fence_page.h"
 
 #include <csignal>
@@ -55,7 +57,7 @@ namespace harrow::agent {
 
 static_assert(std::atomic<int64_t>::is_always_lock_free, "processes share it");
 
-const int FencePage::kLookAgain = SIGUSR1;
+const int FencePage::kLookAgain = SIGCONT;
 
 FencePage* FencePage::MakeShared() {
   void* memory = mmap(nullptr, sizeof(FencePage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

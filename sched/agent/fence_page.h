@@ -15,7 +15,7 @@ namespace harrow::agent {
 class FencePage {
  public:
   static constexpr Duration kNoFence = Duration::max();
-  /// What a warden is sent when it has to look again.
+  /// What a warden is sent when it has to look again, also one that has been stopped.
   static const int kLookAgain;
 
   /// In memory that children share after a fork, for the rest of the process's life; null: there is none.

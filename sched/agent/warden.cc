@@ -4,11 +4,13 @@
 // the tasks), and what those leave falls to the next subreaper, the keeper.
 //
 // It also stops what runs below it when the time for that is over, whether its agent hangs or not
-// (fence_page.cc).
+// (fence_page.cc). Should it have been stopped itself, then for that it goes on by itself: the kernel wakes
+// it a moment after the time (os/alarm.cc).
 //
 // On a node without a keeper (`alone`) there are two, one the parent of the other: the outer one ends what a
 // killed inner one leaves, and starts it again; the inner one hears of the outer one's death, and ends all
-// and itself. Of the two the inner one, the agent's parent, keeps the fence.
+// and itself. Of the two the inner one, the agent's parent, keeps the fence. The outer one wakes for it as
+// well: the inner one may have been killed, and what it has left runs on.
 //
 // Where a node may be given a second warden (a network that was away, a keeper that has been started again
 // before all of the last one's agents had left), they find each other (node_claim.cc). The second waits for
@@ -33,6 +35,7 @@
 #include "agent/steps/tmp_tree.h"
 #include "base/text.h"
 #include "made/record.h"
+#include "os/alarm.h"
 #include "os/clock.h"
 #include "os/file_system.h"
 #include "os/log.h"
@@ -46,9 +49,11 @@ namespace {
 constexpr int kMostDeaths = 5;  // within kSoon of its start, one after the other
 constexpr Duration kSoon = std::chrono::seconds(10);
 constexpr Duration kOtherLeaves = std::chrono::seconds(15);
+constexpr Duration kClaimAgain = std::chrono::milliseconds(100);
 constexpr Duration kWardenGrace = std::chrono::seconds(1);
 constexpr Duration kAgentFirst = std::chrono::milliseconds(100);  // who tells tasks apart
-constexpr Duration kLookAgain = std::chrono::seconds(1);          // while the fence stands
+constexpr Duration kLookAgain = std::chrono::seconds(1);  // while the fence stands, or none is known yet
+constexpr Duration kAlarmAfter = std::chrono::milliseconds(100);  // the end of a wait, which wakes who runs
 constexpr Duration kReadAgain = std::chrono::milliseconds(200);   // what a setup has left running writes
 
 class Warden {
@@ -61,10 +66,7 @@ class Warden {
       sigaddset(&signals_, signal);
     if (options_.alone) {
       claim_ = std::make_unique<NodeClaim>(options_.dir->path(), options_.node_name);
-      const auto pause = [this] {
-        constexpr timespec kPause = {.tv_sec = 0, .tv_nsec = 100'000'000};
-        return sigtimedwait(&signals_, nullptr, &kPause) <= 0;
-      };
+      const auto pause = [this] { return !MeansToLeave(WaitForSignal(kClaimAgain)); };
       // The other may have a node_teardown to wait for.
       const Duration teardown = options_.commands.teardown.empty() ? Duration(0) : options_.commands.limit;
       if (!claim_->Take(kOtherLeaves + teardown, pause)) {
@@ -161,8 +163,7 @@ class Warden {
   /// `at_end`: whoever tells this process to end has what it wants, and waits.
   Status RunHere(const char* what, const std::string& command, bool at_end) {
     const auto told_to_end = [&](Duration at_most) {
-      const int signal = WaitForSignal(at_most);
-      if (signal > 0 && signal != SIGCHLD && signal != FencePage::kLookAgain) leaving_ = true;
+      if (MeansToLeave(WaitForSignal(at_most))) leaving_ = true;
       return leaving_ && !at_end;
     };
     NodeOutput of_teardown;
@@ -180,8 +181,9 @@ class Warden {
       }
       output_of_setup_.Read();
       const Duration at_most = output_of_setup_.open() ? kReadAgain : FencePage::kNoFence;
-      const int signal = WaitForSignal(std::min(KeepFence(agent), at_most));
-      if (signal > 0 && signal != SIGCHLD && signal != FencePage::kLookAgain) {
+      const Duration wait = std::min(KeepFence(agent), at_most);
+      alarm_.Set(os::RealClock().Steady() + wait + kAlarmAfter);
+      if (MeansToLeave(WaitForSignal(wait))) {
         leaving_ = true;
         kill(agent, SIGTERM);
         kill(agent, SIGCONT);  // it may stand, as after Ctrl-Z, and who stopped it may be gone
@@ -189,8 +191,12 @@ class Warden {
     }
   }
 
+  static bool MeansToLeave(int signal) {
+    return signal > 0 && signal != SIGCHLD && signal != FencePage::kLookAgain;
+  }
+
+  /// Negative: none has come.
   int WaitForSignal(Duration at_most) {
-    if (at_most == FencePage::kNoFence) return sigwaitinfo(&signals_, nullptr);
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(at_most);
     const timespec wait = {.tv_sec = seconds.count(), .tv_nsec = (at_most - seconds).count()};
     return sigtimedwait(&signals_, nullptr, &wait);
@@ -199,15 +205,15 @@ class Warden {
   /// Stops and continues as the page says; returns how long it may wait for the next look. Touches no
   /// file itself: storage that holds up the agent would hold it up as well.
   Duration KeepFence(pid_t agent) {
-    const bool keeps = options_.fence != nullptr && !options_.alone;
-    const Duration until = keeps ? options_.fence->until() : FencePage::kNoFence;
+    const Duration until = options_.fence != nullptr ? options_.fence->until() : FencePage::kNoFence;
     const Duration now = os::RealClock().Steady();
     if (now < until) {
       stopped_.Continue();
       stands_ = false;
     }
-    if (until == FencePage::kNoFence) return until;
+    if (until == FencePage::kNoFence) return kLookAgain;
     if (now < until + kAgentFirst) return until + kAgentFirst - now;
+    if (options_.alone) return kLookAgain;
     const std::array except = {agent, life_};
     stopped_.Stop(getpid(), except);
     if (!std::exchange(stands_, true)) ShowLife();
@@ -243,6 +249,7 @@ class Warden {
   sigset_t signals_{};
   std::unique_ptr<NodeClaim> claim_;
   bool leaving_ = false;
+  os::Alarm alarm_;      // for who has been stopped
   os::Stopper stopped_;  // by the fence
   bool stands_ = false;  // the fence, when it was looked at last
   pid_t life_ = 0;       // a child that shows life; the next look does not stop it

@@ -285,6 +285,16 @@ class FencedAgent : public WardenTest {
     daemon_ = ReadPid("daemon");
     server_->WaitStarted(id);
   }
+  /// From its parent up to the outermost.
+  std::vector<pid_t> Wardens(pid_t agent) {
+    std::vector<pid_t> wardens;
+    for (os::Process process{.pid = agent}; process.pid != warden_;) {
+      if (!os::ReadProcess(process.pid, &process) || process.parent <= 1) break;
+      process.pid = process.parent;
+      wardens.push_back(process.pid);
+    }
+    return wardens;
+  }
   bool AllStand() const { return std::all_of(processes_.begin(), processes_.end(), Stands); }
   void EndsWell(uint32_t id) {
     EXPECT_TRUE(Eventually([&] { return std::all_of(processes_.begin(), processes_.end(), Runs); }));
@@ -323,6 +333,50 @@ TEST_F(FencedAgent, ThatHangsHasItsTasksStoppedByItsWarden) {
   }
 }
 
+TEST_F(FencedAgent, ThatHangsWithItsWardensHasItsTasksStoppedAllTheSame) {
+  for (const bool alone : {false, true}) {
+    for (const char* name : {"task", "below", "daemon", "go"})
+      std::filesystem::remove(scratch_.path() + "/" + name);
+    Serve(alone ? 2 : 1);
+    StartWarden("", alone);
+    server_->Hello(1);
+    StartTask(1);
+    const pid_t agent = Agent();
+    const Lateness lateness;
+    const Duration hung = Now();
+    for (pid_t pid : Wardens(agent)) kill(pid, SIGSTOP);
+    kill(agent, SIGSTOP);
+    EXPECT_TRUE(Eventually([&] { return AllStand() && Stands(daemon_); }));
+    EXPECT_LT(Now() - hung, lateness.Within(kFence));
+    EXPECT_TRUE(Stands(agent));
+    kill(agent, SIGCONT);
+    EndsWell(1);
+  }
+}
+
+// The agent's tasks die with it, but not what has left them.
+TEST_F(FencedAgent, ThatDiesWhileItsWardenStandsLeavesNobodyWhoRunsOn) {
+  for (const bool alone : {false, true}) {
+    for (const char* name : {"task", "below", "daemon"})
+      std::filesystem::remove(scratch_.path() + "/" + name);
+    Serve(alone ? 2 : 1);
+    StartWarden("", alone);
+    server_->Hello(1);
+    StartTask(1);
+    const std::vector<pid_t> wardens = Wardens(Agent());
+    ASSERT_EQ(wardens.size(), alone ? 2u : 1u);
+    const Lateness lateness;
+    const Duration hung = Now();
+    kill(warden_, SIGSTOP);
+    kill(alone ? wardens.front() : Agent(), SIGKILL);
+    EXPECT_TRUE(Eventually([&] { return kill(daemon_, 0) != 0; }));
+    EXPECT_LT(Now() - hung, lateness.Within(kFence));
+    server_->Hello(2);
+    server_->ShutDown();
+    EXPECT_EQ(WaitForWarden(), 0);
+  }
+}
+
 // Who runs its next attempt knows then that what it made until it was stopped is its own.
 TEST_F(FencedAgent, ThatHangsIsKnownToHaveHadTasksUntilTheyWereStopped) {
   StartWarden();
@@ -347,16 +401,12 @@ TEST_F(FencedAgent, WithoutAnAnswerStopsItsTasksUntilOneComes) {
   StartWarden();
   server_->Hello(1);
   StartTask(1);
-  // The slots do it themselves, but for what has left the task.
-  kill(warden_, SIGSTOP);
   const Lateness lateness;
   const Duration silent = Now();
   server_->SetSilent(true);
-  EXPECT_TRUE(Eventually([&] { return AllStand(); }));
+  // The slots do it themselves, but for what has left the task.
+  EXPECT_TRUE(Eventually([&] { return AllStand() && Stands(daemon_); }));
   EXPECT_LT(Now() - silent, lateness.Within(kFence));
-  EXPECT_TRUE(Runs(daemon_));
-  kill(warden_, SIGCONT);
-  EXPECT_TRUE(Eventually([&] { return Stands(daemon_); }));
   server_->Start(2, "echo > begun");
   // Somebody who does not know lets it go on, as Slurm does. It goes on with the call, and may stand again at
   // once.

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "live/agent_fixture.h"
+#include "os/alarm.h"
+#include "os/clock.h"
 #include "os/process.h"
 #include "os/spawn.h"
 
@@ -183,6 +185,27 @@ TEST_F(ProcessesTest, OneOfThemIsExceptedButNotWhatIsBelowIt) {
   EXPECT_TRUE(Eventually([&] { return Stands(below); }));
   EXPECT_FALSE(Stands(root));
   EXPECT_TRUE(EndDescendants(Duration(0)).ok());
+}
+
+TEST_F(ProcessesTest, WhoHasAnAlarmGoesOnAtItsTimeThoughItStands) {
+  const pid_t child = fork();
+  if (child == 0) {
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, nullptr);
+    Alarm alarm;
+    const Duration start = RealClock().Steady();
+    alarm.Set(start + std::chrono::seconds(1));
+    // Again before it has set its next time, which takes back what woke it.
+    raise(SIGSTOP);
+    raise(SIGSTOP);
+    alarm.Set(RealClock().Steady() + std::chrono::seconds(1));
+    raise(SIGSTOP);
+    _exit(RealClock().Steady() - start >= std::chrono::seconds(2) ? 7 : 8);
+  }
+  int status = 0;
+  EXPECT_TRUE(Eventually([&] { return waitpid(child, &status, WNOHANG) == child; }));
+  EXPECT_EQ(DescribeWaitStatus(status), "exit code 7");
 }
 
 TEST_F(ProcessesTest, NoProgramBeginsAfterItsTime) {

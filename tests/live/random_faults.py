@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Whole runs under faults drawn from a seed: any process of Harrow's is killed, told to end, stopped for shorter or longer than the
-fence, or an agent is cut off from the server for 0.1 to 30 seconds. Nothing is lost, no recorded attempt is there twice, no task fails
-that did not fail, and every output holds what one process of one attempt wrote. Odd seeds: with files on the nodes' own disks, where an
-agent may also be cut off from the other agents alone; each result is, byte for byte, what it has to be, and nothing is left on the nodes.
+"""Whole runs under faults drawn from a seed: any process of Harrow's, or two of a node at once, is killed, told to end, stopped for
+shorter or longer than the fence, or an agent is cut off from the server for 0.1 to 30 seconds. Nothing is lost, no recorded attempt is
+there twice, no task fails that did not fail, and every output holds what one process of one attempt wrote. Odd seeds: with files on the
+nodes' own disks, where an agent may also be cut off from the other agents alone; each result is, byte for byte, what it has to be, and
+nothing is left on the nodes.
 
 usage: random_faults.py HARROW
 
@@ -22,10 +23,10 @@ import sys
 import time
 
 import run_support
-from run_support import Harrow, check, kill, lines_of, of_run, query, same, wait_for, with_word, work_dir, write
+from run_support import Harrow, check, kill, lines_of, of_run, processes, query, same, wait_for, with_word, work_dir, write
 
 NODES, SLOTS, TASKS, LINES, FENCE = 3, 3, 18, 70, 4.0  # a task lasts longer than the fence
-ROLES = {"server": 3, "inner": 4, "agent": 2}  # and how often each is drawn
+ROLES = {"server": 3, "inner": 4, "agent": 2, "node": 2}  # and how often each is drawn; "node": an agent and its warden, both at once
 FAULTS = {"kill": 4, "stop": 5, "end": 1, "cut": 5}
 LONG = bool(os.environ.get("HARROW_LONG"))
 
@@ -114,7 +115,7 @@ class Faults:
 
     def one(self):
         role, fault = drawn(self.rng, ROLES), drawn(self.rng, FAULTS)
-        alive = of_run(self.run_dir, role)
+        alive = of_run(self.run_dir, "inner" if role == "node" else role)
         if not alive or (fault in ("end", "cut") and role != "inner"):
             return
         if fault == "kill" and role == "server":
@@ -122,8 +123,13 @@ class Faults:
                 return
             self.servers_killed += 1
         victim = self.rng.choice(alive)
+        victims = [victim]
+        if role == "node":
+            parent = processes().get(victim, (victim, []))[0]
+            victims += {parent} & set(of_run(self.run_dir, "agent"))
         if fault == "kill":
-            kill(victim)
+            for each in victims:
+                kill(each)
         elif fault == "end":
             kill(victim, signal.SIGTERM)
         elif fault == "cut":
@@ -135,8 +141,9 @@ class Faults:
         else:
             seconds = self.rng.choice([self.rng.uniform(0.1, FENCE / 2), self.rng.uniform(FENCE / 2, 2 * FENCE)])
             fault = f"stop for {seconds:.1f} s"
-            kill(victim, signal.SIGSTOP)
-            self.stopped.append((time.monotonic() + seconds, victim))
+            for each in victims:
+                kill(each, signal.SIGSTOP)
+                self.stopped.append((time.monotonic() + seconds, each))
         self.done.append(f"{role} {fault}")
 
     def go_on(self, now=None):

@@ -1,0 +1,41 @@
+// What stops a process discards a SIGCONT that has not been taken, and the timer that sent it with it. So
+// there is a second timer, for a process that is stopped again as it is about to go on, before it has set
+// its next time.
+#include "os/alarm.h"
+
+#include <csignal>
+
+namespace harrow::os {
+namespace {
+
+constexpr Duration kApart = std::chrono::milliseconds(500);
+
+}  // namespace
+
+Alarm::Alarm() {
+  sigevent event{};
+  event.sigev_notify = SIGEV_SIGNAL;
+  event.sigev_signo = SIGCONT;
+  for (std::optional<timer_t>& timer : timers_) {
+    timer_t made{};
+    if (timer_create(CLOCK_MONOTONIC, &event, &made) == 0) timer = made;
+  }
+}
+
+Alarm::~Alarm() {
+  for (const std::optional<timer_t>& timer : timers_) {
+    if (timer) timer_delete(*timer);
+  }
+}
+
+void Alarm::Set(Duration steady) {
+  for (const std::optional<timer_t>& timer : timers_) {
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(steady);
+    const itimerspec at = {.it_interval = {},
+                           .it_value = {.tv_sec = seconds.count(), .tv_nsec = (steady - seconds).count()}};
+    if (timer) timer_settime(*timer, TIMER_ABSTIME, &at, nullptr);
+    steady += kApart;
+  }
+}
+
+}  // namespace harrow::os

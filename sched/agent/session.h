@@ -19,13 +19,7 @@
 #include "base/status.h"
 #include "os/event_loop.h"
 #include "wire/channel.h"
-
-namespace harrow::pb {
-class ToAgent;
-class FromAgent;
-class AgentHello;
-class Welcome;
-}  // namespace harrow::pb
+#include "wire/harrow.pb.h"
 
 namespace harrow::agent {
 

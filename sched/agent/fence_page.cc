@@ -44,9 +44,13 @@
 // The agent dies while the fence stands. The warden ends all without SIGTERM; a new agent begins with no
 // task.
 //
-// Not covered: a machine that stands still as a whole with its steady clock (a paused virtual machine)
-// between a look at the clock and what follows it, and an agent that hangs together with its warden where
-// no SIGCONT helps, as when both wait in the kernel.
+// Somebody suspends the whole run (Ctrl-Z), or the whole job. The warden alone goes on, once its time has
+// come, and lets nobody else go on while the agent stands: not even what it had stopped itself and was about
+// to continue.
+//
+// Not covered: what a killed warden leaves while its keeper is stopped; a machine that stands still as a whole
+// with its steady clock (a paused virtual machine) between a look at the clock and what follows it; an agent
+// that hangs together with its warden where no SIGCONT helps, as when both wait in the kernel.
 #include "agent/fence_page.h"
 
 #include <csignal>

@@ -364,7 +364,10 @@ void TaskRunner::WaitWatching(const LocalTask& task, pid_t pid) {
     const bool has_to_stand = now >= until && (stands || asked_to_end_ == End::kRunning);
     if (has_to_stand != stands) {
       stands = has_to_stand;
-      stands ? standing_.Stop(pid) : standing_.Continue();
+      if (stands)
+        (void)standing_.Stop(pid);
+      else
+        standing_.Continue();
       continue;  // which may have taken its time
     }
     if (stands || node_.fence->stood() != stood) {

@@ -52,7 +52,8 @@ constexpr Duration kOtherLeaves = std::chrono::seconds(15);
 constexpr Duration kClaimAgain = std::chrono::milliseconds(100);
 constexpr Duration kWardenGrace = std::chrono::seconds(1);
 constexpr Duration kAgentFirst = std::chrono::milliseconds(100);  // who tells tasks apart
-constexpr Duration kLookAgain = std::chrono::seconds(1);  // while the fence stands, or none is known yet
+constexpr Duration kLookAgain = std::chrono::seconds(1);          // while the fence stands, or none is known
+constexpr Duration kSeldom = std::chrono::seconds(16);            // ... and the agent stands as well
 constexpr Duration kAlarmAfter = std::chrono::milliseconds(100);  // the end of a wait, which wakes who runs
 constexpr Duration kReadAgain = std::chrono::milliseconds(200);   // what a setup has left running writes
 
@@ -90,6 +91,8 @@ class Warden {
       if (!set_up.ok()) options_.unfit = set_up.message();
       left_by_setup_ = os::Descendants(getpid());
     }
+    if (!alarm_.works())
+      os::LogWarning("no timers (ulimit -i): if this process and its agent are stopped, tasks run on");
     int deaths = 0;
     int code = leaving_ ? kAgentDone : kAgentCannotGoOn;
     while (!leaving_) {
@@ -174,6 +177,7 @@ class Warden {
   /// Until the agent has ended; passes on that it should, reaps what ends meanwhile, keeps the fence.
   int WaitFor(pid_t agent) {
     while (true) {
+      SetAlarm(kLookAgain);  // it may be stopped as it looks
       int status = 0;
       for (pid_t ended; (ended = waitpid(-1, &status, WNOHANG)) > 0;) {
         if (ended == agent) return status;
@@ -182,7 +186,7 @@ class Warden {
       output_of_setup_.Read();
       const Duration at_most = output_of_setup_.open() ? kReadAgain : FencePage::kNoFence;
       const Duration wait = std::min(KeepFence(agent), at_most);
-      alarm_.Set(os::RealClock().Steady() + wait + kAlarmAfter);
+      SetAlarm(wait);
       if (MeansToLeave(WaitForSignal(wait))) {
         leaving_ = true;
         kill(agent, SIGTERM);
@@ -190,6 +194,8 @@ class Warden {
       }
     }
   }
+
+  void SetAlarm(Duration wait) { alarm_.Set(os::RealClock().Steady() + wait + kAlarmAfter); }
 
   static bool MeansToLeave(int signal) {
     return signal > 0 && signal != SIGCHLD && signal != FencePage::kLookAgain;
@@ -207,17 +213,24 @@ class Warden {
   Duration KeepFence(pid_t agent) {
     const Duration until = options_.fence != nullptr ? options_.fence->until() : FencePage::kNoFence;
     const Duration now = os::RealClock().Steady();
+    // What stands while its agent does goes on after it: somebody may have suspended the whole run.
+    const auto agent_runs = [agent] {
+      os::Process process;
+      return !os::ReadProcess(agent, &process) || !process.stopped;
+    };
     if (now < until) {
-      stopped_.Continue();
+      stopped_.Continue(agent_runs);
       stands_ = false;
+      if (!stopped_.empty()) return kLookAgain;
     }
     if (until == FencePage::kNoFence) return kLookAgain;
     if (now < until + kAgentFirst) return until + kAgentFirst - now;
     if (options_.alone) return kLookAgain;
     const std::array except = {agent, life_};
-    stopped_.Stop(getpid(), except);
+    const bool all_stood = !stopped_.Stop(getpid(), except);
     if (!std::exchange(stands_, true)) ShowLife();
-    return kLookAgain;
+    look_again_ = all_stood && !agent_runs() ? std::min(2 * look_again_, kSeldom) : kLookAgain;
+    return look_again_;
   }
 
   void ShowLife() {
@@ -239,6 +252,7 @@ class Warden {
       os::Process now;
       if (os::ReadProcess(process.pid, &now) && now.started == process.started) stay.push_back(process.pid);
     }
+    SetAlarm(kLookAgain);
     const bool may_run = options_.fence == nullptr || options_.fence->MayRun(os::RealClock().Steady());
     const Status ended = os::EndDescendants(leaving_ && may_run ? kWardenGrace : Duration(0), stay);
     if (!ended.ok()) os::LogError(ended.message());
@@ -252,6 +266,7 @@ class Warden {
   os::Alarm alarm_;      // for who has been stopped
   os::Stopper stopped_;  // by the fence
   bool stands_ = false;  // the fence, when it was looked at last
+  Duration look_again_ = kLookAgain;
   pid_t life_ = 0;       // a child that shows life; the next look does not stop it
   std::vector<os::Process> left_by_setup_;
   NodeOutput output_of_setup_;

@@ -1,6 +1,6 @@
 // What stops a process discards a SIGCONT that has not been taken, and the timer that sent it with it. So
-// there is a second timer, for a process that is stopped again as it is about to go on, before it has set
-// its next time.
+// there are more timers, for a process that is stopped again as it is about to go on, before it has set its
+// next time. Nothing helps who is stopped every millisecond.
 #include "os/alarm.h"
 
 #include <csignal>
@@ -8,7 +8,7 @@
 namespace harrow::os {
 namespace {
 
-constexpr Duration kApart = std::chrono::milliseconds(500);
+constexpr Duration kApart = std::chrono::milliseconds(370);  // at first; then twice as far each time
 
 }  // namespace
 
@@ -29,12 +29,14 @@ Alarm::~Alarm() {
 }
 
 void Alarm::Set(Duration steady) {
+  Duration apart = kApart;
   for (const std::optional<timer_t>& timer : timers_) {
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(steady);
     const itimerspec at = {.it_interval = {},
                            .it_value = {.tv_sec = seconds.count(), .tv_nsec = (steady - seconds).count()}};
     if (timer) timer_settime(*timer, TIMER_ABSTIME, &at, nullptr);
-    steady += kApart;
+    steady += apart;
+    apart *= 2;
   }
 }
 

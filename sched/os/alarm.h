@@ -13,16 +13,18 @@ namespace harrow::os {
 /// thread.
 class Alarm {
  public:
-  Alarm();  // where the kernel has no timers left (RLIMIT_SIGPENDING) it wakes nobody
+  Alarm();
   ~Alarm();
   Alarm(const Alarm&) = delete;
   Alarm& operator=(const Alarm&) = delete;
 
   /// Takes the place of the time before. `steady`: a time to come of RealClock().Steady().
   void Set(Duration steady);
+  /// False where the user may have no timers (RLIMIT_SIGPENDING): it wakes nobody.
+  bool works() const { return timers_.front().has_value(); }
 
  private:
-  std::array<std::optional<timer_t>, 2> timers_;
+  std::array<std::optional<timer_t>, 4> timers_;
 };
 
 }  // namespace harrow::os

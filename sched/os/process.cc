@@ -258,7 +258,7 @@ void Stopper::Send(const Process& process, int signal) const {
   }
 }
 
-void Stopper::Stop(pid_t root, std::span<const pid_t> except) {
+bool Stopper::Stop(pid_t root, std::span<const pid_t> except) {
   // A fork that has begun goes on after the parent was sent the signal, so it counts only when it stands:
   // then all its children are seen. It may not for long, where it gets no processor or waits for storage.
   constexpr Duration kPatience = std::chrono::seconds(2);
@@ -268,6 +268,7 @@ void Stopper::Stop(pid_t root, std::span<const pid_t> except) {
   constexpr int kMostUnclear = 3;
   root_ = root;
   int unclear = 0;
+  bool any_moved = false;
   timespec pause = {.tv_sec = 0, .tv_nsec = 1'000'000};
   const Duration until = Steady() + kPatience;
   for (;;) {
@@ -285,7 +286,7 @@ void Stopper::Stop(pid_t root, std::span<const pid_t> except) {
     bool any = false, moves = false;
     for (const Process& process : found) {
       if (process.stopped || std::find(except.begin(), except.end(), process.pid) != except.end()) continue;
-      moves = true;
+      moves = any_moved = true;
       Send(process, SIGSTOP);
       const auto same = [&process](const Process& p) {
         return p.pid == process.pid && p.started == process.started;
@@ -294,18 +295,17 @@ void Stopper::Stop(pid_t root, std::span<const pid_t> except) {
       stopped_.push_back(process);
       any = true;
     }
-    if (!moves && (!HasUnclear(all) || ++unclear > kMostUnclear)) return;
-    if (Steady() > until) return;
+    if (!moves && (!HasUnclear(all) || ++unclear > kMostUnclear)) return any_moved;
+    if (Steady() > until) return any_moved;
     if (any) continue;
     nanosleep(&pause, nullptr);
     pause.tv_nsec = std::min(2 * pause.tv_nsec, kLongestPause.tv_nsec);
   }
 }
 
-void Stopper::Continue() {
+void Stopper::Continue(const std::function<bool()>& may) {
   // Children first, so that no parent sees a child of its own stand.
-  for (auto process = stopped_.rbegin(); process != stopped_.rend(); ++process) Send(*process, SIGCONT);
-  stopped_.clear();
+  for (; !stopped_.empty() && may(); stopped_.pop_back()) Send(stopped_.back(), SIGCONT);
 }
 
 uint64_t ResidentMemory(pid_t pid) {

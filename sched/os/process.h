@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <sys/types.h>
@@ -56,9 +57,10 @@ class Stopper {
   /// All that is below `root` but `except` (whose descendants are stopped too), again and again until all
   /// stand, or two seconds have passed: one that stands cannot fork. A root other than the caller's own
   /// number is a child that has not been reaped, and is stopped with its whole process group. May be called
-  /// again, for those that came since and those that somebody has continued.
-  void Stop(pid_t root, std::span<const pid_t> except = {});
-  void Continue();
+  /// again, for those that came since and those that somebody has continued. False when all stood already.
+  bool Stop(pid_t root, std::span<const pid_t> except = {});
+  /// One after the other, until `may` says no; the rest stands until the next call.
+  void Continue(const std::function<bool()>& may = [] { return true; });
   /// What was stopped has ended, or is no business of the caller's any more.
   void Forget() { stopped_.clear(); }
   bool empty() const { return stopped_.empty(); }

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/ptrace.h>
 
 #include "agent/local_files.h"
 #include "live/agent_warden_fixture.h"
@@ -416,6 +417,37 @@ TEST_F(FencedAgent, WithoutAnAnswerStopsItsTasksUntilOneComes) {
   server_->SetSilent(false);
   EXPECT_EQ(server_->Ended(2).code(), 0);
   EXPECT_EQ(server_->hellos(), 1u) << "on the connection that it had";
+  EndsWell(1);
+}
+
+// As where a run is suspended as soon as it has been let go on: its warden wakes again before it does.
+TEST_F(FencedAgent, ThatStandsHasNobodyGoOnBeforeIt) {
+  StartWarden();
+  server_->Hello(1);
+  StartTask(1);
+  const pid_t agent = Agent();
+  server_->SetSilent(true);
+  EXPECT_TRUE(Eventually([&] { return AllStand() && Stands(daemon_); }));
+  // No SIGCONT wakes who is traced, and what it is sent meanwhile waits.
+  ASSERT_EQ(ptrace(PTRACE_SEIZE, warden_, nullptr, nullptr), 0);
+  ASSERT_EQ(ptrace(PTRACE_INTERRUPT, warden_, nullptr, nullptr), 0);
+  int status = 0;
+  ASSERT_EQ(waitpid(warden_, &status, __WALL), warden_);
+  server_->SetSilent(false);
+  EXPECT_TRUE(Eventually([&] { return std::all_of(processes_.begin(), processes_.end(), Runs); }));
+  kill(agent, SIGSTOP);
+  EXPECT_TRUE(Eventually([&] { return Stands(agent); }));
+  const auto waits = [&] {
+    const Result<std::string> text = os::RealFileSystem().Read("/proc/" + std::to_string(warden_) + "/status");
+    const std::string name = "\nvoluntary_ctxt_switches:\t";
+    return text.ok() && text->find(name) != std::string::npos ? std::stol(text->substr(text->find(name) + name.size()))
+                                                              : 0;
+  };
+  const long waited = waits();
+  ASSERT_EQ(ptrace(PTRACE_DETACH, warden_, nullptr, nullptr), 0);
+  EXPECT_TRUE(Eventually([&] { return waits() > waited + 1; })) << "it looks again and again";
+  EXPECT_TRUE(Stands(daemon_));
+  kill(agent, SIGCONT);
   EndsWell(1);
 }
 

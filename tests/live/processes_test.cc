@@ -176,6 +176,28 @@ TEST_F(ProcessesTest, WhoStoodBeforeStandsAfterwards) {
   EXPECT_TRUE(EndDescendants(Duration(0)).ok());
 }
 
+TEST_F(ProcessesTest, TheyGoOnForAsLongAsTheyMayAndTheRestLater) {
+  std::set<pid_t> both = {Start("exec sleep 300"), Start("exec sleep 300")};
+  Stopper stopper;
+  EXPECT_TRUE(stopper.Stop(getpid()));
+  EXPECT_FALSE(stopper.Stop(getpid())) << "all stand";
+  const auto standing = [&] {
+    return std::count_if(both.begin(), both.end(), [](pid_t pid) {
+      Process process;
+      return ReadProcess(pid, &process) && process.stopped;
+    });
+  };
+  stopper.Continue([] { return false; });
+  EXPECT_EQ(standing(), 2);
+  int times = 0;
+  stopper.Continue([&] { return times++ == 0; });
+  EXPECT_TRUE(Eventually([&] { return standing() == 1; }));
+  EXPECT_FALSE(stopper.empty());
+  stopper.Continue();
+  EXPECT_TRUE(Eventually([&] { return standing() == 0; }));
+  EXPECT_TRUE(stopper.empty());
+}
+
 TEST_F(ProcessesTest, OneOfThemIsExceptedButNotWhatIsBelowIt) {
   const pid_t root = Start("sleep 300 & echo $! > below; wait");
   const pid_t below = ReadPid("below");

@@ -204,8 +204,8 @@ class WardenTest : public testing::Test {
     const std::string node = alone ? "" : " --node-name n1";
     const std::string command = std::string(alone ? "env SLURMD_NODENAME=n1 " : "") + HARROW_PROGRAM +
                                 " agent --run-dir " + scratch_.path() + node + " --slots 4";
-    std::string text =
-        "cd " + scratch_.path() + "; " + (shell_suffix.empty() ? "exec " : "") + command + " " + shell_suffix;
+    // Not from the submit directory, which tasks are to run in.
+    std::string text = std::string("cd /; ") + (shell_suffix.empty() ? "exec " : "") + command + " " + shell_suffix;
     char shell[] = "/bin/sh", option[] = "-c";
     char* argv[] = {shell, option, text.data(), nullptr};
     ASSERT_EQ(posix_spawn(&warden_, shell, nullptr, nullptr, argv, environ), 0);

@@ -271,7 +271,7 @@ TEST_F(WardenTest, TasksRunOnWhileTheServerIsAway) {
 
 TEST_F(WardenTest, TheDeathOfTheWardensParentEndsEverything) {
   // The parent, a shell, starts the warden and waits for it; killed, it leaves the warden to us.
-  StartWarden("& echo $! > warden; wait");
+  StartWarden("& echo $! > " + scratch_.path() + "/warden; wait");
   server_->Hello(1);
   server_->Start(1, "echo $$ > task; " + Daemon("daemon") + "sleep 300");
   const pid_t task = ReadPid("task");

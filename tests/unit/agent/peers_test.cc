@@ -158,6 +158,22 @@ TEST_F(PeersTest, WhoCannotBeReachedIsTriedWithGrowingPausesAndThenGone) {
   EXPECT_THAT(b->heard, ElementsAre("1 again", "1 and again")) << "the server told of it";
 }
 
+TEST_F(PeersTest, WhoIsToldOfAgainIsTriedAtOnceAndWithShortPauses) {
+  auto a = Make(1);
+  Know(a, 2);
+  Send(a, 2, "lost");
+  loop_.Advance(seconds(2));
+  const size_t before = net_.dialled.size();
+  Know(a, 2);
+  EXPECT_EQ(loop_.timer_count(), 0u) << "nothing is left of the long pause";
+  const Time told = loop_.Now();
+  loop_.Advance(milliseconds(800));
+  std::vector<Duration> at;
+  for (size_t i = before; i < net_.dialled.size(); ++i) at.push_back(net_.dialled[i].at - told);
+  EXPECT_THAT(at, ElementsAre(milliseconds(0), milliseconds(100), milliseconds(300), milliseconds(700)));
+  EXPECT_EQ(loop_.timer_count(), 1u);
+}
+
 TEST_F(PeersTest, AfterABreakTheNextWordDialsAgain) {
   auto a = Make(1), b = Make(2);
   Know(a, 2);

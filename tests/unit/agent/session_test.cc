@@ -1,11 +1,16 @@
 #include "agent/session.h"
 
 #include <filesystem>
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "live/eventually.h"
 #include "migrate/checkpoints.h"
+#include "os/log.h"
+#include "os/posix_files.h"
 #include "support/fake_channel.h"
 #include "support/fake_event_loop.h"
 #include "wire/attempt_id.h"
@@ -455,7 +460,9 @@ TEST_F(SessionTest, WhatIsToldOfFilesIsDroppedWithItsServer) {
   }
   EXPECT_THAT(told, ElementsAre(2u)) << "the greeting names what is here";
   session_.TellFile({.file = FileId(3)});
+  EXPECT_GT(loop_.timer_count(), 0u);
   session_.Close();
+  EXPECT_EQ(loop_.timer_count(), 0u);
   loop_.Advance(BatchPolicy().gather);
 }
 
@@ -500,6 +507,22 @@ TEST_F(SessionTest, TheLeaseIsNoneOfATimeInWhichTheAgentStood) {
   EXPECT_THAT(over_, IsEmpty()) << "it has its whole time from then on";
   loop_.Advance(seconds(5));
   EXPECT_THAT(over_, ElementsAre(Session::Over::kLeaseOver));
+}
+
+TEST_F(SessionTest, WhyThereIsNoServerIsLoggedOnceForAllThatIsTried) {
+  os::Fd log(memfd_create("log", MFD_CLOEXEC));
+  const std::string path = "/proc/self/fd/" + std::to_string(log.get());
+  ASSERT_TRUE(os::OpenLog(os::Fd(dup(log.get()))).ok());
+  Join();
+  server_up_ = false;
+  Break();
+  loop_.Advance(seconds(10));
+  EXPECT_GT(dials_, 50);
+  ASSERT_TRUE(os::OpenLog(os::Fd(dup(STDERR_FILENO)), os::LogLevel::kWarning).ok());
+  std::ifstream file(path);
+  size_t times = 0;
+  for (std::string line; std::getline(file, line);) times += line.find("no server") != std::string::npos;
+  EXPECT_EQ(times, 2u) << "that the connection broke, and that there is no other";
 }
 
 TEST_F(SessionTest, TheLeaseEndsWithoutAServer) {

@@ -19,7 +19,6 @@ class Fence {
   /// For how long after the last answered word tasks may run; 0: always.
   static Duration LimitOf(Duration fence) {
     constexpr Duration kMargin = std::chrono::seconds(5);
-    if (fence <= Duration(0)) return Duration(0);
     return fence < 2 * kMargin ? fence / 2 : fence - kMargin;
   }
 

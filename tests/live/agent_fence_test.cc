@@ -399,7 +399,7 @@ TEST_F(FencedAgent, ThatHangsIsKnownToHaveHadTasksUntilTheyWereStopped) {
 }
 
 TEST_F(FencedAgent, WithoutAnAnswerStopsItsTasksUntilOneComes) {
-  StartWarden();
+  StartWarden("", true);  // of whose two wardens the outer one leaves it alone
   server_->Hello(1);
   StartTask(1);
   const Lateness lateness;

@@ -158,6 +158,16 @@ TEST_F(PeersTest, WhoCannotBeReachedIsTriedWithGrowingPausesAndThenGone) {
   EXPECT_THAT(b->heard, ElementsAre("1 again", "1 and again")) << "the server told of it";
 }
 
+TEST_F(PeersTest, OfSeveralAddressesOneAfterTheOtherIsTriedFromTheFirstOn) {
+  auto a = Make(1);
+  a->peers->Know(NodeId(2), {"here", "there"}, 102);
+  Send(a, 2, "lost");
+  loop_.Advance(milliseconds(300));
+  std::vector<std::string> tried;
+  for (const auto& d : net_.dialled) tried.push_back(d.address);
+  EXPECT_THAT(tried, ElementsAre("here", "there", "here"));
+}
+
 TEST_F(PeersTest, WhoIsToldOfAgainIsTriedAtOnceAndWithShortPauses) {
   auto a = Make(1);
   Know(a, 2);

@@ -91,7 +91,6 @@ SlotPool::SlotPool(NodeContext& node, const os::Clock& clock, Collector& collect
     slots_.push_back(std::make_unique<Slot>());
     slots_.back()->signals.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   }
-  TellFence();
   collector_.SetPulse([this] { return InterruptBlindWaits(); });
   for (uint32_t i = 0; i < slots_.size(); ++i) slots_[i]->thread = std::thread([this, i] { RunSlot(i); });
   alarm_thread_ = std::thread([this] { RunAlarm(); });

@@ -213,10 +213,10 @@ class Warden {
   Duration KeepFence(pid_t agent) {
     const Duration until = options_.fence != nullptr ? options_.fence->until() : FencePage::kNoFence;
     const Duration now = os::RealClock().Steady();
-    // What stands while its agent does goes on after it: somebody may have suspended the whole run.
+    // What stands goes on after its agent, where that stands too: somebody may have suspended the whole run.
     const auto agent_runs = [agent] {
       os::Process process;
-      return !os::ReadProcess(agent, &process) || !process.stopped;
+      return os::ReadProcess(agent, &process) && !process.stopped;
     };
     if (now < until) {
       stopped_.Continue(agent_runs);

@@ -77,6 +77,7 @@ class AttemptTable {
     int64_t known_bytes = 0;  // of what is read from the submit directory, then
     int64_t lost_ns = 0;
     std::string why{};             // it was lost
+    size_t missed = 0;             // why it left no checkpoint, as the user was told last: a hash
     size_t place = 0;              // in its node's list
     std::unique_ptr<Gang> gang{};  // of several nodes
   };

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <functional>
 #include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "base/integer.h"
@@ -71,9 +73,13 @@ void RunDriver::Act(const core::AskCheckpoint& ask) {
 void RunDriver::TakeMissed(const Node& node, const pb::FromAgent& message) {
   for (const pb::CheckpointMissed& missed : message.missed()) {
     const AttemptId id = wire::IdOf(missed.attempt());
-    if (id.task.value >= graph_.task_count() || attempts_.Find(id, node.id) == nullptr) continue;
-    Tell(StrCat("task ", Printable(graph_.TaskName(id.task), 60), " was asked for a checkpoint: ", Printable(missed.why(), 200)));
+    AttemptTable::Row* const row = id.task.value < graph_.task_count() ? attempts_.Find(id, node.id) : nullptr;
+    if (row == nullptr) continue;
     events_.push_back(core::CheckpointMissed{id});
+    // One that nobody wants elsewhere is asked again and again (checkpoint_every).
+    const size_t why = std::hash<std::string_view>()(missed.why());
+    if (std::exchange(row->missed, why) == why && !scheduler_.IsMoving(id.task)) continue;
+    Tell(StrCat("task ", Printable(graph_.TaskName(id.task), 60), " was asked for a checkpoint: ", Printable(missed.why(), 200)));
   }
 }
 

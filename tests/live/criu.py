@@ -403,6 +403,28 @@ def test_where_it_does_not_work_tasks_run_without(directory, program):
         same(outcomes(f"{below}/r", "count"), ["exited"])
 
 
+def test_an_image_waits_for_nodes_where_it_works(directory, program):
+    """Its task does not begin anew beside it."""
+    criu = f"{directory}/criu"
+    os.symlink(FAKE, criu)
+    harrow, run = run_with_fake(directory, program, "", 'checkpoint_every = "200ms"', criu)
+    wait_for(lambda: "it left a checkpoint" in harrow("explain", "--run-dir", "r", "count").out)
+    run.send_signal(signal.SIGINT)
+    same(run.wait(120), 128 + signal.SIGINT)
+    check(glob.glob(f"{directory}/r/checkpoints/*"), "an image is there")
+    begins = len(lines_of(f"{directory}/count.out.begins"))
+    os.unlink(criu)
+    run = harrow.start("run", "--resume", "--run-dir", "r", "--slots", "1", "--local-nodes", "2", "--criu", criu)
+    says(directory, "it has an image to go on from, and CRIU does not work here")
+    run.send_signal(signal.SIGINT)
+    same(run.wait(120), 128 + signal.SIGINT)
+    same(len(lines_of(f"{directory}/count.out.begins")), begins)
+    os.symlink(FAKE, criu)
+    run = harrow.start("run", "--resume", "--run-dir", "r", "--slots", "1", "--local-nodes", "2", "--criu", criu)
+    ends_well(directory, run)
+    check("lost" in outcomes(f"{directory}/r", "count"))
+
+
 def test_a_program_is_as_it_would_be_alone(directory, program):
     """Exit statuses, signals, what it says, a program that is not there, what it leaves behind."""
     left = f"1000.{os.getpid()}"  # other tests have sleepers as well

@@ -214,6 +214,27 @@ TEST_F(DriverTest, WhatWasInVainIsToldTheUser) {
   EXPECT_THAT(told_, ElementsAre("task a was asked for a checkpoint: it is deaf"));
   EXPECT_FALSE(driver_->scheduler().IsMoving(TaskId(0)));
   ASSERT_TRUE(driver_->MoveToNode(Now(), TaskId(0), "m").ok()) << "and may be asked again";
+  driver_->Handle(Now(), agent.node, message);
+  Turn(&agent);
+  EXPECT_THAT(told_, testing::SizeIs(2)) << "who asks again is told again";
+}
+
+TEST_F(DriverTest, WhatIsInVainAgainAndAgainIsToldOnce) {
+  Serve({{"a", "x", {}, {}, Writes()}}, 2);
+  Agent agent;
+  Join(&agent, Hello("n", 1, 1));
+  Started(&agent, {0});
+  const auto miss = [&](const std::string& why) {
+    pb::FromAgent message;
+    wire::SetId({TaskId(0), 1}, message.add_missed()->mutable_attempt());
+    message.mutable_missed(0)->set_why(why);
+    driver_->Handle(Now(), agent.node, message);
+    Turn(&agent);
+  };
+  for (int i = 0; i < 3; ++i) miss("it is deaf");
+  EXPECT_THAT(told_, ElementsAre("task a was asked for a checkpoint: it is deaf"));
+  miss("it is dumb");
+  EXPECT_THAT(told_, testing::SizeIs(2));
 }
 
 TEST_F(DriverTest, CheckpointsCountAsNoTriesAfterARestart) {

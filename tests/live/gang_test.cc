@@ -313,6 +313,14 @@ TEST_F(GangTest, NoRankBeginsBeforeAllPartsAreThere) {
   ExpectAllGood();
 }
 
+TEST_F(GangTest, WhoseNodesHaveTooFewCoresIsNotStarted) {
+  Make(2);
+  Run("true", {9, 1}, Mpi::kNone);
+  const TaskResult& first = results_[order_[0]];  // which ends the other one
+  EXPECT_EQ(first.end, End::kNotStarted);
+  EXPECT_EQ(first.message, "the task asks for 5 cores, this node has 4") << "half of 9 ranks and 1";
+}
+
 TEST_F(GangTest, RanksAreNumberedOverAllNodes) {
   Make(2);
   Run("echo $HARROW_RANK/$HARROW_RANKS $HARROW_NODE $HARROW_NODELIST $(tr '\\n' ' ' < $HARROW_HOSTFILE)",

@@ -425,6 +425,18 @@ TEST_F(StreamsBetweenTest, WhoIsSlowGetsLittleOfASplitStream) {
   EXPECT_EQ(slow.got.size() + fast.got.size(), text.size());
 }
 
+TEST_F(StreamsBetweenTest, WhoseLogCannotBeReadBeginsAnew) {
+  Make(1);
+  for (uint32_t w : {1, 2}) Begin(0, Writer(w));
+  Write(0, Writer(1), "lost\n");
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(agents_[0]->directory)) {
+    if (entry.is_regular_file()) std::filesystem::resize_file(entry.path(), 0);
+  }
+  Read(0, ReaderId(1), {Of(Writer(1), 0), Of(Writer(2), 0)});
+  EXPECT_EQ(Got(ReaderId(1)), "");
+  EXPECT_EQ(RewoundAt(0), 1u);
+}
+
 TEST_F(StreamsBetweenTest, AConnectionThatBreaksIsTakenUpAgain) {
   Make(2);
   Begin(1, Writer(1));

@@ -211,6 +211,7 @@ class GangTest : public testing::Test {
   LocalTask Task(uint32_t node, const std::string& command, const std::vector<uint32_t>& ranks, Mpi mpi,
                  const EnvList& env = {}, const std::vector<std::string>& outputs = {}) {
     EnvList all = MpiEnvironment();
+    if (in_job_) all.emplace_back("SLURM_JOB_ID", "1");
     for (const char* name : {"PATH", "HOME"}) {
       if (const char* value = getenv(name)) all.emplace_back(name, value);
     }
@@ -288,6 +289,7 @@ class GangTest : public testing::Test {
   bool leaving_ = false;                                    // of mutex_
   int telling_ = 0;                                         // of mutex_; who ends the others at the moment
   uint32_t tries_ = 1;
+  bool in_job_ = false;  // of Slurm
   std::vector<std::unique_ptr<Node>> nodes_;
 };
 
@@ -350,6 +352,14 @@ TEST_F(GangTest, WithoutRanksTheLeadNodeAloneRunsTheCommand) {
   EXPECT_EQ(order_[0], 0u);
   EXPECT_THAT(Lines(0), ElementsAre("node0 node0,node1,node2 4 node0 4 node1 4 node2 none"));
   EXPECT_THAT(Lines(1), IsEmpty());
+}
+
+TEST_F(GangTest, SrunFindsTheNodesOfATaskWithoutRanksInTurn) {
+  in_job_ = true;
+  Make(2);
+  Run("tr '\\n' ' ' < $SLURM_HOSTFILE", {0, 0}, Mpi::kNone);
+  ExpectAllGood();
+  EXPECT_THAT(Lines(0), ElementsAre("node0 node1 node0 node1 node0 node1 node0 node1 "));
 }
 
 TEST_F(GangTest, WhatOthersWriteIsWaitedForBeforeItIsLookedFor) {

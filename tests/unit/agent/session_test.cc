@@ -509,6 +509,18 @@ TEST_F(SessionTest, TheLeaseIsNoneOfATimeInWhichTheAgentStood) {
   EXPECT_THAT(over_, ElementsAre(Session::Over::kLeaseOver));
 }
 
+TEST_F(SessionTest, WhoIsClosedWithoutAServerWaitsForNoLease) {
+  Join();
+  server_up_ = false;
+  Break();
+  const size_t timers = loop_.timer_count();
+  session_.Close();
+  loop_.Advance(milliseconds(200));  // when it would dial again
+  EXPECT_GT(timers, 1u);
+  EXPECT_EQ(loop_.timer_count(), 0u);
+  EXPECT_EQ(dials_, 1);
+}
+
 TEST_F(SessionTest, WhyThereIsNoServerIsLoggedOnceForAllThatIsTried) {
   os::Fd log(memfd_create("log", MFD_CLOEXEC));
   const std::string path = "/proc/self/fd/" + std::to_string(log.get());

@@ -177,7 +177,7 @@ class Warden {
   /// Until the agent has ended; passes on that it should, reaps what ends meanwhile, keeps the fence.
   int WaitFor(pid_t agent) {
     while (true) {
-      SetAlarm(kLookAgain);  // it may be stopped as it looks
+      SetAlarm(kLookAgain);  // it may be stopped as it looks, or ends what a dead agent has left
       int status = 0;
       for (pid_t ended; (ended = waitpid(-1, &status, WNOHANG)) > 0;) {
         if (ended == agent) return status;
@@ -203,8 +203,7 @@ class Warden {
 
   /// Negative: none has come.
   int WaitForSignal(Duration at_most) {
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(at_most);
-    const timespec wait = {.tv_sec = seconds.count(), .tv_nsec = (at_most - seconds).count()};
+    const timespec wait = os::TimespecOf(at_most);
     return sigtimedwait(&signals_, nullptr, &wait);
   }
 
@@ -252,7 +251,6 @@ class Warden {
       os::Process now;
       if (os::ReadProcess(process.pid, &now) && now.started == process.started) stay.push_back(process.pid);
     }
-    SetAlarm(kLookAgain);
     const bool may_run = options_.fence == nullptr || options_.fence->MayRun(os::RealClock().Steady());
     const Status ended = os::EndDescendants(leaving_ && may_run ? kWardenGrace : Duration(0), stay);
     if (!ended.ok()) os::LogError(ended.message());
@@ -266,8 +264,8 @@ class Warden {
   os::Alarm alarm_;      // for who has been stopped
   os::Stopper stopped_;  // by the fence
   bool stands_ = false;  // the fence, when it was looked at last
-  Duration look_again_ = kLookAgain;
-  pid_t life_ = 0;       // a child that shows life; the next look does not stop it
+  Duration look_again_ = kLookAgain;  // while it stands
+  pid_t life_ = 0;  // a child that shows life; the next look does not stop it
   std::vector<os::Process> left_by_setup_;
   NodeOutput output_of_setup_;
 };

@@ -5,6 +5,8 @@
 
 #include <csignal>
 
+#include "os/clock.h"
+
 namespace harrow::os {
 namespace {
 
@@ -31,9 +33,7 @@ Alarm::~Alarm() {
 void Alarm::Set(Duration steady) {
   Duration apart = kApart;
   for (const std::optional<timer_t>& timer : timers_) {
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(steady);
-    const itimerspec at = {.it_interval = {},
-                           .it_value = {.tv_sec = seconds.count(), .tv_nsec = (steady - seconds).count()}};
+    const itimerspec at = {.it_interval = {}, .it_value = TimespecOf(steady)};
     if (timer) timer_settime(*timer, TIMER_ABSTIME, &at, nullptr);
     steady += apart;
     apart *= 2;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <time.h>
+
 #include "base/time.h"
 
 namespace harrow::os {
@@ -12,6 +14,12 @@ class Clock {
 };
 
 Clock& RealClock();
+
+/// For the kernel; not negative.
+inline timespec TimespecOf(Duration d) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(d);
+  return {.tv_sec = seconds.count(), .tv_nsec = (d - seconds).count()};
+}
 
 class FakeClock : public Clock {
  public:

@@ -31,6 +31,7 @@
 #include <unordered_set>
 
 #include "base/text.h"
+#include "os/clock.h"
 
 namespace harrow::os {
 namespace {
@@ -101,12 +102,6 @@ bool HasUnclear(const std::vector<Process>& all) {
 
 std::vector<Process> Below(const Process& root, std::span<const pid_t> except) {
   return Below(AllProcesses(), root, except);
-}
-
-Duration Steady() {
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
 }
 
 /// Reaps what has ended, but not `except`. True when no other child is left.
@@ -270,7 +265,7 @@ bool Stopper::Stop(pid_t root, std::span<const pid_t> except) {
   int unclear = 0;
   bool any_moved = false;
   timespec pause = {.tv_sec = 0, .tv_nsec = 1'000'000};
-  const Duration until = Steady() + kPatience;
+  const Duration until = RealClock().Steady() + kPatience;
   for (;;) {
     const std::vector<Process> all = AllProcesses();
     std::vector<Process> found = Below(all, {.pid = root}, {});
@@ -296,7 +291,7 @@ bool Stopper::Stop(pid_t root, std::span<const pid_t> except) {
       any = true;
     }
     if (!moves && (!HasUnclear(all) || ++unclear > kMostUnclear)) return any_moved;
-    if (Steady() > until) return any_moved;
+    if (RealClock().Steady() > until) return any_moved;
     if (any) continue;
     nanosleep(&pause, nullptr);
     pause.tv_nsec = std::min(2 * pause.tv_nsec, kLongestPause.tv_nsec);
@@ -424,7 +419,7 @@ void ForgetPeakMemory() {
 }
 
 Status EndDescendants(Duration grace, std::span<const pid_t> except, Duration limit) {
-  const Duration start = Steady();
+  const Duration start = RealClock().Steady();
   const Process self{.pid = getpid()};
   const auto send = [&self](const Process& process, int signal) {
     if (process.parent == self.pid) {
@@ -436,7 +431,7 @@ Status EndDescendants(Duration grace, std::span<const pid_t> except, Duration li
   bool asked = grace <= Duration(0);
   Duration pause = std::chrono::milliseconds(1);
   while (!Reap(except)) {
-    const Duration passed = Steady() - start;
+    const Duration passed = RealClock().Steady() - start;
     const bool kill_now = passed >= grace;
     if (kill_now || !asked) {
       for (const Process& process : Below(self, except)) {

@@ -286,6 +286,16 @@ class FencedAgent : public WardenTest {
     daemon_ = ReadPid("daemon");
     server_->WaitStarted(id);
   }
+  /// With a warden of its own, or two; with a task. Returns the agent.
+  pid_t BeginAnew(bool alone, Duration time_limit = Duration(0)) {
+    for (const char* name : {"task", "below", "daemon", "go"})
+      std::filesystem::remove(scratch_.path() + "/" + name);
+    Serve(alone ? 2 : 1);
+    StartWarden("", alone);
+    server_->Hello(1);
+    StartTask(1, time_limit);
+    return Agent();
+  }
   /// From its parent up to the outermost.
   std::vector<pid_t> Wardens(pid_t agent) {
     std::vector<pid_t> wardens;
@@ -314,13 +324,7 @@ class FencedAgent : public WardenTest {
 TEST_F(FencedAgent, ThatHangsHasItsTasksStoppedByItsWarden) {
   const Duration time_limit = seconds(5);
   for (const bool alone : {false, true}) {
-    for (const char* name : {"task", "below", "daemon", "go"})
-      std::filesystem::remove(scratch_.path() + "/" + name);
-    Serve(alone ? 2 : 1);
-    StartWarden("", alone);
-    server_->Hello(1);
-    StartTask(1, time_limit);
-    const pid_t agent = Agent();
+    const pid_t agent = BeginAnew(alone, time_limit);
     const Lateness lateness;
     const Duration hung = Now();
     kill(agent, SIGSTOP);
@@ -336,13 +340,7 @@ TEST_F(FencedAgent, ThatHangsHasItsTasksStoppedByItsWarden) {
 
 TEST_F(FencedAgent, ThatHangsWithItsWardensHasItsTasksStoppedAllTheSame) {
   for (const bool alone : {false, true}) {
-    for (const char* name : {"task", "below", "daemon", "go"})
-      std::filesystem::remove(scratch_.path() + "/" + name);
-    Serve(alone ? 2 : 1);
-    StartWarden("", alone);
-    server_->Hello(1);
-    StartTask(1);
-    const pid_t agent = Agent();
+    const pid_t agent = BeginAnew(alone);
     const Lateness lateness;
     const Duration hung = Now();
     for (pid_t pid : Wardens(agent)) kill(pid, SIGSTOP);
@@ -358,18 +356,13 @@ TEST_F(FencedAgent, ThatHangsWithItsWardensHasItsTasksStoppedAllTheSame) {
 // The agent's tasks die with it, but not what has left them.
 TEST_F(FencedAgent, ThatDiesWhileItsWardenStandsLeavesNobodyWhoRunsOn) {
   for (const bool alone : {false, true}) {
-    for (const char* name : {"task", "below", "daemon"})
-      std::filesystem::remove(scratch_.path() + "/" + name);
-    Serve(alone ? 2 : 1);
-    StartWarden("", alone);
-    server_->Hello(1);
-    StartTask(1);
-    const std::vector<pid_t> wardens = Wardens(Agent());
+    const pid_t agent = BeginAnew(alone);
+    const std::vector<pid_t> wardens = Wardens(agent);
     ASSERT_EQ(wardens.size(), alone ? 2u : 1u);
     const Lateness lateness;
     const Duration hung = Now();
     kill(warden_, SIGSTOP);
-    kill(alone ? wardens.front() : Agent(), SIGKILL);
+    kill(alone ? wardens.front() : agent, SIGKILL);
     EXPECT_TRUE(Eventually([&] { return kill(daemon_, 0) != 0; }));
     EXPECT_LT(Now() - hung, lateness.Within(kFence));
     server_->Hello(2);

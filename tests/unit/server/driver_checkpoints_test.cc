@@ -199,6 +199,14 @@ TEST_F(DriverTest, ALaterSessionMovesNothing) {
   EXPECT_THAT(again.asked, IsEmpty());
 }
 
+/// Task 0 has left no checkpoint.
+pb::FromAgent Missed(const std::string& why) {
+  pb::FromAgent message;
+  wire::SetId({TaskId(0), 1}, message.add_missed()->mutable_attempt());
+  message.mutable_missed(0)->set_why(why);
+  return message;
+}
+
 TEST_F(DriverTest, WhatWasInVainIsToldTheUser) {
   Serve({{"a", "x", {}, {}, Writes()}}, 2);
   Agent agent, other;
@@ -206,15 +214,12 @@ TEST_F(DriverTest, WhatWasInVainIsToldTheUser) {
   Started(&agent, {0});
   Join(&other, Hello("m", 2, 1));
   ASSERT_TRUE(driver_->MoveToNode(Now(), TaskId(0), "m").ok());
-  pb::FromAgent message;
-  wire::SetId({TaskId(0), 1}, message.add_missed()->mutable_attempt());
-  message.mutable_missed(0)->set_why("it is deaf");
-  driver_->Handle(Now(), agent.node, message);
+  driver_->Handle(Now(), agent.node, Missed("it is deaf"));
   Turn(&agent);
   EXPECT_THAT(told_, ElementsAre("task a was asked for a checkpoint: it is deaf"));
   EXPECT_FALSE(driver_->scheduler().IsMoving(TaskId(0)));
   ASSERT_TRUE(driver_->MoveToNode(Now(), TaskId(0), "m").ok()) << "and may be asked again";
-  driver_->Handle(Now(), agent.node, message);
+  driver_->Handle(Now(), agent.node, Missed("it is deaf"));
   Turn(&agent);
   EXPECT_THAT(told_, testing::SizeIs(2)) << "who asks again is told again";
 }
@@ -225,10 +230,7 @@ TEST_F(DriverTest, WhatIsInVainAgainAndAgainIsToldOnce) {
   Join(&agent, Hello("n", 1, 1));
   Started(&agent, {0});
   const auto miss = [&](const std::string& why) {
-    pb::FromAgent message;
-    wire::SetId({TaskId(0), 1}, message.add_missed()->mutable_attempt());
-    message.mutable_missed(0)->set_why(why);
-    driver_->Handle(Now(), agent.node, message);
+    driver_->Handle(Now(), agent.node, Missed(why));
     Turn(&agent);
   };
   for (int i = 0; i < 3; ++i) miss("it is deaf");

@@ -29,6 +29,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 
 #include "base/text.h"
 #include "os/in_batches.h"
@@ -286,15 +287,13 @@ void TaskRunner::KillGroup(pid_t pid, const Ended& ended) {
 }
 
 void TaskRunner::EndThoseThatLeftTheGroup() {
-  if (left_group_.empty()) return;
   std::vector<os::Process> all;
-  for (const auto& [number, process] : left_group_) {
+  for (const auto& [number, process] : std::exchange(left_group_, {})) {
     all.push_back(process);
     const std::vector<os::Process> below = os::Descendants(process);
     all.insert(all.end(), below.begin(), below.end());
   }
   for (const os::Process& process : all) os::SignalProcess(process, SIGKILL);
-  left_group_.clear();
 }
 
 void TaskRunner::SendWarning(const ProfileSpec& spec, pid_t pid) {

@@ -306,61 +306,6 @@ TEST_F(AgentTasks, CancelledTasksEnd) {
   EXPECT_EQ(Run(Words("true")).end, End::kInterrupted) << "closed";
 }
 
-// Slurm ends a step by a SIGTERM to each of its processes, tasks first or agent first.
-TEST_F(AgentTasks, WhoEndedByTheSigtermThatIsForAllWasInterrupted) {
-  node_.in_step = true;
-  const uint32_t dies = Push(Shell("echo $$ > dies; exec sleep 300"));
-  // This one keeps what it has and ends with 0, without its output.
-  LocalTask keeper = Shell("trap 'exit 0' TERM; echo $$ > keeps; while :; do sleep 0.02; done");
-  keeper.outputs = {"final"};
-  const uint32_t keeps = Push(keeper);
-  for (const char* name : {"dies", "keeps"}) {
-    ASSERT_TRUE(Eventually([&] { return File(name).ends_with('\n'); }));
-    kill(std::stoi(File(name)), SIGTERM);
-  }
-  for (const char* name : {"dies", "keeps"})
-    ASSERT_TRUE(Eventually([&] { return kill(std::stoi(File(name)), 0) != 0; }));
-  pool_->Close(End::kInterrupted);
-  EXPECT_EQ(Wait(dies).end, End::kInterrupted);
-  EXPECT_EQ(Wait(keeps).end, End::kInterrupted);
-  EXPECT_EQ(Wait(keeps).message, "");
-}
-
-// The shell goes on after what it ran, and is through before its own SIGTERM comes.
-TEST_F(AgentTasks, WhoEndsWith0AsTheJobEndsIsNotTakenForDone) {
-  node_.in_step = true;
-  node_.job_ends_ns.store((std::chrono::system_clock::now() + seconds(3)).time_since_epoch().count());
-  const uint32_t task = Push(Shell("sleep 300 & echo $! > child; sleep 2; wait; echo went on > on"));
-  ASSERT_TRUE(Eventually([&] { return File("child").ends_with('\n'); }));
-  kill(std::stoi(File("child")), SIGTERM);
-  ASSERT_TRUE(Eventually([&] { return File("on").ends_with('\n'); }));
-  pool_->Close(End::kInterrupted);
-  EXPECT_EQ(Wait(task).end, End::kInterrupted);
-}
-
-TEST_F(AgentTasks, WhoEndsWith0NearAJobsEndIsDoneWhereNobodyEndsIt) {
-  node_.in_step = true;
-  node_.job_ends_ns.store((std::chrono::system_clock::now() - seconds(30)).time_since_epoch().count());
-  const TaskResult result = Run(Words("true"));
-  EXPECT_EQ(result.end, End::kExited);
-  EXPECT_EQ(result.code, 0);
-}
-
-TEST_F(AgentTasks, WhoHasGotItsSigtermAndEndsWith0HasFinished) {
-  node_.in_step = true;
-  node_.kill_wait_ns.store(Duration(seconds(60)).count());
-  const uint32_t task =
-      Push(Shell("trap 'sleep 0.5; exit 0' TERM; echo ready > ready; while :; do sleep 0.02; done"));
-  ASSERT_TRUE(Eventually([&] { return File("ready").ends_with('\n'); }));
-  pool_->Close(End::kInterrupted);
-  EXPECT_EQ(Wait(task).end, End::kExited);
-}
-
-TEST_F(AgentTasks, ATaskOfAStepThatEndsItselfByASigtermHasFailed) {
-  node_.in_step = true;
-  EXPECT_EQ(Run(Shell("kill -TERM $$")).end, End::kSignaled);
-}
-
 // With a session of its own, and its parent gone before it: neither the group nor the tree leads to it any
 // more.
 TEST_F(AgentTasks, WhoLeftTheGroupEndsWithTheTaskThatIsEnded) {
@@ -370,8 +315,9 @@ TEST_F(AgentTasks, WhoLeftTheGroupEndsWithTheTaskThatIsEnded) {
     return std::stoi(File("child"));
   };
   const std::string waits = child + "wait",
-                    ignores = "trap '' TERM; " + child + "while :; do sleep 0.05; done";
-  for (const std::string& text : {waits, ignores}) {
+                    ignores = "trap '' TERM; " + child + "while :; do sleep 0.05; done",
+                    child_ignores = "trap '' TERM; " + child + "trap 'exit 3' TERM; while :; do sleep 0.05; done";
+  for (const std::string& text : {waits, ignores, child_ignores}) {
     std::filesystem::remove(scratch_.path() + "/child");
     const uint32_t task = Push(Shell(text));
     const pid_t below = started();

@@ -21,6 +21,7 @@
 #include "agent/gang_port.h"
 #include "agent/local_watch.h"
 #include "agent/messages.h"
+#include "agent/node_plan.h"
 #include "agent/pmix/pmi1_port.h"
 #include "agent/pmix/pmix_port.h"
 #include "agent/session.h"
@@ -95,19 +96,7 @@ class Agent {
     if (!machine.ok()) return machine.status();
     topology::KeepVisibleDevices(Variable("CUDA_VISIBLE_DEVICES"), Variable("ROCR_VISIBLE_DEVICES"),
                                  &*machine);
-    uint32_t unpinned = 0;
-    *machine = topology::GrantedPart(*machine, options_.grant, &unpinned, &notice_);
-    const uint32_t wanted = options_.slots > 0 ? options_.slots : unpinned;
-    const uint32_t most =
-        options_.most_tasks > 0 ? std::max<uint32_t>(1, options_.most_tasks / options_.share.of) : UINT32_MAX;
-    topology::SlotPlan plan = topology::PlanSlots(*machine, std::min(wanted, most), options_.share);
-    if (plan.slots.size() > most) plan.slots.resize(most);
-    if (options_.slots > most)
-      notice_ = StrCat(most, most == 1 ? " slot" : " slots", ", not ", options_.slots,
-                       ": more the site does not allow");
-    if (unpinned > 0 || !options_.pin) {
-      for (topology::Slot& slot : plan.slots) slot.pus.clear();
-    }
+    NodePlan plan = PlanNode(options_, *machine);
     std::random_device random;
     Result<std::unique_ptr<output::Writer>> writer = output::Writer::CreateNew(
         *options_.dir, options_.dir->path(), [&] { return random(); }, &output_file_);
@@ -117,17 +106,15 @@ class Agent {
     node_.slots = std::move(plan.slots);
     if (options_.fence != nullptr) node_.fence = options_.fence;
     node_.fence->SetOutputFile(output_file_);
-    // Pretend nodes of one machine have no device in common.
-    for (size_t i = options_.share.index; i < machine->devices.size(); i += options_.share.of)
-      node_.devices.push_back(machine->devices[i]);
+    node_.devices = std::move(plan.devices);
     node_.tmp_root = options_.tmp_root;
     node_.criu = std::make_unique<CriuTool>(options_.harrow, options_.criu, node_.tmp_root.path);
-    node_.memory = machine->memory / options_.share.of;
-    node_.local_limit = options_.tmp_root.empty() ? 0 : options_.local_limit / options_.share.of;
+    node_.memory = plan.memory;
+    node_.local_limit = plan.local_limit;
     // Slurm ends a step, and systemd a unit, by a signal to each of its processes.
     node_.in_step = Variable("SLURM_STEP_ID").has_value() || Variable("INVOCATION_ID").has_value();
 
-    if (notice_.empty()) notice_ = plan.notice;
+    notice_ = plan.notice;
     OpenHome();
     const auto slots = static_cast<uint32_t>(node_.slots.size());
     const std::string fabric = options_.no_fabric ? topology::Fabric() : "";
@@ -136,7 +123,7 @@ class Agent {
                   .slots = slots,
                   .devices = static_cast<uint32_t>(node_.devices.size()),
                   .memory = node_.memory,
-                  .topology = machine->summary,
+                  .topology = plan.summary,
                   .incarnation = incarnation_ = NewIncarnation(),
                   .output_file = output_file_,
                   .own_tmp = !node_.tmp_root.empty(),

@@ -25,30 +25,30 @@ struct NodeCommands {
 };
 
 struct AgentOptions {
-  std::shared_ptr<run_dir::RunDir> dir;  // of its part of the run
-  std::string node_name;
+  std::shared_ptr<run_dir::RunDir> dir{};  // of its part of the run
+  std::string node_name{};
   uint32_t slots = 0;        // 0: one a core
   bool pin = true;           // tasks to their slots' cores
-  topology::Share share;     // of this machine, for pretend nodes
-  std::string local_dir;     // where temporary files go, and nowhere else; empty: `local`, TMPDIR or /tmp
-  std::string local;         // the job's directory on this node's disk, made by the batch system; empty: none
+  topology::Share share{};   // of this machine, for pretend nodes
+  std::string local_dir{};   // where temporary files go, and nowhere else; empty: `local`, TMPDIR or /tmp
+  std::string local{};       // the job's directory on this node's disk, made by the batch system; empty: none
   uint32_t most_tasks = 0;   // at a time, by the site's leave; 0: no limit
   uint64_t local_limit = 0;  // bytes that tasks may hold there; 0: no limit
   wire::PortRange ports = 0;  // for other agents, by the site's leave
-  topology::Grant grant;      // of the batch system
+  topology::Grant grant{};    // of the batch system
   std::string run_dir{};       // of the run, as tasks are told (HARROW_RUN)
   uint32_t part = 0;           // its number there (HARROW_PART)
   bool alone = false;         // wait for, and give way to, another warden of this run and node
-  NodeCommands commands;      // of the run, for this node
+  NodeCommands commands{};    // of the run, for this node
   // How the run's files lie on the node (agent/store_home.h).
   enum class Files : uint8_t { kShared, kLocal, kStage, kDrop } files = Files::kShared;
-  std::string session;         // of the run
-  std::string unfit;           // why no task may run here; found out by the warden
-  TmpRoot tmp_root;            // made by the warden, where tasks' temporary directories go; empty: none
-  std::string mpi_helper;      // harrow-pmix, the program; empty: it is not installed
+  std::string session{};       // of the run
+  std::string unfit{};         // why no task may run here; found out by the warden
+  TmpRoot tmp_root{};          // made by the warden, where tasks' temporary directories go; empty: none
+  std::string mpi_helper{};    // harrow-pmix, the program; empty: it is not installed
   bool no_fabric = false;      // ranks of Open MPI are to look for none, if this node has none
-  std::string criu;            // the program, and ...
-  std::string harrow;          // ... what holds a task for it (harrow hold)
+  std::string criu{};          // the program, and ...
+  std::string harrow{};        // ... what holds a task for it (harrow hold)
   FencePage* fence = nullptr;  // made by the warden, which looks at it too
 };
 

@@ -25,12 +25,12 @@ struct Device {
 
 /// What this process may use of a machine.
 struct Machine {
-  std::vector<Core> cores;  // in the machine's order: neighbours share caches
+  std::vector<Core> cores{};  // in the machine's order: neighbours share caches
   uint32_t numa_nodes = 1;
   uint64_t memory = 0;  // bytes; 0: unknown
   double cpu_time = 0;  // CPUs whose time may be used, on whichever cores; 0: all
-  std::vector<Device> devices;
-  std::string summary;  // one line for people
+  std::vector<Device> devices{};
+  std::string summary{};  // one line for people
 };
 
 /// Where a machine is described. All empty: this machine, and then what hwloc's own variables say

@@ -127,12 +127,12 @@ void SlotPool::RunSlot(uint32_t number) {
   pthread_sigmask(SIG_SETMASK, &set, nullptr);
   if (!node_.slots[number].pus.empty()) os::PinThisThread(os::CpuMask(node_.slots[number].pus));
   OwnDescriptors(self.signals.wake_fd, node_.streams != nullptr ? node_.streams->wake_fd() : -1);
-  const auto told = [this, number](const Event& event, bool memory) {
+  const auto told = [this, number](const Event& event) {
     {
       std::lock_guard lock(mutex_);
       Tell(event, number);
     }
-    if (memory) memory_watch_->Wake();
+    if (std::holds_alternative<ProcessStarted>(event)) memory_watch_->Wake();
   };
   TaskRunner runner(number, node_, clock_, collector_, self.signals, told);
 

@@ -178,8 +178,7 @@ bool TaskRunner::PrepareInTeam(Launch* launch, TaskResult* result) {
     launch->directory = ground.directory;
     launch->variables.tmp_dir = ground.tmp_dir;
     launch->checkpoint = ground.checkpoint;
-    if (launch->given.process < ground.variables.size())
-      launch->variables.of_rank = ground.variables[launch->given.process];
+    if (!ground.variables.empty()) launch->variables.of_rank = ground.variables[launch->given.process];
     ready = Prepare(steps_.size(), launch, result);
   }
   return team.AreAllReady(ready);
@@ -317,7 +316,7 @@ void TaskRunner::PassOnQuestion(const LocalTask& task, pid_t pid, Duration now) 
   if (checkpoint_.refusal().empty()) return;
   asked_ = false;
   signals_.refusal = checkpoint_.refusal();
-  tell_core_(CheckpointRefused{slot_}, false);
+  tell_core_(CheckpointRefused{slot_});
 }
 
 End TaskRunner::EndByItself(const CheckpointSpec& spec, bool exited, int code) {
@@ -384,7 +383,7 @@ void TaskRunner::WaitWatching(const LocalTask& task, pid_t pid) {
     if (now >= report) {
       if (!task.team || task.team->FirstToTell())
         collector_.AddStarted({.id = task.id, .attempt = task.attempt, .start = began_, .gang = task.gang});
-      tell_core_(ProcessStarted{slot_, Time(started_), stood_}, spec.memory > 0);
+      tell_core_(ProcessStarted{slot_, Time(started_), stood_});
       told_ = true;
       report = kNever;
     }
@@ -464,7 +463,7 @@ void TaskRunner::TellEnded(const LocalTask& task, const Core::Given& given, pid_
     seen_ = server->Ended(task.attempt_id(), RankOf(task, given), [this] { return signals_.kill_owed.load(); });
     may_be_needed_ = so_far.succeeded() && seen_ && !seen_->connected;
   }
-  if (!may_be_needed_) tell_core_(ProcessEnded{slot_, FailedByItself(EndOfRank(task, std::move(so_far)))}, false);
+  if (!may_be_needed_) tell_core_(ProcessEnded{slot_, FailedByItself(EndOfRank(task, std::move(so_far)))});
 }
 
 void TaskRunner::BeatWhenDue(Duration* beaten) {
@@ -496,7 +495,7 @@ std::optional<TaskResult> TaskRunner::SettleInTeam(const LocalTask& task, const 
     if (result.end == End::kRunning) result.end = asked_to_end_;
   }
   if (may_be_needed_) needed_ = AwaitNeed(task, given);
-  if (!process_began_ || may_be_needed_) tell_core_(ProcessEnded{slot_, FailedByItself(EndOfRank(task, result))}, false);
+  if (!process_began_ || may_be_needed_) tell_core_(ProcessEnded{slot_, FailedByItself(EndOfRank(task, result))});
   // As soon as the last has told, the first may let go of the task.
   const std::shared_ptr<Team> team = task.team;
   team->Ended(given.process, EndOfRank(task, std::move(result)));
@@ -602,7 +601,7 @@ TaskRunner::Ran TaskRunner::Run(const LocalTask& task, const Core::Given& given)
   if (task.team) {
     TellEnded(task, given, pid);
   } else if (told_) {
-    tell_core_(ProcessEnded{slot_}, false);
+    tell_core_(ProcessEnded{slot_});
   }
   const Duration ran = clock_.Steady() - started_;
   TakeInWhatIsLeft();

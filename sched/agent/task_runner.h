@@ -86,8 +86,8 @@ struct SlotSignals {
 /// Runs tasks of one slot, one after the other, on the slot's thread.
 class TaskRunner {
  public:
-  /// Tells the core (ProcessStarted, ProcessEnded); `memory`: its memory is to be looked at.
-  using TellCore = std::function<void(const Event& event, bool memory)>;
+  /// Tells the core (ProcessStarted, ProcessEnded, CheckpointRefused).
+  using TellCore = std::function<void(const Event& event)>;
 
   TaskRunner(uint32_t slot, NodeContext& node, const os::Clock& clock, Collector& collector,
              SlotSignals& signals, TellCore tell_core);

@@ -30,6 +30,8 @@ class HandServer {
   /// What it tells agents when it welcomes them.
   struct Greeting {
     Duration fence{0};
+    Duration kill_wait = std::chrono::seconds(6);
+    uint64_t output_limit = 0;  // bytes; 0: none
     std::set<uint32_t> cancelled{};  // first attempts of tasks
   };
 
@@ -122,6 +124,10 @@ class HandServer {
     std::lock_guard lock(mutex_);
     return hellos_.size();
   }
+  std::vector<std::string> problems() {
+    std::lock_guard lock(mutex_);
+    return problems_;
+  }
   uint64_t last_sequence() {
     std::lock_guard lock(mutex_);
     return last_sequence_;
@@ -135,7 +141,8 @@ class HandServer {
     welcome->set_version(wire::kProtocolVersion);
     welcome->set_epoch(epoch_);
     welcome->set_submit_dir(run_dir_);
-    welcome->set_kill_wait_ns(Duration(std::chrono::seconds(6)).count());
+    welcome->set_kill_wait_ns(greeting_.kill_wait.count());
+    welcome->set_output_limit(greeting_.output_limit);
     welcome->set_fence_ns(greeting_.fence.count());
     for (const uint32_t task : greeting_.cancelled)
       wire::SetId({TaskId(task), 1}, message.mutable_cancel()->add_attempt());
@@ -155,6 +162,7 @@ class HandServer {
     }
     std::lock_guard lock(mutex_);
     if (message.has_hello()) hellos_.push_back(message);
+    if (message.has_problem()) problems_.push_back(message.problem().text());
     for (const pb::AttemptId& attempt : message.started().attempt()) started_.insert(attempt.task());
     for (const pb::TasksEnded& ended : message.ended()) {
       last_sequence_ = std::max(last_sequence_, ended.sequence());
@@ -175,6 +183,7 @@ class HandServer {
   std::vector<pb::FromAgent> hellos_;
   std::map<uint32_t, pb::Attempt> ended_;
   std::set<uint32_t> started_;
+  std::vector<std::string> problems_;
   uint64_t last_sequence_ = 0;
   std::thread thread_;
 };
@@ -203,7 +212,7 @@ class WardenTest : public testing::Test {
   void StartWarden(const std::string& shell_suffix = "", bool alone = false) {
     const std::string node = alone ? "" : " --node-name n1";
     const std::string command = std::string(alone ? "env SLURMD_NODENAME=n1 " : "") + HARROW_PROGRAM +
-                                " agent --run-dir " + scratch_.path() + node + " --slots 4";
+                                " agent --run-dir " + scratch_.path() + node + " --slots " + std::to_string(slots_);
     // Not from the submit directory, which tasks are to run in.
     std::string text = std::string("cd /; ") + (shell_suffix.empty() ? "exec " : "") + command + " " + shell_suffix;
     char shell[] = "/bin/sh", option[] = "-c";
@@ -251,6 +260,7 @@ class WardenTest : public testing::Test {
   ScratchDirectory scratch_;
   std::optional<HandServer> server_;
   pid_t warden_ = -1;
+  uint32_t slots_ = 4;
 };
 
 }  // namespace harrow::agent

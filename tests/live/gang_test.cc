@@ -167,6 +167,7 @@ class GangTest : public testing::Test {
   }
   void Introduce(uint32_t from, std::vector<std::string> addresses) {
     std::lock_guard lock(mutex_);
+    if (leaving_) return;
     addresses_[from] = std::move(addresses);
     for (const auto& [other, of_other] : addresses_) {
       if (other == from) continue;

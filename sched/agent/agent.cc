@@ -104,7 +104,7 @@ class Agent {
     char directory[4096];
     if (getcwd(directory, sizeof directory) != nullptr) node_.directory = directory;
     node_.slots = std::move(plan.slots);
-    if (options_.fence != nullptr) node_.fence = options_.fence;
+    node_.fence = options_.fence;
     node_.fence->SetOutputFile(output_file_);
     node_.devices = std::move(plan.devices);
     node_.tmp_root = options_.tmp_root;

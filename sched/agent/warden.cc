@@ -65,6 +65,11 @@ class Warden {
     sigemptyset(&signals_);
     for (int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT, FencePage::kLookAgain})
       sigaddset(&signals_, signal);
+    if (options_.fence == nullptr) options_.fence = FencePage::MakeShared();
+    if (options_.fence == nullptr) {
+      os::LogError("no memory for a page");
+      return kAgentCannotGoOn;
+    }
     if (options_.alone) {
       claim_ = std::make_unique<NodeClaim>(options_.dir->path(), options_.node_name);
       const auto pause = [this] { return !MeansToLeave(WaitForSignal(kClaimAgain)); };
@@ -84,7 +89,6 @@ class Warden {
                                 " (local_dir) that nobody else could replace");
       }
     }
-    if (options_.fence == nullptr) options_.fence = FencePage::MakeShared();
     // Of two wardens the outer one, which outlives the other.
     if (!options_.commands.setup.empty()) {
       const Status set_up = RunHere("node_setup", options_.commands.setup, false);
@@ -137,7 +141,7 @@ class Warden {
  private:
   pid_t StartAgent() {
     const pid_t self = getpid();
-    if (options_.fence != nullptr) options_.fence->Reset(self);
+    options_.fence->Reset(self);
     stopped_.Continue();  // what a setup has left running; the rest is gone
     stands_ = false;
     const pid_t pid = fork();
@@ -210,7 +214,7 @@ class Warden {
   /// Stops and continues as the page says; returns how long it may wait for the next look. Touches no
   /// file itself: storage that holds up the agent would hold it up as well.
   Duration KeepFence(pid_t agent) {
-    const Duration until = options_.fence != nullptr ? options_.fence->until() : FencePage::kNoFence;
+    const Duration until = options_.fence->until();
     const Duration now = os::RealClock().Steady();
     // What stands goes on after its agent, where that stands too: somebody may have suspended the whole run.
     const auto agent_runs = [agent] {
@@ -251,7 +255,7 @@ class Warden {
       os::Process now;
       if (os::ReadProcess(process.pid, &now) && now.started == process.started) stay.push_back(process.pid);
     }
-    const bool may_run = options_.fence == nullptr || options_.fence->MayRun(os::RealClock().Steady());
+    const bool may_run = options_.fence->MayRun(os::RealClock().Steady());
     const Status ended = os::EndDescendants(leaving_ && may_run ? kWardenGrace : Duration(0), stay);
     if (!ended.ok()) os::LogError(ended.message());
   }

@@ -79,7 +79,7 @@ class Agent {
     local_watch_.reset();
     pool_.reset();
     pmix_port_.reset();
-    if (stream_port_ && shares_gang_port_) stream_port_->gate()->Close();
+    if (shares_gang_port_) stream_port_->gate()->Close();
     stream_port_.reset();
     gang_port_.reset();
     node_.copies.Remove();
@@ -159,7 +159,7 @@ class Agent {
           auto shared = std::make_shared<Batch>(std::move(batch));
           post([this, shared] {
             session_->Deliver(std::move(*shared));
-            if (collector_) collector_->Arrived();
+            collector_->Arrived();
           });
         },
         [this, post](std::string problem) { post([this, problem] { session_->Report(problem); }); });
@@ -228,7 +228,7 @@ class Agent {
     // Slots have descriptors of their own, but /proc/self is this thread, which has the directory open.
     node_.made.Set(run_dir::MadePath(options_.dir->LastingPath("."), output_file_), welcome.flow_id());
     node_.copies.Set(run_dir::CopiesPath(options_.dir->LastingPath("."), output_file_));
-    if (welcome.kill_wait_ns() > 0) node_.kill_wait_ns.store(welcome.kill_wait_ns());
+    node_.kill_wait_ns.store(welcome.kill_wait_ns());
     self_ = NodeId(welcome.node());
     stream_port_->SetSelf(self_);
     if (welcome.local_files()) KeepFiles(welcome);

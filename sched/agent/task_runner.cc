@@ -235,10 +235,7 @@ os::SpawnOutcome TaskRunner::Spawn(const LocalTask& task, Launch* launch, std::s
     const os::SpawnOutcome outcome = spawner_.Spawn(*request);
     if (outcome.step == os::SpawnStep::kTooLate && task.team && !ToEnd()) {
       // Others of its team may run, or stand: it begins when they go on.
-      pollfd woken = {signals_.wake_fd, POLLIN, 0};
-      uint64_t count;
-      if (!MayRun()) poll(&woken, 1, -1);
-      [[maybe_unused]] ssize_t n = read(signals_.wake_fd, &count, sizeof count);
+      if (!MayRun()) AwaitWakeUp();
       --round;
       continue;
     }
@@ -250,6 +247,17 @@ os::SpawnOutcome TaskRunner::Spawn(const LocalTask& task, Launch* launch, std::s
       poll(nullptr, 0, kRoundPause);
     }
   }
+}
+
+void TaskRunner::AwaitWakeUp() {
+  pollfd woken = {signals_.wake_fd, POLLIN, 0};
+  poll(&woken, 1, -1);
+  TakeWakeUp();
+}
+
+void TaskRunner::TakeWakeUp() {
+  uint64_t count;
+  [[maybe_unused]] ssize_t n = read(signals_.wake_fd, &count, sizeof count);
 }
 
 bool TaskRunner::WaitBlindly(pid_t pid, Ended* ended) {
@@ -410,10 +418,7 @@ void TaskRunner::WaitWatching(const LocalTask& task, pid_t pid) {
     if (poll(set, 5, timeout) < 0) continue;  // EINTR
     streams_.TakeIn(set);
     pmi_socket_.Talk();
-    if (set[2].revents != 0) {
-      uint64_t count;
-      [[maybe_unused]] ssize_t n = read(signals_.wake_fd, &count, sizeof count);
-    }
+    if (set[2].revents != 0) TakeWakeUp();
     if (pidfd.get() >= 0 ? set[3].revents != 0 : HasEnded(pid)) return;
   }
 }
@@ -539,12 +544,7 @@ void TaskRunner::AwaitOtherParts(const LocalTask& task) {
 TaskResult TaskRunner::Hold(const LocalTask& task, TaskResult result) {
   if (AreAllPartsReady(task, &result)) {
     collector_.AddStarted({.id = task.id, .attempt = task.attempt, .start = clock_.Now(), .gang = task.gang});
-    pollfd woken = {signals_.wake_fd, POLLIN, 0};
-    uint64_t count;
-    while (!ToEnd()) {
-      poll(&woken, 1, -1);
-      [[maybe_unused]] ssize_t n = read(signals_.wake_fd, &count, sizeof count);
-    }
+    while (!ToEnd()) AwaitWakeUp();
   }
   if (ToEnd()) {
     // Where it is over elsewhere nothing is lost here.

@@ -139,6 +139,9 @@ class TaskRunner {
     bool reaped = false;
     bool group_left = false;  // it is reaped, and there was somebody in its process group then
   };
+  /// Until somebody has something for this slot to look at (SlotSignals::wake_fd), or earlier.
+  void AwaitWakeUp();
+  void TakeWakeUp();
   /// False: it was interrupted, and the process may run still.
   bool WaitBlindly(pid_t pid, Ended* ended);
   /// The process has ended, and has not been reaped, when it returns.

@@ -31,15 +31,20 @@ namespace {
 
 constexpr int kFlags = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
+/// The directory `fd` (O_PATH will do), for reading; -1: it is not ours.
+int OpenForReading(int fd) {
+  const int readable = openat(fd, ".", O_RDONLY | kFlags);
+  if (readable >= 0 || errno != EACCES) return readable;
+  OpenToUs(fd);
+  return openat(fd, ".", O_RDONLY | kFlags);
+}
+
 /// The directory `name` in `parent`, for reading; -1: it is none, or not ours.
 int OpenDirectory(int parent, const char* name) {
-  int fd = openat(parent, name, O_RDONLY | kFlags);
-  if (fd >= 0 || errno != EACCES) return fd;
-  const int closed = openat(parent, name, O_PATH | kFlags);
-  if (closed < 0) return -1;
-  OpenToUs(closed);
-  fd = openat(closed, ".", O_RDONLY | kFlags);
-  close(closed);
+  const int found = openat(parent, name, O_PATH | kFlags);
+  if (found < 0) return -1;
+  const int fd = OpenForReading(found);
+  close(found);
   return fd;
 }
 
@@ -133,7 +138,7 @@ void OpenToUs(int fd) {
 }
 
 bool EmptyDirectory(int fd, std::string_view keep) {
-  const int readable = OpenDirectory(fd, ".");
+  const int readable = OpenForReading(fd);
   return readable >= 0 && EmptyAndClose(readable, keep);
 }
 

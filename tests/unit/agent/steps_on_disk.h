@@ -1,0 +1,153 @@
+#pragma once
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <iterator>
+#include <linux/capability.h>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <utility>
+
+#include "agent/steps/environment.h"
+#include "agent/steps/step.h"
+
+namespace harrow::agent {
+
+/// A directory on the disk that goes away with the test, in whose place it has another one.
+class OnDisk : public testing::Test {
+ protected:
+  OnDisk() {
+    CountDescriptors();
+    std::string path = (std::filesystem::temp_directory_path() / "harrow-steps-XXXXXX").string();
+    if (mkdtemp(path.data()) == nullptr) abort();
+    top_ = std::filesystem::canonical(path).string();
+  }
+  ~OnDisk() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(top_, ignored);
+  }
+  /// Nothing was opened since the test began, or they were counted last, that is not closed again.
+  void ExpectNoDescriptorMore() const { EXPECT_EQ(Descriptors(), descriptors_); }
+  void CountDescriptors() { descriptors_ = Descriptors(); }
+
+  std::string At(std::string_view name) const { return top_ + "/" + std::string(name); }
+  std::string Write(std::string_view name, std::string_view text, mode_t mode = 0644) const {
+    const std::string path = At(name);
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
+    chmod(path.c_str(), mode);
+    return path;
+  }
+  std::string Directory(std::string_view name, mode_t mode = 0700) const {
+    std::filesystem::create_directories(At(name));
+    chmod(At(name).c_str(), mode);
+    return At(name);
+  }
+  static std::string TextAt(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file) return "(absent)";
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  std::string Text(std::string_view name) const { return TextAt(At(name)); }
+  bool Has(std::string_view name) const { return std::filesystem::exists(std::filesystem::symlink_status(At(name))); }
+  static mode_t ModeOf(const std::string& path) {
+    struct stat st {};
+    return lstat(path.c_str(), &st) == 0 ? st.st_mode & 07777 : 0;
+  }
+
+  std::string top_;
+
+ private:
+  static ptrdiff_t Descriptors() {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return std::distance(begin(all), end(all));
+  }
+  ptrdiff_t descriptors_ = 0;
+};
+
+/// One step of attempts on the disk: a submit directory, and what other steps would have put together before.
+class StepOnDisk : public OnDisk {
+ protected:
+  StepOnDisk() {
+    Directory("submit");
+    common_ = {.submit_dir = At("submit"), .node_name = "n1"};
+  }
+  std::string Submit(std::string_view name) const { return At("submit/" + std::string(name)); }
+  void SetProfile(ProfileSpec spec, const EnvList& environment = {}) {
+    task_.profile = std::make_shared<TaskProfile>(std::move(spec), std::make_shared<BaseEnvironment>(environment, common_));
+  }
+  /// Of the task as it is now.
+  Status Prepare(Step& step) {
+    if (!task_.profile) SetProfile({});
+    result_ = {};
+    result_.end = End::kRunning;
+    launch_.emplace(Launch{.task = task_, .given = given_, .sandbox = sandbox_, .checkpoint = checkpoint_});
+    return step.Prepare(&*launch_, &result_);
+  }
+  /// Its process has ended so.
+  void Settle(Step& step, End end, int code = 0) {
+    result_.end = end;
+    result_.code = code;
+    step.Settle(task_, &result_);
+  }
+
+  BaseEnvironment::Common common_;
+  LocalTask task_;
+  Core::Given given_;
+  std::string sandbox_;
+  CheckpointVariables checkpoint_;
+  std::optional<Launch> launch_;
+  TaskResult result_;
+};
+
+/// As long as it lives, modes and owners are for root as well.
+class OrdinaryRights {
+ public:
+  OrdinaryRights() {
+    Call(SYS_capget, &before_[0]);
+    __user_cap_data_struct less[2] = {before_[0], before_[1]};
+    for (const unsigned capability : {CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER})
+      less[0].effective &= ~(1u << capability);
+    Call(SYS_capset, less);
+  }
+  ~OrdinaryRights() { Call(SYS_capset, before_); }
+  OrdinaryRights(const OrdinaryRights&) = delete;
+  OrdinaryRights& operator=(const OrdinaryRights&) = delete;
+
+ private:
+  static void Call(long number, __user_cap_data_struct* data) {
+    __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+    if (syscall(number, &header, data) != 0) abort();
+  }
+  __user_cap_data_struct before_[2] = {};
+};
+
+/// As long as it lives, no file becomes longer.
+class SmallFiles {
+ public:
+  explicit SmallFiles(rlim_t bytes) : handler_(signal(SIGXFSZ, SIG_IGN)) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit small{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &small);
+  }
+  ~SmallFiles() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    signal(SIGXFSZ, handler_);
+  }
+  SmallFiles(const SmallFiles&) = delete;
+  SmallFiles& operator=(const SmallFiles&) = delete;
+
+ private:
+  rlimit before_{};
+  const sighandler_t handler_;
+};
+
+}  // namespace harrow::agent

@@ -255,12 +255,12 @@ void Sandbox::NameUndeclared(const LocalTask& task, TaskResult* result) {
   std::set<std::string> declared(task.outputs.begin(), task.outputs.end());
   std::set<std::string> parents;
   for (const TaskInput& input : task.inputs) declared.insert(input.path);
-  for (const std::string& path : declared) {
-    for (std::filesystem::path parent = std::filesystem::path(path).parent_path(); parent.has_relative_path();
-         parent = parent.parent_path())
+  const auto add_parents = [&parents](const std::filesystem::path& path) {
+    for (std::filesystem::path parent = path.parent_path(); parent.has_relative_path(); parent = parent.parent_path())
       parents.insert(parent.string());
-  }
-  if (const std::string& cwd = task.profile->spec().cwd; !cwd.empty()) parents.insert(Plain(cwd));
+  };
+  for (const std::string& path : declared) add_parents(path);
+  if (const std::string& cwd = task.profile->spec().cwd; !cwd.empty()) add_parents(Plain(cwd) + "/.");
   std::error_code error;
   for (std::filesystem::recursive_directory_iterator
            it(path_, std::filesystem::directory_options::skip_permission_denied, error),

@@ -344,6 +344,17 @@ TEST_F(CheckpointTest, AnAnswerIsAnEndThatSaysSoOfWhoWasAsked) {
 
 // --- of CRIU, where this node has none
 
+TEST(CriuToolTest, TheWordsBeforeACommandSayHowItIsHeld) {
+  const CriuTool tool("/bin/harrow", "/bin/criu", "/disk");
+  EXPECT_THAT(tool.Words({.images = "/i", .trouble = "/t"}, {.signal = 40, .status = 9, .limit = std::chrono::seconds(48)}),
+              ElementsAre("/bin/harrow", "hold", "--criu", "/bin/criu", "--images", "/i", "--trouble", "/t", "--signal", "40",
+                          "--status", "9", "--limit", "48000", "--"));
+  EXPECT_THAT(tool.Words({.images = "/i", .trouble = "/t", .restore = "/r"}, {.signal = 40, .status = 9}),
+              ElementsAre("/bin/harrow", "hold", "--criu", "/bin/criu", "--images", "/i", "--trouble", "/t", "--signal", "40",
+                          "--status", "9", "--limit", "1", "--restore", "/r", "--"))
+      << "no limit is none";
+}
+
 TEST_F(CheckpointTest, WithoutCriuATaskThatItIsToDumpRunsWithoutAndItIsAskedInVain) {
   spec_.criu = true;
   ASSERT_TRUE(Begin().ok());

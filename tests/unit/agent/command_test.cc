@@ -51,6 +51,20 @@ TEST_F(ArgumentsTest, WhatIsAssignedBeforeTheProgramIsForItsEnvironment) {
   EXPECT_FALSE(builder_.Build(CommandForm::kAssigned, std::string_view("A=1\0", 4), "/bin/sh", false).ok());
 }
 
+TEST_F(ArgumentsTest, ManyCommandsLeaveNothingOfTheOnesBefore) {
+  for (int times = 0; times < 3; ++times) EXPECT_THAT(Build(CommandForm::kWords, "a b c"), ElementsAre("a", "b", "c"));
+  EXPECT_THAT(Build(CommandForm::kWords, "d"), ElementsAre("d"));
+}
+
+TEST_F(ArgumentsTest, OnlyBeforeTheProgramIsAValueAssigned) {
+  LocalTask task;
+  task.command = std::string("A=1\0./p\0B=2", 11);
+  EXPECT_EQ(AssignedValue(task, "A"), "") << "in no other form";
+  task.form = CommandForm::kAssigned;
+  EXPECT_EQ(AssignedValue(task, "A"), "1");
+  EXPECT_EQ(AssignedValue(task, "B"), "");
+}
+
 TEST_F(ArgumentsTest, AShellGetsTheText) {
   EXPECT_THAT(Build(CommandForm::kShell, "a | b"), ElementsAre("/bin/sh", "-c", "a | b"));
   EXPECT_THAT(Build(CommandForm::kWords, "a b", true), ElementsAre("/bin/sh", "-c", "a b"));
@@ -114,6 +128,24 @@ TEST_F(ProgramFinderTest, RelativeEntriesAreOfTheTasksDirectory) {
   EXPECT_EQ(finder_.Find("tool", ":/nowhere", root_ + "/a").path, root_ + "/a/tool");
   EXPECT_EQ(finder_.Find("tool", ":/nowhere", root_ + "/b").error, ENOENT)
       << "not kept for another directory";
+}
+
+TEST_F(ProgramFinderTest, WithoutAPathTheUsualDirectoriesAreSearched) {
+  EXPECT_THAT(finder_.Find("sh", "", "/nowhere").path, testing::EndsWith("bin/sh"));
+}
+
+TEST_F(ProgramFinderTest, OfWhatMayNotBeExecutedThatIsSaid) {
+  MakeFile("/a/tool", 0644);
+  EXPECT_EQ(finder_.Find("tool", Path(), "/").error, EACCES) << "though it is missing in the other";
+  MakeFile("/b/tool", 0755);
+  const ProgramFinder::Found& found = finder_.Find("tool", Path(), "/");
+  EXPECT_EQ(found.path, root_ + "/b/tool");
+  EXPECT_EQ(found.error, 0);
+}
+
+TEST_F(ProgramFinderTest, AnEmptyEntryAtTheEndIsTheTasksDirectory) {
+  MakeFile("/a/tool", 0755);
+  EXPECT_EQ(finder_.Find("tool", root_ + "/b:", root_ + "/a").path, root_ + "/a/tool");
 }
 
 TEST_F(ProgramFinderTest, ASlashMeansAPath) {

@@ -229,6 +229,7 @@ TEST(EnvironmentTest, FunctionsThatBashExportedAreKnown) {
   EXPECT_TRUE(profile.StartsWithFunction(" \tml"));
   EXPECT_FALSE(profile.StartsWithFunction("modules"));
   EXPECT_FALSE(profile.StartsWithFunction(" "));
+  EXPECT_FALSE(TaskProfile({.env = {{"BASH_FUNC_half", "1"}, {"half%%", "1"}}}, Base()).StartsWithFunction("half"));
   EXPECT_FALSE(TaskProfile({}, Base()).StartsWithFunction("module"));
 }
 
@@ -251,6 +252,7 @@ TEST(EnvironmentTest, AnElementOfAnArrayFindsWhatAJobOfItsOwnWould) {
   EXPECT_EQ(in_job.at("SLURM_JOB_CPUS_PER_NODE"), "2");
   EXPECT_EQ(in_job.at("SLURM_JOB_NODELIST"), "n1");
   EXPECT_EQ(in_job.at("SLURM_HOSTFILE"), "/tmp/h");
+  EXPECT_EQ(in_job.at("SLURM_CPU_BIND"), "none");
   EXPECT_FALSE(in_job.contains("SLURM_CPUS_PER_TASK")) << "nobody asked for any";
   EXPECT_FALSE(in_job.contains("HARROW_EXPORT"));
   EXPECT_EQ(element(job, {.cores = 1, .whole_node = true, .env = array}).at("SLURM_CPUS_ON_NODE"), "8");
@@ -264,6 +266,9 @@ TEST(EnvironmentTest, AnElementOfAnArrayFindsWhatAJobOfItsOwnWould) {
   EnvList one_node = job;
   one_node.emplace_back("SLURM_JOB_NUM_NODES", "1");
   EXPECT_FALSE(element(one_node, {.env = array}).contains("SLURM_HOSTFILE"));
+  one_node.back().second = "2";
+  EXPECT_EQ(element(one_node, {.env = array}).at("SLURM_HOSTFILE"), "/tmp/h");
+  one_node.back().second = "1";
   for (const char* name : {"SLURM_HET_SIZE", "HARROW_TASK_ID"}) {
     EnvList several = one_node;
     several.emplace_back(name, "2");
@@ -281,6 +286,26 @@ TEST(EnvironmentTest, AnElementOfAnArrayFindsWhatAJobOfItsOwnWould) {
   EXPECT_EQ(elsewhere.at("SLURM_JOBID"), "17");
   EXPECT_EQ(elsewhere.at("SLURM_JOB_NODELIST"), "n1");
   EXPECT_FALSE(elsewhere.contains("SLURM_HOSTFILE"));
+}
+
+TEST(EnvironmentTest, ARankFindsWhatItIsToldUnlessItsProfileOrTheUserHasSaidIt) {
+  const EnvList submit = {
+      {"SLURM_X", "1"}, {"HARROW_RANK", "7"}, {"PMIX_RANK", "7"}, {"PMIX_MCA_gds", "users"}, {"OMPI_X", "users"}};
+  const auto base =
+      std::make_shared<BaseEnvironment>(submit, BaseEnvironment::Common{.submit_dir = "/sub", .node_name = "n1"});
+  const TaskProfile profile({.env = {{"PROFILES", "1"}}}, base);
+  const std::vector<std::string> told = {"HARROW_RANK=2", "PMIX_RANK=2", "PMIX_MCA_gds=ours",
+                                         "OMPI_X=ours",   "PROFILES=2",  "NEW=3"};
+  EnvironmentBuilder builder;
+  const auto env = Collect(builder.Build(profile, {.of_rank = told}));
+  EXPECT_EQ(env.at("HARROW_RANK"), "2");
+  EXPECT_EQ(env.at("PMIX_RANK"), "2");
+  EXPECT_EQ(env.at("PMIX_MCA_gds"), "users");
+  EXPECT_EQ(env.at("OMPI_X"), "users");
+  EXPECT_EQ(env.at("PROFILES"), "1");
+  EXPECT_EQ(env.at("NEW"), "3");
+  EXPECT_FALSE(env.contains("PMI_FD"));
+  for (const int fd : {0, 5}) EXPECT_EQ(Collect(builder.Build(profile, {.pmi_fd = fd})).at("PMI_FD"), std::to_string(fd));
 }
 
 TEST(EnvironmentTest, WhatTheCommandAssignsIsStrongest) {

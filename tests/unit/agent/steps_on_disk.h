@@ -1,6 +1,7 @@
 #pragma once
 
 #include <csignal>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -8,6 +9,7 @@
 #include <linux/capability.h>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <sys/resource.h>
@@ -36,6 +38,12 @@ class OnDisk : public testing::Test {
   }
   /// Nothing was opened since the test began, or they were counted last, that is not closed again.
   void ExpectNoDescriptorMore() const { EXPECT_EQ(Descriptors(), descriptors_); }
+  /// And what was opened no other task inherits.
+  void ExpectNoDescriptorIsInherited() const {
+    for (const int fd : Descriptors()) {
+      if (!descriptors_.contains(fd)) EXPECT_EQ(fcntl(fd, F_GETFD), FD_CLOEXEC) << fd;
+    }
+  }
   void CountDescriptors() { descriptors_ = Descriptors(); }
 
   std::string At(std::string_view name) const { return top_ + "/" + std::string(name); }
@@ -66,11 +74,14 @@ class OnDisk : public testing::Test {
   std::string top_;
 
  private:
-  static ptrdiff_t Descriptors() {
-    const std::filesystem::directory_iterator all("/proc/self/fd");
-    return std::distance(begin(all), end(all));
+  static std::set<int> Descriptors() {
+    std::set<int> all;
+    for (const std::filesystem::directory_entry& e : std::filesystem::directory_iterator("/proc/self/fd"))
+      all.insert(std::stoi(e.path().filename()));
+    std::erase_if(all, [](int fd) { return fcntl(fd, F_GETFD) < 0; });  // by which they were listed
+    return all;
   }
-  ptrdiff_t descriptors_ = 0;
+  std::set<int> descriptors_;
 };
 
 /// One step of attempts on the disk: a submit directory, and what other steps would have put together before.

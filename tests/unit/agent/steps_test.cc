@@ -25,7 +25,7 @@ class StepsTest : public testing::Test {
         EnvList{{"PATH", "/bin"}},
         BaseEnvironment::Common{.submit_dir = "/submit", .node_name = "n1", .own_tmp = true});
     task_.profile = std::make_shared<TaskProfile>(std::move(spec), base);
-    Launch launch{.task = task_, .given = given_, .variables = variables_};
+    Launch launch{.task = task_, .given = given_, .variables = variables_, .checkpoint = checkpoint_};
     status_ = step.Prepare(&launch, &result_);
     return launch;
   }
@@ -33,6 +33,7 @@ class StepsTest : public testing::Test {
   LocalTask task_;
   Core::Given given_;
   TaskVariables variables_;
+  CheckpointVariables checkpoint_;
   TaskResult result_;
   Status status_;
 };
@@ -117,6 +118,63 @@ TEST_F(StepsTest, TheCommandBecomesAProgramAndItsArguments) {
   EXPECT_FALSE(status_.ok());
 }
 
+TEST_F(StepsTest, WhatTheCommandAssignsIsForItsEnvironment) {
+  Command command;
+  task_.form = CommandForm::kAssigned;
+  task_.command = std::string("A=1\0B=2\0./p", 11);
+  const Launch launch = Prepare(command);
+  ASSERT_EQ(launch.variables.assigned.size(), 2u);
+  EXPECT_STREQ(launch.variables.assigned[1], "B=2");
+  EXPECT_EQ(command.program(), "./p");
+}
+
+TEST_F(StepsTest, AShellIsForWhoAsksForItAndForFunctions) {
+  Command command;
+  task_.command = "module load x";
+  Prepare(command);
+  EXPECT_EQ(command.program(), "module");
+  const Launch asked = Prepare(command, {.shell = "/bin/bash"});
+  EXPECT_EQ(command.program(), "/bin/bash");
+  EXPECT_STREQ(asked.request.argv[2], "module load x");
+  const ProfileSpec knows{.env = {{"BASH_FUNC_module%%", "() { :; }"}}};
+  Prepare(command, knows);
+  EXPECT_EQ(command.program(), "/bin/sh");
+  task_.form = CommandForm::kArgv;
+  task_.command = "module";
+  Prepare(command, knows);
+  EXPECT_EQ(command.program(), "module") << "a program is what it says";
+}
+
+TEST_F(StepsTest, WhoGoesOnFromACheckpointHasTheCommandForThat) {
+  Command command;
+  task_.command = "begin";
+  ProfileSpec spec;
+  spec.checkpoint.restart_command = "go on";
+  Prepare(command, spec);
+  EXPECT_EQ(command.program(), "begin") << "there is none";
+  checkpoint_.restart = "/checkpoint";
+  Prepare(command, spec);
+  EXPECT_EQ(command.program(), "go");
+  spec.checkpoint.restart_form = CommandForm::kShell;
+  EXPECT_STREQ(Prepare(command, spec).request.argv[2], "go on");
+  spec.checkpoint.restart_command.clear();
+  Prepare(command, spec);
+  EXPECT_EQ(command.program(), "begin") << "it looks for itself";
+}
+
+TEST_F(StepsTest, WhoHoldsATaskIsStartedInItsPlace) {
+  Command command;
+  task_.command = "program argument";
+  checkpoint_.holder = {"harrow", "hold", "--"};
+  for (int times = 0; times < 2; ++times) {
+    const Launch launch = Prepare(command);
+    std::vector<std::string> words;
+    for (char* const* word = launch.request.argv; *word != nullptr; ++word) words.emplace_back(*word);
+    EXPECT_THAT(words, ElementsAre("harrow", "hold", "--", "program", "argument"));
+    EXPECT_EQ(command.program(), "harrow");
+  }
+}
+
 TEST_F(StepsTest, TheEnvironmentTellsWhatOtherStepsFound) {
   Environment environment;
   task_.id = 6;
@@ -136,9 +194,23 @@ TEST_F(StepsTest, TheEnvironmentTellsWhatOtherStepsFound) {
   EXPECT_EQ(all["OMP_NUM_THREADS"], "2");
   EXPECT_EQ(all["HARROW_ATTEMPT"], "3");
   EXPECT_EQ(all["HARROW_TASK_NAME"], "#7") << "by its number where it has no name";
+  EXPECT_EQ(all["HARROW_TASK_ID"], "7");
+  EXPECT_FALSE(all.contains("HARROW_CHECKPOINT_DIR"));
   task_.name = "add";
+  checkpoint_ = {.directory = "/dir", .restart = "/dir/1", .request = "/asked", .signal = "USR1", .status = "9"};
   all = read(Prepare(environment));
   EXPECT_EQ(all["HARROW_TASK_NAME"], "add");
+  EXPECT_EQ(all["HARROW_CHECKPOINT_DIR"], "/dir");
+  EXPECT_EQ(all["HARROW_RESTART"], "/dir/1");
+  EXPECT_EQ(all["HARROW_CHECKPOINT_REQUEST"], "/asked");
+  EXPECT_EQ(all["HARROW_CHECKPOINT_SIGNAL"], "USR1");
+  EXPECT_EQ(all["HARROW_CHECKPOINT_STATUS"], "9");
+}
+
+TEST_F(StepsTest, WhereAStepPutsAFileIsBelowADirectoryUnlessItSaysWhere) {
+  EXPECT_EQ(Below("/dir", "a/b"), "/dir/a/b");
+  EXPECT_EQ(Below("/dir", "/a"), "/a");
+  EXPECT_EQ(Below("/dir", ""), "/dir/");
 }
 
 TEST_F(StepsTest, WithoutARootThereIsNoTmpdirOfItsOwn) {

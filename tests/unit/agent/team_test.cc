@@ -105,6 +105,19 @@ TEST(JoinEnds, PeaksThatAreNotKnownAreNotKnownTogether) {
   ends[0].result.max_rss_kib = 100;
   ends[1].result.max_rss_kib = -30;
   EXPECT_EQ(JoinEnds(std::move(ends)).max_rss_kib, -130);
+  ends = {Exited(0), Exited(0)};
+  ends[0].result.max_rss_kib = 20;
+  EXPECT_EQ(JoinEnds(std::move(ends)).max_rss_kib, 20);
+}
+
+TEST(JoinEnds, WhatOneHasWrittenFirstIsWhereTheOutputOfAllBegins) {
+  for (const auto& [first, second, all] :
+       {std::tuple(60u, 70u, 60u), {70u, 60u, 60u}, {60u, 0u, 60u}, {0u, 60u, 60u}, {0u, 0u, 0u}}) {
+    std::vector<RankEnd> ends = {Exited(0), Exited(0)};
+    ends[0].result.output_offset = first;
+    ends[1].result.output_offset = second;
+    EXPECT_EQ(JoinEnds(std::move(ends)).output_offset, all);
+  }
 }
 
 TEST(JoinEnds, WhoAbortedEndsWithWhatItGaveToMpiAbortWhateverEndedIt) {
@@ -130,6 +143,13 @@ TEST(JoinEnds, TheFirstThatFailedByItselfIsNamed) {
   EXPECT_EQ(all.end, End::kExited);
   EXPECT_EQ(all.code, 4);
   EXPECT_EQ(all.message, "rank 1 of 3");
+  EXPECT_EQ(all.failed, AtSecond(8));
+  EXPECT_EQ(JoinEnds({Exited(3, 9), Exited(4, 9)}).code, 3) << "of two at once the one of the lower number";
+  std::vector<RankEnd> ends = {Exited(0), Exited(4)};
+  ends[0].result.devices = "GPU-0";
+  ends[1].result.devices = "GPU-1";
+  EXPECT_EQ(JoinEnds(std::move(ends)).devices, "GPU-0,GPU-1");
+  EXPECT_EQ(JoinEnds({Exited(4)}, {.node = "n1"}).message, "") << "there is no other";
 }
 
 TEST(JoinEnds, WhatTheServerSawFirstCameFirst) {
@@ -229,7 +249,10 @@ TEST(JoinEnds, WithoutItsServerAnAttemptIsLost) {
   EXPECT_EQ(all.end, End::kLost);
   EXPECT_NE(all.message.find("harrow-pmix"), std::string::npos);
   ends[0] = Killed(6, 0);
-  EXPECT_EQ(JoinEnds(ends).end, End::kLost) << "perhaps for want of it";
+  all = JoinEnds(ends);
+  EXPECT_EQ(all.end, End::kLost) << "perhaps for want of it";
+  EXPECT_EQ(all.code, 0);
+  EXPECT_EQ(all.failed, std::nullopt) << "its task has done nothing wrong";
   ends[0] = Asked(End::kTimedOut);
   EXPECT_EQ(JoinEnds(ends).end, End::kTimedOut);
   ends[1].served = false;

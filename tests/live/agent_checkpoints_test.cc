@@ -96,8 +96,9 @@ class CriuCheckpointTest : public StepOnDisk {
 
 TEST_F(CriuCheckpointTest, WhoHoldsItIsToldWhereItsImageBelongs) {
   ASSERT_TRUE(Begin().ok());
-  EXPECT_EQ(launch_->checkpoint.holder, tool_.Words({.images = At("disk/images.7/written"), .trouble = At(kTrouble)},
-                                                    {.signal = kAskHolder, .status = 9, .limit = std::chrono::seconds(80)}));
+  EXPECT_EQ(launch_->checkpoint.holder,
+            tool_.Words({.images = At("disk/images.7/written"), .trouble = At(kTrouble), .restore = {}},
+                        {.signal = kAskHolder, .status = 9, .limit = std::chrono::seconds(80)}));
   EXPECT_EQ(launch_->checkpoint.directory, "") << "the task knows nothing of it";
   EXPECT_TRUE(Has("disk/images.7/written"));
   EXPECT_FALSE(step_.beats());

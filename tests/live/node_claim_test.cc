@@ -101,8 +101,9 @@ TEST_F(NodeClaimTest, WhoIsAloneServesAtOnceUntilItCloses) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::error_code gone;
     const int fd = std::stoi(entry.path().filename());
-    if (std::filesystem::read_symlink(entry.path(), gone).string().starts_with("/memfd:harrow-"))
+    if (std::filesystem::read_symlink(entry.path(), gone).string().starts_with("/memfd:harrow-")) {
       EXPECT_EQ(fcntl(fd, F_GETFD), FD_CLOEXEC);
+    }
   }
 }
 

@@ -346,7 +346,8 @@ TEST_F(CheckpointTest, AnAnswerIsAnEndThatSaysSoOfWhoWasAsked) {
 
 TEST(CriuToolTest, TheWordsBeforeACommandSayHowItIsHeld) {
   const CriuTool tool("/bin/harrow", "/bin/criu", "/disk");
-  EXPECT_THAT(tool.Words({.images = "/i", .trouble = "/t"}, {.signal = 40, .status = 9, .limit = std::chrono::seconds(48)}),
+  EXPECT_THAT(tool.Words({.images = "/i", .trouble = "/t", .restore = {}},
+                         {.signal = 40, .status = 9, .limit = std::chrono::seconds(48)}),
               ElementsAre("/bin/harrow", "hold", "--criu", "/bin/criu", "--images", "/i", "--trouble", "/t", "--signal", "40",
                           "--status", "9", "--limit", "48000", "--"));
   EXPECT_THAT(tool.Words({.images = "/i", .trouble = "/t", .restore = "/r"}, {.signal = 40, .status = 9}),

@@ -22,7 +22,9 @@ class SlotTmpTest : public OnDisk {
   Status Prepare() {
     Launch launch{.task = task_, .given = given_, .start = start_};
     const Status ready = tmp_->Prepare(&launch, &result_);
-    if (ready.ok()) EXPECT_EQ(launch.variables.tmp_dir, Slot());
+    if (ready.ok()) {
+      EXPECT_EQ(launch.variables.tmp_dir, Slot());
+    }
     return ready;
   }
   /// A task does this. Where nothing else is said it began long ago, so that no time proves anything of it.

@@ -41,7 +41,9 @@ class OnDisk : public testing::Test {
   /// And what was opened no other task inherits.
   void ExpectNoDescriptorIsInherited() const {
     for (const int fd : Descriptors()) {
-      if (!descriptors_.contains(fd)) EXPECT_EQ(fcntl(fd, F_GETFD), FD_CLOEXEC) << fd;
+      if (!descriptors_.contains(fd)) {
+        EXPECT_EQ(fcntl(fd, F_GETFD), FD_CLOEXEC) << fd;
+      }
     }
   }
   void CountDescriptors() { descriptors_ = Descriptors(); }

@@ -109,7 +109,9 @@ TEST_F(StoreHomeTest, ADirectoryThatIsNotOursAloneIsNotUsed) {
     EXPECT_EQ(Refusal(Use::kStage).code(), Code::kPermission) << open;
   }
   chmod(Lasting().c_str(), 0700);
-  if (chown(Lasting().c_str(), 65534, 65534) == 0) EXPECT_EQ(Refusal(Use::kStage).code(), Code::kPermission) << "another user's";
+  if (chown(Lasting().c_str(), 65534, 65534) == 0) {
+    EXPECT_EQ(Refusal(Use::kStage).code(), Code::kPermission) << "another user's";
+  }
   fs::rename(Lasting(), At("elsewhere"));
   fs::create_directory_symlink(At("elsewhere"), Lasting());
   EXPECT_EQ(Refusal(Use::kStage).code(), Code::kPermission);
@@ -183,7 +185,9 @@ TEST_F(StoreHomeTest, OfTheSubmitDirectoryThatIsFoundWhichIsWhatItWas) {
   EXPECT_THAT(Unchanged(*home, HARROW_SOURCE_DIR "/sched/agent/step"), IsEmpty()) << "that is another directory";
   const store::Object object = *home->store().CopyIn(submit + "/step.h");
   for (const SourceIndex::Entry& entry : home->FindUnchanged(submit)) {
-    if (entry.path.ends_with("/step.h")) EXPECT_EQ(entry.object, object);
+    if (entry.path.ends_with("/step.h")) {
+      EXPECT_EQ(entry.object, object);
+    }
   }
   home->sources()->Note(submit + "/step.h", "what it was before", object);
   home->sources()->Note(submit + "/gone", "what it was before", object);

@@ -332,7 +332,7 @@ TEST_F(StreamsTest, InASandboxDeclaredFilesLieThereAndOthersInTheSubmitDirectory
   Write("sandbox/folder/in", "given too");
   sandbox_ = At("sandbox");
   task_.outputs = {"out", "tree"};
-  task_.inputs = {{.path = "in"}, {.path = "folder"}};
+  task_.inputs = {{.file = FileId(1), .path = "in"}, {.file = FileId(2), .path = "folder"}};
   ASSERT_TRUE(Begin({.stdin_path = "./in", .stdout_path = "x/../out", .stderr_path = "tree/err"}).ok());
   EXPECT_EQ(WhatIsRead(), "given");
   Out("text");

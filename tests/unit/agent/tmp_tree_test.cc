@@ -109,7 +109,9 @@ TEST_F(TmpTreeTest, OnlyWhereNobodyElseCouldReplaceItADirectoryIsMade) {
   Directory("d", 0700);
   EXPECT_FALSE(IsSafeBase("d")) << "whose would it be for a task?";
   fs::current_path(here);
-  if (chown(At("d").c_str(), 65534, 65534) == 0) EXPECT_FALSE(IsSafeBase(At("d"))) << "another user's";
+  if (chown(At("d").c_str(), 65534, 65534) == 0) {
+    EXPECT_FALSE(IsSafeBase(At("d"))) << "another user's";
+  }
 }
 
 TEST_F(TmpTreeTest, WhatAKilledWardenLeftIsRemovedByTheNextOne) {
@@ -232,7 +234,9 @@ TEST_F(TmpTreeTest, OnlyADirectoryOfOursIsARoot) {
   EXPECT_TRUE(TmpRootAt(At("link")).empty());
   EXPECT_TRUE(TmpRootAt(Write("file", "")).empty());
   EXPECT_TRUE(TmpRootAt(At("nowhere")).empty());
-  if (chown(At("base").c_str(), 65534, 65534) == 0) EXPECT_TRUE(TmpRootAt(At("base")).empty()) << "another user's";
+  if (chown(At("base").c_str(), 65534, 65534) == 0) {
+    EXPECT_TRUE(TmpRootAt(At("base")).empty()) << "another user's";
+  }
 }
 
 TEST_F(TmpTreeTest, EmptyingRemovesWhateverIsThereButWhatIsToBeKept) {

@@ -63,13 +63,6 @@ NodeClaim::NodeClaim(const std::string& run_dir, const std::string& node) {
   serves_ = what + "-serves";
 }
 
-void NodeClaim::Close() {
-  for (int* fd : {&asks_fd_, &serves_fd_}) {
-    if (*fd >= 0) close(*fd);
-    *fd = -1;
-  }
-}
-
 NodeClaim::Others NodeClaim::LookAround() const {
   Others others;
   const pid_t self = getpid();
@@ -95,13 +88,13 @@ NodeClaim::Others NodeClaim::LookAround() const {
 bool NodeClaim::Take(Duration limit, const std::function<bool()>& pause) {
   const Duration until = os::RealClock().Steady() + limit;
   while (true) {
-    if (asks_fd_ < 0) asks_fd_ = memfd_create(asks_.c_str(), MFD_CLOEXEC);
-    if (asks_fd_ < 0) return true;
+    if (!asks_fd_.ok()) asks_fd_ = os::Fd(memfd_create(asks_.c_str(), MFD_CLOEXEC));
+    if (!asks_fd_.ok()) return true;
     const Others others = LookAround();
     const bool late = os::RealClock().Steady() > until;
     // One that asks for so long has been stopped by somebody.
     if (!others.serving && (!others.any || late)) {
-      serves_fd_ = memfd_create(serves_.c_str(), MFD_CLOEXEC);
+      serves_fd_ = os::Fd(memfd_create(serves_.c_str(), MFD_CLOEXEC));
       return true;
     }
     if (others.serving || others.older) Close();

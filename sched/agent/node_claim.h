@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/time.h"
+#include "os/posix_files.h"
 
 namespace harrow::agent {
 
@@ -13,14 +14,14 @@ namespace harrow::agent {
 class NodeClaim {
  public:
   NodeClaim(const std::string& run_dir, const std::string& node);
-  ~NodeClaim() { Close(); }
-  NodeClaim(const NodeClaim&) = delete;
-  NodeClaim& operator=(const NodeClaim&) = delete;
 
   /// True once it is ours, also where the kernel has no means to tell others. False when another serves for
   /// longer than `limit`, or `pause`, which waits a little, says that it is to leave.
   bool Take(Duration limit, const std::function<bool()>& pause);
-  void Close();
+  void Close() {
+    asks_fd_ = os::Fd();
+    serves_fd_ = os::Fd();
+  }
 
  private:
   struct Others {
@@ -29,7 +30,7 @@ class NodeClaim {
   Others LookAround() const;
 
   std::string asks_, serves_;  // names of the two marks
-  int asks_fd_ = -1, serves_fd_ = -1;
+  os::Fd asks_fd_, serves_fd_;
 };
 
 }  // namespace harrow::agent

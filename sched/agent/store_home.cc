@@ -20,6 +20,7 @@
 #include "base/text.h"
 #include "os/file_system.h"
 #include "os/log.h"
+#include "os/posix_files.h"
 
 namespace harrow::agent {
 namespace {
@@ -140,9 +141,8 @@ void StoreHome::Close() {
   store_->Erase();
   store_.reset();
   // Also what killed agents were about to give its name.
-  const int fd = open(directory_.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd >= 0) (void)EmptyDirectory(fd);
-  if (fd >= 0) close(fd);
+  const os::Fd fd(open(directory_.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  (void)EmptyDirectory(fd.get());
   if (rmdir(directory_.c_str()) != 0)
     os::LogWarning(StrCat(Printable(directory_), " cannot be removed: ", strerror(errno)));
 }

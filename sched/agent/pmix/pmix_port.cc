@@ -195,11 +195,10 @@ void PmixPort::Append(Helper* helper, const pb::ToPmix& message) {
 
 Status PmixPort::Start() {
   const std::string name = StrCat("pmix-", ++helpers_made_);
-  const int root = OpenTmpRoot(options_.root);
-  if (root < 0) return Status(Code::kExhausted, StrCat("the directory ", options_.root.path, " is gone"));
-  const bool made = mkdirat(root, name.c_str(), 0700) == 0;
+  const os::Fd root = OpenTmpRoot(options_.root);
+  if (!root.ok()) return Status(Code::kExhausted, StrCat("the directory ", options_.root.path, " is gone"));
+  const bool made = mkdirat(root.get(), name.c_str(), 0700) == 0;
   const int error = errno;
-  close(root);
   Helper& helper = helpers_.emplace_back(kMostMessage);
   helper.directory = StrCat(options_.root.path, "/", name);
   const Status started =

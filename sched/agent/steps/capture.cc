@@ -30,20 +30,14 @@ bool CapturedStream::Open(uint32_t task, uint32_t attempt, uint64_t byte_limit,
   limit_ = byte_limit == 0 ? UINT64_MAX : byte_limit;
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return false;
-  read_fd_ = ends[0];
-  write_fd_ = ends[1];
+  read_fd_ = os::Fd(ends[0]);
+  write_fd_ = os::Fd(ends[1]);
   return true;
-}
-
-void CapturedStream::CloseWriteEnd() {
-  if (write_fd_ >= 0) close(write_fd_);
-  write_fd_ = -1;
 }
 
 void CapturedStream::CloseAll() {
   CloseWriteEnd();
-  if (read_fd_ >= 0) close(read_fd_);
-  read_fd_ = -1;
+  read_fd_ = os::Fd();
 }
 
 void CapturedStream::TakeIn(short revents) {
@@ -51,12 +45,11 @@ void CapturedStream::TakeIn(short revents) {
   ssize_t n = 0;
   char buffer[kHandOnBytes];
   if ((revents & POLLIN) != 0) {
-    while ((n = read(read_fd_, buffer, sizeof buffer)) < 0 && errno == EINTR) {
+    while ((n = read(read_fd_.get(), buffer, sizeof buffer)) < 0 && errno == EINTR) {
     }
   }
   if (n <= 0) {
-    close(read_fd_);
-    read_fd_ = -1;
+    read_fd_ = os::Fd();
     return;
   }
   const auto size = static_cast<size_t>(n);

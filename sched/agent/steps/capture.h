@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "os/posix_files.h"
 #include "output/packed_output.h"
 
 namespace harrow::agent {
@@ -23,17 +24,14 @@ class OutputSink {
 class CapturedStream {
  public:
   CapturedStream(output::Stream stream, OutputSink& sink) : stream_(stream), sink_(sink) {}
-  ~CapturedStream() { CloseAll(); }
-  CapturedStream(const CapturedStream&) = delete;
-  CapturedStream& operator=(const CapturedStream&) = delete;
 
   /// A new pipe for an attempt; false with errno when there is none to be had.
   bool Open(uint32_t task, uint32_t attempt, uint64_t byte_limit, std::optional<uint32_t> rank);
   /// No capture for this attempt.
   void Reset();
-  int read_fd() const { return read_fd_; }  // -1: at its end
-  int write_fd() const { return write_fd_; }
-  void CloseWriteEnd();
+  int read_fd() const { return read_fd_.get(); }  // -1: at its end
+  int write_fd() const { return write_fd_.get(); }
+  void CloseWriteEnd() { write_fd_ = os::Fd(); }
   /// Acts on what poll() said of read_fd(): takes in what is there, or closes it when nobody can write any
   /// more.
   void TakeIn(short revents);
@@ -41,7 +39,7 @@ class CapturedStream {
   void HandOn();
   void CloseAll();
 
-  bool open() const { return read_fd_ >= 0; }
+  bool open() const { return read_fd_.ok(); }
   size_t waiting_bytes() const { return waiting_.size(); }
   uint64_t first_offset() const { return first_offset_; }  // 0: no output
   uint64_t kept_bytes() const { return kept_; }
@@ -50,8 +48,7 @@ class CapturedStream {
  private:
   const output::Stream stream_;
   OutputSink& sink_;
-  int read_fd_ = -1;
-  int write_fd_ = -1;
+  os::Fd read_fd_, write_fd_;
   uint32_t task_ = 0;
   uint32_t attempt_ = 0;
   std::optional<uint32_t> rank_;

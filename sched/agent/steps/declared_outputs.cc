@@ -4,12 +4,12 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <utility>
 
 #include "agent/steps/gang.h"
 #include "base/text.h"
 #include "made/remove.h"
+#include "os/posix_files.h"
 
 namespace harrow::agent {
 namespace {
@@ -24,9 +24,7 @@ int64_t SizeOf(const std::string& path) {
 bool IsThereNow(const std::string& directory, const std::string& name) {
   if (made::IsThere(directory, name)) return true;
   const std::filesystem::path parent = std::filesystem::path(Below(directory, name)).parent_path();
-  const int fd = open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return false;
-  close(fd);
+  const os::Fd opened(open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   return made::IsThere(directory, name);
 }
 
@@ -38,7 +36,6 @@ bool IsOfOthers(const LocalTask& task) {
 
 Status DeclaredOutputs::Prepare(Launch* launch, TaskResult*) {
   const LocalTask& task = launch->task;
-  looked_.reset();
   if (task.outputs.empty() || IsOfOthers(task)) return {};
   const std::string& directory = task.profile->base().common().submit_dir;
   made::Attempt now{.task = task.id, .attempt = task.attempt};

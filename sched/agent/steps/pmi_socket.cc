@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include <utility>
 
 #include "base/text.h"
 
@@ -19,11 +18,6 @@ constexpr int kMostPieces = 128;
 
 }  // namespace
 
-PmiSocket::~PmiSocket() {
-  CloseRanksEnd();
-  HangUp();
-}
-
 Status PmiSocket::Prepare(Launch* launch, TaskResult*) {
   const LocalTask& task = launch->task;
   const ProfileSpec& spec = task.profile->spec();
@@ -35,19 +29,11 @@ Status PmiSocket::Prepare(Launch* launch, TaskResult*) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return Status(Code::kExhausted, StrCat("no socket for its PMI: ", strerror(errno)));
-  own_ = ends[0];
-  ranks_ = ends[1];
-  fcntl(own_, F_SETFL, O_NONBLOCK);
-  launch->request.kept_fd = launch->variables.pmi_fd = ranks_;
+  own_ = os::Fd(ends[0]);
+  ranks_ = os::Fd(ends[1]);
+  fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  launch->request.kept_fd = launch->variables.pmi_fd = ends[1];
   return {};
-}
-
-void PmiSocket::CloseRanksEnd() {
-  if (const int fd = std::exchange(ranks_, -1); fd >= 0) close(fd);
-}
-
-void PmiSocket::HangUp() {
-  if (const int fd = std::exchange(own_, -1); fd >= 0) close(fd);
 }
 
 void PmiSocket::Settle(const LocalTask&, TaskResult*) {
@@ -57,7 +43,7 @@ void PmiSocket::Settle(const LocalTask&, TaskResult*) {
 }
 
 pollfd PmiSocket::ToPoll() const {
-  return {own_, static_cast<short>(unsent_.empty() ? POLLIN : POLLOUT), 0};
+  return {own_.get(), static_cast<short>(unsent_.empty() ? POLLIN : POLLOUT), 0};
 }
 
 void PmiSocket::HearLastWords() {
@@ -68,17 +54,17 @@ void PmiSocket::HearLastWords() {
 // Who does not take its answers is not heard: else they would become ever more.
 void PmiSocket::Talk() {
   char buffer[kPiece];
-  for (int piece = 0; own_ >= 0 && unsent_.empty() && piece < kMostPieces; ++piece) {
-    const ssize_t n = recv(own_, buffer, sizeof buffer, 0);
+  for (int piece = 0; own_.ok() && unsent_.empty() && piece < kMostPieces; ++piece) {
+    const ssize_t n = recv(own_.get(), buffer, sizeof buffer, 0);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     const std::string_view said(buffer, n > 0 ? static_cast<size_t>(n) : 0);
     if (!server_->Hear(attempt_, rank_, said) || said.empty()) HangUp();
   }
-  if (own_ < 0) return;
+  if (!own_.ok()) return;
   unsent_ += server_->TakeAnswers(attempt_, rank_);
   while (!unsent_.empty()) {
-    const ssize_t n = send(own_, unsent_.data(), unsent_.size(), MSG_NOSIGNAL);
+    const ssize_t n = send(own_.get(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     if (n <= 0) return unsent_.clear();  // it is gone, and the next look tells

@@ -5,6 +5,7 @@
 
 #include "agent/steps/ranks.h"
 #include "agent/steps/step.h"
+#include "os/posix_files.h"
 
 namespace harrow::agent {
 
@@ -13,12 +14,11 @@ namespace harrow::agent {
 class PmiSocket : public Step {
  public:
   explicit PmiSocket(const RankServers& servers) : servers_(servers) {}
-  ~PmiSocket() override;
   Status Prepare(Launch* launch, TaskResult* result) override;
   void Settle(const LocalTask& task, TaskResult* result) override;
 
   /// The process has its end, or was not started.
-  void CloseRanksEnd();
+  void CloseRanksEnd() { ranks_ = os::Fd(); }
   /// For poll(); -1: nothing will come.
   pollfd ToPoll() const;
   /// Takes some of what has come, and says what it is to be told, as far as that can be done without waiting.
@@ -27,13 +27,13 @@ class PmiSocket : public Step {
   void HearLastWords();
 
  private:
-  void HangUp();
+  void HangUp() { own_ = os::Fd(); }
 
   const RankServers& servers_;
   TalkingRankServer* server_ = nullptr;  // of the attempt; null: it has none
   AttemptId attempt_;
   uint32_t rank_ = 0;
-  int own_ = -1, ranks_ = -1;  // descriptors of the ends
+  os::Fd own_, ranks_;  // the ends
   std::string unsent_;
 };
 

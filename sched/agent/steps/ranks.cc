@@ -140,15 +140,12 @@ std::vector<RankServer::Variables> RankVariables(const ProfileSpec& spec, const 
 }
 
 Status Ranks::MakeDirectory() {
-  const int root = root_.empty() ? -1 : OpenTmpRoot(root_);
-  if (root < 0) return Unsafe();
+  const os::Fd root = OpenTmpRoot(root_);
+  if (!root.ok()) return Unsafe();
   // A name is not used again: what an attempt has left running would find the next one's.
   const std::string name = StrCat(slot_, "-", ++made_);
-  const bool made = mkdirat(root, name.c_str(), 0700) == 0;
-  const int error = errno;
-  close(root);
-  if (!made)
-    return Status(Code::kExhausted, StrCat("cannot make a directory in ", root_.path, ": ", strerror(error)));
+  if (mkdirat(root.get(), name.c_str(), 0700) != 0)
+    return Status(Code::kExhausted, StrCat("cannot make a directory in ", root_.path, ": ", strerror(errno)));
   name_ = name;
   directory_ = StrCat(root_.path, "/", name);
   return {};
@@ -156,14 +153,10 @@ Status Ranks::MakeDirectory() {
 
 void Ranks::RemoveDirectory() {
   if (name_.empty()) return;
-  if (const int root = OpenTmpRoot(root_); root >= 0) {
-    const int fd = openat(root, name_.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd >= 0) {
-      (void)EmptyDirectory(fd);
-      close(fd);
-    }
-    (void)unlinkat(root, name_.c_str(), AT_REMOVEDIR);
-    close(root);
+  if (const os::Fd root = OpenTmpRoot(root_); root.ok()) {
+    const os::Fd fd(openat(root.get(), name_.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    (void)EmptyDirectory(fd.get());
+    (void)unlinkat(root.get(), name_.c_str(), AT_REMOVEDIR);
   }
   name_.clear();
   directory_.clear();

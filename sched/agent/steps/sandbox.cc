@@ -115,7 +115,6 @@ void Sandbox::LinkPrograms(const LocalTask& task) {
 }
 
 Status Sandbox::Prepare(Launch* launch, TaskResult* result) {
-  path_.clear();
   if (!launch->task.sandbox) return {};
   if (files_ == nullptr) return Status(Code::kInternal, "this node keeps no files");
   Status ready;
@@ -290,7 +289,6 @@ void Sandbox::NameMissing(const LocalTask& task, TaskResult* result) const {
   if (!failed) return;
   std::string named;
   for (const std::string& word : Words(task, false)) {
-    if (!IsRelative(word)) continue;
     const std::string& cwd = task.profile->spec().cwd;
     const std::string name = Plain(cwd.empty() ? word : Below(cwd, word));
     const bool known = std::any_of(task.inputs.begin(), task.inputs.end(),

@@ -34,19 +34,10 @@ WallTime ChangeTime(const struct stat& st) {
 SlotTmp::SlotTmp(const TmpRoot& root, uint32_t slot)
     : root_(root), name_(StrCat(slot)), path_(StrCat(root.path, "/", slot)) {}
 
-SlotTmp::~SlotTmp() {
-  for (const int fd : {fd_, root_fd_}) {
-    if (fd >= 0) close(fd);
-  }
-}
-
 bool SlotTmp::Remove() {
-  if (unlinkat(root_fd_, name_.c_str(), 0) == 0 || errno == ENOENT) return true;
-  const int fd = openat(root_fd_, name_.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0) return false;
-  const bool empty = EmptyDirectory(fd);
-  close(fd);
-  return empty && unlinkat(root_fd_, name_.c_str(), AT_REMOVEDIR) == 0;
+  if (unlinkat(root_fd_.get(), name_.c_str(), 0) == 0 || errno == ENOENT) return true;
+  const os::Fd fd(openat(root_fd_.get(), name_.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  return EmptyDirectory(fd.get()) && unlinkat(root_fd_.get(), name_.c_str(), AT_REMOVEDIR) == 0;
 }
 
 Status SlotTmp::Prepare(Launch* launch, TaskResult*) {
@@ -58,18 +49,18 @@ Status SlotTmp::Prepare(Launch* launch, TaskResult*) {
 }
 
 Status SlotTmp::Make() {
-  if (fd_ >= 0) return {};
-  if (root_fd_ < 0) root_fd_ = OpenTmpRoot(root_);
-  if (root_fd_ < 0)
+  if (fd_.ok()) return {};
+  if (!root_fd_.ok()) root_fd_ = OpenTmpRoot(root_);
+  if (!root_fd_.ok())
     return Status(Code::kExhausted, StrCat("the temporary directory ", root_.path, " is gone"));
   // What is there already was left by another agent.
-  const auto make = [this] { return mkdirat(root_fd_, name_.c_str(), 0700) == 0; };
+  const auto make = [this] { return mkdirat(root_fd_.get(), name_.c_str(), 0700) == 0; };
   if (!make() && !(errno == EEXIST && Remove() && make()))
     return Status(Code::kExhausted,
                   StrCat("cannot make the temporary directory ", path_, ": ", strerror(errno)));
-  fd_ = openat(root_fd_, name_.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  fd_ = os::Fd(openat(root_fd_.get(), name_.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat st {};
-  if (fd_ < 0 || fstat(fd_, &st) != 0)
+  if (!fd_.ok() || fstat(fd_.get(), &st) != 0)
     return Status(Code::kExhausted,
                   StrCat("cannot open the temporary directory ", path_, ": ", strerror(errno)));
   device_ = st.st_dev;
@@ -80,21 +71,20 @@ Status SlotTmp::Make() {
 
 void SlotTmp::Settle(const LocalTask&, TaskResult*) {
   struct stat st {};
-  if (fd_ < 0) return;
-  const bool seen = fstat(fd_, &st) == 0;
+  if (!fd_.ok()) return;
+  const bool seen = fstat(fd_.get(), &st) == 0;
   const WallTime changed = ChangeTime(st);
   if (seen && changed == known_empty_ && task_start_ - looked_up_ < kLookUpAgain) return;
-  if (fstatat(root_fd_, name_.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0 || st.st_dev != device_ ||
+  if (fstatat(root_fd_.get(), name_.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0 || st.st_dev != device_ ||
       st.st_ino != inode_) {
-    close(fd_);
-    fd_ = -1;
+    fd_ = os::Fd();
     (void)Remove();
     return;
   }
   looked_up_ = task_start_;
-  if ((st.st_mode & 0777) != 0700) OpenToUs(fd_);
+  if ((st.st_mode & 0777) != 0700) OpenToUs(fd_.get());
   // Whatever later tasks do to it has another time.
-  if (EmptyDirectory(fd_) && seen && changed + kCoarse < task_start_) known_empty_ = changed;
+  if (EmptyDirectory(fd_.get()) && seen && changed + kCoarse < task_start_) known_empty_ = changed;
 }
 
 }  // namespace harrow::agent

@@ -15,9 +15,6 @@ namespace harrow::agent {
 class SlotTmp : public Step {
  public:
   SlotTmp(const TmpRoot& root, uint32_t slot);
-  ~SlotTmp() override;
-  SlotTmp(const SlotTmp&) = delete;
-  SlotTmp& operator=(const SlotTmp&) = delete;
 
   Status Prepare(Launch* launch, TaskResult* result) override;
   void Settle(const LocalTask& task, TaskResult* result) override;
@@ -30,8 +27,8 @@ class SlotTmp : public Step {
 
   const TmpRoot root_;
   const std::string name_, path_;
-  int root_fd_ = -1;
-  int fd_ = -1;                      // the directory, as it was made
+  os::Fd root_fd_;
+  os::Fd fd_;                        // the directory, as it was made
   uint64_t device_ = 0, inode_ = 0;  // of fd_
   WallTime known_empty_{};           // its time of change when it was empty
   WallTime task_start_{}, looked_up_{};

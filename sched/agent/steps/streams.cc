@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 #include "agent/steps/file_pattern.h"
 #include "agent/steps/gang.h"
@@ -14,22 +15,23 @@
 
 namespace harrow::agent {
 
-Status Streams::OpenFor(const char* what, const std::string& path, int flags, int* fd) const {
+Status Streams::OpenFor(const char* what, const std::string& path, int flags, os::Fd* fd) const {
+  os::Fd opened;
   const auto open = [&] {
     errno = EINTR;
-    while (!host_.to_end() && (*fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666)) < 0 && errno == EINTR) {
-    }
+    while (!opened.ok() && errno == EINTR && !host_.to_end()) opened = os::Fd(::open(path.c_str(), flags | O_CLOEXEC, 0666));
     return errno;
   };
   host_.blocks(true);
   int error = open();
-  if (*fd < 0 && error == ENOENT && (flags & O_CREAT) != 0) {
+  if (!opened.ok() && error == ENOENT && (flags & O_CREAT) != 0) {
     MakeDirectoriesOf(path);
     error = open();
   }
   host_.blocks(false);
-  if (*fd >= 0) return {};
-  return Status(Code::kInvalid, StrCat("cannot open its ", what, " ", path, ": ", strerror(error)));
+  if (!opened.ok()) return Status(Code::kInvalid, StrCat("cannot open its ", what, " ", path, ": ", strerror(error)));
+  *fd = std::move(opened);
+  return {};
 }
 
 /// Empties a file that each attempt writes from the start: one of the task's own outputs, or as it asks for.
@@ -88,12 +90,12 @@ Status Streams::OpenFiles(const LocalTask& task, const std::string& sandbox, uin
     HARROW_RETURN_IF_ERROR(OpenFor("stdin", expand(spec.stdin_path), O_RDONLY, &in_));
   if (!out.empty()) {
     HARROW_RETURN_IF_ERROR(OpenFor("stdout", out, kWrite, &out_));
-    BeginAnew(task, out_);
+    BeginAnew(task, out_.get());
   }
   one_file_ = !err.empty() && err == out;
   if (!err.empty() && !one_file_) {
     HARROW_RETURN_IF_ERROR(OpenFor("stderr", err, kWrite, &err_));
-    BeginAnew(task, err_);
+    BeginAnew(task, err_.get());
   }
   return {};
 }
@@ -112,13 +114,12 @@ Status Streams::OpenStreams(const LocalTask& task) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     return Status(Code::kExhausted, StrCat("no pipe for its streams: ", strerror(errno)));
-  in_ = ends[0];
+  in_ = os::Fd(ends[0]);
+  const os::Fd fed_end(ends[1]);
   const bool split = std::any_of(task.sources.begin(), task.sources.end(),
                                  [](const StreamSource& source) { return source.split; });
-  (void)fcntl(in_, F_SETPIPE_SZ, split ? kPipeOfSplit : kPipeBytes);
-  const Status fed = host_.streams->Feed(task.attempt_id(), ends[1]);
-  close(ends[1]);
-  return fed;
+  (void)fcntl(ends[0], F_SETPIPE_SZ, split ? kPipeOfSplit : kPipeBytes);
+  return host_.streams->Feed(task.attempt_id(), ends[1]);
 }
 
 Status Streams::Prepare(Launch* launch, TaskResult*) {
@@ -137,19 +138,19 @@ Status Streams::Prepare(Launch* launch, TaskResult*) {
   const uint64_t limit = limit_.load(std::memory_order_relaxed);
   const std::optional<uint32_t> writer = task.profile->spec().ranks > 0 ? std::optional(rank) : std::nullopt;
   const bool piped =
-      (out_ >= 0 || task.writes_streams || stdout_.Open(task.id, task.attempt, limit, writer)) &&
-      (err_ >= 0 || one_file_ || stderr_.Open(task.id, task.attempt, limit, writer));
+      (out_.ok() || task.writes_streams || stdout_.Open(task.id, task.attempt, limit, writer)) &&
+      (err_.ok() || one_file_ || stderr_.Open(task.id, task.attempt, limit, writer));
   if (!piped) {
     const int error = errno;
     CloseOwnEnds();
     CloseAll();
     return Status(Code::kExhausted, StrCat("no pipe for its output: ", strerror(error)));
   }
-  launch->request.stdin_fd = in_;
+  launch->request.stdin_fd = in_.get();
   launch->request.stdout_fd = task.writes_streams ? written_.write_fd()
-                              : out_ >= 0         ? out_
+                              : out_.ok()         ? out_.get()
                                                   : stdout_.write_fd();
-  launch->request.stderr_fd = one_file_ ? out_ : err_ >= 0 ? err_ : stderr_.write_fd();
+  launch->request.stderr_fd = one_file_ ? out_.get() : err_.ok() ? err_.get() : stderr_.write_fd();
   return {};
 }
 
@@ -157,10 +158,7 @@ void Streams::CloseOwnEnds() {
   stdout_.CloseWriteEnd();
   written_.CloseWriteEnd();
   stderr_.CloseWriteEnd();
-  for (int* fd : {&in_, &out_, &err_}) {
-    if (*fd >= 0) close(*fd);
-    *fd = -1;
-  }
+  for (os::Fd* fd : {&in_, &out_, &err_}) *fd = os::Fd();
 }
 
 std::array<pollfd, 2> Streams::ToPoll() const {

@@ -10,6 +10,7 @@
 #include "agent/steps/step.h"
 #include "agent/steps/stream_host.h"
 #include "agent/steps/written.h"
+#include "os/posix_files.h"
 
 namespace harrow::agent {
 
@@ -60,15 +61,15 @@ class Streams : public Step {
  private:
   Status OpenFiles(const LocalTask& task, const std::string& sandbox, uint32_t rank);
   Status OpenStreams(const LocalTask& task);
-  Status OpenFor(const char* what, const std::string& path, int flags, int* fd) const;
+  Status OpenFor(const char* what, const std::string& path, int flags, os::Fd* fd) const;
   void BeginAnew(const LocalTask& task, int fd) const;
 
   const std::atomic<uint64_t>& limit_;
   const Host host_;
   CapturedStream stdout_, stderr_;
   WrittenStream written_;
-  int in_ = -1, out_ = -1, err_ = -1;  // files that were opened, and of `in_` the end of a pipe
-  bool one_file_ = false;              // out_ is for both
+  os::Fd in_, out_, err_;  // files that were opened, and of `in_` the end of a pipe
+  bool one_file_ = false;  // out_ is for both
 };
 
 }  // namespace harrow::agent

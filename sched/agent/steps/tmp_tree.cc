@@ -41,11 +41,8 @@ int OpenForReading(int fd) {
 
 /// The directory `name` in `parent`, for reading; -1: it is none, or not ours.
 int OpenDirectory(int parent, const char* name) {
-  const int found = openat(parent, name, O_PATH | kFlags);
-  if (found < 0) return -1;
-  const int fd = OpenForReading(found);
-  close(found);
-  return fd;
+  const os::Fd found(openat(parent, name, O_PATH | kFlags));
+  return found.ok() ? OpenForReading(found.get()) : -1;
 }
 
 /// Takes the descriptor.
@@ -91,11 +88,9 @@ std::string SharedMemoryPath(const std::string& root) {
 /// Of the temporary directory that lies at `root`. Its name tells that it is ours, or nobody's.
 void RemoveSharedMemory(const std::string& root) {
   const std::string path = SharedMemoryPath(root);
-  const int fd = open(path.c_str(), O_PATH | kFlags);
+  const os::Fd fd(open(path.c_str(), O_PATH | kFlags));
   struct stat st {};
-  if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() && EmptyDirectory(fd))
-    (void)rmdir(path.c_str());
-  if (fd >= 0) close(fd);
+  if (fstat(fd.get(), &st) == 0 && st.st_uid == geteuid() && EmptyDirectory(fd.get())) (void)rmdir(path.c_str());
 }
 
 /// If it is here, and still the one that was recorded; another node's record stays.
@@ -106,17 +101,16 @@ void RemoveRecorded(run_dir::RunDir& dir, const std::string& record) {
   const size_t second = first == std::string::npos ? first : text->find(' ', first + 1);
   if (second == std::string::npos) return;
   const std::string path = text->substr(second + 1, text->size() - second - 2);
-  const int fd = open(path.c_str(), O_PATH | kFlags);
+  const os::Fd fd(open(path.c_str(), O_PATH | kFlags));
   struct stat st {};
-  if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() && *text == Describe(st, path)) {
+  if (fstat(fd.get(), &st) == 0 && st.st_uid == geteuid() && *text == Describe(st, path)) {
     RemoveSharedMemory(path);
-    if (EmptyDirectory(fd) && rmdir(path.c_str()) == 0) {
+    if (EmptyDirectory(fd.get()) && rmdir(path.c_str()) == 0) {
       (void)dir.Remove(record);
     } else {
       os::LogWarning(StrCat("the temporary directory ", path, " cannot be removed whole"));
     }
   }
-  if (fd >= 0) close(fd);
 }
 
 }  // namespace
@@ -148,12 +142,11 @@ TmpRoot TmpRootAt(const std::string& path) {
   return {.path = path, .device = st.st_dev, .inode = st.st_ino};
 }
 
-int OpenTmpRoot(const TmpRoot& root) {
-  const int fd = open(root.path.c_str(), O_PATH | kFlags);
+os::Fd OpenTmpRoot(const TmpRoot& root) {
+  os::Fd fd(open(root.path.c_str(), O_PATH | kFlags));
   struct stat st {};
-  if (fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == root.device && st.st_ino == root.inode) return fd;
-  if (fd >= 0) close(fd);
-  return -1;
+  if (fstat(fd.get(), &st) == 0 && st.st_dev == root.device && st.st_ino == root.inode) return fd;
+  return os::Fd();
 }
 
 std::string MakeLinesFile(const TmpRoot& root, const std::string& name, std::string_view line,
@@ -164,27 +157,19 @@ std::string MakeLinesFile(const TmpRoot& root, const std::string& name, std::str
 }
 
 std::string MakeTextFile(const TmpRoot& root, const std::string& name, std::string_view text) {
-  const int directory = OpenTmpRoot(root);
-  if (directory < 0) return {};
-  const int file = openat(directory, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  const ssize_t written = file < 0 ? -1 : write(file, text.data(), text.size());
+  const os::Fd directory = OpenTmpRoot(root);
+  if (!directory.ok()) return {};
+  const os::Fd file(openat(directory.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  const ssize_t written = file.ok() ? write(file.get(), text.data(), text.size()) : -1;
   const int error = written < 0 ? errno : ENOSPC;
   const bool whole = written == static_cast<ssize_t>(text.size());
-  if (file >= 0) {
-    close(file);
-    if (!whole) unlinkat(directory, name.c_str(), 0);
-  }
-  close(directory);
+  if (file.ok() && !whole) unlinkat(directory.get(), name.c_str(), 0);
   errno = error;
   return whole ? StrCat(root.path, "/", name) : std::string();
 }
 
 bool EmptyTmpRoot(const TmpRoot& root, std::string_view keep) {
-  const int fd = OpenTmpRoot(root);
-  if (fd < 0) return false;
-  const bool empty = EmptyDirectory(fd, keep);
-  close(fd);
-  return empty;
+  return EmptyDirectory(OpenTmpRoot(root).get(), keep);
 }
 
 TmpRoot MakeTmpRoot(run_dir::RunDir& dir, const std::string& node, const TmpBases& bases) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "os/posix_files.h"
 #include "run_dir/run_dir.h"
 
 namespace harrow::agent {
@@ -18,8 +19,8 @@ struct TmpRoot {
 
 /// As the directory is now; empty when it is none of ours.
 TmpRoot TmpRootAt(const std::string& path);
-/// A descriptor (O_PATH) of it; -1 when its path leads to something else.
-int OpenTmpRoot(const TmpRoot& root);
+/// A descriptor (O_PATH) of it; none when its path leads to something else.
+os::Fd OpenTmpRoot(const TmpRoot& root);
 
 /// Where a node's temporary files may go.
 struct TmpBases {

@@ -21,9 +21,9 @@ Status WrittenStream::Open(AttemptId attempt, int pipe_bytes, bool goes_on) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     return Status(Code::kExhausted, StrCat("no pipe for its streams: ", strerror(errno)));
-  read_fd_ = ends[0];
-  write_fd_ = ends[1];
-  (void)fcntl(read_fd_, F_SETPIPE_SZ, pipe_bytes);
+  read_fd_ = os::Fd(ends[0]);
+  write_fd_ = os::Fd(ends[1]);
+  (void)fcntl(ends[0], F_SETPIPE_SZ, pipe_bytes);
   return {};
 }
 
@@ -34,14 +34,8 @@ void WrittenStream::Reset() {
   log_.reset();
 }
 
-void WrittenStream::CloseWriteEnd() {
-  if (write_fd_ >= 0) close(write_fd_);
-  write_fd_ = -1;
-}
-
 void WrittenStream::CloseReadEnd() {
-  if (read_fd_ >= 0) close(read_fd_);
-  read_fd_ = -1;
+  read_fd_ = os::Fd();
   writer_.Close();
 }
 
@@ -53,7 +47,7 @@ void WrittenStream::CloseAll() {
 void WrittenStream::TakeIn(short revents) {
   if (revents == 0) return;
   if (discards_) return Discard();
-  const Result<int64_t> taken = writer_.TakeFrom(read_fd_);
+  const Result<int64_t> taken = writer_.TakeFrom(read_fd_.get());
   if (taken.ok() && *taken > 0) {
     if (log_->TakeWatch()) host_->Grown(log_->attempt());
     return;
@@ -64,7 +58,7 @@ void WrittenStream::TakeIn(short revents) {
 }
 
 void WrittenStream::CloseUnread() {
-  if (read_fd_ < 0 || discards_ || !log_->closed()) return;
+  if (!open() || discards_ || !log_->closed()) return;
   log_->CutOff();
   if (goes_on_) {
     discards_ = true;
@@ -77,7 +71,7 @@ void WrittenStream::CloseUnread() {
 void WrittenStream::Discard() {
   char buffer[16 << 10];
   ssize_t n = 0;
-  while ((n = read(read_fd_, buffer, sizeof buffer)) < 0 && errno == EINTR) {
+  while ((n = read(read_fd_.get(), buffer, sizeof buffer)) < 0 && errno == EINTR) {
   }
   if (n <= 0) CloseReadEnd();
 }

@@ -4,6 +4,7 @@
 
 #include "agent/steps/stream_host.h"
 #include "base/status.h"
+#include "os/posix_files.h"
 #include "stream/log.h"
 
 namespace harrow::agent {
@@ -13,16 +14,13 @@ namespace harrow::agent {
 class WrittenStream {
  public:
   explicit WrittenStream(StreamHost* host) : host_(host) {}
-  ~WrittenStream() { CloseAll(); }
-  WrittenStream(const WrittenStream&) = delete;
-  WrittenStream& operator=(const WrittenStream&) = delete;
 
   /// `goes_on`: it is not ended when nobody reads it any more.
   Status Open(AttemptId attempt, int pipe_bytes, bool goes_on);
   void Reset();
-  int read_fd() const { return read_fd_; }  // -1: at its end
-  int write_fd() const { return write_fd_; }
-  void CloseWriteEnd();
+  int read_fd() const { return read_fd_.get(); }  // -1: at its end
+  int write_fd() const { return write_fd_.get(); }
+  void CloseWriteEnd() { write_fd_ = os::Fd(); }
   /// Acts on what poll() said of read_fd().
   void TakeIn(short revents);
   /// Nobody reads what it writes any more: it is told so as a shell does (SIGPIPE), or, where it goes on,
@@ -32,7 +30,7 @@ class WrittenStream {
   /// What was not kept makes of its end.
   void Judge(TaskResult* result) const;
 
-  bool open() const { return read_fd_ >= 0; }
+  bool open() const { return read_fd_.ok(); }
 
  private:
   void CloseReadEnd();
@@ -42,8 +40,7 @@ class WrittenStream {
   std::shared_ptr<stream::Log> log_{};
   stream::LogWriter writer_;
   Status kept_{};
-  int read_fd_ = -1;
-  int write_fd_ = -1;
+  os::Fd read_fd_, write_fd_;
   bool goes_on_ = false, discards_ = false;
 };
 

@@ -195,7 +195,7 @@ TEST_F(TmpTreeTest, OneThatAnotherHasTakenThePlaceOfStaysOnRecord) {
   RemoveTmpRoot(*run_, "n1", root);
   EXPECT_EQ(TextAt(root.path + "/file"), "another's");
   EXPECT_TRUE(Has(kRecord));
-  EXPECT_EQ(OpenTmpRoot(root), -1);
+  EXPECT_FALSE(OpenTmpRoot(root).ok());
   EXPECT_FALSE(EmptyTmpRoot(root));
   EXPECT_EQ(MakeTextFile(root, "text", "x"), "");
   EXPECT_FALSE(fs::exists(root.path + "/text"));

@@ -4,11 +4,13 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/steps/checkpoint.h"
 #include "agent/steps/criu_tool.h"
 #include "criu/hold.h"
+#include "os/process.h"
 #include "unit/agent/steps_on_disk.h"
 
 namespace harrow::agent {
@@ -158,6 +160,48 @@ TEST_F(CriuCheckpointTest, ItsEnvironmentIsHandedOnByADescriptorAndItsHolderHasT
   ExpectNoDescriptorMore();
 }
 
+TEST_F(CriuCheckpointTest, WhereItsEnvironmentCannotBeHandedOnItIsNotStarted) {
+  ASSERT_TRUE(Begin().ok());
+  char* envp[] = {nullptr};
+  launch_->request.envp = envp;
+  Status status;
+  {
+    const FewDescriptors few(0);
+    status = step_.HandOn(&*launch_);
+  }
+  EXPECT_EQ(status.code(), Code::kUnavailable);
+  EXPECT_EQ(status.message(), "its environment cannot be handed on: Too many open files");
+}
+
+TEST_F(CriuCheckpointTest, WhatIsWrongWithItsDirectoryOrItsImageIsTold) {
+  EndWithImage();
+  for (const fs::directory_entry& e : fs::recursive_directory_iterator(At("run/checkpoints/t/1"))) {
+    if (e.is_regular_file()) std::ofstream(e.path(), std::ios::app) << "damage";
+  }
+  ASSERT_TRUE(Begin().ok());
+  ASSERT_THAT(told_, SizeIs(1));
+  EXPECT_THAT(told_[0], AllOf(StartsWith("task #5: "), HasSubstr("it begins anew")));
+  Settle(step_, End::kSignaled, 9);
+  fs::remove_all(At("run"));
+  Write("run", "a file");
+  EXPECT_THAT(Begin().message(), StartsWith("its checkpoints: "));
+}
+
+TEST_F(CriuCheckpointTest, OneThatIsGivenUpIsNotAskedLikeTheOneBefore) {
+  ASSERT_TRUE(Begin().ok());
+  EXPECT_FALSE(step_.Ask(task_, getpid()));
+  Settle(step_, End::kSignaled, 9);
+  Write("run/checkpoints/t/given-up", "");
+  ASSERT_TRUE(Begin().ok());
+  EXPECT_TRUE(step_.Ask(task_, getpid()));
+  EXPECT_EQ(step_.refusal(), "it runs without");
+  EXPECT_FALSE(step_.HasImage(true, 9));
+  Settle(step_, End::kSignaled, 9);
+  fs::remove(At("run/checkpoints/t/given-up"));
+  ASSERT_TRUE(Begin().ok());
+  EXPECT_EQ(step_.refusal(), "");
+}
+
 TEST_F(CriuCheckpointTest, WhoHoldsNothingHasItsOwnEnvironment) {
   spec_.on = false;
   ASSERT_TRUE(Begin().ok());
@@ -214,6 +258,40 @@ TEST_F(CriuCheckpointTest, ItsHolderIsAskedOnceAndMayRefuse) {
   EXPECT_FALSE(step_.Ask(task_, getpid()));
   EXPECT_EQ(asked, 3) << "another attempt is asked anew";
   signal(kAskHolder, SIG_DFL);
+}
+
+// The task is a shell, and its program has a handler.
+TEST_F(CriuCheckpointTest, WithoutCriuTheProcessesBelowATaskAreAskedThatCatchTheSignal) {
+  spec_ = {.on = true, .ask = CheckpointSpec::Ask::kSignal, .signal = SIGUSR1, .status = 9};
+  ASSERT_TRUE(Begin().ok());
+  int ready[2], heard[2];
+  ASSERT_EQ(pipe(ready), 0);
+  ASSERT_EQ(pipe(heard), 0);
+  const pid_t shell = fork();
+  if (shell == 0) {
+    const pid_t program = fork();
+    if (program == 0) {
+      static int to = -1;
+      to = heard[1];
+      if (!os::DieWithParent(SIGKILL, getppid()).ok()) _exit(1);
+      signal(SIGUSR1, [](int) { (void)!write(to, "h", 1); });
+      (void)!write(ready[1], "r", 1);
+      while (true) pause();
+    }
+    if (!os::DieWithParent(SIGKILL, getppid()).ok()) _exit(1);
+    while (true) pause();
+  }
+  char c = 0;
+  ASSERT_EQ(read(ready[0], &c, 1), 1);
+  EXPECT_TRUE(step_.Ask(task_, shell));
+  EXPECT_EQ(read(heard[0], &c, 1), 1);
+  EXPECT_EQ(kill(shell, 0), 0) << "it would have died of it";
+  spec_.signal = SIGUSR2;
+  ASSERT_TRUE(Begin().ok());
+  EXPECT_FALSE(step_.Ask(task_, shell)) << "none of them catches that";
+  kill(shell, SIGKILL);
+  waitpid(shell, nullptr, 0);
+  for (const int fd : {ready[0], ready[1], heard[0], heard[1]}) close(fd);
 }
 
 TEST_F(CriuCheckpointTest, AnImageThatCannotBeRestoredIsTriedTwice) {

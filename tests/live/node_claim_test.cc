@@ -90,9 +90,15 @@ class NodeClaimTest : public testing::Test {
 
 TEST_F(NodeClaimTest, WhoIsAloneServesAtOnceUntilItCloses) {
   EXPECT_THAT(Marks(), IsEmpty()) << "of one that is gone";
+  const auto descriptors = [] {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return std::distance(begin(all), end(all));
+  };
+  const auto before = descriptors();
   NodeClaim claim("/run", "n1");
   EXPECT_THAT(Marks(), IsEmpty());
   EXPECT_TRUE(claim.Take(kLong, Leave));
+  EXPECT_EQ(descriptors(), before + 2);
   EXPECT_THAT(Marks(), ElementsAre(asks_, serves_));
   claim.Close();
   EXPECT_THAT(Marks(), IsEmpty());

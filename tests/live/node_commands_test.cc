@@ -76,6 +76,17 @@ TEST_F(NodeCommandsTest, RunInTheSubmitDirectoryWithTheRunsEnvironment) {
   EXPECT_LE(longest_, milliseconds(50)) << "what it writes is read";
 }
 
+TEST_F(NodeCommandsTest, HaveNothingToRead) {
+  std::ofstream(scratch_.path() + "/given") << "not for them";
+  const int own = dup(STDIN_FILENO), given = open((scratch_.path() + "/given").c_str(), O_RDONLY | O_CLOEXEC);
+  dup2(given, STDIN_FILENO);
+  EXPECT_EQ(Run("cat"), "");
+  dup2(own, STDIN_FILENO);
+  close(own);
+  close(given);
+  EXPECT_EQ(output_.end(), "");
+}
+
 TEST_F(NodeCommandsTest, HaveASessionOfTheirOwnAndNoBlockedSignals) {
   EXPECT_EQ(Run("test $(cut -d' ' -f6 /proc/$$/stat) = $$ && grep -q 'SigBlk:.0*$' /proc/self/status"), "");
   std::ofstream(scratch_.path() + "/shell") << "#!/bin/sh\necho \"mine $*\"\n";

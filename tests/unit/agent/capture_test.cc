@@ -98,6 +98,7 @@ TEST_F(CaptureTest, TheNextAttemptBeginsWithNothing) {
   ASSERT_TRUE(stream_.Open(7, 1, 3, 1));
   Say("too much");
   stream_.HandOn();
+  ASSERT_TRUE(stream_.Open(7, 2, 0, 1));
   Say("more");
   ASSERT_TRUE(stream_.Open(8, 1, 3, std::nullopt));
   EXPECT_EQ(stream_.waiting_bytes(), 0u);
@@ -115,18 +116,13 @@ TEST_F(CaptureTest, TheNextAttemptBeginsWithNothing) {
 }
 
 TEST_F(CaptureTest, WithoutDescriptorsThereIsNone) {
-  rlimit before{};
-  getrlimit(RLIMIT_NOFILE, &before);
-  const int next = dup(0);
-  close(next);
-  const rlimit few{static_cast<rlim_t>(next), before.rlim_max};
-  setrlimit(RLIMIT_NOFILE, &few);
-  const bool opened = stream_.Open(7, 1, 0, std::nullopt);
-  const int error = errno;
-  setrlimit(RLIMIT_NOFILE, &before);
-  EXPECT_FALSE(opened);
-  EXPECT_EQ(error, EMFILE);
+  for (const int more : {0, 1}) {
+    const FewDescriptors few(more);
+    EXPECT_FALSE(stream_.Open(7, 1, 0, std::nullopt));
+    EXPECT_EQ(errno, EMFILE);
+  }
   EXPECT_FALSE(stream_.open());
+  ExpectNoDescriptorMore();
 }
 
 }  // namespace

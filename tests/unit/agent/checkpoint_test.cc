@@ -94,7 +94,7 @@ TEST_F(CheckpointTest, AnAttemptIsToldWhereItWritesAndHowItIsAsked) {
   EXPECT_TRUE(step_.beats()) << "whether it ran is known to whoever looks at what it has left";
   step_.Beat();
   EXPECT_TRUE(Has("run/checkpoints/t/alive"));
-  spec_.ask = Ask::kSignal;
+  spec_.on = false;
   ASSERT_TRUE(Begin().ok());
   EXPECT_FALSE(step_.beats());
 }
@@ -137,6 +137,7 @@ TEST_F(CheckpointTest, WhatOthersLeaveIsNone) {
     Settle(step_, end, code);
     EXPECT_EQ(result_.end, end);
     EXPECT_EQ(result_.checkpoint_bytes, 0);
+    EXPECT_TRUE(step_.Ask(task_, getpid())) << "there is nobody to ask any more";
     ASSERT_TRUE(Begin().ok());
     EXPECT_EQ(Text(Files("/state")), "state");
   }
@@ -196,6 +197,14 @@ TEST_F(CheckpointTest, WhoWritesByItselfMayHaveLeftOneHoweverItEnded) {
     EXPECT_EQ(result_.message, "");
     fs::remove_all(At("run"));
   }
+  for (const End end : {End::kNotStarted, End::kRunning}) {
+    ASSERT_TRUE(Begin().ok());
+    Write(Files("/state.1"), "not its own");
+    fs::last_write_time(At(Files("/state.1")), fs::file_time_type::clock::now() - std::chrono::hours(1));
+    Settle(step_, end);
+    EXPECT_EQ(result_.checkpoint_bytes, 0) << "it has written nothing";
+    fs::remove_all(At("run"));
+  }
   ASSERT_TRUE(Begin().ok());
   Settle(step_, End::kSignaled, 9);
   EXPECT_EQ(result_.end, End::kSignaled) << "or none";
@@ -220,7 +229,7 @@ TEST_F(CheckpointTest, OneThatIsNoNewsIsTheOneThatItGoesOnFrom) {
 TEST_F(CheckpointTest, WhoStoodHasNotLeftWhatItWroteAlone) {
   spec_.ask = Ask::kNone;
   spec_.files = {"state.*"};
-  for (const bool ran : {true, false}) {
+  for (const bool ran : {false, true}) {
     ASSERT_TRUE(Begin().ok());
     step_.Beat();
     const auto then = fs::file_time_type::clock::now() - std::chrono::hours(1);

@@ -65,6 +65,12 @@ TEST_F(RanksTest, WhoIsAloneNeedsNothing) {
   EXPECT_TRUE(NothingIsLeft());
   EXPECT_THAT(step_.TakeVariables(), IsEmpty());
   Settle(step_, End::kExited);
+  SetProfile({.ranks = 2, .mpi = Mpi::kNone});
+  ASSERT_TRUE(Prepare(step_).ok());
+  Settle(step_, End::kNotStarted);
+  SetProfile({});
+  ASSERT_TRUE(Prepare(step_).ok());
+  EXPECT_THAT(step_.TakeVariables(), IsEmpty()) << "nothing of the attempt before";
 }
 
 TEST_F(RanksTest, RanksHaveADirectoryOfTheirOwnWithTheListOfTheirNodes) {
@@ -120,8 +126,10 @@ TEST_F(RanksTest, ADirectoryThatIsNoMoreWhatItWasIsNotUsed) {
 }
 
 TEST_F(RanksTest, WithoutADirectoryRanksAreToldAllElse) {
-  root_ = {};
   SetProfile({.ranks = 2, .mpi = Mpi::kNone});
+  ASSERT_TRUE(Prepare(step_).ok());
+  Settle(step_, End::kExited);
+  root_ = {};
   ASSERT_TRUE(Prepare(step_).ok());
   const auto variables = step_.TakeVariables();
   ASSERT_THAT(variables, SizeIs(2));

@@ -147,6 +147,17 @@ TEST_F(SandboxOutputsTest, AResultThatCannotBeCopiedTakesTheOthersWithIt) {
   ExpectNothingKept();
 }
 
+TEST_F(SandboxOutputsTest, AResultWithoutADirectoryCannotBeCopiedEither) {
+  AddOutput(3, "dir/a", true);
+  Write("submit/dir", "a file");
+  ASSERT_TRUE(Begin().ok());
+  Leave("dir/a", "first");
+  Settle(step_, End::kExited);
+  EXPECT_EQ(result_.end, End::kMissingOutput);
+  EXPECT_THAT(result_.message, StartsWith("its output dir/a cannot be copied to the submit directory: "));
+  ExpectNothingKept();
+}
+
 // Another attempt may have written the same by now.
 TEST_F(SandboxOutputsTest, WhoWasCutOffGivesNoResultItsName) {
   AddOutput(3, "a", true);

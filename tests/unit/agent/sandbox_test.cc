@@ -270,6 +270,16 @@ TEST_F(SandboxTest, WhatASuccessLeavesUndeclaredIsCountedAndNamed) {
   EXPECT_THAT(result_.undeclared_paths, UnorderedElementsAre("in/log", "out/y", "cache", "work/here/z", "empty", "link"));
 }
 
+TEST_F(SandboxTest, WhatLiesInADirectoryThatIsDeclaredIsDeclared) {
+  Write("source/tree/deep/file", "x");
+  files_.Put(1, At("source/tree"));
+  task_.inputs = {{.file = FileId(1), .path = "tree"}};
+  ASSERT_TRUE(Begin().ok());
+  Leave("tree/deep/new", "x");
+  Settle(step_, End::kExited);
+  EXPECT_EQ(result_.undeclared, 0u);
+}
+
 TEST_F(SandboxTest, OfManyUndeclaredFilesTheFirstAreNamed) {
   ASSERT_TRUE(Begin().ok());
   for (int i = 0; i < 25; ++i) Leave(std::to_string(i), "x");

@@ -163,4 +163,23 @@ class SmallFiles {
   const sighandler_t handler_;
 };
 
+/// As long as it lives, so many descriptors can be opened, and no more.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(int more) {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit few = before_;
+    few.rlim_cur = 0;
+    for (; more >= 0; ++few.rlim_cur) more -= fcntl(static_cast<int>(few.rlim_cur), F_GETFD) < 0 ? 1 : 0;
+    --few.rlim_cur;  // the next one is one too many
+    setrlimit(RLIMIT_NOFILE, &few);
+  }
+  ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+  FewDescriptors(const FewDescriptors&) = delete;
+  FewDescriptors& operator=(const FewDescriptors&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
 }  // namespace harrow::agent

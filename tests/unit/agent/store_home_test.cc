@@ -199,13 +199,21 @@ TEST_F(StoreHomeTest, OfTheSubmitDirectoryThatIsFoundWhichIsWhatItWas) {
 }
 
 TEST_F(StoreHomeTest, NoMoreIsNamedThanAMessageMayHold) {
+  // One file by many long names.
+  const std::string submit = HARROW_SOURCE_DIR "/sched/agent/steps", file = submit + "/step.h";
   const auto home = Open();
-  const store::Object object = Note(*home, Source("a", "text"));
-  const std::string longest(100'000, 'x');
-  for (int i = 0; i < 200; ++i) home->sources()->Note(StrCat(At("submit/"), i, longest), "1", object);
+  const store::Object object = Note(*home, file);
+  constexpr size_t kMost = 16u << 20, kLongest = 4000;
+  for (size_t i = 0; i < kMost / kLongest + 100; ++i) {
+    std::string path = submit;
+    for (size_t bit = 0; bit < 16; ++bit) path += (i >> bit & 1) != 0 ? "/." : "//";
+    while (path.size() < kLongest) path += "/.";
+    home->sources()->Note(path + "/step.h", SourceOf(file, INT64_MAX), object);
+  }
   size_t named = 0;
-  for (const SourceIndex::Entry& entry : home->FindUnchanged(At("submit"))) named += entry.path.size();
-  EXPECT_LE(named, 16u << 20);
+  for (const SourceIndex::Entry& entry : home->FindUnchanged(submit)) named += entry.path.size() + 32;
+  EXPECT_GE(named, kMost);
+  EXPECT_LE(named, kMost + kLongest + 100) << "one more at most";
 }
 
 TEST_F(StoreHomeTest, AtTheEndOnlyWhatLaterRunsCanFindStays) {

@@ -28,7 +28,7 @@ class FedPipes : public StreamHost {
   void Leave(AttemptId) override {}
   Result<std::shared_ptr<stream::Log>> Write(AttemptId attempt) override {
     if (!write_fails.ok()) return write_fails;
-    return spool_->Make(attempt);
+    return log = spool_->Make(attempt);
   }
   Status Feed(AttemptId, int pipe) override {
     if (!feed_fails.ok()) return feed_fails;
@@ -41,6 +41,7 @@ class FedPipes : public StreamHost {
 
   Status write_fails, feed_fails;
   os::Fd fed;
+  std::shared_ptr<stream::Log> log;
 
  private:
   std::unique_ptr<stream::Spool> spool_;
@@ -160,6 +161,44 @@ TEST_F(StreamsTest, WhatEitherSaidTooMuchOfIsTold) {
   EXPECT_FALSE(result_.truncated);
 }
 
+TEST_F(StreamsTest, WhatWasReadOfEitherWaitsToBeHandedOn) {
+  ASSERT_TRUE(Begin({}).ok());
+  Out("x");
+  TakeIn();
+  EXPECT_TRUE(streams_->waiting());
+  Err("x");
+  TakeIn();
+  EXPECT_TRUE(streams_->waiting());
+}
+
+TEST_F(StreamsTest, OfWhatTheAttemptBeforeSaidNothingIsTold) {
+  ASSERT_TRUE(Begin({}).ok());
+  Out("text");
+  Err("problem");
+  TakeIn();
+  Settle(*streams_, End::kExited);
+  ASSERT_TRUE(Begin({.stdout_path = "out", .stderr_path = "err"}).ok());
+  EXPECT_EQ(streams_->kept(), 0u);
+  Settle(*streams_, End::kExited);
+  EXPECT_EQ(result_.stdout_bytes, 0u);
+  EXPECT_EQ(result_.stderr_bytes, 0u);
+  EXPECT_EQ(result_.output_offset, 0u);
+}
+
+TEST_F(StreamsTest, WithoutPipesTheTaskIsNotStarted) {
+  for (const int more : {0, 2}) {
+    Status status;
+    {
+      const FewDescriptors few(more);
+      status = Begin({});
+    }
+    EXPECT_EQ(status.code(), Code::kExhausted);
+    EXPECT_EQ(status.message(), "no pipe for its output: Too many open files");
+    EXPECT_FALSE(streams_->open());
+    ExpectNoDescriptorMore();
+  }
+}
+
 TEST_F(StreamsTest, OfAnAttemptThatIsTriedAgainNothingIsTold) {
   ASSERT_TRUE(Begin({}).ok());
   Out("text");
@@ -201,6 +240,7 @@ TEST_F(StreamsTest, NamedFilesAreUsedInPlaceOfPipes) {
   Settle(*streams_, End::kExited);
   EXPECT_EQ(Text("submit/new/out-1"), "text");
   EXPECT_EQ(Text("submit/err-1"), "problem");
+  EXPECT_EQ(ModeOf(Submit("err-1")) & 0111, 0u);
   EXPECT_EQ(result_.stdout_bytes, 0u);
   EXPECT_EQ(blocks_, "()()()") << "whoever opens a FIFO may wait for long";
   ExpectNoDescriptorMore();
@@ -208,6 +248,7 @@ TEST_F(StreamsTest, NamedFilesAreUsedInPlaceOfPipes) {
 
 TEST_F(StreamsTest, AFileForOneOfBothLeavesTheOtherItsPipe) {
   ASSERT_TRUE(Begin({.stdout_path = "out"}).ok());
+  EXPECT_TRUE(streams_->open());
   Out("text");
   Err("problem");
   TakeIn();
@@ -215,6 +256,7 @@ TEST_F(StreamsTest, AFileForOneOfBothLeavesTheOtherItsPipe) {
   EXPECT_EQ(Text("submit/out"), "text");
   EXPECT_EQ(sink_.Of(Stream::kStderr), "problem");
   ASSERT_TRUE(Begin({.stderr_path = "err"}).ok());
+  EXPECT_TRUE(streams_->open());
   Out("text");
   Err("problem");
   TakeIn();
@@ -347,6 +389,7 @@ TEST_F(StreamsTest, InASandboxDeclaredFilesLieThereAndOthersInTheSubmitDirectory
   Err("problem");
   EXPECT_EQ(Text("submit/out-2"), "text");
   EXPECT_EQ(Text("elsewhere"), "problem");
+  Settle(*streams_, End::kExited);
   Directory("submit-2");
   ASSERT_TRUE(Begin({.stdout_path = At("submit-2/out")}).ok());
   EXPECT_TRUE(Has("submit-2/out")) << "a directory whose name begins alike is another one";
@@ -418,6 +461,32 @@ TEST_F(StreamsBetweenTasksTest, WhoReadsStreamsHasThemFromAPipe) {
     Settle(*streams_, End::kExited);
     ExpectNoDescriptorMore();
   }
+}
+
+TEST_F(StreamsBetweenTasksTest, WhoHasOutputsGoesOnWhereNobodyReadsItsStreams) {
+  task_.writes_streams = true;
+  for (const bool goes_on : {false, true}) {
+    if (goes_on) task_.outputs = {"out"};
+    ASSERT_TRUE(Begin({}).ok());
+    streams_->CloseUnread();
+    EXPECT_TRUE(streams_->keeps_log());
+    host_.log->Close();
+    streams_->CloseUnread();
+    EXPECT_EQ(streams_->keeps_log(), goes_on);
+    Settle(*streams_, End::kExited);
+  }
+}
+
+TEST_F(StreamsBetweenTasksTest, WithoutPipesTheTaskIsNotStarted) {
+  task_.sources = {{.stream = StreamId(1)}};
+  Status status;
+  {
+    const FewDescriptors few(0);
+    status = Begin({});
+  }
+  EXPECT_EQ(status.code(), Code::kExhausted);
+  EXPECT_EQ(status.message(), "no pipe for its streams: Too many open files");
+  ExpectNoDescriptorMore();
 }
 
 TEST_F(StreamsBetweenTasksTest, WhatTheHostRefusesKeepsTheTaskFromBeingStarted) {

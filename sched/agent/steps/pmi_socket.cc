@@ -57,7 +57,7 @@ void PmiSocket::Talk() {
   for (int piece = 0; own_.ok() && unsent_.empty() && piece < kMostPieces; ++piece) {
     const ssize_t n = recv(own_.get(), buffer, sizeof buffer, 0);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+    if (n < 0 && errno == EAGAIN) break;
     const std::string_view said(buffer, n > 0 ? static_cast<size_t>(n) : 0);
     if (!server_->Hear(attempt_, rank_, said) || said.empty()) HangUp();
   }
@@ -66,7 +66,7 @@ void PmiSocket::Talk() {
   while (!unsent_.empty()) {
     const ssize_t n = send(own_.get(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+    if (n < 0 && errno == EAGAIN) break;
     if (n <= 0) return unsent_.clear();  // it is gone, and the next look tells
     unsent_.erase(0, static_cast<size_t>(n));
   }

@@ -69,9 +69,91 @@ TEST(MemoryWatchTest, LooksWhenSomethingIsDue) {
   EXPECT_LE(host.Looks(0), looks + 1) << "one look may have been under way";
 }
 
+/// Goes on when the test says so.
+class StandingClock : public os::Clock {
+ public:
+  WallTime Now() const override { return WallTime(Steady()); }
+  Duration Steady() const override { return Duration(now_.load()); }
+  void Advance(Duration by) { now_ += by.count(); }
+
+ private:
+  std::atomic<int64_t> now_{Duration(std::chrono::hours(24)).count()};
+};
+
+/// One attempt, of many processes, as soon as the test says when it is due.
+class OneAttempt : public MemoryWatch::Host {
+ public:
+  std::optional<Look> NextLook() override {
+    std::lock_guard lock(mutex_);
+    ++asked_;
+    changed_.notify_all();
+    if (!due_) return std::nullopt;
+    return Look{.slot = 0, .at = *due_, .limit = UINT64_MAX, .processes = {200, {0u, getpid()}}};
+  }
+  void MemorySeen(const Look&, uint64_t, Duration) override {
+    std::lock_guard lock(mutex_);
+    ++looks_;
+    changed_.notify_all();
+  }
+  void SetDue(Duration at) {
+    std::lock_guard lock(mutex_);
+    due_ = at;
+  }
+  int Looks() {
+    std::lock_guard lock(mutex_);
+    return looks_;
+  }
+  bool WaitForLooks(int count) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(120), [&] { return looks_ >= count; });
+  }
+  int Asked() {
+    std::lock_guard lock(mutex_);
+    return asked_;
+  }
+  /// It was asked what is next so often.
+  bool WaitUntilAsked(int times) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(120), [&] { return asked_ >= times; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Duration> due_;
+  int asked_ = 0, looks_ = 0;
+};
+
+TEST(MemoryWatchTest, WhatIsDueLaterIsLookedAtThenAndAnyLookTakesItsShareOfTime) {
+  OneAttempt host;
+  StandingClock clock;
+  MemoryWatch watch(host, clock);
+  const auto look_around = [&] {
+    for (int times = 0; times < 3; ++times) {
+      const int asked = host.Asked();
+      watch.Wake();
+      EXPECT_TRUE(host.WaitUntilAsked(asked + 1));
+    }
+    return host.Looks();
+  };
+  EXPECT_TRUE(host.WaitUntilAsked(1));
+  host.SetDue(clock.Steady() + std::chrono::hours(1));
+  EXPECT_EQ(look_around(), 0);
+  clock.Advance(std::chrono::hours(1));
+  watch.Wake();
+  EXPECT_TRUE(host.WaitForLooks(1));
+  EXPECT_EQ(look_around(), 1) << "however often it is woken";
+  clock.Advance(std::chrono::seconds(1));
+  watch.Wake();
+  EXPECT_TRUE(host.WaitForLooks(2)) << "it does not rest for longer";
+}
+
 TEST(MemoryWatchTest, EndsWhileNothingIsDue) {
-  FakeHost host;
-  MemoryWatch watch(host, os::RealClock());
+  for (int times = 0; times < 20; ++times) {
+    OneAttempt host;
+    MemoryWatch watch(host, os::RealClock());
+    EXPECT_TRUE(host.WaitUntilAsked(1));
+  }
 }
 
 TEST(MemoryOfTaskTest, IsExactAboveALimit) {

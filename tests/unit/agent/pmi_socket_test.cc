@@ -186,6 +186,19 @@ TEST_F(PmiSocketTest, OneThatIsNotStartedLeavesNeitherEnd) {
   ExpectNoDescriptorMore();
 }
 
+TEST_F(PmiSocketTest, WithoutASocketItIsNotStarted) {
+  Settle(socket_, End::kExited);
+  CloseRank();
+  Status status;
+  {
+    const FewDescriptors few(1);
+    status = Prepare(socket_);
+  }
+  EXPECT_EQ(status.code(), Code::kExhausted);
+  EXPECT_EQ(status.message(), "no socket for its PMI: Too many open files");
+  ExpectNoDescriptorMore();
+}
+
 TEST_F(PmiSocketTest, WhoDoesNotSpeakPmi1HasNone) {
   Settle(socket_, End::kExited);
   for (const ProfileSpec& spec : {ProfileSpec{.ranks = 2}, {.ranks = 2, .mpi = Mpi::kNone}, {.mpi = Mpi::kPmi1}}) {

@@ -132,6 +132,19 @@ TEST_F(WrittenStreamTest, AnotherAttemptHasAPipeOfItsOwn) {
   EXPECT_FALSE(written_.open());
 }
 
+TEST_F(WrittenStreamTest, WithoutAPipeThereIsNone) {
+  Status status;
+  {
+    const FewDescriptors few(2);  // the log has one of them
+    status = written_.Open({TaskId(1), 1}, 65536, false);
+  }
+  EXPECT_EQ(status.code(), Code::kExhausted);
+  EXPECT_EQ(status.message(), "no pipe for its streams: Too many open files");
+  EXPECT_FALSE(written_.open());
+  written_.CloseAll();
+  ExpectNoDescriptorMore();
+}
+
 // As a shell does: the next write of it ends in SIGPIPE.
 TEST_F(WrittenStreamTest, WhomNobodyReadsIsToldByAClosedPipe) {
   ASSERT_TRUE(written_.Open({TaskId(1), 1}, 65536, false).ok());

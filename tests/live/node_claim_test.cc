@@ -33,6 +33,12 @@ std::vector<std::string> Marks() {
   return all;
 }
 
+/// No other process on this machine claims a node of that run.
+const std::string& ThisRun() {
+  static const std::string run = "/run-" + std::to_string(getpid());
+  return run;
+}
+
 bool Leave() {
   return false;
 }
@@ -40,7 +46,7 @@ bool Leave() {
 class NodeClaimTest : public testing::Test {
  protected:
   NodeClaimTest() {
-    NodeClaim claim("/run", "n1");
+    NodeClaim claim(ThisRun(), "n1");
     EXPECT_TRUE(claim.Take(kLong, Leave));
     const std::vector<std::string> marks = Marks();
     EXPECT_EQ(marks.size(), 2u);
@@ -95,7 +101,7 @@ TEST_F(NodeClaimTest, WhoIsAloneServesAtOnceUntilItCloses) {
     return std::distance(begin(all), end(all));
   };
   const auto before = descriptors();
-  NodeClaim claim("/run", "n1");
+  NodeClaim claim(ThisRun(), "n1");
   EXPECT_THAT(Marks(), IsEmpty());
   EXPECT_TRUE(claim.Take(kLong, Leave));
   EXPECT_EQ(descriptors(), before + 2);
@@ -115,10 +121,10 @@ TEST_F(NodeClaimTest, WhoIsAloneServesAtOnceUntilItCloses) {
 
 TEST_F(NodeClaimTest, WhileOneServesNobodyElseDoes) {
   StartOther([] {
-    static NodeClaim claim("/run", "n1");
+    static NodeClaim claim(ThisRun(), "n1");
     if (!claim.Take(kLong, Leave)) _exit(1);
   });
-  NodeClaim claim("/run", "n1");
+  NodeClaim claim(ThisRun(), "n1");
   EXPECT_FALSE(claim.Take(kLong, Leave));
   EXPECT_THAT(Marks(), IsEmpty());
   EXPECT_FALSE(claim.Take(Duration(0), [] { return true; })) << "for longer than the limit";
@@ -134,10 +140,10 @@ TEST_F(NodeClaimTest, WhileOneServesNobodyElseDoes) {
 
 TEST_F(NodeClaimTest, AnotherRunsOrNodesServerIsNoOther) {
   StartOther([] {
-    static NodeClaim claim("/run", "n1");
+    static NodeClaim claim(ThisRun(), "n1");
     if (!claim.Take(kLong, Leave)) _exit(1);
   });
-  NodeClaim node("/run", "n2"), run("/run-2", "n1"), joined("/run\nn1", "");
+  NodeClaim node(ThisRun(), "n2"), run(ThisRun() + "-2", "n1"), joined(ThisRun() + "\nn1", "");
   EXPECT_TRUE(node.Take(kLong, Leave));
   EXPECT_TRUE(run.Take(kLong, Leave));
   EXPECT_TRUE(joined.Take(kLong, Leave));
@@ -145,7 +151,7 @@ TEST_F(NodeClaimTest, AnotherRunsOrNodesServerIsNoOther) {
 
 TEST_F(NodeClaimTest, AServersMarkAloneKeepsOthersAway) {
   StartOtherWith(serves_);
-  NodeClaim claim("/run", "n1");
+  NodeClaim claim(ThisRun(), "n1");
   EXPECT_FALSE(claim.Take(Duration(0), Leave));
   EXPECT_FALSE(claim.Take(kLong, Leave));
 }
@@ -153,7 +159,7 @@ TEST_F(NodeClaimTest, AServersMarkAloneKeepsOthersAway) {
 // Of several that ask the oldest goes on asking, and the others make way for it.
 TEST_F(NodeClaimTest, WhoIsOlderAsksOnUntilTheYoungerHasMadeWay) {
   StartOtherWith(asks_);
-  NodeClaim claim("/run", "n1");
+  NodeClaim claim(ThisRun(), "n1");
   int asked = 0;
   EXPECT_TRUE(claim.Take(kLong, [&] {
     EXPECT_THAT(Marks(), ElementsAre(asks_));
@@ -167,7 +173,7 @@ TEST_F(NodeClaimTest, WhoIsYoungerMakesWay) {
   const int mark = memfd_create(asks_.c_str(), MFD_CLOEXEC);
   EXPECT_EQ(InOther([&] {
               close(mark);
-              NodeClaim claim("/run", "n1");
+              NodeClaim claim(ThisRun(), "n1");
               bool shown = false;
               const bool taken = claim.Take(kLong, [&] {
                 shown = !Marks().empty();
@@ -182,7 +188,7 @@ TEST_F(NodeClaimTest, WhoIsYoungerMakesWay) {
 // It has been stopped by somebody.
 TEST_F(NodeClaimTest, WhoAsksForLongerThanTheLimitIsNotWaitedFor) {
   StartOtherWith(asks_);
-  NodeClaim claim("/run", "n1");
+  NodeClaim claim(ThisRun(), "n1");
   EXPECT_FALSE(claim.Take(kLong, Leave));
   EXPECT_TRUE(claim.Take(Duration(0), Leave));
   EXPECT_THAT(Marks(), ElementsAre(asks_, serves_));
@@ -194,7 +200,7 @@ TEST_F(NodeClaimTest, WhatAnotherUserShowsIsNoMark) {
     if (setresuid(65534, 65534, 65534) != 0) _exit(1);
     memfd_create(serves_.c_str(), MFD_CLOEXEC);
   });
-  NodeClaim claim("/run", "n1");
+  NodeClaim claim(ThisRun(), "n1");
   EXPECT_TRUE(claim.Take(kLong, Leave));
 }
 
@@ -207,7 +213,7 @@ TEST_F(NodeClaimTest, AFileOfThatNameIsNoMark) {
     unlink(file.c_str());
     memfd_create((serves_ + "-").c_str(), MFD_CLOEXEC);
   });
-  NodeClaim claim("/run", "n1");
+  NodeClaim claim(ThisRun(), "n1");
   EXPECT_TRUE(claim.Take(kLong, Leave));
   std::filesystem::remove_all(path);
 }

@@ -57,10 +57,10 @@ void NodeOutput::Read() {
 Status RunNodeCommand(const NodeCommand& command, const NodeCommands& run, const std::string& node,
                       const std::function<bool(Duration at_most)>& wait, NodeOutput* output) {
   const char* what = command.key;
-  const int written = output->Open();
+  os::Fd written(output->Open());
   const pid_t self = getpid();
   const pid_t pid = fork();
-  if (pid != 0 && written >= 0) close(written);
+  if (pid != 0) written = os::Fd();
   if (pid < 0) return Status(Code::kUnavailable, StrCat(what, " could not be started: ", strerror(errno)));
   if (pid == 0) {
     setsid();
@@ -69,8 +69,8 @@ Status RunNodeCommand(const NodeCommand& command, const NodeCommands& run, const
     setenv("HARROW_NODE", node.c_str(), 1);
     const int null = open("/dev/null", O_RDONLY);
     dup2(null, STDIN_FILENO);
-    dup2(written, STDOUT_FILENO);
-    dup2(written, STDERR_FILENO);
+    dup2(written.get(), STDOUT_FILENO);
+    dup2(written.get(), STDERR_FILENO);
     if (chdir(run.directory.c_str()) != 0)
       dprintf(STDERR_FILENO, "cannot go to %s: %s\n", run.directory.c_str(), strerror(errno));
     sigset_t none;

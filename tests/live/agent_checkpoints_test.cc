@@ -56,8 +56,13 @@ TEST_F(CriuToolAtWork, ItIsTriedOnceAndWhatIsWrongIsItsFirstLine) {
 }
 
 TEST_F(CriuToolAtWork, AProgramThatIsNotThereIsNamed) {
-  CriuTool tool(At("nowhere"), "/bin/criu", "");
   bool first = false;
+  {
+    CriuTool cannot("/bin/true", "/bin/criu", "");
+    const FewDescriptors few(0);
+    EXPECT_EQ(cannot.Works(&first).message(), "no pipe: Too many open files");
+  }
+  CriuTool tool(At("nowhere"), "/bin/criu", "");
   EXPECT_EQ(tool.Works(&first).message(), At("nowhere") + ": No such file or directory");
   ExpectNoDescriptorMore();
 }

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "live/agent_fixture.h"
 #include "os/process.h"
+#include "unit/agent/steps_on_disk.h"
 
 namespace harrow::agent {
 namespace {
@@ -74,6 +75,12 @@ TEST_F(NodeCommandsTest, RunInTheSubmitDirectoryWithTheRunsEnvironment) {
   EXPECT_EQ(Run("echo \"$A,$HARROW_NODE,$(pwd),$(cat)\"; echo error >&2"), "");
   EXPECT_EQ(output_.end(), StrCat("a  b,n 7,", scratch_.path(), ",\nerror\n"));
   EXPECT_LE(longest_, milliseconds(50)) << "what it writes is read";
+}
+
+TEST_F(NodeCommandsTest, WithoutDescriptorsNothingOfWhatTheyWriteIsKept) {
+  const FewDescriptors few(0);
+  EXPECT_EQ(output_.Open(), -1);
+  EXPECT_FALSE(output_.open());
 }
 
 TEST_F(NodeCommandsTest, HaveNothingToRead) {

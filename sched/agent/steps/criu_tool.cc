@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "os/posix_files.h"
 #include "os/spawn.h"
 
 namespace harrow::agent {
@@ -22,24 +23,28 @@ Status CriuTool::Works(bool* first) {
 Status CriuTool::Try() const {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return Status(Code::kUnavailable, StrCat("no pipe: ", strerror(errno)));
+  const os::Fd heard(ends[0]);
+  os::Fd says(ends[1]);
   std::vector<std::string> words = {harrow_, "hold", "--criu", criu_, "--try", place_};
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+  const os::Fd nothing(open("/dev/null", O_RDWR | O_CLOEXEC));
   os::Spawner spawner;
   const os::SpawnOutcome outcome = spawner.Spawn(
-      {.program = argv[0], .argv = argv.data(), .envp = environ, .stdin_fd = nothing, .stdout_fd = nothing, .stderr_fd = ends[1]});
-  close(ends[1]);
-  close(nothing);
+      {.program = argv[0], .argv = argv.data(), .envp = environ, .stdin_fd = nothing.get(), .stdout_fd = nothing.get(),
+       .stderr_fd = says.get()});
+  says = os::Fd();
+  if (outcome.pid <= 0) return Status(Code::kUnavailable, StrCat(harrow_, ": ", strerror(outcome.error)));
   std::string said;
   char text[512];
-  for (ssize_t n; outcome.pid > 0 && (n = read(ends[0], text, sizeof text)) != 0;) {
-    if (n > 0) said.append(text, static_cast<size_t>(n));
-    if (n < 0 && errno != EINTR) break;
+  for (ssize_t n; (n = read(heard.get(), text, sizeof text)) != 0;) {
+    if (n > 0) {
+      said.append(text, static_cast<size_t>(n));
+    } else if (errno != EINTR) {
+      break;
+    }
   }
-  close(ends[0]);
-  if (outcome.pid <= 0) return Status(Code::kUnavailable, StrCat(harrow_, ": ", strerror(outcome.error)));
   int wait_status = 0;
   while (waitpid(outcome.pid, &wait_status, 0) < 0 && errno == EINTR) {
   }

@@ -169,6 +169,7 @@ TEST(EnvironmentTest, InASlurmJobATaskLooksLikeAStepOfOneProcessOnItsNode) {
       {"SLURM_GPUS_ON_NODE", "2"},   {"SLURMD_NODENAME", "n2"},   {"SLURM_OVERLAP", "1"}};
   for (const auto& [name, value] : kTask) EXPECT_THAT(env, Contains(Pair(name, value)));
   EXPECT_THAT(InTask(batch_step), Not(Contains(Key("SLURM_GPUS_ON_NODE"))));
+  EXPECT_THAT(InTask(batch_step, {.devices = 1}), Contains(Pair("SLURM_GPUS_ON_NODE", "1")));
   // What a task's own env says is the user's word; array tasks get theirs by it.
   EXPECT_THAT(InTask(batch_step, {.env = {{"SLURM_NTASKS", "2"}}}), Contains(Pair("SLURM_NTASKS", "2")));
 }
@@ -259,6 +260,7 @@ TEST(EnvironmentTest, AnElementOfAnArrayFindsWhatAJobOfItsOwnWould) {
 
   const EnvList by_itself = {{"SLURM_NNODES", "1"}};
   EXPECT_EQ(element(job, {.cores = 2, .whole_node = true, .env = by_itself}).at("SLURM_TASKS_PER_NODE"), "4");
+  EXPECT_EQ(element(job, {.cores = 1, .whole_node = true, .env = by_itself}).at("SLURM_TASKS_PER_NODE"), "8");
 
   // A job of its own: sbatch and salloc would take this one's node from the file.
   for (const char* name : {"BASH_FUNC_sbatch%%", "BASH_FUNC_salloc%%"})
@@ -275,7 +277,7 @@ TEST(EnvironmentTest, AnElementOfAnArrayFindsWhatAJobOfItsOwnWould) {
     EXPECT_EQ(element(several, {.env = array}).at("SLURM_HOSTFILE"), "/tmp/h") << name;
   }
   EnvList users = job;
-  users.emplace_back("BASH_FUNC_sbatch%%", "() { :; }");
+  users.emplace(users.begin(), "BASH_FUNC_sbatch%%", "() { :; }");
   EXPECT_EQ(element(users, {.env = array}).at("BASH_FUNC_sbatch%%"), "() { :; }");
 
   const auto elsewhere = element({}, {.cores = 2, .env = array});
@@ -293,16 +295,16 @@ TEST(EnvironmentTest, ARankFindsWhatItIsToldUnlessItsProfileOrTheUserHasSaidIt) 
       {"SLURM_X", "1"}, {"HARROW_RANK", "7"}, {"PMIX_RANK", "7"}, {"PMIX_MCA_gds", "users"}, {"OMPI_X", "users"}};
   const auto base =
       std::make_shared<BaseEnvironment>(submit, BaseEnvironment::Common{.submit_dir = "/sub", .node_name = "n1"});
-  const TaskProfile profile({.env = {{"PROFILES", "1"}}}, base);
-  const std::vector<std::string> told = {"HARROW_RANK=2", "PMIX_RANK=2", "PMIX_MCA_gds=ours",
-                                         "OMPI_X=ours",   "PROFILES=2",  "NEW=3"};
+  const TaskProfile profile({.env = {{"SLURM_PROFILES", "1"}}}, base);
+  const std::vector<std::string> told = {"HARROW_RANK=2", "PMIX_RANK=2",      "PMIX_MCA_gds=ours",
+                                         "OMPI_X=ours",   "SLURM_PROFILES=2", "NEW=3"};
   EnvironmentBuilder builder;
   const auto env = Collect(builder.Build(profile, {.of_rank = told}));
   EXPECT_EQ(env.at("HARROW_RANK"), "2");
   EXPECT_EQ(env.at("PMIX_RANK"), "2");
   EXPECT_EQ(env.at("PMIX_MCA_gds"), "users");
   EXPECT_EQ(env.at("OMPI_X"), "users");
-  EXPECT_EQ(env.at("PROFILES"), "1");
+  EXPECT_EQ(env.at("SLURM_PROFILES"), "1");
   EXPECT_EQ(env.at("NEW"), "3");
   EXPECT_FALSE(env.contains("PMI_FD"));
   for (const int fd : {0, 5}) EXPECT_EQ(Collect(builder.Build(profile, {.pmi_fd = fd})).at("PMI_FD"), std::to_string(fd));
@@ -343,6 +345,14 @@ TEST(EnvironmentTest, TheTasksOwnSettingWins) {
   EXPECT_THAT(env, Contains(Pair("OMP_NUM_THREADS", "2")));
   EXPECT_THAT(env, Contains(Pair("TMPDIR", "/mine")));
   EXPECT_THAT(env, Contains(Pair("PWD", "/p")));
+}
+
+TEST(EnvironmentTest, WhatIsInheritedFirstCanBeSetAnewAndOtherSettingsLeaveTheTmpdir) {
+  const TaskProfile profile({.env = {{"PATH", "/mine"}}}, Base(false, true));
+  EnvironmentBuilder builder;
+  const auto env = Collect(builder.Build(profile, {.tmp_dir = "/given"}));
+  EXPECT_EQ(env.at("PATH"), "/mine");
+  EXPECT_EQ(env.at("TMPDIR"), "/given");
 }
 
 TEST(EnvironmentTest, ALaterSettingOfTheSameNameWins) {

@@ -165,13 +165,13 @@ TEST_F(StepsTest, WhoGoesOnFromACheckpointHasTheCommandForThat) {
 TEST_F(StepsTest, WhoHoldsATaskIsStartedInItsPlace) {
   Command command;
   task_.command = "program argument";
-  checkpoint_.holder = {"harrow", "hold", "--"};
-  for (int times = 0; times < 2; ++times) {
+  for (const char* holder : {"harrow", "another"}) {
+    checkpoint_.holder = {holder, "hold", "--"};
     const Launch launch = Prepare(command);
     std::vector<std::string> words;
     for (char* const* word = launch.request.argv; *word != nullptr; ++word) words.emplace_back(*word);
-    EXPECT_THAT(words, ElementsAre("harrow", "hold", "--", "program", "argument"));
-    EXPECT_EQ(command.program(), "harrow");
+    EXPECT_THAT(words, ElementsAre(holder, "hold", "--", "program", "argument"));
+    EXPECT_EQ(command.program(), holder);
   }
 }
 

@@ -108,6 +108,9 @@ TEST(JoinEnds, PeaksThatAreNotKnownAreNotKnownTogether) {
   ends = {Exited(0), Exited(0)};
   ends[0].result.max_rss_kib = 20;
   EXPECT_EQ(JoinEnds(std::move(ends)).max_rss_kib, 20);
+  ends = {Exited(0), Exited(0)};
+  ends[1].result.max_rss_kib = 20;
+  EXPECT_EQ(JoinEnds(std::move(ends)).max_rss_kib, 20);
 }
 
 TEST(JoinEnds, WhatOneHasWrittenFirstIsWhereTheOutputOfAllBegins) {
@@ -150,6 +153,7 @@ TEST(JoinEnds, TheFirstThatFailedByItselfIsNamed) {
   ends[1].result.devices = "GPU-1";
   EXPECT_EQ(JoinEnds(std::move(ends)).devices, "GPU-0,GPU-1");
   EXPECT_EQ(JoinEnds({Exited(4)}, {.node = "n1"}).message, "") << "there is no other";
+  EXPECT_EQ(JoinEnds({Exited(0), Exited(4)}, {.node = "n1"}).message, "rank 1 of 2 on n1");
 }
 
 TEST(JoinEnds, WhatTheServerSawFirstCameFirst) {
@@ -207,6 +211,7 @@ TEST(JoinEnds, RanksThatNeverMetHaveFailed) {
   EXPECT_EQ(all.end, End::kExited);
   EXPECT_EQ(all.code, 1);
   EXPECT_NE(all.message.find("PMIx"), std::string::npos);
+  EXPECT_EQ(all.failed, all.finish);
   EXPECT_EQ(JoinEnds({ends[0]}).code, 0) << "one that is alone is what it was to be";
   EXPECT_EQ(JoinEnds({Exited(0), ends[1]}).code, 0) << "one of them did";
   ends[0] = Asked(End::kTimedOut);

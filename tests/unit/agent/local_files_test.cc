@@ -2,8 +2,12 @@
 
 #include "agent/local_files.h"
 
+#include <filesystem>
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sstream>
+#include <sys/stat.h>
 
 #include "support/fake_store.h"
 #include "support/memory_file_system.h"
@@ -23,15 +27,42 @@ class HeldTransfers : public Transfers {
   void Forget(NodeId) override {}
   void SetCredentials(const wire::Credentials&) override {}
   void Share(PeerGate*) override {}
-  void Fetch(Wanted wanted, Done done) override { fetches.emplace_back(std::move(wanted), std::move(done)); }
-  void Abandon(FileId file) override { abandoned.push_back(file.value); }
+  void Fetch(Wanted wanted, Done done) override {
+    if (asked) asked();
+    fetches.emplace_back(std::move(wanted), std::move(done));
+  }
+  void Abandon(FileId file) override {
+    if (asked) asked();
+    abandoned.push_back(file.value);
+  }
   Figures figures() override { return {}; }
 
   std::vector<std::pair<Wanted, Done>> fetches;
   std::vector<uint32_t> abandoned;
+  std::function<void()> asked;  // called in each of them
 
  private:
   std::vector<std::string> addresses_;
+};
+
+/// Copies out, too, and knows which contents were asked to stay.
+class KeepingStore : public test::FakeStore {
+ public:
+  Result<std::unique_ptr<store::Arrival>> Begin(const store::Object& object, bool part) override {
+    kept.push_back(object.id);
+    return FakeStore::Begin(object, part);
+  }
+  Status CopyOut(const store::ObjectId& id, const std::string& path, uint32_t mask, const store::CopyWatch& watch) override {
+    if (watch.temporary) watch.temporary(path);
+    std::ofstream(path) << Bytes(id);
+    masks.push_back(mask);
+    if (copying) copying();
+    return copy_fails;
+  }
+  std::vector<store::ObjectId> kept;
+  std::vector<uint32_t> masks;
+  std::function<void()> copying;  // when the bytes are written
+  Status copy_fails{};
 };
 
 class LocalFilesTest : public ::testing::Test {
@@ -41,7 +72,11 @@ class LocalFilesTest : public ::testing::Test {
                {.arrived = [this](AttemptId a) { arrived_.push_back(a.task.value); },
                 .failed = [this](AttemptId a,
                                  const std::string& why) { failed_.emplace_back(a.task.value, why); },
-                .tell = [this](const FileNews& news) { told_.push_back(news.what); }}) {
+                .tell =
+                    [this](const FileNews& news) {
+                      told_.push_back(news.what);
+                      news_.push_back(news);
+                    }}) {
     files_.Use(&transfers_);
   }
   static LocalTask Task(uint32_t id, std::vector<uint32_t> inputs) {
@@ -59,11 +94,12 @@ class LocalFilesTest : public ::testing::Test {
     done({.file = wanted.file, .status = Status(code, "no luck"), .from = wanted.from, .listed = wanted.listed ? wanted.object : std::nullopt});
   }
 
-  test::FakeStore store_;
+  KeepingStore store_;
   HeldTransfers transfers_;
   std::vector<uint32_t> arrived_;
   std::vector<std::pair<uint32_t, std::string>> failed_;
   std::vector<FileNews::What> told_;
+  std::vector<FileNews> news_;
   LocalFiles files_;
 };
 
@@ -79,6 +115,7 @@ TEST_F(LocalFilesTest, WhatIsNotInTheExchangeFailsNobody) {
     EXPECT_EQ(files_.Await(Task(7, {1})).inputs, 1u);
     Fails(0, code);
     EXPECT_THAT(told_, ElementsAre(what));
+    EXPECT_EQ(news_.back().object, test::FakeStore::ObjectOf("content")) << "which of its contents it is about";
     EXPECT_THAT(failed_, IsEmpty());
     EXPECT_EQ(files_.Await(Task(8, {1})).trouble, "");
   }
@@ -96,6 +133,8 @@ TEST_F(LocalFilesTest, OnlyWhatWasAskedForGoesToTheExchange) {
   const LocalFiles::Putting put{.number = 5, .file = FileId(1), .object = test::FakeStore::ObjectOf("content").id, .path = "/nowhere/1-x"};
   files_.Put(put);
   EXPECT_THAT(told_, ElementsAre(FileNews::What::kNotPut)) << "it is not here";
+  EXPECT_EQ(news_[0].put, 5u);
+  EXPECT_EQ(news_[0].text, "the node does not hold it");
   files_.Bring({.file = FileId(1), .path = "/submit/f"});
   Comes(0, store_.Put("something else"));
   told_.clear();
@@ -228,6 +267,7 @@ TEST_F(LocalFilesTest, WhatWasSpoiltIsHereNoMore) {
   files_.Made(FileId(1), object);
   files_.Spoiled(FileId(1));
   files_.Spoiled(FileId(1));
+  EXPECT_EQ(files_.Spoilings(object.id), 1u);
   EXPECT_THAT(told_, ElementsAre(FileNews::What::kGone));
   EXPECT_FALSE(files_.ObjectOf(FileId(1)));
 }
@@ -247,7 +287,11 @@ class RecordedFilesTest : public LocalFilesTest {
         recorded_(&store_, 1,
                   {.arrived = [](AttemptId) {},
                    .failed = [](AttemptId, const std::string&) {},
-                   .tell = [this](const FileNews& news) { told_.push_back(news.what); }},
+                   .tell =
+                       [this](const FileNews& news) {
+                         told_.push_back(news.what);
+                         news_.push_back(news);
+                       }},
                   {.sources = index_.get(), .log = log_.get()}) {
     recorded_.Use(&transfers_);
   }
@@ -333,7 +377,7 @@ TEST_F(RecordedFilesTest, WhatIsDamagedIsNotSparedButBroughtAnew) {
   EXPECT_FALSE(index_->Names(input.id));
   EXPECT_EQ(index_->Find("/submit/f", "source"), std::nullopt);
   EXPECT_EQ(index_->Find("/submit/g", "source"), other);
-  EXPECT_GT(recorded_.Spoilings(input.id), before) << "the attempt may have read it";
+  EXPECT_EQ(recorded_.Spoilings(input.id), before + 1) << "the attempt may have read it";
   told_.clear();
   recorded_.Bring({.file = FileId(1), .object = input, .path = "/submit/f"});
   EXPECT_EQ(transfers_.fetches.size(), 1u);
@@ -369,6 +413,319 @@ TEST_F(LocalFilesTest, WhatIsDamagedOnItsWayIsAbandoned) {
   files_.DropDamaged({FileId(1)});
   EXPECT_THAT(transfers_.abandoned, ElementsAre(1u));
   EXPECT_THAT(told_, IsEmpty());
+}
+
+TEST_F(LocalFilesTest, WhoIsToldOrAskedMayAskBack) {
+  const store::Object object = store_.Put("content");
+  size_t held = 0;
+  std::optional<LocalFiles> files;
+  files.emplace(&store_, 1,
+                LocalFiles::Hooks{.arrived = [&](AttemptId) { held += files->Held().size(); },
+                                  .failed = {},
+                                  .tell = [&](const FileNews&) { held += files->Held().size(); }});
+  files->Use(&transfers_);
+  transfers_.asked = [&] { EXPECT_TRUE(files->Held().empty()); };
+  files->Bring({.file = FileId(1), .object = object, .path = "/submit/f"});
+  EXPECT_EQ(held, 1u) << "it was told that it is here";
+  files->Drop(FileId(1));
+  files->Bring({.file = FileId(2), .path = "/submit/g"});
+  files->Drop(FileId(2));
+  EXPECT_THAT(transfers_.abandoned, ElementsAre(2u));
+  files->Await(Task(7, {3}));
+  files->Made(FileId(3), store_.Put("made"));
+  EXPECT_EQ(held, 2u);
+}
+
+TEST_F(LocalFilesTest, WhateverIsHereIsAnswerEnoughWhereNobodyKnowsWhatItHasToBe) {
+  const store::Object object = store_.Put("content");
+  files_.Made(FileId(1), object);
+  files_.Bring({.file = FileId(1), .path = "/submit/f"});
+  EXPECT_THAT(transfers_.fetches, IsEmpty());
+  ASSERT_THAT(told_, ElementsAre(FileNews::What::kStored));
+  EXPECT_EQ(news_[0].object, object);
+}
+
+TEST_F(LocalFilesTest, WhatAFileWasIsDroppedBeforeWhatItIsToBeComes) {
+  const store::Object before = store_.Put("before");
+  files_.Made(FileId(1), before);
+  files_.Bring({.file = FileId(1), .object = test::FakeStore::ObjectOf("after"), .path = "/submit/f"});
+  EXPECT_FALSE(store_.Has(before.id));
+  EXPECT_FALSE(files_.ObjectOf(FileId(1)));
+  EXPECT_EQ(transfers_.fetches.size(), 1u);
+}
+
+TEST_F(LocalFilesTest, WhatCameAndWasDroppedAsAnothersIsNotHere) {
+  files_.Bring({.file = FileId(1), .path = "/submit/f"});
+  files_.Await(Task(7, {1}));
+  Comes(0, test::FakeStore::ObjectOf("content"));
+  ASSERT_THAT(told_, ElementsAre(FileNews::What::kUnreachable)) << "it is to be asked for again";
+  EXPECT_FALSE(news_[0].object);
+  EXPECT_THAT(arrived_, IsEmpty());
+  EXPECT_FALSE(files_.ObjectOf(FileId(1)));
+}
+
+TEST_F(LocalFilesTest, WhoWaitsForWhatIsDroppedWaitsOn) {
+  files_.Bring({.file = FileId(1), .path = "/submit/f"});
+  files_.Await(Task(7, {1}));
+  files_.Drop(FileId(1));
+  files_.Drop(FileId(1));
+  EXPECT_THAT(transfers_.abandoned, ElementsAre(1u)) << "it comes no more";
+  files_.TellMissing();
+  EXPECT_THAT(told_, ElementsAre(FileNews::What::kGone));
+  files_.Bring({.file = FileId(1), .path = "/submit/f"});
+  Comes(1, store_.Put("content"));
+  EXPECT_THAT(arrived_, ElementsAre(7u));
+}
+
+TEST_F(LocalFilesTest, WhatIsDroppedHasNoTroubleAnyMore) {
+  files_.Bring({.file = FileId(1), .path = "/submit/f"});
+  Fails(0, Code::kNotFound);
+  files_.Drop(FileId(1));
+  EXPECT_EQ(files_.Await(Task(7, {1})).trouble, "");
+}
+
+TEST_F(LocalFilesTest, WhatIsAPartOfAnotherStaysForItself) {
+  const store::Object part = store_.Put("part"), directory = store_.PutDirectory({part});
+  files_.Bring({.file = FileId(1), .object = part, .from = NodeId(3)});
+  EXPECT_THAT(store_.kept, ElementsAre(part.id));
+  files_.Bring({.file = FileId(2), .path = "/submit/d"});
+  Comes(0, directory);
+  EXPECT_THAT(store_.kept, ElementsAre(part.id)) << "of a directory the listing is its own";
+  files_.Await(Task(7, {1, 2}));
+  EXPECT_THAT(store_.kept, ElementsAre(part.id)) << "once";
+}
+
+// --- takings: what a task has just written may be what is dropped meanwhile
+
+TEST_F(LocalFilesTest, NothingIsDroppedThatSomebodyMayJustTake) {
+  const store::Object a = store_.Put("a"), b = store_.Put("b"), c = store_.Put("c");
+  const uint64_t first = files_.BeginTaking();
+  files_.Made(FileId(1), a);
+  files_.Made(FileId(2), c);
+  files_.Drop(FileId(1));
+  files_.Drop(FileId(2));
+  EXPECT_TRUE(store_.Has(a.id));
+  const uint64_t second = files_.BeginTaking();
+  EXPECT_NE(first, second);
+  files_.Discard(b.id);
+  files_.Made(FileId(2), c);  // it was taken once more
+  files_.EndTaking(first);
+  EXPECT_FALSE(store_.Has(a.id)) << "who goes on began after it was dropped";
+  EXPECT_TRUE(store_.Has(b.id)) << "the second may have it";
+  EXPECT_TRUE(store_.Has(c.id));
+  files_.EndTaking(second);
+  EXPECT_FALSE(store_.Has(b.id));
+  EXPECT_TRUE(store_.Has(c.id)) << "it is a file's";
+  files_.Discard(c.id);
+  EXPECT_TRUE(store_.Has(c.id));
+}
+
+TEST_F(LocalFilesTest, WhatBeganBeforeItWasDroppedKeepsItAlsoWhereItEndsLast) {
+  const store::Object a = store_.Put("a");
+  const uint64_t first = files_.BeginTaking(), second = files_.BeginTaking();
+  files_.Discard(a.id);
+  files_.EndTaking(second);
+  EXPECT_TRUE(store_.Has(a.id));
+  files_.EndTaking(first);
+  EXPECT_FALSE(store_.Has(a.id));
+  files_.Discard(store_.Put("a").id);
+  EXPECT_FALSE(store_.Has(a.id)) << "nobody takes anything";
+}
+
+// --- to other directories
+
+class CopiedOutTest : public LocalFilesTest {
+ protected:
+  CopiedOutTest() {
+    std::string name = (std::filesystem::temp_directory_path() / "harrow-test-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) abort();
+    top_ = name;
+  }
+  ~CopiedOutTest() override { std::filesystem::remove_all(top_); }
+  std::string Path(const std::string& name) const { return top_ + "/" + name; }
+  static std::string TextOf(const std::string& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  }
+  std::vector<std::string> Names() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(top_)) names.push_back(entry.path().filename());
+    return names;
+  }
+  /// One slot works: what was asked for before is done.
+  void Done() {
+    files_.Outside([] {});
+  }
+  std::string top_;
+};
+
+TEST_F(CopiedOutTest, WhatIsSavedIsCopiedAndTold) {
+  const store::Object object = store_.Put("content");
+  std::vector<std::string> temporary;
+  const mode_t before = ::umask(027);
+  LocalFiles files(&store_, 1,
+                   {.arrived = {},
+                    .failed = {},
+                    .tell = [this](const FileNews& news) { news_.push_back(news); },
+                    .temporary = [&](const std::string& path) { temporary.push_back(path); }});
+  EXPECT_EQ(::umask(before), 027u) << "it was only looked at";
+  EXPECT_EQ(files.umask(), 027u);
+  files.Save(FileId(1), Path("f"));
+  ASSERT_EQ(news_.size(), 1u);
+  EXPECT_EQ(news_[0].what, FileNews::What::kNotSaved);
+  EXPECT_EQ(news_[0].text, "the node does not hold it");
+  files.Made(FileId(1), object);
+  files.Save(FileId(1), Path("f"));
+  files.Outside([] {});
+  ASSERT_EQ(news_.size(), 2u);
+  EXPECT_EQ(news_[1].what, FileNews::What::kSaved);
+  EXPECT_EQ(news_[1].object, object);
+  EXPECT_EQ(TextOf(Path("f")), "content");
+  EXPECT_THAT(store_.masks, ElementsAre(027u));
+  EXPECT_THAT(temporary, ElementsAre(Path("f")));
+  store_.copy_fails = Status(Code::kExhausted, "no space left");
+  files.Save(FileId(1), Path("g"));
+  files.Outside([] {});
+  ASSERT_EQ(news_.size(), 3u);
+  EXPECT_EQ(news_[2].what, FileNews::What::kNotSaved);
+  EXPECT_EQ(news_[2].text, "no space left");
+}
+
+TEST_F(CopiedOutTest, WhatIsPutHasItsNameWhenItIsWhole) {
+  files_.NoteTemporary("nobody minds");
+  const store::Object object = store_.Put("content");
+  files_.Made(FileId(1), object);
+  const LocalFiles::Putting put{.number = 5, .file = FileId(1), .object = object.id, .path = Path("1-x")};
+  store_.copying = [&] {
+    EXPECT_FALSE(std::filesystem::exists(Path("1-x")));
+    files_.Put(put);  // asked again: it is answered once
+  };
+  files_.Put(put);
+  Done();
+  ASSERT_THAT(told_, ElementsAre(FileNews::What::kPut));
+  EXPECT_EQ(news_[0].put, 5u);
+  EXPECT_EQ(news_[0].object, object);
+  EXPECT_GT(news_[0].took, Duration(0));
+  EXPECT_LT(news_[0].took, std::chrono::hours(1));
+  EXPECT_EQ(TextOf(Path("1-x")), "content");
+  EXPECT_THAT(Names(), ElementsAre("1-x"));
+  EXPECT_THAT(store_.masks, ElementsAre(077u)) << "it is for this user";
+  files_.Put(put);
+  Done();
+  ASSERT_THAT(told_, ElementsAre(FileNews::What::kPut, FileNews::What::kPut)) << "it is asked for anew";
+  EXPECT_EQ(news_[1].took, Duration(0)) << "it was there";
+  EXPECT_EQ(store_.masks.size(), 1u);
+}
+
+TEST_F(CopiedOutTest, WhatIsPutMayBeAContentThatNoNodeHolds) {
+  files_.Put({.number = 6, .file = FileId(1), .content = "a list", .path = Path("list")});
+  Done();
+  EXPECT_THAT(told_, ElementsAre(FileNews::What::kPut));
+  EXPECT_EQ(TextOf(Path("list")), "a list");
+  struct stat info {};
+  ASSERT_EQ(stat(Path("list").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0600u);
+  files_.Put({.number = 7, .file = FileId(1), .content = "a list", .path = Path("nowhere/list")});
+  Done();
+  ASSERT_THAT(told_, ElementsAre(FileNews::What::kPut, FileNews::What::kNotPut));
+  EXPECT_NE(news_[1].text, "");
+}
+
+TEST_F(CopiedOutTest, WhatCannotBePutLeavesNothing) {
+  const store::Object object = store_.Put("content");
+  files_.Made(FileId(1), object);
+  store_.copy_fails = Status(Code::kExhausted, "no space left");
+  files_.Put({.number = 1, .file = FileId(1), .object = object.id, .path = Path("1-x")});
+  Done();
+  ASSERT_THAT(told_, ElementsAre(FileNews::What::kNotPut));
+  EXPECT_EQ(news_[0].text, "no space left");
+  EXPECT_THAT(Names(), IsEmpty());
+  store_.copying = [&] { std::ofstream(Path("1-x")) << "content"; };
+  files_.Put({.number = 2, .file = FileId(1), .object = object.id, .path = Path("1-x")});
+  Done();
+  EXPECT_THAT(told_, ElementsAre(FileNews::What::kNotPut, FileNews::What::kPut)) << "another node was quicker";
+  EXPECT_THAT(Names(), ElementsAre("1-x"));
+}
+
+TEST_F(CopiedOutTest, WhatIsNotNeededThereAnyMoreIsRemoved) {
+  std::filesystem::create_directory(Path("d"));
+  std::ofstream(Path("d/inside")) << "x";
+  std::ofstream(Path("f")) << "x";
+  std::ofstream(Path("other")) << "x";
+  files_.Unput({Path("d"), Path("not there"), Path("f")});
+  Done();
+  EXPECT_THAT(Names(), ElementsAre("other"));
+}
+
+// --- what is known of the submit directory
+
+TEST_F(RecordedFilesTest, WhatIsHereIsNotedAsWhatItWasWhereAnotherNodeHasReadIt) {
+  const store::Object object = store_.Put("content");
+  recorded_.Made(FileId(1), object);
+  recorded_.Bring({.file = FileId(1), .object = object, .path = "/submit/f", .source = "s"});
+  EXPECT_THAT(index_->Entries(), IsEmpty()) << "nobody else has read it";
+  recorded_.Bring({.file = FileId(1), .object = object, .path = "/submit/f", .from = NodeId(3), .source = "s"});
+  EXPECT_EQ(index_->Find("/submit/f", "s"), object);
+  EXPECT_THAT(told_, ElementsAre(FileNews::What::kStored, FileNews::What::kStored));
+  recorded_.Bring({.file = FileId(2), .path = "/submit/g", .source = "s"});
+  Comes(0, object);
+  EXPECT_EQ(index_->Find("/submit/g", "s"), std::nullopt) << "who read it here has noted it";
+  recorded_.Bring({.file = FileId(3), .path = "/submit/h", .from = NodeId(3), .source = "s"});
+  Fails(1, Code::kUnavailable);
+  EXPECT_EQ(index_->Find("/submit/h", "s"), std::nullopt);
+}
+
+/// All others are of use from now on, also where no task needs them.
+TEST_F(RecordedFilesTest, OnlyWhatNobodyElseCountsOnGivesWay) {
+  const store::Object named = store_.Put("named"), unnamed = store_.Put("unnamed"), used = store_.Put("used"),
+                      fetched = store_.Put("fetched");
+  for (const store::Object& object : {named, used, fetched}) index_->Note("/submit/" + object.id.Text(), "s", object);
+  recorded_.Made(FileId(9), used);
+  uint32_t next = 1;
+  const auto stays = [&](const store::Object& object, NodeId from) {
+    store_.kept.clear();
+    recorded_.Bring({.file = FileId(next++), .object = object, .path = "/submit/f", .from = from});
+    return !store_.kept.empty();
+  };
+  EXPECT_FALSE(stays(named, {}));
+  EXPECT_TRUE(stays(unnamed, {}));
+  EXPECT_TRUE(stays(used, {}));
+  EXPECT_TRUE(stays(fetched, NodeId(3)));
+  for (int i = 0; i < 2; ++i) recorded_.Await(Task(7, {1}));
+  EXPECT_THAT(store_.kept, ElementsAre(fetched.id, named.id)) << "once, when a task needs it";
+  LocalFiles without(&store_, 1, {.arrived = {}, .failed = {}, .tell = [](const FileNews&) {}});
+  store_.kept.clear();
+  without.Bring({.file = FileId(1), .object = named, .path = "/submit/f"});
+  EXPECT_THAT(store_.kept, ElementsAre(named.id)) << "nobody knows what earlier runs left";
+}
+
+TEST_F(RecordedFilesTest, AServerThatWantsToKnowIsToldWhatWasReadToBeThis) {
+  const std::string path = "/etc/passwd", source = SourceOf(path);  // some file that is not written to
+  ASSERT_NE(source, "");
+  const store::Object object = store_.Put("content"), other = store_.Put("other");
+  index_->Note(path, source, object);
+  LocalFiles telling(&store_, 1,
+                     {.arrived = {}, .failed = {}, .tell = [this](const FileNews& news) { news_.push_back(news); }},
+                     {.sources = index_.get(), .log = nullptr, .tell = true});
+  uint32_t next = 1;
+  const auto told = [&](const store::Object& here, NodeId from) {
+    telling.Bring({.file = FileId(next++), .object = here, .path = path, .from = from});
+    telling.Outside([] {});
+    EXPECT_EQ(news_.back().object, here);
+    return news_.back().source;
+  };
+  EXPECT_EQ(told(object, {}), source);
+  EXPECT_EQ(told(object, NodeId(3)), "") << "it was read by another node";
+  EXPECT_EQ(told(other, {}), "") << "it was something else";
+  EXPECT_EQ(news_.size(), 3u);
+  EXPECT_THAT(store_.kept, ElementsAre(object.id, object.id, other.id)) << "what the server knows of stays";
+}
+
+TEST_F(RecordedFilesTest, WhatAnEarlierAgentHeldAndIsGoneIsNotHeld) {
+  const store::Object here = store_.Put("here");
+  recorded_.Restore({{FileId(1), here}, {FileId(2), test::FakeStore::ObjectOf("gone")}});
+  EXPECT_THAT(recorded_.Held(), ElementsAre(std::pair(FileId(1), here)));
 }
 
 }  // namespace

@@ -59,11 +59,7 @@ void Session::Connect() {
 }
 
 wire::ChannelHandler Session::Dialed(Result<Connection> result) {
-  if (state_ != State::kDialing) return {};
-  if (leaving_) {
-    state_ = State::kApart;
-    return {};
-  }
+  if (state_ != State::kDialing || leaving_) return {};
   if (!result.ok()) {
     Disconnected(result.status().message());
     return {};
@@ -119,7 +115,6 @@ void Session::Hello(const std::string& run_id) {
   early_starts_.clear();
   channel_->Send(bytes);
   // A server that hangs, or whose node is gone, takes connections and answers none.
-  loop_.CancelTimer(beat_timer_);
   beat_timer_ = loop_.After(heartbeat_ * kSilentBeats, [this] { HangUp("the server does not greet"); });
 }
 
@@ -167,7 +162,7 @@ void Session::Receive(std::string_view bytes) {
     TakeWelcome(message.welcome());
   }
   if (state_ != State::kJoined) return;
-  if (message.profile_size() > 0) TakeProfiles(message);
+  TakeProfiles(message);
   if (message.take_back_size() > 0) {
     pb::FromAgent answer;
     for (const AttemptId attempt : host_.TakeBack(IdsOf(message.take_back())))
@@ -221,7 +216,6 @@ void Session::TakeWelcome(const pb::Welcome& welcome) {
   epoch_seen_ = welcome.epoch();
   os::LogInfo(StrCat("joined the server of epoch ", epoch_seen_));
   state_ = State::kJoined;
-  last_failure_.clear();
   if (welcome.lease_ns() > 0) lease_ = std::min<Duration>(Duration(welcome.lease_ns()), kMostLease);
   if (welcome.heartbeat_ns() > 0) heartbeat_ = Duration(welcome.heartbeat_ns());
   EnvList environment;
@@ -408,10 +402,7 @@ void Session::TellFile(const FileNews& news) {
   note->set_took_ns(news.took.count());
   message.AppendToString(&notes_);
   if (notes_timer_ != 0) return;
-  notes_timer_ = loop_.After(BatchPolicy().gather, [this] {
-    notes_timer_ = 0;
-    Send("");
-  });
+  notes_timer_ = loop_.After(BatchPolicy().gather, [this] { Send(""); });
 }
 
 void Session::TellPeerAddresses(const std::vector<std::string>& addresses) {

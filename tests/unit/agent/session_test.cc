@@ -30,7 +30,8 @@ TEST_F(SessionTest, WhatIsSaidOfFilesIsHandedOn) {
        {+[](pb::ToAgent* m) { m->add_peer()->set_node(1); }, +[](pb::ToAgent* m) { m->add_drop(1); },
         +[](pb::ToAgent* m) { m->add_drop_damaged(1); }, +[](pb::ToAgent* m) { m->add_refuse(1); },
         +[](pb::ToAgent* m) { m->add_copy()->set_path("f"); },
-        +[](pb::ToAgent* m) { m->add_save()->set_path("f"); }}) {
+        +[](pb::ToAgent* m) { m->add_save()->set_path("f"); }, +[](pb::ToAgent* m) { m->add_put()->set_name("f"); },
+        +[](pb::ToAgent* m) { m->add_unput("f"); }}) {
     pb::ToAgent message;
     say(&message);
     Tell(message);

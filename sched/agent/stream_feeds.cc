@@ -105,8 +105,6 @@ void StreamFeeds::Begin(AttemptId reader, os::Fd pipe) {
   const FeedPtr feed = Find(reader);
   if (feed == nullptr || feed->rewound) return;
   if (feed->begun) {  // what it was given then, no process has read
-    ShutAll(feed);
-    ClosePipe(*feed);
     std::vector<StreamSource> told;
     for (const Source& source : feed->sources) told.push_back(source.told);
     return Join(reader, std::move(told)), Begin(reader, std::move(pipe));
@@ -166,13 +164,6 @@ void StreamFeeds::Change(AttemptId reader, const StreamSource& told) {
                   StrCat("what task ", told.writer.task.value, " wrote to a stream that it reads was lost"));
   }
   if (SameAttempt(source.told, told)) return;
-  const bool other_attempt = source.told.writer != told.writer;
-  // An attempt that it has been waiting for is there now.
-  if (!other_attempt && !source.told.node && source.state != State::kWhole) {
-    source.told = told;
-    if (feed->live()) Open(feed, index);
-    return PumpSoon(feed);
-  }
   const bool seen = source.given > 0 || (source.state == State::kWhole && feed->ended);
   if (seen) {
     return Rewind(feed, StrCat("task ", told.writer.task.value,
@@ -217,7 +208,7 @@ void StreamFeeds::Connect(const FeedPtr& feed, const StreamSource& told) {
 
 void StreamFeeds::Open(const FeedPtr& feed, uint32_t index) {
   Source& source = feed->sources[index];
-  if (!source.told.node || source.state == State::kWhole || source.cursor || source.request != 0) return;
+  if (!source.told.node) return;
   if (source.told.node == self_) {
     if (source.state == State::kWaits) readers_.emplace(source.told.writer, Place(feed->reader, index));
     const std::shared_ptr<stream::Log> log = spool_->Find(source.told.writer);
@@ -390,7 +381,6 @@ void StreamFeeds::ClosePipe(Feed& feed) {
   }
   feed.watch = 0;
   feed.pipe = os::Fd();
-  feed.awaits_room = false;
   feed.out.clear();
 }
 
@@ -444,7 +434,6 @@ StreamFeeds::Flow StreamFeeds::Flush(Feed& feed) {
     if (n < 0) return errno == EAGAIN ? Flow::kFull : Flow::kClosed;
   }
   feed.out.clear();
-  feed.out_head = 0;
   if (!feed.split) return Flow::kFree;
   pollfd room = {feed.pipe.get(), POLLOUT, 0};
   if (poll(&room, 1, 0) <= 0 || (room.revents & POLLOUT) == 0) return Flow::kFull;

@@ -33,12 +33,11 @@ constexpr Duration kNotFoundAfter = std::chrono::milliseconds(500);
 constexpr Duration kLookForHoped = std::chrono::milliseconds(100);
 constexpr Duration kSayWaiting = std::chrono::seconds(2);
 
-pb::Piece* AddError(pb::PeerTransfer* message, uint64_t request, const Status& why) {
+void AddError(pb::PeerTransfer* message, uint64_t request, const Status& why) {
   pb::Piece* piece = message->add_piece();
   piece->set_request(request);
   piece->set_error(static_cast<uint32_t>(why.code()));
   piece->set_why(why.message());
-  return piece;
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include "agent/fence.h"
 
+#include <csignal>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "agent/fence_page.h"
 
@@ -89,9 +91,38 @@ TEST(FencePage, ANewAgentBeginsWithoutAFence) {
   FencePage page;
   page.Renew(seconds(10), seconds(1));
   page.Renew(seconds(20), seconds(11));
+  page.SetOutputFile(3);
+  EXPECT_EQ(page.output_file(), 3u);
   page.Reset(0);
   EXPECT_EQ(page.until(), FencePage::kNoFence);
+  EXPECT_EQ(page.until_ns()->load(), 0);
   EXPECT_EQ(page.stood(), seconds(0));
+  EXPECT_EQ(page.output_file(), 0u);
+}
+
+volatile sig_atomic_t looks = 0;  // how often a warden was told to look
+
+/// A later time alone is found when the one before has come.
+TEST(FencePage, TheWardenIsToldToLookWhereItWouldLookTooLate) {
+  const auto before = signal(FencePage::kLookAgain, [](int) { looks = looks + 1; });
+  FencePage* const page = FencePage::MakeShared();
+  ASSERT_NE(page, nullptr);
+  page->Reset(getpid());
+  const auto told = [&](Duration until, Duration now) {
+    looks = 0;
+    page->Renew(until, now);
+    return looks == 1;
+  };
+  EXPECT_TRUE(told(seconds(10), seconds(1))) << "there was none";
+  EXPECT_FALSE(told(seconds(20), seconds(2)));
+  EXPECT_FALSE(told(seconds(20), seconds(3)));
+  EXPECT_TRUE(told(seconds(15), seconds(4))) << "it is sooner";
+  EXPECT_FALSE(told(seconds(15), seconds(16))) << "it has passed";
+  EXPECT_TRUE(told(seconds(30), seconds(15))) << "they stood from then on";
+  EXPECT_EQ(page->stood(), seconds(0));
+  page->Reset(0);
+  EXPECT_FALSE(told(seconds(10), seconds(1))) << "nobody is to be told";
+  (void)signal(FencePage::kLookAgain, before);
 }
 
 }  // namespace

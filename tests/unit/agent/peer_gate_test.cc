@@ -95,5 +95,22 @@ TEST_F(PeerGateTest, NothingIsSaidOrHeardWhenAnEndIsClosed) {
   EXPECT_THAT(heard_, IsEmpty());
 }
 
+TEST_F(PeerGateTest, AnEndThatIsClosedOrGoneIsLeftAlone) {
+  EXPECT_EQ(gate_->unsent_bytes(NodeId(2)), 0u) << "which is not known";
+  gate_->Close();  // it was never opened
+  FakePeers::Link(&peers_, &other_);
+  gate_->Serve(Service::kStreams, Telling());
+  gate_->Open(&far_, &peers_);
+  Run();
+  gate_->Close();
+  gate_->Send(NodeId(9), Service::kStreams, "after");
+  EXPECT_EQ(far_.RunPosted(), 0u) << "nothing is posted to a loop that may be gone";
+  gate_.reset();
+  other_.Send(NodeId(1), Service::kStreams, "to nobody");
+  far_.RunPosted();
+  EXPECT_EQ(near_.RunPosted(), 0u) << "nor back";
+  EXPECT_THAT(heard_, IsEmpty());
+}
+
 }  // namespace
 }  // namespace harrow::agent

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <optional>
+#include <set>
 
 #include "agent/fetches.h"
 #include "support/fake_event_loop.h"
@@ -18,11 +20,23 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
+/// Counts what is opened to be read.
+class OpenedStore : public FakeStore {
+ public:
+  Result<std::unique_ptr<store::Reader>> Read(const store::ObjectId& id) override {
+    ++opened;
+    return FakeStore::Read(id);
+  }
+  int opened = 0;
+};
+
 class ServingTest : public testing::Test {
  protected:
   ServingTest() {
     peers_.Serve(Service::kTransfers,
-                 {.on_message = {}, .on_gone = {}, .on_sent = [this](NodeId to) { serving_.Sent(to); }});
+                 {.on_message = {}, .on_gone = {}, .on_sent = [this](NodeId to) {
+                    if (serving_) serving_->Sent(to);
+                  }});
   }
   void Ask(uint32_t asker, const store::ObjectId& id, int64_t offset = 0, int64_t length = 0) {
     pb::PieceWanted wanted;
@@ -30,7 +44,7 @@ class ServingTest : public testing::Test {
     wanted.set_object(id.Bytes());
     wanted.set_offset(offset);
     wanted.set_length(length);
-    serving_.Wanted(NodeId(asker), wanted);
+    serving_->Wanted(NodeId(asker), wanted);
   }
   static bool IsError(const pb::Piece& piece, Code code) {
     return piece.error() == static_cast<uint32_t>(code);
@@ -38,8 +52,8 @@ class ServingTest : public testing::Test {
 
   test::FakeEventLoop loop_;
   test::FakePeers peers_{&loop_, NodeId(0)};
-  FakeStore store_;
-  Serving serving_{&loop_, peers_, store_};
+  OpenedStore store_;
+  std::optional<Serving> serving_{std::in_place, &loop_, peers_, store_};
   uint64_t request_ = 0;
 };
 
@@ -54,7 +68,7 @@ TEST_F(ServingTest, SmallObjectsLeaveInOneMessage) {
   EXPECT_EQ(sent[0].piece(99).length(), 9u);
   EXPECT_EQ(sent[0].piece(99).object_bytes(), 9);
   EXPECT_TRUE(data[0].starts_with("object 0object 1"));
-  EXPECT_EQ(serving_.served_bytes(), static_cast<int64_t>(data[0].size()));
+  EXPECT_EQ(serving_->served_bytes(), static_cast<int64_t>(data[0].size()));
 }
 
 TEST_F(ServingTest, ALargeObjectLeavesInPieces) {
@@ -86,7 +100,7 @@ TEST_F(ServingTest, WhatIsNotHereIsNotFound) {
   EXPECT_EQ(sent[0].piece(0).request(), 1u);
   pb::PieceWanted nonsense;
   nonsense.set_object("x");
-  serving_.Wanted(NodeId(1), nonsense);
+  serving_->Wanted(NodeId(1), nonsense);
   EXPECT_TRUE(IsError(peers_.Take().at(0).piece(0), Code::kInvalid));
 }
 
@@ -110,6 +124,7 @@ TEST_F(ServingTest, AskersTakeTurns) {
   std::vector<uint32_t> to;
   for (const auto& s : peers_.sent) to.push_back(s.to.value);
   EXPECT_THAT(to, ElementsAre(1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3));
+  EXPECT_EQ(store_.opened, 1) << "once for all who read it at the same time";
 }
 
 TEST_F(ServingTest, WhatStillArrivesIsGivenAsItComes) {
@@ -147,9 +162,9 @@ TEST_F(ServingTest, WhatDoesNotArriveIsSaid) {
   Ask(2, object.id);
   Ask(3, object.id);
   loop_.RunPosted();
-  serving_.Unwanted(NodeId(2), 2);
-  serving_.Unwanted(NodeId(9), 2);
-  serving_.Gone(NodeId(3));
+  serving_->Unwanted(NodeId(2), 2);
+  serving_->Unwanted(NodeId(9), 2);
+  serving_->Gone(NodeId(3));
   store_.Drop(object.id);
   loop_.RunPosted();
   const auto sent = peers_.Take();
@@ -160,7 +175,7 @@ TEST_F(ServingTest, WhatDoesNotArriveIsSaid) {
 
 TEST_F(ServingTest, WhatIsOnItsWayHereIsWaitedFor) {
   bool comes = true;
-  serving_.SetComes([&](const store::ObjectId&) { return comes; });
+  serving_->SetComes([&](const store::ObjectId&) { return comes; });
   Ask(1, FakeStore::IdOf("late"));
   Ask(2, FakeStore::IdOf("late"));
   Ask(3, FakeStore::IdOf("never"));
@@ -170,10 +185,10 @@ TEST_F(ServingTest, WhatIsOnItsWayHereIsWaitedFor) {
   for (const auto& message : peers_.Take()) {
     for (const auto& piece : message.piece()) EXPECT_EQ(piece.error(), 0u);
   }
-  serving_.Unwanted(NodeId(4), 4);
-  serving_.Gone(NodeId(5));
+  serving_->Unwanted(NodeId(4), 4);
+  serving_->Gone(NodeId(5));
   store_.Put("late");
-  serving_.Came(FakeStore::IdOf("late"));
+  serving_->Came(FakeStore::IdOf("late"));
   loop_.RunPosted();
   std::vector<std::string> data;
   peers_.Take(&data);
@@ -194,6 +209,146 @@ TEST_F(ServingTest, TooMuchAtOnceIsRefused) {
   for (int i = 0; i < 4097; ++i) Ask(1, id);
   peers_.Release(NodeId(1));
   EXPECT_TRUE(IsError(peers_.Take().at(0).piece(0), Code::kExhausted));
+}
+
+TEST_F(ServingTest, WhatWaitsIsAskedForToo) {
+  for (int i = 0; i < 2000; ++i) Ask(1, FakeStore::IdOf("not here " + std::to_string(i)));
+  loop_.RunPosted();
+  EXPECT_THAT(peers_.Take(), IsEmpty());
+  const store::ObjectId id = store_.Put("x").id;
+  for (int i = 0; i < 2096; ++i) Ask(1, id);
+  EXPECT_THAT(peers_.Take(), IsEmpty());
+  Ask(1, id);
+  const auto sent = peers_.Take();
+  ASSERT_THAT(sent, SizeIs(1));
+  EXPECT_TRUE(IsError(sent[0].piece(0), Code::kExhausted));
+}
+
+/// Contents alone may go in clear.
+TEST_F(ServingTest, WhatIsNoContentGoesTheEncryptedWay) {
+  const auto bulk = [this] {
+    std::vector<bool> ways;
+    for (const auto& sent : std::exchange(peers_.sent, {})) ways.push_back(sent.bulk);
+    return ways;
+  };
+  for (const std::string& content : {std::string("x"), std::string(100'000, 'x')}) Ask(1, store_.Put(content).id);
+  loop_.RunPosted();
+  EXPECT_THAT(bulk(), ElementsAre(true, true));
+  Ask(1, store_.Put("").id);
+  loop_.RunPosted();
+  EXPECT_EQ(test::FakePeers::HeadOf(peers_.sent.at(0).bytes).piece(0).error(), 0u);
+  EXPECT_THAT(bulk(), ElementsAre(false)) << "whether something is there";
+  const store::Object object = FakeStore::ObjectOf("late");
+  auto arrival = *store_.Begin(object, false);
+  Ask(1, object.id);
+  loop_.Advance(std::chrono::milliseconds(2100));
+  EXPECT_TRUE(test::FakePeers::HeadOf(peers_.sent.at(0).bytes).piece(0).coming());
+  EXPECT_THAT(bulk(), ElementsAre(false));
+  store_.Drop(object.id);
+  loop_.RunPosted();
+  EXPECT_EQ(test::FakePeers::HeadOf(peers_.sent.at(0).bytes).piece(0).why(), object.id.Text() + " did not arrive whole itself");
+  EXPECT_THAT(bulk(), ElementsAre(false));
+  pb::PieceWanted nonsense;
+  serving_->Wanted(NodeId(1), nonsense);
+  EXPECT_THAT(bulk(), ElementsAre(false));
+  Ask(1, object.id, 5, 5);
+  loop_.Advance(seconds(1));
+  EXPECT_THAT(bulk(), ElementsAre(false));
+}
+
+TEST_F(ServingTest, WhatIsNotWantedAnyMoreIsNotSent) {
+  const store::ObjectId id = store_.Put(std::string(4u << 20, 'c')).id;
+  peers_.stalled[NodeId(1)] = true;
+  for (int i = 0; i < 4; ++i) Ask(1, id, int64_t{i} << 20, 1 << 20);
+  loop_.RunPosted();
+  serving_->Unwanted(NodeId(1), 3);
+  peers_.Release(NodeId(1));
+  loop_.RunPosted();
+  std::set<uint64_t> requests;
+  for (const auto& message : peers_.Take()) requests.insert(message.piece(0).request());
+  EXPECT_THAT(requests, ElementsAre(1u, 2u, 4u));
+}
+
+TEST_F(ServingTest, WhoHadTheLastTurnIsNotTheNext) {
+  const store::ObjectId id = store_.Put("x").id;
+  const auto turns = [&](const std::vector<uint32_t>& askers) {
+    for (const uint32_t asker : askers) Ask(asker, id);
+    loop_.RunPosted();
+    std::vector<uint32_t> to;
+    for (const auto& sent : std::exchange(peers_.sent, {})) to.push_back(sent.to.value);
+    return to;
+  };
+  EXPECT_THAT(turns({2}), ElementsAre(2));
+  EXPECT_THAT(turns({1, 2, 3}), ElementsAre(3, 1, 2));
+  EXPECT_THAT(turns({1, 2, 3}), ElementsAre(3, 1, 2));
+}
+
+TEST_F(ServingTest, APieceMayBeOfNoBytesAtTheEnd) {
+  Ask(1, store_.Put("short").id, 5, 0);
+  loop_.RunPosted();
+  const auto sent = peers_.Take();
+  ASSERT_THAT(sent, SizeIs(1));
+  EXPECT_EQ(sent[0].piece(0).error(), 0u);
+  EXPECT_EQ(sent[0].piece(0).length(), 0u);
+}
+
+TEST_F(ServingTest, TheLastByteIsWaitedFor) {
+  const store::Object object = FakeStore::ObjectOf("0123456789");
+  auto arrival = *store_.Begin(object, false);
+  (void)arrival->Write(0, "012345678");
+  Ask(1, object.id);
+  loop_.RunPosted();
+  EXPECT_EQ(peers_.Take().at(0).piece(0).length(), 9u);
+  (void)arrival->Write(9, "9");
+  loop_.RunPosted();
+  const auto sent = peers_.Take();
+  ASSERT_THAT(sent, SizeIs(1));
+  EXPECT_EQ(sent[0].piece(0).offset(), 9);
+  EXPECT_EQ(sent[0].piece(0).length(), 1u);
+}
+
+TEST_F(ServingTest, WhoWaitsForWhatComesHereIsToldSoNowAndThen) {
+  serving_->SetComes([](const store::ObjectId&) { return true; });
+  Ask(1, FakeStore::IdOf("late"));
+  Ask(2, FakeStore::IdOf("late"));
+  peers_.stalled[NodeId(2)] = true;
+  Ask(2, store_.Put(std::string(2u << 20, 'c')).id);
+  loop_.RunPosted();
+  const size_t unsent = peers_.unsent_bytes(NodeId(2));
+  EXPECT_GT(unsent, 1u << 20);
+  for (int i = 1; i <= 3; ++i) {
+    loop_.Advance(seconds(2));
+    const auto sent = peers_.Take();
+    ASSERT_THAT(sent, SizeIs(1)) << i;
+    EXPECT_TRUE(sent[0].piece(0).coming());
+    EXPECT_EQ(sent[0].piece(0).request(), 1u);
+  }
+  EXPECT_EQ(peers_.unsent_bytes(NodeId(2)), unsent) << "who takes nothing is told nothing";
+  serving_.reset();
+  EXPECT_EQ(loop_.timer_count(), 0u);
+}
+
+TEST_F(ServingTest, WhatCameAndWentBeforeItWasLookedAtIsHopedForAsLong) {
+  Ask(1, FakeStore::IdOf("late"));
+  loop_.Advance(std::chrono::milliseconds(200));
+  serving_->Came(FakeStore::IdOf("late"));
+  loop_.Advance(std::chrono::milliseconds(200));
+  EXPECT_THAT(peers_.sent, IsEmpty());
+  loop_.Advance(std::chrono::milliseconds(300));
+  const auto sent = peers_.Take();
+  ASSERT_THAT(sent, SizeIs(1));
+  EXPECT_TRUE(IsError(sent[0].piece(0), Code::kNotFound));
+}
+
+TEST_F(ServingTest, OneThatIsGoneGivesNothing) {
+  const store::Object object = FakeStore::ObjectOf("0123456789");
+  auto arrival = *store_.Begin(object, false);
+  Ask(1, object.id);
+  loop_.RunPosted();
+  serving_.reset();
+  (void)arrival->Write(0, "0123456789");
+  loop_.RunPosted();
+  EXPECT_THAT(peers_.sent, IsEmpty());
 }
 
 /// Nodes in a row, each fetching from the one before, with nothing but the two classes between.

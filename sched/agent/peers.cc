@@ -214,7 +214,6 @@ void PeersImpl::Forget(NodeId id) {
   const bool told = node->up || !node->queue.empty();
   CancelTimers(*node);
   CloseChannels(*node);
-  node->queue.clear();
   if (told) TellGone(id, Status(Code::kUnavailable, StrCat("node ", id.value, " has left the run")));
 }
 
@@ -294,7 +293,6 @@ wire::ChannelHandler PeersImpl::Dialled(const NodePtr& node, std::shared_ptr<wir
 
 void PeersImpl::AwaitHello(const NodePtr& node) {
   node->hello_timer = loop_->After(options_.hello_time, [this, node] {
-    node->hello_timer = 0;
     Lost(node, Status(Code::kUnavailable, StrCat("the agent of node ", node->id.value, " does not answer")));
   });
 }
@@ -358,7 +356,6 @@ wire::ChannelHandler PeersImpl::Accept(std::shared_ptr<wire::Channel> channel) {
     const auto it = std::find_if(arrived_.begin(), arrived_.end(),
                                  [&](const Arrived& a) { return a.channel.get() == key; });
     if (it == arrived_.end()) return;
-    it->timer = 0;
     Drop(it, it->hello ? "the server has not told of it" : "it says nothing");
   });
   wire::ChannelHandler handler;

@@ -245,7 +245,7 @@ void Core::Give(uint32_t entry, std::optional<uint32_t> caller) {
     if (slots_.size() <= leader) slots_.resize(leader + 1);
     Slot& slot = slots_[leader];
     slot.entry = entry;
-    slot.started = slot.ended = slot.settled = false;
+    slot.ended = slot.settled = false;
     slot.given.attempt = e.attempt;
     slot.given.tag = e.tag;
     slot.given.process = process;
@@ -269,8 +269,7 @@ void Core::TakeDevices(uint32_t count, std::vector<uint32_t>* taken) {
 
 void Core::On(const ProcessStarted& event) {
   Slot* const slot = Known(event.slot);
-  if (slot == nullptr || !Busy(*slot) || slot->started || slot->ended) return;
-  slot->started = true;
+  if (slot == nullptr || !Busy(*slot) || slot->ended) return;
   Entry& e = entries_[slot->entry];
   if (e.state != State::kStarting) return;
   e.state = State::kRunning;

@@ -107,7 +107,7 @@ class Core {
   };
   struct Slot {
     uint32_t entry = kNone;  // of the process that this slot's thread has been given
-    bool started = false, ended = false, settled = false;
+    bool ended = false, settled = false;
     Given given;
   };
   struct List {

@@ -28,6 +28,7 @@ class FakeWriter : public output::Writer {
     changed.wait(lock, [this] { return !held; });
     if (fails && written != appended) return Status(Code::kExhausted, "no space left on device");
     written = appended;
+    changed.notify_all();
     return {};
   }
   void Discard() override {
@@ -48,8 +49,10 @@ class FakeWriter : public output::Writer {
 /// What the collector delivered, and what was written by then.
 class CollectorTest : public testing::Test {
  protected:
-  CollectorTest() {
+  CollectorTest() { Make({}); }
+  void Make(const BatchPolicy& policy) {
     auto writer = std::make_unique<FakeWriter>();
+    collector_.reset();
     writer_ = writer.get();
     collector_.emplace(
         std::move(writer), os::RealClock(),
@@ -68,7 +71,8 @@ class CollectorTest : public testing::Test {
           std::lock_guard lock(mutex_);
           problems_.push_back(std::move(problem));
           changed_.notify_all();
-        });
+        },
+        policy);
   }
   void WaitFor(const std::function<bool()>& condition) {
     std::unique_lock lock(mutex_);
@@ -80,7 +84,7 @@ class CollectorTest : public testing::Test {
     return result;
   }
 
-  FakeWriter* writer_;
+  FakeWriter* writer_ = nullptr;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<uint32_t> ended_, started_;
@@ -157,9 +161,12 @@ TEST_F(CollectorTest, WhenTheRunEndsOutputThatCannotBeWrittenIsDroppedAndItsTask
   }
   collector_->AddOutput(2, 1, output::Stream::kStdout, "lost", {});
   collector_->AddOutput(3, 1, output::Stream::kStderr, "lost, and its task goes on", {});
+  collector_->AddOutput(2, 1, output::Stream::kStdout, "lost, too", {});
   done.id = 2;
   done.stdout_bytes = 4;
+  done.code = 7;
   collector_->AddEnded(TaskResult(done));
+  done.code = 0;
   done.id = 4;  // wrote nothing
   done.output_offset = done.stdout_bytes = 0;
   collector_->AddEnded(TaskResult(done));
@@ -173,6 +180,7 @@ TEST_F(CollectorTest, WhenTheRunEndsOutputThatCannotBeWrittenIsDroppedAndItsTask
   EXPECT_EQ(results_[1].end, End::kExited);
   EXPECT_EQ(results_[2].end, End::kInterrupted) << "a task whose output is lost is not done";
   EXPECT_THAT(results_[2].message, HasSubstr("no space left"));
+  EXPECT_EQ(results_[2].code, 0);
   EXPECT_EQ(results_[2].output_offset, 0u);
   EXPECT_EQ(results_[2].stdout_bytes, 0u);
   EXPECT_EQ(results_[3].end, End::kInterrupted);
@@ -231,6 +239,124 @@ TEST_F(CollectorTest, ThePulseBeatsWhileItIsWanted) {
   collector_->WantPulse();
   ASSERT_EQ(enough.get_future().wait_for(std::chrono::seconds(120)), std::future_status::ready);
   collector_->StopPulse();
+}
+
+TEST_F(CollectorTest, ThePulseBeatsAgainWhenItIsWantedAgain) {
+  std::atomic<int> beats{0};
+  std::atomic<bool> wanted{false};
+  collector_->SetPulse([&] {
+    if (!wanted) return false;
+    ++beats;
+    std::lock_guard lock(mutex_);
+    changed_.notify_all();
+    return true;
+  });
+  for (int i = 0; i < 20; ++i) {
+    const int before = beats;
+    wanted = true;
+    collector_->WantPulse();
+    WaitFor([&] { return beats >= before + 2; });
+    wanted = false;
+  }
+  wanted = true;
+  collector_->StopPulse();
+  const int last = beats;
+  collector_->WantPulse();
+  collector_->AddEnded(Result(1));
+  WaitFor([this] { return ended_.size() == 1; });
+  EXPECT_LE(beats, last + 1) << "one may have been going on";
+}
+
+TEST_F(CollectorTest, WhoeverComesFirstWakesIt) {
+  Make({.start_delay = std::chrono::milliseconds(1), .output_delay = std::chrono::milliseconds(1)});
+  for (size_t i = 0; i < 20; ++i) {
+    collector_->AddStarted({.id = static_cast<uint32_t>(i)});
+    WaitFor([&] { return started_.size() == i + 1; });
+    collector_->AddOutput(1, 1, output::Stream::kStdout, "text", {});
+    std::unique_lock lock(writer_->mutex);
+    const auto written = [&] { return writer_->written.size() == 4 * (i + 1); };
+    ASSERT_TRUE(writer_->changed.wait_for(lock, std::chrono::seconds(120), written));
+  }
+}
+
+TEST_F(CollectorTest, ASlotThatIsIdleHurriesWhatWaits) {
+  Make({.gather = std::chrono::hours(1)});
+  collector_->Hurry();  // there is nothing
+  TaskResult result = Result(1);
+  result.finish = result.start + std::chrono::hours(1000);
+  collector_->AddEnded(std::move(result));
+  collector_->AddEnded(Result(2));
+  collector_->Hurry();
+  WaitFor([this] { return ended_.size() == 2; });
+}
+
+TEST_F(CollectorTest, AProblemIsToldAndMayBeAnsweredInTheCall) {
+  std::promise<void> told;
+  std::optional<Collector> asked;
+  asked.emplace(
+      std::make_unique<FakeWriter>(), os::RealClock(), [](Batch) {},
+      [&](const std::string& problem) {
+        EXPECT_EQ(problem, "a line");
+        EXPECT_TRUE(asked->Undelivered().empty());
+        told.set_value();
+      });
+  asked->AddProblem("a line");
+  EXPECT_EQ(told.get_future().wait_for(std::chrono::seconds(120)), std::future_status::ready);
+}
+
+TEST_F(CollectorTest, StorageThatStaysFullEndsTheRunOnce) {
+  std::vector<std::string> stuck;
+  collector_->SetStuck(Duration(0), [&](const std::string& why) {
+    std::lock_guard lock(mutex_);
+    stuck.push_back(why);
+    changed_.notify_all();
+  });
+  {
+    std::lock_guard lock(writer_->mutex);
+    writer_->fails = true;
+  }
+  collector_->AddOutput(1, 1, output::Stream::kStdout, "text", {});
+  WaitFor([&] { return !stuck.empty(); });
+  EXPECT_THAT(stuck[0], HasSubstr("so the run ends: no space left"));
+  {
+    std::unique_lock lock(writer_->mutex);
+    const int before = writer_->flushes;
+    ASSERT_TRUE(writer_->changed.wait_for(lock, std::chrono::seconds(120), [&] { return writer_->flushes >= before + 2; }));
+  }
+  std::lock_guard lock(mutex_);
+  EXPECT_EQ(stuck.size(), 1u);
+}
+
+TEST_F(CollectorTest, WhatComesWhileStorageIsTriedWaitsWithTheRest) {
+  {
+    std::lock_guard lock(writer_->mutex);
+    writer_->held = writer_->fails = true;
+  }
+  collector_->AddOutput(1, 1, output::Stream::kStdout, "text", {});
+  collector_->AddStarted({.id = 1});
+  collector_->AddEnded(Result(1));
+  {
+    std::unique_lock lock(writer_->mutex);
+    ASSERT_TRUE(writer_->changed.wait_for(lock, std::chrono::seconds(120), [this] { return writer_->flushes > 0; }));
+  }
+  collector_->AddEnded(Result(2));
+  collector_->AddStarted({.id = 2});
+  collector_->AddMissed({TaskId(4), 1}, "it is deaf");
+  {
+    std::lock_guard lock(writer_->mutex);
+    writer_->held = false;
+  }
+  writer_->changed.notify_all();
+  WaitFor([this] { return problems_.size() == 1; });
+  EXPECT_EQ(collector_->Undelivered().size(), 2u);
+  {
+    std::lock_guard lock(writer_->mutex);
+    writer_->fails = false;
+  }
+  WaitFor([this] { return ended_.size() == 2 && started_.size() == 2 && missed_.size() == 1; });
+  EXPECT_THAT(ended_, testing::ElementsAre(1, 2));
+  EXPECT_THAT(started_, testing::ElementsAre(1, 2));
+  EXPECT_EQ(collector_->Undelivered().size(), 2u);
 }
 
 }  // namespace

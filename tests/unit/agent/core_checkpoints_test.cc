@@ -152,5 +152,32 @@ TEST_F(AgentCoreCheckpointsTest, AnotherNodeHasTheFirstProcess) {
   EXPECT_THAT(Said(), ElementsAre("know 0", "know 1"));
 }
 
+TEST_F(AgentCoreCheckpointsTest, WhoSaysThatItWillLeaveNoneIsTakenAtItsWord) {
+  Make(2);
+  Needs needs = Asked(Needs::Asked::kByQuestion, seconds(60));
+  needs.processes = 2;
+  Send(1, needs);
+  for (const uint32_t slot : {0, 1}) Tell(ProcessStarted{slot, now_});
+  Said();
+  for (const uint32_t slot : {0, 5}) Tell(CheckpointRefused{slot});
+  EXPECT_THAT(Said(), IsEmpty()) << "nobody has asked";
+  Tell(CheckpointAsked{A(1)});
+  Said();
+  Tell(CheckpointRefused{1});
+  EXPECT_THAT(Said(), ElementsAre("late 1"));
+  Tell(CheckpointRefused{0});
+  EXPECT_THAT(Said(), IsEmpty()) << "once";
+  After(seconds(59));
+  EXPECT_THAT(Said(), IsEmpty());
+  After(seconds(1));
+  EXPECT_THAT(Said(), testing::Contains("ask 0")) << "it is asked again";
+  Tell(ProcessEnded{1});
+  Tell(CheckpointRefused{1});
+  EXPECT_THAT(Said(), IsEmpty()) << "it has ended, which may be the answer";
+  Tell(Settled{1});
+  Tell(CheckpointRefused{1});
+  EXPECT_THAT(Said(), IsEmpty());
+}
+
 }  // namespace
 }  // namespace harrow::agent

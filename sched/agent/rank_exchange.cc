@@ -138,7 +138,6 @@ void RankExchange::Meet(AttemptId attempt, Meeting meeting, std::vector<uint32_t
 }
 
 void RankExchange::GiveUp(const PartPtr& part) {
-  part->patience = 0;
   const Key key{Meeting::kReady, {}};
   const auto found = part->gatherings.find(key);
   if (found == part->gatherings.end() || !found->second.here) return;

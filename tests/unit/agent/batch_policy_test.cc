@@ -48,6 +48,7 @@ TEST(BatchPolicyTest, ThatTasksHaveBegunIsInNoHurry) {
 TEST(BatchPolicyTest, OutputAloneLeavesLaterOrWhenItIsMuch) {
   BatchPolicy::State state{.oldest_output = milliseconds(10), .output_bytes = 100};
   EXPECT_FALSE(kPolicy.Due(state, milliseconds(50)));
+  EXPECT_EQ(kPolicy.NextLook(state), milliseconds(110));
   EXPECT_TRUE(kPolicy.Due(state, milliseconds(110)));
   state.output_bytes = kPolicy.output_bytes;
   EXPECT_TRUE(kPolicy.Due(state, milliseconds(10)));

@@ -48,6 +48,30 @@ TEST_F(DiskUseTest, ALinkIsNotWhatItLeadsTo) {
   EXPECT_EQ(DiskUse(root_ + "/in/directory"), 0u);
 }
 
+/// An open directory a level is what it costs.
+TEST_F(DiskUseTest, WhatLiesVeryDeepIsNotLookedFor) {
+  std::string path;
+  for (int i = 0; i < 60; ++i) path += "/d";
+  fs::create_directories(root_ + path);
+  Write(path + "/large", 1 << 20);
+  const uint64_t use = DiskUse(root_);
+  EXPECT_GE(use, 1u << 20);
+  for (int i = 0; i < 40; ++i) path += "/d";
+  fs::create_directories(root_ + path);
+  Write(path + "/large", 4 << 20);
+  EXPECT_LT(DiskUse(root_), use + (1u << 20));
+}
+
+TEST_F(DiskUseTest, NothingStaysOpen) {
+  const auto open_files = [] { return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()); };
+  fs::create_directories(root_ + "/a/b");
+  Write("a/small", 1);
+  const auto before = open_files();
+  EXPECT_GT(DiskUse(root_), 0u);
+  EXPECT_EQ(DiskUse(root_ + "/a/small"), 0u) << "no directory";
+  EXPECT_EQ(open_files(), before);
+}
+
 TEST_F(DiskUseTest, AHoleTakesNoRoom) {
   Write("sparse", 1);
   fs::resize_file(root_ + "/sparse", 1 << 30);

@@ -8,6 +8,8 @@
 
 #include "support/fake_event_loop.h"
 #include "support/fake_peers.h"
+#include "wire/attempt_id.h"
+#include "wire/harrow.pb.h"
 
 namespace harrow::agent {
 namespace {
@@ -302,6 +304,110 @@ TEST_F(RankExchangeTest, WhereAllIsTooMuchAllAreToldSo) {
   for (uint32_t node = 0; node < 3; ++node)
     EXPECT_THAT(met_[node], ElementsAre("its ranks tell each other more than 61.0 MiB")) << node;
   ExpectNothingLeft();
+}
+
+TEST_F(RankExchangeTest, OneThatEndsLeavesNoTimerAndHearsNothing) {
+  Make(2);
+  ranks_ = {1, 1};
+  JoinAll();
+  Meet(0, Meeting::kReady);
+  At(1).Ask(kOfRanks, 0, "later", [](const std::string&) {});
+  PeersAt(0)->stalled[NodeId(101)] = true;
+  At(0).Ask(kOfRanks, 1, "lost", [](const std::string&) {});
+  loop_.RunPosted();
+  Break(0, 1);
+  loop_.RunPosted();
+  EXPECT_GE(loop_.timer_count(), 3u) << "patience, what is owed, and what is to be said again";
+  for (const auto& agent : agents_) agent->exchange.reset();
+  EXPECT_EQ(loop_.timer_count(), 0u);
+  PeersAt(1)->Send(NodeId(100), Service::kRanks, "nonsense");
+  loop_.RunPosted();
+  EXPECT_THAT(PeersAt(0)->hung_up, IsEmpty());
+}
+
+TEST_F(RankExchangeTest, WhoJoinsAnewHasLeft) {
+  Make(2);
+  ranks_ = {1, 1};
+  Join(0);
+  Meet(0, Meeting::kReady);
+  EXPECT_EQ(loop_.timer_count(), 1u);
+  Join(0);
+  EXPECT_EQ(loop_.timer_count(), 0u);
+  At(0).Leave(kOfRanks);
+  Meet(0, Meeting::kRanks);
+  At(0).Ask(kOfRanks, 0, "itself", [](const std::string&) {});
+  At(0).Answer(kOfRanks, 1, 1, "nobody's");
+  EXPECT_THAT(agents_[0]->asked, IsEmpty());
+  EXPECT_EQ(HaveMet(), 0u);
+}
+
+TEST_F(RankExchangeTest, WhoIsMissedIsNamedBeforeWhoTellsOfAll) {
+  Make(12);
+  ranks_.assign(12, 1);
+  Join(1);
+  Meet(1, Meeting::kReady);
+  Meet(1, Meeting::kRanks, {1}, "alone");
+  EXPECT_THAT(met_[1], ElementsAre("alone")) << "which does not mean that all are ready";
+  loop_.Advance(seconds(310));
+  ASSERT_THAT(met_[1], SizeIs(2));
+  EXPECT_THAT(met_[1][1], HasSubstr("its other nodes (n9, n10, n11)"));
+}
+
+TEST_F(RankExchangeTest, WhenAllAreReadyNobodyIsWaitedFor) {
+  Make(2);
+  ranks_ = {1, 1};
+  JoinAll();
+  for (const uint32_t node : {0, 1}) Meet(node, Meeting::kReady);
+  loop_.Advance(seconds(1));
+  EXPECT_EQ(HaveMet(), 2u);
+  EXPECT_EQ(loop_.timer_count(), 0u);
+  Break(0, 1);
+  loop_.RunPosted();
+  EXPECT_EQ(loop_.timer_count(), 0u) << "nothing is to be said again";
+}
+
+TEST_F(RankExchangeTest, ThatSomeHaveFailedAllAreTold) {
+  Make(2);
+  ranks_ = {1, 1};
+  Join(0);
+  pb::RankWord word;
+  word.mutable_meeting()->set_kind(static_cast<uint32_t>(Meeting::kRanks));
+  word.mutable_meeting()->set_why("it has failed below");
+  pb::PeerRanks message;
+  message.set_space("space");
+  wire::SetId(kOfRanks, message.mutable_attempt());
+  message.set_sequence(1);
+  message.set_said(word.SerializeAsString());
+  At(0).Take(NodeId(101), message.SerializeAsString(), true);
+  Meet(0, Meeting::kRanks);
+  EXPECT_THAT(met_[0], ElementsAre("it has failed below"));
+  Join(1);
+  Meet(1, Meeting::kRanks);
+  Break(0, 1);  // so that what was said before it came is said again
+  loop_.Advance(seconds(2));
+  EXPECT_THAT(met_[1], ElementsAre("it has failed below"));
+}
+
+TEST_F(RankExchangeTest, AnAnswerIsAnAcknowledgementAndOthersComeSoon) {
+  Make(2);
+  ranks_ = {1, 1};
+  JoinAll();
+  PeersAt(1)->stalled[NodeId(100)] = true;
+  At(0).Ask(kOfRanks, 1, "x", [](const std::string&) {});
+  loop_.RunPosted();
+  EXPECT_THAT(PeersAt(1)->held[NodeId(100)], SizeIs(1));
+  loop_.Advance(seconds(1));
+  EXPECT_THAT(PeersAt(1)->held[NodeId(100)], SizeIs(1));
+  PeersAt(1)->Release(NodeId(100));
+  for (int i = 0; i < 2; ++i) {
+    At(0).Ask(kOfRanks, 1, "later", [](const std::string&) {});
+    loop_.Advance(seconds(1));
+  }
+  At(0).Leave(kOfRanks);
+  EXPECT_EQ(At(0).part_count(), 0u) << "all of it has come";
+  At(1).Answer({TaskId(8), 1}, 0, 1, "of an attempt that is not here");
+  At(1).Answer(kOfRanks, 2, 1, "to a node that there is not");
+  loop_.RunPosted();
 }
 
 TEST_F(RankExchangeTest, WhatABrokenChannelHasLostIsSaidAgain) {

@@ -95,6 +95,44 @@ TEST_F(SourceIndexTest, LinesThatAreCutOrOfSomethingElseArePassedOver) {
   EXPECT_THAT(Open()->Entries(), IsEmpty());
 }
 
+TEST_F(SourceIndexTest, ALineIsReadableAndWrittenOnce) {
+  Put(1);
+  store_.Put("");
+  const store::Object empty = test::FakeStore::ObjectOf("");
+  {
+    const auto index = Open();
+    for (int i = 0; i < 2; ++i) index->Note("/w/a b%\x7f\n", "s1", ObjectOf(1));
+    index->Note("/w/plain", "s2", empty);
+  }
+  const std::string line = ObjectOf(1).id.Text() + " " + std::to_string(ObjectOf(1).bytes) + " s1 /w/a%20b%25%7f%0a\n";
+  EXPECT_EQ(fs_.Content("/sources"), "harrow sources 1\n" + line + empty.id.Text() + " 0 s2 /w/plain\n");
+  for (int i = 0; i < 2; ++i) {
+    const auto index = Open();
+    EXPECT_EQ(index->Find("/w/a b%\x7f\n", "s1"), ObjectOf(1));
+    EXPECT_EQ(index->Find("/w/plain", "s2"), empty);
+    index->Note("/w/plain", "s2", empty);
+  }
+  const auto index = Open();
+  index->Note("/w/plain", "s3", empty);
+  index->Note("/w/a b%\x7f\n", "s1", empty);
+  EXPECT_EQ(index->Find("/w/plain", "s3"), empty) << "the same, read anew";
+  EXPECT_EQ(index->Find("/w/a b%\x7f\n", "s1"), empty);
+}
+
+TEST_F(SourceIndexTest, EntriesAreInOrder) {
+  const auto index = Open();
+  for (int i = 99; i >= 10; --i) index->Note("/w/" + std::to_string(i), "s", ObjectOf(i));
+  const auto entries = index->Entries();
+  ASSERT_EQ(entries.size(), 90u);
+  for (size_t i = 0; i < 90; ++i) EXPECT_EQ(entries[i].path, "/w/" + std::to_string(10 + i));
+}
+
+TEST_F(SourceIndexTest, WhatWasInTheListBeforeIsNotHeld) {
+  HeldLog::Held held = {{FileId(1), ObjectOf(1)}};
+  const auto log = HeldLog::Open(fs_, "/held", "run", store_, &held);
+  EXPECT_THAT(held, IsEmpty());
+}
+
 TEST_F(SourceIndexTest, ASessionFindsWhatItHeldAndAnotherDoesNot) {
   for (const int n : {1, 2, 3}) Put(n);
   {
@@ -144,7 +182,12 @@ TEST(SourceOfTest, TellsWhatMayHaveChanged) {
   const std::string source = SourceOf(file, changed + 100'000'001);
   EXPECT_NE(source, "") << "though its time is to come";
   EXPECT_EQ(SourceOf(file, changed + 200'000'000), source);
+  const auto open_files = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
+  };
+  const auto before = open_files();
   EXPECT_NE(SourceOf("/bin/sh"), "") << "an old file, through a link";
+  EXPECT_EQ(open_files(), before);
   std::filesystem::remove_all(path);
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <map>
 #include <unistd.h>
 
 #include "agent/stream_feeds.h"
@@ -130,6 +131,28 @@ TEST_F(FedFromAfarTest, AsMuchMayComeAsThereIsRoomForAndMoreWhenHalfOfItIsTaken)
   TakeAll();
   EXPECT_THAT(fetch_.rooms, ElementsAre(Pair(1, 4 * kSome + kMost)));
   EXPECT_EQ(feeds_->buffered_bytes(), 0);
+}
+
+TEST_F(FedFromAfarTest, RoomIsMadeAsSoonAsHalfIsTakenThoughMoreWaits) {
+  Read({Of(Writer(1))});
+  for (int i = 0; i < 4; ++i) feeds_->Came(1, std::string(250'000, 'x'));
+  EXPECT_EQ(TakeAll().size(), 1'000'000u);
+  EXPECT_THAT(fetch_.rooms, ElementsAre(Pair(1, 750'000 + kMost)));
+}
+
+/// Of so many as little is kept as may come at once.
+TEST_F(FedFromAfarTest, WhoIsInMidRecordGetsRoomForTheRestOfIt) {
+  std::vector<StreamSource> sources;
+  for (uint32_t i = 0; i < 1100; ++i) sources.push_back(Of(Writer(i)));
+  Read(sources);
+  ASSERT_THAT(fetch_.wants, SizeIs(1100));
+  const int64_t room = fetch_.wants[1099].room;
+  feeds_->Came(1100, std::string(static_cast<size_t>(room) - 1, 'x'));
+  EXPECT_THAT(fetch_.rooms, IsEmpty());
+  feeds_->Came(1100, "x");
+  ASSERT_THAT(fetch_.rooms, SizeIs(1));
+  EXPECT_EQ(fetch_.rooms[0].first, 1100u);
+  EXPECT_GT(fetch_.rooms[0].second, room);
 }
 
 TEST_F(FedFromAfarTest, ManySourcesHaveLessRoomEach) {
@@ -383,17 +406,26 @@ TEST_F(FedFromAfarTest, OneThatIsOpenedLaterHoldsTheEndBack) {
 
 // --- what is on this node, and is not told of
 
-TEST_F(FedFromAfarTest, WhatIsHereIsGivenAsSoonAsItIsNamed) {
-  int ends[2];
-  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
-  const auto written = [&](AttemptId writer, std::string_view text) {
-    stream::LogWriter log;
-    ASSERT_TRUE(log.Open(spool_->Make(writer).get()).ok());
-    ASSERT_EQ(write(ends[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
-    ASSERT_EQ(*log.TakeFrom(ends[0]), static_cast<int64_t>(text.size()));
-  };
-  written(Writer(1), "one\n");
-  written(Writer(2), "two\n");
+class FedFromHereTest : public FedFromAfarTest {
+ protected:
+  FedFromHereTest() { EXPECT_EQ(pipe2(ends_, O_CLOEXEC), 0); }
+  ~FedFromHereTest() override {
+    for (const int end : ends_) close(end);
+  }
+  void Written(AttemptId writer, std::string_view text) {
+    if (spool_->Find(writer) == nullptr) {
+      ASSERT_TRUE(logs_[writer].Open(spool_->Make(writer).get()).ok());
+    }
+    ASSERT_EQ(write(ends_[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    ASSERT_EQ(*logs_[writer].TakeFrom(ends_[0]), static_cast<int64_t>(text.size()));
+  }
+  std::map<AttemptId, stream::LogWriter> logs_;
+  int ends_[2] = {-1, -1};
+};
+
+TEST_F(FedFromHereTest, WhatIsHereIsGivenAsSoonAsItIsNamed) {
+  Written(Writer(1), "one\n");
+  Written(Writer(2), "two\n");
   Read({Of(Writer(1), {}), OpenStream()});
   feeds_->Change(kReader, Of(Writer(1), 0));
   loop_.RunPosted();
@@ -403,10 +435,32 @@ TEST_F(FedFromAfarTest, WhatIsHereIsGivenAsSoonAsItIsNamed) {
   EXPECT_EQ(TakeAll(), "two\n");
   feeds_->Change(kReader, Of(Writer(3), 0));
   loop_.RunPosted();
-  written(Writer(3), "three\n");
+  Written(Writer(3), "three\n");
   loop_.Advance(seconds(1));
   EXPECT_EQ(TakeAll(), "three\n") << "it is looked for";
-  for (const int end : ends) close(end);
+}
+
+TEST_F(FedFromHereTest, WhoHasClosedItsInputIsGivenNothing) {
+  Written(Writer(1), "x");
+  Read({Of(Writer(1), 0)});
+  EXPECT_EQ(Take(), "x");
+  out_ = os::Fd();
+  Written(Writer(1), "y");
+  feeds_->Grown(Writer(1));
+  EXPECT_THAT(rewound_, IsEmpty()) << "which is its own affair";
+  const auto verdict = feeds_->Settle(kReader);
+  EXPECT_FALSE(verdict.to_end || verdict.rewound);
+  EXPECT_THAT(verdict.read, SizeIs(1));
+}
+
+TEST_F(FedFromHereTest, WhoseOnlyLogHasBecomeShorterBeginsAnew) {
+  Written(Writer(1), "lost");
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory_)) {
+    if (entry.is_regular_file()) std::filesystem::resize_file(entry.path(), 0);
+  }
+  Read({Of(Writer(1), 0)});
+  EXPECT_THAT(rewound_, ElementsAre(HasSubstr("cannot be read again: the file has become shorter")));
+  EXPECT_EQ(Take(), "");
 }
 
 }  // namespace

@@ -100,18 +100,18 @@ TEST(FencePage, ANewAgentBeginsWithoutAFence) {
   EXPECT_EQ(page.output_file(), 0u);
 }
 
-volatile sig_atomic_t looks = 0;  // how often a warden was told to look
+volatile sig_atomic_t warden_looks = 0;  // how often a warden was told to look
 
 /// A later time alone is found when the one before has come.
 TEST(FencePage, TheWardenIsToldToLookWhereItWouldLookTooLate) {
-  const auto before = signal(FencePage::kLookAgain, [](int) { looks = looks + 1; });
+  const auto before = signal(FencePage::kLookAgain, [](int) { warden_looks = warden_looks + 1; });
   FencePage* const page = FencePage::MakeShared();
   ASSERT_NE(page, nullptr);
   page->Reset(getpid());
   const auto told = [&](Duration until, Duration now) {
-    looks = 0;
+    warden_looks = 0;
     page->Renew(until, now);
-    return looks == 1;
+    return warden_looks == 1;
   };
   EXPECT_TRUE(told(seconds(10), seconds(1))) << "there was none";
   EXPECT_FALSE(told(seconds(20), seconds(2)));

@@ -264,14 +264,16 @@ TEST(MessagesTest, AResultIsToldWithAllThatItHolds) {
 }
 
 TEST(MessagesTest, WhatAResultHasNotIsNotSaid) {
+  TaskResult result;
   pb::Attempt told;
-  ResultToProto({.id = 1}, &told);
+  ResultToProto(result, &told);
   EXPECT_FALSE(told.has_output());
   EXPECT_FALSE(told.has_made());
   EXPECT_EQ(told.written(), 0);
   EXPECT_THAT(told.message(), IsEmpty());
   told.Clear();
-  ResultToProto({.truncated = true}, &told);
+  result.truncated = true;
+  ResultToProto(result, &told);
   EXPECT_TRUE(told.output().truncated()) << "all of it was cut off";
 }
 

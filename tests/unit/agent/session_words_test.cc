@@ -200,11 +200,11 @@ TEST_F(SessionWordsTest, HeartbeatsAreNumberedAndOneSeriesOfThemGoesOn) {
   session_.Start();
   Welcome(1);
   const auto numbers = [this] {
-    std::vector<uint64_t> numbers;
+    std::vector<uint64_t> all;
     for (const pb::FromAgent& message : Take()) {
-      if (message.has_heartbeat()) numbers.push_back(message.heartbeat().sequence());
+      if (message.has_heartbeat()) all.push_back(message.heartbeat().sequence());
     }
-    return numbers;
+    return all;
   };
   loop_.Advance(milliseconds(3));
   Answer();  // the first one: another follows at once

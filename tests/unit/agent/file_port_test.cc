@@ -224,7 +224,7 @@ TEST_F(FilePortTest, WhatHasToBeOneThingAndIsAnotherIsDamaged) {
 TEST_F(FilePortTest, WhatAnotherNodeHasComesFromIt) {
   for (const bool encrypt : {true, false}) {
     std::string text;
-    for (int i = 0; i < 3'000'000; ++i) text += static_cast<char>(i * 7919 >> 9);
+    for (size_t i = 0; i < 3'000'000; ++i) text += static_cast<char>(i * 7919 >> 9);
     Submit("f", text);
     Node giver(*this, 1, encrypt), taker(*this, 2, encrypt);
     const FileNews stored = giver.Take(Copy(5, "f"));

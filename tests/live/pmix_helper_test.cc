@@ -1,0 +1,583 @@
+// harrow-pmix and ranks that speak PMIx with it: the test is the agent, and the helpers of other nodes.
+#include <csignal>
+#include <fcntl.h>
+#include <map>
+#include <memory>
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include "live/pmix_fixture.h"
+#include "wire/frame.h"
+
+namespace harrow::agent {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::IsSupersetOf;
+using testing::StartsWith;
+
+/// A process whose standard input and output the test has; killed with it.
+class Program {
+ public:
+  /// `input`: becomes its standard input.
+  Program(std::vector<std::string> words, std::vector<std::string> environment, int input,
+          const std::string& errors) {
+    int out[2];
+    EXPECT_EQ(pipe2(out, O_CLOEXEC), 0);
+    posix_spawn_file_actions_t files;
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_adddup2(&files, input, STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&files, out[1], STDOUT_FILENO);
+    posix_spawn_file_actions_addopen(&files, STDERR_FILENO, errors.c_str(), O_WRONLY | O_CREAT | O_APPEND,
+                                     0600);
+    std::vector<char*> argv, envp;
+    for (std::string& word : words) argv.push_back(word.data());
+    for (std::string& entry : environment) envp.push_back(entry.data());
+    argv.push_back(nullptr);
+    envp.push_back(nullptr);
+    EXPECT_EQ(posix_spawn(&pid_, argv[0], &files, nullptr, argv.data(), envp.data()), 0) << words[0];
+    posix_spawn_file_actions_destroy(&files);
+    close(out[1]);
+    out_ = out[0];
+  }
+  ~Program() {
+    if (pid_ > 0) kill(pid_, SIGKILL);
+    (void)Wait();
+    close(out_);
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  /// The exit status, or -1.
+  int Wait() {
+    int status = 0;
+    if (pid_ > 0 && waitpid(pid_, &status, 0) == pid_) status_ = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    pid_ = -1;
+    return status_;
+  }
+  /// Its next line, or what it has said without one.
+  std::string Line() {
+    std::string line;
+    char byte;
+    pollfd set = {out_, POLLIN, 0};
+    while (poll(&set, 1, 60'000) > 0 && read(out_, &byte, 1) == 1 && byte != '\n') line += byte;
+    return line;
+  }
+  std::vector<std::string> Lines() {
+    std::vector<std::string> all;
+    for (std::string line; !(line = Line()).empty();) all.push_back(line);
+    return all;
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_ = -1;
+  int out_ = -1, status_ = -1;
+};
+
+class PmixHelperTest : public testing::Test {
+ protected:
+  PmixHelperTest() {
+    char path[] = "/tmp/harrow-pmix-XXXXXX";
+    root_ = mkdtemp(path);
+  }
+  ~PmixHelperTest() override {
+    ranks_.clear();
+    HangUp();
+    helper_.reset();
+    std::filesystem::remove_all(root_);
+  }
+  void SetUp() override {
+    if (std::string(HARROW_PMIX).empty()) GTEST_SKIP() << "harrow-pmix was not built (needs libpmix)";
+    Start();
+  }
+  void Start(const std::vector<std::string>& more = {}) {
+    HangUp();
+    int ends[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    std::vector<std::string> environment = more;
+    for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
+    helper_ = std::make_unique<Program>(std::vector<std::string>{HARROW_PMIX, root_, "node1"}, environment,
+                                        ends[1], root_ + "/errors");
+    close(ends[1]);
+    fd_ = ends[0];
+    reader_.emplace(64u << 20);
+  }
+  void HangUp() {
+    if (fd_ >= 0) close(std::exchange(fd_, -1));
+  }
+  void SayBytes(const std::string& bytes) {
+    EXPECT_EQ(send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+  }
+  void Say(const pb::ToPmix& message) {
+    std::string frame;
+    wire::AppendFrame(message.SerializeAsString(), &frame);
+    SayBytes(frame);
+  }
+  /// None: it has hung up.
+  std::optional<pb::FromPmix> Hear() {
+    std::string_view frame;
+    while (!reader_->Next(&frame)) {
+      char buffer[65536];
+      pollfd set = {fd_, POLLIN, 0};
+      const ssize_t n = poll(&set, 1, 60'000) > 0 ? recv(fd_, buffer, sizeof buffer, 0) : -1;
+      if (n <= 0) return std::nullopt;
+      reader_->buffer()->append(buffer, static_cast<size_t>(n));
+    }
+    pb::FromPmix message;
+    EXPECT_TRUE(message.ParseFromArray(frame.data(), static_cast<int>(frame.size())));
+    return message;
+  }
+  pb::FromPmix Answer(const pb::ToPmix& message) {
+    Say(message);
+    auto answer = Hear();
+    EXPECT_TRUE(answer);
+    return answer ? *answer : pb::FromPmix();
+  }
+  bool Lives() {
+    pb::ToPmix ping;
+    ping.set_ping(++pings_);
+    return Answer(ping).pong() == pings_;
+  }
+  /// Of nodes with so many ranks.
+  static pb::ToPmix Team(uint64_t number, const std::vector<uint32_t>& ranks, uint32_t here) {
+    pb::ToPmix message;
+    pb::RankTeam* const team = message.add_add();
+    team->set_team(number);
+    team->set_space("space-" + std::to_string(number));
+    team->set_directory("/of/team");
+    team->set_here(here);
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      pb::RankNode* const node = team->add_node();
+      node->set_name(i == here ? "node1" : "other" + std::to_string(i));
+      node->set_ranks(ranks[i]);
+    }
+    return message;
+  }
+  void Add(uint64_t number, const std::vector<uint32_t>& ranks, uint32_t here) {
+    const pb::FromPmix answer = Answer(Team(number, ranks, here));
+    ASSERT_EQ(answer.added_size(), 1);
+    EXPECT_EQ(answer.added(0).team(), number);
+    EXPECT_EQ(answer.added(0).why(), "");
+    ASSERT_EQ(static_cast<uint32_t>(answer.added(0).rank_size()), ranks[here]);
+    variables_.clear();
+    for (const pb::RankVariables& rank : answer.added(0).rank()) {
+      RankServer::Variables& own = variables_.emplace_back();
+      for (const pb::EnvVar& variable : rank.variable())
+        own.push_back(variable.name() + "=" + variable.value());
+    }
+  }
+  /// The i-th rank of the team that was added last. `input`: it waits for that.
+  Program& Rank(size_t i, std::vector<std::string> what, int input = -1) {
+    what.insert(what.begin(), HARROW_PMIX_RANK);
+    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    Program& rank = *ranks_.emplace_back(
+        std::make_unique<Program>(what, variables_[i], input >= 0 ? input : null, root_ + "/of_ranks"));
+    close(null);
+    return rank;
+  }
+  pb::RankSeen Ended(uint64_t team, uint32_t rank) {
+    pb::ToPmix message;
+    pb::RankAsked* const asked = message.add_ended();
+    asked->set_team(team);
+    asked->set_rank(rank);
+    const pb::FromPmix answer = Answer(message);
+    EXPECT_EQ(answer.seen_size(), 1);
+    if (answer.seen_size() != 1) return {};
+    EXPECT_EQ(answer.seen(0).team(), team);
+    EXPECT_EQ(answer.seen(0).rank(), rank);
+    return answer.seen(0);
+  }
+  void Drop(uint64_t team) {
+    pb::ToPmix message;
+    message.add_drop(team);
+    Say(message);
+  }
+  /// As the helper of another node.
+  pb::PmixAnswer Question(uint64_t team, const pb::PmixQuestion& question, uint64_t number = 5) {
+    pb::ToPmix message;
+    pb::TeamQuestion* const asked = message.add_question();
+    asked->set_team(team);
+    asked->set_number(number);
+    asked->set_text(question.SerializeAsString());
+    const pb::FromPmix answer = Answer(message);
+    EXPECT_EQ(answer.answer_size(), 1);
+    pb::PmixAnswer told;
+    if (answer.answer_size() != 1) return told;
+    EXPECT_EQ(answer.answer(0).team(), team);
+    EXPECT_EQ(answer.answer(0).number(), number);
+    EXPECT_TRUE(told.ParseFromString(answer.answer(0).data()));
+    return told;
+  }
+  std::string TextOf(const std::string& name) {
+    std::ifstream file(root_ + "/" + name);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  std::string root_;
+  int fd_ = -1;
+  std::optional<wire::FrameReader> reader_;
+  std::unique_ptr<Program> helper_;
+  uint64_t pings_ = 0;
+  std::vector<RankServer::Variables> variables_;
+  std::vector<std::unique_ptr<Program>> ranks_;
+};
+
+pb::PmixQuestion Asking(pb::PmixQuestion::What what, uint32_t rank,
+                        const std::vector<std::string>& keys = {}) {
+  pb::PmixQuestion question;
+  question.set_what(what);
+  question.set_rank(rank);
+  for (const std::string& key : keys) question.add_key(key);
+  if (what == pb::PmixQuestion::PUBLISH) {
+    for (const std::string& key : keys) question.add_value("of " + key);
+  }
+  return question;
+}
+
+TEST_F(PmixHelperTest, EndsWithItsAgent) {
+  EXPECT_TRUE(Lives());
+  HangUp();
+  EXPECT_EQ(helper_->Wait(), 0);
+  Start();
+  SayBytes(std::string(8, '\xff'));
+  EXPECT_EQ(helper_->Wait(), 1) << "a message that is too long";
+  Start();
+  std::string unparsable;
+  wire::AppendFrame("\xff\xff\xff", &unparsable);
+  SayBytes(unparsable);
+  EXPECT_EQ(helper_->Wait(), 1);
+  EXPECT_FALSE(Hear());
+}
+
+TEST_F(PmixHelperTest, WithoutItsArgumentsItSaysWhoStartsIt) {
+  Program alone({HARROW_PMIX, root_}, {}, fd_, root_ + "/usage");
+  EXPECT_EQ(alone.Wait(), 2);
+  EXPECT_EQ(TextOf("usage"), "usage: harrow-pmix DIRECTORY NODE (started by harrow agent)\n");
+}
+
+TEST_F(PmixHelperTest, OutlivesWhatEndsAStep) {
+  EXPECT_TRUE(Lives());
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGPIPE}) kill(helper_->pid(), signal);
+  EXPECT_TRUE(Lives());
+  std::string name;
+  std::getline(std::ifstream("/proc/" + std::to_string(helper_->pid()) + "/comm"), name);
+  EXPECT_EQ(name, "harrow-pmix");
+}
+
+TEST_F(PmixHelperTest, WherePmixDoesNotWorkItSaysWhy) {
+  Start({"PMIX_MCA_psec=nothing"});
+  const auto said = Hear();
+  ASSERT_TRUE(said);
+  EXPECT_THAT(said->unusable(), StartsWith("PMIx_server_init: "));
+  EXPECT_EQ(helper_->Wait(), 1);
+}
+
+TEST_F(PmixHelperTest, IsNoRankOfWhatItWasStartedBy) {
+  Start({"PMIX_NAMESPACE=strange", "PMIX_RANK=7", "PMIX_SERVER_URI4=strange.0;tcp4://127.0.0.1:1",
+         "PMI_RANK=7", "PMIX_HOSTNAME=strange", "PMIX_SERVER_TMPDIR=/strange"});
+  Add(1, {1}, 0);
+  EXPECT_EQ(ValueOf(variables_[0], "PMIX_RANK"), "0");
+  EXPECT_THAT(variables_[0], testing::Not(Contains(HasSubstr("strange"))));
+}
+
+TEST_F(PmixHelperTest, ATeamThatIsNowhereIsRefused) {
+  const std::vector<std::pair<std::vector<uint32_t>, uint32_t>> teams = {{{}, 0}, {{1}, 1}, {{0, 0}, 0}};
+  for (const auto& [ranks, here] : teams) {
+    const pb::FromPmix answer = Answer(Team(4, ranks, here));
+    ASSERT_EQ(answer.added_size(), 1);
+    EXPECT_EQ(answer.added(0).team(), 4u);
+    EXPECT_EQ(answer.added(0).why(), "a team without a node");
+    EXPECT_EQ(answer.added(0).rank_size(), 0);
+  }
+  EXPECT_TRUE(Lives());
+}
+
+TEST_F(PmixHelperTest, RanksFindWhereTheyAllAre) {
+  Add(1, {2, 3, 1}, 1);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(ValueOf(variables_[i], "PMIX_RANK"), std::to_string(2 + i));
+    EXPECT_EQ(ValueOf(variables_[i], "PMIX_NAMESPACE"), "space-1");
+    EXPECT_EQ(ValueOf(variables_[i], "PMIX_HOSTNAME"), "node1");
+    EXPECT_EQ(ValueOf(variables_[i], "PMIX_SERVER_TMPDIR"), root_);
+    EXPECT_EQ(ValueOf(variables_[i], "PMIX_SYSTEM_TMPDIR"), root_);
+    EXPECT_EQ(ValueOf(variables_[i], "PMIX_GDS_MODULE"), "hash");
+  }
+  EXPECT_THAT(ValueOf(variables_[0], "PMIX_SERVER_URI4"),
+              StartsWith("harrow-pmix-" + std::to_string(helper_->pid()) + ".0;tcp4://127.0.0.1:"));
+  EXPECT_THAT(Rank(0, {"attributes,3"}).Lines(),
+              ElementsAre("all PMIX_JOBID: space-1", "all PMIX_UNIV_SIZE: 6", "all PMIX_JOB_SIZE: 6",
+                          "all PMIX_MAX_PROCS: 6", "all PMIX_LOCAL_SIZE: 3", "all PMIX_NODE_SIZE: 3",
+                          "all PMIX_NUM_NODES: 3", "all PMIX_JOB_NUM_APPS: 1", "all PMIX_LOCAL_PEERS: 2,3,4",
+                          "all PMIX_LOCALLDR: 2", "all PMIX_TMPDIR: /of/team", "all PMIX_NSDIR: /of/team",
+                          "all PMIX_TDIR_RMCLEAN: true", "rank PMIX_APPNUM: 0", "rank PMIX_APP_RANK: 3",
+                          "rank PMIX_GLOBAL_RANK: 3", "rank PMIX_LOCAL_RANK: 1", "rank PMIX_NODE_RANK: 1",
+                          "rank PMIX_NODEID: 1", "rank PMIX_HOSTNAME: node1", "rank PMIX_PROCDIR: /of/team/3",
+                          "nodes: other0,node1,other2"));
+  EXPECT_THAT(Rank(1, {"attributes,5"}).Lines(),
+              IsSupersetOf({"rank PMIX_GLOBAL_RANK: 5", "rank PMIX_LOCAL_RANK: 0", "rank PMIX_NODE_RANK: 0",
+                            "rank PMIX_HOSTNAME: other2", "rank PMIX_PROCDIR: NOT-FOUND"}));
+  EXPECT_THAT(Rank(2, {"peers,other0", "peers,node1", "peers,other2"}).Lines(),
+              ElementsAre("peers: 0 1", "peers: 2 3 4", "peers: 5"));
+}
+
+TEST_F(PmixHelperTest, HowARankHasGoneIsSeen) {
+  Add(1, {5}, 0);
+  Program& farewell = Rank(0, {});
+  EXPECT_EQ(farewell.Wait(), 0);
+  pb::RankSeen seen = Ended(1, 0);
+  EXPECT_TRUE(seen.connected() && seen.finalized());
+  EXPECT_FALSE(seen.aborted() || seen.others_speak());
+  EXPECT_EQ(seen.turn(), 0u);
+  Program& leaves = Rank(1, {"leave"});
+  (void)leaves.Wait();
+  seen = Ended(1, 1);
+  EXPECT_TRUE(seen.connected());
+  EXPECT_FALSE(seen.finalized() || seen.aborted());
+  EXPECT_EQ(seen.turn(), 1u);
+  Program& aborts = Rank(2, {"abort,7"});
+  (void)aborts.Wait();
+  seen = Ended(1, 2);
+  EXPECT_TRUE(seen.connected() && seen.aborted());
+  EXPECT_EQ(seen.abort_code(), 7);
+  EXPECT_EQ(seen.turn(), 2u);
+  seen = Ended(1, 3);
+  EXPECT_FALSE(seen.connected() || seen.finalized() || seen.aborted() || seen.others_speak());
+  EXPECT_EQ(seen.turn(), 0u);
+  int pipes[2];
+  ASSERT_EQ(pipe2(pipes, O_CLOEXEC), 0);
+  Program& waits = Rank(4, {"put,k,v", "wait"}, pipes[0]);
+  EXPECT_EQ(waits.Line(), "put: SUCCESS");
+  EXPECT_TRUE(Ended(1, 3).others_speak());
+  seen = Ended(1, 4);
+  EXPECT_TRUE(seen.connected()) << "it is waited for no longer than this";
+  EXPECT_FALSE(seen.others_speak());
+  EXPECT_EQ(seen.turn(), 0u);
+  close(pipes[0]);
+  close(pipes[1]);
+  EXPECT_EQ(waits.Wait(), 0);
+  EXPECT_FALSE(Ended(1, 3).others_speak());
+  EXPECT_FALSE(Ended(2, 0).connected()) << "nobody knows it";
+}
+
+TEST_F(PmixHelperTest, WhatARankPublishesTheOthersFind) {
+  Add(1, {2}, 0);
+  EXPECT_THAT(Rank(0, {"publish,a,one,b,two", "publish,c,three,a,again", "lookup,b,c,a",
+                       "publish_once,d,four", "lookup,d", "lookup,d"})
+                  .Lines(),
+              ElementsAre("publish: SUCCESS", "publish: DUPLICATE KEY", "lookup: SUCCESS b=two@0 a=one@0",
+                          "publish: SUCCESS", "lookup: SUCCESS d=four@0", "lookup: NOT-FOUND"));
+  EXPECT_THAT(
+      Rank(1, {"lookup,a", "publish,mine,1", "unpublish,a", "lookup,a,mine", "unpublish", "lookup,a,mine"})
+          .Lines(),
+      ElementsAre("lookup: SUCCESS a=one@0", "publish: SUCCESS", "unpublish: SUCCESS",
+                  "lookup: SUCCESS a=one@0 mine=1@1", "unpublish: SUCCESS", "lookup: SUCCESS a=one@0"));
+  Add(2, {1}, 0);
+  EXPECT_THAT(Rank(0, {"lookup,a", "publish,a,other", "lookup,a"}).Lines(),
+              ElementsAre("lookup: NOT-FOUND", "publish: SUCCESS", "lookup: SUCCESS a=other@0"))
+      << "of another team";
+}
+
+TEST_F(PmixHelperTest, WhoLooksUpMayWait) {
+  Add(1, {4}, 0);
+  Program& all = Rank(0, {"await,0,a,b"});
+  Program& any = Rank(1, {"await,1,a,b"});
+  Program& more = Rank(2, {"await,7,a,b"});
+  EXPECT_THAT(Rank(3, {"publish,b,two", "lookup,b", "publish,z,end"}).Lines(), testing::SizeIs(3));
+  EXPECT_EQ(any.Line(), "lookup: SUCCESS b=two@3");
+  EXPECT_EQ(Question(1, Asking(pb::PmixQuestion::PUBLISH, 3, {"x"})).refused(), false);
+  EXPECT_EQ(Question(1, Asking(pb::PmixQuestion::PUBLISH, 3, {"a"})).refused(), false);
+  EXPECT_THAT(all.Line(), StartsWith("lookup: SUCCESS"));
+  EXPECT_THAT(more.Line(), StartsWith("lookup: SUCCESS"));
+}
+
+TEST_F(PmixHelperTest, OtherNodesPublishAndLookUpHere) {
+  Add(1, {1, 1}, 0);
+  EXPECT_FALSE(Question(1, Asking(pb::PmixQuestion::PUBLISH, 1, {"a"}), 7).refused());
+  EXPECT_TRUE(Question(1, Asking(pb::PmixQuestion::PUBLISH, 0, {"a"})).refused());
+  const pb::PmixAnswer found = Question(1, Asking(pb::PmixQuestion::LOOK_UP, 0, {"b", "a"}));
+  ASSERT_EQ(found.found_size(), 1);
+  EXPECT_EQ(found.found(0).key(), "a");
+  EXPECT_EQ(found.found(0).value(), "of a");
+  EXPECT_EQ(found.found(0).rank(), 1u);
+  EXPECT_EQ(Question(2, Asking(pb::PmixQuestion::LOOK_UP, 0, {"a"})).found_size(), 0) << "no such team";
+  Drop(1);
+  Add(1, {1, 1}, 0);
+  EXPECT_EQ(Question(1, Asking(pb::PmixQuestion::LOOK_UP, 0, {"a"})).found_size(), 0)
+      << "it went with its team";
+}
+
+/// The lead node's helper keeps it.
+TEST_F(PmixHelperTest, WhatARankPublishesIsSentToTheLeadNode) {
+  Add(1, {1, 2}, 1);
+  const auto asked = [&](pb::PmixQuestion* question) {
+    const auto said = Hear();
+    EXPECT_TRUE(said && said->question_size() == 1);
+    if (!said || said->question_size() != 1) return pb::TeamQuestion();
+    EXPECT_EQ(said->question(0).team(), 1u);
+    EXPECT_EQ(said->question(0).node(), 0u);
+    EXPECT_TRUE(question->ParseFromString(said->question(0).text()));
+    return said->question(0);
+  };
+  const auto tell = [&](const pb::TeamQuestion& question, const pb::PmixAnswer& answer) {
+    pb::ToPmix message;
+    pb::TeamAnswer* const told = message.add_answer();
+    told->set_team(1);
+    told->set_number(question.number());
+    told->set_data(answer.SerializeAsString());
+    Say(message);
+  };
+  Program& rank = Rank(1, {"publish,a,one,b,two", "publish_once,c,three", "lookup,a,x", "await,1,a,x",
+                           "await,0,a,x", "await,3,a,x", "unpublish,a,b"});
+  pb::PmixQuestion published, question;
+  tell(asked(&published), {});
+  EXPECT_EQ(rank.Line(), "publish: SUCCESS");
+  EXPECT_EQ(published.what(), pb::PmixQuestion::PUBLISH);
+  EXPECT_EQ(published.rank(), 2u);
+  EXPECT_THAT(published.key(), ElementsAre("a", "b"));
+  ASSERT_EQ(published.value_size(), 2);
+  EXPECT_THAT(published.value(0), HasSubstr("one"));
+  EXPECT_FALSE(published.once());
+
+  pb::PmixAnswer answer;
+  answer.set_refused(true);
+  tell(asked(&question), answer);
+  EXPECT_EQ(rank.Line(), "publish: DUPLICATE KEY");
+  EXPECT_TRUE(question.once());
+
+  answer.Clear();
+  pb::PublishedKey* const key = answer.add_found();
+  key->set_key("a");
+  key->set_value(published.value(0));
+  key->set_rank(2);
+  for (const uint32_t wait : {0u, 1u, 2u, 2u}) {
+    tell(asked(&question), answer);
+    EXPECT_EQ(question.what(), pb::PmixQuestion::LOOK_UP);
+    EXPECT_EQ(question.rank(), 2u);
+    EXPECT_THAT(question.key(), ElementsAre("a", "x"));
+    EXPECT_EQ(question.wait(), wait);
+    EXPECT_EQ(rank.Line(), "lookup: SUCCESS a=one@2");
+  }
+  tell(asked(&question), {});
+  EXPECT_EQ(question.what(), pb::PmixQuestion::UNPUBLISH);
+  EXPECT_THAT(question.key(), ElementsAre("a", "b"));
+  EXPECT_EQ(rank.Line(), "unpublish: SUCCESS");
+  EXPECT_EQ(rank.Wait(), 0);
+}
+
+TEST_F(PmixHelperTest, AnAnswerThatCannotBeIsAFailure) {
+  Add(1, {1, 1}, 1);
+  Program& rank = Rank(0, {"publish,a,one", "unpublish,a", "lookup,a"});
+  for (const char* line : {"publish: ERROR", "unpublish: ERROR", "lookup: NOT-FOUND"}) {
+    const auto said = Hear();
+    ASSERT_TRUE(said && said->question_size() == 1);
+    pb::ToPmix message;
+    pb::TeamAnswer* const told = message.add_answer();
+    told->set_team(1);
+    told->set_number(said->question(0).number());
+    told->set_data("\xff\xff");
+    Say(message);
+    EXPECT_EQ(rank.Line(), line);
+  }
+}
+
+TEST_F(PmixHelperTest, RanksOfOneNodeMeetHere) {
+  Add(1, {2}, 0);
+  Program& one = Rank(0, {"put,k,zero", "fence", "get,1,k"});
+  Program& other = Rank(1, {"put,k,one", "fence", "get,0,k"});
+  EXPECT_THAT(one.Lines(), ElementsAre("put: SUCCESS", "fence: SUCCESS", "get k: one"));
+  EXPECT_THAT(other.Lines(), ElementsAre("put: SUCCESS", "fence: SUCCESS", "get k: zero"));
+}
+
+TEST_F(PmixHelperTest, RanksOfSeveralNodesMeetThroughTheAgent) {
+  Add(1, {2, 2}, 1);
+  const std::vector<std::string> what = {"put,k,v", "fence", "fence,1,2,3", "fence", "get,3,k"};
+  Program& one = Rank(0, what);
+  Program& other = Rank(1, what);
+  for (Program* const rank : {&one, &other}) EXPECT_EQ(rank->Line(), "put: SUCCESS");
+  uint32_t round = 0;
+  for (const char* line : {"fence: SUCCESS", "fence: SUCCESS", "fence: ERROR"}) {
+    const auto said = Hear();
+    ASSERT_TRUE(said && said->meeting_size() == 1);
+    const pb::TeamMeeting& meeting = said->meeting(0);
+    EXPECT_EQ(meeting.team(), 1u);
+    if (round == 1) {
+      EXPECT_THAT(meeting.rank(), ElementsAre(1, 2, 3));
+    } else {
+      EXPECT_THAT(meeting.rank(), IsEmpty());
+    }
+    pb::ToPmix message;
+    pb::TeamAnswer* const met = message.add_met();
+    met->set_team(1);
+    met->set_number(meeting.number());
+    if (++round == 3) {
+      met->set_why("too much");
+    } else {
+      met->set_data(meeting.data());
+    }
+    Say(message);
+    for (Program* const rank : {&one, &other}) EXPECT_EQ(rank->Line(), line);
+  }
+  for (Program* const rank : {&one, &other}) EXPECT_EQ(rank->Line(), "get k: v");
+}
+
+TEST_F(PmixHelperTest, WhatARankHasPutIsAskedForFromNodeToNode) {
+  Add(1, {1, 2}, 1);
+  int pipes[2];
+  ASSERT_EQ(pipe2(pipes, O_CLOEXEC), 0);
+  Program& owner = Rank(0, {"put,k,v", "wait"}, pipes[0]);
+  EXPECT_EQ(owner.Line(), "put: SUCCESS");
+  const pb::PmixAnswer data = Question(1, Asking(pb::PmixQuestion::DATA, 1));
+  EXPECT_EQ(data.status(), 0);
+  EXPECT_THAT(data.data(), HasSubstr("v"));
+  EXPECT_NE(Question(7, Asking(pb::PmixQuestion::DATA, 1)).data(), data.data());
+
+  // The same, of rank 0.
+  for (const bool found : {false, true}) {
+    Program& rank = Rank(1, {"get,0,k"});
+    const auto said = Hear();
+    ASSERT_TRUE(said && said->question_size() == 1);
+    EXPECT_EQ(said->question(0).node(), 0u);
+    pb::PmixQuestion question;
+    EXPECT_TRUE(question.ParseFromString(said->question(0).text()));
+    EXPECT_EQ(question.what(), pb::PmixQuestion::DATA);
+    EXPECT_EQ(question.rank(), 0u);
+    pb::ToPmix message;
+    pb::TeamAnswer* const told = message.add_answer();
+    told->set_team(1);
+    told->set_number(said->question(0).number());
+    if (found) told->set_data(data.SerializeAsString());
+    Say(message);
+    EXPECT_EQ(rank.Line(), found ? "get k: v" : "get k: NOT-FOUND");
+    EXPECT_EQ(rank.Wait(), 0);
+  }
+  close(pipes[0]);
+  close(pipes[1]);
+}
+
+TEST_F(PmixHelperTest, FurtherRanksAreNotStarted) {
+  Add(1, {1}, 0);
+  EXPECT_THAT(Rank(0, {"spawn"}).Lines(), ElementsAre("spawn: NOT-SUPPORTED"));
+  EXPECT_EQ(
+      TextOf("errors"),
+      "harrow: a task cannot start further ranks (MPI_Comm_spawn): write ranks = N with all it needs\n");
+}
+
+TEST_F(PmixHelperTest, WhoIsDroppedIsNotLeftWaiting) {
+  Add(1, {1, 1}, 1);
+  Program& rank = Rank(0, {"fence"});
+  const auto said = Hear();
+  ASSERT_TRUE(said && said->meeting_size() == 1);
+  Drop(1);
+  EXPECT_EQ(rank.Line(), "fence: ERROR");
+  EXPECT_FALSE(Ended(1, 1).connected()) << "nobody knows it any more";
+  EXPECT_TRUE(Lives());
+  Add(2, {1}, 0);
+  EXPECT_EQ(Rank(0, {"put,k,v"}).Line(), "put: SUCCESS");
+}
+
+}  // namespace
+}  // namespace harrow::agent

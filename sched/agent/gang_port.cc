@@ -8,10 +8,6 @@ namespace harrow::agent {
 
 GangPort::GangPort(os::EventLoop* loop, Hooks hooks) : loop_(loop), hooks_(std::move(hooks)) {}
 
-GangPort::~GangPort() {
-  messenger_.Stop();
-}
-
 void GangPort::OnLoop(std::function<void()> work) {
   // A function object has to be copyable.
   messenger_.Do([this, work = std::make_shared<std::function<void()>>(std::move(work))] {

@@ -33,7 +33,7 @@ class GangPort : public Gangs {
   };
   GangPort(os::EventLoop* loop, Hooks hooks);
   /// On the loop's thread, when that runs no more, and nobody answers any more.
-  ~GangPort() override;
+  ~GangPort() override = default;
 
   void Join(AttemptId attempt, std::shared_ptr<const Gang> gang) override;
   void Leave(AttemptId attempt) override;
@@ -67,7 +67,7 @@ class GangPort : public Gangs {
   std::map<NodeId, Known> known_;  // told before there was a way to them
   Status closed_{};                                             // why there is no way to other nodes
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for work that comes later than this ends
-  // One thread: slots have descriptors of their own, and cannot wake the loop.
+  // One thread: slots have descriptors of their own, and cannot wake the loop. Last of all: it ends first.
   Workers messenger_{1};
 };
 

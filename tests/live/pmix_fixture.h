@@ -124,6 +124,12 @@ class Client {
     while (text.size() < bytes && poll(&set, 1, 60'000) > 0 && recv(fd_, &byte, 1, 0) == 1) text += byte;
     return text;
   }
+  /// Whether it is hung up on, and nothing was said before.
+  bool IsHungUpOn() {
+    char byte;
+    pollfd set = {fd_, POLLIN, 0};
+    return poll(&set, 1, 60'000) > 0 && recv(fd_, &byte, 1, 0) <= 0;
+  }
 
  private:
   const int fd_;

@@ -451,7 +451,6 @@ void PmixPort::Run() {
       if (!lost.empty()) hooks_.lost(lost, why);
       lock.lock();
     }
-    if (!waiting_.empty()) continue;
     lock.unlock();
     const timespec look = {.tv_sec = kLook / std::chrono::seconds(1), .tv_nsec = 0};
     ppoll(polled.data(), polled.size(), watched ? &look : nullptr, &while_waiting);

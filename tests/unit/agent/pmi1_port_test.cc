@@ -102,6 +102,23 @@ TEST_F(Pmi1PortTest, AMappingThatIsTooLongForMpichIsLeftOut) {
   }
 }
 
+TEST_F(Pmi1PortTest, AMappingMayTakeAllThatMpichReads) {
+  size_t longest = 0;
+  for (uint32_t more = 0; more <= 100; ++more) {
+    Gang gang{.space = "a-space"};
+    for (uint32_t i = 0; i < 100; ++i) gang.nodes.push_back({NodeId(i), "n", (i < more ? 10 : 1) + i % 2});
+    ASSERT_TRUE(
+        port_
+            .Add({.attempt = kTask, .count = 1, .directory = "/x", .gang = std::make_shared<Gang>(gang)},
+                 never_)
+            .ok());
+    const std::string answer = Say(0, "cmd=get kvsname=k key=PMI_process_mapping");
+    if (answer.find("rc=0") != std::string::npos) longest = std::max(longest, answer.size());
+    port_.Drop(kTask);
+  }
+  EXPECT_EQ(longest, 1023u);
+}
+
 TEST(ProcessMapping, NamesNodesWithAsManyRanksTogether) {
   const auto of = [](std::vector<uint32_t> ranks) {
     Gang gang;
@@ -126,6 +143,10 @@ TEST_F(Pmi1PortTest, WhatIsPutOthersGetAfterTheBarrier) {
   EXPECT_EQ(Answers(0), "cmd=barrier_out\n");
   EXPECT_EQ(Answers(1), "cmd=barrier_out\n");
   EXPECT_EQ(Answers(1), "");
+  for (const uint32_t rank : {2u, 0u}) EXPECT_EQ(Say(rank, "cmd=barrier_in"), "") << "the next one";
+  EXPECT_EQ(Say(1, "cmd=barrier_in"), "cmd=barrier_out\n");
+  EXPECT_EQ(woken_, 2);
+  EXPECT_EQ(Answers(2), "cmd=barrier_out\n");
   EXPECT_EQ(Say(2, "cmd=get kvsname=k key=a"), "cmd=get_result rc=0 msg=success value=x=y\n");
   EXPECT_EQ(Say(2, "cmd=get kvsname=k key=b"), "cmd=get_result rc=-1 msg=key_b_not_found value=unknown\n");
   EXPECT_THAT(gangs_.brought, IsEmpty());
@@ -140,6 +161,11 @@ TEST_F(Pmi1PortTest, OverSeveralNodesTheBarrierCarriesWhatIsNew) {
   EXPECT_EQ(Say(2, "cmd=barrier_in"), "");
   ASSERT_THAT(gangs_.brought, SizeIs(1));
   pb::PutKeys put;
+  ASSERT_TRUE(put.ParseFromString(gangs_.brought[0]));
+  std::vector<std::string> brought;
+  for (const pb::EnvVar& entry : put.entry()) brought.push_back(entry.name() + "=" + entry.value());
+  EXPECT_THAT(brought, ElementsAre("one=1", "two=2"));
+  put.Clear();
   pb::EnvVar* const zero = put.add_entry();
   zero->set_name("zero");
   zero->set_value("0");
@@ -187,8 +213,26 @@ TEST_F(Pmi1PortTest, HowARankHasGoneIsSeen) {
   EXPECT_FALSE(Ended(5)->others_speak) << "nobody needs it that has itself begun";
   Say(1, "cmd=finalize");
   EXPECT_FALSE(Ended(0)->others_speak);
+  port_.Drop({TaskId(5), 1});
+  EXPECT_TRUE(Ended(5)) << "another was dropped";
   port_.Drop(kTask);
   EXPECT_FALSE(Ended(5));
+  EXPECT_FALSE(port_.Hear(kTask, 0, "cmd=init\n"));
+}
+
+TEST_F(Pmi1PortTest, WhoHangsUpFirstWasTheFirstToFail) {
+  Add(3);
+  for (uint32_t rank = 0; rank < 3; ++rank) Say(rank, "cmd=init pmi_version=1 pmi_subversion=1");
+  for (const uint32_t rank : {2u, 0u, 1u}) EXPECT_TRUE(port_.Hear(kTask, rank, ""));
+  EXPECT_EQ(Ended(0)->turn, 2u);
+  EXPECT_EQ(Ended(1)->turn, 3u);
+  EXPECT_EQ(Ended(2)->turn, 1u);
+}
+
+TEST_F(Pmi1PortTest, WhoAbortsWithoutACodeAbortsWithNone) {
+  Add(1);
+  EXPECT_FALSE(port_.Hear(kTask, 0, "cmd=abort\n"));
+  EXPECT_EQ(Ended(0)->aborted, 0);
 }
 
 TEST_F(Pmi1PortTest, WhatThereIsNotIsRefused) {
@@ -196,7 +240,8 @@ TEST_F(Pmi1PortTest, WhatThereIsNotIsRefused) {
   EXPECT_EQ(Say(0, "mcmd=spawn\nnprocs=1\nexecname=/bin/true\ncmd=init\nendcmd"),
             "cmd=spawn_result rc=-1 status=not_supported\n");
   EXPECT_EQ(Say(0, "cmd=publish_name service=s port=p"), "cmd=publish_name_result rc=-1 msg=not_supported\n");
-  EXPECT_EQ(Say(0, "nonsense"), "");
+  for (const char* nonsense : {"nonsense", "cmd", "cmd=", "command=init"})
+    EXPECT_EQ(Say(0, nonsense), "") << nonsense;
   EXPECT_EQ(Say(0, "cmd=put kvsname=k key= value=1"), "cmd=put_result rc=-1 msg=invalid_key_or_value\n");
   EXPECT_EQ(Say(0, "cmd=put kvsname=k key=k value=" + std::string(1025, 'v')),
             "cmd=put_result rc=-1 msg=invalid_key_or_value\n");
@@ -218,20 +263,39 @@ TEST_F(Pmi1PortTest, ABarrierIsOverAlsoWhereTheLastOfItIsHungUpOn) {
 
 TEST_F(Pmi1PortTest, WhoSaysTooMuchIsHungUpOn) {
   Add(1);
-  EXPECT_FALSE(port_.Hear(kTask, 0, std::string(20'000, 'x')));
+  EXPECT_TRUE(port_.Hear(kTask, 0, std::string(16 * 1024, 'x')));
+  EXPECT_FALSE(port_.Hear(kTask, 0, "x"));
   EXPECT_FALSE(port_.Hear({TaskId(4), 1}, 0, "cmd=init\n")) << "another attempt";
-  port_.Drop(kTask);
+}
+
+TEST_F(Pmi1PortTest, WhoTakesNoAnswersIsHungUpOn) {
   Add(1);
-  bool heard = true;
-  for (int i = 0; i < 100'000 && heard; ++i)
-    heard = port_.Hear(kTask, 0, "cmd=get kvsname=k key=PMI_process_mapping\n");
-  EXPECT_FALSE(heard) << "it takes no answers";
-  port_.Drop(kTask);
+  const auto say = [&](const std::string& line, size_t times) {
+    std::string lines;
+    for (size_t i = 0; i < times; ++i) lines += line + "\n";
+    return port_.Hear(kTask, 0, lines);
+  };
+  constexpr size_t kMost = 1u << 20;  // which 8 farewells of 17 bytes and appnums of 20 are just
+  EXPECT_TRUE(say("cmd=get_appnum", (kMost - 8 * 17) / 20));
+  EXPECT_TRUE(say("cmd=finalize", 8));
+  EXPECT_FALSE(say("cmd=finalize", 1));
+  EXPECT_EQ(Answers(0).size(), kMost + 17);
+  EXPECT_TRUE(say("cmd=finalize", 1));
+}
+
+TEST_F(Pmi1PortTest, ATaskHasRoomForSoManyKeys) {
   Add(1);
-  std::string answer;
-  for (int i = 0; i < 70'000 && answer.find("too_many") == std::string::npos; ++i)
-    answer = Say(0, "cmd=put kvsname=k key=" + std::to_string(i) + " value=" + std::string(1000, 'v'));
-  EXPECT_THAT(answer, HasSubstr("too_many_keys"));
+  const auto put = [&](size_t number, size_t of_value) {
+    std::string key = std::to_string(number);
+    key.resize(64, 'k');
+    return Say(0, "cmd=put kvsname=k key=" + key + " value=" + std::string(of_value, 'v'));
+  };
+  constexpr size_t kMost = 64u << 20, kEach = 64 + 1024;
+  size_t number = 0;
+  for (; number < kMost / kEach; ++number) ASSERT_EQ(put(number, 1024), "cmd=put_result rc=0 msg=success\n");
+  EXPECT_EQ(put(number, kMost % kEach - 64 + 1), "cmd=put_result rc=-1 msg=too_many_keys\n");
+  EXPECT_EQ(put(number, kMost % kEach - 64), "cmd=put_result rc=0 msg=success\n");
+  EXPECT_EQ(Say(0, "cmd=put kvsname=k key=k value="), "cmd=put_result rc=-1 msg=too_many_keys\n");
 }
 
 }  // namespace

@@ -39,6 +39,10 @@ TEST_F(TeamRequestsTest, WhichNodeHasARank) {
   for (uint32_t rank = 0; rank < 7; ++rank) nodes.push_back(team->NodeOf(rank));
   EXPECT_THAT(nodes, ElementsAre(0, 0, 1, 2, 2, 2, 3));
   EXPECT_TRUE(team->several_nodes());
+  for (const uint32_t count : {1u, 2u}) {
+    const TeamRequests::Team other{.ranks = std::vector<uint32_t>(count, 1)};
+    EXPECT_EQ(other.several_nodes(), count == 2) << count;
+  }
   EXPECT_FALSE(requests_.Find("t"));
 }
 
@@ -70,8 +74,10 @@ TEST_F(TeamRequestsTest, QuestionsGoToTheirNodes) {
   question.set_rank(7);
   EXPECT_TRUE(requests_.Ask("s", 2, question, Note()));
   EXPECT_TRUE(requests_.Ask("s", 1, question, Note()));
+  EXPECT_EQ(woken_, 2);
   TeamRequests::Work work = requests_.Take();
   ASSERT_EQ(work.to_agent.question_size(), 1);
+  EXPECT_EQ(work.to_agent.question(0).team(), 5u);
   EXPECT_EQ(work.to_agent.question(0).node(), 2u);
   EXPECT_EQ(work.to_agent.question(0).text(), question.SerializeAsString());
   ASSERT_THAT(work.for_us, SizeIs(1));
